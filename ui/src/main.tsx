@@ -1,7 +1,9 @@
 // The page begins: what was kept, the server, and the frame.
 import { render } from 'preact';
-import { follow, loadKept } from './app/api';
+import { followEntry } from './app/entry';
 import { takeUnits } from './app/format';
+import { loadKept } from './app/kept';
+import { followServer } from './app/server';
 import { App } from './frame/frame';
 import { applyTheme } from './frame/theme';
 import { keepRecent } from './pages/home';
@@ -9,7 +11,8 @@ import { keepRecent } from './pages/home';
 await loadKept();
 takeUnits();
 applyTheme();
-follow();
+followServer();
+followEntry();
 keepRecent();
 const app = document.getElementById('app')!;
 app.replaceChildren(); // what stood there until now

@@ -1,7 +1,7 @@
 // Asks again and again while the page is looked at, each time after the answer before: a slow server is
 // not asked faster than it answers.
 import { useEffect, useState } from 'preact/hooks';
-import { ask } from './api';
+import { ask } from './server';
 
 export interface Polled<T> { value: T | null; error: string }
 

@@ -1,7 +1,9 @@
 // What a comparison's base is, as text in the URL: side B is the selection itself.
-import { status, type Tracks } from './api';
-import { go, place, type Place } from './state';
+import { status } from './server';
+import { go, place } from './state';
 import { ns } from './times';
+import type { Tracks } from './types';
+import type { Place } from './url/place';
 
 export interface Side { trace: number; upid: number | null; heap: string; at: string; max: boolean; from: string }
 

@@ -1,6 +1,6 @@
 // Several processes looked at as one: their sum, moment by moment.
-import type { Figures, Moment, Timeline, Tracks } from './api';
 import { place } from './state';
+import type { Figures, Moment, Timeline, Tracks } from './types';
 
 /** Processes of the URL's selection, the first one first. */
 export function chosen(all: Timeline): Tracks[] {

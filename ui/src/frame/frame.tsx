@@ -1,8 +1,12 @@
 // What stands around a page: sidebar and top bar.
 import { useEffect } from 'preact/hooks';
-import { closeTrace, status, strayed, type Trace } from '../app/api';
+import { strayed } from '../app/entry';
+import { closeTrace } from '../app/files';
 import { base, bytes, safe } from '../app/format';
-import { fresh, go, href, place } from '../app/state';
+import { status } from '../app/server';
+import { go, href, place } from '../app/state';
+import type { Trace } from '../app/types';
+import { fresh } from '../app/url/place';
 import { words } from '../pages/home';
 import { isTyping } from '../parts/keys';
 import { currentTrace } from '../parts/selected';

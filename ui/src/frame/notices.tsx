@@ -1,10 +1,13 @@
 // What is told above a page: the server is gone, the address named something that is not there.
 import { signal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
-import { connect, nextTry, strayed, type Timeline, type Trace, trouble } from '../app/api';
+import { strayed } from '../app/entry';
 import { base, safe } from '../app/format';
-import { href, place, type Place } from '../app/state';
+import { connect, nextTry, trouble } from '../app/server';
+import { href, place } from '../app/state';
 import { chosen } from '../app/together';
+import type { Timeline, Trace } from '../app/types';
+import type { Place } from '../app/url/place';
 import { currentTrace, nameOfTracks } from '../parts/selected';
 import { isPage } from './pages';
 

@@ -1,8 +1,12 @@
 // The line in the top bar: text finds functions and pages, `>` commands, `:` asks SQL, `/` searches graphs.
 import { type MutableRef, useEffect, useRef, useState } from 'preact/hooks';
-import { closeTrace, functions, type Trace } from '../app/api';
+import { functions } from '../app/answers';
+import { closeTrace } from '../app/files';
 import { base, METRICS, safe, UNITS_CHOICES } from '../app/format';
-import { fresh, go, place, selection } from '../app/state';
+import { selection } from '../app/selection';
+import { go, place } from '../app/state';
+import type { Trace } from '../app/types';
+import { fresh } from '../app/url/place';
 import { isTyping } from '../parts/keys';
 import { setUnits } from './buttons';
 import { help } from './help';

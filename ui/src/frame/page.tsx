@@ -1,9 +1,10 @@
 // The page that the URL names, or why it is not shown.
 import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { status, type Trace, trouble } from '../app/api';
 import { base, safe } from '../app/format';
+import { status, trouble } from '../app/server';
 import { go, href, place } from '../app/state';
+import type { Trace } from '../app/types';
 import { useDumpKeys } from '../parts/keys';
 import { Losses } from '../parts/losses';
 import { currentTrace, tracksOf, useTimeline } from '../parts/selected';

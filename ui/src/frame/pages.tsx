@@ -2,7 +2,8 @@
 // that few visit are loaded when they are: `lazy`.
 import type { ComponentChildren, ComponentType } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { status, type Status, type Trace } from '../app/api';
+import { status } from '../app/server';
+import type { Status, Trace } from '../app/types';
 import { TreePage } from '../graph/call-tree';
 import { Explorer } from '../graph/explore';
 import { FunctionsPage } from '../graph/functions';

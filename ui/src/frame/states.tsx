@@ -1,7 +1,10 @@
 // What a page says when there is nothing to show: no trace, no names.
-import { closeTrace, query, type Trace } from '../app/api';
+import { query } from '../app/answers';
+import { closeTrace } from '../app/files';
 import { base, bytes, count, percent, safe } from '../app/format';
-import { fresh, go, href, place } from '../app/state';
+import { go, href, place } from '../app/state';
+import type { Trace } from '../app/types';
+import { fresh } from '../app/url/place';
 import { useAnswer } from '../parts/answer';
 
 const FORMATS = ['Perfetto traces (heapwise, heapprofd)', 'pprof profiles', 'heaptrack recordings', 'Java heap dumps (hprof)', 'memory-infra dumps (JSON)', 'folded stacks', 'any of them packed by gzip or zstd'];

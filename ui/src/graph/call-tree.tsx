@@ -1,8 +1,9 @@
 // The call tree: rows that open, drawn only where one looks.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { flame, type Tracks } from '../app/api';
 import { amount, besides, count, error, isRough, safe } from '../app/format';
-import { go, INVERTED, place, selection } from '../app/state';
+import { INVERTED, selection } from '../app/selection';
+import { go, place } from '../app/state';
+import type { Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
 import { Choice, MetricChoice } from '../parts/choice';
 import { ExportButton } from '../parts/export';
@@ -12,6 +13,7 @@ import { showSql, treeSql } from '../parts/show-sql';
 import { revealRow, useWindow } from '../parts/window';
 import { Busy } from '../parts/words';
 import { type Graph, MERGED, moduleOf, nameOf } from './graph';
+import { flame } from './graphs';
 import { ROW } from './layout';
 
 export function TreePage({ tracks }: { tracks: Tracks }) {

@@ -1,7 +1,7 @@
 // The graphs of a comparison: both sides merged into one, or beside each other.
 import { useMemo, useState } from 'preact/hooks';
-import { ask, flame, smallFlame } from '../app/api';
 import { amount, fit, safe } from '../app/format';
+import { ask } from '../app/server';
 import type { Side } from '../app/sides';
 import { go, place } from '../app/state';
 import { useAnswer } from '../parts/answer';
@@ -13,6 +13,7 @@ import { changeFill } from './diff-fill';
 import type { Look } from './draw';
 import { Flame } from './flame';
 import { decode, find, type Graph, MERGED, nameOf, ONLY_A, ONLY_B, path } from './graph';
+import { flame, smallFlame } from './graphs';
 
 function lookOf(g: Graph): Look {
   const a = g.a!, b = g.b!;

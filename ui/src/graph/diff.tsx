@@ -1,11 +1,14 @@
 // Diff: two dumps, processes or traces side by side. The server matches functions, takes the
 // difference and says what of it is more than sampling noise.
 import { useEffect, useState } from 'preact/hooks';
-import { question, status, type Tracks } from '../app/api';
+import { question } from '../app/answers';
 import { certainty, count, isBytes, METRICS } from '../app/format';
+import { selection } from '../app/selection';
+import { status } from '../app/server';
 import { asPlace, baseOf, now, type Side, written } from '../app/sides';
-import { go, place, selection } from '../app/state';
+import { go, place } from '../app/state';
 import { ns } from '../app/times';
+import type { Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
 import { Choice, MetricChoice } from '../parts/choice';
 import { FilterBar } from '../parts/filters';

@@ -1,5 +1,5 @@
 // The controls over the page's graph.
-import { save } from '../app/api';
+import { save } from '../app/files';
 import { amount } from '../app/format';
 import { go, place } from '../app/state';
 import { Choice, MetricChoice } from '../parts/choice';

@@ -1,8 +1,9 @@
 // The page's graph with everything around it: toolbar, filters, breadcrumb, menu, pivot.
 import { useEffect, useState } from 'preact/hooks';
-import { abandon, flame, smallFlame, type Tracks } from '../app/api';
 import { amount, clock, error, METRICS, percent, safe } from '../app/format';
-import { go, INVERTED, place, scrubbing, selection } from '../app/state';
+import { INVERTED, scrubbing, selection } from '../app/selection';
+import { go, place } from '../app/state';
+import type { Tracks } from '../app/types';
 import { useAnswer, useFollowing } from '../parts/answer';
 import { addFilter, exactly } from '../parts/filters';
 import { digit, useKeys } from '../parts/keys';
@@ -14,6 +15,7 @@ import { LookBar, NothingHere, ShapeBar } from './explore-bar';
 import { Flame, type FlameProps } from './flame';
 import { menuItems } from './frame-menu';
 import { type Graph, GROUP, type Matches, MERGED, moduleOf, nameOf } from './graph';
+import { abandon, flame, smallFlame } from './graphs';
 import { STABLE, warmUp } from './warm';
 import { useFrameMenu, useZoom } from './zoomed';
 

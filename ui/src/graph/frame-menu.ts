@@ -1,7 +1,8 @@
 // What can be done with a frame of the flamegraph.
-import { query, type Tracks } from '../app/api';
+import { query } from '../app/answers';
 import { amount, error, percent, safe } from '../app/format';
 import { go, place } from '../app/state';
+import type { Tracks } from '../app/types';
 import { addFilter, exactly } from '../parts/filters';
 import type { Item } from '../parts/menu';
 import { nodeSql, quote, showSql } from '../parts/show-sql';

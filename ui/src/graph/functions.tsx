@@ -1,8 +1,10 @@
 // Functions with their callers and callees.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { type FunctionRow, functions, type Tracks } from '../app/api';
+import { functions } from '../app/answers';
 import { amount, base, bytes, certainty, count, fit, isBytes, isRough, percent, safe } from '../app/format';
-import { go, place, selection } from '../app/state';
+import { selection } from '../app/selection';
+import { go, place } from '../app/state';
+import type { FunctionRow, Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
 import { type Cell, type GridColumn, type Sort, toMarkdown } from '../parts/cells';
 import { MetricChoice } from '../parts/choice';

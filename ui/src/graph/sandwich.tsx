@@ -1,13 +1,14 @@
 // A function between its callers and what it calls.
 import { useEffect, useState } from 'preact/hooks';
-import { smallFlame } from '../app/api';
 import { fit, safe } from '../app/format';
-import { go, place, selection } from '../app/state';
+import { selection } from '../app/selection';
+import { go, place } from '../app/state';
 import { useAnswer } from '../parts/answer';
 import { exactly } from '../parts/filters';
 import { Failed } from '../parts/words';
 import { Flame } from './flame';
 import { type Graph, MERGED, nameOf } from './graph';
+import { smallFlame } from './graphs';
 
 export function Sandwich({ name }: { name: string }) {
   const p = place.value;

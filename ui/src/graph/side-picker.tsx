@@ -1,10 +1,13 @@
 // Both sides of a comparison: trace, process, heap and moments of each.
 import { useRef, useState } from 'preact/hooks';
-import { openFile, refresh, status, type Timeline, timeline, type Tracks } from '../app/api';
+import { timeline } from '../app/answers';
+import { openFile } from '../app/files';
 import { base, bytes, clock, fit, safe } from '../app/format';
+import { refresh, status } from '../app/server';
 import { type Side, written } from '../app/sides';
 import { go } from '../app/state';
 import { ns } from '../app/times';
+import type { Timeline, Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
 import { heapsWord } from '../parts/selected';
 

@@ -1,6 +1,6 @@
 // What the server prepares for an interval whose ends may be dragged (pages.md: `stable=1`) takes it a
 // second for a trace of a GB. So it is asked for as soon as an interval stands, not by the first move.
-import { ask } from '../app/api';
+import { ask } from '../app/server';
 
 /** An order that no selection changes; what is too small to see is left out. */
 export const STABLE = '&stable=1&min_share=0.0005';

@@ -1,7 +1,8 @@
 // Questions about dumps of managed heaps. The server works a large one out in the background: until
 // it is there, it says how far it is.
 import { signal } from '@preact/signals';
-import { ask, once } from '../app/api';
+import { once } from '../app/answers';
+import { ask } from '../app/server';
 import { href, place } from '../app/state';
 import { ns, readTimes } from '../app/times';
 import { decode, type Graph } from '../graph/graph';

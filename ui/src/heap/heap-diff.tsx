@@ -1,7 +1,7 @@
 // Two dumps of managed heaps side by side: classes that changed, and both trees as one.
 import { useMemo } from 'preact/hooks';
-import { status } from '../app/api';
 import { amount, base, bytes, count, percent, safe } from '../app/format';
+import { status } from '../app/server';
 import { go, place } from '../app/state';
 import { ns } from '../app/times';
 import { changeFill } from '../graph/diff-fill';

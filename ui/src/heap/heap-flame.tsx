@@ -1,6 +1,6 @@
 // The flamegraph of a managed heap: classes by shortest path from a root, or by dominator.
 import { useMemo } from 'preact/hooks';
-import { save } from '../app/api';
+import { save } from '../app/files';
 import { amount, safe } from '../app/format';
 import { go, place } from '../app/state';
 import { ns } from '../app/times';

@@ -1,7 +1,8 @@
 // The managed heap: one dump, seen from tabs. Each tab is a row of TABS; objects open tabs of their own.
-import { status, type Trace } from '../app/api';
 import { base, count, safe } from '../app/format';
+import { status } from '../app/server';
 import { go, href, place } from '../app/state';
+import type { Trace } from '../app/types';
 import { useAnswer } from '../parts/answer';
 import { Busy, Failed } from '../parts/words';
 import { dumpOf, type HeapDump, type HeapDumps, heapQuestion } from './heap-api';

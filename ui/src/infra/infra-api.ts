@@ -1,5 +1,6 @@
 // What the server tells of memory-infra's dumps (src/server/api/infra/pages_infra.c).
-import { ask, once, question } from '../app/api';
+import { once, question } from '../app/answers';
+import { ask } from '../app/server';
 import { go, place } from '../app/state';
 import { ns, readTimes } from '../app/times';
 

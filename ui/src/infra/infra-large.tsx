@@ -1,6 +1,6 @@
 // Large allocations of a heap as a file.
 import { useState } from 'preact/hooks';
-import { save } from '../app/api';
+import { save } from '../app/files';
 import { count, safe } from '../app/format';
 import { infraLarge } from './infra-api';
 

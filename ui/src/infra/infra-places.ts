@@ -1,6 +1,6 @@
 // Places in the details of a heap: keys of what stands above, and what is below each.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ApiError } from '../app/api';
+import { ApiError } from '../app/server';
 import { type InfraPlace, infraPlace } from './infra-api';
 
 export const below = (root: string, key: string) => (root ? `${root}/${key}` : key);

@@ -1,9 +1,9 @@
 // Memory dumps on the timeline: circles with an M that lead to their page.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { Trace } from '../app/api';
 import { clock, count } from '../app/format';
 import { href, place } from '../app/state';
 import { ns } from '../app/times';
+import type { Trace } from '../app/types';
 import { useAnswer } from '../parts/answer';
 import type { View } from '../timeline/view';
 import { type InfraDump, infraDumps, pickDump } from './infra-api';

@@ -1,8 +1,9 @@
 // MemoryInfra: global dumps, what each process's allocators hold, and below a cell the heap's details.
-import { status, type Trace } from '../app/api';
 import { base, clock, safe } from '../app/format';
+import { status } from '../app/server';
 import { go, place } from '../app/state';
 import { ns } from '../app/times';
+import type { Trace } from '../app/types';
 import { useAnswer } from '../parts/answer';
 import { Busy, Failed } from '../parts/words';
 import { dumpOf, type InfraDump, infraDumps, infraTable, type InfraTable } from './infra-api';

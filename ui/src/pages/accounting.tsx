@@ -1,8 +1,10 @@
 // Accounting: what the program asked for, what its allocator holds, what the kernel counts.
-import { question, type Tracks } from '../app/api';
+import { question } from '../app/answers';
 import { bytes, certainty, clock, count, duration, error, exact, percent } from '../app/format';
-import { href, place, selection } from '../app/state';
+import { selection } from '../app/selection';
+import { href, place } from '../app/state';
 import { ns } from '../app/times';
+import type { Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
 import type { ProfileProps } from '../parts/selected';
 import { SelectionBar } from '../parts/selection-bar';

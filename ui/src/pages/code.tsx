@@ -1,8 +1,10 @@
 // A function's instructions with the memory of each in its gutter, the source between them.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { ask, type Functions } from '../app/api';
 import { amount, base, error, percent, safe } from '../app/format';
-import { go, href, place, selection } from '../app/state';
+import { selection } from '../app/selection';
+import { ask } from '../app/server';
+import { go, href, place } from '../app/state';
+import type { Functions } from '../app/types';
 import { useAnswer } from '../parts/answer';
 import { nextKeys, useLines } from '../parts/lines';
 import { Busy, Failed } from '../parts/words';

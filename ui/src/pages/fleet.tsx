@@ -1,10 +1,11 @@
 // Fleet: many machines, asked of the store. What it says of callstacks is opened as a trace, so that the
 // other pages show it; here one chooses whose and when, and sees which hosts are unlike the rest.
 import { useState } from 'preact/hooks';
-import { ask, refresh, status } from '../app/api';
 import { amount, count, error, METRICS, safe } from '../app/format';
+import { ask, refresh, status } from '../app/server';
 import { written } from '../app/sides';
-import { fresh, go, place } from '../app/state';
+import { go, place } from '../app/state';
+import { fresh } from '../app/url/place';
 import { useAnswer } from '../parts/answer';
 import { Choice } from '../parts/choice';
 import { type Column, Head } from '../parts/table';

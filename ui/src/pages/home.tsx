@@ -1,10 +1,13 @@
 // The first page: what to open, what is open, how to record.
 import { effect, signal } from '@preact/signals';
 import { useRef, useState } from 'preact/hooks';
-import { closeTrace, openFile, openPath, refresh, status, type Trace } from '../app/api';
+import { closeTrace, openFile, openPath } from '../app/files';
 import { base, bytes, of, safe } from '../app/format';
-import { fresh, go, href } from '../app/state';
+import { refresh, status } from '../app/server';
+import { go, href } from '../app/state';
 import { remember, remembered } from '../app/store';
+import type { Trace } from '../app/types';
+import { fresh } from '../app/url/place';
 import { howFar } from '../frame/states';
 
 /** Files that were open here, the last one first. */

@@ -1,6 +1,7 @@
 // What the trace says about itself: how it was recorded, per process what went wrong, every statistic.
-import { type Dump, query, timeline, type Timeline, type Trace, type Tracks } from '../app/api';
+import { query, timeline } from '../app/answers';
 import { bytes, clock, count, duration, safe } from '../app/format';
+import type { Dump, Timeline, Trace, Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
 import { sqlHref } from '../parts/show-sql';
 import { type Column, Head } from '../parts/table';

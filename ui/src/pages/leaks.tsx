@@ -1,9 +1,11 @@
 // Leaks: what grew from dump to dump, which of it is one, and why the server thinks so.
 import { useState } from 'preact/hooks';
-import { question, type Tracks } from '../app/api';
+import { question } from '../app/answers';
 import { besides, bytes, certainty, clock, count, duration, error, exact, percent, safe } from '../app/format';
-import { filtered, go, href, place } from '../app/state';
+import { filtered } from '../app/selection';
+import { go, href, place } from '../app/state';
 import { ns } from '../app/times';
+import type { Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
 import { FilterBar } from '../parts/filters';
 import type { ProfileProps } from '../parts/selected';

@@ -1,8 +1,9 @@
 // What is in the trace and who holds the memory, at a glance.
-import { type FunctionRow, functions, type Moment, query as ask, question, type Trace, type Tracks } from '../app/api';
+import { functions, query as ask, question } from '../app/answers';
 import { amount, base, besides, bytes, certainty, clock, count, duration, exact, isRough, percent, safe } from '../app/format';
 import { href, place } from '../app/state';
 import { ns } from '../app/times';
+import type { FunctionRow, Moment, Trace, Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
 import type { ProfileProps } from '../parts/selected';
 import { SelectionBar } from '../parts/selection-bar';

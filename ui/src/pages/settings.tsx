@@ -1,7 +1,7 @@
 // What a user likes, kept by the server and this browser.
 import { useState } from 'preact/hooks';
-import { status } from '../app/api';
 import { bytes, type Units, units, UNITS_CHOICES } from '../app/format';
+import { status } from '../app/server';
 import { go, place } from '../app/state';
 import { forgetAll, remember, remembered } from '../app/store';
 import { Choice } from '../parts/choice';

@@ -1,7 +1,9 @@
 // Sizes and lifetimes: how large allocations are, how long they stay, and who makes them.
-import { question, type Tracks } from '../app/api';
+import { question } from '../app/answers';
 import { amount, besides, bytes, count, isBytes, type Metric, METRICS, percent, safe } from '../app/format';
-import { filtered, go, href, place, selection } from '../app/state';
+import { filtered, selection } from '../app/selection';
+import { go, href, place } from '../app/state';
+import type { Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
 import { MetricChoice } from '../parts/choice';
 import { FilterBar } from '../parts/filters';

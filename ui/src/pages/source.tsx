@@ -1,8 +1,9 @@
 // Source with the memory of each line in its gutter.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { ask } from '../app/api';
 import { amount, base, error, percent, safe } from '../app/format';
-import { go, href, place, selection } from '../app/state';
+import { selection } from '../app/selection';
+import { ask } from '../app/server';
+import { go, href, place } from '../app/state';
 import { useAnswer } from '../parts/answer';
 import { MetricChoice } from '../parts/choice';
 import { nextKeys, useLines } from '../parts/lines';

@@ -1,8 +1,11 @@
 // Modules: which have names and lines, where their files were looked for, and what was found there.
 import { useEffect, useState } from 'preact/hooks';
-import { ask, query, question, refresh, type Trace } from '../app/api';
+import { query, question } from '../app/answers';
 import { base, count, percent, safe } from '../app/format';
-import { fresh, go } from '../app/state';
+import { ask, refresh } from '../app/server';
+import { go } from '../app/state';
+import type { Trace } from '../app/types';
+import { fresh } from '../app/url/place';
 import { useAnswer } from '../parts/answer';
 import { Head } from '../parts/table';
 import { Busy, Failed } from '../parts/words';

@@ -1,6 +1,6 @@
 // Loading answers of the server: the old one stays on screen while the next is made.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ApiError, returns } from '../app/api';
+import { ApiError, returns } from '../app/server';
 
 export interface Answer<T> { value: T | null; error: string; busy: boolean }
 

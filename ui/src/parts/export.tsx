@@ -1,8 +1,9 @@
 // Saving what is selected.
 import { useState } from 'preact/hooks';
-import { download } from '../app/api';
+import { download } from '../app/files';
 import { safe } from '../app/format';
-import { place, selection } from '../app/state';
+import { selection } from '../app/selection';
+import { place } from '../app/state';
 import { Menu } from './menu';
 
 const EXPORTS: [string, string][] = [['pprof', 'pprof'], ['svg', 'SVG'], ['folded', 'Folded stacks'], ['html', 'HTML page'], ['speedscope', 'speedscope'], ['csv', 'CSV, a line a node'], ['json', 'JSON']];

@@ -1,8 +1,8 @@
 // Keys of a page. Who types into a field means the field.
 import { useEffect } from 'preact/hooks';
-import type { Tracks } from '../app/api';
 import { go, place } from '../app/state';
 import { ns } from '../app/times';
+import type { Tracks } from '../app/types';
 
 export const isTyping = (e: Event) => e.target instanceof HTMLElement && /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName);
 

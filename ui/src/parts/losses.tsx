@@ -1,6 +1,6 @@
 // What a trace lacks, in words.
-import type { Loss, Trace } from '../app/api';
 import { count, of, safe } from '../app/format';
+import type { Loss, Trace } from '../app/types';
 
 const LOSS: Record<string, (l: Loss) => string> = {
   samples: (l) => `${of(l.count, 'sample was', 'samples were')} lost${l.detail ? ` (${l.detail})` : ''}`,

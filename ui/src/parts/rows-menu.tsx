@@ -1,6 +1,6 @@
 // Rows of a table as a file or on the clipboard.
 import { useState } from 'preact/hooks';
-import { save } from '../app/api';
+import { save } from '../app/files';
 import { count, safe } from '../app/format';
 import { type Cell, type GridColumn, toCsv, toJson, toMarkdown, toTsv } from './cells';
 import { type Item, Menu } from './menu';

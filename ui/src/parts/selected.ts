@@ -1,8 +1,10 @@
 // What is looked at: the trace, the process or several as one, and its name.
-import { status, type Timeline, timeline, type Trace, type Tracks } from '../app/api';
+import { timeline } from '../app/answers';
 import { base, safe } from '../app/format';
+import { status } from '../app/server';
 import { place } from '../app/state';
 import { chosen, together } from '../app/together';
+import type { Timeline, Trace, Tracks } from '../app/types';
 import { type Answer, useAnswer } from './answer';
 
 export const currentTrace = (): Trace | null => status.value?.traces.find((t) => t.id === place.value.trace) ?? null;

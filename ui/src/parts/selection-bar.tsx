@@ -1,9 +1,9 @@
 // What is looked at, in words and as controls: process, heap, moment.
-import type { Timeline, Tracks } from '../app/api';
 import { base, bytes, clock, safe } from '../app/format';
 import { go, place } from '../app/state';
 import { ns } from '../app/times';
 import { chosen } from '../app/together';
+import type { Timeline, Tracks } from '../app/types';
 import { heapsWord, nameOfTracks } from './selected';
 
 const REST = { heap: '', at: '', max: false, from: '', zoom: '' };

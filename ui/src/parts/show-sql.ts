@@ -1,8 +1,9 @@
 // Queries that give the numbers that pages show, for the same selection (sql/profile_views.c).
-import type { Tracks } from '../app/api';
 import { base } from '../app/format';
-import { go, href, place, type Place } from '../app/state';
+import { go, href, place } from '../app/state';
 import { ns } from '../app/times';
+import type { Tracks } from '../app/types';
+import type { Place } from '../app/url/place';
 import { type Graph, path } from '../graph/graph';
 
 /** A name as SQL has it: there a program is called by its file. */

@@ -1,6 +1,6 @@
 // What is to be recorded and how, as a form, as text of the URL, and as words of a command line.
 import { signal } from '@preact/signals';
-import { ask } from '../app/api';
+import { ask } from '../app/server';
 import { go, place } from '../app/state';
 
 const FIELDS = {

@@ -1,5 +1,5 @@
 // What the server tells of tracked processes, and orders to it (doc/design/memory-internals.md).
-import { ask } from '../app/api';
+import { ask } from '../app/server';
 
 export interface Detail {
   role: string; user: string; rss: number; recording: string | null; code: string | null; reason: string | null; remedy: string | null; command?: string;

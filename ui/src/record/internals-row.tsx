@@ -1,6 +1,7 @@
 // One process: whether it is tracked, how, and what can be done with it.
 import { base, bytes, count, duration, exact, safe } from '../app/format';
-import { fresh, href } from '../app/state';
+import { href } from '../app/state';
+import { fresh } from '../app/url/place';
 import type { Detail } from './internals-api';
 
 interface Props { pid: number; name: string; tracked: boolean; d: Detail; chosen: boolean; busy: boolean; onChoose(): void; onStart(): void; onStop(): void }

@@ -1,8 +1,10 @@
 // Saving a dump of all that is tracked.
 import { useState } from 'preact/hooks';
-import { ask } from '../app/api';
 import { base, count, safe } from '../app/format';
-import { fresh, href, token } from '../app/state';
+import { ask } from '../app/server';
+import { href } from '../app/state';
+import { token } from '../app/token';
+import { fresh } from '../app/url/place';
 import { events, PATH, type Saved } from './internals-api';
 
 interface Saving { done: number; all: number; saved: Saved | null; error: string; busy: boolean }

@@ -1,10 +1,12 @@
 // Live: one process that is being recorded, now and over the last minutes. Looks come as events; what
 // is kept of them (curves, a baseline) is kept here.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ask, type Recording, recordings, status } from '../app/api';
 import { base, bytes, count, duration, error, exact, type Metric, METRICS, percent, safe } from '../app/format';
 import { usePolled } from '../app/polled';
-import { fresh, href, place } from '../app/state';
+import { ask, recordings, status } from '../app/server';
+import { href, place } from '../app/state';
+import type { Recording } from '../app/types';
+import { fresh } from '../app/url/place';
 import { Flame } from '../graph/flame';
 import { decode, find, type Graph, path } from '../graph/graph';
 import { useAnswer } from '../parts/answer';

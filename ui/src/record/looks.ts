@@ -1,7 +1,7 @@
 // Looks at a process that is being recorded, as they come, and what is kept of them: curves, a baseline.
 import { useEffect, useState } from 'preact/hooks';
 import { bytes } from '../app/format';
-import { token } from '../app/state';
+import { token } from '../app/token';
 
 export type LookRow = [name: string, module: string, space: number, objects: number, alloc_space: number, alloc_objects: number, error: number, samples: number];
 export interface Look {

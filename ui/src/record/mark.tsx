@@ -1,7 +1,7 @@
 // A name for this moment of a recording: it stands in the trace, and on the timeline.
 import { useState } from 'preact/hooks';
-import { ask } from '../app/api';
 import { count } from '../app/format';
+import { ask } from '../app/server';
 
 export function MarkForm({ id, made, off }: { id: number; made: number; off?: boolean }) {
   const [name, setName] = useState('');

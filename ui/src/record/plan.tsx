@@ -1,8 +1,8 @@
 // What the server makes of the form: checks, the command, the configuration; and the start.
 import { useEffect, useState } from 'preact/hooks';
-import { recordings } from '../app/api';
 import { safe } from '../app/format';
 import { usePolled } from '../app/polled';
+import { recordings } from '../app/server';
 import { Choice } from '../parts/choice';
 import { Failed } from '../parts/words';
 import { awaited, form, order, set, wordsOf } from './form';

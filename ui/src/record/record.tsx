@@ -1,8 +1,10 @@
 // Record: what is recorded now, then what to record, how, and what stands in the way. The page
 // makes the words of a command line; the server says what they mean.
 import { useEffect } from 'preact/hooks';
-import { type Recording, recordings, status, trouble } from '../app/api';
-import { fresh, go, place } from '../app/state';
+import { recordings, status, trouble } from '../app/server';
+import { go, place } from '../app/state';
+import type { Recording } from '../app/types';
+import { fresh } from '../app/url/place';
 import { useKeys } from '../parts/keys';
 import { act, awaited, form, readForm, writeForm } from './form';
 import { Build } from './plan';

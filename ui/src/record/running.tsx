@@ -1,8 +1,9 @@
 // What is recorded now, and what was.
 import { useRef, useState } from 'preact/hooks';
-import type { Recording, Target } from '../app/api';
 import { base, bytes, count, duration, percent, safe } from '../app/format';
-import { fresh, href } from '../app/state';
+import { href } from '../app/state';
+import type { Recording, Target } from '../app/types';
+import { fresh } from '../app/url/place';
 import { Head } from '../parts/table';
 import { Figure } from '../parts/words';
 import { act, awaited } from './form';

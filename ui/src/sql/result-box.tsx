@@ -1,7 +1,7 @@
 // One result: as a table, a chart, a pivot or a flamegraph.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import type { Result, Trace } from '../app/api';
 import { count } from '../app/format';
+import type { Result, Trace } from '../app/types';
 import type { GridColumn, Sort } from '../parts/cells';
 import { Choice } from '../parts/choice';
 import { Grid } from '../parts/grid';

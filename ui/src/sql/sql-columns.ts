@@ -1,7 +1,7 @@
 // How a result's columns are shown and where their cells lead, by name and values.
-import type { Result } from '../app/api';
 import { bytes } from '../app/format';
 import { href } from '../app/state';
+import type { Result } from '../app/types';
 import type { Cell, GridColumn } from '../parts/cells';
 import { stackSql } from './sql-text';
 

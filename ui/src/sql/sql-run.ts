@@ -1,7 +1,8 @@
 // Running queries: one at a time, stopped when another begins, each noted in the history.
 import { type MutableRef, useEffect, useRef, useState } from 'preact/hooks';
-import { query, type Results, type Trace } from '../app/api';
+import { query } from '../app/answers';
 import { remember, remembered } from '../app/store';
+import type { Results, Trace } from '../app/types';
 import type { Sort } from '../parts/cells';
 import type { Editor, Statement } from './sql-editor';
 import { bind, pointed, sortedSql } from './sql-text';

@@ -1,5 +1,5 @@
 // What can be asked: tables with their columns, functions, modules, as the engine itself tells.
-import { query } from '../app/api';
+import { query } from '../app/answers';
 
 export interface Column { name: string; type: string; hidden: boolean }
 export interface Schema {

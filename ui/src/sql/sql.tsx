@@ -1,10 +1,11 @@
 // The SQL page: editor, schema, results. Loaded when it is visited, CodeMirror with it.
 import { type MutableRef, useEffect, useRef, useState } from 'preact/hooks';
-import { type Process, timeline, type Trace, type Tracks } from '../app/api';
+import { timeline } from '../app/answers';
 import { safe } from '../app/format';
 import { go, place } from '../app/state';
 import { remember, remembered } from '../app/store';
 import { ns } from '../app/times';
+import type { Process, Trace, Tracks } from '../app/types';
 import { tracksOf } from '../parts/selected';
 import { ResultBox } from './result-box';
 import { SqlBar } from './sql-bar';

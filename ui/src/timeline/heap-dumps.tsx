@@ -1,9 +1,9 @@
 // The dumps of one heap: diamonds for what was live, slices between them for what came.
-import type { Dump, Tracks } from '../app/api';
 import { bytes, certainty, clock, safe } from '../app/format';
 import { compareWith } from '../app/sides';
 import { go, place } from '../app/state';
 import { ns } from '../app/times';
+import type { Dump, Tracks } from '../app/types';
 import { flagWords, LOSSY, type Mark, marksOf } from './moments';
 import { percentOf, type View } from './view';
 

@@ -1,6 +1,6 @@
 // What tracks say of a process: its curve, its dumps, counters, and what happened to it. Pure.
-import type { Dump, Tracks } from '../app/api';
 import { clock, safe } from '../app/format';
+import type { Dump, Tracks } from '../app/types';
 import type { Line } from './chart';
 import type { View } from './view';
 

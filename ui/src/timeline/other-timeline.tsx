@@ -1,7 +1,7 @@
 // The timeline of a trace without native heap profiles: memory dumps, managed heaps, counters, threads.
 import { useEffect, useState } from 'preact/hooks';
-import type { Other, Trace } from '../app/api';
 import { base, bytes, safe } from '../app/format';
+import type { Other, Trace } from '../app/types';
 import { GraphGroups, useHeapDumps } from '../heap/heap-track';
 import { infraDumps } from '../infra/infra-api';
 import { MemoryTrack } from '../infra/infra-track';

@@ -1,6 +1,6 @@
 // The line of times, and tracks of single moments: what happened, and what was named.
-import type { Named, Tracks } from '../app/api';
 import { clock, safe } from '../app/format';
+import type { Named, Tracks } from '../app/types';
 import { events } from './moments';
 import type { Moves, View } from './view';
 

@@ -1,6 +1,6 @@
 // The slices of one thread: a flame chart, drawn in the view.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { question } from '../app/api';
+import { question } from '../app/answers';
 import { clock, count, duration, safe } from '../app/format';
 import { hash } from '../app/hash';
 import { useFollowing } from '../parts/answer';

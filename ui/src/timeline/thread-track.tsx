@@ -1,8 +1,9 @@
 // What threads did, as flame charts: the program's scopes, a trace's begin and end events. A vertical cut
 // is a pseudo-stack. The server leaves out what is too narrow to be seen.
 import { useState } from 'preact/hooks';
-import { question, type Trace } from '../app/api';
+import { question } from '../app/answers';
 import { base, count, safe } from '../app/format';
+import type { Trace } from '../app/types';
 import { useAnswer } from '../parts/answer';
 import { Slices, titleOf } from './slices';
 import type { View } from './view';

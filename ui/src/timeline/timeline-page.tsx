@@ -1,10 +1,11 @@
 // The timeline with its navigation; what is selected is drawn below it.
 import { useEffect, useState } from 'preact/hooks';
-import { retained, type Timeline, type Tracks } from '../app/api';
+import { retained } from '../app/answers';
 import { clock } from '../app/format';
 import { go, place } from '../app/state';
 import { ns } from '../app/times';
 import { chosen } from '../app/together';
+import type { Timeline, Tracks } from '../app/types';
 import { Explorer } from '../graph/explore';
 import { GraphGroups, useHeapDumps, withDumps } from '../heap/heap-track';
 import { MemoryTrack } from '../infra/infra-track';

@@ -1,10 +1,12 @@
 // All tracks of a process; a drag over them selects an interval, from dump to dump.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { Kept, Tracks } from '../app/api';
+import type { Kept } from '../app/answers';
 import { bytes, clock, safe } from '../app/format';
-import { go, place, scrubbing } from '../app/state';
+import { scrubbing } from '../app/selection';
+import { go, place } from '../app/state';
 import { ns } from '../app/times';
+import type { Tracks } from '../app/types';
 import { GraphTrack } from '../heap/heap-track';
 import { whileHeld } from '../parts/drag';
 import { Chart } from './chart';

@@ -1,6 +1,6 @@
 // The stretch of time that is looked at.
 import { useState } from 'preact/hooks';
-import type { Timeline } from '../app/api';
+import type { Timeline } from '../app/types';
 
 export const GUTTER = 150; // px: the names of tracks stand there
 

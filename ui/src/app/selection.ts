@@ -1,0 +1,32 @@
+// What is selected, as questions to the server.
+import { computed, signal } from '@preact/signals';
+import { place } from './state';
+
+/** Bottom-up trees are an order of magnitude larger: what is below a ten-thousandth is merged. */
+export const INVERTED = '&invert=1&min_share=0.0001';
+
+/** While an interval is dragged, boxes keep their order. */
+export const scrubbing = signal(false);
+
+/** Filters and what they see, for questions that have no whole selection. */
+export function filtered(): Record<string, string> {
+  const p = place.value;
+  return p.filters.length ? { filters: p.filters.join('\n'), ...(p.frames === 'all' ? { frames: 'all' } : {}) } : {};
+}
+
+/** What a graph or a table is made of. */
+export const selection = computed(() => {
+  const p = place.value;
+  const q = new URLSearchParams();
+  if (p.upid !== null) q.set('upid', String(p.upid));
+  if (p.with) q.set('with', p.with);
+  if (p.heap) q.set('heap', p.heap);
+  if (p.at) q.set('at', p.at);
+  if (p.max) q.set('max', '1');
+  if (p.from) q.set('from', p.from);
+  q.set('metric', p.metric);
+  if (p.frames === 'all') q.set('frames', 'all');
+  if (p.collapse) q.set('collapse', '1');
+  if (p.filters.length) q.set('filters', p.filters.join('\n'));
+  return q.toString();
+});
