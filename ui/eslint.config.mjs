@@ -8,7 +8,8 @@ export default tseslint.config(
     linterOptions: { reportUnusedDisableDirectives: 'error' },
     rules: {
       'max-lines-per-function': ['error', { max: 60, skipBlankLines: true, skipComments: true }],
-      'max-len': ['error', { code: 110, ignoreUrls: true }],
+      // A text in one piece is found by searching for it; it may be longer than a line.
+      'max-len': ['error', { code: 110, ignoreStrings: true, ignoreTemplateLiterals: true, ignoreRegExpLiterals: true }],
     },
   },
 );

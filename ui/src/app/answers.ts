@@ -32,12 +32,21 @@ export const retained = (trace: number): Promise<Kept> =>
   once(`retained ${trace}`, async () => (await ask(`/api/v1/traces/${trace}/retained`)).json());
 
 export const functions = (trace: number, query: string): Promise<Functions> =>
-  once(`functions ${trace}?${query}`, async () => (await ask(`/api/v1/traces/${trace}/table/functions?${query}`)).json());
+  once(`functions ${trace}?${query}`, async () =>
+    (await ask(`/api/v1/traces/${trace}/table/functions?${query}`)).json(),
+  );
 
 /** Any other question about a trace, answered in JSON. */
 export const question = <T>(trace: number, name: string, query: string): Promise<T> =>
-  once(`${name} ${trace}?${query}`, async () => (await ask(`/api/v1/traces/${trace}/${name}?${query}`)).json());
+  once(`${name} ${trace}?${query}`, async () =>
+    (await ask(`/api/v1/traces/${trace}/${name}?${query}`)).json(),
+  );
 
 /** SQL. It ends at the server when the signal says so. */
-export const query = async (trace: number, sql: string, limit = 10_000, signal?: AbortSignal): Promise<Results> =>
+export const query = async (
+  trace: number,
+  sql: string,
+  limit = 10_000,
+  signal?: AbortSignal,
+): Promise<Results> =>
   (await ask(`/api/v1/query?trace=${trace}&limit=${limit}`, { method: 'POST', body: sql, signal })).json();

@@ -9,7 +9,8 @@ import { defaultFilters } from './url/place';
 export const strayed = signal<{ wanted: number; shown: number } | null>(null);
 
 /** A trace without a native profile begins with its managed heap. */
-const entryOf = (t: Trace | undefined) => (t?.state === 'ready' && !t.processes?.length && t.heap_graphs ? 'heap' : 'overview');
+const entryOf = (t: Trace | undefined) =>
+  t?.state === 'ready' && !t.processes?.length && t.heap_graphs ? 'heap' : 'overview';
 
 export function followEntry(): void {
   effect(() => {
@@ -17,7 +18,15 @@ export function followEntry(): void {
     const p = place.value;
     if (!traces.length) return;
     const first = traces.find((t) => t.id === p.trace) ?? traces[0];
-    if (p.page === '' && first.state !== 'loading') go({ page: entryOf(first), trace: p.trace || traces[0].id, filters: p.filters.length ? p.filters : defaultFilters() }, true);
+    if (p.page === '' && first.state !== 'loading')
+      go(
+        {
+          page: entryOf(first),
+          trace: p.trace || traces[0].id,
+          filters: p.filters.length ? p.filters : defaultFilters(),
+        },
+        true,
+      );
     else if (!traces.some((t) => t.id === p.trace)) {
       if (p.trace && p.page !== 'home') strayed.value = { wanted: p.trace, shown: traces[0].id };
       go({ trace: traces[0].id }, true);

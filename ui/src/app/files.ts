@@ -6,7 +6,11 @@ export async function openPath(path: string): Promise<number> {
 }
 
 export async function openFile(file: File): Promise<number> {
-  return (await (await ask(`/api/v1/traces?name=${encodeURIComponent(file.name)}`, { method: 'POST', body: file })).json()).id;
+  return (
+    await (
+      await ask(`/api/v1/traces?name=${encodeURIComponent(file.name)}`, { method: 'POST', body: file })
+    ).json()
+  ).id;
 }
 
 export async function download(format: string, trace: number, query: string): Promise<void> {

@@ -16,14 +16,21 @@ export const isBytes = (m: Metric) => m === 'space' || m === 'alloc_space';
 
 export type Units = 'iec' | 'si' | 'raw';
 export const UNITS_CHOICES: { id: Units; label: string; hint: string }[] = [
-  { id: 'iec', label: 'KiB, MiB', hint: 'powers of 1024' }, { id: 'si', label: 'kB, MB', hint: 'powers of 1000' }, { id: 'raw', label: 'bytes', hint: 'exact figures' },
+  { id: 'iec', label: 'KiB, MiB', hint: 'powers of 1024' },
+  { id: 'si', label: 'kB, MB', hint: 'powers of 1000' },
+  { id: 'raw', label: 'bytes', hint: 'exact figures' },
 ];
-const rememberedUnits = (): Units => UNITS_CHOICES.find((u) => u.id === remembered<string[]>('units', [])[0])?.id ?? 'iec';
+const rememberedUnits = (): Units =>
+  UNITS_CHOICES.find((u) => u.id === remembered<string[]>('units', [])[0])?.id ?? 'iec';
 export const units = signal<Units>(rememberedUnits());
 /** Again, when what was kept has come. */
 export const takeUnits = () => (units.value = rememberedUnits());
 
-const NAMES: Record<Units, string[]> = { iec: ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'], si: ['B', 'kB', 'MB', 'GB', 'TB', 'PB'], raw: ['B'] };
+const NAMES: Record<Units, string[]> = {
+  iec: ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'],
+  si: ['B', 'kB', 'MB', 'GB', 'TB', 'PB'],
+  raw: ['B'],
+};
 
 export function bytes(v: number): string {
   const sign = v < 0 ? '−' : '';
@@ -65,7 +72,8 @@ export function error(err: number, total: number): string {
 }
 
 /** The error, or why there is none: files of other tools do not say how they sampled. */
-export const certainty = (err: number, total: number, interval: number): string => error(err, total) || (interval > 0 ? 'exact' : 'error unknown');
+export const certainty = (err: number, total: number, interval: number): string =>
+  error(err, total) || (interval > 0 ? 'exact' : 'error unknown');
 
 /** So few samples that the figure is a hint, not a measurement. */
 export const isRough = (samples: number, err: number) => samples < 10 && err > 0;
@@ -106,7 +114,8 @@ export function safe(text: string): string {
 export const base = (path: string) => path.slice(path.lastIndexOf('/') + 1);
 
 /** What stands beside a function in a list: its module, but for the program's own functions. */
-export const besides = (module: string, of: { program?: string }) => (module === of.program ? '' : base(module));
+export const besides = (module: string, of: { program?: string }) =>
+  module === of.program ? '' : base(module);
 
 /** Cut in the middle; the last part of the name says most. */
 export function fit(name: string, chars: number): string {

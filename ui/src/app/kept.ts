@@ -11,14 +11,20 @@ keeper.sendNow = async (key, text) => {
 };
 keeper.send = (key, text) => {
   clearTimeout(unsent.get(key)); // typing: the last is enough
-  unsent.set(key, setTimeout(() => void keeper.sendNow(key, text), 300));
+  unsent.set(
+    key,
+    setTimeout(() => void keeper.sendNow(key, text), 300),
+  );
 };
 
 /** What the user kept, before anything is drawn; a server that is slow with it is not waited for. */
 export async function loadKept(): Promise<void> {
   if (!token.peek()) return;
   try {
-    const r = await fetch('/api/v1/kept', { headers: { Authorization: `Bearer ${token.peek()}` }, signal: AbortSignal.timeout(1000) });
+    const r = await fetch('/api/v1/kept', {
+      headers: { Authorization: `Bearer ${token.peek()}` },
+      signal: AbortSignal.timeout(1000),
+    });
     if (r.ok) takeKept(await r.text());
   } catch {
     /* the page works without */

@@ -3,7 +3,10 @@
 import { useEffect, useState } from 'preact/hooks';
 import { ask } from './server';
 
-export interface Polled<T> { value: T | null; error: string }
+export interface Polled<T> {
+  value: T | null;
+  error: string;
+}
 
 /** key: asks at once when it changes. */
 export function usePolled<T>(path: string, every_ms: number, key: unknown = ''): Polled<T> {
@@ -15,10 +18,14 @@ export function usePolled<T>(path: string, every_ms: number, key: unknown = ''):
       timer = window.setTimeout(() => (document.visibilityState === 'visible' ? go() : next()), every_ms);
     };
     const go = () => {
-      ask(path).then((r) => r.json() as Promise<T>).then(
-        (value) => current && set({ value, error: '' }),
-        (e: Error) => current && set((old) => ({ ...old, error: e.message || 'The server gave no answer.' })),
-      ).finally(() => current && next());
+      ask(path)
+        .then((r) => r.json() as Promise<T>)
+        .then(
+          (value) => current && set({ value, error: '' }),
+          (e: Error) =>
+            current && set((old) => ({ ...old, error: e.message || 'The server gave no answer.' })),
+        )
+        .finally(() => current && next());
     };
     go();
     return () => {

@@ -11,7 +11,9 @@ export const scrubbing = signal(false);
 /** Filters and what they see, for questions that have no whole selection. */
 export function filtered(): Record<string, string> {
   const p = place.value;
-  return p.filters.length ? { filters: p.filters.join('\n'), ...(p.frames === 'all' ? { frames: 'all' } : {}) } : {};
+  return p.filters.length
+    ? { filters: p.filters.join('\n'), ...(p.frames === 'all' ? { frames: 'all' } : {}) }
+    : {};
 }
 
 /** What a graph or a table is made of. */

@@ -12,7 +12,10 @@ export const recordings = signal<Recording[]>([]);
 export const trouble = signal('');
 
 export class ApiError extends Error {
-  constructor(readonly code: number, text: string) {
+  constructor(
+    readonly code: number,
+    text: string,
+  ) {
     super(text);
   }
 }
@@ -69,7 +72,13 @@ export function connect(): void {
     alive();
     const told = JSON.parse((e as MessageEvent<string>).data) as Partial<Trace>[];
     const old = status.peek();
-    if (old) status.value = { ...old, traces: old.traces.map((t) => (t.state === 'loading' ? { ...t, ...told.find((n) => n.id === t.id) } : t)) };
+    if (old)
+      status.value = {
+        ...old,
+        traces: old.traces.map((t) =>
+          t.state === 'loading' ? { ...t, ...told.find((n) => n.id === t.id) } : t,
+        ),
+      };
   });
   mine.addEventListener('recordings', (e) => {
     alive();

@@ -13,7 +13,10 @@ export function remembered<T>(key: string, otherwise: T): T {
 }
 
 /** Sends a thing to the server, soon or at once ('' takes it away); api.ts knows how. */
-export const keeper = { send: (() => {}) as (key: string, text: string) => void, sendNow: (async () => {}) as (key: string, text: string) => Promise<void> };
+export const keeper = {
+  send: (() => {}) as (key: string, text: string) => void,
+  sendNow: (async () => {}) as (key: string, text: string) => Promise<void>,
+};
 
 /** Everything, here and there. */
 export async function forgetAll(): Promise<void> {

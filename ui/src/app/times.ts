@@ -8,7 +8,8 @@ export function readTimes(json: string): void {
   for (const [, text] of json.matchAll(/"(?:ts|start)":(-?\d{16,19})\b/g)) {
     const rounded = Number(text);
     const known = digits.get(rounded);
-    if (!Number.isSafeInteger(rounded) && (known === undefined || BigInt(text) > BigInt(known))) digits.set(rounded, text);
+    if (!Number.isSafeInteger(rounded) && (known === undefined || BigInt(text) > BigInt(known)))
+      digits.set(rounded, text);
   }
 }
 

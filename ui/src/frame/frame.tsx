@@ -18,14 +18,34 @@ import { Page } from './page';
 import { pageOf, PAGES, whyMissing } from './pages';
 import { dark, toggleTheme } from './theme';
 
-const Icon = ({ d }: { d: string }) => <svg viewBox="0 0 24 24" width="16" height="16" aria-hidden="true"><path d={d} fill="currentColor" /></svg>;
+const Icon = ({ d }: { d: string }) => (
+  <svg viewBox="0 0 24 24" width="16" height="16" aria-hidden="true">
+    <path d={d} fill="currentColor" />
+  </svg>
+);
 
 function Sidebar({ trace }: { trace: Trace | null }) {
   const page = place.value.page;
   return (
     <nav class="side" aria-label="Pages">
-      <a class="brand" href={href({ page: 'home' })} aria-label="heapwise: home"><svg viewBox="0 0 16 16" width="20" height="20" aria-hidden="true"><rect y="1" width="16" height="4" rx="1" fill="#d9702b" /><rect y="6" width="11" height="4" rx="1" fill="#e8973f" /><rect y="11" width="6" height="4" rx="1" fill="#f2bb62" /></svg><span>heapwise</span></a>
-      {PAGES.filter((x) => !whyMissing(x, trace)).map((x) => <a href={href({ page: x.id })} aria-current={page === x.id ? 'page' : undefined} title={x.label} aria-label={x.label}><Icon d={x.icon} /><span>{x.label}</span></a>)}
+      <a class="brand" href={href({ page: 'home' })} aria-label="heapwise: home">
+        <svg viewBox="0 0 16 16" width="20" height="20" aria-hidden="true">
+          <rect y="1" width="16" height="4" rx="1" fill="#d9702b" />
+          <rect y="6" width="11" height="4" rx="1" fill="#e8973f" />
+          <rect y="11" width="6" height="4" rx="1" fill="#f2bb62" />
+        </svg>
+        <span>heapwise</span>
+      </a>
+      {PAGES.filter((x) => !whyMissing(x, trace)).map((x) => (
+        <a
+          href={href({ page: x.id })}
+          aria-current={page === x.id ? 'page' : undefined}
+          title={x.label}
+          aria-label={x.label}>
+          <Icon d={x.icon} />
+          <span>{x.label}</span>
+        </a>
+      ))}
     </nav>
   );
 }
@@ -33,17 +53,40 @@ function Sidebar({ trace }: { trace: Trace | null }) {
 /** The trace: its name or one of several, how to close it, what is in it. */
 function TraceName({ trace, traces }: { trace: Trace | null; traces: Trace[] }) {
   const shown = trace && place.value.page !== 'home';
-  const close = (t: Trace) => void closeTrace(t.id).then(() => {
-    go({ ...fresh, page: 'home', trace: 0 });
-    strayed.value = null;
-  });
+  const close = (t: Trace) =>
+    void closeTrace(t.id).then(() => {
+      go({ ...fresh, page: 'home', trace: 0 });
+      strayed.value = null;
+    });
   return (
     <>
-      {traces.length > 1 && trace
-        ? <select aria-label="Trace" value={String(trace.id)} onChange={(e) => go({ ...fresh, trace: Number(e.currentTarget.value) })}>{traces.map((t) => <option value={String(t.id)}>{safe(base(t.name))}</option>)}</select>
-        : <b>{shown ? safe(base(trace.name)) : 'heapwise'}</b>}
-      {shown && <button type="button" class="close" aria-label={`Close ${safe(base(trace.name))}`} title="Close this trace; the file stays" onClick={() => close(trace)}>×</button>}
-      {shown && <span class="dim about">{bytes(trace.bytes)} · {words(trace)}</span>}
+      {traces.length > 1 && trace ? (
+        <select
+          aria-label="Trace"
+          value={String(trace.id)}
+          onChange={(e) => go({ ...fresh, trace: Number(e.currentTarget.value) })}>
+          {traces.map((t) => (
+            <option value={String(t.id)}>{safe(base(t.name))}</option>
+          ))}
+        </select>
+      ) : (
+        <b>{shown ? safe(base(trace.name)) : 'heapwise'}</b>
+      )}
+      {shown && (
+        <button
+          type="button"
+          class="close"
+          aria-label={`Close ${safe(base(trace.name))}`}
+          title="Close this trace; the file stays"
+          onClick={() => close(trace)}>
+          ×
+        </button>
+      )}
+      {shown && (
+        <span class="dim about">
+          {bytes(trace.bytes)} · {words(trace)}
+        </span>
+      )}
     </>
   );
 }
@@ -56,8 +99,12 @@ function TopBar({ trace }: { trace: Trace | null }) {
       <Omnibox trace={trace} />
       <UnitsToggle />
       <ShareButton />
-      <button type="button" onClick={toggleTheme}>{(place.value.theme || (dark.matches ? 'dark' : 'light')) === 'dark' ? 'Light' : 'Dark'}</button>
-      <button type="button" aria-label="Help" title="Help (?)" onClick={() => (help.value = true)}>?</button>
+      <button type="button" onClick={toggleTheme}>
+        {(place.value.theme || (dark.matches ? 'dark' : 'light')) === 'dark' ? 'Light' : 'Dark'}
+      </button>
+      <button type="button" aria-label="Help" title="Help (?)" onClick={() => (help.value = true)}>
+        ?
+      </button>
     </header>
   );
 }
@@ -86,10 +133,16 @@ export function App() {
   useTitle(trace);
   return (
     <>
-      <a class="skip" href="#main" onClick={skip}>Skip to the page</a>
+      <a class="skip" href="#main" onClick={skip}>
+        Skip to the page
+      </a>
       <Sidebar trace={trace} />
       <TopBar trace={trace} />
-      <main id="main" tabIndex={-1}><Gone /><Unknown /><Page /></main>
+      <main id="main" tabIndex={-1}>
+        <Gone />
+        <Unknown />
+        <Page />
+      </main>
       <Help />
     </>
   );

@@ -11,19 +11,42 @@ import type { Place } from '../app/url/place';
 import { currentTrace, nameOfTracks } from '../parts/selected';
 import { isPage } from './pages';
 
-/** What the address wanted and the trace does not have; what is shown in its place stands in the address then. */
-export const without = signal<{ trace: number; page: string; text: string; change: Partial<Place> } | null>(null);
+/** What the address wanted and the trace does not have; what is shown in its place stands in the
+ * address then. */
+export const without = signal<{ trace: number; page: string; text: string; change: Partial<Place> } | null>(
+  null,
+);
 
 export function notHere(all: Timeline): { text: string; change: Partial<Place> } | null {
   const p = place.value;
   const has = (upid: number) => all.processes.some((x) => x.upid === upid);
-  const lost = [...(p.upid === null ? [] : [p.upid]), ...p.with.split(',').filter(Boolean).map(Number)].filter((x) => !has(x));
+  const lost = [
+    ...(p.upid === null ? [] : [p.upid]),
+    ...p.with.split(',').filter(Boolean).map(Number),
+  ].filter((x) => !has(x));
   if (lost.length) {
-    const kept = p.with.split(',').filter((x) => x && has(Number(x))).join(',');
-    return { text: `The trace has no heap profile of process ${lost.join(', ')} (upid) of this address`, change: { upid: p.upid !== null && has(p.upid) ? p.upid : null, with: kept, heap: '', at: '', max: false, from: '', zoom: '' } };
+    const kept = p.with
+      .split(',')
+      .filter((x) => x && has(Number(x)))
+      .join(',');
+    return {
+      text: `The trace has no heap profile of process ${lost.join(', ')} (upid) of this address`,
+      change: {
+        upid: p.upid !== null && has(p.upid) ? p.upid : null,
+        with: kept,
+        heap: '',
+        at: '',
+        max: false,
+        from: '',
+        zoom: '',
+      },
+    };
   }
   if (p.heap && !chosen(all).some((t) => t.heaps.some((h) => h.heap === p.heap)))
-    return { text: `${nameOfTracks(chosen(all)[0])} has no heap ${safe(p.heap)}`, change: { heap: '', zoom: '' } };
+    return {
+      text: `${nameOfTracks(chosen(all)[0])} has no heap ${safe(p.heap)}`,
+      change: { heap: '', zoom: '' },
+    };
   return null;
 }
 
@@ -31,8 +54,16 @@ export function notHere(all: Timeline): { text: string; change: Partial<Place> }
 export function Without() {
   const w = without.value;
   const p = place.value;
-  const same = w && w.trace === p.trace && w.page === p.page && (Object.keys(w.change) as (keyof Place)[]).every((k) => w.change[k] === p[k]);
-  return same ? <div class="banner note" role="status">{w.text}; {w.change.upid === undefined ? 'all its heaps are shown' : 'another one is shown'}.</div> : null;
+  const same =
+    w &&
+    w.trace === p.trace &&
+    w.page === p.page &&
+    (Object.keys(w.change) as (keyof Place)[]).every((k) => w.change[k] === p[k]);
+  return same ? (
+    <div class="banner note" role="status">
+      {w.text}; {w.change.upid === undefined ? 'all its heaps are shown' : 'another one is shown'}.
+    </div>
+  ) : null;
 }
 
 /** What is on screen stays; the server is asked again by itself. */
@@ -46,21 +77,37 @@ export function Gone() {
   if (!gone) return null;
   const left = Math.max(0, Math.ceil((nextTry.value - Date.now()) / 1000));
   return (
-    <div class="banner bad gone" role="alert"><span><b>The server does not answer.</b> What is shown stays as it was. <span aria-hidden="true">Asking again {left > 1 ? `in ${left} s` : 'now'}.</span></span>
-      <button type="button" onClick={connect}>Ask now</button></div>
+    <div class="banner bad gone" role="alert">
+      <span>
+        <b>The server does not answer.</b> What is shown stays as it was.{' '}
+        <span aria-hidden="true">Asking again {left > 1 ? `in ${left} s` : 'now'}.</span>
+      </span>
+      <button type="button" onClick={connect}>
+        Ask now
+      </button>
+    </div>
   );
 }
 
-/** The address named a trace that is closed, or of another server: what is shown is not what was asked for. */
+/** The address named a trace that is closed, or of another server: what is shown is not what was asked
+ * for. */
 export function Strayed({ trace }: { trace: Trace }) {
   const s = strayed.value;
   if (s?.shown !== trace.id) return null;
-  return <div class="banner note" role="status">Trace {s.wanted} of this address is not open here; this is {safe(base(trace.name))}. <a href={href({ page: 'home' })}>Open traces</a></div>;
+  return (
+    <div class="banner note" role="status">
+      Trace {s.wanted} of this address is not open here; this is {safe(base(trace.name))}.{' '}
+      <a href={href({ page: 'home' })}>Open traces</a>
+    </div>
+  );
 }
 
 export function Unknown() {
   const page = place.value.page;
   if (!page || isPage(page)) return null;
-  return <div class="banner note" role="status">There is no page “{safe(page)}”; this is {currentTrace() ? 'the overview' : 'the beginning'}.</div>;
+  return (
+    <div class="banner note" role="status">
+      There is no page “{safe(page)}”; this is {currentTrace() ? 'the overview' : 'the beginning'}.
+    </div>
+  );
 }
-

@@ -12,39 +12,106 @@ import { setUnits } from './buttons';
 import { help } from './help';
 import { PAGES, whyMissing } from './pages';
 
-interface Found { label: string; note: string; act(): void }
+interface Found {
+  label: string;
+  note: string;
+  act(): void;
+}
 
-const THEMES: [string, string][] = [['', 'as the system'], ['light', 'light'], ['dark', 'dark'], ['contrast', 'high contrast']];
+const THEMES: [string, string][] = [
+  ['', 'as the system'],
+  ['light', 'light'],
+  ['dark', 'dark'],
+  ['contrast', 'high contrast'],
+];
 
 function commands(trace: Trace | null): Found[] {
-  const pages = PAGES.filter((x) => !whyMissing(x, trace)).map((x) => ({ label: x.label, note: 'page', act: () => go({ page: x.id }) }));
-  const shown: Found[] = trace?.processes?.length ? [
-    ...METRICS.map((m) => ({ label: `Metric: ${m.label}`, note: m.hint, act: () => go({ metric: m.id }) })),
-    { label: place.value.invert ? 'Top-down' : 'Bottom-up', note: 'direction', act: () => go({ invert: !place.peek().invert, zoom: '' }) },
-    { label: 'The peak', note: 'moment', act: () => go({ at: 'peak', max: false, from: '' }) },
-    { label: 'The end', note: 'moment', act: () => go({ at: '', max: false, from: '' }) },
-    { label: 'Take all filters away', note: 'filters', act: () => go({ filters: [], zoom: '' }) },
-  ] : [];
+  const pages = PAGES.filter((x) => !whyMissing(x, trace)).map((x) => ({
+    label: x.label,
+    note: 'page',
+    act: () => go({ page: x.id }),
+  }));
+  const shown: Found[] = trace?.processes?.length
+    ? [
+        ...METRICS.map((m) => ({
+          label: `Metric: ${m.label}`,
+          note: m.hint,
+          act: () => go({ metric: m.id }),
+        })),
+        {
+          label: place.value.invert ? 'Top-down' : 'Bottom-up',
+          note: 'direction',
+          act: () => go({ invert: !place.peek().invert, zoom: '' }),
+        },
+        { label: 'The peak', note: 'moment', act: () => go({ at: 'peak', max: false, from: '' }) },
+        { label: 'The end', note: 'moment', act: () => go({ at: '', max: false, from: '' }) },
+        { label: 'Take all filters away', note: 'filters', act: () => go({ filters: [], zoom: '' }) },
+      ]
+    : [];
   return [
-    ...pages, ...shown,
-    ...THEMES.map(([id, label]) => ({ label: `Theme: ${label}`, note: 'look', act: () => go({ theme: id }, true) })),
+    ...pages,
+    ...shown,
+    ...THEMES.map(([id, label]) => ({
+      label: `Theme: ${label}`,
+      note: 'look',
+      act: () => go({ theme: id }, true),
+    })),
     ...UNITS_CHOICES.map((u) => ({ label: `Units: ${u.label}`, note: u.hint, act: () => setUnits(u.id) })),
-    ...(trace ? [{ label: `Close ${safe(base(trace.name))}`, note: 'the file stays', act: () => void closeTrace(trace.id).then(() => go({ ...fresh, page: 'home', trace: 0 })) }] : []),
-    { label: 'Help', note: 'keys and words', act: () => { help.value = true; } },
+    ...(trace
+      ? [
+          {
+            label: `Close ${safe(base(trace.name))}`,
+            note: 'the file stays',
+            act: () => void closeTrace(trace.id).then(() => go({ ...fresh, page: 'home', trace: 0 })),
+          },
+        ]
+      : []),
+    {
+      label: 'Help',
+      note: 'keys and words',
+      act: () => {
+        help.value = true;
+      },
+    },
   ];
 }
 
-const within = (text: string, list: Found[]) => list.filter((c) => c.label.toLowerCase().includes(text.trim().toLowerCase()));
+const within = (text: string, list: Found[]) =>
+  list.filter((c) => c.label.toLowerCase().includes(text.trim().toLowerCase()));
 
 /** What a line means now; functions are asked for behind it. */
 function meaning(text: string, trace: Trace | null): Found[] {
   const t = text.trim();
   if (t.startsWith('>')) return within(t.slice(1), commands(trace));
   if (!t || !trace || trace.state !== 'ready') return t ? within(t, commands(trace)) : [];
-  if (t.startsWith(':')) return t.length > 1 ? [{ label: t.slice(1).trim(), note: 'ask this in SQL', act: () => go({ page: 'query', sql: t.slice(1).trim() }) }] : [];
-  const graph = { label: t.startsWith('/') ? t.replace(/^\/(.*?)\/?(i?)$/s, '/$1/$2') : t, note: 'search the flamegraph' };
-  const search: Found[] = trace.processes?.length ? [{ ...graph, act: () => go({ page: 'flame', search: graph.label, zoom: '' }) }] : [];
-  return t.startsWith('/') ? (t.length > 1 ? search : []) : [...search, ...within(t, commands(trace).filter((c) => c.note === 'page'))];
+  if (t.startsWith(':'))
+    return t.length > 1
+      ? [
+          {
+            label: t.slice(1).trim(),
+            note: 'ask this in SQL',
+            act: () => go({ page: 'query', sql: t.slice(1).trim() }),
+          },
+        ]
+      : [];
+  const graph = {
+    label: t.startsWith('/') ? t.replace(/^\/(.*?)\/?(i?)$/s, '/$1/$2') : t,
+    note: 'search the flamegraph',
+  };
+  const search: Found[] = trace.processes?.length
+    ? [{ ...graph, act: () => go({ page: 'flame', search: graph.label, zoom: '' }) }]
+    : [];
+  return t.startsWith('/')
+    ? t.length > 1
+      ? search
+      : []
+    : [
+        ...search,
+        ...within(
+          t,
+          commands(trace).filter((c) => c.note === 'page'),
+        ),
+      ];
 }
 
 /** Functions of that name, a moment after the last key. */
@@ -55,10 +122,22 @@ function useNamed(text: string, trace: Trace | null): Found[] {
     setNamed([]);
     if (!plain || plain.length < 2 || !trace?.processes?.length) return;
     let current = true;
-    const timer = setTimeout(() => functions(trace.id, `${selection.peek()}&match=${encodeURIComponent(plain)}&limit=8`).then(
-      (f) => current && setNamed(f.data.map((r) => ({ label: safe(r[0]), note: `function in ${safe(base(r[1])) || 'an unknown module'}`, act: () => go({ page: 'functions', fn: r[0] }) }))),
-      () => {}, // wrong filters of the selection: then there are no names
-    ), 150);
+    const timer = setTimeout(
+      () =>
+        functions(trace.id, `${selection.peek()}&match=${encodeURIComponent(plain)}&limit=8`).then(
+          (f) =>
+            current &&
+            setNamed(
+              f.data.map((r) => ({
+                label: safe(r[0]),
+                note: `function in ${safe(base(r[1])) || 'an unknown module'}`,
+                act: () => go({ page: 'functions', fn: r[0] }),
+              })),
+            ),
+          () => {}, // wrong filters of the selection: then there are no names
+        ),
+      150,
+    );
     return () => {
       current = false;
       clearTimeout(timer);
@@ -71,7 +150,11 @@ function useNamed(text: string, trace: Trace | null): Found[] {
 function useCtrlK(input: MutableRef<HTMLInputElement | null>): void {
   useEffect(() => {
     const key = (e: KeyboardEvent) => {
-      if (!((e.ctrlKey || e.metaKey) && e.key.toLowerCase() === 'k') || (isTyping(e) && e.target !== input.current)) return;
+      if (
+        !((e.ctrlKey || e.metaKey) && e.key.toLowerCase() === 'k') ||
+        (isTyping(e) && e.target !== input.current)
+      )
+        return;
       e.preventDefault();
       input.current?.focus();
       input.current?.select();
@@ -83,9 +166,21 @@ function useCtrlK(input: MutableRef<HTMLInputElement | null>): void {
 
 function FoundList({ list, choice, onChoose }: { list: Found[]; choice: number; onChoose(f: Found): void }) {
   return (
-    <ul id="found" role="listbox" aria-label="Found">{list.map((f, i) => (
-      <li id={`found-${i}`} role="option" aria-selected={i === choice} onPointerDown={(e) => { e.preventDefault(); onChoose(f); }}><span>{f.label}</span><span class="dim">{f.note}</span></li>
-    ))}</ul>
+    <ul id="found" role="listbox" aria-label="Found">
+      {list.map((f, i) => (
+        <li
+          id={`found-${i}`}
+          role="option"
+          aria-selected={i === choice}
+          onPointerDown={(e) => {
+            e.preventDefault();
+            onChoose(f);
+          }}>
+          <span>{f.label}</span>
+          <span class="dim">{f.note}</span>
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -123,9 +218,22 @@ export function Omnibox({ trace }: { trace: Trace | null }) {
   const shown = open && list.length > 0;
   return (
     <div class="omnibox">
-      <input ref={input} type="search" role="combobox" aria-label="Find, or > commands, : SQL, / regular expression" aria-expanded={shown} aria-controls="found" aria-autocomplete="list"
-        aria-activedescendant={shown ? `found-${choice}` : undefined} placeholder="Find   > command   : SQL   / regex   (Ctrl+K)" value={text}
-        onInput={(e) => onInput(e.currentTarget.value)} onFocus={() => setOpen(true)} onBlur={() => setOpen(false)} onKeyDown={onKey} />
+      <input
+        ref={input}
+        type="search"
+        role="combobox"
+        aria-label="Find, or > commands, : SQL, / regular expression"
+        aria-expanded={shown}
+        aria-controls="found"
+        aria-autocomplete="list"
+        aria-activedescendant={shown ? `found-${choice}` : undefined}
+        placeholder="Find   > command   : SQL   / regex   (Ctrl+K)"
+        value={text}
+        onInput={(e) => onInput(e.currentTarget.value)}
+        onFocus={() => setOpen(true)}
+        onBlur={() => setOpen(false)}
+        onKeyDown={onKey}
+      />
       {shown && <FoundList list={list} choice={choice} onChoose={choose} />}
     </div>
   );

@@ -28,7 +28,24 @@ function NeedsProfile({ row, trace }: { row: PageRow & { needs: 'profile' }; tra
   if (!answer.value) return <Busy what="Reading dumps" />;
   if (!tracks && row.other && hasTimes(trace)) return <row.other trace={trace} />;
   if (!tracks)
-    return <div class="empty"><p>{safe(base(trace.name))} holds no native heap profile.</p><p class="dim">{trace.heap_graphs ? <>It has {trace.heap_graphs === 1 ? 'a managed heap graph' : `${trace.heap_graphs} managed heap graphs`}: <a href={href({ page: 'heap' })}>Managed heap</a></> : <><code>heapwise stats</code> tells what is in it.</>}</p></div>;
+    return (
+      <div class="empty">
+        <p>{safe(base(trace.name))} holds no native heap profile.</p>
+        <p class="dim">
+          {trace.heap_graphs ? (
+            <>
+              It has{' '}
+              {trace.heap_graphs === 1 ? 'a managed heap graph' : `${trace.heap_graphs} managed heap graphs`}:{' '}
+              <a href={href({ page: 'heap' })}>Managed heap</a>
+            </>
+          ) : (
+            <>
+              <code>heapwise stats</code> tells what is in it.
+            </>
+          )}
+        </p>
+      </div>
+    );
   return <row.view tracks={tracks} all={answer.value} trace={trace} key={row.id} />;
 }
 
@@ -36,16 +53,44 @@ export function Page() {
   const trace = currentTrace();
   const row = pageOf(place.value.page);
   if (trouble.value === 'token')
-    return <div class="empty" role="alert"><p><b>This page needs its address.</b></p><p>Open the one that <code>heapwise ui</code> printed: it ends in <code>#token=…</code> and is known only to whoever started it.</p></div>;
+    return (
+      <div class="empty" role="alert">
+        <p>
+          <b>This page needs its address.</b>
+        </p>
+        <p>
+          Open the one that <code>heapwise ui</code> printed: it ends in <code>#token=…</code> and is known
+          only to whoever started it.
+        </p>
+      </div>
+    );
   if (!status.value) return <Busy what="Asking the server" />;
   const title = row.id !== 'overview' && row.id !== 'home' && <h1 class="sr">{row.label}</h1>;
-  if (row.needs === 'nothing') return <>{title}<row.view /></>;
+  if (row.needs === 'nothing')
+    return (
+      <>
+        {title}
+        <row.view />
+      </>
+    );
   if (!trace) {
     const Home = PAGES[0].view as ComponentType;
     return <Home />;
   }
   if (trace.state === 'loading') return <Reading trace={trace} />;
   if (trace.state === 'failed') return <Unreadable trace={trace} />;
-  return <>{title}<Strayed trace={trace} /><Without /><Losses trace={trace} /><Unnamed trace={trace} />{row.needs === 'trace' ? <row.view trace={trace} key={`${row.id} ${trace.id}`} /> : <NeedsProfile row={row} trace={trace} key={trace.id} />}</>;
+  return (
+    <>
+      {title}
+      <Strayed trace={trace} />
+      <Without />
+      <Losses trace={trace} />
+      <Unnamed trace={trace} />
+      {row.needs === 'trace' ? (
+        <row.view trace={trace} key={`${row.id} ${trace.id}`} />
+      ) : (
+        <NeedsProfile row={row} trace={trace} key={trace.id} />
+      )}
+    </>
+  );
 }
-

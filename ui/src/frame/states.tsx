@@ -7,7 +7,15 @@ import type { Trace } from '../app/types';
 import { fresh } from '../app/url/place';
 import { useAnswer } from '../parts/answer';
 
-const FORMATS = ['Perfetto traces (heapwise, heapprofd)', 'pprof profiles', 'heaptrack recordings', 'Java heap dumps (hprof)', 'memory-infra dumps (JSON)', 'folded stacks', 'any of them packed by gzip or zstd'];
+const FORMATS = [
+  'Perfetto traces (heapwise, heapprofd)',
+  'pprof profiles',
+  'heaptrack recordings',
+  'Java heap dumps (hprof)',
+  'memory-infra dumps (JSON)',
+  'folded stacks',
+  'any of them packed by gzip or zstd',
+];
 
 /** How much of a trace is read, in words. */
 export function howFar(t: Trace): string {
@@ -15,16 +23,30 @@ export function howFar(t: Trace): string {
   if (t.stage === 'naming') return 'names of its frames are looked up';
   if (t.stage === 'summing') return 'its dumps are added up';
   const speed = t.seconds > 0.2 && read ? `, ${bytes(read / t.seconds)}/s` : '';
-  return t.bytes ? `${percent(Math.min(read, t.bytes), t.bytes)} read: ${bytes(read)} of ${bytes(t.bytes)}${speed}` : `being read, ${t.seconds.toFixed(0)} s`;
+  return t.bytes
+    ? `${percent(Math.min(read, t.bytes), t.bytes)} read: ${bytes(read)} of ${bytes(t.bytes)}${speed}`
+    : `being read, ${t.seconds.toFixed(0)} s`;
 }
 
 export function Reading({ trace }: { trace: Trace }) {
   return (
     <div class="empty">
-      <p><b>Reading {safe(base(trace.name))}</b></p>
-      <progress max={trace.bytes || undefined} value={trace.bytes ? trace.read ?? 0 : undefined} aria-label={`Reading ${safe(base(trace.name))}`} />
+      <p>
+        <b>Reading {safe(base(trace.name))}</b>
+      </p>
+      <progress
+        max={trace.bytes || undefined}
+        value={trace.bytes ? (trace.read ?? 0) : undefined}
+        aria-label={`Reading ${safe(base(trace.name))}`}
+      />
       <p class="dim">{howFar(trace)}</p>
-      <p><button type="button" onClick={() => void closeTrace(trace.id).then(() => go({ ...fresh, page: 'home', trace: 0 }))}>Cancel</button></p>
+      <p>
+        <button
+          type="button"
+          onClick={() => void closeTrace(trace.id).then(() => go({ ...fresh, page: 'home', trace: 0 }))}>
+          Cancel
+        </button>
+      </p>
     </div>
   );
 }
@@ -32,15 +54,49 @@ export function Reading({ trace }: { trace: Trace }) {
 /** A file that no reader knows, or that is empty. */
 export function Unreadable({ trace }: { trace: Trace }) {
   const head = trace.head ?? '';
-  const text = head.split(' ').filter(Boolean).map((h) => { const c = parseInt(h, 16); return c >= 32 && c < 127 ? String.fromCharCode(c) : '·'; }).join('');
+  const text = head
+    .split(' ')
+    .filter(Boolean)
+    .map((h) => {
+      const c = parseInt(h, 16);
+      return c >= 32 && c < 127 ? String.fromCharCode(c) : '·';
+    })
+    .join('');
   return (
     <div class="doc">
-      <p class="banner bad" role="alert">{safe(trace.error ?? 'The trace cannot be read.')}</p>
-      <dl class="about-trace"><dt>File</dt><dd><code>{safe(trace.name)}</code>, {bytes(trace.bytes)}</dd>
-        <dt>First bytes</dt><dd>{head ? <><span class="sr">first bytes: </span><code>{head}</code> <code class="dim">{text}</code></> : trace.bytes ? 'not shown: a request named this file' : 'none: the file is empty'}</dd>
-        <dt>Can be read</dt><dd>{FORMATS.join(', ')}</dd></dl>
-      {trace.bytes === 0 && <p>A recording that was ended before its first dump leaves an empty file: <code>heapwise record</code> says why at its end.</p>}
-      <p><a href={href({ page: 'home' })}>Open another</a></p>
+      <p class="banner bad" role="alert">
+        {safe(trace.error ?? 'The trace cannot be read.')}
+      </p>
+      <dl class="about-trace">
+        <dt>File</dt>
+        <dd>
+          <code>{safe(trace.name)}</code>, {bytes(trace.bytes)}
+        </dd>
+        <dt>First bytes</dt>
+        <dd>
+          {head ? (
+            <>
+              <span class="sr">first bytes: </span>
+              <code>{head}</code> <code class="dim">{text}</code>
+            </>
+          ) : trace.bytes ? (
+            'not shown: a request named this file'
+          ) : (
+            'none: the file is empty'
+          )}
+        </dd>
+        <dt>Can be read</dt>
+        <dd>{FORMATS.join(', ')}</dd>
+      </dl>
+      {trace.bytes === 0 && (
+        <p>
+          A recording that was ended before its first dump leaves an empty file: <code>heapwise record</code>{' '}
+          says why at its end.
+        </p>
+      )}
+      <p>
+        <a href={href({ page: 'home' })}>Open another</a>
+      </p>
     </div>
   );
 }
@@ -50,9 +106,17 @@ export function Unnamed({ trace }: { trace: Trace }) {
   const wanted = trace.processes?.length && /^(flame|functions|tree|leaks|diff)$/.test(place.value.page);
   const a = useAnswer(`unnamed ${wanted ? trace.id : 0}`, async () => {
     if (!wanted) return null;
-    const r = await query(trace.id, `select count(*), sum(coalesce(nullif(f.deobfuscated_name, ''), nullif(f.name, '')) is null and f.symbol_set_id is null) from stack_profile_frame f`);
+    const r = await query(
+      trace.id,
+      `select count(*), sum(coalesce(nullif(f.deobfuscated_name, ''), nullif(f.name, '')) is null and f.symbol_set_id is null) from stack_profile_frame f`,
+    );
     return r.results[0]?.rows[0] as [number, number] | undefined;
   });
   if (!wanted || !a.value || !(a.value[1] > 0.2 * a.value[0])) return null;
-  return <p class="banner note">{percent(a.value[1], a.value[0])} of the frames ({count(a.value[1])}) have no name: they read <code>module+0x…</code>. <a href={href({ page: 'symbols' })}>Symbols of {safe(base(trace.name))}</a></p>;
+  return (
+    <p class="banner note">
+      {percent(a.value[1], a.value[0])} of the frames ({count(a.value[1])}) have no name: they read{' '}
+      <code>module+0x…</code>. <a href={href({ page: 'symbols' })}>Symbols of {safe(base(trace.name))}</a>
+    </p>
+  );
 }

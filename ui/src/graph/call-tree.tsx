@@ -24,10 +24,35 @@ export function TreePage({ tracks }: { tracks: Tracks }) {
   const g = answer.value;
   return (
     <div class="column">
-      <div class="bar"><MetricChoice />
-        <Choice label="Direction" value={p.invert ? 'up' : 'down'} onChange={(v) => go({ invert: v === 'up', zoom: '' })} options={[{ id: 'down', label: 'Top-down' }, { id: 'up', label: 'Bottom-up' }]} />
-        <Choice label="Frames" value={p.frames} onChange={(frames) => go({ frames, zoom: '' })} options={[{ id: 'site', label: 'Your code' }, { id: 'all', label: 'All frames' }]} />
-        <span class="grow" /><ExportButton /><button type="button" title="the query that gives these numbers" onClick={() => showSql(treeSql(tracks, p.invert))}>SQL</button></div>
+      <div class="bar">
+        <MetricChoice />
+        <Choice
+          label="Direction"
+          value={p.invert ? 'up' : 'down'}
+          onChange={(v) => go({ invert: v === 'up', zoom: '' })}
+          options={[
+            { id: 'down', label: 'Top-down' },
+            { id: 'up', label: 'Bottom-up' },
+          ]}
+        />
+        <Choice
+          label="Frames"
+          value={p.frames}
+          onChange={(frames) => go({ frames, zoom: '' })}
+          options={[
+            { id: 'site', label: 'Your code' },
+            { id: 'all', label: 'All frames' },
+          ]}
+        />
+        <span class="grow" />
+        <ExportButton />
+        <button
+          type="button"
+          title="the query that gives these numbers"
+          onClick={() => showSql(treeSql(tracks, p.invert))}>
+          SQL
+        </button>
+      </div>
       <FilterBar problem={answer.error} />
       {answer.busy && !g && <Busy what="Summing up" />}
       {g && g.total > 0 ? <Tree tracks={tracks} g={g} /> : g && <p class="empty">Nothing is here.</p>}
@@ -37,7 +62,7 @@ export function TreePage({ tracks }: { tracks: Tracks }) {
 
 /** Opens a node, and on as long as there is one child that holds nearly all. */
 function openFrom(g: Graph, node: number, open: Set<number>): void {
-  for (let at = node; ; ) {
+  for (let at = node; ;) {
     open.add(at);
     const child = at + 1;
     if (child >= g.end[at] || g.cum[child] < 0.9 * g.cum[at]) return;
@@ -57,7 +82,7 @@ function useOpen(g: Graph) {
   }, [g]);
   const rows = useMemo(() => {
     const out: number[] = [];
-    for (let i = 1; i < g.n; ) {
+    for (let i = 1; i < g.n;) {
       out.push(i);
       i = open.has(i) ? i + 1 : g.end[i];
     }
@@ -74,31 +99,77 @@ function useOpen(g: Graph) {
 
 const isLeaf = (g: Graph, i: number) => g.end[i] === i + 1;
 
-function Row({ g, i, y, on, open, tracks, onClick }: { g: Graph; i: number; y: number; on: boolean; open: boolean; tracks: Tracks; onClick(): void }) {
+function Row({
+  g,
+  i,
+  y,
+  on,
+  open,
+  tracks,
+  onClick,
+}: {
+  g: Graph;
+  i: number;
+  y: number;
+  on: boolean;
+  open: boolean;
+  tracks: Tracks;
+  onClick(): void;
+}) {
   const m = place.value.metric;
   const leaf = isLeaf(g, i);
   const rough = isRough(g.samples[i], g.err[i]);
   return (
-    <div role="treeitem" id={`node-${i}`} aria-level={g.depth[i]} aria-selected={on} aria-expanded={leaf ? undefined : open}
-      class={`row ${on ? 'on' : ''}`} style={{ top: `${y}px` }} onClick={onClick}
-      onDblClick={() => go({ page: 'functions', fn: nameOf(g, i) })} title={`${safe(nameOf(g, i))}\n${safe(moduleOf(g, i))}`}>
+    <div
+      role="treeitem"
+      id={`node-${i}`}
+      aria-level={g.depth[i]}
+      aria-selected={on}
+      aria-expanded={leaf ? undefined : open}
+      class={`row ${on ? 'on' : ''}`}
+      style={{ top: `${y}px` }}
+      onClick={onClick}
+      onDblClick={() => go({ page: 'functions', fn: nameOf(g, i) })}
+      title={`${safe(nameOf(g, i))}\n${safe(moduleOf(g, i))}`}>
       <span class="c-total num">{amount(g.cum[i], m)}</span>
-      <span class="c-error num dim" title={`${count(g.samples[i])} samples`}>{rough ? '≈ ' : ''}{error(g.err[i], g.cum[i])}</span>
-      <span class="c-share"><Share part={g.cum[i]} whole={g.total} rough={rough} /></span>
+      <span class="c-error num dim" title={`${count(g.samples[i])} samples`}>
+        {rough ? '≈ ' : ''}
+        {error(g.err[i], g.cum[i])}
+      </span>
+      <span class="c-share">
+        <Share part={g.cum[i]} whole={g.total} rough={rough} />
+      </span>
       <span class="c-self num dim">{g.self[i] ? amount(g.self[i], m) : ''}</span>
-      <span class="c-name" style={{ paddingLeft: `${Math.min(40, g.depth[i] - 1) * 12}px` }}><i class="twist" aria-hidden="true">{leaf ? '·' : open ? '▾' : '▸'}</i>{safe(nameOf(g, i))} <span class="dim">{g.flags[i] & MERGED ? '' : safe(besides(moduleOf(g, i), tracks))}</span></span>
+      <span class="c-name" style={{ paddingLeft: `${Math.min(40, g.depth[i] - 1) * 12}px` }}>
+        <i class="twist" aria-hidden="true">
+          {leaf ? '·' : open ? '▾' : '▸'}
+        </i>
+        {safe(nameOf(g, i))}{' '}
+        <span class="dim">{g.flags[i] & MERGED ? '' : safe(besides(moduleOf(g, i), tracks))}</span>
+      </span>
     </div>
   );
 }
 
 /** Does what a key says at a row of the tree; false: it says nothing here. */
-function pressed(key: string, g: Graph, { rows, open, toggle, at }: ReturnType<typeof useOpen>, show: (row: number) => void): boolean {
+function pressed(
+  key: string,
+  g: Graph,
+  { rows, open, toggle, at }: ReturnType<typeof useOpen>,
+  show: (row: number) => void,
+): boolean {
   const i = rows.indexOf(at);
   const leaf = isLeaf(g, at);
   const acts: Record<string, () => unknown> = {
-    ArrowDown: () => show(i + 1), ArrowUp: () => show(i - 1), PageDown: () => show(i + 15), PageUp: () => show(i - 15), Home: () => show(0), End: () => show(rows.length - 1),
+    ArrowDown: () => show(i + 1),
+    ArrowUp: () => show(i - 1),
+    PageDown: () => show(i + 15),
+    PageUp: () => show(i - 15),
+    Home: () => show(0),
+    End: () => show(rows.length - 1),
     ArrowRight: () => !leaf && (open.has(at) ? show(i + 1) : toggle(at, true)),
-    ArrowLeft: () => (open.has(at) && !leaf ? toggle(at, false) : g.parent[at] > 0 && show(rows.indexOf(g.parent[at]))),
+    ArrowLeft: () =>
+      open.has(at) && !leaf ? toggle(at, false) : g.parent[at] > 0 && show(rows.indexOf(g.parent[at])),
     Enter: () => go({ page: 'functions', fn: nameOf(g, at) }),
     ' ': () => toggle(at),
   };
@@ -120,11 +191,36 @@ function Tree({ g, tracks }: { g: Graph; tracks: Tracks }) {
   };
   return (
     <div class="table tree">
-      <div class="row head" aria-hidden="true"><span class="c-total num">Total</span><span class="c-error num">Error</span><span class="c-share">Share</span><span class="c-self num">Self</span><span class="c-name">Function</span></div>
-      <div class="rows" role="tree" aria-label="Call tree" tabIndex={0} aria-activedescendant={`node-${at}`} ref={w.ref} onScroll={w.look} onKeyDown={onKey}>
+      <div class="row head" aria-hidden="true">
+        <span class="c-total num">Total</span>
+        <span class="c-error num">Error</span>
+        <span class="c-share">Share</span>
+        <span class="c-self num">Self</span>
+        <span class="c-name">Function</span>
+      </div>
+      <div
+        class="rows"
+        role="tree"
+        aria-label="Call tree"
+        tabIndex={0}
+        aria-activedescendant={`node-${at}`}
+        ref={w.ref}
+        onScroll={w.look}
+        onKeyDown={onKey}>
         <div role="presentation" style={{ height: `${rows.length * ROW}px` }}>
           {rows.slice(w.first, w.last).map((i, k) => (
-            <Row g={g} i={i} y={(w.first + k) * ROW} on={i === at} open={open.has(i)} tracks={tracks} onClick={() => { setAt(i); toggle(i); }} />
+            <Row
+              g={g}
+              i={i}
+              y={(w.first + k) * ROW}
+              on={i === at}
+              open={open.has(i)}
+              tracks={tracks}
+              onClick={() => {
+                setAt(i);
+                toggle(i);
+              }}
+            />
           ))}
         </div>
       </div>

@@ -16,7 +16,8 @@ import { decode, find, type Graph, MERGED, nameOf, ONLY_A, ONLY_B, path } from '
 import { flame, smallFlame } from './graphs';
 
 function lookOf(g: Graph): Look {
-  const a = g.a!, b = g.b!;
+  const a = g.a!,
+    b = g.b!;
   const delta = (i: number) => b[i] - a[i];
   const sure = (i: number) => Math.abs(delta(i)) > g.err[i];
   return {
@@ -25,13 +26,30 @@ function lookOf(g: Graph): Look {
     },
     mark: (i) => (!sure(i) || delta(i) === 0 ? '' : delta(i) > 0 ? '▲ ' : '▼ '),
     hatched: (i) => (g.flags[i] & (ONLY_A | ONLY_B)) !== 0,
-    say: (i) => `${safe(nameOf(g, i))}: ${figure(a[i])} before, ${figure(b[i])} after, ${change(delta(i))}${sure(i) ? '' : ', within the sampling error'}`,
+    say: (i) =>
+      `${safe(nameOf(g, i))}: ${figure(a[i])} before, ${figure(b[i])} after, ${change(delta(i))}${sure(i) ? '' : ', within the sampling error'}`,
     tip: (i) => (
       <dl>
-        <dt>A</dt><dd>{figure(a[i])}</dd>
-        <dt>B</dt><dd>{figure(b[i])}</dd>
-        <dt>change</dt><dd><b>{change(delta(i))}</b> {plusMinus(g.err[i])} {relative(a[i], b[i])}</dd>
-        <dt /><dd class="dim">{g.flags[i] & ONLY_A ? 'only in A' : g.flags[i] & ONLY_B ? 'only in B' : delta(i) === 0 ? 'unchanged' : sure(i) ? '' : 'within the sampling error'}</dd>
+        <dt>A</dt>
+        <dd>{figure(a[i])}</dd>
+        <dt>B</dt>
+        <dd>{figure(b[i])}</dd>
+        <dt>change</dt>
+        <dd>
+          <b>{change(delta(i))}</b> {plusMinus(g.err[i])} {relative(a[i], b[i])}
+        </dd>
+        <dt />
+        <dd class="dim">
+          {g.flags[i] & ONLY_A
+            ? 'only in A'
+            : g.flags[i] & ONLY_B
+              ? 'only in B'
+              : delta(i) === 0
+                ? 'unchanged'
+                : sure(i)
+                  ? ''
+                  : 'within the sampling error'}
+        </dd>
       </dl>
     ),
   };
@@ -54,13 +72,27 @@ function diffGraph(trace: number, query: string): Promise<Graph> {
 
 const LEGEND = (
   <ul class="legend" aria-label="Colours">
-    <li><i class="grew" />▲ grew</li><li><i class="shrank" />▼ shrank</li><li><i class="same" />unchanged, or within the sampling error</li><li><i class="lone" />on one side only</li>
+    <li>
+      <i class="grew" />▲ grew
+    </li>
+    <li>
+      <i class="shrank" />▼ shrank
+    </li>
+    <li>
+      <i class="same" />
+      unchanged, or within the sampling error
+    </li>
+    <li>
+      <i class="lone" />
+      on one side only
+    </li>
     <li class="dim">a stack is as wide as its larger side</li>
   </ul>
 );
 
 /** The name by which a frame can be filtered; '' = it has none. */
-const nameIn = (g: Graph, node: number) => (node > 0 && node < g.n && !(g.flags[node] & MERGED) ? nameOf(g, node) : '');
+const nameIn = (g: Graph, node: number) =>
+  node > 0 && node < g.n && !(g.flags[node] & MERGED) ? nameOf(g, node) : '';
 
 function onKey(g: Graph, key: string, node: number): boolean {
   const filter = { k: 'SS', h: 'HF' }[key.toLowerCase()];
@@ -91,15 +123,43 @@ export function Union({ query }: { query: string }) {
   const g = answer.value;
   const look = useMemo(() => (g ? lookOf(g) : undefined), [g, p.mode, p.metric]);
   const zoom = useMemo(() => (g && p.zoom ? find(g, p.zoom.split(SEPARATOR)) : 0), [g, p.zoom]);
-  if (!g) return answer.busy ? <Busy what="Comparing" /> : answer.error && !p.filters.length ? <Failed text={answer.error} /> : null;
-  if (g.total <= 0) return <p class="empty">{p.filters.length ? 'The filters leave nothing on either side.' : 'Nothing is live on either side.'}</p>;
+  if (!g)
+    return answer.busy ? (
+      <Busy what="Comparing" />
+    ) : answer.error && !p.filters.length ? (
+      <Failed text={answer.error} />
+    ) : null;
+  if (g.total <= 0)
+    return (
+      <p class="empty">
+        {p.filters.length ? 'The filters leave nothing on either side.' : 'Nothing is live on either side.'}
+      </p>
+    );
   const onZoom = (node: number) => node < g.n && go({ zoom: path(g, node).join(SEPARATOR) });
   return (
     <>
-      <Flame graph={g} metric={p.metric} zoom={zoom} look={look} searchText={p.search} height={320} label="Difference, A and B merged" onZoom={onZoom} onMenu={(node, x, y) => setMenu({ node, x, y })}
-        onKey={(key, node) => onKey(g, key, node)} />
+      <Flame
+        graph={g}
+        metric={p.metric}
+        zoom={zoom}
+        look={look}
+        searchText={p.search}
+        height={320}
+        label="Difference, A and B merged"
+        onZoom={onZoom}
+        onMenu={(node, x, y) => setMenu({ node, x, y })}
+        onKey={(key, node) => onKey(g, key, node)}
+      />
       {LEGEND}
-      {menu && <Menu title={fit(safe(nameOf(g, menu.node)), 60)} x={menu.x} y={menu.y} onClose={() => setMenu(null)} items={itemsOf(g, menu.node, onZoom)} />}
+      {menu && (
+        <Menu
+          title={fit(safe(nameOf(g, menu.node)), 60)}
+          x={menu.x}
+          y={menu.y}
+          onClose={() => setMenu(null)}
+          items={itemsOf(g, menu.node, onZoom)}
+        />
+      )}
     </>
   );
 }
@@ -117,12 +177,29 @@ export function SideBySide({ a, aQuery, bQuery }: { a: Side; aQuery: string; bQu
         const g = answer.value;
         return (
           <section aria-label={k ? 'B' : 'A'}>
-            <h2>{k ? 'B' : 'A'} {g ? amount(g.total, p.metric) : ''}</h2>
+            <h2>
+              {k ? 'B' : 'A'} {g ? amount(g.total, p.metric) : ''}
+            </h2>
             {answer.error && <Failed text={answer.error} />}
-            {g && g.total > 0 ? <Flame graph={g} metric={p.metric} zoom={find(g, names)} height={320} label={`${k ? 'B' : 'A'}, ${amount(g.total, p.metric)}`} searchText={p.search}
-              outlined={hover && hover.side !== k ? find(g, hover.names) : 0} onHover={(node) => setHover(node > 0 && node < g.n ? { side: k, names: path(g, node) } : null)}
-              onZoom={(node) => go({ zoom: path(g, node).join(SEPARATOR) })} />
-              : g ? <p class="empty">Nothing is live here.</p> : <Busy what="Drawing" />}
+            {g && g.total > 0 ? (
+              <Flame
+                graph={g}
+                metric={p.metric}
+                zoom={find(g, names)}
+                height={320}
+                label={`${k ? 'B' : 'A'}, ${amount(g.total, p.metric)}`}
+                searchText={p.search}
+                outlined={hover && hover.side !== k ? find(g, hover.names) : 0}
+                onHover={(node) =>
+                  setHover(node > 0 && node < g.n ? { side: k, names: path(g, node) } : null)
+                }
+                onZoom={(node) => go({ zoom: path(g, node).join(SEPARATOR) })}
+              />
+            ) : g ? (
+              <p class="empty">Nothing is live here.</p>
+            ) : (
+              <Busy what="Drawing" />
+            )}
           </section>
         );
       })}

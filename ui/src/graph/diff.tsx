@@ -24,7 +24,11 @@ import { OpenOther, SidePicker } from './side-picker';
 const PAGE = 100;
 
 /** The questions of a comparison: graphs of both sides, of one, and the table. */
-function queriesOf(a: Side, tracks: Tracks, limit: number): { bFlame: string; aFlame: string; union: string; table: string } {
+function queriesOf(
+  a: Side,
+  tracks: Tracks,
+  limit: number,
+): { bFlame: string; aFlame: string; union: string; table: string } {
   const p = place.value;
   const own = new URLSearchParams(written(a));
   const q = new URLSearchParams(selection.value);
@@ -53,7 +57,9 @@ function Sides({ a, b, onSwap }: { a: Side; b: Side; onSwap(): void }) {
   return (
     <div class="sides">
       <SidePicker letter="A" side={a} onPick={(s) => go({ base: written(s), zoom: '' })} />
-      <button type="button" class="swap" title="Swap A and B (X)" aria-label="Swap A and B" onClick={onSwap}>⇄</button>
+      <button type="button" class="swap" title="Swap A and B (X)" aria-label="Swap A and B" onClick={onSwap}>
+        ⇄
+      </button>
       <SidePicker letter="B" side={b} onPick={(s) => go({ ...asPlace(s), base: written(a), zoom: '' })} />
       <OpenOther />
     </div>
@@ -67,7 +73,11 @@ function Totals({ t }: { t: Table }) {
     <div class="figures">
       <Figure label="A" value={figure(a)} note={sideWords(t.a)} />
       <Figure label="B" value={figure(b)} note={sideWords(t.b)} />
-      <Figure label="Change" value={change(by)} note={`${plusMinus(err) || certainty(0, 0, Math.min(t.a.interval, t.b.interval))} · ${verdict}`} />
+      <Figure
+        label="Change"
+        value={change(by)}
+        note={`${plusMinus(err) || certainty(0, 0, Math.min(t.a.interval, t.b.interval))} · ${verdict}`}
+      />
     </div>
   );
 }
@@ -75,8 +85,21 @@ function Totals({ t }: { t: Table }) {
 /** The query of the table, where the SQL function of it can say as much. */
 function sqlOf(t: Table, a: Side, b: Side): string {
   const p = place.value;
-  const plain = t.a.trace === t.b.trace && !p.mode && !p.key && !p.filters.length && !a.from && !b.from && !a.heap && !b.heap && !a.max && !b.max && p.frames === 'site';
-  return plain ? `select demangle(name) as name, map_name, a, b, change, error, significant\nfrom heapwise_diff(${t.a.upid + 1}, ${ns(t.a.ts)}, ${t.b.upid + 1}, ${ns(t.b.ts)}, '${p.metric}')\norder by abs(change) desc` : '';
+  const plain =
+    t.a.trace === t.b.trace &&
+    !p.mode &&
+    !p.key &&
+    !p.filters.length &&
+    !a.from &&
+    !b.from &&
+    !a.heap &&
+    !b.heap &&
+    !a.max &&
+    !b.max &&
+    p.frames === 'site';
+  return plain
+    ? `select demangle(name) as name, map_name, a, b, change, error, significant\nfrom heapwise_diff(${t.a.upid + 1}, ${ns(t.a.ts)}, ${t.b.upid + 1}, ${ns(t.b.ts)}, '${p.metric}')\norder by abs(change) desc`
+    : '';
 }
 
 function HowBar({ sql }: { sql: string }) {
@@ -84,12 +107,57 @@ function HowBar({ sql }: { sql: string }) {
   return (
     <div class="bar">
       <MetricChoice />
-      <Choice label="Figures" value={p.mode as '' | 'share' | 'rate'} onChange={(mode) => go({ mode })} options={[{ id: '', label: 'As they are' }, { id: 'share', label: 'Shares', hint: 'each side as a share of its total: what changed beside a change of size' }, { id: 'rate', label: 'Per second', hint: 'each side divided by its length' }]} />
-      <Choice label="Match by" value={p.key as '' | 'name'} onChange={(key) => go({ key })} options={[{ id: '', label: 'Function and module' }, { id: 'name', label: 'Function', hint: 'also where it moved to another module' }]} />
-      <Choice label="Frames" value={p.frames} onChange={(frames) => go({ frames, zoom: '' })} options={[{ id: 'site', label: 'Your code' }, { id: 'all', label: 'All frames' }]} />
-      <Choice label="Layout" value={p.open as '' | 'sides'} onChange={(open) => go({ open })} options={[{ id: '', label: 'Merged' }, { id: 'sides', label: 'Side by side' }]} />
-      {p.zoom && <button type="button" onClick={() => go({ zoom: '' })}>Zoom out</button>}
-      {sql && <button type="button" title="the query that gives these rows" onClick={() => showSql(sql)}>SQL</button>}
+      <Choice
+        label="Figures"
+        value={p.mode as '' | 'share' | 'rate'}
+        onChange={(mode) => go({ mode })}
+        options={[
+          { id: '', label: 'As they are' },
+          {
+            id: 'share',
+            label: 'Shares',
+            hint: 'each side as a share of its total: what changed beside a change of size',
+          },
+          { id: 'rate', label: 'Per second', hint: 'each side divided by its length' },
+        ]}
+      />
+      <Choice
+        label="Match by"
+        value={p.key as '' | 'name'}
+        onChange={(key) => go({ key })}
+        options={[
+          { id: '', label: 'Function and module' },
+          { id: 'name', label: 'Function', hint: 'also where it moved to another module' },
+        ]}
+      />
+      <Choice
+        label="Frames"
+        value={p.frames}
+        onChange={(frames) => go({ frames, zoom: '' })}
+        options={[
+          { id: 'site', label: 'Your code' },
+          { id: 'all', label: 'All frames' },
+        ]}
+      />
+      <Choice
+        label="Layout"
+        value={p.open as '' | 'sides'}
+        onChange={(open) => go({ open })}
+        options={[
+          { id: '', label: 'Merged' },
+          { id: 'sides', label: 'Side by side' },
+        ]}
+      />
+      {p.zoom && (
+        <button type="button" onClick={() => go({ zoom: '' })}>
+          Zoom out
+        </button>
+      )}
+      {sql && (
+        <button type="button" title="the query that gives these rows" onClick={() => showSql(sql)}>
+          SQL
+        </button>
+      )}
     </div>
   );
 }
@@ -98,23 +166,64 @@ function RowsBar({ t }: { t: Table | null }) {
   const p = place.value;
   return (
     <div class="bar">
-      <Choice label="Rows by" value={p.by as '' | 'total'} onChange={(by) => go({ by })} options={[{ id: '', label: 'Self', hint: 'what a function asked for itself' }, { id: 'total', label: 'Total', hint: 'with all it calls' }]} />
-      <label class="tick"><input type="checkbox" checked={!p.all} onChange={(e) => go({ all: e.currentTarget.checked ? '' : '1' })} /> hide what may be sampling noise{t && !p.all && t.hidden ? ` (${count(t.hidden)} ${t.hidden === 1 ? 'row' : 'rows'})` : ''}</label>
+      <Choice
+        label="Rows by"
+        value={p.by as '' | 'total'}
+        onChange={(by) => go({ by })}
+        options={[
+          { id: '', label: 'Self', hint: 'what a function asked for itself' },
+          { id: 'total', label: 'Total', hint: 'with all it calls' },
+        ]}
+      />
+      <label class="tick">
+        <input
+          type="checkbox"
+          checked={!p.all}
+          onChange={(e) => go({ all: e.currentTarget.checked ? '' : '1' })}
+        />{' '}
+        hide what may be sampling noise
+        {t && !p.all && t.hidden ? ` (${count(t.hidden)} ${t.hidden === 1 ? 'row' : 'rows'})` : ''}
+      </label>
       <span class="grow" />
-      <input type="search" aria-label="Find functions" placeholder="Find functions" value={p.match} onInput={(e) => go({ match: e.currentTarget.value }, true)} />
+      <input
+        type="search"
+        aria-label="Find functions"
+        placeholder="Find functions"
+        value={p.match}
+        onInput={(e) => go({ match: e.currentTarget.value }, true)}
+      />
     </div>
   );
 }
 
 /** How the errors of both sides come together. */
 function Statement({ t, alone }: { t: Table; alone: boolean }) {
-  return <p class="statement">{t.same_run ? 'Two dumps of one process: what lives in both is the same sample in both and has no error in the change.' : 'Two recordings: the errors of both sides add up.'}{t.a.interval > 0 && t.b.interval > 0 ? '' : ' How one side was sampled is not known: its error is in no figure.'}{isBytes(place.value.metric) ? '' : ' Counts are estimates.'} {alone ? 'Ctrl-click two diamonds of the timeline to choose both sides.' : ''}</p>;
+  return (
+    <p class="statement">
+      {t.same_run
+        ? 'Two dumps of one process: what lives in both is the same sample in both and has no error in the change.'
+        : 'Two recordings: the errors of both sides add up.'}
+      {t.a.interval > 0 && t.b.interval > 0
+        ? ''
+        : ' How one side was sampled is not known: its error is in no figure.'}
+      {isBytes(place.value.metric) ? '' : ' Counts are estimates.'}{' '}
+      {alone ? 'Ctrl-click two diamonds of the timeline to choose both sides.' : ''}
+    </p>
+  );
 }
 
 function Found({ t, busy, onMore }: { t: Table; busy: boolean; onMore(): void }) {
   if (t.data.length > 0) return <Rows table={t} busy={busy} onMore={onMore} />;
   if (isSame(t)) return null;
-  return <p class="empty">{place.value.match ? 'No changed function matches.' : t.hidden ? `All ${count(t.hidden)} changes are within the sampling error.` : 'No function changed.'}</p>;
+  return (
+    <p class="empty">
+      {place.value.match
+        ? 'No changed function matches.'
+        : t.hidden
+          ? `All ${count(t.hidden)} changes are within the sampling error.`
+          : 'No function changed.'}
+    </p>
+  );
 }
 
 const isSame = (t: Table) => t.total[2] === 0 && t.rows === 0 && t.hidden === 0;
@@ -126,7 +235,9 @@ export function DiffPage({ tracks, all }: ProfileProps) {
   const swap = () => go({ ...asPlace(a), base: written(b), zoom: '' });
   const [limit, setLimit] = useState(PAGE);
   const q = queriesOf(a, tracks, limit);
-  const answer = useAnswer(`table/diff ${p.trace}?${q.table}`, () => question<Table>(p.trace, 'table/diff', q.table));
+  const answer = useAnswer(`table/diff ${p.trace}?${q.table}`, () =>
+    question<Table>(p.trace, 'table/diff', q.table),
+  );
   const t = answer.value;
   useEffect(() => setLimit(PAGE), [q.union]);
   useKeys((e) => {
@@ -144,8 +255,17 @@ export function DiffPage({ tracks, all }: ProfileProps) {
       {t && <Totals t={t} />}
       <HowBar sql={t ? sqlOf(t, a, b) : ''} />
       <FilterBar problem={answer.error} />
-      {t && isSame(t) && <p class="banner note" role="status">Both sides hold the same{one ? ': they are the same dump' : ''}.</p>}
-      {t && (p.open === 'sides' ? <SideBySide a={a} aQuery={q.aFlame} bQuery={q.bFlame} /> : <Union query={q.union} />)}
+      {t && isSame(t) && (
+        <p class="banner note" role="status">
+          Both sides hold the same{one ? ': they are the same dump' : ''}.
+        </p>
+      )}
+      {t &&
+        (p.open === 'sides' ? (
+          <SideBySide a={a} aQuery={q.aFlame} bQuery={q.bFlame} />
+        ) : (
+          <Union query={q.union} />
+        ))}
       {answer.error && !t && <Failed text={answer.error} />}
       <RowsBar t={t} />
       {t && <Found t={t} busy={answer.busy} onMore={() => setLimit(limit + 5 * PAGE)} />}

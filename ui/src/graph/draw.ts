@@ -8,14 +8,29 @@ import { type Box, layout, ROW } from './layout';
 const TEXT_FROM = 34;
 const FONT = '12px system-ui, sans-serif';
 
-interface Colours { dark: boolean; merged: string; text: string; faint: string; match: string; line: string; focus: string; bg: string }
+interface Colours {
+  dark: boolean;
+  merged: string;
+  text: string;
+  faint: string;
+  match: string;
+  line: string;
+  focus: string;
+  bg: string;
+}
 
 function colours(el: Element): Colours {
   const s = getComputedStyle(el);
   const v = (n: string) => s.getPropertyValue(n).trim();
   return {
-    dark: v('--dark') === '1', merged: v('--merged'), text: v('--frame-text'), faint: v('--frame-faint'),
-    match: v('--match'), line: v('--bg'), focus: v('--focus'), bg: v('--bg'),
+    dark: v('--dark') === '1',
+    merged: v('--merged'),
+    text: v('--frame-text'),
+    faint: v('--frame-faint'),
+    match: v('--match'),
+    line: v('--bg'),
+    focus: v('--focus'),
+    bg: v('--bg'),
   };
 }
 
@@ -25,9 +40,11 @@ function fill(g: Graph, i: number, dark: boolean, by: 'module' | 'name'): string
   const f = g.flags[i];
   const n = hash(nameOf(g, i));
   const step = (n >>> 8) % 10;
-  if (f & (ALLOCATOR | STD)) return dark ? `hsl(215 12% ${30 + step * 0.6}%)` : `hsl(215 18% ${80 + step * 0.6}%)`;
+  if (f & (ALLOCATOR | STD))
+    return dark ? `hsl(215 12% ${30 + step * 0.6}%)` : `hsl(215 18% ${80 + step * 0.6}%)`;
   const hue = (24 + (hash(base(moduleOf(g, i))) % 300) + (by === 'name' ? (n % 101) - 50 : 0) + 360) % 360;
-  if (f & UNNAMED) return dark ? `hsl(${hue} 10% ${32 + step * 0.6}%)` : `hsl(${hue} 18% ${82 + step * 0.5}%)`;
+  if (f & UNNAMED)
+    return dark ? `hsl(${hue} 10% ${32 + step * 0.6}%)` : `hsl(${hue} 18% ${82 + step * 0.5}%)`;
   return dark ? `hsl(${hue} 38% ${31 + step}%)` : `hsl(${hue} 68% ${74 + step}%)`;
 }
 
@@ -42,8 +59,17 @@ export interface Look {
 
 /** What is drawn, and how. */
 export interface Picture {
-  graph: Graph; metric: Metric; zoom: number; colourBy?: 'module' | 'name'; up?: boolean; look?: Look; outlined?: number;
-  focus: number; hover: number; found: Matches | null; top: number;
+  graph: Graph;
+  metric: Metric;
+  zoom: number;
+  colourBy?: 'module' | 'name';
+  up?: boolean;
+  look?: Look;
+  outlined?: number;
+  focus: number;
+  hover: number;
+  found: Matches | null;
+  top: number;
 }
 
 /** Thin lines over boxes: colour is not the only sign. */
@@ -123,7 +149,8 @@ function writeNames(ctx: CanvasRenderingContext2D, boxes: Box[], p: Picture, hei
     if (b.w < TEXT_FROM || b.y < -ROW || b.y > height) continue;
     const text = textOf(b, p);
     let shown = fit(text, Math.floor((b.w - 8) / charWidth));
-    if (shown.length > 3 && ctx.measureText(shown).width > b.w - 6) shown = fit(text, Math.floor((b.w - 8) / 7.6));
+    if (shown.length > 3 && ctx.measureText(shown).width > b.w - 6)
+      shown = fit(text, Math.floor((b.w - 8) / 7.6));
     ctx.globalAlpha = b.merged > 0 || b.node < p.zoom ? 0.65 : 1;
     ctx.fillText(shown, b.x + 4, b.y + ROW / 2 + 1);
   }
@@ -135,10 +162,21 @@ export function draw(canvas: HTMLCanvasElement, p: Picture): Box[] {
   const c = colours(canvas);
   const ctx = blank(canvas, c.bg);
   const height = canvas.clientHeight;
-  const boxes = layout(p.graph, { zoom: p.zoom, width: canvas.clientWidth, height, top: p.top, up: p.up ?? false });
+  const boxes = layout(p.graph, {
+    zoom: p.zoom,
+    width: canvas.clientWidth,
+    height,
+    top: p.top,
+    up: p.up ?? false,
+  });
   const colour = painter(p, c);
   fillBoxes(ctx, boxes, (b) => (b.merged > 0 ? c.merged : colour(b.node)));
-  if (p.look) hatch(ctx, boxes.filter((b) => b.merged === 0 && b.node > 0 && p.look!.hatched(b.node)), c.text);
+  if (p.look)
+    hatch(
+      ctx,
+      boxes.filter((b) => b.merged === 0 && b.node > 0 && p.look!.hatched(b.node)),
+      c.text,
+    );
   ctx.font = FONT;
   ctx.textBaseline = 'middle';
   ctx.fillStyle = c.text;

@@ -23,12 +23,21 @@ import { useFrameMenu, useZoom } from './zoomed';
 export function statement(t: Tracks, g: Graph): string {
   const p = place.value;
   const live = p.metric === 'space' || p.metric === 'objects';
-  const words = { space: 'live', objects: 'live allocations', alloc_space: 'allocated', alloc_objects: 'allocations made' }[p.metric];
+  const words = {
+    space: 'live',
+    objects: 'live allocations',
+    alloc_space: 'allocated',
+    alloc_objects: 'allocations made',
+  }[p.metric];
   const end = clock(g.ts - t.start);
   const begin = p.from ? clock(Number(p.from) - t.start) : '';
   const when = begin
-    ? live ? `Growth between ${begin} and ${end} (stacks that shrank are left out)` : `Allocated between ${begin} and ${end}`
-    : live ? `Live at ${end}` : `Ever allocated until ${end}`;
+    ? live
+      ? `Growth between ${begin} and ${end} (stacks that shrank are left out)`
+      : `Allocated between ${begin} and ${end}`
+    : live
+      ? `Live at ${end}`
+      : `Ever allocated until ${end}`;
   const who = t.parts ? nameOfTracks(t) : `process ${t.pid} ${safe(t.name)}`;
   const heap = p.heap ? `heap ${safe(p.heap)}` : heapsWord(t);
   return `${when} · ${who} · ${heap} · ${words}: ${amount(g.total, p.metric)} ${error(g.error, g.total)}${p.invert ? ' · bottom-up: below 0.01 % merged' : ''}`;
@@ -37,7 +46,10 @@ export function statement(t: Tracks, g: Graph): string {
 /** The graph of what is selected; what a dragged handle will want is prepared once it is drawn. */
 function useGraph(group: string, pivot: boolean) {
   const p = place.value;
-  const query = selection.value + (group ? `&group=${group}` : '') + (p.invert && !pivot ? INVERTED : scrubbing.value ? STABLE : '');
+  const query =
+    selection.value +
+    (group ? `&group=${group}` : '') +
+    (p.invert && !pivot ? INVERTED : scrubbing.value ? STABLE : '');
   useEffect(() => abandon(p.trace, query), [p.trace, query]);
   const answer = useFollowing(`${p.trace}?${query}`, () => flame(p.trace, query));
   const there = answer.value !== null && !answer.busy;
@@ -53,7 +65,8 @@ function useGraph(group: string, pivot: boolean) {
     };
   }, [p.trace, query, there, scrubbing.value]);
   const callers = useAnswer(pivot ? `${p.trace}?${query}&part=callers` : '', () =>
-    pivot ? smallFlame(p.trace, `${query}&part=callers`) : Promise.resolve(null));
+    pivot ? smallFlame(p.trace, `${query}&part=callers`) : Promise.resolve(null),
+  );
   return { answer, callers: callers.value };
 }
 
@@ -80,7 +93,11 @@ function useFrameKeys(g: Graph | null): (key: string, node: number) => boolean {
       return true;
     }
     const acts: Record<string, () => unknown> = {
-      k: filter('SS'), h: filter('HF'), p: filter('P'), c: () => go({ collapse: !p.collapse, zoom: '' }), e: () => document.getElementById('export')?.click(),
+      k: filter('SS'),
+      h: filter('HF'),
+      p: filter('P'),
+      c: () => go({ collapse: !p.collapse, zoom: '' }),
+      e: () => document.getElementById('export')?.click(),
     };
     const act = acts[key.toLowerCase()];
     act?.();
@@ -99,31 +116,78 @@ function usePageKeys(): void {
   }, []);
 }
 
-function Line({ g, zoom, found, onZoom }: { g: Graph; zoom: number; found: Matches | null; onZoom(node: number): void }) {
+function Line({
+  g,
+  zoom,
+  found,
+  onZoom,
+}: {
+  g: Graph;
+  zoom: number;
+  found: Matches | null;
+  onZoom(node: number): void;
+}) {
   const p = place.value;
   return (
     <div class="line">
       <Crumbs graph={g} zoom={zoom} onZoom={onZoom} />
       <span class="grow" />
       <Matched found={found} graph={g} metric={p.metric} />
-      {g.total < g.unfiltered && <span>root {amount(g.total, p.metric)} of {amount(g.unfiltered, p.metric)} ({percent(g.total, g.unfiltered)})</span>}
+      {g.total < g.unfiltered && (
+        <span>
+          root {amount(g.total, p.metric)} of {amount(g.unfiltered, p.metric)} (
+          {percent(g.total, g.unfiltered)})
+        </span>
+      )}
     </div>
   );
 }
 
 /** The graph, and over it who calls the pivot. */
-function Drawn({ g, callers, zoom, by, height, onZoom, onKey, onMenu }: Pick<FlameProps, 'zoom' | 'height' | 'onZoom' | 'onKey' | 'onMenu'> & {
-  g: Graph; callers: Graph | null; by: 'module' | 'name';
+function Drawn({
+  g,
+  callers,
+  zoom,
+  by,
+  height,
+  onZoom,
+  onKey,
+  onMenu,
+}: Pick<FlameProps, 'zoom' | 'height' | 'onZoom' | 'onKey' | 'onMenu'> & {
+  g: Graph;
+  callers: Graph | null;
+  by: 'module' | 'name';
 }) {
   const p = place.value;
   return (
     <>
       {callers && callers.total > 0 && (
-        <Flame graph={callers} metric={p.metric} zoom={0} up colourBy={by} label="Callers" onZoom={() => {}} searchText={p.search}
-          height={Math.min(260, (callers.maxDepth + 1) * 20)} onMenu={() => {}} />
+        <Flame
+          graph={callers}
+          metric={p.metric}
+          zoom={0}
+          up
+          colourBy={by}
+          label="Callers"
+          onZoom={() => {}}
+          searchText={p.search}
+          height={Math.min(260, (callers.maxDepth + 1) * 20)}
+          onMenu={() => {}}
+        />
       )}
-      <Flame graph={g} metric={p.metric} zoom={zoom} up={p.bottom} searchText={p.search} colourBy={by} height={height} label={`Flamegraph, ${amount(g.total, p.metric)}`}
-        onZoom={onZoom} onKey={onKey} onMenu={onMenu} />
+      <Flame
+        graph={g}
+        metric={p.metric}
+        zoom={zoom}
+        up={p.bottom}
+        searchText={p.search}
+        colourBy={by}
+        height={height}
+        label={`Flamegraph, ${amount(g.total, p.metric)}`}
+        onZoom={onZoom}
+        onKey={onKey}
+        onMenu={onMenu}
+      />
     </>
   );
 }
@@ -131,8 +195,14 @@ function Drawn({ g, callers, zoom, by, height, onZoom, onKey, onMenu }: Pick<Fla
 /** Stacks of one frame: nothing could be unwound. */
 function Flat({ g }: { g: Graph }) {
   const p = place.value;
-  if (g.total <= 0 || g.maxDepth > 1 || p.filters.length || g.interval <= 0 || g.n <= 1 || p.frames !== 'all') return null;
-  return <p class="banner note">Stacks have one frame only: there is no unwind information (<code>.eh_frame</code>, <code>.debug_frame</code>, <code>.gnu_debugdata</code>) in {safe(moduleOf(g, 1)) || 'the program'}.</p>;
+  if (g.total <= 0 || g.maxDepth > 1 || p.filters.length || g.interval <= 0 || g.n <= 1 || p.frames !== 'all')
+    return null;
+  return (
+    <p class="banner note">
+      Stacks have one frame only: there is no unwind information (<code>.eh_frame</code>,{' '}
+      <code>.debug_frame</code>, <code>.gnu_debugdata</code>) in {safe(moduleOf(g, 1)) || 'the program'}.
+    </p>
+  );
 }
 
 export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }) {
@@ -149,13 +219,29 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
   return (
     <div class="explorer" aria-busy={answer.busy}>
       <ShapeBar group={group} several={!!tracks.parts} />
-      <LookBar problem={g || p.filters.length ? answer.error : ''} by={by} onBy={setBy} onSql={() => showSql(graphSql(tracks, p.invert, group))} />
+      <LookBar
+        problem={g || p.filters.length ? answer.error : ''}
+        by={by}
+        onBy={setBy}
+        onSql={() => showSql(graphSql(tracks, p.invert, group))}
+      />
       {g && <Line g={g} zoom={zoom} found={found} onZoom={onZoom} />}
       {answer.busy && !g && <Busy what="Drawing" />}
       {answer.error && !g && !p.filters.length && <Failed text={answer.error} />}
       {g && g.total <= 0 && <NothingHere g={g} />}
       {g && <Flat g={g} />}
-      {g && g.total > 0 && <Drawn g={g} callers={pivot ? callers : null} zoom={zoom} by={by} height={height} onZoom={onZoom} onKey={onKey} onMenu={onMenu} />}
+      {g && g.total > 0 && (
+        <Drawn
+          g={g}
+          callers={pivot ? callers : null}
+          zoom={zoom}
+          by={by}
+          height={height}
+          onZoom={onZoom}
+          onKey={onKey}
+          onMenu={onMenu}
+        />
+      )}
       {g && g.total > 0 && <p class="statement">{statement(tracks, g)}</p>}
       {menu}
     </div>

@@ -8,7 +8,12 @@ export function describe(g: Graph, i: number, m: Metric): string {
   return `${safe(nameOf(g, i))}, ${amount(g.cum[i], m)}, ${percent(g.cum[i], g.total)} of all, self ${amount(g.self[i], m)}`;
 }
 
-interface Place { node: number; merged: number; x: number; y: number }
+interface Place {
+  node: number;
+  merged: number;
+  x: number;
+  y: number;
+}
 
 /** Stands beside the pointer, within the window. */
 function useBeside(x: number, y: number) {
@@ -26,10 +31,23 @@ function Facts({ g, node, m }: { g: Graph; node: number; m: Metric }) {
   const parent = g.parent[node];
   return (
     <dl>
-      <dt>total</dt><dd>{amount(g.cum[node], m)} {error(g.err[node], g.cum[node])}{isBytes(m) && <span class="dim"> {exact(g.cum[node])} B</span>}</dd>
-      <dt>share</dt><dd>{percent(g.cum[node], g.total)} of all{parent > 0 && `, ${percent(g.cum[node], g.cum[parent])} of caller`}</dd>
-      <dt>self</dt><dd>{amount(g.self[node], m)}</dd>
-      <dt>samples</dt><dd>{exact(g.samples[node])}{g.samples[node] < 10 && g.err[node] > 0 ? ' – too few to trust' : ''}</dd>
+      <dt>total</dt>
+      <dd>
+        {amount(g.cum[node], m)} {error(g.err[node], g.cum[node])}
+        {isBytes(m) && <span class="dim"> {exact(g.cum[node])} B</span>}
+      </dd>
+      <dt>share</dt>
+      <dd>
+        {percent(g.cum[node], g.total)} of all
+        {parent > 0 && `, ${percent(g.cum[node], g.cum[parent])} of caller`}
+      </dd>
+      <dt>self</dt>
+      <dd>{amount(g.self[node], m)}</dd>
+      <dt>samples</dt>
+      <dd>
+        {exact(g.samples[node])}
+        {g.samples[node] < 10 && g.err[node] > 0 ? ' – too few to trust' : ''}
+      </dd>
     </dl>
   );
 }
@@ -38,11 +56,22 @@ export function Tip({ g, at, m, look }: { g: Graph; at: Place; m: Metric; look?:
   const { node, merged } = at;
   const box = useBeside(at.x, at.y);
   const flags = g.flags[node];
-  if (merged > 0) return <div class="tip" ref={box}><b>{count(merged)} boxes too narrow to draw</b><div>zoom in to see them</div></div>;
+  if (merged > 0)
+    return (
+      <div class="tip" ref={box}>
+        <b>{count(merged)} boxes too narrow to draw</b>
+        <div>zoom in to see them</div>
+      </div>
+    );
   return (
     <div class="tip" ref={box}>
       <b>{safe(nameOf(g, node))}</b>
-      {node > 0 && <div class="dim">{safe(moduleOf(g, node)) || 'unknown module'}{flags & ALLOCATOR ? ' · allocator' : flags & STD ? ' · library' : ''}</div>}
+      {node > 0 && (
+        <div class="dim">
+          {safe(moduleOf(g, node)) || 'unknown module'}
+          {flags & ALLOCATOR ? ' · allocator' : flags & STD ? ' · library' : ''}
+        </div>
+      )}
       {look ? look.tip(node) : <Facts g={g} node={node} m={m} />}
     </div>
   );

@@ -46,7 +46,11 @@ function useLooks(canvas: Canvas): number {
 }
 
 /** Draws once a frame; gives the boxes that pointers are tested against. */
-function useDrawing(canvas: Canvas, p: FlameProps, s: { focus: number; hover: number; found: Matches | null; top: number }): MutableRef<Box[]> {
+function useDrawing(
+  canvas: Canvas,
+  p: FlameProps,
+  s: { focus: number; hover: number; found: Matches | null; top: number },
+): MutableRef<Box[]> {
   const boxes = useRef<Box[]>([]);
   const looks = useLooks(canvas);
   const g = p.graph;
@@ -69,7 +73,15 @@ function useDrawing(canvas: Canvas, p: FlameProps, s: { focus: number; hover: nu
 }
 
 /** The frame that has the keys' attention, and how keys lead from one to another. */
-interface Hand { p: FlameProps; focus: number; found: Matches | null; page: number; show(node: number): void; scroll(by: number): void; menu(): void }
+interface Hand {
+  p: FlameProps;
+  focus: number;
+  found: Matches | null;
+  page: number;
+  show(node: number): void;
+  scroll(by: number): void;
+  menu(): void;
+}
 
 const inZoom = (p: FlameProps, node: number) => node >= p.zoom && node < p.graph.end[p.zoom];
 
@@ -105,9 +117,20 @@ function pressed(key: string, h: Hand): boolean {
   const callee = () => focus + 1 < g.end[focus] && h.show(focus + 1);
   const out = () => p.zoom > 0 && p.onZoom(g.parent[p.zoom]);
   const acts: Record<string, () => unknown> = {
-    ArrowUp: p.up ? callee : caller, ArrowDown: p.up ? caller : callee, ArrowRight: () => next(h), ArrowLeft: () => previous(h),
-    PageDown: () => h.scroll(h.page), PageUp: () => h.scroll(-h.page), Home: () => h.show(p.zoom),
-    Enter: () => p.onZoom(focus), Escape: out, Backspace: out, n: () => jump(h, 1), N: () => jump(h, -1), ' ': h.menu, ContextMenu: h.menu,
+    ArrowUp: p.up ? callee : caller,
+    ArrowDown: p.up ? caller : callee,
+    ArrowRight: () => next(h),
+    ArrowLeft: () => previous(h),
+    PageDown: () => h.scroll(h.page),
+    PageUp: () => h.scroll(-h.page),
+    Home: () => h.show(p.zoom),
+    Enter: () => p.onZoom(focus),
+    Escape: out,
+    Backspace: out,
+    n: () => jump(h, 1),
+    N: () => jump(h, -1),
+    ' ': h.menu,
+    ContextMenu: h.menu,
   };
   if (!acts[key]) return p.onKey?.(key, focus) ?? false;
   acts[key]();
@@ -115,7 +138,12 @@ function pressed(key: string, h: Hand): boolean {
 }
 
 /** What pointers do on the canvas. */
-function pointing(p: FlameProps, at: (e: MouseEvent) => Box | undefined, show: (node: number) => void, setTip: (t: TipPlace | null) => void) {
+function pointing(
+  p: FlameProps,
+  at: (e: MouseEvent) => Box | undefined,
+  show: (node: number) => void,
+  setTip: (t: TipPlace | null) => void,
+) {
   return {
     onPointerMove(e: PointerEvent) {
       const b = at(e);
@@ -151,10 +179,15 @@ function boxAt(canvas: HTMLCanvasElement, boxes: Box[], e: MouseEvent): Box | un
   return boxes.find((b) => y >= b.y && y < b.y + ROW && x >= b.x && x < b.x + b.w);
 }
 
-interface TipPlace { node: number; merged: number; x: number; y: number }
+interface TipPlace {
+  node: number;
+  merged: number;
+  x: number;
+  y: number;
+}
 
-/** The graph's rows and how far they are scrolled. Never taller than the window: canvases end at 32767 px, and rows out
- * of sight cost time. */
+/** The graph's rows and how far they are scrolled. Never taller than the window: canvases end at 32767 px,
+ * and rows out of sight cost time. */
 function useRows(canvas: Canvas, p: FlameProps) {
   const g = p.graph;
   const [top, setTop] = useState(0);
@@ -165,9 +198,13 @@ function useRows(canvas: Canvas, p: FlameProps) {
   const within = (t: number) => Math.max(0, Math.min(most, t));
   useEffect(() => setTop((t) => Math.min(t, most)), [g, p.zoom, most]);
   return {
-    top, depth, height, most,
+    top,
+    depth,
+    height,
+    most,
     scroll: (by: number) => setTop((t) => within(t + by)),
-    reveal: (node: number) => setTop((t) => within(Math.min(g.depth[node] * ROW, Math.max(t, (g.depth[node] + 1) * ROW - height)))),
+    reveal: (node: number) =>
+      setTop((t) => within(Math.min(g.depth[node] * ROW, Math.max(t, (g.depth[node] + 1) * ROW - height)))),
     onWheel(e: WheelEvent) {
       if (most === 0 || e.ctrlKey) return;
       const to = within(top + (p.up ? -e.deltaY : e.deltaY));
@@ -200,7 +237,13 @@ export function Flame(p: FlameProps) {
     p.onMenu?.(focus, r.left + Math.min((b?.x ?? 0) + 20, r.width - 40), r.top + (b?.y ?? 0) + ROW);
   };
   const onKeyDown = (e: KeyboardEvent) => {
-    if (e.ctrlKey || e.altKey || e.metaKey || !pressed(e.key, { p, focus, found, page: height - ROW, show, scroll, menu })) return;
+    if (
+      e.ctrlKey ||
+      e.altKey ||
+      e.metaKey ||
+      !pressed(e.key, { p, focus, found, page: height - ROW, show, scroll, menu })
+    )
+      return;
     e.preventDefault();
     e.stopPropagation();
   };
@@ -217,8 +260,15 @@ export function Flame(p: FlameProps) {
         onWheel={onWheel}
         onKeyDown={onKeyDown}
       />
-      {most > 0 && <div class="more">levels {Math.floor(top / ROW) + 1} to {Math.floor((top + height) / ROW)} of {depth} · scroll, or arrow keys</div>}
-      <div class="sr" aria-live="polite">{p.look ? p.look.say(focus) : describe(g, focus, p.metric)}</div>
+      {most > 0 && (
+        <div class="more">
+          levels {Math.floor(top / ROW) + 1} to {Math.floor((top + height) / ROW)} of {depth} · scroll, or
+          arrow keys
+        </div>
+      )}
+      <div class="sr" aria-live="polite">
+        {p.look ? p.look.say(focus) : describe(g, focus, p.metric)}
+      </div>
       {tip && <Tip g={g} at={tip} m={p.metric} look={p.look} />}
     </div>
   );

@@ -16,9 +16,15 @@ function groupItems(t: Tracks, g: Graph, node: number, zoomIn: Item): Item[] | n
   if (!(g.flags[node] & GROUP)) return null;
   const name = nameOf(g, node);
   if (place.peek().group === 'heap')
-    return [zoomIn, { label: 'Keep this heap', act: () => addFilter(`H:${exactly(name)}`) }, { label: 'Hide this heap', act: () => addFilter(`!H:${exactly(name)}`) }];
+    return [
+      zoomIn,
+      { label: 'Keep this heap', act: () => addFilter(`H:${exactly(name)}`) },
+      { label: 'Hide this heap', act: () => addFilter(`!H:${exactly(name)}`) },
+    ];
   const only = t.parts?.find((x) => `${x.name} (${x.pid})` === name);
-  return only ? [zoomIn, { label: 'Only this process', act: () => go({ upid: only.upid, with: '', zoom: '' }) }] : null;
+  return only
+    ? [zoomIn, { label: 'Only this process', act: () => go({ upid: only.upid, with: '', zoom: '' }) }]
+    : null;
 }
 
 /** Filters that keep, hide and merge. */
@@ -30,7 +36,12 @@ function filterItems(name: string, module: string): (Item | null)[] {
     { label: 'Keep stacks with this', key: 'K', act: () => addFilter(`SS:${exactly(name)}`) },
     { label: 'Hide stacks with this', act: () => addFilter(`HS:${exactly(name)}`) },
     { label: 'Merge into its caller', key: 'H', act: () => addFilter(`HF:${exactly(name)}`) },
-    ...(module ? [{ label: 'Keep stacks in this module', act: () => addFilter(`M:${exactly(module)}`) }, { label: 'Hide stacks in this module', act: () => addFilter(`!M:${exactly(module)}`) }] : []),
+    ...(module
+      ? [
+          { label: 'Keep stacks in this module', act: () => addFilter(`M:${exactly(module)}`) },
+          { label: 'Hide stacks in this module', act: () => addFilter(`!M:${exactly(module)}`) },
+        ]
+      : []),
   ];
 }
 
@@ -40,7 +51,8 @@ export function menuItems(t: Tracks, g: Graph, node: number, onZoom: (n: number)
   const group = groupItems(t, g, node, zoomIn);
   if (group) return group;
   if (node === 0 || g.flags[node] & (MERGED | GROUP)) return [zoomIn];
-  const elsewhere = (page: string) => () => go({ page, filters: [...place.peek().filters.filter((f) => !/^!?P:/.test(f)), `SS:${exactly(name)}`] });
+  const elsewhere = (page: string) => () =>
+    go({ page, filters: [...place.peek().filters.filter((f) => !/^!?P:/.test(f)), `SS:${exactly(name)}`] });
   return [
     zoomIn,
     ...filterItems(name, moduleOf(g, node)),
@@ -49,7 +61,9 @@ export function menuItems(t: Tracks, g: Graph, node: number, onZoom: (n: number)
     { label: 'Find in another dump: differences', act: elsewhere('diff') },
     { label: 'Source', act: () => void toSource(name) },
     { label: 'Instructions', act: () => go({ page: 'source', view: 'code', fn: name }) },
-    ...(place.peek().group === 'module' || t.parts ? [] : [{ label: 'SQL for this stack', act: () => showSql(nodeSql(t, g, node)) }]),
+    ...(place.peek().group === 'module' || t.parts
+      ? []
+      : [{ label: 'SQL for this stack', act: () => showSql(nodeSql(t, g, node)) }]),
     { label: 'Functions: callers and callees', act: () => go({ page: 'functions', fn: name, zoom: '' }) },
     null,
     { label: 'Copy name', act: () => copy(name) },
@@ -64,13 +78,18 @@ function markdown(g: Graph, node: number): string {
   const m = place.peek().metric;
   const rows: string[] = [];
   for (let i = node; i > 0; i = g.parent[i])
-    rows.unshift(`| ${safe(nameOf(g, i)).replace(/\|/g, '\\|')} | ${amount(g.cum[i], m)} ${error(g.err[i], g.cum[i])} | ${percent(g.cum[i], g.total)} | ${amount(g.self[i], m)} |`);
+    rows.unshift(
+      `| ${safe(nameOf(g, i)).replace(/\|/g, '\\|')} | ${amount(g.cum[i], m)} ${error(g.err[i], g.cum[i])} | ${percent(g.cum[i], g.total)} | ${amount(g.self[i], m)} |`,
+    );
   return `| function | total | share | self |\n|---|--:|--:|--:|\n${rows.join('\n')}\n`;
 }
 
 /** The file that the function's symbols name. */
 export async function toSource(name: string): Promise<void> {
-  const r = await query(place.peek().trace, `select source_file, min(line_number) from stack_profile_symbol where source_file is not null and name = ${quote(name)} group by 1 limit 1`);
+  const r = await query(
+    place.peek().trace,
+    `select source_file, min(line_number) from stack_profile_symbol where source_file is not null and name = ${quote(name)} group by 1 limit 1`,
+  );
   const row = r.results[0]?.rows[0];
   go({ page: 'source', view: '', file: row ? String(row[0]) : '', line: row ? String(row[1]) : '' });
 }

@@ -2,9 +2,18 @@
 import { BrokenGraph, type Graph } from './graph';
 
 /** value: what the row holds itself. */
-export interface TreeRow { id: string | number | null; parent: string | number | null; name: string; value: number }
+export interface TreeRow {
+  id: string | number | null;
+  parent: string | number | null;
+  name: string;
+  value: number;
+}
 
-interface Links { roots: number[]; children: number[][]; sums: number[] }
+interface Links {
+  roots: number[];
+  children: number[][];
+  sums: number[];
+}
 
 /** Who is whose child, and what each holds with all below it. */
 function link(rows: TreeRow[]): Links {
@@ -20,7 +29,8 @@ function link(rows: TreeRow[]): Links {
   // Parents before children, then sums from the end.
   const order = [...roots];
   for (let k = 0; k < order.length; k++) order.push(...children[order[k]]);
-  if (order.length !== rows.length) throw new BrokenGraph('the rows go round in a circle: no root leads to some of them');
+  if (order.length !== rows.length)
+    throw new BrokenGraph('the rows go round in a circle: no root leads to some of them');
   const sums = rows.map((r) => Math.max(0, r.value));
   for (let k = order.length - 1; k >= 0; k--) for (const c of children[order[k]]) sums[order[k]] += sums[c];
   return { roots, children, sums };
@@ -29,7 +39,10 @@ function link(rows: TreeRow[]): Links {
 /** Texts by number, each once. */
 class Texts {
   readonly list = ['all', ''];
-  private readonly known = new Map<string, number>([['all', 0], ['', 1]]);
+  private readonly known = new Map<string, number>([
+    ['all', 0],
+    ['', 1],
+  ]);
 
   number(text: string): number {
     let i = this.known.get(text);
@@ -46,7 +59,15 @@ function preorder(rows: TreeRow[], { roots, children, sums }: Links, texts: Text
   const bigFirst = (list: number[]) => list.filter((i) => sums[i] > 0).sort((a, b) => sums[b] - sums[a]);
   const single = roots.length === 1 && !rows[roots[0]].name;
   const top = bigFirst(single ? children[roots[0]] : roots);
-  const out = { parent: [-1], end: [0], depth: [0], name: [0], self: [single ? Math.max(0, rows[roots[0]].value) : 0], cum: [0], begin: [0] };
+  const out = {
+    parent: [-1],
+    end: [0],
+    depth: [0],
+    name: [0],
+    self: [single ? Math.max(0, rows[roots[0]].value) : 0],
+    cum: [0],
+    begin: [0],
+  };
   out.cum[0] = out.self[0] + top.reduce((a, i) => a + sums[i], 0);
   const open: { row: number; under: number }[] = top.map((row) => ({ row, under: 0 })).reverse();
   const next = [0]; // where the next child of a node begins
@@ -76,9 +97,26 @@ export function fromRows(rows: TreeRow[]): Graph {
   const o = preorder(rows, link(rows), texts);
   const n = o.parent.length;
   return {
-    n, nStrings: texts.list.length, decodeMs: performance.now() - started, string: (i) => texts.list[i],
-    parent: Int32Array.from(o.parent), end: Uint32Array.from(o.end), depth: Uint16Array.from(o.depth.map((d) => Math.min(d, 65535))), name: Uint32Array.from(o.name),
-    module: new Uint32Array(n).fill(1), flags: new Uint8Array(n), self: Float64Array.from(o.self), cum: Float64Array.from(o.cum), samples: new Uint32Array(n),
-    err: new Float32Array(n), begin: Float64Array.from(o.begin), total: o.cum[0], unfiltered: o.cum[0], error: 0, ts: 0, interval: 1, maxDepth: o.depth.reduce((a, b) => Math.max(a, b), 0),
+    n,
+    nStrings: texts.list.length,
+    decodeMs: performance.now() - started,
+    string: (i) => texts.list[i],
+    parent: Int32Array.from(o.parent),
+    end: Uint32Array.from(o.end),
+    depth: Uint16Array.from(o.depth.map((d) => Math.min(d, 65535))),
+    name: Uint32Array.from(o.name),
+    module: new Uint32Array(n).fill(1),
+    flags: new Uint8Array(n),
+    self: Float64Array.from(o.self),
+    cum: Float64Array.from(o.cum),
+    samples: new Uint32Array(n),
+    err: new Float32Array(n),
+    begin: Float64Array.from(o.begin),
+    total: o.cum[0],
+    unfiltered: o.cum[0],
+    error: 0,
+    ts: 0,
+    interval: 1,
+    maxDepth: o.depth.reduce((a, b) => Math.max(a, b), 0),
   };
 }

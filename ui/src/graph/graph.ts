@@ -1,6 +1,12 @@
 // The binary flamegraph (doc/design/pages.md) as typed arrays over the answer's bytes: no copy.
 
-export const MERGED = 1, ALLOCATOR = 2, STD = 4, UNNAMED = 8, ONLY_A = 16, ONLY_B = 32, GROUP = 64;
+export const MERGED = 1,
+  ALLOCATOR = 2,
+  STD = 4,
+  UNNAMED = 8,
+  ONLY_A = 16,
+  ONLY_B = 32,
+  GROUP = 64;
 const HAS_SIDES = 16; // of the header
 
 export interface Graph {
@@ -37,7 +43,10 @@ const HEADER = 72;
 
 /** Arrays follow each other, each on a multiple of 8 bytes. */
 class Arrays {
-  constructor(readonly buffer: ArrayBuffer, private at: number) {}
+  constructor(
+    readonly buffer: ArrayBuffer,
+    private at: number,
+  ) {}
 
   private take(n: number, width: number): number {
     const from = this.at;
@@ -63,7 +72,8 @@ function beginsOf({ parent, end, name, module, cum }: Nodes, n: number, nStrings
   for (let i = 0; i < n; i++) {
     const p = parent[i];
     if (i === 0 ? p !== -1 : p < 0 || p >= i) throw new BrokenGraph('a node stands before its parent');
-    if (end[i] <= i || end[i] > n || name[i] >= nStrings || module[i] >= nStrings) throw new BrokenGraph('a node points outside');
+    if (end[i] <= i || end[i] > n || name[i] >= nStrings || module[i] >= nStrings)
+      throw new BrokenGraph('a node points outside');
     begin[i] = i === 0 ? 0 : next[p];
     if (i > 0) next[p] += cum[i];
     next[i] = begin[i];
@@ -82,20 +92,36 @@ export function decode(buffer: ArrayBuffer): Graph {
   const started = performance.now();
   if (buffer.byteLength < HEADER) throw new BrokenGraph('the graph ends too early');
   const v = new DataView(buffer);
-  if (v.getUint32(0, true) !== 0x31474648 || v.getUint32(4, true) !== 1) throw new BrokenGraph('this page and the server are of different versions: reload the page');
+  if (v.getUint32(0, true) !== 0x31474648 || v.getUint32(4, true) !== 1)
+    throw new BrokenGraph('this page and the server are of different versions: reload the page');
   const n = v.getUint32(12, true);
   const nStrings = v.getUint32(16, true);
   const sides = (v.getUint32(8, true) & HAS_SIDES) !== 0;
   const r = new Arrays(buffer, HEADER);
   const nodes = {
-    parent: r.i32(n), end: r.u32(n), depth: r.u16(n), name: r.u32(n), module: r.u32(n), flags: r.u8(n), self: r.f64(n), cum: r.f64(n), samples: r.u32(n), err: r.f32(n),
-    a: sides ? r.f64(n) : undefined, b: sides ? r.f64(n) : undefined,
+    parent: r.i32(n),
+    end: r.u32(n),
+    depth: r.u16(n),
+    name: r.u32(n),
+    module: r.u32(n),
+    flags: r.u8(n),
+    self: r.f64(n),
+    cum: r.f64(n),
+    samples: r.u32(n),
+    err: r.f32(n),
+    a: sides ? r.f64(n) : undefined,
+    b: sides ? r.f64(n) : undefined,
   };
   const begins = r.u32(nStrings + 1);
   const string = stringsOf(begins, r.rest());
   const begin = beginsOf(nodes, n, nStrings);
   return {
-    n, nStrings, ...nodes, begin, string, decodeMs: performance.now() - started,
+    n,
+    nStrings,
+    ...nodes,
+    begin,
+    string,
+    decodeMs: performance.now() - started,
     total: v.getFloat64(32, true),
     unfiltered: v.getFloat64(40, true),
     error: v.getFloat64(48, true),
@@ -127,7 +153,11 @@ export function find(g: Graph, names: string[]): number {
   return at;
 }
 
-export interface Matches { node: Uint8Array; nodes: number[]; sum: number }
+export interface Matches {
+  node: Uint8Array;
+  nodes: number[];
+  sum: number;
+}
 
 /** Nodes whose name has the text (or /regex/), and their share with each stack counted once. */
 export function search(g: Graph, text: string): Matches | null {

@@ -6,10 +6,22 @@ export const ROW = 20;
 const MIN_WIDTH = 3; // narrower ones are drawn as one grey box with their neighbours
 
 /** merged: how many nodes stand in it, 0 = it is one of its own. */
-export interface Box { node: number; x: number; w: number; y: number; merged: number }
+export interface Box {
+  node: number;
+  x: number;
+  w: number;
+  y: number;
+  merged: number;
+}
 
 /** What of the graph is seen: below which node, in how many px, from which px of its height on. */
-export interface Pane { zoom: number; width: number; height: number; top: number; up: boolean }
+export interface Pane {
+  zoom: number;
+  width: number;
+  height: number;
+  top: number;
+  up: boolean;
+}
 
 /** Neighbours that are too narrow, one unfinished box a row. */
 class Narrow {
@@ -38,10 +50,13 @@ export function layout(g: Graph, { zoom, width, height, top, up }: Pane): Box[] 
   const scale = g.cum[zoom] > 0 ? width / g.cum[zoom] : 0;
   const origin = g.begin[zoom];
   const level = (d: number) => (up ? height - (d + 1) * ROW + top : d * ROW - top);
-  for (let i = zoom; i >= 0; i = g.parent[i]) boxes.push({ node: i, x: 0, w: width, y: level(g.depth[i]), merged: 0 });
+  for (let i = zoom; i >= 0; i = g.parent[i])
+    boxes.push({ node: i, x: 0, w: width, y: level(g.depth[i]), merged: 0 });
   const deepest = Math.floor((height + top) / ROW);
   const first = Math.floor(top / ROW);
-  const narrow = new Narrow((row, b) => boxes.push({ node: b.node, x: b.x, w: b.w, y: level(row), merged: b.merged }));
+  const narrow = new Narrow((row, b) =>
+    boxes.push({ node: b.node, x: b.x, w: b.w, y: level(row), merged: b.merged }),
+  );
   for (let i = zoom + 1; i < g.end[zoom];) {
     const w = g.cum[i] * scale;
     const d = g.depth[i];

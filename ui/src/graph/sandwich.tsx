@@ -16,8 +16,12 @@ export function Sandwich({ name }: { name: string }) {
   const filters = p.filters.filter((f) => !/^!?(P|SFF):/.test(f));
   q.set('filters', [...filters, `P:${exactly(name)}`].join('\n'));
   const query = q.toString();
-  const callees = useAnswer(`${p.trace}?${query}`, () => (name ? smallFlame(p.trace, query) : Promise.resolve(null)));
-  const callers = useAnswer(`${p.trace}?${query}&part=callers`, () => (name ? smallFlame(p.trace, `${query}&part=callers`) : Promise.resolve(null)));
+  const callees = useAnswer(`${p.trace}?${query}`, () =>
+    name ? smallFlame(p.trace, query) : Promise.resolve(null),
+  );
+  const callers = useAnswer(`${p.trace}?${query}&part=callers`, () =>
+    name ? smallFlame(p.trace, `${query}&part=callers`) : Promise.resolve(null),
+  );
   if (!name) return null;
   const height = (g: Graph) => Math.min(320, (g.maxDepth + 1) * 20);
   return (
@@ -25,20 +29,59 @@ export function Sandwich({ name }: { name: string }) {
       <h2 title={safe(name)}>{fit(safe(name), 60)}</h2>
       {callers.error && <Failed text={callers.error} />}
       <h3>Called by</h3>
-      {callers.value && callers.value.total > 0 && <Graphlet graph={callers.value} height={height(callers.value)} up label={`Callers of ${safe(name)}`} />}
+      {callers.value && callers.value.total > 0 && (
+        <Graphlet
+          graph={callers.value}
+          height={height(callers.value)}
+          up
+          label={`Callers of ${safe(name)}`}
+        />
+      )}
       <h3>Calls and allocates</h3>
-      {callees.value && callees.value.total > 0 && <Graphlet graph={callees.value} height={height(callees.value)} label={`Callees of ${safe(name)}`} />}
+      {callees.value && callees.value.total > 0 && (
+        <Graphlet graph={callees.value} height={height(callees.value)} label={`Callees of ${safe(name)}`} />
+      )}
       <div class="bar">
-        <button type="button" onClick={() => go({ page: 'flame', filters: [...filters, `P:${exactly(name)}`], zoom: '' })}>Open as pivot</button>
-        <button type="button" onClick={() => go({ page: 'flame', filters: [...filters, `SS:${exactly(name)}`], zoom: '' })}>Stacks with it</button>
+        <button
+          type="button"
+          onClick={() => go({ page: 'flame', filters: [...filters, `P:${exactly(name)}`], zoom: '' })}>
+          Open as pivot
+        </button>
+        <button
+          type="button"
+          onClick={() => go({ page: 'flame', filters: [...filters, `SS:${exactly(name)}`], zoom: '' })}>
+          Stacks with it
+        </button>
       </div>
     </aside>
   );
 }
 
-function Graphlet({ graph, height, up, label }: { graph: Graph; height: number; up?: boolean; label: string }) {
+function Graphlet({
+  graph,
+  height,
+  up,
+  label,
+}: {
+  graph: Graph;
+  height: number;
+  up?: boolean;
+  label: string;
+}) {
   const [zoom, setZoom] = useState(0);
   useEffect(() => setZoom(0), [graph]);
-  return <Flame graph={graph} metric={place.value.metric} zoom={zoom < graph.n ? zoom : 0} up={up} height={height} label={label} onZoom={setZoom}
-    onMenu={(node) => node > 0 && !(graph.flags[node] & MERGED) && zoom === node && go({ fn: nameOf(graph, node) })} />;
+  return (
+    <Flame
+      graph={graph}
+      metric={place.value.metric}
+      zoom={zoom < graph.n ? zoom : 0}
+      up={up}
+      height={height}
+      label={label}
+      onZoom={setZoom}
+      onMenu={(node) =>
+        node > 0 && !(graph.flags[node] & MERGED) && zoom === node && go({ fn: nameOf(graph, node) })
+      }
+    />
+  );
 }

@@ -18,7 +18,11 @@ function keyOf(trace: number, query: string): string {
 /** Only what has such a form at the server: one process, no pivot, no filter on heaps. */
 export const canScrub = (query: string): boolean => {
   const q = new URLSearchParams(query);
-  return q.has('from') && !['with', 'group', 'max', 'invert'].some((x) => q.has(x)) && !/^!?(P|H):/m.test(q.get('filters') ?? '');
+  return (
+    q.has('from') &&
+    !['with', 'group', 'max', 'invert'].some((x) => q.has(x)) &&
+    !/^!?(P|H):/m.test(q.get('filters') ?? '')
+  );
 };
 
 export function warmUp(trace: number, query: string): void {
@@ -27,7 +31,9 @@ export function warmUp(trace: number, query: string): void {
   stop.abort(); // another selection: nobody will drag the one before
   stop = new AbortController();
   warm = { key, until: Date.now() + LASTS_MS };
-  ask(`/api/v1/traces/${trace}/flame?${query}${STABLE}`, { signal: stop.signal }).then((r) => r.arrayBuffer()).catch(() => {
-    if (warm.key === key) warm = { key: '', until: 0 }; // the first move asks again
-  });
+  ask(`/api/v1/traces/${trace}/flame?${query}${STABLE}`, { signal: stop.signal })
+    .then((r) => r.arrayBuffer())
+    .catch(() => {
+      if (warm.key === key) warm = { key: '', until: 0 }; // the first move asks again
+    });
 }

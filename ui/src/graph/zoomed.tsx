@@ -19,13 +19,25 @@ export function useZoom(g: Graph | null) {
   return { zoom, found, onZoom };
 }
 
-interface Spot { node: number; x: number; y: number }
+interface Spot {
+  node: number;
+  x: number;
+  y: number;
+}
 
 /** A menu for a frame: how it is opened, and what is drawn for it. */
 export function useFrameMenu(g: Graph | null, items: (node: number) => (Item | null)[]) {
   const [menu, setMenu] = useState<Spot | null>(null);
   return {
     onMenu: (node: number, x: number, y: number) => setMenu({ node, x, y }),
-    menu: menu && g && menu.node < g.n && <Menu title={fit(safe(nameOf(g, menu.node)), 60)} x={menu.x} y={menu.y} onClose={() => setMenu(null)} items={items(menu.node)} />,
+    menu: menu && g && menu.node < g.n && (
+      <Menu
+        title={fit(safe(nameOf(g, menu.node)), 60)}
+        x={menu.x}
+        y={menu.y}
+        onClose={() => setMenu(null)}
+        items={items(menu.node)}
+      />
+    ),
   };
 }

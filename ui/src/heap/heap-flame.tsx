@@ -14,7 +14,16 @@ import { digit, useKeys } from '../parts/keys';
 import type { Item } from '../parts/menu';
 import { quote, showSql } from '../parts/show-sql';
 import { Failed } from '../parts/words';
-import { classHref, HEAP_METRICS, type HeapDump, heapFlame, type HeapMetric, isSize, params, where } from './heap-api';
+import {
+  classHref,
+  HEAP_METRICS,
+  type HeapDump,
+  heapFlame,
+  type HeapMetric,
+  isSize,
+  params,
+  where,
+} from './heap-api';
 import { Working } from './heap-parts';
 import { classOfNode, managedLook } from './managed-look';
 
@@ -30,17 +39,25 @@ const copy = (text: string) => void navigator.clipboard?.writeText(text);
 function itemsOf(g: Graph, node: number, onZoom: (node: number) => void): (Item | null)[] {
   const name = classOfNode(nameOf(g, node));
   const zoomIn = { label: 'Zoom in', key: '↵', act: () => onZoom(node) };
-  const paths = { label: node === 0 ? 'Reference paths by class' : 'Reference paths to this class', act: () => go({ tab: 'paths', cls: node === 0 ? '' : name, search: '' }) };
+  const paths = {
+    label: node === 0 ? 'Reference paths by class' : 'Reference paths to this class',
+    act: () => go({ tab: 'paths', cls: node === 0 ? '' : name, search: '' }),
+  };
   if (node === 0) return [zoomIn, paths, { label: 'Copy link to this view', act: () => copy(location.href) }];
   if (g.flags[node] & MERGED) return [zoomIn];
   return [
-    zoomIn, paths,
+    zoomIn,
+    paths,
     { label: 'Objects of this class', act: () => void (location.hash = classHref(name)) },
     { label: 'This class among all', act: () => go({ tab: 'classes', match: name }) },
     { label: 'All boxes of this class', act: () => go({ search: name }, true) },
     { label: 'Find in another dump: differences', act: () => go({ tab: 'diff', match: name }) },
     null,
-    { label: 'SQL for this class', act: () => showSql(`select * from heap_graph_class where ifnull(deobfuscated_name, name) = ${quote(name)}`) },
+    {
+      label: 'SQL for this class',
+      act: () =>
+        showSql(`select * from heap_graph_class where ifnull(deobfuscated_name, name) = ${quote(name)}`),
+    },
     { label: 'Copy name', act: () => copy(name) },
     { label: 'Copy path', act: () => copy(stackText(g, node)) },
     { label: 'Copy link to this view', act: () => copy(location.href) },
@@ -49,16 +66,44 @@ function itemsOf(g: Graph, node: number, onZoom: (node: number) => void): (Item 
 
 function Bar({ m, sql }: { m: HeapMetric; sql: string }) {
   const p = place.value;
-  const png = () => document.querySelector<HTMLCanvasElement>('.flame canvas')?.toBlob((b) => b && save(b, 'managed-heap.png'));
+  const png = () =>
+    document
+      .querySelector<HTMLCanvasElement>('.flame canvas')
+      ?.toBlob((b) => b && save(b, 'managed-heap.png'));
   return (
     <div class="bar">
-      <Choice label="Metric" value={m} options={HEAP_METRICS} onChange={(heapmetric) => go({ heapmetric, zoom: '' })} />
-      <button type="button" aria-pressed={p.collapse} class="toggle" title="an object below one of its own class stands in the same box: chains and trees become one (C)" onClick={() => go({ collapse: !p.collapse, zoom: '' })}>Collapse chains</button>
-      <button type="button" aria-pressed={p.bottom} class="toggle" title="the root stands at the bottom" onClick={() => go({ bottom: !p.bottom }, true)}>Root below</button>
+      <Choice
+        label="Metric"
+        value={m}
+        options={HEAP_METRICS}
+        onChange={(heapmetric) => go({ heapmetric, zoom: '' })}
+      />
+      <button
+        type="button"
+        aria-pressed={p.collapse}
+        class="toggle"
+        title="an object below one of its own class stands in the same box: chains and trees become one (C)"
+        onClick={() => go({ collapse: !p.collapse, zoom: '' })}>
+        Collapse chains
+      </button>
+      <button
+        type="button"
+        aria-pressed={p.bottom}
+        class="toggle"
+        title="the root stands at the bottom"
+        onClick={() => go({ bottom: !p.bottom }, true)}>
+        Root below
+      </button>
       <span class="grow" />
       <GraphSearch />
-      <button type="button" onClick={png}>PNG</button>
-      {sql && <button type="button" title="the query that gives these numbers" onClick={() => showSql(sql)}>SQL</button>}
+      <button type="button" onClick={png}>
+        PNG
+      </button>
+      {sql && (
+        <button type="button" title="the query that gives these numbers" onClick={() => showSql(sql)}>
+          SQL
+        </button>
+      )}
     </div>
   );
 }
@@ -100,8 +145,25 @@ export function HeapFlame({ dump, object, height }: { dump: HeapDump; object?: n
       {g && g.total <= 0 && <p class="empty">No root leads to any object of this dump.</p>}
       {g && g.total > 0 && (
         <>
-          <Flame graph={g} metric={unit} zoom={zoom} up={p.bottom} searchText={p.search} height={height} look={look} label={`Managed heap, ${amount(g.total, unit)}`} onZoom={onZoom} onMenu={onMenu} />
-          <p class="statement">{m.startsWith('object') ? 'Every reachable object once, on its shortest path from a root' : 'Every object below the one that alone keeps it alive'} · process {dump.pid} {safe(dump.name)} · {amount(g.total, unit)}{object !== undefined && ' below this object'}</p>
+          <Flame
+            graph={g}
+            metric={unit}
+            zoom={zoom}
+            up={p.bottom}
+            searchText={p.search}
+            height={height}
+            look={look}
+            label={`Managed heap, ${amount(g.total, unit)}`}
+            onZoom={onZoom}
+            onMenu={onMenu}
+          />
+          <p class="statement">
+            {m.startsWith('object')
+              ? 'Every reachable object once, on its shortest path from a root'
+              : 'Every object below the one that alone keeps it alive'}{' '}
+            · process {dump.pid} {safe(dump.name)} · {amount(g.total, unit)}
+            {object !== undefined && ' below this object'}
+          </p>
         </>
       )}
       {menu}

@@ -13,41 +13,81 @@ import { type HeapDump, heapQuestion, params, where, working } from './heap-api'
 
 /** Lambdas, boxes made by compilers, merged code: what a name tells that is not its own. */
 export function explain(name: string): string {
-  if (name.includes('[DEDUPED]')) return 'DEDUPED: the optimizer merged several classes or methods into one; the name is one of them';
+  if (name.includes('[DEDUPED]'))
+    return 'DEDUPED: the optimizer merged several classes or methods into one; the name is one of them';
   if (/\$\$Lambda|\$\$ExternalSyntheticLambda/.test(name)) return 'made at run time for a lambda expression';
   return '';
 }
 
-export const bare = (type: string) => type.replace(/^(ROOT|HEAP_TYPE|KIND)_/, '').toLowerCase().replace(/_/g, ' ');
+export const bare = (type: string) =>
+  type
+    .replace(/^(ROOT|HEAP_TYPE|KIND)_/, '')
+    .toLowerCase()
+    .replace(/_/g, ' ');
 
 /** A class as text with the recorded name behind it. */
-export const classTip = (name: string, raw: string) => [safe(name), raw && `recorded as ${safe(raw)}`, explain(name)].filter(Boolean).join('\n');
+export const classTip = (name: string, raw: string) =>
+  [safe(name), raw && `recorded as ${safe(raw)}`, explain(name)].filter(Boolean).join('\n');
 
 export const Bytes = ({ v }: { v: number }) => <span title={`${exact(v)} B`}>{bytes(v)}</span>;
 
-export const sizeColumn = (name: string, hint: string, width = 92): GridColumn => ({ name, hint, numeric: true, width, show: (v) => bytes(Number(v)), tip: (v) => `${exact(Number(v))} B` });
-export const countColumn = (name: string, hint: string, width = 84): GridColumn => ({ name, hint, numeric: true, width, show: (v) => count(Number(v)), tip: (v) => exact(Number(v)) });
+export const sizeColumn = (name: string, hint: string, width = 92): GridColumn => ({
+  name,
+  hint,
+  numeric: true,
+  width,
+  show: (v) => bytes(Number(v)),
+  tip: (v) => `${exact(Number(v))} B`,
+});
+export const countColumn = (name: string, hint: string, width = 84): GridColumn => ({
+  name,
+  hint,
+  numeric: true,
+  width,
+  show: (v) => count(Number(v)),
+  tip: (v) => exact(Number(v)),
+});
 
 /** How far the server is. */
 export function Working({ what }: { what: string }) {
   const w = working.value;
   if (!w) return <Busy what={what} />;
   return (
-    <div class="empty" role="status"><p>Working out {w.working}: {w.done} of {w.parts} {w.parts === 1 ? 'part' : 'parts'}</p>
-      <progress max={w.parts} value={w.done + 0.5} aria-label={`Working out ${w.working}`} /></div>
+    <div class="empty" role="status">
+      <p>
+        Working out {w.working}: {w.done} of {w.parts} {w.parts === 1 ? 'part' : 'parts'}
+      </p>
+      <progress max={w.parts} value={w.done + 0.5} aria-label={`Working out ${w.working}`} />
+    </div>
   );
 }
 
-export interface Rows { rows: number; data: Cell[][]; [more: string]: unknown }
+export interface Rows {
+  rows: number;
+  data: Cell[][];
+  [more: string]: unknown;
+}
 
 const PAGE = 200;
 const MOST = 100_000;
 
 interface TableProps {
-  dump: HeapDump; name: string; query: Record<string, string | number | undefined>; columns: GridColumn[]; begin: Sort; label: string; sql?: string; empty?: string;
+  dump: HeapDump;
+  name: string;
+  query: Record<string, string | number | undefined>;
+  columns: GridColumn[];
+  begin: Sort;
+  label: string;
+  sql?: string;
+  empty?: string;
   sorts: string[]; // by column, the server's word
   cells?(row: Cell[]): Cell[]; // as the columns want them; more may follow
-  children?: ComponentChildren; say?(r: Rows): ComponentChildren; isOn?(r: Cell[]): boolean; onRow?(r: Cell[]): void; onMenu?(r: Cell[], x: number, y: number): void; height?: number;
+  children?: ComponentChildren;
+  say?(r: Rows): ComponentChildren;
+  isOn?(r: Cell[]): boolean;
+  onRow?(r: Cell[]): void;
+  onMenu?(r: Cell[], x: number, y: number): void;
+  height?: number;
 }
 
 /** The rows that are here, in the server's order or all of them. */
@@ -65,8 +105,14 @@ function useServerRows({ dump, name, query, sorts, begin, cells }: TableProps) {
   const shape = (data: Cell[][]) => (cells ? data.map(cells) : data);
   const rows = useMemo(() => shape(answer.value?.data ?? []), [answer.value]);
   return {
-    answer, rows, there, all, takeAll: () => setAll(true),
-    more: () => { if (rows.length < there && !answer.busy && !all) setPages(pages + 1); },
+    answer,
+    rows,
+    there,
+    all,
+    takeAll: () => setAll(true),
+    more: () => {
+      if (rows.length < there && !answer.busy && !all) setPages(pages + 1);
+    },
     load: async () => shape((await ask(MOST)).data),
     onSort(next: Sort[]): boolean {
       setAll(next.length > 1); // the server knows one order; more are made of all rows here
@@ -83,14 +129,42 @@ export function ServerTable(p: TableProps) {
   const sorting = useMemo(() => [p.begin], []);
   return (
     <>
-      <div class="bar">{p.children}<span class="grow" />
+      <div class="bar">
+        {p.children}
+        <span class="grow" />
         <RowsMenu columns={p.columns} rows={rows} name={p.name} load={load} />
-        {p.sql && <a class="button" href={sqlHref(p.sql)} title="the query that gives these numbers">SQL</a>}</div>
+        {p.sql && (
+          <a class="button" href={sqlHref(p.sql)} title="the query that gives these numbers">
+            SQL
+          </a>
+        )}
+      </div>
       {answer.error && <Failed text={answer.error} />}
       {answer.busy && !answer.value && <Working what="Summing up" />}
-      {answer.value && <Grid columns={p.columns} rows={rows} label={p.label} sort={sorting} total={there} onSort={onSort} onFilter={takeAll} height={p.height}
-        onEnd={more} isOn={p.isOn} onRow={p.onRow} onMenu={p.onMenu} empty={p.empty} />}
-      {answer.value && <p class="statement">{count(there)} {there === 1 ? 'row' : 'rows'}{p.say && <> · {p.say(answer.value)}</>}{all && there > MOST ? ` · conditions look at the first ${count(MOST)}` : ''}</p>}
+      {answer.value && (
+        <Grid
+          columns={p.columns}
+          rows={rows}
+          label={p.label}
+          sort={sorting}
+          total={there}
+          onSort={onSort}
+          onFilter={takeAll}
+          height={p.height}
+          onEnd={more}
+          isOn={p.isOn}
+          onRow={p.onRow}
+          onMenu={p.onMenu}
+          empty={p.empty}
+        />
+      )}
+      {answer.value && (
+        <p class="statement">
+          {count(there)} {there === 1 ? 'row' : 'rows'}
+          {p.say && <> · {p.say(answer.value)}</>}
+          {all && there > MOST ? ` · conditions look at the first ${count(MOST)}` : ''}
+        </p>
+      )}
     </>
   );
 }

@@ -17,7 +17,8 @@ const toDump = (d: HeapDump) => go({ page: 'heap', tab: '', upid: d.upid, graph:
 /** Ctrl: compared with the dump that is looked at. */
 function compare(d: HeapDump): void {
   const p = place.peek();
-  if (p.graph && p.graph !== ns(d.ts) && (p.upid === null || p.upid === d.upid)) go({ page: 'heap', tab: 'diff', upid: d.upid, against: ns(d.ts), zoom: '' });
+  if (p.graph && p.graph !== ns(d.ts) && (p.upid === null || p.upid === d.upid))
+    go({ page: 'heap', tab: 'diff', upid: d.upid, against: ns(d.ts), zoom: '' });
   else go({ page: 'heap', tab: 'diff', upid: d.upid, graph: ns(d.ts), against: '', zoom: '' });
 }
 
@@ -43,9 +44,27 @@ function Diamonds({ dumps, view, zero }: { dumps: HeapDump[]; view: View; zero: 
         const d = m.dumps[m.dumps.length - 1];
         const label = `Managed heap at ${clock(d.ts - zero)}: ${count(d.objects)} objects${d.truncated ? ', incomplete' : ''}${d.oome ? ', out of memory' : ''}`;
         return (
-          <button type="button" class={`diamond managed ${d.truncated ? 'lossy' : ''}`} style={{ left: `${m.x * 100}%` }} title={m.dumps.length > 1 ? m.dumps.map((x) => clock(x.ts - zero)).slice(0, 20).join('\n') : `${label}\nCtrl: compare`}
-            aria-label={m.dumps.length > 1 ? `${m.dumps.length} dumps of the managed heap up to ${clock(d.ts - zero)}; the last of them` : label}
-            onClick={(e) => (e.ctrlKey || e.metaKey ? compare(d) : toDump(d))}><i />{m.dumps.length > 1 && <em>{m.dumps.length}</em>}</button>
+          <button
+            type="button"
+            class={`diamond managed ${d.truncated ? 'lossy' : ''}`}
+            style={{ left: `${m.x * 100}%` }}
+            title={
+              m.dumps.length > 1
+                ? m.dumps
+                    .map((x) => clock(x.ts - zero))
+                    .slice(0, 20)
+                    .join('\n')
+                : `${label}\nCtrl: compare`
+            }
+            aria-label={
+              m.dumps.length > 1
+                ? `${m.dumps.length} dumps of the managed heap up to ${clock(d.ts - zero)}; the last of them`
+                : label
+            }
+            onClick={(e) => (e.ctrlKey || e.metaKey ? compare(d) : toDump(d))}>
+            <i />
+            {m.dumps.length > 1 && <em>{m.dumps.length}</em>}
+          </button>
         );
       })}
     </div>
@@ -53,7 +72,15 @@ function Diamonds({ dumps, view, zero }: { dumps: HeapDump[]; view: View; zero: 
 }
 
 const Track = ({ dumps, view, zero }: { dumps: HeapDump[]; view: View; zero: number }) => (
-  <div class="track"><div class="name">Managed heap<span class="dim">{dumps.length} {dumps.length === 1 ? 'dump' : 'dumps'}</span></div><Diamonds dumps={dumps} view={view} zero={zero} /></div>
+  <div class="track">
+    <div class="name">
+      Managed heap
+      <span class="dim">
+        {dumps.length} {dumps.length === 1 ? 'dump' : 'dumps'}
+      </span>
+    </div>
+    <Diamonds dumps={dumps} view={view} zero={zero} />
+  </div>
 );
 
 /** The track of a process that has a native profile, too. */
@@ -70,7 +97,14 @@ export function GraphGroups({ known, view, zero }: { known: number[]; view: View
     <>
       {upids.map((u) => {
         const mine = all.filter((d) => d.upid === u);
-        return <section class="tracks" aria-label={`Tracks of ${safe(mine[0].name)}`}><h2>{safe(base(mine[0].name)) || 'unknown'} <span class="dim">pid {mine[0].pid}</span></h2><Track dumps={mine} view={view} zero={zero} /></section>;
+        return (
+          <section class="tracks" aria-label={`Tracks of ${safe(mine[0].name)}`}>
+            <h2>
+              {safe(base(mine[0].name)) || 'unknown'} <span class="dim">pid {mine[0].pid}</span>
+            </h2>
+            <Track dumps={mine} view={view} zero={zero} />
+          </section>
+        );
       })}
     </>
   );

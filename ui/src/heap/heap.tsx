@@ -15,11 +15,20 @@ import { ObjectTab } from './heap-object';
 import { Overview } from './heap-overview';
 import { WholeTab } from './heap-whole';
 
-export interface TabProps { dump: HeapDump; all: HeapDumps; trace: Trace }
+export interface TabProps {
+  dump: HeapDump;
+  all: HeapDumps;
+  trace: Trace;
+}
 
 // ---- the page ----
 
-interface Tab { id: string; label: string; view(p: TabProps): preact.ComponentChild; missing?(d: HeapDump, all: HeapDumps): boolean }
+interface Tab {
+  id: string;
+  label: string;
+  view(p: TabProps): preact.ComponentChild;
+  missing?(d: HeapDump, all: HeapDumps): boolean;
+}
 
 const TABS: Tab[] = [
   { id: '', label: 'Overview', view: (p) => <Overview dump={p.dump} /> },
@@ -27,23 +36,63 @@ const TABS: Tab[] = [
   { id: 'classes', label: 'Classes', view: (p) => <Classes dump={p.dump} /> },
   { id: 'objects', label: 'Objects', view: ({ dump }) => <Objects dump={dump} /> },
   { id: 'dominators', label: 'Dominators', view: ({ dump }) => <Dominators dump={dump} /> },
-  { id: 'diff', label: 'Diff', view: ({ dump }) => <DiffTab dump={dump} />, missing: (_, all) => all.dumps.length < 2 && (status.value?.traces.filter((t) => t.heap_graphs).length ?? 0) < 2 },
+  {
+    id: 'diff',
+    label: 'Diff',
+    view: ({ dump }) => <DiffTab dump={dump} />,
+    missing: (_, all) =>
+      all.dumps.length < 2 && (status.value?.traces.filter((t) => t.heap_graphs).length ?? 0) < 2,
+  },
   { id: 'whole', label: 'Whole process', view: ({ dump }) => <WholeTab dump={dump} /> },
   { id: 'paths', label: 'Paths', view: ({ dump }) => <Paths dump={dump} /> },
-  { id: 'strings', label: 'Strings', view: ({ dump }) => <Twins dump={dump} kind="strings" />, missing: (d) => !d.strings },
-  { id: 'arrays', label: 'Arrays', view: ({ dump }) => <Twins dump={dump} kind="arrays" />, missing: (d) => !d.arrays },
+  {
+    id: 'strings',
+    label: 'Strings',
+    view: ({ dump }) => <Twins dump={dump} kind="strings" />,
+    missing: (d) => !d.strings,
+  },
+  {
+    id: 'arrays',
+    label: 'Arrays',
+    view: ({ dump }) => <Twins dump={dump} kind="arrays" />,
+    missing: (d) => !d.arrays,
+  },
 ];
 
 /** A dump that did not end: figures would pass for the whole. */
 function Unfinished({ errors }: { errors: HeapDumps['errors'] }) {
   return (
     <div class="empty" role="alert">
-      <p><b>This dump did not end: a part of the heap is missing.</b></p>
-      <p class="dim">Sums are too small, and objects whose referrers are missing look unreachable. The process may have ended while it was dumped, or the recorder's buffer was too small.</p>
-      <details><summary>Show errors</summary>
-        {errors.length ? <ul>{errors.map((e) => <li><code>{safe(e.name)}</code>: {count(e.count)}{e.pid >= 0 && ` (pid ${e.pid})`}</li>)}</ul> : <p>The reader counted none.</p>}
-        <p><a href={href({ page: 'info' })}>Info & stats</a></p></details>
-      <p><button type="button" class="primary" onClick={() => go({ anyway: true })}>View anyway</button></p>
+      <p>
+        <b>This dump did not end: a part of the heap is missing.</b>
+      </p>
+      <p class="dim">
+        Sums are too small, and objects whose referrers are missing look unreachable. The process may have
+        ended while it was dumped, or the recorder's buffer was too small.
+      </p>
+      <details>
+        <summary>Show errors</summary>
+        {errors.length ? (
+          <ul>
+            {errors.map((e) => (
+              <li>
+                <code>{safe(e.name)}</code>: {count(e.count)}
+                {e.pid >= 0 && ` (pid ${e.pid})`}
+              </li>
+            ))}
+          </ul>
+        ) : (
+          <p>The reader counted none.</p>
+        )}
+        <p>
+          <a href={href({ page: 'info' })}>Info & stats</a>
+        </p>
+      </details>
+      <p>
+        <button type="button" class="primary" onClick={() => go({ anyway: true })}>
+          View anyway
+        </button>
+      </p>
     </div>
   );
 }
@@ -53,20 +102,50 @@ export function HeapPage({ trace }: { trace: Trace }) {
   const p = place.value;
   if (!answer.value) return answer.error ? <Failed text={answer.error} /> : <Busy what="Reading dumps" />;
   const dump = dumpOf(answer.value.dumps);
-  if (!dump) return <div class="empty"><p>{safe(base(trace.name))} holds no dump of a managed heap.</p><p class="dim"><code>heapwise java dump PID</code> makes one of a running JVM.</p></div>;
+  if (!dump)
+    return (
+      <div class="empty">
+        <p>{safe(base(trace.name))} holds no dump of a managed heap.</p>
+        <p class="dim">
+          <code>heapwise java dump PID</code> makes one of a running JVM.
+        </p>
+      </div>
+    );
   // The reader says of which process; it is the last dump that did not end.
-  const unfinished = dump === answer.value.dumps.filter((d) => d.upid === dump.upid).at(-1) && answer.value.errors.some((e) => /non_finalized|missing_packet/.test(e.name) && (e.pid < 0 || e.pid === dump.pid));
+  const unfinished =
+    dump === answer.value.dumps.filter((d) => d.upid === dump.upid).at(-1) &&
+    answer.value.errors.some(
+      (e) => /non_finalized|missing_packet/.test(e.name) && (e.pid < 0 || e.pid === dump.pid),
+    );
   const tabs = TABS.filter((t) => !t.missing?.(dump, answer.value!));
   const object = /^o(\d+)$/.exec(p.tab)?.[1];
-  const tab: Tab = object ? { id: p.tab, label: '', view: ({ dump: d }) => <ObjectTab dump={d} id={Number(object)} /> } : tabs.find((t) => t.id === p.tab) ?? tabs[0];
+  const tab: Tab = object
+    ? { id: p.tab, label: '', view: ({ dump: d }) => <ObjectTab dump={d} id={Number(object)} /> }
+    : (tabs.find((t) => t.id === p.tab) ?? tabs[0]);
   return (
     <div class="column heap">
       <DumpBar dump={dump} all={answer.value.dumps} />
-      {(dump.truncated || unfinished) && !p.anyway ? <Unfinished errors={answer.value.errors} /> : (
+      {(dump.truncated || unfinished) && !p.anyway ? (
+        <Unfinished errors={answer.value.errors} />
+      ) : (
         <>
-          {(dump.truncated || unfinished) && <p class="banner bad">A part of this dump is missing: sums are too small. <button type="button" onClick={() => go({ anyway: false })}>Why</button></p>}
+          {(dump.truncated || unfinished) && (
+            <p class="banner bad">
+              A part of this dump is missing: sums are too small.{' '}
+              <button type="button" onClick={() => go({ anyway: false })}>
+                Why
+              </button>
+            </p>
+          )}
           <Tabs tabs={tabs} on={tab.id} />
-          <div class="column" role="tabpanel" id="heap-view" aria-labelledby={`tab-${tab.id}`} key={`${tab.id} ${dump.upid} ${dump.ts}`}>{tab.view({ dump, all: answer.value, trace })}</div>
+          <div
+            class="column"
+            role="tabpanel"
+            id="heap-view"
+            aria-labelledby={`tab-${tab.id}`}
+            key={`${tab.id} ${dump.upid} ${dump.ts}`}>
+            {tab.view({ dump, all: answer.value, trace })}
+          </div>
         </>
       )}
     </div>

@@ -6,16 +6,19 @@ import { type Graph, MERGED, moduleOf, nameOf } from '../graph/graph';
 import { type HeapMetric, isSize } from './heap-api';
 import { explain } from './heap-parts';
 
-export const NATIVE = 2, MANAGED = 128;
+export const NATIVE = 2,
+  MANAGED = 128;
 
 /** "[native] a.Bitmap [ROOT_JNI_GLOBAL]" is of the class a.Bitmap. */
-export const classOfNode = (name: string) => name.replace(/^\[native\] /, '').replace(/ \[ROOT_[A-Z_]+\]$/, '');
+export const classOfNode = (name: string) =>
+  name.replace(/^\[native\] /, '').replace(/ \[ROOT_[A-Z_]+\]$/, '');
 
 /** Greens to violets by package, a little lightness by class; memory outside of the heap is warm. */
 export function managedFill(g: Graph, node: number, dark: boolean): string {
   const name = classOfNode(nameOf(g, node));
   const step = (hash(name) >>> 8) % 10;
-  if (g.flags[node] & NATIVE) return dark ? `hsl(32 42% ${30 + step * 0.5}%)` : `hsl(32 78% ${76 + step * 0.5}%)`;
+  if (g.flags[node] & NATIVE)
+    return dark ? `hsl(32 42% ${30 + step * 0.5}%)` : `hsl(32 78% ${76 + step * 0.5}%)`;
   const pack = name.replace(/[.$][^.]*$/, '');
   const hue = 140 + (hash(pack) % 150);
   return dark ? `hsl(${hue} 34% ${30 + step}%)` : `hsl(${hue} 52% ${75 + step}%)`;
@@ -28,13 +31,28 @@ function Tip({ g, node, m }: { g: Graph; node: number; m: HeapMetric }) {
   return (
     <>
       {raw && <div class="dim">recorded as {safe(raw)}</div>}
-      {g.flags[node] & NATIVE ? <div class="dim">memory outside of the heap that this class registered: counts as one object</div> : null}
+      {g.flags[node] & NATIVE ? (
+        <div class="dim">memory outside of the heap that this class registered: counts as one object</div>
+      ) : null}
       {why && <div class="dim">{why}</div>}
       <dl>
-        <dt>total</dt><dd>{amount(g.cum[node], unit)} <span class="dim">{exact(g.cum[node])}{isSize(m) && ' B'}</span></dd>
-        <dt>share</dt><dd>{percent(g.cum[node], g.total)} of all{g.parent[node] > 0 && `, ${percent(g.cum[node], g.cum[g.parent[node]])} of what is above`}</dd>
-        <dt>self</dt><dd>{amount(g.self[node], unit)}</dd>
-        <dt>objects</dt><dd>{exact(g.samples[node])}</dd>
+        <dt>total</dt>
+        <dd>
+          {amount(g.cum[node], unit)}{' '}
+          <span class="dim">
+            {exact(g.cum[node])}
+            {isSize(m) && ' B'}
+          </span>
+        </dd>
+        <dt>share</dt>
+        <dd>
+          {percent(g.cum[node], g.total)} of all
+          {g.parent[node] > 0 && `, ${percent(g.cum[node], g.cum[g.parent[node]])} of what is above`}
+        </dd>
+        <dt>self</dt>
+        <dd>{amount(g.self[node], unit)}</dd>
+        <dt>objects</dt>
+        <dd>{exact(g.samples[node])}</dd>
       </dl>
     </>
   );
@@ -46,7 +64,8 @@ export function managedLook(g: Graph, m: HeapMetric): Look {
     fill: (node, dark) => managedFill(g, node, dark),
     mark: () => '',
     hatched: (node) => (g.flags[node] & NATIVE) !== 0,
-    say: (node) => `${safe(nameOf(g, node))}, ${amount(g.cum[node], unit)}, ${percent(g.cum[node], g.total)} of all, self ${amount(g.self[node], unit)}, ${count(g.samples[node])} objects`,
+    say: (node) =>
+      `${safe(nameOf(g, node))}, ${amount(g.cum[node], unit)}, ${percent(g.cum[node], g.total)} of all, self ${amount(g.self[node], unit)}, ${count(g.samples[node])} objects`,
     tip: (node) => <Tip g={g} node={node} m={m} />,
   };
 }

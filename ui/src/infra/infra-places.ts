@@ -7,7 +7,11 @@ export const below = (root: string, key: string) => (root ? `${root}/${key}` : k
 export const above = (at: string) => at.slice(0, Math.max(0, at.lastIndexOf('/')));
 
 /** What is below each of these places; those of the last question stay until the new ones are there. */
-export function usePlaces(trace: number, question: string, wanted: string[]): { places: Map<string, InfraPlace>; error: string; busy: boolean } {
+export function usePlaces(
+  trace: number,
+  question: string,
+  wanted: string[],
+): { places: Map<string, InfraPlace>; error: string; busy: boolean } {
   const kept = useRef(new Map<string, InfraPlace | null>());
   const shown = useRef({ places: new Map<string, InfraPlace>(), error: '' });
   const [, tick] = useState(0);
@@ -17,14 +21,17 @@ export function usePlaces(trace: number, question: string, wanted: string[]): { 
     let current = true;
     if (!missing.length) return;
     let error = '';
-    Promise.all(missing.map(async (at) => {
-      try {
-        kept.current.set(key(at), await infraPlace(trace, `${question}&place=${at}`));
-      } catch (e) {
-        if (e instanceof ApiError && e.code === 400 && at) kept.current.set(key(at), null); // not in this dump
-        else error = (e as Error).message;
-      }
-    })).then(() => {
+    Promise.all(
+      missing.map(async (at) => {
+        try {
+          kept.current.set(key(at), await infraPlace(trace, `${question}&place=${at}`));
+        } catch (e) {
+          if (e instanceof ApiError && e.code === 400 && at)
+            kept.current.set(key(at), null); // not in this dump
+          else error = (e as Error).message;
+        }
+      }),
+    ).then(() => {
       shown.current.error = error;
       if (kept.current.size > 2000) kept.current.clear();
       if (current) tick((n) => n + 1);
@@ -43,4 +50,3 @@ export function usePlaces(trace: number, question: string, wanted: string[]): { 
   }
   return { ...shown.current, busy: missing.length > 0 && !shown.current.error };
 }
-

@@ -11,7 +11,10 @@ import { type InfraDump, infraDumps, pickDump } from './infra-api';
 /** Dumps nearer than this share a circle. */
 const APART_PX = 14;
 
-interface Mark { x: number; dumps: InfraDump[] }
+interface Mark {
+  x: number;
+  dumps: InfraDump[];
+}
 
 function marksOf(all: InfraDump[], view: View, width: number): Mark[] {
   const marks: Mark[] = [];
@@ -34,14 +37,26 @@ function Circle({ m, all, zero }: { m: Mark; all: InfraDump[]; zero: number }) {
     pickDump(all, d, e.ctrlKey || e.metaKey);
   };
   return (
-    <a class={`m-mark ${d.heaps ? '' : 'light'} ${place.value.dump === ns(d.ts) ? 'on' : ''}`} style={{ left: `clamp(13px, ${m.x * 100}%, calc(100% - 13px))` }} href={href({ page: 'memory-infra', dump: ns(d.ts) })}
-      aria-label={m.dumps.length > 1 ? `M: ${m.dumps.length} memory dumps up to ${clock(d.ts - zero)}; the last of them` : one} title={`${one}\nCtrl+click: what changed since it`} onClick={click}>M</a>
+    <a
+      class={`m-mark ${d.heaps ? '' : 'light'} ${place.value.dump === ns(d.ts) ? 'on' : ''}`}
+      style={{ left: `clamp(13px, ${m.x * 100}%, calc(100% - 13px))` }}
+      href={href({ page: 'memory-infra', dump: ns(d.ts) })}
+      aria-label={
+        m.dumps.length > 1
+          ? `M: ${m.dumps.length} memory dumps up to ${clock(d.ts - zero)}; the last of them`
+          : one
+      }
+      title={`${one}\nCtrl+click: what changed since it`}
+      onClick={click}>
+      M
+    </a>
   );
 }
 
 export function MemoryTrack({ trace, view, zero }: { trace: Trace; view: View; zero: number }) {
   const has = !!trace.memory_dumps;
-  const all = useAnswer(`infra ${trace.id} ${has}`, async () => (has ? infraDumps(trace.id) : [])).value ?? [];
+  const all =
+    useAnswer(`infra ${trace.id} ${has}`, async () => (has ? infraDumps(trace.id) : [])).value ?? [];
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(800);
   useEffect(() => {
@@ -53,9 +68,21 @@ export function MemoryTrack({ trace, view, zero }: { trace: Trace; view: View; z
   if (!all.length) return null;
   return (
     <section class="tracks" aria-label="Memory dumps of all processes">
-      <h2>Memory dumps <span class="dim">of all processes</span></h2>
-      <div class="track"><div class="name">MemoryInfra<span class="dim">{count(all.length)} {all.length === 1 ? 'dump' : 'dumps'}</span></div>
-        <div class="dumps" ref={box} role="group" aria-label="Memory dumps">{marksOf(all, view, width).map((m) => <Circle m={m} all={all} zero={zero} />)}</div>
+      <h2>
+        Memory dumps <span class="dim">of all processes</span>
+      </h2>
+      <div class="track">
+        <div class="name">
+          MemoryInfra
+          <span class="dim">
+            {count(all.length)} {all.length === 1 ? 'dump' : 'dumps'}
+          </span>
+        </div>
+        <div class="dumps" ref={box} role="group" aria-label="Memory dumps">
+          {marksOf(all, view, width).map((m) => (
+            <Circle m={m} all={all} zero={zero} />
+          ))}
+        </div>
       </div>
     </section>
   );

@@ -18,36 +18,71 @@ import { GUTTER } from '../timeline/view';
 type Step = { name: string; total: boolean; begin: number; end: number; bytes: number; at: number };
 type Point = [ts: number, ...bytes: (number | null)[]];
 interface Accounting {
-  ts: number; steps: Step[]; lines: string[]; now: Record<string, { bytes: number; at: number }>; error: number; fragmentation: number | null;
-  points: Point[]; kinds: Record<string, [n: number, size: number, rss: number, swap: number]> | null; kinds_at?: number; notes: string[];
+  ts: number;
+  steps: Step[];
+  lines: string[];
+  now: Record<string, { bytes: number; at: number }>;
+  error: number;
+  fragmentation: number | null;
+  points: Point[];
+  kinds: Record<string, [n: number, size: number, rss: number, swap: number]> | null;
+  kinds_at?: number;
+  notes: string[];
 }
 
 const STEPS: Record<string, [label: string, source: string, hint: string]> = {
   requested: ['Live in the profile', 'samples', 'what the program asked for and has not freed'],
-  overhead: ['Headers, rounding, and what is not in the profile', '', 'headers and rounding of every block; blocks made before profiling began, or by heaps that were not recorded. Less than nothing: the sampling error, or memory of another allocator'],
-  in_use: ['Allocator: in use', 'malloc_info', 'all blocks it has given out; small ones in thread caches count as given out'],
+  overhead: [
+    'Headers, rounding, and what is not in the profile',
+    '',
+    'headers and rounding of every block; blocks made before profiling began, or by heaps that were not recorded. Less than nothing: the sampling error, or memory of another allocator',
+  ],
+  in_use: [
+    'Allocator: in use',
+    'malloc_info',
+    'all blocks it has given out; small ones in thread caches count as given out',
+  ],
   caches: ['Free lists, top padding', '', 'free memory that the allocator keeps'],
   mapped: ['Allocator: mapped', 'malloc_info', 'what it got from the kernel'],
-  untouched: ['Never touched or swapped out; less: other anonymous memory', '', 'mapped pages that were never written to are not resident; stacks and mappings of the program are resident but not the allocator’s'],
-  anonymous: ['Anonymous memory, resident', 'kernel', 'heap, large blocks, stacks: memory without a file behind it'],
+  untouched: [
+    'Never touched or swapped out; less: other anonymous memory',
+    '',
+    'mapped pages that were never written to are not resident; stacks and mappings of the program are resident but not the allocator’s',
+  ],
+  anonymous: [
+    'Anonymous memory, resident',
+    'kernel',
+    'heap, large blocks, stacks: memory without a file behind it',
+  ],
   rest: ['Code, files, shared memory', '', 'programs and libraries, mapped files, shared memory'],
   resident: ['Process, resident', 'kernel', 'what top shows as RES'],
   gap: ['In between: the trace has no figures', '', 'record with --malloc-info and --smaps to split this'],
 };
 
 const KINDS: Record<string, string> = {
-  heap: 'Heap (brk)', anonymous: 'Anonymous: large blocks, arenas, thread stacks', stack: 'Main stack', files: 'Programs, libraries, files',
-  shared: 'Shared memory', profiler: 'The profiler’s own buffers', other: 'Other',
+  heap: 'Heap (brk)',
+  anonymous: 'Anonymous: large blocks, arenas, thread stacks',
+  stack: 'Main stack',
+  files: 'Programs, libraries, files',
+  shared: 'Shared memory',
+  profiler: 'The profiler’s own buffers',
+  other: 'Other',
 };
 
 const NOTES: Record<string, string> = {
-  not_returned: 'Freed memory is not returned to the system: what lives is flat, what the allocator has mapped grows. Look at fragmentation and at short-lived allocations between long-lived ones.',
-  outside: 'The growth is outside the heap: what the allocator has in use is flat, resident memory grows. Look at mapped files, stacks, shared memory and memory that the program maps itself.',
-  untouched: 'Less is resident than the allocator has mapped: part of it was never touched, or is swapped out.',
+  not_returned:
+    'Freed memory is not returned to the system: what lives is flat, what the allocator has mapped grows. Look at fragmentation and at short-lived allocations between long-lived ones.',
+  outside:
+    'The growth is outside the heap: what the allocator has in use is flat, resident memory grows. Look at mapped files, stacks, shared memory and memory that the program maps itself.',
+  untouched:
+    'Less is resident than the allocator has mapped: part of it was never touched, or is swapped out.',
 };
 
 const LINES: [line: string, label: string, colour: string][] = [
-  ['resident', 'Resident', '--blue'], ['mapped', 'Allocator: mapped', '--violet'], ['in_use', 'Allocator: in use', '--green'], ['requested', 'Live in the profile', '--accent'],
+  ['resident', 'Resident', '--blue'],
+  ['mapped', 'Allocator: mapped', '--violet'],
+  ['in_use', 'Allocator: in use', '--green'],
+  ['requested', 'Live in the profile', '--accent'],
 ];
 
 /** What a step is called, by its sign. */
@@ -65,9 +100,23 @@ function StepRow({ s, a, start, most }: { s: Step; a: Accounting; start: number;
   return (
     <tr class={s.total ? 'total' : ''} title={hint}>
       <td>{s.total ? <b>{words}</b> : <span class="step">{words}</span>}</td>
-      <td class="num" title={`${exact(s.bytes)} B`}>{s.total ? '' : s.bytes < 0 ? '' : '+'}{bytes(s.bytes)}<span class="pm">{s.name === 'requested' ? error(a.error, s.bytes) : ''}</span></td>
-      <td><span class="fall"><i class={s.total ? `of-${s.name}` : s.bytes < 0 ? 'less' : 'more'} style={{ left: `${(100 * low) / most}%`, width: `${(100 * Math.abs(s.end - s.begin)) / most}%` }} /></span></td>
-      <td class="wide dim">{source}{source && s.name !== 'requested' ? ` at ${clock(s.at - start)}${when}` : ''}</td>
+      <td class="num" title={`${exact(s.bytes)} B`}>
+        {s.total ? '' : s.bytes < 0 ? '' : '+'}
+        {bytes(s.bytes)}
+        <span class="pm">{s.name === 'requested' ? error(a.error, s.bytes) : ''}</span>
+      </td>
+      <td>
+        <span class="fall">
+          <i
+            class={s.total ? `of-${s.name}` : s.bytes < 0 ? 'less' : 'more'}
+            style={{ left: `${(100 * low) / most}%`, width: `${(100 * Math.abs(s.end - s.begin)) / most}%` }}
+          />
+        </span>
+      </td>
+      <td class="wide dim">
+        {source}
+        {source && s.name !== 'requested' ? ` at ${clock(s.at - start)}${when}` : ''}
+      </td>
     </tr>
   );
 }
@@ -76,8 +125,25 @@ function Waterfall({ a, start }: { a: Accounting; start: number }) {
   const most = Math.max(1, ...a.steps.flatMap((s) => [s.begin, s.end]));
   return (
     <table class="top waterfall">
-      <thead><tr><th scope="col">Step</th><th scope="col" class="num">Bytes</th><th scope="col"><span class="sr">Bar</span></th><th scope="col" class="wide">Source</th></tr></thead>
-      <tbody>{a.steps.map((s) => <StepRow s={s} a={a} start={start} most={most} />)}</tbody>
+      <thead>
+        <tr>
+          <th scope="col">Step</th>
+          <th scope="col" class="num">
+            Bytes
+          </th>
+          <th scope="col">
+            <span class="sr">Bar</span>
+          </th>
+          <th scope="col" class="wide">
+            Source
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {a.steps.map((s) => (
+          <StepRow s={s} a={a} start={start} most={most} />
+        ))}
+      </tbody>
     </table>
   );
 }
@@ -91,10 +157,27 @@ function Figures({ a, tracks }: { a: Accounting; tracks: Tracks }) {
   const shows = (part: { bytes: number }) => `the profile shows ${percent(requested.bytes, part.bytes)}`;
   return (
     <div class="figures">
-      <Figure label="Live in the profile" value={bytes(requested.bytes)} note={certainty(a.error, requested.bytes, tracks.interval)} to={href({ page: 'flame', metric: 'space' })} sql={sqlHref(figureSql(tracks, { at: p.at, max: p.max }, 'space'))} />
-      {in_use && <Figure label="Allocator: in use" sql={steps} value={bytes(in_use.bytes)} note={shows(in_use)} />}
-      {a.fragmentation !== null && <Figure label="Kept free by the allocator" sql={steps} value={bytes(mapped.bytes - in_use.bytes)} note={`${percent(a.fragmentation, 1)} of what it has mapped`} />}
-      {resident && <Figure label="Resident" sql={steps} value={bytes(resident.bytes)} note={shows(resident)} />}
+      <Figure
+        label="Live in the profile"
+        value={bytes(requested.bytes)}
+        note={certainty(a.error, requested.bytes, tracks.interval)}
+        to={href({ page: 'flame', metric: 'space' })}
+        sql={sqlHref(figureSql(tracks, { at: p.at, max: p.max }, 'space'))}
+      />
+      {in_use && (
+        <Figure label="Allocator: in use" sql={steps} value={bytes(in_use.bytes)} note={shows(in_use)} />
+      )}
+      {a.fragmentation !== null && (
+        <Figure
+          label="Kept free by the allocator"
+          sql={steps}
+          value={bytes(mapped.bytes - in_use.bytes)}
+          note={`${percent(a.fragmentation, 1)} of what it has mapped`}
+        />
+      )}
+      {resident && (
+        <Figure label="Resident" sql={steps} value={bytes(resident.bytes)} note={shows(resident)} />
+      )}
       {swapped && swapped.bytes > 0 && <Figure label="Swapped out" value={bytes(swapped.bytes)} />}
     </div>
   );
@@ -103,50 +186,135 @@ function Figures({ a, tracks }: { a: Accounting; tracks: Tracks }) {
 function OverTime({ a, tracks, shown }: { a: Accounting; tracks: Tracks; shown: typeof LINES }) {
   const column = (line: string) => a.lines.indexOf(line) + 1;
   const lines = shown.map(([line, label, colour]) => ({
-    label, colour, step: false, points: a.points.filter((x) => x[column(line)] !== null).map((x) => [x[0], x[column(line)]] as [number, number]),
+    label,
+    colour,
+    step: false,
+    points: a.points
+      .filter((x) => x[column(line)] !== null)
+      .map((x) => [x[0], x[column(line)]] as [number, number]),
   }));
   const first = a.points[0]?.[0] ?? 0;
   const view = { from: first, to: Math.max(a.points[a.points.length - 1]?.[0] ?? 1, first + 1e6) };
   return (
-    <section><h2>Over time</h2>
-      <div class="over"><Ruler view={view} zero={tracks.start} />
+    <section>
+      <h2>Over time</h2>
+      <div class="over">
+        <Ruler view={view} zero={tracks.start} />
         <div class="track" style={{ gridTemplateColumns: `${GUTTER}px minmax(0, 1fr)` }}>
-          <ul class="legend column">{shown.map(([, label, colour]) => <li><i style={{ background: `var(${colour})` }} />{label}</li>)}</ul>
-          <Chart lines={lines} view={view} height={180} label={`Over time: ${lines.map((l) => `${l.label} ends at ${bytes(l.points[l.points.length - 1]?.[1] ?? 0)}`).join(', ')}`} /></div></div>
-      <details><summary>As a table</summary>
-        <Scroll label="Lines over time"><table class="top"><Head columns={['Time', ...shown.map(([, label]): Column => [label, 'num'])]} />
-          <tbody>{a.points.map((x) => <tr><td>{clock(x[0] - tracks.start)}</td>{shown.map(([line]) => <td class="num">{x[column(line)] === null ? '–' : bytes(x[column(line)]!)}</td>)}</tr>)}</tbody></table></Scroll></details>
+          <ul class="legend column">
+            {shown.map(([, label, colour]) => (
+              <li>
+                <i style={{ background: `var(${colour})` }} />
+                {label}
+              </li>
+            ))}
+          </ul>
+          <Chart
+            lines={lines}
+            view={view}
+            height={180}
+            label={`Over time: ${lines.map((l) => `${l.label} ends at ${bytes(l.points[l.points.length - 1]?.[1] ?? 0)}`).join(', ')}`}
+          />
+        </div>
+      </div>
+      <details>
+        <summary>As a table</summary>
+        <Scroll label="Lines over time">
+          <table class="top">
+            <Head columns={['Time', ...shown.map(([, label]): Column => [label, 'num'])]} />
+            <tbody>
+              {a.points.map((x) => (
+                <tr>
+                  <td>{clock(x[0] - tracks.start)}</td>
+                  {shown.map(([line]) => (
+                    <td class="num">{x[column(line)] === null ? '–' : bytes(x[column(line)]!)}</td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
+      </details>
     </section>
   );
 }
 
 function Mappings({ kinds, at }: { kinds: NonNullable<Accounting['kinds']>; at: number }) {
   return (
-    <section><h2>Mappings <span class="dim">at {clock(at)}</span></h2>
-      <Scroll label="Mappings by kind"><table class="top kinds"><Head columns={['Kind', ['Mappings', 'num'], ['Size', 'num'], ['Resident', 'num'], ['Swapped', 'num']]} />
-        <tbody>{Object.entries(kinds).filter(([, k]) => k[0] > 0).map(([name, [n, size, rss, swap]]) => (
-          <tr><td>{KINDS[name] ?? name}</td><td class="num">{count(n)}</td><td class="num">{bytes(size)}</td><td class="num">{bytes(rss)}</td><td class="num">{bytes(swap)}</td></tr>
-        ))}</tbody></table></Scroll></section>
+    <section>
+      <h2>
+        Mappings <span class="dim">at {clock(at)}</span>
+      </h2>
+      <Scroll label="Mappings by kind">
+        <table class="top kinds">
+          <Head
+            columns={['Kind', ['Mappings', 'num'], ['Size', 'num'], ['Resident', 'num'], ['Swapped', 'num']]}
+          />
+          <tbody>
+            {Object.entries(kinds)
+              .filter(([, k]) => k[0] > 0)
+              .map(([name, [n, size, rss, swap]]) => (
+                <tr>
+                  <td>{KINDS[name] ?? name}</td>
+                  <td class="num">{count(n)}</td>
+                  <td class="num">{bytes(size)}</td>
+                  <td class="num">{bytes(rss)}</td>
+                  <td class="num">{bytes(swap)}</td>
+                </tr>
+              ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </section>
   );
 }
 
 const SEES: [memory: string, profile: boolean, malloc_info: boolean, resident: boolean][] = [
-  ['allocated while it was profiled', true, true, true], ['allocated before profiling began', false, true, true], ['headers and rounding', false, true, true], ['thread caches', false, true, true],
-  ['fragmentation', false, false, true], ['allocated, never touched', true, true, false], ['swapped out', true, true, false],
+  ['allocated while it was profiled', true, true, true],
+  ['allocated before profiling began', false, true, true],
+  ['headers and rounding', false, true, true],
+  ['thread caches', false, true, true],
+  ['fragmentation', false, false, true],
+  ['allocated, never touched', true, true, false],
+  ['swapped out', true, true, false],
 ];
 
 function Sources() {
   return (
-    <section><h2>What each source sees</h2>
-      <Scroll label="What each source sees"><table class="top sees"><Head columns={['Memory', 'Profile', 'malloc_info', 'Resident']} />
-        <tbody>{SEES.map(([what, ...sees]) => (
-          <tr><td>{what}</td>{sees.map((s) => <td>{s ? '✓' : <span class="dim">–</span>}<span class="sr">{s ? 'yes' : 'no'}</span></td>)}</tr>
-        ))}</tbody></table></Scroll></section>
+    <section>
+      <h2>What each source sees</h2>
+      <Scroll label="What each source sees">
+        <table class="top sees">
+          <Head columns={['Memory', 'Profile', 'malloc_info', 'Resident']} />
+          <tbody>
+            {SEES.map(([what, ...sees]) => (
+              <tr>
+                <td>{what}</td>
+                {sees.map((s) => (
+                  <td>
+                    {s ? '✓' : <span class="dim">–</span>}
+                    <span class="sr">{s ? 'yes' : 'no'}</span>
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </section>
   );
 }
 
 const NothingElse = () => (
-  <div class="empty"><p>The trace has no figures of the allocator or the kernel, so there is nothing to compare the profile with.</p><p>Record with <code>heapwise record --malloc-info 1s --smaps 5s -- …</code></p></div>
+  <div class="empty">
+    <p>
+      The trace has no figures of the allocator or the kernel, so there is nothing to compare the profile
+      with.
+    </p>
+    <p>
+      Record with <code>heapwise record --malloc-info 1s --smaps 5s -- …</code>
+    </p>
+  </div>
 );
 
 export function AccountingPage({ tracks, all }: ProfileProps) {
@@ -155,9 +323,17 @@ export function AccountingPage({ tracks, all }: ProfileProps) {
   query.delete('filters');
   query.set('upid', String(tracks.upid));
   const text = query.toString();
-  const answer = useAnswer(`accounting ${p.trace}?${text}`, () => question<Accounting>(p.trace, 'accounting', text));
+  const answer = useAnswer(`accounting ${p.trace}?${text}`, () =>
+    question<Accounting>(p.trace, 'accounting', text),
+  );
   const a = answer.value;
-  if (!a) return <><SelectionBar tracks={tracks} all={all} />{answer.error ? <Failed text={answer.error} /> : <Busy what="Adding up" />}</>;
+  if (!a)
+    return (
+      <>
+        <SelectionBar tracks={tracks} all={all} />
+        {answer.error ? <Failed text={answer.error} /> : <Busy what="Adding up" />}
+      </>
+    );
   const shown = LINES.filter(([line]) => has(a, line));
   const alone = shown.length === 1;
   return (
@@ -165,8 +341,18 @@ export function AccountingPage({ tracks, all }: ProfileProps) {
       <SelectionBar tracks={tracks} all={all} />
       {answer.error && <Failed text={answer.error} />}
       <Figures a={a} tracks={tracks} />
-      {a.notes.map((n) => <p class="banner note" role="status">{NOTES[n] ?? n}</p>)}
-      {alone ? <NothingElse /> : <Scroll label="Steps"><Waterfall a={a} start={tracks.start} /></Scroll>}
+      {a.notes.map((n) => (
+        <p class="banner note" role="status">
+          {NOTES[n] ?? n}
+        </p>
+      ))}
+      {alone ? (
+        <NothingElse />
+      ) : (
+        <Scroll label="Steps">
+          <Waterfall a={a} start={tracks.start} />
+        </Scroll>
+      )}
       {!alone && a.points.length > 1 && <OverTime a={a} tracks={tracks} shown={shown} />}
       {a.kinds && <Mappings kinds={a.kinds} at={a.kinds_at! - tracks.start} />}
       <Sources />

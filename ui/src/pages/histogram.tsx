@@ -1,11 +1,22 @@
 // Bars to pick a range of: by dragging, with Shift, or by keys.
 import { useRef } from 'preact/hooks';
 
-export interface Bar { id: number; label: string; value: number; words: string }
+export interface Bar {
+  id: number;
+  label: string;
+  value: number;
+  words: string;
+}
 
 export type BarRange = [first: number, last: number];
 
-interface Props { bars: Bar[]; range: BarRange | null; label: string; tone: string; onRange?(r: BarRange | null): void }
+interface Props {
+  bars: Bar[];
+  range: BarRange | null;
+  label: string;
+  tone: string;
+  onRange?(r: BarRange | null): void;
+}
 
 /** What pointers and keys pick. */
 function usePicking({ bars, range, onRange }: Props) {
@@ -17,13 +28,18 @@ function usePicking({ bars, range, onRange }: Props) {
   };
   return {
     pick,
-    drop: () => { from.current = null; },
+    drop: () => {
+      from.current = null;
+    },
     onDown(e: PointerEvent, id: number) {
       if (e.button !== 0) return;
       from.current = id;
       pick(id, e.shiftKey);
     },
-    onEnter: (id: number) => from.current !== null && from.current !== id && onRange?.([Math.min(from.current, id), Math.max(from.current, id)]),
+    onEnter: (id: number) =>
+      from.current !== null &&
+      from.current !== id &&
+      onRange?.([Math.min(from.current, id), Math.max(from.current, id)]),
     onKey(e: KeyboardEvent) {
       const all = [...(e.currentTarget as Element).querySelectorAll('button')];
       const at = all.indexOf(document.activeElement as HTMLButtonElement);
@@ -43,14 +59,32 @@ export function Histogram(p: Props) {
   const most = Math.max(1, ...bars.map((b) => b.value));
   const { pick, drop, onDown, onEnter, onKey } = usePicking(p);
   return (
-    <div class={`histogram ${p.tone}`} role="group" aria-label={p.label} onPointerUp={drop} onPointerLeave={drop} onKeyDown={onKey}>
+    <div
+      class={`histogram ${p.tone}`}
+      role="group"
+      aria-label={p.label}
+      onPointerUp={drop}
+      onPointerLeave={drop}
+      onKeyDown={onKey}>
       {bars.map((b, i) => {
         const on = range !== null && b.id >= range[0] && b.id <= range[1];
         const words = `${b.label}: ${b.words}`;
         return (
-          <button type="button" tabIndex={i === 0 ? 0 : -1} aria-pressed={onRange ? on : undefined} aria-label={words} title={words} class={range && !on ? 'out' : ''}
-            onClick={(e) => e.detail === 0 && pick(b.id, e.shiftKey)} onPointerDown={(e) => onDown(e, b.id)} onPointerEnter={() => onEnter(b.id)}>
-            <span class="bar-area"><i style={{ height: `${b.value > 0 ? Math.max(1.5, (100 * b.value) / most) : 0}%` }} /></span><em>{b.label}</em></button>
+          <button
+            type="button"
+            tabIndex={i === 0 ? 0 : -1}
+            aria-pressed={onRange ? on : undefined}
+            aria-label={words}
+            title={words}
+            class={range && !on ? 'out' : ''}
+            onClick={(e) => e.detail === 0 && pick(b.id, e.shiftKey)}
+            onPointerDown={(e) => onDown(e, b.id)}
+            onPointerEnter={() => onEnter(b.id)}>
+            <span class="bar-area">
+              <i style={{ height: `${b.value > 0 ? Math.max(1.5, (100 * b.value) / most) : 0}%` }} />
+            </span>
+            <em>{b.label}</em>
+          </button>
         );
       })}
     </div>

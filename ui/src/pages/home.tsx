@@ -11,7 +11,12 @@ import { fresh } from '../app/url/place';
 import { howFar } from '../frame/states';
 
 /** Files that were open here, the last one first. */
-interface Recent { path: string; bytes: number; words: string; at: number }
+interface Recent {
+  path: string;
+  bytes: number;
+  words: string;
+  at: number;
+}
 const recent = signal<Recent[]>([]);
 const MOST = 20;
 
@@ -20,12 +25,18 @@ export function keepRecent(): void {
   const noted = new Set<string>();
   recent.value = remembered<Recent[]>('recent', []).filter((r) => typeof r?.path === 'string');
   effect(() => {
-    const fresh = (status.value?.traces ?? []).filter((t) => t.state === 'ready' && t.path && !noted.has(t.path));
+    const fresh = (status.value?.traces ?? []).filter(
+      (t) => t.state === 'ready' && t.path && !noted.has(t.path),
+    );
     if (!fresh.length) return;
     for (const t of fresh) noted.add(t.path!);
-    const rows = fresh.reverse().map((t) => ({ path: t.path!, bytes: t.bytes, words: words(t), at: Date.now() }));
+    const rows = fresh
+      .reverse()
+      .map((t) => ({ path: t.path!, bytes: t.bytes, words: words(t), at: Date.now() }));
     // Another page may have noted some meanwhile.
-    const old = remembered<Recent[]>('recent', []).filter((r) => typeof r?.path === 'string' && !rows.some((x) => x.path === r.path));
+    const old = remembered<Recent[]>('recent', []).filter(
+      (r) => typeof r?.path === 'string' && !rows.some((x) => x.path === r.path),
+    );
     recent.value = [...rows, ...old].slice(0, MOST);
     remember('recent', recent.value);
   });
@@ -35,14 +46,27 @@ export function keepRecent(): void {
 function ago(at: number): string {
   const days = Math.floor(Date.now() / 864e5) - Math.floor(at / 864e5);
   const time = new Date(at);
-  return days <= 0 ? `today ${time.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit' })}` : days === 1 ? 'yesterday' : time.toLocaleDateString();
+  return days <= 0
+    ? `today ${time.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit' })}`
+    : days === 1
+      ? 'yesterday'
+      : time.toLocaleDateString();
 }
-
 
 /** A trace in a few words. */
 export const words = (t: Trace) =>
-  t.state === 'loading' ? howFar(t) : t.state === 'failed' ? safe(t.error ?? 'cannot be read')
-    : [of(t.n_processes ?? 0, 'process', 'processes'), (t.dumps || !(t.heap_graphs || t.memory_dumps || t.slices)) && of(t.dumps ?? 0, 'dump'), !t.dumps && t.memory_dumps && of(t.memory_dumps, 'memory dump'), t.heap_graphs && of(t.heap_graphs, 'managed heap graph')].filter(Boolean).join(', ');
+  t.state === 'loading'
+    ? howFar(t)
+    : t.state === 'failed'
+      ? safe(t.error ?? 'cannot be read')
+      : [
+          of(t.n_processes ?? 0, 'process', 'processes'),
+          (t.dumps || !(t.heap_graphs || t.memory_dumps || t.slices)) && of(t.dumps ?? 0, 'dump'),
+          !t.dumps && t.memory_dumps && of(t.memory_dumps, 'memory dump'),
+          t.heap_graphs && of(t.heap_graphs, 'managed heap graph'),
+        ]
+          .filter(Boolean)
+          .join(', ');
 
 /** Opens a trace and shows it when it is there. */
 function useOpening() {
@@ -65,9 +89,22 @@ type Opener = (p: Promise<number>) => void;
 function PathForm({ open }: { open: Opener }) {
   const [path, setPath] = useState('');
   return (
-    <form class="bar" onSubmit={(e) => { e.preventDefault(); if (path.trim()) open(openPath(path.trim())); }}>
-      <input type="text" aria-label="Path on this machine" placeholder="or a path on this machine" value={path} onInput={(e) => setPath(e.currentTarget.value)} />
-      <button type="submit" disabled={!path.trim()}>Open</button>
+    <form
+      class="bar"
+      onSubmit={(e) => {
+        e.preventDefault();
+        if (path.trim()) open(openPath(path.trim()));
+      }}>
+      <input
+        type="text"
+        aria-label="Path on this machine"
+        placeholder="or a path on this machine"
+        value={path}
+        onInput={(e) => setPath(e.currentTarget.value)}
+      />
+      <button type="submit" disabled={!path.trim()}>
+        Open
+      </button>
     </form>
   );
 }
@@ -84,23 +121,63 @@ function Drop({ problem, open }: { problem: string; open: Opener }) {
     openAll(e.dataTransfer?.files);
   };
   return (
-    <div class={`drop ${over ? 'over' : ''}`} onDragOver={(e) => { e.preventDefault(); setOver(true); }} onDragLeave={() => setOver(false)} onDrop={onDrop}>
-      <p><b>Drop a trace here</b>, or a pprof or heaptrack file</p>
-      <p><button type="button" class="primary" onClick={() => input.current!.click()}>Choose a file</button>
-        <input ref={input} type="file" hidden aria-label="Trace file" onChange={(e) => openAll(e.currentTarget.files)} /></p>
+    <div
+      class={`drop ${over ? 'over' : ''}`}
+      onDragOver={(e) => {
+        e.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={onDrop}>
+      <p>
+        <b>Drop a trace here</b>, or a pprof or heaptrack file
+      </p>
+      <p>
+        <button type="button" class="primary" onClick={() => input.current!.click()}>
+          Choose a file
+        </button>
+        <input
+          ref={input}
+          type="file"
+          hidden
+          aria-label="Trace file"
+          onChange={(e) => openAll(e.currentTarget.files)}
+        />
+      </p>
       <PathForm open={open} />
-      {problem && <p class="bad" role="alert">{safe(problem)}</p>}
+      {problem && (
+        <p class="bad" role="alert">
+          {safe(problem)}
+        </p>
+      )}
     </div>
   );
 }
 
 function OpenTraces({ traces }: { traces: Trace[] }) {
   return (
-    <section><h2>Open traces</h2>
-      <ul class="list">{traces.map((t) => (
-        <li class="with-close"><a href={href({ ...fresh, page: 'overview', trace: t.id })} title={safe(t.path ?? t.name)}><b>{safe(base(t.name))}</b> <span class="dim">{bytes(t.bytes)} · {words(t)}</span></a>
-          <button type="button" aria-label={`Close ${safe(base(t.name))}`} title="Close; the file stays" onClick={() => void closeTrace(t.id)}>×</button></li>
-      ))}</ul></section>
+    <section>
+      <h2>Open traces</h2>
+      <ul class="list">
+        {traces.map((t) => (
+          <li class="with-close">
+            <a href={href({ ...fresh, page: 'overview', trace: t.id })} title={safe(t.path ?? t.name)}>
+              <b>{safe(base(t.name))}</b>{' '}
+              <span class="dim">
+                {bytes(t.bytes)} · {words(t)}
+              </span>
+            </a>
+            <button
+              type="button"
+              aria-label={`Close ${safe(base(t.name))}`}
+              title="Close; the file stays"
+              onClick={() => void closeTrace(t.id)}>
+              ×
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 
@@ -110,10 +187,27 @@ function Closed({ closed, open }: { closed: Recent[]; open: Opener }) {
     remember('recent', []);
   };
   return (
-    <section><h2>Recent <button type="button" class="small" onClick={forget}>Forget them</button></h2>
-      <ul class="list" aria-label="Recent">{closed.map((r) => (
-        <li><button type="button" class="row" title={safe(r.path)} onClick={() => open(openPath(r.path))}><b>{safe(base(r.path))}</b> <span class="dim">{bytes(Number(r.bytes) || 0)} · {safe(String(r.words))} · {ago(Number(r.at) || 0)} · {safe(r.path.slice(0, r.path.lastIndexOf('/') + 1))}</span></button></li>
-      ))}</ul></section>
+    <section>
+      <h2>
+        Recent{' '}
+        <button type="button" class="small" onClick={forget}>
+          Forget them
+        </button>
+      </h2>
+      <ul class="list" aria-label="Recent">
+        {closed.map((r) => (
+          <li>
+            <button type="button" class="row" title={safe(r.path)} onClick={() => open(openPath(r.path))}>
+              <b>{safe(base(r.path))}</b>{' '}
+              <span class="dim">
+                {bytes(Number(r.bytes) || 0)} · {safe(String(r.words))} · {ago(Number(r.at) || 0)} ·{' '}
+                {safe(r.path.slice(0, r.path.lastIndexOf('/') + 1))}
+              </span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 
@@ -127,9 +221,21 @@ export function Home() {
       <Drop problem={problem} open={open} />
       {traces.length > 0 && <OpenTraces traces={traces} />}
       {closed.length > 0 && <Closed closed={closed} open={open} />}
-      <section><h2>Record one</h2>
-        {status.value?.records && <p><a class="button" href={href({ page: 'record' })}>Choose a running process or a command</a> <span class="dim">or in a terminal:</span></p>}
-        <pre tabIndex={0} aria-label="Commands that record">heapwise record -- ./server --port 7000{'\n'}heapwise record -c 5s -- ./server      <span class="dim"># a dump every five seconds</span></pre></section>
+      <section>
+        <h2>Record one</h2>
+        {status.value?.records && (
+          <p>
+            <a class="button" href={href({ page: 'record' })}>
+              Choose a running process or a command
+            </a>{' '}
+            <span class="dim">or in a terminal:</span>
+          </p>
+        )}
+        <pre tabIndex={0} aria-label="Commands that record">
+          heapwise record -- ./server --port 7000{'\n'}heapwise record -c 5s -- ./server{' '}
+          <span class="dim"># a dump every five seconds</span>
+        </pre>
+      </section>
     </div>
   );
 }

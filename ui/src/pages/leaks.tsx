@@ -1,7 +1,18 @@
 // Leaks: what grew from dump to dump, which of it is one, and why the server thinks so.
 import { useState } from 'preact/hooks';
 import { question } from '../app/answers';
-import { besides, bytes, certainty, clock, count, duration, error, exact, percent, safe } from '../app/format';
+import {
+  besides,
+  bytes,
+  certainty,
+  clock,
+  count,
+  duration,
+  error,
+  exact,
+  percent,
+  safe,
+} from '../app/format';
 import { filtered } from '../app/selection';
 import { go, href, place } from '../app/state';
 import { ns } from '../app/times';
@@ -16,18 +27,49 @@ import { type Column, Head } from '../parts/table';
 import { Busy, Figure } from '../parts/words';
 
 interface Row {
-  verdict: string; name: string; module: string; rest: boolean; path: string[];
-  slope: number; slope_low: number; slope_high: number; slope_interval: number; tau: number; p: number;
-  grown: number; rises: number; freed_ratio: number; survival: number; survival_most: number;
-  space: number; error: number; objects: number; alloc_space: number; samples: number; history: number[];
+  verdict: string;
+  name: string;
+  module: string;
+  rest: boolean;
+  path: string[];
+  slope: number;
+  slope_low: number;
+  slope_high: number;
+  slope_interval: number;
+  tau: number;
+  p: number;
+  grown: number;
+  rises: number;
+  freed_ratio: number;
+  survival: number;
+  survival_most: number;
+  space: number;
+  error: number;
+  objects: number;
+  alloc_space: number;
+  samples: number;
+  history: number[];
 }
 interface Leaks {
-  interval: number; space: number; error: number; grown: number; likely: number; n_likely: number; n_rows: number;
-  suppressed_rows: number; suppressed_space: number; moments: number[]; rows: Row[];
+  interval: number;
+  space: number;
+  error: number;
+  grown: number;
+  likely: number;
+  n_likely: number;
+  n_rows: number;
+  suppressed_rows: number;
+  suppressed_space: number;
+  moments: number[];
+  rows: Row[];
 }
 
 const VERDICTS: Record<string, { glyph: string; tone: string; means: string }> = {
-  'likely leak': { glyph: '▲', tone: 'leak', means: 'rises steadily, and next to nothing of it is ever freed' },
+  'likely leak': {
+    glyph: '▲',
+    tone: 'leak',
+    means: 'rises steadily, and next to nothing of it is ever freed',
+  },
   growing: { glyph: '△', tone: 'grow', means: 'surely rises, but something speaks against a leak' },
   'cache-like': { glyph: '◧', tone: 'calm', means: 'grew, then stayed as it was in the last third' },
   'start-up': { glyph: '▬', tone: 'calm', means: 'flat after the first tenth of the recording' },
@@ -49,8 +91,12 @@ function reason(r: Row, l: Leaks): string {
     case 'likely leak':
       return `${rose}; ${freed}.`;
     case 'growing': {
-      const against = [r.tau <= 0.7 && `it does not rise steadily (τ at most 0.7)`, r.p >= 0.05 && 'so few dumps could look so by chance (p not below 0.05)',
-        r.freed_ratio >= 0.05 && `${freed}`, few(r) && `only ${r.samples} samples are behind it`].filter(Boolean);
+      const against = [
+        r.tau <= 0.7 && `it does not rise steadily (τ at most 0.7)`,
+        r.p >= 0.05 && 'so few dumps could look so by chance (p not below 0.05)',
+        r.freed_ratio >= 0.05 && `${freed}`,
+        few(r) && `only ${r.samples} samples are behind it`,
+      ].filter(Boolean);
       return `${rose}. Not called a leak${against.length ? `: ${against.join(', ')}` : ''}.`;
     }
     case 'cache-like':
@@ -67,20 +113,63 @@ function reason(r: Row, l: Leaks): string {
 }
 
 function Site({ r, tracks }: { r: Row; tracks: Tracks }) {
-  if (!r.name) return <><b>everything else</b> <span class="dim">too small to be judged one by one</span></>;
+  if (!r.name)
+    return (
+      <>
+        <b>everything else</b> <span class="dim">too small to be judged one by one</span>
+      </>
+    );
   const callers = r.path.slice(0, -1).reverse();
-  return <><b>{safe(r.name)}</b> <span class="dim">{safe(besides(r.module, tracks))}{r.rest ? ' · what is left beside the rows below it' : ''}</span>
-    {callers.length > 0 && <div class="callers dim">{callers.slice(0, 4).map(safe).join(' ‹ ')}{callers.length > 4 ? ' ‹ …' : ''}</div>}</>;
+  return (
+    <>
+      <b>{safe(r.name)}</b>{' '}
+      <span class="dim">
+        {safe(besides(r.module, tracks))}
+        {r.rest ? ' · what is left beside the rows below it' : ''}
+      </span>
+      {callers.length > 0 && (
+        <div class="callers dim">
+          {callers.slice(0, 4).map(safe).join(' ‹ ')}
+          {callers.length > 4 ? ' ‹ …' : ''}
+        </div>
+      )}
+    </>
+  );
 }
 
 function Facts({ r, l }: { r: Row; l: Leaks }) {
   const judged = l.moments.length >= 4;
   return (
     <dl class="facts">
-      {judged && <div><dt>Growth</dt><dd>{rate(r.slope)} <span class="dim">{change(r.slope_interval)} an interval</span></dd></div>}
-      {judged && <div><dt>95 % interval</dt><dd>{rate(r.slope_low)} … {rate(r.slope_high)}</dd></div>}
-      <div><dt>Live</dt><dd>{bytes(r.space)} {certainty(r.error, r.space, l.interval)} <span class="dim">{exact(r.space)} B in {count(r.objects)}</span></dd></div>
-      <div><dt>Ever allocated</dt><dd>{bytes(r.alloc_space)}</dd></div>
+      {judged && (
+        <div>
+          <dt>Growth</dt>
+          <dd>
+            {rate(r.slope)} <span class="dim">{change(r.slope_interval)} an interval</span>
+          </dd>
+        </div>
+      )}
+      {judged && (
+        <div>
+          <dt>95 % interval</dt>
+          <dd>
+            {rate(r.slope_low)} … {rate(r.slope_high)}
+          </dd>
+        </div>
+      )}
+      <div>
+        <dt>Live</dt>
+        <dd>
+          {bytes(r.space)} {certainty(r.error, r.space, l.interval)}{' '}
+          <span class="dim">
+            {exact(r.space)} B in {count(r.objects)}
+          </span>
+        </dd>
+      </div>
+      <div>
+        <dt>Ever allocated</dt>
+        <dd>{bytes(r.alloc_space)}</dd>
+      </div>
     </dl>
   );
 }
@@ -88,14 +177,40 @@ function Facts({ r, l }: { r: Row; l: Leaks }) {
 /** Where one goes on from a row. */
 function Ways({ r, l, upid }: { r: Row; l: Leaks; upid: number }) {
   const [first, last] = [l.moments[0], l.moments[l.moments.length - 1]];
-  const where = { page: 'flame', upid, heap: '', at: ns(last), max: false, metric: 'space' as const, invert: false, frames: 'site' as const, filters: [] as string[], zoom: r.path.join('\u001f'), search: '' };
+  const where = {
+    page: 'flame',
+    upid,
+    heap: '',
+    at: ns(last),
+    max: false,
+    metric: 'space' as const,
+    invert: false,
+    frames: 'site' as const,
+    filters: [] as string[],
+    zoom: r.path.join('\u001f'),
+    search: '',
+  };
   const known = place.value.known.split('\n').filter(Boolean);
   return (
     <p class="bar">
-      <a class="button" href={href(where)}>Flamegraph from here</a>
-      {first !== last && <a class="button" href={href({ ...where, from: ns(first) })}>Only what grew</a>}
-      {r.name && <a class="button" href={href({ ...where, page: 'functions', fn: r.name, zoom: '' })}>Callers and callees</a>}
-      {r.name && <button type="button" onClick={() => go({ known: [...known, `leak:^${r.name}$`].join('\n') })}>I know this one</button>}
+      <a class="button" href={href(where)}>
+        Flamegraph from here
+      </a>
+      {first !== last && (
+        <a class="button" href={href({ ...where, from: ns(first) })}>
+          Only what grew
+        </a>
+      )}
+      {r.name && (
+        <a class="button" href={href({ ...where, page: 'functions', fn: r.name, zoom: '' })}>
+          Callers and callees
+        </a>
+      )}
+      {r.name && (
+        <button type="button" onClick={() => go({ known: [...known, `leak:^${r.name}$`].join('\n') })}>
+          I know this one
+        </button>
+      )}
     </p>
   );
 }
@@ -103,13 +218,28 @@ function Ways({ r, l, upid }: { r: Row; l: Leaks; upid: number }) {
 function Details({ r, l, tracks }: { r: Row; l: Leaks; tracks: Tracks }) {
   return (
     <div class="details">
-      <p>{reason(r, l)}{r.survival >= 0 && ` Of what it allocated before the last third, ${r.survival_most > r.survival + 0.005 ? 'at least ' : ''}${percent(r.survival, 1)} still lives.`}</p>
+      <p>
+        {reason(r, l)}
+        {r.survival >= 0 &&
+          ` Of what it allocated before the last third, ${r.survival_most > r.survival + 0.005 ? 'at least ' : ''}${percent(r.survival, 1)} still lives.`}
+      </p>
       <Facts r={r} l={l} />
       <p class="path dim">{r.path.length ? r.path.map(safe).join(' › ') : 'all stacks'}</p>
       <Ways r={r} l={l} upid={tracks.upid} />
-      <details class="asTable"><summary>The curve as a table</summary>
-        <table class="top"><Head columns={['Time', ['Live', 'num']]} />
-          <tbody>{l.moments.map((ts, i) => <tr><td>{clock(ts - tracks.start)}</td><td class="num">{bytes(r.history[i])}</td></tr>)}</tbody></table></details>
+      <details class="asTable">
+        <summary>The curve as a table</summary>
+        <table class="top">
+          <Head columns={['Time', ['Live', 'num']]} />
+          <tbody>
+            {l.moments.map((ts, i) => (
+              <tr>
+                <td>{clock(ts - tracks.start)}</td>
+                <td class="num">{bytes(r.history[i])}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </details>
     </div>
   );
 }
@@ -124,11 +254,32 @@ function Known({ l }: { l: Leaks | null }) {
   }
   return (
     <details class="known" open={known !== ''}>
-      <summary>Known leaks{known && l ? `: ${l.suppressed_rows} ${l.suppressed_rows === 1 ? 'row' : 'rows'} left out, ${bytes(l.suppressed_space)} live (in the totals)` : ''}</summary>
-      <label>Rows with a matching function or module in their stack are left out; lines as LeakSanitizer takes them
-        <textarea rows={3} spellcheck={false} placeholder="leak:function_name" value={text} onInput={(e) => setText(e.currentTarget.value)} /></label>
-      <p class="bar"><button type="button" disabled={text === known} onClick={() => go({ known: text.trim() })}>Apply</button>
-        {known && <button type="button" onClick={() => go({ known: '' })}>Show them again</button>}</p>
+      <summary>
+        Known leaks
+        {known && l
+          ? `: ${l.suppressed_rows} ${l.suppressed_rows === 1 ? 'row' : 'rows'} left out, ${bytes(l.suppressed_space)} live (in the totals)`
+          : ''}
+      </summary>
+      <label>
+        Rows with a matching function or module in their stack are left out; lines as LeakSanitizer takes them
+        <textarea
+          rows={3}
+          spellcheck={false}
+          placeholder="leak:function_name"
+          value={text}
+          onInput={(e) => setText(e.currentTarget.value)}
+        />
+      </label>
+      <p class="bar">
+        <button type="button" disabled={text === known} onClick={() => go({ known: text.trim() })}>
+          Apply
+        </button>
+        {known && (
+          <button type="button" onClick={() => go({ known: '' })}>
+            Show them again
+          </button>
+        )}
+      </p>
     </details>
   );
 }
@@ -139,8 +290,12 @@ function leftOut(l: Leaks, tracks: Tracks): string {
   const peaks = tracks.moments.filter((m) => m.for_peak).length;
   const end = tracks.moments.filter((m) => !m.for_peak && m.ts > last).length;
   if (!peaks && !end) return '';
-  const why = [peaks > 0 && `${count(peaks)} made only because the heap was larger than ever before (they would look like growth)`,
-    end > 0 && `${end === 1 ? 'the last one' : `the last ${count(end)}`}, made when the program was freeing what it held to end`].filter(Boolean);
+  const why = [
+    peaks > 0 &&
+      `${count(peaks)} made only because the heap was larger than ever before (they would look like growth)`,
+    end > 0 &&
+      `${end === 1 ? 'the last one' : `the last ${count(end)}`}, made when the program was freeing what it held to end`,
+  ].filter(Boolean);
   return `${count(l.moments.length)} of ${count(tracks.moments.length)} dumps are compared. Left out: ${why.join('; and ')}. So the last dump here, at ${clock(last - tracks.start)}, need not be the end of the recording.`;
 }
 
@@ -153,23 +308,55 @@ function RowPair({ r, l, tracks }: { r: Row; l: Leaks; tracks: Tracks }) {
   return (
     <>
       <tr class={`${few(r) ? 'few' : ''} ${on ? 'on' : ''}`} key={keyOf(r)}>
-        <td><button type="button" class={`verdict ${v.tone}`} aria-expanded={on} title={v.means} onClick={() => go({ open: on ? '' : keyOf(r) }, true)}><i aria-hidden="true">{v.glyph}</i>{r.verdict}</button></td>
-        <td class="num" title={judged ? `between ${rate(r.slope_low)} and ${rate(r.slope_high)}` : ''}>{judged ? rate(r.slope) : '–'}</td>
+        <td>
+          <button
+            type="button"
+            class={`verdict ${v.tone}`}
+            aria-expanded={on}
+            title={v.means}
+            onClick={() => go({ open: on ? '' : keyOf(r) }, true)}>
+            <i aria-hidden="true">{v.glyph}</i>
+            {r.verdict}
+          </button>
+        </td>
+        <td class="num" title={judged ? `between ${rate(r.slope_low)} and ${rate(r.slope_high)}` : ''}>
+          {judged ? rate(r.slope) : '–'}
+        </td>
         <td class="num wide">{change(r.grown)}</td>
-        <td class="num" title={`${exact(r.space)} B`}>{few(r) ? '≈ ' : ''}{bytes(r.space)}<span class="pm">{error(r.error, r.space)}</span></td>
+        <td class="num" title={`${exact(r.space)} B`}>
+          {few(r) ? '≈ ' : ''}
+          {bytes(r.space)}
+          <span class="pm">{error(r.error, r.space)}</span>
+        </td>
         <td class="num wide">{percent(r.freed_ratio, 1)}</td>
         <td class="num wide">{count(r.samples)}</td>
-        <td><Spark values={r.history} tone={v.tone} /></td>
-        <td class="site"><Site r={r} tracks={tracks} /></td>
+        <td>
+          <Spark values={r.history} tone={v.tone} />
+        </td>
+        <td class="site">
+          <Site r={r} tracks={tracks} />
+        </td>
       </tr>
-      {on && <tr class="open"><td colSpan={8}><Details r={r} l={l} tracks={tracks} /></td></tr>}
+      {on && (
+        <tr class="open">
+          <td colSpan={8}>
+            <Details r={r} l={l} tracks={tracks} />
+          </td>
+        </tr>
+      )}
     </>
   );
 }
 
 const COLUMNS: Column[] = [
-  'Verdict', ['Growth', 'num'], ['Since the first', 'num wide'], ['Live', 'num'], ['Freed', 'num wide', 'freed bytes of allocated bytes'],
-  ['Samples', 'num wide', 'recorded allocations behind the live bytes'], 'Trend', 'Where',
+  'Verdict',
+  ['Growth', 'num'],
+  ['Since the first', 'num wide'],
+  ['Live', 'num'],
+  ['Freed', 'num wide', 'freed bytes of allocated bytes'],
+  ['Samples', 'num wide', 'recorded allocations behind the live bytes'],
+  'Trend',
+  'Where',
 ];
 
 /** Up and down lead from verdict to verdict. */
@@ -187,9 +374,28 @@ function Figures({ l, tracks }: { l: Leaks; tracks: Tracks }) {
   const id = tracks.upid + 1;
   return (
     <div class="figures">
-      <Figure label="Likely leaks" value={change(l.likely)} note={`${count(l.n_likely)} ${l.n_likely === 1 ? 'place' : 'places'}`} sql={sqlHref(`select sum(grown) as grown, count(*) as places\nfrom heapwise_leaks(${id})\nwhere verdict = 'likely leak'`)} />
-      <Figure label="Growth in all" value={change(l.grown)} note={`${n} dumps over ${duration(l.moments[n - 1] - l.moments[0])}`} sql={sqlHref(`select verdict, demangle(name) as name, map_name, slope, slope_low, slope_high, tau, p, grown, freed_ratio, space, space_error, samples, is_rest\nfrom heapwise_leaks(${id})`)} />
-      <Figure label="Live at the last dump" value={bytes(l.space)} note={certainty(l.error, l.space, l.interval)} sql={sqlHref(figureSql(tracks, { at: ns(l.moments[n - 1]) }, 'space'))} />
+      <Figure
+        label="Likely leaks"
+        value={change(l.likely)}
+        note={`${count(l.n_likely)} ${l.n_likely === 1 ? 'place' : 'places'}`}
+        sql={sqlHref(
+          `select sum(grown) as grown, count(*) as places\nfrom heapwise_leaks(${id})\nwhere verdict = 'likely leak'`,
+        )}
+      />
+      <Figure
+        label="Growth in all"
+        value={change(l.grown)}
+        note={`${n} dumps over ${duration(l.moments[n - 1] - l.moments[0])}`}
+        sql={sqlHref(
+          `select verdict, demangle(name) as name, map_name, slope, slope_low, slope_high, tau, p, grown, freed_ratio, space, space_error, samples, is_rest\nfrom heapwise_leaks(${id})`,
+        )}
+      />
+      <Figure
+        label="Live at the last dump"
+        value={bytes(l.space)}
+        note={certainty(l.error, l.space, l.interval)}
+        sql={sqlHref(figureSql(tracks, { at: ns(l.moments[n - 1]) }, 'space'))}
+      />
     </div>
   );
 }
@@ -201,13 +407,34 @@ function Found({ l, tracks, onMore }: { l: Leaks; tracks: Tracks; onMore(): void
     <>
       <Figures l={l} tracks={tracks} />
       {out && <p class="statement left-out">{out}</p>}
-      {n < 4 && <p class="banner note" role="status">{n === 1 ? 'One dump' : `${n} dumps`}: growth takes two, a verdict four. Record with a dump every few seconds: <code>heapwise record -c 5s -- …</code></p>}
+      {n < 4 && (
+        <p class="banner note" role="status">
+          {n === 1 ? 'One dump' : `${n} dumps`}: growth takes two, a verdict four. Record with a dump every
+          few seconds: <code>heapwise record -c 5s -- …</code>
+        </p>
+      )}
       <div class="scroll">
-        <table class="top leaks"><Head columns={COLUMNS} />
-          <tbody onKeyDown={onKey}>{l.rows.map((r) => <RowPair r={r} l={l} tracks={tracks} />)}</tbody></table>
+        <table class="top leaks">
+          <Head columns={COLUMNS} />
+          <tbody onKeyDown={onKey}>
+            {l.rows.map((r) => (
+              <RowPair r={r} l={l} tracks={tracks} />
+            ))}
+          </tbody>
+        </table>
       </div>
-      {l.rows.length < l.n_rows && <p><button type="button" onClick={onMore}>{count(l.n_rows - l.rows.length)} more rows</button></p>}
-      {l.rows.length === 0 && <p class="empty">{l.suppressed_rows ? 'Every row is among the known ones.' : 'Nothing is live at the last dump.'}</p>}
+      {l.rows.length < l.n_rows && (
+        <p>
+          <button type="button" onClick={onMore}>
+            {count(l.n_rows - l.rows.length)} more rows
+          </button>
+        </p>
+      )}
+      {l.rows.length === 0 && (
+        <p class="empty">
+          {l.suppressed_rows ? 'Every row is among the known ones.' : 'Nothing is live at the last dump.'}
+        </p>
+      )}
     </>
   );
 }
@@ -215,7 +442,12 @@ function Found({ l, tracks, onMore }: { l: Leaks; tracks: Tracks; onMore(): void
 export function LeaksPage({ tracks, all }: ProfileProps) {
   const p = place.value;
   const [limit, setLimit] = useState(100);
-  const query = new URLSearchParams({ upid: String(tracks.upid), limit: String(limit), ...(p.known ? { known: p.known } : {}), ...filtered() }).toString();
+  const query = new URLSearchParams({
+    upid: String(tracks.upid),
+    limit: String(limit),
+    ...(p.known ? { known: p.known } : {}),
+    ...filtered(),
+  }).toString();
   const answer = useAnswer(`leaks ${p.trace}?${query}`, () => question<Leaks>(p.trace, 'leaks', query));
   const l = answer.value;
   return (
@@ -224,7 +456,13 @@ export function LeaksPage({ tracks, all }: ProfileProps) {
       <FilterBar problem={answer.error} />
       {!l && answer.busy && <Busy what="Comparing dumps" />}
       {l && l.moments.length > 0 && <Found l={l} tracks={tracks} onMore={() => setLimit(limit + 400)} />}
-      {l && l.moments.length === 0 && <p class="empty">No dump of this process can be compared: growth takes at least two.<br />Record with <code>heapwise record -c 5s -- …</code></p>}
+      {l && l.moments.length === 0 && (
+        <p class="empty">
+          No dump of this process can be compared: growth takes at least two.
+          <br />
+          Record with <code>heapwise record -c 5s -- …</code>
+        </p>
+      )}
       <Known l={l} />
     </div>
   );

@@ -16,10 +16,27 @@ import { Busy, Failed } from '../parts/words';
 import { type Bar, type BarRange, Histogram } from './histogram';
 
 type Value = [allocObjects: number, allocSpace: number, objects: number, space: number];
-interface Sizes { classes: [cls: number, upTo: number, ...Value, exact: number][]; total: number; rows: number; functions: [name: string, module: string, ...Value][] }
+interface Sizes {
+  classes: [cls: number, upTo: number, ...Value, exact: number][];
+  total: number;
+  rows: number;
+  functions: [name: string, module: string, ...Value][];
+}
 interface Lifetimes {
-  step: number; dumps: number; buckets: [from: number, bytes: number][]; rows: number;
-  functions: [name: string, module: string, allocSpace: number, allocObjects: number, space: number, stay: number, least: number, most: number][];
+  step: number;
+  dumps: number;
+  buckets: [from: number, bytes: number][];
+  rows: number;
+  functions: [
+    name: string,
+    module: string,
+    allocSpace: number,
+    allocObjects: number,
+    space: number,
+    stay: number,
+    least: number,
+    most: number,
+  ][];
 }
 
 const VALUE = { alloc_objects: 0, alloc_space: 1, objects: 2, space: 3 };
@@ -44,7 +61,12 @@ function barsOf(s: Sizes, m: Metric): Bar[] {
   for (let c = s.classes[0]?.[0] ?? 0; c <= (s.classes[s.classes.length - 1]?.[0] ?? -1); c++) {
     const v = (by.get(c)?.slice(2, 6) ?? [0, 0, 0, 0]) as Value;
     const live = isLive(m);
-    bars.push({ id: c, label: whole(2 ** c), value: v[VALUE[m]], words: `${bytes(live ? v[3] : v[1])} in ${count(live ? v[2] : v[0])} ${live ? 'live' : ''} allocations above half this size` });
+    bars.push({
+      id: c,
+      label: whole(2 ** c),
+      value: v[VALUE[m]],
+      words: `${bytes(live ? v[3] : v[1])} in ${count(live ? v[2] : v[0])} ${live ? 'live' : ''} allocations above half this size`,
+    });
   }
   return bars;
 }
@@ -58,19 +80,57 @@ function Askers({ s, tracks }: { s: Sizes; tracks: Tracks }) {
   const m = place.value.metric;
   const average = (v: Value) => (v[0] > 0 ? bytes(v[1] / v[0]) : v[2] > 0 ? bytes(v[3] / v[2]) : '–');
   return (
-    <div class="scroll"><table class="top by-function"><Head columns={['Function that asked', [labelOf(m), 'num'], 'Share', ['Live count', 'num'], ['Total count', 'num wide'], ['Average', 'num']]} />
-      <tbody>{s.functions.map(([name, module, ...v]) => (
-        <tr><td class="site"><a href={href({ page: 'functions', fn: name })}>{safe(name)}</a> <span class="dim">{safe(besides(module, tracks))}</span></td>
-          <td class="num">{amount(v[VALUE[m]], m)}</td><td><Share part={v[VALUE[m]]} whole={s.total} /></td>
-          <td class="num">{count(v[2])}</td><td class="num wide">{count(v[0])}</td><td class="num">{average(v)}</td></tr>
-      ))}</tbody></table>
-      {s.rows > s.functions.length && <p class="statement">The first {s.functions.length} of {count(s.rows)}</p>}</div>
+    <div class="scroll">
+      <table class="top by-function">
+        <Head
+          columns={[
+            'Function that asked',
+            [labelOf(m), 'num'],
+            'Share',
+            ['Live count', 'num'],
+            ['Total count', 'num wide'],
+            ['Average', 'num'],
+          ]}
+        />
+        <tbody>
+          {s.functions.map(([name, module, ...v]) => (
+            <tr>
+              <td class="site">
+                <a href={href({ page: 'functions', fn: name })}>{safe(name)}</a>{' '}
+                <span class="dim">{safe(besides(module, tracks))}</span>
+              </td>
+              <td class="num">{amount(v[VALUE[m]], m)}</td>
+              <td>
+                <Share part={v[VALUE[m]]} whole={s.total} />
+              </td>
+              <td class="num">{count(v[2])}</td>
+              <td class="num wide">{count(v[0])}</td>
+              <td class="num">{average(v)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {s.rows > s.functions.length && (
+        <p class="statement">
+          The first {s.functions.length} of {count(s.rows)}
+        </p>
+      )}
+    </div>
   );
 }
 
 function RangeWords({ range }: { range: BarRange | null }) {
-  if (!range) return <p class="statement">Click a bar, or drag over several, to see who asks for these sizes.</p>;
-  return <p class="statement">Allocations of {range[0] === 0 ? '' : `more than ${whole(2 ** (range[0] - 1))} and `}up to {whole(2 ** range[1])} <button type="button" onClick={() => go({ sizes: '' })}>All sizes</button></p>;
+  if (!range)
+    return <p class="statement">Click a bar, or drag over several, to see who asks for these sizes.</p>;
+  return (
+    <p class="statement">
+      Allocations of {range[0] === 0 ? '' : `more than ${whole(2 ** (range[0] - 1))} and `}up to{' '}
+      {whole(2 ** range[1])}{' '}
+      <button type="button" onClick={() => go({ sizes: '' })}>
+        All sizes
+      </button>
+    </p>
+  );
 }
 
 function SizesPart({ tracks }: { tracks: Tracks }) {
@@ -89,12 +149,28 @@ function SizesPart({ tracks }: { tracks: Tracks }) {
   const bars = barsOf(s, p.metric);
   return (
     <section aria-busy={answer.busy}>
-      <h2>How large <span class="dim">{labelOf(p.metric).toLowerCase()} by size of the allocation; each bar holds sizes up to its label</span> <SqlLink to={sqlHref(sizesSql(tracks.upid))} /></h2>
-      {bars.length === 0 ? <p class="empty">Nothing was allocated up to here.</p> : (
-        <Histogram label="Sizes of allocations" tone="by-size" bars={bars} range={range} onRange={(r) => go({ sizes: r ? `${r[0]}-${r[1]}` : '' }, true)} />
+      <h2>
+        How large{' '}
+        <span class="dim">
+          {labelOf(p.metric).toLowerCase()} by size of the allocation; each bar holds sizes up to its label
+        </span>{' '}
+        <SqlLink to={sqlHref(sizesSql(tracks.upid))} />
+      </h2>
+      {bars.length === 0 ? (
+        <p class="empty">Nothing was allocated up to here.</p>
+      ) : (
+        <Histogram
+          label="Sizes of allocations"
+          tone="by-size"
+          bars={bars}
+          range={range}
+          onRange={(r) => go({ sizes: r ? `${r[0]}-${r[1]}` : '' }, true)}
+        />
       )}
       <RangeWords range={range} />
-      {s.functions.length === 0 && bars.length > 0 && <p class="empty">Nothing of these sizes {isLive(p.metric) ? 'is live' : 'was allocated'}.</p>}
+      {s.functions.length === 0 && bars.length > 0 && (
+        <p class="empty">Nothing of these sizes {isLive(p.metric) ? 'is live' : 'was allocated'}.</p>
+      )}
       {s.functions.length > 0 && <Askers s={s} tracks={tracks} />}
     </section>
   );
@@ -102,33 +178,90 @@ function SizesPart({ tracks }: { tracks: Tracks }) {
 
 /** At least, at most of what was freed within a step. */
 function Temporary({ least, most, space }: { least: number; most: number; space: number }) {
-  const words = Math.abs(most - least) < 0.005 * space ? percent(most, space) : `${percent(least, space)} to ${percent(most, space)}`;
-  return <span class="share range"><u style={{ width: `${(100 * most) / space}%` }} /><i style={{ width: `${(100 * least) / space}%` }} /><b>{words}</b></span>;
+  const words =
+    Math.abs(most - least) < 0.005 * space
+      ? percent(most, space)
+      : `${percent(least, space)} to ${percent(most, space)}`;
+  return (
+    <span class="share range">
+      <u style={{ width: `${(100 * most) / space}%` }} />
+      <i style={{ width: `${(100 * least) / space}%` }} />
+      <b>{words}</b>
+    </span>
+  );
 }
 
 function Stays({ l, tracks }: { l: Lifetimes; tracks: Tracks }) {
-  const columns: Column[] = ['Function that asked', ['Asked for', 'num'], ['Allocations', 'num wide'], ['Live', 'num'], ['Mean stay', 'num', 'area below the curve of live bytes, divided by the bytes asked for'], ['Temporary', '', `freed within ${seconds(l.step)}: at least, at most`]];
+  const columns: Column[] = [
+    'Function that asked',
+    ['Asked for', 'num'],
+    ['Allocations', 'num wide'],
+    ['Live', 'num'],
+    ['Mean stay', 'num', 'area below the curve of live bytes, divided by the bytes asked for'],
+    ['Temporary', '', `freed within ${seconds(l.step)}: at least, at most`],
+  ];
   return (
-    <div class="scroll"><table class="top by-function"><Head columns={columns} />
-      <tbody>{l.functions.map(([name, module, space, objects, live, stay, least, most]) => (
-        <tr><td class="site"><a href={href({ page: 'functions', fn: name, metric: 'alloc_space' })}>{safe(name)}</a> <span class="dim">{safe(besides(module, tracks))}</span></td>
-          <td class="num">{bytes(space)}</td><td class="num wide">{count(objects)}</td><td class="num">{bytes(live)}</td><td class="num">{live > 0 ? '≥ ' : ''}{seconds(stay)}</td>
-          <td><Temporary least={least} most={most} space={space} /></td></tr>
-      ))}</tbody></table>
-      {l.rows > l.functions.length && <p class="statement">The first {l.functions.length} of {count(l.rows)}</p>}</div>
+    <div class="scroll">
+      <table class="top by-function">
+        <Head columns={columns} />
+        <tbody>
+          {l.functions.map(([name, module, space, objects, live, stay, least, most]) => (
+            <tr>
+              <td class="site">
+                <a href={href({ page: 'functions', fn: name, metric: 'alloc_space' })}>{safe(name)}</a>{' '}
+                <span class="dim">{safe(besides(module, tracks))}</span>
+              </td>
+              <td class="num">{bytes(space)}</td>
+              <td class="num wide">{count(objects)}</td>
+              <td class="num">{bytes(live)}</td>
+              <td class="num">
+                {live > 0 ? '≥ ' : ''}
+                {seconds(stay)}
+              </td>
+              <td>
+                <Temporary least={least} most={most} space={space} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {l.rows > l.functions.length && (
+        <p class="statement">
+          The first {l.functions.length} of {count(l.rows)}
+        </p>
+      )}
+    </div>
   );
 }
 
 function Lived({ l, tracks }: { l: Lifetimes; tracks: Tracks }) {
-  const shown = l.buckets.map(([from, value], id) => ({ id, label: seconds(from), value, words: `${bytes(value)} with a mean stay from here on` }));
+  const shown = l.buckets.map(([from, value], id) => ({
+    id,
+    label: seconds(from),
+    value,
+    words: `${bytes(value)} with a mean stay from here on`,
+  }));
   const first = shown.findIndex((b) => b.value > 0);
   const last = shown.findLastIndex((b) => b.value > 0);
   if (first < 0) return <p class="empty">Nothing was allocated.</p>;
-  if (l.dumps < 2) return <p class="empty">One dump does not tell how long anything stayed. Record with <code>heapwise record -c 1s -- …</code></p>;
+  if (l.dumps < 2)
+    return (
+      <p class="empty">
+        One dump does not tell how long anything stayed. Record with <code>heapwise record -c 1s -- …</code>
+      </p>
+    );
   return (
     <>
-      <Histogram label="Mean stay of allocations" tone="by-stay" bars={shown.slice(Math.max(0, first - 1), last + 2)} range={null} />
-      <p class="statement">A dump came every {seconds(l.step)}: shorter stays show as a share that came and went between two dumps. The mean of what still lives counts up to the last dump.</p>
+      <Histogram
+        label="Mean stay of allocations"
+        tone="by-stay"
+        bars={shown.slice(Math.max(0, first - 1), last + 2)}
+        range={null}
+      />
+      <p class="statement">
+        A dump came every {seconds(l.step)}: shorter stays show as a share that came and went between two
+        dumps. The mean of what still lives counts up to the last dump.
+      </p>
       <Stays l={l} tracks={tracks} />
     </>
   );
@@ -137,14 +270,24 @@ function Lived({ l, tracks }: { l: Lifetimes; tracks: Tracks }) {
 function LifetimesPart({ tracks }: { tracks: Tracks }) {
   const { upid } = tracks;
   const p = place.value;
-  const q = new URLSearchParams({ upid: String(upid), ...(p.heap ? { heap: p.heap } : {}), ...filtered() }).toString();
+  const q = new URLSearchParams({
+    upid: String(upid),
+    ...(p.heap ? { heap: p.heap } : {}),
+    ...filtered(),
+  }).toString();
   const answer = useAnswer(`lifetimes ${p.trace}?${q}`, () => question<Lifetimes>(p.trace, 'lifetimes', q));
   const l = answer.value;
   if (!l) return answer.error ? <Failed text={answer.error} /> : <Busy what="Following allocations" />;
   const sql = `select demangle(name) as name, map_name, alloc_space, alloc_objects, space, stay, temporary_least, temporary_most\nfrom heapwise_lifetimes(${upid + 1})`;
   return (
     <section aria-busy={answer.busy}>
-      <h2>How long <span class="dim">bytes asked for, by the mean stay of what the function allocates, over the whole recording</span> <SqlLink to={sqlHref(sql)} /></h2>
+      <h2>
+        How long{' '}
+        <span class="dim">
+          bytes asked for, by the mean stay of what the function allocates, over the whole recording
+        </span>{' '}
+        <SqlLink to={sqlHref(sql)} />
+      </h2>
       <Lived l={l} tracks={tracks} />
     </section>
   );
@@ -155,11 +298,25 @@ export function SizesPage({ tracks, all }: ProfileProps) {
   return (
     <div class="findings">
       <SelectionBar tracks={tracks} all={all} />
-      <div class="bar"><MetricChoice /><span class="dim">{[!isBytes(p.metric) && tracks.interval > 1 && 'counts are estimates', tracks.interval > 1 && `below ${whole(tracks.interval)} sizes are sampled, and stand at the average of their stack in a dump`].filter(Boolean).join(' · ')}</span></div>
+      <div class="bar">
+        <MetricChoice />
+        <span class="dim">
+          {[
+            !isBytes(p.metric) && tracks.interval > 1 && 'counts are estimates',
+            tracks.interval > 1 &&
+              `below ${whole(tracks.interval)} sizes are sampled, and stand at the average of their stack in a dump`,
+          ]
+            .filter(Boolean)
+            .join(' · ')}
+        </span>
+      </div>
       <FilterBar problem="" />
       <SizesPart tracks={tracks} />
       <LifetimesPart tracks={tracks} />
-      <p class="statement">Traces hold sums by call stack and dump: the growth of single blocks by realloc, and alignments that were asked for, are not in them.</p>
+      <p class="statement">
+        Traces hold sums by call stack and dump: the growth of single blocks by realloc, and alignments that
+        were asked for, are not in them.
+      </p>
     </div>
   );
 }

@@ -2,7 +2,11 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, returns } from '../app/server';
 
-export interface Answer<T> { value: T | null; error: string; busy: boolean }
+export interface Answer<T> {
+  value: T | null;
+  error: string;
+  busy: boolean;
+}
 
 /** Asks again when key changes; the old answer stays on screen meanwhile. */
 export function useAnswer<T>(key: string, make: () => Promise<T>): Answer<T> {
@@ -16,7 +20,13 @@ export function useAnswer<T>(key: string, make: () => Promise<T>): Answer<T> {
     set((old) => ({ ...old, busy: true, error: '' }));
     make().then(
       (value) => current && set({ value, error: '', busy: false }),
-      (e: Error) => current && set({ value: null, error: e instanceof ApiError ? e.message : 'The server gave no answer.', busy: false }),
+      (e: Error) =>
+        current &&
+        set({
+          value: null,
+          error: e instanceof ApiError ? e.message : 'The server gave no answer.',
+          busy: false,
+        }),
     );
     return () => {
       current = false;
@@ -42,8 +52,19 @@ export function useFollowing<T>(key: string, make: () => Promise<T>): Answer<T> 
     };
     const busy = () => newest.current.key !== asked;
     newest.current.make().then(
-      (value) => { if (there.current) set({ value, error: '', busy: busy() }); next(); },
-      (e: Error) => { if (there.current && e.name !== 'AbortError') set({ value: null, error: e instanceof ApiError ? e.message : 'The server gave no answer.', busy: busy() }); next(); },
+      (value) => {
+        if (there.current) set({ value, error: '', busy: busy() });
+        next();
+      },
+      (e: Error) => {
+        if (there.current && e.name !== 'AbortError')
+          set({
+            value: null,
+            error: e instanceof ApiError ? e.message : 'The server gave no answer.',
+            busy: busy(),
+          });
+        next();
+      },
     );
   };
   const round = returns.value;

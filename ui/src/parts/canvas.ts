@@ -1,7 +1,10 @@
 // A canvas that is drawn again when its size or the theme changes.
 import { useEffect, useRef, useState } from 'preact/hooks';
 
-export function useCanvas(paint: (ctx: CanvasRenderingContext2D, w: number, h: number, css: (n: string) => string) => void, deps: unknown[]) {
+export function useCanvas(
+  paint: (ctx: CanvasRenderingContext2D, w: number, h: number, css: (n: string) => string) => void,
+  deps: unknown[],
+) {
   const ref = useRef<HTMLCanvasElement>(null);
   const [size, again] = useState(0);
   useEffect(() => {

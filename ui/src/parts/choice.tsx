@@ -2,13 +2,23 @@
 import { METRICS } from '../app/format';
 import { go, place } from '../app/state';
 
-export function Choice<T extends string>({ label, value, options, onChange }: {
-  label: string; value: T; options: { id: T; label: string; hint?: string }[]; onChange(v: T): void;
+export function Choice<T extends string>({
+  label,
+  value,
+  options,
+  onChange,
+}: {
+  label: string;
+  value: T;
+  options: { id: T; label: string; hint?: string }[];
+  onChange(v: T): void;
 }) {
   return (
     <div class="choice" role="group" aria-label={label}>
       {options.map((o) => (
-        <button type="button" aria-pressed={o.id === value} title={o.hint} onClick={() => onChange(o.id)}>{o.label}</button>
+        <button type="button" aria-pressed={o.id === value} title={o.hint} onClick={() => onChange(o.id)}>
+          {o.label}
+        </button>
       ))}
     </div>
   );

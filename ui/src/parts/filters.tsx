@@ -7,8 +7,15 @@ import { remember, remembered } from '../app/store';
 import { belowOf, type Item, Menu } from './menu';
 
 const PREFIXES: [string, string][] = [
-  ['SS:', 'keep stacks with'], ['HS:', 'hide stacks with'], ['HM:', 'hide stacks through module'], ['SF:', 'keep only frames'], ['HF:', 'take frames out'],
-  ['SFF:', 'begin at'], ['P:', 'pivot at'], ['M:', 'keep stacks in module'], ['H:', 'keep heaps'],
+  ['SS:', 'keep stacks with'],
+  ['HS:', 'hide stacks with'],
+  ['HM:', 'hide stacks through module'],
+  ['SF:', 'keep only frames'],
+  ['HF:', 'take frames out'],
+  ['SFF:', 'begin at'],
+  ['P:', 'pivot at'],
+  ['M:', 'keep stacks in module'],
+  ['H:', 'keep heaps'],
 ];
 
 /** A name as the filters' exact form. */
@@ -17,10 +24,16 @@ export const exactly = (name: string) => `"${name}"`;
 export function addFilter(text: string): void {
   const filters = place.peek().filters.filter((f) => f !== text);
   const single = /^!?(SFF|P):/;
-  go({ filters: [...(single.test(text) ? filters.filter((f) => !single.test(f)) : filters), text], zoom: '' });
+  go({
+    filters: [...(single.test(text) ? filters.filter((f) => !single.test(f)) : filters), text],
+    zoom: '',
+  });
 }
 
-interface Set { name: string; filters: string[] }
+interface Set {
+  name: string;
+  filters: string[];
+}
 
 const remove = (i: number) => place.peek().filters.filter((_, k) => k !== i);
 
@@ -41,15 +54,31 @@ function Chip({ text, i, onEdit }: { text: string; i: number; onEdit(): void }) 
   };
   const onKey = (e: KeyboardEvent) => {
     if (e.key === 'Delete') go({ filters: remove(i), zoom: '' });
-    else if (e.altKey && (e.key === 'ArrowLeft' || e.key === 'ArrowRight')) move(i, i + (e.key === 'ArrowLeft' ? -1 : 1));
+    else if (e.altKey && (e.key === 'ArrowLeft' || e.key === 'ArrowRight'))
+      move(i, i + (e.key === 'ArrowLeft' ? -1 : 1));
     else return;
     e.preventDefault();
     e.stopPropagation();
   };
   return (
-    <span class="chip" title="Double-click to edit, drag to move, Delete to take away" draggable
-      onDragStart={(e) => e.dataTransfer!.setData('text/x-filter', String(i))} onDragOver={(e) => e.preventDefault()} onDrop={onDrop} onDblClick={onEdit}>{safe(text)} <button type="button" aria-label={`Remove filter ${safe(text)}`} title="Delete: away; Alt+←/→: earlier, later" onClick={() => go({ filters: remove(i), zoom: '' })}
-        onKeyDown={onKey}>×</button></span>
+    <span
+      class="chip"
+      title="Double-click to edit, drag to move, Delete to take away"
+      draggable
+      onDragStart={(e) => e.dataTransfer!.setData('text/x-filter', String(i))}
+      onDragOver={(e) => e.preventDefault()}
+      onDrop={onDrop}
+      onDblClick={onEdit}>
+      {safe(text)}{' '}
+      <button
+        type="button"
+        aria-label={`Remove filter ${safe(text)}`}
+        title="Delete: away; Alt+←/→: earlier, later"
+        onClick={() => go({ filters: remove(i), zoom: '' })}
+        onKeyDown={onKey}>
+        ×
+      </button>
+    </span>
   );
 }
 
@@ -67,15 +96,32 @@ function Sets() {
     if (name) keep([...sets.filter((x) => x.name !== name), { name, filters }]);
   };
   const items: (Item | null)[] = [
-    ...(filters.length ? [{ label: 'Keep these under a name…', act: keepThese }, { label: 'Take all filters away', act: () => go({ filters: [], zoom: '' }) }] : []),
+    ...(filters.length
+      ? [
+          { label: 'Keep these under a name…', act: keepThese },
+          { label: 'Take all filters away', act: () => go({ filters: [], zoom: '' }) },
+        ]
+      : []),
     ...(sets.length ? [null] : []),
     ...sets.map((x) => ({ label: x.name, act: () => go({ filters: x.filters, zoom: '' }) })),
     ...(sets.length ? [null, { label: 'Forget all sets', act: () => keep([]) }] : []),
   ];
   return (
     <>
-      {(filters.length > 0 || sets.length > 0) && <button type="button" aria-haspopup="menu" onClick={(e) => setMenu(belowOf(e))}>Sets</button>}
-      {menu && <Menu title="Named sets of filters" x={menu.x} y={menu.y} onClose={() => setMenu(null)} items={items} />}
+      {(filters.length > 0 || sets.length > 0) && (
+        <button type="button" aria-haspopup="menu" onClick={(e) => setMenu(belowOf(e))}>
+          Sets
+        </button>
+      )}
+      {menu && (
+        <Menu
+          title="Named sets of filters"
+          x={menu.x}
+          y={menu.y}
+          onClose={() => setMenu(null)}
+          items={items}
+        />
+      )}
     </>
   );
 }
@@ -98,17 +144,39 @@ export function FilterBar({ problem, children }: { problem: string; children?: C
   return (
     <div class="bar filters" role="group" aria-label="Filters">
       <select aria-label="Kind of filter" value={prefix} onChange={(e) => setPrefix(e.currentTarget.value)}>
-        {PREFIXES.map(([id, label]) => <option value={id}>{label}</option>)}
+        {PREFIXES.map(([id, label]) => (
+          <option value={id}>{label}</option>
+        ))}
         <option disabled>T: samples name no thread</option>
         <option disabled>TY: samples name no type</option>
       </select>
-      <input id="filter" type="text" aria-label="Filter" placeholder="text, &quot;whole name&quot; or /regex/" value={text} onInput={(e) => setText(e.currentTarget.value)}
-        onKeyDown={(e) => e.key === 'Enter' && add()} />
-      <button type="button" onClick={add} disabled={!text.trim()}>Add</button>
-      {filters.map((f, i) => <Chip text={f} i={i} onEdit={() => edit(i)} />)}
+      <input
+        id="filter"
+        type="text"
+        aria-label="Filter"
+        placeholder='text, "whole name" or /regex/'
+        value={text}
+        onInput={(e) => setText(e.currentTarget.value)}
+        onKeyDown={(e) => e.key === 'Enter' && add()}
+      />
+      <button type="button" onClick={add} disabled={!text.trim()}>
+        Add
+      </button>
+      {filters.map((f, i) => (
+        <Chip text={f} i={i} onEdit={() => edit(i)} />
+      ))}
       <Sets />
-      {problem && <span class="bad" role="alert">{safe(problem)}</span>}
-      {children && <><span class="grow" />{children}</>}
+      {problem && (
+        <span class="bad" role="alert">
+          {safe(problem)}
+        </span>
+      )}
+      {children && (
+        <>
+          <span class="grow" />
+          {children}
+        </>
+      )}
     </div>
   );
 }

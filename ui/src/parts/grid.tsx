@@ -28,12 +28,27 @@ function useRange(box: MutableRef<HTMLDivElement | null>, n: number) {
 }
 
 /** What a key does to the table; false: it is not the table's. */
-function pressed(e: KeyboardEvent, id: string, cells: Cells, page: number, onMenu: GridProps['onMenu']): boolean {
+function pressed(
+  e: KeyboardEvent,
+  id: string,
+  cells: Cells,
+  page: number,
+  onMenu: GridProps['onMenu'],
+): boolean {
   const { at, shown, move } = cells;
-  const go = (row: number, column = at.column) => () => move(row, column, e.shiftKey);
+  const go =
+    (row: number, column = at.column) =>
+    () =>
+      move(row, column, e.shiftKey);
   const acts: Record<string, () => void> = {
-    ArrowDown: go(at.row + 1), ArrowUp: go(at.row - 1), ArrowRight: go(at.row, at.column + 1), ArrowLeft: go(at.row, at.column - 1),
-    PageDown: go(at.row + page), PageUp: go(at.row - page), Home: go(0), End: go(shown.length - 1),
+    ArrowDown: go(at.row + 1),
+    ArrowUp: go(at.row - 1),
+    ArrowRight: go(at.row, at.column + 1),
+    ArrowLeft: go(at.row, at.column - 1),
+    PageDown: go(at.row + page),
+    PageUp: go(at.row - page),
+    Home: go(0),
+    End: go(shown.length - 1),
     Enter: () => {
       const to = cells.link();
       if (to) location.hash = to;
@@ -60,7 +75,13 @@ function marked(e: KeyboardEvent, cells: Cells): boolean {
   return true;
 }
 
-function keyDown(e: KeyboardEvent, id: string, cells: Cells, box: HTMLElement, onMenu: GridProps['onMenu']): void {
+function keyDown(
+  e: KeyboardEvent,
+  id: string,
+  cells: Cells,
+  box: HTMLElement,
+  onMenu: GridProps['onMenu'],
+): void {
   if (e.target instanceof HTMLInputElement) return;
   if (marked(e, cells)) return e.preventDefault();
   if (e.ctrlKey || e.altKey || e.metaKey) return;
@@ -73,9 +94,21 @@ function Tools({ table, layout, rows }: { table: Rows; layout: Columns; rows: nu
   const n = table.shown.length;
   return (
     <div class="grid-tools">
-      <button type="button" aria-pressed={table.filtering} onClick={table.toggleFilter} title="a line of conditions: >1MiB, <10, =text, ~regex">Filter</button>
-      {layout.hidden > 0 && <button type="button" onClick={layout.showAll}>Show {layout.hidden} hidden</button>}
-      <span class="dim" role="status">{n === rows ? '' : `${n.toLocaleString('en-US')} of ${rows.toLocaleString('en-US')} rows pass`}</span>
+      <button
+        type="button"
+        aria-pressed={table.filtering}
+        onClick={table.toggleFilter}
+        title="a line of conditions: >1MiB, <10, =text, ~regex">
+        Filter
+      </button>
+      {layout.hidden > 0 && (
+        <button type="button" onClick={layout.showAll}>
+          Show {layout.hidden} hidden
+        </button>
+      )}
+      <span class="dim" role="status">
+        {n === rows ? '' : `${n.toLocaleString('en-US')} of ${rows.toLocaleString('en-US')} rows pass`}
+      </span>
     </div>
   );
 }
@@ -105,13 +138,27 @@ export function Grid(p: GridProps) {
   return (
     <div class="grid-box">
       <Tools table={table} layout={layout} rows={rows.length} />
-      <div class="grid" role="grid" aria-label={p.label} aria-rowcount={Math.max(shown.length, p.total ?? 0) + 1} aria-colcount={layout.visible.length} tabIndex={0} ref={box} onKeyDown={onKey} onScroll={onScroll}
-        aria-activedescendant={shown.length ? `${id}-${at.row}-${at.column}` : undefined} style={p.height ? { height: `${p.height}px` } : undefined}>
+      <div
+        class="grid"
+        role="grid"
+        aria-label={p.label}
+        aria-rowcount={Math.max(shown.length, p.total ?? 0) + 1}
+        aria-colcount={layout.visible.length}
+        tabIndex={0}
+        ref={box}
+        onKeyDown={onKey}
+        onScroll={onScroll}
+        aria-activedescendant={shown.length ? `${id}-${at.row}-${at.column}` : undefined}
+        style={p.height ? { height: `${p.height}px` } : undefined}>
         <GridHead columns={columns} layout={layout} table={table} onFilter={p.onFilter} />
         <GridBody grid={p} id={id} range={range} layout={layout} cells={cells} />
       </div>
-      {!shown.length && <p class="empty small">{rows.length ? 'No row passes the conditions.' : p.empty ?? 'No rows.'}</p>}
-      <div class="sr" aria-live="polite">{said}</div>
+      {!shown.length && (
+        <p class="empty small">{rows.length ? 'No row passes the conditions.' : (p.empty ?? 'No rows.')}</p>
+      )}
+      <div class="sr" aria-live="polite">
+        {said}
+      </div>
     </div>
   );
 }

@@ -6,7 +6,11 @@ export function useLines(rowHeight: number) {
   const [range, setRange] = useState({ first: 0, n: 80 });
   const look = () => {
     const el = box.current;
-    if (el) setRange({ first: Math.max(0, Math.floor(el.scrollTop / rowHeight) - 20), n: Math.ceil(el.clientHeight / rowHeight) + 40 });
+    if (el)
+      setRange({
+        first: Math.max(0, Math.floor(el.scrollTop / rowHeight) - 20),
+        n: Math.ceil(el.clientHeight / rowHeight) + 40,
+      });
   };
   const center = (i: number) => {
     if (box.current) box.current.scrollTop = Math.max(0, i * rowHeight - box.current.clientHeight / 3);

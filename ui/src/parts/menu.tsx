@@ -1,7 +1,11 @@
 // A menu over the page.
 import { useEffect, useRef } from 'preact/hooks';
 
-export interface Item { label: string; key?: string; act(): void }
+export interface Item {
+  label: string;
+  key?: string;
+  act(): void;
+}
 
 /** Stands within the window; what had the focus has it again afterwards. */
 function useOver(x: number, y: number, onClose: () => void) {
@@ -23,7 +27,19 @@ function useOver(x: number, y: number, onClose: () => void) {
   return ref;
 }
 
-export function Menu({ items, x, y, title, onClose }: { items: (Item | null)[]; x: number; y: number; title: string; onClose(): void }) {
+export function Menu({
+  items,
+  x,
+  y,
+  title,
+  onClose,
+}: {
+  items: (Item | null)[];
+  x: number;
+  y: number;
+  title: string;
+  onClose(): void;
+}) {
   const ref = useOver(x, y, onClose);
   const move = (by: number) => {
     const all = [...ref.current!.querySelectorAll('button')];
@@ -39,10 +55,25 @@ export function Menu({ items, x, y, title, onClose }: { items: (Item | null)[]; 
   };
   return (
     <div class="menu" role="menu" aria-label={title} ref={ref} onKeyDown={onKey}>
-      <div class="title" role="presentation">{title}</div>
-      {items.map((it) => it
-        ? <button type="button" role="menuitem" onClick={() => { onClose(); it.act(); }}>{it.label}{it.key && <kbd>{it.key}</kbd>}</button>
-        : <hr />)}
+      <div class="title" role="presentation">
+        {title}
+      </div>
+      {items.map((it) =>
+        it ? (
+          <button
+            type="button"
+            role="menuitem"
+            onClick={() => {
+              onClose();
+              it.act();
+            }}>
+            {it.label}
+            {it.key && <kbd>{it.key}</kbd>}
+          </button>
+        ) : (
+          <hr />
+        ),
+      )}
     </div>
   );
 }

@@ -11,4 +11,3 @@ export function Spark({ values, tone }: { values: number[]; tone?: string }) {
     </svg>
   );
 }
-

@@ -4,28 +4,60 @@ import { ask } from '../app/server';
 import { go, place } from '../app/state';
 
 const FIELDS = {
-  interval: '4K', heap: '', all_heaps: false, dumps: 'end' as 'end' | 'every' | 'max', every: '5s', when: '', duration: '', stop: '',
-  shmem: '8M', full: 'wait' as 'wait' | 'end', smaps: '', malloc_info: '', idle: false, follow: false, python: false,
+  interval: '4K',
+  heap: '',
+  all_heaps: false,
+  dumps: 'end' as 'end' | 'every' | 'max',
+  every: '5s',
+  when: '',
+  duration: '',
+  stop: '',
+  shmem: '8M',
+  full: 'wait' as 'wait' | 'end',
+  smaps: '',
+  malloc_info: '',
+  idle: false,
+  follow: false,
+  python: false,
 };
-export type Form = typeof FIELDS & { kind: 'attach' | 'record'; pids: number[]; names: string; command: string };
+export type Form = typeof FIELDS & {
+  kind: 'attach' | 'record';
+  pids: number[];
+  names: string;
+  command: string;
+};
 
 const EMPTY_FORM: Form = { ...FIELDS, kind: 'attach', pids: [], names: '', command: '' };
 
 /** The form as text of the URL: what differs from an empty one. */
 export function writeForm(f: Form): string {
   const q = new URLSearchParams();
-  for (const key of Object.keys(EMPTY_FORM) as (keyof Form)[]) if (String(f[key]) !== String(EMPTY_FORM[key])) q.set(key, String(f[key]));
+  for (const key of Object.keys(EMPTY_FORM) as (keyof Form)[])
+    if (String(f[key]) !== String(EMPTY_FORM[key])) q.set(key, String(f[key]));
   return q.toString();
 }
 
-const CHOICES: { [K in keyof Form]?: readonly string[] } = { kind: ['attach', 'record'], dumps: ['end', 'every', 'max'], full: ['wait', 'end'], shmem: ['1M', '2M', '4M', '8M', '16M', '32M', '64M', '128M'] };
+const CHOICES: { [K in keyof Form]?: readonly string[] } = {
+  kind: ['attach', 'record'],
+  dumps: ['end', 'every', 'max'],
+  full: ['wait', 'end'],
+  shmem: ['1M', '2M', '4M', '8M', '16M', '32M', '64M', '128M'],
+};
 
 export function readForm(text: string): Form {
   const f: Record<string, unknown> = { ...EMPTY_FORM };
   for (const [key, value] of new URLSearchParams(text)) {
     const k = key as keyof Form;
     if (!(k in EMPTY_FORM) || (CHOICES[k] && !CHOICES[k].includes(value))) continue;
-    f[k] = k === 'pids' ? value.split(',').map(Number).filter((n) => Number.isInteger(n) && n > 0) : typeof EMPTY_FORM[k] === 'boolean' ? value === 'true' : value;
+    f[k] =
+      k === 'pids'
+        ? value
+            .split(',')
+            .map(Number)
+            .filter((n) => Number.isInteger(n) && n > 0)
+        : typeof EMPTY_FORM[k] === 'boolean'
+          ? value === 'true'
+          : value;
   }
   return f as unknown as Form;
 }
@@ -43,7 +75,13 @@ export const awaited = signal(0);
 export function splitWords(text: string): string[] {
   const words: string[] = [];
   for (const m of text.matchAll(/(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+/gs))
-    words.push(m[0].replace(/"((?:[^"\\]|\\.)*)"|'([^']*)'|\\(.)/gs, (_, d: string | undefined, q: string | undefined, c: string) => d?.replace(/\\(["\\$`])/g, '$1') ?? q ?? c));
+    words.push(
+      m[0].replace(
+        /"((?:[^"\\]|\\.)*)"|'([^']*)'|\\(.)/gs,
+        (_, d: string | undefined, q: string | undefined, c: string) =>
+          d?.replace(/\\(["\\$`])/g, '$1') ?? q ?? c,
+      ),
+    );
   return words;
 }
 
@@ -74,7 +112,7 @@ export function wordsOf(f: Form): string[] {
   return w;
 }
 
-
-export const order = (verb: string, body: unknown) => ask(`/api/v1/record/${verb}`, { method: 'POST', body: JSON.stringify(body) });
-export const act = (verb: string, id: number) => ask(`/api/v1/record/${verb}?id=${id}`, { method: 'POST', body: '' });
-
+export const order = (verb: string, body: unknown) =>
+  ask(`/api/v1/record/${verb}`, { method: 'POST', body: JSON.stringify(body) });
+export const act = (verb: string, id: number) =>
+  ask(`/api/v1/record/${verb}?id=${id}`, { method: 'POST', body: '' });

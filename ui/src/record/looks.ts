@@ -3,24 +3,69 @@ import { useEffect, useState } from 'preact/hooks';
 import { bytes } from '../app/format';
 import { token } from '../app/token';
 
-export type LookRow = [name: string, module: string, space: number, objects: number, alloc_space: number, alloc_objects: number, error: number, samples: number];
+export type LookRow = [
+  name: string,
+  module: string,
+  space: number,
+  objects: number,
+  alloc_space: number,
+  alloc_objects: number,
+  error: number,
+  samples: number,
+];
 export interface Look {
-  seq: number; seconds: number; name: string; program?: string; rss: number; samples: number; lost: number; interval: number;
-  space: number; objects: number; alloc_space: number; alloc_objects: number; error: number; rows: LookRow[];
+  seq: number;
+  seconds: number;
+  name: string;
+  program?: string;
+  rss: number;
+  samples: number;
+  lost: number;
+  interval: number;
+  space: number;
+  objects: number;
+  alloc_space: number;
+  alloc_objects: number;
+  error: number;
+  rows: LookRow[];
 }
-export interface Watched { pid: number; name: string; recording: string; samples: number; seconds: number }
+export interface Watched {
+  pid: number;
+  name: string;
+  recording: string;
+  samples: number;
+  seconds: number;
+}
 
 export const KEPT_S = 300;
 export const SPARK = 40;
 export const key = (r: LookRow) => `${r[0]}\u0000${r[1]}`;
 export const change = (v: number) => `${v > 0 ? '+' : ''}${bytes(v)}`;
 
-export interface Point { at: number; space: number; rss: number; error: number; alloc: number; allocs: number }
-export interface Seen {
-  look: Look | null; before: Look | null; baseline: Look | null;
-  points: Point[]; curves: Map<string, number[]>; peak: number;
+export interface Point {
+  at: number;
+  space: number;
+  rss: number;
+  error: number;
+  alloc: number;
+  allocs: number;
 }
-const nothing = (): Seen => ({ look: null, before: null, baseline: null, points: [], curves: new Map(), peak: 0 });
+export interface Seen {
+  look: Look | null;
+  before: Look | null;
+  baseline: Look | null;
+  points: Point[];
+  curves: Map<string, number[]>;
+  peak: number;
+}
+const nothing = (): Seen => ({
+  look: null,
+  before: null,
+  baseline: null,
+  points: [],
+  curves: new Map(),
+  peak: 0,
+});
 
 /** Adds a look; the clock is the page's own, as the server's begins anew with each connection. */
 function add(s: Seen, l: Look): Seen {
@@ -28,13 +73,23 @@ function add(s: Seen, l: Look): Seen {
   const curves = new Map<string, number[]>();
   for (const r of l.rows) curves.set(key(r), [...(s.curves.get(key(r)) ?? []), r[2]].slice(-SPARK));
   return {
-    look: l, before: s.look, baseline: s.baseline ?? l, peak: Math.max(s.peak, l.space), curves,
-    points: [...s.points, { at, space: l.space, rss: l.rss, error: l.error, alloc: l.alloc_space, allocs: l.alloc_objects }].filter((p) => p.at > at - KEPT_S),
+    look: l,
+    before: s.look,
+    baseline: s.baseline ?? l,
+    peak: Math.max(s.peak, l.space),
+    curves,
+    points: [
+      ...s.points,
+      { at, space: l.space, rss: l.rss, error: l.error, alloc: l.alloc_space, allocs: l.alloc_objects },
+    ].filter((p) => p.at > at - KEPT_S),
   };
 }
 
 /** What comes of the connection: looks, how long ago the last one was, why it is over. */
-export function useLooks(pid: number, paused: boolean): { seen: Seen; over: string; lost: number; rebase(): void } {
+export function useLooks(
+  pid: number,
+  paused: boolean,
+): { seen: Seen; over: string; lost: number; rebase(): void } {
   const [seen, setSeen] = useState<Seen>(nothing);
   const [over, setOver] = useState('');
   const [broken, setBroken] = useState(0);
@@ -64,7 +119,9 @@ export function useLooks(pid: number, paused: boolean): { seen: Seen; over: stri
   }, [broken]);
   const last = seen.points[seen.points.length - 1];
   return {
-    seen, over, lost: broken ? Math.max(0, performance.now() / 1000 - (last?.at ?? broken / 1000)) : 0,
+    seen,
+    over,
+    lost: broken ? Math.max(0, performance.now() / 1000 - (last?.at ?? broken / 1000)) : 0,
     rebase: () => setSeen((s) => ({ ...s, baseline: s.look })),
   };
 }
@@ -74,6 +131,11 @@ export function rates(points: Point[]): { alloc: number; allocs: number; space: 
   const last = points[points.length - 1];
   const first = points.find((p) => p.at > (last?.at ?? 0) - 6) ?? last;
   const t = last && first ? last.at - first.at : 0;
-  return t > 0 ? { alloc: (last.alloc - first.alloc) / t, allocs: (last.allocs - first.allocs) / t, space: (last.space - first.space) / t } : { alloc: 0, allocs: 0, space: 0 };
+  return t > 0
+    ? {
+        alloc: (last.alloc - first.alloc) / t,
+        allocs: (last.allocs - first.allocs) / t,
+        space: (last.space - first.space) / t,
+      }
+    : { alloc: 0, allocs: 0, space: 0 };
 }
-

@@ -10,15 +10,31 @@ export function MarkForm({ id, made, off }: { id: number; made: number; off?: bo
     e.preventDefault();
     const text = name.trim() || `mark ${made + 1}`;
     ask(`/api/v1/record/mark?id=${id}`, { method: 'POST', body: text }).then(
-      () => { setName(''); setSaid(`Marked '${text}'.`); },
+      () => {
+        setName('');
+        setSaid(`Marked '${text}'.`);
+      },
       (x: Error) => setSaid(x.message),
     );
   };
   return (
     <form class="markform" onSubmit={send}>
-      <input type="text" class="short" maxLength={60} aria-label="Name of the mark" placeholder="name of this moment" disabled={off} value={name} onInput={(e) => setName(e.currentTarget.value)} />
-      <button type="submit" disabled={off} title="Put this name at this moment of the timeline">Mark</button>
-      <span class="dim" role="status">{said || (made ? `${count(made)} ${made === 1 ? 'mark' : 'marks'}` : '')}</span>
+      <input
+        type="text"
+        class="short"
+        maxLength={60}
+        aria-label="Name of the mark"
+        placeholder="name of this moment"
+        disabled={off}
+        value={name}
+        onInput={(e) => setName(e.currentTarget.value)}
+      />
+      <button type="submit" disabled={off} title="Put this name at this moment of the timeline">
+        Mark
+      </button>
+      <span class="dim" role="status">
+        {said || (made ? `${count(made)} ${made === 1 ? 'mark' : 'marks'}` : '')}
+      </span>
     </form>
   );
 }

@@ -9,8 +9,21 @@ import { awaited, form, order, set, wordsOf } from './form';
 import { fieldOf, Options } from './options';
 import { type Process, Processes } from './processes';
 
-interface Check { state: 'ok' | 'warn' | 'bad'; what: string; text: string; code: string | null; remedy: string | null }
-interface Plan { commands: boolean; error: string | null; checks: Check[]; ready: boolean; command: string; config: string }
+interface Check {
+  state: 'ok' | 'warn' | 'bad';
+  what: string;
+  text: string;
+  code: string | null;
+  remedy: string | null;
+}
+interface Plan {
+  commands: boolean;
+  error: string | null;
+  checks: Check[];
+  ready: boolean;
+  command: string;
+  config: string;
+}
 
 const MARK = { ok: '✓', warn: '!', bad: '✗' };
 const SAID = { ok: 'fine', warn: 'warning', bad: 'forbids the start' };
@@ -18,28 +31,60 @@ const SAID = { ok: 'fine', warn: 'warning', bad: 'forbids the start' };
 function Preview({ title, text, file }: { title: string; text: string; file?: string }) {
   const [copied, setCopied] = useState(false);
   return (
-    <section class="preview" aria-label={title}><header>{title}<span class="grow" />
-      {file && <button type="button" disabled={!text} onClick={() => {
-        const a = document.createElement('a');
-        a.href = URL.createObjectURL(new Blob([text], { type: 'text/plain' }));
-        a.download = file;
-        a.click();
-      }}>Download</button>}
-      {navigator.clipboard && <button type="button" disabled={!text} onClick={() => navigator.clipboard.writeText(text).then(() => { setCopied(true); setTimeout(() => setCopied(false), 1500); })}>{copied ? 'Copied' : 'Copy'}</button>}</header>
-      <pre tabIndex={0} aria-label={title}>{safe(text).replace(/\\x0a/g, '\n') || '–'}</pre></section>
+    <section class="preview" aria-label={title}>
+      <header>
+        {title}
+        <span class="grow" />
+        {file && (
+          <button
+            type="button"
+            disabled={!text}
+            onClick={() => {
+              const a = document.createElement('a');
+              a.href = URL.createObjectURL(new Blob([text], { type: 'text/plain' }));
+              a.download = file;
+              a.click();
+            }}>
+            Download
+          </button>
+        )}
+        {navigator.clipboard && (
+          <button
+            type="button"
+            disabled={!text}
+            onClick={() =>
+              navigator.clipboard.writeText(text).then(() => {
+                setCopied(true);
+                setTimeout(() => setCopied(false), 1500);
+              })
+            }>
+            {copied ? 'Copied' : 'Copy'}
+          </button>
+        )}
+      </header>
+      <pre tabIndex={0} aria-label={title}>
+        {safe(text).replace(/\\x0a/g, '\n') || '–'}
+      </pre>
+    </section>
   );
 }
 
 function usePlan(words: string[]): { plan: Plan | null; busy: boolean; problem: string } {
   const key = JSON.stringify(words);
-  const [state, setState] = useState<{ key: string; plan: Plan | null; problem: string }>({ key: '', plan: null, problem: '' });
+  const [state, setState] = useState<{ key: string; plan: Plan | null; problem: string }>({
+    key: '',
+    plan: null,
+    problem: '',
+  });
   useEffect(() => {
     let current = true;
     const timer = setTimeout(() => {
-      order('plan', { words }).then((r) => r.json()).then(
-        (plan: Plan) => current && setState({ key, plan, problem: '' }),
-        (e: Error) => current && setState({ key, plan: null, problem: e.message }),
-      );
+      order('plan', { words })
+        .then((r) => r.json())
+        .then(
+          (plan: Plan) => current && setState({ key, plan, problem: '' }),
+          (e: Error) => current && setState({ key, plan: null, problem: e.message }),
+        );
     }, 200);
     return () => {
       current = false;
@@ -58,18 +103,20 @@ function useStart(words: string[]) {
   const start = () => {
     setFailed('');
     setStarting(true);
-    order('start', { words }).then((r) => r.json()).then(
-      ({ id }: { id: number }) => {
-        awaited.value = id;
-        set({ pids: [] });
-        setStarting(false);
-        document.getElementById('main')?.scrollTo({ top: 0 });
-      },
-      (e: Error) => {
-        setStarting(false);
-        setFailed(e.message);
-      },
-    );
+    order('start', { words })
+      .then((r) => r.json())
+      .then(
+        ({ id }: { id: number }) => {
+          awaited.value = id;
+          set({ pids: [] });
+          setStarting(false);
+          document.getElementById('main')?.scrollTo({ top: 0 });
+        },
+        (e: Error) => {
+          setStarting(false);
+          setFailed(e.message);
+        },
+      );
   };
   return { failed, starting, start };
 }
@@ -77,8 +124,24 @@ function useStart(words: string[]) {
 function Checks({ none, plan }: { none: boolean; plan: Plan | null }) {
   return (
     <ul class="checks" aria-label="Checks" aria-live="polite">
-      {none ? <li class="warn"><i aria-hidden="true">→</i><span>{form.value.kind === 'attach' ? 'Choose a process.' : 'Say which command.'}</span></li>
-        : plan?.checks.map((c) => <li class={c.state}><i role="img" aria-label={SAID[c.state]}>{MARK[c.state]}</i><span><b>{safe(c.what)}</b> {safe(c.text)}{c.remedy && <span class="dim">{c.remedy}</span>}</span></li>)}
+      {none ? (
+        <li class="warn">
+          <i aria-hidden="true">→</i>
+          <span>{form.value.kind === 'attach' ? 'Choose a process.' : 'Say which command.'}</span>
+        </li>
+      ) : (
+        plan?.checks.map((c) => (
+          <li class={c.state}>
+            <i role="img" aria-label={SAID[c.state]}>
+              {MARK[c.state]}
+            </i>
+            <span>
+              <b>{safe(c.what)}</b> {safe(c.text)}
+              {c.remedy && <span class="dim">{c.remedy}</span>}
+            </span>
+          </li>
+        ))
+      )}
     </ul>
   );
 }
@@ -93,9 +156,22 @@ function Aside({ words, planned: { plan, busy, problem } }: { words: string[]; p
       {problem && <Failed text={problem} />}
       {!none && refused && !fieldOf(refused) && <Failed text={refused} />}
       <Checks none={none} plan={plan} />
-      <button type="button" class="primary go" disabled={none || busy || starting || !plan?.ready} onClick={start}>{starting ? 'Starting…' : 'Start recording'}</button>
-      {failed && <p class="bad" role="alert">{safe(failed)}</p>}
-      <p class="dim">The file is written on the server’s machine and stays there when this tab is closed or crashes; the recording ends with the server.</p>
+      <button
+        type="button"
+        class="primary go"
+        disabled={none || busy || starting || !plan?.ready}
+        onClick={start}>
+        {starting ? 'Starting…' : 'Start recording'}
+      </button>
+      {failed && (
+        <p class="bad" role="alert">
+          {safe(failed)}
+        </p>
+      )}
+      <p class="dim">
+        The file is written on the server’s machine and stays there when this tab is closed or crashes; the
+        recording ends with the server.
+      </p>
       <Preview title="As a command" text={plan?.command ?? ''} />
       <Preview title="As a configuration" text={plan?.config ?? ''} file="heapwise-config.txt" />
     </div>
@@ -105,16 +181,59 @@ function Aside({ words, planned: { plan, busy, problem } }: { words: string[]; p
 /** Running processes, or a command. */
 function What({ plan }: { plan: Plan | null }) {
   const f = form.value;
-  const list = usePolled<Process[]>('/api/v1/processes', 4000, recordings.value.filter((r) => r.state === 'running').length);
+  const list = usePolled<Process[]>(
+    '/api/v1/processes',
+    4000,
+    recordings.value.filter((r) => r.state === 'running').length,
+  );
   const forbidden = plan ? !plan.commands : false;
   return (
-    <fieldset><legend><i>1</i>What</legend>
-      <div class="bar"><Choice label="Kind of target" value={f.kind} options={[{ id: 'attach', label: 'A running process' }, { id: 'record', label: 'A command' }]} onChange={(kind) => set({ kind })} /></div>
-      {f.kind === 'attach'
-        ? <><Processes list={list.value} problem={list.value ? '' : list.error} />
-          <label class="field" style={{ marginTop: '10px' }}><span>And every process named</span><input type="text" value={f.names} placeholder="nginx, postgres" onInput={(e) => set({ names: e.currentTarget.value })} /></label></>
-        : <label class="field"><span>Command line</span><input type="text" id="command" value={f.command} placeholder="./server --port 7000" disabled={forbidden} onInput={(e) => set({ command: e.currentTarget.value })} />
-          <small>{forbidden ? 'This server starts no programs: heapwise serve --allow-commands' : 'Started on the server’s machine, in its directory, without a shell. The program’s output goes to the server’s terminal.'}</small></label>}
+    <fieldset>
+      <legend>
+        <i>1</i>What
+      </legend>
+      <div class="bar">
+        <Choice
+          label="Kind of target"
+          value={f.kind}
+          options={[
+            { id: 'attach', label: 'A running process' },
+            { id: 'record', label: 'A command' },
+          ]}
+          onChange={(kind) => set({ kind })}
+        />
+      </div>
+      {f.kind === 'attach' ? (
+        <>
+          <Processes list={list.value} problem={list.value ? '' : list.error} />
+          <label class="field" style={{ marginTop: '10px' }}>
+            <span>And every process named</span>
+            <input
+              type="text"
+              value={f.names}
+              placeholder="nginx, postgres"
+              onInput={(e) => set({ names: e.currentTarget.value })}
+            />
+          </label>
+        </>
+      ) : (
+        <label class="field">
+          <span>Command line</span>
+          <input
+            type="text"
+            id="command"
+            value={f.command}
+            placeholder="./server --port 7000"
+            disabled={forbidden}
+            onInput={(e) => set({ command: e.currentTarget.value })}
+          />
+          <small>
+            {forbidden
+              ? 'This server starts no programs: heapwise serve --allow-commands'
+              : 'Started on the server’s machine, in its directory, without a shell. The program’s output goes to the server’s terminal.'}
+          </small>
+        </label>
+      )}
     </fieldset>
   );
 }

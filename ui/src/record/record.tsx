@@ -10,7 +10,14 @@ import { act, awaited, form, readForm, writeForm } from './form';
 import { Build } from './plan';
 import { Past, Running } from './running';
 
-const SAYS: Record<Recording['state'], string> = { running: 'is running', stopping: 'is ending', done: 'is complete', empty: 'recorded nothing', failed: 'failed', discarded: 'was thrown away' };
+const SAYS: Record<Recording['state'], string> = {
+  running: 'is running',
+  stopping: 'is ending',
+  done: 'is complete',
+  empty: 'recorded nothing',
+  failed: 'failed',
+  discarded: 'was thrown away',
+};
 
 /** Back, a link, a reload: the form is what the URL says. Without anything there, what was typed last. */
 function useForm(): void {
@@ -25,7 +32,10 @@ function useForm(): void {
 /** Opens the trace of the recording that was started here, when it is there. */
 function useOpened(all: Recording[]): void {
   const mine = all.find((r) => r.id === awaited.value);
-  const ready = mine?.state === 'done' && mine.trace && status.value?.traces.some((t) => t.id === mine.trace) ? mine.trace : 0;
+  const ready =
+    mine?.state === 'done' && mine.trace && status.value?.traces.some((t) => t.id === mine.trace)
+      ? mine.trace
+      : 0;
   useEffect(() => {
     if (!ready) return;
     awaited.value = 0;
@@ -47,16 +57,32 @@ export function RecordPage() {
   useForm();
   useOpened(all);
   useRecordKeys();
-  if (status.value && !status.value.records) return <p class="empty">This server records nothing: it only shows traces.</p>;
+  if (status.value && !status.value.records)
+    return <p class="empty">This server records nothing: it only shows traces.</p>;
   const open = all.filter((r) => r.state === 'running' || r.state === 'stopping');
   const past = all.filter((r) => !open.includes(r)).reverse();
   const newest = all[all.length - 1];
   return (
     <>
-      {trouble.value === 'gone' && <p class="banner bad" role="alert">The server does not answer: what is shown is the last that it told. When it has ended, its recordings were completed.</p>}
-      <p class="sr" role="status">{newest ? `Recording ${newest.id} ${SAYS[newest.state]}` : ''}</p>
-      {open.map((r) => <Running r={r} key={r.id} />)}
-      {past.length > 0 && <ul class="past" aria-label="Recorded here">{past.map((r) => <Past r={r} key={r.id} />)}</ul>}
+      {trouble.value === 'gone' && (
+        <p class="banner bad" role="alert">
+          The server does not answer: what is shown is the last that it told. When it has ended, its
+          recordings were completed.
+        </p>
+      )}
+      <p class="sr" role="status">
+        {newest ? `Recording ${newest.id} ${SAYS[newest.state]}` : ''}
+      </p>
+      {open.map((r) => (
+        <Running r={r} key={r.id} />
+      ))}
+      {past.length > 0 && (
+        <ul class="past" aria-label="Recorded here">
+          {past.map((r) => (
+            <Past r={r} key={r.id} />
+          ))}
+        </ul>
+      )}
       <Build />
     </>
   );

@@ -3,26 +3,50 @@ import { type Cell, compare } from '../parts/cells';
 
 export const AGGREGATES = ['sum', 'count', 'min', 'max', 'avg', 'p50', 'p95', 'distinct'] as const;
 export type Aggregate = (typeof AGGREGATES)[number];
-export interface PivotSpec { rows: number[]; columns: number[]; value: number; by: Aggregate }
-export interface PivotRow { keys: Cell[]; depth: number; cells: (number | null)[]; total: number | null; children: boolean }
-export interface Pivot { columns: Cell[][]; rows: PivotRow[]; total: PivotRow }
+export interface PivotSpec {
+  rows: number[];
+  columns: number[];
+  value: number;
+  by: Aggregate;
+}
+export interface PivotRow {
+  keys: Cell[];
+  depth: number;
+  cells: (number | null)[];
+  total: number | null;
+  children: boolean;
+}
+export interface Pivot {
+  columns: Cell[][];
+  rows: PivotRow[];
+  total: PivotRow;
+}
 
 export function aggregate(values: Cell[], by: Aggregate): number | null {
   if (by === 'count') return values.length;
   if (by === 'distinct') return new Set(values.filter((v) => v !== null)).size;
-  const n = values.filter((v) => v !== null).map(Number).filter((v) => !Number.isNaN(v));
+  const n = values
+    .filter((v) => v !== null)
+    .map(Number)
+    .filter((v) => !Number.isNaN(v));
   if (!n.length) return null;
   const rank = (q: number) => {
     n.sort((a, b) => a - b);
     return n[Math.max(0, Math.ceil(q * n.length) - 1)];
   };
   switch (by) {
-    case 'sum': return n.reduce((a, b) => a + b, 0);
-    case 'min': return n.reduce((a, b) => Math.min(a, b));
-    case 'max': return n.reduce((a, b) => Math.max(a, b));
-    case 'avg': return n.reduce((a, b) => a + b, 0) / n.length;
-    case 'p50': return rank(0.5);
-    case 'p95': return rank(0.95);
+    case 'sum':
+      return n.reduce((a, b) => a + b, 0);
+    case 'min':
+      return n.reduce((a, b) => Math.min(a, b));
+    case 'max':
+      return n.reduce((a, b) => Math.max(a, b));
+    case 'avg':
+      return n.reduce((a, b) => a + b, 0) / n.length;
+    case 'p50':
+      return rank(0.5);
+    case 'p95':
+      return rank(0.95);
   }
 }
 
@@ -36,7 +60,9 @@ export function pivot(rows: Cell[][], spec: PivotSpec, open: Set<string>): Pivot
     const k = spec.columns.map((c) => r[c]);
     if (spec.columns.length) heads.set(keyOf(k), k);
   }
-  const columns = [...heads.values()].sort((a, b) => a.map((v, i) => compare(v, b[i])).find((c) => c) ?? 0).slice(0, MAX_COLUMNS);
+  const columns = [...heads.values()]
+    .sort((a, b) => a.map((v, i) => compare(v, b[i])).find((c) => c) ?? 0)
+    .slice(0, MAX_COLUMNS);
   const at = new Map(columns.map((c, i) => [keyOf(c), i]));
   const make = (part: Cell[][], keys: Cell[], depth: number): PivotRow => {
     const cells = columns.map(() => [] as Cell[]);
@@ -44,7 +70,16 @@ export function pivot(rows: Cell[][], spec: PivotSpec, open: Set<string>): Pivot
       const i = at.get(keyOf(spec.columns.map((c) => r[c])));
       if (i !== undefined && spec.columns.length) cells[i].push(r[spec.value]);
     }
-    return { keys, depth, cells: cells.map((v) => (v.length ? aggregate(v, spec.by) : null)), total: aggregate(part.map((r) => r[spec.value]), spec.by), children: depth < spec.rows.length };
+    return {
+      keys,
+      depth,
+      cells: cells.map((v) => (v.length ? aggregate(v, spec.by) : null)),
+      total: aggregate(
+        part.map((r) => r[spec.value]),
+        spec.by,
+      ),
+      children: depth < spec.rows.length,
+    };
   };
   const out: PivotRow[] = [];
   const walk = (part: Cell[][], keys: Cell[], depth: number) => {

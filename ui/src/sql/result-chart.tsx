@@ -6,7 +6,10 @@ import { type Cell, compare, type GridColumn } from '../parts/cells';
 import { COLOURS, isBytesName, number, short } from './result-numbers';
 
 type Kind = 'line' | 'bar' | 'histogram';
-interface Bar { label: string; values: number[] }
+interface Bar {
+  label: string;
+  values: number[];
+}
 type Point = [x: number, y: number];
 
 const AREA = { left: 76, right: 12, top: 8, bottom: 26 };
@@ -22,7 +25,10 @@ export function histogram(values: number[], inBytes: boolean): Bar[] {
   const [lo, hi] = [least(v, v[0]), most(v, v[0])];
   const n = Math.min(40, Math.max(1, Math.ceil(Math.sqrt(v.length))));
   const step = (hi - lo) / n || 1;
-  const out = Array.from({ length: n }, (_, i) => ({ label: `${short(lo + i * step, inBytes)} to ${short(lo + (i + 1) * step, inBytes)}`, values: [0] }));
+  const out = Array.from({ length: n }, (_, i) => ({
+    label: `${short(lo + i * step, inBytes)} to ${short(lo + (i + 1) * step, inBytes)}`,
+    values: [0],
+  }));
   for (const k of v) out[Math.min(n - 1, Math.floor((k - lo) / step))].values[0]++;
   return out;
 }
@@ -30,15 +36,32 @@ export function histogram(values: number[], inBytes: boolean): Bar[] {
 /** A line a column of values; x is the row's number where the column along is none of numbers. */
 function linesOf(columns: GridColumn[], rows: Cell[][], x: number, ys: number[]): Point[][] {
   const sortedRows = [...rows].sort((a, b) => compare(a[x], b[x]));
-  return ys.map((y) => sortedRows.map((r, i): Point => [columns[x]?.numeric ? number(r[x]) : i, number(r[y])]).filter((p) => !Number.isNaN(p[0]) && !Number.isNaN(p[1])));
+  return ys.map((y) =>
+    sortedRows
+      .map((r, i): Point => [columns[x]?.numeric ? number(r[x]) : i, number(r[y])])
+      .filter((p) => !Number.isNaN(p[0]) && !Number.isNaN(p[1])),
+  );
 }
 
 // ---- drawing ----
 
-interface Paper { ctx: CanvasRenderingContext2D; w: number; h: number; css(name: string): string; yOf(v: number): number }
+interface Paper {
+  ctx: CanvasRenderingContext2D;
+  w: number;
+  h: number;
+  css(name: string): string;
+  yOf(v: number): number;
+}
 
 /** The lines of the scale; gives where a value stands. */
-function scale(ctx: CanvasRenderingContext2D, w: number, h: number, css: Paper['css'], values: number[], inBytes: boolean): Paper {
+function scale(
+  ctx: CanvasRenderingContext2D,
+  w: number,
+  h: number,
+  css: Paper['css'],
+  values: number[],
+  inBytes: boolean,
+): Paper {
   const ih = h - AREA.top - AREA.bottom;
   const hi = most(values, 0) || 1;
   const lo = least(values, 0);
@@ -71,7 +94,10 @@ function pathOf(list: Point[], width: number, xOf: (v: number) => number): Point
     if (b) cols.set(c, [Math.min(b[0], v), Math.max(b[1], v)]);
     else cols.set(c, [v, v]);
   }
-  return [...cols].flatMap(([c, [a, b]]): Point[] => [[c, a], [c, b]]);
+  return [...cols].flatMap(([c, [a, b]]): Point[] => [
+    [c, a],
+    [c, b],
+  ]);
 }
 
 function drawLines({ ctx, w, h, css, yOf }: Paper, lines: Point[][], along: GridColumn | undefined): void {
@@ -95,7 +121,8 @@ function drawLines({ ctx, w, h, css, yOf }: Paper, lines: Point[][], along: Grid
   ctx.textAlign = 'left';
   if (!along?.numeric || !lines[0]?.length) return;
   const isTime = /^(ts|ts_end|time)$/.test(along.name);
-  const word = (v: number) => (isTime ? `${((v - x0) / 1e9).toFixed(2)} s` : short(v, isBytesName(along.name)));
+  const word = (v: number) =>
+    isTime ? `${((v - x0) / 1e9).toFixed(2)} s` : short(v, isBytesName(along.name));
   ctx.fillText(word(x0), AREA.left, h - AREA.bottom + 8);
   ctx.textAlign = 'right';
   ctx.fillText(word(x1), w - AREA.right, h - AREA.bottom + 8);
@@ -107,11 +134,21 @@ function drawBars({ ctx, w, h, css, yOf }: Paper, bars: Bar[]): void {
     const each = Math.max(1, (bw * 0.8) / b.values.length);
     b.values.forEach((v, s) => {
       ctx.fillStyle = css(COLOURS[s % COLOURS.length]);
-      ctx.fillRect(AREA.left + i * bw + bw * 0.1 + s * each, Math.min(yOf(v), yOf(0)), Math.max(1, each - 1), Math.abs(yOf(v) - yOf(0)));
+      ctx.fillRect(
+        AREA.left + i * bw + bw * 0.1 + s * each,
+        Math.min(yOf(v), yOf(0)),
+        Math.max(1, each - 1),
+        Math.abs(yOf(v) - yOf(0)),
+      );
     });
     ctx.fillStyle = css('--dim');
     ctx.textAlign = 'center';
-    if (bw > 46 || i % Math.ceil(60 / bw) === 0) ctx.fillText(fitTo(ctx, safe(b.label), Math.max(bw, 56) - 6), AREA.left + (i + 0.5) * bw, h - AREA.bottom + 8);
+    if (bw > 46 || i % Math.ceil(60 / bw) === 0)
+      ctx.fillText(
+        fitTo(ctx, safe(b.label), Math.max(bw, 56) - 6),
+        AREA.left + (i + 0.5) * bw,
+        h - AREA.bottom + 8,
+      );
   });
 }
 
@@ -128,28 +165,81 @@ function fitTo(ctx: CanvasRenderingContext2D, text: string, width: number): stri
 function useAxes(columns: GridColumn[], numeric: number[]) {
   const [kind, setKind] = useState<Kind>(columns.some((c, i) => !c.numeric && i === 0) ? 'bar' : 'line');
   const firstX = columns.findIndex((c) => /^(ts|time|ts_end)$/.test(c.name));
-  const [x, setX] = useState(firstX >= 0 ? firstX : columns[0]?.numeric ? 0 : Math.max(0, columns.findIndex((c) => !c.numeric)));
+  const [x, setX] = useState(
+    firstX >= 0
+      ? firstX
+      : columns[0]?.numeric
+        ? 0
+        : Math.max(
+            0,
+            columns.findIndex((c) => !c.numeric),
+          ),
+  );
   const [ys, setYs] = useState<number[]>(() => {
-    const rest = numeric.filter((i) => i !== (firstX >= 0 ? firstX : 0) && !/(^|_)(id|upid|utid|pid|depth)$/.test(columns[i].name));
+    const rest = numeric.filter(
+      (i) => i !== (firstX >= 0 ? firstX : 0) && !/(^|_)(id|upid|utid|pid|depth)$/.test(columns[i].name),
+    );
     return (rest.length ? rest : numeric).slice(0, 1);
   });
-  const toggle = (i: number) => setYs(ys.includes(i) ? (ys.length > 1 ? ys.filter((y) => y !== i) : ys) : kind === 'histogram' ? [i] : [...ys, i]);
+  const toggle = (i: number) =>
+    setYs(
+      ys.includes(i)
+        ? ys.length > 1
+          ? ys.filter((y) => y !== i)
+          : ys
+        : kind === 'histogram'
+          ? [i]
+          : [...ys, i],
+    );
   return { kind, setKind, x, setX, ys, toggle };
 }
 
 type Axes = ReturnType<typeof useAxes>;
 
-function AxesBar({ columns, numeric, axes, n }: { columns: GridColumn[]; numeric: number[]; axes: Axes; n: number }) {
+function AxesBar({
+  columns,
+  numeric,
+  axes,
+  n,
+}: {
+  columns: GridColumn[];
+  numeric: number[];
+  axes: Axes;
+  n: number;
+}) {
   const { kind, setKind, x, setX, ys, toggle } = axes;
-  const colour = (i: number) => (ys.includes(i) ? `var(${COLOURS[ys.indexOf(i) % COLOURS.length]})` : 'transparent');
+  const colour = (i: number) =>
+    ys.includes(i) ? `var(${COLOURS[ys.indexOf(i) % COLOURS.length]})` : 'transparent';
   return (
     <div class="bar">
-      <label>Chart <select value={kind} onChange={(e) => setKind(e.currentTarget.value as Kind)}><option value="line">line</option><option value="bar">bars</option><option value="histogram">histogram</option></select></label>
-      {kind !== 'histogram' && <label>Along <select value={String(x)} onChange={(e) => setX(Number(e.currentTarget.value))}>{columns.map((c, i) => <option value={String(i)}>{safe(c.name)}</option>)}</select></label>}
-      <span role="group" aria-label="Values">Values {numeric.slice(0, 12).map((i) => (
-        <label class="tick"><input type="checkbox" checked={ys.includes(i)} onChange={() => toggle(i)} />
-          <i style={{ background: colour(i) }} />{safe(columns[i].name)}</label>
-      ))}</span>
+      <label>
+        Chart{' '}
+        <select value={kind} onChange={(e) => setKind(e.currentTarget.value as Kind)}>
+          <option value="line">line</option>
+          <option value="bar">bars</option>
+          <option value="histogram">histogram</option>
+        </select>
+      </label>
+      {kind !== 'histogram' && (
+        <label>
+          Along{' '}
+          <select value={String(x)} onChange={(e) => setX(Number(e.currentTarget.value))}>
+            {columns.map((c, i) => (
+              <option value={String(i)}>{safe(c.name)}</option>
+            ))}
+          </select>
+        </label>
+      )}
+      <span role="group" aria-label="Values">
+        Values{' '}
+        {numeric.slice(0, 12).map((i) => (
+          <label class="tick">
+            <input type="checkbox" checked={ys.includes(i)} onChange={() => toggle(i)} />
+            <i style={{ background: colour(i) }} />
+            {safe(columns[i].name)}
+          </label>
+        ))}
+      </span>
       {kind === 'bar' && n > 200 && <span class="dim">the first 200 of {n} rows</span>}
     </div>
   );
@@ -162,29 +252,46 @@ export function ResultChart({ columns, rows }: { columns: GridColumn[]; rows: Ce
   const [over, setOver] = useState('');
   const inBytes = ys.every((y) => isBytesName(columns[y]?.name ?? ''));
   const bars = useMemo(() => {
-    if (kind === 'histogram') return histogram(rows.map((r) => number(r[ys[0]])), inBytes);
-    return rows.slice(0, 200).map((r) => ({ label: String(r[x] ?? 'NULL'), values: ys.map((y) => number(r[y]) || 0) }));
+    if (kind === 'histogram')
+      return histogram(
+        rows.map((r) => number(r[ys[0]])),
+        inBytes,
+      );
+    return rows
+      .slice(0, 200)
+      .map((r) => ({ label: String(r[x] ?? 'NULL'), values: ys.map((y) => number(r[y]) || 0) }));
   }, [rows, kind, x, ys]);
   const lines = useMemo(() => linesOf(columns, rows, x, ys), [rows, x, ys]);
-  const ref = useCanvas((ctx, w, h, css) => {
-    const values = kind === 'line' ? lines.flat().map((p) => p[1]) : bars.flatMap((b) => b.values);
-    const paper = scale(ctx, w, h, css, values, kind !== 'histogram' && inBytes);
-    if (kind === 'line') drawLines(paper, lines, columns[x]);
-    else drawBars(paper, bars);
-  }, [kind, x, ys, lines, bars]);
+  const ref = useCanvas(
+    (ctx, w, h, css) => {
+      const values = kind === 'line' ? lines.flat().map((p) => p[1]) : bars.flatMap((b) => b.values);
+      const paper = scale(ctx, w, h, css, values, kind !== 'histogram' && inBytes);
+      if (kind === 'line') drawLines(paper, lines, columns[x]);
+      else drawBars(paper, bars);
+    },
+    [kind, x, ys, lines, bars],
+  );
   if (!numeric.length) return <p class="empty">A chart needs a column of numbers.</p>;
   const onMove = (e: PointerEvent) => {
     if (kind === 'line') return;
     const r = (e.currentTarget as Element).getBoundingClientRect();
-    const b = bars[Math.floor(((e.clientX - r.left - AREA.left) / (r.width - AREA.left - AREA.right)) * bars.length)];
-    const word = (v: number, s: number) => (kind === 'histogram' ? `${exact(v)} rows` : short(v, isBytesName(columns[ys[s]].name)));
+    const b =
+      bars[Math.floor(((e.clientX - r.left - AREA.left) / (r.width - AREA.left - AREA.right)) * bars.length)];
+    const word = (v: number, s: number) =>
+      kind === 'histogram' ? `${exact(v)} rows` : short(v, isBytesName(columns[ys[s]].name));
     setOver(b ? `${safe(b.label)}: ${b.values.map(word).join(', ')}` : '');
   };
   return (
     <div class="result-chart">
       <AxesBar columns={columns} numeric={numeric} axes={axes} n={rows.length} />
-      <canvas ref={ref} role="img" aria-label={`${kind} chart of ${ys.map((y) => columns[y]?.name).join(', ')}; the table has the figures`} style={{ width: '100%', height: `${HEIGHT}px` }}
-        onPointerMove={onMove} onPointerLeave={() => setOver('')} />
+      <canvas
+        ref={ref}
+        role="img"
+        aria-label={`${kind} chart of ${ys.map((y) => columns[y]?.name).join(', ')}; the table has the figures`}
+        style={{ width: '100%', height: `${HEIGHT}px` }}
+        onPointerMove={onMove}
+        onPointerLeave={() => setOver('')}
+      />
       <p class="statement">{over || ' '}</p>
     </div>
   );

@@ -10,7 +10,10 @@ import type { Past, Runner } from './sql-run';
 import type { Tabs } from './sql-tabs';
 import { bind } from './sql-text';
 
-interface Saved { name: string; sql: string }
+interface Saved {
+  name: string;
+  sql: string;
+}
 type List = 'history' | 'saved' | 'examples';
 const TITLES: Record<List, string> = { history: 'Asked before', saved: 'Saved', examples: 'Examples' };
 
@@ -18,7 +21,9 @@ const firstLine = (sql: string) => safe(sql.replace(/\s+/g, ' ').slice(0, 70));
 
 function pastItems(past: Past[], put: (sql: string) => void, forget: () => void): (Item | null)[] {
   if (!past.length) return [{ label: 'Nothing was asked yet', act: () => {} }];
-  const rows = past.slice(0, 25).map((x) => ({ label: `${x.error ? '✗ ' : ''}${firstLine(x.sql)}`, act: () => put(x.sql) }));
+  const rows = past
+    .slice(0, 25)
+    .map((x) => ({ label: `${x.error ? '✗ ' : ''}${firstLine(x.sql)}`, act: () => put(x.sql) }));
   return [...rows, null, { label: 'Forget all', act: forget }];
 }
 
@@ -42,7 +47,13 @@ function useSaved(put: (sql: string) => void, now: () => Saved): () => (Item | n
 }
 
 interface Props {
-  editor: MutableRef<Editor | null>; runner: Runner; tabs: Tabs; bound: () => Record<string, string>; inBytes: boolean; onBytes(): void; onPut(sql: string): void;
+  editor: MutableRef<Editor | null>;
+  runner: Runner;
+  tabs: Tabs;
+  bound: () => Record<string, string>;
+  inBytes: boolean;
+  onBytes(): void;
+  onPut(sql: string): void;
 }
 
 /** Queries from lists: examples, those asked before, those under a name. */
@@ -56,17 +67,44 @@ function Lists({ editor, runner, tabs, onPut }: Props) {
   };
   return (
     <>
-      <button type="button" aria-haspopup="menu" onClick={open('examples')}>Examples</button>
-      <button type="button" aria-haspopup="menu" onClick={open('history')}>History</button>
-      <button type="button" aria-haspopup="menu" onClick={open('saved')}>Saved</button>
-      {menu && <Menu title={TITLES[menu.what]} x={menu.x} y={menu.y} items={items(menu.what)} onClose={() => setMenu(null)} />}
+      <button type="button" aria-haspopup="menu" onClick={open('examples')}>
+        Examples
+      </button>
+      <button type="button" aria-haspopup="menu" onClick={open('history')}>
+        History
+      </button>
+      <button type="button" aria-haspopup="menu" onClick={open('saved')}>
+        Saved
+      </button>
+      {menu && (
+        <Menu
+          title={TITLES[menu.what]}
+          x={menu.x}
+          y={menu.y}
+          items={items(menu.what)}
+          onClose={() => setMenu(null)}
+        />
+      )}
     </>
   );
 }
 
 function RunButton({ runner, onRun }: { runner: Runner; onRun(): void }) {
-  if (runner.busy) return <button type="button" class="primary" onClick={runner.cancel}>Cancel <kbd>Esc</kbd></button>;
-  return <button type="button" class="primary" title="the statement at the cursor, or what is marked" onClick={onRun}>Run <kbd>Ctrl ↵</kbd></button>;
+  if (runner.busy)
+    return (
+      <button type="button" class="primary" onClick={runner.cancel}>
+        Cancel <kbd>Esc</kbd>
+      </button>
+    );
+  return (
+    <button
+      type="button"
+      class="primary"
+      title="the statement at the cursor, or what is marked"
+      onClick={onRun}>
+      Run <kbd>Ctrl ↵</kbd>
+    </button>
+  );
 }
 
 export function SqlBar(p: Props) {
@@ -83,12 +121,25 @@ export function SqlBar(p: Props) {
   return (
     <div class="bar sql-bar">
       <RunButton runner={runner} onRun={() => void run(editor.current!.current())} />
-      <button type="button" title="Ctrl+Shift+Enter" disabled={!!busy} onClick={() => void run({ from: 0, text: editor.current!.text() })}>Run all</button>
-      <button type="button" disabled={!!busy} onClick={explain}>Explain</button>
+      <button
+        type="button"
+        title="Ctrl+Shift+Enter"
+        disabled={!!busy}
+        onClick={() => void run({ from: 0, text: editor.current!.text() })}>
+        Run all
+      </button>
+      <button type="button" disabled={!!busy} onClick={explain}>
+        Explain
+      </button>
       <Lists {...p} />
-      <button type="button" title="the address then holds the query" onClick={copyLink}>Copy link</button>
+      <button type="button" title="the address then holds the query" onClick={copyLink}>
+        Copy link
+      </button>
       <span class="grow" />
-      <label class="tick"><input type="checkbox" checked={p.inBytes} onChange={p.onBytes} />sizes as KiB, MiB</label>
+      <label class="tick">
+        <input type="checkbox" checked={p.inBytes} onChange={p.onBytes} />
+        sizes as KiB, MiB
+      </label>
     </div>
   );
 }

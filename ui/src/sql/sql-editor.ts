@@ -1,11 +1,35 @@
 // The editor of the SQL page. It lives in a shadow root: there CodeMirror adopts style sheets, where it
 // would else add a <style> that the page's policy forbids.
-import { autocompletion, closeBrackets, closeBracketsKeymap, type Completion, type CompletionContext, completionKeymap, type CompletionResult } from '@codemirror/autocomplete';
+import {
+  autocompletion,
+  closeBrackets,
+  closeBracketsKeymap,
+  type Completion,
+  type CompletionContext,
+  completionKeymap,
+  type CompletionResult,
+} from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
-import { keywordCompletionSource, schemaCompletionSource, sql, SQLDialect, SQLite } from '@codemirror/lang-sql';
+import {
+  keywordCompletionSource,
+  schemaCompletionSource,
+  sql,
+  SQLDialect,
+  SQLite,
+} from '@codemirror/lang-sql';
 import { bracketMatching, HighlightStyle, syntaxHighlighting, syntaxTree } from '@codemirror/language';
 import { Compartment, EditorState, Prec, StateEffect, StateField } from '@codemirror/state';
-import { Decoration, type DecorationSet, drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers, placeholder, WidgetType } from '@codemirror/view';
+import {
+  Decoration,
+  type DecorationSet,
+  drawSelection,
+  EditorView,
+  highlightActiveLine,
+  keymap,
+  lineNumbers,
+  placeholder,
+  WidgetType,
+} from '@codemirror/view';
 import { tags } from '@lezer/highlight';
 import type { Schema } from './sql-schema';
 
@@ -20,18 +44,43 @@ const look = EditorView.theme({
   '.cm-scroller': { fontFamily: 'ui-monospace, "DejaVu Sans Mono", monospace', lineHeight: '1.5' },
   '.cm-content': { caretColor: 'var(--text)', padding: '6px 0' },
   '.cm-cursor': { borderLeftColor: 'var(--text)' },
-  '.cm-gutters': { background: 'var(--bg2)', color: 'var(--dim)', border: 'none', borderRight: '1px solid var(--line)' },
+  '.cm-gutters': {
+    background: 'var(--bg2)',
+    color: 'var(--dim)',
+    border: 'none',
+    borderRight: '1px solid var(--line)',
+  },
   '.cm-activeLine': { background: 'transparent' },
   '&.cm-focused .cm-activeLine': { background: 'var(--bg2)' },
   '&.cm-focused': { outline: '2px solid var(--focus)', outlineOffset: '-2px' },
-  '&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground': { background: 'var(--select)' },
+  '&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground': {
+    background: 'var(--select)',
+  },
   '.cm-placeholder': { color: 'var(--dim)' },
   '.cm-matchingBracket': { background: 'var(--bg3)', outline: '1px solid var(--line)' },
   '.cm-wrong': { textDecoration: 'underline wavy var(--bad)', textUnderlineOffset: '3px' },
-  '.cm-problem': { color: 'var(--bad)', background: 'var(--bad-bg)', padding: '1px 8px', borderRadius: '4px', margin: '2px 6px', display: 'inline-block', fontFamily: 'system-ui, sans-serif', whiteSpace: 'pre-wrap' },
-  '.cm-tooltip': { background: 'var(--bg)', color: 'var(--text)', border: '1px solid var(--line)', borderRadius: '6px', boxShadow: 'var(--shadow)' },
+  '.cm-problem': {
+    color: 'var(--bad)',
+    background: 'var(--bad-bg)',
+    padding: '1px 8px',
+    borderRadius: '4px',
+    margin: '2px 6px',
+    display: 'inline-block',
+    fontFamily: 'system-ui, sans-serif',
+    whiteSpace: 'pre-wrap',
+  },
+  '.cm-tooltip': {
+    background: 'var(--bg)',
+    color: 'var(--text)',
+    border: '1px solid var(--line)',
+    borderRadius: '6px',
+    boxShadow: 'var(--shadow)',
+  },
   '.cm-tooltip-autocomplete > ul': { fontFamily: 'ui-monospace, monospace', maxHeight: '14em' },
-  '.cm-tooltip-autocomplete > ul > li[aria-selected]': { background: 'var(--accent-bg)', color: 'var(--accent)' },
+  '.cm-tooltip-autocomplete > ul > li[aria-selected]': {
+    background: 'var(--accent-bg)',
+    color: 'var(--accent)',
+  },
   '.cm-completionDetail': { color: 'var(--dim)', fontStyle: 'normal', marginLeft: '1.2em' },
   '.cm-completionInfo': { maxWidth: '320px', padding: '4px 8px' },
 });
@@ -67,7 +116,13 @@ const problems = StateField.define<DecorationSet>({
         const from = Math.min(e.value.at, line.to);
         const word = /^\w+|^./.exec(line.text.slice(from - line.from))?.[0].length ?? 0;
         const marks = word ? [Decoration.mark({ class: 'cm-wrong' }).range(from, from + word)] : [];
-        return Decoration.set([...marks, Decoration.widget({ widget: new Problem(e.value.text), side: 1, block: true }).range(line.to)], true);
+        return Decoration.set(
+          [
+            ...marks,
+            Decoration.widget({ widget: new Problem(e.value.text), side: 1, block: true }).range(line.to),
+          ],
+          true,
+        );
       }
     return tr.docChanged ? Decoration.none : old;
   },
@@ -76,20 +131,36 @@ const problems = StateField.define<DecorationSet>({
 
 /** Functions, and modules behind INCLUDE PERFETTO MODULE. */
 function more(schema: Schema) {
-  const functions: Completion[] = schema.functions.map((f) => ({ label: f, type: 'function', apply: `${f}(`, detail: 'function' }));
-  const modules: Completion[] = schema.modules.map((m) => ({ label: m, type: 'namespace', detail: 'module' }));
+  const functions: Completion[] = schema.functions.map((f) => ({
+    label: f,
+    type: 'function',
+    apply: `${f}(`,
+    detail: 'function',
+  }));
+  const modules: Completion[] = schema.modules.map((m) => ({
+    label: m,
+    type: 'namespace',
+    detail: 'module',
+  }));
   return (context: CompletionContext): CompletionResult | null => {
     const include = context.matchBefore(/perfetto\s+module\s+[\w.]*/i);
     if (include) return { from: context.matchBefore(/[\w.]*/)!.from, options: modules, validFor: /^[\w.]*$/ };
     const word = context.matchBefore(/\w+/);
     if (!word && !context.explicit) return null;
     const inside = syntaxTree(context.state).resolveInner(context.pos, -1).name;
-    if (/String|Comment/.test(inside) || context.state.sliceDoc(Math.max(0, (word?.from ?? context.pos) - 1), word?.from ?? context.pos) === '.') return null;
+    if (
+      /String|Comment/.test(inside) ||
+      context.state.sliceDoc(Math.max(0, (word?.from ?? context.pos) - 1), word?.from ?? context.pos) === '.'
+    )
+      return null;
     return { from: word?.from ?? context.pos, options: functions, validFor: /^\w*$/ };
   };
 }
 
-export interface Statement { from: number; text: string }
+export interface Statement {
+  from: number;
+  text: string;
+}
 export interface Editor {
   text(): string;
   set(text: string): void;
@@ -133,25 +204,46 @@ function statementAt(state: EditorState): Statement {
   return { from, text: part };
 }
 
-interface On { change(text: string): void; run(all: boolean): void; cancel(): boolean }
+interface On {
+  change(text: string): void;
+  run(all: boolean): void;
+  cancel(): boolean;
+}
 
-const keysOf = (on: On) => Prec.highest(keymap.of([
-  { key: 'Mod-Enter', run: () => (on.run(false), true) },
-  { key: 'Mod-Shift-Enter', run: () => (on.run(true), true) },
-  { key: 'Escape', run: () => on.cancel() },
-]));
+const keysOf = (on: On) =>
+  Prec.highest(
+    keymap.of([
+      { key: 'Mod-Enter', run: () => (on.run(false), true) },
+      { key: 'Mod-Shift-Enter', run: () => (on.run(true), true) },
+      { key: 'Escape', run: () => on.cancel() },
+    ]),
+  );
 
 /** The language, with the names that the schema has. */
 function support(schema: Schema | null) {
   const base = sql({ dialect });
   if (!schema) return [base, base.language.data.of({ autocomplete: keywordCompletionSource(dialect) })];
-  return [base, base.language.data.of({ autocomplete: schemaCompletionSource({ dialect, schema: schema.tables }) }), base.language.data.of({ autocomplete: more(schema) })];
+  return [
+    base,
+    base.language.data.of({ autocomplete: schemaCompletionSource({ dialect, schema: schema.tables }) }),
+    base.language.data.of({ autocomplete: more(schema) }),
+  ];
 }
 
 const extensionsOf = (on: On, language: Compartment) => [
   keysOf(on),
-  lineNumbers(), history(), drawSelection(), bracketMatching(), closeBrackets(), highlightActiveLine(), EditorView.lineWrapping,
-  autocompletion({ maxRenderedOptions: 60 }), syntaxHighlighting(paint), look, problems, language.of(support(null)),
+  lineNumbers(),
+  history(),
+  drawSelection(),
+  bracketMatching(),
+  closeBrackets(),
+  highlightActiveLine(),
+  EditorView.lineWrapping,
+  autocompletion({ maxRenderedOptions: 60 }),
+  syntaxHighlighting(paint),
+  look,
+  problems,
+  language.of(support(null)),
   placeholder('select …   Ctrl+Enter runs it'),
   EditorView.contentAttributes.of({ 'aria-label': 'SQL. Escape then Tab leaves the editor.' }),
   keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...defaultKeymap]),
@@ -161,11 +253,19 @@ const extensionsOf = (on: On, language: Compartment) => [
 export function makeEditor(parent: HTMLElement, doc: string, on: On): Editor {
   const root = parent.shadowRoot ?? parent.attachShadow({ mode: 'open' });
   const language = new Compartment();
-  const view = new EditorView({ root, parent: root as unknown as Element, state: EditorState.create({ doc, extensions: extensionsOf(on, language) }) });
+  const view = new EditorView({
+    root,
+    parent: root as unknown as Element,
+    state: EditorState.create({ doc, extensions: extensionsOf(on, language) }),
+  });
   return {
     text: () => view.state.doc.toString(),
     set(text) {
-      if (text !== view.state.doc.toString()) view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, selection: { anchor: text.length } });
+      if (text !== view.state.doc.toString())
+        view.dispatch({
+          changes: { from: 0, to: view.state.doc.length, insert: text },
+          selection: { anchor: text.length },
+        });
     },
     insert(text) {
       const { from, to } = view.state.selection.main;
@@ -177,7 +277,13 @@ export function makeEditor(parent: HTMLElement, doc: string, on: On): Editor {
       return from !== to ? { from, text: view.state.sliceDoc(from, to) } : statementAt(view.state);
     },
     useSchema: (schema) => view.dispatch({ effects: language.reconfigure(support(schema)) }),
-    problem: (at, text) => view.dispatch({ effects: [setProblem.of({ at, text }), EditorView.scrollIntoView(Math.min(at, view.state.doc.length))] }),
+    problem: (at, text) =>
+      view.dispatch({
+        effects: [
+          setProblem.of({ at, text }),
+          EditorView.scrollIntoView(Math.min(at, view.state.doc.length)),
+        ],
+      }),
     noProblem: () => view.dispatch({ effects: setProblem.of(null) }),
     focus: () => view.focus(),
     close: () => view.destroy(),

@@ -1,7 +1,11 @@
 // What can be asked: tables with their columns, functions, modules, as the engine itself tells.
 import { query } from '../app/answers';
 
-export interface Column { name: string; type: string; hidden: boolean }
+export interface Column {
+  name: string;
+  type: string;
+  hidden: boolean;
+}
 export interface Schema {
   columns: Map<string, Column[]>; // by table, sorted
   tables: Record<string, { label: string; type: string; detail: string }[]>; // for completion
@@ -19,7 +23,11 @@ union all select 'json_each', name, type, hidden from pragma_table_xinfo('json_e
 const kept = new Map<number, Promise<Schema>>();
 
 async function load(trace: number): Promise<Schema> {
-  const r = await query(trace, `${NAMES};\nselect distinct name from pragma_function_list where name not glob '*_*_*' or name like 'experimental%' order by 1;\nselect name from heapwise_modules where name <> 'prelude' order by 1`, 100_000);
+  const r = await query(
+    trace,
+    `${NAMES};\nselect distinct name from pragma_function_list where name not glob '*_*_*' or name like 'experimental%' order by 1;\nselect name from heapwise_modules where name <> 'prelude' order by 1`,
+    100_000,
+  );
   if (r.error) throw new Error(r.error);
   const columns = new Map<string, Column[]>();
   const modules = r.results[2].rows.map((x) => String(x[0]));
@@ -32,7 +40,9 @@ async function load(trace: number): Promise<Schema> {
   const sortedColumns = new Map([...columns].sort(([a], [b]) => (a < b ? -1 : 1)));
   const tables: Schema['tables'] = {};
   for (const [table, list] of sortedColumns)
-    tables[table] = list.filter((c) => !/^arg\d$|^last_hidden$/.test(c.name)).map((c) => ({ label: c.name, type: 'property', detail: c.type.toLowerCase() }));
+    tables[table] = list
+      .filter((c) => !/^arg\d$|^last_hidden$/.test(c.name))
+      .map((c) => ({ label: c.name, type: 'property', detail: c.type.toLowerCase() }));
   const functions = r.results[1].rows.map((x) => String(x[0])).filter((f) => /^[a-z_]\w*$/i.test(f));
   return { columns: sortedColumns, tables, functions, modules };
 }

@@ -6,7 +6,10 @@ import { remember, remembered } from '../app/store';
 import type { Editor } from './sql-editor';
 import { EXAMPLES } from './sql-examples';
 
-export interface Tab { name: string; sql: string }
+export interface Tab {
+  name: string;
+  sql: string;
+}
 export type Tabs = ReturnType<typeof useTabs>;
 
 /** shown: another one stands in the editor now. */
@@ -66,19 +69,46 @@ export function TabStrip({ tabs }: { tabs: Tabs }) {
     const to = e.key === 'ArrowRight' ? i + 1 : e.key === 'ArrowLeft' ? i - 1 : -1;
     if (to >= 0 && to < list.length) {
       tabs.show(to);
-      ((e.currentTarget as Element).closest('[role=tablist]')!.querySelectorAll('[role=tab]')[to] as HTMLElement).focus();
+      (
+        (e.currentTarget as Element).closest('[role=tablist]')!.querySelectorAll('[role=tab]')[
+          to
+        ] as HTMLElement
+      ).focus();
     } else if (e.key === 'Delete') tabs.close(i);
   };
   return (
-    <div class="tabs"><div role="tablist" aria-label="Queries">
-      {list.map((t, i) => (
-        <span class={`tab ${i === at ? 'on' : ''}`} role="presentation">
-          <button type="button" role="tab" aria-selected={i === at} tabIndex={i === at ? 0 : -1} title="double-click to rename" onClick={() => i !== at && tabs.show(i)}
-            onDblClick={() => tabs.rename(i)} onKeyDown={(e) => onKey(e, i)}>{safe(t.name)}</button>
-          {list.length > 1 && i === at && <button type="button" class="close" tabIndex={-1} aria-hidden="true" title="Close (Delete)" onClick={() => tabs.close(i)}>×</button>}
-        </span>
-      ))}</div>
-      <button type="button" class="add" aria-label="New query" title="New query" onClick={() => tabs.add()}>+</button>
+    <div class="tabs">
+      <div role="tablist" aria-label="Queries">
+        {list.map((t, i) => (
+          <span class={`tab ${i === at ? 'on' : ''}`} role="presentation">
+            <button
+              type="button"
+              role="tab"
+              aria-selected={i === at}
+              tabIndex={i === at ? 0 : -1}
+              title="double-click to rename"
+              onClick={() => i !== at && tabs.show(i)}
+              onDblClick={() => tabs.rename(i)}
+              onKeyDown={(e) => onKey(e, i)}>
+              {safe(t.name)}
+            </button>
+            {list.length > 1 && i === at && (
+              <button
+                type="button"
+                class="close"
+                tabIndex={-1}
+                aria-hidden="true"
+                title="Close (Delete)"
+                onClick={() => tabs.close(i)}>
+                ×
+              </button>
+            )}
+          </span>
+        ))}
+      </div>
+      <button type="button" class="add" aria-label="New query" title="New query" onClick={() => tabs.add()}>
+        +
+      </button>
     </div>
   );
 }

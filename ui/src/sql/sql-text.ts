@@ -1,4 +1,5 @@
-// What the SQL page does to the text of a query: its parameters, where an error stands, queries made of queries. Pure.
+// What the SQL page does to the text of a query: its parameters, where an error stands, queries made of
+// queries. Pure.
 import type { Schema } from './sql-schema';
 
 /** The frames of one callstack. */
@@ -19,14 +20,17 @@ export function sortedSql(sql: string, by: { name: string; down: boolean }[]): s
 /** $ts, $upid: what is selected. Not inside functions that a script defines: there they are its own. */
 export function bind(sql: string, values: Record<string, string>): string {
   if (/create\s+(or\s+replace\s+)?perfetto\s+(function|macro)/i.test(sql)) return sql;
-  return sql.replace(/'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|\$(ts|upid)\b/g, (all, name) => (name ? values[name] : all));
+  return sql.replace(/'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|\$(ts|upid)\b/g, (all, name) =>
+    name ? values[name] : all,
+  );
 }
 
 /** Where in the text the server's message points: "line N:  text" with a caret below. */
 export function pointed(error: string, sql: string): { message: string; at: number | null } {
   const alone = error.replace(/\n\s*line \d+:[\s\S]*$/, ''); // the editor has the line itself
   const m = /^([\s\S]*?)\n\s*line (\d+):  (.*)\n( *)\^/.exec(error);
-  if (!m) { // SQLite names what it does not know, without saying where
+  if (!m) {
+    // SQLite names what it does not know, without saying where
     const word = /no such \w+: (?:\w+\.)?(\w+)|near "([^"]+)"/.exec(error);
     const found = word && new RegExp(`\\b${(word[1] ?? word[2]).replace(/\W/g, '\\$&')}\\b`, 'i').exec(sql);
     return { message: alone, at: found ? found.index : null };
@@ -43,7 +47,12 @@ export function pointed(error: string, sql: string): { message: string; at: numb
 export const suggest = (message: string, schema: Schema | null): string => {
   const m = /no such (table|column|function): (?:\w+\.)?(\w+)/.exec(message);
   if (!m || !schema) return '';
-  const words = m[1] === 'table' ? Object.keys(schema.tables) : m[1] === 'function' ? schema.functions : [...new Set([...schema.columns.values()].flat().map((c) => c.name))];
+  const words =
+    m[1] === 'table'
+      ? Object.keys(schema.tables)
+      : m[1] === 'function'
+        ? schema.functions
+        : [...new Set([...schema.columns.values()].flat().map((c) => c.name))];
   const near = words.map((w) => [distance(w, m[2].toLowerCase()), w] as const).sort((a, b) => a[0] - b[0])[0];
   return near && near[0] <= Math.max(2, m[2].length / 3) ? ` Did you mean ${near[1]}?` : '';
 };
@@ -52,7 +61,8 @@ function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {
     const next = [i];
-    for (let k = 1; k <= b.length; k++) next[k] = Math.min(row[k] + 1, next[k - 1] + 1, row[k - 1] + (a[i - 1] === b[k - 1] ? 0 : 1));
+    for (let k = 1; k <= b.length; k++)
+      next[k] = Math.min(row[k] + 1, next[k - 1] + 1, row[k - 1] + (a[i - 1] === b[k - 1] ? 0 : 1));
     row = next;
   }
   return row[b.length];

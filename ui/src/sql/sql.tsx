@@ -33,7 +33,11 @@ function useBound(trace: Trace): () => { ts: string; upid: string } {
   const p = place.value;
   const [tracks, setTracks] = useState<Tracks | null>(null);
   useEffect(() => {
-    if ((trace.processes as Process[] | undefined)?.length) timeline(trace.id).then((t) => setTracks(tracksOf(t)), () => {});
+    if ((trace.processes as Process[] | undefined)?.length)
+      timeline(trace.id).then(
+        (t) => setTracks(tracksOf(t)),
+        () => {},
+      );
   }, [trace.id]);
   return () => {
     const upid = p.upid ?? tracks?.upid ?? 0;
@@ -47,7 +51,8 @@ function Divide({ tall, onTall }: { tall: number; onTall(px: number): void }) {
   const drag = (e: PointerEvent) => {
     e.preventDefault();
     const y0 = e.clientY;
-    const move = (m: PointerEvent) => onTall(Math.max(80, Math.min(innerHeight - 260, tall + m.clientY - y0)));
+    const move = (m: PointerEvent) =>
+      onTall(Math.max(80, Math.min(innerHeight - 260, tall + m.clientY - y0)));
     const up = () => {
       removeEventListener('pointermove', move);
       removeEventListener('pointerup', up);
@@ -62,7 +67,18 @@ function Divide({ tall, onTall }: { tall: number; onTall(px: number): void }) {
     onTall(Math.max(80, tall + by));
   };
   return (
-    <div class="divide" role="separator" aria-orientation="horizontal" aria-label="Height of the editor" aria-valuenow={tall} aria-valuemin={80} aria-valuemax={600} tabIndex={0} onPointerDown={drag} onKeyDown={onKey} />
+    <div
+      class="divide"
+      role="separator"
+      aria-orientation="horizontal"
+      aria-label="Height of the editor"
+      aria-valuenow={tall}
+      aria-valuemin={80}
+      aria-valuemax={600}
+      tabIndex={0}
+      onPointerDown={drag}
+      onKeyDown={onKey}
+    />
   );
 }
 
@@ -80,26 +96,60 @@ function Said({ busy, outcome }: { busy: number; outcome: Outcome | null }) {
   if (busy > 0) return <Seconds since={busy} />;
   if (outcome?.stopped) return <span>Cancelled after {(outcome.ms / 1000).toFixed(1)} s.</span>;
   if (outcome?.error) return null;
-  if (!outcome) return <span class="dim">Ask with Ctrl+Enter; the tables are on the right, completion comes while you type.</span>;
+  if (!outcome)
+    return (
+      <span class="dim">
+        Ask with Ctrl+Enter; the tables are on the right, completion comes while you type.
+      </span>
+    );
   const n = outcome.results.length;
-  return <span>{n === 0 ? 'Done, nothing to show' : n > 1 ? `${n} results` : ''} <span class="dim">{outcome.ms < 10 ? outcome.ms.toFixed(1) : outcome.ms.toFixed(0)} ms</span></span>;
+  return (
+    <span>
+      {n === 0 ? 'Done, nothing to show' : n > 1 ? `${n} results` : ''}{' '}
+      <span class="dim">{outcome.ms < 10 ? outcome.ms.toFixed(1) : outcome.ms.toFixed(0)} ms</span>
+    </span>
+  );
 }
 
 /** An error with a place stands in the editor, one without it below. */
 function Wrong({ outcome, schema }: { outcome: Outcome | null; schema: Schema | null }) {
-  if (outcome?.wrong) return <p class="sr" role="alert">{safe(outcome.wrong.message)}{suggest(outcome.wrong.message, schema)}</p>;
+  if (outcome?.wrong)
+    return (
+      <p class="sr" role="alert">
+        {safe(outcome.wrong.message)}
+        {suggest(outcome.wrong.message, schema)}
+      </p>
+    );
   if (!outcome?.error) return null;
-  return <pre class="banner bad" role="alert">{safe(outcome.error).replace(/\\x0a/g, '\n')}{suggest(outcome.error, schema)}</pre>;
+  return (
+    <pre class="banner bad" role="alert">
+      {safe(outcome.error).replace(/\\x0a/g, '\n')}
+      {suggest(outcome.error, schema)}
+    </pre>
+  );
 }
 
-function useEditor(editor: MutableRef<Editor | null>, schema: Schema | null, begin: (sql: string) => string, on: { change(sql: string): void; run(sql: string): void; stop(): void; runHere(all: boolean): void; cancel(): boolean }) {
+function useEditor(
+  editor: MutableRef<Editor | null>,
+  schema: Schema | null,
+  begin: (sql: string) => string,
+  on: {
+    change(sql: string): void;
+    run(sql: string): void;
+    stop(): void;
+    runHere(all: boolean): void;
+    cancel(): boolean;
+  },
+) {
   const host = useRef<HTMLDivElement>(null);
   const acts = useRef(on); // what the editor calls is that of the last drawing
   acts.current = on;
   const sql = place.value.sql;
   useEffect(() => {
     editor.current = makeEditor(host.current!, begin(sql), {
-      change: (t) => acts.current.change(t), run: (all) => acts.current.runHere(all), cancel: () => acts.current.cancel(),
+      change: (t) => acts.current.change(t),
+      run: (all) => acts.current.runHere(all),
+      cancel: () => acts.current.cancel(),
     });
     if (schema) editor.current.useSchema(schema);
     if (sql) acts.current.run(sql);
@@ -131,8 +181,12 @@ function useSql(trace: Trace) {
   });
   const run = (sql: string) => void runner.run({ from: 0, text: sql });
   const { host, acts } = useEditor(editor, schema, tabs.begin, {
-    run, stop: runner.stop, cancel: runner.cancel,
-    runHere: (all) => editor.current && void runner.run(all ? { from: 0, text: editor.current.text() } : editor.current.current()),
+    run,
+    stop: runner.stop,
+    cancel: runner.cancel,
+    runHere: (all) =>
+      editor.current &&
+      void runner.run(all ? { from: 0, text: editor.current.text() } : editor.current.current()),
     change(sql) {
       tabs.edited(sql);
       go({ sql: place.peek().sql ? sql : '' }, true);
@@ -152,7 +206,11 @@ function useSql(trace: Trace) {
 /** What $ts and $upid are, when the query asks for them. */
 function Bound({ sql, bound }: { sql: string; bound: { ts: string; upid: string } }) {
   if (!/\$(ts|upid)\b/.test(sql)) return null;
-  return <p class="statement">$ts = {bound.ts}, $upid = {bound.upid}: what is selected on the other pages</p>;
+  return (
+    <p class="statement">
+      $ts = {bound.ts}, $upid = {bound.upid}: what is selected on the other pages
+    </p>
+  );
 }
 
 export function SqlPage({ trace }: { trace: Trace }) {
@@ -168,14 +226,39 @@ export function SqlPage({ trace }: { trace: Trace }) {
         <TabStrip tabs={tabs} />
         <div class="editor" ref={host} style={{ height: `${tall}px` }} />
         <Divide tall={tall} onTall={setTall} />
-        <SqlBar editor={editor} runner={runner} tabs={tabs} bound={bound} inBytes={inBytes} onBytes={() => setInBytes(!inBytes)} onPut={put} />
+        <SqlBar
+          editor={editor}
+          runner={runner}
+          tabs={tabs}
+          bound={bound}
+          inBytes={inBytes}
+          onBytes={() => setInBytes(!inBytes)}
+          onPut={put}
+        />
         <Bound sql={tabs.current?.sql ?? ''} bound={bound()} />
-        <div class="outcome" role="status" aria-live="polite"><Said busy={runner.busy} outcome={outcome} /></div>
+        <div class="outcome" role="status" aria-live="polite">
+          <Said busy={runner.busy} outcome={outcome} />
+        </div>
         <Wrong outcome={outcome} schema={schema} />
-        {outcome?.results.map((r, i) => <ResultBox outcome={outcome} result={r} index={i} trace={trace} inBytes={inBytes} name={name}
-          onMore={() => void runner.run(outcome.ran, outcome.limit * 10)} onSort={runner.resort} onStack={() => put(callsitesSql(outcome.ran.text))} />)}
+        {outcome?.results.map((r, i) => (
+          <ResultBox
+            outcome={outcome}
+            result={r}
+            index={i}
+            trace={trace}
+            inBytes={inBytes}
+            name={name}
+            onMore={() => void runner.run(outcome.ran, outcome.limit * 10)}
+            onSort={runner.resort}
+            onStack={() => put(callsitesSql(outcome.ran.text))}
+          />
+        ))}
       </div>
-      <SchemaList schema={schema} onInsert={(t) => editor.current?.insert(t)} onAsk={(t) => tabs.add(`select * from ${t}`, t)} />
+      <SchemaList
+        schema={schema}
+        onInsert={(t) => editor.current?.insert(t)}
+        onAsk={(t) => tabs.add(`select * from ${t}`, t)}
+      />
     </div>
   );
 }

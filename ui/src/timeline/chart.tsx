@@ -3,10 +3,25 @@ import { bytes } from '../app/format';
 import { useCanvas } from '../parts/canvas';
 import type { View } from './view';
 
-export interface Line { label: string; points: [number, number][]; colour: string; step: boolean }
+export interface Line {
+  label: string;
+  points: [number, number][];
+  colour: string;
+  step: boolean;
+}
 
-interface Band { ts: number; value: number; error: number }
-interface Paper { ctx: CanvasRenderingContext2D; css(name: string): string; h: number; x(ts: number): number; y(v: number): number }
+interface Band {
+  ts: number;
+  value: number;
+  error: number;
+}
+interface Paper {
+  ctx: CanvasRenderingContext2D;
+  css(name: string): string;
+  h: number;
+  x(ts: number): number;
+  y(v: number): number;
+}
 
 /** Two lines of the scale. */
 function scale({ ctx, css, y }: Paper, w: number, most: number, words: boolean): void {
@@ -63,21 +78,46 @@ function drawLine({ ctx, css, h, x, y }: Paper, { points, step, colour }: Line):
   ctx.stroke();
 }
 
-export function Chart({ lines, view, height, label, selected, band }: {
-  lines: Line[]; view: View; height: number; label: string; selected?: View | null; band?: Band[];
+export function Chart({
+  lines,
+  view,
+  height,
+  label,
+  selected,
+  band,
+}: {
+  lines: Line[];
+  view: View;
+  height: number;
+  label: string;
+  selected?: View | null;
+  band?: Band[];
 }) {
-  const most = Math.max(1, ...lines.flatMap((l) => l.points.map((p) => p[1])), ...(band ?? []).map((b) => b.value + b.error)) * 1.06;
-  const ref = useCanvas((ctx, w, h, css) => {
-    const x = (t: number) => ((t - view.from) / (view.to - view.from)) * w;
-    const paper = { ctx, css, h, x, y: (v: number) => h - 1 - (v / most) * (h - 4) };
-    ctx.clearRect(0, 0, w, h);
-    if (selected) {
-      ctx.fillStyle = css('--select');
-      ctx.fillRect(x(selected.from), 0, Math.max(1, x(selected.to) - x(selected.from)), h);
-    }
-    scale(paper, w, most, height >= 50);
-    if (band?.length) drawBand(paper, band, lines.some((l) => l.step));
-    for (const l of lines) drawLine(paper, l);
-  }, [lines, view, selected, band]);
+  const most =
+    Math.max(
+      1,
+      ...lines.flatMap((l) => l.points.map((p) => p[1])),
+      ...(band ?? []).map((b) => b.value + b.error),
+    ) * 1.06;
+  const ref = useCanvas(
+    (ctx, w, h, css) => {
+      const x = (t: number) => ((t - view.from) / (view.to - view.from)) * w;
+      const paper = { ctx, css, h, x, y: (v: number) => h - 1 - (v / most) * (h - 4) };
+      ctx.clearRect(0, 0, w, h);
+      if (selected) {
+        ctx.fillStyle = css('--select');
+        ctx.fillRect(x(selected.from), 0, Math.max(1, x(selected.to) - x(selected.from)), h);
+      }
+      scale(paper, w, most, height >= 50);
+      if (band?.length)
+        drawBand(
+          paper,
+          band,
+          lines.some((l) => l.step),
+        );
+      for (const l of lines) drawLine(paper, l);
+    },
+    [lines, view, selected, band],
+  );
   return <canvas class="chart" ref={ref} role="img" aria-label={label} style={{ height: `${height}px` }} />;
 }

@@ -8,16 +8,32 @@ import { flagWords, LOSSY, type Mark, marksOf } from './moments';
 import { percentOf, type View } from './view';
 
 interface Props {
-  tracks: Tracks; heap: string; dumps: Dump[]; kept: Map<number, number>; chosen: boolean; together: boolean; view: View; width: number; selected: View | null; onView(v: View): void;
+  tracks: Tracks;
+  heap: string;
+  dumps: Dump[];
+  kept: Map<number, number>;
+  chosen: boolean;
+  together: boolean;
+  view: View;
+  width: number;
+  selected: View | null;
+  onView(v: View): void;
 }
 
 /** Goes to a dump; among several processes a moment is one of all of them and all their heaps. */
 function pick({ tracks, heap, together }: Props, d: Dump, from: string): void {
   const own = { upid: tracks.upid, with: '', heap: tracks.heaps.length === 1 ? '' : heap };
-  go({ ...(together ? { heap: '' } : own), at: ns(d.ts), max: !together && (d.flags & 64) !== 0, from, zoom: '' });
+  go({
+    ...(together ? { heap: '' } : own),
+    at: ns(d.ts),
+    max: !together && (d.flags & 64) !== 0,
+    from,
+    zoom: '',
+  });
 }
 
-const isMine = ({ tracks, heap, chosen, together }: Props) => chosen && (tracks.heaps.length === 1 || together || place.value.heap === heap);
+const isMine = ({ tracks, heap, chosen, together }: Props) =>
+  chosen && (tracks.heaps.length === 1 || together || place.value.heap === heap);
 
 /** What a slice says: as much of it as there is room for. */
 function sliceWords(wide: number, kept: number | undefined, allocated: number, delta: number): string {
@@ -41,15 +57,21 @@ function Slice({ p, d, before }: { p: Props; d: Dump; before: Dump | null }) {
   const when = `${clock(begin - tracks.start)} to ${clock(d.ts - tracks.start)}`;
   const on = selected && selected.from === begin && selected.to === d.ts && isMine(p);
   return (
-    <button type="button" tabIndex={-1} class={`slice ${d.flags & LOSSY ? 'lossy' : ''} ${on ? 'on' : ''}`}
+    <button
+      type="button"
+      tabIndex={-1}
+      class={`slice ${d.flags & LOSSY ? 'lossy' : ''} ${on ? 'on' : ''}`}
       style={{ left: `${left}%`, width: `${wide}%` }}
       title={`${when}: ${words}\nRetained: came in the interval and lives at its end; at least that, since a trace does not tell when freed memory had been allocated.\nΔ: allocated less all that was freed.`}
       aria-label={`Interval ${when}, ${words}`}
-      onClick={() => pick(p, d, ns(begin))}>{sliceWords((wide / 100) * p.width, kept.get(d.ts), allocated, delta)}</button>
+      onClick={() => pick(p, d, ns(begin))}>
+      {sliceWords((wide / 100) * p.width, kept.get(d.ts), allocated, delta)}
+    </button>
   );
 }
 
-/** What a click does: several dumps in one diamond are zoomed to, with Ctrl one is compared, with Shift an interval ends there. */
+/** What a click does: several dumps in one diamond are zoomed to, with Ctrl one is compared, with
+ * Shift an interval ends there. */
 function clicked(e: MouseEvent, p: Props, m: Mark): void {
   const d = m.dumps[m.dumps.length - 1];
   const now = place.value;
@@ -72,10 +94,24 @@ function Diamond({ p, m }: { p: Props; m: Mark }) {
   const peak = (d.flags & 64) !== 0;
   const label = `Dump at ${clock(d.ts - tracks.start)}: ${bytes(d.space)} live ${certainty(d.error, d.space, tracks.interval)}${peak ? ', peak' : ''}${d.flags & LOSSY ? `, ${flagWords(d.flags)}` : ''}`;
   return (
-    <button type="button" class={`diamond ${peak ? 'peak' : ''} ${on ? 'on' : ''} ${d.flags & LOSSY ? 'lossy' : ''}`} style={{ left: `${m.x * 100}%` }}
-      aria-label={several ? `${m.dumps.length} dumps up to ${clock(d.ts - tracks.start)}; zooms in` : label} aria-pressed={on}
-      title={several ? m.dumps.map((x) => clock(x.ts - tracks.start)).slice(0, 20).join('\n') : label}
-      onClick={(e) => clicked(e, p, m)}><i />{several && <em>{m.dumps.length}</em>}</button>
+    <button
+      type="button"
+      class={`diamond ${peak ? 'peak' : ''} ${on ? 'on' : ''} ${d.flags & LOSSY ? 'lossy' : ''}`}
+      style={{ left: `${m.x * 100}%` }}
+      aria-label={several ? `${m.dumps.length} dumps up to ${clock(d.ts - tracks.start)}; zooms in` : label}
+      aria-pressed={on}
+      title={
+        several
+          ? m.dumps
+              .map((x) => clock(x.ts - tracks.start))
+              .slice(0, 20)
+              .join('\n')
+          : label
+      }
+      onClick={(e) => clicked(e, p, m)}>
+      <i />
+      {several && <em>{m.dumps.length}</em>}
+    </button>
   );
 }
 
@@ -83,8 +119,12 @@ export function HeapDumps(p: Props) {
   const plain = p.dumps.filter((d) => !(d.flags & 64));
   return (
     <div class="dumps" role="group" aria-label={`Dumps of ${safe(p.heap)}`}>
-      {plain.map((d, i) => <Slice p={p} d={d} before={i ? plain[i - 1] : null} />)}
-      {marksOf(p.dumps, p.view, p.width).map((m) => <Diamond p={p} m={m} />)}
+      {plain.map((d, i) => (
+        <Slice p={p} d={d} before={i ? plain[i - 1] : null} />
+      ))}
+      {marksOf(p.dumps, p.view, p.width).map((m) => (
+        <Diamond p={p} m={m} />
+      ))}
     </div>
   );
 }

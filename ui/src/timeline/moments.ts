@@ -5,13 +5,24 @@ import type { Line } from './chart';
 import type { View } from './view';
 
 const FLAGS: [number, string][] = [
-  [2, 'rejected'], [4, 'disconnected'], [8, 'buffer overran'], [16, 'buffer corrupted'], [32, 'hit a limit'], [64, 'at maximum'], [128, 'checkpoint'],
+  [2, 'rejected'],
+  [4, 'disconnected'],
+  [8, 'buffer overran'],
+  [16, 'buffer corrupted'],
+  [32, 'hit a limit'],
+  [64, 'at maximum'],
+  [128, 'checkpoint'],
 ];
 export const LOSSY = 8 | 16 | 32;
-export const flagWords = (flags: number) => FLAGS.filter(([bit]) => flags & bit).map(([, word]) => word).join(', ');
+export const flagWords = (flags: number) =>
+  FLAGS.filter(([bit]) => flags & bit)
+    .map(([, word]) => word)
+    .join(', ');
 
 export const liveLine = (t: Tracks): Line => ({
-  label: 'live heap', colour: '--accent', step: true,
+  label: 'live heap',
+  colour: '--accent',
+  step: true,
   points: t.moments.map((m) => [m.ts, m.space] as [number, number]),
 });
 export const liveBand = (t: Tracks) => t.moments.map((m) => ({ ts: m.ts, value: m.space, error: m.error }));
@@ -33,11 +44,19 @@ function swapped(t: Pick<Tracks, 'counters'>): [number, number][] {
 }
 
 /** The most that was resident; without counters, the most that was live. */
-export const size = (t: Tracks): number => Math.max(0, ...(t.counters['mem.rss']?.length ? t.counters['mem.rss'].map((x) => x[1]) : [t.peak?.space ?? 0, ...t.moments.map((m) => m.space)]));
+export const size = (t: Tracks): number =>
+  Math.max(
+    0,
+    ...(t.counters['mem.rss']?.length
+      ? t.counters['mem.rss'].map((x) => x[1])
+      : [t.peak?.space ?? 0, ...t.moments.map((m) => m.space)]),
+  );
 
 /** Whether the profile has everything from the process's first allocation on. */
 export function since(t: Tracks): string {
-  const first = t.heaps.flatMap((h) => h.dumps).reduce((a: Dump | null, d) => (!a || d.start < a.start ? d : a), null);
+  const first = t.heaps
+    .flatMap((h) => h.dumps)
+    .reduce((a: Dump | null, d) => (!a || d.start < a.start ? d : a), null);
   if (!first) return '';
   if (first.flags & 1) return 'from start';
   const late = t.began > 0 && first.start > t.began ? first.start - t.began : 0;
@@ -45,11 +64,27 @@ export function since(t: Tracks): string {
 }
 
 export const COUNTERS: { label: string; lines: [name: string, label: string, colour: string][] }[] = [
-  { label: 'Resident', lines: [['swapped too', 'with what is swapped', '--violet'], ['mem.rss', 'resident', '--blue'], ['mem.smaps.pss', 'proportional', '--green']] },
-  { label: 'Allocator', lines: [['malloc_info.arena', 'mapped', '--blue'], ['malloc_info.in_use', 'in use', '--green']] },
+  {
+    label: 'Resident',
+    lines: [
+      ['swapped too', 'with what is swapped', '--violet'],
+      ['mem.rss', 'resident', '--blue'],
+      ['mem.smaps.pss', 'proportional', '--green'],
+    ],
+  },
+  {
+    label: 'Allocator',
+    lines: [
+      ['malloc_info.arena', 'mapped', '--blue'],
+      ['malloc_info.in_use', 'in use', '--green'],
+    ],
+  },
 ];
 
-export interface Mark { dumps: Dump[]; x: number }
+export interface Mark {
+  dumps: Dump[];
+  x: number;
+}
 
 /** Dumps nearer than 10 px are one diamond with a count. */
 export function marksOf(dumps: Dump[], view: View, width: number): Mark[] {
@@ -73,14 +108,23 @@ export function snap(t: Tracks, ts: number): number {
 
 /** Moments that are no dump by the clock: beginnings, dumps that something asked for, losses, the end. */
 export function events(t: Tracks): { ts: number; words: string; bad?: boolean }[] {
-  const out: { ts: number; words: string; bad?: boolean }[] = [{ ts: t.start, words: since(t) === 'from start' ? 'the program started, and its profile' : `the profile begins: ${since(t)}` }];
+  const out: { ts: number; words: string; bad?: boolean }[] = [
+    {
+      ts: t.start,
+      words:
+        since(t) === 'from start'
+          ? 'the program started, and its profile'
+          : `the profile begins: ${since(t)}`,
+    },
+  ];
   const said = new Set<string>();
   const say = (ts: number, words: string, bad = false) => {
     if (!said.has(`${ts} ${words}`)) out.push({ ts, words, bad });
     said.add(`${ts} ${words}`);
   };
   for (const d of t.heaps.flatMap((h) => h.dumps)) {
-    if (d.trigger && !/^(continuous|final|exit|peak|checkpoint)$/.test(d.trigger)) say(d.ts, `dump: ${safe(d.trigger)}`);
+    if (d.trigger && !/^(continuous|final|exit|peak|checkpoint)$/.test(d.trigger))
+      say(d.ts, `dump: ${safe(d.trigger)}`);
     const lost = flagWords(d.flags & (LOSSY | 2));
     if (lost) say(d.ts, lost, true);
     if (d.lost) say(d.ts, `${d.lost} samples lost before this dump`, true);
@@ -91,4 +135,7 @@ export function events(t: Tracks): { ts: number; words: string; bad?: boolean }[
 
 /** Counters that the trace has, with the lines that are not all 0. */
 export const countersOf = (t: Pick<Tracks, 'counters'>) =>
-  COUNTERS.map((c) => ({ ...c, lines: c.lines.filter(([name]) => counter(t, name).some((x) => x[1] > 0)) })).filter((c) => c.lines.length);
+  COUNTERS.map((c) => ({
+    ...c,
+    lines: c.lines.filter(([name]) => counter(t, name).some((x) => x[1] > 0)),
+  })).filter((c) => c.lines.length);

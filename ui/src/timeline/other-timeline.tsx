@@ -19,8 +19,27 @@ function Counters({ of, view }: { of: Other; view: View }) {
   return (
     <>
       {countersOf(of).map((c) => (
-        <div class="track" key={c.label}><div class="name">{c.label}<span class="dim">{c.lines.map(([name, label]) => `${label} ${bytes(Math.max(...counter(of, name).map((x) => x[1])))}`).join(', ')}</span></div>
-          <Chart lines={c.lines.map(([name, label, colour]) => ({ label, colour, step: true, points: counter(of, name) }))} view={view} height={44} label={`${c.label} of ${safe(of.name)} over time: ${c.lines.map((l) => l[1]).join(', ')}`} /></div>
+        <div class="track" key={c.label}>
+          <div class="name">
+            {c.label}
+            <span class="dim">
+              {c.lines
+                .map(([name, label]) => `${label} ${bytes(Math.max(...counter(of, name).map((x) => x[1])))}`)
+                .join(', ')}
+            </span>
+          </div>
+          <Chart
+            lines={c.lines.map(([name, label, colour]) => ({
+              label,
+              colour,
+              step: true,
+              points: counter(of, name),
+            }))}
+            view={view}
+            height={44}
+            label={`${c.label} of ${safe(of.name)} over time: ${c.lines.map((l) => l[1]).join(', ')}`}
+          />
+        </div>
       ))}
     </>
   );
@@ -39,10 +58,17 @@ function useTimes(trace: Trace) {
   const graphs = useHeapDumps();
   const threads = useThreads(trace);
   const times = useTimeline();
-  const memory = useAnswer(`infra ${trace.id} ${!!trace.memory_dumps}`, async () => (trace.memory_dumps ? infraDumps(trace.id) : [])).value ?? [];
+  const memory =
+    useAnswer(`infra ${trace.id} ${!!trace.memory_dumps}`, async () =>
+      trace.memory_dumps ? infraDumps(trace.id) : [],
+    ).value ?? [];
   const others = times.value?.others ?? [];
-  const all = [...(graphs.value?.dumps ?? []).map((d) => d.ts), ...memory.map((d) => d.ts), ...threads.flatMap((t) => [t.first, t.last]),
-    ...others.flatMap((o) => Object.values(o.counters).flatMap((c) => c.map((x) => x[0])))];
+  const all = [
+    ...(graphs.value?.dumps ?? []).map((d) => d.ts),
+    ...memory.map((d) => d.ts),
+    ...threads.flatMap((t) => [t.first, t.last]),
+    ...others.flatMap((o) => Object.values(o.counters).flatMap((c) => c.map((x) => x[0]))),
+  ];
   const zero = all.length ? all.reduce((a, b) => Math.min(a, b)) : 0;
   const moves = useView(stretch(all));
   const { view, setView, zoom, pan, whole } = moves;
@@ -54,13 +80,26 @@ function useTimes(trace: Trace) {
   useEffect(() => {
     const key = (e: KeyboardEvent) => {
       if (!isPlainKey(e)) return;
-      const acts: Record<string, () => void> = { w: () => zoom(0.7), s: () => zoom(1 / 0.7), a: () => pan(-0.2), d: () => pan(0.2), 0: () => setView(whole) };
+      const acts: Record<string, () => void> = {
+        w: () => zoom(0.7),
+        s: () => zoom(1 / 0.7),
+        a: () => pan(-0.2),
+        d: () => pan(0.2),
+        0: () => setView(whole),
+      };
       acts[e.key.toLowerCase()]?.();
     };
     addEventListener('keydown', key, true);
     return () => removeEventListener('keydown', key, true);
   }, [view, whole.from, whole.to]);
-  return { zero, moves, threads, others, error: graphs.error || times.error, there: !!graphs.value && !!times.value };
+  return {
+    zero,
+    moves,
+    threads,
+    others,
+    error: graphs.error || times.error,
+    there: !!graphs.value && !!times.value,
+  };
 }
 
 export function OtherTimeline({ trace }: { trace: Trace }) {
@@ -71,17 +110,43 @@ export function OtherTimeline({ trace }: { trace: Trace }) {
   const known = [...new Set(others.map((o) => o.upid))];
   return (
     <div class="column" onWheel={(e) => wheelZoom(e, view, zoom)}>
-      <div class="bar"><span class="dim hint">{trace.heap_graphs ? 'Click a diamond for the objects of that moment, with Ctrl for what changed since. ' : ''}{trace.memory_dumps ? 'Click an M for the allocators at that moment, with Ctrl for what changed since it.' : ''}</span>
-        <ViewButtons moves={moves} /></div>
+      <div class="bar">
+        <span class="dim hint">
+          {trace.heap_graphs
+            ? 'Click a diamond for the objects of that moment, with Ctrl for what changed since. '
+            : ''}
+          {trace.memory_dumps
+            ? 'Click an M for the allocators at that moment, with Ctrl for what changed since it.'
+            : ''}
+        </span>
+        <ViewButtons moves={moves} />
+      </div>
       <Ruler view={view} zero={zero} />
       <MemoryTrack trace={trace} view={view} zero={zero} />
       <GraphGroups known={[]} view={view} zero={zero} />
       {others.map((o) => (
-        <section class="tracks" aria-label={`Tracks of ${safe(o.name)}`} key={o.upid}><h2>{safe(base(o.name)) || 'unknown'} <span class="dim">pid {o.pid}</span></h2>
+        <section class="tracks" aria-label={`Tracks of ${safe(o.name)}`} key={o.upid}>
+          <h2>
+            {safe(base(o.name)) || 'unknown'} <span class="dim">pid {o.pid}</span>
+          </h2>
           <Counters of={o} view={view} />
-          <ThreadTracks threads={threads.filter((t) => t.upid === o.upid)} trace={trace.id} view={view} zero={zero} onView={setView} /></section>
+          <ThreadTracks
+            threads={threads.filter((t) => t.upid === o.upid)}
+            trace={trace.id}
+            view={view}
+            zero={zero}
+            onView={setView}
+          />
+        </section>
       ))}
-      <ThreadGroups known={known} threads={threads} trace={trace.id} view={view} zero={zero} onView={setView} />
+      <ThreadGroups
+        known={known}
+        threads={threads}
+        trace={trace.id}
+        view={view}
+        zero={zero}
+        onView={setView}
+      />
     </div>
   );
 }

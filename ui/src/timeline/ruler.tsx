@@ -11,15 +11,33 @@ function steps(total: number): number {
   return [1, 2, 5, 10].map((k) => k * power).find((s) => s >= raw)!;
 }
 
-export function Ruler({ view, zero, marks = [], onPointerDown }: { view: View; zero: number; marks?: number[]; onPointerDown?(e: PointerEvent): void }) {
+export function Ruler({
+  view,
+  zero,
+  marks = [],
+  onPointerDown,
+}: {
+  view: View;
+  zero: number;
+  marks?: number[];
+  onPointerDown?(e: PointerEvent): void;
+}) {
   const total = view.to - view.from;
   const step = steps(total);
   const ticks: number[] = [];
   for (let t = Math.ceil((view.from - zero) / step) * step; t <= view.to - zero; t += step) ticks.push(t);
   return (
     <div class="ruler" aria-hidden="true" data-from={view.from} onPointerDown={onPointerDown}>
-      {marks.filter((t) => t >= view.from && t <= view.to).map((t) => <i class="mark" title={clock(t - zero)} style={{ left: `${((t - view.from) / total) * 100}%` }} />)}
-      {ticks.filter((t) => (t + zero - view.from) / total < 0.96).map((t) => <span style={{ left: `${((t + zero - view.from) / total) * 100}%` }}>{clock(t)}</span>)}
+      {marks
+        .filter((t) => t >= view.from && t <= view.to)
+        .map((t) => (
+          <i class="mark" title={clock(t - zero)} style={{ left: `${((t - view.from) / total) * 100}%` }} />
+        ))}
+      {ticks
+        .filter((t) => (t + zero - view.from) / total < 0.96)
+        .map((t) => (
+          <span style={{ left: `${((t + zero - view.from) / total) * 100}%` }}>{clock(t)}</span>
+        ))}
     </div>
   );
 }
@@ -27,29 +45,78 @@ export function Ruler({ view, zero, marks = [], onPointerDown }: { view: View; z
 export function EventTrack({ tracks, view }: { tracks: Tracks; view: View }) {
   const list = events(tracks);
   return (
-    <div class="track"><div class="name">Events<span class="dim">{list.length} {list.length === 1 ? 'flag' : 'flags'}</span></div>
-      <ul class="flags" aria-label={`Events of ${safe(tracks.name)}`}>{list.filter((e) => e.ts >= view.from && e.ts <= view.to).map((e) => (
-        <li class={e.bad ? 'bad' : ''} style={{ left: `${((e.ts - view.from) / (view.to - view.from)) * 100}%` }} title={`${clock(e.ts - tracks.start)} ${e.words}`}><span class="sr">{clock(e.ts - tracks.start)} {e.words}</span></li>
-      ))}</ul></div>
+    <div class="track">
+      <div class="name">
+        Events
+        <span class="dim">
+          {list.length} {list.length === 1 ? 'flag' : 'flags'}
+        </span>
+      </div>
+      <ul class="flags" aria-label={`Events of ${safe(tracks.name)}`}>
+        {list
+          .filter((e) => e.ts >= view.from && e.ts <= view.to)
+          .map((e) => (
+            <li
+              class={e.bad ? 'bad' : ''}
+              style={{ left: `${((e.ts - view.from) / (view.to - view.from)) * 100}%` }}
+              title={`${clock(e.ts - tracks.start)} ${e.words}`}>
+              <span class="sr">
+                {clock(e.ts - tracks.start)} {e.words}
+              </span>
+            </li>
+          ))}
+      </ul>
+    </div>
   );
 }
 
 /** What was named while it was recorded; a click leads to the dump next to it. */
-export function NamedTrack({ marks, view, zero, onPick }: { marks: Named[]; view: View; zero: number; onPick(ts: number): void }) {
+export function NamedTrack({
+  marks,
+  view,
+  zero,
+  onPick,
+}: {
+  marks: Named[];
+  view: View;
+  zero: number;
+  onPick(ts: number): void;
+}) {
   const at = (ts: number) => (100 * (ts - view.from)) / (view.to - view.from);
   return (
-    <div class="track named"><div class="name">Marks<span class="dim">{marks.length} named while it ran</span></div>
-      <ul aria-label="Marks">{marks.filter((m) => m.ts >= view.from && m.ts <= view.to).map((m) => (
-        <li style={{ left: `${at(m.ts)}%` }}><button type="button" title={`${clock(m.ts - zero)} ${safe(m.name)}: select the dump next to it`} onClick={() => onPick(m.ts)}>{safe(m.name)}</button></li>
-      ))}</ul></div>
+    <div class="track named">
+      <div class="name">
+        Marks<span class="dim">{marks.length} named while it ran</span>
+      </div>
+      <ul aria-label="Marks">
+        {marks
+          .filter((m) => m.ts >= view.from && m.ts <= view.to)
+          .map((m) => (
+            <li style={{ left: `${at(m.ts)}%` }}>
+              <button
+                type="button"
+                title={`${clock(m.ts - zero)} ${safe(m.name)}: select the dump next to it`}
+                onClick={() => onPick(m.ts)}>
+                {safe(m.name)}
+              </button>
+            </li>
+          ))}
+      </ul>
+    </div>
   );
 }
 
 /** In, out, and all of it. */
 export const ViewButtons = ({ moves: { zoom, setView, whole } }: { moves: Moves }) => (
   <>
-    <button type="button" title="Zoom in (W)" aria-label="Zoom in" onClick={() => zoom(0.7)}>+</button>
-    <button type="button" title="Zoom out (S)" aria-label="Zoom out" onClick={() => zoom(1 / 0.7)}>−</button>
-    <button type="button" title="Whole trace (0)" onClick={() => setView(whole)}>All</button>
+    <button type="button" title="Zoom in (W)" aria-label="Zoom in" onClick={() => zoom(0.7)}>
+      +
+    </button>
+    <button type="button" title="Zoom out (S)" aria-label="Zoom out" onClick={() => zoom(1 / 0.7)}>
+      −
+    </button>
+    <button type="button" title="Whole trace (0)" onClick={() => setView(whole)}>
+      All
+    </button>
   </>
 );

@@ -9,7 +9,10 @@ import type { Thread } from './thread-track';
 import type { View } from './view';
 
 type Box = [depth: number, begin: number, end: number, name: number, category: number, n: number];
-interface Boxes { boxes: Box[]; names: string[] }
+interface Boxes {
+  boxes: Box[];
+  names: string[];
+}
 
 const ROW = 18;
 const MAX_ROWS = 40;
@@ -24,13 +27,32 @@ type Shown = Boxes & { from: number };
 type Where = (t: number, width: number) => number;
 
 /** One slice, its name where there is room. */
-function drawBox(ctx: CanvasRenderingContext2D, b: Box, name: string, x0: number, wide: number, css: (name: string) => string): void {
+function drawBox(
+  ctx: CanvasRenderingContext2D,
+  b: Box,
+  name: string,
+  x0: number,
+  wide: number,
+  css: (name: string) => string,
+): void {
   const y = b[0] * ROW;
-  ctx.fillStyle = b[5] > 1 ? css('--merged') : css('--dark') === '1' ? `hsl(${hue(name)} 38% 34%)` : `hsl(${hue(name)} 62% 80%)`;
+  ctx.fillStyle =
+    b[5] > 1
+      ? css('--merged')
+      : css('--dark') === '1'
+        ? `hsl(${hue(name)} 38% 34%)`
+        : `hsl(${hue(name)} 62% 80%)`;
   ctx.fillRect(x0, y, wide > 3 ? wide - 0.5 : wide, ROW - 1);
 }
 
-function drawName(ctx: CanvasRenderingContext2D, b: Box, name: string, x0: number, wide: number, css: (name: string) => string): void {
+function drawName(
+  ctx: CanvasRenderingContext2D,
+  b: Box,
+  name: string,
+  x0: number,
+  wide: number,
+  css: (name: string) => string,
+): void {
   const y = b[0] * ROW;
   ctx.fillStyle = css('--frame-text');
   ctx.save();
@@ -41,7 +63,15 @@ function drawName(ctx: CanvasRenderingContext2D, b: Box, name: string, x0: numbe
   ctx.restore();
 }
 
-function drawAll(ctx: CanvasRenderingContext2D, w: number, css: (name: string) => string, all: Shown, x: Where, rows: number, at: Box | null): void {
+function drawAll(
+  ctx: CanvasRenderingContext2D,
+  w: number,
+  css: (name: string) => string,
+  all: Shown,
+  x: Where,
+  rows: number,
+  at: Box | null,
+): void {
   ctx.font = '11px system-ui, sans-serif';
   ctx.textBaseline = 'middle';
   for (const b of all.boxes) {
@@ -60,7 +90,8 @@ function drawAll(ctx: CanvasRenderingContext2D, w: number, css: (name: string) =
 }
 
 /** The slices that it stands in, the outermost first: a pseudo-stack. */
-const inside = (all: Shown, b: Box): Box[] => all.boxes.filter((o) => o[0] < b[0] && o[1] <= b[1] && o[2] >= b[2]).sort((p, q) => p[0] - q[0]);
+const inside = (all: Shown, b: Box): Box[] =>
+  all.boxes.filter((o) => o[0] < b[0] && o[1] <= b[1] && o[2] >= b[2]).sort((p, q) => p[0] - q[0]);
 
 function words(all: Shown, b: Box, zero: number): string {
   const name = (o: Box) => safe(all.names[o[3]]);
@@ -92,7 +123,10 @@ function useSlices(thread: Thread, trace: number, view: View) {
   const to = Math.ceil(view.to);
   const min = Math.max(1, Math.floor((to - from) / Math.max(200, width)));
   const query = `track=${thread.track}&from=${from}&to=${to}&min=${min}`;
-  const answer = useFollowing(`${trace} ${query}`, async () => ({ from, ...(await question<Boxes>(trace, 'slices', query)) }));
+  const answer = useFollowing(`${trace} ${query}`, async () => ({
+    from,
+    ...(await question<Boxes>(trace, 'slices', query)),
+  }));
   return { box, width, all: answer.value };
 }
 
@@ -100,7 +134,14 @@ function useSlices(thread: Thread, trace: number, view: View) {
 function boxAt(all: Shown | null, e: MouseEvent, width: number, x: Where): Box | null {
   const r = (e.currentTarget as Element).getBoundingClientRect();
   const [px, py] = [e.clientX - r.left, e.clientY - r.top];
-  return all?.boxes.find((b) => b[0] === Math.floor(py / ROW) && px >= x(b[1], width) - 1 && px <= Math.max(x(b[1], width) + 1, x(b[2], width))) ?? null;
+  return (
+    all?.boxes.find(
+      (b) =>
+        b[0] === Math.floor(py / ROW) &&
+        px >= x(b[1], width) - 1 &&
+        px <= Math.max(x(b[1], width) + 1, x(b[2], width)),
+    ) ?? null
+  );
 }
 
 /** A view of one slice, with some room. */
@@ -109,15 +150,30 @@ function around(all: Shown, b: Box): View {
   return { from: all.from + b[1] - room, to: all.from + b[2] + room };
 }
 
-export function Slices({ thread, trace, view, zero, onView }: { thread: Thread; trace: number; view: View; zero: number; onView(v: View): void }) {
+export function Slices({
+  thread,
+  trace,
+  view,
+  zero,
+  onView,
+}: {
+  thread: Thread;
+  trace: number;
+  view: View;
+  zero: number;
+  onView(v: View): void;
+}) {
   const { box, width, all } = useSlices(thread, trace, view);
   const [at, setAt] = useState<Box | null>(null); // chosen
   const x: Where = (t, w) => (((all?.from ?? 0) + t - view.from) / (view.to - view.from)) * w;
   const rows = Math.min(thread.levels, MAX_ROWS);
-  const ref = useCanvas((ctx, w, h, css) => {
-    ctx.clearRect(0, 0, w, h);
-    if (all) drawAll(ctx, w, css, all, x, rows, at);
-  }, [all, view, at, rows]);
+  const ref = useCanvas(
+    (ctx, w, h, css) => {
+      ctx.clearRect(0, 0, w, h);
+      if (all) drawAll(ctx, w, css, all, x, rows, at);
+    },
+    [all, view, at, rows],
+  );
   const find = (e: MouseEvent) => boxAt(all, e, width, x);
   const show = () => at && all && onView(around(all, at));
   const onKey = (e: KeyboardEvent) => {
@@ -129,15 +185,28 @@ export function Slices({ thread, trace, view, zero, onView }: { thread: Thread; 
   };
   return (
     <div class="slices" ref={box}>
-      <canvas ref={ref} style={{ height: `${rows * ROW}px` }} tabIndex={0} role="img"
+      <canvas
+        ref={ref}
+        style={{ height: `${rows * ROW}px` }}
+        tabIndex={0}
+        role="img"
         aria-label={`Slices of ${titleOf(thread)}: ${count(thread.slices)}, up to ${thread.levels} within each other. Arrow keys choose one, Enter zooms to it.`}
         title={at && all ? words(all, at, zero) : undefined}
         onPointerMove={(e) => {
           const b = find(e);
           e.currentTarget.title = b ? words(all!, b, zero) : '';
         }}
-        onClick={(e) => setAt(find(e))} onDblClick={show} onKeyDown={onKey} />
-      <p class="dim slice-words" role="status">{at && all ? words(all, at, zero) : thread.levels > MAX_ROWS ? `${thread.levels - MAX_ROWS} more levels below` : ''}</p>
+        onClick={(e) => setAt(find(e))}
+        onDblClick={show}
+        onKeyDown={onKey}
+      />
+      <p class="dim slice-words" role="status">
+        {at && all
+          ? words(all, at, zero)
+          : thread.levels > MAX_ROWS
+            ? `${thread.levels - MAX_ROWS} more levels below`
+            : ''}
+      </p>
     </div>
   );
 }

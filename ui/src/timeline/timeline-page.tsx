@@ -30,7 +30,10 @@ export function secondsOf(text: string): number {
 /** Marks the dump that is looked at, or takes its mark away. */
 function toggleMark(tracks: Tracks): void {
   const p = place.peek();
-  const now = p.at === 'peak' ? tracks.peak?.ts ?? tracks.start : Number(p.at) || (tracks.moments[tracks.moments.length - 1]?.ts ?? tracks.start);
+  const now =
+    p.at === 'peak'
+      ? (tracks.peak?.ts ?? tracks.start)
+      : Number(p.at) || (tracks.moments[tracks.moments.length - 1]?.ts ?? tracks.start);
   const marks = marksOfPlace();
   const t = ns(now);
   go({ marks: (marks.includes(t) ? marks.filter((x) => x !== t) : [...marks, t]).join(',') });
@@ -38,7 +41,10 @@ function toggleMark(tracks: Tracks): void {
 
 /** Adds a process to what is looked at, or takes it away; false: it is the last one. */
 function join(looked: Tracks[], upid: number, on: boolean): boolean {
-  const list = looked.map((t) => t.upid).filter((u) => u !== upid).concat(on ? [upid] : []);
+  const list = looked
+    .map((t) => t.upid)
+    .filter((u) => u !== upid)
+    .concat(on ? [upid] : []);
   if (list.length) go({ upid: list[0], with: list.slice(1).join(','), heap: '', max: false, zoom: '' });
   return list.length > 0;
 }
@@ -55,8 +61,16 @@ function useTimelineKeys({ view, setView, zoom, pan, whole }: Moves, tracks: Tra
       };
       const inGraph = (e.target as Element).closest?.('.explorer');
       const acts: Record<string, () => void> = {
-        w: () => zoom(0.7), s: () => zoom(1 / 0.7), a: () => pan(-0.2), d: () => pan(0.2), 0: () => setView(whole), m: () => toggleMark(tracks), g: field('goto'),
-        f: () => { if (p.from && p.at) setView({ from: Number(p.from), to: Number(p.at) }); },
+        w: () => zoom(0.7),
+        s: () => zoom(1 / 0.7),
+        a: () => pan(-0.2),
+        d: () => pan(0.2),
+        0: () => setView(whole),
+        m: () => toggleMark(tracks),
+        g: field('goto'),
+        f: () => {
+          if (p.from && p.at) setView({ from: Number(p.from), to: Number(p.at) });
+        },
         ...(inGraph ? {} : { '/': field('track-filter') }),
       };
       acts[e.key.toLowerCase()]?.();
@@ -66,18 +80,53 @@ function useTimelineKeys({ view, setView, zoom, pan, whole }: Moves, tracks: Tra
   }, [view]);
 }
 
-function Bar({ said, filter, onFilter, onTime, onMark, moves }: { said: string; filter: string; onFilter(text: string): void; onTime(text: string): void; onMark(): void; moves: Moves }) {
+function Bar({
+  said,
+  filter,
+  onFilter,
+  onTime,
+  onMark,
+  moves,
+}: {
+  said: string;
+  filter: string;
+  onFilter(text: string): void;
+  onTime(text: string): void;
+  onMark(): void;
+  moves: Moves;
+}) {
   const onKey = (e: KeyboardEvent) => {
     const input = e.currentTarget as HTMLInputElement;
     if (e.key === 'Enter') onTime(input.value);
     if (e.key === 'Enter' || e.key === 'Escape') input.blur();
   };
   return (
-    <div class="bar"><span class="dim hint" role="status">{said || 'Click a diamond for what was live then, a slice for what came in it; drag over a track for an interval, over several processes for their sum.'}</span>
-      <input id="track-filter" type="search" aria-label="Find tracks" placeholder="Find tracks  (/)" value={filter} onInput={(e) => onFilter(e.currentTarget.value)} />
-      <input id="goto" type="text" class="short" aria-label="Go to a time" placeholder="mm:ss  (G)" onKeyDown={onKey} />
-      <button type="button" title="Mark this dump, or take the mark away (M)" onClick={onMark}>Mark</button>
-      <ViewButtons moves={moves} /></div>
+    <div class="bar">
+      <span class="dim hint" role="status">
+        {said ||
+          'Click a diamond for what was live then, a slice for what came in it; drag over a track for an interval, over several processes for their sum.'}
+      </span>
+      <input
+        id="track-filter"
+        type="search"
+        aria-label="Find tracks"
+        placeholder="Find tracks  (/)"
+        value={filter}
+        onInput={(e) => onFilter(e.currentTarget.value)}
+      />
+      <input
+        id="goto"
+        type="text"
+        class="short"
+        aria-label="Go to a time"
+        placeholder="mm:ss  (G)"
+        onKeyDown={onKey}
+      />
+      <button type="button" title="Mark this dump, or take the mark away (M)" onClick={onMark}>
+        Mark
+      </button>
+      <ViewButtons moves={moves} />
+    </div>
   );
 }
 
@@ -85,7 +134,17 @@ function Bar({ said, filter, onFilter, onTime, onMark, moves }: { said: string; 
 function rulerDrag(e: PointerEvent, upid: number): void {
   const el = document.querySelector<HTMLElement>(`[data-upid="${upid}"] .dragging .chart`);
   const r = el?.getBoundingClientRect();
-  if (r) el!.dispatchEvent(new PointerEvent('pointerdown', { bubbles: true, clientX: e.clientX, clientY: r.top + 5, button: 0, shiftKey: e.shiftKey, altKey: e.altKey }));
+  if (r)
+    el!.dispatchEvent(
+      new PointerEvent('pointerdown', {
+        bubbles: true,
+        clientX: e.clientX,
+        clientY: r.top + 5,
+        button: 0,
+        shiftKey: e.shiftKey,
+        altKey: e.altKey,
+      }),
+    );
 }
 
 /** Selects the dump nearest to a time; what came of it, in words. */
@@ -101,11 +160,32 @@ function goTo(text: string, tracks: Tracks, { view, setView, whole }: Moves): st
 
 /** The largest first; of equal ones the one that allocated more, as the server has them. */
 const shownOf = (all: Timeline, filter: string) =>
-  [...all.processes].sort((a, b) => size(b) - size(a)).filter((t) => !filter || `${t.name} ${t.pid} ${t.heaps.map((h) => h.heap).join(' ')}`.toLowerCase().includes(filter.toLowerCase()));
+  [...all.processes]
+    .sort((a, b) => size(b) - size(a))
+    .filter(
+      (t) =>
+        !filter ||
+        `${t.name} ${t.pid} ${t.heaps.map((h) => h.heap).join(' ')}`
+          .toLowerCase()
+          .includes(filter.toLowerCase()),
+    );
 
-interface TracksProps extends ProfileProps { threads: Thread[]; filter: string; moves: Moves; say(text: string): void }
+interface TracksProps extends ProfileProps {
+  threads: Thread[];
+  filter: string;
+  moves: Moves;
+  say(text: string): void;
+}
 
-function AllTracks({ tracks, all, trace, threads, filter, moves: { view, setView, whole }, say }: TracksProps) {
+function AllTracks({
+  tracks,
+  all,
+  trace,
+  threads,
+  filter,
+  moves: { view, setView, whole },
+  say,
+}: TracksProps) {
   const kept = useAnswer(`retained ${place.value.trace}`, () => retained(place.value.trace)).value;
   const looked = chosen(all);
   const shown = shownOf(all, filter);
@@ -121,8 +201,24 @@ function AllTracks({ tracks, all, trace, threads, filter, moves: { view, setView
   return (
     <>
       {shown.map((t) => (
-        <TrackGroup tracks={t} view={view} kept={kept} chosen={looked.includes(t)} several={looked.length > 1} onJoin={known.length > 1 ? onJoin(t.upid) : undefined} onView={setView} onPan={pan} onSay={say} key={t.upid}>
-          <ThreadTracks threads={threads.filter((x) => x.upid === t.upid)} trace={trace.id} {...common} onView={setView} /></TrackGroup>
+        <TrackGroup
+          tracks={t}
+          view={view}
+          kept={kept}
+          chosen={looked.includes(t)}
+          several={looked.length > 1}
+          onJoin={known.length > 1 ? onJoin(t.upid) : undefined}
+          onView={setView}
+          onPan={pan}
+          onSay={say}
+          key={t.upid}>
+          <ThreadTracks
+            threads={threads.filter((x) => x.upid === t.upid)}
+            trace={trace.id}
+            {...common}
+            onView={setView}
+          />
+        </TrackGroup>
       ))}
       <MemoryTrack trace={trace} {...common} />
       <GraphGroups known={known} {...common} />
@@ -137,17 +233,46 @@ export function TimelinePage({ tracks, all, trace }: ProfileProps) {
   const threads = useThreads(trace);
   const moves = useView(withSlices(withDumps(wholeView(all), graphs), threads));
   const { view, setView, zoom, whole } = moves;
-  useEffect(() => { if (graphs.length || threads.length) setView(whole); }, [graphs.length, threads.length]); // they come later
+  useEffect(() => {
+    if (graphs.length || threads.length) setView(whole);
+  }, [graphs.length, threads.length]); // they come later
   const [filter, setFilter] = useState('');
   const [said, setSaid] = useState('');
   useTimelineKeys(moves, tracks);
   return (
     <div class="column">
       <div onWheel={(e) => wheelZoom(e, view, zoom)}>
-        <Bar said={said} filter={filter} onFilter={setFilter} onTime={(text) => setSaid(goTo(text, tracks, moves))} onMark={() => toggleMark(tracks)} moves={moves} />
-        <Ruler view={view} zero={tracks.start} marks={marksOfPlace().map(Number)} onPointerDown={(e) => rulerDrag(e, tracks.upid)} />
-        {all.marks.length > 0 && <NamedTrack marks={all.marks} view={view} zero={tracks.start} onPick={(ts) => go({ at: ns(snap(tracks, ts)), max: false, from: '' })} />}
-        <AllTracks tracks={tracks} all={all} trace={trace} threads={threads} filter={filter} moves={moves} say={setSaid} />
+        <Bar
+          said={said}
+          filter={filter}
+          onFilter={setFilter}
+          onTime={(text) => setSaid(goTo(text, tracks, moves))}
+          onMark={() => toggleMark(tracks)}
+          moves={moves}
+        />
+        <Ruler
+          view={view}
+          zero={tracks.start}
+          marks={marksOfPlace().map(Number)}
+          onPointerDown={(e) => rulerDrag(e, tracks.upid)}
+        />
+        {all.marks.length > 0 && (
+          <NamedTrack
+            marks={all.marks}
+            view={view}
+            zero={tracks.start}
+            onPick={(ts) => go({ at: ns(snap(tracks, ts)), max: false, from: '' })}
+          />
+        )}
+        <AllTracks
+          tracks={tracks}
+          all={all}
+          trace={trace}
+          threads={threads}
+          filter={filter}
+          moves={moves}
+          say={setSaid}
+        />
       </div>
       <SelectionBar tracks={tracks} all={all} sum />
       <Explorer tracks={tracks} />

@@ -16,19 +16,26 @@ import { EventTrack } from './ruler';
 import { GUTTER, type View } from './view';
 
 export interface GroupProps {
-  tracks: Tracks; view: View; kept: Kept | null;
+  tracks: Tracks;
+  view: View;
+  kept: Kept | null;
   chosen: boolean; // among what is looked at
   several: boolean; // more than one process is
   onJoin?(on: boolean): void; // to what is looked at, and away from it
-  onView(v: View): void; onPan(by: number): void; onSay(text: string): void;
+  onView(v: View): void;
+  onPan(by: number): void;
+  onSay(text: string): void;
   children?: ComponentChildren; // below its tracks
 }
 
 /** Processes whose tracks lie between two heights of the window. */
-const between = (y0: number, y1: number) => [...document.querySelectorAll<HTMLElement>('.tracks')].filter((el) => {
-  const r = el.getBoundingClientRect();
-  return r.top <= Math.max(y0, y1) && r.bottom >= Math.min(y0, y1);
-}).map((el) => Number(el.dataset.upid));
+const between = (y0: number, y1: number) =>
+  [...document.querySelectorAll<HTMLElement>('.tracks')]
+    .filter((el) => {
+      const r = el.getBoundingClientRect();
+      return r.top <= Math.max(y0, y1) && r.bottom >= Math.min(y0, y1);
+    })
+    .map((el) => Number(el.dataset.upid));
 
 const lastOf = (t: Tracks) => t.moments[t.moments.length - 1]?.ts ?? t.start;
 
@@ -45,7 +52,7 @@ function useInterval({ tracks, view, chosen, several }: GroupProps) {
     return () => watch.disconnect();
   }, []);
   const last = lastOf(tracks);
-  const to = p.at && p.at !== 'peak' ? Number(p.at) : p.at === 'peak' ? tracks.peak?.ts ?? last : last;
+  const to = p.at && p.at !== 'peak' ? Number(p.at) : p.at === 'peak' ? (tracks.peak?.ts ?? last) : last;
   const selected: View | null = drag ?? (chosen && p.from ? { from: Number(p.from), to } : null);
   const time = (e: PointerEvent) => {
     const r = area.current!.getBoundingClientRect();
@@ -59,8 +66,15 @@ function useInterval({ tracks, view, chosen, several }: GroupProps) {
     setDrag(final ? null : { from, to: end });
     // Every move is drawn at once: the graph below follows the hand.
     const others = reach.filter((u) => u !== tracks.upid);
-    const who = others.length ? { upid: tracks.upid, with: others.join(','), heap: '' } : together ? {} : { upid: tracks.upid, with: '' };
-    go({ ...who, from: from <= tracks.start ? ns(tracks.start) : ns(from), at: ns(end), max: false, zoom: '' }, !final);
+    const who = others.length
+      ? { upid: tracks.upid, with: others.join(','), heap: '' }
+      : together
+        ? {}
+        : { upid: tracks.upid, with: '' };
+    go(
+      { ...who, from: from <= tracks.start ? ns(tracks.start) : ns(from), at: ns(end), max: false, zoom: '' },
+      !final,
+    );
   };
   return { area, width, drag, setDrag, selected, time, choose, together };
 }
@@ -68,7 +82,19 @@ function useInterval({ tracks, view, chosen, several }: GroupProps) {
 type Interval = ReturnType<typeof useInterval>;
 
 /** One end of the interval: dragged, or moved by keys from dump to dump. */
-function Handle({ g, s, which, ts, other }: { g: GroupProps; s: Interval; which: 'from' | 'to'; ts: number; other: number }) {
+function Handle({
+  g,
+  s,
+  which,
+  ts,
+  other,
+}: {
+  g: GroupProps;
+  s: Interval;
+  which: 'from' | 'to';
+  ts: number;
+  other: number;
+}) {
   const { tracks, view } = g;
   const onKey = (e: KeyboardEvent) => {
     const step = e.key === 'ArrowLeft' ? -1 : e.key === 'ArrowRight' ? 1 : 0;
@@ -82,15 +108,29 @@ function Handle({ g, s, which, ts, other }: { g: GroupProps; s: Interval; which:
   const onDown = (e: PointerEvent) => {
     e.preventDefault();
     (e.currentTarget as HTMLElement).focus();
-    whileHeld((m) => s.choose(other, s.time(m), false), (m) => {
-      s.choose(other, s.time(m), true);
-      s.setDrag(null);
-    });
+    whileHeld(
+      (m) => s.choose(other, s.time(m), false),
+      (m) => {
+        s.choose(other, s.time(m), true);
+        s.setDrag(null);
+      },
+    );
   };
   const share = Math.max(0, Math.min(1, (ts - view.from) / (view.to - view.from)));
   return (
-    <button type="button" class="handle" role="slider" aria-label={which === 'from' ? 'Begin of the interval' : 'End of the interval'} aria-valuetext={clock(ts - tracks.start)} aria-valuenow={Math.round((ts - tracks.start) / 1e6)} aria-valuemin={0} aria-valuemax={Math.round((lastOf(tracks) - tracks.start) / 1e6)}
-      style={{ left: `calc(${GUTTER}px + (100% - ${GUTTER}px) * ${share})` }} onKeyDown={onKey} onPointerDown={onDown} />
+    <button
+      type="button"
+      class="handle"
+      role="slider"
+      aria-label={which === 'from' ? 'Begin of the interval' : 'End of the interval'}
+      aria-valuetext={clock(ts - tracks.start)}
+      aria-valuenow={Math.round((ts - tracks.start) / 1e6)}
+      aria-valuemin={0}
+      aria-valuemax={Math.round((lastOf(tracks) - tracks.start) / 1e6)}
+      style={{ left: `calc(${GUTTER}px + (100% - ${GUTTER}px) * ${share})` }}
+      onKeyDown={onKey}
+      onPointerDown={onDown}
+    />
   );
 }
 
@@ -114,19 +154,22 @@ function dragged(e: PointerEvent, { onPan, onSay }: GroupProps, s: Interval): vo
   const start = s.time(e);
   let last = start;
   let moved = false;
-  whileHeld((m) => {
-    moved ||= Math.abs(m.clientX - e.clientX) > 4;
-    if (pan) {
-      onPan(last - s.time(m));
-      last = s.time(m);
-    } else if (moved) s.choose(start, s.time(m), false, between(e.clientY, m.clientY));
-  }, (m) => {
-    if (!moved) return;
-    if (!pan) s.choose(start, s.time(m), true, between(e.clientY, m.clientY));
-    s.setDrag(null);
-    // The slice under the pointer is not what was meant.
-    addEventListener('click', (c) => c.stopPropagation(), { capture: true, once: true });
-  });
+  whileHeld(
+    (m) => {
+      moved ||= Math.abs(m.clientX - e.clientX) > 4;
+      if (pan) {
+        onPan(last - s.time(m));
+        last = s.time(m);
+      } else if (moved) s.choose(start, s.time(m), false, between(e.clientY, m.clientY));
+    },
+    (m) => {
+      if (!moved) return;
+      if (!pan) s.choose(start, s.time(m), true, between(e.clientY, m.clientY));
+      s.setDrag(null);
+      // The slice under the pointer is not what was meant.
+      addEventListener('click', (c) => c.stopPropagation(), { capture: true, once: true });
+    },
+  );
 }
 
 /** Counters of the process that the trace has. */
@@ -134,8 +177,32 @@ function CounterTracks({ tracks, view, selected }: { tracks: Tracks; view: View;
   return (
     <>
       {countersOf(tracks).map((c) => (
-        <div class="track"><div class="name">{c.label}<span class="dim">{c.lines.map(([name, label]) => `${c.lines.length > 1 ? `${label} ` : ''}${bytes(counter(tracks, name).reduce((a, x) => Math.max(a, x[1]), 0))}`).join(', ')}{c.lines.length > 1 ? '' : ' at most'}</span></div>
-          <Chart lines={c.lines.map(([name, label, colour]) => ({ label, colour, step: true, points: counter(tracks, name) }))} view={view} height={44} selected={selected} label={`${c.label} over time: ${c.lines.map((l) => l[1]).join(', ')}`} /></div>
+        <div class="track">
+          <div class="name">
+            {c.label}
+            <span class="dim">
+              {c.lines
+                .map(
+                  ([name, label]) =>
+                    `${c.lines.length > 1 ? `${label} ` : ''}${bytes(counter(tracks, name).reduce((a, x) => Math.max(a, x[1]), 0))}`,
+                )
+                .join(', ')}
+              {c.lines.length > 1 ? '' : ' at most'}
+            </span>
+          </div>
+          <Chart
+            lines={c.lines.map(([name, label, colour]) => ({
+              label,
+              colour,
+              step: true,
+              points: counter(tracks, name),
+            }))}
+            view={view}
+            height={44}
+            selected={selected}
+            label={`${c.label} over time: ${c.lines.map((l) => l[1]).join(', ')}`}
+          />
+        </div>
       ))}
     </>
   );
@@ -143,8 +210,20 @@ function CounterTracks({ tracks, view, selected }: { tracks: Tracks; view: View;
 
 function Head({ tracks, chosen, onJoin }: GroupProps) {
   return (
-    <h2>{safe(tracks.name) || 'unknown'} <span class="dim">pid {tracks.pid}{tracks.uid >= 0 ? ` · uid ${tracks.uid}` : ''}{since(tracks) && ` · ${since(tracks)}`}{tracks.ended ? ' · ended while recorded' : ''}</span>
-      {onJoin && <label class="check join" title="its figures are added to those of the others that are ticked"><input type="checkbox" checked={chosen} onChange={(e) => onJoin(e.currentTarget.checked)} /> add up</label>}</h2>
+    <h2>
+      {safe(tracks.name) || 'unknown'}{' '}
+      <span class="dim">
+        pid {tracks.pid}
+        {tracks.uid >= 0 ? ` · uid ${tracks.uid}` : ''}
+        {since(tracks) && ` · ${since(tracks)}`}
+        {tracks.ended ? ' · ended while recorded' : ''}
+      </span>
+      {onJoin && (
+        <label class="check join" title="its figures are added to those of the others that are ticked">
+          <input type="checkbox" checked={chosen} onChange={(e) => onJoin(e.currentTarget.checked)} /> add up
+        </label>
+      )}
+    </h2>
   );
 }
 
@@ -152,18 +231,53 @@ export function TrackGroup(g: GroupProps) {
   const { tracks, view, kept, chosen } = g;
   const s = useInterval(g);
   const { selected } = s;
-  const keptOf = (heap: string) => new Map(kept?.find((k) => k.upid === tracks.upid && k.heap === heap)?.dumps);
+  const keptOf = (heap: string) =>
+    new Map(kept?.find((k) => k.upid === tracks.upid && k.heap === heap)?.dumps);
   return (
-    <section class="tracks" data-upid={tracks.upid} ref={s.area} aria-label={`Tracks of ${safe(tracks.name)}`}>
+    <section
+      class="tracks"
+      data-upid={tracks.upid}
+      ref={s.area}
+      aria-label={`Tracks of ${safe(tracks.name)}`}>
       <Head {...g} />
       <Handles g={g} s={s} />
       <div class="dragging" onPointerDown={(e) => dragged(e, g, s)}>
-        <div class="track"><div class="name">Live heap<span class="dim">{bytes(tracks.peak?.space ?? 0)} at most</span></div>
-          <Chart lines={[liveLine(tracks)]} band={liveBand(tracks)} view={view} height={90} selected={selected}
-            label={`Live heap of ${safe(tracks.name)}: from ${bytes(tracks.moments[0]?.space ?? 0)} to ${bytes(tracks.moments.at(-1)?.space ?? 0)}`} /></div>
+        <div class="track">
+          <div class="name">
+            Live heap<span class="dim">{bytes(tracks.peak?.space ?? 0)} at most</span>
+          </div>
+          <Chart
+            lines={[liveLine(tracks)]}
+            band={liveBand(tracks)}
+            view={view}
+            height={90}
+            selected={selected}
+            label={`Live heap of ${safe(tracks.name)}: from ${bytes(tracks.moments[0]?.space ?? 0)} to ${bytes(tracks.moments.at(-1)?.space ?? 0)}`}
+          />
+        </div>
         {tracks.heaps.map((h) => (
-          <div class="track"><div class="name"><span class="cut" title={safe(h.heap)}>{safe(h.heap)}</span><span class="dim">{h.dumps.length} {h.dumps.length === 1 ? 'dump' : 'dumps'}</span></div>
-            <HeapDumps tracks={tracks} heap={h.heap} dumps={h.dumps} kept={keptOf(h.heap)} chosen={chosen} together={s.together} view={view} width={s.width} selected={selected} onView={g.onView} /></div>
+          <div class="track">
+            <div class="name">
+              <span class="cut" title={safe(h.heap)}>
+                {safe(h.heap)}
+              </span>
+              <span class="dim">
+                {h.dumps.length} {h.dumps.length === 1 ? 'dump' : 'dumps'}
+              </span>
+            </div>
+            <HeapDumps
+              tracks={tracks}
+              heap={h.heap}
+              dumps={h.dumps}
+              kept={keptOf(h.heap)}
+              chosen={chosen}
+              together={s.together}
+              view={view}
+              width={s.width}
+              selected={selected}
+              onView={g.onView}
+            />
+          </div>
         ))}
         <EventTrack tracks={tracks} view={view} />
         <GraphTrack upid={tracks.upid} view={view} zero={tracks.start} />

@@ -9,11 +9,14 @@ export type Fields = Record<string, Field<string> | Field<boolean> | Field<numbe
 export type Values<F> = { [K in keyof F]: F[K] extends Field<infer T> ? T : never };
 
 /** Any text, or text of one form. */
-export const text = (form?: RegExp): Field<string> => ({ empty: '', read: (t) => (!form || form.test(t) ? t : '') });
+export const text = (form?: RegExp): Field<string> => ({
+  empty: '',
+  read: (t) => (!form || form.test(t) ? t : ''),
+});
 export const flag: Field<boolean> = { empty: false, read: (t) => t === '1' };
 export const number: Field<string> = text(/^\d+$/);
 /** Nanoseconds; memory dumps may be before the clock's begin. */
 export const time: Field<string> = text(/^-?\d+$/);
 export const numbers: Field<string> = text(/^\d+(,\d+)*$/);
 
-export const ofTrace = <T,>(field: Field<T>): Field<T> => ({ ...field, ofTrace: true });
+export const ofTrace = <T>(field: Field<T>): Field<T> => ({ ...field, ofTrace: true });

@@ -1,4 +1,5 @@
-// The URL is the state: #!/page/arg?key=value. Everything a page shows can be sent as a link. Each area has its
+// The URL is the state: #!/page/arg?key=value. Everything a page shows can be sent as a link. Each area
+// has its
 // fields in a file beside this one; here they become one flat place, and a place becomes an address. Pure.
 import { remembered } from '../store';
 import type { Field, Fields, Values } from './fields';
@@ -10,7 +11,15 @@ import { INFRA } from './infra';
 import { PAGE_FIELDS } from './pages';
 import { SELECTION } from './selection';
 
-const FIELDS = { ...SELECTION, ...GRAPH, ...FINDINGS, ...PAGE_FIELDS, ...HEAP, ...INFRA, ...FLEET } satisfies Fields;
+const FIELDS = {
+  ...SELECTION,
+  ...GRAPH,
+  ...FINDINGS,
+  ...PAGE_FIELDS,
+  ...HEAP,
+  ...INFRA,
+  ...FLEET,
+} satisfies Fields;
 type Named = Values<typeof FIELDS>;
 type Key = keyof Named;
 
@@ -21,7 +30,8 @@ export interface Place extends Named {
 }
 
 const KEYS = Object.keys(FIELDS) as Key[];
-const emptyOf = (keys: Key[]) => Object.fromEntries(keys.map((key) => [key, FIELDS[key].empty])) as unknown as Named;
+const emptyOf = (keys: Key[]) =>
+  Object.fromEntries(keys.map((key) => [key, FIELDS[key].empty])) as unknown as Named;
 const EMPTY: Place = { page: '', arg: '', filters: [], ...emptyOf(KEYS) };
 
 export const defaultFilters = (): string[] => remembered<string[]>('default-filters', []);
@@ -58,4 +68,8 @@ export function format(p: Place): string {
 }
 
 /** The place after a change; the number behind a page's name, what is open and a form are that page's. */
-export const changed = (p: Place, change: Partial<Place>): Place => ({ ...p, ...(change.page ? { arg: '', open: '', form: '' } : {}), ...change });
+export const changed = (p: Place, change: Partial<Place>): Place => ({
+  ...p,
+  ...(change.page ? { arg: '', open: '', form: '' } : {}),
+  ...change,
+});
