@@ -78,6 +78,7 @@ test-packages: build-tests
 
 format:
 	tools/check-format --fix
+	tools/check-ui --fix
 
 install: build
 	$(MESON) configure $(BUILD) -Dprefix=$(abspath $(PREFIX)) -Dlibdir=lib

@@ -1,11 +1,12 @@
 // The graphs of a comparison: both sides merged into one, or beside each other.
 import { useMemo, useState } from 'preact/hooks';
+import { exactly } from '../app/filters';
 import { amount, fit, safe } from '../app/format';
 import { ask } from '../app/server';
 import type { Side } from '../app/sides';
 import { go, place } from '../app/state';
 import { useAnswer } from '../parts/answer';
-import { addFilter, exactly } from '../parts/filters';
+import { addFilter } from '../parts/filters';
 import { type Item, Menu } from '../parts/menu';
 import { Busy, Failed } from '../parts/words';
 import { change, figure, plusMinus, relative } from './diff-figures';

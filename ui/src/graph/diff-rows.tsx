@@ -1,7 +1,8 @@
 // Functions that changed.
+import { exactly } from '../app/filters';
 import { count, safe } from '../app/format';
 import { go, place } from '../app/state';
-import { addFilter, exactly } from '../parts/filters';
+import { addFilter } from '../parts/filters';
 import { change, fate, figure, plusMinus, relative, type Table } from './diff-figures';
 
 const COLUMNS: [id: string, label: string, hint: string][] = [

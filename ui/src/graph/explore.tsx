@@ -1,11 +1,12 @@
 // The page's graph with everything around it: toolbar, filters, breadcrumb, menu, pivot.
 import { useEffect, useState } from 'preact/hooks';
+import { exactly } from '../app/filters';
 import { amount, clock, error, METRICS, percent, safe } from '../app/format';
 import { INVERTED, scrubbing, selection } from '../app/selection';
 import { go, place } from '../app/state';
 import type { Tracks } from '../app/types';
 import { useAnswer, useFollowing } from '../parts/answer';
-import { addFilter, exactly } from '../parts/filters';
+import { addFilter } from '../parts/filters';
 import { digit, useKeys } from '../parts/keys';
 import { heapsWord, nameOfTracks } from '../parts/selected';
 import { graphSql, showSql } from '../parts/show-sql';

@@ -1,9 +1,10 @@
 // What can be done with a frame of the flamegraph.
 import { query } from '../app/answers';
+import { exactly } from '../app/filters';
 import { amount, error, percent, safe } from '../app/format';
 import { go, place } from '../app/state';
 import type { Tracks } from '../app/types';
-import { addFilter, exactly } from '../parts/filters';
+import { addFilter } from '../parts/filters';
 import type { Item } from '../parts/menu';
 import { nodeSql, quote, showSql } from '../parts/show-sql';
 import { stackText } from './flame';

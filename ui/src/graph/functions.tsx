@@ -1,6 +1,7 @@
 // Functions with their callers and callees.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { functions } from '../app/answers';
+import { exactly } from '../app/filters';
 import { amount, base, bytes, certainty, count, fit, isBytes, isRough, percent, safe } from '../app/format';
 import { selection } from '../app/selection';
 import { go, place } from '../app/state';
@@ -9,7 +10,7 @@ import { useAnswer } from '../parts/answer';
 import { type Cell, type GridColumn, type Sort, toMarkdown } from '../parts/cells';
 import { MetricChoice } from '../parts/choice';
 import { ExportButton } from '../parts/export';
-import { addFilter, exactly, FilterBar } from '../parts/filters';
+import { addFilter, FilterBar } from '../parts/filters';
 import { Grid } from '../parts/grid';
 import { type Item, Menu } from '../parts/menu';
 import { RowsMenu } from '../parts/rows-menu';

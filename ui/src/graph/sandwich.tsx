@@ -1,10 +1,10 @@
 // A function between its callers and what it calls.
 import { useEffect, useState } from 'preact/hooks';
+import { exactly } from '../app/filters';
 import { fit, safe } from '../app/format';
 import { selection } from '../app/selection';
 import { go, place } from '../app/state';
 import { useAnswer } from '../parts/answer';
-import { exactly } from '../parts/filters';
 import { Failed } from '../parts/words';
 import { Flame } from './flame';
 import { type Graph, MERGED, nameOf } from './graph';

@@ -1,33 +1,14 @@
 // Filters of a selection: chips in their order, named sets of them, and the field that adds one.
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
+import { filterOf, movedFilter, PREFIXES, withFilter, withoutFilter } from '../app/filters';
 import { safe } from '../app/format';
 import { go, place } from '../app/state';
 import { remember, remembered } from '../app/store';
 import { belowOf, type Item, Menu } from './menu';
 
-const PREFIXES: [string, string][] = [
-  ['SS:', 'keep stacks with'],
-  ['HS:', 'hide stacks with'],
-  ['HM:', 'hide stacks through module'],
-  ['SF:', 'keep only frames'],
-  ['HF:', 'take frames out'],
-  ['SFF:', 'begin at'],
-  ['P:', 'pivot at'],
-  ['M:', 'keep stacks in module'],
-  ['H:', 'keep heaps'],
-];
-
-/** A name as the filters' exact form. */
-export const exactly = (name: string) => `"${name}"`;
-
 export function addFilter(text: string): void {
-  const filters = place.peek().filters.filter((f) => f !== text);
-  const single = /^!?(SFF|P):/;
-  go({
-    filters: [...(single.test(text) ? filters.filter((f) => !single.test(f)) : filters), text],
-    zoom: '',
-  });
+  go({ filters: withFilter(place.peek().filters, text), zoom: '' });
 }
 
 interface Set {
@@ -35,15 +16,12 @@ interface Set {
   filters: string[];
 }
 
-const remove = (i: number) => place.peek().filters.filter((_, k) => k !== i);
+const remove = (i: number) => withoutFilter(place.peek().filters, i);
 
-/** Puts one filter before or behind another: they take effect in their order. */
 function move(from: number, to: number): void {
   const filters = place.peek().filters;
-  if (to < 0 || to >= filters.length || from === to) return;
-  const next = remove(from);
-  next.splice(to, 0, filters[from]);
-  go({ filters: next, zoom: '' });
+  const next = movedFilter(filters, from, to);
+  if (next !== filters) go({ filters: next, zoom: '' });
 }
 
 function Chip({ text, i, onEdit }: { text: string; i: number; onEdit(): void }) {
@@ -133,7 +111,7 @@ export function FilterBar({ problem, children }: { problem: string; children?: C
   const add = () => {
     const t = text.trim();
     if (!t) return;
-    addFilter(/^!?(SS|HS|SF|HF|SFF|P|M|H|T|TY):/.test(t) ? t : prefix + t);
+    addFilter(filterOf(t, prefix));
     setText('');
   };
   const edit = (i: number) => {

@@ -1,0 +1,78 @@
+// Numbers, times and names as people read them.
+import assert from 'node:assert/strict';
+import { afterEach, test } from 'node:test';
+import * as f from '../src/app/format';
+
+afterEach(() => (f.units.value = 'iec'));
+const rows = (of, table) => table.forEach(([value, text]) => assert.equal(of(value), text, `${value}`));
+
+test('bytes in three digits', () => {
+  rows(f.bytes, [
+    [0, '0 B'],
+    [1023, '1\u2009023 B'],
+    [1024, '1.00 KiB'],
+    [10 * 1024, '10.0 KiB'],
+    [100 * 1024, '100 KiB'],
+    [1024 ** 2, '1.00 MiB'],
+    [-1536, '−1.50 KiB'],
+    [2 ** 60, '1024 PiB'],
+  ]);
+});
+
+test('bytes in other units', () => {
+  f.units.value = 'si';
+  rows(f.bytes, [
+    [1000, '1.00 kB'],
+    [2_500_000, '2.50 MB'],
+  ]);
+  f.units.value = 'raw';
+  rows(f.bytes, [[1_234_567, '1\u2009234\u2009567 B']]);
+});
+
+test('counts', () => {
+  rows(f.count, [
+    [999, '999'],
+    [12_345, '12\u2009345'],
+    [1_000_000, '1.00 M'],
+    [2.5e9, '2.50 G'],
+    [-5, '−5'],
+  ]);
+  assert.equal(f.of(1, 'dump'), '1 dump');
+  assert.equal(f.of(2, 'process', 'processes'), '2 processes');
+  assert.equal(f.amount(2048, 'space'), '2.00 KiB');
+  assert.equal(f.amount(2048, 'objects'), '2\u2009048');
+});
+
+test('errors and shares', () => {
+  assert.equal(f.error(5, 100), '±5.0 %');
+  assert.equal(f.error(25, 100), '±25 %');
+  assert.equal(f.error(0, 100), '');
+  assert.equal(f.certainty(0, 100, 4096), 'exact');
+  assert.equal(f.certainty(0, 100, 0), 'error unknown');
+  assert.equal(f.percent(1, 3), '33.3 %');
+  assert.equal(f.percent(1, 1e6), '<0.1 %');
+  assert.equal(f.percent(1, 0), '–');
+});
+
+test('times', () => {
+  rows(f.duration, [
+    [5e5, '0.50 ms'],
+    [0.5e9, '500 ms'],
+    [1.5e9, '1.50 s'],
+    [65e9, '1 m 5 s'],
+    [3_700e9, '1 h 1 m'],
+  ]);
+  rows(f.clock, [
+    [0, '00:00.00'],
+    [61.5e9, '01:01.50'],
+    [601e9, '10:01.0'],
+    [-5, '00:00.00'],
+  ]);
+});
+
+test('names: what cannot be seen is shown, what is long is cut in its middle', () => {
+  assert.equal(f.safe('a\u202eb\n'), 'a\\u202eb\\x0a');
+  assert.equal(f.base('/usr/lib/libx.so'), 'libx.so');
+  assert.equal(f.fit('abcdefghij', 7), 'ab…ghij');
+  assert.equal(f.fit('short', 7), 'short');
+});
