@@ -2,6 +2,7 @@
 import { query } from '../app/answers';
 import { closeTrace } from '../app/files';
 import { base, bytes, count, percent, safe } from '../app/format';
+import { howFar } from '../app/progress';
 import { go, href, place } from '../app/state';
 import type { Trace } from '../app/types';
 import { fresh } from '../app/url/place';
@@ -16,17 +17,6 @@ const FORMATS = [
   'folded stacks',
   'any of them packed by gzip or zstd',
 ];
-
-/** How much of a trace is read, in words. */
-export function howFar(t: Trace): string {
-  const read = t.read ?? 0;
-  if (t.stage === 'naming') return 'names of its frames are looked up';
-  if (t.stage === 'summing') return 'its dumps are added up';
-  const speed = t.seconds > 0.2 && read ? `, ${bytes(read / t.seconds)}/s` : '';
-  return t.bytes
-    ? `${percent(Math.min(read, t.bytes), t.bytes)} read: ${bytes(read)} of ${bytes(t.bytes)}${speed}`
-    : `being read, ${t.seconds.toFixed(0)} s`;
-}
 
 export function Reading({ trace }: { trace: Trace }) {
   return (

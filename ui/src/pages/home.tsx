@@ -3,12 +3,12 @@ import { effect, signal } from '@preact/signals';
 import { useRef, useState } from 'preact/hooks';
 import { closeTrace, openFile, openPath } from '../app/files';
 import { base, bytes, of, safe } from '../app/format';
+import { howFar } from '../app/progress';
 import { refresh, status } from '../app/server';
 import { go, href } from '../app/state';
 import { remember, remembered } from '../app/store';
 import type { Trace } from '../app/types';
 import { fresh } from '../app/url/place';
-import { howFar } from '../frame/states';
 
 /** Files that were open here, the last one first. */
 interface Recent {
