@@ -2,9 +2,7 @@
  * control.c - messages of commands (wire/control.h)
  *
  * A connection starts at most one session and owns it: when it ends, the session is stopped and its
- * dumps are written (a command that died must not leave targets running slower for ever). Answers
- * are sent without waiting: what a command does not read in time is kept for it, up to a limit, and
- * progress is dropped. (A wait here stopped the recorder for 0.2 s a message with 1000 targets.)
+ * dumps are written (a command that died must not leave targets running slower for ever).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,92 +28,7 @@
 #define MAX_CONTROLS  256u
 #define MAX_OF_USER   64u /* root excepted */
 #define KEPT_FOR_ROOT 16u
-#define MAX_OUT_BYTES (4u << 20)
-#define MAX_OUT_USER  (16u << 20) /* of all that one user has connected */
-#define END_BYTES     (64u << 10) /* beyond that, for the message a command waits for */
-#define MAX_A_ROUND   16          /* messages of one command, then the others have their turn */
-
-struct hw_control_out {
-    struct hw_control_out *next;
-    size_t n;
-    char bytes[];
-};
-
-static void set_events(struct hw_control_conn *c, uint32_t events)
-{
-    struct epoll_event e = {.events = events, .data.ptr = &c->watch};
-    (void)epoll_ctl(c->rec->epoll_fd, EPOLL_CTL_MOD, c->watch.fd, &e); /* it is in the set */
-}
-
-static size_t kept_for(const struct hw_recorder *r, uint32_t uid)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < r->controls.n; i++)
-        n += r->controls.v[i]->uid == uid ? r->controls.v[i]->out_bytes : 0;
-    return n;
-}
-
-/* The command reads slowly: the message waits here, never the recorder. */
-static void keep(struct hw_control_conn *c, const struct iovec *iov, size_t n, bool is_end)
-{
-    size_t more = is_end ? END_BYTES : 0;
-    if (c->out_bytes + n > MAX_OUT_BYTES + more ||
-        kept_for(c->rec, c->uid) + n > MAX_OUT_USER + more)
-        return; /* it has not read for a long time: what it misses is news, not data */
-    struct hw_control_out *o = malloc(sizeof *o + n);
-    if (!o)
-        return;
-    *o = (struct hw_control_out){.n = n};
-    size_t at = 0;
-    for (int i = 0; i < 3; i++) {
-        if (iov[i].iov_len)
-            memcpy(o->bytes + at, iov[i].iov_base, iov[i].iov_len);
-        at += iov[i].iov_len;
-    }
-    if (!c->out)
-        set_events(c, EPOLLIN | EPOLLOUT);
-    *(c->out ? &c->out_last->next : &c->out) = o;
-    c->out_last = o;
-    c->out_bytes += n;
-}
-
-static void flush_out(struct hw_control_conn *c)
-{
-    while (c->out) {
-        struct hw_control_out *o = c->out;
-        if (send(c->watch.fd, o->bytes, o->n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EAGAIN)
-            return;
-        c->out = o->next;
-        c->out_bytes -= o->n;
-        free(o);
-    }
-    set_events(c, EPOLLIN);
-}
-
-void hw_control_send(struct hw_control_conn *c, enum hw_control_type type, uint64_t session,
-                     const void *body, size_t n, const char *text)
-{
-    if (!c || c->closed)
-        return;
-    size_t text_n = text ? strlen(text) : 0;
-    struct hw_control_head h = {.version = HW_CONTROL_VERSION,
-                                .type = type,
-                                .length = (uint32_t)(n + text_n),
-                                .session = session};
-    struct iovec iov[3] = {
-        {&h, sizeof h}, {(void *)(uintptr_t)body, n}, {(void *)(uintptr_t)text, text_n}};
-    struct msghdr m = {.msg_iov = iov, .msg_iovlen = 3};
-    if (!c->out && sendmsg(c->watch.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
-        return;
-    if (c->out || errno == EAGAIN)
-        if (type != HW_CTL_PROGRESS)
-            keep(c, iov, sizeof h + n + text_n, type == HW_CTL_ENDED);
-}
-
-void hw_control_fail(struct hw_control_conn *c, const char *text)
-{
-    hw_control_send(c, HW_CTL_ERROR, 0, NULL, 0, text);
-}
+#define MAX_A_ROUND   16 /* messages of one command, then the others have their turn */
 
 static void close_conn(struct hw_control_conn *c)
 {
@@ -127,12 +40,7 @@ static void close_conn(struct hw_control_conn *c)
     c->closed = true;
     hw_pid_done(&c->root);
     hw_dumps_forget(c);
-    while (c->out) {
-        struct hw_control_out *o = c->out;
-        c->out = o->next;
-        free(o);
-    }
-    c->out_bytes = 0;
+    hw_control_drop_kept(c);
     if (c->controller)
         c->rec->controller_gone = true;
     if (c->session) {
@@ -205,18 +113,6 @@ static void on_start(struct hw_control_conn *c, struct hw_bytes body, int *fd)
         return;
     }
     c->session = s;
-}
-
-struct hw_session *hw_control_session(struct hw_control_conn *c, uint64_t id)
-{
-    if (id == 0)
-        return c->session;
-    for (size_t i = 0; i < c->rec->sessions.n; i++) {
-        struct hw_session *s = c->rec->sessions.v[i];
-        if (s->id == id && hw_permission_session(c->uid, s->uid) == HW_OK)
-            return s;
-    }
-    return NULL;
 }
 
 static void on_target(struct hw_control_conn *c, struct hw_bytes body)
@@ -341,7 +237,7 @@ static void on_control(struct hw_watch *w, uint32_t events)
     struct hw_control_conn *c = HW_OWNER_OF(w, struct hw_control_conn, watch);
     static uint8_t buffer[HW_CONTROL_MAX_BYTES + sizeof(struct hw_control_head)]; /* one thread */
     if ((events & EPOLLOUT) && !c->closed)
-        flush_out(c);
+        hw_control_flush(c);
     for (int k = 0; k < MAX_A_ROUND && !c->closed; k++) {
         hw_autofd int fd = -1; /* at most one is meant */
         ssize_t n = receive(c, buffer, sizeof buffer, &fd);

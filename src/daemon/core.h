@@ -488,6 +488,7 @@ void hw_session_dump(struct hw_session *s, const char *trigger, const int32_t *p
 void hw_session_free(struct hw_session *s);
 /* Up to this moment, also what no dump has told yet. */
 uint64_t hw_target_samples(const struct hw_target *t);
+uint64_t hw_session_cpu_us(void); /* of the recorder itself */
 void hw_session_counters(const struct hw_session *s, uint64_t *samples, uint64_t *lost);
 /* A dump was written that began then. */
 void hw_session_wrote(struct hw_session *s, uint64_t began_ns);
@@ -508,6 +509,8 @@ bool hw_session_remember_refused(struct hw_session *s, int32_t pid);
 void hw_session_reject(struct hw_session *s, const struct hw_pid *pid, const char *why);
 /* The same of one that was meant by its name when it started, and may be over. */
 void hw_session_reject_named(struct hw_session *s, int32_t pid, const char *why);
+/* Those that it means and another session has. */
+void hw_session_reject_running(struct hw_session *s);
 /* Fails with that reason; holder: the other recorder's process, 0 = not known. */
 int hw_session_held_elsewhere(const struct hw_session *s, int32_t holder, int rc,
                               struct hw_error *err);
@@ -669,6 +672,9 @@ struct hw_session *hw_control_session(struct hw_control_conn *c, uint64_t id);
 /* NULL connection: nothing happens. */
 void hw_control_send(struct hw_control_conn *c, enum hw_control_type type, uint64_t session,
                      const void *body, size_t n, const char *text);
+/* What it had no room for is sent now; or nobody reads it any more. */
+void hw_control_flush(struct hw_control_conn *c);
+void hw_control_drop_kept(struct hw_control_conn *c);
 void hw_control_done(struct hw_recorder *r);
 
 /* ---- session_detach.c: sessions that outlive their command, and copies of running ones ---- */

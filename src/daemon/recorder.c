@@ -41,18 +41,6 @@
 #define ANSWERS_NS      UINT64_C(20000000) /* then it is somebody else's turn */
 #define WANTED_FILES    65536u             /* three descriptors a target */
 
-int hw_watch_add(struct hw_recorder *r, struct hw_watch *w, uint32_t events)
-{
-    struct epoll_event e = {.events = events, .data.ptr = w};
-    return epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, w->fd, &e) < 0 ? HW_ESYS : HW_OK;
-}
-
-void hw_watch_remove(struct hw_recorder *r, struct hw_watch *w)
-{
-    if (w->fd >= 0)
-        (void)epoll_ctl(r->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL); /* twice is fine */
-}
-
 /* ---- input events ---- */
 
 static void on_signal(struct hw_watch *w, uint32_t events)

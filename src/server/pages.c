@@ -22,35 +22,6 @@
 
 enum { END_S = 2 };
 
-/* ---- names ---- */
-
-const char *hw_page_string(const struct hw_page_trace *t, hw_str_id id)
-{
-    return hw_strings_cstr(hw_callsites_strings(t->profile->callsites), id);
-}
-
-static const char *shown_name(void *ctx, hw_str_id raw)
-{
-    struct hw_page_trace *t = ctx;
-    pthread_mutex_lock(&t->names_lock);
-    const char *name = hw_demangle(t->demangler, raw); /* stays until the demangler goes */
-    pthread_mutex_unlock(&t->names_lock);
-    return name;
-}
-
-struct hw_namer hw_page_namer(struct hw_page_trace *t)
-{
-    return (struct hw_namer){shown_name, t};
-}
-
-const struct hw_process_view *hw_page_view(const struct hw_page_trace *t, hw_upid upid)
-{
-    for (size_t i = 0; i < t->processes.n; i++)
-        if (t->processes.v[i].upid.v == upid.v)
-            return &t->processes.v[i];
-    return NULL;
-}
-
 /* ---- reading ---- */
 
 static void add_names(void *ctx, struct hw_profile *profile)
@@ -458,23 +429,6 @@ bool hw_pages_free(struct hw_pages *p)
 }
 
 /* ---- answers ---- */
-
-void hw_page_reply_json(struct hw_http_request *req, struct hw_json *j)
-{
-    int rc = hw_json_finish(j);
-    if (rc < 0)
-        hw_http_reply_text(req, HTTP_ERROR, hw_errc_text(rc));
-    else
-        hw_http_reply(req, HTTP_OK, "application/json", j->buf.p, j->buf.n);
-    hw_json_done(j);
-}
-
-void hw_page_reply_error(struct hw_http_request *req, const struct hw_error *err, int rc)
-{
-    bool theirs = rc == HW_EINVAL || rc == HW_ENOTFOUND || rc == HW_ELIMIT;
-    hw_http_reply_text(req, theirs ? HTTP_BAD : HTTP_ERROR,
-                       err->code ? err->text : hw_errc_text(rc));
-}
 
 static void unuse(void *ctx)
 {

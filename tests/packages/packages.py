@@ -43,7 +43,7 @@ def policy(box):
     """As shipped it says nothing; uncommented, each line is what the recorder understands; every key is there."""
     text = POLICY.read_text()
     hw.equal([l for l in text.splitlines() if l and not l.startswith("#")], [], "lines that say something")
-    source = (hw.ROOT / "src" / "daemon" / "policy.c").read_text()
+    source = (hw.ROOT / "src/daemon/policy/policy.c").read_text()
     known = set(re.findall(r'\{"(\w+)", (?:NULL|&p->)', source))
     shown = set(re.findall(r"^#(\w+) = ", text, re.M))
     hw.true(len(known) >= 8 and known <= shown, f"keys {sorted(known)}, in policy.conf {sorted(shown)}")
