@@ -147,7 +147,7 @@ static void fill(struct load *g)
         step(g);
 }
 
-static void report(const struct load *g, const struct hw_feed *f, uint64_t ns)
+static void report(const struct load *g, const struct hw_ring_consumer *f, uint64_t ns)
 {
     struct rusage u;
     (void)getrusage(RUSAGE_SELF, &u);
@@ -158,14 +158,14 @@ static void report(const struct load *g, const struct hw_feed *f, uint64_t ns)
            (unsigned long long)g->n_lost, (unsigned long long)f->stacks.n, u.ru_maxrss / 1024);
 }
 
-static int run_alone(struct load *g, struct hw_feed *f)
+static int run_alone(struct load *g, struct hw_ring_consumer *f)
 {
     uint64_t warm = g->o->n_live * 2, ns = 0, skipped = 0;
     begin(g);
     for (;;) {
         fill(g);
         uint64_t t0 = thread_ns();
-        if (hw_feed_drain(f, UINT64_MAX, SIZE_MAX, 1) != HW_FEED_EMPTY)
+        if (hw_ring_consumer_drain(f, UINT64_MAX, SIZE_MAX, 1) != HW_CONSUMER_EMPTY)
             return 1;
         if (g->n_done <= warm) /* until the live set stands */
             skipped = f->n_samples;
@@ -207,11 +207,11 @@ static void write_at_rate(struct load *g)
     (void)fflush(stdout);
 }
 
-static int run_rate(struct load *g, struct hw_feed *f)
+static int run_rate(struct load *g, struct hw_ring_consumer *f)
 {
-    struct hw_mbox answers;
+    struct hw_message_queue answers;
     struct hw_drain *d;
-    if (hw_mbox_init(&answers) < 0 || hw_drain_new(1, &answers, &d) < 0)
+    if (hw_message_queue_init(&answers) < 0 || hw_drain_new(1, &answers, &d) < 0)
         return 1;
     pid_t writer = fork();
     if (writer == 0) {
@@ -223,7 +223,7 @@ static int run_rate(struct load *g, struct hw_feed *f)
         return 1;
     for (bool done = false; !done;) {
         (void)usleep(1000);
-        for (struct hw_msg *m = hw_mbox_take(&answers); m;) {
+        for (struct hw_msg *m = hw_message_queue_take(&answers); m;) {
             struct hw_msg *next = m->next;
             if (m->type == HW_DRAINED_SNAP) {
                 hw_snapshot_free(m->data);
@@ -305,13 +305,13 @@ int main(int argc, char **argv)
         return 1;
     }
     g.live = calloc(o.n_live, sizeof *g.live);
-    struct hw_feed *f = calloc(1, sizeof *f);
+    struct hw_ring_consumer *f = calloc(1, sizeof *f);
     if (!g.live || !f)
         return 1;
-    hw_feed_init(f, &r, /* follow_peak = */ true);
+    hw_ring_consumer_init(f, &r, /* follow_peak = */ true);
     f->arch = HW_ARCH_HERE;
     int rc = o.rate ? run_rate(&g, f) : run_alone(&g, f);
-    hw_feed_done(f);
+    hw_ring_consumer_done(f);
     hw_ring_detach(&g.w);
     free(f);
     free(g.live);

@@ -69,16 +69,16 @@ static int compare(const void *a, const void *b)
 
 static double round_ms(const struct hw_profile *p, const struct hw_series *s, bool two)
 {
-    struct hw_typed_sum sum = {0};
-    hw_typed_values values = {0};
+    struct hw_type_sum sum = {0};
+    hw_values_by_type values = {0};
     hw_detail_rows rows = {0};
     struct hw_heap_details *d;
     double from = now_ms();
     check(hw_heap_details_new(&d));
-    check(hw_typed_sum_at(&sum, p, s, 0, &values));
+    check(hw_type_sum_at(&sum, p, s, 0, &values));
     if (two) {
         check(hw_heap_details_add(d, p, &values, NULL, HW_DETAIL_EARLIER));
-        check(hw_typed_sum_at(&sum, p, s, 1, &values));
+        check(hw_type_sum_at(&sum, p, s, 1, &values));
     }
     check(hw_heap_details_add(d, p, &values, NULL, HW_DETAIL_NOW));
     check(hw_heap_details_finish(d));
@@ -89,7 +89,7 @@ static double round_ms(const struct hw_profile *p, const struct hw_series *s, bo
     hw_heap_details_free(d);
     hw_vec_done(&rows);
     hw_vec_done(&values);
-    hw_typed_sum_done(&sum);
+    hw_type_sum_done(&sum);
     return ms;
 }
 

@@ -4,7 +4,8 @@
  * Why:     a call stack shows how an allocation was made, not what for. Scopes name the purpose
  *          (they make the pseudo-stack), types name what was allocated.
  * Shapes:  macros, for C99 and C++11 with GCC or Clang; elsewhere, and with HEAPWISE_NO_MARKS, they
- *          expand to nothing. Categories, names and types are string literals or bare words. Nothing is
+ *          expand to nothing. Categories, names and types are string literals or bare words.
+ *          Nothing is
  *          linked: a note in the program tells the profiler where one pointer is, and that is null
  *          until somebody records scopes or types.
  * Cost:    off: one or two relaxed loads per scope. On: two calls; recorded as slices, two records.

@@ -245,7 +245,7 @@ int hw_memlock(int flags, bool by_number);
 
 /* ---- a visit: our code at work, nothing may be unmapped meanwhile ---- */
 
-struct hw_visit {
+struct hw_client_guard {
     uint64_t mark;              /* both: of a visit under way */
     struct hw_session *session; /* NULL: nobody is recording */
     uintptr_t tls_before, slab_before;
@@ -256,8 +256,8 @@ struct hw_visit {
 };
 
 /* *v is on the caller's stack: its address tells inner visits from abandoned ones. */
-void hw_enter(struct hw_visit *v);
-void hw_leave(struct hw_visit *v);
+void hw_enter(struct hw_client_guard *v);
+void hw_leave(struct hw_client_guard *v);
 struct hw_slab *hw_slab_get(void); /* the thread's; NULL when there is none for it */
 /* For one sample of a thread that has given its own back; NULL when there is none. */
 struct hw_slab *hw_slab_borrow(void);

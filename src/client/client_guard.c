@@ -300,14 +300,14 @@ static uint64_t mark_of(uintptr_t visit)
 
 static bool inside(uintptr_t at, uint64_t lo, uint64_t hi)
 {
-    return at >= lo && at < hi && hi - at >= sizeof(struct hw_visit);
+    return at >= lo && at < hi && hi - at >= sizeof(struct hw_client_guard);
 }
 
 /* The visit at t->busy lies above the one that begins now. A thread's own stack stays mapped;
  * whose frames lie there now is of no matter. */
 __attribute__((no_sanitize("address"))) static bool is_under_way(const struct hw_tls *t)
 {
-    const struct hw_visit *old = (const struct hw_visit *)t->busy;
+    const struct hw_client_guard *old = (const struct hw_client_guard *)t->busy;
     bool readable =
         inside(t->busy, hw_main_stack.lo, hw_main_stack.hi) ||
         (t->slab && inside(t->busy, t->slab->stack_lo, t->slab->stack_hi)) ||
@@ -315,11 +315,11 @@ __attribute__((no_sanitize("address"))) static bool is_under_way(const struct hw
     return !readable || (old->mark == mark_of(t->busy) && old->end_mark == old->mark);
 }
 
-void hw_enter(struct hw_visit *v)
+void hw_enter(struct hw_client_guard *v)
 {
     struct hw_tls *t = &hw_here;
     uintptr_t self = (uintptr_t)v;
-    *v = (struct hw_visit){.mark = mark_of(self), .end_mark = mark_of(self)};
+    *v = (struct hw_client_guard){.mark = mark_of(self), .end_mark = mark_of(self)};
     if (hw_unlikely(t->busy != 0)) {
         /* What runs inside the visit lies strictly below it; the same place again is a later one.
          */
@@ -350,7 +350,7 @@ void hw_enter(struct hw_visit *v)
     }
 }
 
-void hw_leave(struct hw_visit *v)
+void hw_leave(struct hw_client_guard *v)
 {
     struct hw_tls *t = &hw_here;
     atomic_signal_fence(memory_order_seq_cst);

@@ -89,7 +89,7 @@ void hw_again_ended(struct hw_target *t)
     struct hw_session *s = t->session;
     uint64_t now = hw_now_monotonic_ns();
     if (!(s->start.flags & HW_START_RESCAN) || s->stopping || is_for_ever(t) ||
-        hw_leave_has_left(s, &t->pid))
+        hw_session_has_excluded(s, &t->pid))
         return;
     struct hw_again *a = find_or_add(s, &t->pid);
     if (!a)

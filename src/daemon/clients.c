@@ -176,8 +176,8 @@ static bool nobody_below(const struct hw_recorder *r)
 static void keep_waiting(struct hw_conn *c)
 {
     bool later = !c->rec->embedded || hw_start_awaits(c->rec, c->pid);
-    if (!later ||
-        hw_page_init(&c->page, c->hello.version, hw_door_name(c->rec, c->door), &c->filters) < 0) {
+    if (!later || hw_page_init(&c->page, c->hello.version,
+                               hw_namespace_socket_name(c->rec, c->door), &c->filters) < 0) {
         (void)answer(c, HW_WELCOME_NO, -1, nobody_below(c->rec)); /* closing says "no" too */
         conn_close(c);
         return;
@@ -358,7 +358,7 @@ static void rest_from_accepting(struct hw_recorder *r)
     r->accept_again_ns = hw_now_monotonic_ns() + ACCEPT_PAUSE_NS;
     hw_watch_remove(r, &r->producers);
     hw_watch_remove(r, &r->consumers);
-    hw_doors_rest(r);
+    hw_namespace_sockets_rest(r);
 }
 
 int hw_accept(struct hw_recorder *r, int listener)
@@ -394,7 +394,7 @@ static bool user_has_enough(const struct hw_recorder *r, uint32_t uid)
     return n >= most;
 }
 
-bool hw_clients_accept(struct hw_recorder *r, int listener, const struct hw_door *door)
+bool hw_clients_accept(struct hw_recorder *r, int listener, const struct hw_namespace_socket *door)
 {
     for (int k = 0; k < MAX_A_ROUND; k++) {
         int fd = hw_accept(r, listener);
@@ -431,7 +431,7 @@ bool hw_clients_accept(struct hw_recorder *r, int listener, const struct hw_door
 bool hw_clients_hear(struct hw_recorder *r)
 {
     bool more = hw_clients_accept(r, r->producers.fd, /* door = */ NULL);
-    more |= hw_doors_accept(r);
+    more |= hw_namespace_sockets_accept(r);
     for (size_t i = 0; i < r->conns.n; i++) {
         struct hw_conn *c = r->conns.v[i];
         struct pollfd p = {.fd = c->watch.fd, .events = POLLIN | POLLRDHUP};
@@ -572,7 +572,7 @@ void hw_clients_tick(struct hw_recorder *r, uint64_t now)
         (void)hw_watch_add(r, &r->producers, EPOLLIN);
         if (r->consumers.fd >= 0)
             (void)hw_watch_add(r, &r->consumers, EPOLLIN);
-        hw_doors_go_on(r);
+        hw_namespace_sockets_go_on(r);
     }
     for (size_t i = 0; i < r->conns.n;) {
         struct hw_conn *c = r->conns.v[i];

@@ -87,7 +87,7 @@ void hw_page_beat(struct hw_page *p); /* we live */
 struct hw_conn {
     struct hw_watch watch;
     struct hw_recorder *rec;
-    const struct hw_door *door; /* by which it came */
+    const struct hw_namespace_socket *door; /* by which it came */
     uint32_t uid;
     int32_t pid;
     uint64_t since_ns;
@@ -105,7 +105,7 @@ int hw_accept(struct hw_recorder *r, int listener);
 void hw_clients_limit(struct hw_recorder *r);
 /* Those that wait at a listening socket; door NULL = our own. A turn takes some of them: gives
  * whether more may wait. */
-bool hw_clients_accept(struct hw_recorder *r, int listener, const struct hw_door *door);
+bool hw_clients_accept(struct hw_recorder *r, int listener, const struct hw_namespace_socket *door);
 /* A turn for all that was said so far, by whichever door, also by who has ended. The same. */
 bool hw_clients_hear(struct hw_recorder *r);
 int hw_clients_listen(struct hw_recorder *r, const char *name, struct hw_error *err);
@@ -142,10 +142,10 @@ enum hw_target_phase {
     HW_PHASE_DONE
 };
 
-struct hw_heap_tally {
+struct hw_heap_totals {
     uint32_t heap_id;
     char name[HW_HEAP_NAME_MAX];
-    struct hw_tally tally;
+    struct hw_callsite_totals tally;
     uint64_t last_ts_ns; /* of the last dump written; 0 = none */
     bool dumped;
 };
@@ -171,7 +171,7 @@ struct hw_target {
     struct hw_watch watch; /* the client's socket: its end */
     struct hw_watch exit;  /* pidfd */
     struct hw_recorder *rec;
-    const struct hw_door *door; /* by which it came */
+    const struct hw_namespace_socket *door; /* by which it came */
     struct hw_session *session;
     uint32_t source; /* data source in the session */
     struct hw_pid pid;
@@ -203,7 +203,7 @@ struct hw_target {
     bool warned_python, warned_java;
     hw_notes notes;
     const struct hw_module_file *python; /* whose interpreter the client was told of */
-    struct hw_feed *feed;                /* owned; with a drain thread while with_thread */
+    struct hw_ring_consumer *feed;       /* owned; with a drain thread while with_thread */
     bool with_thread;
     bool hides_libc; /* libc.malloc is sampled for another heap's sake, and not shown */
     bool is_jvm;     /* libjvm was seen in it */
@@ -233,7 +233,7 @@ struct hw_target {
     HW_VEC(const struct hw_stack *) unnamed; /* whose managed frames' names are on their way */
     struct hw_rest names_rest;               /* from looking for names */
 
-    HW_VEC(struct hw_heap_tally) heaps;
+    HW_VEC(struct hw_heap_totals) heaps;
     struct hw_dump_job { /* dump.c */
         bool active, final, next, next_final;
         /* Those that were asked for are numbered from 1 as they begin: of the one that is under
@@ -562,22 +562,22 @@ struct hw_found {
 
 /* ---- exec_watch.c: processes that start later ---- */
 
-struct hw_starts {
-    struct hw_starts_setup setup;
+struct hw_exec_watch {
+    struct hw_exec_watch_setup setup;
     struct hw_watch talk;
     int order; /* -1 = none */
     int32_t pid;
     bool on, ready, lost;
     uint32_t flags, n_ruled;
 };
-int hw_starts_init(struct hw_recorder *r, struct hw_error *err);
+int hw_exec_watch_init(struct hw_recorder *r, struct hw_error *err);
 /* Programs that start behind this call are held, where that can be. */
-void hw_starts_add(struct hw_session *s);
-void hw_starts_rate(const struct hw_session *s); /* its interval has changed */
-void hw_starts_drop(struct hw_session *s);
-void hw_starts_follow(const struct hw_session *s, int32_t pid);
-void hw_starts_tick(struct hw_recorder *r);
-void hw_starts_done(struct hw_recorder *r);
+void hw_exec_watch_add(struct hw_session *s);
+void hw_exec_watch_rate(const struct hw_session *s); /* its interval has changed */
+void hw_exec_watch_drop(struct hw_session *s);
+void hw_exec_watch_follow(const struct hw_session *s, int32_t pid);
+void hw_exec_watch_tick(struct hw_recorder *r);
+void hw_exec_watch_done(struct hw_recorder *r);
 
 /* ---- inject.c: processes that were not prepared ---- */
 
@@ -679,21 +679,22 @@ void hw_control_done(struct hw_recorder *r);
 
 /* ---- session_detach.c: sessions that outlive their command, and copies of running ones ---- */
 
-void hw_handover_detach(struct hw_control_conn *c, struct hw_bytes key);
-void hw_handover_attach(struct hw_control_conn *c, struct hw_bytes key);
+void hw_session_handover_detach(struct hw_control_conn *c, struct hw_bytes key);
+void hw_session_handover_attach(struct hw_control_conn *c, struct hw_bytes key);
 void hw_mark_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body); /* mark.c */
 /* session_exclude.c: a process that is not profiled any more in a session that goes on. */
-void hw_leave_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body);
-bool hw_leave_has_left(const struct hw_session *s, const struct hw_pid *pid);
-bool hw_leave_nobody(const struct hw_session *s); /* of those named by number none is left */
+void hw_session_exclude_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body);
+bool hw_session_has_excluded(const struct hw_session *s, const struct hw_pid *pid);
+bool hw_session_excluded_all(
+    const struct hw_session *s); /* of those named by number none is left */
 /* rate.c: how many samples all of a session's targets give, and what those cost us. */
 void hw_rate_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body);
 uint64_t hw_rate_spent_ns(const struct hw_session *s);
 /* memlog.c: does the mode of this source, which means all, mean this process? */
 bool hw_memlog_wants(const struct hw_session *s, const struct hw_heapprofd_config *c,
                      const struct hw_pid *pid, const struct hw_proc_status *st);
-void hw_handover_clone(struct hw_control_conn *c, uint64_t id, struct hw_bytes name);
-void hw_handover_tick(struct hw_recorder *r, uint64_t now);
+void hw_session_handover_clone(struct hw_control_conn *c, uint64_t id, struct hw_bytes name);
+void hw_session_handover_tick(struct hw_recorder *r, uint64_t now);
 
 /* ---- live_view.c: commands that look at a process now and then ---- */
 
@@ -719,18 +720,18 @@ struct hw_recorder {
     struct hw_watch signals, producers, consumers, answers_watch, workers_watch;
     struct hw_workers workers;
     struct hw_modules *modules;
-    struct hw_looker *looker;
+    struct hw_blocking_reader *looker;
     struct hw_drain *drain;
-    struct hw_mbox answers;
+    struct hw_message_queue answers;
     struct hw_msg *answered; /* owned; taken, and not looked at yet */
     HW_VEC(struct hw_conn *) conns;
     HW_VEC(struct hw_target *) targets;
     HW_VEC(struct hw_session *) sessions;
     HW_VEC(struct hw_control_conn *) controls;
-    HW_VEC(struct hw_door *) doors;
+    HW_VEC(struct hw_namespace_socket *) doors;
     HW_VEC(struct hw_attach) attaching;
     HW_VEC(struct hw_found) found;
-    struct hw_starts starts;
+    struct hw_exec_watch starts;
     HW_VEC(struct hw_inject_job *) injecting;
     HW_VEC(struct hw_injected) injected;
     struct hw_watch inject_watch;

@@ -57,7 +57,7 @@ struct asked { /* recorded, and a JVM */
 struct hw_java_source {
     struct hw_session *session;
     const struct hw_java_config *config; /* borrowed from the session's */
-    struct hw_looker *looker;            /* owned; the thread's: a process may never answer */
+    struct hw_blocking_reader *looker;   /* owned; the thread's: a process may never answer */
     uint32_t sequence;
     uint64_t next_ns, every_ns; /* 0 = no more rounds */
     uint64_t next_look_ns;      /* for JVMs whose moments are watched */
@@ -83,15 +83,15 @@ struct hw_java_source {
 
 /* ---- the thread: who is meant ---- */
 
-static bool is_named(const struct hw_java_source *j, const struct hw_look_who *who)
+static bool is_named(const struct hw_java_source *j, const struct hw_reading_who *who)
 {
     const struct hw_java_config *c = j->config;
     char argv0[512], name[512];
     hw_autofree char *cmdline = NULL;
     size_t n = 0;
-    hw_look_argv0(j->looker, *who, argv0, sizeof argv0);
+    hw_reading_argv0(j->looker, *who, argv0, sizeof argv0);
     name[0] = 0;
-    if (argv0[0] && hw_look_cmdline(j->looker, *who, &cmdline, &n) == 0 && n)
+    if (argv0[0] && hw_reading_cmdline(j->looker, *who, &cmdline, &n) == 0 && n)
         hw_java_main_name(cmdline, n, name, sizeof name);
     for (size_t i = 0; i < c->process_cmdline.n; i++)
         if (hw_config_name_matches(c->process_cmdline.v[i], argv0) ||
@@ -101,12 +101,12 @@ static bool is_named(const struct hw_java_source *j, const struct hw_look_who *w
 }
 
 /* Its mappings can be read: what follows does so without a limit of time. */
-static bool answers(const struct hw_java_source *j, const struct hw_look_who *who)
+static bool answers(const struct hw_java_source *j, const struct hw_reading_who *who)
 {
-    struct hw_look_image i;
-    int rc = hw_look_image(j->looker, *who, HW_LOOK_NO_FILES, NULL, NULL, 0, &i);
+    struct hw_reading_image i;
+    int rc = hw_reading_image(j->looker, *who, HW_READING_NO_FILES, NULL, NULL, 0, &i);
     if (rc == HW_OK)
-        hw_look_image_done(&i);
+        hw_reading_image_done(&i);
     return rc != HW_ETIMEOUT;
 }
 
@@ -114,7 +114,7 @@ static bool answers(const struct hw_java_source *j, const struct hw_look_who *wh
 static bool is_meant(const struct hw_java_source *j, const struct hw_pid *pid,
                      const struct hw_proc_status *st)
 {
-    struct hw_look_who who = hw_look_at(pid, st->uid);
+    struct hw_reading_who who = hw_reading_at(pid, st->uid);
     struct hw_jvm jvm;
     bool numbered = !hw_session_is_later(j->session, pid); /* as in session.c */
     for (size_t i = 0; numbered && i < j->config->pids.n; i++)
@@ -222,7 +222,7 @@ static int take(struct hw_java_source *j, struct jvm *v)
     int rc = hw_proc_status(v->pid.dir, &st);
     if (rc < 0)
         return hw_fail(&v->error, rc, 0, "the process has ended");
-    struct hw_look_who who = hw_look_at(&v->pid, st.uid);
+    struct hw_reading_who who = hw_reading_at(&v->pid, st.uid);
     if (!answers(j, &who))
         return hw_fail(&v->error, HW_ETIMEOUT, 0, "it may not be inspected");
     rc = come_in(j, v, &st);
@@ -237,7 +237,7 @@ static int take(struct hw_java_source *j, struct jvm *v)
     if (!v->due)
         return HW_OK;
     v->has_smaps = j->config->dump_smaps &&
-                   hw_look_smaps(j->looker, who, /* rollup = */ 0, &v->smaps) == HW_OK;
+                   hw_reading_smaps(j->looker, who, /* rollup = */ 0, &v->smaps) == HW_OK;
     return HW_OK;
 }
 
@@ -281,7 +281,7 @@ int hw_java_source_new(struct hw_session *s, uint32_t index, uint64_t now,
                        struct hw_java_source **out, struct hw_error *err)
 {
     struct hw_java_source *j = calloc(1, sizeof *j);
-    if (!j || hw_looker_new(&j->looker) < 0) {
+    if (!j || hw_blocking_reader_new(&j->looker) < 0) {
         free(j);
         return hw_fail(err, HW_ENOMEM, 0, "session");
     }
@@ -325,7 +325,7 @@ void hw_java_source_free(struct hw_java_source *j)
     }
     hw_vec_done(&j->jvms);
     hw_vec_done(&j->asked);
-    hw_looker_free(j->looker);
+    hw_blocking_reader_free(j->looker);
     (void)pthread_cond_destroy(&j->taken);
     (void)pthread_mutex_destroy(&j->lock);
     free(j);

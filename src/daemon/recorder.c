@@ -157,7 +157,7 @@ static void hear_answers(struct hw_recorder *r)
     uint64_t end = hw_now_monotonic_ns() + ANSWERS_NS;
     do {
         struct hw_msg *m = r->answered;
-        if (!m && !(m = hw_mbox_take(&r->answers)))
+        if (!m && !(m = hw_message_queue_take(&r->answers)))
             return;
         r->answered = m->next;
         on_answer(m);
@@ -224,9 +224,9 @@ static void tick(struct hw_recorder *r)
     uint64_t now = hw_now_monotonic_ns();
     hw_aside_tick();
     hw_clients_tick(r, now);
-    hw_starts_tick(r);
+    hw_exec_watch_tick(r);
     hw_attach_tick(r, now);
-    hw_doors_tick(r, now);
+    hw_namespace_sockets_tick(r, now);
     hw_inject_tick(r, now);
     hw_targets_resolve(r);
     for (size_t i = 0; i < r->targets.n; i++)
@@ -255,7 +255,7 @@ static void tick(struct hw_recorder *r)
     }
     weigh(r, now);
     sweep_files(r, now);
-    hw_handover_tick(r, now);
+    hw_session_handover_tick(r, now);
     hw_live_view_tick(r, now);
     hw_dumps_tick(r, now);
     for (size_t i = 0; i < r->controls.n;) {
@@ -338,7 +338,7 @@ static void loop(struct hw_recorder *r)
     while (!finished(r)) {
         struct epoll_event e[MAX_EVENTS];
         int n = epoll_wait(r->epoll_fd, e, MAX_EVENTS, wait_ms(r));
-        hw_looker_turn(r->looker);
+        hw_blocking_reader_turn(r->looker);
         for (int i = 0; i < n; i++) {
             struct hw_watch *w = e[i].data.ptr;
             w->fn(w, e[i].events);
@@ -440,7 +440,7 @@ static int set_up(struct hw_recorder *r, struct hw_error *err)
     const struct hw_recorder_options *o = &r->options;
     int rc = hw_workers_start(&r->workers, err); /* first: no thread may exist yet */
     if (rc == HW_OK)
-        rc = hw_starts_init(r, err); /* the same */
+        rc = hw_exec_watch_init(r, err); /* the same */
     if (rc < 0)
         return rc;
     hw_privilege_keep_needed(); /* workers became somebody else, which we cannot any more */
@@ -451,14 +451,14 @@ static int set_up(struct hw_recorder *r, struct hw_error *err)
     watch_pressure(r);
     if ((rc = watch_signals(r, err)) < 0)
         return rc;
-    if (hw_mbox_init(&r->answers) < 0)
+    if (hw_message_queue_init(&r->answers) < 0)
         return hw_fail_sys(err, "cannot set the recorder up");
     r->answers_watch = (struct hw_watch){r->answers.fd, on_answers};
     r->workers_watch = (struct hw_watch){r->workers.fd, on_workers};
     if (hw_watch_add(r, &r->answers_watch, EPOLLIN) < 0 ||
         hw_watch_add(r, &r->workers_watch, EPOLLIN) < 0)
         return hw_fail_sys(err, "cannot set the recorder up");
-    if ((rc = hw_inject_init(r)) < 0 || (rc = hw_looker_new(&r->looker)) < 0 ||
+    if ((rc = hw_inject_init(r)) < 0 || (rc = hw_blocking_reader_new(&r->looker)) < 0 ||
         (rc = hw_modules_new(&r->workers, r->cache_fd, on_module, r, &r->modules)) < 0 ||
         (rc = hw_drain_new(thread_count(), &r->answers, &r->drain)) < 0)
         return rc == HW_ESYS ? hw_fail_sys(err, "cannot set the recorder up")
@@ -468,7 +468,7 @@ static int set_up(struct hw_recorder *r, struct hw_error *err)
     if (rc < 0)
         return rc;
     if (r->embedded)
-        hw_door_open_file(r);
+        hw_namespace_socket_open_file(r);
     else
         return hw_control_listen(
             r, o->consumer_socket ? o->consumer_socket : hw_default_consumer_socket(), err);
@@ -481,14 +481,14 @@ static int set_up(struct hw_recorder *r, struct hw_error *err)
 
 static void tear_down(struct hw_recorder *r)
 {
-    hw_starts_done(r);
+    hw_exec_watch_done(r);
     hw_inject_done(r);
     hw_drain_free(r->drain);
     hw_clients_done(r);
-    hw_doors_done(r);
+    hw_namespace_sockets_done(r);
     hw_control_done(r);
     hw_modules_free(r->modules);
-    hw_looker_free(r->looker);
+    hw_blocking_reader_free(r->looker);
     hw_workers_stop(&r->workers);
     for (size_t i = 0; i < r->targets.n; i++)
         hw_target_free(r->targets.v[i]);
@@ -503,7 +503,7 @@ static void tear_down(struct hw_recorder *r)
         free(m);
     }
     if (r->answers.last)
-        hw_mbox_done(&r->answers);
+        hw_message_queue_done(&r->answers);
     if (r->signals.fd >= 0)
         (void)close(r->signals.fd); /* nothing is pending on these */
     if (r->pressure.fd >= 0)

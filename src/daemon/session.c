@@ -71,7 +71,7 @@ void hw_session_stop(struct hw_session *s, const char *reason, int status)
         return;
     s->stopping = true;
     s->status = status;
-    hw_starts_drop(s);
+    hw_exec_watch_drop(s);
     (void)snprintf(s->reason, sizeof s->reason, "%s", reason);
     uint64_t wait_ms = s->config.stop_timeout_ms ? s->config.stop_timeout_ms : 5000;
     s->stopped_ns = hw_now_monotonic_ns();
@@ -240,7 +240,7 @@ static void check_ends(struct hw_session *s, uint64_t now)
     else if (s->config.max_file_size_bytes &&
              hw_trace_writer_bytes(s->writer) >= s->config.max_file_size_bytes)
         hw_session_stop(s, "the file has reached max_file_size_bytes", HW_OK);
-    else if ((s->start.flags & HW_START_UNTIL_GONE) && hw_leave_nobody(s) && is_over(s))
+    else if ((s->start.flags & HW_START_UNTIL_GONE) && hw_session_excluded_all(s) && is_over(s))
         hw_session_stop(s, "none of its processes is left", HW_OK);
     else if ((s->start.flags & HW_START_LAUNCHED) && s->root.pid > 0 && !hw_pid_alive(&s->root) &&
              is_over(s))

@@ -30,14 +30,14 @@ static bool is_named(const struct hw_session *s, const struct hw_heapprofd_confi
     char *cmdline = NULL;
     size_t n;
     bool maybe = false, is = false;
-    struct hw_look_who who = hw_look_at(pid, st->uid);
-    hw_look_argv0(s->rec->looker, who, argv0, sizeof argv0);
+    struct hw_reading_who who = hw_reading_at(pid, st->uid);
+    hw_reading_argv0(s->rec->looker, who, argv0, sizeof argv0);
     for (size_t i = 0; i < c->process_cmdline.n; i++) {
         if (hw_config_name_matches(c->process_cmdline.v[i], argv0))
             return true;
         maybe |= hw_name_may_be_comm(c->process_cmdline.v[i], st->name);
     }
-    if (!maybe || hw_look_cmdline(s->rec->looker, who, &cmdline, &n) != HW_OK)
+    if (!maybe || hw_reading_cmdline(s->rec->looker, who, &cmdline, &n) != HW_OK)
         return false;
     hw_proc_exe_name(pid->dir, exe, sizeof exe);
     for (size_t i = 0; !is && i < c->process_cmdline.n; i++)
@@ -138,7 +138,7 @@ void hw_session_follow(struct hw_session *s, const struct hw_pid *pid, uint32_t 
             return;
         }
     if (hw_vec_push(&s->followed, ((struct hw_followed){pid->pid, pid->start_ticks, source})) == 0)
-        hw_starts_follow(s, pid->pid); /* else its children are not followed */
+        hw_exec_watch_follow(s, pid->pid); /* else its children are not followed */
 }
 
 /* A child of one that is profiled, or such a one after its exec. */
@@ -176,7 +176,7 @@ static bool means(struct hw_session *s, const struct hw_conn *c, const struct hw
 {
     struct hw_proc_status st;
     struct hw_error err;
-    if (s->stopping || s->sources.n == 0 || hw_leave_has_left(s, pid) ||
+    if (s->stopping || s->sources.n == 0 || hw_session_has_excluded(s, pid) ||
         hw_proc_status(pid->dir, &st) < 0)
         return false;
     bool other_image = c->hello.flags & HW_HELLO_STARTUP;

@@ -267,7 +267,7 @@ int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
     s->control = control;
     tell_warnings(s);
     tell_missing(s);
-    hw_starts_add(s);
+    hw_exec_watch_add(s);
     hw_attach_scan(s); /* who starts behind "started" is not one that ran already */
     hw_clients_wake(r);
     let_tick_pass(s);
@@ -283,7 +283,7 @@ void hw_session_free(struct hw_session *s)
 {
     if (!s)
         return;
-    hw_starts_drop(s);
+    hw_exec_watch_drop(s);
     hw_vec_done(&s->followed);
     hw_vec_done(&s->missed);
     hw_attach_forget(s);

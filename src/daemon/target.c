@@ -55,10 +55,10 @@ void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char 
 
 struct opening {
     struct hw_target *t;
-    struct hw_look_image *image;
+    struct hw_reading_image *image;
 };
 
-static struct hw_look_file *find_file(struct hw_look_image *i, size_t map)
+static struct hw_reading_file *find_file(struct hw_reading_image *i, size_t map)
 {
     size_t lo = 0, hi = i->n_files;
     while (lo < hi) {
@@ -78,7 +78,7 @@ static struct hw_module_file *open_module(void *ctx, const struct hw_map *m)
     struct hw_module_file *file;
     if (t->files.n >= MAX_FILES)
         return NULL; /* each is a descriptor of ours */
-    struct hw_look_file *f = find_file(o->image, (size_t)(m - o->image->maps.maps.v));
+    struct hw_reading_file *f = find_file(o->image, (size_t)(m - o->image->maps.maps.v));
     if (!f)
         return NULL;
     int fd = f->fd;
@@ -145,16 +145,16 @@ static bool may_read_maps(const struct hw_target *t, uint64_t now, uint64_t ever
     return now - t->maps_ns >= every && maps_debt(t, now) <= MAPS_BURST;
 }
 
-static int look_at_maps(struct hw_target *t, struct hw_look_image *out)
+static int look_at_maps(struct hw_target *t, struct hw_reading_image *out)
 {
-    HW_VEC(struct hw_look_known) known = {0};
+    HW_VEC(struct hw_reading_known) known = {0};
     for (size_t i = 0; i < t->frames.ranges.n; i++) {
         const struct hw_frame_range *r = &t->frames.ranges.v[i];
-        if (hw_vec_push(&known, (struct hw_look_known){r->lo, r->hi, r->inode, r->offset}) < 0)
+        if (hw_vec_push(&known, (struct hw_reading_known){r->lo, r->hi, r->inode, r->offset}) < 0)
             break; /* opened once more */
     }
-    int rc = hw_look_image(t->rec->looker, hw_look_at(&t->pid, t->uid), HW_LOOK_ALL_FILES, NULL,
-                           known.v, known.n, out);
+    int rc = hw_reading_image(t->rec->looker, hw_reading_at(&t->pid, t->uid), HW_READING_ALL_FILES,
+                              NULL, known.v, known.n, out);
     hw_vec_done(&known);
     return rc;
 }
@@ -162,7 +162,7 @@ static int look_at_maps(struct hw_target *t, struct hw_look_image *out)
 /* Adds the CPU time of the reading. */
 static int read_maps(struct hw_target *t, uint64_t *cpu_ns)
 {
-    struct hw_look_image image;
+    struct hw_reading_image image;
     uint32_t begun;
     bool quiet = closes(t, &begun);
     int rc = look_at_maps(t, &image);
@@ -170,7 +170,7 @@ static int read_maps(struct hw_target *t, uint64_t *cpu_ns)
         return rc; /* it has ended: what is known stays */
     *cpu_ns += image.cpu_ns;
     if (image.maps.maps.n == 0) { /* a zombie's list is empty */
-        hw_look_image_done(&image);
+        hw_reading_image_done(&image);
         return HW_OK;
     }
     struct hw_heapprofd_config *c = t->session->sources.v[t->source].config;
@@ -182,7 +182,7 @@ static int read_maps(struct hw_target *t, uint64_t *cpu_ns)
     hw_maps_done(&t->maps);
     t->maps = image.maps;
     image.maps = (struct hw_maps){0};
-    hw_look_image_done(&image);
+    hw_reading_image_done(&image);
     hw_java_entrance_tell(t);
     hw_python_tell(t);
     if (publish_tables(t) && rc >= 0 && quiet)
@@ -271,7 +271,7 @@ uint64_t hw_target_bytes(const struct hw_target *t)
                  t->unnamed.cap * sizeof *t->unnamed.v + t->maps.maps.cap * sizeof *t->maps.maps.v +
                  hw_target_slices_bytes(&t->slices);
     for (size_t i = 0; i < t->heaps.n; i++)
-        n += hw_tally_bytes(&t->heaps.v[i].tally);
+        n += hw_callsite_totals_bytes(&t->heaps.v[i].tally);
     return n + (t->feed ? atomic_load_explicit(&t->feed->bytes, memory_order_relaxed) : 0);
 }
 
@@ -501,9 +501,9 @@ enum image { IMAGE_OURS, IMAGE_OTHER, IMAGE_GONE };
 /* Whose memory is it? Without any mapping the process is on its way out; the pidfd will tell. */
 static enum image look_at_image(struct hw_target *t)
 {
-    struct hw_look_image i;
-    if (hw_look_image(t->rec->looker, hw_look_at(&t->pid, t->uid), HW_LOOK_NO_FILES, NULL, NULL, 0,
-                      &i) < 0)
+    struct hw_reading_image i;
+    if (hw_reading_image(t->rec->looker, hw_reading_at(&t->pid, t->uid), HW_READING_NO_FILES, NULL,
+                         NULL, 0, &i) < 0)
         return IMAGE_GONE;
     enum image is = i.maps.maps.n ? IMAGE_OTHER : IMAGE_GONE;
     for (size_t k = 0; k < i.maps.maps.n; k++) {
@@ -511,7 +511,7 @@ static enum image look_at_image(struct hw_target *t)
         if (strncmp(path, "/memfd:", 7) == 0 && strstr(path, "ring"))
             is = IMAGE_OURS;
     }
-    hw_look_image_done(&i);
+    hw_reading_image_done(&i);
     return is;
 }
 
@@ -597,7 +597,7 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
         hw_ring_done(&ring);
         return hw_fail(err, HW_ENOMEM, 0, "books");
     }
-    hw_feed_init(t->feed, &ring, c->dump_at_max || (s->start.flags & HW_START_KEEP_PEAK));
+    hw_ring_consumer_init(t->feed, &ring, c->dump_at_max || (s->start.flags & HW_START_KEEP_PEAK));
     t->feed->owner = t;
     t->feed->arch = t->hello.arch;
     t->feed->tables = t->tables.map;
@@ -615,7 +615,7 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
 static void learn_names(struct hw_target *t)
 {
     char argv0[512];
-    hw_look_argv0(t->rec->looker, hw_look_at(&t->pid, t->uid), argv0, sizeof argv0);
+    hw_reading_argv0(t->rec->looker, hw_reading_at(&t->pid, t->uid), argv0, sizeof argv0);
     hw_proc_exe_name(t->pid.dir, t->exe, sizeof t->exe);
     const char *base = hw_proc_shown_name(argv0);
     (void)snprintf(t->name, sizeof t->name, "%.200s", base[0] ? base : t->exe);
@@ -656,9 +656,9 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
         rc = hw_frames_init(&t->frames, t->hello.arch);
         t->frames.jit = &t->jit.code;
     }
-    if (rc == HW_OK &&
-        (hw_page_init(&t->page, t->hello.version, hw_door_name(r, c->door), &t->filters) < 0 ||
-         hw_tables_init(&t->tables, t->hello.arch, t->hello.tables_kib) < 0))
+    if (rc == HW_OK && (hw_page_init(&t->page, t->hello.version,
+                                     hw_namespace_socket_name(r, c->door), &t->filters) < 0 ||
+                        hw_tables_init(&t->tables, t->hello.arch, t->hello.tables_kib) < 0))
         rc = hw_fail_sys(err, "memory files");
     if (rc == HW_OK)
         rc = make_feed(t, err);
@@ -701,7 +701,7 @@ void hw_target_free(struct hw_target *t)
     }
     if (t->feed) {
         t->session->spent_ns += atomic_load(&t->feed->spent_ns);
-        hw_feed_done(t->feed);
+        hw_ring_consumer_done(t->feed);
         free(t->feed);
         t->session->ring_used -= t->ring_bytes;
     }
@@ -714,7 +714,7 @@ void hw_target_free(struct hw_target *t)
     hw_map64_done(&t->files);
     hw_target_stacks_done(t);
     for (size_t i = 0; i < t->heaps.n; i++)
-        hw_tally_done(&t->heaps.v[i].tally);
+        hw_callsite_totals_done(&t->heaps.v[i].tally);
     hw_vec_done(&t->heaps);
     hw_notes_done(&t->notes);
     for (size_t i = 0; i < t->questions.n; i++)

@@ -40,13 +40,13 @@ static const char *environment(const char *name)
     return v && v[0] ? v : NULL;
 }
 
-bool hw_names_symbols_asked(const struct hw_cli *cli)
+bool hw_symbol_options_symbols_asked(const struct hw_cli *cli)
 {
     return environment("PERFETTO_BINARY_PATH") || environment("BREAKPAD_SYMBOL_DIR") ||
            cli->opts.v[HW_OPT_SYMBOLS].list.n;
 }
 
-bool hw_names_map_asked(void)
+bool hw_symbol_options_map_asked(void)
 {
     return environment("PERFETTO_PROGUARD_MAP") != NULL;
 }
@@ -169,9 +169,9 @@ static const char *other_symbolizer(const struct hw_cli *cli)
     return name && name[0] && strcmp(name, "libdw") != 0 ? name : NULL;
 }
 
-int hw_names_symbolize_from(const struct hw_cli *cli, struct hw_profile *p,
-                            const struct hw_names_where *w, unsigned flags, struct hw_pb *out,
-                            struct hw_error *err)
+int hw_symbol_options_symbolize_from(const struct hw_cli *cli, struct hw_profile *p,
+                                     const struct hw_symbol_options_where *w, unsigned flags,
+                                     struct hw_pb *out, struct hw_error *err)
 {
     struct hw_symbolize_result r;
     struct hw_symbolize_options o = {.where = w->binaries,
@@ -179,8 +179,8 @@ int hw_names_symbolize_from(const struct hw_cli *cli, struct hw_profile *p,
                                      .n_breakpad_dirs = w->n_breakpad_dirs,
                                      .llvm_symbolizer = other_symbolizer(cli),
                                      .debuginfod = true};
-    o.where.no_paths = flags & HW_NAMES_AWAY;
-    if (!(flags & HW_NAMES_QUIET)) {
+    o.where.no_paths = flags & HW_SYMBOL_OPTIONS_AWAY;
+    if (!(flags & HW_SYMBOL_OPTIONS_QUIET)) {
         o.missing = tell_missing;
         o.warn = tell_warning;
         if (isatty(STDERR_FILENO)) {
@@ -189,25 +189,25 @@ int hw_names_symbolize_from(const struct hw_cli *cli, struct hw_profile *p,
             o.where.progress = tell_files;
         }
     }
-    if (flags & HW_NAMES_CHEAP) {
+    if (flags & HW_SYMBOL_OPTIONS_CHEAP) {
         o.debuginfod = false; /* nobody asked for a network */
         o.max_file_bytes = CHEAP_BYTES;
         o.budget_ns = CHEAP_NS;
         o.unnamed_only = true;
     }
     struct sigaction before;
-    bool caught = !(flags & HW_NAMES_CHEAP) && catch_interrupt(&before);
+    bool caught = !(flags & HW_SYMBOL_OPTIONS_CHEAP) && catch_interrupt(&before);
     if (caught)
         o.stopped = o.where.stopped = is_interrupted;
     int rc = hw_symbolize(p, &o, out, &r, err);
     if (caught)
         (void)sigaction(SIGINT, &before, NULL);
-    if (rc == HW_OK && !(flags & HW_NAMES_QUIET))
+    if (rc == HW_OK && !(flags & HW_SYMBOL_OPTIONS_QUIET))
         tell_summary(&r);
     return rc;
 }
 
-struct hw_binaries_where hw_names_places(const struct hw_cli *cli)
+struct hw_binaries_where hw_symbol_options_places(const struct hw_cli *cli)
 {
     const struct hw_optval *more = &cli->opts.v[HW_OPT_SYMBOLS];
     return (struct hw_binaries_where){.roots = environment("PERFETTO_BINARY_PATH"),
@@ -215,17 +215,17 @@ struct hw_binaries_where hw_names_places(const struct hw_cli *cli)
                                       .n_more = more->list.n};
 }
 
-int hw_names_symbolize(const struct hw_cli *cli, struct hw_profile *p, unsigned flags,
-                       struct hw_pb *out, struct hw_error *err)
+int hw_symbol_options_symbolize(const struct hw_cli *cli, struct hw_profile *p, unsigned flags,
+                                struct hw_pb *out, struct hw_error *err)
 {
     const char *breakpad = environment("BREAKPAD_SYMBOL_DIR");
-    struct hw_names_where w = {
-        .binaries = hw_names_places(cli),
+    struct hw_symbol_options_where w = {
+        .binaries = hw_symbol_options_places(cli),
         .breakpad_dirs = &breakpad,
         .n_breakpad_dirs = breakpad != NULL,
     };
     int rc = read_mode(&w.binaries.mode, err);
-    return rc < 0 ? rc : hw_names_symbolize_from(cli, p, &w, flags, out, err);
+    return rc < 0 ? rc : hw_symbol_options_symbolize_from(cli, p, &w, flags, out, err);
 }
 
 /* The model takes original names from packets, so the packets just made are read. */
@@ -243,8 +243,8 @@ static int apply(struct hw_profile *p, struct hw_bytes trace)
     return rc;
 }
 
-int hw_names_deobfuscate(const char *list, struct hw_profile *p, struct hw_pb *out,
-                         struct hw_error *err)
+int hw_symbol_options_deobfuscate(const char *list, struct hw_profile *p, struct hw_pb *out,
+                                  struct hw_error *err)
 {
     struct hw_pb packets = {0};
     int rc = hw_proguard_write_all(list, &packets, err);
@@ -267,25 +267,26 @@ static void by_map(const struct hw_cli *cli, struct hw_profile *p, const char *w
     hw_autofree char *all = NULL; /* of all packages */
     if (!strchr(word, '=') && asprintf(&all, "=%s", word) < 0)
         all = NULL;
-    if (hw_names_deobfuscate(all ? all : word, p, out, &err) < 0)
+    if (hw_symbol_options_deobfuscate(all ? all : word, p, out, &err) < 0)
         hw_cli_error(cli, NULL, "cannot deobfuscate: %s", err.text);
 }
 
-void hw_names_by_environment(const struct hw_cli *cli, struct hw_profile *p)
+void hw_symbol_options_by_environment(const struct hw_cli *cli, struct hw_profile *p)
 {
-    hw_names_by_environment_to(cli, p, 0, NULL);
+    hw_symbol_options_by_environment_to(cli, p, 0, NULL);
 }
 
-void hw_names_by_environment_to(const struct hw_cli *cli, struct hw_profile *p, unsigned flags,
-                                struct hw_pb *out)
+void hw_symbol_options_by_environment_to(const struct hw_cli *cli, struct hw_profile *p,
+                                         unsigned flags, struct hw_pb *out)
 {
     struct hw_error err = {0};
-    flags |= hw_opt_flag(&cli->opts, HW_OPT_QUIET) ? HW_NAMES_QUIET : 0;
-    if (hw_names_symbols_asked(cli) && hw_names_symbolize(cli, p, flags, out, &err) < 0)
+    flags |= hw_opt_flag(&cli->opts, HW_OPT_QUIET) ? HW_SYMBOL_OPTIONS_QUIET : 0;
+    if (hw_symbol_options_symbols_asked(cli) &&
+        hw_symbol_options_symbolize(cli, p, flags, out, &err) < 0)
         hw_cli_error(cli, NULL, "cannot symbolize: %s", err.text);
     err = (struct hw_error){0};
-    if (hw_names_map_asked() &&
-        hw_names_deobfuscate(getenv("PERFETTO_PROGUARD_MAP"), p, out, &err) < 0)
+    if (hw_symbol_options_map_asked() &&
+        hw_symbol_options_deobfuscate(getenv("PERFETTO_PROGUARD_MAP"), p, out, &err) < 0)
         hw_cli_error(cli, NULL, "cannot deobfuscate: %s", err.text);
     const struct hw_optval *maps = &cli->opts.v[HW_OPT_NAME_MAPS];
     for (size_t i = 0; i < maps->list.n; i++)
@@ -299,14 +300,16 @@ static _Noreturn void child(const struct hw_cli *cli, const char *trace, int out
     struct hw_error err = {0};
     struct hw_profile *p;
     struct hw_pb made = {0};
-    unsigned flags = hw_names_symbols_asked(cli) ? 0 : HW_NAMES_QUIET | HW_NAMES_CHEAP;
+    unsigned flags = hw_symbol_options_symbols_asked(cli)
+                         ? 0
+                         : HW_SYMBOL_OPTIONS_QUIET | HW_SYMBOL_OPTIONS_CHEAP;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody waits any more */
     int rc = hw_import_file(trace, &p, &err);
     if (rc == HW_OK)
-        rc = hw_names_symbolize(cli, p, flags, &made, &err);
+        rc = hw_symbol_options_symbolize(cli, p, flags, &made, &err);
     struct hw_bytes b = hw_pb_view(&made);
     if (rc < 0 || (b.n && hw_fd_write_all(out_fd, b.p, b.n) < 0)) {
-        if (!(flags & HW_NAMES_QUIET))
+        if (!(flags & HW_SYMBOL_OPTIONS_QUIET))
             hw_cli_error(cli, NULL, "%s", rc < 0 ? err.text : "cannot write the symbols");
         _exit(1);
     }
@@ -334,7 +337,7 @@ static int wait_for(pid_t pid, uint64_t limit_ns)
     return -1;
 }
 
-int hw_names_add(const struct hw_cli *cli, const char *trace, const char *out)
+int hw_symbol_options_add(const struct hw_cli *cli, const char *trace, const char *out)
 {
     struct stat st;
     if (stat(trace, &st) < 0 || !S_ISREG(st.st_mode))
@@ -347,8 +350,9 @@ int hw_names_add(const struct hw_cli *cli, const char *trace, const char *out)
     pid_t pid = fork();
     if (pid == 0)
         child(cli, trace, fd);
-    int status =
-        pid < 0 ? -1 : wait_for(pid, hw_names_symbols_asked(cli) ? WAIT_ASKED_NS : WAIT_CHEAP_NS);
+    int status = pid < 0 ? -1
+                         : wait_for(pid, hw_symbol_options_symbols_asked(cli) ? WAIT_ASKED_NS
+                                                                              : WAIT_CHEAP_NS);
     if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return 1;
     if (out)

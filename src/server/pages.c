@@ -166,7 +166,7 @@ void hw_page_trace_free(struct hw_page_trace *t)
 {
     if (!t)
         return;
-    hw_page_scrubs_forget(t->pages->scrubs, t);
+    hw_page_flame_windows_forget(t->pages->scrubs, t);
     hw_page_infra_forget(t->pages->infra, t);
     hw_page_names_done(t);
     hw_page_heaps_free(t->heaps);
@@ -366,9 +366,9 @@ static int add_dirs(struct hw_pages *p, struct hw_error *err)
 int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct hw_error *err)
 {
     struct hw_pages *p = calloc(1, sizeof *p);
-    if (!p || hw_page_scrubs_new(&p->scrubs) < 0 || hw_page_infra_new(&p->infra) < 0) {
+    if (!p || hw_page_flame_windows_new(&p->scrubs) < 0 || hw_page_infra_new(&p->infra) < 0) {
         if (p)
-            hw_page_scrubs_free(p->scrubs);
+            hw_page_flame_windows_free(p->scrubs);
         free(p);
         return hw_fail(err, HW_ENOMEM, 0, "pages");
     }
@@ -413,7 +413,7 @@ bool hw_pages_free(struct hw_pages *p)
         return false;
     for (unsigned i = 0; i < p->n; i++)
         hw_page_trace_free(p->traces[i]);
-    hw_page_scrubs_free(p->scrubs);
+    hw_page_flame_windows_free(p->scrubs);
     hw_page_infra_free(p->infra);
     hw_files_dirs_done(&p->trace_dirs);
     hw_files_dirs_done(&p->symbol_dirs);

@@ -260,7 +260,7 @@ static void produce_events(struct hw_http_stream *s, void *ctx)
         }
         if (rc == HW_OK && !hw_http_event_wait(s, LOOK_MS))
             return;
-        hw_page_scrubs_age(p->scrubs);
+        hw_page_flame_windows_age(p->scrubs);
         since_ms += LOOK_MS;
         recordings_ms += LOOK_MS;
     }

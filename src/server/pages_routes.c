@@ -224,9 +224,9 @@ const struct hw_http_route hw_pages_routes[] = {
     {HW_HTTP_POST, "/api/v1/record/*", 0, MAX_WORDS, hw_page_record, NULL},
     {HW_HTTP_GET, "/api/v1/memory-internals/*", 0, 0, hw_page_internals, NULL},
     {HW_HTTP_POST, "/api/v1/memory-internals/*", 0, MAX_WORDS, hw_page_internals, NULL},
-    {HW_HTTP_GET, "/debug/pprof/", HW_HTTP_OWN_USER, 0, hw_pull_list, NULL},
-    {HW_HTTP_GET, "/debug/pprof/heap", HW_HTTP_OWN_USER, 0, hw_pull_heap, NULL},
-    {HW_HTTP_GET, "/debug/pprof/allocs", HW_HTTP_OWN_USER, 0, hw_pull_allocs, NULL},
+    {HW_HTTP_GET, "/debug/pprof/", HW_HTTP_OWN_USER, 0, hw_pprof_endpoint_list, NULL},
+    {HW_HTTP_GET, "/debug/pprof/heap", HW_HTTP_OWN_USER, 0, hw_pprof_endpoint_heap, NULL},
+    {HW_HTTP_GET, "/debug/pprof/allocs", HW_HTTP_OWN_USER, 0, hw_pprof_endpoint_allocs, NULL},
 };
 const size_t hw_n_pages_routes = HW_ARRAY_LEN(hw_pages_routes);
 

@@ -22,13 +22,13 @@ static void put(struct hw_ring_writer *w, uint32_t type, uint32_t size, const ui
     hw_ring_commit(w, pos, size, (enum hw_rec_type)type);
 }
 
-static void read_all(struct hw_feed *feed)
+static void read_all(struct hw_ring_consumer *feed)
 {
     struct hw_frames f;
     struct hw_snapshot *s;
     if (hw_frames_init(&f, HW_ARCH_HERE) < 0)
         abort();
-    (void)hw_feed_drain(feed, UINT64_MAX, 1000, 1);
+    (void)hw_ring_consumer_drain(feed, UINT64_MAX, 1000, 1);
     for (size_t i = 0; i < feed->managed.names.n; i++)
         if (hw_managed_frames_name(&f.managed, f.cs, feed->managed.names.v[i]) < 0)
             abort();
@@ -46,7 +46,7 @@ static void read_all(struct hw_feed *feed)
                     feed->stacks.v[i]->pcs[k] != HW_MAP64_NO_KEY &&
                     !hw_managed_frames_has(&f.managed, feed->stacks.v[i]->pcs[k]))
                     abort();
-    if (hw_feed_snapshot(feed, HW_SNAP_PEAK, &s) == HW_OK)
+    if (hw_ring_consumer_snapshot(feed, HW_SNAP_PEAK, &s) == HW_OK)
         hw_snapshot_free(s);
     hw_frames_done(&f);
 }
@@ -60,10 +60,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (hw_ring_attach(r.fd, &w) < 0)
         abort();
     hw_ring_close_fd(&r);
-    struct hw_feed *feed = calloc(1, sizeof *feed);
+    struct hw_ring_consumer *feed = calloc(1, sizeof *feed);
     if (!feed)
         abort();
-    hw_feed_init(feed, &r, true);
+    hw_ring_consumer_init(feed, &r, true);
     feed->arch = HW_ARCH_HERE;
     while (n > 2) {
         uint32_t size = (uint32_t)(data[1] + 1) * 8;
@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     }
     read_all(feed);
     hw_ring_detach(&w);
-    hw_feed_done(feed);
+    hw_ring_consumer_done(feed);
     free(feed);
     return 0;
 }

@@ -74,8 +74,8 @@ static int add_side(struct run *r, const struct side *s, hw_upid upid, const cha
 {
     const char *which = hw_opt_text(&r->cli->opts, HW_OPT_DHP_DUMP);
     const struct hw_series *series = find_series(s, upid, heap);
-    struct hw_typed_sum sum = {0};
-    hw_typed_values values = {0};
+    struct hw_type_sum sum = {0};
+    hw_values_by_type values = {0};
     struct hw_namer namer = {hw_demangle_shown, s->demangler};
     uint64_t n = 1;
     if (!series)
@@ -86,10 +86,10 @@ static int add_side(struct run *r, const struct side *s, hw_upid upid, const cha
         return HW_EINVAL;
     if (n < 1 || n > series->shown.n)
         return HW_OK; /* a process that ended before */
-    int rc = hw_typed_sum_at(&sum, s->p, series, series->shown.v[n - 1], &values);
+    int rc = hw_type_sum_at(&sum, s->p, series, series->shown.v[n - 1], &values);
     if (rc == HW_OK)
         rc = hw_heap_details_add(d, s->p, &values, &namer, to);
-    hw_typed_sum_done(&sum);
+    hw_type_sum_done(&sum);
     hw_vec_done(&values);
     return rc;
 }
@@ -199,9 +199,9 @@ static int put_losses(struct run *r)
     int rc = HW_OK;
     (void)fflush(stdout);
     if (r->two)
-        rc = hw_show_all_losses(r->old.p, stderr, &incomplete);
+        rc = hw_open_profile_all_losses(r->old.p, stderr, &incomplete);
     if (rc == HW_OK)
-        rc = hw_show_all_losses(r->now.p, stderr, &incomplete);
+        rc = hw_open_profile_all_losses(r->now.p, stderr, &incomplete);
     return rc < 0 ? hw_fail(&r->err, rc, 0, "what is missing") : HW_OK;
 }
 

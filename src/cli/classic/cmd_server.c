@@ -310,7 +310,7 @@ static void add_names(void *ctx, struct hw_profile *p)
 {
     const struct serving *s = ctx;
     bool away = !s->loading && geteuid() == 0; /* root may read what who sends a trace may not */
-    hw_names_by_environment_to(s->cli, p, away ? HW_NAMES_AWAY : 0, NULL);
+    hw_symbol_options_by_environment_to(s->cli, p, away ? HW_SYMBOL_OPTIONS_AWAY : 0, NULL);
 }
 
 static int prepare(struct serving *s, const struct hw_sql_packages *packages, const char *trace,

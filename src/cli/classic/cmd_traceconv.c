@@ -364,7 +364,7 @@ static int profile_of(struct conv *c, bool java, struct hw_error *err)
     if (rc == 0)
         rc = choose_kind(p, opts, java, &kind, err);
     if (rc == 1) {
-        hw_names_by_environment(c->cli, p);
+        hw_symbol_options_by_environment(c->cli, p);
         rc = write_profiles(c, p, &o, kind, &n_files, err);
         if (rc == 0 && n_files == 0 && !java && !hw_opt_flag(opts, kind->option))
             rc = hw_fail(err, HW_ENOTFOUND, 0, "no profile found in the trace");
@@ -406,7 +406,7 @@ static int to_firefox(struct conv *c, struct hw_error *err)
     if (rc == 0 && !has_native(p))
         rc = hw_fail(err, HW_ENOTFOUND, 0, "no native heap profile in the trace");
     if (rc == 0) {
-        hw_names_by_environment(c->cli, p);
+        hw_symbol_options_by_environment(c->cli, p);
         rc = hw_demangler_new(hw_callsites_strings(p->callsites), &dem);
         if (rc < 0)
             (void)hw_fail(err, rc, 0, "names");
@@ -430,7 +430,7 @@ static int to_hprof(struct conv *c, struct hw_error *err)
     if (rc == 0)
         rc = hw_import_file(hw_input_path(c->in_name), &p, err);
     if (rc == 0) {
-        hw_names_by_environment(c->cli, p);
+        hw_symbol_options_by_environment(c->cli, p);
         in.profile = p;
         in.graph = hw_heap_graph_pick(p, /* pid = */ -1);
         if (!in.graph)
@@ -471,7 +471,7 @@ static int symbolize(struct conv *c, struct hw_error *err)
     if (rc == 0)
         rc = hw_import_file(hw_input_path(c->in_name), &p, err);
     if (rc == 0)
-        rc = hw_names_symbolize(c->cli, p, 0, &made, err);
+        rc = hw_symbol_options_symbolize(c->cli, p, 0, &made, err);
     hw_profile_free(p);
     return put_packets(c, &made, rc, err);
 }
@@ -489,7 +489,7 @@ static int deobfuscate(struct conv *c, struct hw_error *err)
         rc = hw_import_file(hw_input_path(c->in_name), &p, err); /* names for no trace: an error */
     hw_profile_free(p);
     if (rc == 0)
-        rc = hw_names_deobfuscate(list, NULL, &made, err);
+        rc = hw_symbol_options_deobfuscate(list, NULL, &made, err);
     return put_packets(c, &made, rc, err);
 }
 

@@ -309,7 +309,7 @@ static bool write_original_names(const struct run *r)
     char path[PATH_ROOM];
     struct hw_pb made = {0};
     struct hw_error err = {0};
-    int rc = hw_names_deobfuscate(getenv("PERFETTO_PROGUARD_MAP"), NULL, &made, &err);
+    int rc = hw_symbol_options_deobfuscate(getenv("PERFETTO_PROGUARD_MAP"), NULL, &made, &err);
     struct hw_bytes b = hw_pb_view(&made);
     if (rc == 0 && b.n) {
         hw_autofd int fd = open(in_dir(r, "deobfuscation-packets", path),
@@ -332,10 +332,11 @@ static bool add_names(const struct run *r)
     char path[PATH_ROOM], trace[PATH_ROOM];
     int symbols = 0;
     if (!hw_opt_flag(&r->cli->opts, HW_OPT_NO_SYMBOLIZE))
-        symbols = hw_names_add(r->cli, in_dir(r, "raw-trace", trace), in_dir(r, "symbols", path));
-    if (symbols < 0 && hw_names_symbols_asked(r->cli))
+        symbols = hw_symbol_options_add(r->cli, in_dir(r, "raw-trace", trace),
+                                        in_dir(r, "symbols", path));
+    if (symbols < 0 && hw_symbol_options_symbols_asked(r->cli))
         fprintf(stderr, "Failed to symbolize. Continuing without symbols.\n");
-    bool names = hw_names_map_asked() && write_original_names(r);
+    bool names = hw_symbol_options_map_asked() && write_original_names(r);
     if (symbols <= 0 && !names)
         return false;
     hw_autofd int fd =

@@ -36,7 +36,7 @@ static const struct hw_exporter *pick(const struct hw_cli *cli, const char *out)
 }
 
 /* The end is what a converter is expected to take; a program that tidied up shows little there. */
-static void tell_moment(const struct hw_cli *cli, const struct hw_show *s)
+static void tell_moment(const struct hw_cli *cli, const struct hw_open_profile *s)
 {
     bool live = s->metric == HW_METRIC_SPACE || s->metric == HW_METRIC_OBJECTS;
     const struct hw_process_moment *peak = hw_process_view_peak(&s->view);
@@ -56,7 +56,7 @@ static void tell_moment(const struct hw_cli *cli, const struct hw_show *s)
 static void tell_of_maps(const struct hw_cli *cli, const struct hw_exporter *e)
 {
     if (e == &hw_export_perfetto &&
-        (hw_names_map_asked() || cli->opts.v[HW_OPT_NAME_MAPS].list.n) &&
+        (hw_symbol_options_map_asked() || cli->opts.v[HW_OPT_NAME_MAPS].list.n) &&
         !hw_opt_flag(&cli->opts, HW_OPT_QUIET))
         fputs("note: a Perfetto trace keeps the names as they are; PERFETTO_PROGUARD_MAP=... "
               "heapwise deobfuscate OUT adds the original ones\n",
@@ -87,7 +87,7 @@ static int convert_whole(const struct hw_cli *cli, const struct hw_exporter *e, 
     struct hw_demangler *demangler = NULL;
     int rc = hw_import_file(hw_input_path(in_path), &p, &err);
     if (rc == HW_OK) {
-        hw_names_by_environment(cli, p);
+        hw_symbol_options_by_environment(cli, p);
         tell_of_maps(cli, e);
     }
     if (rc == HW_OK && (rc = hw_demangler_new(hw_callsites_strings(p->callsites), &demangler)) < 0)
@@ -108,7 +108,7 @@ static int convert_whole(const struct hw_cli *cli, const struct hw_exporter *e, 
     }
     int status = rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
     if (rc == HW_ENOTFOUND && p && e->graph && !in.graph)
-        hw_show_hint_graph(p, cli->opts.v[HW_OPT_SHOW_PID].set);
+        hw_open_profile_hint_graph(p, cli->opts.v[HW_OPT_SHOW_PID].set);
     hw_demangler_free(demangler);
     hw_profile_free(p);
     return status;
@@ -117,8 +117,8 @@ static int convert_whole(const struct hw_cli *cli, const struct hw_exporter *e, 
 static int convert(const struct hw_cli *cli, const struct hw_exporter *e, const hw_filters *filters,
                    const char *in_path, const char *out_path)
 {
-    struct hw_show s;
-    int rc = hw_show_open(&s, cli, in_path, /* as_report = */ false);
+    struct hw_open_profile s;
+    int rc = hw_open_profile_file(&s, cli, in_path, /* as_report = */ false);
     if (rc != 0)
         return rc;
     tell_moment(cli, &s);
@@ -151,7 +151,7 @@ static int convert(const struct hw_cli *cli, const struct hw_exporter *e, const 
     }
     rc = rc < 0 ? hw_fail(&err, rc, 0, "'%s':", in_path) : hw_export_to(e, &in, out_path, &err);
     hw_vec_done(&at_peak);
-    hw_show_done(&s);
+    hw_open_profile_done(&s);
     return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
 }
 
@@ -172,7 +172,7 @@ int hw_cmd_convert(struct hw_cli *cli)
         return hw_cli_usage_exit(cli);
     }
     hw_filters filters = {0};
-    int rc = hw_show_filters(cli, &filters);
+    int rc = hw_open_profile_filters(cli, &filters);
     if (rc == 0 && filters.n && (!e->merged || hw_filters_have_pivot(&filters))) {
         hw_cli_error(cli, NULL,
                      e->merged

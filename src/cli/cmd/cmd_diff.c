@@ -32,7 +32,7 @@ enum { COL_SIDE = 12, COL_CHANGE = 25 };
 
 struct page {
     const struct hw_cli *cli;
-    struct hw_show show[N_SIDES];
+    struct hw_open_profile show[N_SIDES];
     const char *path[N_SIDES]; /* what the sides are called; borrowed */
     struct hw_functions *fns[N_SIDES];
     struct hw_site_names names[N_SIDES];
@@ -70,7 +70,7 @@ static bool same_run(const struct page *pg)
     return pg->show[A].p == pg->show[B].p && pg->show[A].upid.v == pg->show[B].upid.v;
 }
 
-static bool shows_peak(const struct hw_show *s)
+static bool shows_peak(const struct hw_open_profile *s)
 {
     return s->moment == hw_process_view_peak(&s->view) &&
            s->moment != &s->view.moments.v[s->view.moments.n ? s->view.moments.n - 1 : 0];
@@ -79,16 +79,16 @@ static bool shows_peak(const struct hw_show *s)
 static int open_side(struct page *pg, int side, const char *moment, bool as_report)
 {
     const struct hw_opts *o = &pg->cli->opts;
-    struct hw_show_want w = {.path = o->args[o->n_args > 1 ? side : 0],
-                             .heap = hw_opt_text(o, HW_OPT_SHOW_HEAP),
-                             .metric = pg->metric,
-                             .moment = moment,
-                             .as_report = as_report};
+    struct hw_open_profile_want w = {.path = o->args[o->n_args > 1 ? side : 0],
+                                     .heap = hw_opt_text(o, HW_OPT_SHOW_HEAP),
+                                     .metric = pg->metric,
+                                     .moment = moment,
+                                     .as_report = as_report};
     if (side == B && o->n_args == 1)
         w.profile = pg->show[A].p;
     if (!side_pid(pg, side, &w.pid, &w.has_pid))
         return hw_cli_usage_exit(pg->cli);
-    return hw_show_open_at(&pg->show[side], pg->cli, &w);
+    return hw_open_profile_file_at(&pg->show[side], pg->cli, &w);
 }
 
 /* Compared with itself it would say that nothing changed. */
@@ -115,7 +115,7 @@ static int open_both(struct page *pg)
     if (rc != 0 || one || a || b || shows_peak(&pg->show[A]) == shows_peak(&pg->show[B]))
         return rc;
     int again = shows_peak(&pg->show[A]) ? B : A; /* peaks are compared with peaks */
-    hw_show_done(&pg->show[again]);
+    hw_open_profile_done(&pg->show[again]);
     return open_side(pg, again, "peak", /* as_report = */ false);
 }
 
@@ -129,17 +129,17 @@ static bool is_forward(const struct page *pg)
 static int make_diff(struct page *pg)
 {
     const struct hw_opts *o = &pg->cli->opts;
-    struct hw_wrappers wrappers = hw_show_wrappers(pg->cli);
+    struct hw_wrappers wrappers = hw_open_profile_wrappers(pg->cli);
     struct hw_diff_side side[N_SIDES];
     unsigned flags = (hw_opt_flag(o, HW_OPT_ALL_FRAMES) ? HW_DIFF_ALL_FRAMES : 0) |
                      (hw_opt_flag(o, HW_OPT_DIFF_BY_NAME) ? HW_DIFF_BY_NAME : 0) |
                      (is_forward(pg) ? HW_DIFF_SAME_RUN : 0);
     int rc = HW_OK;
     for (int i = A; rc == 0 && i < N_SIDES; i++) {
-        const struct hw_show *s = &pg->show[i];
+        const struct hw_open_profile *s = &pg->show[i];
         rc = hw_functions_new(s->p->callsites, &wrappers, &pg->fns[i]);
         if (rc == 0)
-            rc = hw_show_site_names(s, pg->fns[i], &pg->names[i]);
+            rc = hw_open_profile_site_names(s, pg->fns[i], &pg->names[i]);
         side[i] = (struct hw_diff_side){.p = s->p,
                                         .fns = pg->fns[i],
                                         .namer = &s->namer,
@@ -222,7 +222,7 @@ static void fmt_change(const struct page *pg, const struct hw_diff_value *v,
 
 static void put_side(struct page *pg, int side)
 {
-    const struct hw_show *s = &pg->show[side];
+    const struct hw_open_profile *s = &pg->show[side];
     const struct hw_diff_value *v = &pg->diff.nodes.v[0].total;
     const struct hw_value *total = side == A ? &v->a : &v->b;
     char buf[HW_UNIT_MAX];
@@ -231,7 +231,7 @@ static void put_side(struct page *pg, int side)
     hw_strbuf_addf(&pg->line, "%c  ", "AB"[side]);
     hw_strbuf_add_escaped(&pg->line, pg->path[side], strlen(pg->path[side]));
     hw_strbuf_adds(&pg->line, "  ");
-    hw_show_label(s, &pg->line);
+    hw_open_profile_label(s, &pg->line);
     if (!s->label)
         hw_strbuf_addf(&pg->line, " at %s%s",
                        hw_fmt_clock(buf, hw_sat_sub(s->moment->ts_ns, s->view.start_ns)),
@@ -347,9 +347,9 @@ static int put_text(struct page *pg, bool *incomplete)
     if (pg->has_limit)
         putchar('\n');
     put_gate(pg);
-    int rc = hw_show_losses(&pg->show[A], stdout, incomplete);
+    int rc = hw_open_profile_losses(&pg->show[A], stdout, incomplete);
     if (rc == 0 && pg->show[A].p != pg->show[B].p)
-        rc = hw_show_losses(&pg->show[B], stdout, incomplete);
+        rc = hw_open_profile_losses(&pg->show[B], stdout, incomplete);
     return rc;
 }
 
@@ -366,7 +366,7 @@ static void json_value(const struct page *pg, struct hw_json *j, const struct hw
 
 static void json_side(const struct page *pg, struct hw_json *j, int side)
 {
-    const struct hw_show *s = &pg->show[side];
+    const struct hw_open_profile *s = &pg->show[side];
     hw_json_key(j, side == A ? "a" : "b");
     hw_json_begin_object(j);
     hw_json_kv_str(j, "path", pg->path[side]);
@@ -433,7 +433,7 @@ static int put_json(struct page *pg, bool *incomplete)
     int rc = hw_json_page_end(&j);
     for (int i = A; rc == 0 && i < N_SIDES; i++)
         if (i == A || pg->show[A].p != pg->show[B].p)
-            rc = hw_show_losses(&pg->show[i], stderr, incomplete);
+            rc = hw_open_profile_losses(&pg->show[i], stderr, incomplete);
     return rc;
 }
 
@@ -487,7 +487,8 @@ static int answer(struct page *pg)
 static int begin(struct hw_cli *cli, struct page *pg)
 {
     *pg = (struct page){.cli = cli, .look = hw_report_defaults(cli, STDOUT_FILENO)};
-    return hw_show_metric(cli, &pg->metric) && read_limit(pg) ? HW_EXIT_OK : hw_cli_usage_exit(cli);
+    return hw_open_profile_metric(cli, &pg->metric) && read_limit(pg) ? HW_EXIT_OK
+                                                                      : hw_cli_usage_exit(cli);
 }
 
 /* rc: of opening the sides. */
@@ -503,22 +504,22 @@ static int end(struct hw_cli *cli, struct page *pg, int rc)
     for (int i = N_SIDES; i-- > A;) {
         hw_site_names_done(&pg->names[i]);
         hw_functions_free(pg->fns[i]);
-        hw_show_done(&pg->show[i]); /* B first: it may look into A's profile */
+        hw_open_profile_done(&pg->show[i]); /* B first: it may look into A's profile */
     }
     return rc;
 }
 
-int hw_diff_of(struct hw_cli *cli, const struct hw_show_want want[2])
+int hw_diff_of(struct hw_cli *cli, const struct hw_open_profile_want want[2])
 {
     struct page pg;
     int rc = begin(cli, &pg);
     if (rc != 0)
         return rc;
     for (int i = A; rc == 0 && i < N_SIDES; i++) {
-        struct hw_show_want w = want[i];
+        struct hw_open_profile_want w = want[i];
         w.metric = pg.metric;
         pg.path[i] = w.path;
-        rc = hw_show_open_at(&pg.show[i], cli, &w);
+        rc = hw_open_profile_file_at(&pg.show[i], cli, &w);
     }
     return end(cli, &pg, rc);
 }

@@ -201,11 +201,11 @@ static void check_libc(struct report *r)
 /* -n, --all: who is held at his exec is seen from his first allocation on. */
 static void check_starting(struct report *r)
 {
-    int fd = hw_starts_listen(/* execs = */ true);
+    int fd = hw_exec_listen(/* execs = */ true);
     const char *hears = fd >= 0 ? "the process connector reports them" : "they are found in /proc";
     if (fd >= 0)
         (void)close(fd); /* nothing was taken from it */
-    if (hw_starts_can_hold())
+    if (hw_exec_can_hold())
         say(r, "starting programs", GOOD,
             "held at their exec (fanotify), by name and --all; %s, too", hears);
     else

@@ -553,7 +553,7 @@ static int show_diff(const struct graph_page *pg, const char *path, struct hw_er
     hw_class_changes rows = {0};
     int rc = hw_import_file(hw_input_path(path), &other, err);
     if (rc == HW_OK)
-        hw_names_by_environment(pg->cli, other);
+        hw_symbol_options_by_environment(pg->cli, other);
     const struct hw_heap_graph *g = rc == HW_OK ? pick(other, &pg->cli->opts) : NULL;
     if (rc == HW_OK && !g)
         rc = hw_fail(err, HW_ENOTFOUND, 0, "'%s' has no heap graph of the process", path);
@@ -714,7 +714,7 @@ int hw_cmd_graph(struct hw_cli *cli)
         pg.top = SIZE_MAX;
     int rc = hw_import_file(hw_input_path(o->args[0]), &pg.p, &err);
     if (rc == HW_OK)
-        hw_names_by_environment(cli, pg.p);
+        hw_symbol_options_by_environment(cli, pg.p);
     pg.g = rc == HW_OK ? pick(pg.p, o) : NULL;
     if (rc == HW_OK && !pg.g)
         rc = hw_fail(&err, HW_ENOTFOUND, 0, "no heap graph in '%s'%s", o->args[0],
@@ -723,11 +723,11 @@ int hw_cmd_graph(struct hw_cli *cli)
         rc = hw_opt_flag(o, HW_OPT_JSON) ? show_json(&pg, &err) : show_text(&pg, &err);
     bool incomplete = false;
     (void)fflush(stdout); /* what is missing stands below; a failed write is told at the end */
-    if (rc == HW_OK && hw_show_all_losses(pg.p, stderr, &incomplete) < 0)
+    if (rc == HW_OK && hw_open_profile_all_losses(pg.p, stderr, &incomplete) < 0)
         rc = hw_fail(&err, HW_ENOMEM, 0, "losses");
     int status = rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
     if (rc == HW_ENOTFOUND && pg.p && !pg.g)
-        hw_show_hint_graph(pg.p, o->v[HW_OPT_SHOW_PID].set);
+        hw_open_profile_hint_graph(pg.p, o->v[HW_OPT_SHOW_PID].set);
     if (rc == HW_ENOTFOUND && pg.g && o->v[HW_OPT_GRAPH_PATH].set)
         suggest_classes(&pg, hw_opt_text(o, HW_OPT_GRAPH_PATH));
     hw_profile_free(pg.p);

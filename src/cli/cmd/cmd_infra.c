@@ -173,8 +173,8 @@ static int add_side(struct infra *x, struct source *from, const char *which,
                     enum hw_detail_side side, struct hw_error *err)
 {
     struct hw_series_list list;
-    struct hw_typed_sum sum = {0};
-    hw_typed_values values = {0};
+    struct hw_type_sum sum = {0};
+    hw_values_by_type values = {0};
     const char *heap = hw_opt_text(&x->cli->opts, HW_OPT_INFRA_HEAP);
     uint32_t dump = 0;
     int rc = hw_series_list_init(&list, from->p);
@@ -188,7 +188,7 @@ static int add_side(struct infra *x, struct source *from, const char *which,
         rc = hw_fail(err, HW_ENOTFOUND, 0, "no heap dump of '%s'", heap);
     if (rc == HW_OK)
         rc = pick_dump(s, which, &dump, err);
-    if (rc == HW_OK && (rc = hw_typed_sum_at(&sum, from->p, s, dump, &values)) < 0)
+    if (rc == HW_OK && (rc = hw_type_sum_at(&sum, from->p, s, dump, &values)) < 0)
         (void)hw_fail(err, rc, 0, "heap dump:");
     if (rc == HW_OK) {
         struct hw_namer namer = {hw_demangle_shown, from->demangler};
@@ -198,7 +198,7 @@ static int add_side(struct infra *x, struct source *from, const char *which,
         if (rc < 0)
             (void)hw_fail(err, rc, 0, "heap details:");
     }
-    hw_typed_sum_done(&sum);
+    hw_type_sum_done(&sum);
     hw_vec_done(&values);
     hw_series_list_done(&list);
     return rc;
@@ -341,9 +341,9 @@ static int put_losses(struct infra *x)
     int rc = HW_OK;
     (void)fflush(stdout);
     if (x->now.p)
-        rc = hw_show_all_losses(x->now.p, stderr, &x->incomplete);
+        rc = hw_open_profile_all_losses(x->now.p, stderr, &x->incomplete);
     if (rc == HW_OK && x->earlier.p)
-        rc = hw_show_all_losses(x->earlier.p, stderr, &x->incomplete);
+        rc = hw_open_profile_all_losses(x->earlier.p, stderr, &x->incomplete);
     return rc;
 }
 

@@ -38,7 +38,7 @@ enum {
 
 struct page {
     const struct hw_cli *cli;
-    struct hw_show show;
+    struct hw_open_profile show;
     struct hw_functions *fns;
     struct hw_site_names names;
     struct hw_suppressions known;
@@ -74,7 +74,7 @@ static void put_head(struct page *pg)
     char buf[HW_UNIT_MAX];
     double error = hw_value_error(&l->total, HW_METRIC_SPACE, l->interval_bytes);
     hw_strbuf_clear(&pg->line);
-    hw_show_label(&pg->show, &pg->line);
+    hw_open_profile_label(&pg->show, &pg->line);
     if (l->t.n == pg->show.view.n_dumps)
         hw_strbuf_addf(&pg->line, "  %zu dump%s", l->t.n, hw_plural(l->t.n));
     else /* the last ones of a program that cleans up are no trend */
@@ -244,7 +244,7 @@ static int put_text(struct page *pg, bool *incomplete)
     if (pg->has_limit)
         putchar('\n');
     put_gate(pg, stdout);
-    return hw_show_losses(&pg->show, stdout, incomplete);
+    return hw_open_profile_losses(&pg->show, stdout, incomplete);
 }
 
 /* ---- JSON ---- */
@@ -341,7 +341,7 @@ static int put_json(struct page *pg, bool *incomplete)
         json_row(pg, &j, i);
     hw_json_end_array(&j);
     int rc = hw_json_page_end(&j);
-    int losses = hw_show_losses(&pg->show, stderr, incomplete);
+    int losses = hw_open_profile_losses(&pg->show, stderr, incomplete);
     return rc < 0 ? rc : losses;
 }
 
@@ -371,10 +371,10 @@ static int read_known(struct page *pg, struct hw_error *err)
 
 static int find(struct page *pg)
 {
-    struct hw_wrappers wrappers = hw_show_wrappers(pg->cli);
+    struct hw_wrappers wrappers = hw_open_profile_wrappers(pg->cli);
     int rc = hw_functions_new(pg->show.p->callsites, &wrappers, &pg->fns);
     if (rc == 0)
-        rc = hw_show_site_names(&pg->show, pg->fns, &pg->names);
+        rc = hw_open_profile_site_names(&pg->show, pg->fns, &pg->names);
     if (rc < 0)
         return rc;
     struct hw_leaks_question q = {.p = pg->show.p,
@@ -445,15 +445,15 @@ static int end(struct hw_cli *cli, struct page *pg, int rc)
     hw_functions_free(pg->fns);
     hw_suppressions_done(&pg->known);
     hw_strbuf_done(&pg->line);
-    hw_show_done(&pg->show);
+    hw_open_profile_done(&pg->show);
     return rc;
 }
 
-int hw_leaks_of(struct hw_cli *cli, const struct hw_show_want *want)
+int hw_leaks_of(struct hw_cli *cli, const struct hw_open_profile_want *want)
 {
     struct page pg;
     int rc = begin(cli, &pg);
-    return rc != 0 ? rc : end(cli, &pg, hw_show_open_at(&pg.show, cli, want));
+    return rc != 0 ? rc : end(cli, &pg, hw_open_profile_file_at(&pg.show, cli, want));
 }
 
 int hw_cmd_leaks(struct hw_cli *cli)
@@ -467,6 +467,6 @@ int hw_cmd_leaks(struct hw_cli *cli)
     int rc = begin(cli, &pg);
     if (rc != 0)
         return rc;
-    rc = hw_show_open(&pg.show, cli, cli->opts.args[0], /* as_report = */ false);
+    rc = hw_open_profile_file(&pg.show, cli, cli->opts.args[0], /* as_report = */ false);
     return end(cli, &pg, rc);
 }

@@ -29,14 +29,14 @@
 
 struct run {
     struct hw_cli *cli;
-    struct hw_internals *m;
+    struct hw_tracked *m;
     char **words; /* behind the verb */
     size_t n_words;
 };
 
 /* ---- list ---- */
 
-static void tracked_text(const struct hw_internals_row *r, char *out, size_t max)
+static void tracked_text(const struct hw_tracked_row *r, char *out, size_t max)
 {
     char time[HW_UNIT_MAX], rate[HW_UNIT_MAX];
     const struct hw_service_session *s = r->process->session;
@@ -51,7 +51,7 @@ static void tracked_text(const struct hw_internals_row *r, char *out, size_t max
         (void)snprintf(out, max, "%s", r->process->why.code ? r->process->why.code : "-");
 }
 
-static void print_row(const struct hw_internals_row *r)
+static void print_row(const struct hw_tracked_row *r)
 {
     char tracked[96], samples[HW_UNIT_MAX] = "", live[HW_UNIT_MAX] = "", lost[HW_UNIT_MAX] = "";
     struct hw_strbuf name = {0}, role = {0};
@@ -72,10 +72,10 @@ static void print_row(const struct hw_internals_row *r)
     hw_strbuf_done(&role);
 }
 
-static void print_list(const struct hw_internals_list *l)
+static void print_list(const struct hw_tracked_list *l)
 {
     char message[512];
-    hw_internals_message(l, message, sizeof message);
+    hw_tracked_message(l, message, sizeof message);
     if (l->unsupported.code)
         printf("Nothing can be profiled here: %s [%s]\n%s\n\n", l->unsupported.text,
                l->unsupported.code, hw_explain_remedy(l->unsupported.code));
@@ -88,31 +88,31 @@ static void print_list(const struct hw_internals_list *l)
 
 static int list(struct run *x)
 {
-    struct hw_internals_list l;
+    struct hw_tracked_list l;
     struct hw_error err = {0};
     struct hw_json j;
-    if (hw_internals_ask(x->m, &l, &err) < 0)
+    if (hw_tracked_ask(x->m, &l, &err) < 0)
         return hw_cli_fail(x->cli, &err);
     int status = HW_EXIT_OK;
     if (hw_opt_flag(&x->cli->opts, HW_OPT_JSON)) {
         hw_json_page_begin(&j, stdout, "memory-internals", 0);
-        hw_internals_put(&j, &l);
+        hw_tracked_put(&j, &l);
         status = hw_json_page_end(&j) < 0 ? HW_EXIT_FAILED : HW_EXIT_OK;
     } else {
         print_list(&l);
     }
-    hw_internals_list_done(&l);
+    hw_tracked_list_done(&l);
     return status;
 }
 
 /* ---- start, mode ---- */
 
-static int start_one(struct run *x, int32_t pid, const struct hw_internals_how *how)
+static int start_one(struct run *x, int32_t pid, const struct hw_tracked_how *how)
 {
     struct hw_finding why = {0};
     struct hw_error err = {0};
     hw_diagnose_pid(pid, &why);
-    int rc = hw_internals_start(x->m, pid, how, &err);
+    int rc = hw_tracked_start(x->m, pid, how, &err);
     if (rc == HW_EPERM && why.code) {
         hw_cli_error(x->cli, why.code, "%s", why.text);
         if (hw_explain_remedy(why.code))
@@ -137,7 +137,7 @@ static int find(const struct run *x, hw_running_pids *out)
     return status;
 }
 
-static int start_words(struct run *x, const struct hw_internals_how *how)
+static int start_words(struct run *x, const struct hw_tracked_how *how)
 {
     hw_running_pids pids = {0};
     int status = find(x, &pids);
@@ -151,21 +151,21 @@ static int start_words(struct run *x, const struct hw_internals_how *how)
 
 static int show_mode(struct run *x)
 {
-    struct hw_internals_list l;
+    struct hw_tracked_list l;
     struct hw_error err = {0};
     char message[512];
-    if (hw_internals_ask(x->m, &l, &err) < 0)
+    if (hw_tracked_ask(x->m, &l, &err) < 0)
         return hw_cli_fail(x->cli, &err);
-    hw_internals_message(&l, message, sizeof message);
+    hw_tracked_message(&l, message, sizeof message);
     printf("%s: %s\n", l.mode, message);
-    hw_internals_list_done(&l);
+    hw_tracked_list_done(&l);
     return HW_EXIT_OK;
 }
 
-static int set_mode(struct run *x, const char *mode, const struct hw_internals_how *how)
+static int set_mode(struct run *x, const char *mode, const struct hw_tracked_how *how)
 {
     struct hw_error err = {0};
-    int rc = hw_internals_set_mode(x->m, mode, how, &err);
+    int rc = hw_tracked_set_mode(x->m, mode, how, &err);
     if (rc == HW_EINVAL) {
         hw_cli_error(x->cli, NULL, "%s", err.text);
         return hw_cli_usage_exit(x->cli);
@@ -175,9 +175,9 @@ static int set_mode(struct run *x, const char *mode, const struct hw_internals_h
 
 static int start(struct run *x)
 {
-    struct hw_internals_options o;
+    struct hw_tracked_options o;
     struct hw_error err = {0};
-    if (hw_internals_options(&x->cli->opts, &o, &err) < 0) {
+    if (hw_tracked_options(&x->cli->opts, &o, &err) < 0) {
         hw_cli_error(x->cli, NULL, "%s", err.text);
         return hw_cli_usage_exit(x->cli);
     }
@@ -191,7 +191,7 @@ static int start(struct run *x)
     if (x->n_words == 1 && strcmp(x->words[0], "new") == 0)
         return set_mode(x, "all", &o.how);
     if (x->n_words == 1 && strcmp(x->words[0], "all") == 0) {
-        int rc = hw_internals_start_all(x->m, &o.how, &err);
+        int rc = hw_tracked_start_all(x->m, &o.how, &err);
         if (rc < 0)
             return hw_cli_fail(x->cli, &err);
         printf(rc ? "all processes are tracked already\n"
@@ -204,11 +204,11 @@ static int start(struct run *x)
 
 static int mode(struct run *x)
 {
-    struct hw_internals_options o;
+    struct hw_tracked_options o;
     struct hw_error err = {0};
     if (x->n_words == 0)
         return show_mode(x);
-    if (x->n_words > 1 || hw_internals_options(&x->cli->opts, &o, &err) < 0) {
+    if (x->n_words > 1 || hw_tracked_options(&x->cli->opts, &o, &err) < 0) {
         hw_cli_error(x->cli, NULL, "%s",
                      err.code ? err.text : "give one mode; join several with commas");
         return hw_cli_usage_exit(x->cli);
@@ -223,7 +223,7 @@ static int stop(struct run *x)
     hw_running_pids pids = {0};
     struct hw_error err = {0};
     if (x->n_words == 0 || (x->n_words == 1 && strcmp(x->words[0], "all") == 0)) {
-        int n = hw_internals_stop(x->m, 0, &err);
+        int n = hw_tracked_stop(x->m, 0, &err);
         if (n < 0)
             return hw_cli_fail(x->cli, &err);
         printf("%d process%s no longer tracked\n", n, n == 1 ? " is" : "es are");
@@ -231,7 +231,7 @@ static int stop(struct run *x)
     }
     int status = find(x, &pids);
     for (size_t i = 0; i < pids.n; i++) {
-        if (hw_internals_stop(x->m, (int32_t)pids.v[i], &err) < 0)
+        if (hw_tracked_stop(x->m, (int32_t)pids.v[i], &err) < 0)
             status = hw_cli_fail(x->cli, &err);
         else
             printf("process %d is no longer tracked\n", (int)pids.v[i]);
@@ -249,7 +249,7 @@ static void on_progress(void *ctx, size_t n_done, size_t n_all)
         fprintf(stderr, "%zu of %zu processes\n", n_done, n_all);
 }
 
-static int tell_saved(const struct run *x, const struct hw_internals_save *s)
+static int tell_saved(const struct run *x, const struct hw_tracked_save *s)
 {
     for (size_t i = 0; i < s->n; i++)
         if (s->all[i].state == HW_SAVED_FAILED)
@@ -264,11 +264,11 @@ static int tell_saved(const struct run *x, const struct hw_internals_save *s)
 static int save_these(struct run *x, const hw_running_pids *pids)
 {
     struct hw_error err = {0};
-    struct hw_internals_save s = {.cli = x->cli,
-                                  .path = hw_opt_text(&x->cli->opts, HW_OPT_MI_OUTPUT),
-                                  .force = hw_opt_flag(&x->cli->opts, HW_OPT_FORCE),
-                                  .progress = on_progress,
-                                  .ctx = x->cli};
+    struct hw_tracked_save s = {.cli = x->cli,
+                                .path = hw_opt_text(&x->cli->opts, HW_OPT_MI_OUTPUT),
+                                .force = hw_opt_flag(&x->cli->opts, HW_OPT_FORCE),
+                                .progress = on_progress,
+                                .ctx = x->cli};
     int32_t *list = calloc(pids->n + 1, sizeof *list);
     if (!list) {
         hw_cli_error(x->cli, NULL, "out of memory");
@@ -278,7 +278,7 @@ static int save_these(struct run *x, const hw_running_pids *pids)
         list[i] = (int32_t)pids->v[i];
     s.pids = list;
     s.n_pids = pids->n;
-    int rc = hw_internals_save(x->m, &s, &err), status;
+    int rc = hw_tracked_save(x->m, &s, &err), status;
     if (rc == HW_ENOTFOUND) {
         hw_cli_error(x->cli, "not-tracked", "%s", err.text);
         hw_cli_hint("heapwise memory-internals start PID");
@@ -286,7 +286,7 @@ static int save_these(struct run *x, const hw_running_pids *pids)
     } else {
         status = rc < 0 ? hw_cli_fail(x->cli, &err) : tell_saved(x, &s);
     }
-    hw_internals_save_done(&s);
+    hw_tracked_save_done(&s);
     free(list);
     return status;
 }
@@ -315,7 +315,7 @@ int hw_cmd_memory_internals(struct hw_cli *cli)
                                                                                            : "list";
     x.words = o->args + (o->n_args > 0);
     x.n_words = o->n_args ? o->n_args - 1 : 0;
-    if (hw_internals_new(&x.m, &err) < 0)
+    if (hw_tracked_new(&x.m, &err) < 0)
         return hw_cli_fail(cli, &err);
     int status = -1;
     for (size_t i = 0; i < HW_ARRAY_LEN(verbs); i++)
@@ -325,6 +325,6 @@ int hw_cmd_memory_internals(struct hw_cli *cli)
         hw_cli_error(cli, NULL, "unknown order '%s': list, start, stop, save or mode", verb);
         status = hw_cli_usage_exit(cli);
     }
-    hw_internals_free(x.m);
+    hw_tracked_free(x.m);
     return status;
 }

@@ -153,25 +153,25 @@ static int merge_traces(const struct hw_cli *cli, const struct files *files, str
 
 /* ---- into a pprof file ---- */
 
-static int add_file(struct hw_blend *b, const char *path, struct hw_error *err)
+static int add_file(struct hw_profile_sum *b, const char *path, struct hw_error *err)
 {
     struct hw_profile *p;
     int rc = hw_import_file(path, &p, err);
     if (rc < 0)
         return rc;
-    struct hw_blend_part part = {.p = p, .upid = {HW_ID_NONE}, .role = HW_BLEND_ADD};
-    rc = hw_blend_add(b, &part);
+    struct hw_profile_sum_part part = {.p = p, .upid = {HW_ID_NONE}, .role = HW_PROFILE_SUM_ADD};
+    rc = hw_profile_sum_add(b, &part);
     hw_profile_free(p);
     return rc;
 }
 
-static int write_sum(const struct hw_cli *cli, const char *path, struct hw_blend *b,
+static int write_sum(const struct hw_cli *cli, const char *path, struct hw_profile_sum *b,
                      struct hw_error *err)
 {
     hw_values values = {0};
     struct hw_output out = HW_OUTPUT_NONE;
     struct hw_demangler *demangler = NULL;
-    int rc = hw_blend_values(b, &values, NULL);
+    int rc = hw_profile_sum_values(b, &values, NULL);
     if (rc == 0)
         rc = hw_demangler_new(hw_callsites_strings(b->p->callsites), &demangler);
     if (rc == 0)
@@ -203,13 +203,13 @@ static int write_sum(const struct hw_cli *cli, const char *path, struct hw_blend
 
 static int merge_values(const struct hw_cli *cli, const struct files *files, struct hw_error *err)
 {
-    struct hw_blend b;
-    int rc = hw_blend_init(&b);
+    struct hw_profile_sum b;
+    int rc = hw_profile_sum_init(&b);
     for (size_t i = 0; rc == 0 && i < files->n; i++)
         rc = add_file(&b, files->in[i], err);
     if (rc == 0)
         rc = write_sum(cli, files->out, &b, err);
-    hw_blend_done(&b);
+    hw_profile_sum_done(&b);
     return rc;
 }
 

@@ -135,7 +135,8 @@ static const struct hw_seen_target *by_trace(const struct record *r)
     struct hw_series_list list = {0};
     hw_process_ranks ranks = {0};
     if (r->output.part && hw_import_file(r->output.part, &p, NULL) == 0 &&
-        hw_series_list_init(&list, p) == 0 && hw_show_rank(p, &list, &ranks) == 0 && ranks.n)
+        hw_series_list_init(&list, p) == 0 && hw_open_profile_rank(p, &list, &ranks) == 0 &&
+        ranks.n)
         for (size_t i = 0; i < rec->targets.n; i++)
             if (rec->targets.v[i].pid == p->processes.v[ranks.v[0].upid.v].pid)
                 found = &rec->targets.v[i];
@@ -390,7 +391,8 @@ static void add_names(const struct record *r)
 {
     if (r->output.to_stdout || hw_opt_flag(&r->cli->opts, HW_OPT_NO_SYMBOLIZE))
         return;
-    if (hw_names_add(r->cli, r->output.final_name, NULL) < 0 && hw_names_symbols_asked(r->cli))
+    if (hw_symbol_options_add(r->cli, r->output.final_name, NULL) < 0 &&
+        hw_symbol_options_symbols_asked(r->cli))
         fputs("Failed to symbolize. Continuing without symbols.\n", stderr);
 }
 

@@ -17,7 +17,7 @@ int hw_cmd_report(struct hw_cli *cli)
         hw_cli_hint("heapwise report TRACE");
         return hw_cli_usage_exit(cli);
     }
-    if (!hw_show_metric(cli, &o.metric))
+    if (!hw_open_profile_metric(cli, &o.metric))
         return hw_cli_usage_exit(cli);
     const struct hw_optval *pid = &cli->opts.v[HW_OPT_SHOW_PID];
     if (pid->set)

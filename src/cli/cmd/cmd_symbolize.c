@@ -94,8 +94,9 @@ int hw_cmd_symbolize(struct hw_cli *cli)
         return hw_cli_usage_exit(cli);
     int rc = hw_import_file(hw_input_path(cli->opts.args[0]), &p, &err);
     if (rc == HW_OK)
-        rc = hw_names_symbolize(cli, p, hw_opt_flag(&cli->opts, HW_OPT_QUIET) ? HW_NAMES_QUIET : 0,
-                                &made, &err);
+        rc = hw_symbol_options_symbolize(
+            cli, p, hw_opt_flag(&cli->opts, HW_OPT_QUIET) ? HW_SYMBOL_OPTIONS_QUIET : 0, &made,
+            &err);
     hw_profile_free(p);
     return finish(cli, &made, rc, &err);
 }
@@ -111,7 +112,7 @@ int hw_cmd_deobfuscate(struct hw_cli *cli)
         hw_cli_error(cli, NULL, "no name map: set PERFETTO_PROGUARD_MAP=PACKAGE=FILE[:...]");
         return HW_EXIT_FAILED;
     }
-    int rc = hw_names_deobfuscate(list, NULL, &made, &err);
+    int rc = hw_symbol_options_deobfuscate(list, NULL, &made, &err);
     return finish(cli, &made, rc, &err);
 }
 

@@ -29,7 +29,7 @@
 
 struct tree {
     const struct hw_cli *cli;
-    struct hw_show show;
+    struct hw_open_profile show;
     struct hw_functions *functions;
     struct hw_shown_program program;
     hw_filters filters;
@@ -136,7 +136,7 @@ static int put_nodes(struct tree *t)
 
 static void put_head(const struct tree *t)
 {
-    const struct hw_show *s = &t->show;
+    const struct hw_open_profile *s = &t->show;
     char buf[HW_UNIT_MAX];
     const struct hw_process *proc = &s->p->processes.v[s->upid.v];
     struct hw_bytes name = hw_strings_get(hw_callsites_strings(s->p->callsites), proc->name);
@@ -279,7 +279,7 @@ static int build_for_screen(void *ctx, unsigned flags, struct hw_flame *out)
 static int show_tree(struct tree *t, struct hw_error *err)
 {
     struct hw_strbuf title = {0};
-    hw_show_label(&t->show, &title);
+    hw_open_profile_label(&t->show, &title);
     struct hw_tree_screen s = {.cli = t->cli,
                                .title = title.p ? title.p : "",
                                .functions = t->functions,
@@ -312,7 +312,7 @@ static int print_tree(struct tree *t)
 
 static int read_filters(struct tree *t)
 {
-    int rc = hw_show_filters(t->cli, &t->filters);
+    int rc = hw_open_profile_filters(t->cli, &t->filters);
     if (rc == 0 && hw_filters_have_pivot(&t->filters) &&
         hw_opt_flag(&t->cli->opts, HW_OPT_INVERT)) {
         hw_cli_error(t->cli, NULL,
@@ -333,12 +333,12 @@ int hw_cmd_tree(struct hw_cli *cli)
     struct tree t = {.cli = cli, .color = r.color, .unicode = r.unicode, .width = r.width};
     int rc = read_filters(&t);
     if (rc == 0)
-        rc = hw_show_open(&t.show, cli, cli->opts.args[0], /* as_report = */ true);
+        rc = hw_open_profile_file(&t.show, cli, cli->opts.args[0], /* as_report = */ true);
     if (rc != 0) {
         hw_filters_done(&t.filters);
         return rc;
     }
-    struct hw_wrappers wrappers = hw_show_wrappers(cli);
+    struct hw_wrappers wrappers = hw_open_profile_wrappers(cli);
     struct hw_error err = {0};
     bool screen = wants_screen(&t), browser = false;
     rc = hw_functions_new(t.show.p->callsites, &wrappers, &t.functions);
@@ -356,7 +356,7 @@ int hw_cmd_tree(struct hw_cli *cli)
     hw_flame_done(&t.callers);
     hw_filters_done(&t.filters);
     hw_vec_done(&t.more);
-    hw_show_done(&t.show);
+    hw_open_profile_done(&t.show);
     if (rc < 0 || fflush(stdout) != 0) {
         hw_cli_error(cli, NULL, "%s", rc == HW_ENOMEM ? hw_errc_text(rc) : "cannot write");
         return HW_EXIT_FAILED;

@@ -140,18 +140,18 @@ enum { MAX_MORE_DIRS = 32 };
 static void add_names(void *ctx, struct hw_profile *p, const char *more_dirs, bool away,
                       struct hw_pb *out)
 {
-    unsigned flags = away ? HW_NAMES_AWAY : 0;
+    unsigned flags = away ? HW_SYMBOL_OPTIONS_AWAY : 0;
     const struct hw_cli *cli = ctx;
     const char *dirs[MAX_MORE_DIRS];
     char *copy = more_dirs ? strdup(more_dirs) : NULL, *save = NULL;
-    struct hw_names_where w = {
+    struct hw_symbol_options_where w = {
         .binaries = {.more = dirs, .mode = HW_BINARIES_INDEX, .paths_too = true}};
     struct hw_error err = {0};
-    hw_names_by_environment_to(cli, p, flags, out);
+    hw_symbol_options_by_environment_to(cli, p, flags, out);
     for (char *d = copy ? strtok_r(copy, "\n", &save) : NULL;
          d && w.binaries.n_more < MAX_MORE_DIRS; d = strtok_r(NULL, "\n", &save))
         dirs[w.binaries.n_more++] = d;
-    if (w.binaries.n_more && hw_names_symbolize_from(cli, p, &w, flags, out, &err) < 0)
+    if (w.binaries.n_more && hw_symbol_options_symbolize_from(cli, p, &w, flags, out, &err) < 0)
         hw_cli_error(cli, NULL, "cannot symbolize: %s", err.text);
     free(copy);
 }
@@ -177,7 +177,7 @@ struct serving {
     const char *hosts[MAX_HOSTS];
     size_t n_hosts;
     char address_text[256], own_name[256];
-    struct hw_internals_options memlog;
+    struct hw_tracked_options memlog;
     struct hw_store store; /* of the fleet; no base: none */
 };
 
@@ -273,7 +273,7 @@ static int serve(const struct serving *s, const struct hw_sql_limits *limits, ch
                                  .add_names = add_names,
                                  .ctx = s->cli,
                                  .kept_dir = kept,
-                                 .symbols = hw_names_places(s->cli),
+                                 .symbols = hw_symbol_options_places(s->cli),
                                  .sources = (const char *const *)sources->list.v,
                                  .n_sources = sources->list.n,
                                  .traces = (const char *const *)dirs->list.v,
@@ -281,7 +281,7 @@ static int serve(const struct serving *s, const struct hw_sql_limits *limits, ch
                                  .own = s->own,
                                  .store = s->store.base ? &s->store : NULL};
     struct hw_pages *pages = NULL;
-    struct hw_desk *desk = NULL;
+    struct hw_web_recorder *desk = NULL;
     struct hw_continuous *continuous = NULL;
     unsigned id;
     hw_sql_limit_memory(limits->max_bytes);
@@ -290,16 +290,16 @@ static int serve(const struct serving *s, const struct hw_sql_limits *limits, ch
         if (access(hw_input_path(traces[i]), R_OK) < 0)
             rc = hw_fail_sys(err, "cannot open '%s'", traces[i]);
     if (rc == HW_OK)
-        rc = hw_desk_new(s->cli, s->commands, &desk, err);
+        rc = hw_web_recorder_new(s->cli, s->commands, &desk, err);
     if (rc == HW_OK) {
-        o.recorder = hw_desk_recorder(desk);
-        o.internals = hw_desk_page_internals(desk);
+        o.recorder = hw_web_recorder_recorder(desk);
+        o.internals = hw_web_recorder_page_tracked(desk);
         rc = hw_pages_new(&o, &pages, err);
     }
     if (rc == HW_OK)
-        hw_desk_set_pages(desk, pages);
+        hw_web_recorder_set_pages(desk, pages);
     if (rc == HW_OK && s->memlog.mode)
-        rc = hw_internals_set_mode(hw_desk_internals(desk), s->memlog.mode, &s->memlog.how, err);
+        rc = hw_tracked_set_mode(hw_web_tracked(desk), s->memlog.mode, &s->memlog.how, err);
     for (size_t i = 0; rc == HW_OK && i < n; i++)
         rc = hw_pages_open(pages, hw_input_path(traces[i]), &id, err);
     if (rc == HW_OK && hw_opt_flag(&s->cli->opts, HW_OPT_CONTINUOUS_MODE))
@@ -307,7 +307,7 @@ static int serve(const struct serving *s, const struct hw_sql_limits *limits, ch
     if (rc == HW_OK)
         rc = serve_pages(s, pages, err);
     hw_continuous_stop(continuous);
-    hw_desk_free(desk); /* its recordings are opened in the pages */
+    hw_web_recorder_free(desk); /* its recordings are opened in the pages */
     if (!hw_pages_free(pages))
         _exit(rc < 0 ? HW_EXIT_FAILED : HW_EXIT_OK); /* a reader hangs and uses what we hold */
     return rc;
@@ -390,12 +390,12 @@ static int read_where(struct serving *s, struct hw_error *err)
 }
 
 /* By the options, else by the variable; a word that is no mode is a wrong usage. */
-static int read_memlog(const struct hw_opts *o, struct hw_internals_options *out,
+static int read_memlog(const struct hw_opts *o, struct hw_tracked_options *out,
                        struct hw_error *err)
 {
     const char *variable = secure_getenv("MEMLOG");
     struct hw_memlog parsed = {0};
-    int rc = hw_internals_options(o, out, err);
+    int rc = hw_tracked_options(o, out, err);
     if (rc == HW_OK && !out->mode && variable && variable[0])
         out->mode = variable;
     if (rc == HW_OK && out->mode)

@@ -241,7 +241,7 @@ static char *label_of(const struct hw_fleet_counts *n)
 }
 
 static int ask_side(struct hw_fleet_job *j, enum hw_option_id id, struct hw_fleet_answer *out,
-                    struct hw_show_want *want, struct hw_error *err)
+                    struct hw_open_profile_want *want, struct hw_error *err)
 {
     struct hw_fleet_where w = {0};
     int rc = hw_fleet_where_copy(&j->where, &w);
@@ -265,7 +265,7 @@ static int diff(struct hw_fleet_job *j)
 {
     static const enum hw_option_id options[2] = {HW_OPT_FLEET_A, HW_OPT_FLEET_B};
     struct hw_fleet_answer answers[2] = {0};
-    struct hw_show_want want[2] = {0};
+    struct hw_open_profile_want want[2] = {0};
     struct hw_error err = {0};
     const struct hw_opts *o = &j->cli->opts;
     if (o->v[HW_OPT_FLEET_A].list.n == 0 && o->v[HW_OPT_FLEET_B].list.n == 0) {
@@ -301,7 +301,7 @@ static int leaks(struct hw_fleet_job *j)
     hw_fleet_where_show(&j->where, &label);
     hw_strbuf_adds(&label, "  ");
     hw_fleet_put_counts(&a.counts, &label);
-    struct hw_show_want want = {
+    struct hw_open_profile_want want = {
         .path = "store", .profile = a.p, .label = label.failed ? "fleet" : label.p};
     rc = hw_leaks_of(j->cli, &want);
     hw_strbuf_done(&label);
@@ -312,10 +312,10 @@ static int leaks(struct hw_fleet_job *j)
 static int export_answer(struct hw_fleet_job *j, const struct hw_fleet_answer *a,
                          const struct hw_exporter *e, const char *out, const hw_filters *filters)
 {
-    struct hw_show s;
-    struct hw_show_want want = {.path = "store", .profile = a->p, .metric = j->metric};
+    struct hw_open_profile s;
+    struct hw_open_profile_want want = {.path = "store", .profile = a->p, .metric = j->metric};
     struct hw_error err = {0};
-    int rc = hw_show_open_at(&s, j->cli, &want);
+    int rc = hw_open_profile_file_at(&s, j->cli, &want);
     if (rc != 0)
         return rc;
     struct hw_export_input in = {.profile = s.p,
@@ -328,7 +328,7 @@ static int export_answer(struct hw_fleet_job *j, const struct hw_fleet_answer *a
                                  .metric = s.metric,
                                  .filters = filters};
     rc = hw_export_to(e, &in, out, &err);
-    hw_show_done(&s);
+    hw_open_profile_done(&s);
     return rc < 0 ? hw_cli_fail(j->cli, &err) : HW_EXIT_OK;
 }
 
@@ -354,7 +354,7 @@ static int flame(struct hw_fleet_job *j)
         hw_cli_hint("name an output file");
         return hw_cli_usage_exit(j->cli);
     }
-    int rc = hw_show_filters(j->cli, &filters);
+    int rc = hw_open_profile_filters(j->cli, &filters);
     if (rc == 0 && hw_fleet_get(&j->source, &j->where, j->metric, &a, &err) < 0)
         rc = hw_fleet_fail(j, &err);
     if (rc == 0) {
@@ -372,7 +372,7 @@ int hw_cmd_fleet(struct hw_cli *cli)
         .cli = cli, .now_s = time(NULL), .look = hw_report_defaults(cli, STDOUT_FILENO)};
     const struct verb *verb = pick_verb(cli);
     struct hw_error err = {0};
-    if (!verb || !check_options(cli, verb) || !hw_show_metric(cli, &j.metric))
+    if (!verb || !check_options(cli, verb) || !hw_open_profile_metric(cli, &j.metric))
         return hw_cli_usage_exit(cli);
     int rc = read_where(&j, verb, &err);
     if (rc == 0)

@@ -78,7 +78,7 @@ static int wrote(const struct hw_fleet_job *j, int rc)
 struct top {
     struct hw_fleet_job *j;
     const struct hw_fleet_answer *a;
-    struct hw_show show;
+    struct hw_open_profile show;
     struct hw_functions *fns;
     hw_sites sites;
     struct hw_value total;
@@ -87,7 +87,7 @@ struct top {
 
 static int find_sites(struct top *t)
 {
-    struct hw_wrappers wrappers = hw_show_wrappers(t->j->cli);
+    struct hw_wrappers wrappers = hw_open_profile_wrappers(t->j->cli);
     int rc = hw_functions_new(t->show.p->callsites, &wrappers, &t->fns);
     if (rc == 0)
         rc = hw_sites_init(&t->sites, t->fns);
@@ -237,9 +237,9 @@ int hw_fleet_top(struct hw_fleet_job *j)
     if (hw_fleet_get(&j->source, &j->where, j->metric, &a, &err) < 0)
         return hw_fleet_fail(j, &err);
     struct top t = {.j = j, .a = &a};
-    struct hw_show_want want = {.path = "store", .profile = a.p, .metric = j->metric};
+    struct hw_open_profile_want want = {.path = "store", .profile = a.p, .metric = j->metric};
     hw_fleet_say_losses(&a);
-    int rc = hw_show_open_at(&t.show, j->cli, &want);
+    int rc = hw_open_profile_file_at(&t.show, j->cli, &want);
     if (rc == 0) {
         hw_pager_begin(j->cli);
         rc = find_sites(&t);
@@ -248,7 +248,7 @@ int hw_fleet_top(struct hw_fleet_job *j)
         rc = wrote(j, rc);
         hw_vec_done(&t.sites);
         hw_functions_free(t.fns);
-        hw_show_done(&t.show);
+        hw_open_profile_done(&t.show);
     }
     hw_fleet_answer_done(&a);
     return rc;

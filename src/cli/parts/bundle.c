@@ -104,7 +104,7 @@ static int find_symbols(struct bundle *b, struct hw_error *err)
     int rc = add_roots(b);
     if (rc < 0)
         return hw_fail(err, rc, 0, "directories:");
-    const struct hw_names_where w = {
+    const struct hw_symbol_options_where w = {
         .binaries = {.more = b->roots.v,
                      .n_more = b->roots.n,
                      .mode = HW_BINARIES_INDEX,
@@ -114,9 +114,9 @@ static int find_symbols(struct bundle *b, struct hw_error *err)
     };
     rc = hw_import_file(hw_input_path(b->in), &p, err);
     if (rc == HW_OK)
-        rc = hw_names_symbolize_from(b->cli, p, &w,
-                                     hw_opt_flag(&b->cli->opts, HW_OPT_QUIET) ? HW_NAMES_QUIET : 0,
-                                     &b->symbols, err);
+        rc = hw_symbol_options_symbolize_from(
+            b->cli, p, &w, hw_opt_flag(&b->cli->opts, HW_OPT_QUIET) ? HW_SYMBOL_OPTIONS_QUIET : 0,
+            &b->symbols, err);
     hw_profile_free(p);
     return rc;
 }

@@ -17,7 +17,7 @@ const char *hw_input_path(const char *arg)
     return strcmp(arg, "-") == 0 ? "/dev/stdin" : arg;
 }
 
-bool hw_show_metric(const struct hw_cli *cli, enum hw_metric *out)
+bool hw_open_profile_metric(const struct hw_cli *cli, enum hw_metric *out)
 {
     const char *name = hw_opt_text(&cli->opts, HW_OPT_METRIC);
     if (hw_metric_find(name, out))
@@ -27,7 +27,7 @@ bool hw_show_metric(const struct hw_cli *cli, enum hw_metric *out)
     return false;
 }
 
-static int no_data(const struct hw_cli *cli, const struct hw_show_want *w,
+static int no_data(const struct hw_cli *cli, const struct hw_open_profile_want *w,
                    const struct hw_profile *p)
 {
     if (w->has_pid)
@@ -40,7 +40,7 @@ static int no_data(const struct hw_cli *cli, const struct hw_show_want *w,
     return HW_EXIT_NO_DATA;
 }
 
-void hw_show_hint_graph(const struct hw_profile *p, bool has_pid)
+void hw_open_profile_hint_graph(const struct hw_profile *p, bool has_pid)
 {
     enum { MAX_HINTS = 5 };
     size_t n = 0;
@@ -59,7 +59,7 @@ void hw_show_hint_graph(const struct hw_profile *p, bool has_pid)
                     "one to a profile by --java-graph");
 }
 
-static bool pick_process(struct hw_show *s, const struct hw_show_want *w,
+static bool pick_process(struct hw_open_profile *s, const struct hw_open_profile_want *w,
                          const hw_process_ranks *ranks)
 {
     for (size_t i = 0; i < ranks->n; i++) {
@@ -70,7 +70,7 @@ static bool pick_process(struct hw_show *s, const struct hw_show_want *w,
     return false;
 }
 
-bool hw_show_is_starter(const struct hw_profile *p, hw_upid upid)
+bool hw_open_profile_is_starter(const struct hw_profile *p, hw_upid upid)
 {
     const char *name =
         hw_strings_cstr(hw_callsites_strings(p->callsites), p->processes.v[upid.v].name);
@@ -96,8 +96,8 @@ static void add_heap_names(struct hw_strbuf *text, const struct hw_series_list *
     }
 }
 
-bool hw_show_choose_heap(struct hw_series_list *list, const struct hw_profile *p, const char *heap,
-                         struct hw_error *err)
+bool hw_open_profile_choose_heap(struct hw_series_list *list, const struct hw_profile *p,
+                                 const char *heap, struct hw_error *err)
 {
     if (!heap || hw_series_list_choose(list, p, heap))
         return true;
@@ -109,14 +109,14 @@ bool hw_show_choose_heap(struct hw_series_list *list, const struct hw_profile *p
     return false;
 }
 
-int hw_show_rank(const struct hw_profile *p, const struct hw_series_list *list,
-                 hw_process_ranks *out)
+int hw_open_profile_rank(const struct hw_profile *p, const struct hw_series_list *list,
+                         hw_process_ranks *out)
 {
     int rc = hw_process_rank_all(p, list, out);
     hw_process_ranks starters = {0};
     size_t kept = 0;
     for (size_t i = 0; rc == 0 && i < out->n; i++) {
-        if (!hw_show_is_starter(p, out->v[i].upid))
+        if (!hw_open_profile_is_starter(p, out->v[i].upid))
             out->v[kept++] = out->v[i];
         else if (hw_vec_push(&starters, out->v[i]) < 0)
             rc = HW_ENOMEM;
@@ -127,7 +127,7 @@ int hw_show_rank(const struct hw_profile *p, const struct hw_series_list *list,
     return rc;
 }
 
-int hw_show_filters(const struct hw_cli *cli, hw_filters *out)
+int hw_open_profile_filters(const struct hw_cli *cli, hw_filters *out)
 {
     const struct hw_optval *v = &cli->opts.v[HW_OPT_FILTER];
     struct hw_error err = {0};
@@ -146,8 +146,8 @@ int hw_show_filters(const struct hw_cli *cli, hw_filters *out)
     return 0;
 }
 
-int hw_show_site_names(const struct hw_show *s, const struct hw_functions *fns,
-                       struct hw_site_names *out)
+int hw_open_profile_site_names(const struct hw_open_profile *s, const struct hw_functions *fns,
+                               struct hw_site_names *out)
 {
     const struct hw_strings *strings = hw_callsites_strings(s->p->callsites);
     const char *name = s->label ? "" : hw_strings_cstr(strings, s->p->processes.v[s->upid.v].name);
@@ -156,13 +156,13 @@ int hw_show_site_names(const struct hw_show *s, const struct hw_functions *fns,
     return hw_site_names_find(out, &s->values, s->metric);
 }
 
-struct hw_wrappers hw_show_wrappers(const struct hw_cli *cli)
+struct hw_wrappers hw_open_profile_wrappers(const struct hw_cli *cli)
 {
     const struct hw_optval *v = &cli->opts.v[HW_OPT_WRAPPER];
     return (struct hw_wrappers){(const char *const *)v->list.v, v->list.n};
 }
 
-static bool wants_peak(const struct hw_show *s, const struct hw_show_want *w)
+static bool wants_peak(const struct hw_open_profile *s, const struct hw_open_profile_want *w)
 {
     if ((w->moment && strcmp(w->moment, "peak") == 0) || s->view.moments.n == 0)
         return true;
@@ -188,8 +188,9 @@ static const struct hw_process_moment *last_until(const struct hw_process_view *
     return best;
 }
 
-static const struct hw_process_moment *
-pick_moment(const struct hw_show *s, const struct hw_show_want *w, struct hw_error *err)
+static const struct hw_process_moment *pick_moment(const struct hw_open_profile *s,
+                                                   const struct hw_open_profile_want *w,
+                                                   struct hw_error *err)
 {
     const struct hw_process_view *v = &s->view;
     const struct hw_process_moment *m;
@@ -215,15 +216,15 @@ pick_moment(const struct hw_show *s, const struct hw_show_want *w, struct hw_err
     return m;
 }
 
-static int load(struct hw_show *s, const struct hw_cli *cli, const struct hw_show_want *w,
-                struct hw_error *err)
+static int load(struct hw_open_profile *s, const struct hw_cli *cli,
+                const struct hw_open_profile_want *w, struct hw_error *err)
 {
     hw_process_ranks ranks = {0};
     int rc = hw_series_list_init(&s->list, s->p);
-    if (rc == 0 && !hw_show_choose_heap(&s->list, s->p, w->heap, err))
+    if (rc == 0 && !hw_open_profile_choose_heap(&s->list, s->p, w->heap, err))
         return HW_ENOTFOUND;
     if (rc == 0)
-        rc = hw_show_rank(s->p, &s->list, &ranks);
+        rc = hw_open_profile_rank(s->p, &s->list, &ranks);
     bool found = rc == 0 && pick_process(s, w, &ranks);
     hw_vec_done(&ranks);
     if (rc == 0 && !found)
@@ -243,17 +244,18 @@ static int load(struct hw_show *s, const struct hw_cli *cli, const struct hw_sho
     return rc;
 }
 
-int hw_show_open_at(struct hw_show *s, const struct hw_cli *cli, const struct hw_show_want *w)
+int hw_open_profile_file_at(struct hw_open_profile *s, const struct hw_cli *cli,
+                            const struct hw_open_profile_want *w)
 {
     struct hw_error err = {0};
-    *s = (struct hw_show){
+    *s = (struct hw_open_profile){
         .metric = w->metric, .p = w->profile, .borrowed = w->profile != NULL, .label = w->label};
     int rc = HW_OK;
     if (!s->p)
         rc = hw_import_file(hw_input_path(w->path), &s->p, &err);
     if (rc == 0) {
         if (!w->profile)
-            hw_names_by_environment(cli, s->p);
+            hw_symbol_options_by_environment(cli, s->p);
         rc = load(s, cli, w, &err);
         if (rc < 0 && !err.code)
             (void)hw_fail(&err, rc, 0, "cannot read '%s'", w->path); /* printed below */
@@ -261,26 +263,27 @@ int hw_show_open_at(struct hw_show *s, const struct hw_cli *cli, const struct hw
     if (rc < 0)
         rc = hw_cli_fail(cli, &err);
     if (rc != 0)
-        hw_show_done(s);
+        hw_open_profile_done(s);
     return rc;
 }
 
-int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path, bool as_report)
+int hw_open_profile_file(struct hw_open_profile *s, const struct hw_cli *cli, const char *path,
+                         bool as_report)
 {
     const struct hw_optval *pid = &cli->opts.v[HW_OPT_SHOW_PID];
-    struct hw_show_want w = {.path = path,
-                             .heap = hw_opt_text(&cli->opts, HW_OPT_SHOW_HEAP),
-                             .has_pid = pid->set,
-                             .pid = (int64_t)pid->num,
-                             .moment = hw_opt_flag(&cli->opts, HW_OPT_PEAK) ? "peak" : NULL,
-                             .as_report = as_report};
-    *s = (struct hw_show){0};
-    if (hw_opt_text(&cli->opts, HW_OPT_METRIC) && !hw_show_metric(cli, &w.metric))
+    struct hw_open_profile_want w = {.path = path,
+                                     .heap = hw_opt_text(&cli->opts, HW_OPT_SHOW_HEAP),
+                                     .has_pid = pid->set,
+                                     .pid = (int64_t)pid->num,
+                                     .moment = hw_opt_flag(&cli->opts, HW_OPT_PEAK) ? "peak" : NULL,
+                                     .as_report = as_report};
+    *s = (struct hw_open_profile){0};
+    if (hw_opt_text(&cli->opts, HW_OPT_METRIC) && !hw_open_profile_metric(cli, &w.metric))
         return hw_cli_usage_exit(cli);
-    return hw_show_open_at(s, cli, &w);
+    return hw_open_profile_file_at(s, cli, &w);
 }
 
-void hw_show_label(const struct hw_show *s, struct hw_strbuf *out)
+void hw_open_profile_label(const struct hw_open_profile *s, struct hw_strbuf *out)
 {
     const struct hw_process *proc = &s->p->processes.v[s->upid.v];
     const char *name = hw_strings_cstr(hw_callsites_strings(s->p->callsites), proc->name);
@@ -318,17 +321,17 @@ static int put_losses(const struct hw_profile *p, const hw_upid *only, FILE *out
     return rc;
 }
 
-int hw_show_losses(const struct hw_show *s, FILE *out, bool *incomplete)
+int hw_open_profile_losses(const struct hw_open_profile *s, FILE *out, bool *incomplete)
 {
     return put_losses(s->p, &s->upid, out, incomplete);
 }
 
-int hw_show_all_losses(const struct hw_profile *p, FILE *out, bool *incomplete)
+int hw_open_profile_all_losses(const struct hw_profile *p, FILE *out, bool *incomplete)
 {
     return put_losses(p, /* only = */ NULL, out, incomplete);
 }
 
-void hw_show_done(struct hw_show *s)
+void hw_open_profile_done(struct hw_open_profile *s)
 {
     hw_series_list_done(&s->list);
     hw_process_view_done(&s->view);
@@ -336,5 +339,5 @@ void hw_show_done(struct hw_show *s)
     hw_demangler_free(s->demangler);
     if (!s->borrowed)
         hw_profile_free(s->p);
-    *s = (struct hw_show){0};
+    *s = (struct hw_open_profile){0};
 }

@@ -2,8 +2,8 @@
  * open_profile.h - what commands that look at a profile share: open a trace, pick a process and a
  * moment
  *
- * Owns:    all of it; hw_show_done frees it.
- * Errors:  printed; hw_show_open gives an exit code of cli.h, 0 = go on.
+ * Owns:    all of it; hw_open_profile_done frees it.
+ * Errors:  printed; hw_open_profile_file gives an exit code of cli.h, 0 = go on.
  */
 #ifndef HW_CLI_PARTS_OPEN_PROFILE_H
 #define HW_CLI_PARTS_OPEN_PROFILE_H
@@ -25,7 +25,7 @@ struct hw_cli;
 struct hw_error;
 struct hw_site_names;
 
-struct hw_show {
+struct hw_open_profile {
     struct hw_profile *p;
     bool borrowed; /* p belongs to another one */
     struct hw_series_list list;
@@ -40,7 +40,7 @@ struct hw_show {
 };
 
 /* Which moment of which process of which file. */
-struct hw_show_want {
+struct hw_open_profile_want {
     const char *path;
     struct hw_profile *profile; /* read already, borrowed; NULL = read path */
     const char *label;          /* what the profile is of, when it is no process; borrowed */
@@ -53,37 +53,39 @@ struct hw_show_want {
     bool as_report;     /* where the report would show the peak because most was freed by the end,
                            so does this */
 };
-int hw_show_open_at(struct hw_show *s, const struct hw_cli *cli, const struct hw_show_want *w);
+int hw_open_profile_file_at(struct hw_open_profile *s, const struct hw_cli *cli,
+                            const struct hw_open_profile_want *w);
 /* Reads --metric, --heap, --pid, --peak of the command. */
-int hw_show_open(struct hw_show *s, const struct hw_cli *cli, const char *path, bool as_report);
-void hw_show_done(struct hw_show *s);
+int hw_open_profile_file(struct hw_open_profile *s, const struct hw_cli *cli, const char *path,
+                         bool as_report);
+void hw_open_profile_done(struct hw_open_profile *s);
 /* How to come by the heap graph that is not there: of this process (has_pid), of any. */
-void hw_show_hint_graph(const struct hw_profile *p, bool has_pid);
+void hw_open_profile_hint_graph(const struct hw_profile *p, bool has_pid);
 /* The process one wants first: most allocated, behind them those that only start others (shells,
  * env, make, compiler drivers). */
-int hw_show_rank(const struct hw_profile *p, const struct hw_series_list *list,
-                 hw_process_ranks *out);
+int hw_open_profile_rank(const struct hw_profile *p, const struct hw_series_list *list,
+                         hw_process_ranks *out);
 /* Keeps the heaps of this name (NULL: all); false with a reason that names those there are. */
-bool hw_show_choose_heap(struct hw_series_list *list, const struct hw_profile *p, const char *heap,
-                         struct hw_error *err);
-bool hw_show_is_starter(const struct hw_profile *p, hw_upid upid);
+bool hw_open_profile_choose_heap(struct hw_series_list *list, const struct hw_profile *p,
+                                 const char *heap, struct hw_error *err);
+bool hw_open_profile_is_starter(const struct hw_profile *p, hw_upid upid);
 /* "server (4211)" */
-void hw_show_label(const struct hw_show *s, struct hw_strbuf *out);
+void hw_open_profile_label(const struct hw_open_profile *s, struct hw_strbuf *out);
 /* Prints a line for everything the process's profile lacks. *incomplete is set when data is missing
  * (HW_EXIT_INCOMPLETE), and left as it is otherwise. */
-int hw_show_losses(const struct hw_show *s, FILE *out, bool *incomplete);
+int hw_open_profile_losses(const struct hw_open_profile *s, FILE *out, bool *incomplete);
 /* The same of every process. */
-int hw_show_all_losses(const struct hw_profile *p, FILE *out, bool *incomplete);
+int hw_open_profile_all_losses(const struct hw_profile *p, FILE *out, bool *incomplete);
 /* --filter of the command; an exit code of cli.h after a message, 0 = go on. */
-int hw_show_filters(const struct hw_cli *cli, hw_filters *out);
+int hw_open_profile_filters(const struct hw_cli *cli, hw_filters *out);
 /* Who called what asked in it, and how that is named; the caller ends it (site_text.h). */
-int hw_show_site_names(const struct hw_show *s, const struct hw_functions *fns,
-                       struct hw_site_names *out);
+int hw_open_profile_site_names(const struct hw_open_profile *s, const struct hw_functions *fns,
+                               struct hw_site_names *out);
 /* --wrapper of the command; borrowed from it. */
-struct hw_wrappers hw_show_wrappers(const struct hw_cli *cli);
+struct hw_wrappers hw_open_profile_wrappers(const struct hw_cli *cli);
 /* What to open for an argument: "-" is standard input. */
 const char *hw_input_path(const char *arg);
 /* --metric of the command; false and a message when it is none. */
-bool hw_show_metric(const struct hw_cli *cli, enum hw_metric *out);
+bool hw_open_profile_metric(const struct hw_cli *cli, enum hw_metric *out);
 
 #endif

@@ -108,7 +108,7 @@ int hw_push_opened(struct hw_push_job *j, int fd, const char *name, struct hw_er
     int rc = hw_import_fd(fd, name, &p, err);
     if (rc < 0)
         return rc;
-    hw_names_by_environment(j->cli, p);
+    hw_symbol_options_by_environment(j->cli, p);
     rc = push_profile(j, p, &st, err);
     if (rc < 0 && rc != HW_EBUSY)
         hw_error_prefix(err, "'%s'", name);

@@ -67,7 +67,7 @@ static int load(struct hw_sql_session *s, const char *trace, struct hw_error *er
     hw_metatrace_begin(s->metatrace, "load trace", hw_bytes_str(trace));
     int rc = hw_import_file(hw_input_path(trace), &s->p, err);
     if (rc == HW_OK)
-        hw_names_by_environment(s->cli, s->p);
+        hw_symbol_options_by_environment(s->cli, s->p);
     if (rc == HW_OK)
         rc = open_sql(s, &s->db, err);
     hw_metatrace_end(s->metatrace);

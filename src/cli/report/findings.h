@@ -12,7 +12,7 @@
 #include "cli/parts/open_profile.h"
 
 /* want[0] is A. */
-int hw_diff_of(struct hw_cli *cli, const struct hw_show_want want[2]);
-int hw_leaks_of(struct hw_cli *cli, const struct hw_show_want *want);
+int hw_diff_of(struct hw_cli *cli, const struct hw_open_profile_want want[2]);
+int hw_leaks_of(struct hw_cli *cli, const struct hw_open_profile_want *want);
 
 #endif

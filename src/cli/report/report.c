@@ -34,7 +34,7 @@ struct hw_report_options hw_report_defaults(const struct hw_cli *cli, int fd)
                                       .top = 20,
                                       .fold = true,
                                       .pid = -1,
-                                      .wrappers = hw_show_wrappers(cli),
+                                      .wrappers = hw_open_profile_wrappers(cli),
                                       .color = hw_cli_color(cli, fd),
                                       .unicode = smart && locale_is_utf8(),
                                       .width = hw_cli_width(fd)};
@@ -87,7 +87,7 @@ int hw_report_file(const struct hw_cli *cli, const char *path, const struct hw_r
     struct hw_profile *p = NULL;
     int rc = hw_import_file(hw_input_path(path), &p, &err);
     if (rc == 0 && !o->named)
-        hw_names_by_environment(cli, p);
+        hw_symbol_options_by_environment(cli, p);
     if (rc == 0)
         rc = hw_report_print(p, o, out, &err);
     hw_profile_free(p);

@@ -259,12 +259,12 @@ int hw_report_data_init(struct hw_report_data *d, const struct hw_profile *p,
 {
     *d = (struct hw_report_data){.p = p, .o = o};
     int rc = hw_series_list_init(&d->list, p);
-    if (rc == 0 && !hw_show_choose_heap(&d->list, p, o->heap, err)) {
+    if (rc == 0 && !hw_open_profile_choose_heap(&d->list, p, o->heap, err)) {
         rc = HW_ENOTFOUND;
         goto fail;
     }
     if (rc == 0)
-        rc = hw_show_rank(p, &d->list, &d->ranks);
+        rc = hw_open_profile_rank(p, &d->list, &d->ranks);
     if (rc == 0) {
         rc = pick_process(d, err);
         if (rc < 0)

@@ -387,7 +387,8 @@ static void put_starters(const struct page *pg, bool first)
     struct hw_value sum = {0};
     struct hw_strbuf names = {0};
     for (size_t i = 0; i < d->ranks.n; i++) {
-        if (d->ranks.v[i].upid.v == d->upid.v || !hw_show_is_starter(d->p, d->ranks.v[i].upid))
+        if (d->ranks.v[i].upid.v == d->upid.v ||
+            !hw_open_profile_is_starter(d->p, d->ranks.v[i].upid))
             continue;
         size_t n = same_name(d, i, &sum);
         const char *name = base_name(hw_report_process_name(d, d->ranks.v[i].upid));
@@ -414,7 +415,7 @@ static void put_others(const struct page *pg)
     for (size_t i = 0; i < d->ranks.n; i++) {
         hw_upid upid = d->ranks.v[i].upid;
         struct hw_value sum = {0};
-        if (upid.v == d->upid.v || hw_show_is_starter(d->p, upid))
+        if (upid.v == d->upid.v || hw_open_profile_is_starter(d->p, upid))
             continue;
         size_t n = same_name(d, i, &sum);
         if (n == 0)

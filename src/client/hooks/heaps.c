@@ -84,7 +84,7 @@ void hw_heaps_announce(struct hw_session *s)
 /* The generation and interval under which this heap is profiled now; 0 = it is not. */
 static uint32_t enabled_now(uint32_t id, uint64_t *interval)
 {
-    struct hw_visit v;
+    struct hw_client_guard v;
     uint32_t generation = 0;
     hw_enter(&v);
     if (v.session) {
@@ -172,7 +172,7 @@ HW_EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *heap)
     if (!atomic_compare_exchange_strong(&heap->registered, &none, 1))
         return id;
     int saved = errno;
-    struct hw_visit v;
+    struct hw_client_guard v;
     hw_enter(&v);
     if (v.session) {
         announce(v.session, id, select_one(v.session, id, heap->name));
@@ -195,7 +195,7 @@ static bool report(uint32_t id, uint64_t alloc_id, uint64_t size, uint64_t weigh
         return false;
     uint32_t flags = weight ? (uint32_t)HW_ALLOC_APP_SAMPLED : 0;
     if (weight == 0) {
-        struct hw_visit v;
+        struct hw_client_guard v;
         hw_enter(&v);
         if (v.session && !v.nested)
             weight = hw_sampler_take_heap(v.session, id, size);

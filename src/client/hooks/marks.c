@@ -139,7 +139,7 @@ static bool is_wanted(const struct heapwise_mark *m)
 static HW_COLD bool settle(struct heapwise_mark *m, uint32_t generation)
 {
     if (!hw_here.slab) {
-        struct hw_visit v;
+        struct hw_client_guard v;
         hw_enter(&v);
         if (!v.nested)
             (void)hw_slab_get();

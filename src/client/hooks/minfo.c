@@ -149,7 +149,7 @@ void hw_minfo_make(uint32_t generation)
     bool known = ask(&m);
     uint64_t now = hw_local_ns();
     (void)hw_kernel(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof old);
-    struct hw_visit v;
+    struct hw_client_guard v;
     hw_enter(&v);
     if (v.session && !v.nested && v.session->generation == generation) {
         atomic_store(&v.session->minfo_next_ns, now + REST * (now - began));

@@ -113,7 +113,7 @@ struct held {
 static struct held hold(const void *p)
 {
     struct held h = {0};
-    struct hw_visit v;
+    struct hw_client_guard v;
     int saved = errno;
     if (!p || !hw_live_maybe((uint64_t)(uintptr_t)p))
         return h;
@@ -129,7 +129,7 @@ static struct held hold(const void *p)
  * set was given back meanwhile, its session is over, too. */
 static void let_go(const struct held *h, uint64_t id, bool failed)
 {
-    struct hw_visit v;
+    struct hw_client_guard v;
     int saved = errno;
     hw_enter(&v);
     bool is_there = hw_live_is_since(h->epoch);

@@ -47,7 +47,7 @@ static HW_COLD void settle(struct hw_session *s)
     (void)atomic_fetch_add(&s->settled_ns, now - start);
 }
 
-static void settle_if_due(const struct hw_visit *v)
+static void settle_if_due(const struct hw_client_guard *v)
 {
     if (v->session && !v->nested &&
         atomic_load_explicit(&v->session->unsettled, memory_order_relaxed) != 0)
@@ -57,7 +57,7 @@ static void settle_if_due(const struct hw_visit *v)
 /* Gives the session's generation, 0 without one. */
 static uint32_t close_begins(void)
 {
-    struct hw_visit v;
+    struct hw_client_guard v;
     int saved = errno;
     hw_enter(&v);
     uint32_t generation = v.session ? v.session->generation : 0;
@@ -72,7 +72,7 @@ static uint32_t close_begins(void)
 
 static void close_ended(uint32_t generation)
 {
-    struct hw_visit v;
+    struct hw_client_guard v;
     int saved = errno;
     hw_enter(&v);
     hw_here.n_closing--;
@@ -100,7 +100,7 @@ HW_EXPORT int hook_dlclose(void *handle)
 
 __attribute__((destructor)) static void client_exit(void)
 {
-    struct hw_visit v;
+    struct hw_client_guard v;
     int saved = errno;
     hw_enter(&v);
     settle_if_due(&v);

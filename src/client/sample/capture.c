@@ -533,7 +533,7 @@ static bool record(struct hw_session *s, const struct hw_event *e, uint32_t *min
 bool hw_record_alloc(const struct hw_event *e)
 {
     int saved = errno;
-    struct hw_visit v;
+    struct hw_client_guard v;
     bool ok = false;
     uint32_t minfo = 0;
     hw_enter(&v);
@@ -565,7 +565,7 @@ void hw_report_free(uint32_t heap_id, uint64_t id)
     int saved = errno;
     if (heap_id == HW_HEAP_ID_LIBC) /* what the real free will touch; meanwhile we wait for ours */
         hw_prefetch_write((const void *)(uintptr_t)(id - 8));
-    struct hw_visit v;
+    struct hw_client_guard v;
     hw_enter(&v);
     struct hw_live_slot *slot = hw_live_take(heap_id, id, &val);
     if (slot && v.session && val >> 48 == v.session->tag)

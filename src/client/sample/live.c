@@ -59,8 +59,8 @@ static _Atomic uint32_t n_segments;
 static _Atomic uint32_t live_epoch;
 static _Atomic uint8_t far_counters[FAR_COUNTERS] __attribute__((aligned(4096)));
 
-_Atomic(_Atomic uint64_t *) hw_near_words;
-_Atomic uint32_t hw_near_owner[HW_NEAR_CHUNKS];
+_Atomic(_Atomic uint64_t *) hw_live_direct_words;
+_Atomic uint32_t hw_live_direct_owner[HW_LIVE_DIRECT_CHUNKS];
 
 /* Ids below 2^56 (all addresses) of different heaps never share a key. */
 static uint64_t key_of(uint32_t heap_id, uint64_t id)
@@ -113,30 +113,30 @@ int hw_live_init(void)
 void hw_live_expect(uint64_t interval)
 {
     uint32_t free_lock = 0;
-    if (sizeof(void *) < 8 || interval == 0 || interval > HW_NEAR_MAX_INTERVAL ||
-        atomic_load(&hw_near_words) || !hw_may_take(8 * HW_NEAR_WORDS, NEAR_SHARE) ||
+    if (sizeof(void *) < 8 || interval == 0 || interval > HW_LIVE_DIRECT_MAX_INTERVAL ||
+        atomic_load(&hw_live_direct_words) || !hw_may_take(8 * HW_LIVE_DIRECT_WORDS, NEAR_SHARE) ||
         hw_locks_what_comes() || !atomic_compare_exchange_strong(&hw_live.live_lock, &free_lock, 1))
         return;
-    atomic_store(&hw_near_words, reserve(8 * HW_NEAR_WORDS, PROT_NONE));
+    atomic_store(&hw_live_direct_words, reserve(8 * HW_LIVE_DIRECT_WORDS, PROT_NONE));
     atomic_store(&hw_live.live_lock, 0);
 }
 
-HW_COLD bool hw_near_open(_Atomic uint64_t *words, uint32_t chunk, uint32_t region)
+HW_COLD bool hw_live_direct_open(_Atomic uint64_t *words, uint32_t chunk, uint32_t region)
 {
     uint32_t nobody = 0;
     int saved = errno;
-    if (hw_sandbox() ||
-        !atomic_compare_exchange_strong(&hw_near_owner[chunk], &nobody, HW_NEAR_OPENING))
+    if (hw_sandbox() || !atomic_compare_exchange_strong(&hw_live_direct_owner[chunk], &nobody,
+                                                        HW_LIVE_DIRECT_OPENING))
         return nobody == region;
     bool ok = true;
-    for (uint32_t level = 0; level < HW_NEAR_LEVELS; level++) {
-        _Atomic uint64_t *at = words + (level ? HW_NEAR_LEVEL_WORDS(0) : 0) +
-                               ((uint64_t)chunk << HW_NEAR_CHUNK_BITS(level));
-        ok &= mprotect(at, 8ull << HW_NEAR_CHUNK_BITS(level), PROT_READ | PROT_WRITE) == 0;
+    for (uint32_t level = 0; level < HW_LIVE_DIRECT_LEVELS; level++) {
+        _Atomic uint64_t *at = words + (level ? HW_LIVE_DIRECT_LEVEL_WORDS(0) : 0) +
+                               ((uint64_t)chunk << HW_LIVE_DIRECT_CHUNK_BITS(level));
+        ok &= mprotect(at, 8ull << HW_LIVE_DIRECT_CHUNK_BITS(level), PROT_READ | PROT_WRITE) == 0;
     }
     errno = saved;
     if (ok) /* else it is opening for ever: the map does it */
-        atomic_store_explicit(&hw_near_owner[chunk], region, memory_order_release);
+        atomic_store_explicit(&hw_live_direct_owner[chunk], region, memory_order_release);
     return ok;
 }
 
@@ -188,15 +188,15 @@ static void forget_counts(void)
 /* Of words that are no more: what an owner has taken can be touched. */
 static void forget_owners(void)
 {
-    for (uint32_t i = 0; i < HW_NEAR_CHUNKS; i++)
-        atomic_store_explicit(&hw_near_owner[i], 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < HW_LIVE_DIRECT_CHUNKS; i++)
+        atomic_store_explicit(&hw_live_direct_owner[i], 0, memory_order_relaxed);
 }
 
 static void unmap_all(void)
 {
-    void *words = (void *)(uintptr_t)atomic_exchange(&hw_near_words, NULL);
+    void *words = (void *)(uintptr_t)atomic_exchange(&hw_live_direct_words, NULL);
     if (words)
-        (void)munmap(words, 8 * HW_NEAR_WORDS);
+        (void)munmap(words, 8 * HW_LIVE_DIRECT_WORDS);
     forget_owners();
     uint32_t n = atomic_exchange(&n_segments, 0);
     for (uint32_t i = 0; i < n; i++)
@@ -221,9 +221,9 @@ bool hw_live_give_back(bool (*nobody_is_inside)(void))
 void hw_live_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg,
                           bool counters)
 {
-    const void *words = (const void *)atomic_load(&hw_near_words);
+    const void *words = (const void *)atomic_load(&hw_live_direct_words);
     if (words)
-        fn(arg, words, 8 * HW_NEAR_WORDS);
+        fn(arg, words, 8 * HW_LIVE_DIRECT_WORDS);
     for (uint32_t i = atomic_load(&n_segments); i-- > 0;)
         fn(arg, (const void *)atomic_load(&segments[i].buckets),
            sizeof(struct bucket) << segments[i].bits);
@@ -236,7 +236,7 @@ void hw_live_forked(void)
 {
     if (!is_closed())
         return;
-    atomic_store(&hw_near_words, NULL);
+    atomic_store(&hw_live_direct_words, NULL);
     forget_owners();
     atomic_store(&n_segments, 0);
     atomic_fetch_add(&live_epoch, 1);
@@ -264,8 +264,9 @@ static uint32_t n_used(const struct bucket *b)
 
 void hw_live_prefetch(uint32_t heap_id, uint64_t id, uint64_t size)
 {
-    uint32_t level = hw_near_level(heap_id, id, size);
-    const void *w = level < HW_NEAR_LEVELS ? (const void *)hw_near_word(id, level, false) : NULL;
+    uint32_t level = hw_live_direct_level(heap_id, id, size);
+    const void *w =
+        level < HW_LIVE_DIRECT_LEVELS ? (const void *)hw_live_direct_word(id, level, false) : NULL;
     hw_prefetch_write((const void *)&hw_live_counters[hw_live_index(id)]);
     if (w)
         hw_prefetch_write(w);
@@ -273,9 +274,9 @@ void hw_live_prefetch(uint32_t heap_id, uint64_t id, uint64_t size)
 
 struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id, uint64_t size)
 {
-    uint32_t level = hw_near_level(heap_id, id, size);
-    if (level < HW_NEAR_LEVELS) {
-        _Atomic uint64_t *w = hw_near_claim(id, level);
+    uint32_t level = hw_live_direct_level(heap_id, id, size);
+    if (level < HW_LIVE_DIRECT_LEVELS) {
+        _Atomic uint64_t *w = hw_live_direct_claim(id, level);
         if (w)
             return (struct hw_live_slot *)(void *)w;
     }
@@ -303,7 +304,7 @@ static _Atomic uint64_t *as_word(struct hw_live_slot *slot)
 
 void hw_live_unclaim(struct hw_live_slot *slot)
 {
-    if (hw_near_holds(slot))
+    if (hw_live_direct_holds(slot))
         atomic_store_explicit(as_word(slot), 0, memory_order_release);
     else
         atomic_store_explicit(&slot->key, 0, memory_order_release);
@@ -332,8 +333,8 @@ static _Atomic uint8_t *far_counter(uint64_t id)
 void hw_live_publish(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val)
 {
     counter_change(&hw_live_counters[hw_live_index(id)], 1);
-    if (hw_near_holds(slot)) {
-        hw_near_publish(as_word(slot), id, val);
+    if (hw_live_direct_holds(slot)) {
+        hw_live_direct_publish(as_word(slot), id, val);
         return;
     }
     uint64_t key = key_of(heap_id, id);
@@ -376,12 +377,12 @@ struct hw_live_slot *hw_live_take(uint32_t heap_id, uint64_t id, uint64_t *val)
     }
     if (heap_id != HW_HEAP_ID_LIBC || id >> 47 != 0)
         return NULL;
-    return (struct hw_live_slot *)(void *)hw_near_take(id, val);
+    return (struct hw_live_slot *)(void *)hw_live_direct_take(id, val);
 }
 
 void hw_live_drop(struct hw_live_slot *slot, uint64_t id)
 {
-    if (!hw_near_holds(slot))
+    if (!hw_live_direct_holds(slot))
         counter_change(far_counter(id), -1);
     hw_live_unclaim(slot);
     counter_change(&hw_live_counters[hw_live_index(id)], -1);
@@ -389,8 +390,8 @@ void hw_live_drop(struct hw_live_slot *slot, uint64_t id)
 
 void hw_live_put_back(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val)
 {
-    if (hw_near_holds(slot))
-        hw_near_publish(as_word(slot), id, val);
+    if (hw_live_direct_holds(slot))
+        hw_live_direct_publish(as_word(slot), id, val);
     else
         atomic_store_explicit(&slot->key, key_of(heap_id, id), memory_order_release);
 }

@@ -21,116 +21,118 @@
 
 #include "client/client.h"
 
-#define HW_NEAR_MAX_INTERVAL 256u
-#define HW_NEAR_SIZE_0       104u /* glibc: up to here less than 128 bytes apart */
-#define HW_NEAR_SIZE_1       496u /* up to 512 bytes apart */
+#define HW_LIVE_DIRECT_MAX_INTERVAL 256u
+#define HW_LIVE_DIRECT_SIZE_0       104u /* glibc: up to here less than 128 bytes apart */
+#define HW_LIVE_DIRECT_SIZE_1       496u /* up to 512 bytes apart */
 
-#define HW_NEAR_LEVELS      2u
-#define HW_NEAR_REGION_BITS 21u
-#define HW_NEAR_CHUNKS      512u /* 1 GiB of heap */
-#define HW_NEAR_HELD        1u   /* claimed, or taken by a realloc: tag 0 */
+#define HW_LIVE_DIRECT_LEVELS      2u
+#define HW_LIVE_DIRECT_REGION_BITS 21u
+#define HW_LIVE_DIRECT_CHUNKS      512u /* 1 GiB of heap */
+#define HW_LIVE_DIRECT_HELD        1u   /* claimed, or taken by a realloc: tag 0 */
 
 /* Words in a chunk of a level, and where the level begins: 256 and 64 MiB of address space. */
-#define HW_NEAR_GRANULE_BITS(level) (5u + 2 * (level))
-#define HW_NEAR_CHUNK_BITS(level)   (HW_NEAR_REGION_BITS - HW_NEAR_GRANULE_BITS(level))
-#define HW_NEAR_LEVEL_WORDS(level)  ((uint64_t)HW_NEAR_CHUNKS << HW_NEAR_CHUNK_BITS(level))
-#define HW_NEAR_WORDS               (HW_NEAR_LEVEL_WORDS(0) + HW_NEAR_LEVEL_WORDS(1))
+#define HW_LIVE_DIRECT_GRANULE_BITS(level) (5u + 2 * (level))
+#define HW_LIVE_DIRECT_CHUNK_BITS(level)                                                           \
+    (HW_LIVE_DIRECT_REGION_BITS - HW_LIVE_DIRECT_GRANULE_BITS(level))
+#define HW_LIVE_DIRECT_LEVEL_WORDS(level)                                                          \
+    ((uint64_t)HW_LIVE_DIRECT_CHUNKS << HW_LIVE_DIRECT_CHUNK_BITS(level))
+#define HW_LIVE_DIRECT_WORDS (HW_LIVE_DIRECT_LEVEL_WORDS(0) + HW_LIVE_DIRECT_LEVEL_WORDS(1))
 
-extern HW_HIDDEN _Atomic(_Atomic uint64_t *) hw_near_words; /* NULL = there are none */
-extern HW_HIDDEN _Atomic uint32_t hw_near_owner[HW_NEAR_CHUNKS];
-#define HW_NEAR_OPENING UINT32_MAX /* an owner: no region has that number */
+extern HW_HIDDEN _Atomic(_Atomic uint64_t *) hw_live_direct_words; /* NULL = there are none */
+extern HW_HIDDEN _Atomic uint32_t hw_live_direct_owner[HW_LIVE_DIRECT_CHUNKS];
+#define HW_LIVE_DIRECT_OPENING UINT32_MAX /* an owner: no region has that number */
 
 /* Makes the chunk, which nobody has, the region's. false: somebody else's now, or it cannot be. */
-bool hw_near_open(_Atomic uint64_t *words, uint32_t chunk, uint32_t region);
+bool hw_live_direct_open(_Atomic uint64_t *words, uint32_t chunk, uint32_t region);
 
 /* A heap of up to 1 GiB in one piece has all its chunks. */
-static inline uint32_t hw_near_chunk(uint64_t region)
+static inline uint32_t hw_live_direct_chunk(uint64_t region)
 {
-    return (uint32_t)(region ^ (region >> 9) * 0x9e3779b1u >> 13) & (HW_NEAR_CHUNKS - 1);
+    return (uint32_t)(region ^ (region >> 9) * 0x9e3779b1u >> 13) & (HW_LIVE_DIRECT_CHUNKS - 1);
 }
 
-/* 0 or 1; HW_NEAR_LEVELS = not here. */
-static inline uint32_t hw_near_level(uint32_t heap_id, uint64_t id, uint64_t size)
+/* 0 or 1; HW_LIVE_DIRECT_LEVELS = not here. */
+static inline uint32_t hw_live_direct_level(uint32_t heap_id, uint64_t id, uint64_t size)
 {
     if (heap_id != HW_HEAP_ID_LIBC || id >> 47 != 0)
-        return HW_NEAR_LEVELS;
-    if (size <= HW_NEAR_SIZE_0)
-        return id & 7 ? HW_NEAR_LEVELS : 0;
-    return size > HW_NEAR_SIZE_1 || (id & 15) ? HW_NEAR_LEVELS : 1;
+        return HW_LIVE_DIRECT_LEVELS;
+    if (size <= HW_LIVE_DIRECT_SIZE_0)
+        return id & 7 ? HW_LIVE_DIRECT_LEVELS : 0;
+    return size > HW_LIVE_DIRECT_SIZE_1 || (id & 15) ? HW_LIVE_DIRECT_LEVELS : 1;
 }
 
 /* Which address of the granule: four of 8 bytes, or eight of 16. */
-static inline uint64_t hw_near_place(uint64_t id, uint32_t level)
+static inline uint64_t hw_live_direct_place(uint64_t id, uint32_t level)
 {
     return level ? id >> 4 & 7 : id >> 3 & 3;
 }
 
 /* The word of an address on a level; NULL = not here. own: take the chunk if nobody has it. */
-static inline _Atomic uint64_t *hw_near_word(uint64_t id, uint32_t level, bool own)
+static inline _Atomic uint64_t *hw_live_direct_word(uint64_t id, uint32_t level, bool own)
 {
-    _Atomic uint64_t *words = atomic_load_explicit(&hw_near_words, memory_order_acquire);
+    _Atomic uint64_t *words = atomic_load_explicit(&hw_live_direct_words, memory_order_acquire);
     if (!words)
         return NULL;
-    uint32_t region = (uint32_t)(id >> HW_NEAR_REGION_BITS) + 1; /* 0 = nobody */
-    uint32_t chunk = hw_near_chunk(region);
-    uint32_t owner = atomic_load_explicit(&hw_near_owner[chunk], memory_order_relaxed);
+    uint32_t region = (uint32_t)(id >> HW_LIVE_DIRECT_REGION_BITS) + 1; /* 0 = nobody */
+    uint32_t chunk = hw_live_direct_chunk(region);
+    uint32_t owner = atomic_load_explicit(&hw_live_direct_owner[chunk], memory_order_relaxed);
     if (hw_unlikely(owner != region)) {
-        if (!own || owner != 0 || !hw_near_open(words, chunk, region))
+        if (!own || owner != 0 || !hw_live_direct_open(words, chunk, region))
             return NULL;
     }
-    uint64_t mask = (1ull << HW_NEAR_CHUNK_BITS(level)) - 1;
-    uint64_t at = id >> HW_NEAR_GRANULE_BITS(level) & mask;
-    return words + (level ? HW_NEAR_LEVEL_WORDS(0) : 0) +
-           ((uint64_t)chunk << HW_NEAR_CHUNK_BITS(level)) + at;
+    uint64_t mask = (1ull << HW_LIVE_DIRECT_CHUNK_BITS(level)) - 1;
+    uint64_t at = id >> HW_LIVE_DIRECT_GRANULE_BITS(level) & mask;
+    return words + (level ? HW_LIVE_DIRECT_LEVEL_WORDS(0) : 0) +
+           ((uint64_t)chunk << HW_LIVE_DIRECT_CHUNK_BITS(level)) + at;
 }
 
-static inline bool hw_near_holds(const void *slot)
+static inline bool hw_live_direct_holds(const void *slot)
 {
-    uintptr_t base = (uintptr_t)atomic_load_explicit(&hw_near_words, memory_order_relaxed);
-    return base && (uintptr_t)slot - base < 8 * HW_NEAR_WORDS;
+    uintptr_t base = (uintptr_t)atomic_load_explicit(&hw_live_direct_words, memory_order_relaxed);
+    return base && (uintptr_t)slot - base < 8 * HW_LIVE_DIRECT_WORDS;
 }
 
-static inline uint32_t hw_near_level_of(const void *slot)
+static inline uint32_t hw_live_direct_level_of(const void *slot)
 {
-    uintptr_t base = (uintptr_t)atomic_load_explicit(&hw_near_words, memory_order_relaxed);
-    return (uintptr_t)slot - base >= 8 * HW_NEAR_LEVEL_WORDS(0);
+    uintptr_t base = (uintptr_t)atomic_load_explicit(&hw_live_direct_words, memory_order_relaxed);
+    return (uintptr_t)slot - base >= 8 * HW_LIVE_DIRECT_LEVEL_WORDS(0);
 }
 
-static inline _Atomic uint64_t *hw_near_claim(uint64_t id, uint32_t level)
+static inline _Atomic uint64_t *hw_live_direct_claim(uint64_t id, uint32_t level)
 {
-    _Atomic uint64_t *w = hw_near_word(id, level, true);
+    _Atomic uint64_t *w = hw_live_direct_word(id, level, true);
     uint64_t none = 0;
     if (!w)
         return NULL;
-    bool done = hw_alone() ? hw_alone_cas_u64(w, &none, HW_NEAR_HELD)
-                           : atomic_compare_exchange_strong_explicit(w, &none, HW_NEAR_HELD,
+    bool done = hw_alone() ? hw_alone_cas_u64(w, &none, HW_LIVE_DIRECT_HELD)
+                           : atomic_compare_exchange_strong_explicit(w, &none, HW_LIVE_DIRECT_HELD,
                                                                      memory_order_acquire,
                                                                      memory_order_relaxed);
     return done ? w : NULL;
 }
 
 /* Also puts a taken one back. */
-static inline void hw_near_publish(_Atomic uint64_t *w, uint64_t id, uint64_t val)
+static inline void hw_live_direct_publish(_Atomic uint64_t *w, uint64_t id, uint64_t val)
 {
-    uint64_t place = hw_near_place(id, hw_near_level_of(w));
+    uint64_t place = hw_live_direct_place(id, hw_live_direct_level_of(w));
     atomic_store_explicit(w, (val & ~7ull) | place, memory_order_release);
 }
 
-static inline _Atomic uint64_t *hw_near_take(uint64_t id, uint64_t *val)
+static inline _Atomic uint64_t *hw_live_direct_take(uint64_t id, uint64_t *val)
 {
-    _Atomic uint64_t *w = hw_near_word(id, 0, false);
+    _Atomic uint64_t *w = hw_live_direct_word(id, 0, false);
     if (!w || (id & 7))
         return NULL;
-    _Atomic uint64_t *w1 = hw_near_word(id, 1, false);
+    _Atomic uint64_t *w1 = hw_live_direct_word(id, 1, false);
     uint64_t v = atomic_load_explicit(w, memory_order_acquire);
     uint64_t v1 = atomic_load_explicit(w1, memory_order_acquire); /* not after a wait for v */
-    if (v >> 48 == 0 || (v & 7) != hw_near_place(id, 0)) {
-        if (v1 >> 48 == 0 || (v1 & 7) != hw_near_place(id, 1) || (id & 15))
+    if (v >> 48 == 0 || (v & 7) != hw_live_direct_place(id, 0)) {
+        if (v1 >> 48 == 0 || (v1 & 7) != hw_live_direct_place(id, 1) || (id & 15))
             return NULL;
         w = w1;
         v = v1;
     }
-    atomic_store_explicit(w, HW_NEAR_HELD, memory_order_relaxed);
+    atomic_store_explicit(w, HW_LIVE_DIRECT_HELD, memory_order_relaxed);
     *val = v & ~7ull;
     return w;
 }

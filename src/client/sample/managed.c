@@ -253,7 +253,7 @@ HW_EXPORT int heapwise_managed_set(const struct heapwise_managed_source *source)
 HW_EXPORT int heapwise_managed_name(uint32_t generation, uint64_t id,
                                     const struct heapwise_managed_text *text)
 {
-    struct hw_visit v;
+    struct hw_client_guard v;
     int saved = errno;
     bool told = false;
     hw_enter(&v);

@@ -287,7 +287,7 @@ static void push_failed(struct hw_session *s, size_t n_bytes)
 
 HW_COLD void hw_push_failed(size_t n_bytes)
 {
-    struct hw_visit v;
+    struct hw_client_guard v;
     int saved = errno;
     hw_enter(&v);
     if (v.session && !v.nested)

@@ -150,7 +150,7 @@ static void meet_session(struct hw_tls *t)
  * sampled with a small chance only. */
 static HW_COLD void count_lost(uint64_t n, bool only_nested, bool *nested)
 {
-    struct hw_visit v;
+    struct hw_client_guard v;
     int e = errno;
     hw_enter(&v);
     *nested = v.nested;

@@ -148,7 +148,7 @@ static bool is_of(const struct hw_session *s, const struct hw_slab *slab)
 static HW_COLD bool add_in_a_visit(struct hw_slab *slab, const struct heapwise_mark *m,
                                    uint32_t depth, bool alone)
 {
-    struct hw_visit v;
+    struct hw_client_guard v;
     bool told = false;
     int saved = errno;
     hw_enter(&v);
@@ -195,7 +195,7 @@ void hw_slice_end(struct hw_slab *slab, uint32_t depth)
 
 void hw_slices_thread_ends(struct hw_slab *slab)
 {
-    struct hw_visit v;
+    struct hw_client_guard v;
     hw_enter(&v);
     if (v.session && !v.nested && slab->marks.slot && is_of(v.session, slab))
         (void)send_batch(v.session, slab->marks.slot); /* else it stays, for the recorder to read */

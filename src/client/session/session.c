@@ -715,7 +715,7 @@ static bool counts(const struct hw_session *s, uint64_t drawn)
  * the one that the thread has, if it is of this interval of the session. */
 static bool thread_join(struct hw_tls *t, uint64_t drawn)
 {
-    struct hw_visit v;
+    struct hw_client_guard v;
     bool on = false;
     hw_enter(&v);
     if (v.session && !v.nested && v.session->generation == t->generation &&
@@ -739,7 +739,7 @@ static bool thread_join(struct hw_tls *t, uint64_t drawn)
  * that another thread has answered meanwhile, and then the session is the new one. */
 static struct hw_session *session_outdated(void)
 {
-    struct hw_visit v;
+    struct hw_client_guard v;
     hw_enter(&v);
     bool is_old =
         v.session && !v.nested &&
@@ -901,7 +901,7 @@ void hw_session_detach(void)
 
 bool hw_session_make_way(void)
 {
-    struct hw_visit v;
+    struct hw_client_guard v;
     bool done = false;
     hw_enter(&v);
     if (v.session)

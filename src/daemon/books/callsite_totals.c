@@ -9,7 +9,7 @@
 
 #include "base/banned.h"
 
-void hw_tally_done(struct hw_tally *t)
+void hw_callsite_totals_done(struct hw_callsite_totals *t)
 {
     hw_vec_done(&t->rows);
     hw_vec_done(&t->touched);
@@ -18,12 +18,13 @@ void hw_tally_done(struct hw_tally *t)
     hw_map64_done(&t->part_of_stack);
 }
 
-static int find_row(struct hw_tally *t, uint32_t stack, hw_callsite_id callsite,
-                    struct hw_tally_row **out)
+static int find_row(struct hw_callsite_totals *t, uint32_t stack, hw_callsite_id callsite,
+                    struct hw_callsite_totals_row **out)
 {
     uint64_t row;
     if (!hw_map64_get(&t->by_callsite, callsite.v, &row)) {
-        struct hw_tally_row fresh = {.callsite = callsite, .stack = stack & HW_TALLY_STACKS};
+        struct hw_callsite_totals_row fresh = {.callsite = callsite,
+                                               .stack = stack & HW_TOTALS_STACKS};
         row = t->rows.n;
         if (hw_vec_reserve(&t->touched, t->rows.n + 1) < 0 || hw_vec_push(&t->rows, fresh) < 0)
             return HW_ENOMEM;
@@ -37,7 +38,7 @@ static int find_row(struct hw_tally *t, uint32_t stack, hw_callsite_id callsite,
 }
 
 /* What this stack added before; made with nothing. Borrowed until the next one is made. */
-static int find_part(struct hw_tally *t, uint32_t stack, struct hw_totals **out)
+static int find_part(struct hw_callsite_totals *t, uint32_t stack, struct hw_totals **out)
 {
     uint64_t part;
     if (!hw_map64_get(&t->part_of_stack, stack, &part)) {
@@ -54,7 +55,7 @@ static int find_part(struct hw_tally *t, uint32_t stack, struct hw_totals **out)
 }
 
 /* Until now it was one stack's, which becomes a part like any other. */
-static int share(struct hw_tally *t, struct hw_tally_row *r)
+static int share(struct hw_callsite_totals *t, struct hw_callsite_totals_row *r)
 {
     struct hw_totals *first;
     int rc = find_part(t, r->stack, &first);
@@ -79,7 +80,7 @@ static void replace(struct hw_totals *sum, const struct hw_totals *old, const st
     sum->variance_alloc_objects += now->variance_alloc_objects - old->variance_alloc_objects;
 }
 
-static int set_part(struct hw_tally *t, struct hw_tally_row *r, uint32_t stack,
+static int set_part(struct hw_callsite_totals *t, struct hw_callsite_totals_row *r, uint32_t stack,
                     const struct hw_totals *now)
 {
     struct hw_totals *old;
@@ -93,10 +94,10 @@ static int set_part(struct hw_tally *t, struct hw_tally_row *r, uint32_t stack,
     return HW_OK;
 }
 
-int hw_tally_set(struct hw_tally *t, uint32_t stack, hw_callsite_id callsite,
-                 const struct hw_totals *now)
+int hw_callsite_totals_set(struct hw_callsite_totals *t, uint32_t stack, hw_callsite_id callsite,
+                           const struct hw_totals *now)
 {
-    struct hw_tally_row *r;
+    struct hw_callsite_totals_row *r;
     int rc = find_row(t, stack, callsite, &r);
     if (rc < 0)
         return rc;
@@ -111,14 +112,14 @@ int hw_tally_set(struct hw_tally *t, uint32_t stack, hw_callsite_id callsite,
     return HW_OK;
 }
 
-void hw_tally_clear_touched(struct hw_tally *t)
+void hw_callsite_totals_clear_touched(struct hw_callsite_totals *t)
 {
     for (size_t i = 0; i < t->touched.n; i++)
         t->rows.v[t->touched.v[i]].touched = false;
     hw_vec_clear(&t->touched);
 }
 
-size_t hw_tally_bytes(const struct hw_tally *t)
+size_t hw_callsite_totals_bytes(const struct hw_callsite_totals *t)
 {
     return t->rows.cap * sizeof *t->rows.v + t->touched.cap * sizeof *t->touched.v +
            t->parts.cap * sizeof *t->parts.v + hw_map64_bytes(&t->by_callsite) +

@@ -30,9 +30,9 @@ enum order_flags { ORDER_FINAL = 1u << 30, ORDER_DEAD = 1u << 31 };
 
 struct drain_thread {
     pthread_t thread;
-    struct hw_mbox orders;
-    struct hw_mbox *answers; /* borrowed */
-    HW_VEC(struct hw_feed *) feeds;
+    struct hw_message_queue orders;
+    struct hw_message_queue *answers; /* borrowed */
+    HW_VEC(struct hw_ring_consumer *) feeds;
     uint64_t cpu_ns; /* this thread's when the last ring of this round was drained; 0 = not asked */
     bool stop;
 };
@@ -42,7 +42,7 @@ struct hw_drain {
     struct drain_thread threads[];
 };
 
-static void tell_stacks(struct drain_thread *t, struct hw_feed *f)
+static void tell_stacks(struct drain_thread *t, struct hw_ring_consumer *f)
 {
     size_t n = f->stacks.n - f->n_told;
     if (n == 0)
@@ -52,13 +52,13 @@ static void tell_stacks(struct drain_thread *t, struct hw_feed *f)
         return; /* told the next time */
     for (size_t i = 0; i < n; i++)
         list[i] = f->stacks.v[f->n_told + i];
-    if (hw_mbox_put(t->answers, HW_DRAINED_STACKS, f->owner, list, n, 0) < 0)
+    if (hw_message_queue_put(t->answers, HW_DRAINED_STACKS, f->owner, list, n, 0) < 0)
         free(list);
     else
         f->n_told += n;
 }
 
-static void tell_names(struct drain_thread *t, struct hw_feed *f)
+static void tell_names(struct drain_thread *t, struct hw_ring_consumer *f)
 {
     size_t n = f->managed.names.n - f->managed.n_told;
     if (n == 0)
@@ -67,46 +67,46 @@ static void tell_names(struct drain_thread *t, struct hw_feed *f)
     if (!list)
         return; /* told the next time */
     memcpy(list, f->managed.names.v + f->managed.n_told, n * sizeof *list);
-    if (hw_mbox_put(t->answers, HW_DRAINED_NAMES, f->owner, list, n, 0) < 0)
+    if (hw_message_queue_put(t->answers, HW_DRAINED_NAMES, f->owner, list, n, 0) < 0)
         free(list);
     else
         f->managed.n_told += n;
 }
 
-static void tell_events(struct drain_thread *t, struct hw_feed *f)
+static void tell_events(struct drain_thread *t, struct hw_ring_consumer *f)
 {
-    if (f->events.n == 0 ||
-        hw_mbox_put(t->answers, HW_DRAINED_EVENTS, f->owner, f->events.v, f->events.n, 0) < 0)
+    if (f->events.n == 0 || hw_message_queue_put(t->answers, HW_DRAINED_EVENTS, f->owner,
+                                                 f->events.v, f->events.n, 0) < 0)
         return;                              /* told the next time */
     memset(&f->events, 0, sizeof f->events); /* the array went with the message */
 }
 
-static void tell_slices(struct drain_thread *t, struct hw_feed *f)
+static void tell_slices(struct drain_thread *t, struct hw_ring_consumer *f)
 {
     size_t n = f->slices.n;
     if (n == 0)
         return;
     atomic_fetch_add_explicit(&f->n_slices_told, n, memory_order_relaxed);
-    if (hw_mbox_put(t->answers, HW_DRAINED_SLICES, f->owner, f->slices.v, n, 0) < 0)
+    if (hw_message_queue_put(t->answers, HW_DRAINED_SLICES, f->owner, f->slices.v, n, 0) < 0)
         atomic_fetch_sub_explicit(&f->n_slices_told, n, memory_order_relaxed); /* the next time */
     else
         memset(&f->slices, 0, sizeof f->slices);
 }
 
-static void tell_minfo(struct drain_thread *t, struct hw_feed *f)
+static void tell_minfo(struct drain_thread *t, struct hw_ring_consumer *f)
 {
     struct hw_rec_minfo *copy = malloc(sizeof *copy);
     if (!copy)
         return;
     *copy = f->minfo;
-    if (hw_mbox_put(t->answers, HW_DRAINED_MINFO, f->owner, copy, 1, 0) < 0)
+    if (hw_message_queue_put(t->answers, HW_DRAINED_MINFO, f->owner, copy, 1, 0) < 0)
         free(copy); /* told the next time */
     else
         f->minfo_new = false;
 }
 
 /* Most holes are a thread that had to give up its processor: asked soon, and then less often. */
-static void tell_hole(struct drain_thread *t, struct hw_feed *f, uint64_t now)
+static void tell_hole(struct drain_thread *t, struct hw_ring_consumer *f, uint64_t now)
 {
     uint64_t since_ns = now - f->hole_since_ns;
     bool is_new = f->hole.pos != f->hole_pos;
@@ -114,12 +114,12 @@ static void tell_hole(struct drain_thread *t, struct hw_feed *f, uint64_t now)
         !hw_ring_hole(&f->ring, &f->hole))
         return;
     f->hole_ask_ns = now + (since_ns < HOLE_ASK_MOST_NS ? since_ns : HOLE_ASK_MOST_NS);
-    (void)hw_mbox_put(t->answers, HW_DRAINED_HOLE, f->owner, NULL, 0,
-                      f->hole.tid); /* else it is asked again */
+    (void)hw_message_queue_put(t->answers, HW_DRAINED_HOLE, f->owner, NULL, 0,
+                               f->hole.tid); /* else it is asked again */
 }
 
-static void tell(struct drain_thread *t, struct hw_feed *f, enum hw_feed_status status,
-                 uint64_t now)
+static void tell(struct drain_thread *t, struct hw_ring_consumer *f,
+                 enum hw_ring_consumer_status status, uint64_t now)
 {
     tell_names(t, f);
     tell_stacks(t, f);
@@ -128,38 +128,38 @@ static void tell(struct drain_thread *t, struct hw_feed *f, enum hw_feed_status 
     if (f->minfo_new)
         tell_minfo(t, f);
     if (f->maps_wanted &&
-        hw_mbox_put(t->answers, HW_DRAINED_MAPS, f->owner, NULL, 0, f->maps_ask) == HW_OK)
+        hw_message_queue_put(t->answers, HW_DRAINED_MAPS, f->owner, NULL, 0, f->maps_ask) == HW_OK)
         f->maps_wanted = false;
-    if (status == HW_FEED_BROKEN && !f->d.told_broken &&
-        hw_mbox_put(t->answers, HW_DRAINED_BROKEN, f->owner, NULL, 0, 0) == HW_OK)
+    if (status == HW_CONSUMER_BROKEN && !f->d.told_broken &&
+        hw_message_queue_put(t->answers, HW_DRAINED_BROKEN, f->owner, NULL, 0, 0) == HW_OK)
         f->d.told_broken = true;
-    if (status == HW_FEED_FULL && !f->d.told_full &&
-        hw_mbox_put(t->answers, HW_DRAINED_FULL, f->owner, NULL, 0, 0) == HW_OK)
+    if (status == HW_CONSUMER_FULL && !f->d.told_full &&
+        hw_message_queue_put(t->answers, HW_DRAINED_FULL, f->owner, NULL, 0, 0) == HW_OK)
         f->d.told_full = true;
-    if (status == HW_FEED_HOLE)
+    if (status == HW_CONSUMER_HOLE)
         tell_hole(t, f, now);
-    if (status == HW_FEED_HOLE && now - f->hole_since_ns > STUCK_NS && !f->d.told_stuck &&
-        hw_mbox_put(t->answers, HW_DRAINED_STUCK, f->owner, NULL, 0, 0) == HW_OK)
+    if (status == HW_CONSUMER_HOLE && now - f->hole_since_ns > STUCK_NS && !f->d.told_stuck &&
+        hw_message_queue_put(t->answers, HW_DRAINED_STUCK, f->owner, NULL, 0, 0) == HW_OK)
         f->d.told_stuck = true;
 }
 
 /* False: no memory, once more later. */
-static bool put_snapshot(struct drain_thread *t, struct hw_feed *f, uint32_t snap_flags,
+static bool put_snapshot(struct drain_thread *t, struct hw_ring_consumer *f, uint32_t snap_flags,
                          uint32_t flags)
 {
     tell_names(t, f);
     tell_stacks(t, f);
-    hw_feed_slice_rests(f, f->d.final);
+    hw_ring_consumer_slice_rests(f, f->d.final);
     tell_slices(t, f);
     struct hw_snapshot *s = NULL;
-    (void)hw_feed_snapshot(f, snap_flags, &s); /* NULL is the answer "no memory" */
-    if (hw_mbox_put(t->answers, HW_DRAINED_SNAP, f->owner, s, 0, flags) == HW_OK)
+    (void)hw_ring_consumer_snapshot(f, snap_flags, &s); /* NULL is the answer "no memory" */
+    if (hw_message_queue_put(t->answers, HW_DRAINED_SNAP, f->owner, s, 0, flags) == HW_OK)
         return true;
     hw_snapshot_free(s);
     return false;
 }
 
-static bool send_snapshot(struct drain_thread *t, struct hw_feed *f)
+static bool send_snapshot(struct drain_thread *t, struct hw_ring_consumer *f)
 {
     f->d.snap = false; /* before the answer: after a final one the feed may be gone */
     if (put_snapshot(t, f, f->d.snap_flags, f->d.final ? HW_DRAINED_FINAL : 0))
@@ -170,7 +170,7 @@ static bool send_snapshot(struct drain_thread *t, struct hw_feed *f)
 
 /* The target makes the names of managed frames a moment after their first sight. Those of the last
  * stacks are waited for, as nobody reads the ring behind a final snapshot. */
-static bool awaits_names(struct hw_feed *f, uint64_t now)
+static bool awaits_names(struct hw_ring_consumer *f, uint64_t now)
 {
     if (!f->d.final || f->managed.n_unnamed == 0 || f->dead || f->broken || f->full ||
         now > f->d.names_deadline_ns)
@@ -179,12 +179,13 @@ static bool awaits_names(struct hw_feed *f, uint64_t now)
 }
 
 /* True: the snapshot was sent, or cannot be. */
-static bool try_snapshot(struct drain_thread *t, struct hw_feed *f, enum hw_feed_status status,
-                         uint64_t now)
+static bool try_snapshot(struct drain_thread *t, struct hw_ring_consumer *f,
+                         enum hw_ring_consumer_status status, uint64_t now)
 {
-    bool ready = status == HW_FEED_REACHED || status == HW_FEED_EMPTY || status == HW_FEED_BROKEN ||
-                 status == HW_FEED_FULL || f->ring.read_pos >= f->d.snap_until ||
-                 (status == HW_FEED_HOLE && now > f->d.snap_deadline_ns);
+    bool ready = status == HW_CONSUMER_REACHED || status == HW_CONSUMER_EMPTY ||
+                 status == HW_CONSUMER_BROKEN || status == HW_CONSUMER_FULL ||
+                 f->ring.read_pos >= f->d.snap_until ||
+                 (status == HW_CONSUMER_HOLE && now > f->d.snap_deadline_ns);
     return ready && !awaits_names(f, now) && send_snapshot(t, f);
 }
 
@@ -193,7 +194,7 @@ static bool try_snapshot(struct drain_thread *t, struct hw_feed *f, enum hw_feed
  * it (it frees, it throws, it ends) is behind it in the ring. So the snapshot is taken here, before
  * anything else is read; nobody is asked, who might be busy with another dump.
  */
-static bool is_at_failure(struct drain_thread *t, struct hw_feed *f, uint64_t now)
+static bool is_at_failure(struct drain_thread *t, struct hw_ring_consumer *f, uint64_t now)
 {
     if (!f->d.at_failure)
         return false;
@@ -204,7 +205,7 @@ static bool is_at_failure(struct drain_thread *t, struct hw_feed *f, uint64_t no
 
 /* By this thread, not the main one: a dump may keep that one busy for longer than a client that
  * finds its ring full believes in us. */
-static void beat(struct hw_feed *f, uint64_t now)
+static void beat(struct hw_ring_consumer *f, uint64_t now)
 {
     if (!f->heartbeat || now - f->heartbeat_ns < HEARTBEAT_NS)
         return;
@@ -214,14 +215,14 @@ static void beat(struct hw_feed *f, uint64_t now)
 
 /* An empty ring costs two loads whatever the interval, and is not counted. The clock is a system
  * call: the end of one ring's turn is the beginning of the next one's. */
-static enum hw_feed_status drain_counted(struct drain_thread *t, struct hw_feed *f, uint64_t until,
-                                         uint64_t now)
+static enum hw_ring_consumer_status
+drain_counted(struct drain_thread *t, struct hw_ring_consumer *f, uint64_t until, uint64_t now)
 {
     uint64_t end;
     bool is_empty = hw_ring_write_pos(&f->ring, &end) == HW_OK && end == f->ring.read_pos;
     if (!is_empty && t->cpu_ns == 0)
         t->cpu_ns = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    enum hw_feed_status status = hw_feed_drain(f, until, BATCH_RECORDS, now);
+    enum hw_ring_consumer_status status = hw_ring_consumer_drain(f, until, BATCH_RECORDS, now);
     if (is_empty)
         return status;
     uint64_t cpu_ns = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -231,7 +232,7 @@ static enum hw_feed_status drain_counted(struct drain_thread *t, struct hw_feed 
 }
 
 /* False: the feed was let go. */
-static bool poll_feed(struct drain_thread *t, struct hw_feed *f, uint64_t now)
+static bool poll_feed(struct drain_thread *t, struct hw_ring_consumer *f, uint64_t now)
 {
     if (atomic_load_explicit(&f->gone, memory_order_relaxed))
         f->dead = true;
@@ -240,15 +241,15 @@ static bool poll_feed(struct drain_thread *t, struct hw_feed *f, uint64_t now)
         return true;
     uint64_t before = f->ring.read_pos;
     uint64_t until = f->d.snap && !f->dead ? f->d.snap_until : UINT64_MAX;
-    enum hw_feed_status status = drain_counted(t, f, until, now);
+    enum hw_ring_consumer_status status = drain_counted(t, f, until, now);
     tell(t, f, status, now);
     hw_pace_looked(&f->d.pace, f->ring.read_pos - before, f->ring.data_bytes,
                    now < f->quick_until_ns, now);
-    if (status == HW_FEED_STALLED || status == HW_FEED_HOLE)
+    if (status == HW_CONSUMER_STALLED || status == HW_CONSUMER_HOLE)
         f->d.pace.next_ns = now + SOON_NS;
-    if (status == HW_FEED_MORE)
+    if (status == HW_CONSUMER_MORE)
         f->d.pace.next_ns = now;
-    if (status == HW_FEED_FAILED) {
+    if (status == HW_CONSUMER_FAILED) {
         f->d.at_failure = true;
         (void)is_at_failure(t, f, now); /* which sets the next poll */
         return true;
@@ -258,11 +259,11 @@ static bool poll_feed(struct drain_thread *t, struct hw_feed *f, uint64_t now)
     bool final = f->d.final;
     if (try_snapshot(t, f, status, now))
         return !final;
-    f->d.pace.next_ns = status == HW_FEED_MORE ? now : now + SOON_NS;
+    f->d.pace.next_ns = status == HW_CONSUMER_MORE ? now : now + SOON_NS;
     return true;
 }
 
-static void order_snap(struct hw_feed *f, const struct hw_msg *m, uint64_t now)
+static void order_snap(struct hw_ring_consumer *f, const struct hw_msg *m, uint64_t now)
 {
     if (hw_ring_write_pos(&f->ring, &f->d.snap_until) < 0)
         f->broken = true;
@@ -276,7 +277,7 @@ static void order_snap(struct hw_feed *f, const struct hw_msg *m, uint64_t now)
 }
 
 /* Orders may come after the feed was let go: the answer was on its way. */
-static bool is_ours(const struct drain_thread *t, const struct hw_feed *f)
+static bool is_ours(const struct drain_thread *t, const struct hw_ring_consumer *f)
 {
     for (size_t i = 0; i < t->feeds.n; i++)
         if (t->feeds.v[i] == f)
@@ -286,13 +287,14 @@ static bool is_ours(const struct drain_thread *t, const struct hw_feed *f)
 
 static void obey(struct drain_thread *t, const struct hw_msg *m, uint64_t now)
 {
-    struct hw_feed *f = m->who;
+    struct hw_ring_consumer *f = m->who;
     switch ((enum order)m->type) {
     case ORDER_ADD:
         hw_pace_start(&f->d.pace, now);
         if (hw_vec_push(&t->feeds, f) < 0) { /* never polled: the target is told at once */
             f->broken = true;
-            (void)hw_mbox_put(t->answers, HW_DRAINED_BROKEN, f->owner, NULL, 0, 0); /* no memory */
+            (void)hw_message_queue_put(t->answers, HW_DRAINED_BROKEN, f->owner, NULL, 0,
+                                       0); /* no memory */
         }
         break;
     case ORDER_SNAP:
@@ -334,7 +336,7 @@ static void *drain_main(void *arg)
     while (!t->stop) {
         sleep_until(t, hw_now_monotonic_ns());
         uint64_t now = hw_now_monotonic_ns();
-        for (struct hw_msg *m = hw_mbox_take(&t->orders); m;) {
+        for (struct hw_msg *m = hw_message_queue_take(&t->orders); m;) {
             struct hw_msg *next = m->next;
             obey(t, m, now);
             free(m);
@@ -342,7 +344,7 @@ static void *drain_main(void *arg)
         }
         t->cpu_ns = 0;
         for (size_t i = 0; i < t->feeds.n;) {
-            struct hw_feed *f = t->feeds.v[i];
+            struct hw_ring_consumer *f = t->feeds.v[i];
             if (hw_pace_is_due(&f->d.pace, now) && !poll_feed(t, f, now))
                 t->feeds.v[i] = t->feeds.v[--t->feeds.n];
             else
@@ -352,10 +354,10 @@ static void *drain_main(void *arg)
     return NULL;
 }
 
-static int start_thread(struct drain_thread *t, struct hw_mbox *answers)
+static int start_thread(struct drain_thread *t, struct hw_message_queue *answers)
 {
     t->answers = answers;
-    int rc = hw_mbox_init(&t->orders);
+    int rc = hw_message_queue_init(&t->orders);
     if (rc < 0)
         return rc;
     sigset_t all, old; /* signals are the main thread's */
@@ -364,11 +366,11 @@ static int start_thread(struct drain_thread *t, struct hw_mbox *answers)
     rc = pthread_create(&t->thread, NULL, drain_main, t) ? HW_ENOMEM : HW_OK;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc < 0)
-        hw_mbox_done(&t->orders);
+        hw_message_queue_done(&t->orders);
     return rc;
 }
 
-int hw_drain_new(unsigned n_threads, struct hw_mbox *answers, struct hw_drain **out)
+int hw_drain_new(unsigned n_threads, struct hw_message_queue *answers, struct hw_drain **out)
 {
     struct hw_drain *d = calloc(1, sizeof *d + n_threads * sizeof d->threads[0]);
     if (!d)
@@ -390,38 +392,38 @@ void hw_drain_free(struct hw_drain *d)
         return;
     for (unsigned i = 0; i < d->n; i++) {
         struct drain_thread *t = &d->threads[i];
-        while (hw_mbox_put(&t->orders, ORDER_STOP, NULL, NULL, 0, 0) < 0)
+        while (hw_message_queue_put(&t->orders, ORDER_STOP, NULL, NULL, 0, 0) < 0)
             ; /* memory comes back when others free theirs; leaving the thread would be worse */
         pthread_join(t->thread, NULL);
-        hw_mbox_done(&t->orders);
+        hw_message_queue_done(&t->orders);
         hw_vec_done(&t->feeds);
     }
     free(d);
 }
 
-static struct hw_mbox *orders_of(struct hw_drain *d, uint64_t key)
+static struct hw_message_queue *orders_of(struct hw_drain *d, uint64_t key)
 {
     return &d->threads[key % d->n].orders;
 }
 
-int hw_drain_add(struct hw_drain *d, struct hw_feed *f, uint64_t key)
+int hw_drain_add(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key)
 {
-    return hw_mbox_put(orders_of(d, key), ORDER_ADD, f, NULL, 0, 0);
+    return hw_message_queue_put(orders_of(d, key), ORDER_ADD, f, NULL, 0, 0);
 }
 
-int hw_drain_snap(struct hw_drain *d, struct hw_feed *f, uint64_t key, uint32_t flags, bool final,
-                  bool dead)
+int hw_drain_snap(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, uint32_t flags,
+                  bool final, bool dead)
 {
     flags |= (final ? (uint32_t)ORDER_FINAL : 0) | (dead ? (uint32_t)ORDER_DEAD : 0);
-    return hw_mbox_put(orders_of(d, key), ORDER_SNAP, f, NULL, 0, flags);
+    return hw_message_queue_put(orders_of(d, key), ORDER_SNAP, f, NULL, 0, flags);
 }
 
-int hw_drain_hole_left(struct hw_drain *d, struct hw_feed *f, uint64_t key, uint32_t tid)
+int hw_drain_hole_left(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, uint32_t tid)
 {
-    return hw_mbox_put(orders_of(d, key), ORDER_HOLE_LEFT, f, NULL, 0, tid);
+    return hw_message_queue_put(orders_of(d, key), ORDER_HOLE_LEFT, f, NULL, 0, tid);
 }
 
-int hw_drain_maps_done(struct hw_drain *d, struct hw_feed *f, uint64_t key, uint32_t ask)
+int hw_drain_maps_done(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, uint32_t ask)
 {
-    return hw_mbox_put(orders_of(d, key), ORDER_MAPS_DONE, f, NULL, 0, ask);
+    return hw_message_queue_put(orders_of(d, key), ORDER_MAPS_DONE, f, NULL, 0, ask);
 }

@@ -46,17 +46,17 @@ enum hw_drained_flags {
                                  come behind it */
 };
 
-int hw_drain_new(unsigned n_threads, struct hw_mbox *answers, struct hw_drain **out);
+int hw_drain_new(unsigned n_threads, struct hw_message_queue *answers, struct hw_drain **out);
 void hw_drain_free(struct hw_drain *d); /* ends the threads; feeds still there are not freed */
 
 /* All: HW_ENOMEM = not done. */
-int hw_drain_add(struct hw_drain *d, struct hw_feed *f, uint64_t key);
+int hw_drain_add(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key);
 /* Drains up to the write position of now, then answers with a snapshot. dead: nothing writes any
  * more, so holes are skipped. final: the thread lets go of the feed with its answer. */
-int hw_drain_snap(struct hw_drain *d, struct hw_feed *f, uint64_t key, uint32_t flags, bool final,
-                  bool dead);
+int hw_drain_snap(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, uint32_t flags,
+                  bool final, bool dead);
 /* The target's maps were read again and tables published. */
-int hw_drain_hole_left(struct hw_drain *d, struct hw_feed *f, uint64_t key, uint32_t tid);
-int hw_drain_maps_done(struct hw_drain *d, struct hw_feed *f, uint64_t key, uint32_t ask);
+int hw_drain_hole_left(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, uint32_t tid);
+int hw_drain_maps_done(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, uint32_t ask);
 
 #endif

@@ -8,18 +8,18 @@
 
 #include "base/banned.h"
 
-int hw_mbox_init(struct hw_mbox *m)
+int hw_message_queue_init(struct hw_message_queue *m)
 {
-    *m = (struct hw_mbox){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    *m = (struct hw_message_queue){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     m->last = &m->first;
     if (m->fd < 0)
         return HW_ESYS;
     return pthread_mutex_init(&m->lock, NULL) ? HW_ENOMEM : HW_OK;
 }
 
-void hw_mbox_done(struct hw_mbox *m)
+void hw_message_queue_done(struct hw_message_queue *m)
 {
-    for (struct hw_msg *q = hw_mbox_take(m); q;) {
+    for (struct hw_msg *q = hw_message_queue_take(m); q;) {
         struct hw_msg *next = q->next;
         free(q);
         q = next;
@@ -28,7 +28,8 @@ void hw_mbox_done(struct hw_mbox *m)
     (void)pthread_mutex_destroy(&m->lock); /* nobody holds it */
 }
 
-int hw_mbox_put(struct hw_mbox *m, uint32_t type, void *who, void *data, uint64_t n, uint32_t flags)
+int hw_message_queue_put(struct hw_message_queue *m, uint32_t type, void *who, void *data,
+                         uint64_t n, uint32_t flags)
 {
     struct hw_msg *q = malloc(sizeof *q);
     if (!q)
@@ -43,7 +44,7 @@ int hw_mbox_put(struct hw_mbox *m, uint32_t type, void *who, void *data, uint64_
     return HW_OK;
 }
 
-struct hw_msg *hw_mbox_take(struct hw_mbox *m)
+struct hw_msg *hw_message_queue_take(struct hw_message_queue *m)
 {
     uint64_t n;
     (void)!read(m->fd, &n, sizeof n); /* empty is fine */

@@ -3,7 +3,8 @@
  *
  * Why:     objects move by message; nothing else is shared. The descriptor becomes readable when a
  *          message waits, so both sides sleep in one place.
- * Owns:    messages on their way; hw_mbox_put takes one over, hw_mbox_take gives it away.
+ * Owns:    messages on their way; hw_message_queue_put takes one over, hw_message_queue_take gives
+ *          it away.
  * Threads: any number put, one takes.
  */
 #ifndef HW_DAEMON_BOOKS_MESSAGE_QUEUE_H
@@ -21,18 +22,18 @@ struct hw_msg {
     uint64_t n;
 };
 
-struct hw_mbox {
+struct hw_message_queue {
     pthread_mutex_t lock;
     struct hw_msg *first, **last;
     int fd; /* eventfd, non-blocking */
 };
 
-int hw_mbox_init(struct hw_mbox *m);
-void hw_mbox_done(struct hw_mbox *m);
+int hw_message_queue_init(struct hw_message_queue *m);
+void hw_message_queue_done(struct hw_message_queue *m);
 /* HW_ENOMEM: nothing was sent. */
-int hw_mbox_put(struct hw_mbox *m, uint32_t type, void *who, void *data, uint64_t n,
-                uint32_t flags);
+int hw_message_queue_put(struct hw_message_queue *m, uint32_t type, void *who, void *data,
+                         uint64_t n, uint32_t flags);
 /* All that waits, oldest first, or NULL; clears the descriptor. Each is freed by the caller. */
-struct hw_msg *hw_mbox_take(struct hw_mbox *m);
+struct hw_msg *hw_message_queue_take(struct hw_message_queue *m);
 
 #endif

@@ -31,19 +31,20 @@
 #define MAX_STACKS      (1u << 26)
 
 /* What ids and books would find, for most allocations with one load. A cell found once stays. */
-struct hw_feed_known {
+struct hw_ring_consumer_known {
     uint64_t stack_id; /* 0 = none */
     uint64_t cell;     /* with INCOMPLETE */
 };
 
-void hw_feed_init(struct hw_feed *f, struct hw_ring_reader *ring, bool follow_peak)
+void hw_ring_consumer_init(struct hw_ring_consumer *f, struct hw_ring_reader *ring,
+                           bool follow_peak)
 {
-    *f = (struct hw_feed){.ring = *ring};
+    *f = (struct hw_ring_consumer){.ring = *ring};
     *ring = (struct hw_ring_reader){.fd = -1};
     hw_books_init(&f->books, follow_peak);
 }
 
-void hw_feed_done(struct hw_feed *f)
+void hw_ring_consumer_done(struct hw_ring_consumer *f)
 {
     hw_ring_done(&f->ring);
     hw_books_done(&f->books);
@@ -71,7 +72,7 @@ static bool stop_is_complete(uint32_t stop)
 }
 
 /* exact: (n_frames + 63) / 64 words; mixed: as many for managed frames behind. */
-static int add_stack(struct hw_feed *f, const struct hw_rec_stack *h, const void *pcs,
+static int add_stack(struct hw_ring_consumer *f, const struct hw_rec_stack *h, const void *pcs,
                      const void *exact, bool mixed, uint64_t *out)
 {
     uint32_t n = h->n_frames, stop = h->stop;
@@ -104,20 +105,20 @@ static int add_stack(struct hw_feed *f, const struct hw_rec_stack *h, const void
 }
 
 /* The one of samples whose stacks were lost. */
-static int add_lost(struct hw_feed *f, uint64_t *out)
+static int add_lost(struct hw_ring_consumer *f, uint64_t *out)
 {
-    struct hw_rec_stack h = {.stop = HW_FEED_STOP_LOST};
+    struct hw_rec_stack h = {.stop = HW_CONSUMER_STOP_LOST};
     return add_stack(f, &h, NULL, NULL, /* mixed = */ false, out);
 }
 
-static void meet_managed(struct hw_feed *f, const struct hw_stack *s)
+static void meet_managed(struct hw_ring_consumer *f, const struct hw_stack *s)
 {
     for (uint32_t i = 0; i < s->n_frames; i++)
         if (hw_stack_is_managed(s, i) && hw_managed_meet(&f->managed, s->pcs[i]) < 0)
             f->n_nomem++;
 }
 
-static bool on_stack(struct hw_feed *f, const uint8_t *rec, uint32_t size, bool mixed)
+static bool on_stack(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size, bool mixed)
 {
     struct hw_rec_stack h;
     if (size < sizeof h)
@@ -143,8 +144,8 @@ static bool on_stack(struct hw_feed *f, const uint8_t *rec, uint32_t size, bool 
     return true;
 }
 
-static void stream_event(struct hw_feed *f, uint64_t address, uint64_t size, uint64_t sample_size,
-                         uint64_t time_ns, uint32_t heap_id, bool is_free)
+static void stream_event(struct hw_ring_consumer *f, uint64_t address, uint64_t size,
+                         uint64_t sample_size, uint64_t time_ns, uint32_t heap_id, bool is_free)
 {
     struct hw_stream_event e = {.address = address,
                                 .size = size,
@@ -157,14 +158,15 @@ static void stream_event(struct hw_feed *f, uint64_t address, uint64_t size, uin
         f->n_nomem++;
 }
 
-static void stream_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t pos)
+static void stream_alloc(struct hw_ring_consumer *f, const struct hw_rec_alloc *a, uint64_t pos)
 {
     if (hw_map64_put(&f->addresses, pos, a->address) < 0)
         f->n_nomem++;
     stream_event(f, a->address, a->alloc_size, a->sample_size, a->time_ns, a->heap_id, false);
 }
 
-static void stream_free(struct hw_feed *f, uint64_t sample_id, uint64_t time_ns, uint32_t heap_id)
+static void stream_free(struct hw_ring_consumer *f, uint64_t sample_id, uint64_t time_ns,
+                        uint32_t heap_id)
 {
     uint64_t address;
     if (hw_map64_take(&f->addresses, sample_id, &address))
@@ -172,7 +174,7 @@ static void stream_free(struct hw_feed *f, uint64_t sample_id, uint64_t time_ns,
 }
 
 /* The cell of an allocation, with INCOMPLETE as its stack has it, or NO_CELL. */
-static uint64_t cell_of(struct hw_feed *f, uint32_t heap_id, uint64_t stack)
+static uint64_t cell_of(struct hw_ring_consumer *f, uint32_t heap_id, uint64_t stack)
 {
     uint32_t cell;
     if (hw_likely(hw_books_cell(&f->books, heap_id, (uint32_t)stack, &cell) == HW_OK))
@@ -182,7 +184,7 @@ static uint64_t cell_of(struct hw_feed *f, uint32_t heap_id, uint64_t stack)
 }
 
 /* Of other heaps the ids need not be addresses. */
-static void keep_address(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t pos,
+static void keep_address(struct hw_ring_consumer *f, const struct hw_rec_alloc *a, uint64_t pos,
                          uint32_t cell)
 {
     struct hw_idle_sample s = {a->address, a->alloc_size, a->sample_size, cell};
@@ -190,7 +192,8 @@ static void keep_address(struct hw_feed *f, const struct hw_rec_alloc *a, uint64
         f->n_nomem++;
 }
 
-static void book_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t pos, uint64_t cell)
+static void book_alloc(struct hw_ring_consumer *f, const struct hw_rec_alloc *a, uint64_t pos,
+                       uint64_t cell)
 {
     struct hw_books_alloc b = {.sample_id = pos,
                                .alloc_size = a->alloc_size,
@@ -211,7 +214,7 @@ static void book_alloc(struct hw_feed *f, const struct hw_rec_alloc *a, uint64_t
         keep_address(f, a, pos, (uint32_t)cell);
 }
 
-static void book_exact(struct hw_feed *f, const struct hw_ring_small *r, uint64_t cell)
+static void book_exact(struct hw_ring_consumer *f, const struct hw_ring_small *r, uint64_t cell)
 {
     if (hw_unlikely(cell == NO_CELL))
         return;
@@ -222,7 +225,7 @@ static void book_exact(struct hw_feed *f, const struct hw_ring_small *r, uint64_
         f->n_nomem++;
 }
 
-static void book_free(struct hw_feed *f, uint64_t sample_id, uint64_t time_ns)
+static void book_free(struct hw_ring_consumer *f, uint64_t sample_id, uint64_t time_ns)
 {
     uint32_t heap_id;
     if (hw_books_free(&f->books, sample_id, time_ns, &heap_id) && f->stream)
@@ -233,7 +236,7 @@ static void book_free(struct hw_feed *f, uint64_t sample_id, uint64_t time_ns)
 
 /* The number of a stack. One common stack (id 0) stands for all whose frames were lost, or memory
  * for them. False: not even that. */
-static bool stack_of(struct hw_feed *f, uint64_t stack_id, uint64_t *stack)
+static bool stack_of(struct hw_ring_consumer *f, uint64_t stack_id, uint64_t *stack)
 {
     uint64_t id = f->stream || stack_id == HW_MAP64_NO_KEY ? 0 : stack_id;
     if (hw_likely(hw_map64_get(&f->ids, id, stack)))
@@ -250,13 +253,13 @@ static bool heap_ok(uint32_t heap_id)
     return heap_id != 0 && heap_id < HW_MAX_HEAPS;
 }
 
-static uint64_t find_cell(struct hw_feed *f, uint32_t heap_id, uint64_t stack_id)
+static uint64_t find_cell(struct hw_ring_consumer *f, uint32_t heap_id, uint64_t stack_id)
 {
     uint64_t stack;
     return stack_of(f, stack_id, &stack) ? cell_of(f, heap_id, stack) : NO_CELL;
 }
 
-static bool on_alloc(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos)
+static bool on_alloc(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size, uint64_t pos)
 {
     struct hw_rec_alloc a;
     if (size < sizeof a)
@@ -269,7 +272,7 @@ static bool on_alloc(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint6
 }
 
 /* Those that no batch wanted. */
-static bool on_exact(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos)
+static bool on_exact(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size, uint64_t pos)
 {
     struct hw_rec_exact e;
     if (size != sizeof e)
@@ -283,7 +286,7 @@ static bool on_exact(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint6
     return true;
 }
 
-static bool on_free(struct hw_feed *f, const uint8_t *rec, uint32_t size)
+static bool on_free(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size)
 {
     struct hw_rec_free r;
     if (size < sizeof r)
@@ -318,14 +321,14 @@ static bool copy_regs(const struct hw_rec_copy *c, const uint8_t *regs, struct h
     return true;
 }
 
-static bool walk_buffers(struct hw_feed *f)
+static bool walk_buffers(struct hw_ring_consumer *f)
 {
     if (!f->walk)
         f->walk = calloc(1, sizeof *f->walk);
     return f->walk != NULL;
 }
 
-static void count_unwind(struct hw_feed *f, uint64_t ns)
+static void count_unwind(struct hw_ring_consumer *f, uint64_t ns)
 {
     uint64_t us = ns / 1000;
     uint32_t bucket = us ? 64u - (uint32_t)__builtin_clzll(us) : 0;
@@ -343,7 +346,7 @@ static bool may_be_new(void *arg, uint64_t pc)
 }
 
 /* Does the tables' list say what was where when the sample was taken? */
-static bool list_is_current(const struct hw_feed *f, const struct hw_rec_copy *c)
+static bool list_is_current(const struct hw_ring_consumer *f, const struct hw_rec_copy *c)
 {
     const struct hw_tables_dir *d = f->tables;
     return d &&
@@ -351,7 +354,7 @@ static bool list_is_current(const struct hw_feed *f, const struct hw_rec_copy *c
 }
 
 /* The scratch copy of the record is 8-byte aligned, and so is everything in it. */
-static void walk_copy(struct hw_feed *f, const struct hw_rec_copy *c,
+static void walk_copy(struct hw_ring_consumer *f, const struct hw_rec_copy *c,
                       const struct hw_walk_regs *regs, const uint8_t *bytes, uint64_t now_ns)
 {
     uint64_t t0 = hw_now_monotonic_ns();
@@ -380,7 +383,7 @@ static void walk_copy(struct hw_feed *f, const struct hw_rec_copy *c,
     count_unwind(f, hw_now_monotonic_ns() - t0);
 }
 
-static void ask_maps(struct hw_feed *f, uint64_t now_ns)
+static void ask_maps(struct hw_ring_consumer *f, uint64_t now_ns)
 {
     f->maps_asked_ns = now_ns;
     f->quick_until_ns = now_ns + QUICK_NS;
@@ -391,7 +394,7 @@ static void ask_maps(struct hw_feed *f, uint64_t now_ns)
 }
 
 /* The address is in no module now either: generated code, or no code at all. */
-static bool asked_in_vain(const struct hw_feed *f)
+static bool asked_in_vain(const struct hw_ring_consumer *f)
 {
     const struct hw_module_snapshot *s = f->tables ? hw_tables_snapshot(f->tables) : NULL;
     return f->maps_pc && !hw_module_find(s, f->maps_pc - 1);
@@ -402,7 +405,7 @@ static bool asked_in_vain(const struct hw_feed *f)
  * leads through unknown code does, unless another has waited in vain a moment ago: tables that do
  * not come must not hold up the target.
  */
-static bool copy_stalls(struct hw_feed *f, const struct hw_rec_copy *c, uint64_t now_ns)
+static bool copy_stalls(struct hw_ring_consumer *f, const struct hw_rec_copy *c, uint64_t now_ns)
 {
     uint32_t stop = f->walk->stop;
     bool current = list_is_current(f, c);
@@ -432,7 +435,7 @@ static uint64_t walked_id(const struct hw_walk_out *w)
 }
 
 /* 1 = booked, 0 = stalled, -1 = damaged */
-static int on_copy(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos,
+static int on_copy(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size, uint64_t pos,
                    uint64_t now_ns)
 {
     struct hw_rec_copy c;
@@ -474,7 +477,7 @@ static int on_copy(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_
     return 1;
 }
 
-static bool on_heap(struct hw_feed *f, const uint8_t *rec, uint32_t size)
+static bool on_heap(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size)
 {
     struct hw_rec_heap r;
     if (size < sizeof r)
@@ -485,7 +488,7 @@ static bool on_heap(struct hw_feed *f, const uint8_t *rec, uint32_t size)
     return rc != HW_ELIMIT;
 }
 
-static bool on_maps(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t now_ns)
+static bool on_maps(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size, uint64_t now_ns)
 {
     struct hw_rec_maps r;
     if (size < sizeof r)
@@ -497,7 +500,7 @@ static bool on_maps(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64
     return true;
 }
 
-static bool on_minfo(struct hw_feed *f, const uint8_t *rec, uint32_t size)
+static bool on_minfo(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size)
 {
     if (size < sizeof f->minfo)
         return false;
@@ -506,14 +509,14 @@ static bool on_minfo(struct hw_feed *f, const uint8_t *rec, uint32_t size)
     return true;
 }
 
-static bool on_failed(struct hw_feed *f, uint32_t size)
+static bool on_failed(struct hw_ring_consumer *f, uint32_t size)
 {
     f->n_failed++;
     return size >= sizeof(struct hw_rec_failed);
 }
 
 /* 1 = done, 0 = stalled, -1 = damaged */
-static int on_record(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint64_t pos,
+static int on_record(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size, uint64_t pos,
                      uint64_t now_ns)
 {
     switch (hw_rec_head_type(hw_load_u64(rec))) {
@@ -540,7 +543,7 @@ static int on_record(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint6
     case HW_REC_FAILED:
         return on_failed(f, size) ? 1 : -1;
     case HW_REC_SLICES:
-        return hw_feed_slices(f, rec, size) ? 1 : -1;
+        return hw_ring_consumer_slices(f, rec, size) ? 1 : -1;
     case HW_REC_PAD:
         f->ring.holes++;
         f->ring.hole_bytes += size;
@@ -550,20 +553,20 @@ static int on_record(struct hw_feed *f, const uint8_t *rec, uint32_t size, uint6
     }
 }
 
-static enum hw_feed_status nothing_there(struct hw_feed *f, uint64_t now_ns)
+static enum hw_ring_consumer_status nothing_there(struct hw_ring_consumer *f, uint64_t now_ns)
 {
     uint64_t write_pos;
     if (hw_ring_write_pos(&f->ring, &write_pos) < 0)
-        return HW_FEED_BROKEN;
+        return HW_CONSUMER_BROKEN;
     if (write_pos == f->ring.read_pos) {
         f->hole_since_ns = 0;
-        return HW_FEED_EMPTY;
+        return HW_CONSUMER_EMPTY;
     }
     if (f->hole_pos != f->ring.read_pos || f->hole_since_ns == 0) {
         f->hole_pos = f->ring.read_pos;
         f->hole_since_ns = now_ns;
     }
-    return HW_FEED_HOLE;
+    return HW_CONSUMER_HOLE;
 }
 
 /* ---- many small records at once ---- */
@@ -573,7 +576,7 @@ static enum hw_feed_status nothing_there(struct hw_feed *f, uint64_t now_ns)
  * A batch takes each of these steps for all its records before the next one, so that the misses of
  * 48 records are waited for together. Order is kept where it counts: in the last step.
  */
-static struct hw_feed_known *known_at(const struct hw_feed *f, uint64_t stack_id)
+static struct hw_ring_consumer_known *known_at(const struct hw_ring_consumer *f, uint64_t stack_id)
 {
     return &f->known[(stack_id ^ stack_id >> 32) % KNOWN];
 }
@@ -589,7 +592,7 @@ union prospect {
     const uint64_t *word; /* of a free: where its sample is; NULL = not there */
 };
 
-static void fetch_first(const struct hw_feed *f, const struct hw_ring_small *r, size_t n,
+static void fetch_first(const struct hw_ring_consumer *f, const struct hw_ring_small *r, size_t n,
                         union prospect *p)
 {
     for (size_t i = 0; i < n; i++) {
@@ -597,7 +600,7 @@ static void fetch_first(const struct hw_feed *f, const struct hw_ring_small *r, 
             p[i].word = hw_live_prefetch(&f->books.live, r[i].id);
             continue;
         }
-        const struct hw_feed_known *k = known_at(f, r[i].id);
+        const struct hw_ring_consumer_known *k = known_at(f, r[i].id);
         p[i].cell = NO_CELL;
         if (hw_likely(k->stack_id == r[i].id && heap_of(&r[i]) == HW_HEAP_ID_LIBC)) {
             p[i].cell = k->cell;
@@ -608,7 +611,7 @@ static void fetch_first(const struct hw_feed *f, const struct hw_ring_small *r, 
     }
 }
 
-static uint64_t fetch_new(struct hw_feed *f, const struct hw_ring_small *r)
+static uint64_t fetch_new(struct hw_ring_consumer *f, const struct hw_ring_small *r)
 {
     uint64_t stack, cell = find_cell(f, heap_of(r), r->id);
     if (cell == NO_CELL)
@@ -616,12 +619,12 @@ static uint64_t fetch_new(struct hw_feed *f, const struct hw_ring_small *r)
     hw_books_fetch_cell(&f->books, heap_of(r), (uint32_t)cell);
     bool is_its_own = hw_map64_get(&f->ids, r->id, &stack); /* else frames may still come */
     if (heap_of(r) == HW_HEAP_ID_LIBC && r->id != 0 && is_its_own)
-        *known_at(f, r->id) = (struct hw_feed_known){r->id, cell};
+        *known_at(f, r->id) = (struct hw_ring_consumer_known){r->id, cell};
     return cell;
 }
 
 /* Finds the other cells. A free's word may change until it is booked; most do not. */
-static void fetch_cells(struct hw_feed *f, const struct hw_ring_small *r, size_t n,
+static void fetch_cells(struct hw_ring_consumer *f, const struct hw_ring_small *r, size_t n,
                         union prospect *p)
 {
     for (size_t i = 0; i < n; i++) {
@@ -635,7 +638,7 @@ static void fetch_cells(struct hw_feed *f, const struct hw_ring_small *r, size_t
 }
 
 /* Books allocations and frees at the cursor; gives their number. */
-static size_t drain_small(struct hw_feed *f, uint64_t until, size_t max)
+static size_t drain_small(struct hw_ring_consumer *f, uint64_t until, size_t max)
 {
     struct hw_ring_small r[BATCH];
     union prospect p[BATCH];
@@ -664,7 +667,7 @@ static uint64_t sum_live(const struct hw_books *b)
     return n;
 }
 
-static void weigh(struct hw_feed *f)
+static void weigh(struct hw_ring_consumer *f)
 {
     uint64_t n = hw_books_bytes(&f->books) + f->arena.total + hw_map64_bytes(&f->ids) +
                  hw_map64_bytes(&f->addresses) + hw_managed_names_bytes(&f->managed) +
@@ -675,14 +678,15 @@ static void weigh(struct hw_feed *f)
     f->full = f->max_bytes && (n > f->max_bytes || f->books.full);
 }
 
-enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max, uint64_t now_ns)
+enum hw_ring_consumer_status hw_ring_consumer_drain(struct hw_ring_consumer *f, uint64_t until,
+                                                    size_t max, uint64_t now_ns)
 {
-    enum hw_feed_status status = HW_FEED_MORE;
+    enum hw_ring_consumer_status status = HW_CONSUMER_MORE;
     uint64_t before = f->n_records;
     if (f->broken)
-        return HW_FEED_BROKEN;
+        return HW_CONSUMER_BROKEN;
     if (f->full)
-        return HW_FEED_FULL;
+        return HW_CONSUMER_FULL;
     for (size_t n = 0, unreleased = 0; n < max; n++) {
         size_t small = drain_small(f, until, max - n);
         n += small;
@@ -697,14 +701,14 @@ enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max,
         uint32_t size;
         uint64_t pos;
         if (f->ring.read_pos >= until) {
-            status = HW_FEED_REACHED;
+            status = HW_CONSUMER_REACHED;
             break;
         }
         int rc = hw_ring_peek(&f->ring, &rec, &size, &pos);
         if (rc == 0 && f->dead) {
             rc = hw_ring_skip_hole(&f->ring);
             if (rc == 0) {
-                status = HW_FEED_EMPTY;
+                status = HW_CONSUMER_EMPTY;
                 break;
             }
             if (rc > 0)
@@ -716,11 +720,11 @@ enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max,
         }
         rc = rc < 0 ? -1 : on_record(f, rec, size, pos, now_ns);
         if (rc < 0) {
-            status = HW_FEED_BROKEN;
+            status = HW_CONSUMER_BROKEN;
             break;
         }
         if (rc == 0) {
-            status = HW_FEED_STALLED;
+            status = HW_CONSUMER_STALLED;
             break;
         }
         f->n_records++;
@@ -728,12 +732,12 @@ enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max,
         hw_ring_next(&f->ring, size);
         if (hw_unlikely(f->stops_at_failure && f->n_failed)) {
             f->stops_at_failure = false;
-            status = HW_FEED_FAILED;
+            status = HW_CONSUMER_FAILED;
             break;
         }
     }
     hw_ring_release(&f->ring);
-    if (status == HW_FEED_BROKEN)
+    if (status == HW_CONSUMER_BROKEN)
         f->broken = true;
     if (f->n_records != before)
         weigh(f);
@@ -801,7 +805,7 @@ static int snap_book(struct hw_book *k, uint32_t flags, struct hw_snap_book *out
     return peak ? snap_peak(k, flags, out) : HW_OK;
 }
 
-static void snap_counters(const struct hw_feed *f, struct hw_snapshot *s)
+static void snap_counters(const struct hw_ring_consumer *f, struct hw_snapshot *s)
 {
     struct hw_ring_shm *shm = f->ring.shm;
     s->client_error = atomic_load_explicit(&shm->client_error, memory_order_relaxed);
@@ -826,7 +830,7 @@ static void snap_counters(const struct hw_feed *f, struct hw_snapshot *s)
 }
 
 /* Live samples with their stacks' numbers. */
-static int snap_idle(const struct hw_feed *f, struct hw_snapshot *s)
+static int snap_idle(const struct hw_ring_consumer *f, struct hw_snapshot *s)
 {
     const struct hw_book *k = f->books.books[HW_HEAP_ID_LIBC];
     const struct hw_idle_live *l = &f->idle;
@@ -842,7 +846,7 @@ static int snap_idle(const struct hw_feed *f, struct hw_snapshot *s)
     return HW_OK;
 }
 
-int hw_feed_snapshot(struct hw_feed *f, uint32_t flags, struct hw_snapshot **out)
+int hw_ring_consumer_snapshot(struct hw_ring_consumer *f, uint32_t flags, struct hw_snapshot **out)
 {
     struct hw_snapshot *s = calloc(1, sizeof *s);
     if (!s)

@@ -7,7 +7,7 @@
  *          frames stay where they are until the feed is freed, so the recorder's main thread may
  *          read a stack it was told of while the feed goes on.
  * Owns:    ring, books, stacks. Borrows the tables' mapping.
- * Errors:  a damaged ring or record ends the feed (HW_FEED_BROKEN), never the recorder.
+ * Errors:  a damaged ring or record ends the feed (HW_CONSUMER_BROKEN), never the recorder.
  * Threads: one owner at a time: a drain thread (drain.h), or who has been told that it let go.
  */
 #ifndef HW_DAEMON_BOOKS_RING_CONSUMER_H
@@ -32,7 +32,7 @@
 struct hw_stack {
     uint32_t index;
     uint32_t n_frames;
-    uint16_t stop;       /* enum hw_walk_stop; HW_FEED_STOP_LOST */
+    uint16_t stop;       /* enum hw_walk_stop; HW_CONSUMER_STOP_LOST */
     uint16_t generation; /* low bits of the snapshot's that it was walked with */
     bool mixed;          /* some entries are ids of managed frames */
     uint64_t time_ns;    /* CLOCK_MONOTONIC: by then its code was there */
@@ -40,7 +40,7 @@ struct hw_stack {
      */
     uint64_t pcs[];
 };
-#define HW_FEED_STOP_LOST 1000u /* frames of this id never arrived */
+#define HW_CONSUMER_STOP_LOST 1000u /* frames of this id never arrived */
 
 static inline bool hw_stack_is_exact(const struct hw_stack *s, uint32_t i)
 {
@@ -54,7 +54,7 @@ static inline bool hw_stack_is_managed(const struct hw_stack *s, uint32_t i)
 
 struct hw_walk_cache;
 struct hw_walk_out;
-struct hw_feed_known;
+struct hw_ring_consumer_known;
 struct hw_slice_seen;
 
 /* A scope that begins or ends, see struct hw_slice_entry. */
@@ -64,12 +64,12 @@ struct hw_fed_slice {
     uint32_t tid, depth;
 };
 
-struct hw_feed {
+struct hw_ring_consumer {
     void *owner; /* for who reads the messages; never looked into here */
     struct hw_ring_reader ring;
     struct hw_books books;
-    struct hw_map64 ids;         /* stack id → number, FEED_INCOMPLETE */
-    struct hw_feed_known *known; /* owned; cells of stacks seen lately in libc.malloc */
+    struct hw_map64 ids;                  /* stack id → number, FEED_INCOMPLETE */
+    struct hw_ring_consumer_known *known; /* owned; cells of stacks seen lately in libc.malloc */
     HW_VEC(const struct hw_stack *) stacks;
     size_t n_told; /* stacks below were reported */
     struct hw_managed_names managed;
@@ -133,30 +133,32 @@ struct hw_feed {
     uint64_t unwind_hist[HW_UNWIND_BUCKETS_FEED];
 };
 
-enum hw_feed_status {
-    HW_FEED_EMPTY,   /* nothing finished there */
-    HW_FEED_REACHED, /* everything below `until` is booked */
-    HW_FEED_MORE,    /* the limit of records was used up */
-    HW_FEED_STALLED, /* a copied stack waits for a table */
-    HW_FEED_HOLE,    /* a reserved record is not committed; the process lives */
-    HW_FEED_FULL,    /* max_bytes: this and all later ones */
-    HW_FEED_FAILED,  /* an allocation failed just here (stops_at_failure) */
-    HW_FEED_BROKEN
+enum hw_ring_consumer_status {
+    HW_CONSUMER_EMPTY,   /* nothing finished there */
+    HW_CONSUMER_REACHED, /* everything below `until` is booked */
+    HW_CONSUMER_MORE,    /* the limit of records was used up */
+    HW_CONSUMER_STALLED, /* a copied stack waits for a table */
+    HW_CONSUMER_HOLE,    /* a reserved record is not committed; the process lives */
+    HW_CONSUMER_FULL,    /* max_bytes: this and all later ones */
+    HW_CONSUMER_FAILED,  /* an allocation failed just here (stops_at_failure) */
+    HW_CONSUMER_BROKEN
 };
 
 /* Takes over the ring. follow_peak: see books.h. */
-void hw_feed_init(struct hw_feed *f, struct hw_ring_reader *ring, bool follow_peak);
-void hw_feed_done(struct hw_feed *f);
+void hw_ring_consumer_init(struct hw_ring_consumer *f, struct hw_ring_reader *ring,
+                           bool follow_peak);
+void hw_ring_consumer_done(struct hw_ring_consumer *f);
 
 /* Books records below the position until (UINT64_MAX = all), at most max of them. */
-enum hw_feed_status hw_feed_drain(struct hw_feed *f, uint64_t until, size_t max, uint64_t now_ns);
+enum hw_ring_consumer_status hw_ring_consumer_drain(struct hw_ring_consumer *f, uint64_t until,
+                                                    size_t max, uint64_t now_ns);
 
 /* ---- slice_feed.c ---- */
 
 /* Of a record HW_REC_SLICES; false: it is damaged. */
-bool hw_feed_slices(struct hw_feed *f, const uint8_t *rec, uint32_t size);
+bool hw_ring_consumer_slices(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size);
 /* What threads have gathered and not sent. final: nothing comes by the ring any more. */
-void hw_feed_slice_rests(struct hw_feed *f, bool final);
+void hw_ring_consumer_slice_rests(struct hw_ring_consumer *f, bool final);
 
 /* ---- what a dump needs, self-contained ---- */
 
@@ -196,7 +198,7 @@ enum hw_snap_flags {
     HW_SNAP_LIVE = 4  /* all cells; only a look: the next snapshot has every change, too */
 };
 
-int hw_feed_snapshot(struct hw_feed *f, uint32_t flags, struct hw_snapshot **out);
+int hw_ring_consumer_snapshot(struct hw_ring_consumer *f, uint32_t flags, struct hw_snapshot **out);
 void hw_snapshot_free(struct hw_snapshot *s);
 
 #endif

@@ -22,7 +22,7 @@ struct hw_slice_seen {
     uint64_t last_ns; /* a rest and its batch differ by the clocks' looks */
 };
 
-static struct hw_slice_seen *seen_of(struct hw_feed *f, uint32_t slot)
+static struct hw_slice_seen *seen_of(struct hw_ring_consumer *f, uint32_t slot)
 {
     if (!f->slots)
         f->slots = calloc(HW_SLICE_SLOTS, sizeof *f->slots);
@@ -40,7 +40,7 @@ static uint64_t ns_at(const struct hw_rec_slices *r, uint64_t since_ticks)
 }
 
 /* Entries [from, n) of a batch. */
-static void add(struct hw_feed *f, const struct hw_rec_slices *r, const uint8_t *entries,
+static void add(struct hw_ring_consumer *f, const struct hw_rec_slices *r, const uint8_t *entries,
                 uint32_t from, uint32_t n, struct hw_slice_seen *seen)
 {
     for (uint32_t i = from; i < n; i++) {
@@ -59,7 +59,7 @@ static void add(struct hw_feed *f, const struct hw_rec_slices *r, const uint8_t 
     }
 }
 
-bool hw_feed_slices(struct hw_feed *f, const uint8_t *rec, uint32_t size)
+bool hw_ring_consumer_slices(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size)
 {
     struct hw_rec_slices r;
     if (size < sizeof r)
@@ -98,13 +98,13 @@ static bool copy_rest(const struct hw_slice_slot *slot, struct hw_rec_slices *r,
 }
 
 /* Have all names been read that entries may have? They come by the ring, before the entries. */
-static bool is_drained(const struct hw_feed *f)
+static bool is_drained(const struct hw_ring_consumer *f)
 {
     uint64_t pos;
     return hw_ring_write_pos(&f->ring, &pos) == HW_OK && pos <= f->ring.read_pos;
 }
 
-void hw_feed_slice_rests(struct hw_feed *f, bool final)
+void hw_ring_consumer_slice_rests(struct hw_ring_consumer *f, bool final)
 {
     struct hw_slice_entry entries[HW_SLICE_BATCH];
     for (uint32_t i = 0; f->ring.slots && i < HW_SLICE_SLOTS; i++) {

@@ -49,7 +49,7 @@
 #define WORDS_MAX    4096u
 
 struct job {
-    struct hw_look_who who; /* dir is the job's own */
+    struct hw_reading_who who; /* dir is the job's own */
     void (*run)(struct job *j);
     void (*drop)(struct job *j); /* what run left in it; NULL = nothing */
     bool finished, left;
@@ -71,7 +71,7 @@ struct words {
     char text[WORDS_MAX]; /* ended by 0 */
 };
 
-struct hw_looker {
+struct hw_blocking_reader {
     pthread_mutex_t lock;
     pthread_cond_t work, done;
     struct job *next; /* for the reading thread */
@@ -86,9 +86,9 @@ struct hw_looker {
     struct words words;
 };
 
-int hw_looker_new(struct hw_looker **out)
+int hw_blocking_reader_new(struct hw_blocking_reader **out)
 {
-    struct hw_looker *l = calloc(1, sizeof *l);
+    struct hw_blocking_reader *l = calloc(1, sizeof *l);
     pthread_condattr_t a;
     if (!l || hw_facts_new(&l->facts) < 0) {
         free(l);
@@ -115,7 +115,7 @@ static void job_free(struct job *j)
     free(j);
 }
 
-static void forget_left(struct hw_looker *l, const struct job *j)
+static void forget_left(struct hw_blocking_reader *l, const struct job *j)
 {
     for (size_t i = 0; i < l->left.n; i++)
         if (l->left.v[i] == j) {
@@ -126,7 +126,7 @@ static void forget_left(struct hw_looker *l, const struct job *j)
 
 static void *reader(void *arg)
 {
-    struct hw_looker *l = arg;
+    struct hw_blocking_reader *l = arg;
     (void)prctl(PR_SET_NAME, "look"); /* only a name */
     pthread_mutex_lock(&l->lock);
     l->tid = (pid_t)syscall(SYS_gettid);
@@ -159,7 +159,7 @@ static void *reader(void *arg)
     return NULL;
 }
 
-static int need_thread(struct hw_looker *l)
+static int need_thread(struct hw_blocking_reader *l)
 {
     if (l->has_thread)
         return HW_OK;
@@ -177,7 +177,7 @@ static int need_thread(struct hw_looker *l)
     return HW_OK;
 }
 
-void hw_looker_free(struct hw_looker *l)
+void hw_blocking_reader_free(struct hw_blocking_reader *l)
 {
     if (!l)
         return;
@@ -198,7 +198,7 @@ void hw_looker_free(struct hw_looker *l)
 
 /* ---- waiting for it ---- */
 
-static struct struck *strikes_of(struct hw_looker *l, const struct hw_look_who *w)
+static struct struck *strikes_of(struct hw_blocking_reader *l, const struct hw_reading_who *w)
 {
     for (size_t i = 0; i < N_STRUCK; i++)
         if (l->struck[i].pid == w->pid && l->struck[i].start_ticks == w->start_ticks)
@@ -206,12 +206,12 @@ static struct struck *strikes_of(struct hw_looker *l, const struct hw_look_who *
     return NULL;
 }
 
-static bool is_refused(struct hw_looker *l, const struct hw_look_who *w)
+static bool is_refused(struct hw_blocking_reader *l, const struct hw_reading_who *w)
 {
     const struct struck *s = strikes_of(l, w);
     size_t of_user = 0;
     for (size_t i = 0; i < l->left.n; i++) {
-        const struct hw_look_who *o = &l->left.v[i]->who;
+        const struct hw_reading_who *o = &l->left.v[i]->who;
         of_user += o->uid == w->uid;
         if (o->pid == w->pid && o->start_ticks == w->start_ticks)
             return true;
@@ -219,7 +219,7 @@ static bool is_refused(struct hw_looker *l, const struct hw_look_who *w)
     return (s && s->n >= MAX_STRIKES) || of_user >= MAX_OF_USER || l->left.n >= MAX_LEFT;
 }
 
-static void strike(struct hw_looker *l, const struct hw_look_who *w)
+static void strike(struct hw_blocking_reader *l, const struct hw_reading_who *w)
 {
     struct struck *s = strikes_of(l, w);
     if (!s) {
@@ -243,7 +243,7 @@ static bool is_running(pid_t tid)
     return p && p[1] == ' ' && p[2] == 'R';
 }
 
-static bool wait_for(struct hw_looker *l, const struct job *j)
+static bool wait_for(struct hw_blocking_reader *l, const struct job *j)
 {
     uint64_t began = hw_now_monotonic_ns(), until = began + WAIT_NS;
     while (!j->finished) {
@@ -259,7 +259,7 @@ static bool wait_for(struct hw_looker *l, const struct job *j)
 }
 
 /* Takes over the job, unless it gives HW_OK: then the results are the caller's, who frees it. */
-static int look(struct hw_looker *l, struct job *j)
+static int look(struct hw_blocking_reader *l, struct job *j)
 {
     int rc = HW_OK;
     pthread_mutex_lock(&l->lock);
@@ -290,7 +290,7 @@ static int look(struct hw_looker *l, struct job *j)
     return HW_OK;
 }
 
-static void *job_new(size_t size, const struct hw_look_who *who, void (*run)(struct job *),
+static void *job_new(size_t size, const struct hw_reading_who *who, void (*run)(struct job *),
                      void (*drop)(struct job *))
 {
     struct job *j = calloc(1, size);
@@ -304,18 +304,18 @@ static void *job_new(size_t size, const struct hw_look_who *who, void (*run)(str
     return NULL;
 }
 
-struct hw_look_who hw_look_at(const struct hw_pid *p, uint32_t uid)
+struct hw_reading_who hw_reading_at(const struct hw_pid *p, uint32_t uid)
 {
-    return (struct hw_look_who){p->pid, uid, p->start_ticks, p->dir};
+    return (struct hw_reading_who){p->pid, uid, p->start_ticks, p->dir};
 }
 
-void hw_looker_turn(struct hw_looker *l)
+void hw_blocking_reader_turn(struct hw_blocking_reader *l)
 {
     l->keeps_words = true;
     l->words.pid = 0;
 }
 
-static bool has_words(const struct hw_looker *l, const struct hw_look_who *who)
+static bool has_words(const struct hw_blocking_reader *l, const struct hw_reading_who *who)
 {
     return l->words.pid == who->pid && l->words.start_ticks == who->start_ticks;
 }
@@ -360,7 +360,8 @@ static void drop_text(struct job *j)
     free(((struct text_job *)(void *)j)->text);
 }
 
-void hw_look_argv0(struct hw_looker *l, struct hw_look_who who, char *out, size_t max)
+void hw_reading_argv0(struct hw_blocking_reader *l, struct hw_reading_who who, char *out,
+                      size_t max)
 {
     out[0] = '\0';
     if (has_words(l, &who)) {
@@ -380,7 +381,7 @@ void hw_look_argv0(struct hw_looker *l, struct hw_look_who who, char *out, size_
     job_free(&w->job);
 }
 
-static int look_at_text(struct hw_looker *l, const struct hw_look_who *who,
+static int look_at_text(struct hw_blocking_reader *l, const struct hw_reading_who *who,
                         void (*run)(struct job *), char **out, size_t *n)
 {
     struct text_job *t = job_new(sizeof *t, who, run, drop_text);
@@ -396,7 +397,8 @@ static int look_at_text(struct hw_looker *l, const struct hw_look_who *who,
     return rc;
 }
 
-int hw_look_cmdline(struct hw_looker *l, struct hw_look_who who, char **out, size_t *n)
+int hw_reading_cmdline(struct hw_blocking_reader *l, struct hw_reading_who who, char **out,
+                       size_t *n)
 {
     if (has_words(l, &who) && l->words.n < WORDS_MAX - 1) { /* else it was cut */
         *out = malloc(l->words.n + 1);
@@ -408,7 +410,8 @@ int hw_look_cmdline(struct hw_looker *l, struct hw_look_who who, char **out, siz
     return look_at_text(l, &who, run_cmdline, out, n);
 }
 
-int hw_look_environ(struct hw_looker *l, struct hw_look_who who, char **out, size_t *n)
+int hw_reading_environ(struct hw_blocking_reader *l, struct hw_reading_who who, char **out,
+                       size_t *n)
 {
     return look_at_text(l, &who, run_environ, out, n);
 }
@@ -430,7 +433,8 @@ static void drop_smaps(struct job *j)
     hw_smaps_done(&((struct smaps_job *)(void *)j)->smaps);
 }
 
-int hw_look_smaps(struct hw_looker *l, struct hw_look_who who, int rollup, struct hw_smaps *out)
+int hw_reading_smaps(struct hw_blocking_reader *l, struct hw_reading_who who, int rollup,
+                     struct hw_smaps *out)
 {
     struct smaps_job *s = job_new(sizeof *s, &who, run_smaps, drop_smaps);
     if (s)
@@ -476,8 +480,8 @@ static void drop_mem(struct job *j)
         (void)close(m->fd); /* nothing is pending on it */
 }
 
-int hw_look_read_mem(struct hw_looker *l, struct hw_look_who who, uint64_t at, void *out, size_t n,
-                     int *opened)
+int hw_reading_read_mem(struct hw_blocking_reader *l, struct hw_reading_who who, uint64_t at,
+                        void *out, size_t n, int *opened)
 {
     struct mem_job *m = n > MAX_MEM ? NULL : job_new(sizeof *m, &who, run_mem, drop_mem);
     if (!m)
@@ -498,8 +502,8 @@ int hw_look_read_mem(struct hw_looker *l, struct hw_look_who who, uint64_t at, v
     return rc;
 }
 
-int hw_look_write_mem(struct hw_looker *l, struct hw_look_who who, int mem, uint64_t at,
-                      const void *p, size_t n)
+int hw_reading_write_mem(struct hw_blocking_reader *l, struct hw_reading_who who, int mem,
+                         uint64_t at, const void *p, size_t n)
 {
     struct mem_job *m = n > MAX_MEM ? NULL : job_new(sizeof *m, &who, run_mem, drop_mem);
     if (!m)
@@ -538,7 +542,8 @@ static void run_socket(struct job *j)
     hw_as_user_end(&as);
 }
 
-int hw_look_listens(struct hw_looker *l, struct hw_look_who who, const char *name, int32_t *holder)
+int hw_reading_listens(struct hw_blocking_reader *l, struct hw_reading_who who, const char *name,
+                       int32_t *holder)
 {
     struct socket_job *s = job_new(sizeof *s, &who, run_socket, NULL);
     *holder = 0;
@@ -574,9 +579,10 @@ static void drop_inject(struct job *j)
     (void)close(((struct inject_job *)(void *)j)->pidfd); /* nothing is pending on it */
 }
 
-int hw_look_inject(struct hw_looker *l, const struct hw_pid *p, uint32_t uid, struct hw_error *err)
+int hw_reading_inject(struct hw_blocking_reader *l, const struct hw_pid *p, uint32_t uid,
+                      struct hw_error *err)
 {
-    struct hw_look_who who = hw_look_at(p, uid);
+    struct hw_reading_who who = hw_reading_at(p, uid);
     hw_autofd int pidfd = fcntl(p->pidfd, F_DUPFD_CLOEXEC, 3);
     struct inject_job *i = pidfd < 0 ? NULL : job_new(sizeof *i, &who, run_inject, drop_inject);
     if (!i)
@@ -643,7 +649,8 @@ static void drop_piece(struct job *j)
     free(p->bytes);
 }
 
-static struct piece_job *piece_job(const struct hw_look_who *who, const struct hw_look_piece *p)
+static struct piece_job *piece_job(const struct hw_reading_who *who,
+                                   const struct hw_reading_piece *p)
 {
     struct piece_job *j = job_new(sizeof *j, who, run_piece, drop_piece);
     if (!j)
@@ -665,7 +672,8 @@ static struct piece_job *piece_job(const struct hw_look_who *who, const struct h
     return NULL;
 }
 
-int hw_look_piece(struct hw_looker *l, struct hw_look_who who, struct hw_look_piece *p)
+int hw_reading_piece(struct hw_blocking_reader *l, struct hw_reading_who who,
+                     struct hw_reading_piece *p)
 {
     struct piece_job *j = piece_job(&who, p);
     int rc = j ? look(l, &j->job) : HW_ENOMEM;
@@ -691,12 +699,12 @@ int hw_look_piece(struct hw_looker *l, struct hw_look_who who, struct hw_look_pi
 
 struct image_job {
     struct job job;
-    enum hw_look_files which;
+    enum hw_reading_files which;
     char name[64];
-    struct hw_facts *facts;      /* borrowed */
-    struct hw_look_known *known; /* owned; sorted by start */
+    struct hw_facts *facts;         /* borrowed */
+    struct hw_reading_known *known; /* owned; sorted by start */
     size_t n_known;
-    struct hw_look_image image;
+    struct hw_reading_image image;
 };
 
 static bool is_known(const struct image_job *i, const struct hw_map *m)
@@ -711,7 +719,7 @@ static bool is_known(const struct image_job *i, const struct hw_map *m)
     }
     if (lo == i->n_known)
         return false;
-    const struct hw_look_known *k = &i->known[lo];
+    const struct hw_reading_known *k = &i->known[lo];
     return k->start == m->start && k->end == m->end && k->inode == m->inode &&
            k->offset == m->offset;
 }
@@ -721,7 +729,7 @@ static bool is_wanted(const struct image_job *i, const struct hw_map *m)
     if (!(m->flags & HW_MAP_EXEC) || m->path[0] != '/' || m->start >> 63)
         return false;
     const char *base = strrchr(m->path, '/');
-    return i->which == HW_LOOK_ALL_FILES ? !is_known(i, m) : strcmp(base + 1, i->name) == 0;
+    return i->which == HW_READING_ALL_FILES ? !is_known(i, m) : strcmp(base + 1, i->name) == 0;
 }
 
 static void run_image(struct job *j)
@@ -730,12 +738,12 @@ static void run_image(struct job *j)
     struct hw_maps *maps = &i->image.maps;
     j->rc = hw_maps_read(j->who.dir, maps, NULL);
     size_t n = 0;
-    for (size_t k = 0; j->rc == HW_OK && i->which != HW_LOOK_NO_FILES && k < maps->maps.n; k++)
+    for (size_t k = 0; j->rc == HW_OK && i->which != HW_READING_NO_FILES && k < maps->maps.n; k++)
         n += is_wanted(i, &maps->maps.v[k]);
     if (n == 0 || !(i->image.files = calloc(n, sizeof *i->image.files)))
         return; /* without memory: mappings without files */
     for (size_t k = 0; k < maps->maps.n && i->image.n_files < n; k++) {
-        struct hw_look_file f = {.map = k};
+        struct hw_reading_file f = {.map = k};
         if (!is_wanted(i, &maps->maps.v[k]) ||
             hw_proc_open_mapping(j->who.dir, j->who.uid, &maps->maps.v[k], &f.fd, NULL) < 0)
             continue;
@@ -743,30 +751,31 @@ static void run_image(struct job *j)
             (void)close(f.fd); /* it cannot even be looked at */
         else
             i->image.files[i->image.n_files++] = f;
-        if (i->which == HW_LOOK_ONE_FILE)
+        if (i->which == HW_READING_ONE_FILE)
             return;
     }
 }
 
-void hw_look_image_done(struct hw_look_image *i)
+void hw_reading_image_done(struct hw_reading_image *i)
 {
     for (size_t k = 0; k < i->n_files; k++)
         hw_modules_close_file(i->files[k].fd, i->files[k].facts.slow);
     free(i->files);
     hw_maps_done(&i->maps);
-    *i = (struct hw_look_image){0};
+    *i = (struct hw_reading_image){0};
 }
 
 static void drop_image(struct job *j)
 {
     struct image_job *i = (struct image_job *)(void *)j;
     free(i->known);
-    hw_look_image_done(&i->image);
+    hw_reading_image_done(&i->image);
 }
 
-int hw_look_image(struct hw_looker *l, struct hw_look_who who, enum hw_look_files which,
-                  const char *name, const struct hw_look_known *known, size_t n_known,
-                  struct hw_look_image *out)
+int hw_reading_image(struct hw_blocking_reader *l, struct hw_reading_who who,
+                     enum hw_reading_files which, const char *name,
+                     const struct hw_reading_known *known, size_t n_known,
+                     struct hw_reading_image *out)
 {
     struct image_job *i = job_new(sizeof *i, &who, run_image, drop_image);
     if (!i)
@@ -786,7 +795,7 @@ int hw_look_image(struct hw_looker *l, struct hw_look_who who, enum hw_look_file
     if (rc == HW_OK) {
         *out = i->image;
         out->cpu_ns = i->job.cpu_ns;
-        i->image = (struct hw_look_image){0};
+        i->image = (struct hw_reading_image){0};
     }
     job_free(&i->job);
     return rc;

@@ -24,46 +24,53 @@
 #include "proc/smaps.h"
 
 struct hw_error;
-struct hw_looker;
+struct hw_blocking_reader;
 struct hw_pid;
 
-int hw_looker_new(struct hw_looker **out);
-void hw_looker_free(struct hw_looker *l); /* threads left behind end with the process */
+int hw_blocking_reader_new(struct hw_blocking_reader **out);
+void hw_blocking_reader_free(
+    struct hw_blocking_reader *l); /* threads left behind end with the process */
 
-/* Whose; filled by hw_look_at from a pinned process. */
-struct hw_look_who {
+/* Whose; filled by hw_reading_at from a pinned process. */
+struct hw_reading_who {
     int32_t pid;
     uint32_t uid;
     uint64_t start_ticks;
     int dir; /* /proc/PID; borrowed */
 };
-struct hw_look_who hw_look_at(const struct hw_pid *p, uint32_t uid);
+struct hw_reading_who hw_reading_at(const struct hw_pid *p, uint32_t uid);
 
 /* A new turn of the owner's work: what a process was started with is asked for at each step of its
  * handshake, and read once a turn. Without this call, each time. */
-void hw_looker_turn(struct hw_looker *l);
+void hw_blocking_reader_turn(struct hw_blocking_reader *l);
 
 /* argv[0], cut at max - 1 <= 511; "" for none or a time-out. */
-void hw_look_argv0(struct hw_looker *l, struct hw_look_who who, char *out, size_t max);
-int hw_look_cmdline(struct hw_looker *l, struct hw_look_who who, char **out, size_t *n);
-int hw_look_environ(struct hw_looker *l, struct hw_look_who who, char **out, size_t *n);
-int hw_look_smaps(struct hw_looker *l, struct hw_look_who who, int rollup, struct hw_smaps *out);
+void hw_reading_argv0(struct hw_blocking_reader *l, struct hw_reading_who who, char *out,
+                      size_t max);
+int hw_reading_cmdline(struct hw_blocking_reader *l, struct hw_reading_who who, char **out,
+                       size_t *n);
+int hw_reading_environ(struct hw_blocking_reader *l, struct hw_reading_who who, char **out,
+                       size_t *n);
+int hw_reading_smaps(struct hw_blocking_reader *l, struct hw_reading_who who, int rollup,
+                     struct hw_smaps *out);
 /* fd >= 0: an open /proc/PID/mem; -1: it is opened, *opened is the caller's. */
-int hw_look_read_mem(struct hw_looker *l, struct hw_look_who who, uint64_t at, void *out, size_t n,
-                     int *opened);
-int hw_look_write_mem(struct hw_looker *l, struct hw_look_who who, int mem, uint64_t at,
-                      const void *p, size_t n);
+int hw_reading_read_mem(struct hw_blocking_reader *l, struct hw_reading_who who, uint64_t at,
+                        void *out, size_t n, int *opened);
+int hw_reading_write_mem(struct hw_blocking_reader *l, struct hw_reading_who who, int mem,
+                         uint64_t at, const void *p, size_t n);
 
 /* Does anybody listen at the socket that the target names? 1 = yes, of that process (0 = not
  * known), 0 = no, as far as its user can reach it. */
-int hw_look_listens(struct hw_looker *l, struct hw_look_who who, const char *name, int32_t *holder);
+int hw_reading_listens(struct hw_blocking_reader *l, struct hw_reading_who who, const char *name,
+                       int32_t *holder);
 
 /* inject/inject.h: hw_inject_check, which reads all of the above. */
-int hw_look_inject(struct hw_looker *l, const struct hw_pid *p, uint32_t uid, struct hw_error *err);
+int hw_reading_inject(struct hw_blocking_reader *l, const struct hw_pid *p, uint32_t uid,
+                      struct hw_error *err);
 
 /* A piece of a file of the target that grows: a path as the target sees it, or (path NULL) the file
  * behind a mapping. */
-struct hw_look_piece {
+struct hw_reading_piece {
     const char *path; /* the last part no link */
     const struct hw_map *map;
     int *fd;   /* -1: it is opened, and the caller's from then on; else the two above are unused */
@@ -76,32 +83,38 @@ struct hw_look_piece {
     uint64_t dev, inode; /* out */
     uint64_t cpu_ns;     /* out */
 };
-int hw_look_piece(struct hw_looker *l, struct hw_look_who who, struct hw_look_piece *p);
+int hw_reading_piece(struct hw_blocking_reader *l, struct hw_reading_who who,
+                     struct hw_reading_piece *p);
 
 /* A mapping that was opened before, and need not be again. */
-struct hw_look_known {
+struct hw_reading_known {
     uint64_t start, end, inode, offset;
 };
 
-struct hw_look_file {
+struct hw_reading_file {
     size_t map; /* which of maps */
     int fd;     /* the taker sets -1 */
     struct hw_module_facts facts;
 };
 
 /* Mappings of a process, and the files of those executable ones that are not known. */
-struct hw_look_image {
+struct hw_reading_image {
     struct hw_maps maps;
-    struct hw_look_file *files; /* owned */
+    struct hw_reading_file *files; /* owned */
     size_t n_files;
     uint64_t cpu_ns;
 };
 
-enum hw_look_files { HW_LOOK_NO_FILES, HW_LOOK_ALL_FILES, HW_LOOK_ONE_FILE /* named name */ };
+enum hw_reading_files {
+    HW_READING_NO_FILES,
+    HW_READING_ALL_FILES,
+    HW_READING_ONE_FILE /* named name */
+};
 
-int hw_look_image(struct hw_looker *l, struct hw_look_who who, enum hw_look_files which,
-                  const char *name, const struct hw_look_known *known, size_t n_known,
-                  struct hw_look_image *out);
-void hw_look_image_done(struct hw_look_image *i);
+int hw_reading_image(struct hw_blocking_reader *l, struct hw_reading_who who,
+                     enum hw_reading_files which, const char *name,
+                     const struct hw_reading_known *known, size_t n_known,
+                     struct hw_reading_image *out);
+void hw_reading_image_done(struct hw_reading_image *i);
 
 #endif

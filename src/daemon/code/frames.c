@@ -344,7 +344,7 @@ static const char *error_frame(uint32_t stop)
         return "ERROR UNSUPPORTED";
     case HW_STOP_BOUNDS:
         return "ERROR MEMORY_INVALID";
-    case HW_FEED_STOP_LOST:
+    case HW_CONSUMER_STOP_LOST:
         return "ERROR READING REGISTERS";
     default: /* no table, no plausible frame; also numbers from outside */
         return "ERROR UNWIND_INFO";
@@ -396,7 +396,7 @@ int hw_frames_resolve(struct hw_frames *f, const struct hw_stack *s)
     }
     hw_callsite_id leaf = {HW_ID_NONE};
     if (rc == HW_OK && n == 0)
-        rc = intern_named(f, error_frame(HW_FEED_STOP_LOST), &root_first[n++]);
+        rc = intern_named(f, error_frame(HW_CONSUMER_STOP_LOST), &root_first[n++]);
     if (rc == HW_OK)
         rc = intern_path(f, root_first, n, &leaf);
     if (hw_vec_reserve(&f->of_stack, (size_t)s->index + 1) < 0)

@@ -68,14 +68,15 @@ bool hw_holder_has_command(int32_t pid)
 }
 
 /* The words of its command line, as a person has typed them. */
-static char *words_of(struct hw_looker *l, const struct hw_asker *who, const struct hw_pid *p)
+static char *words_of(struct hw_blocking_reader *l, const struct hw_asker *who,
+                      const struct hw_pid *p)
 {
     struct hw_proc_status st;
     struct hw_strbuf b = {0};
     char *line = NULL;
     size_t n = 0;
     if (hw_proc_status(p->dir, &st) < 0 || (who->uid != 0 && who->uid != st.uid) ||
-        hw_look_cmdline(l, hw_look_at(p, st.uid), &line, &n) != HW_OK)
+        hw_reading_cmdline(l, hw_reading_at(p, st.uid), &line, &n) != HW_OK)
         return NULL;
     while (n && line[n - 1] == '\0')
         n--;
@@ -91,8 +92,8 @@ static char *words_of(struct hw_looker *l, const struct hw_asker *who, const str
     return hw_strbuf_take(&b);
 }
 
-void hw_holder_describe(struct hw_looker *l, const struct hw_asker *who, int32_t pid, char *out,
-                        size_t max)
+void hw_holder_describe(struct hw_blocking_reader *l, const struct hw_asker *who, int32_t pid,
+                        char *out, size_t max)
 {
     struct hw_pid p, command;
     out[0] = '\0';

@@ -71,7 +71,7 @@ static void give_up(struct hw_jit *j, struct hw_jit_file *f, const char *what, c
 
 struct reading {
     struct hw_jit *j;
-    struct hw_looker *l;
+    struct hw_blocking_reader *l;
     const struct hw_jit_ask *ask;
     uint32_t n_pieces; /* that this call may still read */
 };
@@ -97,14 +97,14 @@ static int next_piece(struct reading *r, struct hw_jit_file *f, const char *path
     if (r->n_pieces == 0 || !need_buffer(j, want + sizeof f->tail))
         return 0;
     r->n_pieces--;
-    struct hw_look_piece p = {.path = path,
-                              .map = map,
-                              .fd = &f->fd,
-                              .slow = f->slow,
-                              .offset = f->offset - f->n_tail,
-                              .out = j->buffer,
-                              .max = want + f->n_tail};
-    int rc = hw_look_piece(r->l, r->ask->who, &p);
+    struct hw_reading_piece p = {.path = path,
+                                 .map = map,
+                                 .fd = &f->fd,
+                                 .slow = f->slow,
+                                 .offset = f->offset - f->n_tail,
+                                 .out = j->buffer,
+                                 .max = want + f->n_tail};
+    int rc = hw_reading_piece(r->l, r->ask->who, &p);
     f->slow = p.slow;
     if (rc < 0)
         return rc;
@@ -220,7 +220,7 @@ static bool is_due(const struct reading *r, const struct hw_jit_file *f)
     return !f->broken && (r->ask->again || r->ask->now >= f->again_ns);
 }
 
-bool hw_jit_read(struct hw_jit *j, struct hw_looker *l, const struct hw_jit_ask *ask)
+bool hw_jit_read(struct hw_jit *j, struct hw_blocking_reader *l, const struct hw_jit_ask *ask)
 {
     struct reading r = {j, l, ask, MAX_PIECES};
     bool pending = false;

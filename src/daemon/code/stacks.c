@@ -48,7 +48,7 @@ static bool read_jit(struct hw_target *t, uint64_t until_ns, uint64_t now, bool 
     if (t->inner_pid == 0 && hw_proc_status(t->pid.dir, &st) == HW_OK)
         t->inner_pid = st.nspid;
     bool ended = t->phase == HW_PHASE_FINISHING && t->end == HW_END_EXITED;
-    struct hw_jit_ask ask = {.who = hw_look_at(&t->pid, t->uid),
+    struct hw_jit_ask ask = {.who = hw_reading_at(&t->pid, t->uid),
                              .inner = ended ? 0 : t->inner_pid,
                              .maps = &t->maps,
                              .maps_ns = t->maps_ns,

@@ -166,19 +166,19 @@ static void obey(struct hw_control_conn *c, const struct hw_control_head *h, str
         on_target(c, body);
         break;
     case HW_CTL_DETACH:
-        hw_handover_detach(c, body);
+        hw_session_handover_detach(c, body);
         break;
     case HW_CTL_ATTACH:
-        hw_handover_attach(c, body);
+        hw_session_handover_attach(c, body);
         break;
     case HW_CTL_CLONE:
-        hw_handover_clone(c, h->session, body);
+        hw_session_handover_clone(c, h->session, body);
         break;
     case HW_CTL_LIVE:
         hw_live_view_ask(c, body);
         break;
     case HW_CTL_LEAVE:
-        hw_leave_ask(c, h->session, body);
+        hw_session_exclude_ask(c, h->session, body);
         break;
     case HW_CTL_RATE:
         hw_rate_ask(c, h->session, body);

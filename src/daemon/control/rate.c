@@ -27,7 +27,7 @@ void hw_rate_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body)
         if (t->session == s && t->page.map)
             atomic_store_explicit(&t->page.map->doublings, s->doublings, memory_order_relaxed);
     }
-    hw_starts_rate(s);
+    hw_exec_watch_rate(s);
 }
 
 uint64_t hw_rate_spent_ns(const struct hw_session *s)

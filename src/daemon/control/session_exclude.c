@@ -33,7 +33,7 @@ static struct hw_target *find(const struct hw_session *s, int32_t pid)
     return NULL;
 }
 
-void hw_leave_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body)
+void hw_session_exclude_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body)
 {
     struct hw_session *s = hw_control_session(c, id);
     int32_t pid = 0;
@@ -61,7 +61,7 @@ void hw_leave_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body)
     hw_control_send(c, HW_CTL_LEFT, s->id, &n, sizeof n, NULL);
 }
 
-bool hw_leave_has_left(const struct hw_session *s, const struct hw_pid *pid)
+bool hw_session_has_excluded(const struct hw_session *s, const struct hw_pid *pid)
 {
     for (size_t i = 0; i < s->left.n; i++)
         if (s->left.v[i].pid == pid->pid && s->left.v[i].start_ticks == pid->start_ticks)
@@ -79,7 +79,7 @@ static bool lives(const struct hw_session *s, int32_t pid)
 
 /* Also when they live, but were profiled and are so no more: after an exec it is another program.
  */
-bool hw_leave_nobody(const struct hw_session *s)
+bool hw_session_excluded_all(const struct hw_session *s)
 {
     for (size_t i = 0; i < s->sources.n; i++) {
         const struct hw_heapprofd_config *c = s->sources.v[i].config;

@@ -44,10 +44,10 @@ struct hw_dump_writing {
     enum phase phase; /* and what it is about: */
     enum piece piece;
     struct hw_dump_head head;
-    size_t heap;         /* of the target */
-    size_t at;           /* cell or row */
-    bool all, with_idle; /* rows */
-    struct hw_tally own; /* of a piece that leaves the heap's tally as it is */
+    size_t heap;                   /* of the target */
+    size_t at;                     /* cell or row */
+    bool all, with_idle;           /* rows */
+    struct hw_callsite_totals own; /* of a piece that leaves the heap's tally as it is */
 };
 
 /* ---- the head ---- */
@@ -110,7 +110,7 @@ static uint64_t between(uint64_t v, uint64_t lo, uint64_t hi)
 }
 
 static uint64_t time_of(const struct hw_dump_writing *x, const struct hw_snap_book *b,
-                        const struct hw_heap_tally *h)
+                        const struct hw_heap_totals *h)
 {
     uint64_t first = (h->last_ts_ns ? h->last_ts_ns : x->t->since_coarse_ns) + 1;
     uint64_t ts = x->s->ts_ns > first ? x->s->ts_ns : first;
@@ -129,7 +129,7 @@ static uint64_t time_of(const struct hw_dump_writing *x, const struct hw_snap_bo
 }
 
 static void fill_head(struct hw_dump_writing *x, const struct hw_snap_book *b,
-                      const struct hw_heap_tally *h)
+                      const struct hw_heap_totals *h)
 {
     bool look = x->piece == PIECE_LOOK;
     struct hw_dump_head *head = &x->head;
@@ -159,7 +159,7 @@ static int find_heap(struct hw_target *t, const struct hw_snap_book *b, size_t *
     for (*out = 0; *out < t->heaps.n; ++*out)
         if (t->heaps.v[*out].heap_id == b->heap_id)
             return HW_OK;
-    struct hw_heap_tally h = {.heap_id = b->heap_id};
+    struct hw_heap_totals h = {.heap_id = b->heap_id};
     memcpy(h.name, b->name, sizeof h.name);
     if (!h.name[0])
         (void)snprintf(h.name, sizeof h.name, "heap %u", b->heap_id);
@@ -178,7 +178,7 @@ static enum piece piece_of(const struct hw_dump_writing *x, const struct hw_snap
 }
 
 static bool is_left_out(const struct hw_dump_writing *x, const struct hw_snap_book *b,
-                        const struct hw_heap_tally *h)
+                        const struct hw_heap_totals *h)
 {
     bool hidden = x->t->hides_libc && b->heap_id == HW_HEAP_ID_LIBC;
     bool nothing_written = x->ask.kind == HW_DUMP_FREED && !h->dumped;
@@ -197,7 +197,7 @@ static int next_piece(struct hw_dump_writing *x)
         int rc = find_heap(x->t, b, &x->heap);
         if (rc < 0)
             return rc;
-        const struct hw_heap_tally *h = &x->t->heaps.v[x->heap];
+        const struct hw_heap_totals *h = &x->t->heaps.v[x->heap];
         if (is_left_out(x, b, h))
             continue;
         x->piece = piece_of(x, b);
@@ -214,7 +214,7 @@ static int next_piece(struct hw_dump_writing *x)
     return 0;
 }
 
-static struct hw_tally *tally_of(struct hw_dump_writing *x)
+static struct hw_callsite_totals *tally_of(struct hw_dump_writing *x)
 {
     bool own = x->piece == PIECE_MAX || x->piece == PIECE_LOOK;
     return own ? &x->own : &x->t->heaps.v[x->heap].tally;
@@ -222,13 +222,13 @@ static struct hw_tally *tally_of(struct hw_dump_writing *x)
 
 static void end_piece(struct hw_dump_writing *x)
 {
-    struct hw_heap_tally *h = &x->t->heaps.v[x->heap];
+    struct hw_heap_totals *h = &x->t->heaps.v[x->heap];
     bool written = x->head.timestamp_ns != 0; /* else it was cut before */
     if (x->piece != PIECE_LOOK && written)
         h->last_ts_ns = x->head.timestamp_ns;
     h->dumped |= x->piece != PIECE_LOOK && x->piece != PIECE_MAX && written;
-    hw_tally_done(&x->own);
-    x->own = (struct hw_tally){0};
+    hw_callsite_totals_done(&x->own);
+    x->own = (struct hw_callsite_totals){0};
     x->peak_done = x->piece == PIECE_PEAK;
     x->book += !x->peak_done;
     x->phase = PHASE_NONE;
@@ -257,7 +257,7 @@ static int add_cells(struct hw_dump_writing *x, struct hw_dump_turn *turn)
         hw_callsite_id c = hw_frames_of(&x->t->frames, cells[x->at].stack);
         if (c.v == HW_ID_NONE)
             continue; /* could not be resolved, and was counted then */
-        int rc = hw_tally_set(tally_of(x), cells[x->at].stack, c, &cells[x->at].t);
+        int rc = hw_callsite_totals_set(tally_of(x), cells[x->at].stack, c, &cells[x->at].t);
         if (rc < 0)
             return rc;
     }
@@ -290,7 +290,7 @@ static void fill_now(const struct hw_totals *v, struct hw_dump_sample *s)
 }
 
 /* False: this row is not shown. */
-static bool make_sample(const struct hw_dump_writing *x, struct hw_tally_row *r,
+static bool make_sample(const struct hw_dump_writing *x, struct hw_callsite_totals_row *r,
                         struct hw_dump_sample *out)
 {
     struct hw_totals *v = &r->t;
@@ -326,7 +326,7 @@ static int begin_rows(struct hw_dump_writing *x, struct hw_error *err)
 
 static int write_rows(struct hw_dump_writing *x, struct hw_dump_turn *turn, struct hw_error *err)
 {
-    struct hw_tally *tally = tally_of(x);
+    struct hw_callsite_totals *tally = tally_of(x);
     size_t n = x->all ? tally->rows.n : tally->touched.n;
     for (; x->at < n; x->at++) {
         struct hw_dump_sample s;
@@ -344,7 +344,7 @@ static int write_rows(struct hw_dump_writing *x, struct hw_dump_turn *turn, stru
 
 static int clear_changes(struct hw_dump_writing *x, struct hw_dump_turn *turn)
 {
-    struct hw_tally *tally = tally_of(x);
+    struct hw_callsite_totals *tally = tally_of(x);
     for (; tally->touched.n; tally->touched.n--) {
         if (is_over(turn))
             return 1;
@@ -436,6 +436,6 @@ void hw_dump_writing_free(struct hw_dump_writing *x)
 {
     if (!x)
         return;
-    hw_tally_done(&x->own);
+    hw_callsite_totals_done(&x->own);
     free(x);
 }

@@ -15,13 +15,13 @@
 
 enum { MAX_CGROUP = 65536, MAX_ENVIRON = 2 << 20 };
 
-void hw_starts_person_done(struct hw_starts_person *p)
+void hw_exec_candidate_done(struct hw_exec_candidate *p)
 {
     free(p->cmdline);
     free(p->groups);
 }
 
-int hw_starts_person_groups(struct hw_starts_person *p)
+int hw_exec_candidate_groups(struct hw_exec_candidate *p)
 {
     size_t n;
     if (p->groups)
@@ -33,26 +33,26 @@ int hw_starts_person_groups(struct hw_starts_person *p)
 }
 
 /* What only some rules ask for. */
-static void read_group(const struct hw_starts_rules *r, struct hw_starts_person *p)
+static void read_group(const struct hw_exec_rules *r, struct hw_exec_candidate *p)
 {
-    if (hw_starts_rules_need(r, HW_MEMLOG_CGROUP))
-        (void)hw_starts_person_groups(p); /* then it is in none */
+    if (hw_exec_rules_need(r, HW_MEMLOG_CGROUP))
+        (void)hw_exec_candidate_groups(p); /* then it is in none */
 }
 
-static void read_start(const struct hw_starts_rules *r, struct hw_starts_person *p)
+static void read_start(const struct hw_exec_rules *r, struct hw_exec_candidate *p)
 {
     const struct hw_pid pid = {p->status.tgid, -1, p->dir, p->start_ticks};
-    if (hw_starts_rules_need_chance(r))
+    if (hw_exec_rules_need_chance(r))
         p->start_ticks = hw_pid_start(&pid); /* of one that has ended the dice fall otherwise */
 }
 
-static void person_learn(const struct hw_starts_rules *r, struct hw_starts_person *p)
+static void person_learn(const struct hw_exec_rules *r, struct hw_exec_candidate *p)
 {
     hw_autofree char *environment = NULL;
     size_t n = 0;
     read_start(r, p);
     read_group(r, p);
-    if (!hw_starts_rules_need(r, HW_MEMLOG_ROLE))
+    if (!hw_exec_rules_need(r, HW_MEMLOG_ROLE))
         return;
     if (hw_file_read(p->dir, "environ", MAX_ENVIRON, &environment, &n, NULL) < 0)
         n = 0;
@@ -60,11 +60,11 @@ static void person_learn(const struct hw_starts_rules *r, struct hw_starts_perso
                    getsid(p->status.tgid) == p->status.tgid, p->role);
 }
 
-bool hw_starts_person_read(const struct hw_starts_rules *r, struct hw_starts_shared *shared,
-                           const struct hw_pid *pid, struct hw_starts_person *p)
+bool hw_exec_candidate_read(const struct hw_exec_rules *r, struct hw_exec_watch_shared *shared,
+                            const struct hw_pid *pid, struct hw_exec_candidate *p)
 {
-    *p = (struct hw_starts_person){.dir = pid->dir, .start_ticks = pid->start_ticks};
-    if (hw_starts_is_skipped(shared, pid->pid))
+    *p = (struct hw_exec_candidate){.dir = pid->dir, .start_ticks = pid->start_ticks};
+    if (hw_exec_is_skipped(shared, pid->pid))
         return false;
     shared->finder_at = pid->pid;
     bool good = p->dir >= 0 && hw_proc_cmdline(p->dir, &p->cmdline, &p->n) == HW_OK && p->n > 0 &&
@@ -75,7 +75,7 @@ bool hw_starts_person_read(const struct hw_starts_rules *r, struct hw_starts_sha
     }
     shared->finder_at = 0;
     if (!good)
-        hw_starts_person_done(p);
+        hw_exec_candidate_done(p);
     return good;
 }
 
@@ -86,38 +86,37 @@ static const char *base_of(const char *path)
 }
 
 /* The interpreter of a script is opened by the same call. */
-static bool is_known_script(struct hw_starts_scripts *all, int32_t tid, uint64_t key,
-                            bool is_script)
+static bool is_known_script(struct hw_exec_scripts *all, int32_t tid, uint64_t key, bool is_script)
 {
-    struct hw_starts_script *s = &all->v[(uint32_t)tid % HW_STARTS_SCRIPTS];
+    struct hw_exec_script *s = &all->v[(uint32_t)tid % HW_EXEC_SCRIPTS];
     if (is_script)
-        *s = (struct hw_starts_script){tid, key};
+        *s = (struct hw_exec_script){tid, key};
     return !is_script && s->tid == tid && s->key == key;
 }
 
-static void learn_of_start(const struct hw_starts_rules *r, struct hw_starts_shared *shared,
-                           const struct hw_starts_question *q, const struct hw_starts_exec *e,
-                           struct hw_starts_person *p)
+static void learn_of_start(const struct hw_exec_rules *r, struct hw_exec_watch_shared *shared,
+                           const struct hw_exec_question *q, const struct hw_exec_call *e,
+                           struct hw_exec_candidate *p)
 {
     read_start(r, p);
     read_group(r, p);
-    if (hw_starts_rules_need(r, HW_MEMLOG_ROLE))
-        hw_starts_read_role(&shared->finder_at, q->tid, e, p->role);
+    if (hw_exec_rules_need(r, HW_MEMLOG_ROLE))
+        hw_exec_read_role(&shared->finder_at, q->tid, e, p->role);
 }
 
-int hw_starts_person_of(const struct hw_starts_rules *r, struct hw_starts_shared *shared,
-                        struct hw_starts_scripts *scripts, const struct hw_starts_question *q,
-                        int fd, struct hw_starts_person *p)
+int hw_exec_candidate_of(const struct hw_exec_rules *r, struct hw_exec_watch_shared *shared,
+                         struct hw_exec_scripts *scripts, const struct hw_exec_question *q, int fd,
+                         struct hw_exec_candidate *p)
 {
-    struct hw_starts_exec e = q->exec;
+    struct hw_exec_call e = q->exec;
     char interpreter[512], link[40], path[4096];
     int rc = q->has_exec ? 1
-                         : hw_starts_read_exec(shared, &shared->finder_at, q->tid,
-                                               /* until_ns = */ 0, &e);
+                         : hw_exec_read_exec(shared, &shared->finder_at, q->tid,
+                                             /* until_ns = */ 0, &e);
     if (rc != 1)
         return rc;
     bool script =
-        hw_starts_read_interpreter(fd, /* may_wait = */ true, interpreter, sizeof interpreter) == 1;
+        hw_exec_read_interpreter(fd, /* may_wait = */ true, interpreter, sizeof interpreter) == 1;
     if (is_known_script(scripts, q->tid, e.key, script) || hw_proc_status(p->dir, &p->status) < 0)
         return 0;
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);

@@ -28,7 +28,7 @@
 #define LISTEN_MS  20
 #define ROOM_BYTES (4 << 20)
 
-int hw_starts_next_event(int fd, struct proc_event *out)
+int hw_exec_next_event(int fd, struct proc_event *out)
 {
     struct {
         _Alignas(NLMSG_ALIGNTO) struct nlmsghdr head;
@@ -69,7 +69,7 @@ static bool ask_for_events(int fd, const uint32_t *words, size_t n)
     while (hw_now_monotonic_ns() < end && poll(&p, 1, LISTEN_MS) > 0) {
         struct proc_event e;
         int rc;
-        while ((rc = hw_starts_next_event(fd, &e)) == HW_OK || rc == HW_EBUSY)
+        while ((rc = hw_exec_next_event(fd, &e)) == HW_OK || rc == HW_EBUSY)
             if (rc == HW_OK && (int)e.what == PROC_EVENT_COMM &&
                 e.event_data.comm.process_pid == getpid())
                 return true;
@@ -77,7 +77,7 @@ static bool ask_for_events(int fd, const uint32_t *words, size_t n)
     return false;
 }
 
-int hw_starts_listen(bool execs)
+int hw_exec_listen(bool execs)
 {
     const uint32_t some[] = {PROC_CN_MCAST_LISTEN,
                              (uint32_t)PROC_EVENT_COMM | (execs ? (uint32_t)PROC_EVENT_EXEC : 0)};
@@ -93,7 +93,7 @@ int hw_starts_listen(bool execs)
     return told ? hw_fd_take(&fd) : -1;
 }
 
-bool hw_starts_can_hold(void)
+bool hw_exec_can_hold(void)
 {
     hw_autofd int fd = fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC | FAN_NONBLOCK, 0);
     return fd >= 0 && /* nobody executes a directory */

@@ -65,19 +65,19 @@ struct look {
     int32_t tid;
     uint64_t until_ns;
     bool unnamed, is_read;
-    int rc; /* of hw_starts_read_exec */
-    struct hw_starts_exec exec;
+    int rc; /* of hw_exec_read_exec */
+    struct hw_exec_call exec;
 };
 
 struct answerer {
-    const struct hw_starts_shared *shared;
+    const struct hw_exec_watch_shared *shared;
     _Atomic int32_t *reading;
     int group, finder, mounts;
     uint32_t version;    /* of the names below */
-    uint32_t ask_always; /* enum hw_starts_ask */
+    uint32_t ask_always; /* enum hw_exec_ask */
     uint32_t n_bytes, next_recent;
     bool has_names, has_groups, has_roles;
-    char names[HW_STARTS_NAMES];
+    char names[HW_EXEC_NAMES];
     int32_t recent[RECENT]; /* threads whose exec was seen: what they open next is the loader */
     uint32_t n_marks, next;
     size_t n_open;
@@ -181,11 +181,11 @@ static bool ask(struct answerer *a, const struct look *l, uint64_t now)
     for (size_t i = 0; i < MAX_OPEN && !q && a->n_open < MAX_OPEN; i++)
         if (a->open[i].fd < 0)
             q = &a->open[i];
-    struct hw_starts_question m = {.number = ++a->next,
-                                   .tid = l->tid,
-                                   .until_ns = now + ANSWER_NS,
-                                   .unnamed = l->unnamed,
-                                   .has_exec = l->is_read && l->rc == 1};
+    struct hw_exec_question m = {.number = ++a->next,
+                                 .tid = l->tid,
+                                 .until_ns = now + ANSWER_NS,
+                                 .unnamed = l->unnamed,
+                                 .has_exec = l->is_read && l->rc == 1};
     if (m.has_exec)
         m.exec = l->exec;
     if (!q || hw_fd_send(a->finder, &m, sizeof m, &l->fd, 1, MSG_DONTWAIT) < 0)
@@ -200,7 +200,7 @@ static bool ask(struct answerer *a, const struct look *l, uint64_t now)
 /* A writer that died in the middle leaves an odd version: its successor publishes anew. */
 static void take_names(struct answerer *a)
 {
-    const struct hw_starts_shared *s = a->shared;
+    const struct hw_exec_watch_shared *s = a->shared;
     uint32_t version = atomic_load_explicit(&s->version, memory_order_acquire);
     if (version == a->version || version % 2)
         return;
@@ -211,9 +211,9 @@ static void take_names(struct answerer *a)
         a->names[a->n_bytes - 1] = '\0'; /* which it is, but in the middle of a change */
     a->has_names = a->has_groups = a->has_roles = false;
     for (uint32_t i = 0; i < a->n_bytes; i += (uint32_t)strlen(a->names + i) + 1) {
-        a->has_names |= a->names[i] == HW_STARTS_NAME;
-        a->has_groups |= a->names[i] == HW_STARTS_GROUP;
-        a->has_roles |= a->names[i] == HW_STARTS_ROLE;
+        a->has_names |= a->names[i] == HW_EXEC_NAME;
+        a->has_groups |= a->names[i] == HW_EXEC_GROUP;
+        a->has_roles |= a->names[i] == HW_EXEC_ROLE;
     }
     atomic_thread_fence(memory_order_acquire);
     if (atomic_load_explicit(&s->version, memory_order_relaxed) == version)
@@ -223,7 +223,7 @@ static void take_names(struct answerer *a)
 static bool is_wanted(const struct answerer *a, const char *name)
 {
     for (uint32_t i = 0; i < a->n_bytes; i += (uint32_t)strlen(a->names + i) + 1)
-        if (a->names[i] == HW_STARTS_NAME && hw_config_name_matches(a->names + i + 1, name))
+        if (a->names[i] == HW_EXEC_NAME && hw_config_name_matches(a->names + i + 1, name))
             return true;
     return false;
 }
@@ -231,7 +231,7 @@ static bool is_wanted(const struct answerer *a, const char *name)
 static int read_exec(const struct answerer *a, struct look *l)
 {
     if (!l->is_read)
-        l->rc = hw_starts_read_exec(a->shared, a->reading, l->tid, l->until_ns, &l->exec);
+        l->rc = hw_exec_read_exec(a->shared, a->reading, l->tid, l->until_ns, &l->exec);
     l->is_read = true;
     return l->rc;
 }
@@ -242,9 +242,9 @@ static bool is_in_wanted_group(const struct answerer *a, int32_t tid)
     char group[512];
     if (!a->has_groups)
         return false;
-    int rc = hw_starts_read_group(tid, group, sizeof group);
+    int rc = hw_exec_read_group(tid, group, sizeof group);
     for (uint32_t i = 0; rc == HW_OK && i < a->n_bytes; i += (uint32_t)strlen(a->names + i) + 1)
-        if (a->names[i] == HW_STARTS_GROUP && hw_memlog_is_in_group(group, a->names + i + 1))
+        if (a->names[i] == HW_EXEC_GROUP && hw_memlog_is_in_group(group, a->names + i + 1))
             return true;
     return rc == HW_ELIMIT;
 }
@@ -257,9 +257,9 @@ static bool has_wanted_role(const struct answerer *a, struct look *l)
         return false;
     int rc = read_exec(a, l);
     if (rc == 1)
-        hw_starts_read_role(a->reading, l->tid, &l->exec, role);
+        hw_exec_read_role(a->reading, l->tid, &l->exec, role);
     for (uint32_t i = 0; rc == 1 && i < a->n_bytes; i += (uint32_t)strlen(a->names + i) + 1)
-        if (a->names[i] == HW_STARTS_ROLE && strcmp(a->names + i + 1, role) == 0)
+        if (a->names[i] == HW_EXEC_ROLE && strcmp(a->names + i + 1, role) == 0)
             return true;
     return rc == HW_EBUSY;
 }
@@ -276,7 +276,7 @@ static bool was_recent(struct answerer *a, int32_t tid)
 /* Half of all events: the loader of every program. */
 static bool is_no_more_asked(struct answerer *a, int fd)
 {
-    if (!hw_starts_is_loader(fd))
+    if (!hw_exec_is_loader(fd))
         return false;
     (void)fanotify_mark(a->group,
                         FAN_MARK_ADD | FAN_MARK_IGNORED_MASK | FAN_MARK_IGNORED_SURV_MODIFY,
@@ -293,7 +293,7 @@ static bool has_wanted_name(const struct answerer *a, struct look *l)
     int rc = read_exec(a, l);
     if (rc == HW_EBUSY || (rc == 1 && is_wanted(a, l->exec.argv0)))
         return true;
-    rc = hw_starts_read_interpreter(l->fd, /* may_wait = */ false, name, sizeof name);
+    rc = hw_exec_read_interpreter(l->fd, /* may_wait = */ false, name, sizeof name);
     return rc == HW_EBUSY || (rc == 1 && is_wanted(a, name));
 }
 
@@ -302,15 +302,15 @@ static bool may_be_meant(struct answerer *a, struct look *l)
 {
     if (was_recent(a, l->tid) && is_no_more_asked(a, l->fd))
         return false;
-    l->unnamed = a->ask_always != HW_STARTS_ASK_NAMED && !has_wanted_name(a, l);
-    return a->ask_always != HW_STARTS_ASK_MEANT || !l->unnamed || is_in_wanted_group(a, l->tid) ||
+    l->unnamed = a->ask_always != HW_EXEC_ASK_NAMED && !has_wanted_name(a, l);
+    return a->ask_always != HW_EXEC_ASK_MEANT || !l->unnamed || is_in_wanted_group(a, l->tid) ||
            has_wanted_role(a, l);
 }
 
 static void on_events(struct answerer *a)
 {
     _Alignas(struct fanotify_event_metadata) char buffer[EVENT_BYTES];
-    hw_starts_limit(ROUND_MS);
+    hw_exec_limit(ROUND_MS);
     ssize_t n = read(a->group, buffer, sizeof buffer);
     uint64_t now = hw_now_monotonic_ns();
     take_names(a);
@@ -335,7 +335,7 @@ static void answered(struct answerer *a, struct question *q)
 
 static void on_finder(struct answerer *a)
 {
-    struct hw_starts_answer m;
+    struct hw_exec_answer m;
     ssize_t n;
     while ((n = recv(a->finder, &m, sizeof m, MSG_DONTWAIT)) == sizeof m)
         for (size_t i = 0; i < MAX_OPEN; i++) {
@@ -359,15 +359,15 @@ static int overdue(struct answerer *a)
         else if (q->fd >= 0 && q->until_ns < next)
             next = q->until_ns;
     }
-    int ms = a->n_open ? (int)((next - now) / MS) + 1 : HW_STARTS_BEAT_MS;
-    return ms < HW_STARTS_BEAT_MS ? ms : HW_STARTS_BEAT_MS;
+    int ms = a->n_open ? (int)((next - now) / MS) + 1 : HW_EXEC_BEAT_MS;
+    return ms < HW_EXEC_BEAT_MS ? ms : HW_EXEC_BEAT_MS;
 }
 
-_Noreturn void hw_starts_answer(const struct hw_starts_shared *shared, _Atomic int32_t *reading,
-                                int finder)
+_Noreturn void hw_exec_answer(const struct hw_exec_watch_shared *shared, _Atomic int32_t *reading,
+                              int finder)
 {
     static struct answerer a;
-    struct hw_starts_hello hello = {0};
+    struct hw_exec_hello hello = {0};
     (void)prctl(PR_SET_NAME, "heapprofd-allow");
     a.shared = shared;
     a.reading = reading;
@@ -377,8 +377,8 @@ _Noreturn void hw_starts_answer(const struct hw_starts_shared *shared, _Atomic i
     a.mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
     a.group = fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC | FAN_NONBLOCK | FAN_REPORT_TID,
                             O_RDONLY | O_CLOEXEC | O_LARGEFILE);
-    hw_starts_limit_init();
-    hw_starts_limit(HW_STARTS_STANDS_MS);
+    hw_exec_limit_init();
+    hw_exec_limit(HW_EXEC_STANDS_MS);
     (void)setpriority(PRIO_PROCESS, 0, -15); /* an offer, as is the next */
     (void)mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
     hello.error = a.group < 0 ? errno : mark_all(&a);
@@ -387,7 +387,7 @@ _Noreturn void hw_starts_answer(const struct hw_starts_shared *shared, _Atomic i
     if (hello.error)
         _exit(3);
     for (;;) { /* who stops this process, the guard and the recorder at once stops no execs */
-        hw_starts_limit(HW_STARTS_STANDS_MS);
+        hw_exec_limit(HW_EXEC_STANDS_MS);
         struct pollfd p[] = {{.fd = a.group, .events = POLLIN},
                              {.fd = a.finder, .events = POLLIN},
                              {.fd = a.mounts, .events = POLLPRI}};
@@ -397,7 +397,7 @@ _Noreturn void hw_starts_answer(const struct hw_starts_shared *shared, _Atomic i
         if (p[0].revents)
             on_events(&a);
         if (p[2].revents & POLLPRI) {
-            hw_starts_limit(HW_STARTS_STANDS_MS);
+            hw_exec_limit(HW_EXEC_STANDS_MS);
             (void)mark_all(&a); /* what is there already stays */
         }
     }

@@ -84,7 +84,7 @@ struct held {
 
 /* Its caller is not seen waiting yet. */
 struct waiting {
-    struct hw_starts_question q;
+    struct hw_exec_question q;
     int fd; /* of the file; owned */
 };
 
@@ -110,19 +110,19 @@ struct placed {
 };
 
 struct finder {
-    const struct hw_starts_setup *setup;
-    struct hw_starts_shared *shared;
+    const struct hw_exec_watch_setup *setup;
+    struct hw_exec_watch_shared *shared;
     struct hw_start_world world;
     char socket_path[112];                    /* of the recorder's clients */
     int recorder, answerer, events, children; /* -1 = none */
     bool holds;
-    struct hw_starts_rules rules;
+    struct hw_exec_rules rules;
     HW_VEC(struct held) held;
     HW_VEC(struct waiting) waiting;
     HW_VEC(struct later) later;
     HW_VEC(struct armed) armed; /* by their time */
     size_t n_called;            /* of them, the first ones */
-    struct hw_starts_scripts scripts;
+    struct hw_exec_scripts scripts;
     struct placed placed[N_PLACED]; /* by the pid */
     struct hw_map64 seen;           /* pid → hash of its names, see SAME */
     uint64_t n_scans;
@@ -135,7 +135,7 @@ struct finder {
 
 static void tell(struct finder *f, uint32_t type, uint32_t flags, int32_t pid, const char *text)
 {
-    struct hw_starts_message m = {.type = type, .flags = flags, .pid = pid};
+    struct hw_exec_message m = {.type = type, .flags = flags, .pid = pid};
     (void)snprintf(m.text, sizeof m.text, "%s", text ? text : ""); /* a cut reason is still one */
     if (send(f->recorder, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN)
         _exit(0); /* full: it is stopped; a look through /proc tells later */
@@ -171,36 +171,36 @@ static bool changes_rights(int fd)
 
 /* HW_OK = to be held; HW_EUNSUPPORTED = to be looked at when it runs, err says why; HW_EBUSY = not
  * known yet; else nobody asks for it. */
-static int judge_person(struct finder *f, int32_t tid, int fd, const struct hw_starts_person *p,
+static int judge_person(struct finder *f, int32_t tid, int fd, const struct hw_exec_candidate *p,
                         struct hw_error *err)
 {
     struct hw_pid pid = {tid, -1, p->dir, p->start_ticks}; /* which its directory holds */
     bool is_thread = p->status.tgid != tid;
-    if (!hw_starts_rules_mean(&f->rules, p) || changes_rights(fd) ||
+    if (!hw_exec_rules_mean(&f->rules, p) || changes_rights(fd) ||
         (is_thread && hw_pid_open(p->status.tgid, &pid, NULL) < 0))
         return HW_EPERM;
-    int rc = hw_starts_rules_permit(&f->rules, p, &pid, /* starts = */ true, err);
+    int rc = hw_exec_rules_permit(&f->rules, p, &pid, /* starts = */ true, err);
     if (is_thread)
         hw_pid_done(&pid);
-    f->meant_by = hw_starts_rules_first(&f->rules, p);
+    f->meant_by = hw_exec_rules_first(&f->rules, p);
     const char *why = rc == HW_OK && !p->is_script ? hw_start_file_forbids(fd) : NULL;
     return why ? hw_fail(err, HW_EUNSUPPORTED, 0, "process %d %s", p->status.tgid, why) : rc;
 }
 
-static int judge(struct finder *f, const struct hw_starts_question *q, int fd, int32_t *pid,
+static int judge(struct finder *f, const struct hw_exec_question *q, int fd, int32_t *pid,
                  struct hw_error *err)
 {
     hw_autofd int dir = hw_proc_open_dir(q->tid);
-    struct hw_starts_person p = {.dir = dir};
+    struct hw_exec_candidate p = {.dir = dir};
     int rc = HW_EPERM;
     if (p.dir >= 0 && f->setup->library && !is_held(f, q->tid) &&
-        hw_starts_rules_concern(&f->rules, p.dir) &&
-        (!q->unnamed || hw_starts_rules_may_mean_unnamed(&f->rules, &p)))
-        rc = hw_starts_person_of(&f->rules, f->shared, &f->scripts, q, fd, &p);
+        hw_exec_rules_concern(&f->rules, p.dir) &&
+        (!q->unnamed || hw_exec_rules_may_mean_unnamed(&f->rules, &p)))
+        rc = hw_exec_candidate_of(&f->rules, f->shared, &f->scripts, q, fd, &p);
     if (rc == 1)
         rc = judge_person(f, q->tid, fd, &p, err);
     *pid = p.status.tgid ? p.status.tgid : q->tid;
-    hw_starts_person_done(&p);
+    hw_exec_candidate_done(&p);
     return rc;
 }
 
@@ -221,8 +221,8 @@ static void tell_taken(struct finder *f, int32_t tid, int32_t pid)
     hw_autofd int guard_dir = hw_proc_open_dir(finder.ppid);
     if (guard_dir < 0 || hw_proc_stat(guard_dir, &guard) < 0)
         return;
-    struct hw_starts_message m = {
-        .type = HW_STARTS_TAKEN, .session = f->meant_by, .pid = pid, .holder = guard.ppid};
+    struct hw_exec_message m = {
+        .type = HW_EXEC_TAKEN, .session = f->meant_by, .pid = pid, .holder = guard.ppid};
     (void)send(f->recorder, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT); /* then it is not told */
 }
 
@@ -236,7 +236,7 @@ static void look_later(struct finder *f, int32_t pid, const char *why)
 }
 
 /* False: ask again. */
-static bool decide(struct finder *f, const struct hw_starts_question *q, int fd)
+static bool decide(struct finder *f, const struct hw_exec_question *q, int fd)
 {
     struct hw_error err = {0};
     int32_t pid = q->tid;
@@ -250,7 +250,7 @@ static bool decide(struct finder *f, const struct hw_starts_question *q, int fd)
         tell_taken(f, q->tid, pid);
     if (!held && (rc == HW_OK || rc == HW_EBUSY || rc == HW_EUNSUPPORTED))
         look_later(f, pid, rc == HW_EUNSUPPORTED ? err.text : "");
-    struct hw_starts_answer a = {.number = q->number};
+    struct hw_exec_answer a = {.number = q->number};
     if (f->answerer >= 0)
         (void)send(f->answerer, &a, sizeof a, MSG_NOSIGNAL | MSG_DONTWAIT); /* else 20 ms */
     return true;
@@ -332,21 +332,21 @@ static int check_again(struct finder *f, const struct hw_pid *pid, const struct 
 /* 1: and it is armed. HW_EPERM without a text: not meant. */
 static int place(struct finder *f, const struct hw_pid *pid, struct hw_error *err)
 {
-    struct hw_starts_person p;
+    struct hw_exec_candidate p;
     struct stat file;
     struct hw_start_request q = {pid,       &p.status, &file, f->setup->library, f->socket_path,
                                  &f->world, {0}};
-    if (!hw_starts_person_read(&f->rules, f->shared, pid, &p))
+    if (!hw_exec_candidate_read(&f->rules, f->shared, pid, &p))
         return HW_EGONE;
-    int rc = hw_starts_rules_permit(&f->rules, &p, pid, /* starts = */ false, err);
+    int rc = hw_exec_rules_permit(&f->rules, &p, pid, /* starts = */ false, err);
     if (rc == HW_OK && fstatat(pid->dir, "exe", &file, 0) < 0)
         rc = hw_fail(err, HW_EGONE, 0, "process %d has ended", pid->pid);
     if (rc == HW_OK)
         rc = check_again(f, pid, &file, err);
-    q.arm = hw_starts_rules_arm(&f->rules, &p);
+    q.arm = hw_exec_rules_arm(&f->rules, &p);
     if (rc == HW_OK)
         rc = hw_start_place(&q, err);
-    hw_starts_person_done(&p);
+    hw_exec_candidate_done(&p);
     return rc;
 }
 
@@ -370,7 +370,7 @@ static void on_exec(struct finder *f, int32_t pid)
     if (rc == 1)
         remember_armed(f, pid);
     if (rc == HW_EUNSUPPORTED || rc == HW_ESYS) /* it may be attached to */
-        tell(f, HW_STARTS_FOUND, 0, pid, err.text);
+        tell(f, HW_EXEC_FOUND, 0, pid, err.text);
 }
 
 static void forget_held(struct finder *f, size_t i)
@@ -381,15 +381,15 @@ static void forget_held(struct finder *f, size_t i)
 /* True: it is meant, and the recorder is told. */
 static bool look_at(struct finder *f, int32_t pid, uint32_t flags, const char *why)
 {
-    struct hw_starts_person p;
+    struct hw_exec_candidate p;
     hw_autofd int dir = hw_proc_open_dir(pid);
     struct hw_pid who = {pid, -1, dir, /* start_ticks = */ 0};
-    if (!hw_starts_person_read(&f->rules, f->shared, &who, &p))
+    if (!hw_exec_candidate_read(&f->rules, f->shared, &who, &p))
         return false;
-    bool meant = p.status.tgid == pid && hw_starts_rules_mean(&f->rules, &p);
+    bool meant = p.status.tgid == pid && hw_exec_rules_mean(&f->rules, &p);
     if (meant)
-        tell(f, HW_STARTS_FOUND, flags, pid, why);
-    hw_starts_person_done(&p);
+        tell(f, HW_EXEC_FOUND, flags, pid, why);
+    hw_exec_candidate_done(&p);
     return meant;
 }
 
@@ -410,7 +410,7 @@ static void look_again(struct finder *f, uint64_t now)
 static void call_armed(struct finder *f, uint64_t now)
 {
     while (f->n_called < f->armed.n && now >= f->armed.v[f->n_called].due_ns)
-        (void)look_at(f, f->armed.v[f->n_called++].pid, HW_STARTS_ARMED, NULL); /* it has ended */
+        (void)look_at(f, f->armed.v[f->n_called++].pid, HW_EXEC_ARMED, NULL); /* it has ended */
     if (f->n_called < f->armed.n - f->n_called)
         return;
     size_t rest = f->armed.n - f->n_called;
@@ -496,7 +496,7 @@ static void on_event(struct finder *f, const struct proc_event *e)
         break;
     case PROC_EVENT_COMM:
         if (e->event_data.comm.process_pid == e->event_data.comm.process_tgid)
-            (void)look_at(f, e->event_data.comm.process_tgid, HW_STARTS_RENAMED, NULL);
+            (void)look_at(f, e->event_data.comm.process_tgid, HW_EXEC_RENAMED, NULL);
         break;
     default:
         break;
@@ -507,8 +507,7 @@ static void on_events(struct finder *f)
 {
     struct proc_event e;
     int rc;
-    while ((rc = hw_starts_next_event(f->events, &e)) == HW_OK || rc == HW_EBUSY ||
-           rc == HW_ELIMIT) {
+    while ((rc = hw_exec_next_event(f->events, &e)) == HW_OK || rc == HW_EBUSY || rc == HW_ELIMIT) {
         if (rc == HW_OK)
             on_event(f, &e);
         else if (rc == HW_ELIMIT) /* some were lost: /proc has them */
@@ -521,7 +520,7 @@ static bool hash_names(struct finder *f, int32_t pid, int dir, uint64_t *out)
 {
     hw_autofree char *cmdline = NULL, *comm = NULL;
     size_t n, n_comm;
-    if (hw_starts_is_skipped(f->shared, pid))
+    if (hw_exec_is_skipped(f->shared, pid))
         return false;
     f->shared->finder_at = pid;
     bool good = hw_proc_cmdline(dir, &cmdline, &n) == HW_OK && n > 0;
@@ -550,26 +549,26 @@ static uint64_t once_more(uint64_t before)
 
 static void scan_one(struct finder *f, int32_t pid, struct hw_map64 *now_seen)
 {
-    struct hw_starts_person p;
+    struct hw_exec_candidate p;
     uint64_t before, hash;
     bool known = hw_map64_get(&f->seen, (uint64_t)pid, &before);
     if (known && !is_due(f, pid, before)) {
         (void)hw_map64_put(now_seen, (uint64_t)pid, once_more(before)); /* else told again */
         return;
     }
-    hw_starts_limit(ROUND_MS);
+    hw_exec_limit(ROUND_MS);
     hw_autofd int dir = hw_proc_open_dir(pid);
-    if (dir < 0 || !hw_starts_rules_concern(&f->rules, dir) || !hash_names(f, pid, dir, &hash))
+    if (dir < 0 || !hw_exec_rules_concern(&f->rules, dir) || !hash_names(f, pid, dir, &hash))
         return;
     hash &= ~SAME;
     struct hw_pid who = {pid, -1, dir, /* start_ticks = */ 0};
     bool same = known && ((before & ~SAME) == hash || before == SEEN_ARMED);
     (void)hw_map64_put(now_seen, (uint64_t)pid, same ? once_more(before) : hash); /* as above */
-    if (!f->has_seen || same || !hw_starts_person_read(&f->rules, f->shared, &who, &p))
+    if (!f->has_seen || same || !hw_exec_candidate_read(&f->rules, f->shared, &who, &p))
         return;
-    if (hw_starts_rules_mean(&f->rules, &p))
-        tell(f, HW_STARTS_FOUND, known ? HW_STARTS_RENAMED : 0, pid, NULL);
-    hw_starts_person_done(&p);
+    if (hw_exec_rules_mean(&f->rules, &p))
+        tell(f, HW_EXEC_FOUND, known ? HW_EXEC_RENAMED : 0, pid, NULL);
+    hw_exec_candidate_done(&p);
 }
 
 static void scan(struct finder *f, uint64_t now)
@@ -594,31 +593,31 @@ static void scan(struct finder *f, uint64_t now)
 
 static void on_recorder(struct finder *f)
 {
-    static char buffer[HW_STARTS_BYTES];
-    struct hw_starts_message m;
+    static char buffer[HW_EXEC_BYTES];
+    struct hw_exec_message m;
     ssize_t n;
     while ((n = recv(f->recorder, buffer, sizeof buffer, MSG_DONTWAIT)) >= (ssize_t)sizeof m) {
         memcpy(&m, buffer, sizeof m);
-        if (m.type == HW_STARTS_SOCKET) {
+        if (m.type == HW_EXEC_SOCKET) {
             memcpy(f->socket_path, m.text, sizeof m.text - 1);
-        } else if (m.type == HW_STARTS_RULE) {
-            if (hw_starts_rules_add(&f->rules, f->setup->policy, &m, buffer + sizeof m,
-                                    (size_t)n - sizeof m) < 0)
+        } else if (m.type == HW_EXEC_RULE) {
+            if (hw_exec_rules_add(&f->rules, f->setup->policy, &m, buffer + sizeof m,
+                                  (size_t)n - sizeof m) < 0)
                 _exit(1);
-            hw_starts_rules_publish(&f->rules, f->shared);
+            hw_exec_rules_publish(&f->rules, f->shared);
             if (!f->has_seen)
                 scan(f, hw_now_monotonic_ns()); /* who is there now is the recorder's to find */
-            tell(f, HW_STARTS_RULED, 0, 0, NULL);
-        } else if (m.type == HW_STARTS_DROP) {
-            hw_starts_rules_drop(&f->rules, m.session);
+            tell(f, HW_EXEC_RULED, 0, 0, NULL);
+        } else if (m.type == HW_EXEC_DROP) {
+            hw_exec_rules_drop(&f->rules, m.session);
             if (f->rules.sessions.n == 0)
                 hw_vec_clear(&f->rules.followed);
-            hw_starts_rules_publish(&f->rules, f->shared);
-        } else if (m.type == HW_STARTS_ARM) {
-            hw_starts_rules_set_interval(&f->rules, m.session, m.arm_interval_bytes);
-        } else if (m.type == HW_STARTS_FOLLOW && !hw_starts_rules_follow(&f->rules, m.pid)) {
+            hw_exec_rules_publish(&f->rules, f->shared);
+        } else if (m.type == HW_EXEC_ARM) {
+            hw_exec_rules_set_interval(&f->rules, m.session, m.arm_interval_bytes);
+        } else if (m.type == HW_EXEC_FOLLOW && !hw_exec_rules_follow(&f->rules, m.pid)) {
             (void)hw_vec_push(&f->rules.followed, m.pid); /* else only its forks are followed */
-            hw_starts_rules_publish(&f->rules, f->shared);
+            hw_exec_rules_publish(&f->rules, f->shared);
         }
     }
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
@@ -628,7 +627,7 @@ static void on_recorder(struct finder *f)
 /* The answerer says what it can do; without one nothing comes. */
 static void hear_answerer(struct finder *f)
 {
-    struct hw_starts_hello h = {.error = EPERM};
+    struct hw_exec_hello h = {.error = EPERM};
     struct pollfd p = {.fd = f->answerer, .events = POLLIN};
     if (poll(&p, 1, 1000) > 0 && recv(f->answerer, &h, sizeof h, 0) == sizeof h)
         f->holds = h.error == 0;
@@ -654,8 +653,8 @@ static int wait_ms(const struct finder *f, uint64_t now)
     return next <= now ? 0 : (int)((next - now) / MS) + 1;
 }
 
-_Noreturn void hw_starts_find(const struct hw_starts_setup *s, struct hw_starts_shared *shared,
-                              int recorder, int answerer)
+_Noreturn void hw_exec_find(const struct hw_exec_watch_setup *s,
+                            struct hw_exec_watch_shared *shared, int recorder, int answerer)
 {
     static struct finder f;
     sigset_t chld;
@@ -671,22 +670,22 @@ _Noreturn void hw_starts_find(const struct hw_starts_setup *s, struct hw_starts_
     f.answerer = answerer;
     f.children = signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
     (void)setpriority(PRIO_PROCESS, 0, -10); /* an offer: a program waits for us */
-    hw_starts_limit_init();
+    hw_exec_limit_init();
     hw_start_world_read(&f.world);
     hear_answerer(&f);
-    f.events = hw_starts_listen(/* execs = */ !f.holds);
-    tell(&f, HW_STARTS_READY,
-         (f.holds ? HW_STARTS_HOLDS : 0) | (f.events >= 0 ? HW_STARTS_HEARS : 0), 0, NULL);
+    f.events = hw_exec_listen(/* execs = */ !f.holds);
+    tell(&f, HW_EXEC_READY, (f.holds ? HW_EXEC_HOLDS : 0) | (f.events >= 0 ? HW_EXEC_HEARS : 0), 0,
+         NULL);
     for (;;) {
         struct pollfd p[] = {{.fd = f.answerer, .events = POLLIN},
                              {.fd = f.children, .events = POLLIN},
                              {.fd = f.recorder, .events = POLLIN},
                              {.fd = f.events, .events = POLLIN}};
         int ms = wait_ms(&f, hw_now_monotonic_ns());
-        ms = ms < 0 || ms > HW_STARTS_BEAT_MS ? HW_STARTS_BEAT_MS : ms;
-        hw_starts_limit(HW_STARTS_STANDS_MS); /* stopped with the guard: as in exec_gate.c */
-        (void)poll(p, 4, ms);                 /* a signal only shortens it */
-        hw_starts_limit(ROUND_MS);
+        ms = ms < 0 || ms > HW_EXEC_BEAT_MS ? HW_EXEC_BEAT_MS : ms;
+        hw_exec_limit(HW_EXEC_STANDS_MS); /* stopped with the guard: as in exec_gate.c */
+        (void)poll(p, 4, ms);             /* a signal only shortens it */
+        hw_exec_limit(ROUND_MS);
         if (p[0].revents)
             on_questions(&f);
         if (p[1].revents)

@@ -42,7 +42,7 @@
 #define MOMENT_NS   100000
 #define GROUP_BYTES 4096u
 
-static bool is_of_skipped_user(const struct hw_starts_shared *s, int32_t pid)
+static bool is_of_skipped_user(const struct hw_exec_watch_shared *s, int32_t pid)
 {
     struct hw_proc_status st;
     uint32_t n = atomic_load_explicit(&s->n_skip_users, memory_order_acquire);
@@ -50,15 +50,15 @@ static bool is_of_skipped_user(const struct hw_starts_shared *s, int32_t pid)
         return false;
     hw_autofd int dir = hw_proc_open_dir(pid);
     bool known = dir >= 0 && hw_proc_status(dir, &st) == HW_OK;
-    for (uint32_t i = 0; known && i < n && i < HW_STARTS_USERS; i++)
+    for (uint32_t i = 0; known && i < n && i < HW_EXEC_USERS; i++)
         if (s->skip_users[i] == st.uid)
             return true;
     return false;
 }
 
-bool hw_starts_is_skipped(const struct hw_starts_shared *s, int32_t pid)
+bool hw_exec_is_skipped(const struct hw_exec_watch_shared *s, int32_t pid)
 {
-    uint32_t n = s->n_skip < HW_STARTS_SKIP ? s->n_skip : HW_STARTS_SKIP;
+    uint32_t n = s->n_skip < HW_EXEC_SKIP ? s->n_skip : HW_EXEC_SKIP;
     for (uint32_t i = 0; i < n; i++)
         if (s->skip[i] == pid)
             return true;
@@ -158,7 +158,7 @@ static bool read_text(int32_t tid, uint64_t at, char *out, size_t max)
  * Most programs are started with their path as argv[0], often the very same string: so that is read
  * together with argv[0]'s address, one call instead of two.
  */
-static bool read_names(int32_t tid, const struct call *c, struct hw_starts_exec *out)
+static bool read_names(int32_t tid, const struct call *c, struct hw_exec_call *out)
 {
     uint64_t at = 0;
     size_t step = PAGE_BYTES - (size_t)(c->path % PAGE_BYTES);
@@ -178,11 +178,11 @@ static bool read_names(int32_t tid, const struct call *c, struct hw_starts_exec 
     return true;
 }
 
-int hw_starts_read_exec(const struct hw_starts_shared *shared, _Atomic int32_t *reading,
-                        int32_t tid, uint64_t until_ns, struct hw_starts_exec *out)
+int hw_exec_read_exec(const struct hw_exec_watch_shared *shared, _Atomic int32_t *reading,
+                      int32_t tid, uint64_t until_ns, struct hw_exec_call *out)
 {
     struct call c;
-    int rc = hw_starts_is_skipped(shared, tid) ? 0 : find_call(tid, until_ns, &c);
+    int rc = hw_exec_is_skipped(shared, tid) ? 0 : find_call(tid, until_ns, &c);
     if (rc != 1)
         return rc;
     out->argv = c.argv;
@@ -277,8 +277,8 @@ static bool leads_session(int32_t tid)
     return access(path, F_OK) == 0;
 }
 
-void hw_starts_read_role(_Atomic int32_t *reading, int32_t tid, const struct hw_starts_exec *e,
-                         char role[64])
+void hw_exec_read_role(_Atomic int32_t *reading, int32_t tid, const struct hw_exec_call *e,
+                       char role[64])
 {
     static char environment[WORD_BYTES], words[MAX_LIST];
     atomic_store_explicit(reading, tid, memory_order_relaxed); /* as above */
@@ -289,7 +289,7 @@ void hw_starts_read_role(_Atomic int32_t *reading, int32_t tid, const struct hw_
                    role);
 }
 
-int hw_starts_read_interpreter(int fd, bool may_wait, char *out, size_t max)
+int hw_exec_read_interpreter(int fd, bool may_wait, char *out, size_t max)
 {
     char line[SHEBANG];
     struct iovec to = {line, sizeof line - 1};
@@ -307,7 +307,7 @@ int hw_starts_read_interpreter(int fd, bool may_wait, char *out, size_t max)
 
 /* Before Linux 6.8 /proc/TID/cgroup waits, and no signal ends that, for whoever makes or removes a
  * control group. And the numbers of /proc must be ours, as for the arguments. */
-bool hw_starts_groups_at_once(void)
+bool hw_exec_groups_at_once(void)
 {
     struct utsname u;
     char self[16] = "";
@@ -318,7 +318,7 @@ bool hw_starts_groups_at_once(void)
            strtol(self, NULL, 10) == (long)getpid();
 }
 
-int hw_starts_read_group(int32_t tid, char *out, size_t max)
+int hw_exec_read_group(int32_t tid, char *out, size_t max)
 {
     char text[GROUP_BYTES];
     hw_autofd int fd = open_of(tid, "/cgroup");
@@ -332,7 +332,7 @@ int hw_starts_read_group(int32_t tid, char *out, size_t max)
     return HW_OK;
 }
 
-bool hw_starts_is_loader(int fd)
+bool hw_exec_is_loader(int fd)
 {
     char link[40], path[4096];
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);

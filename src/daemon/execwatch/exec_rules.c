@@ -18,7 +18,7 @@
 
 /* ---- rules ---- */
 
-static void session_done(struct hw_starts_session *s)
+static void session_done(struct hw_exec_watch_session *s)
 {
     hw_asking_done(&s->asking);
     hw_memlog_done(&s->memlog);
@@ -26,7 +26,7 @@ static void session_done(struct hw_starts_session *s)
     free(s->text);
 }
 
-void hw_starts_rules_drop(struct hw_starts_rules *r, uint64_t session)
+void hw_exec_rules_drop(struct hw_exec_rules *r, uint64_t session)
 {
     for (size_t i = 0; i < r->sessions.n; i++)
         if (r->sessions.v[i].id == session) {
@@ -36,12 +36,12 @@ void hw_starts_rules_drop(struct hw_starts_rules *r, uint64_t session)
         }
 }
 
-static int add_entry(struct hw_starts_session *s, const char *entry)
+static int add_entry(struct hw_exec_watch_session *s, const char *entry)
 {
     struct hw_memlog_rule rule = {.sampled = entry[1] == '1'};
-    if (entry[0] == HW_STARTS_NAME)
+    if (entry[0] == HW_EXEC_NAME)
         return hw_vec_push(&s->names, entry + 2);
-    rule.kind = (enum hw_memlog_kind)(entry[0] - HW_STARTS_KIND);
+    rule.kind = (enum hw_memlog_kind)(entry[0] - HW_EXEC_KIND);
     rule.word = strdup(entry + 2);
     int rc = rule.word ? hw_vec_push(&s->memlog.rules, rule) : HW_ENOMEM;
     if (rc < 0)
@@ -49,14 +49,14 @@ static int add_entry(struct hw_starts_session *s, const char *entry)
     return rc;
 }
 
-int hw_starts_rules_add(struct hw_starts_rules *r, const struct hw_policy *policy,
-                        const struct hw_starts_message *m, const char *names, size_t n)
+int hw_exec_rules_add(struct hw_exec_rules *r, const struct hw_policy *policy,
+                      const struct hw_exec_message *m, const char *names, size_t n)
 {
-    struct hw_starts_session s = {.id = m->session,
-                                  .uid = m->who.uid,
-                                  .generation = m->generation,
-                                  .all = m->flags & HW_RULE_ALL,
-                                  .arm = {m->arm_interval_bytes, m->arm_token}};
+    struct hw_exec_watch_session s = {.id = m->session,
+                                      .uid = m->who.uid,
+                                      .generation = m->generation,
+                                      .all = m->flags & HW_RULE_ALL,
+                                      .arm = {m->arm_interval_bytes, m->arm_token}};
     int rc = HW_OK;
     s.text = malloc(n + 1);
     if (!s.text)
@@ -66,7 +66,7 @@ int hw_starts_rules_add(struct hw_starts_rules *r, const struct hw_policy *polic
     for (char *p = s.text; rc == HW_OK && p < s.text + n; p += strlen(p) + 1)
         rc = strlen(p) > 2 ? add_entry(&s, p) : HW_OK;
     hw_asking_init(&s.asking, &m->who, m->pid, policy);
-    hw_starts_rules_drop(r, s.id);
+    hw_exec_rules_drop(r, s.id);
     if (rc == HW_OK)
         rc = hw_vec_push(&r->sessions, s);
     if (rc < 0)
@@ -74,7 +74,7 @@ int hw_starts_rules_add(struct hw_starts_rules *r, const struct hw_policy *polic
     return rc;
 }
 
-bool hw_starts_rules_follow(const struct hw_starts_rules *r, int32_t pid)
+bool hw_exec_rules_follow(const struct hw_exec_rules *r, int32_t pid)
 {
     for (size_t i = 0; i < r->followed.n; i++)
         if (r->followed.v[i] == pid)
@@ -82,7 +82,7 @@ bool hw_starts_rules_follow(const struct hw_starts_rules *r, int32_t pid)
     return false;
 }
 
-bool hw_starts_rules_need(const struct hw_starts_rules *r, enum hw_memlog_kind kind)
+bool hw_exec_rules_need(const struct hw_exec_rules *r, enum hw_memlog_kind kind)
 {
     for (size_t i = 0; i < r->sessions.n; i++)
         if (hw_memlog_needs(&r->sessions.v[i].memlog, kind))
@@ -90,7 +90,7 @@ bool hw_starts_rules_need(const struct hw_starts_rules *r, enum hw_memlog_kind k
     return false;
 }
 
-bool hw_starts_rules_need_chance(const struct hw_starts_rules *r)
+bool hw_exec_rules_need_chance(const struct hw_exec_rules *r)
 {
     for (size_t i = 0; i < r->sessions.n; i++)
         for (size_t k = 0; k < r->sessions.v[i].memlog.rules.n; k++)
@@ -99,7 +99,7 @@ bool hw_starts_rules_need_chance(const struct hw_starts_rules *r)
     return false;
 }
 
-bool hw_starts_rules_concern(const struct hw_starts_rules *r, int dir)
+bool hw_exec_rules_concern(const struct hw_exec_rules *r, int dir)
 {
     struct stat st;
     for (size_t i = 0; i < r->sessions.n; i++)
@@ -113,7 +113,7 @@ bool hw_starts_rules_concern(const struct hw_starts_rules *r, int dir)
     return false;
 }
 
-static bool is_in_some_group(const struct hw_starts_rules *r, const char *path)
+static bool is_in_some_group(const struct hw_exec_rules *r, const char *path)
 {
     const struct hw_memlog_process p = {.role = "", .argv0 = "", .cgroup = path};
     for (size_t i = 0; i < r->sessions.n; i++)
@@ -122,35 +122,35 @@ static bool is_in_some_group(const struct hw_starts_rules *r, const char *path)
     return false;
 }
 
-bool hw_starts_rules_may_mean_unnamed(const struct hw_starts_rules *r, struct hw_starts_person *p)
+bool hw_exec_rules_may_mean_unnamed(const struct hw_exec_rules *r, struct hw_exec_candidate *p)
 {
     for (size_t i = 0; i < r->sessions.n; i++)
         if (r->sessions.v[i].all)
             return true;
-    if (r->followed.n || hw_starts_rules_need(r, HW_MEMLOG_ROLE))
+    if (r->followed.n || hw_exec_rules_need(r, HW_MEMLOG_ROLE))
         return true;
-    if (!hw_starts_rules_need(r, HW_MEMLOG_CGROUP))
+    if (!hw_exec_rules_need(r, HW_MEMLOG_CGROUP))
         return false;
-    return hw_starts_person_groups(p) == HW_ELIMIT || is_in_some_group(r, p->cgroup);
+    return hw_exec_candidate_groups(p) == HW_ELIMIT || is_in_some_group(r, p->cgroup);
 }
 
 /* ---- for the answerer ---- */
 
 /* Without anything that only the finder knows. */
-static bool answerer_decides(const struct hw_starts_rules *r)
+static bool answerer_decides(const struct hw_exec_rules *r)
 {
     for (size_t i = 0; i < r->sessions.n; i++)
         if (r->sessions.v[i].all)
             return false;
     return r->followed.n == 0 &&
-           (!hw_starts_rules_need(r, HW_MEMLOG_CGROUP) || hw_starts_groups_at_once());
+           (!hw_exec_rules_need(r, HW_MEMLOG_CGROUP) || hw_exec_groups_at_once());
 }
 
-static void publish(struct hw_starts_shared *s, char kind, const char *word)
+static void publish(struct hw_exec_watch_shared *s, char kind, const char *word)
 {
     size_t n = strlen(word) + 1;
     if (n + 1 > sizeof s->names - s->n_bytes) { /* of several sessions together */
-        s->ask_always = HW_STARTS_ASK_NAMED;
+        s->ask_always = HW_EXEC_ASK_NAMED;
         return;
     }
     s->names[s->n_bytes] = kind;
@@ -158,27 +158,27 @@ static void publish(struct hw_starts_shared *s, char kind, const char *word)
     s->n_bytes += (uint32_t)n + 1;
 }
 
-static void publish_rule(struct hw_starts_shared *s, const struct hw_memlog_rule *r)
+static void publish_rule(struct hw_exec_watch_shared *s, const struct hw_memlog_rule *r)
 {
     if (r->kind == HW_MEMLOG_NAME)
-        publish(s, HW_STARTS_NAME, r->word);
+        publish(s, HW_EXEC_NAME, r->word);
     else if (r->kind == HW_MEMLOG_CGROUP)
-        publish(s, HW_STARTS_GROUP, r->word);
+        publish(s, HW_EXEC_GROUP, r->word);
     else if (r->kind == HW_MEMLOG_ROLE)
-        publish(s, HW_STARTS_ROLE, r->word);
+        publish(s, HW_EXEC_ROLE, r->word);
 }
 
-void hw_starts_rules_publish(const struct hw_starts_rules *r, struct hw_starts_shared *s)
+void hw_exec_rules_publish(const struct hw_exec_rules *r, struct hw_exec_watch_shared *s)
 {
     uint32_t version = atomic_load_explicit(&s->version, memory_order_relaxed);
     atomic_store_explicit(&s->version, version + 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     s->n_bytes = 0;
-    s->ask_always = answerer_decides(r) ? HW_STARTS_ASK_MEANT : HW_STARTS_ASK_ALL;
+    s->ask_always = answerer_decides(r) ? HW_EXEC_ASK_MEANT : HW_EXEC_ASK_ALL;
     for (size_t i = 0; i < r->sessions.n; i++) {
-        const struct hw_starts_session *w = &r->sessions.v[i];
+        const struct hw_exec_watch_session *w = &r->sessions.v[i];
         for (size_t k = 0; k < w->names.n; k++)
-            publish(s, HW_STARTS_NAME, w->names.v[k]);
+            publish(s, HW_EXEC_NAME, w->names.v[k]);
         for (size_t k = 0; k < w->memlog.rules.n; k++)
             publish_rule(s, &w->memlog.rules.v[k]);
     }
@@ -187,14 +187,14 @@ void hw_starts_rules_publish(const struct hw_starts_rules *r, struct hw_starts_s
 
 /* ---- a program ---- */
 
-static bool is_named(const char *wanted, const struct hw_starts_person *p)
+static bool is_named(const char *wanted, const struct hw_exec_candidate *p)
 {
     return p->starts ? hw_config_name_matches(wanted, p->cmdline)
                      : hw_name_is_meant(wanted, p->cmdline, p->n, p->status.name, p->exe);
 }
 
 /* As the recorder decides (memlog.c), but that it does not know of other processes of the role. */
-static bool memlog_means(const struct hw_starts_session *s, const struct hw_starts_person *p)
+static bool memlog_means(const struct hw_exec_watch_session *s, const struct hw_exec_candidate *p)
 {
     struct hw_memlog_process m = {
         .role = p->role,
@@ -205,7 +205,7 @@ static bool memlog_means(const struct hw_starts_session *s, const struct hw_star
     return hw_memlog_means(&s->memlog, &m);
 }
 
-static bool session_means(const struct hw_starts_session *s, const struct hw_starts_person *p)
+static bool session_means(const struct hw_exec_watch_session *s, const struct hw_exec_candidate *p)
 {
     if (s->uid != 0 && s->uid != p->status.uid)
         return false;
@@ -215,12 +215,12 @@ static bool session_means(const struct hw_starts_session *s, const struct hw_sta
     return meant;
 }
 
-static bool is_followed(const struct hw_starts_rules *r, const struct hw_starts_person *p)
+static bool is_followed(const struct hw_exec_rules *r, const struct hw_exec_candidate *p)
 {
-    return hw_starts_rules_follow(r, p->status.ppid) || hw_starts_rules_follow(r, p->status.tgid);
+    return hw_exec_rules_follow(r, p->status.ppid) || hw_exec_rules_follow(r, p->status.tgid);
 }
 
-bool hw_starts_rules_mean(const struct hw_starts_rules *r, const struct hw_starts_person *p)
+bool hw_exec_rules_mean(const struct hw_exec_rules *r, const struct hw_exec_candidate *p)
 {
     for (size_t i = 0; i < r->sessions.n; i++)
         if (session_means(&r->sessions.v[i], p))
@@ -228,7 +228,7 @@ bool hw_starts_rules_mean(const struct hw_starts_rules *r, const struct hw_start
     return is_followed(r, p);
 }
 
-uint64_t hw_starts_rules_first(const struct hw_starts_rules *r, const struct hw_starts_person *p)
+uint64_t hw_exec_rules_first(const struct hw_exec_rules *r, const struct hw_exec_candidate *p)
 {
     for (size_t i = 0; i < r->sessions.n; i++)
         if (session_means(&r->sessions.v[i], p))
@@ -236,11 +236,11 @@ uint64_t hw_starts_rules_first(const struct hw_starts_rules *r, const struct hw_
     return 0;
 }
 
-struct hw_start_arm hw_starts_rules_arm(const struct hw_starts_rules *r,
-                                        const struct hw_starts_person *p)
+struct hw_start_arm hw_exec_rules_arm(const struct hw_exec_rules *r,
+                                      const struct hw_exec_candidate *p)
 {
     const struct hw_start_arm none = {0};
-    const struct hw_starts_session *only = NULL;
+    const struct hw_exec_watch_session *only = NULL;
     for (size_t i = 0; i < r->sessions.n; i++) {
         if (!session_means(&r->sessions.v[i], p))
             continue;
@@ -251,16 +251,15 @@ struct hw_start_arm hw_starts_rules_arm(const struct hw_starts_rules *r,
     return only && !is_followed(r, p) ? only->arm : none;
 }
 
-void hw_starts_rules_set_interval(struct hw_starts_rules *r, uint64_t session,
-                                  uint64_t interval_bytes)
+void hw_exec_rules_set_interval(struct hw_exec_rules *r, uint64_t session, uint64_t interval_bytes)
 {
     for (size_t i = 0; i < r->sessions.n; i++)
         if (r->sessions.v[i].id == session)
             r->sessions.v[i].arm.interval_bytes = interval_bytes;
 }
 
-int hw_starts_rules_permit(const struct hw_starts_rules *r, const struct hw_starts_person *p,
-                           const struct hw_pid *pid, bool starts, struct hw_error *err)
+int hw_exec_rules_permit(const struct hw_exec_rules *r, const struct hw_exec_candidate *p,
+                         const struct hw_pid *pid, bool starts, struct hw_error *err)
 {
     const struct hw_permission_program program = {&p->status, p->exe, p->groups};
     int rc = HW_EPERM;

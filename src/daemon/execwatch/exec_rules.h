@@ -19,7 +19,7 @@
 #include "inject/start.h"
 #include "proc/pid.h"
 
-struct hw_starts_session {
+struct hw_exec_watch_session {
     uint64_t id;
     uint32_t uid, generation;
     bool all;
@@ -30,12 +30,12 @@ struct hw_starts_session {
     HW_VEC(const char *) names;
 };
 
-struct hw_starts_rules {
-    HW_VEC(struct hw_starts_session) sessions;
+struct hw_exec_rules {
+    HW_VEC(struct hw_exec_watch_session) sessions;
     HW_VEC(int32_t) followed;
 };
 
-struct hw_starts_person {
+struct hw_exec_candidate {
     int dir;              /* /proc/PID; borrowed */
     uint64_t start_ticks; /* 0 = no rule needs them */
     struct hw_proc_status status;
@@ -48,54 +48,53 @@ struct hw_starts_person {
 };
 
 /* The exec of a script is asked about once more, for its interpreter: by the same call. */
-#define HW_STARTS_SCRIPTS 64u
-struct hw_starts_scripts {
-    struct hw_starts_script {
+#define HW_EXEC_SCRIPTS 64u
+struct hw_exec_scripts {
+    struct hw_exec_script {
         int32_t tid;
-        uint64_t key;       /* struct hw_starts_exec */
-    } v[HW_STARTS_SCRIPTS]; /* by the tid */
+        uint64_t key;     /* struct hw_exec_call */
+    } v[HW_EXEC_SCRIPTS]; /* by the tid */
 };
 
 /* One that runs; pid: its directory at least. False: it is gone, or may
  * not be read. */
-bool hw_starts_person_read(const struct hw_starts_rules *r, struct hw_starts_shared *shared,
-                           const struct hw_pid *pid, struct hw_starts_person *out);
+bool hw_exec_candidate_read(const struct hw_exec_rules *r, struct hw_exec_watch_shared *shared,
+                            const struct hw_pid *pid, struct hw_exec_candidate *out);
 /* Its control groups, read once. HW_ELIMIT: there are more of them than is read. */
-int hw_starts_person_groups(struct hw_starts_person *p);
+int hw_exec_candidate_groups(struct hw_exec_candidate *p);
 /* One that is about to; p->dir is there. 1; 0 = that is not asked; HW_EBUSY = not known yet. */
-int hw_starts_person_of(const struct hw_starts_rules *r, struct hw_starts_shared *shared,
-                        struct hw_starts_scripts *scripts, const struct hw_starts_question *q,
-                        int fd, struct hw_starts_person *p);
-void hw_starts_person_done(struct hw_starts_person *p);
+int hw_exec_candidate_of(const struct hw_exec_rules *r, struct hw_exec_watch_shared *shared,
+                         struct hw_exec_scripts *scripts, const struct hw_exec_question *q, int fd,
+                         struct hw_exec_candidate *p);
+void hw_exec_candidate_done(struct hw_exec_candidate *p);
 
-/* names, n: what the message carries (hw_starts_entry). */
-int hw_starts_rules_add(struct hw_starts_rules *r, const struct hw_policy *policy,
-                        const struct hw_starts_message *m, const char *names, size_t n);
-void hw_starts_rules_drop(struct hw_starts_rules *r, uint64_t session);
-bool hw_starts_rules_follow(const struct hw_starts_rules *r, int32_t pid);
+/* names, n: what the message carries (hw_exec_entry). */
+int hw_exec_rules_add(struct hw_exec_rules *r, const struct hw_policy *policy,
+                      const struct hw_exec_message *m, const char *names, size_t n);
+void hw_exec_rules_drop(struct hw_exec_rules *r, uint64_t session);
+bool hw_exec_rules_follow(const struct hw_exec_rules *r, int32_t pid);
 /* For the answerer: names where they decide, else that the finder is to be asked. */
-void hw_starts_rules_publish(const struct hw_starts_rules *r, struct hw_starts_shared *shared);
+void hw_exec_rules_publish(const struct hw_exec_rules *r, struct hw_exec_watch_shared *shared);
 /* Does a rule need this of a person? */
-bool hw_starts_rules_need(const struct hw_starts_rules *r, enum hw_memlog_kind kind);
+bool hw_exec_rules_need(const struct hw_exec_rules *r, enum hw_memlog_kind kind);
 /* Does one mean only some of those that it would mean? */
-bool hw_starts_rules_need_chance(const struct hw_starts_rules *r);
+bool hw_exec_rules_need_chance(const struct hw_exec_rules *r);
 /* A user's rules are about his own processes. dir: /proc/PID */
-bool hw_starts_rules_concern(const struct hw_starts_rules *r, int dir);
+bool hw_exec_rules_concern(const struct hw_exec_rules *r, int dir);
 
 /* The quick question, which leaves most programs out where no name means them. p: its directory */
-bool hw_starts_rules_may_mean_unnamed(const struct hw_starts_rules *r, struct hw_starts_person *p);
+bool hw_exec_rules_may_mean_unnamed(const struct hw_exec_rules *r, struct hw_exec_candidate *p);
 
 /* By all but the policy. */
-bool hw_starts_rules_mean(const struct hw_starts_rules *r, const struct hw_starts_person *p);
+bool hw_exec_rules_mean(const struct hw_exec_rules *r, const struct hw_exec_candidate *p);
 /* The first session that does; 0 = it is followed, or nobody means it. */
-uint64_t hw_starts_rules_first(const struct hw_starts_rules *r, const struct hw_starts_person *p);
+uint64_t hw_exec_rules_first(const struct hw_exec_rules *r, const struct hw_exec_candidate *p);
 /* Only one session means it, and that one lets it draw by itself; else interval 0. */
-struct hw_start_arm hw_starts_rules_arm(const struct hw_starts_rules *r,
-                                        const struct hw_starts_person *p);
-void hw_starts_rules_set_interval(struct hw_starts_rules *r, uint64_t session,
-                                  uint64_t interval_bytes);
+struct hw_start_arm hw_exec_rules_arm(const struct hw_exec_rules *r,
+                                      const struct hw_exec_candidate *p);
+void hw_exec_rules_set_interval(struct hw_exec_rules *r, uint64_t session, uint64_t interval_bytes);
 /* And may one whose session means it profile it? HW_EPERM without a text: nobody means it. */
-int hw_starts_rules_permit(const struct hw_starts_rules *r, const struct hw_starts_person *p,
-                           const struct hw_pid *pid, bool starts, struct hw_error *err);
+int hw_exec_rules_permit(const struct hw_exec_rules *r, const struct hw_exec_candidate *p,
+                         const struct hw_pid *pid, bool starts, struct hw_error *err);
 
 #endif

@@ -37,8 +37,8 @@
 #define PERIOD_NS  UINT64_C(60000000000)
 
 struct guard {
-    const struct hw_starts_setup *setup;
-    struct hw_starts_shared *shared;
+    const struct hw_exec_watch_setup *setup;
+    struct hw_exec_watch_shared *shared;
     int talk, order;
     pid_t answerer, finder;
     bool wanted;
@@ -49,7 +49,7 @@ struct guard {
      * tries above are not his to use up. */
     struct silent {
         uint32_t uid, n;
-    } silent[HW_STARTS_USERS];
+    } silent[HW_EXEC_USERS];
     uint32_t n_silent;
 };
 
@@ -58,13 +58,13 @@ struct guard {
 static timer_t limit_timer;
 static bool has_limit;
 
-void hw_starts_limit_init(void)
+void hw_exec_limit_init(void)
 {
     struct sigevent e = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
     has_limit = timer_create(CLOCK_MONOTONIC, &e, &limit_timer) == 0;
 }
 
-void hw_starts_limit(uint32_t ms)
+void hw_exec_limit(uint32_t ms)
 {
     struct itimerspec t = {.it_value = {ms / 1000, (long)(ms % 1000) * 1000000}};
     if (has_limit)
@@ -93,7 +93,7 @@ static void start_both(struct guard *g)
             _exit(0);
         (void)close(pair[0]);
         (void)close(g->order);
-        hw_starts_find(g->setup, g->shared, g->talk, pair[1]);
+        hw_exec_find(g->setup, g->shared, g->talk, pair[1]);
     }
     g->answerer = g->alone ? -1 : fork();
     if (g->answerer == 0) {
@@ -103,7 +103,7 @@ static void start_both(struct guard *g)
         (void)close(pair[1]);
         (void)close(g->order);
         (void)close(g->talk);
-        hw_starts_answer(g->shared, &g->shared->answerer_at, pair[0]);
+        hw_exec_answer(g->shared, &g->shared->answerer_at, pair[0]);
     }
     (void)close(pair[0]);
     (void)close(pair[1]);
@@ -121,7 +121,7 @@ static void end(pid_t *pid)
 /* True: it was one of few of its user, whose others are left alone from the last of them on. */
 static bool blame(struct guard *g, int32_t pid)
 {
-    struct hw_starts_shared *s = g->shared;
+    struct hw_exec_watch_shared *s = g->shared;
     struct hw_proc_status st;
     uint32_t i = 0;
     hw_autofd int dir = hw_proc_open_dir(pid);
@@ -129,7 +129,7 @@ static bool blame(struct guard *g, int32_t pid)
         return false;
     while (i < g->n_silent && g->silent[i].uid != st.uid)
         i++;
-    if (i == HW_STARTS_USERS)
+    if (i == HW_EXEC_USERS)
         return false;
     if (i == g->n_silent)
         g->silent[g->n_silent++] = (struct silent){.uid = st.uid};
@@ -144,14 +144,14 @@ static bool blame(struct guard *g, int32_t pid)
 /* The next ones leave alone what these did not come back from. */
 static void skip_what_was_read(struct guard *g)
 {
-    struct hw_starts_shared *s = g->shared;
+    struct hw_exec_watch_shared *s = g->shared;
     _Atomic int32_t *const who[] = {&s->answerer_at, &s->finder_at};
     bool blamed = false;
     for (size_t i = 0; i < 2; i++) {
         int32_t pid = atomic_exchange_explicit(who[i], 0, memory_order_relaxed);
         if (pid <= 0)
             continue;
-        s->skip[s->n_skip++ % HW_STARTS_SKIP] = pid;
+        s->skip[s->n_skip++ % HW_EXEC_SKIP] = pid;
         blamed |= blame(g, pid);
     }
     if (blamed && g->n_tries)
@@ -221,7 +221,7 @@ static void raise_limits(void)
     (void)setpriority(PRIO_PROCESS, 0, -15);
 }
 
-_Noreturn static void guard(const struct hw_starts_setup *s, int talk, int order)
+_Noreturn static void guard(const struct hw_exec_watch_setup *s, int talk, int order)
 {
     struct guard g = {.setup = s, .answerer = -1, .finder = -1};
     (void)prctl(PR_SET_NAME, "heapprofd-guard"); /* another name than the recorder's: killall */
@@ -260,8 +260,8 @@ _Noreturn static void guard(const struct hw_starts_setup *s, int talk, int order
     }
 }
 
-int hw_starts_fork(const struct hw_starts_setup *s, int *talk, int *order, int32_t *pid,
-                   struct hw_error *err)
+int hw_exec_fork(const struct hw_exec_watch_setup *s, int *talk, int *order, int32_t *pid,
+                 struct hw_error *err)
 {
     int t[2] = {-1, -1}, o[2] = {-1, -1};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, t) < 0 ||

@@ -26,13 +26,13 @@
 
 static void on_talk(struct hw_watch *w, uint32_t events);
 
-int hw_starts_init(struct hw_recorder *r, struct hw_error *err)
+int hw_exec_watch_init(struct hw_recorder *r, struct hw_error *err)
 {
     const struct hw_recorder_options *o = &r->options;
-    r->starts = (struct hw_starts){.order = -1, .talk = {-1, on_talk}};
-    r->starts.setup = (struct hw_starts_setup){.library = o->library, .policy = &r->policy};
-    return hw_starts_fork(&r->starts.setup, &r->starts.talk.fd, &r->starts.order, &r->starts.pid,
-                          err);
+    r->starts = (struct hw_exec_watch){.order = -1, .talk = {-1, on_talk}};
+    r->starts.setup = (struct hw_exec_watch_setup){.library = o->library, .policy = &r->policy};
+    return hw_exec_fork(&r->starts.setup, &r->starts.talk.fd, &r->starts.order, &r->starts.pid,
+                        err);
 }
 
 static void lost(struct hw_recorder *r)
@@ -59,7 +59,7 @@ static void send_to_finder(struct hw_recorder *r, const void *m, size_t n)
  * may have the usual name. */
 static void send_socket(struct hw_recorder *r)
 {
-    struct hw_starts_message m = {.type = HW_STARTS_SOCKET};
+    struct hw_exec_message m = {.type = HW_EXEC_SOCKET};
     _Static_assert(sizeof r->producer_name <= sizeof m.text, "a socket's name");
     memcpy(m.text, r->producer_name, sizeof r->producer_name);
     send_to_finder(r, &m, sizeof m);
@@ -102,7 +102,7 @@ static bool add_memlog(struct hw_strbuf *b, const struct hw_memlog *m)
         const struct hw_memlog_rule *r = &m->rules.v[i];
         all |= r->kind == HW_MEMLOG_ALL;
         if (r->kind != HW_MEMLOG_ALL)
-            add_entry(b, (char)(HW_STARTS_KIND + (int)r->kind), r->sampled, r->word);
+            add_entry(b, (char)(HW_EXEC_KIND + (int)r->kind), r->sampled, r->word);
     }
     return !all;
 }
@@ -135,23 +135,23 @@ static uint64_t arm_interval(const struct hw_session *s)
     return interval < HW_ARMED_LEAST_INTERVAL ? 0 : hw_interval_doubled(interval, s->doublings);
 }
 
-void hw_starts_rate(const struct hw_session *s)
+void hw_exec_watch_rate(const struct hw_session *s)
 {
-    struct hw_starts_message m = {
-        .type = HW_STARTS_ARM, .session = s->id, .arm_interval_bytes = arm_interval(s)};
+    struct hw_exec_message m = {
+        .type = HW_EXEC_ARM, .session = s->id, .arm_interval_bytes = arm_interval(s)};
     if (s->has_rule)
         send_to_finder(s->rec, &m, sizeof m);
 }
 
 static void send_rule(const struct hw_session *s)
 {
-    struct hw_starts_message m = {.type = HW_STARTS_RULE,
-                                  .session = s->id,
-                                  .arm_interval_bytes = arm_interval(s),
-                                  .arm_token = s->arm_token,
-                                  .who = s->asking.who,
-                                  .generation = s->generation,
-                                  .pid = s->control ? s->control->pid : 0};
+    struct hw_exec_message m = {.type = HW_EXEC_RULE,
+                                .session = s->id,
+                                .arm_interval_bytes = arm_interval(s),
+                                .arm_token = s->arm_token,
+                                .who = s->asking.who,
+                                .generation = s->generation,
+                                .pid = s->control ? s->control->pid : 0};
     struct hw_strbuf b = {0}, names = {0};
     for (size_t i = 0; i < s->sources.n; i++) {
         const struct hw_heapprofd_config *c = s->sources.v[i].config;
@@ -160,18 +160,18 @@ static void send_rule(const struct hw_session *s)
         if (c->all && !add_memlog(&names, &c->memlog))
             m.flags |= HW_RULE_ALL;
         for (size_t k = 0; k < c->process_cmdline.n; k++)
-            add_entry(&names, HW_STARTS_NAME, false, c->process_cmdline.v[k]);
+            add_entry(&names, HW_EXEC_NAME, false, c->process_cmdline.v[k]);
     }
     hw_strbuf_add(&b, &m, sizeof m);
     hw_strbuf_add(&b, names.p, names.n);
-    if (b.failed || b.n > HW_STARTS_BYTES)
+    if (b.failed || b.n > HW_EXEC_BYTES)
         hw_log(WARN, "too many names to watch for: programs that start later are not profiled");
     else
         send_to_finder(s->rec, b.p, b.n);
     hw_strbuf_done(&names);
     hw_strbuf_done(&b);
     for (size_t i = 0; i < s->followed.n; i++)
-        hw_starts_follow(s, s->followed.v[i].pid);
+        hw_exec_watch_follow(s, s->followed.v[i].pid);
 }
 
 /* ---- findings ---- */
@@ -184,7 +184,7 @@ static void rescan_gap(struct hw_session *s)
 }
 
 /* If it lives on after all, and the other one lets it go, it is still ours to have. */
-static void tell_taken(struct hw_recorder *r, const struct hw_starts_message *m)
+static void tell_taken(struct hw_recorder *r, const struct hw_exec_message *m)
 {
     struct hw_error err;
     for (size_t i = 0; i < r->sessions.n; i++) {
@@ -209,18 +209,18 @@ static void scan_late(struct hw_recorder *r)
     }
 }
 
-static void take(struct hw_recorder *r, const struct hw_starts_message *m)
+static void take(struct hw_recorder *r, const struct hw_exec_message *m)
 {
     bool again;
     switch (m->type) {
-    case HW_STARTS_READY:
+    case HW_EXEC_READY:
         again = r->starts.ready;
         r->starts.ready = true;
         r->starts.flags = m->flags;
         hw_log(INFO, "starting programs are %s",
-               m->flags & HW_STARTS_HOLDS   ? "held at their exec"
-               : m->flags & HW_STARTS_HEARS ? "found by the process connector"
-                                            : "found in /proc");
+               m->flags & HW_EXEC_HOLDS   ? "held at their exec"
+               : m->flags & HW_EXEC_HEARS ? "found by the process connector"
+                                          : "found in /proc");
         send_socket(r);
         for (size_t i = 0; i < r->sessions.n; i++)
             if (r->sessions.v[i]->has_rule && !r->sessions.v[i]->stopping) {
@@ -229,14 +229,14 @@ static void take(struct hw_recorder *r, const struct hw_starts_message *m)
                     rescan_gap(r->sessions.v[i]);
             }
         break;
-    case HW_STARTS_RULED:
+    case HW_EXEC_RULED:
         r->starts.n_ruled++;
         scan_late(r);
         break;
-    case HW_STARTS_FOUND:
-        hw_attach_found(r, m->pid, m->text, m->flags & HW_STARTS_ARMED);
+    case HW_EXEC_FOUND:
+        hw_attach_found(r, m->pid, m->text, m->flags & HW_EXEC_ARMED);
         break;
-    case HW_STARTS_TAKEN:
+    case HW_EXEC_TAKEN:
         tell_taken(r, m);
         break;
     default:
@@ -247,7 +247,7 @@ static void take(struct hw_recorder *r, const struct hw_starts_message *m)
 /* False: nothing more now. */
 static bool take_one(struct hw_recorder *r)
 {
-    struct hw_starts_message m;
+    struct hw_exec_message m;
     ssize_t n = recv(r->starts.talk.fd, &m, sizeof m, MSG_DONTWAIT);
     if (n == sizeof m) {
         m.text[sizeof m.text - 1] = '\0';
@@ -281,7 +281,7 @@ static void wait_until(struct hw_recorder *r, const bool *flag, const uint32_t *
 }
 
 /* Who is told "started" starts programs at once. */
-void hw_starts_add(struct hw_session *s)
+void hw_exec_watch_add(struct hw_session *s)
 {
     struct hw_recorder *r = s->rec;
     if (!wants_rule(s) || r->starts.order < 0)
@@ -305,10 +305,10 @@ void hw_starts_add(struct hw_session *s)
     s->rule_is_late = r->starts.n_ruled == before;
 }
 
-void hw_starts_drop(struct hw_session *s)
+void hw_exec_watch_drop(struct hw_session *s)
 {
     struct hw_recorder *r = s->rec;
-    struct hw_starts_message m = {.type = HW_STARTS_DROP, .session = s->id};
+    struct hw_exec_message m = {.type = HW_EXEC_DROP, .session = s->id};
     bool any = false;
     if (!s->has_rule)
         return;
@@ -323,15 +323,15 @@ void hw_starts_drop(struct hw_session *s)
     (void)!write(r->starts.order, "e", 1); /* else it ends with us */
 }
 
-void hw_starts_follow(const struct hw_session *s, int32_t pid)
+void hw_exec_watch_follow(const struct hw_session *s, int32_t pid)
 {
-    struct hw_starts_message m = {.type = HW_STARTS_FOLLOW, .session = s->id, .pid = pid};
+    struct hw_exec_message m = {.type = HW_EXEC_FOLLOW, .session = s->id, .pid = pid};
     if (s->has_rule)
         send_to_finder(s->rec, &m, sizeof m);
 }
 
 /* Stopped, it would not notice that the answerer is. */
-void hw_starts_tick(struct hw_recorder *r)
+void hw_exec_watch_tick(struct hw_recorder *r)
 {
     int status;
     if (r->starts.on && !r->starts.lost &&
@@ -339,7 +339,7 @@ void hw_starts_tick(struct hw_recorder *r)
         (void)kill(r->starts.pid, SIGCONT); /* it is our child: nobody else has its number */
 }
 
-void hw_starts_done(struct hw_recorder *r)
+void hw_exec_watch_done(struct hw_recorder *r)
 {
     if (r->starts.order < 0)
         return;

@@ -33,29 +33,29 @@ struct hw_session;
 
 /* ---- recorder and finder ---- */
 
-#define HW_STARTS_BYTES (64u * 1024) /* of one message */
+#define HW_EXEC_BYTES (64u * 1024) /* of one message */
 
-enum hw_starts_type {
-    HW_STARTS_RULE = 1,   /* to the finder: then entries, each with its NUL (below) */
-    HW_STARTS_DROP = 2,   /* a session is over */
-    HW_STARTS_FOLLOW = 3, /* what this process starts is meant, too */
-    HW_STARTS_SOCKET = 4, /* where clients connect; before the first rule */
-    HW_STARTS_ARM = 5,    /* another interval for programs that start from now on */
-    HW_STARTS_READY = 16, /* from the finder: it runs (again) and knows no rules */
-    HW_STARTS_RULED = 17, /* the rule holds from now on */
-    HW_STARTS_FOUND = 18, /* a process to be looked at that runs already */
-    HW_STARTS_TAKEN = 19  /* one that starts, and another recorder holds */
+enum hw_exec_type {
+    HW_EXEC_RULE = 1,   /* to the finder: then entries, each with its NUL (below) */
+    HW_EXEC_DROP = 2,   /* a session is over */
+    HW_EXEC_FOLLOW = 3, /* what this process starts is meant, too */
+    HW_EXEC_SOCKET = 4, /* where clients connect; before the first rule */
+    HW_EXEC_ARM = 5,    /* another interval for programs that start from now on */
+    HW_EXEC_READY = 16, /* from the finder: it runs (again) and knows no rules */
+    HW_EXEC_RULED = 17, /* the rule holds from now on */
+    HW_EXEC_FOUND = 18, /* a process to be looked at that runs already */
+    HW_EXEC_TAKEN = 19  /* one that starts, and another recorder holds */
 };
 
 /* An entry of a rule: one of these, '1' for one in three of them or '0', then the word. */
-#define HW_STARTS_NAME 'n' /* a name as of the configuration's process_cmdline */
-#define HW_STARTS_KIND 'A' /* + enum hw_memlog_kind: of a source that means some of all */
+#define HW_EXEC_NAME 'n' /* a name as of the configuration's process_cmdline */
+#define HW_EXEC_KIND 'A' /* + enum hw_memlog_kind: of a source that means some of all */
 
-enum hw_starts_rule_flags { HW_RULE_ALL = 1 };
+enum hw_exec_rule_flags { HW_RULE_ALL = 1 };
 
-struct hw_starts_message {
+struct hw_exec_message {
     uint32_t type;
-    uint32_t flags;      /* READY: HW_STARTS_HOLDS...; RULE: hw_starts_rule_flags */
+    uint32_t flags;      /* READY: HW_EXEC_HOLDS...; RULE: hw_exec_rule_flags */
     uint64_t session;    /* RULE; TAKEN: one that means it */
     struct hw_asker who; /* RULE: who asks */
     int32_t pid;         /* RULE: of the command; FOLLOW, FOUND, TAKEN */
@@ -68,13 +68,13 @@ struct hw_starts_message {
                      * SOCKET: a path or '@name' */
 };
 
-#define HW_STARTS_HOLDS   1u /* programs are held at their exec */
-#define HW_STARTS_HEARS   2u /* the process connector tells of execs and new names */
-#define HW_STARTS_RENAMED 1u /* FOUND: it has given itself the name */
-#define HW_STARTS_ARMED   2u /* FOUND: it was armed a moment ago, and is no longer young */
+#define HW_EXEC_HOLDS   1u /* programs are held at their exec */
+#define HW_EXEC_HEARS   2u /* the process connector tells of execs and new names */
+#define HW_EXEC_RENAMED 1u /* FOUND: it has given itself the name */
+#define HW_EXEC_ARMED   2u /* FOUND: it was armed a moment ago, and is no longer young */
 
 /* What the three have to know from the beginning. */
-struct hw_starts_setup {
+struct hw_exec_watch_setup {
     const char *library; /* of the recorder's clients; NULL = none is placed */
     const struct hw_policy *policy;
 };
@@ -82,42 +82,42 @@ struct hw_starts_setup {
 /* ---- exec_supervisor.c ---- */
 
 /* Before any thread is started. *talk: messages as above; *order: bytes 'b' (begin), 'e' (end). */
-int hw_starts_fork(const struct hw_starts_setup *s, int *talk, int *order, int32_t *pid,
-                   struct hw_error *err);
+int hw_exec_fork(const struct hw_exec_watch_setup *s, int *talk, int *order, int32_t *pid,
+                 struct hw_error *err);
 
 /*
  * Memory of the three. Names and groups: written by the finder, version odd meanwhile (release;
  * pairs with the answerer's acquire). skip: of the guard; a process whose memory did not answer is
  * left alone, and so is every process of a user who had several of them.
  */
-#define HW_STARTS_SKIP  64u
-#define HW_STARTS_USERS 64u
-#define HW_STARTS_NAMES (HW_STARTS_BYTES - 256u)
-#define HW_STARTS_GROUP 'g'
-#define HW_STARTS_ROLE  'r'
-enum hw_starts_ask {
-    HW_STARTS_ASK_MEANT, /* only whom a name, a group or a role means */
-    HW_STARTS_ASK_ALL,   /* everybody may be meant: the finder judges */
-    HW_STARTS_ASK_NAMED  /* and not all names are there */
+#define HW_EXEC_SKIP  64u
+#define HW_EXEC_USERS 64u
+#define HW_EXEC_NAMES (HW_EXEC_BYTES - 256u)
+#define HW_EXEC_GROUP 'g'
+#define HW_EXEC_ROLE  'r'
+enum hw_exec_ask {
+    HW_EXEC_ASK_MEANT, /* only whom a name, a group or a role means */
+    HW_EXEC_ASK_ALL,   /* everybody may be meant: the finder judges */
+    HW_EXEC_ASK_NAMED  /* and not all names are there */
 };
-struct hw_starts_shared {
+struct hw_exec_watch_shared {
     _Atomic uint32_t version;
-    uint32_t ask_always; /* enum hw_starts_ask */
+    uint32_t ask_always; /* enum hw_exec_ask */
     uint32_t n_bytes;
-    char names[HW_STARTS_NAMES]; /* HW_STARTS_NAME, _GROUP or _ROLE, the word, NUL; and so on */
+    char names[HW_EXEC_NAMES]; /* HW_EXEC_NAME, _GROUP or _ROLE, the word, NUL; and so on */
     _Atomic int32_t answerer_at, finder_at; /* whose memory is being read; 0 = nobody's */
     uint32_t n_skip;
-    int32_t skip[HW_STARTS_SKIP];
+    int32_t skip[HW_EXEC_SKIP];
     _Atomic uint32_t n_skip_users;
-    uint32_t skip_users[HW_STARTS_USERS];
+    uint32_t skip_users[HW_EXEC_USERS];
 };
-bool hw_starts_is_skipped(const struct hw_starts_shared *s, int32_t pid);
+bool hw_exec_is_skipped(const struct hw_exec_watch_shared *s, int32_t pid);
 
 /* SIGKILL for this process itself when it does not come back in time: also when it is stopped. */
-#define HW_STARTS_STANDS_MS 1000u /* nothing keeps them waiting for so long: they are stopped */
-#define HW_STARTS_BEAT_MS   300
-void hw_starts_limit_init(void);
-void hw_starts_limit(uint32_t ms); /* 0 = none */
+#define HW_EXEC_STANDS_MS 1000u /* nothing keeps them waiting for so long: they are stopped */
+#define HW_EXEC_BEAT_MS   300
+void hw_exec_limit_init(void);
+void hw_exec_limit(uint32_t ms); /* 0 = none */
 
 /* ---- exec_events.c ---- */
 
@@ -126,15 +126,15 @@ struct proc_event;
 #define HW_FAN_OPEN_EXEC_PERM 0x00040000u
 
 /* A socket on which new names are told, and execs, too; -1 = not here. */
-int hw_starts_listen(bool execs);
+int hw_exec_listen(bool execs);
 /* HW_OK; HW_EBUSY = none of that kind, go on; HW_ELIMIT = some were lost; HW_EGONE = none now. */
-int hw_starts_next_event(int fd, struct proc_event *out);
+int hw_exec_next_event(int fd, struct proc_event *out);
 /* Could programs be held at their exec? */
-bool hw_starts_can_hold(void);
+bool hw_exec_can_hold(void);
 
 /* ---- exec_probe.c: at an exec, while its call waits ---- */
 
-struct hw_starts_exec {
+struct hw_exec_call {
     char argv0[512], path[512]; /* as its caller gives them */
     uint64_t argv, env;         /* where they are */
     uint64_t key;               /* the same as long as it is the same call */
@@ -142,45 +142,45 @@ struct hw_starts_exec {
 
 /* The execve in which the thread is; *reading is set while its memory is read. 1 = that; 0 = there
  * is none; HW_EBUSY = not to be had by until_ns (hw_now_monotonic_ns). */
-int hw_starts_read_exec(const struct hw_starts_shared *shared, _Atomic int32_t *reading,
-                        int32_t tid, uint64_t until_ns, struct hw_starts_exec *out);
+int hw_exec_read_exec(const struct hw_exec_watch_shared *shared, _Atomic int32_t *reading,
+                      int32_t tid, uint64_t until_ns, struct hw_exec_call *out);
 /* Its role as config/memlog.h has it, of the arguments and the environment that it will have;
  * *reading as above. */
-void hw_starts_read_role(_Atomic int32_t *reading, int32_t tid, const struct hw_starts_exec *e,
-                         char role[64]);
+void hw_exec_read_role(_Atomic int32_t *reading, int32_t tid, const struct hw_exec_call *e,
+                       char role[64]);
 /* "#!/usr/bin/python3 -u" gives that path. 1 = a script; 0 = none; HW_EBUSY = it would have to be
  * waited for, and may not be. */
-int hw_starts_read_interpreter(int fd, bool may_wait, char *out, size_t max);
-bool hw_starts_is_loader(int fd);
+int hw_exec_read_interpreter(int fd, bool may_wait, char *out, size_t max);
+bool hw_exec_is_loader(int fd);
 /* May the answerer read control groups itself? */
-bool hw_starts_groups_at_once(void);
+bool hw_exec_groups_at_once(void);
 /* HW_ELIMIT: there is more of it than is read here. */
-int hw_starts_read_group(int32_t tid, char *out, size_t max);
+int hw_exec_read_group(int32_t tid, char *out, size_t max);
 
 /* ---- exec_gate.c and exec_matcher.c: never return ---- */
 
-struct hw_starts_question { /* with it comes a descriptor of the file */
+struct hw_exec_question { /* with it comes a descriptor of the file */
     uint32_t number;
     int32_t tid;
     uint64_t until_ns; /* then the answerer does not wait any more */
     uint32_t unnamed;  /* 1: no name means it */
     uint32_t has_exec; /* 1: the call has been read, and still waits */
-    struct hw_starts_exec exec;
+    struct hw_exec_call exec;
 };
 
-struct hw_starts_answer {
+struct hw_exec_answer {
     uint32_t number;
 };
 
 /* The first thing that the answerer says to the finder. */
-struct hw_starts_hello {
+struct hw_exec_hello {
     uint32_t n_marks;
     int32_t error; /* errno */
 };
 
-_Noreturn void hw_starts_answer(const struct hw_starts_shared *shared, _Atomic int32_t *reading,
-                                int finder);
-_Noreturn void hw_starts_find(const struct hw_starts_setup *s, struct hw_starts_shared *shared,
-                              int recorder, int answerer);
+_Noreturn void hw_exec_answer(const struct hw_exec_watch_shared *shared, _Atomic int32_t *reading,
+                              int finder);
+_Noreturn void hw_exec_find(const struct hw_exec_watch_setup *s,
+                            struct hw_exec_watch_shared *shared, int recorder, int answerer);
 
 #endif

@@ -79,13 +79,13 @@ static bool means_all(const struct hw_session *s)
 
 static int look(struct hw_session *s, struct hw_attach *a, bool by_number)
 {
-    struct hw_look_image i;
+    struct hw_reading_image i;
     struct hw_proc_status st;
     if (hw_proc_status(a->pid.dir, &st) < 0)
         return HW_EGONE;
     a->uid = st.uid;
-    int rc = hw_look_image(s->rec->looker, hw_look_at(&a->pid, st.uid), HW_LOOK_ONE_FILE, LIBRARY,
-                           NULL, 0, &i);
+    int rc = hw_reading_image(s->rec->looker, hw_reading_at(&a->pid, st.uid), HW_READING_ONE_FILE,
+                              LIBRARY, NULL, 0, &i);
     if (rc < 0)
         return rc;
     if (i.n_files == 0 && !find_library(&i.maps))
@@ -101,7 +101,7 @@ static int look(struct hw_session *s, struct hw_attach *a, bool by_number)
             hw_modules_want_control(s->rec->modules, a->library);
         }
     }
-    hw_look_image_done(&i);
+    hw_reading_image_done(&i);
     return rc;
 }
 
@@ -185,7 +185,7 @@ static bool is_too_early(const struct hw_recorder *r, const struct hw_found *f, 
         return young;
     if (hw_proc_status(f->pid.dir, &st) < 0)
         return false;
-    int rc = hw_look_inject(r->looker, &f->pid, st.uid, &err);
+    int rc = hw_reading_inject(r->looker, &f->pid, st.uid, &err);
     return rc == HW_EUNSUPPORTED || (rc == HW_EBUSY && young);
 }
 
@@ -224,9 +224,10 @@ static int check_owner(const struct hw_recorder *r, struct hw_attach *a,
                        const struct hw_control_page *page)
 {
     if (page->magic == 0 || page->ended || page->socket_path[0] == '\0' ||
-        hw_door_is_ours(r, page->socket_path))
+        hw_namespace_socket_is_ours(r, page->socket_path))
         return HW_OK;
-    int rc = hw_look_listens(r->looker, hw_look_at(&a->pid, a->uid), page->socket_path, &a->holder);
+    int rc = hw_reading_listens(r->looker, hw_reading_at(&a->pid, a->uid), page->socket_path,
+                                &a->holder);
     if (rc != 0)
         return rc < 0 ? rc : HW_EBUSY;
     uint64_t now = hw_now_monotonic_ns();
@@ -270,14 +271,14 @@ static bool is_closed_in(const struct hw_attach *a, const struct hw_control_page
 static int check_image(const struct hw_attach *a, struct hw_error *err)
 {
     struct hw_proc_status st;
-    struct hw_look_image i;
+    struct hw_reading_image i;
     if (hw_proc_status(a->pid.dir, &st) < 0 ||
-        hw_look_image(a->session->rec->looker, hw_look_at(&a->pid, a->uid), HW_LOOK_NO_FILES, NULL,
-                      NULL, 0, &i) < 0)
+        hw_reading_image(a->session->rec->looker, hw_reading_at(&a->pid, a->uid),
+                         HW_READING_NO_FILES, NULL, NULL, 0, &i) < 0)
         return hw_fail(err, HW_EPERM, 0, "it has ended, or cannot be inspected");
     const struct hw_map *m = find_library(&i.maps);
     bool same = m && m->start - m->offset - a->library->load_bias == a->bias;
-    hw_look_image_done(&i);
+    hw_reading_image_done(&i);
     if (!same)
         return hw_fail(err, HW_EPERM, 0, "it has executed another program");
     return hw_permission_profile(&a->session->asking, &a->pid, &st, err);
@@ -287,10 +288,10 @@ static int write_page(struct hw_recorder *r, struct hw_attach *a, struct hw_erro
 {
     hw_autofd int mem = -1;
     struct hw_control_page page;
-    struct hw_door *door;
-    struct hw_look_who who = hw_look_at(&a->pid, a->uid);
+    struct hw_namespace_socket *door;
+    struct hw_reading_who who = hw_reading_at(&a->pid, a->uid);
     uint64_t at = a->library->control_va + a->bias;
-    int rc = hw_look_read_mem(r->looker, who, at, &page, sizeof page, &mem);
+    int rc = hw_reading_read_mem(r->looker, who, at, &page, sizeof page, &mem);
     if (rc == HW_EPERM)
         return hw_fail(err, rc, 0,
                        "the memory of process %d may not be written: that takes ptrace access; run "
@@ -319,17 +320,17 @@ static int write_page(struct hw_recorder *r, struct hw_attach *a, struct hw_erro
     page.heartbeat++;
     if (page.version == 0) /* nobody has told it one so far; its hello says what it speaks */
         page.version = HW_WIRE_VERSION;
-    rc = hw_door_for(r, &a->pid, &door, err);
+    rc = hw_namespace_socket_for(r, &a->pid, &door, err);
     if (rc < 0)
         return rc;
-    memcpy(page.socket_path, hw_door_name(r, door), sizeof page.socket_path);
+    memcpy(page.socket_path, hw_namespace_socket_name(r, door), sizeof page.socket_path);
     /* The generation last: who sees it must see the name. */
     size_t head = offsetof(struct hw_control_page, heartbeat);
-    rc = hw_look_write_mem(r->looker, who, mem, at + head, (char *)&page + head,
-                           offsetof(struct hw_control_page, pad) - head);
+    rc = hw_reading_write_mem(r->looker, who, mem, at + head, (char *)&page + head,
+                              offsetof(struct hw_control_page, pad) - head);
     uint32_t generation = ++r->next_generation + 0x40000000u; /* not one it has seen from others */
     if (rc == HW_OK)
-        rc = hw_look_write_mem(r->looker, who, mem, at, &generation, sizeof generation);
+        rc = hw_reading_write_mem(r->looker, who, mem, at, &generation, sizeof generation);
     return rc < 0 ? hw_fail(err, rc, 0, "the library's page in process %d cannot be written",
                             a->pid.pid)
                   : HW_OK;
@@ -383,7 +384,7 @@ void hw_attach_again(struct hw_session *s, int32_t pid)
  * again. */
 static void scan_again(struct hw_session *s, uint64_t now)
 {
-    const struct hw_starts *finder = &s->rec->starts;
+    const struct hw_exec_watch *finder = &s->rec->starts;
     bool all = finder->lost || finder->order < 0;
     if (!(s->start.flags & HW_START_RESCAN) || s->closed || s->stopping || s->scan.n)
         return;

@@ -170,13 +170,13 @@ static void *job_run(void *arg)
 static int look(struct hw_inject_job *j)
 {
     struct hw_recorder *r = j->rec;
-    struct hw_look_image i;
-    int rc =
-        hw_look_image(r->looker, hw_look_at(&j->pid, j->uid), HW_LOOK_ALL_FILES, NULL, NULL, 0, &i);
+    struct hw_reading_image i;
+    int rc = hw_reading_image(r->looker, hw_reading_at(&j->pid, j->uid), HW_READING_ALL_FILES, NULL,
+                              NULL, 0, &i);
     if (rc < 0)
         return rc; /* then there is no image */
     for (size_t k = 0; rc == HW_OK && k < i.n_files; k++) {
-        struct hw_look_file *f = &i.files[k];
+        struct hw_reading_file *f = &i.files[k];
         const struct hw_map *m = &i.maps.maps.v[f->map];
         struct hw_module_file *file;
         int fd = f->fd;
@@ -189,7 +189,7 @@ static int look(struct hw_inject_job *j)
                                                 m->start - m->offset - file->load_bias, file}) < 0)
             rc = HW_ENOMEM;
     }
-    hw_look_image_done(&i);
+    hw_reading_image_done(&i);
     return rc;
 }
 
@@ -197,7 +197,7 @@ static int job_new(struct hw_recorder *r, struct hw_session *s, const struct hw_
                    const struct hw_pid *pid, uint32_t uid, enum hw_attach_command command,
                    struct hw_error *err)
 {
-    struct hw_door *door = NULL;
+    struct hw_namespace_socket *door = NULL;
     struct hw_inject_job *j = calloc(1, sizeof *j);
     if (!j)
         return hw_fail(err, HW_ENOMEM, 0, "attach");
@@ -221,8 +221,8 @@ static int job_new(struct hw_recorder *r, struct hw_session *s, const struct hw_
     if (rc == HW_OK && !same(&j->pid, pid))
         rc = hw_fail(err, HW_EGONE, 0, "process %d has ended", pid->pid);
     if (rc == HW_OK && command == HW_ATTACH_HOOK)
-        rc = hw_door_for(r, &j->pid, &door, err);
-    (void)snprintf(j->socket, sizeof j->socket, "%s", hw_door_name(r, door));
+        rc = hw_namespace_socket_for(r, &j->pid, &door, err);
+    (void)snprintf(j->socket, sizeof j->socket, "%s", hw_namespace_socket_name(r, door));
     if (rc == HW_OK && hw_tables_init(&j->tables, HW_ARCH_HERE, 0) < 0)
         rc = hw_fail_sys(err, "memory files");
     if (rc == HW_OK && (rc = look(j)) < 0)
@@ -399,8 +399,8 @@ static bool is_held(struct hw_inject_job *j)
     struct hw_error err;
     if (!j->session || j->session->stopping || !hw_pid_alive(&j->pid))
         return false;
-    int rc =
-        hw_look_listens(j->rec->looker, hw_look_at(&j->pid, j->uid), j->result.holder, &holder);
+    int rc = hw_reading_listens(j->rec->looker, hw_reading_at(&j->pid, j->uid), j->result.holder,
+                                &holder);
     if (rc == 0 && j->again_ns == 0) {
         j->again_ns = hw_now_monotonic_ns() + GONE_NS;
         j->state = RUNNING; /* no thread does; it waits for its time */
@@ -459,15 +459,15 @@ static void on_done(struct hw_watch *w, uint32_t events)
 
 static uint64_t code_of(struct hw_recorder *r, struct hw_injected *x)
 {
-    struct hw_look_image i;
+    struct hw_reading_image i;
     uint64_t h = 0;
-    if (hw_look_image(r->looker, hw_look_at(&x->pid, x->uid), HW_LOOK_NO_FILES, NULL, NULL, 0, &i) <
-        0)
+    if (hw_reading_image(r->looker, hw_reading_at(&x->pid, x->uid), HW_READING_NO_FILES, NULL, NULL,
+                         0, &i) < 0)
         return x->code;
     for (size_t k = 0; k < i.maps.maps.n; k++)
         if ((i.maps.maps.v[k].flags & HW_MAP_EXEC) && i.maps.maps.v[k].inode)
             h += hw_hash_u64(i.maps.maps.v[k].start ^ i.maps.maps.v[k].inode << 20);
-    hw_look_image_done(&i);
+    hw_reading_image_done(&i);
     return h;
 }
 
@@ -510,7 +510,7 @@ void hw_inject_hook(struct hw_session *s, const struct hw_pid *pid, bool quietly
     }
     int rc = hw_permission_profile(&s->asking, pid, &st, &err);
     if (rc == HW_OK)
-        rc = hw_look_inject(r->looker, pid, st.uid, &err);
+        rc = hw_reading_inject(r->looker, pid, st.uid, &err);
     if (rc == HW_OK)
         rc = job_new(r, s, &s->asking, pid, st.uid, HW_ATTACH_HOOK, &err);
     if (rc < 0)

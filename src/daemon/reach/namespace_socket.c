@@ -56,7 +56,7 @@ struct where {
     bool same_root;
 };
 
-struct hw_door {
+struct hw_namespace_socket {
     struct hw_watch watch;
     struct hw_recorder *rec;
     struct where to; /* mount and root do not count */
@@ -272,12 +272,12 @@ static int listen_there(const struct hw_pid *pid, struct order *o, int *out, boo
 
 static void on_door(struct hw_watch *w, uint32_t events)
 {
-    struct hw_door *d = HW_OWNER_OF(w, struct hw_door, watch);
+    struct hw_namespace_socket *d = HW_OWNER_OF(w, struct hw_namespace_socket, watch);
     (void)events; /* who is left waits for the next turn */
     (void)hw_clients_accept(d->rec, w->fd, d);
 }
 
-static void door_free(struct hw_door *d)
+static void door_free(struct hw_namespace_socket *d)
 {
     hw_watch_remove(d->rec, &d->watch);
     if (d->watch.fd >= 0)
@@ -292,7 +292,7 @@ static void door_free(struct hw_door *d)
 }
 
 /* Takes over fd. */
-static int door_add(struct hw_recorder *r, struct hw_door *d, int fd)
+static int door_add(struct hw_recorder *r, struct hw_namespace_socket *d, int fd)
 {
     d->rec = r;
     d->used_ns = hw_now_monotonic_ns();
@@ -306,7 +306,7 @@ static int door_add(struct hw_recorder *r, struct hw_door *d, int fd)
     return HW_OK;
 }
 
-static void choose_name(struct hw_door *d, struct order *o)
+static void choose_name(struct hw_namespace_socket *d, struct order *o)
 {
     uint64_t number = 0;
     if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number)
@@ -320,7 +320,7 @@ static void choose_name(struct hw_door *d, struct order *o)
 }
 
 static int door_new(struct hw_recorder *r, const struct hw_pid *pid, const struct where *we,
-                    const struct where *to, struct hw_door **out, struct hw_error *err)
+                    const struct where *to, struct hw_namespace_socket **out, struct hw_error *err)
 {
     struct order o = {.user_ns = -1, .net_ns = -1, .status = pid->dir, .tmp = -1};
     hw_autofd int user = -1, net = -1, tmp = hw_root_tmp(pid->dir, to->uid);
@@ -338,7 +338,7 @@ static int door_new(struct hw_recorder *r, const struct hw_pid *pid, const struc
         (o.net_ns = net = openat(pid->dir, "ns/net", O_RDONLY | O_CLOEXEC)) < 0)
         return hw_fail_sys(err, "network namespace of process %d", pid->pid);
     o.tmp = tmp;
-    struct hw_door *d = calloc(1, sizeof *d);
+    struct hw_namespace_socket *d = calloc(1, sizeof *d);
     if (!d)
         return hw_fail(err, HW_ENOMEM, 0, "process %d", pid->pid);
     d->to = *to;
@@ -361,8 +361,8 @@ static int door_new(struct hw_recorder *r, const struct hw_pid *pid, const struc
     return HW_OK;
 }
 
-int hw_door_for(struct hw_recorder *r, const struct hw_pid *pid, struct hw_door **out,
-                struct hw_error *err)
+int hw_namespace_socket_for(struct hw_recorder *r, const struct hw_pid *pid,
+                            struct hw_namespace_socket **out, struct hw_error *err)
 {
     struct where we, to;
     if (look_at_self(r, &we) < 0 || look_at(pid->dir, &to) < 0)
@@ -371,7 +371,7 @@ int hw_door_for(struct hw_recorder *r, const struct hw_pid *pid, struct hw_door 
     if (is_reached(r, &we, &to))
         return HW_OK;
     for (size_t i = 0; i < r->doors.n; i++) {
-        struct hw_door *d = r->doors.v[i];
+        struct hw_namespace_socket *d = r->doors.v[i];
         if (!d->is_file && d->dir < 0 && d->to.net == to.net && d->to.user == to.user &&
             d->to.uid == to.uid) {
             d->used_ns = hw_now_monotonic_ns();
@@ -382,12 +382,13 @@ int hw_door_for(struct hw_recorder *r, const struct hw_pid *pid, struct hw_door 
     return door_new(r, pid, &we, &to, out, err);
 }
 
-const char *hw_door_name(const struct hw_recorder *r, const struct hw_door *d)
+const char *hw_namespace_socket_name(const struct hw_recorder *r,
+                                     const struct hw_namespace_socket *d)
 {
     return d ? d->name : r->producer_name;
 }
 
-bool hw_door_is_ours(const struct hw_recorder *r, const char *name)
+bool hw_namespace_socket_is_ours(const struct hw_recorder *r, const char *name)
 {
     if (strncmp(name, r->producer_name, sizeof r->producer_name) == 0)
         return true;
@@ -397,13 +398,13 @@ bool hw_door_is_ours(const struct hw_recorder *r, const char *name)
     return false;
 }
 
-void hw_door_open_file(struct hw_recorder *r)
+void hw_namespace_socket_open_file(struct hw_recorder *r)
 {
     struct hw_error err;
-    struct hw_door *d = r->producer_name[0] == '@' ? calloc(1, sizeof *d) : NULL;
+    struct hw_namespace_socket *d = r->producer_name[0] == '@' ? calloc(1, sizeof *d) : NULL;
     if (!d)
         return;
-    *d = (struct hw_door){.is_file = true, .rec = r, .watch.fd = -1, .dir = -1};
+    *d = (struct hw_namespace_socket){.is_file = true, .rec = r, .watch.fd = -1, .dir = -1};
     int n = snprintf(d->name, sizeof d->name, HW_SOCKET_FILES "%s", r->producer_name + 1);
     int fd = n < 0 || (size_t)n >= sizeof d->name ? -1 : hw_listen(d->name, &err);
     if (fd < 0)
@@ -412,7 +413,7 @@ void hw_door_open_file(struct hw_recorder *r)
         (void)door_add(r, d, fd); /* freed when it could not be */
 }
 
-bool hw_doors_accept(struct hw_recorder *r)
+bool hw_namespace_sockets_accept(struct hw_recorder *r)
 {
     bool more = false;
     for (size_t i = 0; i < r->doors.n; i++)
@@ -420,19 +421,19 @@ bool hw_doors_accept(struct hw_recorder *r)
     return more;
 }
 
-void hw_doors_rest(struct hw_recorder *r)
+void hw_namespace_sockets_rest(struct hw_recorder *r)
 {
     for (size_t i = 0; i < r->doors.n; i++)
         hw_watch_remove(r, &r->doors.v[i]->watch);
 }
 
-void hw_doors_go_on(struct hw_recorder *r)
+void hw_namespace_sockets_go_on(struct hw_recorder *r)
 {
     for (size_t i = 0; i < r->doors.n; i++)
         (void)hw_watch_add(r, &r->doors.v[i]->watch, EPOLLIN); /* in the set already is fine */
 }
 
-static bool is_used(const struct hw_recorder *r, const struct hw_door *d)
+static bool is_used(const struct hw_recorder *r, const struct hw_namespace_socket *d)
 {
     for (size_t i = 0; i < r->conns.n; i++)
         if (r->conns.v[i]->door == d)
@@ -443,13 +444,13 @@ static bool is_used(const struct hw_recorder *r, const struct hw_door *d)
     return d->is_file;
 }
 
-void hw_doors_tick(struct hw_recorder *r, uint64_t now)
+void hw_namespace_sockets_tick(struct hw_recorder *r, uint64_t now)
 {
     if (r->doors.n == 0 || now < r->next_doors_ns)
         return;
     r->next_doors_ns = now + LOOK_NS;
     for (size_t i = 0; i < r->doors.n;) {
-        struct hw_door *d = r->doors.v[i];
+        struct hw_namespace_socket *d = r->doors.v[i];
         if (is_used(r, d))
             d->used_ns = now;
         if (now < d->used_ns + UNUSED_NS) { /* it may be younger than this round */
@@ -461,7 +462,7 @@ void hw_doors_tick(struct hw_recorder *r, uint64_t now)
     }
 }
 
-void hw_doors_done(struct hw_recorder *r)
+void hw_namespace_sockets_done(struct hw_recorder *r)
 {
     for (size_t i = 0; i < r->doors.n; i++)
         door_free(r->doors.v[i]);

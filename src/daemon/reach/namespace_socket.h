@@ -20,25 +20,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct hw_door;
+struct hw_namespace_socket;
 struct hw_error;
 struct hw_pid;
 struct hw_recorder;
 
 /* The one that this process can reach. */
-int hw_door_for(struct hw_recorder *r, const struct hw_pid *pid, struct hw_door **out,
-                struct hw_error *err);
-const char *hw_door_name(const struct hw_recorder *r, const struct hw_door *d);
-bool hw_door_is_ours(const struct hw_recorder *r, const char *name);
+int hw_namespace_socket_for(struct hw_recorder *r, const struct hw_pid *pid,
+                            struct hw_namespace_socket **out, struct hw_error *err);
+const char *hw_namespace_socket_name(const struct hw_recorder *r,
+                                     const struct hw_namespace_socket *d);
+bool hw_namespace_socket_is_ours(const struct hw_recorder *r, const char *name);
 /* An embedded recorder with an abstract name listens at HW_SOCKET_FILES (wire/handshake.h) + that
  * name, too, for programs that begin in another network namespace. Without it they are not seen. */
-void hw_door_open_file(struct hw_recorder *r);
+void hw_namespace_socket_open_file(struct hw_recorder *r);
 /* A turn for those that wait at any of them; gives whether more may. */
-bool hw_doors_accept(struct hw_recorder *r);
+bool hw_namespace_sockets_accept(struct hw_recorder *r);
 /* Without descriptors they rest, as all listening sockets. */
-void hw_doors_rest(struct hw_recorder *r);
-void hw_doors_go_on(struct hw_recorder *r);
-void hw_doors_tick(struct hw_recorder *r, uint64_t now);
-void hw_doors_done(struct hw_recorder *r);
+void hw_namespace_sockets_rest(struct hw_recorder *r);
+void hw_namespace_sockets_go_on(struct hw_recorder *r);
+void hw_namespace_sockets_tick(struct hw_recorder *r, uint64_t now);
+void hw_namespace_sockets_done(struct hw_recorder *r);
 
 #endif

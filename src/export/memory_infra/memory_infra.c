@@ -21,7 +21,7 @@ struct job {
     bool v1;
     struct hw_json j;
     struct hw_series_list list;
-    HW_VEC(struct hw_typed_sum) sums; /* by series */
+    HW_VEC(struct hw_type_sum) sums; /* by series */
     hw_global_items items;
     struct hw_infra_regions regions;
     struct hw_infra_out *heaps;
@@ -148,7 +148,7 @@ static int add_heap(struct job *w, const struct hw_global_item *x, struct proces
     char *text = hw_strbuf_take(&name);
     heap.name.p = (const uint8_t *)text;
     if (rc == HW_OK)
-        rc = hw_typed_sum_at(&w->sums.v[x->series], w->p, s, x->dump, &heap.values);
+        rc = hw_type_sum_at(&w->sums.v[x->series], w->p, s, x->dump, &heap.values);
     if (rc == HW_OK && hw_vec_push(&d->names, text) < 0)
         rc = HW_ENOMEM;
     else if (rc == HW_OK)
@@ -326,7 +326,7 @@ static int prepare(struct job *w)
 {
     int rc = hw_series_list_init(&w->list, w->p);
     while (rc == HW_OK && w->sums.n < w->list.v.n)
-        if (hw_vec_push(&w->sums, (struct hw_typed_sum){0}) < 0)
+        if (hw_vec_push(&w->sums, (struct hw_type_sum){0}) < 0)
             rc = HW_ENOMEM;
     if (rc == HW_OK)
         rc = hw_global_items_init(w->p, &w->list, &w->items);
@@ -338,7 +338,7 @@ static int prepare(struct job *w)
 static void done(struct job *w)
 {
     for (size_t i = 0; i < w->sums.n; i++)
-        hw_typed_sum_done(&w->sums.v[i]);
+        hw_type_sum_done(&w->sums.v[i]);
     hw_vec_done(&w->sums);
     hw_vec_done(&w->items);
     hw_infra_regions_done(&w->regions);

@@ -248,7 +248,7 @@ static int collect(struct hw_infra_out *o, hw_upid upid, const struct hw_infra_h
     struct told *t = &o->told.v[upid.v];
     hw_vec_clear(&o->rows);
     for (size_t i = 0; i < heap->values.n; i++) {
-        const struct hw_typed_value *v = &heap->values.v[i];
+        const struct hw_value_by_type *v = &heap->values.v[i];
         struct row r = {.size = v->size, .count = v->count};
         struct hw_bytes type = v->type.v ? model_str(o, v->type) : hw_bytes_str("[unknown]");
         if (o->in->only_types && !is_listed(o->in->only_types, type))

@@ -29,7 +29,7 @@ void hw_infra_out_free(struct hw_infra_out *o);
 
 struct hw_infra_heap {
     struct hw_bytes name;
-    hw_typed_values values;
+    hw_values_by_type values;
 };
 
 struct hw_infra_folded { /* what was too small to be told one by one */

@@ -18,13 +18,13 @@ static int read_stacks(const struct hw_opts *o, enum hw_option_id id, uint32_t *
                    hw_options[id].name, hw_opt_text(o, id));
 }
 
-int hw_internals_options(const struct hw_opts *o, struct hw_internals_options *out,
-                         struct hw_error *err)
+int hw_tracked_options(const struct hw_opts *o, struct hw_tracked_options *out,
+                       struct hw_error *err)
 {
     const struct hw_optval *older = &o->v[HW_OPT_ENABLE_HEAP_PROFILING];
     const struct hw_optval *mode = &o->v[HW_OPT_MEMLOG];
     bool by_older = older->set && !o->v[HW_OPT_MEMLOG_STACKS].set;
-    *out = (struct hw_internals_options){.how.rate_bytes = hw_opt_num(o, HW_OPT_MEMLOG_RATE)};
+    *out = (struct hw_tracked_options){.how.rate_bytes = hw_opt_num(o, HW_OPT_MEMLOG_RATE)};
     if (mode->set)
         out->mode = mode->text;
     else if (older->set)

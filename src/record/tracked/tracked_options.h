@@ -13,12 +13,12 @@
 
 struct hw_opts;
 
-struct hw_internals_options {
-    struct hw_internals_how how;
+struct hw_tracked_options {
+    struct hw_tracked_how how;
     const char *mode; /* borrowed; NULL = none was given */
 };
 
-int hw_internals_options(const struct hw_opts *o, struct hw_internals_options *out,
-                         struct hw_error *err);
+int hw_tracked_options(const struct hw_opts *o, struct hw_tracked_options *out,
+                       struct hw_error *err);
 
 #endif

@@ -23,8 +23,8 @@
 
 #include "base/banned.h"
 
-#define NAME_ALL  HW_INTERNALS_NAME " all"
-#define NAME_MODE HW_INTERNALS_NAME " mode "
+#define NAME_ALL  HW_TRACKED_NAME " all"
+#define NAME_MODE HW_TRACKED_NAME " mode "
 
 enum {
     SHMEM_BYTES = 8 << 20,
@@ -35,18 +35,18 @@ enum {
     STEP_MS = 50,
 };
 
-const uint64_t hw_internals_rates[] = {10000, 50000, 100000, 500000, 1000000, 5000000, 0};
+const uint64_t hw_tracked_rates[] = {10000, 50000, 100000, 500000, 1000000, 5000000, 0};
 
-struct hw_internals {
+struct hw_tracked {
     pthread_mutex_t lock;     /* one change at a time, so that none is tracked twice */
     hw_processes_known known; /* known_lock */
     pthread_mutex_t known_lock;
     HW_VEC(pid_t) children; /* lock: recorders that were started here */
 };
 
-int hw_internals_new(struct hw_internals **out, struct hw_error *err)
+int hw_tracked_new(struct hw_tracked **out, struct hw_error *err)
 {
-    struct hw_internals *m = calloc(1, sizeof *m);
+    struct hw_tracked *m = calloc(1, sizeof *m);
     if (!m)
         return hw_fail(err, HW_ENOMEM, 0, "memory internals");
     pthread_mutex_init(&m->lock, NULL);
@@ -55,7 +55,7 @@ int hw_internals_new(struct hw_internals **out, struct hw_error *err)
     return HW_OK;
 }
 
-void hw_internals_free(struct hw_internals *m)
+void hw_tracked_free(struct hw_tracked *m)
 {
     if (!m)
         return;
@@ -75,7 +75,7 @@ static bool begins(const char *text, const char *with)
 
 static bool is_ours(const struct hw_service_session *s)
 {
-    return begins(s->name, HW_INTERNALS_NAME);
+    return begins(s->name, HW_TRACKED_NAME);
 }
 
 static void read_role(int32_t pid, char role[64])
@@ -95,7 +95,7 @@ static void read_role(int32_t pid, char role[64])
     hw_pid_done(&p);
 }
 
-static void take_mode(struct hw_internals_list *l, const struct hw_service_session *s)
+static void take_mode(struct hw_tracked_list *l, const struct hw_service_session *s)
 {
     const char *mode = strcmp(s->name, NAME_ALL) == 0 ? "all"
                        : begins(s->name, NAME_MODE)   ? s->name + strlen(NAME_MODE)
@@ -112,7 +112,7 @@ static const struct hw_service_target *target_of(const struct hw_process_row *p)
     return NULL;
 }
 
-static bool is_recorder(const struct hw_internals_list *l, const struct hw_process_row *p)
+static bool is_recorder(const struct hw_tracked_list *l, const struct hw_process_row *p)
 {
     for (size_t r = 0; r < l->recorders.all.n; r++)
         if (l->recorders.all.v[r].state.pid == p->pid)
@@ -120,9 +120,9 @@ static bool is_recorder(const struct hw_internals_list *l, const struct hw_proce
     return strcmp(p->name, "heapprofd") == 0; /* their workers, too */
 }
 
-static int add_row(struct hw_internals_list *l, const struct hw_process_row *p)
+static int add_row(struct hw_tracked_list *l, const struct hw_process_row *p)
 {
-    struct hw_internals_row row = {.process = p, .target = target_of(p)};
+    struct hw_tracked_row row = {.process = p, .target = target_of(p)};
     row.tracked =
         p->session && is_ours(p->session) && row.target &&
         (strcmp(row.target->state, "profiled") == 0 || strcmp(row.target->state, "starting") == 0);
@@ -137,12 +137,12 @@ static int add_row(struct hw_internals_list *l, const struct hw_process_row *p)
 
 static int by_pid(const void *a, const void *b)
 {
-    const struct hw_internals_row *x = a, *y = b;
+    const struct hw_tracked_row *x = a, *y = b;
     return x->process->pid < y->process->pid ? -1 : x->process->pid > y->process->pid;
 }
 
 /* No process at all that could be tracked, for one reason: that is this place's, not theirs. */
-static void find_unsupported(struct hw_internals_list *l)
+static void find_unsupported(struct hw_tracked_list *l)
 {
     const struct hw_finding *one = NULL;
     for (size_t i = 0; i < l->rows.n; i++) {
@@ -159,9 +159,9 @@ static void find_unsupported(struct hw_internals_list *l)
         l->unsupported = *one;
 }
 
-int hw_internals_ask(struct hw_internals *m, struct hw_internals_list *out, struct hw_error *err)
+int hw_tracked_ask(struct hw_tracked *m, struct hw_tracked_list *out, struct hw_error *err)
 {
-    *out = (struct hw_internals_list){.mode = "manual"};
+    *out = (struct hw_tracked_list){.mode = "manual"};
     int rc = hw_recorders_ask(&out->recorders, err);
     if (rc < 0)
         return rc;
@@ -181,7 +181,7 @@ int hw_internals_ask(struct hw_internals *m, struct hw_internals_list *out, stru
                 (void)hw_fail(err, rc, 0, "processes:");
     }
     if (rc < 0) {
-        hw_internals_list_done(out);
+        hw_tracked_list_done(out);
         return rc;
     }
     if (out->rows.n)
@@ -190,7 +190,7 @@ int hw_internals_ask(struct hw_internals *m, struct hw_internals_list *out, stru
     return HW_OK;
 }
 
-void hw_internals_list_done(struct hw_internals_list *l)
+void hw_tracked_list_done(struct hw_tracked_list *l)
 {
     hw_vec_done(&l->rows);
     hw_vec_done(&l->processes);
@@ -199,7 +199,7 @@ void hw_internals_list_done(struct hw_internals_list *l)
 
 /* ---- a recorder that outlives us ---- */
 
-static void reap(struct hw_internals *m)
+static void reap(struct hw_tracked *m)
 {
     for (size_t i = 0; i < m->children.n;)
         if (waitpid(m->children.v[i], NULL, WNOHANG) != 0)
@@ -256,7 +256,7 @@ static int wait_tracked(struct hw_controller *c, int32_t pid, struct hw_error *e
 }
 
 /* pid 0: nobody is waited for. */
-static int track(struct hw_internals *m, const struct hw_config_request *q, int32_t pid,
+static int track(struct hw_tracked *m, const struct hw_config_request *q, int32_t pid,
                  struct hw_error *err)
 {
     struct hw_controller *c = NULL;
@@ -270,7 +270,7 @@ static int track(struct hw_internals *m, const struct hw_config_request *q, int3
     if (rc == HW_OK && pid)
         rc = wait_tracked(c, pid, err);
     if (rc == HW_OK)
-        rc = hw_controller_detach(c, HW_INTERNALS_NAME, err);
+        rc = hw_controller_detach(c, HW_TRACKED_NAME, err);
     if (rc == HW_OK)
         rc = hw_controller_wait(c, HW_CTL_DETACHED, START_MS, &e, err);
     if (rc == HW_OK) {
@@ -281,22 +281,22 @@ static int track(struct hw_internals *m, const struct hw_config_request *q, int3
     return rc;
 }
 
-static struct hw_config_request request(const struct hw_internals_how *how)
+static struct hw_config_request request(const struct hw_tracked_how *how)
 {
     return (struct hw_config_request){
         .shmem_size_bytes = SHMEM_BYTES,
-        .sampling_interval_bytes = how->rate_bytes ? how->rate_bytes : HW_INTERNALS_RATE,
+        .sampling_interval_bytes = how->rate_bytes ? how->rate_bytes : HW_TRACKED_RATE,
         .block_client = true,
         .all_heaps = true,
         .record_types = true,
         .stack_mode = how->stack_mode,
-        .session_name = HW_INTERNALS_NAME,
+        .session_name = HW_TRACKED_NAME,
     };
 }
 
 /* ---- start ---- */
 
-static int start_locked(struct hw_internals *m, int32_t pid, const struct hw_internals_how *how,
+static int start_locked(struct hw_tracked *m, int32_t pid, const struct hw_tracked_how *how,
                         struct hw_error *err)
 {
     struct hw_recorders recorders;
@@ -334,8 +334,8 @@ static int start_locked(struct hw_internals *m, int32_t pid, const struct hw_int
     return track(m, &q, pid, err);
 }
 
-int hw_internals_start(struct hw_internals *m, int32_t pid, const struct hw_internals_how *how,
-                       struct hw_error *err)
+int hw_tracked_start(struct hw_tracked *m, int32_t pid, const struct hw_tracked_how *how,
+                     struct hw_error *err)
 {
     pthread_mutex_lock(&m->lock);
     int rc = start_locked(m, pid, how, err);
@@ -432,7 +432,7 @@ static int stop_one(int32_t pid, struct hw_error *err)
     return rc < 0 ? rc : 1;
 }
 
-int hw_internals_stop(struct hw_internals *m, int32_t pid, struct hw_error *err)
+int hw_tracked_stop(struct hw_tracked *m, int32_t pid, struct hw_error *err)
 {
     pthread_mutex_lock(&m->lock);
     int rc = pid ? stop_one(pid, err) : end_sessions(is_ours, err);
@@ -448,8 +448,8 @@ static bool is_all(const struct hw_service_session *s)
     return strcmp(s->name, NAME_ALL) == 0;
 }
 
-int hw_internals_start_all(struct hw_internals *m, const struct hw_internals_how *how,
-                           struct hw_error *err)
+int hw_tracked_start_all(struct hw_tracked *m, const struct hw_tracked_how *how,
+                         struct hw_error *err)
 {
     struct hw_config_request q = request(how);
     struct hw_recorders recorders;
@@ -471,18 +471,18 @@ int hw_internals_start_all(struct hw_internals *m, const struct hw_internals_how
     return rc;
 }
 
-int hw_internals_set_mode(struct hw_internals *m, const char *mode,
-                          const struct hw_internals_how *how, struct hw_error *err)
+int hw_tracked_set_mode(struct hw_tracked *m, const char *mode, const struct hw_tracked_how *how,
+                        struct hw_error *err)
 {
     struct hw_memlog parsed = {0};
-    char name[sizeof((struct hw_internals_list *)0)->mode + sizeof NAME_MODE];
+    char name[sizeof((struct hw_tracked_list *)0)->mode + sizeof NAME_MODE];
     struct hw_config_request q = request(how);
     int rc = hw_memlog_parse(hw_bytes_str(mode), &parsed, err);
     bool none = parsed.rules.n == 0;
     hw_memlog_done(&parsed);
     if (rc < 0)
         return rc;
-    if (strlen(mode) >= sizeof((struct hw_internals_list *)0)->mode)
+    if (strlen(mode) >= sizeof((struct hw_tracked_list *)0)->mode)
         return hw_fail(err, HW_EINVAL, 0, "a mode has at most 127 bytes");
     (void)snprintf(name, sizeof name, NAME_MODE "%s", mode); /* fits */
     q.all = true;

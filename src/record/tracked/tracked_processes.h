@@ -4,14 +4,14 @@
  * Why:     the page and `heapwise memory-internals` say and do the same, and both see what the
  *          other has begun.
  * Shapes:  to track is a recording by a recorder of its own that outlives who started it: detached,
- *          with a name that begins with HW_INTERNALS_NAME, into a file without a name. Its heaps
+ *          with a name that begins with HW_TRACKED_NAME, into a file without a name. Its heaps
  *          are looked at when they are saved. So nothing has to be kept here: the recorders are the
  *          state.
  *          A process is tracked by one of them; one that means all takes those that are free.
- * Owns:    hw_internals: what was found out about processes, and recorders that are its children.
+ * Owns:    hw_tracked: what was found out about processes, and recorders that are its children.
  * Errors:  HW_EINVAL, HW_ENOTFOUND (no such process), HW_EPERM (cannot be tracked; the text says
  *          why), HW_EBUSY (another recording has it), those of controller.h.
- * Threads: any, for one hw_internals.
+ * Threads: any, for one hw_tracked.
  * Source:  doc/design/memory-internals.md
  */
 #ifndef HW_RECORD_TRACKED_TRACKED_PROCESSES_H
@@ -22,71 +22,71 @@
 
 #include "record/processes.h"
 
-#define HW_INTERNALS_NAME "memory-internals"
+#define HW_TRACKED_NAME "memory-internals"
 
 struct hw_cli;
 struct hw_error;
-struct hw_internals;
+struct hw_tracked;
 struct hw_json;
 
 /* Rates that the page offers; ends with 0. */
-extern const uint64_t hw_internals_rates[];
-#define HW_INTERNALS_RATE UINT64_C(1000000)
+extern const uint64_t hw_tracked_rates[];
+#define HW_TRACKED_RATE UINT64_C(1000000)
 
-struct hw_internals_how {
-    uint64_t rate_bytes; /* 0 = HW_INTERNALS_RATE */
+struct hw_tracked_how {
+    uint64_t rate_bytes; /* 0 = HW_TRACKED_RATE */
     uint32_t stack_mode; /* enum hw_stack_mode */
 };
 
-int hw_internals_new(struct hw_internals **out, struct hw_error *err);
-void hw_internals_free(struct hw_internals *m); /* what is tracked stays tracked */
+int hw_tracked_new(struct hw_tracked **out, struct hw_error *err);
+void hw_tracked_free(struct hw_tracked *m); /* what is tracked stays tracked */
 
 /* ---- listing ---- */
 
-struct hw_internals_row {
+struct hw_tracked_row {
     const struct hw_process_row *process;   /* session NULL: nobody records it */
     const struct hw_service_target *target; /* of the session; NULL likewise */
     bool tracked;                           /* by memory internals */
     char role[64];
 };
 
-struct hw_internals_list {
+struct hw_tracked_list {
     struct hw_recorders recorders;
     hw_process_rows processes;
-    HW_VEC(struct hw_internals_row) rows; /* by pid */
-    char mode[128];                       /* of those that start: "manual", "all", ... */
+    HW_VEC(struct hw_tracked_row) rows; /* by pid */
+    char mode[128];                     /* of those that start: "manual", "all", ... */
     size_t n_tracked;
     struct hw_finding unsupported; /* code NULL = processes can be profiled here */
 };
 
-int hw_internals_ask(struct hw_internals *m, struct hw_internals_list *out, struct hw_error *err);
-void hw_internals_list_done(struct hw_internals_list *l);
+int hw_tracked_ask(struct hw_tracked *m, struct hw_tracked_list *out, struct hw_error *err);
+void hw_tracked_list_done(struct hw_tracked_list *l);
 /* The mode in words. */
-void hw_internals_message(const struct hw_internals_list *l, char *out, size_t max);
+void hw_tracked_message(const struct hw_tracked_list *l, char *out, size_t max);
 /* Members of an object: message, mode, stack_mode, sampling_rate, processes, details, what may be
  * chosen, and the reason why nothing can be profiled here. */
-void hw_internals_put(struct hw_json *j, const struct hw_internals_list *l);
+void hw_tracked_put(struct hw_json *j, const struct hw_tracked_list *l);
 
 /* ---- start, stop, mode ---- */
 
 /* 1 = it was tracked already, and nothing was done. */
-int hw_internals_start(struct hw_internals *m, int32_t pid, const struct hw_internals_how *how,
-                       struct hw_error *err);
+int hw_tracked_start(struct hw_tracked *m, int32_t pid, const struct hw_tracked_how *how,
+                     struct hw_error *err);
 /* Every process that runs, and each new one. */
-int hw_internals_start_all(struct hw_internals *m, const struct hw_internals_how *how,
-                           struct hw_error *err);
+int hw_tracked_start_all(struct hw_tracked *m, const struct hw_tracked_how *how,
+                         struct hw_error *err);
 /* Those that start from now on and that the mode means (config/memlog.h); "manual": none. It takes
  * the place of the mode before. */
-int hw_internals_set_mode(struct hw_internals *m, const char *mode,
-                          const struct hw_internals_how *how, struct hw_error *err);
+int hw_tracked_set_mode(struct hw_tracked *m, const char *mode, const struct hw_tracked_how *how,
+                        struct hw_error *err);
 /* 0 = all, and the mode goes back to manual. Gives how many processes are not tracked any more. */
-int hw_internals_stop(struct hw_internals *m, int32_t pid, struct hw_error *err);
+int hw_tracked_stop(struct hw_tracked *m, int32_t pid, struct hw_error *err);
 
 /* ---- saving (tracked_save.c) ---- */
 
-enum hw_internals_saved { HW_SAVED_WAITS, HW_SAVED_DONE, HW_SAVED_FAILED };
+enum hw_tracked_saved { HW_SAVED_WAITS, HW_SAVED_DONE, HW_SAVED_FAILED };
 
-struct hw_internals_save {
+struct hw_tracked_save {
     const struct hw_cli *cli; /* for names of functions */
     const int32_t *pids;      /* borrowed; n_pids 0 = all that are tracked */
     size_t n_pids;
@@ -95,10 +95,10 @@ struct hw_internals_save {
     void (*progress)(void *ctx, size_t n_done, size_t n_all); /* any thread, one at a time */
     void *ctx;
     /* results */
-    struct hw_internals_one {
+    struct hw_tracked_one {
         int32_t pid;
         char name[256];
-        enum hw_internals_saved state;
+        enum hw_tracked_saved state;
         char why[256]; /* failed */
     } * all;           /* owned */
     size_t n, n_failed;
@@ -107,7 +107,7 @@ struct hw_internals_save {
 
 /* One global dump of what is tracked, as memory-infra JSON and as a trace. Processes that do not
  * answer within ten seconds are left out and told of. HW_ENOTFOUND: nothing is tracked. */
-int hw_internals_save(struct hw_internals *m, struct hw_internals_save *s, struct hw_error *err);
-void hw_internals_save_done(struct hw_internals_save *s);
+int hw_tracked_save(struct hw_tracked *m, struct hw_tracked_save *s, struct hw_error *err);
+void hw_tracked_save_done(struct hw_tracked_save *s);
 
 #endif

@@ -18,7 +18,7 @@
 
 enum { MAX_COMMAND = 2000 }; /* a longer one is not typed again */
 
-void hw_internals_message(const struct hw_internals_list *l, char *out, size_t max)
+void hw_tracked_message(const struct hw_tracked_list *l, char *out, size_t max)
 {
     bool by_hand = strcmp(l->mode, "manual") == 0;
     for (const struct hw_memlog_mode *x = hw_memlog_modes; x->name; x++)
@@ -81,7 +81,7 @@ static void put_command(struct hw_json *j, int32_t pid)
     hw_strbuf_done(&b);
 }
 
-static void put_details(struct hw_json *j, const struct hw_internals_row *r)
+static void put_details(struct hw_json *j, const struct hw_tracked_row *r)
 {
     const struct hw_process_row *p = r->process;
     char key[16], user[32];
@@ -125,19 +125,19 @@ static void put_choices(struct hw_json *j)
     hw_json_end_array(j);
     hw_json_key(j, "sampling_rates");
     hw_json_begin_array(j);
-    for (size_t i = 0; hw_internals_rates[i]; i++)
-        hw_json_uint(j, hw_internals_rates[i]);
+    for (size_t i = 0; hw_tracked_rates[i]; i++)
+        hw_json_uint(j, hw_tracked_rates[i]);
     hw_json_end_array(j);
 }
 
-void hw_internals_put(struct hw_json *j, const struct hw_internals_list *l)
+void hw_tracked_put(struct hw_json *j, const struct hw_tracked_list *l)
 {
     char message[512];
-    hw_internals_message(l, message, sizeof message);
+    hw_tracked_message(l, message, sizeof message);
     hw_json_kv_str(j, "message", message);
     hw_json_kv_str(j, "mode", l->mode);
     hw_json_kv_str(j, "stack_mode", hw_stack_mode_words[HW_STACKS_NATIVE]);
-    hw_json_kv_uint(j, "sampling_rate", HW_INTERNALS_RATE);
+    hw_json_kv_uint(j, "sampling_rate", HW_TRACKED_RATE);
     put_choices(j);
     hw_json_key(j, "unsupported");
     if (l->unsupported.code) {

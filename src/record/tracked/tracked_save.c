@@ -41,7 +41,7 @@ struct look {
 };
 
 struct work {
-    struct hw_internals_save *s;
+    struct hw_tracked_save *s;
     struct look *looks; /* as s->all */
     uint64_t moment_ns;
     atomic_size_t next;
@@ -78,7 +78,7 @@ static void *look_thread(void *ctx)
 {
     struct work *w = ctx;
     for (size_t i; (i = atomic_fetch_add(&w->next, 1)) < w->s->n;) {
-        struct hw_internals_one *one = &w->s->all[i];
+        struct hw_tracked_one *one = &w->s->all[i];
         struct hw_error err = {0};
         int rc = look_at(w, &w->looks[i], one->pid, &err);
         one->state = rc < 0 ? HW_SAVED_FAILED : HW_SAVED_DONE;
@@ -110,7 +110,7 @@ static void look_at_all(struct work *w)
 
 /* ---- selection ---- */
 
-static bool is_meant(const struct hw_internals_save *s, int32_t pid)
+static bool is_meant(const struct hw_tracked_save *s, int32_t pid)
 {
     for (size_t i = 0; i < s->n_pids; i++)
         if (s->pids[i] == pid)
@@ -118,15 +118,15 @@ static bool is_meant(const struct hw_internals_save *s, int32_t pid)
     return s->n_pids == 0;
 }
 
-static int choose(struct work *w, const struct hw_internals_list *l, struct hw_error *err)
+static int choose(struct work *w, const struct hw_tracked_list *l, struct hw_error *err)
 {
-    struct hw_internals_save *s = w->s;
+    struct hw_tracked_save *s = w->s;
     s->all = calloc(l->n_tracked + 1, sizeof *s->all);
     w->looks = calloc(l->n_tracked + 1, sizeof *w->looks);
     if (!s->all || !w->looks)
         return hw_fail(err, HW_ENOMEM, 0, "processes");
     for (size_t i = 0; i < l->rows.n; i++) {
-        const struct hw_internals_row *r = &l->rows.v[i];
+        const struct hw_tracked_row *r = &l->rows.v[i];
         if (!r->tracked || !is_meant(s, r->process->pid))
             continue;
         s->all[s->n].pid = r->process->pid;
@@ -192,7 +192,7 @@ static int make(const char *json, const char *trace, bool force, int *trace_fd,
     return rc;
 }
 
-static int make_files(struct hw_internals_save *s, int *trace_fd, struct hw_error *err)
+static int make_files(struct hw_tracked_save *s, int *trace_fd, struct hw_error *err)
 {
     int rc = HW_EBUSY;
     for (unsigned i = 1; rc == HW_EBUSY && i < (s->path ? 2 : MAX_NAMES); i++) {
@@ -218,7 +218,7 @@ static int make_files(struct hw_internals_save *s, int *trace_fd, struct hw_erro
     return rc;
 }
 
-static int write_files(struct hw_internals_save *s, const struct look *looks, struct hw_error *err)
+static int write_files(struct hw_tracked_save *s, const struct look *looks, struct hw_error *err)
 {
     hw_autofd int fd = -1;
     int rc = make_files(s, &fd, err);
@@ -231,7 +231,8 @@ static int write_files(struct hw_internals_save *s, const struct look *looks, st
             rc = hw_trace_merge_add(&merge, looks[i].fd, &stats, err);
     }
     if (rc == HW_OK)
-        (void)hw_names_add(s->cli, s->trace, NULL); /* else without names, which may come later */
+        (void)hw_symbol_options_add(s->cli, s->trace,
+                                    NULL); /* else without names, which may come later */
     if (rc == HW_OK)
         rc = hw_export_file(&hw_export_memory_infra, s->trace, s->json, err);
     if (rc < 0) {
@@ -244,15 +245,15 @@ static int write_files(struct hw_internals_save *s, const struct look *looks, st
     return rc;
 }
 
-int hw_internals_save(struct hw_internals *m, struct hw_internals_save *s, struct hw_error *err)
+int hw_tracked_save(struct hw_tracked *m, struct hw_tracked_save *s, struct hw_error *err)
 {
-    struct hw_internals_list list;
+    struct hw_tracked_list list;
     struct work w = {.s = s};
-    int rc = hw_internals_ask(m, &list, err);
+    int rc = hw_tracked_ask(m, &list, err);
     if (rc < 0)
         return rc;
     rc = choose(&w, &list, err);
-    hw_internals_list_done(&list);
+    hw_tracked_list_done(&list);
     if (rc == HW_OK) {
         w.moment_ns = hw_clock_ns(CLOCK_MONOTONIC_COARSE);
         look_at_all(&w);
@@ -270,7 +271,7 @@ int hw_internals_save(struct hw_internals *m, struct hw_internals_save *s, struc
     return rc;
 }
 
-void hw_internals_save_done(struct hw_internals_save *s)
+void hw_tracked_save_done(struct hw_tracked_save *s)
 {
     free(s->all);
     free(s->json);

@@ -195,7 +195,7 @@ static void add_number(struct comments *c, const char *name, uint64_t value)
 struct period {
     const struct hw_continuous_process *who; /* of several: the first one */
     const char *heap;
-    struct hw_blend blend;
+    struct hw_profile_sum blend;
     uint64_t since_ns, at_ns, n_lost;
     uint64_t asked_bytes; /* the interval asked for; 0 = not known */
     uint64_t n_processes;
@@ -234,11 +234,11 @@ static const struct hw_heap_dump *last_dump(const struct hw_profile *p, const ch
     return NULL;
 }
 
-static int add_part(struct hw_blend *b, const struct hw_profile *p, const char *heap,
-                    enum hw_blend_role role)
+static int add_part(struct hw_profile_sum *b, const struct hw_profile *p, const char *heap,
+                    enum hw_profile_sum_role role)
 {
-    struct hw_blend_part part = {.p = p, .upid = {HW_ID_NONE}, .heap = heap, .role = role};
-    return p ? hw_blend_add(b, &part) : HW_OK;
+    struct hw_profile_sum_part part = {.p = p, .upid = {HW_ID_NONE}, .heap = heap, .role = role};
+    return p ? hw_profile_sum_add(b, &part) : HW_OK;
 }
 
 static bool has_changed(const hw_values *values, const hw_values *base)
@@ -252,7 +252,7 @@ static bool has_changed(const hw_values *values, const hw_values *base)
     return false;
 }
 
-static int make_pprof(const struct hw_blend *b, const hw_values *values,
+static int make_pprof(const struct hw_profile_sum *b, const hw_values *values,
                       const struct hw_scrape_form *form, char **bytes, size_t *n,
                       struct hw_error *err)
 {
@@ -314,7 +314,7 @@ static int write_period(struct hw_continuous_files *f, struct period *x, bool is
                         int64_t wall, bool *wrote, struct hw_error *err)
 {
     hw_values values = {0}, base = {0};
-    int rc = hw_blend_values(&x->blend, &values, &base);
+    int rc = hw_profile_sum_values(&x->blend, &values, &base);
     bool due = x->at_ns - x->since_ns >= at_least_every_ns;
     bool is_news = is_first || due || has_changed(&values, &base);
     if (rc == HW_OK && is_news && (has_any(&values) || has_any(&base))) {
@@ -323,7 +323,7 @@ static int write_period(struct hw_continuous_files *f, struct period *x, bool is
     }
     hw_vec_done(&values);
     hw_vec_done(&base);
-    hw_blend_done(&x->blend);
+    hw_profile_sum_done(&x->blend);
     return rc < 0 && !err->code ? hw_fail(err, rc, 0, "profile of process %d:", x->who->pid) : rc;
 }
 
@@ -344,14 +344,14 @@ static int write_heap(struct hw_continuous_files *f, const struct hw_continuous_
                        .n_lost = look->n_lost > p->n_lost ? look->n_lost - p->n_lost : 0,
                        .asked_bytes = asked_interval(look->now, heap),
                        .n_processes = 1};
-    int rc = hw_blend_init(&x.blend);
+    int rc = hw_profile_sum_init(&x.blend);
     if (rc == HW_OK)
-        rc = add_part(&x.blend, look->now, heap, HW_BLEND_ADD);
+        rc = add_part(&x.blend, look->now, heap, HW_PROFILE_SUM_ADD);
     if (rc == HW_OK)
-        rc = add_part(&x.blend, look->before, heap, HW_BLEND_BASE);
+        rc = add_part(&x.blend, look->before, heap, HW_PROFILE_SUM_BASE);
     if (rc == HW_OK)
         return write_period(f, &x, !look->before, wall, wrote, err);
-    hw_blend_done(&x.blend);
+    hw_profile_sum_done(&x.blend);
     return hw_fail(err, rc, 0, "profile of process %d:", p->pid);
 }
 
@@ -372,7 +372,7 @@ static void share_free(struct hw_continuous_share *s)
 {
     if (!s)
         return;
-    hw_blend_done(&s->period.blend);
+    hw_profile_sum_done(&s->period.blend);
     hw_continuous_process_done(&s->who);
     free(s->heap);
     free(s);
@@ -391,7 +391,7 @@ static struct hw_continuous_share *share_new(const struct hw_continuous_process 
     s->heap = strdup(heap);
     s->period = (struct period){.who = &s->who, .heap = s->heap, .since_ns = p->since_ns};
     if (s->who.name && s->heap && !!s->who.unit == !!p->unit &&
-        !!s->who.container == !!p->container && hw_blend_init(&s->period.blend) == HW_OK)
+        !!s->who.container == !!p->container && hw_profile_sum_init(&s->period.blend) == HW_OK)
         return s;
     share_free(s);
     return NULL;
@@ -417,7 +417,7 @@ static int share_heap(struct hw_continuous_files *f, const struct hw_continuous_
                       const char *heap, const struct hw_continuous_look *look, struct hw_error *err)
 {
     struct hw_continuous_share *s = share_of(f, p, heap);
-    int rc = s ? add_part(&s->period.blend, look->now, heap, HW_BLEND_ADD) : HW_ENOMEM;
+    int rc = s ? add_part(&s->period.blend, look->now, heap, HW_PROFILE_SUM_ADD) : HW_ENOMEM;
     if (rc < 0)
         return hw_fail(err, rc, 0, "profile of process %d:", p->pid);
     struct period *x = &s->period;

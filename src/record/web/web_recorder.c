@@ -20,7 +20,7 @@
 
 #include "base/banned.h"
 
-void hw_desk_changed(struct hw_desk *d)
+void hw_web_recorder_changed(struct hw_web_recorder *d)
 {
     atomic_fetch_add(&d->changes, 1);
 }
@@ -29,28 +29,29 @@ void hw_desk_changed(struct hw_desk *d)
 
 static int start(void *ctx, struct hw_bytes json, unsigned *id, struct hw_error *err)
 {
-    return hw_desk_begin(ctx, json, /* unkept = */ false, id, err);
+    return hw_web_recorder_begin(ctx, json, /* unkept = */ false, id, err);
 }
 
-int hw_desk_watch(struct hw_desk *d, struct hw_bytes words, unsigned *id, struct hw_error *err)
+int hw_web_recorder_watch(struct hw_web_recorder *d, struct hw_bytes words, unsigned *id,
+                          struct hw_error *err)
 {
-    return hw_desk_begin(d, words, /* unkept = */ true, id, err);
+    return hw_web_recorder_begin(d, words, /* unkept = */ true, id, err);
 }
 
-int hw_desk_recorder_pid(struct hw_desk *d, unsigned id)
+int hw_web_recorder_recorder_pid(struct hw_web_recorder *d, unsigned id)
 {
     pthread_mutex_lock(&d->lock);
-    const struct hw_desk_recording *x = d->all[id - 1];
+    const struct hw_web_recording *x = d->all[id - 1];
     int pid = x->controller ? hw_controller_pid(x->controller) : 0;
     pthread_mutex_unlock(&d->lock);
     return pid;
 }
 
-bool hw_desk_is_over(struct hw_desk *d, unsigned id, char *why, size_t max)
+bool hw_web_recorder_is_over(struct hw_web_recorder *d, unsigned id, char *why, size_t max)
 {
     pthread_mutex_lock(&d->lock);
-    const struct hw_desk_recording *x = d->all[id - 1];
-    bool over = x->state != HW_DESK_RUNNING && x->state != HW_DESK_STOPPING;
+    const struct hw_web_recording *x = d->all[id - 1];
+    bool over = x->state != HW_WEB_RUNNING && x->state != HW_WEB_STOPPING;
     if (over)
         (void)snprintf(why, max, "%s", x->error); /* cut is fine */
     pthread_mutex_unlock(&d->lock);
@@ -59,10 +60,10 @@ bool hw_desk_is_over(struct hw_desk *d, unsigned id, char *why, size_t max)
 
 static int act(void *ctx, unsigned id, enum hw_page_act what, struct hw_error *err)
 {
-    struct hw_desk *d = ctx;
+    struct hw_web_recorder *d = ctx;
     pthread_mutex_lock(&d->lock);
-    struct hw_desk_recording *x = id >= 1 && id <= d->n ? d->all[id - 1] : NULL;
-    bool open = x && (x->state == HW_DESK_RUNNING || x->state == HW_DESK_STOPPING);
+    struct hw_web_recording *x = id >= 1 && id <= d->n ? d->all[id - 1] : NULL;
+    bool open = x && (x->state == HW_WEB_RUNNING || x->state == HW_WEB_STOPPING);
     bool program = x && x->program_runs;
     pthread_mutex_unlock(&d->lock);
     if (!x)
@@ -89,16 +90,16 @@ static int act(void *ctx, unsigned id, enum hw_page_act what, struct hw_error *e
 
 static int mark(void *ctx, unsigned id, struct hw_bytes text, struct hw_error *err)
 {
-    struct hw_desk *d = ctx;
-    struct hw_desk_mark m = {.boottime_ns = hw_now_boottime_ns()};
+    struct hw_web_recorder *d = ctx;
+    struct hw_web_recorder_mark m = {.boottime_ns = hw_now_boottime_ns()};
     if (!text.n || text.n > HW_MARK_MAX_BYTES || memchr(text.p, '\0', text.n))
         return hw_fail(err, HW_EINVAL, 0, "a mark needs a name of 1 to %u bytes",
                        HW_MARK_MAX_BYTES);
     memcpy(m.text, text.p, text.n);
     pthread_mutex_lock(&d->lock);
-    struct hw_desk_recording *x = id >= 1 && id <= d->n ? d->all[id - 1] : NULL;
+    struct hw_web_recording *x = id >= 1 && id <= d->n ? d->all[id - 1] : NULL;
     int rc = !x ? hw_fail(err, HW_ENOTFOUND, 0, "there is no recording %u", id)
-             : x->state != HW_DESK_RUNNING ? hw_fail(err, HW_EBUSY, 0, "recording %u has ended", id)
+             : x->state != HW_WEB_RUNNING  ? hw_fail(err, HW_EBUSY, 0, "recording %u has ended", id)
              : hw_vec_push(&x->due, m) < 0 ? hw_fail(err, HW_ENOMEM, 0, "mark")
                                            : HW_OK;
     pthread_mutex_unlock(&d->lock);
@@ -107,7 +108,7 @@ static int mark(void *ctx, unsigned id, struct hw_bytes text, struct hw_error *e
 
 /* ---- state as JSON ---- */
 
-uint64_t hw_desk_rss_kb(int32_t pid)
+uint64_t hw_web_recorder_rss_kb(int32_t pid)
 {
     struct hw_pid p;
     struct hw_proc_status s = {0};
@@ -121,18 +122,18 @@ uint64_t hw_desk_rss_kb(int32_t pid)
 
 static void put_state(void *ctx, struct hw_json *j)
 {
-    struct hw_desk *d = ctx;
+    struct hw_web_recorder *d = ctx;
     hw_json_begin_array(j);
     pthread_mutex_lock(&d->lock);
     for (unsigned i = 0; i < d->n; i++)
-        hw_desk_recording_put(j, d->all[i]);
+        hw_web_recording_put(j, d->all[i]);
     pthread_mutex_unlock(&d->lock);
     hw_json_end_array(j);
 }
 
 static unsigned changes(void *ctx)
 {
-    struct hw_desk *d = ctx;
+    struct hw_web_recorder *d = ctx;
     return atomic_load(&d->changes);
 }
 
@@ -140,7 +141,7 @@ static int put_processes(void *ctx, struct hw_json *j, struct hw_error *err)
 {
     struct hw_recorders all;
     hw_process_rows rows = {0};
-    struct hw_desk *d = ctx;
+    struct hw_web_recorder *d = ctx;
     int rc = hw_recorders_ask(&all, err);
     if (rc < 0)
         return rc;
@@ -175,11 +176,11 @@ static int put_processes(void *ctx, struct hw_json *j, struct hw_error *err)
 /* Wrong words are an answer too: the page shows them beside the field. */
 static int put_plan(void *ctx, struct hw_bytes json, struct hw_json *j, struct hw_error *err)
 {
-    struct hw_desk *d = ctx;
-    struct hw_desk_words w = {0};
+    struct hw_web_recorder *d = ctx;
+    struct hw_web_request w = {0};
     struct hw_error why = {0};
     struct hw_strbuf shell = {0}, text = {0};
-    int rc = hw_desk_words_read(json, &w, &why);
+    int rc = hw_web_request_read(json, &w, &why);
     if (rc < 0 && rc != HW_EINVAL) {
         *err = why;
         return rc;
@@ -193,8 +194,8 @@ static int put_plan(void *ctx, struct hw_bytes json, struct hw_json *j, struct h
         hw_json_begin_array(j);
         hw_json_end_array(j);
     } else {
-        ready = hw_desk_check(&w, d->commands, j);
-        hw_desk_words_shell(&w, &shell);
+        ready = hw_web_recorder_check(&w, d->commands, j);
+        hw_web_request_shell(&w, &shell);
         (void)hw_config_binary_to_text(hw_bytes_of(w.config.p, w.config.n), &text, NULL);
     }
     hw_json_kv_bool(j, "ready", ready);
@@ -203,7 +204,7 @@ static int put_plan(void *ctx, struct hw_bytes json, struct hw_json *j, struct h
     hw_json_end_object(j);
     hw_strbuf_done(&shell);
     hw_strbuf_done(&text);
-    hw_desk_words_done(&w);
+    hw_web_request_done(&w);
     return HW_OK;
 }
 
@@ -234,11 +235,11 @@ static int recorded(void *ctx, hw_page_recorded_list *out, struct hw_error *err)
 }
 
 /* A connection is kept from look to look; one that failed is made anew the next time. */
-static struct hw_live_source *take_source(struct hw_desk *d, int32_t pid)
+static struct hw_live_source *take_source(struct hw_web_recorder *d, int32_t pid)
 {
     struct hw_live_source *found = NULL;
     pthread_mutex_lock(&d->lock);
-    for (size_t i = 0; i < HW_DESK_MAX_SOURCES && !found; i++)
+    for (size_t i = 0; i < HW_WEB_MAX_SOURCES && !found; i++)
         if (d->sources[i].source && d->sources[i].pid == pid) {
             found = d->sources[i].source;
             d->sources[i].source = NULL; /* nobody else may use it meanwhile */
@@ -247,19 +248,19 @@ static struct hw_live_source *take_source(struct hw_desk *d, int32_t pid)
     return found;
 }
 
-static void keep_source(struct hw_desk *d, int32_t pid, struct hw_live_source *s)
+static void keep_source(struct hw_web_recorder *d, int32_t pid, struct hw_live_source *s)
 {
     pthread_mutex_lock(&d->lock);
-    struct hw_desk_source *slot = &d->sources[d->next_source++ % HW_DESK_MAX_SOURCES];
+    struct hw_web_recorder_source *slot = &d->sources[d->next_source++ % HW_WEB_MAX_SOURCES];
     struct hw_live_source *old = slot->source;
-    *slot = (struct hw_desk_source){pid, s};
+    *slot = (struct hw_web_recorder_source){pid, s};
     pthread_mutex_unlock(&d->lock);
     hw_live_source_free(old);
 }
 
 static int look(void *ctx, int32_t pid, struct hw_page_look *out, struct hw_error *err)
 {
-    struct hw_desk *d = ctx;
+    struct hw_web_recorder *d = ctx;
     struct hw_live_source *s = take_source(d, pid);
     struct hw_control_live facts;
     int rc = s ? HW_OK : hw_live_source_open(0, pid, &s, err);
@@ -272,7 +273,7 @@ static int look(void *ctx, int32_t pid, struct hw_page_look *out, struct hw_erro
     }
     out->n_samples = facts.n_samples;
     out->n_lost = facts.n_lost;
-    out->rss_bytes = hw_desk_rss_kb(pid) * 1024;
+    out->rss_bytes = hw_web_recorder_rss_kb(pid) * 1024;
     (void)snprintf(out->name, sizeof out->name, "%s", hw_live_source_name(s));
     keep_source(d, pid, s);
     return HW_OK;
@@ -280,9 +281,10 @@ static int look(void *ctx, int32_t pid, struct hw_page_look *out, struct hw_erro
 
 /* ---- the desk ---- */
 
-int hw_desk_new(const struct hw_cli *cli, bool commands, struct hw_desk **out, struct hw_error *err)
+int hw_web_recorder_new(const struct hw_cli *cli, bool commands, struct hw_web_recorder **out,
+                        struct hw_error *err)
 {
-    struct hw_desk *d = calloc(1, sizeof *d);
+    struct hw_web_recorder *d = calloc(1, sizeof *d);
     if (!d)
         return hw_fail(err, HW_ENOMEM, 0, "recordings");
     d->cli = cli;
@@ -299,25 +301,25 @@ int hw_desk_new(const struct hw_cli *cli, bool commands, struct hw_desk **out, s
                                        .look = look};
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->known_lock, NULL);
-    int rc = hw_desk_internals_new(d, err);
+    int rc = hw_web_tracked_new(d, err);
     if (rc < 0)
-        hw_desk_free(d);
+        hw_web_recorder_free(d);
     else
         *out = d;
     return rc;
 }
 
-void hw_desk_set_pages(struct hw_desk *d, struct hw_pages *pages)
+void hw_web_recorder_set_pages(struct hw_web_recorder *d, struct hw_pages *pages)
 {
     d->pages = pages;
 }
 
-const struct hw_page_recorder *hw_desk_recorder(const struct hw_desk *d)
+const struct hw_page_recorder *hw_web_recorder_recorder(const struct hw_web_recorder *d)
 {
     return &d->ops;
 }
 
-void hw_desk_free(struct hw_desk *d)
+void hw_web_recorder_free(struct hw_web_recorder *d)
 {
     if (!d)
         return;
@@ -325,11 +327,11 @@ void hw_desk_free(struct hw_desk *d)
         atomic_store(&d->all[i]->give_up, true);
     for (unsigned i = 0; i < d->n; i++) {
         (void)pthread_join(d->all[i]->thread, NULL);
-        hw_desk_recording_free(d->all[i]);
+        hw_web_recording_free(d->all[i]);
     }
-    for (size_t i = 0; i < HW_DESK_MAX_SOURCES; i++)
+    for (size_t i = 0; i < HW_WEB_MAX_SOURCES; i++)
         hw_live_source_free(d->sources[i].source);
-    hw_desk_internals_free(d->own);
+    hw_web_tracked_free(d->own);
     hw_vec_done(&d->known);
     pthread_mutex_destroy(&d->known_lock);
     pthread_mutex_destroy(&d->lock);

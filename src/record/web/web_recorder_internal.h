@@ -21,26 +21,26 @@
 #include "record/web/web_request.h"
 #include "server/pages.h"
 
-enum { HW_DESK_MAX_RECORDINGS = 64, HW_DESK_MAX_SOURCES = 8 };
+enum { HW_WEB_MAX_RECORDINGS = 64, HW_WEB_MAX_SOURCES = 8 };
 
-enum hw_desk_state {
-    HW_DESK_RUNNING,
-    HW_DESK_STOPPING,
-    HW_DESK_DONE,
-    HW_DESK_EMPTY,
-    HW_DESK_FAILED,
-    HW_DESK_DISCARDED
+enum hw_web_recorder_state {
+    HW_WEB_RUNNING,
+    HW_WEB_STOPPING,
+    HW_WEB_DONE,
+    HW_WEB_EMPTY,
+    HW_WEB_FAILED,
+    HW_WEB_DISCARDED
 };
 
-struct hw_desk_mark {
+struct hw_web_recorder_mark {
     uint64_t boottime_ns;
     char text[HW_MARK_MAX_BYTES + 1];
 };
 
-struct hw_desk_recording {
-    struct hw_desk *desk;
+struct hw_web_recording {
+    struct hw_web_recorder *desk;
     unsigned id;
-    struct hw_desk_words words;
+    struct hw_web_request words;
     char *library, *program;
     char name[256]; /* the command, or the process that is attached to, before a target answered */
     struct hw_controller *controller;
@@ -53,10 +53,10 @@ struct hw_desk_recording {
     uint64_t next_status_ns;
 
     /* under the desk's lock: marks to be made */
-    HW_VEC(struct hw_desk_mark) due;
+    HW_VEC(struct hw_web_recorder_mark) due;
 
     /* under the desk's lock: what is shown */
-    enum hw_desk_state state;
+    enum hw_web_recorder_state state;
     struct hw_control_progress progress;
     uint64_t started_ns, ended_ns;
     struct hw_service_state seen; /* targets */
@@ -69,40 +69,40 @@ struct hw_desk_recording {
     char shell[2048];
 };
 
-struct hw_desk {
+struct hw_web_recorder {
     const struct hw_cli *cli;
     struct hw_pages *pages;
     bool commands;
     struct hw_page_recorder ops;
     pthread_mutex_t lock;
-    struct hw_desk_recording *all[HW_DESK_MAX_RECORDINGS]; /* by id - 1 */
-    unsigned n;                                            /* lock */
-    struct hw_desk_source {
+    struct hw_web_recording *all[HW_WEB_MAX_RECORDINGS]; /* by id - 1 */
+    unsigned n;                                          /* lock */
+    struct hw_web_recorder_source {
         int32_t pid;
         struct hw_live_source *source; /* owned; NULL = free */
-    } sources[HW_DESK_MAX_SOURCES];    /* lock */
+    } sources[HW_WEB_MAX_SOURCES];     /* lock */
     unsigned next_source;
     pthread_mutex_t known_lock;
     hw_processes_known known; /* known_lock */
     atomic_uint changes;
     struct hw_page_internals internals;
-    struct hw_desk_internals *own; /* web_tracked.c */
+    struct hw_web_tracked *own; /* web_tracked.c */
 };
 
-void hw_desk_changed(struct hw_desk *d);
-uint64_t hw_desk_rss_kb(int32_t pid); /* 0: not known */
+void hw_web_recorder_changed(struct hw_web_recorder *d);
+uint64_t hw_web_recorder_rss_kb(int32_t pid); /* 0: not known */
 
 /* ---- web_recording.c ---- */
 
 /* words: as of a page. unkept: only to be looked at. *id counts from 1. */
-int hw_desk_begin(struct hw_desk *d, struct hw_bytes words, bool unkept, unsigned *id,
-                  struct hw_error *err);
-void hw_desk_recording_put(struct hw_json *j, const struct hw_desk_recording *x); /* locked */
-void hw_desk_recording_free(struct hw_desk_recording *x); /* its thread is joined */
+int hw_web_recorder_begin(struct hw_web_recorder *d, struct hw_bytes words, bool unkept,
+                          unsigned *id, struct hw_error *err);
+void hw_web_recording_put(struct hw_json *j, const struct hw_web_recording *x); /* locked */
+void hw_web_recording_free(struct hw_web_recording *x); /* its thread is joined */
 
 /* ---- web_tracked.c ---- */
 
-int hw_desk_internals_new(struct hw_desk *d, struct hw_error *err);
-void hw_desk_internals_free(struct hw_desk_internals *i); /* NULL is fine */
+int hw_web_tracked_new(struct hw_web_recorder *d, struct hw_error *err);
+void hw_web_tracked_free(struct hw_web_tracked *i); /* NULL is fine */
 
 #endif

@@ -31,7 +31,7 @@ static const char *const state_names[] = {"running", "stopping", "done",
 
 static void on_status(void *ctx, struct hw_bytes json)
 {
-    struct hw_desk_recording *x = ctx;
+    struct hw_web_recording *x = ctx;
     struct hw_service_state now, old;
     if (hw_service_read(json, &now, NULL) < 0)
         return; /* the next one is half a second away */
@@ -40,21 +40,21 @@ static void on_status(void *ctx, struct hw_bytes json)
     x->seen = now;
     pthread_mutex_unlock(&x->desk->lock);
     hw_service_state_done(&old);
-    hw_desk_changed(x->desk);
+    hw_web_recorder_changed(x->desk);
 }
 
 static void on_warning(void *ctx, struct hw_bytes text)
 {
-    struct hw_desk_recording *x = ctx;
+    struct hw_web_recording *x = ctx;
     char *copy = strndup((const char *)text.p, text.n);
     pthread_mutex_lock(&x->desk->lock);
     if (!copy || x->warnings.n >= MAX_WARNINGS || hw_vec_push(&x->warnings, copy) < 0)
         free(copy);
     pthread_mutex_unlock(&x->desk->lock);
-    hw_desk_changed(x->desk);
+    hw_web_recorder_changed(x->desk);
 }
 
-static void take_marks(struct hw_desk_recording *x)
+static void take_marks(struct hw_web_recording *x)
 {
     struct hw_error ignored;
     pthread_mutex_lock(&x->desk->lock);
@@ -66,10 +66,10 @@ static void take_marks(struct hw_desk_recording *x)
     hw_vec_clear(&x->due);
     pthread_mutex_unlock(&x->desk->lock);
     if (any)
-        hw_desk_changed(x->desk);
+        hw_web_recorder_changed(x->desk);
 }
 
-static void take_orders(struct hw_desk_recording *x)
+static void take_orders(struct hw_web_recording *x)
 {
     struct hw_error ignored;
     take_marks(x); /* before the end that may be due, too */
@@ -85,7 +85,7 @@ static void take_orders(struct hw_desk_recording *x)
 
 static void each(void *ctx)
 {
-    struct hw_desk_recording *x = ctx;
+    struct hw_web_recording *x = ctx;
     struct hw_error ignored;
     uint64_t now = hw_now_monotonic_ns();
     take_orders(x);
@@ -95,18 +95,18 @@ static void each(void *ctx)
     }
     pthread_mutex_lock(&x->desk->lock);
     x->progress = x->r.last;
-    if (x->state == HW_DESK_RUNNING && x->r.stop_sent) {
-        x->state = HW_DESK_STOPPING;
-        hw_desk_changed(x->desk);
+    if (x->state == HW_WEB_RUNNING && x->r.stop_sent) {
+        x->state = HW_WEB_STOPPING;
+        hw_web_recorder_changed(x->desk);
     }
     bool runs = x->launched && x->r.program_status == -1;
     if (x->program_runs != runs)
-        hw_desk_changed(x->desk);
+        hw_web_recorder_changed(x->desk);
     x->program_runs = runs;
     pthread_mutex_unlock(&x->desk->lock);
 }
 
-static void show_end(struct hw_desk_recording *x, enum hw_desk_state state, const char *code,
+static void show_end(struct hw_web_recording *x, enum hw_web_recorder_state state, const char *code,
                      const char *text)
 {
     pthread_mutex_lock(&x->desk->lock);
@@ -121,10 +121,10 @@ static void show_end(struct hw_desk_recording *x, enum hw_desk_state state, cons
         x->progress.n_dumps = x->r.ended.n_dumps;
     }
     pthread_mutex_unlock(&x->desk->lock);
-    hw_desk_changed(x->desk);
+    hw_web_recorder_changed(x->desk);
 }
 
-static int name_file(struct hw_desk_recording *x, const struct hw_seen_target *t,
+static int name_file(struct hw_web_recording *x, const struct hw_seen_target *t,
                      struct hw_error *err)
 {
     int pid = t ? t->pid : x->launched ? x->launch.pid : (int)x->words.pids.v[0];
@@ -142,7 +142,7 @@ static int name_file(struct hw_desk_recording *x, const struct hw_seen_target *t
 /* The file is complete: it gets its name and names, and is opened. */
 static void written(void *ctx)
 {
-    struct hw_desk_recording *x = ctx;
+    struct hw_web_recording *x = ctx;
     struct hw_error err = {0};
     struct hw_finding why = {0};
     const struct hw_seen_target *t = hw_recording_main_target(&x->r);
@@ -150,11 +150,11 @@ static void written(void *ctx)
         hw_diagnose_recording(&x->r, x->program, &why);
     if (atomic_load(&x->discard) || x->unkept) {
         hw_output_discard(&x->output);
-        show_end(x, HW_DESK_DISCARDED, why.code, why.text);
+        show_end(x, HW_WEB_DISCARDED, why.code, why.text);
         return;
     }
     if (name_file(x, t, &err) < 0) {
-        show_end(x, HW_DESK_FAILED, NULL, err.text);
+        show_end(x, HW_WEB_FAILED, NULL, err.text);
         return;
     }
     if (hw_recording_is_empty(&x->r, t)) {
@@ -163,11 +163,12 @@ static void written(void *ctx)
                                &why);
         else
             hw_diagnose_recording(&x->r, x->program, &why);
-        show_end(x, HW_DESK_EMPTY, why.code, why.text);
+        show_end(x, HW_WEB_EMPTY, why.code, why.text);
         return;
     }
     if (!hw_opt_flag(&x->words.cli.opts, HW_OPT_NO_SYMBOLIZE))
-        (void)hw_names_add(&x->words.cli, x->output.final_name, NULL); /* else without lines */
+        (void)hw_symbol_options_add(&x->words.cli, x->output.final_name,
+                                    NULL); /* else without lines */
     unsigned id = 0;
     if (hw_pages_open(x->desk->pages, x->output.final_name, &id, &err) == HW_OK) {
         pthread_mutex_lock(&x->desk->lock);
@@ -175,26 +176,26 @@ static void written(void *ctx)
         pthread_mutex_unlock(&x->desk->lock);
     }
     if (x->r.is_ended && x->r.ended.status < 0)
-        show_end(x, HW_DESK_FAILED, NULL, x->r.reason);
+        show_end(x, HW_WEB_FAILED, NULL, x->r.reason);
     else if (x->r.recorder_gone)
-        show_end(x, HW_DESK_FAILED, "recorder-gone",
+        show_end(x, HW_WEB_FAILED, "recorder-gone",
                  "the recorder is gone; the trace ends where it was");
     else
-        show_end(x, HW_DESK_DONE, NULL, err.code ? err.text : "");
+        show_end(x, HW_WEB_DONE, NULL, err.code ? err.text : "");
 }
 
 static void *run_thread(void *ctx)
 {
-    struct hw_desk_recording *x = ctx;
+    struct hw_web_recording *x = ctx;
     struct hw_error err = {0};
     int rc = hw_recording_run(&x->r, &err);
     pthread_mutex_lock(&x->desk->lock);
-    bool open = x->state == HW_DESK_RUNNING || x->state == HW_DESK_STOPPING;
+    bool open = x->state == HW_WEB_RUNNING || x->state == HW_WEB_STOPPING;
     x->program_runs = false;
     pthread_mutex_unlock(&x->desk->lock);
     if (open) { /* the program could not be run: nothing was written */
         hw_output_discard(&x->output);
-        show_end(x, HW_DESK_FAILED, NULL,
+        show_end(x, HW_WEB_FAILED, NULL,
                  rc < 0 && err.code ? err.text : "the recording did not end");
     }
     struct hw_controller *c = x->controller;
@@ -202,14 +203,14 @@ static void *run_thread(void *ctx)
     x->controller = NULL;
     pthread_mutex_unlock(&x->desk->lock);
     hw_controller_free(c);
-    hw_desk_changed(x->desk);
+    hw_web_recorder_changed(x->desk);
     return NULL;
 }
 
 /* ---- set up ---- */
 
 /* A pid says little in a heading and in the name of a file. */
-static void name_target(struct hw_desk_recording *x)
+static void name_target(struct hw_web_recording *x)
 {
     struct hw_pid p;
     const char *name = x->words.cli.opts.args[0];
@@ -223,10 +224,10 @@ static void name_target(struct hw_desk_recording *x)
     (void)snprintf(x->name, sizeof x->name, "%s", name); /* cut is fine */
 }
 
-static int set_up(struct hw_desk_recording *x, struct hw_error *err)
+static int set_up(struct hw_web_recording *x, struct hw_error *err)
 {
     const struct hw_opts *o = &x->words.cli.opts;
-    struct hw_record_words words = hw_desk_record_words(&x->words);
+    struct hw_record_words words = hw_web_record_request(&x->words);
     struct hw_control_start start = hw_record_start(&words);
     sigset_t none;
     name_target(x);
@@ -269,7 +270,7 @@ static int set_up(struct hw_desk_recording *x, struct hw_error *err)
                               x->output.fd, err);
 }
 
-void hw_desk_recording_free(struct hw_desk_recording *x)
+void hw_web_recording_free(struct hw_web_recording *x)
 {
     hw_controller_free(x->controller);
     if (x->launched)
@@ -281,7 +282,7 @@ void hw_desk_recording_free(struct hw_desk_recording *x)
         free(x->warnings.v[i]);
     hw_vec_done(&x->warnings);
     hw_vec_done(&x->due);
-    hw_desk_words_done(&x->words);
+    hw_web_request_done(&x->words);
     free(x->library);
     free(x->program);
     free(x->file);
@@ -289,15 +290,15 @@ void hw_desk_recording_free(struct hw_desk_recording *x)
 }
 
 /* Everything that can be said before a process is made. */
-static int prepare(struct hw_desk *d, struct hw_desk_recording *x, struct hw_error *err)
+static int prepare(struct hw_web_recorder *d, struct hw_web_recording *x, struct hw_error *err)
 {
     struct hw_json checks;
     hw_json_init(&checks, NULL, NULL, /* pretty = */ false);
-    bool good = hw_desk_check(&x->words, d->commands, &checks);
+    bool good = hw_web_recorder_check(&x->words, d->commands, &checks);
     hw_json_done(&checks);
     if (!good)
         return hw_fail(err, HW_EINVAL, 0, "this cannot be recorded: see the marked fields");
-    struct hw_record_words w = hw_desk_record_words(&x->words); /* of those that are left */
+    struct hw_record_words w = hw_web_record_request(&x->words); /* of those that are left */
     hw_strbuf_clear(&x->words.config);
     int rc = hw_record_config(&w, &x->words.config, err);
     if (rc == HW_OK && !x->words.attach) {
@@ -306,19 +307,19 @@ static int prepare(struct hw_desk *d, struct hw_desk_recording *x, struct hw_err
                                     x->program, &x->library, err);
     }
     struct hw_strbuf shell = {0};
-    hw_desk_words_shell(&x->words, &shell);
+    hw_web_request_shell(&x->words, &shell);
     (void)snprintf(x->shell, sizeof x->shell, "%s", shell.p ? shell.p : ""); /* cut is fine */
     hw_strbuf_done(&shell);
     return rc;
 }
 
 /* Takes the recording over: into the list, with its thread. */
-static int enlist(struct hw_desk *d, struct hw_desk_recording *x, unsigned *id,
+static int enlist(struct hw_web_recorder *d, struct hw_web_recording *x, unsigned *id,
                   struct hw_error *err)
 {
     int rc = HW_OK;
     pthread_mutex_lock(&d->lock);
-    if (d->n == HW_DESK_MAX_RECORDINGS)
+    if (d->n == HW_WEB_MAX_RECORDINGS)
         rc = hw_fail(
             err, HW_ELIMIT, 0,
             "this server has made %u recordings, which is its limit; start another server for more",
@@ -336,16 +337,16 @@ static int enlist(struct hw_desk *d, struct hw_desk_recording *x, unsigned *id,
     return rc;
 }
 
-int hw_desk_begin(struct hw_desk *d, struct hw_bytes words, bool unkept, unsigned *id,
-                  struct hw_error *err)
+int hw_web_recorder_begin(struct hw_web_recorder *d, struct hw_bytes words, bool unkept,
+                          unsigned *id, struct hw_error *err)
 {
-    struct hw_desk_recording *x = calloc(1, sizeof *x);
+    struct hw_web_recording *x = calloc(1, sizeof *x);
     if (!x)
         return hw_fail(err, HW_ENOMEM, 0, "recording");
     x->desk = d;
     x->unkept = unkept;
     x->output = HW_OUTPUT_NONE;
-    int rc = hw_desk_words_read(words, &x->words, err);
+    int rc = hw_web_request_read(words, &x->words, err);
     if (rc == HW_OK)
         rc = prepare(d, x, err);
     if (rc == HW_OK)
@@ -354,15 +355,15 @@ int hw_desk_begin(struct hw_desk *d, struct hw_bytes words, bool unkept, unsigne
         rc = enlist(d, x, id, err);
     if (rc < 0) {
         hw_output_discard(&x->output);
-        hw_desk_recording_free(x);
+        hw_web_recording_free(x);
     }
-    hw_desk_changed(d);
+    hw_web_recorder_changed(d);
     return rc;
 }
 
 /* ---- state as JSON ---- */
 
-static void put_targets(struct hw_json *j, const struct hw_desk_recording *x)
+static void put_targets(struct hw_json *j, const struct hw_web_recording *x)
 {
     hw_json_key(j, "targets");
     hw_json_begin_array(j);
@@ -377,13 +378,13 @@ static void put_targets(struct hw_json *j, const struct hw_desk_recording *x)
             hw_json_kv_uint(j, "dumps", t->dumps);
             hw_json_kv_uint(j, "buffer", t->buffer);
             hw_json_kv_uint(j, "buffered", t->buffered);
-            hw_json_kv_uint(j, "rss", hw_desk_rss_kb(t->pid) * 1024);
+            hw_json_kv_uint(j, "rss", hw_web_recorder_rss_kb(t->pid) * 1024);
             hw_json_end_object(j);
         }
     hw_json_end_array(j);
 }
 
-void hw_desk_recording_put(struct hw_json *j, const struct hw_desk_recording *x)
+void hw_web_recording_put(struct hw_json *j, const struct hw_web_recording *x)
 {
     uint64_t now = x->ended_ns ? x->ended_ns : hw_now_monotonic_ns();
     const struct hw_opts *o = &x->words.cli.opts;

@@ -69,7 +69,7 @@ static int check_allowed(const struct hw_opts *o, struct hw_error *err)
     return HW_OK;
 }
 
-static int copy_words(const json_t *list, struct hw_desk_words *w, struct hw_error *err)
+static int copy_words(const json_t *list, struct hw_web_request *w, struct hw_error *err)
 {
     size_t n = json_array_size(list);
     if (n == 0 || n > MAX_WORDS)
@@ -89,7 +89,7 @@ static int copy_words(const json_t *list, struct hw_desk_words *w, struct hw_err
     return HW_OK;
 }
 
-static int read_words(struct hw_bytes json, struct hw_desk_words *w, struct hw_error *err)
+static int read_words(struct hw_bytes json, struct hw_web_request *w, struct hw_error *err)
 {
     json_error_t where;
     json_t *root = json_loadb((const char *)json.p, json.n, JSON_REJECT_DUPLICATES, &where);
@@ -99,9 +99,9 @@ static int read_words(struct hw_bytes json, struct hw_desk_words *w, struct hw_e
     return rc;
 }
 
-int hw_desk_words_read(struct hw_bytes json, struct hw_desk_words *out, struct hw_error *err)
+int hw_web_request_read(struct hw_bytes json, struct hw_web_request *out, struct hw_error *err)
 {
-    struct hw_desk_words w = {.cli = {.program = "heapwise"}};
+    struct hw_web_request w = {.cli = {.program = "heapwise"}};
     int rc = read_words(json, &w, err);
     if (rc == HW_OK) {
         const struct hw_command *c = hw_command_find(w.argv[0]);
@@ -121,17 +121,17 @@ int hw_desk_words_read(struct hw_bytes json, struct hw_desk_words *out, struct h
     for (size_t i = 0; rc == HW_OK && w.attach && i < w.cli.opts.n_args; i++)
         (void)hw_running_match(w.cli.opts.args[i], &w.pids); /* none: the checks say so */
     if (rc == HW_OK) {
-        struct hw_record_words r = hw_desk_record_words(&w);
+        struct hw_record_words r = hw_web_record_request(&w);
         rc = hw_record_config(&r, &w.config, err);
     }
     if (rc < 0)
-        hw_desk_words_done(&w);
+        hw_web_request_done(&w);
     else
         *out = w;
     return rc;
 }
 
-void hw_desk_words_done(struct hw_desk_words *w)
+void hw_web_request_done(struct hw_web_request *w)
 {
     hw_opts_done(&w->cli.opts);
     for (int i = 0; i < w->argc; i++)
@@ -139,10 +139,10 @@ void hw_desk_words_done(struct hw_desk_words *w)
     free(w->argv);
     hw_vec_done(&w->pids);
     hw_strbuf_done(&w->config);
-    *w = (struct hw_desk_words){0};
+    *w = (struct hw_web_request){0};
 }
 
-struct hw_record_words hw_desk_record_words(const struct hw_desk_words *w)
+struct hw_record_words hw_web_record_request(const struct hw_web_request *w)
 {
     return (struct hw_record_words){
         .opts = &w->cli.opts, .attach = w->attach, .pids = w->pids.v, .n_pids = w->pids.n};
@@ -155,7 +155,7 @@ static bool is_plain(const char *word)
     return word[0] && strspn(word, plain) == strlen(word);
 }
 
-void hw_desk_words_shell(const struct hw_desk_words *w, struct hw_strbuf *out)
+void hw_web_request_shell(const struct hw_web_request *w, struct hw_strbuf *out)
 {
     hw_strbuf_adds(out, "heapwise");
     for (int i = 0; i < w->argc; i++) {
@@ -221,7 +221,7 @@ static bool check_pid(uint64_t pid, const struct hw_recorders *all, struct hw_js
     return !why.code;
 }
 
-static bool check_pids(struct hw_desk_words *w, struct hw_json *j)
+static bool check_pids(struct hw_web_request *w, struct hw_json *j)
 {
     struct hw_recorders all = {0};
     size_t kept = 0;
@@ -240,7 +240,7 @@ static bool check_pids(struct hw_desk_words *w, struct hw_json *j)
     return kept != 0;
 }
 
-static bool check_command(const struct hw_desk_words *w, bool commands, struct hw_json *j)
+static bool check_command(const struct hw_web_request *w, bool commands, struct hw_json *j)
 {
     struct hw_finding why = {0};
     struct hw_error err = {0};
@@ -287,10 +287,10 @@ static bool check_disk(struct hw_json *j)
     return true;
 }
 
-bool hw_desk_check(struct hw_desk_words *w, bool commands, struct hw_json *j)
+bool hw_web_recorder_check(struct hw_web_request *w, bool commands, struct hw_json *j)
 {
     struct hw_error err = {0};
-    struct hw_record_words r = hw_desk_record_words(w);
+    struct hw_record_words r = hw_web_record_request(w);
     hw_json_begin_array(j);
     bool good = hw_record_check(&r, &err) == HW_OK;
     if (!good)

@@ -2,7 +2,7 @@
  * web_request.h - what a page wants to record: parsed, explained, checked
  *
  * Shapes:  JSON {"words": ["attach", "-i", "4K", "4211"]}: the command line without its first word.
- * Owns:    hw_desk_words: everything; the texts of its options live in its argv.
+ * Owns:    hw_web_request: everything; the texts of its options live in its argv.
  * Errors:  HW_EINVAL with a text for the user.
  */
 #ifndef HW_RECORD_WEB_WEB_REQUEST_H
@@ -17,7 +17,7 @@
 struct hw_error;
 struct hw_json;
 
-struct hw_desk_words {
+struct hw_web_request {
     struct hw_cli cli; /* of its own: options and arguments */
     char **argv;
     int argc;
@@ -26,13 +26,13 @@ struct hw_desk_words {
     struct hw_strbuf config;
 };
 
-int hw_desk_words_read(struct hw_bytes json, struct hw_desk_words *out, struct hw_error *err);
-void hw_desk_words_done(struct hw_desk_words *w);
-struct hw_record_words hw_desk_record_words(const struct hw_desk_words *w);
+int hw_web_request_read(struct hw_bytes json, struct hw_web_request *out, struct hw_error *err);
+void hw_web_request_done(struct hw_web_request *w);
+struct hw_record_words hw_web_record_request(const struct hw_web_request *w);
 /* As one would type it. */
-void hw_desk_words_shell(const struct hw_desk_words *w, struct hw_strbuf *out);
+void hw_web_request_shell(const struct hw_web_request *w, struct hw_strbuf *out);
 /* An array of checks {state, what, text, remedy, code}; gives whether none forbids the start. Keeps
  * those of w->pids that can be profiled. commands: programs may be started. */
-bool hw_desk_check(struct hw_desk_words *w, bool commands, struct hw_json *j);
+bool hw_web_recorder_check(struct hw_web_request *w, bool commands, struct hw_json *j);
 
 #endif

@@ -24,9 +24,9 @@ struct saved {
     char *json, *trace; /* owned: whole paths */
 };
 
-struct hw_desk_internals {
-    struct hw_desk *desk;
-    struct hw_internals *m;
+struct hw_web_tracked {
+    struct hw_web_recorder *desk;
+    struct hw_tracked *m;
     pthread_mutex_t lock;
     bool saving;              /* lock */
     HW_VEC(struct saved) all; /* lock; number - 1 */
@@ -59,11 +59,11 @@ static int read_who(const json_t *words, int32_t *pid, const char **word, struct
     return HW_OK;
 }
 
-static int read_how(const json_t *words, struct hw_internals_how *out, struct hw_error *err)
+static int read_how(const json_t *words, struct hw_tracked_how *out, struct hw_error *err)
 {
     const json_t *rate = json_object_get(words, "sampling_rate");
     const json_t *stacks = json_object_get(words, "stack_mode");
-    *out = (struct hw_internals_how){0};
+    *out = (struct hw_tracked_how){0};
     if (rate && (!json_is_integer(rate) || json_integer_value(rate) < 1))
         return hw_fail(err, HW_EINVAL, 0,
                        "sampling_rate must be a number of bytes from 1: 1 is every allocation");
@@ -81,9 +81,9 @@ static int read_how(const json_t *words, struct hw_internals_how *out, struct hw
 
 /* ---- actions ---- */
 
-static int start(struct hw_desk_internals *d, const json_t *words, struct hw_error *err)
+static int start(struct hw_web_tracked *d, const json_t *words, struct hw_error *err)
 {
-    struct hw_internals_how how;
+    struct hw_tracked_how how;
     const char *word;
     int32_t pid;
     int rc = read_who(words, &pid, &word, err);
@@ -92,34 +92,34 @@ static int start(struct hw_desk_internals *d, const json_t *words, struct hw_err
     if (rc < 0)
         return rc;
     if (!word)
-        return hw_internals_start(d->m, pid, &how, err);
+        return hw_tracked_start(d->m, pid, &how, err);
     if (strcmp(word, "all") == 0)
-        return hw_internals_start_all(d->m, &how, err);
+        return hw_tracked_start_all(d->m, &how, err);
     if (strcmp(word, "new") == 0)
-        return hw_internals_set_mode(d->m, "all", &how, err);
+        return hw_tracked_set_mode(d->m, "all", &how, err);
     return hw_fail(err, HW_EINVAL, 0, "pid must be a process's number, \"all\" or \"new\"");
 }
 
-static int stop(struct hw_desk_internals *d, const json_t *words, struct hw_error *err)
+static int stop(struct hw_web_tracked *d, const json_t *words, struct hw_error *err)
 {
     const char *word;
     int32_t pid;
     int rc = read_who(words, &pid, &word, err);
     if (rc == HW_OK && word && strcmp(word, "all") != 0)
         rc = hw_fail(err, HW_EINVAL, 0, "pid must be a process's number or \"all\"");
-    return rc < 0 ? rc : hw_internals_stop(d->m, pid, err);
+    return rc < 0 ? rc : hw_tracked_stop(d->m, pid, err);
 }
 
-static int set_mode(struct hw_desk_internals *d, const json_t *words, struct hw_error *err)
+static int set_mode(struct hw_web_tracked *d, const json_t *words, struct hw_error *err)
 {
     const char *mode = json_string_value(json_object_get(words, "mode"));
-    struct hw_internals_how how;
+    struct hw_tracked_how how;
     int rc = read_how(words, &how, err);
     if (rc < 0)
         return rc;
     if (!mode)
         return hw_fail(err, HW_EINVAL, 0, "mode must be a string");
-    return hw_internals_set_mode(d->m, mode, &how, err);
+    return hw_tracked_set_mode(d->m, mode, &how, err);
 }
 
 static int order(void *ctx, const char *verb, struct hw_bytes body, struct hw_json *j,
@@ -127,7 +127,7 @@ static int order(void *ctx, const char *verb, struct hw_bytes body, struct hw_js
 {
     static const struct {
         const char *verb;
-        int (*run)(struct hw_desk_internals *d, const json_t *words, struct hw_error *err);
+        int (*run)(struct hw_web_tracked *d, const json_t *words, struct hw_error *err);
         const char *said; /* of the result */
     } orders[] = {{"start", start, "already"}, {"stop", stop, "stopped"}, {"mode", set_mode, NULL}};
     json_t *words;
@@ -148,18 +148,18 @@ static int order(void *ctx, const char *verb, struct hw_bytes body, struct hw_js
 
 static int put(void *ctx, struct hw_json *j, struct hw_error *err)
 {
-    struct hw_desk_internals *d = ctx;
-    struct hw_internals_list list;
-    int rc = hw_internals_ask(d->m, &list, err);
+    struct hw_web_tracked *d = ctx;
+    struct hw_tracked_list list;
+    int rc = hw_tracked_ask(d->m, &list, err);
     if (rc < 0)
         return rc;
     hw_json_begin_object(j);
-    hw_internals_put(j, &list);
+    hw_tracked_put(j, &list);
     pthread_mutex_lock(&d->lock);
     hw_json_kv_bool(j, "saving", d->saving);
     pthread_mutex_unlock(&d->lock);
     hw_json_end_object(j);
-    hw_internals_list_done(&list);
+    hw_tracked_list_done(&list);
     return HW_OK;
 }
 
@@ -193,7 +193,7 @@ static int read_save(const json_t *words, pid_vec *out, struct hw_error *err)
 }
 
 /* Its number; 0 = it has none, as there is no memory. */
-static unsigned keep(struct hw_desk_internals *d, const struct hw_internals_save *s)
+static unsigned keep(struct hw_web_tracked *d, const struct hw_tracked_save *s)
 {
     struct saved x = {realpath(s->json, NULL), realpath(s->trace, NULL)};
     unsigned id = 0;
@@ -208,7 +208,7 @@ static unsigned keep(struct hw_desk_internals *d, const struct hw_internals_save
     return id;
 }
 
-static void put_saved(struct hw_json *j, const struct hw_internals_save *s, unsigned id,
+static void put_saved(struct hw_json *j, const struct hw_tracked_save *s, unsigned id,
                       unsigned trace)
 {
     hw_json_begin_object(j);
@@ -231,12 +231,12 @@ static void put_saved(struct hw_json *j, const struct hw_internals_save *s, unsi
     hw_json_end_object(j);
 }
 
-static int save_now(struct hw_desk_internals *d, struct hw_internals_save *s, struct hw_json *j,
+static int save_now(struct hw_web_tracked *d, struct hw_tracked_save *s, struct hw_json *j,
                     struct hw_error *err)
 {
     struct hw_error ignored = {0};
     unsigned trace = 0;
-    int rc = hw_internals_save(d->m, s, err);
+    int rc = hw_tracked_save(d->m, s, err);
     if (rc < 0)
         return rc;
     if (hw_pages_open(d->desk->pages, s->json, &trace, &ignored) < 0)
@@ -245,7 +245,7 @@ static int save_now(struct hw_desk_internals *d, struct hw_internals_save *s, st
     return HW_OK;
 }
 
-static bool take_turn(struct hw_desk_internals *d, bool begin)
+static bool take_turn(struct hw_web_tracked *d, bool begin)
 {
     pthread_mutex_lock(&d->lock);
     bool mine = begin != d->saving;
@@ -258,7 +258,7 @@ static int save(void *ctx, struct hw_bytes body,
                 void (*progress)(void *ctx, size_t n_done, size_t n_all), void *progress_ctx,
                 struct hw_json *j, struct hw_error *err)
 {
-    struct hw_desk_internals *d = ctx;
+    struct hw_web_tracked *d = ctx;
     pid_vec pids = {0};
     json_t *words;
     int rc = read_words(body, &words, err);
@@ -268,14 +268,14 @@ static int save(void *ctx, struct hw_bytes body,
     if (rc == HW_OK && !take_turn(d, true))
         rc = hw_fail(err, HW_EBUSY, 0, "a dump is being saved already");
     else if (rc == HW_OK) {
-        struct hw_internals_save s = {.cli = d->desk->cli,
-                                      .pids = pids.v,
-                                      .n_pids = pids.n,
-                                      .progress = progress,
-                                      .ctx = progress_ctx};
+        struct hw_tracked_save s = {.cli = d->desk->cli,
+                                    .pids = pids.v,
+                                    .n_pids = pids.n,
+                                    .progress = progress,
+                                    .ctx = progress_ctx};
         rc = save_now(d, &s, j, err);
         (void)take_turn(d, false);
-        hw_internals_save_done(&s);
+        hw_tracked_save_done(&s);
     }
     hw_vec_done(&pids);
     json_decref(words);
@@ -284,7 +284,7 @@ static int save(void *ctx, struct hw_bytes body,
 
 static int file(void *ctx, unsigned id, bool trace, char **path)
 {
-    struct hw_desk_internals *d = ctx;
+    struct hw_web_tracked *d = ctx;
     pthread_mutex_lock(&d->lock);
     const struct saved *x = id >= 1 && id <= d->all.n ? &d->all.v[id - 1] : NULL;
     *path = x ? strdup(trace ? x->trace : x->json) : NULL;
@@ -294,12 +294,12 @@ static int file(void *ctx, unsigned id, bool trace, char **path)
 
 /* ---- public functions ---- */
 
-int hw_desk_internals_new(struct hw_desk *desk, struct hw_error *err)
+int hw_web_tracked_new(struct hw_web_recorder *desk, struct hw_error *err)
 {
-    struct hw_desk_internals *d = calloc(1, sizeof *d);
+    struct hw_web_tracked *d = calloc(1, sizeof *d);
     if (!d)
         return hw_fail(err, HW_ENOMEM, 0, "memory internals");
-    int rc = hw_internals_new(&d->m, err);
+    int rc = hw_tracked_new(&d->m, err);
     if (rc < 0) {
         free(d);
         return rc;
@@ -312,7 +312,7 @@ int hw_desk_internals_new(struct hw_desk *desk, struct hw_error *err)
     return HW_OK;
 }
 
-void hw_desk_internals_free(struct hw_desk_internals *d)
+void hw_web_tracked_free(struct hw_web_tracked *d)
 {
     if (!d)
         return;
@@ -321,17 +321,17 @@ void hw_desk_internals_free(struct hw_desk_internals *d)
         free(d->all.v[i].trace);
     }
     hw_vec_done(&d->all);
-    hw_internals_free(d->m);
+    hw_tracked_free(d->m);
     pthread_mutex_destroy(&d->lock);
     free(d);
 }
 
-const struct hw_page_internals *hw_desk_page_internals(const struct hw_desk *d)
+const struct hw_page_internals *hw_web_recorder_page_tracked(const struct hw_web_recorder *d)
 {
     return &d->internals;
 }
 
-struct hw_internals *hw_desk_internals(struct hw_desk *d)
+struct hw_tracked *hw_web_tracked(struct hw_web_recorder *d)
 {
     return d->own->m;
 }

@@ -82,9 +82,9 @@ struct hw_pages {
     pthread_cond_t reader_ended;
     atomic_uint changes;                   /* counts what events tell of */
     hw_files_dirs trace_dirs, symbol_dirs; /* what requests may name */
-    HW_VEC(char *) opened;         /* lock; real paths of what the owner named or recorded */
-    struct hw_page_scrubs *scrubs; /* has a lock of its own */
-    struct hw_page_infra *infra;   /* the same */
+    HW_VEC(char *) opened;                /* lock; real paths of what the owner named or recorded */
+    struct hw_page_flame_windows *scrubs; /* has a lock of its own */
+    struct hw_page_infra *infra;          /* the same */
     pthread_mutex_t live_lock;
     struct hw_page_live *live; /* live_lock; processes that are watched now */
 };
@@ -206,13 +206,14 @@ int hw_page_flame_build(struct hw_page_trace *t, const struct hw_page_selection 
                         struct hw_flame *out, struct hw_error *err);
 
 /* Graphs whose moment moves, kept between requests. */
-struct hw_page_scrubs;
-int hw_page_scrubs_new(struct hw_page_scrubs **out);
-void hw_page_scrubs_free(struct hw_page_scrubs *all); /* NULL is fine */
-void hw_page_scrubs_forget(struct hw_page_scrubs *all, const struct hw_page_trace *t);
-void hw_page_scrubs_age(struct hw_page_scrubs *all); /* drops what was not used for a minute */
+struct hw_page_flame_windows;
+int hw_page_flame_windows_new(struct hw_page_flame_windows **out);
+void hw_page_flame_windows_free(struct hw_page_flame_windows *all); /* NULL is fine */
+void hw_page_flame_windows_forget(struct hw_page_flame_windows *all, const struct hw_page_trace *t);
+void hw_page_flame_windows_age(
+    struct hw_page_flame_windows *all); /* drops what was not used for a minute */
 bool hw_page_scrub_can(const struct hw_page_trace *t, const struct hw_page_selection *s);
-/* The selection as hw_scrub_move gives it. filters: the text of the selection's. */
+/* The selection as hw_flame_window_move gives it. filters: the text of the selection's. */
 int hw_page_scrub_move(struct hw_page_trace *t, const struct hw_page_selection *s,
                        const char *filters, double min_share, struct hw_flame *out,
                        int64_t *unfiltered);

@@ -145,21 +145,21 @@ static int take_looks(const struct question *q, const hw_page_recorded_list *who
 /* A process that ended between its looks is left out of both: a difference to nothing would say
  * that it freed everything. */
 static int blend(const struct question *q, const hw_page_recorded_list *who,
-                 struct hw_profile *const *first, struct hw_profile *const *now, struct hw_blend *b,
-                 struct hw_error *err)
+                 struct hw_profile *const *first, struct hw_profile *const *now,
+                 struct hw_profile_sum *b, struct hw_error *err)
 {
-    int rc = hw_blend_init(b);
-    struct hw_blend_part part = {.upid = {HW_ID_NONE}, .heap = q->heap};
+    int rc = hw_profile_sum_init(b);
+    struct hw_profile_sum_part part = {.upid = {HW_ID_NONE}, .heap = q->heap};
     for (size_t i = 0; rc == HW_OK && i < who->n; i++) {
         if (!now[i])
             continue;
         part.p = now[i];
-        part.role = HW_BLEND_ADD;
-        rc = hw_blend_add(b, &part);
+        part.role = HW_PROFILE_SUM_ADD;
+        rc = hw_profile_sum_add(b, &part);
         part.p = first ? first[i] : NULL;
-        part.role = HW_BLEND_TAKE;
+        part.role = HW_PROFILE_SUM_TAKE;
         if (rc == HW_OK && part.p)
-            rc = hw_blend_add(b, &part);
+            rc = hw_profile_sum_add(b, &part);
     }
     return rc < 0 ? hw_fail(err, rc, 0, "profile:") : rc;
 }
@@ -247,7 +247,7 @@ static void add_names(struct hw_pages *p, struct hw_profile *profile)
     hw_pb_done(&unused);
 }
 
-static int write_answer(const struct question *q, struct hw_blend *b, char **bytes, size_t *n,
+static int write_answer(const struct question *q, struct hw_profile_sum *b, char **bytes, size_t *n,
                         struct hw_error *err)
 {
     struct timespec now;
@@ -257,7 +257,7 @@ static int write_answer(const struct question *q, struct hw_blend *b, char **byt
     struct hw_scrape_form form = {.time_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec,
                                   .duration_ns = q->seconds * INT64_C(1000000000),
                                   .allocs = q->allocs};
-    int rc = hw_blend_values(b, &values, NULL);
+    int rc = hw_profile_sum_values(b, &values, NULL);
     if (rc == HW_OK) {
         add_names(q->pages, b->p);
         rc = hw_demangler_new(hw_callsites_strings(b->p->callsites), &demangler);
@@ -282,7 +282,7 @@ static int write_answer(const struct question *q, struct hw_blend *b, char **byt
     return rc < 0 && !err->code ? hw_fail(err, rc, 0, "profile:") : rc;
 }
 
-static void reply(const struct question *q, struct hw_blend *b)
+static void reply(const struct question *q, struct hw_profile_sum *b)
 {
     struct hw_error err = {0};
     char *bytes = NULL;
@@ -317,8 +317,8 @@ static void free_looks(struct hw_profile **looks, size_t n)
     free(looks);
 }
 
-static int gather(const struct question *q, const hw_page_recorded_list *who, struct hw_blend *b,
-                  struct hw_error *err)
+static int gather(const struct question *q, const hw_page_recorded_list *who,
+                  struct hw_profile_sum *b, struct hw_error *err)
 {
     struct hw_profile **first = calloc(who->n + 1, sizeof *first);
     struct hw_profile **now = calloc(who->n + 1, sizeof *now);
@@ -342,7 +342,7 @@ static void answer(struct hw_http_request *req, void *ctx, bool allocs)
     struct question q = {.pages = ctx, .req = req, .allocs = allocs};
     hw_page_recorded_list who = {0};
     struct hw_error err = {0};
-    struct hw_blend b = {0};
+    struct hw_profile_sum b = {0};
     if (!q.pages->o.recorder) {
         hw_http_reply_text(req, HTTP_NOT_FOUND, "this server does not record\n");
         return;
@@ -356,21 +356,21 @@ static void answer(struct hw_http_request *req, void *ctx, bool allocs)
         fail(req, &err, rc);
     else
         reply(&q, &b);
-    hw_blend_done(&b);
+    hw_profile_sum_done(&b);
     hw_vec_done(&who);
 }
 
-void hw_pull_heap(struct hw_http_request *req, void *ctx)
+void hw_pprof_endpoint_heap(struct hw_http_request *req, void *ctx)
 {
     answer(req, ctx, /* allocs = */ false);
 }
 
-void hw_pull_allocs(struct hw_http_request *req, void *ctx)
+void hw_pprof_endpoint_allocs(struct hw_http_request *req, void *ctx)
 {
     answer(req, ctx, /* allocs = */ true);
 }
 
-void hw_pull_list(struct hw_http_request *req, void *ctx)
+void hw_pprof_endpoint_list(struct hw_http_request *req, void *ctx)
 {
     struct hw_pages *p = ctx;
     const struct hw_page_recorder *r = p->o.recorder;

@@ -15,8 +15,8 @@
 struct hw_http_request;
 
 /* ctx: a struct hw_pages */
-void hw_pull_list(struct hw_http_request *req, void *ctx);
-void hw_pull_heap(struct hw_http_request *req, void *ctx);
-void hw_pull_allocs(struct hw_http_request *req, void *ctx);
+void hw_pprof_endpoint_list(struct hw_http_request *req, void *ctx);
+void hw_pprof_endpoint_heap(struct hw_http_request *req, void *ctx);
+void hw_pprof_endpoint_allocs(struct hw_http_request *req, void *ctx);
 
 #endif

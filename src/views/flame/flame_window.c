@@ -43,8 +43,8 @@ struct state {
     bool is_known;
 };
 
-struct hw_scrub {
-    struct hw_scrub_question q;
+struct hw_flame_window {
+    struct hw_flame_window_question q;
     HW_VEC(struct heap) heaps;
     struct node *nodes; /* preorder, and one behind the last */
     size_t n_nodes, n_leaves;
@@ -55,7 +55,8 @@ struct hw_scrub {
 
 /* ---- made once: the callstacks ---- */
 
-static int add_heap(struct hw_scrub *s, const struct hw_series *series, size_t max_marks_bytes)
+static int add_heap(struct hw_flame_window *s, const struct hw_series *series,
+                    size_t max_marks_bytes)
 {
     struct heap h = {.series = series};
     int rc = hw_sum_new(s->q.p, series, &h.sum);
@@ -69,7 +70,7 @@ static int add_heap(struct hw_scrub *s, const struct hw_series *series, size_t m
     return series->all.n ? hw_sum_seek(h.sum, series->all.v[series->all.n - 1]) : HW_OK;
 }
 
-static bool is_wanted(const struct hw_scrub *s, const struct hw_series *series)
+static bool is_wanted(const struct hw_flame_window *s, const struct hw_series *series)
 {
     return series->upid.v == s->q.upid.v &&
            (s->q.one_heap
@@ -77,7 +78,7 @@ static bool is_wanted(const struct hw_scrub *s, const struct hw_series *series)
                 : series->kind == hw_process_kind(s->q.p, s->q.list, s->q.upid, NULL, NULL));
 }
 
-static int add_heaps(struct hw_scrub *s)
+static int add_heaps(struct hw_flame_window *s)
 {
     const struct hw_series_list *list = s->q.list;
     size_t n = 0;
@@ -98,7 +99,7 @@ static int by_callsite(const void *a, const void *b)
 }
 
 /* Every callstack once, each with a value that is not 0. */
-static int gather(const struct hw_scrub *s, hw_values *out)
+static int gather(const struct hw_flame_window *s, hw_values *out)
 {
     for (size_t h = 0; h < s->heaps.n; h++)
         for (size_t i = 0; i < hw_sum_count(s->heaps.v[h].sum); i++) {
@@ -120,7 +121,7 @@ static int gather(const struct hw_scrub *s, hw_values *out)
 /* ---- made once: the tree ---- */
 
 /* Preorder: place[] is each node's. */
-static void lay_out(struct hw_scrub *s, const struct hw_flame *f, uint32_t *place)
+static void lay_out(struct hw_flame_window *s, const struct hw_flame *f, uint32_t *place)
 {
     uint32_t at = 0, n = 0;
     while (at != HW_ID_NONE) {
@@ -143,7 +144,8 @@ static void lay_out(struct hw_scrub *s, const struct hw_flame *f, uint32_t *plac
 
 /* Sorts the leaves by their nodes' places, counting; those without a node come last. Then node_of
  * is each value's leaf. */
-static void place_leaves(struct hw_scrub *s, const uint32_t *place, uint32_t *node_of, size_t n)
+static void place_leaves(struct hw_flame_window *s, const uint32_t *place, uint32_t *node_of,
+                         size_t n)
 {
     uint32_t begin = 0, dropped = 0;
     for (size_t i = 0; i < n; i++)
@@ -164,7 +166,7 @@ static void place_leaves(struct hw_scrub *s, const uint32_t *place, uint32_t *no
     s->nodes[0].first = 0;
 }
 
-static int name_leaves(struct hw_scrub *s, const hw_values *values, const uint32_t *leaf_of)
+static int name_leaves(struct hw_flame_window *s, const hw_values *values, const uint32_t *leaf_of)
 {
     struct hw_map64 leaves = {0};
     int rc = HW_OK;
@@ -181,7 +183,7 @@ static int name_leaves(struct hw_scrub *s, const hw_values *values, const uint32
     return rc;
 }
 
-static int make_tree(struct hw_scrub *s, const hw_values *values)
+static int make_tree(struct hw_flame_window *s, const hw_values *values)
 {
     struct hw_flame f = {0};
     hw_autofree uint32_t *node_of = calloc(values->n + 1, sizeof *node_of);
@@ -209,7 +211,7 @@ static int make_tree(struct hw_scrub *s, const hw_values *values)
     return rc;
 }
 
-static int make_room(struct hw_scrub *s, size_t n)
+static int make_room(struct hw_flame_window *s, size_t n)
 {
     s->n_leaves = n;
     s->now.v = calloc(n + 1, sizeof *s->now.v);
@@ -223,9 +225,9 @@ static int make_room(struct hw_scrub *s, size_t n)
                : HW_ENOMEM;
 }
 
-int hw_scrub_new(const struct hw_scrub_question *q, struct hw_scrub **out)
+int hw_flame_window_new(const struct hw_flame_window_question *q, struct hw_flame_window **out)
 {
-    struct hw_scrub *s = calloc(1, sizeof *s);
+    struct hw_flame_window *s = calloc(1, sizeof *s);
     hw_values values = {0};
     if (!s)
         return HW_ENOMEM;
@@ -240,7 +242,7 @@ int hw_scrub_new(const struct hw_scrub_question *q, struct hw_scrub **out)
     hw_vec_done(&values);
     s->q.filters = NULL;
     if (rc < 0)
-        hw_scrub_free(s);
+        hw_flame_window_free(s);
     else
         *out = s;
     return rc;
@@ -252,7 +254,7 @@ static void state_done(struct state *st)
     free(st->has_row);
 }
 
-void hw_scrub_free(struct hw_scrub *s)
+void hw_flame_window_free(struct hw_flame_window *s)
 {
     if (!s)
         return;
@@ -269,7 +271,7 @@ void hw_scrub_free(struct hw_scrub *s)
     free(s);
 }
 
-size_t hw_scrub_bytes(const struct hw_scrub *s)
+size_t hw_flame_window_bytes(const struct hw_flame_window *s)
 {
     size_t n = sizeof *s + (s->n_nodes + 1) * sizeof *s->nodes +
                (s->n_leaves + 1) * (3 * sizeof(struct hw_value) + sizeof *s->left + 2);
@@ -281,7 +283,7 @@ size_t hw_scrub_bytes(const struct hw_scrub *s)
 
 /* ---- at every move: the values ---- */
 
-static int settle(struct hw_scrub *s, struct state *st, int64_t ts_ns)
+static int settle(struct hw_flame_window *s, struct state *st, int64_t ts_ns)
 {
     if (st->is_known && st->ts_ns == ts_ns)
         return HW_OK;
@@ -309,7 +311,7 @@ static int settle(struct hw_scrub *s, struct state *st, int64_t ts_ns)
 }
 
 /* The values of the place, and their sums from the left. */
-static int take_values(struct hw_scrub *s, const struct hw_scrub_place *place)
+static int take_values(struct hw_flame_window *s, const struct hw_flame_window_place *place)
 {
     int rc = settle(s, &s->now, place->ts_ns);
     if (rc == HW_OK && place->has_from)
@@ -347,19 +349,20 @@ struct hidden {
 };
 
 struct job {
-    const struct hw_scrub *s;
+    const struct hw_flame_window *s;
     double min;
     struct hw_flame *out;
     HW_VEC(struct open) open; /* the way to where we are */
     HW_VEC(struct hidden) hidden;
 };
 
-static int64_t holds(const struct hw_scrub *s, uint32_t node)
+static int64_t holds(const struct hw_flame_window *s, uint32_t node)
 {
     return s->left[s->nodes[s->nodes[node].end].first] - s->left[s->nodes[node].first];
 }
 
-static void add_leaves(const struct hw_scrub *s, uint32_t first, uint32_t end, struct hw_value *to)
+static void add_leaves(const struct hw_flame_window *s, uint32_t first, uint32_t end,
+                       struct hw_value *to)
 {
     for (uint32_t i = first; i < end; i++)
         hw_value_add(to, &s->shown[i]);
@@ -389,7 +392,7 @@ static int put(struct job *j, uint32_t parent, uint32_t last, uint32_t function,
 /* A node goes on the way to where we are. */
 static int enter(struct job *j, uint32_t node, struct open *parent)
 {
-    const struct hw_scrub *s = j->s;
+    const struct hw_flame_window *s = j->s;
     struct hw_value self = {0};
     struct open o = {.node = node, .last = HW_ID_NONE, .next = node + 1};
     add_leaves(s, s->nodes[node].first, s->nodes[node + 1].first, &self);
@@ -423,7 +426,7 @@ static int leave(struct job *j)
 
 static int look_at(struct job *j, struct open *o)
 {
-    const struct hw_scrub *s = j->s;
+    const struct hw_flame_window *s = j->s;
     uint32_t node = o->next;
     int64_t value = holds(s, node);
     o->next = s->nodes[node].end;
@@ -467,8 +470,8 @@ static int show(struct job *j)
     return rc == HW_OK ? sum_up(j) : rc;
 }
 
-int hw_scrub_move(struct hw_scrub *s, const struct hw_scrub_place *place, struct hw_flame *out,
-                  int64_t *unfiltered)
+int hw_flame_window_move(struct hw_flame_window *s, const struct hw_flame_window_place *place,
+                         struct hw_flame *out, int64_t *unfiltered)
 {
     struct job j = {.s = s, .out = out};
     *out = (struct hw_flame){0};

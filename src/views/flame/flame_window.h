@@ -26,9 +26,9 @@
 #include "views/flame/flame.h"
 #include "views/time/series.h"
 
-struct hw_scrub;
+struct hw_flame_window;
 
-struct hw_scrub_question {
+struct hw_flame_window_question {
     const struct hw_profile *p;
     const struct hw_series_list *list;
     const struct hw_functions *fns;
@@ -40,7 +40,7 @@ struct hw_scrub_question {
     size_t max_marks_bytes;                  /* for copies of the sums, all heaps together */
 };
 
-struct hw_scrub_place {
+struct hw_flame_window_place {
     int64_t ts_ns; /* no recorded maximum */
     bool has_from;
     int64_t from_ns;
@@ -48,11 +48,11 @@ struct hw_scrub_place {
     double min_share;
 };
 
-int hw_scrub_new(const struct hw_scrub_question *q, struct hw_scrub **out);
-void hw_scrub_free(struct hw_scrub *s); /* NULL is fine */
+int hw_flame_window_new(const struct hw_flame_window_question *q, struct hw_flame_window **out);
+void hw_flame_window_free(struct hw_flame_window *s); /* NULL is fine */
 /* *unfiltered: the sum over all callstacks, those that filters drop too. */
-int hw_scrub_move(struct hw_scrub *s, const struct hw_scrub_place *place, struct hw_flame *out,
-                  int64_t *unfiltered);
-size_t hw_scrub_bytes(const struct hw_scrub *s);
+int hw_flame_window_move(struct hw_flame_window *s, const struct hw_flame_window_place *place,
+                         struct hw_flame *out, int64_t *unfiltered);
+size_t hw_flame_window_bytes(const struct hw_flame_window *s);
 
 #endif

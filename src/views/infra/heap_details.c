@@ -214,7 +214,7 @@ static int get_to_know(struct hw_heap_details *d, const struct hw_profile *p)
 }
 
 int hw_heap_details_add(struct hw_heap_details *d, const struct hw_profile *p,
-                        const hw_typed_values *values, const struct hw_namer *namer,
+                        const hw_values_by_type *values, const struct hw_namer *namer,
                         enum hw_detail_side side)
 {
     struct adding a = {.d = d, .p = p, .namer = namer};
@@ -222,7 +222,7 @@ int hw_heap_details_add(struct hw_heap_details *d, const struct hw_profile *p,
     if (rc == HW_OK && hw_vec_reserve(&d->rows, d->rows.n + values->n) < 0)
         rc = HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < values->n; i++) {
-        const struct hw_typed_value *v = &values->v[i];
+        const struct hw_value_by_type *v = &values->v[i];
         struct row r = {0};
         r.v.size[side] = v->size;
         r.v.count[side] = v->count;

@@ -57,7 +57,7 @@ struct hw_heap_details;
 int hw_heap_details_new(struct hw_heap_details **out);
 void hw_heap_details_free(struct hw_heap_details *d);
 int hw_heap_details_add(struct hw_heap_details *d, const struct hw_profile *p,
-                        const hw_typed_values *values, const struct hw_namer *namer,
+                        const hw_values_by_type *values, const struct hw_namer *namer,
                         enum hw_detail_side side);
 int hw_heap_details_finish(struct hw_heap_details *d);
 

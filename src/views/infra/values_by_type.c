@@ -6,7 +6,7 @@
 
 #include "base/banned.h"
 
-void hw_typed_sum_done(struct hw_typed_sum *t)
+void hw_type_sum_done(struct hw_type_sum *t)
 {
     hw_vec_done(&t->v);
     hw_map64_done(&t->at);
@@ -46,7 +46,7 @@ static void take_new_type(const struct hw_profile *p, struct hw_alloc_row *row)
         row->type.v = (uint32_t)type;
 }
 
-static int add_rows(struct hw_typed_sum *t, const struct hw_profile *p, uint32_t dump)
+static int add_rows(struct hw_type_sum *t, const struct hw_profile *p, uint32_t dump)
 {
     size_t first, n;
     bool objects = is_of_objects(
@@ -67,20 +67,20 @@ static int add_rows(struct hw_typed_sum *t, const struct hw_profile *p, uint32_t
             return rc;
         if (fresh) {
             *at = t->v.n;
-            t->v.v[t->v.n++] = (struct hw_typed_value){row.callsite, row.type, 0, 0};
+            t->v.v[t->v.n++] = (struct hw_value_by_type){row.callsite, row.type, 0, 0};
         }
-        struct hw_typed_value *v = &t->v.v[*at];
+        struct hw_value_by_type *v = &t->v.v[*at];
         v->size = hw_sat_add(v->size, row.size);
         v->count = hw_sat_add(v->count, row.count);
     }
     return HW_OK;
 }
 
-static int list(const struct hw_typed_sum *t, hw_typed_values *out)
+static int list(const struct hw_type_sum *t, hw_values_by_type *out)
 {
     hw_vec_clear(out);
     for (size_t i = 0; i < t->v.n; i++) {
-        struct hw_typed_value v = t->v.v[i];
+        struct hw_value_by_type v = t->v.v[i];
         v.size = v.size < 0 ? 0 : v.size; /* more freed than allocated: damage */
         v.count = v.count < 0 ? 0 : v.count;
         if ((v.size || v.count) && hw_vec_push(out, v) < 0)
@@ -89,16 +89,16 @@ static int list(const struct hw_typed_sum *t, hw_typed_values *out)
     return HW_OK;
 }
 
-int hw_typed_sum_at(struct hw_typed_sum *t, const struct hw_profile *p, const struct hw_series *s,
-                    uint32_t dump, hw_typed_values *out)
+int hw_type_sum_at(struct hw_type_sum *t, const struct hw_profile *p, const struct hw_series *s,
+                   uint32_t dump, hw_values_by_type *out)
 {
     int rc = HW_OK;
     if (p->dumps.v[dump].flags & HW_DUMP_AT_MAX) {
-        struct hw_typed_sum alone = {0};
+        struct hw_type_sum alone = {0};
         rc = add_rows(&alone, p, dump);
         if (rc == HW_OK)
             rc = list(&alone, out);
-        hw_typed_sum_done(&alone);
+        hw_type_sum_done(&alone);
         return rc;
     }
     bool found = t->n_done && s->all.v[t->n_done - 1] == dump;

@@ -19,24 +19,24 @@
 #include "model/profile.h"
 #include "views/time/series.h"
 
-struct hw_typed_value {
+struct hw_value_by_type {
     hw_callsite_id callsite;
     hw_str_id type; /* 0 = not recorded */
     int64_t size, count;
 };
 
-typedef HW_VEC(struct hw_typed_value) hw_typed_values;
+typedef HW_VEC(struct hw_value_by_type) hw_values_by_type;
 
 /* Zero-initialised is before the first dump. */
-struct hw_typed_sum {
-    hw_typed_values v;
+struct hw_type_sum {
+    hw_values_by_type v;
     struct hw_map64 at; /* callsite << 32 | type → index */
     size_t n_done;      /* dumps of the series' list `all` */
 };
 
-void hw_typed_sum_done(struct hw_typed_sum *t);
+void hw_type_sum_done(struct hw_type_sum *t);
 /* out: the values at the dump, one of s->all (not before the last one asked for) or s->peaks. */
-int hw_typed_sum_at(struct hw_typed_sum *t, const struct hw_profile *p, const struct hw_series *s,
-                    uint32_t dump, hw_typed_values *out);
+int hw_type_sum_at(struct hw_type_sum *t, const struct hw_profile *p, const struct hw_series *s,
+                   uint32_t dump, hw_values_by_type *out);
 
 #endif

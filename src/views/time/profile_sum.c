@@ -9,18 +9,18 @@
 
 #include "base/banned.h"
 
-int hw_blend_init(struct hw_blend *b)
+int hw_profile_sum_init(struct hw_profile_sum *b)
 {
-    *b = (struct hw_blend){.interval_bytes = 1};
+    *b = (struct hw_profile_sum){.interval_bytes = 1};
     return hw_profile_new(&b->p);
 }
 
-void hw_blend_done(struct hw_blend *b)
+void hw_profile_sum_done(struct hw_profile_sum *b)
 {
     hw_profile_free(b->p);
     free(b->v);
     free(b->base);
-    *b = (struct hw_blend){0};
+    *b = (struct hw_profile_sum){0};
 }
 
 static void take_away(struct hw_value *from, const struct hw_value *v, bool live)
@@ -53,8 +53,8 @@ static int grow(struct hw_value **v, size_t from, size_t to)
     return HW_OK;
 }
 
-static int add_values(struct hw_blend *b, const hw_values *values, const hw_callsite_id *callsite,
-                      enum hw_blend_role role)
+static int add_values(struct hw_profile_sum *b, const hw_values *values,
+                      const hw_callsite_id *callsite, enum hw_profile_sum_role role)
 {
     size_t n = hw_callsites_count(b->p->callsites);
     if (n > b->n && (grow(&b->v, b->n, n) < 0 || grow(&b->base, b->n, n) < 0))
@@ -63,11 +63,11 @@ static int add_values(struct hw_blend *b, const hw_values *values, const hw_call
     for (size_t i = 0; i < values->n; i++) {
         const struct hw_value *v = &values->v[i].v;
         uint32_t c = callsite[values->v[i].callsite.v].v;
-        if (role == HW_BLEND_ADD)
+        if (role == HW_PROFILE_SUM_ADD)
             hw_value_add(&b->v[c], v);
         else
-            take_away(&b->v[c], v, role == HW_BLEND_TAKE);
-        if (role == HW_BLEND_BASE) {
+            take_away(&b->v[c], v, role == HW_PROFILE_SUM_TAKE);
+        if (role == HW_PROFILE_SUM_BASE) {
             b->base[c].space += v->space;
             b->base[c].objects += v->objects;
         }
@@ -81,7 +81,7 @@ static bool is_heap(const void *ctx, const struct hw_profile *p, const struct hw
     return !ctx || hw_bytes_equal(name, hw_bytes_str(ctx));
 }
 
-static int add_process(struct hw_blend *b, const struct hw_blend_part *part,
+static int add_process(struct hw_profile_sum *b, const struct hw_profile_sum_part *part,
                        const struct hw_series_list *list, hw_upid upid,
                        const hw_callsite_id *callsite)
 {
@@ -104,7 +104,7 @@ static int add_process(struct hw_blend *b, const struct hw_blend_part *part,
     return rc;
 }
 
-int hw_blend_add(struct hw_blend *b, const struct hw_blend_part *part)
+int hw_profile_sum_add(struct hw_profile_sum *b, const struct hw_profile_sum_part *part)
 {
     struct hw_series_list list = {0};
     hw_process_ranks ranks = {0};
@@ -129,7 +129,7 @@ static bool is_nothing(const struct hw_value *v)
     return !v->space && !v->objects && !v->alloc_space && !v->alloc_objects;
 }
 
-int hw_blend_values(struct hw_blend *b, hw_values *out, hw_values *base)
+int hw_profile_sum_values(struct hw_profile_sum *b, hw_values *out, hw_values *base)
 {
     for (uint32_t i = 0; i < b->n; i++) {
         struct hw_callsite_value now = {{i}, b->v[i]}, before = {{i}, b->base[i]};

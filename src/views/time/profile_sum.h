@@ -20,25 +20,25 @@
 #include "model/profile.h"
 #include "views/time/values.h"
 
-struct hw_blend {
+struct hw_profile_sum {
     struct hw_profile *p;
     struct hw_value *v, *base; /* by callsite of p */
     size_t n;
     uint64_t interval_bytes; /* the largest; 1 before the first part */
 };
 
-struct hw_blend_part {
+struct hw_profile_sum_part {
     const struct hw_profile *p;
     hw_upid upid;     /* HW_ID_NONE: all processes */
     const char *heap; /* NULL: all heaps */
-    enum hw_blend_role { HW_BLEND_ADD, HW_BLEND_TAKE, HW_BLEND_BASE } role;
+    enum hw_profile_sum_role { HW_PROFILE_SUM_ADD, HW_PROFILE_SUM_TAKE, HW_PROFILE_SUM_BASE } role;
 };
 
-int hw_blend_init(struct hw_blend *b);
-void hw_blend_done(struct hw_blend *b); /* also of one that is all zero */
-int hw_blend_add(struct hw_blend *b, const struct hw_blend_part *part);
+int hw_profile_sum_init(struct hw_profile_sum *b);
+void hw_profile_sum_done(struct hw_profile_sum *b); /* also of one that is all zero */
+int hw_profile_sum_add(struct hw_profile_sum *b, const struct hw_profile_sum_part *part);
 /* After the last part: freezes p; rows that are all zero are left out. base: what the base held,
  * row by row of the same callstacks; NULL = not wanted. */
-int hw_blend_values(struct hw_blend *b, hw_values *out, hw_values *base);
+int hw_profile_sum_values(struct hw_profile_sum *b, hw_values *out, hw_values *base);
 
 #endif

@@ -98,7 +98,7 @@ static uint64_t any_id(uint32_t *heap)
     *heap = next() % 16 ? HW_HEAP_ID_LIBC : 2;
     if (*heap == 2)
         return 1 + next() % 100;
-    return (region << HW_NEAR_REGION_BITS) + 8 * (next() % 2000) + 4096;
+    return (region << HW_LIVE_DIRECT_REGION_BITS) + 8 * (next() % 2000) + 4096;
 }
 
 static void against_twin(uint32_t steps)
@@ -109,7 +109,7 @@ static void against_twin(uint32_t steps)
         if (find(heap, id) < n_live || next() % 3 == 0)
             take(heap, id);
         else if (n_live < MOST)
-            add(heap, id, next() % 4 ? 1 + next() % HW_NEAR_SIZE_1 : 100000);
+            add(heap, id, next() % 4 ? 1 + next() % HW_LIVE_DIRECT_SIZE_1 : 100000);
     }
     while (n_live)
         take(live[n_live - 1].heap, live[n_live - 1].id);
@@ -119,7 +119,7 @@ static void test_without_words(void **state)
 {
     (void)state;
     hw_live_expect(4096);
-    assert_null(atomic_load(&hw_near_words));
+    assert_null(atomic_load(&hw_live_direct_words));
     against_twin(20000);
 }
 
@@ -127,7 +127,7 @@ static void test_with_words(void **state)
 {
     (void)state;
     hw_live_expect(1);
-    assert_non_null(atomic_load(&hw_near_words));
+    assert_non_null(atomic_load(&hw_live_direct_words));
     against_twin(60000);
 }
 
@@ -148,19 +148,20 @@ static void test_chunks_without_an_owner_are_not_there(void **state)
     (void)state;
     hw_live_expect(1);
     uint64_t id = 0x7f1230001000;
-    uint32_t region = (uint32_t)(id >> HW_NEAR_REGION_BITS) + 1, chunk = hw_near_chunk(region);
-    const char *words = (const char *)(uintptr_t)atomic_load(&hw_near_words);
-    const char *first = words + (8ull * chunk << HW_NEAR_CHUNK_BITS(0));
+    uint32_t region = (uint32_t)(id >> HW_LIVE_DIRECT_REGION_BITS) + 1,
+             chunk = hw_live_direct_chunk(region);
+    const char *words = (const char *)(uintptr_t)atomic_load(&hw_live_direct_words);
+    const char *first = words + (8ull * chunk << HW_LIVE_DIRECT_CHUNK_BITS(0));
     const char *second =
-        words + 8 * HW_NEAR_LEVEL_WORDS(0) + (8ull * chunk << HW_NEAR_CHUNK_BITS(1));
+        words + 8 * HW_LIVE_DIRECT_LEVEL_WORDS(0) + (8ull * chunk << HW_LIVE_DIRECT_CHUNK_BITS(1));
     assert_false(is_there(first) || is_there(second));
     struct hw_live_slot *s = hw_live_claim(HW_HEAP_ID_LIBC, id, 16);
-    assert_true(hw_near_holds(s));
+    assert_true(hw_live_direct_holds(s));
     assert_true(is_there(first) && is_there(second));
     hw_live_unclaim(s);
     atomic_store(&hw_sandbox_filters, 1); /* nor can any be taken where no call may be made */
-    s = hw_live_claim(HW_HEAP_ID_LIBC, id + (1ull << HW_NEAR_REGION_BITS), 16);
-    assert_false(hw_near_holds(s));
+    s = hw_live_claim(HW_HEAP_ID_LIBC, id + (1ull << HW_LIVE_DIRECT_REGION_BITS), 16);
+    assert_false(hw_live_direct_holds(s));
     hw_live_unclaim(s);
     atomic_store(&hw_sandbox_filters, 0);
 }
@@ -178,15 +179,15 @@ static void test_owners_in_a_child(void **state)
     uint64_t id = 0x7f1230001000, val;
     hw_live_expect(1);
     struct hw_live_slot *s = hw_live_claim(HW_HEAP_ID_LIBC, id, 16);
-    assert_true(hw_near_holds(s));
+    assert_true(hw_live_direct_holds(s));
     hw_live_unclaim(s);
     (void)hw_live_give_back(child_begins);
-    assert_null(atomic_load(&hw_near_words));
+    assert_null(atomic_load(&hw_live_direct_words));
     assert_int_equal(hw_live_init(), 0);
     hw_live_expect(1);
     assert_null(hw_live_take(HW_HEAP_ID_LIBC, id, &val));
     s = hw_live_claim(HW_HEAP_ID_LIBC, id, 16);
-    assert_true(hw_near_holds(s));
+    assert_true(hw_live_direct_holds(s));
     hw_live_unclaim(s);
 }
 
@@ -197,14 +198,14 @@ static void test_large_blocks_go_to_the_map(void **state)
     hw_live_expect(1);
     uint64_t id = 0x7f0000001000, val;
     struct hw_live_slot *s = hw_live_claim(HW_HEAP_ID_LIBC, id, 4096);
-    assert_false(hw_near_holds(s));
+    assert_false(hw_live_direct_holds(s));
     hw_live_publish(s, HW_HEAP_ID_LIBC, id, hw_live_val(TAG, 64));
     /* Freed in a way that we do not see, and small now: found where it was. */
     s = hw_live_take(HW_HEAP_ID_LIBC, id, &val);
     assert_non_null(s);
     hw_live_drop(s, id);
     s = hw_live_claim(HW_HEAP_ID_LIBC, id, 16);
-    assert_true(hw_near_holds(s));
+    assert_true(hw_live_direct_holds(s));
     hw_live_unclaim(s);
 }
 
@@ -216,7 +217,7 @@ static void test_neighbours_in_one_word(void **state)
     uint64_t id = 0x7f0000100000, val;
     for (uint32_t i = 0; i < 4; i++) {
         struct hw_live_slot *s = hw_live_claim(HW_HEAP_ID_LIBC, id + 8 * i, 8);
-        assert_int_equal(hw_near_holds(s), i == 0);
+        assert_int_equal(hw_live_direct_holds(s), i == 0);
         hw_live_publish(s, HW_HEAP_ID_LIBC, id + 8 * i, hw_live_val(TAG, 8 * (i + 1)));
     }
     for (uint32_t i = 4; i-- > 0;) {
@@ -267,7 +268,7 @@ static void test_given_back(void **state)
         hw_live_put_back(s, HW_HEAP_ID_LIBC, id, val);
         assert_true(hw_live_give_back(nobody));
         assert_int_equal(hw_live_epoch(), epoch + 2);
-        assert_null(atomic_load(&hw_near_words));
+        assert_null(atomic_load(&hw_live_direct_words));
         assert_false(hw_live_maybe(id) || hw_live_maybe(large));
         assert_null(hw_live_take(HW_HEAP_ID_LIBC, large, &val));
         assert_null(hw_live_claim(HW_HEAP_ID_LIBC, large, 4096));

@@ -65,11 +65,11 @@ bool hw_probes_go_on(struct hw_tls *t)
     (void)t;
     return false;
 }
-void hw_enter(struct hw_visit *v)
+void hw_enter(struct hw_client_guard *v)
 {
-    *v = (struct hw_visit){.session = session};
+    *v = (struct hw_client_guard){.session = session};
 }
-void hw_leave(struct hw_visit *v)
+void hw_leave(struct hw_client_guard *v)
 {
     (void)v;
 }

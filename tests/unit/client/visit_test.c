@@ -42,7 +42,7 @@ static void start(void)
 
 static void *exits_inside(void *arg)
 {
-    struct hw_visit v;
+    struct hw_client_guard v;
     (void)arg;
     assert_non_null(hw_slab_get());
     hw_enter(&v);
@@ -68,7 +68,7 @@ static void jumps(int sig)
 
 __attribute__((noipa)) static void enter_and_jump(void)
 {
-    struct hw_visit v;
+    struct hw_client_guard v;
     hw_enter(&v);
     assert_false(v.nested);
     raise(SIGUSR1); /* never comes back */
@@ -86,7 +86,7 @@ __attribute__((noipa)) static bool nested_below(int depth)
         frame[0] = 1;
         return nested;
     }
-    struct hw_visit v;
+    struct hw_client_guard v;
     hw_enter(&v);
     bool nested = v.nested;
     hw_leave(&v);
@@ -119,7 +119,7 @@ static void with_slab(bool slab)
     for (int on = 0; on < 2; on++) {
         struct sigaction a = {.sa_handler = visits, .sa_flags = on ? SA_ONSTACK : 0};
         assert_int_equal(sigaction(SIGUSR1, &a, NULL), 0);
-        struct hw_visit v;
+        struct hw_client_guard v;
         hw_enter(&v);
         raise(SIGUSR1);
         assert_true(nested_in_handler);
@@ -167,7 +167,7 @@ static pthread_barrier_t all_here;
 
 static void *takes_slab(void *wait)
 {
-    struct hw_visit v;
+    struct hw_client_guard v;
     watched = true;
     struct hw_slab *s = hw_slab_get();
     hw_enter(&v);

@@ -197,7 +197,7 @@ static uint32_t callsite_of(uint32_t stack)
     return stack < 180 ? stack / 2 : stack < 300 ? 90 + (stack - 180) / 3 : stack;
 }
 
-static void check_row(const struct hw_tally_row *r, const struct hw_book *k)
+static void check_row(const struct hw_callsite_totals_row *r, const struct hw_book *k)
 {
     uint64_t allocated = 0, freed = 0, count = 0;
     for (size_t c = 0; c < k->cells.n; c++) {
@@ -217,7 +217,7 @@ static void test_changes_add_up(void **state)
     (void)state;
     rng_state = 7;
     struct hw_books b;
-    struct hw_tally tally = {0};
+    struct hw_callsite_totals tally = {0};
     hw_books_init(&b, true);
     for (uint32_t i = 0; i < 20000; i++) {
         struct hw_books_alloc a = {.sample_id = i,
@@ -234,8 +234,9 @@ static void test_changes_add_up(void **state)
         struct hw_book *k = b.books[1];
         for (size_t c = 0; c < k->changed.n; c++) {
             const struct hw_cell *cell = &k->cells.v[k->changed.v[c]];
-            assert_int_equal(hw_tally_set(&tally, cell->stack,
-                                          (hw_callsite_id){callsite_of(cell->stack)}, &cell->now),
+            assert_int_equal(hw_callsite_totals_set(&tally, cell->stack,
+                                                    (hw_callsite_id){callsite_of(cell->stack)},
+                                                    &cell->now),
                              HW_OK);
         }
         hw_book_clear_changes(k);
@@ -253,9 +254,9 @@ static void test_changes_add_up(void **state)
         assert_true(tally.rows.n <= 350);
         for (size_t r = 0; r < tally.rows.n; r++)
             check_row(&tally.rows.v[r], k);
-        hw_tally_clear_touched(&tally);
+        hw_callsite_totals_clear_touched(&tally);
     }
-    hw_tally_done(&tally);
+    hw_callsite_totals_done(&tally);
     hw_books_done(&b);
 }
 

@@ -84,7 +84,7 @@ static void make(struct made *m, bool at_max)
 static void done(struct made *m)
 {
     for (size_t i = 0; i < m->target.heaps.n; i++)
-        hw_tally_done(&m->target.heaps.v[i].tally);
+        hw_callsite_totals_done(&m->target.heaps.v[i].tally);
     hw_vec_done(&m->target.heaps);
     hw_frames_done(&m->target.frames);
     hw_profile_writer_free(m->session.sources.v[0].writer);

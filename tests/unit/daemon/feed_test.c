@@ -16,7 +16,7 @@
 #include "unwind/walk.h"
 
 struct fix {
-    struct hw_feed *feed;
+    struct hw_ring_consumer *feed;
     struct hw_ring_writer w, attached;
     uint8_t *shared; /* the writer's view, to scribble on */
 };
@@ -35,7 +35,7 @@ static void set_up_with(struct fix *f, uint64_t bytes, bool slots)
     f->w.data = (uint8_t *)(uintptr_t)r.data;
 #endif
     f->feed = calloc(1, sizeof *f->feed);
-    hw_feed_init(f->feed, &r, true);
+    hw_ring_consumer_init(f->feed, &r, true);
     f->feed->arch = HW_ARCH_HERE;
     f->shared = (uint8_t *)f->w.shm;
 }
@@ -48,7 +48,7 @@ static void set_up(struct fix *f, uint64_t bytes)
 static void tear_down(struct fix *f)
 {
     hw_ring_detach(&f->attached);
-    hw_feed_done(f->feed);
+    hw_ring_consumer_done(f->feed);
     free(f->feed);
 }
 
@@ -135,7 +135,7 @@ static void test_managed(void **state)
     put_mixed(&f, 77, 4, at, 6);
     put_mixed(&f, 78, 2, at, 2);
     put_alloc(&f, 77, 100);
-    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_EMPTY);
+    assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 1000, 1), HW_CONSUMER_EMPTY);
     assert_int_equal(m->names.n, 1);
     assert_int_equal(m->n_unnamed, 1);
     const struct hw_stack *s = f.feed->stacks.v[0];
@@ -146,7 +146,7 @@ static void test_managed(void **state)
     put_name(&f, java, "p.C.other", "C.java", ""); /* the first one stays */
     put_mixed(&f, 77, 4, at, 6);                   /* said again: fine */
     put_stack(&f, 77, HW_STOP_END, 4, 0x1000);     /* another one */
-    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_EMPTY);
+    assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 1000, 1), HW_CONSUMER_EMPTY);
     assert_int_equal(m->n_unnamed, 0);
     assert_int_equal(m->names.n, 2);
     assert_int_equal(m->names.v[1]->n_file, 6);
@@ -207,7 +207,7 @@ static void test_records(void **state)
     put_free(&f, a);
     put_free(&f, a);   /* twice */
     put_free(&f, 123); /* never seen */
-    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_EMPTY);
+    assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 1000, 1), HW_CONSUMER_EMPTY);
     assert_int_equal(f.feed->n_samples, 4);
     assert_int_equal(f.feed->n_collisions, 1);
     assert_int_equal(f.feed->n_lost_stacks, 1);
@@ -216,7 +216,7 @@ static void test_records(void **state)
     assert_int_equal(f.feed->stacks.v[0]->pcs[4], 0x1004);
     assert_int_equal(f.feed->books.n_unknown_free, 2);
     struct hw_snapshot *s;
-    assert_int_equal(hw_feed_snapshot(f.feed, HW_SNAP_PEAK, &s), HW_OK);
+    assert_int_equal(hw_ring_consumer_snapshot(f.feed, HW_SNAP_PEAK, &s), HW_OK);
     assert_int_equal(s->books.n, 1);
     assert_string_equal(s->books.v[0].name, "libc.malloc");
     assert_int_equal(s->books.v[0].cells.n, 3);
@@ -225,7 +225,7 @@ static void test_records(void **state)
     assert_true(s->books.v[0].has_peak); /* 132 live before the free */
     assert_int_equal(s->books.v[0].peak_cells.v[0].t.freed, 0);
     hw_snapshot_free(s);
-    assert_int_equal(hw_feed_snapshot(f.feed, HW_SNAP_PEAK, &s), HW_OK);
+    assert_int_equal(hw_ring_consumer_snapshot(f.feed, HW_SNAP_PEAK, &s), HW_OK);
     assert_int_equal(s->books.v[0].cells.n, 0); /* nothing changed since */
     assert_false(s->books.v[0].has_peak);
     hw_snapshot_free(s);
@@ -243,11 +243,12 @@ static void test_late_frames(void **state)
         put_exact(&f, id, 10);
         put_exact(&f, id, 10);
         if (round)
-            assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_EMPTY);
+            assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 1000, 1),
+                             HW_CONSUMER_EMPTY);
         put_stack(&f, id, HW_STOP_END, 2, 0x1000 * id);
         put_exact(&f, id, 1);
         put_alloc(&f, id, 1);
-        assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_EMPTY);
+        assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 1000, 1), HW_CONSUMER_EMPTY);
     }
     assert_int_equal(f.feed->n_lost_stacks, 4);
     const struct hw_book *k = f.feed->books.books[1];
@@ -269,17 +270,17 @@ static void test_until_and_holes(void **state)
     uint64_t until;
     assert_int_equal(hw_ring_write_pos(&f.feed->ring, &until), HW_OK);
     put_alloc(&f, 1, 20); /* behind the dump's border */
-    assert_int_equal(hw_feed_drain(f.feed, until, 1000, 1), HW_FEED_REACHED);
+    assert_int_equal(hw_ring_consumer_drain(f.feed, until, 1000, 1), HW_CONSUMER_REACHED);
     assert_int_equal(f.feed->books.books[1]->live, 10);
-    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1, 1), HW_FEED_MORE);
+    assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 1, 1), HW_CONSUMER_MORE);
     uint64_t hole = hw_ring_reserve(&f.w, 56); /* a writer that stops here */
     put_alloc(&f, 1, 40);
-    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 5), HW_FEED_HOLE);
+    assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 1000, 5), HW_CONSUMER_HOLE);
     assert_int_equal(f.feed->hole_pos, hole);
     assert_int_equal(f.feed->hole_since_ns, 5);
     assert_int_equal(f.feed->books.books[1]->live, 30);
     f.feed->dead = true;
-    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 6), HW_FEED_EMPTY);
+    assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 1000, 6), HW_CONSUMER_EMPTY);
     assert_int_equal(f.feed->books.books[1]->live, 70);
     assert_int_equal(f.feed->ring.holes, 1);
     tear_down(&f);
@@ -327,10 +328,10 @@ static void test_liars(void **state)
         if (lies[i].type == HW_REC_STACK || lies[i].type == HW_REC_MIXED)
             rec[1] = 1;
         assert_true(put(&f, rec, lies[i].size, (enum hw_rec_type)lies[i].type) != 0);
-        assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_BROKEN);
-        assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_BROKEN);
+        assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 1000, 1), HW_CONSUMER_BROKEN);
+        assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 1000, 1), HW_CONSUMER_BROKEN);
         struct hw_snapshot *s; /* what was booked before is still shown */
-        assert_int_equal(hw_feed_snapshot(f.feed, 0, &s), HW_OK);
+        assert_int_equal(hw_ring_consumer_snapshot(f.feed, 0, &s), HW_OK);
         assert_true(s->broken);
         hw_snapshot_free(s);
         tear_down(&f);
@@ -366,11 +367,11 @@ static void test_scribbles(void **state)
                     f.shared[64 + (x >> 20) % 130] = (uint8_t)(x >> 32);
                 break;
             default:
-                (void)hw_feed_drain(f.feed, UINT64_MAX, 50, (uint64_t)i);
+                (void)hw_ring_consumer_drain(f.feed, UINT64_MAX, 50, (uint64_t)i);
             }
         }
         struct hw_snapshot *s;
-        assert_int_equal(hw_feed_snapshot(f.feed, HW_SNAP_MAX, &s), HW_OK);
+        assert_int_equal(hw_ring_consumer_snapshot(f.feed, HW_SNAP_MAX, &s), HW_OK);
         hw_snapshot_free(s);
         tear_down(&f);
     }
@@ -398,11 +399,13 @@ static void test_copy(void **state)
     set_up(&f, 64 * 1024);
     put(&f, &r, sizeof r, HW_REC_ALLOC_COPY);
     uint64_t t = 1000000000;
-    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 10, t), HW_FEED_STALLED);
+    assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 10, t), HW_CONSUMER_STALLED);
     assert_true(f.feed->maps_wanted); /* the main thread is asked to look at the maps */
     assert_int_equal(f.feed->maps_pc, 0x401234);
-    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 10, t + 1000000), HW_FEED_STALLED);
-    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 10, t + 300000000), HW_FEED_EMPTY);
+    assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 10, t + 1000000),
+                     HW_CONSUMER_STALLED);
+    assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 10, t + 300000000),
+                     HW_CONSUMER_EMPTY);
     assert_int_equal(f.feed->n_copies, 1);
     assert_int_equal(f.feed->books.books[1]->live, 7);
     assert_int_equal(f.feed->stacks.v[0]->pcs[0], 0x401234);
@@ -444,11 +447,12 @@ static void test_copies_in_a_row(void **state)
     for (uint64_t i = 1; i <= 3; i++, t += 3000000) {
         r.regs[16] = 0x10000 + i * 0x20000;
         put(&f, &r, sizeof r, HW_REC_ALLOC_COPY);
-        assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 10, t), HW_FEED_STALLED);
+        assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 10, t), HW_CONSUMER_STALLED);
         assert_int_equal(f.feed->maps_ask, i);
         tables.list.m.hi += 0x20000; /* there it is */
         f.feed->maps_answered = true;
-        assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 10, t + 2000000), HW_FEED_EMPTY);
+        assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 10, t + 2000000),
+                         HW_CONSUMER_EMPTY);
         assert_int_equal(f.feed->stacks.v[i - 1]->generation, 3);
     }
     /* Two dlcloses ago this address was something else, perhaps. */
@@ -456,10 +460,10 @@ static void test_copies_in_a_row(void **state)
     put(&f, &r, sizeof r, HW_REC_ALLOC_COPY);
     for (uint32_t seen = 0; seen < 2; seen++) {
         atomic_store(&tables.dir.closes_seen, seen);
-        assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 10, t++), HW_FEED_STALLED);
+        assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 10, t++), HW_CONSUMER_STALLED);
     }
     atomic_store(&tables.dir.closes_seen, 2);
-    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 10, t), HW_FEED_EMPTY);
+    assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 10, t), HW_CONSUMER_EMPTY);
     assert_int_equal(f.feed->n_copies, 4);
     tear_down(&f);
 }
@@ -484,11 +488,11 @@ static void *write_much(void *arg)
     return NULL;
 }
 
-static struct hw_snapshot *wait_snapshot(struct hw_mbox *m, bool *final, size_t *n_stacks)
+static struct hw_snapshot *wait_snapshot(struct hw_message_queue *m, bool *final, size_t *n_stacks)
 {
     struct hw_snapshot *s = NULL;
     while (!s) {
-        struct hw_msg *q = hw_mbox_take(m);
+        struct hw_msg *q = hw_message_queue_take(m);
         if (!q)
             usleep(500);
         while (q) {
@@ -519,9 +523,9 @@ static void test_threads(void **state)
     f.feed->ring.data = f.w.data;
 #endif
     put_stack(&f, 1, HW_STOP_END, 3, 0x1);
-    struct hw_mbox answers;
+    struct hw_message_queue answers;
     struct hw_drain *d;
-    assert_int_equal(hw_mbox_init(&answers), HW_OK);
+    assert_int_equal(hw_message_queue_init(&answers), HW_OK);
     assert_int_equal(hw_drain_new(2, &answers, &d), HW_OK);
     assert_int_equal(hw_drain_add(d, f.feed, 5), HW_OK);
     struct writer w = {&f, 20000};
@@ -553,7 +557,7 @@ static void test_threads(void **state)
     assert_int_equal(hw_drain_maps_done(d, f.feed, 5, 0), HW_OK);
     assert_int_equal(f.feed->books.books[1]->live, 2 * 3 * 10000);
     hw_drain_free(d);
-    hw_mbox_done(&answers);
+    hw_message_queue_done(&answers);
     f.feed->ring.shm = mapped.shm;
     f.feed->ring.data = mapped.data;
     tear_down(&f);
@@ -565,7 +569,7 @@ static void test_failure(void **state)
 {
     (void)state;
     struct fix f;
-    struct hw_mbox answers;
+    struct hw_message_queue answers;
     struct hw_drain *d;
     struct hw_snapshot *seen[2] = {NULL};
     uint32_t flags[2], n = 0;
@@ -578,13 +582,13 @@ static void test_failure(void **state)
     uint64_t a = put_alloc(&f, 77, 100);
     put(&f, &failed, sizeof failed, HW_REC_FAILED);
     put_free(&f, a);
-    assert_int_equal(hw_mbox_init(&answers), HW_OK);
+    assert_int_equal(hw_message_queue_init(&answers), HW_OK);
     assert_int_equal(hw_drain_new(1, &answers, &d), HW_OK);
     assert_int_equal(hw_drain_snap(d, f.feed, 5, 0, false, false), HW_OK); /* not added yet: lost */
     assert_int_equal(hw_drain_add(d, f.feed, 5), HW_OK);
     assert_int_equal(hw_drain_snap(d, f.feed, 5, 0, true, false), HW_OK);
     while (n < 2) {
-        struct hw_msg *q = hw_mbox_take(&answers);
+        struct hw_msg *q = hw_message_queue_take(&answers);
         if (!q)
             usleep(500);
         for (struct hw_msg *next; q; q = next) {
@@ -608,7 +612,7 @@ static void test_failure(void **state)
     for (int i = 0; i < 2; i++)
         hw_snapshot_free(seen[i]);
     hw_drain_free(d);
-    hw_mbox_done(&answers);
+    hw_message_queue_done(&answers);
     tear_down(&f);
 }
 
@@ -646,7 +650,7 @@ static void test_slices(void **state)
     struct fix f;
     set_up_with(&f, HW_RING_MIN_BYTES, /* slots = */ true);
     put_batch(&f, 5, 0, 10);
-    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_EMPTY);
+    assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 1000, 1), HW_CONSUMER_EMPTY);
     assert_int_equal(f.feed->slices.n, 10);
     assert_int_equal(f.feed->slices.v[4].time_ns, 5000 + 8);
     assert_int_equal(f.feed->slices.v[4].depth, 3);
@@ -655,36 +659,36 @@ static void test_slices(void **state)
 
     struct hw_slice_slot *slot = &f.w.slots[5];
     fill_slot(slot, 2, 4); /* batch 1 is not here yet */
-    hw_feed_slice_rests(f.feed, /* final = */ false);
+    hw_ring_consumer_slice_rests(f.feed, /* final = */ false);
     assert_int_equal(f.feed->slices.n, 10);
     fill_slot(slot, 1, 6);
     atomic_store(&slot->n, 4);
-    hw_feed_slice_rests(f.feed, /* final = */ false);
+    hw_ring_consumer_slice_rests(f.feed, /* final = */ false);
     assert_int_equal(f.feed->slices.n, 14);
-    hw_feed_slice_rests(f.feed, /* final = */ false);
+    hw_ring_consumer_slice_rests(f.feed, /* final = */ false);
     assert_int_equal(f.feed->slices.n, 14);
     atomic_store(&slot->n, 6);
-    hw_feed_slice_rests(f.feed, /* final = */ false);
+    hw_ring_consumer_slice_rests(f.feed, /* final = */ false);
     assert_int_equal(f.feed->slices.n, 16);
     put_batch(&f, 5, 1, 20); /* the same one, whole */
-    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_EMPTY);
+    assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 1000, 1), HW_CONSUMER_EMPTY);
     assert_int_equal(f.feed->slices.n, 30);
     for (size_t i = 1; i < f.feed->slices.n; i++)
         assert_true(f.feed->slices.v[i].time_ns >= f.feed->slices.v[i - 1].time_ns);
 
     fill_slot(slot, 2, 2);
     put_batch(&f, 6, 0, 2); /* names may be in the ring */
-    hw_feed_slice_rests(f.feed, /* final = */ false);
+    hw_ring_consumer_slice_rests(f.feed, /* final = */ false);
     assert_int_equal(f.feed->slices.n, 30);
-    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_EMPTY);
-    hw_feed_slice_rests(f.feed, /* final = */ true);
+    assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 1000, 1), HW_CONSUMER_EMPTY);
+    hw_ring_consumer_slice_rests(f.feed, /* final = */ true);
     assert_int_equal(f.feed->slices.n, 34);
 
     atomic_store(&slot->n, UINT32_MAX); /* nonsense is no rest */
-    hw_feed_slice_rests(f.feed, /* final = */ true);
+    hw_ring_consumer_slice_rests(f.feed, /* final = */ true);
     assert_int_equal(f.feed->slices.n, 34);
     put_batch(&f, HW_SLICE_SLOTS, 0, 2);
-    assert_int_equal(hw_feed_drain(f.feed, UINT64_MAX, 1000, 1), HW_FEED_BROKEN);
+    assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 1000, 1), HW_CONSUMER_BROKEN);
     tear_down(&f);
 }
 

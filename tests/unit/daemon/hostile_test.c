@@ -705,10 +705,10 @@ static void idle_client(int uid)
         pause();
 }
 
-static struct hw_look_who who_is(struct hw_pid *p, pid_t pid, uint32_t uid)
+static struct hw_reading_who who_is(struct hw_pid *p, pid_t pid, uint32_t uid)
 {
     assert_int_equal(hw_pid_open(pid, p, NULL), HW_OK);
-    return hw_look_at(p, uid);
+    return hw_reading_at(p, uid);
 }
 
 /* The way to it leads through a file system that the target serves, or over a door that is closed
@@ -718,7 +718,7 @@ static void test_names_of_sockets(void **state)
     (void)state;
     char name[108];
     pid_t server = -1, bad = served_run(silent_library_client, 0);
-    struct hw_looker *l;
+    struct hw_blocking_reader *l;
     struct hw_pid p;
     int32_t holder;
     assert_int_equal(read(served_done[0], &server, sizeof server), sizeof server);
@@ -726,12 +726,12 @@ static void test_names_of_sockets(void **state)
         served_end(bad);
         skip(); /* no FUSE here, or not root */
     }
-    assert_int_equal(hw_looker_new(&l), HW_OK);
-    struct hw_look_who who = who_is(&p, bad, STRANGER);
-    assert_int_equal(hw_look_listens(l, who, served_producer, &holder), 1);
+    assert_int_equal(hw_blocking_reader_new(&l), HW_OK);
+    struct hw_reading_who who = who_is(&p, bad, STRANGER);
+    assert_int_equal(hw_reading_listens(l, who, served_producer, &holder), 1);
     assert_int_equal(holder, served_pid);
     snprintf(name, sizeof name, "/proc/%d/root%s/fuse/socket", bad, served_dir);
-    int rc = hw_look_listens(l, who, name, &holder);
+    int rc = hw_reading_listens(l, who, name, &holder);
     kill(server, SIGKILL); /* else nobody who waits for it could end */
     hw_pid_done(&p);
     served_end(bad);
@@ -740,12 +740,12 @@ static void test_names_of_sockets(void **state)
     served_wait_until_done();
     who = who_is(&p, bad, STRANGER);
     assert_int_equal(chmod(served_dir, 0700), 0);
-    assert_int_equal(hw_look_listens(l, who, served_producer, &holder), 0);
+    assert_int_equal(hw_reading_listens(l, who, served_producer, &holder), 0);
     assert_int_equal(chmod(served_dir, 0711), 0);
-    assert_int_equal(hw_look_listens(l, who, served_producer, &holder), 1);
+    assert_int_equal(hw_reading_listens(l, who, served_producer, &holder), 1);
     hw_pid_done(&p);
     served_end(bad);
-    hw_looker_free(l);
+    hw_blocking_reader_free(l);
 }
 
 /* ---- jobs that do not come back ---- */

@@ -84,29 +84,29 @@ static long reads(void)
     return p ? strtol(p + 7, NULL, 10) : -1;
 }
 
-static int place(const struct hw_starts_rules *rules, struct hw_starts_shared *shared, pid_t number,
-                 struct hw_error *err)
+static int place(const struct hw_exec_rules *rules, struct hw_exec_watch_shared *shared,
+                 pid_t number, struct hw_error *err)
 {
     hw_autofd int dir = hw_proc_open_dir(number);
     struct hw_pid pid = {number, -1, dir, /* start_ticks = */ 0};
-    struct hw_starts_person p;
+    struct hw_exec_candidate p;
     struct hw_start_world world;
     struct stat file;
     hw_start_world_read(&world);
-    assert_true(hw_starts_person_read(rules, shared, &pid, &p));
-    int rc = hw_starts_rules_permit(rules, &p, &pid, /* starts = */ false, err);
+    assert_true(hw_exec_candidate_read(rules, shared, &pid, &p));
+    int rc = hw_exec_rules_permit(rules, &p, &pid, /* starts = */ false, err);
     assert_int_equal(fstatat(dir, "exe", &file, 0), 0);
     struct hw_start_request q = {&pid, &p.status, &file, "/bin/true", "@nobody", &world};
     if (rc == HW_OK)
         rc = hw_start_place(&q, err);
-    hw_starts_person_done(&p);
+    hw_exec_candidate_done(&p);
     return rc;
 }
 
 /* Reads of the second one: its file is known then. -1 = cannot be told here. */
-static long held(const struct hw_starts_rules *rules)
+static long held(const struct hw_exec_rules *rules)
 {
-    static struct hw_starts_shared shared;
+    static struct hw_exec_watch_shared shared;
     struct hw_error err = {0};
     long n = -1;
     for (int i = 0; i < 2; i++) {
@@ -126,12 +126,12 @@ static void test_held(void **state)
 {
     (void)state;
     struct hw_policy policy = {.machine = HW_MACHINE_OPEN};
-    struct hw_starts_message m = {.session = 1, .flags = HW_RULE_ALL};
-    struct hw_starts_rules rules = {0};
+    struct hw_exec_message m = {.session = 1, .flags = HW_RULE_ALL};
+    struct hw_exec_rules rules = {0};
     hw_asker_self(&m.who);
-    assert_int_equal(hw_starts_rules_add(&rules, &policy, &m, "", 0), HW_OK);
+    assert_int_equal(hw_exec_rules_add(&rules, &policy, &m, "", 0), HW_OK);
     long n = held(&rules);
-    hw_starts_rules_drop(&rules, 1);
+    hw_exec_rules_drop(&rules, 1);
     hw_vec_done(&rules.sessions);
     hw_vec_done(&rules.followed);
     if (n < 0)
@@ -139,40 +139,40 @@ static void test_held(void **state)
     assert_in_range(n, 1, MOST_READS);
 }
 
-static void add_rule(struct hw_starts_rules *rules, uint64_t session, uint64_t arm_interval_bytes)
+static void add_rule(struct hw_exec_rules *rules, uint64_t session, uint64_t arm_interval_bytes)
 {
     struct hw_policy policy = {.machine = HW_MACHINE_OPEN};
-    struct hw_starts_message m = {.session = session,
-                                  .flags = HW_RULE_ALL,
-                                  .arm_interval_bytes = arm_interval_bytes,
-                                  .arm_token = 100 + session};
+    struct hw_exec_message m = {.session = session,
+                                .flags = HW_RULE_ALL,
+                                .arm_interval_bytes = arm_interval_bytes,
+                                .arm_token = 100 + session};
     hw_asker_self(&m.who);
-    assert_int_equal(hw_starts_rules_add(rules, &policy, &m, "", 0), HW_OK);
+    assert_int_equal(hw_exec_rules_add(rules, &policy, &m, "", 0), HW_OK);
 }
 
 /* Armed is whom exactly one session means, if that one says so; with its interval of the moment. */
 static void test_armed(void **state)
 {
     (void)state;
-    struct hw_starts_person p = {.status = {.uid = getuid(), .tgid = 7, .ppid = 5}};
-    struct hw_starts_rules rules = {0};
-    assert_int_equal(hw_starts_rules_arm(&rules, &p).interval_bytes, 0);
+    struct hw_exec_candidate p = {.status = {.uid = getuid(), .tgid = 7, .ppid = 5}};
+    struct hw_exec_rules rules = {0};
+    assert_int_equal(hw_exec_rules_arm(&rules, &p).interval_bytes, 0);
     add_rule(&rules, 1, 1 << 19);
-    assert_int_equal(hw_starts_rules_arm(&rules, &p).interval_bytes, 1 << 19);
-    assert_int_equal(hw_starts_rules_arm(&rules, &p).token, 101);
-    hw_starts_rules_set_interval(&rules, 1, 1 << 21);
-    hw_starts_rules_set_interval(&rules, 3, 1 << 22);
-    assert_int_equal(hw_starts_rules_arm(&rules, &p).interval_bytes, 1 << 21);
+    assert_int_equal(hw_exec_rules_arm(&rules, &p).interval_bytes, 1 << 19);
+    assert_int_equal(hw_exec_rules_arm(&rules, &p).token, 101);
+    hw_exec_rules_set_interval(&rules, 1, 1 << 21);
+    hw_exec_rules_set_interval(&rules, 3, 1 << 22);
+    assert_int_equal(hw_exec_rules_arm(&rules, &p).interval_bytes, 1 << 21);
     assert_int_equal(hw_vec_push(&rules.followed, 5), 0);
-    assert_int_equal(hw_starts_rules_arm(&rules, &p).interval_bytes, 0);
+    assert_int_equal(hw_exec_rules_arm(&rules, &p).interval_bytes, 0);
     hw_vec_clear(&rules.followed);
     for (uint64_t other = 0; other < 2; other++) {
         add_rule(&rules, 2, other << 19);
-        assert_int_equal(hw_starts_rules_arm(&rules, &p).interval_bytes, 0);
+        assert_int_equal(hw_exec_rules_arm(&rules, &p).interval_bytes, 0);
     }
-    hw_starts_rules_drop(&rules, 1);
-    assert_int_equal(hw_starts_rules_arm(&rules, &p).token, 102);
-    hw_starts_rules_drop(&rules, 2);
+    hw_exec_rules_drop(&rules, 1);
+    assert_int_equal(hw_exec_rules_arm(&rules, &p).token, 102);
+    hw_exec_rules_drop(&rules, 2);
     hw_vec_done(&rules.sessions);
     hw_vec_done(&rules.followed);
 }

@@ -2,8 +2,9 @@
  * turns_test.c - dumps of very many callstacks, and what happens in the middle of them
  *
  * The service's rows and turns of its main loop are counted where they happen (the linker puts
- * functions of ours before hw_profile_sample, hw_tally_set and epoll_wait). At a row that a test
- * has chosen the service waits until the test has done something, so that it happens just there.
+ * functions of ours before hw_profile_sample, hw_callsite_totals_set and epoll_wait). At a row that
+ * a test has chosen the service waits until the test has done something, so that it happens just
+ * there.
  */
 #include "served.h"
 
@@ -51,12 +52,12 @@ static struct counters {
 static int arrived[2], go[2]; /* pipes: a byte from the service at a gate, and to it */
 
 int __real_epoll_wait(int fd, struct epoll_event *e, int n, int ms);
-int __real_hw_tally_set(struct hw_tally *t, uint32_t stack, hw_callsite_id c,
+int __real_hw_tally_set(struct hw_callsite_totals *t, uint32_t stack, hw_callsite_id c,
                         const struct hw_totals *now);
 int __real_hw_profile_sample(struct hw_profile_writer *p, const struct hw_dump_sample *s,
                              struct hw_error *err);
 int __wrap_epoll_wait(int fd, struct epoll_event *e, int n, int ms);
-int __wrap_hw_tally_set(struct hw_tally *t, uint32_t stack, hw_callsite_id c,
+int __wrap_hw_tally_set(struct hw_callsite_totals *t, uint32_t stack, hw_callsite_id c,
                         const struct hw_totals *now);
 int __wrap_hw_profile_sample(struct hw_profile_writer *p, const struct hw_dump_sample *s,
                              struct hw_error *err);
@@ -85,7 +86,7 @@ static void wait_at_gate(void)
         seen->waited_in_vain = true;
 }
 
-int __wrap_hw_tally_set(struct hw_tally *t, uint32_t stack, hw_callsite_id c,
+int __wrap_hw_tally_set(struct hw_callsite_totals *t, uint32_t stack, hw_callsite_id c,
                         const struct hw_totals *now)
 {
     count_work();

@@ -178,8 +178,9 @@ struct asked {
     const struct hw_filter_matches *filters;
 };
 
-static void check(const struct world *w, const struct asked *a, const struct hw_scrub_place *place,
-                  const struct hw_flame *part, int64_t unfiltered)
+static void check(const struct world *w, const struct asked *a,
+                  const struct hw_flame_window_place *place, const struct hw_flame *part,
+                  int64_t unfiltered)
 {
     struct hw_flame whole;
     hw_values values = {0};
@@ -208,18 +209,18 @@ static void check(const struct world *w, const struct asked *a, const struct hw_
 static void wander(const struct world *w, const struct asked *a, size_t budget)
 {
     static const double shares[] = {0, 1e-6, 0.001, 0.01, 0.2, 0.9};
-    struct hw_scrub_question q = {.p = w->p,
-                                  .list = &w->list,
-                                  .fns = w->fns,
-                                  .upid = a->span.upid,
-                                  .one_heap = a->span.one_heap,
-                                  .heap_name = a->span.heap_name,
-                                  .flags = a->flags,
-                                  .filters = a->filters,
-                                  .max_marks_bytes = budget};
-    struct hw_scrub *s;
-    assert_int_equal(hw_scrub_new(&q, &s), 0);
-    struct hw_scrub_place place = {.ts_ns = 5 * STEP_NS};
+    struct hw_flame_window_question q = {.p = w->p,
+                                         .list = &w->list,
+                                         .fns = w->fns,
+                                         .upid = a->span.upid,
+                                         .one_heap = a->span.one_heap,
+                                         .heap_name = a->span.heap_name,
+                                         .flags = a->flags,
+                                         .filters = a->filters,
+                                         .max_marks_bytes = budget};
+    struct hw_flame_window *s;
+    assert_int_equal(hw_flame_window_new(&q, &s), 0);
+    struct hw_flame_window_place place = {.ts_ns = 5 * STEP_NS};
     for (int i = 0; i < 60; i++) {
         struct hw_flame f;
         int64_t unfiltered;
@@ -228,11 +229,11 @@ static void wander(const struct world *w, const struct asked *a, size_t budget)
         place.has_from = rand() % 4 != 0;
         place.metric = (enum hw_metric)(rand() % HW_METRIC_COUNT);
         place.min_share = shares[rand() % (int)HW_ARRAY_LEN(shares)];
-        assert_int_equal(hw_scrub_move(s, &place, &f, &unfiltered), 0);
+        assert_int_equal(hw_flame_window_move(s, &place, &f, &unfiltered), 0);
         check(w, a, &place, &f, unfiltered);
         hw_flame_done(&f);
     }
-    hw_scrub_free(s);
+    hw_flame_window_free(s);
 }
 
 static void graphs_move(void **state)
@@ -284,19 +285,19 @@ static void figures_that_do_not_fit_are_left_to_the_slow_way(void **state)
     assert_int_equal(hw_profile_freeze(w.p), 0);
     assert_int_equal(hw_series_list_init(&w.list, w.p), 0);
     assert_int_equal(hw_functions_new(w.p->callsites, NULL, &w.fns), 0);
-    struct hw_scrub_question q = {
+    struct hw_flame_window_question q = {
         .p = w.p, .list = &w.list, .fns = w.fns, .upid = w.list.v.v[0].upid};
-    struct hw_scrub_place place = {.ts_ns = 10};
-    struct hw_scrub *s;
+    struct hw_flame_window_place place = {.ts_ns = 10};
+    struct hw_flame_window *s;
     struct hw_flame f;
     int64_t unfiltered;
-    assert_int_equal(hw_scrub_new(&q, &s), 0);
-    assert_int_equal(hw_scrub_move(s, &place, &f, &unfiltered), HW_ELIMIT);
+    assert_int_equal(hw_flame_window_new(&q, &s), 0);
+    assert_int_equal(hw_flame_window_move(s, &place, &f, &unfiltered), HW_ELIMIT);
     place.metric = HW_METRIC_OBJECTS;
-    assert_int_equal(hw_scrub_move(s, &place, &f, &unfiltered), 0);
+    assert_int_equal(hw_flame_window_move(s, &place, &f, &unfiltered), 0);
     assert_int_equal(unfiltered, 2);
     hw_flame_done(&f);
-    hw_scrub_free(s);
+    hw_flame_window_free(s);
     world_done(&w);
 }
 

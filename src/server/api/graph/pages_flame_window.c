@@ -19,22 +19,22 @@ static const uint64_t max_idle_ns = (uint64_t)60 * 1000000000;
 
 struct kept {
     const struct hw_page_trace *t;
-    char *key;            /* owned: what the selection is, without its times */
-    unsigned n_users;     /* scrubs' lock */
-    uint64_t used_ns;     /* scrubs' lock */
-    size_t n_bytes;       /* scrubs' lock */
-    pthread_mutex_t lock; /* whoever moves it */
-    struct hw_scrub *s;   /* lock; NULL = not yet made */
+    char *key;                 /* owned: what the selection is, without its times */
+    unsigned n_users;          /* scrubs' lock */
+    uint64_t used_ns;          /* scrubs' lock */
+    size_t n_bytes;            /* scrubs' lock */
+    pthread_mutex_t lock;      /* whoever moves it */
+    struct hw_flame_window *s; /* lock; NULL = not yet made */
 };
 
-struct hw_page_scrubs {
+struct hw_page_flame_windows {
     pthread_mutex_t lock;
     HW_VEC(struct kept *) v;
 };
 
-int hw_page_scrubs_new(struct hw_page_scrubs **out)
+int hw_page_flame_windows_new(struct hw_page_flame_windows **out)
 {
-    struct hw_page_scrubs *all = calloc(1, sizeof *all);
+    struct hw_page_flame_windows *all = calloc(1, sizeof *all);
     if (!all)
         return HW_ENOMEM;
     pthread_mutex_init(&all->lock, NULL);
@@ -44,13 +44,13 @@ int hw_page_scrubs_new(struct hw_page_scrubs **out)
 
 static void kept_free(struct kept *k)
 {
-    hw_scrub_free(k->s);
+    hw_flame_window_free(k->s);
     pthread_mutex_destroy(&k->lock);
     free(k->key);
     free(k);
 }
 
-void hw_page_scrubs_free(struct hw_page_scrubs *all)
+void hw_page_flame_windows_free(struct hw_page_flame_windows *all)
 {
     if (!all)
         return;
@@ -61,13 +61,13 @@ void hw_page_scrubs_free(struct hw_page_scrubs *all)
     free(all);
 }
 
-static void drop(struct hw_page_scrubs *all, size_t i)
+static void drop(struct hw_page_flame_windows *all, size_t i)
 {
     kept_free(all->v.v[i]);
     all->v.v[i] = all->v.v[--all->v.n];
 }
 
-void hw_page_scrubs_forget(struct hw_page_scrubs *all, const struct hw_page_trace *t)
+void hw_page_flame_windows_forget(struct hw_page_flame_windows *all, const struct hw_page_trace *t)
 {
     if (!all)
         return;
@@ -78,7 +78,7 @@ void hw_page_scrubs_forget(struct hw_page_scrubs *all, const struct hw_page_trac
     pthread_mutex_unlock(&all->lock);
 }
 
-void hw_page_scrubs_age(struct hw_page_scrubs *all)
+void hw_page_flame_windows_age(struct hw_page_flame_windows *all)
 {
     uint64_t now = hw_now_monotonic_ns();
     pthread_mutex_lock(&all->lock);
@@ -89,7 +89,7 @@ void hw_page_scrubs_age(struct hw_page_scrubs *all)
 }
 
 /* Brings the memory below its bound; what is in use stays. */
-static void make_room(struct hw_page_scrubs *all)
+static void make_room(struct hw_page_flame_windows *all)
 {
     for (;;) {
         size_t n_bytes = 0, oldest = all->v.n;
@@ -105,7 +105,8 @@ static void make_room(struct hw_page_scrubs *all)
     }
 }
 
-static struct kept *add(struct hw_page_scrubs *all, const struct hw_page_trace *t, const char *key)
+static struct kept *add(struct hw_page_flame_windows *all, const struct hw_page_trace *t,
+                        const char *key)
 {
     struct kept *k = calloc(1, sizeof *k);
     if (!k)
@@ -121,7 +122,7 @@ static struct kept *add(struct hw_page_scrubs *all, const struct hw_page_trace *
 }
 
 /* Finds or adds the one of that key, used by one more. NULL: no memory. */
-static struct kept *borrow(struct hw_page_scrubs *all, const struct hw_page_trace *t,
+static struct kept *borrow(struct hw_page_flame_windows *all, const struct hw_page_trace *t,
                            const char *key)
 {
     struct kept *k = NULL;
@@ -137,7 +138,7 @@ static struct kept *borrow(struct hw_page_scrubs *all, const struct hw_page_trac
     return k;
 }
 
-static void give_back(struct hw_page_scrubs *all, struct kept *k, size_t n_bytes)
+static void give_back(struct hw_page_flame_windows *all, struct kept *k, size_t n_bytes)
 {
     pthread_mutex_lock(&all->lock);
     k->n_users--;
@@ -147,24 +148,25 @@ static void give_back(struct hw_page_scrubs *all, struct kept *k, size_t n_bytes
     pthread_mutex_unlock(&all->lock);
 }
 
-static int make(struct hw_page_trace *t, const struct hw_page_selection *s, struct hw_scrub **out)
+static int make(struct hw_page_trace *t, const struct hw_page_selection *s,
+                struct hw_flame_window **out)
 {
     struct hw_filter_matches matches = {0};
     struct hw_namer namer = hw_page_namer(t);
-    struct hw_scrub_question q = {.p = t->profile,
-                                  .list = &t->list,
-                                  .fns = t->functions,
-                                  .upid = s->upid,
-                                  .one_heap = *s->heap != '\0',
-                                  .heap_name = s->heap_id,
-                                  .flags = hw_page_flame_flags(s),
-                                  .max_marks_bytes = max_marks_bytes};
+    struct hw_flame_window_question q = {.p = t->profile,
+                                         .list = &t->list,
+                                         .fns = t->functions,
+                                         .upid = s->upid,
+                                         .one_heap = *s->heap != '\0',
+                                         .heap_name = s->heap_id,
+                                         .flags = hw_page_flame_flags(s),
+                                         .max_marks_bytes = max_marks_bytes};
     int rc = hw_filter_match(&s->filters, t->profile->callsites, t->functions, &namer,
                              hw_page_program_shown(s->program), &matches);
     if (s->filters.n)
         q.filters = &matches;
     if (rc == HW_OK)
-        rc = hw_scrub_new(&q, out);
+        rc = hw_flame_window_new(&q, out);
     hw_filter_matches_done(&matches);
     return rc;
 }
@@ -180,7 +182,7 @@ int hw_page_scrub_move(struct hw_page_trace *t, const struct hw_page_selection *
                        const char *filters, double min_share, struct hw_flame *out,
                        int64_t *unfiltered)
 {
-    struct hw_page_scrubs *all = t->pages->scrubs;
+    struct hw_page_flame_windows *all = t->pages->scrubs;
     struct hw_strbuf key = {0};
     hw_strbuf_addf(&key, "%u %d %u %u\n", s->upid.v, *s->heap != '\0', s->heap_id.v,
                    hw_page_flame_flags(s));
@@ -189,16 +191,16 @@ int hw_page_scrub_move(struct hw_page_trace *t, const struct hw_page_selection *
     hw_strbuf_done(&key);
     if (!k)
         return HW_ENOMEM;
-    struct hw_scrub_place place = {.ts_ns = s->ts_ns,
-                                   .has_from = s->has_from,
-                                   .from_ns = s->from_ns,
-                                   .metric = s->metric,
-                                   .min_share = min_share};
+    struct hw_flame_window_place place = {.ts_ns = s->ts_ns,
+                                          .has_from = s->has_from,
+                                          .from_ns = s->from_ns,
+                                          .metric = s->metric,
+                                          .min_share = min_share};
     pthread_mutex_lock(&k->lock);
     int rc = k->s ? HW_OK : make(t, s, &k->s);
     if (rc == HW_OK)
-        rc = hw_scrub_move(k->s, &place, out, unfiltered);
-    size_t n_bytes = k->s ? hw_scrub_bytes(k->s) : 0;
+        rc = hw_flame_window_move(k->s, &place, out, unfiltered);
+    size_t n_bytes = k->s ? hw_flame_window_bytes(k->s) : 0;
     pthread_mutex_unlock(&k->lock);
     give_back(all, k, n_bytes);
     return rc;

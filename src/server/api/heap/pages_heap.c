@@ -6,7 +6,8 @@
  * classes   upid at sort order match offset limit: rows
  *           [id, name, raw name or "", kind, location, count, size, native, retained,
  *           retained native, retained count, unreachable count, unreachable size]; figures are of
- *           reachable objects unless they say otherwise. Ids of objects and classes are those of SQL.
+ *           reachable objects unless they say otherwise. Ids of objects and classes are those of
+ *           SQL.
  *
  * What takes long is answered by 202 {"working", "done", "parts"} until it is there (pages_heap.h).
  */

@@ -88,21 +88,21 @@ void hw_page_infra_forget(struct hw_page_infra *all, const struct hw_page_trace 
 
 /* A series that was added up to one moment goes on to the other. */
 struct running {
-    struct hw_typed_sum sum;
+    struct hw_type_sum sum;
     uint32_t series; /* HW_ID_NONE: none yet */
     size_t dump;
 };
 
 static int values_at(struct running *r, struct hw_page_trace *t, const struct hw_global_item *it,
-                     size_t dump, hw_typed_values *out)
+                     size_t dump, hw_values_by_type *out)
 {
     if (r->series != it->series || dump < r->dump) {
-        hw_typed_sum_done(&r->sum);
-        r->sum = (struct hw_typed_sum){0};
+        hw_type_sum_done(&r->sum);
+        r->sum = (struct hw_type_sum){0};
     }
     r->series = it->series;
     r->dump = dump;
-    return hw_typed_sum_at(&r->sum, t->profile, &t->list.v.v[it->series], it->dump, out);
+    return hw_type_sum_at(&r->sum, t->profile, &t->list.v.v[it->series], it->dump, out);
 }
 
 /* One of the two moments. */
@@ -120,7 +120,7 @@ static int add_side(struct hw_heap_details *d, const struct moment *m, enum hw_d
     struct hw_namer namer = hw_page_namer(m->t);
     for (size_t i = m->dumps->begins.v[m->dump]; i < m->dumps->begins.v[m->dump + 1]; i++) {
         const struct hw_global_item *it = &m->dumps->items.v[i];
-        hw_typed_values values = {0};
+        hw_values_by_type values = {0};
         if (it->series == HW_ID_NONE || it->upid.v != m->upid.v ||
             !hw_bytes_equal(hw_infra_heap_name(m->t, &m->t->list.v.v[it->series]),
                             hw_bytes_str(m->heap)))
@@ -146,8 +146,8 @@ static int fill(struct hw_heap_details *d, const struct moment *now, const struc
     if (rc == HW_OK && running.series == HW_ID_NONE && other.series == HW_ID_NONE)
         rc = hw_fail(err, HW_ENOTFOUND, 0, "that process has no heap dump of '%.80s' there",
                      now->heap);
-    hw_typed_sum_done(&running.sum);
-    hw_typed_sum_done(&other.sum);
+    hw_type_sum_done(&running.sum);
+    hw_type_sum_done(&other.sum);
     return rc < 0 ? rc : hw_heap_details_finish(d);
 }
 
