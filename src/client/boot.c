@@ -359,7 +359,7 @@ static void *arena_take(size_t n)
         return NULL;
     memcpy(arena + at, &n, sizeof n);
     char *p = arena + at + 16;
-    atomic_store(&hw_live_counters[hw_live_index((uint64_t)(uintptr_t)p)], 255);
+    atomic_store(&hw_live_set_counters[hw_live_set_index((uint64_t)(uintptr_t)p)], 255);
     return p;
 }
 

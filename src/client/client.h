@@ -49,7 +49,7 @@ static inline bool hw_alone(void)
 
 /* ---- the caller of a hook ---- */
 
-struct hw_site {
+struct hw_call_site {
     uint64_t pc; /* return address into the caller */
     uint64_t sp; /* the caller's stack pointer behind the call */
     uint64_t fp;
@@ -57,9 +57,9 @@ struct hw_site {
 
 /* In a function that the hook reached by a jump: its own return address is the program's. */
 #define HW_SITE(name)                                                                              \
-    struct hw_site name = {(uint64_t)(uintptr_t)__builtin_return_address(0),                       \
-                           (uint64_t)(uintptr_t)__builtin_dwarf_cfa(),                             \
-                           *(const uintptr_t *)__builtin_frame_address(0)}
+    struct hw_call_site name = {(uint64_t)(uintptr_t)__builtin_return_address(0),                  \
+                                (uint64_t)(uintptr_t)__builtin_dwarf_cfa(),                        \
+                                *(const uintptr_t *)__builtin_frame_address(0)}
 
 /* ---- one thread ---- */
 
@@ -145,7 +145,7 @@ struct hw_tables_view {
 };
 #define HW_TABLES_VIEWS 24u /* each half as large again as what it was made for */
 
-struct hw_session {
+struct hw_client_session {
     struct hw_ring_writer ring;
     const void *tables;   /* the first view: its directory */
     uint64_t tables_room; /* of the file that may be mapped */
@@ -166,7 +166,7 @@ struct hw_session {
     _Atomic uint32_t minfo_done; /* the request that was answered last */
     _Atomic uint64_t minfo_next_ns;
     _Atomic uint64_t failed_next_ns; /* the next failed allocation is told of then */
-    struct hw_session *next;         /* retired ones */
+    struct hw_client_session *next;  /* retired ones */
     struct hw_client_config config;
     _Atomic uint64_t interval[HW_MAX_HEAPS];
     uint64_t base[HW_MAX_HEAPS];            /* as configured, of heaps that have an interval */
@@ -178,7 +178,7 @@ struct hw_session {
     _Atomic uint64_t named[HW_NAMED_SLOTS]; /* managed ids whose names are */
 };
 
-static inline bool hw_marks_is_told(const struct hw_session *s, uint64_t id)
+static inline bool hw_marks_is_told(const struct hw_client_session *s, uint64_t id)
 {
     return atomic_load_explicit(&s->named[id % HW_NAMED_SLOTS], memory_order_relaxed) == id;
 }
@@ -187,8 +187,8 @@ static inline bool hw_marks_is_told(const struct hw_session *s, uint64_t id)
  * The page that a forked child finds wiped: whatever kind of fork, nobody is profiled there until
  * the child has looked. Also holds the locks, so that none is inherited locked.
  */
-struct hw_live_page {
-    _Atomic(struct hw_session *) session;
+struct hw_process_page_layout {
+    _Atomic(struct hw_client_session *) session;
     _Atomic uint32_t started;
     _Atomic int32_t pid;
     _Atomic uint32_t settled; /* generation whose answer is known and was no */
@@ -205,18 +205,18 @@ struct hw_live_page {
     _Atomic uint64_t n_lost_early; /* samples that were due while the recorder had not answered */
 };
 
-union hw_live_block {
-    struct hw_live_page page;
+union hw_process_page_block {
+    struct hw_process_page_layout page;
     char bytes[HW_PAGE_ALIGN];
 };
 union hw_control_block {
     struct hw_control_page page;
     char bytes[HW_PAGE_ALIGN];
 };
-extern HW_HIDDEN union hw_live_block hw_live_block;
+extern HW_HIDDEN union hw_process_page_block hw_process_page_block;
 extern HW_HIDDEN union hw_control_block hw_control_block;
-#define hw_live    (hw_live_block.page)
-#define hw_control (hw_control_block.page)
+#define hw_process_page (hw_process_page_block.page)
+#define hw_control      (hw_control_block.page)
 
 /* ---- sandbox.c: may we call the kernel? ---- */
 
@@ -246,8 +246,8 @@ int hw_memlock(int flags, bool by_number);
 /* ---- a visit: our code at work, nothing may be unmapped meanwhile ---- */
 
 struct hw_client_guard {
-    uint64_t mark;              /* both: of a visit under way */
-    struct hw_session *session; /* NULL: nobody is recording */
+    uint64_t mark;                     /* both: of a visit under way */
+    struct hw_client_session *session; /* NULL: nobody is recording */
     uintptr_t tls_before, slab_before;
     uint32_t last_pos_before;
     struct hw_slab *slab; /* whose busy word was set; NULL = the common counter */
@@ -290,9 +290,9 @@ static inline bool hw_due(uint64_t n)
  * A block of size 0 is sampled at interval 1, and stands for 0. sp: the caller's. */
 uint64_t hw_sampler_take(uint64_t n, uint64_t sp);
 /* The same for a heap of the program. */
-uint64_t hw_sampler_take_heap(struct hw_session *s, uint32_t heap_id, uint64_t n);
+uint64_t hw_sampler_take_heap(struct hw_client_session *s, uint32_t heap_id, uint64_t n);
 uint64_t hw_sampler_draw(uint64_t *rng, uint64_t interval); /* geometric, mean interval */
-void hw_sampler_start(struct hw_tls *t, struct hw_session *s);
+void hw_sampler_start(struct hw_tls *t, struct hw_client_session *s);
 void hw_sampler_begin(struct hw_tls *t, uint64_t seed, uint64_t interval); /* a first draw */
 uint64_t hw_sampler_mix(uint64_t x); /* a seed of something that is none */
 /* Bytes until a thread that is not sampling looks again without a new generation. */
@@ -306,34 +306,34 @@ bool hw_may_take(uint64_t n_bytes, uint32_t share);
 /* Is whatever is mapped now there at once, and to stay? */
 bool hw_locks_what_comes(void);
 
-void hw_session_settle(struct hw_tls *t, uint32_t generation);
-void hw_session_start(uint32_t hello_flags, uint64_t timeout_ns);
+void hw_client_session_settle(struct hw_tls *t, uint32_t generation);
+void hw_client_session_start(uint32_t hello_flags, uint64_t timeout_ns);
 /* A sample is due that was drawn with this interval, without a session. True: one runs by now for
  * which that counts, and the thread is in it. Waits for an answer, a moment. */
-bool hw_session_ask(struct hw_tls *t, uint64_t interval);
-uint64_t hw_session_seed(void); /* another one each time */
-void hw_session_prepare(void);  /* while there is one thread: what costs more with several */
-void hw_session_stop(struct hw_session *s);
-void hw_session_give_up(struct hw_session *s, enum hw_client_error why);
-void hw_session_forked(void); /* the live page was found wiped */
-bool hw_session_strips_children(void);
-void hw_session_init(const char *socket_path, const char *other_path); /* "" = no other */
+bool hw_client_session_ask(struct hw_tls *t, uint64_t interval);
+uint64_t hw_client_session_seed(void); /* another one each time */
+void hw_client_session_prepare(void);  /* while there is one thread: what costs more with several */
+void hw_client_session_stop(struct hw_client_session *s);
+void hw_client_session_give_up(struct hw_client_session *s, enum hw_client_error why);
+void hw_client_session_forked(void); /* the live page was found wiped */
+bool hw_client_session_strips_children(void);
+void hw_client_session_init(const char *socket_path, const char *other_path); /* "" = no other */
 void hw_fork_init(void);
 void hw_token_drop(void); /* closes the token descriptor if it is still ours */
 
-extern HW_HIDDEN struct hw_session
-    *hw_session_last; /* survives a fork, unlike the live page's pointer */
+extern HW_HIDDEN struct hw_client_session
+    *hw_client_session_last; /* survives a fork, unlike the live page's pointer */
 
 /* What we have mapped, in pieces: all, or what goes when the session is over. Outside of any visit.
  */
-void hw_session_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg,
-                             bool of_session);
+void hw_client_session_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes),
+                                    void *arg, bool of_session);
 /* Ends the session, because the program wants the room. false: somebody is using it still. */
-bool hw_session_make_way(void);
+bool hw_client_session_make_way(void);
 
 /* The recording is over and nobody will call a hook any more: all that is left goes. */
-void hw_session_detach(void);
-bool hw_session_busy(void); /* a recorder has us, and is alive */
+void hw_client_session_detach(void);
+bool hw_client_session_busy(void); /* a recorder has us, and is alive */
 
 /* ---- init.c ---- */
 
@@ -356,30 +356,32 @@ void *hw_operator_real(const char *name); /* NULL = not hooked */
 
 struct hw_ring_thread hw_push_thread(void); /* this one, as the ring wants to know it */
 /* A visit of this thread was left in the middle: its last record will not be finished by it. */
-void hw_push_abandoned(struct hw_session *s);
+void hw_push_abandoned(struct hw_client_session *s);
 /* Room for a record, waiting as the configuration says; 0 = there is none, the session is over. */
-uint64_t hw_push_reserve(struct hw_session *s, uint32_t size);
-bool hw_push_alone(struct hw_session *s, uint64_t now_ns); /* recorder long dead: given up */
+uint64_t hw_push_reserve(struct hw_client_session *s, uint32_t size);
+bool hw_push_alone(struct hw_client_session *s, uint64_t now_ns); /* recorder long dead: given up */
 /* Has its heart not beaten for so long, as far as we have looked? now_ns: of hw_local_ns(). */
 bool hw_recorder_silent(uint64_t now_ns, uint64_t limit_ns);
 void hw_recorder_heard(uint64_t now_ns); /* it has just answered */
-void hw_push_free(struct hw_session *s, uint64_t sample_id);
-void hw_push_heap(struct hw_session *s, uint32_t heap_id, const char *name, uint64_t interval);
+void hw_push_free(struct hw_client_session *s, uint64_t sample_id);
+void hw_push_heap(struct hw_client_session *s, uint32_t heap_id, const char *name,
+                  uint64_t interval);
 /* The allocator refused so many bytes. Outside of any visit; keeps errno. */
 void hw_push_failed(size_t n_bytes);
-void hw_push_maps(struct hw_session *s, uint64_t pc, uint64_t now_ns);
+void hw_push_maps(struct hw_client_session *s, uint64_t pc, uint64_t now_ns);
 
 #define hw_count(s, name, n)                                                                       \
     ((void)atomic_fetch_add_explicit(&(s)->ring.shm->counters.name, (n), memory_order_relaxed))
 
 /* ---- tables.c: the part of the tables' file that is mapped ---- */
 
-bool hw_tables_map(struct hw_session *s, int fd, uint64_t room); /* fd: it is as long as that */
-void hw_tables_unmap(const struct hw_session *s);
-const struct hw_tables_view *hw_tables_grow(struct hw_session *s, uint64_t used);
+bool hw_tables_map(struct hw_client_session *s, int fd,
+                   uint64_t room); /* fd: it is as long as that */
+void hw_tables_unmap(const struct hw_client_session *s);
+const struct hw_tables_view *hw_tables_grow(struct hw_client_session *s, uint64_t used);
 
 /* One that holds all that is published, if that can be had. In a visit, which keeps it there. */
-static inline const struct hw_tables_view *hw_tables_view(struct hw_session *s)
+static inline const struct hw_tables_view *hw_tables_view(struct hw_client_session *s)
 {
     uint32_t n = atomic_load_explicit(&s->n_views, memory_order_acquire);
     const struct hw_tables_view *v = &s->views[n - 1];
@@ -392,7 +394,7 @@ static inline const struct hw_tables_view *hw_tables_view(struct hw_session *s)
 
 /* Is the newest list of modules right for what runs on this thread now? Not behind a dlclose, until
  * the recorder has read the mappings again. */
-static inline bool hw_modules_settled(const struct hw_session *s)
+static inline bool hw_modules_settled(const struct hw_client_session *s)
 {
     const struct hw_tables_dir *d = s->tables;
     uint32_t begun = atomic_load_explicit(&s->ring.shm->closes_begun, memory_order_acquire);
@@ -405,26 +407,26 @@ struct hw_event {
     uint64_t id; /* address or alloc_id */
     uint64_t size, weight;
     uint32_t heap_id, flags;
-    const struct hw_site *site;
+    const struct hw_call_site *site;
 };
 
 bool hw_record_alloc(const struct hw_event *e);
 void hw_report_free(uint32_t heap_id, uint64_t id);
-void hw_adapt_interval(struct hw_session *s, uint32_t heap_id);
+void hw_adapt_interval(struct hw_client_session *s, uint32_t heap_id);
 /* After somebody has doubled it or halved it. */
-void hw_interval_refresh(struct hw_session *s, uint32_t heap_id);
+void hw_interval_refresh(struct hw_client_session *s, uint32_t heap_id);
 
 /* ---- minfo.c: malloc_info ---- */
 
 void hw_minfo_init(void);
 /* In a visit, with the sample's stack: shall this thread ask its allocator? Claims the request. */
-bool hw_minfo_due(struct hw_session *s, const struct hw_walk_out *o);
+bool hw_minfo_due(struct hw_client_session *s, const struct hw_walk_out *o);
 void hw_minfo_make(uint32_t generation); /* outside of any visit */
 
 /* ---- java.c ---- */
 
 /* Was this block asked for by a JVM's code, and does the recorder want our library in there? */
-static inline bool hw_java_due(const struct hw_site *site)
+static inline bool hw_java_due(const struct hw_call_site *site)
 {
     uint64_t hi = atomic_load_explicit(&hw_control.java_hi, memory_order_acquire);
     uint64_t lo = atomic_load_explicit(&hw_control.java_lo, memory_order_relaxed);
@@ -445,8 +447,8 @@ bool hw_launcher_is_making(void);
 
 /* ---- heaps.c ---- */
 
-void hw_heaps_select(struct hw_session *s);   /* fills s->interval */
-void hw_heaps_announce(struct hw_session *s); /* writes the heaps' records */
+void hw_heaps_select(struct hw_client_session *s);   /* fills s->interval */
+void hw_heaps_announce(struct hw_client_session *s); /* writes the heaps' records */
 /* For java.c: see wire/java_entrance.h. */
 uint32_t hw_heaps_make(const char *name, void (*enabled)(uint64_t), void (*disabled)(void));
 bool hw_heaps_sample(uint32_t id, uint64_t alloc_id, uint64_t size, uint64_t weight);

@@ -39,7 +39,7 @@
 #ifndef HW_BARE
 __thread struct hw_tls hw_here __attribute__((tls_model("initial-exec")));
 #endif
-union hw_live_block hw_live_block __attribute__((aligned(HW_PAGE_ALIGN)));
+union hw_process_page_block hw_process_page_block __attribute__((aligned(HW_PAGE_ALIGN)));
 union hw_control_block hw_control_block __attribute__((aligned(HW_PAGE_ALIGN)));
 /* The name by which a recorder that starts later finds the page from outside. */
 extern union hw_control_block heapwise_control_page
@@ -87,7 +87,7 @@ static HW_COLD void abandon(struct hw_tls *t)
     if (t->slab && atomic_load_explicit(&t->slab->busy, memory_order_relaxed) != 0)
         atomic_store_explicit(&t->slab->busy, 0, memory_order_relaxed);
     else
-        atomic_fetch_sub_explicit(&hw_live.n_busy_without_slab, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&hw_process_page.n_busy_without_slab, 1, memory_order_relaxed);
     t->busy = 0;
 }
 
@@ -166,7 +166,7 @@ static struct hw_slab *claim_free(uint32_t owner, uint32_t *n_chunks)
 /* A thread that is told apart from all others, and is none of this process any more. */
 static bool is_gone(uint32_t owner)
 {
-    int32_t pid = atomic_load_explicit(&hw_live.pid, memory_order_relaxed);
+    int32_t pid = atomic_load_explicit(&hw_process_page.pid, memory_order_relaxed);
     return owner != 0 && owner != SOME_THREAD && hw_kernel(SYS_tgkill, pid, owner, 0) != 0 &&
            errno == ESRCH;
 }
@@ -182,8 +182,8 @@ static HW_COLD bool sweep(uint32_t n_chunks)
     uint32_t none = 0, n_slabs = n_chunks * CHUNK_SLABS;
     bool found = false;
     int saved = errno;
-    if (n_slabs == 0 || hw_sandbox() || getpid() != atomic_load(&hw_live.pid) ||
-        !atomic_compare_exchange_strong(&hw_live.slab_lock, &none, 1))
+    if (n_slabs == 0 || hw_sandbox() || getpid() != atomic_load(&hw_process_page.pid) ||
+        !atomic_compare_exchange_strong(&hw_process_page.slab_lock, &none, 1))
         return false;
     for (uint32_t n = 0; n < SWEPT_SLABS && n < n_slabs; n++, next++) {
         uint32_t at = next % n_slabs;
@@ -195,7 +195,7 @@ static HW_COLD bool sweep(uint32_t n_chunks)
         atomic_store(&s->owner, 0);
         found = true;
     }
-    atomic_store(&hw_live.slab_lock, 0);
+    atomic_store(&hw_process_page.slab_lock, 0);
     errno = saved;
     return found;
 }
@@ -250,7 +250,7 @@ void hw_slab_return(struct hw_slab *s)
 
 bool hw_slabs_idle(void)
 {
-    if (atomic_load(&hw_live.n_busy_without_slab) != 0)
+    if (atomic_load(&hw_process_page.n_busy_without_slab) != 0)
         return false;
     for (uint32_t c = 0; c < MAX_CHUNKS; c++) {
         char *chunk = atomic_load_explicit(&chunks[c], memory_order_acquire);
@@ -334,13 +334,13 @@ void hw_enter(struct hw_client_guard *v)
         v->slab_before = atomic_load_explicit(&v->slab->busy, memory_order_relaxed);
         atomic_store_explicit(&v->slab->busy, self, memory_order_relaxed);
     } else {
-        atomic_fetch_add_explicit(&hw_live.n_busy_without_slab, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&hw_process_page.n_busy_without_slab, 1, memory_order_relaxed);
     }
     v->last_pos_before = v->nested ? t->last_pos : 0;
     if (!v->nested)
         t->busy = self;
     atomic_signal_fence(memory_order_seq_cst); /* pairs with the membarrier, see above */
-    v->session = atomic_load_explicit(&hw_live.session, memory_order_acquire);
+    v->session = atomic_load_explicit(&hw_process_page.session, memory_order_acquire);
     if (v->session && atomic_load_explicit(&hw_control.ended, memory_order_relaxed))
         v->session = NULL;
     if (hw_unlikely(t->last_pos != v->last_pos_before)) {
@@ -360,6 +360,6 @@ void hw_leave(struct hw_client_guard *v)
     if (v->slab)
         atomic_store_explicit(&v->slab->busy, v->slab_before, memory_order_release);
     else
-        atomic_fetch_sub_explicit(&hw_live.n_busy_without_slab, 1, memory_order_release);
+        atomic_fetch_sub_explicit(&hw_process_page.n_busy_without_slab, 1, memory_order_release);
     v->mark = v->end_mark = 0;
 }

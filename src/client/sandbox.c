@@ -54,9 +54,9 @@ static _Atomic uint32_t *begin(bool strict)
     (void)atomic_fetch_add(word, 1);
     /* Others may be in a step of a wait, and a filter may be set for all threads. A handshake looks
      * at the word again when it has the lock. */
-    if (atomic_load(&hw_live.session) || atomic_load(&hw_live.session_lock))
+    if (atomic_load(&hw_process_page.session) || atomic_load(&hw_process_page.session_lock))
         hw_sys_sleep_ns(OTHERS_NS);
-    for (int i = 0; i < HANDSHAKES && atomic_load(&hw_live.session_lock); i++)
+    for (int i = 0; i < HANDSHAKES && atomic_load(&hw_process_page.session_lock); i++)
         hw_sys_sleep_ns(OTHERS_NS);
     return word;
 }

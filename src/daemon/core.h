@@ -390,7 +390,7 @@ void hw_triggers_pressure(struct hw_recorder *r);
 
 /* ---- session.c ---- */
 
-struct hw_source {
+struct hw_session_source {
     struct hw_heapprofd_config *config; /* in the session's config */
     struct hw_profile_writer *writer;   /* owned */
     uint32_t stream_sequence;           /* stream_allocations; 0 = none yet */
@@ -440,7 +440,7 @@ struct hw_session {
     struct hw_trace_config config;
     int fd; /* owned */
     struct hw_trace_writer *writer;
-    HW_VEC(struct hw_source) sources;
+    HW_VEC(struct hw_session_source) sources;
     HW_VEC(struct hw_java_source *) java; /* owned */
     struct hw_proc_poll *proc;            /* process_stats and friends; NULL = none */
     HW_VEC(struct hw_waiting) waiting;

@@ -170,7 +170,7 @@ static void check_guards(struct hw_session *s)
 {
     uint64_t kb = hw_memory_own() / 1024, cpu = (hw_session_cpu_us() - s->cpu_start_us) / 1000000u;
     for (uint32_t i = 0; i < s->sources.n; i++) {
-        struct hw_source *src = &s->sources.v[i];
+        struct hw_session_source *src = &s->sources.v[i];
         const struct hw_heapprofd_config *c = src->config;
         bool memory = c->max_heapprofd_memory_kb && kb > c->max_heapprofd_memory_kb;
         bool time = c->max_heapprofd_cpu_secs && cpu > c->max_heapprofd_cpu_secs;
@@ -189,7 +189,7 @@ static void check_guards(struct hw_session *s)
 static void tick_dumps(struct hw_session *s, uint64_t now)
 {
     for (uint32_t i = 0; i < s->sources.n; i++) {
-        struct hw_source *src = &s->sources.v[i];
+        struct hw_session_source *src = &s->sources.v[i];
         if (!src->next_dump_ns || now < src->next_dump_ns)
             continue;
         dump_source(s, i, "continuous");

@@ -248,7 +248,7 @@ static const char *name_session(const struct hw_session *s, const struct hw_sess
 /* Said once. */
 static void reject(struct hw_session *s, uint32_t source, int32_t pid, const char *why)
 {
-    struct hw_source *src = &s->sources.v[source];
+    struct hw_session_source *src = &s->sources.v[source];
     for (size_t i = 0; i < src->rejected.n; i++)
         if (src->rejected.v[i] == pid)
             return;
@@ -305,7 +305,7 @@ void hw_session_fail(struct hw_session *s, int32_t pid, const char *text)
 
 void hw_session_has(struct hw_session *s, uint32_t source, int32_t pid)
 {
-    struct hw_source *src = &s->sources.v[source];
+    struct hw_session_source *src = &s->sources.v[source];
     for (size_t i = 0; i < src->rejected.n; i++)
         if (src->rejected.v[i] == pid)
             src->rejected.v[i--] = src->rejected.v[--src->rejected.n];

@@ -81,7 +81,7 @@ static int check_admission(struct hw_recorder *r, const struct hw_trace_config *
 static int add_sources(struct hw_session *s, uint64_t now, struct hw_error *err)
 {
     for (size_t i = 0; i < s->config.heapprofd.n; i++) {
-        struct hw_source src = {.config = &s->config.heapprofd.v[i]};
+        struct hw_session_source src = {.config = &s->config.heapprofd.v[i]};
         int rc = hw_profile_writer_new(s->writer, &src.writer);
         if (rc < 0 || hw_vec_push(&s->sources, src) < 0) {
             hw_profile_writer_free(src.writer);

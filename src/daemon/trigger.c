@@ -212,7 +212,7 @@ static uint64_t session_value(const struct hw_session *s, enum hw_when_kind kind
 
 static void check_source(struct hw_session *s, uint32_t source, uint64_t now)
 {
-    struct hw_source *src = &s->sources.v[source];
+    struct hw_session_source *src = &s->sources.v[source];
     for (size_t i = 0; i < src->config->conditions.n && !s->stopping; i++) {
         const struct hw_when *w = &src->config->conditions.v[i];
         if (w->act == HW_ACT_START || src->fired >> i & 1 ||

@@ -127,7 +127,7 @@ void *hw_boot_arena_move(void *p, size_t n)
 
 /* ---- what this build does not have ---- */
 
-bool hw_minfo_due(struct hw_session *s, const struct hw_walk_out *o)
+bool hw_minfo_due(struct hw_client_session *s, const struct hw_walk_out *o)
 {
     (void)s, (void)o;
     return false;
@@ -154,9 +154,10 @@ int hw_client_prepare(void)
     static bool prepared;
     if (prepared)
         return 0;
-    (void)madvise(&hw_live_block, sizeof hw_live_block, MADV_WIPEONFORK); /* before 4.14: none */
+    (void)madvise(&hw_process_page_block, sizeof hw_process_page_block,
+                  MADV_WIPEONFORK); /* before 4.14: none */
     hw_stacks_init();
-    if (hw_slabs_init() != 0 || hw_live_init() != 0)
+    if (hw_slabs_init() != 0 || hw_live_set_init() != 0)
         return -1;
     prepared = true;
     return 0;
@@ -176,7 +177,7 @@ static void call_recorder(const struct hw_attach_block *b)
 
 static uint32_t hook(const struct hw_bare_block *b)
 {
-    if (hw_session_busy())
+    if (hw_client_session_busy())
         return HW_ATTACHED_BUSY;
     __libc_stack_end = (void *)(uintptr_t)b->main_stack_hi;
     take_real();
@@ -184,8 +185,8 @@ static uint32_t hook(const struct hw_bare_block *b)
     hw_clock_init();
     if (hw_client_prepare() != 0)
         return HW_ATTACHED_NO_MEMORY;
-    hw_session_detach(); /* what a recorder that died has left */
-    hw_session_init(b->attach.socket_path, "");
+    hw_client_session_detach(); /* what a recorder that died has left */
+    hw_client_session_init(b->attach.socket_path, "");
     call_recorder(&b->attach);
     return HW_ATTACHED_OK;
 }
@@ -199,7 +200,7 @@ HW_EXPORT uint64_t heapwise_bare_run(void)
     if (command == HW_ATTACH_HOOK)
         b->attach.result = hook(b);
     else if (command == HW_ATTACH_UNHOOK)
-        hw_session_detach();
+        hw_client_session_detach();
     else if (command != HW_ATTACH_REFRESH) /* nothing comes later */
         b->attach.result = HW_ATTACHED_UNKNOWN;
     b->attach.command = HW_ATTACH_NONE;

@@ -50,14 +50,14 @@ static uint64_t interval_for(const struct hw_client_config *c, const char *name)
     return c->flags & HW_CC_ALL_HEAPS ? c->default_interval_bytes : 0;
 }
 
-static uint64_t select_one(struct hw_session *s, uint32_t id, const char *name)
+static uint64_t select_one(struct hw_client_session *s, uint32_t id, const char *name)
 {
     s->base[id] = interval_for(&s->config, name);
     atomic_store(&s->interval[id], s->base[id]);
     return s->base[id];
 }
 
-void hw_heaps_select(struct hw_session *s)
+void hw_heaps_select(struct hw_client_session *s)
 {
     (void)select_one(s, HW_HEAP_ID_LIBC, "libc.malloc");
     for (uint32_t i = 2; i < n_used(); i++)
@@ -65,13 +65,13 @@ void hw_heaps_select(struct hw_session *s)
             (void)select_one(s, i, heaps[i].name);
 }
 
-static void announce(struct hw_session *s, uint32_t id, uint64_t interval)
+static void announce(struct hw_client_session *s, uint32_t id, uint64_t interval)
 {
     if (interval != 0 || !heaps[id].quiet)
         hw_push_heap(s, id, heaps[id].name, interval);
 }
 
-void hw_heaps_announce(struct hw_session *s)
+void hw_heaps_announce(struct hw_client_session *s)
 {
     hw_push_heap(s, HW_HEAP_ID_LIBC, "libc.malloc", atomic_load(&s->interval[HW_HEAP_ID_LIBC]));
     for (uint32_t i = 2; i < n_used(); i++)
@@ -104,7 +104,7 @@ static void notice(uint32_t id)
     int saved = errno;
     uint32_t generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
     if (t->generation != generation && t->busy == 0)
-        hw_session_settle(t, generation);
+        hw_client_session_settle(t, generation);
     uint32_t now = enabled_now(id, &interval);
     uint32_t told = atomic_load(&h->told);
     if (now != told && atomic_compare_exchange_strong(&h->told, &told, now)) {
@@ -186,7 +186,7 @@ HW_EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *heap)
 
 /* weight 0: ask the sampler. */
 static bool report(uint32_t id, uint64_t alloc_id, uint64_t size, uint64_t weight,
-                   const struct hw_site *site)
+                   const struct hw_call_site *site)
 {
     if (!usable(id))
         return false;
@@ -262,7 +262,7 @@ HW_EXPORT void AHeapProfile_reportFree(uint32_t heap_id, uint64_t alloc_id)
     if (!usable(heap_id))
         return;
     notice(heap_id);
-    if (hw_live_maybe(alloc_id))
+    if (hw_live_set_maybe(alloc_id))
         hw_report_free(heap_id, alloc_id);
 }
 
@@ -271,9 +271,9 @@ HW_EXPORT bool AHeapProfile_initSession(void *(*malloc_fn)(size_t), void (*free_
     int saved = errno;
     if (!malloc_fn || !free_fn)
         return false;
-    if (!atomic_load(&hw_live.session))
-        hw_session_start(0, 1000000000u);
-    bool on = atomic_load(&hw_live.session) != NULL;
+    if (!atomic_load(&hw_process_page.session))
+        hw_client_session_start(0, 1000000000u);
+    bool on = atomic_load(&hw_process_page.session) != NULL;
     errno = saved;
     return on;
 }

@@ -22,7 +22,7 @@
 
 static inline bool maybe_live(const void *p)
 {
-    return hw_unlikely(hw_live_maybe((uint64_t)(uintptr_t)p));
+    return hw_unlikely(hw_live_set_maybe((uint64_t)(uintptr_t)p));
 }
 
 HOOK(void *, malloc, size_t n)

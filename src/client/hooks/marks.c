@@ -219,17 +219,17 @@ static void marks_end(uint64_t token)
 
 /* ---- samples ---- */
 
-bool hw_marks_wanted(const struct hw_session *s)
+bool hw_marks_wanted(const struct hw_client_session *s)
 {
     return s->config.stack_mode != HW_STACKS_NATIVE || (s->config.flags & HW_CC_TYPES);
 }
 
-bool hw_marks_alone(const struct hw_session *s)
+bool hw_marks_alone(const struct hw_client_session *s)
 {
     return s->config.stack_mode == HW_STACKS_PSEUDO;
 }
 
-void hw_marks_tell(struct hw_session *s, uint64_t id, struct hw_mark_text t,
+void hw_marks_tell(struct hw_client_session *s, uint64_t id, struct hw_mark_text t,
                    struct hw_mark_text file)
 {
     _Atomic uint64_t *named = &s->named[id % HW_NAMED_SLOTS];
@@ -239,12 +239,12 @@ void hw_marks_tell(struct hw_session *s, uint64_t id, struct hw_mark_text t,
         atomic_store_explicit(named, id, memory_order_relaxed);
 }
 
-static void tell(struct hw_session *s, uint64_t id, struct hw_mark_text t)
+static void tell(struct hw_client_session *s, uint64_t id, struct hw_mark_text t)
 {
     hw_marks_tell(s, id, t, (struct hw_mark_text){NULL, 0});
 }
 
-static uint64_t told_id(struct hw_session *s, const struct heapwise_mark *m)
+static uint64_t told_id(struct hw_client_session *s, const struct heapwise_mark *m)
 {
     tell(s, m->id, hw_mark_text_of(m));
     return m->id;
@@ -258,7 +258,7 @@ bool hw_marks_thread_name(char *out)
     return known && out[0];
 }
 
-static void put_thread(struct hw_session *s, struct hw_mixed *m)
+static void put_thread(struct hw_client_session *s, struct hw_mixed *m)
 {
     char name[48] = "[Thread: ";
     size_t n = strlen(name);
@@ -277,7 +277,7 @@ static uint32_t kept(uint32_t n, uint32_t most)
     return n < most ? n : most;
 }
 
-static void put_all(struct hw_session *s, const struct hw_marks *k, struct hw_mixed *m)
+static void put_all(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m)
 {
     for (uint32_t i = 0, n = kept(k->n_scopes, HW_MAX_SCOPES); i < n; i++) {
         uint64_t id = told_id(s, k->scopes[i].mark);
@@ -306,7 +306,7 @@ static uint32_t frame_of(const struct hw_mixed *m, uint32_t from, uint64_t retur
  *      ... callee | scope 2 | scope 1 | begins them | its caller ...
  *                 ^ at                               ^ from: the next is searched left of it
  */
-static void put_among(struct hw_session *s, const struct hw_marks *k, struct hw_mixed *m)
+static void put_among(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m)
 {
     uint32_t from = m->n_frames, at = m->n_frames; /* the next scope's place, if it has no frame */
     uint64_t sp = 0;
@@ -324,7 +324,7 @@ static void put_among(struct hw_session *s, const struct hw_marks *k, struct hw_
     }
 }
 
-void hw_marks_put_in(struct hw_session *s, const struct hw_marks *k, struct hw_mixed *m)
+void hw_marks_put_in(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m)
 {
     bool mine = k->generation == (s->generation & HW_MARKS_GENERATION);
     if (hw_marks_alone(s)) {
@@ -347,7 +347,7 @@ void hw_marks_put_in(struct hw_session *s, const struct hw_marks *k, struct hw_m
 
 #ifdef HW_BARE
 
-void hw_marks_start(struct hw_session *s)
+void hw_marks_start(struct hw_client_session *s)
 {
     (void)s;
 }
@@ -407,7 +407,7 @@ static int join_module(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-void hw_marks_start(struct hw_session *s)
+void hw_marks_start(struct hw_client_session *s)
 {
     bool slices = (s->config.flags & HW_CC_SLICES) != 0;
     if (!hw_marks_wanted(s) && !slices)
@@ -437,7 +437,7 @@ HW_EXPORT void heapwise_marks_join(const struct heapwise_marks **here)
 #endif
 
 /* Unless the next session has begun already. */
-void hw_marks_stop(const struct hw_session *s)
+void hw_marks_stop(const struct hw_client_session *s)
 {
     uint32_t generation = s->generation & HW_MARKS_GENERATION;
     (void)__atomic_compare_exchange_n(&marks.on, &generation, 0, /* weak = */ false,

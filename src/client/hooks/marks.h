@@ -23,7 +23,7 @@ struct heapwise_mark;
 struct hw_mixed;
 struct hw_slab;
 struct hw_slice_slot;
-struct hw_session;
+struct hw_client_session;
 
 struct hw_open_mark {
     struct heapwise_mark *mark;
@@ -43,14 +43,14 @@ struct hw_marks {
 /* Finds the notes of what is loaded and lets them lead to us. Takes the loader's lock: not in a
  * hook. Modules that come later join by themselves, or by the recorder's next visit. */
 void hw_marks_join_loaded(void);
-void hw_marks_start(struct hw_session *s);
-void hw_marks_stop(const struct hw_session *s);
+void hw_marks_start(struct hw_client_session *s);
+void hw_marks_stop(const struct hw_client_session *s);
 /* Do stacks of this session have more in them than functions? */
-bool hw_marks_wanted(const struct hw_session *s);
+bool hw_marks_wanted(const struct hw_client_session *s);
 /* Is nothing wanted of the native stack? */
-bool hw_marks_alone(const struct hw_session *s);
+bool hw_marks_alone(const struct hw_client_session *s);
 /* Puts the marks of this thread into its stack, and tells their names. */
-void hw_marks_put_in(struct hw_session *s, const struct hw_marks *k, struct hw_mixed *m);
+void hw_marks_put_in(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m);
 
 /* ---- names, also those of slices ---- */
 
@@ -59,7 +59,7 @@ struct hw_mark_text {
     size_t n;
 };
 struct hw_mark_text hw_mark_text_of(const struct heapwise_mark *m);
-void hw_marks_tell(struct hw_session *s, uint64_t id, struct hw_mark_text text,
+void hw_marks_tell(struct hw_client_session *s, uint64_t id, struct hw_mark_text text,
                    struct hw_mark_text file);
 /* Into 16 bytes; false: there is none, or none that we may ask for. */
 bool hw_marks_thread_name(char *out);

@@ -118,7 +118,7 @@ static bool is_plain(const struct hw_walk_out *o)
     return true;
 }
 
-bool hw_minfo_due(struct hw_session *s, const struct hw_walk_out *o)
+bool hw_minfo_due(struct hw_client_session *s, const struct hw_walk_out *o)
 {
     uint32_t wanted = atomic_load_explicit(&hw_control.malloc_info_wanted, memory_order_relaxed);
     uint32_t done = atomic_load_explicit(&s->minfo_done, memory_order_relaxed);
@@ -128,7 +128,7 @@ bool hw_minfo_due(struct hw_session *s, const struct hw_walk_out *o)
     return atomic_compare_exchange_strong(&s->minfo_done, &done, wanted);
 }
 
-static void push(struct hw_session *s, const struct hw_rec_minfo *m)
+static void push(struct hw_client_session *s, const struct hw_rec_minfo *m)
 {
     uint64_t pos = hw_ring_reserve_by(&s->ring, sizeof *m, hw_push_thread());
     if (pos == 0)
@@ -153,7 +153,7 @@ void hw_minfo_make(uint32_t generation)
     hw_enter(&v);
     if (v.session && !v.nested && v.session->generation == generation) {
         atomic_store(&v.session->minfo_next_ns, now + REST * (now - began));
-        m.time_ns = hw_session_coarse_ns(v.session);
+        m.time_ns = hw_client_session_coarse_ns(v.session);
         m.took_ns = now - began;
         if (known)
             push(v.session, &m);

@@ -134,7 +134,7 @@ typedef void (*del3)(void *, size_t, size_t);
 
 static inline bool sampled(const struct next *x, const void *p)
 {
-    return x->own && hw_unlikely(hw_live_maybe((uint64_t)(uintptr_t)p));
+    return x->own && hw_unlikely(hw_live_set_maybe((uint64_t)(uintptr_t)p));
 }
 
 #define DEL1(id, name)                                                                             \

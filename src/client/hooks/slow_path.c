@@ -15,7 +15,8 @@
 #include "client/sample/live.h"
 #include "client/sample/probes.h"
 
-static void report(void *p, size_t n, uint64_t weight, uint32_t flags, const struct hw_site *site)
+static void report(void *p, size_t n, uint64_t weight, uint32_t flags,
+                   const struct hw_call_site *site)
 {
     if (hw_unlikely(!p)) {
         if (n)
@@ -105,7 +106,7 @@ HW_SLOW __attribute__((noinline)) int hw_slow_posix_memalign(void **out, size_t 
 
 /* A sample that is in the hands of a realloc. */
 struct held {
-    struct hw_live_slot *slot; /* NULL = it is none */
+    struct hw_live_set_slot *slot; /* NULL = it is none */
     uint64_t val;
     uint32_t epoch;
 };
@@ -115,11 +116,11 @@ static struct held hold(const void *p)
     struct held h = {0};
     struct hw_client_guard v;
     int saved = errno;
-    if (!p || !hw_live_maybe((uint64_t)(uintptr_t)p))
+    if (!p || !hw_live_set_maybe((uint64_t)(uintptr_t)p))
         return h;
     hw_enter(&v);
-    h.epoch = hw_live_epoch();
-    h.slot = hw_live_take(HW_HEAP_ID_LIBC, (uint64_t)(uintptr_t)p, &h.val);
+    h.epoch = hw_live_set_epoch();
+    h.slot = hw_live_set_take(HW_HEAP_ID_LIBC, (uint64_t)(uintptr_t)p, &h.val);
     hw_leave(&v);
     errno = saved;
     return h;
@@ -132,13 +133,13 @@ static void let_go(const struct held *h, uint64_t id, bool failed)
     struct hw_client_guard v;
     int saved = errno;
     hw_enter(&v);
-    bool is_there = hw_live_is_since(h->epoch);
+    bool is_there = hw_live_set_is_since(h->epoch);
     if (is_there && failed) { /* the old block is still there */
-        hw_live_put_back(h->slot, HW_HEAP_ID_LIBC, id, h->val);
+        hw_live_set_put_back(h->slot, HW_HEAP_ID_LIBC, id, h->val);
     } else if (is_there) {
         if (v.session && h->val >> 48 == v.session->tag)
             hw_push_free(v.session, h->val & 0xffffffffffffu);
-        hw_live_drop(h->slot, id);
+        hw_live_set_drop(h->slot, id);
     }
     hw_leave(&v);
     errno = saved;

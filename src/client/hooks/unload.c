@@ -29,7 +29,7 @@
 #define TIME_SHARE 20
 
 /* A copy holds up the recorder until it knows the code, so its reading position tells. */
-static HW_COLD void settle(struct hw_session *s)
+static HW_COLD void settle(struct hw_client_session *s)
 {
     uint64_t pos = atomic_load(&s->ring.shm->write_pos);
     uint64_t start = hw_local_sandbox_ns();
@@ -39,7 +39,7 @@ static HW_COLD void settle(struct hw_session *s)
         return;
     atomic_store_explicit(&s->unsettled, 0, memory_order_relaxed);
     while ((int64_t)(pos - atomic_load(&s->ring.shm->read_pos)) > 0 && now - start < MOST_NS &&
-           atomic_load(&hw_live.session) == s &&
+           atomic_load(&hw_process_page.session) == s &&
            atomic_load(&hw_control.generation) == s->generation) {
         hw_sys_step_ns(STEP_NS, hw_sandbox());
         now = hw_local_sandbox_ns();

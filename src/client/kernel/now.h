@@ -4,7 +4,7 @@
  * Why:     clock_gettime may be somebody else's in here (libfaketime), and a target may be in a
  *          time namespace of its own. So the kernel's function is called as the kernel maps it, and
  *          what is told to the recorder is put on the recorder's clock by what the handshake has
- *          learnt (struct hw_session, ahead_ns). Local times are good for durations only.
+ *          learnt (struct hw_client_session, ahead_ns). Local times are good for durations only.
  * Units:   ns of CLOCK_MONOTONIC.
  * Threads: any; no lock, no system call where the kernel has a vdso.
  */
@@ -34,12 +34,12 @@ static inline uint64_t hw_local_sandbox_ns(void)
 }
 
 /* On the recorder's clock. */
-static inline uint64_t hw_session_coarse_ns(const struct hw_session *s)
+static inline uint64_t hw_client_session_coarse_ns(const struct hw_client_session *s)
 {
     return hw_local_coarse_ns() + s->ahead_ns;
 }
 
-static inline uint64_t hw_session_ns(const struct hw_session *s)
+static inline uint64_t hw_client_session_ns(const struct hw_client_session *s)
 {
     return hw_local_sandbox_ns() + s->ahead_ns;
 }

@@ -48,10 +48,10 @@ bool hw_armed_begin(const char *mark)
         return false;
     own.interval = interval;
     own.token = token;
-    own.seed = hw_session_seed();
-    hw_session_prepare();
+    own.seed = hw_client_session_seed();
+    hw_client_session_prepare();
     hw_control.filters = (uint32_t)filters; /* the page is ours still */
-    atomic_store(&hw_live.armed, interval);
+    atomic_store(&hw_process_page.armed, interval);
     hw_here.left = 0; /* so far this thread has drawn nothing */
     return true;
 }
@@ -77,16 +77,16 @@ static bool is_as_before(const struct hw_tls *t)
 {
     return hw_armed() &&
            t->generation == atomic_load_explicit(&hw_control.generation, memory_order_relaxed) &&
-           !atomic_load_explicit(&hw_live.session, memory_order_relaxed);
+           !atomic_load_explicit(&hw_process_page.session, memory_order_relaxed);
 }
 
 bool hw_armed_goes_on(struct hw_tls *t)
 {
     if ((t->flags & HW_TLS_ARMED) == 0)
         return false;
-    if (hw_unlikely(!atomic_load_explicit(&hw_live.started, memory_order_relaxed))) {
+    if (hw_unlikely(!atomic_load_explicit(&hw_process_page.started, memory_order_relaxed))) {
         int saved = errno;
-        hw_session_forked(); /* which asks nobody */
+        hw_client_session_forked(); /* which asks nobody */
         errno = saved;
     }
     if (hw_likely(is_as_before(t)))
@@ -105,7 +105,7 @@ bool hw_armed_sample(struct hw_tls *t)
     t->flags &= ~(uint32_t)HW_TLS_ARMED;
     t->interval = 0;
     t->left = HW_QUIET_BYTES;
-    bool on = hw_session_ask(t, interval);
+    bool on = hw_client_session_ask(t, interval);
     if (on || hw_armed()) {
         t->left = left;
         t->reserve = reserve;
@@ -123,17 +123,17 @@ bool hw_armed_sample(struct hw_tls *t)
 
 uint64_t hw_armed_interval(void)
 {
-    return atomic_load_explicit(&hw_live.armed, memory_order_relaxed);
+    return atomic_load_explicit(&hw_process_page.armed, memory_order_relaxed);
 }
 
 void hw_armed_lost(void)
 {
-    (void)atomic_fetch_add_explicit(&hw_live.n_lost_early, 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&hw_process_page.n_lost_early, 1, memory_order_relaxed);
 }
 
 uint64_t hw_armed_take_lost(void)
 {
-    return atomic_exchange(&hw_live.n_lost_early, 0);
+    return atomic_exchange(&hw_process_page.n_lost_early, 0);
 }
 
 /* ---- the handshake ---- */
@@ -142,7 +142,7 @@ void hw_armed_say(struct hw_hello *out)
 {
     if (!hw_armed())
         return;
-    bool child = atomic_load_explicit(&hw_live.armed_child, memory_order_relaxed);
+    bool child = atomic_load_explicit(&hw_process_page.armed_child, memory_order_relaxed);
     out->flags |= HW_HELLO_ARMED | (child ? HW_HELLO_FORKED : HW_HELLO_STARTUP | HW_HELLO_HELD);
     out->armed_token = own.token;
     out->armed_interval_bytes = own.interval;
@@ -151,7 +151,7 @@ void hw_armed_say(struct hw_hello *out)
 void hw_armed_over(void)
 {
     own.interval = 0;
-    atomic_store(&hw_live.armed, 0);
+    atomic_store(&hw_process_page.armed, 0);
 }
 
 /* ---- forks ---- */
@@ -160,8 +160,8 @@ void hw_armed_adopt(void)
 {
     if (own.interval == 0)
         return;
-    atomic_store(&hw_live.armed_child, 1);
-    atomic_store(&hw_live.armed, own.interval);
+    atomic_store(&hw_process_page.armed_child, 1);
+    atomic_store(&hw_process_page.armed, own.interval);
 }
 
 /* Workers that are forked from one server would all have their samples at the same byte. */

@@ -48,7 +48,7 @@ static inline bool hw_armed_goes_on(struct hw_tls *t)
 
 static inline bool hw_armed(void)
 {
-    return atomic_load_explicit(&hw_live.armed, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&hw_process_page.armed, memory_order_relaxed) != 0;
 }
 
 /* In the constructor. mark: the value of HEAPWISE_HELD. False: it says nothing of it. */

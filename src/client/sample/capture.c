@@ -33,7 +33,7 @@
 /* ---- records ---- */
 
 /* The thread's draw may be of an older interval than the heap has now. */
-static uint32_t doublings_of(const struct hw_session *s, const struct hw_event *e)
+static uint32_t doublings_of(const struct hw_client_session *s, const struct hw_event *e)
 {
     uint64_t base = s->base[e->heap_id];
     uint64_t drawn = e->heap_id == HW_HEAP_ID_LIBC
@@ -44,8 +44,8 @@ static uint32_t doublings_of(const struct hw_session *s, const struct hw_event *
     return (uint32_t)(__builtin_clzll(base) - __builtin_clzll(drawn));
 }
 
-static void fill_alloc(const struct hw_session *s, struct hw_rec_alloc *r, const struct hw_event *e,
-                       uint64_t stack_id, uint64_t now_ns, uint32_t flags)
+static void fill_alloc(const struct hw_client_session *s, struct hw_rec_alloc *r,
+                       const struct hw_event *e, uint64_t stack_id, uint64_t now_ns, uint32_t flags)
 {
     r->address = e->id;
     r->alloc_size = e->size;
@@ -56,7 +56,7 @@ static void fill_alloc(const struct hw_session *s, struct hw_rec_alloc *r, const
     r->flags = flags | doublings_of(s, e) << HW_ALLOC_DOUBLINGS_SHIFT;
 }
 
-static uint64_t push_exact(struct hw_session *s, const struct hw_event *e, uint64_t stack_id,
+static uint64_t push_exact(struct hw_client_session *s, const struct hw_event *e, uint64_t stack_id,
                            uint64_t now_ns)
 {
     uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_exact));
@@ -70,7 +70,7 @@ static uint64_t push_exact(struct hw_session *s, const struct hw_event *e, uint6
     return pos;
 }
 
-static uint64_t push_alloc(struct hw_session *s, const struct hw_event *e, uint64_t stack_id,
+static uint64_t push_alloc(struct hw_client_session *s, const struct hw_event *e, uint64_t stack_id,
                            uint64_t now_ns, uint32_t flags)
 {
     uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_alloc));
@@ -82,7 +82,7 @@ static uint64_t push_alloc(struct hw_session *s, const struct hw_event *e, uint6
 }
 
 /* The frames of an id that the recorder may not know. false = no room. */
-static bool push_stack(struct hw_session *s, const struct hw_walk_out *o)
+static bool push_stack(struct hw_client_session *s, const struct hw_walk_out *o)
 {
     uint32_t n = o->n_frames, words = (n + 63) / 64;
     uint32_t size = (uint32_t)sizeof(struct hw_rec_stack) + 8 * (n + words);
@@ -93,7 +93,7 @@ static bool push_stack(struct hw_session *s, const struct hw_walk_out *o)
     r->stack_id = o->stack_id;
     r->n_frames = n;
     r->stop = o->stop | (uint32_t)o->generation << HW_STACK_STOP_BITS;
-    r->time_ns = hw_session_ns(s);
+    r->time_ns = hw_client_session_ns(s);
     uint64_t *p = (uint64_t *)(void *)(r + 1);
     memcpy(p, o->pcs, n * 8);
     memcpy(p + n, o->exact, words * 8);
@@ -116,10 +116,10 @@ HW_ARCHS(X)
 #endif
 
 /* Registers and stack bytes, for the recorder to walk. */
-static uint64_t push_copy(struct hw_session *s, const struct hw_event *e, uint64_t hi,
+static uint64_t push_copy(struct hw_client_session *s, const struct hw_event *e, uint64_t hi,
                           uint32_t reason, uint64_t now_ns, uint32_t flags)
 {
-    const struct hw_site *site = e->site;
+    const struct hw_call_site *site = e->site;
     uint64_t n = hi > site->sp ? (hi - site->sp) & ~7ull : 0;
     uint64_t room = (s->ring.mask + 1) / 4 & ~7ull; /* a small ring must hold more than one */
     uint64_t most = room < HW_MAX_COPY_BYTES ? room : HW_MAX_COPY_BYTES;
@@ -179,8 +179,9 @@ static bool is_new_module(void *arg, uint64_t pc)
 #endif
 }
 
-static void walk_within(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
-                        const struct hw_stack *b, const struct hw_tables_view *v)
+static void walk_within(struct hw_client_session *s, struct hw_slab *slab,
+                        const struct hw_call_site *site, const struct hw_stack *b,
+                        const struct hw_tables_view *v)
 {
     struct hw_walk_in in; /* field by field: clearing `others` costs more than a few frames */
     in.tables = v->at;
@@ -203,7 +204,7 @@ static void walk_within(struct hw_session *s, struct hw_slab *slab, const struct
 }
 
 /* A stack without known end is walked again with twice as many pages while it leads out of them. */
-static void walk(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
+static void walk(struct hw_client_session *s, struct hw_slab *slab, const struct hw_call_site *site,
                  struct hw_stack *b)
 {
     uint32_t stop, n_bytes = PAGE_BYTES;
@@ -218,7 +219,7 @@ static void walk(struct hw_session *s, struct hw_slab *slab, const struct hw_sit
         (void)hw_stack_reach(b, site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
 }
 
-static const struct hw_module_snapshot *known_modules(struct hw_session *s)
+static const struct hw_module_snapshot *known_modules(struct hw_client_session *s)
 {
     const struct hw_tables_view *v = hw_tables_view(s);
     return hw_tables_snapshot_in(v->at, v->n_bytes);
@@ -231,7 +232,7 @@ static const struct hw_module_snapshot *known_modules(struct hw_session *s)
  * time together; the usual wait is the recorder's next look at the ring, 1 ms, and the compiling of
  * one table. pc 0: only a list that is up to date is waited for.
  */
-static HW_COLD bool await_module(struct hw_session *s, uint64_t pc)
+static HW_COLD bool await_module(struct hw_client_session *s, uint64_t pc)
 {
     if ((s->config.flags & HW_CC_BLOCK) == 0)
         return false;
@@ -253,8 +254,8 @@ static HW_COLD bool await_module(struct hw_session *s, uint64_t pc)
  * Walks; again when a module became known meanwhile. A stack may lead through several. False: what
  * was found may be wrong, since the list of modules was out of date.
  */
-static bool walk_known(struct hw_session *s, struct hw_slab *slab, const struct hw_site *site,
-                       struct hw_stack *b, uint64_t now_ns)
+static bool walk_known(struct hw_client_session *s, struct hw_slab *slab,
+                       const struct hw_call_site *site, struct hw_stack *b, uint64_t now_ns)
 {
     struct hw_walk_out *o = &slab->out;
     bool sure = false;
@@ -274,7 +275,7 @@ static bool walk_known(struct hw_session *s, struct hw_slab *slab, const struct 
 }
 
 /* In batches: counters that all threads share would cost more than a short walk. */
-static void count_frames(struct hw_session *s, struct hw_slab *slab)
+static void count_frames(struct hw_client_session *s, struct hw_slab *slab)
 {
     slab->n_walked += slab->out.n_frames - slab->out.n_adopted;
     slab->n_adopted += slab->out.n_adopted;
@@ -293,8 +294,8 @@ struct capture {
     bool wants_copy;
 };
 
-static struct capture capture(struct hw_session *s, struct hw_slab *slab, const struct hw_event *e,
-                              uint64_t now_ns)
+static struct capture capture(struct hw_client_session *s, struct hw_slab *slab,
+                              const struct hw_event *e, uint64_t now_ns)
 {
     struct hw_walk_out *o = &slab->out;
     slab->is_mixed = false;
@@ -331,8 +332,8 @@ static struct capture capture(struct hw_session *s, struct hw_slab *slab, const 
     return (struct capture){b.hi, true};
 }
 
-static uint64_t push_captured(struct hw_session *s, struct hw_slab *slab, const struct hw_event *e,
-                              const struct capture *c, uint64_t now_ns)
+static uint64_t push_captured(struct hw_client_session *s, struct hw_slab *slab,
+                              const struct hw_event *e, const struct capture *c, uint64_t now_ns)
 {
     const struct hw_walk_out *o = &slab->out;
     struct hw_mixed *m = &slab->mixed;
@@ -364,7 +365,7 @@ static uint64_t push_captured(struct hw_session *s, struct hw_slab *slab, const 
 }
 
 /* stream_allocations wants no stacks: all samples share one that has no frames. */
-static uint64_t push_stream(struct hw_session *s, const struct hw_event *e, uint64_t now_ns)
+static uint64_t push_stream(struct hw_client_session *s, const struct hw_event *e, uint64_t now_ns)
 {
     if (atomic_load_explicit(&s->sent[STREAM_STACK_ID], memory_order_relaxed) != STREAM_STACK_ID) {
         uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_stack));
@@ -384,7 +385,7 @@ static uint64_t push_stream(struct hw_session *s, const struct hw_event *e, uint
 /* ---- one sample ---- */
 
 /* The recorder's doublings and ours, on what is configured. */
-void hw_interval_refresh(struct hw_session *s, uint32_t heap_id)
+void hw_interval_refresh(struct hw_client_session *s, uint32_t heap_id)
 {
     uint32_t n = atomic_load_explicit(&s->doublings, memory_order_relaxed) +
                  atomic_load_explicit(&s->doubled[heap_id], memory_order_relaxed);
@@ -396,7 +397,7 @@ void hw_interval_refresh(struct hw_session *s, uint32_t heap_id)
 }
 
 /* The recorder wants another rate of all. */
-static HW_COLD void follow_recorder(struct hw_session *s, uint32_t wanted)
+static HW_COLD void follow_recorder(struct hw_client_session *s, uint32_t wanted)
 {
     atomic_store_explicit(&s->doublings, wanted < HW_MAX_DOUBLINGS ? wanted : HW_MAX_DOUBLINGS,
                           memory_order_relaxed);
@@ -405,7 +406,7 @@ static HW_COLD void follow_recorder(struct hw_session *s, uint32_t wanted)
 }
 
 /* by: 1 doubles, -1 halves what was doubled. */
-static void step_interval(struct hw_session *s, uint32_t heap_id, int by)
+static void step_interval(struct hw_client_session *s, uint32_t heap_id, int by)
 {
     uint64_t most = s->config.adaptive_max_interval_bytes;
     uint64_t now = atomic_load_explicit(&s->interval[heap_id], memory_order_relaxed);
@@ -416,7 +417,7 @@ static void step_interval(struct hw_session *s, uint32_t heap_id, int by)
         hw_interval_refresh(s, heap_id);
 }
 
-void hw_adapt_interval(struct hw_session *s, uint32_t heap_id)
+void hw_adapt_interval(struct hw_client_session *s, uint32_t heap_id)
 {
     if (hw_ring_free_bytes(&s->ring) < s->config.adaptive_threshold_bytes)
         step_interval(s, heap_id, 1);
@@ -425,7 +426,7 @@ void hw_adapt_interval(struct hw_session *s, uint32_t heap_id)
 /* A second or more is over. After a burst the interval goes back, a step at a time: half of the
  * samples that are allowed leave room for the next one. What was doubled because the ring was full
  * stays, as the format's rule for that is. */
-static void end_of_second(struct hw_session *s, uint32_t heap_id, uint64_t took_ns)
+static void end_of_second(struct hw_client_session *s, uint32_t heap_id, uint64_t took_ns)
 {
     uint64_t n = atomic_exchange_explicit(&s->rate_samples, 0, memory_order_relaxed);
     uint64_t quarter = s->config.max_samples_per_second / 4;
@@ -434,7 +435,7 @@ static void end_of_second(struct hw_session *s, uint32_t heap_id, uint64_t took_
 }
 
 /* Threads count together; one that comes between costs a sample or two of the count. */
-static void adapt_to_rate(struct hw_session *s, uint32_t heap_id, uint64_t now_ns)
+static void adapt_to_rate(struct hw_client_session *s, uint32_t heap_id, uint64_t now_ns)
 {
     uint64_t since = atomic_load_explicit(&s->rate_since_ns, memory_order_relaxed);
     if (now_ns - since >= 1000000000u &&
@@ -448,20 +449,20 @@ static void adapt_to_rate(struct hw_session *s, uint32_t heap_id, uint64_t now_n
     step_interval(s, heap_id, 1);
 }
 
-static void free_missed(struct hw_session *s, const struct hw_event *e)
+static void free_missed(struct hw_client_session *s, const struct hw_event *e)
 {
     uint64_t val;
-    struct hw_live_slot *old = hw_live_take(e->heap_id, e->id, &val);
+    struct hw_live_set_slot *old = hw_live_set_take(e->heap_id, e->id, &val);
     if (!old)
         return;
     if (val >> 48 == s->tag) {
         hw_count(s, missed_free, 1);
         hw_push_free(s, val & 0xffffffffffffu);
     }
-    hw_live_drop(old, e->id);
+    hw_live_set_drop(old, e->id);
 }
 
-static bool record_with(struct hw_session *s, struct hw_slab *slab, const struct hw_event *e)
+static bool record_with(struct hw_client_session *s, struct hw_slab *slab, const struct hw_event *e)
 {
     struct hw_tls *t = &hw_here;
     uint64_t now_ns = hw_local_coarse_ns();
@@ -469,14 +470,14 @@ static bool record_with(struct hw_session *s, struct hw_slab *slab, const struct
         return false;
     now_ns += s->ahead_ns;
     /* The walk goes first: meanwhile the slot's cache line arrives. */
-    hw_live_prefetch(e->heap_id, e->id, e->size);
+    hw_live_set_prefetch(e->heap_id, e->id, e->size);
     bool stream = s->config.flags & HW_CC_STREAM;
     struct capture c = {0};
     if (slab)
         c = capture(s, slab, e, now_ns);
-    if (hw_live_maybe(e->id))
+    if (hw_live_set_maybe(e->id))
         free_missed(s, e);
-    struct hw_live_slot *slot = hw_live_claim(e->heap_id, e->id, e->size);
+    struct hw_live_set_slot *slot = hw_live_set_claim(e->heap_id, e->id, e->size);
     if (!slot) {
         hw_count(s, lost_no_slot, 1);
         return false;
@@ -491,11 +492,11 @@ static bool record_with(struct hw_session *s, struct hw_slab *slab, const struct
         pos = push_copy(s, e, (e->site->sp | 4095) + 1, HW_STOP_BOUNDS, now_ns, e->flags);
     }
     if (pos == 0) {
-        hw_live_unclaim(slot);
+        hw_live_set_unclaim(slot);
         hw_count(s, lost_full, 1);
         return false;
     }
-    hw_live_publish(slot, e->heap_id, e->id, hw_live_val(s->tag, pos));
+    hw_live_set_publish(slot, e->heap_id, e->id, hw_live_set_val(s->tag, pos));
     if (!slab)
         hw_count(s, samples, 1);
     if (hw_unlikely(s->config.adaptive_threshold_bytes != 0))
@@ -512,7 +513,7 @@ static bool record_with(struct hw_session *s, struct hw_slab *slab, const struct
 }
 
 /* *minfo: the session in whose name the caller shall ask the allocator, once it has left. */
-static bool record(struct hw_session *s, const struct hw_event *e, uint32_t *minfo)
+static bool record(struct hw_client_session *s, const struct hw_event *e, uint32_t *minfo)
 {
     if (s->config.flags & HW_CC_STREAM)
         return record_with(s, NULL, e);
@@ -567,11 +568,11 @@ void hw_report_free(uint32_t heap_id, uint64_t id)
         hw_prefetch_write((const void *)(uintptr_t)(id - 8));
     struct hw_client_guard v;
     hw_enter(&v);
-    struct hw_live_slot *slot = hw_live_take(heap_id, id, &val);
+    struct hw_live_set_slot *slot = hw_live_set_take(heap_id, id, &val);
     if (slot && v.session && val >> 48 == v.session->tag)
         hw_push_free(v.session, val & 0xffffffffffffu);
     if (slot)
-        hw_live_drop(slot, id);
+        hw_live_set_drop(slot, id);
     hw_leave(&v);
     if (slot && hw_probes_want_free() && heap_id == HW_HEAP_ID_LIBC)
         hw_probes_free(id);

@@ -43,11 +43,11 @@
 #define FAR_COUNTERS 65536u
 
 struct bucket {
-    struct hw_live_slot slots[SLOTS];
+    struct hw_live_set_slot slots[SLOTS];
 };
 _Static_assert(sizeof(struct bucket) == 64, "one cache line");
 
-_Atomic uint8_t hw_live_counters[HW_LIVE_COUNTERS] __attribute__((aligned(4096)));
+_Atomic uint8_t hw_live_set_counters[HW_LIVE_COUNTERS] __attribute__((aligned(4096)));
 
 struct segment {
     _Atomic(struct bucket *) buckets;
@@ -104,21 +104,22 @@ static bool segment_add(uint32_t i, uint32_t bits)
     return true;
 }
 
-int hw_live_init(void)
+int hw_live_set_init(void)
 {
     return atomic_load(&n_segments) != 0 || segment_add(0, FIRST_BITS) ? 0 : -1;
 }
 
 /* Without the room (a limit on address space, or 32 bits of it) the segments do it, slower. */
-void hw_live_expect(uint64_t interval)
+void hw_live_set_expect(uint64_t interval)
 {
     uint32_t free_lock = 0;
     if (sizeof(void *) < 8 || interval == 0 || interval > HW_LIVE_DIRECT_MAX_INTERVAL ||
         atomic_load(&hw_live_direct_words) || !hw_may_take(8 * HW_LIVE_DIRECT_WORDS, NEAR_SHARE) ||
-        hw_locks_what_comes() || !atomic_compare_exchange_strong(&hw_live.live_lock, &free_lock, 1))
+        hw_locks_what_comes() ||
+        !atomic_compare_exchange_strong(&hw_process_page.live_lock, &free_lock, 1))
         return;
     atomic_store(&hw_live_direct_words, reserve(8 * HW_LIVE_DIRECT_WORDS, PROT_NONE));
-    atomic_store(&hw_live.live_lock, 0);
+    atomic_store(&hw_process_page.live_lock, 0);
 }
 
 HW_COLD bool hw_live_direct_open(_Atomic uint64_t *words, uint32_t chunk, uint32_t region)
@@ -147,7 +148,7 @@ static HW_COLD bool grow(uint32_t seen)
     uint32_t free_lock = 0;
     if (seen == 0 || seen >= MAX_SEGMENTS || hw_sandbox() == HW_SANDBOX_STRICT)
         return false;
-    if (!atomic_compare_exchange_strong(&hw_live.live_lock, &free_lock, 1)) {
+    if (!atomic_compare_exchange_strong(&hw_process_page.live_lock, &free_lock, 1)) {
         /* Another thread is at it; it takes a few microseconds unless it was stopped. */
         for (int i = 0; i < 20000 && atomic_load(&n_segments) == seen; i++)
             atomic_signal_fence(memory_order_seq_cst);
@@ -156,24 +157,24 @@ static HW_COLD bool grow(uint32_t seen)
     const struct segment *last = &segments[seen - 1];
     bool ok = atomic_load(&n_segments) != seen ||
               segment_add(seen, seen == 1 ? FIRST_BITS : last->bits + 1);
-    atomic_store(&hw_live.live_lock, 0);
+    atomic_store(&hw_process_page.live_lock, 0);
     return ok;
 }
 
-uint32_t hw_live_epoch(void)
+uint32_t hw_live_set_epoch(void)
 {
     return atomic_load_explicit(&live_epoch, memory_order_acquire);
 }
 
 static bool is_closed(void)
 {
-    return hw_live_epoch() & 1;
+    return hw_live_set_epoch() & 1;
 }
 
 /* An odd one was read while somebody tried to give it back, and is the same at his next try. */
-bool hw_live_is_since(uint32_t epoch)
+bool hw_live_set_is_since(uint32_t epoch)
 {
-    return !(epoch & 1) && epoch == hw_live_epoch();
+    return !(epoch & 1) && epoch == hw_live_set_epoch();
 }
 
 /* Without anything to find, too high counts would make every later free look for it. */
@@ -181,7 +182,7 @@ static void forget_counts(void)
 {
     if (hw_boot_arena_is_used())
         return; /* its blocks are marked among them */
-    (void)madvise(hw_live_counters, sizeof hw_live_counters, MADV_DONTNEED);
+    (void)madvise(hw_live_set_counters, sizeof hw_live_set_counters, MADV_DONTNEED);
     (void)madvise(far_counters, sizeof far_counters, MADV_DONTNEED); /* fails: locked; they stay */
 }
 
@@ -205,9 +206,9 @@ static void unmap_all(void)
     forget_counts();
 }
 
-bool hw_live_give_back(bool (*nobody_is_inside)(void))
+bool hw_live_set_give_back(bool (*nobody_is_inside)(void))
 {
-    uint32_t epoch = hw_live_epoch();
+    uint32_t epoch = hw_live_set_epoch();
     if (atomic_load(&n_segments) == 0)
         return true;
     atomic_store(&live_epoch, epoch | 1);
@@ -218,8 +219,8 @@ bool hw_live_give_back(bool (*nobody_is_inside)(void))
     return is_idle;
 }
 
-void hw_live_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg,
-                          bool counters)
+void hw_live_set_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg,
+                              bool counters)
 {
     const void *words = (const void *)atomic_load(&hw_live_direct_words);
     if (words)
@@ -228,11 +229,11 @@ void hw_live_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes
         fn(arg, (const void *)atomic_load(&segments[i].buckets),
            sizeof(struct bucket) << segments[i].bits);
     if (counters)
-        fn(arg, (const void *)hw_live_counters, sizeof hw_live_counters);
+        fn(arg, (const void *)hw_live_set_counters, sizeof hw_live_set_counters);
 }
 
 /* What the parent had unmapped by then is not known: addresses are lost, and nothing else. */
-void hw_live_forked(void)
+void hw_live_set_forked(void)
 {
     if (!is_closed())
         return;
@@ -242,7 +243,7 @@ void hw_live_forked(void)
     atomic_fetch_add(&live_epoch, 1);
 }
 
-static struct hw_live_slot *claim_in(struct bucket *b)
+static struct hw_live_set_slot *claim_in(struct bucket *b)
 {
     for (uint32_t i = 0; i < SLOTS; i++) {
         uint64_t none = 0;
@@ -262,23 +263,23 @@ static uint32_t n_used(const struct bucket *b)
     return n;
 }
 
-void hw_live_prefetch(uint32_t heap_id, uint64_t id, uint64_t size)
+void hw_live_set_prefetch(uint32_t heap_id, uint64_t id, uint64_t size)
 {
     uint32_t level = hw_live_direct_level(heap_id, id, size);
     const void *w =
         level < HW_LIVE_DIRECT_LEVELS ? (const void *)hw_live_direct_word(id, level, false) : NULL;
-    hw_prefetch_write((const void *)&hw_live_counters[hw_live_index(id)]);
+    hw_prefetch_write((const void *)&hw_live_set_counters[hw_live_set_index(id)]);
     if (w)
         hw_prefetch_write(w);
 }
 
-struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id, uint64_t size)
+struct hw_live_set_slot *hw_live_set_claim(uint32_t heap_id, uint64_t id, uint64_t size)
 {
     uint32_t level = hw_live_direct_level(heap_id, id, size);
     if (level < HW_LIVE_DIRECT_LEVELS) {
         _Atomic uint64_t *w = hw_live_direct_claim(id, level);
         if (w)
-            return (struct hw_live_slot *)(void *)w;
+            return (struct hw_live_set_slot *)(void *)w;
     }
     uint64_t h = hash(key_of(heap_id, id));
     for (;;) {
@@ -286,7 +287,7 @@ struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id, uint64_t size)
         for (uint32_t i = n; i-- > 0;) {
             struct bucket *a = bucket_of(i, h, 0), *b = bucket_of(i, h, 1);
             bool a_first = n_used(a) <= n_used(b);
-            struct hw_live_slot *s = claim_in(a_first ? a : b);
+            struct hw_live_set_slot *s = claim_in(a_first ? a : b);
             if (!s)
                 s = claim_in(a_first ? b : a);
             if (s)
@@ -297,12 +298,12 @@ struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id, uint64_t size)
     }
 }
 
-static _Atomic uint64_t *as_word(struct hw_live_slot *slot)
+static _Atomic uint64_t *as_word(struct hw_live_set_slot *slot)
 {
     return (_Atomic uint64_t *)(void *)slot;
 }
 
-void hw_live_unclaim(struct hw_live_slot *slot)
+void hw_live_set_unclaim(struct hw_live_set_slot *slot)
 {
     if (hw_live_direct_holds(slot))
         atomic_store_explicit(as_word(slot), 0, memory_order_release);
@@ -330,9 +331,9 @@ static _Atomic uint8_t *far_counter(uint64_t id)
     return &far_counters[(id >> 9 ^ id >> 25) & (FAR_COUNTERS - 1)];
 }
 
-void hw_live_publish(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val)
+void hw_live_set_publish(struct hw_live_set_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val)
 {
-    counter_change(&hw_live_counters[hw_live_index(id)], 1);
+    counter_change(&hw_live_set_counters[hw_live_set_index(id)], 1);
     if (hw_live_direct_holds(slot)) {
         hw_live_direct_publish(as_word(slot), id, val);
         return;
@@ -343,13 +344,13 @@ void hw_live_publish(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, u
     atomic_store_explicit(&slot->key, key, memory_order_release);
 }
 
-static struct hw_live_slot *take_far(uint64_t key, uint64_t h, uint64_t *val)
+static struct hw_live_set_slot *take_far(uint64_t key, uint64_t h, uint64_t *val)
 {
     for (uint32_t i = atomic_load_explicit(&n_segments, memory_order_acquire); i-- > 0;)
         for (uint32_t choice = 0; choice < 2; choice++) {
             struct bucket *b = bucket_of(i, h, choice);
             for (uint32_t k = 0; k < SLOTS; k++) {
-                struct hw_live_slot *s = &b->slots[k];
+                struct hw_live_set_slot *s = &b->slots[k];
                 if (atomic_load_explicit(&s->key, memory_order_acquire) != key)
                     continue;
                 uint64_t v = atomic_load_explicit(&s->val, memory_order_relaxed);
@@ -365,30 +366,31 @@ static struct hw_live_slot *take_far(uint64_t key, uint64_t h, uint64_t *val)
 }
 
 /* The segments first: for large blocks the words are memory that nobody has touched. */
-struct hw_live_slot *hw_live_take(uint32_t heap_id, uint64_t id, uint64_t *val)
+struct hw_live_set_slot *hw_live_set_take(uint32_t heap_id, uint64_t id, uint64_t *val)
 {
     if (hw_unlikely(is_closed()))
         return NULL;
     if (atomic_load_explicit(far_counter(id), memory_order_relaxed) != 0) {
         uint64_t key = key_of(heap_id, id);
-        struct hw_live_slot *s = take_far(key, hash(key), val);
+        struct hw_live_set_slot *s = take_far(key, hash(key), val);
         if (s)
             return s;
     }
     if (heap_id != HW_HEAP_ID_LIBC || id >> 47 != 0)
         return NULL;
-    return (struct hw_live_slot *)(void *)hw_live_direct_take(id, val);
+    return (struct hw_live_set_slot *)(void *)hw_live_direct_take(id, val);
 }
 
-void hw_live_drop(struct hw_live_slot *slot, uint64_t id)
+void hw_live_set_drop(struct hw_live_set_slot *slot, uint64_t id)
 {
     if (!hw_live_direct_holds(slot))
         counter_change(far_counter(id), -1);
-    hw_live_unclaim(slot);
-    counter_change(&hw_live_counters[hw_live_index(id)], -1);
+    hw_live_set_unclaim(slot);
+    counter_change(&hw_live_set_counters[hw_live_set_index(id)], -1);
 }
 
-void hw_live_put_back(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val)
+void hw_live_set_put_back(struct hw_live_set_slot *slot, uint32_t heap_id, uint64_t id,
+                          uint64_t val)
 {
     if (hw_live_direct_holds(slot))
         hw_live_direct_publish(as_word(slot), id, val);

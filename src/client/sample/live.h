@@ -19,52 +19,55 @@
 
 #define HW_LIVE_COUNTERS (1u << 20)
 
-struct hw_live_slot {
+struct hw_live_set_slot {
     _Atomic uint64_t key;
     _Atomic uint64_t val; /* session tag << 48 | sample id */
 };
 
-extern HW_HIDDEN _Atomic uint8_t hw_live_counters[HW_LIVE_COUNTERS];
+extern HW_HIDDEN _Atomic uint8_t hw_live_set_counters[HW_LIVE_COUNTERS];
 
 /* Neighbours in memory share cache lines; the high bits keep arenas apart. */
-static inline uint32_t hw_live_index(uint64_t id)
+static inline uint32_t hw_live_set_index(uint64_t id)
 {
     return (uint32_t)(id >> 4 ^ id >> 25) & (HW_LIVE_COUNTERS - 1);
 }
 
-static inline bool hw_live_maybe(uint64_t id)
+static inline bool hw_live_set_maybe(uint64_t id)
 {
-    return atomic_load_explicit(&hw_live_counters[hw_live_index(id)], memory_order_relaxed) != 0;
+    return atomic_load_explicit(&hw_live_set_counters[hw_live_set_index(id)],
+                                memory_order_relaxed) != 0;
 }
 
-int hw_live_init(void); /* the first segment, if there is none */
+int hw_live_set_init(void); /* the first segment, if there is none */
 /* Forgets all of it and gives the memory back. Nobody records, and nobody_is_inside tells whether
  * every visit that had begun is over. false = somebody is: all is as it was. */
-bool hw_live_give_back(bool (*nobody_is_inside)(void));
+bool hw_live_set_give_back(bool (*nobody_is_inside)(void));
 /* With counters: also those that are never given back. */
-void hw_live_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg,
-                          bool counters);
-void hw_live_forked(void);    /* in a child, whose parent may have been giving it back */
-uint32_t hw_live_epoch(void); /* another one: what was there before is gone. Odd: it is going */
+void hw_live_set_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg,
+                              bool counters);
+void hw_live_set_forked(void);    /* in a child, whose parent may have been giving it back */
+uint32_t hw_live_set_epoch(void); /* another one: what was there before is gone. Odd: it is going */
 /* Inside a visit: what was taken after this epoch was read may still be touched. */
-bool hw_live_is_since(uint32_t epoch);
+bool hw_live_set_is_since(uint32_t epoch);
 /* A session with this interval begins: makes room when nearly every block will be live here. */
-void hw_live_expect(uint64_t interval);
+void hw_live_set_expect(uint64_t interval);
 
-void hw_live_prefetch(uint32_t heap_id, uint64_t id,
-                      uint64_t size); /* claim or take will follow soon */
+void hw_live_set_prefetch(uint32_t heap_id, uint64_t id,
+                          uint64_t size); /* claim or take will follow soon */
 /* A claimed slot for the id, or NULL: no memory. Then publish or unclaim. */
-struct hw_live_slot *hw_live_claim(uint32_t heap_id, uint64_t id, uint64_t size);
-void hw_live_publish(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val);
-void hw_live_unclaim(struct hw_live_slot *slot);
+struct hw_live_set_slot *hw_live_set_claim(uint32_t heap_id, uint64_t id, uint64_t size);
+void hw_live_set_publish(struct hw_live_set_slot *slot, uint32_t heap_id, uint64_t id,
+                         uint64_t val);
+void hw_live_set_unclaim(struct hw_live_set_slot *slot);
 
 /* Takes the id out of sight and gives its slot and value; NULL = not there. Then drop or put_back.
  */
-struct hw_live_slot *hw_live_take(uint32_t heap_id, uint64_t id, uint64_t *val);
-void hw_live_drop(struct hw_live_slot *slot, uint64_t id);
-void hw_live_put_back(struct hw_live_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val);
+struct hw_live_set_slot *hw_live_set_take(uint32_t heap_id, uint64_t id, uint64_t *val);
+void hw_live_set_drop(struct hw_live_set_slot *slot, uint64_t id);
+void hw_live_set_put_back(struct hw_live_set_slot *slot, uint32_t heap_id, uint64_t id,
+                          uint64_t val);
 
-static inline uint64_t hw_live_val(uint32_t tag, uint64_t sample_id)
+static inline uint64_t hw_live_set_val(uint32_t tag, uint64_t sample_id)
 {
     return (uint64_t)tag << 48 | (sample_id & 0xffffffffffffu);
 }

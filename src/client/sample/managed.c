@@ -68,7 +68,7 @@ static bool has_exact(const struct hw_walk_out *o)
     return false;
 }
 
-static void count(struct hw_session *s, const struct heapwise_managed_stack *out)
+static void count(struct hw_client_session *s, const struct heapwise_managed_stack *out)
 {
     struct hw_ring_counters *c = &s->ring.shm->counters;
     _Static_assert(offsetof(struct hw_ring_counters, managed_otherwise) -
@@ -83,8 +83,8 @@ static void count(struct hw_session *s, const struct heapwise_managed_stack *out
         hw_count(s, managed_unnamed, out->n_unnamed);
 }
 
-static void ask_agent(struct hw_session *s, const struct hw_site *site, const struct hw_walk_out *o,
-                      struct hw_mixed *m)
+static void ask_agent(struct hw_client_session *s, const struct hw_call_site *site,
+                      const struct hw_walk_out *o, struct hw_mixed *m)
 {
     const struct heapwise_managed_source *a = atomic_load_explicit(&agent, memory_order_acquire);
     if (!a)
@@ -129,8 +129,8 @@ static bool mix_python(const struct hw_walk_out *o, const struct hw_python *pyth
     return true;
 }
 
-bool hw_managed_mix(struct hw_session *s, const struct hw_site *site, const struct hw_walk_out *o,
-                    struct hw_python *python, struct hw_mixed *m)
+bool hw_managed_mix(struct hw_client_session *s, const struct hw_call_site *site,
+                    const struct hw_walk_out *o, struct hw_python *python, struct hw_mixed *m)
 {
     uint64_t hash = hw_python_is_on() ? hw_python_look(s, o, python) : 0;
     if (atomic_load_explicit(&hw_managed_on, memory_order_relaxed) == 0)
@@ -146,8 +146,8 @@ bool hw_managed_mix(struct hw_session *s, const struct hw_site *site, const stru
     return true;
 }
 
-bool hw_managed_mark(struct hw_session *s, const struct hw_walk_out *o, const struct hw_slab *slab,
-                     struct hw_mixed *m)
+bool hw_managed_mark(struct hw_client_session *s, const struct hw_walk_out *o,
+                     const struct hw_slab *slab, struct hw_mixed *m)
 {
     if (!slab->is_mixed)
         begin(m, o);
@@ -159,7 +159,7 @@ bool hw_managed_mark(struct hw_session *s, const struct hw_walk_out *o, const st
     return m->n_managed != 0;
 }
 
-bool hw_push_mixed(struct hw_session *s, const struct hw_mixed *m)
+bool hw_push_mixed(struct hw_client_session *s, const struct hw_mixed *m)
 {
     uint32_t n = m->n_frames, words = (n + 63) / 64;
     uint32_t size = (uint32_t)sizeof(struct hw_rec_stack) + 8 * (n + 2 * words);
@@ -170,7 +170,7 @@ bool hw_push_mixed(struct hw_session *s, const struct hw_mixed *m)
     r->stack_id = m->stack_id;
     r->n_frames = n;
     r->stop = m->stop | (uint32_t)m->generation << HW_STACK_STOP_BITS;
-    r->time_ns = hw_session_ns(s);
+    r->time_ns = hw_client_session_ns(s);
     uint64_t *p = (uint64_t *)(void *)(r + 1), *exact = p + n, *managed = exact + words;
     memcpy(p, m->at, n * sizeof *p);
     memset(exact, 0, 2 * words * sizeof *exact);
@@ -196,7 +196,8 @@ static uint16_t cut(const char *text, size_t n)
     return (uint16_t)n;
 }
 
-bool hw_push_name(struct hw_session *s, uint64_t id, const struct heapwise_managed_text *text)
+bool hw_push_name(struct hw_client_session *s, uint64_t id,
+                  const struct heapwise_managed_text *text)
 {
     uint16_t n_function = cut(text->function, text->n_function);
     uint16_t n_file = cut(text->file, text->n_file);

@@ -20,8 +20,8 @@
 
 struct hw_slab;
 struct hw_python;
-struct hw_session;
-struct hw_site;
+struct hw_client_session;
+struct hw_call_site;
 
 enum hw_entry { HW_ENTRY_RETURN, HW_ENTRY_EXACT, HW_ENTRY_MANAGED };
 
@@ -41,20 +41,21 @@ struct hw_mixed {
 extern __attribute__((visibility("hidden"))) _Atomic uint32_t hw_managed_on;
 
 /* What was walked with what runtimes say of it; false: nothing. *m may be yet to be built. */
-bool hw_managed_mix(struct hw_session *s, const struct hw_site *site, const struct hw_walk_out *o,
-                    struct hw_python *python, struct hw_mixed *m);
+bool hw_managed_mix(struct hw_client_session *s, const struct hw_call_site *site,
+                    const struct hw_walk_out *o, struct hw_python *python, struct hw_mixed *m);
 /* The stack of all that, or of the walk alone, with the program's marks in it. */
-bool hw_managed_mark(struct hw_session *s, const struct hw_walk_out *o, const struct hw_slab *slab,
-                     struct hw_mixed *m);
+bool hw_managed_mark(struct hw_client_session *s, const struct hw_walk_out *o,
+                     const struct hw_slab *slab, struct hw_mixed *m);
 void hw_managed_build(const struct hw_walk_out *o, const struct hw_python *python,
                       struct hw_mixed *m);
 /* Puts ids in the place of entries at .. at + n_removed (cut to what there is). */
 void hw_mixed_splice(struct hw_mixed *m, uint32_t at, uint32_t n_removed, const uint64_t *ids,
                      uint32_t n_ids);
 /* The frames of a stack whose id the recorder may not know. false = no room. */
-bool hw_push_mixed(struct hw_session *s, const struct hw_mixed *m);
+bool hw_push_mixed(struct hw_client_session *s, const struct hw_mixed *m);
 /* What an id is called; in a visit. false = no room. */
-bool hw_push_name(struct hw_session *s, uint64_t id, const struct heapwise_managed_text *text);
+bool hw_push_name(struct hw_client_session *s, uint64_t id,
+                  const struct heapwise_managed_text *text);
 
 /* This thread is ours from now on: what it allocates is no part of the program. */
 void hw_managed_hush(void);

@@ -103,8 +103,8 @@ bool hw_probes_go_on(struct hw_tls *t)
         return false;
     /* A forked child finds started 0 and settles that first. */
     if (t->generation != atomic_load_explicit(&hw_control.generation, memory_order_relaxed) ||
-        atomic_load_explicit(&hw_live.session, memory_order_relaxed) ||
-        !atomic_load_explicit(&hw_live.started, memory_order_relaxed)) {
+        atomic_load_explicit(&hw_process_page.session, memory_order_relaxed) ||
+        !atomic_load_explicit(&hw_process_page.started, memory_order_relaxed)) {
         t->flags &= ~both;
         t->interval = 0;
         return false;
@@ -136,16 +136,16 @@ bool hw_probes_count(const struct hw_event *e)
 bool hw_probes_remember(const struct hw_event *e)
 {
     uint64_t val;
-    if (hw_live_epoch() & 1) /* no session says that the set is there */
+    if (hw_live_set_epoch() & 1) /* no session says that the set is there */
         return false;
-    if (hw_live_maybe(e->id)) {
-        struct hw_live_slot *old = hw_live_take(e->heap_id, e->id, &val);
+    if (hw_live_set_maybe(e->id)) {
+        struct hw_live_set_slot *old = hw_live_set_take(e->heap_id, e->id, &val);
         if (old) /* its free was missed */
-            hw_live_drop(old, e->id);
+            hw_live_set_drop(old, e->id);
     }
-    struct hw_live_slot *slot = hw_live_claim(e->heap_id, e->id, e->size);
+    struct hw_live_set_slot *slot = hw_live_set_claim(e->heap_id, e->id, e->size);
     if (!slot)
         return false;
-    hw_live_publish(slot, e->heap_id, e->id, hw_live_val(HW_PROBES_TAG, 8));
+    hw_live_set_publish(slot, e->heap_id, e->id, hw_live_set_val(HW_PROBES_TAG, 8));
     return true;
 }

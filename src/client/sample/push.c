@@ -57,7 +57,7 @@ static uint32_t ask_kernel(void)
 {
     int e = errno;
     long tid = hw_sandbox() ? 0 : hw_kernel(SYS_gettid);
-    int32_t pid = atomic_load_explicit(&hw_live.pid, memory_order_relaxed);
+    int32_t pid = atomic_load_explicit(&hw_process_page.pid, memory_order_relaxed);
     if (tid <= 0 || tid >> HW_TID_BITS != 0 || hw_kernel(SYS_tgkill, pid, tid, 0) != 0)
         tid = 0;
     errno = e;
@@ -83,7 +83,7 @@ static bool may_read(uintptr_t tp, uint32_t at, uint32_t tid)
 {
     if ((tp & 4095) + at + sizeof(uint32_t) <= 4096)
         return true;
-    return (int32_t)tid == atomic_load(&hw_live.pid) && hw_sys_readable((tp + at) & ~7ull);
+    return (int32_t)tid == atomic_load(&hw_process_page.pid) && hw_sys_readable((tp + at) & ~7ull);
 }
 
 static HW_COLD uint32_t ask_tid(struct hw_tls *t)
@@ -129,7 +129,7 @@ struct hw_ring_thread hw_push_thread(void)
     return (struct hw_ring_thread){tid, hw_alone(), &t->last_pos};
 }
 
-HW_COLD void hw_push_abandoned(struct hw_session *s)
+HW_COLD void hw_push_abandoned(struct hw_client_session *s)
 {
     struct hw_ring_thread by = hw_push_thread();
     bool done = hw_ring_leave(&s->ring, by, /* sure = */ false);
@@ -140,23 +140,23 @@ HW_COLD void hw_push_abandoned(struct hw_session *s)
 }
 
 /* Asked with every sample; the clock was read for it anyway. */
-bool hw_push_alone(struct hw_session *s, uint64_t now_ns)
+bool hw_push_alone(struct hw_client_session *s, uint64_t now_ns)
 {
     if (hw_likely(!hw_recorder_silent(now_ns, SURELY_GONE_NS)))
         return false;
-    hw_session_give_up(s, HW_CLIENT_RECORDER_GONE);
+    hw_client_session_give_up(s, HW_CLIENT_RECORDER_GONE);
     return true;
 }
 
 /* Nobody reads this ring any more, and nobody minds. */
-static bool stopped(const struct hw_session *s)
+static bool stopped(const struct hw_client_session *s)
 {
-    return atomic_load_explicit(&hw_live.session, memory_order_relaxed) != s ||
+    return atomic_load_explicit(&hw_process_page.session, memory_order_relaxed) != s ||
            atomic_load_explicit(&hw_control.generation, memory_order_relaxed) != s->generation;
 }
 
 /* Gives the position, or 0 after the session was given up. */
-static HW_COLD uint64_t wait_for_room(struct hw_session *s, uint32_t size)
+static HW_COLD uint64_t wait_for_room(struct hw_client_session *s, uint32_t size)
 {
     enum hw_client_error why = HW_CLIENT_HIT_TIMEOUT;
     uint64_t start = hw_local_sandbox_ns();
@@ -191,7 +191,7 @@ static HW_COLD uint64_t wait_for_room(struct hw_session *s, uint32_t size)
     if (pos != 0)
         return pos;
 give_up:
-    hw_session_give_up(s, why);
+    hw_client_session_give_up(s, why);
     return 0;
 }
 
@@ -199,7 +199,7 @@ give_up:
  * The reader had these lines last. The stores would not wait for them, but the next locked
  * instruction waits for the stores.
  */
-static inline void fetch_ahead(const struct hw_session *s, uint64_t pos)
+static inline void fetch_ahead(const struct hw_client_session *s, uint64_t pos)
 {
     const char *p = hw_ring_at(&s->ring, pos + AHEAD_BYTES);
 #if defined(__x86_64__)
@@ -210,7 +210,7 @@ static inline void fetch_ahead(const struct hw_session *s, uint64_t pos)
 #endif
 }
 
-uint64_t hw_push_reserve(struct hw_session *s, uint32_t size)
+uint64_t hw_push_reserve(struct hw_client_session *s, uint32_t size)
 {
     uint64_t pos = hw_ring_reserve_by(&s->ring, size, hw_push_thread());
     if (hw_unlikely(pos == 0))
@@ -219,7 +219,7 @@ uint64_t hw_push_reserve(struct hw_session *s, uint32_t size)
     return pos;
 }
 
-void hw_push_free(struct hw_session *s, uint64_t sample_id)
+void hw_push_free(struct hw_client_session *s, uint64_t sample_id)
 {
     uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_free));
     if (pos == 0) {
@@ -228,11 +228,12 @@ void hw_push_free(struct hw_session *s, uint64_t sample_id)
     }
     struct hw_rec_free *r = hw_ring_at(&s->ring, pos);
     r->sample_id = sample_id;
-    r->time_ns = hw_session_coarse_ns(s);
+    r->time_ns = hw_client_session_coarse_ns(s);
     hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_FREE);
 }
 
-void hw_push_heap(struct hw_session *s, uint32_t heap_id, const char *name, uint64_t interval)
+void hw_push_heap(struct hw_client_session *s, uint32_t heap_id, const char *name,
+                  uint64_t interval)
 {
     uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_heap));
     if (pos == 0)
@@ -249,7 +250,7 @@ void hw_push_heap(struct hw_session *s, uint32_t heap_id, const char *name, uint
 
 /* Unknown code: one notice an address page, and not more than one a millisecond. pc 0: the list of
  * modules is out of date. */
-void hw_push_maps(struct hw_session *s, uint64_t pc, uint64_t now_ns)
+void hw_push_maps(struct hw_client_session *s, uint64_t pc, uint64_t now_ns)
 {
     uint64_t last = atomic_load_explicit(&s->last_maps_ns, memory_order_relaxed);
     uint64_t last_pc = atomic_load_explicit(&s->last_maps_pc, memory_order_relaxed);
@@ -269,9 +270,9 @@ void hw_push_maps(struct hw_session *s, uint64_t pc, uint64_t now_ns)
 /* A program that tries again and again must not fill the ring with it. */
 #define FAILED_EVERY_NS 10000000u
 
-static void push_failed(struct hw_session *s, size_t n_bytes)
+static void push_failed(struct hw_client_session *s, size_t n_bytes)
 {
-    uint64_t now = hw_session_coarse_ns(s);
+    uint64_t now = hw_client_session_coarse_ns(s);
     uint64_t next = atomic_load_explicit(&s->failed_next_ns, memory_order_relaxed);
     if (now < next ||
         !atomic_compare_exchange_strong(&s->failed_next_ns, &next, now + FAILED_EVERY_NS))

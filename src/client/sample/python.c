@@ -230,7 +230,7 @@ static inline uint64_t print_of(struct look *k, uint64_t code)
     return mix(places ^ sizes, hashes ^ (uint64_t)u32_at(k, code + l->first_line) << 32);
 }
 
-static bool tell(struct hw_session *s, struct hw_python *p, struct look *k, uint64_t code,
+static bool tell(struct hw_client_session *s, struct hw_python *p, struct look *k, uint64_t code,
                  uint32_t line, uint64_t id)
 {
     _Atomic uint64_t *named = &s->named[id % HW_NAMED_SLOTS];
@@ -246,8 +246,8 @@ static bool tell(struct hw_session *s, struct hw_python *p, struct look *k, uint
     return true;
 }
 
-static uint64_t id_of(struct hw_session *s, struct hw_python *p, struct look *k, uint64_t code,
-                      int64_t at)
+static uint64_t id_of(struct hw_client_session *s, struct hw_python *p, struct look *k,
+                      uint64_t code, int64_t at)
 {
     uint64_t print = print_of(k, code);
     uint64_t slot = mix(code, (uint64_t)at) >> 8;
@@ -268,8 +268,8 @@ static void end_part(struct hw_python *p)
     p->ends[p->n_parts++] = (uint16_t)p->n_ids;
 }
 
-static void add_frame(struct hw_session *s, struct hw_python *p, struct look *k, uint64_t frame,
-                      uint32_t owner)
+static void add_frame(struct hw_client_session *s, struct hw_python *p, struct look *k,
+                      uint64_t frame, uint32_t owner)
 {
     const struct layout *l = k->l;
     uint64_t code = word_at(k, frame + l->code);
@@ -285,7 +285,7 @@ static void add_frame(struct hw_session *s, struct hw_python *p, struct look *k,
 }
 
 /* False: deeper than there is room. */
-static bool walk(struct hw_session *s, struct hw_python *p, struct look *k, uint64_t state)
+static bool walk(struct hw_client_session *s, struct hw_python *p, struct look *k, uint64_t state)
 {
     const struct layout *l = k->l;
     uint64_t in = l->cframe == HW_PYTHON_NONE ? state : word_at(k, state + l->cframe);
@@ -428,7 +428,8 @@ bool hw_python_is_on(void)
     return atomic_load_explicit(&hw_control.python.eval_hi, memory_order_acquire) != 0;
 }
 
-uint64_t hw_python_look(struct hw_session *s, const struct hw_walk_out *o, struct hw_python *p)
+uint64_t hw_python_look(struct hw_client_session *s, const struct hw_walk_out *o,
+                        struct hw_python *p)
 {
     const struct hw_python_place *at = &hw_control.python;
     struct look k = {.l = layout_of(atomic_load_explicit(&at->minor, memory_order_relaxed)),
@@ -470,7 +471,8 @@ bool hw_python_is_on(void)
     return false;
 }
 
-uint64_t hw_python_look(struct hw_session *s, const struct hw_walk_out *o, struct hw_python *p)
+uint64_t hw_python_look(struct hw_client_session *s, const struct hw_walk_out *o,
+                        struct hw_python *p)
 {
     (void)s, (void)o, (void)p;
     return 0;

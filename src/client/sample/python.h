@@ -20,7 +20,7 @@
 #include "wire/records.h"
 
 struct hw_mixed;
-struct hw_session;
+struct hw_client_session;
 struct hw_walk_out;
 
 #define HW_PYTHON_CALLS   512u /* places in code that are remembered, a power of two */
@@ -53,7 +53,8 @@ struct hw_python {
 /* The interpreter is known and its frames are wanted. */
 bool hw_python_is_on(void);
 /* Python's part of a walked stack is in *p afterwards: gives its hash, 0 = there is none. */
-uint64_t hw_python_look(struct hw_session *s, const struct hw_walk_out *o, struct hw_python *p);
+uint64_t hw_python_look(struct hw_client_session *s, const struct hw_walk_out *o,
+                        struct hw_python *p);
 /* Puts that part into the stack. */
 void hw_python_put_in(const struct hw_python *p, struct hw_mixed *m);
 

@@ -100,7 +100,7 @@ static void split(struct hw_tls *t, uint64_t countdown)
 }
 
 /* A new session, or a new interval: a new draw. It never samples by itself. */
-void hw_sampler_start(struct hw_tls *t, struct hw_session *s)
+void hw_sampler_start(struct hw_tls *t, struct hw_client_session *s)
 {
     uint64_t interval = atomic_load_explicit(&s->interval[HW_HEAP_ID_LIBC], memory_order_relaxed);
     uint64_t n = atomic_fetch_add_explicit(&s->n_draws, 1, memory_order_relaxed);
@@ -135,13 +135,14 @@ static uint64_t redraw(uint64_t *rng, uint64_t interval, uint64_t missing, uint6
 static void meet_session(struct hw_tls *t)
 {
     uint32_t generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
-    struct hw_session *s = atomic_load_explicit(&hw_live.session, memory_order_acquire);
+    struct hw_client_session *s =
+        atomic_load_explicit(&hw_process_page.session, memory_order_acquire);
     /* s is only compared here: looking into it needs a visit. */
     if (hw_unlikely(t->generation != generation || t->interval == 0 || !s)) {
         int e = errno;
         t->left = HW_QUIET_BYTES;
         t->interval = 0;
-        hw_session_settle(t, generation);
+        hw_client_session_settle(t, generation);
         errno = e;
     }
 }
@@ -210,7 +211,7 @@ uint64_t hw_sampler_take(uint64_t n, uint64_t sp)
     return weight;
 }
 
-uint64_t hw_sampler_take_heap(struct hw_session *s, uint32_t heap_id, uint64_t n)
+uint64_t hw_sampler_take_heap(struct hw_client_session *s, uint32_t heap_id, uint64_t n)
 {
     uint64_t interval = atomic_load_explicit(&s->interval[heap_id], memory_order_relaxed);
     if (interval == 0 || n == 0)

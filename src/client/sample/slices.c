@@ -37,7 +37,7 @@ static void renew(struct hw_slice_slot *slot)
 }
 
 /* Slices take half of the ring at most: samples must not wait for them, and never end for them. */
-static bool send_batch(struct hw_session *s, struct hw_slice_slot *slot)
+static bool send_batch(struct hw_client_session *s, struct hw_slice_slot *slot)
 {
     uint32_t n = atomic_load_explicit(&slot->n, memory_order_relaxed);
     uint32_t size = (uint32_t)(sizeof(struct hw_rec_slices) + n * sizeof *slot->entry);
@@ -55,7 +55,7 @@ static bool send_batch(struct hw_session *s, struct hw_slice_slot *slot)
     r->ticks = slot->ticks;
     r->time_ns = slot->time_ns;
     r->end_ticks = hw_slice_ticks();
-    r->end_time_ns = hw_session_ns(s);
+    r->end_time_ns = hw_client_session_ns(s);
     memcpy(r + 1, slot->entry, n * sizeof *slot->entry);
     hw_ring_commit(&s->ring, pos, size, HW_REC_SLICES);
     renew(slot);
@@ -63,7 +63,7 @@ static bool send_batch(struct hw_session *s, struct hw_slice_slot *slot)
 }
 
 /* The thread's slot, without what one before it has left and could not send. */
-static struct hw_slice_slot *take_slot(struct hw_session *s, const struct hw_slab *slab)
+static struct hw_slice_slot *take_slot(struct hw_client_session *s, const struct hw_slab *slab)
 {
     const struct hw_marks *k = &slab->marks;
     if (!s->ring.slots || slab->index >= HW_SLICE_SLOTS || k->tid <= 0)
@@ -77,7 +77,7 @@ static struct hw_slice_slot *take_slot(struct hw_session *s, const struct hw_sla
     return slot;
 }
 
-static void tell_thread(struct hw_session *s, struct hw_marks *k)
+static void tell_thread(struct hw_client_session *s, struct hw_marks *k)
 {
     char name[16];
     k->names_thread = false;
@@ -87,7 +87,7 @@ static void tell_thread(struct hw_session *s, struct hw_marks *k)
 }
 
 /* Where the next entry goes; NULL: there is no room. */
-static HW_COLD struct hw_slice_slot *make_room(struct hw_session *s, struct hw_slab *slab)
+static HW_COLD struct hw_slice_slot *make_room(struct hw_client_session *s, struct hw_slab *slab)
 {
     struct hw_marks *k = &slab->marks;
     int saved = errno;
@@ -99,13 +99,14 @@ static HW_COLD struct hw_slice_slot *make_room(struct hw_session *s, struct hw_s
                              send_batch(s, k->slot));
     if (there) {
         k->slot->ticks = hw_slice_ticks();
-        k->slot->time_ns = hw_session_ns(s);
+        k->slot->time_ns = hw_client_session_ns(s);
     }
     errno = saved;
     return there ? k->slot : NULL;
 }
 
-static HW_COLD void tell_name(struct hw_session *s, uint64_t id, const struct heapwise_mark *m)
+static HW_COLD void tell_name(struct hw_client_session *s, uint64_t id,
+                              const struct heapwise_mark *m)
 {
     int saved = errno;
     hw_marks_tell(s, id, hw_mark_text_of(m),
@@ -115,8 +116,8 @@ static HW_COLD void tell_name(struct hw_session *s, uint64_t id, const struct he
 
 /* ---- one entry ---- */
 
-static inline bool put(struct hw_session *s, struct hw_slab *slab, const struct heapwise_mark *m,
-                       uint32_t depth)
+static inline bool put(struct hw_client_session *s, struct hw_slab *slab,
+                       const struct heapwise_mark *m, uint32_t depth)
 {
     const uint64_t most_ticks = UINT64_MAX >> HW_SLICE_DEPTH_BITS;
     struct hw_slice_slot *slot = slab->marks.slot;
@@ -139,7 +140,7 @@ static inline bool put(struct hw_session *s, struct hw_slab *slab, const struct 
     return true;
 }
 
-static bool is_of(const struct hw_session *s, const struct hw_slab *slab)
+static bool is_of(const struct hw_client_session *s, const struct hw_slab *slab)
 {
     return slab->marks.generation == (s->generation & HW_MARKS_GENERATION);
 }
@@ -173,7 +174,8 @@ static inline bool add(struct hw_slab *slab, const struct heapwise_mark *m, uint
         return add_in_a_visit(slab, m, depth, /* alone = */ before == 0 || hw_here.busy == before);
     atomic_store_explicit(&slab->busy, self, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst); /* pairs with the membarrier, see client_guard.c */
-    struct hw_session *s = atomic_load_explicit(&hw_live.session, memory_order_acquire);
+    struct hw_client_session *s =
+        atomic_load_explicit(&hw_process_page.session, memory_order_acquire);
     if (s && is_of(s, slab) && !atomic_load_explicit(&hw_control.ended, memory_order_relaxed)) {
         told = hw_sandbox() != HW_SANDBOX_STRICT && put(s, slab, m, depth);
         if (hw_unlikely(!told))

@@ -37,7 +37,7 @@ static void *map(int fd, uint64_t n_bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-bool hw_tables_map(struct hw_session *s, int fd, uint64_t room)
+bool hw_tables_map(struct hw_client_session *s, int fd, uint64_t room)
 {
     struct hw_tables_dir *d = map(fd, sizeof *d);
     if (!d)
@@ -55,20 +55,20 @@ bool hw_tables_map(struct hw_session *s, int fd, uint64_t room)
     return true;
 }
 
-void hw_tables_unmap(const struct hw_session *s)
+void hw_tables_unmap(const struct hw_client_session *s)
 {
     for (uint32_t i = atomic_load(&s->n_views); i-- > 0;)
         (void)munmap((void *)(uintptr_t)s->views[i].at, (size_t)s->views[i].n_bytes);
 }
 
-static const struct hw_tables_view *newest(const struct hw_session *s)
+static const struct hw_tables_view *newest(const struct hw_client_session *s)
 {
     return &s->views[atomic_load_explicit(&s->n_views, memory_order_acquire) - 1];
 }
 
 /* Where it cannot be done (a sandbox, a limit) what lies behind the view is left to the recorder,
  * and it is not tried again. */
-HW_COLD const struct hw_tables_view *hw_tables_grow(struct hw_session *s, uint64_t used)
+HW_COLD const struct hw_tables_view *hw_tables_grow(struct hw_client_session *s, uint64_t used)
 {
     uint32_t free_lock = 0;
     int saved = errno;

@@ -68,18 +68,18 @@ static void call_recorder(const struct hw_attach_block *b)
 
 static uint32_t hook(struct hw_attach_block *b)
 {
-    if (hw_session_busy())
+    if (hw_client_session_busy())
         return HW_ATTACHED_BUSY;
     uint32_t rc = prepare();
     if (rc != HW_ATTACHED_OK)
         return rc;
-    hw_session_detach(); /* what a recorder that died has left */
+    hw_client_session_detach(); /* what a recorder that died has left */
     rc = patch(b, /* on = */ true);
     if (rc != HW_ATTACHED_OK)
         return rc;
     if (b->n_slots == 0)
         return HW_ATTACHED_NO_SLOT;
-    hw_session_init(b->socket_path, "");
+    hw_client_session_init(b->socket_path, "");
     call_recorder(b);
     return HW_ATTACHED_OK;
 }
@@ -95,7 +95,7 @@ static uint32_t run(struct hw_attach_block *b)
     case HW_ATTACH_REFRESH:
         return b->hooked ? patch(b, /* on = */ true) : HW_ATTACHED_OK;
     case HW_ATTACH_UNHOOK:
-        hw_session_detach();
+        hw_client_session_detach();
         return patch(b, /* on = */ false);
     default: /* from outside */
         return HW_ATTACHED_UNKNOWN;

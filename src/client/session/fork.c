@@ -14,15 +14,15 @@
 
 static void in_child(void)
 {
-    if (atomic_load(&hw_live.started) != 0) /* not wiped: an old kernel */
-        memset(&hw_live_block, 0, sizeof hw_live_block);
+    if (atomic_load(&hw_process_page.started) != 0) /* not wiped: an old kernel */
+        memset(&hw_process_page_block, 0, sizeof hw_process_page_block);
     hw_here.tid = 0;
     hw_token_drop();
     hw_armed_forked();
-    if (hw_session_strips_children())
+    if (hw_client_session_strips_children())
         hw_env_strip(); /* what the child executes is asked about by nobody */
-    struct hw_session *s = hw_session_last;
-    hw_session_last = NULL;
+    struct hw_client_session *s = hw_client_session_last;
+    hw_client_session_last = NULL;
     /* A handler may have forked in the middle of our code: then it must find what it returns to. */
     if (!s || hw_here.busy != 0 || s->config.flags & HW_CC_DISABLE_FORK_TEARDOWN)
         return;

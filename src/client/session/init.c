@@ -54,12 +54,12 @@ int hw_client_prepare(void)
     hw_kernel_init();
     hw_clock_init();
     /* EINVAL on kernels before 4.14: the fork handler wipes it then, for forks by libc. */
-    (void)madvise(&hw_live_block, sizeof hw_live_block, MADV_WIPEONFORK);
+    (void)madvise(&hw_process_page_block, sizeof hw_process_page_block, MADV_WIPEONFORK);
     hw_sandbox_init();
     hw_fork_init();
     hw_stacks_init();
     hw_java_init();
-    return hw_slabs_init() != 0 || hw_live_init() != 0 ? -1 : 0;
+    return hw_slabs_init() != 0 || hw_live_set_init() != 0 ? -1 : 0;
 }
 
 /* held: the value of the mark; NULL = none. */
@@ -72,16 +72,16 @@ static void begin(const char *held)
     const char *other = "";
     const char *path = socket_path(&asked_for, &other);
     hw_minfo_init();
-    hw_session_init(path, other);
+    hw_client_session_init(path, other);
     const char *blocking = variable("PERFETTO_HEAPPROFD_BLOCKING_INIT");
     bool wait = blocking && strcmp(blocking, "1") == 0;
     if (held && !wait && !hw_launcher_is_there() && hw_armed_begin(held))
         return;
     uint32_t flags =
         HW_HELLO_STARTUP | (wait ? HW_HELLO_BLOCKING : 0u) | (held ? HW_HELLO_HELD : 0u);
-    hw_session_start(flags, held                ? HELD_NS
-                            : wait || asked_for ? 10 * ONE_SECOND_NS
-                                                : ONE_SECOND_NS);
+    hw_client_session_start(flags, held                ? HELD_NS
+                                   : wait || asked_for ? 10 * ONE_SECOND_NS
+                                                       : ONE_SECOND_NS);
 }
 
 /* It tells its user of every load below the stack pointer and of every odd system call, ours

@@ -83,8 +83,8 @@ static bool make_way(void)
     uint64_t ours = 0, all, most;
     if (!may_call() || (all = mapped_bytes()) <= (most = limit()))
         return false;
-    hw_session_each_mapping(add, &ours, /* of_session = */ true);
-    return ours != 0 && all - ours <= most && hw_session_make_way();
+    hw_client_session_each_mapping(add, &ours, /* of_session = */ true);
+    return ours != 0 && all - ours <= most && hw_client_session_make_way();
 }
 
 /* errno is the program's, which the bare client does not reach: there the program's own function is
@@ -116,7 +116,7 @@ int hw_memlock(int flags, bool by_number)
     }
     if (rc == 0 && may_call() && limit() != RLIM_INFINITY) {
         hw_memlock_undo = flags & MCL_FUTURE;
-        hw_session_each_mapping(unlock, NULL, /* of_session = */ false);
+        hw_client_session_each_mapping(unlock, NULL, /* of_session = */ false);
     }
     errno = rc == 0 ? before : why;
     return is_bare && rc != 0 ? call_real(flags, by_number) : rc;

@@ -67,7 +67,7 @@
 
 extern void *__libc_stack_end; /* of the loader */
 
-struct hw_session *hw_session_last;
+struct hw_client_session *hw_client_session_last;
 
 /* What outlives sessions and forks. */
 static struct {
@@ -80,15 +80,15 @@ static struct {
     uint32_t tag;
     _Atomic uint32_t
         called; /* generation of the last handshake: a new one starts without backoff */
-    _Atomic uint32_t last_flags; /* enum hw_client_config_flags of the newest session */
-    uint64_t last_interval;      /* its, of the C heap */
-    uint64_t last_ahead_ns;      /* its recorder's clock */
-    struct hw_session *retired;  /* under session_lock; may still be visited */
+    _Atomic uint32_t last_flags;       /* enum hw_client_config_flags of the newest session */
+    uint64_t last_interval;            /* its, of the C heap */
+    uint64_t last_ahead_ns;            /* its recorder's clock */
+    struct hw_client_session *retired; /* under session_lock; may still be visited */
 } own = {.token_fd = -1};
 
 /* ---- the end of a session ---- */
 
-static void session_unmap(struct hw_session *s)
+static void session_unmap(struct hw_client_session *s)
 {
     hw_tables_unmap(s);
     if (s->ring.shm)
@@ -99,15 +99,15 @@ static void session_unmap(struct hw_session *s)
 static bool lock_session(void)
 {
     uint32_t none = 0;
-    return atomic_compare_exchange_strong(&hw_live.session_lock, &none, 1);
+    return atomic_compare_exchange_strong(&hw_process_page.session_lock, &none, 1);
 }
 
 static void unlock_session(void)
 {
-    atomic_store(&hw_live.session_lock, 0);
+    atomic_store(&hw_process_page.session_lock, 0);
 }
 
-static _Atomic(struct hw_session *) given_up; /* retired without the lock, newest first */
+static _Atomic(struct hw_client_session *) given_up; /* retired without the lock, newest first */
 
 /* Of those who were inside before something was put out of sight. Unknown in a sandbox. */
 static bool nobody_is_inside(void)
@@ -120,9 +120,9 @@ static bool nobody_is_inside(void)
 /* Under the lock, outside of any visit. What is not seen idle stays for the next time. */
 static void reap(void)
 {
-    struct hw_session *s = atomic_exchange(&given_up, NULL);
+    struct hw_client_session *s = atomic_exchange(&given_up, NULL);
     while (s) {
-        struct hw_session *next = s->next;
+        struct hw_client_session *next = s->next;
         s->next = own.retired;
         own.retired = s;
         s = next;
@@ -131,28 +131,29 @@ static void reap(void)
         return;
     while ((s = own.retired)) {
         own.retired = s->next;
-        if (hw_session_last == s)
-            hw_session_last = NULL; /* before the memory goes: a fork may happen in between */
+        if (hw_client_session_last == s)
+            hw_client_session_last =
+                NULL; /* before the memory goes: a fork may happen in between */
         atomic_signal_fence(memory_order_seq_cst);
         session_unmap(s);
     }
 }
 
 /* Out of sight; who is inside may finish. Any thread, also inside a visit. */
-static bool retire(struct hw_session *s)
+static bool retire(struct hw_client_session *s)
 {
-    struct hw_session *expected = s;
-    if (!atomic_compare_exchange_strong(&hw_live.session, &expected, NULL))
+    struct hw_client_session *expected = s;
+    if (!atomic_compare_exchange_strong(&hw_process_page.session, &expected, NULL))
         return false;
     hw_marks_stop(s);
-    struct hw_session *head = atomic_load(&given_up);
+    struct hw_client_session *head = atomic_load(&given_up);
     do
         s->next = head;
     while (!atomic_compare_exchange_weak(&given_up, &head, s));
     return true;
 }
 
-void hw_session_stop(struct hw_session *s)
+void hw_client_session_stop(struct hw_client_session *s)
 {
     if (retire(s) && lock_session()) {
         reap();
@@ -160,11 +161,11 @@ void hw_session_stop(struct hw_session *s)
     }
 }
 
-void hw_session_give_up(struct hw_session *s, enum hw_client_error why)
+void hw_client_session_give_up(struct hw_client_session *s, enum hw_client_error why)
 {
     uint32_t none = HW_CLIENT_OK;
     (void)atomic_compare_exchange_strong(&s->ring.shm->client_error, &none, (uint32_t)why);
-    atomic_store(&hw_live.settled, s->generation);
+    atomic_store(&hw_process_page.settled, s->generation);
     (void)retire(s);
 }
 
@@ -428,7 +429,7 @@ static bool map_control(int fd)
     return false;
 }
 
-uint64_t hw_session_seed(void)
+uint64_t hw_client_session_seed(void)
 {
     uint64_t seed;
     if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed)
@@ -450,8 +451,8 @@ static uint64_t clock_ahead_ns(const struct exchange *x)
 /* Everything mapped and announced before anybody can see it. */
 static bool session_open(const struct exchange *x)
 {
-    struct hw_session *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct hw_client_session *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (s == MAP_FAILED)
         return false;
     s->config = x->welcome.config;
@@ -464,7 +465,7 @@ static bool session_open(const struct exchange *x)
     bool has_tables =
         file_is(x->fds[2], (off_t)HW_TABLES_BYTES) && hw_tables_map(s, x->fds[2], x->tables_bytes);
     uint64_t whole = x->tables_bytes + 2 * (s->ring.mask + 1) + sizeof *s + hw_slabs_bytes();
-    if (!has_tables || s->generation == 0 || hw_live_init() != 0 ||
+    if (!has_tables || s->generation == 0 || hw_live_set_init() != 0 ||
         !hw_may_take(whole, WHOLE_SHARE)) {
         uint32_t none = HW_CLIENT_OK;
         (void)atomic_compare_exchange_strong(&s->ring.shm->client_error, &none,
@@ -476,11 +477,11 @@ static bool session_open(const struct exchange *x)
         s->config.max_frames = HW_MAX_FRAMES;
     s->began_ns = hw_local_ns();
     s->ahead_ns = clock_ahead_ns(x);
-    s->seed = s->config.seed ? s->config.seed : hw_session_seed();
+    s->seed = s->config.seed ? s->config.seed : hw_client_session_seed();
     own.tag = own.tag + 1 < HW_PROBES_TAG ? own.tag + 1 : 1;
     s->tag = own.tag;
     hw_heaps_select(s);
-    hw_live_expect(atomic_load(&s->interval[HW_HEAP_ID_LIBC]));
+    hw_live_set_expect(atomic_load(&s->interval[HW_HEAP_ID_LIBC]));
     hw_heaps_announce(s);
     s->ring.shm->target_behind_ns = s->ahead_ns;
     atomic_store(&own.last_flags, s->config.flags);
@@ -489,9 +490,9 @@ static bool session_open(const struct exchange *x)
     uint64_t n_lost = hw_armed_take_lost();
     if (s->config.flags & HW_CC_ARMED)
         hw_count(s, lost_early, n_lost);
-    hw_session_last = s;
+    hw_client_session_last = s;
     hw_marks_start(s);
-    atomic_store_explicit(&hw_live.session, s, memory_order_release);
+    atomic_store_explicit(&hw_process_page.session, s, memory_order_release);
     return true;
 }
 
@@ -548,7 +549,7 @@ static bool ask(struct exchange *x, uint32_t flags, uint64_t timeout_ns)
 /* An answer that did not come in time, if the program has not closed its descriptor since. */
 static bool is_asked(struct exchange *x)
 {
-    bool asked = atomic_exchange(&hw_live.unanswered, 0) && token_is_ours();
+    bool asked = atomic_exchange(&hw_process_page.unanswered, 0) && token_is_ours();
     if (!asked)
         return false;
     x->fd = own.token_fd;
@@ -566,33 +567,34 @@ static void wait_on(struct exchange *x)
     step = step < ANSWER_STEP_NS ? ANSWER_STEP_NS : step < ANSWER_STEPS_NS ? step : ANSWER_STEPS_NS;
     token_keep(x->fd);
     x->fd = -1;
-    atomic_store(&hw_live.unanswered, 1);
-    atomic_store(&hw_live.retry_ns, now + step);
+    atomic_store(&hw_process_page.unanswered, 1);
+    atomic_store(&hw_process_page.retry_ns, now + step);
 }
 
 /* What was answered, not what the page says by now: that may be the next session already. */
 static void settle_answer(const struct exchange *x, uint32_t generation)
 {
     uint32_t status = x->welcome.status;
-    atomic_store(&hw_live.n_failed, 0);
-    atomic_store(&hw_live.child, 0);
-    atomic_store(&hw_live.settled, status == HW_WELCOME_PROFILE ? x->welcome.generation
-                                   : status == HW_WELCOME_NO    ? generation
-                                                                : 0);
+    atomic_store(&hw_process_page.n_failed, 0);
+    atomic_store(&hw_process_page.child, 0);
+    atomic_store(&hw_process_page.settled, status == HW_WELCOME_PROFILE ? x->welcome.generation
+                                           : status == HW_WELCOME_NO    ? generation
+                                                                        : 0);
     if (status == HW_WELCOME_WAIT)
-        atomic_store(&hw_live.retry_ns, hw_local_ns() + BACKOFF_FIRST_NS / 10);
+        atomic_store(&hw_process_page.retry_ns, hw_local_ns() + BACKOFF_FIRST_NS / 10);
 }
 
 static void settle_failure(uint32_t generation)
 {
-    uint32_t n = atomic_fetch_add(&hw_live.n_failed, 1);
+    uint32_t n = atomic_fetch_add(&hw_process_page.n_failed, 1);
     uint64_t wait_ns = n < 9 ? BACKOFF_FIRST_NS << n : BACKOFF_MAX_NS;
-    atomic_store(&hw_live.retry_ns,
+    atomic_store(&hw_process_page.retry_ns,
                  hw_local_ns() + (wait_ns < BACKOFF_MAX_NS ? wait_ns : BACKOFF_MAX_NS));
-    if (n <= (atomic_load(&hw_live.child) ? MAX_FAILED_CHILD : MAX_FAILED))
+    if (n <= (atomic_load(&hw_process_page.child) ? MAX_FAILED_CHILD : MAX_FAILED))
         return;
-    atomic_store(&hw_live.settled, generation); /* nobody is there: leave the program alone */
-    atomic_store(&hw_live.child, 0);
+    atomic_store(&hw_process_page.settled,
+                 generation); /* nobody is there: leave the program alone */
+    atomic_store(&hw_process_page.child, 0);
 }
 
 static void handshake(uint32_t flags, uint64_t timeout_ns)
@@ -604,7 +606,8 @@ static void handshake(uint32_t flags, uint64_t timeout_ns)
     for (int i = 0; i < x->n_fds; i++)
         (void)hw_sys_close(x->fds[i]);
     x->n_fds = 0;
-    bool is_looked_at = atomic_load(&hw_live.child) || generation != 0 /* hw_session_settle */ ||
+    bool is_looked_at = atomic_load(&hw_process_page.child) ||
+                        generation != 0 /* hw_client_session_settle */ ||
                         hw_armed(); /* its next samples */
     bool later = !ok && x->silent && is_looked_at && !(flags & HW_HELLO_STARTUP) &&
                  hw_local_ns() - x->asked_ns < ANSWER_MAX_NS;
@@ -621,7 +624,7 @@ static void handshake(uint32_t flags, uint64_t timeout_ns)
 }
 
 /* Costs a grace period of the kernel's where there are several threads; again nothing. */
-void hw_session_prepare(void)
+void hw_client_session_prepare(void)
 {
     (void)hw_kernel(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 }
@@ -634,16 +637,17 @@ static void start_locked(uint32_t flags, uint64_t timeout_ns)
         return;
     reap();
     /* A child that shares our memory (vfork, CLONE_VM) must not register itself in our name. */
-    if (atomic_load(&hw_live.pid) == (int32_t)getpid() && !atomic_load(&hw_live.session)) {
-        hw_session_prepare();
+    if (atomic_load(&hw_process_page.pid) == (int32_t)getpid() &&
+        !atomic_load(&hw_process_page.session)) {
+        hw_client_session_prepare();
         handshake(flags, timeout_ns);
     }
 }
 
-void hw_session_start(uint32_t flags, uint64_t timeout_ns)
+void hw_client_session_start(uint32_t flags, uint64_t timeout_ns)
 {
     if (hw_sandbox()) {
-        atomic_store(&hw_live.child, 0); /* nobody can be asked any more */
+        atomic_store(&hw_process_page.child, 0); /* nobody can be asked any more */
         return;
     }
     if (!lock_session())
@@ -656,44 +660,44 @@ void hw_session_start(uint32_t flags, uint64_t timeout_ns)
 
 /* ---- a thread meets a generation it does not know ---- */
 
-bool hw_session_strips_children(void)
+bool hw_client_session_strips_children(void)
 {
     return atomic_load(&own.last_flags) & HW_CC_STRIP_ENV;
 }
 
-void hw_session_forked(void)
+void hw_client_session_forked(void)
 {
     uint32_t none = 0;
-    if (!atomic_compare_exchange_strong(&hw_live.started, &none, 1))
+    if (!atomic_compare_exchange_strong(&hw_process_page.started, &none, 1))
         return;
-    atomic_store(&hw_live.pid, (int32_t)getpid());
+    atomic_store(&hw_process_page.pid, (int32_t)getpid());
     hw_slabs_reset(hw_here.slab);
-    hw_live_forked();
+    hw_live_set_forked();
     hw_here.tid = 0;    /* the parent's */
     own.retired = NULL; /* the parent's; what is mapped of it stays until exec or exit */
     atomic_store(&given_up, NULL);
-    atomic_store(&hw_live.settled, atomic_load(&hw_control.generation));
+    atomic_store(&hw_process_page.settled, atomic_load(&hw_control.generation));
     hw_armed_adopt();
     if (!(atomic_load(&own.last_flags) & HW_CC_FOLLOW_FORK))
         return;
     atomic_store(&own.called, atomic_load(&hw_control.generation));
-    atomic_store(&hw_live.child, 1);
-    hw_session_start(HW_HELLO_FORKED, SLOW_TIMEOUT_NS);
+    atomic_store(&hw_process_page.child, 1);
+    hw_client_session_start(HW_HELLO_FORKED, SLOW_TIMEOUT_NS);
 }
 
 /* A forked child that was not answered yet, and has looked a moment ago. */
 static bool child_waits(uint32_t generation)
 {
-    return atomic_load(&hw_live.child) && !atomic_load(&hw_live.session) &&
+    return atomic_load(&hw_process_page.child) && !atomic_load(&hw_process_page.session) &&
            atomic_load(&own.called) == generation &&
-           hw_local_sandbox_ns() < atomic_load(&hw_live.retry_ns);
+           hw_local_sandbox_ns() < atomic_load(&hw_process_page.retry_ns);
 }
 
 /* Until it is looked whether a try is due, or an answer there. */
 static uint64_t retry_bytes(void)
 {
-    uint32_t n = atomic_load(&hw_live.n_failed);
-    bool soon = atomic_load(&hw_live.unanswered) || (n && n <= FAILED_SOON);
+    uint32_t n = atomic_load(&hw_process_page.n_failed);
+    bool soon = atomic_load(&hw_process_page.unanswered) || (n && n <= FAILED_SOON);
     return soon ? RETRY_SOON_BYTES : RETRY_BYTES;
 }
 
@@ -704,7 +708,7 @@ static uint64_t child_bytes(void)
 }
 
 /* Is a draw with this interval one of this session's? A record tells of its doublings only. */
-static bool counts(const struct hw_session *s, uint64_t drawn)
+static bool counts(const struct hw_client_session *s, uint64_t drawn)
 {
     uint64_t base = s->base[HW_HEAP_ID_LIBC];
     return (s->config.flags & HW_CC_ARMED) && base != 0 && drawn % base == 0 &&
@@ -737,14 +741,14 @@ static bool thread_join(struct hw_tls *t, uint64_t drawn)
 
 /* By the page as it is after the session was seen: this thread may have come here for a generation
  * that another thread has answered meanwhile, and then the session is the new one. */
-static struct hw_session *session_outdated(void)
+static struct hw_client_session *session_outdated(void)
 {
     struct hw_client_guard v;
     hw_enter(&v);
     bool is_old =
         v.session && !v.nested &&
         v.session->generation != atomic_load_explicit(&hw_control.generation, memory_order_acquire);
-    struct hw_session *s = is_old ? v.session : NULL;
+    struct hw_client_session *s = is_old ? v.session : NULL;
     hw_leave(&v);
     return s; /* only compared from here on */
 }
@@ -753,12 +757,12 @@ static struct hw_session *session_outdated(void)
 static bool try_is_due(uint32_t generation)
 {
     if (atomic_exchange(&own.called, generation) == generation)
-        return hw_local_sandbox_ns() >= atomic_load(&hw_live.retry_ns);
-    atomic_store(&hw_live.n_failed, 0);
+        return hw_local_sandbox_ns() >= atomic_load(&hw_process_page.retry_ns);
+    atomic_store(&hw_process_page.n_failed, 0);
     return true;
 }
 
-void hw_session_settle(struct hw_tls *t, uint32_t generation)
+void hw_client_session_settle(struct hw_tls *t, uint32_t generation)
 {
     t->generation = generation;
     t->left = HW_QUIET_BYTES;
@@ -775,25 +779,27 @@ void hw_session_settle(struct hw_tls *t, uint32_t generation)
     /* An alternate stack is a handler's, and small: whatever is more than a sample waits for a call
      * from elsewhere. */
     bool alternate = hw_stack_is_alternate();
-    if (!atomic_load(&hw_live.started)) {
+    if (!atomic_load(&hw_process_page.started)) {
         if (alternate) {
             t->left = 0;
             return;
         }
-        hw_session_forked();
+        hw_client_session_forked();
     }
-    struct hw_session *old = session_outdated();
+    struct hw_client_session *old = session_outdated();
     if (old)
-        hw_session_stop(old);
-    bool child = atomic_load(&hw_live.child); /* its parent's page may tell of nothing any more */
-    bool wanted = child || (generation != 0 && generation != atomic_load(&hw_live.settled) &&
-                            !atomic_load(&hw_control.ended));
-    if (wanted && !alternate && !atomic_load(&hw_live.session) && try_is_due(generation))
-        hw_session_start(child ? HW_HELLO_FORKED : 0, SLOW_TIMEOUT_NS);
+        hw_client_session_stop(old);
+    bool child =
+        atomic_load(&hw_process_page.child); /* its parent's page may tell of nothing any more */
+    bool wanted =
+        child || (generation != 0 && generation != atomic_load(&hw_process_page.settled) &&
+                  !atomic_load(&hw_control.ended));
+    if (wanted && !alternate && !atomic_load(&hw_process_page.session) && try_is_due(generation))
+        hw_client_session_start(child ? HW_HELLO_FORKED : 0, SLOW_TIMEOUT_NS);
     t->generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
     if (thread_join(t, /* drawn = */ 0) || hw_armed_join(t))
         return;
-    if (wanted && atomic_load(&hw_live.child))
+    if (wanted && atomic_load(&hw_process_page.child))
         t->left = alternate ? 0 : child_bytes();
     else if (wanted)
         t->left = alternate ? 0 : retry_bytes(); /* another thread is at it, or it is due later */
@@ -807,37 +813,39 @@ void hw_session_settle(struct hw_tls *t, uint32_t generation)
  * a handler is not to wait for what it interrupts. */
 static void wait_for_other(uint64_t until_ns)
 {
-    while (hw_armed() && !atomic_load(&hw_live.session) && !atomic_load(&hw_live.unanswered) &&
-           atomic_load(&hw_live.session_lock) && atomic_load(&asking) != &hw_here &&
+    while (hw_armed() && !atomic_load(&hw_process_page.session) &&
+           !atomic_load(&hw_process_page.unanswered) &&
+           atomic_load(&hw_process_page.session_lock) && atomic_load(&asking) != &hw_here &&
            !hw_sandbox() && hw_local_ns() < until_ns)
         hw_sys_sleep_ns(OTHERS_STEP_NS);
 }
 
-bool hw_session_ask(struct hw_tls *t, uint64_t interval)
+bool hw_client_session_ask(struct hw_tls *t, uint64_t interval)
 {
     if (hw_sandbox()) { /* from now on nobody can be asked */
         hw_armed_over();
         return false;
     }
     uint64_t now = hw_local_ns();
-    bool child = atomic_load(&hw_live.armed_child);
-    bool due = !atomic_load(&hw_live.unanswered) || now >= atomic_load(&hw_live.retry_ns);
+    bool child = atomic_load(&hw_process_page.armed_child);
+    bool due =
+        !atomic_load(&hw_process_page.unanswered) || now >= atomic_load(&hw_process_page.retry_ns);
     if (due && !hw_stack_is_alternate()) {
-        hw_session_start(0, child ? SLOW_TIMEOUT_NS : HELD_NS);
+        hw_client_session_start(0, child ? SLOW_TIMEOUT_NS : HELD_NS);
         wait_for_other(now + HELD_NS);
     }
     t->generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
     return thread_join(t, interval);
 }
 
-bool hw_session_busy(void)
+bool hw_client_session_busy(void)
 {
     uint32_t generation = atomic_load(&hw_control.generation);
     return generation != 0 && !atomic_load(&hw_control.ended) &&
            !hw_recorder_silent(hw_local_ns(), SILENT_NS);
 }
 
-static void each_mapping_of(const struct hw_session *s,
+static void each_mapping_of(const struct hw_client_session *s,
                             void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg)
 {
     size_t head = hw_ring_head_bytes();
@@ -850,17 +858,17 @@ static void each_mapping_of(const struct hw_session *s,
         fn(arg, s->views[i].at, s->views[i].n_bytes);
 }
 
-void hw_session_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg,
-                             bool of_session)
+void hw_client_session_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes),
+                                    void *arg, bool of_session)
 {
     if (!lock_session())
         return; /* it is just beginning or ending */
-    const struct hw_session *s = atomic_load(&hw_live.session);
+    const struct hw_client_session *s = atomic_load(&hw_process_page.session);
     if (s)
         each_mapping_of(s, fn, arg);
     for (s = own.retired; s; s = s->next)
         each_mapping_of(s, fn, arg);
-    hw_live_each_mapping(fn, arg, /* counters = */ !of_session);
+    hw_live_set_each_mapping(fn, arg, /* counters = */ !of_session);
     if (!of_session)
         hw_slabs_each_mapping(fn, arg);
     unlock_session();
@@ -871,21 +879,21 @@ static bool give_back(void)
 {
     reap();
     bool is_empty = own.tag == 0; /* no session so far */
-    return (is_empty || hw_live_give_back(nobody_is_inside)) && !own.retired;
+    return (is_empty || hw_live_set_give_back(nobody_is_inside)) && !own.retired;
 }
 
 /*
  * The control page becomes an empty one of ours, so whoever is still in a hook finds that nothing
  * is recorded. What somebody is using stays mapped until the next attach looks again.
  */
-void hw_session_detach(void)
+void hw_client_session_detach(void)
 {
     int saved = errno; /* of a thread that was stopped anywhere */
     void *at = &hw_control_block;
     (void)mmap(at, HW_CONTROL_BYTES, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
                0); /* fails for want of memory only: then it stays silent by its generation */
-    struct hw_session *s = atomic_load(&hw_live.session);
+    struct hw_client_session *s = atomic_load(&hw_process_page.session);
     if (s)
         (void)retire(s);
     for (int i = 0; i < DETACH_TRIES && lock_session(); i++) {
@@ -899,13 +907,13 @@ void hw_session_detach(void)
     errno = saved;
 }
 
-bool hw_session_make_way(void)
+bool hw_client_session_make_way(void)
 {
     struct hw_client_guard v;
     bool done = false;
     hw_enter(&v);
     if (v.session)
-        hw_session_give_up(v.session, HW_CLIENT_LOCKED_OUT);
+        hw_client_session_give_up(v.session, HW_CLIENT_LOCKED_OUT);
     hw_leave(&v);
     for (int i = 0; i < DETACH_TRIES && !done; i++) {
         if (lock_session()) {
@@ -925,11 +933,11 @@ static void keep_path(char (*to)[108], const char *path)
     (*to)[n] = '\0';
 }
 
-void hw_session_init(const char *socket_path, const char *other_path)
+void hw_client_session_init(const char *socket_path, const char *other_path)
 {
     keep_path(&own.socket_path, socket_path);
     keep_path(&own.other_path, other_path);
-    atomic_store(&hw_live.pid, (int32_t)getpid());
-    atomic_store(&hw_live.started, 1);
+    atomic_store(&hw_process_page.pid, (int32_t)getpid());
+    atomic_store(&hw_process_page.started, 1);
     own.started = true;
 }

@@ -39,12 +39,12 @@ void hw_books_done(struct hw_books *b)
         free(k);
         b->books[i] = NULL;
     }
-    hw_live_done(&b->live);
+    hw_live_samples_done(&b->live);
 }
 
 size_t hw_books_bytes(const struct hw_books *b)
 {
-    size_t n = hw_live_bytes(&b->live);
+    size_t n = hw_live_samples_bytes(&b->live);
     for (size_t i = 0; i < HW_MAX_HEAPS; i++) {
         const struct hw_book *k = b->books[i];
         if (k)
@@ -321,7 +321,7 @@ int hw_books_alloc_in(struct hw_books *b, const struct hw_books_alloc *a, uint32
     int rc = interval_of(k, a, &s);
     if (rc < 0)
         return rc;
-    rc = hw_live_put(&b->live, a->sample_id, &s, &replaced);
+    rc = hw_live_samples_put(&b->live, a->sample_id, &s, &replaced);
     if (rc < 0)
         return rc;
     if (hw_unlikely(rc == 1)) {
@@ -345,7 +345,7 @@ int hw_books_exact_in(struct hw_books *b, uint64_t sample_id, uint64_t size, uin
 {
     struct hw_book *k = b->books[heap_id];
     if (hw_likely((size >= k->interval_bytes || size == 0) &&
-                  hw_live_put_word(&b->live, sample_id, size, cell, heap_id))) {
+                  hw_live_samples_put_word(&b->live, sample_id, size, cell, heap_id))) {
         (void)come(k, cell, size, time_ns); /* nothing but the sums in there */
         return HW_OK;
     }
@@ -367,7 +367,7 @@ int hw_books_alloc(struct hw_books *b, const struct hw_books_alloc *a)
 static bool free_other(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uint32_t *heap_id)
 {
     struct hw_live_sample s;
-    if (!hw_live_take(&b->live, sample_id, &s)) {
+    if (!hw_live_samples_take(&b->live, sample_id, &s)) {
         b->n_unknown_free++;
         return false;
     }
@@ -380,7 +380,7 @@ static bool free_other(struct hw_books *b, uint64_t sample_id, uint64_t time_ns,
 bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uint32_t *heap_id)
 {
     uint64_t word;
-    if (hw_unlikely(!hw_live_take_word(&b->live, sample_id, &word)))
+    if (hw_unlikely(!hw_live_samples_take_word(&b->live, sample_id, &word)))
         return free_other(b, sample_id, time_ns, heap_id);
     struct hw_totals *t = go(b->books[(uint8_t)word], hw_live_word_cell(word), word >> 36, time_ns);
     leave_no_rest(t);

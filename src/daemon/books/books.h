@@ -69,7 +69,7 @@ struct hw_book {
 struct hw_books {
     bool follow_peak;
     struct hw_book *books[HW_MAX_HEAPS]; /* owned; by heap id; NULL = not seen */
-    struct hw_live live;
+    struct hw_live_samples live;
     uint64_t n_unknown_free, n_duplicate;
     size_t max_bytes; /* 0 = none; only what one record can multiply is refused for it... */
     bool full;        /* ...and was: HW_ELIMIT */

@@ -39,7 +39,7 @@ static void *reserve(size_t bytes, int prot)
     return p == MAP_FAILED ? NULL : p;
 }
 
-void hw_live_done(struct hw_live *l)
+void hw_live_samples_done(struct hw_live_samples *l)
 {
     if (l->dir)
         (void)munmap(l->dir, DIR_BYTES);
@@ -47,11 +47,11 @@ void hw_live_done(struct hw_live *l)
         (void)munmap(l->words, WORDS_BYTES);
     hw_vec_done(&l->empty);
     hw_live_map_done(&l->map);
-    *l = (struct hw_live){0};
+    *l = (struct hw_live_samples){0};
 }
 
 /* The first 2 MiB are small pages: most targets need a few of them only. */
-static int usable_grow(struct hw_live *l)
+static int usable_grow(struct hw_live_samples *l)
 {
     if (!l->dir && !(l->dir = reserve(DIR_BYTES, PROT_READ | PROT_WRITE)))
         return HW_ENOMEM;
@@ -67,7 +67,7 @@ static int usable_grow(struct hw_live *l)
     return HW_OK;
 }
 
-static int block_take(struct hw_live *l, uint32_t *out)
+static int block_take(struct hw_live_samples *l, uint32_t *out)
 {
     if (l->empty.n > 0) {
         *out = l->empty.v[--l->empty.n];
@@ -85,12 +85,12 @@ static int block_take(struct hw_live *l, uint32_t *out)
     return HW_OK;
 }
 
-static uint32_t *entry_of(const struct hw_live *l, uint64_t block)
+static uint32_t *entry_of(const struct hw_live_samples *l, uint64_t block)
 {
     return &l->dir[block % HW_LIVE_DIR_SLOTS];
 }
 
-static void block_return(struct hw_live *l, uint32_t *entry)
+static void block_return(struct hw_live_samples *l, uint32_t *entry)
 {
     l->empty.v[l->empty.n++] = (*entry >> 8) - 1;
     *entry = 0;
@@ -130,7 +130,7 @@ static struct hw_live_sample sample_of(const struct hw_live_map_slot *s)
                                    .heap_id = s->heap_id};
 }
 
-static int map_put(struct hw_live *l, uint64_t id, const struct hw_live_sample *s)
+static int map_put(struct hw_live_samples *l, uint64_t id, const struct hw_live_sample *s)
 {
     struct hw_live_map_slot *slot;
     bool fresh;
@@ -141,7 +141,7 @@ static int map_put(struct hw_live *l, uint64_t id, const struct hw_live_sample *
 }
 
 /* A block's samples to the map. On error the rest is still in the block. */
-static int block_clear(struct hw_live *l, uint64_t block)
+static int block_clear(struct hw_live_samples *l, uint64_t block)
 {
     uint32_t *entry = entry_of(l, block);
     uint64_t *words = &l->words[(size_t)((*entry >> 8) - 1) * HW_LIVE_BLOCK_SLOTS];
@@ -162,14 +162,14 @@ static int block_clear(struct hw_live *l, uint64_t block)
 }
 
 /* The newest block may be empty and filled again. All others are returned when they are. */
-static void leave_newest(struct hw_live *l)
+static void leave_newest(struct hw_live_samples *l)
 {
     uint32_t *entry = entry_of(l, l->newest);
     if (*entry != 0 && (uint8_t)*entry == 0)
         block_return(l, entry);
 }
 
-static void thin_out(struct hw_live *l, uint64_t block)
+static void thin_out(struct hw_live_samples *l, uint64_t block)
 {
     uint32_t entry = *entry_of(l, block);
     if (entry != 0 && (uint8_t)entry < HW_LIVE_THIN)
@@ -177,7 +177,7 @@ static void thin_out(struct hw_live *l, uint64_t block)
 }
 
 /* Makes `block` the newest. */
-static int advance(struct hw_live *l, uint64_t block)
+static int advance(struct hw_live_samples *l, uint64_t block)
 {
     leave_newest(l);
     if (l->n_words == 0) { /* nothing in any block */
@@ -200,7 +200,7 @@ static int advance(struct hw_live *l, uint64_t block)
     return HW_OK;
 }
 
-static int word_put(struct hw_live *l, uint64_t id, const struct hw_live_sample *s)
+static int word_put(struct hw_live_samples *l, uint64_t id, const struct hw_live_sample *s)
 {
     uint64_t block = id / 4096;
     if (!l->dir) {
@@ -230,14 +230,14 @@ static int word_put(struct hw_live *l, uint64_t id, const struct hw_live_sample 
     return HW_OK;
 }
 
-static bool in_word(const struct hw_live *l, uint64_t id)
+static bool in_word(const struct hw_live_samples *l, uint64_t id)
 {
     const uint64_t *word = hw_live_word(l, id);
     return word && hw_live_word_is(*word, id);
 }
 
 /* An id below one that was there before. */
-static int put_again(struct hw_live *l, uint64_t id, const struct hw_live_sample *s,
+static int put_again(struct hw_live_samples *l, uint64_t id, const struct hw_live_sample *s,
                      struct hw_live_sample *replaced)
 {
     struct hw_live_map_slot *slot;
@@ -250,11 +250,11 @@ static int put_again(struct hw_live *l, uint64_t id, const struct hw_live_sample
     fill(slot, s);
     if (!fresh)
         return 1;
-    return in_word(l, id) && hw_live_take(l, id, replaced) ? 1 : 0;
+    return in_word(l, id) && hw_live_samples_take(l, id, replaced) ? 1 : 0;
 }
 
-int hw_live_put(struct hw_live *l, uint64_t id, const struct hw_live_sample *s,
-                struct hw_live_sample *replaced)
+int hw_live_samples_put(struct hw_live_samples *l, uint64_t id, const struct hw_live_sample *s,
+                        struct hw_live_sample *replaced)
 {
     if (hw_unlikely(id == UINT64_MAX))
         return HW_ELIMIT;
@@ -270,7 +270,7 @@ int hw_live_put(struct hw_live *l, uint64_t id, const struct hw_live_sample *s,
     return 0;
 }
 
-static bool take_from_map(struct hw_live *l, uint64_t id, struct hw_live_sample *out)
+static bool take_from_map(struct hw_live_samples *l, uint64_t id, struct hw_live_sample *out)
 {
     struct hw_live_map_slot s;
     if (!hw_live_map_take(&l->map, id, &s))
@@ -279,16 +279,16 @@ static bool take_from_map(struct hw_live *l, uint64_t id, struct hw_live_sample 
     return true;
 }
 
-bool hw_live_take(struct hw_live *l, uint64_t id, struct hw_live_sample *out)
+bool hw_live_samples_take(struct hw_live_samples *l, uint64_t id, struct hw_live_sample *out)
 {
     uint64_t word;
-    if (!hw_live_take_word(l, id, &word))
+    if (!hw_live_samples_take_word(l, id, &word))
         return take_from_map(l, id, out);
     unpack(word, out);
     return true;
 }
 
-void hw_live_block_shrank(struct hw_live *l, uint64_t block)
+void hw_live_block_shrank(struct hw_live_samples *l, uint64_t block)
 {
     uint32_t *entry = entry_of(l, block);
     if ((uint8_t)*entry == 0)

@@ -44,7 +44,7 @@ struct hw_live_sample {
 #define HW_LIVE_MAX_SIZE (1u << 28)
 #define HW_LIVE_MAX_CELL (1u << 26)
 
-struct hw_live {
+struct hw_live_samples {
     uint32_t *dir; /* owned; block + 1 in the upper 24 bits, its samples in the lower 8; 0 = none */
     uint64_t *words; /* owned; of all blocks, address space for HW_LIVE_DIR_SLOTS of them */
     uint32_t n_blocks, n_usable; /* begun; with memory behind them */
@@ -55,14 +55,14 @@ struct hw_live {
     struct hw_live_map map;
 };
 
-void hw_live_done(struct hw_live *l);
+void hw_live_samples_done(struct hw_live_samples *l);
 /* 0, or 1 = the id was in use: *replaced is what it was. */
-int hw_live_put(struct hw_live *l, uint64_t id, const struct hw_live_sample *s,
-                struct hw_live_sample *replaced);
+int hw_live_samples_put(struct hw_live_samples *l, uint64_t id, const struct hw_live_sample *s,
+                        struct hw_live_sample *replaced);
 /* Removes it and gives what it was. */
-bool hw_live_take(struct hw_live *l, uint64_t id, struct hw_live_sample *out);
+bool hw_live_samples_take(struct hw_live_samples *l, uint64_t id, struct hw_live_sample *out);
 
-static inline size_t hw_live_bytes(const struct hw_live *l)
+static inline size_t hw_live_samples_bytes(const struct hw_live_samples *l)
 {
     return (l->dir ? HW_LIVE_DIR_SLOTS * sizeof *l->dir : 0) +
            (size_t)l->n_usable * HW_LIVE_BLOCK_SLOTS * sizeof *l->words +
@@ -70,13 +70,13 @@ static inline size_t hw_live_bytes(const struct hw_live *l)
            (l->map.slots ? (l->map.mask + 1) * sizeof *l->map.slots : 0);
 }
 
-static inline size_t hw_live_count(const struct hw_live *l)
+static inline size_t hw_live_samples_count(const struct hw_live_samples *l)
 {
     return l->n_words + l->map.n;
 }
 
 /* The word of an id that would be in a block; NULL = there is no such block. */
-static inline uint64_t *hw_live_word(const struct hw_live *l, uint64_t id)
+static inline uint64_t *hw_live_word(const struct hw_live_samples *l, uint64_t id)
 {
     uint64_t block = id / 4096;
     if (l->newest - block >= HW_LIVE_DIR_SLOTS || !l->dir) /* wraps: newer ones, too */
@@ -103,9 +103,10 @@ static inline uint32_t hw_live_word_cell(uint64_t word)
     return word >> 10 & (HW_LIVE_MAX_CELL - 1);
 }
 
-/* The usual case of hw_live_put, of an exact sample. False = nothing done: it is not the case. */
-static inline bool hw_live_put_word(struct hw_live *l, uint64_t id, uint64_t size, uint32_t cell,
-                                    uint32_t heap_id)
+/* The usual case of hw_live_samples_put, of an exact sample. False = nothing done: it is not the
+ * case. */
+static inline bool hw_live_samples_put_word(struct hw_live_samples *l, uint64_t id, uint64_t size,
+                                            uint32_t cell, uint32_t heap_id)
 {
     if (hw_unlikely(id < l->next_id || id / 4096 != l->newest || id % 8 != 0 ||
                     size >= HW_LIVE_MAX_SIZE || cell >= HW_LIVE_MAX_CELL || !l->dir))
@@ -125,10 +126,10 @@ static inline bool hw_live_put_word(struct hw_live *l, uint64_t id, uint64_t siz
 }
 
 /* A block has few samples left: it is given back, or thinned out. */
-void hw_live_block_shrank(struct hw_live *l, uint64_t block);
+void hw_live_block_shrank(struct hw_live_samples *l, uint64_t block);
 
-/* The usual case of hw_live_take. */
-static inline bool hw_live_take_word(struct hw_live *l, uint64_t id, uint64_t *out)
+/* The usual case of hw_live_samples_take. */
+static inline bool hw_live_samples_take_word(struct hw_live_samples *l, uint64_t id, uint64_t *out)
 {
     uint64_t *word = hw_live_word(l, id);
     if (hw_unlikely(!word || !hw_live_word_is(*word, id)))
@@ -144,7 +145,7 @@ static inline bool hw_live_take_word(struct hw_live *l, uint64_t id, uint64_t *o
 }
 
 /* For an id that will be looked up soon. Gives what hw_live_word() does. */
-static inline const uint64_t *hw_live_prefetch(const struct hw_live *l, uint64_t id)
+static inline const uint64_t *hw_live_samples_prefetch(const struct hw_live_samples *l, uint64_t id)
 {
     const uint64_t *word = hw_live_word(l, id);
     if (hw_likely(word != NULL))

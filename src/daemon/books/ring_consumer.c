@@ -597,7 +597,7 @@ static void fetch_first(const struct hw_ring_consumer *f, const struct hw_ring_s
 {
     for (size_t i = 0; i < n; i++) {
         if (r[i].size_heap == 0) {
-            p[i].word = hw_live_prefetch(&f->books.live, r[i].id);
+            p[i].word = hw_live_samples_prefetch(&f->books.live, r[i].id);
             continue;
         }
         const struct hw_ring_consumer_known *k = known_at(f, r[i].id);

@@ -316,7 +316,7 @@ void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, uint32_t flags
 void hw_dump_events(struct hw_target *t, struct hw_stream_event *events, size_t n)
 {
     struct hw_session *s = t->session;
-    struct hw_source *src = &s->sources.v[t->source];
+    struct hw_session_source *src = &s->sources.v[t->source];
     struct hw_error err = {0};
     if (!s->closed && s->status == HW_OK) {
         if (!src->stream_sequence)

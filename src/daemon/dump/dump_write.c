@@ -81,7 +81,7 @@ static const char *lost_reason(const struct hw_target *t, const struct hw_snapsh
 
 static struct hw_dump_head head_at_start(const struct hw_target *t, const struct hw_snapshot *s)
 {
-    const struct hw_source *src = &t->session->sources.v[t->source];
+    const struct hw_session_source *src = &t->session->sources.v[t->source];
     struct hw_dump_head head = {.pid = (uint64_t)t->pid.pid,
                                 .from_startup = t->from_startup,
                                 .disconnected = t->end == HW_END_EXITED ||

@@ -35,7 +35,7 @@ struct hw_module_names {
     uint32_t n_files;
 };
 
-struct hw_module {
+struct hw_named_module {
     struct hw_module_names *names; /* borrowed */
     struct hw_breakpad *breakpad;  /* NULL: an ELF file */
     int fd;
@@ -98,7 +98,7 @@ int hw_module_names_new(const struct hw_module_names_options *o, struct hw_modul
 
 /* ---- which file ---- */
 
-static void drop_file(struct hw_module *x)
+static void drop_file(struct hw_named_module *x)
 {
     if (x->fd >= 0)
         (void)close(x->fd);
@@ -110,7 +110,7 @@ static void drop_file(struct hw_module *x)
 /* Kept if better than what was there before; content with one that has debug info. */
 static int consider(void *ctx, int fd, const char *path)
 {
-    struct hw_module *x = ctx;
+    struct hw_named_module *x = ctx;
     struct hw_elf *elf;
     struct hw_elf_info info;
     bool debug = false;
@@ -150,7 +150,7 @@ static bool is_system_path(const char *path)
 }
 
 struct search {
-    struct hw_module *x;
+    struct hw_named_module *x;
     const char *path; /* as the trace says */
 };
 
@@ -168,7 +168,7 @@ static int offered(void *ctx, int fd, const char *path)
 }
 
 /* Why the file at a path is none of use; NULL = it was taken. */
-static const char *try_path(struct hw_module *x, const char *path, struct hw_bytes build_id)
+static const char *try_path(struct hw_named_module *x, const char *path, struct hw_bytes build_id)
 {
     uint8_t id[HW_BUILD_ID_MAX];
     uint32_t n = 0;
@@ -195,7 +195,7 @@ static uint32_t id_at(const char *path, uint8_t id[static HW_BUILD_ID_MAX])
 }
 
 /* The path, then its base name in the directories. */
-static const char *try_paths(struct hw_module *x, const char *path, struct hw_bytes build_id)
+static const char *try_paths(struct hw_named_module *x, const char *path, struct hw_bytes build_id)
 {
     const struct hw_module_names_options *o = &x->names->o;
     const char *slash = strrchr(path, '/'), *why = "file doesn't exist";
@@ -216,7 +216,7 @@ static const char *try_paths(struct hw_module *x, const char *path, struct hw_by
 }
 
 /* By build id elsewhere: a stripped file is better than none, and worse than its twin. */
-static int try_trees(struct hw_module *x, const char *path, struct hw_bytes build_id)
+static int try_trees(struct hw_named_module *x, const char *path, struct hw_bytes build_id)
 {
     struct search s = {x, path};
     int fd, rc = hw_binaries_offer(x->names->binaries, path, build_id, offered, &s, NULL);
@@ -236,7 +236,7 @@ static int try_trees(struct hw_module *x, const char *path, struct hw_bytes buil
     return rc;
 }
 
-static int find_elf(struct hw_module *x, const char *path, struct hw_bytes build_id,
+static int find_elf(struct hw_named_module *x, const char *path, struct hw_bytes build_id,
                     struct hw_error *err)
 {
     uint8_t id[HW_BUILD_ID_MAX];
@@ -251,7 +251,7 @@ static int find_elf(struct hw_module *x, const char *path, struct hw_bytes build
     return x->fd >= 0 ? HW_OK : hw_fail(err, HW_ENOTFOUND, 0, "%s", why);
 }
 
-static int find_breakpad(struct hw_module *x, const char *path, struct hw_bytes build_id,
+static int find_breakpad(struct hw_named_module *x, const char *path, struct hw_bytes build_id,
                          struct hw_error *err)
 {
     bool other;
@@ -265,9 +265,9 @@ static int find_breakpad(struct hw_module *x, const char *path, struct hw_bytes 
 }
 
 int hw_module_open(struct hw_module_names *m, const char *path, struct hw_bytes build_id,
-                   struct hw_module **out, struct hw_error *err)
+                   struct hw_named_module **out, struct hw_error *err)
 {
-    struct hw_module *x = calloc(1, sizeof *x);
+    struct hw_named_module *x = calloc(1, sizeof *x);
     if (!x)
         return hw_fail(err, HW_ENOMEM, 0, "'%s'", path);
     x->names = m;
@@ -281,7 +281,7 @@ int hw_module_open(struct hw_module_names *m, const char *path, struct hw_bytes 
     return rc;
 }
 
-void hw_module_close(struct hw_module *x)
+void hw_module_close(struct hw_named_module *x)
 {
     if (!x)
         return;
@@ -290,14 +290,14 @@ void hw_module_close(struct hw_module *x)
     free(x);
 }
 
-const char *hw_module_lacks(const struct hw_module *x)
+const char *hw_module_lacks(const struct hw_named_module *x)
 {
     if (x->breakpad || x->has_debug_info || x->has_symtab)
         return NULL;
     return x->is_other_there ? OTHER_BUILD : "file is not symbolizable: it is stripped";
 }
 
-bool hw_module_is_fixed(const struct hw_module *x)
+bool hw_module_is_fixed(const struct hw_named_module *x)
 {
     return x->is_fixed;
 }
@@ -334,7 +334,7 @@ static int on_read(void *ctx, size_t index, const struct hw_line *chain, size_t 
     return on_lines(ctx, index, chain, n);
 }
 
-static int from_breakpad(struct hw_module *x, const uint64_t *va, size_t n, struct asked *a)
+static int from_breakpad(struct hw_named_module *x, const uint64_t *va, size_t n, struct asked *a)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < n; i++) {
@@ -346,7 +346,7 @@ static int from_breakpad(struct hw_module *x, const uint64_t *va, size_t n, stru
 }
 
 /* The symbols alone, when debug info cannot be read. */
-static int from_symbols(struct hw_module *x, const uint64_t *va, size_t n, struct asked *a)
+static int from_symbols(struct hw_named_module *x, const uint64_t *va, size_t n, struct asked *a)
 {
     struct hw_elf *elf;
     int rc = hw_elf_open(x->fd, &elf, NULL);
@@ -360,8 +360,8 @@ static int from_symbols(struct hw_module *x, const uint64_t *va, size_t n, struc
     return rc;
 }
 
-int hw_module_resolve(struct hw_module *x, const uint64_t *ascending, size_t n, hw_module_fn answer,
-                      void *ctx, struct hw_error *err)
+int hw_module_resolve(struct hw_named_module *x, const uint64_t *ascending, size_t n,
+                      hw_module_fn answer, void *ctx, struct hw_error *err)
 {
     struct hw_module_names *m = x->names;
     struct asked a = {answer, ctx};

@@ -21,7 +21,7 @@
 #include "base/bytes.h"
 
 struct hw_error;
-struct hw_module;
+struct hw_named_module;
 struct hw_module_names;
 
 struct hw_module_names_options {
@@ -42,16 +42,16 @@ void hw_module_names_free(struct hw_module_names *m); /* NULL is fine */
 
 /* build_id: raw; n = 0: not known. */
 int hw_module_open(struct hw_module_names *m, const char *path, struct hw_bytes build_id,
-                   struct hw_module **out, struct hw_error *err);
-void hw_module_close(struct hw_module *module); /* NULL is fine */
+                   struct hw_named_module **out, struct hw_error *err);
+void hw_module_close(struct hw_named_module *module); /* NULL is fine */
 /* Why functions of it have no names, if it has no symbols; NULL: it has some. */
-const char *hw_module_lacks(const struct hw_module *module);
+const char *hw_module_lacks(const struct hw_named_module *module);
 /* An executable that is always at the addresses its file says. */
-bool hw_module_is_fixed(const struct hw_module *module);
+bool hw_module_is_fixed(const struct hw_named_module *module);
 
 /* names: demangled, innermost first; n = 0: unknown. Not 0 stops. */
 typedef int (*hw_module_fn)(void *ctx, size_t index, const char *const *names, size_t n);
-int hw_module_resolve(struct hw_module *module, const uint64_t *ascending, size_t n,
+int hw_module_resolve(struct hw_named_module *module, const uint64_t *ascending, size_t n,
                       hw_module_fn answer, void *ctx, struct hw_error *err);
 
 #endif

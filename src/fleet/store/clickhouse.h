@@ -21,11 +21,11 @@
 #include "fleet/store/store.h"
 
 struct hw_error;
-struct hw_http;
+struct hw_http_client;
 
 struct hw_clickhouse {
     const struct hw_store *store; /* borrowed */
-    struct hw_http *http;
+    struct hw_http_client *http;
     struct hw_store_auth auth;
     const volatile sig_atomic_t *stop; /* not 0: give up; NULL = never */
     uint32_t timeout_ms;               /* of a statement; 0 = http.h's default */

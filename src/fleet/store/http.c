@@ -95,17 +95,17 @@ bool hw_http_installed(const char **version)
     return curl.usable;
 }
 
-struct hw_http {
+struct hw_http_client {
     CURL *easy;
     char text[CURL_ERROR_SIZE]; /* of the last failure */
 };
 
-int hw_http_new(struct hw_http **out, struct hw_error *err)
+int hw_http_new(struct hw_http_client **out, struct hw_error *err)
 {
     if (!hw_http_installed(NULL))
         return hw_fail(err, HW_EUNSUPPORTED, 0,
                        "libcurl is not installed (Debian's package is libcurl4)");
-    struct hw_http *h = calloc(1, sizeof *h);
+    struct hw_http_client *h = calloc(1, sizeof *h);
     if (h)
         h->easy = curl.easy_init();
     if (!h || !h->easy) {
@@ -116,7 +116,7 @@ int hw_http_new(struct hw_http **out, struct hw_error *err)
     return HW_OK;
 }
 
-void hw_http_free(struct hw_http *h)
+void hw_http_free(struct hw_http_client *h)
 {
     if (!h)
         return;
@@ -126,7 +126,7 @@ void hw_http_free(struct hw_http *h)
 
 struct transfer {
     const struct hw_http_request *request;
-    struct hw_http *http;
+    struct hw_http_client *http;
     struct hw_http_reply *reply;
     size_t n, max;
     int rc; /* why we ended it */
@@ -214,7 +214,7 @@ static const char *ca_file(void)
     return name && name[0] ? name : NULL;
 }
 
-static CURLcode set_up(struct hw_http *h, struct transfer *t, struct curl_slist *headers)
+static CURLcode set_up(struct hw_http_client *h, struct transfer *t, struct curl_slist *headers)
 {
     const struct hw_http_request *r = t->request;
     CURL *e = h->easy;
@@ -250,7 +250,7 @@ static CURLcode set_up(struct hw_http *h, struct transfer *t, struct curl_slist 
     return c;
 }
 
-int hw_http_do(struct hw_http *h, const struct hw_http_request *r, struct hw_http_reply *out,
+int hw_http_do(struct hw_http_client *h, const struct hw_http_request *r, struct hw_http_reply *out,
                struct hw_error *err)
 {
     struct transfer t = {.request = r,
@@ -293,18 +293,18 @@ bool hw_http_installed(const char **version)
     return false;
 }
 
-int hw_http_new(struct hw_http **out, struct hw_error *err)
+int hw_http_new(struct hw_http_client **out, struct hw_error *err)
 {
     (void)out; /* written on success only */
     return hw_fail(err, HW_EUNSUPPORTED, 0, "built without libcurl's headers");
 }
 
-void hw_http_free(struct hw_http *h)
+void hw_http_free(struct hw_http_client *h)
 {
     (void)h; /* there is none */
 }
 
-int hw_http_do(struct hw_http *h, const struct hw_http_request *r, struct hw_http_reply *out,
+int hw_http_do(struct hw_http_client *h, const struct hw_http_request *r, struct hw_http_reply *out,
                struct hw_error *err)
 {
     (void)h, (void)r, (void)out; /* there is no client to do it with */

@@ -53,11 +53,11 @@ struct hw_http_reply {
     struct hw_strbuf body;
 };
 
-struct hw_http;
+struct hw_http_client;
 
-int hw_http_new(struct hw_http **out, struct hw_error *err);
-void hw_http_free(struct hw_http *h); /* NULL is fine */
-int hw_http_do(struct hw_http *h, const struct hw_http_request *r, struct hw_http_reply *out,
+int hw_http_new(struct hw_http_client **out, struct hw_error *err);
+void hw_http_free(struct hw_http_client *h); /* NULL is fine */
+int hw_http_do(struct hw_http_client *h, const struct hw_http_request *r, struct hw_http_reply *out,
                struct hw_error *err);
 void hw_http_reply_done(struct hw_http_reply *r);
 /* Adds text as a part of a URL: everything but letters, digits and -._~ as %XX. */

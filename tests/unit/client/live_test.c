@@ -23,7 +23,7 @@ bool hw_locks_what_comes(void)
 
 /* What live.c takes from the rest of the client. */
 union hw_control_block hw_control_block;
-union hw_live_block hw_live_block;
+union hw_process_page_block hw_process_page_block;
 _Atomic uint32_t hw_sandbox_filters, hw_sandbox_stricts;
 
 static bool arena_is_used;
@@ -61,14 +61,14 @@ static uint32_t find(uint32_t heap, uint64_t id)
 
 static void add(uint32_t heap, uint64_t id, uint64_t size)
 {
-    struct hw_live_slot *s = hw_live_claim(heap, id, size);
+    struct hw_live_set_slot *s = hw_live_set_claim(heap, id, size);
     assert_non_null(s);
     if (next() % 8 == 0) { /* no room in the ring */
-        hw_live_unclaim(s);
+        hw_live_set_unclaim(s);
         return;
     }
-    uint64_t val = hw_live_val(TAG, 8 * ++n_ids);
-    hw_live_publish(s, heap, id, val);
+    uint64_t val = hw_live_set_val(TAG, 8 * ++n_ids);
+    hw_live_set_publish(s, heap, id, val);
     live[n_live++] = (struct twin){id, val, heap};
 }
 
@@ -76,18 +76,18 @@ static void take(uint32_t heap, uint64_t id)
 {
     uint64_t val = 0;
     uint32_t i = find(heap, id);
-    struct hw_live_slot *s = hw_live_take(heap, id, &val);
+    struct hw_live_set_slot *s = hw_live_set_take(heap, id, &val);
     assert_int_equal(s != NULL, i < n_live);
     if (!s)
         return;
-    assert_true(hw_live_maybe(id));
+    assert_true(hw_live_set_maybe(id));
     assert_int_equal(val, live[i].val);
-    assert_null(hw_live_take(heap, id, &val)); /* out of sight */
+    assert_null(hw_live_set_take(heap, id, &val)); /* out of sight */
     if (next() % 4 == 0) {
-        hw_live_put_back(s, heap, id, val);
+        hw_live_set_put_back(s, heap, id, val);
         return;
     }
-    hw_live_drop(s, id);
+    hw_live_set_drop(s, id);
     live[i] = live[--n_live];
 }
 
@@ -118,7 +118,7 @@ static void against_twin(uint32_t steps)
 static void test_without_words(void **state)
 {
     (void)state;
-    hw_live_expect(4096);
+    hw_live_set_expect(4096);
     assert_null(atomic_load(&hw_live_direct_words));
     against_twin(20000);
 }
@@ -126,7 +126,7 @@ static void test_without_words(void **state)
 static void test_with_words(void **state)
 {
     (void)state;
-    hw_live_expect(1);
+    hw_live_set_expect(1);
     assert_non_null(atomic_load(&hw_live_direct_words));
     against_twin(60000);
 }
@@ -146,7 +146,7 @@ static bool is_there(const void *at)
 static void test_chunks_without_an_owner_are_not_there(void **state)
 {
     (void)state;
-    hw_live_expect(1);
+    hw_live_set_expect(1);
     uint64_t id = 0x7f1230001000;
     uint32_t region = (uint32_t)(id >> HW_LIVE_DIRECT_REGION_BITS) + 1,
              chunk = hw_live_direct_chunk(region);
@@ -155,20 +155,20 @@ static void test_chunks_without_an_owner_are_not_there(void **state)
     const char *second =
         words + 8 * HW_LIVE_DIRECT_LEVEL_WORDS(0) + (8ull * chunk << HW_LIVE_DIRECT_CHUNK_BITS(1));
     assert_false(is_there(first) || is_there(second));
-    struct hw_live_slot *s = hw_live_claim(HW_HEAP_ID_LIBC, id, 16);
+    struct hw_live_set_slot *s = hw_live_set_claim(HW_HEAP_ID_LIBC, id, 16);
     assert_true(hw_live_direct_holds(s));
     assert_true(is_there(first) && is_there(second));
-    hw_live_unclaim(s);
+    hw_live_set_unclaim(s);
     atomic_store(&hw_sandbox_filters, 1); /* nor can any be taken where no call may be made */
-    s = hw_live_claim(HW_HEAP_ID_LIBC, id + (1ull << HW_LIVE_DIRECT_REGION_BITS), 16);
+    s = hw_live_set_claim(HW_HEAP_ID_LIBC, id + (1ull << HW_LIVE_DIRECT_REGION_BITS), 16);
     assert_false(hw_live_direct_holds(s));
-    hw_live_unclaim(s);
+    hw_live_set_unclaim(s);
     atomic_store(&hw_sandbox_filters, 0);
 }
 
 static bool child_begins(void)
 {
-    hw_live_forked();
+    hw_live_set_forked();
     return false;
 }
 
@@ -177,63 +177,63 @@ static void test_owners_in_a_child(void **state)
 {
     (void)state;
     uint64_t id = 0x7f1230001000, val;
-    hw_live_expect(1);
-    struct hw_live_slot *s = hw_live_claim(HW_HEAP_ID_LIBC, id, 16);
+    hw_live_set_expect(1);
+    struct hw_live_set_slot *s = hw_live_set_claim(HW_HEAP_ID_LIBC, id, 16);
     assert_true(hw_live_direct_holds(s));
-    hw_live_unclaim(s);
-    (void)hw_live_give_back(child_begins);
+    hw_live_set_unclaim(s);
+    (void)hw_live_set_give_back(child_begins);
     assert_null(atomic_load(&hw_live_direct_words));
-    assert_int_equal(hw_live_init(), 0);
-    hw_live_expect(1);
-    assert_null(hw_live_take(HW_HEAP_ID_LIBC, id, &val));
-    s = hw_live_claim(HW_HEAP_ID_LIBC, id, 16);
+    assert_int_equal(hw_live_set_init(), 0);
+    hw_live_set_expect(1);
+    assert_null(hw_live_set_take(HW_HEAP_ID_LIBC, id, &val));
+    s = hw_live_set_claim(HW_HEAP_ID_LIBC, id, 16);
     assert_true(hw_live_direct_holds(s));
-    hw_live_unclaim(s);
+    hw_live_set_unclaim(s);
 }
 
 /* A large block must not open a page of words that it has for itself. */
 static void test_large_blocks_go_to_the_map(void **state)
 {
     (void)state;
-    hw_live_expect(1);
+    hw_live_set_expect(1);
     uint64_t id = 0x7f0000001000, val;
-    struct hw_live_slot *s = hw_live_claim(HW_HEAP_ID_LIBC, id, 4096);
+    struct hw_live_set_slot *s = hw_live_set_claim(HW_HEAP_ID_LIBC, id, 4096);
     assert_false(hw_live_direct_holds(s));
-    hw_live_publish(s, HW_HEAP_ID_LIBC, id, hw_live_val(TAG, 64));
+    hw_live_set_publish(s, HW_HEAP_ID_LIBC, id, hw_live_set_val(TAG, 64));
     /* Freed in a way that we do not see, and small now: found where it was. */
-    s = hw_live_take(HW_HEAP_ID_LIBC, id, &val);
+    s = hw_live_set_take(HW_HEAP_ID_LIBC, id, &val);
     assert_non_null(s);
-    hw_live_drop(s, id);
-    s = hw_live_claim(HW_HEAP_ID_LIBC, id, 16);
+    hw_live_set_drop(s, id);
+    s = hw_live_set_claim(HW_HEAP_ID_LIBC, id, 16);
     assert_true(hw_live_direct_holds(s));
-    hw_live_unclaim(s);
+    hw_live_set_unclaim(s);
 }
 
 /* Two blocks of 8 bytes in one word: the second is kept elsewhere, both are found. */
 static void test_neighbours_in_one_word(void **state)
 {
     (void)state;
-    hw_live_expect(1);
+    hw_live_set_expect(1);
     uint64_t id = 0x7f0000100000, val;
     for (uint32_t i = 0; i < 4; i++) {
-        struct hw_live_slot *s = hw_live_claim(HW_HEAP_ID_LIBC, id + 8 * i, 8);
+        struct hw_live_set_slot *s = hw_live_set_claim(HW_HEAP_ID_LIBC, id + 8 * i, 8);
         assert_int_equal(hw_live_direct_holds(s), i == 0);
-        hw_live_publish(s, HW_HEAP_ID_LIBC, id + 8 * i, hw_live_val(TAG, 8 * (i + 1)));
+        hw_live_set_publish(s, HW_HEAP_ID_LIBC, id + 8 * i, hw_live_set_val(TAG, 8 * (i + 1)));
     }
     for (uint32_t i = 4; i-- > 0;) {
-        struct hw_live_slot *s = hw_live_take(HW_HEAP_ID_LIBC, id + 8 * i, &val);
+        struct hw_live_set_slot *s = hw_live_set_take(HW_HEAP_ID_LIBC, id + 8 * i, &val);
         assert_non_null(s);
-        assert_int_equal(val, hw_live_val(TAG, 8 * (i + 1)));
-        hw_live_drop(s, id + 8 * i);
-        assert_null(hw_live_take(HW_HEAP_ID_LIBC, id + 8 * i, &val));
+        assert_int_equal(val, hw_live_set_val(TAG, 8 * (i + 1)));
+        hw_live_set_drop(s, id + 8 * i);
+        assert_null(hw_live_set_take(HW_HEAP_ID_LIBC, id + 8 * i, &val));
     }
 }
 
 static bool inside(void)
 {
     uint64_t val;
-    assert_int_equal(hw_live_epoch() & 1, 1); /* a visit that begins now finds nothing */
-    assert_null(hw_live_take(HW_HEAP_ID_LIBC, 0x7f0000200000, &val));
+    assert_int_equal(hw_live_set_epoch() & 1, 1); /* a visit that begins now finds nothing */
+    assert_null(hw_live_set_take(HW_HEAP_ID_LIBC, 0x7f0000200000, &val));
     return false;
 }
 
@@ -244,10 +244,10 @@ static bool nobody(void)
 
 static void one_block(uint64_t id, uint64_t size)
 {
-    struct hw_live_slot *s = hw_live_claim(HW_HEAP_ID_LIBC, id, size);
+    struct hw_live_set_slot *s = hw_live_set_claim(HW_HEAP_ID_LIBC, id, size);
     assert_non_null(s);
-    hw_live_publish(s, HW_HEAP_ID_LIBC, id, hw_live_val(TAG, 8));
-    assert_true(hw_live_maybe(id));
+    hw_live_set_publish(s, HW_HEAP_ID_LIBC, id, hw_live_set_val(TAG, 8));
+    assert_true(hw_live_set_maybe(id));
 }
 
 /* While somebody may be inside all stays as it is; then nothing does, and it can begin anew. */
@@ -256,29 +256,29 @@ static void test_given_back(void **state)
     (void)state;
     uint64_t id = 0x7f0000200000, large = id + 4096, val;
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(hw_live_init(), 0);
-        hw_live_expect(1);
+        assert_int_equal(hw_live_set_init(), 0);
+        hw_live_set_expect(1);
         one_block(id, 8);
         one_block(large, 4096);
-        uint32_t epoch = hw_live_epoch();
-        assert_false(hw_live_give_back(inside));
-        assert_int_equal(hw_live_epoch(), epoch);
-        struct hw_live_slot *s = hw_live_take(HW_HEAP_ID_LIBC, id, &val);
+        uint32_t epoch = hw_live_set_epoch();
+        assert_false(hw_live_set_give_back(inside));
+        assert_int_equal(hw_live_set_epoch(), epoch);
+        struct hw_live_set_slot *s = hw_live_set_take(HW_HEAP_ID_LIBC, id, &val);
         assert_non_null(s);
-        hw_live_put_back(s, HW_HEAP_ID_LIBC, id, val);
-        assert_true(hw_live_give_back(nobody));
-        assert_int_equal(hw_live_epoch(), epoch + 2);
+        hw_live_set_put_back(s, HW_HEAP_ID_LIBC, id, val);
+        assert_true(hw_live_set_give_back(nobody));
+        assert_int_equal(hw_live_set_epoch(), epoch + 2);
         assert_null(atomic_load(&hw_live_direct_words));
-        assert_false(hw_live_maybe(id) || hw_live_maybe(large));
-        assert_null(hw_live_take(HW_HEAP_ID_LIBC, large, &val));
-        assert_null(hw_live_claim(HW_HEAP_ID_LIBC, large, 4096));
-        assert_true(hw_live_give_back(inside)); /* nothing to give */
+        assert_false(hw_live_set_maybe(id) || hw_live_set_maybe(large));
+        assert_null(hw_live_set_take(HW_HEAP_ID_LIBC, large, &val));
+        assert_null(hw_live_set_claim(HW_HEAP_ID_LIBC, large, 4096));
+        assert_true(hw_live_set_give_back(inside)); /* nothing to give */
     }
-    assert_int_equal(hw_live_init(), 0);
+    assert_int_equal(hw_live_set_init(), 0);
     one_block(id, 8);
     arena_is_used = true; /* its blocks are marked in the counters */
-    assert_true(hw_live_give_back(nobody));
-    assert_true(hw_live_maybe(id));
+    assert_true(hw_live_set_give_back(nobody));
+    assert_true(hw_live_set_maybe(id));
     arena_is_used = false;
 }
 
@@ -286,13 +286,13 @@ static uint32_t seen_going; /* by a visit during the first try */
 
 static bool first_try(void)
 {
-    seen_going = hw_live_epoch();
+    seen_going = hw_live_set_epoch();
     return false;
 }
 
 static bool second_try(void)
 {
-    assert_false(hw_live_is_since(seen_going));
+    assert_false(hw_live_set_is_since(seen_going));
     return true;
 }
 
@@ -300,18 +300,18 @@ static bool second_try(void)
 static void test_two_tries(void **state)
 {
     (void)state;
-    assert_int_equal(hw_live_init(), 0);
-    uint32_t before = hw_live_epoch();
-    assert_false(hw_live_give_back(first_try));
-    assert_false(hw_live_is_since(seen_going));
-    assert_true(hw_live_is_since(before));
-    assert_true(hw_live_give_back(second_try));
-    assert_false(hw_live_is_since(before));
+    assert_int_equal(hw_live_set_init(), 0);
+    uint32_t before = hw_live_set_epoch();
+    assert_false(hw_live_set_give_back(first_try));
+    assert_false(hw_live_set_is_since(seen_going));
+    assert_true(hw_live_set_is_since(before));
+    assert_true(hw_live_set_give_back(second_try));
+    assert_false(hw_live_set_is_since(before));
 }
 
 static bool forked(void)
 {
-    hw_live_forked(); /* as if the child had been made here */
+    hw_live_set_forked(); /* as if the child had been made here */
     return false;
 }
 
@@ -319,20 +319,20 @@ static bool forked(void)
 static void test_forked_meanwhile(void **state)
 {
     (void)state;
-    assert_int_equal(hw_live_init(), 0);
-    hw_live_forked();
+    assert_int_equal(hw_live_set_init(), 0);
+    hw_live_set_forked();
     one_block(0x7f0000400000, 4096); /* no such moment: all is there */
-    uint32_t epoch = hw_live_epoch();
-    (void)hw_live_give_back(forked); /* of the parent, whose epoch comes back */
-    assert_int_equal(hw_live_epoch(), epoch);
-    assert_int_equal(hw_live_init(), 0);
+    uint32_t epoch = hw_live_set_epoch();
+    (void)hw_live_set_give_back(forked); /* of the parent, whose epoch comes back */
+    assert_int_equal(hw_live_set_epoch(), epoch);
+    assert_int_equal(hw_live_set_init(), 0);
     one_block(0x7f0000500000, 4096);
 }
 
 int main(void)
 {
     live = calloc(MOST, sizeof *live);
-    if (!live || hw_live_init() != 0)
+    if (!live || hw_live_set_init() != 0)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_without_words),

@@ -14,30 +14,30 @@
 
 /* What sampler.c takes from the rest of the client: one thread, always in the same session. */
 __thread struct hw_tls hw_here;
-union hw_live_block hw_live_block;
+union hw_process_page_block hw_process_page_block;
 union hw_control_block hw_control_block;
 _Atomic uint32_t hw_sandbox_filters, hw_sandbox_stricts;
-static struct hw_session *session;
+static struct hw_client_session *session;
 
-void hw_session_settle(struct hw_tls *t, uint32_t generation)
+void hw_client_session_settle(struct hw_tls *t, uint32_t generation)
 {
     t->generation = generation;
-    if (atomic_load(&hw_live.session))
+    if (atomic_load(&hw_process_page.session))
         hw_sampler_start(t, session);
     else
         (void)hw_armed_join(t);
 }
-uint64_t hw_session_seed(void)
+uint64_t hw_client_session_seed(void)
 {
     static uint64_t n;
     return hw_sampler_mix(n += 1000003);
 }
-void hw_session_prepare(void)
+void hw_client_session_prepare(void)
 {
 }
-void hw_session_forked(void)
+void hw_client_session_forked(void)
 {
-    atomic_store(&hw_live.started, 1);
+    atomic_store(&hw_process_page.started, 1);
     hw_armed_adopt();
 }
 uint64_t hw_local_clock_ns(clockid_t id)
@@ -47,7 +47,7 @@ uint64_t hw_local_clock_ns(clockid_t id)
 
 /* The recorder's answers: none for a while, then a session in which the draw counts. */
 static unsigned n_asked, n_silent;
-bool hw_session_ask(struct hw_tls *t, uint64_t interval)
+bool hw_client_session_ask(struct hw_tls *t, uint64_t interval)
 {
     (void)t;
     n_asked++;
@@ -56,7 +56,7 @@ bool hw_session_ask(struct hw_tls *t, uint64_t interval)
         return false;
     }
     assert_int_equal(interval, hw_armed_interval());
-    atomic_store(&hw_live.session, session);
+    atomic_store(&hw_process_page.session, session);
     hw_armed_over();
     return true;
 }
@@ -83,7 +83,7 @@ bool hw_stack_has_room(uint64_t sp)
 static void begin(uint64_t interval)
 {
     atomic_store(&session->interval[HW_HEAP_ID_LIBC], interval);
-    atomic_store(&hw_live.session, session);
+    atomic_store(&hw_process_page.session, session);
     hw_sampler_start(&hw_here, session);
 }
 
@@ -186,8 +186,8 @@ static double armed_program(uint64_t interval, double asked, uint64_t *rng)
 {
     double stands_for = 0, sum = 0;
     char mark[HW_ARMED_MARK_BYTES];
-    atomic_store(&hw_live.session, NULL);
-    atomic_store(&hw_live.started, 1);
+    atomic_store(&hw_process_page.session, NULL);
+    atomic_store(&hw_process_page.started, 1);
     hw_here = (struct hw_tls){0};
     (void)snprintf(mark, sizeof mark, HW_ARMED_MARK, (unsigned long long)interval, 7ull, 1u);
     assert_true(hw_armed_begin(mark));
@@ -268,7 +268,7 @@ static void test_armed_mark(void **state)
 static void test_armed_unanswered(void **state)
 {
     (void)state;
-    atomic_store(&hw_live.session, NULL);
+    atomic_store(&hw_process_page.session, NULL);
     hw_here = (struct hw_tls){0};
     assert_true(hw_armed_begin("10000:7:1"));
     n_asked = 0;
@@ -289,17 +289,17 @@ static void test_armed_fork(void **state)
 {
     (void)state;
     struct hw_hello h = {0};
-    atomic_store(&hw_live.session, NULL);
+    atomic_store(&hw_process_page.session, NULL);
     hw_here = (struct hw_tls){0};
     assert_true(hw_armed_begin("10000:7:1"));
     while (!(hw_here.flags & HW_TLS_ARMED))
         (void)hw_sampler_take(1, 0);
     uint64_t left = hw_here.left + hw_here.reserve;
-    hw_live_block = (union hw_live_block){0};
+    hw_process_page_block = (union hw_process_page_block){0};
     hw_armed_forked();
     assert_true(hw_here.left + hw_here.reserve != left);
     left = hw_here.left + hw_here.reserve;
-    hw_live_block = (union hw_live_block){0};
+    hw_process_page_block = (union hw_process_page_block){0};
     (void)hw_sampler_take(1, 0);
     assert_int_equal(hw_here.left + hw_here.reserve, left - 1);
     hw_armed_say(&h);

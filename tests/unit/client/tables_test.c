@@ -14,7 +14,7 @@
 
 /* What tables.c takes from the rest of the client. */
 union hw_control_block hw_control_block;
-union hw_live_block hw_live_block;
+union hw_process_page_block hw_process_page_block;
 _Atomic uint32_t hw_sandbox_filters, hw_sandbox_stricts;
 
 static struct file {
@@ -42,7 +42,7 @@ static int unmake(void **state)
     return close(file.fd);
 }
 
-static uint64_t seen(struct hw_session *s, uint64_t used)
+static uint64_t seen(struct hw_client_session *s, uint64_t used)
 {
     ((uint8_t *)file.dir)[used - 1] = 7;
     atomic_store(&file.dir->used, used);
@@ -56,7 +56,7 @@ static uint64_t seen(struct hw_session *s, uint64_t used)
 static void test_grows(void **state)
 {
     (void)state;
-    struct hw_session *s = calloc(1, sizeof *s);
+    struct hw_client_session *s = calloc(1, sizeof *s);
     atomic_store(&file.dir->used, 8192);
     assert_true(hw_tables_map(s, file.fd, ROOM));
     const void *first = s->views[0].at;
@@ -80,7 +80,7 @@ static void test_grows(void **state)
 static void test_older_recorder(void **state)
 {
     (void)state;
-    struct hw_session *s = calloc(1, sizeof *s);
+    struct hw_client_session *s = calloc(1, sizeof *s);
     atomic_store(&file.dir->used, 0);
     assert_true(hw_tables_map(s, file.fd, ROOM));
     assert_int_equal(hw_tables_view(s)->n_bytes, ROOM);
@@ -94,7 +94,7 @@ static void test_older_recorder(void **state)
 static void test_sandbox(void **state)
 {
     (void)state;
-    struct hw_session *s = calloc(1, sizeof *s);
+    struct hw_client_session *s = calloc(1, sizeof *s);
     atomic_store(&file.dir->used, 8192);
     assert_true(hw_tables_map(s, file.fd, ROOM));
     atomic_store(&hw_sandbox_filters, 1);

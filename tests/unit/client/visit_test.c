@@ -14,10 +14,10 @@
 #include "client/client.h"
 #include "client/sample/stacks.h"
 
-static struct hw_session session;
+static struct hw_client_session session;
 _Atomic uint32_t hw_sandbox_filters, hw_sandbox_stricts;
 
-void hw_push_abandoned(struct hw_session *s)
+void hw_push_abandoned(struct hw_client_session *s)
 {
     (void)s; /* no session here */
 }
@@ -36,7 +36,7 @@ static void start(void)
 {
     memset(&hw_here, 0, sizeof hw_here);
     session.generation = 1;
-    atomic_store(&hw_live.session, &session);
+    atomic_store(&hw_process_page.session, &session);
     hw_stacks_init();
 }
 
@@ -186,7 +186,7 @@ static void test_slabs_come_back(void **state)
 {
     (void)state;
     start();
-    atomic_store(&hw_live.pid, getpid());
+    atomic_store(&hw_process_page.pid, getpid());
     pthread_t t;
     for (int i = 0; i < 200; i++) {
         assert_int_equal(pthread_create(&t, NULL, takes_slab, NULL), 0);
@@ -203,7 +203,7 @@ static void test_living_threads_keep_theirs(void **state)
     void *slab[THREADS];
     (void)state;
     start();
-    atomic_store(&hw_live.pid, getpid());
+    atomic_store(&hw_process_page.pid, getpid());
     pthread_barrier_init(&all_here, NULL, THREADS);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&t[i], NULL, takes_slab, t), 0);

@@ -108,7 +108,7 @@ static void compare(const struct hw_books *b, const struct twin *w, uint64_t int
     size_t live = 0;
     for (size_t i = 0; i < N_IDS; i++)
         live += w->live[i].live;
-    assert_int_equal(hw_live_count(&b->live), live);
+    assert_int_equal(hw_live_samples_count(&b->live), live);
     for (uint32_t h = 1; h <= N_HEAPS; h++) {
         const struct hw_book *k = b->books[h];
         if (!k)

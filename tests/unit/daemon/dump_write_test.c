@@ -69,7 +69,7 @@ static void make_frames(struct hw_frames *f)
 static void make(struct made *m, bool at_max)
 {
     struct hw_error err = {0};
-    struct hw_source src = {.config = &m->config};
+    struct hw_session_source src = {.config = &m->config};
     *m = (struct made){.config = {.default_interval_bytes = 4096, .dump_at_max = at_max},
                        .out = memfd_create("out", MFD_CLOEXEC)};
     assert_int_equal(hw_trace_writer_new(m->out, &m->trace, &err), HW_OK);

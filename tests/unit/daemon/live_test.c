@@ -60,10 +60,10 @@ static void assert_same(const struct hw_live_sample *a, const struct hw_live_sam
 }
 
 /* Counts in the directory, words in blocks, and the list of empty blocks agree. */
-static void check(const struct hw_live *l, size_t n_live)
+static void check(const struct hw_live_samples *l, size_t n_live)
 {
     size_t n = 0, n_used = 0;
-    assert_int_equal(hw_live_count(l), n_live);
+    assert_int_equal(hw_live_samples_count(l), n_live);
     for (uint32_t i = 0; l->dir && i < HW_LIVE_DIR_SLOTS; i++) {
         if (l->dir[i] == 0)
             continue;
@@ -90,21 +90,21 @@ struct habits {
     uint64_t jump_bytes;
 };
 
-static size_t free_place(struct hw_live *l, struct place *p)
+static size_t free_place(struct hw_live_samples *l, struct place *p)
 {
     struct hw_live_sample gone;
     if (p->id == 0)
         return 0;
-    assert_true(hw_live_take(l, p->id, &gone));
+    assert_true(hw_live_samples_take(l, p->id, &gone));
     assert_same(&gone, &p->s);
-    assert_false(hw_live_take(l, p->id, &gone));
+    assert_false(hw_live_samples_take(l, p->id, &gone));
     p->id = 0;
     return 1;
 }
 
 static void behaves_as_an_array(const struct habits *h)
 {
-    struct hw_live l = {0};
+    struct hw_live_samples l = {0};
     struct place *places = calloc(h->places, sizeof *places);
     uint64_t pos = 4096;
     size_t n_live = 0;
@@ -118,8 +118,8 @@ static void behaves_as_an_array(const struct habits *h)
         if (rnd(10000) < h->jump_of_10000)
             pos += h->jump_bytes;
         places[p] = (struct place){pos, some_sample(h->odd_of_100)};
-        assert_int_equal(hw_live_put(&l, pos, &places[p].s, &was), 0);
-        const uint64_t *word = hw_live_prefetch(&l, pos);
+        assert_int_equal(hw_live_samples_put(&l, pos, &places[p].s, &was), 0);
+        const uint64_t *word = hw_live_samples_prefetch(&l, pos);
         assert_true(!word || *word == 0 || hw_live_word_cell(*word) == places[p].s.cell);
         n_live++;
         last = p;
@@ -131,7 +131,7 @@ static void behaves_as_an_array(const struct habits *h)
     for (uint32_t p = 0; p < h->places; p++)
         n_live -= free_place(&l, &places[p]);
     check(&l, 0);
-    hw_live_done(&l);
+    hw_live_samples_done(&l);
     free(places);
 }
 
@@ -160,43 +160,43 @@ static void test_array(void **state)
 static void test_blocks_are_used_again(void **state)
 {
     (void)state;
-    struct hw_live l = {0};
+    struct hw_live_samples l = {0};
     struct hw_live_sample s = {.alloc_size = 5, .sample_size = 5, .heap_id = 1}, was;
     uint64_t ids[100] = {0};
     for (uint64_t i = 0; i < 1000000; i++) {
         uint64_t id = 4096 + i * 56;
         if (ids[i % 100])
-            assert_true(hw_live_take(&l, ids[i % 100], &was));
+            assert_true(hw_live_samples_take(&l, ids[i % 100], &was));
         ids[i % 100] = id;
-        assert_int_equal(hw_live_put(&l, id, &s, &was), 0);
+        assert_int_equal(hw_live_samples_put(&l, id, &s, &was), 0);
     }
     assert_true(l.n_blocks <= 4);
     assert_int_equal(l.map.n, 0);
-    hw_live_done(&l);
+    hw_live_samples_done(&l);
 }
 
 /* One sample in 200 stays: each would keep a block of 1 KiB. */
 static void test_thin_blocks_go(void **state)
 {
     (void)state;
-    struct hw_live l = {0};
+    struct hw_live_samples l = {0};
     struct hw_live_sample s = {.alloc_size = 5, .sample_size = 5, .heap_id = 1}, was;
     for (uint64_t i = 0; i < 1000000; i++) {
         uint64_t id = 4096 + i * 56;
-        assert_int_equal(hw_live_put(&l, id, &s, &was), 0);
+        assert_int_equal(hw_live_samples_put(&l, id, &s, &was), 0);
         if (i % 200 != 0)
-            assert_true(hw_live_take(&l, id, &was));
+            assert_true(hw_live_samples_take(&l, id, &was));
     }
-    assert_int_equal(hw_live_count(&l), 5000);
+    assert_int_equal(hw_live_samples_count(&l), 5000);
     assert_true(l.n_blocks <= HW_LIVE_YOUNG + 2);
-    hw_live_done(&l);
+    hw_live_samples_done(&l);
 }
 
 /* Only a damaged target's ids come again: the newer sample counts, the older one is told. */
 static void test_ids_come_again(void **state)
 {
     (void)state;
-    struct hw_live l = {0};
+    struct hw_live_samples l = {0};
     struct place *places = calloc(2000, sizeof *places);
     size_t n_live = 0;
     assert_non_null(places);
@@ -206,11 +206,11 @@ static void test_ids_come_again(void **state)
         struct hw_live_sample s = some_sample(30), was;
         bool known = places[p].id != 0;
         if (rnd(3) == 0) {
-            assert_int_equal(hw_live_take(&l, id, &was), known);
+            assert_int_equal(hw_live_samples_take(&l, id, &was), known);
             places[p].id = 0;
             n_live -= known;
         } else {
-            assert_int_equal(hw_live_put(&l, id, &s, &was), known);
+            assert_int_equal(hw_live_samples_put(&l, id, &s, &was), known);
             if (known)
                 assert_same(&was, &places[p].s);
             places[p] = (struct place){id, s};
@@ -219,24 +219,24 @@ static void test_ids_come_again(void **state)
         if (i % 9000 == 0)
             check(&l, n_live);
     }
-    hw_live_done(&l);
+    hw_live_samples_done(&l);
     free(places);
 }
 
 static void test_no_id(void **state)
 {
     (void)state;
-    struct hw_live l = {0};
+    struct hw_live_samples l = {0};
     struct hw_live_sample s = {.heap_id = 1}, was;
-    assert_false(hw_live_take(&l, 77, &was));
-    assert_int_equal(hw_live_put(&l, UINT64_MAX, &s, &was), HW_ELIMIT);
-    assert_int_equal(hw_live_put(&l, UINT64_MAX - 7, &s, &was), 0);
-    assert_int_equal(hw_live_put(&l, 0, &s, &was), 0);
-    assert_false(hw_live_take(&l, UINT64_MAX, &was));
-    assert_true(hw_live_take(&l, UINT64_MAX - 7, &was));
-    assert_true(hw_live_take(&l, 0, &was));
-    assert_int_equal(hw_live_count(&l), 0);
-    hw_live_done(&l);
+    assert_false(hw_live_samples_take(&l, 77, &was));
+    assert_int_equal(hw_live_samples_put(&l, UINT64_MAX, &s, &was), HW_ELIMIT);
+    assert_int_equal(hw_live_samples_put(&l, UINT64_MAX - 7, &s, &was), 0);
+    assert_int_equal(hw_live_samples_put(&l, 0, &s, &was), 0);
+    assert_false(hw_live_samples_take(&l, UINT64_MAX, &was));
+    assert_true(hw_live_samples_take(&l, UINT64_MAX - 7, &was));
+    assert_true(hw_live_samples_take(&l, 0, &was));
+    assert_int_equal(hw_live_samples_count(&l), 0);
+    hw_live_samples_done(&l);
 }
 
 HW_TEST_MAIN(cmocka_unit_test(test_array), cmocka_unit_test(test_blocks_are_used_again),
