@@ -18,51 +18,11 @@
 #include "base/error.h"
 #include "base/memory/map64.h"
 #include "base/text/strings.h"
+#include "export/memory_infra/memory_infra_heaps_parts.h"
 
 #include "base/banned.h"
 
 enum { MAX_TYPES = 2000 };
-
-struct node {
-    uint32_t parent; /* index; HW_ID_NONE */
-    uint32_t name;   /* index of a name */
-    uint64_t id;     /* 0: not told yet */
-    int64_t total;   /* of the heap being written */
-    bool kept;       /* told by itself */
-};
-
-struct name {
-    hw_str_id text; /* in o->strings */
-    uint64_t id, type_id;
-};
-
-/* What one process has been told. */
-struct told {
-    struct hw_map64 name_at; /* text → index of names */
-    HW_VEC(struct name) names;
-    struct hw_map64 node_at; /* (parent + 1) << 32 | name → index */
-    HW_VEC(struct node) nodes;
-    struct hw_map64 callsite_at; /* callsite → node */
-    HW_VEC(uint32_t) new_names, new_types, new_nodes;
-};
-
-struct row {
-    uint32_t node, type; /* indices; type is one of names */
-    int64_t size, count;
-    bool kept; /* HW_DETAIL_ROWS: large, or of what is below it something is */
-};
-
-struct hw_infra_out {
-    const struct hw_export_input *in;
-    hw_infra_pc_fn pc;
-    void *ctx;
-    struct hw_strings *strings; /* names as they are written */
-    HW_VEC(struct told) told;   /* by upid */
-    uint64_t last_id;
-    struct hw_strbuf label;
-    HW_VEC(struct row) rows;
-    HW_VEC(uint32_t) path;
-};
 
 int hw_infra_out_new(const struct hw_export_input *in, hw_infra_pc_fn pc, void *ctx,
                      struct hw_infra_out **out)
@@ -75,7 +35,7 @@ int hw_infra_out_new(const struct hw_export_input *in, hw_infra_pc_fn pc, void *
     o->ctx = ctx;
     int rc = hw_strings_new(&o->strings);
     while (rc == HW_OK && o->told.n < in->profile->processes.n)
-        if (hw_vec_push(&o->told, (struct told){0}) < 0)
+        if (hw_vec_push(&o->told, (struct hw_infra_heaps_told){0}) < 0)
             rc = HW_ENOMEM;
     if (rc < 0)
         hw_infra_out_free(o);
@@ -89,7 +49,7 @@ void hw_infra_out_free(struct hw_infra_out *o)
     if (!o)
         return;
     for (size_t i = 0; i < o->told.n; i++) {
-        struct told *t = &o->told.v[i];
+        struct hw_infra_heaps_told *t = &o->told.v[i];
         hw_map64_done(&t->name_at);
         hw_vec_done(&t->names);
         hw_map64_done(&t->node_at);
@@ -115,7 +75,7 @@ static struct hw_bytes model_str(const struct hw_infra_out *o, hw_str_id id)
 }
 
 /* The text in o->label as a name of the process. */
-static int name_of_label(struct hw_infra_out *o, struct told *t, uint32_t *out)
+static int name_of_label(struct hw_infra_out *o, struct hw_infra_heaps_told *t, uint32_t *out)
 {
     hw_str_id text;
     uint64_t *at;
@@ -136,20 +96,21 @@ static int name_of_label(struct hw_infra_out *o, struct told *t, uint32_t *out)
         return rc;
     if (fresh) {
         *at = t->names.n;
-        t->names.v[t->names.n++] = (struct name){text, 0, 0};
+        t->names.v[t->names.n++] = (struct hw_infra_heaps_name){text, 0, 0};
     }
     *out = (uint32_t)*at;
     return HW_OK;
 }
 
-static int name_of(struct hw_infra_out *o, struct told *t, struct hw_bytes text, uint32_t *out)
+static int name_of(struct hw_infra_out *o, struct hw_infra_heaps_told *t, struct hw_bytes text,
+                   uint32_t *out)
 {
     hw_strbuf_clear(&o->label);
     hw_strbuf_add(&o->label, text.p, text.n);
     return name_of_label(o, t, out);
 }
 
-static int child_of(struct told *t, uint32_t parent, uint32_t name, uint32_t *out)
+static int child_of(struct hw_infra_heaps_told *t, uint32_t parent, uint32_t name, uint32_t *out)
 {
     uint64_t *at;
     bool fresh;
@@ -160,7 +121,7 @@ static int child_of(struct told *t, uint32_t parent, uint32_t name, uint32_t *ou
         return rc;
     if (fresh) {
         *at = t->nodes.n;
-        t->nodes.v[t->nodes.n++] = (struct node){.parent = parent, .name = name};
+        t->nodes.v[t->nodes.n++] = (struct hw_infra_heaps_node){.parent = parent, .name = name};
     }
     *out = (uint32_t)*at;
     return HW_OK;
@@ -169,7 +130,7 @@ static int child_of(struct told *t, uint32_t parent, uint32_t name, uint32_t *ou
 static int add_function(struct hw_infra_out *o, hw_upid upid, const struct hw_frame *f,
                         hw_str_id name, uint32_t *node)
 {
-    struct told *t = &o->told.v[upid.v];
+    struct hw_infra_heaps_told *t = &o->told.v[upid.v];
     struct hw_function fn = {.name = name.v ? name : f->name};
     uint32_t label;
     uint64_t pc = fn.name.v ? 0 : o->pc(o->ctx, upid, f);
@@ -205,7 +166,7 @@ static int add_frame(struct hw_infra_out *o, hw_upid upid, hw_frame_id id, uint3
 static int node_of(struct hw_infra_out *o, hw_upid upid, hw_callsite_id callsite, uint32_t *out)
 {
     const struct hw_callsites *cs = o->in->profile->callsites;
-    struct told *t = &o->told.v[upid.v];
+    struct hw_infra_heaps_told *t = &o->told.v[upid.v];
     uint64_t known = HW_ID_NONE;
     hw_vec_clear(&o->path);
     while (callsite.v != HW_ID_NONE && !hw_map64_get(&t->callsite_at, callsite.v, &known)) {
@@ -243,13 +204,13 @@ static bool is_listed(const char *list, struct hw_bytes type)
     return false;
 }
 
-static int collect(struct hw_infra_out *o, hw_upid upid, const struct hw_infra_heap *heap)
+int hw_infra_heaps_collect(struct hw_infra_out *o, hw_upid upid, const struct hw_infra_heap *heap)
 {
-    struct told *t = &o->told.v[upid.v];
+    struct hw_infra_heaps_told *t = &o->told.v[upid.v];
     hw_vec_clear(&o->rows);
     for (size_t i = 0; i < heap->values.n; i++) {
         const struct hw_value_by_type *v = &heap->values.v[i];
-        struct row r = {.size = v->size, .count = v->count};
+        struct hw_infra_heaps_row r = {.size = v->size, .count = v->count};
         struct hw_bytes type = v->type.v ? model_str(o, v->type) : hw_bytes_str("[unknown]");
         if (o->in->only_types && !is_listed(o->in->only_types, type))
             type = hw_bytes_str("[unknown]");
@@ -265,12 +226,12 @@ static int collect(struct hw_infra_out *o, hw_upid upid, const struct hw_infra_h
 }
 
 /* Callers stand before what they call. */
-static void sum_up(struct hw_infra_out *o, struct told *t)
+void hw_infra_heaps_sum_up(struct hw_infra_out *o, struct hw_infra_heaps_told *t)
 {
     for (size_t i = 0; i < t->nodes.n; i++)
         t->nodes.v[i].total = 0;
     for (size_t i = 0; i < o->rows.n; i++) {
-        struct node *n = &t->nodes.v[o->rows.v[i].node];
+        struct hw_infra_heaps_node *n = &t->nodes.v[o->rows.v[i].node];
         n->total = hw_sat_add(n->total, o->rows.v[i].size);
     }
     for (size_t i = t->nodes.n; i-- > 0;) {
@@ -280,20 +241,20 @@ static void sum_up(struct hw_infra_out *o, struct told *t)
     }
 }
 
-static const struct hw_infra_rule *rule_of(const struct hw_infra_out *o)
+const struct hw_infra_rule *hw_infra_heaps_rule_of(const struct hw_infra_out *o)
 {
     static const struct hw_infra_rule usual = {HW_DETAIL_THRESHOLD, HW_INFRA_THRESHOLD_BYTES};
     return o->in->other ? o->in->other : &usual;
 }
 
 /* Of values that fall: less than 0.8 % of the sum so far, itself included. */
-static bool is_fraction_small(int64_t size, int64_t *sum)
+bool hw_infra_heaps_is_fraction_small(int64_t size, int64_t *sum)
 {
     *sum = hw_sat_add(*sum, size);
     return *sum == 0 || (double)size * 125 < (double)*sum;
 }
 
-static bool is_large_row(const struct row *r)
+static bool is_large_row(const struct hw_infra_heaps_row *r)
 {
     return r->size >= 16384 || r->count >= 1024;
 }
@@ -314,7 +275,7 @@ static int compare_ranked(const void *pa, const void *pb)
 }
 
 /* Callee by callee of each caller, the largest first; what comes behind a small one is small. */
-static int keep_fractions(struct told *t)
+static int keep_fractions(struct hw_infra_heaps_told *t)
 {
     size_t n = t->nodes.n;
     int64_t sum = 0;
@@ -330,7 +291,7 @@ static int keep_fractions(struct told *t)
             sum = 0;
             small = false;
         }
-        small = small || is_fraction_small(v[i].total, &sum);
+        small = small || hw_infra_heaps_is_fraction_small(v[i].total, &sum);
         t->nodes.v[v[i].node].kept = !small;
     }
     free(v);
@@ -338,9 +299,9 @@ static int keep_fractions(struct told *t)
 }
 
 /* Which nodes are told: never one whose caller is not. */
-static int choose_nodes(struct hw_infra_out *o, struct told *t)
+int hw_infra_heaps_choose_nodes(struct hw_infra_out *o, struct hw_infra_heaps_told *t)
 {
-    const struct hw_infra_rule *rule = rule_of(o);
+    const struct hw_infra_rule *rule = hw_infra_heaps_rule_of(o);
     int rc = rule->rule == HW_DETAIL_FRACTION ? keep_fractions(t) : HW_OK;
     for (size_t i = 0; i < t->nodes.n && rule->rule != HW_DETAIL_FRACTION; i++)
         t->nodes.v[i].kept =
@@ -357,15 +318,16 @@ static int choose_nodes(struct hw_infra_out *o, struct told *t)
     return rc;
 }
 
-static int fold_stacks(struct hw_infra_out *o, struct told *t, struct hw_infra_folded *folded)
+static int fold_stacks(struct hw_infra_out *o, struct hw_infra_heaps_told *t,
+                       struct hw_infra_folded *folded)
 {
-    bool by_rows = rule_of(o)->rule == HW_DETAIL_ROWS;
+    bool by_rows = hw_infra_heaps_rule_of(o)->rule == HW_DETAIL_ROWS;
     uint32_t other;
-    int rc = choose_nodes(o, t);
+    int rc = hw_infra_heaps_choose_nodes(o, t);
     if (rc == HW_OK)
         rc = name_of(o, t, hw_bytes_str("<other>"), &other);
     for (size_t i = 0; rc == HW_OK && i < o->rows.n; i++) {
-        struct row *r = &o->rows.v[i];
+        struct hw_infra_heaps_row *r = &o->rows.v[i];
         uint32_t kept = r->node;
         while (kept != HW_ID_NONE && !t->nodes.v[kept].kept)
             kept = t->nodes.v[kept].parent;
@@ -382,12 +344,12 @@ static int fold_stacks(struct hw_infra_out *o, struct told *t, struct hw_infra_f
 
 static int by_type(const void *pa, const void *pb)
 {
-    const struct row *a = pa, *b = pb;
+    const struct hw_infra_heaps_row *a = pa, *b = pb;
     return a->type < b->type ? -1 : a->type > b->type;
 }
 
 /* With very many types, those that hold little become one. */
-static int fold_types(struct hw_infra_out *o, struct told *t)
+static int fold_types(struct hw_infra_out *o, struct hw_infra_heaps_told *t)
 {
     size_t n_types = 0;
     uint32_t other;
@@ -413,7 +375,7 @@ static int fold_types(struct hw_infra_out *o, struct told *t)
 
 static int by_node(const void *pa, const void *pb)
 {
-    const struct row *a = pa, *b = pb;
+    const struct hw_infra_heaps_row *a = pa, *b = pb;
     if (a->node != b->node)
         return a->node < b->node ? -1 : 1;
     return a->type < b->type ? -1 : a->type > b->type;
@@ -421,20 +383,20 @@ static int by_node(const void *pa, const void *pb)
 
 static int by_size(const void *pa, const void *pb)
 {
-    const struct row *a = pa, *b = pb;
+    const struct hw_infra_heaps_row *a = pa, *b = pb;
     if (a->size != b->size)
         return a->size > b->size ? -1 : 1;
     return by_node(pa, pb);
 }
 
-static void merge_rows(struct hw_infra_out *o)
+void hw_infra_heaps_merge_rows(struct hw_infra_out *o)
 {
     size_t n = 0;
     if (o->rows.n == 0)
         return;
     qsort(o->rows.v, o->rows.n, sizeof *o->rows.v, by_node);
     for (size_t i = 0; i < o->rows.n; i++) {
-        struct row *last = n ? &o->rows.v[n - 1] : NULL;
+        struct hw_infra_heaps_row *last = n ? &o->rows.v[n - 1] : NULL;
         if (last && by_node(last, &o->rows.v[i]) == 0) {
             last->size = hw_sat_add(last->size, o->rows.v[i].size);
             last->count = hw_sat_add(last->count, o->rows.v[i].count);
@@ -448,7 +410,7 @@ static void merge_rows(struct hw_infra_out *o)
 
 /* ---- maps and rows ---- */
 
-static int tell_name(struct hw_infra_out *o, struct told *t, uint32_t name)
+static int tell_name(struct hw_infra_out *o, struct hw_infra_heaps_told *t, uint32_t name)
 {
     if (t->names.v[name].id)
         return HW_OK;
@@ -456,7 +418,7 @@ static int tell_name(struct hw_infra_out *o, struct told *t, uint32_t name)
     return hw_vec_push(&t->new_names, name) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-static int tell_type(struct hw_infra_out *o, struct told *t, uint32_t name)
+int hw_infra_heaps_tell_type(struct hw_infra_out *o, struct hw_infra_heaps_told *t, uint32_t name)
 {
     int rc = tell_name(o, t, name);
     if (rc < 0 || t->names.v[name].type_id)
@@ -465,7 +427,7 @@ static int tell_type(struct hw_infra_out *o, struct told *t, uint32_t name)
     return hw_vec_push(&t->new_types, name) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-static int tell_node(struct hw_infra_out *o, struct told *t, uint32_t node)
+int hw_infra_heaps_tell_node(struct hw_infra_out *o, struct hw_infra_heaps_told *t, uint32_t node)
 {
     int rc = HW_OK;
     for (; rc == HW_OK && node != HW_ID_NONE && !t->nodes.v[node].id;
@@ -478,24 +440,25 @@ static int tell_node(struct hw_infra_out *o, struct told *t, uint32_t node)
     return rc;
 }
 
-static int tell_rows(struct hw_infra_out *o, struct told *t)
+static int tell_rows(struct hw_infra_out *o, struct hw_infra_heaps_told *t)
 {
     int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < o->rows.n; i++) {
-        rc = tell_node(o, t, o->rows.v[i].node);
+        rc = hw_infra_heaps_tell_node(o, t, o->rows.v[i].node);
         if (rc == HW_OK)
-            rc = tell_type(o, t, o->rows.v[i].type);
+            rc = hw_infra_heaps_tell_type(o, t, o->rows.v[i].type);
     }
     return rc;
 }
 
-static void put_text(struct hw_infra_out *o, struct hw_json *j, const struct told *t, uint32_t name)
+static void put_text(struct hw_infra_out *o, struct hw_json *j, const struct hw_infra_heaps_told *t,
+                     uint32_t name)
 {
     struct hw_bytes text = hw_strings_get(o->strings, t->names.v[name].text);
     hw_json_strn(j, text.p, text.n);
 }
 
-static void put_maps(struct hw_infra_out *o, struct hw_json *j, struct told *t)
+static void put_maps(struct hw_infra_out *o, struct hw_json *j, struct hw_infra_heaps_told *t)
 {
     hw_json_begin_object(j);
     hw_json_key(j, "strings");
@@ -511,7 +474,7 @@ static void put_maps(struct hw_infra_out *o, struct hw_json *j, struct told *t)
     hw_json_key(j, "nodes");
     hw_json_begin_array(j);
     for (size_t i = 0; i < t->new_nodes.n; i++) {
-        const struct node *n = &t->nodes.v[t->new_nodes.v[i]];
+        const struct hw_infra_heaps_node *n = &t->nodes.v[t->new_nodes.v[i]];
         hw_json_begin_object(j);
         hw_json_kv_uint(j, "id", n->id);
         hw_json_kv_uint(j, "name_sid", t->names.v[n->name].id);
@@ -523,7 +486,7 @@ static void put_maps(struct hw_infra_out *o, struct hw_json *j, struct told *t)
     hw_json_key(j, "types");
     hw_json_begin_array(j);
     for (size_t i = 0; i < t->new_types.n; i++) {
-        const struct name *n = &t->names.v[t->new_types.v[i]];
+        const struct hw_infra_heaps_name *n = &t->names.v[t->new_types.v[i]];
         hw_json_begin_object(j);
         hw_json_kv_uint(j, "id", n->type_id);
         hw_json_kv_uint(j, "name_sid", n->id);
@@ -536,7 +499,7 @@ static void put_maps(struct hw_infra_out *o, struct hw_json *j, struct told *t)
     hw_vec_clear(&t->new_nodes);
 }
 
-static void put_rows(struct hw_infra_out *o, struct hw_json *j, const struct told *t)
+static void put_rows(struct hw_infra_out *o, struct hw_json *j, const struct hw_infra_heaps_told *t)
 {
     static const char *const columns[] = {"counts", "sizes", "types", "nodes"};
     hw_json_begin_object(j);
@@ -544,7 +507,7 @@ static void put_rows(struct hw_infra_out *o, struct hw_json *j, const struct tol
         hw_json_key(j, columns[c]);
         hw_json_begin_array(j);
         for (size_t i = 0; i < o->rows.n; i++) {
-            const struct row *r = &o->rows.v[i];
+            const struct hw_infra_heaps_row *r = &o->rows.v[i];
             hw_json_uint(j, c == 0   ? (uint64_t)r->count
                             : c == 1 ? (uint64_t)r->size
                             : c == 2 ? t->names.v[r->type].type_id
@@ -558,21 +521,21 @@ static void put_rows(struct hw_infra_out *o, struct hw_json *j, const struct tol
 int hw_infra_out_v2(struct hw_infra_out *o, struct hw_json *j, hw_upid upid,
                     const struct hw_infra_heap *heaps, size_t n, struct hw_infra_folded *folded)
 {
-    struct told *t = &o->told.v[upid.v];
+    struct hw_infra_heaps_told *t = &o->told.v[upid.v];
     int rc = HW_OK;
     hw_json_begin_object(j);
     hw_json_kv_uint(j, "version", 1);
     hw_json_key(j, "allocators");
     hw_json_begin_object(j);
     for (size_t i = 0; rc == HW_OK && i < n; i++) {
-        rc = collect(o, upid, &heaps[i]);
+        rc = hw_infra_heaps_collect(o, upid, &heaps[i]);
         if (rc == HW_OK)
             rc = fold_types(o, t);
         if (rc < 0)
             break;
-        sum_up(o, t);
+        hw_infra_heaps_sum_up(o, t);
         rc = fold_stacks(o, t, folded);
-        merge_rows(o);
+        hw_infra_heaps_merge_rows(o);
         if (rc == HW_OK)
             rc = tell_rows(o, t);
         if (rc < 0 || o->rows.n == 0)
@@ -590,156 +553,13 @@ int hw_infra_out_v2(struct hw_infra_out *o, struct hw_json *j, hw_upid upid,
 
 /* ---- version 1 ---- */
 
-static void put_decimal(struct hw_json *j, const char *key, uint64_t v)
-{
-    char text[24];
-    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)v);
-    hw_json_kv_str(j, key, text);
-}
-
-/* A total of a stack (HW_ID_NONE: the whole heap) and a type (HW_ID_NONE: all of them). */
-static void put_entry(struct hw_json *j, const struct told *t, const struct row *r)
-{
-    hw_json_begin_object(j);
-    if (r->node == HW_ID_NONE)
-        hw_json_kv_str(j, "bt", "");
-    else
-        put_decimal(j, "bt", t->nodes.v[r->node].id);
-    if (r->type != HW_ID_NONE)
-        put_decimal(j, "type", t->names.v[r->type].type_id);
-    hw_json_kv_hex(j, "size", (uint64_t)r->size);
-    hw_json_kv_hex(j, "count", (uint64_t)r->count);
-    hw_json_end_object(j);
-}
-
-/* Each row once more for every caller and for all types together; equal ones are then added up. */
-static int spread(struct hw_infra_out *o, const struct told *t)
-{
-    size_t n = o->rows.n;
-    for (size_t i = 0; i < n; i++) {
-        struct row r = o->rows.v[i];
-        uint32_t node = r.node, type = r.type;
-        o->rows.v[i].size = o->rows.v[i].count = 0; /* the one below stands for it */
-        for (;;) {
-            r.node = node;
-            r.type = HW_ID_NONE;
-            if (hw_vec_push(&o->rows, r) < 0)
-                return HW_ENOMEM;
-            r.type = type;
-            if (hw_vec_push(&o->rows, r) < 0)
-                return HW_ENOMEM;
-            if (node == HW_ID_NONE)
-                break;
-            node = t->nodes.v[node].parent;
-        }
-    }
-    return HW_OK;
-}
-
-static int falling(const void *pa, const void *pb)
-{
-    const struct row *a = *(const struct row *const *)pa, *b = *(const struct row *const *)pb;
-    if (a->size != b->size)
-        return a->size > b->size ? -1 : 1;
-    return a->type < b->type ? -1 : a->type > b->type;
-}
-
-/* By fractions: the types of one callstack among themselves, callstacks as in version 2. */
-static int choose_fractions(struct hw_infra_out *o, const struct told *t)
-{
-    HW_VEC(struct row *) types = {0};
-    int rc = HW_OK;
-    for (size_t i = 0, end; rc == HW_OK && i < o->rows.n; i = end) {
-        struct row *first = &o->rows.v[i];
-        bool small = first->node != HW_ID_NONE && !t->nodes.v[first->node].kept;
-        int64_t sum = 0;
-        hw_vec_clear(&types);
-        for (end = i; end < o->rows.n && o->rows.v[end].node == first->node; end++) {
-            o->rows.v[end].kept = !small;
-            if (o->rows.v[end].type != HW_ID_NONE && hw_vec_push(&types, &o->rows.v[end]) < 0)
-                rc = HW_ENOMEM;
-        }
-        if (types.n)
-            qsort(types.v, types.n, sizeof *types.v, falling);
-        for (size_t k = 0; k < types.n; k++) {
-            small = small || is_fraction_small(types.v[k]->size, &sum);
-            types.v[k]->kept = !small;
-        }
-    }
-    hw_vec_done(&types);
-    return rc;
-}
-
-static int choose_entries(struct hw_infra_out *o, const struct told *t)
-{
-    const struct hw_infra_rule *rule = rule_of(o);
-    if (rule->rule == HW_DETAIL_FRACTION)
-        return choose_fractions(o, t);
-    for (size_t i = 0; i < o->rows.n; i++) {
-        struct row *r = &o->rows.v[i];
-        if (rule->rule == HW_DETAIL_THRESHOLD)
-            r->kept = r->size >= rule->threshold;
-        else if (rule->rule == HW_DETAIL_ALL)
-            r->kept = r->size || r->count;
-    }
-    return HW_OK;
-}
-
-static bool is_entry(const struct row *r)
-{
-    return r->kept || (r->node == HW_ID_NONE && r->type == HW_ID_NONE);
-}
-
-static int put_entries(struct hw_infra_out *o, struct hw_json *j, struct told *t)
-{
-    sum_up(o, t);
-    int rc = choose_nodes(o, t);
-    if (rc == HW_OK)
-        rc = spread(o, t);
-    merge_rows(o);
-    if (rc == HW_OK)
-        rc = choose_entries(o, t);
-    hw_json_begin_object(j);
-    hw_json_key(j, "entries");
-    hw_json_begin_array(j);
-    for (size_t k = o->rows.n; rc == HW_OK && k-- > 0;) { /* the whole heap stands last */
-        const struct row *r = &o->rows.v[k];
-        if (!is_entry(r))
-            continue;
-        rc = tell_node(o, t, r->node);
-        if (rc == HW_OK && r->type != HW_ID_NONE)
-            rc = tell_type(o, t, r->type);
-        put_entry(j, t, r);
-    }
-    hw_json_end_array(j);
-    hw_json_end_object(j);
-    return rc;
-}
-
-int hw_infra_out_v1(struct hw_infra_out *o, struct hw_json *j, hw_upid upid,
-                    const struct hw_infra_heap *heaps, size_t n)
-{
-    struct told *t = &o->told.v[upid.v];
-    int rc = HW_OK;
-    hw_json_begin_object(j);
-    for (size_t i = 0; rc == HW_OK && i < n; i++) {
-        rc = collect(o, upid, &heaps[i]);
-        if (rc < 0 || o->rows.n == 0)
-            continue;
-        hw_json_keyn(j, heaps[i].name.p, heaps[i].name.n);
-        rc = put_entries(o, j, t);
-    }
-    hw_json_end_object(j);
-    return rc;
-}
-
 void hw_infra_out_stack_frames(struct hw_infra_out *o, struct hw_json *j, hw_upid upid)
 {
-    const struct told *t = &o->told.v[upid.v];
+    const struct hw_infra_heaps_told *t = &o->told.v[upid.v];
     char key[24];
     hw_json_begin_object(j);
     for (size_t i = 0; i < t->nodes.n; i++) {
-        const struct node *n = &t->nodes.v[i];
+        const struct hw_infra_heaps_node *n = &t->nodes.v[i];
         if (!n->id)
             continue;
         (void)snprintf(key, sizeof key, "%llu", (unsigned long long)n->id);
@@ -748,7 +568,7 @@ void hw_infra_out_stack_frames(struct hw_infra_out *o, struct hw_json *j, hw_upi
         hw_json_key(j, "name");
         put_text(o, j, t, n->name);
         if (n->parent != HW_ID_NONE)
-            put_decimal(j, "parent", t->nodes.v[n->parent].id);
+            hw_infra_heaps_put_decimal(j, "parent", t->nodes.v[n->parent].id);
         hw_json_end_object(j);
     }
     hw_json_end_object(j);
@@ -756,7 +576,7 @@ void hw_infra_out_stack_frames(struct hw_infra_out *o, struct hw_json *j, hw_upi
 
 void hw_infra_out_type_names(struct hw_infra_out *o, struct hw_json *j, hw_upid upid)
 {
-    const struct told *t = &o->told.v[upid.v];
+    const struct hw_infra_heaps_told *t = &o->told.v[upid.v];
     char key[24];
     hw_json_begin_object(j);
     hw_json_kv_str(j, "0", "[unknown]");

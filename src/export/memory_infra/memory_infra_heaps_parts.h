@@ -1,0 +1,61 @@
+/*
+ * memory_infra_heaps_parts.h - heap dumps while they are told, shared by both versions
+ */
+#ifndef HW_EXPORT_MEMORY_INFRA_MEMORY_INFRA_HEAPS_PARTS_H
+#define HW_EXPORT_MEMORY_INFRA_MEMORY_INFRA_HEAPS_PARTS_H
+
+#include "base/text/strings.h"
+#include "export/memory_infra/memory_infra_heaps.h"
+
+struct hw_infra_heaps_node {
+    uint32_t parent; /* index; HW_ID_NONE */
+    uint32_t name;   /* index of a name */
+    uint64_t id;     /* 0: not told yet */
+    int64_t total;   /* of the heap being written */
+    bool kept;       /* told by itself */
+};
+
+struct hw_infra_heaps_name {
+    hw_str_id text; /* in o->strings */
+    uint64_t id, type_id;
+};
+
+/* What one process has been told. */
+struct hw_infra_heaps_told {
+    struct hw_map64 name_at; /* text → index of names */
+    HW_VEC(struct hw_infra_heaps_name) names;
+    struct hw_map64 node_at; /* (parent + 1) << 32 | name → index */
+    HW_VEC(struct hw_infra_heaps_node) nodes;
+    struct hw_map64 callsite_at; /* callsite → node */
+    HW_VEC(uint32_t) new_names, new_types, new_nodes;
+};
+
+struct hw_infra_heaps_row {
+    uint32_t node, type; /* indices; type is one of names */
+    int64_t size, count;
+    bool kept; /* HW_DETAIL_ROWS: large, or of what is below it something is */
+};
+
+struct hw_infra_out {
+    const struct hw_export_input *in;
+    hw_infra_pc_fn pc;
+    void *ctx;
+    struct hw_strings *strings;              /* names as they are written */
+    HW_VEC(struct hw_infra_heaps_told) told; /* by upid */
+    uint64_t last_id;
+    struct hw_strbuf label;
+    HW_VEC(struct hw_infra_heaps_row) rows;
+    HW_VEC(uint32_t) path;
+};
+
+int hw_infra_heaps_tell_node(struct hw_infra_out *o, struct hw_infra_heaps_told *t, uint32_t node);
+int hw_infra_heaps_tell_type(struct hw_infra_out *o, struct hw_infra_heaps_told *t, uint32_t name);
+void hw_infra_heaps_sum_up(struct hw_infra_out *o, struct hw_infra_heaps_told *t);
+void hw_infra_heaps_merge_rows(struct hw_infra_out *o);
+const struct hw_infra_rule *hw_infra_heaps_rule_of(const struct hw_infra_out *o);
+bool hw_infra_heaps_is_fraction_small(int64_t size, int64_t *sum);
+int hw_infra_heaps_choose_nodes(struct hw_infra_out *o, struct hw_infra_heaps_told *t);
+int hw_infra_heaps_collect(struct hw_infra_out *o, hw_upid upid, const struct hw_infra_heap *heap);
+void hw_infra_heaps_put_decimal(struct hw_json *j, const char *key, uint64_t v);
+
+#endif
