@@ -25,36 +25,22 @@
 #include "views/objects/dominators.h"
 #include "views/objects/heap_classes.h"
 #include "views/objects/heap_growth.h"
-#include "views/objects/heap_holders.h"
-#include "views/objects/heap_paths.h"
 #include "views/objects/heap_tree.h"
 
 #include "base/banned.h"
+#include "cli/cmd/graph_page.h"
 #include "cli/parts/json_page.h"
-
-enum { WIDTH = 11, MAX_PATH_SHOWN = 60 };
 
 /* A class that grew counts for the gate when that is by chance in one case of twenty at most. */
 #define P_SURE 0.05
 
-struct graph_page {
-    const struct hw_cli *cli;
-    struct hw_profile *p;
-    const struct hw_heap_graph *g;
-    size_t top;           /* rows; SIZE_MAX = all */
-    struct hw_json *json; /* NULL = text */
-    struct hw_limit limit;
-    bool has_limit;
-    bool *failed; /* the gate */
-};
-
-static struct hw_bytes name_of(const struct graph_page *pg, uint32_t class)
+struct hw_bytes hw_graph_name_of(const struct hw_graph_page *pg, uint32_t class)
 {
     return hw_strings_get(hw_callsites_strings(pg->p->callsites),
                           hw_class_shown_name(&pg->g->classes[class]));
 }
 
-static void put_name(struct hw_bytes name)
+void hw_graph_put_name(struct hw_bytes name)
 {
     struct hw_strbuf text = {0};
     hw_strbuf_add_escaped(&text, name.p, name.n);
@@ -62,13 +48,13 @@ static void put_name(struct hw_bytes name)
     hw_strbuf_done(&text);
 }
 
-static void json_name(const struct graph_page *pg, const char *key, struct hw_bytes name)
+void hw_graph_json_name(const struct hw_graph_page *pg, const char *key, struct hw_bytes name)
 {
     hw_json_key(pg->json, key);
     hw_json_strn(pg->json, name.p, name.n);
 }
 
-static void json_sum(const struct graph_page *pg, const char *key, const struct hw_heap_sum *s)
+static void json_sum(const struct hw_graph_page *pg, const char *key, const struct hw_heap_sum *s)
 {
     hw_json_key(pg->json, key);
     hw_json_begin_object(pg->json);
@@ -78,35 +64,36 @@ static void json_sum(const struct graph_page *pg, const char *key, const struct 
     hw_json_end_object(pg->json);
 }
 
-static void begin_rows(const struct graph_page *pg)
+void hw_graph_begin_rows(const struct hw_graph_page *pg)
 {
     hw_json_key(pg->json, "rows");
     hw_json_begin_array(pg->json);
 }
 
-static void put_bytes(int64_t v)
+void hw_graph_put_bytes(int64_t v)
 {
     char buf[HW_UNIT_MAX];
-    printf("%*s", WIDTH, hw_fmt_bytes(buf, (double)v));
+    printf("%*s", HW_GRAPH_WIDTH, hw_fmt_bytes(buf, (double)v));
 }
 
-static void put_count(int64_t v)
+void hw_graph_put_count(int64_t v)
 {
     char buf[HW_UNIT_MAX];
-    printf("%*s", WIDTH, hw_fmt_count(buf, (double)v));
+    printf("%*s", HW_GRAPH_WIDTH, hw_fmt_count(buf, (double)v));
 }
 
 static void put_change(double v, bool bytes)
 {
     char buf[HW_UNIT_MAX];
-    printf("%*s", WIDTH + 1, hw_fmt_change(buf, v, bytes));
+    printf("%*s", HW_GRAPH_WIDTH + 1, hw_fmt_change(buf, v, bytes));
 }
 
-static void json_head(const struct graph_page *pg, const struct hw_class_sum *s)
+static void json_head(const struct hw_graph_page *pg, const struct hw_class_sum *s)
 {
     const struct hw_process *process = &pg->p->processes.v[pg->g->upid.v];
     hw_json_kv_int(pg->json, "pid", process->pid);
-    json_name(pg, "process", hw_strings_get(hw_callsites_strings(pg->p->callsites), process->name));
+    hw_graph_json_name(pg, "process",
+                       hw_strings_get(hw_callsites_strings(pg->p->callsites), process->name));
     hw_json_kv_int(pg->json, "ts_ns", pg->g->ts_ns);
     hw_json_kv_bool(pg->json, "truncated", pg->g->truncated);
     json_sum(pg, "reachable", &s->reachable);
@@ -114,7 +101,7 @@ static void json_head(const struct graph_page *pg, const struct hw_class_sum *s)
 }
 
 /* Was the graph made by a walk from the roots of a JVM, and not of all that lies in its heap? */
-static bool is_walk(const struct graph_page *pg)
+static bool is_walk(const struct hw_graph_page *pg)
 {
     const struct hw_strings *strings = hw_callsites_strings(pg->p->callsites);
     char name[80];
@@ -127,7 +114,7 @@ static bool is_walk(const struct graph_page *pg)
     return false;
 }
 
-static void put_head(const struct graph_page *pg)
+static void put_head(const struct hw_graph_page *pg)
 {
     const struct hw_process *process = &pg->p->processes.v[pg->g->upid.v];
     struct hw_bytes name = hw_strings_get(hw_callsites_strings(pg->p->callsites), process->name);
@@ -165,12 +152,12 @@ static int by_key(const void *pa, const void *pb)
     return (a->class > b->class) - (a->class < b->class);
 }
 
-static void put_class(const struct graph_page *pg, uint32_t class, const struct hw_class_sum *s)
+static void put_class(const struct hw_graph_page *pg, uint32_t class, const struct hw_class_sum *s)
 {
     int64_t retained = s->dominated.size + s->dominated.native;
     if (pg->json) {
         hw_json_begin_object(pg->json);
-        json_name(pg, "class", name_of(pg, class));
+        hw_graph_json_name(pg, "class", hw_graph_name_of(pg, class));
         hw_json_kv_int(pg->json, "retained", retained);
         hw_json_kv_int(pg->json, "size", s->reachable.size);
         hw_json_kv_int(pg->json, "native", s->reachable.native);
@@ -178,15 +165,15 @@ static void put_class(const struct graph_page *pg, uint32_t class, const struct 
         hw_json_end_object(pg->json);
         return;
     }
-    put_bytes(retained);
-    put_bytes(s->reachable.size);
-    put_bytes(s->reachable.native);
-    put_count(s->reachable.count);
-    put_name(name_of(pg, class));
+    hw_graph_put_bytes(retained);
+    hw_graph_put_bytes(s->reachable.size);
+    hw_graph_put_bytes(s->reachable.native);
+    hw_graph_put_count(s->reachable.count);
+    hw_graph_put_name(hw_graph_name_of(pg, class));
 }
 
 /* Classes with reachable objects: own bytes, with what they keep alive beside. */
-static int show_classes(const struct graph_page *pg, bool by_dominated)
+static int show_classes(const struct hw_graph_page *pg, bool by_dominated)
 {
     const struct hw_heap_graph *g = pg->g;
     struct hw_dominators d = {0};
@@ -209,10 +196,10 @@ static int show_classes(const struct graph_page *pg, bool by_dominated)
     if (n)
         qsort(rows, n, sizeof *rows, by_key);
     if (pg->json)
-        begin_rows(pg);
+        hw_graph_begin_rows(pg);
     else
-        printf("%*s%*s%*s%*s  %s\n", WIDTH, "retained", WIDTH, "own", WIDTH, "native", WIDTH,
-               "objects", "class");
+        printf("%*s%*s%*s%*s  %s\n", HW_GRAPH_WIDTH, "retained", HW_GRAPH_WIDTH, "own",
+               HW_GRAPH_WIDTH, "native", HW_GRAPH_WIDTH, "objects", "class");
     for (size_t i = 0; i < n && i < pg->top; i++)
         put_class(pg, rows[i].class, &sums[rows[i].class]);
     if (pg->json)
@@ -220,249 +207,9 @@ static int show_classes(const struct graph_page *pg, bool by_dominated)
     return HW_OK;
 }
 
-/* ---- paths ---- */
-
-static bool matches(const struct graph_page *pg, uint32_t class, const char *wanted)
-{
-    return hw_bytes_equal(name_of(pg, class), hw_bytes_str(wanted));
-}
-
-/* "Owner.field" of the reference by which a path goes on; "" for an array's element. */
-static struct hw_bytes step_name(const struct graph_page *pg, uint32_t owner, uint32_t owned)
-{
-    const struct hw_heap_graph *g = pg->g;
-    for (uint32_t r = g->first_ref[owner]; r < g->first_ref[owner + 1]; r++) {
-        const struct hw_heap_field *f = &g->fields[g->ref_field[r]];
-        if (g->ref_owned[r] == owned && hw_ref_is_strong(g, owner, r))
-            return hw_strings_get(hw_callsites_strings(pg->p->callsites),
-                                  f->clear_name.v ? f->clear_name : f->name);
-    }
-    return hw_bytes_of(NULL, 0);
-}
-
-static void put_step(struct hw_bytes name)
-{
-    struct hw_strbuf text = {0};
-    hw_strbuf_add_escaped(&text, name.p, name.n);
-    printf("    by %s\n", text.n ? text.p : "an element");
-    hw_strbuf_done(&text);
-}
-
-/* The root's kind, and who holds it where that is known. */
-static void json_root(const struct graph_page *pg, uint32_t o)
-{
-    struct hw_strbuf text = {0};
-    hw_json_kv_str(pg->json, "root", hw_root_type_name(hw_object_root_type(pg->g, o)));
-    hw_heap_root_text(pg->p, pg->g, o, &text);
-    if (text.n)
-        json_name(pg, "held_by", hw_bytes_of(text.p, text.n));
-    hw_strbuf_done(&text);
-}
-
-static void put_root(const struct graph_page *pg, uint32_t o)
-{
-    struct hw_strbuf text = {0}, shown = {0};
-    hw_heap_root_text(pg->p, pg->g, o, &text);
-    hw_strbuf_add_escaped(&shown, text.p ? text.p : "", text.n);
-    printf("    %s%s%s\n", hw_root_type_name(hw_object_root_type(pg->g, o)), shown.n ? ": " : "",
-           shown.n ? shown.p : "");
-    hw_strbuf_done(&text);
-    hw_strbuf_done(&shown);
-}
-
-/* From the object at `at` to its root: {class, by} each, and at the last the root's kind. */
-static void json_path(const struct graph_page *pg, const struct hw_heap_paths *t, size_t at)
-{
-    hw_json_key(pg->json, "nearest");
-    hw_json_begin_array(pg->json);
-    for (size_t left = MAX_PATH_SHOWN; left > 0 && at != HW_ID_NONE; left--) {
-        uint32_t o = t->object[at], up = t->parent[at];
-        hw_json_begin_object(pg->json);
-        json_name(pg, "class", name_of(pg, pg->g->type[o]));
-        if (up == HW_ID_NONE)
-            json_root(pg, o);
-        else
-            json_name(pg, "by", step_name(pg, t->object[up], o));
-        hw_json_end_object(pg->json);
-        at = up;
-    }
-    hw_json_end_array(pg->json);
-}
-
-static void put_path(const struct graph_page *pg, const struct hw_heap_paths *t, size_t at)
-{
-    if (pg->json) {
-        json_path(pg, t, at);
-        return;
-    }
-    puts("\nthe one nearest to a root:");
-    for (size_t left = MAX_PATH_SHOWN; left > 0; left--) {
-        uint32_t o = t->object[at], up = t->parent[at];
-        put_name(name_of(pg, pg->g->type[o]));
-        if (up == HW_ID_NONE) {
-            put_root(pg, o);
-            return;
-        }
-        put_step(step_name(pg, t->object[up], o));
-        at = up;
-    }
-    puts("    and so on");
-}
-
-struct tree_row {
-    const struct hw_heap_node *node;
-    uint32_t index;
-};
-
-static int by_size(const void *pa, const void *pb)
-{
-    const struct tree_row *a = pa, *b = pb;
-    if (a->node->size != b->node->size)
-        return a->node->size > b->node->size ? -1 : 1;
-    return (a->index > b->index) - (a->index < b->index);
-}
-
-static void put_way(const struct graph_page *pg, const hw_heap_tree *tree, const struct tree_row *r,
-                    struct hw_strbuf *line, struct hw_strbuf *name)
-{
-    size_t left = MAX_PATH_SHOWN;
-    if (pg->json) {
-        hw_json_begin_object(pg->json);
-        hw_json_kv_int(pg->json, "size", r->node->size);
-        hw_json_kv_int(pg->json, "objects", r->node->count);
-        hw_json_key(pg->json, "way");
-        hw_json_begin_array(pg->json);
-    } else {
-        put_bytes(r->node->size);
-        put_count(r->node->count);
-    }
-    hw_strbuf_clear(line);
-    for (uint32_t at = r->index; at != HW_ID_NONE && left > 0; left--) {
-        hw_strbuf_clear(name);
-        hw_heap_node_name(pg->p, pg->g, &tree->v[at], HW_FOLD_FLAME, name);
-        if (pg->json)
-            hw_json_strn(pg->json, name->p, name->n);
-        hw_strbuf_adds(line, line->n ? " < " : "");
-        hw_strbuf_add_escaped(line, name->p, name->n);
-        at = tree->v[at].parent;
-    }
-    if (pg->json) {
-        hw_json_end_array(pg->json);
-        hw_json_end_object(pg->json);
-    } else {
-        printf("  %s%s\n", line->p ? line->p : "", left ? "" : " < ...");
-    }
-}
-
-/* The ways on which objects of the class are reached, by the classes on them. A list of a thousand
- * elements is one way, not a thousand. */
-static int show_ways(const struct graph_page *pg, const hw_heap_tree *tree, const char *wanted)
-{
-    HW_VEC(struct tree_row) rows = {0};
-    struct hw_strbuf line = {0}, name = {0};
-    int rc = HW_OK;
-    for (uint32_t i = 0; rc == HW_OK && i < tree->n; i++)
-        if (!tree->v[i].is_native && matches(pg, tree->v[i].class, wanted) &&
-            hw_vec_push(&rows, (struct tree_row){&tree->v[i], i}) < 0)
-            rc = HW_ENOMEM;
-    if (rows.n)
-        qsort(rows.v, rows.n, sizeof *rows.v, by_size);
-    if (pg->json)
-        begin_rows(pg);
-    else
-        printf("%*s%*s  %s\n", WIDTH, "own", WIDTH, "objects", "way, from the object to the root");
-    for (size_t i = 0; rc == HW_OK && i < rows.n && i < pg->top; i++)
-        put_way(pg, tree, &rows.v[i], &line, &name);
-    if (pg->json)
-        hw_json_end_array(pg->json);
-    rc = rc < 0 || line.failed || name.failed ? HW_ENOMEM : rows.n ? HW_OK : HW_ENOTFOUND;
-    hw_vec_done(&rows);
-    hw_strbuf_done(&line);
-    hw_strbuf_done(&name);
-    return rc;
-}
-
-/* Inner classes are written App$Session, App.Session or App/Session: all one here. */
-static char plain_letter(uint8_t c)
-{
-    if (c == '$' || c == '/')
-        return '.';
-    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : (char)c;
-}
-
-/* Does the name say the same as the word, or end with it behind a dot? */
-static bool sounds_like(struct hw_bytes name, const char *word)
-{
-    size_t n = strlen(word), from = name.n - n;
-    if (n == 0 || name.n < n || (from && plain_letter(name.p[from - 1]) != '.'))
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (plain_letter(name.p[from + i]) != plain_letter((uint8_t)word[i]))
-            return false;
-    return true;
-}
-
-static void hint_class(const struct graph_page *pg, uint32_t class)
-{
-    struct hw_bytes name = name_of(pg, class);
-    struct hw_strbuf text = {0};
-    hw_strbuf_add_escaped(&text, name.p, name.n);
-    hw_cli_hint("--path '%s'", text.p ? text.p : "");
-    hw_strbuf_done(&text);
-}
-
-/* Names of classes with reachable objects that are near to one that none has. */
-static void suggest_classes(const struct graph_page *pg, const char *wanted)
-{
-    enum { MAX_HINTS = 5 };
-    const struct hw_heap_graph *g = pg->g;
-    hw_autofree bool *there = calloc((size_t)g->n_classes + 1, sizeof *there);
-    hw_autofree const char **names = calloc((size_t)g->n_classes + 1, sizeof *names);
-    size_t n = 0, n_hints = 0;
-    if (!there || !names)
-        return; /* only a hint */
-    for (uint32_t o = 0; o < g->n_objects; o++)
-        there[g->type[o]] |= hw_object_is_reachable(g, o);
-    for (uint32_t c = 0; c < g->n_classes; c++) {
-        if (!there[c])
-            continue;
-        names[n++] = hw_strings_cstr(hw_callsites_strings(pg->p->callsites),
-                                     hw_class_shown_name(&g->classes[c]));
-        if (n_hints < MAX_HINTS && sounds_like(name_of(pg, c), wanted)) {
-            hint_class(pg, c);
-            n_hints++;
-        }
-    }
-    const char *near = n_hints ? NULL : hw_did_you_mean(wanted, names, n);
-    for (uint32_t c = 0; near && c < g->n_classes; c++)
-        if (there[c] && matches(pg, c, near)) {
-            hint_class(pg, c);
-            break;
-        }
-}
-
-static int show_path(const struct graph_page *pg, const char *wanted)
-{
-    struct hw_heap_paths t = {0};
-    hw_heap_tree tree = {0};
-    int rc = hw_heap_paths_build(pg->p, pg->g, &t);
-    if (rc == HW_OK)
-        rc = hw_heap_tree_fold(pg->g, t.object, t.parent, t.n, HW_FOLD_CLASSES, &tree);
-    if (rc == HW_OK)
-        rc = show_ways(pg, &tree, wanted);
-    for (size_t at = 0; rc == HW_OK && at < t.n; at++)
-        if (matches(pg, pg->g->type[t.object[at]], wanted)) {
-            put_path(pg, &t, at);
-            break;
-        }
-    hw_heap_paths_done(&t);
-    hw_vec_done(&tree);
-    return rc;
-}
-
 /* ---- against another, over time ---- */
 
-static void put_change_row(const struct graph_page *pg, const struct hw_class_change *r,
+static void put_change_row(const struct hw_graph_page *pg, const struct hw_class_change *r,
                            bool over_time)
 {
     struct hw_heap_sum before = r->before, after = r->after;
@@ -470,7 +217,7 @@ static void put_change_row(const struct graph_page *pg, const struct hw_class_ch
     after.size -= after.native;
     if (pg->json) {
         hw_json_begin_object(pg->json);
-        json_name(pg, "class", r->name);
+        hw_graph_json_name(pg, "class", r->name);
         json_sum(pg, "before", &before);
         json_sum(pg, "after", &after);
         if (over_time) {
@@ -483,10 +230,10 @@ static void put_change_row(const struct graph_page *pg, const struct hw_class_ch
     }
     put_change((double)r->after.size - (double)r->before.size, /* bytes = */ true);
     put_change((double)r->after.count - (double)r->before.count, /* bytes = */ false);
-    put_bytes(r->after.size);
+    hw_graph_put_bytes(r->after.size);
     if (over_time)
         printf("%8u %10.3g", r->n_rises, r->slope.p);
-    put_name(r->name);
+    hw_graph_put_name(r->name);
 }
 
 static bool rose(const struct hw_class_change *r)
@@ -494,13 +241,14 @@ static bool rose(const struct hw_class_change *r)
     return r->after.size > r->before.size && r->slope.slope > 0;
 }
 
-static void put_changes(const struct graph_page *pg, const hw_class_changes *rows, bool over_time)
+static void put_changes(const struct hw_graph_page *pg, const hw_class_changes *rows,
+                        bool over_time)
 {
     if (pg->json)
-        begin_rows(pg);
+        hw_graph_begin_rows(pg);
     else
-        printf("%*s%*s%*s%s  %s\n", WIDTH + 1, "bytes", WIDTH + 1, "objects", WIDTH, "now",
-               over_time ? "   rises          p" : "", "class");
+        printf("%*s%*s%*s%s  %s\n", HW_GRAPH_WIDTH + 1, "bytes", HW_GRAPH_WIDTH + 1, "objects",
+               HW_GRAPH_WIDTH, "now", over_time ? "   rises          p" : "", "class");
     size_t shown = 0;
     for (size_t i = 0; i < rows->n && shown < pg->top; i++) {
         if (over_time && !rose(&rows->v[i]))
@@ -515,7 +263,7 @@ static void put_changes(const struct graph_page *pg, const hw_class_changes *row
 }
 
 /* grew: bytes that count for the gate, before: of what a share is meant. */
-static void judge(const struct graph_page *pg, double grew, double before)
+static void judge(const struct hw_graph_page *pg, double grew, double before)
 {
     if (!pg->has_limit)
         return;
@@ -547,7 +295,7 @@ static const struct hw_heap_graph *pick(const struct hw_profile *p, const struct
     return hw_heap_graph_pick(p, has_pid ? (int64_t)hw_opt_num(o, HW_OPT_SHOW_PID) : -1);
 }
 
-static int show_diff(const struct graph_page *pg, const char *path, struct hw_error *err)
+static int show_diff(const struct hw_graph_page *pg, const char *path, struct hw_error *err)
 {
     struct hw_profile *other = NULL;
     hw_class_changes rows = {0};
@@ -568,7 +316,7 @@ static int show_diff(const struct graph_page *pg, const char *path, struct hw_er
     return rc;
 }
 
-static int show_leaks(const struct graph_page *pg, struct hw_error *err)
+static int show_leaks(const struct hw_graph_page *pg, struct hw_error *err)
 {
     hw_class_changes rows = {0};
     size_t n = 0;
@@ -597,7 +345,7 @@ static int show_leaks(const struct graph_page *pg, struct hw_error *err)
     return rc;
 }
 
-static int show(const struct graph_page *pg, struct hw_error *err)
+static int show(const struct hw_graph_page *pg, struct hw_error *err)
 {
     const struct hw_opts *o = &pg->cli->opts;
     const char *class = hw_opt_text(o, HW_OPT_GRAPH_PATH),
@@ -619,7 +367,7 @@ static int show(const struct graph_page *pg, struct hw_error *err)
     }
     put_head(pg);
     if (class)
-        rc = show_path(pg, class);
+        rc = hw_graph_show_path(pg, class);
     else if (other)
         rc = show_diff(pg, other, err);
     else if (leaks)
@@ -642,7 +390,7 @@ static int show(const struct graph_page *pg, struct hw_error *err)
 }
 
 /* Standard output gets the object only when it is whole. */
-static int show_json(struct graph_page *pg, struct hw_error *err)
+static int show_json(struct hw_graph_page *pg, struct hw_error *err)
 {
     struct hw_json j;
     hw_json_page_begin(&j, stdout, "heap_graph", HW_PAGE_HELD);
@@ -659,7 +407,7 @@ static int show_json(struct graph_page *pg, struct hw_error *err)
 }
 
 /* The same for a table. */
-static int show_text(const struct graph_page *pg, struct hw_error *err)
+static int show_text(const struct hw_graph_page *pg, struct hw_error *err)
 {
     struct hw_held_output held;
     int rc = hw_held_output_begin(&held);
@@ -670,7 +418,7 @@ static int show_text(const struct graph_page *pg, struct hw_error *err)
     return rc < 0 ? rc : ended < 0 ? hw_fail(err, ended, 0, "heap graph:") : rc;
 }
 
-static bool read_limit(struct graph_page *pg)
+static bool read_limit(struct hw_graph_page *pg)
 {
     const struct hw_opts *o = &pg->cli->opts;
     const char *text = hw_opt_text(o, HW_OPT_FAIL_ABOVE);
@@ -706,7 +454,7 @@ int hw_cmd_graph(struct hw_cli *cli)
         return hw_cli_usage_exit(cli);
     }
     bool failed = false;
-    struct graph_page pg = {
+    struct hw_graph_page pg = {
         .cli = cli, .top = (size_t)hw_opt_num(o, HW_OPT_TOP), .failed = &failed};
     if (!read_limit(&pg))
         return hw_cli_usage_exit(cli);
@@ -729,7 +477,7 @@ int hw_cmd_graph(struct hw_cli *cli)
     if (rc == HW_ENOTFOUND && pg.p && !pg.g)
         hw_open_profile_hint_graph(pg.p, o->v[HW_OPT_SHOW_PID].set);
     if (rc == HW_ENOTFOUND && pg.g && o->v[HW_OPT_GRAPH_PATH].set)
-        suggest_classes(&pg, hw_opt_text(o, HW_OPT_GRAPH_PATH));
+        hw_graph_suggest_classes(&pg, hw_opt_text(o, HW_OPT_GRAPH_PATH));
     hw_profile_free(pg.p);
     if (rc < 0)
         return status;

@@ -12,20 +12,19 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/files/fd.h"
 #include "base/memory/map64.h"
 #include "base/memory/vec.h"
 #include "base/text/strbuf.h"
 #include "codec/pb.h"
 #include "elf/elf.h"
 #include "elf/image.h"
-#include "enrich/allocator_names.h"
 #include "enrich/lines/demangle.h"
 #include "enrich/lines/line_reader.h"
 #include "enrich/lines/llvm.h"
 #include "enrich/load_bias.h"
 #include "enrich/symbols/breakpad.h"
 #include "enrich/symbols/debuginfod.h"
+#include "enrich/symbols/symbolize_job.h"
 #include "model/profile.h"
 #include "schema/fields.h"
 
@@ -36,53 +35,11 @@
 
 #define LLVM_LIMIT_MS 60000u
 
-struct place {
-    uint32_t module; /* the first mapping of that (path, build id) */
-    uint32_t frame;
-    uint64_t rel_pc; /* as in the trace */
-    uint64_t va;     /* in the file */
-};
-
-struct job {
-    struct hw_profile *p;
-    const struct hw_symbolize_options *o;
-    struct hw_pb *packets;
-    struct hw_symbolize_result result;
-    struct hw_binaries *binaries;
-    struct hw_demangler *names;
-    struct hw_line_reader *reader;
-    struct hw_map64 new_callers;      /* frames that call operator new */
-    struct hw_llvm *llvm;             /* NULL = not asked for, or it failed */
-    struct hw_debuginfod *debuginfod; /* NULL = not asked for, or not there */
-    struct hw_strbuf text;
-    HW_VEC(struct place) places; /* by module, then va */
-    struct hw_map64 module_by_key;
-
-    /* the module at work */
-    struct place *at;
-    size_t n_at;
-    HW_VEC(uint64_t) va;    /* of at, without repetition */
-    struct hw_elf *symbols; /* of the best file so far; NULL = none found */
-    int fd;                 /* its */
-    char *file;             /* its name */
-    uint32_t number;        /* its, for the reader */
-    bool is_unreadable;     /* its debug info */
-    uint32_t n_files;       /* looked at, of all modules */
-    struct hw_code_place code;
-    uint64_t deadline_ns; /* 0 = none */
-    size_t first_va;      /* of va: what index 0 of an answer means */
-    size_t n_answered;    /* of va */
-    size_t next;          /* of at: the first not yet answered */
-    bool packet_open;
-    size_t packet_start;
-    HW_VEC(struct hw_symbol_line) chain;
-};
-
 /* ---- which frames ---- */
 
 static int compare_places(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct hw_symbolize_place *x = a, *y = b;
     if (x->module != y->module)
         return x->module < y->module ? -1 : 1;
     if (x->va != y->va)
@@ -90,20 +47,20 @@ static int compare_places(const void *a, const void *b)
     return x->frame < y->frame ? -1 : x->frame > y->frame;
 }
 
-static struct hw_bytes text_of(const struct job *j, hw_str_id id)
+struct hw_bytes hw_symbolize_text_of(const struct hw_symbolize_job *j, hw_str_id id)
 {
     return hw_strings_get(hw_callsites_strings(j->p->callsites), id);
 }
 
-static bool is_kernel(const struct job *j, const struct hw_mapping *m)
+static bool is_kernel(const struct hw_symbolize_job *j, const struct hw_mapping *m)
 {
-    struct hw_bytes path = text_of(j, m->path);
+    struct hw_bytes path = hw_symbolize_text_of(j, m->path);
     return (path.n >= 17 && memcmp(path.p, "[kernel.kallsyms]", 17) == 0) ||
            (m->start == 0 && m->end == 0 && m->build_id.v == 0 &&
             hw_bytes_equal(path, hw_bytes_str("/kernel")));
 }
 
-static int collect(struct job *j)
+static int collect(struct hw_symbolize_job *j)
 {
     const struct hw_callsites *cs = j->p->callsites;
     const struct hw_symbol_sets *sets = hw_callsites_get_symbol_sets(cs);
@@ -121,7 +78,7 @@ static int collect(struct job *j)
         if (!hw_map64_get(&j->module_by_key, key, &module) &&
             hw_map64_put(&j->module_by_key, key, module) < 0)
             return HW_ENOMEM;
-        const struct place pl = {(uint32_t)module, i, f->rel_pc, f->rel_pc};
+        const struct hw_symbolize_place pl = {(uint32_t)module, i, f->rel_pc, f->rel_pc};
         if (hw_vec_push(&j->places, pl) < 0)
             return HW_ENOMEM;
     }
@@ -133,9 +90,10 @@ static int collect(struct job *j)
 
 /* ---- which file ---- */
 
-static void warn(struct job *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void hw_symbolize_warn(struct hw_symbolize_job *j, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
-static void warn(struct job *j, const char *fmt, ...)
+void hw_symbolize_warn(struct hw_symbolize_job *j, const char *fmt, ...)
 {
     char text[1024];
     va_list args;
@@ -146,14 +104,14 @@ static void warn(struct job *j, const char *fmt, ...)
         j->o->warn(j->o->ctx, text);
 }
 
-static bool is_late(const struct job *j)
+bool hw_symbolize_is_late(const struct hw_symbolize_job *j)
 {
     if (j->o->stopped && j->o->stopped(j->o->ctx))
         return true;
     return j->deadline_ns && hw_now_monotonic_ns() > j->deadline_ns;
 }
 
-static void close_file(struct job *j)
+static void close_file(struct hw_symbolize_job *j)
 {
     hw_elf_close(j->symbols);
     j->symbols = NULL;
@@ -164,7 +122,7 @@ static void close_file(struct job *j)
     j->file = NULL;
 }
 
-static void read_segments(struct job *j, int fd)
+static void read_segments(struct hw_symbolize_job *j, int fd)
 {
     struct hw_image img;
     j->code = (struct hw_code_place){0};
@@ -181,20 +139,20 @@ static bool has_symtab(struct hw_elf *e)
 }
 
 /* What is wrong with a file's debug info is told; its symbols are read here. */
-static bool has_debug_info(struct job *j, int fd, const char *path, bool *unreadable)
+static bool has_debug_info(struct hw_symbolize_job *j, int fd, const char *path, bool *unreadable)
 {
     struct hw_error err = {0};
     bool has = false;
     *unreadable = hw_line_reader_look(j->reader, ++j->n_files, fd, j->deadline_ns, &has, &err) < 0;
-    if (*unreadable && !is_late(j))
-        warn(j, "'%s': %s; only its symbols are used", path, err.text);
+    if (*unreadable && !hw_symbolize_is_late(j))
+        hw_symbolize_warn(j, "'%s': %s; only its symbols are used", path, err.text);
     return has;
 }
 
 /* Kept if better than what was offered before; the end of the search is a file with lines. */
 static int consider(void *ctx, int fd, const char *path)
 {
-    struct job *j = ctx;
+    struct hw_symbolize_job *j = ctx;
     struct hw_elf *symbols;
     struct stat st;
     bool unreadable;
@@ -224,15 +182,15 @@ static int consider(void *ctx, int fd, const char *path)
 
 /* ---- answers ---- */
 
-static const struct hw_mapping *module_mapping(const struct job *j)
+static const struct hw_mapping *module_mapping(const struct hw_symbolize_job *j)
 {
     return hw_callsites_get_mapping(j->p->callsites, (hw_mapping_id){j->at[0].module});
 }
 
-static void open_packet(struct job *j)
+static void open_packet(struct hw_symbolize_job *j)
 {
-    struct hw_bytes path = text_of(j, module_mapping(j)->path);
-    struct hw_bytes id = text_of(j, module_mapping(j)->build_id);
+    struct hw_bytes path = hw_symbolize_text_of(j, module_mapping(j)->path);
+    struct hw_bytes id = hw_symbolize_text_of(j, module_mapping(j)->build_id);
     j->packet_start = hw_pb_view(j->packets).n;
     hw_pb_begin(j->packets, HW_F_Trace_packet);
     hw_pb_begin(j->packets, HW_F_TracePacket_module_symbols);
@@ -241,7 +199,7 @@ static void open_packet(struct job *j)
     j->packet_open = true;
 }
 
-static void close_packet(struct job *j)
+static void close_packet(struct hw_symbolize_job *j)
 {
     if (!j->packet_open)
         return;
@@ -250,7 +208,7 @@ static void close_packet(struct job *j)
     j->packet_open = false;
 }
 
-static void put_address(struct job *j, uint64_t rel_pc)
+static void put_address(struct hw_symbolize_job *j, uint64_t rel_pc)
 {
     if (!j->packets)
         return;
@@ -262,7 +220,8 @@ static void put_address(struct job *j, uint64_t rel_pc)
     hw_pb_uint(j->packets, HW_F_AddressSymbols_address, rel_pc);
     for (size_t i = 0; i < j->chain.n; i++) {
         const struct hw_symbol_line *line = &j->chain.v[i];
-        struct hw_bytes function = text_of(j, line->function), file = text_of(j, line->file);
+        struct hw_bytes function = hw_symbolize_text_of(j, line->function),
+                        file = hw_symbolize_text_of(j, line->file);
         hw_pb_begin(j->packets, HW_F_AddressSymbols_lines);
         hw_pb_bytes(j->packets, HW_F_Line_function_name, function.p, function.n);
         if (file.n)
@@ -274,7 +233,7 @@ static void put_address(struct job *j, uint64_t rel_pc)
     hw_pb_end(j->packets);
 }
 
-static void put_type(struct job *j, uint64_t rel_pc, const char *type)
+void hw_symbolize_put_type(struct hw_symbolize_job *j, uint64_t rel_pc, const char *type)
 {
     if (!j->packets)
         return;
@@ -286,9 +245,9 @@ static void put_type(struct job *j, uint64_t rel_pc, const char *type)
     hw_pb_end(j->packets);
 }
 
-static int mark_folded(struct job *j, hw_str_id *name)
+static int mark_folded(struct hw_symbolize_job *j, hw_str_id *name)
 {
-    struct hw_bytes plain = text_of(j, *name);
+    struct hw_bytes plain = hw_symbolize_text_of(j, *name);
     if (plain.n == 0)
         return HW_OK;
     hw_strbuf_clear(&j->text);
@@ -298,7 +257,7 @@ static int mark_folded(struct job *j, hw_str_id *name)
                           : hw_profile_str(j->p, hw_bytes_of(j->text.p, j->text.n), name);
 }
 
-static int intern_chain(struct job *j, const struct hw_line *chain, size_t n)
+static int intern_chain(struct hw_symbolize_job *j, const struct hw_line *chain, size_t n)
 {
     j->chain.n = 0;
     for (size_t i = 0; i < n; i++) {
@@ -319,7 +278,8 @@ static int intern_chain(struct job *j, const struct hw_line *chain, size_t n)
 }
 
 /* A name alone adds nothing to a frame that has one. */
-static bool is_news(const struct job *j, const struct place *pl, bool folded)
+static bool is_news(const struct hw_symbolize_job *j, const struct hw_symbolize_place *pl,
+                    bool folded)
 {
     const struct hw_frame *f = hw_callsites_get_frame(j->p->callsites, (hw_frame_id){pl->frame});
     return !j->o->unnamed_only || f->name.v == 0 || j->chain.n > 1 || j->chain.v[0].file.v ||
@@ -329,10 +289,10 @@ static bool is_news(const struct job *j, const struct place *pl, bool folded)
 /* The answer of va[index] is that of all frames there. */
 static int on_chain(void *ctx, size_t index, const struct hw_line *chain, size_t n, bool folded)
 {
-    struct job *j = ctx;
+    struct hw_symbolize_job *j = ctx;
     index += j->first_va;
     uint64_t va = j->va.v[index];
-    if ((index & 255) == 255 && is_late(j)) {
+    if ((index & 255) == 255 && hw_symbolize_is_late(j)) {
         j->result.n_left += j->n_at - j->next;
         return 1; /* stops; what was answered stays */
     }
@@ -343,7 +303,7 @@ static int on_chain(void *ctx, size_t index, const struct hw_line *chain, size_t
         rc = mark_folded(j, &j->chain.v[n - 1].function);
     uint64_t written = UINT64_MAX;
     for (; rc == HW_OK && j->next < j->n_at && j->at[j->next].va == va; j->next++) {
-        const struct place *pl = &j->at[j->next];
+        const struct hw_symbolize_place *pl = &j->at[j->next];
         if (!known || !is_news(j, pl, folded))
             continue;
         rc = hw_symbol_sets_put(hw_callsites_symbol_sets(j->p->callsites), (hw_frame_id){pl->frame},
@@ -361,7 +321,7 @@ static int on_chain(void *ctx, size_t index, const struct hw_line *chain, size_t
 
 /* ---- one module ---- */
 
-static int list_addresses(struct job *j)
+static int list_addresses(struct hw_symbolize_job *j)
 {
     hw_vec_clear(&j->va);
     for (size_t i = 0; i < j->n_at; i++)
@@ -370,7 +330,7 @@ static int list_addresses(struct job *j)
     return HW_OK;
 }
 
-static void tell_missing(struct job *j, const char *path, struct hw_bytes build_id,
+static void tell_missing(struct hw_symbolize_job *j, const char *path, struct hw_bytes build_id,
                          const struct hw_strbuf *other)
 {
     struct hw_strbuf hex = {0};
@@ -384,7 +344,8 @@ static void tell_missing(struct job *j, const char *path, struct hw_bytes build_
 }
 
 /* Where a frame is in the file: kernel frames count from the start of its code. */
-static uint64_t address_of(const struct job *j, const struct place *pl, bool kernel)
+static uint64_t address_of(const struct hw_symbolize_job *j, const struct hw_symbolize_place *pl,
+                           bool kernel)
 {
     const struct hw_frame *f = hw_callsites_get_frame(j->p->callsites, (hw_frame_id){pl->frame});
     const struct hw_mapping *m = hw_callsites_get_mapping(j->p->callsites, f->mapping);
@@ -394,17 +355,18 @@ static uint64_t address_of(const struct job *j, const struct place *pl, bool ker
 /* llvm-symbolizer does not tell. */
 static int on_llvm_chain(void *ctx, size_t index, const struct hw_line *chain, size_t n)
 {
-    struct job *j = ctx;
+    struct hw_symbolize_job *j = ctx;
     return on_chain(j, index, chain, n, n && hw_elf_is_folded(j->symbols, j->va.v[index]));
 }
 
 /* What the other program does not answer, we do. */
-static int ask_llvm(struct job *j)
+static int ask_llvm(struct hw_symbolize_job *j)
 {
     struct hw_error err = {0};
     int rc = hw_llvm_resolve(j->llvm, j->file, j->va.v, j->va.n, on_llvm_chain, j, &err);
     if (err.code)
-        warn(j, "%s: '%s': %s; going on without it", j->o->llvm_symbolizer, j->file, err.text);
+        hw_symbolize_warn(j, "%s: '%s': %s; going on without it", j->o->llvm_symbolizer, j->file,
+                          err.text);
     else if (rc)
         return rc;
     if (hw_llvm_is_broken(j->llvm)) {
@@ -415,7 +377,7 @@ static int ask_llvm(struct job *j)
 }
 
 /* What the reader could not answer has a name by the symbols at best. */
-static int ask_reader(struct job *j)
+static int ask_reader(struct hw_symbolize_job *j)
 {
     struct hw_error err = {0};
     j->first_va = j->n_answered;
@@ -426,13 +388,13 @@ static int ask_reader(struct job *j)
         return rc;
     j->is_unreadable = true;
     const size_t n_left = j->va.n - j->n_answered;
-    if (!is_late(j) && n_left)
-        warn(j, "'%s': %s; %zu of %zu addresses have no lines", j->file ? j->file : "?", err.text,
-             n_left, j->va.n);
+    if (!hw_symbolize_is_late(j) && n_left)
+        hw_symbolize_warn(j, "'%s': %s; %zu of %zu addresses have no lines",
+                          j->file ? j->file : "?", err.text, n_left, j->va.n);
     return HW_OK;
 }
 
-static int ask_symbols(struct job *j)
+static int ask_symbols(struct hw_symbolize_job *j)
 {
     int rc = HW_OK;
     for (size_t i = j->n_answered; rc == HW_OK && i < j->va.n; i++) {
@@ -445,100 +407,7 @@ static int ask_symbols(struct job *j)
 
 /* ---- types ---- */
 
-static int on_type(void *ctx, size_t index, const struct hw_line *chain, size_t n, bool folded)
-{
-    struct job *j = ctx;
-    uint64_t va = j->va.v[index];
-    hw_str_id name;
-    (void)folded;
-    if (n == 0 || !chain[0].function)
-        return HW_OK;
-    int rc = hw_profile_str(j->p, hw_bytes_str(chain[0].function), &name);
-    uint64_t written = UINT64_MAX;
-    for (size_t i = 0; rc == HW_OK && i < j->n_at; i++) {
-        if (j->at[i].va != va)
-            continue;
-        rc = hw_map64_put(&j->p->new_types, j->at[i].frame, name.v);
-        if (written != j->at[i].rel_pc)
-            put_type(j, j->at[i].rel_pc, chain[0].function);
-        written = j->at[i].rel_pc;
-    }
-    return rc;
-}
-
-/* What is allocated by calls of operator new in this file. */
-static int ask_types(struct job *j)
-{
-    struct hw_error err = {0};
-    hw_vec_clear(&j->va);
-    for (size_t i = 0; i < j->n_at; i++)
-        if (hw_map64_find(&j->new_callers, j->at[i].frame) &&
-            (j->va.n == 0 || j->va.v[j->va.n - 1] != j->at[i].va) &&
-            hw_vec_push(&j->va, j->at[i].va) < 0)
-            return HW_ENOMEM;
-    if (j->va.n == 0 || is_late(j))
-        return HW_OK;
-    int rc = hw_line_reader_new_types(j->reader, j->number, j->fd, j->va.v, j->va.n, j->deadline_ns,
-                                      on_type, j, &err);
-    if (err.code && !is_late(j))
-        warn(j, "'%s': %s; types of what it allocates may be missing", j->file ? j->file : "?",
-             err.text);
-    return err.code ? HW_OK : rc;
-}
-
-static int put_named_type(struct job *j, const struct place *pl, struct hw_bytes type)
-{
-    hw_str_id name;
-    int rc = hw_profile_str(j->p, type, &name);
-    if (rc == HW_OK)
-        rc = hw_map64_put(&j->p->new_types, pl->frame, name.v);
-    if (rc == HW_OK)
-        put_type(j, pl->rel_pc, hw_strings_cstr(hw_callsites_strings(j->p->callsites), name));
-    return rc;
-}
-
-/* Of the rest, what the functions' names tell. */
-static int name_types(struct job *j)
-{
-    const struct hw_symbol_sets *sets = hw_callsites_get_symbol_sets(j->p->callsites);
-    int rc = HW_OK;
-    for (size_t i = 0; rc == HW_OK && i < j->n_at; i++) {
-        const struct place *pl = &j->at[i];
-        const struct hw_symbol_line *lines;
-        struct hw_bytes type;
-        if (!hw_map64_find(&j->new_callers, pl->frame) ||
-            hw_map64_find(&j->p->new_types, pl->frame))
-            continue;
-        size_t n = hw_symbol_sets_get(sets, (hw_frame_id){pl->frame}, &lines);
-        for (size_t k = 0; k < n; k++)
-            if (hw_allocator_type(text_of(j, lines[k].function), &type)) {
-                rc = put_named_type(j, pl, type);
-                break;
-            }
-    }
-    return rc;
-}
-
-/* Frames that call operator new for something whose type nobody told. */
-static int list_new_callers(struct job *j)
-{
-    const struct hw_alloc_rows *a = &j->p->allocs;
-    hw_autofree bool *seen = calloc(hw_callsites_count(j->p->callsites) + 1, sizeof *seen);
-    if (!seen)
-        return HW_ENOMEM;
-    for (size_t i = 0; i < a->n; i++) {
-        uint32_t site = a->callsite[i];
-        if (site == HW_ID_NONE || seen[site] || (a->type && a->type[i]))
-            continue;
-        seen[site] = true;
-        hw_frame_id caller = hw_profile_new_caller(j->p, (hw_callsite_id){site});
-        if (caller.v != HW_ID_NONE && hw_map64_put(&j->new_callers, caller.v, 1) < 0)
-            return HW_ENOMEM;
-    }
-    return HW_OK;
-}
-
-static int from_elf(struct job *j, bool kernel)
+static int from_elf(struct hw_symbolize_job *j, bool kernel)
 {
     for (size_t i = 0; i < j->n_at; i++)
         j->at[i].va = address_of(j, &j->at[i], kernel);
@@ -552,11 +421,11 @@ static int from_elf(struct job *j, bool kernel)
     if (rc == HW_OK && j->n_answered < j->va.n)
         rc = ask_symbols(j);
     if (rc == HW_OK && !j->is_unreadable && j->new_callers.n)
-        rc = ask_types(j);
+        rc = hw_symbolize_ask_types(j);
     return rc;
 }
 
-static int from_breakpad(struct job *j, struct hw_breakpad *b)
+static int from_breakpad(struct hw_symbolize_job *j, struct hw_breakpad *b)
 {
     int rc = list_addresses(j);
     for (size_t i = 0; rc == HW_OK && i < j->va.n; i++) {
@@ -567,7 +436,8 @@ static int from_breakpad(struct job *j, struct hw_breakpad *b)
     return rc;
 }
 
-static int open_breakpad(struct job *j, struct hw_bytes build_id, struct hw_breakpad **out)
+static int open_breakpad(struct hw_symbolize_job *j, struct hw_bytes build_id,
+                         struct hw_breakpad **out)
 {
     for (size_t i = 0; i < j->o->n_breakpad_dirs && !*out; i++) {
         struct hw_error err = {0};
@@ -575,12 +445,12 @@ static int open_breakpad(struct job *j, struct hw_bytes build_id, struct hw_brea
         if (rc == HW_ENOMEM)
             return rc;
         if (rc < 0 && rc != HW_ENOTFOUND)
-            warn(j, "%s", err.text);
+            hw_symbolize_warn(j, "%s", err.text);
     }
     return HW_OK;
 }
 
-static const char *kernel_release(const struct job *j, struct utsname *here)
+static const char *kernel_release(const struct hw_symbolize_job *j, struct utsname *here)
 {
     const struct hw_strings *strings = hw_callsites_strings(j->p->callsites);
     for (size_t i = 0; i < j->p->metadata.n; i++)
@@ -591,20 +461,20 @@ static const char *kernel_release(const struct job *j, struct utsname *here)
 
 static bool on_fetching(void *ctx, uint64_t done, uint64_t total)
 {
-    struct job *j = ctx;
+    struct hw_symbolize_job *j = ctx;
     if (j->o->fetching)
         j->o->fetching(j->o->ctx, done, total);
-    return is_late(j);
+    return hw_symbolize_is_late(j);
 }
 
-static int from_server(struct job *j, struct hw_bytes build_id)
+static int from_server(struct hw_symbolize_job *j, struct hw_bytes build_id)
 {
     struct hw_error err = {0};
     int fd, found = HW_ENOTFOUND;
-    if (j->debuginfod && !is_late(j))
+    if (j->debuginfod && !hw_symbolize_is_late(j))
         found = hw_debuginfod_find(j->debuginfod, build_id, &fd, &err);
-    if (found < 0 && err.code && !is_late(j))
-        warn(j, "debuginfod: %s; going on without its servers", err.text);
+    if (found < 0 && err.code && !hw_symbolize_is_late(j))
+        hw_symbolize_warn(j, "debuginfod: %s; going on without its servers", err.text);
     if (found < 0)
         return HW_OK;
     struct hw_strbuf name = {0};
@@ -621,8 +491,8 @@ static int from_server(struct job *j, struct hw_bytes build_id)
     return rc < 0 ? rc : HW_OK;
 }
 
-static int find_file(struct job *j, const char *path, struct hw_bytes build_id, bool kernel,
-                     struct hw_strbuf *other)
+static int find_file(struct hw_symbolize_job *j, const char *path, struct hw_bytes build_id,
+                     bool kernel, struct hw_strbuf *other)
 {
     struct utsname here;
     int rc = kernel ? hw_binaries_offer_kernel(j->binaries, kernel_release(j, &here), build_id,
@@ -631,17 +501,17 @@ static int find_file(struct job *j, const char *path, struct hw_bytes build_id, 
     return rc == 0 ? from_server(j, build_id) : rc;
 }
 
-static int do_module(struct job *j)
+static int do_module(struct hw_symbolize_job *j)
 {
     const struct hw_mapping *m = module_mapping(j);
     const char *path = hw_strings_cstr(hw_callsites_strings(j->p->callsites), m->path);
-    struct hw_bytes build_id = text_of(j, m->build_id);
+    struct hw_bytes build_id = hw_symbolize_text_of(j, m->build_id);
     bool kernel = is_kernel(j, m);
     struct hw_strbuf other = {0};
     struct hw_breakpad *breakpad = NULL;
     j->next = 0;
     j->fd = -1;
-    if (is_late(j)) {
+    if (hw_symbolize_is_late(j)) {
         j->result.n_left += j->n_at;
         return HW_OK;
     }
@@ -656,7 +526,7 @@ static int do_module(struct job *j)
     else if (rc >= 0)
         tell_missing(j, path, build_id, &other);
     if (rc >= 0 && j->new_callers.n)
-        rc = name_types(j);
+        rc = hw_symbolize_name_types(j);
     close_packet(j);
     hw_breakpad_free(breakpad);
     close_file(j);
@@ -665,20 +535,21 @@ static int do_module(struct job *j)
 }
 
 /* What cannot be had is told, and done without. */
-static void start_others(struct job *j)
+static void start_others(struct hw_symbolize_job *j)
 {
     struct hw_error err = {0};
     unsigned limit_ms = j->o->llvm_limit_ms ? j->o->llvm_limit_ms : LLVM_LIMIT_MS;
     if (j->o->llvm_symbolizer &&
         hw_llvm_start(j->o->llvm_symbolizer, limit_ms, &j->llvm, &err) < 0) {
         j->llvm = NULL;
-        warn(j, "%s; going on without it", err.text);
+        hw_symbolize_warn(j, "%s; going on without it", err.text);
     }
     if (j->o->debuginfod && hw_debuginfod_new(on_fetching, j, &j->debuginfod) == HW_EUNSUPPORTED)
-        warn(j, "DEBUGINFOD_URLS is set, but libdebuginfod is not installed; no server is asked");
+        hw_symbolize_warn(
+            j, "DEBUGINFOD_URLS is set, but libdebuginfod is not installed; no server is asked");
 }
 
-static int run(struct job *j)
+static int run(struct hw_symbolize_job *j)
 {
     if (j->o->budget_ns)
         j->deadline_ns = hw_now_monotonic_ns() + j->o->budget_ns;
@@ -692,7 +563,7 @@ static int run(struct job *j)
     if (rc == HW_OK)
         rc = collect(j);
     if (rc == HW_OK)
-        rc = list_new_callers(j);
+        rc = hw_symbolize_list_new_callers(j);
     if (rc == HW_OK && j->places.n)
         start_others(j);
     for (size_t i = 0; rc >= 0 && i < j->places.n; i += j->n_at) {
@@ -710,7 +581,7 @@ static int run(struct job *j)
 int hw_symbolize(struct hw_profile *p, const struct hw_symbolize_options *o, struct hw_pb *packets,
                  struct hw_symbolize_result *out, struct hw_error *err)
 {
-    struct job j = {.p = p, .o = o, .packets = packets, .fd = -1};
+    struct hw_symbolize_job j = {.p = p, .o = o, .packets = packets, .fd = -1};
     int rc = run(&j);
     if (o->progress)
         o->progress(o->ctx, j.places.n, j.places.n);

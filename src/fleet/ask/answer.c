@@ -9,13 +9,14 @@
 #include "base/memory/map64.h"
 #include "base/memory/saturate.h"
 #include "fleet/ask/answer_internal.h"
+#include "fleet/ask/answer_work.h"
 #include "fleet/store/clickhouse.h"
 #include "model/profile.h"
 
 #include "base/banned.h"
 
 /* The server refuses statements above 256 KiB: 8,000 numbers of 20 digits are 164 KiB. */
-enum { STACKS_AT_ONCE = 8000, TIMEOUT_MS = 300000, MAX_STEPS = 2000 };
+enum { STACKS_AT_ONCE = 8000, TIMEOUT_MS = 300000 };
 #define MAX_REPLY ((size_t)1 << 30)
 #define NS        1000000000ll
 
@@ -71,7 +72,7 @@ int hw_fleet_rows_check(const struct hw_fleet_source *from, const struct hw_rows
                   : HW_OK;
 }
 
-static struct hw_fleet_counts read_counts(struct hw_rows *r)
+struct hw_fleet_counts hw_fleet_answer_read_counts(struct hw_rows *r)
 {
     struct hw_fleet_counts n = {0};
     n.n_dumps = hw_rows_u64(r);
@@ -86,38 +87,13 @@ static struct hw_fleet_counts read_counts(struct hw_rows *r)
 
 /* ---- sums ---- */
 
-struct sum {
-    uint32_t step;
-    uint64_t stack;
-    int64_t space, objects, alloc_space, alloc_objects; /* of all rows */
-    double variance, variance_objects, variance_alloc_space, variance_alloc_objects;
-    hw_callsite_id callsite;
-};
-
-typedef HW_VEC(struct sum) sums;
-
-struct work {
-    const struct hw_fleet_source *from;
-    const struct hw_fleet_where *w;
-    struct hw_fleet_answer *out;
-    struct hw_error *err;
-    struct hw_profile *p;
-    struct hw_strbuf reply;
-    sums sums;
-    struct hw_map64 callsites; /* callstack's number -> callsite; absent: not known */
-    hw_callsite_id rest;       /* of those beyond the limit */
-    HW_VEC(hw_frame_id) path;
-    HW_VEC(struct hw_fleet_counts) steps; /* by number; n_dumps 0: nothing was recorded */
-    double carry[2];                      /* what rounding left, by figure */
-};
-
-static int ask_sums(struct work *k, const struct hw_fleet_ask *ask)
+int hw_fleet_answer_ask_sums(struct hw_fleet_answer_work *k, const struct hw_fleet_ask *ask)
 {
     struct hw_rows r;
     bool steps = ask->question == HW_FLEET_Q_STEPS;
     int rc = hw_fleet_do(k->from, ask, &k->reply, &r, k->err);
     while (rc == 0 && hw_rows_more(&r)) {
-        struct sum s = {.callsite = {HW_ID_NONE}};
+        struct hw_fleet_answer_sum s = {.callsite = {HW_ID_NONE}};
         s.step = steps ? hw_rows_u32(&r) : 0;
         s.stack = hw_rows_u64(&r);
         s.space = hw_rows_i64(&r);
@@ -136,7 +112,7 @@ static int ask_sums(struct work *k, const struct hw_fleet_ask *ask)
 
 static int by_size(const void *a, const void *b)
 {
-    const struct sum *x = a, *y = b;
+    const struct hw_fleet_answer_sum *x = a, *y = b;
     int64_t sx = hw_sat_add(x->space, x->alloc_space), sy = hw_sat_add(y->space, y->alloc_space);
     if (sx != sy)
         return sx > sy ? -1 : 1;
@@ -145,9 +121,9 @@ static int by_size(const void *a, const void *b)
     return x->step < y->step ? -1 : x->step > y->step;
 }
 
-static int by_stack(const void *a, const void *b)
+int hw_fleet_answer_by_stack(const void *a, const void *b)
 {
-    const struct sum *x = a, *y = b;
+    const struct hw_fleet_answer_sum *x = a, *y = b;
     if (x->stack != y->stack)
         return x->stack < y->stack ? -1 : 1;
     return x->step < y->step ? -1 : x->step > y->step;
@@ -155,7 +131,7 @@ static int by_stack(const void *a, const void *b)
 
 /* ---- callstacks ---- */
 
-static int push_frame(struct work *k, struct hw_bytes name, struct hw_bytes module,
+static int push_frame(struct hw_fleet_answer_work *k, struct hw_bytes name, struct hw_bytes module,
                       struct hw_bytes file, uint32_t line)
 {
     struct hw_frame f = {.mapping = {HW_ID_NONE}, .line = line};
@@ -174,12 +150,12 @@ static int push_frame(struct work *k, struct hw_bytes name, struct hw_bytes modu
     return rc == 0 && hw_vec_push(&k->path, id) < 0 ? HW_ENOMEM : rc;
 }
 
-static int intern(struct work *k, hw_callsite_id *out)
+static int intern(struct hw_fleet_answer_work *k, hw_callsite_id *out)
 {
     return hw_callsites_intern(k->p->callsites, k->path.v, k->path.n, out);
 }
 
-static int text_stack(struct work *k, const char *text, hw_callsite_id *out)
+static int text_stack(struct hw_fleet_answer_work *k, const char *text, hw_callsite_id *out)
 {
     struct hw_bytes none = {0};
     k->path.n = 0;
@@ -188,7 +164,7 @@ static int text_stack(struct work *k, const char *text, hw_callsite_id *out)
 }
 
 /* Four arrays, one behind the other: a cursor on each. */
-static int read_stack(struct work *k, struct hw_rows *r)
+static int read_stack(struct hw_fleet_answer_work *k, struct hw_rows *r)
 {
     uint64_t hash = hw_rows_u64(r);
     struct hw_rows at[3];
@@ -219,7 +195,7 @@ static int read_stack(struct work *k, struct hw_rows *r)
     return rc < 0 ? rc : hw_map64_put(&k->callsites, hash, id.v);
 }
 
-static int ask_stacks(struct work *k, const uint64_t *hashes, size_t n)
+static int ask_stacks(struct hw_fleet_answer_work *k, const uint64_t *hashes, size_t n)
 {
     struct hw_fleet_ask ask = {
         .question = HW_FLEET_Q_STACKS, .where = k->w, .hashes = hashes, .n_hashes = n};
@@ -231,7 +207,7 @@ static int ask_stacks(struct work *k, const uint64_t *hashes, size_t n)
 }
 
 /* The callstacks that hold most, largest first, each once. */
-static int pick_stacks(struct work *k, uint64_t **out, size_t *n)
+static int pick_stacks(struct hw_fleet_answer_work *k, uint64_t **out, size_t *n)
 {
     struct hw_map64 seen = {0};
     uint64_t *v = calloc(HW_FLEET_MAX_STACKS, sizeof *v);
@@ -258,7 +234,7 @@ static int pick_stacks(struct work *k, uint64_t **out, size_t *n)
     return rc;
 }
 
-static int name_unknown(struct work *k, uint64_t stack)
+static int name_unknown(struct hw_fleet_answer_work *k, uint64_t stack)
 {
     char text[48];
     hw_callsite_id id;
@@ -268,7 +244,7 @@ static int name_unknown(struct work *k, uint64_t stack)
     return rc < 0 ? rc : hw_map64_put(&k->callsites, stack, id.v);
 }
 
-static int find_stacks(struct work *k)
+int hw_fleet_answer_find_stacks(struct hw_fleet_answer_work *k)
 {
     uint64_t *hashes = NULL;
     size_t n = 0;
@@ -283,7 +259,7 @@ static int find_stacks(struct work *k)
     if (rc == 0 && k->out->n_left_out)
         rc = text_stack(k, "[other callstacks]", &k->rest);
     for (size_t i = 0; rc == 0 && i < k->sums.n; i++) {
-        struct sum *s = &k->sums.v[i];
+        struct hw_fleet_answer_sum *s = &k->sums.v[i];
         uint64_t id;
         if (s->stack != HW_MAP64_NO_KEY && hw_map64_get(&k->callsites, s->stack, &id))
             s->callsite.v = (uint32_t)id;
@@ -303,7 +279,7 @@ static const char *asked_service(const struct hw_fleet_where *w)
     return "fleet";
 }
 
-static int add_facts(struct work *k)
+static int add_facts(struct hw_fleet_answer_work *k)
 {
     const struct hw_fleet_counts *n = &k->out->counts;
     struct hw_strbuf text = {0};
@@ -327,7 +303,7 @@ static int add_facts(struct work *k)
     return rc;
 }
 
-static int begin_profile(struct work *k)
+int hw_fleet_answer_begin_profile(struct hw_fleet_answer_work *k)
 {
     hw_upid upid;
     int rc = hw_profile_new(&k->p);
@@ -339,7 +315,7 @@ static int begin_profile(struct work *k)
     return rc;
 }
 
-static int add_dump(struct work *k, int64_t ts_s, uint32_t interval)
+int hw_fleet_answer_add_dump(struct hw_fleet_answer_work *k, int64_t ts_s, uint32_t interval)
 {
     struct hw_heap_dump d = {.ts_ns = (ts_s - k->w->since_s) * NS,
                              .interval_bytes = interval,
@@ -351,7 +327,7 @@ static int add_dump(struct work *k, int64_t ts_s, uint32_t interval)
     return rc == 0 && hw_vec_push(&k->p->dumps, d) < 0 ? HW_ENOMEM : rc;
 }
 
-static int end_profile(struct work *k)
+int hw_fleet_answer_end_profile(struct hw_fleet_answer_work *k)
 {
     int rc = add_facts(k);
     k->p->first_ns = k->p->dumps.n ? k->p->dumps.v[0].ts_ns : 0;
@@ -365,7 +341,7 @@ static int end_profile(struct work *k)
     return rc;
 }
 
-static int64_t whole(double v)
+int64_t hw_fleet_answer_whole(double v)
 {
     return v >= 9e18 ? INT64_MAX : v <= -9e18 ? INT64_MIN : llrint(v);
 }
@@ -374,45 +350,46 @@ static int64_t whole(double v)
  * each add up to what they hold together. */
 static int64_t whole_and_carry(double v, double *carry)
 {
-    int64_t n = whole(v + *carry);
+    int64_t n = hw_fleet_answer_whole(v + *carry);
     *carry += v - (double)n;
     return n;
 }
 
 /* Samples behind a figure with this variance: k samples have the relative variance 1 / k. */
-static int64_t samples_of(double space, double variance, int64_t objects)
+int64_t hw_fleet_answer_samples_of(double space, double variance, int64_t objects)
 {
     if (space <= 0)
         return 0;
     double k = variance > 0 ? space * space / variance : (double)objects;
-    return k < 1 ? 1 : whole(k);
+    return k < 1 ? 1 : hw_fleet_answer_whole(k);
 }
 
 /* Of what lives: samples of one process live from dump to dump, its dumps count as one sample. */
-static double mean_variance(double sum, const struct hw_fleet_counts *n)
+double hw_fleet_answer_mean_variance(double sum, const struct hw_fleet_counts *n)
 {
     return sum / ((double)n->n_dumps * (double)n->n_processes);
 }
 
 /* Of what was asked for between dumps: each dump has samples of its own. */
-static double mean_variance_alloc(double sum, double n)
+double hw_fleet_answer_mean_variance_alloc(double sum, double n)
 {
     return sum / (n * n);
 }
 
-static void add_variances(struct hw_alloc_row *row, const struct sum *s, double dumps, bool live,
-                          const struct hw_fleet_counts *n)
+static void add_variances(struct hw_alloc_row *row, const struct hw_fleet_answer_sum *s,
+                          double dumps, bool live, const struct hw_fleet_counts *n)
 {
     if (live) {
-        row->variance = mean_variance(s->variance, n);
-        row->variance_objects = (float)mean_variance(s->variance_objects, n);
+        row->variance = hw_fleet_answer_mean_variance(s->variance, n);
+        row->variance_objects = (float)hw_fleet_answer_mean_variance(s->variance_objects, n);
     } else {
-        row->variance_alloc_space = (float)mean_variance_alloc(s->variance, dumps);
-        row->variance_alloc_objects = (float)mean_variance_alloc(s->variance_objects, dumps);
+        row->variance_alloc_space = (float)hw_fleet_answer_mean_variance_alloc(s->variance, dumps);
+        row->variance_alloc_objects =
+            (float)hw_fleet_answer_mean_variance_alloc(s->variance_objects, dumps);
     }
 }
 
-static int add_row(struct work *k, const struct sum *s, bool live)
+static int add_row(struct hw_fleet_answer_work *k, const struct hw_fleet_answer_sum *s, bool live)
 {
     double dumps = (double)k->out->counts.n_dumps;
     struct hw_alloc_row row = {.callsite = s->callsite};
@@ -420,8 +397,8 @@ static int add_row(struct work *k, const struct sum *s, bool live)
     row.size = whole_and_carry(space, &k->carry[0]);
     row.count = whole_and_carry((double)s->objects / dumps, &k->carry[1]);
     add_variances(&row, s, dumps, live, &k->out->counts);
-    row.samples =
-        samples_of(space, live ? row.variance : (double)row.variance_alloc_space, row.count);
+    row.samples = hw_fleet_answer_samples_of(
+        space, live ? row.variance : (double)row.variance_alloc_space, row.count);
     if ((row.size <= 0 && row.count <= 0) || row.size < 0 || row.count < 0)
         return HW_OK;
     int rc = hw_alloc_rows_push(&k->p->allocs, &row);
@@ -432,7 +409,7 @@ static int add_row(struct work *k, const struct sum *s, bool live)
     return hw_alloc_rows_push(&k->p->allocs, &gone);
 }
 
-static int no_rows(const struct work *k)
+int hw_fleet_answer_no_rows(const struct hw_fleet_answer_work *k)
 {
     struct hw_strbuf text = {0};
     hw_fleet_where_show(k->w, &text);
@@ -442,33 +419,33 @@ static int no_rows(const struct work *k)
     return rc;
 }
 
-static int get(struct work *k, bool live)
+static int get(struct hw_fleet_answer_work *k, bool live)
 {
     struct hw_fleet_ask ask = {.question = HW_FLEET_Q_MOMENTS, .where = k->w};
     struct hw_rows r;
     int rc = hw_fleet_do(k->from, &ask, &k->reply, &r, k->err);
     if (rc == 0 && hw_rows_more(&r)) /* of no rows newer servers give one, older ones none */
-        k->out->counts = read_counts(&r);
+        k->out->counts = hw_fleet_answer_read_counts(&r);
     if (rc == 0)
         rc = hw_fleet_rows_check(k->from, &r, k->err);
     if (rc == 0 && (k->out->counts.n_dumps == 0 || k->out->counts.n_processes == 0))
-        rc = no_rows(k);
+        rc = hw_fleet_answer_no_rows(k);
     ask.question = live ? HW_FLEET_Q_LIVE : HW_FLEET_Q_ALLOCATED;
     if (rc == 0)
-        rc = ask_sums(k, &ask);
+        rc = hw_fleet_answer_ask_sums(k, &ask);
     if (rc == 0)
-        rc = begin_profile(k);
+        rc = hw_fleet_answer_begin_profile(k);
     if (rc == 0)
-        rc = find_stacks(k);
+        rc = hw_fleet_answer_find_stacks(k);
     if (rc == 0)
-        rc = add_dump(k, k->out->counts.last_s, k->out->counts.interval_bytes);
+        rc = hw_fleet_answer_add_dump(k, k->out->counts.last_s, k->out->counts.interval_bytes);
     for (size_t i = 0; rc == 0 && i < k->sums.n; i++)
         if (k->sums.v[i].callsite.v != HW_ID_NONE)
             rc = add_row(k, &k->sums.v[i], live);
-    return rc < 0 ? rc : end_profile(k);
+    return rc < 0 ? rc : hw_fleet_answer_end_profile(k);
 }
 
-static void work_done(struct work *k)
+static void work_done(struct hw_fleet_answer_work *k)
 {
     hw_strbuf_done(&k->reply);
     hw_vec_done(&k->sums);
@@ -478,7 +455,7 @@ static void work_done(struct work *k)
     hw_profile_free(k->p);
 }
 
-static int finish(struct work *k, int rc)
+int hw_fleet_answer_finish(struct hw_fleet_answer_work *k, int rc)
 {
     work_done(k);
     if (rc == 0)
@@ -491,11 +468,11 @@ int hw_fleet_get(const struct hw_fleet_source *from, const struct hw_fleet_where
                  enum hw_metric metric, struct hw_fleet_answer *out, struct hw_error *err)
 {
     *out = (struct hw_fleet_answer){0};
-    struct work k = {.from = from, .w = w, .out = out, .err = err};
+    struct hw_fleet_answer_work k = {.from = from, .w = w, .out = out, .err = err};
     int rc = hw_fleet_where_check(w, err);
     if (rc == 0)
         rc = get(&k, metric == HW_METRIC_SPACE || metric == HW_METRIC_OBJECTS);
-    return finish(&k, rc);
+    return hw_fleet_answer_finish(&k, rc);
 }
 
 void hw_fleet_answer_done(struct hw_fleet_answer *a)
@@ -505,196 +482,3 @@ void hw_fleet_answer_done(struct hw_fleet_answer *a)
 }
 
 /* ---- step by step ---- */
-
-static int ask_step_moments(struct work *k, struct hw_fleet_ask ask)
-{
-    struct hw_fleet_counts *all = &k->out->counts;
-    uint64_t n_steps = (uint64_t)(k->w->until_s - k->w->since_s) / ask.step_s + 1;
-    struct hw_rows r;
-    ask.question = HW_FLEET_Q_STEP_MOMENTS;
-    int rc = hw_fleet_do(k->from, &ask, &k->reply, &r, k->err);
-    while (rc == 0 && hw_rows_more(&r)) {
-        uint32_t step = hw_rows_u32(&r);
-        struct hw_fleet_counts n = read_counts(&r);
-        struct hw_fleet_counts none = {0};
-        r.bad |= step >= n_steps;
-        while (rc == 0 && !r.bad && k->steps.n <= step)
-            rc = hw_vec_push(&k->steps, none) < 0 ? HW_ENOMEM : HW_OK;
-        if (rc < 0 || r.bad)
-            break;
-        k->steps.v[step] = n;
-        all->first_s = all->n_dumps == 0 || n.first_s < all->first_s ? n.first_s : all->first_s;
-        all->last_s = n.last_s > all->last_s ? n.last_s : all->last_s;
-        all->n_dumps += n.n_dumps;
-        all->n_rows += n.n_rows;
-        all->n_processes = n.n_processes > all->n_processes ? n.n_processes : all->n_processes;
-        all->n_hosts = n.n_hosts > all->n_hosts ? n.n_hosts : all->n_hosts;
-        if (n.interval_bytes > all->interval_bytes)
-            all->interval_bytes = n.interval_bytes;
-    }
-    return rc < 0 ? rc : hw_fleet_rows_check(k->from, &r, k->err);
-}
-
-static int add_step_dumps(struct work *k, uint32_t step_s, uint32_t *dump_of)
-{
-    int rc = HW_OK;
-    for (size_t i = 0; rc == 0 && i < k->steps.n; i++) {
-        dump_of[i] = (uint32_t)k->p->dumps.n;
-        if (k->steps.v[i].n_dumps && k->steps.v[i].n_processes)
-            rc = add_dump(k, k->w->since_s + (int64_t)i * step_s, k->steps.v[i].interval_bytes);
-        else
-            k->steps.v[i].n_dumps = 0;
-    }
-    return rc;
-}
-
-/* What a callstack held at the step before, to tell changes. */
-struct level {
-    int64_t space, objects, samples;
-    double variance_alloc_space, variance_alloc_objects; /* of all until then */
-};
-
-static int add_change(struct work *k, uint32_t dump, hw_callsite_id callsite,
-                      const struct hw_alloc_row *now, int64_t alloc_space, int64_t alloc_objects,
-                      struct level *last)
-{
-    int64_t space = hw_sat_sub(now->size, last->space);
-    int64_t objects = hw_sat_sub(now->count, last->objects);
-    int64_t samples = hw_sat_sub(now->samples, last->samples);
-    struct hw_alloc_row came = {.dump = dump,
-                                .callsite = callsite,
-                                .size = alloc_space > space ? alloc_space : space,
-                                .count = alloc_objects > objects ? alloc_objects : objects,
-                                .samples = samples > 0 ? samples : 0,
-                                .variance = now->variance,
-                                .variance_objects = now->variance_objects};
-    last->variance_alloc_space +=
-        (double)(alloc_space > space ? now->variance_alloc_space : (float)now->variance);
-    last->variance_alloc_objects +=
-        (double)(alloc_objects > objects ? now->variance_alloc_objects : now->variance_objects);
-    came.variance_alloc_space = (float)last->variance_alloc_space;
-    came.variance_alloc_objects = (float)last->variance_alloc_objects;
-    came.size = came.size > 0 ? came.size : 0;
-    came.count = came.count > 0 ? came.count : 0;
-    struct hw_alloc_row went = {.dump = dump,
-                                .callsite = callsite,
-                                .size = hw_sat_sub(space, came.size),
-                                .count = hw_sat_sub(objects, came.count),
-                                .samples = hw_sat_sub(samples, came.samples),
-                                .variance = now->variance,
-                                .variance_objects = now->variance_objects,
-                                .variance_alloc_space = came.variance_alloc_space,
-                                .variance_alloc_objects = came.variance_alloc_objects};
-    last->space = now->size;
-    last->objects = now->count;
-    last->samples = now->samples;
-    int rc = came.size || came.count || came.variance > 0 ? hw_alloc_rows_push(&k->p->allocs, &came)
-                                                          : HW_OK;
-    if (rc == 0 && (went.size || went.count || went.samples))
-        rc = hw_alloc_rows_push(&k->p->allocs, &went);
-    return rc;
-}
-
-/* The rows of one callstack: [first, end) of the sums, by rising step; at the steps between it held
- * nothing. */
-static int add_stack_steps(struct work *k, size_t first, size_t end, const uint32_t *dump_of)
-{
-    struct level last = {0};
-    size_t at = first;
-    for (uint32_t step = k->sums.v[first].step; step < k->steps.n; step++) {
-        const struct hw_fleet_counts *n = &k->steps.v[step];
-        const struct sum none = {0},
-                         *s = at < end && k->sums.v[at].step == step ? &k->sums.v[at++] : &none;
-        if (n->n_dumps == 0 || (s == &none && last.space == 0 && last.objects == 0))
-            continue;
-        double dumps = (double)n->n_dumps, processes = (double)n->n_processes;
-        struct hw_alloc_row now = {.size = whole((double)s->space / dumps),
-                                   .count = whole((double)s->objects / dumps),
-                                   .variance = mean_variance(s->variance, n),
-                                   .variance_objects =
-                                       (float)mean_variance(s->variance_objects, n)};
-        now.variance_alloc_space = (float)mean_variance_alloc(s->variance_alloc_space, processes);
-        now.variance_alloc_objects =
-            (float)mean_variance_alloc(s->variance_alloc_objects, processes);
-        now.samples = samples_of((double)now.size, now.variance, now.count);
-        int rc = add_change(k, dump_of[step], k->sums.v[first].callsite, &now,
-                            whole((double)s->alloc_space / processes),
-                            whole((double)s->alloc_objects / processes), &last);
-        if (rc < 0)
-            return rc;
-    }
-    return HW_OK;
-}
-
-/* Adds up what is of one callstack and step; sorted by these. */
-static void merge_steps(struct work *k)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < k->sums.n; i++) {
-        const struct sum *s = &k->sums.v[i];
-        struct sum *to = kept ? &k->sums.v[kept - 1] : NULL;
-        if (!to || to->stack != s->stack || to->step != s->step) {
-            k->sums.v[kept++] = *s;
-            continue;
-        }
-        to->space = hw_sat_add(to->space, s->space);
-        to->objects = hw_sat_add(to->objects, s->objects);
-        to->alloc_space = hw_sat_add(to->alloc_space, s->alloc_space);
-        to->alloc_objects = hw_sat_add(to->alloc_objects, s->alloc_objects);
-        to->variance += s->variance;
-        to->variance_objects += s->variance_objects;
-        to->variance_alloc_space += s->variance_alloc_space;
-        to->variance_alloc_objects += s->variance_alloc_objects;
-    }
-    k->sums.n = kept;
-}
-
-static int fill_steps(struct work *k, uint32_t step_s)
-{
-    uint32_t *dump_of = calloc(k->steps.n + 1, sizeof *dump_of);
-    int rc = dump_of ? add_step_dumps(k, step_s, dump_of) : HW_ENOMEM;
-    for (size_t i = 0; i < k->sums.n; i++) /* those beyond the limit are one callstack */
-        if (k->sums.v[i].callsite.v == k->rest.v)
-            k->sums.v[i].stack = HW_MAP64_NO_KEY;
-    if (k->sums.n)
-        qsort(k->sums.v, k->sums.n, sizeof *k->sums.v, by_stack);
-    merge_steps(k);
-    for (size_t i = 0, end; rc == 0 && i < k->sums.n; i = end) {
-        for (end = i + 1; end < k->sums.n && k->sums.v[end].stack == k->sums.v[i].stack;)
-            end++;
-        if (k->sums.v[i].callsite.v != HW_ID_NONE)
-            rc = add_stack_steps(k, i, end, dump_of);
-    }
-    free(dump_of);
-    return rc;
-}
-
-static int get_steps(struct work *k, uint32_t step_s)
-{
-    struct hw_fleet_ask ask = {.question = HW_FLEET_Q_STEPS, .where = k->w, .step_s = step_s};
-    int rc = ask_step_moments(k, ask);
-    if (rc == 0 && k->out->counts.n_dumps == 0)
-        rc = no_rows(k);
-    if (rc == 0)
-        rc = ask_sums(k, &ask);
-    if (rc == 0)
-        rc = begin_profile(k);
-    if (rc == 0)
-        rc = find_stacks(k);
-    if (rc == 0)
-        rc = fill_steps(k, step_s);
-    return rc < 0 ? rc : end_profile(k);
-}
-
-int hw_fleet_get_steps(const struct hw_fleet_source *from, const struct hw_fleet_where *w,
-                       uint32_t step_s, struct hw_fleet_answer *out, struct hw_error *err)
-{
-    *out = (struct hw_fleet_answer){0};
-    struct work k = {.from = from, .w = w, .out = out, .err = err};
-    int rc = hw_fleet_where_check(w, err);
-    if (rc == 0 && (step_s == 0 || (uint64_t)(w->until_s - w->since_s) / step_s > MAX_STEPS))
-        rc = hw_fail(err, HW_ELIMIT, 0, "more than %d steps of time; take longer ones", MAX_STEPS);
-    if (rc == 0)
-        rc = get_steps(&k, step_s);
-    return finish(&k, rc);
-}

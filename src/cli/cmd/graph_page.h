@@ -1,0 +1,37 @@
+/*
+ * graph_page.h - what the parts of the graph command share
+ */
+#ifndef HW_CLI_CMD_GRAPH_PAGE_H
+#define HW_CLI_CMD_GRAPH_PAGE_H
+
+#include "base/bytes.h"
+#include "views/findings/leaks.h"
+
+struct hw_cli;
+struct hw_heap_graph;
+struct hw_json;
+struct hw_profile;
+
+enum { HW_GRAPH_WIDTH = 11 }; /* of a column */
+
+struct hw_graph_page {
+    const struct hw_cli *cli;
+    struct hw_profile *p;
+    const struct hw_heap_graph *g;
+    size_t top;           /* rows; SIZE_MAX = all */
+    struct hw_json *json; /* NULL = text */
+    struct hw_limit limit;
+    bool has_limit;
+    bool *failed; /* the gate */
+};
+
+void hw_graph_json_name(const struct hw_graph_page *pg, const char *key, struct hw_bytes name);
+void hw_graph_begin_rows(const struct hw_graph_page *pg);
+void hw_graph_put_bytes(int64_t v);
+struct hw_bytes hw_graph_name_of(const struct hw_graph_page *pg, uint32_t class);
+void hw_graph_put_name(struct hw_bytes name);
+void hw_graph_put_count(int64_t v);
+void hw_graph_suggest_classes(const struct hw_graph_page *pg, const char *wanted);
+int hw_graph_show_path(const struct hw_graph_page *pg, const char *wanted);
+
+#endif

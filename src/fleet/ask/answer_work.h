@@ -1,0 +1,51 @@
+/*
+ * answer_work.h - an answer while it is made
+ */
+#ifndef HW_FLEET_ASK_ANSWER_WORK_H
+#define HW_FLEET_ASK_ANSWER_WORK_H
+
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+#include "base/text/strbuf.h"
+#include "fleet/ask/answer.h"
+
+struct hw_fleet_answer_sum {
+    uint32_t step;
+    uint64_t stack;
+    int64_t space, objects, alloc_space, alloc_objects; /* of all rows */
+    double variance, variance_objects, variance_alloc_space, variance_alloc_objects;
+    hw_callsite_id callsite;
+};
+
+typedef HW_VEC(struct hw_fleet_answer_sum) hw_fleet_answer_sums;
+
+struct hw_fleet_answer_work {
+    const struct hw_fleet_source *from;
+    const struct hw_fleet_where *w;
+    struct hw_fleet_answer *out;
+    struct hw_error *err;
+    struct hw_profile *p;
+    struct hw_strbuf reply;
+    hw_fleet_answer_sums sums;
+    struct hw_map64 callsites; /* callstack's number -> callsite; absent: not known */
+    hw_callsite_id rest;       /* of those beyond the limit */
+    HW_VEC(hw_frame_id) path;
+    HW_VEC(struct hw_fleet_counts) steps; /* by number; n_dumps 0: nothing was recorded */
+    double carry[2];                      /* what rounding left, by figure */
+};
+
+int hw_fleet_answer_end_profile(struct hw_fleet_answer_work *k);
+int hw_fleet_answer_no_rows(const struct hw_fleet_answer_work *k);
+double hw_fleet_answer_mean_variance_alloc(double sum, double n);
+int hw_fleet_answer_finish(struct hw_fleet_answer_work *k, int rc);
+int hw_fleet_answer_add_dump(struct hw_fleet_answer_work *k, int64_t ts_s, uint32_t interval);
+int hw_fleet_answer_ask_sums(struct hw_fleet_answer_work *k, const struct hw_fleet_ask *ask);
+int hw_fleet_answer_find_stacks(struct hw_fleet_answer_work *k);
+int hw_fleet_answer_by_stack(const void *a, const void *b);
+int64_t hw_fleet_answer_samples_of(double space, double variance, int64_t objects);
+double hw_fleet_answer_mean_variance(double sum, const struct hw_fleet_counts *n);
+struct hw_fleet_counts hw_fleet_answer_read_counts(struct hw_rows *r);
+int hw_fleet_answer_begin_profile(struct hw_fleet_answer_work *k);
+int64_t hw_fleet_answer_whole(double v);
+
+#endif
