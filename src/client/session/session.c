@@ -28,44 +28,35 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include "base/arch.h"
-#include "client/boot.h"
 #include "client/client.h"
 #include "client/kernel/sys.h"
 #include "client/sample/armed.h"
 #include "client/sample/live.h"
 #include "client/sample/probes.h"
 #include "client/sample/stacks.h"
+#include "client/session/exchange.h"
 #include "wire/ring_map.h"
 
-#define FEW_DESCRIPTORS   64
-#define TABLES_SHARE      16
-#define WHOLE_SHARE       4 /* with less to itself the program may fail */
-#define TABLES_LEAST      (1024ull * 1024)
-#define TABLES_OF_LOCKED  (8ull * 1024 * 1024)
-#define ONE_PAGE          4096
-#define TABLES_OF_32_BITS (64ull * 1024 * 1024)
-#define RETRY_BYTES       (64ull * 1024)
-#define RETRY_SOON_BYTES  4096ull /* a program that allocates little is not to wait for seconds */
-#define FAILED_SOON       4
-#define SLOW_TIMEOUT_NS   50000000ull
-#define BACKOFF_FIRST_NS  100000000ull
-#define BACKOFF_MAX_NS    30000000000ull
-#define ANSWER_STEP_NS    5000000ull   /* between looks for a late answer: this, or more of them */
-#define ANSWER_STEPS_NS   100000000ull /* the longer it has taken, up to this */
-#define ANSWER_MAX_NS     30000000000ull
-#define MAX_FAILED        20
-#define MAX_FAILED_CHILD  8
-#define SILENT_NS         2000000000ull /* a recorder's heart beats at least every 500 ms */
-#define HELD_NS           200000000ull  /* as at the start, see init.c */
-#define OTHERS_STEP_NS    200000        /* less than sandbox.c leaves to a step of a wait */
-#define DETACH_TRIES      5
-#define DETACH_STEP_NS    20000
-
-extern void *__libc_stack_end; /* of the loader */
+#define FEW_DESCRIPTORS  64
+#define WHOLE_SHARE      4 /* with less to itself the program may fail */
+#define RETRY_BYTES      (64ull * 1024)
+#define RETRY_SOON_BYTES 4096ull /* a program that allocates little is not to wait for seconds */
+#define FAILED_SOON      4
+#define SLOW_TIMEOUT_NS  50000000ull
+#define BACKOFF_FIRST_NS 100000000ull
+#define BACKOFF_MAX_NS   30000000000ull
+#define ANSWER_STEP_NS   5000000ull   /* between looks for a late answer: this, or more of them */
+#define ANSWER_STEPS_NS  100000000ull /* the longer it has taken, up to this */
+#define ANSWER_MAX_NS    30000000000ull
+#define MAX_FAILED       20
+#define MAX_FAILED_CHILD 8
+#define SILENT_NS        2000000000ull /* a recorder's heart beats at least every 500 ms */
+#define HELD_NS          200000000ull  /* as at the start, see init.c */
+#define OTHERS_STEP_NS   200000        /* less than sandbox.c leaves to a step of a wait */
+#define DETACH_TRIES     5
+#define DETACH_STEP_NS   20000
 
 struct hw_client_session *hw_client_session_last;
 
@@ -212,191 +203,6 @@ static void token_keep(int fd)
     own.token_ino = st.st_ino;
 }
 
-/* ---- the exchange ---- */
-
-struct exchange {
-    uint64_t deadline_ns;
-    int fd;
-    int fds[HW_WELCOME_FDS];
-    int n_fds;
-    uint64_t tables_bytes; /* of the tables file that we may map */
-    uint64_t asked_ns, answered_ns;
-    bool alone;  /* no other thread can be reading the environment */
-    bool silent; /* asked, and no answer so far */
-    bool late;   /* the answer did not come at once: when it did is not known */
-    struct hw_welcome welcome;
-};
-
-bool hw_may_take(uint64_t n_bytes, uint32_t share)
-{
-    struct rlimit lim;
-    return getrlimit(RLIMIT_AS, &lim) != 0 || lim.rlim_cur == RLIM_INFINITY ||
-           n_bytes <= lim.rlim_cur / share;
-}
-
-/* A large map that is used here and there would be there whole (mlockall with MCL_FUTURE). Nobody
- * says so; but locked pages cannot be thrown away. */
-bool hw_locks_what_comes(void)
-{
-    void *p = mmap(NULL, ONE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return true; /* the limit of locked memory */
-    bool locked = madvise(p, ONE_PAGE, MADV_DONTNEED) != 0;
-    (void)munmap(p, ONE_PAGE);
-    return locked;
-}
-
-/*
- * Address space that tables may take: all that there can be, or where the program may use little
- * (RLIMIT_AS, 32 bits, locked memory), a small part. The recorder puts into that much what every
- * sample needs, and walks the stacks that lead through the rest.
- */
-static uint64_t tables_room(void)
-{
-    uint64_t room = sizeof(void *) < 8 ? TABLES_OF_32_BITS : HW_TABLES_BYTES;
-    if (hw_locks_what_comes())
-        room = TABLES_OF_LOCKED;
-    else if (hw_may_take(UINT64_MAX, 1))
-        return room;
-    while (room > TABLES_LEAST && !hw_may_take(room, TABLES_SHARE))
-        room /= 2;
-    for (; room > TABLES_LEAST; room /= 2) {
-        void *p =
-            mmap(NULL, (size_t)room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (p == MAP_FAILED)
-            continue;
-        (void)munmap(p, (size_t)room);
-        break;
-    }
-    return room;
-}
-
-static bool wait_for(const struct exchange *x, short events)
-{
-    for (;;) {
-        int64_t left = (int64_t)(x->deadline_ns - hw_local_ns());
-        struct pollfd p = {.fd = x->fd, .events = events};
-        int n = hw_sys_poll(&p, left > 0 ? left : 0);
-        if (n > 0)
-            return true;
-        if (left <= 0 || (n < 0 && errno != EINTR))
-            return false;
-    }
-}
-
-static bool peer_trusted(int fd)
-{
-    struct ucred c;
-    socklen_t n = sizeof c;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) != 0)
-        return false;
-    return c.uid == 0 || c.uid == geteuid();
-}
-
-static bool dial(struct exchange *x, const char *path)
-{
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-    size_t n = strnlen(path, sizeof a.sun_path);
-    if (n == 0 || n >= sizeof a.sun_path)
-        return false;
-    memcpy(a.sun_path, path, n);
-    socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
-    if (path[0] == '@')
-        a.sun_path[0] = '\0';
-    else
-        len++;
-    x->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (x->fd < 0)
-        return false;
-    while (hw_sys_connect(x->fd, &a, len) != 0) {
-        if (errno != EAGAIN && errno != EINTR)
-            return false;
-        if (hw_local_ns() >= x->deadline_ns) /* EAGAIN: its queue is full */
-            return false;
-        hw_sys_sleep_ns(1000000);
-    }
-    return peer_trusted(x->fd);
-}
-
-static bool dial_again(struct exchange *x, const char *path)
-{
-    if (x->fd >= 0)
-        (void)hw_sys_close(x->fd);
-    x->fd = -1;
-    return dial(x, path);
-}
-
-static bool say_hello(struct exchange *x, uint32_t flags)
-{
-    x->tables_bytes = tables_room();
-#ifdef HW_BARE
-    flags |= HW_HELLO_BARE;
-#endif
-    struct hw_hello h = {.magic = HW_HELLO_MAGIC,
-                         .version = HW_WIRE_VERSION,
-                         .arch = HW_ARCH_HERE,
-                         .flags = flags,
-                         .page_size = (uint32_t)sysconf(_SC_PAGESIZE),
-                         .pid_inside = (int32_t)getpid(),
-                         .tables_kib = (uint32_t)(x->tables_bytes / 1024),
-                         .main_stack_hi = (uint64_t)(uintptr_t)__libc_stack_end,
-                         .allocator_base = hw_boot_allocator_base(),
-                         .oldest = HW_WIRE_CLIENT_OLDEST};
-    hw_armed_say(&h);
-    long n;
-    x->asked_ns = hw_local_ns();
-    while ((n = hw_sys_send(x->fd, &h, sizeof h)) < 0)
-        if (errno != EINTR && !(errno == EAGAIN && wait_for(x, POLLOUT)))
-            return false;
-    return n == (long)sizeof h;
-}
-
-static void take_fds(struct exchange *x, struct msghdr *m)
-{
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-            continue;
-        size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < n; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-            if (x->n_fds < HW_WELCOME_FDS)
-                x->fds[x->n_fds++] = fd;
-            else
-                (void)hw_sys_close(fd);
-        }
-    }
-}
-
-static bool hear_welcome(struct exchange *x)
-{
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int) * 8)];
-    } control;
-    struct iovec iov = {&x->welcome, sizeof x->welcome};
-    struct msghdr m = {.msg_iov = &iov,
-                       .msg_iovlen = 1,
-                       .msg_control = control.bytes,
-                       .msg_controllen = sizeof control.bytes};
-    long n;
-    do {
-        x->silent = !wait_for(x, POLLIN);
-        if (x->silent)
-            return false;
-        n = hw_sys_recvmsg(x->fd, &m, MSG_CMSG_CLOEXEC);
-    } while (n < 0 && (errno == EINTR || errno == EAGAIN));
-    if (n < 0)
-        return false;
-    x->answered_ns = hw_local_ns();
-    take_fds(x, &m);
-    const struct hw_welcome *w = &x->welcome;
-    return n >= (long)sizeof w->magic + (long)sizeof w->version && (m.msg_flags & MSG_TRUNC) == 0 &&
-           w->magic == HW_WELCOME_MAGIC && hw_wire_is_spoken(w->version) &&
-           n == (long)hw_welcome_bytes(w->version) && w->status < HW_WELCOME_STATUS_COUNT &&
-           w->config.n_heaps <= HW_MAX_HEAP_CHOICES;
-}
-
 /* ---- what came with the welcome ---- */
 
 static bool file_is(int fd, off_t at_least)
@@ -440,7 +246,7 @@ uint64_t hw_client_session_seed(void)
 /* The recorder looked at its clock between our question and its answer. By one and the same clock
  * that is so; what cannot be so is another time namespace, and then we are wrong by half the time
  * that the exchange took. Of a late answer only the parent's exchange tells. */
-static uint64_t clock_ahead_ns(const struct exchange *x)
+static uint64_t clock_ahead_ns(const struct hw_exchange *x)
 {
     uint64_t took_ns = x->answered_ns - x->asked_ns, now_ns = x->welcome.now_ns;
     if (now_ns - x->asked_ns <= took_ns)
@@ -449,7 +255,7 @@ static uint64_t clock_ahead_ns(const struct exchange *x)
 }
 
 /* Everything mapped and announced before anybody can see it. */
-static bool session_open(const struct exchange *x)
+static bool session_open(const struct hw_exchange *x)
 {
     struct hw_client_session *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE,
                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -497,7 +303,7 @@ static bool session_open(const struct exchange *x)
 }
 
 /* Gives false when the recorder could not be asked or understood: worth another try. */
-static bool answer(struct exchange *x)
+static bool answer(struct hw_exchange *x)
 {
     uint32_t status = x->welcome.status;
     if (status == HW_WELCOME_NO) {
@@ -527,10 +333,10 @@ static bool is_single_threaded(void)
 }
 
 /* Under the session's lock. Static: its 5 KiB are more than a stack of the program's may have. */
-static struct exchange exchange;
+static struct hw_exchange exchange;
 
 /* To the recorder that our control page names, else to who is there. */
-static bool ask(struct exchange *x, uint32_t flags, uint64_t timeout_ns)
+static bool ask(struct hw_exchange *x, uint32_t flags, uint64_t timeout_ns)
 {
     memset(x, 0, sizeof *x);
     x->fd = -1;
@@ -540,14 +346,14 @@ static bool ask(struct exchange *x, uint32_t flags, uint64_t timeout_ns)
     bool told = hw_control.magic == HW_CONTROL_MAGIC && hw_control.socket_path[0];
     memcpy(path, told ? hw_control.socket_path : own.socket_path, sizeof path);
     path[sizeof path - 1] = '\0';
-    bool up = dial(x, path);
+    bool up = hw_exchange_dial(x, path);
     if (!up && !told && own.other_path[0])
-        up = dial_again(x, own.other_path);
-    return up && say_hello(x, flags);
+        up = hw_exchange_dial_again(x, own.other_path);
+    return up && hw_exchange_say_hello(x, flags);
 }
 
 /* An answer that did not come in time, if the program has not closed its descriptor since. */
-static bool is_asked(struct exchange *x)
+static bool is_asked(struct hw_exchange *x)
 {
     bool asked = atomic_exchange(&hw_process_page.unanswered, 0) && token_is_ours();
     if (!asked)
@@ -561,7 +367,7 @@ static bool is_asked(struct exchange *x)
 
 /* Not yet. What the recorder makes for us takes its time when many ask together; asking again would
  * begin anew. */
-static void wait_on(struct exchange *x)
+static void wait_on(struct hw_exchange *x)
 {
     uint64_t now = hw_local_ns(), step = (now - x->asked_ns) / 4;
     step = step < ANSWER_STEP_NS ? ANSWER_STEP_NS : step < ANSWER_STEPS_NS ? step : ANSWER_STEPS_NS;
@@ -572,7 +378,7 @@ static void wait_on(struct exchange *x)
 }
 
 /* What was answered, not what the page says by now: that may be the next session already. */
-static void settle_answer(const struct exchange *x, uint32_t generation)
+static void settle_answer(const struct hw_exchange *x, uint32_t generation)
 {
     uint32_t status = x->welcome.status;
     atomic_store(&hw_process_page.n_failed, 0);
@@ -599,10 +405,10 @@ static void settle_failure(uint32_t generation)
 
 static void handshake(uint32_t flags, uint64_t timeout_ns)
 {
-    struct exchange *x = &exchange;
+    struct hw_exchange *x = &exchange;
     uint32_t generation = atomic_load(&hw_control.generation);
     bool up = is_asked(x) || ask(x, flags, timeout_ns);
-    bool ok = up && hear_welcome(x) && answer(x);
+    bool ok = up && hw_exchange_hear_welcome(x) && answer(x);
     for (int i = 0; i < x->n_fds; i++)
         (void)hw_sys_close(x->fds[i]);
     x->n_fds = 0;

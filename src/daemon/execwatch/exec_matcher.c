@@ -43,14 +43,11 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files/fd.h"
-#include "base/log.h"
 #include "base/memory/map64.h"
 #include "base/memory/vec.h"
-#include "config/memlog.h"
+#include "daemon/execwatch/exec_matcher_parts.h"
 #include "daemon/execwatch/exec_rules.h"
-#include "daemon/pace.h"
 #include "inject/start.h"
-#include "proc/file.h"
 #include "proc/number.h"
 #include "proc/pid.h"
 
@@ -61,79 +58,17 @@
 #define MARGIN_NS  (3 * MS)  /* an answer comes so long before the answerer's own at the latest */
 #define LATER_NS   (60 * MS) /* an exec that was allowed is over by then */
 #define LATER_STEP (2 * MS)
-#define HELD_NS    (200 * MS) /* an execve that has not ended by then is let go */
-#define SCAN_REST  60         /* times the time that a look through /proc took, */
-#define SCAN_FAST  (25 * MS)  /* and at least, when nobody tells of programs that start */
-#define SCAN_SLOW                                                                                  \
-    (1000 * MS) /* or when it is for titles only; then it may cost a 200th of a core */
-#define SCAN_REST_SLOW 200
-#define COMM_BYTES     64u
-#define SAME           UINT64_C(0xff) /* of a value in seen: how often it was the same */
-#define AGAIN_NS       (1000 * MS)    /* the same program in the same process by then: */
-#define AGAIN_MOST     2              /* so often, as a sanitizer executes it without the library */
-#define N_PLACED       64u
-#define YOUNG_NS       (1500 * MS) /* an armed program may be over by then */
-#define YOUNG_STEP     (250 * MS)
-#define SEEN_ARMED     UINT64_C(1) /* in seen */
-
-struct held {
-    int32_t tid;
-    uint64_t until_ns;
-    bool interrupted;
-};
-
-/* Its caller is not seen waiting yet. */
-struct waiting {
-    struct hw_exec_question q;
-    int fd; /* of the file; owned */
-};
-
-/* To be looked at once its exec is over. */
-struct later {
-    int32_t pid;
-    uint64_t next_ns, until_ns;
-    char why[112];
-};
-
-/* Draws by itself, and is unknown to the recorder until it has a sample or is called. */
-struct armed {
-    int32_t pid;
-    uint64_t due_ns;
-};
-
-struct placed {
-    int32_t pid;
-    uint32_t n;
-    uint64_t began_ticks, until_ns; /* a process that started later only has that number */
-    dev_t dev;
-    ino_t ino;
-};
-
-struct finder {
-    const struct hw_exec_watch_setup *setup;
-    struct hw_exec_watch_shared *shared;
-    struct hw_start_world world;
-    char socket_path[112];                    /* of the recorder's clients */
-    int recorder, answerer, events, children; /* -1 = none */
-    bool holds;
-    struct hw_exec_rules rules;
-    HW_VEC(struct held) held;
-    HW_VEC(struct waiting) waiting;
-    HW_VEC(struct later) later;
-    HW_VEC(struct armed) armed; /* by their time */
-    size_t n_called;            /* of them, the first ones */
-    struct hw_exec_scripts scripts;
-    struct placed placed[N_PLACED]; /* by the pid */
-    struct hw_map64 seen;           /* pid → hash of its names, see SAME */
-    uint64_t n_scans;
-    bool has_seen;
-    uint64_t next_scan_ns;
-    uint64_t meant_by; /* session: whose was the last that judge found good */
-};
+#define HELD_NS    (200 * MS)  /* an execve that has not ended by then is let go */
+#define AGAIN_NS   (1000 * MS) /* the same program in the same process by then: */
+#define AGAIN_MOST 2           /* so often, as a sanitizer executes it without the library */
+#define YOUNG_NS   (1500 * MS) /* an armed program may be over by then */
+#define YOUNG_STEP (250 * MS)
+#define SEEN_ARMED UINT64_C(1) /* in seen */
 
 /* ---- messages to the recorder ---- */
 
-static void tell(struct finder *f, uint32_t type, uint32_t flags, int32_t pid, const char *text)
+void hw_exec_tell(struct hw_exec_finder *f, uint32_t type, uint32_t flags, int32_t pid,
+                  const char *text)
 {
     struct hw_exec_message m = {.type = type, .flags = flags, .pid = pid};
     (void)snprintf(m.text, sizeof m.text, "%s", text ? text : ""); /* a cut reason is still one */
@@ -143,7 +78,7 @@ static void tell(struct finder *f, uint32_t type, uint32_t flags, int32_t pid, c
 
 /* ---- at the exec: the answerer has looked at its arguments ---- */
 
-static bool is_held(const struct finder *f, int32_t tid)
+static bool is_held(const struct hw_exec_finder *f, int32_t tid)
 {
     for (size_t i = 0; i < f->held.n; i++)
         if (f->held.v[i].tid == tid)
@@ -152,11 +87,12 @@ static bool is_held(const struct finder *f, int32_t tid)
 }
 
 /* False: somebody else traces it. */
-static bool hold(struct finder *f, int32_t tid)
+static bool hold(struct hw_exec_finder *f, int32_t tid)
 {
     if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)(uintptr_t)PTRACE_O_TRACEEXEC) < 0)
         return false;
-    if (hw_vec_push(&f->held, ((struct held){tid, hw_now_monotonic_ns() + HELD_NS, false})) < 0)
+    if (hw_vec_push(&f->held,
+                    ((struct hw_exec_held){tid, hw_now_monotonic_ns() + HELD_NS, false})) < 0)
         _exit(1); /* which lets it go */
     return true;
 }
@@ -171,8 +107,8 @@ static bool changes_rights(int fd)
 
 /* HW_OK = to be held; HW_EUNSUPPORTED = to be looked at when it runs, err says why; HW_EBUSY = not
  * known yet; else nobody asks for it. */
-static int judge_person(struct finder *f, int32_t tid, int fd, const struct hw_exec_candidate *p,
-                        struct hw_error *err)
+static int judge_person(struct hw_exec_finder *f, int32_t tid, int fd,
+                        const struct hw_exec_candidate *p, struct hw_error *err)
 {
     struct hw_pid pid = {tid, -1, p->dir, p->start_ticks}; /* which its directory holds */
     bool is_thread = p->status.tgid != tid;
@@ -187,7 +123,7 @@ static int judge_person(struct finder *f, int32_t tid, int fd, const struct hw_e
     return why ? hw_fail(err, HW_EUNSUPPORTED, 0, "process %d %s", p->status.tgid, why) : rc;
 }
 
-static int judge(struct finder *f, const struct hw_exec_question *q, int fd, int32_t *pid,
+static int judge(struct hw_exec_finder *f, const struct hw_exec_question *q, int fd, int32_t *pid,
                  struct hw_error *err)
 {
     hw_autofd int dir = hw_proc_open_dir(q->tid);
@@ -206,7 +142,7 @@ static int judge(struct finder *f, const struct hw_exec_question *q, int fd, int
 
 /* Another recorder's finder was asked before us: it is a child of a guard, and that of the
  * recorder. The program may be over before anybody could look who has it. */
-static void tell_taken(struct finder *f, int32_t tid, int32_t pid)
+static void tell_taken(struct hw_exec_finder *f, int32_t tid, int32_t pid)
 {
     static const char ours[] = "heapprofd-find";
     struct hw_proc_status st;
@@ -226,17 +162,17 @@ static void tell_taken(struct finder *f, int32_t tid, int32_t pid)
     (void)send(f->recorder, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT); /* then it is not told */
 }
 
-static void look_later(struct finder *f, int32_t pid, const char *why)
+static void look_later(struct hw_exec_finder *f, int32_t pid, const char *why)
 {
     uint64_t now = hw_now_monotonic_ns();
-    struct later l = {.pid = pid, .next_ns = now + LATER_STEP, .until_ns = now + LATER_NS};
+    struct hw_exec_later l = {.pid = pid, .next_ns = now + LATER_STEP, .until_ns = now + LATER_NS};
     (void)snprintf(l.why, sizeof l.why, "%.111s", why);
     if (hw_vec_push(&f->later, l) < 0)
         _exit(1);
 }
 
 /* False: ask again. */
-static bool decide(struct finder *f, const struct hw_exec_question *q, int fd)
+static bool decide(struct hw_exec_finder *f, const struct hw_exec_question *q, int fd)
 {
     struct hw_error err = {0};
     int32_t pid = q->tid;
@@ -256,10 +192,10 @@ static bool decide(struct finder *f, const struct hw_exec_question *q, int fd)
     return true;
 }
 
-static void ask_again(struct finder *f)
+static void ask_again(struct hw_exec_finder *f)
 {
     for (size_t i = 0; i < f->waiting.n;) {
-        struct waiting *w = &f->waiting.v[i];
+        struct hw_exec_waiting *w = &f->waiting.v[i];
         if (!decide(f, &w->q, w->fd)) {
             i++;
             continue;
@@ -270,7 +206,7 @@ static void ask_again(struct finder *f)
 }
 
 /* A question and its file; what recv gives. */
-static ssize_t receive(int socket, struct waiting *out)
+static ssize_t receive(int socket, struct hw_exec_waiting *out)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
     struct iovec io = {&out->q, sizeof out->q};
@@ -284,9 +220,9 @@ static ssize_t receive(int socket, struct waiting *out)
     return n;
 }
 
-static void on_questions(struct finder *f)
+static void on_questions(struct hw_exec_finder *f)
 {
-    struct waiting w;
+    struct hw_exec_waiting w;
     ssize_t n;
     while ((n = receive(f->answerer, &w)) == sizeof w.q) {
         if (!decide(f, &w.q, w.fd)) {
@@ -313,14 +249,15 @@ static uint64_t now_ticks(void)
 /* The client leaves a program with a sanitizer by executing it without itself
  * (client/start/sanitizer.c): who puts it in again each time would never see it run. Others that
  * execute themselves, to change their environment, do it once. */
-static int check_again(struct finder *f, const struct hw_pid *pid, const struct stat *st,
+static int check_again(struct hw_exec_finder *f, const struct hw_pid *pid, const struct stat *st,
                        struct hw_error *err)
 {
-    struct placed *p = &f->placed[(uint32_t)pid->pid % N_PLACED];
+    struct hw_exec_placed *p = &f->placed[(uint32_t)pid->pid % HW_EXEC_N_PLACED];
     uint64_t now = hw_now_monotonic_ns();
     if (p->pid != pid->pid || p->dev != st->st_dev || p->ino != st->st_ino || now >= p->until_ns ||
         hw_pid_start(pid) > p->began_ticks)
-        *p = (struct placed){pid->pid, 0, now_ticks(), now + AGAIN_NS, st->st_dev, st->st_ino};
+        *p = (struct hw_exec_placed){pid->pid,       0,          now_ticks(),
+                                     now + AGAIN_NS, st->st_dev, st->st_ino};
     if (p->n++ < AGAIN_MOST)
         return HW_OK;
     return hw_fail(err, HW_EUNSUPPORTED, 0,
@@ -330,7 +267,7 @@ static int check_again(struct finder *f, const struct hw_pid *pid, const struct 
 }
 
 /* 1: and it is armed. HW_EPERM without a text: not meant. */
-static int place(struct finder *f, const struct hw_pid *pid, struct hw_error *err)
+static int place(struct hw_exec_finder *f, const struct hw_pid *pid, struct hw_error *err)
 {
     struct hw_exec_candidate p;
     struct stat file;
@@ -352,15 +289,15 @@ static int place(struct finder *f, const struct hw_pid *pid, struct hw_error *er
 
 /* One that lives on is called after a while, so that the recorder knows it like all others. For the
  * look through /proc it is nothing new until then. */
-static void remember_armed(struct finder *f, int32_t pid)
+static void remember_armed(struct hw_exec_finder *f, int32_t pid)
 {
     uint64_t due = hw_now_monotonic_ns() + YOUNG_NS;
     due += YOUNG_STEP - due % YOUNG_STEP; /* several at once */
-    if (hw_vec_push(&f->armed, ((struct armed){pid, due})) == 0 && f->rules.sessions.n == 1)
+    if (hw_vec_push(&f->armed, ((struct hw_exec_armed){pid, due})) == 0 && f->rules.sessions.n == 1)
         (void)hw_map64_put(&f->seen, (uint64_t)pid, SEEN_ARMED); /* else it is called earlier */
 }
 
-static void on_exec(struct finder *f, int32_t pid)
+static void on_exec(struct hw_exec_finder *f, int32_t pid)
 {
     struct hw_error err = {0};
     hw_autofd int dir = hw_proc_open_dir(pid); /* nobody else has its number while we trace it */
@@ -370,16 +307,16 @@ static void on_exec(struct finder *f, int32_t pid)
     if (rc == 1)
         remember_armed(f, pid);
     if (rc == HW_EUNSUPPORTED || rc == HW_ESYS) /* it may be attached to */
-        tell(f, HW_EXEC_FOUND, 0, pid, err.text);
+        hw_exec_tell(f, HW_EXEC_FOUND, 0, pid, err.text);
 }
 
-static void forget_held(struct finder *f, size_t i)
+static void forget_held(struct hw_exec_finder *f, size_t i)
 {
     f->held.v[i] = f->held.v[--f->held.n];
 }
 
 /* True: it is meant, and the recorder is told. */
-static bool look_at(struct finder *f, int32_t pid, uint32_t flags, const char *why)
+bool hw_exec_look_at(struct hw_exec_finder *f, int32_t pid, uint32_t flags, const char *why)
 {
     struct hw_exec_candidate p;
     hw_autofd int dir = hw_proc_open_dir(pid);
@@ -388,29 +325,30 @@ static bool look_at(struct finder *f, int32_t pid, uint32_t flags, const char *w
         return false;
     bool meant = p.status.tgid == pid && hw_exec_rules_mean(&f->rules, &p);
     if (meant)
-        tell(f, HW_EXEC_FOUND, flags, pid, why);
+        hw_exec_tell(f, HW_EXEC_FOUND, flags, pid, why);
     hw_exec_candidate_done(&p);
     return meant;
 }
 
-static void look_again(struct finder *f, uint64_t now)
+static void look_again(struct hw_exec_finder *f, uint64_t now)
 {
     for (size_t i = 0; i < f->later.n;) {
-        struct later *l = &f->later.v[i];
+        struct hw_exec_later *l = &f->later.v[i];
         bool due = now >= l->next_ns;
         if (due)
             l->next_ns = now + LATER_STEP;
-        if (due && (look_at(f, l->pid, 0, l->why) || now >= l->until_ns))
+        if (due && (hw_exec_look_at(f, l->pid, 0, l->why) || now >= l->until_ns))
             f->later.v[i] = f->later.v[--f->later.n];
         else
             i++;
     }
 }
 
-static void call_armed(struct finder *f, uint64_t now)
+static void call_armed(struct hw_exec_finder *f, uint64_t now)
 {
     while (f->n_called < f->armed.n && now >= f->armed.v[f->n_called].due_ns)
-        (void)look_at(f, f->armed.v[f->n_called++].pid, HW_EXEC_ARMED, NULL); /* it has ended */
+        (void)hw_exec_look_at(f, f->armed.v[f->n_called++].pid, HW_EXEC_ARMED,
+                              NULL); /* it has ended */
     if (f->n_called < f->armed.n - f->n_called)
         return;
     size_t rest = f->armed.n - f->n_called;
@@ -420,14 +358,14 @@ static void call_armed(struct finder *f, uint64_t now)
     f->n_called = 0;
 }
 
-static void on_stop(struct finder *f, int32_t pid, int status)
+static void on_stop(struct hw_exec_finder *f, int32_t pid, int status)
 {
     unsigned long former = (unsigned long)pid;
     int event = status >> 16, sig = WSTOPSIG(status);
     if (event == PTRACE_EVENT_EXEC)
         (void)ptrace(PTRACE_GETEVENTMSG, pid, NULL, &former); /* its thread's own number before */
     for (size_t i = 0; i < f->held.n; i++) {
-        struct held *h = &f->held.v[i];
+        struct hw_exec_held *h = &f->held.v[i];
         if (h->tid != (int32_t)former && h->tid != pid)
             continue;
         if (event == PTRACE_EVENT_EXEC) {
@@ -437,8 +375,8 @@ static void on_stop(struct finder *f, int32_t pid, int status)
             forget_held(f, i);
             (void)ptrace(PTRACE_DETACH, pid, NULL,
                          (void *)(uintptr_t)(event == PTRACE_EVENT_STOP ? 0 : sig));
-            (void)look_at(f, pid, 0, NULL);      /* else it is not meant */
-        } else if (event == PTRACE_EVENT_STOP) { /* a group's stop, or its end */
+            (void)hw_exec_look_at(f, pid, 0, NULL); /* else it is not meant */
+        } else if (event == PTRACE_EVENT_STOP) {    /* a group's stop, or its end */
             (void)ptrace(sig == SIGTRAP ? PTRACE_CONT : PTRACE_LISTEN, pid, NULL, NULL);
         } else {
             (void)ptrace(PTRACE_CONT, pid, NULL, (void *)(uintptr_t)sig);
@@ -448,7 +386,7 @@ static void on_stop(struct finder *f, int32_t pid, int status)
     (void)ptrace(PTRACE_DETACH, pid, NULL, NULL); /* none that we know */
 }
 
-static void on_children(struct finder *f)
+static void on_children(struct hw_exec_finder *f)
 {
     struct signalfd_siginfo si[8];
     int status;
@@ -467,10 +405,10 @@ static void on_children(struct finder *f)
     }
 }
 
-static void let_go_of_old(struct finder *f, uint64_t now)
+static void let_go_of_old(struct hw_exec_finder *f, uint64_t now)
 {
     for (size_t i = 0; i < f->held.n;) {
-        struct held *h = &f->held.v[i];
+        struct hw_exec_held *h = &f->held.v[i];
         if (now < h->until_ns) {
             i++;
         } else if (!h->interrupted && ptrace(PTRACE_INTERRUPT, h->tid, NULL, NULL) == 0) {
@@ -486,112 +424,9 @@ static void let_go_of_old(struct finder *f, uint64_t now)
     }
 }
 
-/* ---- programs that were not held ---- */
-
-static void on_event(struct finder *f, const struct proc_event *e)
-{
-    switch ((int)e->what) {
-    case PROC_EVENT_EXEC:
-        (void)look_at(f, e->event_data.exec.process_tgid, 0, NULL); /* else not meant */
-        break;
-    case PROC_EVENT_COMM:
-        if (e->event_data.comm.process_pid == e->event_data.comm.process_tgid)
-            (void)look_at(f, e->event_data.comm.process_tgid, HW_EXEC_RENAMED, NULL);
-        break;
-    default:
-        break;
-    }
-}
-
-static void on_events(struct finder *f)
-{
-    struct proc_event e;
-    int rc;
-    while ((rc = hw_exec_next_event(f->events, &e)) == HW_OK || rc == HW_EBUSY || rc == HW_ELIMIT) {
-        if (rc == HW_OK)
-            on_event(f, &e);
-        else if (rc == HW_ELIMIT) /* some were lost: /proc has them */
-            f->next_scan_ns = 0;
-    }
-}
-
-/* Arguments and short name, without the rest: few have changed since the last time. */
-static bool hash_names(struct finder *f, int32_t pid, int dir, uint64_t *out)
-{
-    hw_autofree char *cmdline = NULL, *comm = NULL;
-    size_t n, n_comm;
-    if (hw_exec_is_skipped(f->shared, pid))
-        return false;
-    f->shared->finder_at = pid;
-    bool good = hw_proc_cmdline(dir, &cmdline, &n) == HW_OK && n > 0;
-    f->shared->finder_at = 0;
-    if (!good || hw_file_read(dir, "comm", COMM_BYTES, &comm, &n_comm, NULL) < 0)
-        return false;
-    *out = hw_hash_mix(hw_hash_bytes(cmdline, n), hw_hash_bytes(comm, n_comm));
-    return true;
-}
-
-/* Starts and short names are told: what is left for this look are titles. */
-static bool is_told(const struct finder *f)
-{
-    return f->holds || f->events >= 0;
-}
-
-static bool is_due(const struct finder *f, int32_t pid, uint64_t before)
-{
-    return !is_told(f) || hw_pace_title_is_due(f->n_scans, pid, before & SAME);
-}
-
-static uint64_t once_more(uint64_t before)
-{
-    return before + ((before & SAME) < SAME);
-}
-
-static void scan_one(struct finder *f, int32_t pid, struct hw_map64 *now_seen)
-{
-    struct hw_exec_candidate p;
-    uint64_t before, hash;
-    bool known = hw_map64_get(&f->seen, (uint64_t)pid, &before);
-    if (known && !is_due(f, pid, before)) {
-        (void)hw_map64_put(now_seen, (uint64_t)pid, once_more(before)); /* else told again */
-        return;
-    }
-    hw_exec_limit(ROUND_MS);
-    hw_autofd int dir = hw_proc_open_dir(pid);
-    if (dir < 0 || !hw_exec_rules_concern(&f->rules, dir) || !hash_names(f, pid, dir, &hash))
-        return;
-    hash &= ~SAME;
-    struct hw_pid who = {pid, -1, dir, /* start_ticks = */ 0};
-    bool same = known && ((before & ~SAME) == hash || before == SEEN_ARMED);
-    (void)hw_map64_put(now_seen, (uint64_t)pid, same ? once_more(before) : hash); /* as above */
-    if (!f->has_seen || same || !hw_exec_candidate_read(&f->rules, f->shared, &who, &p))
-        return;
-    if (hw_exec_rules_mean(&f->rules, &p))
-        tell(f, HW_EXEC_FOUND, known ? HW_EXEC_RENAMED : 0, pid, NULL);
-    hw_exec_candidate_done(&p);
-}
-
-static void scan(struct finder *f, uint64_t now)
-{
-    hw_pid_list all = {0};
-    struct hw_map64 seen = {0};
-    (void)hw_proc_list(&all); /* what was found before a failure is still right */
-    for (size_t i = 0; i < all.n; i++)
-        scan_one(f, all.v[i], &seen);
-    hw_vec_done(&all);
-    hw_map64_done(&f->seen);
-    f->seen = seen;
-    f->has_seen = true;
-    f->n_scans++;
-    uint64_t took = hw_now_monotonic_ns() - now;
-    uint64_t least = is_told(f) ? SCAN_SLOW : SCAN_FAST;
-    uint64_t rest = took * (is_told(f) ? SCAN_REST_SLOW : SCAN_REST);
-    f->next_scan_ns = now + took + (rest > least ? rest : least);
-}
-
 /* ---- the recorder ---- */
 
-static void on_recorder(struct finder *f)
+static void on_recorder(struct hw_exec_finder *f)
 {
     static char buffer[HW_EXEC_BYTES];
     struct hw_exec_message m;
@@ -606,8 +441,9 @@ static void on_recorder(struct finder *f)
                 _exit(1);
             hw_exec_rules_publish(&f->rules, f->shared);
             if (!f->has_seen)
-                scan(f, hw_now_monotonic_ns()); /* who is there now is the recorder's to find */
-            tell(f, HW_EXEC_RULED, 0, 0, NULL);
+                hw_exec_scan(
+                    f, hw_now_monotonic_ns()); /* who is there now is the recorder's to find */
+            hw_exec_tell(f, HW_EXEC_RULED, 0, 0, NULL);
         } else if (m.type == HW_EXEC_DROP) {
             hw_exec_rules_drop(&f->rules, m.session);
             if (f->rules.sessions.n == 0)
@@ -625,7 +461,7 @@ static void on_recorder(struct finder *f)
 }
 
 /* The answerer says what it can do; without one nothing comes. */
-static void hear_answerer(struct finder *f)
+static void hear_answerer(struct hw_exec_finder *f)
 {
     struct hw_exec_hello h = {.error = EPERM};
     struct pollfd p = {.fd = f->answerer, .events = POLLIN};
@@ -637,7 +473,7 @@ static void hear_answerer(struct finder *f)
     f->answerer = -1;
 }
 
-static int wait_ms(const struct finder *f, uint64_t now)
+static int wait_ms(const struct hw_exec_finder *f, uint64_t now)
 {
     uint64_t next = f->has_seen ? f->next_scan_ns : UINT64_MAX;
     for (size_t i = 0; i < f->held.n; i++)
@@ -656,7 +492,7 @@ static int wait_ms(const struct finder *f, uint64_t now)
 _Noreturn void hw_exec_find(const struct hw_exec_watch_setup *s,
                             struct hw_exec_watch_shared *shared, int recorder, int answerer)
 {
-    static struct finder f;
+    static struct hw_exec_finder f;
     sigset_t chld;
     (void)prctl(PR_SET_NAME, "heapprofd-find");
     sigemptyset(&chld);
@@ -674,8 +510,8 @@ _Noreturn void hw_exec_find(const struct hw_exec_watch_setup *s,
     hw_start_world_read(&f.world);
     hear_answerer(&f);
     f.events = hw_exec_listen(/* execs = */ !f.holds);
-    tell(&f, HW_EXEC_READY, (f.holds ? HW_EXEC_HOLDS : 0) | (f.events >= 0 ? HW_EXEC_HEARS : 0), 0,
-         NULL);
+    hw_exec_tell(&f, HW_EXEC_READY,
+                 (f.holds ? HW_EXEC_HOLDS : 0) | (f.events >= 0 ? HW_EXEC_HEARS : 0), 0, NULL);
     for (;;) {
         struct pollfd p[] = {{.fd = f.answerer, .events = POLLIN},
                              {.fd = f.children, .events = POLLIN},
@@ -693,13 +529,13 @@ _Noreturn void hw_exec_find(const struct hw_exec_watch_setup *s,
         if (p[2].revents)
             on_recorder(&f);
         if (p[3].revents)
-            on_events(&f);
+            hw_exec_on_events(&f);
         ask_again(&f);
         uint64_t now = hw_now_monotonic_ns();
         look_again(&f, now);
         call_armed(&f, now);
         let_go_of_old(&f, now);
         if (f.has_seen && now >= f.next_scan_ns)
-            scan(&f, now);
+            hw_exec_scan(&f, now);
     }
 }

@@ -1,0 +1,28 @@
+/*
+ * exchange.h - the one exchange with a recorder
+ */
+#ifndef HW_CLIENT_SESSION_EXCHANGE_H
+#define HW_CLIENT_SESSION_EXCHANGE_H
+
+#include "client/client.h"
+#include "wire/handshake.h"
+
+struct hw_exchange {
+    uint64_t deadline_ns;
+    int fd;
+    int fds[HW_WELCOME_FDS];
+    int n_fds;
+    uint64_t tables_bytes; /* of the tables file that we may map */
+    uint64_t asked_ns, answered_ns;
+    bool alone;  /* no other thread can be reading the environment */
+    bool silent; /* asked, and no answer so far */
+    bool late;   /* the answer did not come at once: when it did is not known */
+    struct hw_welcome welcome;
+};
+
+bool hw_exchange_hear_welcome(struct hw_exchange *x);
+bool hw_exchange_dial_again(struct hw_exchange *x, const char *path);
+bool hw_exchange_dial(struct hw_exchange *x, const char *path);
+bool hw_exchange_say_hello(struct hw_exchange *x, uint32_t flags);
+
+#endif

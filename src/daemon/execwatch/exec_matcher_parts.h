@@ -1,0 +1,74 @@
+/*
+ * exec_matcher_parts.h - what the files of the finder share
+ */
+#ifndef HW_DAEMON_EXECWATCH_EXEC_MATCHER_PARTS_H
+#define HW_DAEMON_EXECWATCH_EXEC_MATCHER_PARTS_H
+
+#include "daemon/execwatch/exec_rules.h"
+#include "daemon/execwatch/exec_watch.h"
+
+#define HW_EXEC_N_PLACED 64u
+#define HW_EXEC_SAME     UINT64_C(0xff) /* of a value in seen: how often it was the same */
+
+struct hw_exec_held {
+    int32_t tid;
+    uint64_t until_ns;
+    bool interrupted;
+};
+
+/* Its caller is not seen waiting yet. */
+struct hw_exec_waiting {
+    struct hw_exec_question q;
+    int fd; /* of the file; owned */
+};
+
+/* To be looked at once its exec is over. */
+struct hw_exec_later {
+    int32_t pid;
+    uint64_t next_ns, until_ns;
+    char why[112];
+};
+
+/* Draws by itself, and is unknown to the recorder until it has a sample or is called. */
+struct hw_exec_armed {
+    int32_t pid;
+    uint64_t due_ns;
+};
+
+struct hw_exec_placed {
+    int32_t pid;
+    uint32_t n;
+    uint64_t began_ticks, until_ns; /* a process that started later only has that number */
+    dev_t dev;
+    ino_t ino;
+};
+
+struct hw_exec_finder {
+    const struct hw_exec_watch_setup *setup;
+    struct hw_exec_watch_shared *shared;
+    struct hw_start_world world;
+    char socket_path[112];                    /* of the recorder's clients */
+    int recorder, answerer, events, children; /* -1 = none */
+    bool holds;
+    struct hw_exec_rules rules;
+    HW_VEC(struct hw_exec_held) held;
+    HW_VEC(struct hw_exec_waiting) waiting;
+    HW_VEC(struct hw_exec_later) later;
+    HW_VEC(struct hw_exec_armed) armed; /* by their time */
+    size_t n_called;                    /* of them, the first ones */
+    struct hw_exec_scripts scripts;
+    struct hw_exec_placed placed[HW_EXEC_N_PLACED]; /* by the pid */
+    struct hw_map64 seen; /* pid → hash of its names, see HW_EXEC_SAME */
+    uint64_t n_scans;
+    bool has_seen;
+    uint64_t next_scan_ns;
+    uint64_t meant_by; /* session: whose was the last that judge found good */
+};
+
+bool hw_exec_look_at(struct hw_exec_finder *f, int32_t pid, uint32_t flags, const char *why);
+void hw_exec_tell(struct hw_exec_finder *f, uint32_t type, uint32_t flags, int32_t pid,
+                  const char *text);
+void hw_exec_on_events(struct hw_exec_finder *f);
+void hw_exec_scan(struct hw_exec_finder *f, uint64_t now);
+
+#endif
