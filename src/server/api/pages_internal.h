@@ -143,9 +143,6 @@ void hw_page_reply_error(struct hw_http_request *req, const struct hw_error *err
 /* A value of SQL: integers beyond 2^53 are texts, blobs hex behind "0x". */
 void hw_page_put_cell(struct hw_json *j, const struct hw_sql_cell *c);
 
-/* An array of a binary answer: little endian, filled up to a multiple of 8. */
-void hw_page_put_array(struct hw_strbuf *b, const void *p, size_t n);
-
 /* ---- what a request is about ---- */
 
 enum hw_page_sel_flags {

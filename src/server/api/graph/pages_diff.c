@@ -6,8 +6,7 @@
  * and a_trace (none: the same trace). Also: mode (none = figures as they are, share = of each
  * side's total, rate = by second of each side's stretch), key=name (the module does not count).
  *
- * The graph is that of pages_flame.c with flag 16 in its header and two arrays more behind the
- * errors: f64 a[N], f64 b[N], figures of both sides times their factors. `self` and `cum` are
+ * The graph (flame_block.h) has figures of both sides times their factors in a and b. `self` and `cum` are
  * widths: a stack is as wide as its larger side, and boxes are as wide as what stands on them, so
  * they can be compared all over the graph. Errors are those of the change.
  */
@@ -17,13 +16,12 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "server/api/graph/flame_block.h"
 #include "server/api/graph/pages_diff.h"
 
 #include "base/banned.h"
 
-enum { GRAPH_SIDES = 16 };                          /* of the header's flags */
 enum { NODE_MERGED = 1, ONLY_A = 16, ONLY_B = 32 }; /* of a node's */
-enum { HEADER_BYTES = 72, MAX_UNASKED = 1500000 };
 
 void hw_page_diff_done(struct hw_page_diff *q)
 {
@@ -147,14 +145,7 @@ struct graph {
     uint32_t *first;      /* by node: where its children begin in order; [n] = the end */
     double min;
     uint32_t max_depth;
-    HW_VEC(int32_t) parent;
-    HW_VEC(uint32_t) end, name, module, samples;
-    HW_VEC(uint16_t) depth;
-    HW_VEC(uint8_t) flags;
-    HW_VEC(double) selfs, cum, a, b;
-    HW_VEC(float) error;
-    HW_VEC(uint32_t) begins;
-    struct hw_strbuf texts;
+    struct hw_flame_block block;
 };
 
 static void graph_done(struct graph *g)
@@ -163,29 +154,7 @@ static void graph_done(struct graph *g)
     free(g->self);
     free(g->order);
     free(g->first);
-    hw_vec_done(&g->parent);
-    hw_vec_done(&g->end);
-    hw_vec_done(&g->name);
-    hw_vec_done(&g->module);
-    hw_vec_done(&g->samples);
-    hw_vec_done(&g->depth);
-    hw_vec_done(&g->flags);
-    hw_vec_done(&g->selfs);
-    hw_vec_done(&g->cum);
-    hw_vec_done(&g->a);
-    hw_vec_done(&g->b);
-    hw_vec_done(&g->error);
-    hw_vec_done(&g->begins);
-    hw_strbuf_done(&g->texts);
-}
-
-static int add_text(struct graph *g, const void *p, size_t n, uint32_t *out)
-{
-    if (g->texts.n + n > UINT32_MAX)
-        return HW_ELIMIT;
-    *out = (uint32_t)g->begins.n;
-    hw_strbuf_add(&g->texts, p, n);
-    return g->texts.failed ? HW_ENOMEM : hw_vec_push(&g->begins, (uint32_t)(g->texts.n - n));
+    hw_flame_block_done(&g->block);
 }
 
 /* "all", then the name and the module of each function. */
@@ -193,13 +162,13 @@ static int put_texts(struct graph *g)
 {
     const struct hw_diff *d = &g->q->diff;
     uint32_t id;
-    int rc = add_text(g, "all", 3, &id);
+    int rc = hw_flame_block_text(&g->block, "all", 3, &id);
     for (size_t i = 0; rc == HW_OK && i < d->functions.n; i++) {
         struct hw_bytes name = hw_strings_get(d->strings, d->functions.v[i].name);
         struct hw_bytes module = hw_strings_get(d->strings, d->functions.v[i].module);
-        rc = add_text(g, name.p, name.n, &id);
+        rc = hw_flame_block_text(&g->block, name.p, name.n, &id);
         if (rc == HW_OK)
-            rc = add_text(g, module.p, module.n, &id);
+            rc = hw_flame_block_text(&g->block, module.p, module.n, &id);
     }
     return rc;
 }
@@ -265,22 +234,18 @@ static int put_box(struct graph *g, int32_t parent, const struct box *x)
     int64_t samples = hw_sat_add(hw_value_samples(&x->total.a, q->metric),
                                  hw_value_samples(&x->total.b, q->metric));
     unsigned sides = (b <= 0 && a > 0 ? ONLY_A : 0) | (a <= 0 && b > 0 ? ONLY_B : 0);
-    if (g->parent.n >= INT32_MAX)
-        return HW_ELIMIT;
-    g->max_depth = x->depth > g->max_depth ? x->depth : g->max_depth;
-    int rc = hw_vec_push(&g->parent, parent);
-    rc |= hw_vec_push(&g->end, (uint32_t)g->parent.n);
-    rc |= hw_vec_push(&g->depth, (uint16_t)(x->depth < UINT16_MAX ? x->depth : UINT16_MAX));
-    rc |= hw_vec_push(&g->name, x->name);
-    rc |= hw_vec_push(&g->module, x->module);
-    rc |= hw_vec_push(&g->flags, (uint8_t)(x->flags | sides));
-    rc |= hw_vec_push(&g->selfs, x->self);
-    rc |= hw_vec_push(&g->cum, x->width);
-    rc |= hw_vec_push(&g->samples, (uint32_t)(samples < UINT32_MAX ? samples : UINT32_MAX));
-    rc |= hw_vec_push(&g->error, (float)hw_diff_error(&q->diff, &x->total, q->metric));
-    rc |= hw_vec_push(&g->a, a);
-    rc |= hw_vec_push(&g->b, b);
-    return rc ? HW_ENOMEM : HW_OK;
+    struct hw_flame_box box = {.parent = parent,
+                               .depth = x->depth,
+                               .name = x->name,
+                               .module = x->module,
+                               .flags = (uint8_t)(x->flags | sides),
+                               .self = x->self,
+                               .cum = x->width,
+                               .samples = (double)samples,
+                               .error = hw_diff_error(&q->diff, &x->total, q->metric),
+                               .a = a,
+                               .b = b};
+    return hw_flame_block_put(&g->block, &box);
 }
 
 static int put_node(struct graph *g, uint32_t node, int32_t parent)
@@ -311,7 +276,7 @@ static int put_merged(struct graph *g, uint32_t from, uint32_t until, int32_t pa
         x.width += g->width[g->order[i]];
     }
     x.self = x.width;
-    int rc = add_text(g, text, (size_t)len, &x.name);
+    int rc = hw_flame_block_text(&g->block, text, (size_t)len, &x.name);
     return rc < 0 ? rc : put_box(g, parent, &x);
 }
 
@@ -330,14 +295,14 @@ static int walk(struct graph *g)
         uint32_t node = top->next < top->until ? g->order[top->next] : 0;
         int32_t parent = (int32_t)top->place;
         if (top->next == top->until || g->width[node] <= 0) {
-            g->end.v[top->place] = (uint32_t)g->parent.n;
+            hw_flame_block_close(&g->block, top->place);
             open.n--;
         } else if (g->width[node] < g->min && top->until - top->next > 1) {
             rc = put_merged(g, top->next, top->until, parent);
             top->next = top->until;
         } else {
             top->next++;
-            uint32_t place = (uint32_t)g->parent.n;
+            uint32_t place = (uint32_t)g->block.parent.n;
             rc = put_node(g, node, parent);
             if (rc == HW_OK)
                 rc = hw_vec_push(&open, (struct open){place, g->first[node], g->first[node + 1]});
@@ -347,44 +312,13 @@ static int walk(struct graph *g)
     return rc;
 }
 
-struct header {
-    char magic[4];
-    uint32_t version, flags, n, n_strings, n_metrics, max_depth, zero;
-    double total, unfiltered, error, ts_ns, interval;
-};
-_Static_assert(sizeof(struct header) == HEADER_BYTES, "the page reads these offsets");
-
-static void put_arrays(struct graph *g, struct hw_strbuf *out)
+static int write_out(const struct graph *g, struct hw_strbuf *out)
 {
-    size_t n = g->parent.n;
     const struct hw_page_selection *b = &g->q->side[HW_PAGE_B].sel;
-    const struct header h = {.magic = {'H', 'F', 'G', '1'},
-                             .version = 1,
-                             .flags = GRAPH_SIDES,
-                             .n = (uint32_t)n,
-                             .n_strings = (uint32_t)g->begins.n - 1,
-                             .n_metrics = 1,
-                             .max_depth = g->max_depth,
-                             .total = g->cum.v[0],
-                             .unfiltered = g->cum.v[0],
-                             .error = (double)g->error.v[0],
-                             .ts_ns = (double)b->ts_ns,
-                             .interval = (double)b->interval_bytes};
-    hw_page_put_array(out, &h, sizeof h);
-    hw_page_put_array(out, g->parent.v, n * sizeof *g->parent.v);
-    hw_page_put_array(out, g->end.v, n * sizeof *g->end.v);
-    hw_page_put_array(out, g->depth.v, n * sizeof *g->depth.v);
-    hw_page_put_array(out, g->name.v, n * sizeof *g->name.v);
-    hw_page_put_array(out, g->module.v, n * sizeof *g->module.v);
-    hw_page_put_array(out, g->flags.v, n * sizeof *g->flags.v);
-    hw_page_put_array(out, g->selfs.v, n * sizeof *g->selfs.v);
-    hw_page_put_array(out, g->cum.v, n * sizeof *g->cum.v);
-    hw_page_put_array(out, g->samples.v, n * sizeof *g->samples.v);
-    hw_page_put_array(out, g->error.v, n * sizeof *g->error.v);
-    hw_page_put_array(out, g->a.v, n * sizeof *g->a.v);
-    hw_page_put_array(out, g->b.v, n * sizeof *g->b.v);
-    hw_page_put_array(out, g->begins.v, g->begins.n * sizeof *g->begins.v);
-    hw_strbuf_add(out, g->texts.p, g->texts.n);
+    const struct hw_flame_head head = {.unfiltered = g->block.cum.v[0],
+                                       .ts_ns = (double)b->ts_ns,
+                                       .interval = (double)b->interval_bytes};
+    return hw_flame_block_write(&g->block, &head, out);
 }
 
 void hw_page_diff(struct hw_http_request *req, struct hw_page_trace *t)
@@ -393,20 +327,18 @@ void hw_page_diff(struct hw_http_request *req, struct hw_page_trace *t)
     struct hw_strbuf bytes = {0};
     if (!hw_page_diff_ask(&q, req, t))
         return;
-    struct graph g = {.q = &q};
+    struct graph g = {.q = &q, .block = {.has_sides = true}};
     int rc = arrange(&g);
-    if (rc == HW_OK && q.diff.nodes.n > MAX_UNASKED)
-        g.min = g.width[0] * 1e-5;
+    if (rc == HW_OK && q.diff.nodes.n > HW_FLAME_BLOCK_MANY)
+        g.min = g.width[0] * HW_FLAME_BLOCK_SMALL;
     if (rc == HW_OK)
         rc = put_texts(&g);
     if (rc == HW_OK)
         rc = walk(&g);
     if (rc == HW_OK)
-        rc = hw_vec_push(&g.begins, (uint32_t)g.texts.n);
-    if (rc == HW_OK)
-        put_arrays(&g, &bytes);
-    if (rc < 0 || bytes.failed)
-        hw_http_reply_text(req, HTTP_ERROR, hw_errc_text(rc < 0 ? rc : HW_ENOMEM));
+        rc = write_out(&g, &bytes);
+    if (rc < 0)
+        hw_http_reply_text(req, HTTP_ERROR, hw_errc_text(rc));
     else
         hw_http_reply(req, HTTP_OK, "application/octet-stream", bytes.p, bytes.n);
     hw_strbuf_done(&bytes);

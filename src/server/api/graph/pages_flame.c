@@ -1,14 +1,7 @@
 /*
  * GET /api/v1/traces/ID/flame: a flamegraph as arrays.
  *
- * Little endian, each array begins at a multiple of 8:
- *
- *   char magic[4] "HFG1", u32 version 1, u32 flags, u32 nodes N, u32 strings S, u32 metrics 1,
- *   u32 deepest node, u32 0, f64 total, f64 total without filters, f64 error of the total,
- *   f64 ts_ns of the moment, f64 sampling interval
- *   i32 parent[N] (-1 at the root), u32 subtree_end[N], u16 depth[N], u32 name[N], u32 module[N],
- *   u8 flags[N], f64 self[N], f64 cum[N], u32 samples[N], f32 error[N]
- *   u32 begin[S + 1], the strings' bytes
+ * The bytes: flame_block.h.
  *
  * Nodes stand in preorder, siblings by falling value, or with stable=1 in an order that no
  * selection changes (nothing is merged then). Siblings below min_share of the whole are one node
@@ -21,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/memory/map64.h"
+#include "server/api/graph/flame_block.h"
 #include "server/api/pages_groups.h"
 #include "server/api/pages_internal.h"
 
@@ -33,8 +27,6 @@ enum node_flags {
     NODE_UNNAMED = 8,
     NODE_GROUP = 64 /* 16, 32: pages_diff.c */
 };
-enum { HEADER_BYTES = 72, MAX_DEPTH = UINT16_MAX, MAX_UNASKED = 1500000 };
-
 struct arrays {
     struct hw_page_trace *t;
     const struct hw_page_selection *sel;
@@ -42,45 +34,17 @@ struct arrays {
     const char *group; /* what f's root is called; NULL: it is the root of all */
     double min;
     bool is_pruned; /* what is small was merged when the tree was made */
-    HW_VEC(int32_t) parent;
-    HW_VEC(uint32_t) end, name, module, samples;
-    HW_VEC(uint16_t) depth;
-    HW_VEC(uint8_t) flags;
-    HW_VEC(double) self, cum;
-    HW_VEC(float) error;
-    HW_VEC(uint32_t) begins;
-    struct hw_strbuf texts;
+    struct hw_flame_block block;
     uint32_t *name_of, *module_of; /* by function: string + 1 */
     struct hw_map64 modules;       /* str_id → string */
-    uint32_t max_depth;
 };
 
 static void arrays_done(struct arrays *a)
 {
-    hw_vec_done(&a->parent);
-    hw_vec_done(&a->end);
-    hw_vec_done(&a->name);
-    hw_vec_done(&a->module);
-    hw_vec_done(&a->samples);
-    hw_vec_done(&a->depth);
-    hw_vec_done(&a->flags);
-    hw_vec_done(&a->self);
-    hw_vec_done(&a->cum);
-    hw_vec_done(&a->error);
-    hw_vec_done(&a->begins);
-    hw_strbuf_done(&a->texts);
+    hw_flame_block_done(&a->block);
     free(a->name_of);
     free(a->module_of);
     hw_map64_done(&a->modules);
-}
-
-static int add_text(struct arrays *a, const void *p, size_t n, uint32_t *out)
-{
-    if (a->texts.n + n > UINT32_MAX)
-        return HW_ELIMIT;
-    *out = (uint32_t)a->begins.n;
-    hw_strbuf_add(&a->texts, p, n);
-    return a->texts.failed ? HW_ENOMEM : hw_vec_push(&a->begins, (uint32_t)(a->texts.n - n));
 }
 
 static int module_text(struct arrays *a, hw_str_id module, uint32_t *out)
@@ -91,7 +55,7 @@ static int module_text(struct arrays *a, hw_str_id module, uint32_t *out)
         return HW_OK;
     }
     const char *path = hw_page_module(a->t, a->sel->program, module);
-    int rc = add_text(a, path, strlen(path), out);
+    int rc = hw_flame_block_text(&a->block, path, strlen(path), out);
     return rc == HW_OK ? hw_map64_put(&a->modules, (uint64_t)module.v + 1, *out) : rc;
 }
 
@@ -99,7 +63,7 @@ static int function_texts(struct arrays *a, uint32_t function, uint32_t *name, u
 {
     if (!a->name_of[function]) {
         const char *label = hw_page_label(a->t, a->sel->program, function);
-        int rc = add_text(a, label, strlen(label), name);
+        int rc = hw_flame_block_text(&a->block, label, strlen(label), name);
         if (rc == HW_OK)
             rc = module_text(a, hw_functions_get(a->t->functions, function)->module, module);
         if (rc < 0)
@@ -122,22 +86,16 @@ struct figures {
 static int put(struct arrays *a, int32_t parent, const struct figures *g)
 {
     enum hw_metric m = a->sel->metric;
-    int64_t samples = hw_value_samples(&g->total, m);
-    uint32_t end = (uint32_t)a->parent.n + 1;
-    if (a->parent.n >= INT32_MAX)
-        return HW_ELIMIT;
-    a->max_depth = g->depth > a->max_depth ? g->depth : a->max_depth;
-    int rc = hw_vec_push(&a->parent, parent);
-    rc |= hw_vec_push(&a->end, end);
-    rc |= hw_vec_push(&a->depth, (uint16_t)(g->depth < MAX_DEPTH ? g->depth : MAX_DEPTH));
-    rc |= hw_vec_push(&a->name, g->name);
-    rc |= hw_vec_push(&a->module, g->module);
-    rc |= hw_vec_push(&a->flags, g->flags);
-    rc |= hw_vec_push(&a->self, (double)hw_value_get(&g->self, m));
-    rc |= hw_vec_push(&a->cum, (double)hw_value_get(&g->total, m));
-    rc |= hw_vec_push(&a->samples, (uint32_t)(samples < UINT32_MAX ? samples : UINT32_MAX));
-    rc |= hw_vec_push(&a->error, (float)hw_value_error(&g->total, m, a->sel->interval_bytes));
-    return rc ? HW_ENOMEM : HW_OK;
+    struct hw_flame_box x = {.parent = parent,
+                             .depth = g->depth,
+                             .name = g->name,
+                             .module = g->module,
+                             .flags = g->flags,
+                             .self = (double)hw_value_get(&g->self, m),
+                             .cum = (double)hw_value_get(&g->total, m),
+                             .samples = (double)hw_value_samples(&g->total, m),
+                             .error = hw_value_error(&g->total, m, a->sel->interval_bytes)};
+    return hw_flame_block_put(&a->block, &x);
 }
 
 /* One node of its own, or (all) this sibling and all behind it, which are smaller. */
@@ -153,7 +111,7 @@ static int put_merged(struct arrays *a, uint32_t node, int32_t parent, bool all)
     }
     g.self = g.total;
     int len = snprintf(text, sizeof text, n == 1 ? "(1 small one)" : "(%u small ones)", n);
-    int rc = add_text(a, text, (size_t)len, &g.name);
+    int rc = hw_flame_block_text(&a->block, text, (size_t)len, &g.name);
     return rc < 0 ? rc : put(a, parent, &g);
 }
 
@@ -167,7 +125,7 @@ static int put_node(struct arrays *a, uint32_t node, int32_t parent)
                         .total = *hw_flame_total(a->f, node)};
     if (n->function == HW_ID_NONE && a->group) {
         g.flags = NODE_GROUP;
-        int bad = add_text(a, a->group, strlen(a->group), &g.name);
+        int bad = hw_flame_block_text(&a->block, a->group, strlen(a->group), &g.name);
         return bad < 0 ? bad : put(a, parent, &g);
     }
     if (n->function == HW_ID_NONE)
@@ -201,7 +159,7 @@ static int put_gathered(struct arrays *a, const struct open *o)
     char text[48];
     int len = snprintf(text, sizeof text, o->n_small == 1 ? "(1 small one)" : "(%u small ones)",
                        o->n_small);
-    int rc = add_text(a, text, (size_t)len, &g.name);
+    int rc = hw_flame_block_text(&a->block, text, (size_t)len, &g.name);
     return rc < 0 ? rc : put(a, (int32_t)o->place, &g);
 }
 
@@ -211,7 +169,7 @@ static int walk(struct arrays *a, int32_t parent)
     HW_VEC(struct open) open = {0}; /* what is above `next` */
     uint32_t next = a->f->v.v[0].first_child;
     bool stable = a->sel->flags & HW_PAGE_STABLE;
-    uint32_t first = (uint32_t)a->parent.n;
+    uint32_t first = (uint32_t)a->block.parent.n;
     int rc = put_node(a, 0, parent);
     if (rc == HW_OK)
         rc = hw_vec_push(&open, (struct open){.place = first});
@@ -232,14 +190,14 @@ static int walk(struct arrays *a, int32_t parent)
         } else if (value <= 0) { /* none, or nothing of this metric in it and those behind it */
             if (top->n_small)
                 rc = put_gathered(a, top);
-            a->end.v[top->place] = (uint32_t)a->parent.n;
+            hw_flame_block_close(&a->block, top->place);
             next = a->f->v.v[top->node].next_sibling;
             open.n--;
         } else if (!stable && is_small(a, next, value)) {
             rc = put_merged(a, next, (int32_t)top->place, /* all = */ true);
             next = HW_ID_NONE;
         } else {
-            uint32_t place = (uint32_t)a->parent.n;
+            uint32_t place = (uint32_t)a->block.parent.n;
             rc = put_node(a, next, (int32_t)top->place);
             if (rc == HW_OK)
                 rc = hw_vec_push(&open, (struct open){.node = next, .place = place});
@@ -250,51 +208,7 @@ static int walk(struct arrays *a, int32_t parent)
     return rc;
 }
 
-/* ---- bytes ---- */
-
-void hw_page_put_array(struct hw_strbuf *b, const void *p, size_t n)
-{
-    static const char zeros[8];
-    hw_strbuf_add(b, p, n);
-    hw_strbuf_add(b, zeros, (8 - b->n % 8) % 8);
-}
-
-struct header {
-    char magic[4];
-    uint32_t version, flags, n, n_strings, n_metrics, max_depth, zero;
-    double total, unfiltered, error, ts_ns, interval;
-};
-_Static_assert(sizeof(struct header) == HEADER_BYTES, "the page reads these offsets");
-
-static void put_all(struct arrays *a, double unfiltered, struct hw_strbuf *b)
-{
-    size_t n = a->parent.n;
-    const struct header h = {.magic = {'H', 'F', 'G', '1'},
-                             .version = 1,
-                             .flags = a->sel->flags,
-                             .n = (uint32_t)n,
-                             .n_strings = (uint32_t)a->begins.n - 1,
-                             .n_metrics = 1,
-                             .max_depth = a->max_depth,
-                             .total = n ? a->cum.v[0] : 0,
-                             .unfiltered = unfiltered,
-                             .error = n ? (double)a->error.v[0] : 0,
-                             .ts_ns = (double)a->sel->ts_ns,
-                             .interval = (double)a->sel->interval_bytes};
-    hw_page_put_array(b, &h, sizeof h);
-    hw_page_put_array(b, a->parent.v, n * sizeof *a->parent.v);
-    hw_page_put_array(b, a->end.v, n * sizeof *a->end.v);
-    hw_page_put_array(b, a->depth.v, n * sizeof *a->depth.v);
-    hw_page_put_array(b, a->name.v, n * sizeof *a->name.v);
-    hw_page_put_array(b, a->module.v, n * sizeof *a->module.v);
-    hw_page_put_array(b, a->flags.v, n * sizeof *a->flags.v);
-    hw_page_put_array(b, a->self.v, n * sizeof *a->self.v);
-    hw_page_put_array(b, a->cum.v, n * sizeof *a->cum.v);
-    hw_page_put_array(b, a->samples.v, n * sizeof *a->samples.v);
-    hw_page_put_array(b, a->error.v, n * sizeof *a->error.v);
-    hw_page_put_array(b, a->begins.v, a->begins.n * sizeof *a->begins.v);
-    hw_strbuf_add(b, a->texts.p, a->texts.n);
-}
+/* ---- groups of callstacks ---- */
 
 /* A root over the groups' roots. */
 static int put_root(struct arrays *a, const hw_page_parts *p)
@@ -319,7 +233,7 @@ static int walk_parts(struct arrays *a, const hw_page_parts *p)
             rc = walk(a, grouped ? 0 : -1);
     }
     if (rc == HW_OK && grouped)
-        a->end.v[0] = (uint32_t)a->parent.n;
+        hw_flame_block_close(&a->block, 0);
     return rc;
 }
 
@@ -331,14 +245,14 @@ static int fill(struct arrays *a, const hw_page_parts *p, double unfiltered, str
     a->module_of = calloc(a->t->n_labels + 1, sizeof *a->module_of);
     if (!a->name_of || !a->module_of)
         return HW_ENOMEM;
-    int rc = add_text(a, all, sizeof all - 1, &zero);
+    int rc = hw_flame_block_text(&a->block, all, sizeof all - 1, &zero);
     if (rc == HW_OK)
         rc = walk_parts(a, p);
-    if (rc == HW_OK)
-        rc = hw_vec_push(&a->begins, (uint32_t)a->texts.n);
-    if (rc == HW_OK)
-        put_all(a, unfiltered, b);
-    return rc < 0 ? rc : b->failed ? HW_ENOMEM : HW_OK;
+    const struct hw_flame_head head = {.flags = a->sel->flags,
+                                       .unfiltered = unfiltered,
+                                       .ts_ns = (double)a->sel->ts_ns,
+                                       .interval = (double)a->sel->interval_bytes};
+    return rc < 0 ? rc : hw_flame_block_write(&a->block, &head, b);
 }
 
 /* ---- the questions ---- */
@@ -456,15 +370,14 @@ static int reply_parts(struct hw_http_request *req, struct hw_page_trace *t,
 {
     struct hw_strbuf bytes = {0};
     struct arrays a = {.t = t, .sel = s, .is_pruned = is_pruned};
-    /* Without a wish everything, up to what a browser holds in 150 MB. */
     double share = is_pruned ? 0 : asked_share(req), total = 0;
     size_t n = 0;
     for (size_t i = 0; i < p->n; i++) {
         n += p->v[i].flame.v.n;
         total += (double)hw_value_get(hw_flame_total(&p->v[i].flame, 0), s->metric);
     }
-    if (share == 0 && n > MAX_UNASKED && !is_pruned)
-        share = 1e-5;
+    if (share == 0 && n > HW_FLAME_BLOCK_MANY && !is_pruned)
+        share = HW_FLAME_BLOCK_SMALL;
     a.min = total * share;
     int rc = fill(&a, p, unfiltered, &bytes);
     arrays_done(&a);

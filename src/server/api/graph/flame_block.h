@@ -1,0 +1,68 @@
+/*
+ * flame_block.h - a flamegraph as arrays, as its bytes go to the page
+ *
+ * Why:     stacks, differences and trees of heaps are drawn by one component.
+ * Shapes:  little endian, each array begins at a multiple of 8:
+ *
+ *            char magic[4] "HFG1", u32 version 1, u32 flags, u32 nodes N, u32 strings S,
+ *            u32 metrics 1, u32 deepest node, u32 0, f64 total, f64 total without filters,
+ *            f64 error of the total, f64 ts_ns of the moment, f64 sampling interval
+ *            i32 parent[N] (-1 at the root), u32 subtree_end[N], u16 depth[N], u32 name[N],
+ *            u32 module[N], u8 flags[N], f64 self[N], f64 cum[N], u32 samples[N], f32 error[N]
+ *            HW_FLAME_BLOCK_SIDES only: f64 a[N], f64 b[N]
+ *            u32 begin[S + 1], the strings' bytes
+ *
+ *          Boxes are put in preorder; one is closed when all below it have been put.
+ * Owns:    the arrays and texts.
+ * Errors:  HW_ENOMEM; HW_ELIMIT: 2^31 boxes or 4 GiB of texts.
+ */
+#ifndef HW_SERVER_API_GRAPH_FLAME_BLOCK_H
+#define HW_SERVER_API_GRAPH_FLAME_BLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/memory/vec.h"
+#include "base/text/strbuf.h"
+
+#define HW_FLAME_BLOCK_SIDES 16u /* of the header's flags: has_sides */
+/* Without a wish everything is sent, up to what a browser holds in 150 MB. */
+#define HW_FLAME_BLOCK_MANY  1500000u
+#define HW_FLAME_BLOCK_SMALL 1e-5 /* of the whole: left out beyond that */
+
+struct hw_flame_box {
+    int32_t parent; /* its place; -1: none */
+    uint32_t depth, name, module;
+    uint8_t flags;
+    double self, cum, error, a, b;
+    double samples; /* more than fit are as many as fit */
+};
+
+struct hw_flame_block {
+    HW_VEC(int32_t) parent;
+    HW_VEC(uint32_t) end, name, module, samples;
+    HW_VEC(uint16_t) depth;
+    HW_VEC(uint8_t) flags;
+    HW_VEC(double) self, cum, a, b;
+    HW_VEC(float) error;
+    HW_VEC(uint32_t) begins; /* of texts */
+    struct hw_strbuf texts;
+    uint32_t max_depth;
+    bool has_sides; /* a and b are kept; set before the first box */
+};
+
+struct hw_flame_head {
+    uint32_t flags; /* the page's own */
+    double unfiltered, ts_ns, interval;
+};
+
+/* Its place is the number of boxes before. */
+int hw_flame_block_put(struct hw_flame_block *b, const struct hw_flame_box *x);
+void hw_flame_block_close(struct hw_flame_block *b, uint32_t place);
+int hw_flame_block_text(struct hw_flame_block *b, const void *p, size_t n, uint32_t *out);
+int hw_flame_block_write(const struct hw_flame_block *b, const struct hw_flame_head *head,
+                         struct hw_strbuf *out);
+void hw_flame_block_done(struct hw_flame_block *b);
+
+#endif
