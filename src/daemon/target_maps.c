@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory/lower_bound.h"
 #include "daemon/code/python.h"
 #include "daemon/core.h"
 #include "daemon/java/java_entrance.h"
@@ -33,14 +34,7 @@ struct opening {
 
 static struct hw_reading_file *find_file(struct hw_reading_image *i, size_t map)
 {
-    size_t lo = 0, hi = i->n_files;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (i->files[mid].map < map)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = HW_LOWER_BOUND(mid, 0, i->n_files, i->files[mid].map < map);
     return lo < i->n_files && i->files[lo].map == map ? &i->files[lo] : NULL;
 }
 

@@ -20,6 +20,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/memory/arena.h"
+#include "base/memory/lower_bound.h"
 #include "base/memory/map64.h"
 #include "base/memory/vec.h"
 #include "elf/elf.h"
@@ -171,14 +172,7 @@ static int find_units(struct hw_lines *l)
 /* Ranges of units do not overlap in sound files; in others the nearest start wins. */
 static const struct hw_unit_range *unit_at(const struct hw_lines *l, uint64_t va)
 {
-    size_t lo = 0, hi = l->units.n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (l->units.v[mid].low <= va)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = HW_LOWER_BOUND(mid, 0, l->units.n, l->units.v[mid].low <= va);
     if (lo == 0 || va >= l->units.v[lo - 1].high)
         return NULL;
     return &l->units.v[lo - 1];
@@ -289,14 +283,7 @@ static int enter_unit(struct hw_lines *l, Dwarf_Off unit)
 
 static Dwarf_Die *function_at(struct hw_lines *l, uint64_t va)
 {
-    size_t lo = 0, hi = l->functions.n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (l->functions.v[mid].low <= va)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = HW_LOWER_BOUND(mid, 0, l->functions.n, l->functions.v[mid].low <= va);
     return lo && va < l->functions.v[lo - 1].high ? &l->functions.v[lo - 1].die : NULL;
 }
 

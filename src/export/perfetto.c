@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/memory/lower_bound.h"
 #include "base/memory/map64.h"
 #include "codec/pb.h"
 #include "export/export.h"
@@ -252,15 +253,7 @@ static bool ends_with(struct hw_bytes b, const char *end)
 
 static size_t first_arg(const struct hw_profile *p, uint32_t set)
 {
-    size_t lo = 0, hi = p->args.rows.n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (p->args.rows.v[mid].set < set)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return HW_LOWER_BOUND(mid, 0, p->args.rows.n, p->args.rows.v[mid].set < set);
 }
 
 /* Rows NAME.value, some with a NAME.unit behind. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory/lower_bound.h"
 
 #include "base/banned.h"
 
@@ -324,15 +325,7 @@ int hw_alloc_rows_sort(struct hw_alloc_rows *a, const uint32_t *new_index)
 /* The first run whose dump is not below the one given. */
 static size_t run_of_dump(const struct hw_alloc_rows *a, uint32_t dump)
 {
-    size_t lo = 0, hi = a->runs.n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (a->runs.v[mid].dump < dump)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return HW_LOWER_BOUND(mid, 0, a->runs.n, a->runs.v[mid].dump < dump);
 }
 
 void hw_alloc_rows_of_dump(const struct hw_alloc_rows *a, uint32_t dump, size_t *first, size_t *n)

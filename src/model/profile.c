@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/memory/lower_bound.h"
 #include "base/memory/saturate.h"
 
 #include "base/banned.h"
@@ -305,17 +306,10 @@ int hw_profile_freeze(struct hw_profile *p)
 
 bool hw_profile_wall_ns(const struct hw_profile *p, int64_t ts_ns, int64_t *out)
 {
-    size_t lo = 0, hi = p->wall.n;
-    if (hi == 0)
+    if (p->wall.n == 0)
         return false;
-    while (lo < hi) { /* lo: the first point behind ts_ns */
-        size_t mid = lo + (hi - lo) / 2;
-        if (p->wall.v[mid].ts_ns <= ts_ns)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    const struct hw_wall_point *at = &p->wall.v[lo ? lo - 1 : 0];
+    size_t behind = HW_LOWER_BOUND(i, 0, p->wall.n, p->wall.v[i].ts_ns <= ts_ns);
+    const struct hw_wall_point *at = &p->wall.v[behind ? behind - 1 : 0];
     *out = hw_sat_add(at->wall_ns, hw_sat_sub(ts_ns, at->ts_ns));
     return true;
 }

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/memory/lower_bound.h"
 
 #include "base/banned.h"
 
@@ -150,14 +151,7 @@ void hw_maps_done(struct hw_maps *m)
 
 const struct hw_map *hw_maps_find(const struct hw_maps *m, uint64_t addr)
 {
-    size_t lo = 0, hi = m->maps.n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (m->maps.v[mid].end <= addr)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = HW_LOWER_BOUND(mid, 0, m->maps.n, m->maps.v[mid].end <= addr);
     return lo < m->maps.n && m->maps.v[lo].start <= addr ? &m->maps.v[lo] : NULL;
 }
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/memory/lower_bound.h"
 #include "codec/pb.h"
 
 #include "base/banned.h"
@@ -17,14 +18,7 @@ const struct hw_schema_message *hw_schema_message_find(const char *name)
 const struct hw_schema_field *hw_schema_field_by_number(const struct hw_schema_message *m,
                                                         uint32_t number)
 {
-    size_t lo = 0, hi = m->n_fields;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (m->fields[mid].number < number)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = HW_LOWER_BOUND(mid, 0, m->n_fields, m->fields[mid].number < number);
     return lo < m->n_fields && m->fields[lo].number == number ? &m->fields[lo] : NULL;
 }
 

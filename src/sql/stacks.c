@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory/lower_bound.h"
 #include "sql/engine.h"
 #include "sql/stack_profile.h"
 
@@ -24,15 +25,7 @@ static void fail(sqlite3_context *ctx, int rc, const char *text)
 
 static size_t first_of_set(const struct hw_args *args, int64_t set)
 {
-    size_t lo = 0, hi = args->rows.n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (args->rows.v[mid].set < set)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return HW_LOWER_BOUND(mid, 0, args->rows.n, args->rows.v[mid].set < set);
 }
 
 static void give_arg(sqlite3_context *ctx, const struct hw_profile *p, const struct hw_arg_row *r)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/memory/lower_bound.h"
 #include "codec/pb.h"
 #include "schema/fields.h"
 
@@ -151,14 +152,7 @@ static int step(struct hw_clocks *c, uint64_t from, uint64_t to, int64_t *ns)
     int rc = pairs_of(c, from, to);
     if (rc < 0 || !c->pairs.n)
         return rc;
-    size_t lo = 0, hi = c->pairs.n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (c->pairs.v[mid].from_ns <= *ns)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = HW_LOWER_BOUND(mid, 0, c->pairs.n, c->pairs.v[mid].from_ns <= *ns);
     const struct hw_clock_pair *p = &c->pairs.v[lo ? lo - 1 : 0];
     *ns = (int64_t)((uint64_t)p->to_ns + ((uint64_t)*ns - (uint64_t)p->from_ns));
     return 1;

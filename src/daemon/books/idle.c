@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/files/fd.h"
+#include "base/memory/lower_bound.h"
 
 #include "base/banned.h"
 
@@ -100,14 +101,7 @@ static int list_pages(const struct hw_idle *x, const struct hw_idle_sample *s, s
 
 static bool all_idle(const struct page_list *p, uint64_t first, uint64_t count)
 {
-    size_t lo = 0, hi = p->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (p->v[mid] < first)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = HW_LOWER_BOUND(mid, 0, p->n, p->v[mid] < first);
     for (uint64_t k = 0; k < count; k++, lo++)
         if (lo >= p->n || p->v[lo] != first + k || !p->idle[lo])
             return false;

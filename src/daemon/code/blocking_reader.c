@@ -26,6 +26,7 @@
 #include "base/files/fd.h"
 #include "base/files/fd_close.h"
 #include "base/log.h"
+#include "base/memory/lower_bound.h"
 #include "base/memory/vec.h"
 #include "daemon/code/file_facts.h"
 #include "daemon/code/holder.h"
@@ -709,14 +710,7 @@ struct image_job {
 
 static bool is_known(const struct image_job *i, const struct hw_map *m)
 {
-    size_t lo = 0, hi = i->n_known;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (i->known[mid].start < m->start)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = HW_LOWER_BOUND(mid, 0, i->n_known, i->known[mid].start < m->start);
     if (lo == i->n_known)
         return false;
     const struct hw_reading_known *k = &i->known[lo];

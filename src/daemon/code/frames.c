@@ -5,6 +5,7 @@
 
 #include "base/arch.h"
 #include "base/error.h"
+#include "base/memory/lower_bound.h"
 #include "unwind/walk.h"
 
 #include "base/banned.h"
@@ -53,14 +54,7 @@ static bool is_client(const char *path)
 
 static const struct hw_frame_range *find_now(const struct hw_frames *f, uint64_t pc)
 {
-    size_t lo = 0, hi = f->ranges.n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (f->ranges.v[mid].hi <= pc)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = HW_LOWER_BOUND(mid, 0, f->ranges.n, f->ranges.v[mid].hi <= pc);
     return lo < f->ranges.n && f->ranges.v[lo].lo <= pc ? &f->ranges.v[lo] : NULL;
 }
 

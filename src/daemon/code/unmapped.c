@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/memory/lower_bound.h"
 
 #include "base/banned.h"
 
@@ -50,15 +51,7 @@ static int compare(const void *a, const void *b)
 /* First point above the address. */
 static size_t above(const struct hw_gone *g, uint64_t pc)
 {
-    size_t lo = 0, hi = g->points.n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (g->points.v[mid] <= pc)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return HW_LOWER_BOUND(mid, 0, g->points.n, g->points.v[mid] <= pc);
 }
 
 static uint32_t free_from(uint32_t *next, uint32_t i)

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/files/helper.h"
+#include "base/memory/lower_bound.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
 #include "enrich/lines/line_reader.h"
@@ -367,14 +368,7 @@ int hw_disassemble(const struct hw_binaries_where *where, size_t n_where,
 
 const struct hw_instruction *hw_code_at(const struct hw_code *c, uint64_t va)
 {
-    size_t low = 0, high = c->list.n;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (c->list.v[mid].va <= va)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = HW_LOWER_BOUND(mid, 0, c->list.n, c->list.v[mid].va <= va);
     return low && va < c->end ? &c->list.v[low - 1] : NULL;
 }
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/files/machine_memory.h"
+#include "base/memory/lower_bound.h"
 #include "base/memory/map64.h"
 #include "base/memory/vec.h"
 #include "base/text/strbuf.h"
@@ -262,15 +263,7 @@ int hw_breakpad_open(const char *dir, struct hw_bytes build_id, struct hw_breakp
 /* The last span that starts at or before the address. */
 static size_t last_before(const span_list *l, uint64_t address)
 {
-    size_t lo = 0, hi = l->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (l->v[mid].start <= address)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return HW_LOWER_BOUND(mid, 0, l->n, l->v[mid].start <= address);
 }
 
 bool hw_breakpad_at(const struct hw_breakpad *b, uint64_t address, struct hw_line *out)

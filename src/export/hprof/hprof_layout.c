@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory/lower_bound.h"
 #include "base/text/strings.h"
 
 #include "base/banned.h"
@@ -67,16 +68,9 @@ const struct hw_heap_primitive *hw_hprof_primitives_of(const struct hw_heap_grap
     if (!g->data_of || g->data_of[o] == HW_ID_NONE)
         return NULL;
     uint32_t set = g->data.v[g->data_of[o]].field_set;
-    size_t low = 0, high = g->primitives.n;
     if (set == HW_ID_NONE)
         return NULL;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (g->primitives.v[mid].set < set)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = HW_LOWER_BOUND(i, 0, g->primitives.n, g->primitives.v[i].set < set);
     while (low + *n < g->primitives.n && g->primitives.v[low + *n].set == set)
         ++*n;
     return *n ? &g->primitives.v[low] : NULL;

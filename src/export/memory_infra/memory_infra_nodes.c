@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory/lower_bound.h"
 #include "base/memory/map64.h"
 #include "base/text/strings.h"
 #include "export/memory_infra/memory_infra_parts.h"
@@ -276,15 +277,8 @@ static void put_folded(const struct job *w, const struct hw_infra_folded *folded
 static void put_args(const struct job *w, uint32_t set, const struct hw_infra_folded *folded)
 {
     const struct hw_arg_row *rows = w->p->args.rows.v;
-    size_t n = w->p->args.rows.n, lo = 0, hi = n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (rows[mid].set < set)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    for (size_t i = lo; i < n && rows[i].set == set; i++) {
+    size_t n = w->p->args.rows.n;
+    for (size_t i = HW_LOWER_BOUND(k, 0, n, rows[k].set < set); i < n && rows[i].set == set; i++) {
         struct hw_bytes key = str(w, rows[i].key);
         if (!ends_with(key, ".value") || (folded && is_folded_attr(key)))
             continue;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/memory/lower_bound.h"
 #include "base/memory/map64.h"
 #include "base/memory/saturate.h"
 #include "base/text/strings.h"
@@ -77,16 +78,9 @@ int hw_infra_regions_find(struct hw_infra_regions *w, const struct hw_profile *p
 /* The first region of the process that ends behind the address. */
 static size_t region_from(const struct hw_infra_regions *w, hw_upid upid, uint64_t address)
 {
-    size_t lo = 0, hi = w->v.n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        const struct hw_infra_region *r = &w->v.v[mid];
-        if (r->upid.v < upid.v || (r->upid.v == upid.v && r->end <= address))
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    const struct hw_infra_region *r = w->v.v;
+    return HW_LOWER_BOUND(i, 0, w->v.n,
+                          r[i].upid.v < upid.v || (r[i].upid.v == upid.v && r[i].end <= address));
 }
 
 uint64_t hw_infra_regions_pc(void *regions, hw_upid upid, const struct hw_frame *f)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory/lower_bound.h"
 #include "codec/source.h"
 #include "import/memory_infra/json_events.h"
 #include "import/memory_infra/memory_infra_names_data.h"
@@ -209,14 +210,8 @@ static int take_mappings(struct hw_infra_names *x, uint32_t process, int64_t ts,
 static uint32_t region_of(const struct hw_infra_names *x, const struct hw_names_process *p,
                           uint64_t pc)
 {
-    size_t lo = p->first_region, hi = lo + p->n_regions;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (x->regions.v[mid].start <= pc)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = HW_LOWER_BOUND(mid, p->first_region, p->first_region + p->n_regions,
+                               x->regions.v[mid].start <= pc);
     if (lo == p->first_region || pc >= x->regions.v[lo - 1].end)
         return HW_ID_NONE;
     return (uint32_t)(lo - 1);

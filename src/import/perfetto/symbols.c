@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory/lower_bound.h"
 #include "codec/pb.h"
 #include "schema/fields.h"
 
@@ -68,15 +69,7 @@ void hw_frame_index_done(struct hw_frame_index *ix)
 static size_t first_place(const struct hw_frame_index *ix, uint32_t module, uint64_t rel_pc)
 {
     const struct hw_frame_place want = {.module = module, .rel_pc = rel_pc};
-    size_t lo = 0, hi = ix->places.n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (compare_places(&ix->places.v[mid], &want) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return HW_LOWER_BOUND(mid, 0, ix->places.n, compare_places(&ix->places.v[mid], &want) < 0);
 }
 
 /* ---- ModuleSymbols ---- */

@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/memory/lower_bound.h"
 
 #include "base/banned.h"
 
@@ -44,27 +45,13 @@ void hw_heap_graph_free(struct hw_heap_graph *g)
 
 int64_t hw_object_native_slow(const struct hw_heap_graph *g, uint32_t o)
 {
-    size_t low = 0, high = g->native.n;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (g->native.v[mid].object < o)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = HW_LOWER_BOUND(mid, 0, g->native.n, g->native.v[mid].object < o);
     return low < g->native.n && g->native.v[low].object == o ? g->native.v[low].size : 0;
 }
 
 const struct hw_heap_holder *hw_object_holders(const struct hw_heap_graph *g, uint32_t o, size_t *n)
 {
-    size_t low = 0, high = g->holders.n;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (g->holders.v[mid].object < o)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = HW_LOWER_BOUND(i, 0, g->holders.n, g->holders.v[i].object < o), high;
     for (high = low; high < g->holders.n && g->holders.v[high].object == o;)
         high++;
     *n = high - low;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory/lower_bound.h"
 #include "base/memory/map64.h"
 #include "base/memory/saturate.h"
 #include "model/memory/memory_dump.h"
@@ -26,15 +27,7 @@ struct grown {
 
 static size_t first_row(const struct hw_args *a, uint32_t set)
 {
-    size_t lo = 0, hi = a->rows.n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (a->rows.v[mid].set < set)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return HW_LOWER_BOUND(mid, 0, a->rows.n, a->rows.v[mid].set < set);
 }
 
 static bool is_unit(const struct hw_profile *p, const struct hw_arg_row *r)

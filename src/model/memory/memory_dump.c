@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/memory/lower_bound.h"
 #include "model/memory/memory_sizes.h"
 #include "model/memory/memory_weak.h"
 #include "model/profile.h"
@@ -165,14 +166,7 @@ static uint32_t find_guid(const struct guid_place *places, size_t n, uint32_t sn
                           uint64_t guid)
 {
     struct guid_place key = {snapshot, 0, guid};
-    size_t lo = 0, hi = n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (compare_guids(&places[mid], &key) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = HW_LOWER_BOUND(mid, 0, n, compare_guids(&places[mid], &key) < 0);
     bool found = lo < n && places[lo].snapshot == snapshot && places[lo].guid == guid;
     return found ? places[lo].node : HW_ID_NONE;
 }

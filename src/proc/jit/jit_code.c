@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory/lower_bound.h"
 
 #include "base/banned.h"
 
@@ -40,15 +41,7 @@ size_t hw_jit_code_bytes(const struct hw_jit_code *c)
 /* First range that ends behind the address. */
 static size_t lower(const hw_jit_ranges *r, uint64_t address)
 {
-    size_t lo = 0, hi = r->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (r->v[mid].hi <= address)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return HW_LOWER_BOUND(mid, 0, r->n, r->v[mid].hi <= address);
 }
 
 static const struct hw_jit_range *find_in(const hw_jit_ranges *r, uint64_t address)
@@ -68,14 +61,9 @@ const struct hw_jit_range *hw_jit_code_find(const struct hw_jit_code *c, uint64_
 const struct hw_jit_line *hw_jit_line_of(const struct hw_jit_range *r, uint64_t address)
 {
     const struct hw_jit_entry *e = r->entry;
-    uint32_t lo = 0, hi = e->n_lines;
-    while (lo < hi) { /* the last line at or below the address */
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (e->lines[mid].address <= address - r->moved)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    /* the last line at or below the address */
+    uint32_t lo =
+        (uint32_t)HW_LOWER_BOUND(mid, 0, e->n_lines, e->lines[mid].address <= address - r->moved);
     return lo > 0 ? &e->lines[lo - 1] : NULL;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/memory/lower_bound.h"
 
 #include "base/banned.h"
 
@@ -118,15 +119,7 @@ static int read_lines(struct find *f)
 /* The first reading at or behind ts; n when there is none. */
 static size_t find_at(const readings *r, int64_t ts_ns)
 {
-    size_t low = 0, high = r->n;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (r->v[mid].ts_ns < ts_ns)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return HW_LOWER_BOUND(mid, 0, r->n, r->v[mid].ts_ns < ts_ns);
 }
 
 static double away(const struct reading *r, int64_t ts_ns)

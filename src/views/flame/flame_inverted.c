@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory/lower_bound.h"
 #include "views/flame/flame.h"
 #include "views/flame/flame_path.h"
 
@@ -285,13 +286,7 @@ int hw_flame_invert(const struct hw_flame_question *q, double min_share, enum hw
 
 uint32_t hw_flame_merged_count(const struct hw_flame *f, uint32_t node)
 {
-    size_t lo = 0, hi = f->merged.n; /* made in order of their nodes */
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (f->merged.v[mid].node < node)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    /* made in order of their nodes */
+    size_t lo = HW_LOWER_BOUND(mid, 0, f->merged.n, f->merged.v[mid].node < node);
     return lo < f->merged.n && f->merged.v[lo].node == node ? f->merged.v[lo].n : 0;
 }
