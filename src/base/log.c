@@ -32,11 +32,6 @@ void hw_log_set_level(enum hw_log_level level)
     g_log.level = level;
 }
 
-enum hw_log_level hw_log_get_level(void)
-{
-    return g_log.level;
-}
-
 void hw_log_write(enum hw_log_level level, const char *fmt, ...)
 {
     if (level > g_log.level)

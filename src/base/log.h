@@ -18,7 +18,6 @@ enum hw_log_level {
 
 void hw_log_init(const char *program); /* reads HEAPWISE_LOG; program is kept, not copied */
 void hw_log_set_level(enum hw_log_level level);
-enum hw_log_level hw_log_get_level(void);
 void hw_log_write(enum hw_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -22,8 +22,6 @@ struct hw_error;
 struct hw_progress;
 
 bool hw_is_packed(struct hw_bytes head);
-/* How many bytes may come out of so many packed ones, when all of them are kept… */
-size_t hw_unpack_max(uint64_t packed_bytes);
 /* …and when they only pass through. */
 uint64_t hw_unpack_max_passing(uint64_t packed_bytes);
 /* HW_ELIMIT with its text. */

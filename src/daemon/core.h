@@ -300,7 +300,6 @@ void hw_target_meet_code(struct hw_target *t);
 
 void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t n);
 /* Goes on with those that wait, until the moment; gives whether some are left. */
-bool hw_target_resolve(struct hw_target *t, uint64_t until_ns);
 bool hw_target_has_stacks(const struct hw_target *t);
 /* No more time for these: what was allocated there is counted as lost. */
 void hw_target_drop_stacks(struct hw_target *t);
@@ -322,7 +321,6 @@ bool hw_target_name_generated(struct hw_target *t);
  */
 void hw_target_find_generated(struct hw_target *t, uint64_t now);
 bool hw_target_seeks_generated(const struct hw_target *t);
-void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char *text);
 /* HW_ETIMEOUT: they cannot be read (blocking_reader.h); what is known stays. */
 int hw_target_refresh_maps(struct hw_target *t, uint64_t now);
 
@@ -377,7 +375,6 @@ void hw_triggers_tick(struct hw_session *s, uint64_t now);
 /* An allocation failed; the dump of that is being written. */
 void hw_trigger_failure(struct hw_target *t);
 bool hw_trigger_wants_failures(const struct hw_heapprofd_config *c);
-bool hw_start_is_conditional(const struct hw_heapprofd_config *c);
 /* May its profile begin? If not, it waits for one of its source's conditions. */
 bool hw_start_is_due(struct hw_session *s, uint32_t source, const struct hw_pid *pid);
 bool hw_start_awaits(const struct hw_recorder *r, int32_t pid);

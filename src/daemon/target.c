@@ -36,7 +36,7 @@
 #define TABLES_WAIT_LIVE  (25 * MS)   /* a running thread waits 50 ms in all */
 #define MIN_RING_BYTES    (64u * 1024)
 
-void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char *text)
+static void hw_target_tell(struct hw_target *t, enum hw_target_state state, const char *text)
 {
     struct hw_control_target_state b = {.pid = t->pid.pid, .state = state};
     hw_control_send(t->session->control, HW_CTL_TARGET_STATE, t->session->id, &b, sizeof b, text);

@@ -228,7 +228,7 @@ static void check_source(struct hw_session *s, uint32_t source, uint64_t now)
 
 /* ---- when a profile begins ---- */
 
-bool hw_start_is_conditional(const struct hw_heapprofd_config *c)
+static bool hw_start_is_conditional(const struct hw_heapprofd_config *c)
 {
     for (size_t i = 0; i < c->conditions.n; i++)
         if (c->conditions.v[i].act == HW_ACT_START)

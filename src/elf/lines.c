@@ -121,12 +121,6 @@ bool hw_lines_has_debug_info(const struct hw_lines *l)
     return has_lines(l);
 }
 
-bool hw_lines_has_symtab(struct hw_lines *l)
-{
-    struct hw_elf_info info;
-    return hw_elf_get_info(l->symbols, &info, NULL) == HW_OK && info.has_symtab;
-}
-
 bool hw_lines_is_folded(struct hw_lines *l, uint64_t va)
 {
     return hw_elf_is_folded(l->symbols, va);

@@ -36,7 +36,6 @@ typedef int (*hw_lines_fn)(void *ctx, size_t index, const struct hw_line *chain,
 int hw_lines_open(int fd, struct hw_lines **out, struct hw_error *err); /* borrows fd */
 void hw_lines_close(struct hw_lines *l);
 bool hw_lines_has_debug_info(const struct hw_lines *l);
-bool hw_lines_has_symtab(struct hw_lines *l);
 int hw_lines_resolve(struct hw_lines *l, const uint64_t *ascending, size_t n, hw_lines_fn answer,
                      void *ctx);
 

@@ -154,17 +154,3 @@ const struct hw_map *hw_maps_find(const struct hw_maps *m, uint64_t addr)
     size_t lo = HW_LOWER_BOUND(mid, 0, m->maps.n, m->maps.v[mid].end <= addr);
     return lo < m->maps.n && m->maps.v[lo].start <= addr ? &m->maps.v[lo] : NULL;
 }
-
-uint64_t hw_maps_image_offset(const struct hw_maps *m, const struct hw_map *e)
-{
-    const struct hw_map *first = e;
-    while (first > m->maps.v) {
-        const struct hw_map *prev = first - 1;
-        if (prev->inode != e->inode || prev->dev_major != e->dev_major ||
-            prev->dev_minor != e->dev_minor || strcmp(prev->path, e->path) != 0 ||
-            prev->offset >= first->offset)
-            break;
-        first = prev;
-    }
-    return first->offset;
-}

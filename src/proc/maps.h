@@ -57,7 +57,5 @@ void hw_maps_done(struct hw_maps *m);
 
 /* The entry that holds addr, or NULL. O(log n). */
 const struct hw_map *hw_maps_find(const struct hw_maps *m, uint64_t addr);
-/* File offset of the first mapping in the run of mappings of the same file around e. */
-uint64_t hw_maps_image_offset(const struct hw_maps *m, const struct hw_map *e);
 
 #endif

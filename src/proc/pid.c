@@ -364,21 +364,6 @@ int hw_proc_inside(int32_t inner, int32_t of, hw_pid_list *out)
     return rc;
 }
 
-int hw_proc_children(int32_t pid, hw_pid_list *out)
-{
-    hw_pid_list all = {0};
-    int rc = hw_proc_list(&all);
-    for (size_t i = 0; rc == HW_OK && i < all.n; i++) {
-        hw_autofd int dir = hw_proc_open_dir(all.v[i]);
-        struct hw_proc_stat st;
-        if (dir >= 0 && hw_proc_stat(dir, &st) == HW_OK && st.ppid == pid &&
-            hw_vec_push(out, all.v[i]) < 0)
-            rc = HW_ENOMEM;
-    }
-    hw_vec_done(&all);
-    return rc;
-}
-
 /* The first thread of a process stays in the list when it has ended before the others. */
 static bool is_thread(int tasks, const char *name, int32_t inner)
 {

@@ -81,7 +81,6 @@ int hw_proc_list(hw_pid_list *out);
 /* Processes of other pid namespaces that are called `inner` there; of: only in this process's
  * namespace, 0 = in any. */
 int hw_proc_inside(int32_t inner, int32_t of, hw_pid_list *out);
-int hw_proc_children(int32_t pid, hw_pid_list *out);
 /* Has the process a thread that its own pid namespace calls so? 1 = yes, 0 = no, or it has ended;
  * HW_EGONE, HW_ELIMIT (it has too many): cannot be told. */
 int hw_proc_has_thread(int proc_dir, int32_t inner);

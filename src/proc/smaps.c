@@ -45,7 +45,7 @@ static void parse_value(const char *line, struct hw_smaps_entry *e)
 #undef X
 }
 
-int hw_smaps_parse(char *text, size_t n, struct hw_smaps *out)
+static int hw_smaps_parse(char *text, size_t n, struct hw_smaps *out)
 {
     struct hw_smaps s = {.text = text};
     int rc = HW_OK;

@@ -49,7 +49,6 @@ struct hw_smaps {
 /* rollup: one entry with the sums. */
 int hw_smaps_read(int proc_dir, int rollup, struct hw_smaps *out);
 /* Takes over text (malloc'ed, NUL behind n), also on failure. */
-int hw_smaps_parse(char *text, size_t n, struct hw_smaps *out);
 void hw_smaps_done(struct hw_smaps *s);
 
 #endif

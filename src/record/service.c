@@ -149,12 +149,6 @@ static int ask(const char *path, struct hw_controller **controller, struct hw_se
     return rc;
 }
 
-int hw_service_ask(struct hw_controller **controller, struct hw_service_state *out,
-                   struct hw_error *err)
-{
-    return ask(NULL, controller, out, err);
-}
-
 static void session_done(struct hw_service_session *s)
 {
     for (size_t k = 0; k < s->targets.n; k++) {

@@ -50,9 +50,6 @@ struct hw_service_state {
     HW_VEC(struct hw_service_session) sessions;
 };
 
-/* *controller stays open for what follows; the caller frees both. */
-int hw_service_ask(struct hw_controller **controller, struct hw_service_state *out,
-                   struct hw_error *err);
 /* Asks a connection that is open already. */
 int hw_service_ask_again(struct hw_controller *controller, struct hw_service_state *out,
                          struct hw_error *err);

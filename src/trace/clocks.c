@@ -108,7 +108,7 @@ void hw_clocks_pass(struct hw_clocks *c, struct hw_bytes snapshot, uint64_t sequ
     }
 }
 
-uint32_t hw_clocks_trace_clock(const struct hw_clocks *c)
+static uint32_t hw_clocks_trace_clock(const struct hw_clocks *c)
 {
     return c->trace_clock ? c->trace_clock : BOOTTIME;
 }

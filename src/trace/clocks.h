@@ -56,7 +56,6 @@ void hw_clocks_done(struct hw_clocks *c);
 int hw_clocks_add(struct hw_clocks *c, struct hw_bytes snapshot, uint64_t sequence);
 /* An incremental clock counts from its latest snapshot: call at each one while converting. */
 void hw_clocks_pass(struct hw_clocks *c, struct hw_bytes snapshot, uint64_t sequence);
-uint32_t hw_clocks_trace_clock(const struct hw_clocks *c);
 /* enum hw_clock_failure, or < 0. clock_id 0 = the trace's clock already. */
 int hw_clocks_convert(struct hw_clocks *c, uint32_t clock_id, uint64_t sequence, uint64_t value,
                       int64_t *out);

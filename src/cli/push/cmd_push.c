@@ -116,7 +116,7 @@ int hw_push_opened(struct hw_push_job *j, int fd, const char *name, struct hw_er
     return rc;
 }
 
-int hw_push_file(struct hw_push_job *j, const char *path, struct hw_error *err)
+static int hw_push_file(struct hw_push_job *j, const char *path, struct hw_error *err)
 {
     hw_autofd int fd = open(hw_input_path(path), O_RDONLY | O_CLOEXEC);
     if (fd < 0)

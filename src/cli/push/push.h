@@ -32,7 +32,6 @@ struct hw_push_job {
 int hw_push_schema(const struct hw_cli *cli, const struct hw_store *store);
 /* The labels of the command line, in place of those the job has. */
 int hw_push_labels(struct hw_push_job *j, struct hw_error *err);
-int hw_push_file(struct hw_push_job *j, const char *path, struct hw_error *err);
 /* The same of an open file; name is for messages. */
 int hw_push_opened(struct hw_push_job *j, int fd, const char *name, struct hw_error *err);
 /* --watch: each file that comes into the directory, until *stop: HW_EBUSY. */

@@ -55,7 +55,7 @@ size_t hw_books_bytes(const struct hw_books *b)
     return n;
 }
 
-int hw_books_heap(struct hw_books *b, uint32_t heap_id, struct hw_book **out)
+static int hw_books_heap(struct hw_books *b, uint32_t heap_id, struct hw_book **out)
 {
     if (heap_id == 0 || heap_id >= HW_MAX_HEAPS)
         return HW_ELIMIT;

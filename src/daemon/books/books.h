@@ -79,8 +79,6 @@ void hw_books_init(struct hw_books *b, bool follow_peak);
 void hw_books_done(struct hw_books *b);
 size_t hw_books_bytes(const struct hw_books *b); /* of memory */
 
-/* Finds or adds. HW_ELIMIT for an id out of range. */
-int hw_books_heap(struct hw_books *b, uint32_t heap_id, struct hw_book **out);
 /* From a heap record: an empty name only changes the interval. */
 int hw_books_announce(struct hw_books *b, uint32_t heap_id, const char name[HW_HEAP_NAME_MAX],
                       uint64_t interval_bytes);

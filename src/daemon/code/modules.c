@@ -360,11 +360,6 @@ void hw_modules_ask_names(struct hw_modules *ms)
         ask_names(ms, ms->files.v[i]);
 }
 
-bool hw_modules_busy(const struct hw_modules *ms)
-{
-    return ms->running.n > 0;
-}
-
 /* ---- answers ---- */
 
 static void on_table(struct hw_modules *ms, struct running *r, const struct hw_job_answer *a)

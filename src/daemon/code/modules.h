@@ -93,7 +93,6 @@ bool hw_module_name(struct hw_modules *ms, struct hw_module_file *m, uint64_t va
                     const char **name);
 /* Sends what hw_module_name could not answer. */
 void hw_modules_ask_names(struct hw_modules *ms);
-bool hw_modules_busy(const struct hw_modules *ms); /* jobs are running */
 
 /* Closes the files that are not marked as used and drops their tables: both come again with the
  * next hw_modules_get. Clears the marks. Few open files are kept, marked or not. */

@@ -183,7 +183,7 @@ void hw_target_drop_stacks(struct hw_target *t)
     empty_queue(t);
 }
 
-bool hw_target_resolve(struct hw_target *t, uint64_t until_ns)
+static bool hw_target_resolve(struct hw_target *t, uint64_t until_ns)
 {
     for (size_t n = 0; hw_target_has_stacks(t); n++) {
         if (n % STACKS_A_LOOK == 0) {

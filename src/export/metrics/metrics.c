@@ -21,11 +21,6 @@ static const struct metric {
 #undef X
 };
 
-const char *hw_metrics_name(size_t i)
-{
-    return i < HW_ARRAY_LEN(metrics) ? metrics[i].name : NULL;
-}
-
 bool hw_metrics_format_parse(const char *word, enum hw_metrics_format *out)
 {
     static const char *const words[] = {"binary", "text", "json"};

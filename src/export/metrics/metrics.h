@@ -31,7 +31,4 @@ int hw_metrics_run(const struct hw_profile *p, const char *const *names, size_t 
 /* "binary", "text", "json". */
 bool hw_metrics_format_parse(const char *word, enum hw_metrics_format *out);
 
-/* The names there are; NULL behind the last. */
-const char *hw_metrics_name(size_t i);
-
 #endif

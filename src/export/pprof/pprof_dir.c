@@ -17,7 +17,8 @@
 
 #define MAX_HEAP_NAME 64u
 
-void hw_pprof_file_name(struct hw_strbuf *out, size_t n, int64_t pid, const char *heap, bool gzip)
+static void hw_pprof_file_name(struct hw_strbuf *out, size_t n, int64_t pid, const char *heap,
+                               bool gzip)
 {
     hw_strbuf_addf(out, "heap_dump.%zu.%lld", n, (long long)pid);
     if (strcmp(heap, "libc.malloc") != 0) {
@@ -42,7 +43,7 @@ static const struct {
     {"heapprofd_rejected_concurrent", "was rejected due to a concurrent profile."},
 };
 
-size_t hw_pprof_warnings(const struct hw_profile *p, int64_t pid, FILE *to)
+static size_t hw_pprof_warnings(const struct hw_profile *p, int64_t pid, FILE *to)
 {
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
     size_t n = 0;

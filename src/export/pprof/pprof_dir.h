@@ -49,10 +49,4 @@ int hw_pprof_dir_write_cpu(const struct hw_profile *p, const struct hw_pprof_dir
 int hw_pprof_graph_write(const struct hw_profile *p, const struct hw_heap_graph *g, bool gzip,
                          FILE *out, struct hw_error *err);
 
-/* "heap_dump.1.42.pb.gz" */
-void hw_pprof_file_name(struct hw_strbuf *out, size_t n, int64_t pid, const char *heap, bool gzip);
-
-/* The WARNING: lines for one process; gives how many there were. */
-size_t hw_pprof_warnings(const struct hw_profile *p, int64_t pid, FILE *to);
-
 #endif

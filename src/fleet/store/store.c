@@ -36,11 +36,6 @@ const char *hw_store_scheme(enum hw_store_form f)
     return forms[f].scheme;
 }
 
-const char *hw_store_summary(enum hw_store_form f)
-{
-    return forms[f].summary;
-}
-
 static int hex(unsigned char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'

@@ -137,7 +137,7 @@ static int define_node(struct hw_infra *in, struct hw_map64 *map, uint64_t key,
 /* ---- rows ---- */
 
 /* Keys are small, or HW_INFRA_NO_KEY, which is told as 0. */
-int hw_infra_add_row(struct hw_infra_heap_dump *d, const struct hw_infra_row *row)
+static int hw_infra_add_row(struct hw_infra_heap_dump *d, const struct hw_infra_row *row)
 {
     hw_pb_raw_varint(&d->rows, row->node + 1);
     hw_pb_raw_varint(&d->rows, row->type + 1);

@@ -79,7 +79,6 @@ struct hw_infra_heaps {
     hw_str_id other, no_stack;
 };
 
-int hw_infra_add_row(struct hw_infra_heap_dump *d, const struct hw_infra_row *row);
 /* *rows begins as hw_pb_view of a dump's rows. */
 bool hw_infra_next_row(struct hw_bytes *rows, struct hw_infra_row *out);
 int hw_infra_ids_of(struct hw_infra *in, hw_upid upid, struct hw_infra_ids **out);

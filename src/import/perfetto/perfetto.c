@@ -645,7 +645,7 @@ static int set_kind(struct hw_profile *into, uint64_t n_bytes)
                                             n_bytes > INT64_MAX ? INT64_MAX : (int64_t)n_bytes);
 }
 
-int hw_import_perfetto_fd(int fd, struct hw_profile *into, struct hw_error *err)
+static int hw_import_perfetto_fd(int fd, struct hw_profile *into, struct hw_error *err)
 {
     struct hw_trace_reader *reader;
     int rc = hw_trace_reader_open_fd(fd, &reader, err);

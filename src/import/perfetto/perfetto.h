@@ -9,7 +9,6 @@ struct hw_profile;
 
 extern const struct hw_importer hw_import_perfetto;
 
-int hw_import_perfetto_fd(int fd, struct hw_profile *into, struct hw_error *err);
 /* Only the packets that name what `into` has already: symbols, original names. */
 int hw_import_perfetto_names(struct hw_bytes file, struct hw_profile *into, struct hw_error *err);
 

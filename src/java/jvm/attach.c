@@ -302,8 +302,8 @@ static int read_answer(const struct hw_jvm *jvm, int fd, struct hw_strbuf *answe
     }
 }
 
-int hw_jvm_command(const struct hw_jvm *jvm, const char *const words[4], struct hw_strbuf *answer,
-                   struct hw_error *err)
+static int hw_jvm_command(const struct hw_jvm *jvm, const char *const words[4],
+                          struct hw_strbuf *answer, struct hw_error *err)
 {
     struct hw_strbuf request = {0};
     hw_autofd int fd = -1;

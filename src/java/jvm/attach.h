@@ -38,9 +38,6 @@ int hw_java_fail(struct hw_error *err, int reason, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 int hw_jvm_look(const struct hw_pid *pid, struct hw_jvm *out, struct hw_error *err);
-/* One command with up to three arguments (NULL = none); its whole answer, code line included. */
-int hw_jvm_command(const struct hw_jvm *jvm, const char *const words[4], struct hw_strbuf *answer,
-                   struct hw_error *err);
 /* `load` of a library: path as the JVM sees it. */
 int hw_jvm_load(const struct hw_jvm *jvm, const char *path, const char *options,
                 struct hw_error *err);

@@ -135,7 +135,6 @@ void hw_http_stream(struct hw_http_request *req, unsigned status, const char *ty
                     const struct hw_http_producer *p);
 /* Waits while the client is slow; HW_ESYS when it is gone, or took nothing for the time-out. */
 int hw_http_stream_write(struct hw_http_stream *s, const void *p, size_t n);
-bool hw_http_stream_gone(struct hw_http_stream *s);
 
 /* Server-sent events: a stream of text/event-stream. */
 void hw_http_events(struct hw_http_request *req, const struct hw_http_producer *p);

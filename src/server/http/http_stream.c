@@ -225,14 +225,6 @@ int hw_http_stream_write(struct hw_http_stream *s, const void *p, size_t n)
     return rc;
 }
 
-bool hw_http_stream_gone(struct hw_http_stream *s)
-{
-    pthread_mutex_lock(&s->lock);
-    bool gone = s->gone;
-    pthread_mutex_unlock(&s->lock);
-    return gone;
-}
-
 /* ---- events ---- */
 
 void hw_http_events(struct hw_http_request *req, const struct hw_http_producer *p)

@@ -78,8 +78,8 @@ bool hw_has_managed_code(const struct hw_profile *p)
     return false;
 }
 
-enum hw_annotation hw_annotate(const struct hw_profile *p, struct hw_annotating *state,
-                               hw_frame_id frame)
+static enum hw_annotation hw_annotate(const struct hw_profile *p, struct hw_annotating *state,
+                                      hw_frame_id frame)
 {
     const struct hw_frame *f = hw_callsites_get_frame(p->callsites, frame);
     const char *name = hw_strings_cstr(hw_callsites_strings(p->callsites), f->name);

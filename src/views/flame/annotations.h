@@ -30,9 +30,6 @@ struct hw_annotating {
     bool managed, keep_next;
 };
 
-/* Frames root first, each once; state begins with zeros. */
-enum hw_annotation hw_annotate(const struct hw_profile *p, struct hw_annotating *state,
-                               hw_frame_id frame);
 /* "none", "interp", "jit", "aot", "common-frame", "common-frame-interp". */
 const char *hw_annotation_name(enum hw_annotation a);
 /* Whether any frame can have one. */

@@ -63,8 +63,8 @@ static hw_str_id module_named(const struct hw_callsites *cs, struct hw_bytes pro
     return (hw_str_id){0};
 }
 
-hw_str_id hw_program_module(const struct hw_callsites *cs, const hw_values *values,
-                            struct hw_bytes process_name)
+static hw_str_id hw_program_module(const struct hw_callsites *cs, const hw_values *values,
+                                   struct hw_bytes process_name)
 {
     for (size_t i = 0; i < values->n; i++) {
         hw_str_id path = starter_of(cs, values->v[i].callsite);

@@ -36,9 +36,6 @@ struct hw_shown_program {
     struct hw_bytes name; /* what it was started as; borrowed */
 };
 
-/* The module of the program itself; 0 = not known. */
-hw_str_id hw_program_module(const struct hw_callsites *cs, const hw_values *values,
-                            struct hw_bytes process_name);
 /* What the process was started as; empty: not known, or no such process. */
 struct hw_bytes hw_process_name(const struct hw_profile *p, hw_upid upid);
 struct hw_shown_program hw_program_find(const struct hw_callsites *cs, const hw_values *values,

@@ -52,8 +52,8 @@ static const char *what(enum hw_root_type t)
                                         : "a variable";
 }
 
-void hw_heap_holder_text(const struct hw_profile *p, const struct hw_heap_graph *g,
-                         const struct hw_heap_holder *h, struct hw_strbuf *out)
+static void hw_heap_holder_text(const struct hw_profile *p, const struct hw_heap_graph *g,
+                                const struct hw_heap_holder *h, struct hw_strbuf *out)
 {
     bool is_thread = h->root_type == HW_ROOT_THREAD_OBJECT;
     if (!is_thread) {

@@ -17,8 +17,6 @@
 
 struct hw_strbuf;
 
-void hw_heap_holder_text(const struct hw_profile *p, const struct hw_heap_graph *g,
-                         const struct hw_heap_holder *h, struct hw_strbuf *out);
 /* Of a root. */
 void hw_heap_root_text(const struct hw_profile *p, const struct hw_heap_graph *g, uint32_t object,
                        struct hw_strbuf *out);
