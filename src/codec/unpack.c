@@ -46,6 +46,7 @@ uint64_t hw_unpack_max_passing(uint64_t packed_bytes)
     return max < ANY_MAX ? ANY_MAX : max;
 }
 
+/* The same when all of them are kept. */
 static size_t hw_unpack_max(uint64_t packed_bytes)
 {
     uint64_t max = hw_unpack_max_passing(packed_bytes), memory = hw_memory_there_is() / 2;

@@ -22,7 +22,7 @@ struct hw_error;
 struct hw_progress;
 
 bool hw_is_packed(struct hw_bytes head);
-/* …and when they only pass through. */
+/* How many bytes may come out of so many packed ones, when they only pass through. */
 uint64_t hw_unpack_max_passing(uint64_t packed_bytes);
 /* HW_ELIMIT with its text. */
 int hw_unpack_refuse(uint64_t max, uint64_t offset, struct hw_error *err);

@@ -14,9 +14,8 @@
 static const struct {
     const char *scheme;
     unsigned port;
-    const char *summary;
 } forms[HW_STORE_FORM_COUNT] = {
-#define X(ID, scheme, port, summary) {scheme, port, summary},
+#define X(ID, scheme, port, summary) {scheme, port},
 #include "fleet/store/stores.def"
 #undef X
 };
