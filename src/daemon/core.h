@@ -629,9 +629,9 @@ void hw_proc_poll_dump(struct hw_session *s, struct hw_target *t);
 void hw_proc_poll_last(struct hw_session *s, struct hw_target *t);
 /* What is known of it now, into another trace: name, counters, the allocator's last figures. */
 int hw_proc_poll_look(const struct hw_target *t, struct hw_trace_writer *w, struct hw_error *err);
-/* The allocator's own figures arrived. */
-/* At a dump: the mappings with their addresses, where they are wanted. */
+/* At a dump: the mappings with their addresses, if they are wanted. */
 int hw_proc_poll_regions(const struct hw_target *t, struct hw_error *err);
+/* The allocator's own figures arrived. */
 void hw_proc_poll_malloc_info(struct hw_target *t, const struct hw_rec_minfo *m);
 
 /* ---- control.c ---- */

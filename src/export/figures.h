@@ -12,9 +12,9 @@
 
 #define HW_FIGURE_MAX 64u
 
-/* "12.4 MiB ±3.0%", "1.2 M" */
 /* "space_error", … of all metrics. */
 void hw_json_put_errors(struct hw_json *j, const struct hw_value *v, uint64_t interval_bytes);
+/* "12.4 MiB ±3.0%", "1.2 M" */
 void hw_figure_with_error(char out[HW_FIGURE_MAX], const struct hw_value *v, enum hw_metric m,
                           uint64_t interval_bytes);
 /* "server (4211): space, 12.4 MiB" */

@@ -344,13 +344,13 @@ static void asked_for_nothing(const struct hw_seen_target *t, struct hw_finding 
     if (!ended && ready_ms < SHORT_MS) {
         find(out, "not-ready",
              "process %d was ready to be profiled only for the last %llu ms of the recording, and "
-             "asked for no memory in them",
+             "allocated nothing in them",
              pid, (unsigned long long)ready_ms);
         return;
     }
     find(out, "never-allocated",
-         ended ? "process %d was ready to be profiled, and ended without asking for memory again"
-               : "process %d was ready to be profiled, and asked for no memory meanwhile",
+         ended ? "process %d was ready to be profiled, and ended without another allocation"
+               : "process %d was ready to be profiled, but allocated nothing",
          pid);
 }
 
@@ -409,9 +409,11 @@ void hw_diagnose_recording(const struct hw_recording *r, const char *program,
         find(out, "buffer-overrun", "all %llu samples were lost: the buffer was full",
              (unsigned long long)r->ended.n_lost);
     else if (hw_recording_is_starter(t))
-        find(out, "not-seen",
-             "only '%s' (%d) was profiled, which starts other programs; none of those asked to be",
-             t->name ? t->name : "?", t->pid);
+        find(
+            out, "not-seen",
+            "only '%s' (%d) was profiled, which starts other programs; none of those contacted the "
+            "recorder",
+            t->name ? t->name : "?", t->pid);
     else if (program)
         hw_diagnose_file(program, /* loads = */ false, out);
     if (!out->code)

@@ -60,10 +60,10 @@ struct hw_dump_sample {
 int hw_profile_writer_new(struct hw_trace_writer *w, struct hw_profile_writer **out);
 void hw_profile_writer_free(struct hw_profile_writer *p);
 
-/* A key for each set of callsites (one per target): interned ids do not mix. */
 /*
  * Give every callsite's values at each dump; what did not change since this heap's previous dump is
- * left out here. Frames' names must be set before their first dump: they go out once.
+ * left out here. Frames' names must be set before their first dump: they are written once.
+ * cs_key: one for each set of callsites (one per target): interned ids do not mix.
  */
 int hw_profile_begin(struct hw_profile_writer *p, const struct hw_dump_head *head,
                      const struct hw_callsites *cs, uint64_t cs_key, struct hw_error *err);
@@ -74,20 +74,23 @@ int hw_profile_end(struct hw_profile_writer *p, struct hw_error *err);
  * unless another dump of the sequence ends. is_checkpoint: such a one stands for this one. */
 int hw_profile_cut(struct hw_profile_writer *p, bool is_checkpoint, struct hw_error *err);
 /* The target is gone: forget what was interned for it (ids are not used again). */
-/* Samples of this process that belong to blocks of its heap graph of that time. */
+void hw_profile_forget(struct hw_profile_writer *p, uint64_t cs_key);
+
+/* A sample of this process that belongs to a block of its heap graph. */
 struct hw_dump_link {
     uint32_t block; /* of the graph, from 0 */
     hw_callsite_id callsite;
     uint64_t alloc_size, sample_size;
 };
+/* Those of the graph of that time. */
 int hw_profile_links(struct hw_profile_writer *p, uint64_t pid, uint64_t graph_boottime_ns,
                      const struct hw_dump_link *links, size_t n, const struct hw_callsites *cs,
                      uint64_t cs_key, struct hw_error *err);
-void hw_profile_forget(struct hw_profile_writer *p, uint64_t cs_key);
-/* A single ProcessHeapSamples {pid, rejected_concurrent}. */
+
 /* It may not be profiled: an empty dump that says why. */
 int hw_profile_refused(struct hw_profile_writer *p, uint64_t pid, uint64_t interval_bytes,
                        const char *reason, struct hw_error *err);
+/* A single ProcessHeapSamples {pid, rejected_concurrent}. */
 int hw_profile_rejected(struct hw_profile_writer *p, uint64_t pid, struct hw_error *err);
 
 #endif

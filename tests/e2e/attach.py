@@ -497,7 +497,7 @@ def filtered_recorder(box):
 def asleep(box):
     """One that asks for no memory meanwhile was ready all the same: nobody says that there is no such process,
     whether the hooks had to be put in, or its library was told, with a service and without one."""
-    wants = "process {} was ready to be profiled, and asked for no memory meanwhile [never-allocated]"
+    wants = "process {} was ready to be profiled, but allocated nothing [never-allocated]"
     for serve in False, True:
         if serve:
             service = box.start([hw.tool("heapprofd")], stderr=open(box.path("service.log"), "wb"))

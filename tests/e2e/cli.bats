@@ -292,7 +292,7 @@ END
     for way in "sh -c ./static" "sh -c 'exec ./static'" "env -i ./idle"; do
         run bash -c "heapwise record --no-passthrough -i 1G -- $way"
         [ "$status" -eq 5 ]
-        has "starts other programs; none of those asked to be [not-seen]"
+        has "starts other programs; none of those contacted the recorder [not-seen]"
         [[ $output != *"next:"* ]]
     done
     run heapwise record -i 1 -- sh -c ./static

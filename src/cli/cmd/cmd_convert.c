@@ -63,8 +63,7 @@ static void tell_of_maps(const struct hw_cli *cli, const struct hw_exporter *e)
               stderr);
 }
 
-/* All processes and dumps of a file. */
-/* What memory-infra tells one by one. */
+/* What memory-infra lists one by one. */
 static int read_rule(const struct hw_cli *cli, struct hw_infra_rule *out)
 {
     out->threshold = (int64_t)hw_opt_num(&cli->opts, HW_OPT_INFRA_MIN);
@@ -74,6 +73,7 @@ static int read_rule(const struct hw_cli *cli, struct hw_infra_rule *out)
     return HW_EINVAL;
 }
 
+/* All processes and dumps of a file. */
 static int convert_whole(const struct hw_cli *cli, const struct hw_exporter *e, const char *in_path,
                          const char *out_path)
 {

@@ -326,13 +326,12 @@ static void put_note(const struct infra *x)
         (void)snprintf(when, sizeof when, " (%s %s)", hw_fmt_duration(a, away),
                        at < ts ? "before" : "later");
     printf(
-        "\nmalloc itself%s: %s from the kernel, %s in use; asked for: %s. The difference of %s is "
+        "\nmalloc itself%s: %s from the kernel, %s in use; requested: %s. The difference of %s is "
         "%s.\n",
         when, hw_fmt_bytes(a, arena + mmap), hw_fmt_bytes(b, in_use + mmap), hw_fmt_bytes(c, asked),
         hw_fmt_bytes(d, more < 0 ? -more : more),
-        more < 0 ? "what the program has asked for since malloc was asked for its figures, or the "
-                   "error of sampling"
-                 : "its overhead, and what was there before the recording");
+        more < 0 ? "what the program allocated since malloc's figures were read, or sampling error"
+                 : "its overhead, and memory from before the recording");
 }
 
 /* What is missing in the files, on standard error: the tree has its form. */

@@ -512,7 +512,7 @@ static void print_look(const struct live *l, bool more)
 static int not_seen(struct live *l)
 {
     hw_cli_error(l->cli, l->over ? NULL : "never-allocated",
-                 l->over ? "%.*s" : "the process asked for no memory within %.*s s",
+                 l->over ? "%.*s" : "the process allocated nothing within %.*s s",
                  l->over ? (int)strcspn(l->looks.said, ";") : 2, l->over ? l->looks.said : "10");
     return HW_EXIT_NO_DATA;
 }

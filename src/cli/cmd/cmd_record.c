@@ -447,11 +447,10 @@ static void tell(struct record *r)
         write_memory_infra(r);
         show_report(r);
         if (r->target && hw_recording_is_starter(r->target) && !hw_opt_flag(o, HW_OPT_QUIET))
-            fprintf(
-                stderr,
-                "note: only '%s' was profiled, which starts other programs; none of those asked "
-                "to be [not-seen]\n",
-                r->target->name);
+            fprintf(stderr,
+                    "note: only '%s' was profiled, which starts other programs; none of those "
+                    "contacted the recorder [not-seen]\n",
+                    r->target->name);
     }
     if (rec->is_ended && rec->ended.status < 0)
         hw_cli_error(r->cli, NULL, "the recording ended early: %s", rec->reason);

@@ -55,8 +55,8 @@ static void tell(void *ctx, enum hw_told what, const char *text)
         break;
     case HW_TOLD_OLDER:
         hw_log(WARN,
-               "the tables of store '%s' are older: the errors of counts and of what was asked for "
-               "are not sent; heapwise push --to %s --init-schema adds the columns",
+               "the tables of store '%s' are older: the errors of counts and of allocations are "
+               "not sent; heapwise push --to %s --init-schema adds the columns",
                text, text);
         break;
     }

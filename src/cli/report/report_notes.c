@@ -285,9 +285,9 @@ static void put_nothing(struct notes *n)
     const struct hw_report_data *d = n->d;
     if (d->n_samples == 0 && d->n_lost == 0 && d->now.total.alloc_space == 0 && d->beside.n == 0)
         put_note(n, "note", "33",
-                 "no allocation of this process was seen: it asked for next to none (--exact sees "
-                 "all), or its calls do not come by: its allocator is linked into it, or "
-                 "LD_PRELOAD names another one before libheapprofd_glibc_preload.so, which has to "
+                 "no allocation of this process was seen: it made almost none (--exact sees all), "
+                 "or its calls bypass the library: its allocator is linked into it, or "
+                 "LD_PRELOAD names another one before libheapprofd_glibc_preload.so, which must "
                  "be the first");
 }
 

@@ -251,7 +251,7 @@ static int wait_tracked(struct hw_controller *c, int32_t pid, struct hw_error *e
                        (int)(e.body.n - sizeof s), (const char *)e.body.p + sizeof s);
     }
     return hw_fail(err, HW_ETIMEOUT, 0,
-                   "process %d has not answered within %d s: it is stopped, or asks for no memory",
+                   "process %d has not answered within %d s: it is stopped, or does not allocate",
                    pid, CONNECT_MS / 1000);
 }
 

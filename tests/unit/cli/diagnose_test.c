@@ -42,9 +42,9 @@ static void test_reasons(void **state)
                                     {.pid = 7, .state = HW_TARGET_REJECTED, .reason = "held"}};
     r.targets.v = seen;
     r.targets.n = 1;
-    assert_string_equal(code_of(&r, "ended without asking for memory again"), "never-allocated");
+    assert_string_equal(code_of(&r, "ended without another allocation"), "never-allocated");
     seen[0].pid = getpid();
-    assert_string_equal(code_of(&r, "asked for no memory meanwhile"), "never-allocated");
+    assert_string_equal(code_of(&r, "but allocated nothing"), "never-allocated");
     seen[0].called_ns = hw_now_monotonic_ns();
     assert_string_equal(code_of(&r, "ready to be profiled only for the last"), "not-ready");
     r.targets.n = 2;

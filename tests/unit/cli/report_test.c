@@ -360,19 +360,18 @@ static void a_heap_that_never_allocated(void **state)
     struct hw_report_options o = options();
     assert_int_equal(hw_profile_new(&p), 0);
     (void)dump(p, 3, 2, 4096);
-    assert_int_equal(
-        check(p, &o,
-              "pid 3  1 dump over 1.000 s  interval 4 KiB  samples 0  lost 0\n"
-              "live 0 B   allocated 0 B   peak 0 B at 1.0 s\n"
-              "\n"
-              "nothing is live\n"
-              "\n"
-              "note: no allocation of this process was seen: it asked for next to none (--exact "
-              "sees all), or its\n"
-              "      calls do not come by: its allocator is linked into it, or LD_PRELOAD names "
-              "another one before\n"
-              "      libheapprofd_glibc_preload.so, which has to be the first\n"),
-        HW_EXIT_OK);
+    assert_int_equal(check(p, &o,
+                           "pid 3  1 dump over 1.000 s  interval 4 KiB  samples 0  lost 0\n"
+                           "live 0 B   allocated 0 B   peak 0 B at 1.0 s\n"
+                           "\n"
+                           "nothing is live\n"
+                           "\n"
+                           "note: no allocation of this process was seen: it made almost none "
+                           "(--exact sees all), or its calls\n"
+                           "      bypass the library: its allocator is linked into it, or "
+                           "LD_PRELOAD names another one before\n"
+                           "      libheapprofd_glibc_preload.so, which must be the first\n"),
+                     HW_EXIT_OK);
 }
 
 /* A maximum between two dumps was seen by nobody: what the dumps hold is not called the peak. */
