@@ -23,7 +23,7 @@
 #include "daemon/books/books.h"
 #include "daemon/books/idle.h"
 #include "daemon/books/managed.h"
-#include "daemon/pace.h"
+#include "daemon/books/pace.h"
 #include "trace/stream_writer.h"
 #include "wire/ring.h"
 

@@ -23,10 +23,10 @@
 #include "base/files/fd.h"
 #include "base/memory/map64.h"
 #include "base/memory/vec.h"
+#include "daemon/books/pace.h"
 #include "daemon/execwatch/exec_matcher_parts.h"
 #include "daemon/execwatch/exec_rules.h"
 #include "daemon/execwatch/exec_watch.h"
-#include "daemon/pace.h"
 #include "proc/number.h"
 #include "proc/pid.h"
 

@@ -44,7 +44,7 @@ int hw_store_init(struct hw_store *s, const char *url, struct hw_error *err);
 void hw_store_done(struct hw_store *s);
 /* HW_EINVAL unless the store can be asked, not only pushed to. */
 int hw_store_check_asked(const struct hw_store *s, struct hw_error *err);
-const char *hw_store_scheme(enum hw_store_form f);  /* "clickhouse" */
+const char *hw_store_scheme(enum hw_store_form f); /* "clickhouse" */
 /* The database of a ClickHouse URL; "default" when it names none. */
 const char *hw_store_database(const struct hw_store *s);
 

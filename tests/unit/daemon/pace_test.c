@@ -2,7 +2,7 @@
  */
 #include "test.h"
 
-#include "daemon/pace.h"
+#include "daemon/books/pace.h"
 
 #define MS   UINT64_C(1000000)
 #define SEC  (1000 * MS)

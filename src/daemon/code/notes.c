@@ -1,4 +1,4 @@
-#include "daemon/notes.h"
+#include "daemon/code/notes.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -7,8 +7,8 @@
  *          "note.PID.KEY", which `heapwise report` and `stats` print.
  * Owns:    the texts, until the target is freed.
  */
-#ifndef HW_DAEMON_NOTES_H
-#define HW_DAEMON_NOTES_H
+#ifndef HW_DAEMON_CODE_NOTES_H
+#define HW_DAEMON_CODE_NOTES_H
 
 #include <stdbool.h>
 

@@ -6,8 +6,8 @@
  * Units:   nanoseconds.
  * Threads: the owner's.
  */
-#ifndef HW_DAEMON_REST_H
-#define HW_DAEMON_REST_H
+#ifndef HW_DAEMON_BOOKS_REST_H
+#define HW_DAEMON_BOOKS_REST_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -12,8 +12,8 @@
  * Units:   bytes, microseconds, nanoseconds.
  * Threads: the owner's.
  */
-#ifndef HW_DAEMON_PACE_H
-#define HW_DAEMON_PACE_H
+#ifndef HW_DAEMON_BOOKS_PACE_H
+#define HW_DAEMON_BOOKS_PACE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,0 +1,39 @@
+/*
+ * procpoll.h - data sources beside the profile
+ *
+ * Threads: main thread only.
+ */
+#ifndef HW_DAEMON_DUMP_PROCPOLL_H
+#define HW_DAEMON_DUMP_PROCPOLL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hw_error;
+struct hw_rec_minfo;
+struct hw_proc_poll;
+struct hw_recorder;
+struct hw_session;
+struct hw_target;
+struct hw_trace_writer;
+
+int hw_proc_poll_new(struct hw_session *s, struct hw_proc_poll **out);
+void hw_proc_poll_free(struct hw_proc_poll *p);
+void hw_proc_poll_tick(struct hw_proc_poll *p, uint64_t now);
+bool hw_proc_poll_busy(const struct hw_recorder *r); /* more is due at once */
+/* A target joined: its name and parents belong into the trace. */
+void hw_proc_poll_target(struct hw_session *s, struct hw_target *t);
+/* The same of those who wait for this one, whose last dump was written. */
+void hw_proc_poll_untold(const struct hw_target *t);
+/* At a dump of a target that lives. */
+void hw_proc_poll_dump(struct hw_session *s, struct hw_target *t);
+/* The same of one that has ended: what was read last. */
+void hw_proc_poll_last(struct hw_session *s, struct hw_target *t);
+/* What is known of it now, into another trace: name, counters, the allocator's last figures. */
+int hw_proc_poll_look(const struct hw_target *t, struct hw_trace_writer *w, struct hw_error *err);
+/* At a dump: the mappings with their addresses, if they are wanted. */
+int hw_proc_poll_regions(const struct hw_target *t, struct hw_error *err);
+/* The allocator's own figures arrived. */
+void hw_proc_poll_malloc_info(struct hw_target *t, const struct hw_rec_minfo *m);
+
+#endif

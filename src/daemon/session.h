@@ -1,0 +1,160 @@
+/*
+ * session.h - one recording: whom it means, what it has, what it says
+ *
+ * Threads: main thread only.
+ */
+#ifndef HW_DAEMON_SESSION_H
+#define HW_DAEMON_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/config.h"
+#include "daemon/policy/permission.h"
+#include "wire/control.h"
+
+struct hw_conn;
+
+struct hw_session_source {
+    struct hw_heapprofd_config *config; /* in the session's config */
+    struct hw_profile_writer *writer;   /* owned */
+    uint32_t stream_sequence;           /* stream_allocations; 0 = none yet */
+    uint64_t next_dump_ns;              /* 0 = none */
+    uint32_t fired;                     /* bit i: condition i, of those about the whole session */
+    HW_VEC(int32_t) rejected;
+    bool hit_guardrail;
+};
+
+/* A process whose descendants are meant, too. */
+struct hw_followed {
+    int32_t pid;
+    uint64_t start_ticks;
+    uint32_t source;
+};
+
+/* A process that the session does not want any more. */
+struct hw_left {
+    int32_t pid;
+    uint64_t start_ticks;
+};
+
+struct hw_session {
+    struct hw_recorder *rec;
+    struct hw_control_conn *control; /* NULL: it went away, or is detached */
+    char *detach_key;                /* owned; NULL = belongs to a connection */
+    uint64_t id;
+    uint32_t uid;
+    struct hw_asking asking;
+    HW_VEC(struct hw_left) refused; /* processes that were meant and may not be profiled */
+    HW_VEC(struct hw_followed) followed;
+    HW_VEC(struct hw_left) left; /* session_exclude.c: processes that were told to leave it */
+    HW_VEC(struct hw_again) broken_off;
+    HW_VEC(struct hw_missed { /* missed.c */
+                              int32_t pid;
+                              uint64_t ticks; /* since boot, when it was missed */
+    })
+    missed;
+    uint32_t n_missed_more; /* without room in it */
+    bool told_share;        /* share.c */
+    bool has_rule;          /* exec_watch.c: the finder knows whom it means */
+    uint64_t arm_token;     /* the same: of programs that are armed for it (wire/handshake.h) */
+    bool rule_is_late;      /* the same: it does not yet, though the session has begun */
+    uint64_t start_ticks;   /* who started later is one that starts during the session */
+    uint64_t last_exec_ns;  /* time of the last dump of an image that made way for another */
+    struct hw_control_start start;
+    struct hw_trace_config config;
+    int fd; /* owned */
+    struct hw_trace_writer *writer;
+    HW_VEC(struct hw_session_source) sources;
+    HW_VEC(struct hw_java_source *) java; /* owned */
+    struct hw_proc_poll *proc;            /* process_stats and friends; NULL = none */
+    HW_VEC(struct hw_waiting) waiting;
+    struct hw_slice_writer *slices;  /* owned; NULL = none yet */
+    uint32_t note_sequence;          /* notes.c; 0 = none yet */
+    uint32_t mark_sequence, n_marks; /* mark.c; sequence 0 = none yet */
+    bool signalled;                  /* SIGUSR1, since the last look */
+    hw_pid_list scan;                /* attach.c: processes not looked at yet */
+    hw_pid_list again;               /* attach.c: HW_START_RESCAN: those that others have */
+    uint64_t next_scan_ns;           /* when they are looked at; 0 = none */
+    struct hw_pid root;              /* HW_START_LAUNCHED: owned; pid -1 = none */
+    uint32_t generation;
+    uint64_t next_trigger_ns, pressure_ns;
+    uint64_t started_ns, last_checkpoint_ns, next_clock_ns, next_progress_ns, next_guard_ns;
+    uint64_t checkpoint_every_ns, clocks_every_ns, guards_every_ns;
+    uint64_t cpu_start_us, ring_budget, ring_used;
+    bool stopping, started_told, warned_budget;
+    bool hurried;     /* asked to stop once more */
+    bool targets_due; /* stopping: their last dumps wait for a heap graph */
+    bool closed;      /* the file is complete: nothing more is written */
+    bool ended;       /* nobody names it any more */
+    uint64_t stopped_ns, stop_deadline_ns;
+    struct hw_target *writing; /* whose dump is in the middle; NULL = nobody's */
+    uint64_t whole_bytes;      /* of the file, when that began */
+    char reason[160];
+    int status;
+    uint32_t n_targets, n_dumps;
+    uint64_t n_samples, n_lost;
+    uint64_t spent_ns;  /* rate.c: for the samples of targets that are over */
+    uint32_t doublings; /* rate.c: of the intervals of all its targets */
+    bool progress_due;
+};
+
+int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
+                   struct hw_bytes config, int fd, uint32_t uid, struct hw_control_conn *control,
+                   struct hw_session **out, struct hw_error *err);
+void hw_session_tick(struct hw_session *s, uint64_t now);
+/* A period that may be shortened from outside, for tests and the impatient
+ * (doc/design/recorder.md). */
+uint64_t hw_session_period_ns(const char *name, uint64_t usual_ms);
+void hw_session_stop(struct hw_session *s, const char *reason, int status);
+/* Asked to stop once more: the file ends with what there is. */
+void hw_session_hurry(struct hw_session *s);
+void hw_session_dump(struct hw_session *s, const char *trigger, const int32_t *pids, size_t n);
+void hw_session_free(struct hw_session *s);
+/* Up to this moment, also what no dump has told yet. */
+uint64_t hw_target_samples(const struct hw_target *t);
+uint64_t hw_session_cpu_us(void); /* of the recorder itself */
+void hw_session_counters(const struct hw_session *s, uint64_t *samples, uint64_t *lost);
+/* A dump was written that began then. */
+void hw_session_wrote(struct hw_session *s, uint64_t began_ns);
+/* A write to the trace failed. */
+void hw_session_write_failed(struct hw_session *s, int rc, const struct hw_error *err);
+/* The session and data source that want this process; false = none. */
+bool hw_sessions_match(struct hw_recorder *r, const struct hw_conn *c, const struct hw_pid *pid,
+                       struct hw_session **session, uint32_t *source);
+/* Does this session mean a running process that has said nothing yet? */
+bool hw_session_wants_running(struct hw_session *s, const struct hw_pid *pid, bool *by_number);
+/* An empty profile with the reason, once a process; false = it is there. */
+bool hw_session_refuse(struct hw_session *s, uint32_t source, int32_t pid, const char *reason);
+/* The process that has the number now. Without memory it is not remembered. */
+bool hw_session_was_refused(const struct hw_session *s, int32_t pid);
+bool hw_session_remember_refused(struct hw_session *s, int32_t pid);
+/* Somebody else has a running process that it means: told once, and in the trace unless the session
+ * gets it after all (has). */
+void hw_session_reject(struct hw_session *s, const struct hw_pid *pid, const char *why);
+/* The same of one that was meant by its name when it started, and may be over. */
+void hw_session_reject_named(struct hw_session *s, int32_t pid, const char *why);
+/* Those that it means and another session has. */
+void hw_session_reject_running(struct hw_session *s);
+/* Fails with that reason; holder: the other recorder's process, 0 = not known. */
+int hw_session_held_elsewhere(const struct hw_session *s, int32_t holder, int rc,
+                              struct hw_error *err);
+/* It is ready: from its next allocation on it is profiled. */
+void hw_session_called(struct hw_session *s, int32_t pid);
+/* It cannot be had: told once, and in the trace. Whoever waits for this process need not any more.
+ */
+void hw_session_fail(struct hw_session *s, int32_t pid, const char *text);
+void hw_session_has(struct hw_session *s, uint32_t source, int32_t pid);
+/* Did it start during the session? To the kernel's clock ticks. */
+bool hw_session_is_later(const struct hw_session *s, const struct hw_pid *pid);
+/* --follow-fork: what this process starts is meant from now on. */
+void hw_session_follow(struct hw_session *s, const struct hw_pid *pid, uint32_t source);
+/* --idle-allocations, or the same in the data source's configuration. */
+bool hw_session_wants_idle(const struct hw_session *s, uint32_t source);
+void hw_session_warn(struct hw_session *s, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* memlog.c: does the mode of this source, which means all, mean this process? */
+bool hw_memlog_wants(const struct hw_session *s, const struct hw_heapprofd_config *c,
+                     const struct hw_pid *pid, const struct hw_proc_status *st);
+
+#endif
