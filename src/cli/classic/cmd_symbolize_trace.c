@@ -155,7 +155,7 @@ static int take_fixed_addresses(struct run *r, struct place *at, size_t n)
     return HW_OK;
 }
 
-static int ask(struct run *r, struct hw_module *module)
+static int ask(struct run *r, struct hw_named_module *module)
 {
     hw_vec_clear(&r->va);
     for (size_t i = 0; i < r->n_at; i++)
@@ -177,7 +177,7 @@ static int do_module(struct run *r, struct place *at, size_t n)
     const char *path = hw_infra_names_text(r->names, (hw_str_id){at->path});
     uint8_t id[64];
     struct hw_bytes build_id = raw_id(hw_infra_names_text(r->names, (hw_str_id){at->build_id}), id);
-    struct hw_module *module = NULL;
+    struct hw_named_module *module = NULL;
     struct hw_error why = {0};
     size_t named = r->n_named;
     int rc = HW_OK;

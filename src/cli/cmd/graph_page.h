@@ -4,8 +4,11 @@
 #ifndef HW_CLI_CMD_GRAPH_PAGE_H
 #define HW_CLI_CMD_GRAPH_PAGE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "base/bytes.h"
-#include "views/findings/leaks.h"
+#include "config/command/options.h"
 
 struct hw_cli;
 struct hw_heap_graph;

@@ -4,8 +4,13 @@
 #ifndef HW_DAEMON_EXECWATCH_EXEC_MATCHER_PARTS_H
 #define HW_DAEMON_EXECWATCH_EXEC_MATCHER_PARTS_H
 
+#include <sys/types.h>
+
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
 #include "daemon/execwatch/exec_rules.h"
 #include "daemon/execwatch/exec_watch.h"
+#include "inject/start.h"
 
 #define HW_EXEC_N_PLACED 64u
 #define HW_EXEC_SAME     UINT64_C(0xff) /* of a value in seen: how often it was the same */

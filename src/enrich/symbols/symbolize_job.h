@@ -4,6 +4,10 @@
 #ifndef HW_ENRICH_SYMBOLS_SYMBOLIZE_JOB_H
 #define HW_ENRICH_SYMBOLS_SYMBOLIZE_JOB_H
 
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+#include "base/text/strings.h"
+#include "enrich/load_bias.h"
 #include "enrich/symbols/symbolize.h"
 
 struct hw_symbolize_place {

@@ -9,6 +9,8 @@
 #include "base/text/strbuf.h"
 #include "fleet/ask/answer.h"
 
+struct hw_rows;
+
 struct hw_fleet_answer_sum {
     uint32_t step;
     uint64_t stack;

@@ -52,13 +52,13 @@ static struct counters {
 static int arrived[2], go[2]; /* pipes: a byte from the service at a gate, and to it */
 
 int __real_epoll_wait(int fd, struct epoll_event *e, int n, int ms);
-int __real_hw_tally_set(struct hw_callsite_totals *t, uint32_t stack, hw_callsite_id c,
-                        const struct hw_totals *now);
+int __real_hw_callsite_totals_set(struct hw_callsite_totals *t, uint32_t stack, hw_callsite_id c,
+                                  const struct hw_totals *now);
 int __real_hw_profile_sample(struct hw_profile_writer *p, const struct hw_dump_sample *s,
                              struct hw_error *err);
 int __wrap_epoll_wait(int fd, struct epoll_event *e, int n, int ms);
-int __wrap_hw_tally_set(struct hw_callsite_totals *t, uint32_t stack, hw_callsite_id c,
-                        const struct hw_totals *now);
+int __wrap_hw_callsite_totals_set(struct hw_callsite_totals *t, uint32_t stack, hw_callsite_id c,
+                                  const struct hw_totals *now);
 int __wrap_hw_profile_sample(struct hw_profile_writer *p, const struct hw_dump_sample *s,
                              struct hw_error *err);
 
@@ -86,13 +86,13 @@ static void wait_at_gate(void)
         seen->waited_in_vain = true;
 }
 
-int __wrap_hw_tally_set(struct hw_callsite_totals *t, uint32_t stack, hw_callsite_id c,
-                        const struct hw_totals *now)
+int __wrap_hw_callsite_totals_set(struct hw_callsite_totals *t, uint32_t stack, hw_callsite_id c,
+                                  const struct hw_totals *now)
 {
     count_work();
     if (++seen->added == seen->add_gate)
         wait_at_gate();
-    return __real_hw_tally_set(t, stack, c, now);
+    return __real_hw_callsite_totals_set(t, stack, c, now);
 }
 
 int __wrap_hw_profile_sample(struct hw_profile_writer *p, const struct hw_dump_sample *s,
