@@ -127,7 +127,7 @@ test('errors are shown, nothing is asked without a token, and the page is access
   await page.fill('#until', 'soon');
   await page.press('#until', 'Enter');
   await answered();
-  assert.match(await page.textContent('[role=alert]'), /no time/);
+  assert.match(await page.textContent('[role=alert]'), /is not a time/);
   for (const path of ['labels', 'values?label=pod', 'hosts']) assert.equal((await fetch(`${server.origin}/api/v1/fleet/${path}`)).status, 403);
   assert.equal((await fetch(`${server.origin}/api/v1/fleet/profile`, { method: 'POST' })).status, 403);
   for (const bad of ['values?label=a%27b', 'hosts?metric=x', 'hosts?since=x', 'nothing', 'hosts?where=a%20b%3D1']) assert.equal((await server.ask(`/api/v1/fleet/${bad}`)).status, 400, bad);
