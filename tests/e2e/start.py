@@ -358,6 +358,14 @@ def stopped_helpers(box):
     hw.exact(w.end().last(t.pid), want, "afterwards")
 
 
+def kill_one(watch, who):
+    try:
+        os.kill(watch.below()[who], signal.SIGKILL)
+        return True
+    except (KeyError, ProcessLookupError):
+        return False
+
+
 def killed_in_a_storm(box):
     """kill -9 of each in the middle of many starts: every program runs to its end, none stays traced
     or stopped."""
@@ -374,7 +382,8 @@ def killed_in_a_storm(box):
         for k in range(24):
             running.append(start())
             if k == 10:
-                os.kill(helpers[who], signal.SIGKILL)
+                # The one that is there: on a busy machine one that was kept waiting has been replaced.
+                hw.wait_for(lambda: kill_one(w, who), f"a {who} to kill")
         for p in running:
             try:
                 out, err = p.communicate(timeout=20)
