@@ -58,17 +58,18 @@ bool hw_armed_begin(const char *mark)
 
 /* ---- threads ---- */
 
-static void draw(struct hw_tls *t)
+static void draw(struct hw_tls *t, uint64_t interval)
 {
     uint64_t n = atomic_fetch_add_explicit(&own.n_draws, 1, memory_order_relaxed);
-    hw_sampler_begin(t, hw_sampler_mix(own.seed ^ hw_sampler_mix(n + 1)), own.interval);
+    hw_sampler_begin(t, hw_sampler_mix(own.seed ^ hw_sampler_mix(n + 1)), interval);
 }
 
 bool hw_armed_join(struct hw_tls *t)
 {
-    if (!hw_armed())
+    uint64_t interval = hw_armed_interval();
+    if (interval == 0) /* asked once: another thread may be answered just now */
         return false;
-    draw(t);
+    draw(t, interval);
     t->flags |= HW_TLS_ARMED;
     return true;
 }
@@ -171,5 +172,5 @@ void hw_armed_forked(void)
     if (own.interval == 0 || (t->flags & HW_TLS_ARMED) == 0 || t->busy)
         return;
     own.seed = hw_sampler_mix(own.seed ^ hw_local_sandbox_ns());
-    draw(t);
+    draw(t, own.interval);
 }

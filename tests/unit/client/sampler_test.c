@@ -2,6 +2,7 @@
  * sampler_test.c - the countdown against what it is meant to be, with fixed seeds
  */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -307,6 +308,35 @@ static void test_armed_fork(void **state)
     hw_armed_over();
 }
 
+/* One thread joins while another is answered: it has a draw, or is not armed. */
+static void *join_again_and_again(void *stop)
+{
+    uint64_t n_endless = 0;
+    while (!atomic_load((_Atomic bool *)stop)) {
+        struct hw_tls t = {0};
+        n_endless += hw_armed_join(&t) && t.interval == 0;
+    }
+    return (void *)(uintptr_t)n_endless;
+}
+
+static void test_armed_race(void **state)
+{
+    (void)state;
+    pthread_t other;
+    void *n_endless;
+    _Atomic bool stop = false;
+    atomic_store(&hw_process_page.session, NULL);
+    hw_here = (struct hw_tls){0};
+    assert_int_equal(pthread_create(&other, NULL, join_again_and_again, (void *)&stop), 0);
+    for (int i = 0; i < 300000; i++) {
+        assert_true(hw_armed_begin("10000:7:1"));
+        hw_armed_over();
+    }
+    atomic_store(&stop, true);
+    assert_int_equal(pthread_join(other, &n_endless), 0);
+    assert_int_equal((uintptr_t)n_endless, 0);
+}
+
 int main(void)
 {
     session = calloc(1, sizeof *session);
@@ -322,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_armed_mark),
         cmocka_unit_test(test_armed_unanswered),
         cmocka_unit_test(test_armed_fork),
+        cmocka_unit_test(test_armed_race),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     free(session);
