@@ -535,6 +535,9 @@ def calm(box):
     if guards:
         os.kill(guards[0], signal.SIGSTOP)
         hw.wait_for(lambda: "State:\tT" not in open(f"/proc/{guards[0]}/status").read(), "the guard goes on")
+        os.kill(guards[0], signal.SIGKILL)
+        time.sleep(1)
+        hw.true("State:\tZ" in open(f"/proc/{guards[0]}/status").read(), "its number is kept: the recorder will kill it once more at its own end")
     t.end()
     s.stop()
 

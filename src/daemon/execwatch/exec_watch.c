@@ -333,10 +333,11 @@ void hw_exec_watch_follow(const struct hw_session *s, int32_t pid)
 /* Stopped, it would not notice that the answerer is. */
 void hw_exec_watch_tick(struct hw_recorder *r)
 {
-    int status;
+    siginfo_t stop = {0};
+    /* Of its end nothing is asked: until hw_starts_done nobody else is to have its number. */
     if (r->starts.on && !r->starts.lost &&
-        waitpid(r->starts.pid, &status, WNOHANG | WUNTRACED) > 0 && WIFSTOPPED(status))
-        (void)kill(r->starts.pid, SIGCONT); /* it is our child: nobody else has its number */
+        waitid(P_PID, (id_t)r->starts.pid, &stop, WSTOPPED | WNOHANG) == 0 && stop.si_pid != 0)
+        (void)kill(r->starts.pid, SIGCONT);
 }
 
 void hw_exec_watch_done(struct hw_recorder *r)
