@@ -116,9 +116,10 @@ static void scan_one(struct hw_exec_finder *f, int32_t pid, struct hw_map64 *now
         return;
     hash &= ~HW_EXEC_SAME;
     struct hw_pid who = {pid, -1, dir, /* start_ticks = */ 0};
-    bool same = known && ((before & ~HW_EXEC_SAME) == hash || before == SEEN_ARMED);
+    bool same = known && (before & ~HW_EXEC_SAME) == hash;
     (void)hw_map64_put(now_seen, (uint64_t)pid, same ? once_more(before) : hash); /* as above */
-    if (!f->has_seen || same || !hw_exec_candidate_read(&f->rules, f->shared, &who, &p))
+    bool is_new = !same && !(known && before == SEEN_ARMED); /* that one is called in its time */
+    if (!f->has_seen || !is_new || !hw_exec_candidate_read(&f->rules, f->shared, &who, &p))
         return;
     if (hw_exec_rules_mean(&f->rules, &p))
         hw_exec_tell(f, HW_EXEC_FOUND, known ? HW_EXEC_RENAMED : 0, pid, NULL);
