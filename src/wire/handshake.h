@@ -8,8 +8,8 @@
  *          struct hw_welcome and, by SCM_RIGHTS, HW_WELCOME_FDS descriptors in this order: control
  *          page, ring, tables (only the control page when status is WAIT). The recorder takes pid
  *          and uid from SO_PEERCRED, never from the hello; the client accepts only a peer with uid
- *          0 or its own. Both may be shorter or longer than here, by their version: what was not
- *          sent reads as 0.
+ *          0 or its own (which one that is: session.c). Both may be shorter or longer than here, by
+ *          their version: what was not sent reads as 0.
  * Source:  doc/architecture.md, sections 6 and 7; doc/design/client.md
  */
 #ifndef HW_WIRE_HANDSHAKE_H

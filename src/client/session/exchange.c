@@ -80,13 +80,13 @@ static bool wait_for(const struct hw_exchange *x, short events)
     }
 }
 
-static bool peer_trusted(int fd)
+static bool peer_trusted(const struct hw_exchange *x)
 {
     struct ucred c;
     socklen_t n = sizeof c;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) != 0)
+    if (getsockopt(x->fd, SOL_SOCKET, SO_PEERCRED, &c, &n) != 0)
         return false;
-    return c.uid == 0 || c.uid == geteuid();
+    return c.uid == 0 || (!x->root_only && c.uid == geteuid());
 }
 
 bool hw_exchange_dial(struct hw_exchange *x, const char *path)
@@ -111,7 +111,7 @@ bool hw_exchange_dial(struct hw_exchange *x, const char *path)
             return false;
         hw_sys_sleep_ns(1000000);
     }
-    return peer_trusted(x->fd);
+    return peer_trusted(x);
 }
 
 bool hw_exchange_dial_again(struct hw_exchange *x, const char *path)

@@ -14,9 +14,10 @@ struct hw_exchange {
     int n_fds;
     uint64_t tables_bytes; /* of the tables file that we may map */
     uint64_t asked_ns, answered_ns;
-    bool alone;  /* no other thread can be reading the environment */
-    bool silent; /* asked, and no answer so far */
-    bool late;   /* the answer did not come at once: when it did is not known */
+    bool alone;     /* no other thread can be reading the environment */
+    bool silent;    /* asked, and no answer so far */
+    bool late;      /* the answer did not come at once: when it did is not known */
+    bool root_only; /* the peer has to be root; else the process's user is good, too */
     struct hw_welcome welcome;
 };
 

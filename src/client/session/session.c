@@ -65,6 +65,7 @@ static struct {
     bool started;
     char socket_path[108];
     char other_path[108]; /* asked when nobody is at the first one; "" = none */
+    uid_t uid;            /* whose process it was when it was given these */
     int token_fd;
     dev_t token_dev;
     ino_t token_ino;
@@ -335,6 +336,18 @@ static bool is_single_threaded(void)
 /* Under the session's lock. Static: its 5 KiB are more than a stack of the program's may have. */
 static struct hw_exchange exchange;
 
+/*
+ * Who has become another user since he was given these paths may have entered a directory of that
+ * user's by chroot, too, where they name what the user has put there. A name that a recorder has
+ * written into our page later is that of a socket made for the user of then.
+ */
+static bool is_for_another_user(const char *path)
+{
+    bool given = strncmp(path, own.socket_path, sizeof own.socket_path) == 0 ||
+                 strncmp(path, own.other_path, sizeof own.other_path) == 0;
+    return given && own.uid != geteuid();
+}
+
 /* To the recorder that our control page names, else to who is there. */
 static bool ask(struct hw_exchange *x, uint32_t flags, uint64_t timeout_ns)
 {
@@ -346,6 +359,7 @@ static bool ask(struct hw_exchange *x, uint32_t flags, uint64_t timeout_ns)
     bool told = hw_control.magic == HW_CONTROL_MAGIC && hw_control.socket_path[0];
     memcpy(path, told ? hw_control.socket_path : own.socket_path, sizeof path);
     path[sizeof path - 1] = '\0';
+    x->root_only = is_for_another_user(path);
     bool up = hw_exchange_dial(x, path);
     if (!up && !told && own.other_path[0])
         up = hw_exchange_dial_again(x, own.other_path);
@@ -743,6 +757,7 @@ void hw_client_session_init(const char *socket_path, const char *other_path)
 {
     keep_path(&own.socket_path, socket_path);
     keep_path(&own.other_path, other_path);
+    own.uid = geteuid();
     atomic_store(&hw_process_page.pid, (int32_t)getpid());
     atomic_store(&hw_process_page.started, 1);
     own.started = true;

@@ -275,6 +275,26 @@ static void test_armed_sandbox(void **state)
     }
 }
 
+/* Who was root at the start and is another user now believes root alone: that user may have made
+ * the socket, in a directory that the program has taken for its root. */
+static void test_armed_lowered(void **state)
+{
+    enum { OTHER_USER = 54321 }; /* of targets/lowered.c */
+    (void)state;
+    if (geteuid() != 0)
+        skip(); /* nobody else can be played */
+    struct twin_options o = options(1 << 16);
+    o.armed_interval = 1 << 16;
+    struct twin_result r = run(&o, "lowered", NULL);
+    assert_int_equal(r.n_armed, 1);
+    twin_done(&r);
+    o.uid = OTHER_USER;
+    r = run(&o, "lowered", NULL);
+    assert_int_equal(r.n_clients, 0);
+    assert_output_kept(&r, "lowered");
+    twin_done(&r);
+}
+
 /* Forked children draw on, and ask as such. */
 static void test_armed_fork(void **state)
 {
@@ -382,14 +402,24 @@ static void test_follow_fork(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exact),       cmocka_unit_test(test_small_ring),
-        cmocka_unit_test(test_full),        cmocka_unit_test(test_recorder_dies),
-        cmocka_unit_test(test_answers),     cmocka_unit_test(test_late_answer),
-        cmocka_unit_test(test_sessions),    cmocka_unit_test(test_sampled),
-        cmocka_unit_test(test_adaptive),    cmocka_unit_test(test_custom_heaps),
-        cmocka_unit_test(test_follow_fork), cmocka_unit_test(test_armed_alone),
-        cmocka_unit_test(test_armed),       cmocka_unit_test(test_armed_late),
-        cmocka_unit_test(test_armed_fork),  cmocka_unit_test(test_armed_sandbox)};
+        cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_small_ring),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_recorder_dies),
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_late_answer),
+        cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_sampled),
+        cmocka_unit_test(test_adaptive),
+        cmocka_unit_test(test_custom_heaps),
+        cmocka_unit_test(test_follow_fork),
+        cmocka_unit_test(test_armed_alone),
+        cmocka_unit_test(test_armed),
+        cmocka_unit_test(test_armed_late),
+        cmocka_unit_test(test_armed_fork),
+        cmocka_unit_test(test_armed_sandbox),
+        cmocka_unit_test(test_armed_lowered),
+    };
     if (argc < 3)
         return 2;
     library = argv[1];

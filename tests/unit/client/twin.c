@@ -421,6 +421,17 @@ static void next_session(struct twin *t, unsigned *n, uint64_t *since)
     atomic_store(&c->control->generation, 1000000 + *n);
 }
 
+/* Where others find it, too; its peer is who has called listen. */
+static int listen_as(const struct twin *t, uid_t uid)
+{
+    if (chmod(t->dir, 0755) != 0 || chmod(t->addr.sun_path, 0666) != 0)
+        return -1;
+    if (uid && seteuid(uid) != 0)
+        return -1;
+    int rc = listen(t->listener, 128);
+    return uid && seteuid(0) != 0 ? -1 : rc;
+}
+
 int twin_run(const struct twin_options *o, char *const argv[], struct twin_result *out)
 {
     struct twin *t = calloc(1, sizeof *t);
@@ -442,7 +453,7 @@ int twin_run(const struct twin_options *o, char *const argv[], struct twin_resul
     (void)snprintf(t->addr.sun_path, sizeof t->addr.sun_path, "%s/s", t->dir);
     t->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (bind(t->listener, (struct sockaddr *)&t->addr, sizeof t->addr) != 0 ||
-        listen(t->listener, 128) != 0)
+        listen_as(t, o->uid) != 0)
         return -1;
     FILE *text = tmpfile();
     pid_t pid = spawn(t, argv, fileno(text));

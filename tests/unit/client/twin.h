@@ -35,6 +35,7 @@ struct twin_options {
     unsigned first_after_ms;  /* to that one */
     uint64_t armed_interval;  /* the program is held at its start and armed; 0 = it asks there */
     uint32_t first_status;    /* enum hw_welcome_status of the first answer */
+    unsigned uid;             /* who listens; 0 = who runs the test */
 };
 
 struct twin_result {
