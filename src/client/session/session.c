@@ -449,12 +449,15 @@ void hw_client_session_prepare(void)
     (void)hw_kernel(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 }
 
-static _Atomic(const struct hw_tls *) asking; /* under the lock: whose thread; NULL = nobody's */
+/* Under the lock: whose thread, and since when; NULL and 0 = nobody's. */
+static _Atomic(const struct hw_tls *) asking;
+static _Atomic uint64_t asking_since_ns;
 
 static void start_locked(uint32_t flags, uint64_t timeout_ns)
 {
     if (hw_sandbox()) /* it is being set, and who sets it looks at the lock: see sandbox.c */
         return;
+    atomic_store(&asking_since_ns, hw_local_ns());
     reap();
     /* A child that shares our memory (vfork, CLONE_VM) must not register itself in our name. */
     if (atomic_load(&hw_process_page.pid) == (int32_t)getpid() &&
@@ -474,6 +477,7 @@ void hw_client_session_start(uint32_t flags, uint64_t timeout_ns)
         return;
     atomic_store(&asking, &hw_here);
     start_locked(flags, timeout_ns);
+    atomic_store(&asking_since_ns, 0);
     atomic_store(&asking, NULL);
     unlock_session();
 }
@@ -630,14 +634,19 @@ void hw_client_session_settle(struct hw_tls *t, uint32_t generation)
 /* ---- an armed process has a sample ---- */
 
 /* In a program with several threads another one may be asking just now. Not when that is below us:
- * a handler is not to wait for what it interrupts. */
-static void wait_for_other(uint64_t until_ns)
+ * a handler is not to wait for what it interrupts. All wait for the same 200 ms: who asks may have
+ * left by siglongjmp, and never come back. */
+static void wait_for_other(uint64_t now_ns)
 {
     while (hw_armed() && !atomic_load(&hw_process_page.session) &&
            !atomic_load(&hw_process_page.unanswered) &&
            atomic_load(&hw_process_page.session_lock) && atomic_load(&asking) != &hw_here &&
-           !hw_sandbox() && hw_local_ns() < until_ns)
+           !hw_sandbox()) {
+        uint64_t since_ns = atomic_load(&asking_since_ns);
+        if (hw_local_ns() >= (since_ns ? since_ns : now_ns) + HELD_NS)
+            return;
         hw_sys_sleep_ns(OTHERS_STEP_NS);
+    }
 }
 
 bool hw_client_session_ask(struct hw_tls *t, uint64_t interval)
@@ -652,7 +661,7 @@ bool hw_client_session_ask(struct hw_tls *t, uint64_t interval)
         !atomic_load(&hw_process_page.unanswered) || now >= atomic_load(&hw_process_page.retry_ns);
     if (due && !hw_stack_is_alternate()) {
         hw_client_session_start(0, child ? SLOW_TIMEOUT_NS : HELD_NS);
-        wait_for_other(now + HELD_NS);
+        wait_for_other(now);
     }
     t->generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
     return thread_join(t, interval);

@@ -295,6 +295,17 @@ static void test_armed_lowered(void **state)
     twin_done(&r);
 }
 
+/* A handler leaves a handshake for good: others wait for that one together, not each time. */
+static void test_armed_left(void **state)
+{
+    (void)state;
+    struct twin_options o = options(1 << 16);
+    o.armed_interval = 1 << 16;
+    o.first_after_ms = 600;
+    struct twin_result r = run(&o, "left", NULL); /* which looks at its clock */
+    twin_done(&r);
+}
+
 /* Forked children draw on, and ask as such. */
 static void test_armed_fork(void **state)
 {
@@ -418,6 +429,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_armed_late),
         cmocka_unit_test(test_armed_fork),
         cmocka_unit_test(test_armed_sandbox),
+        cmocka_unit_test(test_armed_left),
         cmocka_unit_test(test_armed_lowered),
     };
     if (argc < 3)
