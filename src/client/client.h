@@ -311,6 +311,8 @@ void hw_client_session_start(uint32_t hello_flags, uint64_t timeout_ns);
 /* A sample is due that was drawn with this interval, without a session. True: one runs by now for
  * which that counts, and the thread is in it. Waits for an answer, a moment. */
 bool hw_client_session_ask(struct hw_tls *t, uint64_t interval);
+/* The program is about to give up its calls: whoever is armed asks now, or never can. */
+void hw_client_session_ask_last(void);
 uint64_t hw_client_session_seed(void); /* another one each time */
 void hw_client_session_prepare(void);  /* while there is one thread: what costs more with several */
 void hw_client_session_stop(struct hw_client_session *s);

@@ -275,6 +275,18 @@ static void test_armed_sandbox(void **state)
     }
 }
 
+/* And before that it asks, though no sample is due: later is never. */
+static void test_armed_before_sandbox(void **state)
+{
+    (void)state;
+    struct twin_options o = options(1 << 16);
+    o.armed_interval = 1ull << 55;
+    struct twin_result r = run(&o, "seccomp", NULL);
+    assert_int_equal(r.n_armed, 1);
+    assert_output_kept(&r, "seccomp");
+    twin_done(&r);
+}
+
 /* Who was root at the start and is another user now believes root alone: that user may have made
  * the socket, in a directory that the program has taken for its root. */
 static void test_armed_lowered(void **state)
@@ -431,6 +443,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_armed_sandbox),
         cmocka_unit_test(test_armed_left),
         cmocka_unit_test(test_armed_lowered),
+        cmocka_unit_test(test_armed_before_sandbox),
     };
     if (argc < 3)
         return 2;
