@@ -45,7 +45,7 @@ def warm(s, pid):
 @patiently
 def silent(box):
     """Without a sample: no connection, no file, no trace in what the server knows."""
-    name, s = begin(box)
+    name, s = begin(box, interval=1 << 26)
     pids = []
     for _ in range(20):
         t = young(box, name)
@@ -56,7 +56,7 @@ def silent(box):
     log = s.said().decode()
     s.stop()
     named = [f for f in s.files() for p in pids if f"-{p}-" in f]
-    hw.true(len(named) <= 5, f"1000 bytes of 65536 are hardly ever a sample: {named}")
+    hw.true(len(named) <= 5, f"a few KiB of 64 MiB are hardly ever a sample: {named}")
     hw.true(not any(p in log for p in pids), log)
 
 
