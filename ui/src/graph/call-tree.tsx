@@ -10,11 +10,10 @@ import { ExportButton } from '../parts/export';
 import { FilterBar } from '../parts/filters';
 import { Share } from '../parts/share';
 import { showSql, treeSql } from '../parts/show-sql';
-import { revealRow, useWindow } from '../parts/window';
+import { revealRow, ROW, useWindow } from '../parts/window';
 import { Busy } from '../parts/words';
 import { type Graph, MERGED, moduleOf, nameOf } from './graph';
 import { flame } from './graphs';
-import { ROW } from './layout';
 
 export function TreePage({ tracks }: { tracks: Tracks }) {
   const p = place.value;

@@ -232,7 +232,7 @@ export function Home() {
           </p>
         )}
         <pre tabIndex={0} aria-label="Commands that record">
-          heapwise record -- ./server --port 7000{'\n'}heapwise record -c 5s -- ./server{' '}
+          {'heapwise record -- ./server --port 7000\nheapwise record -c 5s -- ./server      '}
           <span class="dim"># a dump every five seconds</span>
         </pre>
       </section>
