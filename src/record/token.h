@@ -12,7 +12,7 @@
 struct hw_error;
 
 enum { HW_TOKEN_MAX = 129 };
-/* What may stand in one: what an address carries as it is. The page's pattern (ui/src/state.ts) is
+/* What may stand in one: what an address carries as it is. The page's pattern (ui/src/app/token.ts) is
  * the same set; a browser test opens the page by a token of all of them. */
 #define HW_TOKEN_CHARS "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"
 
