@@ -61,6 +61,7 @@ test('rows of the call tree stand below each other', async () => {
   const rows = await page.locator('.tree [role=treeitem]').evaluateAll((all) => all.map((x) => x.getBoundingClientRect()).map((r) => [r.top, r.bottom]));
   assert.ok(rows.length > 2);
   for (let i = 1; i < rows.length; i++) assert.ok(rows[i][0] >= rows[i - 1][1] - 0.5, `row ${i} begins at ${rows[i][0]}, the one before ends at ${rows[i - 1][1]}`);
+  await at('overview');
 });
 
 test('the token leaves the address and a reload works', async () => {
