@@ -16,48 +16,11 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/files/fd.h"
-#include "base/memory/map64.h"
-#include "base/memory/vec.h"
-#include "model/id_index.h"
+#include "model/graph/heap_graph_builder.h"
 
 #include "base/banned.h"
 
 #define MAX_ROWS (UINT32_MAX - 1)
-
-struct class_row {
-    struct hw_heap_class row;
-    uint64_t object_size, superclass_id, classloader_id;
-    size_t first_field; /* of field_lists: what it declares */
-    uint32_t n_fields;
-    uint32_t n_listed; /* with those of its superclasses; set by link_classes */
-    uint32_t declares; /* the next class above, or itself, that declares fields; HW_ID_NONE */
-    bool described, has_superclass, linked;
-};
-
-struct root {
-    uint64_t object;
-    enum hw_root_type type;
-};
-
-struct hw_graph_builder {
-    struct hw_strings *strings; /* borrowed */
-    HW_VEC(struct hw_heap_field) fields;
-    HW_VEC(struct class_row) classes;
-    struct hw_map64 class_by_id;
-    HW_VEC(uint32_t) field_lists;
-    HW_VEC(struct root) roots;
-    HW_VEC(uint64_t) ids; /* by object, as are the next four */
-    HW_VEC(uint32_t) type;
-    HW_VEC(int64_t) self_size;
-    HW_VEC(uint16_t) flags;
-    HW_VEC(uint32_t) first_ref;
-    HW_VEC(uint64_t) targets; /* by reference */
-    HW_VEC(uint32_t) ref_field;
-    uint64_t last_class_id;
-    uint32_t last_class; /* HW_ID_NONE = none yet */
-    struct hw_id_index index;
-    struct hw_map64 missing; /* id -> object: referred to, never described */
-};
 
 int hw_graph_builder_new(struct hw_strings *strings, struct hw_graph_builder **out)
 {
@@ -130,7 +93,8 @@ static int class_at(struct hw_graph_builder *b, uint64_t id, uint32_t *out)
     if (rc < 0)
         return rc;
     if (fresh) {
-        struct class_row c = {.row = {.superclass = HW_ID_NONE, .classloader = HW_ID_NONE}};
+        struct hw_graph_class_row c = {
+            .row = {.superclass = HW_ID_NONE, .classloader = HW_ID_NONE}};
         if (b->classes.n >= MAX_ROWS)
             return HW_ELIMIT;
         *at = b->classes.n;
@@ -150,7 +114,7 @@ int hw_graph_class(struct hw_graph_builder *b, uint64_t id, const struct hw_grap
     int rc = class_at(b, id, &at);
     if (rc < 0 || hw_vec_reserve(&b->field_lists, b->field_lists.n + in->n_fields) < 0)
         return rc < 0 ? rc : HW_ENOMEM;
-    struct class_row *c = &b->classes.v[at];
+    struct hw_graph_class_row *c = &b->classes.v[at];
     c->row.name = in->name;
     c->row.location = in->location;
     c->row.kind = (uint8_t)in->kind;
@@ -199,12 +163,12 @@ int hw_graph_ref(struct hw_graph_builder *b, uint64_t target, uint32_t field)
 
 int hw_graph_root(struct hw_graph_builder *b, uint64_t object, enum hw_root_type type)
 {
-    return hw_vec_push(&b->roots, (struct root){object, type}) < 0 ? HW_ENOMEM : HW_OK;
+    return hw_vec_push(&b->roots, (struct hw_graph_root){object, type}) < 0 ? HW_ENOMEM : HW_OK;
 }
 
 /* ---- classes ---- */
 
-static uint32_t superclass_of(const struct hw_graph_builder *b, const struct class_row *c)
+static uint32_t superclass_of(const struct hw_graph_builder *b, const struct hw_graph_class_row *c)
 {
     uint64_t at;
     if (!c->has_superclass || !hw_map64_get(&b->class_by_id, map_key(c->superclass_id), &at))
@@ -212,7 +176,7 @@ static uint32_t superclass_of(const struct hw_graph_builder *b, const struct cla
     return (uint32_t)at;
 }
 
-static bool has_list(const struct class_row *c)
+static bool has_list(const struct hw_graph_class_row *c)
 {
     return c->row.kind != HW_KIND_NOREFERENCES && c->row.kind != HW_KIND_ARRAY &&
            c->row.kind != HW_KIND_STRING;
@@ -224,7 +188,7 @@ static void link_class(struct hw_graph_builder *b, uint32_t start, uint32_t *pat
 {
     size_t n = 0;
     for (uint32_t at = start; at != HW_ID_NONE;) {
-        struct class_row *c = &b->classes.v[at];
+        struct hw_graph_class_row *c = &b->classes.v[at];
         if (c->linked)
             break;
         path[n++] = at;
@@ -234,10 +198,10 @@ static void link_class(struct hw_graph_builder *b, uint32_t start, uint32_t *pat
             break;
     }
     while (n-- > 0) {
-        struct class_row *c = &b->classes.v[path[n]];
+        struct hw_graph_class_row *c = &b->classes.v[path[n]];
         uint32_t super = superclass_of(b, c);
         if (super != HW_ID_NONE && b->classes.v[super].linked) {
-            const struct class_row *s = &b->classes.v[super];
+            const struct hw_graph_class_row *s = &b->classes.v[super];
             c->row.superclass = super;
             c->n_listed = s->n_listed;
             c->declares = s->declares;
@@ -298,7 +262,7 @@ static int resolve(struct hw_graph_builder *b, uint64_t id, uint32_t *out)
 static bool name_refs(struct hw_graph_builder *b, uint32_t type, size_t from, size_t to)
 {
     uint32_t *field = b->ref_field.v;
-    const struct class_row *c = &b->classes.v[type];
+    const struct hw_graph_class_row *c = &b->classes.v[type];
     size_t listed = 0, i = from;
     for (size_t r = from; r < to; r++)
         listed += field[r] == HW_FIELD_OF_LIST;
@@ -313,7 +277,7 @@ static bool name_refs(struct hw_graph_builder *b, uint32_t type, size_t from, si
     if (listed != c->n_listed)
         return false;
     for (uint32_t k = c->declares; k != HW_ID_NONE;) {
-        const struct class_row *d = &b->classes.v[k];
+        const struct hw_graph_class_row *d = &b->classes.v[k];
         for (uint32_t f = 0; f < d->n_fields; f++) {
             while (field[i] != HW_FIELD_OF_LIST)
                 i++;
@@ -385,7 +349,7 @@ static int drop_duplicates(struct hw_graph_builder *b, struct hw_graph_faults *f
 
 static int unknown_class(struct hw_graph_builder *b, uint32_t *out)
 {
-    struct class_row c = {.row = {.superclass = HW_ID_NONE, .classloader = HW_ID_NONE}};
+    struct hw_graph_class_row c = {.row = {.superclass = HW_ID_NONE, .classloader = HW_ID_NONE}};
     *out = (uint32_t)b->classes.n;
     return hw_vec_push(&b->classes, c) < 0 ? HW_ENOMEM : HW_OK;
 }
@@ -418,207 +382,6 @@ static int complete_objects(struct hw_graph_builder *b, struct hw_heap_graph *g)
     return HW_OK;
 }
 
-/* ---- roots ---- */
-
-static int root_rank(enum hw_root_type t)
-{
-    return t == HW_ROOT_STICKY_CLASS ? 0
-           : t == HW_ROOT_JNI_GLOBAL ? 1
-           : t == HW_ROOT_JNI_LOCAL  ? 2
-                                     : 3;
-}
-
-static void make_root(struct hw_heap_graph *g, uint32_t o, enum hw_root_type type)
-{
-    if (hw_object_is_root(g, o) && root_rank(hw_object_root_type(g, o)) <= root_rank(type))
-        return;
-    unsigned others = g->flags[o] & ~(unsigned)HW_OBJECT_ROOT;
-    g->flags[o] = (uint16_t)(others | ((unsigned)type + 1));
-}
-
-static void make_roots(const struct hw_graph_builder *b, struct hw_heap_graph *g)
-{
-    uint32_t o;
-    for (size_t i = 0; i < b->roots.n; i++)
-        if (b->roots.v[i].type != HW_ROOT_COMPILED_CODE &&
-            hw_graph_find(b, b->roots.v[i].object, &o))
-            make_root(g, o, b->roots.v[i].type);
-    for (o = 0; o < g->n_described; o++) {
-        enum hw_heap_type t = hw_object_heap_type(g, o);
-        if (t == HW_HEAP_TYPE_ZYGOTE || t == HW_HEAP_TYPE_BOOT_IMAGE)
-            make_root(g, o, HW_ROOT_VM_INTERNAL);
-    }
-}
-
-/* ---- superclasses that only the heap knows ---- */
-
-static bool has_prefix(struct hw_bytes b, const char *prefix)
-{
-    size_t n = strlen(prefix);
-    return b.n >= n && memcmp(b.p, prefix, n) == 0;
-}
-
-/* "java.lang.Class<a.B[]>" -> "a.B" */
-static int plain_name(struct hw_graph_builder *b, hw_str_id name, hw_str_id *out)
-{
-    static const char prefix[] = "java.lang.Class<";
-    struct hw_bytes s = hw_strings_get(b->strings, name);
-    if (has_prefix(s, prefix)) {
-        s.p += sizeof prefix - 1;
-        s.n -= sizeof prefix - 1;
-        if (s.n && s.p[s.n - 1] == '>')
-            s.n--;
-    }
-    while (s.n >= 2 && s.p[s.n - 2] == '[' && s.p[s.n - 1] == ']')
-        s.n -= 2;
-    return hw_strings_intern(b->strings, s, out);
-}
-
-/* What an object's first reference with one of these fields refers to; HW_ID_NONE. */
-static uint32_t follow(const struct hw_heap_graph *g, uint32_t o, const uint8_t *fields)
-{
-    for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++)
-        if (fields[g->ref_field[r]])
-            return g->ref_owned[r];
-    return HW_ID_NONE;
-}
-
-/* The class objects' `superClass` fields: plain name -> plain name of the superclass. */
-static int read_class_objects(struct hw_graph_builder *b, const struct hw_heap_graph *g,
-                              const uint8_t *is_super, struct hw_map64 *super_of)
-{
-    hw_autofree uint8_t *is_class_object = calloc(g->n_classes + 1, 1);
-    if (!is_class_object)
-        return HW_ENOMEM;
-    for (uint32_t c = 0; c < g->n_classes; c++)
-        is_class_object[c] =
-            has_prefix(hw_strings_get(b->strings, g->classes[c].name), "java.lang.Class<");
-    for (uint32_t o = 0; o < g->n_described; o++) {
-        if (!is_class_object[g->type[o]])
-            continue;
-        uint32_t super = follow(g, o, is_super);
-        hw_str_id mine, its;
-        if (super == HW_ID_NONE || !is_class_object[g->type[super]])
-            continue;
-        int rc = plain_name(b, g->classes[g->type[o]].name, &mine);
-        if (rc == HW_OK)
-            rc = plain_name(b, g->classes[g->type[super]].name, &its);
-        if (rc == HW_OK && mine.v != its.v)
-            rc = hw_map64_put(super_of, mine.v, its.v);
-        if (rc < 0)
-            return rc;
-    }
-    return HW_OK;
-}
-
-/* The class with this name, at best from the same place. */
-static uint32_t class_named(const struct hw_heap_graph *g, const struct hw_map64 *by_name,
-                            const uint32_t *next, uint64_t name, hw_str_id location)
-{
-    uint64_t first;
-    uint32_t found = HW_ID_NONE;
-    if (!hw_map64_get(by_name, name, &first))
-        return HW_ID_NONE;
-    for (uint32_t c = (uint32_t)first; c != HW_ID_NONE; c = next[c]) {
-        if (g->classes[c].location.v == location.v)
-            return c;
-        if (found == HW_ID_NONE)
-            found = c;
-    }
-    return found;
-}
-
-static int set_superclasses(struct hw_graph_builder *b, struct hw_heap_graph *g,
-                            const struct hw_map64 *super_of)
-{
-    struct hw_map64 by_name = {0};
-    hw_autofree uint32_t *next = malloc((g->n_classes + 1) * sizeof *next);
-    int rc = next ? HW_OK : HW_ENOMEM;
-    for (uint32_t c = g->n_classes; rc == HW_OK && c-- > 0;) { /* chains begin with the first */
-        uint64_t *at;
-        bool fresh;
-        rc = hw_map64_at(&by_name, g->classes[c].name.v, &at, &fresh);
-        if (rc < 0)
-            break;
-        next[c] = fresh ? HW_ID_NONE : (uint32_t)*at;
-        *at = c;
-    }
-    for (uint32_t c = 0; rc == HW_OK && c < g->n_classes; c++) {
-        uint64_t super;
-        hw_str_id mine;
-        if (b->classes.v[c].has_superclass || g->classes[c].name.v == 0)
-            continue;
-        rc = plain_name(b, g->classes[c].name, &mine);
-        if (rc == HW_OK && hw_map64_get(super_of, mine.v, &super)) {
-            uint32_t s = class_named(g, &by_name, next, super, g->classes[c].location);
-            g->classes[c].superclass = s == c ? HW_ID_NONE : s;
-        }
-    }
-    hw_map64_done(&by_name);
-    return rc;
-}
-
-static int imply_superclasses(struct hw_graph_builder *b, struct hw_heap_graph *g)
-{
-    struct hw_map64 super_of = {0};
-    hw_autofree uint8_t *is_super = calloc(g->n_fields + 1, 1);
-    bool any = false;
-    if (!is_super)
-        return HW_ENOMEM;
-    for (uint32_t f = 0; f < g->n_fields; f++) {
-        is_super[f] = (uint8_t)hw_bytes_equal(hw_strings_get(b->strings, g->fields[f].name),
-                                              hw_bytes_str("java.lang.Class.superClass"));
-        any |= is_super[f];
-    }
-    int rc = any ? read_class_objects(b, g, is_super, &super_of) : HW_OK;
-    if (rc == HW_OK && super_of.n)
-        rc = set_superclasses(b, g, &super_of);
-    hw_map64_done(&super_of);
-    return rc;
-}
-
-/* ---- what is reachable ---- */
-
-static int mark_reachable(struct hw_heap_graph *g)
-{
-    HW_VEC(uint32_t) open = {0};
-    int rc = HW_OK;
-    for (uint32_t root = 0; rc == HW_OK && root < g->n_objects; root++) {
-        if (!hw_object_is_root(g, root) || hw_object_is_reachable(g, root))
-            continue;
-        g->flags[root] |= HW_OBJECT_REACHABLE;
-        if (hw_vec_push(&open, root) < 0)
-            rc = HW_ENOMEM;
-        while (rc == HW_OK && open.n) {
-            uint32_t o = open.v[--open.n];
-            for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++) {
-                uint32_t to = g->ref_owned[r];
-                if (to == HW_ID_NONE || hw_object_is_reachable(g, to) || !hw_ref_is_strong(g, o, r))
-                    continue;
-                g->flags[to] |= HW_OBJECT_REACHABLE;
-                if (hw_vec_push(&open, to) < 0)
-                    rc = HW_ENOMEM;
-            }
-        }
-    }
-    hw_vec_done(&open);
-    return rc;
-}
-
-/* After the others: what compiled code names and no other root leads to. */
-static int mark_named_by_code(const struct hw_graph_builder *b, struct hw_heap_graph *g)
-{
-    uint32_t o;
-    bool any = false;
-    for (size_t i = 0; i < b->roots.n; i++)
-        if (b->roots.v[i].type == HW_ROOT_COMPILED_CODE &&
-            hw_graph_find(b, b->roots.v[i].object, &o) && !hw_object_is_reachable(g, o)) {
-            make_root(g, o, HW_ROOT_COMPILED_CODE);
-            any = true;
-        }
-    return any ? mark_reachable(g) : HW_OK;
-}
-
 /* ---- finishing a graph ---- */
 
 static int take_classes(struct hw_graph_builder *b, struct hw_heap_graph *g)
@@ -628,7 +391,7 @@ static int take_classes(struct hw_graph_builder *b, struct hw_heap_graph *g)
     if (!g->classes)
         return HW_ENOMEM;
     for (uint32_t i = 0; i < g->n_classes; i++) {
-        const struct class_row *c = &b->classes.v[i];
+        const struct hw_graph_class_row *c = &b->classes.v[i];
         g->classes[i] = c->row;
         g->classes[i].is_weak = c->row.kind == HW_KIND_WEAK_REFERENCE ||
                                 c->row.kind == HW_KIND_FINALIZER_REFERENCE ||
@@ -681,11 +444,11 @@ static int build(struct hw_graph_builder *b, struct hw_heap_graph *g,
     if (rc < 0)
         return rc;
     take_columns(b, g);
-    make_roots(b, g);
-    rc = imply_superclasses(b, g);
+    hw_graph_make_roots(b, g);
+    rc = hw_graph_imply_superclasses(b, g);
     if (rc == HW_OK)
-        rc = mark_reachable(g);
-    return rc < 0 ? rc : mark_named_by_code(b, g);
+        rc = hw_graph_mark_reachable(g);
+    return rc < 0 ? rc : hw_graph_mark_named_by_code(b, g);
 }
 
 int hw_graph_finish(struct hw_graph_builder *b, struct hw_heap_graph **out,

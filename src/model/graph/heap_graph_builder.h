@@ -1,0 +1,59 @@
+/*
+ * heap_graph_builder.h - what the files that build a heap graph share
+ *
+ * Why:     heap_graph_build.c takes objects in and gives them numbers; what a finished graph says
+ *          beyond that (roots, what they reach, superclasses) is worked out in files of its own.
+ */
+#ifndef HW_MODEL_GRAPH_HEAP_GRAPH_BUILDER_H
+#define HW_MODEL_GRAPH_HEAP_GRAPH_BUILDER_H
+
+#include "base/memory/map64.h"
+#include "base/memory/vec.h"
+#include "model/graph/heap_graph_build.h"
+#include "model/id_index.h"
+
+struct hw_graph_class_row {
+    struct hw_heap_class row;
+    uint64_t object_size, superclass_id, classloader_id;
+    size_t first_field; /* of field_lists: what it declares */
+    uint32_t n_fields;
+    uint32_t n_listed; /* with those of its superclasses; set by link_classes */
+    uint32_t declares; /* the next class above, or itself, that declares fields; HW_ID_NONE */
+    bool described, has_superclass, linked;
+};
+
+struct hw_graph_root {
+    uint64_t object;
+    enum hw_root_type type;
+};
+
+struct hw_graph_builder {
+    struct hw_strings *strings; /* borrowed */
+    HW_VEC(struct hw_heap_field) fields;
+    HW_VEC(struct hw_graph_class_row) classes;
+    struct hw_map64 class_by_id;
+    HW_VEC(uint32_t) field_lists;
+    HW_VEC(struct hw_graph_root) roots;
+    HW_VEC(uint64_t) ids; /* by object, as are the next four */
+    HW_VEC(uint32_t) type;
+    HW_VEC(int64_t) self_size;
+    HW_VEC(uint16_t) flags;
+    HW_VEC(uint32_t) first_ref;
+    HW_VEC(uint64_t) targets; /* by reference */
+    HW_VEC(uint32_t) ref_field;
+    uint64_t last_class_id;
+    uint32_t last_class; /* HW_ID_NONE = none yet */
+    struct hw_id_index index;
+    struct hw_map64 missing; /* id -> object: referred to, never described */
+};
+
+/* What the input tells to be a root, and objects of the zygote and of the boot image. */
+void hw_graph_make_roots(const struct hw_graph_builder *b, struct hw_heap_graph *g);
+int hw_graph_mark_reachable(struct hw_heap_graph *g);
+/* After the others: what compiled code names and no other root leads to. */
+int hw_graph_mark_named_by_code(const struct hw_graph_builder *b, struct hw_heap_graph *g);
+
+/* Gives classes without a superclass the one that the heap's own class objects tell. */
+int hw_graph_imply_superclasses(struct hw_graph_builder *b, struct hw_heap_graph *g);
+
+#endif
