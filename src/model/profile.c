@@ -1,6 +1,6 @@
 /*
- * Freezing brings dumps into the order of (ts, upid, heap name) and the rows into the order of
- * their dumps, by a counting sort: rows of one dump keep the order in which the importer met them.
+ * Freezing brings dumps into the order of time, equal ones into that of the file, and the rows into
+ * the order of their dumps, by a counting sort: rows of one dump keep the order in which the importer met them.
  */
 #include "model/profile.h"
 
@@ -169,7 +169,6 @@ int hw_profile_add_graph(struct hw_profile *p, struct hw_heap_graph *g)
 
 struct dump_order {
     const struct hw_heap_dump *dump;
-    const char *heap;
     uint32_t index;
 };
 
@@ -178,11 +177,6 @@ static int compare_dumps(const void *pa, const void *pb)
     const struct dump_order *a = pa, *b = pb;
     if (a->dump->ts_ns != b->dump->ts_ns)
         return a->dump->ts_ns < b->dump->ts_ns ? -1 : 1;
-    if (a->dump->upid.v != b->dump->upid.v)
-        return a->dump->upid.v < b->dump->upid.v ? -1 : 1;
-    int by_name = strcmp(a->heap, b->heap);
-    if (by_name)
-        return by_name;
     return a->index < b->index ? -1 : a->index > b->index;
 }
 
@@ -196,10 +190,8 @@ static int sort_dumps(struct hw_profile *p, uint32_t *new_index)
         free(sorted);
         return HW_ENOMEM;
     }
-    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
     for (size_t i = 0; i < n; i++)
-        order[i] = (struct dump_order){
-            &p->dumps.v[i], hw_strings_cstr(strings, p->dumps.v[i].heap_name), (uint32_t)i};
+        order[i] = (struct dump_order){&p->dumps.v[i], (uint32_t)i};
     qsort(order, n, sizeof *order, compare_dumps);
     for (size_t i = 0; i < n; i++) {
         new_index[order[i].index] = (uint32_t)i;

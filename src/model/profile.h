@@ -4,7 +4,7 @@
  * Why:     importers fill it, enrichers add names, everything else only reads it.
  * Shapes:  tables of plain rows with dense ids; heap allocation rows are differences between dumps
  *          (allocations positive, frees negative), as in the table heap_profile_allocation. Once
- *          frozen, dumps stand in order of (ts, upid, heap name), heap graphs of (ts, upid), CPU
+ *          frozen, dumps stand in order of ts, then of the file; heap graphs of (ts, upid), CPU
  *          samples of ts; slices are nested.
  * Units:   *_ns in the trace's clock (BOOTTIME unless the trace says otherwise); sizes in bytes.
  * Owns:    everything in it; strings are ids into hw_callsites_strings().
@@ -54,7 +54,8 @@ enum hw_dump_flags {
     HW_DUMP_KNOWS_VARIANCE = 512, /* by its recorder: a row without variance is exact */
     HW_DUMP_BASE =
         1024, /* what was held before the file begins: nothing of it counts as allocated */
-    HW_DUMP_ALL_VARIANCES = 2048, /* rows have those of all figures, not of live bytes alone */
+    HW_DUMP_ALL_VARIANCES = 2048,   /* rows have those of all figures, not of live bytes alone */
+    HW_DUMP_OF_UNNAMED_HEAP = 4096, /* heap_name is a word of ours */
 };
 
 /* One dump of one heap of one process. */

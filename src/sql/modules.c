@@ -106,16 +106,24 @@ static const char summary_tree[] =
     "  cumulative_alloc_size FROM heap_profile_tree;";
 
 static const char intervals[] =
-    /* retained: live at the window's end; allocated, delta: within it. */
+    /* Of each callsite what a dump adds; retained: of those with more allocations than frees. A
+     * window without a start begins behind the one before, or behind the trace's first moment. */
     "CREATE PERFETTO VIEW _android_heap_profile_intervals AS"
-    " WITH changes AS MATERIALIZED ("
-    "  SELECT heap_profile_id, sum(size) AS delta, sum(max(size, 0)) AS allocated"
-    "  FROM heap_profile_allocation GROUP BY heap_profile_id)"
-    " SELECT h.id, h.upid, h.heap_name, h.ts, h.dur,"
-    "  sum(ifnull(c.delta, 0)) OVER (PARTITION BY h.upid, h.heap_name ORDER BY h.ts_end, h.id)"
-    "   AS retained,"
-    "  ifnull(c.allocated, 0) AS allocated, ifnull(c.delta, 0) AS delta"
-    " FROM heap_profile h LEFT JOIN changes c ON c.heap_profile_id = h.id;";
+    " WITH sites AS ("
+    "  SELECT min(a.id) AS id, a.upid, a.heap_name, a.ts AS end, min(h.ts) AS start,"
+    "   sum(a.count) AS count, sum(a.size) AS delta, sum(max(a.size, 0)) AS allocated"
+    "  FROM heap_profile_allocation a JOIN heap_profile h ON h.id = a.heap_profile_id"
+    "  GROUP BY a.upid, a.heap_name, a.ts, a.callsite_id),"
+    " dumps AS ("
+    "  SELECT min(id) AS id, upid, heap_name, end, min(start) AS start,"
+    "   sum(iif(count > 0, delta, 0)) AS retained, sum(allocated) AS allocated, sum(delta) AS delta"
+    "  FROM sites GROUP BY upid, heap_name, end),"
+    " placed AS ("
+    "  SELECT *, iif(start < end, start, min(end, 1 + ifnull("
+    "    lag(end) OVER (PARTITION BY upid, heap_name ORDER BY end), trace_start()))) AS ts"
+    "  FROM dumps)"
+    " SELECT id, upid, heap_name, ts, end - ts AS dur, retained, allocated, delta"
+    " FROM placed ORDER BY id;";
 
 const struct hw_sql_module hw_sql_modules[] = {
     {"prelude", ""},

@@ -34,6 +34,11 @@ static int64_t dump_start(const struct hw_heap_dump *d)
     return d->start_ts_ns > 0 && d->start_ts_ns <= d->ts_ns ? d->start_ts_ns : d->ts_ns;
 }
 
+static hw_str_id told_heap_name(const struct hw_heap_dump *d)
+{
+    return d->flags & HW_DUMP_OF_UNNAMED_HEAP ? (hw_str_id){0} : d->heap_name;
+}
+
 static int64_t dump_duration(const struct hw_heap_dump *d)
 {
     int64_t r;

@@ -567,17 +567,21 @@ static int skip_frame(struct hw_trace_reader *r, const struct frame *f, struct h
     return HW_OK;
 }
 
-/* Is this ProfilePacket dumps and numbers, and nothing else? */
-static bool is_only_dumps(const struct hw_pb_far *packet, uint64_t bytes)
+/* Is this ProfilePacket dumps and numbers, and nothing else? *continued: what it says of itself. */
+static bool is_only_dumps(const struct hw_pb_far *packet, uint64_t bytes, bool *continued)
 {
     struct hw_pb_far in = *packet;
     struct hw_pb_field f;
     int rc;
+    *continued = false;
     in.end = packet->pos;
     in.pos = packet->pos - bytes;
-    while ((rc = hw_pb_far_next(&in, &f)) == 1)
+    while ((rc = hw_pb_far_next(&in, &f)) == 1) {
         if (f.wire == HW_PB_BYTES && f.number != HW_F_ProfilePacket_process_dumps)
             return false;
+        if (f.number == HW_F_ProfilePacket_continued)
+            *continued = f.value != 0;
+    }
     return rc == 0;
 }
 
@@ -601,8 +605,10 @@ static bool may_be_left_out(const struct hw_trace_reader *r)
 static bool leave_out_samples(struct hw_trace_reader *r, struct hw_packet *p, struct common *c,
                               uint64_t *end)
 {
+    static const uint8_t goes_on[] = {HW_F_ProfilePacket_continued << 3 | HW_PB_VARINT, 1};
     struct hw_pb_far far = {.fd = r->fd, .pos = r->pos, .end = r->size};
     struct hw_pb_field f;
+    bool continued = false;
     int rc = hw_pb_far_next(&far, &f);
     if (rc != 1 || f.wire != HW_PB_BYTES || f.number != HW_F_Trace_packet ||
         f.value < MIN_LEFT_OUT || f.value > HW_TRACE_MAX_PACKET)
@@ -612,12 +618,14 @@ static bool leave_out_samples(struct hw_trace_reader *r, struct hw_packet *p, st
     *p = (struct hw_packet){0};
     *c = (struct common){0};
     while ((rc = hw_pb_far_next(&far, &f)) == 1) {
-        if (f.wire == HW_PB_BYTES &&
-            (f.number != F(profile_packet) || p->data_field || !is_only_dumps(&far, f.value)))
+        if (f.wire == HW_PB_BYTES && (f.number != F(profile_packet) || p->data_field ||
+                                      !is_only_dumps(&far, f.value, &continued)))
             return false;
         take_field(&f, p, c);
     }
     p->sequence = (uint64_t)c->machine_id << 32 | c->sequence_id;
+    if (continued)
+        p->data = hw_bytes_of(goes_on, sizeof goes_on);
     /* Its last field was read, so the file has all of it. */
     return rc == 0 && p->data_field == F(profile_packet) && f.wire != HW_PB_BYTES;
 }

@@ -64,8 +64,9 @@ void hw_trace_reader_free(struct hw_trace_reader *r);
 /* 1 = a packet, 0 = end, < 0 = error. Compressed packets are replaced by what they hold. */
 int hw_trace_reader_next(struct hw_trace_reader *r, struct hw_packet *out, struct hw_error *err);
 void hw_trace_reader_rewind(struct hw_trace_reader *r); /* to the start, state and counts too */
-/* From here on large ProfilePackets with nothing but dumps in them come with empty `bytes` and
- * `data`, and are not read: for who wants everything else. Ends with a rewind. */
+/* From here on large ProfilePackets with nothing but dumps in them come with empty `bytes`
+ * and are not read: for who wants everything else. `data` has `continued` alone, if that is set.
+ * Ends with a rewind. */
 void hw_trace_reader_leave_out_samples(struct hw_trace_reader *r);
 uint64_t hw_trace_reader_size(const struct hw_trace_reader *r); /* of the file */
 const struct hw_reader_stats *hw_trace_reader_stats(const struct hw_trace_reader *r);

@@ -26,7 +26,7 @@
 struct process_dump {
     struct hw_bytes message, heap_name, trigger, lost_reason;
     uint64_t pid, timestamp, start_timestamp, client_error, lost_slices;
-    bool has_stats, is_implausible;
+    bool has_stats, has_start, is_implausible;
     struct hw_heap_dump row;
 };
 
@@ -126,6 +126,7 @@ static void head_field(struct process_dump *h, const struct hw_pb_field *f)
         break;
     case F_PROCESS(start_timestamp):
         h->start_timestamp = f->value;
+        h->has_start = true;
         break;
     case F_PROCESS(heap_name):
         h->heap_name = f->bytes;
@@ -216,8 +217,7 @@ static int head_stats(struct hw_heap_dumps *d, const struct process_dump *h)
     if (rc == HW_OK && row->client_error)
         rc = hw_profile_stat_set(p, "heapprofd_client_error", pid, HW_STAT_ERROR,
                                  (int64_t)row->client_error);
-    if (rc == HW_OK && row->orig_interval_bytes && row->interval_bytes &&
-        row->interval_bytes != row->orig_interval_bytes)
+    if (rc == HW_OK && row->orig_interval_bytes)
         rc = hw_profile_stat_set(p, "heapprofd_sampling_interval_adjusted", pid, HW_STAT_INFO,
                                  (int64_t)(row->interval_bytes - row->orig_interval_bytes));
     if (rc == HW_OK && row->lost_samples)
@@ -288,6 +288,7 @@ static int series_get(struct hw_heap_dumps *d, const struct hw_dump_sequence *q,
 static int fill_strings(struct hw_heap_dumps *d, struct process_dump *h)
 {
     struct hw_bytes heap = h->heap_name.n ? h->heap_name : hw_bytes_str("unknown");
+    set_flag(&h->row, HW_DUMP_OF_UNNAMED_HEAP, h->heap_name.n == 0);
     int rc = hw_profile_str(d->profile, heap, &h->row.heap_name);
     if (rc == HW_OK)
         rc = hw_profile_str(d->profile, h->trigger, &h->row.trigger);
@@ -296,14 +297,16 @@ static int fill_strings(struct hw_heap_dumps *d, struct process_dump *h)
     return rc;
 }
 
-/* 1 = the times are there; 0 = they cannot be converted. */
+/* 1 = the times are there; 0 = the dump's own cannot be converted. A window whose start cannot be
+ * told is a moment. */
 static int fill_times(struct hw_heap_dumps *d, struct process_dump *h)
 {
     int rc = to_trace_clock(d, h->timestamp, &h->row.ts_ns);
     h->row.start_ts_ns = h->row.ts_ns;
-    if (rc == 1 && h->start_timestamp)
-        rc = to_trace_clock(d, h->start_timestamp, &h->row.start_ts_ns);
-    return rc;
+    if (rc != 1 || !h->has_start)
+        return rc;
+    rc = to_trace_clock(d, h->start_timestamp, &h->row.start_ts_ns);
+    return rc < 0 ? rc : 1;
 }
 
 /* The dump this head belongs to: the one begun in an earlier packet, or a new one. */
@@ -324,7 +327,7 @@ static int open_dump(struct hw_heap_dumps *d, const struct hw_dump_sequence *q,
     s->cursor = 0;
     s->raw_ts = h->timestamp;
     return hw_profile_stat_set(p, "heapprofd_last_profile_timestamp", (int64_t)h->pid, HW_STAT_INFO,
-                               h->row.ts_ns);
+                               d->packet_ns == INT64_MIN ? h->row.ts_ns : d->packet_ns);
 }
 
 static int read_process_dump(struct hw_heap_dumps *d, const struct hw_dump_sequence *q,
@@ -378,12 +381,24 @@ static int check_index(struct hw_heap_dumps *d, struct hw_dump_sequence *q, uint
     return gap ? count_error(d, "heapprofd_missing_packet", -1) : HW_OK;
 }
 
-int hw_heap_dumps_packet(struct hw_heap_dumps *d, const struct hw_packet *p)
+bool hw_heap_dumps_is_continued(struct hw_bytes profile_packet)
+{
+    struct hw_pb_reader r = hw_pb_read(profile_packet);
+    struct hw_pb_field f;
+    bool continued = false;
+    while (hw_pb_next(&r, &f) == 1)
+        if (f.number == HW_F_ProfilePacket_continued)
+            continued = f.value != 0;
+    return continued;
+}
+
+int hw_heap_dumps_packet(struct hw_heap_dumps *d, const struct hw_packet *p, int64_t ts_ns)
 {
     struct hw_pb_reader r = hw_pb_read(p->data);
     struct hw_pb_field f;
     struct hw_dump_sequence *q = NULL;
-    struct hw_heap_samples_place at = {d->profile, d->interned, p->sequence, p->generation};
+    struct hw_heap_samples_place at = {d->profile, d->interned, p->sequence, p->generation,
+                                       hw_interned_has_legacy(d->interned, p->sequence)};
     bool continued = false, has_index = false;
     uint64_t index = 0;
     int rc = sequence_get(d, p->sequence, &q), end;
@@ -399,6 +414,9 @@ int hw_heap_dumps_packet(struct hw_heap_dumps *d, const struct hw_packet *p)
         rc = count_error(d, "stackprofile_parser_error", -1);
     if (rc == HW_OK && has_index)
         rc = check_index(d, q, index, p->generation);
+    if (rc == HW_OK && at.has_legacy)
+        rc = hw_interned_legacy_rows(d->interned, p->sequence, p->data);
+    d->packet_ns = ts_ns;
     r = hw_pb_read(p->data);
     while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
         if (f.number == HW_F_ProfilePacket_process_dumps && f.wire == HW_PB_BYTES)
@@ -407,7 +425,7 @@ int hw_heap_dumps_packet(struct hw_heap_dumps *d, const struct hw_packet *p)
         q->open = continued;
         q->dump += !continued;
     }
-    return rc;
+    return rc == HW_OK && !continued ? hw_interned_end_dump(d->interned, p->sequence) : rc;
 }
 
 /* ---- checkpoints ---- */

@@ -40,12 +40,16 @@ struct hw_heap_dumps {
     HW_VEC(struct hw_heap_series *) series; /* owned */
     HW_VEC(uint32_t) series_of_dump;        /* by dump of the profile */
     size_t last_series;
+    int64_t packet_ns; /* of the packet that is read; INT64_MIN: it does not say */
 };
 
 void hw_heap_dumps_init(struct hw_heap_dumps *d, struct hw_profile *profile,
                         struct hw_interned *interned, struct hw_clocks *clocks);
 void hw_heap_dumps_done(struct hw_heap_dumps *d);
-int hw_heap_dumps_packet(struct hw_heap_dumps *d, const struct hw_packet *p);
+/* ts_ns: the packet's time, INT64_MIN = unknown. */
+int hw_heap_dumps_packet(struct hw_heap_dumps *d, const struct hw_packet *p, int64_t ts_ns);
+/* Does the dump of this ProfilePacket go on in another? */
+bool hw_heap_dumps_is_continued(struct hw_bytes profile_packet);
 /* Ends open dumps; gives the rows of checkpoints that a later dump replaced to that dump. */
 int hw_heap_dumps_finish(struct hw_heap_dumps *d);
 

@@ -7,7 +7,7 @@
  * A dump lists its callsites in the order of the one before, some left out, and their ids rise as
  * they did then. So the history wanted is nearly always as far behind the last one as the id is
  * from the last id. It tells the callsite, too, without a look at interned data: what a callstack
- * id means does not change within a generation.
+ * id means does not change within a generation (it does where dumps have tables of their own).
  *
  * The same frames can have two callstack ids (a writer that interned twice). A callsite remembers
  * the id its history belongs to; another id is taken to start counting from 0, so the history at
@@ -463,7 +463,7 @@ static inline int add_sample(struct hw_heap_series *s, const struct hw_heap_samp
     complete(&in, at->profile->dumps.v[s->dump].flags & HW_DUMP_ALL_VARIANCES);
     *estimated |= in.has_est || in.has_est_max;
     struct hw_sample_history *h =
-        hw_unlikely(in.at_max) ? NULL : history_near(s, in.iid, at->generation);
+        hw_unlikely(in.at_max || at->has_legacy) ? NULL : history_near(s, in.iid, at->generation);
     return hw_likely(h) ? add_difference(s, at, h, &in) : add_elsewhere(s, at, &in);
 }
 

@@ -67,6 +67,7 @@ struct hw_heap_samples_place {
     struct hw_interned *interned;
     uint64_t sequence;
     uint32_t generation;
+    bool has_legacy; /* ids mean something else in each dump */
 };
 
 void hw_heap_series_done(struct hw_heap_series *s);

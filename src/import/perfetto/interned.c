@@ -19,6 +19,9 @@
 
 #define UNRESOLVABLE UINT32_MAX
 
+/* In place of a generation: the tables of a dump. No file has as many packets as either can count. */
+#define OF_DUMP UINT32_C(0x80000000)
+
 /* Where a name is looked for: the packet's own tables first, then the generation's. */
 struct scope {
     struct hw_interned_group *legacy, *generation; /* NULL = none */
@@ -43,6 +46,7 @@ void hw_interned_done(struct hw_interned *in)
     hw_vec_done(&in->groups);
     hw_map64_done(&in->sequence_index);
     hw_map64_done(&in->group_by_key);
+    hw_map64_done(&in->dump_of);
     hw_vec_done(&in->path);
     hw_vec_done(&in->last_path);
     hw_vec_done(&in->last_sites);
@@ -111,6 +115,8 @@ static int group_get(struct hw_interned *in, uint64_t sequence, uint32_t generat
             return HW_ENOMEM;
     }
     struct hw_interned_group *g = calloc(1, sizeof *g);
+    if (g)
+        g->is_of_dump = (generation & OF_DUMP) != 0;
     if (!g || hw_vec_reserve(&in->groups, in->groups.n + 1) < 0 ||
         hw_map64_put(&in->group_by_key, number << 32 | generation, in->groups.n) < 0) {
         free(g);
@@ -120,6 +126,18 @@ static int group_get(struct hw_interned *in, uint64_t sequence, uint32_t generat
     in->scope_known = false;
     *out = g;
     return HW_OK;
+}
+
+static uint32_t dump_key(const struct hw_interned *in, uint64_t sequence)
+{
+    uint64_t dump = 0;
+    (void)hw_map64_get(&in->dump_of, sequence, &dump); /* unknown: its first */
+    return OF_DUMP | (uint32_t)dump;
+}
+
+static struct hw_interned_group *legacy_find(const struct hw_interned *in, uint64_t sequence)
+{
+    return group_find(in, sequence, dump_key(in, sequence));
 }
 
 static uint64_t iid_of(struct hw_bytes message)
@@ -132,13 +150,14 @@ static uint64_t iid_of(struct hw_bytes message)
     return 0;
 }
 
+/* A second definition counts only as damage, and that of a dump's own tables not even as that. */
 static int add_entry(struct hw_interned *in, struct hw_interned_group *g,
                      enum hw_interned_kind kind, struct hw_bytes message)
 {
     uint64_t iid = iid_of(message);
     const struct hw_interned_entry *there = entry_find(&g->tables[kind], iid);
     if (there) { /* the same again is allowed */
-        if (!there->p || hw_bytes_equal(hw_bytes_of(there->p, there->n), message))
+        if (g->is_of_dump || !there->p || hw_bytes_equal(hw_bytes_of(there->p, there->n), message))
             return HW_OK;
         return count(in, "stackprofile_parser_error");
     }
@@ -198,6 +217,19 @@ int hw_interned_add(struct hw_interned *in, uint64_t sequence, uint32_t generati
     return rc < 0 ? count(in, "stackprofile_parser_error") : HW_OK;
 }
 
+static bool is_legacy(const struct hw_pb_field *f)
+{
+    switch (f->number) {
+    case HW_F_ProfilePacket_strings:
+    case HW_F_ProfilePacket_mappings:
+    case HW_F_ProfilePacket_frames:
+    case HW_F_ProfilePacket_callstacks:
+        return f->wire == HW_PB_BYTES;
+    default:
+        return false;
+    }
+}
+
 int hw_interned_add_legacy(struct hw_interned *in, uint64_t sequence,
                            struct hw_bytes profile_packet)
 {
@@ -205,9 +237,9 @@ int hw_interned_add_legacy(struct hw_interned *in, uint64_t sequence,
     struct hw_pb_reader r = hw_pb_read(profile_packet);
     struct hw_pb_field f;
     while (hw_pb_next(&r, &f) == 1) {
-        if (f.number > HW_F_ProfilePacket_mappings || f.wire != HW_PB_BYTES)
+        if (!is_legacy(&f))
             continue;
-        int rc = g ? HW_OK : group_get(in, sequence, 0, &g);
+        int rc = g ? HW_OK : group_get(in, sequence, dump_key(in, sequence), &g);
         if (rc == HW_OK && f.number == HW_F_ProfilePacket_strings) {
             /* One table of strings for all three uses. */
             rc = add_entry(in, g, HW_INTERNED_FUNCTION, f.bytes);
@@ -274,7 +306,7 @@ static int string_row(struct hw_interned *in, const struct scope *s, enum hw_int
 int hw_interned_text(struct hw_interned *in, uint64_t sequence, uint32_t generation,
                      enum hw_interned_kind kind, uint64_t iid, hw_str_id *out)
 {
-    struct scope s = {group_find(in, sequence, 0), group_find(in, sequence, generation)};
+    struct scope s = {legacy_find(in, sequence), group_find(in, sequence, generation)};
     return string_row(in, &s, kind, iid, out);
 }
 
@@ -530,7 +562,7 @@ int hw_interned_callstack(struct hw_interned *in, uint64_t sequence, uint32_t ge
         in->ends.n = 0; /* the same ids may be other frames */
         in->scope_sequence = sequence;
         in->scope_generation = generation;
-        in->scope_groups[0] = group_find(in, sequence, 0);
+        in->scope_groups[0] = legacy_find(in, sequence);
         in->scope_groups[1] = generation ? group_find(in, sequence, generation) : NULL;
     }
     struct scope s = {in->scope_groups[0], in->scope_groups[1]};
@@ -549,4 +581,61 @@ int hw_interned_callstack(struct hw_interned *in, uint64_t sequence, uint32_t ge
     }
     int rc = count(in, "stackprofile_invalid_callstack_id");
     return rc < 0 ? rc : 0;
+}
+
+/* ---- tables of one dump ---- */
+
+int hw_interned_end_dump(struct hw_interned *in, uint64_t sequence)
+{
+    uint64_t *dump;
+    bool fresh;
+    if (in->scope_known && in->scope_sequence == sequence)
+        in->scope_known = false;
+    int rc = hw_map64_at(&in->dump_of, sequence, &dump, &fresh);
+    if (rc == HW_OK)
+        *dump = fresh ? 1 : *dump + 1;
+    return rc;
+}
+
+void hw_interned_rewind(struct hw_interned *in)
+{
+    hw_map64_done(&in->dump_of);
+    in->scope_known = false;
+}
+
+bool hw_interned_has_legacy(const struct hw_interned *in, uint64_t sequence)
+{
+    return legacy_find(in, sequence) != NULL;
+}
+
+/* One entry of a dump's tables. What cannot be resolved is counted on the way. */
+static int legacy_row(struct hw_interned *in, uint64_t sequence, const struct scope *s,
+                      const struct hw_pb_field *f)
+{
+    uint64_t iid = iid_of(f->bytes);
+    hw_mapping_id mapping;
+    hw_frame_id frame;
+    hw_callsite_id callsite;
+    int rc = f->number == HW_F_ProfilePacket_mappings ? mapping_row(in, s, iid, &mapping)
+             : f->number == HW_F_ProfilePacket_frames
+                 ? frame_row(in, s, iid, &frame)
+                 : hw_interned_callstack(in, sequence, /* generation = */ 0, iid, &callsite);
+    return rc < 0 ? rc : HW_OK;
+}
+
+int hw_interned_legacy_rows(struct hw_interned *in, uint64_t sequence,
+                            struct hw_bytes profile_packet)
+{
+    static const uint32_t order[] = {HW_F_ProfilePacket_mappings, HW_F_ProfilePacket_frames,
+                                     HW_F_ProfilePacket_callstacks};
+    struct scope s = {legacy_find(in, sequence), NULL};
+    int rc = HW_OK;
+    for (size_t i = 0; s.legacy && i < HW_ARRAY_LEN(order); i++) {
+        struct hw_pb_reader r = hw_pb_read(profile_packet);
+        struct hw_pb_field f;
+        while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
+            if (f.number == order[i] && is_legacy(&f))
+                rc = legacy_row(in, sequence, &s, &f);
+    }
+    return rc;
 }

@@ -5,7 +5,8 @@
  *          importer therefore goes through the file twice: once to put all entries here, once to
  *          read the samples, whose callstacks are then made on first use.
  * Shapes:  an entry is keyed by (sequence, generation, kind, iid). Entries out of a ProfilePacket
- *          itself (the format's first form) have generation 0 and are looked at first.
+ *          itself (the format's first form) live for one dump of their sequence, which takes the
+ *          place of the generation, and are looked at first. Of an iid the first definition counts.
  * Owns:    copies of the entries; rows go into the profile given.
  * Errors:  HW_ENOMEM, HW_ELIMIT. What cannot be resolved is counted in the profile's statistics.
  * Source:  doc/formats/trace.md, "Sequences and interning"
@@ -51,6 +52,7 @@ struct hw_interned_table {
 };
 
 struct hw_interned_group {
+    bool is_of_dump;
     struct hw_interned_table tables[HW_INTERNED_KIND_COUNT];
 };
 
@@ -60,7 +62,8 @@ struct hw_interned {
     struct hw_blocks stacks;                   /* messages of callstacks not taken apart yet */
     HW_VEC(struct hw_interned_group *) groups; /* owned */
     struct hw_map64 sequence_index;            /* sequence -> dense number */
-    struct hw_map64 group_by_key;              /* number << 32 | generation -> groups */
+    struct hw_map64 group_by_key;              /* number << 32 | generation or dump -> groups */
+    struct hw_map64 dump_of;                   /* sequence -> which of its dumps it is at, if any */
     HW_VEC(hw_frame_id) path;                  /* the callstack read last… */
     HW_VEC(uint32_t) ends;                     /* …where in body its first frames end… */
     struct hw_strbuf body;                     /* …and its message behind the id */
@@ -70,18 +73,27 @@ struct hw_interned {
     bool scope_known; /* the groups of the last callstack asked for */
     uint64_t scope_sequence;
     uint32_t scope_generation;
-    struct hw_interned_group *scope_groups[2]; /* generation 0, scope_generation; NULL = none */
+    struct hw_interned_group *scope_groups[2]; /* of the dump, of the generation; NULL = none */
 };
 
 void hw_interned_init(struct hw_interned *in, struct hw_profile *profile);
 void hw_interned_done(struct hw_interned *in);
 
-/* Takes in an InternedData message, or a ProfilePacket's own tables (generation 0). All of them
- * before the first callstack is asked for. */
+/* Takes in an InternedData message, or a ProfilePacket's own tables. All of them before the first
+ * callstack is asked for. */
 int hw_interned_add(struct hw_interned *in, uint64_t sequence, uint32_t generation,
                     struct hw_bytes interned_data);
 int hw_interned_add_legacy(struct hw_interned *in, uint64_t sequence,
                            struct hw_bytes profile_packet);
+/* A ProfilePacket was the last one of its dump: the next one has other tables. */
+int hw_interned_end_dump(struct hw_interned *in, uint64_t sequence);
+/* From here on samples are asked for: all sequences are at their first dump again. */
+void hw_interned_rewind(struct hw_interned *in);
+/* Has the sequence's current dump tables of its own? */
+bool hw_interned_has_legacy(const struct hw_interned *in, uint64_t sequence);
+/* Makes rows of a ProfilePacket's own mappings, frames and callstacks, used or not. */
+int hw_interned_legacy_rows(struct hw_interned *in, uint64_t sequence,
+                            struct hw_bytes profile_packet);
 /* The text of an entry of a kind that is text, "" when it was never defined (counted). */
 int hw_interned_text(struct hw_interned *in, uint64_t sequence, uint32_t generation,
                      enum hw_interned_kind kind, uint64_t iid, hw_str_id *out);

@@ -45,10 +45,20 @@ struct import {
     struct hw_cpu_importer cpu;
     struct hw_track_importer tracks;
     bool has_time;
-    bool has_names; /* packets that name frames were seen */
+    int64_t newest_ns; /* of the packets so far: the time of one without */
+    bool has_names;    /* packets that name frames were seen */
 };
 
 /* ---- the first time through ---- */
+
+/* Samples are left out of large packets here, tables and `continued` are not. */
+static int gather_profile(struct import *im, const struct hw_packet *p)
+{
+    int rc = hw_interned_add_legacy(&im->interned, p->sequence, p->data);
+    if (rc == HW_OK && !hw_heap_dumps_is_continued(p->data))
+        rc = hw_interned_end_dump(&im->interned, p->sequence);
+    return rc;
+}
 
 static int gather_packet(struct import *im, const struct hw_packet *p)
 {
@@ -58,7 +68,7 @@ static int gather_packet(struct import *im, const struct hw_packet *p)
     if (rc == HW_OK && p->data_field == F(clock_snapshot))
         rc = hw_clocks_add(&im->clocks, p->data, p->sequence);
     if (rc == HW_OK && p->data_field == F(profile_packet))
-        rc = hw_interned_add_legacy(&im->interned, p->sequence, p->data);
+        rc = gather_profile(im, p);
     if (rc == HW_OK && p->data_field == F(track_descriptor))
         rc = hw_track_importer_descriptor(&im->tracks, p->data);
     im->has_names |=
@@ -420,6 +430,8 @@ static int read_timed(struct import *im, const struct hw_packet *p)
         return rc;
     if (p->has_timestamp)
         see_time(im, ts);
+    if (p->has_timestamp && ts > im->newest_ns)
+        im->newest_ns = ts;
     switch (p->data_field) {
     case F(process_stats):
         return hw_import_process_stats(im->p, p->data, ts);
@@ -444,11 +456,21 @@ static int read_timed(struct import *im, const struct hw_packet *p)
 
 static int read_packet(struct import *im, const struct hw_packet *p)
 {
+    int64_t ts, packet_ns = im->newest_ns;
     int rc = p->defaults.n ? hw_cpu_importer_defaults(&im->cpu, p) : HW_OK;
     if (rc == HW_OK && p->defaults.n)
         rc = hw_track_importer_defaults(&im->tracks, p);
     if (rc < 0)
         return rc;
+    if (p->has_timestamp && p->data_field == F(profile_packet)) {
+        rc = packet_time(im, p, &ts);
+        if (rc < 0)
+            return rc;
+        if (rc == 1)
+            packet_ns = ts;
+        if (packet_ns > im->newest_ns)
+            im->newest_ns = packet_ns;
+    }
     switch (p->data_field) {
     case F(clock_snapshot):
         hw_clocks_pass(&im->clocks, p->data, p->sequence);
@@ -470,7 +492,7 @@ static int read_packet(struct import *im, const struct hw_packet *p)
     case F(packages_list):
         return hw_import_packages(im->p, p->data);
     case F(profile_packet):
-        return hw_heap_dumps_packet(&im->dumps, p);
+        return hw_heap_dumps_packet(&im->dumps, p, packet_ns);
     case F(process_stats):
     case F(malloc_info):
     case F(smaps_packet):
@@ -493,6 +515,7 @@ static int read_all(struct import *im, struct hw_error *err)
     struct hw_packet p;
     int rc;
     hw_trace_reader_rewind(im->reader);
+    hw_interned_rewind(&im->interned);
     while ((rc = hw_trace_reader_next(im->reader, &p, err)) == 1) {
         rc = read_packet(im, &p);
         if (rc < 0)
@@ -593,7 +616,7 @@ static int take_wall_clock(struct import *im)
 static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into,
                          struct hw_error *err)
 {
-    struct import im = {.p = into, .reader = reader};
+    struct import im = {.p = into, .reader = reader, .newest_ns = INT64_MIN};
     hw_interned_init(&im.interned, into);
     hw_heap_dumps_init(&im.dumps, into, &im.interned, &im.clocks);
     hw_heap_graphs_init(&im.graphs, into);

@@ -18,8 +18,8 @@ order by slope desc`,
   {
     name: 'Live and allocated bytes by dump',
     sql: `select p.ts_end as ts, p.heap_name,
-  (select sum(size) from heap_profile_allocation a where a.upid = p.upid and a.heap_name = p.heap_name and a.ts <= p.ts_end) as live_bytes,
-  (select sum(size) from heap_profile_allocation a where a.upid = p.upid and a.heap_name = p.heap_name and a.ts <= p.ts_end and size > 0) as allocated_bytes
+  (select sum(size) from heap_profile_allocation a where a.upid = p.upid and a.heap_name = ifnull(p.heap_name, 'unknown') and a.ts <= p.ts_end) as live_bytes,
+  (select sum(size) from heap_profile_allocation a where a.upid = p.upid and a.heap_name = ifnull(p.heap_name, 'unknown') and a.ts <= p.ts_end and size > 0) as allocated_bytes
 from heap_profile p
 where p.upid = $upid
 order by 1`,
