@@ -11,36 +11,12 @@
 #include "base/error.h"
 #include "codec/gzip.h"
 #include "codec/pb.h"
-#include "config/read.h"
+#include "config/reading.h"
 #include "schema/fields.h"
 
 #include "base/banned.h"
 
-enum { MAX_BUFFERS = 128, MAX_SOURCES = 256, MAX_SEMAPHORES = 64 };
-static const uint32_t seven_days_ms = 7u * 24 * 3600 * 1000;
-static const uint32_t one_day_ms = 24u * 3600 * 1000;
-
-struct source {
-    char *name;
-    struct hw_heapprofd_raw heapprofd;
-    struct hw_java_config java;
-    struct hw_process_stats_config process_stats;
-    uint32_t target_buffer;
-    bool has_target_buffer;
-    char *target_buffer_name;
-};
-
-/* What is only needed until everything is checked. */
-struct reading {
-    struct hw_trace_config *c;
-    HW_VEC(struct source) sources;
-    HW_VEC(char *) buffer_names; /* one per buffer; "" = none */
-    HW_VEC(char *) trigger_names;
-    uint64_t total_buffer_kb, max_buffer_kb;
-    uint32_t trigger_mode, trigger_timeout_ms;
-    bool has_triggers, guardrails;
-    struct hw_error *err;
-};
+enum { MAX_SOURCES = 256, MAX_SEMAPHORES = 64 };
 
 /* ---- warnings, strings, cleanup ---- */
 
@@ -70,7 +46,7 @@ int hw_config_take_string(struct hw_bytes text, char **out, struct hw_error *err
     return HW_OK;
 }
 
-static void source_done(struct source *s)
+static void source_done(struct hw_config_source *s)
 {
     free(s->name);
     free(s->target_buffer_name);
@@ -78,7 +54,7 @@ static void source_done(struct source *s)
     hw_java_config_done(&s->java);
 }
 
-static void reading_done(struct reading *r)
+static void reading_done(struct hw_config_reading *r)
 {
     for (size_t i = 0; i < r->sources.n; i++)
         source_done(&r->sources.v[i]);
@@ -92,7 +68,7 @@ static void reading_done(struct reading *r)
 }
 
 /* Keeps a message that was given where the failure was found, else says what is broken. */
-static int broken(struct reading *r, int rc, const char *what, uint64_t offset)
+static int broken(struct hw_config_reading *r, int rc, const char *what, uint64_t offset)
 {
     if (rc == HW_EFORMAT || rc == HW_ETRUNCATED)
         return hw_fail(r->err, HW_EINVAL, offset, "%s is not a valid message", what);
@@ -101,7 +77,7 @@ static int broken(struct reading *r, int rc, const char *what, uint64_t offset)
 
 /* ---- parts of the message ---- */
 
-static int read_buffer(struct reading *r, struct hw_bytes message)
+static int read_buffer(struct hw_config_reading *r, struct hw_bytes message)
 {
     struct hw_pb_reader in = hw_pb_read(message);
     struct hw_pb_field f;
@@ -156,7 +132,8 @@ static int read_process_stats(struct hw_bytes message, struct hw_process_stats_c
 #undef AT
 }
 
-static int read_source_config(struct reading *r, struct source *s, struct hw_bytes message)
+static int read_source_config(struct hw_config_reading *r, struct hw_config_source *s,
+                              struct hw_bytes message)
 {
     struct hw_pb_reader in = hw_pb_read(message);
     struct hw_pb_field f;
@@ -184,13 +161,13 @@ static int read_source_config(struct reading *r, struct source *s, struct hw_byt
     return broken(r, rc, "data_sources.config", 0);
 }
 
-static int read_source(struct reading *r, struct hw_bytes message)
+static int read_source(struct hw_config_reading *r, struct hw_bytes message)
 {
     if (r->sources.n >= MAX_SOURCES)
         return hw_fail(r->err, HW_EINVAL, 0, "more than %d data sources", MAX_SOURCES);
-    if (hw_vec_push(&r->sources, (struct source){0}) < 0)
+    if (hw_vec_push(&r->sources, (struct hw_config_source){0}) < 0)
         return hw_fail(r->err, HW_ENOMEM, 0, "configuration");
-    struct source *s = &r->sources.v[r->sources.n - 1];
+    struct hw_config_source *s = &r->sources.v[r->sources.n - 1];
     struct hw_pb_reader in = hw_pb_read(message);
     struct hw_pb_field f;
     int rc;
@@ -213,7 +190,7 @@ static int read_source(struct reading *r, struct hw_bytes message)
     return broken(r, rc, "data_sources", 0);
 }
 
-static int read_trigger(struct reading *r, struct hw_bytes message)
+static int read_trigger(struct hw_config_reading *r, struct hw_bytes message)
 {
     struct hw_pb_reader in = hw_pb_read(message);
     struct hw_pb_field f;
@@ -229,7 +206,7 @@ static int read_trigger(struct reading *r, struct hw_bytes message)
     return rc < 0 ? rc : HW_OK;
 }
 
-static int read_triggers(struct reading *r, struct hw_bytes message)
+static int read_triggers(struct hw_config_reading *r, struct hw_bytes message)
 {
     struct hw_pb_reader in = hw_pb_read(message);
     struct hw_pb_field f;
@@ -249,7 +226,7 @@ static int read_triggers(struct reading *r, struct hw_bytes message)
     return broken(r, rc, "trigger_config", 0);
 }
 
-static int read_zstd(struct reading *r, struct hw_bytes message)
+static int read_zstd(struct hw_config_reading *r, struct hw_bytes message)
 {
     struct hw_pb_reader in = hw_pb_read(message);
     struct hw_pb_field f;
@@ -261,7 +238,7 @@ static int read_zstd(struct reading *r, struct hw_bytes message)
 }
 
 /* `compression` names its algorithm by which of two messages is there. */
-static int read_compression(struct reading *r, struct hw_bytes message)
+static int read_compression(struct hw_config_reading *r, struct hw_bytes message)
 {
     struct hw_pb_reader in = hw_pb_read(message);
     struct hw_pb_field f;
@@ -281,7 +258,7 @@ static int read_compression(struct reading *r, struct hw_bytes message)
 }
 
 /* What the trace writer does not read for itself: how often clocks are compared. */
-static int read_builtin(struct reading *r, struct hw_bytes message)
+static int read_builtin(struct hw_config_reading *r, struct hw_bytes message)
 {
     struct hw_pb_reader in = hw_pb_read(message);
     struct hw_pb_field f;
@@ -297,7 +274,7 @@ static int read_builtin(struct reading *r, struct hw_bytes message)
     return broken(r, rc, "builtin_data_sources", 0);
 }
 
-static int read_overrides(struct reading *r, struct hw_bytes message)
+static int read_overrides(struct hw_config_reading *r, struct hw_bytes message)
 {
     struct hw_pb_reader in = hw_pb_read(message);
     struct hw_pb_field f;
@@ -309,7 +286,7 @@ static int read_overrides(struct reading *r, struct hw_bytes message)
     return broken(r, rc, "guardrail_overrides", 0);
 }
 
-static int read_semaphore(struct reading *r, struct hw_bytes message)
+static int read_semaphore(struct hw_config_reading *r, struct hw_bytes message)
 {
     struct hw_session_semaphore one = {0};
     struct hw_pb_reader in = hw_pb_read(message);
@@ -358,7 +335,8 @@ static const struct {
     {F(trace_all_machines), "trace_all_machines has no effect: there is one machine"},
 };
 
-static void warn_without_effect(struct reading *r, const struct hw_pb_field *f, uint64_t *said)
+static void warn_without_effect(struct hw_config_reading *r, const struct hw_pb_field *f,
+                                uint64_t *said)
 {
     if (f->wire == HW_PB_VARINT && f->value == 0)
         return;
@@ -369,7 +347,7 @@ static void warn_without_effect(struct reading *r, const struct hw_pb_field *f, 
         }
 }
 
-static int read_bytes_field(struct reading *r, const struct hw_pb_field *f)
+static int read_bytes_field(struct hw_config_reading *r, const struct hw_pb_field *f)
 {
     switch (f->number) {
     case F(buffers):
@@ -399,7 +377,7 @@ static int read_bytes_field(struct reading *r, const struct hw_pb_field *f)
     }
 }
 
-static void read_number_field(struct reading *r, const struct hw_pb_field *f)
+static void read_number_field(struct hw_config_reading *r, const struct hw_pb_field *f)
 {
     struct hw_trace_config *c = r->c;
     switch (f->number) {
@@ -442,7 +420,7 @@ static void read_number_field(struct reading *r, const struct hw_pb_field *f)
     }
 }
 
-static int read_fields(struct reading *r, struct hw_bytes binary)
+static int read_fields(struct hw_config_reading *r, struct hw_bytes binary)
 {
     struct hw_pb_reader in = hw_pb_read(binary);
     struct hw_pb_field f = {0};
@@ -461,159 +439,13 @@ static int read_fields(struct reading *r, struct hw_bytes binary)
     return broken(r, rc, "the configuration", f.offset);
 }
 
-/* ---- checks ---- */
-
-static int check_duration(const struct reading *r)
-{
-    uint32_t max = r->guardrails ? one_day_ms : seven_days_ms;
-    if (r->c->duration_ms > max)
-        return hw_fail(r->err, HW_EINVAL, 0, "Requested too long trace (%ums > %ums)",
-                       r->c->duration_ms, max);
-    return HW_OK;
-}
-
-static int duplicate(char *const *names, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = i + 1; k < n; k++)
-            if (names[i][0] && strcmp(names[i], names[k]) == 0)
-                return (int)i;
-    return -1;
-}
-
-static int check_buffers(const struct reading *r)
-{
-    if (r->buffer_names.n > MAX_BUFFERS)
-        return hw_fail(r->err, HW_EINVAL, 0, "Too many buffers configured (%zu)",
-                       r->buffer_names.n);
-    int twice = duplicate(r->buffer_names.v, r->buffer_names.n);
-    if (twice >= 0)
-        return hw_fail(r->err, HW_EINVAL, 0, "two buffers have the name '%.60s'",
-                       r->buffer_names.v[twice]);
-    uint64_t max_kb = r->max_buffer_kb ? r->max_buffer_kb : 128 * 1024;
-    if (r->guardrails && r->total_buffer_kb > max_kb)
-        return hw_fail(r->err, HW_EINVAL, 0,
-                       "with enable_extra_guardrails all buffers together may have %llu KiB, not "
-                       "%llu KiB",
-                       (unsigned long long)max_kb, (unsigned long long)r->total_buffer_kb);
-    return HW_OK;
-}
-
-static int check_target_buffer(const struct reading *r, const struct source *s)
-{
-    size_t n = r->buffer_names.n, named = 0;
-    const char *name = s->name ? s->name : "";
-    if (n == 0)
-        return hw_fail(r->err, HW_EINVAL, 0,
-                       "data source '%.60s' has no buffer: add `buffers { "
-                       "size_kb: 63488 }`",
-                       name);
-    if (s->target_buffer >= n)
-        return hw_fail(r->err, HW_EINVAL, 0,
-                       "data source '%.60s': target_buffer %u is out of range (%zu buffers)", name,
-                       s->target_buffer, n);
-    if (!s->target_buffer_name || !s->target_buffer_name[0])
-        return HW_OK;
-    while (named < n && strcmp(r->buffer_names.v[named], s->target_buffer_name) != 0)
-        named++;
-    if (named == n)
-        return hw_fail(r->err, HW_EINVAL, 0, "data source '%.60s': no buffer has the name '%.60s'",
-                       name, s->target_buffer_name);
-    if (s->has_target_buffer && s->target_buffer != named)
-        return hw_fail(r->err, HW_EINVAL, 0,
-                       "data source '%.60s': target_buffer and target_buffer_name differ", name);
-    return HW_OK;
-}
-
-static int check_triggers(const struct reading *r)
-{
-    enum { STOP_TRACING = 2, CLONE_SNAPSHOT = 4 };
-    if (!r->has_triggers)
-        return HW_OK;
-    if (r->trigger_timeout_ms == 0 || r->trigger_timeout_ms > seven_days_ms)
-        return hw_fail(r->err, HW_EINVAL, 0, "trigger_timeout_ms must be 1 to %u", seven_days_ms);
-    if (r->c->duration_ms)
-        return hw_fail(r->err, HW_EINVAL, 0, "trigger_config and duration_ms exclude each other");
-    if (r->c->write_into_file &&
-        (r->trigger_mode == STOP_TRACING || r->trigger_mode == CLONE_SNAPSHOT))
-        return hw_fail(r->err, HW_EINVAL, 0,
-                       "trigger_mode STOP_TRACING or CLONE_SNAPSHOT excludes write_into_file");
-    int twice = duplicate(r->trigger_names.v, r->trigger_names.n);
-    if (twice >= 0)
-        return hw_fail(r->err, HW_EINVAL, 0, "two triggers have the name '%.60s'",
-                       r->trigger_names.v[twice]);
-    return hw_fail(r->err, HW_EINVAL, 0,
-                   "trigger_config: sessions started or stopped by triggers are not supported");
-}
-
-static int accept_source(struct reading *r, struct source *s)
-{
-    struct hw_trace_config *c = r->c;
-    int rc = check_target_buffer(r, s);
-    if (rc < 0)
-        return rc;
-    const char *name = s->name ? s->name : "";
-    if (strcmp(name, "android.heapprofd") == 0) {
-        rc = hw_heapprofd_derive(&s->heapprofd, c, r->err);
-        if (rc < 0)
-            return rc;
-        if (hw_vec_push(&c->heapprofd, s->heapprofd.c) < 0)
-            return hw_fail(r->err, HW_ENOMEM, 0, "configuration");
-        s->heapprofd.c = (struct hw_heapprofd_config){0}; /* ownership moved */
-    } else if (strcmp(name, "android.java_hprof") == 0 ||
-               strcmp(name, "android.java_hprof.oom") == 0) {
-        s->java.only_oome = name[strlen("android.java_hprof")] != 0;
-        s->java.at_oome |= s->java.only_oome;
-        if (hw_vec_push(&c->java, s->java) < 0)
-            return hw_fail(r->err, HW_ENOMEM, 0, "configuration");
-        s->java = (struct hw_java_config){0}; /* ownership moved */
-    } else if (strcmp(name, "linux.process_stats") == 0) {
-        if (c->has_process_stats)
-            hw_config_warn(c, "linux.process_stats is given twice: the last one counts");
-        c->has_process_stats = true;
-        c->process_stats = s->process_stats;
-    } else if (strcmp(name, "linux.system_info") == 0) {
-        c->has_system_info = true;
-    } else if (strcmp(name, "android.packages_list") == 0) {
-        c->has_packages_list = true;
-    } else {
-        hw_config_warn(c, "no data source '%.60s' here; the rest is recorded", name);
-    }
-    return HW_OK;
-}
-
-static int check_all(struct reading *r)
-{
-    struct hw_trace_config *c = r->c;
-    int rc = check_duration(r);
-    if (rc == 0)
-        rc = check_buffers(r);
-    if (rc == 0)
-        rc = check_triggers(r);
-    for (size_t i = 0; i < r->sources.n && rc == 0; i++)
-        rc = accept_source(r, &r->sources.v[i]);
-    if (rc < 0)
-        return rc;
-    if (c->output_path && !c->write_into_file)
-        return hw_fail(r->err, HW_EINVAL, 0, "output_path needs write_into_file: true");
-    if (c->file_write_period_ms == 0)
-        c->file_write_period_ms = 5000;
-    else if (c->file_write_period_ms < 100)
-        c->file_write_period_ms = 100;
-    if (c->flush_timeout_ms == 0)
-        c->flush_timeout_ms = 5000;
-    if (c->stop_timeout_ms == 0)
-        c->stop_timeout_ms = 5000;
-    return c->warnings.failed ? hw_fail(r->err, HW_ENOMEM, 0, "configuration") : HW_OK;
-}
-
 int hw_config_read(struct hw_bytes binary, struct hw_trace_config *out, struct hw_error *err)
 {
     struct hw_trace_config c = {0};
-    struct reading r = {.c = &c, .err = err};
+    struct hw_config_reading r = {.c = &c, .err = err};
     int rc = read_fields(&r, binary);
     if (rc == 0)
-        rc = check_all(&r);
+        rc = hw_config_check(&r);
     reading_done(&r);
     if (rc < 0) {
         hw_trace_config_done(&c);

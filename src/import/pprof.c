@@ -7,7 +7,7 @@
  *     Profile { sample_type… sample… mapping… location… function… string_table… }
  *
  * The order of fields is free, so strings, mappings, functions and locations are put into tables
- * first, samples are read last.
+ * first (pprof_frames.h), samples are read last.
  */
 #include "import/pprof.h"
 
@@ -21,27 +21,19 @@
 #include "base/memory/map64.h"
 #include "base/memory/vec.h"
 #include "codec/pb.h"
+#include "import/pprof_frames.h"
 #include "model/profile.h"
 #include "schema/fields.h"
 
 #include "base/banned.h"
 
-enum { MAX_TYPES = 64, MAX_LINES = 64 };
+enum { MAX_TYPES = 64 };
 enum column { ALLOC_COUNT, ALLOC_BYTES, LIVE_COUNT, LIVE_BYTES, BASE_COUNT, BASE_BYTES, N_COLUMNS };
-
-struct function {
-    hw_str_id name, system_name, file;
-};
 
 struct pprof {
     struct hw_profile *p;
-    HW_VEC(struct hw_bytes) strings; /* borrowed from the file */
-    HW_VEC(struct hw_bytes) types;   /* ValueType messages */
-    struct hw_map64 mappings;        /* id -> hw_mapping_id; bias in `starts` beside */
-    HW_VEC(uint64_t) biases;         /* by mapping row: address - bias = rel_pc */
-    struct hw_map64 function_ids;    /* id -> index */
-    HW_VEC(struct function) functions;
-    struct hw_map64 locations;     /* id -> hw_frame_id */
+    struct hw_pprof_frames frames;
+    HW_VEC(struct hw_bytes) types; /* ValueType messages */
     int column_of_type[MAX_TYPES]; /* enum column; -1 = not of a heap */
     bool has[N_COLUMNS];
     HW_VEC(hw_frame_id) path;
@@ -49,23 +41,6 @@ struct pprof {
     HW_VEC(struct hw_alloc_row) rows; /* of the dump behind the base, until that is complete */
     uint64_t time_ns, duration_ns, period, n_bad;
 };
-
-static struct hw_bytes string_at(const struct pprof *in, uint64_t index)
-{
-    return index < in->strings.n ? in->strings.v[index] : (struct hw_bytes){NULL, 0};
-}
-
-/* A number of a message's field; 0 when absent. */
-static uint64_t number_of(struct hw_bytes message, uint32_t field)
-{
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    uint64_t v = 0;
-    while (hw_pb_next(&r, &f) == 1)
-        if (f.number == field && f.wire == HW_PB_VARINT)
-            v = f.value;
-    return v;
-}
 
 /* ---- sample types ---- */
 
@@ -103,8 +78,8 @@ static int column_named(struct hw_bytes name)
 static int find_columns(struct pprof *in, struct hw_error *err)
 {
     for (size_t i = 0; i < in->types.n; i++) {
-        uint64_t name = number_of(in->types.v[i], HW_F_pprof_ValueType_type);
-        int column = column_named(string_at(in, name));
+        uint64_t name = hw_pprof_number(in->types.v[i], HW_F_pprof_ValueType_type);
+        int column = column_named(hw_pprof_string(&in->frames, name));
         in->column_of_type[i] = column;
         if (column >= 0)
             in->has[column] = true;
@@ -115,149 +90,12 @@ static int find_columns(struct pprof *in, struct hw_error *err)
     return HW_OK;
 }
 
-/* ---- tables ---- */
-
-static int add_mapping(struct pprof *in, struct hw_bytes message)
-{
-    uint64_t id = number_of(message, HW_F_pprof_Mapping_id);
-    struct hw_bytes hex = string_at(in, number_of(message, HW_F_pprof_Mapping_build_id));
-    struct hw_mapping m = {.start = number_of(message, HW_F_pprof_Mapping_memory_start),
-                           .end = number_of(message, HW_F_pprof_Mapping_memory_limit),
-                           .exact_offset = number_of(message, HW_F_pprof_Mapping_file_offset)};
-    uint8_t raw[64];
-    size_t n = 0;
-    while (n < sizeof raw && 2 * n + 1 < hex.n) {
-        char pair[3] = {(char)hex.p[2 * n], (char)hex.p[2 * n + 1], 0}, *end;
-        raw[n] = (uint8_t)strtoul(pair, &end, 16);
-        if (end != pair + 2)
-            break;
-        n++;
-    }
-    hw_mapping_id row;
-    struct hw_bytes file = string_at(in, number_of(message, HW_F_pprof_Mapping_filename));
-    int rc = hw_profile_str(in->p, hw_bytes_of(raw, 2 * n == hex.n ? n : 0), &m.build_id);
-    if (rc == HW_OK)
-        rc = hw_profile_str(in->p, file, &m.path);
-    if (rc == HW_OK)
-        rc = hw_callsites_mapping(in->p->callsites, &m, &row);
-    if (rc < 0)
-        return rc;
-    while (in->biases.n <= row.v)
-        if (hw_vec_push(&in->biases, 0) < 0)
-            return HW_ENOMEM;
-    in->biases.v[row.v] = m.start - m.exact_offset;
-    return id == HW_MAP64_NO_KEY ? HW_OK : hw_map64_put(&in->mappings, id, row.v);
-}
-
-static int add_function(struct pprof *in, struct hw_bytes message)
-{
-    uint64_t id = number_of(message, HW_F_pprof_Function_id);
-    struct hw_bytes name = string_at(in, number_of(message, HW_F_pprof_Function_name));
-    struct hw_bytes system_name =
-        string_at(in, number_of(message, HW_F_pprof_Function_system_name));
-    struct hw_bytes file = string_at(in, number_of(message, HW_F_pprof_Function_filename));
-    struct function f = {{0}, {0}, {0}};
-    if (id == HW_MAP64_NO_KEY)
-        return HW_OK;
-    int rc = hw_profile_str(in->p, name.n ? name : system_name, &f.name);
-    if (rc == HW_OK)
-        rc = hw_profile_str(in->p, system_name.n ? system_name : name, &f.system_name);
-    if (rc == HW_OK)
-        rc = hw_profile_str(in->p, file, &f.file);
-    if (rc == HW_OK)
-        rc = hw_map64_put(&in->function_ids, id, in->functions.n);
-    return rc == HW_OK && hw_vec_push(&in->functions, f) < 0 ? HW_ENOMEM : rc;
-}
-
-/* ---- locations ---- */
-
-/* What one Line of a location says, beside the name its frame goes by. */
-struct place {
-    struct hw_symbol_line line;
-    hw_str_id system_name;
-};
-
-static struct place place_of(const struct pprof *in, struct hw_bytes message)
-{
-    uint64_t at, line = number_of(message, HW_F_pprof_Line_line);
-    if (!hw_map64_get(&in->function_ids, number_of(message, HW_F_pprof_Line_function_id), &at))
-        return (struct place){0}; /* nameless */
-    const struct function *f = &in->functions.v[at];
-    return (struct place){{f->name, f->file, line > UINT32_MAX ? 0 : (uint32_t)line},
-                          f->system_name};
-}
-
-static bool same_lines(const struct hw_symbol_line *a, const struct hw_symbol_line *b, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (a[i].function.v != b[i].function.v || a[i].file.v != b[i].file.v ||
-            a[i].line != (b[i].file.v ? b[i].line : 0))
-            return false;
-    return true;
-}
-
-/*
- * One frame of n functions inlined into each other, innermost first. Often there are no addresses
- * (ours have none): then frames of one function differ in their lines only, and each other set of
- * lines makes another frame.
- */
-static int frame_of(struct pprof *in, struct hw_frame f, const struct place *places, size_t n,
-                    hw_frame_id *out)
-{
-    struct hw_callsites *cs = in->p->callsites;
-    struct hw_symbol_sets *sets = hw_callsites_symbol_sets(cs);
-    struct hw_symbol_line lines[MAX_LINES];
-    const struct hw_symbol_line *have;
-    bool known = false;
-    for (size_t i = 0; i < n; i++) {
-        lines[i] = places[i].line;
-        known |= lines[i].function.v || lines[i].file.v;
-    }
-    if (n)
-        f.name = places[n - 1].system_name;
-    int rc = hw_callsites_frame(cs, &f, out);
-    if (rc < 0 || !known)
-        return rc;
-    size_t n_have = hw_symbol_sets_get(sets, *out, &have);
-    if (n_have == n && same_lines(have, lines, n))
-        return HW_OK;
-    if (n_have)
-        rc = hw_callsites_frame_apart(cs, &f, out);
-    return rc < 0 ? rc : hw_symbol_sets_put(sets, *out, lines, n);
-}
-
-static int add_location(struct pprof *in, struct hw_bytes message)
-{
-    uint64_t id = 0, mapping = HW_ID_NONE;
-    struct place places[MAX_LINES];
-    size_t n = 0;
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    struct hw_frame row = {0};
-    while (hw_pb_next(&r, &f) == 1) {
-        if (f.number == HW_F_pprof_Location_id)
-            id = f.value;
-        else if (f.number == HW_F_pprof_Location_mapping_id)
-            (void)hw_map64_get(&in->mappings, f.value, &mapping); /* absent: without mapping */
-        else if (f.number == HW_F_pprof_Location_address)
-            row.rel_pc = f.value;
-        else if (f.number == HW_F_pprof_Location_line && n < MAX_LINES)
-            places[n++] = place_of(in, f.bytes);
-    }
-    row.mapping.v = (uint32_t)mapping;
-    if (row.mapping.v != HW_ID_NONE && row.rel_pc)
-        row.rel_pc -= in->biases.v[row.mapping.v];
-    hw_frame_id frame;
-    int rc = frame_of(in, row, places, n, &frame);
-    return rc < 0 || id == HW_MAP64_NO_KEY ? rc : hw_map64_put(&in->locations, id, frame.v);
-}
-
 /* ---- samples ---- */
 
 static int push_location(struct pprof *in, uint64_t id)
 {
     uint64_t frame;
-    if (!hw_map64_get(&in->locations, id, &frame)) {
+    if (!hw_map64_get(&in->frames.locations, id, &frame)) {
         in->n_bad++;
         return HW_OK;
     }
@@ -409,7 +247,7 @@ static int gather(struct pprof *in, struct hw_bytes file, size_t *reached)
     while ((rc = hw_pb_next(&r, &f)) == 1) {
         int pushed = 0;
         if (f.number == HW_F_pprof_Profile_string_table)
-            pushed = hw_vec_push(&in->strings, f.bytes);
+            pushed = hw_vec_push(&in->frames.strings, f.bytes);
         else if (f.number == HW_F_pprof_Profile_sample_type && in->types.n < MAX_TYPES)
             pushed = hw_vec_push(&in->types, f.bytes);
         else if (f.number == HW_F_pprof_Profile_time_nanos)
@@ -427,15 +265,14 @@ static int gather(struct pprof *in, struct hw_bytes file, size_t *reached)
     return rc;
 }
 
-static int for_each(struct pprof *in, struct hw_bytes file, uint32_t field,
-                    int (*take)(struct pprof *, struct hw_bytes))
+static int add_samples(struct pprof *in, struct hw_bytes file)
 {
     struct hw_pb_reader r = hw_pb_read(file);
     struct hw_pb_field f;
     int rc = HW_OK;
     while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
-        if (f.number == field && f.wire == HW_PB_BYTES)
-            rc = take(in, f.bytes);
+        if (f.number == HW_F_pprof_Profile_sample && f.wire == HW_PB_BYTES)
+            rc = add_sample(in, f.bytes);
     return rc;
 }
 
@@ -444,7 +281,7 @@ static struct hw_bytes comment(const struct pprof *in, const char *name)
 {
     struct hw_bytes key = hw_bytes_str(name);
     for (size_t i = 0; i < in->comments.n; i++) {
-        struct hw_bytes text = string_at(in, in->comments.v[i]);
+        struct hw_bytes text = hw_pprof_string(&in->frames, in->comments.v[i]);
         if (text.n > key.n && memcmp(text.p, key.p, key.n) == 0)
             return hw_bytes_of(text.p + key.n, text.n - key.n);
     }
@@ -536,15 +373,11 @@ static int read_profile(struct pprof *in, struct hw_bytes file, struct hw_error 
     rc = find_columns(in, err);
     if (rc < 0)
         return rc;
-    rc = for_each(in, file, HW_F_pprof_Profile_mapping, add_mapping);
-    if (rc == HW_OK)
-        rc = for_each(in, file, HW_F_pprof_Profile_function, add_function);
-    if (rc == HW_OK)
-        rc = for_each(in, file, HW_F_pprof_Profile_location, add_location);
+    rc = hw_pprof_frames_read(&in->frames, file);
     if (rc == HW_OK)
         rc = add_dumps(in);
     if (rc == HW_OK)
-        rc = for_each(in, file, HW_F_pprof_Profile_sample, add_sample);
+        rc = add_samples(in, file);
     if (rc == HW_OK)
         rc = add_rows_behind_base(in);
     if (rc == HW_OK && in->n_bad)
@@ -555,18 +388,13 @@ static int read_profile(struct pprof *in, struct hw_bytes file, struct hw_error 
 
 static int read_bytes(struct hw_bytes file, struct hw_profile *into, struct hw_error *err)
 {
-    struct pprof in = {.p = into};
+    struct pprof in = {.p = into, .frames = {.p = into}};
     int rc = read_profile(&in, file, err);
-    hw_vec_done(&in.strings);
+    hw_pprof_frames_done(&in.frames);
     hw_vec_done(&in.types);
-    hw_vec_done(&in.biases);
     hw_vec_done(&in.path);
     hw_vec_done(&in.comments);
     hw_vec_done(&in.rows);
-    hw_map64_done(&in.mappings);
-    hw_map64_done(&in.function_ids);
-    hw_vec_done(&in.functions);
-    hw_map64_done(&in.locations);
     return rc;
 }
 

@@ -18,6 +18,7 @@
 #include "model/callsites.h"
 
 struct hw_error;
+struct hw_pb;
 struct hw_trace_writer;
 struct hw_profile_writer; /* one data source = one packet sequence */
 
@@ -45,6 +46,9 @@ struct hw_dump_head {
         client_spinlock_blocked_us;
     uint64_t unwinding_time_us[HW_UNWIND_BUCKETS];
 };
+
+/* Writes all of it as fields of ProcessHeapSamples. */
+void hw_dump_head_put(struct hw_pb *pb, const struct hw_dump_head *h);
 
 struct hw_dump_sample {
     hw_callsite_id callsite;

@@ -1,7 +1,7 @@
 /*
  * Where a packet starts is known only from where the one before it ended. When that chain breaks
  * (bad tag, a length beyond the end), the reader goes forward byte by byte to the next place that
- * `plausible` accepts: a packet whose every field is in the schema with the right wire type, that
+ * `hw_packet_is_plausible` accepts: a packet whose every field is in the schema with the right wire type, that
  * carries a sequence id and an owner, as the service appends to each. A packet with unbroken
  * framing but damaged fields is dropped alone, unless what follows it is no packet either, or it
  * holds further packets: then its length was the damage.
@@ -23,7 +23,7 @@
 #include "codec/pb_far.h"
 #include "codec/unpack.h"
 #include "schema/fields.h"
-#include "schema/schema.h"
+#include "trace/packet.h"
 #include "trace/writer.h"
 
 #include "base/banned.h"
@@ -32,9 +32,8 @@ enum {
     WINDOW = 1 << 20,
     MAX_INFLATED = 64 << 20, /* of one compressed packet; writers keep to 512 KiB deflated */
     PACKET_COST = 32,        /* bytes that cost what an empty packet does; a sample has more */
-    MAX_HEAD = 16,           /* tag and length of a packet */
     MIN_LEFT_OUT = 64 << 10, /* smaller packets are as quickly read as looked at */
-    RESYNC_LIMIT = 64 << 20  /* bytes looked at again and again by `plausible` */
+    RESYNC_LIMIT = 64 << 20  /* bytes looked at again and again by `hw_packet_is_plausible` */
 };
 
 #define F(name) HW_F_TracePacket_##name
@@ -207,191 +206,6 @@ static int view(struct hw_trace_reader *r, uint64_t at, size_t want, struct hw_b
     return HW_OK;
 }
 
-/* ---- framing ---- */
-
-enum frame_kind {
-    FRAME_PACKET, /* body is a TracePacket */
-    FRAME_OTHER,  /* some other field of Trace: step over it */
-    FRAME_SHORT,  /* the input ends inside it */
-    FRAME_BAD
-};
-
-struct frame {
-    size_t head; /* bytes of tag and length */
-    uint64_t n;  /* bytes of the body */
-};
-
-/* What stands at the start of b; `left` bytes remain in the file, b may be fewer. */
-static enum frame_kind frame_read(struct hw_bytes b, uint64_t left, struct frame *out)
-{
-    const uint8_t *p = b.p, *end = hw_bytes_end(b);
-    uint64_t tag, n;
-    int rc = hw_pb_varint(&p, end, &tag);
-    if (rc < 0)
-        return rc == HW_ETRUNCATED && left <= MAX_HEAD ? FRAME_SHORT : FRAME_BAD;
-    if (tag >> 3 == 0 || tag >> 32)
-        return FRAME_BAD;
-    if ((tag & 7) != HW_PB_BYTES)
-        return FRAME_BAD; /* Trace has no numbers */
-    rc = hw_pb_varint(&p, end, &n);
-    if (rc < 0)
-        return rc == HW_ETRUNCATED && left <= MAX_HEAD ? FRAME_SHORT : FRAME_BAD;
-    out->head = (size_t)(p - b.p);
-    out->n = n;
-    if (n > left - out->head)
-        return FRAME_SHORT;
-    if (tag >> 3 != HW_F_Trace_packet)
-        return FRAME_OTHER;
-    return n > HW_TRACE_MAX_PACKET ? FRAME_BAD : FRAME_PACKET;
-}
-
-/* ---- one packet's own fields ---- */
-
-/* Fields that are no member of the oneof `data`. */
-static bool is_data(uint32_t number)
-{
-    switch (number) {
-    case F(trusted_uid):
-    case F(timestamp):
-    case F(trusted_packet_sequence_id):
-    case F(interned_data):
-    case F(sequence_flags):
-    case F(incremental_state_cleared):
-    case F(previous_packet_dropped):
-    case F(timestamp_clock_id):
-    case F(trace_packet_defaults):
-    case F(trusted_pid):
-    case F(first_packet_on_sequence):
-    case F(machine_id):
-        return false;
-    default:
-        return true;
-    }
-}
-
-struct common {
-    uint32_t sequence_id, machine_id, flags, defaults_clock;
-    bool cleared, dropped, first, has_owner;
-    bool swallowed; /* it holds what looks like further packets: its length is too long */
-};
-
-static uint32_t clock_of_defaults(struct hw_bytes defaults)
-{
-    struct hw_pb_reader r = hw_pb_read(defaults);
-    struct hw_pb_field f;
-    uint32_t clock = 0;
-    while (hw_pb_next(&r, &f) == 1)
-        if (f.number == HW_F_TracePacketDefaults_timestamp_clock_id)
-            clock = (uint32_t)f.value;
-    return clock;
-}
-
-static void take_field(const struct hw_pb_field *f, struct hw_packet *p, struct common *c)
-{
-    if (is_data(f->number)) {
-        if (f->wire == HW_PB_BYTES) {
-            /* Field 1 is Trace.packet again one level too deep, or ftrace events, which then
-             * would be alone. */
-            if (p->data_field && f->number == HW_F_Trace_packet)
-                c->swallowed = true;
-            p->data_field = f->number;
-            p->data = f->bytes;
-        }
-        return;
-    }
-    if (f->wire == HW_PB_BYTES) {
-        if (f->number == F(interned_data))
-            p->interned = f->bytes;
-        else if (f->number == F(trace_packet_defaults)) {
-            p->defaults = f->bytes;
-            c->defaults_clock = clock_of_defaults(f->bytes);
-        }
-        return;
-    }
-    switch (f->number) {
-    case F(timestamp):
-        p->timestamp = f->value;
-        p->has_timestamp = true;
-        break;
-    case F(timestamp_clock_id):
-        p->clock_id = (uint32_t)f->value;
-        break;
-    case F(trusted_packet_sequence_id):
-        c->sequence_id = (uint32_t)f->value;
-        break;
-    case F(machine_id):
-        c->machine_id = (uint32_t)f->value;
-        break;
-    case F(sequence_flags):
-        c->flags = (uint32_t)f->value;
-        break;
-    case F(incremental_state_cleared):
-        c->cleared = f->value != 0;
-        break;
-    case F(previous_packet_dropped):
-        c->dropped = f->value != 0;
-        break;
-    case F(first_packet_on_sequence):
-        c->first = f->value != 0;
-        break;
-    case F(trusted_uid):
-        c->has_owner = true;
-        break;
-    default:
-        break;
-    }
-}
-
-/* False: damaged. */
-static bool packet_read(struct hw_bytes bytes, struct hw_packet *p, struct common *c)
-{
-    struct hw_pb_reader r = hw_pb_read(bytes);
-    struct hw_pb_field f;
-    int rc;
-    *p = (struct hw_packet){.bytes = bytes};
-    *c = (struct common){0};
-    while ((rc = hw_pb_next(&r, &f)) == 1)
-        take_field(&f, p, c);
-    p->sequence = (uint64_t)c->machine_id << 32 | c->sequence_id;
-    return rc == 0;
-}
-
-static uint32_t wire_of(const struct hw_schema_field *f)
-{
-    switch (f->type) {
-    case HW_T_STRING:
-    case HW_T_BYTES:
-    case HW_T_MESSAGE:
-        return HW_PB_BYTES;
-    case HW_T_FIXED64:
-    case HW_T_DOUBLE:
-        return HW_PB_FIXED64;
-    case HW_T_FIXED32:
-    case HW_T_FLOAT:
-        return HW_PB_FIXED32;
-    default:
-        return HW_PB_VARINT;
-    }
-}
-
-/* Would somebody have written this as a packet? Asked only while searching. */
-static bool plausible(struct hw_bytes body)
-{
-    const struct hw_schema_message *m = hw_schema_message_find("TracePacket");
-    struct hw_pb_reader r = hw_pb_read(body);
-    struct hw_pb_field f;
-    struct hw_packet p = {0};
-    struct common c = {0};
-    int rc;
-    while ((rc = hw_pb_next(&r, &f)) == 1) {
-        const struct hw_schema_field *known = hw_schema_field_by_number(m, f.number);
-        if (!known || wire_of(known) != f.wire)
-            return false;
-        take_field(&f, &p, &c);
-    }
-    return rc == 0 && c.has_owner && c.sequence_id != 0;
-}
-
 /* ---- sequences ---- */
 
 static int sequence_get(struct hw_trace_reader *r, uint64_t id, struct sequence **out)
@@ -408,7 +222,8 @@ static int sequence_get(struct hw_trace_reader *r, uint64_t id, struct sequence 
 }
 
 /* Keeps the sequence's state. 1 = hand the packet out, 0 = it needs state that is not valid. */
-static int follow_sequence(struct hw_trace_reader *r, struct hw_packet *p, const struct common *c)
+static int follow_sequence(struct hw_trace_reader *r, struct hw_packet *p,
+                           const struct hw_packet_common *c)
 {
     struct sequence none = {0}, *s = &none;
     if (c->sequence_id != 0 && sequence_get(r, p->sequence, &s) < 0)
@@ -467,8 +282,8 @@ static int start_inner(struct hw_trace_reader *r, const struct hw_packet *p, str
 }
 
 /* Takes one packet apart. 1 = hand it out, 0 = go on with the next. */
-static int take_packet(struct hw_trace_reader *r, struct hw_packet *p, const struct common *c,
-                       uint64_t offset, struct hw_error *err)
+static int take_packet(struct hw_trace_reader *r, struct hw_packet *p,
+                       const struct hw_packet_common *c, uint64_t offset, struct hw_error *err)
 {
     p->offset = offset;
     p->compressed = r->inner;
@@ -486,26 +301,26 @@ static int take_packet(struct hw_trace_reader *r, struct hw_packet *p, const str
 static int next_inner(struct hw_trace_reader *r, struct hw_packet *out, struct hw_error *err)
 {
     struct hw_bytes all = hw_bytes_of(r->inflated.p, r->inflated.n);
-    struct common c;
+    struct hw_packet_common c;
     while (r->inner_pos < all.n) {
-        struct frame f = {0};
+        struct hw_packet_frame f = {0};
         if (r->n_short > r->max_inflated) {
             r->stats.unpacked_cut++;
             break;
         }
         size_t left = all.n - r->inner_pos;
         struct hw_bytes b = hw_bytes_of(all.p + r->inner_pos, left);
-        enum frame_kind kind = frame_read(b, left, &f);
-        if (kind == FRAME_SHORT || kind == FRAME_BAD) {
+        enum hw_frame_kind kind = hw_packet_frame_read(b, left, &f);
+        if (kind == HW_FRAME_SHORT || kind == HW_FRAME_BAD) {
             r->stats.damaged_packets++;
             break;
         }
         r->inner_pos += f.head + (size_t)f.n;
         if (f.head + f.n < PACKET_COST)
             r->n_short += PACKET_COST - f.head - f.n;
-        if (kind == FRAME_OTHER)
+        if (kind == HW_FRAME_OTHER)
             continue;
-        if (!packet_read(hw_bytes_of(b.p + f.head, (size_t)f.n), out, &c)) {
+        if (!hw_packet_read(hw_bytes_of(b.p + f.head, (size_t)f.n), out, &c)) {
             r->stats.damaged_packets++;
             continue;
         }
@@ -523,12 +338,13 @@ static int resync(struct hw_trace_reader *r, struct hw_error *err)
     uint64_t from = r->pos++;
     for (; r->pos < r->size; r->pos++) {
         struct hw_bytes b;
-        struct frame f;
-        int rc = view(r, r->pos, MAX_HEAD, &b, err);
+        struct hw_packet_frame f;
+        int rc = view(r, r->pos, HW_PACKET_MAX_HEAD, &b, err);
         if (rc < 0)
             return rc;
         if (!b.n || b.p[0] != (HW_F_Trace_packet << 3 | HW_PB_BYTES) ||
-            frame_read(b, r->size - r->pos, &f) != FRAME_PACKET || f.n > r->resync_budget)
+            hw_packet_frame_read(b, r->size - r->pos, &f) != HW_FRAME_PACKET ||
+            f.n > r->resync_budget)
             continue;
         rc = view(r, r->pos, f.head + (size_t)f.n, &b, err);
         if (rc < 0)
@@ -537,7 +353,7 @@ static int resync(struct hw_trace_reader *r, struct hw_error *err)
             continue;
         /* A damaged file made of nested lengths must not cost the square of its size. */
         r->resync_budget -= f.n;
-        if (plausible(hw_bytes_of(b.p + f.head, (size_t)f.n)))
+        if (hw_packet_is_plausible(hw_bytes_of(b.p + f.head, (size_t)f.n)))
             break;
     }
     r->stats.skipped_bytes += (r->pos < r->size ? r->pos : r->size) - from;
@@ -548,14 +364,16 @@ static int resync(struct hw_trace_reader *r, struct hw_error *err)
 static int continues_at(struct hw_trace_reader *r, uint64_t at, bool *out, struct hw_error *err)
 {
     struct hw_bytes b;
-    struct frame f;
-    int rc = view(r, at, MAX_HEAD, &b, err);
-    *out = rc == HW_OK && (at >= r->size || frame_read(b, r->size - at, &f) == FRAME_PACKET);
+    struct hw_packet_frame f;
+    int rc = view(r, at, HW_PACKET_MAX_HEAD, &b, err);
+    *out = rc == HW_OK &&
+           (at >= r->size || hw_packet_frame_read(b, r->size - at, &f) == HW_FRAME_PACKET);
     return rc;
 }
 
 /* Goes on behind a frame of no use, if its length can be believed. */
-static int skip_frame(struct hw_trace_reader *r, const struct frame *f, struct hw_error *err)
+static int skip_frame(struct hw_trace_reader *r, const struct hw_packet_frame *f,
+                      struct hw_error *err)
 {
     bool goes_on;
     int rc = continues_at(r, r->pos + f->head + f->n, &goes_on, err);
@@ -588,22 +406,22 @@ static bool is_only_dumps(const struct hw_pb_far *packet, uint64_t bytes, bool *
 /* False: the packet at pos has been read already, or is small. */
 static bool may_be_left_out(const struct hw_trace_reader *r)
 {
-    struct frame f;
+    struct hw_packet_frame f;
     if (!r->leaves_out_samples || r->pos >= r->size)
         return false;
-    if (!is_inside(r, r->pos, MAX_HEAD))
+    if (!is_inside(r, r->pos, HW_PACKET_MAX_HEAD))
         return true;
-    struct hw_bytes b = hw_bytes_of(r->window.p + (r->pos - r->window_at), MAX_HEAD);
-    return frame_read(b, r->size - r->pos, &f) == FRAME_PACKET && f.n >= MIN_LEFT_OUT &&
-           !is_inside(r, r->pos, f.head + f.n);
+    struct hw_bytes b = hw_bytes_of(r->window.p + (r->pos - r->window_at), HW_PACKET_MAX_HEAD);
+    return hw_packet_frame_read(b, r->size - r->pos, &f) == HW_FRAME_PACKET &&
+           f.n >= MIN_LEFT_OUT && !is_inside(r, r->pos, f.head + f.n);
 }
 
 /*
  * Takes a large packet of samples apart without reading them; *end: where it ends. False: it must
  * be read, as it is another one, or damaged in any way.
  */
-static bool leave_out_samples(struct hw_trace_reader *r, struct hw_packet *p, struct common *c,
-                              uint64_t *end)
+static bool leave_out_samples(struct hw_trace_reader *r, struct hw_packet *p,
+                              struct hw_packet_common *c, uint64_t *end)
 {
     static const uint8_t goes_on[] = {HW_F_ProfilePacket_continued << 3 | HW_PB_VARINT, 1};
     struct hw_pb_far far = {.fd = r->fd, .pos = r->pos, .end = r->size};
@@ -616,12 +434,12 @@ static bool leave_out_samples(struct hw_trace_reader *r, struct hw_packet *p, st
     far.end = *end = far.pos;
     far.pos -= f.value;
     *p = (struct hw_packet){0};
-    *c = (struct common){0};
+    *c = (struct hw_packet_common){0};
     while ((rc = hw_pb_far_next(&far, &f)) == 1) {
         if (f.wire == HW_PB_BYTES && (f.number != F(profile_packet) || p->data_field ||
                                       !is_only_dumps(&far, f.value, &continued)))
             return false;
-        take_field(&f, p, c);
+        hw_packet_take_field(&f, p, c);
     }
     p->sequence = (uint64_t)c->machine_id << 32 | c->sequence_id;
     if (continued)
@@ -634,25 +452,25 @@ static bool leave_out_samples(struct hw_trace_reader *r, struct hw_packet *p, st
 static int next_outer(struct hw_trace_reader *r, struct hw_packet *out, struct hw_error *err)
 {
     struct hw_bytes b;
-    struct frame f = {0};
-    struct common c;
+    struct hw_packet_frame f = {0};
+    struct hw_packet_common c;
     uint64_t at = r->pos, end;
     if (may_be_left_out(r) && leave_out_samples(r, out, &c, &end)) {
         r->pos = end;
         return take_packet(r, out, &c, at, err);
     }
-    int rc = view(r, at, MAX_HEAD, &b, err);
+    int rc = view(r, at, HW_PACKET_MAX_HEAD, &b, err);
     if (rc < 0 || at >= r->size)
         return rc;
-    switch (frame_read(b, r->size - at, &f)) {
-    case FRAME_SHORT:
+    switch (hw_packet_frame_read(b, r->size - at, &f)) {
+    case HW_FRAME_SHORT:
         r->stats.truncated = true;
         return resync(r, err);
-    case FRAME_BAD:
+    case HW_FRAME_BAD:
         return resync(r, err);
-    case FRAME_OTHER:
+    case HW_FRAME_OTHER:
         return skip_frame(r, &f, err);
-    case FRAME_PACKET:
+    case HW_FRAME_PACKET:
         break;
     }
     rc = view(r, at, f.head + (size_t)f.n, &b, err);
@@ -663,7 +481,7 @@ static int next_outer(struct hw_trace_reader *r, struct hw_packet *out, struct h
         r->pos = r->size;
         return 0;
     }
-    if (!packet_read(hw_bytes_of(b.p + f.head, (size_t)f.n), out, &c)) {
+    if (!hw_packet_read(hw_bytes_of(b.p + f.head, (size_t)f.n), out, &c)) {
         r->stats.damaged_packets++;
         return skip_frame(r, &f, err);
     }

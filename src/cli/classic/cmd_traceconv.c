@@ -22,7 +22,7 @@
 #include "enrich/lines/demangle.h"
 #include "export/chrome.h"
 #include "export/export.h"
-#include "export/firefox.h"
+#include "export/firefox/firefox.h"
 #include "export/pprof/pprof_dir.h"
 #include "import/import.h"
 #include "model/profile.h"

@@ -30,9 +30,6 @@
 
 #include "base/banned.h"
 
-/* A packet is ended here and another of the same module begun; readers do not care. */
-#define PACKET_BYTES (4u << 20)
-
 #define LLVM_LIMIT_MS 60000u
 
 /* ---- which frames ---- */
@@ -182,69 +179,6 @@ static int consider(void *ctx, int fd, const char *path)
 
 /* ---- answers ---- */
 
-static const struct hw_mapping *module_mapping(const struct hw_symbolize_job *j)
-{
-    return hw_callsites_get_mapping(j->p->callsites, (hw_mapping_id){j->at[0].module});
-}
-
-static void open_packet(struct hw_symbolize_job *j)
-{
-    struct hw_bytes path = hw_symbolize_text_of(j, module_mapping(j)->path);
-    struct hw_bytes id = hw_symbolize_text_of(j, module_mapping(j)->build_id);
-    j->packet_start = hw_pb_view(j->packets).n;
-    hw_pb_begin(j->packets, HW_F_Trace_packet);
-    hw_pb_begin(j->packets, HW_F_TracePacket_module_symbols);
-    hw_pb_bytes(j->packets, HW_F_ModuleSymbols_path, path.p, path.n);
-    hw_pb_bytes(j->packets, HW_F_ModuleSymbols_build_id, id.p, id.n);
-    j->packet_open = true;
-}
-
-static void close_packet(struct hw_symbolize_job *j)
-{
-    if (!j->packet_open)
-        return;
-    hw_pb_end(j->packets);
-    hw_pb_end(j->packets);
-    j->packet_open = false;
-}
-
-static void put_address(struct hw_symbolize_job *j, uint64_t rel_pc)
-{
-    if (!j->packets)
-        return;
-    if (j->packet_open && hw_pb_view(j->packets).n - j->packet_start > PACKET_BYTES)
-        close_packet(j);
-    if (!j->packet_open)
-        open_packet(j);
-    hw_pb_begin(j->packets, HW_F_ModuleSymbols_address_symbols);
-    hw_pb_uint(j->packets, HW_F_AddressSymbols_address, rel_pc);
-    for (size_t i = 0; i < j->chain.n; i++) {
-        const struct hw_symbol_line *line = &j->chain.v[i];
-        struct hw_bytes function = hw_symbolize_text_of(j, line->function),
-                        file = hw_symbolize_text_of(j, line->file);
-        hw_pb_begin(j->packets, HW_F_AddressSymbols_lines);
-        hw_pb_bytes(j->packets, HW_F_Line_function_name, function.p, function.n);
-        if (file.n)
-            hw_pb_bytes(j->packets, HW_F_Line_source_file_name, file.p, file.n);
-        if (line->line)
-            hw_pb_uint(j->packets, HW_F_Line_line_number, line->line);
-        hw_pb_end(j->packets);
-    }
-    hw_pb_end(j->packets);
-}
-
-void hw_symbolize_put_type(struct hw_symbolize_job *j, uint64_t rel_pc, const char *type)
-{
-    if (!j->packets)
-        return;
-    if (!j->packet_open)
-        open_packet(j);
-    hw_pb_begin(j->packets, HW_F_ModuleSymbols_address_symbols);
-    hw_pb_uint(j->packets, HW_F_AddressSymbols_address, rel_pc);
-    hw_pb_str(j->packets, HW_F_AddressSymbols_new_type, type);
-    hw_pb_end(j->packets);
-}
-
 static int mark_folded(struct hw_symbolize_job *j, hw_str_id *name)
 {
     struct hw_bytes plain = hw_symbolize_text_of(j, *name);
@@ -309,7 +243,7 @@ static int on_chain(void *ctx, size_t index, const struct hw_line *chain, size_t
         rc = hw_symbol_sets_put(hw_callsites_symbol_sets(j->p->callsites), (hw_frame_id){pl->frame},
                                 j->chain.v, j->chain.n);
         if (written != pl->rel_pc)
-            put_address(j, pl->rel_pc);
+            hw_symbolize_put_address(j, pl->rel_pc);
         written = pl->rel_pc;
         j->result.n_symbolized++;
     }
@@ -503,7 +437,7 @@ static int find_file(struct hw_symbolize_job *j, const char *path, struct hw_byt
 
 static int do_module(struct hw_symbolize_job *j)
 {
-    const struct hw_mapping *m = module_mapping(j);
+    const struct hw_mapping *m = hw_symbolize_module(j);
     const char *path = hw_strings_cstr(hw_callsites_strings(j->p->callsites), m->path);
     struct hw_bytes build_id = hw_symbolize_text_of(j, m->build_id);
     bool kernel = is_kernel(j, m);
@@ -527,7 +461,7 @@ static int do_module(struct hw_symbolize_job *j)
         tell_missing(j, path, build_id, &other);
     if (rc >= 0 && j->new_callers.n)
         rc = hw_symbolize_name_types(j);
-    close_packet(j);
+    hw_symbolize_close_packet(j);
     hw_breakpad_free(breakpad);
     close_file(j);
     hw_strbuf_done(&other);

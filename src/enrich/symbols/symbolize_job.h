@@ -55,6 +55,11 @@ struct hw_symbolize_job {
 struct hw_bytes hw_symbolize_text_of(const struct hw_symbolize_job *j, hw_str_id id);
 void hw_symbolize_warn(struct hw_symbolize_job *j, const char *fmt, ...);
 bool hw_symbolize_is_late(const struct hw_symbolize_job *j);
+/* The mapping that stands for the module at work. */
+const struct hw_mapping *hw_symbolize_module(const struct hw_symbolize_job *j);
+/* j->chain as the lines of this address. Nothing is written without j->packets. */
+void hw_symbolize_put_address(struct hw_symbolize_job *j, uint64_t rel_pc);
+void hw_symbolize_close_packet(struct hw_symbolize_job *j);
 void hw_symbolize_put_type(struct hw_symbolize_job *j, uint64_t rel_pc, const char *type);
 int hw_symbolize_ask_types(struct hw_symbolize_job *j);
 int hw_symbolize_list_new_callers(struct hw_symbolize_job *j);
