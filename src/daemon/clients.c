@@ -239,7 +239,7 @@ static const struct hw_session *armed_for(const struct hw_conn *c)
     for (size_t i = 0; i < c->rec->sessions.n; i++) {
         const struct hw_session *s = c->rec->sessions.v[i];
         if ((c->hello.flags & HW_HELLO_ARMED) && s->has_rule && !s->stopping &&
-            s->arm_token == c->hello.armed_token)
+            s->arm_token == (c->hello.armed_token & ~HW_TOKEN_SHARE_MASK))
             return s;
     }
     return NULL;

@@ -423,6 +423,7 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
     t->max_bytes = hw_memory_of_one_target();
     t->since_ns = hw_now_monotonic_ns();
     t->from_startup = (c->hello.flags & HW_HELLO_STARTUP) != 0;
+    t->share = hw_exec_watch_share(s, c->pid, c->hello.armed_token);
     struct hw_proc_status st;
     int rc = hw_pid_open_peer(c->watch.fd, c->pid, &t->pid, err);
     if (rc == HW_OK && hw_proc_status(t->pid.dir, &st) < 0)

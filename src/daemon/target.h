@@ -78,6 +78,7 @@ struct hw_target {
     char exe[256];
     bool launcher;
     bool from_startup;
+    uint32_t share; /* it was held by chance, and stands for 2^share starts; 0 = for itself */
     bool socket_closed;
     bool welcomed; /* it has the page */
     bool hit_guardrail;

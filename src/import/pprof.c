@@ -38,6 +38,7 @@ struct pprof {
     bool has[N_COLUMNS];
     HW_VEC(hw_frame_id) path;
     HW_VEC(uint64_t) comments;        /* indexes of strings */
+    double choice;                    /* variance of processes' choice, in squares of a figure */
     HW_VEC(struct hw_alloc_row) rows; /* of the dump behind the base, until that is complete */
     uint64_t time_ns, duration_ns, period, n_bad;
 };
@@ -143,14 +144,15 @@ static bool has_base(const struct pprof *in)
 /*
  * The error of what lives, where the profile has a period: allocations of s bytes are seen with
  * p = 1 - e^(-s/period), each one seen stands for 1/p of them. As if all of a stack were of its
- * mean size.
+ * mean size, and all processes that were chosen by chance held the same.
  */
 static double variance_of(const struct pprof *in, int64_t count, int64_t size)
 {
     if (in->period <= 1 || count <= 0 || size <= 0)
         return 0;
     double mean = (double)size / (double)count, unseen = exp(-mean / (double)in->period);
-    return (double)count * mean * mean * unseen / (1 - unseen);
+    double of_choice = in->choice * (double)size * (double)size;
+    return (double)count * mean * mean * unseen / (1 - unseen) + of_choice;
 }
 
 /* Rows come dump by dump: with a base, those behind it wait until it is complete. */
@@ -331,6 +333,15 @@ static int add_process(struct pprof *in, struct hw_heap_dump *d)
     return rc;
 }
 
+/* n processes that stand for m starts: each counts m/n times, w = m/n: n w (w - 1) (size / m)^2. */
+static double variance_of_choice(const struct pprof *in)
+{
+    int64_t starts = number_in(comment(in, "heapwise.starts="), INT32_MAX);
+    int64_t processes = number_in(comment(in, "heapwise.processes="), INT32_MAX);
+    double n = processes ? (double)processes : 1;
+    return (double)starts > n ? (1 - n / (double)starts) / n : 0;
+}
+
 /* With a base the file is about a window of time: a dump at its begin, one at its end. */
 static int add_dumps(struct pprof *in)
 {
@@ -344,6 +355,7 @@ static int add_dumps(struct pprof *in)
     int rc = add_process(in, &d);
     if (rc == HW_OK)
         rc = add_facts(in);
+    in->choice = variance_of_choice(in);
     if (was > 0)
         d.orig_interval_bytes = (uint64_t)was;
     if (has_base(in)) {

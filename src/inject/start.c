@@ -385,9 +385,11 @@ static int check(const struct hw_start_request *q, struct hw_maps *maps, bool *o
 static void write_mark(char *out, size_t max, const struct hw_start_request *q, bool arms)
 {
     uint64_t filters = q->status->seccomp_filters;
-    if (arms)
+    bool tells = arms || (q->arm.token & HW_TOKEN_SHARE_MASK) != 0;
+    if (tells)
         (void)snprintf(out, max, HW_START_HELD_VARIABLE "=" HW_ARMED_MARK,
-                       (unsigned long long)q->arm.interval_bytes, (unsigned long long)q->arm.token,
+                       arms ? (unsigned long long)q->arm.interval_bytes : 0,
+                       (unsigned long long)q->arm.token,
                        filters < UINT32_MAX ? (unsigned)filters + 1 : 0); /* it fits */
     else
         (void)snprintf(out, max, HW_START_HELD_VARIABLE "=1");

@@ -89,7 +89,9 @@ struct hw_control_start {
     uint32_t process_stats_ms;
     uint64_t seed; /* tests; 0 = random */
     uint32_t config_bytes;
-    uint32_t reserved;
+    /* Of a command that starts more often, so many starts are held by chance (0 = all are); who was
+     * not, and lives, is found at this age (doc/design/starts.md, "A share of the starts"). */
+    uint16_t starts_per_minute, young_s;
 };
 
 struct hw_control_target {
@@ -146,7 +148,7 @@ struct hw_control_look {
 
 struct hw_control_live {
     int32_t pid;
-    uint32_t reserved;
+    uint32_t share; /* it was held by chance, and stands for 2^share starts; 0 = for itself */
     uint64_t bytes; /* of the trace */
     uint64_t n_samples, n_lost;
 };

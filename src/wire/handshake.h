@@ -58,14 +58,17 @@ struct hw_hello {
     /* since version 11: */
     uint32_t oldest; /* version that the client speaks; 0 = no other than the newest */
     uint32_t reserved;
-    uint64_t armed_token;          /* with HW_HELLO_ARMED: of the session */
+    uint64_t armed_token;          /* of the session for which it was held; 0 = not told */
     uint64_t armed_interval_bytes; /* of the draws */
 };
 #define HW_HELLO_LEAST_BYTES 48u /* of any version */
 _Static_assert(sizeof(struct hw_hello) == 72, "handshake layout");
 
 /* What the process finds in its environment, HEAPWISE_HELD: "1", or hexadecimal numbers,
- * INTERVAL:TOKEN:FILTERS; filters as in the control page. */
+ * INTERVAL:TOKEN:FILTERS; filters as in the control page. Interval 0: it asks at its start, and has
+ * the token only for what follows. The token's lowest bits say that it was held by chance, and
+ * stands for 2^that starts. */
+#define HW_TOKEN_SHARE_MASK     UINT64_C(15)
 #define HW_ARMED_MARK           "%llx:%llx:%x"
 #define HW_ARMED_MARK_BYTES     48u
 #define HW_ARMED_LEAST_INTERVAL (64u * 1024)

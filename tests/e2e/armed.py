@@ -252,6 +252,67 @@ def truth(box):
     hw.true(processes < n * 0.7, f"{processes} of {n} programs had a sample")
 
 
+def run_many(box, name, n, step):
+    for _ in range(n):
+        t = Stepper(box, name)
+        t.do(step)
+        t.end()
+
+
+@patiently
+def share(box):
+    """Of a program that starts again and again a share is held; the files say what all of them asked for, within four standard errors."""
+    n, each, most = 200, 300, 60
+    name, s = begin(box, "--max-starts", str(most), every="1s")
+    run_many(box, name, n, f"a {each}")
+    time.sleep(2.5)
+    s.stop()
+    files = [Pprof(f) for f in s.files()]
+    space = sum(p.of("fn_a")["alloc_space"] for p in files)
+    held = sum(int(p.comments.get("processes", 1)) for p in files)
+    starts = sum(int(p.comments.get("starts", p.comments.get("processes", 1))) for p in files)
+    # One of 1, 2, 4 and 8 as they come more often: the choice alone.
+    choice = math.sqrt(30 * 1 + 60 * 3 + (n - 120) * 7)
+    print(f"  {held} of {n} recorded, which stand for {starts}; {space / (n * each * 1000):.2f} of what was asked for")
+    hw.true(40 < held < 130, f"{held} of {n} starts were recorded")
+    hw.true(abs(starts - n) < 4 * choice + 0.05 * n, f"they stand for {starts} of {n} starts, {choice:.0f} is the standard error")
+    error = math.sqrt((each * 1000 * choice) ** 2 + n * each * 1000 * INTERVAL * 8)
+    hw.true(abs(space - n * each * 1000) < 4 * error, f"{space} of {n * each * 1000} bytes, standard error {error:.0f}")
+
+
+@patiently
+def share_rare(box):
+    """A command that is started once is held, also while the same program is started all the time for others."""
+    name, s = begin(box, "--max-starts", "20", every="1s")
+    run_many(box, name, 60, "a 1")
+    for i in range(5):
+        t = Stepper(box, name, f"rare{i}")
+        hw.true(t.prepared(), f"the command 'rare{i}' is held at its start")
+        t.end()
+    s.stop()
+
+
+@patiently
+def share_grown(box):
+    """Those that are passed and live on are found when they are no longer young; all that live count for themselves alone."""
+    name, s = begin(box, "--max-starts", "6", every="2s")
+    run_many(box, name, 40, "a 1")
+    them = [Stepper(box, name) for _ in range(8)]
+    passed = [t for t in them if not t.prepared()]
+    hw.true(passed, "some are passed")
+    time.sleep(1)  # shorter than young: a look through /proc comes by
+    hw.true(not any(t.prepared() for t in passed), "they are left alone at first")
+    for t in them:
+        hw.wait_for(lambda: (t.do("a 1"), is_joined(t.pid))[1], f"it is recorded: {s.said()}", 30)
+        t.do("w")
+    time.sleep(2.5)
+    for t in them:
+        t.do("w")
+        t.end()
+    hw.wait_for(lambda: all(warm(s, t.pid) == [132000, 2] for t in them), f"two blocks of each: {[warm(s, t.pid) for t in them]}")
+    s.stop()
+
+
 if __name__ == "__main__":
     hw.main({"silent": silent, "sampled": sampled, "grown": grown, "execs": execs, "killed": killed, "stopped": stopped, "other": other,
-             "stale": stale, "ended": ended, "sandbox": sandbox, "forks": forks, "truth": truth})
+             "stale": stale, "ended": ended, "sandbox": sandbox, "forks": forks, "truth": truth, "share": share, "share-rare": share_rare, "share-grown": share_grown})

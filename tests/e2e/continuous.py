@@ -20,10 +20,10 @@ from lib.pprof import Pprof
 
 class Stepper:
     """tests/targets/steps.c under a name of its own, as others on this machine are recorded, too."""
-    def __init__(self, box, name):
+    def __init__(self, box, name, *args):
         if not os.path.exists(box.path(name)):
             shutil.copy(hw.target("steps"), box.path(name))
-        self.p = box.start([box.path(name)], stdin=subprocess.PIPE)
+        self.p = box.start([box.path(name), *args], stdin=subprocess.PIPE)
         self.pid = self.p.pid
         hw.equal(self.p.stdout.readline(), b"ready 1\n", "its start")
 
@@ -61,7 +61,8 @@ class Continuous:
     def __init__(self, box, *args, interval=1, every="500ms", kept="kept", log="serve.log", env=None):
         self.box, self.kept, self.log = box, box.path(kept), box.path(log)
         self.p = box.start([hw.tool("heapwise"), "serve", "--continuous", "--every", every, "-i", str(interval), "--max-rate", "0",
-                            "--profiles", self.kept, *([] if "--max-cpu" in args else ["--max-cpu", "0"]), *args], stderr=open(self.log, "wb"), env=env)
+                            "--profiles", self.kept, *([] if "--max-cpu" in args else ["--max-cpu", "0"]),
+                            *([] if "--max-starts" in args else ["--max-starts", "0"]), *args], stderr=open(self.log, "wb"), env=env)
         hw.wait_for(lambda: self.p.poll() is not None or b"Ctrl-C ends" in self.said(), "the server runs")
         hw.true(self.p.poll() is None, f"it runs: {self.said()}")
 
@@ -511,6 +512,11 @@ def periods(box):
     unseen = math.exp(-100 / 4096)
     got = float(store.ask("select variance from samples order by ts limit 1")[0][0])
     hw.true(abs(got / (40 * 100 * 100 * unseen / (1 - unseen)) - 1) < 1e-6, f"variance {got}")
+    # Four processes that stand for 32: the choice adds x^2 (1 - 4/32) / 4.
+    chosen = made_file(box, "chosen.pb.gz", [3, 300, 40, 4000, 0, 0], who + ["heapwise.processes=4", "heapwise.starts=32"], begin)
+    box.run([hw.tool("heapwise"), "push", "--to", store.url, "--service", "chosen", chosen], check=0)
+    got = float(store.ask("select variance from samples where service = 'chosen'")[0][0])
+    hw.true(abs(got / (40 * 100 * 100 * unseen / (1 - unseen) + 4000 ** 2 * (1 - 4 / 32) / 4) - 1) < 1e-6, f"variance {got}")
     box.run([hw.tool("heapwise"), "push", "--to", store.url, "--service", "s", "--host", "h", "--label", "unit=u", files[0]], check=0)
     hw.equal(store.ask("select host, labels.k, labels.v from samples where service = 's'"), [["h", "['unit','container']", f"['u','{'ab' * 32}']"]], "by hand")
 

@@ -15,7 +15,7 @@
 
 /* Of the process, and of what it forks; interval 0 = not armed, or no longer. */
 static struct {
-    uint64_t interval, token, seed;
+    uint64_t interval, token /* 0 = none */, seed;
     _Atomic uint64_t n_draws;
 } own;
 
@@ -44,10 +44,12 @@ bool hw_armed_begin(const char *mark)
     const char *p = read_number(mark, ':', &interval);
     p = p ? read_number(p, ':', &token) : NULL;
     p = p ? read_number(p, '\0', &filters) : NULL;
-    if (!p || interval < HW_ARMED_LEAST_INTERVAL || interval > UINT64_C(1) << 60)
+    if (!p)
+        return false;
+    own.token = token;
+    if (interval < HW_ARMED_LEAST_INTERVAL || interval > UINT64_C(1) << 60)
         return false;
     own.interval = interval;
-    own.token = token;
     own.seed = hw_client_session_seed();
     hw_client_session_prepare();
     hw_control.filters = (uint32_t)filters; /* the page is ours still */
@@ -141,11 +143,11 @@ uint64_t hw_armed_take_lost(void)
 
 void hw_armed_say(struct hw_hello *out)
 {
+    out->armed_token = own.token; /* also of one that is armed no longer, and of its children */
     if (!hw_armed())
         return;
     bool child = atomic_load_explicit(&hw_process_page.armed_child, memory_order_relaxed);
     out->flags |= HW_HELLO_ARMED | (child ? HW_HELLO_FORKED : HW_HELLO_STARTUP | HW_HELLO_HELD);
-    out->armed_token = own.token;
     out->armed_interval_bytes = own.interval;
 }
 

@@ -51,7 +51,7 @@ static inline bool hw_armed(void)
     return atomic_load_explicit(&hw_process_page.armed, memory_order_relaxed) != 0;
 }
 
-/* In the constructor. mark: the value of HEAPWISE_HELD. False: it says nothing of it. */
+/* In the constructor. mark: the value of HEAPWISE_HELD. False: it does not say that. */
 bool hw_armed_begin(const char *mark);
 /* The slow path's second question, behind the probes': is this thread's draw still good? */
 bool hw_armed_goes_on(struct hw_tls *t);

@@ -132,6 +132,7 @@ static struct hw_control_live facts_of(const struct hw_target *t, const struct h
 {
     off_t end = lseek(fd, 0, SEEK_END);
     return (struct hw_control_live){.pid = t->pid.pid,
+                                    .share = t->share,
                                     .bytes = end < 0 ? 0 : (uint64_t)end,
                                     .n_samples = s->n_samples,
                                     .n_lost = s->lost_full + s->lost_no_slot + s->lost_nested +
@@ -185,7 +186,7 @@ bool hw_live_view_begins_last(const struct hw_target *t)
     struct hw_session *s = t->session;
     bool told = (s->start.flags & HW_START_TELL_LAST) && s->control && !s->control->closed;
     if (told && had_nothing(t->dump.snap)) {
-        struct hw_control_live b = {.pid = t->pid.pid};
+        struct hw_control_live b = {.pid = t->pid.pid, .share = t->share};
         hw_control_send(s->control, HW_CTL_LAST, s->id, &b, sizeof b, NULL);
         return false;
     }

@@ -12,6 +12,15 @@
 #include "daemon/execwatch/exec_watch.h"
 #include "daemon/watch.h"
 
+#define HW_EXEC_N_SHARES 64u
+
+/* Of one that was to be held, and has to be attached to instead. */
+struct hw_exec_found_share {
+    int32_t pid;
+    uint32_t share;
+    uint64_t until_ns;
+};
+
 struct hw_exec_watch {
     struct hw_exec_watch_setup setup;
     struct hw_watch talk;
@@ -19,12 +28,16 @@ struct hw_exec_watch {
     int32_t pid;
     bool on, ready, lost;
     uint32_t flags, n_ruled;
+    struct hw_exec_found_share shares[HW_EXEC_N_SHARES]; /* a ring */
+    uint32_t n_shares;
 };
 int hw_exec_watch_init(struct hw_recorder *r, struct hw_error *err);
 /* Programs that start behind this call are held, where that can be. */
 void hw_exec_watch_add(struct hw_session *s);
 void hw_exec_watch_rate(const struct hw_session *s); /* its interval has changed */
 void hw_exec_watch_drop(struct hw_session *s);
+/* A process of this session, and armed_token of its hello: it stands for 2^that starts. */
+uint32_t hw_exec_watch_share(const struct hw_session *s, int32_t pid, uint64_t token);
 void hw_exec_watch_follow(const struct hw_session *s, int32_t pid);
 void hw_exec_watch_tick(struct hw_recorder *r);
 void hw_exec_watch_done(struct hw_recorder *r);

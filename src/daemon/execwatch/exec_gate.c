@@ -24,6 +24,7 @@
 #include <sys/fanotify.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -67,14 +68,16 @@ struct look {
     bool unnamed, is_read;
     int rc; /* of hw_exec_read_exec */
     struct hw_exec_call exec;
+    uint32_t share; /* exec_share.h */
 };
 
 struct answerer {
-    const struct hw_exec_watch_shared *shared;
+    struct hw_exec_watch_shared *shared;
     _Atomic int32_t *reading;
     int group, finder, mounts;
     uint32_t version;    /* of the names below */
     uint32_t ask_always; /* enum hw_exec_ask */
+    uint32_t per_minute; /* 0 = no start is passed */
     uint32_t n_bytes, next_recent;
     bool has_names, has_groups, has_roles;
     char names[HW_EXEC_NAMES];
@@ -83,6 +86,7 @@ struct answerer {
     size_t n_open;
     struct question open[MAX_OPEN];
     dev_t marked[MAX_MARKS];
+    struct hw_exec_shares shares;
 };
 
 /* ---- which file systems ---- */
@@ -185,7 +189,8 @@ static bool ask(struct answerer *a, const struct look *l, uint64_t now)
                                  .tid = l->tid,
                                  .until_ns = now + ANSWER_NS,
                                  .unnamed = l->unnamed,
-                                 .has_exec = l->is_read && l->rc == 1};
+                                 .has_exec = l->is_read && l->rc == 1,
+                                 .share = l->share};
     if (m.has_exec)
         m.exec = l->exec;
     if (!q || hw_fd_send(a->finder, &m, sizeof m, &l->fd, 1, MSG_DONTWAIT) < 0)
@@ -206,6 +211,7 @@ static void take_names(struct answerer *a)
         return;
     a->n_bytes = s->n_bytes <= sizeof a->names ? s->n_bytes : 0;
     a->ask_always = s->ask_always;
+    a->per_minute = s->per_minute;
     memcpy(a->names, s->names, a->n_bytes);
     if (a->n_bytes)
         a->names[a->n_bytes - 1] = '\0'; /* which it is, but in the middle of a change */
@@ -307,6 +313,25 @@ static bool may_be_meant(struct answerer *a, struct look *l)
            has_wanted_role(a, l);
 }
 
+/* False: others of its kind are held. It may live on, so the finder hears which one it was. */
+static bool is_drawn(struct answerer *a, struct look *l, uint64_t now)
+{
+    struct hw_exec_start start = {.at_ns = now};
+    if (a->per_minute == 0 || read_exec(a, l) != 1)
+        return true;
+    hw_exec_read_command(a->reading, l->tid, &l->exec, &start);
+    uint32_t drawn = hw_exec_share_draw(&a->shares, &start, a->per_minute);
+    if (drawn != HW_EXEC_PASSED) {
+        l->share = drawn;
+        return true;
+    }
+    struct hw_exec_watch_shared *s = a->shared;
+    uint32_t n = atomic_load_explicit(&s->n_passed, memory_order_relaxed);
+    atomic_store_explicit(&s->passed[n % HW_EXEC_N_PASSED], l->tid, memory_order_relaxed);
+    atomic_store_explicit(&s->n_passed, n + 1, memory_order_release);
+    return false;
+}
+
 static void on_events(struct answerer *a)
 {
     _Alignas(struct fanotify_event_metadata) char buffer[EVENT_BYTES];
@@ -321,7 +346,7 @@ static void on_events(struct answerer *a)
             continue;
         if (!(e->mask & HW_FAN_OPEN_EXEC_PERM))
             (void)close(e->fd); /* none was asked for */
-        else if (e->pid <= 0 || !may_be_meant(a, &l) || !ask(a, &l, now))
+        else if (e->pid <= 0 || !may_be_meant(a, &l) || !is_drawn(a, &l, now) || !ask(a, &l, now))
             allow(a, e->fd);
     }
 }
@@ -363,7 +388,7 @@ static int overdue(struct answerer *a)
     return ms < HW_EXEC_BEAT_MS ? ms : HW_EXEC_BEAT_MS;
 }
 
-_Noreturn void hw_exec_answer(const struct hw_exec_watch_shared *shared, _Atomic int32_t *reading,
+_Noreturn void hw_exec_answer(struct hw_exec_watch_shared *shared, _Atomic int32_t *reading,
                               int finder)
 {
     static struct answerer a;
@@ -372,6 +397,9 @@ _Noreturn void hw_exec_answer(const struct hw_exec_watch_shared *shared, _Atomic
     a.shared = shared;
     a.reading = reading;
     a.finder = finder;
+    if (getrandom(&a.shares.random, sizeof a.shares.random, GRND_NONBLOCK) < 0)
+        a.shares.random = hw_now_monotonic_ns(); /* it only has to differ from start to start */
+    a.shares.random |= 1;
     for (size_t i = 0; i < MAX_OPEN; i++)
         a.open[i].fd = -1;
     a.mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);

@@ -87,12 +87,12 @@ static bool is_held(const struct hw_exec_finder *f, int32_t tid)
 }
 
 /* False: somebody else traces it. */
-static bool hold(struct hw_exec_finder *f, int32_t tid)
+static bool hold(struct hw_exec_finder *f, int32_t tid, uint32_t share)
 {
     if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)(uintptr_t)PTRACE_O_TRACEEXEC) < 0)
         return false;
-    if (hw_vec_push(&f->held,
-                    ((struct hw_exec_held){tid, hw_now_monotonic_ns() + HELD_NS, false})) < 0)
+    if (hw_vec_push(&f->held, ((struct hw_exec_held){tid, share, hw_now_monotonic_ns() + HELD_NS,
+                                                     false})) < 0)
         _exit(1); /* which lets it go */
     return true;
 }
@@ -162,10 +162,11 @@ static void tell_taken(struct hw_exec_finder *f, int32_t tid, int32_t pid)
     (void)send(f->recorder, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT); /* then it is not told */
 }
 
-static void look_later(struct hw_exec_finder *f, int32_t pid, const char *why)
+static void look_later(struct hw_exec_finder *f, int32_t pid, uint32_t share, const char *why)
 {
     uint64_t now = hw_now_monotonic_ns();
-    struct hw_exec_later l = {.pid = pid, .next_ns = now + LATER_STEP, .until_ns = now + LATER_NS};
+    struct hw_exec_later l = {
+        .pid = pid, .share = share, .next_ns = now + LATER_STEP, .until_ns = now + LATER_NS};
     (void)snprintf(l.why, sizeof l.why, "%.111s", why);
     if (hw_vec_push(&f->later, l) < 0)
         _exit(1);
@@ -181,11 +182,11 @@ static bool decide(struct hw_exec_finder *f, const struct hw_exec_question *q, i
     int rc = now < q->until_ns ? judge(f, q, fd, &pid, &err) : HW_EBUSY;
     if (rc == HW_EBUSY && !late)
         return false;
-    bool held = rc == HW_OK && hw_now_monotonic_ns() < q->until_ns && hold(f, q->tid);
+    bool held = rc == HW_OK && hw_now_monotonic_ns() < q->until_ns && hold(f, q->tid, q->share);
     if (!held && rc == HW_OK)
         tell_taken(f, q->tid, pid);
     if (!held && (rc == HW_OK || rc == HW_EBUSY || rc == HW_EUNSUPPORTED))
-        look_later(f, pid, rc == HW_EUNSUPPORTED ? err.text : "");
+        look_later(f, pid, q->share, rc == HW_EUNSUPPORTED ? err.text : "");
     struct hw_exec_answer a = {.number = q->number};
     if (f->answerer >= 0)
         (void)send(f->answerer, &a, sizeof a, MSG_NOSIGNAL | MSG_DONTWAIT); /* else 20 ms */
@@ -267,7 +268,8 @@ static int check_again(struct hw_exec_finder *f, const struct hw_pid *pid, const
 }
 
 /* 1: and it is armed. HW_EPERM without a text: not meant. */
-static int place(struct hw_exec_finder *f, const struct hw_pid *pid, struct hw_error *err)
+static int place(struct hw_exec_finder *f, const struct hw_pid *pid, uint32_t share,
+                 struct hw_error *err)
 {
     struct hw_exec_candidate p;
     struct stat file;
@@ -281,6 +283,7 @@ static int place(struct hw_exec_finder *f, const struct hw_pid *pid, struct hw_e
     if (rc == HW_OK)
         rc = check_again(f, pid, &file, err);
     q.arm = hw_exec_rules_arm(&f->rules, &p);
+    q.arm.token |= q.arm.interval_bytes ? share : 0;
     if (rc == HW_OK)
         rc = hw_start_place(&q, err);
     hw_exec_candidate_done(&p);
@@ -293,21 +296,23 @@ static void remember_armed(struct hw_exec_finder *f, int32_t pid)
 {
     uint64_t due = hw_now_monotonic_ns() + YOUNG_NS;
     due += YOUNG_STEP - due % YOUNG_STEP; /* several at once */
-    if (hw_vec_push(&f->armed, ((struct hw_exec_armed){pid, due})) == 0 && f->rules.sessions.n == 1)
+    if (hw_vec_push(&f->armed.v, ((struct hw_exec_armed){pid, due})) == 0 &&
+        f->rules.sessions.n == 1)
         (void)hw_map64_put(&f->seen, (uint64_t)pid, SEEN_ARMED); /* else it is called earlier */
 }
 
-static void on_exec(struct hw_exec_finder *f, int32_t pid)
+static void on_exec(struct hw_exec_finder *f, int32_t pid, uint32_t share)
 {
     struct hw_error err = {0};
     hw_autofd int dir = hw_proc_open_dir(pid); /* nobody else has its number while we trace it */
     struct hw_pid p = {pid, -1, dir, /* start_ticks = */ 0};
-    int rc = dir < 0 ? HW_EGONE : place(f, &p, &err);
+    int rc = dir < 0 ? HW_EGONE : place(f, &p, share, &err);
+    hw_exec_not_passed(f, pid);
     (void)ptrace(PTRACE_DETACH, pid, NULL, NULL); /* fails when it has been killed */
     if (rc == 1)
         remember_armed(f, pid);
     if (rc == HW_EUNSUPPORTED || rc == HW_ESYS) /* it may be attached to */
-        hw_exec_tell(f, HW_EXEC_FOUND, 0, pid, err.text);
+        hw_exec_tell(f, HW_EXEC_FOUND, share << HW_EXEC_SHARE_SHIFT, pid, err.text);
 }
 
 static void forget_held(struct hw_exec_finder *f, size_t i)
@@ -337,25 +342,34 @@ static void look_again(struct hw_exec_finder *f, uint64_t now)
         bool due = now >= l->next_ns;
         if (due)
             l->next_ns = now + LATER_STEP;
-        if (due && (hw_exec_look_at(f, l->pid, 0, l->why) || now >= l->until_ns))
+        uint32_t flags = l->share << HW_EXEC_SHARE_SHIFT;
+        if (due && (hw_exec_look_at(f, l->pid, flags, l->why) || now >= l->until_ns))
             f->later.v[i] = f->later.v[--f->later.n];
         else
             i++;
     }
 }
 
-static void call_armed(struct hw_exec_finder *f, uint64_t now)
+static void call_one(struct hw_exec_finder *f, const struct hw_exec_young *y,
+                     const struct hw_exec_armed *a)
 {
-    while (f->n_called < f->armed.n && now >= f->armed.v[f->n_called].due_ns)
-        (void)hw_exec_look_at(f, f->armed.v[f->n_called++].pid, HW_EXEC_ARMED,
-                              NULL); /* it has ended */
-    if (f->n_called < f->armed.n - f->n_called)
+    if (y == &f->passed)
+        hw_exec_call_passed(f, a->pid, a->due_ns);
+    else
+        (void)hw_exec_look_at(f, a->pid, HW_EXEC_ARMED, NULL); /* it has ended */
+}
+
+static void call_grown(struct hw_exec_finder *f, struct hw_exec_young *y, uint64_t now)
+{
+    while (y->n_called < y->v.n && now >= y->v.v[y->n_called].due_ns)
+        call_one(f, y, &y->v.v[y->n_called++]);
+    if (y->n_called < y->v.n - y->n_called)
         return;
-    size_t rest = f->armed.n - f->n_called;
+    size_t rest = y->v.n - y->n_called;
     for (size_t i = 0; i < rest; i++)
-        f->armed.v[i] = f->armed.v[f->n_called + i];
-    f->armed.n = rest;
-    f->n_called = 0;
+        y->v.v[i] = y->v.v[y->n_called + i];
+    y->v.n = rest;
+    y->n_called = 0;
 }
 
 static void on_stop(struct hw_exec_finder *f, int32_t pid, int status)
@@ -368,15 +382,16 @@ static void on_stop(struct hw_exec_finder *f, int32_t pid, int status)
         struct hw_exec_held *h = &f->held.v[i];
         if (h->tid != (int32_t)former && h->tid != pid)
             continue;
+        uint32_t share = h->share;
         if (event == PTRACE_EVENT_EXEC) {
             forget_held(f, i);
-            on_exec(f, pid);
+            on_exec(f, pid, share);
         } else if (h->interrupted) { /* its execve failed, or was over when it was seized */
             forget_held(f, i);
             (void)ptrace(PTRACE_DETACH, pid, NULL,
                          (void *)(uintptr_t)(event == PTRACE_EVENT_STOP ? 0 : sig));
-            (void)hw_exec_look_at(f, pid, 0, NULL); /* else it is not meant */
-        } else if (event == PTRACE_EVENT_STOP) {    /* a group's stop, or its end */
+            (void)hw_exec_look_at(f, pid, share << HW_EXEC_SHARE_SHIFT, NULL); /* else not meant */
+        } else if (event == PTRACE_EVENT_STOP) { /* a group's stop, or its end */
             (void)ptrace(sig == SIGTRAP ? PTRACE_CONT : PTRACE_LISTEN, pid, NULL, NULL);
         } else {
             (void)ptrace(PTRACE_CONT, pid, NULL, (void *)(uintptr_t)sig);
@@ -473,6 +488,12 @@ static void hear_answerer(struct hw_exec_finder *f)
     f->answerer = -1;
 }
 
+static uint64_t next_grown(const struct hw_exec_young *y, uint64_t next)
+{
+    bool is_first = y->n_called < y->v.n && y->v.v[y->n_called].due_ns < next;
+    return is_first ? y->v.v[y->n_called].due_ns : next;
+}
+
 static int wait_ms(const struct hw_exec_finder *f, uint64_t now)
 {
     uint64_t next = f->has_seen ? f->next_scan_ns : UINT64_MAX;
@@ -480,8 +501,8 @@ static int wait_ms(const struct hw_exec_finder *f, uint64_t now)
         next = f->held.v[i].until_ns < next ? f->held.v[i].until_ns : next;
     for (size_t i = 0; i < f->later.n; i++)
         next = f->later.v[i].next_ns < next ? f->later.v[i].next_ns : next;
-    if (f->n_called < f->armed.n && f->armed.v[f->n_called].due_ns < next)
-        next = f->armed.v[f->n_called].due_ns;
+    next = next_grown(&f->armed, next);
+    next = next_grown(&f->passed, next);
     if (f->waiting.n)
         return 1;
     if (next == UINT64_MAX)
@@ -533,7 +554,8 @@ _Noreturn void hw_exec_find(const struct hw_exec_watch_setup *s,
         ask_again(&f);
         uint64_t now = hw_now_monotonic_ns();
         look_again(&f, now);
-        call_armed(&f, now);
+        call_grown(&f, &f.armed, now);
+        call_grown(&f, &f.passed, now);
         let_go_of_old(&f, now);
         if (f.has_seen && now >= f.next_scan_ns)
             hw_exec_scan(&f, now);

@@ -17,6 +17,7 @@
 
 struct hw_exec_held {
     int32_t tid;
+    uint32_t share; /* with which it was drawn: exec_share.h */
     uint64_t until_ns;
     bool interrupted;
 };
@@ -30,6 +31,7 @@ struct hw_exec_waiting {
 /* To be looked at once its exec is over. */
 struct hw_exec_later {
     int32_t pid;
+    uint32_t share;
     uint64_t next_ns, until_ns;
     char why[112];
 };
@@ -38,6 +40,12 @@ struct hw_exec_later {
 struct hw_exec_armed {
     int32_t pid;
     uint64_t due_ns;
+};
+
+/* By their time; n_called of them, the first ones, are called. */
+struct hw_exec_young {
+    HW_VEC(struct hw_exec_armed) v;
+    size_t n_called;
 };
 
 struct hw_exec_placed {
@@ -59,8 +67,10 @@ struct hw_exec_finder {
     HW_VEC(struct hw_exec_held) held;
     HW_VEC(struct hw_exec_waiting) waiting;
     HW_VEC(struct hw_exec_later) later;
-    HW_VEC(struct hw_exec_armed) armed; /* by their time */
-    size_t n_called;                    /* of them, the first ones */
+    struct hw_exec_young armed;
+    struct hw_exec_young passed; /* exec_passed.c: those of them that live */
+    struct hw_map64 passed_due;  /* pid -> when it is called; not there: it was held meanwhile */
+    uint32_t n_passed;           /* of those that the answerer has told, how many were seen */
     struct hw_exec_scripts scripts;
     struct hw_exec_placed placed[HW_EXEC_N_PLACED]; /* by the pid */
     struct hw_map64 seen; /* pid → hash of its names, see HW_EXEC_SAME */
@@ -74,6 +84,15 @@ bool hw_exec_look_at(struct hw_exec_finder *f, int32_t pid, uint32_t flags, cons
 void hw_exec_tell(struct hw_exec_finder *f, uint32_t type, uint32_t flags, int32_t pid,
                   const char *text);
 void hw_exec_on_events(struct hw_exec_finder *f);
+/* ---- exec_passed.c ---- */
+
+bool hw_exec_was_passed(struct hw_exec_finder *f, int32_t pid);
+/* Its parent was; then it is, too. */
+bool hw_exec_is_of_passed(struct hw_exec_finder *f, const struct hw_exec_candidate *p);
+/* Another program runs there, which is held. */
+void hw_exec_not_passed(struct hw_exec_finder *f, int32_t pid);
+void hw_exec_call_passed(struct hw_exec_finder *f, int32_t pid, uint64_t due_ns);
+
 void hw_exec_scan(struct hw_exec_finder *f, uint64_t now);
 
 #endif

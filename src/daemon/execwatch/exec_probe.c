@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/utsname.h>
@@ -41,6 +42,8 @@
 #define BATCH       32u
 #define MOMENT_NS   100000
 #define GROUP_BYTES 4096u
+#define FEW         8u
+#define FEW_BYTES   256u
 
 static bool is_of_skipped_user(const struct hw_exec_watch_shared *s, int32_t pid)
 {
@@ -287,6 +290,47 @@ void hw_exec_read_role(_Atomic int32_t *reading, int32_t tid, const struct hw_ex
     atomic_store_explicit(reading, 0, memory_order_relaxed);
     hw_memlog_role(hw_bytes_of(environment, n), hw_bytes_of(words, n_words), leads_session(tid),
                    role);
+}
+
+/* The first argument that is no option, among the first few; "" = there is none. */
+static void read_argument(int32_t tid, const struct hw_exec_call *e, struct beginning *out)
+{
+    uint64_t p[BATCH];
+    size_t n = read_pointers(tid, e->argv, p), there = 1;
+    out->text[0] = '\0';
+    while (there < n && there <= FEW && p[there])
+        there++;
+    for (size_t i = 1; i < there; i++) {
+        if (read_beginnings(tid, &p[i], 1, FEW_BYTES, out) != 1)
+            break;
+        out->text[out->n] = '\0';
+        if (out->text[0] != '-')
+            return;
+    }
+    out->text[0] = '\0';
+}
+
+/* Of the process; 0 also for one that may not be looked into. */
+static uint64_t owner_of(int32_t tid)
+{
+    char path[32];
+    struct stat st;
+    (void)snprintf(path, sizeof path, "/proc/%d", tid);
+    return stat(path, &st) == 0 ? st.st_uid : 0;
+}
+
+void hw_exec_read_command(_Atomic int32_t *reading, int32_t tid, const struct hw_exec_call *e,
+                          struct hw_exec_start *out)
+{
+    static struct beginning argument;
+    atomic_store_explicit(reading, tid, memory_order_relaxed); /* as above */
+    read_argument(tid, e, &argument);
+    atomic_store_explicit(reading, 0, memory_order_relaxed);
+    uint64_t path = hw_hash_bytes_seeded(owner_of(tid), e->path, strlen(e->path));
+    out->program = hw_hash_mix(path, hw_hash_bytes(e->argv0, strlen(e->argv0))) | 1;
+    out->command = hw_hash_mix(out->program, hw_hash_bytes(argument.text, strlen(argument.text))) &
+                   ~UINT64_C(1);
+    out->call = hw_hash_mix(e->key, (uint64_t)tid) | 1;
 }
 
 int hw_exec_read_interpreter(int fd, bool may_wait, char *out, size_t max)

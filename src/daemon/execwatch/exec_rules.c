@@ -56,7 +56,9 @@ int hw_exec_rules_add(struct hw_exec_rules *r, const struct hw_policy *policy,
                                       .uid = m->who.uid,
                                       .generation = m->generation,
                                       .all = m->flags & HW_RULE_ALL,
-                                      .arm = {m->arm_interval_bytes, m->arm_token}};
+                                      .arm = {m->arm_interval_bytes, m->arm_token},
+                                      .per_minute = m->starts_per_minute,
+                                      .young_ns = m->young_s * UINT64_C(1000000000)};
     int rc = HW_OK;
     s.text = malloc(n + 1);
     if (!s.text)
@@ -168,12 +170,21 @@ static void publish_rule(struct hw_exec_watch_shared *s, const struct hw_memlog_
         publish(s, HW_EXEC_ROLE, r->word);
 }
 
+/* Who is passed must be meant by this one session alone, whose figures can stand for all starts. */
+static uint32_t starts_per_minute(const struct hw_exec_rules *r)
+{
+    return r->sessions.n == 1 && r->followed.n == 0 && r->sessions.v[0].arm.interval_bytes
+               ? r->sessions.v[0].per_minute
+               : 0;
+}
+
 void hw_exec_rules_publish(const struct hw_exec_rules *r, struct hw_exec_watch_shared *s)
 {
     uint32_t version = atomic_load_explicit(&s->version, memory_order_relaxed);
     atomic_store_explicit(&s->version, version + 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     s->n_bytes = 0;
+    s->per_minute = starts_per_minute(r);
     s->ask_always = answerer_decides(r) ? HW_EXEC_ASK_MEANT : HW_EXEC_ASK_ALL;
     for (size_t i = 0; i < r->sessions.n; i++) {
         const struct hw_exec_watch_session *w = &r->sessions.v[i];

@@ -24,6 +24,8 @@ struct hw_exec_watch_session {
     uint32_t uid, generation;
     bool all;
     struct hw_start_arm arm; /* interval 0 = what starts asks at once */
+    uint32_t per_minute;     /* starts of a command that are held; 0 = all (exec_share.h) */
+    uint64_t young_ns;       /* whose start was not is found when it is so old */
     struct hw_asking asking;
     struct hw_memlog memlog; /* of sources that mean some of all */
     char *text;              /* owned: names */

@@ -49,7 +49,8 @@ static void on_event(struct hw_exec_finder *f, const struct proc_event *e)
         (void)hw_exec_look_at(f, e->event_data.exec.process_tgid, 0, NULL); /* else not meant */
         break;
     case PROC_EVENT_COMM:
-        if (e->event_data.comm.process_pid == e->event_data.comm.process_tgid)
+        if (e->event_data.comm.process_pid == e->event_data.comm.process_tgid &&
+            !hw_exec_was_passed(f, e->event_data.comm.process_tgid))
             (void)hw_exec_look_at(f, e->event_data.comm.process_tgid, HW_EXEC_RENAMED, NULL);
         break;
     default:
@@ -119,9 +120,10 @@ static void scan_one(struct hw_exec_finder *f, int32_t pid, struct hw_map64 *now
     bool same = known && (before & ~HW_EXEC_SAME) == hash;
     (void)hw_map64_put(now_seen, (uint64_t)pid, same ? once_more(before) : hash); /* as above */
     bool is_new = !same && !(known && before == SEEN_ARMED); /* that one is called in its time */
-    if (!f->has_seen || !is_new || !hw_exec_candidate_read(&f->rules, f->shared, &who, &p))
+    if (!f->has_seen || !is_new || hw_exec_was_passed(f, pid) ||
+        !hw_exec_candidate_read(&f->rules, f->shared, &who, &p))
         return;
-    if (hw_exec_rules_mean(&f->rules, &p))
+    if (hw_exec_rules_mean(&f->rules, &p) && !hw_exec_is_of_passed(f, &p))
         hw_exec_tell(f, HW_EXEC_FOUND, known ? HW_EXEC_RENAMED : 0, pid, NULL);
     hw_exec_candidate_done(&p);
 }

@@ -23,6 +23,7 @@
 #define MS       UINT64_C(1000000)
 #define READY_NS (500 * MS) /* once, at the first such session */
 #define RULED_NS (300 * MS)
+#define SHARE_NS (10000 * MS) /* from the finding to the handshake of who is attached to */
 
 static void on_talk(struct hw_watch *w, uint32_t events);
 
@@ -149,6 +150,8 @@ static void send_rule(const struct hw_session *s)
                                 .session = s->id,
                                 .arm_interval_bytes = arm_interval(s),
                                 .arm_token = s->arm_token,
+                                .starts_per_minute = s->start.starts_per_minute,
+                                .young_s = s->start.young_s,
                                 .who = s->asking.who,
                                 .generation = s->generation,
                                 .pid = s->control ? s->control->pid : 0};
@@ -172,6 +175,30 @@ static void send_rule(const struct hw_session *s)
     hw_strbuf_done(&b);
     for (size_t i = 0; i < s->followed.n; i++)
         hw_exec_watch_follow(s, s->followed.v[i].pid);
+}
+
+/* ---- shares ---- */
+
+static void add_share(struct hw_recorder *r, int32_t pid, uint32_t share)
+{
+    struct hw_exec_watch *w = &r->starts;
+    if (share && share <= HW_EXEC_SHARE_MOST)
+        w->shares[w->n_shares++ % HW_EXEC_N_SHARES] =
+            (struct hw_exec_found_share){pid, share, hw_now_monotonic_ns() + SHARE_NS};
+}
+
+/* By the mark of its start, or because it was to be held and had to be attached to. */
+uint32_t hw_exec_watch_share(const struct hw_session *s, int32_t pid, uint64_t token)
+{
+    const struct hw_exec_watch *w = &s->rec->starts;
+    const uint64_t mask = HW_TOKEN_SHARE_MASK;
+    uint64_t now = hw_now_monotonic_ns();
+    if (s->has_rule && token && ((token ^ s->arm_token) & ~mask) == 0)
+        return (uint32_t)(token & mask);
+    for (size_t i = 0; i < HW_EXEC_N_SHARES; i++)
+        if (w->shares[i].pid == pid && now < w->shares[i].until_ns && s->start.starts_per_minute)
+            return w->shares[i].share;
+    return 0;
 }
 
 /* ---- findings ---- */
@@ -234,6 +261,7 @@ static void take(struct hw_recorder *r, const struct hw_exec_message *m)
         scan_late(r);
         break;
     case HW_EXEC_FOUND:
+        add_share(r, m->pid, m->flags >> HW_EXEC_SHARE_SHIFT);
         hw_attach_found(r, m->pid, m->text, m->flags & HW_EXEC_ARMED);
         break;
     case HW_EXEC_TAKEN:
@@ -298,6 +326,7 @@ void hw_exec_watch_add(struct hw_session *s)
     s->has_rule = true;
     if (getrandom(&s->arm_token, sizeof s->arm_token, GRND_NONBLOCK) != sizeof s->arm_token)
         s->arm_token = hw_now_monotonic_ns(); /* it tells sessions apart, and is no secret */
+    s->arm_token &= ~HW_TOKEN_SHARE_MASK;
     uint32_t before = r->starts.n_ruled;
     send_rule(s);
     if (r->starts.ready)

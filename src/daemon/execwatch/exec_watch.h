@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/execwatch/exec_share.h"
 #include "proc/rights/access.h"
 
 struct hw_error;
@@ -63,15 +64,19 @@ struct hw_exec_message {
     int32_t holder;      /* TAKEN: the other recorder */
     uint32_t pad;
     uint64_t arm_interval_bytes; /* RULE, ARM: see inject/start.h */
-    uint64_t arm_token;          /* RULE */
+    uint64_t arm_token;          /* RULE; its lowest bits are 0: a share's (exec_share.h) */
+    uint16_t starts_per_minute;  /* RULE: more of a command are held by chance; 0 = all are */
+    uint16_t young_s;            /* the same: who was passed is found when it is so old */
+    uint32_t pad2;
     char text[112]; /* FOUND: why it could not be prepared at its start; "" = it was not held.
                      * SOCKET: a path or '@name' */
 };
 
-#define HW_EXEC_HOLDS   1u /* programs are held at their exec */
-#define HW_EXEC_HEARS   2u /* the process connector tells of execs and new names */
-#define HW_EXEC_RENAMED 1u /* FOUND: it has given itself the name */
-#define HW_EXEC_ARMED   2u /* FOUND: it was armed a moment ago, and is no longer young */
+#define HW_EXEC_HOLDS       1u /* programs are held at their exec */
+#define HW_EXEC_HEARS       2u /* the process connector tells of execs and new names */
+#define HW_EXEC_RENAMED     1u /* FOUND: it has given itself the name */
+#define HW_EXEC_ARMED       2u /* FOUND: it was armed a moment ago, and is no longer young */
+#define HW_EXEC_SHARE_SHIFT 8u /* FOUND: above it the share with which it was to be held */
 
 /* What the three have to know from the beginning. */
 struct hw_exec_watch_setup {
@@ -88,13 +93,15 @@ int hw_exec_fork(const struct hw_exec_watch_setup *s, int *talk, int *order, int
 /*
  * Memory of the three. Names and groups: written by the finder, version odd meanwhile (release;
  * pairs with the answerer's acquire). skip: of the guard; a process whose memory did not answer is
- * left alone, and so is every process of a user who had several of them.
+ * left alone, and so is every process of a user who had several of them. passed: of the answerer,
+ * the last threads whose start was not held, since others of the same program are.
  */
-#define HW_EXEC_SKIP  64u
-#define HW_EXEC_USERS 64u
-#define HW_EXEC_NAMES (HW_EXEC_BYTES - 256u)
-#define HW_EXEC_GROUP 'g'
-#define HW_EXEC_ROLE  'r'
+#define HW_EXEC_SKIP     64u
+#define HW_EXEC_USERS    64u
+#define HW_EXEC_N_PASSED 4096u /* a ring: more than the starts between two looks through /proc */
+#define HW_EXEC_NAMES    (HW_EXEC_BYTES - 256u)
+#define HW_EXEC_GROUP    'g'
+#define HW_EXEC_ROLE     'r'
 enum hw_exec_ask {
     HW_EXEC_ASK_MEANT, /* only whom a name, a group or a role means */
     HW_EXEC_ASK_ALL,   /* everybody may be meant: the finder judges */
@@ -110,6 +117,9 @@ struct hw_exec_watch_shared {
     int32_t skip[HW_EXEC_SKIP];
     _Atomic uint32_t n_skip_users;
     uint32_t skip_users[HW_EXEC_USERS];
+    uint32_t per_minute; /* with the names: starts of a command that are held; 0 = all */
+    _Atomic uint32_t n_passed;
+    _Atomic int32_t passed[HW_EXEC_N_PASSED];
 };
 bool hw_exec_is_skipped(const struct hw_exec_watch_shared *s, int32_t pid);
 
@@ -148,6 +158,9 @@ int hw_exec_read_exec(const struct hw_exec_watch_shared *shared, _Atomic int32_t
  * *reading as above. */
 void hw_exec_read_role(_Atomic int32_t *reading, int32_t tid, const struct hw_exec_call *e,
                        char role[64]);
+/* What exec_share.h tells programs and commands by, each user's for itself; *reading as above. */
+void hw_exec_read_command(_Atomic int32_t *reading, int32_t tid, const struct hw_exec_call *e,
+                          struct hw_exec_start *out);
 /* "#!/usr/bin/python3 -u" gives that path. 1 = a script; 0 = none; HW_EBUSY = it would have to be
  * waited for, and may not be. */
 int hw_exec_read_interpreter(int fd, bool may_wait, char *out, size_t max);
@@ -165,6 +178,8 @@ struct hw_exec_question { /* with it comes a descriptor of the file */
     uint64_t until_ns; /* then the answerer does not wait any more */
     uint32_t unnamed;  /* 1: no name means it */
     uint32_t has_exec; /* 1: the call has been read, and still waits */
+    uint32_t share;    /* with which it was drawn: exec_share.h */
+    uint32_t pad;
     struct hw_exec_call exec;
 };
 
@@ -178,7 +193,7 @@ struct hw_exec_hello {
     int32_t error; /* errno */
 };
 
-_Noreturn void hw_exec_answer(const struct hw_exec_watch_shared *shared, _Atomic int32_t *reading,
+_Noreturn void hw_exec_answer(struct hw_exec_watch_shared *shared, _Atomic int32_t *reading,
                               int finder);
 _Noreturn void hw_exec_find(const struct hw_exec_watch_setup *s,
                             struct hw_exec_watch_shared *shared, int recorder, int answerer);

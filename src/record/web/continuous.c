@@ -39,7 +39,7 @@
 #define SECOND    UINT64_C(1000000000)
 #define LAST_NS   (60 * SECOND)
 #define SILENT_NS UINT64_C(2500000000) /* then clients believe that their recorder has died */
-enum { START_MS = 20000, TICK_MS = 500, PROCESS_STATS_MS = 0 };
+enum { START_MS = 20000, TICK_MS = 500, PROCESS_STATS_MS = 0, LONGEST_YOUNG_S = 600 };
 static const uint64_t longest_pause_ns = 60 * SECOND;
 
 struct target {
@@ -57,6 +57,7 @@ struct hw_continuous {
     struct hw_continuous_files files;
     const char *policy; /* borrowed; NULL = the usual one */
     uint64_t period_ns, interval;
+    uint64_t young_ns; /* a process that ends before is a short one */
     struct hw_continuous_guard guard;
     uint64_t sampling_ns; /* CPU time of the recorder for samples, since the session's begin */
 
@@ -64,6 +65,7 @@ struct hw_continuous {
     HW_VEC(struct target) targets;
     uint64_t next_round_ns, try_at_ns, pause_ns;
     int null_fd;
+    bool ending;
 };
 
 /* ---- processes ---- */
@@ -125,13 +127,25 @@ static void add_target(struct hw_continuous *c, int32_t pid, struct hw_bytes nam
 
 /* ---- readings ---- */
 
+/* Held by chance, it stands for others that were not. Not so one that lives on: they do, too, and
+ * are found then. */
+static uint32_t share_of(const struct hw_continuous *c, const struct target *t,
+                         const struct hw_control_live *facts)
+{
+    bool young = hw_now_boottime_ns() - t->who.began_ns < c->young_ns;
+    return young && !t->before ? facts->share : 0;
+}
+
 /* Takes the profile: it is what the next one is compared with. */
 static void keep(struct hw_continuous *c, struct target *t, struct hw_profile *now,
                  const struct hw_control_live *facts)
 {
     struct hw_error err = {0};
-    struct hw_continuous_look look = {
-        .now = now, .before = t->before, .n_lost = facts->n_lost, .at_ns = hw_now_boottime_ns()};
+    struct hw_continuous_look look = {.now = now,
+                                      .before = t->before,
+                                      .n_lost = facts->n_lost,
+                                      .share = share_of(c, t, facts),
+                                      .at_ns = hw_now_boottime_ns()};
     if (hw_continuous_write(&c->files, &t->who, &look, &err) < 0)
         hw_log(WARN, "%s", err.text);
     hw_profile_free(t->before);
@@ -163,7 +177,8 @@ static void look_at(struct hw_continuous *c, struct target *t)
         t->source = NULL;
         return;
     }
-    struct hw_profile *now = read_look(fd, t);
+    bool waits = share_of(c, t, &facts) && !c->ending; /* what it is, short or not, is not known */
+    struct hw_profile *now = waits ? NULL : read_look(fd, t);
     (void)close(fd);
     if (now)
         keep(c, t, now, &facts);
@@ -218,8 +233,12 @@ static int begin_session(struct hw_continuous *c, struct hw_error *err)
         .all = true,
         .memlog = c->who.p,
     };
-    struct hw_control_start start = {.flags = HW_START_TELL_LAST | HW_START_RESCAN,
-                                     .process_stats_ms = PROCESS_STATS_MS};
+    struct hw_control_start start = {
+        .flags = HW_START_TELL_LAST | HW_START_RESCAN,
+        .process_stats_ms = PROCESS_STATS_MS,
+        .starts_per_minute = (uint16_t)hw_opt_num(o, HW_OPT_CONT_STARTS),
+        .young_s = (uint16_t)(c->young_ns / SECOND),
+    };
     struct hw_controller_event e;
     int rc = connect_recorder(c, err);
     hw_continuous_guard_begin(&c->guard);
@@ -414,6 +433,7 @@ static void take_events(struct hw_continuous *c)
 /* What came since the last round would be lost otherwise. */
 static void keep_the_rest(struct hw_continuous *c)
 {
+    c->ending = true;
     c->next_round_ns = 0;
     if (c->controller)
         round_of_looks(c);
@@ -517,6 +537,13 @@ static uint64_t guard_window_ns(uint64_t period_ns)
     return period_ns < least ? least : period_ns > most ? most : period_ns;
 }
 
+/* Whole seconds, as the recorder is told. */
+static uint64_t young_ns(uint64_t period_ns)
+{
+    uint64_t s = (period_ns + SECOND - 1) / SECOND;
+    return (s < LONGEST_YOUNG_S ? s : LONGEST_YOUNG_S) * SECOND;
+}
+
 static int read_percent(const char *text, uint32_t *ppm, struct hw_error *err)
 {
     char *end;
@@ -541,6 +568,7 @@ int hw_continuous_start(const struct hw_cli *cli, struct hw_continuous **out, st
                                 .stop = {-1, -1},
                                 .null_fd = open("/dev/null", O_RDWR | O_CLOEXEC)};
     c->guard.window_ns = guard_window_ns(c->period_ns);
+    c->young_ns = young_ns(c->period_ns);
     int rc = read_percent(hw_opt_text(o, HW_OPT_CONT_CPU), &c->guard.max_ppm, err);
     if (rc == HW_OK)
         rc = choose_names(c, err);

@@ -199,6 +199,7 @@ struct period {
     uint64_t since_ns, at_ns, n_lost;
     uint64_t asked_bytes; /* the interval asked for; 0 = not known */
     uint64_t n_processes;
+    uint64_t n_starts; /* that they stand for */
 };
 
 static void describe(struct comments *c, const struct period *x)
@@ -216,6 +217,8 @@ static void describe(struct comments *c, const struct period *x)
     add_comment(c, "container", p->container ? p->container : "");
     if (x->n_processes > 1)
         add_number(c, "processes", x->n_processes);
+    if (x->n_starts > x->n_processes)
+        add_number(c, "starts", x->n_starts);
     if (x->n_lost)
         add_number(c, "lost_samples", x->n_lost);
     if (x->asked_bytes && x->asked_bytes != x->blend.interval_bytes)
@@ -235,9 +238,10 @@ static const struct hw_heap_dump *last_dump(const struct hw_profile *p, const ch
 }
 
 static int add_part(struct hw_profile_sum *b, const struct hw_profile *p, const char *heap,
-                    enum hw_profile_sum_role role)
+                    enum hw_profile_sum_role role, uint32_t share)
 {
-    struct hw_profile_sum_part part = {.p = p, .upid = {HW_ID_NONE}, .heap = heap, .role = role};
+    struct hw_profile_sum_part part = {
+        .p = p, .upid = {HW_ID_NONE}, .heap = heap, .role = role, .share = share};
     return p ? hw_profile_sum_add(b, &part) : HW_OK;
 }
 
@@ -346,9 +350,9 @@ static int write_heap(struct hw_continuous_files *f, const struct hw_continuous_
                        .n_processes = 1};
     int rc = hw_profile_sum_init(&x.blend);
     if (rc == HW_OK)
-        rc = add_part(&x.blend, look->now, heap, HW_PROFILE_SUM_ADD);
+        rc = add_part(&x.blend, look->now, heap, HW_PROFILE_SUM_ADD, /* share = */ 0);
     if (rc == HW_OK)
-        rc = add_part(&x.blend, look->before, heap, HW_PROFILE_SUM_BASE);
+        rc = add_part(&x.blend, look->before, heap, HW_PROFILE_SUM_BASE, /* share = */ 0);
     if (rc == HW_OK)
         return write_period(f, &x, !look->before, wall, wrote, err);
     hw_profile_sum_done(&x.blend);
@@ -417,7 +421,8 @@ static int share_heap(struct hw_continuous_files *f, const struct hw_continuous_
                       const char *heap, const struct hw_continuous_look *look, struct hw_error *err)
 {
     struct hw_continuous_share *s = share_of(f, p, heap);
-    int rc = s ? add_part(&s->period.blend, look->now, heap, HW_PROFILE_SUM_ADD) : HW_ENOMEM;
+    int rc = s ? add_part(&s->period.blend, look->now, heap, HW_PROFILE_SUM_ADD, look->share)
+               : HW_ENOMEM;
     if (rc < 0)
         return hw_fail(err, rc, 0, "profile of process %d:", p->pid);
     struct period *x = &s->period;
@@ -427,6 +432,7 @@ static int share_heap(struct hw_continuous_files *f, const struct hw_continuous_
     x->at_ns = look->at_ns;
     x->n_lost += look->n_lost;
     x->n_processes++;
+    x->n_starts += UINT64_C(1) << look->share;
     return HW_OK;
 }
 
@@ -449,7 +455,7 @@ int hw_continuous_write(struct hw_continuous_files *f, struct hw_continuous_proc
     const struct hw_profile *now = look->now;
     const struct hw_strings *strings = hw_callsites_strings(now->callsites);
     int64_t wall = wall_ns();
-    bool wrote = false, shares = p->ended && !p->last_s && !p->gap_from_s;
+    bool wrote = false, shares = (p->ended || look->share) && !p->last_s && !p->gap_from_s;
     int rc = HW_OK;
     if (is_pushing(f) && wall / SECOND == p->last_s)
         wall = (p->last_s + 1) * SECOND;

@@ -6,7 +6,8 @@
  *          alloc_* of that time, inuse_* at its end and base_* at its begin. state.json says until
  *          when each process is known, so that the next recorder can tell of a gap, and which files
  *          no push has sent yet. A heap without a sample has no file. Processes that end before
- *          they have one share it: those of one program and unit that ended in the same round. With
+ *          they have one share it: those of one program and unit that ended in the same round; those that
+ *          were held by chance count as often as starts are behind them. With
  *          a push no two files of a heap are of one second: a store has a row a second.
  * Owns:    the store and the notes; profiles are borrowed.
  * Errors:  HW_ESYS (dropped, and counted), HW_ENOMEM.
@@ -29,6 +30,7 @@ struct hw_profile;
 struct hw_continuous_process {
     int32_t pid;
     uint64_t start_ticks; /* tells it from another one of the same number; 0 = not known */
+    uint64_t began_ns;    /* when it was told of */
     uint64_t since_ns;    /* begin of the period that is not kept yet */
     uint64_t n_lost;      /* samples, until the last file */
     int64_t last_s;       /* wall time of the last file; 0 = none */
@@ -43,6 +45,7 @@ struct hw_continuous_process {
 struct hw_continuous_look {
     const struct hw_profile *now, *before; /* NULL = this is the first */
     uint64_t n_lost;                       /* samples, since the session's begin */
+    uint32_t share; /* it stands for 2^share processes, itself included (daemon/execwatch) */
     uint64_t at_ns;
 };
 

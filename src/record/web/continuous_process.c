@@ -45,7 +45,8 @@ int hw_continuous_process_init(struct hw_continuous_process *p, int32_t pid, str
     struct hw_pid open;
     struct hw_proc_stat stat = {0};
     bool is_there = hw_pid_open(pid, &open, NULL) == HW_OK;
-    *p = (struct hw_continuous_process){.pid = pid, .since_ns = hw_now_boottime_ns()};
+    uint64_t now = hw_now_boottime_ns();
+    *p = (struct hw_continuous_process){.pid = pid, .began_ns = now, .since_ns = now};
     if (is_there && hw_proc_stat(open.dir, &stat) == HW_OK)
         p->start_ticks = stat.start_ticks;
     p->name = read_program(is_there ? open.dir : -1, title);

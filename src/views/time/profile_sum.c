@@ -53,9 +53,35 @@ static int grow(struct hw_value **v, size_t from, size_t to)
     return HW_OK;
 }
 
-static int add_values(struct hw_profile_sum *b, const hw_values *values,
-                      const hw_callsite_id *callsite, enum hw_profile_sum_role role)
+/* Of w: w times the estimate. Its variance is w times its own, and w (w - 1) times its square for
+ * the choice. Samples are those that were recorded. */
+static double chosen_variance(double variance, int64_t estimate, double w)
 {
+    return w * variance + w * (w - 1) * (double)estimate * (double)estimate;
+}
+
+static void add_chosen(struct hw_value *to, const struct hw_value *v, uint32_t share)
+{
+    int64_t n = INT64_C(1) << share;
+    double w = (double)n;
+    struct hw_value m = *v;
+    m.space *= n;
+    m.objects *= n;
+    m.alloc_space *= n;
+    m.alloc_objects *= n;
+    m.idle *= n;
+    m.variance = chosen_variance(v->variance, v->space, w);
+    m.variance_objects = (float)chosen_variance(v->variance_objects, v->objects, w);
+    m.variance_alloc_space = (float)chosen_variance(v->variance_alloc_space, v->alloc_space, w);
+    m.variance_alloc_objects =
+        (float)chosen_variance(v->variance_alloc_objects, v->alloc_objects, w);
+    hw_value_add(to, &m);
+}
+
+static int add_values(struct hw_profile_sum *b, const hw_values *values,
+                      const hw_callsite_id *callsite, const struct hw_profile_sum_part *part)
+{
+    enum hw_profile_sum_role role = part->role;
     size_t n = hw_callsites_count(b->p->callsites);
     if (n > b->n && (grow(&b->v, b->n, n) < 0 || grow(&b->base, b->n, n) < 0))
         return HW_ENOMEM;
@@ -64,7 +90,7 @@ static int add_values(struct hw_profile_sum *b, const hw_values *values,
         const struct hw_value *v = &values->v[i].v;
         uint32_t c = callsite[values->v[i].callsite.v].v;
         if (role == HW_PROFILE_SUM_ADD)
-            hw_value_add(&b->v[c], v);
+            add_chosen(&b->v[c], v, part->share);
         else
             take_away(&b->v[c], v, role == HW_PROFILE_SUM_TAKE);
         if (role == HW_PROFILE_SUM_BASE) {
@@ -98,7 +124,7 @@ static int add_process(struct hw_profile_sum *b, const struct hw_profile_sum_par
     if (view.interval_bytes > b->interval_bytes)
         b->interval_bytes = view.interval_bytes;
     if (rc == HW_OK)
-        rc = add_values(b, &values, callsite, part->role);
+        rc = add_values(b, &values, callsite, part);
     hw_vec_done(&values);
     hw_process_view_done(&view);
     return rc;

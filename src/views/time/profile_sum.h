@@ -5,7 +5,8 @@
  *          stack in two profiles is one stack of the sum.
  * Shapes:  of a part counts the last moment of a process (its peak when there is nothing else). It
  *          is added, or taken away, or is the base of what is added: its allocations are taken
- *          away, what it held is told beside. Differences may be negative; variances add up.
+ *          away, what it held is told beside. Differences may be negative; variances add up. Of a
+ *          process that stands for others by chance they include what chance adds (doc/design/estimates.md).
  * Owns:    the profile that holds the stacks, and the values; parts are only read.
  * Errors:  HW_ENOMEM, HW_ELIMIT; the blend can only be freed then.
  * Cost:    O(frames + callstacks) a part.
@@ -31,6 +32,7 @@ struct hw_profile_sum_part {
     const struct hw_profile *p;
     hw_upid upid;     /* HW_ID_NONE: all processes */
     const char *heap; /* NULL: all heaps */
+    uint32_t share;   /* ADD: it was chosen by chance, one of 2^share, and counts as many times */
     enum hw_profile_sum_role { HW_PROFILE_SUM_ADD, HW_PROFILE_SUM_TAKE, HW_PROFILE_SUM_BASE } role;
 };
 
