@@ -97,6 +97,15 @@ static int count_error(struct hw_heap_graphs *d, const char *stat, const struct 
     return n ? hw_profile_stat_add(d->profile, stat, s->pid, HW_STAT_ERROR, value) : HW_OK;
 }
 
+/* Of all processes together: front ends read the one row, whatever its key. */
+static int count_unfinished(struct hw_heap_graphs *d, uint64_t n)
+{
+    int64_t value = n > INT64_MAX ? INT64_MAX : (int64_t)n;
+    return n ? hw_profile_stat_add(d->profile, "heap_graph_non_finalized_graph", -1,
+                                   HW_STAT_DATA_LOSS, value)
+             : HW_OK;
+}
+
 static int state_get(struct hw_heap_graphs *d, uint64_t sequence, struct hw_graph_state **out)
 {
     uint64_t *at;
@@ -674,7 +683,7 @@ static int read_body(struct hw_heap_graphs *d, struct hw_graph_state *s, struct 
                  f.number == F_GRAPH(managed_roots))
             rc = read_holder(d, s, &f);
     }
-    return rc < 0 ? rc : count_error(d, "heap_graph_non_finalized_graph", s, strays);
+    return rc < 0 ? rc : count_unfinished(d, strays);
 }
 
 int hw_heap_graphs_packet(struct hw_heap_graphs *d, const struct hw_packet *p, int64_t ts_ns)
@@ -707,7 +716,7 @@ int hw_heap_graphs_finish(struct hw_heap_graphs *d)
         struct hw_graph_state *s = d->states.v[i];
         if (!s->builder)
             continue;
-        rc = count_error(d, "heap_graph_non_finalized_graph", s, 1);
+        rc = count_unfinished(d, 1);
         if (rc == HW_OK)
             rc = finish_graph(d, s);
     }
