@@ -204,6 +204,7 @@ void hw_sql_derived_done(struct hw_sql_derived *x)
     free(x->track_of);
     free(x->set_of_line);
     free(x->oomes);
+    hw_callstack_rows_done(&x->callstacks);
     if (x->graphs)
         hw_graph_views_done(x->graphs);
     free(x->graphs);

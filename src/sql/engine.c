@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "sql/engine.h"
 #include "sql/graph_modules.h"
+#include "sql/graphs/graph_functions.h"
+#include "sql/modules/module_texts.h"
 #include "sql/tokens.h"
 
 #include "base/banned.h"
@@ -63,17 +65,21 @@ static int authorize(void *ctx, int action, const char *a, const char *b, const 
     }
 }
 
-static int progress(void *ctx)
+bool hw_sql_must_stop(struct hw_sql *s)
 {
-    struct hw_sql *s = ctx;
     s->steps++;
     if (s->stop && s->steps % CHECKS_PER_WATCH == 0 && s->stop(s->stop_ctx))
         s->interrupted = 1;
     if (s->interrupted)
-        return 1;
+        return true;
     if (s->limits.max_steps && s->steps > s->limits.max_steps)
-        return 1;
+        return true;
     return s->deadline_ns && (int64_t)hw_now_monotonic_ns() > s->deadline_ns;
+}
+
+static int progress(void *ctx)
+{
+    return hw_sql_must_stop(ctx);
 }
 
 static void configure(sqlite3 *db)
@@ -112,11 +118,22 @@ static void text_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)
     (void)argc;
     memcpy(&fn, &data, sizeof fn);
     const char *text = (const char *)sqlite3_value_text(argv[0]);
-    char *made = text ? fn(text) : NULL;
+    char *made = text && fn ? fn(text) : NULL;
     if (made)
         sqlite3_result_text(ctx, made, -1, free);
     else
         sqlite3_result_value(ctx, argv[0]);
+}
+
+/* if(condition, then [, else]): newer SQLite's name of iif. */
+static void choose(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    bool number = sqlite3_value_numeric_type(argv[0]) == SQLITE_FLOAT;
+    bool holds = number ? sqlite3_value_double(argv[0]) != 0 : sqlite3_value_int64(argv[0]) != 0;
+    if (holds)
+        sqlite3_result_value(ctx, argv[1]);
+    else if (argc > 2)
+        sqlite3_result_value(ctx, argv[2]);
 }
 
 enum { PURE = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS };
@@ -124,6 +141,7 @@ enum { PURE = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS };
 int hw_sql_use_demangler(struct hw_sql *s, char *(*fn)(const char *text))
 {
     s->demangle = fn;
+    s->derived.callstacks.demangle = fn;
     void *data;
     memcpy(&data, &fn, sizeof data);
     int rc = sqlite3_create_function_v2(s->db, "demangle", 1, PURE, data, text_function, NULL, NULL,
@@ -151,6 +169,8 @@ static int fill(struct hw_sql *s, struct hw_error *err)
     if (rc == HW_OK)
         rc = hw_sql_add_dominators(s);
     if (rc == HW_OK)
+        rc = hw_sql_add_graph_functions(s);
+    if (rc == HW_OK)
         rc = hw_sql_add_functions(s);
     if (rc == HW_OK)
         rc = hw_sql_add_text_functions(s);
@@ -161,6 +181,10 @@ static int fill(struct hw_sql *s, struct hw_error *err)
     if (sqlite3_create_function_v2(s->db, "trace_start", 0, PURE, s, trace_time, NULL, NULL,
                                    NULL) != SQLITE_OK ||
         sqlite3_create_function_v2(s->db, "trace_end", 0, PURE, s, trace_end, NULL, NULL, NULL) !=
+            SQLITE_OK ||
+        sqlite3_create_function_v2(s->db, "if", 2, PURE, NULL, choose, NULL, NULL, NULL) !=
+            SQLITE_OK ||
+        sqlite3_create_function_v2(s->db, "if", 3, PURE, NULL, choose, NULL, NULL, NULL) !=
             SQLITE_OK)
         return HW_ENOMEM;
     /* Sorting large results must not leave files behind. */
@@ -168,7 +192,12 @@ static int fill(struct hw_sql *s, struct hw_error *err)
         return hw_fail(err, HW_EINVAL, 0, "%s", sqlite3_errmsg(s->db));
     sqlite3_set_authorizer(s->db, authorize, s);
     sqlite3_progress_handler(s->db, STEPS_PER_CHECK, progress, s);
-    return hw_sql_run(s, hw_sql_prelude, strlen(hw_sql_prelude), NULL, NULL, err);
+    rc = hw_sql_use_demangler(s, NULL); /* until somebody brings a better one */
+    if (rc == HW_OK)
+        rc = hw_sql_run(s, hw_sql_prelude, strlen(hw_sql_prelude), NULL, NULL, err);
+    return rc < 0
+               ? rc
+               : hw_sql_run(s, hw_sql_public_views, strlen(hw_sql_public_views), NULL, NULL, err);
 }
 
 int hw_sql_open(const struct hw_profile *p, const struct hw_sql_limits *limits, struct hw_sql **out,

@@ -17,6 +17,7 @@
 #include "base/memory/vec.h"
 #include "base/text/strbuf.h"
 #include "model/profile.h"
+#include "sql/callstack_rows.h"
 #include "sql/graph_views.h"
 #include "sql/packages.h"
 #include "sql/sql.h"
@@ -58,7 +59,8 @@ struct hw_sql_derived {
     struct hw_symbol_set *set_of_line; /* per line of the symbol sets */
     uint32_t *oomes;                   /* heap graphs made because memory ran out */
     size_t n_oomes;
-    struct hw_graph_views *graphs; /* made as needed */
+    struct hw_graph_views *graphs;       /* made as needed */
+    struct hw_callstack_rows callstacks; /* the same */
 };
 
 int hw_sql_derived_init(struct hw_sql_derived *x, const struct hw_profile *p);
@@ -88,7 +90,7 @@ struct hw_table {
     size_t (*count)(const struct hw_sql_derived *x);
     void (*cell)(const struct hw_sql_derived *x, uint32_t row, int column, struct hw_sql_cell *out);
     int (*prepare)(
-        struct hw_graph_views *v); /* before the others are asked; NULL = nothing to do */
+        struct hw_sql_derived *x); /* before the others are asked; NULL = nothing to do */
 };
 
 extern const struct hw_table hw_tables[];
@@ -148,6 +150,10 @@ struct hw_sql {
     const struct hw_sql_packages *packages[HW_SQL_MAX_PACKAGES]; /* borrowed */
     size_t n_packages;
 };
+
+/* For what works for long within one step of SQLite's: a thousand of its steps have passed. True:
+ * the deadline is over, or somebody interrupted. */
+bool hw_sql_must_stop(struct hw_sql *s);
 
 /* Registers every table of tables.def. */
 int hw_sql_add_tables(struct hw_sql *s);

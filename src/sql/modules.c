@@ -5,19 +5,18 @@
 #include "base/bytes.h"
 #include "sql/engine.h"
 #include "sql/graph_modules.h"
+#include "sql/modules/module_texts.h"
 
 #include "base/banned.h"
 
 const char hw_sql_prelude[] =
     "CREATE VIEW trace_bounds AS SELECT trace_start() AS start_ts, trace_end() AS end_ts;"
     "CREATE PERFETTO FUNCTION trace_dur() RETURNS LONG AS SELECT trace_end() - trace_start();"
-    "CREATE VIEW counter_track AS SELECT id, name FROM process_counter_track;"
-    "CREATE VIEW track AS SELECT id, name FROM process_counter_track"
-    " UNION ALL SELECT track_id, 'memory_snapshot' FROM memory_snapshot GROUP BY track_id"
-    " UNION ALL SELECT id, name FROM _hw_slice_track;"
-    "CREATE VIEW thread_track AS SELECT id, name, utid FROM _hw_slice_track"
-    " WHERE utid IS NOT NULL;"
-    "CREATE VIEW process_memory_mappings AS SELECT * FROM profiler_smaps;"
+    "CREATE VIEW process_memory_mappings AS SELECT id, upid, ts, path_trimmed AS path,"
+    " aggregate_count, is_deleted, size_kb, rss_kb, anonymous_kb, swap_kb,"
+    " shared_clean_resident_kb AS shared_clean_kb, shared_dirty_resident_kb AS shared_dirty_kb,"
+    " private_clean_resident_kb AS private_clean_kb, private_dirty_kb, locked_kb,"
+    " proportional_resident_kb AS pss_kb, pss_dirty_kb, swap_pss_kb FROM profiler_smaps;"
     /* A callsite's path, outermost first, and what each frame of it is. */
     "CREATE PERFETTO FUNCTION experimental_annotated_callstack(start_id LONG)"
     " RETURNS TABLE(id LONG, depth LONG, parent_id LONG, frame_id LONG, annotation STRING) AS"
@@ -55,53 +54,10 @@ static const char symbolization_candidates[] =
     " FROM stack_profile_frame f JOIN stack_profile_mapping m ON m.id = f.mapping"
     " WHERE f.symbol_set_id IS NULL AND m.build_id != '';";
 
-static const char heap_profile_callstacks[] =
-    "INCLUDE PERFETTO MODULE callstacks.stack_profile;"
-    /* From rows with callsite_id and size: every frame on the way, sums at the leaves. */
-    "CREATE PERFETTO MACRO _android_heap_profile_callstacks_for_allocations("
-    "  allocations TableOrSubquery) RETURNS TableOrSubquery AS ("
-    "  WITH metrics AS MATERIALIZED ("
-    "    SELECT callsite_id, sum(size) AS self_size, sum(max(size, 0)) AS self_alloc_size"
-    "    FROM $allocations GROUP BY callsite_id)"
-    "  SELECT c.id, c.parent_id, c.name, c.mapping_name, c.source_file, c.line_number,"
-    "    iif(c.is_leaf_function_in_callsite_frame, ifnull(m.self_size, 0), 0) AS self_size,"
-    "    iif(c.is_leaf_function_in_callsite_frame, ifnull(m.self_alloc_size, 0), 0)"
-    "      AS self_alloc_size"
-    "  FROM _callstacks_for_stack_profile_samples!(metrics) c"
-    "  LEFT JOIN metrics m USING (callsite_id));";
-
-static const char stack_profile[] =
-    /* From rows with callsite_id: these callsites and those above them. */
-    "CREATE PERFETTO MACRO _callstacks_for_stack_profile_samples(samples TableOrSubquery)"
-    " RETURNS TableOrSubquery AS ("
-    "  WITH RECURSIVE wanted(id) AS ("
-    "    SELECT callsite_id FROM $samples WHERE callsite_id IS NOT NULL"
-    "    UNION"
-    "    SELECT c.parent_id FROM wanted w JOIN stack_profile_callsite c ON c.id = w.id"
-    "    WHERE c.parent_id IS NOT NULL)"
-    /* A callsite has one row for each function inlined there; the innermost has number 0. */
-    "  SELECT c.id * 1024 + ifnull(s.id - s.symbol_set_id, 0) AS id,"
-    "    iif(s.inlined, c.id * 1024 + s.id - s.symbol_set_id + 1, c.parent_id * 1024)"
-    "      AS parent_id, c.id AS callsite_id,"
-    "    coalesce(s.name, f.deobfuscated_name, f.name, '[Unknown]') AS name,"
-    "    m.name AS mapping_name, s.source_file, s.line_number,"
-    "    ifnull(s.id = s.symbol_set_id, 1) AS is_leaf_function_in_callsite_frame"
-    "  FROM wanted w JOIN stack_profile_callsite c ON c.id = w.id"
-    "  JOIN stack_profile_frame f ON f.id = c.frame_id"
-    "  LEFT JOIN stack_profile_symbol s ON s.symbol_set_id = f.symbol_set_id"
-    "  LEFT JOIN stack_profile_mapping m ON m.id = f.mapping);"
-    "CREATE PERFETTO MACRO _callstacks_for_callsites(samples TableOrSubquery)"
-    " RETURNS TableOrSubquery AS ("
-    "  WITH metrics AS MATERIALIZED ("
-    "    SELECT callsite_id, count(*) AS self_count FROM $samples GROUP BY callsite_id)"
-    "  SELECT c.id, c.parent_id, c.name, c.mapping_name, c.source_file, c.line_number,"
-    "    iif(c.is_leaf_function_in_callsite_frame, ifnull(m.self_count, 0), 0) AS self_count"
-    "  FROM _callstacks_for_stack_profile_samples!(metrics) c"
-    "  LEFT JOIN metrics m USING (callsite_id));";
-
 static const char summary_tree[] =
     "CREATE PERFETTO VIEW android_heap_profile_summary_tree AS"
-    " SELECT id, parent_id, name, map_name AS mapping_name, source_file, line_number,"
+    " SELECT id, parent_id, ifnull(nullif(demangle(name), ''), 'unknown') AS name,"
+    "  map_name AS mapping_name, source_file, line_number,"
     "  size AS self_size, cumulative_size, alloc_size AS self_alloc_size,"
     "  cumulative_alloc_size FROM heap_profile_tree;";
 
@@ -127,14 +83,17 @@ static const char intervals[] =
 
 const struct hw_sql_module hw_sql_modules[] = {
     {"prelude", ""},
-    {"callstacks.stack_profile", stack_profile},
+    {"callstacks.stack_profile", hw_module_stack_profile},
     {"stacks.symbolization_candidates", symbolization_candidates},
-    {"android.memory.heap_profile.callstacks", heap_profile_callstacks},
+    {"android.memory.heap_profile.callstacks", hw_module_heap_profile_callstacks},
     {"android.memory.heap_profile.summary_tree", summary_tree},
     {"android.memory.heap_profile.intervals", intervals},
 #define X(name) {"android.memory.heap_graph." #name, hw_module_##name},
     HW_GRAPH_MODULES(X)
 #undef X
         {"graphs.dominator_tree", hw_module_graph_dominators},
+    {"graphs.search", hw_module_graph_search},
+    {"graphs.hierarchy", hw_module_graph_hierarchy},
+    {"graphs.partition", hw_module_graph_partition},
 };
 const size_t hw_n_sql_modules = HW_ARRAY_LEN(hw_sql_modules);

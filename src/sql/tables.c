@@ -369,7 +369,14 @@ static void put_bytes(struct hw_sql_cell *out, struct hw_bytes b)
 #define END(t)                                                                                     \
     }                                                                                              \
     }
-#define DERIVED(t, prepare, rows, decl) TABLE(t, rows, decl)
+#define DERIVED(t, prepare, rows, decl)                                                            \
+    static int prepare_##t(struct hw_sql_derived *x)                                               \
+    {                                                                                              \
+        const struct hw_profile *p = x->profile;                                                   \
+        (void)p;                                                                                   \
+        return prepare;                                                                            \
+    }                                                                                              \
+    TABLE(t, rows, decl)
 #include "model/tables.def"
 #undef DERIVED
 #undef TABLE
@@ -395,7 +402,7 @@ static void put_bytes(struct hw_sql_cell *out, struct hw_bytes b)
 const struct hw_table hw_tables[] = {
 #define TABLE(t, rows, decl) {#t, columns_##t, COL_##t##_COUNT, count_##t, cell_##t, NULL},
 #define DERIVED(t, prepare, rows, decl)                                                            \
-    {#t, columns_##t, COL_##t##_COUNT, count_##t, cell_##t, prepare},
+    {#t, columns_##t, COL_##t##_COUNT, count_##t, cell_##t, prepare_##t},
 #define COLUMN(t, name, kind, expr)
 #define HIDDEN(t, name, kind, expr)
 #define END(t)

@@ -10,6 +10,7 @@
  * column that is only scanned is left to SQLite.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,27 @@ struct table_cursor {
     size_t at, end;
 };
 
+/* Modules of Perfetto's library name the tables below its views: here they are the same ones. */
+static const char second_prefix[] = "__intrinsic_", android[] = "android_";
+
+static void put_second_name(const char *name, char out[static 80])
+{
+    bool short_android = strncmp(name, android, sizeof android - 1) == 0;
+    (void)snprintf(out, 80, "%s%s", second_prefix, name + (short_android ? sizeof android - 1 : 0));
+}
+
+static size_t table_number(const char *name)
+{
+    char second[80];
+    size_t i = 0;
+    for (; i < hw_n_tables && strcmp(hw_tables[i].name, name) != 0; i++) {
+        put_second_name(hw_tables[i].name, second);
+        if (strcmp(second, name) == 0)
+            break;
+    }
+    return i;
+}
+
 static int table_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
                          sqlite3_vtab **out, char **message)
 {
@@ -42,9 +64,7 @@ static int table_connect(sqlite3 *db, void *aux, int argc, const char *const *ar
     (void)argc;
     (void)message;
     struct hw_sql *sql = aux;
-    size_t number = 0;
-    while (number < hw_n_tables && strcmp(hw_tables[number].name, argv[0]) != 0)
-        number++;
+    size_t number = table_number(argv[0]);
     if (number == hw_n_tables)
         return SQLITE_ERROR;
     const struct hw_table *t = &hw_tables[number];
@@ -179,7 +199,7 @@ static bool is_sortable(const struct table_vtab *v, int column)
 static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     const struct table_vtab *v = (const struct table_vtab *)base;
-    if (v->table->prepare && v->table->prepare(v->sql->derived.graphs) < 0)
+    if (v->table->prepare && v->table->prepare(&v->sql->derived) < 0)
         return SQLITE_NOMEM;
     size_t n = v->table->count(&v->sql->derived);
     struct plan best = {-2, -1, -1, -1, -1, -1, (double)n};
@@ -458,6 +478,19 @@ static const sqlite3_module table_module = {
     .xRowid = table_rowid,
 };
 
+/* By both names; internal tables have one. */
+static int add_table(struct hw_sql *s, const char *name)
+{
+    char second[80];
+    put_second_name(name, second);
+    if (sqlite3_create_module_v2(s->db, name, &table_module, s, NULL) != SQLITE_OK)
+        return HW_ENOMEM;
+    if (name[0] == '_')
+        return HW_OK;
+    return sqlite3_create_module_v2(s->db, second, &table_module, s, NULL) == SQLITE_OK ? HW_OK
+                                                                                        : HW_ENOMEM;
+}
+
 int hw_sql_add_tables(struct hw_sql *s)
 {
     s->indexes = calloc(hw_n_tables, sizeof *s->indexes);
@@ -465,8 +498,7 @@ int hw_sql_add_tables(struct hw_sql *s)
         return HW_ENOMEM;
     for (size_t i = 0; i < hw_n_tables; i++) {
         s->indexes[i] = calloc((size_t)hw_tables[i].n_columns, sizeof **s->indexes);
-        if (!s->indexes[i] ||
-            sqlite3_create_module_v2(s->db, hw_tables[i].name, &table_module, s, NULL) != SQLITE_OK)
+        if (!s->indexes[i] || add_table(s, hw_tables[i].name) < 0)
             return HW_ENOMEM;
     }
     return HW_OK;

@@ -10,7 +10,9 @@ select id, upid, ts, path, size_kb, private_dirty_kb, swap_kb, file_name, start_
   module_debugid, module_debug_path, protection_flags, private_clean_resident_kb, shared_dirty_resident_kb,
   shared_clean_resident_kb, locked_kb, proportional_resident_kb, path_trimmed, aggregate_count, is_deleted, rss_kb,
   anonymous_kb, pss_dirty_kb, swap_pss_kb from profiler_smaps limit 0;
-select id, path, rss_kb from process_memory_mappings limit 0;
+select id, upid, ts, path, aggregate_count, is_deleted, size_kb, rss_kb, anonymous_kb, swap_kb, shared_clean_kb,
+  shared_dirty_kb, private_clean_kb, private_dirty_kb, locked_kb, pss_kb, pss_dirty_kb, swap_pss_kb
+  from process_memory_mappings limit 0;
 select package_name, uid, debuggable, profileable_from_shell, version_code from package_list limit 0;
 select id, upid, graph_sample_ts, self_size, native_size, reference_set_id, reachable, heap_type, type_id, root_type,
   root_distance, object_data_id from heap_graph_object limit 0;
@@ -49,7 +51,8 @@ include perfetto module stacks.symbolization_candidates;
 select frame_id, name, module, elf_build_id, breakpad_build_id, rel_pc from _stacks_symbolization_candidates limit 0;
 -- modules: each object by the names of its public columns
 include perfetto module android.memory.heap_profile.callstacks;
-select * from _android_heap_profile_callstacks_for_allocations!((select callsite_id, size from heap_profile_allocation)) limit 0;
+select * from _android_heap_profile_callstacks_for_allocations!(
+  (select callsite_id, size, count, max(size, 0) as alloc_size, max(count, 0) as alloc_count from heap_profile_allocation)) limit 0;
 include perfetto module android.memory.heap_graph.class_summary_tree;
 select graph_sample_ts, upid, id, parent_id, name, root_type, self_count, self_size, cumulative_count, cumulative_size from android_heap_graph_class_summary_tree limit 0;
 include perfetto module android.memory.heap_graph.class_tree;
@@ -82,3 +85,38 @@ select extract_arg(0, 'a') limit 0;
 select * from trace_diagnostics limit 0;
 select id, track_id, ts, value from counter limit 0;
 select * from process_counter_track limit 0;
+-- names for tables of data that is not read, and second names
+select id, ts, dur, utid, end_state, priority, ucpu, cpu from sched limit 0;
+select id, ts, clock_id, clock_name, clock_value, snapshot_id, machine_id from clock_snapshot limit 0;
+select id, ts, track_id, value, arg_set_id, name, unit from counters limit 0;
+select id, name, type, parent_id, dimension_arg_set_id, source_arg_set_id, machine_id, unit, description from counter_track limit 0;
+select id, name, type, parent_id, source_arg_set_id, machine_id, upid from process_track limit 0;
+select id, name, type, parent_id, source_arg_set_id, machine_id, utid from thread_counter_track limit 0;
+select id, name, type, parent_id, source_arg_set_id, machine_id, utid from thread_track limit 0;
+select id, cat, slice_id, thread_ts, thread_dur, thread_instruction_count, thread_instruction_delta from slices limit 0;
+select id, ts, name from instant limit 0;
+select * from cpu limit 0;
+select id, raw_id from machine;
+select * from trace_file limit 0;
+select name from trace_metrics;
+select * from vulkan_memory_allocations limit 0;
+select * from cpu_profile_stack_sample limit 0;
+select perf_session_id from perf_session limit 0;
+select count(*) from (select 1 from __intrinsic_args union all select 1 from __intrinsic_heap_graph
+  union all select 1 from __intrinsic_heap_graph_class union all select 1 from __intrinsic_heap_graph_object
+  union all select 1 from __intrinsic_heap_graph_object_data union all select 1 from __intrinsic_heap_graph_primitive
+  union all select 1 from __intrinsic_heap_graph_reference union all select 1 from __intrinsic_heap_graph_thread_callsite
+  union all select 1 from __intrinsic_memory_snapshot union all select 1 from __intrinsic_memory_snapshot_edge
+  union all select 1 from __intrinsic_memory_snapshot_node union all select 1 from __intrinsic_process_memory_snapshot
+  union all select 1 from __intrinsic_heap_graph_java_oome_details union all select 1 from __intrinsic_counter
+  union all select 1 from __intrinsic_profiler_smaps union all select 1 from __intrinsic_package_list) where 0;
+select (select count(*) from heap_profile) = (select count(*) from __intrinsic_heap_profile)
+  and (select count(*) from heap_profile_allocation) = (select count(*) from __intrinsic_heap_profile_allocation)
+  and (select count(*) from metadata) = (select count(*) from __intrinsic_metadata)
+  and (select count(*) from stats) = (select count(*) from __intrinsic_stats)
+  and (select count(*) from process) = (select count(*) from __intrinsic_process)
+  and (select count(*) from thread) = (select count(*) from __intrinsic_thread)
+  and (select count(*) from stack_profile_callsite) = (select count(*) from __intrinsic_stack_profile_callsite)
+  and (select count(*) from stack_profile_frame) = (select count(*) from __intrinsic_stack_profile_frame)
+  and (select count(*) from stack_profile_mapping) = (select count(*) from __intrinsic_stack_profile_mapping)
+  and (select count(*) from stack_profile_symbol) = (select count(*) from __intrinsic_stack_profile_symbol) as same;
