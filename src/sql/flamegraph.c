@@ -91,6 +91,7 @@ struct flame_cursor {
     bool incomplete; /* one row tells that the graph has no roots because a part is missing */
     sqlite3_value *given[N_COLUMNS]; /* owned copies of the constraints */
     bool has_inputs;
+    bool is_focused; /* nodes have no place in the source then */
     int64_t ts, upid;
     size_t at;
 };
@@ -175,7 +176,7 @@ static void forget(struct flame_cursor *c)
         c->given[i] = NULL;
     }
     c->at = 0;
-    c->has_inputs = false;
+    c->has_inputs = c->is_focused = false;
 }
 
 static int flame_close(sqlite3_vtab_cursor *base)
@@ -237,9 +238,10 @@ static bool has_roots(const struct hw_heap_graph *g)
 static int answer_graph(struct flame_cursor *c, const char *focus)
 {
     const struct hw_profile *p = ((struct flame_vtab *)c->base.pVtab)->module->sql->profile;
-    c->graph = hw_heap_graph_at(p, (hw_upid){(uint32_t)c->upid - 1}, c->ts);
+    if (c->upid >= 1 && (uint64_t)c->upid <= p->processes.n)
+        c->graph = hw_heap_graph_at(p, (hw_upid){(uint32_t)c->upid - 1}, c->ts);
     if (!c->graph)
-        return SQLITE_OK; /* no such dump: no rows */
+        return refuse(c, "there is no heap graph of this process and time");
     if (!has_roots(c->graph)) {
         c->incomplete = c->graph->truncated;
         return c->incomplete ? SQLITE_OK : refuse(c, "the heap graph has no roots");
@@ -318,6 +320,16 @@ static int answer_samples(struct flame_cursor *c, const struct question *q, cons
     return rc;
 }
 
+static bool has_allocations(const struct hw_profile *p, hw_upid upid, int64_t ts_ns)
+{
+    for (uint32_t i = 0; i < p->allocs.n; i++) {
+        const struct hw_heap_dump *d = &p->dumps.v[hw_alloc_dump(&p->allocs, i)];
+        if (d->upid.v == upid.v && d->ts_ns <= ts_ns)
+            return true;
+    }
+    return false;
+}
+
 static int answer(struct flame_cursor *c)
 {
     struct flame_vtab *v = (struct flame_vtab *)c->base.pVtab;
@@ -326,6 +338,7 @@ static int answer(struct flame_cursor *c)
     const char *focus = is_set(q.focus) ? (const char *)sqlite3_value_text(q.focus) : NULL;
     if (focus && !focus[0])
         focus = NULL;
+    c->is_focused = focus != NULL;
     if (!type)
         return refuse(c, "profile_type is missing");
     bool is_graph = strcmp(type, "graph") == 0;
@@ -343,12 +356,13 @@ static int answer(struct flame_cursor *c)
     c->upid = sqlite3_value_int64(q.upid);
     c->has_inputs = true;
     const struct hw_sql *sql = v->module->sql;
-    if (c->upid < 1 || (uint64_t)c->upid > sql->profile->processes.n)
-        return SQLITE_OK; /* nobody: no rows */
+    bool is_known = c->upid >= 1 && (uint64_t)c->upid <= sql->profile->processes.n;
+    hw_upid upid = {is_known ? (uint32_t)c->upid - 1 : HW_ID_NONE};
     if (is_graph)
         return answer_graph(c, focus);
-    int rc = hw_native_tree_build(sql->profile, (hw_upid){(uint32_t)c->upid - 1}, c->ts, focus,
-                                  &c->tree);
+    if (!is_known || !has_allocations(sql->profile, upid, c->ts))
+        return refuse(c, "there are no allocations of this process up to this time");
+    int rc = hw_native_tree_build(sql->profile, upid, c->ts, focus, &c->tree);
     return rc < 0 ? SQLITE_NOMEM : SQLITE_OK;
 }
 
@@ -460,9 +474,9 @@ static void give_source(const struct flame_cursor *c, sqlite3_context *ctx, int 
         sqlite3_result_text(ctx, "JAVA", -1, SQLITE_STATIC);
     else if (column == C_MAP_NAME)
         give_text(c, ctx, n->module);
-    else if (column == C_SOURCE_FILE && n && n->file.v)
+    else if (column == C_SOURCE_FILE && n && n->file.v && !c->is_focused)
         give_text(c, ctx, n->file);
-    else if (column == C_LINE_NUMBER && n && n->line)
+    else if (column == C_LINE_NUMBER && n && n->line && !c->is_focused)
         sqlite3_result_int64(ctx, n->line);
 }
 

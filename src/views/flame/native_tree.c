@@ -140,7 +140,7 @@ static bool holds(const struct hw_profile *p, hw_str_id name, const char *focus)
     return strcasestr(hw_strings_cstr(hw_callsites_strings(p->callsites), name), focus) != NULL;
 }
 
-/* Keeps nodes that match, stand below one that does, or above one. */
+/* Keeps nodes that match, stand below one that does, or above one, with their own values. */
 static int focus_on(const struct hw_profile *p, const char *focus, hw_native_tree *t)
 {
     hw_autofree uint8_t *below = calloc(t->n + 1, 1);
@@ -152,8 +152,6 @@ static int focus_on(const struct hw_profile *p, const char *focus, hw_native_tre
         uint32_t parent = t->v[i].parent;
         below[i] = (parent != HW_ID_NONE && below[parent]) || holds(p, t->v[i].name, focus);
         kept[i] = below[i];
-        if (!below[i])
-            t->v[i].self = (struct hw_native_value){0};
     }
     for (size_t i = t->n; i-- > 0;)
         if (kept[i] && t->v[i].parent != HW_ID_NONE)

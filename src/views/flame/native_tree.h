@@ -36,7 +36,8 @@ struct hw_native_node {
 typedef HW_VEC(struct hw_native_node) hw_native_tree;
 
 /* upid HW_ID_NONE: every process. Rows with ts <= ts_ns. focus, when not NULL: only paths through
- * nodes whose name holds it (without regard to case), their values counted anew. */
+ * nodes whose name holds it (without regard to case); what is kept has its own values, cumulative
+ * ones are summed anew. */
 int hw_native_tree_build(const struct hw_profile *p, hw_upid upid, int64_t ts_ns, const char *focus,
                          hw_native_tree *out);
 /* The tree of any values by callsite. seen: callsites with a row; set here for those on the way to

@@ -243,7 +243,7 @@ void hw_heap_node_name(const struct hw_profile *p, const struct hw_heap_graph *g
 
 /* ---- focus ---- */
 
-/* Keeps nodes that match, stand below one that does, or above one. */
+/* Keeps nodes that match, stand below one that does, or above one, with their own values. */
 static int focus_on(const struct hw_profile *p, const struct hw_heap_graph *g, const char *focus,
                     hw_heap_tree *t)
 {
@@ -260,8 +260,6 @@ static int focus_on(const struct hw_profile *p, const struct hw_heap_graph *g, c
         below[i] = (n->parent != HW_ID_NONE && below[n->parent]) ||
                    (name.n && strcasestr(name.p, focus) != NULL);
         kept[i] = below[i];
-        if (!below[i])
-            n->count = n->size = 0;
     }
     bool failed = name.failed;
     hw_strbuf_done(&name);

@@ -44,7 +44,8 @@ int hw_heap_tree_fold(const struct hw_heap_graph *g, const uint32_t *object, con
                       size_t n, enum hw_heap_fold how, hw_heap_tree *out);
 
 /* The tree of shortest paths, as experimental_flamegraph shows it. focus, when not NULL: only paths
- * through nodes whose name holds it (without regard to case), their values counted anew. */
+ * through nodes whose name holds it (without regard to case); what is kept has its own values, cumulative
+ * ones are summed anew. */
 int hw_heap_tree_flame(const struct hw_profile *p, const struct hw_heap_graph *g, const char *focus,
                        hw_heap_tree *out);
 

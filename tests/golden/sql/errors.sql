@@ -25,5 +25,7 @@ select * from experimental_flamegraph(1200, NULL, 'native')
 select * from experimental_flamegraph where upid = 1 and profile_type = 'native'
 select * from experimental_flamegraph('native', NULL, NULL, 1, NULL, NULL)
 select * from experimental_flamegraph(1200, 1, 'graph')
+select count(*) from experimental_flamegraph(0, 1, 'native')
+select count(*) from experimental_flamegraph(1200, 99, 'native')
 insert into process(pid) values(1)
 delete from stats

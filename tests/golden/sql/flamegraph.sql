@@ -8,5 +8,3 @@ select id, name, size, cumulative_size from experimental_flamegraph(1200, 1, 'na
 select name from experimental_flamegraph where ts = 1200 and upid = 1 and profile_type = 'native' and focus_str = 'nothing';
 select h.id, f.name, f.size from heap_profile h, experimental_flamegraph(h.ts_end, h.upid, 'native') f
   where h.heap_name = 'libc.malloc' and f.size > 0;
-select count(*) from experimental_flamegraph(0, 1, 'native');
-select count(*) from experimental_flamegraph(1200, 99, 'native');
