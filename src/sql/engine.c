@@ -51,11 +51,12 @@ static int authorize(void *ctx, int action, const char *a, const char *b, const 
     switch (action) {
     case SQLITE_ATTACH: /* VACUUM and VACUUM INTO come here too */
     case SQLITE_DETACH:
-    case SQLITE_CREATE_VTABLE:
-    case SQLITE_DROP_VTABLE:
     case SQLITE_CREATE_TRIGGER:
     case SQLITE_CREATE_TEMP_TRIGGER:
         return SQLITE_DENY;
+    case SQLITE_CREATE_VTABLE: /* b: the module */
+    case SQLITE_DROP_VTABLE:
+        return b && sqlite3_stricmp(b, HW_SQL_FLAME_MODULE) == 0 ? SQLITE_OK : SQLITE_DENY;
     case SQLITE_PRAGMA:
         return listed(a, pragmas, HW_ARRAY_LEN(pragmas)) ? SQLITE_OK : SQLITE_DENY;
     case SQLITE_FUNCTION:
@@ -171,11 +172,19 @@ static int fill(struct hw_sql *s, struct hw_error *err)
     if (rc == HW_OK)
         rc = hw_sql_add_graph_functions(s);
     if (rc == HW_OK)
+        rc = hw_sql_add_flame_tables(s);
+    if (rc == HW_OK)
         rc = hw_sql_add_functions(s);
     if (rc == HW_OK)
         rc = hw_sql_add_text_functions(s);
     if (rc == HW_OK)
         rc = hw_sql_add_printf(s);
+    if (rc == HW_OK)
+        rc = hw_sql_add_regex_functions(s);
+    if (rc == HW_OK)
+        rc = hw_sql_add_value_functions(s);
+    if (rc == HW_OK)
+        rc = hw_sql_add_array_functions(s);
     if (rc < 0)
         return rc;
     if (sqlite3_create_function_v2(s->db, "trace_start", 0, PURE, s, trace_time, NULL, NULL,
@@ -192,12 +201,11 @@ static int fill(struct hw_sql *s, struct hw_error *err)
         return hw_fail(err, HW_EINVAL, 0, "%s", sqlite3_errmsg(s->db));
     sqlite3_set_authorizer(s->db, authorize, s);
     sqlite3_progress_handler(s->db, STEPS_PER_CHECK, progress, s);
+    static const char *const always[] = {hw_sql_prelude, hw_sql_public_views, hw_sql_sample_views};
     rc = hw_sql_use_demangler(s, NULL); /* until somebody brings a better one */
-    if (rc == HW_OK)
-        rc = hw_sql_run(s, hw_sql_prelude, strlen(hw_sql_prelude), NULL, NULL, err);
-    return rc < 0
-               ? rc
-               : hw_sql_run(s, hw_sql_public_views, strlen(hw_sql_public_views), NULL, NULL, err);
+    for (size_t i = 0; rc == HW_OK && i < HW_ARRAY_LEN(always); i++)
+        rc = hw_sql_run(s, always[i], strlen(always[i]), NULL, NULL, err);
+    return rc;
 }
 
 int hw_sql_open(const struct hw_profile *p, const struct hw_sql_limits *limits, struct hw_sql **out,
@@ -289,7 +297,7 @@ uint64_t hw_sql_memory_kept(const struct hw_sql *s)
 {
     int now = 0, peak;
     (void)sqlite3_db_status(s->db, SQLITE_DBSTATUS_CACHE_USED, &now, &peak, 0); /* it is known */
-    return now > 0 ? (uint64_t)now : 0;
+    return (now > 0 ? (uint64_t)now : 0) + s->kept_bytes;
 }
 
 uint64_t hw_sql_rows_visited(const struct hw_sql *s)

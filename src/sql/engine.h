@@ -143,6 +143,7 @@ struct hw_sql {
     bool (*stop)(void *ctx); /* of hw_sql_watch; NULL */
     void *stop_ctx;
     char *(*demangle)(const char *text); /* NULL = none; gives malloc'ed text or NULL */
+    uint64_t kept_bytes;                 /* of flamegraphs' sources; SQLite knows a part of them */
     unsigned function_depth, script_depth;
     struct hw_sql_function *functions; /* a list; SQLite owns them */
     HW_VEC(struct hw_macro) macros;
@@ -158,11 +159,17 @@ bool hw_sql_must_stop(struct hw_sql *s);
 /* Registers every table of tables.def. */
 int hw_sql_add_tables(struct hw_sql *s);
 int hw_sql_add_flamegraph(struct hw_sql *s);
+int hw_sql_add_flame_tables(struct hw_sql *s);  /* CREATE VIRTUAL TABLE ... */
 int hw_sql_add_profile_views(struct hw_sql *s); /* heapwise_top, …_leaks, …_tree */
 /* extract_arg and what stacks are made and drawn with. */
 int hw_sql_add_functions(struct hw_sql *s);
 int hw_sql_add_text_functions(struct hw_sql *s); /* instr, replace, trim in bounded time */
 int hw_sql_add_printf(struct hw_sql *s);         /* printf, format in bounded time */
+int hw_sql_add_regex_functions(struct hw_sql *s);
+int hw_sql_add_value_functions(struct hw_sql *s); /* texts, hashes, times */
+int hw_sql_add_array_functions(struct hw_sql *s); /* contents of a heap graph's arrays */
+/* The one module scripts may name in CREATE VIRTUAL TABLE. */
+#define HW_SQL_FLAME_MODULE "__intrinsic_flamegraph"
 /* Views that are always there; statements of fixed text. */
 extern const char hw_sql_prelude[];
 
@@ -178,6 +185,9 @@ extern const size_t hw_n_sql_modules;
  * left to be run. */
 int hw_sql_rewrite(struct hw_sql *s, struct hw_bytes statement, struct hw_strbuf *out,
                    struct hw_error *err);
+
+/* Where a statement names the column _auto_id, the tables it names have one (auto_id.c). */
+int hw_sql_add_auto_ids(struct hw_sql *s, struct hw_strbuf *statement);
 
 /* name(params) -> value or rows. Takes nothing over. */
 struct hw_sql_signature {

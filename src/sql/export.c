@@ -92,6 +92,7 @@ static int copy_scripts_work(struct hw_sql *s, sqlite3 *file, struct hw_error *e
     if (sqlite3_prepare_v2(s->db,
                            "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL "
                            "AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
+                           "AND sql NOT LIKE 'CREATE VIRTUAL %' "
                            "ORDER BY type = 'view', type = 'index', rowid",
                            -1, &list, NULL) != SQLITE_OK)
         return hw_fail(err, HW_EINVAL, 0, "%s", sqlite3_errmsg(s->db));

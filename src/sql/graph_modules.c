@@ -14,40 +14,11 @@ const char hw_module_excluded_refs[] =
     " CROSS JOIN heap_graph_reference r ON r.reference_set_id = o.reference_set_id"
     " WHERE r.field_name = 'java.lang.ref.Reference.referent';";
 
-const char hw_module_raw_dominator_tree[] =
-    "CREATE PERFETTO VIEW _raw_heap_graph_dominator_tree AS"
-    " SELECT id, idom_id FROM _hw_heap_graph_dominators WHERE depth > 0;";
-
 const char hw_module_dominator_tree[] =
     "INCLUDE PERFETTO MODULE android.memory.heap_graph.raw_dominator_tree;"
     "CREATE PERFETTO VIEW heap_graph_dominator_tree AS"
     " SELECT id, idom_id, dominated_obj_count, dominated_size_bytes, dominated_native_size_bytes,"
     "  depth FROM _hw_heap_graph_dominators WHERE depth > 0;";
-
-const char hw_module_dominator_class_tree[] =
-    "CREATE PERFETTO VIEW _heap_graph_dominator_class_tree AS"
-    " SELECT graph_sample_ts, upid, id, parent_id, name, root_type, heap_type, self_count, self_size,"
-    "  path_hash_stable FROM _hw_heap_graph_dominated_tree;";
-
-const char hw_module_class_tree[] =
-    "INCLUDE PERFETTO MODULE android.memory.heap_graph.excluded_refs;"
-    "CREATE PERFETTO VIEW _heap_graph_object_min_depth_tree AS"
-    " SELECT id, parent_id FROM _hw_heap_graph_paths WHERE cumulative_count > 0;"
-    "CREATE PERFETTO VIEW _heap_graph_class_tree AS"
-    " SELECT graph_sample_ts, upid, id, parent_id, name, root_type, heap_type, self_count, self_size,"
-    "  path_hash_stable FROM _hw_heap_graph_path_tree;";
-
-const char hw_module_class_summary_tree[] =
-    "INCLUDE PERFETTO MODULE android.memory.heap_graph.class_tree;"
-    "CREATE PERFETTO VIEW android_heap_graph_class_summary_tree AS"
-    " SELECT graph_sample_ts, upid, id, parent_id, name, root_type, self_count, self_size,"
-    "  cumulative_count, cumulative_size FROM _hw_heap_graph_path_tree;";
-
-const char hw_module_object_tree[] =
-    "INCLUDE PERFETTO MODULE android.memory.heap_graph.class_tree;"
-    "CREATE PERFETTO VIEW _heap_graph_object_tree_aggregation AS"
-    " SELECT id, cumulative_size, cumulative_native_size, cumulative_count"
-    " FROM _hw_heap_graph_paths WHERE cumulative_count > 0;";
 
 const char hw_module_heap_graph_class_aggregation[] =
     "INCLUDE PERFETTO MODULE android.memory.heap_graph.dominator_tree;"
@@ -56,6 +27,7 @@ const char hw_module_heap_graph_class_aggregation[] =
     "CREATE PERFETTO FUNCTION _is_libcore_or_array(obj_name STRING) RETURNS BOOL AS"
     " SELECT ($obj_name GLOB 'java.*' AND NOT $obj_name GLOB 'java.lang.Class<*>')"
     "  OR $obj_name GLOB 'j$.*' OR $obj_name GLOB 'android.util.*Array*'"
+    "  OR $obj_name GLOB 'kotlinx.coroutines.*' OR $obj_name GLOB 'kotlinx.atomicfu.*'"
     "  OR ($obj_name GLOB '*[[]*' AND substr($obj_name, 1, instr($obj_name, '[') - 1) IN"
     "   ('int', 'long', 'byte', 'char', 'short', 'float', 'double', 'boolean'));"
     "CREATE PERFETTO VIEW android_heap_graph_class_aggregation AS"
@@ -68,34 +40,47 @@ const char hw_module_heap_graph_class_aggregation[] =
     " FROM _hw_heap_graph_class_sums s JOIN heap_graph_class c ON c.id = s.type_id"
     " WHERE s.obj_count > 0 ORDER BY s.upid, s.graph_sample_ts, s.type_id;";
 
-/* The process's last value before the dump, or the first one up to half a second later. */
-#define VALUES(counter, when)                                                                      \
-    "(SELECT v.value FROM counter v JOIN process_counter_track t ON t.id = v.track_id"             \
-    "  WHERE t.upid = s.upid AND t.name = '" counter "' AND " when " LIMIT 1)"
-#define NEAR(counter)                                                                              \
-    "coalesce(" VALUES(counter, "v.ts <= s.graph_sample_ts ORDER BY v.ts DESC") ", "               \
-    VALUES(counter, "v.ts <= s.graph_sample_ts + 500000000 ORDER BY v.ts") ")"
+/*
+ * A counter's value lasts until its next one. Near a dump is the value that began nearest to it, before
+ * or up to half a second later: one told 100 ms after the dump says more than one of 2 s before. Memory
+ * is cut where any of its four counters changes.
+ */
+#define NEAREST(what, which)                                                                       \
+    "(SELECT " what " FROM (SELECT v.value, v.ts, v.id, abs(v.ts - s.graph_sample_ts) AS distance"  \
+    "   FROM process_counter_track t JOIN counter v ON v.track_id = t.id WHERE t.upid = s.upid"    \
+    "   AND t.name " which " AND v.ts <= s.graph_sample_ts + 500000000)"                           \
+    "  ORDER BY distance, ts, id DESC LIMIT 1)"
+#define VALUE_NEAR(counter) NEAREST("value", "= '" counter "'")
+#define MEMORY_THEN(counter)                                                                       \
+    "(SELECT v.value FROM process_counter_track t JOIN counter v ON v.track_id = t.id"             \
+    "  WHERE t.upid = s.upid AND t.name = '" counter "' AND v.ts <= s.memory_ts"                   \
+    "  ORDER BY v.ts DESC, v.id DESC LIMIT 1)"
 
 const char hw_module_heap_graph_stats[] =
     "INCLUDE PERFETTO MODULE android.memory.heap_graph.heap_graph_class_aggregation;"
     "CREATE PERFETTO VIEW android_heap_graph_stats AS"
-    " WITH s AS MATERIALIZED (SELECT upid, graph_sample_ts, sum(size_bytes) AS total_heap_size,"
+    " WITH sums AS MATERIALIZED (SELECT upid, graph_sample_ts, sum(size_bytes) AS total_heap_size,"
     "   sum(native_size_bytes) AS total_native_alloc_registry_size, sum(obj_count)"
     "    AS total_obj_count, sum(reachable_size_bytes) AS reachable_heap_size,"
     "   sum(reachable_native_size_bytes) AS reachable_native_alloc_registry_size,"
     "   sum(reachable_obj_count) AS reachable_obj_count"
-    "  FROM _hw_heap_graph_class_sums GROUP BY upid, graph_sample_ts)"
+    "  FROM _hw_heap_graph_class_sums GROUP BY upid, graph_sample_ts),"
+    " near AS MATERIALIZED (SELECT s.*, "
+    NEAREST("ts", "IN ('mem.rss.anon', 'mem.swap', 'mem.rss.file', 'mem.rss.shmem')")
+    "   AS memory_ts FROM sums s)"
     " SELECT s.upid, s.graph_sample_ts, s.graph_sample_ts - p.start_ts AS process_uptime,"
     "  total_heap_size, total_native_alloc_registry_size, total_obj_count, reachable_heap_size,"
     "  reachable_native_alloc_registry_size, reachable_obj_count,"
-    "  CAST(" NEAR("oom_score_adj") " AS INTEGER) AS oom_score_adj,"
-    "  CAST(" NEAR("mem.rss.anon") " + ifnull(" NEAR("mem.swap") ", 0) AS INTEGER)"
+    "  CAST(" VALUE_NEAR("oom_score_adj") " AS INTEGER) AS oom_score_adj,"
+    "  CAST(" MEMORY_THEN("mem.rss.anon") " + ifnull(" MEMORY_THEN("mem.swap") ", 0) AS INTEGER)"
     "   AS anon_rss_and_swap_size,"
-    "  CAST(" NEAR("mem.dmabuf_rss") " AS INTEGER) AS dmabuf_rss_size,"
+    "  CAST(" VALUE_NEAR("mem.dmabuf_rss") " AS INTEGER) AS dmabuf_rss_size,"
     "  g.heap_size AS art_bytes_allocated,"
-    "  ifnull(g.dump_reason = 'OOME', 0) AS is_out_of_memory_error,"
+    /* NULL when neither says so and one says nothing: nobody knows. */
+    "  g.dump_reason = 'OOME' OR (SELECT m.str_value FROM metadata m WHERE m.name = 'trace_trigger')"
+    "   = 'com.android.telemetry.art-outofmemory' AS is_out_of_memory_error,"
     "  d.allocation_size_bytes AS oome_failing_allocation_size,"
-    "  d.free_bytes_until_oom AS oome_remaining_art_free_bytes FROM s JOIN process p ON p.upid ="
+    "  d.free_bytes_until_oom AS oome_remaining_art_free_bytes FROM near s JOIN process p ON p.upid ="
     " s.upid"
     " LEFT JOIN heap_graph g ON g.upid = s.upid AND g.ts = s.graph_sample_ts LEFT JOIN"
     " android_heap_graph_java_oome_details d ON d.heap_graph_id = g.id;";
@@ -149,6 +134,5 @@ const char hw_module_graph_dominators[] =
     "   (SELECT _hw_gather_edges(source_node_id, dest_node_id) FROM $graph_table),"
     "   (SELECT $root_node_id)));";
 
-const char hw_module_helpers[] = ""; /* what it would hold is done by the tables underneath */
 const char hw_module_oome[] = "";    /* its table is always there */
 /* clang-format on */

@@ -16,6 +16,7 @@
     X(heap_graph_class_aggregation)                                                                \
     X(heap_graph_stats)                                                                            \
     X(class_relationship)                                                                          \
+    X(experimental_flamegraph)                                                                     \
     X(bitmap)
 
 #define X(name) extern const char hw_module_##name[];

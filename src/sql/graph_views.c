@@ -126,6 +126,26 @@ static int name_row(struct hw_graph_views *v, struct hw_tree_row *row)
     return copy ? HW_OK : HW_ENOMEM;
 }
 
+/*
+ * What tells a place in a tree from others: at the top the dump, the class, how it is a root and its
+ * heap; below the place above, the class and the heap. native: memory outside of the heap.
+ */
+static int64_t hash_top(const struct hw_heap_graph *g, struct hw_bytes name, uint8_t root,
+                        uint64_t heap)
+{
+    uint64_t h = hw_hash_mix(g->upid.v, (uint64_t)g->ts_ns);
+    h = hw_hash_mix(hw_hash_mix(h, hw_hash_bytes(name.p, name.n)), root);
+    return (int64_t)hw_hash_mix(h, heap);
+}
+
+static int64_t hash_below(int64_t above, struct hw_bytes name, uint64_t heap)
+{
+    uint64_t h = hw_hash_mix((uint64_t)above, hw_hash_bytes(name.p, name.n));
+    return (int64_t)hw_hash_mix(h, heap);
+}
+
+enum { HASH_NATIVE = 0xff };
+
 static int add_tree(struct hw_graph_views *v, const struct hw_heap_graph *g,
                     const hw_heap_tree *tree, hw_tree_rows *out)
 {
@@ -134,17 +154,15 @@ static int add_tree(struct hw_graph_views *v, const struct hw_heap_graph *g,
         return HW_ENOMEM;
     for (size_t i = 0; i < tree->n; i++) {
         struct hw_tree_row row = {.graph = g, .node = tree->v[i]};
-        uint64_t above = g->upid.v;
-        if (row.node.parent != HW_ID_NONE) {
+        if (row.node.parent != HW_ID_NONE)
             row.node.parent += (uint32_t)first;
-            above = (uint64_t)out->v[row.node.parent].hash;
-        }
         int rc = name_row(v, &row);
         if (rc < 0)
             return rc;
-        uint64_t kind = (uint64_t)row.node.heap << 8 | row.node.root;
-        row.hash =
-            (int64_t)hw_hash_mix(hw_hash_mix(above, hw_hash_bytes(row.name.p, row.name.n)), kind);
+        uint64_t heap = row.node.is_native ? HASH_NATIVE : row.node.heap;
+        row.hash = row.node.parent == HW_ID_NONE
+                       ? hash_top(g, row.name, row.node.root, heap)
+                       : hash_below(out->v[row.node.parent].hash, row.name, heap);
         out->v[out->n++] = row;
     }
     return HW_OK;
@@ -189,6 +207,81 @@ int hw_graph_views_dominated_tree(struct hw_graph_views *v)
     return rc;
 }
 
+/* ---- hashes by object ---- */
+
+/* As the tree is folded: an object of its parent's class is at the same place as it. */
+static void hash_objects(const struct hw_profile *p, const struct hw_heap_graph *g,
+                         const uint32_t *object, const uint32_t *parent, size_t n,
+                         struct hw_object_hash *out)
+{
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    for (size_t i = 0; i < n; i++) { /* parents stand first */
+        uint32_t o = object[i];
+        const struct hw_object_hash *above =
+            parent[i] == HW_ID_NONE ? NULL : &out[object[parent[i]]];
+        hw_str_id name = hw_class_shown_name(&g->classes[g->type[o]]);
+        struct hw_bytes text = hw_strings_get(strings, name);
+        uint64_t heap = (uint64_t)hw_object_heap_type(g, o);
+        struct hw_object_hash h = {.is_there = true};
+        if (!above) {
+            h.hash = hash_top(g, text, g->flags[o] & HW_OBJECT_ROOT, heap);
+        } else if (hw_class_shown_name(&g->classes[g->type[object[parent[i]]]]).v == name.v) {
+            h = *above;
+        } else {
+            h.hash = hash_below(above->hash, text, heap);
+            h.parent = above->hash;
+            h.has_parent = true;
+        }
+        out[o] = h;
+    }
+}
+
+int hw_graph_views_path_hashes(struct hw_graph_views *v)
+{
+    size_t n = v->profile->graphs.n;
+    if (v->path_hash)
+        return HW_OK;
+    struct hw_object_hash **hashes = calloc(n + 1, sizeof *hashes);
+    int rc = hashes ? HW_OK : HW_ENOMEM;
+    for (size_t i = 0; rc == HW_OK && i < n; i++) {
+        const struct hw_heap_graph *g = v->profile->graphs.v[i];
+        struct hw_heap_paths t = {0};
+        hashes[i] = calloc((size_t)g->n_objects + 1, sizeof **hashes);
+        rc = hashes[i] ? hw_heap_paths_build(v->profile, g, &t) : HW_ENOMEM;
+        if (rc == HW_OK)
+            hash_objects(v->profile, g, t.object, t.parent, t.n, hashes[i]);
+        hw_heap_paths_done(&t);
+    }
+    if (rc < 0)
+        free_all((void **)hashes, n);
+    else
+        v->path_hash = hashes;
+    return rc;
+}
+
+int hw_graph_views_dominated_hashes(struct hw_graph_views *v)
+{
+    size_t n = v->profile->graphs.n;
+    int rc = v->dominated_hash ? HW_OK : hw_graph_views_dominators(v);
+    if (v->dominated_hash || rc < 0)
+        return rc;
+    struct hw_object_hash **hashes = calloc(n + 1, sizeof *hashes);
+    rc = hashes ? HW_OK : HW_ENOMEM;
+    for (size_t i = 0; rc == HW_OK && i < n; i++) {
+        const struct hw_heap_graph *g = v->profile->graphs.v[i];
+        const struct hw_dominators *d = &v->dominators[i];
+        hashes[i] = calloc((size_t)g->n_objects + 1, sizeof **hashes);
+        rc = hashes[i] ? HW_OK : HW_ENOMEM;
+        if (rc == HW_OK)
+            hash_objects(v->profile, g, d->object, d->idom, d->n, hashes[i]);
+    }
+    if (rc < 0)
+        free_all((void **)hashes, n);
+    else
+        v->dominated_hash = hashes;
+    return rc;
+}
+
 void hw_graph_views_done(struct hw_graph_views *v)
 {
     size_t n = v->profile ? v->profile->graphs.n : 0;
@@ -198,6 +291,8 @@ void hw_graph_views_done(struct hw_graph_views *v)
     free_all((void **)v->path_parent, n);
     free_all((void **)v->path_sum, n);
     free_all((void **)v->sums, n);
+    free_all((void **)v->path_hash, n);
+    free_all((void **)v->dominated_hash, n);
     hw_vec_done(&v->paths);
     hw_vec_done(&v->dominated);
     hw_arena_done(&v->names);

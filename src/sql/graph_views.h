@@ -27,7 +27,13 @@ struct hw_tree_row {
     const struct hw_heap_graph *graph;
     struct hw_heap_node node; /* parent: row of the table */
     struct hw_bytes name;
-    int64_t hash; /* of the path's names, the same in every dump of a process */
+    int64_t hash; /* of the dump and the names on the path */
+};
+
+/* Of an object in a tree: its node's hash and that of the node above. */
+struct hw_object_hash {
+    int64_t hash, parent;
+    bool is_there, has_parent;
 };
 
 typedef HW_VEC(struct hw_tree_row) hw_tree_rows;
@@ -38,7 +44,8 @@ struct hw_graph_views {
     uint32_t **path_parent;           /* by graph, by object; HW_ID_NONE = root or not reachable */
     struct hw_path_sum **path_sum;    /* by graph, by object; count 0 = not reachable */
     struct hw_class_sum **sums;       /* by graph, by class */
-    hw_tree_rows paths, dominated;    /* folded by class */
+    struct hw_object_hash **path_hash, **dominated_hash; /* by graph, by object */
+    hw_tree_rows paths, dominated;                       /* folded by class */
     bool has_paths, has_dominated;
     struct hw_arena names;
 };
@@ -50,6 +57,8 @@ int hw_graph_views_paths(struct hw_graph_views *v);
 int hw_graph_views_sums(struct hw_graph_views *v);
 int hw_graph_views_path_tree(struct hw_graph_views *v);
 int hw_graph_views_dominated_tree(struct hw_graph_views *v);
+int hw_graph_views_path_hashes(struct hw_graph_views *v);
+int hw_graph_views_dominated_hashes(struct hw_graph_views *v);
 void hw_graph_views_done(struct hw_graph_views *v);
 
 #endif

@@ -55,6 +55,21 @@ static const char symbolization_candidates[] =
     " WHERE f.symbol_set_id IS NULL AND m.build_id != '';";
 
 static const char summary_tree[] =
+    "INCLUDE PERFETTO MODULE callstacks.stack_profile;"
+    "CREATE PERFETTO VIEW _android_heap_profile_raw_callstacks AS"
+    " WITH sums AS MATERIALIZED (SELECT callsite_id, sum(size) AS self_size,"
+    "   sum(max(size, 0)) AS self_alloc_size FROM heap_profile_allocation GROUP BY callsite_id)"
+    " SELECT c.id, c.parent_id, c.name, c.mapping_name, c.source_file, c.line_number,"
+    "  iif(c.is_leaf_function_in_callsite_frame, ifnull(s.self_size, 0), 0) AS self_size,"
+    "  iif(c.is_leaf_function_in_callsite_frame, ifnull(s.self_alloc_size, 0), 0)"
+    "   AS self_alloc_size FROM _callstacks_for_stack_profile_samples!(sums) c"
+    " LEFT JOIN sums s USING (callsite_id);"
+    "CREATE PERFETTO VIEW _android_heap_profile_cumulatives AS"
+    " SELECT a.id, a.value AS cumulative_size, b.value AS cumulative_alloc_size"
+    " FROM _hw_tree_sums((SELECT _hw_gather(id, parent_id, self_size)"
+    "  FROM _android_heap_profile_raw_callstacks)) a"
+    " JOIN _hw_tree_sums((SELECT _hw_gather(id, parent_id, self_alloc_size)"
+    "  FROM _android_heap_profile_raw_callstacks)) b ON b.id = a.id;"
     "CREATE PERFETTO VIEW android_heap_profile_summary_tree AS"
     " SELECT id, parent_id, ifnull(nullif(demangle(name), ''), 'unknown') AS name,"
     "  map_name AS mapping_name, source_file, line_number,"
@@ -92,6 +107,11 @@ const struct hw_sql_module hw_sql_modules[] = {
     HW_GRAPH_MODULES(X)
 #undef X
         {"graphs.dominator_tree", hw_module_graph_dominators},
+    {"android.oom_adjuster", hw_module_oom_adjuster},
+    {"android.process_metadata", hw_module_process_metadata},
+    {"counters.intervals", hw_module_counter_intervals},
+    {"linux.memory.process", hw_module_memory_process},
+    {"stacks.cpu_profiling", hw_module_cpu_profiling},
     {"graphs.search", hw_module_graph_search},
     {"graphs.hierarchy", hw_module_graph_hierarchy},
     {"graphs.partition", hw_module_graph_partition},

@@ -514,6 +514,8 @@ int hw_sql_rewrite(struct hw_sql *s, struct hw_bytes statement, struct hw_strbuf
         return include_module(s, rest, err);
     struct hw_strbuf text = {0};
     int rc = expand(s, statement, 0, &text, err);
+    if (rc == HW_OK)
+        rc = hw_sql_add_auto_ids(s, &text);
     struct hw_bytes expanded = hw_bytes_of(text.p ? text.p : "", text.n);
     if (rc == HW_OK && is_perfetto_create(expanded, &c)) {
         rc = rewrite_create(s, &c, out, err);

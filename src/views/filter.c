@@ -83,7 +83,7 @@ static double nodes_of(const char *p)
         } else if (*p == '+') {
             times = 2;
         } else if (*p == '{') {
-            times = 100; /* check_regex allows no more */
+            times = 100; /* the check below allows no more */
         } else if (*p == '*' || *p == '?') {
             times = 1;
         }
@@ -134,7 +134,7 @@ static bool has_stray_parenthesis(const char *p)
 /* Patterns may come from a page. Counted repetitions multiply (glibc takes gigabytes to compile
  * ((a{99}){99}){99}), and back references make matching exponential: neither is needed for names.
  */
-static int check_regex(const char *text, struct hw_error *err)
+int hw_pattern_check_regex(const char *text, struct hw_error *err)
 {
     size_t n_counted = 0;
     for (const char *p = text; *p; p++) {
@@ -171,7 +171,7 @@ static int regex_new(struct hw_pattern *p, const char *text, struct hw_error *er
 {
     const char *last = strrchr(text, '/');
     char message[160];
-    int bad = check_regex(text, err);
+    int bad = hw_pattern_check_regex(text, err);
     if (bad < 0)
         return bad;
     struct expression *e = calloc(1, sizeof *e);

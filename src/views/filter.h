@@ -56,6 +56,8 @@ struct hw_pattern;
 int hw_pattern_new(const char *text, struct hw_pattern **out, struct hw_error *err);
 void hw_pattern_free(struct hw_pattern *p);
 bool hw_pattern_matches(const struct hw_pattern *p, const char *name);
+/* HW_EINVAL: an expression that is refused because it takes too long, or too much memory. */
+int hw_pattern_check_regex(const char *text, struct hw_error *err);
 
 struct hw_filter {
     enum hw_filter_kind kind;

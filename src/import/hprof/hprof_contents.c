@@ -145,6 +145,32 @@ static int element_type(struct contents *x, hw_str_id array, hw_str_id *out)
     return rc < 0 ? rc : hw_map64_put(&x->element_of, array.v, out->v);
 }
 
+/* Elements as a program reads them, while there is room: a page shows them, nothing else needs them. */
+enum { MAX_ARRAY = 1 << 20, MAX_CONTENTS = 32 << 20 };
+
+static int keep_contents(struct contents *x, struct hw_heap_data *d, uint8_t type,
+                         struct hw_hprof_cursor c)
+{
+    size_t width = hw_hprof_type_bytes(type, x->id_bytes), n = (size_t)(c.end - c.p);
+    struct hw_heap_graph *g = x->g;
+    if (width == 0 || n > MAX_ARRAY || g->contents.n + n > MAX_CONTENTS)
+        return HW_OK;
+    if (hw_vec_reserve(&g->contents, g->contents.n + n) < 0)
+        return HW_ENOMEM;
+    d->has_contents = true;
+    d->contents_at = g->contents.n;
+    while ((size_t)(c.end - c.p) >= width) {
+        uint64_t v = hw_hprof_u(&c, (unsigned)width);
+        uint8_t *to = g->contents.v + g->contents.n;
+        for (size_t i = 0; i < width; i++)
+            to[__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? i : width - 1 - i] =
+                (uint8_t)(v >> 8 * i);
+        g->contents.n += width;
+    }
+    d->contents_bytes = g->contents.n - d->contents_at;
+    return HW_OK;
+}
+
 static int add_array(struct contents *x, const struct hw_hprof_record *r)
 {
     struct hw_hprof_cursor c = r->body;
@@ -168,8 +194,10 @@ static int add_array(struct contents *x, const struct hw_hprof_record *r)
         return HW_ENOMEM;
     if (r->tag == HW_HPROF_ARRAY_NO_DATA)
         return HW_OK;
-    d->data_id = (int64_t)object; /* names the contents, which stay in the file */
+    d->data_id = (int64_t)object;
     d->data_hash = (int64_t)hw_hash_bytes(c.p, (size_t)(c.end - c.p));
+    if (r->tag != HW_HPROF_OBJECT_ARRAY && keep_contents(x, d, (uint8_t)type, c) < 0)
+        return HW_ENOMEM;
     if ((type == HW_HPROF_BYTE || type == HW_HPROF_CHAR) && id != HW_MAP64_NO_KEY)
         return hw_map64_put(&x->array_at, id, r->offset);
     return HW_OK;

@@ -38,6 +38,7 @@ void hw_heap_graph_free(struct hw_heap_graph *g)
     hw_vec_done(&g->primitives);
     hw_map64_done(&g->primitive_names);
     hw_vec_done(&g->data);
+    hw_vec_done(&g->contents);
     hw_vec_done(&g->threads);
     hw_vec_done(&g->holders);
     free(g);

@@ -151,8 +151,10 @@ struct hw_heap_data {
     bool has_string;
     hw_str_id element_type; /* of an array; 0 = none */
     int64_t element_count;  /* -1 = no array */
-    int64_t data_id;        /* -1 = contents are not kept */
+    int64_t data_id;        /* the array's object; -1 = the file has no contents */
     int64_t data_hash;
+    bool has_contents; /* of numbers, and not too many: in the graph's contents */
+    size_t contents_at, contents_bytes;
 };
 
 /* A thread at the moment of the dump. Its frames may be those alone in which something is held. */
@@ -213,7 +215,8 @@ struct hw_heap_graph {
     HW_VEC(struct hw_heap_primitive) primitives; /* by set */
     struct hw_map64 primitive_names; /* their field_name -> the original one, where one is known */
     HW_VEC(struct hw_heap_data) data;
-    uint32_t *data_of; /* by object: data; HW_ID_NONE; NULL = no object has any */
+    HW_VEC(uint8_t) contents; /* of arrays, in this machine's byte order */
+    uint32_t *data_of;        /* by object: data; HW_ID_NONE; NULL = no object has any */
 
     bool is_oome; /* made because memory ran out; then: */
     int64_t oome_allocation_size, oome_total_free, oome_free_until; /* -1 = unknown */

@@ -2,88 +2,26 @@
  * Ids are numbered in the order in which they are met; everything else is arrays over these
  * numbers. Nothing recurses: depths come from traces and scripts.
  */
-#include "sql/graphs/graph_functions.h"
-
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/files/fd.h"
-#include "base/memory/map64.h"
 #include "model/profile.h"
+#include "sql/graphs/graph_ids.h"
 
 #include "base/banned.h"
-
-enum { STOP_EVERY = 1 << 14 }; /* steps between two looks at the clock */
-#define MAX_ROWS (1u << 31)
-#define NOBODY   UINT32_MAX
-
-static bool stops(const struct hw_graph_question *q, size_t step)
-{
-    return q->stop && step % STOP_EVERY == STOP_EVERY - 1 && q->stop(q->ctx);
-}
-
-static struct hw_row_cell cell_int(int64_t i)
-{
-    return (struct hw_row_cell){.type = HW_SQL_INT, .i = i};
-}
-
-static int put_row(hw_graph_rows *out, const struct hw_row_cell *cells, size_t n)
-{
-    if (hw_vec_reserve(out, out->n + n) < 0)
-        return HW_ENOMEM;
-    for (size_t i = 0; i < n; i++)
-        out->v[out->n++] = cells[i];
-    return HW_OK;
-}
-
-/* ---- numbers ---- */
-
-struct ids {
-    struct hw_map64 map;
-    HW_VEC(int64_t) v;
-};
-
-static void ids_done(struct ids *ids)
-{
-    hw_map64_done(&ids->map);
-    hw_vec_done(&ids->v);
-}
-
-/* Small negative ids are used, the smallest of all is not: it is what the map cannot hold. */
-static uint64_t key_of(int64_t id)
-{
-    return (uint64_t)id << 1 ^ (uint64_t)(id >> 63);
-}
-
-static int ids_at(struct ids *ids, int64_t id, uint32_t *out)
-{
-    uint64_t *at;
-    bool fresh;
-    int rc = hw_map64_at(&ids->map, key_of(id), &at, &fresh);
-    if (rc < 0)
-        return rc;
-    if (fresh) {
-        if (ids->v.n >= MAX_ROWS)
-            return HW_ELIMIT;
-        *at = ids->v.n;
-        if (hw_vec_push(&ids->v, id) < 0)
-            return HW_ENOMEM;
-    }
-    *out = (uint32_t)*at;
-    return HW_OK;
-}
 
 /* ---- trees ---- */
 
 struct tree {
-    struct ids ids;
-    uint32_t *parent; /* by number; NOBODY */
-    uint32_t *row;    /* by number; NOBODY: only named as a parent */
+    struct hw_graph_ids ids;
+    uint32_t *parent; /* by number; HW_GRAPH_NOBODY */
+    uint32_t *row;    /* by number; HW_GRAPH_NOBODY: only named as a parent */
 };
 
 static void tree_done(struct tree *t)
 {
-    ids_done(&t->ids);
+    hw_graph_ids_done(&t->ids);
     free(t->parent);
     free(t->row);
 }
@@ -98,17 +36,17 @@ static int tree_read(const struct hw_graph_question *q, struct tree *t)
     if (!t->parent || !t->row)
         return HW_ENOMEM;
     for (size_t i = 0; i < most; i++)
-        t->parent[i] = t->row[i] = NOBODY;
-    for (size_t i = 0; rc == HW_OK && i < n && i < MAX_ROWS; i++) {
+        t->parent[i] = t->row[i] = HW_GRAPH_NOBODY;
+    for (size_t i = 0; rc == HW_OK && i < n && i < HW_GRAPH_MAX_ROWS; i++) {
         int64_t id, parent;
-        uint32_t at, above = NOBODY;
+        uint32_t at, above = HW_GRAPH_NOBODY;
         if (!hw_row_list_int(l, i, 0, &id))
             continue;
-        rc = ids_at(&t->ids, id, &at);
-        if (rc < 0 || t->row[at] != NOBODY)
+        rc = hw_graph_ids_at(&t->ids, id, &at);
+        if (rc < 0 || t->row[at] != HW_GRAPH_NOBODY)
             continue;
         if (hw_row_list_int(l, i, 1, &parent))
-            rc = ids_at(&t->ids, parent, &above);
+            rc = hw_graph_ids_at(&t->ids, parent, &above);
         t->parent[at] = above;
         t->row[at] = (uint32_t)i;
     }
@@ -127,9 +65,9 @@ static int children_of(const struct tree *t, struct children *c)
     if (!c->first || !c->next)
         return HW_ENOMEM;
     for (size_t i = 0; i < n; i++)
-        c->first[i] = c->next[i] = NOBODY;
+        c->first[i] = c->next[i] = HW_GRAPH_NOBODY;
     for (size_t i = n; i-- > 0;)
-        if (t->parent[i] != NOBODY) {
+        if (t->parent[i] != HW_GRAPH_NOBODY) {
             c->next[i] = c->first[t->parent[i]];
             c->first[t->parent[i]] = (uint32_t)i;
         }
@@ -178,19 +116,19 @@ static int sum_up(const struct hw_graph_question *q, const struct tree *t, struc
     HW_VEC(uint32_t) ready = {0};
     int rc = waits && hw_vec_reserve(&ready, n + 1) == 0 ? HW_OK : HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < n; i++)
-        if (t->parent[i] != NOBODY)
+        if (t->parent[i] != HW_GRAPH_NOBODY)
             waits[t->parent[i]]++;
     for (size_t i = 0; rc == HW_OK && i < n; i++) {
-        if (t->row[i] != NOBODY)
+        if (t->row[i] != HW_GRAPH_NOBODY)
             sums[i] = sum_of(hw_row_list_cell(q->lists[0], t->row[i], 2));
         if (waits[i] == 0)
             ready.v[ready.n++] = (uint32_t)i;
     }
     for (size_t k = 0; rc == HW_OK && k < ready.n; k++) {
         uint32_t i = ready.v[k], up = t->parent[i];
-        if (stops(q, k))
+        if (hw_graph_stops(q, k))
             rc = HW_ETIMEOUT;
-        if (up == NOBODY)
+        if (up == HW_GRAPH_NOBODY)
             continue;
         sum_add(&sums[up], &sums[i]);
         if (--waits[up] == 0)
@@ -208,11 +146,11 @@ int hw_graph_tree_sums(const struct hw_graph_question *q, hw_graph_rows *out)
     if (rc == HW_OK)
         rc = sums ? sum_up(q, &t, sums) : HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < t.ids.v.n; i++) {
-        struct hw_row_cell row[2] = {cell_int(t.ids.v.v[i]), cell_int(sums[i].i)};
+        struct hw_row_cell row[2] = {hw_graph_cell_int(t.ids.v.v[i]), hw_graph_cell_int(sums[i].i)};
         if (sums[i].is_real)
             row[1] = (struct hw_row_cell){.type = HW_SQL_REAL, .d = sums[i].d};
-        if (t.row[i] != NOBODY)
-            rc = put_row(out, row, 2);
+        if (t.row[i] != HW_GRAPH_NOBODY)
+            rc = hw_graph_put_row(out, row, 2);
     }
     tree_done(&t);
     return rc;
@@ -232,12 +170,12 @@ static int climb(const struct hw_graph_question *q, struct tree *t, hw_graph_row
         uint32_t at;
         if (!hw_row_list_int(starts, i, 0, &id))
             continue;
-        rc = ids_at(&t->ids, id, &at);
-        while (rc == HW_OK && at != NOBODY && !seen[at]) {
+        rc = hw_graph_ids_at(&t->ids, id, &at);
+        while (rc == HW_OK && at != HW_GRAPH_NOBODY && !seen[at]) {
             seen[at] = true;
-            struct hw_row_cell cell = cell_int(t->ids.v.v[at]);
-            rc = stops(q, out->n) ? HW_ETIMEOUT : put_row(out, &cell, 1);
-            at = at < known ? t->parent[at] : NOBODY;
+            struct hw_row_cell cell = hw_graph_cell_int(t->ids.v.v[at]);
+            rc = hw_graph_stops(q, out->n) ? HW_ETIMEOUT : hw_graph_put_row(out, &cell, 1);
+            at = at < known ? t->parent[at] : HW_GRAPH_NOBODY;
         }
     }
     return rc;
@@ -268,9 +206,9 @@ int hw_graph_callsites_above(const struct hw_graph_question *q, hw_graph_rows *o
             wanted[c] = true;
     }
     for (size_t c = 0; rc == HW_OK && c < n; c++) {
-        struct hw_row_cell cell = cell_int((int64_t)c);
+        struct hw_row_cell cell = hw_graph_cell_int((int64_t)c);
         if (wanted[c])
-            rc = put_row(out, &cell, 1);
+            rc = hw_graph_put_row(out, &cell, 1);
     }
     return rc;
 }
@@ -281,23 +219,24 @@ int hw_graph_callsites_above(const struct hw_graph_question *q, hw_graph_rows *o
 static int number_groups(const struct hw_graph_question *q, const struct tree *t, uint32_t *group,
                          size_t *n_groups)
 {
-    struct ids by_type[HW_SQL_TEXT + 1] = {0};
-    struct ids all = {0};
+    struct hw_graph_ids by_type[HW_SQL_TEXT + 1] = {0};
+    struct hw_graph_ids all = {0};
     int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < t->ids.v.n; i++) {
         uint32_t local = 0;
-        if (t->row[i] == NOBODY)
+        if (t->row[i] == HW_GRAPH_NOBODY)
             continue;
         const struct hw_row_cell *c = hw_row_list_cell(q->lists[0], t->row[i], 2);
         if (c->type != HW_SQL_NULL) /* a real is compared by its bits */
-            rc = ids_at(&by_type[c->type], c->i, &local);
+            rc = hw_graph_ids_at(&by_type[c->type], c->i, &local);
         if (rc == HW_OK)
-            rc = ids_at(&all, (int64_t)local * (HW_SQL_TEXT + 1) + (int64_t)c->type, &group[i]);
+            rc = hw_graph_ids_at(&all, (int64_t)local * (HW_SQL_TEXT + 1) + (int64_t)c->type,
+                                 &group[i]);
     }
     *n_groups = all.v.n;
     for (size_t i = 0; i <= HW_SQL_TEXT; i++)
-        ids_done(&by_type[i]);
-    ids_done(&all);
+        hw_graph_ids_done(&by_type[i]);
+    hw_graph_ids_done(&all);
     return rc;
 }
 
@@ -306,19 +245,19 @@ struct partition {
     const struct tree *t;
     struct children children;
     uint32_t *group;  /* by number */
-    uint32_t *latest; /* by group: the nearest node of it on the path, NOBODY */
+    uint32_t *latest; /* by group: the nearest node of it on the path, HW_GRAPH_NOBODY */
     uint32_t *before; /* by number: what latest was above it */
 };
 
 static int put_part(const struct partition *p, uint32_t i, hw_graph_rows *out)
 {
     uint32_t above = p->latest[p->group[i]];
-    struct hw_row_cell row[3] = {cell_int(p->t->ids.v.v[i]),
+    struct hw_row_cell row[3] = {hw_graph_cell_int(p->t->ids.v.v[i]),
                                  {.type = HW_SQL_NULL},
                                  *hw_row_list_cell(p->q->lists[0], p->t->row[i], 2)};
-    if (above != NOBODY)
-        row[1] = cell_int(p->t->ids.v.v[above]);
-    return put_row(out, row, 3);
+    if (above != HW_GRAPH_NOBODY)
+        row[1] = hw_graph_cell_int(p->t->ids.v.v[above]);
+    return hw_graph_put_row(out, row, 3);
 }
 
 /* Down, then right, then up again: parents lead back. */
@@ -327,10 +266,10 @@ static int part_tree(struct partition *p, uint32_t root, hw_graph_rows *out)
     uint32_t at = root;
     int rc = HW_OK;
     while (rc == HW_OK) {
-        rc = stops(p->q, out->n) ? HW_ETIMEOUT : put_part(p, at, out);
+        rc = hw_graph_stops(p->q, out->n) ? HW_ETIMEOUT : put_part(p, at, out);
         p->before[at] = p->latest[p->group[at]];
         p->latest[p->group[at]] = at;
-        if (p->children.first[at] != NOBODY) {
+        if (p->children.first[at] != HW_GRAPH_NOBODY) {
             at = p->children.first[at];
             continue;
         }
@@ -338,7 +277,7 @@ static int part_tree(struct partition *p, uint32_t root, hw_graph_rows *out)
             p->latest[p->group[at]] = p->before[at];
             if (at == root)
                 return rc;
-            if (p->children.next[at] != NOBODY) {
+            if (p->children.next[at] != HW_GRAPH_NOBODY) {
                 at = p->children.next[at];
                 break;
             }
@@ -355,8 +294,8 @@ int hw_graph_partition(const struct hw_graph_question *q, hw_graph_rows *out)
     size_t n = t.ids.v.n, n_groups = 0;
     struct partition p = {q, &t, {0}, NULL, NULL, NULL};
     for (size_t i = 0; rc == HW_OK && i < n; i++)
-        if (t.parent[i] != NOBODY && t.row[t.parent[i]] == NOBODY)
-            t.parent[i] = NOBODY; /* its parent is not in the tree */
+        if (t.parent[i] != HW_GRAPH_NOBODY && t.row[t.parent[i]] == HW_GRAPH_NOBODY)
+            t.parent[i] = HW_GRAPH_NOBODY; /* its parent is not in the tree */
     if (rc == HW_OK)
         rc = children_of(&t, &p.children);
     p.group = calloc(n + 1, sizeof *p.group);
@@ -367,9 +306,9 @@ int hw_graph_partition(const struct hw_graph_question *q, hw_graph_rows *out)
     if (rc == HW_OK && !p.latest)
         rc = HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < n_groups; i++)
-        p.latest[i] = NOBODY;
+        p.latest[i] = HW_GRAPH_NOBODY;
     for (uint32_t i = 0; rc == HW_OK && i < n; i++)
-        if (t.row[i] != NOBODY && t.parent[i] == NOBODY)
+        if (t.row[i] != HW_GRAPH_NOBODY && t.parent[i] == HW_GRAPH_NOBODY)
             rc = part_tree(&p, i, out);
     children_done(&p.children);
     free(p.group);
@@ -377,247 +316,4 @@ int hw_graph_partition(const struct hw_graph_question *q, hw_graph_rows *out)
     free(p.latest);
     tree_done(&t);
     return rc;
-}
-
-/* ---- graphs ---- */
-
-struct graph {
-    struct ids ids;
-    uint32_t *first; /* by number: its edges, in the order of the rows */
-    uint32_t *to;
-    double *weight;
-};
-
-static void graph_done(struct graph *g)
-{
-    ids_done(&g->ids);
-    free(g->first);
-    free(g->to);
-    free(g->weight);
-}
-
-static double weight_of(const struct hw_row_list *l, size_t row, size_t column)
-{
-    const struct hw_row_cell *c = l->width > column ? hw_row_list_cell(l, row, column) : NULL;
-    return !c ? 0 : c->type == HW_SQL_INT ? (double)c->i : c->type == HW_SQL_REAL ? c->d : 0;
-}
-
-/* The nodes of both lists; from[i] NOBODY: the row is no edge. */
-static int graph_number(const struct hw_graph_question *q, struct graph *g, uint32_t *from,
-                        uint32_t *to)
-{
-    const struct hw_row_list *l = q->lists[0];
-    int64_t a, b;
-    int rc = HW_OK;
-    for (size_t i = 0; rc == HW_OK && i < hw_row_list_rows(l); i++) {
-        from[i] = NOBODY;
-        if (!hw_row_list_int(l, i, 0, &a) || !hw_row_list_int(l, i, 1, &b))
-            continue;
-        rc = ids_at(&g->ids, b, &to[i]);
-        if (rc == HW_OK)
-            rc = ids_at(&g->ids, a, &from[i]);
-    }
-    for (size_t i = 0; rc == HW_OK && i < hw_row_list_rows(q->lists[1]); i++) {
-        uint32_t at;
-        if (hw_row_list_int(q->lists[1], i, 0, &a))
-            rc = ids_at(&g->ids, a, &at);
-    }
-    return rc;
-}
-
-static int graph_read(const struct hw_graph_question *q, struct graph *g)
-{
-    size_t n_edges = hw_row_list_rows(q->lists[0]);
-    if (n_edges >= MAX_ROWS)
-        return HW_ELIMIT;
-    hw_autofree uint32_t *from = malloc((n_edges + 1) * sizeof *from);
-    hw_autofree uint32_t *to = malloc((n_edges + 1) * sizeof *to);
-    int rc = from && to ? graph_number(q, g, from, to) : HW_ENOMEM;
-    if (rc < 0)
-        return rc;
-    size_t n = g->ids.v.n;
-    g->first = calloc(n + 2, sizeof *g->first);
-    g->to = malloc((n_edges + 1) * sizeof *g->to);
-    g->weight = malloc((n_edges + 1) * sizeof *g->weight);
-    if (!g->first || !g->to || !g->weight)
-        return HW_ENOMEM;
-    for (size_t i = 0; i < n_edges; i++)
-        if (from[i] != NOBODY)
-            g->first[from[i] + 2]++;
-    for (size_t i = 2; i < n + 2; i++)
-        g->first[i] += g->first[i - 1];
-    for (size_t i = 0; i < n_edges; i++)
-        if (from[i] != NOBODY) {
-            uint32_t at = g->first[from[i] + 1]++;
-            g->to[at] = to[i];
-            g->weight[at] = weight_of(q->lists[0], i, 2);
-        }
-    return HW_OK;
-}
-
-struct step {
-    uint32_t node, parent;
-    double weight; /* of the path */
-};
-
-typedef HW_VEC(struct step) steps;
-
-static struct hw_row_cell cell_node(const struct graph *g, uint32_t node)
-{
-    return node == NOBODY ? (struct hw_row_cell){.type = HW_SQL_NULL} : cell_int(g->ids.v.v[node]);
-}
-
-static int put_visit(const struct graph *g, const struct step *s, hw_graph_rows *out)
-{
-    struct hw_row_cell row[2] = {cell_node(g, s->node), cell_node(g, s->parent)};
-    return put_row(out, row, 2);
-}
-
-/* The next to be visited stands last; targets are put in turned round, so that they come in their
- * own order. */
-static int push_targets(const struct graph *g, const struct step *s, steps *stack)
-{
-    for (uint32_t e = g->first[s->node + 1]; e-- > g->first[s->node];)
-        if (hw_vec_push(stack, (struct step){g->to[e], s->node, s->weight + g->weight[e]}) < 0)
-            return HW_ENOMEM;
-    return HW_OK;
-}
-
-static int push_starts(const struct hw_graph_question *q, struct graph *g, steps *out)
-{
-    int rc = HW_OK;
-    for (size_t i = 0; rc == HW_OK && i < hw_row_list_rows(q->lists[1]); i++) {
-        struct step s = {NOBODY, NOBODY, 0};
-        int64_t id;
-        if (!hw_row_list_int(q->lists[1], i, 0, &id))
-            continue;
-        rc = ids_at(&g->ids, id, &s.node); /* it is there */
-        if (rc == HW_OK && hw_vec_push(out, s) < 0)
-            rc = HW_ENOMEM;
-    }
-    return rc;
-}
-
-static int depth_first(const struct hw_graph_question *q, struct graph *g, const steps *starts,
-                       hw_graph_rows *out)
-{
-    hw_autofree bool *seen = calloc(g->ids.v.n + 1, sizeof *seen);
-    steps stack = {0};
-    int rc = seen ? HW_OK : HW_ENOMEM;
-    size_t n = 0;
-    for (size_t i = 0; rc == HW_OK && i < starts->n; i++) {
-        if (hw_vec_push(&stack, starts->v[i]) < 0)
-            rc = HW_ENOMEM;
-        while (rc == HW_OK && stack.n) {
-            struct step s = stack.v[--stack.n];
-            if (stops(q, n++))
-                rc = HW_ETIMEOUT;
-            if (rc < 0 || seen[s.node])
-                continue;
-            seen[s.node] = true;
-            rc = put_visit(g, &s, out);
-            if (rc == HW_OK)
-                rc = push_targets(g, &s, &stack);
-        }
-    }
-    hw_vec_done(&stack);
-    return rc;
-}
-
-static int breadth_first(const struct hw_graph_question *q, struct graph *g, const steps *starts,
-                         hw_graph_rows *out)
-{
-    hw_autofree bool *seen = calloc(g->ids.v.n + 1, sizeof *seen);
-    steps queue = {0};
-    int rc = seen ? HW_OK : HW_ENOMEM;
-    for (size_t i = 0; rc == HW_OK && i < starts->n; i++)
-        if (!seen[starts->v[i].node]) {
-            seen[starts->v[i].node] = true;
-            rc = hw_vec_push(&queue, starts->v[i]) < 0 ? HW_ENOMEM : HW_OK;
-        }
-    for (size_t at = 0; rc == HW_OK && at < queue.n; at++) {
-        struct step s = queue.v[at];
-        rc = stops(q, at) ? HW_ETIMEOUT : put_visit(g, &s, out);
-        for (uint32_t e = g->first[s.node]; rc == HW_OK && e < g->first[s.node + 1]; e++) {
-            if (seen[g->to[e]])
-                continue;
-            seen[g->to[e]] = true;
-            if (hw_vec_push(&queue, (struct step){g->to[e], s.node, 0}) < 0)
-                rc = HW_ENOMEM;
-        }
-    }
-    hw_vec_done(&queue);
-    return rc;
-}
-
-static int reach(const struct hw_graph_question *q, hw_graph_rows *out,
-                 int (*walk)(const struct hw_graph_question *q, struct graph *g,
-                             const steps *starts, hw_graph_rows *out))
-{
-    struct graph g = {0};
-    steps starts = {0};
-    int rc = graph_read(q, &g);
-    if (rc == HW_OK)
-        rc = push_starts(q, &g, &starts);
-    if (rc == HW_OK)
-        rc = walk(q, &g, &starts, out);
-    hw_vec_done(&starts);
-    graph_done(&g);
-    return rc;
-}
-
-int hw_graph_reach_depth_first(const struct hw_graph_question *q, hw_graph_rows *out)
-{
-    return reach(q, out, depth_first);
-}
-
-int hw_graph_reach_breadth_first(const struct hw_graph_question *q, hw_graph_rows *out)
-{
-    return reach(q, out, breadth_first);
-}
-
-/* One root: seen holds the number of the last root that came by. */
-static int within(const struct hw_graph_question *q, const struct graph *g, struct step root,
-                  double target, uint32_t turn, uint32_t *seen, hw_graph_rows *out)
-{
-    steps stack = {0};
-    int rc = hw_vec_push(&stack, root) < 0 ? HW_ENOMEM : HW_OK;
-    size_t n = out->n;
-    while (rc == HW_OK && stack.n) {
-        struct step s = stack.v[--stack.n];
-        bool beyond = s.weight > target;
-        if (stops(q, n++))
-            rc = HW_ETIMEOUT;
-        if (rc < 0 || seen[s.node] == turn || (beyond && !q->number))
-            continue;
-        seen[s.node] = turn;
-        struct hw_row_cell row[3] = {cell_node(g, root.node), cell_node(g, s.node),
-                                     cell_node(g, s.parent)};
-        rc = put_row(out, row, 3);
-        if (rc == HW_OK && !beyond)
-            rc = push_targets(g, &s, &stack);
-    }
-    hw_vec_done(&stack);
-    return rc;
-}
-
-static int each_within(const struct hw_graph_question *q, struct graph *g, const steps *starts,
-                       hw_graph_rows *out)
-{
-    hw_autofree uint32_t *seen = calloc(g->ids.v.n + 1, sizeof *seen);
-    int rc = seen ? HW_OK : HW_ENOMEM;
-    uint32_t turn = 0;
-    for (size_t i = 0; rc == HW_OK && i < hw_row_list_rows(q->lists[1]); i++) {
-        int64_t id;
-        if (!hw_row_list_int(q->lists[1], i, 0, &id))
-            continue;
-        rc = within(q, g, starts->v[turn], weight_of(q->lists[1], i, 1), turn + 1, seen, out);
-        turn++;
-    }
-    return rc;
-}
-
-int hw_graph_reach_within(const struct hw_graph_question *q, hw_graph_rows *out)
-{
-    return reach(q, out, each_within);
 }

@@ -16,6 +16,7 @@
 
 #include "sql/graphs/row_list.h"
 
+struct hw_graph_views;
 struct hw_profile;
 
 typedef HW_VEC(struct hw_row_cell) hw_graph_rows;
@@ -24,6 +25,7 @@ struct hw_graph_question {
     const struct hw_row_list *lists[2]; /* NULL = empty */
     int64_t number;                     /* the third argument */
     const struct hw_profile *profile;
+    struct hw_graph_views *graphs;
     bool (*stop)(void *ctx); /* asked now and then; true ends the walk */
     void *ctx;
 };
@@ -42,6 +44,11 @@ int hw_graph_reach_breadth_first(const struct hw_graph_question *q, hw_graph_row
 /* (from, to, weight), (root, target weight) -> (root, node, parent). number: 1 = the first node
  * whose path weighs more than the target is still part of it (and its end), 0 = it is not. */
 int hw_graph_reach_within(const struct hw_graph_question *q, hw_graph_rows *out);
+
+/* (id) of objects -> (id): these and all that hang below them, or all above them, in the tree of
+ * shortest paths. */
+int hw_graph_objects_below(const struct hw_graph_question *q, hw_graph_rows *out);
+int hw_graph_objects_above(const struct hw_graph_question *q, hw_graph_rows *out);
 
 /* The table functions over these, and their aggregate. */
 struct hw_sql;

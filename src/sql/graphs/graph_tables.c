@@ -17,6 +17,8 @@ static const struct question {
     int (*ask)(const struct hw_graph_question *q, hw_graph_rows *out);
 } questions[] = {
     {"_hw_callsites_above", "id", 1, 1, false, hw_graph_callsites_above},
+    {"_hw_heap_graph_below", "id", 1, 1, false, hw_graph_objects_below},
+    {"_hw_heap_graph_above", "id", 1, 1, false, hw_graph_objects_above},
     {"_hw_tree_sums", "id, value", 2, 1, false, hw_graph_tree_sums},
     {"_hw_tree_ancestors", "id", 1, 2, false, hw_graph_ancestors},
     {"_hw_tree_partition", "id, parent_id, group_key", 3, 1, false, hw_graph_partition},
@@ -142,7 +144,10 @@ static int graph_filter(sqlite3_vtab_cursor *base, int number, const char *text,
 {
     struct graph_cursor *c = (struct graph_cursor *)base;
     const struct graph_vtab *v = (const struct graph_vtab *)base->pVtab;
-    struct hw_graph_question q = {.profile = v->sql->profile, .stop = must_stop, .ctx = v->sql};
+    struct hw_graph_question q = {.profile = v->sql->profile,
+                                  .graphs = v->sql->derived.graphs,
+                                  .stop = must_stop,
+                                  .ctx = v->sql};
     (void)number;
     (void)text;
     forget(c);

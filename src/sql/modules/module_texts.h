@@ -14,4 +14,12 @@ extern const char hw_module_graph_search[];
 extern const char hw_module_graph_hierarchy[];
 extern const char hw_module_graph_partition[];
 
+/* system_modules.c: processes, their memory and CPU samples; hw_sql_sample_views is always there */
+extern const char hw_sql_sample_views[];
+extern const char hw_module_oom_adjuster[];
+extern const char hw_module_process_metadata[];
+extern const char hw_module_counter_intervals[];
+extern const char hw_module_memory_process[];
+extern const char hw_module_cpu_profiling[];
+
 #endif

@@ -2,7 +2,6 @@
 select id, parent_id, depth, name, map_name, count, cumulative_count, size, cumulative_size, alloc_size from experimental_flamegraph(100, 1, 'graph');
 select name, size from experimental_flamegraph where profile_type = 'graph' and upid = 2 and ts = 100;
 select id, parent_id, name, count, size, cumulative_size from experimental_flamegraph('graph', 100, null, 1, null, 'INT[');
-select count(*) from experimental_flamegraph(101, 1, 'graph');
 include perfetto module android.memory.heap_graph.dominator_tree;
 select * from heap_graph_dominator_tree;
 include perfetto module android.memory.heap_graph.heap_graph_class_aggregation;
