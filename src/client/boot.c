@@ -359,13 +359,8 @@ static void *arena_take(size_t n)
         return NULL;
     memcpy(arena + at, &n, sizeof n);
     char *p = arena + at + 16;
-    atomic_store(&hw_live_set_counters[hw_live_set_index((uint64_t)(uintptr_t)p)], 255);
+    hw_live_set_mark((uint64_t)(uintptr_t)p);
     return p;
-}
-
-bool hw_boot_arena_is_used(void)
-{
-    return atomic_load(&arena_used) != 0;
 }
 
 bool hw_boot_arena_owns(const void *p)

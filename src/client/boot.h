@@ -64,7 +64,6 @@ void *hw_boot_find(const char *name, bool *own);
 void *hw_boot_dlclose(void);
 
 /* Memory that was handed out while the real functions were being looked up; never given back. */
-bool hw_boot_arena_is_used(void);
 bool hw_boot_arena_owns(const void *p);
 void *hw_boot_arena_move(void *p, size_t n); /* realloc of such a block */
 

@@ -19,9 +19,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/hooks/marks.h"
 #include "client/sample/managed.h"
+#include "client/sample/marks.h"
 #include "client/sample/python.h"
+#include "heapwise/marks.h"
 #include "unwind/walk.h"
 #include "wire/control_page.h"
 #include "wire/handshake.h"
@@ -215,6 +216,7 @@ union hw_control_block {
 };
 extern HW_HIDDEN union hw_process_page_block hw_process_page_block;
 extern HW_HIDDEN union hw_control_block hw_control_block;
+extern HW_HIDDEN struct heapwise_marks hw_marks_shown;
 #define hw_process_page (hw_process_page_block.page)
 #define hw_control      (hw_control_block.page)
 
@@ -234,8 +236,6 @@ static inline uint32_t hw_sandbox(void)
     return told;
 }
 void hw_sandbox_init(void); /* in the constructor */
-
-extern HW_HIDDEN long (*hw_real_syscall)(long, long, long, long, long, long, long);
 
 /* ---- memlock.c: mlockall ---- */
 
@@ -264,8 +264,13 @@ struct hw_slab *hw_slab_borrow(void);
 void hw_slab_return(struct hw_slab *s);
 bool hw_slabs_idle(void);                  /* no thread is inside a visit */
 void hw_slabs_reset(struct hw_slab *mine); /* in a forked child: only this thread is left */
-int hw_slabs_init(void);
-uint64_t hw_slabs_bytes(void); /* of address space that those of some threads take */
+/* thread_ends: what libc calls with the slab of a thread that ends. */
+int hw_slabs_init(void (*thread_ends)(void *slab));
+/* In there: shall it come once more? Else the slab is left, by the last who needs it. */
+bool hw_slab_is_kept(struct hw_slab *slab);
+void hw_slab_leave(struct hw_slab *slab);
+void hw_visit_abandon(struct hw_tls *t); /* the outermost visit of this thread will never end */
+uint64_t hw_slabs_bytes(void);           /* of address space that those of some threads take */
 void hw_slabs_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg);
 
 /* ---- sampler.c ---- */
@@ -295,16 +300,30 @@ uint64_t hw_sampler_draw(uint64_t *rng, uint64_t interval); /* geometric, mean i
 void hw_sampler_start(struct hw_tls *t, struct hw_client_session *s);
 void hw_sampler_begin(struct hw_tls *t, uint64_t seed, uint64_t interval); /* a first draw */
 uint64_t hw_sampler_mix(uint64_t x); /* a seed of something that is none */
+/* countdown <= 0 after the bytes were taken: draws until it is above. Gives the sampled weight. */
+uint64_t hw_sampler_redraw(uint64_t *rng, uint64_t interval, uint64_t missing, uint64_t *countdown);
+
+static inline void hw_sampler_split(struct hw_tls *t, uint64_t countdown)
+{
+    uint64_t most = t->interval > 1 ? t->interval : 0;
+    t->left = countdown < most ? countdown : most;
+    t->reserve = countdown - t->left;
+}
+
 /* Bytes until a thread that is not sampling looks again without a new generation. */
 #define HW_QUIET_BYTES (1ull << 62)
 extern HW_HIDDEN bool hw_left_alone; /* in this process nothing is ever sampled */
 
-/* ---- session.c, fork.c ---- */
+/* ---- limits.c, prepare.c ---- */
 
 /* May so much address space be ours? Where the program may use little (RLIMIT_AS), 1 / share. */
 bool hw_may_take(uint64_t n_bytes, uint32_t share);
 /* Is whatever is mapped now there at once, and to stay? */
 bool hw_locks_what_comes(void);
+uint64_t hw_random_seed(void);    /* another one each time */
+void hw_membarrier_prepare(void); /* while there is one thread: with several it costs more */
+
+/* ---- session.c, retire.c, fork.c ---- */
 
 void hw_client_session_settle(struct hw_tls *t, uint32_t generation);
 void hw_client_session_start(uint32_t hello_flags, uint64_t timeout_ns);
@@ -313,11 +332,14 @@ void hw_client_session_start(uint32_t hello_flags, uint64_t timeout_ns);
 bool hw_client_session_ask(struct hw_tls *t, uint64_t interval);
 /* The program is about to give up its calls: whoever is armed asks now, or never can. */
 void hw_client_session_ask_last(void);
-uint64_t hw_client_session_seed(void); /* another one each time */
-void hw_client_session_prepare(void);  /* while there is one thread: what costs more with several */
 void hw_client_session_stop(struct hw_client_session *s);
+/* Puts it out of sight; false: somebody else has. */
+bool hw_client_session_retire(struct hw_client_session *s);
+/* Those that were, and that nobody has collected so far. Under the session's lock. */
+struct hw_client_session *hw_client_session_collect(void);
 void hw_client_session_give_up(struct hw_client_session *s, enum hw_client_error why);
 void hw_client_session_forked(void); /* the live page was found wiped */
+bool hw_client_session_strips(void); /* the recorder wants this process not to hand us on */
 bool hw_client_session_strips_children(void);
 void hw_client_session_init(const char *socket_path, const char *other_path); /* "" = no other */
 void hw_fork_init(void);
@@ -339,7 +361,8 @@ bool hw_client_session_busy(void); /* a recorder has us, and is alive */
 
 /* ---- init.c ---- */
 
-void hw_clock_init(void);    /* in the constructor, before anything asks for the time */
+/* In the constructor, before anything asks for the time. NULL: by a system call. */
+void hw_clock_init(void *of_kernel);
 int hw_client_prepare(void); /* everything before the first handshake; 0, or -1 = no memory */
 
 /* ---- patch.c: hooks by changed words ---- */

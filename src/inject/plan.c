@@ -381,7 +381,7 @@ static int make(const struct hw_plan_in *in, bool with_calls, struct hw_plan *ou
     return rc;
 }
 
-/* Without the calls the program's end of a sandbox is seen late (client/sandbox.c), and
+/* Without the calls the program's end of a sandbox is seen late (client/hooks/sandbox.c), and
  * that is all.
  */
 int hw_plan_make(const struct hw_plan_in *in, struct hw_plan *out, struct hw_error *err)

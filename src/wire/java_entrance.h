@@ -7,7 +7,7 @@
  *          sampled allocation whose caller is libjvm's own code (so no lock of libc is held) begins
  *          a thread; that loads the library and calls HW_JAVA_ENTER there, with the client's side
  *          of what the two do for each other. Where the java command makes the JVM, the client
- *          hears of it (client/start/launcher.c) and calls HW_JAVA_MADE before the program's first
+ *          hears of it (client/hooks/launcher.c) and calls HW_JAVA_MADE before the program's first
  *          method runs. HW_JAVA_ENTER waits until the JVM has started, and serves heap graphs at a
  *          socket from then on (java/agent/agent_socket.h). Once a process.
  * Owns:    struct hw_java_entrance is the client's, and stays: neither library is ever unloaded.

@@ -6,7 +6,7 @@
  *          itself, and finds a thread's words by its thread pointer in a table.
  * Shapes:  a thread that begins where another has ended (same thread pointer) goes on with its
  *          words: countdowns have no memory, and the stack's end is the same. Its number is not:
- *          that is compared with the one in libc's descriptor (push.c).
+ *          that is compared with the one in libc's descriptor (thread_id.c).
  * Threads: any; an entry is claimed by compare-and-swap and never given back. A thread that finds
  *          none (as many thread pointers as the table holds) is not sampled.
  */
@@ -31,6 +31,7 @@ extern HW_HIDDEN struct hw_tls hw_bare_nobody; /* of those who found none */
 
 struct hw_tls *hw_bare_find(uintptr_t tp);
 void hw_bare_forget_others(void); /* in a forked child */
+void hw_bare_take_real(void);     /* from the block that the injector has filled */
 
 static inline uint32_t hw_bare_index(uintptr_t tp)
 {

@@ -1,7 +1,7 @@
 /*
  * heaps.c - heaps of the program's own (include/heapwise/heap_profile.h)
  *
- * Ids are places in one static table, 1 is libc.malloc. Callbacks run only here, on the thread that
+ * Callbacks run only here, on the thread that
  * notices the change first: each heap remembers the generation it was told last, and whoever moves
  * that word by compare-and-swap makes the call, outside of any visit.
  */
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "client/sample/heap_table.h"
 #include "client/sample/live.h"
 
 struct AHeapProfileEnableCallbackInfo {
@@ -19,65 +20,6 @@ struct AHeapProfileEnableCallbackInfo {
 struct AHeapProfileDisableCallbackInfo {
     uint32_t reserved;
 };
-
-struct AHeapInfo {
-    char name[HW_HEAP_NAME_MAX];
-    void (*enabled)(void *, const AHeapProfileEnableCallbackInfo *);
-    void *enabled_data;
-    void (*disabled)(void *, const AHeapProfileDisableCallbackInfo *);
-    void *disabled_data;
-    bool quiet; /* told of only when a session wants it */
-    _Atomic uint32_t registered;
-    _Atomic uint32_t told; /* generation for which it was told "enabled"; 0 = disabled */
-};
-
-static struct AHeapInfo heaps[HW_MAX_HEAPS];
-static _Atomic uint32_t n_heaps = 2; /* 0 = none, 1 = libc.malloc */
-
-static uint32_t n_used(void)
-{
-    uint32_t n = atomic_load(&n_heaps);
-    return n < HW_MAX_HEAPS ? n : HW_MAX_HEAPS;
-}
-
-/* ---- for the session ---- */
-
-static uint64_t interval_for(const struct hw_client_config *c, const char *name)
-{
-    for (uint32_t i = 0; i < c->n_heaps; i++)
-        if (strncmp(c->heaps[i].name, name, HW_HEAP_NAME_MAX) == 0)
-            return c->heaps[i].interval_bytes;
-    return c->flags & HW_CC_ALL_HEAPS ? c->default_interval_bytes : 0;
-}
-
-static uint64_t select_one(struct hw_client_session *s, uint32_t id, const char *name)
-{
-    s->base[id] = interval_for(&s->config, name);
-    atomic_store(&s->interval[id], s->base[id]);
-    return s->base[id];
-}
-
-void hw_heaps_select(struct hw_client_session *s)
-{
-    (void)select_one(s, HW_HEAP_ID_LIBC, "libc.malloc");
-    for (uint32_t i = 2; i < n_used(); i++)
-        if (atomic_load(&heaps[i].registered))
-            (void)select_one(s, i, heaps[i].name);
-}
-
-static void announce(struct hw_client_session *s, uint32_t id, uint64_t interval)
-{
-    if (interval != 0 || !heaps[id].quiet)
-        hw_push_heap(s, id, heaps[id].name, interval);
-}
-
-void hw_heaps_announce(struct hw_client_session *s)
-{
-    hw_push_heap(s, HW_HEAP_ID_LIBC, "libc.malloc", atomic_load(&s->interval[HW_HEAP_ID_LIBC]));
-    for (uint32_t i = 2; i < n_used(); i++)
-        if (atomic_load(&heaps[i].registered))
-            announce(s, i, atomic_load(&s->interval[i]));
-}
 
 /* ---- what the heap knows of it ---- */
 
@@ -99,7 +41,7 @@ static uint32_t enabled_now(uint32_t id, uint64_t *interval)
 static void notice(uint32_t id)
 {
     struct hw_tls *t = &hw_here;
-    struct AHeapInfo *h = &heaps[id];
+    struct AHeapInfo *h = &hw_heap_table[id];
     uint64_t interval = 0;
     int saved = errno;
     uint32_t generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
@@ -118,7 +60,8 @@ static void notice(uint32_t id)
 
 static bool usable(uint32_t id)
 {
-    return id > HW_HEAP_ID_LIBC && id < n_used() && atomic_load(&heaps[id].registered);
+    return id > HW_HEAP_ID_LIBC && id < hw_heaps_used() &&
+           atomic_load(&hw_heap_table[id].registered);
 }
 
 /* ---- the public functions ---- */
@@ -128,13 +71,13 @@ HW_EXPORT AHeapInfo *AHeapInfo_create(const char *heap_name)
     size_t n = heap_name ? strnlen(heap_name, HW_HEAP_NAME_MAX) : HW_HEAP_NAME_MAX;
     if (n >= HW_HEAP_NAME_MAX)
         return NULL;
-    uint32_t id = atomic_load(&n_heaps);
+    uint32_t id = atomic_load(&hw_n_heaps);
     do {
         if (id >= HW_MAX_HEAPS)
             return NULL;
-    } while (!atomic_compare_exchange_weak(&n_heaps, &id, id + 1));
-    memcpy(heaps[id].name, heap_name, n);
-    return &heaps[id];
+    } while (!atomic_compare_exchange_weak(&hw_n_heaps, &id, id + 1));
+    memcpy(hw_heap_table[id].name, heap_name, n);
+    return &hw_heap_table[id];
 }
 
 HW_EXPORT AHeapInfo *AHeapInfo_setEnabledCallback(
@@ -168,14 +111,14 @@ HW_EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *heap)
     uint32_t none = 0;
     if (!heap)
         return 0;
-    uint32_t id = (uint32_t)(heap - heaps);
+    uint32_t id = (uint32_t)(heap - hw_heap_table);
     if (!atomic_compare_exchange_strong(&heap->registered, &none, 1))
         return id;
     int saved = errno;
     struct hw_client_guard v;
     hw_enter(&v);
     if (v.session) {
-        announce(v.session, id, select_one(v.session, id, heap->name));
+        hw_heaps_announce_one(v.session, id, hw_heaps_select_one(v.session, id, heap->name));
         hw_interval_refresh(v.session, id);
     }
     hw_leave(&v);
@@ -191,7 +134,7 @@ static bool report(uint32_t id, uint64_t alloc_id, uint64_t size, uint64_t weigh
     if (!usable(id))
         return false;
     notice(id);
-    if (atomic_load_explicit(&heaps[id].told, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&hw_heap_table[id].told, memory_order_relaxed) == 0)
         return false;
     uint32_t flags = weight ? (uint32_t)HW_ALLOC_APP_SAMPLED : 0;
     if (weight == 0) {

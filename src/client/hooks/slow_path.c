@@ -15,23 +15,39 @@
 #include "client/sample/live.h"
 #include "client/sample/probes.h"
 
-static void report(void *p, size_t n, uint64_t weight, uint32_t flags,
-                   const struct hw_call_site *site)
+#ifdef HW_BARE
+#define bring_in_java() ((void)0) /* no thread here, and no loader */
+#else
+static HW_COLD void bring_in_java(void)
 {
-    if (hw_unlikely(!p)) {
-        if (n)
-            hw_push_failed(n);
-        return;
-    }
-    if (weight == HW_NOT_SAMPLED)
-        return;
+    int saved = errno;
+    if (!hw_launcher_is_making())
+        hw_java_bring_in();
+    errno = saved;
+}
+#endif
+
+static __attribute__((noinline)) void record(void *p, size_t n, uint64_t weight, uint32_t flags,
+                                             const struct hw_call_site *site)
+{
     struct hw_event e = {.id = (uint64_t)(uintptr_t)p,
                          .size = n,
                          .weight = weight,
                          .heap_id = HW_HEAP_ID_LIBC,
                          .flags = flags,
                          .site = site};
-    (void)hw_record_alloc(&e); /* whether it was recorded is counted there */
+    bool recorded = hw_record_alloc(&e); /* else it is counted there */
+    if (hw_unlikely(recorded && hw_java_due(site)))
+        bring_in_java();
+}
+
+static inline void report(void *p, size_t n, uint64_t weight, uint32_t flags,
+                          const struct hw_call_site *site)
+{
+    if (hw_unlikely(!p && n))
+        hw_push_failed(n);
+    if (p && weight != HW_NOT_SAMPLED)
+        record(p, n, weight, flags, site);
 }
 
 HW_SLOW __attribute__((noinline)) void *hw_slow_alloc(size_t n, void *(*real)(size_t))

@@ -27,3 +27,7 @@ long hw_kernel_call(long n, long a, long b, long c, long d, long e, long f)
     }
     return rc;
 }
+
+/* What the program calls by that name; until it is known, the kernel itself. */
+__attribute__((visibility("hidden"), used)) long (*hw_real_syscall)(long, long, long, long, long,
+                                                                    long, long) = hw_kernel_call;

@@ -17,6 +17,10 @@
 /* As libc's syscall(2): -1 and errno. */
 long hw_kernel_call(long n, long a, long b, long c, long d, long e, long f);
 
+/* syscall(2) as the program would get it. */
+extern __attribute__((visibility("hidden"))) long (*hw_real_syscall)(long, long, long, long, long,
+                                                                     long, long);
+
 /* Number and up to six arguments, as syscall(2). What is left out is 0. */
 #define hw_kernel(...) HW_KERNEL_(__VA_ARGS__, 0, 0, 0, 0, 0, 0, 0)
 #define HW_KERNEL_(n, a, b, c, d, e, f, ...)                                                       \

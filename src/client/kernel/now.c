@@ -5,9 +5,7 @@
  */
 #include "client/kernel/now.h"
 
-#include "client/boot.h"
 #include "client/kernel/kernel.h"
-#include "wire/attach.h"
 
 #define LOOK_NS 1000
 
@@ -30,23 +28,10 @@ static int by_call(clockid_t id, struct timespec *out)
 
 static int (*kernel_clock)(clockid_t, struct timespec *) = by_call;
 
-void hw_clock_init(void)
+void hw_clock_init(void *of_kernel)
 {
-    void *p;
-#ifdef HW_BARE
-    extern struct hw_bare_block heapwise_bare_block;
-    p = (void *)(uintptr_t)heapwise_bare_block.clock;
-#else
-#if defined(__aarch64__)
-    const char *name = "__kernel_clock_gettime";
-#else
-    const char *name = "__vdso_clock_gettime";
-#endif
-    bool own;
-    p = hw_boot_first(name, &own); /* the vdso is in the loader's list */
-#endif
-    if (p)
-        *(void **)&kernel_clock = p;
+    if (of_kernel)
+        *(void **)&kernel_clock = of_kernel;
 }
 
 uint64_t hw_local_clock_ns(clockid_t id)

@@ -9,8 +9,6 @@
  */
 #include "client/sample/armed.h"
 
-#include <errno.h>
-
 #include "client/kernel/now.h"
 
 /* Of the process, and of what it forks; interval 0 = not armed, or no longer. */
@@ -50,8 +48,8 @@ bool hw_armed_begin(const char *mark)
     if (interval < HW_ARMED_LEAST_INTERVAL || interval > UINT64_C(1) << 60)
         return false;
     own.interval = interval;
-    own.seed = hw_client_session_seed();
-    hw_client_session_prepare();
+    own.seed = hw_random_seed();
+    hw_membarrier_prepare();
     hw_control.filters = (uint32_t)filters; /* the page is ours still */
     atomic_store(&hw_process_page.armed, interval);
     hw_here.left = 0; /* so far this thread has drawn nothing */
@@ -87,41 +85,11 @@ bool hw_armed_goes_on(struct hw_tls *t)
 {
     if ((t->flags & HW_TLS_ARMED) == 0)
         return false;
-    if (hw_unlikely(!atomic_load_explicit(&hw_process_page.started, memory_order_relaxed))) {
-        int saved = errno;
-        hw_client_session_forked(); /* which asks nobody */
-        errno = saved;
-    }
     if (hw_likely(is_as_before(t)))
         return true;
     t->flags &= ~(uint32_t)HW_TLS_ARMED;
     t->interval = 0;
     return false;
-}
-
-bool hw_armed_sample(struct hw_tls *t)
-{
-    int saved = errno;
-    uint64_t left = t->left, reserve = t->reserve, interval = t->interval;
-    if (t->flags & (HW_TLS_OURS | HW_TLS_HUSHED)) /* not the program's */
-        return false;
-    t->flags &= ~(uint32_t)HW_TLS_ARMED;
-    t->interval = 0;
-    t->left = HW_QUIET_BYTES;
-    bool on = hw_client_session_ask(t, interval);
-    if (on || hw_armed()) {
-        t->left = left;
-        t->reserve = reserve;
-        t->interval = interval;
-    } else {
-        t->left = 0; /* its next allocation settles what it is now */
-    }
-    if (!on && hw_armed()) {
-        t->flags |= HW_TLS_ARMED;
-        hw_armed_lost();
-    }
-    errno = saved;
-    return on;
 }
 
 uint64_t hw_armed_interval(void)

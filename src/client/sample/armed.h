@@ -28,15 +28,9 @@
 
 #if defined(HW_BARE) /* is in no program from its start */
 
-static inline bool hw_armed_goes_on(struct hw_tls *t)
-{
-    (void)t;
-    return false;
-}
 #define hw_armed()           false
 #define hw_armed_interval()  UINT64_MAX
 #define hw_armed_join(t)     ((void)(t), false)
-#define hw_armed_sample(t)   ((void)(t), false)
 #define hw_armed_lost()      ((void)0)
 #define hw_armed_take_lost() UINT64_C(0)
 #define hw_armed_say(out)    ((void)(out))
@@ -57,8 +51,6 @@ bool hw_armed_begin(const char *mark);
 bool hw_armed_goes_on(struct hw_tls *t);
 /* There is no session for this thread: it draws for the one to come. False: it is not armed. */
 bool hw_armed_join(struct hw_tls *t);
-/* A sample of an armed thread is due. True: a session runs now, and it is the sample's. */
-bool hw_armed_sample(struct hw_tls *t);
 uint64_t hw_armed_interval(void); /* 0 = not armed */
 void hw_armed_lost(void);         /* a sample; told when there is a session */
 uint64_t hw_armed_take_lost(void);

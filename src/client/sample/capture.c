@@ -16,7 +16,7 @@
 #include "client/kernel/sys.h"
 #include "client/sample/live.h"
 #include "client/sample/probes.h"
-#include "client/sample/stacks.h"
+#include "client/thread/stacks.h"
 
 #define COPIES_PER_SECOND 1000u
 #define SECOND_NS         1000000000ull
@@ -554,8 +554,6 @@ bool hw_record_alloc(const struct hw_event *e)
     }
     if (hw_unlikely(minfo != 0))
         hw_minfo_make(minfo);
-    if (ok && e->heap_id == HW_HEAP_ID_LIBC && hw_java_due(e->site))
-        hw_java_bring_in();
     errno = saved;
     return ok;
 }

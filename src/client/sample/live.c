@@ -177,11 +177,19 @@ bool hw_live_set_is_since(uint32_t epoch)
     return !(epoch & 1) && epoch == hw_live_set_epoch();
 }
 
+static _Atomic bool is_marked; /* hw_live_set_mark */
+
+void hw_live_set_mark(uint64_t id)
+{
+    atomic_store(&is_marked, true);
+    atomic_store(&hw_live_set_counters[hw_live_set_index(id)], 255);
+}
+
 /* Without anything to find, too high counts would make every later free look for it. */
 static void forget_counts(void)
 {
-    if (hw_boot_arena_is_used())
-        return; /* its blocks are marked among them */
+    if (atomic_load(&is_marked))
+        return;
     (void)madvise(hw_live_set_counters, sizeof hw_live_set_counters, MADV_DONTNEED);
     (void)madvise(far_counters, sizeof far_counters, MADV_DONTNEED); /* fails: locked; they stay */
 }

@@ -38,6 +38,8 @@ static inline bool hw_live_set_maybe(uint64_t id)
                                 memory_order_relaxed) != 0;
 }
 
+/* Is a block of ours: every free of it goes the slow way, for good. */
+void hw_live_set_mark(uint64_t id);
 int hw_live_set_init(void); /* the first segment, if there is none */
 /* Forgets all of it and gives the memory back. Nobody records, and nobody_is_inside tells whether
  * every visit that had begun is over. false = somebody is: all is as it was. */

@@ -21,12 +21,7 @@
  */
 #include "client/client.h"
 
-#include <errno.h>
 #include <string.h>
-
-#include "client/sample/armed.h"
-#include "client/sample/probes.h"
-#include "client/sample/stacks.h"
 
 uint64_t hw_sampler_mix(uint64_t x)
 {
@@ -92,13 +87,6 @@ uint64_t hw_sampler_draw(uint64_t *rng, uint64_t interval)
     return x < 0x1p60 ? (uint64_t)x + 1 : 1ull << 60;
 }
 
-static void split(struct hw_tls *t, uint64_t countdown)
-{
-    uint64_t most = t->interval > 1 ? t->interval : 0;
-    t->left = countdown < most ? countdown : most;
-    t->reserve = countdown - t->left;
-}
-
 /* A new session, or a new interval: a new draw. It never samples by itself. */
 void hw_sampler_start(struct hw_tls *t, struct hw_client_session *s)
 {
@@ -116,11 +104,10 @@ void hw_sampler_begin(struct hw_tls *t, uint64_t seed, uint64_t interval)
         t->reserve = 0;
         return;
     }
-    split(t, hw_sampler_draw(&t->rng, interval));
+    hw_sampler_split(t, hw_sampler_draw(&t->rng, interval));
 }
 
-/* countdown <= 0 after the bytes were taken: draw until it is above. Gives the sampled weight. */
-static uint64_t redraw(uint64_t *rng, uint64_t interval, uint64_t missing, uint64_t *countdown)
+uint64_t hw_sampler_redraw(uint64_t *rng, uint64_t interval, uint64_t missing, uint64_t *countdown)
 {
     uint64_t k = 0, sum = 0;
     do {
@@ -129,86 +116,6 @@ static uint64_t redraw(uint64_t *rng, uint64_t interval, uint64_t missing, uint6
     } while (sum <= missing);
     *countdown = sum - missing;
     return k * interval;
-}
-
-/* Settles what a new generation means for this thread: interval 0 = not sampling now. */
-static void meet_session(struct hw_tls *t)
-{
-    uint32_t generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
-    struct hw_client_session *s =
-        atomic_load_explicit(&hw_process_page.session, memory_order_acquire);
-    /* s is only compared here: looking into it needs a visit. */
-    if (hw_unlikely(t->generation != generation || t->interval == 0 || !s)) {
-        int e = errno;
-        t->left = HW_QUIET_BYTES;
-        t->interval = 0;
-        hw_client_session_settle(t, generation);
-        errno = e;
-    }
-}
-
-/* Counted as what a handler inside our code loses: smaller ones than the interval would have been
- * sampled with a small chance only. */
-static HW_COLD void count_lost(uint64_t n, bool only_nested, bool *nested)
-{
-    struct hw_client_guard v;
-    int e = errno;
-    hw_enter(&v);
-    *nested = v.nested;
-    uint64_t interval =
-        (v.nested || !only_nested) && v.session
-            ? atomic_load_explicit(&v.session->interval[HW_HEAP_ID_LIBC], memory_order_relaxed)
-            : 0;
-    bool ours = hw_here.flags & (HW_TLS_OURS | HW_TLS_HUSHED);
-    if (interval != 0 && n >= interval && !ours)
-        hw_count(v.session, lost_nested, 1);
-    bool is_lost = v.nested || !only_nested;
-    if (is_lost && !v.session && hw_armed() && n >= hw_armed_interval() && !ours)
-        hw_armed_lost();
-    hw_leave(&v);
-    errno = e;
-}
-
-bool hw_left_alone;
-
-uint64_t hw_sampler_take(uint64_t n, uint64_t sp)
-{
-    struct hw_tls *t = &hw_here;
-    uint64_t weight = HW_NOT_SAMPLED;
-#ifdef HW_BARE
-    if (t == &hw_bare_nobody)
-        return weight;
-#endif
-    bool nested;
-    if (hw_unlikely(hw_left_alone)) {
-        t->left = HW_QUIET_BYTES;
-        return weight;
-    }
-    if (hw_unlikely(!hw_stack_has_room(sp))) {
-        count_lost(n, /* only_nested = */ false, &nested);
-        return weight;
-    }
-    if (t->busy) { /* a handler inside our code; the countdown is being changed below us */
-        count_lost(n, /* only_nested = */ true, &nested);
-        if (nested)
-            return weight;
-    }
-    if (!hw_probes_go_on(t) && !hw_armed_goes_on(t))
-        meet_session(t);
-    if (t->interval == 0)
-        return weight;
-    if (n >= t->interval || t->interval == 1) {
-        weight = n;
-    } else {
-        uint64_t before = t->left + t->reserve;
-        uint64_t countdown = before - n;
-        if (n >= before)
-            weight = redraw(&t->rng, t->interval, n - before, &countdown);
-        split(t, countdown);
-    }
-    if (hw_unlikely(t->flags & HW_TLS_ARMED) && weight != HW_NOT_SAMPLED && !hw_armed_sample(t))
-        return HW_NOT_SAMPLED;
-    return weight;
 }
 
 uint64_t hw_sampler_take_heap(struct hw_client_session *s, uint32_t heap_id, uint64_t n)
@@ -231,7 +138,7 @@ uint64_t hw_sampler_take_heap(struct hw_client_session *s, uint32_t heap_id, uin
         return 0;
     }
     uint64_t countdown;
-    uint64_t weight = redraw(&t->rng, interval, n - c->left - 1, &countdown);
+    uint64_t weight = hw_sampler_redraw(&t->rng, interval, n - c->left - 1, &countdown);
     c->left = countdown - 1;
     return weight;
 }

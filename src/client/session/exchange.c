@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -20,27 +19,7 @@ extern void *__libc_stack_end; /* of the loader */
 #define TABLES_SHARE      16
 #define TABLES_LEAST      (1024ull * 1024)
 #define TABLES_OF_LOCKED  (8ull * 1024 * 1024)
-#define ONE_PAGE          4096
 #define TABLES_OF_32_BITS (64ull * 1024 * 1024)
-
-bool hw_may_take(uint64_t n_bytes, uint32_t share)
-{
-    struct rlimit lim;
-    return getrlimit(RLIMIT_AS, &lim) != 0 || lim.rlim_cur == RLIM_INFINITY ||
-           n_bytes <= lim.rlim_cur / share;
-}
-
-/* A large map that is used here and there would be there whole (mlockall with MCL_FUTURE). Nobody
- * says so; but locked pages cannot be thrown away. */
-bool hw_locks_what_comes(void)
-{
-    void *p = mmap(NULL, ONE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return true; /* the limit of locked memory */
-    bool locked = madvise(p, ONE_PAGE, MADV_DONTNEED) != 0;
-    (void)munmap(p, ONE_PAGE);
-    return locked;
-}
 
 /*
  * Address space that tables may take: all that there can be, or where the program may use little

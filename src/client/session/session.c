@@ -25,7 +25,6 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,8 +34,8 @@
 #include "client/sample/armed.h"
 #include "client/sample/live.h"
 #include "client/sample/probes.h"
-#include "client/sample/stacks.h"
 #include "client/session/exchange.h"
+#include "client/thread/stacks.h"
 #include "wire/ring_map.h"
 
 #define FEW_DESCRIPTORS  64
@@ -73,6 +72,7 @@ static struct {
     _Atomic uint32_t
         called; /* generation of the last handshake: a new one starts without backoff */
     _Atomic uint32_t last_flags;       /* enum hw_client_config_flags of the newest session */
+    bool strips_env;                   /* its answer says so */
     uint64_t last_interval;            /* its, of the C heap */
     uint64_t last_ahead_ns;            /* its recorder's clock */
     struct hw_client_session *retired; /* under session_lock; may still be visited */
@@ -99,8 +99,6 @@ static void unlock_session(void)
     atomic_store(&hw_process_page.session_lock, 0);
 }
 
-static _Atomic(struct hw_client_session *) given_up; /* retired without the lock, newest first */
-
 /* Of those who were inside before something was put out of sight. Unknown in a sandbox. */
 static bool nobody_is_inside(void)
 {
@@ -112,7 +110,7 @@ static bool nobody_is_inside(void)
 /* Under the lock, outside of any visit. What is not seen idle stays for the next time. */
 static void reap(void)
 {
-    struct hw_client_session *s = atomic_exchange(&given_up, NULL);
+    struct hw_client_session *s = hw_client_session_collect();
     while (s) {
         struct hw_client_session *next = s->next;
         s->next = own.retired;
@@ -131,34 +129,12 @@ static void reap(void)
     }
 }
 
-/* Out of sight; who is inside may finish. Any thread, also inside a visit. */
-static bool retire(struct hw_client_session *s)
-{
-    struct hw_client_session *expected = s;
-    if (!atomic_compare_exchange_strong(&hw_process_page.session, &expected, NULL))
-        return false;
-    hw_marks_stop(s);
-    struct hw_client_session *head = atomic_load(&given_up);
-    do
-        s->next = head;
-    while (!atomic_compare_exchange_weak(&given_up, &head, s));
-    return true;
-}
-
 void hw_client_session_stop(struct hw_client_session *s)
 {
-    if (retire(s) && lock_session()) {
+    if (hw_client_session_retire(s) && lock_session()) {
         reap();
         unlock_session();
     }
-}
-
-void hw_client_session_give_up(struct hw_client_session *s, enum hw_client_error why)
-{
-    uint32_t none = HW_CLIENT_OK;
-    (void)atomic_compare_exchange_strong(&s->ring.shm->client_error, &none, (uint32_t)why);
-    atomic_store(&hw_process_page.settled, s->generation);
-    (void)retire(s);
 }
 
 /* ---- the token descriptor ---- */
@@ -236,14 +212,6 @@ static bool map_control(int fd)
     return false;
 }
 
-uint64_t hw_client_session_seed(void)
-{
-    uint64_t seed;
-    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed)
-        seed = hw_local_ns() ^ (uint64_t)getpid() << 40 ^ (uint64_t)(uintptr_t)&seed;
-    return seed;
-}
-
 /* The recorder looked at its clock between our question and its answer. By one and the same clock
  * that is so; what cannot be so is another time namespace, and then we are wrong by half the time
  * that the exchange took. Of a late answer only the parent's exchange tells. */
@@ -284,7 +252,7 @@ static bool session_open(const struct hw_exchange *x)
         s->config.max_frames = HW_MAX_FRAMES;
     s->began_ns = hw_local_ns();
     s->ahead_ns = clock_ahead_ns(x);
-    s->seed = s->config.seed ? s->config.seed : hw_client_session_seed();
+    s->seed = s->config.seed ? s->config.seed : hw_random_seed();
     own.tag = own.tag + 1 < HW_PROBES_TAG ? own.tag + 1 : 1;
     s->tag = own.tag;
     hw_heaps_select(s);
@@ -309,7 +277,7 @@ static bool answer(struct hw_exchange *x)
     uint32_t status = x->welcome.status;
     if (status == HW_WELCOME_NO) {
         if (x->welcome.config.flags & HW_CC_STRIP_ENV && x->alone)
-            hw_env_strip();
+            own.strips_env = true;
         return true;
     }
     if (x->n_fds < (status == HW_WELCOME_PROFILE ? HW_WELCOME_FDS : 1) || !map_control(x->fds[0]))
@@ -443,12 +411,6 @@ static void handshake(uint32_t flags, uint64_t timeout_ns)
         hw_armed_over();
 }
 
-/* Costs a grace period of the kernel's where there are several threads; again nothing. */
-void hw_client_session_prepare(void)
-{
-    (void)hw_kernel(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
-}
-
 /* Under the lock: whose thread, and since when; NULL and 0 = nobody's. */
 static _Atomic(const struct hw_tls *) asking;
 static _Atomic uint64_t asking_since_ns;
@@ -462,7 +424,7 @@ static void start_locked(uint32_t flags, uint64_t timeout_ns)
     /* A child that shares our memory (vfork, CLONE_VM) must not register itself in our name. */
     if (atomic_load(&hw_process_page.pid) == (int32_t)getpid() &&
         !atomic_load(&hw_process_page.session)) {
-        hw_client_session_prepare();
+        hw_membarrier_prepare();
         handshake(flags, timeout_ns);
     }
 }
@@ -484,6 +446,11 @@ void hw_client_session_start(uint32_t flags, uint64_t timeout_ns)
 
 /* ---- a thread meets a generation it does not know ---- */
 
+bool hw_client_session_strips(void)
+{
+    return own.strips_env;
+}
+
 bool hw_client_session_strips_children(void)
 {
     return atomic_load(&own.last_flags) & HW_CC_STRIP_ENV;
@@ -499,7 +466,7 @@ void hw_client_session_forked(void)
     hw_live_set_forked();
     hw_here.tid = 0;    /* the parent's */
     own.retired = NULL; /* the parent's; what is mapped of it stays until exec or exit */
-    atomic_store(&given_up, NULL);
+    (void)hw_client_session_collect();
     atomic_store(&hw_process_page.settled, atomic_load(&hw_control.generation));
     hw_armed_adopt();
     if (!(atomic_load(&own.last_flags) & HW_CC_FOLLOW_FORK))
@@ -736,7 +703,7 @@ void hw_client_session_detach(void)
                0); /* fails for want of memory only: then it stays silent by its generation */
     struct hw_client_session *s = atomic_load(&hw_process_page.session);
     if (s)
-        (void)retire(s);
+        (void)hw_client_session_retire(s);
     for (int i = 0; i < DETACH_TRIES && lock_session(); i++) {
         bool done = give_back();
         unlock_session();

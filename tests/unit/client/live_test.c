@@ -26,13 +26,6 @@ union hw_control_block hw_control_block;
 union hw_process_page_block hw_process_page_block;
 _Atomic uint32_t hw_sandbox_filters, hw_sandbox_stricts;
 
-static bool arena_is_used;
-
-bool hw_boot_arena_is_used(void)
-{
-    return arena_is_used;
-}
-
 #define TAG  7u
 #define MOST 60000u
 
@@ -276,10 +269,20 @@ static void test_given_back(void **state)
     }
     assert_int_equal(hw_live_set_init(), 0);
     one_block(id, 8);
-    arena_is_used = true; /* its blocks are marked in the counters */
     assert_true(hw_live_set_give_back(nobody));
-    assert_true(hw_live_set_maybe(id));
-    arena_is_used = false;
+    assert_false(hw_live_set_maybe(id));
+}
+
+/* The last: what is marked is so for good. */
+static void test_marked(void **state)
+{
+    (void)state;
+    enum { MARKED = 0x5000 };
+    assert_int_equal(hw_live_set_init(), 0);
+    hw_live_set_mark(MARKED);
+    assert_true(hw_live_set_give_back(nobody));
+    assert_true(hw_live_set_maybe(MARKED));
+    assert_int_equal(hw_live_set_init(), 0);
 }
 
 static uint32_t seen_going; /* by a visit during the first try */
@@ -344,6 +347,7 @@ int main(void)
         cmocka_unit_test(test_two_tries),
         cmocka_unit_test(test_forked_meanwhile),
         cmocka_unit_test(test_with_words), /* gives all chunks owners */
+        cmocka_unit_test(test_marked),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     free(live);

@@ -10,10 +10,10 @@
 #include "client/kernel/now.h"
 #include "client/sample/armed.h"
 #include "client/sample/probes.h"
-#include "client/sample/stacks.h"
+#include "client/thread/stacks.h"
 #include "test.h"
 
-/* What sampler.c takes from the rest of the client: one thread, always in the same session. */
+/* What due.c, sampler.c and armed.c take from the rest of the client: one thread, always in the same session. */
 __thread struct hw_tls hw_here;
 union hw_process_page_block hw_process_page_block;
 union hw_control_block hw_control_block;
@@ -28,12 +28,12 @@ void hw_client_session_settle(struct hw_tls *t, uint32_t generation)
     else
         (void)hw_armed_join(t);
 }
-uint64_t hw_client_session_seed(void)
+uint64_t hw_random_seed(void)
 {
     static uint64_t n;
     return hw_sampler_mix(n += 1000003);
 }
-void hw_client_session_prepare(void)
+void hw_membarrier_prepare(void)
 {
 }
 void hw_client_session_forked(void)

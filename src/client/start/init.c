@@ -14,7 +14,7 @@
 #include "client/kernel/kernel.h"
 #include "client/sample/armed.h"
 #include "client/sample/live.h"
-#include "client/sample/stacks.h"
+#include "client/thread/stacks.h"
 #include "wire/handshake.h"
 
 #define ONE_SECOND_NS 1000000000ull
@@ -49,17 +49,37 @@ static const char *socket_path(bool *asked_for, const char **other)
     return HW_SOCKET_OF_SERVICE;
 }
 
+static void *clock_of_kernel(void)
+{
+#if defined(__aarch64__)
+    const char *name = "__kernel_clock_gettime";
+#else
+    const char *name = "__vdso_clock_gettime";
+#endif
+    bool own;
+    return hw_boot_first(name, &own); /* the vdso is in the loader's list */
+}
+
+/* The destructor of a slab. */
+static void thread_ends(void *slab)
+{
+    if (hw_slab_is_kept(slab))
+        return;
+    hw_slices_thread_ends(slab);
+    hw_slab_leave(slab);
+}
+
 int hw_client_prepare(void)
 {
     hw_kernel_init();
-    hw_clock_init();
+    hw_clock_init(clock_of_kernel());
     /* EINVAL on kernels before 4.14: the fork handler wipes it then, for forks by libc. */
     (void)madvise(&hw_process_page_block, sizeof hw_process_page_block, MADV_WIPEONFORK);
     hw_sandbox_init();
     hw_fork_init();
     hw_stacks_init();
     hw_java_init();
-    return hw_slabs_init() != 0 || hw_live_set_init() != 0 ? -1 : 0;
+    return hw_slabs_init(thread_ends) != 0 || hw_live_set_init() != 0 ? -1 : 0;
 }
 
 /* held: the value of the mark; NULL = none. */
@@ -82,6 +102,8 @@ static void begin(const char *held)
     hw_client_session_start(flags, held                ? HELD_NS
                                    : wait || asked_for ? 10 * ONE_SECOND_NS
                                                        : ONE_SECOND_NS);
+    if (hw_client_session_strips())
+        hw_env_strip();
 }
 
 /* It tells its user of every load below the stack pointer and of every odd system call, ours

@@ -21,9 +21,6 @@
 #define OTHERS_NS  1000000 /* longer than any step of a wait */
 #define HANDSHAKES 220     /* of those: one takes 50 ms at most, of an armed process 200 */
 
-HW_HIDDEN _Atomic uint32_t hw_sandbox_filters;
-HW_HIDDEN _Atomic uint32_t hw_sandbox_stricts;
-
 typedef int prctl_fn(int, unsigned long, unsigned long, unsigned long, unsigned long);
 
 /* Until the next definitions are known: constructors of libraries run before ours. */
@@ -32,8 +29,6 @@ static int raw_prctl(int option, unsigned long a, unsigned long b, unsigned long
     return (int)hw_kernel(SYS_prctl, option, a, b, c, d);
 }
 
-HW_HIDDEN long (*hw_real_syscall)(long, long, long, long, long, long, long)
-    __attribute__((used)) = hw_kernel_call;
 static prctl_fn *real_prctl = raw_prctl;
 
 void hw_sandbox_init(void)

@@ -20,8 +20,6 @@
 #include "client/kernel/sys.h"
 #include "client/sample/live.h"
 
-HW_HIDDEN bool hw_memlock_undo;
-
 typedef int mlockall_fn(int);
 
 static int raw_mlockall(int flags)

@@ -8,8 +8,8 @@
  * Threads: any. errno is kept by hw_stack_has_room and hw_stack_is_alternate only.
  * Source:  doc/design/client.md
  */
-#ifndef HW_CLIENT_SAMPLE_STACKS_H
-#define HW_CLIENT_SAMPLE_STACKS_H
+#ifndef HW_CLIENT_THREAD_STACKS_H
+#define HW_CLIENT_THREAD_STACKS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,12 +8,14 @@
  * Threads: struct hw_marks has one thread, and the signal handlers on it.
  * Source:  doc/design/client.md, "What the program says itself"
  */
-#ifndef HW_CLIENT_HOOKS_MARKS_H
-#define HW_CLIENT_HOOKS_MARKS_H
+#ifndef HW_CLIENT_SAMPLE_MARKS_H
+#define HW_CLIENT_SAMPLE_MARKS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "wire/records.h"
 
 #define HW_MAX_SCOPES       128u
 #define HW_MAX_TYPES        16u
@@ -44,7 +46,6 @@ struct hw_marks {
  * hook. Modules that come later join by themselves, or by the recorder's next visit. */
 void hw_marks_join_loaded(void);
 void hw_marks_start(struct hw_client_session *s);
-void hw_marks_stop(const struct hw_client_session *s);
 /* Do stacks of this session have more in them than functions? */
 bool hw_marks_wanted(const struct hw_client_session *s);
 /* Is nothing wanted of the native stack? */
@@ -59,6 +60,7 @@ struct hw_mark_text {
     size_t n;
 };
 struct hw_mark_text hw_mark_text_of(const struct heapwise_mark *m);
+uint64_t hw_mark_id(enum hw_managed_kind kind, struct hw_mark_text t);
 void hw_marks_tell(struct hw_client_session *s, uint64_t id, struct hw_mark_text text,
                    struct hw_mark_text file);
 /* Into 16 bytes; false: there is none, or none that we may ask for. */

@@ -20,7 +20,7 @@
  *
  * Pages are tried upwards: a look below the main stack would make the kernel extend it.
  */
-#include "client/sample/stacks.h"
+#include "client/thread/stacks.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -102,7 +102,7 @@ HW_COLD void hw_java_bring_in(void)
 {
     uint64_t before = 0;
     pthread_t thread;
-    if (hw_launcher_is_making() || !begin() || !block_signals(&before))
+    if (!begin() || !block_signals(&before))
         return;
     if (real.pthread_create(&thread, NULL, enter, NULL) == 0)
         (void)real.pthread_detach(thread);

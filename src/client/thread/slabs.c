@@ -1,20 +1,8 @@
 /*
- * client_guard.c - who is inside our code right now, and the per-thread memory for it
+ * slabs.c - the memory of the threads that sample
  *
- * Everything that a session owns may be unmapped only when nobody is inside (doc/design/client.md):
- *
- *      visitor                              the thread that ends a session
- *      busy = frame                         live.session = NULL
- *      (compiler barrier)                   membarrier: every running thread passes a full barrier
- *      s = live.session                     every busy word 0?  then unmap
- *
- * The pair is Dekker's; the expensive barrier is on the rare side. A visit inside a visit (a signal
- * handler) leaves the words as it found them, so the outer one stays protected.
- *
- * A handler that leaves by siglongjmp, or ends the thread, leaves busy set: an abandoned visit. The
- * next one that begins above it proves it gone, unless it runs on an alternate stack; one below it
- * looks at its mark, which is on the thread's own stack and so either still there, or overwritten
- * by the frames that took its place. Anything else counts as under way.
+ * Slabs lie in chunks that are added and never given back. One is claimed by a thread's number and
+ * free again when the thread ends; where nobody tells of that, it is swept (doc/design/client.md).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -23,8 +11,6 @@
 
 #include "client/client.h"
 #include "client/kernel/kernel.h"
-#include "client/kernel/sys.h"
-#include "client/sample/stacks.h"
 
 #define CHUNK_SLABS 4u /* few: a program that locks its memory has them whole */
 #define MAX_CHUNKS  2048u
@@ -35,15 +21,6 @@
 #define SWEPT_SLABS 32u /* at a time */
 #define SOME_THREAD                                                                                \
     UINT32_MAX /* a slab's owner whose number is not known: it gives it back itself */
-
-#ifndef HW_BARE
-__thread struct hw_tls hw_here __attribute__((tls_model("initial-exec")));
-#endif
-union hw_process_page_block hw_process_page_block __attribute__((aligned(HW_PAGE_ALIGN)));
-union hw_control_block hw_control_block __attribute__((aligned(HW_PAGE_ALIGN)));
-/* The name by which a recorder that starts later finds the page from outside. */
-extern union hw_control_block heapwise_control_page
-    __attribute__((alias("hw_control_block"), visibility("default")));
 
 static _Atomic(char *) chunks[MAX_CHUNKS];
 #ifndef HW_BARE
@@ -81,21 +58,12 @@ static char *chunk_make(uint32_t c)
     return p;
 }
 
-/* The outermost visit of this thread will never end. */
-static HW_COLD void abandon(struct hw_tls *t)
-{
-    if (t->slab && atomic_load_explicit(&t->slab->busy, memory_order_relaxed) != 0)
-        atomic_store_explicit(&t->slab->busy, 0, memory_order_relaxed);
-    else
-        atomic_fetch_sub_explicit(&hw_process_page.n_busy_without_slab, 1, memory_order_relaxed);
-    t->busy = 0;
-}
-
 #ifdef HW_BARE
 
 /* The slab stays with the thread pointer, see freestanding.h. */
-int hw_slabs_init(void)
+int hw_slabs_init(void (*thread_ends)(void *slab))
 {
+    (void)thread_ends;
     have_key = have_slabs = chunk_make(0) != NULL;
     return have_slabs ? 0 : -1;
 }
@@ -103,18 +71,19 @@ int hw_slabs_init(void)
 #else
 
 /*
- * Runs late in a thread's life, and asks twice to be run once more: libc goes round the keys up to
- * four times. What destructors and exit handlers allocate after that is sampled with a slab
- * borrowed for the moment.
+ * libc calls the destructor late in a thread's life, and we ask twice for it to be called once
+ * more: libc goes round the keys up to four times. What destructors and exit handlers allocate
+ * after that is sampled with a slab borrowed for the moment.
  */
-static void slab_return(void *p)
+bool hw_slab_is_kept(struct hw_slab *slab)
 {
-    struct hw_slab *slab = p;
     if (hw_here.busy != 0) /* pthread_exit from a handler: we are above whatever it interrupted */
-        abandon(&hw_here);
-    if (slab->n_rounds++ < 2 && pthread_setspecific(slab_key, slab) == 0)
-        return;
-    hw_slices_thread_ends(slab);
+        hw_visit_abandon(&hw_here);
+    return slab->n_rounds++ < 2 && pthread_setspecific(slab_key, slab) == 0;
+}
+
+void hw_slab_leave(struct hw_slab *slab)
+{
     hw_here.flags |= HW_TLS_BORROWS;
     hw_here.slab = NULL;
     atomic_store_explicit(&slab->owner, 0, memory_order_release);
@@ -122,9 +91,9 @@ static void slab_return(void *p)
 
 /* In a program that has many keys ours would cost memory in each thread, allocated by libc inside
  * of the program's malloc and whatever lock it holds. Then there is none, and slabs are swept. */
-int hw_slabs_init(void)
+int hw_slabs_init(void (*thread_ends)(void *slab))
 {
-    have_key = pthread_key_create(&slab_key, slab_return) == 0;
+    have_key = pthread_key_create(&slab_key, thread_ends) == 0;
     if (have_key && slab_key >= FREE_KEYS) {
         have_key = false;
         (void)pthread_key_delete(slab_key); /* has no values */
@@ -291,75 +260,4 @@ void hw_slabs_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_byte
     char *chunk;
     for (uint32_t c = 0; c < MAX_CHUNKS && (chunk = atomic_load(&chunks[c])); c++)
         fn(arg, chunk, CHUNK_SLABS * slab_bytes());
-}
-
-static uint64_t mark_of(uintptr_t visit)
-{
-    return (uint64_t)visit * 0x9e3779b97f4a7c15u ^ 0x7669736974u;
-}
-
-static bool inside(uintptr_t at, uint64_t lo, uint64_t hi)
-{
-    return at >= lo && at < hi && hi - at >= sizeof(struct hw_client_guard);
-}
-
-/* The visit at t->busy lies above the one that begins now. A thread's own stack stays mapped;
- * whose frames lie there now is of no matter. */
-__attribute__((no_sanitize("address"))) static bool is_under_way(const struct hw_tls *t)
-{
-    const struct hw_client_guard *old = (const struct hw_client_guard *)t->busy;
-    bool readable =
-        inside(t->busy, hw_main_stack.lo, hw_main_stack.hi) ||
-        (t->slab && inside(t->busy, t->slab->stack_lo, t->slab->stack_hi)) ||
-        (!hw_sandbox() && hw_sys_readable(t->busy) && hw_sys_readable((uintptr_t)(old + 1) - 8));
-    return !readable || (old->mark == mark_of(t->busy) && old->end_mark == old->mark);
-}
-
-void hw_enter(struct hw_client_guard *v)
-{
-    struct hw_tls *t = &hw_here;
-    uintptr_t self = (uintptr_t)v;
-    *v = (struct hw_client_guard){.mark = mark_of(self), .end_mark = mark_of(self)};
-    if (hw_unlikely(t->busy != 0)) {
-        /* What runs inside the visit lies strictly below it; the same place again is a later one.
-         */
-        if (self < t->busy ? is_under_way(t) : hw_stack_is_alternate())
-            v->nested = true;
-        else
-            abandon(t);
-    }
-    v->tls_before = t->busy;
-    v->slab = t->slab;
-    if (v->slab) {
-        v->slab_before = atomic_load_explicit(&v->slab->busy, memory_order_relaxed);
-        atomic_store_explicit(&v->slab->busy, self, memory_order_relaxed);
-    } else {
-        atomic_fetch_add_explicit(&hw_process_page.n_busy_without_slab, 1, memory_order_relaxed);
-    }
-    v->last_pos_before = v->nested ? t->last_pos : 0;
-    if (!v->nested)
-        t->busy = self;
-    atomic_signal_fence(memory_order_seq_cst); /* pairs with the membarrier, see above */
-    v->session = atomic_load_explicit(&hw_process_page.session, memory_order_acquire);
-    if (v->session && atomic_load_explicit(&hw_control.ended, memory_order_relaxed))
-        v->session = NULL;
-    if (hw_unlikely(t->last_pos != v->last_pos_before)) {
-        if (v->session)
-            hw_push_abandoned(v->session);
-        t->last_pos = 0;
-    }
-}
-
-void hw_leave(struct hw_client_guard *v)
-{
-    struct hw_tls *t = &hw_here;
-    atomic_signal_fence(memory_order_seq_cst);
-    t->busy = v->tls_before;
-    t->last_pos = v->last_pos_before;
-    /* Release: what the visit did to the session's memory is done before the word says so. */
-    if (v->slab)
-        atomic_store_explicit(&v->slab->busy, v->slab_before, memory_order_release);
-    else
-        atomic_fetch_sub_explicit(&hw_process_page.n_busy_without_slab, 1, memory_order_release);
-    v->mark = v->end_mark = 0;
 }

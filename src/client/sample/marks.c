@@ -1,5 +1,5 @@
 /*
- * marks.c - from the program's notes to frames of a sampled stack
+ * marks.c - the scopes and types that the program begins and ends
  *
  *      program                                    client
  *      heapwise_marks_here ---- one load -------> marks { on, begin, end }
@@ -9,20 +9,13 @@
  * session; where slices are wanted, a visit follows. Marks of an earlier session are gone once the
  * generation differs, so nothing is tidied up anywhere. Names are hashed at their first begin in
  * the process and told once a session, by the sample that needs them.
- *
- * Where a scope belongs in a native stack is told by the return address of the function that began
- * it: in the walked stack that function is the entry before it (leaf first). Scopes with the same
- * stack pointer at their begin are of one frame; with another one and the same return address, of a
- * recursion's next frame. A recursion of which only some levels have scopes is thus taken for one
- * whose first levels have them.
  */
-#include "client/hooks/marks.h"
+#include "client/sample/marks.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 #include "client/client.h"
 #include "client/kernel/sys.h"
@@ -33,27 +26,16 @@
 #define TOKEN_TYPE (1u << 31)
 #define TOKEN_TOLD (1u << 30) /* its beginning is in the ring */
 
-static uint64_t marks_begin(struct heapwise_mark *m, const void *return_address);
-static void marks_end(uint64_t token);
-
-/* Both words are written under the session's lock; `on` is the generation that wants marks. */
-static struct heapwise_marks marks = {HEAPWISE_MARKS_VERSION, 0, marks_begin, marks_end};
+/* Written under the session's lock. */
 static char wanted[HW_MAX_SCOPE_TEXT]; /* categories; "" = all */
 static _Atomic uint32_t wants_scopes, wants_types, wants_slices;
 
 static uint32_t on(void)
 {
-    return __atomic_load_n(&marks.on, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&hw_marks_shown.on, __ATOMIC_ACQUIRE);
 }
 
-/* ---- names ---- */
-
-static bool is_one_of(char c, const char *set)
-{
-    while (*set && *set != c)
-        set++;
-    return *set != '\0';
-}
+/* ---- categories ---- */
 
 /* Bytes before the first c, or the end. (The bare client has no strchr.) */
 static size_t until(const char *p, char c)
@@ -62,43 +44,6 @@ static size_t until(const char *p, char c)
     while (p[n] && p[n] != c)
         n++;
     return n;
-}
-
-static size_t length_of_type(const char *p)
-{
-    size_t n = 0;
-    int depth = 0;
-    for (; p[n]; n++) {
-        if (is_one_of(p[n], "<([{"))
-            depth++;
-        else if (depth > 0 && is_one_of(p[n], ">)]}"))
-            depth--;
-        else if (depth == 0 && is_one_of(p[n], ";,]"))
-            break;
-    }
-    return n;
-}
-
-/* "... [with T = X; F = ...]" of GCC, "... [T = X, F = ...]" of Clang. */
-struct hw_mark_text hw_mark_text_of(const struct heapwise_mark *m)
-{
-    const char *p = m->name;
-    if (m->flags & HEAPWISE_MARK_PRETTY)
-        for (const char *at = p; *(at += until(at, '[')); at++) {
-            size_t with = strncmp(at + 1, "with ", 5) == 0 ? 6 : 1;
-            if (strncmp(at + with, "T = ", 4) == 0)
-                return (struct hw_mark_text){at + with + 4, length_of_type(at + with + 4)};
-        }
-    return (struct hw_mark_text){p, strlen(p)};
-}
-
-static uint64_t id_of(enum hw_managed_kind kind, struct hw_mark_text t)
-{
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < t.n; i++)
-        h = (h ^ (unsigned char)t.p[i]) * 0x100000001b3u;
-    h ^= h >> 32;
-    return hw_managed_id(kind, h * 0x9e3779b97f4a7c15u);
 }
 
 /* Is the category, of n bytes, one of the list's? */
@@ -159,7 +104,8 @@ static HW_COLD bool settle(struct heapwise_mark *m, uint32_t generation)
     }
     if (__atomic_load_n(&m->id, __ATOMIC_RELAXED) == 0)
         __atomic_store_n(
-            &m->id, id_of(m->category ? HW_MANAGED_SCOPE : HW_MANAGED_TYPE, hw_mark_text_of(m)),
+            &m->id,
+            hw_mark_id(m->category ? HW_MANAGED_SCOPE : HW_MANAGED_TYPE, hw_mark_text_of(m)),
             __ATOMIC_RELAXED);
     __atomic_store_n(&m->state, generation << 1 | is_wanted(m), __ATOMIC_RELEASE);
     return true;
@@ -217,142 +163,15 @@ static void marks_end(uint64_t token)
         hw_slice_end(slab, depth);
 }
 
-/* ---- samples ---- */
-
-bool hw_marks_wanted(const struct hw_client_session *s)
-{
-    return s->config.stack_mode != HW_STACKS_NATIVE || (s->config.flags & HW_CC_TYPES);
-}
-
-bool hw_marks_alone(const struct hw_client_session *s)
-{
-    return s->config.stack_mode == HW_STACKS_PSEUDO;
-}
-
-void hw_marks_tell(struct hw_client_session *s, uint64_t id, struct hw_mark_text t,
-                   struct hw_mark_text file)
-{
-    _Atomic uint64_t *named = &s->named[id % HW_NAMED_SLOTS];
-    struct heapwise_managed_text name = {
-        .function = t.p, .n_function = t.n, .file = file.p, .n_file = file.n};
-    if (!hw_marks_is_told(s, id) && hw_push_name(s, id, &name))
-        atomic_store_explicit(named, id, memory_order_relaxed);
-}
-
-static void tell(struct hw_client_session *s, uint64_t id, struct hw_mark_text t)
-{
-    hw_marks_tell(s, id, t, (struct hw_mark_text){NULL, 0});
-}
-
-static uint64_t told_id(struct hw_client_session *s, const struct heapwise_mark *m)
-{
-    tell(s, m->id, hw_mark_text_of(m));
-    return m->id;
-}
-
-/* Into 16 bytes; false: there is none, or none that we may ask for. */
-bool hw_marks_thread_name(char *out)
-{
-    bool known = !hw_sandbox() && hw_kernel(SYS_prctl, PR_GET_NAME, out) == 0;
-    out[known ? 15 : 0] = '\0';
-    return known && out[0];
-}
-
-static void put_thread(struct hw_client_session *s, struct hw_mixed *m)
-{
-    char name[48] = "[Thread: ";
-    size_t n = strlen(name);
-    if (!hw_marks_thread_name(name + n))
-        memcpy(name + n, "?", 2);
-    n = strlen(name);
-    name[n++] = ']';
-    struct hw_mark_text t = {name, n};
-    uint64_t id = id_of(HW_MANAGED_SCOPE, t);
-    tell(s, id, t);
-    hw_mixed_splice(m, m->n_frames, 0, &id, 1);
-}
-
-static uint32_t kept(uint32_t n, uint32_t most)
-{
-    return n < most ? n : most;
-}
-
-static void put_all(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m)
-{
-    for (uint32_t i = 0, n = kept(k->n_scopes, HW_MAX_SCOPES); i < n; i++) {
-        uint64_t id = told_id(s, k->scopes[i].mark);
-        hw_mixed_splice(m, 0, 0, &id, 1);
-    }
-}
-
-#define NOWHERE UINT32_MAX
-
-/* The frame that began a scope: the one that returns to the address, leafwards of `from`. */
-static uint32_t frame_of(const struct hw_mixed *m, uint32_t from, uint64_t return_address)
-{
-    uint32_t i = from;
-    while (i > 0 && (m->entry[i - 1] != HW_ENTRY_RETURN || m->at[i - 1] != return_address))
-        i--;
-    if (i == 0)
-        return NOWHERE;
-    for (i--; i > 0; i--) /* scopes of its caller stand in between */
-        if (m->entry[i - 1] != HW_ENTRY_MANAGED)
-            return i - 1;
-    return NOWHERE;
-}
-
-/*
- *      leaf                                              root
- *      ... callee | scope 2 | scope 1 | begins them | its caller ...
- *                 ^ at                               ^ from: the next is searched left of it
- */
-static void put_among(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m)
-{
-    uint32_t from = m->n_frames, at = m->n_frames; /* the next scope's place, if it has no frame */
-    uint64_t sp = 0;
-    for (uint32_t i = 0, n = kept(k->n_scopes, HW_MAX_SCOPES); i < n; i++) {
-        const struct hw_open_mark *open = &k->scopes[i];
-        uint32_t frame = open->sp == sp ? NOWHERE : frame_of(m, from, open->return_address);
-        sp = open->sp;
-        if (frame != NOWHERE) {
-            at = frame;
-            from = frame + 1;
-        }
-        uint64_t id = told_id(s, open->mark);
-        hw_mixed_splice(m, at, 0, &id, 1);
-        from++;
-    }
-}
-
-void hw_marks_put_in(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m)
-{
-    bool mine = k->generation == (s->generation & HW_MARKS_GENERATION);
-    if (hw_marks_alone(s)) {
-        m->n_frames = m->n_managed = 0;
-        m->stop = HW_STOP_END;
-    }
-    if (s->config.stack_mode == HW_STACKS_PSEUDO && mine)
-        put_all(s, k, m);
-    if (s->config.stack_mode == HW_STACKS_MIXED && mine)
-        put_among(s, k, m);
-    if (s->config.stack_mode == HW_STACKS_PSEUDO || s->config.stack_mode == HW_STACKS_THREADS)
-        put_thread(s, m);
-    if (mine && k->n_types && (s->config.flags & HW_CC_TYPES)) {
-        uint64_t id = told_id(s, k->types[kept(k->n_types, HW_MAX_TYPES) - 1].mark);
-        hw_mixed_splice(m, 0, 0, &id, 1);
-    }
-}
-
 /* ---- notes ---- */
 
-#ifdef HW_BARE
-
-void hw_marks_start(struct hw_client_session *s)
+/* Before a module can see it: whoever finds `on` set finds the functions, too. */
+static const struct heapwise_marks *shown(void)
 {
-    (void)s;
+    __atomic_store_n(&hw_marks_shown.begin, marks_begin, __ATOMIC_RELAXED);
+    __atomic_store_n(&hw_marks_shown.end, marks_end, __ATOMIC_RELAXED);
+    return &hw_marks_shown;
 }
-
-#else
 
 /* A pointer of the module, in its data; where the note lies says what it is relative to. */
 static void join_note(const char *desc)
@@ -360,7 +179,7 @@ static void join_note(const char *desc)
     int32_t offset;
     memcpy(&offset, desc, sizeof offset);
     const struct heapwise_marks **here = (const struct heapwise_marks **)(uintptr_t)(desc + offset);
-    __atomic_store_n(here, &marks, __ATOMIC_RELEASE);
+    __atomic_store_n(here, shown(), __ATOMIC_RELEASE);
 }
 
 static bool in_data(const struct dl_phdr_info *info, uintptr_t at)
@@ -419,7 +238,7 @@ void hw_marks_start(struct hw_client_session *s)
     atomic_store_explicit(&wants_slices, slices, memory_order_relaxed);
     atomic_store_explicit(&wants_scopes, scopes, memory_order_relaxed);
     atomic_store_explicit(&wants_types, (s->config.flags & HW_CC_TYPES) != 0, memory_order_relaxed);
-    __atomic_store_n(&marks.on, s->generation & HW_MARKS_GENERATION, __ATOMIC_RELEASE);
+    __atomic_store_n(&hw_marks_shown.on, s->generation & HW_MARKS_GENERATION, __ATOMIC_RELEASE);
 }
 
 /* Not when a session begins: that is inside a program's allocation, perhaps under a lock that
@@ -431,15 +250,5 @@ void hw_marks_join_loaded(void)
 
 HW_EXPORT void heapwise_marks_join(const struct heapwise_marks **here)
 {
-    __atomic_store_n(here, &marks, __ATOMIC_RELEASE);
-}
-
-#endif
-
-/* Unless the next session has begun already. */
-void hw_marks_stop(const struct hw_client_session *s)
-{
-    uint32_t generation = s->generation & HW_MARKS_GENERATION;
-    (void)__atomic_compare_exchange_n(&marks.on, &generation, 0, /* weak = */ false,
-                                      __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    __atomic_store_n(here, shown(), __ATOMIC_RELEASE);
 }

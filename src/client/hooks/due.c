@@ -1,0 +1,150 @@
+/*
+ * due.c - an allocation for which the hot path said "perhaps"
+ *
+ * Before the countdown of sampler.c is asked: is there room on this stack, are we inside our own
+ * code, and is the thread's draw of the session that runs now? If not, the thread settles that
+ * first, and then may find that nothing is due.
+ */
+#include <errno.h>
+
+#include "client/client.h"
+#include "client/sample/armed.h"
+#include "client/sample/probes.h"
+#include "client/thread/stacks.h"
+
+/* Settles what a new generation means for this thread: interval 0 = not sampling now. */
+static void meet_session(struct hw_tls *t)
+{
+    uint32_t generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
+    struct hw_client_session *s =
+        atomic_load_explicit(&hw_process_page.session, memory_order_acquire);
+    /* s is only compared here: looking into it needs a visit. */
+    if (hw_unlikely(t->generation != generation || t->interval == 0 || !s)) {
+        int e = errno;
+        t->left = HW_QUIET_BYTES;
+        t->interval = 0;
+        hw_client_session_settle(t, generation);
+        errno = e;
+    }
+}
+
+/* Counted as what a handler inside our code loses: smaller ones than the interval would have been
+ * sampled with a small chance only. */
+static HW_COLD void count_lost(uint64_t n, bool only_nested, bool *nested)
+{
+    struct hw_client_guard v;
+    int e = errno;
+    hw_enter(&v);
+    *nested = v.nested;
+    uint64_t interval =
+        (v.nested || !only_nested) && v.session
+            ? atomic_load_explicit(&v.session->interval[HW_HEAP_ID_LIBC], memory_order_relaxed)
+            : 0;
+    bool ours = hw_here.flags & (HW_TLS_OURS | HW_TLS_HUSHED);
+    if (interval != 0 && n >= interval && !ours)
+        hw_count(v.session, lost_nested, 1);
+    bool is_lost = v.nested || !only_nested;
+    if (is_lost && !v.session && hw_armed() && n >= hw_armed_interval() && !ours)
+        hw_armed_lost();
+    hw_leave(&v);
+    errno = e;
+}
+
+/* ---- an armed process ---- */
+
+#ifdef HW_BARE
+
+static bool armed_goes_on(struct hw_tls *t)
+{
+    (void)t;
+    return false;
+}
+
+#define armed_sample(t) false
+
+#else
+
+/* Is this thread's draw still good? */
+static bool armed_goes_on(struct hw_tls *t)
+{
+    if ((t->flags & HW_TLS_ARMED) == 0)
+        return false;
+    if (hw_unlikely(!atomic_load_explicit(&hw_process_page.started, memory_order_relaxed))) {
+        int saved = errno;
+        hw_client_session_forked(); /* which asks nobody */
+        errno = saved;
+    }
+    return hw_armed_goes_on(t);
+}
+
+/* A sample of an armed thread is due. True: a session runs now, and it is the sample's. */
+static HW_COLD bool armed_sample(struct hw_tls *t)
+{
+    int saved = errno;
+    uint64_t left = t->left, reserve = t->reserve, interval = t->interval;
+    if (t->flags & (HW_TLS_OURS | HW_TLS_HUSHED)) /* not the program's */
+        return false;
+    t->flags &= ~(uint32_t)HW_TLS_ARMED;
+    t->interval = 0;
+    t->left = HW_QUIET_BYTES;
+    bool on = hw_client_session_ask(t, interval);
+    if (on || hw_armed()) {
+        t->left = left;
+        t->reserve = reserve;
+        t->interval = interval;
+    } else {
+        t->left = 0; /* its next allocation settles what it is now */
+    }
+    if (!on && hw_armed()) {
+        t->flags |= HW_TLS_ARMED;
+        hw_armed_lost();
+    }
+    errno = saved;
+    return on;
+}
+
+#endif
+
+/* ---- is a sample due? ---- */
+
+bool hw_left_alone;
+
+uint64_t hw_sampler_take(uint64_t n, uint64_t sp)
+{
+    struct hw_tls *t = &hw_here;
+    uint64_t weight = HW_NOT_SAMPLED;
+#ifdef HW_BARE
+    if (t == &hw_bare_nobody)
+        return weight;
+#endif
+    bool nested;
+    if (hw_unlikely(hw_left_alone)) {
+        t->left = HW_QUIET_BYTES;
+        return weight;
+    }
+    if (hw_unlikely(!hw_stack_has_room(sp))) {
+        count_lost(n, /* only_nested = */ false, &nested);
+        return weight;
+    }
+    if (t->busy) { /* a handler inside our code; the countdown is being changed below us */
+        count_lost(n, /* only_nested = */ true, &nested);
+        if (nested)
+            return weight;
+    }
+    if (!hw_probes_go_on(t) && !armed_goes_on(t))
+        meet_session(t);
+    if (t->interval == 0)
+        return weight;
+    if (n >= t->interval || t->interval == 1) {
+        weight = n;
+    } else {
+        uint64_t before = t->left + t->reserve;
+        uint64_t countdown = before - n;
+        if (n >= before)
+            weight = hw_sampler_redraw(&t->rng, t->interval, n - before, &countdown);
+        hw_sampler_split(t, countdown);
+    }
+    if (hw_unlikely(t->flags & HW_TLS_ARMED) && weight != HW_NOT_SAMPLED && !armed_sample(t))
+        return HW_NOT_SAMPLED;
+    return weight;
+}

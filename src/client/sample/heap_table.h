@@ -1,0 +1,33 @@
+/*
+ * heap_table.h - the heaps of this process
+ *
+ * Why:     a session has an interval for each, and samples name them by number.
+ * Shapes:  ids are places in one static table, 1 is libc.malloc. What is in it stays.
+ * Threads: any. A heap's members are written before it is registered, except `told`.
+ */
+#ifndef HW_CLIENT_SAMPLE_HEAP_TABLE_H
+#define HW_CLIENT_SAMPLE_HEAP_TABLE_H
+
+#include "client/client.h"
+#include "heapwise/heap_profile.h"
+
+struct AHeapInfo {
+    char name[HW_HEAP_NAME_MAX];
+    void (*enabled)(void *, const AHeapProfileEnableCallbackInfo *);
+    void *enabled_data;
+    void (*disabled)(void *, const AHeapProfileDisableCallbackInfo *);
+    void *disabled_data;
+    bool quiet; /* told of only when a session wants it */
+    _Atomic uint32_t registered;
+    _Atomic uint32_t told; /* generation for which it was told "enabled"; 0 = disabled */
+};
+
+extern HW_HIDDEN struct AHeapInfo hw_heap_table[HW_MAX_HEAPS];
+extern HW_HIDDEN _Atomic uint32_t hw_n_heaps;
+
+uint32_t hw_heaps_used(void);
+/* What the session wants of this one: fills s->interval and gives it. */
+uint64_t hw_heaps_select_one(struct hw_client_session *s, uint32_t id, const char *name);
+void hw_heaps_announce_one(struct hw_client_session *s, uint32_t id, uint64_t interval);
+
+#endif

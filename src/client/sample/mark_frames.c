@@ -1,0 +1,120 @@
+/*
+ * mark_frames.c - the marks of a thread become frames of its sampled stack
+ *
+ * Where a scope belongs in a native stack is told by the return address of the function that began
+ * it: in the walked stack that function is the entry before it (leaf first). Scopes with the same
+ * stack pointer at their begin are of one frame; with another one and the same return address, of a
+ * recursion's next frame. A recursion of which only some levels have scopes is thus taken for one
+ * whose first levels have them.
+ */
+#include <string.h>
+
+#include "client/client.h"
+#include "client/kernel/sys.h"
+#include "heapwise/marks.h"
+
+bool hw_marks_wanted(const struct hw_client_session *s)
+{
+    return s->config.stack_mode != HW_STACKS_NATIVE || (s->config.flags & HW_CC_TYPES);
+}
+
+bool hw_marks_alone(const struct hw_client_session *s)
+{
+    return s->config.stack_mode == HW_STACKS_PSEUDO;
+}
+
+static void tell(struct hw_client_session *s, uint64_t id, struct hw_mark_text t)
+{
+    hw_marks_tell(s, id, t, (struct hw_mark_text){NULL, 0});
+}
+
+static uint64_t told_id(struct hw_client_session *s, const struct heapwise_mark *m)
+{
+    tell(s, m->id, hw_mark_text_of(m));
+    return m->id;
+}
+
+static void put_thread(struct hw_client_session *s, struct hw_mixed *m)
+{
+    char name[48] = "[Thread: ";
+    size_t n = strlen(name);
+    if (!hw_marks_thread_name(name + n))
+        memcpy(name + n, "?", 2);
+    n = strlen(name);
+    name[n++] = ']';
+    struct hw_mark_text t = {name, n};
+    uint64_t id = hw_mark_id(HW_MANAGED_SCOPE, t);
+    tell(s, id, t);
+    hw_mixed_splice(m, m->n_frames, 0, &id, 1);
+}
+
+static uint32_t kept(uint32_t n, uint32_t most)
+{
+    return n < most ? n : most;
+}
+
+static void put_all(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m)
+{
+    for (uint32_t i = 0, n = kept(k->n_scopes, HW_MAX_SCOPES); i < n; i++) {
+        uint64_t id = told_id(s, k->scopes[i].mark);
+        hw_mixed_splice(m, 0, 0, &id, 1);
+    }
+}
+
+#define NOWHERE UINT32_MAX
+
+/* The frame that began a scope: the one that returns to the address, leafwards of `from`. */
+static uint32_t frame_of(const struct hw_mixed *m, uint32_t from, uint64_t return_address)
+{
+    uint32_t i = from;
+    while (i > 0 && (m->entry[i - 1] != HW_ENTRY_RETURN || m->at[i - 1] != return_address))
+        i--;
+    if (i == 0)
+        return NOWHERE;
+    for (i--; i > 0; i--) /* scopes of its caller stand in between */
+        if (m->entry[i - 1] != HW_ENTRY_MANAGED)
+            return i - 1;
+    return NOWHERE;
+}
+
+/*
+ *      leaf                                              root
+ *      ... callee | scope 2 | scope 1 | begins them | its caller ...
+ *                 ^ at                               ^ from: the next is searched left of it
+ */
+static void put_among(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m)
+{
+    uint32_t from = m->n_frames, at = m->n_frames; /* the next scope's place, if it has no frame */
+    uint64_t sp = 0;
+    for (uint32_t i = 0, n = kept(k->n_scopes, HW_MAX_SCOPES); i < n; i++) {
+        const struct hw_open_mark *open = &k->scopes[i];
+        uint32_t frame = open->sp == sp ? NOWHERE : frame_of(m, from, open->return_address);
+        sp = open->sp;
+        if (frame != NOWHERE) {
+            at = frame;
+            from = frame + 1;
+        }
+        uint64_t id = told_id(s, open->mark);
+        hw_mixed_splice(m, at, 0, &id, 1);
+        from++;
+    }
+}
+
+void hw_marks_put_in(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m)
+{
+    bool mine = k->generation == (s->generation & HW_MARKS_GENERATION);
+    if (hw_marks_alone(s)) {
+        m->n_frames = m->n_managed = 0;
+        m->stop = HW_STOP_END;
+    }
+    if (s->config.stack_mode == HW_STACKS_PSEUDO && mine)
+        put_all(s, k, m);
+    if (s->config.stack_mode == HW_STACKS_MIXED && mine)
+        put_among(s, k, m);
+    if (s->config.stack_mode == HW_STACKS_PSEUDO || s->config.stack_mode == HW_STACKS_THREADS)
+        put_thread(s, m);
+    if (mine && k->n_types && (s->config.flags & HW_CC_TYPES)) {
+        uint64_t id = told_id(s, k->types[kept(k->n_types, HW_MAX_TYPES) - 1].mark);
+        hw_mixed_splice(m, 0, 0, &id, 1);
+    }
+}

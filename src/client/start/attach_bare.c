@@ -1,0 +1,84 @@
+/*
+ * attach_bare.c - commands to the bare client
+ *
+ *      outside                                        in the stopped thread
+ *      maps the library, fills heapwise_bare_block
+ *      calls heapwise_bare_run  ------------------->  HOOK: takes the real functions, prepares
+ *      changes the program's code                     the control page: the next allocation shakes
+ *      ...                                            hands
+ *      changes it back
+ *      calls heapwise_bare_run  ------------------->  UNHOOK: ends the recording
+ *
+ * The program's code leads to our hooks only while the block says hooked.
+ */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/boot.h"
+#include "client/client.h"
+#include "client/kernel/now.h"
+#include "client/sample/live.h"
+#include "client/thread/stacks.h"
+#include "wire/attach.h"
+#include "wire/records.h"
+
+extern struct hw_bare_block heapwise_bare_block;
+extern HW_HIDDEN void *__libc_stack_end;
+
+int hw_client_prepare(void)
+{
+    static bool prepared;
+    if (prepared)
+        return 0;
+    (void)madvise(&hw_process_page_block, sizeof hw_process_page_block,
+                  MADV_WIPEONFORK); /* before 4.14: none */
+    hw_stacks_init();
+    if (hw_slabs_init(NULL) != 0 || hw_live_set_init() != 0)
+        return -1;
+    prepared = true;
+    return 0;
+}
+
+/* The generation last: who sees it must see the name. */
+static void call_recorder(const struct hw_attach_block *b)
+{
+    hw_control.magic = HW_CONTROL_MAGIC;
+    hw_control.version = HW_WIRE_VERSION;
+    memcpy(hw_control.socket_path, b->socket_path, sizeof hw_control.socket_path);
+    hw_control.socket_path[sizeof hw_control.socket_path - 1] = '\0';
+    atomic_store(&hw_control.ended, 0);
+    hw_recorder_heard(hw_local_ns());
+    atomic_store_explicit(&hw_control.generation, b->generation, memory_order_release);
+}
+
+static uint32_t hook(const struct hw_bare_block *b)
+{
+    if (hw_client_session_busy())
+        return HW_ATTACHED_BUSY;
+    __libc_stack_end = (void *)(uintptr_t)b->main_stack_hi;
+    hw_bare_take_real();
+    hw_sandbox_init();
+    hw_clock_init((void *)(uintptr_t)b->clock);
+    if (hw_client_prepare() != 0)
+        return HW_ATTACHED_NO_MEMORY;
+    hw_client_session_detach(); /* what a recorder that died has left */
+    hw_client_session_init(b->attach.socket_path, "");
+    call_recorder(&b->attach);
+    return HW_ATTACHED_OK;
+}
+
+HW_EXPORT uint64_t heapwise_bare_run(void);
+HW_EXPORT uint64_t heapwise_bare_run(void)
+{
+    struct hw_bare_block *b = &heapwise_bare_block;
+    uint32_t command = b->attach.command;
+    b->attach.result = HW_ATTACHED_OK;
+    if (command == HW_ATTACH_HOOK)
+        b->attach.result = hook(b);
+    else if (command == HW_ATTACH_UNHOOK)
+        hw_client_session_detach();
+    else if (command != HW_ATTACH_REFRESH) /* nothing comes later */
+        b->attach.result = HW_ATTACHED_UNKNOWN;
+    b->attach.command = HW_ATTACH_NONE;
+    return b->attach.result;
+}
