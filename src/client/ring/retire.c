@@ -2,7 +2,7 @@
  * retire.c - a session is put out of sight
  *
  * By any thread, also inside a visit. Whoever is inside may finish; what the session owns is
- * unmapped later, by a thread that holds the session's lock (session/session.c).
+ * unmapped later, by a thread that holds the session's lock (session/session_end.c).
  */
 #include "client/client.h"
 

@@ -1,0 +1,21 @@
+/*
+ * token.h - the descriptor whose end tells the recorder that we exec'd, exited or closed it
+ *
+ * Why:     nothing is read or written through it after the handshake; before, while an answer is
+ *          still to come, it is the connection.
+ * Threads: under the session's lock, or in a forked child.
+ */
+#ifndef HW_CLIENT_SESSION_TOKEN_H
+#define HW_CLIENT_SESSION_TOKEN_H
+
+#include <stdbool.h>
+
+#define HW_FEW_DESCRIPTORS 64
+
+long hw_descriptor_limit(void); /* of the program; 1024 where it is more */
+bool hw_token_is_ours(void);
+void hw_token_keep(int fd); /* in the place of the one before */
+void hw_token_drop(void);   /* closes it, if it is still ours */
+int hw_token_take(void);    /* the caller's from now on; -1: the program has closed it */
+
+#endif
