@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
+#include "client/kernel/say.h"
 #include "client/sample/live.h"
 
 /* ---- one object's symbols ---- */

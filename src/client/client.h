@@ -19,8 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/sample/managed.h"
-#include "client/sample/marks.h"
+#include "client/ring/mixed.h"
+#include "client/ring/open_marks.h"
 #include "client/sample/python.h"
 #include "heapwise/marks.h"
 #include "unwind/walk.h"
@@ -179,11 +179,6 @@ struct hw_client_session {
     _Atomic uint64_t named[HW_NAMED_SLOTS]; /* managed ids whose names are */
 };
 
-static inline bool hw_marks_is_told(const struct hw_client_session *s, uint64_t id)
-{
-    return atomic_load_explicit(&s->named[id % HW_NAMED_SLOTS], memory_order_relaxed) == id;
-}
-
 /*
  * The page that a forked child finds wiped: whatever kind of fork, nobody is profiled there until
  * the child has looked. Also holds the locks, so that none is inherited locked.
@@ -220,7 +215,7 @@ extern HW_HIDDEN struct heapwise_marks hw_marks_shown;
 #define hw_process_page (hw_process_page_block.page)
 #define hw_control      (hw_control_block.page)
 
-/* ---- sandbox.c: may we call the kernel? ---- */
+/* ---- may we call the kernel? ---- */
 
 /* Filters that were set, or are being set, by this process through libc. */
 extern HW_HIDDEN _Atomic uint32_t hw_sandbox_filters, hw_sandbox_stricts;
@@ -235,258 +230,7 @@ static inline uint32_t hw_sandbox(void)
         return HW_SANDBOX_FILTER;
     return told;
 }
-void hw_sandbox_init(void); /* in the constructor */
-
-/* ---- memlock.c: mlockall ---- */
 
 extern HW_HIDDEN bool hw_memlock_undo; /* what we map is locked, and is not to be */
-void hw_memlock_init(void *real);      /* in the constructor; NULL = by the kernel's number */
-int hw_memlock(int flags, bool by_number);
-
-/* ---- a visit: our code at work, nothing may be unmapped meanwhile ---- */
-
-struct hw_client_guard {
-    uint64_t mark;                     /* both: of a visit under way */
-    struct hw_client_session *session; /* NULL: nobody is recording */
-    uintptr_t tls_before, slab_before;
-    uint32_t last_pos_before;
-    struct hw_slab *slab; /* whose busy word was set; NULL = the common counter */
-    bool nested;          /* a signal handler inside another visit: record frees only */
-    uint64_t end_mark;
-};
-
-/* *v is on the caller's stack: its address tells inner visits from abandoned ones. */
-void hw_enter(struct hw_client_guard *v);
-void hw_leave(struct hw_client_guard *v);
-struct hw_slab *hw_slab_get(void); /* the thread's; NULL when there is none for it */
-/* For one sample of a thread that has given its own back; NULL when there is none. */
-struct hw_slab *hw_slab_borrow(void);
-void hw_slab_return(struct hw_slab *s);
-bool hw_slabs_idle(void);                  /* no thread is inside a visit */
-void hw_slabs_reset(struct hw_slab *mine); /* in a forked child: only this thread is left */
-/* thread_ends: what libc calls with the slab of a thread that ends. */
-int hw_slabs_init(void (*thread_ends)(void *slab));
-/* In there: shall it come once more? Else the slab is left, by the last who needs it. */
-bool hw_slab_is_kept(struct hw_slab *slab);
-void hw_slab_leave(struct hw_slab *slab);
-void hw_visit_abandon(struct hw_tls *t); /* the outermost visit of this thread will never end */
-uint64_t hw_slabs_bytes(void);           /* of address space that those of some threads take */
-void hw_slabs_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg);
-
-/* ---- sampler.c ---- */
-
-/* The hot path. true = the slow path shall look; false = the bytes are accounted. */
-static inline bool hw_due(uint64_t n)
-{
-    struct hw_tls *t = &hw_here;
-    uint64_t left = t->left;
-    if (hw_unlikely(t->generation !=
-                    atomic_load_explicit(&hw_control.generation, memory_order_relaxed)))
-        return true;
-    if (hw_unlikely(n >= left))
-        return true;
-    t->left = left - n;
-    return false;
-}
-
-#define HW_NOT_SAMPLED UINT64_MAX
-
-/* Bytes that this allocation of libc.malloc stands for, or HW_NOT_SAMPLED. After hw_due was true.
- * A block of size 0 is sampled at interval 1, and stands for 0. sp: the caller's. */
-uint64_t hw_sampler_take(uint64_t n, uint64_t sp);
-/* The same for a heap of the program. */
-uint64_t hw_sampler_take_heap(struct hw_client_session *s, uint32_t heap_id, uint64_t n);
-uint64_t hw_sampler_draw(uint64_t *rng, uint64_t interval); /* geometric, mean interval */
-void hw_sampler_start(struct hw_tls *t, struct hw_client_session *s);
-void hw_sampler_begin(struct hw_tls *t, uint64_t seed, uint64_t interval); /* a first draw */
-uint64_t hw_sampler_mix(uint64_t x); /* a seed of something that is none */
-/* countdown <= 0 after the bytes were taken: draws until it is above. Gives the sampled weight. */
-uint64_t hw_sampler_redraw(uint64_t *rng, uint64_t interval, uint64_t missing, uint64_t *countdown);
-
-static inline void hw_sampler_split(struct hw_tls *t, uint64_t countdown)
-{
-    uint64_t most = t->interval > 1 ? t->interval : 0;
-    t->left = countdown < most ? countdown : most;
-    t->reserve = countdown - t->left;
-}
-
-/* Bytes until a thread that is not sampling looks again without a new generation. */
-#define HW_QUIET_BYTES (1ull << 62)
-extern HW_HIDDEN bool hw_left_alone; /* in this process nothing is ever sampled */
-
-/* ---- limits.c, prepare.c ---- */
-
-/* May so much address space be ours? Where the program may use little (RLIMIT_AS), 1 / share. */
-bool hw_may_take(uint64_t n_bytes, uint32_t share);
-/* Is whatever is mapped now there at once, and to stay? */
-bool hw_locks_what_comes(void);
-uint64_t hw_random_seed(void);    /* another one each time */
-void hw_membarrier_prepare(void); /* while there is one thread: with several it costs more */
-
-/* ---- session.c, retire.c, fork.c ---- */
-
-void hw_client_session_settle(struct hw_tls *t, uint32_t generation);
-void hw_client_session_start(uint32_t hello_flags, uint64_t timeout_ns);
-/* A sample is due that was drawn with this interval, without a session. True: one runs by now for
- * which that counts, and the thread is in it. Waits for an answer, a moment. */
-bool hw_client_session_ask(struct hw_tls *t, uint64_t interval);
-/* The program is about to give up its calls: whoever is armed asks now, or never can. */
-void hw_client_session_ask_last(void);
-void hw_client_session_stop(struct hw_client_session *s);
-/* Puts it out of sight; false: somebody else has. */
-bool hw_client_session_retire(struct hw_client_session *s);
-/* Those that were, and that nobody has collected so far. Under the session's lock. */
-struct hw_client_session *hw_client_session_collect(void);
-void hw_client_session_give_up(struct hw_client_session *s, enum hw_client_error why);
-void hw_client_session_forked(void); /* the live page was found wiped */
-bool hw_client_session_strips(void); /* the recorder wants this process not to hand us on */
-bool hw_client_session_strips_children(void);
-void hw_client_session_init(const char *socket_path, const char *other_path); /* "" = no other */
-void hw_fork_init(void);
-void hw_token_drop(void); /* closes the token descriptor if it is still ours */
-
-extern HW_HIDDEN struct hw_client_session
-    *hw_client_session_last; /* survives a fork, unlike the live page's pointer */
-
-/* What we have mapped, in pieces: all, or what goes when the session is over. Outside of any visit.
- */
-void hw_client_session_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes),
-                                    void *arg, bool of_session);
-/* Ends the session, because the program wants the room. false: somebody is using it still. */
-bool hw_client_session_make_way(void);
-
-/* The recording is over and nobody will call a hook any more: all that is left goes. */
-void hw_client_session_detach(void);
-bool hw_client_session_busy(void); /* a recorder has us, and is alive */
-
-/* ---- init.c ---- */
-
-/* In the constructor, before anything asks for the time. NULL: by a system call. */
-void hw_clock_init(void *of_kernel);
-int hw_client_prepare(void); /* everything before the first handshake; 0, or -1 = no memory */
-
-/* ---- patch.c: hooks by changed words ---- */
-
-struct hw_patch_counts {
-    uint32_t n_modules, n_changed;
-    uint32_t n_slots; /* that lead to us now */
-};
-/* The loader's lock is held. on: they lead to our hooks, else to the real functions. */
-void hw_patch_all(bool on, struct hw_patch_counts *out);
-/* In the constructor of a preloaded client: the allocator's own operators, if it has some. */
-void hw_patch_operators(void);
-void *hw_operator_real(const char *name); /* NULL = not hooked */
-
-/* ---- push.c ---- */
-
-struct hw_ring_thread hw_push_thread(void); /* this one, as the ring wants to know it */
-/* A visit of this thread was left in the middle: its last record will not be finished by it. */
-void hw_push_abandoned(struct hw_client_session *s);
-/* Room for a record, waiting as the configuration says; 0 = there is none, the session is over. */
-uint64_t hw_push_reserve(struct hw_client_session *s, uint32_t size);
-bool hw_push_alone(struct hw_client_session *s, uint64_t now_ns); /* recorder long dead: given up */
-/* Has its heart not beaten for so long, as far as we have looked? now_ns: of hw_local_ns(). */
-bool hw_recorder_silent(uint64_t now_ns, uint64_t limit_ns);
-void hw_recorder_heard(uint64_t now_ns); /* it has just answered */
-void hw_push_free(struct hw_client_session *s, uint64_t sample_id);
-void hw_push_heap(struct hw_client_session *s, uint32_t heap_id, const char *name,
-                  uint64_t interval);
-/* The allocator refused so many bytes. Outside of any visit; keeps errno. */
-void hw_push_failed(size_t n_bytes);
-void hw_push_maps(struct hw_client_session *s, uint64_t pc, uint64_t now_ns);
-
-#define hw_count(s, name, n)                                                                       \
-    ((void)atomic_fetch_add_explicit(&(s)->ring.shm->counters.name, (n), memory_order_relaxed))
-
-/* ---- tables.c: the part of the tables' file that is mapped ---- */
-
-bool hw_tables_map(struct hw_client_session *s, int fd,
-                   uint64_t room); /* fd: it is as long as that */
-void hw_tables_unmap(const struct hw_client_session *s);
-const struct hw_tables_view *hw_tables_grow(struct hw_client_session *s, uint64_t used);
-
-/* One that holds all that is published, if that can be had. In a visit, which keeps it there. */
-static inline const struct hw_tables_view *hw_tables_view(struct hw_client_session *s)
-{
-    uint32_t n = atomic_load_explicit(&s->n_views, memory_order_acquire);
-    const struct hw_tables_view *v = &s->views[n - 1];
-    const struct hw_tables_dir *d = v->at;
-    uint64_t used = atomic_load_explicit(&d->used, memory_order_acquire);
-    return hw_likely(used <= v->n_bytes) ? v : hw_tables_grow(s, used);
-}
-
-/* ---- unload.c: code that goes away ---- */
-
-/* Is the newest list of modules right for what runs on this thread now? Not behind a dlclose, until
- * the recorder has read the mappings again. */
-static inline bool hw_modules_settled(const struct hw_client_session *s)
-{
-    const struct hw_tables_dir *d = s->tables;
-    uint32_t begun = atomic_load_explicit(&s->ring.shm->closes_begun, memory_order_acquire);
-    return begun - hw_here.n_closing == atomic_load_explicit(&d->closes_seen, memory_order_acquire);
-}
-
-/* ---- capture.c ---- */
-
-struct hw_event {
-    uint64_t id; /* address or alloc_id */
-    uint64_t size, weight;
-    uint32_t heap_id, flags;
-    const struct hw_call_site *site;
-};
-
-bool hw_record_alloc(const struct hw_event *e);
-void hw_report_free(uint32_t heap_id, uint64_t id);
-void hw_adapt_interval(struct hw_client_session *s, uint32_t heap_id);
-/* After somebody has doubled it or halved it. */
-void hw_interval_refresh(struct hw_client_session *s, uint32_t heap_id);
-
-/* ---- minfo.c: malloc_info ---- */
-
-void hw_minfo_init(void);
-/* In a visit, with the sample's stack: shall this thread ask its allocator? Claims the request. */
-bool hw_minfo_due(struct hw_client_session *s, const struct hw_walk_out *o);
-void hw_minfo_make(uint32_t generation); /* outside of any visit */
-
-/* ---- java.c ---- */
-
-/* Was this block asked for by a JVM's code, and does the recorder want our library in there? */
-static inline bool hw_java_due(const struct hw_call_site *site)
-{
-    uint64_t hi = atomic_load_explicit(&hw_control.java_hi, memory_order_acquire);
-    uint64_t lo = atomic_load_explicit(&hw_control.java_lo, memory_order_relaxed);
-    return hw_unlikely(hi != 0) && site->pc - lo < hi - lo;
-}
-void hw_java_init(void);
-void hw_java_bring_in(void); /* once a process; outside of any visit; keeps nothing of errno */
-/* The same at once, by the thread that has just made a JVM: JNI's pointers. */
-void hw_java_made(void *vm, void *env);
-
-/* ---- launcher.c ---- */
-
-void hw_launcher_init(void); /* in the constructor of a preloaded client */
-bool hw_launcher_is_there(
-    void); /* it may make a JVM, for which there has to be a session by then */
-/* The java command makes a JVM: hw_java_made() will come, unless that fails. */
-bool hw_launcher_is_making(void);
-
-/* ---- heaps.c ---- */
-
-void hw_heaps_select(struct hw_client_session *s);   /* fills s->interval */
-void hw_heaps_announce(struct hw_client_session *s); /* writes the heaps' records */
-/* For java.c: see wire/java_entrance.h. */
-uint32_t hw_heaps_make(const char *name, void (*enabled)(uint64_t), void (*disabled)(void));
-bool hw_heaps_sample(uint32_t id, uint64_t alloc_id, uint64_t size, uint64_t weight);
-void hw_heaps_notice(uint32_t id);
-
-/* ---- env.c, say.c ---- */
-
-/* sanitizer.c: of a program held at its exec, whose environment has them no more; NULL = not there.
- * And the entry that the kernel's array has again in the place of each; NULL = none. */
-const char *hw_start_variable(const char *name);
-const char *hw_start_again(void);
-void hw_env_init(void); /* in the constructor */
-void hw_env_strip(void);
-void hw_say(const char *text); /* one line to stderr; only for what the user asked for */
 
 #endif

@@ -3,6 +3,9 @@
 
 #include "client/boot.h"
 #include "client/client.h"
+#include "client/hooks/patch.h"
+#include "client/sample/marks.h"
+#include "client/sample/minfo.h"
 #include "wire/attach.h"
 
 HW_EXPORT struct hw_bare_block heapwise_bare_block = {

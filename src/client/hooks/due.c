@@ -8,8 +8,13 @@
 #include <errno.h>
 
 #include "client/client.h"
+#include "client/hooks/due.h"
+#include "client/ring/push.h"
 #include "client/sample/armed.h"
 #include "client/sample/probes.h"
+#include "client/sample/sampler.h"
+#include "client/session/session.h"
+#include "client/thread/client_guard.h"
 #include "client/thread/stacks.h"
 
 /* Settles what a new generation means for this thread: interval 0 = not sampling now. */

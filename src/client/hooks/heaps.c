@@ -11,8 +11,13 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "client/hooks/heaps.h"
+#include "client/sample/capture.h"
 #include "client/sample/heap_table.h"
 #include "client/sample/live.h"
+#include "client/sample/sampler.h"
+#include "client/session/session.h"
+#include "client/thread/client_guard.h"
 
 struct AHeapProfileEnableCallbackInfo {
     uint64_t interval;

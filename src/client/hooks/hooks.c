@@ -12,6 +12,7 @@
 #include "client/client.h"
 #include "client/hooks/slow_path.h"
 #include "client/sample/live.h"
+#include "client/sample/sampler.h"
 
 /* The C library declares these with attributes (nonnull, malloc) that would let the compiler
  * remove our own checks; the hooks are therefore defined under other names. Each begins with a line

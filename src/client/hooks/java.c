@@ -13,7 +13,10 @@
 
 #include "client/boot.h"
 #include "client/client.h"
+#include "client/hooks/heaps.h"
+#include "client/hooks/java.h"
 #include "client/kernel/sys.h"
+#include "client/sample/managed.h"
 #include "heapwise/heap_profile.h"
 #include "wire/java_entrance.h"
 

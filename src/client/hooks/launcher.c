@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "client/client.h"
+#include "client/hooks/java.h"
 #include "client/kernel/now.h"
 
 #if defined(__x86_64__)

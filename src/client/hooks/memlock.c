@@ -17,8 +17,10 @@
 
 #include "client/boot.h"
 #include "client/client.h"
+#include "client/hooks/memlock.h"
 #include "client/kernel/sys.h"
 #include "client/sample/live.h"
+#include "client/session/session.h"
 
 typedef int mlockall_fn(int);
 

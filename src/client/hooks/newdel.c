@@ -19,8 +19,11 @@
 
 #include "client/boot.h"
 #include "client/client.h"
+#include "client/hooks/patch.h"
 #include "client/hooks/slow_path.h"
+#include "client/kernel/say.h"
 #include "client/sample/live.h"
+#include "client/sample/sampler.h"
 
 #if __SIZEOF_SIZE_T__ == 8
 #define M "m"

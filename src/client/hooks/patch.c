@@ -29,6 +29,7 @@
 
 #include "client/boot.h"
 #include "client/client.h"
+#include "client/hooks/patch.h"
 
 #if defined(__x86_64__)
 #define RELOC_SLOT R_X86_64_JUMP_SLOT

@@ -16,7 +16,10 @@
 
 #include "client/boot.h"
 #include "client/client.h"
+#include "client/hooks/memlock.h"
+#include "client/hooks/sandbox.h"
 #include "client/kernel/sys.h"
+#include "client/session/session.h"
 
 #define OTHERS_NS  1000000 /* longer than any step of a wait */
 #define HANDSHAKES 220     /* of those: one takes 50 ms at most, of an armed process 200 */

@@ -12,8 +12,14 @@
 
 #include "client/boot.h"
 #include "client/client.h"
+#include "client/hooks/due.h"
+#include "client/hooks/java.h"
+#include "client/ring/push.h"
+#include "client/sample/capture.h"
 #include "client/sample/live.h"
 #include "client/sample/probes.h"
+#include "client/sample/sampler.h"
+#include "client/thread/client_guard.h"
 
 #ifdef HW_BARE
 #define bring_in_java() ((void)0) /* no thread here, and no loader */

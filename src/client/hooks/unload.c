@@ -22,6 +22,7 @@
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/kernel/sys.h"
+#include "client/thread/client_guard.h"
 
 #define STEP_NS    100000
 #define MOST_NS    150000000ull  /* the recorder looks every 100 ms, and soon again after news */

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include "client/client.h"
+#include "client/kernel/limits.h"
 
 #define ONE_PAGE 4096
 

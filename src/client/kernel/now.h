@@ -17,6 +17,8 @@
 #include "client/client.h"
 #include "wire/control_page.h"
 
+/* In the constructor, before anything asks for the time. NULL: by a system call. */
+void hw_clock_init(void *of_kernel);
 HW_HIDDEN uint64_t hw_local_clock_ns(clockid_t id);
 #define hw_local_ns()        hw_local_clock_ns(CLOCK_MONOTONIC)
 #define hw_local_coarse_ns() hw_local_clock_ns(CLOCK_MONOTONIC_COARSE)

@@ -3,6 +3,7 @@
 #include <sys/uio.h>
 
 #include "client/client.h"
+#include "client/kernel/say.h"
 #include "client/kernel/sys.h"
 
 void hw_say(const char *text)

@@ -4,6 +4,7 @@
 
 #include "client/client.h"
 #include "client/kernel/sys.h"
+#include "client/ring/mark_names.h"
 #include "heapwise/marks.h"
 
 static bool is_one_of(char c, const char *set)

@@ -4,6 +4,7 @@
 
 #include "client/client.h"
 #include "client/kernel/now.h"
+#include "client/ring/push.h"
 
 void hw_mixed_splice(struct hw_mixed *m, uint32_t at, uint32_t n_removed, const uint64_t *ids,
                      uint32_t n_ids)

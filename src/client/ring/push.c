@@ -13,6 +13,10 @@
 
 #include "client/client.h"
 #include "client/kernel/sys.h"
+#include "client/ring/push.h"
+#include "client/ring/retire.h"
+#include "client/thread/client_guard.h"
+#include "client/thread/thread_id.h"
 
 #define AHEAD_BYTES    256 /* a few records; the ring is mapped twice in a row */
 #define STEP_NS        100000

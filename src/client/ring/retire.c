@@ -5,6 +5,7 @@
  * unmapped later, by a thread that holds the session's lock (session/session_end.c).
  */
 #include "client/client.h"
+#include "client/ring/retire.h"
 
 static _Atomic(struct hw_client_session *) retired; /* not collected yet, newest first */
 

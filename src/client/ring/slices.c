@@ -16,6 +16,11 @@
 
 #include "client/client.h"
 #include "client/kernel/sys.h"
+#include "client/ring/mark_names.h"
+#include "client/ring/push.h"
+#include "client/ring/slices.h"
+#include "client/thread/client_guard.h"
+#include "client/thread/thread_id.h"
 #include "heapwise/marks.h"
 
 /* A name differs by its category: the same literal is at the same place. */

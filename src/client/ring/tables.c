@@ -20,6 +20,7 @@
 #include "base/arch.h"
 #include "client/client.h"
 #include "client/kernel/kernel.h"
+#include "client/ring/tables.h"
 
 #define STEP_BYTES (64ull * 1024) /* the largest page there is */
 

@@ -9,7 +9,9 @@
  */
 #include "client/sample/armed.h"
 
+#include "client/kernel/limits.h"
 #include "client/kernel/now.h"
+#include "client/sample/sampler.h"
 
 /* Of the process, and of what it forks; interval 0 = not armed, or no longer. */
 static struct {

@@ -14,8 +14,17 @@
 #include "base/bytes.h"
 #include "client/client.h"
 #include "client/kernel/sys.h"
+#include "client/ring/push.h"
+#include "client/ring/tables.h"
+#include "client/sample/capture.h"
 #include "client/sample/live.h"
+#include "client/sample/managed.h"
+#include "client/sample/marks.h"
+#include "client/sample/minfo.h"
 #include "client/sample/probes.h"
+#include "client/sample/sampler.h"
+#include "client/thread/client_guard.h"
+#include "client/thread/slabs.h"
 #include "client/thread/stacks.h"
 
 #define COPIES_PER_SECOND 1000u

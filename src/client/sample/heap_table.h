@@ -26,6 +26,8 @@ extern HW_HIDDEN struct AHeapInfo hw_heap_table[HW_MAX_HEAPS];
 extern HW_HIDDEN _Atomic uint32_t hw_n_heaps;
 
 uint32_t hw_heaps_used(void);
+void hw_heaps_select(struct hw_client_session *s);   /* fills s->interval */
+void hw_heaps_announce(struct hw_client_session *s); /* writes the heaps' records */
 /* What the session wants of this one: fills s->interval and gives it. */
 uint64_t hw_heaps_select_one(struct hw_client_session *s, uint32_t id, const char *name);
 void hw_heaps_announce_one(struct hw_client_session *s, uint32_t id, uint64_t interval);

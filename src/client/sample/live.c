@@ -33,6 +33,7 @@
 #include "base/bytes.h"
 
 #include "client/boot.h"
+#include "client/kernel/limits.h"
 #include "client/sample/live_direct_map.h"
 
 #define SLOTS        4u

@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "client/ring/push.h"
+#include "client/sample/marks.h"
+#include "client/thread/client_guard.h"
 
 #define HASH_ENTRY 0x9e3779b97f4a7c15u
 #define HASH_CHAIN 0xd6e8feb86659fd93u

@@ -11,6 +11,8 @@
 
 #include "client/client.h"
 #include "client/kernel/sys.h"
+#include "client/ring/mark_names.h"
+#include "client/sample/marks.h"
 #include "heapwise/marks.h"
 
 bool hw_marks_wanted(const struct hw_client_session *s)

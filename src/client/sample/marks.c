@@ -19,6 +19,10 @@
 
 #include "client/client.h"
 #include "client/kernel/sys.h"
+#include "client/ring/mark_names.h"
+#include "client/ring/slices.h"
+#include "client/thread/client_guard.h"
+#include "client/thread/slabs.h"
 #include "heapwise/marks.h"
 
 #define NOTE_NAME  "heapwise"

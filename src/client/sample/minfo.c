@@ -18,6 +18,9 @@
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/kernel/sys.h"
+#include "client/sample/minfo.h"
+#include "client/thread/client_guard.h"
+#include "client/thread/thread_id.h"
 
 #define REST 100u
 

@@ -18,7 +18,9 @@
 #include "client/sample/probes.h"
 
 #include "client/kernel/sys.h"
+#include "client/sample/capture.h"
 #include "client/sample/live.h"
+#include "client/sample/sampler.h"
 
 #define LOOK_BYTES HW_PROBES_INTERVAL
 

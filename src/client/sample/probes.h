@@ -17,6 +17,7 @@
 #define HW_CLIENT_SAMPLE_PROBES_H
 
 #include "client/client.h"
+#include "client/sample/capture.h"
 
 #define HW_PROBES_TAG      0xffffu         /* of their live samples; no session has it */
 #define HW_PROBES_INTERVAL (512ull * 1024) /* mean bytes between samples */

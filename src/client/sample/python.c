@@ -30,6 +30,7 @@
 
 #include "client/client.h"
 #include "client/kernel/sys.h"
+#include "client/ring/push.h"
 
 #if UINTPTR_MAX == UINT64_MAX && !defined(HW_BARE)
 

@@ -20,6 +20,7 @@
  * interval or for a thread without memory of its own, changes no probability.
  */
 #include "client/client.h"
+#include "client/sample/sampler.h"
 
 #include <string.h>
 

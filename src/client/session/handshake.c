@@ -14,13 +14,20 @@
 #include <unistd.h>
 
 #include "client/client.h"
+#include "client/kernel/limits.h"
 #include "client/kernel/sys.h"
+#include "client/ring/push.h"
+#include "client/ring/tables.h"
 #include "client/sample/armed.h"
+#include "client/sample/heap_table.h"
 #include "client/sample/live.h"
+#include "client/sample/marks.h"
 #include "client/sample/probes.h"
 #include "client/session/exchange.h"
 #include "client/session/parts.h"
+#include "client/session/session.h"
 #include "client/session/token.h"
+#include "client/thread/slabs.h"
 #include "wire/ring_map.h"
 
 #define WHOLE_SHARE      4 /* with less to itself the program may fail */

@@ -19,10 +19,15 @@
 
 #include "client/client.h"
 #include "client/kernel/sys.h"
+#include "client/ring/push.h"
 #include "client/sample/armed.h"
 #include "client/sample/live.h"
 #include "client/sample/probes.h"
+#include "client/sample/sampler.h"
 #include "client/session/parts.h"
+#include "client/session/session.h"
+#include "client/thread/client_guard.h"
+#include "client/thread/slabs.h"
 #include "client/thread/stacks.h"
 
 #define RETRY_BYTES      (64ull * 1024)

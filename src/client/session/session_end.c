@@ -10,9 +10,14 @@
 
 #include "client/client.h"
 #include "client/kernel/sys.h"
+#include "client/ring/retire.h"
+#include "client/ring/tables.h"
 #include "client/sample/live.h"
 #include "client/session/parts.h"
+#include "client/session/session.h"
 #include "client/session/token.h"
+#include "client/thread/client_guard.h"
+#include "client/thread/slabs.h"
 #include "wire/ring_map.h"
 
 #define DETACH_TRIES   5

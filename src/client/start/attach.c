@@ -15,7 +15,13 @@
 
 #include "client/boot.h"
 #include "client/client.h"
+#include "client/hooks/patch.h"
 #include "client/kernel/now.h"
+#include "client/ring/push.h"
+#include "client/sample/marks.h"
+#include "client/sample/minfo.h"
+#include "client/session/session.h"
+#include "client/start/start.h"
 #include "wire/attach.h"
 #include "wire/records.h"
 

@@ -16,8 +16,13 @@
 
 #include "client/boot.h"
 #include "client/client.h"
+#include "client/hooks/sandbox.h"
 #include "client/kernel/now.h"
+#include "client/ring/push.h"
 #include "client/sample/live.h"
+#include "client/session/session.h"
+#include "client/start/start.h"
+#include "client/thread/slabs.h"
 #include "client/thread/stacks.h"
 #include "wire/attach.h"
 #include "wire/records.h"

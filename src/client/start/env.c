@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "client/client.h"
+#include "client/start/env.h"
 
 extern char **environ;
 

@@ -10,7 +10,12 @@
 #include <sys/mman.h>
 
 #include "client/client.h"
+#include "client/ring/tables.h"
 #include "client/sample/armed.h"
+#include "client/session/session.h"
+#include "client/session/token.h"
+#include "client/start/env.h"
+#include "client/start/start.h"
 
 static void in_child(void)
 {

@@ -30,6 +30,7 @@
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/kernel/kernel.h"
+#include "client/start/env.h"
 
 #define MAX_ARGS       (1u << 24)
 #define MAX_OURS       8 /* variables, each of them perhaps twice */

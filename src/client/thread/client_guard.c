@@ -18,7 +18,9 @@
  */
 #include "client/client.h"
 #include "client/kernel/sys.h"
+#include "client/thread/client_guard.h"
 #include "client/thread/stacks.h"
+#include "client/thread/thread_id.h"
 
 /* The outermost visit of this thread will never end. */
 HW_COLD void hw_visit_abandon(struct hw_tls *t)

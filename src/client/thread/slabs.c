@@ -11,6 +11,9 @@
 
 #include "client/client.h"
 #include "client/kernel/kernel.h"
+#include "client/thread/client_guard.h"
+#include "client/thread/slabs.h"
+#include "client/thread/thread_id.h"
 
 #define CHUNK_SLABS 4u /* few: a program that locks its memory has them whole */
 #define MAX_CHUNKS  2048u

@@ -7,6 +7,7 @@
 
 #include "client/client.h"
 #include "client/kernel/sys.h"
+#include "client/thread/thread_id.h"
 
 #define STEP_NS     100000
 #define LEAVE_STEPS 10 /* for another thread to begin its record */

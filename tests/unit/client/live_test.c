@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client/boot.h"
+#include "client/kernel/limits.h"
 #include "client/sample/live.h"
 #include "client/sample/live_direct_map.h"
 #include "test.h"

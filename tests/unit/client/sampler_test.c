@@ -7,9 +7,14 @@
 #include <stdlib.h>
 
 #include "client/client.h"
+#include "client/hooks/due.h"
+#include "client/kernel/limits.h"
 #include "client/kernel/now.h"
 #include "client/sample/armed.h"
 #include "client/sample/probes.h"
+#include "client/sample/sampler.h"
+#include "client/session/session.h"
+#include "client/thread/client_guard.h"
 #include "client/thread/stacks.h"
 #include "test.h"
 

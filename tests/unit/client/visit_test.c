@@ -12,7 +12,10 @@
 #include <unistd.h>
 
 #include "client/client.h"
+#include "client/thread/client_guard.h"
+#include "client/thread/slabs.h"
 #include "client/thread/stacks.h"
+#include "client/thread/thread_id.h"
 
 static struct hw_client_session session;
 

@@ -1,0 +1,13 @@
+/*
+ * heaps.h - heaps of the program's own, for java.c (wire/java_entrance.h)
+ */
+#ifndef HW_CLIENT_HOOKS_HEAPS_H
+#define HW_CLIENT_HOOKS_HEAPS_H
+
+#include "client/client.h"
+
+uint32_t hw_heaps_make(const char *name, void (*enabled)(uint64_t), void (*disabled)(void));
+bool hw_heaps_sample(uint32_t id, uint64_t alloc_id, uint64_t size, uint64_t weight);
+void hw_heaps_notice(uint32_t id);
+
+#endif

@@ -1,0 +1,11 @@
+/*
+ * say.h - one line to stderr, without stdio
+ */
+#ifndef HW_CLIENT_KERNEL_SAY_H
+#define HW_CLIENT_KERNEL_SAY_H
+
+#include "client/client.h"
+
+void hw_say(const char *text); /* one line to stderr; only for what the user asked for */
+
+#endif

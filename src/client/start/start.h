@@ -1,0 +1,12 @@
+/*
+ * start.h - what the constructor and attaching share
+ */
+#ifndef HW_CLIENT_START_START_H
+#define HW_CLIENT_START_START_H
+
+#include "client/client.h"
+
+int hw_client_prepare(void); /* everything before the first handshake; 0, or -1 = no memory */
+void hw_fork_init(void);
+
+#endif
