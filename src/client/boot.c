@@ -242,7 +242,7 @@ static const ElfW(Sym) * own_symbol(const char *name, const ElfW(Half) * *versio
     return s;
 }
 
-void *hw_boot_own(const char *name)
+void *hw_boot_own_symbol(const char *name)
 {
     const ElfW(Half) * version;
     uintptr_t base;
@@ -260,7 +260,7 @@ static void show(const ElfW(Half) * version, uintptr_t page_bytes)
     (void)mprotect(page, page_bytes, PROT_READ); /* as the loader left it */
 }
 
-void hw_boot_show(const char *const *names, size_t n)
+void hw_boot_export(const char *const *names, size_t n)
 {
     uintptr_t base, page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
     const ElfW(Half) * version;
@@ -280,7 +280,7 @@ const void *hw_boot_libc(void)
     return find("__libc_start_main", &base);
 }
 
-bool hw_boot_is_late(void)
+bool hw_boot_is_injected(void)
 {
     return late;
 }

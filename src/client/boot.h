@@ -41,12 +41,12 @@ bool hw_boot_asks_for(const struct link_map *m, const char *begin);
 
 void hw_boot(void);
 /* Were we put into a running program (client/session/attach.c), not preloaded? After hw_boot. */
-bool hw_boot_is_late(void);
+bool hw_boot_is_injected(void);
 /* Our own definition, whoever else has one; also of a name that is not shown. */
-void *hw_boot_own(const char *name);
+void *hw_boot_own_symbol(const char *name);
 /* Shows our definitions of these names to the loader from now on (exports.map). In the constructor.
  */
-void hw_boot_show(const char *const *names, size_t n);
+void hw_boot_export(const char *const *names, size_t n);
 /* Is the allocator part of the program's own file? */
 bool hw_boot_is_built_in(void);
 /* An address in libc's image. Likewise. */

@@ -4,8 +4,8 @@
  * Why:     a guest in somebody else's malloc. Everything a hook touches is here: the thread's
  *          words, its slab, the session, and the two pages whose loads must be one instruction.
  * Shapes:  hooks.c decides in a few instructions whether anything is to be done and otherwise jumps
- *          to the real function. slow_path.c does the rest: sampler.c (is it due?), capture.c (the
- *          stack), live.c (which blocks are sampled), session.c (handshake, stop, ring).
+ *          to the real function. slow_path.c does the rest: due.c and sampler.c (is it due?),
+ *          capture.c (the stack), live.c (which blocks are sampled), session/ (handshake, end).
  * Owns:    all memory comes from mmap and is static or belongs to a session.
  * Errors:  none reach the program: profiling stops, the reason goes to the ring's page.
  * Threads: see each part. errno is kept by every function that a hook calls.
@@ -65,14 +65,14 @@ struct hw_call_site {
 /* ---- one thread ---- */
 
 enum hw_tls_flags {
-    HW_TLS_BORROWS = 1,   /* has no slab, or no more: one is borrowed for each sample */
-    HW_TLS_RESOLVING = 2, /* boot.c is looking up the real functions */
-    HW_TLS_OURS = 4,      /* libc allocates because we asked it for something */
-    HW_TLS_HUSHED = 8,    /* a thread of ours: nothing it does is the program's */
-    HW_TLS_LOOKING = 16,  /* no session; looks at the probes' semaphore when left is used up */
-    HW_TLS_PROBING = 32,  /* no session; the countdown is the probes' */
-    HW_TLS_UNNAMED = 64,  /* bare client: nothing says whose words these are by now */
-    HW_TLS_ARMED = 128    /* no session; the countdown is that of the one to come */
+    HW_TLS_BORROWS = 1,    /* has no slab (any more): borrows one for each sample */
+    HW_TLS_RESOLVING = 2,  /* boot.c is looking up the real functions */
+    HW_TLS_OURS = 4,       /* what is allocated now is for a call of ours */
+    HW_TLS_SUPPRESSED = 8, /* a thread of ours: nothing it does is the program's */
+    HW_TLS_LOOKING = 16,   /* no session; checks the probes' semaphore when left is used up */
+    HW_TLS_PROBING = 32,   /* no session; the countdown is the probes' */
+    HW_TLS_UNNAMED = 64,   /* bare client: which thread these words belong to is not known */
+    HW_TLS_ARMED = 128     /* no session yet; the countdown is that of the next one */
 };
 
 /* All our static thread-local storage: at most 64 bytes (libraries that are loaded late share 1664
@@ -87,7 +87,7 @@ struct hw_tls {
     uint32_t generation;                   /* control generation that the words above belong to */
     uint32_t flags;                        /* enum hw_tls_flags */
     uint32_t n_closing : 32 - HW_TID_BITS; /* dlclose calls of this thread, not returned */
-    uint32_t tid : HW_TID_BITS;            /* 0 = not asked yet, or it cannot be told */
+    uint32_t tid : HW_TID_BITS;            /* 0 = not asked yet, or not known */
     uint32_t last_pos; /* / 8: of the last record reserved in the visit under way; 0 = none */
 #ifdef HW_BARE
     int err; /* errno */
@@ -166,7 +166,7 @@ struct hw_client_session {
     _Atomic uint32_t unsettled;  /* a copy was sent that leads through code not known yet */
     _Atomic uint32_t minfo_done; /* the request that was answered last */
     _Atomic uint64_t minfo_next_ns;
-    _Atomic uint64_t failed_next_ns; /* the next failed allocation is told of then */
+    _Atomic uint64_t failed_next_ns; /* failed allocations are reported again after this */
     struct hw_client_session *next;  /* retired ones */
     struct hw_client_config config;
     _Atomic uint64_t interval[HW_MAX_HEAPS];
@@ -180,21 +180,21 @@ struct hw_client_session {
 };
 
 /*
- * The page that a forked child finds wiped: whatever kind of fork, nobody is profiled there until
- * the child has looked. Also holds the locks, so that none is inherited locked.
+ * The page that a forked child finds wiped, whatever kind of fork: the child is not profiled until
+ * it has set itself up. Also holds the locks, so that none is inherited locked.
  */
 struct hw_process_page_layout {
     _Atomic(struct hw_client_session *) session;
     _Atomic uint32_t started;
     _Atomic int32_t pid;
-    _Atomic uint32_t settled; /* generation whose answer is known and was no */
+    _Atomic uint32_t settled; /* generation that needs no handshake: answered */
     _Atomic uint32_t session_lock;
     _Atomic uint32_t live_lock;
     _Atomic uint32_t n_busy_without_slab;
     _Atomic uint64_t retry_ns;   /* no handshake before */
     _Atomic uint32_t n_failed;   /* handshakes in a row */
     _Atomic uint32_t child;      /* a forked child that was not answered yet */
-    _Atomic uint32_t unanswered; /* the token's welcome is still to come; under session_lock */
+    _Atomic uint32_t unanswered; /* the welcome has not arrived yet; under session_lock */
     _Atomic uint32_t slab_lock;
     _Atomic uint32_t armed_child;  /* it is a forked one that is armed */
     _Atomic uint64_t armed;        /* the interval with which threads draw; 0 = they do not */
@@ -225,10 +225,11 @@ static inline uint32_t hw_sandbox(void)
 {
     if (hw_unlikely(atomic_load_explicit(&hw_sandbox_stricts, memory_order_relaxed) != 0))
         return HW_SANDBOX_STRICT;
-    uint32_t told = atomic_load_explicit(&hw_control.sandbox, memory_order_relaxed);
-    if (hw_unlikely(atomic_load_explicit(&hw_sandbox_filters, memory_order_relaxed) != 0) && !told)
+    uint32_t by_recorder = atomic_load_explicit(&hw_control.sandbox, memory_order_relaxed);
+    if (hw_unlikely(atomic_load_explicit(&hw_sandbox_filters, memory_order_relaxed) != 0) &&
+        !by_recorder)
         return HW_SANDBOX_FILTER;
-    return told;
+    return by_recorder;
 }
 
 extern HW_HIDDEN bool hw_memlock_undo; /* what we map is locked, and is not to be */

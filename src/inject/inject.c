@@ -136,13 +136,14 @@ static bool may_be_safe(struct hw_job *j)
     return j->process.raw || r.pc == j->process.malloc_at || !hw_process_forbids(&j->process, r.pc);
 }
 
-/* patient: a stack that cannot be walked to its end does, too, and one that is not the thread's. */
-static bool is_safe(struct hw_job *j, bool patient)
+/* accept_any_stack: a stack that cannot be walked to its end does, too, and one that is not the thread's. */
+static bool is_safe(struct hw_job *j, bool accept_any_stack)
 {
     struct hw_thread_regs r;
     if (hw_thread_regs(&j->thread, &r) < 0)
         return false;
-    if (hw_thread_waits_in_vain(&j->thread) || (!patient && !hw_job_room_on_stack(j)))
+    if (hw_thread_waits_for_dead_recorder(&j->thread) ||
+        (!accept_any_stack && !hw_job_room_on_stack(j)))
         return false;
     if (hw_thread_in_rseq(&j->thread, r.pc))
         return false;
@@ -167,18 +168,20 @@ static bool is_safe(struct hw_job *j, bool patient)
     for (uint32_t i = enters; i < j->walk.n_frames; i++)
         if (hw_process_forbids(&j->process, j->walk.pcs[i] - (i > 0)))
             return false;
-    return hw_stop_is_complete(j->walk.stop) || j->walk.n_frames >= FRAMES_ENOUGH || patient;
+    return hw_stop_is_complete(j->walk.stop) || j->walk.n_frames >= FRAMES_ENOUGH ||
+           accept_any_stack;
 }
 
 /* HW_ETIMEOUT: not now. All else than that and HW_OK is the end of it. */
-static int look_at_moment(struct hw_job *j, int32_t number, bool patient, struct hw_error *err)
+static int inspect_thread(struct hw_job *j, int32_t number, bool accept_any_stack,
+                          struct hw_error *err)
 {
     if (!may_be_safe(j))
         return HW_ETIMEOUT;
     int rc = hw_job_check_standing(j, number, err);
     if (rc < 0)
         return rc;
-    return is_safe(j, patient) ? HW_OK : HW_ETIMEOUT;
+    return is_safe(j, accept_any_stack) ? HW_OK : HW_ETIMEOUT;
 }
 
 /* The last resort: without luck before, it is stopped where it enters malloc. */
@@ -192,7 +195,7 @@ static int look_at_malloc(struct hw_job *j, int32_t number, struct hw_error *err
     j->ran_to = true;
     if (hw_thread_run_to(&j->thread, j->process.malloc_at) < 0)
         return HW_ETIMEOUT;
-    return look_at_moment(j, number, /* patient = */ true, err); /* it ran meanwhile */
+    return inspect_thread(j, number, /* accept_any_stack = */ true, err); /* it ran meanwhile */
 }
 
 static bool is_thread_of(const struct hw_pid *pid, int32_t number)
@@ -208,10 +211,10 @@ static int seize_one(struct hw_job *j, int32_t number, int32_t tid, struct hw_er
     const struct hw_pid *pid = j->q->pid;
     struct hw_call_now call;
     struct hw_sleep sleep;
-    hw_call_look(pid, number, &call);
-    if (hw_call_may_be_parted(pid, &call))
+    hw_call_inspect(pid, number, &call);
+    if (hw_call_may_be_cut(pid, &call))
         return HW_EBUSY;
-    hw_sleep_look(pid, number, &call, j->thread.filtered, &sleep);
+    hw_sleep_inspect(pid, number, &call, j->thread.filtered, &sleep);
     int rc = hw_thread_take(&j->thread, pid->pid, tid, err);
     if (rc < 0)
         return rc;
@@ -258,7 +261,7 @@ static int seize(struct hw_job *j, struct hw_error *err)
                 return hw_fail(err, HW_EGONE, 0, "process %d has ended", j->q->pid->pid);
             continue;
         }
-        rc = look_at_moment(j, number, i > TRIES / 4, err);
+        rc = inspect_thread(j, number, i > TRIES / 4, err);
         if (rc == HW_ETIMEOUT && i == TRIES)
             rc = look_at_malloc(j, number, err);
         if (rc == HW_OK)
@@ -319,7 +322,7 @@ static int run_stopped(struct hw_job *j, struct hw_error *err)
 
 static int run(struct hw_job *j, struct hw_error *err)
 {
-    int rc = hw_process_look(j->q->pid, &j->process, err);
+    int rc = hw_process_inspect(j->q->pid, &j->process, err);
     if (rc < 0)
         return rc;
     rc = read_library(j, err);

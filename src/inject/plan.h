@@ -4,8 +4,8 @@
  * Why:     calls that are bound inside a file (an allocator linked into the program, a static
  *          program, musl) go through no table. There the function itself is changed: a jump to our
  *          hook stands over its first instructions, which move to a copy that jumps back.
- * Shapes:  made from the file's own bytes, never from memory, so the same plan comes out when the
- *          change is to be taken back. Addresses are the target's.
+ * Shapes:  made from the file's own bytes, never from memory, so the same plan results when the
+ *          change is undone. Addresses are the target's.
  *
  *              malloc:   jmp  ----------------> near:  jmp *hook         one slot a function
  *              rest: <-------------.                   copy of what the jump covers
@@ -73,7 +73,7 @@ int hw_plan_place(const struct hw_plan_in *in, struct hw_plan *p, uint64_t near_
                   const uint64_t hooks[HW_HOOKED_COUNT], struct hw_error *err);
 void hw_plan_done(struct hw_plan *p);
 
-/* Would a thread that stands here, or comes back to here, find half an instruction? */
+/* Would a thread that is stopped here, or returns to here, find half an instruction? */
 bool hw_plan_covers(const struct hw_plan *p, uint64_t pc);
 /* The same place in the copy; false = it is between two instructions of a window. */
 bool hw_plan_moves(const struct hw_plan *p, uint64_t pc, uint64_t *out);

@@ -222,7 +222,7 @@ static const char *file_forbids(int fd, bool *own_calls)
 }
 
 /* The same program starts again and again. Nothing changes a file without changing one of these. */
-struct judged {
+struct verdict {
     dev_t dev;
     ino_t ino;
     off_t size;
@@ -232,13 +232,13 @@ struct judged {
     bool known;
 };
 
-static struct judged *judged_of(const struct stat *st)
+static struct verdict *verdict_of(const struct stat *st)
 {
-    static struct judged all[KNOWN];
-    struct judged *j = &all[(size_t)(st->st_ino ^ st->st_dev) % KNOWN];
+    static struct verdict all[KNOWN];
+    struct verdict *j = &all[(size_t)(st->st_ino ^ st->st_dev) % KNOWN];
     if (j->dev != st->st_dev || j->ino != st->st_ino || j->size != st->st_size ||
         j->changed.tv_sec != st->st_ctim.tv_sec || j->changed.tv_nsec != st->st_ctim.tv_nsec)
-        *j = (struct judged){st->st_dev, st->st_ino, st->st_size, st->st_ctim, NULL, true, false};
+        *j = (struct verdict){st->st_dev, st->st_ino, st->st_size, st->st_ctim, NULL, true, false};
     return j;
 }
 
@@ -247,7 +247,7 @@ const char *hw_start_file_forbids(int fd)
     struct stat st;
     if (fstat(fd, &st) < 0)
         return "cannot be read";
-    struct judged *j = judged_of(&st);
+    struct verdict *j = verdict_of(&st);
     if (!j->known)
         j->why = file_forbids(fd, &j->own_calls);
     j->known = true;
@@ -257,7 +257,7 @@ const char *hw_start_file_forbids(int fd)
 /* Of a program that stands: opened only where it is not known. */
 static const char *program_forbids(const struct hw_start_request *q)
 {
-    const struct judged *j = judged_of(q->file);
+    const struct verdict *j = verdict_of(q->file);
     if (j->known)
         return j->why;
     hw_autofd int exe = openat(q->pid->dir, "exe", O_RDONLY | O_CLOEXEC);
@@ -357,7 +357,7 @@ static int check(const struct hw_start_request *q, struct hw_maps *maps, bool *o
     const char *why = program_forbids(q);
     if (why)
         return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d %s", pid, why);
-    *own_calls = judged_of(q->file)->own_calls;
+    *own_calls = verdict_of(q->file)->own_calls;
     int rc = hw_maps_read(q->pid->dir, maps, err);
     if (rc < 0)
         return rc;

@@ -1,7 +1,7 @@
 /*
  * verdicts.h - whether the allocator in a file can be changed in place, remembered by the file
  *
- * Why:     to say it, all of the code is gone through. A browser is twenty processes of one file of
+ * Why:     finding out takes going through all of the code. A browser is twenty processes of one file of
  *          200 MB, and whoever lists processes asks again every few seconds.
  * Shapes:  a few files, the one kept longest ago makes room. A file that changed is another one.
  * Threads: any.
@@ -16,7 +16,7 @@ struct hw_error;
 
 /* at: where in the file the code begins. rc, and for a failure why, are what was kept. */
 bool hw_verdict_find(int fd, uint64_t at, int *rc, struct hw_error *why);
-/* Lack of memory, and what else the next try may not meet, is not kept. */
+/* Passing failures, as a lack of memory, are not kept. */
 void hw_verdict_keep(int fd, uint64_t at, int rc, const struct hw_error *why);
 
 #endif

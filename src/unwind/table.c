@@ -1,7 +1,7 @@
 /*
  * table.c - the judge of a table's bytes, and the lookups behind the rule cache
  *
- * Lookups are branch-free upper bounds: a search that misses the rule cache meets cold data, and
+ * Lookups are branch-free upper bounds: a search that misses the rule cache finds cold data, and
  * an unpredictable branch per halving would cost more than the loads.
  *
  * Like walk.c this file is compiled into targets: no libc call, no state.

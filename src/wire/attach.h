@@ -27,7 +27,7 @@ enum hw_hooked_name {
 
 enum hw_attach_command {
     HW_ATTACH_NONE = 0,
-    HW_ATTACH_HOOK = 1,    /* take over the allocator's functions; then shake hands as told */
+    HW_ATTACH_HOOK = 1, /* hook the allocator's functions; the next allocation does the handshake */
     HW_ATTACH_REFRESH = 2, /* the same for modules that came later */
     HW_ATTACH_UNHOOK = 3   /* give all of them back, end the recording, close everything */
 };
@@ -51,7 +51,7 @@ struct hw_attach_block {
     uint32_t command; /* enum hw_attach_command; NONE when it was done */
     uint32_t result;  /* enum hw_attach_result */
     uint32_t hooked;  /* 1 between HOOK and UNHOOK */
-    uint64_t handle;  /* of the library, from dlopen: kept here for the next who comes */
+    uint64_t handle;  /* of the library, from dlopen: kept here for the next recorder */
     uint32_t generation;
     uint32_t n_slots;   /* hooked now, all commands together */
     uint32_t n_changed; /* by this command */
@@ -65,14 +65,14 @@ _Static_assert(sizeof(struct hw_attach_block) == 160, "attach layout");
  * The bare client (client/start/attach_bare.c): a library without libc, for programs that
  * have no loader, or whose allocator is called without a table. It is mapped from outside;
  * HW_BARE_RUN is called with no arguments on a stack of ours and runs the command of its block,
- * attach.command. Its real functions are told to it, and whoever called it changes the program's
+ * attach.command. It is given the real functions, and the caller changes the program's
  * code.
  */
 #define HW_BARE_SYMBOL "heapwise_bare_block"
 #define HW_BARE_RUN    "heapwise_bare_run"
 
 struct hw_bare_block {
-    struct hw_attach_block attach; /* hooked: told from outside */
+    struct hw_attach_block attach; /* hooked: set from outside */
     uint64_t near_at;              /* the page with the way to the hooks; 0 = not there yet */
     uint64_t clock;                /* the kernel's clock_gettime in this process; 0 = none */
     uint64_t main_stack_hi;

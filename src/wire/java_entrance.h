@@ -7,7 +7,7 @@
  *          sampled allocation whose caller is libjvm's own code (so no lock of libc is held) begins
  *          a thread; that loads the library and calls HW_JAVA_ENTER there, with the client's side
  *          of what the two do for each other. Where the java command makes the JVM, the client
- *          hears of it (client/hooks/launcher.c) and calls HW_JAVA_MADE before the program's first
+ *          sees it (client/hooks/launcher.c) and calls HW_JAVA_MADE before the program's first
  *          method runs. HW_JAVA_ENTER waits until the JVM has started, and serves heap graphs at a
  *          socket from then on (java/agent/agent_socket.h). Once a process.
  * Owns:    struct hw_java_entrance is the client's, and stays: neither library is ever unloaded.
@@ -33,14 +33,14 @@ struct hw_java_entrance {
     /* heapwise/managed_frames.h */
     int (*set)(const struct heapwise_managed_source *source);
     int (*name)(uint32_t generation, uint64_t id, const struct heapwise_managed_text *text);
-    void (*hush)(void); /* this thread's allocations are no part of the program */
+    void (*suppress)(void); /* from now on this thread's allocations are not sampled */
     /* A heap whose samples the caller draws itself; its id, 0 = no room. The two are called, on any
      * thread outside of hooks, when a session wants it and when none does any more. */
     uint32_t (*heap)(const char *name, void (*enabled)(uint64_t interval), void (*disabled)(void));
     bool (*sample)(uint32_t heap, uint64_t id, uint64_t size, uint64_t weight);
-    void (*gone)(uint32_t heap, uint64_t id);
-    void (*notice)(uint32_t heap); /* looks whether a session began or ended */
-    bool (*awaits_end)(void);      /* is a heap graph of the JVM's end wanted? */
+    void (*report_free)(uint32_t heap, uint64_t id);
+    void (*sync)(uint32_t heap); /* checks whether a session began or ended */
+    bool (*awaits_end)(void);    /* is a heap graph of the JVM's end wanted? */
 };
 
 typedef void hw_java_enter_fn(struct hw_java_entrance *client);

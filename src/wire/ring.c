@@ -35,7 +35,7 @@ static int create(struct hw_ring_reader *r, uint64_t data_bytes, size_t slots_by
     r->fd = memfd_create("heapwise-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (r->fd < 0 || ftruncate(r->fd, (off_t)whole) != 0)
         goto fail;
-    /* Pages are made now and charged to us: a target must not meet a full memory group, as SIGBUS
+    /* Pages are made now and charged to us: a target must not find a full memory group, as SIGBUS
      * or as a kill, in the middle of its malloc. */
     if (fallocate(r->fd, 0, 0, (off_t)whole) != 0)
         goto fail;
@@ -239,7 +239,7 @@ static uint32_t intended(const struct hw_ring_reader *r, uint64_t pos, uint32_t 
         if (its == 0 || word != hw_ring_intent_of(pos, size, its))
             continue;
         if (found)
-            return 0; /* whose it is cannot be told */
+            return 0; /* its writer is not known */
         found = size;
         *tid = its;
     }

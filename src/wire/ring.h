@@ -74,7 +74,7 @@ enum hw_client_error {
     X(managed_otherwise, "that the runtime refused otherwise")                                     \
     X(managed_copied, "that were known, and unwound from a copy without them")                     \
     X(managed_unnamed, "frames of them without room for a name")
-/* Later ones come behind; there is room for seven up to the intents. */
+/* New ones are appended; there is room for seven up to the intents. */
 #define HW_RING_COUNTERS(X)                                                                        \
     HW_RING_COUNTERS_10(X)                                                                         \
     X(lost_early, "samples not recorded: the recorder had not answered yet")

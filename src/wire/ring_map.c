@@ -106,7 +106,7 @@ int hw_ring_attach(int fd, struct hw_ring_writer *out)
     int rc = hw_ring_map(fd, data_bytes, &shm, &data);
     if (rc < 0)
         return rc;
-    if (shm->magic != HW_RING_MAGIC || !hw_wire_is_spoken(shm->version) ||
+    if (shm->magic != HW_RING_MAGIC || !hw_wire_is_supported(shm->version) ||
         shm->data_bytes != data_bytes || shm->slots_bytes != slots_bytes)
         rc = HW_EVERSION;
     else if (slots_bytes)

@@ -9,7 +9,7 @@
  *          ring. Without one in common the hello stays unanswered, and the recorder says so.
  *
  *          What a version may change, so that the recorder can serve those before it:
- *          - the hello's first 48 bytes keep their meaning for good; later members come behind;
+ *          - the hello's first 48 bytes keep their meaning for good; later members are appended;
  *          - the same holds for the control page, the ring's first page and the attach block, whose
  *            unused bytes are zero, and for the welcome behind its config;
  *          - a record keeps its type's layout; another layout is another type. An older client
@@ -38,12 +38,12 @@ static inline uint32_t hw_wire_agree(uint32_t client_oldest, uint32_t client_new
 }
 
 /* Has the recorder agreed on one that this client speaks? */
-static inline bool hw_wire_is_spoken(uint32_t version)
+static inline bool hw_wire_is_supported(uint32_t version)
 {
     return version >= HW_WIRE_CLIENT_OLDEST && version <= HW_WIRE_VERSION;
 }
 
-/* May this be a client that the recorder serves? Newer ones come down to it when they say hello. */
+/* Does the recorder serve this client? A newer one lowers its version in its hello. */
 static inline bool hw_wire_may_be_served(uint32_t version)
 {
     return version >= HW_WIRE_OLDEST;

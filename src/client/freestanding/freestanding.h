@@ -27,7 +27,7 @@ struct hw_bare_thread {
     char pad[128 - sizeof(uintptr_t) - sizeof(struct hw_tls)];
 };
 extern HW_HIDDEN struct hw_bare_thread hw_bare_threads[1u << HW_BARE_BITS];
-extern HW_HIDDEN struct hw_tls hw_bare_nobody; /* of those who found none */
+extern HW_HIDDEN struct hw_tls hw_bare_no_thread; /* of those who found none */
 
 struct hw_tls *hw_bare_find(uintptr_t tp);
 void hw_bare_forget_others(void); /* in a forked child */

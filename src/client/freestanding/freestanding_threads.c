@@ -6,7 +6,7 @@
 #define PROBES 64u
 
 struct hw_bare_thread hw_bare_threads[1u << HW_BARE_BITS];
-struct hw_tls hw_bare_nobody;
+struct hw_tls hw_bare_no_thread;
 
 struct hw_tls *hw_bare_find(uintptr_t tp)
 {
@@ -18,8 +18,8 @@ struct hw_tls *hw_bare_find(uintptr_t tp)
              (atomic_compare_exchange_strong(&hw_bare_threads[i].tp, &owner, tp) || owner == tp)))
             return &hw_bare_threads[i].tls;
     }
-    hw_bare_nobody.left = 0; /* due, and then not sampled */
-    return &hw_bare_nobody;
+    hw_bare_no_thread.left = 0; /* due, and then not sampled */
+    return &hw_bare_no_thread;
 }
 
 /* Their words name slabs that are free again. */

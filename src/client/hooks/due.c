@@ -3,7 +3,7 @@
  *
  * Before the countdown of sampler.c is asked: is there room on this stack, are we inside our own
  * code, and is the thread's draw of the session that runs now? If not, the thread settles that
- * first, and then may find that nothing is due.
+ * first, and may then find that nothing is due.
  */
 #include <errno.h>
 
@@ -17,8 +17,8 @@
 #include "client/thread/client_guard.h"
 #include "client/thread/stacks.h"
 
-/* Settles what a new generation means for this thread: interval 0 = not sampling now. */
-static void meet_session(struct hw_tls *t)
+/* Syncs the thread with the control page's generation: interval 0 = not sampling now. */
+static void sync_session(struct hw_tls *t)
 {
     uint32_t generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
     struct hw_client_session *s =
@@ -28,13 +28,13 @@ static void meet_session(struct hw_tls *t)
         int e = errno;
         t->left = HW_QUIET_BYTES;
         t->interval = 0;
-        hw_client_session_settle(t, generation);
+        hw_client_session_sync(t, generation);
         errno = e;
     }
 }
 
-/* Counted as what a handler inside our code loses: smaller ones than the interval would have been
- * sampled with a small chance only. */
+/* Counts an allocation that cannot be sampled here. Those below the interval are not counted: they
+ * would hardly have been sampled. */
 static HW_COLD void count_lost(uint64_t n, bool only_nested, bool *nested)
 {
     struct hw_client_guard v;
@@ -45,7 +45,7 @@ static HW_COLD void count_lost(uint64_t n, bool only_nested, bool *nested)
         (v.nested || !only_nested) && v.session
             ? atomic_load_explicit(&v.session->interval[HW_HEAP_ID_LIBC], memory_order_relaxed)
             : 0;
-    bool ours = hw_here.flags & (HW_TLS_OURS | HW_TLS_HUSHED);
+    bool ours = hw_here.flags & (HW_TLS_OURS | HW_TLS_SUPPRESSED);
     if (interval != 0 && n >= interval && !ours)
         hw_count(v.session, lost_nested, 1);
     bool is_lost = v.nested || !only_nested;
@@ -59,7 +59,7 @@ static HW_COLD void count_lost(uint64_t n, bool only_nested, bool *nested)
 
 #ifdef HW_BARE
 
-static bool armed_goes_on(struct hw_tls *t)
+static bool armed_is_current(struct hw_tls *t)
 {
     (void)t;
     return false;
@@ -70,7 +70,7 @@ static bool armed_goes_on(struct hw_tls *t)
 #else
 
 /* Is this thread's draw still good? */
-static bool armed_goes_on(struct hw_tls *t)
+static bool armed_is_current(struct hw_tls *t)
 {
     if ((t->flags & HW_TLS_ARMED) == 0)
         return false;
@@ -79,7 +79,7 @@ static bool armed_goes_on(struct hw_tls *t)
         hw_client_session_forked(); /* which asks nobody */
         errno = saved;
     }
-    return hw_armed_goes_on(t);
+    return hw_armed_is_current(t);
 }
 
 /* A sample of an armed thread is due. True: a session runs now, and it is the sample's. */
@@ -87,7 +87,7 @@ static HW_COLD bool armed_sample(struct hw_tls *t)
 {
     int saved = errno;
     uint64_t left = t->left, reserve = t->reserve, interval = t->interval;
-    if (t->flags & (HW_TLS_OURS | HW_TLS_HUSHED)) /* not the program's */
+    if (t->flags & (HW_TLS_OURS | HW_TLS_SUPPRESSED)) /* not the program's */
         return false;
     t->flags &= ~(uint32_t)HW_TLS_ARMED;
     t->interval = 0;
@@ -98,7 +98,7 @@ static HW_COLD bool armed_sample(struct hw_tls *t)
         t->reserve = reserve;
         t->interval = interval;
     } else {
-        t->left = 0; /* its next allocation settles what it is now */
+        t->left = 0; /* its next allocation syncs it */
     }
     if (!on && hw_armed()) {
         t->flags |= HW_TLS_ARMED;
@@ -112,18 +112,18 @@ static HW_COLD bool armed_sample(struct hw_tls *t)
 
 /* ---- is a sample due? ---- */
 
-bool hw_left_alone;
+bool hw_never_samples;
 
 uint64_t hw_sampler_take(uint64_t n, uint64_t sp)
 {
     struct hw_tls *t = &hw_here;
     uint64_t weight = HW_NOT_SAMPLED;
 #ifdef HW_BARE
-    if (t == &hw_bare_nobody)
+    if (t == &hw_bare_no_thread)
         return weight;
 #endif
     bool nested;
-    if (hw_unlikely(hw_left_alone)) {
+    if (hw_unlikely(hw_never_samples)) {
         t->left = HW_QUIET_BYTES;
         return weight;
     }
@@ -136,8 +136,8 @@ uint64_t hw_sampler_take(uint64_t n, uint64_t sp)
         if (nested)
             return weight;
     }
-    if (!hw_probes_go_on(t) && !armed_goes_on(t))
-        meet_session(t);
+    if (!hw_probes_are_current(t) && !armed_is_current(t))
+        sync_session(t);
     if (t->interval == 0)
         return weight;
     if (n >= t->interval || t->interval == 1) {

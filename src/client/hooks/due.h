@@ -10,6 +10,6 @@
 /* Bytes that this allocation of libc.malloc stands for, or HW_NOT_SAMPLED. After hw_due was true.
  * A block of size 0 is sampled at interval 1, and stands for 0. sp: the caller's. */
 uint64_t hw_sampler_take(uint64_t n, uint64_t sp);
-extern HW_HIDDEN bool hw_left_alone; /* in this process nothing is ever sampled */
+extern HW_HIDDEN bool hw_never_samples; /* in this process (valgrind) */
 
 #endif

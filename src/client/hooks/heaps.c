@@ -2,7 +2,7 @@
  * heaps.c - heaps of the program's own (include/heapwise/heap_profile.h)
  *
  * Callbacks run only here, on the thread that
- * notices the change first: each heap remembers the generation it was told last, and whoever moves
+ * notices the change first: each heap remembers the generation in which it was enabled, and whoever moves
  * that word by compare-and-swap makes the call, outside of any visit.
  */
 #include "heapwise/heap_profile.h"
@@ -26,7 +26,7 @@ struct AHeapProfileDisableCallbackInfo {
     uint32_t reserved;
 };
 
-/* ---- what the heap knows of it ---- */
+/* ---- callbacks ---- */
 
 /* The generation and interval under which this heap is profiled now; 0 = it is not. */
 static uint32_t enabled_now(uint32_t id, uint64_t *interval)
@@ -42,8 +42,9 @@ static uint32_t enabled_now(uint32_t id, uint64_t *interval)
     return generation;
 }
 
-/* Lets the thread meet a new generation, then tells the heap what changed. */
-static void notice(uint32_t id)
+/* Syncs the thread with the control page's generation, then calls the heap back if that changed
+ * anything for it. */
+static void sync_heap(uint32_t id)
 {
     struct hw_tls *t = &hw_here;
     struct AHeapInfo *h = &hw_heap_table[id];
@@ -51,11 +52,11 @@ static void notice(uint32_t id)
     int saved = errno;
     uint32_t generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
     if (t->generation != generation && t->busy == 0)
-        hw_client_session_settle(t, generation);
+        hw_client_session_sync(t, generation);
     uint32_t now = enabled_now(id, &interval);
-    uint32_t told = atomic_load(&h->told);
-    if (now != told && atomic_compare_exchange_strong(&h->told, &told, now)) {
-        if (told != 0 && h->disabled)
+    uint32_t enabled_in = atomic_load(&h->enabled_in);
+    if (now != enabled_in && atomic_compare_exchange_strong(&h->enabled_in, &enabled_in, now)) {
+        if (enabled_in != 0 && h->disabled)
             h->disabled(h->disabled_data, &(AHeapProfileDisableCallbackInfo){0});
         if (now != 0 && h->enabled)
             h->enabled(h->enabled_data, &(AHeapProfileEnableCallbackInfo){interval});
@@ -127,7 +128,7 @@ HW_EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *heap)
         hw_interval_refresh(v.session, id);
     }
     hw_leave(&v);
-    notice(id);
+    sync_heap(id);
     errno = saved;
     return id;
 }
@@ -138,8 +139,8 @@ static bool report(uint32_t id, uint64_t alloc_id, uint64_t size, uint64_t weigh
 {
     if (!usable(id))
         return false;
-    notice(id);
-    if (atomic_load_explicit(&hw_heap_table[id].told, memory_order_relaxed) == 0)
+    sync_heap(id);
+    if (atomic_load_explicit(&hw_heap_table[id].enabled_in, memory_order_relaxed) == 0)
         return false;
     uint32_t flags = weight ? (uint32_t)HW_ALLOC_APP_SAMPLED : 0;
     if (weight == 0) {
@@ -178,12 +179,12 @@ bool hw_heaps_sample(uint32_t id, uint64_t alloc_id, uint64_t size, uint64_t wei
     return weight != 0 && report(id, alloc_id, size, weight, &site);
 }
 
-static void tell_enabled(void *fn, const AHeapProfileEnableCallbackInfo *info)
+static void call_enabled(void *fn, const AHeapProfileEnableCallbackInfo *info)
 {
     ((void (*)(uint64_t))fn)(info->interval);
 }
 
-static void tell_disabled(void *fn, const AHeapProfileDisableCallbackInfo *info)
+static void call_disabled(void *fn, const AHeapProfileDisableCallbackInfo *info)
 {
     (void)info;
     ((void (*)(void))fn)();
@@ -195,21 +196,21 @@ uint32_t hw_heaps_make(const char *name, void (*enabled)(uint64_t), void (*disab
     if (!h)
         return 0;
     h->quiet = true;
-    (void)AHeapInfo_setEnabledCallback(h, tell_enabled, (void *)enabled);
-    (void)AHeapInfo_setDisabledCallback(h, tell_disabled, (void *)disabled);
+    (void)AHeapInfo_setEnabledCallback(h, call_enabled, (void *)enabled);
+    (void)AHeapInfo_setDisabledCallback(h, call_disabled, (void *)disabled);
     return AHeapProfile_registerHeap(h);
 }
 
-void hw_heaps_notice(uint32_t id)
+void hw_heaps_sync(uint32_t id)
 {
-    notice(id);
+    sync_heap(id);
 }
 
 HW_EXPORT void AHeapProfile_reportFree(uint32_t heap_id, uint64_t alloc_id)
 {
     if (!usable(heap_id))
         return;
-    notice(heap_id);
+    sync_heap(heap_id);
     if (hw_live_set_maybe(alloc_id))
         hw_report_free(heap_id, alloc_id);
 }

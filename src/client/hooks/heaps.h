@@ -8,6 +8,6 @@
 
 uint32_t hw_heaps_make(const char *name, void (*enabled)(uint64_t), void (*disabled)(void));
 bool hw_heaps_sample(uint32_t id, uint64_t alloc_id, uint64_t size, uint64_t weight);
-void hw_heaps_notice(uint32_t id);
+void hw_heaps_sync(uint32_t id);
 
 #endif

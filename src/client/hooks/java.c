@@ -1,5 +1,5 @@
 /*
- * java.c - brings the library for JVMs into the process, when the recorder asks for it
+ * java.c - loads the library for JVMs into the process, when the recorder asks for it
  *
  * A thread of ours and dlopen are what a hook may never use: both take locks of libc's, and malloc
  * is called under those locks. Here they are safe, because the block was asked for by libjvm's own
@@ -38,11 +38,11 @@ static struct hw_java_entrance entrance = {.version = HW_JAVA_ENTRANCE_VERSION,
                                            .bytes = sizeof entrance,
                                            .set = heapwise_managed_set,
                                            .name = heapwise_managed_name,
-                                           .hush = hw_managed_hush,
+                                           .suppress = hw_managed_suppress_thread,
                                            .heap = hw_heaps_make,
                                            .sample = hw_heaps_sample,
-                                           .gone = AHeapProfile_reportFree,
-                                           .notice = hw_heaps_notice,
+                                           .report_free = AHeapProfile_reportFree,
+                                           .sync = hw_heaps_sync,
                                            .awaits_end = awaits_end};
 static _Atomic uint32_t begun;
 static char library[sizeof hw_control.java_library];
@@ -68,7 +68,7 @@ static void *find_entry(const char *name)
 
 static void *enter(void *unused)
 {
-    hw_managed_hush(); /* loading allocates, too */
+    hw_managed_suppress_thread(); /* loading allocates */
     hw_java_enter_fn *fn = NULL;
     *(void **)&fn = find_entry(HW_JAVA_ENTER);
     if (fn)
@@ -101,7 +101,7 @@ static void restore_signals(const uint64_t *before)
     (void)hw_kernel(SYS_rt_sigprocmask, SIG_SETMASK, before, NULL, sizeof *before);
 }
 
-HW_COLD void hw_java_bring_in(void)
+HW_COLD void hw_java_load_library(void)
 {
     uint64_t before = 0;
     pthread_t thread;
@@ -112,17 +112,17 @@ HW_COLD void hw_java_bring_in(void)
     restore_signals(&before);
 }
 
-HW_COLD void hw_java_made(void *vm, void *env)
+HW_COLD void hw_java_vm_created(void *vm, void *env)
 {
     uint64_t before = 0;
     hw_java_made_fn *fn = NULL;
     if (atomic_load_explicit(&hw_control.java_lo, memory_order_acquire) == 0 || !begin())
         return;
-    bool was_hushed = hw_managed_hush_until(true);
+    bool was_suppressed = hw_managed_suppress(true);
     *(void **)&fn = find_entry(HW_JAVA_MADE);
     if (fn && block_signals(&before)) {
         fn(&entrance, vm, env);
         restore_signals(&before);
     }
-    (void)hw_managed_hush_until(was_hushed);
+    (void)hw_managed_suppress(was_suppressed);
 }

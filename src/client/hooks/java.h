@@ -6,7 +6,7 @@
 
 #include "client/client.h"
 
-/* Was this block asked for by a JVM's code, and does the recorder want our library in there? */
+/* Was this block allocated by libjvm's code, and does the recorder want our library there? */
 static inline bool hw_java_due(const struct hw_call_site *site)
 {
     uint64_t hi = atomic_load_explicit(&hw_control.java_hi, memory_order_acquire);
@@ -14,16 +14,15 @@ static inline bool hw_java_due(const struct hw_call_site *site)
     return hw_unlikely(hi != 0) && site->pc - lo < hi - lo;
 }
 void hw_java_init(void);
-void hw_java_bring_in(void); /* once a process; outside of any visit; keeps nothing of errno */
-/* The same at once, by the thread that has just made a JVM: JNI's pointers. */
-void hw_java_made(void *vm, void *env);
+void hw_java_load_library(void); /* once a process; outside of any visit; clobbers errno */
+/* The same on the thread that has just created the JVM; vm and env are JNI's. */
+void hw_java_vm_created(void *vm, void *env);
 
 /* ---- launcher.c ---- */
 
-void hw_launcher_init(void); /* in the constructor of a preloaded client */
-bool hw_launcher_is_there(
-    void); /* it may make a JVM, for which there has to be a session by then */
-/* The java command makes a JVM: hw_java_made() will come, unless that fails. */
-bool hw_launcher_is_making(void);
+void hw_launcher_init(void);    /* in the constructor of a preloaded client */
+bool hw_launcher_is_java(void); /* the java command: it needs a session before it creates its JVM */
+/* The java command is creating its JVM: hw_java_vm_created() is called next, unless that fails. */
+bool hw_launcher_is_creating_vm(void);
 
 #endif

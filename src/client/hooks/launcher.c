@@ -10,7 +10,7 @@
  * libraries that it is linked with, so its slot of dlsym can be changed while there is one thread
  * and nothing of it has run. dlsym itself is nobody else's business: no other slot is touched.
  *
- * A JVM that another program makes, and one of a java command without libjli, comes the other way.
+ * Other JVMs, of other programs or of a java command without libjli, are found by their samples.
  */
 #include <elf.h>
 #include <link.h>
@@ -54,7 +54,7 @@ static int create(void **vm, void **env, void *args)
     int rc = real_create(vm, env, args);
     atomic_store(&made, true);
     if (rc == 0)
-        hw_java_made(*vm, *env);
+        hw_java_vm_created(*vm, *env);
     return rc;
 }
 
@@ -71,7 +71,7 @@ static void *look_up(void *handle, const char *name)
 
 /* libjvm's constructors allocate before its entry is asked for. A program that has libjli and makes
  * its JVM without it is waited for in vain. */
-bool hw_launcher_is_making(void)
+bool hw_launcher_is_creating_vm(void)
 {
     return real_look_up && !atomic_load_explicit(&made, memory_order_relaxed) &&
            hw_local_coarse_ns() - since_ns < MOST_NS;
@@ -130,7 +130,7 @@ static void change(const struct jli *j, uintptr_t at)
         (void)mprotect((void *)page, 4096, PROT_READ); /* else it stays as writable as others */
 }
 
-bool hw_launcher_is_there(void)
+bool hw_launcher_is_java(void)
 {
     return real_look_up != NULL;
 }

@@ -1,5 +1,5 @@
 /*
- * memlock.c - a program that locks its memory has to come out as it does without us
+ * memlock.c - mlockall has to give what it gives without us
  *
  * mlockall counts all that is mapped against RLIMIT_MEMLOCK, and so do later calls what was locked
  * then. So:
@@ -58,7 +58,7 @@ static uint64_t mapped_bytes(void)
     return n * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static void add(void *sum, const void *at, uint64_t n_bytes)
+static void add_bytes(void *sum, const void *at, uint64_t n_bytes)
 {
     (void)at;
     *(uint64_t *)sum += n_bytes;
@@ -77,14 +77,14 @@ static bool may_call(void)
     return !hw_sandbox() && hw_control.filters == 1;
 }
 
-/* Are we what is too much? Then we are no more. */
-static bool make_way(void)
+/* Would it succeed without our mappings? Then the session ends. */
+static bool end_session_for_room(void)
 {
     uint64_t ours = 0, all, most;
     if (!may_call() || (all = mapped_bytes()) <= (most = limit()))
         return false;
-    hw_client_session_each_mapping(add, &ours, /* of_session = */ true);
-    return ours != 0 && all - ours <= most && hw_client_session_make_way();
+    hw_client_session_each_mapping(add_bytes, &ours, /* of_session = */ true);
+    return ours != 0 && all - ours <= most && hw_client_session_evict();
 }
 
 /* errno is the program's, which the bare client does not reach: there the program's own function is
@@ -110,7 +110,7 @@ int hw_memlock(int flags, bool by_number)
 {
     int before = errno;
     int rc = call(flags, by_number), why = errno;
-    if (rc != 0 && (flags & MCL_CURRENT) && make_way()) {
+    if (rc != 0 && (flags & MCL_CURRENT) && end_session_for_room()) {
         rc = call(flags, by_number);
         why = errno;
     }

@@ -6,7 +6,7 @@
 
 #include "client/client.h"
 
-void hw_memlock_init(void *real);      /* in the constructor; NULL = by the kernel's number */
+void hw_memlock_init(void *real); /* in the constructor; NULL = by the kernel's number */
 int hw_memlock(int flags, bool by_number);
 
 #endif

@@ -97,7 +97,7 @@ static void find_real(bool operators_only)
             continue;
         void *p = hw_boot_first(names[i].name, &own);
         /* By the name's own address the linker would give us libc's, as it does to everybody. */
-        hooks[i] = (uintptr_t)hw_boot_own(names[i].name);
+        hooks[i] = (uintptr_t)hw_boot_own_symbol(names[i].name);
         real[i] = p && hooks[i] && (own || names[i].kind != OWN_ONLY) ? (uintptr_t)p : 0;
         firsts[(unsigned char)names[i].name[0]] = 1;
     }
@@ -275,7 +275,7 @@ void hw_patch_operators(void)
     if (n == 0)
         return;
     patch(/* on = */ true, &counts);
-    hw_boot_show(shown, n);
+    hw_boot_export(shown, n);
 }
 
 void *hw_operator_real(const char *name)

@@ -22,13 +22,13 @@
 #include "client/thread/client_guard.h"
 
 #ifdef HW_BARE
-#define bring_in_java() ((void)0) /* no thread here, and no loader */
+#define load_java_library() ((void)0) /* no thread here, and no loader */
 #else
-static HW_COLD void bring_in_java(void)
+static HW_COLD void load_java_library(void)
 {
     int saved = errno;
-    if (!hw_launcher_is_making())
-        hw_java_bring_in();
+    if (!hw_launcher_is_creating_vm())
+        hw_java_load_library();
     errno = saved;
 }
 #endif
@@ -44,7 +44,7 @@ static __attribute__((noinline)) void record(void *p, size_t n, uint64_t weight,
                          .site = site};
     bool recorded = hw_record_alloc(&e); /* else it is counted there */
     if (hw_unlikely(recorded && hw_java_due(site)))
-        bring_in_java();
+        load_java_library();
 }
 
 static inline void report(void *p, size_t n, uint64_t weight, uint32_t flags,
@@ -126,7 +126,7 @@ HW_SLOW __attribute__((noinline)) int hw_slow_posix_memalign(void **out, size_t 
     return rc;
 }
 
-/* A sample that is in the hands of a realloc. */
+/* A live sample while its realloc runs. */
 struct held {
     struct hw_live_set_slot *slot; /* NULL = it is none */
     uint64_t val;
@@ -175,7 +175,7 @@ HW_SLOW __attribute__((noinline)) void *hw_slow_realloc(void *p, size_t n)
     uint64_t weight = hw_due(n) ? hw_sampler_take(n, site.sp) : HW_NOT_SAMPLED;
     uint64_t id = (uint64_t)(uintptr_t)p;
     struct held old = hold(p);
-    /* Their readers know blocks by the address, so before it may be used again. */
+    /* Readers of probes know blocks by their address: report it before it may be used again. */
     if (old.slot && hw_probes_want_free())
         hw_probes_free(id);
     void *q = hw_real.realloc(p, n);
@@ -186,7 +186,7 @@ HW_SLOW __attribute__((noinline)) void *hw_slow_realloc(void *p, size_t n)
 }
 
 /* The counter of p's address is not zero: perhaps it is sampled. false = nothing to free. */
-static bool forget(void *p)
+static bool report_freed(void *p)
 {
     if (hw_boot_arena_owns(p))
         return false;
@@ -197,18 +197,18 @@ static bool forget(void *p)
 
 HW_SLOW void hw_slow_free(void *p, void (*real)(void *))
 {
-    if (forget(p))
+    if (report_freed(p))
         real(p);
 }
 
 HW_SLOW void hw_slow_free_arg(void *p, size_t a, void (*real)(void *, size_t))
 {
-    if (forget(p))
+    if (report_freed(p))
         real(p, a);
 }
 
 HW_SLOW void hw_slow_free_args(void *p, size_t a, size_t b, void (*real)(void *, size_t, size_t))
 {
-    if (forget(p))
+    if (report_freed(p))
         real(p, a, b);
 }

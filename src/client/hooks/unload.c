@@ -29,8 +29,9 @@
 #define FIRST_NS   1000000000ull /* of a session, and then a share of its time */
 #define TIME_SHARE 20
 
-/* A copy holds up the recorder until it knows the code, so its reading position tells. */
-static HW_COLD void settle(struct hw_client_session *s)
+/* The recorder does not read past a copy until it knows the code, so its reading position says
+ * whether it does. */
+static HW_COLD void wait_for_reader(struct hw_client_session *s)
 {
     uint64_t pos = atomic_load(&s->ring.shm->write_pos);
     uint64_t start = hw_local_sandbox_ns();
@@ -48,11 +49,11 @@ static HW_COLD void settle(struct hw_client_session *s)
     (void)atomic_fetch_add(&s->settled_ns, now - start);
 }
 
-static void settle_if_due(const struct hw_client_guard *v)
+static void wait_if_due(const struct hw_client_guard *v)
 {
     if (v->session && !v->nested &&
         atomic_load_explicit(&v->session->unsettled, memory_order_relaxed) != 0)
-        settle(v->session);
+        wait_for_reader(v->session);
 }
 
 /* Gives the session's generation, 0 without one. */
@@ -62,7 +63,7 @@ static uint32_t close_begins(void)
     int saved = errno;
     hw_enter(&v);
     uint32_t generation = v.session ? v.session->generation : 0;
-    settle_if_due(&v);
+    wait_if_due(&v);
     if (v.session)
         (void)atomic_fetch_add(&v.session->ring.shm->closes_begun, 1);
     hw_here.n_closing++;
@@ -104,7 +105,7 @@ __attribute__((destructor)) static void client_exit(void)
     struct hw_client_guard v;
     int saved = errno;
     hw_enter(&v);
-    settle_if_due(&v);
+    wait_if_due(&v);
     hw_leave(&v);
     errno = saved;
 }

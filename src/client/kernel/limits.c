@@ -7,7 +7,7 @@
 
 #define ONE_PAGE 4096
 
-bool hw_may_take(uint64_t n_bytes, uint32_t share)
+bool hw_fits_address_limit(uint64_t n_bytes, uint32_t share)
 {
     struct rlimit lim;
     return getrlimit(RLIMIT_AS, &lim) != 0 || lim.rlim_cur == RLIM_INFINITY ||
@@ -16,7 +16,7 @@ bool hw_may_take(uint64_t n_bytes, uint32_t share)
 
 /* A large map that is used here and there would be there whole (mlockall with MCL_FUTURE). Nobody
  * says so; but locked pages cannot be thrown away. */
-bool hw_locks_what_comes(void)
+bool hw_locks_future_maps(void)
 {
     void *p = mmap(NULL, ONE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)

@@ -6,10 +6,10 @@
 
 #include "client/client.h"
 
-/* May so much address space be ours? Where the program may use little (RLIMIT_AS), 1 / share. */
-bool hw_may_take(uint64_t n_bytes, uint32_t share);
-/* Is whatever is mapped now there at once, and to stay? */
-bool hw_locks_what_comes(void);
+/* Is it at most 1 / share of what RLIMIT_AS allows the program? */
+bool hw_fits_address_limit(uint64_t n_bytes, uint32_t share);
+/* Are new mappings populated and locked at once (mlockall with MCL_FUTURE)? */
+bool hw_locks_future_maps(void);
 uint64_t hw_random_seed(void);    /* another one each time */
 void hw_membarrier_prepare(void); /* while there is one thread: with several it costs more */
 

@@ -6,6 +6,6 @@
 
 #include "client/client.h"
 
-void hw_say(const char *text); /* one line to stderr; only for what the user asked for */
+void hw_say(const char *text); /* one line to stderr; only what the user has to know */
 
 #endif

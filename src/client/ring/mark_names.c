@@ -60,13 +60,13 @@ uint64_t hw_mark_id(enum hw_managed_kind kind, struct hw_mark_text t)
     return hw_managed_id(kind, h * 0x9e3779b97f4a7c15u);
 }
 
-void hw_marks_tell(struct hw_client_session *s, uint64_t id, struct hw_mark_text t,
-                   struct hw_mark_text file)
+void hw_name_send(struct hw_client_session *s, uint64_t id, struct hw_mark_text t,
+                  struct hw_mark_text file)
 {
     _Atomic uint64_t *named = &s->named[id % HW_NAMED_SLOTS];
     struct heapwise_managed_text name = {
         .function = t.p, .n_function = t.n, .file = file.p, .n_file = file.n};
-    if (!hw_marks_is_told(s, id) && hw_push_name(s, id, &name))
+    if (!hw_name_is_sent(s, id) && hw_push_name(s, id, &name))
         atomic_store_explicit(named, id, memory_order_relaxed);
 }
 

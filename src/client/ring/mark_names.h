@@ -12,12 +12,12 @@ struct hw_mark_text {
 };
 struct hw_mark_text hw_mark_text_of(const struct heapwise_mark *m);
 uint64_t hw_mark_id(enum hw_managed_kind kind, struct hw_mark_text t);
-void hw_marks_tell(struct hw_client_session *s, uint64_t id, struct hw_mark_text text,
-                   struct hw_mark_text file);
+void hw_name_send(struct hw_client_session *s, uint64_t id, struct hw_mark_text text,
+                  struct hw_mark_text file);
 /* Into 16 bytes; false: there is none, or none that we may ask for. */
 bool hw_marks_thread_name(char *out);
 
-static inline bool hw_marks_is_told(const struct hw_client_session *s, uint64_t id)
+static inline bool hw_name_is_sent(const struct hw_client_session *s, uint64_t id)
 {
     return atomic_load_explicit(&s->named[id % HW_NAMED_SLOTS], memory_order_relaxed) == id;
 }

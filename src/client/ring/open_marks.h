@@ -26,7 +26,7 @@ struct hw_open_mark {
 struct hw_marks {
     uint32_t generation; /* of the session in which they were begun */
     uint32_t n_scopes, n_types;
-    bool names_thread;          /* its name is to be told */
+    bool names_thread;          /* its name has not been sent yet */
     int32_t tid;                /* where slices are wanted; 0 = not known */
     struct hw_slice_slot *slot; /* the generation's; NULL = not asked for yet, or none */
     struct hw_open_mark scopes[HW_MAX_SCOPES];

@@ -5,8 +5,7 @@
  * With HW_CC_BLOCK the thread waits in steps of 100 us (500 us for a large ring), up to the
  * configured deadline; without, it tries once. Then profiling of this process ends: books with
  * holes would be wrong, and a target that crawls is worse. A heartbeat older than 2 s ends the wait
- * at once: one
- * that is not seen to change, since times of two namespaces say nothing of each other.
+ * at once. What counts is that it is not seen to change: clocks of two namespaces cannot be compared.
  */
 #include <errno.h>
 #include <string.h>
@@ -27,35 +26,35 @@
 #define NO_DEADLINE_NS 30000000000ull /* without a deadline: this long without progress */
 
 /*
- * The beat that was seen last, and when by our clock: whose clock the recorder has is of no matter.
+ * The last heartbeat that was seen, and when, by our own clock: the recorder's may differ.
  * The time is stored first and loaded last, so that a new beat is never seen with an old time.
  */
-static _Atomic uint64_t heard_beat, heard_ns;
+static _Atomic uint64_t seen_beat, seen_ns;
 
-static void heard(uint64_t beat, uint64_t now_ns)
+static void note_beat(uint64_t beat, uint64_t now_ns)
 {
-    atomic_store_explicit(&heard_ns, now_ns, memory_order_relaxed);
-    atomic_store_explicit(&heard_beat, beat, memory_order_release);
+    atomic_store_explicit(&seen_ns, now_ns, memory_order_relaxed);
+    atomic_store_explicit(&seen_beat, beat, memory_order_release);
 }
 
-void hw_recorder_heard(uint64_t now_ns)
+void hw_recorder_note_alive(uint64_t now_ns)
 {
-    heard(atomic_load_explicit(&hw_control.heartbeat, memory_order_relaxed), now_ns);
+    note_beat(atomic_load_explicit(&hw_control.heartbeat, memory_order_relaxed), now_ns);
 }
 
 bool hw_recorder_silent(uint64_t now_ns, uint64_t limit_ns)
 {
     uint64_t beat = atomic_load_explicit(&hw_control.heartbeat, memory_order_relaxed);
-    if (beat != atomic_load_explicit(&heard_beat, memory_order_acquire)) {
-        heard(beat, now_ns);
+    if (beat != atomic_load_explicit(&seen_beat, memory_order_acquire)) {
+        note_beat(beat, now_ns);
         return false;
     }
-    int64_t silent_ns = (int64_t)(now_ns - atomic_load_explicit(&heard_ns, memory_order_relaxed));
+    int64_t silent_ns = (int64_t)(now_ns - atomic_load_explicit(&seen_ns, memory_order_relaxed));
     return silent_ns > (int64_t)limit_ns;
 }
 
-/* Asked with every sample; the clock was read for it anyway. */
-bool hw_push_alone(struct hw_client_session *s, uint64_t now_ns)
+/* Checked with every sample; the clock has been read for it anyway. */
+bool hw_push_recorder_gone(struct hw_client_session *s, uint64_t now_ns)
 {
     if (hw_likely(!hw_recorder_silent(now_ns, SURELY_GONE_NS)))
         return false;
@@ -63,7 +62,7 @@ bool hw_push_alone(struct hw_client_session *s, uint64_t now_ns)
     return true;
 }
 
-/* Nobody reads this ring any more, and nobody minds. */
+/* Nobody reads this ring any more. */
 static bool stopped(const struct hw_client_session *s)
 {
     return atomic_load_explicit(&hw_process_page.session, memory_order_relaxed) != s ||
@@ -89,7 +88,7 @@ static HW_COLD uint64_t wait_for_room(struct hw_client_session *s, uint32_t size
     bool large = s->ring.mask >= LARGE_RING - 1 && limit > 2 * LONG_STEP_NS;
     do {
         hw_sys_step_ns(large ? LONG_STEP_NS : STEP_NS, hw_sandbox());
-        pos = hw_ring_reserve_by(&s->ring, size, hw_push_thread());
+        pos = hw_ring_reserve_by(&s->ring, size, hw_push_this_thread());
         now = hw_local_sandbox_ns();
         uint64_t read_now = atomic_load_explicit(&s->ring.shm->read_pos, memory_order_relaxed);
         if (timeout == 0 && read_now != read)
@@ -127,7 +126,7 @@ static inline void fetch_ahead(const struct hw_client_session *s, uint64_t pos)
 
 uint64_t hw_push_reserve(struct hw_client_session *s, uint32_t size)
 {
-    uint64_t pos = hw_ring_reserve_by(&s->ring, size, hw_push_thread());
+    uint64_t pos = hw_ring_reserve_by(&s->ring, size, hw_push_this_thread());
     if (hw_unlikely(pos == 0))
         return wait_for_room(s, size);
     fetch_ahead(s, pos);
@@ -174,15 +173,15 @@ void hw_push_maps(struct hw_client_session *s, uint64_t pc, uint64_t now_ns)
         !atomic_compare_exchange_strong(&s->last_maps_ns, &last, now_ns))
         return;
     atomic_store_explicit(&s->last_maps_pc, pc, memory_order_relaxed);
-    uint64_t pos = hw_ring_reserve_by(&s->ring, sizeof(struct hw_rec_maps), hw_push_thread());
+    uint64_t pos = hw_ring_reserve_by(&s->ring, sizeof(struct hw_rec_maps), hw_push_this_thread());
     if (pos == 0)
-        return; /* a hint: the daemon looks by itself too */
+        return; /* only a hint: the recorder reads the mappings from time to time anyway */
     struct hw_rec_maps *r = hw_ring_at(&s->ring, pos);
     r->pc = pc;
     hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_MAPS);
 }
 
-/* A program that tries again and again must not fill the ring with it. */
+/* A program that retries in a loop must not fill the ring. */
 #define FAILED_EVERY_NS 10000000u
 
 static void push_failed(struct hw_client_session *s, size_t n_bytes)

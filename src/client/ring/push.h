@@ -8,14 +8,15 @@
 
 /* Room for a record, waiting as the configuration says; 0 = there is none, the session is over. */
 uint64_t hw_push_reserve(struct hw_client_session *s, uint32_t size);
-bool hw_push_alone(struct hw_client_session *s, uint64_t now_ns); /* recorder long dead: given up */
-/* Has its heart not beaten for so long, as far as we have looked? now_ns: of hw_local_ns(). */
+bool hw_push_recorder_gone(struct hw_client_session *s,
+                           uint64_t now_ns); /* dead for long: ends the session */
+/* Has the heartbeat not changed for so long, as far as was checked? now_ns: of hw_local_ns(). */
 bool hw_recorder_silent(uint64_t now_ns, uint64_t limit_ns);
-void hw_recorder_heard(uint64_t now_ns); /* it has just answered */
+void hw_recorder_note_alive(uint64_t now_ns); /* it has just answered: starts that time anew */
 void hw_push_free(struct hw_client_session *s, uint64_t sample_id);
 void hw_push_heap(struct hw_client_session *s, uint32_t heap_id, const char *name,
                   uint64_t interval);
-/* The allocator refused so many bytes. Outside of any visit; keeps errno. */
+/* An allocation of n_bytes failed. Outside of any visit; keeps errno. */
 void hw_push_failed(size_t n_bytes);
 void hw_push_maps(struct hw_client_session *s, uint64_t pc, uint64_t now_ns);
 

@@ -4,8 +4,8 @@
  * By any thread, also inside a visit. Whoever is inside may finish; what the session owns is
  * unmapped later, by a thread that holds the session's lock (session/session_end.c).
  */
-#include "client/client.h"
 #include "client/ring/retire.h"
+#include "client/client.h"
 
 static _Atomic(struct hw_client_session *) retired; /* not collected yet, newest first */
 

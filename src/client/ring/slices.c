@@ -9,7 +9,7 @@
  * own is below us on the stack and loses them, counted; a word left behind by siglongjmp is above
  * nobody and is taken over by the next one.
  *
- * The looks at the processor's counter are half of what this costs, 10 ns each.
+ * Reading the processor's counter is half of what this costs, 10 ns a time.
  */
 #include <errno.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static uint64_t slice_id(const struct heapwise_mark *m)
 /* ---- a batch ---- */
 
 /* n first: who copies entries meanwhile sees that there are none, or that the batch is another. */
-static void renew(struct hw_slice_slot *slot)
+static void reset_slot(struct hw_slice_slot *slot)
 {
     uint32_t batch = atomic_load_explicit(&slot->batch, memory_order_relaxed);
     atomic_store_explicit(&slot->n, 0, memory_order_relaxed);
@@ -50,7 +50,7 @@ static bool send_batch(struct hw_client_session *s, struct hw_slice_slot *slot)
         return true;
     if (n > HW_SLICE_BATCH || hw_ring_free_bytes(&s->ring) <= (s->ring.mask + 1) / 2)
         return false;
-    uint64_t pos = hw_ring_reserve_by(&s->ring, size, hw_push_thread());
+    uint64_t pos = hw_ring_reserve_by(&s->ring, size, hw_push_this_thread());
     if (pos == 0)
         return false;
     struct hw_rec_slices *r = hw_ring_at(&s->ring, pos);
@@ -63,7 +63,7 @@ static bool send_batch(struct hw_client_session *s, struct hw_slice_slot *slot)
     r->end_time_ns = hw_client_session_ns(s);
     memcpy(r + 1, slot->entry, n * sizeof *slot->entry);
     hw_ring_commit(&s->ring, pos, size, HW_REC_SLICES);
-    renew(slot);
+    reset_slot(slot);
     return true;
 }
 
@@ -76,19 +76,19 @@ static struct hw_slice_slot *take_slot(struct hw_client_session *s, const struct
     struct hw_slice_slot *slot = &s->ring.slots[slab->index];
     if (slot->tid != (uint32_t)k->tid && !send_batch(s, slot)) {
         hw_count(s, lost_slices, atomic_load_explicit(&slot->n, memory_order_relaxed));
-        renew(slot);
+        reset_slot(slot);
     }
     slot->tid = (uint32_t)k->tid;
     return slot;
 }
 
-static void tell_thread(struct hw_client_session *s, struct hw_marks *k)
+static void send_thread_name(struct hw_client_session *s, struct hw_marks *k)
 {
     char name[16];
     k->names_thread = false;
     if (hw_marks_thread_name(name))
-        hw_marks_tell(s, hw_managed_id(HW_MANAGED_THREAD, (uint64_t)k->tid),
-                      (struct hw_mark_text){name, strlen(name)}, (struct hw_mark_text){NULL, 0});
+        hw_name_send(s, hw_managed_id(HW_MANAGED_THREAD, (uint64_t)k->tid),
+                     (struct hw_mark_text){name, strlen(name)}, (struct hw_mark_text){NULL, 0});
 }
 
 /* Where the next entry goes; NULL: there is no room. */
@@ -99,7 +99,7 @@ static HW_COLD struct hw_slice_slot *make_room(struct hw_client_session *s, stru
     if (!k->slot)
         k->slot = take_slot(s, slab);
     if (k->slot && k->names_thread)
-        tell_thread(s, k);
+        send_thread_name(s, k);
     bool there = k->slot && (atomic_load_explicit(&k->slot->n, memory_order_relaxed) == 0 ||
                              send_batch(s, k->slot));
     if (there) {
@@ -110,12 +110,12 @@ static HW_COLD struct hw_slice_slot *make_room(struct hw_client_session *s, stru
     return there ? k->slot : NULL;
 }
 
-static HW_COLD void tell_name(struct hw_client_session *s, uint64_t id,
+static HW_COLD void send_name(struct hw_client_session *s, uint64_t id,
                               const struct heapwise_mark *m)
 {
     int saved = errno;
-    hw_marks_tell(s, id, hw_mark_text_of(m),
-                  (struct hw_mark_text){m->category, strlen(m->category)});
+    hw_name_send(s, id, hw_mark_text_of(m),
+                 (struct hw_mark_text){m->category, strlen(m->category)});
     errno = saved;
 }
 
@@ -127,8 +127,8 @@ static inline bool put(struct hw_client_session *s, struct hw_slab *slab,
     const uint64_t most_ticks = UINT64_MAX >> HW_SLICE_DEPTH_BITS;
     struct hw_slice_slot *slot = slab->marks.slot;
     uint64_t id = m ? slice_id(m) : 0;
-    if (hw_unlikely(m && !hw_marks_is_told(s, id)))
-        tell_name(s, id, m);
+    if (hw_unlikely(m && !hw_name_is_sent(s, id)))
+        send_name(s, id, m);
     uint32_t n = slot ? atomic_load_explicit(&slot->n, memory_order_relaxed) : 0;
     uint64_t since = slot ? hw_slice_ticks() - slot->ticks : 0;
     if (hw_unlikely(n - 1 >= HW_SLICE_BATCH - 1 || since > most_ticks)) {
@@ -155,18 +155,18 @@ static HW_COLD bool add_in_a_visit(struct hw_slab *slab, const struct heapwise_m
                                    uint32_t depth, bool alone)
 {
     struct hw_client_guard v;
-    bool told = false;
+    bool sent = false;
     int saved = errno;
     hw_enter(&v);
     if (v.session && is_of(v.session, slab)) {
-        told = alone && !v.nested && hw_sandbox() != HW_SANDBOX_STRICT &&
+        sent = alone && !v.nested && hw_sandbox() != HW_SANDBOX_STRICT &&
                put(v.session, slab, m, depth);
-        if (!told)
+        if (!sent)
             hw_count(v.session, lost_slices, 1);
     }
     hw_leave(&v);
     errno = saved;
-    return told;
+    return sent;
 }
 
 /* m NULL: an end. */
@@ -174,7 +174,7 @@ static inline bool add(struct hw_slab *slab, const struct heapwise_mark *m, uint
 {
     uintptr_t self = (uintptr_t)__builtin_frame_address(0);
     uintptr_t before = atomic_load_explicit(&slab->busy, memory_order_relaxed);
-    bool told = false;
+    bool sent = false;
     if (hw_unlikely(hw_here.busy != 0 || before > self))
         return add_in_a_visit(slab, m, depth, /* alone = */ before == 0 || hw_here.busy == before);
     atomic_store_explicit(&slab->busy, self, memory_order_relaxed);
@@ -182,12 +182,12 @@ static inline bool add(struct hw_slab *slab, const struct heapwise_mark *m, uint
     struct hw_client_session *s =
         atomic_load_explicit(&hw_process_page.session, memory_order_acquire);
     if (s && is_of(s, slab) && !atomic_load_explicit(&hw_control.ended, memory_order_relaxed)) {
-        told = hw_sandbox() != HW_SANDBOX_STRICT && put(s, slab, m, depth);
-        if (hw_unlikely(!told))
+        sent = hw_sandbox() != HW_SANDBOX_STRICT && put(s, slab, m, depth);
+        if (hw_unlikely(!sent))
             hw_count(s, lost_slices, 1);
     }
     atomic_store_explicit(&slab->busy, 0, memory_order_release);
-    return told;
+    return sent;
 }
 
 bool hw_slice_begin(struct hw_slab *slab, const struct heapwise_mark *m, uint32_t depth)

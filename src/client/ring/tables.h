@@ -21,8 +21,8 @@ static inline const struct hw_tables_view *hw_tables_view(struct hw_client_sessi
     return hw_likely(used <= v->n_bytes) ? v : hw_tables_grow(s, used);
 }
 
-/* Is the newest list of modules right for what runs on this thread now? Not behind a dlclose, until
- * the recorder has read the mappings again. */
+/* Is the newest list of modules valid for this thread? After a dlclose it is not, until the recorder
+ * has read the mappings again. */
 static inline bool hw_modules_settled(const struct hw_client_session *s)
 {
     const struct hw_tables_dir *d = s->tables;

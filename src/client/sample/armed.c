@@ -83,7 +83,7 @@ static bool is_as_before(const struct hw_tls *t)
            !atomic_load_explicit(&hw_process_page.session, memory_order_relaxed);
 }
 
-bool hw_armed_goes_on(struct hw_tls *t)
+bool hw_armed_is_current(struct hw_tls *t)
 {
     if ((t->flags & HW_TLS_ARMED) == 0)
         return false;
@@ -111,7 +111,7 @@ uint64_t hw_armed_take_lost(void)
 
 /* ---- the handshake ---- */
 
-void hw_armed_say(struct hw_hello *out)
+void hw_armed_fill_hello(struct hw_hello *out)
 {
     out->armed_token = own.token; /* also of one that is armed no longer, and of its children */
     if (!hw_armed())

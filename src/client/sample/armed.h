@@ -28,15 +28,15 @@
 
 #if defined(HW_BARE) /* is in no program from its start */
 
-#define hw_armed()           false
-#define hw_armed_interval()  UINT64_MAX
-#define hw_armed_join(t)     ((void)(t), false)
-#define hw_armed_lost()      ((void)0)
-#define hw_armed_take_lost() UINT64_C(0)
-#define hw_armed_say(out)    ((void)(out))
-#define hw_armed_over()      ((void)0)
-#define hw_armed_adopt()     ((void)0)
-#define hw_armed_forked()    ((void)0)
+#define hw_armed()               false
+#define hw_armed_interval()      UINT64_MAX
+#define hw_armed_join(t)         ((void)(t), false)
+#define hw_armed_lost()          ((void)0)
+#define hw_armed_take_lost()     UINT64_C(0)
+#define hw_armed_fill_hello(out) ((void)(out))
+#define hw_armed_over()          ((void)0)
+#define hw_armed_adopt()         ((void)0)
+#define hw_armed_forked()        ((void)0)
 
 #else
 
@@ -47,8 +47,8 @@ static inline bool hw_armed(void)
 
 /* In the constructor. mark: the value of HEAPWISE_HELD. False: it does not say that. */
 bool hw_armed_begin(const char *mark);
-/* The slow path's second question, behind the probes': is this thread's draw still good? */
-bool hw_armed_goes_on(struct hw_tls *t);
+/* Is this thread's draw still valid? Asked by the slow path after the probes'. */
+bool hw_armed_is_current(struct hw_tls *t);
 /* There is no session for this thread: it draws for the one to come. False: it is not armed. */
 bool hw_armed_join(struct hw_tls *t);
 uint64_t hw_armed_interval(void); /* 0 = not armed */
@@ -57,7 +57,7 @@ uint64_t hw_armed_take_lost(void);
 
 /* ---- for the handshake ---- */
 
-void hw_armed_say(struct hw_hello *out);
+void hw_armed_fill_hello(struct hw_hello *out);
 void hw_armed_over(void);   /* it was answered, or never will be */
 void hw_armed_adopt(void);  /* in a forked child, which has the page for itself now */
 void hw_armed_forked(void); /* in libc's handler for those: not the parent's draws */

@@ -222,10 +222,10 @@ static void walk(struct hw_client_session *s, struct hw_slab *slab, const struct
         stop = slab->out.stop;
         n_bytes *= 2;
     } while (hw_unlikely(
-        (stop == HW_STOP_BOUNDS && hw_stack_reach(b, site->sp, n_bytes / 2, FURTHER_BYTES)) ||
-        (stop == HW_STOP_FP_LOST && hw_stack_reach(b, site->sp, n_bytes / 2, HW_MAX_COPY_BYTES))));
+        (stop == HW_STOP_BOUNDS && hw_stack_extend(b, site->sp, n_bytes / 2, FURTHER_BYTES)) ||
+        (stop == HW_STOP_FP_LOST && hw_stack_extend(b, site->sp, n_bytes / 2, HW_MAX_COPY_BYTES))));
     if (hw_unlikely(!b->known && hw_stop_wants_copy(stop))) /* the recorder may get further */
-        (void)hw_stack_reach(b, site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
+        (void)hw_stack_extend(b, site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
 }
 
 static const struct hw_module_snapshot *known_modules(struct hw_client_session *s)
@@ -308,7 +308,7 @@ static struct capture capture(struct hw_client_session *s, struct hw_slab *slab,
 {
     struct hw_walk_out *o = &slab->out;
     slab->is_mixed = false;
-    if (hw_unlikely(hw_marks_alone(s))) {
+    if (hw_unlikely(hw_marks_only(s))) {
         slab->sure = false;
         o->n_frames = 0;
         o->generation = 0;
@@ -319,7 +319,7 @@ static struct capture capture(struct hw_client_session *s, struct hw_slab *slab,
     if (known_modules(s)) {
         slab->sure = walk_known(s, slab, e->site, &b, now_ns);
         if (hw_unlikely(!slab->sure))
-            (void)hw_stack_reach(&b, e->site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
+            (void)hw_stack_extend(&b, e->site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
         count_frames(s, slab);
         if (hw_unlikely(atomic_load_explicit(&hw_managed_on, memory_order_acquire) != 0 ||
                         hw_python_is_on()) &&
@@ -475,7 +475,7 @@ static bool record_with(struct hw_client_session *s, struct hw_slab *slab, const
 {
     struct hw_tls *t = &hw_here;
     uint64_t now_ns = hw_local_coarse_ns();
-    if (hw_push_alone(s, now_ns))
+    if (hw_push_recorder_gone(s, now_ns))
         return false;
     now_ns += s->ahead_ns;
     /* The walk goes first: meanwhile the slot's cache line arrives. */
@@ -548,7 +548,7 @@ bool hw_record_alloc(const struct hw_event *e)
     uint32_t minfo = 0;
     hw_enter(&v);
     if (v.session) {
-        bool ours = hw_here.flags & (HW_TLS_OURS | HW_TLS_HUSHED);
+        bool ours = hw_here.flags & (HW_TLS_OURS | HW_TLS_SUPPRESSED);
         if (hw_likely(!v.nested && !ours))
             ok = record(v.session, e, &minfo);
         else if (!ours)

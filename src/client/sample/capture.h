@@ -16,7 +16,7 @@ struct hw_event {
 bool hw_record_alloc(const struct hw_event *e);
 void hw_report_free(uint32_t heap_id, uint64_t id);
 void hw_adapt_interval(struct hw_client_session *s, uint32_t heap_id);
-/* After somebody has doubled it or halved it. */
+/* After it was doubled or halved. */
 void hw_interval_refresh(struct hw_client_session *s, uint32_t heap_id);
 
 #endif

@@ -1,6 +1,6 @@
 /* heap_table.c - the heaps of this process, and what a session wants of them */
-#include "client/ring/push.h"
 #include "client/sample/heap_table.h"
+#include "client/ring/push.h"
 
 #include <string.h>
 

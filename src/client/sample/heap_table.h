@@ -3,7 +3,7 @@
  *
  * Why:     a session has an interval for each, and samples name them by number.
  * Shapes:  ids are places in one static table, 1 is libc.malloc. What is in it stays.
- * Threads: any. A heap's members are written before it is registered, except `told`.
+ * Threads: any. A heap's members are written before it is registered, except `enabled_in`.
  */
 #ifndef HW_CLIENT_SAMPLE_HEAP_TABLE_H
 #define HW_CLIENT_SAMPLE_HEAP_TABLE_H
@@ -17,9 +17,9 @@ struct AHeapInfo {
     void *enabled_data;
     void (*disabled)(void *, const AHeapProfileDisableCallbackInfo *);
     void *disabled_data;
-    bool quiet; /* told of only when a session wants it */
+    bool quiet; /* announced only to a session that wants it */
     _Atomic uint32_t registered;
-    _Atomic uint32_t told; /* generation for which it was told "enabled"; 0 = disabled */
+    _Atomic uint32_t enabled_in; /* the generation of the last "enabled" callback; 0 = disabled */
 };
 
 extern HW_HIDDEN struct AHeapInfo hw_heap_table[HW_MAX_HEAPS];

@@ -115,8 +115,8 @@ void hw_live_set_expect(uint64_t interval)
 {
     uint32_t free_lock = 0;
     if (sizeof(void *) < 8 || interval == 0 || interval > HW_LIVE_DIRECT_MAX_INTERVAL ||
-        atomic_load(&hw_live_direct_words) || !hw_may_take(8 * HW_LIVE_DIRECT_WORDS, NEAR_SHARE) ||
-        hw_locks_what_comes() ||
+        atomic_load(&hw_live_direct_words) ||
+        !hw_fits_address_limit(8 * HW_LIVE_DIRECT_WORDS, NEAR_SHARE) || hw_locks_future_maps() ||
         !atomic_compare_exchange_strong(&hw_process_page.live_lock, &free_lock, 1))
         return;
     atomic_store(&hw_live_direct_words, reserve(8 * HW_LIVE_DIRECT_WORDS, PROT_NONE));

@@ -38,11 +38,11 @@ static inline bool hw_live_set_maybe(uint64_t id)
                                 memory_order_relaxed) != 0;
 }
 
-/* Is a block of ours: every free of it goes the slow way, for good. */
+/* Marks a block of ours: every free of it takes the slow path, for good. */
 void hw_live_set_mark(uint64_t id);
 int hw_live_set_init(void); /* the first segment, if there is none */
-/* Forgets all of it and gives the memory back. Nobody records, and nobody_is_inside tells whether
- * every visit that had begun is over. false = somebody is: all is as it was. */
+/* Empties the set and unmaps its memory. No session runs, and nobody_is_inside says whether every
+ * visit that had begun is over. false = one is not: nothing was changed. */
 bool hw_live_set_give_back(bool (*nobody_is_inside)(void));
 /* With counters: also those that are never given back. */
 void hw_live_set_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg,

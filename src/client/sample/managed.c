@@ -92,7 +92,7 @@ void hw_managed_build(const struct hw_walk_out *o, const struct hw_python *pytho
                       struct hw_mixed *m)
 {
     begin(m, o);
-    hw_python_put_in(python, m);
+    hw_python_insert(python, m);
     m->is_built = true;
 }
 
@@ -110,14 +110,14 @@ static bool mix_python(const struct hw_walk_out *o, const struct hw_python *pyth
 bool hw_managed_mix(struct hw_client_session *s, const struct hw_call_site *site,
                     const struct hw_walk_out *o, struct hw_python *python, struct hw_mixed *m)
 {
-    uint64_t hash = hw_python_is_on() ? hw_python_look(s, o, python) : 0;
+    uint64_t hash = hw_python_is_on() ? hw_python_find_frames(s, o, python) : 0;
     if (atomic_load_explicit(&hw_managed_on, memory_order_relaxed) == 0)
         return hash != 0 && mix_python(o, python, hash, m);
     begin(m, o);
     m->is_built = true;
     ask_agent(s, site, o, m);
     if (m->n_managed == 0 && hash != 0)
-        hw_python_put_in(python, m);
+        hw_python_insert(python, m);
     if (m->n_managed == 0)
         return false;
     m->stack_id = stack_id(m);
@@ -132,23 +132,23 @@ bool hw_managed_mark(struct hw_client_session *s, const struct hw_walk_out *o,
     else if (!m->is_built)
         hw_managed_build(o, &slab->python, m);
     m->is_built = true;
-    hw_marks_put_in(s, &slab->marks, m);
+    hw_marks_insert(s, &slab->marks, m);
     m->stack_id = stack_id(m);
     return m->n_managed != 0;
 }
 
 /* ---- what an agent calls ---- */
 
-void hw_managed_hush(void)
+void hw_managed_suppress_thread(void)
 {
-    hw_here.flags |= HW_TLS_HUSHED;
+    hw_here.flags |= HW_TLS_SUPPRESSED;
 }
 
-bool hw_managed_hush_until(bool hushed)
+bool hw_managed_suppress(bool suppressed)
 {
-    bool was = (hw_here.flags & HW_TLS_HUSHED) != 0;
-    hw_here.flags =
-        hushed ? hw_here.flags | HW_TLS_HUSHED : hw_here.flags & ~(uint32_t)HW_TLS_HUSHED;
+    bool was = (hw_here.flags & HW_TLS_SUPPRESSED) != 0;
+    hw_here.flags = suppressed ? hw_here.flags | HW_TLS_SUPPRESSED
+                               : hw_here.flags & ~(uint32_t)HW_TLS_SUPPRESSED;
     return was;
 }
 
@@ -167,11 +167,11 @@ HW_EXPORT int heapwise_managed_name(uint32_t generation, uint64_t id,
 {
     struct hw_client_guard v;
     int saved = errno;
-    bool told = false;
+    bool sent = false;
     hw_enter(&v);
     if (v.session && !v.nested && v.session->generation == generation)
-        told = hw_push_name(v.session, id, text);
+        sent = hw_push_name(v.session, id, text);
     hw_leave(&v);
     errno = saved;
-    return told ? 0 : -1;
+    return sent ? 0 : -1;
 }

@@ -21,19 +21,20 @@ struct hw_python;
 struct hw_client_session;
 struct hw_call_site;
 
-/* Is there a runtime to be asked? */
+/* Has a runtime registered a source of frames? */
 extern __attribute__((visibility("hidden"))) _Atomic uint32_t hw_managed_on;
 
-/* What was walked with what runtimes say of it; false: nothing. *m may be yet to be built. */
+/* The walked stack with the frames that runtimes report; false: they report none. *m may still have
+ * to be built. */
 bool hw_managed_mix(struct hw_client_session *s, const struct hw_call_site *site,
                     const struct hw_walk_out *o, struct hw_python *python, struct hw_mixed *m);
-/* The stack of all that, or of the walk alone, with the program's marks in it. */
+/* That stack, or the walked one alone, with the program's marks inserted. */
 bool hw_managed_mark(struct hw_client_session *s, const struct hw_walk_out *o,
                      const struct hw_slab *slab, struct hw_mixed *m);
 void hw_managed_build(const struct hw_walk_out *o, const struct hw_python *python,
                       struct hw_mixed *m);
-/* This thread is ours from now on: what it allocates is no part of the program. */
-void hw_managed_hush(void);
-bool hw_managed_hush_until(bool hushed); /* gives what was before */
+/* From now on this thread is not sampled: what it allocates is ours, not the program's. */
+void hw_managed_suppress_thread(void);
+bool hw_managed_suppress(bool suppressed); /* returns the previous state */
 
 #endif

@@ -20,23 +20,23 @@ bool hw_marks_wanted(const struct hw_client_session *s)
     return s->config.stack_mode != HW_STACKS_NATIVE || (s->config.flags & HW_CC_TYPES);
 }
 
-bool hw_marks_alone(const struct hw_client_session *s)
+bool hw_marks_only(const struct hw_client_session *s)
 {
     return s->config.stack_mode == HW_STACKS_PSEUDO;
 }
 
-static void tell(struct hw_client_session *s, uint64_t id, struct hw_mark_text t)
+static void send_name(struct hw_client_session *s, uint64_t id, struct hw_mark_text t)
 {
-    hw_marks_tell(s, id, t, (struct hw_mark_text){NULL, 0});
+    hw_name_send(s, id, t, (struct hw_mark_text){NULL, 0});
 }
 
-static uint64_t told_id(struct hw_client_session *s, const struct heapwise_mark *m)
+static uint64_t sent_id(struct hw_client_session *s, const struct heapwise_mark *m)
 {
-    tell(s, m->id, hw_mark_text_of(m));
+    send_name(s, m->id, hw_mark_text_of(m));
     return m->id;
 }
 
-static void put_thread(struct hw_client_session *s, struct hw_mixed *m)
+static void insert_thread(struct hw_client_session *s, struct hw_mixed *m)
 {
     char name[48] = "[Thread: ";
     size_t n = strlen(name);
@@ -46,7 +46,7 @@ static void put_thread(struct hw_client_session *s, struct hw_mixed *m)
     name[n++] = ']';
     struct hw_mark_text t = {name, n};
     uint64_t id = hw_mark_id(HW_MANAGED_SCOPE, t);
-    tell(s, id, t);
+    send_name(s, id, t);
     hw_mixed_splice(m, m->n_frames, 0, &id, 1);
 }
 
@@ -55,10 +55,10 @@ static uint32_t kept(uint32_t n, uint32_t most)
     return n < most ? n : most;
 }
 
-static void put_all(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m)
+static void insert_all(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m)
 {
     for (uint32_t i = 0, n = kept(k->n_scopes, HW_MAX_SCOPES); i < n; i++) {
-        uint64_t id = told_id(s, k->scopes[i].mark);
+        uint64_t id = sent_id(s, k->scopes[i].mark);
         hw_mixed_splice(m, 0, 0, &id, 1);
     }
 }
@@ -84,39 +84,40 @@ static uint32_t frame_of(const struct hw_mixed *m, uint32_t from, uint64_t retur
  *      ... callee | scope 2 | scope 1 | begins them | its caller ...
  *                 ^ at                               ^ from: the next is searched left of it
  */
-static void put_among(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m)
+static void insert_among_frames(struct hw_client_session *s, const struct hw_marks *k,
+                                struct hw_mixed *m)
 {
     uint32_t from = m->n_frames, at = m->n_frames; /* the next scope's place, if it has no frame */
     uint64_t sp = 0;
     for (uint32_t i = 0, n = kept(k->n_scopes, HW_MAX_SCOPES); i < n; i++) {
-        const struct hw_open_mark *open = &k->scopes[i];
-        uint32_t frame = open->sp == sp ? NOWHERE : frame_of(m, from, open->return_address);
-        sp = open->sp;
+        const struct hw_open_mark *mark = &k->scopes[i];
+        uint32_t frame = mark->sp == sp ? NOWHERE : frame_of(m, from, mark->return_address);
+        sp = mark->sp;
         if (frame != NOWHERE) {
             at = frame;
             from = frame + 1;
         }
-        uint64_t id = told_id(s, open->mark);
+        uint64_t id = sent_id(s, mark->mark);
         hw_mixed_splice(m, at, 0, &id, 1);
         from++;
     }
 }
 
-void hw_marks_put_in(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m)
+void hw_marks_insert(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m)
 {
     bool mine = k->generation == (s->generation & HW_MARKS_GENERATION);
-    if (hw_marks_alone(s)) {
+    if (hw_marks_only(s)) {
         m->n_frames = m->n_managed = 0;
         m->stop = HW_STOP_END;
     }
     if (s->config.stack_mode == HW_STACKS_PSEUDO && mine)
-        put_all(s, k, m);
+        insert_all(s, k, m);
     if (s->config.stack_mode == HW_STACKS_MIXED && mine)
-        put_among(s, k, m);
+        insert_among_frames(s, k, m);
     if (s->config.stack_mode == HW_STACKS_PSEUDO || s->config.stack_mode == HW_STACKS_THREADS)
-        put_thread(s, m);
+        insert_thread(s, m);
     if (mine && k->n_types && (s->config.flags & HW_CC_TYPES)) {
-        uint64_t id = told_id(s, k->types[kept(k->n_types, HW_MAX_TYPES) - 1].mark);
+        uint64_t id = sent_id(s, k->types[kept(k->n_types, HW_MAX_TYPES) - 1].mark);
         hw_mixed_splice(m, 0, 0, &id, 1);
     }
 }

@@ -7,8 +7,8 @@
  *
  * A scope begins without a visit: it touches the thread's slab and the program's mark, never the
  * session; where slices are wanted, a visit follows. Marks of an earlier session are gone once the
- * generation differs, so nothing is tidied up anywhere. Names are hashed at their first begin in
- * the process and told once a session, by the sample that needs them.
+ * generation differs, so nothing has to be cleaned up. Names are hashed at their first begin in the
+ * process and sent once a session, with the sample that needs them.
  */
 #include "client/sample/marks.h"
 
@@ -28,7 +28,7 @@
 #define NOTE_NAME  "heapwise"
 #define NOTE_LINK  1u
 #define TOKEN_TYPE (1u << 31)
-#define TOKEN_TOLD (1u << 30) /* its beginning is in the ring */
+#define TOKEN_SENT (1u << 30) /* its beginning is in the ring */
 
 /* Written under the session's lock. */
 static char wanted[HW_MAX_SCOPE_TEXT]; /* categories; "" = all */
@@ -84,8 +84,8 @@ static bool is_wanted(const struct heapwise_mark *m)
 
 /* ---- scopes ---- */
 
-/* A mark's first time in this session, or a thread's. False: there is nowhere to keep it. */
-static HW_COLD bool settle(struct heapwise_mark *m, uint32_t generation)
+/* A mark's or a thread's first scope in this session. False: the thread has no slab. */
+static HW_COLD bool prepare_mark(struct heapwise_mark *m, uint32_t generation)
 {
     if (!hw_here.slab) {
         struct hw_client_guard v;
@@ -133,7 +133,7 @@ static uint64_t marks_begin(struct heapwise_mark *m, const void *return_address)
     struct hw_slab *slab = hw_here.slab;
     if (hw_unlikely(!slab || slab->marks.generation != generation ||
                     (m->state ^ generation << 1) > 1)) {
-        if (generation == 0 || !settle(m, generation))
+        if (generation == 0 || !prepare_mark(m, generation))
             return 0;
         slab = hw_here.slab;
     }
@@ -147,7 +147,7 @@ static uint64_t marks_begin(struct heapwise_mark *m, const void *return_address)
         uint64_t depth = push(k->scopes, HW_MAX_SCOPES, &k->n_scopes, mark);
         bool slices = atomic_load_explicit(&wants_slices, memory_order_relaxed);
         if (slices && hw_slice_begin(slab, m, (uint32_t)depth))
-            token |= TOKEN_TOLD;
+            token |= TOKEN_SENT;
         return token | depth;
     }
     return token | TOKEN_TYPE | push(k->types, HW_MAX_TYPES, &k->n_types, mark);
@@ -159,11 +159,11 @@ static void marks_end(uint64_t token)
     struct hw_slab *slab = hw_here.slab;
     if (!slab || slab->marks.generation != (uint32_t)(token >> 32))
         return;
-    uint32_t depth = (uint32_t)token & (TOKEN_TOLD - 1);
+    uint32_t depth = (uint32_t)token & (TOKEN_SENT - 1);
     uint32_t *n = token & TOKEN_TYPE ? &slab->marks.n_types : &slab->marks.n_scopes;
     if (depth < *n)
         *n = depth;
-    if (hw_unlikely(token & TOKEN_TOLD))
+    if (hw_unlikely(token & TOKEN_SENT))
         hw_slice_end(slab, depth);
 }
 

@@ -17,15 +17,15 @@
 
 struct hw_mixed;
 
-/* Finds the notes of what is loaded and lets them lead to us. Takes the loader's lock: not in a
- * hook. Modules that come later join by themselves, or by the recorder's next visit. */
+/* Finds the notes of all loaded modules and sets their pointers. Takes the loader's lock: not in a
+ * hook. Modules loaded later join by themselves, or at the recorder's next visit. */
 void hw_marks_join_loaded(void);
 void hw_marks_start(struct hw_client_session *s);
-/* Do stacks of this session have more in them than functions? */
+/* Do this session's stacks have marks in them? */
 bool hw_marks_wanted(const struct hw_client_session *s);
-/* Is nothing wanted of the native stack? */
-bool hw_marks_alone(const struct hw_client_session *s);
-/* Puts the marks of this thread into its stack, and tells their names. */
-void hw_marks_put_in(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m);
+/* Only marks, no native frames? */
+bool hw_marks_only(const struct hw_client_session *s);
+/* Inserts the thread's marks into its stack, and sends their names. */
+void hw_marks_insert(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m);
 
 #endif

@@ -133,7 +133,7 @@ bool hw_minfo_due(struct hw_client_session *s, const struct hw_walk_out *o)
 
 static void push(struct hw_client_session *s, const struct hw_rec_minfo *m)
 {
-    uint64_t pos = hw_ring_reserve_by(&s->ring, sizeof *m, hw_push_thread());
+    uint64_t pos = hw_ring_reserve_by(&s->ring, sizeof *m, hw_push_this_thread());
     if (pos == 0)
         return; /* the next one will do */
     struct hw_rec_minfo *r = hw_ring_at(&s->ring, pos);

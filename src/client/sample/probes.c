@@ -98,7 +98,7 @@ static void sample(struct hw_tls *t)
     hw_sampler_begin(t, hw_sampler_mix(seed), HW_PROBES_INTERVAL);
 }
 
-bool hw_probes_go_on(struct hw_tls *t)
+bool hw_probes_are_current(struct hw_tls *t)
 {
     const uint32_t both = HW_TLS_LOOKING | HW_TLS_PROBING;
     if ((t->flags & both) == 0)
@@ -132,7 +132,7 @@ void hw_probes_join(struct hw_tls *t)
 bool hw_probes_count(const struct hw_event *e)
 {
     return e->heap_id == HW_HEAP_ID_LIBC && (hw_here.flags & HW_TLS_PROBING) &&
-           (hw_here.flags & (HW_TLS_OURS | HW_TLS_HUSHED)) == 0;
+           (hw_here.flags & (HW_TLS_OURS | HW_TLS_SUPPRESSED)) == 0;
 }
 
 bool hw_probes_remember(const struct hw_event *e)

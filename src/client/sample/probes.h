@@ -6,10 +6,10 @@
  * Shapes:  alloc(pointer, size in bytes, weight in bytes) when an allocation is sampled,
  *          free(pointer) when such a block is freed. Each is a nop with a note (.note.stapsdt) and
  *          a semaphore, which the kernel counts up in the programs that map this file. While a
- *          recorder samples, its samples are told. Else, with a semaphore above 0, threads sample
+ *          recorder samples, the probes fire for its samples. Else, with a semaphore above 0, threads sample
  *          by themselves, 512 KiB in the mean. They look at the semaphore every 512 KiB of their
  *          allocations: the hooks' hot path knows nothing of it.
- * Limits:  of libc.malloc only. A block whose realloc failed is told as freed.
+ * Limits:  libc.malloc only. A block whose realloc failed is reported as freed.
  * Threads: any.
  * Source:  doc/design/client.md, "Probes"
  */
@@ -24,7 +24,7 @@
 
 #if defined(HW_BARE) /* it is in no file that a probe could be attached to */
 
-static inline bool hw_probes_go_on(struct hw_tls *t)
+static inline bool hw_probes_are_current(struct hw_tls *t)
 {
     (void)t;
     return false;
@@ -51,12 +51,12 @@ static inline bool hw_probes_want_free(void)
     return hw_unlikely(hw_probes_free_semaphore != 0);
 }
 
-/* The slow path's first question: is all as it was, without a session? Then interval 0 says that
- * there is no reader, another one that the countdown is the probes'. */
-bool hw_probes_go_on(struct hw_tls *t);
-/* It has settled that there is no session for this thread. */
+/* Is the thread still without a session, and its countdown, if it has one, the probes'? Interval 0
+ * then means that there is no reader. */
+bool hw_probes_are_current(struct hw_tls *t);
+/* There is no session for this thread: it starts checking for readers. */
 void hw_probes_join(struct hw_tls *t);
-/* Is this sample one that nobody records but a probe's reader? */
+/* Does only a probe's reader want this sample? */
 bool hw_probes_count(const struct hw_event *e);
 bool hw_probes_remember(const struct hw_event *e); /* in a visit; false = no room */
 /* The probes themselves. */

@@ -74,13 +74,13 @@ static struct {
 
 /* ---- loads ---- */
 
-struct look {
+struct chain_reader {
     const struct layout *l;
     uint64_t code_type;
     bool careful, bad;
 };
 
-static HW_COLD bool may_load(struct look *k, uint64_t at)
+static HW_COLD bool may_load(struct chain_reader *k, uint64_t at)
 {
     if (k->bad || at < 4096 || at >> 47 || at % 8 || (k->careful && !hw_sys_readable(at)))
         k->bad = true;
@@ -88,25 +88,25 @@ static HW_COLD bool may_load(struct look *k, uint64_t at)
 }
 
 /* Once the layout is proved, an address that is no null leads somewhere. */
-static inline uint64_t word_at(struct look *k, uint64_t at)
+static inline uint64_t word_at(struct chain_reader *k, uint64_t at)
 {
     if ((hw_unlikely(k->careful) || hw_unlikely(at < 4096)) && !may_load(k, at))
         return 0;
     return *(const volatile uint64_t *)(uintptr_t)at;
 }
 
-static inline uint32_t u32_at(struct look *k, uint64_t at)
+static inline uint32_t u32_at(struct chain_reader *k, uint64_t at)
 {
     return (uint32_t)(word_at(k, at & ~7ull) >> (at & 4 ? 32 : 0));
 }
 
-static inline uint32_t byte_at(struct look *k, uint64_t at)
+static inline uint32_t byte_at(struct chain_reader *k, uint64_t at)
 {
     return (uint32_t)(word_at(k, at & ~7ull) >> at % 8 * 8 & 0xff);
 }
 
 /* The bytes [at, at + n), n > 0 and small. */
-static bool may_read(struct look *k, uint64_t at, uint64_t n)
+static bool may_read(struct chain_reader *k, uint64_t at, uint64_t n)
 {
     for (uint64_t p = at & ~7ull; k->careful && p < at + n && !k->bad; p += 4096 - p % 4096)
         (void)may_load(k, p);
@@ -141,7 +141,7 @@ static char *utf8(char *out, uint32_t c)
 }
 
 /* A string object's text; out has HW_NAME_MAX_BYTES + 8 for one that is not ASCII. */
-static struct text text_of(struct look *k, uint64_t string, char *out)
+static struct text text_of(struct chain_reader *k, uint64_t string, char *out)
 {
     uint64_t n = word_at(k, string + SIZE_AT);
     uint32_t state = u32_at(k, string + STATE_AT), kind = STATE_KIND(state);
@@ -184,7 +184,7 @@ static const uint8_t *skip_varint(const uint8_t *p, const uint8_t *end, uint32_t
  * The table of locations of 3.11 and later: each entry begins with 1ccccnnn, n + 1 units long; the
  * line moves by a signed varint (c 13, 14), by c - 10 (10 to 12), or not; 15 has no line.
  */
-static uint32_t line_of(struct look *k, uint64_t code, int64_t at)
+static uint32_t line_of(struct chain_reader *k, uint64_t code, int64_t at)
 {
     uint64_t lines = word_at(k, code + k->l->lines), n = word_at(k, lines + SIZE_AT);
     int64_t line = (int32_t)u32_at(k, code + k->l->first_line), unit = 0;
@@ -218,7 +218,7 @@ static inline uint64_t mix(uint64_t h, uint64_t v)
  * What a code object looks like: its place and name and file may be another one's a moment later,
  * their lengths, hashes and the size of its table of lines are hardly the same then.
  */
-static inline uint64_t print_of(struct look *k, uint64_t code)
+static inline uint64_t print_of(struct chain_reader *k, uint64_t code)
 {
     const struct layout *l = k->l;
     uint64_t name = word_at(k, code + l->qualname), file = word_at(k, code + l->file);
@@ -231,8 +231,8 @@ static inline uint64_t print_of(struct look *k, uint64_t code)
     return mix(places ^ sizes, hashes ^ (uint64_t)u32_at(k, code + l->first_line) << 32);
 }
 
-static bool tell(struct hw_client_session *s, struct hw_python *p, struct look *k, uint64_t code,
-                 uint32_t line, uint64_t id)
+static bool send_name(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
+                      uint64_t code, uint32_t line, uint64_t id)
 {
     _Atomic uint64_t *named = &s->named[id % HW_NAMED_SLOTS];
     if (atomic_load_explicit(named, memory_order_relaxed) == id)
@@ -247,7 +247,7 @@ static bool tell(struct hw_client_session *s, struct hw_python *p, struct look *
     return true;
 }
 
-static uint64_t id_of(struct hw_client_session *s, struct hw_python *p, struct look *k,
+static uint64_t id_of(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
                       uint64_t code, int64_t at)
 {
     uint64_t print = print_of(k, code);
@@ -257,7 +257,7 @@ static uint64_t id_of(struct hw_client_session *s, struct hw_python *p, struct l
         return c->id;
     uint32_t line = line_of(k, code, at);
     uint64_t id = hw_managed_id(HW_MANAGED_PYTHON, mix(mix(print, code), line));
-    if (!k->bad && tell(s, p, k, code, line, id))
+    if (!k->bad && send_name(s, p, k, code, line, id))
         *c = (struct hw_python_call){code, print, id, at};
     return id;
 }
@@ -269,7 +269,7 @@ static void end_part(struct hw_python *p)
     p->ends[p->n_parts++] = (uint16_t)p->n_ids;
 }
 
-static void add_frame(struct hw_client_session *s, struct hw_python *p, struct look *k,
+static void add_frame(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
                       uint64_t frame, uint32_t owner)
 {
     const struct layout *l = k->l;
@@ -286,7 +286,8 @@ static void add_frame(struct hw_client_session *s, struct hw_python *p, struct l
 }
 
 /* False: deeper than there is room. */
-static bool walk(struct hw_client_session *s, struct hw_python *p, struct look *k, uint64_t state)
+static bool walk(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
+                 uint64_t state)
 {
     const struct layout *l = k->l;
     uint64_t in = l->cframe == HW_PYTHON_NONE ? state : word_at(k, state + l->cframe);
@@ -319,7 +320,7 @@ static const struct layout *layout_of(uint32_t minor)
     return NULL;
 }
 
-static uint64_t state_of(struct look *k, uint64_t runtime)
+static uint64_t state_of(struct chain_reader *k, uint64_t runtime)
 {
     uint64_t key = word_at(k, runtime + k->l->tss); /* initialized, then the key */
     if (word_at(k, runtime + k->l->finalizing) || (uint32_t)key == 0 || k->bad)
@@ -328,7 +329,7 @@ static uint64_t state_of(struct look *k, uint64_t runtime)
 }
 
 /* Has it been shown that this interpreter is laid out as we think? */
-static bool begin_look(struct look *k, uint64_t eval)
+static bool begin_chain(struct chain_reader *k, uint64_t eval)
 {
     if (atomic_load_explicit(&proof.eval, memory_order_relaxed) != eval) {
         atomic_store_explicit(&proof.n_good, 0, memory_order_relaxed);
@@ -399,7 +400,7 @@ static uint32_t count_evals(struct hw_python *p, const struct evals *e, const st
 }
 
 /* From the root on, so that what is yet to be done keeps its place. */
-void hw_python_put_in(const struct hw_python *p, struct hw_mixed *m)
+void hw_python_insert(const struct hw_python *p, struct hw_mixed *m)
 {
     struct evals e = evals_of(&hw_control.python);
     uint32_t left = p->n_evals;
@@ -429,19 +430,20 @@ bool hw_python_is_on(void)
     return atomic_load_explicit(&hw_control.python.eval_hi, memory_order_acquire) != 0;
 }
 
-uint64_t hw_python_look(struct hw_client_session *s, const struct hw_walk_out *o,
-                        struct hw_python *p)
+uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
+                               struct hw_python *p)
 {
     const struct hw_python_place *at = &hw_control.python;
-    struct look k = {.l = layout_of(atomic_load_explicit(&at->minor, memory_order_relaxed)),
-                     .code_type = atomic_load_explicit(&at->code_type, memory_order_relaxed)};
+    struct chain_reader k = {.l = layout_of(atomic_load_explicit(&at->minor, memory_order_relaxed)),
+                             .code_type =
+                                 atomic_load_explicit(&at->code_type, memory_order_relaxed)};
     struct evals e = evals_of(at);
     if (p->generation != s->generation) {
         memset(p->calls, 0, sizeof p->calls);
         memset(p->natives, 0, sizeof p->natives);
         p->generation = s->generation;
     }
-    if (!k.l || !begin_look(&k, e.lo))
+    if (!k.l || !begin_chain(&k, e.lo))
         return 0;
     p->n_evals = count_evals(p, &e, o);
     if (p->n_evals == 0)
@@ -472,14 +474,14 @@ bool hw_python_is_on(void)
     return false;
 }
 
-uint64_t hw_python_look(struct hw_client_session *s, const struct hw_walk_out *o,
-                        struct hw_python *p)
+uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
+                               struct hw_python *p)
 {
     (void)s, (void)o, (void)p;
     return 0;
 }
 
-void hw_python_put_in(const struct hw_python *p, struct hw_mixed *m)
+void hw_python_insert(const struct hw_python *p, struct hw_mixed *m)
 {
     (void)p, (void)m;
 }

@@ -39,7 +39,7 @@ struct hw_python_native {
 };
 
 struct hw_python {
-    uint32_t generation; /* of the session that was told of the calls below */
+    uint32_t generation; /* of the session that has the names of the calls below */
     uint32_t n_parts;
     uint32_t n_ids;
     uint32_t n_evals;             /* in the native stack */
@@ -53,9 +53,9 @@ struct hw_python {
 /* The interpreter is known and its frames are wanted. */
 bool hw_python_is_on(void);
 /* Python's part of a walked stack is in *p afterwards: gives its hash, 0 = there is none. */
-uint64_t hw_python_look(struct hw_client_session *s, const struct hw_walk_out *o,
-                        struct hw_python *p);
+uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
+                               struct hw_python *p);
 /* Puts that part into the stack. */
-void hw_python_put_in(const struct hw_python *p, struct hw_mixed *m);
+void hw_python_insert(const struct hw_python *p, struct hw_mixed *m);
 
 #endif

@@ -19,8 +19,8 @@
  * The distribution has no memory: throwing a countdown away and drawing a new one, at a new
  * interval or for a thread without memory of its own, changes no probability.
  */
-#include "client/client.h"
 #include "client/sample/sampler.h"
+#include "client/client.h"
 
 #include <string.h>
 

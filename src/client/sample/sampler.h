@@ -6,7 +6,7 @@
 
 #include "client/client.h"
 
-/* The hot path. true = the slow path shall look; false = the bytes are accounted. */
+/* The hot path. true = call the slow path; false = the bytes are counted. */
 static inline bool hw_due(uint64_t n)
 {
     struct hw_tls *t = &hw_here;

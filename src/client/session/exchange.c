@@ -30,11 +30,11 @@ extern void *__libc_stack_end; /* of the loader */
 static uint64_t tables_room(void)
 {
     uint64_t room = sizeof(void *) < 8 ? TABLES_OF_32_BITS : HW_TABLES_BYTES;
-    if (hw_locks_what_comes())
+    if (hw_locks_future_maps())
         room = TABLES_OF_LOCKED;
-    else if (hw_may_take(UINT64_MAX, 1))
+    else if (hw_fits_address_limit(UINT64_MAX, 1))
         return room;
-    while (room > TABLES_LEAST && !hw_may_take(room, TABLES_SHARE))
+    while (room > TABLES_LEAST && !hw_fits_address_limit(room, TABLES_SHARE))
         room /= 2;
     for (; room > TABLES_LEAST; room /= 2) {
         void *p =
@@ -69,7 +69,7 @@ static bool peer_trusted(const struct hw_exchange *x)
     return c.uid == 0 || (!x->root_only && c.uid == geteuid());
 }
 
-bool hw_exchange_dial(struct hw_exchange *x, const char *path)
+bool hw_exchange_connect(struct hw_exchange *x, const char *path)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     size_t n = strnlen(path, sizeof a.sun_path);
@@ -94,15 +94,15 @@ bool hw_exchange_dial(struct hw_exchange *x, const char *path)
     return peer_trusted(x);
 }
 
-bool hw_exchange_dial_again(struct hw_exchange *x, const char *path)
+bool hw_exchange_reconnect(struct hw_exchange *x, const char *path)
 {
     if (x->fd >= 0)
         (void)hw_sys_close(x->fd);
     x->fd = -1;
-    return hw_exchange_dial(x, path);
+    return hw_exchange_connect(x, path);
 }
 
-bool hw_exchange_say_hello(struct hw_exchange *x, uint32_t flags)
+bool hw_exchange_send_hello(struct hw_exchange *x, uint32_t flags)
 {
     x->tables_bytes = tables_room();
 #ifdef HW_BARE
@@ -118,7 +118,7 @@ bool hw_exchange_say_hello(struct hw_exchange *x, uint32_t flags)
                          .main_stack_hi = (uint64_t)(uintptr_t)__libc_stack_end,
                          .allocator_base = hw_boot_allocator_base(),
                          .oldest = HW_WIRE_CLIENT_OLDEST};
-    hw_armed_say(&h);
+    hw_armed_fill_hello(&h);
     long n;
     x->asked_ns = hw_local_ns();
     while ((n = hw_sys_send(x->fd, &h, sizeof h)) < 0)
@@ -144,7 +144,7 @@ static void take_fds(struct hw_exchange *x, struct msghdr *m)
     }
 }
 
-bool hw_exchange_hear_welcome(struct hw_exchange *x)
+bool hw_exchange_receive_welcome(struct hw_exchange *x)
 {
     union {
         struct cmsghdr align;
@@ -168,7 +168,7 @@ bool hw_exchange_hear_welcome(struct hw_exchange *x)
     take_fds(x, &m);
     const struct hw_welcome *w = &x->welcome;
     return n >= (long)sizeof w->magic + (long)sizeof w->version && (m.msg_flags & MSG_TRUNC) == 0 &&
-           w->magic == HW_WELCOME_MAGIC && hw_wire_is_spoken(w->version) &&
+           w->magic == HW_WELCOME_MAGIC && hw_wire_is_supported(w->version) &&
            n == (long)hw_welcome_bytes(w->version) && w->status < HW_WELCOME_STATUS_COUNT &&
            w->config.n_heaps <= HW_MAX_HEAP_CHOICES;
 }

@@ -15,15 +15,15 @@ struct hw_exchange {
     uint64_t tables_bytes; /* of the tables file that we may map */
     uint64_t asked_ns, answered_ns;
     bool alone;     /* no other thread can be reading the environment */
-    bool silent;    /* asked, and no answer so far */
-    bool late;      /* the answer did not come at once: when it did is not known */
-    bool root_only; /* the peer has to be root; else the process's user is good, too */
+    bool silent;    /* no answer so far */
+    bool late;      /* the answer arrived later, at an unknown time */
+    bool root_only; /* the peer has to be root; else the process's user will do */
     struct hw_welcome welcome;
 };
 
-bool hw_exchange_hear_welcome(struct hw_exchange *x);
-bool hw_exchange_dial_again(struct hw_exchange *x, const char *path);
-bool hw_exchange_dial(struct hw_exchange *x, const char *path);
-bool hw_exchange_say_hello(struct hw_exchange *x, uint32_t flags);
+bool hw_exchange_receive_welcome(struct hw_exchange *x);
+bool hw_exchange_reconnect(struct hw_exchange *x, const char *path);
+bool hw_exchange_connect(struct hw_exchange *x, const char *path);
+bool hw_exchange_send_hello(struct hw_exchange *x, uint32_t flags);
 
 #endif

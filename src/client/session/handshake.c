@@ -77,7 +77,7 @@ static bool map_control(int fd)
     if (mmap(at, HW_CONTROL_BYTES, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) != at)
         return false;
     if (hw_control.magic == HW_CONTROL_MAGIC) {
-        hw_recorder_heard(hw_local_ns());
+        hw_recorder_note_alive(hw_local_ns());
         return true;
     }
     /* Not a control page: put an empty one of our own back. */
@@ -86,9 +86,9 @@ static bool map_control(int fd)
     return false;
 }
 
-/* The recorder looked at its clock between our question and its answer. By one and the same clock
- * that is so; what cannot be so is another time namespace, and then we are wrong by half the time
- * that the exchange took. Of a late answer only the parent's exchange tells. */
+/* The recorder read its clock between our hello and its welcome. If its time is not between ours, it
+ * is in another time namespace, and the offset is known to half the time that the exchange took. For
+ * a late answer the last session's offset is used. */
 static uint64_t clock_ahead_ns(const struct hw_exchange *x)
 {
     uint64_t took_ns = x->answered_ns - x->asked_ns, now_ns = x->welcome.now_ns;
@@ -115,7 +115,7 @@ static bool session_open(const struct hw_exchange *x)
         file_is(x->fds[2], (off_t)HW_TABLES_BYTES) && hw_tables_map(s, x->fds[2], x->tables_bytes);
     uint64_t whole = x->tables_bytes + 2 * (s->ring.mask + 1) + sizeof *s + hw_slabs_bytes();
     if (!has_tables || s->generation == 0 || hw_live_set_init() != 0 ||
-        !hw_may_take(whole, WHOLE_SHARE)) {
+        !hw_fits_address_limit(whole, WHOLE_SHARE)) {
         uint32_t none = HW_CLIENT_OK;
         (void)atomic_compare_exchange_strong(&s->ring.shm->client_error, &none,
                                              (uint32_t)HW_CLIENT_NO_MEMORY);
@@ -180,9 +180,9 @@ static bool is_single_threaded(void)
 static struct hw_exchange exchange;
 
 /*
- * Who has become another user since he was given these paths may have entered a directory of that
- * user's by chroot, too, where they name what the user has put there. A name that a recorder has
- * written into our page later is that of a socket made for the user of then.
+ * A process that has changed its user since it was given these paths may also have entered a chroot
+ * of that user's, where the paths lead to what the user has put there. A name that a recorder has
+ * written into our page later belongs to a socket made for the present user.
  */
 static bool is_for_another_user(const char *path)
 {
@@ -191,7 +191,7 @@ static bool is_for_another_user(const char *path)
     return given && own.uid != geteuid();
 }
 
-/* To the recorder that our control page names, else to who is there. */
+/* To the recorder that our control page names, else to the one found at the given paths. */
 static bool ask(struct hw_exchange *x, uint32_t flags, uint64_t timeout_ns)
 {
     memset(x, 0, sizeof *x);
@@ -199,18 +199,18 @@ static bool ask(struct hw_exchange *x, uint32_t flags, uint64_t timeout_ns)
     x->deadline_ns = hw_local_ns() + timeout_ns;
     x->alone = (flags & HW_HELLO_STARTUP) && is_single_threaded();
     char path[sizeof own.socket_path];
-    bool told = hw_control.magic == HW_CONTROL_MAGIC && hw_control.socket_path[0];
-    memcpy(path, told ? hw_control.socket_path : own.socket_path, sizeof path);
+    bool is_named = hw_control.magic == HW_CONTROL_MAGIC && hw_control.socket_path[0];
+    memcpy(path, is_named ? hw_control.socket_path : own.socket_path, sizeof path);
     path[sizeof path - 1] = '\0';
     x->root_only = is_for_another_user(path);
-    bool up = hw_exchange_dial(x, path);
-    if (!up && !told && own.other_path[0])
-        up = hw_exchange_dial_again(x, own.other_path);
-    return up && hw_exchange_say_hello(x, flags);
+    bool up = hw_exchange_connect(x, path);
+    if (!up && !is_named && own.other_path[0])
+        up = hw_exchange_reconnect(x, own.other_path);
+    return up && hw_exchange_send_hello(x, flags);
 }
 
-/* An answer that did not come in time, if the program has not closed its descriptor since. */
-static bool is_asked(struct hw_exchange *x)
+/* The connection whose answer was late, if the program has not closed it since. */
+static bool take_pending(struct hw_exchange *x)
 {
     if (!atomic_exchange(&hw_process_page.unanswered, 0))
         return false;
@@ -222,9 +222,9 @@ static bool is_asked(struct hw_exchange *x)
     return true;
 }
 
-/* Not yet. What the recorder makes for us takes its time when many ask together; asking again would
- * begin anew. */
-static void wait_on(struct hw_exchange *x)
+/* Keeps the connection: a recorder that many ask at once needs longer, and asking again would make it
+ * start over. */
+static void keep_pending(struct hw_exchange *x)
 {
     uint64_t now = hw_local_ns(), step = (now - x->asked_ns) / 4;
     step = step < ANSWER_STEP_NS ? ANSWER_STEP_NS : step < ANSWER_STEPS_NS ? step : ANSWER_STEPS_NS;
@@ -234,7 +234,7 @@ static void wait_on(struct hw_exchange *x)
     atomic_store(&hw_process_page.retry_ns, now + step);
 }
 
-/* What was answered, not what the page says by now: that may be the next session already. */
+/* Of the answer's generation: the page may have the next session's already. */
 static void settle_answer(const struct hw_exchange *x, uint32_t generation)
 {
     uint32_t status = x->welcome.status;
@@ -256,7 +256,7 @@ static void settle_failure(uint32_t generation)
     if (n <= (atomic_load(&hw_process_page.child) ? MAX_FAILED_CHILD : MAX_FAILED))
         return;
     atomic_store(&hw_process_page.settled,
-                 generation); /* nobody is there: leave the program alone */
+                 generation); /* no recorder: not tried again */
     atomic_store(&hw_process_page.child, 0);
 }
 
@@ -264,18 +264,18 @@ static void handshake(uint32_t flags, uint64_t timeout_ns)
 {
     struct hw_exchange *x = &exchange;
     uint32_t generation = atomic_load(&hw_control.generation);
-    bool up = is_asked(x) || ask(x, flags, timeout_ns);
-    bool ok = up && hw_exchange_hear_welcome(x) && answer(x);
+    bool up = take_pending(x) || ask(x, flags, timeout_ns);
+    bool ok = up && hw_exchange_receive_welcome(x) && answer(x);
     for (int i = 0; i < x->n_fds; i++)
         (void)hw_sys_close(x->fds[i]);
     x->n_fds = 0;
-    bool is_looked_at = atomic_load(&hw_process_page.child) ||
-                        generation != 0 /* hw_client_session_settle */ ||
+    bool is_retried = atomic_load(&hw_process_page.child) ||
+                        generation != 0 /* hw_client_session_sync */ ||
                         hw_armed(); /* its next samples */
-    bool later = !ok && x->silent && is_looked_at && !(flags & HW_HELLO_STARTUP) &&
+    bool later = !ok && x->silent && is_retried && !(flags & HW_HELLO_STARTUP) &&
                  hw_local_ns() - x->asked_ns < ANSWER_MAX_NS;
     if (later)
-        wait_on(x);
+        keep_pending(x);
     if (x->fd >= 0)
         (void)hw_sys_close(x->fd);
     if (ok)

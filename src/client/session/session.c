@@ -1,7 +1,7 @@
 /*
  * session.c - from "shall I be profiled?" to the last record
  *
- *                     no recorder: silent for ever
+ *                     no recorder: never asks again
  *   constructor ----< NO: silent          generation changes on the control page
  *                     WAIT: control page mapped ----------------> handshake by the next hooked call
  *                     PROFILE: ring, tables, control page mapped -> session
@@ -40,7 +40,7 @@
 
 static _Atomic uint32_t called; /* generation of the last handshake: a new one has no backoff */
 
-/* ---- a thread has a generation that it does not know ---- */
+/* ---- a thread finds a new generation ---- */
 
 void hw_client_session_forked(void)
 {
@@ -61,15 +61,15 @@ void hw_client_session_forked(void)
     hw_client_session_start(HW_HELLO_FORKED, SLOW_TIMEOUT_NS);
 }
 
-/* A forked child that was not answered yet, and has looked a moment ago. */
-static bool child_waits(uint32_t generation)
+/* A forked child without an answer yet, whose next try is not due. */
+static bool child_is_waiting(uint32_t generation)
 {
     return atomic_load(&hw_process_page.child) && !atomic_load(&hw_process_page.session) &&
            atomic_load(&called) == generation &&
            hw_local_sandbox_ns() < atomic_load(&hw_process_page.retry_ns);
 }
 
-/* Until it is looked whether a try is due, or an answer there. */
+/* Bytes until the thread checks again whether a try is due, or an answer has arrived. */
 static uint64_t retry_bytes(void)
 {
     uint32_t n = atomic_load(&hw_process_page.n_failed);
@@ -77,7 +77,7 @@ static uint64_t retry_bytes(void)
     return soon ? RETRY_SOON_BYTES : RETRY_BYTES;
 }
 
-/* As often as there would be a sample. */
+/* About as often as there would be a sample. */
 static uint64_t child_bytes(void)
 {
     return hw_session_newest.interval_bytes && hw_session_newest.interval_bytes < RETRY_BYTES
@@ -85,8 +85,9 @@ static uint64_t child_bytes(void)
                : RETRY_BYTES;
 }
 
-/* Is a draw with this interval one of this session's? A record tells of its doublings only. */
-static bool counts(const struct hw_client_session *s, uint64_t drawn)
+/* Is a draw with this interval valid in this session? Its record can only say how often the
+ * interval was doubled. */
+static bool draw_belongs_to(const struct hw_client_session *s, uint64_t drawn)
 {
     uint64_t base = s->base[HW_HEAP_ID_LIBC];
     return (s->config.flags & HW_CC_ARMED) && base != 0 && drawn % base == 0 &&
@@ -95,13 +96,13 @@ static bool counts(const struct hw_client_session *s, uint64_t drawn)
 
 /* Starts sampling on this thread when a session of this generation runs: with a new draw, or with
  * the one that the thread has, if it is of this interval of the session. */
-static bool thread_join(struct hw_tls *t, uint64_t drawn)
+static bool join_session(struct hw_tls *t, uint64_t drawn)
 {
     struct hw_client_guard v;
     bool on = false;
     hw_enter(&v);
     if (v.session && !v.nested && v.session->generation == t->generation &&
-        (drawn == 0 || counts(v.session, drawn))) {
+        (drawn == 0 || draw_belongs_to(v.session, drawn))) {
         struct hw_slab *slab = hw_slab_get();
         if (slab && slab->generation != v.session->generation) {
             slab->generation = v.session->generation;
@@ -117,8 +118,8 @@ static bool thread_join(struct hw_tls *t, uint64_t drawn)
     return on;
 }
 
-/* By the page as it is after the session was seen: this thread may have come here for a generation
- * that another thread has answered meanwhile, and then the session is the new one. */
+/* Compared with the page after the session was read: another thread may have handled the generation
+ * meanwhile, and then the session is the new one. */
 static struct hw_client_session *session_outdated(void)
 {
     struct hw_client_guard v;
@@ -131,7 +132,7 @@ static struct hw_client_session *session_outdated(void)
     return s; /* only compared from here on */
 }
 
-/* What an earlier session's recorder was too busy for says nothing about this one's. */
+/* A new generation is tried at once, whatever happened to the one before. */
 static bool try_is_due(uint32_t generation)
 {
     if (atomic_exchange(&called, generation) == generation)
@@ -140,7 +141,7 @@ static bool try_is_due(uint32_t generation)
     return true;
 }
 
-void hw_client_session_settle(struct hw_tls *t, uint32_t generation)
+void hw_client_session_sync(struct hw_tls *t, uint32_t generation)
 {
     t->generation = generation;
     t->left = HW_QUIET_BYTES;
@@ -150,7 +151,7 @@ void hw_client_session_settle(struct hw_tls *t, uint32_t generation)
         t->left = RETRY_BYTES;
         return;
     }
-    if (child_waits(generation)) {
+    if (child_is_waiting(generation)) {
         t->left = child_bytes();
         return;
     }
@@ -168,14 +169,14 @@ void hw_client_session_settle(struct hw_tls *t, uint32_t generation)
     if (old)
         hw_client_session_stop(old);
     bool child =
-        atomic_load(&hw_process_page.child); /* its parent's page may tell of nothing any more */
+        atomic_load(&hw_process_page.child); /* its parent's page may be outdated */
     bool wanted =
         child || (generation != 0 && generation != atomic_load(&hw_process_page.settled) &&
                   !atomic_load(&hw_control.ended));
     if (wanted && !alternate && !atomic_load(&hw_process_page.session) && try_is_due(generation))
         hw_client_session_start(child ? HW_HELLO_FORKED : 0, SLOW_TIMEOUT_NS);
     t->generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
-    if (thread_join(t, /* drawn = */ 0) || hw_armed_join(t))
+    if (join_session(t, /* drawn = */ 0) || hw_armed_join(t))
         return;
     if (wanted && atomic_load(&hw_process_page.child))
         t->left = alternate ? 0 : child_bytes();
@@ -187,9 +188,9 @@ void hw_client_session_settle(struct hw_tls *t, uint32_t generation)
 
 /* ---- an armed process has a sample ---- */
 
-/* In a program with several threads another one may be asking just now. Not when that is below us:
- * a handler is not to wait for what it interrupts. All wait for the same 200 ms: who asks may have
- * left by siglongjmp, and never come back. */
+/* Another thread may be asking just now. Not waited for if it is this one: a handler must not wait
+ * for what it interrupts. All wait for the same 200 ms: the thread that asks may have left by
+ * siglongjmp. */
 static void wait_for_other(uint64_t now_ns)
 {
     while (hw_armed() && !atomic_load(&hw_process_page.session) &&
@@ -205,7 +206,7 @@ static void wait_for_other(uint64_t now_ns)
 
 bool hw_client_session_ask(struct hw_tls *t, uint64_t interval)
 {
-    if (hw_sandbox()) { /* from now on nobody can be asked */
+    if (hw_sandbox()) { /* no more connections from now on */
         hw_armed_over();
         return false;
     }
@@ -218,7 +219,7 @@ bool hw_client_session_ask(struct hw_tls *t, uint64_t interval)
         wait_for_other(now);
     }
     t->generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
-    return thread_join(t, interval);
+    return join_session(t, interval);
 }
 
 void hw_client_session_ask_last(void)
@@ -228,12 +229,12 @@ void hw_client_session_ask_last(void)
     if (hw_armed() && hw_here.busy == 0 && hw_stack_has_room(sp) && !hw_stack_is_alternate()) {
         bool child = atomic_load(&hw_process_page.armed_child);
         hw_client_session_start(0, child ? SLOW_TIMEOUT_NS : HELD_NS);
-        hw_client_session_settle(&hw_here, atomic_load(&hw_control.generation));
+        hw_client_session_sync(&hw_here, atomic_load(&hw_control.generation));
     }
     errno = saved;
 }
 
-bool hw_client_session_busy(void)
+bool hw_client_session_has_recorder(void)
 {
     uint32_t generation = atomic_load(&hw_control.generation);
     return generation != 0 && !atomic_load(&hw_control.ended) &&

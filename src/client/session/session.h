@@ -6,12 +6,12 @@
 
 #include "client/client.h"
 
-void hw_client_session_settle(struct hw_tls *t, uint32_t generation);
+void hw_client_session_sync(struct hw_tls *t, uint32_t generation);
 void hw_client_session_start(uint32_t hello_flags, uint64_t timeout_ns);
-/* A sample is due that was drawn with this interval, without a session. True: one runs by now for
- * which that counts, and the thread is in it. Waits for an answer, a moment. */
+/* A sample is due that was drawn with this interval, without a session. Asks the recorder and waits
+ * briefly. True: a session runs in which that draw is valid, and the thread has joined it. */
 bool hw_client_session_ask(struct hw_tls *t, uint64_t interval);
-/* The program is about to give up its calls: whoever is armed asks now, or never can. */
+/* The program is about to restrict its system calls: an armed process asks now, or never can. */
 void hw_client_session_ask_last(void);
 void hw_client_session_stop(struct hw_client_session *s);
 void hw_client_session_forked(void); /* the live page was found wiped */
@@ -26,11 +26,11 @@ extern HW_HIDDEN struct hw_client_session
  */
 void hw_client_session_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes),
                                     void *arg, bool of_session);
-/* Ends the session, because the program wants the room. false: somebody is using it still. */
-bool hw_client_session_make_way(void);
+/* Ends the session, because the program needs the memory. false: a thread is still using it. */
+bool hw_client_session_evict(void);
 
-/* The recording is over and nobody will call a hook any more: all that is left goes. */
+/* The recording is over and no hook will be called any more: unmaps what is left. */
 void hw_client_session_detach(void);
-bool hw_client_session_busy(void); /* a recorder has us, and is alive */
+bool hw_client_session_has_recorder(void); /* and it is alive */
 
 #endif

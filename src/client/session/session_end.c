@@ -146,7 +146,7 @@ void hw_client_session_detach(void)
     errno = saved;
 }
 
-bool hw_client_session_make_way(void)
+bool hw_client_session_evict(void)
 {
     struct hw_client_guard v;
     bool done = false;

@@ -1,8 +1,8 @@
 /*
  * token.h - the descriptor whose end tells the recorder that we exec'd, exited or closed it
  *
- * Why:     nothing is read or written through it after the handshake; before, while an answer is
- *          still to come, it is the connection.
+ * Why:     nothing is read or written through it after the handshake. While an answer is pending it is
+ *          the connection.
  * Threads: under the session's lock, or in a forked child.
  */
 #ifndef HW_CLIENT_SESSION_TOKEN_H

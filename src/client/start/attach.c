@@ -68,13 +68,13 @@ static void call_recorder(const struct hw_attach_block *b)
     memcpy(hw_control.socket_path, b->socket_path, sizeof hw_control.socket_path);
     hw_control.socket_path[sizeof hw_control.socket_path - 1] = '\0';
     atomic_store(&hw_control.ended, 0);
-    hw_recorder_heard(hw_local_ns());
+    hw_recorder_note_alive(hw_local_ns());
     atomic_store_explicit(&hw_control.generation, b->generation, memory_order_release);
 }
 
 static uint32_t hook(struct hw_attach_block *b)
 {
-    if (hw_client_session_busy())
+    if (hw_client_session_has_recorder())
         return HW_ATTACHED_BUSY;
     uint32_t rc = prepare();
     if (rc != HW_ATTACHED_OK)
@@ -93,7 +93,7 @@ static uint32_t hook(struct hw_attach_block *b)
 static uint32_t run(struct hw_attach_block *b)
 {
     hw_boot();
-    if (!hw_boot_is_late())
+    if (!hw_boot_is_injected())
         return HW_ATTACHED_NOT_LATE;
     switch (b->command) {
     case HW_ATTACH_HOOK:

@@ -52,13 +52,13 @@ static void call_recorder(const struct hw_attach_block *b)
     memcpy(hw_control.socket_path, b->socket_path, sizeof hw_control.socket_path);
     hw_control.socket_path[sizeof hw_control.socket_path - 1] = '\0';
     atomic_store(&hw_control.ended, 0);
-    hw_recorder_heard(hw_local_ns());
+    hw_recorder_note_alive(hw_local_ns());
     atomic_store_explicit(&hw_control.generation, b->generation, memory_order_release);
 }
 
 static uint32_t hook(const struct hw_bare_block *b)
 {
-    if (hw_client_session_busy())
+    if (hw_client_session_has_recorder())
         return HW_ATTACHED_BUSY;
     __libc_stack_end = (void *)(uintptr_t)b->main_stack_hi;
     hw_bare_take_real();

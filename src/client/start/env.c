@@ -115,7 +115,7 @@ void hw_env_init(void)
 
 void hw_env_strip(void)
 {
-    const char *again = is_stripped ? NULL : hw_start_again();
+    const char *again = is_stripped ? NULL : hw_start_repeated_entry();
     is_stripped = true;
     if (environ && environ == kernels)
         divide(environ, again);

@@ -107,7 +107,7 @@ static void begin(const char *held)
     hw_client_session_init(path, other);
     const char *blocking = variable("PERFETTO_HEAPPROFD_BLOCKING_INIT");
     bool wait = blocking && strcmp(blocking, "1") == 0;
-    if (held && !wait && !hw_launcher_is_there() && hw_armed_begin(held))
+    if (held && !wait && !hw_launcher_is_java() && hw_armed_begin(held))
         return;
     uint32_t flags =
         HW_HELLO_STARTUP | (wait ? HW_HELLO_BLOCKING : 0u) | (held ? HW_HELLO_HELD : 0u);
@@ -132,12 +132,12 @@ static bool is_under_valgrind(void)
 __attribute__((constructor)) static void client_init(void)
 {
     hw_boot();
-    if (hw_boot_is_late()) /* what is to be done comes with the block of attach.c */
+    if (hw_boot_is_injected()) /* what is to be done comes with the block of attach.c */
         return;
     hw_env_init();
     const char *held = variable("HEAPWISE_HELD");
-    hw_left_alone = is_under_valgrind();
-    if (!hw_left_alone && hw_client_prepare() == 0)
+    hw_never_samples = is_under_valgrind();
+    if (!hw_never_samples && hw_client_prepare() == 0)
         begin(held);
     if (held)
         hw_env_strip(); /* nobody meant its children */

@@ -322,7 +322,7 @@ const char *hw_start_variable(const char *name)
     return NULL;
 }
 
-const char *hw_start_again(void)
+const char *hw_start_repeated_entry(void)
 {
     return again;
 }

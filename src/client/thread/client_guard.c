@@ -16,9 +16,9 @@
  * looks at its mark, which is on the thread's own stack and so either still there, or overwritten
  * by the frames that took its place. Anything else counts as under way.
  */
+#include "client/thread/client_guard.h"
 #include "client/client.h"
 #include "client/kernel/sys.h"
-#include "client/thread/client_guard.h"
 #include "client/thread/stacks.h"
 #include "client/thread/thread_id.h"
 
@@ -84,7 +84,7 @@ void hw_enter(struct hw_client_guard *v)
         v->session = NULL;
     if (hw_unlikely(t->last_pos != v->last_pos_before)) {
         if (v->session)
-            hw_push_abandoned(v->session);
+            hw_push_skip_abandoned(v->session);
         t->last_pos = 0;
     }
 }

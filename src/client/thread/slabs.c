@@ -2,7 +2,7 @@
  * slabs.c - the memory of the threads that sample
  *
  * Slabs lie in chunks that are added and never given back. One is claimed by a thread's number and
- * free again when the thread ends; where nobody tells of that, it is swept (doc/design/client.md).
+ * free again when the thread ends; without a thread-specific key it is swept (doc/design/client.md).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -135,7 +135,7 @@ static struct hw_slab *claim_free(uint32_t owner, uint32_t *n_chunks)
     return NULL;
 }
 
-/* A thread that is told apart from all others, and is none of this process any more. */
+/* A thread whose number is known, and which has ended. */
 static bool is_gone(uint32_t owner)
 {
     int32_t pid = atomic_load_explicit(&hw_process_page.pid, memory_order_relaxed);
@@ -144,7 +144,7 @@ static bool is_gone(uint32_t owner)
 }
 
 /*
- * Takes back what threads have left that ended without a word: where we have no key, all do. One
+ * Takes back the slabs of threads that ended unnoticed: where we have no key, all do. One
  * thread at a time, so that nobody else takes a dead one's slab between the look and the exchange.
  * Not in a process that shares our memory: there the numbers may be others'.
  */
@@ -191,7 +191,7 @@ struct hw_slab *hw_slab_get(void)
 #ifdef HW_BARE
     t->slab = slab_claim(SOME_THREAD);
 #else
-    uint32_t tid = hw_push_thread().tid;
+    uint32_t tid = hw_push_this_thread().tid;
     if (!have_key && tid == 0) { /* nobody would ever know that it has ended */
         t->flags |= HW_TLS_BORROWS;
         return NULL;

@@ -14,10 +14,10 @@ bool hw_slabs_idle(void);                  /* no thread is inside a visit */
 void hw_slabs_reset(struct hw_slab *mine); /* in a forked child: only this thread is left */
 /* thread_ends: what libc calls with the slab of a thread that ends. */
 int hw_slabs_init(void (*thread_ends)(void *slab));
-/* In there: shall it come once more? Else the slab is left, by the last who needs it. */
+/* For that destructor: true = it is called again later; false = the slab can be left. */
 bool hw_slab_is_kept(struct hw_slab *slab);
 void hw_slab_leave(struct hw_slab *slab);
-uint64_t hw_slabs_bytes(void);           /* of address space that those of some threads take */
+uint64_t hw_slabs_bytes(void); /* of address space that those of some threads take */
 void hw_slabs_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_bytes), void *arg);
 
 #endif

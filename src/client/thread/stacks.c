@@ -1,5 +1,5 @@
 /*
- * stacks.c - bounds of stacks, without a word to libc
+ * stacks.c - bounds of stacks, without calling libc
  *
  * pthread_getattr_np would tell a thread's, but it takes a lock, allocates and opens files: with a
  * lock of the program's held around malloc (a wrapper of malloc in front of us) that is a deadlock.
@@ -104,7 +104,7 @@ static uint64_t lowest(uint64_t sp)
     return page_of(sp - HW_STACK_NEEDED);
 }
 
-static HW_COLD bool learn(struct hw_slab *slab, uint64_t sp)
+static HW_COLD bool learn_bounds(struct hw_slab *slab, uint64_t sp)
 {
     uint64_t top = descriptor();
     if (inside(sp, slab->foreign_lo, slab->foreign_hi))
@@ -143,12 +143,12 @@ struct hw_stack hw_stack_of(struct hw_slab *slab, uint64_t sp)
         if (inside(sp, lo, lo + ss.ss_size))
             return (struct hw_stack){lo + ss.ss_size, true, true};
     }
-    if (slab && learn(slab, sp))
+    if (slab && learn_bounds(slab, sp))
         (void)is_known(slab, sp, &k);
     return k;
 }
 
-HW_COLD bool hw_stack_reach(struct hw_stack *k, uint64_t sp, uint32_t n_bytes, uint64_t most)
+HW_COLD bool hw_stack_extend(struct hw_stack *k, uint64_t sp, uint32_t n_bytes, uint64_t most)
 {
     uint64_t before = k->hi;
     if (k->known || hw_sandbox())
@@ -161,7 +161,7 @@ HW_COLD bool hw_stack_reach(struct hw_stack *k, uint64_t sp, uint32_t n_bytes, u
 /* A page below the known ones that sp's call needs was tried. Without this each call from there
  * would try it again: two system calls a sample, at half of all places that a stack may begin at.
  */
-static void keep_room(uint64_t sp)
+static void remember_room(uint64_t sp)
 {
     struct hw_slab *slab = hw_here.slab;
     if (slab && inside(sp, slab->stack_lo, slab->stack_hi))
@@ -172,7 +172,7 @@ static void keep_room(uint64_t sp)
 
 /* Below what we know: an alternate stack has an end, and so has what a guard page closes. Of a
  * fiber without one nothing can be told, and those who make them leave that much for a call. */
-static HW_COLD bool ask_for_room(uint64_t sp)
+static HW_COLD bool probe_room(uint64_t sp)
 {
     stack_t ss = {0};
     int saved = errno;
@@ -182,7 +182,7 @@ static HW_COLD bool ask_for_room(uint64_t sp)
     else
         room = hw_sys_readable((sp - HW_STACK_NEEDED) & ~7ull);
     if (room && (ss.ss_flags & SS_ONSTACK) == 0)
-        keep_room(sp);
+        remember_room(sp);
     errno = saved;
     return room;
 }
@@ -194,7 +194,7 @@ bool hw_stack_has_room(uint64_t sp)
     if (hw_likely(inside(low, hw_main_stack.lo, hw_main_stack.hi) ||
                   (slab && inside(low, slab->stack_lo, slab->stack_hi))))
         return true;
-    return hw_sandbox() || ask_for_room(sp);
+    return hw_sandbox() || probe_room(sp);
 }
 
 HW_COLD bool hw_stack_is_alternate(void)

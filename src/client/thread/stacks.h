@@ -33,8 +33,8 @@ struct hw_stack {
 void hw_stacks_init(void); /* in the constructor */
 struct hw_stack hw_stack_of(struct hw_slab *slab, uint64_t sp);
 /* Takes more pages of a stack without known end: at least one, or gives false. */
-bool hw_stack_reach(struct hw_stack *k, uint64_t sp, uint32_t n_bytes, uint64_t most);
-/* HW_STACK_NEEDED below sp, as far as can be told. */
+bool hw_stack_extend(struct hw_stack *k, uint64_t sp, uint32_t n_bytes, uint64_t most);
+/* HW_STACK_NEEDED bytes below sp, as far as is known. */
 bool hw_stack_has_room(uint64_t sp);
 /* Where the kernel may be asked: are we in a handler on an alternate stack? */
 bool hw_stack_is_alternate(void);

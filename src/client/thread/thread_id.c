@@ -51,7 +51,7 @@ static HW_COLD uint32_t ask_tid(struct hw_tls *t)
 {
     static const uint16_t places[] = {0x2d0 /* glibc */, 0x30 /* musl */, 0x38 /* before 1.2 */};
     uintptr_t tp = hw_bare_tp();
-    uint32_t tid = t == &hw_bare_nobody || t->flags & HW_TLS_UNNAMED ? 0 : ask_kernel();
+    uint32_t tid = t == &hw_bare_no_thread || t->flags & HW_TLS_UNNAMED ? 0 : ask_kernel();
     t->tid = 0;
     for (size_t i = 0; tid != 0 && t->tid == 0 && i < sizeof places / sizeof *places; i++)
         if (may_read(tp, places[i], tid) && number_in(tp, places[i]) == tid) {
@@ -83,16 +83,16 @@ static bool is_named(const struct hw_tls *t)
 
 #endif
 
-struct hw_ring_thread hw_push_thread(void)
+struct hw_ring_thread hw_push_this_thread(void)
 {
     struct hw_tls *t = &hw_here;
     uint32_t tid = hw_likely(is_named(t)) ? t->tid : ask_tid(t);
     return (struct hw_ring_thread){tid, hw_alone(), &t->last_pos};
 }
 
-HW_COLD void hw_push_abandoned(struct hw_client_session *s)
+HW_COLD void hw_push_skip_abandoned(struct hw_client_session *s)
 {
-    struct hw_ring_thread by = hw_push_thread();
+    struct hw_ring_thread by = hw_push_this_thread();
     bool done = hw_ring_leave(&s->ring, by, /* sure = */ false);
     for (int i = 0; i < LEAVE_STEPS && !done; i++) {
         hw_sys_step_ns(STEP_NS, hw_sandbox());

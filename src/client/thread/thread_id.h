@@ -6,8 +6,8 @@
 
 #include "client/client.h"
 
-struct hw_ring_thread hw_push_thread(void); /* this one, as the ring wants to know it */
-/* A visit of this thread was left in the middle: its last record will not be finished by it. */
-void hw_push_abandoned(struct hw_client_session *s);
+struct hw_ring_thread hw_push_this_thread(void); /* this one, as the ring wants to know it */
+/* A visit of this thread was abandoned: skips the record that it had reserved last. */
+void hw_push_skip_abandoned(struct hw_client_session *s);
 
 #endif

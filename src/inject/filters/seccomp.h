@@ -1,10 +1,10 @@
 /*
  * seccomp.h - do a thread's filters let through what we need?
  *
- * Why:     a system call that a filter does not like may be the program's end. The filters are read
+ * Why:     a system call that a filter forbids may kill the program. The filters are read
  *          from the kernel and executed here, for each call that the injection and the client will
  *          make, before anything is changed. What an argument will be is known for some only, so
-          a filter must let through all that it can be (bpf_code.h).
+ *          a filter must let through all that it can be (bpf_code.h).
  * Errors:  HW_EUNSUPPORTED: the text names the call and what the filter does to it; HW_EPERM: the
  *          kernel shows filters to CAP_SYS_ADMIN only.
  * Source:  seccomp(2), ptrace(2) PTRACE_SECCOMP_GET_FILTER

@@ -3,14 +3,14 @@
  *
  * The kernel answers a stopped thread's call with one of
  *
- *   -ERESTARTSYS, -ERESTARTNOINTR, -ERESTARTNOHAND   begun anew when no handler runs
+ *   -ERESTARTSYS, -ERESTARTNOINTR, -ERESTARTNOHAND   restarted when no handler runs
  *   -ERESTART_RESTARTBLOCK                           goes on as restart_syscall
  *   -EINTR                                           the program sees it
  *   a count                                          the program sees less than it asked for
  *
  * poll and sleeps go on until the time they were to end at first. pselect6, select and ppoll write
  * down what is left; where that memory is read-only, they give EINTR. Sockets with SO_RCVTIMEO or
- * SO_SNDTIMEO give EINTR; their time begins anew, as nobody can change it for one call.
+ * SO_SNDTIMEO give EINTR; their time restarts, as nobody can change it for one call.
  */
 #include "inject/remote/calls.h"
 
@@ -75,7 +75,7 @@ static const struct hw_call calls[] = {
     {N_(io_getevents), HW_CALL_BY_US, HW_CALL_SPEC, 4, 0, 0, 0, 0},
     {N_(io_pgetevents), HW_CALL_BY_KERNEL, 0, 0, 0, 0, 0, 0},
     {N_(io_uring_enter), HW_CALL_BY_US, HW_CALL_RING, 4, 0, 0, 0, 0},
-    /* bytes that come */
+    /* reading */
     {N_(read), HW_CALL_BY_US, 0, 0, 0, 0, HW_CALL_BYTES, 2},
     {N_(readv), HW_CALL_BY_US, 0, 0, 0, 0, 0, 0},
     {N_(pread64), HW_CALL_BY_US, 0, 0, 0, 0, 0, 0},
@@ -87,7 +87,7 @@ static const struct hw_call calls[] = {
     {N_(accept), HW_CALL_BY_US, 0, 0, 0, 0, 0, 0},
     {N_(accept4), HW_CALL_BY_US, 0, 0, 0, 0, 0, 0},
     {N_(getrandom), HW_CALL_BY_KERNEL, 0, 0, 0, 0, HW_CALL_BYTES, 1},
-    /* bytes that go */
+    /* writing */
     {N_(connect), HW_CALL_BY_US, 0, 0, 0, 0, 0, 0}, /* waits for the connection that has begun */
     {N_(write), HW_CALL_BY_US, 0, 0, HW_CALL_PARTS, 0, HW_CALL_BYTES, 2},
     {N_(writev), HW_CALL_BY_US, 0, 0, HW_CALL_PARTS, 0, HW_CALL_VECTOR, 2},
@@ -154,7 +154,7 @@ static bool parts(const struct hw_call *c, const uint64_t args[6])
            (c->parts == HW_CALL_WAIT_ALL && (args[c->flags_arg] & MSG_WAITALL));
 }
 
-bool hw_call_may_be_parted(const struct hw_pid *pid, const struct hw_call_now *now)
+bool hw_call_may_be_cut(const struct hw_pid *pid, const struct hw_call_now *now)
 {
     const struct hw_call *c = hw_call_find(now->number);
     char name[48];
@@ -233,7 +233,7 @@ int hw_call_left_arg(const struct hw_call *c, const uint64_t args[6])
     return -1;
 }
 
-bool hw_call_may_be_parted(const struct hw_pid *pid, const struct hw_call_now *now)
+bool hw_call_may_be_cut(const struct hw_pid *pid, const struct hw_call_now *now)
 {
     (void)pid, (void)now;
     return false;
@@ -242,7 +242,7 @@ bool hw_call_may_be_parted(const struct hw_pid *pid, const struct hw_call_now *n
 #endif
 
 /* "number arguments... stack pointer, instruction pointer", or "running". */
-void hw_call_look(const struct hw_pid *pid, int32_t number, struct hw_call_now *out)
+void hw_call_inspect(const struct hw_pid *pid, int32_t number, struct hw_call_now *out)
 {
     char name[48], text[TEXT_BYTES];
     *out = (struct hw_call_now){.number = -1};

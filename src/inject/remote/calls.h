@@ -1,7 +1,7 @@
 /*
  * calls.h - system calls that end or change when their thread is stopped
  *
- * Why:     a stop interrupts a thread that waits in the kernel. Most calls are then begun anew by
+ * Why:     a stop interrupts a thread that waits in the kernel. Most calls are then restarted by
  *          the kernel itself; some answer with EINTR, some with a part of what was asked for, and
  *          some go on by a system call of another number, which a filter may not like.
  * Shapes:  one row a call; a call without a row does not wait, or cannot be interrupted.
@@ -18,9 +18,9 @@
 struct hw_pid;
 
 enum hw_call_after {
-    HW_CALL_BY_KERNEL, /* begun anew by the kernel, with what is left of its time */
+    HW_CALL_BY_KERNEL, /* restarted by the kernel, with what is left of its time */
     HW_CALL_BY_BLOCK,  /* the same, by restart_syscall; by us where a filter forbids that */
-    HW_CALL_BY_US,     /* EINTR, though no signal came: we have it begun anew */
+    HW_CALL_BY_US,     /* EINTR, though no signal came: we have it restarted */
     HW_CALL_NEVER,     /* EINTR, and it has happened all the same: left as it is */
 };
 
@@ -61,7 +61,7 @@ struct hw_call {
 
 /* NULL = no such row. */
 const struct hw_call *hw_call_find(int64_t number);
-/* Its time is one that begins anew with it: HW_CALL_NO_TIME for an absolute one. */
+/* Its time is one that restarts with it: HW_CALL_NO_TIME for an absolute one. */
 enum hw_call_time hw_call_time(const struct hw_call *c, const uint64_t args[6]);
 /* Where the kernel has written what is left of it: an argument; -1 = nowhere. */
 int hw_call_left_arg(const struct hw_call *c, const uint64_t args[6]);
@@ -72,9 +72,9 @@ struct hw_call_now {
     uint64_t args[6];
 };
 /* number: the thread's in /proc. */
-void hw_call_look(const struct hw_pid *pid, int32_t number, struct hw_call_now *out);
+void hw_call_inspect(const struct hw_pid *pid, int32_t number, struct hw_call_now *out);
 /* Would a stop end it with a part of the bytes? */
-bool hw_call_may_be_parted(const struct hw_pid *pid, const struct hw_call_now *now);
+bool hw_call_may_be_cut(const struct hw_pid *pid, const struct hw_call_now *now);
 
 /* It has stopped, and gave a count: could that be less than asked for because of the stop alone? */
 bool hw_call_was_cut(const struct hw_pid *pid, const struct hw_call_now *now);

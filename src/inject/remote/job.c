@@ -1,4 +1,4 @@
-/* job.c - what is done on the stopped thread, whichever way the library comes */
+/* job.c - what is done on the stopped thread, however the library is loaded */
 #include "inject/remote/job.h"
 
 #include <errno.h>
@@ -280,7 +280,7 @@ void hw_job_is_held(struct hw_job *j, const char before[108])
     uint64_t at = j->base + j->block_va + offsetof(struct hw_attach_block, socket_path);
     (void)snprintf(j->out->holder, sizeof j->out->holder, "%.107s", before);
     (void)hw_job_write(j, at, before, sizeof j->out->holder,
-                       NULL); /* else the next hears our name */
+                       NULL); /* else the next one would get our name */
 }
 
 /* Whatever can still be given back; a thread that stands in the kernel's middle cannot. */

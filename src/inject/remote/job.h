@@ -5,7 +5,7 @@
  *          that work differs: a library that the loader loads (loader.c), or one that is mapped
  *          from outside (raw.c).
  * Owns:    see inject.c, which makes and ends it.
- * Errors:  as inject.h. Every function that can fail leaves what was done to hw_job_clean.
+ * Errors:  as inject.h. What a function that failed has done is undone by hw_job_clean.
  * Threads: one.
  */
 #ifndef HW_INJECT_REMOTE_JOB_H
@@ -54,17 +54,17 @@ int hw_job_put_text(struct hw_job *j, const char *text, uint64_t *at, struct hw_
 int hw_job_call(struct hw_job *j, uint64_t fn, uint64_t a, uint64_t b, uint64_t *out,
                 const char *what, struct hw_error *err);
 
-/* A thread stands: is it the process's, does that still execute what was looked at, may it be
- * done? Opens the memory of what stands: from now on nothing else is read or written. HW_ETIMEOUT =
- * another thread will do; all else is the end. */
+/* A thread is stopped: does it belong to the process, does that still execute the image that was
+ * inspected, is it permitted? Opens the memory of that image: from now on nothing else is read or
+ * written. HW_ETIMEOUT = try another thread; any other error ends the job. */
 int hw_job_check_standing(struct hw_job *j, int32_t number, struct hw_error *err);
-/* Where on its own stack the thread's registers may lie meanwhile; 0 = nowhere. */
+/* Where on its own stack the thread's registers can be kept meanwhile; 0 = nowhere. */
 uint64_t hw_job_room_on_stack(struct hw_job *j);
 int hw_job_write_state(struct hw_job *j, struct hw_error *err); /* after the thread was moved */
 int hw_job_make_room(struct hw_job *j, struct hw_error *err);
 int hw_job_make_carrier(struct hw_job *j, struct hw_error *err); /* with the file in it */
 void hw_job_clean(struct hw_job *j);
-/* Another recorder has it: tells its socket, and leaves that name in the block. */
+/* Another recorder has it: reports that one's socket, and puts the name back into the block. */
 void hw_job_is_held(struct hw_job *j, const char before[108]);
 int hw_job_result(const struct hw_job *j, uint32_t result, struct hw_error *err);
 
@@ -74,7 +74,7 @@ int hw_job_by_raw(struct hw_job *j, struct hw_error *err);
 /* raw.c: before anything is stopped. */
 int hw_job_plan_raw(struct hw_job *j, struct hw_error *err);
 void hw_job_raw_done(struct hw_job *j);
-/* The error says what of the code it is, not whose. */
+/* The error names the code, not the process. */
 int hw_raw_check(struct hw_process *p, struct hw_error *err);
 
 #endif

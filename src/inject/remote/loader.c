@@ -1,5 +1,5 @@
 /*
- * loader.c - the library comes by the program's own loader, and changes tables
+ * loader.c - the program's own loader loads the library, which then changes tables
  *
  *      memfd_create, fill            only when the library is not there
  *      dlopen("/proc/self/fd/N")
@@ -80,7 +80,7 @@ static int command(struct hw_job *j, enum hw_attach_command what, struct hw_erro
     return hw_job_result(j, b.result, err);
 }
 
-/* The hooks go when something failed behind their coming. */
+/* Removes the hooks when something failed after they were set. */
 int hw_job_by_loader(struct hw_job *j, struct hw_error *err)
 {
     int rc = j->process.library ? HW_OK : load(j, err);
@@ -88,7 +88,7 @@ int hw_job_by_loader(struct hw_job *j, struct hw_error *err)
         rc = command(j, j->q->command, err);
     if (rc == HW_OK && hw_job_fails(j, HW_INJECT_COMMANDED, err)) {
         if (j->q->command == HW_ATTACH_HOOK)
-            (void)command(j, HW_ATTACH_UNHOOK, NULL); /* what is told is the first failure */
+            (void)command(j, HW_ATTACH_UNHOOK, NULL); /* the first failure is reported */
         rc = HW_ESYS;
     }
     return rc;

@@ -449,7 +449,7 @@ static int look(const struct hw_pid *pid, bool checks, struct hw_process *out, s
     return HW_OK;
 }
 
-int hw_process_look(const struct hw_pid *pid, struct hw_process *out, struct hw_error *err)
+int hw_process_inspect(const struct hw_pid *pid, struct hw_process *out, struct hw_error *err)
 {
     return look(pid, /* checks = */ false, out, err);
 }

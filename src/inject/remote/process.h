@@ -40,13 +40,13 @@ struct hw_process {
     uint64_t library;                     /* load address of an injected client; 0 = none */
     bool ignores_trap;                    /* SIGTRAP is ignored */
     bool raw;    /* no loader to ask, or no table to change: the bare client, by changed code */
-    bool checks; /* nothing comes of it but a verdict: what is known of the file will do */
+    bool checks; /* only a verdict is wanted: what is remembered of the file will do */
     struct hw_allocator allocator;          /* raw only, and empty where it was only checked */
     const char *allocator_path;             /* borrowed from maps */
     HW_VEC(struct hw_code_range) forbidden; /* allocator, loader, fork and exit */
 };
 
-int hw_process_look(const struct hw_pid *pid, struct hw_process *out, struct hw_error *err);
+int hw_process_inspect(const struct hw_pid *pid, struct hw_process *out, struct hw_error *err);
 void hw_process_done(struct hw_process *p);
 bool hw_process_forbids(const struct hw_process *p, uint64_t pc);
 /* n bytes of its memory; HW_EGONE, HW_EPERM, HW_ESYS. */

@@ -364,7 +364,7 @@ static int write_changes(struct hw_job *j, bool on, struct hw_error *err)
         rc = hw_job_write(j, c->at, want, c->n, err);
         j->out->n_changed += rc == HW_OK;
     }
-    if (rc < 0 && on) /* what is told is the first failure */
+    if (rc < 0 && on) /* the first failure is reported */
         (void)write_changes(j, false, NULL);
     j->out->n_slots = on && rc == HW_OK ? (uint32_t)p->changes.n : 0;
     j->out->n_modules = 1;
@@ -454,7 +454,7 @@ static int hook(struct hw_job *j, struct hw_bare_block *b, struct hw_error *err)
         rc = HW_ESYS;
     }
     if (rc < 0)
-        (void)run_command(j, b, HW_ATTACH_UNHOOK, NULL); /* what is told is the first failure */
+        (void)run_command(j, b, HW_ATTACH_UNHOOK, NULL); /* the first failure is reported */
     return rc;
 }
 

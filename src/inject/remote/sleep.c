@@ -97,8 +97,8 @@ static bool takes_time_out(const struct hw_call_now *now, bool filtered)
            hw_call_time(c, now->args) != HW_CALL_NO_TIME;
 }
 
-void hw_sleep_look(const struct hw_pid *pid, int32_t number, const struct hw_call_now *now,
-                   bool filtered, struct hw_sleep *out)
+void hw_sleep_inspect(const struct hw_pid *pid, int32_t number, const struct hw_call_now *now,
+                      bool filtered, struct hw_sleep *out)
 {
     char name[64], stat[TEXT_BYTES];
     uint64_t there;

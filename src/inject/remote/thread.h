@@ -55,8 +55,8 @@ struct hw_thread {
 };
 
 /*
- * What the thread executes between save and release, and beside its stack what it needs to become
- * what it was without us: should we die, it waits two seconds for nobody, and goes on by itself.
+ * What the thread executes between save and release. All that restores it lies beside its stack:
+ * should we die, it waits for two seconds and then goes on by itself.
  */
 extern const uint8_t hw_thread_code[];
 extern const uint32_t hw_thread_code_bytes;
@@ -64,24 +64,24 @@ extern const uint32_t hw_thread_code_bytes;
 
 /* Once in our process, before the first is stopped. */
 void hw_thread_prepare(void);
-/* Makes it ours; it still runs. */
+/* Attaches to it; it still runs. */
 int hw_thread_take(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err);
 /* Stops one that was taken. On failure it runs as before. */
 int hw_thread_stop(struct hw_thread *t, struct hw_error *err);
 /* Both in two halves, to stop many: all are asked before the first is waited for. */
 int hw_thread_seize_begin(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err);
 int hw_thread_seize_end(struct hw_thread *t, struct hw_error *err);
-/* Where the stop has cut its call, the rest is done first, if it takes no longer. */
+/* If the stop has cut its system call short, the rest is done first, within the timeout. */
 void hw_thread_finish_call(struct hw_thread *t, const struct hw_pid *pid, uint64_t timeout_ns);
 int hw_thread_regs(struct hw_thread *t, struct hw_thread_regs *out);
 /* Is it in the middle of a restartable sequence? Those cannot be interrupted for long. */
 bool hw_thread_in_rseq(const struct hw_thread *t, uint64_t pc);
-/* Does it stand in the wait of a recorder that has died? Then it is told not to wait any longer. */
-bool hw_thread_waits_in_vain(struct hw_thread *t);
+/* Does it wait for a recorder that has died? Then that wait is ended. */
+bool hw_thread_waits_for_dead_recorder(struct hw_thread *t);
 /* Runs it until it is about to execute the instruction at `at`, or 1 s. Stopped then. */
 int hw_thread_run_to(struct hw_thread *t, uint64_t at);
 
-/* It goes on at another place; one that was saved, when it is released. */
+/* Changes where it goes on; of one that was saved, when it is released. */
 void hw_thread_move(struct hw_thread *t, uint64_t pc);
 
 int hw_thread_save(struct hw_thread *t, struct hw_error *err);
@@ -91,10 +91,10 @@ size_t hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_TH
 int hw_thread_syscall(struct hw_thread *t, long n, const uint64_t args[6], int64_t *out);
 int hw_thread_call(struct hw_thread *t, uint64_t fn, uint64_t a, uint64_t b, uint64_t timeout_ns,
                    uint64_t *out);
-/* As it was when it was stopped, and running. Also without save. False: it does not stop, so that
- * it cannot be let go before our own thread ends. */
+/* Restores it and lets it run, also without save. False: it does not stop, so it cannot be detached
+ * from before our own thread ends. */
 bool hw_thread_release(struct hw_thread *t);
-/* It stays where it is: our code brings it back. Nothing is done with it any more. */
+/* Leaves it where it is: the code that it runs restores it. It is not touched any more. */
 void hw_thread_give_up(struct hw_thread *t);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * thread_code.c - code that a stopped thread executes for us
  *
- * System calls and functions, run between save and release. The code leads back to the program by
- * itself: should we die, the thread waits two seconds for nobody, and goes on.
+ * System calls and functions, run between save and release. The code returns to the program by
+ * itself: should we die, the thread waits for two seconds and then goes on.
  */
 #include "inject/remote/thread.h"
 
@@ -26,7 +26,7 @@
 /*
  * Ends in no trap: a trap's signal would find the program's own handler once we are gone, and where
  * the program ignores that signal, sending it makes it no longer ignored. The tracer looks at the
- * word instead, and stops the thread in its wait. That is ppoll, since it is begun anew without the
+ * word instead, and stops the thread in its wait. That is ppoll, since it is restarted without the
  * kernel's restart block: the one that is there belongs to the call that we have interrupted.
  */
 __asm__(".pushsection .rodata\n\t.p2align 4\n\t.globl hw_thread_code\n"
@@ -147,7 +147,7 @@ static bool state_begin(const struct hw_thread *t)
 
 #define CODE_MOST 256u
 
-bool hw_thread_waits_in_vain(struct hw_thread *t)
+bool hw_thread_waits_for_dead_recorder(struct hw_thread *t)
 {
     const struct user_regs_struct *r = hw_thread_kept_regs(t);
     uint8_t code[CODE_MOST];
@@ -314,7 +314,7 @@ size_t hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_TH
     return 0;
 }
 
-bool hw_thread_waits_in_vain(struct hw_thread *t)
+bool hw_thread_waits_for_dead_recorder(struct hw_thread *t)
 {
     (void)t;
     return false;

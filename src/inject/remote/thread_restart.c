@@ -1,8 +1,8 @@
 /*
  * thread_restart.c - the system call that our stop interrupted goes on as if nothing had happened
  *
- * Calls that the kernel would not begin anew (calls.h) get -ERESTARTNOHAND in the place of their
- * result: the kernel then begins them anew, unless a handler is to run: that makes the EINTR right.
+ * Calls that the kernel would not restart (calls.h) get -ERESTARTNOHAND in the place of their
+ * result: the kernel then restarts them, unless a handler is to run: that makes the EINTR right.
  */
 #include "inject/remote/thread.h"
 
@@ -38,7 +38,7 @@ static void set_arg(struct user_regs_struct *r, unsigned i, uint64_t v)
 }
 
 /* EINTR from being stopped: nothing was done yet. */
-static bool begins_anew(int64_t number)
+static bool is_restarted_by_us(int64_t number)
 {
     const struct hw_call *c = hw_call_find(number);
     return c && (c->after == HW_CALL_BY_US || c->after == HW_CALL_BY_BLOCK);
@@ -57,13 +57,13 @@ static bool is_interrupted(int64_t rc)
 bool hw_thread_call_restarts(const struct user_regs_struct *r)
 {
     int64_t number = (int64_t)r->orig_rax, rc = (int64_t)r->rax;
-    return number >= 0 && (is_interrupted(rc) || (rc == -EINTR && begins_anew(number)));
+    return number >= 0 && (is_interrupted(rc) || (rc == -EINTR && is_restarted_by_us(number)));
 }
 
 /* ---- its time ---- */
 
 /* Its number would be another one, which a filter may answer with the program's end. */
-static bool may_not_go_on(const struct hw_thread *t, const struct user_regs_struct *r)
+static bool restart_syscall_forbidden(const struct hw_thread *t, const struct user_regs_struct *r)
 {
     struct seccomp_data call = {
         .nr = SYS_restart_syscall, .arch = AUDIT_ARCH_X86_64, .instruction_pointer = r->rip};
@@ -133,8 +133,8 @@ static void shorten(const struct hw_thread *t, struct user_regs_struct *r)
 bool hw_thread_restart_call(const struct hw_thread *t, struct user_regs_struct *r)
 {
     int64_t rc = (int64_t)r->rax;
-    if ((int64_t)r->orig_rax < 0 || !((rc == -EINTR && begins_anew((int64_t)r->orig_rax)) ||
-                                      (rc == RESTART_BLOCK && may_not_go_on(t, r))))
+    if ((int64_t)r->orig_rax < 0 || !((rc == -EINTR && is_restarted_by_us((int64_t)r->orig_rax)) ||
+                                      (rc == RESTART_BLOCK && restart_syscall_forbidden(t, r))))
         return false;
     shorten(t, r);
     r->rax = (uint64_t)(int64_t)RESTART_NO_HAND;

@@ -67,9 +67,9 @@ bool hw_thread_write_word(const struct hw_thread *t, uint64_t at, uint64_t v);
 
 /* ---- thread_restart.c: the system call that the stop interrupted ---- */
 
-/* Shall it begin anew, by the kernel or by us? */
+/* Shall it restart, by the kernel or by us? */
 bool hw_thread_call_restarts(const struct user_regs_struct *r);
-/* Makes it begin anew, with what is left of its time. True: its registers are others now. */
+/* Makes it restart, with what is left of its time. True: its registers are others now. */
 bool hw_thread_restart_call(const struct hw_thread *t, struct user_regs_struct *r);
 
 #endif

@@ -325,7 +325,7 @@ static void *run(void *arg)
     struct hw_jvm_attach attach = {.version = HW_JNI_VERSION, .name = name};
     void *env = NULL;
     if (agent_client)
-        agent_client->hush();
+        agent_client->suppress();
     agent_events_ours();
     a.socket = s->socket >= 0 ? s->socket : connect_to(s->path);
     if (a.socket >= 0 &&

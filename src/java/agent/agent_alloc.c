@@ -124,7 +124,8 @@ static void on_sample(hw_jvm_env ti, hw_jvm_env jni, hw_jobject thread, hw_jobje
                 agent_client->sample(m.heap[KEPT], id, (uint64_t)size, weight);
     reported = NULL;
     if (kept && !watch(jni, object, id))
-        agent_client->gone(m.heap[KEPT], id); /* more than can be watched: made, and let go */
+        agent_client->report_free(m.heap[KEPT],
+                                  id); /* more than can be watched: made, and let go */
 }
 
 /* ---- on and off ---- */
@@ -197,7 +198,7 @@ bool agent_alloc_begin(hw_jvm_env vm)
 
 static void forget(hw_jvm_env jni, const struct object *o)
 {
-    agent_client->gone(m.heap[KEPT], o->id);
+    agent_client->report_free(m.heap[KEPT], o->id);
     HW_JVM(jni, HW_JNI_DELETE_WEAK, hw_jni_delete_fn *)(jni, o->weak);
 }
 
@@ -217,8 +218,8 @@ void agent_alloc_poll(hw_jvm_env jni)
 {
     if (m.heap[KEPT] == 0)
         return;
-    agent_client->notice(m.heap[CHURN]);
-    agent_client->notice(m.heap[KEPT]);
+    agent_client->sync(m.heap[CHURN]);
+    agent_client->sync(m.heap[KEPT]);
     take_over(jni);
     uint32_t left = 0;
     bool on = atomic_load(&m.wanted[KEPT]) != 0;

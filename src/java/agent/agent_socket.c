@@ -1,5 +1,5 @@
 /*
- * Coming in by the client's hand (wire/java_entrance.h), and the socket behind that.
+ * How the client loads this library (wire/java_entrance.h), and the socket behind that.
  *
  * The client comes upon libjvm while it is still being loaded. JNI_GetCreatedJavaVMs names a JVM
  * from the first moment of its making on, and attaching a thread to one that is not made yet ends
@@ -179,7 +179,7 @@ static void *run(void *vm)
 {
     (void)prctl(PR_SET_NAME, "heapwise");
     agent_events_ours();
-    agent_client->hush();
+    agent_client->suppress();
     receive(vm);
     return NULL;
 }

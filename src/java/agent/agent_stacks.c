@@ -351,7 +351,7 @@ static void *run(void *begun)
     void *env = NULL;
     (void)prctl(PR_SET_NAME, name); /* 15 letters, as many as may be */
     agent_events_ours();
-    agent_client->hush();
+    agent_client->suppress();
     if (HW_JVM(java.vm, HW_VM_ATTACH_DAEMON, hw_vm_attach_fn *)(java.vm, &env, &attach) != 0)
         return NULL;
     if (begun || begin(env))

@@ -11,13 +11,13 @@
 #include "client/sample/live_direct_map.h"
 #include "test.h"
 
-bool hw_may_take(uint64_t n_bytes, uint32_t share)
+bool hw_fits_address_limit(uint64_t n_bytes, uint32_t share)
 {
     (void)n_bytes, (void)share;
     return true;
 }
 
-bool hw_locks_what_comes(void)
+bool hw_locks_future_maps(void)
 {
     return false;
 }

@@ -25,7 +25,7 @@ union hw_control_block hw_control_block;
 _Atomic uint32_t hw_sandbox_filters, hw_sandbox_stricts;
 static struct hw_client_session *session;
 
-void hw_client_session_settle(struct hw_tls *t, uint32_t generation)
+void hw_client_session_sync(struct hw_tls *t, uint32_t generation)
 {
     t->generation = generation;
     if (atomic_load(&hw_process_page.session))
@@ -66,7 +66,7 @@ bool hw_client_session_ask(struct hw_tls *t, uint64_t interval)
     hw_armed_over();
     return true;
 }
-bool hw_probes_go_on(struct hw_tls *t)
+bool hw_probes_are_current(struct hw_tls *t)
 {
     (void)t;
     return false;
@@ -262,11 +262,11 @@ static void test_armed_mark(void **state)
     assert_int_equal(hw_armed_interval(), 0x80000);
     assert_int_equal(hw_control.filters, 3);
     struct hw_hello h = {0}, other = {0};
-    hw_armed_say(&h);
+    hw_armed_fill_hello(&h);
     assert_int_equal(h.flags, HW_HELLO_ARMED | HW_HELLO_STARTUP | HW_HELLO_HELD);
     assert_true(h.armed_token == 0xfedcba9876543210u && h.armed_interval_bytes == 0x80000);
     hw_armed_over();
-    hw_armed_say(&other);
+    hw_armed_fill_hello(&other);
     assert_int_equal(other.flags, 0);
 }
 
@@ -308,7 +308,7 @@ static void test_armed_fork(void **state)
     hw_process_page_block = (union hw_process_page_block){0};
     (void)hw_sampler_take(1, 0);
     assert_int_equal(hw_here.left + hw_here.reserve, left - 1);
-    hw_armed_say(&h);
+    hw_armed_fill_hello(&h);
     assert_int_equal(h.flags, HW_HELLO_ARMED | HW_HELLO_FORKED);
     hw_armed_over();
 }

@@ -19,12 +19,12 @@
 
 static struct hw_client_session session;
 
-void hw_push_abandoned(struct hw_client_session *s)
+void hw_push_skip_abandoned(struct hw_client_session *s)
 {
     (void)s; /* no session here */
 }
 
-struct hw_ring_thread hw_push_thread(void)
+struct hw_ring_thread hw_push_this_thread(void)
 {
     return (struct hw_ring_thread){(uint32_t)gettid(), false, NULL};
 }
