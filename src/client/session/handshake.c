@@ -46,7 +46,6 @@ static struct {
     uid_t uid;            /* whose process it was when it was given these */
 } own;
 
-struct hw_session_newest hw_session_newest;
 _Atomic(const struct hw_tls *) hw_session_asking;
 _Atomic uint64_t hw_session_asking_since_ns;
 bool hw_session_is_started;
@@ -255,8 +254,7 @@ static void settle_failure(uint32_t generation)
                  hw_local_ns() + (wait_ns < BACKOFF_MAX_NS ? wait_ns : BACKOFF_MAX_NS));
     if (n <= (atomic_load(&hw_process_page.child) ? MAX_FAILED_CHILD : MAX_FAILED))
         return;
-    atomic_store(&hw_process_page.settled,
-                 generation); /* no recorder: not tried again */
+    atomic_store(&hw_process_page.settled, generation); /* no recorder: not tried again */
     atomic_store(&hw_process_page.child, 0);
 }
 
@@ -270,8 +268,8 @@ static void handshake(uint32_t flags, uint64_t timeout_ns)
         (void)hw_sys_close(x->fds[i]);
     x->n_fds = 0;
     bool is_retried = atomic_load(&hw_process_page.child) ||
-                        generation != 0 /* hw_client_session_sync */ ||
-                        hw_armed(); /* its next samples */
+                      generation != 0 /* hw_client_session_sync */ ||
+                      hw_armed(); /* its next samples */
     bool later = !ok && x->silent && is_retried && !(flags & HW_HELLO_STARTUP) &&
                  hw_local_ns() - x->asked_ns < ANSWER_MAX_NS;
     if (later)

@@ -168,8 +168,7 @@ void hw_client_session_sync(struct hw_tls *t, uint32_t generation)
     struct hw_client_session *old = session_outdated();
     if (old)
         hw_client_session_stop(old);
-    bool child =
-        atomic_load(&hw_process_page.child); /* its parent's page may be outdated */
+    bool child = atomic_load(&hw_process_page.child); /* its parent's page may be outdated */
     bool wanted =
         child || (generation != 0 && generation != atomic_load(&hw_process_page.settled) &&
                   !atomic_load(&hw_control.ended));

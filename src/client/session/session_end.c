@@ -24,6 +24,7 @@
 #define DETACH_STEP_NS 20000
 
 struct hw_client_session *hw_client_session_last;
+struct hw_session_newest hw_session_newest;
 
 static struct hw_client_session *retired; /* under the session's lock; may still be visited */
 

@@ -27,17 +27,7 @@ static uint32_t ask_kernel(void)
 
 #ifdef HW_BARE
 
-/*
- * A thread takes over the words of one that has ended, and must not be taken for it: its record
- * would be skipped while it writes. What tells them apart is the number in libc's descriptor, which
- * the kernel writes there when it makes a thread. Where that is was found by comparing.
- */
-static _Atomic uint32_t number_at; /* from the thread pointer; 0 = not found so far */
-
-static uint32_t number_in(uintptr_t tp, uint32_t at)
-{
-    return *(const volatile uint32_t *)(tp + at);
-}
+_Atomic uint32_t hw_bare_number_at;
 
 /* On the page of the word that every thread has at its pointer, or of memory that stays. */
 static bool may_read(uintptr_t tp, uint32_t at, uint32_t tid)
@@ -47,15 +37,15 @@ static bool may_read(uintptr_t tp, uint32_t at, uint32_t tid)
     return (int32_t)tid == atomic_load(&hw_process_page.pid) && hw_sys_readable((tp + at) & ~7ull);
 }
 
-static HW_COLD uint32_t ask_tid(struct hw_tls *t)
+HW_COLD uint32_t hw_thread_ask_id(struct hw_tls *t)
 {
     static const uint16_t places[] = {0x2d0 /* glibc */, 0x30 /* musl */, 0x38 /* before 1.2 */};
     uintptr_t tp = hw_bare_tp();
     uint32_t tid = t == &hw_bare_no_thread || t->flags & HW_TLS_UNNAMED ? 0 : ask_kernel();
     t->tid = 0;
     for (size_t i = 0; tid != 0 && t->tid == 0 && i < sizeof places / sizeof *places; i++)
-        if (may_read(tp, places[i], tid) && number_in(tp, places[i]) == tid) {
-            atomic_store_explicit(&number_at, places[i], memory_order_relaxed);
+        if (may_read(tp, places[i], tid) && hw_bare_number_in(tp, places[i]) == tid) {
+            atomic_store_explicit(&hw_bare_number_at, places[i], memory_order_relaxed);
             t->tid = tid & ((1u << HW_TID_BITS) - 1);
         }
     if (t->tid == 0)
@@ -63,32 +53,14 @@ static HW_COLD uint32_t ask_tid(struct hw_tls *t)
     return t->tid;
 }
 
-static bool is_named(const struct hw_tls *t)
-{
-    uint32_t at = atomic_load_explicit(&number_at, memory_order_relaxed);
-    return t->tid != 0 && number_in(hw_bare_tp(), at) == t->tid;
-}
-
 #else
 
-static HW_COLD uint32_t ask_tid(struct hw_tls *t)
+HW_COLD uint32_t hw_thread_ask_id(struct hw_tls *t)
 {
     return t->tid = ask_kernel() & ((1u << HW_TID_BITS) - 1);
 }
 
-static bool is_named(const struct hw_tls *t)
-{
-    return t->tid != 0;
-}
-
 #endif
-
-struct hw_ring_thread hw_push_this_thread(void)
-{
-    struct hw_tls *t = &hw_here;
-    uint32_t tid = hw_likely(is_named(t)) ? t->tid : ask_tid(t);
-    return (struct hw_ring_thread){tid, hw_alone(), &t->last_pos};
-}
 
 HW_COLD void hw_push_skip_abandoned(struct hw_client_session *s)
 {

@@ -24,9 +24,9 @@ void hw_push_skip_abandoned(struct hw_client_session *s)
     (void)s; /* no session here */
 }
 
-struct hw_ring_thread hw_push_this_thread(void)
+uint32_t hw_thread_ask_id(struct hw_tls *t)
 {
-    return (struct hw_ring_thread){(uint32_t)gettid(), false, NULL};
+    return t->tid = (uint32_t)gettid() & ((1u << HW_TID_BITS) - 1);
 }
 
 static void thread_ends(void *slab) /* no scopes here */
