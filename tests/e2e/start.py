@@ -252,6 +252,34 @@ def running_and_new(box):
         new.end()
 
 
+def called_a_loader(box):
+    """Who mounts another's program under the name of a loader and executes it, as any user may in namespaces of his own, hides
+    no later start of that program."""
+    holds()
+    hw.need("setpriv", "unshare")
+    exe = box.own("late")
+    box.dir.chmod(0o755)
+    w = Watch(box, "-n", os.path.basename(exe))
+    fake = f"/tmp/{os.path.basename(exe)}"
+    line = f"mkdir {fake} && : > {fake}/ld-linux.so && mount --bind {exe} {fake}/ld-linux.so && exec sh -c 'exec {fake}/ld-linux.so'"
+    try:
+        r = box.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "unshare", "-U", "-r", "-m", "sh", "-c", line], stdin=b"")
+        if b"ready" not in r.stdout:
+            raise hw.Skip(f"no namespaces for users: {hw.tail(r.stderr)}")
+    finally:
+        shutil.rmtree(fake, ignore_errors=True)
+    runs = []
+    for _ in range(4):
+        t = Late(box, [exe])
+        runs.append((t, t.do("go 10")))
+        t.end()
+    trace = w.end()
+    held = [(trace.last(t.pid), want) for t, want in runs if trace.last(t.pid) is not None and trace.last(t.pid).from_startup]
+    hw.true(held, "recorded from their start, but for one that a busy machine kept waiting")
+    for d, want in held:
+        hw.exact(d, want, f"process {d.pid}")
+
+
 def left_alone(box):
     """What must not be touched runs as if nobody looked: set-uid programs, sanitizers; a static one says why."""
     holds()
@@ -1041,7 +1069,7 @@ def storm(box):
 
 
 if __name__ == "__main__":
-    hw.main({"filtered": patiently(filtered), "only-calls": patiently(only_calls), "only-options": patiently(only_options), "filtered-recorder": patiently(filtered_recorder), "storm": patiently(storm), "nobody-asked": nobody_asked, "by-role": patiently(by_role), "by-group": patiently(by_group), "by-name": patiently(by_name), "environment": patiently(environment), "children": children, "left-alone": left_alone,
+    hw.main({"filtered": patiently(filtered), "only-calls": patiently(only_calls), "only-options": patiently(only_options), "filtered-recorder": patiently(filtered_recorder), "storm": patiently(storm), "nobody-asked": nobody_asked, "by-role": patiently(by_role), "by-group": patiently(by_group), "by-name": patiently(by_name), "environment": patiently(environment), "children": children, "left-alone": left_alone, "called-a-loader": called_a_loader,
              "running-and-new": patiently(running_and_new), "script": patiently(script), "renamed": renamed,
              "stopped-helpers": patiently(stopped_helpers), "killed-in-a-storm": killed_in_a_storm,
              "seen-in-a-storm": patiently(seen_in_a_storm),

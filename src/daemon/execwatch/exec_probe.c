@@ -8,6 +8,7 @@
  */
 #include "daemon/execwatch/exec_watch.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -44,6 +45,7 @@
 #define GROUP_BYTES 4096u
 #define FEW         8u
 #define FEW_BYTES   256u
+#define HEAD_BYTES  4096u
 
 static bool is_of_skipped_user(const struct hw_exec_watch_shared *s, int32_t pid)
 {
@@ -376,6 +378,33 @@ int hw_exec_read_group(int32_t tid, char *out, size_t max)
     return HW_OK;
 }
 
+/* A program has the name of its loader inside, which itself has none. What is not in memory is none
+ * this time. */
+static bool is_object_without_loader(int fd)
+{
+    _Alignas(Elf64_Ehdr) char head[HEAD_BYTES];
+    struct iovec to = {head, sizeof head};
+    ssize_t n = preadv2(fd, &to, 1, 0, RWF_NOWAIT);
+    const Elf64_Ehdr *e = (const void *)head;
+    const Elf32_Ehdr *e32 = (const void *)head;
+    if (n < (ssize_t)sizeof *e || memcmp(e->e_ident, ELFMAG, SELFMAG) != 0 || e->e_type != ET_DYN)
+        return false;
+    bool wide = e->e_ident[EI_CLASS] == ELFCLASS64;
+    uint64_t at = wide ? e->e_phoff : e32->e_phoff, entries = wide ? e->e_phnum : e32->e_phnum;
+    uint64_t step = wide ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr);
+    if (entries == 0 || at > (uint64_t)n || entries * step > (uint64_t)n - at)
+        return false;
+    for (uint64_t i = 0; i < entries; i++) {
+        uint32_t type; /* the first word of both */
+        memcpy(&type, head + at + i * step, sizeof type);
+        if (type == PT_INTERP)
+            return false;
+    }
+    return true;
+}
+
+/* By the name alone any program would be one: who has a namespace mounts what he likes where he
+ * likes. */
 bool hw_exec_is_loader(int fd)
 {
     char link[40], path[4096];
@@ -383,6 +412,8 @@ bool hw_exec_is_loader(int fd)
     ssize_t n = readlink(link, path, sizeof path - 1);
     path[n > 0 ? n : 0] = '\0';
     const char *base = strrchr(path, '/');
-    return base && (strncmp(base, "/ld-linux", 9) == 0 || strncmp(base, "/ld-2.", 6) == 0 ||
-                    strncmp(base, "/ld-musl", 8) == 0);
+    return base &&
+           (strncmp(base, "/ld-linux", 9) == 0 || strncmp(base, "/ld-2.", 6) == 0 ||
+            strncmp(base, "/ld-musl", 8) == 0) &&
+           is_object_without_loader(fd);
 }
