@@ -280,13 +280,16 @@ static bool was_recent(struct answerer *a, int32_t tid)
 }
 
 /* Half of all events: the loader of every program. */
-static bool is_no_more_asked(struct answerer *a, int fd)
+static bool is_no_more_asked(struct answerer *a, const struct look *l)
 {
-    if (!hw_exec_is_loader(fd))
+    atomic_store_explicit(a->reading, l->tid, memory_order_relaxed); /* for the guard */
+    bool is_loader = hw_exec_is_loader(l->fd);
+    atomic_store_explicit(a->reading, 0, memory_order_relaxed);
+    if (!is_loader)
         return false;
     (void)fanotify_mark(a->group,
                         FAN_MARK_ADD | FAN_MARK_IGNORED_MASK | FAN_MARK_IGNORED_SURV_MODIFY,
-                        HW_FAN_OPEN_EXEC_PERM, fd, NULL); /* an offer */
+                        HW_FAN_OPEN_EXEC_PERM, l->fd, NULL); /* an offer */
     return true;
 }
 
@@ -299,14 +302,16 @@ static bool has_wanted_name(const struct answerer *a, struct look *l)
     int rc = read_exec(a, l);
     if (rc == HW_EBUSY || (rc == 1 && is_wanted(a, l->exec.argv0)))
         return true;
+    atomic_store_explicit(a->reading, l->tid, memory_order_relaxed); /* as above */
     rc = hw_exec_read_interpreter(l->fd, /* may_wait = */ false, name, sizeof name);
+    atomic_store_explicit(a->reading, 0, memory_order_relaxed);
     return rc == HW_EBUSY || (rc == 1 && is_wanted(a, name));
 }
 
 /* Whether the finder is asked. */
 static bool may_be_meant(struct answerer *a, struct look *l)
 {
-    if (was_recent(a, l->tid) && is_no_more_asked(a, l->fd))
+    if (was_recent(a, l->tid) && is_no_more_asked(a, l))
         return false;
     l->unnamed = a->ask_always != HW_EXEC_ASK_NAMED && !has_wanted_name(a, l);
     return a->ask_always != HW_EXEC_ASK_MEANT || !l->unnamed || is_in_wanted_group(a, l->tid) ||
@@ -319,7 +324,7 @@ static bool is_drawn(struct answerer *a, struct look *l, uint64_t now)
     struct hw_exec_start start = {.at_ns = now};
     if (a->per_minute == 0 || read_exec(a, l) != 1)
         return true;
-    hw_exec_read_command(a->reading, l->tid, &l->exec, &start);
+    hw_exec_read_command(a->reading, l->tid, &l->exec, l->fd, &start);
     uint32_t drawn = hw_exec_share_draw(&a->shares, &start, a->per_minute);
     if (drawn != HW_EXEC_PASSED) {
         l->share = drawn;

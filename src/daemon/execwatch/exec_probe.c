@@ -312,34 +312,46 @@ static void read_argument(int32_t tid, const struct hw_exec_call *e, struct begi
     out->text[0] = '\0';
 }
 
-/* Of the process; 0 also for one that may not be looked into. */
-static uint64_t owner_of(int32_t tid)
+/* The user as whom the process acts (of this one directory the kernel says that also where the rest
+ * is closed), and where the file is. Whoever could know these numbers could choose names that count
+ * as another user's command. */
+static uint64_t whose(int32_t tid, int fd)
 {
     char path[32];
-    struct stat st;
+    struct stat user = {0}, file = {0};
     (void)snprintf(path, sizeof path, "/proc/%d", tid);
-    return stat(path, &st) == 0 ? st.st_uid : 0;
+    (void)stat(path, &user); /* it has been killed */
+    (void)fstat(fd, &file);  /* cannot fail on what the kernel has opened */
+    return hw_hash_mix(hw_hash_mix(hw_hash_seed(), user.st_uid), file.st_dev);
 }
 
 void hw_exec_read_command(_Atomic int32_t *reading, int32_t tid, const struct hw_exec_call *e,
-                          struct hw_exec_start *out)
+                          int fd, struct hw_exec_start *out)
 {
     static struct beginning argument;
     atomic_store_explicit(reading, tid, memory_order_relaxed); /* as above */
     read_argument(tid, e, &argument);
     atomic_store_explicit(reading, 0, memory_order_relaxed);
-    uint64_t path = hw_hash_bytes_seeded(owner_of(tid), e->path, strlen(e->path));
+    uint64_t path = hw_hash_bytes_seeded(whose(tid, fd), e->path, strlen(e->path));
     out->program = hw_hash_mix(path, hw_hash_bytes(e->argv0, strlen(e->argv0))) | 1;
     out->command = hw_hash_mix(out->program, hw_hash_bytes(argument.text, strlen(argument.text))) &
                    ~UINT64_C(1);
     out->call = hw_hash_mix(e->key, (uint64_t)tid) | 1;
 }
 
+/* Of a file that is executed next, so its begin is in memory as a rule. Overlay and tmpfs cannot be
+ * asked whether it is. */
+static ssize_t read_head(int fd, bool may_wait, void *out, size_t max)
+{
+    struct iovec to = {out, max};
+    ssize_t n = preadv2(fd, &to, 1, 0, may_wait ? 0 : RWF_NOWAIT);
+    return n < 0 && errno == EOPNOTSUPP ? pread(fd, out, max, 0) : n;
+}
+
 int hw_exec_read_interpreter(int fd, bool may_wait, char *out, size_t max)
 {
     char line[SHEBANG];
-    struct iovec to = {line, sizeof line - 1};
-    ssize_t n = preadv2(fd, &to, 1, 0, may_wait ? 0 : RWF_NOWAIT);
+    ssize_t n = read_head(fd, may_wait, line, sizeof line - 1);
     if (n < 0)
         return errno == EAGAIN ? HW_EBUSY : 0;
     if (n < 3 || line[0] != '#' || line[1] != '!')
@@ -383,8 +395,7 @@ int hw_exec_read_group(int32_t tid, char *out, size_t max)
 static bool is_object_without_loader(int fd)
 {
     _Alignas(Elf64_Ehdr) char head[HEAD_BYTES];
-    struct iovec to = {head, sizeof head};
-    ssize_t n = preadv2(fd, &to, 1, 0, RWF_NOWAIT);
+    ssize_t n = read_head(fd, /* may_wait = */ false, head, sizeof head);
     const Elf64_Ehdr *e = (const void *)head;
     const Elf32_Ehdr *e32 = (const void *)head;
     if (n < (ssize_t)sizeof *e || memcmp(e->e_ident, ELFMAG, SELFMAG) != 0 || e->e_type != ET_DYN)

@@ -158,9 +158,10 @@ int hw_exec_read_exec(const struct hw_exec_watch_shared *shared, _Atomic int32_t
  * *reading as above. */
 void hw_exec_read_role(_Atomic int32_t *reading, int32_t tid, const struct hw_exec_call *e,
                        char role[64]);
-/* What exec_share.h tells programs and commands by, each user's for itself; *reading as above. */
+/* What exec_share.h tells programs and commands by, each user's for itself, and those of each file
+ * system, as a container's root has its own. fd: of the file; *reading as above. */
 void hw_exec_read_command(_Atomic int32_t *reading, int32_t tid, const struct hw_exec_call *e,
-                          struct hw_exec_start *out);
+                          int fd, struct hw_exec_start *out);
 /* "#!/usr/bin/python3 -u" gives that path. 1 = a script; 0 = none; HW_EBUSY = it would have to be
  * waited for, and may not be. */
 int hw_exec_read_interpreter(int fd, bool may_wait, char *out, size_t max);
