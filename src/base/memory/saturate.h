@@ -1,5 +1,5 @@
 /*
- * saturate.h - sums that stop at the ends of the range
+ * saturate.h - sums and products that stop at the ends of the range
  *
  * Why:     figures and times come from files; what they add up to need not fit.
  */
@@ -21,6 +21,14 @@ static inline int64_t hw_sat_sub(int64_t a, int64_t b)
     int64_t r;
     if (__builtin_sub_overflow(a, b, &r))
         return a < 0 ? INT64_MIN : INT64_MAX;
+    return r;
+}
+
+static inline int64_t hw_sat_mul(int64_t a, int64_t b)
+{
+    int64_t r;
+    if (__builtin_mul_overflow(a, b, &r))
+        return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
     return r;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory/saturate.h"
 #include "model/append.h"
 #include "views/time/process.h"
 
@@ -65,11 +66,11 @@ static void add_chosen(struct hw_value *to, const struct hw_value *v, uint32_t s
     int64_t n = INT64_C(1) << share;
     double w = (double)n;
     struct hw_value m = *v;
-    m.space *= n;
-    m.objects *= n;
-    m.alloc_space *= n;
-    m.alloc_objects *= n;
-    m.idle *= n;
+    m.space = hw_sat_mul(m.space, n);
+    m.objects = hw_sat_mul(m.objects, n);
+    m.alloc_space = hw_sat_mul(m.alloc_space, n);
+    m.alloc_objects = hw_sat_mul(m.alloc_objects, n);
+    m.idle = hw_sat_mul(m.idle, n);
     m.variance = chosen_variance(v->variance, v->space, w);
     m.variance_objects = (float)chosen_variance(v->variance_objects, v->objects, w);
     m.variance_alloc_space = (float)chosen_variance(v->variance_alloc_space, v->alloc_space, w);

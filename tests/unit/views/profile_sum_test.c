@@ -104,10 +104,29 @@ static void test_many(void **state)
     }
 }
 
+/* A process says itself for how many it stands, and what it allocates. */
+static void test_no_overflow(void **state)
+{
+    (void)state;
+    struct hw_profile_sum b;
+    struct hw_profile *p = process(INT64_MAX / 5, INT64_MAX / 3, 0), *q = process(1, 10, 0);
+    assert_int_equal(hw_profile_sum_init(&b), 0);
+    add(&b, p, 15);
+    add(&b, q, 0);
+    struct hw_value v = only(&b);
+    assert_int_equal(v.space, INT64_MAX);
+    assert_int_equal(v.objects, INT64_MAX);
+    assert_int_equal(v.alloc_space, INT64_MAX);
+    assert_int_equal(v.alloc_objects, INT64_MAX);
+    hw_profile_free(p);
+    hw_profile_free(q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_of_eight),
+        cmocka_unit_test(test_no_overflow),
         cmocka_unit_test(test_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
