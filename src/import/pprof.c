@@ -39,6 +39,7 @@ struct pprof {
     HW_VEC(hw_frame_id) path;
     HW_VEC(uint64_t) comments;        /* indexes of strings */
     double choice;                    /* variance of processes' choice, in squares of a figure */
+    double weight;                    /* starts that an allocation's process stands for */
     HW_VEC(struct hw_alloc_row) rows; /* of the dump behind the base, until that is complete */
     uint64_t time_ns, duration_ns, period, n_bad;
 };
@@ -141,28 +142,66 @@ static bool has_base(const struct pprof *in)
     return in->has[BASE_BYTES] && in->has[ALLOC_BYTES] && in->has[LIVE_BYTES];
 }
 
-/*
- * The error of what lives, where the profile has a period: allocations of s bytes are seen with
- * p = 1 - e^(-s/period), each one seen stands for 1/p of them. As if all of a stack were of its
- * mean size, and all processes that were chosen by chance held the same.
+/* Allocations of s bytes are seen with p = 1 - e^(-s/period), each one seen stands for 1/p of them,
+ * and for `weight` times as many if its process does. As if all of a stack were of its mean size.
  */
+static double mean_size(int64_t count, int64_t size)
+{
+    return count > 0 && size > 0 ? (double)size / (double)count : 0;
+}
+
+static double seen(const struct pprof *in, double mean)
+{
+    return in->period > 1 ? -expm1(-mean / (double)in->period) : 1;
+}
+
+static double variance_of_count(const struct pprof *in, int64_t count, int64_t size)
+{
+    double p = seen(in, mean_size(count, size));
+    return p > 0 ? in->weight * (double)count * (1 - p) / p : 0;
+}
+
 static double variance_of(const struct pprof *in, int64_t count, int64_t size)
 {
-    if (in->period <= 1 || count <= 0 || size <= 0)
-        return 0;
-    double mean = (double)size / (double)count, unseen = exp(-mean / (double)in->period);
-    double of_choice = in->choice * (double)size * (double)size;
-    return (double)count * mean * mean * unseen / (1 - unseen) + of_choice;
+    double mean = mean_size(count, size);
+    return mean * mean * variance_of_count(in, count, size);
+}
+
+static int64_t samples_of(const struct pprof *in, int64_t count, int64_t size)
+{
+    double p = seen(in, mean_size(count, size));
+    if (!(p > 0) || count <= 0)
+        return count;
+    double n = round((double)count * p / in->weight);
+    return n < 1 ? 1 : (int64_t)n;
+}
+
+/* Of a stack: what came and what lives of it. */
+struct stack_values {
+    hw_callsite_id callsite;
+    int64_t count, size, live_count, live_size;
+};
+
+static struct hw_alloc_row row_of(const struct pprof *in, const struct stack_values *s)
+{
+    return (struct hw_alloc_row){
+        .callsite = s->callsite,
+        .variance = variance_of(in, s->live_count, s->live_size),
+        .variance_objects = (float)variance_of_count(in, s->live_count, s->live_size),
+        .variance_alloc_space = (float)variance_of(in, s->count, s->size),
+        .variance_alloc_objects = (float)variance_of_count(in, s->count, s->size)};
 }
 
 /* Rows come dump by dump: with a base, those behind it wait until it is complete. */
-static int add_row(struct pprof *in, hw_callsite_id callsite, int64_t count, int64_t size,
-                   double variance)
+static int add_row(struct pprof *in, const struct stack_values *s, int64_t samples, int64_t count,
+                   int64_t size)
 {
+    struct hw_alloc_row row = row_of(in, s);
     if (count == 0 && size == 0)
         return HW_OK;
-    struct hw_alloc_row row = {
-        .callsite = callsite, .samples = count, .count = count, .size = size, .variance = variance};
+    row.samples = samples;
+    row.count = count;
+    row.size = size;
     if (!has_base(in))
         return hw_alloc_rows_push(&in->p->allocs, &row);
     row.dump = 1;
@@ -171,11 +210,11 @@ static int add_row(struct pprof *in, hw_callsite_id callsite, int64_t count, int
 
 static int add_base(struct pprof *in, hw_callsite_id callsite, int64_t count, int64_t size)
 {
-    struct hw_alloc_row row = {.callsite = callsite,
-                               .samples = count,
-                               .count = count,
-                               .size = size,
-                               .variance = variance_of(in, count, size)};
+    struct stack_values s = {.callsite = callsite, .live_count = count, .live_size = size};
+    struct hw_alloc_row row = row_of(in, &s);
+    row.samples = samples_of(in, count, size);
+    row.count = count;
+    row.size = size;
     return count || size ? hw_alloc_rows_push(&in->p->allocs, &row) : HW_OK;
 }
 
@@ -187,9 +226,37 @@ static int add_rows_behind_base(struct pprof *in)
     return rc;
 }
 
+/* A row of what came, then one of what of it, and of the base, is not there any more. */
+static int add_rows(struct pprof *in, hw_callsite_id callsite, const int64_t *v)
+{
+    struct stack_values s = {callsite, v[ALLOC_COUNT], v[ALLOC_BYTES], v[LIVE_COUNT],
+                             v[LIVE_BYTES]};
+    int64_t live = samples_of(in, s.live_count, s.live_size), came, freed_count, freed_bytes;
+    int64_t base = samples_of(in, v[BASE_COUNT], v[BASE_BYTES]);
+    if (!in->has[ALLOC_BYTES]) {
+        s.count = s.live_count;
+        s.size = s.live_size;
+        return add_row(in, &s, live, s.live_count, s.live_size);
+    }
+    came = samples_of(in, s.count, s.size);
+    int rc = add_row(in, &s, came, s.count, s.size);
+    if (rc < 0 || !in->has[LIVE_BYTES])
+        return rc;
+    if (has_base(in) && (rc = add_base(in, callsite, v[BASE_COUNT], v[BASE_BYTES])) < 0)
+        return rc;
+    if (__builtin_sub_overflow(v[LIVE_COUNT], v[ALLOC_COUNT], &freed_count) ||
+        __builtin_sub_overflow(freed_count, v[BASE_COUNT], &freed_count) ||
+        __builtin_sub_overflow(v[LIVE_BYTES], v[ALLOC_BYTES], &freed_bytes) ||
+        __builtin_sub_overflow(freed_bytes, v[BASE_BYTES], &freed_bytes)) {
+        in->n_bad++;
+        return HW_OK;
+    }
+    return add_row(in, &s, live - came - base, freed_count, freed_bytes);
+}
+
 static int add_sample(struct pprof *in, struct hw_bytes message)
 {
-    int64_t v[N_COLUMNS] = {0}, freed_count, freed_bytes;
+    int64_t v[N_COLUMNS] = {0};
     hw_callsite_id callsite;
     int rc = read_sample(in, message, v);
     if (rc < 0)
@@ -207,22 +274,7 @@ static int add_sample(struct pprof *in, struct hw_bytes message)
     rc = hw_callsites_intern(in->p->callsites, in->path.v, in->path.n, &callsite);
     if (rc < 0)
         return rc;
-    double variance = variance_of(in, v[LIVE_COUNT], v[LIVE_BYTES]);
-    if (!in->has[ALLOC_BYTES])
-        return add_row(in, callsite, v[LIVE_COUNT], v[LIVE_BYTES], variance);
-    rc = add_row(in, callsite, v[ALLOC_COUNT], v[ALLOC_BYTES], variance);
-    if (rc < 0 || !in->has[LIVE_BYTES])
-        return rc;
-    if (has_base(in) && (rc = add_base(in, callsite, v[BASE_COUNT], v[BASE_BYTES])) < 0)
-        return rc;
-    if (__builtin_sub_overflow(v[LIVE_COUNT], v[ALLOC_COUNT], &freed_count) ||
-        __builtin_sub_overflow(freed_count, v[BASE_COUNT], &freed_count) ||
-        __builtin_sub_overflow(v[LIVE_BYTES], v[ALLOC_BYTES], &freed_bytes) ||
-        __builtin_sub_overflow(freed_bytes, v[BASE_BYTES], &freed_bytes)) {
-        in->n_bad++;
-        return HW_OK;
-    }
-    return add_row(in, callsite, freed_count, freed_bytes, variance);
+    return add_rows(in, callsite, v);
 }
 
 /* ---- the file ---- */
@@ -333,29 +385,39 @@ static int add_process(struct pprof *in, struct hw_heap_dump *d)
     return rc;
 }
 
-/* n processes that stand for m starts: each counts m/n times, w = m/n: n w (w - 1) (size / m)^2. */
-static double variance_of_choice(const struct pprof *in)
+/*
+ * n processes that stand for m starts, each for w of them. As if all held the same, x / m, the
+ * choice adds (x / m)² times the sum of w (w - 1); without that sum all weights count as m / n.
+ */
+static void read_choice(struct pprof *in)
 {
-    int64_t starts = number_in(comment(in, "heapwise.starts="), INT32_MAX);
-    int64_t processes = number_in(comment(in, "heapwise.processes="), INT32_MAX);
-    double n = processes ? (double)processes : 1;
-    return (double)starts > n ? (1 - n / (double)starts) / n : 0;
+    double m = (double)number_in(comment(in, "heapwise.starts="), INT32_MAX);
+    double n = fmax((double)number_in(comment(in, "heapwise.processes="), INT32_MAX), 1);
+    double sum = (double)number_in(comment(in, "heapwise.starts_variance="), INT64_MAX);
+    in->weight = 1;
+    if (m <= n)
+        return;
+    sum = sum > 0 ? sum : m * (m / n - 1);
+    in->choice = sum / (m * m);
+    in->weight = 1 + sum / m;
 }
 
 /* With a base the file is about a window of time: a dump at its begin, one at its end. */
 static int add_dumps(struct pprof *in)
 {
     int64_t end = (int64_t)in->time_ns;
-    struct hw_heap_dump d = {.ts_ns = end,
-                             .start_ts_ns = end,
-                             .interval_bytes = in->period,
-                             .orig_interval_bytes = in->period,
-                             .flags = in->period > 1 ? HW_DUMP_KNOWS_VARIANCE : 0};
+    struct hw_heap_dump d = {
+        .ts_ns = end,
+        .start_ts_ns = end,
+        .interval_bytes = in->period,
+        .orig_interval_bytes = in->period,
+        .flags = in->period > 1 ? HW_DUMP_KNOWS_VARIANCE | HW_DUMP_ALL_VARIANCES : 0};
     int64_t was = number_in(comment(in, "heapwise.interval_was="), INT64_MAX);
     int rc = add_process(in, &d);
     if (rc == HW_OK)
         rc = add_facts(in);
-    in->choice = variance_of_choice(in);
+    read_choice(in);
+    d.choice = in->choice;
     if (was > 0)
         d.orig_interval_bytes = (uint64_t)was;
     if (has_base(in)) {

@@ -70,6 +70,7 @@ struct hw_heap_dump {
     uint64_t lost_samples;
     hw_str_id lost_reason;
     uint64_t heap_samples, unwinding_errors, map_reparses, unwinding_time_us, blocked_us;
+    double choice; /* its processes were chosen by chance: variance, in squares of any figure */
 };
 
 enum hw_stat_severity { HW_STAT_INFO, HW_STAT_DATA_LOSS, HW_STAT_ERROR, HW_STAT_SEVERITY_COUNT };

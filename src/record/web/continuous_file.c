@@ -200,6 +200,7 @@ struct period {
     uint64_t asked_bytes; /* the interval asked for; 0 = not known */
     uint64_t n_processes;
     uint64_t n_starts; /* that they stand for */
+    uint64_t starts_variance;
 };
 
 static void describe(struct comments *c, const struct period *x)
@@ -219,6 +220,8 @@ static void describe(struct comments *c, const struct period *x)
         add_number(c, "processes", x->n_processes);
     if (x->n_starts > x->n_processes)
         add_number(c, "starts", x->n_starts);
+    if (x->starts_variance)
+        add_number(c, "starts_variance", x->starts_variance);
     if (x->n_lost)
         add_number(c, "lost_samples", x->n_lost);
     if (x->asked_bytes && x->asked_bytes != x->blend.interval_bytes)
@@ -426,13 +429,14 @@ static int share_heap(struct hw_continuous_files *f, const struct hw_continuous_
     if (rc < 0)
         return hw_fail(err, rc, 0, "profile of process %d:", p->pid);
     struct period *x = &s->period;
-    uint64_t asked = asked_interval(look->now, heap);
+    uint64_t asked = asked_interval(look->now, heap), weight = UINT64_C(1) << look->share;
     x->since_ns = p->since_ns < x->since_ns ? p->since_ns : x->since_ns;
     x->asked_bytes = asked > x->asked_bytes ? asked : x->asked_bytes;
     x->at_ns = look->at_ns;
     x->n_lost += look->n_lost;
     x->n_processes++;
-    x->n_starts += UINT64_C(1) << look->share;
+    x->n_starts += weight;
+    x->starts_variance += weight * (weight - 1); /* as views/time/profile_sum.c has it */
     return HW_OK;
 }
 

@@ -41,6 +41,7 @@ struct hw_sum {
     bool knows_all;            /* those of all figures, in every dump so far */
     HW_VEC(struct mark) marks; /* by rising next */
     size_t marks_bytes, max_marks_bytes;
+    double choice;
     uint64_t new_rows; /* since the last mark, or the beginning */
     unsigned spacing;  /* rows a slot between two marks */
 };
@@ -136,6 +137,7 @@ static int add_dump(struct hw_sum *t, uint32_t dump)
     t->interval_bytes = t->p->dumps.v[dump].interval_bytes;
     t->knows_variance |= (t->p->dumps.v[dump].flags & HW_DUMP_KNOWS_VARIANCE) != 0;
     t->knows_all &= (t->p->dumps.v[dump].flags & HW_DUMP_ALL_VARIANCES) != 0;
+    t->choice = fmax(t->choice, t->p->dumps.v[dump].choice);
     bool base = t->p->dumps.v[dump].flags & HW_DUMP_BASE;
     for (size_t i = first; i < first + n; i++) {
         struct hw_alloc_row r = hw_alloc_row_of(&t->p->allocs, dump, i);
@@ -268,6 +270,7 @@ static struct hw_value finished(const struct hw_sum *t, const struct slot *s)
     else if (!t->knows_variance)
         v.variance = v.samples > 0 ? step * step * (double)v.samples : 0;
     v.lacks_variances = !t->knows_all && t->interval_bytes > 1;
+    v.choice = (float)t->choice;
     if (t->interval_bytes <= 1)
         v.variance_objects = v.variance_alloc_space = v.variance_alloc_objects = 0;
     else if (v.objects <= 0)
@@ -348,6 +351,7 @@ void hw_value_add(struct hw_value *to, const struct hw_value *v)
     to->variance_alloc_space += v->variance_alloc_space;
     to->variance_alloc_objects += v->variance_alloc_objects;
     to->lacks_variances |= v->lacks_variances;
+    to->choice = larger(to->choice, v->choice);
 }
 
 static int64_t grown(int64_t now, int64_t before)
@@ -371,6 +375,7 @@ void hw_value_since(struct hw_value *now, const struct hw_value *before)
     now->variance_alloc_objects =
         larger(now->variance_alloc_objects - before->variance_alloc_objects, 0);
     now->lacks_variances |= before->lacks_variances;
+    now->choice = larger(now->choice, before->choice);
 }
 
 bool hw_value_is_zero(const struct hw_value *v)
@@ -407,10 +412,8 @@ double hw_value_step(const struct hw_value *v, uint64_t interval_bytes)
     return fmin(v->variance / (double)v->space, (double)interval_bytes);
 }
 
-double hw_value_variance(const struct hw_value *v, enum hw_metric m)
+static double own_variance(const struct hw_value *v, enum hw_metric m)
 {
-    if (v->lacks_variances && m != HW_METRIC_SPACE)
-        return -1;
     switch (m) {
     case HW_METRIC_SPACE:
         return v->variance;
@@ -424,6 +427,14 @@ double hw_value_variance(const struct hw_value *v, enum hw_metric m)
         break;
     }
     return 0;
+}
+
+double hw_value_variance(const struct hw_value *v, enum hw_metric m)
+{
+    double x = (double)hw_value_get(v, m);
+    if (v->lacks_variances && m != HW_METRIC_SPACE)
+        return -1;
+    return own_variance(v, m) + (double)v->choice * x * x;
 }
 
 /* Of a trace that has the variance of live bytes, or none. */
@@ -451,7 +462,7 @@ static double guessed_error(const struct hw_value *v, enum hw_metric m, uint64_t
 
 double hw_value_error(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes)
 {
-    if (interval_bytes <= 1)
+    if (interval_bytes <= 1 && v->choice <= 0)
         return 0;
     double variance = hw_value_variance(v, m);
     return variance < 0 ? guessed_error(v, m, interval_bytes) : 2 * sqrt(variance);
