@@ -169,10 +169,11 @@ static int declare(sqlite3 *db, struct flame_vtab *v)
 {
     const struct hw_flame_source *s = v->flame->source;
     struct hw_strbuf text = {0};
-    hw_strbuf_adds(&text,
-                   "CREATE TABLE x(\"in_config\" HIDDEN, \"_tree_id\" , \"_tree_parent_id\" ,"
-                   " \"depth\" , \"name\" , \"self_value\" , \"cumulative_value\" ,"
-                   " \"parent_cumulative_value\" , \"x_start\" , \"x_end\" ");
+    hw_strbuf_adds(
+        &text,
+        "CREATE TABLE x(\"in_config\" HIDDEN, \"_tree_id\" INTEGER, \"_tree_parent_id\" INTEGER,"
+        " \"depth\" INTEGER, \"name\" , \"self_value\" , \"cumulative_value\" ,"
+        " \"parent_cumulative_value\" , \"x_start\" , \"x_end\" ");
     for (size_t i = HW_FLAME_PROPERTIES; i < s->n_columns; i++)
         put_column(&text, "", s->columns[i].name);
     put_pairs(v, &text);

@@ -30,6 +30,8 @@ struct hw_graph_question {
     void *ctx;
 };
 
+/* The rows themselves; width columns of them. */
+int hw_graph_rows_of(const struct hw_graph_question *q, size_t width, hw_graph_rows *out);
 /* (id) of callsites -> (id): these and all above them, ascending. */
 int hw_graph_callsites_above(const struct hw_graph_question *q, hw_graph_rows *out);
 /* (id, parent, value) -> (id, sum of the values of the node and all below it) */

@@ -20,6 +20,15 @@ int hw_graph_put_row(hw_graph_rows *out, const struct hw_row_cell *cells, size_t
     return HW_OK;
 }
 
+int hw_graph_rows_of(const struct hw_graph_question *q, size_t width, hw_graph_rows *out)
+{
+    const struct hw_row_list *l = q->lists[0];
+    int rc = HW_OK;
+    for (size_t i = 0; l && l->width >= width && rc == HW_OK && i < hw_row_list_rows(l); i++)
+        rc = hw_graph_put_row(out, hw_row_list_cell(l, i, 0), width);
+    return rc;
+}
+
 /* ---- numbers ---- */
 
 void hw_graph_ids_done(struct hw_graph_ids *ids)

@@ -10,22 +10,39 @@
 
 #include "base/banned.h"
 
+static int ask_values(const struct hw_graph_question *q, hw_graph_rows *out)
+{
+    return hw_graph_rows_of(q, 2, out);
+}
+
+static int ask_allocations(const struct hw_graph_question *q, hw_graph_rows *out)
+{
+    return hw_graph_rows_of(q, 5, out);
+}
+
+/* With their types: without one SQLite makes no index for a join with an integer. */
 static const struct question {
     const char *name, *columns;
     int n_columns, n_lists;
     bool has_number;
     int (*ask)(const struct hw_graph_question *q, hw_graph_rows *out);
 } questions[] = {
-    {"_hw_callsites_above", "id", 1, 1, false, hw_graph_callsites_above},
-    {"_hw_heap_graph_below", "id", 1, 1, false, hw_graph_objects_below},
-    {"_hw_heap_graph_above", "id", 1, 1, false, hw_graph_objects_above},
-    {"_hw_tree_sums", "id, value", 2, 1, false, hw_graph_tree_sums},
-    {"_hw_tree_ancestors", "id", 1, 2, false, hw_graph_ancestors},
-    {"_hw_tree_partition", "id, parent_id, group_key", 3, 1, false, hw_graph_partition},
-    {"_hw_reach_dfs", "node_id, parent_node_id", 2, 2, false, hw_graph_reach_depth_first},
-    {"_hw_reach_bfs", "node_id, parent_node_id", 2, 2, false, hw_graph_reach_breadth_first},
-    {"_hw_reach_within", "root_node_id, node_id, parent_node_id", 3, 2, true,
-     hw_graph_reach_within},
+    {"_hw_value_sums", "callsite_id INTEGER, value", 2, 1, false, ask_values},
+    {"_hw_allocation_sums", "callsite_id INTEGER, size, count, alloc_size, alloc_count", 5, 1,
+     false, ask_allocations},
+    {"_hw_callsites_above", "id INTEGER", 1, 1, false, hw_graph_callsites_above},
+    {"_hw_heap_graph_below", "id INTEGER", 1, 1, false, hw_graph_objects_below},
+    {"_hw_heap_graph_above", "id INTEGER", 1, 1, false, hw_graph_objects_above},
+    {"_hw_tree_sums", "id INTEGER, value", 2, 1, false, hw_graph_tree_sums},
+    {"_hw_tree_ancestors", "id INTEGER", 1, 2, false, hw_graph_ancestors},
+    {"_hw_tree_partition", "id INTEGER, parent_id INTEGER, group_key", 3, 1, false,
+     hw_graph_partition},
+    {"_hw_reach_dfs", "node_id INTEGER, parent_node_id INTEGER", 2, 2, false,
+     hw_graph_reach_depth_first},
+    {"_hw_reach_bfs", "node_id INTEGER, parent_node_id INTEGER", 2, 2, false,
+     hw_graph_reach_breadth_first},
+    {"_hw_reach_within", "root_node_id INTEGER, node_id INTEGER, parent_node_id INTEGER", 3, 2,
+     true, hw_graph_reach_within},
 };
 
 struct graph_vtab {

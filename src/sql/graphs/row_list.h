@@ -5,6 +5,8 @@
  *          into a list and passes it on as a pointer, which SQL cannot look into or make.
  * Shapes:  _hw_gather(a, b, ...) -> pointer; NULL of no rows. Each row has the same cells, texts
  *          are interned in the list. Blobs count as NULL.
+ *          _hw_sum_by(key, a, b, ...) -> the same, but rows of one key are one row with their sums:
+ *          what GROUP BY does, without sorting. The key is an integer, other rows are left out.
  * Owns:    SQLite the list, for the statement that made it.
  * Errors:  no memory ends the statement.
  * Cost:    16 bytes a cell; limited by the connection's memory limit (hw_sql_limit_memory).
@@ -17,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/memory/map64.h"
 #include "base/memory/vec.h"
 #include "base/text/strings.h"
 #include "sql/sql.h"
@@ -33,6 +36,7 @@ struct hw_row_list {
     size_t width;
     HW_VEC(struct hw_row_cell) cells; /* row by row */
     struct hw_strings *strings;       /* owned; NULL while there are no texts */
+    struct hw_map64 row_of;           /* by key, of _hw_sum_by */
 };
 
 int hw_sql_add_gather(sqlite3 *db);
