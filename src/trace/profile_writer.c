@@ -7,11 +7,6 @@
  *     packet  {profile_packet {index 8, continued, process_dumps {head, samples…}}}
  *     packet  {interned_data {strings, mappings, frames, callstacks}}
  *     packet  {profile_packet {index 9}}                               ends the dump
- *
- * Strings are numbered over the whole sequence: their iid is their id in `strings`, so that iid 0
- * is "" as readers expect, and bit k of sent[id] says that it went out as a string of kind k.
- * Mappings, frames and callstacks get iids from 1 when first used; each source (one target's
- * callsites) keeps the vector id -> iid.
  */
 #include "trace/profile_writer.h"
 
@@ -25,6 +20,7 @@
 #include "base/memory/vec.h"
 #include "codec/pb.h"
 #include "schema/fields.h"
+#include "trace/profile_tables.h"
 #include "trace/writer.h"
 
 #include "base/banned.h"
@@ -34,29 +30,14 @@ enum { SPLIT_BYTES = 400000 };
 #define F_SAMPLE(name)  HW_F_ProfilePacket_HeapSample_##name
 #define F_PROCESS(name) HW_F_ProfilePacket_ProcessHeapSamples_##name
 
-enum string_kind { BUILD_ID, MAPPING_PATH, FUNCTION_NAME, SOURCE_PATH, STRING_KIND_COUNT };
-
-static const uint32_t string_field[STRING_KIND_COUNT] = {
-    [BUILD_ID] = HW_F_InternedData_build_ids,
-    [MAPPING_PATH] = HW_F_InternedData_mapping_paths,
-    [FUNCTION_NAME] = HW_F_InternedData_function_names,
-    [SOURCE_PATH] = HW_F_InternedData_source_paths,
-};
-
 /* What one heap's callsites looked like when last written: a hash of the four values. */
 struct heap_state {
     char *name; /* owned */
     struct hw_map64 last;
 };
 
-struct iids {
-    uint64_t *v;
-    size_t n, cap;
-};
-
-/* One target's callsites. Vectors by id of that target's tables; 0 = not sent yet. */
 struct source {
-    struct iids mappings, frames, sites;
+    struct hw_profile_iids iids;
     HW_VEC(struct heap_state) heaps;
 };
 
@@ -64,10 +45,8 @@ struct hw_profile_writer {
     struct hw_trace_writer *trace; /* borrowed */
     uint32_t sequence;
     uint64_t next_index;
-    struct hw_strings *strings;
-    HW_VEC(uint8_t) sent;
-    uint64_t last_mapping, last_frame, last_site; /* iids given so far */
-    struct hw_map64 sources;                      /* cs_key -> struct source *, owned */
+    struct hw_profile_tables tables;
+    struct hw_map64 sources; /* cs_key -> struct source *, owned */
 
     /* The dump being written. */
     const struct hw_callsites *cs; /* borrowed */
@@ -79,8 +58,6 @@ struct hw_profile_writer {
     uint64_t timestamp_boottime_ns;
     struct hw_strbuf head; /* the fields of ProcessHeapSamples, repeated in every packet */
     struct hw_pb samples;  /* ProcessHeapSamples */
-    struct hw_pb interned; /* InternedData */
-    HW_VEC(hw_frame_id) path;
 };
 
 static void source_free(struct source *s)
@@ -92,22 +69,8 @@ static void source_free(struct source *s)
         hw_map64_done(&s->heaps.v[i].last);
     }
     hw_vec_done(&s->heaps);
-    hw_vec_done(&s->mappings);
-    hw_vec_done(&s->frames);
-    hw_vec_done(&s->sites);
+    hw_profile_iids_done(&s->iids);
     free(s);
-}
-
-/* "" is iid 0 of every kind, so that a frame without a name resolves. */
-static int send_empty_strings(struct hw_profile_writer *p)
-{
-    for (int k = 0; k < STRING_KIND_COUNT; k++) {
-        hw_pb_begin(&p->interned, string_field[k]);
-        hw_pb_uint(&p->interned, HW_F_InternedString_iid, 0);
-        hw_pb_bytes(&p->interned, HW_F_InternedString_str, "", 0);
-        hw_pb_end(&p->interned);
-    }
-    return hw_vec_push(&p->sent, (uint8_t)((1 << STRING_KIND_COUNT) - 1)) < 0 ? HW_ENOMEM : HW_OK;
 }
 
 int hw_profile_writer_new(struct hw_trace_writer *w, struct hw_profile_writer **out)
@@ -117,9 +80,7 @@ int hw_profile_writer_new(struct hw_trace_writer *w, struct hw_profile_writer **
         return HW_ENOMEM;
     p->trace = w;
     p->sequence = hw_trace_writer_sequence(w);
-    int rc = hw_strings_new(&p->strings);
-    if (rc == HW_OK)
-        rc = send_empty_strings(p);
+    int rc = hw_profile_tables_init(&p->tables);
     if (rc < 0) {
         hw_profile_writer_free(p);
         return rc;
@@ -136,12 +97,9 @@ void hw_profile_writer_free(struct hw_profile_writer *p)
         if (p->sources.slots[i].key != HW_MAP64_NO_KEY)
             source_free((struct source *)(uintptr_t)p->sources.slots[i].value);
     hw_map64_done(&p->sources);
-    hw_strings_free(p->strings);
-    hw_vec_done(&p->sent);
-    hw_vec_done(&p->path);
     hw_strbuf_done(&p->head);
     hw_pb_done(&p->samples);
-    hw_pb_done(&p->interned);
+    hw_profile_tables_done(&p->tables);
     free(p);
 }
 
@@ -188,15 +146,15 @@ static int heap_get(struct source *s, const char *name, size_t *out)
 
 static int flush_interned(struct hw_profile_writer *p, struct hw_error *err)
 {
-    struct hw_bytes b = hw_pb_view(&p->interned);
-    if (hw_pb_failed(&p->interned))
+    struct hw_bytes b = hw_pb_view(&p->tables.interned);
+    if (hw_pb_failed(&p->tables.interned))
         return hw_fail(err, HW_ENOMEM, 0, "interned data");
     if (!b.n)
         return HW_OK;
     struct hw_pb *pb = hw_trace_begin(p->trace, p->sequence, p->timestamp_boottime_ns);
     hw_pb_bytes(pb, HW_F_TracePacket_interned_data, b.p, b.n);
     int rc = hw_trace_end(p->trace, err);
-    hw_pb_clear(&p->interned);
+    hw_pb_clear(&p->tables.interned);
     return rc;
 }
 
@@ -217,126 +175,6 @@ static int flush_samples(struct hw_profile_writer *p, bool last, struct hw_error
     hw_pb_clear(&p->samples);
     hw_strbuf_add(&p->samples.buf, p->head.p, p->head.n);
     return hw_trace_end(p->trace, err);
-}
-
-/* ---- interning ---- */
-
-static int string_iid(struct hw_profile_writer *p, hw_str_id id, enum string_kind kind,
-                      uint64_t *out)
-{
-    /* The table of the target is only read: const cast away for the accessor's sake. */
-    const struct hw_strings *from = hw_callsites_strings((struct hw_callsites *)(uintptr_t)p->cs);
-    struct hw_bytes text = hw_strings_get(from, id);
-    hw_str_id mine;
-    int rc = hw_strings_intern(p->strings, text, &mine);
-    if (rc < 0)
-        return rc;
-    while (p->sent.n <= mine.v)
-        if (hw_vec_push(&p->sent, 0) < 0)
-            return HW_ENOMEM;
-    *out = mine.v;
-    if (p->sent.v[mine.v] & 1u << kind)
-        return HW_OK;
-    hw_pb_begin(&p->interned, string_field[kind]);
-    hw_pb_uint(&p->interned, HW_F_InternedString_iid, mine.v);
-    hw_pb_bytes(&p->interned, HW_F_InternedString_str, text.p, text.n);
-    hw_pb_end(&p->interned);
-    p->sent.v[mine.v] = (uint8_t)(p->sent.v[mine.v] | 1u << kind);
-    return HW_OK;
-}
-
-static int slot_of(struct iids *v, size_t id, uint64_t **out)
-{
-    while (v->n <= id)
-        if (hw_vec_push(v, 0) < 0)
-            return HW_ENOMEM;
-    *out = &v->v[id];
-    return HW_OK;
-}
-
-static int mapping_iid(struct hw_profile_writer *p, hw_mapping_id id, uint64_t *out)
-{
-    uint64_t *slot, build_id = 0, path = 0;
-    if (id.v == HW_ID_NONE) {
-        *out = 0;
-        return HW_OK;
-    }
-    int rc = slot_of(&p->source->mappings, id.v, &slot);
-    if (rc < 0 || (*out = *slot))
-        return rc;
-    const struct hw_mapping *m = hw_callsites_get_mapping(p->cs, id);
-    rc = string_iid(p, m->build_id, BUILD_ID, &build_id);
-    if (rc == HW_OK)
-        rc = string_iid(p, m->path, MAPPING_PATH, &path);
-    if (rc < 0)
-        return rc;
-    struct hw_pb *pb = &p->interned;
-    *out = *slot = ++p->last_mapping;
-    hw_pb_begin(pb, HW_F_InternedData_mappings);
-    hw_pb_uint(pb, HW_F_Mapping_iid, *out);
-    hw_pb_uint(pb, HW_F_Mapping_build_id, build_id);
-    hw_pb_uint(pb, HW_F_Mapping_exact_offset, m->exact_offset);
-    hw_pb_uint(pb, HW_F_Mapping_start_offset, m->start_offset);
-    hw_pb_uint(pb, HW_F_Mapping_start, m->start);
-    hw_pb_uint(pb, HW_F_Mapping_end, m->end);
-    hw_pb_uint(pb, HW_F_Mapping_load_bias, m->load_bias);
-    hw_pb_uint(pb, HW_F_Mapping_path_string_ids, path);
-    hw_pb_end(pb);
-    return HW_OK;
-}
-
-static int frame_iid(struct hw_profile_writer *p, hw_frame_id id, uint64_t *out)
-{
-    uint64_t *slot, name = 0, mapping = 0, path = 0;
-    int rc = slot_of(&p->source->frames, id.v, &slot);
-    if (rc < 0 || (*out = *slot))
-        return rc;
-    const struct hw_frame *f = hw_callsites_get_frame(p->cs, id);
-    rc = string_iid(p, f->name, FUNCTION_NAME, &name);
-    if (rc == HW_OK)
-        rc = mapping_iid(p, f->mapping, &mapping);
-    if (rc == HW_OK && f->file.v)
-        rc = string_iid(p, f->file, SOURCE_PATH, &path);
-    if (rc < 0)
-        return rc;
-    struct hw_pb *pb = &p->interned;
-    *out = *slot = ++p->last_frame;
-    hw_pb_begin(pb, HW_F_InternedData_frames);
-    hw_pb_uint(pb, HW_F_Frame_iid, *out);
-    hw_pb_uint(pb, HW_F_Frame_function_name_id, name);
-    hw_pb_uint(pb, HW_F_Frame_mapping_id, mapping);
-    hw_pb_uint(pb, HW_F_Frame_rel_pc, f->rel_pc);
-    if (path)
-        hw_pb_uint(pb, HW_F_Frame_source_path_iid, path);
-    if (f->line)
-        hw_pb_uint(pb, HW_F_Frame_line_number, f->line);
-    hw_pb_end(pb);
-    return HW_OK;
-}
-
-static int site_iid(struct hw_profile_writer *p, hw_callsite_id id, uint64_t *out)
-{
-    uint64_t *slot, iid;
-    int rc = slot_of(&p->source->sites, id.v, &slot);
-    if (rc < 0 || (*out = *slot))
-        return rc;
-    size_t depth = (size_t)hw_callsites_get(p->cs, id)->depth + 1;
-    if (hw_vec_reserve(&p->path, depth) < 0)
-        return HW_ENOMEM;
-    (void)hw_callsites_path(p->cs, id, p->path.v, depth); /* depth is its full length */
-    for (size_t i = 0; i < depth; i++) {
-        rc = frame_iid(p, p->path.v[i], &iid);
-        if (rc < 0)
-            return rc;
-    }
-    struct hw_pb *pb = &p->interned;
-    *out = *slot = ++p->last_site;
-    hw_pb_begin(pb, HW_F_InternedData_callstacks);
-    hw_pb_uint(pb, HW_F_Callstack_iid, *out);
-    for (size_t i = 0; i < depth; i++)
-        hw_pb_uint(pb, HW_F_Callstack_frame_ids, p->source->frames.v[p->path.v[i].v]);
-    hw_pb_end(pb);
-    return HW_OK;
 }
 
 /* ---- a dump ---- */
@@ -437,13 +275,13 @@ int hw_profile_sample(struct hw_profile_writer *p, const struct hw_dump_sample *
         listed = listed || differs;
     }
     if (rc == HW_OK && listed)
-        rc = site_iid(p, s->callsite, &iid);
+        rc = hw_profile_tables_site(&p->tables, &p->source->iids, p->cs, s->callsite, &iid);
     if (rc < 0)
         return hw_fail(err, rc, 0, "heap sample:");
     if (!listed)
         return HW_OK;
     put_sample(p, &p->samples, s, iid);
-    if (p->interned.buf.n > SPLIT_BYTES)
+    if (p->tables.interned.buf.n > SPLIT_BYTES)
         rc = flush_interned(p, err);
     if (rc == HW_OK && p->samples.buf.n > SPLIT_BYTES)
         rc = flush_samples(p, /* last = */ false, err);
@@ -516,7 +354,7 @@ int hw_profile_rejected(struct hw_profile_writer *p, uint64_t pid, struct hw_err
 static int put_link(struct hw_profile_writer *p, struct hw_pb *pb, const struct hw_dump_link *link)
 {
     uint64_t iid;
-    int rc = site_iid(p, link->callsite, &iid);
+    int rc = hw_profile_tables_site(&p->tables, &p->source->iids, p->cs, link->callsite, &iid);
     if (rc < 0)
         return rc;
     hw_pb_begin(pb, HW_F_ManagedLinks_links);

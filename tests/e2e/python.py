@@ -13,6 +13,7 @@ import time
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
 from lib import hw
+from lib.trace import Trace
 
 # Some Pythons do not stand memory that is not zero: one that is unloaded hangs with it, without us, too.
 os.environ.pop("MALLOC_PERTURB_", None)
@@ -463,7 +464,33 @@ def unloaded(box):
         raise hw.Skip("no libpython here that can be unloaded")
 
 
-CASES = {"exact": exact, "attached": attached, "embedded": embedded, "subinterpreter": subinterpreter,
+LINES = """
+import time
+keep = []
+def work(n):
+    keep.append(bytearray(5000 + n))
+    keep.append(bytearray(6000 + n)); keep.append([0] * 3000)
+    keep.append(bytearray(7000 + n))
+for n in range(8):
+    work(n)
+    time.sleep(0.1)
+"""
+
+
+def apart(box):
+    """In several dumps of a program, lines of one function are callstacks of their own for other readers, too."""
+    with open(box.path("lines.py"), "w") as f:
+        f.write(LINES)
+    box.run([hw.tool("heapwise"), "record", "-q", "-i", "1", "-c", "300", "-o", "lines.trace", "--", sys.executable, "lines.py"], check=0)
+    t = Trace(box.path("lines.trace"))
+    hw.true(len(t.dumps) > 2, f"{len(t.dumps)} dumps")
+    hw.equal(t.problems, [], "what a strict reader objects to")
+    again = box.run([hw.tool("heapwise"), "convert", "-t", "perfetto", "lines.trace", "again.trace"], check=None)
+    if again.returncode == 0:
+        hw.equal(Trace(box.path("again.trace")).problems, [], "the same of what is written anew")
+
+
+CASES = {"exact": exact, "apart": apart, "attached": attached, "embedded": embedded, "subinterpreter": subinterpreter,
          "switched-off": switched_off, "unknown": unknown, "numpy": numpy, "other-version": other, "unloaded": unloaded}
 
 if __name__ == "__main__":

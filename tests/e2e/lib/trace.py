@@ -76,6 +76,7 @@ class Trace:
         self.sequences = {}
         self.provenance = None  # {sequence: producer}
         self.names = {}
+        self.sites, self.as_frames = {}, {}  # what other readers tell callstacks by
         self.symbols = {}  # (path, build id) -> {rel_pc: [names]}
         data = open(path, "rb").read()
         self.size = len(data)
@@ -200,6 +201,24 @@ class Trace:
             return [""]
         return [seq.strings[5][fid].decode(errors="replace")]
 
+    def frame_of(self, seq, f):
+        """What a frame is for the published engine: of a mapping by address and name, else by name, file and line."""
+        frame = seq.frames.get(f, {})
+        name, m = seq.strings[5].get(one(frame, 2), b""), seq.mappings.get(one(frame, 3)) if one(frame, 3) else None
+        if m is None:
+            return name, one(frame, 5), one(frame, 6)
+        strings = [seq.strings[16].get(one(m, 2), b"")] + [seq.strings[17].get(p, b"") for p in ints(m[7])]
+        return (*strings, *(one(m, n) for n in (3, 4, 5, 6, 8))), one(frame, 4), name
+
+    def told_apart(self, seq, d, iid, frames):
+        """Two callstacks of a heap that are one for it: it refuses the figures of the second."""
+        for f in frames:
+            if (id(seq.frames), f) not in self.as_frames:
+                self.as_frames[id(seq.frames), f] = self.frame_of(seq, f)
+        site = d.pid, d.heap, tuple(self.as_frames[id(seq.frames), f] for f in frames)
+        if self.sites.setdefault(site, (id(seq), iid))[0] == id(seq) and self.sites[site][1] != iid:
+            self.problems.append(f"callstacks {self.sites[site][1]} and {iid} of pid {d.pid} are one: {site[2][-1]}")
+
     def resolve(self, seq, header, samples):
         d = Dump(header)
         same = next((x for x in reversed(self.dumps)
@@ -214,6 +233,7 @@ class Trace:
                 continue
             if not frames:
                 self.problems.append("empty_callstack")
+            self.told_apart(seq, d, one(m, 1), frames)
             s.stack = []
             for f in frames:
                 if f not in seq.frames:
