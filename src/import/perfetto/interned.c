@@ -359,6 +359,13 @@ static int mapping_field(struct hw_interned *in, const struct scope *s, const st
     return rc;
 }
 
+/* As writers put code that lies in none (trace/profile_tables.h). */
+static bool is_nameless(const struct hw_mapping *m)
+{
+    return m->path.v == 0 && m->build_id.v == 0 && m->start == 0 && m->end == 0 &&
+           m->start_offset == 0 && m->exact_offset == 0 && m->load_bias == 0;
+}
+
 /* 1 = a row, 0 = cannot be resolved. */
 static int mapping_row(struct hw_interned *in, const struct scope *s, uint64_t iid,
                        hw_mapping_id *out)
@@ -382,6 +389,10 @@ static int mapping_row(struct hw_interned *in, const struct scope *s, uint64_t i
             rc = mapping_field(in, s, &f, &m);
         if (rc == HW_OK)
             rc = hw_profile_str(in->profile, hw_bytes_of(in->text.p, in->text.n), &m.path);
+        if (rc == HW_OK && is_nameless(&m)) {
+            out->v = HW_ID_NONE;
+            return 1;
+        }
         if (rc == HW_OK)
             rc = hw_callsites_mapping(in->profile->callsites, &m, out);
         if (rc < 0)
