@@ -4,9 +4,9 @@ test_pool - runs tests beside each other, and says what it is doing
 Why:     Meson's own runner is silent in a log until its end, runs one build directory at a time and starts tests in the
          order of their definition. Here tests of several builds share the processors, the long ones go first, and more may
          come while others run.
-Shapes:  a Test is what Meson's introspection says of it, or a check of ours. A Pool has `workers` threads; each takes the
-         longest test that may run now. Tests that bear no others beside them run when nothing else does. Results come back
-         through one function, called by one thread at a time.
+Shapes:  a Test is what Meson's introspection says of it, or a check of ours. A Pool runs `workers` at a time, and up to `most`
+         while processors idle, as many tests wait for something; the longest that may run now is next. Tests that bear no
+         others beside them run when nothing else does. Results come back through one function, called by one thread at a time.
 """
 import os
 import random
@@ -19,13 +19,15 @@ import time
 
 SKIP = 77
 TOLD_EVERY = 10  # seconds, where nobody looks at a terminal
+LEAST = 300  # seconds that a test may take: its own limit is for one that runs alone on a machine with nothing else to do
 
 
 class Test:
     def __init__(self, name, argv, cwd, env=None, timeout=None, weight=0, alone=False):
         self.name, self.argv, self.cwd, self.env = name, argv, cwd, env or {}
         self.timeout, self.weight, self.alone = timeout, weight, alone
-        self.result, self.output, self.returncode, self.seconds = None, "", None, 0.0
+        self.result, self.output, self.returncode = None, "", None
+        self.seconds = self.cpu = 0.0  # the clock's; of the processors, without what outlived the test or has no parent in it
 
     def run(self):
         """Sets result: ok, skip, or what went wrong."""
@@ -44,11 +46,23 @@ class Test:
         return self
 
     def wait(self, p):
-        try:
-            code = p.wait(self.timeout)
-        except subprocess.TimeoutExpired:
+        hung = threading.Event()
+
+        def kill():
+            hung.set()
             os.killpg(p.pid, signal.SIGKILL)
-            p.wait()
+
+        late = threading.Timer(self.timeout, kill) if self.timeout else None
+        if late:
+            late.start()
+        os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOWAIT)  # its number stays its own until nobody can kill it any more
+        if late:
+            late.cancel()
+            late.join()
+        _, status, used = os.wait4(p.pid, 0)
+        p.returncode = code = os.waitstatus_to_exitcode(status)
+        self.cpu = used.ru_utime + used.ru_stime
+        if hung.is_set():
             return f"hung for {self.timeout:.0f} s"
         if code < 0:
             return f"killed by signal {-code}"
@@ -81,16 +95,38 @@ class Screen:
             print("\r\033[K", end="", flush=True)
 
 
+class Processors:
+    """How much of their time was idle since the last look, 0..1. A build that yields to everybody counts as work."""
+
+    def __init__(self):
+        self.before = self.times()
+
+    def times(self):
+        try:
+            with open("/proc/stat") as f:
+                t = [int(x) for x in f.readline().split()[1:9]]
+        except (OSError, ValueError):
+            t = [0] * 8
+        return t[3] + t[4], sum(t)
+
+    def idle(self):
+        (idle, total), (idle_before, total_before) = now, _ = self.times(), self.before
+        self.before = now
+        return (idle - idle_before) / (total - total_before) if total > total_before else 0.0
+
+
 class Pool:
     """done(test) is told of each result."""
 
-    def __init__(self, workers, screen, done):
+    def __init__(self, workers, screen, done, most=0):
         self.screen, self.done = screen, done
+        self.workers, self.most, self.room = workers, max(workers, most), workers
+        self.processors, self.looked = Processors(), time.monotonic()
         self.change = threading.Condition()
         self.waiting, self.running = [], {}  # running: test -> when it began
         self.finished = self.total = 0
         self.open, self.note = True, ""
-        self.threads = [threading.Thread(target=self.work, daemon=True) for _ in range(workers)]
+        self.threads = [threading.Thread(target=self.work, daemon=True) for _ in range(self.most)]
         for t in self.threads:
             t.start()
 
@@ -109,11 +145,22 @@ class Pool:
 
     def next(self):
         """Under the lock: a test that may run now, or None."""
-        if not self.waiting or any(t.alone for t in self.running):
+        if not self.waiting or len(self.running) >= self.room or any(t.alone for t in self.running):
             return None
         if self.waiting[0].alone and (self.running or self.open):
             return None
         return self.waiting.pop(0)
+
+    def adapt(self):
+        """Under the lock, now and then: one more at a time where a quarter of the processors' time is left, one less where none is."""
+        if time.monotonic() - self.looked < 1:
+            return
+        self.looked, idle = time.monotonic(), self.processors.idle()
+        if idle > 0.25:
+            self.room = min(self.room + 1, self.most)
+            self.change.notify_all()
+        elif idle < 0.1:
+            self.room = max(self.room - 1, self.workers)
 
     def work(self):
         while True:
@@ -134,6 +181,7 @@ class Pool:
         """Until all is done; tells what is going on meanwhile. failed(): how many so far."""
         while any(t.is_alive() for t in self.threads):
             with self.change:
+                self.adapt()
                 now = time.monotonic()
                 names = [f"{t.name} ({now - since:.0f} s)" for t, since in sorted(self.running.items(), key=lambda i: i[1])]
                 count = f"[{self.finished}/{self.total}{'+' if self.open else ''}, {failed()} failed]"
@@ -148,6 +196,6 @@ def of_meson(introspected, build, label="", env=None, factor=1, seconds=None):
     env = {**introspected["env"], **(env or {})}
     if not label and "MALLOC_PERTURB_" not in os.environ:
         env.setdefault("MALLOC_PERTURB_", str(random.randint(1, 255)))
-    timeout = introspected["timeout"] * factor if introspected["timeout"] > 0 else None
+    timeout = max(introspected["timeout"], LEAST) * factor if introspected["timeout"] > 0 else None
     return Test(name, introspected["cmd"], introspected["workdir"] or build, env, timeout,
                 (seconds or {}).get(name, introspected["priority"]), not introspected["is_parallel"])

@@ -99,6 +99,10 @@ class Results(unittest.TestCase):
         t = Test("hung", ["sleep", "30"], "/", timeout=0.2).run()
         self.assertIn("hung", t.result)
 
+    def test_cpu(self):
+        t = shell("busy", "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done").run()
+        self.assertTrue(0.01 < t.cpu < 30, t.cpu)
+
     def test_lists(self):
         self.assertEqual(run_tests.rows_of("tests/flaky.txt", 2), [r for r in run_tests.rows_of("tests/flaky.txt", 2) if all(r)])
         self.assertTrue(run_tests.rows_of("tests/skips.txt", 3))
@@ -117,6 +121,20 @@ class Order(unittest.TestCase):
     def test_longest_first(self):
         done = self.run_pool([shell("a", ":", weight=1), shell("b", ":", weight=3), shell("c", ":", weight=2)], 1)
         self.assertEqual(done, ["b", "c", "a"])
+
+    def test_more_while_processors_idle(self):
+        with tempfile.TemporaryDirectory() as d:
+            both = [shell(n, f"touch {d}/{n}; until [ -e {d}/a ] && [ -e {d}/b ]; do sleep 0.05; done") for n in "ab"]
+            done = []
+            pool = Pool(1, Quiet(), lambda t: done.append(t.result), most=2)
+            pool.processors.idle = lambda: 1.0
+            pool.add(both)
+            pool.close()
+            pool.wait(lambda: 0)
+        self.assertEqual(done, ["ok", "ok"])
+        pool.processors.idle, pool.looked = lambda: 0.0, 0
+        pool.adapt()
+        self.assertEqual(pool.room, 1)
 
     def test_alone(self):
         with tempfile.TemporaryDirectory() as d:
