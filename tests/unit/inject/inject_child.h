@@ -30,10 +30,14 @@ static void on_signal(int s)
     handled = s;
 }
 
-static int64_t make_call(enum call c, int in)
+/* How the report begins that says: the first call is next. */
+#define CHILD_BEGINS INT64_C(-77)
+/* How long a call takes that ends by itself. */
+#define CHILD_MS 150
+
+static int64_t make_call(enum call c, int in, int epoll)
 {
-    static int epoll = -1;
-    struct timespec t = {0, 300000000};
+    struct timespec t = {0, CHILD_MS * 1000000};
     uint32_t word = 0;
     char byte;
     struct epoll_event e;
@@ -41,17 +45,15 @@ static int64_t make_call(enum call c, int in)
     case CALL_NANOSLEEP:
         return nanosleep(&t, NULL);
     case CALL_EPOLL:
-        if (epoll < 0) /* one for all calls, as descriptors are counted meanwhile */
-            epoll = epoll_create1(EPOLL_CLOEXEC);
-        return epoll_wait(epoll, &e, 1, 300);
+        return epoll_wait(epoll, &e, 1, CHILD_MS);
     case CALL_READ:
         return read(in, &byte, 1);
     case CALL_FUTEX:
         return syscall(SYS_futex, &word, FUTEX_WAIT, 0, &t, NULL, 0);
     case CALL_POLL:
-        return poll(NULL, 0, 300);
+        return poll(NULL, 0, CHILD_MS);
     default: {
-        uint64_t end = hw_now_monotonic_ns() + 300000000;
+        uint64_t end = hw_now_monotonic_ns() + CHILD_MS * UINT64_C(1000000);
         while (hw_now_monotonic_ns() < end) {
             void *volatile p = malloc(100);
             free(p);
@@ -65,12 +67,17 @@ static void child(enum call c, int in, int out)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)signal(SIGUSR1, on_signal);
+    int epoll =
+        epoll_create1(EPOLL_CLOEXEC); /* before all calls, as descriptors are counted meanwhile */
+    struct report begins = {.rc = CHILD_BEGINS};
+    if (write(out, &begins, sizeof begins) != sizeof begins)
+        _exit(0);
     for (;;) {
         uint64_t start = hw_now_monotonic_ns();
         volatile double a = 1.5;
         double b = a * 3;
         errno = 0;
-        struct report r = {.rc = make_call(c, in), .error = errno};
+        struct report r = {.rc = make_call(c, in, epoll), .error = errno};
         r.ms = (int64_t)((hw_now_monotonic_ns() - start) / 1000000);
         r.sum = a + b;
         if (write(out, &r, sizeof r) != sizeof r)
