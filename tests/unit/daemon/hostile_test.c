@@ -807,7 +807,7 @@ static void recorder_with_library(volatile int *opens)
 
 static bool becomes(volatile int *what, int least)
 {
-    for (int i = 0; i < 2000 && *what < least; i++)
+    for (int i = 0; i < 6000 && *what < least; i++)
         usleep(10000);
     return *what >= least;
 }

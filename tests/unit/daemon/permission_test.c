@@ -375,7 +375,7 @@ static void test_selinux(void **state)
             hw_selinux_restore(dir, guard);
         } else {
             assert_int_equal(waitpid(child, NULL, 0), child);
-            for (int i = 0; i < 1000 && hw_selinux_state(dir) != HW_SELINUX_ENFORCING; i++)
+            for (int i = 0; i < 30000 && hw_selinux_state(dir) != HW_SELINUX_ENFORCING; i++)
                 usleep(2000);
         }
         assert_int_equal(hw_selinux_state(dir), HW_SELINUX_ENFORCING);

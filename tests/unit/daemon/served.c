@@ -27,7 +27,7 @@ int served_dial(const char *path)
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < 6000; i++) { /* a minute: it hangs then */
         if (connect(fd, (struct sockaddr *)&a, sizeof a) == 0)
             return fd;
         usleep(10000);
@@ -243,7 +243,7 @@ void served_end(pid_t pid)
 void served_wait_for_no_session(void)
 {
     int fd = served_dial(served_consumer);
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < 3000; i++) {
         served_tell(fd, HW_CTL_STATUS, NULL, 0, -1);
         assert_true(served_hear(fd, HW_CTL_STATUS_REPLY, 0, 0));
         if (strstr(served_body, "\"sessions\":[]"))

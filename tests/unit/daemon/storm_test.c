@@ -2,7 +2,8 @@
  * storm_test.c - clients that give the recorder work without end
  *
  * While one does, commands are answered, the recording ends when it is told to, and the numbers of
- * another program in it are exact. Times are generous: what is looked for took minutes.
+ * another program in it are exact. The limits of time are those of a hang: what is looked for took
+ * minutes, and a machine with other work takes seconds where an idle one takes milliseconds.
  */
 #include "served.h"
 
@@ -21,9 +22,9 @@
 #include "wire/handshake.h"
 
 #define SEC            UINT64_C(1000000000)
-#define ATTACK_NS      SEC
-#define ANSWER_MOST_NS (4 * SEC)  /* of a command; most take less than 100 ms */
-#define END_MOST_NS    (20 * SEC) /* of the recording: the recorder's own limit is 10 s */
+#define ATTACK_NS      (SEC / 2)
+#define ANSWER_MOST_NS (30 * SEC) /* of a command; most take less than 100 ms */
+#define END_MOST_NS    (60 * SEC) /* of the recording: the recorder's own limit is 10 s */
 #define GOOD           1000
 
 static const char *own_name;
@@ -433,7 +434,6 @@ static void test_asked_twice(void **state)
     (void)state;
     struct seen s = attack(attacker, 0, 2);
     check("twice", &s);
-    assert_in_range(s.end_ns, 0, 5 * SEC);
 }
 
 int main(int argc, char **argv)

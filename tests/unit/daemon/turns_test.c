@@ -4,7 +4,7 @@
  * The service's rows and turns of its main loop are counted where they happen (the linker puts
  * functions of ours before hw_profile_sample, hw_callsite_totals_set and epoll_wait). At a row that
  * a test has chosen the service waits until the test has done something, so that it happens just
- * there.
+ * there. Time that has to pass is added to the clocks (clock_gettime), for nobody to wait for it.
  */
 #include "served.h"
 
@@ -32,7 +32,7 @@
 #define LATE     35000u
 #define PATIENCE 20000 /* ms that the service waits at a gate; then the test has failed */
 
-#define CHECKPOINT_MS 300
+#define CHECKPOINT_MS 60000 /* none comes by itself */
 #define TEXT_OF(x)    #x
 #define TEXT(x)       TEXT_OF(x)
 
@@ -46,11 +46,14 @@ static struct counters {
     _Atomic uint64_t gates[N_GATES]; /* row at which the service waits; 0 = none */
     _Atomic uint64_t added;          /* cells since the test began */
     _Atomic uint64_t add_gate;       /* cell at which the service waits; 0 = none */
+    _Atomic uint64_t ahead_ns;       /* what the clocks of all are put forward by */
     _Atomic bool is_slow;            /* a row takes so long that 64 are a turn */
     _Atomic bool waited_in_vain;
 } * seen;
 static int arrived[2], go[2]; /* pipes: a byte from the service at a gate, and to it */
 
+int __real_clock_gettime(clockid_t clock, struct timespec *t);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
 int __real_epoll_wait(int fd, struct epoll_event *e, int n, int ms);
 int __real_hw_callsite_totals_set(struct hw_callsite_totals *t, uint32_t stack, hw_callsite_id c,
                                   const struct hw_totals *now);
@@ -61,6 +64,22 @@ int __wrap_hw_callsite_totals_set(struct hw_callsite_totals *t, uint32_t stack, 
                                   const struct hw_totals *now);
 int __wrap_hw_profile_sample(struct hw_profile_writer *p, const struct hw_dump_sample *s,
                              struct hw_error *err);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
+{
+    int rc = __real_clock_gettime(clock, t);
+    if (rc == 0 && seen) {
+        uint64_t ns = (uint64_t)t->tv_nsec + seen->ahead_ns;
+        t->tv_sec += (time_t)(ns / 1000000000u);
+        t->tv_nsec = (long)(ns % 1000000000u);
+    }
+    return rc;
+}
+
+static void put_clocks_forward(uint64_t ms)
+{
+    seen->ahead_ns += ms * 1000000;
+}
 
 int __wrap_epoll_wait(int fd, struct epoll_event *e, int n, int ms)
 {
@@ -497,7 +516,7 @@ static void test_asked_beside_a_checkpoint(void **state)
     struct session s = record_with(STACKS, HW_START_CHECKPOINTS);
     served_tell(s.fd, HW_CTL_DUMP, NULL, 0, -1);
     await_gate();
-    usleep((CHECKPOINT_MS + 50) * 1000);
+    put_clocks_forward(CHECKPOINT_MS + 50);
     open_gate();
     await_gate();
     served_tell(s.fd, HW_CTL_DUMP, NULL, 0, -1);
@@ -532,7 +551,7 @@ static void test_clone_in_between(void **state)
     assert_int_equal(write(other, &ask, sizeof ask), sizeof ask);
     open_gate();
     await_gate();
-    usleep(10200000);
+    put_clocks_forward(10200);
     seen->is_slow = true;
     open_gate();
     assert_true(served_hear(other, HW_CTL_CLONED, 0, 0));
@@ -604,7 +623,7 @@ static void test_hurry(void **state)
     assert_true(served_hear(s.fd, HW_CTL_STATUS_REPLY, 0, 0)); /* it has heard both */
     bool came = comes_to_gate(10000); /* a slow one needs more than the second for the way there */
     if (came) {
-        usleep(1100000);
+        put_clocks_forward(1100);
         open_gate();
     }
     assert_true(served_hear(s.fd, HW_CTL_WARNING, 0, 0));

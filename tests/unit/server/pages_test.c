@@ -88,7 +88,7 @@ static void test_uploads_are_apart(void **unused)
     assert_int_equal(ask(fd, "POST /api/v1/traces?path=/proc/self/stat", "no trace\n"), 400);
     assert_int_equal(ask(fd, "POST /api/v1/traces?name=x", "main;f 1\nmain;g 2\n"), 200);
     int status = 503;
-    for (int i = 0; i < 500 && status == 503; i++) {
+    for (int i = 0; i < 6000 && status == 503; i++) {
         usleep(10000);
         status = ask(fd, "GET /api/v1/traces/1/timeline", "");
     }
