@@ -108,7 +108,7 @@ def state(pid):
 def attach_once(box, p, interval, duration=300, refused=False):
     """From the attach to the detach; the program may do what it likes meanwhile."""
     a = box.start([hw.tool("heapwise"), "attach", "-i", str(interval), "-f", "-q", "-d", f"{duration}ms", "-o", box.path("a.trace"), str(p)])
-    out, err = a.communicate(timeout=60)
+    out, err = a.communicate(timeout=hw.CLOCK)
     hw.true(a.returncode in ((1, 2, 3) if refused else (0, 5)), f"attach ended with {a.returncode}: " + hw.tail(out + err))  # 5: allocated nothing
 
 
@@ -123,8 +123,8 @@ def attached(group):
             half = len(TEXT) // 2
             p.stdin.write(TEXT[:half].encode())
             p.stdin.flush()
-            hw.wait_for(lambda: pathlib.Path(f"/proc/{p.pid}/wchan").read_text() != "0" and name[:4] in os.readlink(f"/proc/{p.pid}/exe"),
-                        f"{name} to wait")
+            hw.wait_for(lambda: name[:4] in os.readlink(f"/proc/{p.pid}/exe") and hw.unread(p.stdin) == 0, f"{name} to read")
+            hw.idles(p.pid)
             before = state(p.pid)
             for interval in (1, 4096):
                 attach_once(box, p.pid, interval)
@@ -155,7 +155,7 @@ def work_one(box, name, program, dice):
     run = Run(box, program, name + ".attached")
     pid = run.pid()
     run.go()
-    time.sleep(0.2)
+    hw.wait_for(lambda: run.count >= 20, f"{name} to work")
     run.pause()
     before = whole.at_rest(pid)
     for i in range(ROUNDS):

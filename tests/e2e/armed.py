@@ -52,7 +52,7 @@ def silent(box):
         t.do("a 1")
         t.end()
         pids.append(str(t.pid))
-    time.sleep(1.2)
+    s.rounds(2)
     log = s.said().decode()
     s.stop()
     named = [f for f in s.files() for p in pids if f"-{p}-" in f]
@@ -116,8 +116,8 @@ def killed(box):
         t.do("w")
     hw.true(time.time() - began < 1, f"20 blocks took {time.time() - began:.2f} s")
     hw.wait_for(lambda: b"starting again" in s.said(), "it is told")
-    hw.wait_for(lambda: (t.do("a 1"), is_joined(t.pid))[1], "the next recorder calls it", 40)
-    hw.wait_for(lambda: (t.do("w"), warm(s, t.pid)[1] > 0)[1], "it is recorded", 40)
+    hw.wait_for(lambda: (t.do("a 1"), is_joined(t.pid))[1], "the next recorder calls it")
+    hw.wait_for(lambda: (t.do("w"), warm(s, t.pid)[1] > 0)[1], "it is recorded")
     t.end()
     s.stop()
 
@@ -156,10 +156,10 @@ def other(box):
     p = box.start([hw.tool("heapwise"), "attach", str(t.pid), "-i", "1", "-d", "3s", "-o", out])
     hw.wait_for(lambda: (t.do("a 1"), is_joined(t.pid))[1], "it is joined")
     t.do("w")
-    p.communicate(timeout=40)
+    p.communicate(timeout=hw.CLOCK)
     hw.equal(p.returncode, 0, "the other recorder")
     hw.true(any("fn_warm" in x.stack for d in Trace(out).of() if d.pid == t.pid for x in d.samples), "it was the other one's")
-    hw.wait_for(lambda: (t.do("w"), warm(s, t.pid)[1] > 0)[1], f"then the first one's: {s.said()}", 40)
+    hw.wait_for(lambda: (t.do("w"), warm(s, t.pid)[1] > 0)[1], f"then the first one's: {s.said()}")
     t.end()
     s.stop()
 
@@ -207,9 +207,9 @@ def sandbox(box):
     shutil.copy(hw.target("sandbox"), box.path(name))
     for how in ("filter", "strict", "call"):
         p = box.start([box.path(name), how], stdin=subprocess.PIPE)
-        out, err = p.communicate(b"s" + b"." * 40 + b"q", timeout=30)
+        out, err = p.communicate(b"s" + b"." * 40 + b"q", timeout=hw.CLOCK)
         # It ends by a call that it may make, or is killed by its last one; not before it has said all.
-        alone = subprocess.run([hw.target("sandbox"), how], input=b"s" + b"." * 40 + b"q", stdout=subprocess.PIPE, timeout=30)
+        alone = subprocess.run([hw.target("sandbox"), how], input=b"s" + b"." * 40 + b"q", stdout=subprocess.PIPE, timeout=hw.CLOCK)
         hw.equal((p.returncode, out), (alone.returncode, alone.stdout), f"{how}: {err}")
     s.stop()
 
@@ -225,7 +225,7 @@ def forks(box):
     hw.equal(r.returncode, 0, hw.tail(r.stderr))
     children = re.findall(rb"^pid (\d+)$", r.stdout, re.M)
     hw.equal(len(children), 4, "children")
-    time.sleep(1.5)
+    s.rounds(2)
     s.stop()
 
 
@@ -243,7 +243,7 @@ def truth(box):
     def found():
         all = [Pprof(f) for f in s.files()]
         return sum(p.of("fn_a")["alloc_space"] for p in all), sum(int(p.comments.get("processes", 1)) for p in all)
-    time.sleep(2.5)
+    s.rounds(3)
     s.stop()
     space, processes = found()
     error = (space - asked) / math.sqrt(asked * INTERVAL)

@@ -43,7 +43,7 @@ class Late:
 
     def end(self):
         self.p.stdin.close()
-        hw.equal(self.p.wait(20), 0, "the program's exit")
+        hw.equal(self.p.wait(hw.CLOCK), 0, "the program's exit")
 
 
 def maps(pid):
@@ -96,7 +96,7 @@ def joined(box, p, pid, before=()):
 def finish(box, p, signal_=signal.SIGINT):
     if signal_:
         p.send_signal(signal_)
-    hw.equal(p.wait(30), 0, "attach: " + hw.tail(open(box.path("attach.err"), "rb").read()))
+    hw.equal(p.wait(hw.CLOCK), 0, "attach: " + hw.tail(open(box.path("attach.err"), "rb").read()))
     return hw.sound(p.trace)
 
 
@@ -143,7 +143,7 @@ def modules(box):
     joined(box, p, t.pid)
     before = hw.slots(t.pid)
     t.do("plug " + str(hw.TARGETS / "libhwplug.so"))
-    hw.wait_for(lambda: hw.slots(t.pid) > before, "its entries to be hooked, too", 30)
+    hw.wait_for(lambda: hw.slots(t.pid) > before, "its entries to be hooked, too")
     want = t.do("use 300")
     trace = finish(box, p)
     hw.exact(trace.last(), {"plug_alloc": want["plug_alloc"]}, "the library's own calls")
@@ -166,7 +166,7 @@ def by_name(box):
     hw.wait_for(lambda: is_joined(t.pid), "heap_profile -n to attach")
     before = t.do("go 0")
     after = t.do("go 50")
-    hw.equal(r.wait(20), 0, "heap_profile -n")
+    hw.equal(r.wait(hw.CLOCK), 0, "heap_profile -n")
     hw.exact(hw.sound(box.path("out/raw-trace")).last(), since(after, before), "heap_profile -n")
     t.end()
 
@@ -205,7 +205,7 @@ def two_commands(box):
     b = heap_profile("b", "-p", other.pid)
     hw.wait_for(lambda: is_joined(other.pid) or b.poll() is not None, "the second to attach")
     c = heap_profile("c", "-p", one.pid, "-n", "nobody-of-that-name", "-d", "500")
-    said = c.communicate(timeout=30)[1]
+    said = c.communicate(timeout=hw.CLOCK)[1]
     who = f"(process {a.pid}, 'heap_profile -i 1 "
     hw.equal(said.decode().count(f"another recorder has it {who}"), 2, f"a warning, and the reason: {hw.tail(said)}")
     hw.true(f"another recorder {who}" in said.decode() and f"is listening at '{box.path('producer')}'" in said.decode(),
@@ -215,7 +215,7 @@ def two_commands(box):
         before = t.do("go 0")
         after = t.do("go 50")
         p.send_signal(signal.SIGINT)
-        said = p.communicate(timeout=30)[1]
+        said = p.communicate(timeout=hw.CLOCK)[1]
         hw.equal((p.returncode, said), (0, b""), f"heap_profile {d}")
         hw.exact(hw.sound(box.path(d) + "/raw-trace").last(), since(after, before), d)
         t.end()
@@ -235,12 +235,12 @@ def service(box):
         before = t.do("go 0")
         after = t.do("go 50")
         r.send_signal(signal.SIGINT)
-        hw.equal(r.wait(20), 0, "heap_profile -p")
+        hw.equal(r.wait(hw.CLOCK), 0, "heap_profile -p")
         hw.exact(hw.sound(out + "/raw-trace").last(), since(after, before), f"round {i}")
         left_alone(t.pid, have)
     t.end()
     s.terminate()
-    s.wait(10)
+    s.wait(hw.CLOCK)
 
 
 def killed_recorder(box):
@@ -251,7 +251,7 @@ def killed_recorder(box):
     kids = pathlib.Path(f"/proc/{p.pid}/task/{p.pid}/children").read_text().split()
     for k in kids:
         os.kill(int(k), signal.SIGKILL)
-    p.wait(20)
+    p.wait(hw.CLOCK)
     t.do("go 1000")
     left = rings(t.pid)
     p = attach(box, str(t.pid))
@@ -275,17 +275,17 @@ def ends_with_program(box):
 def refusals(box):
     """Each says why not, at once, and touches nothing."""
     def refused(pid, *words):
-        r = box.run([hw.tool("heapwise"), "attach", str(pid), "-o", box.path("no.trace")], timeout=20)
+        r = box.run([hw.tool("heapwise"), "attach", str(pid), "-o", box.path("no.trace")], timeout=hw.CLOCK)
         text = r.stderr.decode()
         hw.true(r.returncode != 0 and all(w in text for w in words), f"{words}: exit {r.returncode}\n{text}")
-        ps = box.run([hw.tool("heapwise"), "ps", str(pid)], timeout=20).stdout.decode()
+        ps = box.run([hw.tool("heapwise"), "ps", str(pid)], timeout=hw.CLOCK).stdout.decode()
         hw.true("yes" not in ps, f"ps: {ps}")
 
     t = Late(box)
     ps = box.run([hw.tool("heapwise"), "ps", str(t.pid)], check=0).stdout.decode()
     hw.true(" yes" in ps, f"ps: {ps}")
     os.kill(t.pid, signal.SIGSTOP)
-    time.sleep(0.05)
+    hw.stopped(t.pid)
     refused(t.pid, "stopped", "kill -CONT")
     os.kill(t.pid, signal.SIGCONT)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -396,7 +396,7 @@ def seccomp(box):
         t = Late(box)
         t.do(f"filter {number} {action}")
         before, have = maps(t.pid), fds(t.pid)
-        r = box.run([hw.tool("heapwise"), "attach", "-f", str(t.pid), "-o", box.path("no.trace")], timeout=20)
+        r = box.run([hw.tool("heapwise"), "attach", "-f", str(t.pid), "-o", box.path("no.trace")], timeout=hw.CLOCK)
         text = r.stderr.decode()
         hw.true(r.returncode != 0 and "seccomp" in text and f" to {name}" in text, text)
         hw.equal([maps(t.pid), fds(t.pid)], [before, have], "a refused program")
@@ -439,17 +439,16 @@ def static_sandbox(how, begins):
             p.stdin.write(c)
             p.stdin.flush()
             said = p.stdout.readline()
-            hw.equal(said, b"ok\n", f"step {c}, {said or p.wait(20)}")
+            hw.equal(said, b"ok\n", f"step {c}, {said or p.wait(hw.CLOCK)}")
         hw.equal(p.stdout.readline(), b"ready 1\n", "its start")
         if begins == "before":
             step(b"s")
-            r = box.run([hw.tool("heapwise"), "attach", "-q", "-f", "-d", "300ms", "-o", box.path("no.trace"), str(p.pid)], timeout=20)
+            r = box.run([hw.tool("heapwise"), "attach", "-q", "-f", "-d", "300ms", "-o", box.path("no.trace"), str(p.pid)], timeout=hw.CLOCK)
             hw.true(r.returncode != 0 and b"seccomp" in r.stderr, hw.tail(r.stderr))
         else:
             a = attach(box, str(p.pid), "--shmem-size", "8192")
             if begins == "hooked":  # mapped, and not asked anybody yet: the next allocation would
-                hw.wait_for(lambda: ours(p.pid), "the library in the program")
-                time.sleep(0.3)
+                hw.wait_for(lambda: ours(p.pid) and hw.slots(p.pid), "the library in the program")
             else:
                 def join():
                     step(b"j")
@@ -457,13 +456,13 @@ def static_sandbox(how, begins):
                 hw.wait_for(join, "the program to join")
             step(b"s" if begins == "hooked" else b"S")
             step(b".")  # few: by itself it asks for more memory after eight, and is killed for that
-            time.sleep(0.3)
+            hw.quiet(0.3)  # a recorder that waits for it has time to see that it does not answer
             step(b".")
             a.send_signal(signal.SIGINT)
-            a.wait(30)
+            a.wait(hw.CLOCK)
         step(b".")
         p.stdin.write(b"q")
-        p.communicate(timeout=20)
+        p.communicate(timeout=hw.CLOCK)
         hw.equal(p.returncode, 0, "its end")
         if begins == "full":
             n = hw.sound(a.trace, ("disconnected", "overran")).last(p.pid).by_function(["fn_inside"])["fn_inside"][1]
@@ -479,7 +478,7 @@ def filtered_recorder(box):
     shutil.copy(hw.target("late"), box.path(name))
     t = Late(box, [box.path(name)])
     t.do(f"filter 169 {0x80000000}")
-    r = box.run([hw.tool("heapwise"), "attach", "-f", str(t.pid), "-o", box.path("no.trace")], timeout=20, preexec_fn=hw.filter_calls)
+    r = box.run([hw.tool("heapwise"), "attach", "-f", str(t.pid), "-o", box.path("no.trace")], timeout=hw.CLOCK, preexec_fn=hw.filter_calls)
     text = r.stderr.decode()
     hw.true(r.returncode != 0 and "the recorder itself runs under seccomp filters" in text and "root" not in text, text)
     with open(box.path("serve.err"), "wb") as err:
@@ -489,7 +488,7 @@ def filtered_recorder(box):
     hw.wait_for(lambda: f"process {t.pid}: " in said() or p.poll() is not None, "a refusal that is told")
     hw.true("the recorder itself runs under seccomp filters" in said() and p.poll() is None, said())
     p.send_signal(signal.SIGINT)
-    p.wait(40)
+    p.wait(hw.CLOCK)
     t.do("go 10")
     t.end()
 
@@ -507,13 +506,13 @@ def asleep(box):
             hw.wait_for(lambda: "sleep" in pathlib.Path(f"/proc/{p.pid}/wchan").read_text() or
                         pathlib.Path(f"/proc/{p.pid}/syscall").read_text().split()[0] in ("35", "230"), "sleep to sleep")
             for time_ in "500ms", "2s", "10s":  # a busy machine takes its time, and is told so
-                r = box.run([hw.tool("heapwise"), "attach", "-f", "-d", time_, "-o", box.path("no.trace"), str(p.pid)], timeout=30)
+                r = box.run([hw.tool("heapwise"), "attach", "-f", "-d", time_, "-o", box.path("no.trace"), str(p.pid)], timeout=hw.CLOCK)
                 if b"[not-ready]" not in r.stderr:
                     break
             hw.true(r.returncode != 0 and wants.format(p.pid) in r.stderr.decode(), f"{serve} {env}: {r.stderr.decode()}")
             p.kill()
     service.terminate()
-    service.wait(10)
+    service.wait(hw.CLOCK)
 
 
 def filtered_restart(box):
@@ -529,7 +528,7 @@ def filtered_restart(box):
     p = Late(box, **how)
     hw.wait_for(lambda: "hw-control" in maps(p.pid), "it to wait")
     s.kill()
-    s.wait(10)
+    s.wait(hw.CLOCK)
     os.unlink(box.path("consumer"))
     s = served()
     r = box.start([hw.tool("heapwise"), "attach", "-q", "-f", "-i", "1", "-o", box.path("out.trace"), str(p.pid)])
@@ -537,14 +536,14 @@ def filtered_restart(box):
     before = p.do("go 0")
     after = p.do("go 50")
     r.send_signal(signal.SIGINT)
-    hw.equal((r.communicate(timeout=30)[1], r.returncode), (b"", 0), "attach to the one that the first knew")
+    hw.equal((r.communicate(timeout=hw.CLOCK)[1], r.returncode), (b"", 0), "attach to the one that the first knew")
     hw.exact(hw.sound(box.path("out.trace")).last(), since(after, before), "of the one that the first knew")
-    r = box.run([hw.tool("heapwise"), "attach", "-f", "-o", box.path("no.trace"), str(stranger.pid)], timeout=30)
+    r = box.run([hw.tool("heapwise"), "attach", "-f", "-o", box.path("no.trace"), str(stranger.pid)], timeout=hw.CLOCK)
     hw.true(r.returncode != 0 and b"(seccomp), and no recorder was running when" in r.stderr, hw.tail(r.stderr))
     p.end()
     stranger.end()
     s.terminate()
-    s.wait(10)
+    s.wait(hw.CLOCK)
 
 
 def kinds_refused(box):
@@ -553,7 +552,7 @@ def kinds_refused(box):
     box.run(["strip", exe], check=0)
     t = Late(box, [exe])
     before = maps(t.pid)
-    r = box.run([hw.tool("heapwise"), "attach", str(t.pid), "-o", box.path("no.trace")], timeout=20)
+    r = box.run([hw.tool("heapwise"), "attach", str(t.pid), "-o", box.path("no.trace")], timeout=hw.CLOCK)
     text = r.stderr.decode()
     hw.true(r.returncode != 0 and "linked statically" in text and "stripped" in text, text)
     hw.equal(maps(t.pid), before, "mappings of a refused program")
@@ -561,7 +560,7 @@ def kinds_refused(box):
     r = box.run(["gcc", "-m32", *LATE, "-o", box.path("late32")])
     if r.returncode == 0 and box.run([box.path("late32")]).returncode == 0:
         t = Late(box, [box.path("late32")])
-        r = box.run([hw.tool("heapwise"), "attach", str(t.pid), "-o", box.path("no.trace")], timeout=20)
+        r = box.run([hw.tool("heapwise"), "attach", str(t.pid), "-o", box.path("no.trace")], timeout=hw.CLOCK)
         text = r.stderr.decode()
         hw.true(r.returncode != 0 and "32-bit program for i386" in text, text)
         t.end()
@@ -589,11 +588,11 @@ def valgrind(box):
     p = box.start(["valgrind", "-q", hw.target("late")], stdin=subprocess.PIPE)
     hw.equal(p.stdout.readline(), b"ready\n", "late under valgrind")
     before = fds(p.pid), [l for l in maps(p.pid).splitlines() if l.split()[5:]]
-    r = box.run([hw.tool("heapwise"), "attach", str(p.pid), "-o", box.path("no.trace")], timeout=30)
+    r = box.run([hw.tool("heapwise"), "attach", str(p.pid), "-o", box.path("no.trace")], timeout=hw.CLOCK)
     hw.true(r.returncode != 0 and b"runs under valgrind" in r.stderr, r.stderr.decode())
     hw.equal((fds(p.pid), [l for l in maps(p.pid).splitlines() if l.split()[5:]]), before, "a refused program")
     p.stdin.close()
-    hw.equal(p.wait(20), 0, "the program's exit")
+    hw.equal(p.wait(hw.CLOCK), 0, "the program's exit")
 
 
 def need_inject():
@@ -642,9 +641,9 @@ def holes_code(box):
     hw.equal(t.stdout.readline(), b"ready\n", "holes")
     p = attach(box, str(t.pid))
     said = t.stdout.read()
-    t.wait(20)
+    t.wait(hw.CLOCK)
     hw.true(b"stuck" not in said, f"the recorder waits: {said}")
-    hw.equal(p.wait(30), 4, "attach says what is missing: " + hw.tail(open(box.path("attach.err"), "rb").read()))
+    hw.equal(p.wait(hw.CLOCK), 4, "attach says what is missing: " + hw.tail(open(box.path("attach.err"), "rb").read()))
     d = hw.sound(p.trace).last()
     hw.exact(d, hw.expectations(said), "holes")
     hw.true(d.lost > 10, f"only {d.lost} records were left open")
@@ -672,14 +671,14 @@ def killed_midway(box):
             p = box.start([need_inject(), hw.preload_library(), "100000", "-p", str(t.pid)])
             time.sleep(dice.uniform(0.02, 0.1))
             p.kill()
-            p.wait(10)
+            p.wait(hw.CLOCK)
             hw.true(t.poll() is None, f"the program died with the {i}th of those who attached")
-        again = lambda: box.run([need_inject(), hw.preload_library(), "3", "-p", str(t.pid)], timeout=60).returncode == 0
-        hw.wait_for(again, "the next one, when the last one's heart has stopped for long enough", 30)
+        again = lambda: box.run([need_inject(), hw.preload_library(), "3", "-p", str(t.pid)], timeout=hw.CLOCK).returncode == 0
+        hw.wait_for(again, "the next one, when the last one's heart has stopped for long enough")
         hw.true(len(resting_fds(t.pid)) <= len(have) + 1, "descriptors")  # one killed in the middle of a load
         t.stdin.close()
         out = t.stdout.read()
-        hw.equal((t.wait(20), out), (0, b"ok\n"), "the program")
+        hw.equal((t.wait(hw.CLOCK), out), (0, b"ok\n"), "the program")
 
 
 def recorded(box, exe):
@@ -691,14 +690,14 @@ def recorded(box, exe):
         left = rings(t.pid)  # of a thread that was taken off its processor inside a hook
         p = attach(box, str(t.pid), "-q", interval=4096)
         joined(box, p, t.pid, left)
-        time.sleep(0.1)
+        hw.works(t.pid)
         hw.true(finish(box, p).last().samples, "samples")
         # A thread that was taken off its processor inside a hook keeps the buffer until the next attach.
         hw.true(len(rings(t.pid)) <= 6, "buffers of more than two recordings are mapped")
         hw.equal(resting_fds(t.pid), have, "descriptors after the detach")
     t.stdin.close()
     out = t.stdout.read()
-    hw.equal((t.wait(20), out), (0, b"ok\n"), "the program")
+    hw.equal((t.wait(hw.CLOCK), out), (0, b"ok\n"), "the program")
 
 
 def rounds_recorded(box):
@@ -724,7 +723,7 @@ def redis(box):
     p = box.start(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
                    "--daemonize", "no"], stdout=open(box.path("redis.out"), "wb"))
     cli = ["redis-cli", "-p", str(port)]
-    hw.wait_for(lambda: box.run([*cli, "ping"]).stdout == b"PONG\n", "redis to answer", 30)
+    hw.wait_for(lambda: box.run([*cli, "ping"]).stdout == b"PONG\n", "redis to answer")
     have = resting_fds(p.pid)
 
     def used():
@@ -746,7 +745,7 @@ def redis(box):
             hw.true(0.6 * grown < live < 1.5 * grown, f"live {live}, redis grew by {grown}")
     hw.wait_for(lambda: len(fds(p.pid)) <= len(have), f"redis to close its clients: {have}")
     box.run([*cli, "shutdown", "nosave"])
-    hw.equal(p.wait(20), 0, "redis")
+    hw.equal(p.wait(hw.CLOCK), 0, "redis")
 
 
 def python3(box):
@@ -758,7 +757,7 @@ def python3(box):
     hw.equal(p.stdout.readline(), b"ready\n", "python")
     a = attach(box, str(p.pid), "-q", interval=4096)
     d = finish(box, a, None).last()
-    hw.equal((p.stdout.read(), p.wait(20)), (b"ok\n", 0), "the program")
+    hw.equal((p.stdout.read(), p.wait(hw.CLOCK)), (b"ok\n", 0), "the program")
     live = sum(s.alloc - s.freed for s in d.samples)
     hw.true(10e6 < d.total("alloc"), f"allocated {d.total('alloc')}, live {live}")
 
@@ -767,7 +766,7 @@ def sqlite(box):
     hw.need("sqlite3")
     p = box.start(["sqlite3"], stdin=subprocess.PIPE)
     a = attach(box, str(p.pid), "-q")
-    hw.wait_for(lambda: hw.called(p.pid), "the attach", 30)
+    hw.wait_for(lambda: hw.called(p.pid), "the attach")
     sql = ("create table t(a,b);\nwith recursive c(x) as (select 1 union all select x+1 from c where x<20000) "
            "insert into t select x, hex(randomblob(50)) from c;\nselect count(*), sum(a) from t;\n")
     out, _ = p.communicate(sql.encode(), 30)
@@ -818,7 +817,7 @@ def malloc_info(box):
             p = attach(box, str(t.pid), "-q", "--malloc-info", "100ms", trace=f"{name}{i}.trace")
             joined(box, p, t.pid)
             t.do("go 5000")
-            time.sleep(0.7)  # its beat is what the recorder waits for
+            time.sleep(0.7)  # what is tested: some of its periods of 100 ms, in which it does nothing
             finish(box, p)
             q = "select name, value from counter c join process_counter_track t on c.track_id = t.id " \
                 "where name like 'malloc_info.%' order by c.ts"

@@ -36,7 +36,7 @@ class Program:
 
     def end(self):
         self.p.kill()
-        self.p.wait(20)
+        self.p.wait(hw.CLOCK)
 
 
 def hostile(box, *argv, **kw):
@@ -64,7 +64,7 @@ def ask(box, pid, before=as_user(USER)):
     finally:
         if p.poll() is None:
             p.send_signal(signal.SIGINT)
-        p.communicate(timeout=60)
+        p.communicate(timeout=hw.CLOCK)
 
 
 def is_joined_now(pid):
@@ -228,7 +228,7 @@ def executes(box):
         time.sleep(ms / 1000)
         t.tell()
         became_root(t, path)
-        p.communicate(timeout=60)
+        p.communicate(timeout=hw.CLOCK)
         hw.true(not has_library(t.pid), f"the library is in root's program, {ms} ms")
         t.end()
     for _ in range(4):

@@ -54,7 +54,7 @@ class Steps:
         self.p.stdin.write(b"q\n")
         self.p.stdin.flush()
         out = self.p.stdout.read()
-        self.p.wait(20)
+        self.p.wait(hw.CLOCK)
         return out
 
 
@@ -146,7 +146,7 @@ def print_config_pipe(box):
     plain = box.run([hw.target("truth")])
     r = box.run([box.own("truth")], env={"LD_PRELOAD": hw.preload_library()}, check=0)
     hw.equal(r.stdout, plain.stdout, "the target's output")
-    out, err = p.communicate(timeout=40)
+    out, err = p.communicate(timeout=hw.CLOCK)
     hw.equal(p.returncode, 0, f"perfetto: {hw.tail(out)} {hw.tail(err)}")
     t = hw.sound(box.path("pipe.trace"))
     hw.exact(t.last(), hw.expectations(plain.stdout), "the pipe")
@@ -172,7 +172,7 @@ def session(box, name, *options, seconds=60, trace="session.trace", interval=1):
 
 def finish(box, p, trace="session.trace", allow=("disconnected",), sig=signal.SIGINT):
     p.send_signal(sig)
-    p.communicate(timeout=40)
+    p.communicate(timeout=hw.CLOCK)
     hw.equal(p.returncode, 0, f"perfetto: {hw.tail(open(box.path(trace + '.err'), 'rb').read())}")
     return hw.sound(box.path(trace), allow)
 
@@ -231,7 +231,7 @@ def usr1_embedded(box):
     do("a 5")
     p.stdin.write(b"q\n")
     p.stdin.flush()
-    p.communicate(timeout=30)
+    p.communicate(timeout=hw.CLOCK)
     t = hw.sound(box.path("e.trace"))
     counts = [x.by_function(["fn_a"])["fn_a"][1] for x in t.of() if not x.checkpoint]
     hw.true(counts[:1] == [10] and counts[-1] == 15, f"dumps {counts}")
@@ -348,8 +348,8 @@ def ctrl_c(box):
         read_until(p, b"ok")
         for _ in range(times):
             os.killpg(p.pid, signal.SIGINT)  # as a terminal does: to everybody in the group
-            time.sleep(0.05)
-        out, err = p.communicate(timeout=40)
+            hw.took(p.pid, signal.SIGINT)
+        out, err = p.communicate(timeout=hw.CLOCK)
         hw.equal(p.returncode, 0, f"heap_profile after Ctrl-C: {hw.tail(err)}")
         t = hw.sound(str(d / "raw-trace"))
         hw.exact(t.last(), {"fn_a": [10000, 10, 10000, 10]}, f"after {times} x Ctrl-C")

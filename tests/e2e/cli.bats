@@ -3,6 +3,8 @@
 
 bats_require_minimum_version 1.5.0
 
+load lib/wait
+
 setup() {
     BUILD=${HW_BUILD:-$BATS_TEST_DIRNAME/../../build}
     BUILD=$(cd "$BUILD" && pwd)
@@ -27,12 +29,7 @@ teardown() {
 service() {
     "$@" 2>service.log &
     SERVICE=$!
-    for _ in $(seq 100); do
-        [ -S consumer ] && return 0
-        sleep 0.05
-    done
-    cat service.log
-    return 1
+    wait_for test -S consumer || { cat service.log; return 1; }
 }
 
 has() { [[ $output == *"$1"* ]] || { echo "no '$1' in: $output"; return 1; }; }
@@ -551,7 +548,8 @@ END
     [ "$status" -eq 0 ]
     perfetto -c c --txt -o - >z
     protoc --decode_raw <z >/dev/null
-    pid=$(perfetto -c c --txt -o bg -D)
+    echo 'duration_ms: 60000' >long # it is there as long as it is asked about
+    pid=$(perfetto -c long --txt -o bg -D)
     [ -n "$pid" ]
     run perfetto --query
     [ "$status" -eq 0 ]
@@ -561,7 +559,8 @@ END
     run perfetto --query-raw
     [ "$status" -eq 0 ]
     echo "$output" | python3 -m json.tool >/dev/null
-    for _ in $(seq 50); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+    kill -INT "$pid"
+    wait_for gone "$pid"
     [ -s bg ]
     perfetto -c c --txt -o n --notify-fd 9 9>note
     [ "$(od -An -tx1 note | tr -d ' ')" = 00 ]
@@ -611,10 +610,7 @@ END
     LD_PRELOAD=$BUILD/src/client/libheapprofd_glibc_preload.so "./$STEPS_NAME" <in >steps.out &
     exec 8>in
     echo 'a 10' >&8
-    for _ in $(seq 100); do
-        profiled && break
-        sleep 0.05
-    done
+    wait_for profiled
     run heapwise dump 1
     [ "$status" -eq 0 ]
     has "dumps of 1 process written"
@@ -624,7 +620,7 @@ END
     exec 8>&-
     run heapwise stop 1
     [ "$status" -eq 0 ]
-    for _ in $(seq 100); do kill -0 "$(cat pid)" 2>/dev/null || break; sleep 0.05; done
+    wait_for gone "$(cat pid)"
     protoc --decode_raw <x >/dev/null
     kill -TERM "$SERVICE"
     wait "$SERVICE"
@@ -640,15 +636,6 @@ steps() {
     echo 'a 10' >&8
 }
 
-wait_for() {
-    for _ in $(seq 100); do
-        "$@" >/dev/null 2>&1 && return 0
-        sleep 0.05
-    done
-    echo "never: $*"
-    return 1
-}
-
 # Recordings whose file is in this box and that have a process: others run on the same machine.
 recordings() {
     heapwise ps --json | python3 -c 'import json, os, sys
@@ -658,6 +645,9 @@ for r in json.load(sys.stdin)["recordings"]:
 }
 
 profiled() { [ -n "$(recordings)" ]; }
+
+# The program has done so many steps.
+answered() { [ "$(grep -c ok steps.out)" -ge "$1" ]; }
 
 # In a network of its own: embedded recorders of others are out of reach.
 alone() { unshare -n "$@"; }
@@ -842,7 +832,7 @@ END
     [ "$status" -eq 0 ]
     has "bytes into one"
     echo 'a 10' >&8
-    wait_for grep -q 'a 10.*a 10' <(tr '\n' ' ' <steps.out) || sleep 0.3
+    wait_for answered 2
     perfetto --clone 1 -o - >two
     for f in one two; do
         protoc --decode_raw <"$f" >/dev/null

@@ -47,7 +47,7 @@ class Stepper:
     def end(self):
         self.p.stdin.write(b"q\n")
         self.p.stdin.close()
-        self.p.wait(30)
+        self.p.wait(hw.CLOCK)
 
 
 def comm(pid):
@@ -83,9 +83,17 @@ class Continuous:
         path = self.kept + "/state.json"
         return open(path).read() if os.path.exists(path) else ""
 
+    def rounds(self, n):
+        """Waits for the end of so many rounds more."""
+        path = pathlib.Path(self.kept, "state.json")
+        written = lambda: os.stat(path)[1:3] + (os.stat(path).st_mtime_ns,) if path.exists() else None
+        for _ in range(n):
+            last = written()
+            hw.wait_for(lambda: written() != last, "the end of a round")
+
     def stop(self):
         self.p.send_signal(signal.SIGINT)
-        hw.equal(self.p.wait(40), 0, "its exit")
+        hw.equal(self.p.wait(hw.CLOCK), 0, "its exit")
 
 
 def rows(box, path):
@@ -133,10 +141,10 @@ def exact(box):
     name = f"cont{os.getpid()}"
     t = Stepper(box, name)
     s = Continuous(box, "--name", name)
-    hw.wait_for(lambda: hw.called(t.pid), "it is attached to", 30)
+    hw.wait_for(lambda: hw.called(t.pid), "it is attached to")
     for step in ("a 100", "f 40", "b 10"):
         t.do(step)
-        time.sleep(1.2)
+        s.rounds(2)
     t.do("a 7")
     t.end()
     hw.wait_for(lambda: sums(box, s.files(), t.pid).get("fn_a", [0])[0] == 107000, "its last look")
@@ -146,12 +154,12 @@ def exact(box):
     hw.equal(sum(int(x[3]) for x in r if x[1] == "fn_a"), 67000, f"base and change are what is held: {r}")
     hw.equal({tuple(x[4:]) for x in r}, {("libc.malloc", str(t.pid), name)}, "whose it is")
     n = len(s.files())
-    time.sleep(1.5)
+    s.rounds(3)
     hw.equal(len(s.files()), n, "nothing happens, nothing is written")
     # One that starts while we watch, and lives for less than a period.
     env = {"LD_PRELOAD": hw.preload_library()}
     p = box.start([box.path(name)], stdin=subprocess.PIPE, env=env)
-    p.communicate(b"a 50\nb 3\nf 10\nq\n", timeout=30)
+    p.communicate(b"a 50\nb 3\nf 10\nq\n", timeout=hw.CLOCK)
     hw.wait_for(lambda: any(f"-{p.pid}-" in f for f in s.files()), "a short life is kept")
     hw.equal(sums(box, s.files(), p.pid), {"fn_a": [50000, 50, 40000, 40], "fn_b": [6000, 3, 6000, 3]}, "all of it")
     s.stop()
@@ -162,16 +170,16 @@ def taken(box):
     name = f"cont{os.getpid()}"
     t = Stepper(box, name)
     other = box.start([hw.tool("heapwise"), "attach", "-f", str(t.pid), "-d", "4s", "-o", box.path("other.trace")])
-    hw.wait_for(lambda: t.prepared() or other.poll() is not None, "the other one's", 30)
-    time.sleep(0.5)  # it is its own by then
+    hw.wait_for(lambda: t.prepared() or other.poll() is not None, "the other one's")
+    hw.wait_for(lambda: hw.called(t.pid) or other.poll() is not None, "it is its own")
     s = Continuous(box, "--name", name)
-    other.communicate(timeout=40)
+    other.communicate(timeout=hw.CLOCK)
 
     def kept():
         t.do("a 10")
         time.sleep(0.2)
         return any(f"-{t.pid}-" in f for f in s.files())
-    hw.wait_for(kept, f"it is recorded after all: {s.said()}", 40)
+    hw.wait_for(kept, f"it is recorded after all: {s.said()}")
     t.end()
     s.stop()
 
@@ -195,7 +203,7 @@ def rate(box):
         f.write(f"continuous = {name}\n")
     r = box.run([hw.tool("heapwise"), "serve", "--continuous", "--policy", "policy", "--profiles", "kept2"], check=None, env=env)
     hw.true(r.returncode == 1 and b"omit --policy" in r.stderr, f"it says what to do: {r.returncode} {r.stderr}")
-    hw.wait_for(lambda: (t.do("w"), str(t.pid) in s.state())[1], "it is recorded", 30)
+    hw.wait_for(lambda: (t.do("w"), str(t.pid) in s.state())[1], "it is recorded")
     t.do("b 500")
     t.churn_until(lambda: b"from now on one in " in s.said(), "fewer samples")
     t.churn_until(lambda: any(Pprof(f).period > 256 for f in s.files()), "a file tells so")
@@ -204,7 +212,7 @@ def rate(box):
         t.do("w")  # a thread follows when it samples
         time.sleep(0.1)
         return Pprof(s.files()[-1]).period < max(Pprof(f).period for f in s.files())
-    hw.wait_for(quiet, "they come back", 30)
+    hw.wait_for(quiet, "they come back")
     t.end()
     s.stop()
     hw.equal(sums(box, s.files(), t.pid)["fn_b"], [1000000, 500, 1000000, 500], "each file begins where the one before ended")
@@ -232,7 +240,7 @@ def forks(box):
     for i in range(n):
         # A title of their own does not make them other programs.
         p = box.start(["bash", "-c", f"exec -a '{name} *:{17000 + i}' {box.path(name)}"], stdin=subprocess.PIPE, env=env)
-        p.communicate(f"a {i + 1}\nq\n".encode(), timeout=30)
+        p.communicate(f"a {i + 1}\nq\n".encode(), timeout=hw.CLOCK)
     want = (n, n * (n + 1) // 2, {name})
     hw.wait_for(lambda: kept() == want, f"each is kept: {kept()}, want {want}")
     hw.wait_for(lambda: json.loads(s.state() or "{}").get("processes") == [], "all are forgotten")
@@ -241,9 +249,9 @@ def forks(box):
     # Where nothing was sampled there is no file.
     s = Continuous(box, "--name", name, every="300ms", interval=1 << 40, kept="rare", log="rare.log")
     t = Stepper(box, name)
-    hw.wait_for(lambda: (t.do("a 10"), str(t.pid) in s.state())[1], "it is recorded", 30)
+    hw.wait_for(lambda: (t.do("a 10"), str(t.pid) in s.state())[1], "it is recorded")
     for i in range(4):
-        box.start([box.path(name)], stdin=subprocess.PIPE, env=env).communicate(b"a 10\nq\n", timeout=30)
+        box.start([box.path(name)], stdin=subprocess.PIPE, env=env).communicate(b"a 10\nq\n", timeout=hw.CLOCK)
     t.end()
     hw.wait_for(lambda: json.loads(s.state() or "{}").get("processes") == [], "all have ended")
     s.stop()
@@ -256,7 +264,7 @@ def killed(box):
     name = f"cont{os.getpid()}"
     t = Stepper(box, name)
     s = Continuous(box, "--name", name)
-    hw.wait_for(lambda: hw.called(t.pid), "it is attached to", 30)
+    hw.wait_for(lambda: hw.called(t.pid), "it is attached to")
     t.do("a 10")
     rounds = 100 if os.environ.get("HW_LONG") else 4
     for i in range(rounds):
@@ -270,7 +278,7 @@ def killed(box):
         def works():
             t.do("a 1")
             return len(s.files()) > before
-        hw.wait_for(works, "the next file", 30)
+        hw.wait_for(works, "the next file")
     files = [f for f in s.files() if f"-{t.pid}-" in f]
     gaps = [f for f in files if b"heapwise.unknown_since=2" in gzip.open(f).read()]
     hw.true(len(gaps) >= rounds, f"{len(gaps)} gaps are marked")
@@ -283,7 +291,7 @@ def killed(box):
     def goes_on():
         t.do("b 2")
         return any(b"heapwise.unknown_since=2" in gzip.open(f).read() for f in s.files() if f not in files)
-    hw.wait_for(goes_on, "it goes on, with the gap", 30)
+    hw.wait_for(goes_on, "it goes on, with the gap")
     hw.equal(t.p.poll(), None, "the target lives")
     t.end()
     s.stop()
@@ -312,12 +320,12 @@ def again_service(box):
     t.end()
     s.stop()
     service.terminate()
-    service.wait(20)
+    service.wait(hw.CLOCK)
 
 
 def breaks_off(t, s, recorder):
-    hw.wait_for(t.prepared, "it is attached to", 30)
-    hw.wait_for(lambda: (t.do("w 1"), str(t.pid) in s.state())[1], "it is recorded", 30)
+    hw.wait_for(t.prepared, "it is attached to")
+    hw.wait_for(lambda: (t.do("w 1"), str(t.pid) in s.state())[1], "it is recorded")
     waits, before = [], []
     for i in range(3):
         before = [f for f in s.files() if f"-{t.pid}-" in f]
@@ -327,7 +335,7 @@ def breaks_off(t, s, recorder):
         hw.wait_for(lambda: s.said().count(b"the buffer stayed full") == i + 1, f"its recording breaks off: {s.said()}")
         t.do(f"a {1000 + i}")  # seen by nobody
         began = time.time()
-        hw.wait_for(lambda: (t.do("w 1"), s.said().count(b"its recording broke off") == i + 1)[1], f"it is recorded again: {s.said()}", 30)
+        hw.wait_for(lambda: (t.do("w 1"), s.said().count(b"its recording broke off") == i + 1)[1], f"it is recorded again: {s.said()}")
         waits.append(time.time() - began)
 
         def counted():
@@ -349,7 +357,7 @@ def room(box):
     seen = set()
     for i in range(12):
         t.do(f"a {i + 1}")
-        time.sleep(0.45)
+        s.rounds(2)
         seen |= set(s.files())
     s.stop()
     size = sum(os.path.getsize(f) for f in s.files())
@@ -364,7 +372,7 @@ def room(box):
                 s = Continuous(box, "--name", name, every="200ms", kept="small", log="small.log")
                 for i in range(14):
                     t.do("a 3")
-                    time.sleep(0.45)
+                    s.rounds(2)
                 state = json.load(open(box.path("small/state.json")))
                 s.stop()
                 hw.true(s.files(), "some are kept")
@@ -381,7 +389,7 @@ def policy(box):
     with open(box.path("policy"), "w") as f:
         f.write(f"continuous = {name[:-1]}*\n")
     s = Continuous(box, "--policy", "policy", interval=4096)
-    hw.wait_for(t.prepared, "it is attached to", 30)
+    hw.wait_for(t.prepared, "it is attached to")
     s.stop()
     for text, want in (("machine = open\n", b"continuous = NAME"), ("continuous\n", b"no `key = value`")):
         with open(box.path("policy"), "w") as f:
@@ -445,7 +453,7 @@ def pushed(box):
     name = f"cont{os.getpid()}"
     t = Stepper(box, name)
     s = Continuous(box, "--name", name, "--push-to", store.url, "--label", "version=1.41", "--label", "zone=x", every="1s")
-    hw.wait_for(t.prepared, "it is attached to", 30)
+    hw.wait_for(lambda: hw.called(t.pid), "it is attached to")
     steps = ("a 100", "f 40", "b 10", "a 7", "a 1")
     for i, step in enumerate(steps):
         if i == 2:
@@ -455,7 +463,7 @@ def pushed(box):
             s.p.wait()
             s = Continuous(box, "--name", name, "--push-to", store.url, "--label", "version=1.41", "--label", "zone=x", every="1s", log="again.log")
             again = time.time()
-            hw.wait_for(lambda: str(t.pid) in s.state() and json.loads(s.state())["written"] > again + 1, "it is recorded again", 30)
+            hw.wait_for(lambda: str(t.pid) in s.state() and json.loads(s.state())["written"] > again + 1, "it is recorded again")
         n = len(s.files())
         t.do(step)
         hw.wait_for(lambda: len(s.files()) > n, f"a file after {step}: {s.said()} {s.p.poll()}")
@@ -466,7 +474,7 @@ def pushed(box):
     t.end()
     files = lambda: [f for f in s.files() if f"-{t.pid}-" in f]
     hw.wait_for(lambda: Pprof(files()[-1]).of("fn_b")["inuse_space"], "its last look")
-    hw.wait_for(lambda: int(store.ask(f"select count(distinct ts) from samples where pid = {t.pid}")[0][0]) >= len(files()), f"all of it is there: {store.ask('select pid, ts, sum(space) from samples group by pid, ts order by ts')} {files()} {s.said()}", 20)
+    hw.wait_for(lambda: int(store.ask(f"select count(distinct ts) from samples where pid = {t.pid}")[0][0]) >= len(files()), f"all of it is there: {store.ask('select pid, ts, sum(space) from samples group by pid, ts order by ts')} {files()} {s.said()}")
     s.stop()
     held, asked = [], 0
     for f in files():
@@ -529,12 +537,12 @@ def calm(box):
     recorder = s.recorder()
     hw.true(recorder, "the recorder")
     hw.wait_for(t.prepared, "the program is recorded")
-    time.sleep(2)  # its files have been read
+    hw.idles(recorder, 1)  # the program's files have been read
 
     def woken():
         return int(next(w.split()[1] for w in open(f"/proc/{recorder}/status") if w.startswith("voluntary")))
     before, begin = woken(), time.time()
-    time.sleep(3)
+    time.sleep(3)  # what is measured
     rate = (woken() - before) / (time.time() - begin)
     hw.true(rate < 12, f"the recorder's main thread was woken {rate:.1f} times a second")
     guards = [int(p) for p in os.listdir("/proc") if p.isdigit() and comm(p) == "heapprofd-guard" and f"PPid:\t{recorder}\n" in open(f"/proc/{p}/status").read()]
@@ -542,7 +550,8 @@ def calm(box):
         os.kill(guards[0], signal.SIGSTOP)
         hw.wait_for(lambda: "State:\tT" not in open(f"/proc/{guards[0]}/status").read(), "the guard goes on")
         os.kill(guards[0], signal.SIGKILL)
-        time.sleep(1)
+        hw.wait_for(lambda: "State:\tZ" in open(f"/proc/{guards[0]}/status").read(), "its end")
+        hw.quiet(1)
         hw.true("State:\tZ" in open(f"/proc/{guards[0]}/status").read(), "its number is kept: the recorder will kill it once more at its own end")
     t.end()
     s.stop()

@@ -5,6 +5,7 @@
 bats_require_minimum_version 1.5.0
 
 load lib/keep
+load lib/wait
 
 @test "a packed symbol table inside the program (.gnu_debugdata)" {
     # As Fedora's packages are made: the symbols that .dynsym lacks, alone, by xz.
@@ -42,11 +43,9 @@ load lib/keep
     port=$((20000 + $$ % 20000))
     debuginfod -d :memory: -p $port -F "$BOX/served" >server.log 2>&1 &
     server=$!
-    for _ in $(seq 100); do
-        grep -q "started http server on" server.log && grep -q "traversed source" server.log && break
-        sleep 0.1
-    done
-    sleep 0.5
+    wait_for grep -q "started http server on" server.log
+    id=$(readelf -n full/keep | sed -n 's/ *Build ID: //p')
+    wait_for python3 -c "import urllib.request; urllib.request.urlopen('http://127.0.0.1:$port/buildid/$id/debuginfo')"
     run -0 heapwise report --symbols nowhere bare.trace
     [[ $output != *keep.c* ]]
     DEBUGINFOD_URLS=http://127.0.0.1:$port run -0 heapwise report --symbols nowhere bare.trace

@@ -41,7 +41,7 @@ def under_record(box, *options, trace="out.trace", program="steps", env=None):
 def quit_record(p):
     p.stdin.write(b"q\n")
     p.stdin.flush()
-    out, err = p.communicate(timeout=40)
+    out, err = p.communicate(timeout=hw.CLOCK)
     hw.equal(p.returncode, 0, f"record: {hw.tail(err)}")
     return out.decode(), err.decode()
 
@@ -143,7 +143,7 @@ def recorders_in_turn(box):
     s.join().do("s 200", "a 10", "s 100")
     d1.kill()
     d1.wait()
-    p1.communicate(timeout=30)
+    p1.communicate(timeout=hw.CLOCK)
     s.do("a 5")
     for n, count in ((2, 20), (3, 30), (4, 40)):
         before = rings(s.p.pid)
@@ -155,7 +155,7 @@ def recorders_in_turn(box):
             s.do("a 1", "s 50")
         s.do("s 100", f"b {count}", "s 200")
         p.send_signal(signal.SIGKILL if n == 3 else signal.SIGINT)
-        out, err = p.communicate(timeout=40)
+        out, err = p.communicate(timeout=hw.CLOCK)
         if n == 3:
             for q in subprocess.run(["pgrep", "-x", "-s", str(p.pid), "heapprofd"], stdout=subprocess.PIPE,
                                     text=True).stdout.split():
@@ -219,14 +219,14 @@ def guardrail_cpu(box):
     p = configured(box, "max_heapprofd_cpu_secs: 1 block_client: true", seconds=300, name="t_stacks")
     s = box.start([box.own("stacks"), "20", "100000"], env={"LD_PRELOAD": hw.preload_library()})
     hw.wait_for(lambda: "max_heapprofd_cpu_secs" in said(box), "the limit", 200)
-    time.sleep(0.3)
+    hw.quiet(0.3)
     hw.true(s.poll() is None, "the target goes on")
     p.send_signal(signal.SIGINT)
-    p.communicate(timeout=60)
+    p.communicate(timeout=hw.CLOCK)
     heads = [message(d) for m, _ in packets(box.path("session.trace"), 37) for d in m[5]]
     hw.true(any(d[1][0] == s.pid and 1 in d[10] for d in heads), f"hit_guardrail: {len(heads)} dumps")
     s.terminate()
-    s.communicate(timeout=30)
+    s.communicate(timeout=hw.CLOCK)
 
 
 def report(box, path):
@@ -244,7 +244,7 @@ def checkpoints(box):
     do("a 1")
     p.stdin.write(b"q\n")
     p.stdin.flush()
-    p.communicate(timeout=40)
+    p.communicate(timeout=hw.CLOCK)
     left = sorted(box.dir.glob("killed.trace*"))
     hw.true(left, "a trace is left")
     t = Trace(left[0])
@@ -325,7 +325,7 @@ def clock_snapshots(box):
     counts = []
     for i, more in enumerate(("snapshot_interval_ms: 200", "", "disable_clock_snapshotting: true snapshot_interval_ms: 100")):
         p = configured(box, more=f"builtin_data_sources {{ {more} }}", trace=f"{i}.trace")
-        time.sleep(1.1)
+        time.sleep(1.1)  # what is tested: how many come in that time
         finish(box, p, f"{i}.trace")
         counts.append(len(packets(box.path(f"{i}.trace"), 6)))
     hw.true(counts[0] >= 4 and counts[1:] == [1, 1], f"snapshots {counts}")
@@ -341,7 +341,7 @@ def max_file_size(box):
         s.do("a 1", "s 50")
         if p.poll() is not None:
             break
-    hw.equal(p.wait(20), 0, f"perfetto ended by itself: {said(box)}")
+    hw.equal(p.wait(hw.CLOCK), 0, f"perfetto ended by itself: {said(box)}")
     t = hw.sound(box.path("session.trace"))
     hw.true(8000 <= t.size < 40000 and len(t.of(s.p.pid)) > 2, f"{t.size} bytes, {len(t.of(s.p.pid))} dumps")
     s.quit()
@@ -382,13 +382,13 @@ def session_limits(box):
     more = 'unique_session_name: "mine"'
     p = configured(box, more=more, trace="0.trace")
     q = configured(box, more=more, trace="x.trace")
-    hw.true(q.wait(20) != 0 and not q.began and "'mine'" in said(box, "x.trace"), said(box, "x.trace"))
+    hw.true(q.wait(hw.CLOCK) != 0 and not q.began and "'mine'" in said(box, "x.trace"), said(box, "x.trace"))
     finish(box, p, "0.trace")
     p = configured(box, more=more, trace="1.trace")  # free again
     others = [configured(box, trace=f"{i}.trace") for i in range(2, 6)]
     hw.true(p.began and all(o.began for o in others), "five sessions")
     q = configured(box, trace="y.trace")
-    hw.true(q.wait(20) != 0 and not q.began and "too many sessions" in said(box, "y.trace"), said(box, "y.trace"))
+    hw.true(q.wait(hw.CLOCK) != 0 and not q.began and "too many sessions" in said(box, "y.trace"), said(box, "y.trace"))
     for i, o in enumerate([p, *others], 1):
         finish(box, o, f"{i}.trace")
     hw.true(not os.path.exists(box.path("y.trace")) or os.path.getsize(box.path("y.trace")) == 0,
@@ -432,7 +432,7 @@ def adaptive(box):
     p = configured(box, "shmem_size_bytes: 65536 adaptive_sampling_shmem_threshold: 65536 "
                    "adaptive_sampling_max_sampling_interval_bytes: 4096 block_client: true", name="t_saturate")
     s = box.start([box.own("saturate"), "2", "200000"], env={"LD_PRELOAD": hw.preload_library()})
-    s.communicate(timeout=60)
+    s.communicate(timeout=hw.CLOCK)
     t = finish(box, p)
     d = t.last(s.pid)
     hw.true(d.orig_interval == 1 and 1 < d.interval <= 4096, f"{d.orig_interval} -> {d.interval}")
@@ -480,7 +480,7 @@ def overrun(box):
     want = box.run([hw.target("saturate"), "2", "100000"]).stdout
     p = configured(box, "shmem_size_bytes: 8192 block_client: false", name="t_saturate")
     s = box.start([box.own("saturate"), "2", "100000"], env={"LD_PRELOAD": hw.preload_library()})
-    out, _ = s.communicate(timeout=60)
+    out, _ = s.communicate(timeout=hw.CLOCK)
     hw.equal(out, want, "output")
     d = finish(box, p, allow=("overran", "disconnected")).last(s.pid)
     hw.true(d.overran, "buffer_overran")

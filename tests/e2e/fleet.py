@@ -313,7 +313,7 @@ def not_there(box):
         p = box.start([hw.tool("heapwise"), "fleet", "top"])
         hw.wait_for(lambda: any("socket:" in os.readlink(f) for f in glob.glob(f"/proc/{p.pid}/fd/*") if os.path.islink(f)), "its connection")
         p.terminate()
-        p.communicate(timeout=10)
+        p.communicate(timeout=hw.CLOCK)
         server.p.send_signal(18)
 
 

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
 import serve
@@ -81,10 +80,10 @@ def hprof(box):
                            stdout=subprocess.PIPE, text=True)
     try:
         hw.equal(jvm.stdout.readline(), "ready\n", "the program's line")
-        time.sleep(0.5)
+        hw.idles(jvm.pid, 0.2)
         file = box.path("q.hprof")
-        box.run(["jcmd", str(jvm.pid), "GC.heap_dump", file], check=0, timeout=60)
-        histogram = box.run(["jcmd", str(jvm.pid), "GC.class_histogram"], check=0, timeout=60).stdout.decode()
+        box.run(["jcmd", str(jvm.pid), "GC.heap_dump", file], check=0, timeout=hw.CLOCK)
+        histogram = box.run(["jcmd", str(jvm.pid), "GC.class_histogram"], check=0, timeout=hw.CLOCK).stdout.decode()
     finally:
         jvm.kill()
         jvm.wait()
@@ -194,7 +193,7 @@ def write_hprof(box):
     box.run(["javac", "-cp", READER, "-d", box.dir, box.dir / "R.java",
              __file__.rsplit("/", 1)[0] + "/lib/HeapDump.java"], check=0, timeout=120)
     theirs, ours, again = box.path("jvm.hprof"), box.path("our.hprof"), box.path("again.hprof")
-    box.run(["java", "-XX:+UseSerialGC", "-Xmx64m", "-cp", str(box.dir), "R", theirs], check=0, timeout=60)
+    box.run(["java", "-XX:+UseSerialGC", "-Xmx64m", "-cp", str(box.dir), "R", theirs], check=0, timeout=hw.CLOCK)
     box.run([hw.tool("heapwise"), "convert", "-t", "hprof", theirs, ours], check=0)
     box.run([hw.tool("traceconv"), "hprof", ours, again], check=0)
 
@@ -430,7 +429,7 @@ def full_disk(box):
                 if old:
                     with open(f"{small}/{name}", "wb") as f:
                         f.write(old)
-                r = box.run([*argv, f"{small}/{name}"], timeout=60)
+                r = box.run([*argv, f"{small}/{name}"], timeout=hw.CLOCK)
                 left = {f: open(f"{small}/{f}", "rb").read() for f in os.listdir(small)}
                 if r.returncode == 0:  # so little fits
                     hw.true(len(left) == 1 and name in left and left[name] != old, f"{argv[1:]} {name}: {list(left)}")

@@ -230,9 +230,9 @@ def server_interrupted(box):
     server = Server(silent)
     p = box.start([hw.tool("heapwise"), "report", "--symbols", "nowhere", "t.trace"],
                   env={"DEBUGINFOD_URLS": server.url, "DEBUGINFOD_CACHE_PATH": box.path("cache")})
-    hw.true(server.asked.wait(20), "nobody asked")
+    hw.true(server.asked.wait(hw.CLOCK), "nobody asked")
     p.send_signal(signal.SIGINT)
-    out, err = p.communicate(timeout=15)
+    out, err = p.communicate(timeout=hw.CLOCK)
     hw.equal(p.returncode, 0, f"interrupted: {hw.tail(err)}")
     hw.true(b"main" in out, hw.tail(out))
 

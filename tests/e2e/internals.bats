@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # memory-internals from the command line; the page and whole programs: tests/browser/internals.mjs
 
+load lib/wait
+
 setup() {
     H="$HW_BUILD/src/cli/heapwise"
     cd "$BATS_TEST_TMPDIR"
@@ -10,9 +12,11 @@ import time
 kept = []
 while True:
     kept = (kept + [bytearray(20000)])[-500:]
+    if len(kept) == 500:
+        open("ready", "a").close()
     time.sleep(0.002)' 3>&- &
     PID=$!
-    sleep 0.5
+    wait_for test -e ready
 }
 
 teardown() {
@@ -34,7 +38,7 @@ tracked() {
     [ "$status" -eq 0 ]
     [[ "$output" == *"tracked already"* ]]
     [ "$(tracked)" = True ]
-    sleep 1
+    sleep 1 # it allocates: that is what is saved
     run "$H" memory-internals save "$PID"
     [ "$status" -eq 0 ]
     [ -s trace_with_heap_dump.json.gz ] && [ -s trace_with_heap_dump.trace ]
@@ -94,7 +98,8 @@ END
     local pid=$!
     "$H" memory-internals start "$pid"
     touch go
-    sleep 2
+    untracked() { ! "$H" ps --json | grep -q "\"pids\": *\[ *$pid"; }
+    wait_for untracked
     run "$H" memory-internals stop "$pid"
     [ "$status" -eq 1 ]
     [[ "$output" == *"is not tracked"* ]]

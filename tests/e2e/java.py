@@ -358,7 +358,7 @@ def exits_meanwhile(box):
             else:
                 jvm.p.stdin.write(b"\n")
                 jvm.p.stdin.flush()
-            _, err = p.communicate(timeout=60)
+            _, err = p.communicate(timeout=hw.CLOCK)
             whole = os.path.exists(out)
             hw.equal(p.returncode == 0, whole, f"status and file: {err.decode()}")
             hw.true(whole or b": " in err, f"no reason: {err.decode()}")
@@ -373,7 +373,7 @@ def two_at_once(box):
         runs = [subprocess.Popen([str(hw.tool("heapwise")), "java", "dump", "-o", box.path(f"{j.pid}.trace"),
                                   str(j.pid)], stderr=subprocess.PIPE) for j in (a, b)]
         for r in runs:
-            _, err = r.communicate(timeout=60)
+            _, err = r.communicate(timeout=hw.CLOCK)
             hw.equal(r.returncode, 0, err.decode())
         pids = a.pid, b.pid
     for pid, n in zip(pids, ("20000", "30000")):
@@ -405,7 +405,7 @@ class Recorded:
         if self.p.poll() is None:
             self.p.stdin.write(b"\n")
             self.p.stdin.close()
-            self.p.wait(30)
+            self.p.wait(hw.CLOCK)
         self.errors.close()
 
     def __exit__(self, *_):
@@ -445,9 +445,9 @@ def by_the_client(box):
         return []
 
     with Jvm(box, source, 500, options=LOCKED, java=str(java), env={**env, "LD_PRELOAD": str(hw.preload_library())}).ready():
-        hw.wait_for(lambda: len(graphs()) > 2, "three graphs", 50)
+        hw.wait_for(lambda: len(graphs()) > 2, "three graphs")
         recording.send_signal(signal.SIGINT)
-        hw.equal(recording.wait(30), 0, "the recording")
+        hw.equal(recording.wait(hw.CLOCK), 0, "the recording")
     rows = graphs()
     rows.sort()  # the first one may be of a JVM that has just begun
     hw.true(len(rows) > 1 and {r[1] for r in rows[1:]} == {"500"}, f"graphs beside the native profile: {rows}")
@@ -487,7 +487,7 @@ def in_a_container(box):
         hw.true(" attach_denied_uid: " in r.stderr.decode(), r.stderr.decode())
     finally:
         p.stdin.close()
-        p.wait(20)
+        p.wait(hw.CLOCK)
 
 
 def lies(box):
@@ -499,7 +499,7 @@ def lies(box):
     for what in "noise", "short", "done", "reasons", "no-table", "table", "early", "walk", "close":
         liar = box.start([sys.executable, "-B", box.path("liar.py"), what, version])
         hw.equal(liar.stdout.readline(), b"ready\n", what)
-        r = box.run([hw.tool("heapwise"), "java", "dump", "-o", box.path("lie.trace"), str(liar.pid)], timeout=30)
+        r = box.run([hw.tool("heapwise"), "java", "dump", "-o", box.path("lie.trace"), str(liar.pid)], timeout=hw.CLOCK)
         hw.true(r.returncode in (1, 77) and b"heapwise" in r.stderr, f"{what}: {r.returncode} {r.stderr.decode()}")
         hw.true(not os.path.exists(box.path("lie.trace")), f"{what}: a file was left")
         print(f"  {what}: {r.stderr.decode().splitlines()[0][:110]}")
@@ -666,13 +666,13 @@ def other_clock(box):
     p = box.start([*wrapper, "java", "-Xmx512m", "-cp", str(box.dir), name, "300"], stdin=subprocess.PIPE)
     hw.equal(p.stdout.readline(), b"ready\n", "the program's first line")
     began = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    box.run([hw.tool("heapwise"), "java", "dump", "-f", "-o", box.path("java.trace"), str(children(p.pid)[0])], check=0, timeout=60)
+    box.run([hw.tool("heapwise"), "java", "dump", "-f", "-o", box.path("java.trace"), str(children(p.pid)[0])], check=0, timeout=hw.CLOCK)
     ended = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     times = ask(box, box.path("java.trace"), "select distinct graph_sample_ts from heap_graph_object")
     hw.equal([began <= int(t) <= ended for t, in times], [True], f"{times}, from {began} to {ended}")
     p.stdin.write(b"\n")
     p.stdin.close()
-    p.wait(20)
+    p.wait(hw.CLOCK)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,9 @@
 """What is said of the graph of a live JVM: retained sizes against their definition, original names, a real program."""
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
 from java import SHAPES, Jvm, ask, dump
@@ -122,10 +120,10 @@ def original_names(box):
     p = subprocess.Popen(["java", "-cp", box.dir, "a.b.A"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         hw.equal(p.stdout.readline(), b"ready\n", "the program's first line")
-        box.run(["jcmd", str(p.pid), "GC.heap_dump", box.path("jvm.hprof")], check=0, timeout=60)
+        box.run(["jcmd", str(p.pid), "GC.heap_dump", box.path("jvm.hprof")], check=0, timeout=hw.CLOCK)
         box.run([hw.tool("heapwise"), "java", "dump", "-o", box.path("a.trace"), str(p.pid)], check=0)
     finally:
-        p.communicate(b"\n", timeout=20)
+        p.communicate(b"\n", timeout=hw.CLOCK)
     trace, names = box.path("a.trace"), box.path("map.txt")
 
     def classes(*options, env=None):
@@ -207,6 +205,33 @@ def as_heap_dump(box):
 N_CLASSES = 300
 
 
+# The compiler calls it when it has read its sources, and has them all in memory: there it stands until it is told to go on.
+STAND = r"""
+import java.nio.file.*;
+import java.util.Set;
+import javax.annotation.processing.*;
+import javax.lang.model.SourceVersion;
+import javax.lang.model.element.TypeElement;
+@SupportedAnnotationTypes("*")
+@SupportedOptions("to")
+public class Stand extends AbstractProcessor {
+    public SourceVersion getSupportedSourceVersion() { return SourceVersion.latest(); }
+    public boolean process(Set<? extends TypeElement> annotations, RoundEnvironment round) {
+        Path to = Path.of(processingEnv.getOptions().get("to"));
+        try {
+            if (!round.processingOver())
+                Files.createFile(to.resolve("there"));
+            while (!Files.exists(to.resolve("go")))
+                Thread.sleep(20);
+        } catch (Exception e) {
+            throw new RuntimeException(e);
+        }
+        return false;
+    }
+}
+"""
+
+
 def compiler(box):
     """The Java compiler at work on some hundred classes: what it holds is what a compiler holds."""
     hw.need("java", "javac")
@@ -214,25 +239,22 @@ def compiler(box):
         (box.dir / f"C{i}.java").write_text(f"public class C{i} {{\n" + "".join(
             f"    int f{k}(int a, String b) {{ return a + b.length() + new C{(i + k) % N_CLASSES}().hashCode() + {k}; }}\n"
             for k in range(10)) + "}\n")
-    out = box.dir / "out"
-    p = subprocess.Popen([shutil.which("javac"), "-J-Xmx512m", "-d", out, *sorted(map(str, box.dir.glob("C*.java")))],
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, work, symbol = box.dir / "out", box.dir / "work", "com.sun.tools.javac.code.Symbol$ClassSymbol"
+    work.mkdir()
+    (work / "Stand.java").write_text(STAND)
+    box.run(["javac", "-d", work, work / "Stand.java"], check=0, timeout=120)
+    p = subprocess.Popen([shutil.which("javac"), "-J-Xmx512m", "-d", out, "-processorpath", work, "-processor", "Stand", f"-Ato={work}",
+                          *sorted(map(str, box.dir.glob("C*.java")))], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        said, symbol = None, "com.sun.tools.javac.code.Symbol$ClassSymbol"
-        for i in range(200):
-            hw.true(p.poll() is None, "the compiler was too fast")
-            r = box.run([hw.tool("heapwise"), "java", "dump", "-f", "-o", box.path("javac.trace"), str(p.pid)])
-            found = re.match(rb"([\d.]+) k objects", r.stderr)
-            if r.returncode == 0 and found and float(found[1]) > 60:
-                rows = json.loads(box.run([hw.tool("heapwise"), "graph", "--json", "--dominators", "--top", "0", box.path("javac.trace")],
-                                          check=0).stdout)
-                by_class = {r["class"]: r for r in rows["rows"]}
-                if by_class.get(symbol, {"objects": 0})["objects"] > N_CLASSES / 2:  # it has read its sources
-                    said = r.stderr
-                    break
-            time.sleep(0.05)
-        hw.true(said, "no graph of a compiler that works")
-        hw.equal(p.wait(120), 0, f"the compiler's status: {p.stderr.read().decode()}")
+        hw.wait_for((work / "there").exists, "the compiler to read its sources")
+        said = box.run([hw.tool("heapwise"), "java", "dump", "-f", "-o", box.path("javac.trace"), str(p.pid)], check=0).stderr
+        rows = json.loads(box.run([hw.tool("heapwise"), "graph", "--json", "--dominators", "--top", "0", box.path("javac.trace")],
+                                  check=0).stdout)
+        by_class = {r["class"]: r for r in rows["rows"]}
+        hw.true(by_class[symbol]["objects"] > N_CLASSES / 2, f"symbols: {by_class[symbol]}")
+        (work / "go").touch()
+        status = p.wait(120)
+        hw.equal(status, 0, f"the compiler's status: {p.stderr.read().decode()}")
     finally:
         p.kill()
         p.wait()

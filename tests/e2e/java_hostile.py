@@ -51,7 +51,7 @@ class Fake:
         return (st.st_uid, st.st_gid, st.st_mode, file.read_text(), folder.st_mtime_ns, folder.st_uid,
                 sorted(os.listdir(self.victims)))
 
-    def dump(self, *options, timeout=30, under=()):
+    def dump(self, *options, timeout=hw.CLOCK, under=()):
         begun = time.monotonic()
         r = self.box.run([*under, hw.tool("heapwise"), "java", "dump", *options, "-f", "-o", self.box.path("x.trace"), str(self.p.pid)],
                          timeout=timeout)
@@ -149,7 +149,7 @@ def words(box):
     for what, reason in (("close", "jvm_talks"), ("many", "jvm_talks"), ("no-memory", "jvm_refused"), ("huge", "file is larger than"),
                          ("device", "jvm_refused"), ("descriptors", "jvm_talks"), ("roots", "or it is not a JVM")):
         with Fake(box, "join", what) as fake:
-            fake.refuses(reason, timeout=60)
+            fake.refuses(reason, timeout=hw.CLOCK)
 
 
 if __name__ == "__main__":

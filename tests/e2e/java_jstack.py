@@ -129,10 +129,10 @@ def same_as_jstack(*options, before=()):
                        "Stops", box.path("libstop.so")], stdin=subprocess.PIPE)
         hw.equal(p.stdout.readline(), b"ready\n", "the program's line")
         pid = next(int(x) for x in os.listdir("/proc") if x.isdigit() and comm(x) == "java" and str(box.dir).encode() in cmdline(x))
-        said = box.run(["jstack", str(pid)], check=0, timeout=60).stdout.decode()
+        said = box.run(["jstack", str(pid)], check=0, timeout=hw.CLOCK).stdout.decode()
         p.stdin.write(b"\n")
         p.stdin.flush()
-        hw.equal(p.wait(60), 0, "the recorder's status")
+        hw.equal(p.wait(hw.CLOCK), 0, "the recorder's status")
         want, have = told(said), samples(box, trace)
         n = 0
         for thread, size in SIZES.items():

@@ -98,10 +98,10 @@ def out_of_memory(box, options=(), java=None):
     trace = box.path("oom.trace")
     with Jvm(box, FULL, options=["-Xmx48m", *options], java=java).ready() as jvm:
         p = box.start([hw.tool("java_heap_dump"), "-p", jvm.pid, "--wait-for-oom", "-o", trace], env=sockets(box))
-        hw.wait_for(lambda: watched(jvm.pid), "our library", 30)
-        time.sleep(1)  # it listens
+        hw.wait_for(lambda: watched(jvm.pid), "our library")
+        hw.idles(p.pid, 0.3)  # it listens
         first, second = fill(jvm)
-        hw.equal(p.wait(60), 0, "java_heap_dump")
+        hw.equal(p.wait(hw.CLOCK), 0, "java_heap_dump")
         hw.true(jvm.p.poll() is None, "the program has ended")
         hw.equal(jvm.children(), [], "children of the JVM")
     hw.true(first > 5000 and second > 5000, f"objects: {first}, {second}")
@@ -158,12 +158,13 @@ def asker_dies(box):
     hw.need("java", "javac")
     with Jvm(box, FULL, options=["-Xmx48m"]).ready() as jvm:
         p = box.start([hw.tool("java_heap_dump"), "-p", jvm.pid, "--wait-for-oom", "-o", box.path("x.trace")], env=sockets(box))
-        hw.wait_for(lambda: watched(jvm.pid), "our library", 30)
-        time.sleep(1)
+        hw.wait_for(lambda: watched(jvm.pid), "our library")
+        hw.idles(p.pid, 0.3)
         os.killpg(p.pid, signal.SIGSTOP)
+        hw.stopped(p.pid)
         jvm.p.stdin.write(b"\n")
         jvm.p.stdin.flush()
-        time.sleep(1.5)
+        hw.quiet(1.5)  # the moment comes, and nobody answers
         os.killpg(p.pid, signal.SIGKILL)
         said = []
         while len(said) < 2 and (line := jvm.p.stdout.readline()):
@@ -221,7 +222,7 @@ def recorded_others(box):
     hw.need("java", "javac")
     trace = box.path("none.trace")
     p = box.run([hw.tool("heapwise"), "record", "-f", "-o", trace, "--java-graph", "--no-report", "--", hw.target("malloc_loop")
-                 if (hw.TARGETS / "t_malloc_loop").exists() else "ls"], timeout=60)
+                 if (hw.TARGETS / "t_malloc_loop").exists() else "ls"], timeout=hw.CLOCK)
     hw.true(b"no JVM was recorded" in p.stderr, p.stderr.decode())
     compiled(box, ENDS)
     if box.run(["java", "-XX:+UseZGC", "-version"]).returncode == 0:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Memory outside of a JVM's heap: which objects own how much of it, and which native callstacks allocated it."""
 import collections
+import contextlib
 import json
 import os
 import sys
-import time
 import zlib
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
@@ -185,20 +185,25 @@ def join(box, interval, options=()):
     service = box.start([hw.tool("traced")], env=env)
     hw.wait_for(lambda: os.path.exists(box.path("c")), "the service")
     trace = box.path("joined.trace")
+
+    def graphs():
+        with contextlib.suppress(hw.Failure):  # there may be nothing to read yet
+            return len(ask(box, trace, "select distinct graph_sample_ts from heap_graph_object"))
+        return 0
     with Jvm(box, LATER, options=options).ready() as jvm:
         (box.dir / "config").write_text(SESSION % (interval, jvm.pid, jvm.pid))
         p = box.start([hw.tool("perfetto"), "-c", box.path("config"), "--txt", "-o", trace], env=env)
         maps = lambda: (f"/proc/{jvm.pid}/maps", open(f"/proc/{jvm.pid}/maps").read())[1]
-        hw.wait_for(lambda: "heapprofd_glibc" in maps() and "libheapwise_java" in maps(), "both libraries", 30)
-        time.sleep(0.5)
+        hw.wait_for(lambda: "heapprofd_glibc" in maps() and "libheapwise_java" in maps(), "both libraries")
+        hw.wait_for(lambda: hw.called(jvm.pid) and graphs() == 1, "the recorder to call it, and the first graph")
         jvm.p.stdin.write(b"\n")
         jvm.p.stdin.flush()
         hw.equal(jvm.p.stdout.readline(), b"done\n", "the program's second line")
-        time.sleep(0.3)  # the ring is emptied
+        hw.idles(service.pid, 0.2)  # the ring is emptied
         service.send_signal(10)  # SIGUSR1: dumps now
-        time.sleep(0.2)
+        hw.wait_for(lambda: graphs() == 2, "the second graph")
         p.send_signal(2)
-        hw.equal(p.wait(30), 0, "the recorder's status")
+        hw.equal(p.wait(hw.CLOCK), 0, "the recorder's status")
         hw.true(jvm.p.poll() is None, "the JVM has ended")
     hw.equal(ask(box, trace, "select name, value from stats where value > 0 and severity <> 'info'"), [], "statistics")
     out = box.run([hw.tool("heapwise"), "graph", "--native", "--json", trace], check=0).stdout

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
 from lib import hw
@@ -179,13 +178,13 @@ def attached(box):
     try:
         hw.equal(jvm.stdout.readline(), b"ready\n", "the program's first line")
         rec = box.start([hw.tool("heapwise"), "attach", "-i", "1", "-o", trace, str(jvm.pid)])
-        hw.wait_for(lambda: "libheapprofd" in open(f"/proc/{jvm.pid}/maps").read(), "the client in the JVM", 30)
-        time.sleep(0.5)
+        hw.wait_for(lambda: "libheapprofd" in open(f"/proc/{jvm.pid}/maps").read(), "the client in the JVM")
+        hw.wait_for(lambda: hw.called(jvm.pid), "the recorder to call it")
         jvm.stdin.write(b"\n")
         jvm.stdin.flush()
         hw.equal(jvm.stdout.readline(), b"done\n", "the program's second line")
         rec.send_signal(2)
-        hw.equal(rec.wait(60), 0, "heapwise attach")
+        hw.equal(rec.wait(hw.CLOCK), 0, "heapwise attach")
         check(trace, failures=20)
         hw.true(jvm.poll() is None, "the JVM has ended")
         names = [open(f).read().strip() for f in glob.glob(f"/proc/{jvm.pid}/task/*/comm")]

@@ -399,9 +399,9 @@ def slices_of_sleepers(box):
     pid = next(int(c) for c in children.read_text().split()
                if os.path.realpath(f"/proc/{c}/exe") == os.path.realpath(exe))
     seen = "select name, count(*), min(dur) >= 0, max(depth) from slice group by 1"
-    time.sleep(0.7)  # some dumps, each of which reads what has not been sent
+    time.sleep(0.7)  # what is tested: some dumps, each of which reads what has not been sent
     os.kill(pid, 9)
-    p.communicate(timeout=30)
+    p.communicate(timeout=hw.CLOCK)
     hw.equal(query(box, trace, seen), [("Asleep", 1, 0, 0), ("Ended", 1, 1, 0), ("Short", 1, 1, 1)], "slices: once each")
     hw.equal(query(box, trace, "select count(*) from stats where value and name like '%slice%'"), [(0,)], "losses")
 

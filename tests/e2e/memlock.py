@@ -48,7 +48,7 @@ class Program:
     def start(self, argv):
         self.p = self.box.start([str(a) for a in argv], stdin=subprocess.PIPE, stderr=open(self.box.path("program.err"), "wb"))
         first = self.p.stdout.readline()
-        if not first and self.p.wait(20) == 77:
+        if not first and self.p.wait(hw.CLOCK) == 77:
             raise hw.Skip("no rights for a limit")
         hw.equal(first, b"ready 1\n", "its start: " + hw.tail(open(self.box.path("program.err"), "rb").read()))
 
@@ -62,7 +62,7 @@ class Program:
         self.p.stdin.write(letter.encode())
         self.p.stdin.flush()
         said = self.p.stdout.readline().decode().strip()
-        hw.true(said.startswith("ok"), f"step {letter}: '{said}', {said or self.p.wait(20)}; " + hw.tail(open(self.box.path("program.err"), "rb").read()))
+        hw.true(said.startswith("ok"), f"step {letter}: '{said}', {said or self.p.wait(hw.CLOCK)}; " + hw.tail(open(self.box.path("program.err"), "rb").read()))
         return said
 
     def end(self):
@@ -70,7 +70,7 @@ class Program:
         self.p.stdin.write(b"q")
         self.p.stdin.close()
         out = self.p.stdout.read()
-        hw.equal(self.p.wait(30), 0, "its end: " + hw.tail(open(self.box.path("program.err"), "rb").read()))
+        hw.equal(self.p.wait(hw.CLOCK), 0, "its end: " + hw.tail(open(self.box.path("program.err"), "rb").read()))
         if self.recorder:
             finish(self.box, self.recorder, None)
         return out

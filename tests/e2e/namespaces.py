@@ -153,7 +153,7 @@ def first(box):
         after = t.do("go 100")
         recorder = below(a.pid, "heapwise")
         os.kill(recorder, signal.SIGINT)
-        hw.equal(a.wait(20), 0, "attach")
+        hw.equal(a.wait(hw.CLOCK), 0, "attach")
         hw.exact(hw.sound(a.trace).last(), since(after, before), f"round {i}")
         left_alone(t.pid, have)
         before = after
@@ -177,7 +177,7 @@ def preloaded(box):
         before = t.do("go 0")
         after = t.do("go 50")
         r.send_signal(signal.SIGINT)
-        hw.equal(r.wait(20), 0, "heap_profile -p")
+        hw.equal(r.wait(hw.CLOCK), 0, "heap_profile -p")
         hw.exact(hw.sound(out + "/raw-trace").last(), since(after, before), f"round {i}")
         hw.wait_for(lambda: not is_joined(t.pid) or t.do("go 1"), "the end")
     t.end()
@@ -346,7 +346,7 @@ def no_litter(box):
         for q in pathlib.Path(f"/proc/{p.pid}/task/{p.pid}/children").read_text().split() if kill else ():
             if pathlib.Path(f"/proc/{q}/comm").read_text() == "heapprofd\n":
                 os.kill(int(q), signal.SIGKILL)
-        p.wait(20)
+        p.wait(hw.CLOCK)
         hw.equal(files(), set(), f"killed: {kill}")
 
 
@@ -438,7 +438,7 @@ def refused_number(box):
     hw.equal(second.pid, number, "the number")
     hw.wait_for(lambda: told(2), "the second is told of")
     a.send_signal(signal.SIGINT)
-    a.wait(30)
+    a.wait(hw.CLOCK)
     hw.equal(open(box.path("o.trace"), "rb").read().count(b"linked statically"), 2, "refusals in the trace")
 
 

@@ -234,7 +234,7 @@ class Recorded:
 
     def kill(self, pid):
         os.kill(pid, signal.SIGKILL)
-        self.p.communicate(timeout=60)
+        self.p.communicate(timeout=hw.CLOCK)
         return self.trace
 
 

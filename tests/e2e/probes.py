@@ -250,7 +250,7 @@ def recorded(box):
         live, n = check(events, asked, interval=65536)
         hw.equal(len(live), 0, "blocks that were freed and not told")
         p.stdin.close()
-        hw.equal(p.wait(30), 0, "record")
+        hw.equal(p.wait(hw.CLOCK), 0, "record")
         total = Trace(box.path("t.trace")).last().total("alloc")
         told = sum(f.get("weight", 0) for _, _, f in events)
         hw.true(0 <= total - told < 1000000, f"{told} bytes were told, {total} recorded, the program's start with them")

@@ -85,13 +85,13 @@ def redis(box):
                    str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no"],
                   stdout=open(box.path("out"), "wb"), stderr=open(box.path("err"), "wb"))
     cli = ["redis-cli", "-p", str(port)]
-    hw.wait_for(lambda: box.run([*cli, "ping"]).stdout == b"PONG\n", "redis to answer", 30)
+    hw.wait_for(lambda: box.run([*cli, "ping"]).stdout == b"PONG\n", "redis to answer")
     box.run(["redis-benchmark", "-p", str(port), "-q", "-n", "40000", "-r", "20000", "-d", "200", "-t",
              "set,lpush,hset"], check=0, timeout=120)
     used = int([l for l in box.run([*cli, "info", "memory"]).stdout.decode().split("\r\n")
                 if l.startswith("used_memory:")][0].split(":")[1])
     box.run([*cli, "shutdown", "nosave"])
-    p.wait(30)
+    p.wait(hw.CLOCK)
     hw.equal(p.returncode, 0, hw.tail(open(box.path("err"), "rb").read()))
     t = hw.sound(box.path("redis.trace"))
     d = t.last()

@@ -35,7 +35,7 @@ class Steps:
     def end(self):
         self.p.stdin.write(b"q\n")
         self.p.stdin.close()
-        self.p.wait(30)
+        self.p.wait(hw.CLOCK)
 
 
 def pull(s, path, **kw):
@@ -86,7 +86,7 @@ def heap(box):
     answer = []
     waiting = threading.Thread(target=lambda: answer.append(pull(s, f"/debug/pprof/heap?pid={t.pid}&seconds=3")))
     waiting.start()
-    time.sleep(1.2)
+    time.sleep(1.2)  # what is tested: in the middle of the time that is asked for
     t.do("a 7")
     t.do("f 17")
     waiting.join()
@@ -116,7 +116,7 @@ def ends_meanwhile(box):
     answer = []
     waiting = threading.Thread(target=lambda: answer.append(s.ask("GET", f"/debug/pprof/heap?name={name}&seconds=3")))
     waiting.start()
-    time.sleep(1)
+    time.sleep(1)  # the same
     u.do("b 3")
     t.end()
     waiting.join()
@@ -124,7 +124,7 @@ def ends_meanwhile(box):
     hw.equal(read(box, answer[0][1])[1], {"fn_b": [3, 6000, 3, 6000]}, "what the other did")
     waiting = threading.Thread(target=lambda: answer.append(s.ask("GET", f"/debug/pprof/heap?name={name}&seconds=2")))
     waiting.start()
-    time.sleep(0.7)
+    time.sleep(0.7)  # the same
     u.end()
     waiting.join()
     hw.equal(answer[1][0], 404, f"{answer[1][1]}")

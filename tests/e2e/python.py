@@ -271,14 +271,14 @@ def attached(box):
     hw.equal(p.stdout.readline(), b"ready\n", "the program")
     trace = box.path("attached.trace")
     a = box.start([hw.tool("heapwise"), "attach", "-i", str(INTERVAL), "-o", trace, str(p.pid)])
-    hw.wait_for(lambda: hw.called(p.pid), "the client", 30)
+    hw.wait_for(lambda: hw.called(p.pid), "the client")
     p.stdin.write(b"\n")
     p.stdin.flush()
     hw.equal(p.stdout.readline(), b"done\n", "the program")
     p.stdin.write(b"\n")
     p.stdin.flush()
-    p.wait(30)
-    hw.equal(a.wait(60), 0, "heapwise attach")
+    p.wait(hw.CLOCK)
+    hw.equal(a.wait(hw.CLOCK), 0, "heapwise attach")
     compare(box, trace, json.load(open(told)))
 
 

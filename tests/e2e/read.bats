@@ -3,6 +3,8 @@
 
 bats_require_minimum_version 1.5.0
 
+load lib/wait
+
 setup_file() {
     BUILD=${HW_BUILD:-$BATS_TEST_DIRNAME/../../build}
     BUILD=$(cd "$BUILD" && pwd)
@@ -357,9 +359,9 @@ E
     heapwise query --all -j 4 --timeout 3s --max-memory 512M many/deep \
         "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n" >/dev/null 2>&1 &
     all=$!
-    for i in $(seq 50); do child=$(pgrep -P $all | head -1) && [ "$child" ] && break; sleep 0.1; done
-    sleep 0.2
-    grep -q "^Max data size *134217728 " /proc/$child/limits # a quarter of what all may have
+    # a quarter of what all may have
+    limited() { child=$(pgrep -P $all | head -1) && grep -q "^Max data size *134217728 " "/proc/$child/limits"; }
+    wait_for limited
     kill $all; wait $all || true
     run -2 heapwise query -j 2 t.trace "select 1"
     mkdir many/none

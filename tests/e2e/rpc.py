@@ -110,7 +110,7 @@ class Server:
         self.port = int(m[1])
 
     def ask(self, path, body=None, headers=None, method=None, host=None):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=hw.CLOCK)
         h = dict(headers or {})
         if host:
             h["Host"] = host
@@ -131,12 +131,12 @@ class Server:
 
     def stop(self):
         self.p.send_signal(signal.SIGTERM)
-        hw.equal(self.p.wait(10), 0, "exit of the server")
+        hw.equal(self.p.wait(hw.CLOCK), 0, "exit of the server")
 
 
 class WebSocket:
     def __init__(self, port, headers=""):
-        self.s = socket.create_connection(("127.0.0.1", port), timeout=30)
+        self.s = socket.create_connection(("127.0.0.1", port), timeout=hw.CLOCK)
         key = base64.b64encode(os.urandom(16)).decode()
         self.s.sendall((f"GET /websocket HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\n"
                         f"Connection: keep-alive, Upgrade\r\nSec-WebSocket-Key: {key}\r\n"
@@ -256,7 +256,7 @@ def load(box):
 def pipe(box):
     """/rpc: the stream of messages in POSTs of one connection."""
     s = Server(box, trace(box))
-    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=30)
+    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=hw.CLOCK)
 
     def post(data):
         c.request("POST", "/rpc", data)
@@ -720,7 +720,7 @@ def frames(box):
     opened.frame(request(0, STATUS))
     hw.equal(one(answers(opened.receive()[1])[0], 3), STATUS, "the first one is still there")
     hw.wait_for(lambda: memory(s.p.pid) - before < 200 << 20, f"memory is given back: {memory(s.p.pid) - before}")
-    hw.wait_for(lambda: len(os.listdir(f"/proc/{s.p.pid}/task")) < 8, "threads, too", 45)
+    hw.wait_for(lambda: len(os.listdir(f"/proc/{s.p.pid}/task")) < 8, "threads, too")
     s.stop()
 
 

@@ -89,13 +89,13 @@ def build(box):
 
 
 def alone(box, argv, env=None):
-    r = box.run(argv, env=env, timeout=60)
+    r = box.run(argv, env=env, timeout=hw.CLOCK)
     return r.stdout, r.returncode, re.sub(rb"==\d+==", b"==", r.stderr)
 
 
 def recorded(box, argv, *options, env=None):
     r = box.run([hw.tool("heapwise"), "record", "-q", "--no-report", "-f", *options, "-o", box.path("t.trace"), "--", *argv],
-                env=env, timeout=60)
+                env=env, timeout=hw.CLOCK)
     said = b"\n".join(l for l in r.stderr.splitlines() if not l.startswith((b"heapwise: ", b"hint: ")))
     return r.stdout, r.returncode, re.sub(rb"==\d+==", b"==", said + b"\n" if said else b"")
 
@@ -203,7 +203,7 @@ def held(box):
     for (argv, env), n in zip(cases, want):
         hw.equal(alone(box, argv, env), n, f"{argv} {env}")
     w.send_signal(signal.SIGINT)
-    w.wait(40)
+    w.wait(hw.CLOCK)
 
 
 def script(box):

@@ -154,7 +154,7 @@ def tree(box):
     t.resize(50, 160)
     t.until(r"q: quit")
     t.keys("q")
-    hw.equal(t.p.wait(10), 0, "exit")
+    hw.equal(t.p.wait(hw.CLOCK), 0, "exit")
     t.restored()
 
 
@@ -170,7 +170,7 @@ def tree_renamed(box):
     t.until(r"server\+0x")
     hw.true("other-name" not in t.text(), t.text())
     t.keys("q")
-    hw.equal(t.p.wait(10), 0, "exit")
+    hw.equal(t.p.wait(hw.CLOCK), 0, "exit")
 
 
 def tree_signals(box):
@@ -179,12 +179,12 @@ def tree_signals(box):
         t = Terminal(box, argv)
         t.until("outer")
         t.p.send_signal(sig)
-        hw.equal(t.p.wait(10), -sig, "the end")
+        hw.equal(t.p.wait(hw.CLOCK), -sig, "the end")
         t.restored()
     t = Terminal(box, argv)
     t.until("outer")
     t.keys("\x03")
-    hw.equal(t.p.wait(10), 0, "Ctrl-C quits")
+    hw.equal(t.p.wait(hw.CLOCK), 0, "Ctrl-C quits")
     t.restored()
 
 
@@ -196,7 +196,7 @@ def tree_plain(box):
     for extra, term in (([], "dumb"), (["--no-pager"], "xterm")):
         t = Terminal(box, [*argv, *extra], term=term)
         t.until("outer")
-        hw.equal(t.p.wait(10), 0, "exit")
+        hw.equal(t.p.wait(hw.CLOCK), 0, "exit")
         hw.true(b"\x1b[?1049h" not in t.raw, "no screen")
 
 
@@ -219,15 +219,16 @@ class Evil:
 
     def end(self):
         self.p.stdin.close()
-        hw.equal(self.p.wait(20), 0, "the program's exit")
+        hw.equal(self.p.wait(hw.CLOCK), 0, "the program's exit")
 
 
 def join(e):
     """It answers the recorder with its next allocations, and is recorded when its tables are made."""
-    hw.wait_for(lambda: "libheapprofd" in open(f"/proc/{e.pid}/maps").read(), "attach")
-    for _ in range(5):
+    def asked():
         e.grow(1, b".")
-        time.sleep(0.15)
+        return any("memfd:" in l and "ring" in l for l in open(f"/proc/{e.pid}/maps"))
+    hw.wait_for(asked, "attach")
+    e.grow(3, b".")
 
 
 def recorded(box, pid):
@@ -282,7 +283,7 @@ def live(box):
     doc = json.loads(box.run([hw.tool("heapwise"), "report", "--json", saved], check=0).stdout)
     hw.equal({s["function"]: s["space"] for s in doc["sites"]}["table"], 13 * 50000, "the saved trace")
     t.keys("q")
-    hw.equal(t.p.wait(15), 0, "exit")
+    hw.equal(t.p.wait(hw.CLOCK), 0, "exit")
     t.restored()
     hw.equal(set(os.listdir(box.dir)) - before, {saved}, "files left behind")
     hw.true(not recorded(box, e.pid), "it is not recorded any more")
@@ -302,7 +303,7 @@ def live_ends(box):
     t.until(r"the process has ended; q quits")
     hw.true("table" in t.text(), "the last look stays")
     t.keys("q")
-    hw.equal(t.p.wait(15), 0, "exit")
+    hw.equal(t.p.wait(hw.CLOCK), 0, "exit")
     t.restored()
     e = Evil(box)
     t = Terminal(box, [hw.tool("heapwise"), "live", "-i", "1", "-n", "200ms", str(e.pid)])
@@ -311,7 +312,7 @@ def live_ends(box):
     e.grow(2)
     t.until(r"table")
     t.p.send_signal(signal.SIGTERM)
-    hw.equal(t.p.wait(10), -signal.SIGTERM, "the end")
+    hw.equal(t.p.wait(hw.CLOCK), -signal.SIGTERM, "the end")
     t.restored()
     hw.wait_for(lambda: not recorded(box, e.pid), "it is left alone")
     e.grow(3)
@@ -325,7 +326,7 @@ def live_plain(box):
     p = box.start([hw.tool("heapwise"), "live", "--once", "--json", "-i", "1", "-n", "2s", str(e.pid)])
     join(e)
     e.grow(4)
-    out, err = p.communicate(timeout=30)
+    out, err = p.communicate(timeout=hw.CLOCK)
     hw.equal(p.returncode, 0, f"exit: {err}")
     doc = json.loads(out)
     rows = {r["function"]: r for r in doc["functions"]}
@@ -345,9 +346,9 @@ def live_plain(box):
         text += line
     hw.true(b"evil\\x1b]0;owned\\x07" in text and b"\x1b" not in text, "names are escaped, too, where no terminal is")
     lines.send_signal(signal.SIGINT)
-    hw.equal(lines.wait(15), 0, "Ctrl-C")
+    hw.equal(lines.wait(hw.CLOCK), 0, "Ctrl-C")
     a.send_signal(signal.SIGINT)
-    hw.equal(a.wait(20), 0, "attach")
+    hw.equal(a.wait(hw.CLOCK), 0, "attach")
     e.end()
     report = json.loads(box.run([hw.tool("heapwise"), "report", "--json", "a.trace"], check=0).stdout)
     hw.equal({s["function"]: s["space"] for s in report["sites"]}["table"], 6 * 50000, "the recording lacks nothing")

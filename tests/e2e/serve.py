@@ -53,9 +53,9 @@ class Served:
         """-> (status, body); headers: Host, Origin…"""
         if self.scheme == "https":
             context = ssl._create_unverified_context()
-            c = http.client.HTTPSConnection(to, self.port, timeout=10, context=context)
+            c = http.client.HTTPSConnection(to, self.port, timeout=hw.CLOCK, context=context)
         else:
-            c = http.client.HTTPConnection(to, self.port, timeout=10)
+            c = http.client.HTTPConnection(to, self.port, timeout=hw.CLOCK)
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         c.request(method, path, body if method == "POST" else None, {k.replace("_", "-"): v for k, v in headers.items()})
@@ -71,7 +71,7 @@ class Served:
 
     def stop(self):
         self.p.send_signal(signal.SIGINT)
-        hw.equal(self.p.wait(30), 0, "the server's exit")
+        hw.equal(self.p.wait(hw.CLOCK), 0, "the server's exit")
 
 
 def guards(s):
@@ -130,7 +130,7 @@ def other_user(box):
     hw.equal(t.ask("GET", f"/api/v1/live/{mine.pid}/flame", token=t.token)[0], 404, "a look at it")
     mine.kill()
     p.send_signal(signal.SIGINT)
-    hw.equal(p.wait(20), 0, "his server's exit")
+    hw.equal(p.wait(hw.CLOCK), 0, "his server's exit")
 
 
 def listen(box):
@@ -199,7 +199,7 @@ def open_after(box):
     p = Served(box, "record", "--open", "-q", "-i", "1", "-o", "open.trace", "--", "sh", "-c", "ls / >/dev/null; exit 3", command=(), env=env)
     hw.wait_for(lambda: p.json("GET", "/api/v1/status")["traces"][0]["state"] == "ready", "the trace is read")
     p.p.send_signal(signal.SIGINT)
-    hw.equal(p.p.wait(20), 3, "the program's status")
+    hw.equal(p.p.wait(hw.CLOCK), 3, "the program's status")
 
 
 def pipes(box):
@@ -235,7 +235,7 @@ def closing(box):
     s = Served(box, "--no-open", "--query-timeout", "2s", box.path("a"), box.path("b"), command=("ui",))
     traces = lambda: s.json("GET", "/api/v1/status")["traces"]
     hw.wait_for(lambda: all(t["state"] == "ready" for t in traces()), "both are read")
-    events = http.client.HTTPConnection("127.0.0.1", s.port, timeout=10)
+    events = http.client.HTTPConnection("127.0.0.1", s.port, timeout=hw.CLOCK)
     events.request("GET", f"/api/v1/events?token={s.token}")
     stream = events.getresponse()
 
@@ -244,7 +244,7 @@ def closing(box):
             hw.true(line, "the events go on")
         return [t["id"] for t in json.loads(line[6:])["traces"]]
     hw.equal(told(), [1, 2], "the first event")
-    query = http.client.HTTPConnection("127.0.0.1", s.port, timeout=20)
+    query = http.client.HTTPConnection("127.0.0.1", s.port, timeout=hw.CLOCK)
     start = time.monotonic()
     query.request("POST", f"/api/v1/query?trace=1&token={s.token}", ENDLESS)
     hw.works(s.p.pid)
@@ -268,7 +268,7 @@ def closing(box):
     s.stop()
     s = Served(box, "--no-open", "--query-timeout", "60s", box.path("a"), command=("ui",))
     hw.wait_for(lambda: traces()[0]["state"] == "ready", "it is read")
-    query = http.client.HTTPConnection("127.0.0.1", s.port, timeout=20)
+    query = http.client.HTTPConnection("127.0.0.1", s.port, timeout=hw.CLOCK)
     query.request("POST", f"/api/v1/query?trace=1&token={s.token}", ENDLESS)
     hw.works(s.p.pid)
     query.close()
@@ -291,7 +291,7 @@ def duration(box):
     pid = int(re.search(rb"kill (\d+)", said)[1])
     hw.true(b"waits for its end" in said and f"pid {pid}".encode() in said, f"{said}")
     os.kill(pid, signal.SIGTERM)
-    hw.equal(p.wait(10), 128 + signal.SIGTERM, "ends with it")
+    hw.equal(p.wait(hw.CLOCK), 128 + signal.SIGTERM, "ends with it")
 
 
 def quiet(box):
@@ -326,7 +326,7 @@ def quiet(box):
         said += os.read(master, 1000)
     hw.true(re.search(rb"http://127.0.0.1:\d+/#token=[0-9a-f]{48}\r", said), f"on a terminal: {said}")
     p.send_signal(signal.SIGINT)
-    hw.equal(p.wait(20), 0, "its exit")
+    hw.equal(p.wait(hw.CLOCK), 0, "its exit")
     os.close(master)
 
 
@@ -403,7 +403,7 @@ def tls_floor(box):
     s.stop()
 
 
-def query(s, sql, source="127.0.0.1", timeout=60):
+def query(s, sql, source="127.0.0.1", timeout=hw.CLOCK):
     """A query's answer for a client at that address, and its connection."""
     c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=timeout, source_address=(source, 0))
     c.request("POST", f"/api/v1/query?trace=1&token={s.token}", sql)
@@ -431,7 +431,7 @@ def fair(box):
         hw.true(time.monotonic() - start < 15, f"it waited {time.monotonic() - start} s")
         c.close()
         start = time.monotonic()
-        c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60, source_address=("127.0.0.2", 0))
+        c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=hw.CLOCK, source_address=("127.0.0.2", 0))
         c.request("GET", f"/api/v1/traces/1/timeline?token={s.token}")
         hw.equal(c.getresponse().status, 200, "another client's graph")
         hw.true(time.monotonic() - start < 15, f"it waited {time.monotonic() - start} s")
@@ -502,7 +502,7 @@ def uploads(box):
         return st.f_bavail * st.f_frsize
 
     def send(n, chunked=False, stop_at=None):
-        c = socket.create_connection(("127.0.0.1", s.port), timeout=20)
+        c = socket.create_connection(("127.0.0.1", s.port), timeout=hw.CLOCK)
         length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {n}"
         c.sendall(f"POST /api/v1/traces?name=x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {s.token}\r\n{length}\r\n\r\n".encode())
         piece, sent = b"x" * 65536, 0
@@ -537,7 +537,7 @@ def uploads(box):
     hw.wait_for(lambda: left() == all_of_it, "it went with its sender")
     hw.equal(send(1 << 20)[0], 200, "a small one")
     p.send_signal(signal.SIGINT)
-    hw.equal(p.wait(20), 0, "its exit")
+    hw.equal(p.wait(hw.CLOCK), 0, "its exit")
 
 
 def hostile(box):
@@ -674,9 +674,9 @@ def helpers(box):
         pid = int(open(box.path(f"{name}.pid")).read())
         hw.true(os.path.exists(f"/proc/{pid}"), f"{name} runs")
         p.kill()
-        p.wait(10)
+        p.wait(hw.CLOCK)
         try:
-            hw.wait_for(lambda: not os.path.exists(f"/proc/{pid}") or open(f"/proc/{pid}/stat").read().split()[2] == "Z", f"{name} is gone, too", 5)
+            hw.wait_for(lambda: not os.path.exists(f"/proc/{pid}") or open(f"/proc/{pid}/stat").read().split()[2] == "Z", f"{name} is gone, too")
         except hw.Failure:
             os.kill(pid, signal.SIGKILL)
             raise

@@ -38,11 +38,11 @@ def profile(box, pid, name, *options, before=(), joins=True):
     if not joins:
         return out, box.run([*argv, "-d", "600"])
     p = box.start(argv)
-    hw.wait_for(lambda: is_joined(pid) or p.poll() is not None, "the process to join", 30)
-    time.sleep(0.1)
+    hw.wait_for(lambda: is_joined(pid) or p.poll() is not None, "the process to join")
+    hw.quiet(0.1)  # a part of its life
     p.send_signal(signal.SIGINT)
-    said = p.communicate(timeout=60)
-    hw.wait_for(lambda: not is_joined(pid) or p.returncode, "the end of its part", 30)
+    said = p.communicate(timeout=hw.CLOCK)
+    hw.wait_for(lambda: not is_joined(pid) or p.returncode, "the end of its part")
     return out, subprocess.CompletedProcess(argv, p.returncode, *said)
 
 
@@ -154,7 +154,7 @@ def by_root(box):
     hw.equal(r.returncode, 0, "another user's program, with what is left: " + hw.tail(r.stderr))
     theirs.end()
     s.terminate()
-    hw.equal(s.wait(10), 0, "the service's end")
+    hw.equal(s.wait(hw.CLOCK), 0, "the service's end")
 
 
 def held_by_it(box):
@@ -219,7 +219,7 @@ def activated(box):
     out, r = profile(box, theirs.pid, "other", before=as_user(OTHER), joins=False)
     hw.true(r.returncode != 0 and b"is for root and members of group" in r.stderr, hw.tail(r.stderr))
     s.terminate()
-    hw.equal(s.wait(10), 0, "the service's end")
+    hw.equal(s.wait(hw.CLOCK), 0, "the service's end")
     hw.true(os.path.exists(box.path("producer")), "the service manager's sockets stay")
     theirs.end()
     preloaded.end()
@@ -268,7 +268,7 @@ def unreached(box):
                       stderr=open(box.path("log"), "wb"))
         hw.wait_for(lambda: os.path.exists(box.path("c")), "the service")
         s.terminate()
-        s.wait(10)
+        s.wait(hw.CLOCK)
         return open(box.path("log")).read()
     elsewhere = box.path("elsewhere")
     text = says("--producer-socket", elsewhere, env={"PERFETTO_PRODUCER_SOCK_NAME": ""})
@@ -291,9 +291,9 @@ def behind_another(box):
     old.listen(4)
     p = box.start([hw.tool("heapwise"), "record", "-n", f"nobody{os.getpid()}", "-d", "300ms", "-o", box.path("n.trace")],
                   env={"PERFETTO_PRODUCER_SOCK_NAME": path}, stderr=open(box.path("log"), "wb"))
-    time.sleep(0.7)
+    time.sleep(0.7)  # what is tested: it waits
     old.close()
-    p.wait(30)
+    p.wait(hw.CLOCK)
     text = open(box.path("log")).read()
     hw.true("in use by" not in text and "[no-process]" in text, text)
 

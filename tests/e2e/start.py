@@ -42,7 +42,7 @@ class Late:
 
     def end(self):
         self.p.stdin.close()
-        hw.equal(self.p.wait(20), 0, "the program's exit")
+        hw.equal(self.p.wait(hw.CLOCK), 0, "the program's exit")
 
 
 def linux():
@@ -89,13 +89,13 @@ class Watch:
 
     def end(self, check=0, **kw):
         self.p.send_signal(signal.SIGINT)
-        hw.equal(self.p.wait(40), check, "heap_profile: " + self.errors())
+        hw.equal(self.p.wait(hw.CLOCK), check, "heap_profile: " + self.errors())
         return hw.sound(self.out + "/raw-trace", **kw)
 
 
 def holds():
     """Can this machine hold programs at their exec?"""
-    r = subprocess.run([hw.tool("heapwise"), "doctor", "--json"], stdout=subprocess.PIPE, timeout=60)
+    r = subprocess.run([hw.tool("heapwise"), "doctor", "--json"], stdout=subprocess.PIPE, timeout=hw.CLOCK)
     for c in json.loads(r.stdout)["checks"]:
         if c["name"] == "starting programs" and c["verdict"] == "good":
             return
@@ -166,7 +166,7 @@ def environment(box):
     want = [box.run([exe, *args], env=env).stdout for env, args in cases]
     w = Watch(box, "-n", os.path.basename(exe))
     have = [box.run([exe, *args], env=env).stdout for env, args in cases]
-    empty = subprocess.run([exe], env={}, stdout=subprocess.PIPE, timeout=20).stdout
+    empty = subprocess.run([exe], env={}, stdout=subprocess.PIPE, timeout=hw.CLOCK).stdout
     trace = w.end()
     for h, n in zip(have, want):
         hw.true(h == n, f"have\n{hw.tail(h, 800)}\nwant\n{hw.tail(n, 800)}")
@@ -299,12 +299,12 @@ def left_alone(box):
     os.chmod(box.dir, 0o755)
     w = Watch(box, "-n", ",".join(map(os.path.basename, exes)))
     for e in exes:
-        r = box.run([e], timeout=20)
+        r = box.run([e], timeout=hw.CLOCK)
         hw.equal(r.returncode, 7, e + ": " + hw.tail(r.stderr))
         uids = r.stdout.split()[:2]
         hw.equal(uids, [b"0", b"65534"] if "suid_" in e else [b"0", b"0"], e)
     w.p.send_signal(signal.SIGINT)
-    w.p.wait(40)
+    w.p.wait(hw.CLOCK)
 
 
 def script(box):
@@ -323,7 +323,7 @@ def script(box):
     t = Late(box, [s])
     t.end()
     w.p.send_signal(signal.SIGINT)
-    w.p.wait(40)
+    w.p.wait(hw.CLOCK)
     hw.true("profile is empty" in w.errors(), w.errors())
 
 
@@ -366,7 +366,8 @@ def stopped_helpers(box):
     def whole():
         return {"heapprofd-allow", "heapprofd-find"} <= w.below().keys()
     hw.wait_for(whole, "helpers anew")
-    time.sleep(0.3)
+    for n in ("find", "allow"):
+        hw.idles(w.below()["heapprofd-" + n])
     t = Late(box, [exe])
     want = t.do("go 9")
     t.end()
@@ -402,7 +403,7 @@ def killed_in_a_storm(box):
     def start():
         return subprocess.Popen([exe], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=box.dir)
     p = start()
-    want = (p.communicate(timeout=20)[0], p.returncode)
+    want = (p.communicate(timeout=hw.CLOCK)[0], p.returncode)
     for i, who in enumerate(("heapprofd-allow", "heapprofd-find", "heapprofd-guard", "heapprofd")):
         w = Watch(box, "-n", os.path.basename(exe), name=f"out{i}", interval=4096)
         helpers = w.below()
@@ -414,14 +415,14 @@ def killed_in_a_storm(box):
                 hw.wait_for(lambda: kill_one(w, who), f"a {who} to kill")
         for p in running:
             try:
-                out, err = p.communicate(timeout=20)
+                out, err = p.communicate(timeout=hw.CLOCK)
             except subprocess.TimeoutExpired:
                 state = pathlib.Path(f"/proc/{p.pid}/status").read_text()
                 raise hw.Failure(f"{who} killed: a program hangs\n{state}")
             hw.equal((out, p.returncode), want, f"{who} killed: {hw.tail(err)}")
         hw.true(spawn_time(5) < 2, "execs afterwards")
         w.p.send_signal(signal.SIGINT)
-        w.p.wait(40)
+        w.p.wait(hw.CLOCK)
         for pid in helpers.values():
             hw.wait_for(lambda: not os.path.exists(f"/proc/{pid}"), f"{helpers} to end")
 
@@ -434,11 +435,11 @@ def seen_in_a_storm(box):
     shutil.copy(shutil.which("grep"), exe)
     w = Watch(box, "-n", os.path.basename(exe), interval=4096)
     others = [box.start(["sh", "-c", "while :; do /bin/true; done"]) for _ in range(3)]
-    missed = sum(box.run([exe, "-q", "heapprofd_glibc", "/proc/self/maps"], timeout=20).returncode != 0 for _ in range(n))
+    missed = sum(box.run([exe, "-q", "heapprofd_glibc", "/proc/self/maps"], timeout=hw.CLOCK).returncode != 0 for _ in range(n))
     for p in others:
         p.kill()
     w.p.send_signal(signal.SIGINT)
-    w.p.wait(40)
+    w.p.wait(hw.CLOCK)
     print(f"  {missed} of {n} not seen from their start")
     hw.true(missed <= late, f"{missed} of {n} ran without the library")
 
@@ -473,7 +474,7 @@ def attach(box, *argv, trace="out.trace"):
 
 def finish(box, p):
     p.send_signal(signal.SIGINT)
-    hw.equal(p.wait(30), 0, "attach: " + open(box.path("attach.err")).read())
+    hw.equal(p.wait(hw.CLOCK), 0, "attach: " + open(box.path("attach.err")).read())
     return hw.sound(p.trace)
 
 
@@ -508,7 +509,6 @@ def follow_fork(box):
         t.do("fork")
         rings = lambda: [l for l in pathlib.Path(f"/proc/{t.pid}/maps").read_text().splitlines() if "ring" in l]
         hw.wait_for(rings, "the child to join")
-        time.sleep(0.1)
         at = t.do("go 0")
         want[t.pid] = since(t.do(f"go {n}"), at)
     t.do("fork")
@@ -538,7 +538,7 @@ def record_name(box):
     want = t.do("go 12")
     t.end()
     p.send_signal(signal.SIGINT)
-    hw.equal(p.wait(20), 0, open(box.path("record.err")).read())
+    hw.equal(p.wait(hw.CLOCK), 0, open(box.path("record.err")).read())
     hw.exact(hw.sound(box.path("n.trace")).last(t.pid), want, "record -n")
     for wrong in (["-n", "a", "--", "true"], ["-n", "a", "--all"], ["--no-running", "--", "true"],
                   ["-n", "a", "--no-running", "--no-startup"]):
@@ -565,12 +565,13 @@ echo go 10 >&3; echo go 20 >&4
 until grep -q done a.out && grep -q done b.out; do sleep 0.02; done
 echo fork >&4
 until grep -q child b.out; do sleep 0.02; done
-sleep 0.5
+child=$(sed -n 's/^child //p' b.out)
+until grep -q ring /proc/$child/maps; do sleep 0.02; done
 echo go 30 >&4
 until [ $(grep -c done b.out) = 3 ]; do sleep 0.02; done
 kill -INT $rec; wait $rec; echo status $?
 """
-    r = box.run(["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", shell], timeout=60)
+    r = box.run(["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", shell], timeout=hw.CLOCK)
     hw.true(b"status 0" in r.stdout, hw.tail(r.stdout) + hw.tail(r.stderr) + open(box.path("rec.err")).read())
     trace = hw.sound(out)
     a, b = (int(open(box.path(f"{x}.pid")).read()) for x in "ab")
@@ -601,7 +602,7 @@ def not_held(box):
     after = t.do("go 10")
     t.end()
     p.send_signal(signal.SIGINT)
-    hw.equal(p.wait(20), 0, open(err).read())
+    hw.equal(p.wait(hw.CLOCK), 0, open(err).read())
     d = hw.sound(out + "/raw-trace").last(t.pid)
     hw.exact(d, since(after, before), "from then on")
     hw.true(not d.from_startup, "from_startup")
@@ -615,13 +616,14 @@ def two_watch(box):
     holds()
     exe = box.own("late")
     watches = [Watch(box, "-n", os.path.basename(exe), name=name) for name in ("a", "b")]
-    p = subprocess.run([exe], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=30)
+    p = subprocess.run([exe], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=hw.CLOCK)
     hw.equal(p.returncode, 0, "the program's exit")
-    time.sleep(0.5)
+    for w in watches:
+        hw.idles(w.p.pid, 0.3)
     codes = []
     for w in watches:
         w.p.send_signal(signal.SIGINT)
-        codes.append(w.p.wait(40))
+        codes.append(w.p.wait(hw.CLOCK))
     has = [c == 0 for c in codes]
     hw.equal(sorted(has), [False, True], f"one has it: {codes} {[w.errors() for w in watches]}")
     other, first = watches[has.index(False)], watches[has.index(True)]
@@ -665,7 +667,7 @@ int main(void) {
     print(f"  slowest start {slowest * 1000:.0f} ms")
     hw.true(slowest < 2, f"an exec took {slowest:.1f} s")
     hw.wait_for(lambda: w.below().get("heapprofd-allow", answerer) != answerer, "another answerer")
-    time.sleep(0.3)
+    hw.idles(w.below()["heapprofd-allow"])
     t = Late(box, [exe])
     want = t.do("go 9")
     t.end()
@@ -685,9 +687,9 @@ def short_lived(box):
         raise hw.Skip("no static libc")
     w = Watch(box, "-n", os.path.basename(exe))
     for i in range(60):
-        hw.equal(box.run([exe, str(i % 30)], timeout=20).returncode, 7, f"run {i}")
+        hw.equal(box.run([exe, str(i % 30)], timeout=hw.CLOCK).returncode, 7, f"run {i}")
     w.p.send_signal(signal.SIGINT)
-    w.p.wait(40)
+    w.p.wait(hw.CLOCK)
     hw.true("recorder is gone" not in w.errors(), w.errors())
 
 
@@ -713,13 +715,13 @@ def of_a_user(box):
     theirs.end()
     roots.end()
     p.send_signal(signal.SIGINT)
-    hw.equal(p.wait(20), 0, open(box.path("user.err")).read())
+    hw.equal(p.wait(hw.CLOCK), 0, open(box.path("user.err")).read())
     trace = hw.sound(out + "/raw-trace")
     hw.exact(trace.last(theirs.pid), want, "the user's own")
     hw.true(trace.last(theirs.pid).from_startup, "from_startup")
     hw.equal({d.pid for d in trace.dumps}, {theirs.pid}, "processes")
     s.terminate()
-    hw.equal(s.wait(10), 0, "the service")
+    hw.equal(s.wait(hw.CLOCK), 0, "the service")
 
 
 PROBE = r"""
@@ -771,7 +773,7 @@ def others(box):
 
 
 def clean(box, argv):
-    r = box.run(argv, timeout=30)
+    r = box.run(argv, timeout=hw.CLOCK)
     return r.stdout, r.stderr, r.returncode
 
 
@@ -811,7 +813,7 @@ def nobody_asked(box):
             n = asked_of_the_finder()
             hw.true(n < 100, f"the answerer alone decides about 200 programs: the finder was woken {n} times beside {rule}")
         p.send_signal(signal.SIGINT)
-        hw.equal(p.wait(30), 0, open(log).read())
+        hw.equal(p.wait(hw.CLOCK), 0, open(log).read())
 
 
 @hw.by_themselves
@@ -832,7 +834,7 @@ def by_role(box):
         hw.equal(prepared(t), want, str([w[:20] for w in environment[-2:] + arguments[-2:]]))
         t.end()
     p.send_signal(signal.SIGINT)
-    hw.equal(p.wait(30), 0, open(log).read())
+    hw.equal(p.wait(hw.CLOCK), 0, open(log).read())
 
 
 @hw.by_themselves
@@ -859,7 +861,7 @@ def by_group(box):
         outside.end()
         inside.end()
         p.send_signal(signal.SIGINT)
-        hw.equal(p.wait(30), 0, open(log).read())
+        hw.equal(p.wait(hw.CLOCK), 0, open(log).read())
     finally:
         for t in range(50):
             with contextlib.suppress(OSError):
@@ -905,7 +907,7 @@ def filtered(box):
         t.do("go 10")
         of_it = lambda: "".join(l for l in w.errors().splitlines() if f"process {t.pid}" in l and "(seccomp)" in l)
         with contextlib.suppress(hw.Failure):
-            hw.wait_for(of_it, what, 5)
+            hw.wait_for(of_it, what)
         told = of_it()
         hw.true(f" to {name}, " in told, f"{what}: {told}")
         hw.true("libheapprofd" not in pathlib.Path(f"/proc/{t.pid}/maps").read_text(), what)
@@ -930,7 +932,7 @@ def filtered_recorder(box):
     hw.true(is_joined(free.pid) and not is_joined(t.pid), f"held: {w.errors()}")
     t.do("go 10")
     with contextlib.suppress(hw.Failure):
-        hw.wait_for(lambda: "the recorder itself runs under" in w.errors(), "it to be told", 5)
+        hw.wait_for(lambda: "the recorder itself runs under" in w.errors(), "it to be told")
     hw.true(f"process {t.pid}" in w.errors() and "the recorder itself runs under" in w.errors(), f"told: {w.errors()}")
     free.do("go 10")
     t.end()
@@ -940,6 +942,18 @@ def filtered_recorder(box):
 
 
 ONLY = ("fork", "vfork", "threads", "marks", "dlloop", "managed", "custom", "saturate", "crossfree", "realloc")
+
+
+def watches(p):
+    """Waits until a command holds programs at their start."""
+    w = Watch.__new__(Watch)
+    w.p = p
+
+    def holds_them():
+        with contextlib.suppress(OSError, IndexError):
+            return "heapprofd-allow" in w.below()
+    hw.wait_for(holds_them, "who answers the kernel")
+    hw.idles(w.below()["heapprofd-allow"])
 
 
 def only_options(box):
@@ -956,11 +970,11 @@ def only_options(box):
         p = box.start([hw.tool("heapwise"), "record", "-q", "-f", "-n", os.path.basename(exe), "-i", "1", "--all-heaps", "--follow-fork", "--types",
                        "--slices", "--scopes", "*", "--stack-mode", "mixed", "--malloc-info", "20ms", "--shmem-size", "64K", "-c", "200ms", "--no-report",
                        "-o", box.path(name + ".trace")], stderr=open(box.path(name + ".err"), "wb"))
-        time.sleep(1)
+        watches(p)
         r = box.run([hw.target("only"), "held", own, exe])
         hw.equal(r.returncode, 0, f"{name}: {hw.tail(r.stderr)}")
         p.send_signal(signal.SIGINT)
-        p.wait(30)
+        p.wait(hw.CLOCK)
         trace = Trace(box.path(name + ".trace"))
         hw.true([d for d in trace.dumps if d.samples and d.from_startup], f"{name}: {open(box.path(name + '.err')).read()}")
 
@@ -1048,9 +1062,10 @@ def storm(box):
     count = lambda: {k: len(os.listdir(f"/proc/{p}/fd")) for k, p in helpers.items()}
     cpu = lambda: sum(sum(map(int, pathlib.Path(f"/proc/{p}/stat").read_text().rsplit(")", 1)[1].split()[11:13])) for p in helpers.values())
     box.run([starter, "200", "2000", "100", meant, other], check=0)
-    time.sleep(1)
+    for pid in helpers.values():
+        hw.idles(pid, 0.3)
     before, ticks, start = count(), cpu(), time.monotonic()
-    r = box.run([starter, str(n), "2000", str(every), meant, other], check=0, timeout=60)
+    r = box.run([starter, str(n), "2000", str(every), meant, other], check=0, timeout=hw.CLOCK)
     took, ticks = time.monotonic() - start, cpu() - ticks
     pids = [int(x) for x in r.stdout.split()[:-2]]
     hw.true(r.stdout.endswith(b"wrong 0\n"), hw.tail(r.stdout, 100))

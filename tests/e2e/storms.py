@@ -18,14 +18,14 @@ def locked(box, milliseconds, *user):
     """A process whose memory cannot be looked at for that long."""
     p = box.start([hw.target("locked"), str(milliseconds), *user], stdin=subprocess.PIPE)
     if p.stdout.readline() != b"locked\n":
-        p.wait(20)
+        p.wait(hw.CLOCK)
         raise hw.Skip("no FUSE here")
     try:
         yield p
         hw.true(p.poll() is None, "the lock was over before the test was")
     finally:
         p.stdin.close()
-        p.wait(20)
+        p.wait(hw.CLOCK)
 
 
 @hw.by_themselves
@@ -33,11 +33,11 @@ def locked_memory(box):
     """/proc/PID/cmdline of one process waits: who lists all processes goes on without its name."""
     with locked(box, 15000) as p:
         began = time.monotonic()
-        r = box.run([hw.tool("heapwise"), "ps"], timeout=60)
+        r = box.run([hw.tool("heapwise"), "ps"], timeout=hw.CLOCK)
         hw.equal(r.returncode, 0, f"ps: {hw.tail(r.stderr)}")
         hw.true("t_locked" in r.stdout.decode(), f"ps lists its children: {r.stdout.decode()}")
         r = box.run([hw.tool("heapwise"), "record", "-d", "300ms", "-n", "nobody-has-this-name", "-o", box.path("n.trace")],
-                    timeout=60)
+                    timeout=hw.CLOCK)
         hw.true(b"nobody-has-this-name" in r.stderr + r.stdout or r.returncode, "a recording by name looks at all")
         r = hw.record(box, [hw.target("truth")])
         hw.equal(r.returncode, 0, f"record: {hw.tail(r.stderr)}")
@@ -47,7 +47,7 @@ def locked_memory(box):
         env = {"PERFETTO_PRODUCER_SOCK_NAME": box.path("p"), "PERFETTO_CONSUMER_SOCK_NAME": box.path("c")}
         box.start([hw.tool("traced")], env=env)
         hw.wait_for(lambda: os.path.exists(box.path("c")), "the service")
-        r = box.run([hw.tool("perfetto"), "-c", box.path("config"), "--txt", "-o", box.path("j.trace")], env=env, timeout=60)
+        r = box.run([hw.tool("perfetto"), "-c", box.path("config"), "--txt", "-o", box.path("j.trace")], env=env, timeout=hw.CLOCK)
         hw.true(b"no JVM" in r.stderr, f"heap graphs by name: {hw.tail(r.stderr)}")
         hw.true(time.monotonic() - began < 10, f"{time.monotonic() - began:.1f} s beside a locked process")
         hw.true(p.poll() is None, "it is locked still")
@@ -60,12 +60,11 @@ def locked_many(box):
         for _ in range(10):
             all_of_them.enter_context(locked(box, 25000, "65534"))
         p = box.start([hw.tool("heapwise"), "record", "-i", "1", "-n", box.named("t_truth"), "-o", box.path("m.trace")])
-        time.sleep(5)  # two of them cost a second, with their pauses
+        time.sleep(5)  # what is tested: while it looks at them, two of which cost a second, with their pauses
         said = box.run([box.own("truth")])
         hw.equal(said.returncode, 0, "the program")
-        time.sleep(0.5)
         p.send_signal(signal.SIGINT)
-        out, err = p.communicate(timeout=30)
+        out, err = p.communicate(timeout=hw.CLOCK)
     hw.true(b"programs that start from now on are not profiled" not in err, f"it goes on looking: {hw.tail(err)}")
     hw.equal(p.returncode, 0, f"record: {hw.tail(err)}")
     readable(box.path("m.trace"))
@@ -86,14 +85,17 @@ def asked_twice(box):
     """A recorder that hears nothing any more: the second Ctrl-C ends the command, with what was written."""
     p = box.start([hw.tool("heapwise"), "record", "-i", "1", "-o", box.path("a.trace"), "--", hw.target("saturate"), "1", "0"])
     recorder = hw.wait_for(lambda: recorder_of(p), "the recorder")
-    time.sleep(0.5)
+    program = int(hw.wait_for(lambda: subprocess.run(["pgrep", "-P", str(p.pid), "t_saturate"], stdout=subprocess.PIPE, text=True).stdout.split(),
+                              "the program")[0])
+    hw.wait_for(lambda: "heapwise-ring" in open(f"/proc/{program}/maps").read(), "the recording")
     os.kill(recorder, signal.SIGSTOP)
+    hw.stopped(recorder)
     p.send_signal(signal.SIGINT)
-    time.sleep(0.3)
+    hw.took(p.pid, signal.SIGINT)
     p.send_signal(signal.SIGINT)
     began = time.monotonic()
     with contextlib.suppress(subprocess.TimeoutExpired):
-        p.communicate(timeout=40)
+        p.wait(hw.CLOCK)  # who is stopped may hold its pipes
     hw.true(p.poll() is not None, "the command waits for its recorder")
     print(f"  ended after {time.monotonic() - began:.1f} s")
     hw.wait_for(lambda: not os.path.exists(f"/proc/{recorder}"), "the recorder's end")
@@ -106,10 +108,11 @@ def deaf_program(box):
     try:
         hw.wait_for(lambda: b"ready" in (p.stderr.readline() or b""), "the program")
         p.send_signal(signal.SIGTERM)
-        time.sleep(0.2)
+        hw.took(p.pid, signal.SIGTERM)
+        hw.quiet(0.2)
         hw.true(p.poll() is None, "one SIGTERM is the program's")
         p.send_signal(signal.SIGTERM)
-        p.wait(20)
+        p.wait(hw.CLOCK)
         readable(box.path("d.trace"))
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -128,9 +131,9 @@ def few_descriptors(box):
           f'while [ $i -lt 300 ]; do sleep 120 & all="$all $!"; i=$((i + 1)); done; read x <{enough}; kill $all; wait')
     p = box.start(["setpriv", "--bounding-set=-sys_resource", "sh", "-c", 'ulimit -n 256; exec "$@"', "sh", hw.tool("heapwise"),
                    "record", "--follow-fork", "-i", "1", "-o", box.path("f.trace"), "--", "sh", "-c", sh], stderr=open(said, "wb"))
-    hw.wait_for(lambda: b"descriptors" in open(said, "rb").read() or p.poll() is not None, "it to say so", seconds=60)
+    hw.wait_for(lambda: b"descriptors" in open(said, "rb").read() or p.poll() is not None, "it to say so")
     pathlib.Path(enough).write_text("\n")
-    p.wait(60)
+    p.wait(hw.CLOCK)
     t = readable(box.path("f.trace"))
     first = [d for d in t.of() if any("fn_a" in s.stack for s in d.samples)]
     hw.true(first, "the first process")

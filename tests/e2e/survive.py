@@ -58,7 +58,7 @@ def start_stop(box):
             while not rings() - before and time.monotonic() < until:
                 time.sleep(0.005)
             enough = work() + 5
-            hw.wait_for(lambda: work() >= enough, "the program to work", 60)
+            hw.wait_for(lambda: work() >= enough, "the program to work")
         else:
             time.sleep(0.01 * (i % 4))
         t = finish(box, s, "s.trace", allow=("disconnected", "overran"))
@@ -107,7 +107,7 @@ def embedded_killed(box):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(q), signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            p.wait(60)
+            p.wait(hw.CLOCK)
         hw.wait_for(lambda: pathlib.Path(out).exists() and pathlib.Path(out).read_bytes() == want,
                     f"the target's output, round {i}", 60)
         found = [f for f in box.dir.glob(f"{i}.trace*")]
@@ -128,7 +128,7 @@ def target_killed(box):
         hw.true(pids, "target is not running")
         for q in pids:
             os.kill(int(q), signal.SIGKILL)
-        p.communicate(timeout=60)
+        p.communicate(timeout=hw.CLOCK)
         hw.equal(p.returncode, 128 + 9, f"round {i}: record's status")
         t = hw.sound(box.path(f"{i}.trace"), allow=("disconnected", "overran"))
         d = t.last()
@@ -335,7 +335,7 @@ def squatted_socket(box):
     c.listen(1)
     plain = box.run([hw.target("truth")])
     start = time.monotonic()
-    r = box.run([hw.target("truth")], env={"LD_PRELOAD": hw.preload_library()}, check=0, timeout=30)
+    r = box.run([hw.target("truth")], env={"LD_PRELOAD": hw.preload_library()}, check=0, timeout=hw.CLOCK)
     hw.equal(r.stdout, plain.stdout, "output")
     print(f"  {time.monotonic() - start:.2f} s")
     c.close()
@@ -376,7 +376,7 @@ def sandboxed(how):
         finish(box, second, "2.trace")
         step()
         s.p.stdin.write(b"q")
-        out, _ = s.p.communicate(timeout=20)
+        out, _ = s.p.communicate(timeout=hw.CLOCK)
         plain = box.run([hw.target("sandbox"), how], stdin=b"".join(said) + b"q")
         hw.equal((s.p.returncode, b"ready 1\n" + b"ok\n" * len(said) + out), (plain.returncode, plain.stdout),
                  "status and output")
@@ -406,7 +406,7 @@ def sandboxed_at_once(how, bits=""):
         t = finish(box, p, "at-once.trace")
         step()
         s.p.stdin.write(b"q")
-        out, _ = s.p.communicate(timeout=20)
+        out, _ = s.p.communicate(timeout=hw.CLOCK)
         hw.equal(s.p.returncode, 0, "the target's end")
         hw.true(t.last(s.p.pid).by_function(["fn_inside"])["fn_inside"][1] > 40000, "its samples")
     return case
@@ -478,7 +478,7 @@ def clock_stands(box):
         p = box.start([*stands, "sh", "-c", f"LD_PRELOAD={hw.preload_library()}:$LD_PRELOAD exec {hw.target('truth')}"],
                       env={"PERFETTO_PRODUCER_SOCK_NAME": box.path("silent")})
         asked, _ = silent.accept()
-        out, err = p.communicate(timeout=20)
+        out, err = p.communicate(timeout=hw.CLOCK)
     hw.equal((p.returncode, out, err), (0, box.run([hw.target("truth")]).stdout, b""), "beside a recorder that does not answer")
 
 
@@ -498,8 +498,8 @@ def alternate_handshake(box):
     p = box.start([box.own("narrow"), "wait"], env={"LD_PRELOAD": hw.preload_library()})
     hw.equal(p.stdout.readline(), b"ready\n", "narrow")
     s = session(box, "t_narrow", interval=4096, trace="n.trace")
-    hw.wait_for(lambda: "heapwise-ring" in pathlib.Path(f"/proc/{p.pid}/maps").read_text(), "the program to join", 30)
-    time.sleep(0.1)
+    hw.wait_for(lambda: "heapwise-ring" in pathlib.Path(f"/proc/{p.pid}/maps").read_text(), "the program to join")
+    hw.quiet(0.1)  # it goes on
     finish(box, s, "n.trace", allow=("disconnected", "overran"))
     p.send_signal(signal.SIGTERM)
     ended(p, b"alternate stack: untouched\n", "a handshake on an alternate stack")
@@ -510,12 +510,12 @@ def loader_lock(box):
     p = box.start([hw.target("phdr")], stdin=subprocess.PIPE, env={"LD_PRELOAD": hw.preload_library()})
     hw.equal(p.stdout.readline(), b"ready\n", "phdr")
     r = box.run([hw.tool("heapwise"), "attach", str(p.pid), "-i", "1", "-d", "1s", "--types", "-o", box.path("l.trace")],
-                timeout=60)
+                timeout=hw.CLOCK)
     hw.equal(r.returncode, 0, f"attach: {hw.tail(r.stderr)}")
     p.stdin.write(b"end\n")
     p.stdin.close()
     hw.equal(p.stdout.read(), b"done\n", "two locks in two orders")
-    hw.equal(p.wait(20), 0, "the program's end")
+    hw.equal(p.wait(hw.CLOCK), 0, "the program's end")
     d = hw.sound(box.path("l.trace"), ("disconnected", "overran")).last(p.pid)
     hw.true(d and d.by_function(["main"])["main"][1] > 0, "no samples")
 
@@ -524,15 +524,15 @@ def raised_limit(box):
     """The main stack might grow to where threads' stacks lie: nothing above those is read."""
     p = box.start([hw.target("raised")], stdin=subprocess.PIPE)
     if p.stdout.readline() != b"ready\n":
-        raise hw.Skip(f"this machine does not let us: {p.wait(20)}")
+        raise hw.Skip(f"this machine does not let us: {p.wait(hw.CLOCK)}")
     r = box.run([hw.tool("heapwise"), "attach", str(p.pid), "-i", "1", "-d", "1s", "-o", box.path("r.trace")],
-                timeout=60)
+                timeout=hw.CLOCK)
     hw.true(p.poll() is None, f"the program ended: {p.returncode}")
     hw.equal(r.returncode, 0, f"attach: {hw.tail(r.stderr)}")
     d = hw.sound(box.path("r.trace"), ("disconnected", "overran")).last(p.pid)
     hw.true(d and d.by_function(["fn_thread"])["fn_thread"][1] > 0, "no samples")
     p.stdin.close()
-    hw.equal(p.wait(20), 0, "the program's end")
+    hw.equal(p.wait(hw.CLOCK), 0, "the program's end")
 
 
 def holes(box):

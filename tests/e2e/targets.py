@@ -94,12 +94,15 @@ def outlived(box, at):
     loaders. Who becomes another user on the way reads the library, too."""
     said = box.path("said")
     box.dir.chmod(0o755)
-    line = f"(sleep 2; setpriv --reuid=65534 --clear-groups true; true) >/dev/null 2>{shlex.quote(said)} & exec true"
+    go, over = box.dir / "go", box.dir / "over"
+    line = (f"(until [ -e {go} ]; do sleep 0.02; done; setpriv --reuid=65534 --clear-groups true; true; : >{over}) >/dev/null "
+            f"2>{shlex.quote(said)} & exec true")
     r = box.run([at / "bin/heapwise", "record", "--no-report", "-o", box.path("o.trace"), "--", "sh", "-c", line])
     hw.equal((r.returncode, r.stdout), (0, b""), f"exit: {hw.tail(r.stderr)}")
     left = glob.glob("/tmp/heapwise-lib-*")
     try:
-        time.sleep(3)
+        go.touch()
+        hw.wait_for(over.exists, "those that were left behind")
         hw.equal(pathlib.Path(said).read_bytes(), b"", "of those that were left behind")
     finally:
         for d in left:

@@ -82,17 +82,14 @@ def near_limit(box):
     p = box.start([hw.tool("heapwise"), "record", "-i", "1", "-o", box.path("hold.trace"), "--",
                    hw.target("refuse"), "hold"], stdin=subprocess.PIPE)
     n_bytes, n = refused(p.stdout.readline())
-    deadline = time.time() + 20
-    while time.time() < deadline:
+    def near_limit():
         left = sorted(box.dir.glob("hold.trace*"))
-        if left and any(d.trigger == "near-limit" for d in Trace(left[0]).of()):
-            break
-        time.sleep(0.1)
-    time.sleep(0.3)
+        return left and any(d.trigger == "near-limit" for d in Trace(left[0]).of())
+    hw.wait_for(near_limit, "the dump near the limit")
     for name in ("heapprofd", "t_refuse"):
         for q in subprocess.run(["pgrep", "-x", "-s", str(p.pid), name], stdout=subprocess.PIPE, text=True).stdout.split():
             os.kill(int(q), signal.SIGKILL)
-    p.communicate(timeout=40)
+    p.communicate(timeout=hw.CLOCK)
     left = sorted(box.dir.glob("hold.trace*"))
     d = Trace(left[0]).last()
     hw.equal((d.trigger, d.checkpoint), ("near-limit", True), "the last dump")
@@ -165,7 +162,7 @@ def in_configuration(box):
     s = preloaded(box, program)
     p = box.start([hw.tool("perfetto"), "-c", box.path("c.txt"), "--txt", "-o", box.path("s.trace")])
     s.join().do("s 200", "a 2000")
-    p.communicate(timeout=40)
+    p.communicate(timeout=hw.CLOCK)
     hw.equal(p.returncode, 0, "it ended by its condition")
     s.quit()
     hw.equal([d.trigger for d in hw.sound(box.path("s.trace")).of()], ["samples>300", "end"], "dumps")
@@ -179,7 +176,7 @@ def policy_refuses(box):
     s = preloaded(box, box.own("steps"))
     p = session(box, "t_steps", seconds=1)
     s.do("a 10", "s 300")
-    _, err = p.communicate(timeout=40)
+    _, err = p.communicate(timeout=hw.CLOCK)
     said = pathlib.Path(box.path("session.trace.err")).read_text(errors="replace")
     hw.true("not to be profiled on a production machine" in said, said)
     d = Trace(box.path("session.trace")).dumps
@@ -216,14 +213,14 @@ def start_when(box):
         hw.equal(p.stdout.readline(), b"ready\n", how)
         if how == "attach":
             rec = box.start([*tool, str(p.pid)], stderr=open(box.path("err"), "wb"), stdout=open(box.path("o"), "wb"))
-            time.sleep(0.7)
+            time.sleep(0.7)  # what is tested: it has looked, and the process was too small
         p.stdin.write(b"\n"), p.stdin.flush()
         hw.equal(p.stdout.readline(), b"big\n", how)
         hw.wait_for(lambda: called(p.pid), "the profile to begin")
         p.stdin.write(b"\n"), p.stdin.flush()
         hw.equal(p.stdout.readline(), b"late\n", how)
         p.stdin.close()
-        hw.equal(rec.wait(20), 0, f"{how}'s end")
+        hw.equal(rec.wait(hw.CLOCK), 0, f"{how}'s end")
         d = hw.sound(trace).last()
         hw.true(d is not None and 2 * small <= d.total("alloc") < big / 2, f"{how}: {d and d.total('alloc')}")
         hw.equal(d.from_startup, False, f"{how}: from_startup")
@@ -241,15 +238,16 @@ def start_on_signal(box):
     p = box.start([hw.tool("heapwise"), "record", "-i", "1", "-o", box.path("s.trace"), "--no-report",
                    "--start-when", "signal", "--", "python3", "-c", code], stdin=subprocess.PIPE)
     hw.equal(p.stdout.readline(), b"ready\n", "the program")
-    time.sleep(0.3)
-    recorder = subprocess.run(["pgrep", "-x", "-P", str(p.pid), "heapprofd"], stdout=subprocess.PIPE, text=True).stdout.split()
-    for q in recorder:
-        os.kill(int(q), signal.SIGUSR1)
-    time.sleep(0.4)
+    pgrep = ["pgrep", "-x", "-P", str(p.pid), "heapprofd"]
+    recorder = int(hw.wait_for(lambda: subprocess.run(pgrep, stdout=subprocess.PIPE, text=True).stdout.split(), "the recorder")[0])
+    hw.idles(recorder)
+    os.kill(recorder, signal.SIGUSR1)
+    program = next(int(c) for c in pathlib.Path(f"/proc/{p.pid}/task/{p.pid}/children").read_text().split() if int(c) != recorder)
+    hw.wait_for(lambda: hw.called(program), "the profile to begin")
     p.stdin.write(b"\n"), p.stdin.flush()
     hw.equal(p.stdout.readline(), b"done\n", "the program")
     p.stdin.close()
-    hw.equal(p.wait(20), 0, "its end")
+    hw.equal(p.wait(hw.CLOCK), 0, "its end")
     d = hw.sound(box.path("s.trace")).last()
     hw.true(d is not None and 5000000 <= d.total("alloc") < 7000000, f"{d and d.total('alloc')}")
 
@@ -267,7 +265,7 @@ def attached(box):
     hw.wait_for(lambda: hw.called(p.pid) or a.poll() is not None, "the attach")
     p.stdin.write(b"\n"), p.stdin.flush()
     hw.equal(p.stdout.readline(), b"refused\n", "the program")
-    hw.equal(a.wait(20), 0, hw.tail(open(box.path("err"), "rb").read()))
+    hw.equal(a.wait(hw.CLOCK), 0, hw.tail(open(box.path("err"), "rb").read()))
     dumps = hw.sound(box.path("a.trace")).of()
     have = [d.trigger for d in dumps]
     hw.true({"rss+4M", "failure", "exit"} <= set(have), f"dumps: {have}")

@@ -44,10 +44,10 @@ def waiting(box):
         hw.wait_for(lambda: said() == b"wait\n" or p.poll() is not None, "it waits")
         hw.equal(p.poll(), None, hw.tail(said()))
         r = box.start([hw.tool("heap_profile"), how, str(p.pid) if how == "-p" else box.named("t_client_v10"), "-i", "1", "-o", out])
-        hw.equal(p.wait(60), 0, hw.tail(said()))
+        hw.equal(p.wait(hw.CLOCK), 0, hw.tail(said()))
         hw.equal(said().split(b"\n")[:2], [b"wait", b"profile"], "how it was welcomed")
         r.send_signal(signal.SIGINT)
-        text = r.communicate(timeout=60)
+        text = r.communicate(timeout=hw.CLOCK)
         hw.equal(r.returncode, 0, hw.tail(text[1]))
         check(box, out + "/raw-trace", said(), how)
 

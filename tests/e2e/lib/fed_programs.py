@@ -136,7 +136,8 @@ FED = {
                             masks=lambda out: re.sub(rb"^.*(UTC|LOG:).*$", b"", out.replace(b"\t", b" "), flags=re.M)),
     },
     "servers": {
-        "redis": Program(["redis-server", "--port", "{port}", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--loglevel", "warning"],
+        "redis": Program(["redis-server", "--port", "{port}", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--loglevel", "warning",
+                          "--jemalloc-bg-thread", "no"],  # which comes some time after the start
                          b"INCR n\r\nLPUSH l abcdefgh\r\nLTRIM l 0 99\r\nLRANGE l 0 3\r\nHSET h a 1 b 2\r\nHGETALL h\r\nAPPEND s xxxxxxxx\r\n" * 20,
                          tail=b"DEBUG DIGEST\r\nQUIT\r\n", way="talk", end=signal.SIGTERM, needs=("redis-server",), exe="redis",
                          masks=lambda out: re.sub(rb"^\d+:.*$", b"", out, flags=re.M)),

@@ -2,14 +2,11 @@
 So it can be interrupted at any moment of its work, and be run alone afterwards with exactly the same input."""
 import contextlib
 import dataclasses
-import fcntl
 import os
 import re
 import signal
 import socket
-import struct
 import subprocess
-import termios
 import threading
 import time
 
@@ -36,11 +33,6 @@ class Program:
     exe: str = ""  # what it executes in the end
     refused: bool = False  # it has no allocator that could be hooked
     pace: float = PACE
-
-
-def unread(fd):
-    waiting = fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0")
-    return struct.unpack("i", waiting)[0]
 
 
 class Run:
@@ -80,7 +72,7 @@ class Run:
             with contextlib.suppress(OSError, ValueError):
                 pid = int(open(self.box.path(self.tag + ".pid")).read())
                 return pid if self.exe_is_there(pid) else None
-        return hw.wait_for(written, f"{self.program.argv[0]} to begin", 30)
+        return hw.wait_for(written, f"{self.program.argv[0]} to begin")
 
     def exe_is_there(self, pid):
         name = self.program.exe or os.path.basename(self.program.argv[0])
@@ -96,7 +88,7 @@ class Run:
         def try_once():
             with contextlib.suppress(OSError):
                 return socket.create_connection(("127.0.0.1", self.port))
-        s = hw.wait_for(try_once, f"{self.program.argv[0]} to listen", 60)
+        s = hw.wait_for(try_once, f"{self.program.argv[0]} to listen")
         threading.Thread(target=self.read_answers, args=(s,), daemon=True).start()
         return s
 
@@ -123,7 +115,7 @@ class Run:
                 time.sleep(self.pace if work else PACE)
             write(self.program.tail)
             if self.program.way == "talk":
-                self.answered.wait(60)
+                self.answered.wait(hw.CLOCK)
             close()
         except Exception as e:  # told by whoever waits for us
             self.error = e
@@ -141,13 +133,13 @@ class Run:
     def pause(self):
         """No more work, and what was given is taken."""
         self.wanted = False
-        if not self.lock.acquire(timeout=60):
+        if not self.lock.acquire(timeout=hw.CLOCK):
             self.failed("takes no more")
         self.lock.release()
         if self.error:
             self.failed("does not take its input")
         if self.program.way == "pipe":
-            hw.wait_for(lambda: unread(self.fd) == 0 or self.p.poll() is not None, "the pipe to be empty", 60)
+            hw.wait_for(lambda: hw.unread(self.fd) == 0 or self.p.poll() is not None, "the pipe to be empty")
 
     def give(self, count):
         """Exactly so many pieces, as fast as it takes them."""

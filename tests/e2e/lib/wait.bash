@@ -1,0 +1,13 @@
+# Waiting for an event, in bats files (load lib/wait). lib/hw.py has the same for Python.
+
+# Runs a command again and again until it succeeds. What has not come after a minute hangs.
+wait_for() {
+    local end=$((SECONDS + 60))
+    until "$@" >/dev/null 2>&1; do
+        [ "$SECONDS" -lt "$end" ] || { echo "never: $*"; return 1; }
+        sleep 0.02
+    done
+}
+
+# A process has ended.
+gone() { ! kill -0 "$1"; }
