@@ -4,7 +4,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { browse, dir, done, heapwise, here, inspect, long, serve, visit } from './lib.mjs';
+import { browse, dir, done, heapwise, here, inspect, long, quiet, serve, until, visit } from './lib.mjs';
 
 const has = (tool) => spawnSync(tool, ['-version']).error === undefined;
 const skip = has('java') && has('javac') ? false : 'no JDK';
@@ -35,21 +35,20 @@ async function recordBoth() {
   const service = spawn(tool('traced'), [], { env, stdio: 'ignore' });
   const jvm = spawn('java', ['-Xmx128m', '-cp', dir, 'Managed'], { stdio: ['pipe', 'pipe', 'inherit'] });
   const line = () => new Promise((ok, no) => { jvm.stdout.once('data', ok); jvm.once('exit', () => no(new Error('the JVM ended'))); });
-  const until = async (there) => { for (let i = 0; i < 400 && !there(); i++) await new Promise((ok) => setTimeout(ok, 50)); };
   await line();
-  await until(() => existsSync(env.PERFETTO_CONSUMER_SOCK_NAME));
-  writeFileSync(join(dir, 'config'), `buffers { size_kb: 65536 } duration_ms: 60000
+  await until('the service listens', () => existsSync(env.PERFETTO_CONSUMER_SOCK_NAME));
+  writeFileSync(join(dir, 'config'), `buffers { size_kb: 65536 } duration_ms: 600000
     data_sources { config { name: "android.heapprofd" heapprofd_config { sampling_interval_bytes: 4096 pid: ${jvm.pid} } } }
     data_sources { config { name: "android.java_hprof" java_hprof_config { pid: ${jvm.pid} dump_smaps: true } } }`);
   const recorder = spawn(tool('perfetto'), ['-c', join(dir, 'config'), '--txt', '-o', join(dir, 'both.trace')], { env, stdio: 'ignore' });
   const ended = new Promise((ok) => recorder.on('exit', ok));
-  await until(() => { const maps = readFileSync(`/proc/${jvm.pid}/maps`, 'utf8'); return maps.includes('heapprofd_glibc') && maps.includes('libheapwise_java'); });
-  await new Promise((ok) => setTimeout(ok, 500));
+  await until('both libraries', () => { const maps = readFileSync(`/proc/${jvm.pid}/maps`, 'utf8'); return maps.includes('heapprofd_glibc') && maps.includes('libheapwise_java'); });
+  await quiet(500); // it answers the recorder
   jvm.stdin.write('\n');
   await line();
-  await new Promise((ok) => setTimeout(ok, 300));
+  await quiet(300); // what it said is read
   service.kill('SIGUSR1');
-  await new Promise((ok) => setTimeout(ok, 400));
+  await quiet(400); // the graph begins
   recorder.kill('SIGINT');
   assert.equal(await ended, 0);
   jvm.kill();

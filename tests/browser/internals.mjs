@@ -7,7 +7,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { axe, browse, cli, dir, done, heapwise, serve } from './lib.mjs';
+import { axe, browse, cli, dir, done, heapwise, serve, until } from './lib.mjs';
 
 const PATH = '/api/v1/memory-internals/';
 // Not a script that becomes it: an exec is another program, which is not tracked any more.
@@ -22,13 +22,6 @@ const start = (cmd, args, env = {}) => {
 const post = (verb, words, init = {}) => server.ask(PATH + verb, { method: 'POST', body: JSON.stringify(words), ...init });
 const list = async () => (await server.ask(`${PATH}processes`)).json();
 const ours = async () => (await list()).processes.filter(([pid, , tracked]) => tracked && children.some((c) => c.pid === pid)).map(([pid]) => pid);
-const until = async (what, f) => {
-  for (let i = 0; i < 150; i++) {
-    if (await f()) return;
-    await new Promise((ok) => setTimeout(ok, 100));
-  }
-  assert.fail(`not within 15 s: ${what}`);
-};
 const row = (pid) => `.internals-table tr:has(td.num:text-is("${pid}"))`;
 const fill = (n) => spawnSync('redis-cli', ['-p', port, 'eval', `for i=1,${n} do redis.call('set','k'..math.random(1000000000),string.rep('x',200)) end`, '0'], { timeout: 20_000 });
 const holder = (name) => ['-c', `import time\nkept = []\nwhile True:\n    kept.append(bytearray(20000))\n    kept = kept[-1000:]\n    time.sleep(0.005)\n`, name];
@@ -84,11 +77,11 @@ test('start: tracked from now on, with rate and stacks; starting again does noth
   await page.selectOption('#rate', '10000');
   await page.selectOption('#stacks', 'native-with-thread-names');
   await page.click(`${row(redis.pid)} button`);
-  await page.waitForSelector(`${row(redis.pid)}.on`, { timeout: 15_000 });
+  await page.waitForSelector(`${row(redis.pid)}.on`);
   assert.match(await page.textContent(row(redis.pid)), /sampling.*10.000 bytes, native-with-thread-names/);
   await page.selectOption('#stacks', 'native');
   await page.click(`${row(python.pid)} button`);
-  await page.waitForSelector(`${row(python.pid)}.on`, { timeout: 15_000 });
+  await page.waitForSelector(`${row(python.pid)}.on`);
   assert.deepEqual(await (await post('start', { pid: redis.pid })).json(), { already: 1 });
   fill(20000);
   await until('live bytes', async () => (await list()).details[redis.pid].live > 3e6);
@@ -110,9 +103,9 @@ test('the command line shows the same, as it shows what it began to the page', a
   assert.deepEqual(json.processes.find((p) => p[0] === python.pid).slice(0, 1).concat(true), [python.pid, true]);
   cli('memory-internals', 'stop', String(python.pid));
   await page.keyboard.press('r');
-  await page.waitForSelector(`${row(python.pid)}:not(.on)`, { timeout: 10_000 });
+  await page.waitForSelector(`${row(python.pid)}:not(.on)`);
   cli('memory-internals', 'start', String(python.pid), '--memlog-sampling-rate', '10000');
-  await page.waitForSelector(`${row(python.pid)}.on`, { timeout: 10_000 });
+  await page.waitForSelector(`${row(python.pid)}.on`);
   await until('samples', async () => (await list()).details[python.pid].samples > 50);
 });
 
@@ -160,7 +153,7 @@ test('a dump of the chosen ones is a memory-infra trace, and a trace', async () 
 
 test('stop; the key s saves all that is left', async () => {
   await page.click(`${row(redis.pid)} button:has-text("Stop")`);
-  await page.waitForSelector(`${row(redis.pid)}:not(.on)`, { timeout: 15_000 });
+  await page.waitForSelector(`${row(redis.pid)}:not(.on)`);
   await page.evaluate(() => document.activeElement?.blur());
   await page.keyboard.press('s');
   await page.waitForSelector('.banner.good:has-text("Save successful")', { timeout: 20_000 });
@@ -169,7 +162,7 @@ test('stop; the key s saves all that is left', async () => {
 
 test('a process that ends is a row no more', async () => {
   python.kill('SIGKILL');
-  await page.waitForSelector(row(python.pid), { state: 'detached', timeout: 15_000 });
+  await page.waitForSelector(row(python.pid), { state: 'detached' });
 });
 
 test('a mode takes processes that start and that it means', async () => {
@@ -179,14 +172,14 @@ test('a mode takes processes that start and that it means', async () => {
   await until('the mode', async () => (await list()).mode === 'role:internals-test');
   const meant = start(PYTHON, holder('meant'), { MEMLOG_ROLE: 'internals-test' });
   const other = start(PYTHON, holder('other'));
-  await page.waitForSelector(`${row(meant.pid)}.on`, { timeout: 15_000 });
+  await page.waitForSelector(`${row(meant.pid)}.on`);
   assert.match(await page.textContent(row(meant.pid)), /internals-test/);
   assert.match(await page.textContent('.internals-message'), /role:internals-test/);
   assert.deepEqual(await ours(), [meant.pid]);
   assert.equal((await list()).details[other.pid].recording, null);
   // One of a mode leaves; the others would stay.
   await page.click(`${row(meant.pid)} button:has-text("Stop")`);
-  await page.waitForSelector(`${row(meant.pid)}:not(.on)`, { timeout: 15_000 });
+  await page.waitForSelector(`${row(meant.pid)}:not(.on)`);
   assert.equal((await list()).mode, 'role:internals-test');
   await page.selectOption('#mode', 'manual');
   await page.click('.internals-mode button');

@@ -12,6 +12,9 @@ export const heapwise = join(process.env.HW_BUILD, 'src/cli/heapwise');
 export const dir = mkdtempSync(join(tmpdir(), 'heapwise-browser-'));
 const ends = [];
 
+/** Milliseconds after which what does not come counts as hung: a machine with other work takes many times what an idle one does. */
+const HANGS = 60_000;
+
 export const HOSTILE = {
   name_markup: '<script>alert(1)</script>',
   name_bidi: 'bidi_\u202egnp.exe',
@@ -96,6 +99,7 @@ export async function browse(options = {}) {
     args: ['--no-sandbox', '--disable-gpu', '--font-render-hinting=none'],
   });
   const context = await browser.newContext({ viewport: { width: 1600, height: 900 }, acceptDownloads: true, ...options });
+  context.setDefaultTimeout(HANGS);
   const page = await context.newPage();
   page.problems = [];
   page.on('pageerror', (e) => page.problems.push(String(e)));
@@ -118,7 +122,7 @@ afterEach(async (t) => {
 });
 
 /** Waits until something is so. */
-export async function until(what, holds, ms = 15_000) {
+export async function until(what, holds, ms = HANGS) {
   for (const end = Date.now() + ms; Date.now() < end; await new Promise((ok) => setTimeout(ok, 20))) {
     const v = await holds();
     if (v) return v;

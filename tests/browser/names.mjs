@@ -2,10 +2,10 @@
 // unseen characters made visible, in text and in attributes, and no markup of it becomes an element.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { browse, dir, done, drawn, heapwise, here, serve, settled as answered } from './lib.mjs';
+import { browse, dir, done, drawn, heapwise, here, serve, settled as answered, until } from './lib.mjs';
 
 const MARK = 'QQQ', TURN = '\u202e'; // three bytes each, so that a trace stays one when they are exchanged
 const [source, program] = [`src_${MARK}<b>.c`, `bin_${MARK}<b>`];
@@ -106,7 +106,7 @@ test('threads, slices and their details', async () => {
 test('what a query answers', async () => {
   await look('query', '&sql=' + encodeURIComponent("select name, 9223372036854775807 as big, -9223372036854775807 - 1 as small, 9e999 as infinite, x'e280ae' as blob, char(0x202e) || name as turned from stack_profile_frame"), 1);
   await page.click('button:has-text("Run all")');
-  await page.waitForSelector('main [role=grid], main table', { timeout: 10_000 });
+  await page.waitForSelector('main [role=grid], main table');
   await settled();
   assert.ok(await visible() > 0);
   assert.deepEqual(await unsafe(), []);
@@ -115,7 +115,7 @@ test('what a query answers', async () => {
 test('cells of a file for spreadsheets are no formulas', async () => {
   await look('query', '&sql=' + encodeURIComponent("select name, -5 as n, -9223372036854775807 as big from stack_profile_frame where name like '=%'"), 4);
   await page.click('button:has-text("Run all")');
-  await page.waitForSelector('.grid-body [role=row]', { timeout: 10_000 });
+  await page.waitForSelector('.grid-body [role=row]');
   await page.click('button:has-text("Save, copy")');
   const [file] = await Promise.all([page.waitForEvent('download'), page.click('[role=menuitem]:has-text("CSV")')]);
   assert.match(readFileSync(await file.path(), 'utf8'), /^name,n,big\n'=cmd\|.*,-5,-9223372036854775807\n$/);
@@ -123,7 +123,7 @@ test('cells of a file for spreadsheets are no formulas', async () => {
 
 test('a source file that reads otherwise than it compiles', async () => {
   await look('source', `&fn=${fn}`, 1);
-  await page.waitForSelector('.code-row', { timeout: 10_000 });
+  await page.waitForSelector('.code-row');
   assert.match(await page.textContent('main'), /admin.*u202e/);
   assert.deepEqual(await unsafe(), []);
 });
@@ -132,10 +132,10 @@ test('programs that run', async () => {
   const child = spawn('bash', ['-c', `exec -a "$0" sleep 600`, `run_${TURN}<img src=x>`], { cwd: dir, stdio: 'ignore' });
   const recorded = spawn(heapwise, ['record', '-q', '-o', 'live.trace', '--', `./${program.replaceAll(MARK, TURN)}`], { cwd: dir, stdio: 'ignore' });
   try {
-    await new Promise((ok) => setTimeout(ok, 400));
+    await until('the recording', () => existsSync(join(dir, 'live.trace')));
     for (const [name, query] of every) await look(name, query, 1);
     await look('record', '', 1);
-    await page.waitForFunction(() => document.body.textContent.includes('u202e'), null, { timeout: 10_000 });
+    await page.waitForFunction(() => document.body.textContent.includes('u202e'));
     assert.deepEqual(await unsafe(), []);
   } finally {
     child.kill();

@@ -6,7 +6,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { axe, browse, cli, dir, done, heapwise, serve } from './lib.mjs';
+import { axe, browse, cli, dir, done, heapwise, quiet, serve } from './lib.mjs';
 
 let server, page, redis, port;
 const shot = async (name) => process.env.HW_SHOTS && page.screenshot({ path: join(process.env.HW_SHOTS, `${name}.png`) });
@@ -102,7 +102,7 @@ test('a recording: live figures, a dump, stop; the trace opens by itself and agr
   const id = Number(/Recording (\d+)/.exec(await page.getAttribute('.rec', 'aria-label'))[1]);
   for (const bad of ['', 'x'.repeat(201)]) assert.equal((await server.ask(`/api/v1/record/mark?id=${id}`, { method: 'POST', body: bad })).status, 400);
   assert.equal((await server.ask('/api/v1/record/mark?id=99', { method: 'POST', body: 'x' })).status, 400);
-  await page.waitForTimeout(400);
+  await quiet(400); // it is recorded for a while
   await page.reload(); // the tab may go: the recording does not
   await page.waitForSelector('.rec.running');
   await page.click('button:has-text("Stop and open")');
@@ -131,19 +131,19 @@ test('live: figures move, growth from a baseline, pause, another recorder, the e
   assert.deepEqual(await axe(page), []);
   const child = spawn(heapwise, ['attach', '-q', '-i', '512', '-o', 'other.trace', String(redis.pid)], { cwd: dir, stdio: 'ignore' });
   const ended = new Promise((ok) => child.on('exit', ok));
-  await page.waitForSelector(`.list a:has-text("${redis.pid}")`, { timeout: 15_000 });
+  await page.waitForSelector(`.list a:has-text("${redis.pid}")`);
   await page.click('.list a');
   await page.waitForFunction((pid) => location.hash === `#!/live/${pid}` || location.hash.startsWith(`#!/live/${pid}?`), redis.pid);
   load(8000);
-  await page.waitForFunction(() => /dictAddRaw|createEmbedded|sdsnewlen|sdsnew/.test(document.querySelector('.growers')?.textContent ?? ''), null, { timeout: 15_000 });
+  await page.waitForFunction(() => /dictAddRaw|createEmbedded|sdsnewlen|sdsnew/.test(document.querySelector('.growers')?.textContent ?? ''));
   const live = () => page.$eval('.figures .note', (e) => Number(/· (.*) B/.exec(e.textContent)[1].replace(/\D/g, '')));
   await page.waitForFunction(() => document.querySelector('.flame canvas'));
   load(8000);
-  await page.waitForTimeout(1500);
+  await quiet(1500); // some looks of one second
   assert.deepEqual(await axe(page), []);
   await bothThemes('live');
   // Nothing happens now, so what the page shows is what SQL finds at the end of the recording.
-  await page.waitForTimeout(1500);
+  await quiet(1500);
   await page.keyboard.press('b');
   await page.waitForFunction(() => document.querySelectorAll('.figures .value')[1].textContent === '0');
   const shown = await live();
@@ -152,7 +152,7 @@ test('live: figures move, growth from a baseline, pause, another recorder, the e
   await page.keyboard.press(' ');
   child.kill('SIGINT');
   await ended;
-  await page.waitForSelector('.banner.note:has-text("last look")', { timeout: 15_000 });
+  await page.waitForSelector('.banner.note:has-text("last look")');
   const report = JSON.parse(cli('report', '--json', join(dir, 'other.trace')));
   assert.ok(Math.abs(report.end.space - shown) < 20_000, `${report.end.space} is near ${shown}`);
 });
@@ -226,7 +226,7 @@ test('the server ends its recordings: their files are complete', async () => {
   load(3000);
   await page.waitForFunction(() => /profiled/.test(document.querySelector('.rec')?.textContent ?? ''));
   assert.deepEqual(await server.stop('SIGINT'), { code: 0, signal: null });
-  await page.waitForSelector('.banner.bad:has-text("does not answer")', { timeout: 10_000 });
+  await page.waitForSelector('.banner.bad:has-text("does not answer")');
   assert.ok(!readdirSync(dir).some((f) => f.endsWith('.part')));
   assert.deepEqual(page.problems.filter((p) => !p.startsWith('a dialog')), []);
   assert.equal(redis.exitCode, null);
