@@ -570,6 +570,7 @@ def watch(box):
     put("c")
     p = begin(fake.port)
     hw.wait_for(lambda: len(names()) == 3, "a file that came meanwhile")
+    hw.wait_for(lambda: b"\tc\n" in pathlib.Path(spool, "taken").read_bytes(), "it is kept in mind")
     p.send_signal(signal.SIGTERM)
     _, said = p.communicate(timeout=hw.CLOCK)
     hw.equal(p.returncode, 0, said.decode())
@@ -590,6 +591,31 @@ def watch(box):
     p.communicate(timeout=hw.CLOCK)
     hw.equal(sorted(f for f in os.listdir(came)),
              [".hidden", "a", "a.labels", "b", "b.labels", "broken", "c", "c.labels", "d", "e", "half.part"], "the directory")
+    fake.close()
+
+
+def watch_stopped(box):
+    """Stopped while the store has not answered yet: what is under way waits for the next run, which does not take the file again besides."""
+    came, spool = pathlib.Path(box.path("came")), pathlib.Path(box.path("spool"))
+    came.mkdir()
+    fake = Fake([("slow", 2, 200), 200])
+    shutil.copy(day(box, dumps=1, stacks=5, name="made"), came / "f")
+
+    def begin():
+        return box.start([hw.tool("heapwise"), "push", "--to", f"ingest://127.0.0.1:{fake.port}", "--spool", spool, "--watch", came])
+
+    def end(p):
+        p.send_signal(signal.SIGTERM)
+        hw.equal((p.communicate(timeout=hw.CLOCK), p.returncode)[1], 0, "its end")
+    p = begin()
+    hw.wait_for(lambda: fake.at == 1, "the request")
+    end(p)
+    hw.equal(len(list(spool.glob("*.push"))), 1, "requests that wait")
+    p = begin()
+    hw.wait_for(lambda: not list(spool.glob("*.push")) and len(fake.bodies()) >= 2, "what waited is sent")
+    hw.quiet(1.5)  # it looks for new files meanwhile
+    end(p)
+    hw.equal(len(fake.bodies()), 2, "requests, of which the first was not answered")
     fake.close()
 
 

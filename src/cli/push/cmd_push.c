@@ -202,7 +202,7 @@ static int push_files(struct hw_push_job *j, int *code, struct hw_error *err)
 {
     const struct hw_opts *o = &j->cli->opts;
     int rc = HW_OK;
-    for (size_t i = 0; rc == 0 && i < o->n_args; i++) {
+    for (size_t i = 0; rc == 0 && i < o->n_args && !stopped; i++) {
         rc = hw_push_file(j, o->args[i], err);
         if (rc == 0 || rc == HW_EBUSY || rc == HW_EGONE || rc == HW_ENOMEM || o->n_args == 1)
             continue;

@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -243,7 +244,8 @@ static int push_new(struct watch *w, struct hw_error *err)
             rc = hw_fail(err, HW_ENOMEM, 0, "new files");
     if (fresh.n)
         qsort(fresh.v, fresh.n, sizeof *fresh.v, by_time);
-    for (size_t i = 0; rc == 0 && i < fresh.n; i++) {
+    const volatile sig_atomic_t *stop = w->job->delivery.stop;
+    for (size_t i = 0; rc == 0 && i < fresh.n && !(stop && *stop); i++) {
         rc = push_one(w, fresh.v[i], err);
         if (rc == 0)
             remember(w);

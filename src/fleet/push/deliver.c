@@ -169,8 +169,8 @@ int hw_delivery_give(struct hw_delivery *d, const struct hw_entry *e, struct hw_
         return give_waiting(d, e, err);
     if (hw_spool_count(d->spool) == 0 && d->fails == 0) {
         int rc = attempt(d, e, /* repeated = */ false, &sent, err);
-        if (rc == HW_EBUSY) /* stopped: kept for the next run */
-            (void)put_by(d, e, NULL);
+        if (rc == HW_EBUSY) /* stopped: it waits for the next run, and so it is given */
+            return put_by(d, e, err);
         if (rc < 0)
             return rc;
     }
