@@ -36,6 +36,8 @@ int hw_exec_watch_init(struct hw_recorder *r, struct hw_error *err);
 void hw_exec_watch_add(struct hw_session *s);
 void hw_exec_watch_rate(const struct hw_session *s); /* its interval has changed */
 void hw_exec_watch_drop(struct hw_session *s);
+/* flags: of a message HW_EXEC_FOUND. */
+void hw_exec_watch_found(struct hw_exec_watch *w, int32_t pid, uint32_t flags);
 /* A process of this session, and armed_token of its hello: it stands for 2^that starts. */
 uint32_t hw_exec_watch_share(const struct hw_session *s, int32_t pid, uint64_t token);
 void hw_exec_watch_follow(const struct hw_session *s, int32_t pid);

@@ -332,7 +332,8 @@ static bool is_drawn(struct answerer *a, struct look *l, uint64_t now)
     }
     struct hw_exec_watch_shared *s = a->shared;
     uint32_t n = atomic_load_explicit(&s->n_passed, memory_order_relaxed);
-    atomic_store_explicit(&s->passed[n % HW_EXEC_N_PASSED], l->tid, memory_order_relaxed);
+    atomic_store_explicit(&s->passed[n % HW_EXEC_N_PASSED], hw_exec_process_of(l->tid),
+                          memory_order_relaxed);
     atomic_store_explicit(&s->n_passed, n + 1, memory_order_release);
     return false;
 }

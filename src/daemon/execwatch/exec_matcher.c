@@ -296,7 +296,7 @@ static void remember_armed(struct hw_exec_finder *f, int32_t pid)
 {
     uint64_t due = hw_now_monotonic_ns() + YOUNG_NS;
     due += YOUNG_STEP - due % YOUNG_STEP; /* several at once */
-    if (hw_vec_push(&f->armed.v, ((struct hw_exec_armed){pid, due})) == 0 &&
+    if (hw_vec_push(&f->armed.v, ((struct hw_exec_armed){.pid = pid, .due_ns = due})) == 0 &&
         f->rules.sessions.n == 1)
         (void)hw_map64_put(&f->seen, (uint64_t)pid, SEEN_ARMED); /* else it is called earlier */
 }
@@ -312,7 +312,7 @@ static void on_exec(struct hw_exec_finder *f, int32_t pid, uint32_t share)
     if (rc == 1)
         remember_armed(f, pid);
     if (rc == HW_EUNSUPPORTED || rc == HW_ESYS) /* it may be attached to */
-        hw_exec_tell(f, HW_EXEC_FOUND, share << HW_EXEC_SHARE_SHIFT, pid, err.text);
+        hw_exec_tell(f, HW_EXEC_FOUND, hw_exec_tell_share(share), pid, err.text);
 }
 
 static void forget_held(struct hw_exec_finder *f, size_t i)
@@ -342,7 +342,7 @@ static void look_again(struct hw_exec_finder *f, uint64_t now)
         bool due = now >= l->next_ns;
         if (due)
             l->next_ns = now + LATER_STEP;
-        uint32_t flags = l->share << HW_EXEC_SHARE_SHIFT;
+        uint32_t flags = hw_exec_tell_share(l->share);
         if (due && (hw_exec_look_at(f, l->pid, flags, l->why) || now >= l->until_ns))
             f->later.v[i] = f->later.v[--f->later.n];
         else
@@ -354,7 +354,7 @@ static void call_one(struct hw_exec_finder *f, const struct hw_exec_young *y,
                      const struct hw_exec_armed *a)
 {
     if (y == &f->passed)
-        hw_exec_call_passed(f, a->pid, a->due_ns);
+        hw_exec_call_passed(f, a);
     else
         (void)hw_exec_look_at(f, a->pid, HW_EXEC_ARMED, NULL); /* it has ended */
 }
@@ -390,7 +390,7 @@ static void on_stop(struct hw_exec_finder *f, int32_t pid, int status)
             forget_held(f, i);
             (void)ptrace(PTRACE_DETACH, pid, NULL,
                          (void *)(uintptr_t)(event == PTRACE_EVENT_STOP ? 0 : sig));
-            (void)hw_exec_look_at(f, pid, share << HW_EXEC_SHARE_SHIFT, NULL); /* else not meant */
+            (void)hw_exec_look_at(f, pid, hw_exec_tell_share(share), NULL); /* else not meant */
         } else if (event == PTRACE_EVENT_STOP) { /* a group's stop, or its end */
             (void)ptrace(sig == SIGTRAP ? PTRACE_CONT : PTRACE_LISTEN, pid, NULL, NULL);
         } else {

@@ -40,6 +40,7 @@ struct hw_exec_later {
 struct hw_exec_armed {
     int32_t pid;
     uint64_t due_ns;
+    uint64_t since_ns; /* boottime; of who was passed only */
 };
 
 /* By their time; n_called of them, the first ones, are called. */
@@ -68,9 +69,9 @@ struct hw_exec_finder {
     HW_VEC(struct hw_exec_waiting) waiting;
     HW_VEC(struct hw_exec_later) later;
     struct hw_exec_young armed;
-    struct hw_exec_young passed; /* exec_passed.c: those of them that live */
-    struct hw_map64 passed_due;  /* pid -> when it is called; not there: it was held meanwhile */
-    uint32_t n_passed;           /* of those that the answerer has told, how many were seen */
+    struct hw_exec_young passed;  /* exec_passed.c: those of them that live */
+    struct hw_map64 passed_since; /* pid -> since_ns; not there: it was held meanwhile */
+    uint32_t n_passed;            /* of those that the answerer has told, how many were seen */
     struct hw_exec_scripts scripts;
     struct hw_exec_placed placed[HW_EXEC_N_PLACED]; /* by the pid */
     struct hw_map64 seen; /* pid → hash of its names, see HW_EXEC_SAME */
@@ -91,7 +92,7 @@ bool hw_exec_was_passed(struct hw_exec_finder *f, int32_t pid);
 bool hw_exec_is_of_passed(struct hw_exec_finder *f, const struct hw_exec_candidate *p);
 /* Another program runs there, which is held. */
 void hw_exec_not_passed(struct hw_exec_finder *f, int32_t pid);
-void hw_exec_call_passed(struct hw_exec_finder *f, int32_t pid, uint64_t due_ns);
+void hw_exec_call_passed(struct hw_exec_finder *f, const struct hw_exec_armed *a);
 
 void hw_exec_scan(struct hw_exec_finder *f, uint64_t now);
 

@@ -7,17 +7,40 @@
  */
 #include <signal.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/files/fd.h"
 #include "daemon/execwatch/exec_matcher_parts.h"
+#include "proc/number.h"
+#include "proc/pid.h"
 
 #include "base/banned.h"
 
+#define MOST_WAITING (1u << 20)
+
+/* Who is not remembered is found earlier. */
 static void add(struct hw_exec_finder *f, int32_t pid, uint64_t now)
 {
-    uint64_t due = now + f->rules.sessions.v[0].young_ns;
-    if (hw_vec_push(&f->passed.v, ((struct hw_exec_armed){pid, due})) == 0)
-        (void)hw_map64_put(&f->passed_due, (uint64_t)pid, due); /* else it is found earlier */
+    uint64_t since = hw_now_boottime_ns(), due = now + f->rules.sessions.v[0].young_ns;
+    if (f->passed.v.n - f->passed.n_called < MOST_WAITING &&
+        hw_vec_push(&f->passed.v, ((struct hw_exec_armed){pid, due, since})) == 0)
+        (void)hw_map64_put(&f->passed_since, (uint64_t)pid, since);
+}
+
+/* Another recording has begun: whom that means must be found now. */
+static bool passes(const struct hw_exec_finder *f)
+{
+    return hw_exec_rules_starts_per_minute(&f->rules) != 0;
+}
+
+/* It got the number when the one that was passed had ended. */
+static bool is_another(int32_t pid, uint64_t since)
+{
+    hw_autofd int dir = hw_proc_open_dir(pid);
+    const struct hw_pid p = {pid, -1, dir, /* start_ticks = */ 0};
+    uint64_t tick_ns = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
+    return dir >= 0 && hw_pid_start(&p) * tick_ns > since;
 }
 
 /* Most are over. */
@@ -33,15 +56,21 @@ static void see(struct hw_exec_finder *f)
     for (; f->n_passed != n; f->n_passed++) {
         uint32_t i = f->n_passed % HW_EXEC_N_PASSED;
         int32_t pid = atomic_load_explicit(&s->passed[i], memory_order_relaxed);
-        if (f->rules.sessions.n && kill(pid, 0) == 0)
+        if (passes(f) && kill(pid, 0) == 0)
             add(f, pid, now);
     }
 }
 
 bool hw_exec_was_passed(struct hw_exec_finder *f, int32_t pid)
 {
+    uint64_t since;
     see(f);
-    return hw_map64_find(&f->passed_due, (uint64_t)pid) != NULL;
+    if (!passes(f) || !hw_map64_get(&f->passed_since, (uint64_t)pid, &since))
+        return false;
+    bool gone = is_another(pid, since);
+    if (gone)
+        hw_exec_not_passed(f, pid);
+    return !gone;
 }
 
 bool hw_exec_is_of_passed(struct hw_exec_finder *f, const struct hw_exec_candidate *p)
@@ -54,15 +83,15 @@ bool hw_exec_is_of_passed(struct hw_exec_finder *f, const struct hw_exec_candida
 
 void hw_exec_not_passed(struct hw_exec_finder *f, int32_t pid)
 {
-    if (f->passed_due.n)
-        (void)hw_map64_take(&f->passed_due, (uint64_t)pid, NULL);
+    if (f->passed_since.n)
+        (void)hw_map64_take(&f->passed_since, (uint64_t)pid, NULL);
 }
 
-void hw_exec_call_passed(struct hw_exec_finder *f, int32_t pid, uint64_t due_ns)
+void hw_exec_call_passed(struct hw_exec_finder *f, const struct hw_exec_armed *a)
 {
-    uint64_t due;
-    if (!hw_map64_get(&f->passed_due, (uint64_t)pid, &due) || due != due_ns)
+    uint64_t since;
+    if (!hw_map64_get(&f->passed_since, (uint64_t)a->pid, &since) || since != a->since_ns)
         return; /* another program runs there, which was held */
-    hw_exec_not_passed(f, pid);
-    (void)hw_exec_look_at(f, pid, 0, NULL); /* it has ended */
+    hw_exec_not_passed(f, a->pid);
+    (void)hw_exec_look_at(f, a->pid, hw_exec_tell_share(0), NULL); /* it has ended */
 }

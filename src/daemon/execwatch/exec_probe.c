@@ -390,6 +390,16 @@ int hw_exec_read_group(int32_t tid, char *out, size_t max)
     return HW_OK;
 }
 
+int32_t hw_exec_process_of(int32_t tid)
+{
+    struct hw_proc_status st;
+    hw_autofd int pidfd = (int)syscall(SYS_pidfd_open, tid, 0); /* of first threads only */
+    if (pidfd >= 0)
+        return tid;
+    hw_autofd int dir = hw_proc_open_dir(tid);
+    return dir >= 0 && hw_proc_status(dir, &st) == HW_OK ? st.tgid : tid;
+}
+
 /* A program has the name of its loader inside, which itself has none. What is not in memory is none
  * this time. */
 static bool is_object_without_loader(int fd)

@@ -171,7 +171,7 @@ static void publish_rule(struct hw_exec_watch_shared *s, const struct hw_memlog_
 }
 
 /* Who is passed must be meant by this one session alone, whose figures can stand for all starts. */
-static uint32_t starts_per_minute(const struct hw_exec_rules *r)
+uint32_t hw_exec_rules_starts_per_minute(const struct hw_exec_rules *r)
 {
     return r->sessions.n == 1 && r->followed.n == 0 && r->sessions.v[0].arm.interval_bytes
                ? r->sessions.v[0].per_minute
@@ -184,7 +184,7 @@ void hw_exec_rules_publish(const struct hw_exec_rules *r, struct hw_exec_watch_s
     atomic_store_explicit(&s->version, version + 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     s->n_bytes = 0;
-    s->per_minute = starts_per_minute(r);
+    s->per_minute = hw_exec_rules_starts_per_minute(r);
     s->ask_always = answerer_decides(r) ? HW_EXEC_ASK_MEANT : HW_EXEC_ASK_ALL;
     for (size_t i = 0; i < r->sessions.n; i++) {
         const struct hw_exec_watch_session *w = &r->sessions.v[i];

@@ -75,6 +75,8 @@ int hw_exec_rules_add(struct hw_exec_rules *r, const struct hw_policy *policy,
                       const struct hw_exec_message *m, const char *names, size_t n);
 void hw_exec_rules_drop(struct hw_exec_rules *r, uint64_t session);
 bool hw_exec_rules_follow(const struct hw_exec_rules *r, int32_t pid);
+/* How many starts of a command are held before others are passed; 0 = all are. */
+uint32_t hw_exec_rules_starts_per_minute(const struct hw_exec_rules *r);
 /* For the answerer: names where they decide, else that the finder is to be asked. */
 void hw_exec_rules_publish(const struct hw_exec_rules *r, struct hw_exec_watch_shared *shared);
 /* Does a rule need this of a person? */

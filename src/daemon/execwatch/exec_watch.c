@@ -179,10 +179,16 @@ static void send_rule(const struct hw_session *s)
 
 /* ---- shares ---- */
 
-static void add_share(struct hw_recorder *r, int32_t pid, uint32_t share)
+/* It may have executed another program since it was told of last. */
+void hw_exec_watch_found(struct hw_exec_watch *w, int32_t pid, uint32_t flags)
 {
-    struct hw_exec_watch *w = &r->starts;
-    if (share && share <= HW_EXEC_SHARE_MOST)
+    uint32_t told = flags >> HW_EXEC_SHARE_SHIFT, share = told - 1;
+    if (told == 0 || share > HW_EXEC_SHARE_MOST)
+        return;
+    for (size_t i = 0; i < HW_EXEC_N_SHARES; i++)
+        if (w->shares[i].pid == pid)
+            w->shares[i].until_ns = 0;
+    if (share)
         w->shares[w->n_shares++ % HW_EXEC_N_SHARES] =
             (struct hw_exec_found_share){pid, share, hw_now_monotonic_ns() + SHARE_NS};
 }
@@ -261,7 +267,7 @@ static void take(struct hw_recorder *r, const struct hw_exec_message *m)
         scan_late(r);
         break;
     case HW_EXEC_FOUND:
-        add_share(r, m->pid, m->flags >> HW_EXEC_SHARE_SHIFT);
+        hw_exec_watch_found(&r->starts, m->pid, m->flags);
         hw_attach_found(r, m->pid, m->text, m->flags & HW_EXEC_ARMED);
         break;
     case HW_EXEC_TAKEN:

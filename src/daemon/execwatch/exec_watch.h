@@ -76,7 +76,13 @@ struct hw_exec_message {
 #define HW_EXEC_HEARS       2u /* the process connector tells of execs and new names */
 #define HW_EXEC_RENAMED     1u /* FOUND: it has given itself the name */
 #define HW_EXEC_ARMED       2u /* FOUND: it was armed a moment ago, and is no longer young */
-#define HW_EXEC_SHARE_SHIFT 8u /* FOUND: above it the share with which it was to be held */
+#define HW_EXEC_SHARE_SHIFT 8u /* FOUND: above it, see hw_exec_tell_share */
+
+/* FOUND: the share with which it was to be held, if this is about its start. */
+static inline uint32_t hw_exec_tell_share(uint32_t share)
+{
+    return (share + 1) << HW_EXEC_SHARE_SHIFT;
+}
 
 /* What the three have to know from the beginning. */
 struct hw_exec_watch_setup {
@@ -165,6 +171,8 @@ void hw_exec_read_command(_Atomic int32_t *reading, int32_t tid, const struct hw
 /* "#!/usr/bin/python3 -u" gives that path. 1 = a script; 0 = none; HW_EBUSY = it would have to be
  * waited for, and may not be. */
 int hw_exec_read_interpreter(int fd, bool may_wait, char *out, size_t max);
+/* A thread that is not its process's first may execute, and has the process's number then. */
+int32_t hw_exec_process_of(int32_t tid);
 bool hw_exec_is_loader(int fd);
 /* May the answerer read control groups itself? */
 bool hw_exec_groups_at_once(void);
