@@ -3,7 +3,7 @@
  *
  *     recorder ──┬── controls   connections of commands            control/control.h
  *                ├── sessions   one recording each                 session.h
- *                ├── conns      clients that are not profiled      clients.h
+ *                ├── conns      clients that are not profiled      clients/clients.h
  *                ├── targets    one profiled process each          target.h, dump/dump.h
  *                ├── modules    files they execute                 code/modules.h
  *                └── drain      threads that empty rings           books/drain.h
@@ -25,8 +25,8 @@
 #include "daemon/books/rest.h"
 #include "daemon/books/ring_consumer.h"
 #include "daemon/books/slices.h"
-#include "daemon/client_page.h"
-#include "daemon/clients.h"
+#include "daemon/clients/client_page.h"
+#include "daemon/clients/clients.h"
 #include "daemon/code/blocking_reader.h"
 #include "daemon/code/frames.h"
 #include "daemon/code/jit.h"
@@ -76,6 +76,7 @@ struct hw_recorder {
     HW_VEC(struct hw_session *) sessions;
     HW_VEC(struct hw_control_conn *) controls;
     HW_VEC(struct hw_namespace_socket *) doors;
+    hw_namespace_socket_accept *accept_at; /* hello.c's: for who comes in by one of them */
     HW_VEC(struct hw_attach) attaching;
     HW_VEC(struct hw_found) found;
     struct hw_exec_watch starts;

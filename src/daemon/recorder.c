@@ -23,10 +23,11 @@
 #include "base/clock.h"
 #include "base/files/fd.h"
 #include "base/log.h"
+#include "daemon/clients/aside.h"
 #include "daemon/core.h"
+#include "daemon/hello.h"
 #include "daemon/policy/memory.h"
 #include "daemon/policy/privilege.h"
-#include "daemon/reach/aside.h"
 
 #include "base/banned.h"
 
@@ -219,10 +220,18 @@ static void weigh(struct hw_recorder *r, uint64_t now)
         hw_target_too_big(most);
 }
 
+/* An embedded recorder keeps only those that it records again. */
+static void keep_client(struct hw_target *t)
+{
+    if (!t->rec->embedded || hw_again_rests(t->session, &t->pid))
+        hw_clients_take_back(t);
+}
+
 static void tick(struct hw_recorder *r)
 {
     uint64_t now = hw_now_monotonic_ns();
     hw_aside_tick();
+    hw_hello_tick(r, now);
     hw_clients_tick(r, now);
     hw_exec_watch_tick(r);
     hw_attach_tick(r, now);
@@ -234,7 +243,7 @@ static void tick(struct hw_recorder *r)
     hw_targets_write(r);
     for (size_t i = 0; i < r->targets.n;) {
         if (r->targets.v[i]->phase == HW_PHASE_DONE && !r->targets.v[i]->with_thread) {
-            hw_clients_take_back(r->targets.v[i]);
+            keep_client(r->targets.v[i]);
             hw_target_free(r->targets.v[i]);
             r->targets.v[i] = r->targets.v[--r->targets.n];
             r->sweep_due = true;
@@ -463,8 +472,8 @@ static int set_up(struct hw_recorder *r, struct hw_error *err)
         (rc = hw_drain_new(thread_count(), &r->answers, &r->drain)) < 0)
         return rc == HW_ESYS ? hw_fail_sys(err, "cannot set the recorder up")
                              : hw_fail(err, rc, 0, "cannot set the recorder up:");
-    rc = hw_clients_listen(
-        r, o->producer_socket ? o->producer_socket : hw_default_producer_socket(), err);
+    rc = hw_hello_listen(r, o->producer_socket ? o->producer_socket : hw_default_producer_socket(),
+                         err);
     if (rc < 0)
         return rc;
     if (r->embedded)
@@ -528,7 +537,7 @@ int hw_recorder_run(const struct hw_recorder_options *o, struct hw_error *err)
     r.next_generation &= 0x3fffffff;
     (void)prctl(PR_SET_NAME, "heapprofd"); /* `killall -USR1 heapprofd` reaches embedded ones too */
     raise_limits();
-    hw_clients_limit(&r);
+    hw_hello_limit(&r);
     int rc = hw_policy_read(o->policy, &r.policy, err);
     if (rc < 0)
         return rc;

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "daemon/core.h"
+#include "daemon/hello.h"
 #include "daemon/java_source.h"
 #include "daemon/policy/memory.h"
 #include "daemon/policy/missed.h"
@@ -222,7 +223,7 @@ static void tick_progress(struct hw_session *s, uint64_t now)
 /* Forked children that have asked: one that lives is recorded, one that has ended is told of. */
 static bool hears_children(struct hw_session *s)
 {
-    return hw_missed_counts(s) && hw_clients_hear(s->rec);
+    return hw_missed_counts(s) && hw_hello_hear(s->rec);
 }
 
 static bool is_over(struct hw_session *s)

@@ -20,12 +20,12 @@
 #include "base/clock.h"
 #include "base/files/fd_send.h"
 #include "base/limits.h"
+#include "daemon/clients/aside.h"
 #include "daemon/core.h"
 #include "daemon/java/java_entrance.h"
 #include "daemon/policy/memory.h"
 #include "daemon/policy/missed.h"
 #include "daemon/policy/permission.h"
-#include "daemon/reach/aside.h"
 #include "daemon/target_parts.h"
 
 #include "base/banned.h"

@@ -13,7 +13,7 @@
 #include "daemon/books/callsite_totals.h"
 #include "daemon/books/rest.h"
 #include "daemon/books/slices.h"
-#include "daemon/clients.h"
+#include "daemon/clients/clients.h"
 #include "daemon/code/frames.h"
 #include "daemon/code/jit.h"
 #include "daemon/code/notes.h"

@@ -18,10 +18,12 @@
 #include "base/files/fd.h"
 #include "base/files/fd_receive.h"
 #include "base/log.h"
-#include "daemon/activation.h"
+#include "daemon/clients/activation.h"
+#include "daemon/clients/aside.h"
+#include "daemon/clients/listen.h"
 #include "daemon/core.h"
+#include "daemon/hello.h"
 #include "daemon/policy/permission.h"
-#include "daemon/reach/aside.h"
 
 #include "base/banned.h"
 

@@ -36,6 +36,7 @@
 #include "base/files/fd_receive.h"
 #include "base/files/fd_send.h"
 #include "base/log.h"
+#include "daemon/clients/listen.h"
 #include "daemon/core.h"
 #include "proc/rights/as_user.h"
 #include "proc/root_path.h"
@@ -274,7 +275,7 @@ static void on_door(struct hw_watch *w, uint32_t events)
 {
     struct hw_namespace_socket *d = HW_OWNER_OF(w, struct hw_namespace_socket, watch);
     (void)events; /* who is left waits for the next turn */
-    (void)hw_clients_accept(d->rec, w->fd, d);
+    (void)d->rec->accept_at(d->rec, w->fd, d);
 }
 
 static void door_free(struct hw_namespace_socket *d)
@@ -417,7 +418,7 @@ bool hw_namespace_sockets_accept(struct hw_recorder *r)
 {
     bool more = false;
     for (size_t i = 0; i < r->doors.n; i++)
-        more |= hw_clients_accept(r, r->doors.v[i]->watch.fd, r->doors.v[i]);
+        more |= r->accept_at(r, r->doors.v[i]->watch.fd, r->doors.v[i]);
     return more;
 }
 

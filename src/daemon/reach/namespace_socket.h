@@ -25,6 +25,10 @@ struct hw_error;
 struct hw_pid;
 struct hw_recorder;
 
+/* Lets in who waits at a door (hello.h sets hw_recorder.accept_at); gives whether more may. */
+typedef bool hw_namespace_socket_accept(struct hw_recorder *r, int listener,
+                                        const struct hw_namespace_socket *door);
+
 /* The one that this process can reach. */
 int hw_namespace_socket_for(struct hw_recorder *r, const struct hw_pid *pid,
                             struct hw_namespace_socket **out, struct hw_error *err);

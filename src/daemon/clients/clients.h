@@ -1,19 +1,20 @@
 /*
- * clients.h - connections from targets that are not profiled (yet)
+ * clients.h - connections of programs that are not profiled (yet)
  *
  * Threads: main thread only.
  */
-#ifndef HW_DAEMON_CLIENTS_H
-#define HW_DAEMON_CLIENTS_H
+#ifndef HW_DAEMON_CLIENTS_CLIENTS_H
+#define HW_DAEMON_CLIENTS_CLIENTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/client_page.h"
+#include "daemon/clients/client_page.h"
 #include "daemon/watch.h"
 #include "wire/handshake.h"
 
-struct hw_error;
+struct hw_namespace_socket;
+struct hw_recorder;
 struct hw_target;
 
 struct hw_conn {
@@ -31,16 +32,9 @@ struct hw_conn {
     uint64_t filters_ns; /* last look */
 };
 
-/* Of either listening socket. Without descriptors both rest for half a second. */
-int hw_accept(struct hw_recorder *r, int listener);
-/* How many programs may wait, so that descriptors are left for sessions and commands. */
-void hw_clients_limit(struct hw_recorder *r);
-/* Those that wait at a listening socket; door NULL = our own. A turn takes some of them: gives
- * whether more may wait. */
-bool hw_clients_accept(struct hw_recorder *r, int listener, const struct hw_namespace_socket *door);
-/* A turn for all that was said so far, by whichever door, also by who has ended. The same. */
-bool hw_clients_hear(struct hw_recorder *r);
-int hw_clients_listen(struct hw_recorder *r, const char *name, struct hw_error *err);
+void hw_conn_close(struct hw_conn *c);
+/* Its descriptor is a target's by now; the connection's object ends. */
+void hw_conn_release(struct hw_conn *c);
 void hw_clients_tick(struct hw_recorder *r, uint64_t now);
 /* A session began: clients that wait are told to shake hands again. */
 void hw_clients_wake(struct hw_recorder *r);
@@ -49,12 +43,8 @@ bool hw_clients_know(const struct hw_recorder *r, int32_t pid);
 bool hw_clients_called(const struct hw_recorder *r, int32_t pid); /* it waits, and was told */
 /* The same for one process, when it waits: its name is another one now. */
 bool hw_clients_wake_one(struct hw_recorder *r, int32_t pid);
-/* Its recording is over, the process is not: it waits for the next one with the same page. An
- * embedded recorder keeps only those that it records again. */
+/* Its recording is over, the process is not: it waits for the next one with the same page. */
 void hw_clients_take_back(struct hw_target *t);
 void hw_clients_done(struct hw_recorder *r);
-
-/* Listening SOCK_SEQPACKET socket on a path or '@name'. */
-int hw_listen(const char *name, struct hw_error *err);
 
 #endif

@@ -14,8 +14,8 @@
  *          to), HW_ETIMEOUT; err says it to the user.
  * Threads: main thread.
  */
-#ifndef HW_DAEMON_REACH_ASIDE_H
-#define HW_DAEMON_REACH_ASIDE_H
+#ifndef HW_DAEMON_CLIENTS_ASIDE_H
+#define HW_DAEMON_CLIENTS_ASIDE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "daemon/activation.h"
+#include "daemon/clients/activation.h"
 
 #include <fcntl.h>
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  *
  * Threads: main thread only.
  */
-#ifndef HW_DAEMON_CLIENT_PAGE_H
-#define HW_DAEMON_CLIENT_PAGE_H
+#ifndef HW_DAEMON_CLIENTS_CLIENT_PAGE_H
+#define HW_DAEMON_CLIENTS_CLIENT_PAGE_H
 
 #include <stdbool.h>
 #include <stdint.h>

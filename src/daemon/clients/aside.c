@@ -6,7 +6,7 @@
  * take():  the message is looked at first (MSG_PEEK), so that nothing is dropped while it is read.
  *          What a file system makes us wait for, it makes that thread wait for.
  */
-#include "daemon/reach/aside.h"
+#include "daemon/clients/aside.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,8 +7,8 @@
  * Shapes:  sd_listen_fds(3): descriptors 3 and up, $LISTEN_PID is ours, $LISTEN_FDNAMES says
  *          "producer" or "consumer". Only listening SOCK_SEQPACKET sockets are taken, each once.
  */
-#ifndef HW_DAEMON_ACTIVATION_H
-#define HW_DAEMON_ACTIVATION_H
+#ifndef HW_DAEMON_CLIENTS_ACTIVATION_H
+#define HW_DAEMON_CLIENTS_ACTIVATION_H
 
 #include <stddef.h>
 
