@@ -66,7 +66,7 @@ static bool nobody_below(const struct hw_recorder *r)
 
 static void keep_waiting(struct hw_conn *c)
 {
-    bool later = !c->rec->embedded || hw_start_awaits(c->rec, c->pid);
+    bool later = !c->rec->embedded || hw_start_when_awaits(c->rec, c->pid);
     if (!later || hw_page_init(&c->page, c->hello.version,
                                hw_namespace_socket_name(c->rec, c->door), &c->filters) < 0) {
         (void)answer(c, HW_WELCOME_NO, -1, nobody_below(c->rec)); /* closing says "no" too */

@@ -62,7 +62,7 @@ static void on_signal(struct hw_watch *w, uint32_t events)
         bool again = r->stopping;
         r->stopping = true;
         for (size_t i = 0; i < r->sessions.n; i++) {
-            hw_session_stop(r->sessions.v[i], "interrupted", HW_OK);
+            hw_session_stop(r->sessions.v[i], "interrupted");
             if (again)
                 hw_session_hurry(r->sessions.v[i]);
         }

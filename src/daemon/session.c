@@ -6,11 +6,6 @@
  * A session ends by STOP, its duration, its file's size, the command's end, a signal to the
  * recorder, a write error, or because the command it watched has ended with all below it.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "daemon/core.h"
 #include "daemon/hello.h"
@@ -23,94 +18,10 @@
 #include "base/banned.h"
 
 #define SEC            UINT64_C(1000000000)
-#define HURRY_NS       SEC
 #define MS             UINT64_C(1000000)
 #define PROGRESS_EVERY (250 * MS)
 
-/* ---- dumps and end ---- */
-
-void hw_session_dump(struct hw_session *s, const char *trigger, const int32_t *pids, size_t n)
-{
-    for (size_t i = 0; i < s->rec->targets.n; i++) {
-        struct hw_target *t = s->rec->targets.v[i];
-        bool meant = n == 0;
-        for (size_t k = 0; k < n; k++)
-            meant |= pids[k] == t->pid.pid;
-        if (t->session == s && meant && t->phase == HW_PHASE_RUNNING)
-            hw_dump_request(t, trigger, false);
-    }
-    for (size_t i = 0; i < s->java.n && n == 0 && strcmp(trigger, "checkpoint") != 0; i++)
-        hw_java_source_dump(s->java.v[i]);
-}
-
-static void dump_source(struct hw_session *s, uint32_t source, const char *trigger)
-{
-    for (size_t i = 0; i < s->rec->targets.n; i++) {
-        struct hw_target *t = s->rec->targets.v[i];
-        if (t->session == s && t->source == source && t->phase == HW_PHASE_RUNNING)
-            hw_dump_request(t, trigger, false);
-    }
-}
-
-/* A heap graph that is under way asks for a dump of its process: that one comes first. */
-static void finish_targets(struct hw_session *s, uint64_t now)
-{
-    bool busy = false;
-    for (size_t i = 0; i < s->java.n; i++)
-        busy |= hw_java_source_busy(s->java.v[i]);
-    if (busy && s->status == HW_OK && now < s->stop_deadline_ns)
-        return;
-    s->targets_due = false;
-    for (size_t i = 0; i < s->rec->targets.n; i++)
-        if (s->rec->targets.v[i]->session == s)
-            hw_target_finish(s->rec->targets.v[i], HW_END_SESSION);
-}
-
-void hw_session_stop(struct hw_session *s, const char *reason, int status)
-{
-    if (s->stopping)
-        return;
-    s->stopping = true;
-    s->status = status;
-    hw_exec_watch_drop(s);
-    (void)snprintf(s->reason, sizeof s->reason, "%s", reason);
-    uint64_t wait_ms = s->config.stop_timeout_ms ? s->config.stop_timeout_ms : 5000;
-    s->stopped_ns = hw_now_monotonic_ns();
-    s->stop_deadline_ns = s->stopped_ns + wait_ms * MS;
-    s->targets_due = true;
-    for (size_t i = 0; i < s->java.n; i++)
-        hw_java_source_end(s->java.v[i]);
-    finish_targets(s, hw_now_monotonic_ns());
-}
-
-/* What can be written at once is, without names that are not known yet; nothing else is waited for
- * longer than that takes. */
-void hw_session_hurry(struct hw_session *s)
-{
-    if (!s->stopping || s->hurried)
-        return;
-    s->hurried = true;
-    uint64_t end = hw_now_monotonic_ns() + HURRY_NS;
-    if (s->stop_deadline_ns > end)
-        s->stop_deadline_ns = end;
-    if (s->targets_due)
-        finish_targets(s, s->stop_deadline_ns);
-}
-
-void hw_session_write_failed(struct hw_session *s, int rc, const struct hw_error *err)
-{
-    char text[160];
-    if (s->status < 0)
-        return; /* said once */
-    (void)snprintf(text, sizeof text, "%.120s; what was written before is readable", err->text);
-    hw_session_warn(s, "%s", text);
-    if (s->stopping) {
-        s->status = rc;
-        (void)snprintf(s->reason, sizeof s->reason, "%s", text);
-    } else {
-        hw_session_stop(s, text, rc);
-    }
-}
+/* ---- its end ---- */
 
 static size_t n_targets_left(const struct hw_session *s)
 {
@@ -153,7 +64,7 @@ static void write_end(struct hw_session *s)
 
 static void end(struct hw_session *s)
 {
-    hw_start_done(s);
+    hw_start_when_end(s);
     write_end(s);
     struct hw_control_ended b = {.bytes_written = hw_trace_writer_bytes(s->writer),
                                  .n_samples = s->n_samples,
@@ -193,7 +104,7 @@ static void tick_dumps(struct hw_session *s, uint64_t now)
         struct hw_session_source *src = &s->sources.v[i];
         if (!src->next_dump_ns || now < src->next_dump_ns)
             continue;
-        dump_source(s, i, "continuous");
+        hw_session_dump_source(s, i, "continuous");
         uint64_t every = src->config->dump_interval_ms * MS;
         src->next_dump_ns += every;
         if (src->next_dump_ns < now) /* we were late by more than one */
@@ -215,7 +126,7 @@ static void tick_progress(struct hw_session *s, uint64_t now)
     struct hw_control_progress p = {.bytes_written = hw_trace_writer_bytes(s->writer),
                                     .n_dumps = s->n_dumps,
                                     .n_targets = (uint32_t)n_targets_left(s),
-                                    .sampling_ns = hw_rate_spent_ns(s)};
+                                    .sampling_ns = hw_session_sampling_ns(s)};
     hw_session_counters(s, &p.n_samples, &p.n_lost);
     hw_control_send(s->control, HW_CTL_PROGRESS, s->id, &p, sizeof p, NULL);
 }
@@ -237,15 +148,15 @@ static bool is_over(struct hw_session *s)
 static void check_ends(struct hw_session *s, uint64_t now)
 {
     if (s->config.duration_ms && now - s->started_ns >= s->config.duration_ms * MS)
-        hw_session_stop(s, "its duration (-d) has passed", HW_OK);
+        hw_session_stop(s, "its duration (-d) has passed");
     else if (s->config.max_file_size_bytes &&
              hw_trace_writer_bytes(s->writer) >= s->config.max_file_size_bytes)
-        hw_session_stop(s, "the file has reached max_file_size_bytes", HW_OK);
+        hw_session_stop(s, "the file has reached max_file_size_bytes");
     else if ((s->start.flags & HW_START_UNTIL_GONE) && hw_session_excluded_all(s) && is_over(s))
-        hw_session_stop(s, "none of its processes is left", HW_OK);
+        hw_session_stop(s, "none of its processes is left");
     else if ((s->start.flags & HW_START_LAUNCHED) && s->root.pid > 0 && !hw_pid_alive(&s->root) &&
              is_over(s))
-        hw_session_stop(s, "the program has ended", HW_OK);
+        hw_session_stop(s, "the program has ended");
 }
 
 static void tick_clocks(struct hw_session *s, uint64_t now)
@@ -265,7 +176,7 @@ static void tick_stopping(struct hw_session *s, uint64_t now)
 {
     uint64_t last_wait_ns = s->hurried ? SEC : 5 * SEC;
     if (s->targets_due)
-        finish_targets(s, now);
+        hw_session_finish_targets(s, now);
     size_t targets = n_targets_left(s), hooked = targets ? 0 : hw_inject_leave(s), graphs = 0;
     for (size_t i = 0; i < s->java.n; i++)
         graphs += hw_java_source_busy(s->java.v[i]);
@@ -290,6 +201,13 @@ static void tick_stopping(struct hw_session *s, uint64_t now)
     s->ended = s->closed && left == 0; /* targets name it to their end */
 }
 
+/* From here on it is meant again; it says hello at its next allocation. */
+static void wake_rested(struct hw_session *s, uint64_t now)
+{
+    for (int32_t pid; (pid = hw_again_next(s, now)) != 0;)
+        hw_attach_found(s->rec, pid, "", /* grown = */ false);
+}
+
 void hw_session_tick(struct hw_session *s, uint64_t now)
 {
     if (s->ended)
@@ -298,6 +216,8 @@ void hw_session_tick(struct hw_session *s, uint64_t now)
         s->started_told = true;
         hw_session_reject_running(s);
     }
+    if (s->status < 0) /* a write failed since */
+        hw_session_stop(s, s->reason);
     if (s->stopping) {
         tick_stopping(s, now);
         return;
@@ -305,7 +225,7 @@ void hw_session_tick(struct hw_session *s, uint64_t now)
     check_ends(s, now);
     tick_dumps(s, now);
     hw_triggers_tick(s, now);
-    hw_again_tick(s, now);
+    wake_rested(s, now);
     tick_clocks(s, now);
     tick_progress(s, now);
     if (s->proc)

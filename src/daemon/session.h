@@ -99,36 +99,65 @@ struct hw_session {
     bool progress_due;
 };
 
+/* ---- session_start.c ---- */
+
 int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
                    struct hw_bytes config, int fd, uint32_t uid, struct hw_control_conn *control,
                    struct hw_session **out, struct hw_error *err);
+void hw_session_free(struct hw_session *s);
+
+/* ---- session.c ---- */
+
 void hw_session_tick(struct hw_session *s, uint64_t now);
+
+/* ---- session_stop.c: its dumps, and its end ---- */
+
+void hw_session_dump(struct hw_session *s, const char *trigger, const int32_t *pids, size_t n);
+void hw_session_dump_source(struct hw_session *s, uint32_t source, const char *trigger);
+void hw_session_stop(struct hw_session *s, const char *reason);
+/* Asked to stop once more: the file ends with what there is. */
+void hw_session_hurry(struct hw_session *s);
+/* Stopping: their last dumps are asked for as soon as no heap graph is under way. */
+void hw_session_finish_targets(struct hw_session *s, uint64_t now);
+
+/* ---- session_say.c: what it tells, and what it has counted ---- */
+
+void hw_session_warn(struct hw_session *s, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* A write to the trace failed: its next tick stops it. */
+void hw_session_write_failed(struct hw_session *s, int rc, const struct hw_error *err);
+/* A dump was written that began then. */
+void hw_session_wrote(struct hw_session *s, uint64_t began_ns);
 /* A period that may be shortened from outside, for tests and the impatient
  * (doc/design/recorder.md). */
 uint64_t hw_session_period_ns(const char *name, uint64_t usual_ms);
-void hw_session_stop(struct hw_session *s, const char *reason, int status);
-/* Asked to stop once more: the file ends with what there is. */
-void hw_session_hurry(struct hw_session *s);
-void hw_session_dump(struct hw_session *s, const char *trigger, const int32_t *pids, size_t n);
-void hw_session_free(struct hw_session *s);
+void hw_session_counters(const struct hw_session *s, uint64_t *samples, uint64_t *lost);
 /* Up to this moment, also what no dump has told yet. */
 uint64_t hw_target_samples(const struct hw_target *t);
+/* What the samples of its targets have cost us. */
+uint64_t hw_session_sampling_ns(const struct hw_session *s);
 uint64_t hw_session_cpu_us(void); /* of the recorder itself */
-void hw_session_counters(const struct hw_session *s, uint64_t *samples, uint64_t *lost);
-/* A dump was written that began then. */
-void hw_session_wrote(struct hw_session *s, uint64_t began_ns);
-/* A write to the trace failed. */
-void hw_session_write_failed(struct hw_session *s, int rc, const struct hw_error *err);
+
+/* ---- session_facts.c ---- */
+
+/* --idle-allocations, or the same in the data source's configuration. */
+bool hw_session_wants_idle(const struct hw_session *s, uint32_t source);
+/* Did it start during the session? To the kernel's clock ticks. */
+bool hw_session_is_later(const struct hw_session *s, const struct hw_pid *pid);
+/* It was told to leave (control/session_exclude.c). */
+bool hw_session_has_excluded(const struct hw_session *s, const struct hw_pid *pid);
+/* Of those named by number none is left. */
+bool hw_session_excluded_all(const struct hw_session *s);
+
+/* ---- session_match.c: which processes it means ---- */
+
 /* The session and data source that want this process; false = none. */
 bool hw_sessions_match(struct hw_recorder *r, const struct hw_conn *c, const struct hw_pid *pid,
                        struct hw_session **session, uint32_t *source);
 /* Does this session mean a running process that has said nothing yet? */
 bool hw_session_wants_running(struct hw_session *s, const struct hw_pid *pid, bool *by_number);
-/* An empty profile with the reason, once a process; false = it is there. */
-bool hw_session_refuse(struct hw_session *s, uint32_t source, int32_t pid, const char *reason);
-/* The process that has the number now. Without memory it is not remembered. */
-bool hw_session_was_refused(const struct hw_session *s, int32_t pid);
-bool hw_session_remember_refused(struct hw_session *s, int32_t pid);
+/* --follow-fork: what this process starts is meant from now on. True: it was not before. */
+bool hw_session_follow(struct hw_session *s, const struct hw_pid *pid, uint32_t source);
 /* Somebody else has a running process that it means: told once, and in the trace unless the session
  * gets it after all (has). */
 void hw_session_reject(struct hw_session *s, const struct hw_pid *pid, const char *why);
@@ -136,6 +165,18 @@ void hw_session_reject(struct hw_session *s, const struct hw_pid *pid, const cha
 void hw_session_reject_named(struct hw_session *s, int32_t pid, const char *why);
 /* Those that it means and another session has. */
 void hw_session_reject_running(struct hw_session *s);
+void hw_session_has(struct hw_session *s, uint32_t source, int32_t pid);
+/* reach/memlog.c: does the mode of this source, which means all, mean this process? */
+bool hw_memlog_wants(const struct hw_session *s, const struct hw_heapprofd_config *c,
+                     const struct hw_pid *pid, const struct hw_proc_status *st);
+
+/* ---- session/session_refuse.c: those that it means and cannot have ---- */
+
+/* An empty profile with the reason, once a process; false = it is there. */
+bool hw_session_refuse(struct hw_session *s, uint32_t source, int32_t pid, const char *reason);
+/* The process that has the number now. Without memory it is not remembered. */
+bool hw_session_was_refused(const struct hw_session *s, int32_t pid);
+bool hw_session_remember_refused(struct hw_session *s, int32_t pid);
 /* Fails with that reason; holder: the other recorder's process, 0 = not known. */
 int hw_session_held_elsewhere(const struct hw_session *s, int32_t holder, int rc,
                               struct hw_error *err);
@@ -144,17 +185,7 @@ void hw_session_called(struct hw_session *s, int32_t pid);
 /* It cannot be had: told once, and in the trace. Whoever waits for this process need not any more.
  */
 void hw_session_fail(struct hw_session *s, int32_t pid, const char *text);
-void hw_session_has(struct hw_session *s, uint32_t source, int32_t pid);
-/* Did it start during the session? To the kernel's clock ticks. */
-bool hw_session_is_later(const struct hw_session *s, const struct hw_pid *pid);
-/* --follow-fork: what this process starts is meant from now on. */
-void hw_session_follow(struct hw_session *s, const struct hw_pid *pid, uint32_t source);
-/* --idle-allocations, or the same in the data source's configuration. */
-bool hw_session_wants_idle(const struct hw_session *s, uint32_t source);
-void hw_session_warn(struct hw_session *s, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-/* memlog.c: does the mode of this source, which means all, mean this process? */
-bool hw_memlog_wants(const struct hw_session *s, const struct hw_heapprofd_config *c,
-                     const struct hw_pid *pid, const struct hw_proc_status *st);
+/* Another one has it, who may let it go: it is looked at again (HW_START_RESCAN). */
+void hw_session_try_again(struct hw_session *s, int32_t pid);
 
 #endif

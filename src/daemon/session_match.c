@@ -1,27 +1,13 @@
-/* Which processes a session means, and what becomes of those that it cannot have. */
-#include <errno.h>
+/* Which processes a session means, and what it is told of those that another session has. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "daemon/code/holder.h"
 #include "daemon/core.h"
-#include "daemon/policy/missed.h"
 #include "daemon/policy/permission.h"
 #include "daemon/policy/process_match.h"
-#include "trace/profile_writer.h"
 
 #include "base/banned.h"
-
-bool hw_session_wants_idle(const struct hw_session *s, uint32_t source)
-{
-    return (s->start.flags & HW_START_IDLE) || s->config.heapprofd.v[source].idle_allocations;
-}
-
-bool hw_session_is_later(const struct hw_session *s, const struct hw_pid *pid)
-{
-    return pid->start_ticks > s->start_ticks;
-}
 
 static bool is_named(const struct hw_session *s, const struct hw_heapprofd_config *c,
                      const struct hw_pid *pid, const struct hw_proc_status *st)
@@ -64,51 +50,6 @@ static bool source_matches(const struct hw_session *s, const struct hw_heapprofd
     return st->rss_anon_kb + st->vm_swap_kb >= c->min_anonymous_memory_kb;
 }
 
-/* 0 = there is none any more. */
-static uint64_t start_of(int32_t pid)
-{
-    struct hw_pid p;
-    if (hw_pid_open(pid, &p, NULL) < 0)
-        return 0;
-    uint64_t ticks = p.start_ticks;
-    hw_pid_done(&p);
-    return ticks;
-}
-
-bool hw_session_was_refused(const struct hw_session *s, int32_t pid)
-{
-    for (size_t i = 0; i < s->refused.n; i++) {
-        uint64_t now = s->refused.v[i].pid == pid ? start_of(pid) : 0;
-        if (s->refused.v[i].pid == pid)
-            return now == 0 || now == s->refused.v[i].start_ticks;
-    }
-    return false;
-}
-
-bool hw_session_remember_refused(struct hw_session *s, int32_t pid)
-{
-    const struct hw_left one = {pid, start_of(pid)};
-    for (size_t i = 0; i < s->refused.n; i++)
-        if (s->refused.v[i].pid == pid) {
-            s->refused.v[i] = one; /* the one before has ended */
-            return true;
-        }
-    return hw_vec_push(&s->refused, one) == 0;
-}
-
-bool hw_session_refuse(struct hw_session *s, uint32_t source, int32_t pid, const char *reason)
-{
-    struct hw_error err;
-    if (hw_session_was_refused(s, pid) || source >= s->sources.n || s->closed ||
-        !hw_session_remember_refused(s, pid))
-        return false; /* told again */
-    int rc = hw_profile_refused(s->sources.v[source].writer, (uint64_t)pid,
-                                s->sources.v[source].config->default_interval_bytes, reason, &err);
-    if (rc < 0)
-        hw_session_write_failed(s, rc, &err);
-    return true;
-}
-
 static bool follows(const struct hw_session *s)
 {
     return (s->start.flags & HW_START_FOLLOW_FORK) && !(s->start.flags & HW_START_LAUNCHED);
@@ -128,17 +69,17 @@ static const struct hw_followed *find_followed(const struct hw_session *s, int32
     return same ? is : NULL;
 }
 
-void hw_session_follow(struct hw_session *s, const struct hw_pid *pid, uint32_t source)
+bool hw_session_follow(struct hw_session *s, const struct hw_pid *pid, uint32_t source)
 {
     if (!follows(s))
-        return;
+        return false;
     for (size_t i = 0; i < s->followed.n; i++)
         if (s->followed.v[i].pid == pid->pid) {
             s->followed.v[i].start_ticks = pid->start_ticks;
-            return;
+            return false;
         }
-    if (hw_vec_push(&s->followed, ((struct hw_followed){pid->pid, pid->start_ticks, source})) == 0)
-        hw_exec_watch_follow(s, pid->pid); /* else its children are not followed */
+    const struct hw_followed one = {pid->pid, pid->start_ticks, source};
+    return hw_vec_push(&s->followed, one) == 0;
 }
 
 /* A child of one that is profiled, or such a one after its exec. */
@@ -204,7 +145,7 @@ static bool means(struct hw_session *s, const struct hw_conn *c, const struct hw
 static bool session_matches(struct hw_session *s, const struct hw_conn *c, const struct hw_pid *pid,
                             uint32_t *source)
 {
-    return means(s, c, pid, source) && hw_start_is_due(s, *source, pid);
+    return means(s, c, pid, source) && hw_start_when_is_due(s, *source, pid);
 }
 
 bool hw_session_wants_running(struct hw_session *s, const struct hw_pid *pid, bool *by_number)
@@ -270,37 +211,6 @@ void hw_session_reject_named(struct hw_session *s, int32_t pid, const char *why)
 {
     if (s->sources.n)
         reject(s, /* source = */ 0, pid, why);
-}
-
-int hw_session_held_elsewhere(const struct hw_session *s, int32_t holder, int rc,
-                              struct hw_error *err)
-{
-    char who[160];
-    hw_holder_describe(s->rec->looker, &s->asking.who, holder, who, sizeof who);
-    return hw_fail(err, rc, 0, "another recorder has it%s%s%s; end that one first",
-                   who[0] ? " (" : "", who, who[0] ? ")" : "");
-}
-
-void hw_session_called(struct hw_session *s, int32_t pid)
-{
-    struct hw_control_target_state b = {.pid = pid, .state = HW_TARGET_CALLED};
-    hw_control_send(s->control, HW_CTL_TARGET_STATE, s->id, &b, sizeof b, NULL);
-}
-
-void hw_session_fail(struct hw_session *s, int32_t pid, const char *text)
-{
-    struct hw_control_target_state b = {.pid = pid, .state = HW_TARGET_FAILED};
-    char prefix[32];
-    (void)snprintf(prefix, sizeof prefix, "process %d", pid);
-    size_t n = strlen(prefix);
-    bool first = hw_session_refuse(s, /* source = */ 0, pid, text);
-    if (!s->control && first)
-        hw_session_warn(s, "not profiled: %s", text);
-    if (!s->control)
-        return;
-    if (strncmp(text, prefix, n) == 0) /* the message begins with it anyway */
-        text += text[n] == ':' ? n + 2 : n + 1;
-    hw_control_send(s->control, HW_CTL_TARGET_STATE, s->id, &b, sizeof b, text);
 }
 
 void hw_session_has(struct hw_session *s, uint32_t source, int32_t pid)

@@ -65,10 +65,31 @@ void hw_session_counters(const struct hw_session *s, uint64_t *samples, uint64_t
     *lost = *lost > s->n_lost ? *lost : s->n_lost;
 }
 
+uint64_t hw_session_sampling_ns(const struct hw_session *s)
+{
+    uint64_t ns = s->spent_ns;
+    for (size_t i = 0; i < s->rec->targets.n; i++) {
+        const struct hw_target *t = s->rec->targets.v[i];
+        if (t->session == s && t->feed)
+            ns += atomic_load_explicit(&t->feed->spent_ns, memory_order_relaxed);
+    }
+    return ns;
+}
+
 uint64_t hw_session_cpu_us(void)
 {
     struct rusage u;
     (void)getrusage(RUSAGE_SELF, &u); /* cannot fail for ourselves */
     return (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000u +
            (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+void hw_session_write_failed(struct hw_session *s, int rc, const struct hw_error *err)
+{
+    if (s->status < 0)
+        return; /* said once */
+    (void)snprintf(s->reason, sizeof s->reason, "%.120s; what was written before is readable",
+                   err->text);
+    s->status = rc;
+    hw_session_warn(s, "%s", s->reason);
 }

@@ -287,7 +287,7 @@ void hw_session_free(struct hw_session *s)
     hw_vec_done(&s->followed);
     hw_vec_done(&s->missed);
     hw_attach_forget(s);
-    hw_start_forget(s);
+    hw_start_when_forget(s);
     hw_inject_forget(s);
     hw_proc_poll_free(s->proc);
     for (size_t i = 0; i < s->java.n; i++)

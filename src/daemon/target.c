@@ -176,7 +176,8 @@ static void start_running(struct hw_target *t)
     t->phase = HW_PHASE_RUNNING;
     tell_missing_start(t);
     tell_missing_marks(t);
-    hw_session_follow(t->session, &t->pid, t->source);
+    if (hw_session_follow(t->session, &t->pid, t->source)) /* else its children are not followed */
+        hw_exec_watch_follow(t->session, t->pid.pid);
     if (t->hello.flags & HW_HELLO_FORKED)
         hw_inject_forked(t->session, &t->pid);
     hw_missed_had(t->session, &t->pid);

@@ -47,7 +47,7 @@ static void close_conn(struct hw_control_conn *c)
         c->rec->controller_gone = true;
     if (c->session) {
         c->session->control = NULL;
-        hw_session_stop(c->session, "the requesting command has ended", HW_OK);
+        hw_session_stop(c->session, "the requesting command has ended");
         c->session = NULL;
     }
 }
@@ -151,7 +151,7 @@ static void obey(struct hw_control_conn *c, const struct hw_control_head *h, str
         if (s && s->stopping)
             hw_session_hurry(s);
         else if (s)
-            hw_session_stop(s, "stopped", HW_OK);
+            hw_session_stop(s, "stopped");
         else
             hw_control_fail(c, "no such session");
         break;

@@ -61,12 +61,8 @@ void hw_session_handover_attach(struct hw_control_conn *c, struct hw_bytes key);
 void hw_mark_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body); /* mark.c */
 /* session_exclude.c: a process that is not profiled any more in a session that goes on. */
 void hw_session_exclude_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body);
-bool hw_session_has_excluded(const struct hw_session *s, const struct hw_pid *pid);
-bool hw_session_excluded_all(
-    const struct hw_session *s); /* of those named by number none is left */
-/* rate.c: how many samples all of a session's targets give, and what those cost us. */
+/* rate.c: how many samples all of a session's targets give. */
 void hw_rate_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body);
-uint64_t hw_rate_spent_ns(const struct hw_session *s);
 void hw_session_handover_clone(struct hw_control_conn *c, uint64_t id, struct hw_bytes name);
 void hw_session_handover_tick(struct hw_recorder *r, uint64_t now);
 

@@ -29,14 +29,3 @@ void hw_rate_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body)
     }
     hw_exec_watch_rate(s);
 }
-
-uint64_t hw_rate_spent_ns(const struct hw_session *s)
-{
-    uint64_t ns = s->spent_ns;
-    for (size_t i = 0; i < s->rec->targets.n; i++) {
-        const struct hw_target *t = s->rec->targets.v[i];
-        if (t->session == s && t->feed)
-            ns += atomic_load_explicit(&t->feed->spent_ns, memory_order_relaxed);
-    }
-    return ns;
-}

@@ -60,34 +60,3 @@ void hw_session_exclude_ask(struct hw_control_conn *c, uint64_t id, struct hw_by
     }
     hw_control_send(c, HW_CTL_LEFT, s->id, &n, sizeof n, NULL);
 }
-
-bool hw_session_has_excluded(const struct hw_session *s, const struct hw_pid *pid)
-{
-    for (size_t i = 0; i < s->left.n; i++)
-        if (s->left.v[i].pid == pid->pid && s->left.v[i].start_ticks == pid->start_ticks)
-            return true;
-    return false;
-}
-
-static bool lives(const struct hw_session *s, int32_t pid)
-{
-    for (size_t i = 0; i < s->left.n; i++)
-        if (s->left.v[i].pid == pid)
-            return false;
-    return kill(pid, 0) == 0 || errno == EPERM;
-}
-
-/* Also when they live, but were profiled and are so no more: after an exec it is another program.
- */
-bool hw_session_excluded_all(const struct hw_session *s)
-{
-    for (size_t i = 0; i < s->sources.n; i++) {
-        const struct hw_heapprofd_config *c = s->sources.v[i].config;
-        if (c->all || c->process_cmdline.n)
-            return false;
-        for (size_t k = 0; k < c->pids.n; k++)
-            if (s->n_targets == 0 && lives(s, (int32_t)c->pids.v[k]))
-                return false;
-    }
-    return true;
-}

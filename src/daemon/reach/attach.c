@@ -363,20 +363,8 @@ static bool finish(struct hw_recorder *r, struct hw_attach *a, bool first, bool 
     else if (rc == HW_OK)
         hw_session_called(a->session, a->pid.pid);
     if (again)
-        hw_attach_again(a->session, a->pid.pid);
+        hw_session_try_again(a->session, a->pid.pid);
     return true;
-}
-
-void hw_attach_again(struct hw_session *s, int32_t pid)
-{
-    if (!(s->start.flags & HW_START_RESCAN))
-        return;
-    for (size_t i = 0; i < s->again.n; i++)
-        if (s->again.v[i] == pid)
-            return;
-    (void)hw_vec_push(&s->again, pid); /* without memory it is not asked again */
-    if (s->next_scan_ns == 0)
-        s->next_scan_ns = hw_now_monotonic_ns() + RESCAN_NS;
 }
 
 /* What another recorder had may be free by now. The others are told by the finder of starting
@@ -388,7 +376,7 @@ static void scan_again(struct hw_session *s, uint64_t now)
     bool all = finder->lost || finder->order < 0;
     if (!(s->start.flags & HW_START_RESCAN) || s->closed || s->stopping || s->scan.n)
         return;
-    if (all && s->next_scan_ns == 0)
+    if ((all || s->again.n) && s->next_scan_ns == 0)
         s->next_scan_ns = now + RESCAN_NS;
     if (s->next_scan_ns == 0 || now < s->next_scan_ns)
         return;

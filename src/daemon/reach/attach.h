@@ -26,8 +26,6 @@ struct hw_attach {
 /* Finds running processes that the session means and that have the library, but no recorder: now
  * the list, then a slice of it in each tick, so that handshakes are answered in between. */
 void hw_attach_scan(struct hw_session *s);
-/* Another one has it, who may let it go; for HW_START_RESCAN. */
-void hw_attach_again(struct hw_session *s, int32_t pid);
 bool hw_attach_busy(const struct hw_recorder *r); /* another slice is due at once */
 void hw_attach_tick(struct hw_recorder *r, uint64_t now);
 void hw_attach_forget(struct hw_session *s);

@@ -315,7 +315,7 @@ static void failed(struct hw_session *s, const struct hw_pid *pid, int rc, bool 
                    const char *text)
 {
     if (rc == HW_EBUSY && (quietly || s->start.flags & HW_START_RESCAN)) {
-        hw_attach_again(s, pid->pid);
+        hw_session_try_again(s, pid->pid);
         return;
     }
     if (!quietly && !is_short_lived(s, pid))
@@ -409,7 +409,7 @@ static bool is_held(struct hw_inject_job *j)
     (void)hw_session_held_elsewhere(j->session, holder, HW_EBUSY, &err);
     if (!j->quietly)
         hw_session_reject(j->session, &j->pid, err.text);
-    hw_attach_again(j->session, j->pid.pid);
+    hw_session_try_again(j->session, j->pid.pid);
     return false;
 }
 

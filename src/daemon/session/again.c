@@ -11,7 +11,7 @@
  * The rest doubles each time, so a process that writes more than we can read costs one handshake in
  * five minutes. Meanwhile it is another session's, if that means it.
  */
-#include "daemon/again.h"
+#include "daemon/session/again.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -133,7 +133,7 @@ static bool is_target(const struct hw_recorder *r, int32_t pid)
     return false;
 }
 
-void hw_again_tick(struct hw_session *s, uint64_t now)
+int32_t hw_again_next(struct hw_session *s, uint64_t now)
 {
     for (size_t i = 0; i < s->broken_off.n;) {
         struct hw_again *a = &s->broken_off.v[i];
@@ -150,7 +150,8 @@ void hw_again_tick(struct hw_session *s, uint64_t now)
             a->due_ns = now + LATER_NS;
             continue;
         }
-        a->due_ns = 0; /* from here on it is meant again; it says hello at its next allocation */
-        hw_attach_found(s->rec, a->pid, "", /* grown = */ false);
+        a->due_ns = 0;
+        return a->pid;
     }
+    return 0;
 }

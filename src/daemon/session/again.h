@@ -7,8 +7,8 @@
  * Owns:    a session's list; bounded, without those that have ended.
  * Threads: main thread.
  */
-#ifndef HW_DAEMON_AGAIN_H
-#define HW_DAEMON_AGAIN_H
+#ifndef HW_DAEMON_SESSION_AGAIN_H
+#define HW_DAEMON_SESSION_AGAIN_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,6 +32,7 @@ void hw_again_ended(struct hw_target *t);
 bool hw_again_rests(const struct hw_session *s, const struct hw_pid *pid);
 /* It is recorded; the gap is told and noted, if it is one of them. */
 void hw_again_joined(struct hw_target *t);
-void hw_again_tick(struct hw_session *s, uint64_t now);
+/* One whose rest is over, to be recorded again; 0 = no more of them now. */
+int32_t hw_again_next(struct hw_session *s, uint64_t now);
 
 #endif
