@@ -1,5 +1,5 @@
 /*
- * core.h - the objects of the recorder's main thread and who may call whom
+ * core.h - the objects of the recorder's main thread
  *
  *     recorder ──┬── controls   connections of commands            control/control.h
  *                ├── sessions   one recording each                 session.h
@@ -8,6 +8,7 @@
  *                ├── modules    files they execute                 code/modules.h
  *                └── drain      threads that empty rings           books/drain.h
  *
+ * Who may call whom: doc/design/recorder.md. A target tells those above it by events.h.
  * Threads: main thread only.
  */
 #ifndef HW_DAEMON_CORE_H
@@ -60,8 +61,11 @@
 #include "wire/control_page.h"
 #include "wire/handshake.h"
 
+struct hw_target_events;
+
 struct hw_recorder {
     struct hw_recorder_options options;
+    const struct hw_target_events *events; /* who is told of its targets */
     int epoll_fd;
     struct hw_policy policy;
     int cache_fd;             /* -1 = none */

@@ -188,6 +188,7 @@ static void decide(struct hw_conn *c)
         keep_waiting(c);
         return;
     }
+    c->share = hw_exec_watch_share(s, c->pid, c->hello.armed_token);
     struct hw_target *t;
     int rc = hw_target_new(s, source, c, &t, &err);
     if (rc < 0) {

@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "daemon/clients/aside.h"
 #include "daemon/core.h"
+#include "daemon/events.h"
 #include "daemon/hello.h"
 #include "daemon/policy/memory.h"
 #include "daemon/policy/privilege.h"
@@ -525,7 +526,8 @@ static void tear_down(struct hw_recorder *r)
 
 int hw_recorder_run(const struct hw_recorder_options *o, struct hw_error *err)
 {
-    struct hw_recorder r = {.options = *o, .epoll_fd = -1, .cache_fd = -1};
+    struct hw_recorder r = {
+        .options = *o, .events = &hw_target_events, .epoll_fd = -1, .cache_fd = -1};
     r.starts.order = -1;
     r.pressure.fd = r.signals.fd = r.inject_watch.fd = r.producers.fd = r.consumers.fd =
         r.workers.fd = -1;

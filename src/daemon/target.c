@@ -7,14 +7,11 @@
  * The socket's end alone does not end a target: programs close descriptors they do not know. What
  * counts is the pidfd, or another image (exec) in which our ring is mapped no more.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,6 +19,7 @@
 #include "base/limits.h"
 #include "daemon/clients/aside.h"
 #include "daemon/core.h"
+#include "daemon/events.h"
 #include "daemon/java/java_entrance.h"
 #include "daemon/policy/memory.h"
 #include "daemon/policy/missed.h"
@@ -43,17 +41,6 @@ static void hw_target_tell(struct hw_target *t, enum hw_target_state state, cons
 }
 
 /* ---- memory ---- */
-
-uint64_t hw_target_bytes(const struct hw_target *t)
-{
-    uint64_t n = hw_frames_bytes(&t->frames) + hw_jit_bytes(&t->jit) + t->tables.used +
-                 t->unresolved.cap * sizeof *t->unresolved.v +
-                 t->unnamed.cap * sizeof *t->unnamed.v + t->maps.maps.cap * sizeof *t->maps.maps.v +
-                 hw_target_slices_bytes(&t->slices);
-    for (size_t i = 0; i < t->heaps.n; i++)
-        n += hw_callsite_totals_bytes(&t->heaps.v[i].tally);
-    return n + (t->feed ? atomic_load_explicit(&t->feed->bytes, memory_order_relaxed) : 0);
-}
 
 void hw_target_too_big(struct hw_target *t)
 {
@@ -176,14 +163,7 @@ static void start_running(struct hw_target *t)
     t->phase = HW_PHASE_RUNNING;
     tell_missing_start(t);
     tell_missing_marks(t);
-    if (hw_session_follow(t->session, &t->pid, t->source)) /* else its children are not followed */
-        hw_exec_watch_follow(t->session, t->pid.pid);
-    if (t->hello.flags & HW_HELLO_FORKED)
-        hw_inject_forked(t->session, &t->pid);
-    hw_missed_had(t->session, &t->pid);
-    hw_session_has(t->session, t->source, t->pid.pid);
-    hw_again_joined(t);
-    t->session->n_targets++;
+    t->rec->events->joined(t);
     hw_target_tell(t, HW_TARGET_CONNECTED, t->name);
     if (t->session->stopping)
         hw_target_finish(t, HW_END_SESSION);
@@ -267,13 +247,11 @@ void hw_target_finish(struct hw_target *t, enum hw_target_end why)
         return;
     t->phase = HW_PHASE_FINISHING;
     t->end = why;
-    if (why == HW_END_EXECED)
-        hw_inject_execed(t->rec, &t->pid);
     /* Before the client tidies up. */
     (void)hw_page_look(&t->page, t->pid.dir, &t->filters, /* all_threads = */ true);
     atomic_store_explicit(&t->page.map->generation, 0, memory_order_release);
     tell_end(t, why);
-    hw_again_ended(t);
+    t->rec->events->ended(t);
     hw_dump_request(t, trigger_of(why), /* final = */ true);
 }
 
@@ -424,7 +402,7 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
     t->max_bytes = hw_memory_of_one_target();
     t->since_ns = hw_now_monotonic_ns();
     t->from_startup = (c->hello.flags & HW_HELLO_STARTUP) != 0;
-    t->share = hw_exec_watch_share(s, c->pid, c->hello.armed_token);
+    t->share = c->share;
     struct hw_proc_status st;
     int rc = hw_pid_open_peer(c->watch.fd, c->pid, &t->pid, err);
     if (rc == HW_OK && hw_proc_status(t->pid.dir, &st) < 0)
@@ -530,7 +508,7 @@ void hw_target_tick(struct hw_target *t, uint64_t now)
         t->filters_ns = now;
         (void)hw_page_look(&t->page, t->pid.dir, &t->filters, /* all_threads = */ false);
     }
-    if (hw_target_bytes(t) > t->max_bytes)
+    if (t->too_big || hw_target_bytes(t) > t->max_bytes)
         hw_target_too_big(t);
     hw_target_refresh_if_due(t, now);
     if (!t->maps_due)

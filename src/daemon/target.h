@@ -82,6 +82,7 @@ struct hw_target {
     bool socket_closed;
     bool welcomed; /* it has the page */
     bool hit_guardrail;
+    bool too_big;       /* found while its stacks were resolved: its next tick ends it */
     uint64_t max_bytes; /* of the recorder's memory */
     uint64_t key;       /* of its callsites in the trace; of its drain thread */
     uint64_t since_ns, since_coarse_ns;
@@ -185,14 +186,16 @@ struct hw_target {
 int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, struct hw_target **out,
                   struct hw_error *err);
 void hw_target_tick(struct hw_target *t, uint64_t now);
-/* The recorder's memory it takes, roughly; and the end for taking too much. */
-uint64_t hw_target_bytes(const struct hw_target *t);
+/* It takes too much of the recorder's memory: its recording ends. */
 void hw_target_too_big(struct hw_target *t);
 void hw_target_finish(struct hw_target *t, enum hw_target_end why);
 void hw_target_free(struct hw_target *t);
 /* It may execute code that its mappings did not have when they were read: they are read again,
  * though not too often. */
 void hw_target_meet_code(struct hw_target *t);
+
+/* target_memory.c: of the recorder's that it takes, roughly. */
+uint64_t hw_target_bytes(const struct hw_target *t);
 
 /* ---- stacks.c: a target's stacks on their way to callsites ---- */
 

@@ -27,6 +27,7 @@ struct hw_conn {
     bool heard, closed;
     bool waiting;          /* WAIT was answered: page is its control page */
     struct hw_hello hello; /* its version: agreed on */
+    uint32_t share;        /* hw_target.share, of one that becomes a target */
     struct hw_page page;
     struct hw_filters filters;
     uint64_t filters_ns; /* last look */

@@ -190,7 +190,7 @@ static bool hw_target_resolve(struct hw_target *t, uint64_t until_ns)
             /* A frame costs ten times here what it costs the target to invent it. */
             if (hw_target_bytes(t) > t->max_bytes) {
                 hw_target_drop_stacks(t);
-                hw_target_too_big(t);
+                t->too_big = true;
                 return false;
             }
             if (n && hw_now_monotonic_ns() >= until_ns)

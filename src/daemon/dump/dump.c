@@ -5,15 +5,14 @@
  *   workers ──> written in turns (dump_turns.c). The target runs on meanwhile, and its ring is
  *   emptied as always: what is written was fixed by the snapshot.
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/files/fd.h"
 #include "base/log.h"
 #include "daemon/core.h"
 #include "daemon/dump/dump_job.h"
+#include "daemon/events.h"
 #include "trace/profile_writer.h"
 #include "trace/writer.h"
 
@@ -90,63 +89,6 @@ void hw_dump_live(struct hw_target *t)
 bool hw_dump_is_look(const struct hw_target *t)
 {
     return t->dump.trigger == live_trigger && !t->dump.final;
-}
-
-/* ---- images of one process, and processes of one number: written in their order, with times in
- * that order ---- */
-
-static bool is_before(const struct hw_target *a, const struct hw_target *t)
-{
-    return a->session == t->session && a->pid.pid == t->pid.pid && a->key < t->key;
-}
-
-static bool is_same_process(const struct hw_target *a, const struct hw_target *t)
-{
-    return a->pid.start_ticks == t->pid.start_ticks;
-}
-
-static bool is_image_before(const struct hw_target *a, const struct hw_target *t)
-{
-    return is_before(a, t) && is_same_process(a, t);
-}
-
-const struct hw_target *hw_dump_number_before(const struct hw_target *t)
-{
-    for (size_t i = 0; i < t->rec->targets.n; i++) {
-        const struct hw_target *a = t->rec->targets.v[i];
-        bool lasts = a->phase == HW_PHASE_RUNNING || a->phase == HW_PHASE_FINISHING;
-        if (is_before(a, t) && !is_same_process(a, t) && lasts)
-            return a;
-    }
-    return NULL;
-}
-
-/* The image before this one whose last dump is still to be written, or another process that had its
- * number before; NULL = none. */
-static const struct hw_target *image_before(const struct hw_target *t)
-{
-    for (size_t i = 0; i < t->rec->targets.n; i++) {
-        const struct hw_target *a = t->rec->targets.v[i];
-        if (is_image_before(a, t) && a->phase == HW_PHASE_FINISHING && !a->launcher)
-            return a;
-    }
-    return hw_dump_number_before(t);
-}
-
-/* The next image begins behind the last dump of this one, also where both are within one tick of
- * the coarse clock. */
-void hw_dump_begin_next_image(const struct hw_target *t)
-{
-    uint64_t last = 0;
-    for (size_t i = 0; i < t->heaps.n; i++)
-        last = t->heaps.v[i].last_ts_ns > last ? t->heaps.v[i].last_ts_ns : last;
-    if (last > t->session->last_exec_ns)
-        t->session->last_exec_ns = last;
-    for (size_t i = 0; i < t->rec->targets.n; i++) {
-        struct hw_target *b = t->rec->targets.v[i];
-        if (is_image_before(t, b) && b->since_coarse_ns < last)
-            b->since_coarse_ns = last;
-    }
 }
 
 /* ---- progress of a dump ---- */
@@ -256,7 +198,7 @@ bool hw_dump_is_ready(struct hw_target *t, uint64_t now)
         return d->settled;
     if (t->session->writing)
         return false;
-    const struct hw_target *before = image_before(t);
+    const struct hw_target *before = hw_dump_image_before(t);
     return !before || (late && !before->dump.snap); /* its names may take longer */
 }
 
@@ -264,7 +206,8 @@ bool hw_dump_is_ready(struct hw_target *t, uint64_t now)
 static void at_failure(struct hw_target *t, struct hw_snapshot *s)
 {
     struct hw_dump_job *d = &t->dump;
-    hw_trigger_failure(t); /* a last dump that it orders is a job that steps back, too */
+    /* A last dump that is ordered there is a job that steps back, too. */
+    t->rec->events->allocation_failed(t);
     if (!s) {
         no_memory(t);
         return;
@@ -306,7 +249,7 @@ void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, uint32_t flags
     d->snap = s;
     if (!s) {
         if (hw_dump_is_look(t))
-            hw_live_view_no_memory(t);
+            t->rec->events->look_failed(t);
         else
             no_memory(t);
         hw_dump_finish(t);

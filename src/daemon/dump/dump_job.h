@@ -23,13 +23,19 @@ struct hw_target;
 bool hw_dump_is_look(const struct hw_target *t);
 /* Its snapshot is there. True: so are its stacks' frames and names, and it is its turn. */
 bool hw_dump_is_ready(struct hw_target *t, uint64_t now);
+/* It was written, or cannot be; begins the job that waits, if there is one. */
+void hw_dump_finish(struct hw_target *t);
+
+/* ---- dump_order.c ---- */
+
 /* Another process that had the same number and is still to be written: readers know a process by
  * its number and by what the trace said last of that. NULL = none. */
 const struct hw_target *hw_dump_number_before(const struct hw_target *t);
+/* The image before this one whose last dump is still to be written, or such a process; NULL =
+ * none. */
+const struct hw_target *hw_dump_image_before(const struct hw_target *t);
 /* The next image begins behind the last dump of this one. */
 void hw_dump_begin_next_image(const struct hw_target *t);
-/* It was written, or cannot be; begins the job that waits, if there is one. */
-void hw_dump_finish(struct hw_target *t);
 
 /* ---- dump_samples.c ---- */
 

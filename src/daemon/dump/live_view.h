@@ -22,6 +22,7 @@ int hw_live_view_turn(struct hw_target *t, struct hw_dump_turn *turn);
 /* Is the final snapshot to be handed to the session's command (HW_START_TELL_LAST)? Of a process
  * without a sample that is told at once. */
 bool hw_live_view_begins_last(const struct hw_target *t);
+/* Whom its dump was made for: the drain thread had no memory. */
 void hw_live_view_no_memory(struct hw_target *t);
 void hw_live_view_drop(struct hw_target *t);
 void hw_live_view_tick(struct hw_recorder *r, uint64_t now);
