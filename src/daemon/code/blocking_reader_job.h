@@ -1,0 +1,53 @@
+/*
+ * blocking_reader_job.h - one reading, as those write it who know what is read
+ *
+ * Why:     the reader knows threads and those that do not come back; what a job reads is known by
+ *          reading_process.c and reading_files.c.
+ * Shapes:  a job begins with struct hw_reading_job. new → its members → do → results → free.
+ * Owns:    a job owns all it needs: left behind, it outlives its caller.
+ * Threads: run and drop on the reading thread, or drop on the main thread; the others on the main
+ *          thread.
+ */
+#ifndef HW_DAEMON_CODE_BLOCKING_READER_JOB_H
+#define HW_DAEMON_CODE_BLOCKING_READER_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/code/blocking_reader.h"
+
+struct hw_facts;
+
+struct hw_reading_job {
+    struct hw_reading_who who; /* dir is the job's own */
+    void (*run)(struct hw_reading_job *j);
+    void (*drop)(struct hw_reading_job *j); /* what run left in it; NULL = nothing */
+    bool finished, left;
+    int rc;
+    uint64_t cpu_ns;
+};
+
+/* Zeroed, of that size; NULL = no memory, or no descriptor. */
+void *hw_reading_job_new(size_t size, const struct hw_reading_who *who,
+                         void (*run)(struct hw_reading_job *),
+                         void (*drop)(struct hw_reading_job *));
+/* Takes over the job, unless it gives HW_OK: then the results are the caller's, who frees it. */
+int hw_reading_job_do(struct hw_blocking_reader *l, struct hw_reading_job *j);
+void hw_reading_job_free(struct hw_reading_job *j);
+
+#define HW_READING_WORDS 4096u
+
+/* What a process was started with, as it was read in this turn of the owner's. */
+struct hw_reading_words {
+    bool kept;   /* the owner counts turns */
+    int32_t pid; /* 0 = none */
+    uint64_t start_ticks;
+    size_t n;
+    char text[HW_READING_WORDS]; /* ended by 0 */
+};
+struct hw_reading_words *hw_reading_words(struct hw_blocking_reader *l);
+
+struct hw_facts *hw_reading_facts(struct hw_blocking_reader *l); /* of any job that runs */
+
+#endif
