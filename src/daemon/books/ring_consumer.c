@@ -18,15 +18,10 @@
 
 #define INCOMPLETE      (UINT64_C(1) << 32) /* in the values of ids */
 #define NO_CELL         UINT64_MAX
-#define STALL_MAX_NS    250000000u /* a sample waits so long for its table */
-#define ASK_AGAIN_NS    5000000u
-#define QUICK_NS        2000000000u
-#define VAIN_NS         50000000u
-#define RELEASE_RECORDS 256u      /* space goes back this often within one drain */
-#define RECORD_BYTES    64u       /* a longer one counts as several */
-#define BATCH           48u       /* small records booked together */
-#define KNOWN           4096u     /* 64 KiB */
-#define COARSE_LAG_NS   10000000u /* the coarse clock's, at most */
+#define RELEASE_RECORDS 256u  /* space goes back this often within one drain */
+#define RECORD_BYTES    64u   /* a longer one counts as several */
+#define BATCH           48u   /* small records booked together */
+#define KNOWN           4096u /* 64 KiB */
 #define MAX_STACKS      (1u << 26)
 
 /* What ids and books would find, for most allocations with one load. A cell found once stays. */
@@ -297,148 +292,11 @@ static bool on_free(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t siz
 
 /* ---- copied stacks ---- */
 
-static bool copy_regs(const struct hw_rec_copy *c, const uint8_t *regs, struct hw_walk_regs *out)
-{
-    uint32_t pc, sp, fp;
-    switch (c->arch) {
-#define X(name, number, elf, text, n, i_pc, i_sp, i_fp)                                            \
-    case (number):                                                                                 \
-        if (c->n_regs < (n))                                                                       \
-            return false;                                                                          \
-        pc = (i_pc), sp = (i_sp), fp = (i_fp);                                                     \
-        break;
-        HW_ARCHS(X)
-#undef X
-    default: /* a number from outside, not our enum */
-        return false;
-    }
-    *out = (struct hw_walk_regs){.pc = hw_load_u64(regs + pc * 8),
-                                 .sp = hw_load_u64(regs + sp * 8),
-                                 .fp = hw_load_u64(regs + fp * 8)};
-    if (c->arch == HW_ARCH_ARM64)
-        out->lr = hw_load_u64(regs + 30 * 8);
-    return true;
-}
-
-static bool walk_buffers(struct hw_ring_consumer *f)
-{
-    if (!f->walk)
-        f->walk = calloc(1, sizeof *f->walk);
-    return f->walk != NULL;
-}
-
-static void count_unwind(struct hw_ring_consumer *f, uint64_t ns)
-{
-    uint64_t us = ns / 1000;
-    uint32_t bucket = us ? 64u - (uint32_t)__builtin_clzll(us) : 0;
-    if (bucket >= HW_UNWIND_BUCKETS_FEED)
-        bucket = HW_UNWIND_BUCKETS_FEED - 1;
-    f->unwind_hist[bucket]++;
-    f->unwind_us += us;
-}
-
-/* Code that the tables' list does not show may have been loaded a moment ago. */
-static bool may_be_new(void *arg, uint64_t pc)
-{
-    (void)arg, (void)pc;
-    return true;
-}
-
-/* Does the tables' list say what was where when the sample was taken? */
-static bool list_is_current(const struct hw_ring_consumer *f, const struct hw_rec_copy *c)
-{
-    const struct hw_tables_dir *d = f->tables;
-    return d &&
-           (int32_t)(atomic_load_explicit(&d->closes_seen, memory_order_acquire) - c->closes) >= 0;
-}
-
-/* The scratch copy of the record is 8-byte aligned, and so is everything in it. */
-static void walk_copy(struct hw_ring_consumer *f, const struct hw_rec_copy *c,
-                      const struct hw_walk_regs *regs, const uint8_t *bytes, uint64_t now_ns)
-{
-    uint64_t t0 = hw_now_monotonic_ns();
-    struct hw_walk_out *w = f->walk;
-    bool asked = f->stall_since_ns ? f->maps_answered : f->dead || now_ns < f->stalls_again_ns;
-    struct hw_walk_in in = {.tables = f->tables,
-                            .snapshot = f->tables ? hw_tables_snapshot(f->tables) : NULL,
-                            .regs = *regs,
-                            .hi = c->sp + c->n_bytes,
-                            .delta = (uint64_t)(uintptr_t)bytes - c->sp,
-                            .max_frames = HW_MAX_FRAMES,
-                            .is_new_module = asked ? NULL : may_be_new};
-    if (in.regs.sp < c->sp)
-        in.regs.sp = c->sp;
-    f->walk_generation = in.snapshot ? (uint16_t)in.snapshot->generation : 0;
-    if (!in.snapshot || in.hi < c->sp) {
-        *w = (struct hw_walk_out){.n_frames = 1, .stop = HW_STOP_PENDING, .stop_pc = regs->pc};
-        w->pcs[0] = regs->pc;
-        w->stack_id = hw_hash_u64(regs->pc) | 1;
-        return;
-    }
-    if (c->arch == HW_ARCH_X86)
-        hw_walk_x86(&in, NULL, w);
-    else
-        hw_walk(&in, NULL, w);
-    count_unwind(f, hw_now_monotonic_ns() - t0);
-}
-
-static void ask_maps(struct hw_ring_consumer *f, uint64_t now_ns)
-{
-    f->maps_asked_ns = now_ns;
-    f->quick_until_ns = now_ns + QUICK_NS;
-    f->maps_pc = f->walk->stop_pc;
-    f->maps_ask++;
-    f->maps_wanted = true;
-    f->maps_answered = false;
-}
-
-/* The address is in no module now either: generated code, or no code at all. */
-static bool asked_in_vain(const struct hw_ring_consumer *f)
-{
-    const struct hw_module_snapshot *s = f->tables ? hw_tables_snapshot(f->tables) : NULL;
-    return f->maps_pc && !hw_module_find(s, f->maps_pc - 1);
-}
-
-/*
- * Should the sample wait until the main thread has looked at the target's maps again? Each one that
- * leads through unknown code does, unless another has waited in vain a moment ago: tables that do
- * not come must not hold up the target.
- */
-static bool copy_stalls(struct hw_ring_consumer *f, const struct hw_rec_copy *c, uint64_t now_ns)
-{
-    uint32_t stop = f->walk->stop;
-    bool current = list_is_current(f, c);
-    bool wants = !current || stop == HW_STOP_PENDING || stop == HW_STOP_NO_MODULE;
-    bool first = f->stall_since_ns == 0;
-    if (first && wants && !f->dead && now_ns >= f->stalls_again_ns) {
-        f->stall_since_ns = now_ns;
-        ask_maps(f, now_ns);
-        return true;
-    }
-    if (!first && wants && !f->dead && now_ns - f->stall_since_ns <= STALL_MAX_NS) {
-        if (f->maps_answered && now_ns - f->maps_asked_ns >= ASK_AGAIN_NS)
-            ask_maps(f, now_ns); /* another library came, or is on its way out */
-        return true;
-    }
-    if (!first && wants)
-        f->stalls_again_ns = now_ns + 2 * (uint64_t)STALL_MAX_NS;
-    else if (!first && asked_in_vain(f))
-        f->stalls_again_ns = now_ns + VAIN_NS;
-    f->stall_since_ns = 0;
-    return false;
-}
-
-static uint64_t walked_id(const struct hw_walk_out *w)
-{
-    return w->stack_id == HW_MAP64_NO_KEY || w->stack_id == 0 ? 1 : w->stack_id;
-}
-
 /* 1 = booked, 0 = stalled, -1 = damaged */
 static int on_copy(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size, uint64_t pos,
                    uint64_t now_ns)
 {
     struct hw_rec_copy c;
-    struct hw_walk_regs regs;
     if (size < sizeof c)
         return -1;
     memcpy(&c, rec, sizeof c);
@@ -448,26 +306,22 @@ static int on_copy(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size
         return -1;
     uint64_t stack = INCOMPLETE;
     f->n_copies += f->stall_since_ns == 0;
-    if (!walk_buffers(f)) {
+    struct hw_rec_stack h = {0};
+    switch (hw_ring_consumer_walk(f, &c, rec + sizeof c, now_ns, &h)) {
+    case HW_COPY_WAITS:
+        return 0;
+    case HW_COPY_FOREIGN:
+        if (hw_map64_get(&f->ids, 0, &stack) || add_lost(f, &stack) == HW_OK)
+            book_alloc(f, &c.alloc, pos, cell_of(f, c.alloc.heap_id, stack));
+        return 1;
+    case HW_COPY_NO_MEMORY:
         f->n_nomem++;
         return 1;
+    case HW_COPY_WALKED:
+        break;
     }
-    const uint8_t *bytes = rec + sizeof c + regs_bytes;
-    if (c.arch != f->arch || !copy_regs(&c, rec + sizeof c, &regs)) {
-        if (!hw_map64_get(&f->ids, 0, &stack) && add_lost(f, &stack) < 0)
-            return 1;
-        book_alloc(f, &c.alloc, pos, cell_of(f, c.alloc.heap_id, stack));
-        return 1;
-    }
-    walk_copy(f, &c, &regs, bytes, now_ns);
-    if (copy_stalls(f, &c, now_ns))
-        return 0;
-    struct hw_walk_out *w = f->walk;
-    struct hw_rec_stack h = {.stack_id = walked_id(w),
-                             .n_frames = w->n_frames,
-                             .stop = w->stop | (uint32_t)f->walk_generation << HW_STACK_STOP_BITS,
-                             .time_ns = c.alloc.time_ns + COARSE_LAG_NS};
-    if (!hw_map64_get(&f->ids, walked_id(w), &stack) &&
+    const struct hw_walk_out *w = f->walk;
+    if (!hw_map64_get(&f->ids, h.stack_id, &stack) &&
         add_stack(f, &h, w->pcs, w->exact, /* mixed = */ false, &stack) < 0) {
         f->n_nomem++;
         return 1;
@@ -485,18 +339,6 @@ static bool on_heap(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t siz
     int rc = hw_books_announce(&f->books, r.heap_id, r.name, r.interval_bytes);
     f->n_nomem += rc == HW_ENOMEM;
     return rc != HW_ELIMIT;
-}
-
-static bool on_maps(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size, uint64_t now_ns)
-{
-    struct hw_rec_maps r;
-    if (size < sizeof r)
-        return false;
-    memcpy(&r, rec, sizeof r);
-    f->maps_wanted = true;
-    f->maps_pc = r.pc;
-    f->quick_until_ns = now_ns + QUICK_NS;
-    return true;
 }
 
 static bool on_minfo(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size)
@@ -536,7 +378,7 @@ static int on_record(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t si
     case HW_REC_HEAP:
         return on_heap(f, rec, size) ? 1 : -1;
     case HW_REC_MAPS:
-        return on_maps(f, rec, size, now_ns) ? 1 : -1;
+        return hw_ring_consumer_maps(f, rec, size, now_ns) ? 1 : -1;
     case HW_REC_MINFO:
         return on_minfo(f, rec, size) ? 1 : -1;
     case HW_REC_FAILED:

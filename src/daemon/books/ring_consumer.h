@@ -153,6 +153,23 @@ void hw_ring_consumer_done(struct hw_ring_consumer *f);
 enum hw_ring_consumer_status hw_ring_consumer_drain(struct hw_ring_consumer *f, uint64_t until,
                                                     size_t max, uint64_t now_ns);
 
+/* ---- copied_stack.c ---- */
+
+enum hw_copy_status {
+    HW_COPY_WALKED,  /* hw_ring_consumer.walk has its frames */
+    HW_COPY_WAITS,   /* for a table; the same record comes again */
+    HW_COPY_FOREIGN, /* of another architecture, or without its registers */
+    HW_COPY_NO_MEMORY
+};
+/* A record HW_REC_ALLOC_COPY whose sizes are right: behind its head are registers, then bytes. out:
+ * as if the target had walked it. */
+enum hw_copy_status hw_ring_consumer_walk(struct hw_ring_consumer *f, const struct hw_rec_copy *c,
+                                          const uint8_t *regs_bytes, uint64_t now_ns,
+                                          struct hw_rec_stack *out);
+/* Of a record HW_REC_MAPS: the target met code that is in no table; false: it is damaged. */
+bool hw_ring_consumer_maps(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size,
+                           uint64_t now_ns);
+
 /* ---- slice_feed.c ---- */
 
 /* Of a record HW_REC_SLICES; false: it is damaged. */
