@@ -33,6 +33,11 @@ int hw_pid_open(int32_t pid, struct hw_pid *out, struct hw_error *err);
 int hw_pid_open_peer(int socket, int32_t pid, struct hw_pid *out, struct hw_error *err);
 void hw_pid_done(struct hw_pid *p);
 bool hw_pid_alive(const struct hw_pid *p);
+/* Not one that got the number later. Of two whose start_ticks were read. */
+static inline bool hw_pid_is_same(const struct hw_pid *a, const struct hw_pid *b)
+{
+    return a->pid == b->pid && a->start_ticks == b->start_ticks;
+}
 /* Its start_ticks; where they were not read (0), from its directory. 0 = it has ended. */
 uint64_t hw_pid_start(const struct hw_pid *p);
 

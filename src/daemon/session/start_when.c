@@ -19,21 +19,16 @@ static bool is_conditional(const struct hw_heapprofd_config *c)
     return false;
 }
 
-static bool is_same(const struct hw_pid *a, const struct hw_pid *b)
-{
-    return a->pid == b->pid && a->start_ticks == b->start_ticks;
-}
-
 bool hw_start_when_is_due(struct hw_session *s, uint32_t source, const struct hw_pid *pid)
 {
     struct hw_waiting w = {.source = source, .pid = HW_PID_NONE};
     if (!is_conditional(s->sources.v[source].config))
         return true;
     for (size_t i = 0; i < s->waiting.n; i++)
-        if (is_same(&s->waiting.v[i].pid, pid))
+        if (hw_pid_is_same(&s->waiting.v[i].pid, pid))
             return s->waiting.v[i].begun;
     if (hw_pid_open(pid->pid, &w.pid, NULL) == HW_OK &&
-        (!is_same(&w.pid, pid) || hw_vec_push(&s->waiting, w) < 0))
+        (!hw_pid_is_same(&w.pid, pid) || hw_vec_push(&s->waiting, w) < 0))
         hw_pid_done(&w.pid); /* it is asked about again at its next try */
     return false;
 }
