@@ -1,5 +1,6 @@
 #include "model/append.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -19,13 +20,35 @@ static int string_of(struct append *a, hw_str_id id, hw_str_id *out)
     return hw_strings_intern(hw_callsites_strings(a->into), hw_strings_get(a->strings, id), out);
 }
 
+static bool is_same_file(const struct hw_mapping *a, const struct hw_mapping *b)
+{
+    return a->build_id.v == b->build_id.v && a->path.v == b->path.v &&
+           a->exact_offset == b->exact_offset && a->start_offset == b->start_offset;
+}
+
+/* Another process has the same file at another address. Without a build id it need not be the same,
+ * and what is no file has only its address. */
+static bool find_mapping(const struct append *a, const struct hw_mapping *m, hw_mapping_id *out)
+{
+    if (hw_strings_get(hw_callsites_strings(a->into), m->build_id).n == 0)
+        return false;
+    for (uint32_t i = 0; i < hw_callsites_n_mappings(a->into); i++)
+        if (is_same_file(hw_callsites_get_mapping(a->into, (hw_mapping_id){i}), m)) {
+            *out = (hw_mapping_id){i};
+            return true;
+        }
+    return false;
+}
+
 static int add_mapping(struct append *a, uint32_t i)
 {
     struct hw_mapping m = *hw_callsites_get_mapping(a->from, (hw_mapping_id){i});
     int rc = string_of(a, m.build_id, &m.build_id);
     if (rc == 0)
         rc = string_of(a, m.path, &m.path);
-    return rc < 0 ? rc : hw_callsites_mapping(a->into, &m, &a->mapping[i]);
+    if (rc < 0 || find_mapping(a, &m, &a->mapping[i]))
+        return rc;
+    return hw_callsites_mapping(a->into, &m, &a->mapping[i]);
 }
 
 static int add_symbols(struct append *a, hw_frame_id from, hw_frame_id to)

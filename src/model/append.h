@@ -3,10 +3,11 @@
  *
  * Why:     merging profiles of several files: the same stack in two files is one stack.
  * Shapes:  mappings, frames, names and symbol sets are interned anew; a mapping is the same when
- *          all of it is (build id, path, addresses), so that functions of one binary meet.
+ *          build id, path and offsets are, wherever it was loaded, so that functions of one binary
+ *          meet. One without a build id is the same when its addresses are, too.
  * Owns:    nothing; `into` copies what it needs. `into` must not be frozen, `from` is only read.
  * Errors:  HW_ENOMEM, HW_ELIMIT. On error `into` holds part of it.
- * Cost:    O(frames + callsites) of `from`.
+ * Cost:    O(frames + callsites) of `from`, and its mappings times those of `into`.
  */
 #ifndef HW_MODEL_APPEND_H
 #define HW_MODEL_APPEND_H

@@ -122,11 +122,49 @@ static void test_no_overflow(void **state)
     hw_profile_free(q);
 }
 
+static struct hw_profile *loaded_at(uint64_t start)
+{
+    struct hw_profile *p = NULL;
+    struct hw_mapping m = {.start = start, .end = start + 0x1000, .load_bias = 0};
+    struct hw_frame f = {.rel_pc = 0x44};
+    hw_frame_id frame;
+    assert_int_equal(hw_profile_new(&p), 0);
+    m.path = fill_str(p, "/usr/bin/cc1");
+    m.build_id = fill_str(p, "id");
+    f.name = fill_str(p, "work");
+    assert_int_equal(hw_callsites_mapping(p->callsites, &m, &f.mapping), 0);
+    assert_int_equal(hw_callsites_frame(p->callsites, &f, &frame), 0);
+    struct hw_alloc_row row = {.dump = fill_dump(p, 100, "libc.malloc", 10, 4096, 0),
+                               .samples = 1,
+                               .count = 1,
+                               .size = 100};
+    assert_int_equal(hw_callsites_intern(p->callsites, &frame, 1, &row.callsite), 0);
+    assert_int_equal(hw_alloc_rows_push(&p->allocs, &row), 0);
+    assert_int_equal(hw_profile_freeze(p), 0);
+    return p;
+}
+
+/* The kernel loads a program at another address each time; its stacks are the same. */
+static void test_addresses(void **state)
+{
+    (void)state;
+    struct hw_profile_sum b;
+    struct hw_profile *p = loaded_at(0x560000000000), *q = loaded_at(0x570000000000);
+    assert_int_equal(hw_profile_sum_init(&b), 0);
+    add(&b, p, 0);
+    add(&b, q, 0);
+    assert_int_equal(hw_callsites_n_mappings(b.p->callsites), 1);
+    assert_int_equal(only(&b).space, 200); /* of one callstack */
+    hw_profile_free(p);
+    hw_profile_free(q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_of_eight),
         cmocka_unit_test(test_no_overflow),
+        cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
