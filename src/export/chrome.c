@@ -70,6 +70,8 @@ static void put_processes(struct chrome *c)
 {
     for (uint32_t i = 0; i < c->p->processes.n; i++) {
         struct hw_bytes name = text_of(c, c->p->processes.v[i].name);
+        if (!name.n)
+            continue; /* only named as a parent, say */
         begin_event(c, "M", (hw_upid){i}, hw_bytes_str("process_name"));
         hw_json_key(&c->j, "args");
         hw_json_begin_object(&c->j);

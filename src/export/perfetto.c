@@ -90,7 +90,9 @@ static int put_processes(struct job *j)
                                          .n_cmdline = 1,
                                          .start_from_boot_ns =
                                              x->start_ns > 0 ? (uint64_t)x->start_ns : HW_ABSENT};
-        if (x->pid > 0 && x->pid <= INT32_MAX)
+        bool is_known =
+            x->name.v || x->cmdline.v || x->uid >= 0 || x->ppid >= 0 || x->start_ns >= 0;
+        if (is_known && x->pid > 0 && x->pid <= INT32_MAX)
             rc = hw_trace_process_tree(j->w, j->sequence, (uint64_t)j->p->first_ns, &entry, 1, NULL,
                                        0, j->err);
     }

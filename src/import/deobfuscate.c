@@ -14,6 +14,7 @@
 #include "base/memory/vec.h"
 #include "base/text/strbuf.h"
 #include "codec/pb.h"
+#include "import/code_packages.h"
 #include "model/graph/heap_graph.h"
 #include "model/profile.h"
 #include "schema/fields.h"
@@ -39,7 +40,8 @@ struct member {
 struct mapping {
     struct hw_profile *p;
     struct hw_bytes package;
-    bool runs; /* a process of the package is in the trace: its JIT code is the package's */
+    bool runs; /* a process of that name is in the trace: its JIT code is the package's */
+    const struct hw_code_packages *packages; /* borrowed */
     HW_VEC(struct class) classes;
     struct hw_map64 by_name;     /* hash -> newest class + 1 */
     HW_VEC(uint8_t) concerns;    /* by mapping of the profile: enum concern */
@@ -248,20 +250,19 @@ static int add_to_chain(struct mapping *m, const struct class *c, const struct h
     return rc;
 }
 
-/* The first range that holds the line, and with it all entries of that range behind it. */
+static bool holds(const struct member *x, uint32_t line)
+{
+    return x->first && x->first <= line && (!x->last || line <= x->last);
+}
+
+/* All entries whose range holds the line, innermost first as in the packet. */
 static int chain_at_line(struct mapping *m, const struct class *c, const struct hw_frame *f)
 {
-    size_t first = 0, n = m->found.n;
-    const struct member *v = m->found.v;
-    hw_vec_clear(&m->chain);
-    while (first < n && !(v[first].first && v[first].first <= f->line && f->line <= v[first].last))
-        first++;
     int rc = HW_OK;
-    for (size_t i = first; rc == HW_OK && i < n && m->chain.n < HW_MAX_SYMBOL_LINES; i++) {
-        if (i > first && !same_range(&v[first], &v[i]))
-            break;
-        rc = add_to_chain(m, c, f, &v[i]);
-    }
+    hw_vec_clear(&m->chain);
+    for (size_t i = 0; rc == HW_OK && i < m->found.n && m->chain.n < HW_MAX_SYMBOL_LINES; i++)
+        if (holds(&m->found.v[i], f->line))
+            rc = add_to_chain(m, c, f, &m->found.v[i]);
     return rc;
 }
 
@@ -288,24 +289,17 @@ static bool is_jit(struct hw_bytes path)
            memmem(path.p, path.n, "[anon", 5) || memmem(path.p, path.n, "jit-cache", 9);
 }
 
-/* By the list of packages and the process's user, or by the process's name ("pkg", "pkg:part"). */
-static bool is_of_package(const struct mapping *m, hw_upid upid)
+/* By the process's name: "pkg", "pkg:part". */
+static bool is_named_so(const struct mapping *m, hw_upid upid)
 {
-    const struct hw_process *process = &m->p->processes.v[upid.v];
-    struct hw_bytes name = text_of(m, process->name);
-    if (!m->package.n)
-        return false;
-    for (size_t i = 0; i < m->p->packages.n; i++) {
-        const struct hw_package_row *row = &m->p->packages.v[i];
-        if (row->uid == process->uid && hw_bytes_equal(text_of(m, row->name), m->package))
-            return true;
-    }
-    return name.n >= m->package.n && memcmp(name.p, m->package.p, m->package.n) == 0 &&
+    struct hw_bytes name = text_of(m, m->p->processes.v[upid.v].name);
+    return m->package.n && name.n >= m->package.n &&
+           memcmp(name.p, m->package.p, m->package.n) == 0 &&
            (name.n == m->package.n || name.p[m->package.n] == ':');
 }
 
 /* On Linux nothing tells which package code belongs to but the names of its classes, old or new. */
-enum concern { NO_CONCERN, CONCERNS, BY_CLASS_NAME };
+enum concern { NO_CONCERN, CONCERNS, BY_CLASS_NAME, BY_PROCESS };
 
 static bool begins_with(struct hw_bytes name, struct hw_bytes package)
 {
@@ -328,19 +322,47 @@ static bool is_of_jvm(struct hw_bytes path)
     return path.n >= sizeof java - 1 && memcmp(path.p, java, sizeof java - 1) == 0;
 }
 
+/* What is in memory alone is of every package that runs, as far as names go. */
+static bool is_memory_file(struct hw_bytes path)
+{
+    static const char start[] = "/memfd:";
+    return path.n >= sizeof start - 1 && memcmp(path.p, start, sizeof start - 1) == 0;
+}
+
+static enum concern concern_of(const struct mapping *m, struct hw_bytes path)
+{
+    struct hw_bytes package = hw_package_of_path(path);
+    if (names_package(path, m->package) ||
+        (m->package.n && (hw_bytes_equal(package, m->package) || is_memory_file(path))))
+        return CONCERNS;
+    if (package.n)
+        return NO_CONCERN;
+    return is_of_jvm(path) ? BY_CLASS_NAME : BY_PROCESS;
+}
+
 static int see_what_concerns(struct mapping *m)
 {
     const struct hw_callsites *cs = m->p->callsites;
     for (uint32_t i = 0; i < m->p->processes.n; i++)
-        m->runs |= is_of_package(m, (hw_upid){i});
+        m->runs |= is_named_so(m, (hw_upid){i});
     for (uint32_t i = 0; i < hw_callsites_n_mappings(cs); i++) {
         struct hw_bytes path = text_of(m, hw_callsites_get_mapping(cs, (hw_mapping_id){i})->path);
-        bool yes = names_package(path, m->package) || (m->runs && is_jit(path));
-        enum concern what = yes ? CONCERNS : is_of_jvm(path) ? BY_CLASS_NAME : NO_CONCERN;
-        if (hw_vec_push(&m->concerns, (uint8_t)what) < 0)
+        if (hw_vec_push(&m->concerns, (uint8_t)concern_of(m, path)) < 0)
             return HW_ENOMEM;
     }
     return HW_OK;
+}
+
+/* Code whose path does not tell is of the process it was seen in; generated code of a process that
+ * no list knows, of the one with the package's name. */
+static bool is_of_process(const struct mapping *m, hw_frame_id id, const struct hw_frame *f)
+{
+    hw_str_id guess = m->packages->of_frame[id.v];
+    if (guess.v)
+        return m->package.n && hw_bytes_equal(text_of(m, guess), m->package);
+    return m->runs &&
+           (f->mapping.v == HW_ID_NONE ||
+            is_jit(text_of(m, hw_callsites_get_mapping(m->p->callsites, f->mapping)->path)));
 }
 
 /* Splits at the last dot. */
@@ -354,13 +376,26 @@ static bool split(struct hw_bytes name, struct hw_bytes *before, struct hw_bytes
     return true;
 }
 
+/* The first one that anybody told for the frame. */
+static uint32_t line_of(const struct hw_symbol_sets *sets, hw_frame_id id, uint32_t recorded)
+{
+    const struct hw_symbol_line *lines;
+    size_t n = hw_symbol_sets_get(sets, id, &lines);
+    for (size_t i = 0; i < n; i++)
+        if (lines[i].line)
+            return lines[i].line;
+    return recorded;
+}
+
 static int name_frame(struct mapping *m, hw_frame_id id)
 {
-    const struct hw_frame f = *hw_callsites_get_frame(m->p->callsites, id);
+    struct hw_frame f = *hw_callsites_get_frame(m->p->callsites, id);
     struct hw_symbol_sets *sets = hw_callsites_symbol_sets(m->p->callsites);
     struct hw_bytes class_name, method;
-    enum concern concern = f.mapping.v == HW_ID_NONE ? (m->runs ? CONCERNS : NO_CONCERN)
-                                                     : (enum concern)m->concerns.v[f.mapping.v];
+    enum concern concern =
+        f.mapping.v == HW_ID_NONE ? BY_PROCESS : (enum concern)m->concerns.v[f.mapping.v];
+    if (concern == BY_PROCESS)
+        concern = is_of_process(m, id, &f) ? CONCERNS : NO_CONCERN;
     const struct class *c = concern != NO_CONCERN && split(text_of(m, f.name), &class_name, &method)
                                 ? find_class(m, class_name)
                                 : NULL;
@@ -374,6 +409,7 @@ static int name_frame(struct mapping *m, hw_frame_id id)
     if (rc < 0)
         return rc;
     hw_vec_clear(&m->chain);
+    f.line = line_of(sets, id, f.line);
     if (f.line)
         rc = chain_at_line(m, c, &f);
     if (rc == HW_OK && m->chain.n) {
@@ -409,13 +445,14 @@ static struct hw_bytes undecorated(struct hw_bytes name, size_t *before)
     return name;
 }
 
-static int name_class(struct mapping *m, struct hw_heap_class *c, bool by_name)
+/* Another packet may have named it: then this one counts only if the name is of its package. */
+static int name_class(struct mapping *m, struct hw_heap_class *c)
 {
     struct hw_bytes whole = text_of(m, c->name);
     size_t before;
     struct hw_bytes inner = undecorated(whole, &before);
     const struct class *found = find_class(m, inner);
-    if (!found || (by_name && !is_in_package(m, found)))
+    if (!found || (c->clear_name.v && !(m->package.n && is_in_package(m, found))))
         return HW_OK;
     hw_strbuf_clear(&m->text);
     hw_strbuf_add(&m->text, whole.p, before);
@@ -425,16 +462,18 @@ static int name_class(struct mapping *m, struct hw_heap_class *c, bool by_name)
                           : hw_profile_str(m->p, hw_bytes_of(m->text.p, m->text.n), &c->clear_name);
 }
 
-static int name_field(struct mapping *m, hw_str_id field, bool by_name, hw_str_id *clear_name)
+/* Wherever it is from: a name does not say. One that the packet does not list kept its name, unless
+ * another packet knew better. */
+static int name_field(struct mapping *m, hw_str_id field, hw_str_id *clear_name)
 {
     struct hw_bytes class_name, name;
     if (!split(text_of(m, field), &class_name, &name))
         return HW_OK;
     const struct class *c = find_class(m, class_name);
-    if (!c || (by_name && !is_in_package(m, c)))
+    if (!c)
         return HW_OK;
     int rc = find_members(m, c, name, HW_F_ObfuscatedClass_obfuscated_members);
-    if (rc < 0)
+    if (rc < 0 || (clear_name->v && (m->found.n == 0 || !is_in_package(m, c))))
         return rc;
     hw_strbuf_clear(&m->text);
     add_qualified(&m->text, c, m->found.n ? m->found.v[m->found.n - 1].original : name);
@@ -443,17 +482,20 @@ static int name_field(struct mapping *m, hw_str_id field, bool by_name, hw_str_i
 }
 
 /* Each name once: of millions of fields there are few. */
-static int name_primitives(struct mapping *m, struct hw_heap_graph *g, bool by_name)
+static int name_primitives(struct mapping *m, struct hw_heap_graph *g)
 {
     struct hw_map64 seen = {0};
     int rc = HW_OK;
     for (size_t i = 0; i < g->primitives.n && rc == HW_OK; i++) {
         hw_str_id name = g->primitives.v[i].field_name, clear = {0};
-        uint64_t *value;
+        uint64_t *value, known = 0;
         bool fresh;
         rc = hw_map64_at(&seen, name.v, &value, &fresh);
-        if (rc == HW_OK && fresh)
-            rc = name_field(m, name, by_name, &clear);
+        if (rc < 0 || !fresh)
+            continue;
+        (void)hw_map64_get(&g->primitive_names, name.v, &known); /* absent: not yet */
+        clear.v = (uint32_t)known;
+        rc = name_field(m, name, &clear);
         if (rc == HW_OK && clear.v)
             rc = hw_map64_put(&g->primitive_names, name.v, clear.v);
     }
@@ -461,35 +503,25 @@ static int name_primitives(struct mapping *m, struct hw_heap_graph *g, bool by_n
     return rc;
 }
 
-/* Android's graphs tell where classes came from, a JVM's do not. */
-static bool tells_locations(const struct hw_heap_graph *g)
-{
-    for (uint32_t i = 0; i < g->n_classes; i++)
-        if (g->classes[i].location.v)
-            return true;
-    return false;
-}
-
-/* A field belongs to a class of that name; names say nothing of where the class came from, so the
- * process decides, or any class of the graph that is the package's. */
+/* A class whose package nobody can tell is named by every packet; one without a package names what no
+ * other one did. */
 static int name_graph(struct mapping *m, struct hw_heap_graph *g)
 {
-    bool by_name = !is_of_package(m, g->upid) && !tells_locations(g);
-    bool all = by_name || m->package.n == 0 || is_of_package(m, g->upid);
-    bool any = all;
+    struct hw_bytes of_process = text_of(m, m->packages->of_process[g->upid.v]);
     int rc = HW_OK;
     for (uint32_t i = 0; i < g->n_classes && rc == HW_OK; i++) {
-        struct hw_heap_class *c = &g->classes[i];
-        struct hw_bytes location = text_of(m, c->location);
-        if (!(names_package(location, m->package) || (all && !location.n) || m->package.n == 0 ||
-              (all && is_jit(location))))
-            continue;
-        any = true;
-        rc = name_class(m, c, by_name);
+        struct hw_bytes location = text_of(m, g->classes[i].location);
+        struct hw_bytes package = hw_package_of_path(location);
+        if (package.n == 0)
+            package = of_process;
+        if (package.n == 0 || hw_bytes_equal(package, m->package) ||
+            names_package(location, m->package) ||
+            (m->package.n == 0 && !g->classes[i].clear_name.v))
+            rc = name_class(m, &g->classes[i]);
     }
-    for (uint32_t i = 0; any && i < g->n_fields && rc == HW_OK; i++)
-        rc = name_field(m, g->fields[i].name, by_name, &g->fields[i].clear_name);
-    return rc < 0 || !any ? rc : name_primitives(m, g, by_name);
+    for (uint32_t i = 0; i < g->n_fields && rc == HW_OK; i++)
+        rc = name_field(m, g->fields[i].name, &g->fields[i].clear_name);
+    return rc < 0 ? rc : name_primitives(m, g);
 }
 
 /* ---- applying a mapping ---- */
@@ -504,11 +536,12 @@ static int apply(struct mapping *m)
     return rc;
 }
 
-int hw_import_deobfuscation(struct hw_profile *p, struct hw_bytes message)
+int hw_import_deobfuscation_of(struct hw_profile *p, const struct hw_code_packages *packages,
+                               struct hw_bytes message)
 {
     struct hw_pb_reader r = hw_pb_read(message);
     struct hw_pb_field f;
-    struct mapping m = {.p = p};
+    struct mapping m = {.p = p, .packages = packages};
     int rc = HW_OK;
     while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
         if (f.wire != HW_PB_BYTES)
@@ -528,5 +561,16 @@ int hw_import_deobfuscation(struct hw_profile *p, struct hw_bytes message)
     hw_vec_done(&m.chain);
     hw_strbuf_done(&m.text);
     hw_strbuf_done(&m.file);
+    return rc;
+}
+
+int hw_import_deobfuscation(struct hw_profile *p, struct hw_bytes message)
+{
+    struct hw_code_packages packages;
+    int rc = hw_code_packages_init(&packages, p);
+    if (rc < 0)
+        return rc;
+    rc = hw_import_deobfuscation_of(p, &packages, message);
+    hw_code_packages_done(&packages);
     return rc;
 }

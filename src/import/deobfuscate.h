@@ -8,19 +8,24 @@
  *          gets all of them as a symbol set. Without a line the outermost of each chain counts, and
  *          different ones are joined with " | ". Classes and fields of heap graphs get theirs too,
  *          behind arrays (`X[]`) and class objects (`java.lang.Class<X>`) as well. What belongs to
- *          a package is told by the path it was loaded from, else by the process; a map without
+ *          a package is told by the path it was loaded from, else by the process (code_packages.h);
+ *          classes of heap graphs that nothing tells of are named by every map, and a map without
  *          package is for everything of heap graphs. The later packet wins.
  * Errors:  HW_ENOMEM, HW_ELIMIT. What cannot be read is left out.
- * Source:  doc/formats/trace.md, "Symbols and name maps"
+ * Source:  doc/formats/trace.md, "Symbols and name maps"; doc/formats/reading.md
  */
 #ifndef HW_IMPORT_DEOBFUSCATE_H
 #define HW_IMPORT_DEOBFUSCATE_H
 
 #include "base/bytes.h"
 
+struct hw_code_packages;
 struct hw_profile;
 
 /* message: a DeobfuscationMapping. */
 int hw_import_deobfuscation(struct hw_profile *p, struct hw_bytes message);
+/* The same for one of several. */
+int hw_import_deobfuscation_of(struct hw_profile *p, const struct hw_code_packages *packages,
+                               struct hw_bytes message);
 
 #endif

@@ -65,8 +65,13 @@ static int add_symbols(struct append *a, hw_frame_id from, hw_frame_id to)
             rc = string_of(a, lines[i].file, &copy[i].file);
     }
     if (rc == 0 && n)
-        rc = hw_symbol_sets_put(hw_callsites_symbol_sets(a->into), to, copy, n);
+        rc = hw_symbol_sets_put_told(hw_callsites_symbol_sets(a->into), to, copy, n);
     free(copy);
+    hw_str_id kind = hw_symbol_sets_get_kind(sets, from);
+    if (rc == 0 && kind.v)
+        rc = string_of(a, kind, &kind);
+    if (rc == 0 && kind.v)
+        rc = hw_symbol_sets_put_kind(hw_callsites_symbol_sets(a->into), to, kind);
     hw_str_id clear = hw_symbol_sets_get_deobfuscated(sets, from);
     if (rc == 0 && clear.v)
         rc = string_of(a, clear, &clear);

@@ -413,3 +413,24 @@ void hw_build_id_add(struct hw_strbuf *out, struct hw_bytes raw)
         hw_strbuf_addc(out, digits[raw.p[i] & 15]);
     }
 }
+
+bool hw_breakpad_module_add(struct hw_strbuf *out, struct hw_bytes path, struct hw_bytes hex)
+{
+    enum { WHOLE_ID = 40, KEPT_BYTES = 16 };
+    static const char *const libraries[] = {"libmonochrome_64.so", "libchrome.so",
+                                            "libmonochrome.so", "libwebviewchromium.so",
+                                            "libchromium_android_linker.so"};
+    /* A GUID: three little-endian numbers, then bytes. */
+    static const uint8_t order[KEPT_BYTES] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
+    bool is_known = false;
+    for (size_t i = 0; i < HW_ARRAY_LEN(libraries); i++) {
+        size_t n = strlen(libraries[i]);
+        is_known |= path.n >= n && memcmp(path.p + path.n - n, libraries[i], n) == 0;
+    }
+    if (!is_known || hex.n < WHOLE_ID)
+        return false;
+    for (size_t i = 0; i < HW_ARRAY_LEN(order); i++)
+        hw_strbuf_add(out, hex.p + 2 * (size_t)order[i], 2);
+    hw_strbuf_addc(out, '0'); /* its age */
+    return true;
+}

@@ -94,6 +94,9 @@ const struct hw_callsite *hw_callsites_get(const struct hw_callsites *cs, hw_cal
  * already and stay as they are. */
 void hw_build_id_add(struct hw_strbuf *out, struct hw_bytes raw);
 bool hw_build_id_is_text(struct hw_bytes raw);
+/* Adds the id by which Chromium's symbol server knows a build id in hex: 33 characters, of its first
+ * 16 bytes. False: not one of Chromium's libraries, or fewer than 20 bytes. */
+bool hw_breakpad_module_add(struct hw_strbuf *out, struct hw_bytes path, struct hw_bytes hex);
 /* Writes the path to id, root first, at most max frames; returns its full length. */
 size_t hw_callsites_path(const struct hw_callsites *cs, hw_callsite_id id, hw_frame_id *out,
                          size_t max);

@@ -25,6 +25,7 @@ int hw_profile_new(struct hw_profile **out)
         free(p);
         return rc;
     }
+    p->idle.v = p->idle_thread = HW_ID_NONE;
     *out = p;
     return HW_OK;
 }
@@ -54,6 +55,7 @@ void hw_profile_free(struct hw_profile *p)
     for (size_t i = 0; i < p->graphs.n; i++)
         hw_heap_graph_free(p->graphs.v[i]);
     hw_vec_done(&p->graphs);
+    hw_vec_done(&p->config_intervals);
     hw_map64_done(&p->process_by_pid);
     hw_map64_done(&p->stat_by_key);
     free(p);
@@ -85,6 +87,71 @@ int hw_profile_process(struct hw_profile *p, int64_t pid, hw_upid *out)
         return HW_OK;
     }
     return hw_profile_process_new(p, pid, out);
+}
+
+int hw_profile_traced_process(struct hw_profile *p, int64_t pid, hw_upid *out)
+{
+    if (pid != 0)
+        return hw_profile_process(p, pid, out);
+    if (p->idle.v == HW_ID_NONE) {
+        uint32_t thread;
+        int rc = hw_profile_process(p, 0, out);
+        if (rc == HW_OK)
+            rc = hw_profile_thread(p, *out, 0, (hw_str_id){0}, &thread);
+        if (rc < 0)
+            return rc;
+        p->idle = *out;
+        p->idle_thread = thread;
+    }
+    *out = p->idle;
+    return HW_OK;
+}
+
+/* A row of the model as one of a table whose row 0 is `idle`, wherever that is here. */
+static uint32_t row_shown(uint32_t row, uint32_t idle)
+{
+    if (row == HW_ID_NONE || row == idle)
+        return 0;
+    return row + 1 - (row > idle);
+}
+
+static uint32_t row_of_shown(uint32_t shown, uint32_t idle)
+{
+    if (shown == 0)
+        return idle;
+    return shown - 1 + (shown - 1 >= idle);
+}
+
+uint32_t hw_profile_upid_shown(const struct hw_profile *p, hw_upid upid)
+{
+    return row_shown(upid.v, p->idle.v);
+}
+
+size_t hw_profile_n_upids_shown(const struct hw_profile *p)
+{
+    return p->processes.n + (p->idle.v == HW_ID_NONE);
+}
+
+hw_upid hw_profile_upid_of_shown(const struct hw_profile *p, int64_t shown)
+{
+    if (shown < 0 || (uint64_t)shown >= hw_profile_n_upids_shown(p))
+        return (hw_upid){HW_ID_NONE};
+    return (hw_upid){row_of_shown((uint32_t)shown, p->idle.v)};
+}
+
+uint32_t hw_profile_utid_shown(const struct hw_profile *p, uint32_t thread)
+{
+    return row_shown(thread, p->idle_thread);
+}
+
+size_t hw_profile_n_utids_shown(const struct hw_profile *p)
+{
+    return p->threads.rows.n + (p->idle_thread == HW_ID_NONE);
+}
+
+uint32_t hw_profile_thread_of_shown(const struct hw_profile *p, uint32_t shown)
+{
+    return row_of_shown(shown, p->idle_thread);
 }
 
 int hw_profile_process_new(struct hw_profile *p, int64_t pid, hw_upid *out)

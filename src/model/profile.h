@@ -140,7 +140,11 @@ struct hw_profile {
     struct hw_cpu_samples cpu;
     HW_VEC(struct hw_heap_graph *) graphs; /* owned */
     hw_str_id config_text;                 /* the trace's configuration as text; 0 = none */
+    HW_VEC(uint64_t)
+    config_intervals; /* by data source that samples a heap: in bytes; 0 = not told */
     int64_t first_ns, last_ns;
+    hw_upid idle;         /* the process a trace calls 0; HW_ID_NONE: it names none */
+    uint32_t idle_thread; /* its main thread's row */
     bool frozen;
     struct hw_progress *progress; /* told by who fills it; borrowed, NULL = nobody waits */
     struct hw_map64 process_by_pid, stat_by_key; /* indexes of the functions below */
@@ -151,6 +155,18 @@ void hw_profile_free(struct hw_profile *p);
 int hw_profile_freeze(struct hw_profile *p); /* sorts; from here on it is only read */
 
 int hw_profile_process(struct hw_profile *p, int64_t pid, hw_upid *out); /* finds or adds */
+/* The same for a pid out of a trace, where 0 is the kernel's idle process, not an unknown one. */
+int hw_profile_traced_process(struct hw_profile *p, int64_t pid, hw_upid *out);
+/*
+ * Processes and threads as tables number them: 0 is always the idle one, also if nothing names it
+ * (HW_ID_NONE); the others keep their order.
+ */
+uint32_t hw_profile_upid_shown(const struct hw_profile *p, hw_upid upid);
+hw_upid hw_profile_upid_of_shown(const struct hw_profile *p, int64_t shown); /* HW_ID_NONE: none */
+size_t hw_profile_n_upids_shown(const struct hw_profile *p);
+uint32_t hw_profile_utid_shown(const struct hw_profile *p, uint32_t thread);
+uint32_t hw_profile_thread_of_shown(const struct hw_profile *p, uint32_t shown);
+size_t hw_profile_n_utids_shown(const struct hw_profile *p);
 /* Another process got the number: from now on hw_profile_process finds this one. */
 int hw_profile_process_new(struct hw_profile *p, int64_t pid, hw_upid *out);
 int hw_profile_stat_add(struct hw_profile *p, const char *name, int64_t key,

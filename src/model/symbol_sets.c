@@ -1,5 +1,7 @@
 #include "model/symbol_sets.h"
 
+#include <stdbool.h>
+
 #include "base/error.h"
 
 #include "base/banned.h"
@@ -10,10 +12,11 @@ void hw_symbol_sets_done(struct hw_symbol_sets *s)
     hw_vec_done(&s->sets);
     hw_vec_done(&s->of_frame);
     hw_vec_done(&s->deobfuscated);
+    hw_vec_done(&s->kinds);
 }
 
-int hw_symbol_sets_put(struct hw_symbol_sets *s, hw_frame_id frame,
-                       const struct hw_symbol_line *innermost_first, size_t n)
+static int put(struct hw_symbol_sets *s, hw_frame_id frame,
+               const struct hw_symbol_line *innermost_first, size_t n, bool lines_need_files)
 {
     if (n == 0)
         return HW_EINVAL;
@@ -28,12 +31,24 @@ int hw_symbol_sets_put(struct hw_symbol_sets *s, hw_frame_id frame,
     s->sets.v[s->sets.n++] = (struct hw_symbol_set){(uint32_t)s->lines.n, (uint32_t)n};
     for (size_t i = 0; i < n; i++) {
         struct hw_symbol_line line = innermost_first[i];
-        if (line.file.v == 0)
+        if (lines_need_files && line.file.v == 0)
             line.line = 0;
         s->lines.v[s->lines.n++] = line;
     }
     s->of_frame.v[frame.v] = (uint32_t)s->sets.n;
     return HW_OK;
+}
+
+int hw_symbol_sets_put(struct hw_symbol_sets *s, hw_frame_id frame,
+                       const struct hw_symbol_line *innermost_first, size_t n)
+{
+    return put(s, frame, innermost_first, n, /* lines_need_files = */ true);
+}
+
+int hw_symbol_sets_put_told(struct hw_symbol_sets *s, hw_frame_id frame,
+                            const struct hw_symbol_line *innermost_first, size_t n)
+{
+    return put(s, frame, innermost_first, n, /* lines_need_files = */ false);
 }
 
 size_t hw_symbol_sets_get(const struct hw_symbol_sets *s, hw_frame_id frame,
@@ -46,17 +61,33 @@ size_t hw_symbol_sets_get(const struct hw_symbol_sets *s, hw_frame_id frame,
     return set->n;
 }
 
+/* A word for a frame: a list of them ends with the last that has one. */
+static int put_word(hw_frame_words *list, hw_frame_id frame, hw_str_id word)
+{
+    if (hw_vec_reserve(list, (size_t)frame.v + 1) < 0)
+        return HW_ENOMEM;
+    while (list->n <= frame.v)
+        list->v[list->n++] = (hw_str_id){0};
+    list->v[frame.v] = word;
+    return HW_OK;
+}
+
 int hw_symbol_sets_put_deobfuscated(struct hw_symbol_sets *s, hw_frame_id frame, hw_str_id name)
 {
-    if (hw_vec_reserve(&s->deobfuscated, (size_t)frame.v + 1) < 0)
-        return HW_ENOMEM;
-    while (s->deobfuscated.n <= frame.v)
-        s->deobfuscated.v[s->deobfuscated.n++] = (hw_str_id){0};
-    s->deobfuscated.v[frame.v] = name;
-    return HW_OK;
+    return put_word(&s->deobfuscated, frame, name);
 }
 
 hw_str_id hw_symbol_sets_get_deobfuscated(const struct hw_symbol_sets *s, hw_frame_id frame)
 {
     return frame.v < s->deobfuscated.n ? s->deobfuscated.v[frame.v] : (hw_str_id){0};
+}
+
+int hw_symbol_sets_put_kind(struct hw_symbol_sets *s, hw_frame_id frame, hw_str_id kind)
+{
+    return put_word(&s->kinds, frame, kind);
+}
+
+hw_str_id hw_symbol_sets_get_kind(const struct hw_symbol_sets *s, hw_frame_id frame)
+{
+    return frame.v < s->kinds.n ? s->kinds.v[frame.v] : (hw_str_id){0};
 }

@@ -34,19 +34,29 @@ struct hw_symbol_set {
     uint32_t first, n; /* of lines */
 };
 
+typedef HW_VEC(hw_str_id) hw_frame_words;
+
 struct hw_symbol_sets {
     HW_VEC(struct hw_symbol_line) lines;
     HW_VEC(struct hw_symbol_set) sets;
-    HW_VEC(uint32_t) of_frame;      /* set + 1; 0 and frames behind the end: none */
-    HW_VEC(hw_str_id) deobfuscated; /* by frame; 0 and frames behind the end: none */
+    HW_VEC(uint32_t) of_frame;   /* set + 1; 0 and frames behind the end: none */
+    hw_frame_words deobfuscated; /* by frame; 0 and frames behind the end: none */
+    hw_frame_words kinds;        /* the same: "jit", "kernel", … */
 };
 
 void hw_symbol_sets_done(struct hw_symbol_sets *s);
 int hw_symbol_sets_put(struct hw_symbol_sets *s, hw_frame_id frame,
                        const struct hw_symbol_line *innermost_first, size_t n);
+/* The same, but lines without a file are kept: managed code tells them. */
+int hw_symbol_sets_put_told(struct hw_symbol_sets *s, hw_frame_id frame,
+                            const struct hw_symbol_line *innermost_first, size_t n);
 /* The number of lines; 0 = the frame has no set. Borrowed until the next put. */
 size_t hw_symbol_sets_get(const struct hw_symbol_sets *s, hw_frame_id frame,
                           const struct hw_symbol_line **out);
+
+/* What kind of code a frame is, in the words of the trace; 0 = not told. */
+int hw_symbol_sets_put_kind(struct hw_symbol_sets *s, hw_frame_id frame, hw_str_id kind);
+hw_str_id hw_symbol_sets_get_kind(const struct hw_symbol_sets *s, hw_frame_id frame);
 
 /* The name a frame had before it was obfuscated. */
 int hw_symbol_sets_put_deobfuscated(struct hw_symbol_sets *s, hw_frame_id frame, hw_str_id name);

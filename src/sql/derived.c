@@ -48,7 +48,9 @@ static int derive_stats(struct hw_sql_derived *x)
         const struct hw_stat_row *r = &p->stats.v[i];
         const char *name = hw_strings_cstr(hw_callsites_strings(p->callsites), r->name);
         const struct hw_sql_stat_info *info = find_stat(name);
-        int64_t idx = r->key >= 0 && info->by_upid ? r->key + 1 : r->key;
+        int64_t idx = r->key >= 0 && info->by_upid
+                          ? hw_profile_upid_shown(p, (hw_upid){(uint32_t)r->key})
+                          : r->key;
         bool known = info != &service_stat && info != &other_stat;
         int64_t number =
             known ? info - known_stats : (int64_t)HW_ARRAY_LEN(known_stats) + r->name.v;
@@ -174,6 +176,27 @@ static int derive_oomes(struct hw_sql_derived *x)
     return HW_OK;
 }
 
+/* One for each data source that asks for a low interval. */
+static int derive_diagnostics(struct hw_sql_derived *x)
+{
+    enum { LOW = 100 * 1024 };
+    static const char profiler[] = "heapprofd";
+    const struct hw_profile *p = x->profile;
+    x->low_intervals = calloc(p->config_intervals.n + 1, sizeof *x->low_intervals);
+    if (!x->low_intervals)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < p->config_intervals.n; i++)
+        if (p->config_intervals.v[i] && p->config_intervals.v[i] < LOW)
+            x->low_intervals[x->n_diagnostics++] = p->config_intervals.v[i];
+    for (size_t i = 0; i < x->n_stats; i++) {
+        const struct hw_sql_stat *r = &x->stats[i];
+        x->profiler_failed |= r->severity == HW_STAT_ERROR && r->value > 0 &&
+                              r->name.n >= sizeof profiler - 1 &&
+                              memcmp(r->name.p, profiler, sizeof profiler - 1) == 0;
+    }
+    return HW_OK;
+}
+
 int hw_sql_derived_init(struct hw_sql_derived *x, const struct hw_profile *p)
 {
     *x = (struct hw_sql_derived){.profile = p};
@@ -182,6 +205,8 @@ int hw_sql_derived_init(struct hw_sql_derived *x, const struct hw_profile *p)
         return HW_ENOMEM;
     x->graphs->profile = p;
     int rc = derive_stats(x);
+    if (rc == HW_OK)
+        rc = derive_diagnostics(x);
     if (rc == HW_OK)
         rc = derive_args(x);
     if (rc == HW_OK)
@@ -205,6 +230,7 @@ void hw_sql_derived_done(struct hw_sql_derived *x)
     free(x->set_of_line);
     free(x->oomes);
     hw_callstack_rows_done(&x->callstacks);
+    free(x->low_intervals);
     if (x->graphs)
         hw_graph_views_done(x->graphs);
     free(x->graphs);

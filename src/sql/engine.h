@@ -59,6 +59,9 @@ struct hw_sql_derived {
     struct hw_symbol_set *set_of_line; /* per line of the symbol sets */
     uint32_t *oomes;                   /* heap graphs made because memory ran out */
     size_t n_oomes;
+    uint64_t *low_intervals; /* of the configuration: those that may be too low */
+    size_t n_diagnostics;
+    bool profiler_failed;                /* the recorder of heaps told errors */
     struct hw_graph_views *graphs;       /* made as needed */
     struct hw_callstack_rows callstacks; /* the same */
 };

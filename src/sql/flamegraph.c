@@ -238,8 +238,9 @@ static bool has_roots(const struct hw_heap_graph *g)
 static int answer_graph(struct flame_cursor *c, const char *focus)
 {
     const struct hw_profile *p = ((struct flame_vtab *)c->base.pVtab)->module->sql->profile;
-    if (c->upid >= 1 && (uint64_t)c->upid <= p->processes.n)
-        c->graph = hw_heap_graph_at(p, (hw_upid){(uint32_t)c->upid - 1}, c->ts);
+    hw_upid upid = hw_profile_upid_of_shown(p, c->upid);
+    if (upid.v != HW_ID_NONE)
+        c->graph = hw_heap_graph_at(p, upid, c->ts);
     if (!c->graph)
         return refuse(c, "there is no heap graph of this process and time");
     if (!has_roots(c->graph)) {
@@ -272,16 +273,17 @@ static bool narrow(struct hw_cpu_question *q, const char **at)
 
 typedef HW_VEC(hw_upid) upid_list;
 
-static int add_upid(upid_list *list, int64_t sql_upid)
+static int add_upid(const struct hw_profile *p, upid_list *list, int64_t sql_upid)
 {
     /* upid 0 is the idle process, which the model's HW_ID_NONE stands for. */
-    uint32_t v = sql_upid < 1 || sql_upid > UINT32_MAX ? HW_ID_NONE : (uint32_t)sql_upid - 1;
-    return hw_vec_push(list, (hw_upid){v}) < 0 ? SQLITE_NOMEM : SQLITE_OK;
+    hw_upid upid = hw_profile_upid_of_shown(p, sql_upid);
+    return hw_vec_push(list, upid) < 0 ? SQLITE_NOMEM : SQLITE_OK;
 }
 
 static int read_upids(struct flame_cursor *c, const struct question *q, upid_list *out)
 {
-    int rc = is_set(q->upid) ? add_upid(out, sqlite3_value_int64(q->upid)) : SQLITE_OK;
+    const struct hw_profile *p = ((struct flame_vtab *)c->base.pVtab)->module->sql->profile;
+    int rc = is_set(q->upid) ? add_upid(p, out, sqlite3_value_int64(q->upid)) : SQLITE_OK;
     const char *at = is_set(q->upid_group) ? (const char *)sqlite3_value_text(q->upid_group) : "";
     while (rc == SQLITE_OK && at && at[strspn(at, " ,")]) {
         char *end;
@@ -290,7 +292,7 @@ static int read_upids(struct flame_cursor *c, const struct question *q, upid_lis
         long long v = strtoll(at, &end, 10);
         if (end == at || errno)
             return refuse(c, "upid_group is not a list of numbers");
-        rc = add_upid(out, v);
+        rc = add_upid(p, out, v);
         at = end;
     }
     return rc;
@@ -356,11 +358,10 @@ static int answer(struct flame_cursor *c)
     c->upid = sqlite3_value_int64(q.upid);
     c->has_inputs = true;
     const struct hw_sql *sql = v->module->sql;
-    bool is_known = c->upid >= 1 && (uint64_t)c->upid <= sql->profile->processes.n;
-    hw_upid upid = {is_known ? (uint32_t)c->upid - 1 : HW_ID_NONE};
+    hw_upid upid = hw_profile_upid_of_shown(sql->profile, c->upid);
     if (is_graph)
         return answer_graph(c, focus);
-    if (!is_known || !has_allocations(sql->profile, upid, c->ts))
+    if (upid.v == HW_ID_NONE || !has_allocations(sql->profile, upid, c->ts))
         return refuse(c, "there are no allocations of this process up to this time");
     int rc = hw_native_tree_build(sql->profile, upid, c->ts, focus, &c->tree);
     return rc < 0 ? SQLITE_NOMEM : SQLITE_OK;

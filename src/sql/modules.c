@@ -25,34 +25,32 @@ const char hw_sql_prelude[] =
     "  UNION ALL"
     "  SELECT c.id, c.depth, c.parent_id, c.frame_id FROM path p"
     "  JOIN stack_profile_callsite c ON c.id = p.parent_id)"
-    " SELECT id, depth, parent_id, frame_id, _callsite_annotation(id) FROM path ORDER BY depth;"
+    " SELECT id, depth, parent_id, frame_id, nullif(_callsite_annotation(id), 'none') FROM path "
+    "ORDER BY depth;"
     /* What a reader of the trace should know before drawing conclusions. */
     "CREATE VIEW trace_diagnostics AS"
-    " WITH config AS (SELECT str_value AS text, instr(str_value, 'sampling_interval_bytes: ') AS at"
-    "   FROM metadata WHERE name = 'trace_config_pbtxt'),"
-    " interval AS (SELECT cast(substr(text, at + 25) AS INTEGER) AS bytes FROM config WHERE at > "
-    "0),"
-    " trouble AS (SELECT count(*) AS n FROM stats"
-    "   WHERE name GLOB 'heapprofd_*' AND severity = 'error' AND value > 0)"
-    " SELECT 'heapprofd_sampling_interval_too_low' AS name,"
-    "  iif(trouble.n > 0, 'high', 'low') AS confidence,"
-    "  'sampling_interval_bytes is ' || interval.bytes || ': below 100000 the profiled program may"
-    " become slow' AS message"
-    " FROM interval JOIN trouble WHERE interval.bytes > 0 AND interval.bytes < 100000;";
+    " SELECT key AS name, iif(confidence > 0.5, 'high', 'low') AS confidence,"
+    "  'sampling_interval_bytes is ' || interval_bytes || ': below 102400 the profiled program may"
+    " become slow' AS message FROM __intrinsic_trace_diagnostics;";
 
 static const char symbolization_candidates[] =
-    /* Breakpad has the first 16 bytes as a GUID, whose first three numbers are little endian. */
-    "CREATE PERFETTO FUNCTION _breakpad_build_id(build_id STRING) RETURNS STRING AS"
-    " WITH b AS (SELECT upper(substr($build_id || '00000000000000000000000000000000', 1, 32)) AS x)"
-    " SELECT iif(length($build_id) IN (0, 33), $build_id, substr(x, 7, 2) || substr(x, 5, 2) || "
-    "substr(x, 3, 2) ||"
-    "  substr(x, 1, 2) || substr(x, 11, 2) || substr(x, 9, 2) || substr(x, 15, 2) ||"
-    "  substr(x, 13, 2) || substr(x, 17, 16) || '0') FROM b;"
+    /* What is on the paths that samples name, once for each process, and has no symbols. */
     "CREATE PERFETTO VIEW _stacks_symbolization_candidates AS"
-    " SELECT f.id AS frame_id, f.name, m.name AS module, m.build_id AS elf_build_id,"
-    "  _breakpad_build_id(m.build_id) AS breakpad_build_id, f.rel_pc, m.load_bias"
-    " FROM stack_profile_frame f JOIN stack_profile_mapping m ON m.id = f.mapping"
-    " WHERE f.symbol_set_id IS NULL AND m.build_id != '';";
+    " WITH RECURSIVE sampled(upid, id) AS ("
+    "  SELECT upid, callsite_id FROM heap_profile_allocation"
+    "  UNION"
+    "  SELECT t.upid, s.callsite_id FROM perf_sample s JOIN thread t USING (utid)"
+    "  WHERE s.callsite_id IS NOT NULL"
+    "  UNION"
+    "  SELECT s.upid, c.parent_id FROM sampled s JOIN stack_profile_callsite c ON c.id = s.id"
+    "  WHERE c.parent_id IS NOT NULL)"
+    " SELECT s.upid, m.name AS module, m.build_id, f.rel_pc,"
+    "  _to_breakpad_module(m.name, m.build_id) AS breakpad_module_id, m.load_bias"
+    " FROM sampled s JOIN stack_profile_callsite c ON c.id = s.id"
+    " JOIN stack_profile_frame f ON f.id = c.frame_id JOIN stack_profile_mapping m ON m.id = "
+    "f.mapping"
+    " WHERE f.symbol_set_id IS NULL AND m.build_id != ''"
+    " GROUP BY s.upid, m.id, f.rel_pc;";
 
 static const char summary_tree[] =
     "INCLUDE PERFETTO MODULE callstacks.stack_profile;"

@@ -15,7 +15,8 @@ static const struct hw_process idle_process = {.uid = -1, .ppid = -1, .start_ns 
 
 static const struct hw_process *process_row(const struct hw_profile *p, uint32_t row)
 {
-    return row ? &p->processes.v[row - 1] : &idle_process;
+    hw_upid upid = hw_profile_upid_of_shown(p, row);
+    return upid.v == HW_ID_NONE ? &idle_process : &p->processes.v[upid.v];
 }
 
 static uint32_t parent_upid(const struct hw_profile *p, const struct hw_process *r)
@@ -25,7 +26,13 @@ static uint32_t parent_upid(const struct hw_profile *p, const struct hw_process 
         return 0;
     if (r->ppid < 0 || !hw_map64_get(&p->process_by_pid, (uint64_t)r->ppid, &at))
         return HW_ID_NONE;
-    return (uint32_t)at + 1;
+    return hw_profile_upid_shown(p, (hw_upid){(uint32_t)at});
+}
+
+/* A table says 0 of what no one told. */
+static uint64_t known_or_0(uint64_t number)
+{
+    return number == HW_SMAPS_UNKNOWN ? 0 : number;
 }
 
 /* A dump that does not say when its window began is a moment. */
@@ -59,6 +66,12 @@ static hw_str_id deobfuscated_of(const struct hw_profile *p, uint32_t frame)
                                            (hw_frame_id){frame});
 }
 
+static hw_str_id kind_of(const struct hw_profile *p, uint32_t frame)
+{
+    return hw_symbol_sets_get_kind(hw_callsites_get_symbol_sets(p->callsites),
+                                   (hw_frame_id){frame});
+}
+
 /* All lines of a set but the last, the function that has the code. */
 static bool is_inlined(const struct hw_sql_derived *x, uint32_t line)
 {
@@ -85,7 +98,16 @@ static const char *severity_name(enum hw_stat_severity s)
 static const struct hw_thread *thread_row(const struct hw_profile *p, uint32_t row)
 {
     static const struct hw_thread idle = {.upid = {HW_ID_NONE}, .is_main = true};
-    return row ? &p->threads.rows.v[row - 1] : &idle;
+    uint32_t thread = hw_profile_thread_of_shown(p, row);
+    return thread == HW_ID_NONE ? &idle : &p->threads.rows.v[thread];
+}
+
+static const char *thread_name(const struct hw_profile *p, uint32_t row)
+{
+    const struct hw_thread *r = thread_row(p, row);
+    if (row == 0)
+        return "swapper"; /* as the kernel calls it */
+    return r->name.v ? hw_strings_cstr(hw_callsites_strings(p->callsites), r->name) : NULL;
 }
 
 static int64_t slice_track_id(const struct hw_sql_derived *x, uint32_t track)
@@ -247,7 +269,7 @@ static void put_bytes(struct hw_sql_cell *out, struct hw_bytes b)
 
 #define PUT_ID(e)   put_int(out, (int64_t)(e))
 #define PUT_INT(e)  put_int(out, (int64_t)(e))
-#define PUT_UPID(e) put_int(out, (int64_t)(e) + 1)
+#define PUT_UPID(e) put_int(out, hw_profile_upid_shown(p, (hw_upid){(e)}))
 #define PUT_NONE(e) (void)(e)
 #define PUT_OPT(e)                                                                                 \
     do {                                                                                           \

@@ -48,13 +48,13 @@ test('source: lines with the memory of their stacks', async () => {
   const [[live]] = await server.sql('select sum(size) from heap_profile_allocation');
   assert.equal(self, live);
   for (const [name, marker] of [['load_table', 'malloc(8 << 20)'], ['cache_insert', '200 + i % 300']]) {
-    const [[want]] = await server.sql(`select self_space from heapwise_functions(1) where name = '${name}'`);
+    const [[want]] = await server.sql(`select self_space from heapwise_functions((select min(upid) from heap_profile)) where name = '${name}'`);
     const n = text.findIndex((l) => l.includes(marker)) + 1;
     assert.equal(lines.find((l) => l[0].endsWith('grow.c') && l[1] === n)[2], want, name);
   }
   // Recursion counts once.
   const call = text.findIndex((l) => l.includes('recurse(depth - 1)')) + 1;
-  const [[recursion]] = await server.sql(`select space from heapwise_functions(1) where name = 'recurse'`);
+  const [[recursion]] = await server.sql(`select space from heapwise_functions((select min(upid) from heap_profile)) where name = 'recurse'`);
   assert.equal(lines.find((l) => l[0].endsWith('grow.c') && l[1] === call)[3], recursion);
   await page.focus('.code');
   await page.keyboard.press('n');
@@ -90,7 +90,7 @@ test('instructions: those of objdump, with the bytes of SQL', async () => {
     const want = through.map(([pc, bytes]) => [code.rows.findLast((r) => parseInt(r[0], 16) <= pc)[0], bytes]);
     assert.ok(want.length > 0);
     assert.deepEqual(code.rows.filter((r) => r[5] > 0).map((r) => [r[0], r[5]]), want, name);
-    const [[self]] = await server.sql(`select self_space from heapwise_functions(1) where name = '${name}'`);
+    const [[self]] = await server.sql(`select self_space from heapwise_functions((select min(upid) from heap_profile)) where name = '${name}'`);
     assert.equal(code.rows.reduce((a, r) => a + r[4], 0), self, name);
     // Lines, by addr2line.
     const lines = execFileSync('addr2line', ['-e', join(dir, 'lines'), ...code.rows.map((r) => r[0])], { encoding: 'utf8' }).trim().split('\n');

@@ -227,7 +227,8 @@ test('diff: an uploaded pprof file is the base; equal sides and empty ones say s
   assert.match(await page.textContent('.findings'), /filters leave nothing/);
   await at('diff', '&all=1&by=total&mode=share');
   assert.match(await page.textContent('table.diff'), /points/);
-  await at('diff', '&base=trace%3D1%26upid%3D0&match=' + encodeURIComponent('/(/'));
+  const [{ upid }] = (await (await server.ask('/api/v1/traces/1/timeline')).json()).processes;
+  await at('diff', `&base=trace%3D1%26upid%3D${upid}&match=` + encodeURIComponent('/(/'));
   await page.waitForSelector('[role=alert]');
   await at('diff', '&all=1&by=total');
   await isTame();

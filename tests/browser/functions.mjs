@@ -11,7 +11,7 @@ before(async () => {
   page = await browse({ permissions: ['clipboard-read', 'clipboard-write'] });
   await page.goto(server.url);
   await page.waitForSelector('.figures');
-  sql = await server.sql('select demangle(name), map_name, self_space, space, objects from heapwise_functions(1) where space > 0 order by self_space desc');
+  sql = await server.sql('select demangle(name), map_name, self_space, space, objects from heapwise_functions((select min(upid) from heap_profile)) where space > 0 order by self_space desc');
 });
 after(done);
 

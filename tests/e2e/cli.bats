@@ -719,7 +719,7 @@ END
         kill -INT "$recorder"
         wait "$recorder"'
     [ "$status" -eq 0 ]
-    run heapwise query all.trace "select name from process where pid > 0 order by name"
+    run heapwise query all.trace "select name from process where name is not null or upid in (select upid from heap_profile) order by name"
     has '"ls"'
     has 't_truth'
     [[ $output != *NULL* ]]

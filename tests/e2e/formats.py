@@ -376,13 +376,13 @@ def renamed(box):
     told(box, "convert", "-t", "pprof", trace, box.path("renamed.pb.gz"))
     p = pprof.Pprof(box.path("renamed.pb.gz"))
     hw.true(file in p.mapping_files, f"pprof: {p.mapping_files}")
-    (have,), = rows(box, trace, "select distinct map_name from heapwise_functions(1) where name = 'with_a_name'")
+    (have,), = rows(box, trace, "select distinct map_name from heapwise_functions((select min(upid) from heap_profile)) where name = 'with_a_name'")
     hw.equal(have, file, "SQL")
 
     for f in (nameless, f'"check-rdb{place[1]}"', 'SS:"check-rdb' + place[1] + '"'):
         nodes = json.loads(told(box, "tree", "--json", "-f", f, trace))["nodes"]
         hw.equal(sum(n["space"] for n in nodes if n["parent"] == 0), 3000000, f"filter {f}")
-        (have,), = rows(box, trace, "select space from heapwise_tree(1, null, null, null, '{}') where id = 0".format(f.replace("'", "''")))
+        (have,), = rows(box, trace, "select space from heapwise_tree((select min(upid) from heap_profile), null, null, null, '{}') where id = 0".format(f.replace("'", "''")))
         hw.equal(int(have), 3000000, f"filter {f} of SQL")
     for f in ('M:"server"', f'M:"{file}"'):
         nodes = json.loads(told(box, "tree", "--json", "-f", f, trace))["nodes"]

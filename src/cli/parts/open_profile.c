@@ -139,7 +139,8 @@ int hw_open_profile_filters(const struct hw_cli *cli, hw_filters *out)
     }
     if (hw_filters_have_heap(out)) {
         hw_cli_error(cli,
-                     "heapwise query TRACE \"select * from heapwise_tree(1, null, null, 'HEAP')\"",
+                     "heapwise query TRACE \"select * from heapwise_tree((select min(upid) from"
+                     " heap_profile), null, null, 'HEAP')\"",
                      "a filter on heaps (H:) is one of the page and of SQL");
         return hw_cli_usage_exit(cli);
     }

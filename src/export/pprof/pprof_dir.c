@@ -214,7 +214,7 @@ int hw_pprof_dir_write_graphs(const struct hw_profile *p, const struct hw_pprof_
     for (size_t i = 0; rc == 0 && i < p->graphs.n; i++) {
         const struct hw_heap_graph *g = p->graphs.v[i];
         FILE *f;
-        if (!wanted(p, o, g->upid, g->ts_ns))
+        if (g->n_objects == 0 || !wanted(p, o, g->upid, g->ts_ns))
             continue;
         hw_strbuf_clear(&w.name);
         hw_strbuf_addf(&w.name, "java_heap_dump.%zu.%lld.pb%s", w.n_files + 1,

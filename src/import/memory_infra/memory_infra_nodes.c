@@ -3,8 +3,8 @@
 #include "base/error.h"
 #include "base/text/strbuf.h"
 #include "import/memory_infra/memory_infra_parts.h"
-#include "import/perfetto/memory_tracker.h"
-#include "import/perfetto/processes.h"
+#include "import/system/memory_tracker.h"
+#include "import/system/processes.h"
 
 #include "base/banned.h"
 

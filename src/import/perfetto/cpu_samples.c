@@ -263,7 +263,7 @@ static int find_thread(struct hw_profile *p, const struct sample *s, uint32_t *o
     *out = 0;
     if ((tid == 0 && s->pid == 0) || tid > INT32_MAX || s->pid > INT32_MAX)
         return HW_OK;
-    int rc = hw_profile_process(p, (int64_t)s->pid, &upid);
+    int rc = hw_profile_traced_process(p, (int64_t)s->pid, &upid);
     if (rc == HW_OK)
         rc = hw_profile_thread(p, upid, (int64_t)tid, (hw_str_id){0}, &row);
     if (rc == HW_OK)

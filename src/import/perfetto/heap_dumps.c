@@ -338,7 +338,7 @@ static int read_process_dump(struct hw_heap_dumps *d, const struct hw_dump_seque
     int rc = head_read(message, &h);
     if (rc < 0 || h.pid > INT32_MAX) /* damaged; a head cut short cannot be trusted */
         return count_error(d, "stackprofile_parser_error", -1);
-    rc = hw_profile_process(d->profile, (int64_t)h.pid, &h.row.upid);
+    rc = hw_profile_traced_process(d->profile, (int64_t)h.pid, &h.row.upid);
     if (rc == HW_OK)
         rc = head_stats(d, &h);
     if (rc < 0 || (h.row.flags & HW_DUMP_REJECTED && !h.timestamp))

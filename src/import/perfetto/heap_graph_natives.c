@@ -86,7 +86,7 @@ int hw_heap_graph_add_natives(const struct hw_strings *strings, const struct hw_
         is_cleaner[c] = (uint8_t)hw_bytes_equal(hw_strings_get(strings, g->classes[c].name),
                                                 hw_bytes_str("sun.misc.Cleaner"));
     int rc = sizes_of(b, registries, &sizes);
-    for (uint32_t o = 0; rc == HW_OK && o < g->n_described; o++) {
+    for (uint32_t o = 0; rc == HW_OK && o < g->n_objects; o++) {
         uint64_t size;
         if (!is_cleaner[g->type[o]] || follow(g, o, roles, NEXT) == o)
             continue;

@@ -12,52 +12,18 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "codec/pb.h"
-#include "import/perfetto/heap_graph_blocks.h"
-#include "import/perfetto/heap_graph_holders.h"
-#include "import/perfetto/heap_graph_natives.h"
-#include "import/perfetto/heap_graph_values.h"
-#include "model/graph/heap_graph_build.h"
+#include "import/perfetto/heap_graph_state.h"
 #include "schema/fields.h"
 
 #include "base/banned.h"
 
 #define F_GRAPH(name)  HW_F_HeapGraph_##name
 #define F_OBJECT(name) HW_F_HeapGraphObject_##name
-#define F_TYPE(name)   HW_F_HeapGraphType_##name
-#define F_ART(name)    HW_F_ArtProcessMetadata_##name
 
-enum { MAX_STACK = 1024 };
-
-struct type {
-    uint64_t id, location;
-    struct hw_graph_class class;
-    size_t first_field; /* of type_fields */
-};
-
-struct hw_graph_state {
-    struct hw_graph_builder *builder; /* owned; NULL: between graphs */
-    int64_t pid, ts_ns;
-    uint64_t next_index, last_id;
-    enum hw_heap_type heap_type;
-    bool truncated;
-    int64_t heap_size;
-    struct hw_map64 field_by_iid, location_by_iid; /* -> field; -> string */
-    HW_VEC(uint8_t) field_is_named;                /* by field */
-    uint32_t runtime_field;                        /* 0 = not met yet */
-    HW_VEC(struct type) types;
-    HW_VEC(uint32_t) type_fields;
-    hw_sized_ids natives;
-    hw_told_blocks blocks;
-    struct hw_told_holders holders;
-    uint64_t made_up_from;          /* objects from this number on are left out; 0 = none */
-    HW_VEC(uint64_t) made_up_types; /* that only such have */
-    hw_field_values values;
-    HW_VEC(uint64_t) targets, names; /* of the object being read */
-};
-
-void hw_heap_graphs_init(struct hw_heap_graphs *d, struct hw_profile *profile)
+void hw_heap_graphs_init(struct hw_heap_graphs *d, struct hw_profile *profile,
+                         struct hw_art_processes *art)
 {
-    *d = (struct hw_heap_graphs){.profile = profile};
+    *d = (struct hw_heap_graphs){.profile = profile, .art = art};
 }
 
 static void state_clear(struct hw_graph_state *s)
@@ -85,16 +51,15 @@ void hw_heap_graphs_done(struct hw_heap_graphs *d)
         free(d->states.v[i]);
     }
     hw_vec_done(&d->states);
-    hw_vec_done(&d->oomes);
     hw_told_links_done(&d->links);
     hw_map64_done(&d->by_sequence);
 }
 
-static int count_error(struct hw_heap_graphs *d, const char *stat, const struct hw_graph_state *s,
-                       uint64_t n)
+int hw_graph_count_error(struct hw_heap_graphs *d, const char *stat, const struct hw_graph_state *s,
+                         uint64_t n)
 {
     int64_t value = n > INT64_MAX ? INT64_MAX : (int64_t)n;
-    return n ? hw_profile_stat_add(d->profile, stat, s->pid, HW_STAT_ERROR, value) : HW_OK;
+    return n ? hw_profile_stat_add(d->profile, stat, s->upid.v, HW_STAT_ERROR, value) : HW_OK;
 }
 
 /* Of all processes together: front ends read the one row, whatever its key. */
@@ -125,193 +90,6 @@ static int state_get(struct hw_heap_graphs *d, uint64_t sequence, struct hw_grap
     }
     *out = d->states.v[*at];
     return HW_OK;
-}
-
-/* ---- names ---- */
-
-static uint64_t map_key(uint64_t iid)
-{
-    return iid == HW_MAP64_NO_KEY ? iid - 1 : iid;
-}
-
-/* The field with this iid, perhaps not named yet. */
-static int field_of(struct hw_graph_state *s, uint64_t iid, uint32_t *out)
-{
-    uint64_t *at;
-    bool fresh;
-    int rc = hw_map64_at(&s->field_by_iid, map_key(iid), &at, &fresh);
-    if (rc < 0)
-        return rc;
-    if (fresh) {
-        rc = hw_graph_field(s->builder, (hw_str_id){0}, (hw_str_id){0}, out);
-        if (rc < 0)
-            return rc;
-        *at = *out;
-        while (s->field_is_named.n <= *out)
-            if (hw_vec_push(&s->field_is_named, 0) < 0)
-                return HW_ENOMEM;
-    }
-    *out = (uint32_t)*at;
-    return HW_OK;
-}
-
-static int read_interned(struct hw_bytes message, uint64_t *iid, struct hw_bytes *text)
-{
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    int rc;
-    *iid = 0;
-    *text = (struct hw_bytes){0};
-    while ((rc = hw_pb_next(&r, &f)) == 1) {
-        if (f.number == HW_F_InternedString_iid)
-            *iid = f.value;
-        else if (f.number == HW_F_InternedString_str)
-            *text = f.bytes;
-    }
-    return rc;
-}
-
-/* "<type> <name>" */
-static int read_field_name(struct hw_heap_graphs *d, struct hw_graph_state *s,
-                           struct hw_bytes message)
-{
-    uint64_t iid;
-    uint32_t field;
-    struct hw_bytes name, type = {0};
-    hw_str_id name_id, type_id = {0};
-    if (read_interned(message, &iid, &name) < 0)
-        return count_error(d, "heap_graph_malformed_packet", s, 1);
-    const uint8_t *space = name.n ? memchr(name.p, ' ', name.n) : NULL;
-    if (space) {
-        type = hw_bytes_of(name.p, (size_t)(space - name.p));
-        name = hw_bytes_of(space + 1, name.n - type.n - 1);
-    }
-    int rc = field_of(s, iid, &field);
-    if (rc == HW_OK)
-        rc = hw_profile_str(d->profile, name, &name_id);
-    if (rc == HW_OK && type.n)
-        rc = hw_profile_str(d->profile, type, &type_id);
-    if (rc < 0)
-        return rc;
-    hw_graph_field_set(s->builder, field, name_id, type_id);
-    s->field_is_named.v[field] = 1;
-    return HW_OK;
-}
-
-static int read_location(struct hw_heap_graphs *d, struct hw_graph_state *s,
-                         struct hw_bytes message)
-{
-    uint64_t iid;
-    struct hw_bytes text;
-    hw_str_id id;
-    if (read_interned(message, &iid, &text) < 0)
-        return count_error(d, "heap_graph_malformed_packet", s, 1);
-    int rc = hw_profile_str(d->profile, text, &id);
-    return rc < 0 ? rc : hw_map64_put(&s->location_by_iid, map_key(iid), id.v);
-}
-
-/* ---- types, roots ---- */
-
-/* Every value of a repeated number, packed or not. */
-static int each_number(const struct hw_pb_field *f, int (*take)(void *ctx, uint64_t v), void *ctx)
-{
-    struct hw_bytes rest = f->bytes;
-    uint64_t v;
-    int rc;
-    if (f->wire != HW_PB_BYTES)
-        return take(ctx, f->value);
-    while ((rc = hw_pb_next_packed(&rest, &v)) == 1) {
-        rc = take(ctx, v);
-        if (rc < 0)
-            return rc;
-    }
-    return rc;
-}
-
-static int add_type_field(void *ctx, uint64_t iid)
-{
-    struct hw_graph_state *s = ctx;
-    uint32_t field;
-    int rc = field_of(s, iid, &field);
-    if (rc == HW_OK && hw_vec_push(&s->type_fields, field) < 0)
-        rc = HW_ENOMEM;
-    return rc;
-}
-
-static int read_type(struct hw_heap_graphs *d, struct hw_graph_state *s, struct hw_bytes message)
-{
-    struct type t = {.first_field = s->type_fields.n};
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    int rc = HW_OK, next;
-    while (rc == HW_OK && (next = hw_pb_next(&r, &f)) != 0) {
-        if (next < 0)
-            return count_error(d, "heap_graph_malformed_packet", s, 1);
-        switch (f.number) {
-        case F_TYPE(id):
-            t.id = f.value;
-            break;
-        case F_TYPE(location_id):
-            t.location = f.value;
-            break;
-        case F_TYPE(class_name):
-            rc = hw_profile_str(d->profile, f.bytes, &t.class.name);
-            break;
-        case F_TYPE(object_size):
-            t.class.object_size = f.value;
-            break;
-        case F_TYPE(superclass_id):
-            t.class.superclass = f.value;
-            t.class.has_superclass = f.value != 0;
-            break;
-        case F_TYPE(reference_field_id):
-            rc = each_number(&f, add_type_field, s);
-            break;
-        case F_TYPE(kind):
-            t.class.kind = f.value < HW_KIND_COUNT ? (enum hw_class_kind)f.value : HW_KIND_UNKNOWN;
-            break;
-        case F_TYPE(classloader_id):
-            t.class.classloader = f.value;
-            break;
-        default:
-            break;
-        }
-        if (rc == HW_ETRUNCATED || rc == HW_EFORMAT)
-            return count_error(d, "heap_graph_malformed_packet", s, 1);
-    }
-    t.class.n_fields = s->type_fields.n - t.first_field;
-    return rc < 0 || hw_vec_push(&s->types, t) == 0 ? rc : HW_ENOMEM;
-}
-
-struct root_sink {
-    struct hw_graph_builder *builder;
-    enum hw_root_type type;
-};
-
-static int add_root(void *ctx, uint64_t id)
-{
-    const struct root_sink *sink = ctx;
-    return hw_graph_root(sink->builder, id, sink->type);
-}
-
-static int read_root(struct hw_heap_graphs *d, struct hw_graph_state *s, struct hw_bytes message)
-{
-    struct root_sink sink = {s->builder, HW_ROOT_UNKNOWN};
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    int rc;
-    while ((rc = hw_pb_next(&r, &f)) == 1)
-        if (f.number == HW_F_HeapGraphRoot_root_type && f.value < HW_ROOT_COMPILED_CODE)
-            sink.type = (enum hw_root_type)f.value;
-    if (rc == 0) {
-        r = hw_pb_read(message);
-        while (rc == 0 && hw_pb_next(&r, &f) == 1)
-            if (f.number == HW_F_HeapGraphRoot_object_ids)
-                rc = each_number(&f, add_root, &sink);
-    }
-    if (rc == HW_ETRUNCATED || rc == HW_EFORMAT)
-        return count_error(d, "heap_graph_malformed_packet", s, 1);
-    return rc;
 }
 
 /* ---- objects ---- */
@@ -386,10 +164,10 @@ static int read_object_fields(struct hw_graph_state *s, struct hw_bytes message,
             out->o.self_size = f.value;
             break;
         case F_OBJECT(reference_field_id):
-            rc = each_number(&f, push_name, s);
+            rc = hw_graph_each_number(&f, push_name, s);
             break;
         case F_OBJECT(reference_object_id):
-            rc = each_number(&f, push_target, s);
+            rc = hw_graph_each_number(&f, push_target, s);
             break;
         case F_OBJECT(reference_field_id_base):
             out->base = f.value;
@@ -417,11 +195,11 @@ static int add_refs(struct hw_heap_graphs *d, struct hw_graph_state *s, const st
 {
     size_t n = s->targets.n;
     if (s->names.n && s->names.n != n) /* then nobody knows which is which */
-        return count_error(d, "heap_graph_malformed_packet", s, 1);
+        return hw_graph_count_error(d, "heap_graph_malformed_packet", s, 1);
     for (size_t i = 0; i < n; i++) {
         uint32_t field = HW_FIELD_OF_LIST;
         uint64_t target = s->targets.v[i];
-        int rc = s->names.n ? field_of(s, s->names.v[i], &field) : HW_OK;
+        int rc = s->names.n ? hw_graph_field_of(s, s->names.v[i], &field) : HW_OK;
         if (rc == HW_OK)
             rc = hw_graph_ref(s->builder, target ? target + o->base : 0, field);
         if (rc < 0)
@@ -438,9 +216,9 @@ static int add_internals(struct hw_heap_graphs *d, struct hw_graph_state *s,
     int rc = make_runtime_field(d, s);
     while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
         if (f.number == F_OBJECT(runtime_internal_object_id))
-            rc = each_number(&f, add_internal, s);
+            rc = hw_graph_each_number(&f, add_internal, s);
     if (rc == HW_ETRUNCATED || rc == HW_EFORMAT)
-        return count_error(d, "heap_graph_malformed_packet", s, 1);
+        return hw_graph_count_error(d, "heap_graph_malformed_packet", s, 1);
     return rc;
 }
 
@@ -482,7 +260,7 @@ static int read_object(struct hw_heap_graphs *d, struct hw_graph_state *s, struc
     struct object o;
     int rc = read_object_fields(s, message, &o);
     if (rc == HW_ETRUNCATED || rc == HW_EFORMAT || (rc == HW_OK && (!o.has_id || !o.o.id)))
-        return count_error(d, "heap_graph_malformed_packet", s, 1);
+        return hw_graph_count_error(d, "heap_graph_malformed_packet", s, 1);
     if (rc < 0)
         return rc;
     s->last_id = o.o.id;
@@ -502,16 +280,28 @@ static int read_object(struct hw_heap_graphs *d, struct hw_graph_state *s, struc
 
 /* ---- the end of a graph ---- */
 
+static int by_id(const void *pa, const void *pb)
+{
+    const struct hw_graph_type *a = pa, *b = pb;
+    if (a->id != b->id)
+        return a->id < b->id ? -1 : 1;
+    return (a->first_field > b->first_field) - (a->first_field < b->first_field);
+}
+
+/* In the order of their ids: types that no object has are numbered so. */
 static int give_types(struct hw_heap_graphs *d, struct hw_graph_state *s)
 {
     int rc = HW_OK;
+    if (s->types.n)
+        qsort(s->types.v, s->types.n, sizeof *s->types.v, by_id);
     for (size_t i = 0; rc == HW_OK && i < s->types.n; i++) {
-        struct type *t = &s->types.v[i];
+        struct hw_graph_type *t = &s->types.v[i];
         uint64_t location = 0;
         if (is_left_out(s, t->id))
             continue;
-        if (t->location && !hw_map64_get(&s->location_by_iid, map_key(t->location), &location))
-            rc = count_error(d, "heap_graph_invalid_string_id", s, 1);
+        if (t->location &&
+            !hw_map64_get(&s->location_by_iid, hw_graph_map_key(t->location), &location))
+            rc = hw_graph_count_error(d, "heap_graph_invalid_string_id", s, 1);
         t->class.location = (hw_str_id){(uint32_t)location};
         t->class.fields = hw_vec_from(&s->type_fields, t->first_field);
         if (rc == HW_OK)
@@ -520,27 +310,7 @@ static int give_types(struct hw_heap_graphs *d, struct hw_graph_state *s)
     uint64_t unnamed = 0;
     for (size_t f = 1; f < s->field_is_named.n; f++)
         unnamed += !s->field_is_named.v[f];
-    return rc < 0 ? rc : count_error(d, "heap_graph_invalid_string_id", s, unnamed);
-}
-
-static int add_oome(struct hw_heap_graphs *d, struct hw_heap_graph *g, int64_t pid)
-{
-    for (size_t i = d->oomes.n; i-- > 0;) {
-        const struct hw_oome *o = &d->oomes.v[i];
-        if (o->pid != pid)
-            continue;
-        g->is_oome = true;
-        g->oome_allocation_size = o->allocation_size;
-        g->oome_total_free = o->total_free;
-        g->oome_free_until = o->free_until;
-        g->oome_message = o->message;
-        struct hw_heap_thread t = {.callsite = o->callsite, .object = HW_ID_NONE};
-        if (o->callsite.v != HW_ID_NONE && hw_vec_push(&g->threads, t) < 0)
-            return HW_ENOMEM;
-        d->oomes.v[i] = d->oomes.v[--d->oomes.n];
-        return hw_profile_str(d->profile, hw_bytes_str("OOME"), &g->dump_reason);
-    }
-    return HW_OK;
+    return rc < 0 ? rc : hw_graph_count_error(d, "heap_graph_invalid_string_id", s, unnamed);
 }
 
 static int complete(struct hw_heap_graphs *d, struct hw_graph_state *s, struct hw_heap_graph *g)
@@ -549,19 +319,20 @@ static int complete(struct hw_heap_graphs *d, struct hw_graph_state *s, struct h
     g->truncated = s->truncated;
     g->heap_size = s->heap_size;
     uint64_t lost = 0, unheld = 0;
-    int rc = hw_profile_process(d->profile, s->pid, &g->upid);
-    if (rc == HW_OK && s->blocks.n)
+    g->upid = s->upid;
+    int rc = HW_OK;
+    if (s->blocks.n)
         rc = hw_heap_graph_add_blocks(s->builder, &s->blocks, g, &lost);
     if (rc == HW_OK)
         rc = hw_told_holders_give(&s->holders, d->profile, s->builder, g, &unheld);
     if (rc == HW_OK)
-        rc = count_error(d, "heap_graph_malformed_packet", s, lost + unheld);
+        rc = hw_graph_count_error(d, "heap_graph_malformed_packet", s, lost + unheld);
     if (rc == HW_OK)
         rc = hw_heap_graph_add_natives(hw_callsites_strings(d->profile->callsites), s->builder,
                                        &s->natives, g);
     if (rc == HW_OK)
         rc = hw_heap_graph_add_values(d->profile, s->builder, &s->values, g);
-    return rc < 0 ? rc : add_oome(d, g, s->pid);
+    return rc < 0 ? rc : hw_art_processes_join(d->art, g);
 }
 
 static int finish_graph(struct hw_heap_graphs *d, struct hw_graph_state *s)
@@ -572,9 +343,9 @@ static int finish_graph(struct hw_heap_graphs *d, struct hw_graph_state *s)
     if (rc == HW_OK)
         rc = hw_graph_finish(s->builder, &g, &faults);
     if (rc == HW_OK)
-        rc = count_error(d, "heap_graph_malformed_packet", s,
-                         faults.duplicate_objects + faults.undescribed_classes +
-                             faults.wrong_field_lists);
+        rc = hw_graph_count_error(d, "heap_graph_malformed_packet", s,
+                                  faults.duplicate_objects + faults.undescribed_classes +
+                                      faults.wrong_field_lists);
     if (rc == HW_OK)
         rc = complete(d, s, g);
     if (rc == HW_OK)
@@ -628,13 +399,18 @@ static int begin(struct hw_heap_graphs *d, struct hw_graph_state *s, const struc
     s->pid = h->pid;
     s->ts_ns = ts_ns;
     s->heap_size = -1;
-    return hw_graph_builder_new(hw_callsites_strings(d->profile->callsites), &s->builder);
+    int rc = hw_profile_traced_process(d->profile, s->pid, &s->upid);
+    if (rc == HW_OK)
+        rc = hw_graph_builder_new(hw_callsites_strings(d->profile->callsites), &s->builder);
+    if (rc == HW_OK)
+        hw_graph_number_by_mention(s->builder);
+    return rc;
 }
 
 static int read_block(struct hw_heap_graphs *d, struct hw_graph_state *s, struct hw_bytes message)
 {
     int rc = hw_heap_graph_read_block(message, &s->blocks);
-    return rc < 0 ? rc : count_error(d, "heap_graph_malformed_packet", s, rc == 0);
+    return rc < 0 ? rc : hw_graph_count_error(d, "heap_graph_malformed_packet", s, rc == 0);
 }
 
 static int read_holder(struct hw_heap_graphs *d, struct hw_graph_state *s,
@@ -650,7 +426,7 @@ static int read_holder(struct hw_heap_graphs *d, struct hw_graph_state *s,
         s->holders.holders.v[n - 1].root_type == HW_ROOT_COMPILED_CODE &&
         hw_graph_root(s->builder, s->holders.holders.v[n - 1].object, HW_ROOT_COMPILED_CODE) < 0)
         return HW_ENOMEM;
-    return rc < 0 ? rc : count_error(d, "heap_graph_malformed_packet", s, rc == 0);
+    return rc < 0 ? rc : hw_graph_count_error(d, "heap_graph_malformed_packet", s, rc == 0);
 }
 
 static int read_body(struct hw_heap_graphs *d, struct hw_graph_state *s, struct hw_bytes message,
@@ -662,7 +438,7 @@ static int read_body(struct hw_heap_graphs *d, struct hw_graph_state *s, struct 
     int rc = HW_OK, next;
     while (rc == HW_OK && (next = hw_pb_next(&r, &f)) != 0) {
         if (next < 0)
-            return count_error(d, "heap_graph_malformed_packet", s, 1);
+            return hw_graph_count_error(d, "heap_graph_malformed_packet", s, 1);
         if (f.wire != HW_PB_BYTES)
             continue;
         if (f.number == F_GRAPH(objects) && is_same_graph)
@@ -670,13 +446,13 @@ static int read_body(struct hw_heap_graphs *d, struct hw_graph_state *s, struct 
         else if (f.number == F_GRAPH(objects))
             strays++;
         else if (f.number == F_GRAPH(types))
-            rc = read_type(d, s, f.bytes);
+            rc = hw_graph_read_type(d, s, f.bytes);
         else if (f.number == F_GRAPH(field_names))
-            rc = read_field_name(d, s, f.bytes);
+            rc = hw_graph_read_field_name(d, s, f.bytes);
         else if (f.number == F_GRAPH(location_names))
-            rc = read_location(d, s, f.bytes);
+            rc = hw_graph_read_location(d, s, f.bytes);
         else if (f.number == F_GRAPH(roots))
-            rc = read_root(d, s, f.bytes);
+            rc = hw_graph_read_root(d, s, f.bytes);
         else if (f.number == F_GRAPH(native_blocks))
             rc = read_block(d, s, f.bytes);
         else if (f.number == F_GRAPH(managed_threads) || f.number == F_GRAPH(managed_frames) ||
@@ -697,7 +473,7 @@ int hw_heap_graphs_packet(struct hw_heap_graphs *d, const struct hw_packet *p, i
     rc = begin(d, s, &h, ts_ns);
     if (rc == HW_OK && h.index != s->next_index) {
         s->truncated = true;
-        rc = count_error(d, "heap_graph_missing_packet", s, 1);
+        rc = hw_graph_count_error(d, "heap_graph_missing_packet", s, 1);
     }
     s->next_index = h.index + 1;
     if (h.has_heap_size)
@@ -721,103 +497,4 @@ int hw_heap_graphs_finish(struct hw_heap_graphs *d)
             rc = finish_graph(d, s);
     }
     return rc < 0 ? rc : hw_told_links_finish(&d->links, d->profile);
-}
-
-/* ---- memory that ran out ---- */
-
-static int read_frame(struct hw_heap_graphs *d, struct hw_bytes message, hw_frame_id *out)
-{
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    struct hw_frame frame = {.mapping = {HW_ID_NONE}};
-    struct hw_symbol_line line = {0};
-    int rc = HW_OK;
-    while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
-        if (f.number == F_ART(JavaFrame_method_name))
-            rc = hw_profile_str(d->profile, f.bytes, &frame.name);
-        else if (f.number == F_ART(JavaFrame_source_file))
-            rc = hw_profile_str(d->profile, f.bytes, &line.file);
-        else if (f.number == F_ART(JavaFrame_line_number))
-            line.line = (uint32_t)f.value;
-    }
-    line.function = frame.name;
-    frame.rel_pc = line.line; /* lines of one method are different frames */
-    if (rc == HW_OK)
-        rc = hw_callsites_frame(d->profile->callsites, &frame, out);
-    if (rc == HW_OK && line.file.v)
-        rc = hw_symbol_sets_put(hw_callsites_symbol_sets(d->profile->callsites), *out, &line, 1);
-    return rc;
-}
-
-/* Java's stacks have the innermost method first. */
-static int read_stack(struct hw_heap_graphs *d, struct hw_bytes message, hw_callsite_id *out)
-{
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    hw_frame_id frames[MAX_STACK];
-    size_t n = 0;
-    int rc = HW_OK;
-    while (rc == HW_OK && n < MAX_STACK && hw_pb_next(&r, &f) == 1)
-        if (f.number == F_ART(JavaStack_frames) && f.wire == HW_PB_BYTES) {
-            n++;
-            rc = read_frame(d, f.bytes, &frames[MAX_STACK - n]);
-        }
-    if (rc < 0 || n == 0)
-        return rc;
-    return hw_callsites_intern(d->profile->callsites, frames + MAX_STACK - n, n, out);
-}
-
-int hw_heap_graphs_process(struct hw_heap_graphs *d, struct hw_bytes message)
-{
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    struct hw_oome o = {
-        .allocation_size = -1, .total_free = -1, .free_until = -1, .callsite = {HW_ID_NONE}};
-    struct hw_bytes name = {0};
-    int64_t uid = -1;
-    hw_upid upid;
-    int rc = HW_OK;
-    while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
-        switch (f.number) {
-        case F_ART(pid):
-            o.pid = (int32_t)f.value;
-            break;
-        case F_ART(uid):
-            uid = (int32_t)f.value;
-            break;
-        case F_ART(process_name):
-            name = f.bytes;
-            break;
-        case F_ART(oom_allocation_size):
-            o.allocation_size = f.value > INT64_MAX ? INT64_MAX : (int64_t)f.value;
-            break;
-        case F_ART(oom_total_bytes_free):
-            o.total_free = f.value > INT64_MAX ? INT64_MAX : (int64_t)f.value;
-            break;
-        case F_ART(oom_free_bytes_until_oom):
-            o.free_until = f.value > INT64_MAX ? INT64_MAX : (int64_t)f.value;
-            break;
-        case F_ART(oom_thread_java_stack):
-            rc = read_stack(d, f.bytes, &o.callsite);
-            break;
-        case F_ART(oom_error_msg):
-            rc = hw_profile_str(d->profile, f.bytes, &o.message);
-            break;
-        default:
-            break;
-        }
-    }
-    if (rc < 0 || o.pid < 0)
-        return rc;
-    rc = hw_profile_process(d->profile, o.pid, &upid);
-    if (rc < 0)
-        return rc;
-    struct hw_process *process = &d->profile->processes.v[upid.v];
-    if (uid >= 0 && process->uid < 0)
-        process->uid = uid;
-    if (name.n && process->name.v == 0)
-        rc = hw_profile_str(d->profile, name, &process->name);
-    if (rc == HW_OK && o.allocation_size >= 0 && hw_vec_push(&d->oomes, o) < 0)
-        rc = HW_ENOMEM;
-    return rc;
 }

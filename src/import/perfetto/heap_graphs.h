@@ -5,7 +5,7 @@
  *          each other; the rules for getting from them to one graph have their home here.
  * Shapes:  feed the packets in file order, then finish once. State is kept per sequence and
  *          forgotten when a graph is complete.
- * Errors:  HW_ENOMEM, HW_ELIMIT. What is wrong with the data is counted in the profile, by pid.
+ * Errors:  HW_ENOMEM, HW_ELIMIT. What is wrong with the data is counted in the profile, by process.
  * Source:  doc/formats/trace.md, "Heap graphs"
  */
 #ifndef HW_IMPORT_PERFETTO_HEAP_GRAPHS_H
@@ -15,34 +15,26 @@
 
 #include "base/memory/map64.h"
 #include "base/memory/vec.h"
+#include "import/perfetto/art_process.h"
 #include "import/perfetto/heap_graph_blocks.h"
 #include "model/profile.h"
 #include "trace/reader.h"
 
 struct hw_graph_state; /* the graph that a sequence is sending */
 
-/* What a process said about the memory that ran out, for its next graph. */
-struct hw_oome {
-    int64_t pid;
-    int64_t allocation_size, total_free, free_until; /* -1 = not said */
-    hw_str_id message;
-    hw_callsite_id callsite; /* of the thread; HW_ID_NONE */
-};
-
 struct hw_heap_graphs {
     struct hw_profile *profile;             /* borrowed */
     HW_VEC(struct hw_graph_state *) states; /* owned */
     struct hw_map64 by_sequence;
-    HW_VEC(struct hw_oome) oomes;
+    struct hw_art_processes *art; /* borrowed */
     struct hw_told_links links;
 };
 
-void hw_heap_graphs_init(struct hw_heap_graphs *d, struct hw_profile *profile);
+void hw_heap_graphs_init(struct hw_heap_graphs *d, struct hw_profile *profile,
+                         struct hw_art_processes *art);
 void hw_heap_graphs_done(struct hw_heap_graphs *d);
 /* ts_ns: the packet's time, converted. */
 int hw_heap_graphs_packet(struct hw_heap_graphs *d, const struct hw_packet *p, int64_t ts_ns);
-/* An ArtProcessMetadata. */
-int hw_heap_graphs_process(struct hw_heap_graphs *d, struct hw_bytes message);
 /* Ends the graphs that never ended. */
 int hw_heap_graphs_finish(struct hw_heap_graphs *d);
 

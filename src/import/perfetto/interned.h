@@ -56,6 +56,11 @@ struct hw_interned_group {
     struct hw_interned_table tables[HW_INTERNED_KIND_COUNT];
 };
 
+/* Where a name is looked for: the dump's own tables first, then the generation's. */
+struct hw_interned_scope {
+    struct hw_interned_group *legacy, *generation; /* NULL = none */
+};
+
 struct hw_interned {
     struct hw_profile *profile; /* borrowed */
     struct hw_arena arena;
@@ -70,10 +75,11 @@ struct hw_interned {
     HW_VEC(hw_frame_id) last_path;             /* the one made last, with its callsites */
     HW_VEC(hw_callsite_id) last_sites;
     struct hw_strbuf text;
-    bool scope_known; /* the groups of the last callstack asked for */
+    bool path_is_cut; /* of the mapping being read: a component is unknown */
+    bool scope_known; /* the scope of the last callstack asked for */
     uint64_t scope_sequence;
     uint32_t scope_generation;
-    struct hw_interned_group *scope_groups[2]; /* of the dump, of the generation; NULL = none */
+    struct hw_interned_scope scope;
 };
 
 void hw_interned_init(struct hw_interned *in, struct hw_profile *profile);

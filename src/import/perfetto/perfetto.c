@@ -2,31 +2,31 @@
  * The file is read twice. The first time takes in interned data, tracks and clock snapshots, as all
  * may stand behind the samples that need them, and leaves large packets of samples out; the second
  * time everything else. That holds no sample in memory beside the model's rows. Packets that name
- * frames are read a third time, when all frames are known.
+ * frames are read again when all frames are known: first symbols, then names of obfuscated code.
  */
 #include "import/perfetto/perfetto.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/progress.h"
-#include "base/text/strbuf.h"
 #include "codec/pb.h"
+#include "import/code_packages.h"
 #include "import/deobfuscate.h"
 #include "import/import.h"
+#include "import/perfetto/art_process.h"
 #include "import/perfetto/cpu_samples.h"
 #include "import/perfetto/heap_dumps.h"
 #include "import/perfetto/heap_graphs.h"
 #include "import/perfetto/interned.h"
-#include "import/perfetto/memory_tracker.h"
-#include "import/perfetto/processes.h"
 #include "import/perfetto/symbols.h"
 #include "import/perfetto/track_events.h"
+#include "import/system/memory_tracker.h"
+#include "import/system/processes.h"
+#include "import/system/trace_facts.h"
 #include "model/profile.h"
 #include "schema/fields.h"
-#include "schema/print.h"
 #include "schema/schema.h"
 #include "trace/clocks.h"
 #include "trace/reader.h"
@@ -42,11 +42,12 @@ struct import {
     struct hw_clocks clocks;
     struct hw_heap_dumps dumps;
     struct hw_heap_graphs graphs;
+    struct hw_art_processes art;
     struct hw_cpu_importer cpu;
     struct hw_track_importer tracks;
     bool has_time;
-    int64_t newest_ns; /* of the packets so far: the time of one without */
-    bool has_names;    /* packets that name frames were seen */
+    int64_t newest_ns;                 /* of the packets so far: the time of one without */
+    bool has_symbols, has_clear_names; /* packets of these kinds were seen */
 };
 
 /* ---- the first time through ---- */
@@ -71,8 +72,8 @@ static int gather_packet(struct import *im, const struct hw_packet *p)
         rc = gather_profile(im, p);
     if (rc == HW_OK && p->data_field == F(track_descriptor))
         rc = hw_track_importer_descriptor(&im->tracks, p->data);
-    im->has_names |=
-        p->data_field == F(module_symbols) || p->data_field == F(deobfuscation_mapping);
+    im->has_symbols |= p->data_field == F(module_symbols);
+    im->has_clear_names |= p->data_field == F(deobfuscation_mapping);
     return rc;
 }
 
@@ -98,298 +99,6 @@ static int gather(struct import *im, struct hw_error *err)
             return hw_fail(err, rc, p.offset, "trace packet:");
         tell_progress(im, 0, FIRST_TENTHS, p.offset);
     }
-    return rc;
-}
-
-/* ---- single packets ---- */
-
-static int set_text(struct import *im, const char *name, struct hw_bytes text)
-{
-    struct hw_strbuf copy = {0};
-    hw_strbuf_add(&copy, text.p, text.n);
-    int rc = copy.failed ? HW_ENOMEM : hw_profile_metadata_set(im->p, name, copy.p, 0);
-    hw_strbuf_done(&copy);
-    return rc;
-}
-
-/* What is asked of a configuration later. */
-static int look_at_config(struct import *im, struct hw_bytes message)
-{
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    struct hw_bytes name = {NULL, 0};
-    bool into_file = false, flushes = false;
-    while (hw_pb_next(&r, &f) == 1) {
-        if (f.number == HW_F_TraceConfig_write_into_file)
-            into_file = f.value != 0;
-        else if (f.number == HW_F_TraceConfig_flush_period_ms)
-            flushes = f.value != 0;
-        else if (f.number == HW_F_TraceConfig_unique_session_name && f.wire == HW_PB_BYTES)
-            name = f.bytes;
-    }
-    int rc = name.n ? set_text(im, "unique_session_name", name) : HW_OK;
-    if (rc == HW_OK && into_file && !flushes)
-        rc = hw_profile_stat_set(im->p, "config_write_into_file_no_flush", -1, HW_STAT_INFO, 1);
-    return rc;
-}
-
-static int read_config(struct import *im, struct hw_bytes message)
-{
-    const struct hw_schema_message *m = hw_schema_message_find("TraceConfig");
-    struct hw_strbuf text = {0};
-    size_t damaged = 0;
-    int rc = hw_schema_print(m, message, /* indent = */ 0, &text, &damaged, NULL);
-    if (rc == HW_OK)
-        rc = hw_profile_str(im->p, hw_bytes_of(text.p, text.n), &im->p->config_text);
-    hw_strbuf_done(&text);
-    return rc < 0 ? rc : look_at_config(im, message);
-}
-
-struct named_stat {
-    uint32_t field;
-    const char *name;
-    enum hw_stat_severity severity;
-};
-
-/* One statistic for each field of the message that the list names. */
-static int read_stats(struct import *im, struct hw_bytes message, int64_t key,
-                      const struct named_stat *known, size_t n_known)
-{
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    int rc = HW_OK;
-    while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
-        for (size_t i = 0; rc == HW_OK && i < n_known; i++)
-            if (known[i].field == f.number && f.wire == HW_PB_VARINT)
-                rc = hw_profile_stat_set(im->p, known[i].name, key, known[i].severity,
-                                         f.value > INT64_MAX ? INT64_MAX : (int64_t)f.value);
-    return rc;
-}
-
-static int read_buffer_stats(struct import *im, struct hw_bytes message, int64_t buffer)
-{
-#define B(name, severity)                                                                          \
-    {                                                                                              \
-        HW_F_TraceStats_BufferStats_##name, "traced_buf_" #name, severity                          \
-    }
-    static const struct named_stat known[] = {
-        B(bytes_written, HW_STAT_INFO),
-        B(chunks_written, HW_STAT_INFO),
-        B(chunks_overwritten, HW_STAT_INFO),
-        B(write_wrap_count, HW_STAT_INFO),
-        B(patches_succeeded, HW_STAT_INFO),
-        B(patches_failed, HW_STAT_DATA_LOSS),
-        B(readaheads_succeeded, HW_STAT_INFO),
-        B(readaheads_failed, HW_STAT_INFO),
-        B(abi_violations, HW_STAT_DATA_LOSS),
-        B(chunks_rewritten, HW_STAT_INFO),
-        B(chunks_committed_out_of_order, HW_STAT_INFO),
-        B(buffer_size, HW_STAT_INFO),
-        B(bytes_overwritten, HW_STAT_INFO),
-        B(bytes_read, HW_STAT_INFO),
-        B(padding_bytes_written, HW_STAT_INFO),
-        B(padding_bytes_cleared, HW_STAT_INFO),
-        B(chunks_read, HW_STAT_INFO),
-        B(chunks_discarded, HW_STAT_INFO),
-        B(trace_writer_packet_loss, HW_STAT_DATA_LOSS),
-    };
-#undef B
-    return read_stats(im, message, buffer, known, HW_ARRAY_LEN(known));
-}
-
-static int read_trace_stats(struct import *im, struct hw_bytes message)
-{
-#define T(name, severity)                                                                          \
-    {                                                                                              \
-        HW_F_TraceStats_##name, "traced_" #name, severity                                          \
-    }
-    static const struct named_stat known[] = {
-        T(producers_connected, HW_STAT_INFO),
-        T(producers_seen, HW_STAT_INFO),
-        T(data_sources_registered, HW_STAT_INFO),
-        T(data_sources_seen, HW_STAT_INFO),
-        T(tracing_sessions, HW_STAT_INFO),
-        T(total_buffers, HW_STAT_INFO),
-        T(chunks_discarded, HW_STAT_INFO),
-        T(patches_discarded, HW_STAT_INFO),
-        T(flushes_requested, HW_STAT_INFO),
-        T(flushes_succeeded, HW_STAT_INFO),
-        T(flushes_failed, HW_STAT_DATA_LOSS),
-        {HW_F_TraceStats_missed_processes, "heapprofd_missed_processes", HW_STAT_DATA_LOSS},
-    };
-#undef T
-    int64_t buffer = 0;
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    int rc = read_stats(im, message, -1, known, HW_ARRAY_LEN(known));
-    while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
-        if (f.number == HW_F_TraceStats_buffer_stats)
-            rc = read_buffer_stats(im, f.bytes, buffer++);
-        else if (f.number == HW_F_TraceStats_final_flush_outcome && f.value)
-            rc = f.value == HW_V_TraceStats_FinalFlushOutcome_FINAL_FLUSH_FAILED
-                     ? hw_profile_stat_set(im->p, "traced_final_flush_failed", -1,
-                                           HW_STAT_DATA_LOSS, 1)
-                     : hw_profile_stat_set(im->p, "traced_final_flush_succeeded", -1, HW_STAT_INFO,
-                                           1);
-    }
-    return rc;
-}
-
-/* ---- facts about the trace ---- */
-
-static int read_uuid(struct import *im, struct hw_bytes message)
-{
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    uint64_t msb = 0, lsb = 0;
-    char text[40];
-    while (hw_pb_next(&r, &f) == 1) {
-        if (f.number == HW_F_TraceUuid_msb)
-            msb = f.value;
-        else if (f.number == HW_F_TraceUuid_lsb)
-            lsb = f.value;
-    }
-    (void)snprintf(text, sizeof text, "%08x-%04x-%04x-%04x-%012llx", (unsigned)(msb >> 32),
-                   (unsigned)(msb >> 16 & 0xffff), (unsigned)(msb & 0xffff), (unsigned)(lsb >> 48),
-                   (unsigned long long)(lsb & 0xffffffffffff)); /* 36 characters */
-    return hw_profile_metadata_set(im->p, "trace_uuid", text, 0);
-}
-
-static void add_sequence(struct hw_strbuf *text, struct hw_bytes message)
-{
-    uint32_t id = 0;
-    int32_t producer = 0;
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    while (hw_pb_next(&r, &f) == 1) {
-        if (f.number == HW_F_TraceProvenance_Sequence_id)
-            id = (uint32_t)f.value;
-        else if (f.number == HW_F_TraceProvenance_Sequence_producer_id)
-            producer = (int32_t)f.value;
-    }
-    hw_strbuf_addf(text, " %u/%d", id, producer);
-}
-
-/* One text: "buffer" and its "sequence/producer" pairs, for each buffer. */
-static int read_provenance(struct import *im, struct hw_bytes message)
-{
-    enum { ENOUGH = 4096 }; /* a person reads it */
-    struct hw_strbuf text = {0};
-    struct hw_pb_reader r = hw_pb_read(message), in;
-    struct hw_pb_field f, s;
-    while (hw_pb_next(&r, &f) == 1 && text.n < ENOUGH) {
-        if (f.number != HW_F_TraceProvenance_buffers || f.wire != HW_PB_BYTES)
-            continue;
-        hw_strbuf_adds(&text, text.n ? " buffer" : "buffer");
-        in = hw_pb_read(f.bytes);
-        while (hw_pb_next(&in, &s) == 1 && text.n < ENOUGH)
-            if (s.number == HW_F_TraceProvenance_Buffer_sequences && s.wire == HW_PB_BYTES)
-                add_sequence(&text, s.bytes);
-    }
-    int rc = text.failed
-                 ? HW_ENOMEM
-                 : hw_profile_metadata_set(im->p, "trace_provenance", text.n ? text.p : "", 0);
-    hw_strbuf_done(&text);
-    return rc;
-}
-
-static int read_utsname(struct import *im, struct hw_bytes message)
-{
-    static const char *const names[] = {
-        [HW_F_Utsname_sysname] = "system_name",
-        [HW_F_Utsname_version] = "system_version",
-        [HW_F_Utsname_release] = "system_release",
-        [HW_F_Utsname_machine] = "system_machine",
-    };
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    int rc = HW_OK;
-    while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
-        if (f.number < HW_ARRAY_LEN(names) && names[f.number] && f.wire == HW_PB_BYTES)
-            rc = set_text(im, names[f.number], f.bytes);
-    return rc;
-}
-
-static int read_system_info(struct import *im, struct hw_bytes message)
-{
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    int rc = HW_OK;
-    while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
-        switch (f.number) {
-        case HW_F_SystemInfo_utsname:
-            rc = read_utsname(im, f.bytes);
-            break;
-        case HW_F_SystemInfo_tracing_service_version:
-            rc = set_text(im, "tracing_service_version", f.bytes);
-            break;
-        case HW_F_SystemInfo_android_build_fingerprint:
-            rc = set_text(im, "android_build_fingerprint", f.bytes);
-            break;
-        case HW_F_SystemInfo_timezone_off_mins:
-            rc = hw_profile_metadata_set(im->p, "timezone_off_mins", NULL, (int32_t)f.value);
-            break;
-        case HW_F_SystemInfo_system_ram_bytes:
-            rc = hw_profile_metadata_set(im->p, "system_ram_bytes", NULL, (int64_t)f.value);
-            break;
-        default:
-            break;
-        }
-    }
-    return rc;
-}
-
-static int read_event(struct import *im, struct hw_bytes message, int64_t ts_ns)
-{
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    int rc = HW_OK;
-    while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
-        if (f.number == HW_F_TracingServiceEvent_tracing_started)
-            rc = hw_profile_metadata_set(im->p, "tracing_started_ns", NULL, ts_ns);
-        else if (f.number == HW_F_TracingServiceEvent_all_data_sources_started)
-            rc = hw_profile_metadata_set(im->p, "all_data_source_started_ns", NULL, ts_ns);
-        else if (f.number == HW_F_TracingServiceEvent_tracing_disabled)
-            rc = hw_profile_metadata_set(im->p, "tracing_disabled_ns", NULL, ts_ns);
-    }
-    return rc;
-}
-
-static int read_attribute(struct import *im, struct hw_bytes message)
-{
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    struct hw_strbuf name = {0}, text = {0};
-    bool is_text = false;
-    int64_t number = 0;
-    hw_strbuf_adds(&name, "trace_attribute.");
-    while (hw_pb_next(&r, &f) == 1) {
-        if (f.number == HW_F_TraceAttributes_Attribute_key) {
-            hw_strbuf_add(&name, f.bytes.p, f.bytes.n);
-        } else if (f.number == HW_F_TraceAttributes_Attribute_string_value) {
-            is_text = true;
-            hw_strbuf_clear(&text);
-            hw_strbuf_add(&text, f.bytes.p, f.bytes.n);
-        } else if (f.number == HW_F_TraceAttributes_Attribute_long_value) {
-            number = (int64_t)f.value;
-        }
-    }
-    int rc = name.failed || text.failed ? HW_ENOMEM : HW_OK;
-    if (rc == HW_OK)
-        rc = hw_profile_metadata_set(im->p, name.p, is_text ? text.p : NULL, number);
-    hw_strbuf_done(&name);
-    hw_strbuf_done(&text);
-    return rc;
-}
-
-static int read_attributes(struct import *im, struct hw_bytes message)
-{
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    int rc = HW_OK;
-    while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
-        if (f.number == HW_F_TraceAttributes_attribute && f.wire == HW_PB_BYTES)
-            rc = read_attribute(im, f.bytes);
     return rc;
 }
 
@@ -428,6 +137,8 @@ static int read_timed(struct import *im, const struct hw_packet *p)
     int rc = packet_time(im, p, &ts);
     if (rc != 1)
         return rc;
+    if (!p->has_timestamp && p->data_field != F(track_event) && im->newest_ns != INT64_MIN)
+        ts = im->newest_ns;
     if (p->has_timestamp)
         see_time(im, ts);
     if (p->has_timestamp && ts > im->newest_ns)
@@ -445,12 +156,14 @@ static int read_timed(struct import *im, const struct hw_packet *p)
         return hw_import_memory_snapshot(im->p, p->data, ts);
     case F(heap_graph):
         return hw_heap_graphs_packet(&im->graphs, p, ts);
+    case F(art_process_metadata):
+        return hw_art_processes_packet(&im->art, p->data, ts);
     case F(managed_links):
         return hw_told_links_packet(&im->graphs.links, p, ts, &im->interned);
     case F(perf_sample):
         return hw_cpu_importer_sample(&im->cpu, p, ts);
     default:
-        return read_event(im, p->data, ts);
+        return hw_import_service_event(im->p, p->data, ts);
     }
 }
 
@@ -476,17 +189,17 @@ static int read_packet(struct import *im, const struct hw_packet *p)
         hw_clocks_pass(&im->clocks, p->data, p->sequence);
         return HW_OK;
     case F(trace_config):
-        return read_config(im, p->data);
+        return hw_import_trace_config(im->p, p->data);
     case F(trace_stats):
-        return read_trace_stats(im, p->data);
+        return hw_import_trace_stats(im->p, p->data);
     case F(trace_uuid):
-        return read_uuid(im, p->data);
+        return hw_import_trace_uuid(im->p, p->data);
     case F(trace_provenance):
-        return read_provenance(im, p->data);
+        return hw_import_provenance(im->p, p->data);
     case F(system_info):
-        return read_system_info(im, p->data);
+        return hw_import_system_info(im->p, p->data);
     case F(trace_attributes):
-        return read_attributes(im, p->data);
+        return hw_import_attributes(im->p, p->data);
     case F(process_tree):
         return hw_import_process_tree(im->p, p->data);
     case F(packages_list):
@@ -502,9 +215,8 @@ static int read_packet(struct import *im, const struct hw_packet *p)
     case F(heap_graph):
     case F(managed_links):
     case F(perf_sample):
-        return read_timed(im, p);
     case F(art_process_metadata):
-        return hw_heap_graphs_process(&im->graphs, p->data);
+        return read_timed(im, p);
     default:
         return HW_OK;
     }
@@ -527,25 +239,61 @@ static int read_all(struct import *im, struct hw_error *err)
 
 /* ---- the third time through ---- */
 
-static int read_names(struct import *im, struct hw_error *err)
+/* Hands every packet of a kind to a function. */
+static int each_packet(struct import *im, uint32_t kind,
+                       int (*take)(void *ctx, struct hw_bytes message), void *ctx,
+                       struct hw_error *err)
 {
-    struct hw_frame_index ix;
     struct hw_packet p;
-    int rc = hw_frame_index_init(&ix, im->p), next = 0;
-    if (rc < 0)
-        return hw_fail(err, rc, 0, "frames of the trace:");
+    int rc = HW_OK, next = 0;
     hw_trace_reader_rewind(im->reader);
     hw_trace_reader_leave_out_samples(im->reader);
-    while (rc == HW_OK && (next = hw_trace_reader_next(im->reader, &p, err)) == 1) {
-        if (p.data_field == F(module_symbols))
-            rc = hw_import_module_symbols(&ix, p.data);
-        else if (p.data_field == F(deobfuscation_mapping))
-            rc = hw_import_deobfuscation(im->p, p.data);
-        if (rc < 0)
-            rc = hw_fail(err, rc, p.offset, "trace packet:");
-    }
-    hw_frame_index_done(&ix);
+    while (rc == HW_OK && (next = hw_trace_reader_next(im->reader, &p, err)) == 1)
+        if (p.data_field == kind) {
+            rc = take(ctx, p.data);
+            if (rc < 0)
+                rc = hw_fail(err, rc, p.offset, "trace packet:");
+        }
     return rc < 0 ? rc : next;
+}
+
+static int take_symbols(void *ctx, struct hw_bytes message)
+{
+    return hw_import_module_symbols(ctx, message);
+}
+
+static int read_symbols(struct import *im, struct hw_error *err)
+{
+    struct hw_frame_index ix;
+    int rc = hw_frame_index_init(&ix, im->p);
+    if (rc < 0)
+        return hw_fail(err, rc, 0, "frames of the trace:");
+    rc = each_packet(im, F(module_symbols), take_symbols, &ix, err);
+    hw_frame_index_done(&ix);
+    return rc;
+}
+
+struct clear_names {
+    struct hw_profile *p;
+    struct hw_code_packages packages;
+};
+
+static int take_clear_names(void *ctx, struct hw_bytes message)
+{
+    const struct clear_names *names = ctx;
+    return hw_import_deobfuscation_of(names->p, &names->packages, message);
+}
+
+/* Behind all symbols: a line that they tell says which function it was. */
+static int read_clear_names(struct import *im, struct hw_error *err)
+{
+    struct clear_names names = {.p = im->p};
+    int rc = hw_code_packages_init(&names.packages, im->p);
+    if (rc < 0)
+        return hw_fail(err, rc, 0, "packages of the trace:");
+    rc = each_packet(im, F(deobfuscation_mapping), take_clear_names, &names, err);
+    hw_code_packages_done(&names.packages);
+    return rc;
 }
 
 static int add_reader_stats(struct import *im)
@@ -619,7 +367,8 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
     struct import im = {.p = into, .reader = reader, .newest_ns = INT64_MIN};
     hw_interned_init(&im.interned, into);
     hw_heap_dumps_init(&im.dumps, into, &im.interned, &im.clocks);
-    hw_heap_graphs_init(&im.graphs, into);
+    hw_art_processes_init(&im.art, into);
+    hw_heap_graphs_init(&im.graphs, into, &im.art);
     hw_cpu_importer_init(&im.cpu, into, &im.interned);
     hw_track_importer_init(&im.tracks, into, &im.interned);
     int rc = gather(&im, err);
@@ -627,11 +376,15 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
         rc = read_all(&im, err);
     if (rc == HW_OK) {
         rc = hw_heap_graphs_finish(&im.graphs);
+        if (rc == HW_OK)
+            rc = hw_art_processes_finish(&im.art);
         if (rc < 0)
             (void)hw_fail(err, rc, 0, "heap graph:");
     }
-    if (rc == HW_OK && im.has_names)
-        rc = read_names(&im, err);
+    if (rc == HW_OK && im.has_symbols)
+        rc = read_symbols(&im, err);
+    if (rc == HW_OK && im.has_clear_names)
+        rc = read_clear_names(&im, err);
     if (rc == HW_OK) {
         rc = hw_heap_dumps_finish(&im.dumps);
         if (rc == HW_OK)
@@ -652,6 +405,7 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
         rc = hw_fail(err, HW_EFORMAT, 0, "no packet can be read: this is not a trace");
     hw_heap_dumps_done(&im.dumps);
     hw_heap_graphs_done(&im.graphs);
+    hw_art_processes_done(&im.art);
     hw_cpu_importer_done(&im.cpu);
     hw_track_importer_done(&im.tracks);
     hw_interned_done(&im.interned);
@@ -697,7 +451,9 @@ int hw_import_perfetto_names(struct hw_bytes file, struct hw_profile *into, stru
     int rc = hw_trace_reader_open_bytes(file, &im.reader, err);
     if (rc < 0)
         return rc;
-    rc = read_names(&im, err);
+    rc = read_symbols(&im, err);
+    if (rc == HW_OK)
+        rc = read_clear_names(&im, err);
     if (rc == HW_OK)
         rc = add_reader_stats(&im);
     hw_trace_reader_free(im.reader);

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "codec/pb.h"
-#include "import/perfetto/marks.h"
+#include "import/system/marks.h"
 #include "schema/fields.h"
 
 #include "base/banned.h"
@@ -85,7 +85,7 @@ static int read_process(struct hw_track_importer *t, struct hw_bytes message)
     }
     if (pid <= 0 || !name.n)
         return HW_OK;
-    int rc = hw_profile_process(t->profile, pid, &upid);
+    int rc = hw_profile_traced_process(t->profile, pid, &upid);
     if (rc == HW_OK)
         rc = hw_profile_str(t->profile, name, &id);
     if (rc == HW_OK && !t->profile->processes.v[upid.v].name.v)
@@ -224,7 +224,7 @@ static int make_track(struct hw_track_importer *t, struct hw_described_track *d)
     uint32_t thread;
     if (d->pid < 0 || d->tid < 0)
         return hw_slices_named_track(&p->slices, d->name, &d->track);
-    int rc = hw_profile_process(p, d->pid, &upid);
+    int rc = hw_profile_traced_process(p, d->pid, &upid);
     if (rc == HW_OK)
         rc = hw_profile_thread(p, upid, d->tid, d->name, &thread);
     return rc < 0 ? rc : hw_slices_thread_track(&p->slices, thread, &d->track);

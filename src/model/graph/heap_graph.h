@@ -163,6 +163,7 @@ struct hw_heap_thread {
     hw_callsite_id callsite; /* HW_ID_NONE = no frame is known */
     hw_str_id name;          /* 0 = unknown */
     uint32_t object;         /* the thread's own; HW_ID_NONE */
+    uint32_t thread;         /* row + 1 of the profile's threads; 0 = not known there */
     bool is_daemon;
 };
 
@@ -192,8 +193,9 @@ struct hw_heap_graph {
     hw_str_id dump_reason; /* 0 = none given */
     int64_t heap_size;     /* what the runtime says it has allocated; -1 = unknown */
 
-    uint32_t n_objects, n_refs, n_classes, n_fields, n_described;
-    uint32_t number; /* of the graph; this and the first_… are set by freezing */
+    uint32_t n_objects, n_refs, n_classes, n_fields;
+    uint32_t n_described; /* objects; the others have no size and no references */
+    uint32_t number;      /* of the graph; this and the first_… are set by freezing */
     uint32_t first_object, first_reference, first_class;
     uint32_t first_primitive, first_primitive_set, first_data, first_thread, first_block,
         first_link, first_holder;
@@ -247,6 +249,12 @@ static inline bool hw_object_is_reachable(const struct hw_heap_graph *g, uint32_
 static inline enum hw_heap_type hw_object_heap_type(const struct hw_heap_graph *g, uint32_t o)
 {
     return (enum hw_heap_type)((g->flags[o] & HW_OBJECT_HEAP) >> HW_OBJECT_HEAP_SHIFT);
+}
+
+/* Or is it only referred to? */
+static inline bool hw_object_is_described(const struct hw_heap_graph *g, uint32_t o)
+{
+    return g->self_size[o] >= 0;
 }
 
 /* What it weighs in sums: an object that was never described weighs nothing. */

@@ -55,7 +55,13 @@ void hw_graph_builder_free(struct hw_graph_builder *b)
     hw_vec_done(&b->ref_field);
     hw_id_index_done(&b->index);
     hw_map64_done(&b->missing);
+    free(b->number);
     free(b);
+}
+
+void hw_graph_number_by_mention(struct hw_graph_builder *b)
+{
+    b->by_mention = true;
 }
 
 /* ---- taking in ---- */
@@ -233,11 +239,13 @@ static int link_classes(struct hw_graph_builder *b)
 bool hw_graph_find(const struct hw_graph_builder *b, uint64_t id, uint32_t *out)
 {
     uint64_t at;
-    if (hw_id_index_find(&b->index, id, out))
-        return true;
-    if (!hw_map64_get(&b->missing, map_key(id), &at))
-        return false;
-    *out = (uint32_t)at;
+    if (!hw_id_index_find(&b->index, id, out)) {
+        if (!hw_map64_get(&b->missing, map_key(id), &at))
+            return false;
+        *out = (uint32_t)at;
+    }
+    if (b->number)
+        *out = b->number[*out];
     return true;
 }
 
@@ -439,11 +447,15 @@ static int build(struct hw_graph_builder *b, struct hw_heap_graph *g,
         rc = make_refs(b, g, faults);
     if (rc == HW_OK)
         rc = complete_objects(b, g);
+    if (rc < 0)
+        return rc;
+    take_columns(b, g);
+    if (b->by_mention)
+        rc = hw_graph_renumber(b, g);
     if (rc == HW_OK)
         rc = take_classes(b, g);
     if (rc < 0)
         return rc;
-    take_columns(b, g);
     hw_graph_make_roots(b, g);
     rc = hw_graph_imply_superclasses(b, g);
     if (rc == HW_OK)

@@ -68,6 +68,10 @@ int hw_graph_object(struct hw_graph_builder *b, const struct hw_graph_object *o)
 int hw_graph_ref(struct hw_graph_builder *b, uint64_t target, uint32_t field);
 int hw_graph_root(struct hw_graph_builder *b, uint64_t object, enum hw_root_type type);
 
+/* Objects get numbers in the order in which they were first mentioned, by themselves or by a reference;
+ * else those that are only referred to come behind the others. */
+void hw_graph_number_by_mention(struct hw_graph_builder *b);
+
 /* Builds. The builder still answers hw_graph_find and must be freed after. */
 int hw_graph_finish(struct hw_graph_builder *b, struct hw_heap_graph **out,
                     struct hw_graph_faults *faults);

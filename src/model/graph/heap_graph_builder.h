@@ -45,7 +45,12 @@ struct hw_graph_builder {
     uint32_t last_class; /* HW_ID_NONE = none yet */
     struct hw_id_index index;
     struct hw_map64 missing; /* id -> object: referred to, never described */
+    bool by_mention;
+    uint32_t *number; /* of the graph, by object as taken in; owned, NULL = the same */
 };
+
+/* Gives the graph's objects, and what hw_graph_find says, the order of their first mention. */
+int hw_graph_renumber(struct hw_graph_builder *b, struct hw_heap_graph *g);
 
 /* What the input tells to be a root, and objects of the zygote and of the boot image. */
 void hw_graph_make_roots(const struct hw_graph_builder *b, struct hw_heap_graph *g);

@@ -31,7 +31,7 @@ void hw_graph_make_roots(const struct hw_graph_builder *b, struct hw_heap_graph 
         if (b->roots.v[i].type != HW_ROOT_COMPILED_CODE &&
             hw_graph_find(b, b->roots.v[i].object, &o))
             make_root(g, o, b->roots.v[i].type);
-    for (o = 0; o < g->n_described; o++) {
+    for (o = 0; o < g->n_objects; o++) { /* those only referred to are in no heap */
         enum hw_heap_type t = hw_object_heap_type(g, o);
         if (t == HW_HEAP_TYPE_ZYGOTE || t == HW_HEAP_TYPE_BOOT_IMAGE)
             make_root(g, o, HW_ROOT_VM_INTERNAL);

@@ -18,20 +18,26 @@ static bool has_prefix(struct hw_bytes b, const char *prefix)
     return b.n >= n && memcmp(b.p, prefix, n) == 0;
 }
 
-/* "java.lang.Class<a.B[]>" -> "a.B" */
-static int plain_name(struct hw_graph_builder *b, hw_str_id name, hw_str_id *out)
+#define CLASS_OF "java.lang.Class<"
+
+static bool is_array(struct hw_bytes name)
 {
-    static const char prefix[] = "java.lang.Class<";
-    struct hw_bytes s = hw_strings_get(b->strings, name);
-    if (has_prefix(s, prefix)) {
-        s.p += sizeof prefix - 1;
-        s.n -= sizeof prefix - 1;
-        if (s.n && s.p[s.n - 1] == '>')
-            s.n--;
-    }
-    while (s.n >= 2 && s.p[s.n - 2] == '[' && s.p[s.n - 1] == ']')
-        s.n -= 2;
-    return hw_strings_intern(b->strings, s, out);
+    return name.n >= 2 && memcmp(name.p + name.n - 2, "[]", 2) == 0;
+}
+
+/* "java.lang.Class<a.B>" -> "a.B"; n = 0: something else. */
+static struct hw_bytes class_object_of(struct hw_bytes s)
+{
+    const size_t n = sizeof CLASS_OF - 1;
+    if (!has_prefix(s, CLASS_OF) || s.n < n + 2 || s.p[s.n - 1] != '>')
+        return hw_bytes_of(s.p, 0);
+    return hw_bytes_of(s.p + n, s.n - n - 1);
+}
+
+/* Classes of one name from several places are several classes. */
+static uint64_t key_of(hw_str_id name, hw_str_id location)
+{
+    return (uint64_t)location.v << 32 | name.v;
 }
 
 /* What an object's first reference with one of these fields refers to; HW_ID_NONE. */
@@ -43,78 +49,53 @@ static uint32_t follow(const struct hw_heap_graph *g, uint32_t o, const uint8_t 
     return HW_ID_NONE;
 }
 
-/* The class objects' `superClass` fields: plain name -> plain name of the superclass. */
+/* The class objects' `superClass` fields: key of a class -> key of its superclass. */
 static int read_class_objects(struct hw_graph_builder *b, const struct hw_heap_graph *g,
                               const uint8_t *is_super, struct hw_map64 *super_of)
 {
-    hw_autofree uint8_t *is_class_object = calloc(g->n_classes + 1, 1);
-    if (!is_class_object)
+    hw_autofree uint64_t *told = calloc((size_t)g->n_classes + 1, sizeof *told); /* 0 = none */
+    if (!told)
         return HW_ENOMEM;
-    for (uint32_t c = 0; c < g->n_classes; c++)
-        is_class_object[c] =
-            has_prefix(hw_strings_get(b->strings, g->classes[c].name), "java.lang.Class<");
-    for (uint32_t o = 0; o < g->n_described; o++) {
-        if (!is_class_object[g->type[o]])
-            continue;
-        uint32_t super = follow(g, o, is_super);
-        hw_str_id mine, its;
-        if (super == HW_ID_NONE || !is_class_object[g->type[super]])
-            continue;
-        int rc = plain_name(b, g->classes[g->type[o]].name, &mine);
-        if (rc == HW_OK)
-            rc = plain_name(b, g->classes[g->type[super]].name, &its);
-        if (rc == HW_OK && mine.v != its.v)
-            rc = hw_map64_put(super_of, mine.v, its.v);
+    for (uint32_t c = 0; c < g->n_classes; c++) {
+        struct hw_bytes name = class_object_of(hw_strings_get(b->strings, g->classes[c].name));
+        hw_str_id id;
+        int rc = name.n ? hw_strings_intern(b->strings, name, &id) : HW_OK;
+        if (rc < 0)
+            return rc;
+        if (name.n)
+            told[c] = key_of(id, g->classes[c].location);
+    }
+    for (uint32_t o = 0; o < g->n_objects; o++) {
+        uint64_t mine = told[g->type[o]];
+        uint32_t super = mine ? follow(g, o, is_super) : HW_ID_NONE;
+        uint64_t its = super == HW_ID_NONE ? 0 : told[g->type[super]];
+        int rc = its && its != mine ? hw_map64_put(super_of, mine, its) : HW_OK;
         if (rc < 0)
             return rc;
     }
     return HW_OK;
 }
 
-/* The class with this name, at best from the same place. */
-static uint32_t class_named(const struct hw_heap_graph *g, const struct hw_map64 *by_name,
-                            const uint32_t *next, uint64_t name, hw_str_id location)
-{
-    uint64_t first;
-    uint32_t found = HW_ID_NONE;
-    if (!hw_map64_get(by_name, name, &first))
-        return HW_ID_NONE;
-    for (uint32_t c = (uint32_t)first; c != HW_ID_NONE; c = next[c]) {
-        if (g->classes[c].location.v == location.v)
-            return c;
-        if (found == HW_ID_NONE)
-            found = c;
-    }
-    return found;
-}
-
+/* Class objects and arrays have no superclass, nor has a class whose superclass has no row at the
+ * place that was told. */
 static int set_superclasses(struct hw_graph_builder *b, struct hw_heap_graph *g,
                             const struct hw_map64 *super_of)
 {
-    struct hw_map64 by_name = {0};
-    hw_autofree uint32_t *next = malloc((g->n_classes + 1) * sizeof *next);
-    int rc = next ? HW_OK : HW_ENOMEM;
-    for (uint32_t c = g->n_classes; rc == HW_OK && c-- > 0;) { /* chains begin with the first */
-        uint64_t *at;
-        bool fresh;
-        rc = hw_map64_at(&by_name, g->classes[c].name.v, &at, &fresh);
-        if (rc < 0)
-            break;
-        next[c] = fresh ? HW_ID_NONE : (uint32_t)*at;
-        *at = c;
-    }
+    struct hw_map64 by_key = {0};
+    int rc = HW_OK;
+    for (uint32_t c = g->n_classes; rc == HW_OK && c-- > 0;) /* the first one stays */
+        rc = hw_map64_put(&by_key, key_of(g->classes[c].name, g->classes[c].location), c);
     for (uint32_t c = 0; rc == HW_OK && c < g->n_classes; c++) {
-        uint64_t super;
-        hw_str_id mine;
-        if (b->classes.v[c].has_superclass || g->classes[c].name.v == 0)
+        struct hw_bytes name = hw_strings_get(b->strings, g->classes[c].name);
+        uint64_t super, row;
+        if (b->classes.v[c].has_superclass || name.n == 0 || is_array(name) ||
+            class_object_of(name).n)
             continue;
-        rc = plain_name(b, g->classes[c].name, &mine);
-        if (rc == HW_OK && hw_map64_get(super_of, mine.v, &super)) {
-            uint32_t s = class_named(g, &by_name, next, super, g->classes[c].location);
-            g->classes[c].superclass = s == c ? HW_ID_NONE : s;
-        }
+        if (hw_map64_get(super_of, key_of(g->classes[c].name, g->classes[c].location), &super) &&
+            hw_map64_get(&by_key, super, &row))
+            g->classes[c].superclass = (uint32_t)row;
     }
-    hw_map64_done(&by_name);
+    hw_map64_done(&by_key);
     return rc;
 }
 

@@ -182,6 +182,20 @@ static void trim(sqlite3_context *ctx, int argc, sqlite3_value **argv)
     sqlite3_result_text64(ctx, (const char *)text.p, text.n, SQLITE_TRANSIENT, SQLITE_UTF8);
 }
 
+/* _to_breakpad_module(mapping, build_id) */
+static void to_breakpad_module(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    struct hw_strbuf id = {0};
+    (void)argc; /* two, by their declaration */
+    if (hw_breakpad_module_add(&id, text_of(argv[0]), text_of(argv[1]))) {
+        if (id.failed)
+            sqlite3_result_error_nomem(context);
+        else
+            sqlite3_result_text64(context, id.p, id.n, SQLITE_TRANSIENT, SQLITE_UTF8);
+    }
+    hw_strbuf_done(&id);
+}
+
 int hw_sql_add_text_functions(struct hw_sql *s)
 {
     static const struct {
@@ -192,7 +206,7 @@ int hw_sql_add_text_functions(struct hw_sql *s)
     } functions[] = {
         {"instr", 2, instr, NULL},      {"replace", 3, replace, NULL},
         {"trim", 2, trim, &both_ends},  {"ltrim", 2, trim, &left_end},
-        {"rtrim", 2, trim, &right_end},
+        {"rtrim", 2, trim, &right_end}, {"_to_breakpad_module", 2, to_breakpad_module, NULL},
     };
     for (size_t i = 0; i < HW_ARRAY_LEN(functions); i++) {
         void *ends = NULL;

@@ -287,8 +287,8 @@ static const char *understand(struct view_cursor *c, struct hw_view_asked *q, bo
             if (!is_int)
                 return "upid is missing";
             int64_t upid = sqlite3_value_int64(v);
-            *nobody |= upid < 1 || (uint64_t)upid > m->sql->profile->processes.n;
-            q->upid[n_upids++].v = *nobody ? 0 : (uint32_t)upid - 1;
+            q->upid[n_upids] = hw_profile_upid_of_shown(m->sql->profile, upid);
+            *nobody |= q->upid[n_upids++].v == HW_ID_NONE;
             break;
         case 't':
         case 'T':

@@ -10,49 +10,59 @@
 
 enum code { CODE_OTHER, CODE_RUNTIME, CODE_JIT, CODE_AOT, CODE_INTERPRETED };
 
-static bool ends_in(struct hw_bytes path, const char *ending)
-{
-    size_t n = strlen(ending);
-    return path.n >= n && memcmp(path.p + path.n - n, ending, n) == 0;
-}
-
 static bool begins_with(struct hw_bytes path, const char *start)
 {
     size_t n = strlen(start);
     return path.n >= n && memcmp(path.p, start, n) == 0;
 }
 
+/* What stands behind the last such character; all of it if there is none. */
+static struct hw_bytes behind_last(struct hw_bytes path, char c)
+{
+    const uint8_t *at = path.n ? memrchr(path.p, c, path.n) : NULL;
+    return at ? hw_bytes_of(at + 1, path.n - (size_t)(at + 1 - path.p)) : path;
+}
+
+/* An ending decides by its beginning: "base.apk@classes.dex", "x.so (deleted)". */
 static enum code code_of(struct hw_bytes path)
 {
+    enum part { WHOLE, FILE_NAME, ENDING };
     static const struct {
-        bool (*fits)(struct hw_bytes path, const char *word);
+        enum part part;
         const char *word;
         enum code code;
     } rules[] = {
-        {ends_in, "/libart.so", CODE_RUNTIME},
-        {ends_in, "/libartd.so", CODE_RUNTIME},
-        {begins_with, "/memfd:jit-cache", CODE_JIT},
-        {begins_with, "/memfd:/jit-cache", CODE_JIT},
-        {begins_with, "/dev/ashmem/dalvik-jit-code-cache", CODE_JIT},
-        {begins_with, "[anon:dalvik-jit", CODE_JIT},
-        {begins_with, "[anon_shmem:dalvik-jit", CODE_JIT},
-        {ends_in, ".odex", CODE_AOT},
-        {ends_in, ".oat", CODE_AOT},
-        {ends_in, ".dex", CODE_INTERPRETED},
-        {ends_in, ".vdex", CODE_INTERPRETED},
-        {ends_in, ".apk", CODE_INTERPRETED},
-        {ends_in, ".jar", CODE_INTERPRETED},
-        {begins_with, "[anon:dalvik-classes", CODE_INTERPRETED},
+        {WHOLE, "/memfd:jit-cache", CODE_JIT},
+        {WHOLE, "/memfd:/jit-cache", CODE_JIT},
+        {WHOLE, "/memfd:jit-zygote-cache", CODE_JIT},
+        {WHOLE, "/memfd:/jit-zygote-cache", CODE_JIT},
+        {WHOLE, "/dev/ashmem/dalvik-jit-code-cache", CODE_JIT},
+        {WHOLE, "[anon:dalvik-jit", CODE_JIT},
+        {WHOLE, "[anon_shmem:dalvik-jit", CODE_JIT},
+        {WHOLE, "[anon:dalvik-classes", CODE_INTERPRETED},
+        {FILE_NAME, "libart.so", CODE_RUNTIME},
+        {FILE_NAME, "libartd.so", CODE_RUNTIME},
+        {ENDING, "so", CODE_OTHER},
+        {ENDING, "odex", CODE_AOT},
+        {ENDING, "oat", CODE_AOT},
+        {ENDING, "dex", CODE_INTERPRETED},
+        {ENDING, "vdex", CODE_INTERPRETED},
+        {ENDING, "apk", CODE_INTERPRETED},
+        {ENDING, "jar", CODE_INTERPRETED},
     };
+    struct hw_bytes parts[] = {path, behind_last(path, '/'), behind_last(path, '.')};
+    if (parts[ENDING].n == path.n)
+        parts[ENDING].n = 0; /* it has none */
     for (size_t i = 0; i < HW_ARRAY_LEN(rules); i++)
-        if (rules[i].fits(path, rules[i].word))
+        if (begins_with(parts[rules[i].part], rules[i].word))
             return rules[i].code;
     return CODE_OTHER;
 }
 
 static bool is_interpreter(const char *name)
 {
-    static const char *const starts[] = {"ExecuteMterp", "ExecuteNterp", "ExecuteSwitch", "nterp_",
+    static const char *const starts[] = {"ExecuteMterp", "ExecuteNterp",         "ExecuteSwitch",
+                                         "Nterp",        "_ZN3art11interpreter", "nterp_",
                                          "mterp_"};
     for (size_t i = 0; i < HW_ARRAY_LEN(starts); i++)
         if (strncmp(name, starts[i], strlen(starts[i])) == 0)
@@ -87,9 +97,11 @@ static enum hw_annotation hw_annotate(const struct hw_profile *p, struct hw_anno
         state->keep_next = false;
         return HW_ANNOTATION_NONE;
     }
+    if (strcmp(name, "art_jni_trampoline") == 0) { /* what it calls is native, wherever it lies */
+        state->keep_next = state->managed = true;
+        return HW_ANNOTATION_COMMON;
+    }
     enum code code = code_of(path_of(p, f->mapping));
-    if (strcmp(name, "art_quick_generic_jni_trampoline") == 0)
-        state->keep_next = true;
     switch (code) {
     case CODE_JIT:
     case CODE_AOT:

@@ -48,7 +48,7 @@ include perfetto module android.memory.heap_profile.intervals;
 select id, upid, heap_name, ts, dur, retained, allocated, delta from _android_heap_profile_intervals limit 0;
 include perfetto module android.memory.heap_profile.callstacks;
 include perfetto module stacks.symbolization_candidates;
-select frame_id, name, module, elf_build_id, breakpad_build_id, rel_pc from _stacks_symbolization_candidates limit 0;
+select upid, module, build_id, rel_pc, breakpad_module_id from _stacks_symbolization_candidates limit 0;
 -- modules: each object by the names of its public columns
 include perfetto module android.memory.heap_profile.callstacks;
 select * from _android_heap_profile_callstacks_for_allocations!(

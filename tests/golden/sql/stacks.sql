@@ -5,5 +5,4 @@ select cat_stacks() is null as none, cat_stacks(null) is null as empty, stack_fr
 select experimental_profile(cat_stacks('a')) is not null as some from process;
 select experimental_profile(cat_stacks('a')) is null as none from process where pid < 0;
 include perfetto module stacks.symbolization_candidates;
-select _breakpad_build_id('0123456789abcdef0123456789abcdef01234567') as long, _breakpad_build_id('') as none;
 select * from _stacks_symbolization_candidates;

@@ -319,9 +319,10 @@ static void round_trip(size_t n_sites, const char *kinds, enum hw_trace_compress
     check_no_errors(p);
     for (int h = 0; h < N_HEAPS; h++)
         check_heap(t, p, h);
-    assert_int_equal(p->processes.n, 1);
-    assert_int_equal(p->processes.v[0].pid, 4711);
-    assert_string_equal(hw_strings_cstr(hw_callsites_strings(p->callsites), p->processes.v[0].name),
+    assert_int_equal(p->processes.n, 2); /* its parent comes first */
+    assert_int_equal(p->processes.v[0].pid, 1);
+    assert_int_equal(p->processes.v[1].pid, 4711);
+    assert_string_equal(hw_strings_cstr(hw_callsites_strings(p->callsites), p->processes.v[1].name),
                         "/usr/bin/demo");
     if (compression == HW_TRACE_PLAIN)
         check_protoc(path);

@@ -170,7 +170,8 @@ static void put_complaints(struct hw_json *j, const struct hw_page_trace *t)
             continue;
         hw_json_begin_object(j);
         hw_json_kv_str(j, "name", name);
-        hw_json_kv_int(j, "pid", s->key);
+        bool known = s->key >= 0 && (uint64_t)s->key < p->processes.n;
+        hw_json_kv_int(j, "pid", known ? p->processes.v[s->key].pid : -1);
         hw_json_kv_int(j, "count", s->value);
         hw_json_end_object(j);
     }

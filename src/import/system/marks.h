@@ -6,8 +6,8 @@
  * Errors:  HW_ENOMEM; an event that is none, or has no name, is passed over.
  * Source:  doc/formats/trace.md, "Track events"
  */
-#ifndef HW_IMPORT_PERFETTO_MARKS_H
-#define HW_IMPORT_PERFETTO_MARKS_H
+#ifndef HW_IMPORT_SYSTEM_MARKS_H
+#define HW_IMPORT_SYSTEM_MARKS_H
 
 #include <stdint.h>
 

@@ -6,8 +6,8 @@
  * Errors:  HW_ENOMEM, HW_ELIMIT; damage is counted in the profile.
  * Source:  doc/formats/trace.md, "Memory dumps"
  */
-#ifndef HW_IMPORT_PERFETTO_MEMORY_TRACKER_H
-#define HW_IMPORT_PERFETTO_MEMORY_TRACKER_H
+#ifndef HW_IMPORT_SYSTEM_MEMORY_TRACKER_H
+#define HW_IMPORT_SYSTEM_MEMORY_TRACKER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "import/perfetto/memory_tracker.h"
+#include "import/system/memory_tracker.h"
 
 #include "base/error.h"
 #include "base/text/strbuf.h"
@@ -198,7 +198,7 @@ static int add_process(struct hw_profile *p, uint32_t snapshot, struct hw_bytes 
             pid = (int32_t)f.value;
     if (pid < 0)
         return count_bad(p);
-    int rc = pid ? hw_profile_process(p, pid, &upid) : HW_OK;
+    int rc = pid ? hw_profile_traced_process(p, pid, &upid) : HW_OK;
     if (rc == HW_OK)
         rc = hw_memory_process(&p->memory, snapshot, upid, &process);
     r = hw_pb_read(message);

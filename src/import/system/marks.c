@@ -1,4 +1,4 @@
-#include "import/perfetto/marks.h"
+#include "import/system/marks.h"
 
 #include <string.h>
 

@@ -4,14 +4,16 @@
  * Errors:  HW_ENOMEM; damage is counted in the profile.
  * Source:  doc/formats/trace.md, "Processes, counters, mappings of memory"
  */
-#ifndef HW_IMPORT_PERFETTO_PROCESSES_H
-#define HW_IMPORT_PERFETTO_PROCESSES_H
+#ifndef HW_IMPORT_SYSTEM_PROCESSES_H
+#define HW_IMPORT_SYSTEM_PROCESSES_H
 
 #include <stdint.h>
 
 #include "base/bytes.h"
 #include "model/profile.h"
 
+/* What a ProcessStats.Process, MallocInfo or SmapsPacket is about. */
+uint64_t hw_import_pid(struct hw_bytes message);
 int hw_import_process_tree(struct hw_profile *p, struct hw_bytes message);
 int hw_import_packages(struct hw_profile *p, struct hw_bytes message);
 int hw_import_process_stats(struct hw_profile *p, struct hw_bytes message, int64_t ts_ns);
