@@ -39,15 +39,115 @@ void hw_metric_put_str(struct hw_pb *out, uint32_t field, const struct hw_profil
         hw_pb_bytes(out, field, b.p, b.n);
 }
 
+/* ---- processes ---- */
+
+enum { USER_RANGE = 100000 }; /* a uid is this times the user, plus the app */
+
+static bool starts_with(struct hw_bytes text, struct hw_bytes with)
+{
+    return text.n >= with.n && memcmp(text.p, with.p, with.n) == 0;
+}
+
+/* The kernel cuts names to 15 characters; a command line that goes with it is the whole of one. */
+static hw_str_id told_name(const struct hw_profile *p, const struct hw_process *process)
+{
+    enum { CUT = 15 };
+    static const char *const forks[] = {"zygote", "zygote64", "<pre-initialized>"};
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    struct hw_bytes name = hw_strings_get(strings, process->name);
+    struct hw_bytes cmdline = hw_strings_get(strings, process->cmdline);
+    if (name.n != CUT)
+        return process->name;
+    bool belongs = cmdline.n >= CUT && memcmp(hw_bytes_end(cmdline) - CUT, name.p, CUT) == 0;
+    for (size_t i = 0; i < HW_ARRAY_LEN(forks); i++)
+        belongs |= hw_bytes_equal(cmdline, hw_bytes_str(forks[i]));
+    return belongs ? process->cmdline : process->name;
+}
+
+static bool is_kernel_task(const struct hw_profile *p, const struct hw_process *process)
+{
+    uint64_t parent;
+    if (process->pid == 0 || process->ppid == 0)
+        return true;
+    if (process->ppid < 0 || !hw_map64_get(&p->process_by_pid, (uint64_t)process->ppid, &parent))
+        return false;
+    return hw_bytes_equal(
+        hw_strings_get(hw_callsites_strings(p->callsites), p->processes.v[parent].name),
+        hw_bytes_str("kthreadd"));
+}
+
+/* The uid by which an app is installed: its caches and shared groups have others. -1 = isolated. */
+static int64_t base_app(int64_t uid)
+{
+    enum { OWN_END = 20000, CACHE_END = 30000, SHARED_END = 40000, ISOLATED = 90000, STEP = 10000 };
+    int64_t app = uid % USER_RANGE;
+    if (app >= OWN_END && app < CACHE_END)
+        return app - STEP;
+    if (app >= CACHE_END && app < SHARED_END)
+        return app - 2 * STEP;
+    return app >= ISOLATED ? -1 : app;
+}
+
+/* Isolated processes are known by their name alone; others by their uid, too if it has several. */
+static bool is_package_of(const struct hw_profile *p, const struct hw_package_row *row,
+                          struct hw_bytes name, int64_t app, size_t n_of_app)
+{
+    struct hw_bytes package = hw_strings_get(hw_callsites_strings(p->callsites), row->name);
+    if (app >= 0)
+        return row->uid == app && (n_of_app == 1 || starts_with(name, package));
+    const uint8_t *colon = name.n ? memchr(name.p, ':', name.n) : NULL;
+    if (colon)
+        name.n = (size_t)(colon - name.p);
+    return hw_bytes_equal(name, package);
+}
+
+static const struct hw_package_row *package_of(const struct hw_profile *p,
+                                               const struct hw_process *process)
+{
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    const struct hw_package_row *best = NULL;
+    int64_t app = process->uid < 0 ? 0 : base_app(process->uid);
+    struct hw_bytes name = hw_strings_get(strings, told_name(p, process));
+    size_t n_of_app = 0, longest = 0;
+    for (size_t i = 0; i < p->packages.n; i++)
+        n_of_app += p->packages.v[i].uid == app;
+    for (size_t i = 0; process->uid >= 0 && i < p->packages.n; i++) {
+        const struct hw_package_row *row = &p->packages.v[i];
+        size_t n = hw_strings_get(strings, row->name).n;
+        if (n > longest && is_package_of(p, row, name, app, n_of_app)) {
+            best = row;
+            longest = n;
+        }
+    }
+    return best;
+}
+
+static void put_package(const struct hw_profile *p, const struct hw_process *process,
+                        struct hw_pb *out)
+{
+    const struct hw_package_row *row = package_of(p, process);
+    if (!row)
+        return;
+    hw_pb_begin(out, HW_F_AndroidProcessMetadata_package);
+    hw_metric_put_str(out, HW_F_AndroidProcessMetadata_Package_package_name, p, row->name);
+    hw_pb_sint64(out, HW_F_AndroidProcessMetadata_Package_apk_version_code, row->version_code);
+    hw_pb_uint(out, HW_F_AndroidProcessMetadata_Package_debuggable, row->debuggable);
+    hw_pb_end(out);
+}
+
 void hw_metric_put_process(struct hw_pb *out, uint32_t field, const struct hw_profile *p,
                            hw_upid upid)
 {
     const struct hw_process *process = &p->processes.v[upid.v];
     hw_pb_begin(out, field);
-    hw_metric_put_str(out, HW_F_AndroidProcessMetadata_name, p, process->name);
+    hw_metric_put_str(out, HW_F_AndroidProcessMetadata_name, p, told_name(p, process));
     if (process->uid >= 0)
-        hw_pb_sint64(out, HW_F_AndroidProcessMetadata_uid, process->uid);
+        hw_pb_sint64(out, HW_F_AndroidProcessMetadata_uid, process->uid % USER_RANGE);
+    put_package(p, process, out);
     hw_pb_sint64(out, HW_F_AndroidProcessMetadata_pid, process->pid);
+    if (process->uid >= 0)
+        hw_pb_sint64(out, HW_F_AndroidProcessMetadata_android_user_id, process->uid / USER_RANGE);
+    hw_pb_uint(out, HW_F_AndroidProcessMetadata_is_kernel_task, is_kernel_task(p, process));
     hw_pb_end(out);
 }
 

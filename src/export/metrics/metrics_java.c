@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/memory/saturate.h"
 #include "export/metrics/metric_list.h"
 #include "schema/fields.h"
 #include "views/objects/dominators.h"
@@ -26,11 +27,11 @@ static int put_instances(const struct hw_profile *p, const struct instance_field
         bool begun = false;
         for (size_t i = 0; rc == HW_OK && i < p->graphs.n; i++) {
             const struct hw_heap_graph *g = p->graphs.v[i];
-            if (g->upid.v != u)
+            if (g->upid.v != u || g->n_objects == 0)
                 continue;
             if (!begun) {
                 hw_pb_begin(out, f->instance);
-                hw_pb_uint(out, f->upid, (uint64_t)u + 1); /* as the tables number them */
+                hw_pb_uint(out, f->upid, hw_profile_upid_shown(p, (hw_upid){u}));
                 hw_metric_put_process(out, f->process, p, (hw_upid){u});
                 begun = true;
             }
@@ -52,22 +53,55 @@ static hw_str_id shown_name(const struct hw_heap_graph *g, uint32_t class)
 /* ---- java_heap_stats ---- */
 
 #define F_STATS(name) HW_F_JavaHeapStats_Sample_##name
-#define F_ROOTS(name) HW_F_JavaHeapStats_HeapRoots_##name
 
-/* A counter of the process: its last value before the dump, or the first one right after. */
-static bool counter_near(const struct hw_profile *p, const struct hw_heap_graph *g,
-                         const char *name, double *out)
+/* A value lasts until the next one. Is this one of the counters whose spans are looked at? */
+static bool is_one_of(const struct hw_profile *p, const struct hw_counter_row *c,
+                      const char *const *names, size_t n)
 {
-    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
-    struct hw_bytes wanted = hw_bytes_str(name);
+    struct hw_bytes name = hw_strings_get(hw_callsites_strings(p->callsites), c->name);
+    for (size_t i = 0; i < n; i++)
+        if (hw_bytes_equal(name, hw_bytes_str(names[i])))
+            return true;
+    return false;
+}
+
+/*
+ * Of the spans that hold the dump's time, or begin soon after it, the one whose beginning is nearest.
+ * A change of any of the counters begins another one.
+ */
+static bool nearest_span(const struct hw_profile *p, const struct hw_heap_graph *g,
+                         const char *const *names, size_t n, int64_t *begin)
+{
+    int64_t before = INT64_MIN, after = INT64_MAX;
+    bool has_before = false, has_after = false;
+    for (size_t i = 0; i < p->counters.n; i++) {
+        const struct hw_counter_row *c = &p->counters.v[i];
+        if (c->upid.v != g->upid.v || !is_one_of(p, c, names, n))
+            continue;
+        if (c->ts_ns <= g->ts_ns && c->ts_ns >= before) {
+            before = c->ts_ns;
+            has_before = true;
+        } else if (c->ts_ns > g->ts_ns && c->ts_ns < after &&
+                   hw_sat_sub(c->ts_ns, g->ts_ns) <= COUNTER_LATE_NS) {
+            after = c->ts_ns;
+            has_after = true;
+        }
+    }
+    bool later =
+        has_after && (!has_before || hw_sat_sub(after, g->ts_ns) < hw_sat_sub(g->ts_ns, before));
+    *begin = later ? after : before;
+    return has_before || has_after;
+}
+
+/* The counter's value at a time: the last one told. */
+static bool value_at(const struct hw_profile *p, const struct hw_heap_graph *g, const char *name,
+                     int64_t at, double *out)
+{
     const struct hw_counter_row *best = NULL;
     for (size_t i = 0; i < p->counters.n; i++) {
         const struct hw_counter_row *c = &p->counters.v[i];
-        if (c->upid.v != g->upid.v || c->ts_ns > g->ts_ns + COUNTER_LATE_NS ||
-            !hw_bytes_equal(hw_strings_get(strings, c->name), wanted))
-            continue;
-        if (!best || (c->ts_ns <= g->ts_ns ? best->ts_ns > g->ts_ns || c->ts_ns >= best->ts_ns
-                                           : best->ts_ns > g->ts_ns && c->ts_ns < best->ts_ns))
+        if (c->upid.v == g->upid.v && c->ts_ns <= at && (!best || c->ts_ns >= best->ts_ns) &&
+            is_one_of(p, c, &name, 1))
             best = c;
     }
     if (best)
@@ -78,42 +112,39 @@ static bool counter_near(const struct hw_profile *p, const struct hw_heap_graph 
 static void put_counter(const struct hw_profile *p, const struct hw_heap_graph *g, uint32_t field,
                         const char *name, struct hw_pb *out)
 {
+    int64_t begin;
     double value;
-    if (counter_near(p, g, name, &value))
+    if (nearest_span(p, g, &name, 1, &begin) && value_at(p, g, name, begin, &value))
         hw_pb_sint64(out, field, (int64_t)value);
 }
 
 static void put_anonymous(const struct hw_profile *p, const struct hw_heap_graph *g,
                           struct hw_pb *out)
 {
+    static const char *const cuts[] = {"mem.rss.anon", "mem.swap", "mem.rss.file", "mem.rss.shmem"};
+    int64_t begin;
     double anon, swap = 0;
-    if (!counter_near(p, g, "mem.rss.anon", &anon))
+    if (!nearest_span(p, g, cuts, HW_ARRAY_LEN(cuts), &begin) ||
+        !value_at(p, g, cuts[0], begin, &anon))
         return;
-    (void)counter_near(p, g, "mem.swap", &swap); /* none: nothing is swapped */
+    (void)value_at(p, g, cuts[1], begin, &swap); /* none: nothing is swapped */
     hw_pb_sint64(out, F_STATS(anon_rss_and_swap_size), (int64_t)(anon + swap));
 }
 
-/* How many roots of each type and class. */
-static int put_roots(const struct hw_profile *p, const struct hw_heap_graph *g, struct hw_pb *out)
+/* Was it taken because memory ran out? Left out unless it is one, or all is known that can tell. */
+static void put_is_oome(const struct hw_profile *p, const struct hw_heap_graph *g,
+                        struct hw_pb *out)
 {
-    size_t n = (size_t)g->n_classes * HW_ROOT_COUNT;
-    hw_autofree uint32_t *counts = calloc(n + 1, sizeof *counts);
-    if (!counts)
-        return HW_ENOMEM;
-    for (uint32_t o = 0; o < g->n_objects; o++)
-        if (hw_object_is_root(g, o))
-            counts[(size_t)g->type[o] * HW_ROOT_COUNT + hw_object_root_type(g, o)]++;
-    for (size_t i = 0; i < n; i++) {
-        if (!counts[i])
-            continue;
-        hw_pb_begin(out, F_STATS(roots));
-        hw_pb_str(out, F_ROOTS(root_type),
-                  hw_root_type_name((enum hw_root_type)(i % HW_ROOT_COUNT)));
-        hw_metric_put_str(out, F_ROOTS(type_name), p, shown_name(g, (uint32_t)(i / HW_ROOT_COUNT)));
-        hw_pb_uint(out, F_ROOTS(obj_count), counts[i]);
-        hw_pb_end(out);
-    }
-    return HW_OK;
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    struct hw_bytes reason = hw_strings_get(strings, g->dump_reason), trigger = {NULL, 0};
+    for (size_t i = 0; i < p->metadata.n; i++)
+        if (hw_bytes_equal(hw_strings_get(strings, p->metadata.v[i].name),
+                           hw_bytes_str("trace_trigger")))
+            trigger = hw_strings_get(strings, p->metadata.v[i].text);
+    bool is = hw_bytes_equal(reason, hw_bytes_str("OOME")) ||
+              hw_bytes_equal(trigger, hw_bytes_str("com.android.telemetry.art-outofmemory"));
+    if (is || (reason.n && trigger.n))
+        hw_pb_uint(out, F_STATS(is_out_of_memory_error), is);
 }
 
 static int stats_sample(const struct hw_profile *p, const struct hw_heap_graph *g,
@@ -127,7 +158,6 @@ static int stats_sample(const struct hw_profile *p, const struct hw_heap_graph *
     hw_pb_sint64(out, F_STATS(obj_count), s.all.count);
     hw_pb_sint64(out, F_STATS(reachable_obj_count), s.reachable.count);
     put_anonymous(p, g, out);
-    int rc = put_roots(p, g, out);
     hw_pb_sint64(out, F_STATS(heap_native_size), s.all.native);
     hw_pb_sint64(out, F_STATS(reachable_heap_native_size), s.reachable.native);
     put_counter(p, g, F_STATS(oom_score_adj), "oom_score_adj", out);
@@ -136,8 +166,12 @@ static int stats_sample(const struct hw_profile *p, const struct hw_heap_graph *
     put_counter(p, g, F_STATS(dmabuf_rss_size), "mem.dmabuf_rss", out);
     if (g->heap_size >= 0)
         hw_pb_sint64(out, F_STATS(art_bytes_allocated), g->heap_size);
-    hw_pb_uint(out, F_STATS(is_oome), g->is_oome);
-    return rc;
+    put_is_oome(p, g, out);
+    if (g->is_oome) {
+        hw_pb_sint64(out, F_STATS(oome_failing_allocation_size), g->oome_allocation_size);
+        hw_pb_sint64(out, F_STATS(oome_remaining_art_free_bytes), g->oome_free_until);
+    }
+    return HW_OK;
 }
 
 int hw_metric_java_heap_stats(const struct hw_profile *p, struct hw_pb *out)
@@ -173,7 +207,7 @@ static const char *category_of(const struct hw_profile *p, const struct hw_heap_
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
     uint32_t left = 1000; /* superclasses that objects tell may form a circle */
     for (uint32_t c = class; c != HW_ID_NONE && left-- > 0; c = g->classes[c].superclass) {
-        struct hw_bytes name = hw_strings_get(strings, shown_name(g, c));
+        struct hw_bytes name = hw_strings_get(strings, g->classes[c].name); /* as told */
         for (size_t i = 0; i < HW_ARRAY_LEN(special); i++)
             if (hw_bytes_equal(name, hw_bytes_str(special[i])))
                 return special[i];
@@ -261,6 +295,9 @@ static int class_sample(const struct hw_profile *p, const struct hw_heap_graph *
         hw_pb_sint64(out, F_CLASS(dominated_obj_count), s->dominated.count);
         hw_pb_sint64(out, F_CLASS(dominated_size_bytes), s->dominated.size);
         hw_pb_sint64(out, F_CLASS(dominated_native_size_bytes), s->dominated.native);
+        hw_pb_uint(out, F_CLASS(is_libcore_or_array),
+                   hw_class_is_libcore_or_array(
+                       hw_strings_get(hw_callsites_strings(p->callsites), shown_name(g, c))));
         hw_pb_end(out);
     }
     return rc;

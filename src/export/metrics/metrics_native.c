@@ -1,5 +1,6 @@
 /* Metrics about native heap profiles and memory maps. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/files/fd.h"
@@ -12,56 +13,120 @@
 
 /* ---- unsymbolized_frames ---- */
 
-/*
- * Breakpad's form of a build id, by which symbol servers know it: its first 16 bytes as a GUID
- * (three little-endian numbers, then bytes), upper case, and an age of 0.
- */
-static void put_lookup_id(struct hw_pb *out, struct hw_bytes id)
+struct candidate {
+    hw_str_id path, build_id;
+    uint64_t rel_pc;
+    uint32_t frame;
+};
+
+typedef HW_VEC(struct candidate) candidate_list;
+
+static int by_address(const void *pa, const void *pb)
 {
-    static const uint8_t order[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
-    char text[33];
-    if (hw_build_id_is_text(id)) {
-        hw_pb_bytes(out, HW_F_UnsymbolizedFrames_Frame_google_lookup_id, id.p, id.n);
-        return;
-    }
-    for (size_t i = 0; i < sizeof order; i++) {
-        uint8_t byte = order[i] < id.n ? id.p[order[i]] : 0;
-        text[2 * i] = "0123456789ABCDEF"[byte >> 4];
-        text[2 * i + 1] = "0123456789ABCDEF"[byte & 15];
-    }
-    text[32] = '0';
-    hw_pb_bytes(out, HW_F_UnsymbolizedFrames_Frame_google_lookup_id, text, sizeof text);
+    const struct candidate *a = pa, *b = pb;
+    if (a->path.v != b->path.v)
+        return a->path.v < b->path.v ? -1 : 1;
+    if (a->build_id.v != b->build_id.v)
+        return a->build_id.v < b->build_id.v ? -1 : 1;
+    if (a->rel_pc != b->rel_pc)
+        return a->rel_pc < b->rel_pc ? -1 : 1;
+    return (a->frame > b->frame) - (a->frame < b->frame);
 }
 
-static void put_build_id(struct hw_pb *out, struct hw_bytes id)
+static int by_frame(const void *pa, const void *pb)
 {
-    struct hw_strbuf text = {0};
-    hw_build_id_add(&text, id);
-    hw_pb_bytes(out, HW_F_UnsymbolizedFrames_Frame_build_id, text.p ? text.p : "", text.n);
-    hw_strbuf_done(&text);
+    const struct candidate *a = pa, *b = pb;
+    return (a->frame > b->frame) - (a->frame < b->frame);
+}
+
+/* Marks the frames on the way to a callsite, up to the first callsite that was passed before. */
+static void mark_path(const struct hw_callsites *cs, hw_callsite_id at, bool *passed, bool *frames)
+{
+    while (at.v != HW_ID_NONE && !passed[at.v]) {
+        const struct hw_callsite *c = hw_callsites_get(cs, at);
+        passed[at.v] = true;
+        frames[c->frame.v] = true;
+        at = c->parent;
+    }
+}
+
+static int find_sampled(const struct hw_profile *p, bool *frames)
+{
+    hw_autofree bool *passed = calloc(hw_callsites_count(p->callsites) + 1, sizeof *passed);
+    if (!passed)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < p->allocs.n; i++)
+        mark_path(p->callsites, (hw_callsite_id){p->allocs.callsite[i]}, passed, frames);
+    for (size_t i = 0; i < p->cpu.samples.n; i++)
+        mark_path(p->callsites, p->cpu.samples.v[i].callsite, passed, frames);
+    return HW_OK;
+}
+
+/* Each place once, in the order of the frames. */
+static void drop_repeated(candidate_list *list)
+{
+    size_t n = 0;
+    if (list->n == 0)
+        return;
+    qsort(list->v, list->n, sizeof *list->v, by_address);
+    for (size_t i = 0; i < list->n; i++) {
+        const struct candidate *a = &list->v[i], *b = &list->v[n ? n - 1 : 0];
+        if (n && a->path.v == b->path.v && a->build_id.v == b->build_id.v && a->rel_pc == b->rel_pc)
+            continue;
+        list->v[n++] = list->v[i];
+    }
+    list->n = n;
+    qsort(list->v, list->n, sizeof *list->v, by_frame);
+}
+
+/* Frames of samples that have no symbols, and something to find them by. */
+static int find_candidates(const struct hw_profile *p, candidate_list *out)
+{
+    const struct hw_callsites *cs = p->callsites;
+    const struct hw_symbol_sets *symbols = hw_callsites_get_symbol_sets(cs);
+    hw_autofree bool *sampled = calloc(hw_callsites_n_frames(cs) + 1, sizeof *sampled);
+    int rc = sampled ? find_sampled(p, sampled) : HW_ENOMEM;
+    for (uint32_t i = 0; rc == HW_OK && i < hw_callsites_n_frames(cs); i++) {
+        const struct hw_frame *f = hw_callsites_get_frame(cs, (hw_frame_id){i});
+        const struct hw_symbol_line *lines;
+        if (!sampled[i] || f->mapping.v == HW_ID_NONE ||
+            hw_symbol_sets_get(symbols, (hw_frame_id){i}, &lines))
+            continue;
+        const struct hw_mapping *m = hw_callsites_get_mapping(cs, f->mapping);
+        if (m->build_id.v &&
+            hw_vec_push(out, ((struct candidate){m->path, m->build_id, f->rel_pc, i})) < 0)
+            rc = HW_ENOMEM;
+    }
+    drop_repeated(out);
+    return rc;
+}
+
+static void put_candidate(const struct hw_profile *p, const struct candidate *c, struct hw_pb *out)
+{
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    struct hw_strbuf hex = {0}, id = {0};
+    hw_build_id_add(&hex, hw_strings_get(strings, c->build_id));
+    struct hw_bytes text = hw_bytes_of(hex.p, hex.n);
+    if (hw_breakpad_module_add(&id, hw_strings_get(strings, c->path), text))
+        text = hw_bytes_of(id.p, id.n);
+    hw_pb_begin(out, HW_F_UnsymbolizedFrames_frames);
+    hw_metric_put_str(out, HW_F_UnsymbolizedFrames_Frame_module, p, c->path);
+    hw_pb_bytes(out, HW_F_UnsymbolizedFrames_Frame_build_id, hex.p, hex.n);
+    hw_pb_uint(out, HW_F_UnsymbolizedFrames_Frame_address, c->rel_pc);
+    hw_pb_bytes(out, HW_F_UnsymbolizedFrames_Frame_google_lookup_id, text.p, text.n);
+    hw_pb_end(out);
+    hw_strbuf_done(&hex);
+    hw_strbuf_done(&id);
 }
 
 int hw_metric_unsymbolized_frames(const struct hw_profile *p, struct hw_pb *out)
 {
-    const struct hw_callsites *cs = p->callsites;
-    const struct hw_symbol_sets *symbols = hw_callsites_get_symbol_sets(cs);
-    for (uint32_t i = 0; i < hw_callsites_n_frames(cs); i++) {
-        const struct hw_frame *f = hw_callsites_get_frame(cs, (hw_frame_id){i});
-        const struct hw_symbol_line *lines;
-        if (f->mapping.v == HW_ID_NONE || hw_symbol_sets_get(symbols, (hw_frame_id){i}, &lines))
-            continue;
-        const struct hw_mapping *m = hw_callsites_get_mapping(cs, f->mapping);
-        struct hw_bytes id = hw_strings_get(hw_callsites_strings(p->callsites), m->build_id);
-        if (id.n == 0) /* nothing to find symbols by */
-            continue;
-        hw_pb_begin(out, HW_F_UnsymbolizedFrames_frames);
-        hw_metric_put_str(out, HW_F_UnsymbolizedFrames_Frame_module, p, m->path);
-        put_build_id(out, id);
-        hw_pb_uint(out, HW_F_UnsymbolizedFrames_Frame_address, f->rel_pc);
-        put_lookup_id(out, id);
-        hw_pb_end(out);
-    }
-    return HW_OK;
+    candidate_list list = {0};
+    int rc = find_candidates(p, &list);
+    for (size_t i = 0; rc == HW_OK && i < list.n; i++)
+        put_candidate(p, &list.v[i], out);
+    hw_vec_done(&list);
+    return rc;
 }
 
 /* ---- heap_profile_callsites ---- */
@@ -160,36 +225,55 @@ int hw_metric_heap_profile_callsites(const struct hw_profile *p, struct hw_pb *o
 
 struct path_sum {
     hw_str_id path;
+    struct hw_bytes text;
     uint64_t size_kb, private_dirty_kb, swap_kb;
 };
 
 typedef HW_VEC(struct path_sum) path_sums;
 
-static int by_private_dirty(const void *pa, const void *pb)
+/* One look at the memory map of one process: rows of the profile, not all in one piece. */
+struct snapshot {
+    int64_t ts_ns;
+    hw_upid upid;
+    uint32_t row;
+};
+
+static int by_time(const void *pa, const void *pb)
 {
-    const struct path_sum *a = pa, *b = pb;
-    if (a->private_dirty_kb != b->private_dirty_kb)
-        return a->private_dirty_kb > b->private_dirty_kb ? -1 : 1;
-    if (a->swap_kb != b->swap_kb)
-        return a->swap_kb > b->swap_kb ? -1 : 1;
-    return (a->path.v > b->path.v) - (a->path.v < b->path.v);
+    const struct snapshot *a = pa, *b = pb;
+    if (a->ts_ns != b->ts_ns)
+        return a->ts_ns < b->ts_ns ? -1 : 1;
+    if (a->upid.v != b->upid.v)
+        return a->upid.v < b->upid.v ? -1 : 1;
+    return (a->row > b->row) - (a->row < b->row);
 }
 
-/* All mappings of one path of a process together, those with most private memory first. */
-static int sum_paths(const struct hw_profile *p, hw_upid upid, path_sums *out)
+static int by_size(const void *pa, const void *pb)
+{
+    const struct path_sum *a = pa, *b = pb;
+    if (a->size_kb != b->size_kb)
+        return a->size_kb > b->size_kb ? -1 : 1;
+    size_t n = a->text.n < b->text.n ? a->text.n : b->text.n;
+    int order = n ? memcmp(a->text.p, b->text.p, n) : 0;
+    return order ? order : (a->text.n > b->text.n) - (a->text.n < b->text.n);
+}
+
+/* All mappings of one path together, the largest first. */
+static int sum_paths(const struct hw_profile *p, const struct snapshot *rows, size_t n,
+                     path_sums *out)
 {
     struct hw_map64 at = {0};
     int rc = HW_OK;
-    for (size_t i = 0; rc == HW_OK && i < p->smaps.n; i++) {
-        const struct hw_smaps_row *r = &p->smaps.v[i];
+    hw_vec_clear(out);
+    for (size_t i = 0; rc == HW_OK && i < n; i++) {
+        const struct hw_smaps_row *r = &p->smaps.v[rows[i].row];
         uint64_t *slot;
         bool fresh;
-        if (r->upid.v != upid.v)
-            continue;
         rc = hw_map64_at(&at, r->path.v, &slot, &fresh);
         if (rc == HW_OK && fresh) {
+            struct hw_bytes text = hw_strings_get(hw_callsites_strings(p->callsites), r->path);
             *slot = out->n;
-            if (hw_vec_push(out, (struct path_sum){.path = r->path}) < 0)
+            if (hw_vec_push(out, ((struct path_sum){.path = r->path, .text = text})) < 0)
                 rc = HW_ENOMEM;
         }
         if (rc < 0)
@@ -201,32 +285,45 @@ static int sum_paths(const struct hw_profile *p, hw_upid upid, path_sums *out)
     }
     hw_map64_done(&at);
     if (rc == HW_OK && out->n)
-        qsort(out->v, out->n, sizeof *out->v, by_private_dirty);
+        qsort(out->v, out->n, sizeof *out->v, by_size);
     return rc;
 }
 
 #define F_MAPPING(name) HW_F_ProfilerSmaps_Mapping_##name
 
+static void put_snapshot(const struct hw_profile *p, hw_upid upid, const path_sums *sums,
+                         struct hw_pb *out)
+{
+    hw_pb_begin(out, HW_F_ProfilerSmaps_instance);
+    hw_metric_put_process(out, HW_F_ProfilerSmaps_Instance_process, p, upid);
+    for (size_t i = 0; i < sums->n; i++) {
+        hw_pb_begin(out, HW_F_ProfilerSmaps_Instance_mappings);
+        hw_metric_put_str(out, F_MAPPING(path), p, sums->v[i].path);
+        hw_pb_uint(out, F_MAPPING(size_kb), sums->v[i].size_kb);
+        hw_pb_uint(out, F_MAPPING(private_dirty_kb), sums->v[i].private_dirty_kb);
+        hw_pb_uint(out, F_MAPPING(swap_kb), sums->v[i].swap_kb);
+        hw_pb_end(out);
+    }
+    hw_pb_end(out);
+}
+
 int hw_metric_profiler_smaps(const struct hw_profile *p, struct hw_pb *out)
 {
     path_sums sums = {0};
-    int rc = HW_OK;
-    for (uint32_t u = 0; rc == HW_OK && u < p->processes.n; u++) {
-        hw_vec_clear(&sums);
-        rc = sum_paths(p, (hw_upid){u}, &sums);
-        if (rc < 0 || sums.n == 0)
-            continue;
-        hw_pb_begin(out, HW_F_ProfilerSmaps_instance);
-        hw_metric_put_process(out, HW_F_ProfilerSmaps_Instance_process, p, (hw_upid){u});
-        for (size_t i = 0; i < sums.n; i++) {
-            hw_pb_begin(out, HW_F_ProfilerSmaps_Instance_mappings);
-            hw_metric_put_str(out, F_MAPPING(path), p, sums.v[i].path);
-            hw_pb_uint(out, F_MAPPING(size_kb), sums.v[i].size_kb);
-            hw_pb_uint(out, F_MAPPING(private_dirty_kb), sums.v[i].private_dirty_kb);
-            hw_pb_uint(out, F_MAPPING(swap_kb), sums.v[i].swap_kb);
-            hw_pb_end(out);
-        }
-        hw_pb_end(out);
+    size_t n = p->smaps.n, end;
+    hw_autofree struct snapshot *rows = calloc(n + 1, sizeof *rows);
+    int rc = rows ? HW_OK : HW_ENOMEM;
+    for (size_t i = 0; rc == HW_OK && i < n; i++)
+        rows[i] = (struct snapshot){p->smaps.v[i].ts_ns, p->smaps.v[i].upid, (uint32_t)i};
+    if (rc == HW_OK && n)
+        qsort(rows, n, sizeof *rows, by_time);
+    for (size_t i = 0; rc == HW_OK && i < n; i = end) {
+        for (end = i;
+             end < n && rows[end].ts_ns == rows[i].ts_ns && rows[end].upid.v == rows[i].upid.v;)
+            end++;
+        rc = sum_paths(p, rows + i, end - i, &sums);
+        if (rc == HW_OK)
+            put_snapshot(p, rows[i].upid, &sums, out);
     }
     hw_vec_done(&sums);
     return rc;

@@ -1,6 +1,7 @@
 #include "views/objects/heap_classes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/files/fd.h"
@@ -81,4 +82,29 @@ int hw_heap_class_sums(const struct hw_heap_graph *g, const struct hw_dominators
     for (uint32_t o = 0; o < g->n_objects; o++)
         add_object(&by_class[g->type[o]], g, o);
     return d ? sum_dominated(g, d, by_class) : HW_OK;
+}
+
+static bool starts_with(struct hw_bytes name, const char *with)
+{
+    size_t n = strlen(with);
+    return name.n >= n && memcmp(name.p, with, n) == 0;
+}
+
+bool hw_class_is_libcore_or_array(struct hw_bytes name)
+{
+    static const char *const libraries[] = {"java.", "j$.", "kotlinx.coroutines.",
+                                            "kotlinx.atomicfu."};
+    static const char *const numbers[] = {"int[",   "long[",  "byte[",   "char[",
+                                          "short[", "float[", "double[", "boolean["};
+    static const char util[] = "android.util.", array[] = "Array";
+    if (starts_with(name, "java.lang.Class<") && name.p[name.n - 1] == '>')
+        return false;
+    for (size_t i = 0; i < HW_ARRAY_LEN(libraries); i++)
+        if (starts_with(name, libraries[i]))
+            return true;
+    for (size_t i = 0; i < HW_ARRAY_LEN(numbers); i++)
+        if (starts_with(name, numbers[i]))
+            return true;
+    return starts_with(name, util) &&
+           memmem(name.p + sizeof util - 1, name.n - (sizeof util - 1), array, sizeof array - 1);
 }

@@ -13,7 +13,10 @@
 #ifndef HW_VIEWS_OBJECTS_HEAP_CLASSES_H
 #define HW_VIEWS_OBJECTS_HEAP_CLASSES_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "base/bytes.h"
 
 #include "model/graph/heap_graph.h"
 
@@ -33,5 +36,7 @@ int hw_heap_class_sums(const struct hw_heap_graph *g, const struct hw_dominators
 
 /* The whole graph. */
 struct hw_class_sum hw_heap_graph_sum(const struct hw_heap_graph *g);
+/* A class of the runtime's own libraries, or an array of numbers: of no use to who looks for leaks. */
+bool hw_class_is_libcore_or_array(struct hw_bytes name);
 
 #endif
