@@ -1,8 +1,15 @@
 /*
  * build_config.h - from options to a TraceConfig
  *
- * Shapes:  fields come in the order of Perfetto's heap_profile, so --print-config prints what it
- *          prints.
+ * Why:     an option's row in options.def names the field that it sets, and the schema says how the
+ *          field is written: an option that sets a field needs no line here. What depends on more
+ *          than one option is set by name.
+ * Shapes:  a field is named by its path: "duration_ms" of TraceConfig, "heapprofd_config.pid" of a
+ *          data source's configuration. A field that is set twice has the later value. Fields come
+ *          in the order of Perfetto's heap_profile, then by number, so --print-config prints what
+ *          heap_profile prints.
+ * Owns:    the list; paths, texts and numbers are borrowed.
+ * Errors:  HW_ENOMEM; HW_ENOTFOUND, HW_EINVAL: no such field, or a value of another type.
  */
 #ifndef HW_RECORD_BUILD_CONFIG_H
 #define HW_RECORD_BUILD_CONFIG_H
@@ -11,46 +18,58 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/memory/vec.h"
 #include "base/text/strbuf.h"
+#include "schema/fields.h"
 
 struct hw_error;
+struct hw_opts;
+struct hw_pb;
+struct hw_schema_field;
 
-struct hw_config_request {
-    uint64_t shmem_size_bytes, sampling_interval_bytes;
-    bool block_client, has_block_timeout;
-    uint64_t block_client_timeout_us;
-    bool no_startup, no_running, dump_at_max, disable_fork_teardown, all_heaps, idle_allocations;
-    bool no_managed_frames, record_types, record_slices;
-    uint32_t max_samples_per_second; /* 0 = no limit */
-    uint32_t stack_mode;             /* enum hw_stack_mode */
-    char *const *scope_categories;
-    size_t n_scope_categories;
-    bool all;                 /* every process */
-    const char *session_name; /* unique_session_name; NULL = none */
-    const char *memlog;       /* of all only these; NULL = everybody */
-    const uint64_t *pids;     /* borrowed, as all below */
-    size_t n_pids;
-    char *const *names;
-    size_t n_names;
-    char *const *heaps;
-    size_t n_heaps;
-    char *const *dump_when;
-    size_t n_dump_when;
-    char *const *stop_when;
-    size_t n_stop_when;
-    char *const *start_when;
-    size_t n_start_when;
-    uint64_t dump_interval_ms;
-    bool java_graph; /* heap graphs of what is recorded, as often as dumps */
-    uint64_t duration_ms;
-    bool packages_list;
+struct hw_config_value {
+    const char *field;
+    uint64_t number;         /* where the others are NULL */
+    const char *text;        /* or */
+    char *const *texts;      /* n of them, or */
+    const uint64_t *numbers; /* n of them */
+    size_t n;
+};
+
+struct hw_config_values {
+    HW_VEC(struct hw_config_value) v;
+    bool packages_list;     /* the data source of that name, too */
     bool python_allocators; /* kept as an attribute of the trace, for the report */
+    bool failed;            /* out of memory: hw_build_config says so */
 };
 
 #define HW_ATTRIBUTE_PYTHON "heapwise.python_allocators"
 
-/* Binary TraceConfig into out. */
-int hw_build_config(const struct hw_config_request *q, struct hw_strbuf *out, struct hw_error *err);
+/* Paths whose last name the compiler checks. */
+#define HW_HEAPPROFD_FIELD(name)  ((void)HW_F_HeapprofdConfig_##name, "heapprofd_config." #name)
+#define HW_JAVA_HPROF_FIELD(name) ((void)HW_F_JavaHprofConfig_##name, "java_hprof_config." #name)
+
+/* The field at the end of the path; NULL. */
+const struct hw_schema_field *hw_config_field(const char *path);
+
+void hw_config_set(struct hw_config_values *c, const char *field, uint64_t number);
+void hw_config_set_text(struct hw_config_values *c, const char *field, const char *text);
+/* None: as hw_config_unset. */
+void hw_config_set_texts(struct hw_config_values *c, const char *field, char *const *v, size_t n);
+void hw_config_set_numbers(struct hw_config_values *c, const char *field, const uint64_t *v,
+                           size_t n);
+void hw_config_unset(struct hw_config_values *c, const char *field);
+void hw_config_values_done(struct hw_config_values *c);
+
+/* Every option with a field: its value, or its default. A 0 that is the default anyway is left out,
+ * so is a switch that was not given. */
+void hw_config_take_options(struct hw_config_values *c, const struct hw_opts *o);
+
+/* Binary TraceConfig into out, with what is true of every recording. */
+int hw_build_config(struct hw_config_values *c, struct hw_strbuf *out, struct hw_error *err);
+/* One data source of a TraceConfig: its name and the values below `field`. */
+int hw_config_put_source(struct hw_pb *w, const char *name, const char *field,
+                         const struct hw_config_values *c, struct hw_error *err);
 /* The same as text on standard output; gives an exit code's sign: 0 or HW_E…. */
 int hw_print_config(const struct hw_strbuf *binary, struct hw_error *err);
 

@@ -72,55 +72,49 @@ static bool has_python_malloc(const struct hw_record_words *w)
     return false;
 }
 
-static struct hw_config_request request_of(const struct hw_record_words *w)
+/* Heap graphs as often as dumps, of JVMs that allocate nothing meanwhile, too. */
+static void set_java(const struct hw_record_words *w, struct hw_config_values *c)
+{
+    uint64_t interval_ms = hw_opt_num(w->opts, HW_OPT_CONTINUOUS);
+    hw_config_set_numbers(c, HW_JAVA_HPROF_FIELD(pid), w->pids, w->n_pids);
+    if (interval_ms)
+        hw_config_set(c, "java_hprof_config.continuous_dump_config.dump_interval_ms", interval_ms);
+    hw_config_set(c, HW_JAVA_HPROF_FIELD(dump_smaps), 1); /* the whole process needs them */
+    hw_config_set(c, HW_JAVA_HPROF_FIELD(dump_oome_callstack), 1);
+}
+
+/* What the options' rows say, then what takes more than one of them. */
+static void set_values(const struct hw_record_words *w, struct hw_config_values *c)
 {
     const struct hw_opts *o = w->opts;
-    const struct hw_optval *heaps = &o->v[HW_OPT_HEAP], *scopes = &o->v[HW_OPT_SCOPES];
-    return (struct hw_config_request){
-        .shmem_size_bytes = hw_opt_num(o, HW_OPT_SHMEM_SIZE),
-        .sampling_interval_bytes =
-            hw_opt_flag(o, HW_OPT_EXACT) ? 1 : hw_opt_num(o, HW_OPT_INTERVAL),
-        .block_client = !hw_opt_flag(o, HW_OPT_NO_BLOCK_CLIENT),
-        .has_block_timeout = o->v[HW_OPT_BLOCK_TIMEOUT].set,
-        .block_client_timeout_us = hw_opt_num(o, HW_OPT_BLOCK_TIMEOUT),
-        .dump_at_max = hw_opt_flag(o, HW_OPT_DUMP_AT_MAX),
-        .disable_fork_teardown = hw_opt_flag(o, HW_OPT_DISABLE_FORK_TEARDOWN),
-        .all_heaps = hw_opt_flag(o, HW_OPT_ALL_HEAPS),
-        .idle_allocations = hw_opt_flag(o, HW_OPT_IDLE),
-        .max_samples_per_second = (uint32_t)hw_opt_num(o, HW_OPT_MAX_RATE),
-        .no_managed_frames = hw_opt_flag(o, HW_OPT_NATIVE_ONLY),
-        .stack_mode = stack_mode(o),
-        .scope_categories = scopes->list.v,
-        .n_scope_categories = scopes->list.n,
-        .record_types = hw_opt_flag(o, HW_OPT_RECORD_TYPES) || o->v[HW_OPT_MEMORY_INFRA].set,
-        .record_slices = hw_opt_flag(o, HW_OPT_RECORD_SLICES),
-        .heaps = heaps->list.v,
-        .n_heaps = hw_opt_flag(o, HW_OPT_ALL_HEAPS) && !heaps->set ? 0 : heaps->list.n,
-        .dump_when = o->v[HW_OPT_DUMP_WHEN].list.v,
-        .n_dump_when = o->v[HW_OPT_DUMP_WHEN].list.n,
-        .stop_when = o->v[HW_OPT_STOP_WHEN].list.v,
-        .n_stop_when = o->v[HW_OPT_STOP_WHEN].list.n,
-        .start_when = o->v[HW_OPT_START_WHEN].list.v,
-        .n_start_when = o->v[HW_OPT_START_WHEN].list.n,
-        .dump_interval_ms = hw_opt_num(o, HW_OPT_CONTINUOUS),
-        .java_graph = hw_opt_flag(o, HW_OPT_JAVA_GRAPH),
-        .duration_ms = hw_opt_num(o, HW_OPT_DURATION),
-        .python_allocators = hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS) || has_python_malloc(w),
-        .all = w->all,
-        .no_startup = w->attach || hw_opt_flag(o, HW_OPT_NO_STARTUP),
-        .no_running = hw_opt_flag(o, HW_OPT_NO_RUNNING),
-        .names = o->v[HW_OPT_NAME].list.v,
-        .n_names = o->v[HW_OPT_NAME].list.n,
-        .pids = w->pids,
-        .n_pids = w->n_pids,
-    };
+    uint32_t mode = stack_mode(o);
+    hw_config_set(c, HW_HEAPPROFD_FIELD(block_client), 1);
+    hw_config_take_options(c, o);
+    hw_config_unset(c, HW_HEAPPROFD_FIELD(stack_mode)); /* a word */
+    if (mode)
+        hw_config_set(c, HW_HEAPPROFD_FIELD(stack_mode), mode);
+    if (o->v[HW_OPT_MEMORY_INFRA].set)
+        hw_config_set(c, HW_HEAPPROFD_FIELD(record_types), 1);
+    if (hw_opt_flag(o, HW_OPT_ALL_HEAPS) && !o->v[HW_OPT_HEAP].set)
+        hw_config_unset(c, HW_HEAPPROFD_FIELD(heaps));
+    hw_config_unset(c, HW_HEAPPROFD_FIELD(all));
+    if (w->all)
+        hw_config_set(c, HW_HEAPPROFD_FIELD(all), 1);
+    if (w->attach)
+        hw_config_set(c, HW_HEAPPROFD_FIELD(no_startup), 1);
+    hw_config_set_numbers(c, HW_HEAPPROFD_FIELD(pid), w->pids, w->n_pids);
+    if (hw_opt_flag(o, HW_OPT_JAVA_GRAPH))
+        set_java(w, c);
+    c->python_allocators = hw_opt_flag(o, HW_OPT_PYTHON_ALLOCATORS) || has_python_malloc(w);
 }
 
 int hw_record_config(const struct hw_record_words *w, struct hw_strbuf *out, struct hw_error *err)
 {
-    struct hw_config_request q = request_of(w);
+    struct hw_config_values values = {0};
     struct hw_trace_config checked;
-    int rc = hw_build_config(&q, out, err);
+    set_values(w, &values);
+    int rc = hw_build_config(&values, out, err);
+    hw_config_values_done(&values);
     if (rc == 0)
         rc = hw_config_read(hw_bytes_of(out->p, out->n), &checked, err);
     if (rc == 0)

@@ -88,46 +88,22 @@ static bool check(struct hw_heap_profile *h)
 static int build(struct hw_heap_profile *h, struct hw_error *err)
 {
     const struct hw_opts *o = &h->cli->opts;
-    const struct hw_optval *names = &o->v[HW_OPT_NAME], *heaps = &o->v[HW_OPT_HEAPS];
-    struct hw_config_request q = {
-        .shmem_size_bytes = hw_opt_num(o, HW_OPT_SHMEM_SIZE),
-        .sampling_interval_bytes = hw_opt_num(o, HW_OPT_INTERVAL),
-        .block_client = !hw_opt_flag(o, HW_OPT_NO_BLOCK_CLIENT),
-        .has_block_timeout = o->v[HW_OPT_BLOCK_TIMEOUT].set,
-        .block_client_timeout_us = hw_opt_num(o, HW_OPT_BLOCK_TIMEOUT),
-        .no_startup = hw_opt_flag(o, HW_OPT_NO_STARTUP),
-        .no_running = hw_opt_flag(o, HW_OPT_NO_RUNNING),
-        .dump_at_max = hw_opt_flag(o, HW_OPT_DUMP_AT_MAX),
-        .disable_fork_teardown = hw_opt_flag(o, HW_OPT_DISABLE_FORK_TEARDOWN),
-        .all_heaps = hw_opt_flag(o, HW_OPT_ALL_HEAPS),
-        .idle_allocations = hw_opt_flag(o, HW_OPT_IDLE),
-        .no_managed_frames = hw_opt_flag(o, HW_OPT_NATIVE_ONLY),
-        .pids = h->pids.v,
-        .n_pids = h->pids.n,
-        .names = names->list.v,
-        .n_names = names->list.n,
-        .heaps = heaps->list.v,
-        .n_heaps = heaps->list.n,
-        .dump_when = o->v[HW_OPT_DUMP_WHEN].list.v,
-        .n_dump_when = o->v[HW_OPT_DUMP_WHEN].list.n,
-        .stop_when = o->v[HW_OPT_STOP_WHEN].list.v,
-        .n_stop_when = o->v[HW_OPT_STOP_WHEN].list.n,
-        .start_when = o->v[HW_OPT_START_WHEN].list.v,
-        .n_start_when = o->v[HW_OPT_START_WHEN].list.n,
-        .dump_interval_ms = hw_opt_num(o, HW_OPT_CONTINUOUS),
-        .duration_ms = hw_opt_num(o, HW_OPT_DURATION_MS),
-        /* part of what is printed, for other recorders; ours would only warn that it stays empty */
-        .packages_list =
-            !h->host && !hw_opt_flag(o, HW_OPT_NO_VERSIONS) && hw_opt_flag(o, HW_OPT_PRINT_CONFIG),
-    };
-    if (h->host && names->list.n == 0) {
+    struct hw_config_values c = {0};
+    hw_config_set(&c, HW_HEAPPROFD_FIELD(block_client), 1);
+    hw_config_take_options(&c, o);
+    hw_config_set_numbers(&c, HW_HEAPPROFD_FIELD(pid), h->pids.v, h->pids.n);
+    /* part of what is printed, for other recorders; ours would only warn that it stays empty */
+    c.packages_list =
+        !h->host && !hw_opt_flag(o, HW_OPT_NO_VERSIONS) && hw_opt_flag(o, HW_OPT_PRINT_CONFIG);
+    if (h->host && o->v[HW_OPT_NAME].list.n == 0) {
         char *slash = strrchr(h->command[0], '/');
         h->default_names[0] = slash ? slash + 1 : h->command[0];
-        q.names = h->default_names;
-        q.n_names = 1;
+        hw_config_set_texts(&c, HW_HEAPPROFD_FIELD(process_cmdline), h->default_names, 1);
         h->launched_only = true;
     }
-    return hw_build_config(&q, &h->config, err);
+    int rc = hw_build_config(&c, &h->config, err);
+    hw_config_values_done(&c);
+    return rc;
 }
 
 static int print_options(void)

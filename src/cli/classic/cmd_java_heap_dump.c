@@ -28,6 +28,7 @@ enum { ONE_MS = 1000, WHEN_DONE_MS = 20000, STOP_TIMEOUT_MS = 100000, DISCARD = 
 
 struct job {
     struct hw_cli *cli;
+    HW_VEC(uint64_t) pids;
     struct hw_strbuf config;
     struct hw_controller *controller;
     struct hw_recording recording;
@@ -44,60 +45,59 @@ static uint32_t duration_of(const struct hw_opts *o)
     return hw_opt_flag(o, HW_OPT_JHD_WHEN_DONE) ? WHEN_DONE_MS : ONE_MS;
 }
 
-static int put_targets(struct job *j, struct hw_pb *w)
+static int parse_pids(struct job *j)
 {
-    const struct hw_opts *o = &j->cli->opts;
-    const struct hw_optval *pids = &o->v[HW_OPT_JHD_PID], *names = &o->v[HW_OPT_JHD_NAME];
-    for (size_t i = 0; i < names->list.n; i++)
-        hw_pb_str(w, HW_F_JavaHprofConfig_process_cmdline, names->list.v[i]);
+    const struct hw_optval *pids = &j->cli->opts.v[HW_OPT_JHD_PID];
     for (size_t i = 0; i < pids->list.n; i++) {
         uint64_t pid;
         if (hw_parse_uint(pids->list.v[i], &pid, NULL) < 0) {
             fprintf(stderr, "FATAL: invalid PID %s\n", pids->list.v[i]);
             return HW_EXIT_FAILED;
         }
-        hw_pb_uint(w, HW_F_JavaHprofConfig_pid, pid);
+        if (hw_vec_push(&j->pids, pid) < 0) {
+            hw_cli_error(j->cli, NULL, "out of memory");
+            return HW_EXIT_FAILED;
+        }
     }
     return HW_EXIT_OK;
+}
+
+static int put_source(const struct job *j, struct hw_pb *w, struct hw_error *err)
+{
+    const struct hw_opts *o = &j->cli->opts;
+    bool oom = hw_opt_flag(o, HW_OPT_JHD_OOM);
+    struct hw_config_values values = {0};
+    hw_config_take_options(&values, o);
+    hw_config_set_numbers(&values, HW_JAVA_HPROF_FIELD(pid), j->pids.v, j->pids.n);
+    if (oom)
+        hw_config_set(&values, HW_JAVA_HPROF_FIELD(dump_oome_callstack), 1);
+    int rc = hw_config_put_source(w, oom ? "android.java_hprof.oom" : "android.java_hprof",
+                                  "java_hprof_config", &values, err);
+    hw_config_values_done(&values);
+    return rc;
 }
 
 static int build(struct job *j)
 {
     const struct hw_opts *o = &j->cli->opts;
     struct hw_pb w = {0};
+    struct hw_error err = {0};
+    int status = parse_pids(j);
+    if (status != HW_EXIT_OK)
+        return status;
     hw_pb_begin(&w, HW_F_TraceConfig_buffers);
     hw_pb_uint(&w, HW_F_TraceConfig_BufferConfig_size_kb, hw_opt_num(o, HW_OPT_JHD_BUFFER) / 1024);
     hw_pb_uint(&w, HW_F_TraceConfig_BufferConfig_fill_policy, DISCARD);
     hw_pb_end(&w);
-    hw_pb_begin(&w, HW_F_TraceConfig_data_sources);
-    hw_pb_begin(&w, HW_F_TraceConfig_DataSource_config);
-    hw_pb_str(&w, HW_F_DataSourceConfig_name,
-              hw_opt_flag(o, HW_OPT_JHD_OOM) ? "android.java_hprof.oom" : "android.java_hprof");
-    hw_pb_begin(&w, HW_F_DataSourceConfig_java_hprof_config);
-    int status = put_targets(j, &w);
-    if (hw_opt_num(o, HW_OPT_JHD_INTERVAL)) {
-        hw_pb_begin(&w, HW_F_JavaHprofConfig_continuous_dump_config);
-        hw_pb_uint(&w, HW_F_JavaHprofConfig_ContinuousDumpConfig_dump_interval_ms,
-                   hw_opt_num(o, HW_OPT_JHD_INTERVAL));
-        hw_pb_end(&w);
-    }
-    if (hw_opt_flag(o, HW_OPT_JHD_OOM))
-        hw_pb_uint(&w, HW_F_JavaHprofConfig_dump_oome_callstack, 1);
-    if (hw_opt_flag(o, HW_OPT_JHD_SMAPS))
-        hw_pb_uint(&w, HW_F_JavaHprofConfig_dump_smaps, 1);
-    hw_pb_end(&w);
-    hw_pb_end(&w);
-    hw_pb_end(&w);
+    int rc = put_source(j, &w, &err);
     if (duration_of(o))
         hw_pb_uint(&w, HW_F_TraceConfig_duration_ms, duration_of(o));
     hw_pb_uint(&w, HW_F_TraceConfig_data_source_stop_timeout_ms, STOP_TIMEOUT_MS);
     hw_strbuf_add(&j->config, w.buf.p, w.buf.n);
-    if (hw_pb_failed(&w) || j->config.failed) {
-        hw_cli_error(j->cli, NULL, "out of memory");
-        status = HW_EXIT_FAILED;
-    }
+    if (rc == HW_OK && (hw_pb_failed(&w) || j->config.failed))
+        rc = hw_fail(&err, HW_ENOMEM, 0, "configuration");
     hw_pb_done(&w);
-    return status;
+    return rc < 0 ? hw_cli_fail(j->cli, &err) : HW_EXIT_OK;
 }
 
 /* ---- the recording ---- */
@@ -199,6 +199,7 @@ int hw_cmd_java_heap_dump(struct hw_cli *cli)
     hw_controller_free(j.controller);
     hw_recording_done(&j.recording);
     hw_strbuf_done(&j.config);
+    hw_vec_done(&j.pids);
     free(j.path);
     return status;
 }

@@ -26,6 +26,7 @@
 #define HIDDEN   HW_OF_HIDDEN
 #define ANDROID  HW_OF_ANDROID
 #define OPTIONAL HW_OF_OPTIONAL
+#define UNSETS   HW_OF_UNSETS
 const struct hw_option hw_options[HW_OPT_COUNT] = {
 #define X(ID, name, short_name, arg, kind, dflt, min, max, field, group, flags, commands, help)    \
     [HW_OPT_##ID] = {name, short_name, arg,           HW_OK_##kind, dflt,     min,                 \
@@ -40,6 +41,7 @@ const struct hw_option hw_options[HW_OPT_COUNT] = {
 #undef HIDDEN
 #undef ANDROID
 #undef OPTIONAL
+#undef UNSETS
 _Static_assert(HW_CMD_COUNT <= 64, "one bit per command");
 
 const char *hw_option_group_title(enum hw_option_group g)

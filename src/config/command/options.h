@@ -52,7 +52,8 @@ enum hw_option_flags {
     HW_OF_COMMON = 1,
     HW_OF_HIDDEN = 2,
     HW_OF_ANDROID = 4,
-    HW_OF_OPTIONAL = 8 /* its value only behind a "="; without one the default's */
+    HW_OF_OPTIONAL = 8, /* its value only behind a "="; without one the default's */
+    HW_OF_UNSETS = 16   /* a switch that leaves its field out */
 };
 
 enum hw_option_group {
@@ -76,7 +77,7 @@ struct hw_option {
     enum hw_option_kind kind;
     const char *default_text; /* NULL = none */
     uint64_t min, max;        /* both 0 = no limit */
-    const char *field;        /* in TraceConfig; NULL */
+    const char *field;        /* its path in TraceConfig; NULL */
     enum hw_option_group group;
     uint32_t flags;    /* enum hw_option_flags */
     uint64_t commands; /* bit per enum hw_command_id */

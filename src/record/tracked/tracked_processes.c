@@ -208,15 +208,14 @@ static void reap(struct hw_tracked *m)
             i++;
 }
 
-static int start_session(struct hw_controller *c, const struct hw_config_request *q,
-                         struct hw_error *err)
+static int start_session(struct hw_controller *c, struct hw_config_values *v, struct hw_error *err)
 {
     struct hw_output file = HW_OUTPUT_NONE;
     struct hw_strbuf config = {0};
     struct hw_controller_event e;
     struct hw_control_start start = {.flags = HW_START_MALLOC_INFO | HW_START_UNTIL_GONE,
                                      .malloc_info_ms = MALLOC_INFO_MS};
-    int rc = hw_build_config(q, &config, err);
+    int rc = hw_build_config(v, &config, err);
     if (rc == HW_OK) /* a file without a name */
         rc = hw_output_open("/dev/null", "tracked", 0, /* force = */ false, &file, err);
     if (rc == HW_OK)
@@ -255,9 +254,8 @@ static int wait_tracked(struct hw_controller *c, int32_t pid, struct hw_error *e
                    pid, CONNECT_MS / 1000);
 }
 
-/* pid 0: nobody is waited for. */
-static int track(struct hw_tracked *m, const struct hw_config_request *q, int32_t pid,
-                 struct hw_error *err)
+static int start_recorder(struct hw_tracked *m, struct hw_config_values *v, int32_t pid,
+                          struct hw_error *err)
 {
     struct hw_controller *c = NULL;
     struct hw_controller_event e;
@@ -266,7 +264,7 @@ static int track(struct hw_tracked *m, const struct hw_config_request *q, int32_
         return hw_fail(err, HW_ENOMEM, 0, "recorder");
     int rc = hw_controller_spawn_apart(&c, err);
     if (rc == HW_OK)
-        rc = start_session(c, q, err);
+        rc = start_session(c, v, err);
     if (rc == HW_OK && pid)
         rc = wait_tracked(c, pid, err);
     if (rc == HW_OK)
@@ -281,17 +279,21 @@ static int track(struct hw_tracked *m, const struct hw_config_request *q, int32_
     return rc;
 }
 
-static struct hw_config_request request(const struct hw_tracked_how *how)
+/* pid 0: nobody is waited for. Takes the values. */
+static int track(struct hw_tracked *m, struct hw_config_values *v, const struct hw_tracked_how *how,
+                 int32_t pid, struct hw_error *err)
 {
-    return (struct hw_config_request){
-        .shmem_size_bytes = SHMEM_BYTES,
-        .sampling_interval_bytes = how->rate_bytes ? how->rate_bytes : HW_TRACKED_RATE,
-        .block_client = true,
-        .all_heaps = true,
-        .record_types = true,
-        .stack_mode = how->stack_mode,
-        .session_name = HW_TRACKED_NAME,
-    };
+    uint64_t rate_bytes = how->rate_bytes ? how->rate_bytes : HW_TRACKED_RATE;
+    hw_config_set(v, HW_HEAPPROFD_FIELD(shmem_size_bytes), SHMEM_BYTES);
+    hw_config_set(v, HW_HEAPPROFD_FIELD(sampling_interval_bytes), rate_bytes);
+    hw_config_set(v, HW_HEAPPROFD_FIELD(block_client), 1);
+    hw_config_set(v, HW_HEAPPROFD_FIELD(all_heaps), 1);
+    hw_config_set(v, HW_HEAPPROFD_FIELD(record_types), 1);
+    if (how->stack_mode)
+        hw_config_set(v, HW_HEAPPROFD_FIELD(stack_mode), how->stack_mode);
+    int rc = start_recorder(m, v, pid, err);
+    hw_config_values_done(v);
+    return rc;
 }
 
 /* ---- start ---- */
@@ -303,7 +305,7 @@ static int start_locked(struct hw_tracked *m, int32_t pid, const struct hw_track
     struct hw_finding why = {0};
     struct hw_pid p;
     uint64_t pids[] = {(uint64_t)pid};
-    struct hw_config_request q = request(how);
+    struct hw_config_values v = {0};
     int rc = hw_pid_open(pid, &p, err);
     if (rc < 0)
         return rc == HW_EGONE ? hw_fail(err, HW_ENOTFOUND, 0, "there is no process %d", pid) : rc;
@@ -328,10 +330,10 @@ static int start_locked(struct hw_tracked *m, int32_t pid, const struct hw_track
     hw_diagnose_pid(pid, &why);
     if (why.code)
         return hw_fail(err, HW_EPERM, 0, "%s", why.text);
-    q.no_startup = true;
-    q.pids = pids;
-    q.n_pids = 1;
-    return track(m, &q, pid, err);
+    hw_config_set(&v, HW_HEAPPROFD_FIELD(no_startup), 1);
+    hw_config_set_numbers(&v, HW_HEAPPROFD_FIELD(pid), pids, 1);
+    hw_config_set_text(&v, "unique_session_name", HW_TRACKED_NAME);
+    return track(m, &v, how, pid, err);
 }
 
 int hw_tracked_start(struct hw_tracked *m, int32_t pid, const struct hw_tracked_how *how,
@@ -451,11 +453,9 @@ static bool is_all(const struct hw_service_session *s)
 int hw_tracked_start_all(struct hw_tracked *m, const struct hw_tracked_how *how,
                          struct hw_error *err)
 {
-    struct hw_config_request q = request(how);
+    struct hw_config_values v = {0};
     struct hw_recorders recorders;
     bool there = false;
-    q.all = true;
-    q.session_name = NAME_ALL;
     pthread_mutex_lock(&m->lock);
     int rc = hw_recorders_ask(&recorders, err);
     for (size_t r = 0; rc == HW_OK && r < recorders.all.n; r++)
@@ -465,8 +465,13 @@ int hw_tracked_start_all(struct hw_tracked *m, const struct hw_tracked_how *how,
         hw_recorders_done(&recorders);
     if (rc == HW_OK && !there)
         rc = end_sessions(is_mode, err); /* it means all that start, too */
-    if (rc >= 0)
-        rc = there ? 1 : track(m, &q, 0, err);
+    if (rc >= 0 && !there) {
+        hw_config_set(&v, HW_HEAPPROFD_FIELD(all), 1);
+        hw_config_set_text(&v, "unique_session_name", NAME_ALL);
+        rc = track(m, &v, how, 0, err);
+    } else if (rc >= 0) {
+        rc = 1;
+    }
     pthread_mutex_unlock(&m->lock);
     return rc;
 }
@@ -476,7 +481,7 @@ int hw_tracked_set_mode(struct hw_tracked *m, const char *mode, const struct hw_
 {
     struct hw_memlog parsed = {0};
     char name[sizeof((struct hw_tracked_list *)0)->mode + sizeof NAME_MODE];
-    struct hw_config_request q = request(how);
+    struct hw_config_values v = {0};
     int rc = hw_memlog_parse(hw_bytes_str(mode), &parsed, err);
     bool none = parsed.rules.n == 0;
     hw_memlog_done(&parsed);
@@ -485,14 +490,15 @@ int hw_tracked_set_mode(struct hw_tracked *m, const char *mode, const struct hw_
     if (strlen(mode) >= sizeof((struct hw_tracked_list *)0)->mode)
         return hw_fail(err, HW_EINVAL, 0, "a mode has at most 127 bytes");
     (void)snprintf(name, sizeof name, NAME_MODE "%s", mode); /* fits */
-    q.all = true;
-    q.no_running = true;
-    q.memlog = mode;
-    q.session_name = name;
     pthread_mutex_lock(&m->lock);
     rc = end_sessions(is_mode, err);
-    if (rc >= 0)
-        rc = none ? HW_OK : track(m, &q, 0, err);
+    if (rc >= 0 && !none) {
+        hw_config_set(&v, HW_HEAPPROFD_FIELD(all), 1);
+        hw_config_set(&v, HW_HEAPPROFD_FIELD(no_running), 1);
+        hw_config_set_text(&v, HW_HEAPPROFD_FIELD(memlog), mode);
+        hw_config_set_text(&v, "unique_session_name", name);
+        rc = track(m, &v, how, 0, err);
+    }
     pthread_mutex_unlock(&m->lock);
     return rc < 0 ? rc : HW_OK;
 }

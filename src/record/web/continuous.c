@@ -222,17 +222,27 @@ static int connect_recorder(struct hw_continuous *c, struct hw_error *err)
                : rc;
 }
 
+static int build_config(const struct hw_continuous *c, struct hw_strbuf *out, struct hw_error *err)
+{
+    const struct hw_opts *o = &c->cli->opts;
+    uint64_t max_rate = hw_opt_num(o, HW_OPT_CONT_RATE);
+    struct hw_config_values v = {0};
+    hw_config_set(&v, HW_HEAPPROFD_FIELD(sampling_interval_bytes), c->interval);
+    hw_config_set(&v, HW_HEAPPROFD_FIELD(shmem_size_bytes), hw_opt_num(o, HW_OPT_CONT_SHMEM));
+    hw_config_set(&v, HW_HEAPPROFD_FIELD(all), 1);
+    if (max_rate)
+        hw_config_set(&v, HW_HEAPPROFD_FIELD(max_samples_per_second), max_rate);
+    if (c->who.p)
+        hw_config_set_text(&v, HW_HEAPPROFD_FIELD(memlog), c->who.p);
+    int rc = hw_build_config(&v, out, err);
+    hw_config_values_done(&v);
+    return rc;
+}
+
 static int begin_session(struct hw_continuous *c, struct hw_error *err)
 {
     struct hw_strbuf config = {0};
     const struct hw_opts *o = &c->cli->opts;
-    struct hw_config_request q = {
-        .sampling_interval_bytes = c->interval,
-        .shmem_size_bytes = hw_opt_num(o, HW_OPT_CONT_SHMEM),
-        .max_samples_per_second = (uint32_t)hw_opt_num(o, HW_OPT_CONT_RATE),
-        .all = true,
-        .memlog = c->who.p,
-    };
     struct hw_control_start start = {
         .flags = HW_START_TELL_LAST | HW_START_RESCAN,
         .process_stats_ms = PROCESS_STATS_MS,
@@ -243,7 +253,7 @@ static int begin_session(struct hw_continuous *c, struct hw_error *err)
     int rc = connect_recorder(c, err);
     hw_continuous_guard_begin(&c->guard);
     if (rc == HW_OK)
-        rc = hw_build_config(&q, &config, err);
+        rc = build_config(c, &config, err);
     if (rc == HW_OK)
         rc = hw_controller_start(c->controller, &start, hw_bytes_of(config.p, config.n), c->null_fd,
                                  err);
