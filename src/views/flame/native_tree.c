@@ -1,7 +1,6 @@
 /*
  * Callsites are numbered parent first, so one pass in the order of ids meets each parent before its
- * children, and one pass backwards sums up. A node is found by (parent node, group), a group by
- * (name, module).
+ * children, and one pass backwards sums up. A node is labelled by (name, module).
  */
 #include "views/flame/native_tree.h"
 
@@ -11,6 +10,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "views/time/values.h"
+#include "views/tree.h"
 
 #include "base/banned.h"
 
@@ -58,20 +58,8 @@ static void see_parents(const struct hw_profile *p, uint8_t *seen)
     }
 }
 
-static int find(struct hw_map64 *m, uint64_t key, uint64_t fresh_value, uint64_t *out, bool *fresh)
-{
-    uint64_t *at;
-    int rc = hw_map64_at(m, key, &at, fresh);
-    if (rc < 0)
-        return rc;
-    if (*fresh)
-        *at = fresh_value;
-    *out = *at;
-    return HW_OK;
-}
-
 struct merge {
-    struct hw_map64 groups, nodes;
+    struct hw_tree_index index;
     uint32_t *node_of; /* per callsite */
 };
 
@@ -79,18 +67,11 @@ struct merge {
 static int merge_function(struct merge *m, struct hw_native_node n, hw_native_tree *out,
                           uint32_t *node)
 {
-    uint64_t group, at;
-    bool fresh;
     if (n.parent != HW_ID_NONE)
         n.depth = out->v[n.parent].depth + 1;
-    int rc = find(&m->groups, (uint64_t)n.name.v << 32 | n.module.v, m->groups.n, &group, &fresh);
-    if (rc == HW_OK) /* + 1: a root's parent, HW_ID_NONE, becomes 0 */
-        rc = find(&m->nodes, (uint64_t)(n.parent + 1) << 32 | (uint32_t)group, out->n, &at, &fresh);
-    if (rc == HW_OK && fresh && hw_vec_push(out, n) < 0)
-        rc = HW_ENOMEM;
-    if (rc == HW_OK)
-        *node = (uint32_t)at;
-    return rc;
+    uint64_t label = (uint64_t)n.name.v << 32 | n.module.v;
+    int rc = hw_tree_index_find(&m->index, n.parent, label, (uint32_t)out->n, node);
+    return rc == HW_OK && *node == out->n && hw_vec_push(out, n) < 0 ? HW_ENOMEM : rc;
 }
 
 /* A frame with symbols is one node for each function inlined there, outermost first. */
@@ -135,39 +116,23 @@ static void cumulate(hw_native_tree *t)
             add(&t->v[t->v[i].parent].cumulative, &t->v[i].cumulative);
 }
 
-static bool holds(const struct hw_profile *p, hw_str_id name, const char *focus)
+struct focus {
+    const struct hw_profile *p;
+    const char *text;
+};
+
+static bool matches(void *ctx, const void *node)
 {
-    return strcasestr(hw_strings_cstr(hw_callsites_strings(p->callsites), name), focus) != NULL;
+    const struct focus *f = ctx;
+    const struct hw_native_node *n = node;
+    return strcasestr(hw_strings_cstr(hw_callsites_strings(f->p->callsites), n->name), f->text);
 }
 
-/* Keeps nodes that match, stand below one that does, or above one, with their own values. */
-static int focus_on(const struct hw_profile *p, const char *focus, hw_native_tree *t)
+static int focus_on(const struct hw_profile *p, const char *text, hw_native_tree *t)
 {
-    hw_autofree uint8_t *below = calloc(t->n + 1, 1);
-    hw_autofree uint8_t *kept = calloc(t->n + 1, 1);
-    hw_autofree uint32_t *renamed = calloc(t->n + 1, sizeof *renamed);
-    if (!below || !kept || !renamed)
-        return HW_ENOMEM;
-    for (size_t i = 0; i < t->n; i++) {
-        uint32_t parent = t->v[i].parent;
-        below[i] = (parent != HW_ID_NONE && below[parent]) || holds(p, t->v[i].name, focus);
-        kept[i] = below[i];
-    }
-    for (size_t i = t->n; i-- > 0;)
-        if (kept[i] && t->v[i].parent != HW_ID_NONE)
-            kept[t->v[i].parent] = 1;
-    uint32_t n = 0;
-    for (size_t i = 0; i < t->n; i++) {
-        if (!kept[i])
-            continue;
-        struct hw_native_node node = t->v[i];
-        if (node.parent != HW_ID_NONE)
-            node.parent = renamed[node.parent];
-        renamed[i] = n;
-        t->v[n++] = node;
-    }
-    t->n = n;
-    return HW_OK;
+    struct focus focus = {p, text};
+    const struct hw_tree_focus f = {sizeof *t->v, matches, &focus};
+    return hw_tree_focus(&f, t->v, &t->n);
 }
 
 int hw_native_tree_of(const struct hw_profile *p, const struct hw_native_value *values,
@@ -186,8 +151,7 @@ int hw_native_tree_of(const struct hw_profile *p, const struct hw_native_value *
             rc = merge_callsite(&m, p->callsites, c, &values[c], &tree);
     if (rc == HW_OK && focus)
         rc = focus_on(p, focus, &tree);
-    hw_map64_done(&m.groups);
-    hw_map64_done(&m.nodes);
+    hw_tree_index_done(&m.index);
     if (rc < 0) {
         hw_vec_done(&tree);
         return rc;

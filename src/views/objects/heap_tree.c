@@ -18,6 +18,7 @@
 #include "base/memory/radix.h"
 #include "views/objects/heap_paths.h"
 #include "views/time/values.h"
+#include "views/tree.h"
 
 #include "base/banned.h"
 
@@ -27,12 +28,9 @@ struct fold {
     const struct hw_heap_graph *g;
     enum hw_heap_fold how;
     uint32_t *name_of;          /* by class: the first class of that name */
-    struct hw_map64 labels;     /* name, root, heap, native -> dense number */
-    struct hw_map64 nodes;      /* parent + 1, label -> node */
+    struct hw_tree_index index; /* by name, root, heap, native */
     HW_VEC(uint64_t) first_met; /* by node: place in the walk */
     hw_heap_tree tree;
-    uint64_t last_key; /* the node found last: siblings are often alike */
-    uint32_t last_node;
 };
 
 static int name_classes(struct fold *f)
@@ -56,32 +54,15 @@ static int name_classes(struct fold *f)
     return rc;
 }
 
-static int find_node(struct fold *f, const struct hw_heap_node *like, uint64_t label_key,
+static int find_node(struct fold *f, const struct hw_heap_node *like, uint64_t label,
                      uint64_t place, uint32_t *out)
 {
-    uint64_t *at;
-    bool fresh;
-    int rc = hw_map64_at(&f->labels, label_key, &at, &fresh);
-    if (rc < 0)
+    int rc = hw_tree_index_find(&f->index, like->parent, label, (uint32_t)f->tree.n, out);
+    if (rc < 0 || *out < f->tree.n)
         return rc;
-    if (fresh)
-        *at = f->labels.n - 1;
-    uint64_t key = (uint64_t)(like->parent + 1) << 32 | (uint32_t)*at;
-    if (key == f->last_key && f->tree.n) {
-        *out = f->last_node;
-        return HW_OK;
-    }
-    rc = hw_map64_at(&f->nodes, key, &at, &fresh);
-    if (rc < 0)
-        return rc;
-    if (fresh) {
-        *at = f->tree.n;
-        if (f->tree.n >= HW_ID_NONE - 1 || hw_vec_push(&f->tree, *like) < 0 ||
-            hw_vec_push(&f->first_met, place) < 0)
-            return HW_ENOMEM;
-    }
-    f->last_key = key;
-    *out = f->last_node = (uint32_t)*at;
+    if (f->tree.n >= HW_ID_NONE - 1 || hw_vec_push(&f->tree, *like) < 0 ||
+        hw_vec_push(&f->first_met, place) < 0)
+        return HW_ENOMEM;
     return HW_OK;
 }
 
@@ -218,8 +199,7 @@ int hw_heap_tree_fold(const struct hw_heap_graph *g, const uint32_t *object, con
     if (rc == HW_OK)
         cumulate(&f.tree);
     free(f.name_of);
-    hw_map64_done(&f.labels);
-    hw_map64_done(&f.nodes);
+    hw_tree_index_done(&f.index);
     hw_vec_done(&f.first_met);
     if (rc < 0) {
         hw_vec_done(&f.tree);
@@ -243,43 +223,30 @@ void hw_heap_node_name(const struct hw_profile *p, const struct hw_heap_graph *g
 
 /* ---- focus ---- */
 
-/* Keeps nodes that match, stand below one that does, or above one, with their own values. */
-static int focus_on(const struct hw_profile *p, const struct hw_heap_graph *g, const char *focus,
+struct focus {
+    const struct hw_profile *p;
+    const struct hw_heap_graph *g;
+    const char *text;
+    struct hw_strbuf name; /* of the node looked at */
+};
+
+static bool matches(void *ctx, const void *node)
+{
+    struct focus *f = ctx;
+    hw_strbuf_clear(&f->name);
+    hw_heap_node_name(f->p, f->g, node, HW_FOLD_FLAME, &f->name);
+    return f->name.n && strcasestr(f->name.p, f->text) != NULL;
+}
+
+static int focus_on(const struct hw_profile *p, const struct hw_heap_graph *g, const char *text,
                     hw_heap_tree *t)
 {
-    hw_autofree uint8_t *below = calloc(t->n + 1, 1);
-    hw_autofree uint8_t *kept = calloc(t->n + 1, 1);
-    hw_autofree uint32_t *renamed = calloc(t->n + 1, sizeof *renamed);
-    struct hw_strbuf name = {0};
-    if (!below || !kept || !renamed)
-        return HW_ENOMEM;
-    for (size_t i = 0; i < t->n; i++) {
-        struct hw_heap_node *n = &t->v[i];
-        hw_strbuf_clear(&name);
-        hw_heap_node_name(p, g, n, HW_FOLD_FLAME, &name);
-        below[i] = (n->parent != HW_ID_NONE && below[n->parent]) ||
-                   (name.n && strcasestr(name.p, focus) != NULL);
-        kept[i] = below[i];
-    }
-    bool failed = name.failed;
-    hw_strbuf_done(&name);
-    if (failed)
-        return HW_ENOMEM;
-    for (size_t i = t->n; i-- > 0;)
-        if (kept[i] && t->v[i].parent != HW_ID_NONE)
-            kept[t->v[i].parent] = 1;
-    uint32_t n = 0;
-    for (size_t i = 0; i < t->n; i++) {
-        if (!kept[i])
-            continue;
-        struct hw_heap_node node = t->v[i];
-        if (node.parent != HW_ID_NONE)
-            node.parent = renamed[node.parent];
-        renamed[i] = n;
-        t->v[n++] = node;
-    }
-    t->n = n;
-    return HW_OK;
+    struct focus focus = {p, g, text, {0}};
+    const struct hw_tree_focus f = {sizeof *t->v, matches, &focus};
+    int rc = hw_tree_focus(&f, t->v, &t->n);
+    bool failed = focus.name.failed;
+    hw_strbuf_done(&focus.name);
+    return failed ? HW_ENOMEM : rc;
 }
 
 int hw_heap_tree_flame(const struct hw_profile *p, const struct hw_heap_graph *g, const char *focus,

@@ -1,0 +1,43 @@
+/*
+ * tree.h - what trees of merged stacks have in common: finding a node, keeping a part
+ *
+ * Why:     callstacks and objects are merged into nodes that differ in what they count and how they
+ *          are labelled, not in how a node is found or which nodes a focus leaves.
+ * Shapes:  a node is a struct that begins with its parent's index, a uint32_t: HW_ID_NONE at the
+ *          top, else smaller than its own index.
+ * Errors:  HW_ENOMEM.
+ */
+#ifndef HW_VIEWS_TREE_H
+#define HW_VIEWS_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/memory/map64.h"
+
+/* Nodes by parent and label; zero-initialised is empty. */
+struct hw_tree_index {
+    struct hw_map64 labels; /* key of a label -> dense number */
+    struct hw_map64 nodes;  /* parent + 1, number of the label -> node */
+    uint64_t last_key;      /* the node found last: siblings are often alike */
+    uint32_t last_node;
+    bool has_last;
+};
+
+/* The node below parent with this label; `next` when there is none yet, which is then noted. */
+int hw_tree_index_find(struct hw_tree_index *x, uint32_t parent, uint64_t label, uint32_t next,
+                       uint32_t *out);
+void hw_tree_index_done(struct hw_tree_index *x);
+
+struct hw_tree_focus {
+    size_t node_bytes;
+    bool (*matches)(void *ctx, const void *node);
+    void *ctx;
+};
+
+/* Keeps the nodes that match, are below one that does, or above one, with their own values. *n: how
+ * many there are, then how many are left. */
+int hw_tree_focus(const struct hw_tree_focus *f, void *nodes, size_t *n);
+
+#endif
