@@ -215,32 +215,34 @@ bool hw_lines_next_sibling(Dwarf_Die *die)
     return dwarf_siblingof(die, die) == 0 && dwarf_dieoffset(die) > here;
 }
 
-/* Without recursion: the way down is an array of DIEs, as deep as real programs nest scopes. */
+Dwarf_Die *hw_die_walk_begin(struct hw_die_walk *w, Dwarf_Die *of)
+{
+    w->depth = 0;
+    return dwarf_child(of, &w->open[0]) == 0 ? &w->open[0] : NULL;
+}
+
+Dwarf_Die *hw_die_walk_next(struct hw_die_walk *w, bool inside)
+{
+    Dwarf_Die *at = &w->open[w->depth];
+    if (inside && w->depth + 1 < HW_DIE_DEPTH && dwarf_child(at, at + 1) == 0)
+        return &w->open[++w->depth];
+    while (!hw_lines_next_sibling(&w->open[w->depth]))
+        if (w->depth-- == 0)
+            return NULL;
+    return &w->open[w->depth];
+}
+
 static int list_functions(struct hw_lines *l, bool deep)
 {
-    Dwarf_Die open[32];
-    size_t depth = 0;
+    struct hw_die_walk walk;
+    int rc = HW_OK;
     hw_vec_clear(&l->functions);
     l->is_deep = deep;
-    if (dwarf_child(&l->tree, &open[0]) != 0)
-        return HW_OK;
-    int rc = HW_OK;
-    while (rc == HW_OK) {
-        int tag = dwarf_tag(&open[depth]);
+    for (Dwarf_Die *at = hw_die_walk_begin(&walk, &l->tree); at && rc == HW_OK;) {
+        int tag = dwarf_tag(at);
         if (tag == DW_TAG_subprogram)
-            rc = add_function(l, &open[depth]);
-        if (may_hold_functions(tag, deep) && depth + 1 < HW_ARRAY_LEN(open) &&
-            dwarf_child(&open[depth], &open[depth + 1]) == 0) {
-            depth++;
-            continue;
-        }
-        bool more = true;
-        while (more && !hw_lines_next_sibling(&open[depth])) {
-            more = depth > 0;
-            depth -= more;
-        }
-        if (!more)
-            break;
+            rc = add_function(l, at);
+        at = hw_die_walk_next(&walk, may_hold_functions(tag, deep));
     }
     if (rc == HW_OK && l->functions.n)
         qsort(l->functions.v, l->functions.n, sizeof *l->functions.v, compare_functions);

@@ -46,6 +46,18 @@ struct hw_lines {
 /* The function that covers va, in the unit at work from then on; *out NULL: none. Borrowed until
  * the next call. */
 int hw_lines_function(struct hw_lines *l, uint64_t va, Dwarf_Die **out);
+#define HW_DIE_DEPTH 64
+
+/* Entries below one, without recursion: the way down is an array, as deep as real programs nest. */
+struct hw_die_walk {
+    Dwarf_Die open[HW_DIE_DEPTH];
+    size_t depth;
+};
+
+/* The first child; NULL: it has none. */
+Dwarf_Die *hw_die_walk_begin(struct hw_die_walk *w, Dwarf_Die *of);
+/* The next entry, with `inside` first those in this one; NULL at the end. */
+Dwarf_Die *hw_die_walk_next(struct hw_die_walk *w, bool inside);
 /* A damaged file may name a sibling before the entry itself: only forward is out of it again. */
 bool hw_lines_next_sibling(Dwarf_Die *die);
 

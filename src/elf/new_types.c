@@ -26,7 +26,7 @@
 
 #define AT_LLVM_ALLOC_TYPE 0x3e0eu
 
-enum { MAX_DEPTH = 64, SCAN_AHEAD = 96, SCAN_BACK = 32, MAX_SCOPES = 64 };
+enum { SCAN_AHEAD = 96, SCAN_BACK = 32, MAX_SCOPES = 64 };
 
 struct question {
     struct hw_lines *l;
@@ -177,25 +177,11 @@ static void look_at(struct question *q, Dwarf_Die *die)
 
 static void walk(struct question *q, Dwarf_Die *function)
 {
-    Dwarf_Die open[MAX_DEPTH];
-    size_t depth = 0;
-    if (dwarf_child(function, &open[0]) != 0)
-        return;
-    while (!q->is_certain) {
-        look_at(q, &open[depth]);
-        int tag = dwarf_tag(&open[depth]);
-        bool inner = tag == DW_TAG_lexical_block || tag == DW_TAG_inlined_subroutine;
-        if (inner && depth + 1 < MAX_DEPTH && dwarf_child(&open[depth], &open[depth + 1]) == 0) {
-            depth++;
-            continue;
-        }
-        bool more = true;
-        while (more && !hw_lines_next_sibling(&open[depth])) {
-            more = depth > 0;
-            depth -= more;
-        }
-        if (!more)
-            return;
+    struct hw_die_walk w;
+    for (Dwarf_Die *at = hw_die_walk_begin(&w, function); at && !q->is_certain;) {
+        look_at(q, at);
+        int tag = dwarf_tag(at);
+        at = hw_die_walk_next(&w, tag == DW_TAG_lexical_block || tag == DW_TAG_inlined_subroutine);
     }
 }
 
