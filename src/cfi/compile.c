@@ -10,12 +10,14 @@
 #include "cfi/cfi.h"
 
 #include <elf.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arch.h"
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/memory/radix.h"
 #include "cfi/build.h"
 #include "cfi/records.h"
 #include "cfi/rows.h"
@@ -133,38 +135,13 @@ static int add_debug_frame(struct compiler *c, const struct hw_image *img)
 
 /* ---- order ---- */
 
-/* Stable, by start: ELF files are mostly sorted, and a counting sort keeps "the last wins". */
+/* By start, and of equal starts the last one stays last. ELF files are mostly sorted. */
 static int sort_fdes(struct hw_cfi_fde *v, size_t n)
 {
-    bool sorted = true;
-    uint64_t max = 0;
-    for (size_t i = 0; i < n; i++) {
-        sorted &= i == 0 || v[i - 1].start <= v[i].start;
-        max |= v[i].start;
-    }
-    if (sorted)
-        return HW_OK;
-    struct hw_cfi_fde *other = malloc(n * sizeof *v), *from = v, *to = other;
-    if (!other)
-        return HW_ENOMEM;
-    for (unsigned shift = 0; shift < 64 && max >> shift; shift += 11) {
-        size_t at[2048] = {0}, sum = 0;
-        for (size_t i = 0; i < n; i++)
-            at[from[i].start >> shift & 2047]++;
-        for (size_t i = 0; i < 2048; i++) {
-            size_t count = at[i];
-            at[i] = sum;
-            sum += count;
-        }
-        for (size_t i = 0; i < n; i++)
-            to[at[from[i].start >> shift & 2047]++] = from[i];
-        struct hw_cfi_fde *t = from;
-        from = to;
-        to = t;
-    }
-    if (from != v)
-        memcpy(v, from, n * sizeof *v);
-    free(other);
+    _Static_assert(sizeof *v == 32 && offsetof(struct hw_cfi_fde, start) == 0, "hw_radix_sort32");
+    for (size_t i = 1; i < n; i++)
+        if (v[i - 1].start > v[i].start)
+            return hw_radix_sort32(v, n);
     return HW_OK;
 }
 
