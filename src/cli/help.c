@@ -60,7 +60,9 @@ static void examples(FILE *f, const struct hw_command *cmd, size_t max)
     }
 }
 
-static void option_groups(FILE *f, const struct hw_command *cmd)
+/* Options by group, each group behind its title. */
+static void put_groups(FILE *f, const struct hw_command *cmd, const char *before, const char *after,
+                       void (*put)(FILE *f, const struct hw_option *def))
 {
     for (int g = 0; g < HW_OG_COUNT; g++) {
         bool titled = false;
@@ -69,9 +71,9 @@ static void option_groups(FILE *f, const struct hw_command *cmd)
             if (!takes(cmd, def) || def->group != (enum hw_option_group)g)
                 continue;
             if (!titled)
-                fprintf(f, "\n%s:\n", hw_option_group_title(def->group));
+                fprintf(f, "%s%s%s\n", before, hw_option_group_title(def->group), after);
             titled = true;
-            option_line(f, def);
+            put(f, def);
         }
     }
 }
@@ -84,7 +86,7 @@ void hw_help_command(FILE *f, const struct hw_command *cmd, bool all)
             cmd->summary[0] - ('a' <= cmd->summary[0] && cmd->summary[0] <= 'z' ? 32 : 0),
             cmd->summary + 1);
     if (all) {
-        option_groups(f, cmd);
+        put_groups(f, cmd, "\n", ":", option_line);
         fputs("\nSizes take K M G (1024) and KB MB GB (1000), times ms s m h d (a bare number: "
               "ms).\n",
               f);
@@ -182,18 +184,7 @@ static void roff_option(FILE *f, const struct hw_option *def)
 static void man_options(FILE *f, const struct hw_command *cmd)
 {
     fputs(".SH OPTIONS\n", f);
-    for (int g = 0; g < HW_OG_COUNT; g++) {
-        bool titled = false;
-        for (int i = 0; i < HW_OPT_COUNT; i++) {
-            const struct hw_option *def = &hw_options[i];
-            if (!takes(cmd, def) || def->group != (enum hw_option_group)g)
-                continue;
-            if (!titled)
-                fprintf(f, ".SS %s\n", hw_option_group_title(def->group));
-            titled = true;
-            roff_option(f, def);
-        }
-    }
+    put_groups(f, cmd, ".SS ", "", roff_option);
 }
 
 static void man_front(FILE *f)

@@ -253,6 +253,18 @@ int hw_proc_status(int proc_dir, struct hw_proc_status *out)
     return read_status(proc_dir, "status", out);
 }
 
+uint64_t hw_proc_rss_bytes(int32_t pid)
+{
+    struct hw_pid p;
+    struct hw_proc_status s = {0};
+    if (hw_pid_open(pid, &p, NULL) < 0)
+        return 0;
+    if (hw_proc_status(p.dir, &s) < 0)
+        s.vm_rss_kb = 0;
+    hw_pid_done(&p);
+    return s.vm_rss_kb * 1024;
+}
+
 int hw_proc_own_status(struct hw_proc_status *out)
 {
     return read_status(AT_FDCWD, "/proc/self/status", out);

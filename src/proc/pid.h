@@ -63,6 +63,8 @@ struct hw_proc_status {
     char name[64];
 };
 int hw_proc_status(int proc_dir, struct hw_proc_status *out);
+/* Of a process by its number; 0: not known. */
+uint64_t hw_proc_rss_bytes(int32_t pid);
 int hw_proc_own_status(struct hw_proc_status *out);
 /* Who traces this process, now; 0 = nobody, as far as can be seen. By one thread of it: the file
  * stays open. */

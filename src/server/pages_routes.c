@@ -185,12 +185,7 @@ static void open_trace(struct hw_http_request *req, void *ctx)
         hw_page_reply_error(req, &err, rc);
         return;
     }
-    struct hw_json j;
-    hw_json_init(&j, NULL, NULL, /* pretty = */ false);
-    hw_json_begin_object(&j);
-    hw_json_kv_uint(&j, "id", id);
-    hw_json_end_object(&j);
-    hw_page_reply_json(req, &j);
+    hw_page_reply_id(req, id);
 }
 
 /* DELETE /api/v1/traces/ID */

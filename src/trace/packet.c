@@ -138,24 +138,6 @@ bool hw_packet_read(struct hw_bytes bytes, struct hw_packet *p, struct hw_packet
     return rc == 0;
 }
 
-static uint32_t wire_of(const struct hw_schema_field *f)
-{
-    switch (f->type) {
-    case HW_T_STRING:
-    case HW_T_BYTES:
-    case HW_T_MESSAGE:
-        return HW_PB_BYTES;
-    case HW_T_FIXED64:
-    case HW_T_DOUBLE:
-        return HW_PB_FIXED64;
-    case HW_T_FIXED32:
-    case HW_T_FLOAT:
-        return HW_PB_FIXED32;
-    default:
-        return HW_PB_VARINT;
-    }
-}
-
 bool hw_packet_is_plausible(struct hw_bytes body)
 {
     const struct hw_schema_message *m = hw_schema_message_find("TracePacket");
@@ -166,7 +148,7 @@ bool hw_packet_is_plausible(struct hw_bytes body)
     int rc;
     while ((rc = hw_pb_next(&r, &f)) == 1) {
         const struct hw_schema_field *known = hw_schema_field_by_number(m, f.number);
-        if (!known || wire_of(known) != f.wire)
+        if (!known || hw_schema_wire(known) != f.wire)
             return false;
         hw_packet_take_field(&f, &p, &c);
     }

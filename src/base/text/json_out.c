@@ -264,6 +264,15 @@ void hw_json_kv_double(struct hw_json *j, const char *key, double v)
     hw_json_double(j, v);
 }
 
+void hw_json_kv_doubles(struct hw_json *j, const char *key, const double *v, size_t n)
+{
+    hw_json_key(j, key);
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < n; i++)
+        hw_json_double(j, v[i]);
+    hw_json_end_array(j);
+}
+
 void hw_json_kv_bool(struct hw_json *j, const char *key, bool v)
 {
     hw_json_key(j, key);

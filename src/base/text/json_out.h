@@ -64,6 +64,7 @@ void hw_json_kv_int(struct hw_json *j, const char *key, int64_t v);
 void hw_json_kv_uint(struct hw_json *j, const char *key, uint64_t v);
 void hw_json_kv_hex(struct hw_json *j, const char *key, uint64_t v); /* "1f": a string */
 void hw_json_kv_double(struct hw_json *j, const char *key, double v);
+void hw_json_kv_doubles(struct hw_json *j, const char *key, const double *v, size_t n);
 void hw_json_kv_bool(struct hw_json *j, const char *key, bool v);
 
 #endif

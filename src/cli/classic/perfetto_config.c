@@ -86,6 +86,17 @@ static int to_binary(struct hw_perfetto *p, const char *name, struct hw_bytes ra
     return HW_EXIT_OK;
 }
 
+/* Takes the message; an exit code. */
+static int append(struct hw_perfetto *p, struct hw_pb *w)
+{
+    hw_strbuf_add(&p->config, w->buf.p, w->buf.n);
+    bool failed = hw_pb_failed(w) || p->config.failed;
+    hw_pb_done(w);
+    if (failed)
+        hw_cli_error(p->cli, NULL, "out of memory");
+    return failed ? HW_EXIT_FAILED : HW_EXIT_OK;
+}
+
 static int add_attributes(struct hw_perfetto *p)
 {
     const struct hw_optval *v = &p->cli->opts.v[HW_OPT_ADD_ATTRIBUTE];
@@ -100,12 +111,7 @@ static int add_attributes(struct hw_perfetto *p)
         hw_pb_end(&w);
         hw_pb_end(&w);
     }
-    hw_strbuf_add(&p->config, w.buf.p, w.buf.n);
-    bool failed = hw_pb_failed(&w) || p->config.failed;
-    hw_pb_done(&w);
-    if (failed)
-        hw_cli_error(p->cli, NULL, "out of memory");
-    return failed ? HW_EXIT_FAILED : HW_EXIT_OK;
+    return append(p, &w);
 }
 
 static int from_file(struct hw_perfetto *p, const char *name)
@@ -216,12 +222,7 @@ static int from_options(struct hw_perfetto *p)
         hw_pb_uint(&w, HW_F_TraceConfig_write_into_file, 1);
         hw_pb_uint(&w, HW_F_TraceConfig_max_file_size_bytes, file_kb * 1024);
     }
-    hw_strbuf_add(&p->config, w.buf.p, w.buf.n);
-    bool failed = hw_pb_failed(&w) || p->config.failed;
-    hw_pb_done(&w);
-    if (failed)
-        hw_cli_error(p->cli, NULL, "out of memory");
-    return failed ? HW_EXIT_FAILED : HW_EXIT_OK;
+    return append(p, &w);
 }
 
 int hw_perfetto_load_config(struct hw_perfetto *p)

@@ -475,10 +475,9 @@ static int answer(struct page *pg)
     }
     if (rc == 0 && pg->line.failed)
         rc = HW_ENOMEM;
-    if (rc < 0 || fflush(stdout) != 0) {
-        hw_cli_error(pg->cli, NULL, "%s", rc == HW_ENOMEM ? hw_errc_text(rc) : "cannot write");
-        return HW_EXIT_FAILED;
-    }
+    int status = hw_cli_written(pg->cli, rc);
+    if (status != HW_EXIT_OK)
+        return status;
     if (pg->failed)
         return HW_EXIT_GATE;
     return incomplete ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;

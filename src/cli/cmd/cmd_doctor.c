@@ -60,6 +60,13 @@ static void say(struct report *r, const char *name, enum verdict v, const char *
     va_end(ap);
 }
 
+/* One of two texts: what is good, or `verdict` and what is not. */
+static void say_either(struct report *r, const char *name, bool is_good, const char *good,
+                       enum verdict verdict, const char *otherwise)
+{
+    say(r, name, is_good ? GOOD : verdict, "%s", is_good ? good : otherwise);
+}
+
 /* A number in a file of /proc or /sys; -1 when there is none. */
 static long number_in(const char *path)
 {
@@ -78,17 +85,14 @@ static void check_library(struct report *r)
 {
     struct hw_error err = {0};
     char *path = NULL;
-    if (hw_launch_find_library(NULL, NULL, &path, &err) == 0)
-        say(r, "client library", GOOD, "%s", path);
-    else
-        say(r, "client library", BAD, "%s", err.text);
+    bool has = hw_launch_find_library(NULL, NULL, &path, &err) == 0;
+    say_either(r, "client library", has, path, BAD, err.text);
     free(path);
 #if defined(__x86_64__)
-    bool has = hw_launch_has_library_32();
-    say(r, "32-bit programs", has ? GOOD : NOTE,
-        has ? "recorded from their start; not attached to"
-            : "not profiled: build with the packages libc6-dev-i386, lib32gcc-12-dev (meson setup "
-              "-Dclient32=enabled)");
+    say_either(r, "32-bit programs", hw_launch_has_library_32(),
+               "recorded from their start; not attached to", NOTE,
+               "not profiled: build with the packages libc6-dev-i386, lib32gcc-12-dev (meson setup "
+               "-Dclient32=enabled)");
 #endif
 }
 
@@ -288,31 +292,27 @@ static void check_space(struct report *r, const char *name, const char *dir)
 static void check_tool(struct report *r, const char *name, const char *use)
 {
     char *path = hw_launch_find_program(name);
-    if (path)
-        say(r, name, GOOD, "%s", path);
-    else
-        say(r, name, NOTE, "not installed; %s", use);
+    char missing[200];
+    (void)snprintf(missing, sizeof missing, "not installed; %s", use); /* fits */
+    say_either(r, name, path != NULL, path, NOTE, missing);
     free(path);
 }
 
 static void check_debuginfod(struct report *r)
 {
     const char *name = "debuginfod";
-    if (!hw_debuginfod_configured())
-        say(r, name, NOTE, "DEBUGINFOD_URLS names no server of debug info; none is asked");
-    else if (hw_debuginfod_installed())
-        say(r, name, GOOD, "%s", getenv("DEBUGINFOD_URLS"));
+    if (hw_debuginfod_configured())
+        say_either(r, name, hw_debuginfod_installed(), getenv("DEBUGINFOD_URLS"), BAD,
+                   "DEBUGINFOD_URLS is set, but libdebuginfod is not installed");
     else
-        say(r, name, BAD, "DEBUGINFOD_URLS is set, but libdebuginfod is not installed");
+        say(r, name, NOTE, "DEBUGINFOD_URLS names no server of debug info; none is asked");
 }
 
 static void check_http(struct report *r)
 {
-    const char *version;
-    if (hw_http_installed(&version))
-        say(r, "stores", GOOD, "%s", version);
-    else
-        say(r, "stores", NOTE, "libcurl is not here; push and fleet need it");
+    const char *version = NULL;
+    bool has = hw_http_installed(&version);
+    say_either(r, "stores", has, version, NOTE, "libcurl is not here; push and fleet need it");
 }
 
 /* Records this program's own help at interval 1. */
@@ -339,10 +339,8 @@ static void check_recording(struct report *r)
     if (pid > 0)
         (void)waitpid(pid, &status, 0);
     (void)unlink(path);
-    if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        say(r, "a recording", GOOD, "made and complete");
-    else
-        say(r, "a recording", BAD, "failed; run `heapwise record -v -- heapwise help`");
+    say_either(r, "a recording", pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0,
+               "made and complete", BAD, "failed; run `heapwise record -v -- heapwise help`");
 }
 
 static void print_text(const struct report *r)

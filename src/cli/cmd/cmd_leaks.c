@@ -300,11 +300,7 @@ static void json_row(struct page *pg, struct hw_json *j, size_t i)
                        hw_value_get(&r->now, (enum hw_metric)m));
     hw_json_put_errors(j, &r->now, l->interval_bytes);
     hw_json_kv_int(j, "samples", r->now.samples);
-    hw_json_key(j, "history");
-    hw_json_begin_array(j);
-    for (size_t m = 0; m < l->t.n; m++)
-        hw_json_double(j, l->history[i * l->t.n + m]);
-    hw_json_end_array(j);
+    hw_json_kv_doubles(j, "history", &l->history[i * l->t.n], l->t.n);
     hw_json_end_object(j);
 }
 
@@ -398,10 +394,9 @@ static int answer(struct page *pg)
         rc = json ? put_json(pg, &incomplete) : put_text(pg, &incomplete);
     if (rc == 0 && pg->line.failed)
         rc = HW_ENOMEM;
-    if (rc < 0 || fflush(stdout) != 0) {
-        hw_cli_error(pg->cli, NULL, "%s", rc == HW_ENOMEM ? hw_errc_text(rc) : "cannot write");
-        return HW_EXIT_FAILED;
-    }
+    int status = hw_cli_written(pg->cli, rc);
+    if (status != HW_EXIT_OK)
+        return status;
     if (pg->failed)
         return HW_EXIT_GATE;
     if (pg->has_limit && pg->leaks.t.n < VERDICT_DUMPS) { /* nothing was judged: that is no pass */

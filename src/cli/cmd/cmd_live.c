@@ -189,18 +189,6 @@ static int begin(struct live *l, struct hw_error *err)
 
 /* ---- readings ---- */
 
-static uint64_t rss_bytes(int32_t pid)
-{
-    struct hw_pid p;
-    struct hw_proc_status s = {0};
-    if (hw_pid_open(pid, &p, NULL) < 0)
-        return 0;
-    if (hw_proc_status(p.dir, &s) < 0)
-        s.vm_rss_kb = 0;
-    hw_pid_done(&p);
-    return s.vm_rss_kb * 1024;
-}
-
 static int build_tree(struct live *l)
 {
     struct hw_flame flame = {0};
@@ -253,8 +241,8 @@ static int look(struct live *l, struct hw_error *err)
         return l->over ? HW_EGONE : HW_EBUSY;
     int rc = hw_live_source_look(l->source, &fd, &facts, err);
     if (rc == HW_OK)
-        rc = hw_live_model_update(&l->model, fd, &facts, rss_bytes(l->pid), hw_now_monotonic_ns(),
-                                  err);
+        rc = hw_live_model_update(&l->model, fd, &facts, hw_proc_rss_bytes(l->pid),
+                                  hw_now_monotonic_ns(), err);
     if (rc == HW_OK && l->looks.tree)
         rc = build_tree(l);
     if (rc < 0)

@@ -357,9 +357,6 @@ int hw_cmd_tree(struct hw_cli *cli)
     hw_filters_done(&t.filters);
     hw_vec_done(&t.more);
     hw_open_profile_done(&t.show);
-    if (rc < 0 || fflush(stdout) != 0) {
-        hw_cli_error(cli, NULL, "%s", rc == HW_ENOMEM ? hw_errc_text(rc) : "cannot write");
-        return HW_EXIT_FAILED;
-    }
-    return browser ? hw_ui_show(cli, cli->opts.args[0]) : HW_EXIT_OK;
+    int status = hw_cli_written(cli, rc);
+    return status == HW_EXIT_OK && browser ? hw_ui_show(cli, cli->opts.args[0]) : status;
 }

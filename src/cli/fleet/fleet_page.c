@@ -65,14 +65,6 @@ static void json_where(const struct hw_fleet_job *j, struct hw_json *out)
     hw_strbuf_done(&text);
 }
 
-static int wrote(const struct hw_fleet_job *j, int rc)
-{
-    if (rc == 0 && fflush(stdout) == 0)
-        return HW_EXIT_OK;
-    hw_cli_error(j->cli, NULL, "%s", rc == HW_ENOMEM ? hw_errc_text(rc) : "cannot write");
-    return HW_EXIT_FAILED;
-}
-
 /* ---- top ---- */
 
 struct top {
@@ -245,7 +237,7 @@ int hw_fleet_top(struct hw_fleet_job *j)
         rc = find_sites(&t);
         if (rc == 0)
             rc = hw_opt_flag(&j->cli->opts, HW_OPT_JSON) ? put_top_json(&t) : put_top(&t);
-        rc = wrote(j, rc);
+        rc = hw_cli_written(j->cli, rc);
         hw_vec_done(&t.sites);
         hw_functions_free(t.fns);
         hw_open_profile_done(&t.show);
@@ -357,7 +349,7 @@ int hw_fleet_hosts(struct hw_fleet_job *j)
     hw_pager_begin(j->cli);
     rc = hw_opt_flag(&j->cli->opts, HW_OPT_JSON) ? put_hosts_json(j, &h, n) : put_hosts(j, &h, n);
     hw_fleet_hosts_done(&h);
-    return wrote(j, rc);
+    return hw_cli_written(j->cli, rc);
 }
 
 /* ---- labels ---- */
@@ -443,5 +435,5 @@ int hw_fleet_labels(struct hw_fleet_job *j)
         rc = put_words(j, &w, label);
     }
     hw_fleet_words_done(&w);
-    return wrote(j, rc);
+    return hw_cli_written(j->cli, rc);
 }

@@ -112,6 +112,14 @@ void hw_cli_hint(const char *fmt, ...)
     fprintf(stderr, "hint: %s\n", text);
 }
 
+int hw_cli_written(const struct hw_cli *cli, int rc)
+{
+    if (rc >= 0 && fflush(stdout) == 0)
+        return HW_EXIT_OK;
+    hw_cli_error(cli, NULL, "%s", rc == HW_ENOMEM ? hw_errc_text(rc) : "cannot write");
+    return HW_EXIT_FAILED;
+}
+
 int hw_cli_fail(const struct hw_cli *cli, const struct hw_error *err)
 {
     hw_cli_error(cli, hw_errc_name(err->code), "%s",

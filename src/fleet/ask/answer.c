@@ -87,7 +87,7 @@ struct hw_fleet_counts hw_fleet_answer_read_counts(struct hw_rows *r)
 
 /* ---- sums ---- */
 
-int hw_fleet_answer_ask_sums(struct hw_fleet_answer_work *k, const struct hw_fleet_ask *ask)
+static int ask_sums(struct hw_fleet_answer_work *k, const struct hw_fleet_ask *ask)
 {
     struct hw_rows r;
     bool steps = ask->question == HW_FLEET_Q_STEPS;
@@ -244,7 +244,7 @@ static int name_unknown(struct hw_fleet_answer_work *k, uint64_t stack)
     return rc < 0 ? rc : hw_map64_put(&k->callsites, stack, id.v);
 }
 
-int hw_fleet_answer_find_stacks(struct hw_fleet_answer_work *k)
+static int find_stacks(struct hw_fleet_answer_work *k)
 {
     uint64_t *hashes = NULL;
     size_t n = 0;
@@ -303,7 +303,7 @@ static int add_facts(struct hw_fleet_answer_work *k)
     return rc;
 }
 
-int hw_fleet_answer_begin_profile(struct hw_fleet_answer_work *k)
+static int begin_profile(struct hw_fleet_answer_work *k)
 {
     hw_upid upid;
     int rc = hw_profile_new(&k->p);
@@ -313,6 +313,14 @@ int hw_fleet_answer_begin_profile(struct hw_fleet_answer_work *k)
         rc = hw_profile_str(k->p, hw_bytes_str(asked_service(k->w)),
                             &k->p->processes.v[upid.v].name);
     return rc;
+}
+
+int hw_fleet_answer_get_stacks(struct hw_fleet_answer_work *k, const struct hw_fleet_ask *ask)
+{
+    int rc = ask_sums(k, ask);
+    if (rc == 0)
+        rc = begin_profile(k);
+    return rc == 0 ? find_stacks(k) : rc;
 }
 
 int hw_fleet_answer_add_dump(struct hw_fleet_answer_work *k, int64_t ts_s, uint32_t interval)
@@ -432,11 +440,7 @@ static int get(struct hw_fleet_answer_work *k, bool live)
         rc = hw_fleet_answer_no_rows(k);
     ask.question = live ? HW_FLEET_Q_LIVE : HW_FLEET_Q_ALLOCATED;
     if (rc == 0)
-        rc = hw_fleet_answer_ask_sums(k, &ask);
-    if (rc == 0)
-        rc = hw_fleet_answer_begin_profile(k);
-    if (rc == 0)
-        rc = hw_fleet_answer_find_stacks(k);
+        rc = hw_fleet_answer_get_stacks(k, &ask);
     if (rc == 0)
         rc = hw_fleet_answer_add_dump(k, k->out->counts.last_s, k->out->counts.interval_bytes);
     for (size_t i = 0; rc == 0 && i < k->sums.n; i++)

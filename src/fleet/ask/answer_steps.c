@@ -188,11 +188,7 @@ static int get_steps(struct hw_fleet_answer_work *k, uint32_t step_s)
     if (rc == 0 && k->out->counts.n_dumps == 0)
         rc = hw_fleet_answer_no_rows(k);
     if (rc == 0)
-        rc = hw_fleet_answer_ask_sums(k, &ask);
-    if (rc == 0)
-        rc = hw_fleet_answer_begin_profile(k);
-    if (rc == 0)
-        rc = hw_fleet_answer_find_stacks(k);
+        rc = hw_fleet_answer_get_stacks(k, &ask);
     if (rc == 0)
         rc = fill_steps(k, step_s);
     return rc < 0 ? rc : hw_fleet_answer_end_profile(k);

@@ -41,13 +41,12 @@ int hw_fleet_answer_no_rows(const struct hw_fleet_answer_work *k);
 double hw_fleet_answer_mean_variance_alloc(double sum, double n);
 int hw_fleet_answer_finish(struct hw_fleet_answer_work *k, int rc);
 int hw_fleet_answer_add_dump(struct hw_fleet_answer_work *k, int64_t ts_s, uint32_t interval);
-int hw_fleet_answer_ask_sums(struct hw_fleet_answer_work *k, const struct hw_fleet_ask *ask);
-int hw_fleet_answer_find_stacks(struct hw_fleet_answer_work *k);
+/* The sums that `ask` asks for, a profile for them, and their callstacks in it. */
+int hw_fleet_answer_get_stacks(struct hw_fleet_answer_work *k, const struct hw_fleet_ask *ask);
 int hw_fleet_answer_by_stack(const void *a, const void *b);
 int64_t hw_fleet_answer_samples_of(double space, double variance, int64_t objects);
 double hw_fleet_answer_mean_variance(double sum, const struct hw_fleet_counts *n);
 struct hw_fleet_counts hw_fleet_answer_read_counts(struct hw_rows *r);
-int hw_fleet_answer_begin_profile(struct hw_fleet_answer_work *k);
 int64_t hw_fleet_answer_whole(double v);
 
 #endif

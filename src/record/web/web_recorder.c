@@ -108,18 +108,6 @@ static int mark(void *ctx, unsigned id, struct hw_bytes text, struct hw_error *e
 
 /* ---- state as JSON ---- */
 
-uint64_t hw_web_recorder_rss_kb(int32_t pid)
-{
-    struct hw_pid p;
-    struct hw_proc_status s = {0};
-    if (hw_pid_open(pid, &p, NULL) < 0)
-        return 0;
-    if (hw_proc_status(p.dir, &s) < 0)
-        s.vm_rss_kb = 0;
-    hw_pid_done(&p);
-    return s.vm_rss_kb;
-}
-
 static void put_state(void *ctx, struct hw_json *j)
 {
     struct hw_web_recorder *d = ctx;
@@ -273,7 +261,7 @@ static int look(void *ctx, int32_t pid, struct hw_page_look *out, struct hw_erro
     }
     out->n_samples = facts.n_samples;
     out->n_lost = facts.n_lost;
-    out->rss_bytes = hw_web_recorder_rss_kb(pid) * 1024;
+    out->rss_bytes = hw_proc_rss_bytes(pid);
     (void)snprintf(out->name, sizeof out->name, "%s", hw_live_source_name(s));
     keep_source(d, pid, s);
     return HW_OK;

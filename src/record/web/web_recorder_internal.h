@@ -90,7 +90,6 @@ struct hw_web_recorder {
 };
 
 void hw_web_recorder_changed(struct hw_web_recorder *d);
-uint64_t hw_web_recorder_rss_kb(int32_t pid); /* 0: not known */
 
 /* ---- web_recording.c ---- */
 

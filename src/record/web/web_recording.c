@@ -378,7 +378,7 @@ static void put_targets(struct hw_json *j, const struct hw_web_recording *x)
             hw_json_kv_uint(j, "dumps", t->dumps);
             hw_json_kv_uint(j, "buffer", t->buffer);
             hw_json_kv_uint(j, "buffered", t->buffered);
-            hw_json_kv_uint(j, "rss", hw_web_recorder_rss_kb(t->pid) * 1024);
+            hw_json_kv_uint(j, "rss", hw_proc_rss_bytes(t->pid));
             hw_json_end_object(j);
         }
     hw_json_end_array(j);

@@ -137,6 +137,8 @@ const char *hw_page_module(const struct hw_page_trace *t, const struct hw_page_p
 
 /* Answers with a JSON text and frees it. */
 void hw_page_reply_json(struct hw_http_request *req, struct hw_json *j);
+/* {"id": id} */
+void hw_page_reply_id(struct hw_http_request *req, unsigned id);
 /* 400 for what the asker did wrong, 500 otherwise. */
 void hw_page_reply_error(struct hw_http_request *req, const struct hw_error *err, int rc);
 

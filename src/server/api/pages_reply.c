@@ -44,6 +44,16 @@ void hw_page_reply_json(struct hw_http_request *req, struct hw_json *j)
     hw_json_done(j);
 }
 
+void hw_page_reply_id(struct hw_http_request *req, unsigned id)
+{
+    struct hw_json j;
+    hw_json_init(&j, NULL, NULL, /* pretty = */ false);
+    hw_json_begin_object(&j);
+    hw_json_kv_uint(&j, "id", id);
+    hw_json_end_object(&j);
+    hw_page_reply_json(req, &j);
+}
+
 void hw_page_reply_error(struct hw_http_request *req, const struct hw_error *err, int rc)
 {
     bool theirs = rc == HW_EINVAL || rc == HW_ENOTFOUND || rc == HW_ELIMIT;

@@ -148,7 +148,7 @@ int hw_sizes_find(const struct hw_sizes_question *q, hw_size_rows *out)
     return rc;
 }
 
-static void add(struct hw_size_value *to, const struct hw_size_value *v)
+void hw_size_value_add(struct hw_size_value *to, const struct hw_size_value *v)
 {
     to->alloc_objects = hw_sat_add(to->alloc_objects, v->alloc_objects);
     to->alloc_space = hw_sat_add(to->alloc_space, v->alloc_space);
@@ -166,7 +166,7 @@ void hw_sizes_sum(const hw_size_rows *rows, uint32_t series, uint32_t function,
         const struct hw_size_row *r = &rows->v[i];
         if ((series == HW_ID_NONE ? r->summed : r->series == series) &&
             (function == HW_ID_NONE || r->function == function))
-            add(&out[r->class], &r->v);
+            hw_size_value_add(&out[r->class], &r->v);
     }
 }
 
@@ -174,6 +174,6 @@ struct hw_size_value hw_sizes_total(const struct hw_size_value v[HW_SIZE_CLASSES
 {
     struct hw_size_value sum = {0};
     for (unsigned c = 0; c < HW_SIZE_CLASSES; c++)
-        add(&sum, &v[c]);
+        hw_size_value_add(&sum, &v[c]);
     return sum;
 }

@@ -58,6 +58,7 @@ struct hw_sizes_question {
 
 int hw_sizes_find(const struct hw_sizes_question *q, hw_size_rows *out);
 
+void hw_size_value_add(struct hw_size_value *to, const struct hw_size_value *v);
 /* Sums rows to one histogram; those of one series or function, HW_ID_NONE = any; of
  * any series those that are summed. */
 void hw_sizes_sum(const hw_size_rows *rows, uint32_t series, uint32_t function,

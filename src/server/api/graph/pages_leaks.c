@@ -81,11 +81,7 @@ static void put_row(struct hw_json *j, const struct hw_page_trace *t,
     hw_json_kv_int(j, "objects", r->now.objects);
     hw_json_kv_int(j, "alloc_space", r->now.alloc_space);
     hw_json_kv_int(j, "samples", r->now.samples);
-    hw_json_key(j, "history");
-    hw_json_begin_array(j);
-    for (size_t m = 0; m < l->t.n; m++)
-        hw_json_double(j, l->history[i * l->t.n + m]);
-    hw_json_end_array(j);
+    hw_json_kv_doubles(j, "history", &l->history[i * l->t.n], l->t.n);
     hw_json_end_object(j);
 }
 

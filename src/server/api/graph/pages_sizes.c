@@ -60,15 +60,6 @@ static int compare(const void *pa, const void *pb, void *ctx)
     return a->function < b->function ? -1 : a->function > b->function;
 }
 
-static void add(struct hw_size_value *to, const struct hw_size_value *v)
-{
-    to->alloc_objects = hw_sat_add(to->alloc_objects, v->alloc_objects);
-    to->alloc_space = hw_sat_add(to->alloc_space, v->alloc_space);
-    to->exact_objects = hw_sat_add(to->exact_objects, v->exact_objects);
-    to->objects = hw_sat_add(to->objects, v->objects);
-    to->space = hw_sat_add(to->space, v->space);
-}
-
 static void put_value(struct hw_json *j, const struct hw_size_value *v)
 {
     hw_json_int(j, v->alloc_objects);
@@ -90,7 +81,7 @@ static void put_classes(struct hw_json *j, const struct hw_page_trace *t,
     struct hw_size_value sums[HW_SIZE_CLASSES] = {{0}};
     for (size_t i = 0; i < rows->n; i++)
         if (is_wanted(t, s, &rows->v[i]))
-            add(&sums[rows->v[i].class], &rows->v[i].v);
+            hw_size_value_add(&sums[rows->v[i].class], &rows->v[i].v);
     hw_json_key(j, "classes");
     hw_json_begin_array(j);
     for (unsigned c = 0; c < HW_SIZE_CLASSES; c++) {
@@ -114,7 +105,7 @@ static int sum_askers(const struct hw_page_trace *t, const struct hw_page_select
     int rc = by_function ? HW_OK : HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < rows->n; i++)
         if (is_wanted(t, s, &rows->v[i]) && rows->v[i].class >= low && rows->v[i].class <= high)
-            add(&by_function[rows->v[i].function], &rows->v[i].v);
+            hw_size_value_add(&by_function[rows->v[i].function], &rows->v[i].v);
     for (uint32_t f = 0; rc == HW_OK && f < t->n_labels; f++)
         if (figure_of(&by_function[f], m) > 0)
             rc = hw_vec_push(out, (struct asker){f, by_function[f]});

@@ -59,16 +59,6 @@ static void plan(struct hw_http_request *req, const struct hw_page_recorder *r)
     reply_refused(req, &err, rc);
 }
 
-static void reply_id(struct hw_http_request *req, unsigned id)
-{
-    struct hw_json j;
-    hw_json_init(&j, NULL, NULL, /* pretty = */ false);
-    hw_json_begin_object(&j);
-    hw_json_kv_uint(&j, "id", id);
-    hw_json_end_object(&j);
-    hw_page_reply_json(req, &j);
-}
-
 static void start(struct hw_http_request *req, const struct hw_page_recorder *r)
 {
     struct hw_error err = {0};
@@ -77,7 +67,7 @@ static void start(struct hw_http_request *req, const struct hw_page_recorder *r)
     if (rc < 0)
         reply_refused(req, &err, rc);
     else
-        reply_id(req, id);
+        hw_page_reply_id(req, id);
 }
 
 /* The recording that is meant; 0 = none can be. */
@@ -93,7 +83,7 @@ static void reply_done(struct hw_http_request *req, unsigned id, const struct hw
     if (rc < 0)
         reply_refused(req, err, rc);
     else
-        reply_id(req, id);
+        hw_page_reply_id(req, id);
 }
 
 static void act(struct hw_http_request *req, const struct hw_page_recorder *r, enum hw_page_act a)
