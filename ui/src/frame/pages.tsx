@@ -54,7 +54,7 @@ export function lazy<P extends object>(load: () => Promise<ComponentType<P>>): C
     const View = there;
     if (View) return <View {...props} />;
     return state === 'failed' ? (
-      <Failed text="A part of the page did not come: is the server still there? Reload to try again." />
+      <Failed text="Part of the page could not be loaded. Is the server still running? Reload to try again." />
     ) : (
       <Busy what="Loading" />
     );

@@ -54,7 +54,7 @@ export function TreePage({ tracks }: { tracks: Tracks }) {
       </div>
       <FilterBar problem={answer.error} />
       {answer.busy && !g && <Busy what="Summing up" />}
-      {g && g.total > 0 ? <Tree tracks={tracks} g={g} /> : g && <p class="empty">Nothing is here.</p>}
+      {g && g.total > 0 ? <Tree tracks={tracks} g={g} /> : g && <p class="empty">Nothing here.</p>}
     </div>
   );
 }

@@ -58,7 +58,7 @@ export function ShapeBar({ group, several }: { group: string; several: boolean }
           title="a box for each below the root"
           onChange={(e) => go({ group: e.currentTarget.value, zoom: '' })}>
           {several ? <option value="process">process</option> : <option value="">none</option>}
-          <option value="module">module that asked</option>
+          <option value="module">allocating module</option>
           <option value="heap">heap</option>
           <option disabled>thread: not in heap samples</option>
           <option disabled>type: not in heap samples</option>
@@ -68,7 +68,7 @@ export function ShapeBar({ group, several }: { group: string; several: boolean }
         type="button"
         aria-pressed={p.bottom}
         class="toggle"
-        title="the root stands at the bottom"
+        title="root at the bottom"
         onClick={() => go({ bottom: !p.bottom }, true)}>
         Root below
       </button>
@@ -125,7 +125,7 @@ export function NothingHere({ g }: { g: Graph }) {
       {filters && (
         <p>
           <button type="button" onClick={() => go({ filters: p.filters.slice(0, -1), zoom: '' })}>
-            Take the last away
+            Remove the last one
           </button>{' '}
           <button type="button" onClick={() => go({ filters: [], zoom: '' })}>
             Take all away

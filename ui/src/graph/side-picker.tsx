@@ -59,7 +59,7 @@ function Moments({
         <label>
           Since{' '}
           <select
-            aria-label={`Begin of ${letter}`}
+            aria-label={`Start of ${letter}`}
             value={side.from}
             onChange={(e) => onPick({ ...side, from: e.currentTarget.value })}>
             <option value="">the start</option>

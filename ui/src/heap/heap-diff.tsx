@@ -140,7 +140,7 @@ const LEGEND = (
       <i class="lone" />
       in one of them only
     </li>
-    <li class="dim">as wide as the larger side</li>
+    <li class="dim">as wide as its larger side</li>
   </ul>
 );
 
@@ -158,7 +158,7 @@ function GraphBar({ m, zoom, found }: { m: HeapMetric; zoom: number; found: Matc
         type="button"
         aria-pressed={p.collapse}
         class="toggle"
-        title="an object below one of its own class stands in the same box"
+        title="an object below one of its own class shares its box"
         onClick={() => go({ collapse: !p.collapse, zoom: '' })}>
         Collapse chains
       </button>

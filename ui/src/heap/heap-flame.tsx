@@ -82,7 +82,7 @@ function Bar({ m, sql }: { m: HeapMetric; sql: string }) {
         type="button"
         aria-pressed={p.collapse}
         class="toggle"
-        title="an object below one of its own class stands in the same box: chains and trees become one (C)"
+        title="an object below one of its own class shares its box: chains and trees become one (C)"
         onClick={() => go({ collapse: !p.collapse, zoom: '' })}>
         Collapse chains
       </button>
@@ -90,7 +90,7 @@ function Bar({ m, sql }: { m: HeapMetric; sql: string }) {
         type="button"
         aria-pressed={p.bottom}
         class="toggle"
-        title="the root stands at the bottom"
+        title="root at the bottom"
         onClick={() => go({ bottom: !p.bottom }, true)}>
         Root below
       </button>

@@ -151,7 +151,7 @@ export function Objects({ dump }: { dump: HeapDump }) {
       label="Objects"
       say={sumOf}
       sql={objectsSql(dump, `${p.cls ? ` and class = ${quote(p.cls)}` : ''}${onlySql(only)}`)}
-      empty="No object is like this."
+      empty="No object matches."
       onMenu={objectMenu}>
       <label>
         Which{' '}
@@ -251,7 +251,7 @@ export function Dominators({ dump }: { dump: HeapDump }) {
         label="Dominators"
         say={sumOf}
         sql={objectsSql(dump, cond)}
-        empty={p.of ? 'It keeps nothing but itself alive.' : 'No root leads to any object.'}>
+        empty={p.of ? 'It keeps only itself alive.' : 'No root leads to any object.'}>
         <Above of={p.of} dominators={above.value?.dominators} />
         {p.of && (
           <a class="button" href={objectHref(Number(p.of))}>

@@ -230,7 +230,7 @@ function Dominated({ dump, d }: { dump: HeapDump; d: Details }) {
       name="objects"
       label="Immediately dominated"
       columns={columns}
-      empty="It keeps nothing but itself alive."
+      empty="It keeps only itself alive."
       cells={(r) => [r[0], r[1], r[11], Number(r[3]) + Number(r[4]), Number(r[5]) + Number(r[6]), r[7]]}
     />
   );
@@ -327,7 +327,7 @@ function ReleaseBox({ dump }: { dump: HeapDump }) {
   return (
     <section class="release" aria-live="polite" aria-busy={a.busy}>
       <h2>
-        Release simulation <span class="dim">tick references to cut: what would no root reach any more?</span>
+        Release simulation <span class="dim">tick references to cut: what would become unreachable?</span>
       </h2>
       {a.error && <Failed text={a.error} />}
       {!list.length && (
@@ -486,8 +486,7 @@ export function ObjectTab({ dump, id }: { dump: HeapDump; id: number }) {
   const q = params({ ...where(dump), object: id });
   const a = useAnswer(`heap object ${p.trace}?${q}`, () => heapQuestion<Details>(p.trace, 'object', q));
   const d = a.value;
-  if (!d || d.id !== id)
-    return a.error ? <Failed text={a.error} /> : <Working what="Looking at the object" />;
+  if (!d || d.id !== id) return a.error ? <Failed text={a.error} /> : <Working what="Loading the object" />;
   return (
     <div class="object">
       <Title d={d} />

@@ -223,7 +223,7 @@ export function Overview({ dump }: { dump: HeapDump }) {
   const q = params(where(dump));
   const a = useAnswer(`heap overview ${trace}?${q}`, () => heapQuestion<HeapOverview>(trace, 'overview', q));
   const o = a.value;
-  if (!o) return a.error ? <Failed text={a.error} /> : <Working what="Looking at the heap" />;
+  if (!o) return a.error ? <Failed text={a.error} /> : <Working what="Loading the heap" />;
   return (
     <div class="overview">
       <Figures o={o} dump={dump} />

@@ -247,7 +247,7 @@ export function WholeTab({ dump }: { dump: HeapDump }) {
           type="button"
           aria-pressed={p.collapse}
           class="toggle"
-          title="an object below one of its own class stands in the same box"
+          title="an object below one of its own class shares its box"
           onClick={() => go({ collapse: !p.collapse, zoom: '' })}>
           Collapse chains
         </button>

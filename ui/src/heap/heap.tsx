@@ -64,7 +64,7 @@ function Unfinished({ errors }: { errors: HeapDumps['errors'] }) {
   return (
     <div class="empty" role="alert">
       <p>
-        <b>This dump did not end: a part of the heap is missing.</b>
+        <b>This dump is incomplete: part of the heap is missing.</b>
       </p>
       <p class="dim">
         Sums are too small, and objects whose referrers are missing look unreachable. The process may have

@@ -47,7 +47,7 @@ export const label = (part: Part, name: string) =>
 
 export const hint = (part: Part) =>
   part.kind === 'other'
-    ? `Each of these ${count(part.folded ?? 0)} is too small for a line of its own; together they can be large. "Small ones" above chooses what is small.`
+    ? `Each of these ${count(part.folded ?? 0)} is too small for a row of its own; together they can be large. "Small ones" above chooses what is small.`
     : part.kind === 'self'
       ? 'what the function asked for itself, without what it calls'
       : safe(part.label);

@@ -254,7 +254,7 @@ function Instructions({ fn }: { fn: string }) {
         </p>
       </section>
     );
-  if (!code.value) return <Busy what="Taking the function apart" />;
+  if (!code.value) return <Busy what="Disassembling the function" />;
   const c = code.value;
   return (
     <section class="text" aria-label={`Instructions of ${safe(c.symbol)}`}>

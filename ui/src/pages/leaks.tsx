@@ -108,7 +108,7 @@ function reason(r: Row, l: Leaks): string {
     case 'no trend':
       return `Its slope lies between ${rate(r.slope_low)} and ${rate(r.slope_high)}: that is neither surely a rise nor flat.`;
     default:
-      return `A verdict takes four dumps, here ${n === 1 ? 'is one' : `are ${n}`}. Record with a dump every few seconds: heapwise record -c 5s.`;
+      return `A verdict needs four dumps; there ${n === 1 ? 'is one' : `are ${n}`}. Record with a dump every few seconds: heapwise record -c 5s.`;
   }
 }
 
@@ -294,7 +294,7 @@ function leftOut(l: Leaks, tracks: Tracks): string {
     peaks > 0 &&
       `${count(peaks)} made only because the heap was larger than ever before (they would look like growth)`,
     end > 0 &&
-      `${end === 1 ? 'the last one' : `the last ${count(end)}`}, made when the program was freeing what it held to end`,
+      `${end === 1 ? 'the last one' : `the last ${count(end)}`}, made while the program was freeing its memory before it exited`,
   ].filter(Boolean);
   return `${count(l.moments.length)} of ${count(tracks.moments.length)} dumps are compared. Left out: ${why.join('; and ')}. So the last dump here, at ${clock(last - tracks.start)}, need not be the end of the recording.`;
 }

@@ -176,7 +176,7 @@ function LiveFigures({ tracks, m }: FigureProps) {
         sql={sqlOf(tracks, m, 'objects')}
       />
       <Figure
-        label="Allocated in all"
+        label="Allocated in total"
         value={bytes(last.alloc_space)}
         note={`${certainty(last.errors[2], last.alloc_space, interval)} · ${count(last.alloc_objects)} allocations`}
         to={href({ page: 'flame', ...where, ...end, metric: 'alloc_space', zoom: '' })}

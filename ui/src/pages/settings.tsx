@@ -69,8 +69,8 @@ function DefaultFilters({ filters, onFilters }: { filters: string; onFilters(tex
       />
       <p class="statement">
         One a line, as in the filter bar (<code>SS:</code> keep stacks, <code>HS:</code> hide stacks,{' '}
-        <code>HF:</code> take frames out …). They are set when a trace is opened, stand as chips like any
-        other, and can be taken away there.
+        <code>HF:</code> take frames out …). They apply when a trace is opened, appear as chips like any
+        other, and can be removed there.
       </p>
     </>
   );

@@ -157,7 +157,7 @@ function SizesPart({ tracks }: { tracks: Tracks }) {
         <SqlLink to={sqlHref(sizesSql(tracks.upid))} />
       </h2>
       {bars.length === 0 ? (
-        <p class="empty">Nothing was allocated up to here.</p>
+        <p class="empty">Nothing had been allocated by this moment.</p>
       ) : (
         <Histogram
           label="Sizes of allocations"

@@ -53,7 +53,7 @@ function Tries({ trace, module }: { trace: Trace; module: Module }) {
       </p>
       {!a.value.length && (
         <p class="dim">
-          There is no place to look at: it is no file of this machine, and no directory was named.
+          There is nowhere to look: it is not a file on this machine, and no directory was given.
         </p>
       )}
       <ol>

@@ -41,7 +41,7 @@ function Chip({ text, i, onEdit }: { text: string; i: number; onEdit(): void }) 
   return (
     <span
       class="chip"
-      title="Double-click to edit, drag to move, Delete to take away"
+      title="Double-click to edit, drag to move, Delete to remove"
       draggable
       onDragStart={(e) => e.dataTransfer!.setData('text/x-filter', String(i))}
       onDragOver={(e) => e.preventDefault()}

@@ -9,7 +9,7 @@ const seen = (rate: number) =>
 
 const STACK_WORDS: Record<string, string> = {
   native: 'functions',
-  pseudo: "the program's scopes only: more categories make a finer tree",
+  pseudo: "only the program's scopes; more categories give a finer tree",
   mixed: 'functions with the scopes in them: more categories make a finer tree',
 };
 

@@ -81,7 +81,7 @@ function How({ pid, tracked, d }: Props) {
           <a
             class="restart"
             href={restart}
-            title="Opens Record with its command line: a new run, profiled from its first allocation on. The one that runs goes on.">
+            title="Opens Record with its command line: a new run, profiled from its first allocation on. The running one continues.">
             record from its start
           </a>
         </>

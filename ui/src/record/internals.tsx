@@ -112,8 +112,8 @@ function ProcessList({ all, how, picked, tracked, busy, choose, act, find }: Lis
           onInput={(e) => setSearch(e.currentTarget.value)}
         />
         <label class="check">
-          <input type="checkbox" checked={every} onChange={(e) => setEvery(e.currentTarget.checked)} /> also
-          those that cannot be profiled
+          <input type="checkbox" checked={every} onChange={(e) => setEvery(e.currentTarget.checked)} />{' '}
+          including those that cannot be profiled
         </label>
         <span class="dim">{count(tracked)} tracked</span>
       </div>

@@ -242,7 +242,7 @@ function Watch({ pid }: { pid: number }) {
   };
   useWatchKeys({ ' ': () => setPaused(!paused), d: () => void dump(), b: baseline });
   const look = seen.look;
-  if (!look) return over ? <Over over={over} ended={ended} /> : <Busy what="Looking at the process" />;
+  if (!look) return over ? <Over over={over} ended={ended} /> : <Busy what="Loading the process" />;
   return (
     <div class="overview livepage">
       <Troubles look={look} over={over} lost={lost} ended={ended} />
@@ -297,7 +297,7 @@ function Choose() {
           </a>
         </p>
         <p class="dim">
-          Recordings that a terminal began show here, too: <code>heapwise attach PID</code>
+          Recordings started in a terminal appear here too: <code>heapwise attach PID</code>
         </p>
       </div>
     );

@@ -29,7 +29,7 @@ export function MarkForm({ id, made, off }: { id: number; made: number; off?: bo
         value={name}
         onInput={(e) => setName(e.currentTarget.value)}
       />
-      <button type="submit" disabled={off} title="Put this name at this moment of the timeline">
+      <button type="submit" disabled={off} title="Add this name to the timeline at this moment">
         Mark
       </button>
       <span class="dim" role="status">

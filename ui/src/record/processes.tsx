@@ -123,8 +123,8 @@ export function Processes({ list, problem }: { list: Process[] | null; problem: 
           onInput={(e) => setSearch(e.currentTarget.value)}
         />
         <label class="check">
-          <input type="checkbox" checked={every} onChange={(e) => setEvery(e.currentTarget.checked)} /> also
-          those that cannot be profiled
+          <input type="checkbox" checked={every} onChange={(e) => setEvery(e.currentTarget.checked)} />{' '}
+          including those that cannot be profiled
         </label>
         {form.value.pids.length > 0 && (
           <button type="button" onClick={() => set({ pids: [] })}>

@@ -66,8 +66,8 @@ export function RecordPage() {
     <>
       {trouble.value === 'gone' && (
         <p class="banner bad" role="alert">
-          The server does not answer: what is shown is the last that it told. When it has ended, its
-          recordings were completed.
+          The server does not answer; this is the last state it reported. If it has stopped, its recordings
+          were completed.
         </p>
       )}
       <p class="sr" role="status">

@@ -56,7 +56,7 @@ function Shown({
       columns={columns}
       rows={rows}
       label="Rows of the result"
-      empty="The query gives no rows."
+      empty="The query returned no rows."
       onSort={(by) => result.truncated && onSort(by, result.columns)}
     />
   );

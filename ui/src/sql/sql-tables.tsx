@@ -40,7 +40,7 @@ function Table({
               <button
                 type="button"
                 class="plain"
-                title="put it into the query"
+                title="insert into the query"
                 onClick={() => onInsert(c.name)}>
                 {c.name}
               </button>{' '}
@@ -75,7 +75,7 @@ function Modules({ list, onInsert }: { list: string[]; onInsert(text: string): v
           <button
             type="button"
             class="plain"
-            title="put its INCLUDE into the query"
+            title="insert its INCLUDE into the query"
             onClick={() => onInsert(`include perfetto module ${m};\n`)}>
             {m}
           </button>

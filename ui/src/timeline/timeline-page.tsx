@@ -122,7 +122,7 @@ function Bar({
         placeholder="mm:ss  (G)"
         onKeyDown={onKey}
       />
-      <button type="button" title="Mark this dump, or take the mark away (M)" onClick={onMark}>
+      <button type="button" title="Mark this dump, or remove its mark (M)" onClick={onMark}>
         Mark
       </button>
       <ViewButtons moves={moves} />
@@ -150,7 +150,7 @@ function rulerDrag(e: PointerEvent, upid: number): void {
 /** Selects the dump nearest to a time; what came of it, in words. */
 function goTo(text: string, tracks: Tracks, { view, setView, whole }: Moves): string {
   const s = secondsOf(text);
-  if (Number.isNaN(s)) return `'${text}' is no time: 12.5 or 1:30`;
+  if (Number.isNaN(s)) return `'${text}' is not a time; try 12.5 or 1:30`;
   const ts = snap(tracks, tracks.start + s * 1e9);
   const half = (view.to - view.from) / 2;
   setView({ from: Math.max(whole.from, ts - half), to: Math.min(whole.to, ts + half) });

@@ -122,7 +122,7 @@ function Handle({
       type="button"
       class="handle"
       role="slider"
-      aria-label={which === 'from' ? 'Begin of the interval' : 'End of the interval'}
+      aria-label={which === 'from' ? 'Start of the interval' : 'End of the interval'}
       aria-valuetext={clock(ts - tracks.start)}
       aria-valuenow={Math.round((ts - tracks.start) / 1e6)}
       aria-valuemin={0}

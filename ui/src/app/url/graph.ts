@@ -7,5 +7,5 @@ export const GRAPH = {
   search: ofTrace(text()),
   fn: ofTrace(text()), // the function whose callers and callees, or instructions, are shown
   group: text(/^(module|heap|process)$/), // by what the graph is cut below its root
-  bottom: flag, // the root stands at the bottom
+  bottom: flag, // root at the bottom
 };
