@@ -227,7 +227,8 @@ static int parse(struct hw_proguard *m, size_t n, struct hw_error *err)
             return hw_fail(err, HW_ELIMIT, number, "line %llu is longer than %zu bytes",
                            (unsigned long long)number, MAX_LINE);
         if (m->members.n > most)
-            return hw_fail(err, HW_ELIMIT, number, "line %llu: too many members for the memory",
+            return hw_fail(err, HW_ELIMIT, number,
+                           "line %llu: too many members for the available memory",
                            (unsigned long long)number);
         if (text.n == 0 || text.p[0] == '#')
             continue;

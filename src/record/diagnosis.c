@@ -99,7 +99,8 @@ static void check_sees(const char *path, const struct hw_elf_info *info, struct 
         find(out, "go", "'%s' is a Go program: its memory does not come from malloc", path);
     else if (info->defines_malloc)
         find(out, "allocator-inside",
-             "'%s' has an allocator linked in: its calls do not pass the dynamic linker", path);
+             "'%s' has an allocator linked in: its calls do not go through the dynamic linker",
+             path);
 }
 
 /* "#!/bin/sh" → the interpreter, which is what runs. */

@@ -388,7 +388,7 @@ static int loop(struct hw_recording *r, struct hw_error *err)
                 hw_controller_kill(r->controller);
             hw_controller_abandon(r->controller);
             r->recorder_gone = true;
-            rc = hw_fail(err, HW_ETIMEOUT, 0, "the recorder does not end the recording");
+            rc = hw_fail(err, HW_ETIMEOUT, 0, "the recorder is not ending the recording");
             tell_written(r);
         }
     }

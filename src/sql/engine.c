@@ -514,7 +514,7 @@ static int check_script(const struct hw_sql *s, const char *script, size_t n, st
     if (n && memchr(script, 0, n))
         return hw_fail(err, HW_EINVAL, 0, "a NUL byte in SQL");
     if (n > MAX_SQL || s->script_depth >= MAX_SCRIPT_DEPTH)
-        return hw_fail(err, HW_ELIMIT, 0, "the script is too long or too deep");
+        return hw_fail(err, HW_ELIMIT, 0, "the script is too long or nested too deeply");
     return HW_OK;
 }
 

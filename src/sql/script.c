@@ -117,7 +117,7 @@ static int expand_call(struct hw_sql *s, struct hw_bytes name, struct hw_bytes *
         return hw_fail(err, HW_EINVAL, 0, "%s! takes %zu arguments, not %zu", m->name, m->n_params,
                        n);
     if (depth >= MAX_MACRO_DEPTH)
-        return hw_fail(err, HW_EINVAL, 0, "macros within macros are too deep at %s!", m->name);
+        return hw_fail(err, HW_EINVAL, 0, "macros are nested too deeply at %s!", m->name);
     struct hw_strbuf body = {0};
     substitute(m, args, &body);
     int rc = body.failed ? HW_ENOMEM : HW_OK;

@@ -145,14 +145,12 @@ int hw_pattern_check_regex(const char *text, struct hw_error *err)
         }
         if (*p == '\\' && p[1] >= '1' && p[1] <= '9')
             return hw_fail(err, HW_EINVAL, 0,
-                           "regular expression %.100s: back references are not "
-                           "taken",
-                           text);
+                           "regular expression %.100s: back references are not supported", text);
         p += *p == '\\' && p[1];
     }
     if (has_stacked_repetitions(text))
         return hw_fail(err, HW_EINVAL, 0,
-                       "regular expression %.100s: a repetition right behind another one", text);
+                       "regular expression %.100s: a repetition directly after another", text);
     if (has_stray_parenthesis(text))
         return hw_fail(err, HW_EINVAL, 0,
                        "regular expression %.100s: a ) without its (; the letter is \\)", text);
@@ -162,7 +160,7 @@ int hw_pattern_check_regex(const char *text, struct hw_error *err)
                        text);
     if (nodes_of(text) > MAX_NODES)
         return hw_fail(err, HW_EINVAL, 0,
-                       "regular expression %.100s: its repetitions multiply to too much", text);
+                       "regular expression %.100s: its repetitions multiply to too many", text);
     return HW_OK;
 }
 
@@ -284,7 +282,7 @@ static int refuse_others(const char *text, struct hw_error *err)
     } others[] = {{"T:", "threads"}, {"TY:", "types"}};
     for (size_t i = 0; i < HW_ARRAY_LEN(others); i++)
         if (strncmp(text, others[i].prefix, strlen(others[i].prefix)) == 0)
-            return hw_fail(err, HW_EINVAL, 0, "filter '%.100s': stacks here know no %s", text,
+            return hw_fail(err, HW_EINVAL, 0, "filter '%.100s': these stacks have no %s", text,
                            others[i].what);
     return HW_OK;
 }

@@ -62,7 +62,7 @@ test('leaks: dumps that are not compared are told, with the reason', async () =>
   if (peaks + cleaned === 0) assert.equal(text, '');
   else assert.ok(text.startsWith(`${l.moments.length} of ${moments.length} dumps are compared.`), text);
   assert.equal(/larger than ever/.test(text), peaks > 0);
-  assert.equal(/freeing what it held/.test(text), cleaned > 0);
+  assert.equal(/freeing its memory/.test(text), cleaned > 0);
 });
 
 test('filters choose what sizes, lifetimes and leaks are about', async () => {
@@ -397,7 +397,7 @@ test('exports: every format from the menu, names as text, figures of the graph',
   await page.click('#export');
   await page.click('[role=menuitem]:has-text("pprof")');
   await page.waitForSelector('.bar [role=alert]');
-  assert.match(await page.textContent('.bar [role=alert]'), /take the filters away/);
+  assert.match(await page.textContent('.bar [role=alert]'), /remove the filters/);
   await isTame(false);
 });
 

@@ -552,7 +552,7 @@ def dump_one(box):
     do("s 300", "a 5")
     do_q("a 5")
     r = box.run([hw.tool("heapwise"), "dump", "1"])
-    hw.true(r.returncode != 0 and b"no recording of '1' runs" in r.stderr, hw.tail(r.stderr))
+    hw.true(r.returncode != 0 and b"'1' is not being recorded" in r.stderr, hw.tail(r.stderr))
     quit_record(p)
     quit_record(q)
     counts = [[d.by_function(["fn_a"])["fn_a"][1] for d in hw.sound(box.path(t)).of() if d.trigger != "peak"]

@@ -36,7 +36,7 @@ tracked() {
     [[ "$output" == *"process $PID is tracked from now on"* ]]
     run "$H" memory-internals start "$PID"
     [ "$status" -eq 0 ]
-    [[ "$output" == *"tracked already"* ]]
+    [[ "$output" == *"already tracked"* ]]
     [ "$(tracked)" = True ]
     sleep 1 # it allocates: that is what is saved
     run "$H" memory-internals save "$PID"

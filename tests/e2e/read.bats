@@ -159,7 +159,7 @@ assert p['startValue'] == 0 and p['endValue'] == sum(p['weights']) == total"
     heapwise convert -t text t.trace | grep -q alloc_space
     run heapwise convert t.trace t.xyz
     [ "$status" -eq 2 ]
-    has "which format? the name 't.xyz' does not tell"
+    has "which format? the name 't.xyz' does not say"
     run heapwise convert -t json t.trace /dev/full
     [ "$status" -eq 1 ]
     has "'/dev/full'"

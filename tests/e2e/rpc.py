@@ -481,7 +481,7 @@ def unix(box):
             open(f"/proc/{pid}/stat").read().split(")")[1].split()[0] == "Z", "it ended")
     hw.true(not os.path.exists(path), "and took its socket away")
     r = box.run([tp, "server", "kill", "--name", "t"], env=env)
-    hw.true(r.returncode == 1 and b"no server 't' runs" in r.stderr, r.stderr)
+    hw.true(r.returncode == 1 and b"no server 't' is running" in r.stderr, r.stderr)
     start = time.monotonic()
     box.run([tp, "server", "unix", "--idle-timeout", "1", "--idle-start", "--path", box.path("s")], env=env,
             check=0)

@@ -107,7 +107,7 @@ assert sum(r['space'] for r in d['rows']) + d['suppressed_space'] == d['space']"
     has "record with --continuous-dump"
     has "not enough data"
     run -5 heapwise leaks --fail-above 1G one.trace
-    has "a verdict takes four"
+    has "a verdict needs four"
     run -2 heapwise leaks
     run -1 heapwise leaks /nonexistent
 }

@@ -98,7 +98,7 @@ int hw_fd_check_owner(int dirfd, const char *path, struct hw_error *err)
 {
     struct stat st;
     if (fstat(dirfd, &st) < 0)
-        return hw_fail_sys(err, "cannot look at '%s'", path);
+        return hw_fail_sys(err, "cannot examine '%s'", path);
     if (st.st_uid != geteuid() && st.st_uid != 0)
         return hw_fail(err, HW_EPERM, 0,
                        "'%s' belongs to user %u, who could redirect files: chown it", path,

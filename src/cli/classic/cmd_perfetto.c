@@ -34,7 +34,7 @@ static void notify(const struct hw_perfetto *p, char status)
     if (v->set && write((int)v->num, &status, 1) != 1)
         hw_log(WARN, "cannot write to descriptor %d", (int)v->num);
     if (p->ready_fd >= 0 && write(p->ready_fd, &status, 1) != 1)
-        hw_log(WARN, "nobody waits for the start any more");
+        hw_log(WARN, "nobody is waiting for the start any more");
 }
 
 static void on_started(void *ctx)
@@ -104,7 +104,7 @@ static int finish(struct hw_perfetto *p)
 
 static int refused(struct hw_perfetto *p, const struct hw_error *err)
 {
-    hw_cli_error(p->cli, NULL, "the service refuses: %s", err->text);
+    hw_cli_error(p->cli, NULL, "the service refused: %s", err->text);
     if (p->made_file)
         (void)unlink(p->path); /* it is empty */
     return HW_EXIT_FAILED;
@@ -158,7 +158,7 @@ static int record(struct hw_perfetto *p)
     if (key)
         return detach(p, key);
     if (hw_recording_run(&p->recording, &err) < 0)
-        hw_cli_error(p->cli, "recorder-gone", "%s; the trace ends where it was", err.text);
+        hw_cli_error(p->cli, "recorder-gone", "%s; the trace ends there", err.text);
     return finish(p);
 }
 
@@ -191,7 +191,7 @@ static int attach(struct hw_perfetto *p, const char *key)
     if (rc == 0)
         rc = hw_recording_run(&p->recording, &err);
     if (rc < 0)
-        hw_cli_error(p->cli, "recorder-gone", "%s; the trace ends where it was", err.text);
+        hw_cli_error(p->cli, "recorder-gone", "%s; the trace ends there", err.text);
     return finish(p);
 }
 

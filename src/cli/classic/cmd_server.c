@@ -128,7 +128,7 @@ static int kill_server(const struct serving *s, struct hw_error *err)
         return rc;
     /* Nobody holds the lock: the pid is a dead server's. */
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0 || pread(fd, text, sizeof text - 1, 0) <= 0)
-        return hw_fail(err, HW_ENOTFOUND, 0, "no server '%s' runs", s->name);
+        return hw_fail(err, HW_ENOTFOUND, 0, "no server '%s' is running", s->name);
     long pid = strtol(text, NULL, 10);
     if (pid <= 1 || kill((pid_t)pid, SIGTERM) < 0)
         return hw_fail_sys(err, "cannot end the server '%s' (pid %ld)", s->name, pid);

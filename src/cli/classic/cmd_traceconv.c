@@ -434,9 +434,9 @@ static int to_hprof(struct conv *c, struct hw_error *err)
         in.profile = p;
         in.graph = hw_heap_graph_pick(p, /* pid = */ -1);
         if (!in.graph)
-            rc = hw_fail(err, HW_ENOTFOUND, 0,
-                         "no heap graph in the trace; heapwise java dump PID makes one of a JVM "
-                         "that runs");
+            rc = hw_fail(
+                err, HW_ENOTFOUND, 0,
+                "no heap graph in the trace; heapwise java dump PID makes one of a running JVM");
     }
     if (rc == 0)
         rc = open_output(c, err);

@@ -449,7 +449,7 @@ static int work(struct run *r)
         return HW_EXIT_FAILED;
     }
     if (rc < 0)
-        hw_cli_error(r->cli, "recorder-gone", "%s; the trace ends where it was", err.text);
+        hw_cli_error(r->cli, "recorder-gone", "%s; the trace ends there", err.text);
     return results(r);
 }
 

@@ -27,7 +27,7 @@ static const struct hw_exporter *pick(const struct hw_cli *cli, const char *out)
     else if (strcmp(out, "-") == 0)
         hw_cli_error(cli, NULL, "which format?");
     else
-        hw_cli_error(cli, NULL, "which format? the name '%s' does not tell", out);
+        hw_cli_error(cli, NULL, "which format? the name '%s' does not say", out);
     fputs("hint: -t", stderr);
     for (const struct hw_exporter *const *x = hw_exporters; *x; x++)
         fprintf(stderr, "%s %s", x == hw_exporters ? "" : ",", (*x)->name);

@@ -113,7 +113,7 @@ static void check_ptrace(struct report *r)
     long scope = number_in("/proc/sys/kernel/yama/ptrace_scope");
     if (geteuid() == 0 || scope <= 0)
         say(r, "looking at processes", GOOD, "%s",
-            geteuid() == 0 ? "root sees every process" : "your own processes are open to you");
+            geteuid() == 0 ? "root sees every process" : "you can look at your own processes");
     else
         say(r, "looking at processes", NOTE,
             "ptrace_scope is %ld: processes that run already cannot be reached; start them with "
@@ -312,7 +312,7 @@ static void check_http(struct report *r)
 {
     const char *version = NULL;
     bool has = hw_http_installed(&version);
-    say_either(r, "stores", has, version, NOTE, "libcurl is not here; push and fleet need it");
+    say_either(r, "stores", has, version, NOTE, "libcurl is not installed; push and fleet need it");
 }
 
 /* Records this program's own help at interval 1. */

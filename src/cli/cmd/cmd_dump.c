@@ -73,7 +73,7 @@ static int tell(struct hw_cli *cli, const struct hw_recorders *all, const bool *
     for (size_t a = 0; a < cli->opts.n_args; a++) {
         if (found[a])
             continue;
-        hw_cli_error(cli, "no-process", "no recording of '%s' runs", cli->opts.args[a]);
+        hw_cli_error(cli, "no-process", "'%s' is not being recorded", cli->opts.args[a]);
         status = HW_EXIT_FAILED;
     }
     if (status)

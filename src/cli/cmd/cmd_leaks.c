@@ -400,7 +400,7 @@ static int answer(struct page *pg)
     if (pg->failed)
         return HW_EXIT_GATE;
     if (pg->has_limit && pg->leaks.t.n < VERDICT_DUMPS) { /* nothing was judged: that is no pass */
-        hw_cli_error(pg->cli, "no-data", "--fail-above: %zu dump%s, a verdict takes four",
+        hw_cli_error(pg->cli, "no-data", "--fail-above: %zu dump%s, a verdict needs four",
                      pg->leaks.t.n, hw_plural(pg->leaks.t.n));
         hw_cli_hint("%s", more_dumps(pg));
         return HW_EXIT_NO_DATA;

@@ -115,7 +115,7 @@ static int find_process(struct live *l)
         return find_recorded(l);
     int status = hw_running_find(l->cli, &pids);
     if (status == HW_EXIT_OK && pids.n > 1) {
-        hw_cli_error(l->cli, NULL, "%zu processes are called so; which one?", pids.n);
+        hw_cli_error(l->cli, NULL, "%zu processes have that name; which one?", pids.n);
         hw_cli_hint("heapwise ps %s", l->cli->opts.args[0]);
         status = HW_EXIT_FAILED;
     }

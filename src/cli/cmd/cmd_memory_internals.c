@@ -121,7 +121,7 @@ static int start_one(struct run *x, int32_t pid, const struct hw_tracked_how *ho
     }
     if (rc < 0)
         return hw_cli_fail(x->cli, &err);
-    printf(rc ? "process %d is tracked already\n" : "process %d is tracked from now on\n", pid);
+    printf(rc ? "process %d is already tracked\n" : "process %d is tracked from now on\n", pid);
     return HW_EXIT_OK;
 }
 
@@ -194,7 +194,7 @@ static int start(struct run *x)
         int rc = hw_tracked_start_all(x->m, &o.how, &err);
         if (rc < 0)
             return hw_cli_fail(x->cli, &err);
-        printf(rc ? "all processes are tracked already\n"
+        printf(rc ? "all processes are already tracked\n"
                   : "all processes of yours that can be are tracked, and each new one\n");
         return status;
     }

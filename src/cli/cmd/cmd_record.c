@@ -202,7 +202,8 @@ static void on_started(void *ctx)
         return;
     if (step_ms && step_ms < LEAST_STEP_MS)
         hw_log(WARN,
-               "a dump every %llu ms is much work and a large file; a bare number is milliseconds: "
+               "a dump every %llu ms costs much time and makes a large file; a bare number is "
+               "milliseconds: "
                "-c %llus is seconds",
                (unsigned long long)step_ms, (unsigned long long)step_ms);
     if (r->launched && isatty(STDERR_FILENO))
@@ -415,8 +416,8 @@ static void hint_at_preload(const struct record *r)
     const char *word = r->launched ? hw_launch_replaces_preload(r->cli->opts.args) : NULL;
     if (word)
         hw_cli_hint(
-            "'%.100s' takes LD_PRELOAD away, and with it heapwise's library: what runs then "
-            "is not profiled; set it before heapwise (LD_PRELOAD=... heapwise record -- ...), "
+            "'%.100s' takes LD_PRELOAD away, and with it heapwise's library: what it runs is not "
+            "profiled; set it before heapwise (LD_PRELOAD=... heapwise record -- ...), "
             "or keep what is there (LD_PRELOAD=$LD_PRELOAD:...)",
             word);
 }
@@ -430,8 +431,8 @@ static void tell(struct record *r)
         return;
     r->told = true;
     if (rec->recorder_gone)
-        hw_cli_error(r->cli, "recorder-gone", "%s; the trace ends where it was",
-                     rec->stop_sent ? "the recorder does not end the recording"
+        hw_cli_error(r->cli, "recorder-gone", "%s; the trace ends there",
+                     rec->stop_sent ? "the recorder is not ending the recording"
                                     : "the recorder is gone");
     if (is_empty(r)) {
         struct hw_finding f;

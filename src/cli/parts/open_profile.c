@@ -55,7 +55,7 @@ void hw_open_profile_hint_graph(const struct hw_profile *p, bool has_pid)
         n++;
     }
     if (n == 0)
-        hw_cli_hint("heapwise java dump PID makes one of a JVM that runs; record and attach add "
+        hw_cli_hint("heapwise java dump PID makes one of a running JVM; record and attach add "
                     "one to a profile by --java-graph");
 }
 

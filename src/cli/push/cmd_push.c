@@ -102,7 +102,7 @@ int hw_push_opened(struct hw_push_job *j, int fd, const char *name, struct hw_er
     struct hw_profile *p = NULL;
     struct stat st;
     if (fstat(fd, &st) < 0)
-        return hw_fail_sys(err, "cannot look at '%s'", name);
+        return hw_fail_sys(err, "cannot examine '%s'", name);
     if (S_ISDIR(st.st_mode))
         return hw_fail(err, HW_EINVAL, 0, "'%s' is a directory", name);
     int rc = hw_import_fd(fd, name, &p, err);

@@ -64,7 +64,7 @@ const char *hw_option_group_title(enum hw_option_group g)
     case HW_OG_PARTS:
         return "Parts and tools";
     case HW_OG_ANDROID_GROUP:
-        return "Accepted for Android's sake";
+        return "Accepted for compatibility with Android";
     case HW_OG_GENERAL:
         return "General";
     case HW_OG_COUNT:

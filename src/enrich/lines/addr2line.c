@@ -41,7 +41,7 @@ static int run(const char *program, const char *path, int in, int out, struct hw
         if (errno != EINTR)
             return hw_fail_sys(err, "'%s'", program);
     if (!WIFEXITED(status) || WEXITSTATUS(status))
-        return hw_fail(err, HW_EGONE, 0, "'%s' failed over '%s'", program, path);
+        return hw_fail(err, HW_EGONE, 0, "'%s' failed on '%s'", program, path);
     return HW_OK;
 }
 
@@ -110,6 +110,6 @@ int hw_addr2line(const char *program, const char *path, const uint64_t *addresse
         return rc;
     rc = take_answers(text, addresses, n, answer, ctx);
     if (rc == HW_EFORMAT)
-        return hw_fail(err, rc, 0, "'%s' does not answer as addr2line does", program);
+        return hw_fail(err, rc, 0, "'%s' does not answer like addr2line", program);
     return rc;
 }

@@ -193,7 +193,7 @@ static int nonsense(int rc, struct hw_error *err)
 {
     return hw_fail(err, rc, 0,
                    rc == HW_EFORMAT
-                       ? "the process that read its debug info gave an answer that makes no sense"
+                       ? "the process that read its debug info gave a meaningless answer"
                        : "no memory for its debug info");
 }
 

@@ -164,7 +164,7 @@ static int parse(struct hw_breakpad *b, struct hw_error *err)
                            (unsigned long long)number_of_line, MAX_LINE);
         if (b->functions.n + b->lines.n > most)
             return hw_fail(err, HW_ELIMIT, number_of_line,
-                           "line %llu: too many records for the memory there is",
+                           "line %llu: too many records for the available memory",
                            (unsigned long long)number_of_line);
         if (number_of_line == 1) {
             if (begins(line, "MODULE "))

@@ -178,8 +178,7 @@ static void written(void *ctx)
     if (x->r.is_ended && x->r.ended.status < 0)
         show_end(x, HW_WEB_FAILED, NULL, x->r.reason);
     else if (x->r.recorder_gone)
-        show_end(x, HW_WEB_FAILED, "recorder-gone",
-                 "the recorder is gone; the trace ends where it was");
+        show_end(x, HW_WEB_FAILED, "recorder-gone", "the recorder is gone; the trace ends there");
     else
         show_end(x, HW_WEB_DONE, NULL, err.code ? err.text : "");
 }

@@ -253,14 +253,14 @@ static int write_export(const struct hw_exporter *e, struct hw_page_trace *t,
                                  .filters = s->filters.n ? &s->filters : NULL,
                                  .gzip = is_packed(e)};
     if (s->filters.n && !e->merged)
-        return hw_fail(err, HW_EINVAL, 0, "%s holds whole stacks; take the filters away for it",
+        return hw_fail(err, HW_EINVAL, 0, "%s holds whole stacks; remove the filters for it",
                        e->name);
     if (hw_filters_have_pivot(&s->filters))
-        return hw_fail(err, HW_EINVAL, 0, "a pivot is not written to files; take it away");
+        return hw_fail(err, HW_EINVAL, 0, "a pivot is not written to files; remove it");
     bool grouped = group && *group;
     if (grouped && e != &hw_export_folded)
         return hw_fail(err, HW_EINVAL, 0,
-                       "%s has no groups: save folded stacks, or take the group away", e->name);
+                       "%s has no groups: save folded stacks, or remove the group", e->name);
     FILE *out = open_memstream(bytes, n);
     if (!out)
         return hw_fail(err, HW_ENOMEM, 0, "export");

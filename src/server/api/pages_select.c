@@ -93,7 +93,7 @@ static int pick_others(struct hw_page_selection *s, const struct hw_page_trace *
         if (!hw_page_view(t, upid))
             return hw_fail(err, HW_ENOTFOUND, 0, "no heap profile of process %llu", id);
         if (!hw_page_selects(s, upid) && s->n_with == HW_PAGE_MAX_WITH)
-            return hw_fail(err, HW_ELIMIT, 0, "at most %d processes are added up",
+            return hw_fail(err, HW_ELIMIT, 0, "at most %d processes can be added up",
                            HW_PAGE_MAX_WITH + 1);
         if (!hw_page_selects(s, upid))
             s->with[s->n_with++] = upid;

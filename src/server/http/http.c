@@ -238,7 +238,7 @@ static bool answer_early(struct hw_http_request *req)
         return true;
     if (!req->route) {
         hw_http_reply_text(req, other ? MHD_HTTP_METHOD_NOT_ALLOWED : MHD_HTTP_NOT_FOUND,
-                           other ? "this address does not take that method\n" : "nothing here\n");
+                           other ? "this address does not allow that method\n" : "nothing here\n");
     } else {
         const char *length = hw_http_header(req, "Content-Length");
         if (length && strtoull(length, NULL, 10) > max_body_of(req))
@@ -317,7 +317,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
         return req->result;
     if (req->refused)
         hw_http_reply_text(req, req->refused,
-                           req->refusal ? req->refusal : "the body cannot be taken\n");
+                           req->refusal ? req->refusal : "the body cannot be read\n");
     else
         hw_http_handle(req);
     if (!req->answered)
@@ -500,7 +500,7 @@ static uint16_t port_of(int fd)
 int hw_http_start(const struct hw_http_options *o, struct hw_http **out, struct hw_error *err)
 {
     if (o->cert && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
-        return hw_fail(err, HW_EUNSUPPORTED, 0, "this libmicrohttpd speaks no HTTPS");
+        return hw_fail(err, HW_EUNSUPPORTED, 0, "this libmicrohttpd has no HTTPS");
     hw_autofd int fd = o->listen_fd >= 0 ? o->listen_fd : open_listener(o->address, o->port, err);
     if (fd < 0)
         return fd;

@@ -155,7 +155,7 @@ static unsigned check_site(const struct hw_http_request *req, const char **text)
         return MHD_HTTP_FORBIDDEN;
     }
     if (!req->server->o.token && strcmp(req->method, "POST") == 0 && is_form(req)) {
-        *text = "a form or plain text is not taken; send it as application/x-protobuf\n";
+        *text = "a form or plain text is not accepted; send it as application/x-protobuf\n";
         return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
     }
     return 0;
@@ -208,7 +208,7 @@ unsigned hw_http_check(const struct hw_http_request *req, const char **text)
 {
     const struct hw_http_options *o = &req->server->o;
     if (is_ambiguous(req)) {
-        *text = "the headers can be read in two ways\n";
+        *text = "the headers are ambiguous\n";
         return MHD_HTTP_BAD_REQUEST;
     }
     const char *host = hw_http_header(req, "Host");

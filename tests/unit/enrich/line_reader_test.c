@@ -153,7 +153,7 @@ static void failures(void **state)
         {"crashes", "died (Killed)", HW_EGONE, 1},
         {"deaf", "ended with status 5", HW_EGONE, 0},
         {"hangs", "takes longer than", HW_ETIMEOUT, 1},
-        {"babbles", "gave an answer that makes no sense", HW_EFORMAT, 1},
+        {"babbles", "gave a meaningless answer", HW_EFORMAT, 1},
     };
     const uint64_t va[3] = {16, 32, 48};
     hw_autofd int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);

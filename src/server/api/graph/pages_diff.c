@@ -46,7 +46,7 @@ static int open_side(struct hw_page_diff_side *s, struct hw_http_request *req, c
 {
     int rc = hw_page_side_init(&s->sel, s->t, req, prefix, err);
     if (rc == HW_OK && hw_filters_have_pivot(&s->sel.filters))
-        rc = hw_fail(err, HW_EINVAL, 0, "a difference has no pivot; take it away");
+        rc = hw_fail(err, HW_EINVAL, 0, "a diff takes no pivot; remove it");
     find_begin(s);
     if (rc == HW_OK)
         rc = hw_page_values(s->t, &s->sel, &s->values, err);
