@@ -69,18 +69,12 @@ static int add_category(struct hw_heapprofd_config *c, struct hw_bytes text, str
 
 static int read_continuous(struct hw_bytes message, struct hw_heapprofd_config *c)
 {
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    int rc;
-    while ((rc = hw_pb_next(&r, &f)) > 0) {
-        if (f.wire != HW_PB_VARINT)
-            continue;
-        if (f.number == HW_F_HeapprofdConfig_ContinuousDumpConfig_dump_phase_ms)
-            c->dump_phase_ms = hw_config_u32(f.value);
-        else if (f.number == HW_F_HeapprofdConfig_ContinuousDumpConfig_dump_interval_ms)
-            c->dump_interval_ms = hw_config_u32(f.value);
-    }
-    return rc;
+#define ROW(name)                                                                                  \
+    HW_CONFIG_NUMBER(HW_F_HeapprofdConfig_ContinuousDumpConfig_##name, struct hw_heapprofd_config, \
+                     name)
+    static const struct hw_config_number numbers[] = {ROW(dump_phase_ms), ROW(dump_interval_ms)};
+#undef ROW
+    return hw_config_read_numbers(message, numbers, HW_ARRAY_LEN(numbers), c);
 }
 
 static int read_condition(struct hw_heapprofd_config *c, struct hw_bytes text, enum hw_when_act act,
@@ -138,89 +132,45 @@ static int read_bytes_field(struct hw_heapprofd_raw *raw, const struct hw_pb_fie
 static int read_number_field(struct hw_heapprofd_raw *raw, const struct hw_pb_field *f,
                              struct hw_error *err)
 {
-    struct hw_heapprofd_config *c = &raw->c;
-    switch (f->number) {
-    case F(sampling_interval_bytes):
-        c->sampling_interval_bytes = f->value;
-        break;
-    case F(pid):
-        return HW_CONFIG_PUSH_NUMBERS(&c->pids, f, err);
-    case F(heap_sampling_intervals):
+#define ROW(name)            ROW_AS(name, name)
+#define ROW_AS(name, member) HW_CONFIG_NUMBER(F(name), struct hw_heapprofd_config, member)
+    static const struct hw_config_number numbers[] = {
+        ROW(sampling_interval_bytes),
+        ROW(all),
+        ROW(shmem_size_bytes),
+        ROW(block_client),
+        ROW(no_startup),
+        ROW(no_running),
+        ROW(dump_at_max),
+        ROW(block_client_timeout_us),
+        ROW(min_anonymous_memory_kb),
+        ROW(max_heapprofd_memory_kb),
+        ROW(max_heapprofd_cpu_secs),
+        ROW(disable_fork_teardown),
+        ROW(disable_vfork_detection),
+        ROW(all_heaps),
+        ROW(stream_allocations),
+        ROW_AS(adaptive_sampling_shmem_threshold, adaptive_threshold_bytes),
+        ROW_AS(adaptive_sampling_max_sampling_interval_bytes, adaptive_max_interval_bytes),
+        ROW(max_samples_per_second),
+        ROW(idle_allocations),
+        ROW(no_managed_frames),
+        ROW(stack_mode),
+        ROW(record_types),
+        ROW(record_slices),
+    };
+#undef ROW
+#undef ROW_AS
+    if (f->number == F(pid))
+        return HW_CONFIG_PUSH_NUMBERS(&raw->c.pids, f, err);
+    if (f->number == F(heap_sampling_intervals))
         return HW_CONFIG_PUSH_NUMBERS(&raw->heap_intervals, f, err);
-    case F(all):
-        c->all = f->value != 0;
-        break;
-    case F(shmem_size_bytes):
-        c->shmem_size_bytes = f->value;
-        break;
-    case F(block_client):
-        c->block_client = f->value != 0;
-        break;
-    case F(no_startup):
-        c->no_startup = f->value != 0;
-        break;
-    case F(no_running):
-        c->no_running = f->value != 0;
-        break;
-    case F(dump_at_max):
-        c->dump_at_max = f->value != 0;
-        break;
-    case F(block_client_timeout_us):
-        c->block_client_timeout_us = hw_config_u32(f->value);
-        break;
-    case F(min_anonymous_memory_kb):
-        c->min_anonymous_memory_kb = hw_config_u32(f->value);
-        break;
-    case F(max_heapprofd_memory_kb):
-        c->max_heapprofd_memory_kb = hw_config_u32(f->value);
-        break;
-    case F(max_heapprofd_cpu_secs):
-        c->max_heapprofd_cpu_secs = f->value;
-        break;
-    case F(disable_fork_teardown):
-        c->disable_fork_teardown = f->value != 0;
-        break;
-    case F(disable_vfork_detection):
-        c->disable_vfork_detection = f->value != 0;
-        break;
-    case F(all_heaps):
-        c->all_heaps = f->value != 0;
-        break;
-    case F(stream_allocations):
-        c->stream_allocations = f->value != 0;
-        break;
-    case F(adaptive_sampling_shmem_threshold):
-        c->adaptive_threshold_bytes = f->value;
-        break;
-    case F(adaptive_sampling_max_sampling_interval_bytes):
-        c->adaptive_max_interval_bytes = f->value;
-        break;
-    case F(max_samples_per_second):
-        c->max_samples_per_second = (uint32_t)f->value;
-        break;
-    case F(idle_allocations):
-        c->idle_allocations = f->value != 0;
-        break;
-    case F(no_managed_frames):
-        c->no_managed_frames = f->value != 0;
-        break;
-    case F(stack_mode):
-        if (f->value > MAX_STACK_MODE)
-            return hw_fail(err, HW_EINVAL, 0,
-                           "stack_mode %llu is not known; 0 native, 1 with thread names, 2 pseudo, "
-                           "3 mixed",
-                           (unsigned long long)f->value);
-        c->stack_mode = (uint32_t)f->value;
-        break;
-    case F(record_types):
-        c->record_types = f->value != 0;
-        break;
-    case F(record_slices):
-        c->record_slices = f->value != 0;
-        break;
-    default:
-        break; /* unknown fields are skipped */
-    }
+    if (f->number == F(stack_mode) && f->value > MAX_STACK_MODE)
+        return hw_fail(err, HW_EINVAL, 0,
+                       "stack_mode %llu is not known; 0 native, 1 with thread names, 2 pseudo, "
+                       "3 mixed",
+                       (unsigned long long)f->value);
+    hw_config_take_number(numbers, HW_ARRAY_LEN(numbers), f, &raw->c);
     return HW_OK;
 }
 

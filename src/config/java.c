@@ -23,21 +23,23 @@ void hw_java_config_done(struct hw_java_config *c)
 
 static int read_continuous(struct hw_bytes message, struct hw_java_config *out)
 {
-    struct hw_pb_reader in = hw_pb_read(message);
-    struct hw_pb_field f;
-    int rc;
-    while ((rc = hw_pb_next(&in, &f)) > 0) {
-        if (f.wire != HW_PB_VARINT)
-            continue;
-        if (f.number == HW_F_JavaHprofConfig_ContinuousDumpConfig_dump_phase_ms)
-            out->dump_phase_ms = hw_config_u32(f.value);
-        else if (f.number == HW_F_JavaHprofConfig_ContinuousDumpConfig_dump_interval_ms)
-            out->dump_interval_ms = hw_config_u32(f.value);
-        else if (f.number == HW_F_JavaHprofConfig_ContinuousDumpConfig_scan_pids_only_on_start)
-            out->scan_pids_only_on_start = f.value != 0;
-    }
-    return rc;
+#define ROW(name)                                                                                  \
+    HW_CONFIG_NUMBER(HW_F_JavaHprofConfig_ContinuousDumpConfig_##name, struct hw_java_config, name)
+    static const struct hw_config_number numbers[] = {ROW(dump_phase_ms), ROW(dump_interval_ms),
+                                                      ROW(scan_pids_only_on_start)};
+#undef ROW
+    return hw_config_read_numbers(message, numbers, HW_ARRAY_LEN(numbers), out);
 }
+
+static const struct hw_config_number numbers[] = {
+#define ROW(name, member) HW_CONFIG_NUMBER(F(name), struct hw_java_config, member)
+    ROW(min_anonymous_memory_kb, min_anonymous_memory_kb),
+    ROW(min_java_heap_size_kb, min_java_heap_size_kb),
+    ROW(dump_smaps, dump_smaps),
+    ROW(dump_oome_callstack, at_oome),
+    ROW(recorded, recorded),
+#undef ROW
+};
 
 int hw_java_config_read(struct hw_bytes message, struct hw_java_config *out,
                         struct hw_trace_config *c, struct hw_error *err)
@@ -60,26 +62,11 @@ int hw_java_config_read(struct hw_bytes message, struct hw_java_config *out,
         case F(continuous_dump_config):
             rc = read_continuous(f.bytes, out);
             break;
-        case F(min_anonymous_memory_kb):
-            out->min_anonymous_memory_kb = hw_config_u32(f.value);
-            break;
-        case F(dump_smaps):
-            out->dump_smaps = f.value != 0;
-            break;
         case F(smaps_config):
             out->dump_smaps = true;
             if (f.bytes.n)
                 hw_config_warn(c, "java_hprof_config.smaps_config: its columns and rules are not "
                                   "looked at; mappings are written by name");
-            break;
-        case F(min_java_heap_size_kb):
-            out->min_java_heap_size_kb = hw_config_u32(f.value);
-            break;
-        case F(dump_oome_callstack):
-            out->at_oome = f.value != 0;
-            break;
-        case F(recorded):
-            out->recorded = f.value != 0;
             break;
         case F(target_installed_by):
             rc = hw_fail(err, HW_EINVAL, 0,
@@ -87,6 +74,7 @@ int hw_java_config_read(struct hw_bytes message, struct hw_java_config *out,
                          "that on Linux");
             break;
         default:
+            hw_config_take_number(numbers, HW_ARRAY_LEN(numbers), &f, out);
             break;
         }
         if (rc < 0)

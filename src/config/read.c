@@ -46,6 +46,33 @@ int hw_config_take_string(struct hw_bytes text, char **out, struct hw_error *err
     return HW_OK;
 }
 
+void hw_config_take_number(const struct hw_config_number *table, size_t n,
+                           const struct hw_pb_field *f, void *out)
+{
+    for (size_t i = 0; i < n && f->wire == HW_PB_VARINT; i++) {
+        char *to = (char *)out + table[i].at;
+        if (table[i].field != f->number)
+            continue;
+        if (table[i].kind == HW_NUMBER_BOOL)
+            *(bool *)to = f->value != 0;
+        else if (table[i].kind == HW_NUMBER_32)
+            *(uint32_t *)to = hw_config_u32(f->value);
+        else
+            *(uint64_t *)to = f->value;
+    }
+}
+
+int hw_config_read_numbers(struct hw_bytes message, const struct hw_config_number *table, size_t n,
+                           void *out)
+{
+    struct hw_pb_reader in = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc;
+    while ((rc = hw_pb_next(&in, &f)) > 0)
+        hw_config_take_number(table, n, &f, out);
+    return rc;
+}
+
 static void source_done(struct hw_config_source *s)
 {
     free(s->name);
@@ -102,34 +129,19 @@ static int read_buffer(struct hw_config_reading *r, struct hw_bytes message)
 
 static int read_process_stats(struct hw_bytes message, struct hw_process_stats_config *p)
 {
-#define P(name)  HW_F_ProcessStatsConfig_##name
-#define AT(name) offsetof(struct hw_process_stats_config, name)
-    static const struct {
-        uint32_t number;
-        size_t at;
-    } switches[] = {
-        {P(scan_all_processes_on_start), AT(scan_all_processes_on_start)},
-        {P(record_thread_names), AT(record_thread_names)},
-        {P(scan_smaps_rollup), AT(scan_smaps_rollup)},
-        {P(record_process_age), AT(record_process_age)},
-        {P(record_process_runtime), AT(record_process_runtime)},
-        {P(resolve_process_fds), AT(resolve_process_fds)},
+#define ROW(name, member)                                                                          \
+    HW_CONFIG_NUMBER(HW_F_ProcessStatsConfig_##name, struct hw_process_stats_config, member)
+    static const struct hw_config_number numbers[] = {
+        ROW(proc_stats_poll_ms, poll_ms),
+        ROW(scan_all_processes_on_start, scan_all_processes_on_start),
+        ROW(record_thread_names, record_thread_names),
+        ROW(scan_smaps_rollup, scan_smaps_rollup),
+        ROW(record_process_age, record_process_age),
+        ROW(record_process_runtime, record_process_runtime),
+        ROW(resolve_process_fds, resolve_process_fds),
     };
-    struct hw_pb_reader in = hw_pb_read(message);
-    struct hw_pb_field f;
-    int rc;
-    while ((rc = hw_pb_next(&in, &f)) > 0) {
-        if (f.wire != HW_PB_VARINT)
-            continue;
-        if (f.number == P(proc_stats_poll_ms))
-            p->poll_ms = hw_config_u32(f.value);
-        for (size_t i = 0; i < HW_ARRAY_LEN(switches); i++)
-            if (f.number == switches[i].number)
-                *(bool *)((char *)p + switches[i].at) = f.value != 0;
-    }
-    return rc;
-#undef P
-#undef AT
+#undef ROW
+    return hw_config_read_numbers(message, numbers, HW_ARRAY_LEN(numbers), p);
 }
 
 static int read_source_config(struct hw_config_reading *r, struct hw_config_source *s,
@@ -228,13 +240,9 @@ static int read_triggers(struct hw_config_reading *r, struct hw_bytes message)
 
 static int read_zstd(struct hw_config_reading *r, struct hw_bytes message)
 {
-    struct hw_pb_reader in = hw_pb_read(message);
-    struct hw_pb_field f;
-    int rc;
-    while ((rc = hw_pb_next(&in, &f)) > 0)
-        if (f.wire == HW_PB_VARINT && f.number == HW_F_TraceConfig_Compression_Zstd_level)
-            r->c->zstd_level = (int32_t)(uint32_t)f.value;
-    return broken(r, rc, "compression.zstd", 0);
+    static const struct hw_config_number level = HW_CONFIG_NUMBER(
+        HW_F_TraceConfig_Compression_Zstd_level, struct hw_trace_config, zstd_level);
+    return broken(r, hw_config_read_numbers(message, &level, 1, r->c), "compression.zstd", 0);
 }
 
 /* `compression` names its algorithm by which of two messages is there. */
@@ -260,30 +268,23 @@ static int read_compression(struct hw_config_reading *r, struct hw_bytes message
 /* What the trace writer does not read for itself: how often clocks are compared. */
 static int read_builtin(struct hw_config_reading *r, struct hw_bytes message)
 {
-    struct hw_pb_reader in = hw_pb_read(message);
-    struct hw_pb_field f;
-    int rc;
-    while ((rc = hw_pb_next(&in, &f)) > 0) {
-        if (f.wire != HW_PB_VARINT)
-            continue;
-        if (f.number == HW_F_TraceConfig_BuiltinDataSource_snapshot_interval_ms)
-            r->c->clock_interval_ms = hw_config_u32(f.value);
-        if (f.number == HW_F_TraceConfig_BuiltinDataSource_disable_clock_snapshotting)
-            r->c->no_clocks = f.value != 0;
-    }
+#define ROW(name, member)                                                                          \
+    HW_CONFIG_NUMBER(HW_F_TraceConfig_BuiltinDataSource_##name, struct hw_trace_config, member)
+    static const struct hw_config_number numbers[] = {
+        ROW(snapshot_interval_ms, clock_interval_ms),
+        ROW(disable_clock_snapshotting, no_clocks),
+    };
+#undef ROW
+    int rc = hw_config_read_numbers(message, numbers, HW_ARRAY_LEN(numbers), r->c);
     return broken(r, rc, "builtin_data_sources", 0);
 }
 
 static int read_overrides(struct hw_config_reading *r, struct hw_bytes message)
 {
-    struct hw_pb_reader in = hw_pb_read(message);
-    struct hw_pb_field f;
-    int rc;
-    while ((rc = hw_pb_next(&in, &f)) > 0)
-        if (f.number == HW_F_TraceConfig_GuardrailOverrides_max_tracing_buffer_size_kb &&
-            f.wire == HW_PB_VARINT)
-            r->max_buffer_kb = f.value;
-    return broken(r, rc, "guardrail_overrides", 0);
+    static const struct hw_config_number size =
+        HW_CONFIG_NUMBER(HW_F_TraceConfig_GuardrailOverrides_max_tracing_buffer_size_kb,
+                         struct hw_config_reading, max_buffer_kb);
+    return broken(r, hw_config_read_numbers(message, &size, 1, r), "guardrail_overrides", 0);
 }
 
 static int read_semaphore(struct hw_config_reading *r, struct hw_bytes message)
@@ -379,45 +380,24 @@ static int read_bytes_field(struct hw_config_reading *r, const struct hw_pb_fiel
 
 static void read_number_field(struct hw_config_reading *r, const struct hw_pb_field *f)
 {
-    struct hw_trace_config *c = r->c;
-    switch (f->number) {
-    case F(duration_ms):
-        c->duration_ms = hw_config_u32(f->value);
-        break;
-    case F(enable_extra_guardrails):
+#define ROW(name, member) HW_CONFIG_NUMBER(F(name), struct hw_trace_config, member)
+    static const struct hw_config_number numbers[] = {
+        ROW(duration_ms, duration_ms),
+        ROW(write_into_file, write_into_file),
+        ROW(file_write_period_ms, file_write_period_ms),
+        ROW(max_file_size_bytes, max_file_size_bytes),
+        ROW(flush_period_ms, flush_period_ms),
+        ROW(flush_timeout_ms, flush_timeout_ms),
+        ROW(data_source_stop_timeout_ms, stop_timeout_ms),
+        ROW(trace_uuid_msb, uuid_msb),
+        ROW(trace_uuid_lsb, uuid_lsb),
+    };
+#undef ROW
+    hw_config_take_number(numbers, HW_ARRAY_LEN(numbers), f, r->c);
+    if (f->number == F(enable_extra_guardrails))
         r->guardrails = f->value != 0;
-        break;
-    case F(write_into_file):
-        c->write_into_file = f->value != 0;
-        break;
-    case F(file_write_period_ms):
-        c->file_write_period_ms = hw_config_u32(f->value);
-        break;
-    case F(max_file_size_bytes):
-        c->max_file_size_bytes = f->value;
-        break;
-    case F(flush_period_ms):
-        c->flush_period_ms = hw_config_u32(f->value);
-        break;
-    case F(flush_timeout_ms):
-        c->flush_timeout_ms = hw_config_u32(f->value);
-        break;
-    case F(data_source_stop_timeout_ms):
-        c->stop_timeout_ms = hw_config_u32(f->value);
-        break;
-    case F(compression_type):
-        if (f->value == 1 && !c->compression) /* the newer field decides */
-            c->compression = 1;
-        break;
-    case F(trace_uuid_msb):
-        c->uuid_msb = (int64_t)f->value;
-        break;
-    case F(trace_uuid_lsb):
-        c->uuid_lsb = (int64_t)f->value;
-        break;
-    default:
-        break;
-    }
+    if (f->number == F(compression_type) && f->value == 1 && !r->c->compression)
+        r->c->compression = 1; /* the newer field decides */
 }
 
 static int read_fields(struct hw_config_reading *r, struct hw_bytes binary)

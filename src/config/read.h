@@ -4,6 +4,8 @@
 #ifndef HW_CONFIG_READ_H
 #define HW_CONFIG_READ_H
 
+#include <stddef.h>
+
 #include "base/bytes.h"
 #include "config/config.h"
 
@@ -20,6 +22,35 @@ static inline uint32_t hw_config_u32(uint64_t v)
 {
     return (uint32_t)v;
 }
+
+/* Fields that are plain numbers go where a table says: one row a field. */
+enum hw_number_kind { HW_NUMBER_BOOL, HW_NUMBER_32, HW_NUMBER_64 };
+
+struct hw_config_number {
+    uint32_t field;
+    enum hw_number_kind kind;
+    size_t at; /* of the member in its struct */
+};
+
+/* The member's type decides how the value is kept. */
+#define HW_CONFIG_NUMBER(field, type, member)                                                      \
+    {                                                                                              \
+        (field),                                                                                   \
+            _Generic(((type *)NULL)->member, bool                                                  \
+                     : HW_NUMBER_BOOL, uint32_t                                                    \
+                     : HW_NUMBER_32, int32_t                                                       \
+                     : HW_NUMBER_32, uint64_t                                                      \
+                     : HW_NUMBER_64, int64_t                                                       \
+                     : HW_NUMBER_64),                                                              \
+            offsetof(type, member)                                                                 \
+    }
+
+/* Other fields are passed over. */
+void hw_config_take_number(const struct hw_config_number *table, size_t n,
+                           const struct hw_pb_field *f, void *out);
+/* The same for a whole message: 0, or HW_EFORMAT, HW_ETRUNCATED. */
+int hw_config_read_numbers(struct hw_bytes message, const struct hw_config_number *table, size_t n,
+                           void *out);
 
 /* Adding to a list: what comes out is HW_OK or the failure. */
 #define HW_CONFIG_PUSH_STRING(vec, bytes, err)                                                     \
