@@ -37,31 +37,35 @@ uint64_t hw_cfi_fixed(struct hw_cfi_cursor *c, size_t n)
     return v;
 }
 
-uint64_t hw_cfi_uleb(struct hw_cfi_cursor *c)
+/* Seven bits a byte, the lowest first. *shift: behind the last of them; *last: the byte itself. */
+static uint64_t leb128(struct hw_cfi_cursor *c, unsigned *shift, uint8_t *last)
 {
     uint64_t v = 0;
-    for (unsigned shift = 0;; shift += 7) {
-        uint8_t b = hw_cfi_u8(c);
-        if (shift < 64)
-            v |= (uint64_t)(b & 0x7f) << shift;
-        if (!(b & 0x80))
-            return v;
-    }
+    *shift = 0;
+    do {
+        *last = hw_cfi_u8(c);
+        if (*shift < 64)
+            v |= (uint64_t)(*last & 0x7f) << *shift;
+        *shift += 7;
+    } while (*last & 0x80);
+    return v;
+}
+
+uint64_t hw_cfi_uleb(struct hw_cfi_cursor *c)
+{
+    unsigned shift;
+    uint8_t last;
+    return leb128(c, &shift, &last);
 }
 
 int64_t hw_cfi_sleb(struct hw_cfi_cursor *c)
 {
-    uint64_t v = 0;
-    for (unsigned shift = 0;; shift += 7) {
-        uint8_t b = hw_cfi_u8(c);
-        if (shift < 64)
-            v |= (uint64_t)(b & 0x7f) << shift;
-        if (b & 0x80)
-            continue;
-        if (b & 0x40 && shift + 7 < 64)
-            v |= ~0ull << (shift + 7);
-        return (int64_t)v;
-    }
+    unsigned shift;
+    uint8_t last;
+    uint64_t v = leb128(c, &shift, &last);
+    if (last & 0x40 && shift < 64)
+        v |= ~0ull << shift;
+    return (int64_t)v;
 }
 
 uint64_t hw_cfi_pointer(struct hw_cfi_cursor *c, uint8_t encoding, uint64_t section_va)

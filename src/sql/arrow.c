@@ -397,22 +397,14 @@ static int put_archive(const struct hw_sql *s, int fd)
 int hw_sql_export_arrow(struct hw_sql *s, const char *path, struct hw_error *err)
 {
     struct hw_strbuf part = {0};
-    hw_strbuf_addf(&part, "%s.part.%d", path, (int)getpid());
-    if (part.failed)
-        return hw_fail(err, HW_ENOMEM, 0, "export");
-    (void)unlink(part.p); /* what a killed process of our number left */
+    int rc = hw_sql_part_begin(&part, path, err);
+    if (rc < 0)
+        return rc;
     int fd = open(part.p, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    int rc = fd < 0 ? hw_fail_sys(err, "cannot create '%.200s'", path) : put_archive(s, fd);
-    if (fd >= 0) {
-        if (rc == HW_ESYS)
-            (void)hw_fail_sys(err, "cannot write '%.200s'", path);
-        if (close(fd) < 0 && rc == HW_OK)
-            rc = hw_fail_sys(err, "cannot write '%.200s'", path);
-        if (rc == HW_OK && rename(part.p, path) < 0)
-            rc = hw_fail_sys(err, "cannot rename to '%.200s'", path);
-        if (rc < 0)
-            (void)unlink(part.p);
-    }
-    hw_strbuf_done(&part);
-    return rc < 0 && err && !err->text[0] ? hw_fail(err, rc, 0, "export:") : rc;
+    rc = fd < 0 ? hw_fail_sys(err, "cannot create '%.200s'", path) : put_archive(s, fd);
+    if (fd >= 0 && rc == HW_ESYS)
+        (void)hw_fail_sys(err, "cannot write '%.200s'", path);
+    if (fd >= 0 && close(fd) < 0 && rc == HW_OK)
+        rc = hw_fail_sys(err, "cannot write '%.200s'", path);
+    return hw_sql_part_end(&part, path, rc, err);
 }

@@ -209,4 +209,11 @@ void hw_sql_functions_finalize(struct hw_sql *s);
 /* Names of the functions that scripts add may not be those of tables. */
 bool hw_sql_is_table(const char *name);
 
+/* ---- files that are written beside their place, and moved there once they are whole ---- */
+
+/* The name to write to. */
+int hw_sql_part_begin(struct hw_strbuf *part, const char *path, struct hw_error *err);
+/* rc: of writing; the file is closed. Frees the name. */
+int hw_sql_part_end(struct hw_strbuf *part, const char *path, int rc, struct hw_error *err);
+
 #endif

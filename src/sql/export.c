@@ -139,18 +139,35 @@ static int fill_file(struct hw_sql *s, sqlite3 *file, struct hw_error *err)
     return rc;
 }
 
+int hw_sql_part_begin(struct hw_strbuf *part, const char *path, struct hw_error *err)
+{
+    hw_strbuf_addf(part, "%s.part.%d", path, (int)getpid());
+    if (part->failed)
+        return hw_fail(err, HW_ENOMEM, 0, "export");
+    (void)unlink(part->p); /* what a killed process of our number left */
+    return HW_OK;
+}
+
+int hw_sql_part_end(struct hw_strbuf *part, const char *path, int rc, struct hw_error *err)
+{
+    if (rc == HW_OK && rename(part->p, path) < 0)
+        rc = hw_fail_sys(err, "cannot rename to '%.200s'", path);
+    if (rc < 0)
+        (void)unlink(part->p);
+    hw_strbuf_done(part);
+    return rc < 0 && err && !err->text[0] ? hw_fail(err, rc, 0, "export:") : rc;
+}
+
 int hw_sql_export(struct hw_sql *s, const char *path, struct hw_error *err)
 {
     struct hw_strbuf part = {0};
     sqlite3 *file = NULL;
-    hw_strbuf_addf(&part, "%s.part.%d", path, (int)getpid());
-    if (part.failed)
-        return hw_fail(err, HW_ENOMEM, 0, "export");
+    int rc = hw_sql_part_begin(&part, path, err);
+    if (rc < 0)
+        return rc;
     s->interrupted = 0;
     s->steps = 0;
     s->deadline_ns = 0;
-    (void)unlink(part.p); /* what a killed process of our number left */
-    int rc = HW_OK;
     if (sqlite3_open_v2(part.p, &file, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
         SQLITE_OK)
         rc = hw_fail(err, HW_ESYS, 0, "cannot create '%.200s': %.200s", path, sqlite3_errmsg(file));
@@ -158,10 +175,5 @@ int hw_sql_export(struct hw_sql *s, const char *path, struct hw_error *err)
         rc = fill_file(s, file, err);
     if (sqlite3_close(file) != SQLITE_OK && rc == HW_OK)
         rc = hw_fail(err, HW_ESYS, 0, "cannot write '%.200s'", path);
-    if (rc == HW_OK && rename(part.p, path) < 0)
-        rc = hw_fail_sys(err, "cannot rename to '%.200s'", path);
-    if (rc < 0)
-        (void)unlink(part.p);
-    hw_strbuf_done(&part);
-    return rc < 0 && err && !err->text[0] ? hw_fail(err, rc, 0, "export:") : rc;
+    return hw_sql_part_end(&part, path, rc, err);
 }
