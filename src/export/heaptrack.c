@@ -34,10 +34,10 @@ struct job {
     uint32_t *trace_number;     /* by callsite; 0 = not written */
     uint32_t n_frames, n_traces;
     uint64_t n_allocations;
-    uint64_t scale;        /* allocations that one line stands for */
-    uint64_t pending;      /* a freed allocation whose free is to be written; + 1, 0 = none */
-    struct hw_value *peak; /* by callsite; NULL = none known */
-    uint64_t *going;       /* by callsite: the first allocation of what goes after the peak */
+    uint64_t scale;             /* allocations that one line stands for */
+    uint64_t pending;           /* a freed allocation whose free is to be written; + 1, 0 = none */
+    struct hw_value *peak;      /* by callsite; NULL = none known */
+    uint64_t *freed_after_peak; /* by callsite: the first allocation of what goes after the peak */
     struct hw_strbuf label;
 };
 
@@ -165,11 +165,11 @@ struct part {
 
 /* What a callstack did, parted at the peak. */
 struct parts {
-    struct part freed; /* before the peak */
-    struct part going; /* live at the peak, not at the end */
-    struct part kept;  /* live at both */
-    struct part late;  /* made and freed after the peak */
-    struct part added; /* made after the peak, live */
+    struct part freed;            /* before the peak */
+    struct part freed_after_peak; /* live at the peak, not at the end */
+    struct part kept;             /* live at both */
+    struct part late;             /* made and freed after the peak */
+    struct part added;            /* made after the peak, live */
 };
 
 static struct part minus(struct part a, struct part b)
@@ -193,13 +193,14 @@ static struct parts parts_of(const struct job *j, const struct hw_callsite_value
     struct parts p = {.freed =
                           minus((struct part){peak.alloc_objects, peak.alloc_space}, peak_live)};
     struct part after = minus(freed, p.freed);
-    p.going.bytes = least(after.bytes, peak_live.bytes);
-    p.going.count = least(after.count - (after.bytes > p.going.bytes),
-                          peak_live.count - (peak_live.bytes > p.going.bytes));
-    if (p.going.count < (p.going.bytes > 0))
-        p.going.count = p.going.bytes > 0; /* bytes need an allocation */
-    p.kept = minus(peak_live, p.going);
-    p.late = minus(after, p.going);
+    p.freed_after_peak.bytes = least(after.bytes, peak_live.bytes);
+    p.freed_after_peak.count =
+        least(after.count - (after.bytes > p.freed_after_peak.bytes),
+              peak_live.count - (peak_live.bytes > p.freed_after_peak.bytes));
+    if (p.freed_after_peak.count < (p.freed_after_peak.bytes > 0))
+        p.freed_after_peak.count = p.freed_after_peak.bytes > 0; /* bytes need an allocation */
+    p.kept = minus(peak_live, p.freed_after_peak);
+    p.late = minus(after, p.freed_after_peak);
     p.added = minus(live, p.kept);
     return p;
 }
@@ -266,14 +267,14 @@ static int put_step(struct job *j, const struct hw_callsite_value *cv, enum step
         (void)put_part(j, trace, p.freed, put_freed);
         break;
     case GOING:
-        j->going[cv->callsite.v] = put_part(j, trace, p.going, put_live);
+        j->freed_after_peak[cv->callsite.v] = put_part(j, trace, p.freed_after_peak, put_live);
         break;
     case KEPT:
         (void)put_part(j, trace, p.kept, put_live);
         break;
     case GONE:
-        if (!is_none(p.going))
-            each_allocation(j, p.going, j->going[cv->callsite.v], put_gone);
+        if (!is_none(p.freed_after_peak))
+            each_allocation(j, p.freed_after_peak, j->freed_after_peak[cv->callsite.v], put_gone);
         break;
     case LATE:
         (void)put_part(j, trace, p.late, put_freed);
@@ -341,8 +342,8 @@ static int heaptrack_write(const struct hw_export_input *in, FILE *out, struct h
     struct job j = {.in = in, .cs = in->profile->callsites, .out = out};
     j.frame_number = calloc(hw_callsites_n_frames(j.cs) + 1, sizeof *j.frame_number);
     j.trace_number = calloc(hw_callsites_count(j.cs) + 1, sizeof *j.trace_number);
-    j.going = calloc(hw_callsites_count(j.cs) + 1, sizeof *j.going);
-    int rc = j.frame_number && j.trace_number && j.going ? take_peak(&j) : HW_ENOMEM;
+    j.freed_after_peak = calloc(hw_callsites_count(j.cs) + 1, sizeof *j.freed_after_peak);
+    int rc = j.frame_number && j.trace_number && j.freed_after_peak ? take_peak(&j) : HW_ENOMEM;
     if (rc == HW_OK)
         rc = hw_strings_new(&j.strings);
     if (rc == HW_OK) {
@@ -353,7 +354,7 @@ static int heaptrack_write(const struct hw_export_input *in, FILE *out, struct h
     hw_strings_free(j.strings);
     free(j.frame_number);
     free(j.trace_number);
-    free(j.going);
+    free(j.freed_after_peak);
     free(j.peak);
     hw_strbuf_done(&j.label);
     return rc < 0 ? hw_fail(err, rc, 0, "heaptrack data:") : hw_export_finish(out, err);

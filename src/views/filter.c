@@ -393,12 +393,12 @@ static void texts_done(struct texts *t)
     }
 }
 
-struct effort {
+struct budget {
     uint64_t until_ns; /* of this thread's processor time */
     size_t bytes;      /* since that was looked at */
 };
 
-static bool is_spent(struct effort *e, size_t bytes)
+static bool is_spent(struct budget *e, size_t bytes)
 {
     e->bytes += bytes;
     if (e->bytes < LOOK_BYTES)
@@ -407,7 +407,7 @@ static bool is_spent(struct effort *e, size_t bytes)
     return hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) > e->until_ns;
 }
 
-static int match_function(const hw_filters *f, const struct texts *t, struct effort *e,
+static int match_function(const hw_filters *f, const struct texts *t, struct budget *e,
                           uint8_t *out, size_t n_functions)
 {
     for (size_t i = 0; i < f->n; i++) {
@@ -428,7 +428,7 @@ int hw_filter_match_within(const hw_filters *f, const struct hw_callsites *cs,
                            struct hw_filter_matches *out)
 {
     struct hw_filter_matches m = {.filters = f, .n_functions = hw_functions_count(fns)};
-    struct effort e = {.until_ns = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) + limit_ns};
+    struct budget e = {.until_ns = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) + limit_ns};
     struct texts t = {0};
     int rc = HW_OK;
     m.v = calloc(f->n * m.n_functions + 1, sizeof *m.v);

@@ -1,8 +1,8 @@
 /*
  * radix.h - 10^7 numbered records sorted in tenths of a second
  *
- * Shapes:  records of 16 or 32 bytes that begin with a uint64_t, the key; the rest goes along. Equal
- *          keys keep their order.
+ * Shapes:  records of 16 or 32 bytes that begin with a uint64_t, the key; the rest goes along.
+ *          Equal keys keep their order.
  * Errors:  HW_ENOMEM: a second array is needed; the records are as they were.
  * Cost:    one pass over the records for each 11 bits in which keys differ.
  */

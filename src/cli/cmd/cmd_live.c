@@ -37,7 +37,7 @@ static const uint64_t ms = 1000000; /* ns */
 struct live {
     struct hw_cli *cli;
     int32_t pid;
-    struct hw_web_recorder *desk; /* NULL: somebody else records it */
+    struct hw_web_recorder *recorder; /* NULL: somebody else records it */
     unsigned recording;
     struct hw_live_source *source; /* NULL: not yet */
     struct hw_live_model model;
@@ -161,9 +161,9 @@ static int attach(struct live *l, struct hw_error *err)
     hw_json_end_object(&j);
     int rc = hw_json_finish(&j);
     if (rc == HW_OK)
-        rc = hw_web_recorder_new(l->cli, /* commands = */ false, &l->desk, err);
+        rc = hw_web_recorder_new(l->cli, /* commands = */ false, &l->recorder, err);
     if (rc == HW_OK)
-        rc = hw_web_recorder_watch(l->desk, hw_bytes_of(j.buf.p, j.buf.n), &l->recording, err);
+        rc = hw_web_recorder_watch(l->recorder, hw_bytes_of(j.buf.p, j.buf.n), &l->recording, err);
     hw_json_done(&j);
     return rc;
 }
@@ -220,14 +220,14 @@ static void find_source(struct live *l)
 {
     char why[256];
     struct hw_error ignored;
-    int recorder = l->desk ? hw_web_recorder_recorder_pid(l->desk, l->recording) : 0;
-    if ((recorder || !l->desk) &&
+    int recorder = l->recorder ? hw_web_recorder_recorder_pid(l->recorder, l->recording) : 0;
+    if ((recorder || !l->recorder) &&
         hw_live_source_open(recorder, l->pid, &l->source, &ignored) == HW_OK) {
         name_it(l);
         return;
     }
     l->source = NULL;
-    if (l->desk && hw_web_recorder_is_over(l->desk, l->recording, why, sizeof why))
+    if (l->recorder && hw_web_recorder_is_over(l->recorder, l->recording, why, sizeof why))
         end(l, why);
 }
 
@@ -554,7 +554,7 @@ int hw_cmd_live(struct hw_cli *cli)
     else if (rc == HW_OK)
         status = run_plain(&l, once);
     hw_live_source_free(l.source);
-    hw_web_recorder_free(l.desk); /* leaves the process as it was */
+    hw_web_recorder_free(l.recorder); /* leaves the process as it was */
     hw_tree_view_done(&l.tree);
     hw_live_model_done(&l.model);
     return rc < 0 ? hw_cli_fail(cli, &err) : status;

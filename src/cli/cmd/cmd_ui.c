@@ -281,7 +281,7 @@ static int serve(const struct serving *s, const struct hw_sql_limits *limits, ch
                                  .own = s->own,
                                  .store = s->store.base ? &s->store : NULL};
     struct hw_pages *pages = NULL;
-    struct hw_web_recorder *desk = NULL;
+    struct hw_web_recorder *recorder = NULL;
     struct hw_continuous *continuous = NULL;
     unsigned id;
     hw_sql_limit_memory(limits->max_bytes);
@@ -290,16 +290,16 @@ static int serve(const struct serving *s, const struct hw_sql_limits *limits, ch
         if (access(hw_input_path(traces[i]), R_OK) < 0)
             rc = hw_fail_sys(err, "cannot open '%s'", traces[i]);
     if (rc == HW_OK)
-        rc = hw_web_recorder_new(s->cli, s->commands, &desk, err);
+        rc = hw_web_recorder_new(s->cli, s->commands, &recorder, err);
     if (rc == HW_OK) {
-        o.recorder = hw_web_recorder_recorder(desk);
-        o.internals = hw_web_recorder_page_tracked(desk);
+        o.recorder = hw_web_recorder_recorder(recorder);
+        o.internals = hw_web_recorder_page_tracked(recorder);
         rc = hw_pages_new(&o, &pages, err);
     }
     if (rc == HW_OK)
-        hw_web_recorder_set_pages(desk, pages);
+        hw_web_recorder_set_pages(recorder, pages);
     if (rc == HW_OK && s->memlog.mode)
-        rc = hw_tracked_set_mode(hw_web_tracked(desk), s->memlog.mode, &s->memlog.how, err);
+        rc = hw_tracked_set_mode(hw_web_tracked(recorder), s->memlog.mode, &s->memlog.how, err);
     for (size_t i = 0; rc == HW_OK && i < n; i++)
         rc = hw_pages_open(pages, hw_input_path(traces[i]), &id, err);
     if (rc == HW_OK && hw_opt_flag(&s->cli->opts, HW_OPT_CONTINUOUS_MODE))
@@ -307,7 +307,7 @@ static int serve(const struct serving *s, const struct hw_sql_limits *limits, ch
     if (rc == HW_OK)
         rc = serve_pages(s, pages, err);
     hw_continuous_stop(continuous);
-    hw_web_recorder_free(desk); /* its recordings are opened in the pages */
+    hw_web_recorder_free(recorder); /* its recordings are opened in the pages */
     if (!hw_pages_free(pages))
         _exit(rc < 0 ? HW_EXIT_FAILED : HW_EXIT_OK); /* a reader hangs and uses what we hold */
     return rc;

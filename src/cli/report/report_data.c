@@ -75,13 +75,13 @@ static int find_trends(struct hw_report_data *d)
     size_t n = d->view.moments.n;
     d->trends = calloc(d->n_rows + 1, sizeof *d->trends);
     hw_autofree double *live = calloc(d->n_rows * n + 1, sizeof *live);
-    hw_autofree double *moved = calloc(d->n_rows * n + 1, sizeof *moved);
+    hw_autofree double *turnover = calloc(d->n_rows * n + 1, sizeof *turnover);
     hw_autofree double *t = calloc(n + 1, sizeof *t);
-    if (!d->trends || !live || !moved || !t)
+    if (!d->trends || !live || !turnover || !t)
         return HW_ENOMEM;
     if (d->shows_peak)
         return HW_OK;
-    struct hw_sites_history h = {live, moved};
+    struct hw_sites_history h = {live, turnover};
     int rc = hw_sites_history(d->p, &d->list, d->functions, &d->view, &d->sites, d->n_rows, &h);
     for (size_t i = 0; i < n; i++)
         t[i] = (double)hw_sat_sub(d->view.moments.v[i].ts_ns, d->view.start_ns) / 1e9;
@@ -90,7 +90,7 @@ static int find_trends(struct hw_report_data *d)
         struct hw_trend_result r;
         struct hw_trend_series s = {.t = t,
                                     .live = live + i * n,
-                                    .moved = moved + i * n,
+                                    .turnover = turnover + i * n,
                                     .n = n,
                                     .step = hw_value_step(v, d->view.interval_bytes),
                                     .alloc_space = (double)v->alloc_space};

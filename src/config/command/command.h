@@ -66,7 +66,7 @@ void hw_cli_error(const struct hw_cli *cli, const char *code, const char *fmt, .
 void hw_cli_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Prints err; gives the exit code that belongs to its code. */
 int hw_cli_fail(const struct hw_cli *cli, const struct hw_error *err);
-/* The end of what goes to standard output; rc < 0: it failed before. HW_EXIT_OK, or says why not. */
+/* The end of standard output; rc < 0: writing failed before. HW_EXIT_OK, or says why not. */
 int hw_cli_written(const struct hw_cli *cli, int rc);
 int hw_cli_usage_exit(const struct hw_cli *cli);
 

@@ -34,8 +34,8 @@ int hw_infra_out_new(const struct hw_export_input *in, hw_infra_pc_fn pc, void *
     o->pc = pc;
     o->ctx = ctx;
     int rc = hw_strings_new(&o->strings);
-    while (rc == HW_OK && o->told.n < in->profile->processes.n)
-        if (hw_vec_push(&o->told, (struct hw_infra_heaps_told){0}) < 0)
+    while (rc == HW_OK && o->written.n < in->profile->processes.n)
+        if (hw_vec_push(&o->written, (struct hw_infra_heaps_written){0}) < 0)
             rc = HW_ENOMEM;
     if (rc < 0)
         hw_infra_out_free(o);
@@ -48,8 +48,8 @@ void hw_infra_out_free(struct hw_infra_out *o)
 {
     if (!o)
         return;
-    for (size_t i = 0; i < o->told.n; i++) {
-        struct hw_infra_heaps_told *t = &o->told.v[i];
+    for (size_t i = 0; i < o->written.n; i++) {
+        struct hw_infra_heaps_written *t = &o->written.v[i];
         hw_map64_done(&t->name_at);
         hw_vec_done(&t->names);
         hw_map64_done(&t->node_at);
@@ -59,7 +59,7 @@ void hw_infra_out_free(struct hw_infra_out *o)
         hw_vec_done(&t->new_types);
         hw_vec_done(&t->new_nodes);
     }
-    hw_vec_done(&o->told);
+    hw_vec_done(&o->written);
     hw_vec_done(&o->rows);
     hw_vec_done(&o->path);
     hw_strings_free(o->strings);
@@ -75,7 +75,7 @@ static struct hw_bytes model_str(const struct hw_infra_out *o, hw_str_id id)
 }
 
 /* The text in o->label as a name of the process. */
-static int name_of_label(struct hw_infra_out *o, struct hw_infra_heaps_told *t, uint32_t *out)
+static int name_of_label(struct hw_infra_out *o, struct hw_infra_heaps_written *t, uint32_t *out)
 {
     hw_str_id text;
     uint64_t *at;
@@ -102,7 +102,7 @@ static int name_of_label(struct hw_infra_out *o, struct hw_infra_heaps_told *t, 
     return HW_OK;
 }
 
-static int name_of(struct hw_infra_out *o, struct hw_infra_heaps_told *t, struct hw_bytes text,
+static int name_of(struct hw_infra_out *o, struct hw_infra_heaps_written *t, struct hw_bytes text,
                    uint32_t *out)
 {
     hw_strbuf_clear(&o->label);
@@ -110,7 +110,7 @@ static int name_of(struct hw_infra_out *o, struct hw_infra_heaps_told *t, struct
     return name_of_label(o, t, out);
 }
 
-static int child_of(struct hw_infra_heaps_told *t, uint32_t parent, uint32_t name, uint32_t *out)
+static int child_of(struct hw_infra_heaps_written *t, uint32_t parent, uint32_t name, uint32_t *out)
 {
     uint64_t *at;
     bool fresh;
@@ -130,7 +130,7 @@ static int child_of(struct hw_infra_heaps_told *t, uint32_t parent, uint32_t nam
 static int add_function(struct hw_infra_out *o, hw_upid upid, const struct hw_frame *f,
                         hw_str_id name, uint32_t *node)
 {
-    struct hw_infra_heaps_told *t = &o->told.v[upid.v];
+    struct hw_infra_heaps_written *t = &o->written.v[upid.v];
     struct hw_function fn = {.name = name.v ? name : f->name};
     uint32_t label;
     uint64_t pc = fn.name.v ? 0 : o->pc(o->ctx, upid, f);
@@ -166,7 +166,7 @@ static int add_frame(struct hw_infra_out *o, hw_upid upid, hw_frame_id id, uint3
 static int node_of(struct hw_infra_out *o, hw_upid upid, hw_callsite_id callsite, uint32_t *out)
 {
     const struct hw_callsites *cs = o->in->profile->callsites;
-    struct hw_infra_heaps_told *t = &o->told.v[upid.v];
+    struct hw_infra_heaps_written *t = &o->written.v[upid.v];
     uint64_t known = HW_ID_NONE;
     hw_vec_clear(&o->path);
     while (callsite.v != HW_ID_NONE && !hw_map64_get(&t->callsite_at, callsite.v, &known)) {
@@ -206,7 +206,7 @@ static bool is_listed(const char *list, struct hw_bytes type)
 
 int hw_infra_heaps_collect(struct hw_infra_out *o, hw_upid upid, const struct hw_infra_heap *heap)
 {
-    struct hw_infra_heaps_told *t = &o->told.v[upid.v];
+    struct hw_infra_heaps_written *t = &o->written.v[upid.v];
     hw_vec_clear(&o->rows);
     for (size_t i = 0; i < heap->values.n; i++) {
         const struct hw_value_by_type *v = &heap->values.v[i];
@@ -226,7 +226,7 @@ int hw_infra_heaps_collect(struct hw_infra_out *o, hw_upid upid, const struct hw
 }
 
 /* Callers stand before what they call. */
-void hw_infra_heaps_sum_up(struct hw_infra_out *o, struct hw_infra_heaps_told *t)
+void hw_infra_heaps_sum_up(struct hw_infra_out *o, struct hw_infra_heaps_written *t)
 {
     for (size_t i = 0; i < t->nodes.n; i++)
         t->nodes.v[i].total = 0;
@@ -275,7 +275,7 @@ static int compare_ranked(const void *pa, const void *pb)
 }
 
 /* Callee by callee of each caller, the largest first; what comes behind a small one is small. */
-static int keep_fractions(struct hw_infra_heaps_told *t)
+static int keep_fractions(struct hw_infra_heaps_written *t)
 {
     size_t n = t->nodes.n;
     int64_t sum = 0;
@@ -299,7 +299,7 @@ static int keep_fractions(struct hw_infra_heaps_told *t)
 }
 
 /* Which nodes are told: never one whose caller is not. */
-int hw_infra_heaps_choose_nodes(struct hw_infra_out *o, struct hw_infra_heaps_told *t)
+int hw_infra_heaps_choose_nodes(struct hw_infra_out *o, struct hw_infra_heaps_written *t)
 {
     const struct hw_infra_rule *rule = hw_infra_heaps_rule_of(o);
     int rc = rule->rule == HW_DETAIL_FRACTION ? keep_fractions(t) : HW_OK;
@@ -318,7 +318,7 @@ int hw_infra_heaps_choose_nodes(struct hw_infra_out *o, struct hw_infra_heaps_to
     return rc;
 }
 
-static int fold_stacks(struct hw_infra_out *o, struct hw_infra_heaps_told *t,
+static int fold_stacks(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
                        struct hw_infra_folded *folded)
 {
     bool by_rows = hw_infra_heaps_rule_of(o)->rule == HW_DETAIL_ROWS;
@@ -349,7 +349,7 @@ static int by_type(const void *pa, const void *pb)
 }
 
 /* With very many types, those that hold little become one. */
-static int fold_types(struct hw_infra_out *o, struct hw_infra_heaps_told *t)
+static int fold_types(struct hw_infra_out *o, struct hw_infra_heaps_written *t)
 {
     size_t n_types = 0;
     uint32_t other;
@@ -410,7 +410,7 @@ void hw_infra_heaps_merge_rows(struct hw_infra_out *o)
 
 /* ---- maps and rows ---- */
 
-static int tell_name(struct hw_infra_out *o, struct hw_infra_heaps_told *t, uint32_t name)
+static int tell_name(struct hw_infra_out *o, struct hw_infra_heaps_written *t, uint32_t name)
 {
     if (t->names.v[name].id)
         return HW_OK;
@@ -418,7 +418,8 @@ static int tell_name(struct hw_infra_out *o, struct hw_infra_heaps_told *t, uint
     return hw_vec_push(&t->new_names, name) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-int hw_infra_heaps_tell_type(struct hw_infra_out *o, struct hw_infra_heaps_told *t, uint32_t name)
+int hw_infra_heaps_tell_type(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
+                             uint32_t name)
 {
     int rc = tell_name(o, t, name);
     if (rc < 0 || t->names.v[name].type_id)
@@ -427,7 +428,8 @@ int hw_infra_heaps_tell_type(struct hw_infra_out *o, struct hw_infra_heaps_told 
     return hw_vec_push(&t->new_types, name) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-int hw_infra_heaps_tell_node(struct hw_infra_out *o, struct hw_infra_heaps_told *t, uint32_t node)
+int hw_infra_heaps_tell_node(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
+                             uint32_t node)
 {
     int rc = HW_OK;
     for (; rc == HW_OK && node != HW_ID_NONE && !t->nodes.v[node].id;
@@ -440,7 +442,7 @@ int hw_infra_heaps_tell_node(struct hw_infra_out *o, struct hw_infra_heaps_told 
     return rc;
 }
 
-static int tell_rows(struct hw_infra_out *o, struct hw_infra_heaps_told *t)
+static int tell_rows(struct hw_infra_out *o, struct hw_infra_heaps_written *t)
 {
     int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < o->rows.n; i++) {
@@ -451,14 +453,14 @@ static int tell_rows(struct hw_infra_out *o, struct hw_infra_heaps_told *t)
     return rc;
 }
 
-static void put_text(struct hw_infra_out *o, struct hw_json *j, const struct hw_infra_heaps_told *t,
-                     uint32_t name)
+static void put_text(struct hw_infra_out *o, struct hw_json *j,
+                     const struct hw_infra_heaps_written *t, uint32_t name)
 {
     struct hw_bytes text = hw_strings_get(o->strings, t->names.v[name].text);
     hw_json_strn(j, text.p, text.n);
 }
 
-static void put_maps(struct hw_infra_out *o, struct hw_json *j, struct hw_infra_heaps_told *t)
+static void put_maps(struct hw_infra_out *o, struct hw_json *j, struct hw_infra_heaps_written *t)
 {
     hw_json_begin_object(j);
     hw_json_key(j, "strings");
@@ -499,7 +501,8 @@ static void put_maps(struct hw_infra_out *o, struct hw_json *j, struct hw_infra_
     hw_vec_clear(&t->new_nodes);
 }
 
-static void put_rows(struct hw_infra_out *o, struct hw_json *j, const struct hw_infra_heaps_told *t)
+static void put_rows(struct hw_infra_out *o, struct hw_json *j,
+                     const struct hw_infra_heaps_written *t)
 {
     static const char *const columns[] = {"counts", "sizes", "types", "nodes"};
     hw_json_begin_object(j);
@@ -521,7 +524,7 @@ static void put_rows(struct hw_infra_out *o, struct hw_json *j, const struct hw_
 int hw_infra_out_v2(struct hw_infra_out *o, struct hw_json *j, hw_upid upid,
                     const struct hw_infra_heap *heaps, size_t n, struct hw_infra_folded *folded)
 {
-    struct hw_infra_heaps_told *t = &o->told.v[upid.v];
+    struct hw_infra_heaps_written *t = &o->written.v[upid.v];
     int rc = HW_OK;
     hw_json_begin_object(j);
     hw_json_kv_uint(j, "version", 1);
@@ -555,7 +558,7 @@ int hw_infra_out_v2(struct hw_infra_out *o, struct hw_json *j, hw_upid upid,
 
 void hw_infra_out_stack_frames(struct hw_infra_out *o, struct hw_json *j, hw_upid upid)
 {
-    const struct hw_infra_heaps_told *t = &o->told.v[upid.v];
+    const struct hw_infra_heaps_written *t = &o->written.v[upid.v];
     char key[24];
     hw_json_begin_object(j);
     for (size_t i = 0; i < t->nodes.n; i++) {
@@ -576,7 +579,7 @@ void hw_infra_out_stack_frames(struct hw_infra_out *o, struct hw_json *j, hw_upi
 
 void hw_infra_out_type_names(struct hw_infra_out *o, struct hw_json *j, hw_upid upid)
 {
-    const struct hw_infra_heaps_told *t = &o->told.v[upid.v];
+    const struct hw_infra_heaps_written *t = &o->written.v[upid.v];
     char key[24];
     hw_json_begin_object(j);
     hw_json_kv_str(j, "0", "[unknown]");

@@ -20,8 +20,8 @@ struct hw_infra_heaps_name {
     uint64_t id, type_id;
 };
 
-/* What one process has been told. */
-struct hw_infra_heaps_told {
+/* What has been written for one process. */
+struct hw_infra_heaps_written {
     struct hw_map64 name_at; /* text → index of names */
     HW_VEC(struct hw_infra_heaps_name) names;
     struct hw_map64 node_at; /* (parent + 1) << 32 | name → index */
@@ -40,21 +40,23 @@ struct hw_infra_out {
     const struct hw_export_input *in;
     hw_infra_pc_fn pc;
     void *ctx;
-    struct hw_strings *strings;              /* names as they are written */
-    HW_VEC(struct hw_infra_heaps_told) told; /* by upid */
+    struct hw_strings *strings;                    /* names as they are written */
+    HW_VEC(struct hw_infra_heaps_written) written; /* by upid */
     uint64_t last_id;
     struct hw_strbuf label;
     HW_VEC(struct hw_infra_heaps_row) rows;
     HW_VEC(uint32_t) path;
 };
 
-int hw_infra_heaps_tell_node(struct hw_infra_out *o, struct hw_infra_heaps_told *t, uint32_t node);
-int hw_infra_heaps_tell_type(struct hw_infra_out *o, struct hw_infra_heaps_told *t, uint32_t name);
-void hw_infra_heaps_sum_up(struct hw_infra_out *o, struct hw_infra_heaps_told *t);
+int hw_infra_heaps_tell_node(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
+                             uint32_t node);
+int hw_infra_heaps_tell_type(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
+                             uint32_t name);
+void hw_infra_heaps_sum_up(struct hw_infra_out *o, struct hw_infra_heaps_written *t);
 void hw_infra_heaps_merge_rows(struct hw_infra_out *o);
 const struct hw_infra_rule *hw_infra_heaps_rule_of(const struct hw_infra_out *o);
 bool hw_infra_heaps_is_fraction_small(int64_t size, int64_t *sum);
-int hw_infra_heaps_choose_nodes(struct hw_infra_out *o, struct hw_infra_heaps_told *t);
+int hw_infra_heaps_choose_nodes(struct hw_infra_out *o, struct hw_infra_heaps_written *t);
 int hw_infra_heaps_collect(struct hw_infra_out *o, hw_upid upid, const struct hw_infra_heap *heap);
 void hw_infra_heaps_put_decimal(struct hw_json *j, const char *key, uint64_t v);
 

@@ -17,7 +17,7 @@ void hw_infra_heaps_put_decimal(struct hw_json *j, const char *key, uint64_t v)
 }
 
 /* A total of a stack (HW_ID_NONE: the whole heap) and a type (HW_ID_NONE: all of them). */
-static void put_entry(struct hw_json *j, const struct hw_infra_heaps_told *t,
+static void put_entry(struct hw_json *j, const struct hw_infra_heaps_written *t,
                       const struct hw_infra_heaps_row *r)
 {
     hw_json_begin_object(j);
@@ -33,7 +33,7 @@ static void put_entry(struct hw_json *j, const struct hw_infra_heaps_told *t,
 }
 
 /* Each row once more for every caller and for all types together; equal ones are then added up. */
-static int spread(struct hw_infra_out *o, const struct hw_infra_heaps_told *t)
+static int spread(struct hw_infra_out *o, const struct hw_infra_heaps_written *t)
 {
     size_t n = o->rows.n;
     for (size_t i = 0; i < n; i++) {
@@ -66,7 +66,7 @@ static int falling(const void *pa, const void *pb)
 }
 
 /* By fractions: the types of one callstack among themselves, callstacks as in version 2. */
-static int choose_fractions(struct hw_infra_out *o, const struct hw_infra_heaps_told *t)
+static int choose_fractions(struct hw_infra_out *o, const struct hw_infra_heaps_written *t)
 {
     HW_VEC(struct hw_infra_heaps_row *) types = {0};
     int rc = HW_OK;
@@ -91,7 +91,7 @@ static int choose_fractions(struct hw_infra_out *o, const struct hw_infra_heaps_
     return rc;
 }
 
-static int choose_entries(struct hw_infra_out *o, const struct hw_infra_heaps_told *t)
+static int choose_entries(struct hw_infra_out *o, const struct hw_infra_heaps_written *t)
 {
     const struct hw_infra_rule *rule = hw_infra_heaps_rule_of(o);
     if (rule->rule == HW_DETAIL_FRACTION)
@@ -111,7 +111,7 @@ static bool is_entry(const struct hw_infra_heaps_row *r)
     return r->kept || (r->node == HW_ID_NONE && r->type == HW_ID_NONE);
 }
 
-static int put_entries(struct hw_infra_out *o, struct hw_json *j, struct hw_infra_heaps_told *t)
+static int put_entries(struct hw_infra_out *o, struct hw_json *j, struct hw_infra_heaps_written *t)
 {
     hw_infra_heaps_sum_up(o, t);
     int rc = hw_infra_heaps_choose_nodes(o, t);
@@ -140,7 +140,7 @@ static int put_entries(struct hw_infra_out *o, struct hw_json *j, struct hw_infr
 int hw_infra_out_v1(struct hw_infra_out *o, struct hw_json *j, hw_upid upid,
                     const struct hw_infra_heap *heaps, size_t n)
 {
-    struct hw_infra_heaps_told *t = &o->told.v[upid.v];
+    struct hw_infra_heaps_written *t = &o->written.v[upid.v];
     int rc = HW_OK;
     hw_json_begin_object(j);
     for (size_t i = 0; rc == HW_OK && i < n; i++) {

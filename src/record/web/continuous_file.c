@@ -197,7 +197,7 @@ struct period {
     const char *heap;
     struct hw_profile_sum blend;
     uint64_t since_ns, at_ns, n_lost;
-    uint64_t asked_bytes; /* the interval asked for; 0 = not known */
+    uint64_t allocated_bytes; /* the interval asked for; 0 = not known */
     uint64_t n_processes;
     uint64_t n_starts; /* that they stand for */
     uint64_t starts_variance;
@@ -224,8 +224,8 @@ static void describe(struct comments *c, const struct period *x)
         add_number(c, "starts_variance", x->starts_variance);
     if (x->n_lost)
         add_number(c, "lost_samples", x->n_lost);
-    if (x->asked_bytes && x->asked_bytes != x->blend.interval_bytes)
-        add_number(c, "interval_was", x->asked_bytes);
+    if (x->allocated_bytes && x->allocated_bytes != x->blend.interval_bytes)
+        add_number(c, "interval_was", x->allocated_bytes);
     if (p->gap_from_s && gmtime_r(&from, &tm) &&
         strftime(gap, sizeof gap, "%Y-%m-%dT%H:%M:%SZ", &tm))
         add_comment(c, "unknown_since", gap);
@@ -349,7 +349,7 @@ static int write_heap(struct hw_continuous_files *f, const struct hw_continuous_
                        .since_ns = p->since_ns,
                        .at_ns = look->at_ns,
                        .n_lost = look->n_lost > p->n_lost ? look->n_lost - p->n_lost : 0,
-                       .asked_bytes = asked_interval(look->now, heap),
+                       .allocated_bytes = asked_interval(look->now, heap),
                        .n_processes = 1};
     int rc = hw_profile_sum_init(&x.blend);
     if (rc == HW_OK)
@@ -431,7 +431,7 @@ static int share_heap(struct hw_continuous_files *f, const struct hw_continuous_
     struct period *x = &s->period;
     uint64_t asked = asked_interval(look->now, heap), weight = UINT64_C(1) << look->share;
     x->since_ns = p->since_ns < x->since_ns ? p->since_ns : x->since_ns;
-    x->asked_bytes = asked > x->asked_bytes ? asked : x->asked_bytes;
+    x->allocated_bytes = asked > x->allocated_bytes ? asked : x->allocated_bytes;
     x->at_ns = look->at_ns;
     x->n_lost += look->n_lost;
     x->n_processes++;

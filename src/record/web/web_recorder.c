@@ -267,7 +267,7 @@ static int look(void *ctx, int32_t pid, struct hw_page_look *out, struct hw_erro
     return HW_OK;
 }
 
-/* ---- the desk ---- */
+/* ---- the recorder ---- */
 
 int hw_web_recorder_new(const struct hw_cli *cli, bool commands, struct hw_web_recorder **out,
                         struct hw_error *err)

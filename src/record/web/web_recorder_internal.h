@@ -1,9 +1,10 @@
 /*
- * web_recorder_internal.h - what the files of the desk share: the desk, and a recording of it
+ * web_recorder_internal.h - the web recorder and one of its recordings
  *
  * Why:     web_recorder.c answers the pages, web_recording.c carries one recording out.
- * Owns:    a recording owns its thread, recorder and file; the desk its recordings.
- * Threads: what is marked as shown is under the desk's lock; the rest is the recording's thread's.
+ * Owns:    a recording owns its thread, controller and file; the web recorder its recordings.
+ * Threads: what is marked as shown is under the web recorder's lock; the rest is the recording's
+ *          thread's.
  */
 #ifndef HW_RECORD_WEB_WEB_RECORDER_INTERNAL_H
 #define HW_RECORD_WEB_WEB_RECORDER_INTERNAL_H
@@ -38,7 +39,7 @@ struct hw_web_recorder_mark {
 };
 
 struct hw_web_recording {
-    struct hw_web_recorder *desk;
+    struct hw_web_recorder *recorder;
     unsigned id;
     struct hw_web_request words;
     char *library, *program;
@@ -52,10 +53,10 @@ struct hw_web_recording {
     atomic_bool stop, dump, discard, end_program, give_up; /* orders */
     uint64_t next_status_ns;
 
-    /* under the desk's lock: marks to be made */
+    /* under the recorder's lock: marks to be made */
     HW_VEC(struct hw_web_recorder_mark) due;
 
-    /* under the desk's lock: what is shown */
+    /* under the recorder's lock: what is shown */
     enum hw_web_recorder_state state;
     struct hw_control_progress progress;
     uint64_t started_ns, ended_ns;

@@ -1,7 +1,7 @@
 /*
  * A recording: the thread that asked sets it up (so that what fails is its answer), then a thread
  * of its own runs the loop of recording.h and takes orders from flags. What the page is shown is a
- * copy under the desk's lock.
+ * copy under the recorder's lock.
  */
 #include <errno.h>
 #include <signal.h>
@@ -35,38 +35,38 @@ static void on_status(void *ctx, struct hw_bytes json)
     struct hw_service_state now, old;
     if (hw_service_read(json, &now, NULL) < 0)
         return; /* the next one is half a second away */
-    pthread_mutex_lock(&x->desk->lock);
+    pthread_mutex_lock(&x->recorder->lock);
     old = x->seen;
     x->seen = now;
-    pthread_mutex_unlock(&x->desk->lock);
+    pthread_mutex_unlock(&x->recorder->lock);
     hw_service_state_done(&old);
-    hw_web_recorder_changed(x->desk);
+    hw_web_recorder_changed(x->recorder);
 }
 
 static void on_warning(void *ctx, struct hw_bytes text)
 {
     struct hw_web_recording *x = ctx;
     char *copy = strndup((const char *)text.p, text.n);
-    pthread_mutex_lock(&x->desk->lock);
+    pthread_mutex_lock(&x->recorder->lock);
     if (!copy || x->warnings.n >= MAX_WARNINGS || hw_vec_push(&x->warnings, copy) < 0)
         free(copy);
-    pthread_mutex_unlock(&x->desk->lock);
-    hw_web_recorder_changed(x->desk);
+    pthread_mutex_unlock(&x->recorder->lock);
+    hw_web_recorder_changed(x->recorder);
 }
 
 static void take_marks(struct hw_web_recording *x)
 {
     struct hw_error ignored;
-    pthread_mutex_lock(&x->desk->lock);
+    pthread_mutex_lock(&x->recorder->lock);
     for (size_t i = 0; i < x->due.n && !x->r.is_ended; i++)
         x->n_marks +=
             hw_controller_mark(x->controller, 0, x->due.v[i].boottime_ns, x->due.v[i].text,
                                &ignored) == HW_OK; /* its death ends the loop */
     bool any = x->due.n > 0;
     hw_vec_clear(&x->due);
-    pthread_mutex_unlock(&x->desk->lock);
+    pthread_mutex_unlock(&x->recorder->lock);
     if (any)
-        hw_web_recorder_changed(x->desk);
+        hw_web_recorder_changed(x->recorder);
 }
 
 static void take_orders(struct hw_web_recording *x)
@@ -93,23 +93,23 @@ static void each(void *ctx)
         x->next_status_ns = now + STATUS_MS * UINT64_C(1000000);
         (void)hw_controller_ask_status(x->controller, &ignored); /* its death ends the loop */
     }
-    pthread_mutex_lock(&x->desk->lock);
+    pthread_mutex_lock(&x->recorder->lock);
     x->progress = x->r.last;
     if (x->state == HW_WEB_RUNNING && x->r.stop_sent) {
         x->state = HW_WEB_STOPPING;
-        hw_web_recorder_changed(x->desk);
+        hw_web_recorder_changed(x->recorder);
     }
     bool runs = x->launched && x->r.program_status == -1;
     if (x->program_runs != runs)
-        hw_web_recorder_changed(x->desk);
+        hw_web_recorder_changed(x->recorder);
     x->program_runs = runs;
-    pthread_mutex_unlock(&x->desk->lock);
+    pthread_mutex_unlock(&x->recorder->lock);
 }
 
 static void show_end(struct hw_web_recording *x, enum hw_web_recorder_state state, const char *code,
                      const char *text)
 {
-    pthread_mutex_lock(&x->desk->lock);
+    pthread_mutex_lock(&x->recorder->lock);
     x->state = state;
     x->code = code;
     x->ended_ns = hw_now_monotonic_ns();
@@ -120,8 +120,8 @@ static void show_end(struct hw_web_recording *x, enum hw_web_recorder_state stat
         x->progress.n_lost = x->r.ended.n_lost;
         x->progress.n_dumps = x->r.ended.n_dumps;
     }
-    pthread_mutex_unlock(&x->desk->lock);
-    hw_web_recorder_changed(x->desk);
+    pthread_mutex_unlock(&x->recorder->lock);
+    hw_web_recorder_changed(x->recorder);
 }
 
 static int name_file(struct hw_web_recording *x, const struct hw_seen_target *t,
@@ -132,10 +132,10 @@ static int name_file(struct hw_web_recording *x, const struct hw_seen_target *t,
     int rc = hw_output_finish(&x->output, name, pid, err);
     if (rc < 0)
         return rc;
-    pthread_mutex_lock(&x->desk->lock);
+    pthread_mutex_lock(&x->recorder->lock);
     free(x->file);
     x->file = realpath(x->output.final_name, NULL);
-    pthread_mutex_unlock(&x->desk->lock);
+    pthread_mutex_unlock(&x->recorder->lock);
     return HW_OK;
 }
 
@@ -170,10 +170,10 @@ static void written(void *ctx)
         (void)hw_symbol_options_add(&x->words.cli, x->output.final_name,
                                     NULL); /* else without lines */
     unsigned id = 0;
-    if (hw_pages_open(x->desk->pages, x->output.final_name, &id, &err) == HW_OK) {
-        pthread_mutex_lock(&x->desk->lock);
+    if (hw_pages_open(x->recorder->pages, x->output.final_name, &id, &err) == HW_OK) {
+        pthread_mutex_lock(&x->recorder->lock);
         x->trace = id;
-        pthread_mutex_unlock(&x->desk->lock);
+        pthread_mutex_unlock(&x->recorder->lock);
     }
     if (x->r.is_ended && x->r.ended.status < 0)
         show_end(x, HW_WEB_FAILED, NULL, x->r.reason);
@@ -188,21 +188,21 @@ static void *run_thread(void *ctx)
     struct hw_web_recording *x = ctx;
     struct hw_error err = {0};
     int rc = hw_recording_run(&x->r, &err);
-    pthread_mutex_lock(&x->desk->lock);
+    pthread_mutex_lock(&x->recorder->lock);
     bool open = x->state == HW_WEB_RUNNING || x->state == HW_WEB_STOPPING;
     x->program_runs = false;
-    pthread_mutex_unlock(&x->desk->lock);
+    pthread_mutex_unlock(&x->recorder->lock);
     if (open) { /* the program could not be run: nothing was written */
         hw_output_discard(&x->output);
         show_end(x, HW_WEB_FAILED, NULL,
                  rc < 0 && err.code ? err.text : "the recording did not end");
     }
     struct hw_controller *c = x->controller;
-    pthread_mutex_lock(&x->desk->lock);
+    pthread_mutex_lock(&x->recorder->lock);
     x->controller = NULL;
-    pthread_mutex_unlock(&x->desk->lock);
+    pthread_mutex_unlock(&x->recorder->lock);
     hw_controller_free(c);
-    hw_web_recorder_changed(x->desk);
+    hw_web_recorder_changed(x->recorder);
     return NULL;
 }
 
@@ -342,7 +342,7 @@ int hw_web_recorder_begin(struct hw_web_recorder *d, struct hw_bytes words, bool
     struct hw_web_recording *x = calloc(1, sizeof *x);
     if (!x)
         return hw_fail(err, HW_ENOMEM, 0, "recording");
-    x->desk = d;
+    x->recorder = d;
     x->unkept = unkept;
     x->output = HW_OUTPUT_NONE;
     int rc = hw_web_request_read(words, &x->words, err);

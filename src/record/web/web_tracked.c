@@ -25,7 +25,7 @@ struct saved {
 };
 
 struct hw_web_tracked {
-    struct hw_web_recorder *desk;
+    struct hw_web_recorder *recorder;
     struct hw_tracked *m;
     pthread_mutex_t lock;
     bool saving;              /* lock */
@@ -239,7 +239,7 @@ static int save_now(struct hw_web_tracked *d, struct hw_tracked_save *s, struct 
     int rc = hw_tracked_save(d->m, s, err);
     if (rc < 0)
         return rc;
-    if (hw_pages_open(d->desk->pages, s->json, &trace, &ignored) < 0)
+    if (hw_pages_open(d->recorder->pages, s->json, &trace, &ignored) < 0)
         trace = 0; /* the files are there all the same */
     put_saved(j, s, keep(d, s), trace);
     return HW_OK;
@@ -268,7 +268,7 @@ static int save(void *ctx, struct hw_bytes body,
     if (rc == HW_OK && !take_turn(d, true))
         rc = hw_fail(err, HW_EBUSY, 0, "a dump is being saved already");
     else if (rc == HW_OK) {
-        struct hw_tracked_save s = {.cli = d->desk->cli,
+        struct hw_tracked_save s = {.cli = d->recorder->cli,
                                     .pids = pids.v,
                                     .n_pids = pids.n,
                                     .progress = progress,
@@ -294,7 +294,7 @@ static int file(void *ctx, unsigned id, bool trace, char **path)
 
 /* ---- public functions ---- */
 
-int hw_web_tracked_new(struct hw_web_recorder *desk, struct hw_error *err)
+int hw_web_tracked_new(struct hw_web_recorder *recorder, struct hw_error *err)
 {
     struct hw_web_tracked *d = calloc(1, sizeof *d);
     if (!d)
@@ -304,10 +304,10 @@ int hw_web_tracked_new(struct hw_web_recorder *desk, struct hw_error *err)
         free(d);
         return rc;
     }
-    d->desk = desk;
+    d->recorder = recorder;
     pthread_mutex_init(&d->lock, NULL);
-    desk->own = d;
-    desk->internals = (struct hw_page_internals){
+    recorder->own = d;
+    recorder->internals = (struct hw_page_internals){
         .ctx = d, .put = put, .order = order, .save = save, .file = file};
     return HW_OK;
 }

@@ -1,8 +1,8 @@
 /*
- * Several clients ask at once, each on a seat with an SQL connection of its own: what one makes is
+ * Several clients ask at once, each on a slot with an SQL connection of its own: what one makes is
  * not the other's, and nobody waits for another's long query. Of one client one query runs at a
- * time. A client without a seat gets one that is idle, the longest unused first, and comes before
- * those who have one: so with more clients than seats each gets its turn.
+ * time. A client without a slot gets one that is idle, the longest unused first, and comes before
+ * those who have one: so with more clients than slots each gets its turn.
  *
  * Appended bytes go to an unlinked file: the import reads a trace twice and at its own offsets, and
  * a trace of gigabytes is to be the file system's memory, not ours.
@@ -26,9 +26,9 @@
 
 #include "base/banned.h"
 
-enum { SEATS = 4, MAX_WAITING = 64, LOOK_MS = 100 };
+enum { SLOTS = 4, MAX_WAITING = 64, LOOK_MS = 100 };
 
-struct seat {
+struct slot {
     struct hw_sql *db;            /* NULL = none was needed yet */
     uint64_t client, used;        /* whose it is; when it was given last, counted */
     bool taken, owned;            /* running a query; client is somebody */
@@ -37,16 +37,16 @@ struct seat {
 
 struct waiter { /* in its thread's frame */
     uint64_t client;
-    struct seat *seat; /* given */
+    struct slot *slot; /* given */
     struct waiter *next;
 };
 
 struct hw_processor {
     struct hw_processor_options o;
     pthread_mutex_t lock;     /* of everything below; not held while a query runs */
-    pthread_cond_t changed;   /* with lock: a seat was given, or nobody runs any more */
-    pthread_mutex_t job_lock; /* of the seats' jobs; taken inside lock, never the other way round */
-    struct seat seats[SEATS];
+    pthread_cond_t changed;   /* with lock: a slot was given, or nobody runs any more */
+    pthread_mutex_t job_lock; /* of the slots' jobs; taken inside lock, never the other way round */
+    struct slot slots[SLOTS];
     struct waiter *waiting; /* the first that came first */
     unsigned n_running, n_alone;
     uint64_t n_given;
@@ -80,11 +80,11 @@ static int open_sql(struct hw_processor *p, struct hw_profile *profile, struct h
 }
 
 /* Nobody sits on them. */
-static void close_seats(struct hw_processor *p)
+static void close_slots(struct hw_processor *p)
 {
-    for (size_t i = 0; i < SEATS; i++) {
-        hw_sql_close(p->seats[i].db);
-        p->seats[i] = (struct seat){0};
+    for (size_t i = 0; i < SLOTS; i++) {
+        hw_sql_close(p->slots[i].db);
+        p->slots[i] = (struct slot){0};
     }
 }
 
@@ -99,9 +99,9 @@ static int use_profile(struct hw_processor *p, struct hw_profile *profile, struc
         hw_profile_free(profile);
         return rc;
     }
-    close_seats(p);
+    close_slots(p);
     hw_profile_free(p->profile);
-    p->seats[0].db = db;
+    p->slots[0].db = db;
     p->profile = profile;
     p->stale = false;
     return HW_OK;
@@ -144,7 +144,7 @@ void hw_processor_free(struct hw_processor *p)
 {
     if (!p)
         return;
-    close_seats(p);
+    close_slots(p);
     hw_profile_free(p->profile);
     hw_sql_packages_done(&p->packages);
     free(p->name);
@@ -158,12 +158,12 @@ void hw_processor_free(struct hw_processor *p)
 
 /* ---- queueing of clients ---- */
 
-/* The seat for a client now; NULL: it has to wait. With the lock held. */
-static struct seat *free_seat(struct hw_processor *p, uint64_t client, bool *has_one)
+/* The slot for a client now; NULL: it has to wait. With the lock held. */
+static struct slot *free_slot(struct hw_processor *p, uint64_t client, bool *has_one)
 {
-    struct seat *best = NULL;
+    struct slot *best = NULL;
     *has_one = false;
-    for (struct seat *s = p->seats; s < p->seats + SEATS; s++) {
+    for (struct slot *s = p->slots; s < p->slots + SLOTS; s++) {
         if (s->owned && s->client == client) {
             *has_one = true;
             return s->taken ? NULL : s;
@@ -175,7 +175,7 @@ static struct seat *free_seat(struct hw_processor *p, uint64_t client, bool *has
 }
 
 /* Another client's tables go with its connection. */
-static void give_seat(struct hw_processor *p, struct seat *s, struct waiter *w)
+static void give_slot(struct hw_processor *p, struct slot *s, struct waiter *w)
 {
     if (s->owned && s->client != w->client) {
         hw_sql_close(s->db);
@@ -184,21 +184,21 @@ static void give_seat(struct hw_processor *p, struct seat *s, struct waiter *w)
     s->client = w->client;
     s->owned = s->taken = true;
     s->used = ++p->n_given;
-    w->seat = s;
+    w->slot = s;
     p->n_running++;
 }
 
-/* First to those who have no seat, then to those whose own is free. With the lock held. */
+/* First to those who have no slot, then to those whose own is free. With the lock held. */
 static void give_turns(struct hw_processor *p)
 {
-    for (int seated = 0; seated < 2 && p->n_alone == 0; seated++) {
+    for (int has_slot = 0; has_slot < 2 && p->n_alone == 0; has_slot++) {
         for (struct waiter **at = &p->waiting; *at;) {
             bool has_one;
             struct waiter *w = *at;
-            struct seat *s = free_seat(p, w->client, &has_one);
-            if (s && has_one == (bool)seated) {
+            struct slot *s = free_slot(p, w->client, &has_one);
+            if (s && has_one == (bool)has_slot) {
                 *at = w->next;
-                give_seat(p, s, w);
+                give_slot(p, s, w);
             } else {
                 at = &w->next;
             }
@@ -246,7 +246,7 @@ static void leave_line(struct hw_processor *p, const struct waiter *w)
 }
 
 /* With the lock held, which is let go meanwhile. */
-static int take_seat(struct hw_processor *p, struct hw_processor_job *job, struct seat **out,
+static int take_slot(struct hw_processor *p, struct hw_processor_job *job, struct slot **out,
                      struct hw_error *err)
 {
     struct waiter w = {.client = job ? job->client : 0};
@@ -256,18 +256,18 @@ static int take_seat(struct hw_processor *p, struct hw_processor_job *job, struc
             "%d queries of this client are already waiting; try again when they are done",
             MAX_WAITING);
     give_turns(p);
-    while (!w.seat) {
+    while (!w.slot) {
         wait_a_while(p);
-        if (!w.seat && job && is_over(job)) {
+        if (!w.slot && job && is_over(job)) {
             leave_line(p, &w);
             return hw_fail(err, HW_ETIMEOUT, 0, "interrupted");
         }
     }
-    *out = w.seat;
+    *out = w.slot;
     return HW_OK;
 }
 
-static void leave_seat(struct hw_processor *p, struct seat *s)
+static void leave_slot(struct hw_processor *p, struct slot *s)
 {
     s->taken = false;
     p->n_running--;
@@ -397,8 +397,8 @@ int hw_processor_restore(struct hw_processor *p, struct hw_error *err)
     begin_alone(p);
     int rc = open_sql(p, p->profile, &fresh, err);
     if (rc == HW_OK) {
-        close_seats(p);
-        p->seats[0].db = fresh;
+        close_slots(p);
+        p->slots[0].db = fresh;
     }
     end_alone(p);
     return rc;
@@ -428,14 +428,14 @@ void hw_processor_cancel(struct hw_processor_job *job)
     struct hw_processor *p = job->processor;
     job->cancelled = true;
     pthread_mutex_lock(&p->job_lock);
-    for (size_t i = 0; i < SEATS; i++)
-        if (p->seats[i].job == job)
-            hw_sql_interrupt(p->seats[i].db);
+    for (size_t i = 0; i < SLOTS; i++)
+        if (p->slots[i].job == job)
+            hw_sql_interrupt(p->slots[i].db);
     pthread_mutex_unlock(&p->job_lock);
 }
 
 /* The job is asked while SQL runs: an interruption just before its start would be lost. */
-static void set_job(struct hw_processor *p, struct seat *s, struct hw_processor_job *job)
+static void set_job(struct hw_processor *p, struct slot *s, struct hw_processor_job *job)
 {
     hw_sql_watch(s->db, job ? is_over : NULL, job);
     pthread_mutex_lock(&p->job_lock);
@@ -459,12 +459,12 @@ static int be_fresh(struct hw_processor *p, struct hw_error *err)
 
 /* Tables that others have made and do not use now go when they hold more than all that is left.
  * With the lock held. */
-static void make_room(struct hw_processor *p, const struct seat *mine)
+static void make_room(struct hw_processor *p, const struct slot *mine)
 {
     for (;;) {
-        struct seat *largest = NULL;
+        struct slot *largest = NULL;
         uint64_t most = hw_sql_memory_left();
-        for (struct seat *s = p->seats; s < p->seats + SEATS; s++)
+        for (struct slot *s = p->slots; s < p->slots + SLOTS; s++)
             if (s != mine && s->db && !s->taken && hw_sql_memory_kept(s->db) > most) {
                 most = hw_sql_memory_kept(s->db);
                 largest = s;
@@ -477,19 +477,19 @@ static void make_room(struct hw_processor *p, const struct seat *mine)
     }
 }
 
-static int sit_down(struct hw_processor *p, struct hw_processor_job *job, struct seat **out,
-                    struct hw_error *err)
+static int acquire_slot(struct hw_processor *p, struct hw_processor_job *job, struct slot **out,
+                        struct hw_error *err)
 {
-    struct seat *s = NULL;
+    struct slot *s = NULL;
     int rc = p->stale ? be_fresh(p, err) : HW_OK;
     if (rc == HW_OK)
-        rc = take_seat(p, job, &s, err);
+        rc = take_slot(p, job, &s, err);
     if (rc < 0)
         return rc;
     make_room(p, s);
     if (!s->db && (rc = open_sql(p, p->profile, &s->db, err)) < 0) {
         s->owned = false;
-        leave_seat(p, s);
+        leave_slot(p, s);
         return rc;
     }
     *out = s;
@@ -500,9 +500,9 @@ int hw_processor_with(struct hw_processor *p, struct hw_processor_job *job,
                       int (*fn)(struct hw_sql *db, void *ctx, struct hw_error *err), void *ctx,
                       struct hw_error *err)
 {
-    struct seat *s = NULL;
+    struct slot *s = NULL;
     pthread_mutex_lock(&p->lock);
-    int rc = sit_down(p, job, &s, err);
+    int rc = acquire_slot(p, job, &s, err);
     pthread_mutex_unlock(&p->lock);
     if (rc < 0)
         return rc;
@@ -510,7 +510,7 @@ int hw_processor_with(struct hw_processor *p, struct hw_processor_job *job,
     rc = job && job->cancelled ? hw_fail(err, HW_ETIMEOUT, 0, "interrupted") : fn(s->db, ctx, err);
     set_job(p, s, NULL);
     pthread_mutex_lock(&p->lock);
-    leave_seat(p, s);
+    leave_slot(p, s);
     pthread_mutex_unlock(&p->lock);
     return rc;
 }

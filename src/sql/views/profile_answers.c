@@ -255,7 +255,7 @@ int hw_view_fill_lifetimes(struct hw_view_answer *a, const struct hw_view_asked 
         hw_view_put_int(a, r->alloc_space);
         hw_view_put_int(a, r->alloc_objects);
         hw_view_put_int(a, r->space);
-        hw_view_put_real(a, r->stay_s);
+        hw_view_put_real(a, r->mean_lifetime_s);
         hw_view_put_real(a, r->temporary_least);
         hw_view_put_real(a, r->temporary_most);
     }

@@ -25,8 +25,8 @@ struct find {
         double allocated, live;
         double freed_since;
     } * old;
-    double *moved; /* as hw_leaks.history: bytes that came or went until then */
-    double cut_s;  /* where the last third begins */
+    double *turnover; /* as hw_leaks.history: bytes that came or went until then */
+    double cut_s;     /* where the last third begins */
 };
 
 /* ---- moments ---- */
@@ -256,7 +256,7 @@ static void add_series(struct find *f, const struct hw_series *s, double *sums)
         }
         for (size_t i = 0; i < l->v.n; i++) {
             l->history[i * l->t.n + m] += sums[i];
-            f->moved[i * l->t.n + m] += sums[l->v.n + i];
+            f->turnover[i * l->t.n + m] += sums[l->v.n + i];
         }
     }
 }
@@ -269,9 +269,9 @@ static int make_history(struct find *f)
     if (__builtin_mul_overflow(l->v.n, l->t.n, &cells))
         cells = SIZE_MAX / sizeof *l->history - 1; /* cannot be had */
     l->history = calloc(cells + 1, sizeof *l->history);
-    f->moved = calloc(cells + 1, sizeof *f->moved);
+    f->turnover = calloc(cells + 1, sizeof *f->turnover);
     f->old = calloc(l->v.n + 1, sizeof *f->old);
-    if (!sums || !l->history || !f->moved || !f->old)
+    if (!sums || !l->history || !f->turnover || !f->old)
         return HW_ENOMEM;
     enum hw_heap_kind kind =
         hw_process_kind(f->q->p, f->q->list, f->q->view->upid, keeps, f->q->mask);
@@ -315,7 +315,7 @@ static int judge(struct find *f, size_t row)
     double allocated = (double)r->now.alloc_space;
     struct hw_trend_series series = {.t = l->t.v,
                                      .live = live,
-                                     .moved = f->moved + row * l->t.n,
+                                     .turnover = f->turnover + row * l->t.n,
                                      .n = l->t.n,
                                      .step = hw_value_step(&r->now, l->interval_bytes),
                                      .alloc_space = allocated};
@@ -445,7 +445,7 @@ int hw_leaks_find(const struct hw_leaks_question *q, struct hw_leaks *out)
     free(f.site_of_node);
     free(f.row_of);
     free(f.old);
-    free(f.moved);
+    free(f.turnover);
     if (rc < 0)
         hw_leaks_done(out);
     return rc;

@@ -132,10 +132,10 @@ static int sum_up(struct find *f, size_t n_functions)
                                   .alloc_space = s->alloc_space,
                                   .alloc_objects = s->alloc_objects,
                                   .space = s->space,
-                                  .stay_s = s->area / (double)s->alloc_space,
+                                  .mean_lifetime_s = s->area / (double)s->alloc_space,
                                   .temporary_least = s->least,
                                   .temporary_most = s->most};
-        row.bucket = bucket_of(row.stay_s);
+        row.bucket = bucket_of(row.mean_lifetime_s);
         l->bytes[row.bucket] += (double)row.alloc_space;
         if (hw_vec_push(&l->v, row) < 0)
             return HW_ENOMEM;

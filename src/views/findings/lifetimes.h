@@ -37,7 +37,7 @@ struct hw_stack_mask;
 struct hw_lifetime {
     uint32_t function;
     int64_t alloc_space, alloc_objects, space; /* until the last dump; space: what lives then */
-    double stay_s;                             /* mean */
+    double mean_lifetime_s;                    /* mean */
     double temporary_least, temporary_most;    /* bytes */
     uint8_t bucket;
 };

@@ -72,8 +72,8 @@ void hw_sites_rank(hw_sites *s, enum hw_metric by)
 
 /* What a series comes to, row by row. */
 struct running {
-    const uint32_t *row_of; /* function → row + 1 */
-    double *live, *moved;   /* by row */
+    const uint32_t *row_of;  /* function → row + 1 */
+    double *live, *turnover; /* by row */
     size_t n_rows;
 };
 
@@ -89,7 +89,7 @@ static void add_dump(const struct hw_profile *p, uint32_t dump, const struct hw_
             continue;
         double size = (double)hw_alloc_size(&p->allocs, i);
         r->live[row - 1] += size;
-        r->moved[row - 1] += fabs(size);
+        r->turnover[row - 1] += fabs(size);
     }
 }
 
@@ -99,13 +99,13 @@ static void add_series(const struct hw_profile *p, const struct hw_series *s,
 {
     size_t next = 0, n_moments = v->moments.n;
     memset(r->live, 0, r->n_rows * sizeof *r->live);
-    memset(r->moved, 0, r->n_rows * sizeof *r->moved);
+    memset(r->turnover, 0, r->n_rows * sizeof *r->turnover);
     for (size_t m = 0; m < n_moments; m++) {
         for (; next < s->all.n && p->dumps.v[s->all.v[next]].ts_ns <= v->moments.v[m].ts_ns; next++)
             add_dump(p, s->all.v[next], fns, r);
         for (size_t i = 0; i < r->n_rows; i++) {
             out->live[i * n_moments + m] += r->live[i];
-            out->moved[i * n_moments + m] += r->moved[i];
+            out->turnover[i * n_moments + m] += r->turnover[i];
         }
     }
 }

@@ -41,8 +41,8 @@ void hw_sites_rank(hw_sites *s, enum hw_metric by);
 
 /* Of the first n_sites rows at each of v->moments: [site * v->moments.n + moment], zeroed. */
 struct hw_sites_history {
-    double *live;  /* bytes */
-    double *moved; /* bytes that came or went until then (trend.h) */
+    double *live;     /* bytes */
+    double *turnover; /* bytes that came or went until then (trend.h) */
 };
 
 int hw_sites_history(const struct hw_profile *p, const struct hw_series_list *list,

@@ -15,7 +15,7 @@
 
 /* The moments that are looked at. */
 struct points {
-    double t[MAX_MOMENTS], y[MAX_MOMENTS], moved[MAX_MOMENTS];
+    double t[MAX_MOMENTS], y[MAX_MOMENTS], turnover[MAX_MOMENTS];
     size_t n;
     double step;
 };
@@ -28,14 +28,14 @@ static void thin(const struct hw_trend_series *s, struct points *p)
         size_t at = p->n > 1 ? i * (s->n - 1) / (p->n - 1) : 0;
         p->t[i] = s->t[at];
         p->y[i] = s->live[at];
-        p->moved[i] = s->moved[at];
+        p->turnover[i] = s->turnover[at];
     }
 }
 
 /* Standard error of y[j] - y[i]. */
 static double change_error(const struct points *p, size_t i, size_t j)
 {
-    double changed = fmin(p->moved[j] - p->moved[i], fabs(p->y[i]) + fabs(p->y[j]));
+    double changed = fmin(p->turnover[j] - p->turnover[i], fabs(p->y[i]) + fabs(p->y[j]));
     return sqrt(p->step * fmax(changed, 0));
 }
 
@@ -53,7 +53,7 @@ static bool keeps_pace(const struct points *p, size_t first)
 {
     size_t last = p->n - 1;
     double rise = p->y[last] - p->y[first], whole = p->y[last] - p->y[0];
-    double went = (p->moved[last] - p->moved[first] - rise) / 2;
+    double went = (p->turnover[last] - p->turnover[first] - rise) / 2;
     double share = (p->t[last] - p->t[first]) / (p->t[last] - p->t[0]);
     return rise > 0 && whole > 2 * change_error(p, 0, last) && went <= rise / 20 &&
            rise >= whole * share / 4;

@@ -38,7 +38,7 @@ struct hw_trend_result {
 
 struct hw_trend_series {
     const double *t, *live; /* by moment; borrowed */
-    const double *moved;    /* bytes that came or went until then, from any zero; borrowed */
+    const double *turnover; /* bytes that came or went until then, from any zero; borrowed */
     size_t n;
     double step;        /* variance of an estimate, a byte: the interval; 0 = exact */
     double alloc_space; /* ever allocated, at the last moment */

@@ -59,15 +59,15 @@ static void figures_by_hand(void **state)
     assert_int_equal(l.v.n, 3);
     assert_near(l.step_s, 10.0 / 11, 1e-9);
     const struct hw_lifetime *r = row_of(p, fns, &l, "keep");
-    assert_near(r->stay_s, 9.5, 1e-9); /* it came at some time of the first second */
+    assert_near(r->mean_lifetime_s, 9.5, 1e-9); /* it came at some time of the first second */
     assert_near(r->temporary_most, 0, 1e-9);
     assert_int_equal(r->space, 1000);
     r = row_of(p, fns, &l, "churn");
-    assert_near(r->stay_s, 0, 1e-9);
+    assert_near(r->mean_lifetime_s, 0, 1e-9);
     assert_near(r->temporary_least, 5000, 1e-9);
     assert_int_equal(r->bucket, 0);
     r = row_of(p, fns, &l, "queue"); /* three live from the third second on */
-    assert_near(r->stay_s, (50 + 150 + 250 + 7 * 300) / 1000.0, 1e-9);
+    assert_near(r->mean_lifetime_s, (50 + 150 + 250 + 7 * 300) / 1000.0, 1e-9);
     assert_near(r->temporary_least, 0, 1e-9);
     assert_near(r->temporary_most, 700, 1e-9);
     double sum = 0;
@@ -123,7 +123,7 @@ static void bounds_hold(void **state)
         assert_true(r->temporary_least <= temporary[s] + 1e-6);
         assert_true(r->temporary_most >= temporary[s] - 1e-6);
         /* Blocks came within their second: half a step either way. */
-        assert_true(fabs(r->stay_s - area[s] / all[s]) <= 0.5 + 1e-9);
+        assert_true(fabs(r->mean_lifetime_s - area[s] / all[s]) <= 0.5 + 1e-9);
     }
     hw_lifetimes_done(&l);
     hw_functions_free(fns);

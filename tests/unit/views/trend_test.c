@@ -12,7 +12,7 @@ static int trend_of(const double *t, const double *live, size_t n, double step, 
     for (size_t i = 1; i < n; i++)
         moved[i] = moved[i - 1] + fabs(live[i] - live[i - 1]);
     struct hw_trend_series s = {
-        .t = t, .live = live, .moved = moved, .n = n, .step = step, .alloc_space = alloc};
+        .t = t, .live = live, .turnover = moved, .n = n, .step = step, .alloc_space = alloc};
     return hw_trend_of(&s, out);
 }
 

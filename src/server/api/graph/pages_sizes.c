@@ -34,12 +34,12 @@ static void put_function(struct hw_json *j, const struct hw_page_trace *t,
 
 /* ---- sizes ---- */
 
-struct asker {
+struct allocating_function {
     uint32_t function;
     struct hw_size_value v;
 };
 
-typedef HW_VEC(struct asker) askers;
+typedef HW_VEC(struct allocating_function) allocating_functions;
 
 static int64_t figure_of(const struct hw_size_value *v, enum hw_metric m)
 {
@@ -52,7 +52,7 @@ static int64_t figure_of(const struct hw_size_value *v, enum hw_metric m)
 
 static int compare(const void *pa, const void *pb, void *ctx)
 {
-    const struct asker *a = pa, *b = pb;
+    const struct allocating_function *a = pa, *b = pb;
     int64_t x = figure_of(&a->v, *(const enum hw_metric *)ctx);
     int64_t y = figure_of(&b->v, *(const enum hw_metric *)ctx);
     if (x != y)
@@ -97,8 +97,9 @@ static void put_classes(struct hw_json *j, const struct hw_page_trace *t,
     hw_json_end_array(j);
 }
 
-static int sum_askers(const struct hw_page_trace *t, const struct hw_page_selection *s,
-                      const hw_size_rows *rows, uint64_t low, uint64_t high, askers *out)
+static int sum_functions(const struct hw_page_trace *t, const struct hw_page_selection *s,
+                         const hw_size_rows *rows, uint64_t low, uint64_t high,
+                         allocating_functions *out)
 {
     struct hw_size_value *by_function = calloc(t->n_labels + 1, sizeof *by_function);
     enum hw_metric m = s->metric;
@@ -108,7 +109,7 @@ static int sum_askers(const struct hw_page_trace *t, const struct hw_page_select
             hw_size_value_add(&by_function[rows->v[i].function], &rows->v[i].v);
     for (uint32_t f = 0; rc == HW_OK && f < t->n_labels; f++)
         if (figure_of(&by_function[f], m) > 0)
-            rc = hw_vec_push(out, (struct asker){f, by_function[f]});
+            rc = hw_vec_push(out, (struct allocating_function){f, by_function[f]});
     if (rc == HW_OK && out->n)
         qsort_r(out->v, out->n, sizeof *out->v, compare, &m);
     free(by_function);
@@ -120,10 +121,10 @@ static void put_sizes(struct hw_json *j, struct hw_http_request *req, const stru
 {
     uint64_t low = parameter(req, "low", 0), high = parameter(req, "high", HW_SIZE_CLASSES);
     uint64_t limit = parameter(req, "limit", DEFAULT_ROWS);
-    askers list = {0};
+    allocating_functions list = {0};
     hw_json_begin_object(j);
     put_classes(j, t, s, rows);
-    if (sum_askers(t, s, rows, low, high, &list) < 0)
+    if (sum_functions(t, s, rows, low, high, &list) < 0)
         j->error = HW_ENOMEM;
     int64_t total = 0;
     for (size_t i = 0; i < list.n; i++)
@@ -203,7 +204,7 @@ static void put_lifetimes(struct hw_json *j, const struct hw_page_trace *t,
         hw_json_int(j, r->alloc_space);
         hw_json_int(j, r->alloc_objects);
         hw_json_int(j, r->space);
-        hw_json_double(j, r->stay_s);
+        hw_json_double(j, r->mean_lifetime_s);
         hw_json_double(j, r->temporary_least);
         hw_json_double(j, r->temporary_most);
         hw_json_end_array(j);

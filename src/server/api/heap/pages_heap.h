@@ -71,7 +71,7 @@ struct hw_page_heap {
     unsigned ready, wanted, n_users;
     enum hw_page_heap_part at;
     int failure; /* of the last work */
-    bool is_worked_on;
+    bool in_progress;
     uint64_t used_ns;
 };
 

@@ -158,7 +158,7 @@ static void *work(void *ctx)
             x->failure = rc;
         pthread_cond_broadcast(&heaps->changed);
     }
-    x->is_worked_on = false;
+    x->in_progress = false;
     pthread_cond_broadcast(&heaps->changed);
     pthread_mutex_unlock(&heaps->lock);
     hw_page_trace_unref(t);
@@ -187,7 +187,7 @@ static int start_work(struct hw_page_heap *x)
     if (code)
         return HW_ESYS;
     (void)pthread_detach(thread); /* it says itself when it ends */
-    x->is_worked_on = true;
+    x->in_progress = true;
     return HW_OK;
 }
 
@@ -199,7 +199,7 @@ static void forget_oldest(struct hw_page_heaps *h)
     while (h->n >= HW_PAGE_HEAPS) {
         unsigned oldest = h->n;
         for (unsigned i = 0; i < h->n; i++)
-            if (h->v[i]->n_users == 0 && !h->v[i]->is_worked_on &&
+            if (h->v[i]->n_users == 0 && !h->v[i]->in_progress &&
                 (oldest == h->n || h->v[i]->used_ns < h->v[oldest]->used_ns))
                 oldest = i;
         if (oldest == h->n)
@@ -272,13 +272,13 @@ struct hw_page_heap *hw_page_heap_get(struct hw_http_request *req, struct hw_pag
     }
     x->n_users++;
     x->wanted |= parts;
-    if (parts & ~x->ready && !x->is_worked_on)
+    if (parts & ~x->ready && !x->in_progress)
         rc = start_work(x);
-    while (rc == HW_OK && parts & ~x->ready && x->is_worked_on && waited == 0)
+    while (rc == HW_OK && parts & ~x->ready && x->in_progress && waited == 0)
         waited = pthread_cond_timedwait(&h->changed, &h->lock, &until);
     unsigned ready = x->ready;
     enum hw_page_heap_part at = x->at;
-    if (rc == HW_OK && parts & ~ready && !x->is_worked_on)
+    if (rc == HW_OK && parts & ~ready && !x->in_progress)
         rc = x->failure < 0 ? x->failure : HW_ENOMEM;
     pthread_mutex_unlock(&h->lock);
     bool usable = rc == HW_OK && !(parts & ~ready);
