@@ -23,8 +23,6 @@
 #include "config/command/command.h"
 #include "daemon/policy/policy.h"
 #include "daemon/recorder.h"
-#include "fleet/push/labels.h"
-#include "fleet/store/store.h"
 #include "import/import.h"
 #include "model/profile.h"
 #include "proc/pid.h"
@@ -513,33 +511,6 @@ static void free_all(struct hw_continuous *c)
     free(c);
 }
 
-/* What would fail at each push is told at once. */
-static int check_push(const struct hw_continuous *c, struct hw_error *err)
-{
-    const struct hw_opts *o = &c->cli->opts;
-    const char *to = hw_opt_text(o, HW_OPT_CONT_PUSH);
-    struct hw_store store;
-    struct hw_fleet_labels labels;
-    if (!to)
-        return HW_OK;
-    if (c->period_ns < SECOND)
-        return hw_fail(err, HW_EINVAL, 0,
-                       "--push-to: a store has a row a second, so --every 1s or more");
-    int rc = hw_store_init(&store, to, err);
-    if (rc < 0)
-        return rc;
-    if (store.form == HW_STORE_OTLP)
-        rc = hw_fail(err, HW_EUNSUPPORTED, 0,
-                     "--push-to: OpenTelemetry's profiles are not stable; `heapwise push --alpha` "
-                     "sends them");
-    hw_store_done(&store);
-    hw_fleet_labels_init(&labels);
-    for (size_t i = 0; rc == HW_OK && i < o->v[HW_OPT_LABEL].list.n; i++)
-        rc = hw_fleet_labels_add(&labels, o->v[HW_OPT_LABEL].list.v[i], err);
-    hw_fleet_labels_done(&labels);
-    return rc;
-}
-
 /* As long as a period, but no moment's burst, and never so long that a storm goes on for hours. */
 static uint64_t guard_window_ns(uint64_t period_ns)
 {
@@ -583,7 +554,7 @@ int hw_continuous_start(const struct hw_cli *cli, struct hw_continuous **out, st
     if (rc == HW_OK)
         rc = choose_names(c, err);
     if (rc == HW_OK)
-        rc = check_push(c, err);
+        rc = hw_continuous_check_push(&c->cli->opts, c->period_ns, err);
     if (rc == HW_OK)
         rc = hw_continuous_files_open(&c->files, cli, err);
     if (rc == HW_OK && (c->null_fd < 0 || pipe2(c->stop, O_CLOEXEC) < 0))

@@ -25,6 +25,7 @@
 
 struct hw_cli;
 struct hw_error;
+struct hw_opts;
 struct hw_profile;
 
 struct hw_continuous_process {
@@ -93,6 +94,8 @@ int hw_continuous_write(struct hw_continuous_files *f, struct hw_continuous_proc
                         const struct hw_continuous_look *look, struct hw_error *err);
 /* ---- continuous_push.c ---- */
 
+/* What would fail at each push is told at once. */
+int hw_continuous_check_push(const struct hw_opts *o, uint64_t period_ns, struct hw_error *err);
 /* What is not sent yet, when no push runs. */
 void hw_continuous_hand_over(struct hw_continuous_files *f);
 /* Has it ended? Then its files are forgotten, or sent by the next one. */

@@ -6,8 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/log.h"
 #include "config/command/command.h"
+#include "fleet/push/labels.h"
+#include "fleet/store/store.h"
 #include "record/web/continuous_file.h"
 
 #include "base/banned.h"
@@ -92,4 +95,29 @@ void hw_continuous_hand_over(struct hw_continuous_files *f)
         f->n_sending = 0;
     hw_strbuf_done(&spool);
     hw_strbuf_done(&paths);
+}
+
+int hw_continuous_check_push(const struct hw_opts *o, uint64_t period_ns, struct hw_error *err)
+{
+    const char *to = hw_opt_text(o, HW_OPT_CONT_PUSH);
+    struct hw_store store;
+    struct hw_fleet_labels labels;
+    if (!to)
+        return HW_OK;
+    if (period_ns < UINT64_C(1000000000))
+        return hw_fail(err, HW_EINVAL, 0,
+                       "--push-to: a store has a row a second, so --every 1s or more");
+    int rc = hw_store_init(&store, to, err);
+    if (rc < 0)
+        return rc;
+    if (store.form == HW_STORE_OTLP)
+        rc = hw_fail(err, HW_EUNSUPPORTED, 0,
+                     "--push-to: OpenTelemetry's profiles are not stable; `heapwise push --alpha` "
+                     "sends them");
+    hw_store_done(&store);
+    hw_fleet_labels_init(&labels);
+    for (size_t i = 0; rc == HW_OK && i < o->v[HW_OPT_LABEL].list.n; i++)
+        rc = hw_fleet_labels_add(&labels, o->v[HW_OPT_LABEL].list.v[i], err);
+    hw_fleet_labels_done(&labels);
+    return rc;
 }

@@ -136,7 +136,8 @@ static void same_lifetimes(const struct world *all, struct hw_stack_mask *mask,
         assert_int_equal(x->function, y->function);
         assert_int_equal(x->alloc_space, y->alloc_space);
         assert_int_equal(x->space, y->space);
-        assert_true(x->mean_lifetime_s == y->mean_lifetime_s && x->temporary_least == y->temporary_least &&
+        assert_true(x->mean_lifetime_s == y->mean_lifetime_s &&
+                    x->temporary_least == y->temporary_least &&
                     x->temporary_most == y->temporary_most);
     }
     hw_lifetimes_done(&a);
