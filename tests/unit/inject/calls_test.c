@@ -1,5 +1,5 @@
 /*
- * calls_test.c LIBRARY TARGET MODE - every blocking call of tests/targets/eintr.c, while the client
+ * calls_test.c LIBRARY TARGET MODE - every blocking call of tests/targets/eintr, while the client
  * goes in and out all the time; a twin that nobody touches says how long it takes alone
  */
 #include <setjmp.h>
