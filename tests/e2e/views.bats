@@ -73,7 +73,7 @@ assert abs(first['history'][-1] - first['history'][0] - first['grown']) < 1"
 site = [s for s in d['sites'] if s['function'] == 'remember_session'][0]
 assert [c['function'] for c in site['callers']] == ['login', 'handle_request'], site
 assert 0.9 < site['callers'][1]['share'] <= site['callers'][0]['share'] < 1, site"
-    run -0 heapwise query alias.trace "select callers from heapwise_top(1) where name = 'remember_session'"
+    run -0 heapwise query alias.trace "select t.callers from process p, heapwise_top(p.upid) t where p.name is not null and t.name = 'remember_session'"
     has "login < handle_request"
 }
 
