@@ -570,7 +570,7 @@ test('by keys alone: from the overview to the top leak, its graph and a file', a
   await page.waitForSelector('.crumbs button:disabled');
   await tabTo('.flame canvas');
   await page.keyboard.press('e');
-  await page.waitForSelector('[role=menu]');
+  await page.waitForFunction(() => document.activeElement?.closest('[role=menu]')); // it takes the focus once it is drawn
   const [file] = await Promise.all([page.waitForEvent('download'), (async () => { await page.keyboard.press('ArrowDown'); await page.keyboard.press('Enter'); })()]);
   assert.match(file.suggestedFilename(), /^heap\./);
 });

@@ -397,7 +397,7 @@ test('a whole process: each part is that of its source, what is known twice coun
 
 test('a dump that did not end says so before it shows anything', { skip }, async () => {
   await visit(page, 'heap', '', 4);
-  await page.waitForSelector('[role=alert]:has-text("did not end")');
+  await page.waitForSelector('[role=alert]:has-text("This dump is incomplete")');
   assert.equal(await page.locator('.figures').count(), 0);
   await page.click('summary:has-text("Show errors")');
   assert.match(await page.textContent('[role=alert]'), /heap_graph_non_finalized_graph: 1/);

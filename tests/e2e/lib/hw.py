@@ -233,7 +233,7 @@ def stopped(pid):
 def took(pid, signal_):
     """Waits until a process has taken a signal that was sent to it, so that the same one may be sent again."""
     bit = 1 << signal_ - 1
-    wait_for(lambda: not any(int(status(pid, k) or "0", 16) & bit for k in ("ShdPnd", "SigPnd")), f"{pid} to take signal {signal_}")
+    wait_for(lambda: status(pid, "State")[:1] in ("", "Z", "X") or not any(int(status(pid, k) or "0", 16) & bit for k in ("ShdPnd", "SigPnd")), f"{pid} to take signal {signal_}")
 
 
 def unread(fd):
