@@ -169,7 +169,7 @@ test('the flamegraph is that of SQL: paths and dominators', { skip }, async () =
     }).sort();
   };
   for (const [metric, v] of [['object_size', 'size'], ['object_count', 'count']]) {
-    const rows = await server.sql(`select id, parent_id, name, ${v}, cumulative_${v} from experimental_flamegraph(${last}, 1, 'graph') limit 100000`);
+    const rows = await server.sql(`select id, parent_id, name, ${v}, cumulative_${v} from experimental_flamegraph(${last}, (select max(upid) from heap_graph), 'graph') limit 100000`);
     const mine = (await graph(`metric=${metric}`)).slice(1);
     assert.equal(mine.length, rows.filter((r) => r[4] > 0).length);
     assert.deepEqual(paths([{ name: 'all', parent: -1 }, ...mine], (x) => `${x.self} ${x.cum}`).slice(1).sort(), sqlPaths(rows.filter((r) => r[4] > 0)), metric);
@@ -322,7 +322,7 @@ test('contents that occur again; a dump without contents has no such tabs', { sk
 
 test('different paths by class', { skip }, async () => {
   const all = await json('paths?limit=100000');
-  const [[n, size, count]] = await server.sql(`select count(*), sum(size), sum(count) from experimental_flamegraph(${last}, 1, 'graph') where name not like '[native]%'`);
+  const [[n, size, count]] = await server.sql(`select count(*), sum(size), sum(count) from experimental_flamegraph(${last}, (select max(upid) from heap_graph), 'graph') where name not like '[native]%'`);
   assert.deepEqual([all.rows, all.size, all.count], [n, size, count]);
   const one = await json('paths?class=Managed$Session');
   assert.deepEqual([one.count, one.data[0][0].at(-1)], [400, 'Managed$Session']);
