@@ -197,7 +197,7 @@ struct period {
     const char *heap;
     struct hw_profile_sum blend;
     uint64_t since_ns, at_ns, n_lost;
-    uint64_t allocated_bytes; /* the interval asked for; 0 = not known */
+    uint64_t requested_interval; /* bytes; 0 = not known */
     uint64_t n_processes;
     uint64_t n_starts; /* that they stand for */
     uint64_t starts_variance;
@@ -224,8 +224,8 @@ static void describe(struct comments *c, const struct period *x)
         add_number(c, "starts_variance", x->starts_variance);
     if (x->n_lost)
         add_number(c, "lost_samples", x->n_lost);
-    if (x->allocated_bytes && x->allocated_bytes != x->blend.interval_bytes)
-        add_number(c, "interval_was", x->allocated_bytes);
+    if (x->requested_interval && x->requested_interval != x->blend.interval_bytes)
+        add_number(c, "interval_was", x->requested_interval);
     if (p->gap_from_s && gmtime_r(&from, &tm) &&
         strftime(gap, sizeof gap, "%Y-%m-%dT%H:%M:%SZ", &tm))
         add_comment(c, "unknown_since", gap);
@@ -334,7 +334,7 @@ static int write_period(struct hw_continuous_files *f, struct period *x, bool is
     return rc < 0 && !err->code ? hw_fail(err, rc, 0, "profile of process %d:", x->who->pid) : rc;
 }
 
-static uint64_t asked_interval(const struct hw_profile *p, const char *heap)
+static uint64_t requested_interval(const struct hw_profile *p, const char *heap)
 {
     const struct hw_heap_dump *d = last_dump(p, heap);
     return d ? d->orig_interval_bytes : 0;
@@ -349,7 +349,7 @@ static int write_heap(struct hw_continuous_files *f, const struct hw_continuous_
                        .since_ns = p->since_ns,
                        .at_ns = look->at_ns,
                        .n_lost = look->n_lost > p->n_lost ? look->n_lost - p->n_lost : 0,
-                       .allocated_bytes = asked_interval(look->now, heap),
+                       .requested_interval = requested_interval(look->now, heap),
                        .n_processes = 1};
     int rc = hw_profile_sum_init(&x.blend);
     if (rc == HW_OK)
@@ -429,9 +429,9 @@ static int share_heap(struct hw_continuous_files *f, const struct hw_continuous_
     if (rc < 0)
         return hw_fail(err, rc, 0, "profile of process %d:", p->pid);
     struct period *x = &s->period;
-    uint64_t asked = asked_interval(look->now, heap), weight = UINT64_C(1) << look->share;
+    uint64_t asked = requested_interval(look->now, heap), weight = UINT64_C(1) << look->share;
     x->since_ns = p->since_ns < x->since_ns ? p->since_ns : x->since_ns;
-    x->allocated_bytes = asked > x->allocated_bytes ? asked : x->allocated_bytes;
+    x->requested_interval = asked > x->requested_interval ? asked : x->requested_interval;
     x->at_ns = look->at_ns;
     x->n_lost += look->n_lost;
     x->n_processes++;
