@@ -276,6 +276,10 @@ def share(box):
     print(f"  {held} of {n} recorded, which stand for {starts}; {space / (n * each * 1000):.2f} of what was asked for")
     hw.true(40 < held < 130, f"{held} of {n} starts were recorded")
     hw.true(abs(starts - n) < 4 * choice + 0.05 * n, f"they stand for {starts} of {n} starts, {choice:.0f} is the standard error")
+    # And the figures are multiplied like the starts: given who was chosen only the samples are left to chance, of each process as often as it counts.
+    squares = starts + sum(int(p.comments.get("starts_variance", 0)) for p in files)
+    sampled = math.sqrt(each * 1000 * INTERVAL * squares)
+    hw.true(abs(space - starts * each * 1000) < 4 * sampled, f"{space} bytes of {starts} starts, of {each * 1000} each; standard error {sampled:.0f}")
     error = math.sqrt((each * 1000 * choice) ** 2 + n * each * 1000 * INTERVAL * 8)
     hw.true(abs(space - n * each * 1000) < 4 * error, f"{space} of {n * each * 1000} bytes, standard error {error:.0f}")
 
