@@ -6,7 +6,8 @@ Why:     Meson's own runner is silent in a log until its end, runs one build dir
          come while others run.
 Shapes:  a Test is what Meson's introspection says of it, or a check of ours. A Pool runs `workers` at a time, and up to `most`
          while processors idle, as many tests wait for something; the longest that may run now is next. Tests that bear no
-         others beside them run when nothing else does. Results come back through one function, called by one thread at a time.
+         others beside them run when nothing else does; of those with the same `group` one runs at a time, beside others. Results
+         come back through one function, called by one thread at a time.
 """
 import os
 import random
@@ -23,9 +24,9 @@ LEAST = 300  # seconds that a test may take: its own limit is for one that runs 
 
 
 class Test:
-    def __init__(self, name, argv, cwd, env=None, timeout=None, weight=0, alone=False):
+    def __init__(self, name, argv, cwd, env=None, timeout=None, weight=0, alone=False, group=None):
         self.name, self.argv, self.cwd, self.env = name, argv, cwd, env or {}
-        self.timeout, self.weight, self.alone = timeout, weight, alone
+        self.timeout, self.weight, self.alone, self.group = timeout, weight, alone, group
         self.result, self.output, self.returncode = None, "", None
         self.seconds = self.cpu = 0.0  # the clock's; of the processors, without what outlived the test or has no parent in it
 
@@ -147,19 +148,22 @@ class Pool:
         """Under the lock: a test that may run now, or None."""
         if not self.waiting or len(self.running) >= self.room or any(t.alone for t in self.running):
             return None
-        if self.waiting[0].alone and (self.running or self.open):
+        groups = {t.group for t in self.running if t.group}
+        test = next((t for t in self.waiting if t.group not in groups), None)
+        if not test or test.alone and (self.running or self.open):
             return None
-        return self.waiting.pop(0)
+        self.waiting.remove(test)
+        return test
 
     def adapt(self):
-        """Under the lock, now and then: one more at a time where a quarter of the processors' time is left, one less where none is."""
+        """Under the lock, now and then: one more at a time where a sixth of the processors' time is left, one less where none is."""
         if time.monotonic() - self.looked < 1:
             return
         self.looked, idle = time.monotonic(), self.processors.idle()
-        if idle > 0.25:
+        if idle > 0.16:
             self.room = min(self.room + 1, self.most)
             self.change.notify_all()
-        elif idle < 0.1:
+        elif idle < 0.06:
             self.room = max(self.room - 1, self.workers)
 
     def work(self):
@@ -196,6 +200,7 @@ def of_meson(introspected, build, label="", env=None, factor=1, seconds=None):
     env = {**introspected["env"], **(env or {})}
     if not label and "MALLOC_PERTURB_" not in os.environ:
         env.setdefault("MALLOC_PERTURB_", str(random.randint(1, 255)))
-    timeout = max(introspected["timeout"], LEAST) * factor if introspected["timeout"] > 0 else None
+    timeout = max(introspected["timeout"] * factor, LEAST) if introspected["timeout"] > 0 else None
+    group = next((s for s in (s.split(":")[-1] for s in introspected["suite"]) if s.startswith("one-")), None)
     return Test(name, introspected["cmd"], introspected["workdir"] or build, env, timeout,
-                (seconds or {}).get(name, introspected["priority"]), not introspected["is_parallel"])
+                (seconds or {}).get(name, introspected["priority"]), not introspected["is_parallel"] and not group, group)

@@ -4,6 +4,7 @@
  *     graph gen FILE OBJECTS        a trace with one dump
  *     graph read FILE [SQL]...      seconds of CPU for loading, flamegraph, dominators, classes and
  * each query; peak memory
+ *     graph load FILE [TIMES]       user, system and wall seconds of loading it that often
  *
  * The shape is that of a server's heap: 3,000 classes with superclasses, 1.4 references an object,
  * one reference in twelve null, of the others most to an object that has no referrer yet (so
@@ -279,12 +280,45 @@ static int read_graph(const char *path, char **sql, int n_sql)
     return rc;
 }
 
+static double seconds(const struct timeval *t)
+{
+    return (double)t->tv_sec + (double)t->tv_usec / 1e6;
+}
+
+static int load_graph(const char *path, long times)
+{
+    struct hw_error err = {0};
+    struct hw_profile *p;
+    for (long i = 0; i < times; i++) {
+        struct rusage a, b;
+        struct timespec from, to;
+        (void)getrusage(RUSAGE_SELF, &a);
+        (void)clock_gettime(CLOCK_MONOTONIC, &from);
+        if (hw_import_file(path, &p, &err) < 0)
+            fail(path, &err);
+        (void)clock_gettime(CLOCK_MONOTONIC, &to);
+        (void)getrusage(RUSAGE_SELF, &b);
+        double user = seconds(&b.ru_utime) - seconds(&a.ru_utime);
+        double system = seconds(&b.ru_stime) - seconds(&a.ru_stime);
+        printf("%.3f user %.3f system %.3f together %.3f wall, peak %ld MB\n", user, system,
+               user + system,
+               (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9,
+               b.ru_maxrss / 1024);
+        (void)fflush(stdout);
+        hw_profile_free(p);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if ((argc == 3 || argc == 4) && strcmp(argv[1], "load") == 0)
+        return load_graph(argv[2], argc == 4 ? strtol(argv[3], NULL, 10) : 1);
     if (argc == 4 && strcmp(argv[1], "gen") == 0)
         return gen(argv[2], strtoull(argv[3], NULL, 10));
     if (argc >= 3 && strcmp(argv[1], "read") == 0)
         return read_graph(argv[2], argv + 3, argc - 3);
-    fputs("usage: graph gen FILE OBJECTS | graph read FILE [SQL]...\n", stderr);
+    fputs("usage: graph gen FILE OBJECTS | graph read FILE [SQL]... | graph load FILE [TIMES]\n",
+          stderr);
     return 2;
 }

@@ -28,7 +28,7 @@ typedef struct AHeapInfo AHeapInfo;
 typedef struct AHeapProfileEnableCallbackInfo AHeapProfileEnableCallbackInfo;
 typedef struct AHeapProfileDisableCallbackInfo AHeapProfileDisableCallbackInfo;
 
-/* NULL when the name has 64 bytes or more, or when all 254 heaps are taken. */
+/* NULL when the name has 64 bytes or more, or when all 251 heaps are taken. */
 AHeapInfo *AHeapInfo_create(const char *heap_name);
 
 /* Called when a session begins or ends profiling this heap. They return the heap; NULL if it was

@@ -70,6 +70,8 @@ int hw_fail(struct hw_error *err, int code, uint64_t offset, const char *fmt, ..
 /* Where the kernel's words leave open what to do. */
 static const char *remedy(int sys_errno)
 {
+    if (sys_errno == EISDIR)
+        return " (name a file in it)";
     return sys_errno == EMFILE ? " (raise the limit of descriptors: ulimit -n)" : "";
 }
 

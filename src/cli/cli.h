@@ -1,5 +1,5 @@
 /*
- * cli.h - what runs when a command was named
+ * cli.h - the functions behind the commands
  *
  * Shapes:  a command is `int hw_cmd_x(struct hw_cli *cli)`; its result is one of enum hw_exit. A
  *          new one is a row in config/command/commands.def, rows in options.def beside it, and a
@@ -14,7 +14,7 @@
 #include "config/command/commands.def"
 #undef X
 
-/* Runs the command that cli names. */
+/* Runs the command named in cli. */
 int hw_command_run(struct hw_cli *cli);
 
 #endif

@@ -21,7 +21,7 @@ static void synopsis(FILE *f, const struct hw_command *cmd)
         fprintf(f, "heapwise %s [OPTIONS] %s\n", cmd->name, cmd->args);
 }
 
-/* What stands between the name and its value; an optional one ends with "]". */
+/* The text between an option's name and its value; for an optional value it ends with "]". */
 static const char *joint_of(const struct hw_option *def)
 {
     return !def->arg ? "" : def->flags & HW_OF_OPTIONAL ? "[=" : " ";
@@ -60,7 +60,7 @@ static void examples(FILE *f, const struct hw_command *cmd, size_t max)
     }
 }
 
-/* Options by group, each group behind its title. */
+/* Options by group, each under its title. */
 static void put_groups(FILE *f, const struct hw_command *cmd, const char *before, const char *after,
                        void (*put)(FILE *f, const struct hw_option *def))
 {
@@ -135,7 +135,7 @@ void hw_help_front(FILE *f)
 
 /* ---- manual pages ---- */
 
-/* Text with what roff would read as an instruction escaped. */
+/* Text with roff's control characters escaped. */
 static void roff(FILE *f, const char *text)
 {
     bool line_start = true;

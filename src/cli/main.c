@@ -1,4 +1,4 @@
-/* Which command: by the name the binary was called with, or by the first word behind `heapwise`. */
+/* Which command: by the name of the binary, or by the first word after `heapwise`. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* What other profilers call it; the spelling leads elsewhere ("run" is near "ui"). */
+/* Names used by other profilers; by spelling they would match others ("run" is close to "ui"). */
 static const char *meant(const char *word)
 {
     static const char *const words[][2] = {
@@ -61,7 +61,7 @@ static int unknown_word(const char *word)
     return HW_EXIT_USAGE;
 }
 
-/* Front options that stand alone: `heapwise --version`. */
+/* Options without a command: `heapwise --version`. */
 static int front_word(const char *word)
 {
     if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0) {
@@ -84,7 +84,7 @@ static void apply_verbosity(const struct hw_cli *cli)
         hw_log_set_level(v->count > 1 ? HW_LOG_DEBUG : HW_LOG_INFO);
 }
 
-/* Options without meaning on plain Linux are accepted, do nothing, and are said once. */
+/* Options without meaning on plain Linux are accepted, have no effect, and are mentioned once. */
 static void tell_meaningless(const struct hw_cli *cli)
 {
     for (int i = 0; i < HW_OPT_COUNT; i++)

@@ -8,8 +8,8 @@
 const struct hw_help_topic hw_help_topics[] = {
     {"exit-codes", "EXIT CODES",
      "  0    success\n"
-     "  1    failure at run time\n"
-     "  2    wrong usage (perfetto, traceconv: 1)\n"
+     "  1    failure at run time (check: the trace breaks the format's rules)\n"
+     "  2    wrong usage (perfetto, traceconv: 1; check: or a file cannot be read)\n"
      "  3    a limit was exceeded (--fail-above)\n"
      "  4    data is incomplete; the result was written\n"
      "  5    no data\n"

@@ -113,14 +113,15 @@ struct hw_slab {
     uint32_t generation;             /* of the session that the caches below belong to */
     uint64_t stack_lo, stack_hi;     /* the thread's, as far as it was seen; hi 0 = not yet */
     uint64_t foreign_lo, foreign_hi; /* the last stack that was found to be another */
-    uint64_t copy_second_ns;         /* start of the second in which n_copies were made */
-    uint32_t n_copies;
-    uint32_t n_rounds; /* of the thread's key destructors */
-    uint32_t index;    /* of all slabs */
+    uint64_t copy_second_ns;         /* start of the second of copied_bytes */
+    uint32_t copied_bytes;           /* see hw_copy_allowed() */
+    uint32_t n_rounds;               /* of the thread's key destructors */
+    uint32_t index;                  /* of all slabs */
     /* Frames, and samples with a walk, not yet added to the session's counters. */
     uint32_t n_walked, n_adopted, n_samples;
-    bool sure;     /* out was walked with a list of modules that was right then */
-    bool is_mixed; /* `mixed` is the stack, not `out` */
+    bool sure;         /* out was walked with a list of modules that was right then */
+    bool is_unsettled; /* it led through code not known yet, and is not pushed */
+    bool is_mixed;     /* `mixed` is the stack, not `out` */
     struct hw_heap_countdown heaps[HW_MAX_HEAPS];
     struct hw_walk_out out;
     struct hw_mixed mixed; /* untouched where no runtime is asked */
@@ -161,13 +162,17 @@ struct hw_client_session {
     _Atomic uint64_t last_maps_pc; /* the last notice of unknown code, and when */
     _Atomic uint64_t last_maps_ns;
     uint64_t began_ns;
-    _Atomic uint64_t waited_ns;  /* by samples, for tables of new modules */
-    _Atomic uint64_t settled_ns; /* waited by dlclose and exit */
-    _Atomic uint32_t unsettled;  /* a copy was sent that leads through code not known yet */
-    _Atomic uint32_t minfo_done; /* the request that was answered last */
+    _Atomic uint64_t waited_ns;     /* by samples, for tables of new modules */
+    _Atomic uint32_t waits_in_vain; /* of them, those after which the table was not there */
+    _Atomic uint64_t settled_ns;    /* waited by dlclose and exit */
+    _Atomic uint64_t unsettled_pos; /* of the ring: behind the last copy through unknown code */
+    _Atomic uint32_t minfo_done;    /* the request that was answered last */
     _Atomic uint64_t minfo_next_ns;
     _Atomic uint64_t failed_next_ns; /* failed allocations are reported again after this */
-    struct hw_client_session *next;  /* retired ones */
+    _Atomic uint64_t maps_since_ns;  /* begin of the second in which n_maps were made */
+    _Atomic uint32_t n_maps;
+    _Atomic uint32_t own_shown;     /* own_memory.h: what the ring's page says of our own memory */
+    struct hw_client_session *next; /* retired ones */
     struct hw_client_config config;
     _Atomic uint64_t interval[HW_MAX_HEAPS];
     uint64_t base[HW_MAX_HEAPS];            /* as configured, of heaps that have an interval */

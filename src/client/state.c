@@ -1,7 +1,7 @@
 /*
  * state.c - the words that every part of the client looks at
  *
- * They call nothing, so that whoever needs one of them depends on no other part.
+ * They call nothing, so that a user of one of them depends on no other part.
  */
 #include "client/client.h"
 

@@ -106,6 +106,28 @@ int hw_pb_next_packed(struct hw_bytes *rest, uint64_t *out)
     return 1;
 }
 
+int hw_pb_packed_in(struct hw_bytes packed, const struct hw_pb_reader *in, uint64_t *out, size_t *n)
+{
+    const uint8_t *p = packed.p, *end = hw_bytes_end(packed);
+    size_t i = 0;
+    int rc = HW_OK;
+    while (p < end) {
+        unsigned length = 0;
+        if (hw_likely(in->readable - p >= 8))
+            out[i] = hw_pb_varint8(p, &length);
+        if (hw_likely(length && (ptrdiff_t)length <= end - p)) {
+            p += length;
+        } else {
+            rc = hw_pb_varint(&p, end, &out[i]);
+            if (rc < 0)
+                break;
+        }
+        i++;
+    }
+    *n = i;
+    return rc;
+}
+
 /* ---- writer ---- */
 
 void hw_pb_done(struct hw_pb *w)

@@ -1,5 +1,5 @@
 /*
- * What a configuration may not say, once all of it has been read; defaults of what it does not say.
+ * Checks that need the whole configuration, and defaults for what it leaves out.
  */
 #include <string.h>
 

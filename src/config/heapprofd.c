@@ -1,4 +1,4 @@
-/* HeapprofdConfig: fields, defaults, the derivation of per-heap intervals, what is refused. */
+/* HeapprofdConfig: fields, defaults, derived per-heap intervals, and what is refused. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -194,6 +194,19 @@ int hw_heapprofd_read(struct hw_bytes message, struct hw_heapprofd_raw *raw, str
 
 /* ---- derivation ---- */
 
+const char *const hw_mapping_heaps[HW_N_MAPPING_HEAPS] = {"mmap.anon", "mmap.file", "mmap.shared"};
+
+/* A heap of mappings has no interval: each call is recorded. */
+static bool choose_mappings(struct hw_heapprofd_config *h, const char *name, bool wanted)
+{
+    for (uint32_t i = 0; i < HW_N_MAPPING_HEAPS; i++)
+        if (strcmp(name, hw_mapping_heaps[i]) == 0) {
+            h->mappings = wanted ? h->mappings | 1u << i : h->mappings & ~(1u << i);
+            return true;
+        }
+    return false;
+}
+
 static int add_heap(struct hw_heapprofd_config *h, struct hw_trace_config *c, const char *name,
                     uint64_t interval_bytes, struct hw_error *err)
 {
@@ -239,10 +252,12 @@ static int derive_heaps(struct hw_heapprofd_raw *raw, struct hw_trace_config *c,
             return hw_fail(
                 err, HW_EINVAL, 0,
                 "zero sampling interval. Use 1 or more bytes; 1 records every allocation.");
-        rc = add_heap(h, c, raw->heaps.v[i], interval, err);
+        if (!choose_mappings(h, raw->heaps.v[i], /* wanted = */ true))
+            rc = add_heap(h, c, raw->heaps.v[i], interval, err);
     }
     for (size_t i = 0; i < raw->exclude_heaps.n && rc == 0; i++)
-        rc = add_heap(h, c, raw->exclude_heaps.v[i], 0, err);
+        if (!choose_mappings(h, raw->exclude_heaps.v[i], /* wanted = */ false))
+            rc = add_heap(h, c, raw->exclude_heaps.v[i], 0, err);
     if (rc == HW_ELIMIT) {
         hw_config_warn(c, "Too many heaps requested. Truncating.");
         rc = HW_OK;
@@ -259,7 +274,7 @@ static int check_buffer(struct hw_heapprofd_config *h, struct hw_trace_config *c
         return HW_OK;
     }
     if (n > max_shmem_bytes) {
-        /* the greatest power of two below the limit: any other size could not be made */
+        /* the greatest power of two below the limit: other sizes are impossible */
         h->shmem_size_bytes = 256ull << 20;
         hw_config_warn(c, "shmem_size_bytes %llu is above the limit of %llu; %llu is used",
                        (unsigned long long)n, (unsigned long long)max_shmem_bytes,

@@ -1,4 +1,4 @@
-/* JavaHprofConfig: fields, and what of them means nothing here. */
+/* JavaHprofConfig: fields, and those without meaning on Linux. */
 #include <stdlib.h>
 
 #include "base/error.h"

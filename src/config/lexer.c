@@ -10,7 +10,7 @@
 
 #include "base/banned.h"
 
-/* The part of a long line around the token, with what a terminal could take amiss replaced. */
+/* The part of a long line around the token, with control bytes replaced. */
 static void quote_line(const struct hw_lexer *p, const struct hw_mark *at, struct hw_strbuf *b)
 {
     enum { MAX_SHOWN = 100, BEFORE = 60 };
@@ -35,7 +35,7 @@ int hw_lex_fail(struct hw_lexer *p, const struct hw_mark *at, const char *fmt, .
     char message[256];
     va_list ap;
     va_start(ap, fmt);
-    (void)vsnprintf(message, sizeof message, fmt, ap); /* cut text is still text */
+    (void)vsnprintf(message, sizeof message, fmt, ap); /* truncated text will do */
     va_end(ap);
     struct hw_strbuf where = {0};
     quote_line(p, at, &where);
@@ -149,7 +149,7 @@ int hw_hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Behind "\x": one or two digits. */
+/* After "\x": one or two digits. */
 static int hex_escape(struct hw_lexer *p, const struct hw_mark *at, struct hw_strbuf *b)
 {
     int v = hw_hex_digit(hw_lex_look(p));

@@ -16,7 +16,7 @@ struct hw_error;
 struct hw_strbuf;
 
 struct hw_lexer {
-    const char *name; /* of the file, for messages */
+    const char *name; /* file name, for messages */
     const uint8_t *text;
     size_t n, pos;
     uint32_t row, col;
@@ -42,14 +42,14 @@ struct hw_mark hw_lex_here(const struct hw_lexer *p, size_t n);
 bool hw_lex_at_end(const struct hw_lexer *p);
 char hw_lex_look(const struct hw_lexer *p); /* 0 at the end */
 void hw_lex_step(struct hw_lexer *p);
-void hw_lex_skip_blank(struct hw_lexer *p); /* comments, too */
+void hw_lex_skip_blank(struct hw_lexer *p); /* skips comments too */
 
-/* A number or identifier; what follows must be able to follow one. */
+/* A number or identifier; the next character must be one that may follow it. */
 int hw_lex_word(struct hw_lexer *p, struct hw_token *out);
 /* A word, or [full.name]: the brackets belong to the key, as in the schema. */
 int hw_lex_key(struct hw_lexer *p, struct hw_token *out);
-/* One or more strings side by side; the bytes go into b, the token covers the first as written. */
+/* One or more adjacent strings; the bytes go into b, the token covers the first as written. */
 int hw_lex_string(struct hw_lexer *p, struct hw_strbuf *b, struct hw_token *out);
-int hw_hex_digit(char c); /* -1: it is none */
+int hw_hex_digit(char c); /* -1: not one */
 
 #endif

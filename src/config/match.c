@@ -1,7 +1,7 @@
 /*
- * Which processes a configured name means (doc/design/commands.md). Without '*' both sides are cut
- * to the piece between the last '/' and the first '@'; with it the name is a glob over the whole
- * argv[0] when it begins with '/', else over what follows the last '/'.
+ * Which processes a configured name matches (doc/design/commands.md). Without '*' both sides are
+ * cut to the part between the last '/' and the first '@'; with it the name is a glob over the whole
+ * argv[0] if it begins with '/', else over what follows the last '/'.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 #include "base/banned.h"
 
-enum { MAX_ARGV0 = 511 }; /* as much of a command line as is looked at */
+enum { MAX_ARGV0 = 511 }; /* bytes of a command line that are compared */
 
 static struct hw_bytes first_piece(const char *s)
 {
@@ -36,8 +36,10 @@ static struct hw_bytes normalised(const char *name)
     return after_slash(s);
 }
 
-/* '*' stands for any bytes. The last star is the only one worth going back to: linear in practice,
- * never exponential. */
+/*
+ * '*' matches any bytes. Only the last star is worth backtracking to: linear in practice, never
+ * exponential.
+ */
 static bool glob(struct hw_bytes pattern, struct hw_bytes text)
 {
     size_t p = 0, t = 0, star = SIZE_MAX, resume = 0;
@@ -70,7 +72,7 @@ static bool matches(const char *configured, const char *argv0)
     return glob(first_piece(configured), configured[0] == '/' ? whole : after_slash(whole));
 }
 
-/* A server that has written a title over its arguments is still the program. */
+/* A server that has overwritten its arguments with a title is still the same program. */
 bool hw_config_name_matches(const char *configured, const char *argv0)
 {
     char program[512];

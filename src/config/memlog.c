@@ -152,7 +152,7 @@ bool hw_memlog_means(const struct hw_memlog *m, const struct hw_memlog_process *
 
 /* ---- what a process is ---- */
 
-/* The rest of the first part that begins so; n 0 = none. */
+/* The rest of the first part with this prefix; n 0 = none. */
 static struct hw_bytes find_part(struct hw_bytes text, int separator, const char *begin)
 {
     size_t n = strlen(begin);
@@ -166,7 +166,7 @@ static struct hw_bytes find_part(struct hw_bytes text, int separator, const char
     return hw_bytes_of(NULL, 0);
 }
 
-/* Chromium's children write all of their command line into the first argument. */
+/* Chromium's children have their whole command line in the first argument. */
 static bool is_title(struct hw_bytes cmdline, struct hw_bytes *out)
 {
     const uint8_t *nul = cmdline.n ? memchr(cmdline.p, 0, cmdline.n) : NULL;

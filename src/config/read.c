@@ -1,7 +1,7 @@
 /*
- * TraceConfig from its bytes. Reading collects; what depends on several fields is checked after the
- * last one, so the order of fields does not matter. A filter or limit that we could not obey is
- * refused, a wish without meaning on Linux is warned about.
+ * Reads a binary TraceConfig. What depends on several fields is checked after the last one, so
+ * their order does not matter. A filter or limit that we cannot apply is refused; a setting without
+ * meaning on Linux gets a warning.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ void hw_config_warn(struct hw_trace_config *c, const char *fmt, ...)
     char line[512];
     va_list ap;
     va_start(ap, fmt);
-    (void)vsnprintf(line, sizeof line, fmt, ap); /* a cut warning is still one */
+    (void)vsnprintf(line, sizeof line, fmt, ap); /* a truncated warning will do */
     va_end(ap);
     hw_strbuf_adds(&c->warnings, line);
     hw_strbuf_addc(&c->warnings, '\n');
@@ -94,7 +94,7 @@ static void reading_done(struct hw_config_reading *r)
     hw_vec_done(&r->trigger_names);
 }
 
-/* Keeps a message that was given where the failure was found, else says what is broken. */
+/* Keeps the message given where the failure was found, else says what is broken. */
 static int broken(struct hw_config_reading *r, int rc, const char *what, uint64_t offset)
 {
     if (rc == HW_EFORMAT || rc == HW_ETRUNCATED)
@@ -245,7 +245,7 @@ static int read_zstd(struct hw_config_reading *r, struct hw_bytes message)
     return broken(r, hw_config_read_numbers(message, &level, 1, r->c), "compression.zstd", 0);
 }
 
-/* `compression` names its algorithm by which of two messages is there. */
+/* `compression` names its algorithm by which of two submessages is present. */
 static int read_compression(struct hw_config_reading *r, struct hw_bytes message)
 {
     struct hw_pb_reader in = hw_pb_read(message);
@@ -265,7 +265,7 @@ static int read_compression(struct hw_config_reading *r, struct hw_bytes message
     return broken(r, rc, "compression", 0);
 }
 
-/* What the trace writer does not read for itself: how often clocks are compared. */
+/* The one field the trace writer does not read itself: how often to snapshot clocks. */
 static int read_builtin(struct hw_config_reading *r, struct hw_bytes message)
 {
 #define ROW(name, member)                                                                          \
@@ -315,7 +315,7 @@ static int read_semaphore(struct hw_config_reading *r, struct hw_bytes message)
 
 #define F(name) HW_F_TraceConfig_##name
 
-/* Said once each; nothing of it changes what is recorded. */
+/* Each is mentioned once; none changes what is recorded. */
 static const struct {
     uint32_t number;
     const char *text;
@@ -397,7 +397,7 @@ static void read_number_field(struct hw_config_reading *r, const struct hw_pb_fi
     if (f->number == F(enable_extra_guardrails))
         r->guardrails = f->value != 0;
     if (f->number == F(compression_type) && f->value == 1 && !r->c->compression)
-        r->c->compression = 1; /* the newer field decides */
+        r->c->compression = 1; /* the newer field wins */
 }
 
 static int read_fields(struct hw_config_reading *r, struct hw_bytes binary)

@@ -17,13 +17,13 @@ void hw_config_warn(struct hw_trace_config *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* A copy of a string field; text with a NUL inside is refused. Replaces what *out holds. */
 int hw_config_take_string(struct hw_bytes text, char **out, struct hw_error *err);
-/* A number as a 32-bit field holds it. */
+/* A number truncated as a 32-bit field would hold it. */
 static inline uint32_t hw_config_u32(uint64_t v)
 {
     return (uint32_t)v;
 }
 
-/* Fields that are plain numbers go where a table says: one row a field. */
+/* Plain numeric fields are read by a table, one row per field. */
 enum hw_number_kind { HW_NUMBER_BOOL, HW_NUMBER_32, HW_NUMBER_64 };
 
 struct hw_config_number {
@@ -32,7 +32,7 @@ struct hw_config_number {
     size_t at; /* of the member in its struct */
 };
 
-/* The member's type decides how the value is kept. */
+/* The member's type decides how the value is stored. */
 #define HW_CONFIG_NUMBER(field, type, member)                                                      \
     {                                                                                              \
         (field),                                                                                   \
@@ -45,14 +45,14 @@ struct hw_config_number {
             offsetof(type, member)                                                                 \
     }
 
-/* Other fields are passed over. */
+/* Other fields are ignored. */
 void hw_config_take_number(const struct hw_config_number *table, size_t n,
                            const struct hw_pb_field *f, void *out);
 /* The same for a whole message: 0, or HW_EFORMAT, HW_ETRUNCATED. */
 int hw_config_read_numbers(struct hw_bytes message, const struct hw_config_number *table, size_t n,
                            void *out);
 
-/* Adding to a list: what comes out is HW_OK or the failure. */
+/* Adding to a list: HW_OK or the failure. */
 #define HW_CONFIG_PUSH_STRING(vec, bytes, err)                                                     \
     ({                                                                                             \
         char *copy_ = NULL;                                                                        \
@@ -67,7 +67,7 @@ int hw_config_read_numbers(struct hw_bytes message, const struct hw_config_numbe
 #define HW_CONFIG_PUSH_NUMBER(vec, value, err)                                                     \
     (hw_vec_push((vec), (value)) < 0 ? hw_fail((err), HW_ENOMEM, 0, "configuration") : HW_OK)
 
-/* Repeated numbers come one by one or packed. */
+/* Repeated numbers may be packed or not. */
 #define HW_CONFIG_PUSH_NUMBERS(vec, field, err)                                                    \
     ({                                                                                             \
         int rc_ = HW_OK;                                                                           \

@@ -1,5 +1,5 @@
 /*
- * reading.h - a configuration that is read but not yet checked; private to read.c and check.c
+ * reading.h - a configuration that has been read but not checked; private to read.c and check.c
  */
 #ifndef HW_CONFIG_READING_H
 #define HW_CONFIG_READING_H
@@ -16,7 +16,7 @@ struct hw_config_source {
     char *target_buffer_name;
 };
 
-/* What is only needed until everything is checked. */
+/* State needed only until everything is checked. */
 struct hw_config_reading {
     struct hw_trace_config *c;
     HW_VEC(struct hw_config_source) sources;

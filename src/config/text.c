@@ -6,9 +6,9 @@
  *     key      = word | "[" word "]" ;
  *     value    = scalar | "{" message "}" | "<" message ">" | "[" value { "," value } "]" ;
  *
- * Open messages stand on a stack of our own, so that input decides no recursion. Each level keeps
- * the fields it has seen (a scalar given twice is an error) and, inside a list of messages, the
- * field that the list belongs to. Skipped messages (lossy) are levels without a schema.
+ * Open messages are kept on an explicit stack, so input cannot make us recurse. Each level
+ * remembers the fields it has seen (a scalar given twice is an error) and, inside a list of
+ * messages, the field the list belongs to. Skipped messages (lossy) are levels without a schema.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ struct parser {
 
 /* ---- messages ---- */
 
-/* Nested messages are known by their last name in messages. */
+/* Error messages name a nested message by its last component. */
 static const char *short_name(const struct hw_schema_message *m)
 {
     const char *dot = strrchr(m->name, '.');
@@ -99,7 +99,7 @@ static bool parse_integer(struct hw_bytes t, bool *negative, uint64_t *out)
     return true;
 }
 
-/* Whether a signed or unsigned field of so many bits can hold the number; gives its varint. */
+/* Whether a signed or unsigned field of that many bits can hold the number; sets its varint. */
 static bool fits(bool is_signed, unsigned bits, bool negative, uint64_t v, uint64_t *out)
 {
     if (!is_signed) {
@@ -178,7 +178,10 @@ static int put_integer(struct parser *p, const struct hw_schema_field *f, const 
     return HW_OK;
 }
 
-/* float and fixed32 fields: no message that we read as text has one, and the codec writes none. */
+/*
+ * float and fixed32 fields: no message that we read as text has any, and the codec cannot write
+ * them.
+ */
 static int put_float(struct parser *p, const struct hw_schema_field *f, const struct hw_token *t)
 {
     double v;
@@ -218,7 +221,7 @@ static int put_scalar(struct parser *p, const struct hw_schema_field *f, const s
     return wrong_kind(p, f, t);
 }
 
-/* A scalar of field f; f NULL: read and forgotten. */
+/* A scalar of field f; f NULL: read and discarded. */
 static int read_scalar(struct parser *p, const struct hw_schema_field *f)
 {
     hw_lex_skip_blank(&p->in);
@@ -266,7 +269,7 @@ static int close_message(struct parser *p)
     return HW_OK;
 }
 
-/* Fields seen once may not come again, unless they repeat. */
+/* Only repeated fields may occur twice. */
 static int check_repeated(struct parser *p, const struct hw_schema_field *f,
                           const struct hw_token *key)
 {
@@ -309,7 +312,7 @@ static bool opens_message(char c)
     return c == '{' || c == '<';
 }
 
-/* Behind "[" or ",": scalars are read to the end here, messages one at a time. */
+/* After "[" or ",": scalars are all read here, messages one at a time. */
 static int list_member(struct parser *p)
 {
     struct level *l = top(p);

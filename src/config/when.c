@@ -10,7 +10,7 @@
 #include "base/banned.h"
 
 struct form {
-    const char *name, *op; /* op: what stands between name and value; "" = nothing may follow */
+    const char *name, *op; /* op: the operator between name and value; "" = nothing may follow */
     enum hw_when_kind kind;
     int (*parse)(const char *text, uint64_t *out, struct hw_error *err);
     uint64_t usual;         /* without a value; 0 = one is needed */
@@ -49,7 +49,7 @@ static const struct form forms[] = {
      {true, true, true}},
 };
 
-/* ">", ">=", "=" are one: who writes rss=2G does not mean to the byte. */
+/* ">", ">=" and "=" are the same: nobody who writes rss=2G means exactly that byte. */
 static char op_of(const char *p, const char **value)
 {
     size_t n = strspn(p, " ");

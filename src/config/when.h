@@ -1,19 +1,19 @@
 /*
  * when.h - conditions: "start when", "dump when", "stop when"
  *
- * Why:     the option of a command, the field of a configuration and the recorder, which alone sees
- *          the process at the right moment, mean the same expression.
- * Shapes:  rss>SIZE    resident memory of one process is at least that, once
- *          rss+SIZE    it has grown by that much since the profile began, and by that much again
+ * Why:     command options, configuration fields and the recorder, which alone sees the process at
+ *          the right moment, share these expressions.
+ * Shapes:  rss>SIZE    resident memory of one process reached it, once
+ *          rss+SIZE    it grew by that much since the profile began, and every time again
  *          time>TIME   since the recording began
  *          samples>N   of all processes
- *          dumps=N     written, of all processes and heaps; to stop only
- *          failure     malloc gave NULL: the dump shows the heap at that very call
+ *          dumps=N     written, for all processes and heaps; to stop only
+ *          failure     malloc returned NULL: the dump shows the heap at that very call
  *          signal      SIGUSR1 to the recorder; to start only (it always dumps)
  *          memory-limit[>PERCENT]  so much (90) of what a limit allows is used: address space
  *                      (ulimit -v), data, a memory group above the process, the machine
  * Owns:    text, freed by hw_when_done.
- * Errors:  HW_EINVAL with the expression and what there is.
+ * Errors:  HW_EINVAL with the expression and the valid ones.
  */
 #ifndef HW_CONFIG_WHEN_H
 #define HW_CONFIG_WHEN_H

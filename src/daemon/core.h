@@ -63,6 +63,8 @@
 
 struct hw_target_events;
 
+#define HW_ACCOUNT_USERS 16u /* the one with the least debt is forgotten */
+
 struct hw_recorder {
     struct hw_recorder_options options;
     const struct hw_target_events *events; /* who is told of its targets */
@@ -79,6 +81,11 @@ struct hw_recorder {
     struct hw_msg *answered; /* owned; taken, and not looked at yet */
     HW_VEC(struct hw_conn *) conns;
     HW_VEC(struct hw_target *) targets;
+    uint64_t next_account_ns; /* dump/account.c: no reading is kept before */
+    struct hw_account_user {
+        uint32_t uid;
+        struct hw_rest rest; /* of the main thread, that readings of his targets kept waiting */
+    } account_users[HW_ACCOUNT_USERS];
     HW_VEC(struct hw_session *) sessions;
     HW_VEC(struct hw_control_conn *) controls;
     HW_VEC(struct hw_namespace_socket *) doors;

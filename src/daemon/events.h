@@ -1,11 +1,11 @@
 /*
- * events.h - what becomes of a target, told to those above it
+ * events.h - events of a target, reported to the layers above it
  *
- * Why:     a target and its dumps know one process and its ring. Its session, who put its hooks in,
- *          who records it again, the conditions and the live views all call them; so that they call
- *          none of those, they tell here what has happened.
- * Shapes:  each is called at once, in the middle of what tells it, and may ask for dumps or stop
- *          the session. The recorder has one such struct from its beginning (events.c).
+ * Why:     a target and its dumps know one process and its ring. Its session, the injector,
+ *          re-recording, conditions and live views all call them; so that they need not call back,
+ *          they report here what has happened.
+ * Shapes:  each is called synchronously, and may ask for dumps or stop the session. The recorder
+ *          has one such struct from its beginning (events.c).
  * Threads: main thread only.
  */
 #ifndef HW_DAEMON_EVENTS_H

@@ -105,7 +105,7 @@ static bool is_other_version(const struct hw_hello *h, ssize_t n)
            h->magic == HW_HELLO_MAGIC && agreed_version(h) == 0;
 }
 
-/* It cannot be answered; whoever means it hears why, once. */
+/* It cannot be answered; the session that selects it is told why, once. */
 static void refuse_version(struct hw_conn *c)
 {
     char why[200];
@@ -210,7 +210,7 @@ static void on_conn(struct hw_watch *w, uint32_t events)
     struct hw_conn *c = HW_OWNER_OF(w, struct hw_conn, watch);
     if (c->closed)
         return;
-    if (!c->heard && (events & EPOLLIN)) {
+    if (!c->has_hello && (events & EPOLLIN)) {
         bool carries;
         ssize_t n = hw_fd_peek(w->fd, &c->hello, sizeof c->hello, &carries);
         if (n >= 0 && carries) { /* no client of ours sends any */
@@ -220,7 +220,7 @@ static void on_conn(struct hw_watch *w, uint32_t events)
         n = recv(w->fd, &c->hello, sizeof c->hello, MSG_DONTWAIT | MSG_TRUNC);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
-        c->heard = true;
+        c->has_hello = true;
         /* One that did not wait for us gets nothing: what a target needs takes longer to make than
          * it takes the next try of the same process to arrive. */
         bool good = hello_is_good(&c->hello, n);
@@ -341,7 +341,7 @@ bool hw_hello_hear(struct hw_recorder *r)
     for (size_t i = 0; i < r->conns.n; i++) {
         struct hw_conn *c = r->conns.v[i];
         struct pollfd p = {.fd = c->watch.fd, .events = POLLIN | POLLRDHUP};
-        if (!c->closed && !c->heard && poll(&p, 1, 0) > 0)
+        if (!c->closed && !c->has_hello && poll(&p, 1, 0) > 0)
             on_conn(&c->watch, (uint32_t)p.revents); /* poll's bits are those of epoll */
     }
     return more;

@@ -1,5 +1,5 @@
 /*
- * hello.h - the recorder's sockets for programs, and what their clients say first
+ * hello.h - the recorder's sockets for programs, and the first message of their clients
  *
  * Why:     a program that connects is a target of a session, or waits for one (clients/clients.h).
  *          To decide that, sessions and targets are asked; neither calls this file but for those

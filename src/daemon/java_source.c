@@ -81,7 +81,7 @@ struct hw_java_source {
     HW_VEC(struct jvm *) jvms; /* the thread's while it runs */
 };
 
-/* ---- the thread: who is meant ---- */
+/* ---- the thread: which JVMs ---- */
 
 static bool is_named(const struct hw_java_source *j, const struct hw_reading_who *who)
 {
@@ -209,7 +209,7 @@ static int walk(struct hw_java_source *j, struct jvm *v, const struct hw_proc_st
                        "it has %" PRIu64 " KiB of anonymous memory, less than "
                        "min_anonymous_memory_kb asks for",
                        anon_kb);
-    hw_java_dump_allow_pause(v->dump, v->is_held); /* it stands still already */
+    hw_java_dump_allow_pause(v->dump, v->is_held); /* it is paused already */
     return hw_java_dump_take(v->dump, &v->figures, &v->error);
 }
 
@@ -437,8 +437,8 @@ static void begin_dumps(struct hw_java_source *j)
             "making a heap graph takes longer than the time between two: some are left out");
 }
 
-/* Which JVMs have come to a moment? Not while the thread runs, whose connections they are. */
-static bool hear(struct hw_java_source *j)
+/* Have JVMs reached their moments? Not while the thread runs, whose connections they are. */
+static bool poll_moments(struct hw_java_source *j)
 {
     bool any = false;
     for (size_t i = 0; i < j->jvms.n; i++) {
@@ -499,7 +499,7 @@ void hw_java_source_tick(struct hw_java_source *j, uint64_t now)
     }
     if (j->running)
         return;
-    bool held = hear(j);
+    bool held = poll_moments(j);
     if (j->wanted) {
         j->wanted = false;
         if (j->config->recorded)
@@ -545,7 +545,7 @@ bool hw_java_source_busy(struct hw_java_source *j)
         look(j);
     if (j->running)
         return true;
-    bool held = hear(j);
+    bool held = poll_moments(j);
     if (j->wanted) {
         j->wanted = false;
         if (j->config->recorded)

@@ -2,14 +2,14 @@
  * java_source.h - the data source android.java_hprof of a session
  *
  * Why:     a heap graph takes its JVM seconds of another processor; the recorder goes on meanwhile.
- *          Each round (at the start, then at the interval) has a thread that finds the JVMs meant
- *          and dumps them one after the other; what is ready goes into the trace from the tick.
- *          Moments that were asked for (memory has run out, the JVM ends) come as such a round,
- *          while that JVM waits.
+ *          Each round (at the start, then at the interval) has a thread that finds the selected
+ *          JVMs and dumps them one after the other; the tick writes finished graphs to the trace.
+ *          Triggered dumps (memory has run out, the JVM ends) are such a round too, while that JVM
+ *          waits.
  * Shapes:  new when the configuration has such a source, tick from the session's. A round that is
  *          due while one runs is left out and counted.
  * Owns:    its thread, connections into JVMs, graphs not written yet. free waits for the thread.
- * Errors:  told as warnings of the session, one for each process and reason.
+ * Errors:  reported as warnings of the session, one for each process and reason.
  */
 #ifndef HW_DAEMON_JAVA_SOURCE_H
 #define HW_DAEMON_JAVA_SOURCE_H

@@ -70,8 +70,9 @@ static void take_figures(const struct hw_smaps_entry *e, uint64_t kb[HW_VMA_COLU
     kb[HW_VMA_SWAP_PSS] = e->swap_pss_kb;
 }
 
-int hw_write_smaps(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns, int32_t pid,
-                   const struct hw_smaps *m, struct hw_error *err)
+static int write_by_name(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                         int32_t pid, const struct hw_smaps *m, uint32_t columns,
+                         struct hw_error *err)
 {
     struct hw_vma *v = calloc(m->entries.n + 1, sizeof *v);
     if (!v)
@@ -79,13 +80,30 @@ int hw_write_smaps(struct hw_trace_writer *w, uint32_t sequence, uint64_t bootti
     for (size_t i = 0; i < m->entries.n; i++) {
         const struct hw_smaps_entry *e = &m->entries.v[i];
         v[i].name = e->path;
+        v[i].n_mappings = e->n_mappings;
         take_figures(e, v[i].kb);
     }
-    int rc = hw_trace_smaps(w, sequence, boottime_ns, pid, v, m->entries.n,
-                            HW_VMA_DEFAULT | 1u << HW_VMA_PRIVATE_DIRTY | 1u << HW_VMA_PSS,
+    int rc = hw_trace_smaps(w, sequence, boottime_ns, pid, v, m->entries.n, columns,
                             /* aggregate = */ true, err);
     free(v);
     return rc;
+}
+
+#define COLUMNS (HW_VMA_DEFAULT | 1u << HW_VMA_PRIVATE_DIRTY | 1u << HW_VMA_PSS)
+
+int hw_write_smaps(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns, int32_t pid,
+                   const struct hw_smaps *m, struct hw_error *err)
+{
+    return write_by_name(w, sequence, boottime_ns, pid, m, COLUMNS, err);
+}
+
+int hw_write_account(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                     int32_t pid, const struct hw_smaps *m, struct hw_error *err)
+{
+    return write_by_name(w, sequence, boottime_ns, pid, m,
+                         COLUMNS | 1u << HW_VMA_SHARED_CLEAN | 1u << HW_VMA_SHARED_DIRTY |
+                             1u << HW_VMA_PRIVATE_CLEAN | 1u << HW_VMA_SWAP_PSS,
+                         err);
 }
 
 int hw_write_regions(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,

@@ -1,7 +1,7 @@
 /*
  * process_packets.h - what /proc says about one process, as packets
  *
- * Why:     the recorder's rounds and commands that write a trace by themselves say the same.
+ * Why:     shared by the recorder's rounds and commands that write a trace themselves.
  * Errors:  those of trace/writer.h, proc/pid.h.
  */
 #ifndef HW_DAEMON_PROCESS_PACKETS_H
@@ -23,6 +23,9 @@ int hw_write_process(struct hw_trace_writer *w, uint32_t sequence, const struct 
 /* Its mappings by name: size, rss, anonymous, swap, private dirty, pss. */
 int hw_write_smaps(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns, int32_t pid,
                    const struct hw_smaps *m, struct hw_error *err);
+/* The same with shared and clean ones: all that an account of the memory needs. */
+int hw_write_account(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                     int32_t pid, const struct hw_smaps *m, struct hw_error *err);
 /* Each by itself, with address and protection. */
 int hw_write_regions(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
                      int32_t pid, const struct hw_smaps *m, struct hw_error *err);

@@ -532,7 +532,7 @@ int hw_recorder_run(const struct hw_recorder_options *o, struct hw_error *err)
     r.pressure.fd = r.signals.fd = r.inject_watch.fd = r.producers.fd = r.consumers.fd =
         r.workers.fd = -1;
     r.embedded = o->controller_fd >= 0;
-    /* Not where another recorder began: its generations may still stand in threads' words. */
+    /* Not where another recorder began: its generations may still be in threads' words. */
     if (getrandom(&r.next_generation, sizeof r.next_generation, GRND_NONBLOCK) !=
         sizeof r.next_generation)
         r.next_generation = (uint32_t)hw_now_monotonic_ns();

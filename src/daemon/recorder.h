@@ -3,8 +3,8 @@
  *
  * Why:     `heapprofd`/`traced` (a service) and the recorder embedded in `heapwise record` and
  *          `heap_profile` are this one function with different sockets.
- * Shapes:  hw_recorder_run returns when the service was told to end, or, embedded, when its
- *          controller has gone and all its sessions are written.
+ * Shapes:  hw_recorder_run returns when the service is told to stop or, embedded, when its
+ *          controller is gone and all its sessions are written.
  * Threads: the main thread owns sockets, sessions, dumps; worker threads own clients (architecture
  *          6). Signals: SIGUSR1 dumps every process of every session; SIGTERM, SIGINT end with all
  *          dumps written.

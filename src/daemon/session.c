@@ -105,6 +105,7 @@ static void tick_dumps(struct hw_session *s, uint64_t now)
         if (!src->next_dump_ns || now < src->next_dump_ns)
             continue;
         hw_session_dump_source(s, i, "continuous");
+        hw_session_silent_dump(s, /* final = */ false);
         uint64_t every = src->config->dump_interval_ms * MS;
         src->next_dump_ns += every;
         if (src->next_dump_ns < now) /* we were late by more than one */
@@ -132,7 +133,7 @@ static void tick_progress(struct hw_session *s, uint64_t now)
 }
 
 /* Forked children that have asked: one that lives is recorded, one that has ended is told of. */
-static bool hears_children(struct hw_session *s)
+static bool admit_children(struct hw_session *s)
 {
     return hw_missed_counts(s) && hw_hello_hear(s->rec);
 }
@@ -141,7 +142,7 @@ static bool is_over(struct hw_session *s)
 {
     if (n_targets_left(s) != 0)
         return false;
-    (void)hears_children(s); /* who is left is heard before the file ends */
+    (void)admit_children(s); /* those still waiting are admitted before the file ends */
     return n_targets_left(s) == 0;
 }
 
@@ -181,7 +182,7 @@ static void tick_stopping(struct hw_session *s, uint64_t now)
     for (size_t i = 0; i < s->java.n; i++)
         graphs += hw_java_source_busy(s->java.v[i]);
     size_t left = targets + hooked + graphs;
-    bool unheard = left == 0 && now < s->stop_deadline_ns && hears_children(s);
+    bool unheard = left == 0 && now < s->stop_deadline_ns && admit_children(s);
     bool over = now > s->stop_deadline_ns + last_wait_ns && (s->hurried || !any_to_write(s));
     if (!s->closed && ((left == 0 && !unheard) || over)) {
         if (targets)

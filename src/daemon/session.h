@@ -1,5 +1,5 @@
 /*
- * session.h - one recording: whom it means, what it has, what it says
+ * session.h - one recording: which processes it selects, what it holds and reports
  *
  * Threads: main thread only.
  */
@@ -47,6 +47,12 @@ struct hw_session {
     struct hw_asking asking;
     HW_VEC(struct hw_left) refused; /* processes that were meant and may not be profiled */
     HW_VEC(struct hw_followed) followed;
+    HW_VEC(struct hw_silent {                    /* session_silent.c: meant, and not heard of yet */
+                              struct hw_pid pid; /* owned */
+                              bool is_told;      /* its name is in the trace */
+    })
+    silent;
+    uint64_t silent_next_ns;     /* their memory is not read before */
     HW_VEC(struct hw_left) left; /* session_exclude.c: processes that were told to leave it */
     HW_VEC(struct hw_again) broken_off;
     HW_VEC(struct hw_missed { /* missed.c */
@@ -56,7 +62,7 @@ struct hw_session {
     missed;
     uint32_t n_missed_more; /* without room in it */
     bool told_share;        /* share.c */
-    bool has_rule;          /* exec_watch.c: the finder knows whom it means */
+    bool has_rule;          /* exec_watch.c: the finder has its rule */
     uint64_t arm_token;     /* the same: of programs that are armed for it (wire/handshake.h) */
     bool rule_is_late;      /* the same: it does not yet, though the session has begun */
     uint64_t start_ticks;   /* who started later is one that starts during the session */
@@ -140,6 +146,7 @@ uint64_t hw_session_cpu_us(void); /* of the recorder itself */
 
 /* ---- session_facts.c ---- */
 
+bool hw_session_wants_pins(const struct hw_session *s); /* --pinned */
 /* --idle-allocations, or the same in the data source's configuration. */
 bool hw_session_wants_idle(const struct hw_session *s, uint32_t source);
 /* Did it start during the session? To the kernel's clock ticks. */
@@ -187,5 +194,14 @@ void hw_session_called(struct hw_session *s, int32_t pid);
 void hw_session_fail(struct hw_session *s, int32_t pid, const char *text);
 /* Another one has it, who may let it go: it is looked at again (HW_START_RESCAN). */
 void hw_session_try_again(struct hw_session *s, int32_t pid);
+
+/* ---- session_silent.c: those that it means and has not heard of ---- */
+
+/* Processes that the session names, not all that run: they have an account though no sample. */
+void hw_session_silent_add(struct hw_session *s, int32_t pid);
+void hw_session_silent_drop(struct hw_session *s, int32_t pid); /* it was heard of */
+/* Readings of their memory into the trace, at a dump. */
+void hw_session_silent_dump(struct hw_session *s, bool final);
+void hw_session_silent_done(struct hw_session *s);
 
 #endif

@@ -11,6 +11,11 @@ bool hw_session_wants_idle(const struct hw_session *s, uint32_t source)
     return (s->start.flags & HW_START_IDLE) || s->config.heapprofd.v[source].idle_allocations;
 }
 
+bool hw_session_wants_pins(const struct hw_session *s)
+{
+    return (s->start.flags & HW_START_PINNED) != 0;
+}
+
 bool hw_session_is_later(const struct hw_session *s, const struct hw_pid *pid)
 {
     return pid->start_ticks > s->start_ticks;

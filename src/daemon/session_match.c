@@ -215,6 +215,7 @@ void hw_session_reject_named(struct hw_session *s, int32_t pid, const char *why)
 
 void hw_session_has(struct hw_session *s, uint32_t source, int32_t pid)
 {
+    hw_session_silent_drop(s, pid);
     struct hw_session_source *src = &s->sources.v[source];
     for (size_t i = 0; i < src->rejected.n; i++)
         if (src->rejected.v[i] == pid)

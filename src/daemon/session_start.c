@@ -192,7 +192,7 @@ static uint64_t tick_ns(void)
 }
 
 /*
- * The kernel tells a process's start in clock ticks. One that starts because its starter heard
+ * The kernel tells a process's start in clock ticks. One that starts because its starter was told
  * "started" must be later than the session by that clock, too, so the tick (10 ms at most) is
  * waited for: a third of those seen came one tick later, and on a faster machine in the same.
  */
@@ -304,6 +304,7 @@ void hw_session_free(struct hw_session *s)
     hw_asking_done(&s->asking);
     hw_vec_done(&s->refused);
     hw_vec_done(&s->left);
+    hw_session_silent_done(s);
     hw_vec_done(&s->broken_off);
     hw_pid_done(&s->root);
     free(s->detach_key);

@@ -22,8 +22,11 @@ void hw_session_dump(struct hw_session *s, const char *trigger, const int32_t *p
         if (t->session == s && meant && t->phase == HW_PHASE_RUNNING)
             hw_dump_request(t, trigger, /* final = */ false);
     }
-    for (size_t i = 0; i < s->java.n && n == 0 && strcmp(trigger, "checkpoint") != 0; i++)
+    if (n || strcmp(trigger, "checkpoint") == 0)
+        return;
+    for (size_t i = 0; i < s->java.n; i++)
         hw_java_source_dump(s->java.v[i]);
+    hw_session_silent_dump(s, /* final = */ false);
 }
 
 void hw_session_dump_source(struct hw_session *s, uint32_t source, const char *trigger)
@@ -47,6 +50,7 @@ void hw_session_finish_targets(struct hw_session *s, uint64_t now)
     for (size_t i = 0; i < s->rec->targets.n; i++)
         if (s->rec->targets.v[i]->session == s)
             hw_target_finish(s->rec->targets.v[i], HW_END_SESSION);
+    hw_session_silent_dump(s, /* final = */ true);
 }
 
 void hw_session_stop(struct hw_session *s, const char *reason)

@@ -19,6 +19,7 @@
 #include "base/limits.h"
 #include "daemon/clients/aside.h"
 #include "daemon/core.h"
+#include "daemon/dump/account.h"
 #include "daemon/events.h"
 #include "daemon/java/java_entrance.h"
 #include "daemon/policy/memory.h"
@@ -30,7 +31,7 @@
 
 #define MS                UINT64_C(1000000)
 #define TABLES_WAIT_START (3000 * MS) /* the client's start waits up to 10 s */
-#define TABLES_WAIT_HELD  (2 * MS)    /* so does that of who was held at its exec: not for long */
+#define TABLES_WAIT_HELD  (2 * MS)    /* so does that of a program held at its exec: not for long */
 #define TABLES_WAIT_LIVE  (25 * MS)   /* a running thread waits 50 ms in all */
 #define MIN_RING_BYTES    (64u * 1024)
 
@@ -88,7 +89,8 @@ static void client_config(struct hw_target *t, struct hw_client_config *out)
                  (t->feed->keeps_addresses ? HW_CC_ADDRESSES : 0u) |
                  (c->no_managed_frames ? HW_CC_NATIVE_ONLY : 0u) |
                  (c->record_types ? HW_CC_TYPES : 0u) | (c->record_slices ? HW_CC_SLICES : 0u) |
-                 (t->hello.flags & HW_HELLO_ARMED ? HW_CC_ARMED : 0u);
+                 (t->hello.flags & HW_HELLO_ARMED ? HW_CC_ARMED : 0u) |
+                 (t->feed->mappings.heaps ? HW_CC_MAPPINGS : 0u);
     out->stack_mode = c->stack_mode;
     (void)snprintf(out->scopes, sizeof out->scopes, "%s", c->scope_categories);
     for (size_t i = 0; i < c->heaps.n; i++)
@@ -189,6 +191,8 @@ static const char *trigger_of(enum hw_target_end why)
     return "end";
 }
 
+static const char damaged_text[] = "its buffer was damaged, perhaps by the program itself";
+
 static const char *gave_up_text(const struct hw_target *t)
 {
     switch (atomic_load(&t->feed->ring.shm->client_error)) {
@@ -199,6 +203,8 @@ static const char *gave_up_text(const struct hw_target *t)
     case HW_CLIENT_LOCKED_OUT:
         return "it locked its memory, for which its limit (RLIMIT_MEMLOCK, ulimit -l) left no room "
                "beside our buffer; raise the limit, or try a small buffer (--shmem-size 64K)";
+    case HW_CLIENT_RING_DAMAGED:
+        return damaged_text;
     default: /* a word of the target's */
         return "the buffer stayed full; try a larger one (--shmem-size 64M) or fewer samples (-i "
                "64K)";
@@ -215,8 +221,7 @@ static void tell_end(struct hw_target *t, enum hw_target_end why)
         hw_target_tell(t, HW_TARGET_EXECED, t->name);
         break;
     case HW_END_BROKEN:
-        hw_target_tell(t, HW_TARGET_FAILED,
-                       "its buffer was damaged, perhaps by the program itself");
+        hw_target_tell(t, HW_TARGET_FAILED, damaged_text);
         break;
     case HW_END_STUCK:
         hw_target_tell(t, HW_TARGET_FAILED,
@@ -362,11 +367,14 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
     t->feed->tables = t->tables.map;
     t->feed->heartbeat = &t->page.map->heartbeat;
     t->feed->stream = c->stream_allocations;
+    if (t->hello.version >= HW_WIRE_MAPPINGS && !c->stream_allocations)
+        t->feed->mappings.heaps = c->mappings;
     t->feed->d.pace.patient = is_patient(c, size);
     t->feed->stops_at_failure = hw_trigger_wants_failures(c);
     t->feed->failure_flags = hw_dump_flags(t);
     t->feed->keeps_addresses =
-        (hw_session_wants_idle(s, t->source) || s->java.n) && !c->dump_at_max;
+        (hw_session_wants_idle(s, t->source) || hw_session_wants_pins(s) || s->java.n) &&
+        !c->dump_at_max;
     t->feed->max_bytes = t->feed->books.max_bytes = t->max_bytes;
     return HW_OK;
 }
@@ -470,6 +478,7 @@ void hw_target_free(struct hw_target *t)
     hw_frames_done(&t->frames);
     hw_target_slices_done(&t->slices);
     hw_jit_done(&t->jit);
+    hw_account_forget(t);
     hw_maps_done(&t->maps);
     hw_map64_done(&t->files);
     hw_target_stacks_done(t);
@@ -486,6 +495,9 @@ void hw_target_free(struct hw_target *t)
     hw_snapshot_free(t->dump.failure);
     hw_idle_done(&t->idle.source);
     hw_map64_done(&t->idle.bytes);
+    hw_measured_heap_done(&t->pins.sites);
+    hw_measured_heap_done(&t->resident.calls);
+    hw_vec_done(&t->resident.maps);
     hw_limits_done(&t->triggers.limits);
     hw_pid_done(&t->pid);
     free(t);

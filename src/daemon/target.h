@@ -17,6 +17,8 @@
 #include "daemon/code/frames.h"
 #include "daemon/code/jit.h"
 #include "daemon/code/notes.h"
+#include "daemon/dump/pins.h"
+#include "daemon/dump/resident.h"
 #include "proc/limits.h"
 #include "proc/pid.h"
 #include "trace/process_writer.h"
@@ -86,9 +88,14 @@ struct hw_target {
     uint64_t max_bytes; /* of the recorder's memory */
     uint64_t key;       /* of its callsites in the trace; of its drain thread */
     uint64_t since_ns, since_coarse_ns;
-    uint64_t next_poll_ns;             /* procpoll.c; 0 = not yet decided */
-    struct hw_process_counters kept;   /* procpoll.c: read, and not in the trace yet */
-    uint64_t kept_ns, next_keep_ns;    /* boot time of them, 0 = none; when others are due */
+    uint64_t next_poll_ns;                   /* procpoll.c; 0 = not yet decided */
+    struct hw_process_counters kept;         /* procpoll.c: read, and not in the trace yet */
+    uint64_t kept_ns, next_keep_ns;          /* boot time of them, 0 = none; when others are due */
+    struct hw_target_account {               /* account.c: readings of its memory */
+        struct hw_kept_account *last, *most; /* owned; NULL = none that is not in the trace */
+        uint64_t most_kb;                    /* resident, of all kept so far */
+        uint64_t next_ns, next_dump_ns;      /* not before */
+    } account;
     struct hw_malloc_info malloc_info; /* the last it told */
     uint64_t malloc_info_ns;           /* boot time of that; 0 = none yet */
 
@@ -173,13 +180,25 @@ struct hw_target {
     uint64_t n_samples, n_lost;
     uint64_t n_unresolved; /* stacks without memory for their frames */
     uint32_t n_dumps;
-    bool is_untold;         /* not in the trace yet: its number stands for another process there */
+    bool is_untold;         /* not in the trace yet: its number is another process's there */
     struct hw_target_idle { /* dump.c */
         struct hw_idle source;
         bool failed;           /* said once */
         bool known;            /* bytes are of the dump that is written now */
         struct hw_map64 bytes; /* callsite → idle bytes */
     } idle;
+    struct hw_target_pins { /* dump_pins.c */
+        bool failed;        /* said once */
+        uint64_t next_ns;   /* it rests until then */
+        struct hw_measured_heap sites;
+    } pins;
+    struct hw_target_resident { /* dump_resident.c */
+        hw_reading_maps maps;   /* of the last account in the trace... */
+        uint64_t read_ns;       /* ...which was read then (boot time) */
+        bool is_new;            /* no dump has said whose they are */
+        bool warned;            /* said once */
+        struct hw_measured_heap calls;
+    } resident;
 };
 
 /* A client said hello and a session wants it. Takes over the connection's descriptor. */
@@ -193,6 +212,10 @@ void hw_target_free(struct hw_target *t);
 /* It may execute code that its mappings did not have when they were read: they are read again,
  * though not too often. */
 void hw_target_meet_code(struct hw_target *t);
+
+/* Behind each reading of its mappings: its connection does not always tell that it has executed a
+ * program of other rights, as a child may hold it, too. */
+bool hw_target_is_shown(const struct hw_target *t);
 
 /* target_memory.c: of the recorder's that it takes, roughly. */
 uint64_t hw_target_bytes(const struct hw_target *t);

@@ -112,6 +112,11 @@ static bool may_read_maps(const struct hw_target *t, uint64_t now, uint64_t ever
     return now - t->maps_ns >= every && maps_debt(t, now) <= MAPS_BURST;
 }
 
+bool hw_target_is_shown(const struct hw_target *t)
+{
+    return hw_permission_shows(&t->session->asking, t->pid.pid, t->pid.dir);
+}
+
 static int look_at_maps(struct hw_target *t, struct hw_reading_image *out)
 {
     HW_VEC(struct hw_reading_known) known = {0};
@@ -136,7 +141,7 @@ static int read_maps(struct hw_target *t, uint64_t *cpu_ns)
     if (rc < 0)
         return rc; /* it has ended: what is known stays */
     *cpu_ns += image.cpu_ns;
-    if (image.maps.maps.n == 0) { /* a zombie's list is empty */
+    if (image.maps.maps.n == 0 || !hw_target_is_shown(t)) { /* a zombie's list is empty */
         hw_reading_image_done(&image);
         return HW_OK;
     }

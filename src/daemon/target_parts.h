@@ -1,5 +1,5 @@
 /*
- * target_parts.h - what the files of a target share
+ * target_parts.h - shared by the files of a target
  */
 #ifndef HW_DAEMON_TARGET_PARTS_H
 #define HW_DAEMON_TARGET_PARTS_H

@@ -1,7 +1,7 @@
 /*
- * trigger.h - conditions on which a dump is made, or a session ends
+ * trigger.h - conditions that trigger a dump or end a session
  *
- * Why:     what they ask is session/condition.h's; here dumps are ordered and sessions stopped.
+ * Why:     session/condition.h evaluates them; this requests dumps and stops sessions.
  * Threads: main thread only.
  */
 #ifndef HW_DAEMON_TRIGGER_H

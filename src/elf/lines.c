@@ -31,7 +31,7 @@
 enum { MAX_TREE_DEPTH = 512, MAX_CHAIN = HW_MAX_INLINE_DEPTH };
 
 /* libdw opens the file named here, and again when a signal interrupted it: at a FIFO for ever. A
- * relative name it looks for beside the file, and where there is none elsewhere. What stands in
+ * relative name it looks for beside the file, and where there is none elsewhere. What is in
  * this section is not packed. */
 static bool leads_to_no_file(Elf_Scn *scn, int fd)
 {
@@ -410,7 +410,7 @@ static size_t build_chain(struct hw_lines *l, Dwarf_Die *function, uint64_t va)
     return n;
 }
 
-/* A symbol stands in for a missing name, and for one that is less than a symbol: "_M_invoke" of
+/* A symbol replaces a missing name, and one that is less than a symbol: "_M_invoke" of
  * some template, whose symbol tells which. */
 static void name_outermost(struct hw_lines *l, uint64_t va, size_t *n)
 {

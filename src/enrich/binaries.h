@@ -1,17 +1,17 @@
 /*
- * binaries.h - the files that may belong to a mapping of a trace
+ * binaries.h - finds the file that belongs to a mapping of a trace
  *
- * Why:     a trace names a path and a build id; the file with that build id may lie anywhere.
+ * Why:     a trace has a path and a build id; the file with that build id may be anywhere.
  * Shapes:  find: per root the five places of the classic order, then the build-id directory of
  *          /usr/lib/debug; before all of them the path itself (a trace of this machine). index:
  *          every file below the roots, by build id alone; links are followed, but no directory or
- *          file is looked at twice, and the kernel's own file systems are left out. Only regular
- *          files with exactly the build id asked for are offered, best place first; the caller says
- *          when it is content. A file that keeps its debug info in another one (.gnu_debuglink) is
- *          followed by that: of the same build id, or without any and of the sum the link names.
- *          A trace of somebody else's names paths of another machine, or of ours to learn what is
- *          there: no_paths looks at none but by build id or below a root, and there at no file
- *          that lies elsewhere in truth: links that lead out of the roots give nothing then.
+ *          file is visited twice, and the kernel's own file systems are skipped. Only regular files
+ *          with exactly the build id asked for are offered, best place first; the caller says when
+ *          to stop. A file that keeps its debug info in another one (.gnu_debuglink) is followed by
+ *          that: of the same build id, or without any and of the sum the link names. A trace of
+ *          somebody else's names paths of another machine, or of ours to learn what is there:
+ *          no_paths looks at none but by build id or below a root, and there at no file that lies
+ *          elsewhere in truth: links that lead out of the roots give nothing then.
  * Owns:    the index and the texts; an offered descriptor is closed after the callback.
  * Errors:  HW_ENOMEM. What cannot be read is as if it were not there.
  * Source:  doc/design/symbolization.md

@@ -252,7 +252,7 @@ static int live_of(struct chrome *c, const struct hw_heap_dump *d, struct live *
     return rc;
 }
 
-/* Dumps stand in order of time. One at max tells the peak and changes nothing. */
+/* Dumps are in order of time. One at max tells the peak and changes nothing. */
 static int put_dumps(struct chrome *c)
 {
     for (uint32_t i = 0; i < c->p->dumps.n; i++) {

@@ -156,7 +156,7 @@ int hw_large_stacks_tree(const struct hw_profile *p, const hw_values *values, st
         places[i].first = places[i].next = HW_ID_NONE;
     for (size_t i = 0; i < values->n; i++)
         places[values->v[i].callsite.v].v = &values->v[i].v;
-    for (size_t i = n; i-- > 0;) { /* so that siblings stand in their order */
+    for (size_t i = n; i-- > 0;) { /* so that siblings are in their order */
         uint32_t parent = hw_callsites_get(cs, (hw_callsite_id){(uint32_t)i})->parent.v;
         struct place *above = parent == HW_ID_NONE ? &root : &places[parent];
         places[i].next = above->first;

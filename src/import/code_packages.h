@@ -1,10 +1,11 @@
 /*
  * code_packages.h - which Android package code belongs to
  *
- * Why:     two apps are shrunk to the same short names, so a map of names is for one package only.
- * Shapes:  an installation path tells the package, else the process does in which the code was seen:
- *          callsites are visited in the order of the native samples, the CPU samples and the threads
- *          of heap graphs, and a frame keeps the first package found for it.
+ * Why:     two obfuscated apps have the same short names, so a map of names is for one package
+ *          only.
+ * Shapes:  the package is known from the installation path, else from the process in which the code
+ *          was seen: callsites are visited in the order of the native samples, the CPU samples and
+ *          the threads of heap graphs, and a frame keeps the first package found for it.
  * Owns:    its columns; the profile is borrowed and must not get frames or processes meanwhile.
  * Errors:  HW_ENOMEM.
  * Source:  doc/formats/reading.md

@@ -1,7 +1,7 @@
 /*
- * deobfuscate.h - packets with the original names of obfuscated Java code
+ * deobfuscate.h - makes packets with the original names of obfuscated Java code
  *
- * Why:     who shrinks code ships it under short names; the map written then tells the old ones.
+ * Why:     obfuscated code ships with short names; the map written then has the original ones.
  * Shapes:  frames named `obf.Class.method` in mappings of the package get their original name. One
  *          short name may stand for several methods. With a line, the range that holds it tells
  *          which; several entries of one range are functions inlined into each other, and the frame

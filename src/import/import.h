@@ -35,6 +35,8 @@ const struct hw_importer *hw_importer_find(struct hw_bytes head);
 /* Whether an importer would try this seekable file, packed or not; its position may move. */
 bool hw_import_knows(int fd);
 /* Reads a whole file (gzip or not) of any known format into a new, frozen profile. */
+/* HW_EISDIR, with what to do instead, for whoever reads a trace without importing it. */
+int hw_import_refuse_directory(int fd, const char *name, struct hw_error *err);
 int hw_import_file(const char *path, struct hw_profile **out, struct hw_error *err);
 /* The same from an open descriptor, which stays the caller's; name is for messages. */
 int hw_import_fd(int fd, const char *name, struct hw_profile **out, struct hw_error *err);

@@ -257,6 +257,17 @@ static int import_fd(int fd, struct hw_profile *into, struct hw_error *err)
     return importer->read_fd ? importer->read_fd(fd, into, err) : import_whole(fd, into, err);
 }
 
+int hw_import_refuse_directory(int fd, const char *name, struct hw_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0 || !S_ISDIR(st.st_mode))
+        return HW_OK;
+    return hw_fail(err, HW_EISDIR, 0,
+                   "'%s' is a directory; name a trace in it, or ask all of them: "
+                   "heapwise query --all %s SQL",
+                   name, name);
+}
+
 int hw_import_fd(int fd, const char *name, struct hw_profile **out, struct hw_error *err)
 {
     return hw_import_fd_with(fd, name, NULL, out, err);
@@ -266,7 +277,10 @@ int hw_import_fd_with(int fd, const char *name, struct hw_progress *progress,
                       struct hw_profile **out, struct hw_error *err)
 {
     struct hw_profile *p;
-    int rc = hw_profile_new(&p);
+    int rc = hw_import_refuse_directory(fd, name, err);
+    if (rc < 0)
+        return rc;
+    rc = hw_profile_new(&p);
     if (rc < 0)
         return hw_fail(err, rc, 0, "profile:");
     p->progress = progress;
@@ -288,11 +302,8 @@ int hw_import_fd_with(int fd, const char *name, struct hw_progress *progress,
 
 int hw_import_file(const char *path, struct hw_profile **out, struct hw_error *err)
 {
-    struct stat st;
     hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return hw_fail_sys(err, "cannot open '%s'", path);
-    if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
-        return hw_fail(err, HW_EINVAL, 0, "'%s' is a directory", path);
     return hw_import_fd(fd, path, out, err);
 }

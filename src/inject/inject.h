@@ -65,6 +65,7 @@ struct hw_inject_result {
     uint32_t n_tries; /* moments that were looked at */
     uint32_t n_slots, n_changed, n_modules;
     bool loaded;      /* the library was not there before */
+    bool left;        /* UNHOOK: some of its memory could not be unmapped yet */
     char holder[108]; /* HW_EBUSY: the socket of the recorder that has it; "" = it is busy otherwise
                        */
 };

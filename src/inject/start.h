@@ -4,7 +4,7 @@
  * Why:     a process that is stopped at the end of its execve has executed nothing of the new
  *          program. Its environment is still the kernel's copy on the new stack: three variables
  *          more, and the loader brings the client in before the program's first allocation.
- * Shapes:  the caller traces the process, which stands at PTRACE_EVENT_EXEC; it stands there still
+ * Shapes:  the caller traces the process, stopped at PTRACE_EVENT_EXEC, and it still is
  *          when hw_start_place returns. hw_start_rewrite is the part without a process.
  * Owns:    nothing; what is written there is the program's own stack. The client takes its
  *          variables out again, so no child inherits them.

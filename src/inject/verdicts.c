@@ -2,18 +2,23 @@
 #include "inject/verdicts.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #include "base/banned.h"
 
 #define N_VERDICTS 16u
+/* Until then a file that is being sought keeps its place: one written to meanwhile is never found again. */
+#define FORGOTTEN_NS UINT64_C(60000000000)
 
 static struct verdict {
     struct stat file; /* st_mode 0: none here */
     uint64_t at;
+    uint64_t sought_ns; /* since when a thread is at it; 0 = none is */
     int rc;
     char why[sizeof(struct hw_error){0}.text];
 } verdicts[N_VERDICTS];
@@ -27,35 +32,63 @@ static bool same(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-bool hw_verdict_find(int fd, uint64_t at, int *rc, struct hw_error *why)
+/* Under the lock. NULL = not here. */
+static struct verdict *find(const struct stat *st, uint64_t at)
+{
+    for (size_t i = 0; i < N_VERDICTS; i++)
+        if (verdicts[i].file.st_mode && verdicts[i].at == at && same(&verdicts[i].file, st))
+            return &verdicts[i];
+    return NULL;
+}
+
+/* Under the lock. NULL = a thread is at each of them. */
+static struct verdict *make_room(uint64_t now)
+{
+    for (size_t i = 0; i < N_VERDICTS; i++) {
+        struct verdict *v = &verdicts[next++ % N_VERDICTS];
+        if (!v->file.st_mode || !v->sought_ns || now - v->sought_ns > FORGOTTEN_NS)
+            return v;
+    }
+    return NULL;
+}
+
+enum hw_verdict hw_verdict_find(int fd, uint64_t at, int *rc, struct hw_error *why)
 {
     struct stat st;
-    bool found = false;
+    enum hw_verdict is = HW_VERDICT_UNKNOWN;
+    uint64_t now = hw_now_monotonic_ns();
     if (fstat(fd, &st) < 0)
-        return false;
+        return is;
     (void)pthread_mutex_lock(&lock);
-    for (size_t i = 0; i < N_VERDICTS && !found; i++) {
-        const struct verdict *v = &verdicts[i];
-        if (!v->file.st_mode || v->at != at || !same(&v->file, &st))
-            continue;
-        found = true;
+    struct verdict *v = find(&st, at);
+    if (v && v->sought_ns) {
+        is = HW_VERDICT_SOUGHT;
+    } else if (v) {
+        is = HW_VERDICT_KNOWN;
         *rc = v->rc;
         if (v->rc < 0)
             (void)hw_fail(why, v->rc, 0, "%s", v->why);
+    } else if ((v = make_room(now)) != NULL) {
+        *v = (struct verdict){.file = st, .at = at, .sought_ns = now};
     }
     (void)pthread_mutex_unlock(&lock);
-    return found;
+    return is;
 }
 
 void hw_verdict_keep(int fd, uint64_t at, int rc, const struct hw_error *why)
 {
     struct stat st;
-    if ((rc < 0 && rc != HW_ENOTFOUND && rc != HW_EUNSUPPORTED) || fstat(fd, &st) < 0)
+    if (fstat(fd, &st) < 0)
         return;
     (void)pthread_mutex_lock(&lock);
-    struct verdict *v = &verdicts[next++ % N_VERDICTS];
-    *v = (struct verdict){.file = st, .at = at, .rc = rc};
-    if (rc < 0)
-        (void)snprintf(v->why, sizeof v->why, "%s", why->text);
+    struct verdict *v = find(&st, at);
+    if (v && rc < 0 && rc != HW_ENOTFOUND && rc != HW_EUNSUPPORTED) {
+        v->file.st_mode = 0;
+    } else if (v) {
+        v->sought_ns = 0;
+        v->rc = rc;
+        if (rc < 0)
+            (void)snprintf(v->why, sizeof v->why, "%s", why->text);
+    }
     (void)pthread_mutex_unlock(&lock);
 }

@@ -1,7 +1,7 @@
 /*
  * Writers of several processors deliver their samples one buffer after the other, so times go back
  * and forth in the file. Equal times keep the file's order: the rows' own addresses cannot tell
- * while qsort moves them, so runs that stand in order already, nearly all, are merged instead.
+ * while qsort moves them, so runs that are in order already, nearly all, are merged instead.
  */
 #include "model/cpu_samples.h"
 
@@ -68,11 +68,31 @@ static int sort_rows(uint8_t *rows, size_t size, size_t n)
     return 0;
 }
 
+/*
+ * Counts of one sample stand together, and sets in the order of their samples, before and after: so
+ * both get new numbers, from 0, as they come.
+ */
+static void number_sets(struct hw_cpu_samples *c)
+{
+    uint32_t next = 0, before = HW_ID_NONE;
+    for (size_t i = 0; i < c->samples.n; i++)
+        if (c->samples.v[i].counter_set != HW_ID_NONE)
+            c->samples.v[i].counter_set = next++;
+    next = 0;
+    for (size_t i = 0; i < c->counts.n; i++) {
+        uint32_t old = c->counts.v[i].set;
+        next += i > 0 && old != before;
+        before = old;
+        c->counts.v[i].set = next;
+    }
+}
+
 int hw_cpu_samples_sort(struct hw_cpu_samples *c)
 {
     if (sort_rows((uint8_t *)c->samples.v, sizeof *c->samples.v, c->samples.n) < 0 ||
         sort_rows((uint8_t *)c->counts.v, sizeof *c->counts.v, c->counts.n) < 0)
         return HW_ENOMEM;
+    number_sets(c);
     return HW_OK;
 }
 

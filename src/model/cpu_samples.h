@@ -1,10 +1,10 @@
 /*
- * cpu_samples.h - what threads executed at moments a counter chose, and those counters
+ * cpu_samples.h - CPU samples of threads, and the counters that triggered them
  *
- * Why:     a recorder of CPU time writes its samples with the same callstacks into the same trace.
+ * Why:     a CPU profiler writes its samples with the same callstacks into the same trace.
  * Shapes:  a session is one writer of samples; it counts one event that triggers them (the
  *          timebase) and others beside it, each on every processor: a track. Samples and counts
- *          stand in the order of their times once the profile is frozen.
+ *          are in the order of their times once the profile is frozen.
  * Owns:    its rows; strings and callstacks belong to the profile.
  * Errors:  HW_ENOMEM.
  * Source:  doc/formats/trace.md, "CPU samples"; proto/perf.proto
@@ -25,6 +25,7 @@ struct hw_cpu_sample {
     uint32_t thread;         /* row + 1 of the profile's threads; 0 = an idle processor */
     uint32_t cpu, session;
     uint8_t mode, unwind_error; /* Profiling.CpuMode, Profiling.StackUnwindError; 0, 1 = none */
+    uint32_t counter_set;       /* HW_ID_NONE: told without counters */
 };
 
 struct hw_cpu_track {
@@ -35,7 +36,7 @@ struct hw_cpu_track {
 
 struct hw_cpu_count {
     int64_t ts_ns;
-    uint32_t track;
+    uint32_t track, set; /* set: the counters of one sample; rises from 0 once frozen */
     double value;
 };
 
@@ -43,7 +44,7 @@ struct hw_cpu_samples {
     HW_VEC(struct hw_cpu_sample) samples;
     HW_VEC(struct hw_cpu_track) tracks;
     HW_VEC(struct hw_cpu_count) counts;
-    uint32_t n_sessions;
+    uint32_t n_sessions, n_sets;
 };
 
 void hw_cpu_samples_done(struct hw_cpu_samples *c);

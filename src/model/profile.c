@@ -43,6 +43,8 @@ void hw_profile_free(struct hw_profile *p)
     hw_vec_done(&p->smaps);
     hw_vec_done(&p->metadata);
     hw_vec_done(&p->packages);
+    hw_vec_done(&p->users);
+    hw_map64_done(&p->user_by_id);
     hw_vec_done(&p->marks);
     hw_vec_done(&p->wall);
     hw_vec_done(&p->threads.rows);

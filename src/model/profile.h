@@ -4,7 +4,7 @@
  * Why:     importers fill it, enrichers add names, everything else only reads it.
  * Shapes:  tables of plain rows with dense ids; heap allocation rows are differences between dumps
  *          (allocations positive, frees negative), as in the table heap_profile_allocation. Once
- *          frozen, dumps stand in order of ts, then of the file; heap graphs of (ts, upid), CPU
+ *          frozen, dumps are in order of ts, then of the file; heap graphs of (ts, upid), CPU
  *          samples of ts; slices are nested.
  * Units:   *_ns in the trace's clock (BOOTTIME unless the trace says otherwise); sizes in bytes.
  * Owns:    everything in it; strings are ids into hw_callsites_strings().
@@ -28,6 +28,10 @@
 #include "model/memory/memory_dump.h"
 #include "model/slices.h"
 #include "model/system.h"
+
+/* The heap whose blocks are free memory on pages that live blocks lie on, by their callstacks. */
+#define HW_PINNED_HEAP   "malloc.pinned"
+#define HW_RESIDENT_HEAP "mmap.anon.resident"
 
 struct hw_progress;
 
@@ -130,8 +134,10 @@ struct hw_profile {
     HW_VEC(struct hw_smaps_row) smaps;
     HW_VEC(struct hw_metadata_row) metadata;
     HW_VEC(struct hw_package_row) packages;
-    HW_VEC(struct hw_mark_row) marks;  /* by time once frozen */
-    HW_VEC(struct hw_wall_point) wall; /* the same; empty = the file does not say */
+    HW_VEC(struct hw_android_user) users; /* an id once */
+    struct hw_map64 user_by_id;           /* id → row */
+    HW_VEC(struct hw_mark_row) marks;     /* by time once frozen */
+    HW_VEC(struct hw_wall_point) wall;    /* the same; empty = the file does not say */
     struct hw_threads threads;
     struct hw_slices slices;
     struct hw_map64 new_types; /* frame that calls operator new → string: what it allocates */

@@ -1,7 +1,7 @@
 /*
  * symbol_sets.h - what an address means in the source: functions, files, lines
  *
- * Why:     one address may stand in several functions, inlined into each other; who reads a trace
+ * Why:     one address may be in several functions, inlined into each other; who reads a trace
  *          wants all of them, with the line in each.
  * Shapes:  a set is 1..HW_MAX_SYMBOL_LINES lines, innermost inlined function first, the function
  *          that has the code last. Frames point to sets; a later set of a frame takes the place of

@@ -1,5 +1,5 @@
 /*
- * system.h - what a trace says beside heaps: threads, installed packages, marks
+ * system.h - what a trace has besides heaps: threads, installed packages, marks
  *
  * Owns:    its rows; strings belong to the profile.
  * Source:  doc/design/sql.md; doc/formats/trace.md
@@ -33,6 +33,11 @@ struct hw_package_row {
     hw_str_id name;
     int64_t uid, version_code;
     bool debuggable, profileable_from_shell;
+};
+
+struct hw_android_user { /* of Android, not of the kernel */
+    int64_t id;
+    hw_str_id type;
 };
 
 struct hw_mark_row { /* a moment that somebody named while it was recorded */

@@ -1,7 +1,7 @@
 /*
- * allocator.h - whose malloc a process uses, as far as its mappings tell
+ * allocator.h - whose malloc a process uses, judging by its mappings
  *
- * Why:     a person who is about to record wants to know; figures of the allocator depend on it.
+ * Why:     users want to know before recording; the allocator's own figures depend on it.
  * Shapes:  the name of the first library that brings a malloc, in the order in which they win:
  *          "jemalloc", "tcmalloc", "mimalloc", "glibc", "musl", "bionic". NULL: none of them is
  *          mapped, so an allocator is linked into the program, if it has one.

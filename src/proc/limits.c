@@ -79,7 +79,7 @@ static void add_groups(struct hw_limits *l, const char *root, char *path, bool v
         char whole[4096];
         int n = snprintf(whole, sizeof whole, "%s%s", root, path);
         int dir = n < (int)sizeof whole ? open(whole, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-        if (dir >= 0 && l->n_groups < HW_LIMITS_GROUPS && is_limited(dir, v2))
+        if (dir >= 0 && l->n_groups < HW_LIMITS_GROUPS && (l->all_groups || is_limited(dir, v2)))
             l->groups[l->n_groups++] = (struct hw_limits_group){dir, v2};
         else if (dir >= 0)
             (void)close(dir); /* only opened */
@@ -132,12 +132,10 @@ static void add_line(struct hw_limits *l, const char *root, const char *line, si
         add_groups(l, mount, path, false);
 }
 
-void hw_limits_init(struct hw_limits *l, int proc_dir, const struct hw_limits_roots *roots)
+static void find_groups(struct hw_limits *l, int proc_dir, const struct hw_limits_roots *roots)
 {
     char *text;
     size_t n;
-    *l = (struct hw_limits){.has_machine = true};
-    find_rlimits(l, proc_dir);
     if (hw_file_read(proc_dir, "cgroup", MAX_TEXT, &text, &n, NULL) < 0)
         return;
     for (char *p = text; *p;) {
@@ -146,6 +144,13 @@ void hw_limits_init(struct hw_limits *l, int proc_dir, const struct hw_limits_ro
         p += len + (p[len] == '\n');
     }
     free(text);
+}
+
+void hw_limits_init(struct hw_limits *l, int proc_dir, const struct hw_limits_roots *roots)
+{
+    *l = (struct hw_limits){.has_machine = true};
+    find_rlimits(l, proc_dir);
+    find_groups(l, proc_dir, roots);
 }
 
 void hw_limits_done(struct hw_limits *l)
@@ -257,4 +262,45 @@ uint64_t hw_limits_room(const struct hw_limits *l, const struct hw_limits_roots 
             *what = s.what;
     }
     return least;
+}
+
+/* ---- what a group holds ---- */
+
+static uint64_t stat_of(const char *text, const char *v2, const char *v1)
+{
+    uint64_t n = 0;
+    return number_of(text, v2, &n) || (v1 && number_of(text, v1, &n)) ? n : UINT64_MAX;
+}
+
+static bool read_group(const struct hw_limits_group *g, struct hw_memory_group *out)
+{
+    char *text;
+    size_t n;
+    *out = (struct hw_memory_group){UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
+                                    UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    (void)number_in(g->dir, g->v2 ? "memory.current" : "memory.usage_in_bytes", &out->current);
+    if (!number_in(g->dir, g->v2 ? "memory.max" : "memory.limit_in_bytes", &out->limit) ||
+        out->limit >= HUGE)
+        out->limit = UINT64_MAX;
+    if (hw_file_read(g->dir, "memory.stat", MAX_TEXT, &text, &n, NULL) < 0)
+        return false;
+    out->anon = stat_of(text, "anon ", "rss ");
+    out->file = stat_of(text, "file ", "cache ");
+    out->kernel = stat_of(text, "kernel ", NULL);
+    out->sock = stat_of(text, "sock ", NULL);
+    out->shmem = stat_of(text, "shmem ", NULL);
+    free(text);
+    return out->anon != UINT64_MAX;
+}
+
+bool hw_memory_group_read(int proc_dir, const struct hw_limits_roots *roots,
+                          struct hw_memory_group *out)
+{
+    struct hw_limits l = {.all_groups = true};
+    bool found = false;
+    find_groups(&l, proc_dir, roots);
+    for (size_t i = 0; !found && i < l.n_groups; i++) /* its own comes first */
+        found = read_group(&l.groups[i], out);
+    hw_limits_done(&l);
+    return found;
 }

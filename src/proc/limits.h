@@ -1,8 +1,8 @@
 /*
- * limits.h - what a process may still take before something refuses it memory or kills it
+ * limits.h - how much memory a process may still use before allocations fail or it is killed
  *
- * Why:     a profile made just before that moment shows what filled the memory; afterwards there is
- *          nobody to ask.
+ * Why:     a profile made just before that moment shows what filled the memory; afterwards the
+ *          process is gone.
  * Shapes:  address space and data (ulimit -v, -d), each memory group above the process (cgroup v1
  *          and v2; file pages that could be dropped do not count), the machine (what is available,
  *          swap included). hw_limits_nearest gives the one of which most is used.
@@ -30,6 +30,7 @@ struct hw_limits {
     bool has_machine;
     struct hw_limits_group groups[HW_LIMITS_GROUPS];
     size_t n_groups; /* with a limit */
+    bool all_groups; /* also those without one: for hw_memory_group_read */
 };
 
 struct hw_limit_state {
@@ -55,6 +56,15 @@ struct hw_limit_state hw_limits_nearest(const struct hw_limits *l, int proc_dir,
  * have left; UINT64_MAX = nothing limits it. *what (may be NULL): which one. */
 uint64_t hw_limits_room(const struct hw_limits *l, const struct hw_limits_roots *roots,
                         const char **what);
+
+/* What the memory group of a process holds, of all its processes. UINT64_MAX = not told. */
+struct hw_memory_group {
+    uint64_t current, limit; /* no limit: UINT64_MAX */
+    uint64_t anon, file, kernel, sock, shmem;
+};
+/* Of the group that the process is in itself; false: none can be read. */
+bool hw_memory_group_read(int proc_dir, const struct hw_limits_roots *roots,
+                          struct hw_memory_group *out);
 
 static inline uint32_t hw_limit_percent(const struct hw_limit_state *s)
 {

@@ -1,9 +1,9 @@
 /*
- * number.h - pids of ours and the numbers that /proc has for them
+ * number.h - our pids and the pids that /proc uses for them
  *
  * Why:     `unshare --pid --fork` and some containers leave the outer namespace's /proc mounted:
- *          its directories have other numbers than getpid, SO_PEERCRED, pidfd_open and kill.
- *          /proc/5 is somebody else there.
+ *          its directories have different pids than getpid, SO_PEERCRED, pidfd_open and kill.
+ *          /proc/5 is another process there.
  * Shapes:  everything outside of proc/ knows pids of our own namespace only. With a /proc of our
  *          own both are the same number, found out once.
  * Errors:  0 = there is none: a process of the other world has no number here.

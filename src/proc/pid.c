@@ -227,6 +227,7 @@ void hw_proc_status_parse(const char *text, struct hw_proc_status *out)
     out->rss_anon_kb = status_number(&t, "\nRssAnon:");
     out->rss_file_kb = status_number(&t, "\nRssFile:");
     out->rss_shmem_kb = status_number(&t, "\nRssShmem:");
+    out->vm_pte_kb = status_number(&t, "\nVmPTE:");
     out->vm_swap_kb = status_number(&t, "\nVmSwap:");
     out->threads = (uint32_t)status_number(&t, "\nThreads:");
     out->cap_permitted = status_hex(&t, "\nCapPrm:");

@@ -59,7 +59,7 @@ struct hw_proc_status {
     int32_t seccomp;
     uint64_t seccomp_filters; /* since Linux 5.9, else 0 */
     uint64_t vm_size_kb, vm_rss_kb, rss_anon_kb, rss_file_kb, rss_shmem_kb, vm_swap_kb,
-        vm_locked_kb, vm_hwm_kb;
+        vm_locked_kb, vm_hwm_kb, vm_pte_kb;
     char name[64];
 };
 int hw_proc_status(int proc_dir, struct hw_proc_status *out);

@@ -72,7 +72,7 @@ static bool next_part(struct walk *w, char part[NAME_MAX + 1], bool *is_last)
     return true;
 }
 
-/* What it says stands in place of its name. */
+/* What it says is in place of its name. */
 static int follow(struct walk *w, int link, bool is_last)
 {
     char text[PATH_MAX];

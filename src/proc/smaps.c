@@ -5,11 +5,14 @@
  */
 #include "proc/smaps.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "proc/maps.h"
@@ -18,7 +21,7 @@
 
 static int parse_head(char *line, struct hw_smaps *s)
 {
-    struct hw_smaps_entry e = {0};
+    struct hw_smaps_entry e = {.n_mappings = 1};
     char perms[5] = "";
     int behind = 0;
     if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %*x:%*x %*u%n", &e.start, &e.end, perms,
@@ -34,8 +37,18 @@ static int parse_head(char *line, struct hw_smaps *s)
     return hw_vec_push(&s->entries, e) < 0 ? HW_ENOMEM : HW_OK;
 }
 
+static void parse_flags(const char *line, struct hw_smaps_entry *e)
+{
+    e->no_reserve = strstr(line, " nr") != NULL;
+    e->no_huge = strstr(line, " nh") != NULL;
+}
+
 static void parse_value(const char *line, struct hw_smaps_entry *e)
 {
+    if (strncmp(line, "VmFlags:", 8) == 0) {
+        parse_flags(line, e);
+        return;
+    }
 #define X(name, key)                                                                               \
     if (strncmp(line, key, sizeof key - 1) == 0) {                                                 \
         e->name##_kb = strtoull(line + sizeof key - 1, NULL, 10);                                  \
@@ -75,6 +88,106 @@ int hw_smaps_read(int proc_dir, int rollup, struct hw_smaps *out)
                      NULL) < 0)
         return HW_EGONE;
     return hw_smaps_parse(text, n, out);
+}
+
+/* Cut at a mapping's head, so that the last one has all its lines. */
+static size_t whole_part(char *text, size_t n)
+{
+    size_t at = n;
+    while (at > 0 &&
+           !(text[at - 1] == '\n' && at < n &&
+             ((text[at] >= '0' && text[at] <= '9') || (text[at] >= 'a' && text[at] <= 'f'))))
+        at--;
+    text[at] = '\0';
+    return at;
+}
+
+/* The kernel gives a page of text at a time, five mappings, whatever is asked for. */
+int hw_smaps_read_some(int proc_dir, size_t max_bytes, uint64_t max_cpu_ns, struct hw_smaps *out)
+{
+    enum { PIECE = 64 * 1024 };
+    hw_autofd int fd = openat(proc_dir, "smaps", O_RDONLY | O_CLOEXEC);
+    size_t n = 0, room = 0;
+    char *text = NULL;
+    uint64_t until_ns = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) + max_cpu_ns;
+    ssize_t got = fd < 0 ? -1 : 1;
+    while (got > 0 && n < max_bytes &&
+           (n == 0 || hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) < until_ns)) {
+        if (n + PIECE + 1 > room) {
+            room = 2 * room + PIECE + 1;
+            char *more = realloc(text, room);
+            if (!more) {
+                free(text);
+                return HW_ENOMEM;
+            }
+            text = more;
+        }
+        got = read(fd, text + n, PIECE);
+        n += got > 0 ? (size_t)got : 0;
+    }
+    if (got < 0 || n == 0) {
+        free(text);
+        return HW_EGONE;
+    }
+    text[n] = '\0';
+    bool cut = got > 0;
+    int rc = hw_smaps_parse(text, cut ? whole_part(text, n) : n, out);
+    if (rc == HW_OK)
+        out->cut = cut;
+    return rc;
+}
+
+static int by_path(const void *pa, const void *pb)
+{
+    const struct hw_smaps_entry *a = pa, *b = pb;
+    int order = strcmp(a->path, b->path);
+    return order ? order : a->start < b->start ? -1 : a->start > b->start;
+}
+
+static void add_entry(struct hw_smaps_entry *to, const struct hw_smaps_entry *e)
+{
+    to->n_mappings += e->n_mappings;
+#define X(name, key) to->name##_kb += e->name##_kb;
+    HW_SMAPS_FIELDS(X)
+#undef X
+}
+
+int hw_smaps_sum(struct hw_smaps *s)
+{
+    size_t n_names = 0, n_text = 0, at = 0;
+    if (s->entries.n)
+        qsort(s->entries.v, s->entries.n, sizeof *s->entries.v, by_path);
+    for (size_t i = 0; i < s->entries.n; i++)
+        if (i == 0 || strcmp(s->entries.v[i].path, s->entries.v[i - 1].path) != 0) {
+            n_names++;
+            n_text += strlen(s->entries.v[i].path) + 1;
+        }
+    struct hw_smaps_entry *sums = calloc(n_names + 1, sizeof *sums);
+    char *names = malloc(n_text + 1);
+    if (!sums || !names) {
+        free(sums);
+        free(names);
+        return HW_ENOMEM;
+    }
+    n_names = 0;
+    for (size_t i = 0; i < s->entries.n; i++) {
+        const struct hw_smaps_entry *e = &s->entries.v[i];
+        if (n_names && strcmp(sums[n_names - 1].path, e->path) == 0) {
+            add_entry(&sums[n_names - 1], e);
+            continue;
+        }
+        size_t n = strlen(e->path) + 1;
+        sums[n_names] = *e;
+        sums[n_names++].path = memcpy(names + at, e->path, n);
+        at += n;
+    }
+    free(s->entries.v);
+    free(s->text);
+    s->entries.v = sums;
+    s->entries.n = n_names;
+    s->entries.cap = n_names + 1;
+    s->text = names;
+    return HW_OK;
 }
 
 void hw_smaps_done(struct hw_smaps *s)

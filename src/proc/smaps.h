@@ -1,15 +1,18 @@
 /*
  * smaps.h - /proc/PID/smaps and smaps_rollup
  *
- * Why:     "what else holds memory beside the heap" needs resident, dirty and swapped sizes per
+ * Why:     "what holds memory besides the heap" needs resident, dirty and swapped sizes per
  *          mapping. Reading takes a lock of the target: callers space it out.
  * Units:   kB as in /proc.
  * Owns:    the entries' names lie in text.
+ * Cost:    as much as the target has page tables: what is asked for unasked has a limit.
  * Errors:  HW_EGONE, HW_ENOMEM.
  */
 #ifndef HW_PROC_SMAPS_H
 #define HW_PROC_SMAPS_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/memory/vec.h"
@@ -34,8 +37,10 @@
 
 struct hw_smaps_entry {
     uint64_t start, end;
-    uint32_t flags;   /* enum hw_map_flags */
-    const char *path; /* borrowed from the struct hw_smaps */
+    uint32_t flags;           /* enum hw_map_flags */
+    bool no_reserve, no_huge; /* VmFlags nr, nh */
+    const char *path;         /* borrowed from the struct hw_smaps */
+    uint64_t n_mappings;      /* 1, or how many hw_smaps_sum has made one */
 #define X(name, key) uint64_t name##_kb;
     HW_SMAPS_FIELDS(X)
 #undef X
@@ -44,11 +49,18 @@ struct hw_smaps_entry {
 struct hw_smaps {
     HW_VEC(struct hw_smaps_entry) entries;
     char *text; /* owned */
+    bool cut;   /* hw_smaps_read_some: there are more */
 };
 
 /* rollup: one entry with the sums. */
 int hw_smaps_read(int proc_dir, int rollup, struct hw_smaps *out);
-/* Takes over text (malloc'ed, NUL behind n), also on failure. */
+/* The first mappings, by address, as long as their text has at most max_bytes and they have taken
+ * at most max_cpu_ns of this thread's time: of a process with a million of them, or with large
+ * tables of pages, it takes bounded time. One mapping is always read whole. */
+int hw_smaps_read_some(int proc_dir, size_t max_bytes, uint64_t max_cpu_ns, struct hw_smaps *out);
+/* One entry for each name, in order of the names, which are copied: for who keeps them. Its place
+ * is that of the first. HW_ENOMEM: nothing was changed. */
+int hw_smaps_sum(struct hw_smaps *s);
 void hw_smaps_done(struct hw_smaps *s);
 
 #endif

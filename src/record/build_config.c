@@ -19,7 +19,7 @@ static const uint64_t flush_period_ms = 604800000;
 #define H(name) HW_F_HeapprofdConfig_##name
 #define T(name) HW_F_TraceConfig_##name
 
-/* Fields that do not come by number. */
+/* Fields that are not written in order of number. */
 static const struct {
     const char *message;
     uint32_t first[16];
@@ -153,7 +153,7 @@ void hw_config_take_options(struct hw_config_values *c, const struct hw_opts *o)
 {
     for (int i = 0; i < HW_OPT_COUNT; i++) {
         const struct hw_optval *v = &o->v[i];
-        bool has_default = v->text != NULL; /* of an option that the command takes */
+        bool has_default = v->text != NULL; /* of an option the command takes */
         if (hw_options[i].field && (v->set || has_default))
             take_option(c, &hw_options[i], v);
     }
@@ -300,7 +300,7 @@ static int put_all(struct hw_pb *w, const struct hw_config_values *c, struct hw_
     return rc;
 }
 
-/* What is true of every recording. */
+/* What applies to every recording. */
 static void set_common(struct hw_config_values *c)
 {
     if (!find(c, "duration_ms"))
@@ -328,7 +328,7 @@ int hw_print_config(const struct hw_strbuf *binary, struct hw_error *err)
     struct hw_strbuf text = {0};
     int rc = hw_config_binary_to_text(hw_bytes_of(binary->p, binary->n), &text, err);
     if (rc == 0 && text.n)
-        fwrite(text.p, 1, text.n, stdout); /* main looks at ferror */
+        fwrite(text.p, 1, text.n, stdout); /* main checks ferror */
     hw_strbuf_done(&text);
     return rc;
 }

@@ -20,7 +20,7 @@ static bool ends_with(struct part x, const char *end)
     return x.n > n && memcmp(x.p + x.n - n, end, n) == 0;
 }
 
-/* The first part from here on that is no slice; n 0 = the line is over. */
+/* The next component that is not a slice; n 0 = end of line. */
 static struct part next_part(const char **at)
 {
     struct part x = {*at, 0};
@@ -52,7 +52,7 @@ static char *unit_of_path(const char *path, bool one_user)
     return hw_strbuf_take(&b);
 }
 
-/* Lines are "NUMBER:CONTROLLERS:PATH"; the kernel makes no group with a newline in its name. */
+/* Lines are "NUMBER:CONTROLLERS:PATH"; the kernel allows no newline in a group's name. */
 char *hw_control_group_unit(const char *text, bool one_user)
 {
     char *unit = NULL;

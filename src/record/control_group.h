@@ -1,14 +1,14 @@
 /*
- * control_group.h - the names that a process has by its control group
+ * control_group.h - systemd unit and container of a process, from its control group
  *
- * Why:     a profile's unit tells whose memory it is, and what stands below a machine's own unit
- *          was named by whom it was given to: a user may call his units as he likes, and so may a
- *          container or a service with Delegate=.
- * Shapes:  text is that of /proc/PID/cgroup. The unit is the first part of a path behind its slices
- *          when that is a service: "nginx.service"; a user's own stands behind his manager:
- *          "user@1000.service/app.service", or alone where all is one user's. The container is the
- *          last number of 64 digits. NULL: there is none, or no memory for it.
- * Owns:    what is given is the caller's.
+ * Why:     a profile's unit tells whose memory it is. Groups below a system unit are named by
+ *          whoever they are delegated to: users, containers and services with Delegate= choose
+ *          names freely.
+ * Shapes:  text is that of /proc/PID/cgroup. The unit is the first path component after the slices
+ *          if that is a service: "nginx.service"; a user's own follows its manager:
+ *          "user@1000.service/app.service", or is alone if everything is one user's. The container
+ *          is the last 64-digit hex number. NULL: none, or out of memory.
+ * Owns:    results belong to the caller.
  * Source:  systemd's cg_path_get_unit and cg_path_get_user_unit
  */
 #ifndef HW_RECORD_CONTROL_GROUP_H

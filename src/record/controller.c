@@ -1,7 +1,7 @@
 /*
- * The embedded recorder is this program executed again, not merely forked: a clean address space
- * without the command's buffers, and a process that `ps` and `killall` show as heapprofd. It leads
- * a process group of its own, so that Ctrl-C reaches the program and the command, not the recorder.
+ * The embedded recorder is this program executed again, not just forked: it has a clean address
+ * space without the command's buffers, and `ps` and `killall` see it as heapprofd. It has its own
+ * process group, so that Ctrl-C reaches the program and the command, not the recorder.
  */
 #include "record/controller.h"
 
@@ -43,7 +43,7 @@ struct hw_controller {
 
 static int controller_new(int fd, struct hw_controller **out, struct hw_error *err)
 {
-    int room = HW_CONTROL_MAX_BYTES; /* a large configuration is more than the kernel takes else */
+    int room = HW_CONTROL_MAX_BYTES; /* the default is too small for a large configuration */
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
     struct hw_controller *c = calloc(1, sizeof *c);
     if (!c)
@@ -54,12 +54,14 @@ static int controller_new(int fd, struct hw_controller **out, struct hw_error *e
     return HW_OK;
 }
 
-/* Who reads what the command writes must not wait for the end of its recorder, nor a terminal's
- * end reach it. */
+/*
+ * Readers of the command's output must not have to wait for its recorder, and a hangup must not
+ * reach it.
+ */
 static bool leave_terminal(void)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    (void)setsid(); /* a child just made leads no group, so it is not refused */
+    (void)setsid(); /* a new child leads no group, so this cannot fail */
     return null >= 0 && dup2(null, 0) == 0 && dup2(null, 1) == 1 && dup2(null, 2) == 2 &&
            chdir("/") == 0;
 }
@@ -73,14 +75,14 @@ static void child_exec(int fd, char *const argv[], bool apart)
         (void)setpgid(0, 0);
     if (apart && !leave_terminal())
         _exit(127);
-    (void)signal(SIGTTOU, SIG_IGN); /* it may say something although it is in the background */
+    (void)signal(SIGTTOU, SIG_IGN); /* it may write although it is in the background */
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     if (fcntl(fd, F_SETFD, 0) == 0)
         (void)execv("/proc/self/exe", argv);
     _exit(127);
 }
 
-/* An abstract name nobody can guess; it goes away with the recorder. */
+/* An unguessable abstract name, which vanishes with the recorder. */
 static void choose_socket(char *out, size_t n)
 {
     uint64_t random = 0;
@@ -161,7 +163,7 @@ static int socket_address(const char *name, struct sockaddr_un *a, socklen_t *le
     return HW_OK;
 }
 
-/* The socket may stand in /tmp, where anybody can be first: only root or oneself is believed. */
+/* The socket may be in /tmp, where anybody can create it first: trust only root or our own uid. */
 static int check_peer(int fd, const char *path, struct hw_error *err)
 {
     struct ucred peer;
@@ -185,7 +187,7 @@ static int connect_to(const char *path, struct hw_controller **out, struct hw_er
     hw_autofd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return hw_fail_sys(err, "socket");
-    /* A stopped recorder takes no connection: with a full queue this would wait for ever. */
+    /* A stopped recorder accepts no connections: with a full queue this would block for ever. */
     struct timeval patience = {.tv_sec = CONNECT_S}, endless = {0};
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     int connected = connect(fd, (const struct sockaddr *)&address, length);
@@ -214,7 +216,7 @@ static int connect_to(const char *path, struct hw_controller **out, struct hw_er
     return HW_OK;
 }
 
-/* A service of root's listens in /run, one's own in /tmp when /run is not writable. */
+/* Root's service listens in /run, a user's own in /tmp if /run is not writable. */
 int hw_controller_connect(const char *path, struct hw_controller **out, struct hw_error *err)
 {
     static const char root_service[] = "/run/perfetto/traced-consumer.sock";
@@ -239,7 +241,7 @@ void hw_controller_kill(struct hw_controller *c)
         (void)kill(c->child, SIGKILL); /* not reaped yet, so it is that process */
 }
 
-/* It ends by itself once its controller is gone; one that is stopped must not stop us. */
+/* It exits by itself once its controller is gone; a stopped one must not block us. */
 static void wait_child(pid_t child)
 {
     enum { PATIENCE_MS = 20000 };
@@ -253,14 +255,14 @@ static void wait_child(pid_t child)
     (void)waitpid(child, NULL, WNOHANG); /* still running: init takes it over */
 }
 
-/* What a recorder that was killed could not take away itself; daemon/reach/namespace_socket.h. */
+/* Removes what a killed recorder left behind; daemon/reach/namespace_socket.h. */
 static void remove_file(const struct hw_controller *c)
 {
     char path[sizeof c->socket + sizeof HW_SOCKET_FILES];
     if (c->socket[0] != '@')
         return;
     (void)snprintf(path, sizeof path, HW_SOCKET_FILES "%s", c->socket + 1);
-    (void)unlink(path); /* gone, as a rule */
+    (void)unlink(path); /* usually gone already */
 }
 
 void hw_controller_free(struct hw_controller *c)
@@ -424,14 +426,14 @@ int hw_controller_ask_status(struct hw_controller *c, struct hw_error *err)
     return send_message(c, HW_CTL_STATUS, 0, nothing, nothing, -1, err);
 }
 
-/* recv, and what descriptor came along. */
+/* recv, with the descriptor that came along. */
 static ssize_t receive(struct hw_controller *c)
 {
     int fd;
     ssize_t n = hw_fd_receive(c->fd, c->message, sizeof c->message, &fd, 1, MSG_DONTWAIT);
     if (n > 0 && fd >= 0) {
         if (c->received >= 0)
-            (void)close(c->received); /* nobody took it */
+            (void)close(c->received); /* nobody has taken it */
         c->received = fd;
     }
     return n;

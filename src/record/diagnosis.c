@@ -28,7 +28,7 @@
 
 #include "base/banned.h"
 
-enum { SHORT_MS = 1000 }; /* too short to say of a program that it asks for nothing */
+enum { SHORT_MS = 1000 }; /* too short to claim that a program allocates nothing */
 
 #define LIBRARY "libheapprofd_glibc_preload.so"
 
@@ -39,7 +39,7 @@ static void find(struct hw_finding *out, const char *code, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    (void)vsnprintf(out->text, sizeof out->text, fmt, ap); /* a cut sentence is still one */
+    (void)vsnprintf(out->text, sizeof out->text, fmt, ap); /* a truncated sentence will do */
     va_end(ap);
     out->code = code;
 }
@@ -92,7 +92,7 @@ static void check_loads(const char *path, int fd, const struct hw_elf_info *info
              path);
 }
 
-/* What lets the library in but hides the allocations from it. */
+/* What lets the library load but hides allocations from it. */
 static void check_sees(const char *path, const struct hw_elf_info *info, struct hw_finding *out)
 {
     if (info->is_go)
@@ -103,7 +103,7 @@ static void check_sees(const char *path, const struct hw_elf_info *info, struct 
              path);
 }
 
-/* "#!/bin/sh" → the interpreter, which is what runs. */
+/* "#!/bin/sh" → the interpreter, which is what really runs. */
 static bool script_interpreter(int fd, char *out, size_t max)
 {
     char line[256];
@@ -117,7 +117,7 @@ static bool script_interpreter(int fd, char *out, size_t max)
     return true;
 }
 
-/* fd < 0: it cannot be read, so nothing can be said about it. */
+/* fd < 0: unreadable, so nothing is known about it. */
 static void diagnose_open(int fd, const char *path, bool loads, struct hw_finding *out)
 {
     struct hw_elf *elf;
@@ -132,7 +132,7 @@ static void diagnose_open(int fd, const char *path, bool loads, struct hw_findin
     hw_elf_close(elf);
 }
 
-/* Of the program itself, or of what runs the script: its path is left in *path then. */
+/* For the program itself, or a script's interpreter: then *path is set to that. */
 static int open_program(const char **path, char *interpreter, size_t max)
 {
     int fd = open(*path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -180,7 +180,7 @@ static bool has_library(const struct hw_pid *p, bool *readable)
     return found;
 }
 
-/* What the recorder would say. A running service may have a policy of its own, and says so then. */
+/* What the recorder would decide. A running service with its own policy will tell by itself. */
 static void check_policy(const struct hw_pid *p, const struct hw_proc_status *status,
                          struct hw_finding *out)
 {
@@ -200,7 +200,7 @@ static void check_policy(const struct hw_pid *p, const struct hw_proc_status *st
     hw_policy_done(&policy);
 }
 
-/* By the flags in its `stat` (PF_KTHREAD): one that is ending has no command line either. */
+/* By the flags in `stat` (PF_KTHREAD): an exiting process has no command line either. */
 static bool is_kernel_thread(const struct hw_pid *p)
 {
     enum { KERNEL_THREAD = 0x00200000 };
@@ -209,7 +209,7 @@ static bool is_kernel_thread(const struct hw_pid *p)
     unsigned flags = 0;
     if (hw_file_read(p->dir, "stat", 4096, &text, &n, NULL) < 0)
         return false;
-    const char *behind = strrchr(text, ')'); /* the name in brackets may hold anything */
+    const char *behind = strrchr(text, ')'); /* the name in brackets may contain anything */
     return behind && sscanf(behind + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
            (flags & KERNEL_THREAD) != 0;
 }
@@ -230,7 +230,7 @@ static void check_process(const struct hw_pid *p, struct hw_finding *out)
     }
     int rc = hw_read_cmdline(p, &cmdline, &n);
     free(cmdline);
-    if (rc == 0 && n == 0) { /* also a process that has just ended, or overwrote its arguments */
+    if (rc == 0 && n == 0) { /* or it has just exited, or has overwritten its arguments */
         struct hw_proc_stat stat;
         if (hw_proc_stat(p->dir, &stat) < 0 || stat.state == 'Z' || stat.state == 'X')
             find(out, "no-process", "process %d has ended", p->pid);
@@ -260,8 +260,8 @@ static void check_process(const struct hw_pid *p, struct hw_finding *out)
     ssize_t len = readlinkat(p->dir, "exe", name, sizeof name - 1);
     if (len > 0)
         name[len] = '\0';
-    hw_autofd int exe = openat(p->dir, "exe", O_RDONLY | O_CLOEXEC); /* in whatever root it is */
-    /* Of the file itself only this says more than what keeps us from going in. */
+    hw_autofd int exe = openat(p->dir, "exe", O_RDONLY | O_CLOEXEC); /* whatever its root */
+    /* Of the file's properties, only this explains more than what prevents attaching. */
     diagnose_open(exe, name, /* loads = */ true, out);
     if (!out->code || strcmp(out->code, "go") != 0)
         find(out, "not-attachable", "%s", err.text);
@@ -295,12 +295,12 @@ static bool has_name(int32_t pid, const char *name)
     return argv0[0] && hw_config_name_matches(name, argv0);
 }
 
-/* True when there is such a process; *out says why it cannot be profiled, if so. */
+/* True if the process exists; *out says why it cannot be profiled, if so. */
 static bool diagnose_name(const char *name, struct hw_finding *out)
 {
     hw_pid_list all = {0};
     bool found = false;
-    (void)hw_proc_list(&all); /* what was read before a failure counts */
+    (void)hw_proc_list(&all); /* entries read before a failure count */
     for (size_t i = 0; i < all.n && !out->code; i++)
         if (has_name(all.v[i], name)) {
             found = true;
@@ -336,7 +336,7 @@ void hw_diagnose_wanted(const uint64_t *pids, size_t n_pids, char *const *names,
 
 /* ---- a recording ---- */
 
-/* It was ready to be profiled from its next allocation on. */
+/* It was ready to be profiled from its next allocation. */
 static void asked_for_nothing(const struct hw_seen_target *t, struct hw_finding *out)
 {
     int32_t pid = t->pid;

@@ -2,8 +2,8 @@
  * diagnosis.h - why a profile came out empty, and whether a process can be profiled at all
  *
  * Why:     an empty profile without a reason is the worst answer a profiler can give. The same
- *          facts decide what `ps` shows before, and what record says after.
- * Shapes:  one finding = a code of explain.def and a sentence. The first that applies is the one.
+ *          facts decide what `ps` shows before and record says afterwards.
+ * Shapes:  one finding = a code of explain.def and a sentence. The first that applies wins.
  */
 #ifndef HW_RECORD_DIAGNOSIS_H
 #define HW_RECORD_DIAGNOSIS_H
@@ -20,8 +20,11 @@ struct hw_finding {
     char text[400];
 };
 
-/* What the program's file tells: static, set-uid, another architecture, AddressSanitizer, Go, an
- * allocator of its own. loads: only what keeps the library out; else also what keeps it blind. */
+/*
+ * From the program's file: static, set-uid, another architecture, AddressSanitizer, Go, its own
+ * allocator. loads: only what prevents loading the library; else also what hides allocations from
+ * it.
+ */
 void hw_diagnose_file(const char *path, bool loads, struct hw_finding *out);
 /* A program of 32 bits (i386) on this 64-bit machine, or a script for one? */
 bool hw_diagnose_is_32_bit(const char *path);
@@ -30,8 +33,10 @@ void hw_diagnose_pid(int32_t pid, struct hw_finding *out);
 /* Why the recording has no sample. program: the command's file, NULL = none was started. */
 void hw_diagnose_recording(const struct hw_recording *r, const char *program,
                            struct hw_finding *out);
-/* Why none of these processes was profiled: the first that has a reason, else that there is none.
- * no_running: those that ran before were not meant. */
+/*
+ * Why none of these processes was profiled: the first with a reason, else that none exists.
+ * no_running: processes already running were excluded.
+ */
 void hw_diagnose_wanted(const uint64_t *pids, size_t n_pids, char *const *names, size_t n_names,
                         bool no_running, struct hw_finding *out);
 /* Prints it as a message with its code and the remedy as a hint. */

@@ -37,7 +37,7 @@ static char *join(const char *dir, size_t n, const char *rest)
     return hw_strbuf_take(&b);
 }
 
-/* Of this binary's file, without the last slash. NULL and errno. */
+/* The directory of this binary, without a trailing slash. NULL and errno. */
 static char *own_folder(void)
 {
     char self[4096];
@@ -82,9 +82,9 @@ int hw_launch_find_library(const char *wanted, const char *program, char **out,
     static const char *const beside[] = {
         "/../" HW_LIBDIR_NAME "/" LIBRARY, /* installed: bin/ and lib/ or lib/x86_64-linux-gnu/ */
         "/../lib/" LIBRARY,
-        "/../lib/heapwise/" LIBRARY, /* the same, in a folder of its own */
+        "/../lib/heapwise/" LIBRARY, /* the same, in its own directory */
         "/../client/" LIBRARY,       /* the build directory */
-        "/" LIBRARY,                 /* all in one folder */
+        "/" LIBRARY,                 /* all in one directory */
     };
     if (wanted) {
         *out = realpath(wanted, NULL);
@@ -136,7 +136,7 @@ char *hw_launch_find_program(const char *name)
 
 /* ---- the command's own words ---- */
 
-/* "LD_PRELOAD=libx.so": not where the old value stays part of it. */
+/* "LD_PRELOAD=libx.so", unless it includes the old value. */
 static bool assigns_preload(const char *text)
 {
     const char *p = strstr(text, "LD_PRELOAD=");
@@ -152,7 +152,7 @@ static bool env_drops(const char *word, const char *next)
            (strcmp(word, "-u") == 0 && next && strcmp(next, "LD_PRELOAD") == 0);
 }
 
-/* Only what stands before the program that it runs. */
+/* Only what precedes the program it runs. */
 static const char *replaced_by_env(char *const *argv)
 {
     for (size_t i = 1; argv[i] && (argv[i][0] == '-' || strchr(argv[i], '=')); i++) {
@@ -161,7 +161,7 @@ static const char *replaced_by_env(char *const *argv)
              assigns_preload(argv[i])))
             return argv[i];
         if (strcmp(argv[i], "-u") == 0 && argv[i + 1])
-            i++; /* the name is a word of its own */
+            i++; /* the name is a whole word */
     }
     return NULL;
 }
@@ -181,7 +181,7 @@ const char *hw_launch_replaces_preload(char *const *argv)
 
 /* ---- environment ---- */
 
-/* Is that name in the folder a link to the library? */
+/* Is that name in the directory a link to the library? */
 static bool leads_to(const char *platforms, const char *name, const char *library)
 {
     struct hw_strbuf b = {0};
@@ -191,8 +191,10 @@ static bool leads_to(const char *platforms, const char *name, const char *librar
     return found && strcmp(found, library) == 0;
 }
 
-/* The folder in which programs of each kind find their own library, this one among them
- * (client/platform); NULL = none. glibc's loader knows a platform where the kernel names one. */
+/*
+ * The directory in which programs of each architecture find their own library, including this one
+ * (client/platform); NULL = none. glibc's loader has a platform if the kernel reports one.
+ */
 static char *find_platforms(const char *library)
 {
     static const char *const beside[] = {
@@ -223,14 +225,16 @@ static int speakable_path(struct hw_launch *l, const char *path, const char *nam
         l->link_dir[0] = 0;
         return hw_fail_sys(err, "cannot make a directory in /tmp");
     }
-    (void)chmod(l->link_dir, 0711); /* programs that become another user go through it, too */
+    (void)chmod(l->link_dir, 0711); /* set-uid programs go through it too */
     (void)snprintf(l->link, sizeof l->link, "%s/%s", l->link_dir, name); /* constants: it fits */
     hw_strbuf_adds(out, l->link);
     return symlink(path, l->link) < 0 ? hw_fail_sys(err, "cannot link '%s'", l->link) : HW_OK;
 }
 
-/* glibc replaces ${PLATFORM} in each program by its own kind. musl does not, finds no such file and
- * goes on without a word; the library itself, which needs glibc, would end its programs. */
+/*
+ * glibc expands ${PLATFORM} in each program. musl does not, finds no such file and silently
+ * continues; loading the library itself, which needs glibc, would kill its programs.
+ */
 static int name_library(struct hw_launch *l, const char *library, struct hw_strbuf *out,
                         struct hw_error *err)
 {
@@ -242,8 +246,10 @@ static int name_library(struct hw_launch *l, const char *library, struct hw_strb
     return rc;
 }
 
-/* The child's environment: ours with some variables replaced. Made before the fork and never set in
- * this process, which may have threads that read their environment meanwhile. */
+/*
+ * The child's environment: ours with some variables replaced. Built before the fork and never set
+ * in this process, whose other threads may be reading the environment.
+ */
 struct environment {
     HW_VEC(char *) all; /* NULL-terminated when complete; borrowed but for `own` */
     HW_VEC(char *) own;
@@ -283,7 +289,7 @@ static void environment_done(struct environment *e)
     hw_vec_done(&e->all);
 }
 
-/* What the caller preloads himself. */
+/* The caller's own preloads. */
 static bool preloads_sanitizer(void)
 {
     const char *old = getenv("LD_PRELOAD");
@@ -295,9 +301,11 @@ static bool preloads_sanitizer(void)
     return false;
 }
 
-/* AddressSanitizer's runtime ends a program that another library was put before: such a program
- * runs without ours, and the empty profile says why. The library itself sees it, too, but only by
- * starting the program twice (client/start/sanitizer.c). */
+/*
+ * AddressSanitizer's runtime aborts if another library is loaded before it: such a program runs
+ * without ours, and the empty profile says why. The library detects this too, but has to start the
+ * program twice (client/start/sanitizer.c).
+ */
 static bool tolerates_library(const char *name)
 {
     hw_autofree char *program = hw_launch_find_program(name);
@@ -307,7 +315,7 @@ static bool tolerates_library(const char *name)
     return (!f.code || strcmp(f.code, "asan") != 0) && !preloads_sanitizer();
 }
 
-/* What was there stays, behind it. */
+/* The old value is kept, after ours. */
 static int preload_value(struct hw_launch *l, const char *library, char **out, struct hw_error *err)
 {
     const char *old = getenv("LD_PRELOAD");
@@ -333,7 +341,7 @@ static void child(const struct hw_launch_options *o, char *const *env, int hold)
         _exit(127); /* the command gave up */
     if (o->stdout_to_stderr)
         (void)dup2(STDERR_FILENO, STDOUT_FILENO);
-    if (o->background) { /* a terminal's input and Ctrl-C are for who waits there */
+    if (o->background) { /* terminal input and Ctrl-C belong to the foreground */
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         (void)dup2(null, STDIN_FILENO);
         (void)setpgid(0, 0);
@@ -341,7 +349,7 @@ static void child(const struct hw_launch_options *o, char *const *env, int hold)
     (void)sigprocmask(SIG_SETMASK, o->mask, NULL);
     (void)execvpe(o->argv[0], o->argv, env);
     int failed = errno;
-    (void)!write(hold, &failed, sizeof failed); /* nobody else could be told */
+    (void)!write(hold, &failed, sizeof failed); /* no one else to report it to */
     _exit(127);
 }
 
@@ -417,7 +425,7 @@ int hw_launch_go(struct hw_launch *l, struct hw_error *err)
     return failed == ENOENT || failed == ENOTDIR ? HW_ENOTFOUND : HW_EPERM;
 }
 
-/* The command's programs may run on, and their loaders complain of a library that is not there. */
+/* The command's programs may run on, and their loaders would complain about a missing library. */
 static bool is_named_by_anyone(const char *text)
 {
     hw_pid_list pids = {0};
@@ -440,7 +448,7 @@ static bool is_named_by_anyone(const char *text)
 void hw_launch_done(struct hw_launch *l)
 {
     if (l->hold >= 0) {
-        (void)close(l->hold); /* a child that still waits ends */
+        (void)close(l->hold); /* a child that still waits exits */
         if (l->pid > 0)
             (void)waitpid(l->pid, NULL, 0);
     }

@@ -18,7 +18,7 @@ struct hw_live_source {
     char name[256], ref[24];
 };
 
-/* Takes the connection of the recorder that has the process. */
+/* Keeps the connection to the recorder that has the process. */
 static bool take(struct hw_recorders *all, struct hw_live_source *s)
 {
     for (size_t r = 0; r < all->all.n; r++)

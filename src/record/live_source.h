@@ -1,9 +1,10 @@
 /*
- * live_source.h - looks at a process that is being recorded, by whomever
+ * live_source.h - live snapshots of a process that is being recorded, by any recorder
  *
- * Shapes:  open finds the recorder that has the process, one's own or the service; each look is a
- *          trace with one dump of each heap in a memory file (wire/control.h: HW_CTL_LIVE).
- * Owns:    the connection; a look's descriptor is the caller's.
+ * Shapes:  open finds the recorder that has the process, the user's own or the service; each
+ *          snapshot is a trace with one dump per heap in a memory file (wire/control.h:
+ *          HW_CTL_LIVE).
+ * Owns:    the connection; a snapshot's descriptor belongs to the caller.
  * Errors:  HW_ENOTFOUND (nobody records it), HW_EGONE (the recorder ended), HW_EINVAL (refused).
  * Threads: one owner at a time.
  */
@@ -18,7 +19,7 @@ struct hw_controller;
 struct hw_error;
 struct hw_live_source;
 
-/* recorder: pid of an embedded one that has it; 0 = any that has. */
+/* recorder: pid of the embedded recorder that has it; 0 = any. */
 int hw_live_source_open(int32_t recorder, int32_t pid, struct hw_live_source **out,
                         struct hw_error *err);
 void hw_live_source_free(struct hw_live_source *s);

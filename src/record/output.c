@@ -15,7 +15,7 @@
 
 #include "base/banned.h"
 
-/* A command's name as part of a file's: no slashes, no control bytes, not endless. */
+/* A command's name as part of a file name: no slashes, no control bytes, bounded length. */
 static void add_name(struct hw_strbuf *b, const char *command)
 {
     enum { MAX_NAME = 100 };
@@ -25,7 +25,7 @@ static void add_name(struct hw_strbuf *b, const char *command)
         hw_strbuf_addc(b, (unsigned char)p[i] <= 0x20 || p[i] == '/' || p[i] == 0x7f ? '_' : p[i]);
 }
 
-/* try 1 is the plain name; later ones get a number, for a pid that came again. */
+/* try 1 is the plain name; later ones get a number, in case a pid was reused. */
 static char *default_name(const char *command, int pid, unsigned try)
 {
     struct hw_strbuf b = {0};
@@ -38,7 +38,7 @@ static char *default_name(const char *command, int pid, unsigned try)
     return hw_strbuf_take(&b);
 }
 
-/* The first that no file has: a process may be recorded more than once. */
+/* The first unused name: a process may be recorded more than once. */
 static char *unused_name(const char *command, int pid)
 {
     enum { MAX_TRIES = 1000 };
@@ -69,14 +69,14 @@ static int open_unlinked(struct hw_error *err)
     return fd;
 }
 
-/* A name that is no regular file (a pipe, /dev/null) is written through a copy, too. */
+/* A name that is not a regular file (a pipe, /dev/null) is written through a copy as well. */
 static bool is_special(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
-/* What could only fail when the recording is over is found now. A pipe's reader may come later. */
+/* Finds now what would otherwise fail after the recording. A pipe's reader may come later. */
 static int check_special(const char *path, struct hw_error *err)
 {
     struct stat st;
@@ -120,7 +120,7 @@ static int open_part(struct hw_output *o, struct hw_error *err)
         return hw_fail(err, HW_ENOMEM, 0, "name of the output");
     if (!o->force && access(o->final_name, F_OK) == 0)
         return hw_fail(err, HW_EBUSY, 0, "'%s' exists; --force overwrites it", o->final_name);
-    /* An old .part is what a killed recording left; its name is free to be used again. */
+    /* An old .part was left by a killed recording; its name may be reused. */
     if (unlink(o->part) < 0 && errno != ENOENT)
         return hw_fail_sys(err, "cannot remove '%s'", o->part);
     o->fd = open(o->part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -177,7 +177,7 @@ static int copy_to(int from, int to, struct hw_error *err)
     }
 }
 
-/* Renames without taking anyone's place unless force. */
+/* Renames without replacing a file unless force. */
 static int rename_to(const struct hw_output *o, const char *name)
 {
     if (o->force)
@@ -220,7 +220,7 @@ static int copy_out(const struct hw_output *o, struct hw_error *err)
     return copy_to(o->fd, to, err);
 }
 
-/* A file of the default name in dir; NULL where it cannot be written. */
+/* A file of the default name in dir; NULL if it cannot be written. */
 static char *save_in(int from, const char *dir, const char *command, int pid)
 {
     enum { TRIES = 100 };
@@ -238,13 +238,13 @@ static char *save_in(int from, const char *dir, const char *command, int pid)
             return NULL;
         if (copy_to(from, to, NULL) == 0)
             return strdup(path);
-        (void)unlink(path); /* half a trace under a whole one's name */
+        (void)unlink(path); /* half a trace must not have a whole one's name */
         return NULL;
     }
     return NULL;
 }
 
-/* The copy failed, and the bytes are in a file without a name: they get one. */
+/* The copy failed and the data is in an unnamed file: give it a name. */
 static void rescue(struct hw_output *o, const char *command, int pid, struct hw_error *err)
 {
     const char *tmp = getenv("TMPDIR");
@@ -286,7 +286,7 @@ int hw_output_finish(struct hw_output *o, const char *command, int pid, struct h
 void hw_output_discard(struct hw_output *o)
 {
     if (o->part)
-        (void)unlink(o->part); /* nobody misses it */
+        (void)unlink(o->part); /* nobody needs it */
 }
 
 void hw_output_done(struct hw_output *o)

@@ -7,13 +7,13 @@
 
 #include "base/banned.h"
 
-/* One for the process: it remembers who did not answer, and how many threads it left behind. */
+/* One per process: it remembers unresponsive targets, and how many threads it left behind. */
 static struct {
     pthread_mutex_t lock;
     struct hw_blocking_reader *looker;
 } reads = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Locked until hw_unlock; NULL: no memory, and nothing is locked. */
+/* Locked until hw_unlock; NULL: out of memory, not locked. */
 static struct hw_blocking_reader *lock(void)
 {
     pthread_mutex_lock(&reads.lock);

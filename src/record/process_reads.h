@@ -1,11 +1,10 @@
 /*
- * process_reads.h - what a process can keep its readers waiting for
+ * process_reads.h - reads from a process that can block the reader
  *
- * Why:     a command that lists all processes must not stop at one whose memory is locked by a
- *          system call that waits for a file system (daemon/code/blocking_reader.h says how that
- *          comes about).
- * Errors:  HW_ETIMEOUT after a fifth of a second, at once for a process that did this before; those
- *          of proc/. Without an answer argv0 is "".
+ * Why:     a command that lists all processes must not hang on one whose memory is locked by a
+ *          system call that waits for a file system (daemon/code/blocking_reader.h explains).
+ * Errors:  HW_ETIMEOUT after 0.2 s, or at once for a process that timed out before; those of proc/.
+ *          argv0 is then "".
  * Threads: any; one reads at a time.
  */
 #ifndef HW_RECORD_PROCESS_READS_H

@@ -27,7 +27,7 @@ static void find_session(const struct hw_recorders *all, struct hw_process_row *
         }
 }
 
-/* The recorder that would be asked does not profile itself, nor what works for it. */
+/* A recorder profiles neither itself nor its workers. */
 static void refuse_recorder(const struct hw_recorders *all, struct hw_process_row *row)
 {
     enum { MOST_BELOW = 4 };
@@ -55,7 +55,7 @@ static bool read_row(struct hw_process_row *row,
     struct hw_pid p;
     struct hw_proc_status status;
     if (hw_pid_open(row->pid, &p, NULL) < 0)
-        return false; /* ended meanwhile */
+        return false; /* has exited */
     hw_read_argv0(&p, row->name, sizeof row->name);
     bool is_meant = !meant || meant(ctx, row->pid, row->name);
     if (is_meant && hw_proc_status(p.dir, &status) == 0) {
@@ -104,7 +104,7 @@ static void diagnose(struct hw_process_row *row, hw_processes_known *known)
         if (k->pid == pid || now >= k->until_ns)
             slot = i;
     }
-    if (!row->session) /* who is being profiled can be: no need to look */
+    if (!row->session) /* already being profiled: no need to check */
         hw_diagnose_pid(pid, &row->why);
     if (known && !row->why.code)
         row->allocator = allocator_of(pid);
@@ -112,7 +112,7 @@ static void diagnose(struct hw_process_row *row, hw_processes_known *known)
     if (known && slot < known->n)
         known->v[slot] = k;
     else if (known)
-        (void)hw_vec_push(known, k); /* no memory: found out again the next time */
+        (void)hw_vec_push(known, k); /* out of memory: checked again the next time */
 }
 
 int hw_processes_find(const struct hw_recorders *all,
@@ -130,7 +130,7 @@ int hw_processes_find(const struct hw_recorders *all,
         if (!row.why.code && (!row.session || known))
             diagnose(&row, known);
         if (!row.why.code || every)
-            (void)hw_vec_push(out, row); /* out of memory: the list is shorter, nothing else */
+            (void)hw_vec_push(out, row); /* out of memory: just a shorter list */
     }
     hw_vec_done(&pids);
     return rc;
@@ -141,7 +141,7 @@ const char *hw_user_name(uint64_t uid, char out[32])
     char buffer[1024];
     struct passwd pw, *found = NULL;
     (void)getpwuid_r((uid_t)uid, &pw, buffer, sizeof buffer, &found); /* none: the number */
-    (void)snprintf(out, 32, "%s", found ? pw.pw_name : "");           /* a cut name is still one */
+    (void)snprintf(out, 32, "%s", found ? pw.pw_name : "");           /* a truncated name will do */
     if (!found)
         (void)snprintf(out, 32, "%llu", (unsigned long long)uid);
     return out;

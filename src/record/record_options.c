@@ -37,7 +37,7 @@ uint32_t hw_stack_mode_of(const char *word)
     return i;
 }
 
-/* HW_STACKS_COUNT: none of them. */
+/* HW_STACKS_COUNT: unknown. */
 static uint32_t stack_mode(const struct hw_opts *o)
 {
     if (o->v[HW_OPT_MEMORY_INFRA].set && !o->v[HW_OPT_STACK_MODE].set)
@@ -51,7 +51,7 @@ static uint32_t every_ms(const struct hw_opts *o, enum hw_option_id option)
     return implied ? MEMORY_INFRA_MS : (uint32_t)hw_opt_num(o, option);
 }
 
-/* Python was told so by the environment: the command's is ours, a process has its own. */
+/* PYTHONMALLOC is set in the environment: ours for a command, the process's own otherwise. */
 static bool has_python_malloc(const struct hw_record_words *w)
 {
     static const char name[] = "PYTHONMALLOC=malloc"; /* or malloc_debug */
@@ -72,18 +72,18 @@ static bool has_python_malloc(const struct hw_record_words *w)
     return false;
 }
 
-/* Heap graphs as often as dumps, of JVMs that allocate nothing meanwhile, too. */
+/* Heap graphs as often as dumps, also of JVMs that allocate nothing meanwhile. */
 static void set_java(const struct hw_record_words *w, struct hw_config_values *c)
 {
     uint64_t interval_ms = hw_opt_num(w->opts, HW_OPT_CONTINUOUS);
     hw_config_set_numbers(c, HW_JAVA_HPROF_FIELD(pid), w->pids, w->n_pids);
     if (interval_ms)
         hw_config_set(c, "java_hprof_config.continuous_dump_config.dump_interval_ms", interval_ms);
-    hw_config_set(c, HW_JAVA_HPROF_FIELD(dump_smaps), 1); /* the whole process needs them */
+    hw_config_set(c, HW_JAVA_HPROF_FIELD(dump_smaps), 1); /* needed for the whole process */
     hw_config_set(c, HW_JAVA_HPROF_FIELD(dump_oome_callstack), 1);
 }
 
-/* What the options' rows say, then what takes more than one of them. */
+/* Fields from the options table, then those that depend on several options. */
 static void set_values(const struct hw_record_words *w, struct hw_config_values *c)
 {
     const struct hw_opts *o = w->opts;
@@ -96,7 +96,8 @@ static void set_values(const struct hw_record_words *w, struct hw_config_values 
     if (o->v[HW_OPT_MEMORY_INFRA].set)
         hw_config_set(c, HW_HEAPPROFD_FIELD(record_types), 1);
     if (hw_opt_flag(o, HW_OPT_ALL_HEAPS) && !o->v[HW_OPT_HEAP].set)
-        hw_config_unset(c, HW_HEAPPROFD_FIELD(heaps));
+        hw_config_set_texts(c, HW_HEAPPROFD_FIELD(heaps), (char **)(uintptr_t)hw_mapping_heaps,
+                            HW_N_MAPPING_HEAPS); /* a heap no program registers */
     hw_config_unset(c, HW_HEAPPROFD_FIELD(all));
     if (w->all)
         hw_config_set(c, HW_HEAPPROFD_FIELD(all), 1);
@@ -141,6 +142,8 @@ struct hw_control_start hw_record_start(const struct hw_record_words *w)
         s.flags |= HW_START_KEEP_PEAK;
     if (hw_opt_flag(o, HW_OPT_IDLE))
         s.flags |= HW_START_IDLE;
+    if (hw_opt_flag(o, HW_OPT_PINNED))
+        s.flags |= HW_START_PINNED;
     if (o->v[HW_OPT_MEMORY_INFRA].set)
         s.flags |= HW_START_REGIONS;
     if (s.malloc_info_ms)
@@ -159,6 +162,10 @@ int hw_record_check(const struct hw_record_words *w, struct hw_error *err)
         wrong = "--block-client and --no-block-client exclude each other";
     else if (exact->num && interval->set && interval->origin == exact->origin && interval->num != 1)
         wrong = "--exact and --interval exclude each other";
+    else if (hw_opt_flag(o, HW_OPT_PINNED) && !exact->num && interval->num != 1)
+        wrong = "--pinned needs every allocation: --interval 1";
+    else if (hw_opt_flag(o, HW_OPT_PINNED) && hw_opt_flag(o, HW_OPT_DUMP_AT_MAX))
+        wrong = "--pinned and --dump-at-max exclude each other";
     else if (w->attach && o->n_args == 0)
         wrong = "no process given: which pid or name?";
     else if (w->all && is_named(w))

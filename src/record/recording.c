@@ -23,10 +23,11 @@
 enum {
     START_TIMEOUT_MS = 30000,
     TICK_MS = 200,
-    GRACE_MS = 2000,         /* the program's own time to end after Ctrl-C */
+    GRACE_MS = 2000,         /* grace period of the program after Ctrl-C */
     ORPHANS_MS = 300,        /* --follow-fork: a child of the last target may be on its way */
-    END_TIMEOUT_MS = 120000, /* for the final dumps, beyond any time-out of the recorder's */
-    HURRY_MS = 10000         /* for a recorder that was asked twice: it needs one or two seconds */
+    END_TIMEOUT_MS = 120000, /* for the final dumps, longer than any timeout of the recorder */
+    HURRY_MS = 10000         /* for a recorder that was told to stop twice: it needs a second or
+                                two */
 };
 
 static const uint64_t ms = 1000000; /* ns */
@@ -71,7 +72,7 @@ void hw_recording_give_up(struct hw_recording *r)
     r->gave_up = true;
 }
 
-/* Asked twice: the recorder ends the file with what there is, and the program is not waited for. */
+/* Second request: the recorder finishes the file with what it has; do not wait for the program. */
 static void hurry(struct hw_recording *r)
 {
     struct hw_error ignored;
@@ -94,7 +95,7 @@ static void interrupted(struct hw_recording *r)
         r->stop_at_ns = hw_now_monotonic_ns() + GRACE_MS * ms;
 }
 
-/* Its end is ours, unless it does not hear. */
+/* We end when the program does; if it ignores the signal, so do we. */
 static void pass_on(struct hw_recording *r, int number)
 {
     (void)kill(r->launch->pid, number); /* not reaped yet, so it is that process */
@@ -115,7 +116,7 @@ static void on_signal(struct hw_recording *r, const struct signalfd_siginfo *s)
         pass_on(r, number);
         return;
     }
-    /* The terminal's Ctrl-C reached the program, too; one sent to us alone did not. */
+    /* Ctrl-C on the terminal reached the program too; a SIGINT sent only to us did not. */
     if (number == SIGINT && program_runs(r) && s->ssi_code != SI_KERNEL)
         (void)kill(r->launch->pid, SIGINT);
     interrupted(r);
@@ -165,11 +166,11 @@ static void on_target(struct hw_recording *r, const struct hw_controller_event *
         return;
     struct hw_seen_target *t = find_target(r, s.pid);
     if (!t)
-        return; /* out of memory: only the list for messages is shorter */
+        return; /* out of memory: just a shorter list for messages */
     char *text = strndup((const char *)e->body.p + sizeof s, e->body.n - sizeof s);
     t->state = s.state;
     r->last_target_ns = hw_now_monotonic_ns();
-    /* With a failure or refusal comes its reason, else the name. */
+    /* A failure or refusal comes with its reason, other events with the name. */
     char **slot =
         s.state == HW_TARGET_FAILED || s.state == HW_TARGET_REJECTED ? &t->reason : &t->name;
     t->connected |= s.state == HW_TARGET_CONNECTED;
@@ -307,7 +308,7 @@ static bool targets_live(const struct hw_recording *r)
     return false;
 }
 
-/* Is there none left of those that the recording is about? */
+/* Are all processes of the recording gone? */
 static bool awaited_over(const struct hw_recording *r)
 {
     for (size_t i = 0; i < r->n_awaited; i++) {
@@ -323,7 +324,7 @@ static bool awaited_over(const struct hw_recording *r)
     return r->n_awaited != 0;
 }
 
-/* What time alone brings: stops that are due, the end of the last descendant. */
+/* Timed events: stops that are due, the end of the last descendant. */
 static void tick(struct hw_recording *r)
 {
     uint64_t now = hw_now_monotonic_ns();
@@ -472,8 +473,10 @@ void hw_recording_done(struct hw_recording *r)
     *r = (struct hw_recording){0};
 }
 
-/* How much a target looks like what one wanted: no mere starter, the command itself rather than a
- * child of it, one that stayed what it was. */
+/*
+ * How likely a target is the wanted one: not a mere launcher, the command itself rather than a
+ * child, one that did not exec.
+ */
 static int rank(const struct hw_recording *r, const struct hw_seen_target *t)
 {
     if (hw_recording_is_starter(t))
@@ -484,7 +487,7 @@ static int rank(const struct hw_recording *r, const struct hw_seen_target *t)
 bool hw_recording_is_empty(const struct hw_recording *r, const struct hw_seen_target *t)
 {
     if (r->recorder_gone)
-        return false; /* nobody counted: what is there is worth a look */
+        return false; /* not counted: the file may have something */
     if (r->is_adopted)
         return r->ended.n_samples == 0;
     return !t || r->ended.n_samples == 0 ||

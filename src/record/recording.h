@@ -1,19 +1,18 @@
 /*
- * recording.h - one recording from its start to its last byte, seen from the command
+ * recording.h - one recording from start to finish, as the command sees it
  *
  * Why:     record, heap_profile and perfetto wait for the same things: the recorder's events, the
- *          program's end, signals. One loop does it for all of them.
+ *          program's end, signals. They share one loop.
  * Shapes:  hw_recording_start sends the configuration and waits for the answer; hw_recording_run
- *          lets the program go (if there is one) and returns when the file is complete and the
- *          program has ended, or was given up.
- *          SIGINT: first time the program gets two seconds to end by itself, then the recording is
- *          stopped; second time nothing is waited for but the file, and that ends at once. SIGTERM,
- *          SIGHUP, SIGQUIT go to the program, and a second SIGTERM ends the recording, too;
- *          without a program they are like SIGINT. SIGUSR1 dumps.
- *          hw_recording_block_signals must come before anything is forked.
- *          A server has signals of its own: with own_signals it is steered by `each`, which may
- *          call hw_recording_stop and hw_recording_give_up.
- * Errors:  HW_EGONE when the recorder died; what it wrote until then is a valid trace.
+ *          releases the program (if any) and returns when the file is complete and the program has
+ *          ended or was given up on. First SIGINT: the program gets two seconds to end by itself,
+ *          then the recording is stopped; second: only waits for the file, which is finished at
+ *          once. SIGTERM, SIGHUP, SIGQUIT are passed to the program, and a second SIGTERM also ends
+ *          the recording; without a program they act like SIGINT. SIGUSR1 dumps.
+ *          hw_recording_block_signals must come before anything is forked. A server handles signals
+ *          itself: with own_signals, `each` controls the recording by hw_recording_stop and
+ *          hw_recording_give_up.
+ * Errors:  HW_EGONE if the recorder died; what it wrote until then is a valid trace.
  */
 #ifndef HW_RECORD_RECORDING_H
 #define HW_RECORD_RECORDING_H
@@ -33,7 +32,7 @@ struct hw_error;
 struct hw_seen_target {
     int32_t pid;
     uint32_t state;     /* the last one: enum hw_target_state */
-    bool connected;     /* was profiled at some time */
+    bool connected;     /* was profiled at some point */
     bool called;        /* was ready to be */
     uint64_t called_ns; /* since when; monotonic */
     char *name;         /* owned; of the last connection */
@@ -47,10 +46,10 @@ struct hw_recording {
     bool follow_fork;                 /* wait for descendants, too */
     bool stop_with_program;           /* the recording ends when the program does */
     const uint64_t *awaited;          /* borrowed: it ends when none of these processes is left, */
-    size_t n_awaited;                 /* or none could be profiled */
+    size_t n_awaited;                 /* or if none could be profiled */
     bool progress;                    /* shown on standard error */
-    bool own_signals;                 /* of who calls: none is listened to here */
-    void (*started)(void *ctx);       /* NULL: nothing to tell */
+    bool own_signals;                 /* the caller handles signals */
+    void (*started)(void *ctx);       /* NULL: no callback */
     void (*stopping)(void *ctx);
     void (*written)(void *ctx); /* the file is complete; the program may run on */
     void (*each)(void *ctx);    /* several times a second; NULL = none */
@@ -60,17 +59,17 @@ struct hw_recording {
 
     /* results */
     bool is_started, is_ended, recorder_gone;
-    bool is_adopted; /* targets: only those that came since */
+    bool is_adopted; /* targets: only those added since */
     struct hw_control_ended ended;
     char reason[256];
     unsigned n_interrupts, n_terms;
-    bool hurried;       /* the recorder was asked twice */
-    int program_status; /* of waitpid; -1 = it still runs */
+    bool hurried;       /* second stop request sent */
+    int program_status; /* from waitpid; -1 = still running */
     HW_VEC(struct hw_seen_target) targets;
     struct hw_control_progress last;
     uint64_t started_ns;
     bool stop_sent;
-    bool lacked_descriptors; /* the recorder did, and said so */
+    bool lacked_descriptors; /* the recorder reported a failure */
 
     /* private */
     int signal_fd;
@@ -78,27 +77,31 @@ struct hw_recording {
     bool line_open, told_written, gave_up;
 };
 
-/* Blocks what the loop listens for; *old for the children. */
+/* Blocks the signals of the loop; *old is for children. */
 int hw_recording_block_signals(sigset_t *old, struct hw_error *err);
 int hw_recording_start(struct hw_recording *r, const struct hw_control_start *start,
                        struct hw_bytes config, int fd, struct hw_error *err);
-/* Takes over a session that runs already (hw_controller_attach was answered). */
+/* Takes over a running session (hw_controller_attach was answered). */
 int hw_recording_adopt(struct hw_recording *r, struct hw_error *err);
 int hw_recording_run(struct hw_recording *r, struct hw_error *err);
-/* Within a callback: ends the recording; waits for its file alone, not for the program. */
+/* From a callback: ends the recording; waits only for its file, not for the program. */
 void hw_recording_stop(struct hw_recording *r);
 void hw_recording_give_up(struct hw_recording *r);
 void hw_recording_done(struct hw_recording *r);
 
-/* sh, env, nice …: there for another program. */
+/* sh, env, nice …: programs that launch others. */
 bool hw_recording_is_starter(const struct hw_seen_target *t);
-/* Nothing of it is in the trace: no sample, or only of a starter that became another program which
- * never asked to be profiled. */
+/*
+ * Nothing in the trace: no samples, or only of a launcher that exec'ed a program which never
+ * connected.
+ */
 bool hw_recording_is_empty(const struct hw_recording *r, const struct hw_seen_target *t);
-/* How many programs were profiled that do more than start others. */
+/* Number of profiled programs that are not mere launchers. */
 size_t hw_recording_programs(const struct hw_recording *r);
-/* The program that was really profiled: the first target that stayed and is no mere starter of
- * others (sh, env, nice …); NULL = none. */
+/*
+ * The program that was really profiled: the first target that stayed and is not a mere launcher
+ * (sh, env, nice …); NULL = none.
+ */
 const struct hw_seen_target *hw_recording_main_target(const struct hw_recording *r);
 
 #endif

@@ -15,7 +15,7 @@
 
 #include "base/banned.h"
 
-/* Servers write titles over their arguments: "redis-server *:6379", "nginx: worker process". */
+/* Servers overwrite their arguments with titles: "redis-server *:6379", "nginx: worker process". */
 static bool title_matches(const char *word, const char *argv0)
 {
     char first[256];
@@ -114,10 +114,10 @@ size_t hw_running_match(const char *word, hw_running_pids *out)
     uint64_t number;
     if (hw_parse_uint(word, &number, NULL) == 0) {
         if (!has(out, number))
-            (void)hw_vec_push(out, number); /* out of memory: who asks finds none */
+            (void)hw_vec_push(out, number); /* out of memory: the caller finds none */
         return 1;
     }
-    (void)hw_proc_list(&all); /* what was read before a failure counts */
+    (void)hw_proc_list(&all); /* entries read before a failure count */
     for (size_t i = 0; i < all.n; i++) {
         struct hw_pid p;
         char argv0[512];
@@ -135,7 +135,7 @@ size_t hw_running_match(const char *word, hw_running_pids *out)
     return n;
 }
 
-/* Keeps those that can be profiled, says why the others cannot. */
+/* Keeps those that can be profiled, prints why the others cannot. */
 static void sort_out(const struct hw_cli *cli, hw_running_pids *pids)
 {
     size_t kept = 0;
@@ -158,7 +158,7 @@ int hw_running_find(const struct hw_cli *cli, hw_running_pids *out)
         int32_t here;
         if (hw_parse_uint(word, &pid, NULL) == 0) {
             if (hw_running_pid(cli, pid, &here) == HW_EXIT_OK && !has(out, (uint64_t)here))
-                (void)hw_vec_push(out, (uint64_t)here); /* out of memory: none is found */
+                (void)hw_vec_push(out, (uint64_t)here); /* out of memory: none found */
         } else if (hw_running_match(word, out) == 0) {
             hw_cli_error(cli, "no-process", "no process named '%s'", word);
         }

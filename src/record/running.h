@@ -1,9 +1,9 @@
 /*
- * running.h - which running processes a command's words mean
+ * running.h - the running processes that a command's arguments name
  *
- * Why:     `attach 4211 nginx` names processes as `ps` does: by number, by the last part of their
- *          first argument, or by the title that servers write over it.
- * Shapes:  each process once, in the order of its first word. Ourselves are never meant by a name.
+ * Why:     `attach 4211 nginx` names processes like `ps`: by number, by the base name of argv[0],
+ *          or by the title that servers write over it.
+ * Shapes:  each process once, in the order of the words. A name never matches ourselves.
  * Errors:  an exit code with its message printed; HW_EXIT_OK.
  */
 #ifndef HW_RECORD_RUNNING_H
@@ -18,15 +18,19 @@ struct hw_cli;
 
 typedef HW_VEC(uint64_t) hw_running_pids;
 
-/* A number that a user gives: of ours, or, where we have no such process (or --pid-ns says so), of
- * a container's. Nothing is printed when there is none at all: *out is the number as given. */
+/*
+ * A pid given by the user: in our namespace or, if there is no such process (or --pid-ns says so),
+ * in a container's. Without any, prints nothing and sets *out to the number as given.
+ */
 int hw_running_pid(const struct hw_cli *cli, uint64_t given, int32_t *out);
-/* Does the word mean a process of that number and first argument? */
+/* Does the word match a process with that pid and argv[0]? */
 bool hw_running_is_meant(const char *word, int32_t pid, const char *argv0);
-/* Adds every process of that number or name; gives how many. */
+/* Adds every process with that pid or name; returns how many. */
 size_t hw_running_match(const char *word, hw_running_pids *out);
-/* Those that the command's words mean and that can be profiled. For others the reason is printed;
- * none left is an error. */
+/*
+ * The processes that the arguments name and that can be profiled. Prints why others cannot; it is
+ * an error if none is left.
+ */
 int hw_running_find(const struct hw_cli *cli, hw_running_pids *out);
 
 #endif

@@ -15,7 +15,8 @@
 
 enum {
     ANSWER_MS = 5000,
-    OTHERS_MS = 1000 /* of each that others embedded: one that hangs must not stop all who ask */
+    OTHERS_MS = 1000 /* for each recorder embedded in other commands: a hung one must not block
+                        everybody who asks */
 };
 
 /* ---- one answer ---- */
@@ -174,7 +175,7 @@ void hw_service_state_done(struct hw_service_state *s)
 
 /* ---- all that run here ---- */
 
-/* By its name and its words; that it answers at its socket, as a user one trusts, is the proof. */
+/* By name and arguments; the proof is that it answers at its socket as a trusted user. */
 static bool looks_embedded(int32_t pid)
 {
     struct hw_pid p;
@@ -192,7 +193,7 @@ static bool looks_embedded(int32_t pid)
     return ours;
 }
 
-/* A recorder that does not answer is ending: not an error. */
+/* A recorder that does not answer is exiting: not an error. */
 static int add_recorder(struct hw_recorders *out, const char *path, bool embedded,
                         struct hw_error *why)
 {

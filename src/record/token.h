@@ -1,9 +1,9 @@
 /*
- * token.h - the secret that a server of ours asks for
+ * token.h - the secret token that our servers require
  *
- * Shapes:  48 hex digits at random, or what a file holds: 32 to 128 letters, digits, `-` and `_` on
- *          its first line. A file that is missing is made, readable for its owner only; one that
- *          others can read is refused.
+ * Shapes:  48 random hex digits, or the first line of a file: 32 to 128 letters, digits, `-` and
+ *          `_`. A missing file is created, readable only by its owner; one that others can read is
+ *          refused.
  * Errors:  HW_ESYS, HW_EINVAL, HW_EPERM.
  */
 #ifndef HW_RECORD_TOKEN_H
@@ -12,8 +12,10 @@
 struct hw_error;
 
 enum { HW_TOKEN_MAX = 129 };
-/* What may stand in one: what an address carries as it is. The page's pattern (ui/src/app/token.ts) is
- * the same set; a browser test opens the page by a token of all of them. */
+/*
+ * Allowed characters: those a URL carries unescaped. The page's pattern (ui/src/app/token.ts) is
+ * the same set; a browser test opens the page with a token of all of them.
+ */
 #define HW_TOKEN_CHARS "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"
 
 int hw_token_make(char out[HW_TOKEN_MAX], struct hw_error *err);

@@ -1,10 +1,9 @@
 /* Open messages stand on a stack of our own: hostile nesting ends at MAX_DEPTH, not in a crash. */
 #include "schema/print.h"
 
-#include <string.h>
-
 #include "base/error.h"
 #include "codec/pb.h"
+#include "schema/scalar.h"
 #include "schema/schema.h"
 
 #include "base/banned.h"
@@ -49,46 +48,23 @@ static void print_double(struct hw_strbuf *b, double v)
 
 static void print_scalar(struct printer *p, const struct hw_schema_field *f, uint64_t v)
 {
-    const struct hw_schema_value *named;
-    double d;
-    float single;
-    uint32_t low = (uint32_t)v;
-    switch ((enum hw_schema_type)f->type) {
-    case HW_T_BOOL:
-        hw_strbuf_adds(p->out, v ? "true" : "false");
+    struct hw_scalar s = hw_scalar_of(f, v);
+    switch (s.kind) {
+    case HW_SCALAR_BOOL:
+        hw_strbuf_adds(p->out, s.u ? "true" : "false");
         break;
-    case HW_T_INT32:
-    case HW_T_INT64:
-        hw_strbuf_addf(p->out, "%lld", (long long)v);
+    case HW_SCALAR_INT:
+        hw_strbuf_addf(p->out, "%lld", (long long)s.i);
         break;
-    case HW_T_SINT32:
-    case HW_T_SINT64:
-        hw_strbuf_addf(p->out, "%lld", (long long)hw_pb_zigzag(v));
+    case HW_SCALAR_DOUBLE:
+        print_double(p->out, s.d);
         break;
-    case HW_T_DOUBLE:
-        memcpy(&d, &v, sizeof d);
-        print_double(p->out, d);
+    case HW_SCALAR_NAME:
+        hw_strbuf_adds(p->out, s.name);
         break;
-    case HW_T_FLOAT:
-        memcpy(&single, &low, sizeof single);
-        print_double(p->out, (double)single);
-        break;
-    case HW_T_ENUM:
-        named = hw_schema_value_by_number(f->enumeration, (int32_t)v);
-        if (named)
-            hw_strbuf_adds(p->out, named->name);
-        else
-            hw_strbuf_addf(p->out, "%d", (int32_t)v);
-        break;
-    case HW_T_UINT32:
-    case HW_T_UINT64:
-    case HW_T_FIXED32:
-    case HW_T_FIXED64:
-    case HW_T_STRING:
-    case HW_T_BYTES:
-    case HW_T_MESSAGE:
-    case HW_T_COUNT:
-        hw_strbuf_addf(p->out, "%llu", (unsigned long long)v);
+    case HW_SCALAR_UINT:
+    case HW_SCALAR_COUNT:
+        hw_strbuf_addf(p->out, "%llu", (unsigned long long)s.u);
         break;
     }
 }

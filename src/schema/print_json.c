@@ -3,12 +3,11 @@
  * of a field the rest of the message is looked through for the others, and later ones are passed
  * over.
  */
-#include <string.h>
-
 #include "base/error.h"
 #include "base/text/json_out.h"
 #include "codec/pb.h"
 #include "schema/print.h"
+#include "schema/scalar.h"
 #include "schema/schema.h"
 
 #include "base/banned.h"
@@ -23,46 +22,23 @@ static bool is_wire_of(const struct hw_schema_field *f, uint32_t wire)
 
 static void put_number(struct hw_json *j, const struct hw_schema_field *f, uint64_t v)
 {
-    const struct hw_schema_value *named;
-    uint32_t low = (uint32_t)v;
-    double d;
-    float single;
-    switch ((enum hw_schema_type)f->type) {
-    case HW_T_BOOL:
-        hw_json_bool(j, v != 0);
+    struct hw_scalar s = hw_scalar_of(f, v);
+    switch (s.kind) {
+    case HW_SCALAR_BOOL:
+        hw_json_bool(j, s.u);
         break;
-    case HW_T_INT32:
-    case HW_T_INT64:
-        hw_json_int(j, (int64_t)v);
+    case HW_SCALAR_INT:
+        hw_json_int(j, s.i);
         break;
-    case HW_T_SINT32:
-    case HW_T_SINT64:
-        hw_json_int(j, hw_pb_zigzag(v));
+    case HW_SCALAR_DOUBLE:
+        hw_json_double(j, s.d);
         break;
-    case HW_T_DOUBLE:
-        memcpy(&d, &v, sizeof d);
-        hw_json_double(j, d);
+    case HW_SCALAR_NAME:
+        hw_json_str(j, s.name);
         break;
-    case HW_T_FLOAT:
-        memcpy(&single, &low, sizeof single);
-        hw_json_double(j, (double)single);
-        break;
-    case HW_T_ENUM:
-        named = hw_schema_value_by_number(f->enumeration, (int32_t)v);
-        if (named)
-            hw_json_str(j, named->name);
-        else
-            hw_json_int(j, (int32_t)v);
-        break;
-    case HW_T_UINT32:
-    case HW_T_UINT64:
-    case HW_T_FIXED32:
-    case HW_T_FIXED64:
-    case HW_T_STRING:
-    case HW_T_BYTES:
-    case HW_T_MESSAGE:
-    case HW_T_COUNT:
-        hw_json_uint(j, v);
+    case HW_SCALAR_UINT:
+    case HW_SCALAR_COUNT:
+        hw_json_uint(j, s.u);
         break;
     }
 }

@@ -1,6 +1,6 @@
 /*
- * Traces are read by threads of their own, so that the page is there at once and says what it waits
- * for. A trace is published by its state alone (release after everything else was written).
+ * Traces are loaded by separate threads, so that the page is there at once and shows progress. A
+ * trace is published by its state alone (release after everything else was written).
  */
 #include "server/pages.h"
 
@@ -17,6 +17,7 @@
 #include "import/import.h"
 #include "server/api/heap/pages_heap.h"
 #include "server/api/pages_internal.h"
+#include "server/api/samples.h"
 
 #include "base/banned.h"
 
@@ -67,8 +68,10 @@ static void *sum_thread(void *ctx)
     return sum_dumps(ctx) == HW_OK ? NULL : ctx; /* what it fails of is memory */
 }
 
-/* What every question needs. Every dump is summed up here, once; the functions are named meanwhile:
- * neither looks at what the other makes. */
+/*
+ * Data every request needs. All dumps are summed up here, once, in parallel with naming functions:
+ * the two are independent.
+ */
 static int look_over(struct hw_page_trace *t)
 {
     pthread_t thread;
@@ -98,7 +101,7 @@ static int read_trace(struct hw_page_trace *t, struct hw_error *err)
     return rc < 0 ? hw_fail(err, rc, 0, "cannot read '%s'", t->name) : HW_OK;
 }
 
-/* For who wonders what that file is: of what he sent himself, or the server's owner named. */
+/* Shows a file's first bytes: only of uploads, and of files that the server's owner named. */
 static void keep_head(struct hw_page_trace *t)
 {
     hw_autofd int fd = open(t->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -106,7 +109,9 @@ static void keep_head(struct hw_page_trace *t)
     t->n_head = n > 0 ? (size_t)n : 0;
 }
 
-/* A reader quotes what it cannot read. Of a file that a request only named, that is not told. */
+/*
+ * Importers quote what they cannot parse. For a file only named by a request that is not revealed.
+ */
 static void keep_failure(struct hw_page_trace *t, int rc, const struct hw_error *err)
 {
     bool named = t->fd >= 0 && !t->sent;
@@ -261,8 +266,11 @@ int hw_pages_open(struct hw_pages *p, const char *path, unsigned *id, struct hw_
     return begin_reading(p, new_trace(p, path, path), id, err);
 }
 
-/* Whoever may lay files into a directory of --traces is not always who may read all others. */
-enum brought { OPENED_BEFORE, BELOW_DIR, SENT };
+/*
+ * Those who may put files into a directory of --traces are not always those who may read all
+ * others.
+ */
+enum brought { OPENED_BEFORE, BELOW_DIR, SENT, SAMPLE };
 
 /* Takes fd over. */
 static int open_fd(struct hw_pages *p, int fd, const char *name, enum brought how, unsigned *id,
@@ -273,8 +281,8 @@ static int open_fd(struct hw_pages *p, int fd, const char *name, enum brought ho
     struct hw_page_trace *t = new_trace(p, path, name);
     if (t) {
         t->fd = fd;
-        t->sent = how == SENT;
-        t->away = how != OPENED_BEFORE && !p->o.own;
+        t->sent = how == SENT || how == SAMPLE;
+        t->away = how == SAMPLE || (how != OPENED_BEFORE && !p->o.own);
     } else {
         (void)close(fd);
     }
@@ -285,6 +293,15 @@ int hw_pages_open_fd(struct hw_pages *p, int fd, const char *name, unsigned *id,
                      struct hw_error *err)
 {
     return open_fd(p, fd, name, SENT, id, err);
+}
+
+int hw_pages_open_sample(struct hw_pages *p, const struct hw_sample *s, unsigned *id,
+                         struct hw_error *err)
+{
+    char name[64];
+    int fd = hw_sample_open(s, err);
+    (void)snprintf(name, sizeof name, "%s (sample)", s->name);
+    return fd < 0 ? HW_ESYS : open_fd(p, fd, name, SAMPLE, id, err);
 }
 
 static bool was_opened(struct hw_pages *p, const char *path)
@@ -390,7 +407,7 @@ int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct
     return HW_OK;
 }
 
-/* A pipe without a writer, a dead network file system: a thread in them cannot be ended. */
+/* A pipe without a writer, a dead network file system: threads blocked there cannot be stopped. */
 static bool wait_for_readers(struct hw_pages *p)
 {
     struct timespec until;

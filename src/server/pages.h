@@ -1,17 +1,17 @@
 /*
- * pages.h - what the web page asks: traces, dumps, graphs, tables, SQL, files
+ * pages.h - the web page's API: traces, dumps, graphs, tables, SQL, files
  *
- * Why:     the page decodes no trace and sums nothing up. It gets figures that views/ made, in the
- *          shape it draws them: JSON for lists, one binary array per property for graphs.
+ * Why:     the page decodes no traces and computes no sums. It gets the figures of views/ in the
+ *          shape it draws: JSON for lists, one binary array per property for graphs.
  * Shapes:  rows for an HTTP server (http.h), whose ctx is a struct hw_pages. A trace has a number
- *          from 1, never used again, is read in a thread of its own, and stays until it is closed.
+ *          from 1, never reused, is loaded in its own thread, and stays until closed.
  *          doc/design/pages.md lists endpoints and the binary form.
  * Owns:    its traces and their threads; texts of the options are borrowed.
  * Errors:  HW_ENOMEM, HW_ELIMIT (HW_PAGES_MAX_TRACES). A trace that cannot be read stays in the
- *          list with the reason; a wrong question is answered by 400 and a text.
+ *          list with the reason; a bad request is answered by 400 and a text.
  * Threads: handlers run at the same time: a trace is frozen once read, its SQL connection and its
  *          demangler have locks. new and free: one owner, no handler running.
- * Trust:   names in traces are anybody's; they leave as JSON or length-prefixed bytes, never as
+ * Trust:   names in traces are untrusted; they are sent as JSON or length-prefixed bytes, never as
  *          markup. SQL is that of sql/ (no files), with limits.
  * Source:  doc/design/pages.md
  */
@@ -32,20 +32,21 @@ struct hw_json;
 struct hw_pb;
 struct hw_pages;
 struct hw_profile;
+struct hw_sample;
 struct hw_store;
 
 /*
- * Recording, done by whoever has a recorder: this folder only carries the questions. Errors' texts
- * are for the user. Calls come from several threads at once.
+ * Recording, implemented by whoever has a recorder: this folder only forwards requests. Error texts
+ * are for the user. Called from several threads at once.
  */
 enum hw_page_act { HW_PAGE_STOP, HW_PAGE_DUMP, HW_PAGE_DISCARD, HW_PAGE_END_PROGRAM };
-/* How a process's heaps are now. */
+/* A process's current heaps. */
 struct hw_page_look {
-    int fd; /* a trace with one dump of each heap; the asker's to close */
+    int fd; /* a trace with one dump per heap; the caller closes it */
     uint64_t n_samples, n_lost, rss_bytes;
     char name[256];
 };
-/* A process that is recorded, by whomever. */
+/* A process being recorded, by any recorder. */
 struct hw_page_recorded {
     int32_t pid;
     char name[256], recording[24]; /* recording: its name for people */
@@ -55,7 +56,7 @@ typedef HW_VEC(struct hw_page_recorded) hw_page_recorded_list;
 struct hw_page_recorder {
     void *ctx;
     int (*processes)(void *ctx, struct hw_json *j, struct hw_error *err); /* an array */
-    /* words: JSON; what would be recorded and what stands in its way: an object */
+    /* words: JSON; j: an object with what would be recorded and what prevents it */
     int (*plan)(void *ctx, struct hw_bytes words, struct hw_json *j, struct hw_error *err);
     int (*start)(void *ctx, struct hw_bytes words, unsigned *id, struct hw_error *err);
     int (*act)(void *ctx, unsigned id, enum hw_page_act act, struct hw_error *err);
@@ -74,8 +75,10 @@ struct hw_page_internals {
     /* start, stop, mode; j: an object with what was done */
     int (*order)(void *ctx, const char *verb, struct hw_bytes words, struct hw_json *j,
                  struct hw_error *err);
-    /* A dump of those that are tracked; j: an object with its number and files. progress comes from
-     * any thread, one call at a time. */
+    /*
+     * Dumps the tracked processes; j: an object with its number and files. progress is called from
+     * any thread, one call at a time.
+     */
     int (*save)(void *ctx, struct hw_bytes words,
                 void (*progress)(void *ctx, size_t n_done, size_t n_all), void *progress_ctx,
                 struct hw_json *j, struct hw_error *err);
@@ -86,9 +89,11 @@ struct hw_pages_options {
     const struct hw_page_recorder *recorder;   /* borrowed; NULL = nothing is recorded */
     const struct hw_page_internals *internals; /* borrowed; NULL = nothing is tracked */
     struct hw_sql_limits limits;               /* of each query */
-    /* Names for a profile just read, also from these directories (one a line; NULL = none), and the
-     * same as packets. away: no path that it names is looked at. One thread at a time; NULL =
-     * nobody adds names. */
+    /*
+     * Adds symbols to a loaded profile, also from these directories (one per line; NULL = none),
+     * and returns them as packets. away: opens no path that it names. One thread at a time; NULL =
+     * no symbolization.
+     */
     void (*add_names)(void *ctx, struct hw_profile *p, const char *more_dirs, bool away,
                       struct hw_pb *out);
     void *ctx;
@@ -98,21 +103,30 @@ struct hw_pages_options {
     size_t n_sources;
     const char *const *traces; /* borrowed: directories below which a request may open traces */
     size_t n_traces;
-    bool own; /* it serves its own user only: source files lie wherever a trace of his names them */
-    const struct hw_store *store; /* borrowed: of the fleet, one that can be asked; NULL = none */
+    bool own; /* serves only its own user: source files may be wherever the user's traces name
+                 them */
+    const struct hw_store *store; /* borrowed: the fleet's store, one that can be queried; NULL =
+                                     none */
 };
 
 int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct hw_error *err);
-/* Waits two seconds for traces that are being read. False: one still is, so nothing was freed and
- * the process has to _exit. NULL is fine. */
+/*
+ * Waits two seconds for traces being loaded. False: one still is, so nothing was freed and the
+ * process must _exit. NULL is fine.
+ */
 bool hw_pages_free(struct hw_pages *p);
-/* Begins to read a file; *id is its number. Requests may open it again. For the server's owner: a
- * path out of a request is no argument for it. */
+/*
+ * Starts loading a file; *id is its number. Requests may reopen it. For the server's owner only:
+ * never pass a path from a request.
+ */
 int hw_pages_open(struct hw_pages *p, const char *path, unsigned *id, struct hw_error *err);
+/* The same for an embedded trace (api/samples.h), whose paths are not opened. */
+int hw_pages_open_sample(struct hw_pages *p, const struct hw_sample *s, unsigned *id,
+                         struct hw_error *err);
 
 extern const struct hw_http_route hw_pages_routes[];
 extern const size_t hw_n_pages_routes;
-/* For hw_http_options: headers of every answer (pairs), and what a connection keeps. */
+/* For hw_http_options: headers of every response (pairs), and per-connection data. */
 extern const char *const hw_pages_headers[];
 extern const size_t hw_n_pages_headers;
 void *hw_pages_connection_new(void *ctx);

@@ -1,4 +1,4 @@
-/* What is open, what is in it, and the events that tell of changes. */
+/* The open traces, their contents, and the events that report changes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +7,7 @@
 #include "base/files/fd.h"
 #include "fleet/store/store.h"
 #include "server/api/pages_internal.h"
+#include "server/api/samples.h"
 #include "views/findings/losses.h"
 #include "views/findings/retained.h"
 #include "views/flame/program.h"
@@ -146,12 +147,27 @@ static void put_trace(struct hw_json *j, const struct hw_page_trace *t)
     hw_json_end_object(j);
 }
 
+static void put_samples(struct hw_json *j)
+{
+    hw_json_key(j, "samples");
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < hw_n_samples; i++) {
+        hw_json_begin_object(j);
+        hw_json_kv_str(j, "name", hw_samples[i].name);
+        hw_json_kv_str(j, "about", hw_samples[i].about);
+        hw_json_end_object(j);
+    }
+    hw_json_end_array(j);
+}
+
 static void put_status(struct hw_json *j, struct hw_pages *p)
 {
     struct hw_page_trace *traces[HW_PAGES_MAX_TRACES];
+    unsigned changes = atomic_load(&p->changes); /* before anything is read: it is not newer */
     unsigned n = hw_page_traces(p, traces);
     hw_json_begin_object(j);
     hw_json_kv_str(j, "version", HW_VERSION);
+    hw_json_kv_uint(j, "changes", changes);
     hw_json_key(j, "traces");
     hw_json_begin_array(j);
     for (unsigned i = 0; i < n; i++) {
@@ -159,6 +175,7 @@ static void put_status(struct hw_json *j, struct hw_pages *p)
         hw_page_trace_unref(traces[i]);
     }
     hw_json_end_array(j);
+    put_samples(j);
     hw_json_kv_bool(j, "records", p->o.recorder != NULL);
     hw_json_kv_str(j, "fleet", p->o.store ? p->o.store->shown : "");
     hw_json_end_object(j);
@@ -211,7 +228,7 @@ static void put_loading(struct hw_json *j, struct hw_pages *p)
     hw_json_end_array(j);
 }
 
-/* A number that differs when what put_loading tells does; 0: nothing is being read. */
+/* A number that changes whenever put_loading's output does; 0: nothing is being loaded. */
 static uint64_t loading_state(struct hw_pages *p)
 {
     struct hw_page_trace *traces[HW_PAGES_MAX_TRACES];

@@ -1,4 +1,4 @@
-/* Which function answers what, and the traces that a request brings or closes. */
+/* The table of routes, and requests that open or close traces. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +8,7 @@
 #include "server/api/heap/pages_heap.h"
 #include "server/api/pages_internal.h"
 #include "server/api/pprof_endpoint.h"
+#include "server/api/samples.h"
 
 #include "base/banned.h"
 
@@ -22,6 +23,8 @@ static void trace_question(struct hw_http_request *req, void *ctx)
                      {"flame", hw_page_flame},
                      {"retained", hw_page_retained},
                      {"accounting", hw_page_accounting},
+                     {"parts", hw_page_owners_over_time},
+                     {"functions-over-time", hw_page_functions_over_time},
                      {"diff", hw_page_diff},
                      {"leaks", hw_page_leaks},
                      {"lifetimes", hw_page_lifetimes},
@@ -108,7 +111,7 @@ static void forget_upload(void *ctx)
     c->fd = -1;
 }
 
-/* What is announced has to find room, too: nobody sends gigabytes for nothing. */
+/* The announced size must fit too: nobody should send gigabytes in vain. */
 static int begin_upload(struct hw_http_request *req, struct connection *c, struct hw_error *err)
 {
     const char *length = hw_http_header(req, "Content-Length");
@@ -127,7 +130,7 @@ static int upload_piece(struct hw_http_request *req, void *ctx, struct hw_bytes 
     (void)ctx;
     if (!c)
         return HW_ENOMEM;
-    if (hw_http_query(req, "path") || hw_http_query(req, "again"))
+    if (hw_http_query(req, "path") || hw_http_query(req, "again") || hw_http_query(req, "sample"))
         return HW_OK; /* nobody asks for these bytes */
     int rc = c->fd < 0 ? begin_upload(req, c, &err) : hw_fd_check_room(c->fd, piece.n, &err);
     if (rc == HW_OK && hw_fd_write_all(c->fd, piece.p, piece.n) < 0)
@@ -156,12 +159,13 @@ static int check_symbol_dirs(const struct hw_pages *p, const char *dirs, struct 
 }
 
 /* POST /api/v1/traces?name=…: the body is the trace. With path=… it is a file of this machine
- * (files.h), with again=ID&symbols=DIRS one that is open. */
+ * (files.h), with again=ID&symbols=DIRS one that is open, with sample=NAME one of ours. */
 static void open_trace(struct hw_http_request *req, void *ctx)
 {
     struct connection *c = hw_http_connection_data(req);
     const char *path = hw_http_query(req, "path"), *name = hw_http_query(req, "name");
     const char *again = hw_http_query(req, "again"), *dirs = hw_http_query(req, "symbols");
+    const char *sample = hw_http_query(req, "sample");
     struct hw_error err = {0};
     unsigned id = 0;
     int rc = HW_EINVAL;
@@ -172,6 +176,10 @@ static void open_trace(struct hw_http_request *req, void *ctx)
         rc = check_symbol_dirs(ctx, dirs ? dirs : "", &err);
         if (rc == HW_OK)
             rc = hw_pages_open_again(ctx, old, dirs ? dirs : "", &id, &err);
+    } else if (sample) {
+        const struct hw_sample *s = hw_sample_find(sample);
+        rc = s ? hw_pages_open_sample(ctx, s, &id, &err)
+               : hw_fail(&err, HW_EINVAL, 0, "there is no sample '%s'", sample);
     } else if (path && *path) {
         rc = hw_pages_open_named(ctx, path, &id, &err);
     } else if (c && c->fd >= 0) {

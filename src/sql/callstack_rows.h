@@ -3,7 +3,7 @@
  *
  * Why:     a callsite whose frame has inlined functions is several functions of a stack. Modules
  *          that draw stacks want each as a node that names its caller.
- * Shapes:  rows stand in the order of callsites; those of one callsite together, its innermost
+ * Shapes:  rows are in the order of callsites; those of one callsite together, its innermost
  *          function (the leaf) first. A row's parent is the next outer function of its callsite;
  *          the outermost one's is the innermost function of the parent callsite.
  * Owns:    what was made, until the connection closes; names of the file are borrowed from it.

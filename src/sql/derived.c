@@ -230,6 +230,7 @@ void hw_sql_derived_done(struct hw_sql_derived *x)
     free(x->set_of_line);
     free(x->oomes);
     hw_callstack_rows_done(&x->callstacks);
+    hw_dump_sums_done(&x->dump_sums);
     free(x->low_intervals);
     if (x->graphs)
         hw_graph_views_done(x->graphs);

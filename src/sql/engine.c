@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "sql/engine.h"
+#include "sql/flame/allocation_tree.h"
 #include "sql/graph_modules.h"
 #include "sql/graphs/graph_functions.h"
 #include "sql/modules/module_texts.h"
@@ -171,6 +172,8 @@ static int fill(struct hw_sql *s, struct hw_error *err)
         rc = hw_sql_add_dominators(s);
     if (rc == HW_OK)
         rc = hw_sql_add_graph_functions(s);
+    if (rc == HW_OK)
+        rc = hw_sql_add_allocation_tree(s);
     if (rc == HW_OK)
         rc = hw_sql_add_flame_tables(s);
     if (rc == HW_OK)

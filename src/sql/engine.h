@@ -21,6 +21,7 @@
 #include "sql/graph_views.h"
 #include "sql/packages.h"
 #include "sql/sql.h"
+#include "sql/views/dump_sums.h"
 
 struct hw_sql_stat_info {
     const char *name, *source, *description;
@@ -64,6 +65,7 @@ struct hw_sql_derived {
     bool profiler_failed;                /* the recorder of heaps told errors */
     struct hw_graph_views *graphs;       /* made as needed */
     struct hw_callstack_rows callstacks; /* the same */
+    struct hw_dump_sums dump_sums;       /* the same */
 };
 
 int hw_sql_derived_init(struct hw_sql_derived *x, const struct hw_profile *p);
@@ -132,6 +134,8 @@ struct hw_macro {
     char **params;     /* owned */
     size_t n_params;
 };
+
+enum { HW_SQL_MAX_CALL_DEPTH = 32 }; /* selects that are run by functions of others */
 
 struct hw_sql {
     sqlite3 *db;

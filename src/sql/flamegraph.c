@@ -123,7 +123,7 @@ static bool is_input(int column)
     return column == C_TS || column == C_UPID || (column >= C_ARG1 && column < N_COLUMNS);
 }
 
-/* idxNum has a bit for each input column given; arguments stand in the order of the columns. */
+/* idxNum has a bit for each input column given; arguments are in the order of the columns. */
 static int flame_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     int given[N_COLUMNS], bits = 0, n = 0;

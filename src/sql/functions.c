@@ -11,8 +11,6 @@
 
 #include "base/banned.h"
 
-enum { MAX_CALL_DEPTH = 32 };
-
 struct hw_sql_function {
     struct hw_sql *sql;
     char *name, *body; /* owned */
@@ -150,7 +148,7 @@ static void scalar_call(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
     struct hw_sql_function *f = sqlite3_user_data(ctx);
     sqlite3_stmt *stmt;
-    if (f->sql->function_depth >= MAX_CALL_DEPTH) {
+    if (f->sql->function_depth >= HW_SQL_MAX_CALL_DEPTH) {
         sqlite3_result_error(ctx, "functions call each other too deeply", -1);
         return;
     }
@@ -330,7 +328,7 @@ static int rows_next(sqlite3_vtab_cursor *base)
 {
     struct function_cursor *c = (struct function_cursor *)base;
     struct hw_sql_function *f = function_of(c);
-    if (f->sql->function_depth >= MAX_CALL_DEPTH)
+    if (f->sql->function_depth >= HW_SQL_MAX_CALL_DEPTH)
         return fail_vtab(base->pVtab, SQLITE_ERROR, "functions call each other too deeply");
     f->sql->function_depth++;
     int rc = sqlite3_step(c->stmt);

@@ -144,7 +144,11 @@ static int64_t hash_below(int64_t above, struct hw_bytes name, uint64_t heap)
     return (int64_t)hw_hash_mix(h, heap);
 }
 
-enum { HASH_NATIVE = 0xff };
+int64_t hw_native_hash(int64_t node)
+{
+    enum { NATIVE = 0xff };
+    return (int64_t)hw_hash_mix((uint64_t)node, NATIVE);
+}
 
 static int add_tree(struct hw_graph_views *v, const struct hw_heap_graph *g,
                     const hw_heap_tree *tree, hw_tree_rows *out)
@@ -159,10 +163,10 @@ static int add_tree(struct hw_graph_views *v, const struct hw_heap_graph *g,
         int rc = name_row(v, &row);
         if (rc < 0)
             return rc;
-        uint64_t heap = row.node.is_native ? HASH_NATIVE : row.node.heap;
-        row.hash = row.node.parent == HW_ID_NONE
-                       ? hash_top(g, row.name, row.node.root, heap)
-                       : hash_below(out->v[row.node.parent].hash, row.name, heap);
+        uint32_t up = row.node.parent;
+        row.hash = up == HW_ID_NONE     ? hash_top(g, row.name, row.node.root, row.node.heap)
+                   : row.node.is_native ? hw_native_hash(out->v[up].hash)
+                                        : hash_below(out->v[up].hash, row.name, row.node.heap);
         out->v[out->n++] = row;
     }
     return HW_OK;
@@ -209,30 +213,48 @@ int hw_graph_views_dominated_tree(struct hw_graph_views *v)
 
 /* ---- hashes by object ---- */
 
+static struct hw_bytes class_name(const struct hw_profile *p, const struct hw_heap_graph *g,
+                                  uint32_t o)
+{
+    return hw_strings_get(hw_callsites_strings(p->callsites),
+                          hw_class_shown_name(&g->classes[g->type[o]]));
+}
+
+struct hw_object_hash hw_object_hash_top(const struct hw_profile *p, const struct hw_heap_graph *g,
+                                         uint32_t o)
+{
+    uint64_t heap = (uint64_t)hw_object_heap_type(g, o);
+    uint8_t root = g->flags[o] & HW_OBJECT_ROOT;
+    return (struct hw_object_hash){.is_there = true,
+                                   .hash = hash_top(g, class_name(p, g, o), root, heap)};
+}
+
 /* As the tree is folded: an object of its parent's class is at the same place as it. */
+struct hw_object_hash hw_object_hash_below(const struct hw_profile *p,
+                                           const struct hw_heap_graph *g, uint32_t o,
+                                           hw_str_id above, const struct hw_object_hash *parent)
+{
+    if (hw_class_shown_name(&g->classes[g->type[o]]).v == above.v)
+        return *parent;
+    uint64_t heap = (uint64_t)hw_object_heap_type(g, o);
+    return (struct hw_object_hash){.is_there = true,
+                                   .hash = hash_below(parent->hash, class_name(p, g, o), heap),
+                                   .parent = parent->hash};
+}
+
 static void hash_objects(const struct hw_profile *p, const struct hw_heap_graph *g,
                          const uint32_t *object, const uint32_t *parent, size_t n,
                          struct hw_object_hash *out)
 {
-    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
     for (size_t i = 0; i < n; i++) { /* parents stand first */
         uint32_t o = object[i];
-        const struct hw_object_hash *above =
-            parent[i] == HW_ID_NONE ? NULL : &out[object[parent[i]]];
-        hw_str_id name = hw_class_shown_name(&g->classes[g->type[o]]);
-        struct hw_bytes text = hw_strings_get(strings, name);
-        uint64_t heap = (uint64_t)hw_object_heap_type(g, o);
-        struct hw_object_hash h = {.is_there = true};
-        if (!above) {
-            h.hash = hash_top(g, text, g->flags[o] & HW_OBJECT_ROOT, heap);
-        } else if (hw_class_shown_name(&g->classes[g->type[object[parent[i]]]]).v == name.v) {
-            h = *above;
-        } else {
-            h.hash = hash_below(above->hash, text, heap);
-            h.parent = above->hash;
-            h.has_parent = true;
+        if (parent[i] == HW_ID_NONE) {
+            out[o] = hw_object_hash_top(p, g, o);
+            continue;
         }
-        out[o] = h;
+        uint32_t up = object[parent[i]];
+        out[o] =
+            hw_object_hash_below(p, g, o, hw_class_shown_name(&g->classes[g->type[up]]), &out[up]);
     }
 }
 

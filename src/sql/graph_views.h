@@ -1,7 +1,8 @@
 /*
- * graph_views.h - views of all heap graphs, made when a query first needs them
+ * graph_views.h - views of all heap graphs, computed when a query first needs them
  *
- * Why:     dominators of 10^7 objects take seconds and hundreds of MB: only who asks pays.
+ * Why:     dominators of 10^7 objects take seconds and hundreds of MB: only queries that need them
+ *          pay.
  * Shapes:  internal tables whose names begin with _hw_ show them; modules put views above.
  * Owns:    what was made, until the connection closes.
  * Errors:  HW_ENOMEM; what is complete stays.
@@ -32,8 +33,8 @@ struct hw_tree_row {
 
 /* Of an object in a tree: its node's hash and that of the node above. */
 struct hw_object_hash {
-    int64_t hash, parent;
-    bool is_there, has_parent;
+    int64_t hash, parent; /* parent: 0 at the top */
+    bool is_there;
 };
 
 typedef HW_VEC(struct hw_tree_row) hw_tree_rows;
@@ -60,5 +61,14 @@ int hw_graph_views_dominated_tree(struct hw_graph_views *v);
 int hw_graph_views_path_hashes(struct hw_graph_views *v);
 int hw_graph_views_dominated_hashes(struct hw_graph_views *v);
 void hw_graph_views_done(struct hw_graph_views *v);
+
+/* Of an object that has none above it; of one below another, whose class is shown as `above`. */
+struct hw_object_hash hw_object_hash_top(const struct hw_profile *p, const struct hw_heap_graph *g,
+                                         uint32_t o);
+struct hw_object_hash hw_object_hash_below(const struct hw_profile *p,
+                                           const struct hw_heap_graph *g, uint32_t o,
+                                           hw_str_id above, const struct hw_object_hash *parent);
+/* Of what the objects of a node have outside of the heap. */
+int64_t hw_native_hash(int64_t node);
 
 #endif

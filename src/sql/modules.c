@@ -78,19 +78,10 @@ static const char intervals[] =
     /* Of each callsite what a dump adds; retained: of those with more allocations than frees. A
      * window without a start begins behind the one before, or behind the trace's first moment. */
     "CREATE PERFETTO VIEW _android_heap_profile_intervals AS"
-    " WITH sites AS ("
-    "  SELECT min(a.id) AS id, a.upid, a.heap_name, a.ts AS end, min(h.ts) AS start,"
-    "   sum(a.count) AS count, sum(a.size) AS delta, sum(max(a.size, 0)) AS allocated"
-    "  FROM heap_profile_allocation a JOIN heap_profile h ON h.id = a.heap_profile_id"
-    "  GROUP BY a.upid, a.heap_name, a.ts, a.callsite_id),"
-    " dumps AS ("
-    "  SELECT min(id) AS id, upid, heap_name, end, min(start) AS start,"
-    "   sum(iif(count > 0, delta, 0)) AS retained, sum(allocated) AS allocated, sum(delta) AS delta"
-    "  FROM sites GROUP BY upid, heap_name, end),"
-    " placed AS ("
+    " WITH placed AS ("
     "  SELECT *, iif(start < end, start, min(end, 1 + ifnull("
     "    lag(end) OVER (PARTITION BY upid, heap_name ORDER BY end), trace_start()))) AS ts"
-    "  FROM dumps)"
+    "  FROM _hw_dump_sums)"
     " SELECT id, upid, heap_name, ts, end - ts AS dur, retained, allocated, delta"
     " FROM placed ORDER BY id;";
 
@@ -107,9 +98,16 @@ const struct hw_sql_module hw_sql_modules[] = {
         {"graphs.dominator_tree", hw_module_graph_dominators},
     {"android.oom_adjuster", hw_module_oom_adjuster},
     {"android.process_metadata", hw_module_process_metadata},
+    {"android.user_list", hw_module_user_list},
     {"counters.intervals", hw_module_counter_intervals},
+    {"android.memory.dmabuf_spans", hw_module_dmabuf_spans},
+    {"android.memory.memory_breakdown", hw_module_memory_breakdown},
+    {"android.memory.process", hw_module_android_memory_process},
+    {"linux.memory.general", hw_module_memory_general},
+    {"linux.memory.high_watermark", hw_module_memory_high_watermark},
     {"linux.memory.process", hw_module_memory_process},
     {"stacks.cpu_profiling", hw_module_cpu_profiling},
+    {"graphs.scan", hw_module_graph_scan},
     {"graphs.search", hw_module_graph_search},
     {"graphs.hierarchy", hw_module_graph_hierarchy},
     {"graphs.partition", hw_module_graph_partition},

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "sql/engine.h"
+#include "sql/modules/token_macros.h"
 #include "sql/tokens.h"
 
 #include "base/banned.h"
@@ -102,6 +103,24 @@ static void substitute(const struct hw_macro *m, const struct hw_bytes *args, st
 static int expand(struct hw_sql *s, struct hw_bytes text, unsigned depth, struct hw_strbuf *out,
                   struct hw_error *err);
 
+/* One that is made of tokens: its arguments first. */
+static int expand_tokens(struct hw_sql *s, struct hw_bytes name, const struct hw_bytes *args,
+                         size_t n, unsigned depth, struct hw_strbuf *out, struct hw_error *err)
+{
+    struct hw_strbuf texts[MAX_PARAMS] = {{0}};
+    struct hw_bytes expanded[MAX_PARAMS];
+    int rc = HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < n; i++) {
+        rc = expand(s, args[i], depth + 1, &texts[i], err);
+        expanded[i] = hw_bytes_of(texts[i].p ? texts[i].p : "", texts[i].n);
+    }
+    if (rc == HW_OK)
+        rc = hw_token_macro_put(name, expanded, n, out, err);
+    for (size_t i = 0; i < n; i++)
+        hw_strbuf_done(&texts[i]);
+    return rc;
+}
+
 static int expand_call(struct hw_sql *s, struct hw_bytes name, struct hw_bytes *rest,
                        unsigned depth, struct hw_strbuf *out, struct hw_error *err)
 {
@@ -109,15 +128,19 @@ static int expand_call(struct hw_sql *s, struct hw_bytes name, struct hw_bytes *
     size_t n = 0;
     const struct hw_macro *m = find_macro(s, name);
     int show = name.n > 80 ? 80 : (int)name.n;
-    if (!m)
+    bool of_tokens = !m && hw_token_macro_exists(name);
+    if (!m && !of_tokens)
         return hw_fail(err, HW_EINVAL, 0, "no such macro: %.*s", show, (const char *)name.p);
     if (take_arguments(rest, args, &n) < 0)
         return hw_fail(err, HW_EINVAL, 0, "%.*s!( has no end", show, (const char *)name.p);
-    if (n != m->n_params)
+    if (m && n != m->n_params)
         return hw_fail(err, HW_EINVAL, 0, "%s! takes %zu arguments, not %zu", m->name, m->n_params,
                        n);
     if (depth >= MAX_MACRO_DEPTH)
-        return hw_fail(err, HW_EINVAL, 0, "macros are nested too deeply at %s!", m->name);
+        return hw_fail(err, HW_EINVAL, 0, "macros are nested too deeply at %.*s!", show,
+                       (const char *)name.p);
+    if (of_tokens)
+        return expand_tokens(s, name, args, n, depth, out, err);
     struct hw_strbuf body = {0};
     substitute(m, args, &body);
     int rc = body.failed ? HW_ENOMEM : HW_OK;

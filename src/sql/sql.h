@@ -1,8 +1,8 @@
 /*
- * sql.h - a frozen profile, asked in SQL
+ * sql.h - SQL over a frozen profile
  *
- * Why:     whoever has a question that no command answers writes it down; pages and scripts do the
- *          same. The model stays the store, SQLite looks at it through virtual tables.
+ * Why:     SQL is for questions that no command answers, and for pages and scripts. The model stays
+ *          the store, SQLite reads it through virtual tables.
  * Shapes:  a script is statements of SQLite's dialect and of Perfetto's additions (INCLUDE PERFETTO
  *          MODULE; CREATE PERFETTO TABLE, VIEW, INDEX, FUNCTION, MACRO; macro!(…)). Each statement
  *          that gives columns goes to the sink.

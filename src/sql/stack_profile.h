@@ -1,7 +1,7 @@
 /*
  * stack_profile.h - stacks as values, and profiles made of them
  *
- * Why:     EXPERIMENTAL_PROFILE turns the rows of any query into a pprof file, with stacks out of
+ * Why:     EXPERIMENTAL_PROFILE turns the rows of any query into a pprof file, with stacks of
  *          callsites, names, or both.
  * Shapes:  a stack is a blob of fields, root first: a callsite (its whole path), the same
  *          annotated, or the name of a frame that nobody ran.

@@ -238,7 +238,7 @@ static uint32_t object_data(const struct hw_heap_graph *g, uint32_t o)
     return g->data_of ? shift(g->first_data, g->data_of[o]) : HW_ID_NONE;
 }
 
-/* Graphs stand in the order of their numbers. */
+/* Graphs are in the order of their numbers. */
 static int64_t graph_number(const struct hw_profile *p, const struct hw_heap_graph *g)
 {
     return g->number < p->graphs.n ? g->number : 0;

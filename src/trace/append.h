@@ -1,10 +1,9 @@
 /*
- * append.h - packets behind the packets of a trace file
+ * append.h - appends packets to a trace file
  *
- * Why:     names may stand behind what they name, so a trace with symbols is the trace's bytes and
- *          then theirs. Two places write that: the command appends in place, the page writes a
- *          copy.
- * Shapes:  only a plain run of packets can be continued; a packed one (gzip) can be copied.
+ * Why:     names may follow what they name, so a trace with symbols is the trace's bytes followed
+ *          by theirs. The command appends in place, the page writes a copy.
+ * Shapes:  only uncompressed packets can be appended to; a gzip file can be copied.
  * Errors:  HW_EUNSUPPORTED (another format), HW_ESYS, HW_EFORMAT and HW_ETRUNCATED (damaged gzip).
  * Threads: pure but for the descriptors.
  */

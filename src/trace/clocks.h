@@ -1,10 +1,10 @@
 /*
- * clocks.h - from the clock a time stamp is in to the trace's clock
+ * clocks.h - converts time stamps to the trace's clock
  *
  * Why:     heap dumps carry CLOCK_MONOTONIC_COARSE; everything else of a trace is on one time axis.
  * Shapes:  feed all snapshots, then convert: by the latest snapshot that holds both clocks and is
  *          not after the time stamp (the earliest for older ones), over several clocks if need be.
- * Errors:  hw_clocks_convert tells why there is no way as a positive enum hw_clock_failure.
+ * Errors:  hw_clocks_convert returns a positive enum hw_clock_failure if there is no conversion.
  * Threads: one owner at a time.
  * Source:  doc/formats/trace.md, "Clocks"
  */

@@ -1,8 +1,8 @@
 /*
- * graph_model.h - a heap graph of the model → the packets of one
+ * graph_model.h - a heap graph of the model → packets
  *
- * Why:     a graph that was imported (the JVM's own heap dump) goes into a trace like one that was
- *          walked by us.
+ * Why:     an imported graph (the JVM's own heap dump) goes into a trace like one that we walked
+ *          ourselves.
  * Shapes:  one call; then the graph writer can be committed. Every reference is named by itself.
  *          Threads are told with their names and the frames in which they hold roots.
  *          Contents (strings, primitive fields) are left out, as the format leaves them.

@@ -58,7 +58,7 @@ struct hw_written_frame {
     uint32_t line;                  /* 0 = unknown */
 };
 
-/* What stands in compiled code is no root of the format's; our readers take it for one where no
+/* What is in compiled code is no root of the format's; our readers take it for one where no
  * other leads to the object. Roots of this type are told by their holders alone. */
 enum { HW_WRITTEN_ROOT_COMPILED_CODE = 15 };
 
@@ -85,9 +85,9 @@ int hw_graph_writer_holder(struct hw_graph_writer *w, const struct hw_written_ho
 /* Memory outside of the heap that an object owns. kind: ManagedBlock.Kind. Blocks are numbered from
  * 0 in this order. */
 int hw_graph_writer_block(struct hw_graph_writer *w, uint64_t owner, uint32_t kind, uint64_t bytes);
-/* Objects with this number and higher ones stand in no heap: they tell other readers of blocks. */
+/* Objects with this number and higher ones are in no heap: they tell other readers of blocks. */
 void hw_graph_writer_made_up(struct hw_graph_writer *w, uint64_t first);
-/* After the objects: an object's size stands in its type when it is that of the first one. */
+/* After the objects: an object's size is in its type when it is that of the first one. */
 int hw_graph_writer_type(struct hw_graph_writer *w, const struct hw_written_type *t);
 /* heap_bytes: the runtime's own figure, 0 = unknown. *bytes: what went into the trace. */
 int hw_graph_writer_commit(struct hw_graph_writer *w, struct hw_trace_writer *trace,

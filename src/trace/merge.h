@@ -1,9 +1,9 @@
 /*
- * merge.h - several traces made into one
+ * merge.h - merges several traces into one
  *
  * Why:     a trace is a list of packets, so traces can be concatenated; but packet sequences, and
- *          with them interned data, must not get into each other's way when they come from
- *          different recorders, which all count from 1.
+ *          with them interned data, must not clash if they come from different recorders, which all
+ *          count from 1.
  * Shapes:  packets keep their order, input after input, and everything in them but the sequence id:
  *          each (input, machine, sequence) gets a number of its own. Compressed packets are
  *          unpacked. Times stay what they are: since the boot of the machine that recorded them.

@@ -157,7 +157,7 @@ static int fill_table(struct smaps_table *t, const struct hw_vma *vmas, size_t n
             rc = row_for(t, name, aggregate, &row);
         if (rc < 0)
             return rc;
-        row->count++;
+        row->count += vmas[i].n_mappings ? vmas[i].n_mappings : 1;
         for (int c = HW_VMA_SIZE; c < HW_VMA_COLUMN_COUNT; c++)
             row->kb[c] += vmas[i].kb[c];
     }
@@ -328,6 +328,38 @@ int hw_trace_malloc_info(struct hw_trace_writer *w, uint32_t sequence, uint64_t 
     hw_pb_uint(pb, HW_F_MallocInfo_in_use_bytes, m->in_use_bytes);
     hw_pb_uint(pb, HW_F_MallocInfo_free_bytes, m->free_bytes);
     hw_pb_uint(pb, HW_F_MallocInfo_releasable_bytes, m->releasable_bytes);
+    hw_pb_end(pb);
+    return hw_trace_end(w, err);
+}
+
+int hw_trace_memory_account(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                            const struct hw_memory_account *a, struct hw_error *err)
+{
+    const struct {
+        uint32_t field;
+        uint64_t value;
+    } numbers[] = {{HW_F_MemoryAccount_live_bytes, a->live_bytes},
+                   {HW_F_MemoryAccount_page_tables_kb, a->page_tables_kb},
+                   {HW_F_MemoryAccount_rss_kb, a->rss_kb},
+                   {HW_F_MemoryAccount_swap_kb, a->swap_kb},
+                   {HW_F_MemoryAccount_took_us, a->took_us},
+                   {HW_F_MemoryAccount_is_cut, a->is_cut ? 1 : HW_ABSENT},
+                   {HW_F_MemoryAccount_cgroup_current, a->cgroup_current},
+                   {HW_F_MemoryAccount_cgroup_limit, a->cgroup_limit},
+                   {HW_F_MemoryAccount_cgroup_anon, a->cgroup_anon},
+                   {HW_F_MemoryAccount_cgroup_file, a->cgroup_file},
+                   {HW_F_MemoryAccount_cgroup_kernel, a->cgroup_kernel},
+                   {HW_F_MemoryAccount_cgroup_sock, a->cgroup_sock},
+                   {HW_F_MemoryAccount_cgroup_shmem, a->cgroup_shmem},
+                   {HW_F_MemoryAccount_mapped_divided_bytes, a->mapped_divided_bytes},
+                   {HW_F_MemoryAccount_mapped_left_bytes, a->mapped_left_bytes},
+                   {HW_F_MemoryAccount_mapped_errno, a->mapped_errno}};
+    struct hw_pb *pb = hw_trace_begin(w, sequence, boottime_ns);
+    hw_pb_begin(pb, HW_F_TracePacket_memory_account);
+    hw_pb_sint64(pb, HW_F_MemoryAccount_pid, a->pid);
+    for (size_t i = 0; i < HW_ARRAY_LEN(numbers); i++)
+        if (numbers[i].value != HW_ABSENT)
+            hw_pb_uint(pb, numbers[i].field, numbers[i].value);
     hw_pb_end(pb);
     return hw_trace_end(w, err);
 }

@@ -8,7 +8,7 @@
  * Units:   kB are KiB as in /proc; HW_ABSENT leaves a number out.
  * Owns:    nothing; strings and arrays are borrowed for the call.
  * Errors:  those of trace/writer.h.
- * Source:  doc/formats/trace.md; MallocInfo: proto/heapwise.proto
+ * Source:  doc/formats/trace.md; MallocInfo, MemoryAccount: proto/heapwise.proto
  */
 #ifndef HW_TRACE_PROCESS_WRITER_H
 #define HW_TRACE_PROCESS_WRITER_H
@@ -90,6 +90,7 @@ enum hw_vma_column {
 struct hw_vma {
     const char *name; /* "" = anonymous */
     uint64_t kb[HW_VMA_COLUMN_COUNT];
+    uint64_t n_mappings; /* that these are the sums of; 0 = one */
 };
 
 /* columns 0 = HW_VMA_DEFAULT. aggregate: one entry per name, in order of first appearance. */
@@ -152,6 +153,19 @@ struct hw_malloc_info {
 
 int hw_trace_malloc_info(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
                          const struct hw_malloc_info *m, struct hw_error *err);
+
+/* Each may be HW_ABSENT. */
+struct hw_memory_account {
+    int32_t pid;
+    uint64_t live_bytes, page_tables_kb, rss_kb, swap_kb, took_us;
+    bool is_cut;
+    uint64_t cgroup_current, cgroup_limit, cgroup_anon, cgroup_file, cgroup_kernel, cgroup_sock,
+        cgroup_shmem;
+    uint64_t mapped_divided_bytes, mapped_left_bytes, mapped_errno;
+};
+
+int hw_trace_memory_account(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                            const struct hw_memory_account *a, struct hw_error *err);
 
 /*
  * A moment that somebody named: an instant event of category HW_MARK_CATEGORY on a track of the

@@ -68,6 +68,8 @@ struct hw_trace_reader {
     struct hw_map64 sequence_by_id; /* hw_packet.sequence -> index */
     uint64_t resync_budget;
     struct hw_reader_stats stats;
+    hw_reader_loss_fn *on_loss; /* NULL: nobody asks */
+    void *on_loss_ctx;
 };
 
 /* ---- the file ---- */
@@ -132,6 +134,33 @@ void hw_trace_reader_rewind(struct hw_trace_reader *r)
     hw_map64_done(&r->sequence_by_id);
     r->resync_budget = RESYNC_LIMIT;
     r->stats = (struct hw_reader_stats){0};
+}
+
+void hw_trace_reader_on_loss(struct hw_trace_reader *r, hw_reader_loss_fn *fn, void *ctx)
+{
+    r->on_loss = fn;
+    r->on_loss_ctx = ctx;
+}
+
+static void lose(struct hw_trace_reader *r, enum hw_reader_loss what, uint64_t offset, uint64_t n)
+{
+    struct hw_reader_stats *s = &r->stats;
+    uint64_t *const counts[] = {
+        [HW_READER_DAMAGED] = &s->damaged_packets,
+        [HW_READER_SKIPPED] = &s->skipped_bytes,
+        [HW_READER_COMPRESSED] = &s->damaged_compressed,
+        [HW_READER_CUT] = &s->unpacked_cut,
+        [HW_READER_UNSUPPORTED] = &s->unsupported_packets,
+        [HW_READER_INTERNED] = &s->interned_skipped,
+        [HW_READER_STATE] = &s->needs_state_skipped,
+        [HW_READER_LOSS] = &s->sequence_losses,
+    };
+    if (what == HW_READER_TRUNCATED)
+        s->truncated = true;
+    else
+        *counts[what] += what == HW_READER_SKIPPED ? n : 1;
+    if (r->on_loss)
+        r->on_loss(r->on_loss_ctx, what, offset, n);
 }
 
 void hw_trace_reader_leave_out_samples(struct hw_trace_reader *r)
@@ -223,7 +252,7 @@ static int sequence_get(struct hw_trace_reader *r, uint64_t id, struct sequence 
 
 /* Keeps the sequence's state. 1 = hand the packet out, 0 = it needs state that is not valid. */
 static int follow_sequence(struct hw_trace_reader *r, struct hw_packet *p,
-                           const struct hw_packet_common *c)
+                           const struct hw_packet_common *c, uint64_t offset)
 {
     struct sequence none = {0}, *s = &none;
     if (c->sequence_id != 0 && sequence_get(r, p->sequence, &s) < 0)
@@ -235,7 +264,8 @@ static int follow_sequence(struct hw_trace_reader *r, struct hw_packet *p,
     } else if (c->dropped) {
         s->valid = false;
     }
-    r->stats.sequence_losses += c->dropped && s->started && !c->first;
+    if (c->dropped && s->started && !c->first)
+        lose(r, HW_READER_LOSS, offset, 0);
     s->started = true;
     if (c->defaults_clock)
         s->default_clock = c->defaults_clock;
@@ -243,13 +273,13 @@ static int follow_sequence(struct hw_trace_reader *r, struct hw_packet *p,
         p->clock_id = s->default_clock;
     p->generation = s->valid ? s->generation : 0;
     if (p->interned.n && !s->valid) {
-        r->stats.interned_skipped++;
+        lose(r, HW_READER_INTERNED, offset, 0);
         p->interned = (struct hw_bytes){NULL, 0};
     }
     if (!s->valid)
         p->defaults = (struct hw_bytes){NULL, 0};
     if (c->flags & HW_V_TracePacket_SequenceFlags_SEQ_NEEDS_INCREMENTAL_STATE && !s->valid) {
-        r->stats.needs_state_skipped++;
+        lose(r, HW_READER_STATE, offset, 0);
         return 0;
     }
     return 1;
@@ -270,11 +300,11 @@ static int start_inner(struct hw_trace_reader *r, const struct hw_packet *p, str
     if (rc == HW_ENOMEM)
         return hw_fail(err, rc, p->offset, "%s", why.text);
     if (rc == HW_ELIMIT)
-        r->stats.unpacked_cut++;
+        lose(r, HW_READER_CUT, p->offset, 0);
     else if (rc == HW_EUNSUPPORTED)
-        r->stats.unsupported_packets++;
+        lose(r, HW_READER_UNSUPPORTED, p->offset, 0);
     else if (rc < 0)
-        r->stats.damaged_compressed++;
+        lose(r, HW_READER_COMPRESSED, p->offset, 0);
     r->inner = true;
     r->inner_pos = 0;
     r->inner_offset = p->offset;
@@ -291,10 +321,10 @@ static int take_packet(struct hw_trace_reader *r, struct hw_packet *p,
     if (p->data_field == F(compressed_packets) || p->data_field == F(zstd_compressed_packets)) {
         if (!r->inner)
             return start_inner(r, p, err);
-        r->stats.damaged_packets++; /* nobody nests them */
+        lose(r, HW_READER_DAMAGED, offset, 0); /* nobody nests them */
         return 0;
     }
-    int rc = follow_sequence(r, p, c);
+    int rc = follow_sequence(r, p, c, offset);
     return rc < 0 ? hw_fail(err, rc, offset, "packet sequence:") : rc;
 }
 
@@ -305,14 +335,14 @@ static int next_inner(struct hw_trace_reader *r, struct hw_packet *out, struct h
     while (r->inner_pos < all.n) {
         struct hw_packet_frame f = {0};
         if (r->n_short > r->max_inflated) {
-            r->stats.unpacked_cut++;
+            lose(r, HW_READER_CUT, r->inner_offset, 0);
             break;
         }
         size_t left = all.n - r->inner_pos;
         struct hw_bytes b = hw_bytes_of(all.p + r->inner_pos, left);
         enum hw_frame_kind kind = hw_packet_frame_read(b, left, &f);
         if (kind == HW_FRAME_SHORT || kind == HW_FRAME_BAD) {
-            r->stats.damaged_packets++;
+            lose(r, HW_READER_DAMAGED, r->inner_offset, 0);
             break;
         }
         r->inner_pos += f.head + (size_t)f.n;
@@ -321,7 +351,7 @@ static int next_inner(struct hw_trace_reader *r, struct hw_packet *out, struct h
         if (kind == HW_FRAME_OTHER)
             continue;
         if (!hw_packet_read(hw_bytes_of(b.p + f.head, (size_t)f.n), out, &c)) {
-            r->stats.damaged_packets++;
+            lose(r, HW_READER_DAMAGED, r->inner_offset, 0);
             continue;
         }
         int rc = take_packet(r, out, &c, r->inner_offset, err);
@@ -356,7 +386,7 @@ static int resync(struct hw_trace_reader *r, struct hw_error *err)
         if (hw_packet_is_plausible(hw_bytes_of(b.p + f.head, (size_t)f.n)))
             break;
     }
-    r->stats.skipped_bytes += (r->pos < r->size ? r->pos : r->size) - from;
+    lose(r, HW_READER_SKIPPED, from, (r->pos < r->size ? r->pos : r->size) - from);
     return HW_OK;
 }
 
@@ -464,7 +494,7 @@ static int next_outer(struct hw_trace_reader *r, struct hw_packet *out, struct h
         return rc;
     switch (hw_packet_frame_read(b, r->size - at, &f)) {
     case HW_FRAME_SHORT:
-        r->stats.truncated = true;
+        lose(r, HW_READER_TRUNCATED, at, r->size - at);
         return resync(r, err);
     case HW_FRAME_BAD:
         return resync(r, err);
@@ -477,16 +507,16 @@ static int next_outer(struct hw_trace_reader *r, struct hw_packet *out, struct h
     if (rc < 0)
         return rc;
     if (b.n < f.head + f.n) { /* the file shrank */
-        r->stats.truncated = true;
+        lose(r, HW_READER_TRUNCATED, at, b.n);
         r->pos = r->size;
         return 0;
     }
     if (!hw_packet_read(hw_bytes_of(b.p + f.head, (size_t)f.n), out, &c)) {
-        r->stats.damaged_packets++;
+        lose(r, HW_READER_DAMAGED, at, 0);
         return skip_frame(r, &f, err);
     }
     if (c.swallowed) {
-        r->stats.damaged_packets++;
+        lose(r, HW_READER_DAMAGED, at, 0);
         return resync(r, err);
     }
     r->pos = at + f.head + f.n;
@@ -508,4 +538,29 @@ int hw_trace_reader_next(struct hw_trace_reader *r, struct hw_packet *out, struc
         if (rc != 0)
             return rc;
     }
+}
+
+int hw_trace_reader_again(struct hw_trace_reader *r, struct hw_packet *p, struct hw_error *err)
+{
+    struct hw_bytes b;
+    struct hw_packet_frame f = {0};
+    struct hw_packet_common c;
+    struct hw_packet again;
+    int rc = view(r, p->offset, HW_PACKET_MAX_HEAD, &b, err);
+    if (rc < 0)
+        return rc;
+    if (p->offset >= r->size || hw_packet_frame_read(b, r->size - p->offset, &f) != HW_FRAME_PACKET)
+        return 0;
+    rc = view(r, p->offset, f.head + (size_t)f.n, &b, err);
+    if (rc < 0)
+        return rc;
+    if (b.n < f.head + f.n || !hw_packet_read(hw_bytes_of(b.p + f.head, (size_t)f.n), &again, &c))
+        return 0;
+    again.offset = p->offset;
+    again.clock_id = p->clock_id; /* the sequence's default then */
+    again.generation = p->generation;
+    if (again.generation == 0)
+        again.interned = again.defaults = (struct hw_bytes){NULL, 0};
+    *p = again;
+    return 1;
 }

@@ -55,6 +55,20 @@ struct hw_reader_stats {
     bool truncated;               /* the file ends inside a packet */
 };
 
+enum hw_reader_loss {
+    HW_READER_DAMAGED,     /* a packet that was dropped */
+    HW_READER_SKIPPED,     /* n bytes between packets */
+    HW_READER_COMPRESSED,  /* a compressed packet, not or not wholly readable */
+    HW_READER_CUT,         /* the rest of one that becomes too large */
+    HW_READER_UNSUPPORTED, /* a compressed packet that this build cannot read */
+    HW_READER_INTERNED,    /* interned data of the next packet: no valid state */
+    HW_READER_STATE,       /* a packet that needs state that is not valid */
+    HW_READER_LOSS,        /* before the next packet, as its sequence says */
+    HW_READER_TRUNCATED    /* n bytes are left of what began here */
+};
+/* offset: in the file; of what is in a compressed packet, that packet's. */
+typedef void hw_reader_loss_fn(void *ctx, enum hw_reader_loss what, uint64_t offset, uint64_t n);
+
 int hw_trace_reader_open_bytes(struct hw_bytes file, struct hw_trace_reader **out,
                                struct hw_error *err);
 /* The descriptor stays the caller's. HW_ESYS when it cannot be read at an offset (a pipe). */
@@ -63,6 +77,12 @@ void hw_trace_reader_free(struct hw_trace_reader *r);
 
 /* 1 = a packet, 0 = end, < 0 = error. Compressed packets are replaced by what they hold. */
 int hw_trace_reader_next(struct hw_trace_reader *r, struct hw_packet *out, struct hw_error *err);
+/* Reads a packet again that next gave before: its views are made anew and end with the next call, as
+ * those of the packet that next gave last do. Where next goes on does not change. 1, 0 = it is no longer
+ * there, < 0. Not for packets that came out of a compressed one. */
+int hw_trace_reader_again(struct hw_trace_reader *r, struct hw_packet *p, struct hw_error *err);
+/* Called at each loss, while next runs; for who says where they are. */
+void hw_trace_reader_on_loss(struct hw_trace_reader *r, hw_reader_loss_fn *fn, void *ctx);
 void hw_trace_reader_rewind(struct hw_trace_reader *r); /* to the start, state and counts too */
 /* From here on large ProfilePackets with nothing but dumps in them come with empty `bytes`
  * and are not read: for who wants everything else. `data` has `continued` alone, if that is set.

@@ -127,7 +127,7 @@ struct hw_pb *hw_trace_begin(struct hw_trace_writer *w, uint32_t sequence, uint6
 static int write_failed(struct hw_trace_writer *w, struct hw_error *err)
 {
     w->failed = errno ? errno : EIO;
-    /* A reader must not meet half a packet. Nothing can be done where this fails: pipes. */
+    /* A reader must not find half a packet. Nothing can be done where this fails: pipes. */
     if (w->start >= 0 && ftruncate(w->fd, w->start + (off_t)w->good) == 0)
         (void)lseek(w->fd, w->start + (off_t)w->good, SEEK_SET);
     errno = w->failed;
@@ -214,7 +214,7 @@ struct preamble_options {
 };
 
 /*
- * BuiltinDataSource of the config. disable_clock_snapshotting is not heard for the first snapshot:
+ * BuiltinDataSource of the config. disable_clock_snapshotting is ignored for the first snapshot:
  * without it no reader can place a heap dump in time and drops it.
  */
 static struct preamble_options read_builtin(struct hw_bytes config)

@@ -1,5 +1,5 @@
 /*
- * table.c - the judge of a table's bytes, and the lookups behind the rule cache
+ * table.c - validation of a table's bytes, and the lookups behind the rule cache
  *
  * Lookups are branch-free upper bounds: a search that misses the rule cache finds cold data, and
  * an unpredictable branch per halving would cost more than the loads.

@@ -13,7 +13,7 @@
  * Units:   *_va are link-time addresses of the ELF file; pc are the target's; cfa_off and the other
  *          offsets of rules in words of the machine (w below): 4 bytes on i386, else 8.
  * Threads: immutable once published.
- * Errors:  hw_table_check is the only judge of a table's bytes; everything after it trusts them.
+ * Errors:  hw_table_check alone validates a table's bytes; everything after it trusts them.
  */
 #ifndef HW_UNWIND_TABLE_H
 #define HW_UNWIND_TABLE_H

@@ -1,8 +1,8 @@
 /*
  * filter.h - which stacks and frames a flamegraph shows
  *
- * Why:     a person narrows a graph down step by step; the command line, SQL and the page mean the
- *          same by the same text.
+ * Why:     people narrow a graph down step by step; the command line, SQL and the page interpret
+ *          the same text in the same way.
  * Shapes:  a filter is PREFIX:PATTERN; `!` before the prefix negates.
  *            SS:   keep stacks with a matching frame; also without a prefix
  *            HS:   drop such stacks
@@ -47,16 +47,16 @@ enum hw_filter_kind {
     HW_FILTER_SHOW_FROM,
     HW_FILTER_PIVOT,
     HW_FILTER_MODULE,
-    HW_FILTER_HEAP, /* which values there are (span.h); says nothing about stacks */
+    HW_FILTER_HEAP, /* selects values (span.h), not stacks */
     HW_FILTER_KIND_COUNT
 };
 
-/* One of the kinds of pattern; for one thread at a time. */
+/* A compiled pattern; for one thread at a time. */
 struct hw_pattern;
 int hw_pattern_new(const char *text, struct hw_pattern **out, struct hw_error *err);
 void hw_pattern_free(struct hw_pattern *p);
 bool hw_pattern_matches(const struct hw_pattern *p, const char *name);
-/* HW_EINVAL: an expression that is refused because it takes too long, or too much memory. */
+/* HW_EINVAL: a bad expression, or one that would take too long or too much memory. */
 int hw_pattern_check_regex(const char *text, struct hw_error *err);
 
 struct hw_filter {
@@ -71,11 +71,13 @@ int hw_filters_add(hw_filters *f, const char *text, struct hw_error *err);
 void hw_filters_done(hw_filters *f);
 bool hw_filters_have_pivot(const hw_filters *f);
 bool hw_filters_have_heap(const hw_filters *f);
-/* Whether the filters on heaps, if there are any, let this one through. */
+/* Whether this heap passes the filters on heaps, if any. */
 bool hw_filters_keep_heap(const hw_filters *f, const char *heap);
 
-/* The answer of every filter for every function. What is shown under another name than its file's
- * (program.h) is found by both. */
+/*
+ * The result of every filter for every function. Functions shown under a name other than their
+ * file's (program.h) match by both.
+ */
 struct hw_filter_matches {
     const hw_filters *filters; /* borrowed */
     size_t n_functions;
@@ -85,15 +87,17 @@ struct hw_filter_matches {
 int hw_filter_match(const hw_filters *f, const struct hw_callsites *cs,
                     const struct hw_functions *fns, const struct hw_namer *namer,
                     const struct hw_shown_program *program, struct hw_filter_matches *out);
-/* The same, with another limit. */
+/* The same, with a different limit. */
 int hw_filter_match_within(const hw_filters *f, const struct hw_callsites *cs,
                            const struct hw_functions *fns, const struct hw_namer *namer,
                            const struct hw_shown_program *program, uint64_t limit_ns,
                            struct hw_filter_matches *out);
 void hw_filter_matches_done(struct hw_filter_matches *m);
 
-/* Applies every filter to a stack, root first, in place. False: the stack is dropped. *pivot (may
- * be NULL): where the pivot's function stands in what is left. */
+/*
+ * Applies every filter to a stack, root first, in place. False: the stack is dropped. *pivot (may
+ * be NULL): position of the pivot's function in the remaining stack.
+ */
 bool hw_filter_apply(const struct hw_filter_matches *m, uint32_t *path, size_t *n, size_t *pivot);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * tree.h - what trees of merged stacks have in common: finding a node, keeping a part
+ * tree.h - operations common to trees of merged stacks: finding a node, keeping a part
  *
- * Why:     callstacks and objects are merged into nodes that differ in what they count and how they
- *          are labelled, not in how a node is found or which nodes a focus leaves.
+ * Why:     nodes of merged callstacks and objects differ in what they count and how they are
+ *          labelled, not in how a node is found or which nodes a focus keeps.
  * Shapes:  a node is a struct that begins with its parent's index, a uint32_t: HW_ID_NONE at the
  *          top, else smaller than its own index.
  * Errors:  HW_ENOMEM.

@@ -51,13 +51,13 @@ struct hw_attach_block {
     uint32_t command; /* enum hw_attach_command; NONE when it was done */
     uint32_t result;  /* enum hw_attach_result */
     uint32_t hooked;  /* 1 between HOOK and UNHOOK */
-    uint64_t handle;  /* of the library, from dlopen: kept here for the next recorder */
+    uint64_t handle;  /* of the library, for dlsym; its constructor writes it */
     uint32_t generation;
     uint32_t n_slots;   /* hooked now, all commands together */
     uint32_t n_changed; /* by this command */
     uint32_t n_modules; /* that were looked at */
     char socket_path[108];
-    uint32_t pad;
+    uint32_t left; /* 1: a thread was in a hook, so memory stays mapped until the next UNHOOK */
 };
 _Static_assert(sizeof(struct hw_attach_block) == 160, "attach layout");
 

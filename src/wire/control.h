@@ -79,7 +79,8 @@ enum hw_control_start_flags {
     HW_START_RESCAN = 512,     /* processes that it means and another recorder has are looked at
                                 * again; and all, when starting programs may have been missed */
     HW_START_REGIONS = 1024,   /* at each dump the mappings with their addresses */
-    HW_START_TELL_LAST = 256   /* HW_CTL_LAST at the end of each process */
+    HW_START_TELL_LAST = 256,  /* HW_CTL_LAST at the end of each process */
+    HW_START_PINNED = 2048     /* --pinned */
 };
 
 struct hw_control_start {

@@ -64,6 +64,10 @@ struct hw_hello {
 #define HW_HELLO_LEAST_BYTES 48u /* of any version */
 _Static_assert(sizeof(struct hw_hello) == 72, "handshake layout");
 
+/* A library that makes way for a sanitizer executes its program again, and says so to whoever holds
+ * programs at their exec: in the fourth register of execve, which has three arguments. */
+#define HW_EXEC_WITHOUT_LIBRARY 0x48577770ul
+
 /* What the process finds in its environment, HEAPWISE_HELD: "1", or hexadecimal numbers,
  * INTERVAL:TOKEN:FILTERS; filters as in the control page. Interval 0: it asks at its start, and has
  * the token only for what follows. The token's lowest bits say that it was held by chance, and
@@ -94,7 +98,8 @@ enum hw_client_config_flags {
     HW_CC_NATIVE_ONLY = 256, /* no managed frames in stacks */
     HW_CC_TYPES = 512,       /* what the program says of its allocations' types */
     HW_CC_SLICES = 1024,     /* beginning and end of each of the program's scopes */
-    HW_CC_ARMED = 2048 /* it was armed for this session: what is due by its draws is a sample */
+    HW_CC_ARMED = 2048,   /* it was armed for this session: what is due by its draws is a sample */
+    HW_CC_MAPPINGS = 4096 /* mmap and its like, each call; since version 12 */
 };
 
 /* What a stack is made of. */

@@ -18,11 +18,12 @@
 #define HW_WIRE_JAVA_ENTRANCE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define HW_JAVA_ENTER            "heapwise_java_enter"
 #define HW_JAVA_MADE             "heapwise_java_made"
-#define HW_JAVA_ENTRANCE_VERSION 3u
+#define HW_JAVA_ENTRANCE_VERSION 4u
 
 struct heapwise_managed_source;
 struct heapwise_managed_text;
@@ -41,6 +42,8 @@ struct hw_java_entrance {
     void (*report_free)(uint32_t heap, uint64_t id);
     void (*sync)(uint32_t heap); /* checks whether a session began or ended */
     bool (*awaits_end)(void);    /* is a heap graph of the JVM's end wanted? */
+    /* Memory that the caller has mapped and will never unmap is the profiler's. */
+    void (*own_memory)(const void *at, size_t n_bytes);
 };
 
 typedef void hw_java_enter_fn(struct hw_java_entrance *client);

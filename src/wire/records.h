@@ -23,11 +23,16 @@
 
 #include "wire/version.h"
 
-#define HW_REC_MARK       0xA5u
-#define HW_REC_MAX_BYTES  (80u * 1024u) /* a copy of 64 KiB of stack, registers, and room */
-#define HW_HEAP_NAME_MAX  64u           /* with the NUL */
-#define HW_MAX_HEAPS      256u          /* ids 1..255; 0 = none */
-#define HW_HEAP_ID_LIBC   1u            /* libc.malloc: always the first one */
+#define HW_REC_MARK      0xA5u
+#define HW_REC_MAX_BYTES (80u * 1024u) /* a copy of 64 KiB of stack, registers, and room */
+#define HW_HEAP_NAME_MAX 64u           /* with the NUL */
+#define HW_MAX_HEAPS     256u          /* ids 1..255; 0 = none */
+#define HW_HEAP_ID_LIBC  1u            /* libc.malloc: always the first one */
+/* Mappings, one heap a kind. Since version 12, and only where HW_CC_MAPPINGS asks for them: then a
+ * program's own heaps have lower ids. They are not announced. */
+#define HW_HEAP_ID_ANON   253u
+#define HW_HEAP_ID_FILE   254u
+#define HW_HEAP_ID_SHARED 255u
 #define HW_MAX_COPY_BYTES (64u * 1024u)
 #define HW_NAME_MAX_BYTES 1024u /* of each text of a managed frame */
 
@@ -46,6 +51,7 @@ enum hw_rec_type {
     HW_REC_MIXED = 11,     /* struct hw_rec_stack + entries: some of them are managed frames */
     HW_REC_NAME = 12,      /* struct hw_rec_name + texts: what a managed frame is called */
     HW_REC_SLICES = 13,    /* struct hw_rec_slices + entries: scopes that began or ended */
+    HW_REC_UNMAP = 14,     /* struct hw_rec_unmap: a range of addresses is given back */
     HW_REC_TYPE_COUNT
 };
 
@@ -109,9 +115,11 @@ static inline uint32_t hw_rec_head_type(uint64_t head)
 }
 
 enum hw_alloc_flags {
-    HW_ALLOC_TRUNCATED = 1,  /* deeper than the frame limit, or the walk stopped early */
-    HW_ALLOC_REALLOC = 2,    /* by realloc; only for statistics */
-    HW_ALLOC_APP_SAMPLED = 4 /* AHeapProfile_reportSample: size stands for itself */
+    HW_ALLOC_TRUNCATED = 1,   /* deeper than the frame limit, or the walk stopped early */
+    HW_ALLOC_REALLOC = 2,     /* by realloc; only for statistics */
+    HW_ALLOC_APP_SAMPLED = 4, /* AHeapProfile_reportSample: size stands for itself */
+    HW_ALLOC_REMAPPED = 8,    /* by mremap: sample_size is the old address, whose heap it has */
+    HW_ALLOC_DOUBLED = 16     /* likewise, and that one is still there */
 };
 
 /*
@@ -171,6 +179,30 @@ struct hw_rec_free {
     uint64_t time_ns;
 };
 _Static_assert(sizeof(struct hw_rec_free) == 24, "ring layout");
+
+/*
+ * Mappings are ranges: a record of an allocation (HW_REC_ALLOC, HW_REC_ALLOC_COPY) in one of their
+ * heaps says that [address, address + alloc_size) belongs to its stack from now on, whatever was
+ * there before. It comes after the call; what follows comes before it.
+ */
+#define HW_STACK_ID_NOT_WALKED 2u /* too many a second, or no room: a stack that is never sent */
+
+enum hw_unmap_kind {
+    HW_UNMAP_RANGE = 0,   /* munmap, or what mremap moves or cuts off */
+    HW_UNMAP_SEGMENT = 1, /* shmdt: the mapping that begins there, whatever its size */
+    HW_UNMAP_FAILED = 2,  /* of the last one of this range: it is still there */
+    HW_UNMAP_KIND_COUNT
+};
+
+struct hw_rec_unmap {
+    uint64_t head;
+    uint64_t address;
+    uint64_t n_bytes; /* 0 with SEGMENT */
+    uint64_t time_ns;
+    uint32_t kind; /* enum hw_unmap_kind */
+    uint32_t reserved;
+};
+_Static_assert(sizeof(struct hw_rec_unmap) == 40, "ring layout");
 
 /* Frames of a stack id, at its first sight or again; a repeat is identical or a collision. */
 struct hw_rec_stack {

@@ -126,9 +126,12 @@ static uint64_t head_at(const struct hw_ring_reader *r, uint64_t pos)
     return atomic_load_explicit(p, memory_order_acquire);
 }
 
-/* The writers' cache line is read once a batch, not once a record. */
+/* The writers' cache line is read once a batch, not once a record. Nobody but us moves the read
+ * position: where it is another, writers have overwritten what was not read, or wait for nothing. */
 static int refresh_end(struct hw_ring_reader *r)
 {
+    if (atomic_load_explicit(&r->shm->read_pos, memory_order_relaxed) != r->released_pos)
+        return HW_EFORMAT;
     return hw_ring_write_pos(r, &r->known_end);
 }
 

@@ -41,7 +41,8 @@ enum hw_client_error {
     HW_CLIENT_INVALID_STACK_BOUNDS = 2, /* kept for the format; ours copies a page instead */
     HW_CLIENT_RECORDER_GONE = 3,        /* heartbeat too old */
     HW_CLIENT_NO_MEMORY = 4,
-    HW_CLIENT_LOCKED_OUT = 5, /* it locks its memory, and ours does not go below the limit */
+    HW_CLIENT_LOCKED_OUT = 5,   /* it locks its memory, and ours does not go below the limit */
+    HW_CLIENT_RING_DAMAGED = 6, /* the positions are none that recorder and writers have left */
     HW_CLIENT_ERROR_COUNT
 };
 
@@ -110,6 +111,37 @@ static inline uint64_t hw_ring_intent_of(uint64_t pos, uint32_t size_bytes, uint
            (pos / 8 & ((1u << HW_RING_POS_BITS) - 1));
 }
 
+/*
+ * Memory that the client has mapped for itself without a name, for the account of the target's
+ * memory. A word each, 0 = none; all 0: an older client, which does not say.
+ *
+ *              63                 28    27    26                 0
+ *             +---------------------+-------+---------------------+
+ *             | address / 4096      | stays | length / 4096       |
+ *             +---------------------+-------+---------------------+
+ */
+#define HW_RING_OWN       192u
+#define HW_RING_OWN_STAYS (UINT64_C(1) << 27) /* until the process ends: for the client */
+
+/* 0 = it has no room for these numbers. */
+static inline uint64_t hw_ring_own_of(uint64_t at, uint64_t n_bytes, bool stays)
+{
+    uint64_t pages = (n_bytes + 4095) / 4096;
+    if (at >> 48 != 0 || at % 4096 != 0 || pages == 0 || pages >= HW_RING_OWN_STAYS)
+        return 0;
+    return at / 4096 << 28 | (stays ? HW_RING_OWN_STAYS : 0) | pages;
+}
+
+static inline uint64_t hw_ring_own_lo(uint64_t word)
+{
+    return (word >> 28) * 4096;
+}
+
+static inline uint64_t hw_ring_own_hi(uint64_t word)
+{
+    return hw_ring_own_lo(word) + (word & (HW_RING_OWN_STAYS - 1)) * 4096;
+}
+
 /* Page 0 of the ring's memory file. The daemon fills it before handing the file over. */
 struct hw_ring_shm {
     uint64_t magic;
@@ -133,6 +165,7 @@ struct hw_ring_shm {
     struct hw_ring_counters counters;
     _Alignas(
         64) struct hw_ring_intent intents[HW_RING_WRITERS]; /* mostly of thread % HW_RING_WRITERS */
+    _Atomic uint64_t own[HW_RING_OWN];
 };
 _Static_assert(offsetof(struct hw_ring_shm, write_pos) == 64, "own cache line");
 _Static_assert(offsetof(struct hw_ring_shm, read_pos) == 128, "own cache line");

@@ -26,9 +26,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define HW_WIRE_VERSION       11u /* the newest */
+#define HW_WIRE_VERSION       12u /* the newest */
 #define HW_WIRE_OLDEST        10u /* that a recorder serves */
 #define HW_WIRE_CLIENT_OLDEST 11u /* that a client speaks: with an older recorder, too */
+#define HW_WIRE_MAPPINGS      12u /* the first with HW_CC_MAPPINGS */
 
 /* The newest of those between the two sides' oldest and newest ones; 0 = none. */
 static inline uint32_t hw_wire_agree(uint32_t client_oldest, uint32_t client_newest)

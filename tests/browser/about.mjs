@@ -4,16 +4,16 @@ import { execFileSync } from 'node:child_process';
 import { appendFileSync, copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { browse, cli, dir, done, here, looks, record, serve, settled } from './lib.mjs';
+import { browse, cli, dir, done, go, here, looks, record, serve, settled, soon, until } from './lib.mjs';
 
 let server, page, trace, bare; // bare: a server without --symbols
 const sources = join(dir, 'sources');
 
 before(async () => {
   trace = record();
-  execFileSync('cc', ['-g', '-O1', '-fno-omit-frame-pointer', '-rdynamic', '-o', 'lines', join(here, 'grow.c')], { cwd: dir });
+  execFileSync('cc', ['-g', '-O1', '-fno-omit-frame-pointer', '-rdynamic', '-o', 'lines', join(here, 'targets/grow.c')], { cwd: dir });
   execFileSync(join(process.env.HW_BUILD, 'src/cli/heapwise'), ['record', '-q', '-i', '4096', '-c', '250ms', '-o', 'lines.trace', '--', './lines'], { cwd: dir });
-  execFileSync('cc', ['-g', '-O1', '-fno-omit-frame-pointer', '-Wl,--build-id', '-o', 'with-lines', join(here, 'grow.c')], { cwd: dir });
+  execFileSync('cc', ['-g', '-O1', '-fno-omit-frame-pointer', '-Wl,--build-id', '-o', 'with-lines', join(here, 'targets/grow.c')], { cwd: dir });
   execFileSync('strip', ['-o', 'stripped', 'with-lines'], { cwd: dir });
   execFileSync(join(process.env.HW_BUILD, 'src/cli/heapwise'), ['record', '-q', '-i', '4096', '-o', 'stripped.trace', '--', './stripped'], { cwd: dir });
   mkdirSync(join(dir, 'symbols'));
@@ -28,15 +28,14 @@ before(async () => {
 after(done);
 
 const at = async (name, query = '', trace_id = 1) => {
-  await page.evaluate((h) => (location.hash = h), `#!/${name}?trace=${trace_id}${query}`);
-  await page.waitForFunction((n) => location.hash.startsWith(`#!/${n}`), name);
-  await settled(page, '[role=status].empty');
+  await go(page, `#!/${name}?trace=${trace_id}${query}`);
+  await settled(page);
 };
 
 test('source: lines with the memory of their stacks', async () => {
   await at('source');
   await page.waitForSelector('.code-row.has');
-  const text = readFileSync(join(here, 'grow.c'), 'utf8').split('\n');
+  const text = readFileSync(join(here, 'targets/grow.c'), 'utf8').split('\n');
   const rows = await page.locator('.code-row.has').evaluateAll((all) => all.map((r) => [...r.children].map((c) => c.textContent)));
   const line = text.findIndex((l) => l.includes('malloc(8 << 20)')) + 1;
   const row = rows.find((r) => Number(r[2]) === line);
@@ -60,8 +59,7 @@ test('source: lines with the memory of their stacks', async () => {
   await page.keyboard.press('n');
   await page.waitForFunction(() => /line=\d+/.test(location.hash));
   await page.click('.files a:has-text("libc-start.c")');
-  await page.waitForSelector('.text [role=alert]');
-  assert.match(await page.textContent('.text [role=alert]'), /--sources DIR/);
+  await page.waitForSelector('.text [role=alert]:has-text("--sources DIR")');
   await at('flame');
   await page.locator('.flame canvas').first().focus();
   for (const k of ['Home', 'ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowDown', ' ']) await page.keyboard.press(k);
@@ -125,7 +123,7 @@ test('instructions: without a tool, with a broken one, of the wrong file, of hos
   const tab = await browse();
   await tab.goto(none.url);
   await tab.waitForSelector('.figures');
-  await tab.evaluate(() => (location.hash = '#!/source?trace=1&view=code&fn=main'));
+  await go(tab, '#!/source?trace=1&view=code&fn=main');
   await tab.waitForSelector('.text [role=alert]:has-text("install binutils")');
   await tab.context().close();
   // One that floods is ended; one that fails, or tells nonsense, is left for the next.
@@ -160,9 +158,9 @@ test('source: without lines it says what to do', async () => {
   const other = await browse();
   await other.goto(bare.url);
   await other.waitForSelector('.figures');
-  await other.evaluate(() => (location.hash = '#!/source?trace=2'));
+  await go(other, '#!/source?trace=2');
   await other.waitForSelector('.empty a');
-  assert.match(await other.textContent('.empty'), /heapwise ui --symbols/);
+  await soon(async () => assert.match(await other.textContent('.empty'), /heapwise ui --symbols/));
   await other.context().close();
 });
 
@@ -220,6 +218,7 @@ test('symbols: shares as SQL counts them, places in order, names read again', as
   assert.ok(lines > 0);
   await page.click('.modules button:has-text("lines")');
   await page.waitForSelector('.tries li');
+  await settled(page);
   const tries = await page.locator('.tries li').allTextContents();
   assert.match(tries[0], /\/lines ✓ fits/);
   assert.ok(tries.some((t) => /\.build-id\/[0-9a-f]{2}\/[0-9a-f]+\.debug not there/.test(t)), tries.join('\n'));
@@ -228,7 +227,7 @@ test('symbols: shares as SQL counts them, places in order, names read again', as
   page = await browse();
   await page.goto(bare.url);
   await page.waitForSelector('.figures');
-  await page.evaluate(() => (location.hash = '#!/symbols?trace=1'));
+  await go(page, '#!/symbols?trace=1');
   await page.waitForSelector('.doc .figures');
   const [[few]] = await bare.sql('select count(symbol_set_id) from stack_profile_frame');
   mkdirSync(join(dir, 'store'));
@@ -249,7 +248,7 @@ test('symbols: shares as SQL counts them, places in order, names read again', as
   symlinkSync(join(dir, 'led-here'), join(dir, 'link.trace'));
   assert.equal((await save('link.trace')).status, 400);
   assert.deepEqual(readFileSync(join(dir, 'stripped.trace')), before);
-  assert.equal(await page.inputValue('form.save input'), 'stripped-symbols.trace');
+  await soon(async () => assert.equal(await page.inputValue('form.save input'), 'stripped-symbols.trace'));
   await page.click('button:has-text("Save trace with symbols")');
   await page.waitForSelector('.doc [role=status]:has-text("stripped-symbols.trace")');
   const saved = readFileSync(join(dir, 'stripped-symbols.trace'));
@@ -292,6 +291,7 @@ test('settings are kept: theme, units, filters', async () => {
   await page.click('[aria-label=Units] button:has-text("bytes")');
   await at('overview');
   const [[live]] = await server.sql('select sum(size) from heap_profile_allocation');
+  await settled(page);
   assert.ok((await page.textContent('.figures')).includes(`${String(live).replace(/\B(?=(\d{3})+$)/g, '\u2009')} B`));
   await at('settings');
   await page.click('[aria-label=Units] button:has-text("KiB")');
@@ -300,20 +300,21 @@ test('settings are kept: theme, units, filters', async () => {
   const other = await page.context().newPage();
   await other.goto(server.url);
   await other.waitForSelector('.figures');
-  assert.equal(await other.evaluate(() => document.documentElement.dataset.theme), 'contrast');
+  await other.waitForFunction(() => document.documentElement.dataset.theme === 'contrast');
   await other.evaluate(() => (location.hash = location.hash.replace('overview', 'flame')));
   await other.waitForSelector('.chip:has-text("HS:load_table")');
   await other.close();
   await page.click('button:has-text("Forget all of it")');
   await page.waitForSelector('[role=status]:has-text("is gone")');
-  assert.equal(await (await server.ask('/api/v1/kept')).text(), '');
+  await until('the server keeps nothing', async () => (await (await server.ask('/api/v1/kept')).text()) === '');
   await page.reload();
   await page.waitForSelector('textarea');
+  await settled(page);
   assert.equal(await page.inputValue('textarea'), '');
 });
 
 test('source looks', async () => {
-  await page.evaluate(() => (location.hash = '#!/source?trace=1'));
+  await go(page, '#!/source?trace=1');
   await page.waitForSelector('.code-row.has');
   assert.deepEqual(await looks(page, 'source'), []);
   assert.deepEqual(page.problems, []);
@@ -322,7 +323,7 @@ test('source looks', async () => {
 
 test('a trace of managed heap graphs alone says what it holds', async () => {
   const proto = join(here, '../../proto');
-  const text = readFileSync(join(here, '../golden/trace/heap_graph.txt'));
+  const text = readFileSync(join(here, '../golden/trace/graph/heap_graph.txt'));
   const made = execFileSync('protoc', [`-I${proto}`, '--encode=perfetto.protos.Trace', 'trace.proto', 'heapwise.proto', 'art.proto'], { cwd: proto, input: text });
   writeFileSync(join(dir, 'managed.trace'), made);
   const other = await serve(join(dir, 'managed.trace'));
@@ -331,5 +332,6 @@ test('a trace of managed heap graphs alone says what it holds', async () => {
   await tab.goto(other.url);
   await tab.waitForSelector('header .about');
   const n = (k, one, many) => `${k} ${k === 1 ? one : many}`;
-  assert.ok((await tab.textContent('header .about')).endsWith(` · ${n(processes, 'process', 'processes')}, ${n(graphs, 'managed heap graph', 'managed heap graphs')}`), await tab.textContent('header .about'));
+  const about = ` · ${n(processes, 'process', 'processes')}, ${n(graphs, 'managed heap graph', 'managed heap graphs')}`;
+  await soon(async () => assert.equal((await tab.textContent('header .about')).slice(-about.length), about));
 });

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { axe, browse, cli, dir, done, drawn, here, HOSTILE, inspect, long, record, recordFamily, recordRedis, serve, visit } from './lib.mjs';
+import { address, axe, browse, cli, dir, done, drawn, go, here, HOSTILE, inspect, long, more, part, record, recordFamily, recordRedis, serve, settled, soon, visit } from './lib.mjs';
 
 let server, trace, page;
 
@@ -93,24 +93,24 @@ test('leaks: opened by keys, reasons in words, a way to the graph and back', asy
   for (let k = 0; k < i; k++) await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Enter');
   await page.waitForSelector('.details');
+  await settled(page);
   assert.match(await page.textContent('.details'), /held more than before in \d+ of \d+ intervals/);
-  const url = page.url();
+  const url = await address(page);
   await page.reload();
   await page.waitForSelector('.details');
-  assert.equal(page.url(), url);
+  assert.equal(await address(page), url);
   await page.click('.details a:has-text("Flamegraph")');
   await page.waitForSelector('.crumbs button:disabled');
-  assert.equal(await page.textContent('.crumbs button:disabled'), 'cache_insert');
+  await soon(async () => assert.equal(await page.textContent('.crumbs button:disabled'), 'cache_insert'));
   await page.goBack();
   await page.click('.details button:has-text("I know")');
-  await page.waitForFunction(() => /1 row left out/.test(document.querySelector('.known summary').textContent));
-  assert.ok(!(await page.textContent('table.leaks')).includes('cache_insert'));
+  await page.waitForSelector('.known summary:has-text("1 row left out")');
+  await soon(async () => assert.ok(!(await page.textContent('table.leaks')).includes('cache_insert')));
   await page.click('.known summary');
   await page.click('.known summary');
   await page.fill('textarea', 'nonsense');
   await page.click('.known button:has-text("Apply")');
-  await page.waitForSelector('[role=alert]');
-  assert.match(await page.textContent('[role=alert]'), /leak:PATTERN/);
+  await page.waitForSelector('[role=alert]:has-text("leak:PATTERN")');
 });
 
 /** The dumps of a trace's first process; those made of a maximum only are left out. */
@@ -183,24 +183,27 @@ test('diff: sides from the timeline, swapped, shared by address, undone by going
   await page.waitForFunction(() => location.hash.startsWith('#!/diff'));
   await page.waitForSelector('.figures');
   const all = (await (await server.ask('/api/v1/traces/1/timeline')).json()).processes[0].moments;
-  const from = new URLSearchParams(new URLSearchParams(new URL(page.url()).hash.split('?')[1]).get('base')).get('at');
+  const from = new URLSearchParams(await part(page, 'base', Boolean)).get('at');
   const m = [null, all.find((x) => String(x.ts) === from), all.at(-1)];
   const figure = async () => (await page.locator('.figures .value').allTextContents());
-  assert.deepEqual((await figure()).slice(0, 2), [bytes(m[1].space), bytes(m.at(-1).space)]);
+  await soon(async () => assert.deepEqual((await figure()).slice(0, 2), [bytes(m[1].space), bytes(m.at(-1).space)]));
+  await settled(page);
   await page.keyboard.press('x');
-  await page.waitForFunction(() => document.querySelector('.figures .figure:nth-child(3) .value').textContent.startsWith('−'));
-  assert.deepEqual((await figure()).slice(0, 2), [bytes(m.at(-1).space), bytes(m[1].space)]);
-  const url = page.url();
+  const swapped = () => soon(async () => assert.deepEqual((await figure()).slice(0, 2), [bytes(m.at(-1).space), bytes(m[1].space)]));
+  await page.waitForSelector('.figures .figure:nth-child(3) .value:text-matches("^−")');
+  await swapped();
+  const url = await address(page);
   await page.reload();
   await page.waitForSelector('.figures .value');
-  assert.equal(page.url(), url);
-  assert.deepEqual((await figure()).slice(0, 2), [bytes(m.at(-1).space), bytes(m[1].space)]);
+  assert.equal(await address(page), url);
+  await swapped();
   await page.goBack();
-  await page.waitForFunction(() => document.querySelector('.figures .figure:nth-child(3) .value').textContent.startsWith('+'));
+  await page.waitForSelector('.figures .figure:nth-child(3) .value:text-matches("^[+]")');
+  await settled(page);
   const canvas = page.locator('.flame canvas').first();
   await canvas.focus();
   for (let i = 0; i < 5; i++) await page.keyboard.press('ArrowDown');
-  assert.match(await page.textContent('.flame .sr'), /before, .* after, /);
+  await soon(async () => assert.match(await page.textContent('.flame .sr'), /before, .* after, /));
   await page.keyboard.press('ArrowUp');
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => location.hash.includes('zoom='));
@@ -253,8 +256,16 @@ test('accounting: every line is that of SQL, steps add up, and the page shows th
   await at('accounting');
   const text = await page.textContent('.waterfall');
   for (const s of a.steps) assert.ok(text.includes(bytes(s.bytes)), s.name);
-  await page.click('summary:has-text("As a table")');
-  assert.equal(await page.locator('.over + details tbody tr').count(), a.points.length);
+  const { account } = a;
+  assert.ok(Math.abs(account.parts.reduce((x, p) => x + p.rss, 0) - account.rss) < 1);
+  const [[resident]] = await server.sql(`select sum(rss_kb) * 1024 from profiler_smaps where ts = ${account.at}`);
+  assert.equal(account.rss, resident);
+  const owners = await page.textContent('.owners');
+  for (const p of account.parts.filter((x) => x.rss !== 0)) assert.ok(owners.includes(p.name) && owners.includes(bytes(p.rss)), p.name);
+  await page.click('.owners button:has-text("program and libraries")');
+  await page.waitForSelector('.owners:has-text("libc.so")');
+  await page.click('.over:not(.parts) + details summary');
+  await soon(async () => assert.equal(await page.locator('.over:not(.parts) + details tbody tr').count(), a.points.length));
   await page.keyboard.press('[');
   await page.waitForFunction(() => /at=\d+/.test(location.hash));
   await isTame(false);
@@ -273,16 +284,17 @@ test('sizes: classes are those of the command, sums those of SQL, a range filter
   await page.waitForFunction(() => location.hash.includes('sizes='));
   await page.waitForFunction(() => !document.querySelector('.by-function')?.textContent.includes('load_table'));
   for (let i = 1; i < (await bars.count()); i++) await page.keyboard.press('Shift+ArrowRight');
-  await page.waitForFunction(() => document.querySelector('.by-function').textContent.includes('load_table'));
-  const url = page.url();
+  await page.waitForSelector('.by-function:has-text("load_table")');
+  const url = await address(page);
   await page.reload();
   await page.waitForSelector('.by-size [aria-pressed=true]');
-  assert.equal(page.url(), url);
+  assert.equal(await address(page), url);
   await page.locator('.by-size button').first().focus();
   await page.keyboard.press('Escape');
   await page.waitForFunction(() => !location.hash.includes('sizes='));
+  await settled(page);
   const box = await page.locator('.by-size').boundingBox();
-  await page.mouse.move(box.x + 20, box.y + 100);
+  await page.mouse.move((await page.locator('.by-size button').first().boundingBox()).x + 8, box.y + 100);
   await page.mouse.down();
   await page.mouse.move(box.x + box.width * 0.4, box.y + 100, { steps: 8 });
   await page.mouse.up();
@@ -329,8 +341,7 @@ test('show SQL: each finding has a query that gives its figures', async () => {
     await at(name);
     await click();
     await page.waitForFunction(() => location.hash.startsWith('#!/query'));
-    const sql = new URLSearchParams(new URL(page.url()).hash.split('?')[1]).get('sql');
-    return server.sql(sql);
+    return server.sql(await part(page, 'sql', Boolean));
   };
   const m = await moments();
   const l = await (await server.ask('/api/v1/traces/1/leaks')).json();
@@ -351,6 +362,7 @@ test('show SQL: each finding has a query that gives its figures', async () => {
 test('exports: every format from the menu, names as text, figures of the graph', async () => {
   await at('flame');
   const save = async (label) => {
+    await more(page);
     await page.click('#export');
     const [file] = await Promise.all([page.waitForEvent('download'), page.click(`[role=menuitem]:has-text("${label}")`)]);
     return { name: file.suggestedFilename(), bytes: readFileSync(await file.path()) };
@@ -394,10 +406,10 @@ test('exports: every format from the menu, names as text, figures of the graph',
     await alone.close();
   }
   await at('flame', `&f=${encodeURIComponent('SS:"cache_insert"')}`);
+  await more(page);
   await page.click('#export');
   await page.click('[role=menuitem]:has-text("pprof")');
-  await page.waitForSelector('.bar [role=alert]');
-  assert.match(await page.textContent('.bar [role=alert]'), /remove the filters/);
+  await page.waitForSelector('.bar [role=alert]:has-text("remove the filters")');
   await isTame(false);
 });
 
@@ -508,11 +520,11 @@ test('the server goes away and comes back: what is shown stays; two tabs do not 
   await at('leaks');
   await visit(other, 'diff');
   await page.route('**/api/**', (r) => r.abort());
-  await page.evaluate(() => (location.hash = '#!/sizes?trace=1&sizes=2-30'));
+  await go(page, '#!/sizes?trace=1&sizes=2-30');
   await page.waitForSelector('.banner.gone');
   if (process.env.HW_SHOTS) await page.screenshot({ path: join(process.env.HW_SHOTS, 'gone-1600-light.png') });
   assert.deepEqual(await axe(page), []);
-  assert.ok(page.url().includes('#!/sizes'));
+  assert.ok((await address(page)).includes('#!/sizes'));
   assert.equal(await other.locator('.banner.gone').count(), 0);
   await other.keyboard.press('x');
   await other.waitForFunction(() => location.hash.includes('base='));
@@ -586,6 +598,28 @@ test('narrow windows lose nothing: 390 px and 320 px', async () => {
       assert.deepEqual(out, [], `out of sight at ${width}`);
     }
   }
+  await page.setViewportSize({ width: 1600, height: 900 });
+});
+
+test('a phone shows every figure and name: rows are cards, further controls are behind a button', async () => {
+  await page.setViewportSize({ width: 390, height: 844 });
+  for (const name of ['tree', 'leaks', 'info', 'symbols', 'diff', 'sizes']) {
+    await at(name);
+    const hidden = await page.$$eval('.scroll td, .tree .row > span', (all) => all.filter((e) => e.offsetWidth > 0 && e.getBoundingClientRect().right > innerWidth).map((e) => e.textContent));
+    assert.deepEqual(hidden, [], `out of sight on ${name}`);
+  }
+  await at('leaks');
+  assert.equal(await page.locator('.scroll td[data-name="Verdict"]').first().evaluate((e) => getComputedStyle(e, '::before').content), '"Verdict"');
+  await at('flame');
+  await page.waitForSelector('.flame canvas');
+  const top = () => page.$eval('.flame canvas', (c) => c.getBoundingClientRect().top);
+  assert.ok((await top()) < 400, `controls take ${await top()} px`);
+  assert.ok(!(await page.isVisible('#filter')));
+  await page.click('text=More…');
+  for (const x of ['#filter', 'text=Collapse recursion']) await page.waitForSelector(x, { state: 'visible' });
+  assert.deepEqual(await axe(page), []);
+  await page.click('text=More…');
+  assert.deepEqual(await axe(page), []);
   await page.setViewportSize({ width: 1600, height: 900 });
 });
 

@@ -4,12 +4,12 @@ import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { browse, dir, done, heapwise, here, inspect, serve, settled, visit } from './lib.mjs';
+import { browse, dir, done, heapwise, here, inspect, part, serve, settled, soon, until, visit } from './lib.mjs';
 
 let store, url, server, page;
 const answered = () => settled(page, '[aria-busy=true], [role=status].empty, .bar [role=status]');
-const q = (key) => page.evaluate((k) => new URLSearchParams(location.hash.split('?')[1]).get(k), key);
-const at = (name) => page.waitForFunction((n) => location.hash.startsWith(`#!/${n}`), name, { timeout: 20_000 });
+const q = (key) => part(page, key, () => true);
+const at = (name) => page.waitForFunction((n) => location.hash.startsWith(`#!/${n}`), name);
 const cli = (...words) => {
   const r = spawnSync(heapwise, ['fleet', ...words, '--store', url, '--json'], { cwd: dir, encoding: 'utf8' });
   assert.equal(r.status, 0, r.stderr);
@@ -22,7 +22,7 @@ const total = async (query) => {
 const fleet = (query = '') => visit(page, 'fleet', `&range=14d${query}`, 0);
 
 before(async () => {
-  store = spawn('python3', ['-B', join(here, 'store.py')], { stdio: ['pipe', 'pipe', 'inherit'] });
+  store = spawn('python3', ['-B', join(here, 'targets/store.py')], { stdio: ['pipe', 'pipe', 'inherit'] });
   url = await new Promise((ok, no) => {
     store.stdout.on('data', (d) => ok(String(d).trim()));
     store.on('exit', () => no(new Error('the store did not start')));
@@ -56,14 +56,14 @@ test('a graph is that of the command; conditions are chosen and taken back', asy
   await fleet();
   await page.selectOption('#service', 'checkout');
   await answered();
-  assert.equal(await q('fleet'), 'service=checkout');
+  await part(page, 'fleet', 'service=checkout');
   await page.selectOption('[aria-label=Label]', 'pod');
   await answered();
-  assert.ok((await page.$$eval('#fleet-values option', (o) => o.map((x) => x.value))).includes("it's <b>"));
+  await until('values of the label', async () => (await page.$$eval('#fleet-values option', (o) => o.map((x) => x.value))).includes("it's <b>"));
   await page.fill('[aria-label=Value]', "it's <b>");
   await page.click('.fleet-add button');
   await answered();
-  assert.equal(await page.$eval('.chip', (c) => c.firstChild.textContent), "pod=it's <b>");
+  await soon(async () => assert.equal(await page.locator('.chip').first().evaluate((c) => c.firstChild.textContent), "pod=it's <b>"));
   await page.click('button:text-is("Flamegraph")');
   await at('flame');
   await answered();
@@ -75,7 +75,7 @@ test('a graph is that of the command; conditions are chosen and taken back', asy
   await answered();
   await page.click('.chip button');
   await answered();
-  assert.equal(await q('fleet'), 'service=checkout');
+  await part(page, 'fleet', 'service=checkout');
   await page.click('[aria-label=Metric] button:text-is("Total size")');
   await answered();
   await page.click('button:text-is("Functions")');
@@ -127,7 +127,7 @@ test('errors are shown, nothing is asked without a token, and the page is access
   await page.fill('#until', 'soon');
   await page.press('#until', 'Enter');
   await answered();
-  assert.match(await page.textContent('[role=alert]'), /is not a time/);
+  await page.waitForSelector('[role=alert]:has-text("is not a time")');
   for (const path of ['labels', 'values?label=pod', 'hosts']) assert.equal((await fetch(`${server.origin}/api/v1/fleet/${path}`)).status, 403);
   assert.equal((await fetch(`${server.origin}/api/v1/fleet/profile`, { method: 'POST' })).status, 403);
   for (const bad of ['values?label=a%27b', 'hosts?metric=x', 'hosts?since=x', 'nothing', 'hosts?where=a%20b%3D1']) assert.equal((await server.ask(`/api/v1/fleet/${bad}`)).status, 400, bad);

@@ -1,7 +1,7 @@
 // The table of functions: conditions, columns, order, the menu of a row, copies, against SQL.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { browse, cli, copied, done, inspect, record, serve, visit } from './lib.mjs';
+import { browse, cli, copied, done, inspect, part, record, serve, settled, soon, visit } from './lib.mjs';
 
 let server, page, sql, trace;
 
@@ -16,19 +16,19 @@ before(async () => {
 after(done);
 
 const names = () => page.locator('.grid-body .with-menu > span').allTextContents();
-const settle = () => page.waitForFunction(() => !document.querySelector('[aria-busy=true]'));
 
 test('rows, order, conditions', async () => {
   await visit(page, 'functions');
   assert.equal((await names())[0], sql[0][0]);
-  assert.equal((await names()).length, sql.length);
+  await soon(async () => assert.equal((await names()).length, sql.length));
   await page.click('.grid-head button:has-text("Each")');
   await page.waitForFunction(() => location.hash.includes('sort=average'));
-  await settle();
+  await settled(page);
   const each = Object.fromEntries(sql.map((r) => [r[0], r[3] / r[4]]));
-  await page.waitForFunction((first) => document.querySelector('.grid-body .with-menu > span').textContent !== first, sql[0][0]).catch(() => {});
-  const shown = (await names()).map((n) => each[n]).filter((v) => v !== undefined);
-  assert.deepEqual(shown, [...shown].sort((x, y) => y - x));
+  await soon(async () => {
+    const shown = (await names()).map((n) => each[n]).filter((v) => v !== undefined);
+    assert.deepEqual(shown, [...shown].sort((x, y) => y - x));
+  });
   await page.click('.grid-tools button:has-text("Filter")');
   await page.fill('[aria-label="Condition on Total"]', '>1MiB');
   const want = sql.filter((r) => r[3] > 1048576).length;
@@ -49,14 +49,14 @@ test('a column is made wider', async () => {
   await page.mouse.down();
   await page.mouse.move(grip.x + 63, grip.y + 5);
   await page.mouse.up();
-  assert.ok(Math.abs((await wide()) - was - 60) < 2);
+  await soon(async () => assert.ok(Math.abs((await wide()) - was - 60) < 2, `${was}, then ${await wide()}`));
 });
 
 test('the menu of a row: by button, by key; copies, SQL, graph', async () => {
   await visit(page, 'functions');
   await page.click('[aria-label="Menu of load_table"]');
   await page.click('[role=menuitem]:has-text("Copy row as Markdown")');
-  const text = await page.evaluate(() => navigator.clipboard.readText());
+  const text = await copied(page, /^\| Function/);
   const row = sql.find((r) => r[0] === 'load_table');
   assert.match(text, /^\| Function \| Module \| Self \| Total /);
   assert.ok(text.includes(`| load_table | ${row[1]} | ${row[2]} | ${row[3]} |`), text);
@@ -69,7 +69,7 @@ test('the menu of a row: by button, by key; copies, SQL, graph', async () => {
   await page.keyboard.press(' ');
   await page.click('[role=menuitem]:has-text("SQL for this function")');
   await page.waitForFunction(() => location.hash.startsWith('#!/query'));
-  const query = new URLSearchParams(new URL(page.url()).hash.split('?')[1]).get('sql');
+  const query = await part(page, 'sql', Boolean);
   assert.equal((await server.sql(query))[0][3], sql[1][3]);
   await visit(page, 'functions');
   await page.click('[aria-label="Menu of load_table"]');

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { axe, browse, copied, dir, done, drawn, quiet, record, serve, settled, until } from './lib.mjs';
+import { axe, browse, copied, dir, done, drawn, go, more, part, record, ripe, serve, settled, until, visit } from './lib.mjs';
 
 let server, page, trace, moments, start;
 
@@ -21,32 +21,33 @@ before(async () => {
 });
 after(done);
 
-const at = async (name, query = '') => {
-  await page.evaluate((h) => (location.hash = h), `#!/${name}?trace=1${query}`);
-  await page.waitForFunction((n) => location.hash.startsWith(`#!/${n}`), name);
-  await settled(page);
-};
-const q = async (key) => page.evaluate((k) => new URLSearchParams(location.hash.split('?')[1]).get(k), key);
+const at = (name, query) => visit(page, name, query);
+const is = (key, value) => part(page, key, value);
+const q = (key) => is(key, () => true);
 
 test('timeline: keys extend, mark, go to a time, find tracks', async () => {
   await at('timeline', `&at=${moments[2]}`);
   await page.keyboard.press('Shift+BracketLeft');
-  assert.deepEqual([await q('from'), await q('at')], [moments[1], moments[2]]);
+  await is('from', moments[1]);
+  await is('at', moments[2]);
   await page.keyboard.press('Shift+BracketLeft');
-  assert.equal(await q('from'), moments[0]);
+  await is('from', moments[0]);
   await page.keyboard.press('Shift+BracketRight');
-  assert.deepEqual([await q('from'), await q('at')], [moments[0], moments[3]]);
+  await is('at', moments[3]);
+  await is('from', moments[0]);
   await page.keyboard.press('BracketLeft');
-  assert.equal(await q('at'), moments[2]);
+  await is('at', moments[2]);
   await page.keyboard.press('m');
-  assert.equal(await q('marks'), moments[2]);
-  assert.equal(await page.locator('.ruler .mark').count(), 1);
+  await is('marks', moments[2]);
+  await until('one mark on the ruler', async () => (await page.locator('.ruler .mark').count()) === 1);
   await page.keyboard.press('m');
-  assert.equal(await q('marks'), null);
+  await is('marks', null);
   await page.keyboard.press('g');
+  await page.waitForFunction(() => document.activeElement.id === 'goto');
   await page.keyboard.type('0.01');
   await page.keyboard.press('Enter');
-  assert.equal(await q('at'), String(start) === moments[0] ? moments[0] : await q('at'));
+  await page.waitForSelector('.bar .hint:has-text("at the dump of")');
+  if (String(start) === moments[0]) await is('at', moments[0]);
   await page.evaluate(() => document.activeElement.blur());
   await page.keyboard.press('/');
   await page.keyboard.type('nothing like it');
@@ -80,39 +81,38 @@ test('timeline: zoom and pan by keys, wheel and Shift+drag', async () => {
   await page.mouse.wheel(0, -300);
   await page.keyboard.up('Control');
   await moved('Ctrl+wheel zooms', (x) => x !== whole);
+  await drawn(page);
+  const near = await left();
   const before = page.url();
   await page.keyboard.down('Shift');
   await page.mouse.down();
   await page.mouse.move(box.x + box.width / 2 + 90, box.y + 30, { steps: 4 });
   await page.mouse.up();
   await page.keyboard.up('Shift');
+  await moved('Shift+drag pans', (x) => x !== near);
   assert.equal(page.url(), before, 'panning selects nothing');
   assert.ok((await ticks()).length > 3);
   await page.keyboard.press('0');
 });
 
 test('timeline: an interval is prepared for dragging as soon as it stands, once', async () => {
+  const fresh = await browse(); // nothing is prepared yet
+  await fresh.clock.setFixedTime(Date.now()); // and nothing runs out, however slow the machine
+  await fresh.goto(server.url);
   const asked = [];
-  const note = (r) => r.url().includes('stable=1') && asked.push(new URL(r.url()).searchParams);
-  await page.reload(); // an interval of a test before, shown for long enough on a slow machine, is prepared already
-  await settled(page);
-  page.on('request', note);
-  await at('timeline', `&from=${moments[0]}&at=${moments.at(-1)}`);
-  await settled(page);
+  fresh.on('request', (r) => r.url().includes('stable=1') && asked.push(new URL(r.url()).searchParams));
+  await visit(fresh, 'timeline', `&from=${moments[0]}&at=${moments.at(-1)}`);
   await until('a preparation', () => asked.length);
   assert.deepEqual(asked.map((q) => [q.get('from'), q.get('at')]), [[moments[0], moments.at(-1)]]);
-  await page.locator('.handle').nth(1).hover(); // still warm
-  await at('timeline', `&from=${moments[1]}&at=${moments.at(-1)}`);
-  await settled(page);
-  await quiet(400);
+  await fresh.locator('.handle').nth(1).hover(); // still warm
+  await visit(fresh, 'timeline', `&from=${moments[1]}&at=${moments.at(-1)}`);
+  await ripe(fresh, 100);
   assert.equal(asked.length, 1, 'other times are the same preparation');
-  await at('timeline', `&from=${moments[1]}&at=${moments.at(-1)}&f=P:main`);
-  await settled(page);
-  await at('timeline', `&at=${moments.at(-1)}`);
-  await settled(page);
-  await quiet(400);
+  await visit(fresh, 'timeline', `&from=${moments[1]}&at=${moments.at(-1)}&f=P:main`);
+  await visit(fresh, 'timeline', `&at=${moments.at(-1)}`);
+  await ripe(fresh, 100);
   assert.equal(asked.length, 1, 'no drag can follow');
-  page.off('request', note);
+  await fresh.context().close();
 });
 
 test('timeline: the ruler selects, handles scrub, boxes keep their order meanwhile', async () => {
@@ -122,27 +122,29 @@ test('timeline: the ruler selects, handles scrub, boxes keep their order meanwhi
   await page.mouse.down();
   await page.mouse.move(ruler.x + ruler.width * 0.5, ruler.y + 10, { steps: 5 });
   await page.mouse.up();
-  assert.ok(moments.includes(await q('at')), 'snapped to a dump');
+  const before = await is('at', (t) => moments.includes(t)); // snapped to a dump
   await settled(page);
   assert.equal(await page.locator('.handle').count(), 2);
-  const before = await q('at');
   const asked = [];
-  page.on('request', (r) => r.url().includes('/flame') && asked.push(r.url()));
+  page.on('request', (r) => r.url().includes('/flame?') && asked.push(new URL(r.url()).searchParams));
+  const stable = (u) => u.get('stable') === '1';
   const h = await page.locator('.handle').nth(1).boundingBox();
   await page.mouse.move(h.x + h.width / 2, h.y + 20);
   await page.mouse.down();
   await page.mouse.move(ruler.x + ruler.width * 0.75, h.y + 20, { steps: 6 });
-  await drawn(page);
   await page.mouse.move(ruler.x + ruler.width * 0.99, h.y + 20, { steps: 6 });
-  await drawn(page);
+  const end = await is('at', (t) => t !== before);
+  await until('the graph follows', () => asked.some((u) => u.get('at') === end));
+  assert.ok(asked.every(stable), asked.join('\n'));
   await page.mouse.up();
+  await until('the graph at rest is asked for', () => asked.some((u) => u.get('at') === end && !stable(u)));
   await settled(page);
-  assert.notEqual(await q('at'), before);
-  assert.ok(asked.some((u) => u.includes('stable=1')) && !asked.at(-1).includes('stable=1'), asked.join('\n'));
+  assert.equal(await q('at'), end);
   await page.locator('.handle').nth(0).focus();
   const from = await q('from');
   await page.keyboard.press('ArrowRight');
-  assert.notEqual(await q('from'), from);
+  await is('from', (t) => t !== from);
+  await settled(page);
   assert.deepEqual(await axe(page), []);
 });
 
@@ -183,10 +185,10 @@ test('times beyond 2^53 ns are asked for digit by digit', async () => {
   });
   await other.goto(server.url);
   await other.waitForSelector('.figures');
-  await other.evaluate((h) => (location.hash = h), `#!/flame?trace=1&at=${late(moments[2])}`);
+  await go(other, `#!/flame?trace=1&at=${late(moments[2])}`);
   await other.waitForFunction(() => document.querySelector('.flame canvas')?.dataset.nodes);
   await other.keyboard.press('BracketLeft');
-  await other.waitForFunction((t) => location.hash.includes(`at=${t}`), late(moments[1]), { timeout: 5000 });
+  await other.waitForFunction((t) => location.hash.includes(`at=${t}`), late(moments[1]));
   await until('the moment is asked for', () => asked.at(-1) === late(moments[1]));
   await other.context().close();
 });
@@ -206,14 +208,12 @@ test('graph: recursion collapses, the root may stand below, stacks are copied', 
   await page.locator('.flame canvas').first().focus();
   await page.keyboard.press('c');
   await page.waitForFunction((n) => Number(document.querySelector('.flame canvas').dataset.nodes) === n, before);
+  await more(page);
   await page.click('button:has-text("Root below")');
   await page.waitForFunction(() => location.hash.includes('bottom=1'));
-  const menu = page.locator('[role=menuitem]:has-text("Markdown")');
-  for (let i = 0; i < 10 && !(await menu.isVisible()); i++) { // the new drawing may not be there yet
-    await page.locator('.flame canvas').first().focus();
-    for (const k of ['Home', 'ArrowUp', 'ArrowUp', ' ']) await page.keyboard.press(k);
-    await menu.waitFor({ timeout: 500 }).catch(() => {});
-  }
+  await settled(page);
+  await page.locator('.flame canvas').first().focus();
+  for (const k of ['Home', 'ArrowUp', 'ArrowUp', ' ']) await page.keyboard.press(k);
   await page.click('[role=menuitem]:has-text("Markdown")');
   await copied(page, /^\| function \| total \| share \| self \|\n/);
 });
@@ -265,7 +265,7 @@ test('empty, damaged, cut and foreign traces: each says what it is', async () =>
   const p = await browse();
   await p.goto(s.url);
   const see = async (id) => {
-    await p.evaluate((n) => (location.hash = `#!/overview?trace=${n}`), id);
+    await go(p, `#!/overview?trace=${id}`);
     await p.waitForSelector('main .banner.bad, main .empty, main .figures');
     await settled(p);
     return p.textContent('main');
@@ -278,7 +278,7 @@ test('empty, damaged, cut and foreign traces: each says what it is', async () =>
   assert.match(await see(5), /load_table/);
   for (const id of [1, 2, 3, 4])
     for (const name of ['timeline', 'flame', 'functions', 'query', 'info', 'symbols', 'source']) {
-      await p.evaluate((h) => (location.hash = h), `#!/${name}?trace=${id}`);
+      await go(p, `#!/${name}?trace=${id}`);
       await drawn(p);
     }
   assert.deepEqual(p.problems, []);
@@ -289,13 +289,13 @@ test('two tabs do not disturb each other', async () => {
   const other = await page.context().newPage();
   await other.goto(server.url);
   await other.waitForSelector('.figures');
-  await other.evaluate(() => (location.hash = '#!/flame?trace=1&metric=objects'));
+  await go(other, '#!/flame?trace=1&metric=objects');
   await at('flame', '&f=SS%3Arecurse');
   await other.waitForSelector('.statement');
   assert.match(await other.textContent('.statement'), /live allocations/);
   assert.match(await page.textContent('.explorer'), /root .* of /);
   // An endless query in one: the other still draws.
-  await other.evaluate(() => (location.hash = `#!/query?trace=1&sql=${encodeURIComponent('with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c')}`));
+  await go(other, `#!/query?trace=1&sql=${encodeURIComponent('with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c')}`);
   await other.waitForFunction(() => /Running/.test(document.querySelector('.outcome')?.textContent ?? ''));
   await at('flame', '&metric=alloc_space');
   assert.match(await page.textContent('.statement'), /Ever allocated/);
@@ -303,24 +303,24 @@ test('two tabs do not disturb each other', async () => {
 });
 
 test('the server goes away: a banner, the view stays, and all is well when it is back', async () => {
-  const port = 20000 + (process.pid % 20000);
-  const first = await serve('--port', String(port), trace);
+  const first = await serve(trace);
+  const { port } = new URL(first.origin);
   const p = await browse();
   await p.goto(first.url);
   await p.waitForSelector('.figures');
-  await p.evaluate(() => (location.hash = '#!/flame?trace=1&metric=objects'));
+  await go(p, '#!/flame?trace=1&metric=objects');
   await p.waitForSelector('.statement');
   await first.stop('SIGKILL');
   await p.waitForSelector('.gone');
   assert.match(await p.textContent('.gone'), /does not answer/);
   assert.match(await p.textContent('.gone'), /Asking again/);
   assert.ok(await p.isVisible('.flame canvas'), 'what was drawn stays');
-  await p.evaluate(() => (location.hash = '#!/functions?trace=1&metric=objects'));
+  await go(p, '#!/functions?trace=1&metric=objects');
   await drawn(p);
   assert.equal(await p.locator('.gone').count(), 1);
   assert.deepEqual(await axe(p), []);
   // A new server has a new token: the page says that its address is out of date.
-  const second = await serve('--port', String(port), trace);
+  const second = await serve('--port', port, trace);
   await p.locator('.gone button').click({ timeout: 3000 }).catch(() => {}); // or the page has asked by itself
   await p.waitForFunction(() => /needs its address/.test(document.querySelector('main').textContent));
   await second.stop();

@@ -1,7 +1,7 @@
 // Parts of a graph: filters on heaps, groups below the root, against SQL.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { browse, done, inspect, recordFamily, serve, visit } from './lib.mjs';
+import { browse, done, go, inspect, more as further, part, recordFamily, serve, settled, visit } from './lib.mjs';
 
 let server, page, upid;
 const flame = (query) => server.ask(`/api/v1/traces/1/flame?upid=${upid}&${query}`);
@@ -71,9 +71,10 @@ test('groups and filters on heaps are those of SQL', async () => {
 
 test('the graph is cut by heap, and one heap is kept', async () => {
   await visit(page, 'flame', `&upid=${upid}`);
+  await further(page);
   await page.selectOption('[aria-label="Group by"]', 'heap');
   await page.waitForFunction(() => location.hash.includes('group=heap'));
-  await page.waitForFunction(() => !document.querySelector('[aria-busy=true]'));
+  await settled(page);
   const canvas = page.locator('.flame canvas').first();
   await canvas.focus();
   await page.keyboard.press('ArrowDown');
@@ -81,7 +82,7 @@ test('the graph is cut by heap, and one heap is kept', async () => {
   await page.keyboard.press(' ');
   await page.click('[role=menuitem]:has-text("Keep this heap")');
   await page.waitForSelector('.chip');
-  assert.match(page.url(), /f=H%3A/);
+  await part(page, 'f', (f) => /^H:/.test(f));
   await page.waitForFunction(() => /root .* of /.test(document.querySelector('.explorer').textContent));
   assert.ok(heard.length > 0);
   assert.equal(await page.locator('[aria-label="Group by"] option:disabled').count(), 2);
@@ -107,12 +108,12 @@ test('the overview says why something may be missing', async () => {
 test('SQL beside a graph in groups gives its boxes', async () => {
   for (const group of ['heap', 'module'])
     for (const more of ['', '&invert=1', '&metric=alloc_objects']) {
-      await page.evaluate((h) => (location.hash = h), `#!/flame?trace=1&upid=${upid}&group=${group}${more}`);
-      await page.waitForFunction(() => document.querySelector('.flame canvas')?.dataset.nodes && !document.querySelector('[aria-busy=true]'));
+      await go(page, `#!/flame?trace=1&upid=${upid}&group=${group}${more}`);
+      await settled(page);
+      await further(page);
       await page.click('.explorer button:text-is("SQL")');
       await page.waitForFunction(() => location.hash.startsWith('#!/query'));
-      const sql = await page.evaluate(() => new URLSearchParams(location.hash.split('?')[1]).get('sql'));
-      assert.ok(sql, 'the query is in the address');
+      const sql = await part(page, 'sql', Boolean);
       const { results: [{ columns, rows }], error } = await (await server.ask('/api/v1/query?trace=1', { method: 'POST', body: sql })).json();
       assert.equal(error, null, sql);
       const value = columns.indexOf('value'), parent = columns.indexOf('parent_id');
@@ -124,7 +125,7 @@ test('SQL beside a graph in groups gives its boxes', async () => {
 test('folded stacks honour groups: a frame for each, the sums of its box', async () => {
   const folded = (group) => server.ask(`/api/v1/export/folded?trace=1&upid=${upid}&group=${group}`);
   const plain = (await (await folded('')).text()).trim().split('\n');
-  for (const group of ['heap', 'module']) {
+  for (const group of ['heap', 'module', 'owner']) {
     const lines = (await (await folded(group)).text()).trim().split('\n');
     const sums = {};
     for (const l of lines) {

@@ -1,10 +1,10 @@
 // The managed heap, on dumps of a running JVM and on a file that the JVM wrote itself, against SQL.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { browse, dir, done, heapwise, here, inspect, long, quiet, serve, until, visit } from './lib.mjs';
+import { browse, dir, done, heapwise, here, inspect, long, serve, settled, until, visit } from './lib.mjs';
 
 const has = (tool) => spawnSync(tool, ['-version']).error === undefined;
 const skip = has('java') && has('javac') ? false : 'no JDK';
@@ -12,15 +12,22 @@ let server, page;
 
 /** three.trace: dumps of one JVM between which its cache grew; the last moment as one.hprof, too. */
 async function dumpJvm() {
-  spawnSync('javac', ['--release', '11', '-Xlint:-options', '-d', dir, join(here, 'Managed.java')], { timeout: 60_000 });
+  spawnSync('javac', ['--release', '11', '-Xlint:-options', '-d', dir, join(here, 'targets/Managed.java')], { timeout: 60_000 });
   const jvm = spawn('java', ['-Xmx128m', '-cp', dir, 'Managed'], { stdio: ['pipe', 'pipe', 'inherit'] });
   const ready = () => new Promise((ok, no) => { jvm.stdout.once('data', ok); jvm.once('exit', () => no(new Error('the JVM ended'))); });
   await ready();
-  const dumps = spawn(heapwise, ['java', 'dump', '-f', '-c', '1500ms', '-d', '4s', '-o', join(dir, 'three.trace'), String(jvm.pid)], { stdio: ['ignore', 'ignore', 'pipe'] });
+  const dumps = spawn(heapwise, ['java', 'dump', '-f', '-c', '1500ms', '-o', join(dir, 'three.trace'), String(jvm.pid)], { stdio: ['ignore', 'ignore', 'pipe'] });
   const ended = new Promise((ok) => dumps.on('exit', ok));
-  let said = 0;
+  let text = '', said = 0;
   // A dump says when it is made: the cache grows between two.
-  dumps.stderr.on('data', (d) => { if (/objects/.test(d) && said++ < 3) { void ready(); jvm.stdin.write('\n'); } });
+  dumps.stderr.on('data', (d) => {
+    text += d;
+    for (const made = text.split(' objects, ').length - 1; said < Math.min(made, 3); said++) {
+      void ready();
+      jvm.stdin.write('\n');
+    }
+    if (said === 3) dumps.kill('SIGINT');
+  });
   assert.equal(await ended, 0);
   const r = spawnSync('jcmd', [String(jvm.pid), 'GC.heap_dump', join(dir, 'one.hprof')], { timeout: 60_000, encoding: 'utf8' });
   assert.equal(r.status, 0, r.stdout + r.stderr);
@@ -42,13 +49,14 @@ async function recordBoth() {
     data_sources { config { name: "android.java_hprof" java_hprof_config { pid: ${jvm.pid} dump_smaps: true } } }`);
   const recorder = spawn(tool('perfetto'), ['-c', join(dir, 'config'), '--txt', '-o', join(dir, 'both.trace')], { env, stdio: 'ignore' });
   const ended = new Promise((ok) => recorder.on('exit', ok));
-  await until('both libraries', () => { const maps = readFileSync(`/proc/${jvm.pid}/maps`, 'utf8'); return maps.includes('heapprofd_glibc') && maps.includes('libheapwise_java'); });
-  await quiet(500); // it answers the recorder
+  const graph = (what, size) => until(what, () => statSync(join(dir, 'both.trace')).size > size + 100_000);
+  await until('both libraries', () => { const maps = readFileSync(`/proc/${jvm.pid}/maps`, 'utf8'); return maps.includes('memfd:heapwise-ring') && maps.includes('libheapwise_java'); });
+  await graph('the first graph', 0);
   jvm.stdin.write('\n');
   await line();
-  await quiet(300); // what it said is read
+  const { size } = statSync(join(dir, 'both.trace'));
   service.kill('SIGUSR1');
-  await quiet(400); // the graph begins
+  await graph('a graph behind what it said', size);
   recorder.kill('SIGINT');
   assert.equal(await ended, 0);
   jvm.kill();
@@ -83,7 +91,6 @@ before(async () => {
 });
 after(done);
 
-const settle = () => page.waitForFunction(() => !document.querySelector('[aria-busy=true], [role=status].empty'));
 const api = async (path, trace = 1) => {
   for (;;) {
     const r = await server.ask(`/api/v1/traces/${trace}/heap/${path}`);
@@ -150,7 +157,7 @@ test('classes are those of the aggregation, however they are sorted', { skip }, 
   assert.equal(await page.locator('.grid-body [role=gridcell] a').first().textContent(), first[1]);
   await page.fill('[aria-label="Find classes"]', 'Managed$');
   await page.waitForFunction(() => location.hash.includes('match=Managed'));
-  await settle();
+  await settled(page);
   const mine = rows.filter((r) => r[1].includes('Managed$'));
   await page.waitForFunction((n) => document.querySelectorAll('.grid-body [role=row]').length === n, mine.length);
   await page.reload();
@@ -190,7 +197,7 @@ test('the graph by keys: metrics, chains, menu', { skip }, async () => {
   await page.waitForFunction(() => location.hash.includes('heapmetric=dominated_size'));
   await page.keyboard.press('c');
   await page.waitForFunction(() => location.hash.includes('collapse=1'));
-  await settle();
+  await settled(page);
   const canvas = page.locator('.flame canvas').first();
   await canvas.focus();
   await page.keyboard.press('ArrowDown');
@@ -211,7 +218,7 @@ test('diamonds lead to the dumps; brackets step through them', { skip }, async (
   assert.ok(ts.length > 1);
   await page.locator('.diamond.managed').first().click();
   await page.waitForFunction((t) => location.hash.includes(`graph=${t}`), String(ts[0]));
-  await settle();
+  await settled(page);
   const [[n]] = await server.sql(`select count(*) from heap_graph_object where graph_sample_ts = ${ts[0]}`);
   assert.ok((await page.textContent('[aria-label="Dump"]')).includes(n.toLocaleString('en-US').replace(/,/g, '\u2009')));
   await page.keyboard.press(']');
@@ -331,7 +338,7 @@ test('different paths by class', { skip }, async () => {
   await page.keyboard.press(' ');
   await page.click('[role=menuitem]:has-text("Reference paths by class")');
   await page.waitForFunction(() => location.hash.includes('tab=paths'));
-  await settle();
+  await settled(page);
   assert.ok((await page.textContent('.statement')).startsWith(n.toLocaleString('en-US').replace(/,/g, '\u2009')));
 });
 

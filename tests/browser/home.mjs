@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { copyFileSync, existsSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { browse, dir, done, inspect, record, serve, until } from './lib.mjs';
+import { address, browse, dir, done, go, inspect, part, record, serve, settled, soon, until } from './lib.mjs';
 
 let server, page, first, second;
 
@@ -19,36 +19,36 @@ before(async () => {
 });
 after(done);
 
-const go = (hash) => page.evaluate((h) => (location.hash = h), hash);
+const at = (hash) => go(page, hash);
 const kept = async () => (await (await server.ask('/api/v1/kept')).text()).split('\n').filter(Boolean).map((l) => l.split('\t'));
 
 test('#!/ is Home, an address without a wish is the first trace', async () => {
-  assert.match(page.url(), /#!\/overview/);
-  await go('#!/');
+  assert.match(await address(page), /#!\/overview/);
+  await at('#!/');
   await page.waitForSelector('.home');
   await page.reload();
   await page.waitForSelector('.home');
-  assert.equal(await page.locator('nav [aria-current=page]').textContent(), 'Home');
-  await page.click('nav >> text=Timeline');
+  await soon(async () => assert.equal(await page.locator('nav [aria-current=page]').textContent(), 'Home'));
+  await page.click('nav a:has-text("Timeline")');
   await page.waitForSelector('.tracks');
   await page.click('.brand');
   await page.waitForSelector('.home');
-  assert.match(page.url(), /#!\/(\?|$)/);
+  assert.match(await address(page), /#!\/(\?|$)/);
 });
 
 test('a trace is closed by its button, stays in the list of recent ones, and opens again', async () => {
-  await go('#!/');
+  await at('#!/');
   await page.click('button[aria-label="Close other.trace"]');
   await page.waitForFunction(() => document.querySelectorAll('.with-close').length === 1);
-  assert.equal((await (await server.ask('/api/v1/status')).json()).traces.length, 1);
+  await until('one trace is open', async () => (await (await server.ask('/api/v1/status')).json()).traces.length === 1);
   assert.ok(existsSync(second), 'the file stays');
   await page.waitForSelector('[aria-label=Recent] >> text=other.trace');
   // The one that is looked at: by the button beside its name.
-  await page.click('nav >> text=Overview');
+  await page.click('nav a:has-text("Overview")');
   await page.click('header button[aria-label="Close grow.trace"]');
   await page.waitForSelector('.home');
   await page.waitForFunction(() => document.querySelectorAll('[aria-label=Recent] li').length === 2);
-  assert.equal(await page.locator('.with-close').count(), 0);
+  await soon(async () => assert.equal(await page.locator('.with-close').count(), 0));
   assert.deepEqual(await inspect(page, 'home-recent', () => page.waitForSelector('[aria-label=Recent]')), []);
   await page.click('[aria-label=Recent] button:has-text("other.trace")');
   await page.waitForSelector('.figures');
@@ -65,11 +65,11 @@ test('what a user keeps is there with the next server, of another port; and goes
   const p = await browse();
   await p.goto(next.url);
   await p.waitForSelector('[aria-label=Recent] >> text=other.trace');
-  assert.equal(await p.locator('[aria-label=Recent] li').count(), 2);
+  await soon(async () => assert.equal(await p.locator('[aria-label=Recent] li').count(), 2));
   rmSync(second);
   await p.click('[aria-label=Recent] button:has-text("other.trace")');
   await p.waitForSelector('main [role=alert]');
-  await p.evaluate(() => (location.hash = '#!/'));
+  await go(p, '#!/');
   await p.click('button:has-text("Forget them")');
   await p.waitForFunction(() => !document.querySelector('[aria-label=Recent]'));
   await until('they are forgotten', async () => (await recent()).length === 0);
@@ -88,7 +88,7 @@ test('what is kept: keys, lines and size are checked, foreign text does no harm'
   const p = await browse();
   await p.goto(server.url);
   await p.waitForSelector('.figures');
-  await p.evaluate(() => (location.hash = '#!/'));
+  await go(p, '#!/');
   await p.waitForSelector('.home');
   assert.deepEqual(p.problems, []);
   for (let i = 0; i < 3; i++) assert.equal((await put(`big${i}`, '')).status, 204);
@@ -101,7 +101,7 @@ test('what is kept: keys, lines and size are checked, foreign text does no harm'
 test('record: the form is in the URL; the allocator of each process is told', async () => {
   const child = spawn('sleep', ['60'], { stdio: 'ignore' });
   try {
-    await go('#!/record');
+    await at('#!/record');
     await page.fill('#find-process', String(child.pid));
     const row = page.locator('.procs tbody tr', { hasText: String(child.pid) });
     await row.waitFor();
@@ -113,23 +113,23 @@ test('record: the form is in the URL; the allocator of each process is told', as
     await page.selectOption('label.field:has-text("Dumps") select', 'every');
     await page.fill('#f-every', '2s');
     const q = async () => new URLSearchParams(new URLSearchParams((await page.evaluate(() => location.hash)).split('?')[1]).get('form'));
-    assert.deepEqual(Object.fromEntries(await q()), { interval: '64K', dumps: 'every', every: '2s', pids: String(child.pid) });
+    await soon(async () => assert.deepEqual(Object.fromEntries(await q()), { interval: '64K', dumps: 'every', every: '2s', pids: String(child.pid) }));
     await page.reload();
     await page.waitForFunction(() => document.getElementById('f-interval')?.value === '64K');
-    assert.equal(await page.inputValue('#f-every'), '2s');
+    await soon(async () => assert.equal(await page.inputValue('#f-every'), '2s'));
     await page.waitForFunction((pid) => document.querySelector('[aria-label="As a command"] pre, pre[aria-label="As a command"]')?.textContent.includes(`-i 64K -c 2s ${pid}`), child.pid);
-    await page.click('nav >> text=Home');
+    await page.click('nav a:has-text("Home")');
     await page.waitForSelector('.home');
-    assert.ok(!page.url().includes('form='));
-    await page.click('nav >> text=Record');
+    await soon(async () => assert.ok(!(await address(page)).includes('form=')));
+    await page.click('nav a:has-text("Record")');
     await page.waitForFunction(() => document.getElementById('f-interval')?.value === '64K');
     // Links with nonsense give an empty form, never a script.
-    await go(`#!/record?form=${encodeURIComponent('kind=x&dumps=never&shmem=3&pids=a,-1,7.5&interval=<script>&nothing=1')}`);
+    await at(`#!/record?form=${encodeURIComponent('kind=x&dumps=never&shmem=3&pids=a,-1,7.5&interval=<script>&nothing=1')}`);
     await page.waitForFunction(() => document.getElementById('f-interval')?.value === '<script>');
     assert.equal(await page.locator('.procs input:checked').count(), 0);
     await page.click('button:text-is("A command")');
     await page.fill('#command', 'sleep 1');
-    assert.equal((await q()).get('command'), 'sleep 1');
+    await soon(async () => assert.equal((await q()).get('command'), 'sleep 1'));
     assert.deepEqual(page.problems, []);
   } finally {
     child.kill();
@@ -142,7 +142,6 @@ test('the line in the top bar: functions, pages, commands, SQL, searches; units 
   await p.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: s.origin });
   await p.goto(s.url);
   await p.waitForSelector('.figures');
-  const q = (key) => p.evaluate((k) => new URLSearchParams(location.hash.split('?')[1]).get(k), key);
   const options = () => p.locator('.omnibox [role=option]').allTextContents();
   await p.keyboard.press('Control+k');
   await p.keyboard.type('load_tab');
@@ -153,40 +152,40 @@ test('the line in the top bar: functions, pages, commands, SQL, searches; units 
   await p.waitForFunction((n) => location.hash.startsWith('#!/functions') && location.hash.includes(`fn=${n}`), name);
   await p.keyboard.press('Control+k');
   await p.keyboard.type('>bottom');
-  assert.equal((await options()).length, 1);
+  await soon(async () => assert.equal((await options()).length, 1));
   await p.keyboard.press('Enter');
-  assert.equal(await q('invert'), '1');
+  await part(p, 'invert', '1');
   await p.keyboard.press('Control+k');
   await p.keyboard.type('>');
-  const n = (await options()).length;
-  assert.ok(n > 10);
+  await until('all commands', async () => (await options()).length > 10);
   await p.keyboard.press('ArrowDown');
-  assert.equal(await p.locator('.omnibox [aria-selected=true]').getAttribute('id'), 'found-1');
+  await soon(async () => assert.equal(await p.locator('.omnibox [aria-selected=true]').getAttribute('id'), 'found-1'));
   await p.keyboard.press('Escape');
   await p.keyboard.press('Control+k');
   await p.keyboard.type('/recur.*/i');
   await p.keyboard.press('Enter');
   await p.waitForSelector('.match');
-  assert.equal(await q('search'), '/recur.*/i');
-  assert.match(await p.textContent('.match'), /^[1-9]\d* matches/);
+  await part(p, 'search', '/recur.*/i');
+  await soon(async () => assert.match(await p.textContent('.match'), /^[1-9]\d* matches/));
   await p.keyboard.press('Control+k');
   await p.keyboard.type(': select 6 * 7 as x');
   await p.keyboard.press('Enter');
   await p.waitForFunction(() => /42/.test(document.querySelector('main').textContent));
-  await p.evaluate(() => (location.hash = '#!/overview?trace=1'));
+  await go(p, '#!/overview?trace=1');
   await p.waitForSelector('.figures');
   const live = () => p.locator('.figures .value').first().textContent();
+  await settled(p);
   assert.match(await live(), /MiB/);
   await p.click('button.units');
-  assert.match(await live(), /MB/);
+  await soon(async () => assert.match(await live(), /MB/));
   await p.click('button.units');
   const [[bytes]] = await s.sql('select sum(size) from heap_profile_allocation');
-  assert.equal((await live()).replace(/\D/g, ''), String(bytes));
+  await soon(async () => assert.equal((await live()).replace(/\D/g, ''), String(bytes)));
   await p.click('button.units');
   await p.click('header button:has-text("Share")');
   await p.waitForSelector('header button:has-text("Copied")');
-  assert.equal(await p.evaluate(() => navigator.clipboard.readText()), p.url());
-  assert.ok(!p.url().includes('token'));
+  assert.equal(await p.evaluate(() => navigator.clipboard.readText()), await address(p));
+  assert.ok(!(await address(p)).includes('token'));
   assert.deepEqual(p.problems, []);
   await s.stop();
 });

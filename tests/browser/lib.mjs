@@ -21,7 +21,7 @@ export const HOSTILE = {
   name_control: 'ctl_\u001b[31m_\u0001end',
 };
 
-function run(cmd, args, options = {}) {
+export function run(cmd, args, options = {}) {
   const r = spawnSync(cmd, args, { cwd: dir, encoding: 'utf8', timeout: 60_000, ...options });
   if (r.status !== 0) throw new Error(`${cmd} ${args.join(' ')}: ${r.status} ${r.stderr}`);
   return r.stdout;
@@ -29,7 +29,7 @@ function run(cmd, args, options = {}) {
 
 /** Builds grow.c, gives three functions names of an attacker, records it. */
 export function record(name = 'grow.trace', ...options) {
-  run('cc', ['-O1', '-fno-omit-frame-pointer', '-c', join(here, 'grow.c'), '-o', 'grow.o']);
+  run('cc', ['-O1', '-fno-omit-frame-pointer', '-c', join(here, 'targets/grow.c'), '-o', 'grow.o']);
   run('objcopy', [...Object.entries(HOSTILE).flatMap(([from, to]) => ['--redefine-sym', `${from}=${to}`]), 'grow.o']);
   run('cc', ['-rdynamic', '-o', 'grow', 'grow.o']);
   run(heapwise, ['record', '-q', '-i', '4096', '-c', '250ms', '--force', '-o', name, ...options, '--', './grow']);
@@ -38,7 +38,7 @@ export function record(name = 'grow.trace', ...options) {
 
 /** Three processes with two heaps each (family.c). */
 export function recordFamily() {
-  run('cc', ['-O1', '-g', '-fno-omit-frame-pointer', '-rdynamic', `-I${join(here, '../../include')}`, '-o', 'family', join(here, 'family.c')]);
+  run('cc', ['-O1', '-g', '-fno-omit-frame-pointer', '-rdynamic', `-I${join(here, '../../include')}`, '-o', 'family', join(here, 'targets/family.c')]);
   run(heapwise, ['record', '-q', '-i', '4096', '-c', '100ms', '--follow-fork', '--all-heaps', '--force', '-o', 'family.trace', '--', './family']);
   return join(dir, 'family.trace');
 }
@@ -92,6 +92,56 @@ export async function serve(...args) {
   };
 }
 
+/**
+ * HW_SLOW=n: pages as on a slow, busy machine, so that a test that counts on speed or on an order of answers fails by it, and not
+ * now and then. Their thread has an nth of its speed; every question to the server waits 0 to 400 ms, so answers overtake each
+ * other. HW_SEED=s draws other delays, HW_BUSY=k keeps k processors busy beside.
+ */
+const slow = Number(process.env.HW_SLOW) || 0;
+let seed = Number(process.env.HW_SEED) || 1;
+const drawnMs = (below) => ((seed = (Math.imul(seed, 1103515245) + 12345) >>> 0) >>> 8) % below;
+
+for (let k = Number(process.env.HW_BUSY) || 0; k > 0; k--) {
+  const busy = spawn('sh', ['-c', 'while kill -0 $PPID; do for i in 0 1 2 3 4 5 6 7 8 9; do :; done; done'], { stdio: 'ignore' });
+  busy.unref();
+  ends.push(() => busy.kill());
+}
+
+async function slowDown(context) {
+  const throttle = async (page) => (await context.newCDPSession(page)).send('Emulation.setCPUThrottlingRate', { rate: slow });
+  context.on('page', (page) => void throttle(page).catch(() => {})); // it may be closed already
+  await context.route('**/api/**', async (route) => {
+    await quiet(drawnMs(400));
+    await route.continue().catch(() => {}); // given up meanwhile
+  });
+}
+
+/** Runs in a page before its own script: `unanswered` counts its questions to the server until what came is read and drawn. */
+function countQuestions() {
+  window.unanswered = 0;
+  const ask = window.fetch;
+  const end = () => setTimeout(() => unanswered--); // behind everything that an answer sets off at once
+  window.fetch = async (...args) => {
+    unanswered++;
+    try {
+      const r = await ask(...args);
+      let read = false;
+      for (const how of ['json', 'text', 'arrayBuffer', 'blob'])
+        r[how] = () => {
+          read = true;
+          const body = Response.prototype[how].call(r);
+          body.then(end, end);
+          return body;
+        };
+      setTimeout(() => read || unanswered--); // nobody wants to know
+      return r;
+    } catch (e) {
+      end();
+      throw e;
+    }
+  };
+}
+
 let browser;
 export async function browse(options = {}) {
   browser ??= await chromium.launch({
@@ -100,6 +150,8 @@ export async function browse(options = {}) {
   });
   const context = await browser.newContext({ viewport: { width: 1600, height: 900 }, acceptDownloads: true, ...options });
   context.setDefaultTimeout(HANGS);
+  await context.addInitScript(countQuestions);
+  if (slow) await slowDown(context);
   const page = await context.newPage();
   page.problems = [];
   page.on('pageerror', (e) => page.problems.push(String(e)));
@@ -127,23 +179,34 @@ export async function until(what, holds, ms = HANGS) {
     const v = await holds();
     if (v) return v;
   }
-  throw new Error(`not within ${ms / 1000} s: ${what}`);
+  throw new Error(`not within ${ms / 1000} s: ${typeof what === 'function' ? what() : what}`);
+}
+
+/** Waits until what `check` asserts is so; what it said last is the error. */
+export async function soon(check) {
+  let last;
+  await until(() => last.message, () => check().then(() => true, (e) => void (last = e))).catch(() => {
+    throw last;
+  });
 }
 
 /** Where nothing shall happen there is no event to wait for. */
 export const quiet = (ms) => new Promise((ok) => setTimeout(ok, ms));
 
-/** Two frames were drawn: what was pressed, sized or hovered before is seen. */
-export const drawn = (page) => page.evaluate(() => new Promise((ok) => requestAnimationFrame(() => requestAnimationFrame(ok))));
+/** Two frames were drawn, and what the page does behind each is done: what was pressed, sized or hovered before is seen and heard. */
+export const drawn = (page) => page.evaluate(async () => {
+  for (let i = 0; i < 2; i++) await new Promise((ok) => requestAnimationFrame(() => setTimeout(ok)));
+});
 
-/** A page has its answers (none of BUSY is there) and has drawn them. */
-export async function settled(page, busy = '[aria-busy=true], [role=status].empty') {
-  for (let i = 0; i < 2; i++) { // what was drawn may ask for more
-    await page.waitForFunction((s) => !document.querySelector(s), busy);
-    await drawn(page);
-  }
-  await page.waitForFunction((s) => !document.querySelector(s), busy);
-}
+/** What the page waits for with timers of up to `ms` has been done: where nothing shall happen there is no event. */
+export const ripe = (page, ms) => page.evaluate((n) => new Promise((ok) => setTimeout(ok, n)), ms);
+
+/** A page has its answers (nothing is asked, none of BUSY is there) and has drawn them. */
+export const settled = (page, busy = '[aria-busy=true], [role=status].empty') => until('the page has its answers', async () => {
+  await page.waitForFunction((s) => !(unanswered > 0 || document.querySelector(s)), busy);
+  await drawn(page); // what was drawn may ask for more
+  return page.evaluate((s) => unanswered === 0 && !document.querySelector(s), busy);
+});
 
 /** What was copied, when it is what is looked for. */
 export const copied = (page, pattern) => until(`a copy like ${pattern}`, async () => {
@@ -151,11 +214,30 @@ export const copied = (page, pattern) => until(`a copy like ${pattern}`, async (
   return pattern.test(text) && text;
 });
 
+/** Goes to an address within the page, which knows of it when this ends. */
+export const go = (page, hash) => page.evaluate(async (h) => {
+  const before = location.href;
+  const heard = new Promise((ok) => addEventListener('hashchange', ok, { once: true }));
+  location.hash = h;
+  if (location.href !== before) await heard;
+}, hash);
+
 /** Goes to a page and waits until it has its answers. */
 export async function visit(page, name, query = '', trace = 1) {
-  await page.evaluate((h) => (location.hash = h), `#!/${name}?trace=${trace}${query}`);
-  await page.waitForFunction((n) => location.hash.startsWith(`#!/${n}`), name);
+  await go(page, `#!/${name}?trace=${trace}${query}`);
   await settled(page);
+}
+
+/** The address as the page has it: what the driver knows of it comes later. */
+export const address = (page) => page.evaluate(() => location.href);
+
+/** A part of the address, once it is `is`: a text, null, or what a function says yes to. */
+export async function part(page, key, is) {
+  const holds = typeof is === 'function' ? is : (v) => v === is;
+  const read = (k) => new URLSearchParams(location.hash.split('?')[1]).get(k);
+  let now;
+  await until(() => `${key} is ${is}; it is ${now}`, async () => holds(now = await page.evaluate(read, key)));
+  return now;
 }
 
 /** Every page in every form: with HW_LONG=1, and where screenshots are kept. */
@@ -186,11 +268,13 @@ const axeSource = readFileSync(join(here, 'node_modules/axe-core/axe.min.js'), '
 /** Rules of accessibility that the page breaks, as text. Run by the debugger: the page's own policy forbids scripts. */
 export async function axe(page) {
   const client = await page.context().newCDPSession(page);
-  await client.send('Runtime.evaluate', { expression: axeSource });
+  const there = await client.send('Runtime.evaluate', { expression: "typeof axe === 'object'", returnByValue: true });
+  if (!there.result.value) await client.send('Runtime.evaluate', { expression: axeSource });
   const r = await client.send('Runtime.evaluate', {
     expression: `axe.run(document, { resultTypes: ['violations'] }).then((r) => r.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.html.slice(0, 120) + ' ' + n.any.map((a) => a.message).join(' ')).slice(0, 3).join(' | ')))`,
     awaitPromise: true, returnByValue: true,
   });
+  await client.detach();
   return r.result.value;
 }
 
@@ -202,3 +286,8 @@ export async function done() {
   for (const end of ends) end();
   if (!process.env.HW_KEEP) rmSync(dir, { recursive: true, force: true });
 }
+
+/** The further controls of the graph, behind its "More…". */
+export const more = async (page) => {
+  if (!(await page.isVisible('.popover'))) await page.click('.popover-toggle');
+};

@@ -5,7 +5,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { browse, dir, done, drawn, heapwise, here, serve, settled as answered, until } from './lib.mjs';
+import { browse, dir, done, drawn, go, heapwise, here, serve, settled as answered, until } from './lib.mjs';
 
 const MARK = 'QQQ', TURN = '\u202e'; // three bytes each, so that a trace stays one when they are exchanged
 const [source, program] = [`src_${MARK}<b>.c`, `bin_${MARK}<b>`];
@@ -22,7 +22,7 @@ function turned(name) {
 }
 
 before(async () => {
-  copyFileSync(join(here, 'names.c'), join(dir, source));
+  copyFileSync(join(here, 'targets/names.c'), join(dir, source));
   run('cc', '-g', '-O1', '-fno-omit-frame-pointer', '-rdynamic', '-pthread', `-I${join(here, '../../include')}`, '-o', program, source);
   run(heapwise, 'record', '-q', '-i', '4096', '-c', '150ms', '--all-heaps', '--malloc-info', '100ms', '--smaps', '200ms', '--stack-mode', 'native-with-thread-names', '-o', 'native.trace', '--', `./${program}`);
   run(heapwise, 'record', '-q', '-i', '4096', '-c', '150ms', '--memory-infra', 'mixed.json', '--types', '--slices', '-o', 'mixed.trace', '--', `./${program}`);
@@ -67,7 +67,7 @@ const ofTrace = [
 const visible = () => page.evaluate(() => (document.body.textContent.match(/u202e/g) ?? []).length);
 
 async function look(name, query, trace) {
-  await page.evaluate((h) => (location.hash = h), `#!/${name}?trace=${trace}${query}`);
+  await go(page, `#!/${name}?trace=${trace}${query}`);
   await settled();
   const canvas = page.locator('main canvas').first();
   if (await canvas.count()) { // what the pointer shows

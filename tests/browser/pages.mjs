@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { axe, browse, cli, dir, done, drawn, HOSTILE, quiet, record, serve, settled } from './lib.mjs';
+import { address, axe, browse, cli, dir, done, drawn, go, HOSTILE, more, part, quiet, record, run, serve, settled, soon, visit } from './lib.mjs';
 
 let server, trace, page;
 const spaced = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, '\u2009');
@@ -22,11 +22,7 @@ before(async () => {
 });
 after(done);
 
-const at = async (name, query = '') => {
-  await page.evaluate((h) => (location.hash = h), `#!/${name}?trace=1${query}`);
-  await page.waitForFunction((n) => location.hash.startsWith(`#!/${n}`), name);
-  await settled(page);
-};
+const at = (name, query) => visit(page, name, query);
 const shot = async (name) => process.env.HW_SHOTS && page.screenshot({ path: join(process.env.HW_SHOTS, `${name}.png`) });
 /** The graph's header and arrays, by a reader of its own. */
 async function graph(query = '') {
@@ -65,8 +61,8 @@ test('rows of the call tree stand below each other', async () => {
 });
 
 test('the token leaves the address and a reload works', async () => {
-  assert.ok(!page.url().includes('token='));
   await page.waitForSelector('.figures');
+  assert.ok(!(await address(page)).includes('token='));
   await page.reload();
   await page.waitForSelector('.figures');
 });
@@ -80,7 +76,7 @@ test('a tab without a token goes on when it is given the address', async () => {
   await tab.waitForSelector('[role=alert]:has-text("needs its address")');
   await tab.goto(server.url); // only the hash is another
   await tab.waitForSelector('.figures');
-  assert.ok(!tab.url().includes('token='));
+  assert.ok(!(await address(tab)).includes('token='));
   await tab.reload();
   await tab.waitForSelector('.figures');
   assert.deepEqual(tab.problems, []);
@@ -94,7 +90,7 @@ test('every token that the server takes opens the page', async () => {
   const tab = await browse();
   await tab.goto(own.url);
   await tab.waitForSelector('.figures');
-  assert.ok(!tab.url().includes('token='));
+  assert.ok(!(await address(tab)).includes('token='));
   await own.stop();
 });
 
@@ -104,7 +100,7 @@ test('the token is kept whatever the address becomes before or after the page ru
     await tab.goto(server.url, { waitUntil: when });
     await tab.evaluate(() => (location.hash = '#!/functions?trace=1'));
     await tab.waitForSelector('h1:has-text("Functions")', { state: 'attached' });
-    assert.match(tab.url(), /#!\/functions\?trace=1/, when);
+    assert.match(await address(tab), /#!\/functions\?trace=1/, when);
     await tab.context().close();
   }
   const tab = await browse();
@@ -123,8 +119,8 @@ test('home stands first among the pages', async () => {
   await at('overview');
   await page.click('nav.side a[title=Home]');
   await page.waitForSelector('.home');
-  assert.equal(await page.textContent('nav.side a[aria-current=page]'), 'Home');
-  assert.match(await page.textContent('.home'), /Open traces.*Record one/s);
+  await soon(async () => assert.equal(await page.textContent('nav.side a[aria-current=page]'), 'Home'));
+  await soon(async () => assert.match(await page.textContent('.home'), /Open traces.*Record one/s));
   await page.click('.home li a');
   await page.waitForSelector('.figures');
 });
@@ -194,24 +190,25 @@ test('flamegraph: zoom, keys, search, filters and the URL', async () => {
   await shot('flame');
   const canvas = page.locator('.flame canvas').first();
   await canvas.focus();
-  const heard = () => page.textContent('.flame .sr');
-  assert.match(await heard(), /^all, /);
+  const heard = (what) => soon(async () => assert.match(await page.textContent('.flame .sr'), what));
+  await heard(/^all, /);
   for (let i = 0; i < 4; i++) await page.keyboard.press('ArrowDown');
-  assert.match(await heard(), /^main, /);
+  await heard(/^main, /);
   await page.keyboard.press('ArrowDown');
-  assert.match(await heard(), /^load_table, /);
+  await heard(/^load_table, /);
   await page.keyboard.press('ArrowRight');
-  assert.match(await heard(), /^cache_insert, /);
+  await heard(/^cache_insert, /);
   await page.keyboard.press('ArrowLeft');
-  assert.match(await heard(), /^load_table, /);
+  await heard(/^load_table, /);
   await page.keyboard.press('ArrowUp');
   await page.keyboard.press('Enter');
-  assert.match(page.url(), /zoom=/);
+  await part(page, 'zoom', Boolean);
   await page.reload();
   await page.waitForSelector('.crumbs button:disabled');
-  assert.equal(await page.textContent('.crumbs button:disabled'), 'main');
+  await soon(async () => assert.equal(await page.textContent('.crumbs button:disabled'), 'main'));
   await page.goBack();
   await page.waitForFunction(() => !location.hash.includes('zoom='));
+  await settled(page);
   await canvas.focus();
   await page.keyboard.press('2');
   await page.waitForFunction(() => location.hash.includes('metric=objects'));
@@ -219,26 +216,31 @@ test('flamegraph: zoom, keys, search, filters and the URL', async () => {
   await page.keyboard.press('i');
   await page.waitForFunction(() => location.hash.includes('invert=1'));
   await page.keyboard.press('i');
+  await part(page, 'invert', null);
+  await settled(page);
   await page.keyboard.press('/');
+  await page.waitForFunction(() => document.activeElement.id === 'search');
   await page.keyboard.type('recurse');
   await page.waitForSelector('.match');
   const recurse = (await graph()).nodes.find((x) => x.name === 'recurse');
-  assert.match(await page.textContent('.match'), new RegExp(`${(recurse.cum / 1024).toFixed(0)} KiB`));
+  await soon(async () => assert.match(await page.textContent('.match'), new RegExp(`${(recurse.cum / 1024).toFixed(0)} KiB`)));
   await page.keyboard.press('Enter');
   await page.keyboard.press('n');
-  assert.match(await heard(), /^recurse, /);
+  await heard(/^recurse, /);
   await page.keyboard.press('k');
   await page.waitForFunction(() => location.hash.includes('f=SS'));
   await page.waitForSelector('.chip');
   await page.waitForFunction(() => /root .* of /.test(document.querySelector('.explorer').textContent));
+  await settled(page);
   await page.locator('.flame canvas').first().focus();
   await page.keyboard.press('z');
   await page.waitForFunction(() => !location.hash.includes('f=SS'));
+  await settled(page);
   await page.keyboard.press(' ');
   await page.waitForSelector('[role=menu]');
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Escape');
-  assert.equal(await page.locator('[role=menu]').count(), 0);
+  await page.waitForSelector('[role=menu]', { state: 'detached' });
   await page.fill('#filter', '/(/');
   await page.keyboard.press('Enter');
   await page.waitForSelector('.filters [role=alert]');
@@ -249,8 +251,8 @@ test('flamegraph: what the pointer hovers and clicks', async () => {
   const box = await page.locator('.flame canvas').first().boundingBox();
   await page.mouse.move(box.x + 60, box.y + 5 * 20 + 10);
   await page.waitForSelector('.tip');
+  await page.waitForSelector('.tip:has-text("load_table")');
   const tip = await page.textContent('.tip');
-  assert.match(tip, /load_table/);
   assert.ok(tip.includes(`${spaced(8388608)} B`), tip);
   await page.mouse.dblclick(box.x + 60, box.y + 5 * 20 + 10);
   await page.waitForFunction(() => location.hash.includes('zoom='));
@@ -264,13 +266,14 @@ test('timeline: diamonds, slices and a dragged interval', async () => {
   assert.ok((await diamonds.count()) >= 3);
   await diamonds.nth(1).click();
   await page.waitForFunction(() => /at=\d+/.test(location.hash));
-  const ts = /at=(\d+)/.exec(page.url())[1];
+  const ts = await part(page, 'at', Boolean);
   const [[live]] = await server.sql(`select sum(size) from heap_profile_allocation where ts <= ${ts}`);
   assert.equal((await graph(`at=${ts}`)).total, live);
   await page.waitForFunction((t) => document.querySelector('.statement')?.textContent.includes(t), (live / 1048576).toFixed(1));
   await page.locator('.slice').nth(2).click();
   await page.waitForFunction(() => /from=\d+/.test(location.hash));
-  assert.match(await page.textContent('.statement'), /^Growth between/);
+  await soon(async () => assert.match(await page.textContent('.statement'), /^Growth between/));
+  await settled(page);
   const box = await page.locator('.track .chart').first().boundingBox();
   await page.mouse.move(box.x + box.width * 0.3, box.y + 40);
   await page.mouse.down();
@@ -278,7 +281,7 @@ test('timeline: diamonds, slices and a dragged interval', async () => {
   await page.mouse.move(box.x + box.width * 0.98, box.y + 40, { steps: 6 });
   await page.mouse.up();
   const moments = (await (await server.ask('/api/v1/traces/1/timeline')).json()).processes[0].moments.map((m) => String(m.ts));
-  assert.ok(moments.includes(/at=(\d+)/.exec(page.url())[1]), 'the end snaps to a dump');
+  await part(page, 'at', (t) => moments.includes(t)); // the end snaps to a dump
   await page.keyboard.press('[');
 });
 
@@ -290,14 +293,16 @@ test('functions: sorted by the server, callers and callees', async () => {
   await page.click('.grid-head button:has-text("Function")');
   await page.waitForFunction(() => location.hash.includes('sort=name'));
   await page.waitForFunction(() => document.querySelector('.grid-body .with-menu > span')?.textContent !== 'load_table');
-  const sorted = await names();
-  assert.equal(sorted.length, 11);
-  assert.deepEqual(sorted, [...sorted].sort((a, b) => (a < b ? -1 : 1))); // all ASCII here
+  await soon(async () => {
+    const sorted = await names();
+    assert.equal(sorted.length, 11);
+    assert.deepEqual(sorted, [...sorted].sort((a, b) => (a < b ? -1 : 1))); // all ASCII here
+  });
   await page.fill('input[aria-label="Find functions"]', 'recurse');
   await page.waitForFunction(() => document.querySelectorAll('.grid-body [role=row]').length === 1);
   await page.click('.grid-body [role=row]');
   await page.waitForFunction(() => document.querySelectorAll('.sandwich canvas').length === 2);
-  assert.match(await page.textContent('.sandwich'), /recurse/);
+  await page.waitForSelector('.sandwich:has-text("recurse")');
 });
 
 test('call tree: opened and closed by keys', async () => {
@@ -306,7 +311,7 @@ test('call tree: opened and closed by keys', async () => {
   await page.focus('[role=tree]');
   const selected = () => page.textContent('[role=treeitem][aria-selected=true]');
   await page.keyboard.press('End');
-  assert.match(await selected(), /recurse/);
+  await soon(async () => assert.match(await selected(), /recurse/));
   const before = await page.locator('[role=treeitem]').count();
   await page.keyboard.press('ArrowRight');
   await page.waitForFunction((n) => document.querySelectorAll('[role=treeitem]').length > n, before);
@@ -339,6 +344,7 @@ test('exports: pprof, svg, html are those of the command', async () => {
   }
   assert.equal((await server.ask('/api/v1/export/nonsense?trace=1')).status, 404);
   await at('flame');
+  await more(page);
   await page.click('#export');
   const [file] = await Promise.all([page.waitForEvent('download'), page.click('[role=menuitem]:has-text("Folded")')]);
   assert.match(readFileSync(await file.path(), 'utf8'), /main;load_table 8388608/);
@@ -401,7 +407,7 @@ test('SQL is read-only, limited, and ends with its asker', async () => {
   const stop = new AbortController();
   const endless = server.ask('/api/v1/query?trace=1', { method: 'POST', body: 'with recursive c(x) as (select 1 union all select x+1 from c) select count(*) from c', signal: stop.signal })
     .then((a) => a.text()).catch(() => 'left');
-  await quiet(300); // it is at work
+  await quiet(300); // it may be at work
   stop.abort();
   assert.equal(await endless, 'left');
   const begin = Date.now();
@@ -428,17 +434,54 @@ test('bad traces are told, good ones opened beside them', async () => {
   await p.waitForSelector('.banner.gone');
 });
 
+test('an answer about open traces that comes late does not replace a newer one', async () => {
+  const p = await browse();
+  let held = null, let_go;
+  const gone = new Promise((ok) => (let_go = ok));
+  await p.route('**/api/v1/status', async (route) => { // the one after the upload: as it was while the trace was read
+    if (route.request().method() !== 'GET' || !held) return route.continue();
+    const answer = await route.fetch();
+    const old = await answer.json();
+    const now = old.traces.at(-1);
+    await gone;
+    await route.fulfill({ response: answer, json: { ...old, changes: held.changes, traces: [...old.traces.slice(0, -1), { ...now, state: 'loading', stage: 'naming' }] } });
+  });
+  const s = await serve(trace);
+  await p.goto(s.url);
+  await p.waitForSelector('.figures');
+  held = await (await s.ask('/api/v1/status')).json();
+  await go(p, '#!/home');
+  await p.setInputFiles('input[type=file]', trace);
+  const done = async () => (await (await s.ask('/api/v1/status')).json()).traces.filter((t) => t.state === 'ready').length === 2;
+  while (!(await done())) await quiet(20);
+  await p.waitForFunction(() => [...document.querySelectorAll('.with-close')].filter((x) => /\d dumps/.test(x.textContent)).length === 2); // the event that it is ready has come
+  let_go();
+  await p.waitForSelector('.figures');
+  await settled(p); // where the late answer would show
+  assert.ok(await p.isVisible('.figures'));
+  assert.deepEqual(p.problems, []);
+  await p.unrouteAll({ behavior: 'ignoreErrors' }); // it asks on when the server has gone
+  await p.close();
+  await s.stop();
+});
+
 test('an address with a trace that is not open says what is shown in its place', async () => {
-  await page.evaluate(() => (location.hash = '#!/flame?trace=99'));
+  await go(page, '#!/flame?trace=99');
   await page.waitForSelector('.banner:has-text("Trace 99 of this address is not open here; this is grow.trace")');
-  await page.evaluate(() => (location.hash = '#!/No-such?trace=1'));
+  await page.click('.banner [aria-label=Dismiss]');
+  await page.waitForSelector('.banner:has-text("Trace 99")', { state: 'detached' });
+  await go(page, '#!/flame?trace=98');
+  await page.waitForSelector('.banner:has-text("Trace 98 of this address")');
+  await at('leaks'); // whoever goes on has read it
+  assert.equal(await page.locator('.banner:has-text("Trace 98")').count(), 0);
+  await go(page, '#!/No-such?trace=1');
   await page.waitForSelector('.banner:has-text("There is no page “No-such”; this is the overview")');
   await page.waitForSelector('.figures');
-  await page.evaluate(() => (location.hash = '#!/flame?trace=1&upid=77'));
+  await go(page, '#!/flame?trace=1&upid=77');
   await page.waitForSelector('.banner:has-text("no heap profile of process 77")');
   await page.waitForSelector('.flame canvas');
-  assert.doesNotMatch(page.url(), /upid=77/);
-  await page.evaluate(() => (location.hash = '#!/functions?trace=1&heap=' + encodeURIComponent('no\u202eheap')));
+  assert.doesNotMatch(await address(page), /upid=77/);
+  await go(page, '#!/functions?trace=1&heap=' + encodeURIComponent('no\u202eheap'));
   await page.waitForSelector('.banner:has-text("has no heap no\\\\u202eheap; all its heaps are shown")');
   await page.waitForSelector('.grid-body [role=row]');
   await at('leaks');
@@ -449,6 +492,35 @@ test('an address with a trace that is not open says what is shown in its place',
   const labels = await page.$$eval('.ruler span', (all) => all.map((x) => x.getBoundingClientRect()).map((r) => [r.left, r.right]));
   assert.ok(labels.length > 0 && labels.every(([left], i) => i === 0 || left >= labels[i - 1][1]), 'labels of the ruler lie on each other');
   await page.setViewportSize({ width: 1600, height: 900 });
+});
+
+test('when most is freed at the end, every page opens at the peak, and the end can be chosen', async () => {
+  writeFileSync(join(dir, 'freed.c'), `#include <stdlib.h>
+    #include <string.h>
+    #include <unistd.h>
+    int main(void) { static char *p[4000]; for (int i = 0; i < 4000; i++) p[i] = memset(malloc(10000), 1, 10000);
+      usleep(1500000); for (int i = 0; i < 4000; i++) free(p[i]); usleep(300000); }`);
+  run('cc', ['-O1', '-o', 'freed', 'freed.c']);
+  cli('record', '-q', '-c', '100ms', '--force', '-o', 'freed.trace', '--', './freed');
+  const s = await serve(join(dir, 'freed.trace'));
+  const p = await browse();
+  await p.goto(s.url);
+  for (const name of ['flame', 'tree', 'functions', 'sizes']) {
+    await visit(p, name);
+    await p.waitForFunction(() => /[?&]at=peak/.test(location.hash));
+    await p.waitForFunction(() => /the peak, 38\.\d MiB/.test(document.querySelector('[aria-label=Moment]').selectedOptions[0].textContent));
+  }
+  await p.selectOption('[aria-label=Moment]', { label: await p.$eval('[aria-label=Moment] option:last-child', (o) => o.textContent) });
+  await visit(p, 'tree', `&at=${await part(p, 'at', (t) => /^\d+$/.test(t ?? ''))}`);
+  await part(p, 'at', (t) => /^\d+$/.test(t ?? ''));
+  await p.focus('#filter');
+  await p.keyboard.press('Control+k');
+  await p.waitForFunction(() => document.activeElement?.matches('.omnibox input')); // Ctrl+K leads out of a field
+  await p.keyboard.type('>the end');
+  await p.keyboard.press('Enter');
+  await p.waitForFunction(() => /at=\d+/.test(location.hash));
+  assert.deepEqual(p.problems, []);
+  await s.stop();
 });
 
 test('two pages at once, and the end', async () => {

@@ -1,11 +1,11 @@
 // Several processes looked at as one, and what the timeline says of each, against SQL.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { browse, done, inspect, recordFamily, serve, settled, visit } from './lib.mjs';
+import { browse, done, go, inspect, part, recordFamily, serve, settled, soon, visit } from './lib.mjs';
 
 let server, page, timeline, upids;
 const json = async (path) => (await server.ask(path)).json();
-const q = (key) => page.evaluate((k) => new URLSearchParams(location.hash.split('?')[1]).get(k), key);
+const q = (key) => part(page, key, () => true);
 
 /** Header and first level of a graph. */
 async function graph(query) {
@@ -95,7 +95,7 @@ test('timeline: the largest process first, with its user, and from when on it is
   for (let i = 0; i < 5; i++) await page.keyboard.press('w');
   await page.waitForFunction(() => [...document.querySelectorAll('.slice')].some((s) => /^Retained ≥ .* · Allocated .* · Δ/.test(s.textContent)));
   await page.keyboard.press('0');
-  assert.match(await page.locator('.flags').first().textContent(), /the program started.*the process ended/);
+  await soon(async () => assert.match(await page.locator('.flags').first().textContent(), /the program started.*the process ended/));
   // A process that ran when the profile began.
   const other = await browse();
   await other.route('**/timeline', async (route) => {
@@ -109,7 +109,7 @@ test('timeline: the largest process first, with its user, and from when on it is
   });
   await other.goto(server.url);
   await other.waitForSelector('.figures');
-  await other.evaluate(() => (location.hash = '#!/timeline?trace=1'));
+  await go(other, '#!/timeline?trace=1');
   await other.waitForSelector('.tracks');
   assert.match(await other.locator('.tracks h2').first().textContent(), /attached \+12\.3 s/);
   await other.context().close();
@@ -121,7 +121,7 @@ test('timeline: ticked processes are one graph with a box each; so are those a d
   assert.equal(await boxes.count(), 3);
   for (let i = 0; i < 3; i++) await boxes.nth(i).check();
   await settled(page);
-  assert.deepEqual((await q('with')).split(',').map(Number).sort(), upids.slice(1).sort());
+  await part(page, 'with', (w) => w && String(w.split(',').map(Number).sort()) === String(upids.slice(1).sort()));
   assert.match(await page.textContent('.explorer .statement'), /3 processes: /);
   assert.match(await page.textContent('[aria-label=Selection]'), /3 processes/);
   const live = await page.evaluate(() => document.querySelector('.flame canvas').dataset.key);
@@ -130,39 +130,44 @@ test('timeline: ticked processes are one graph with a box each; so are those a d
   // A diamond is a moment of all of them.
   await page.locator('.diamond').nth(2).click();
   await settled(page);
+  await part(page, 'at', Boolean);
   assert.equal((await q('with')).split(',').length, 2);
   assert.equal(await q('heap'), null);
   // The last one stays.
   for (let i = 0; i < 3; i++) await boxes.nth(i).uncheck().catch(() => {});
-  assert.equal(await q('with'), null);
+  await part(page, 'with', null);
   assert.equal(await page.locator('.join input:checked').count(), 1);
   const [one, two] = [await page.locator('.tracks .chart').first().boundingBox(), await page.locator('.tracks').nth(1).locator('.chart').first().boundingBox()];
   await page.mouse.move(one.x + one.width * 0.2, one.y + 40);
   await page.mouse.down();
   await page.mouse.move(two.x + two.width * 0.7, two.y + 40, { steps: 8 });
   await page.mouse.up();
+  await part(page, 'from', Boolean);
   await settled(page);
-  assert.equal((await q('with')).split(',').length, 1);
-  assert.ok(await q('from'));
+  await part(page, 'with', (w) => w?.split(',').length === 1);
+  await part(page, 'from', Boolean);
   assert.equal(await page.locator('.handle').count(), 4);
   assert.match(await page.textContent('.explorer .statement'), /2 processes: /);
   // Every page of figures follows; those about one process say so.
-  await page.click('nav >> text=Functions');
+  await page.click('nav a:has-text("Functions")');
+  await page.waitForFunction(() => location.hash.startsWith('#!/functions'));
   await settled(page);
   const rows = await page.textContent('.statement');
   await page.click('button:text-is("SQL")');
   await page.waitForSelector('.outcome, .grid');
-  assert.match(decodeURIComponent(await q('sql')), /union all/);
+  await part(page, 'sql', (text) => /union all/.test(text ?? ''));
   const result = await server.sql(await q('sql'));
   assert.ok(rows.startsWith(`${result.length} functions`), `${rows} against ${result.length}`);
   await page.goBack();
-  await page.click('nav >> text=Leaks');
+  await page.waitForFunction(() => location.hash.startsWith('#!/functions'));
+  await page.click('nav a:has-text("Leaks")');
+  await page.waitForFunction(() => location.hash.startsWith('#!/leaks'));
   await settled(page);
   assert.match(await page.textContent('[aria-label=Selection]'), /without the other/);
   await visit(page, 'flame', `&upid=${upids[0]}`);
   await page.selectOption('[aria-label=Selection] select >> nth=0', 'all');
   await settled(page);
-  assert.equal((await q('with')).split(',').length, 2);
+  await part(page, 'with', (w) => w?.split(',').length === 2);
   assert.deepEqual(page.problems, []);
 });
 

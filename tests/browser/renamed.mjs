@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { browse, cli, dir, done, serve, visit } from './lib.mjs';
+import { browse, cli, dir, done, part, serve, settled, visit } from './lib.mjs';
 
 const SOURCE = `
 #include <stdlib.h>
@@ -32,21 +32,20 @@ before(async () => {
 });
 after(done);
 
-const settle = () => page.waitForFunction(() => !document.querySelector('[aria-busy=true]'));
 const main = () => page.textContent('main');
 
 test('lists: the program has no module beside its functions, and never the file as name', async () => {
   assert.match(nameless, /^server\+0x/);
   for (const name of ['overview', 'tree', 'leaks', 'sizes', 'functions', 'flame', 'diff']) {
     await visit(page, name, '&all=1');
-    await settle();
+    await settled(page);
     const text = await main();
     assert.ok(!text.includes('check-rdb'), `${name}: ${text}`);
     if (name === 'tree') await page.keyboard.press('e');
   }
   for (const [name, cell] of [['overview', 'td:has(a)'], ['sizes', 'td.site'], ['leaks', 'td.site']]) {
     await visit(page, name);
-    await settle();
+    await settled(page);
     const beside = await page.locator(`${cell}:has-text("with_a_name") > .dim`).first().textContent();
     assert.equal(beside.trim(), '', name);
   }
@@ -59,18 +58,19 @@ test('filters and SQL of what is shown find it', async () => {
   await visit(page, 'functions');
   await page.click(`[aria-label="Menu of ${nameless}"]`);
   await page.click('[role=menuitem]:has-text("Keep stacks in this module")');
-  await settle();
+  await page.waitForFunction(() => location.hash.includes('f='));
+  await settled(page);
   assert.ok((await main()).includes('with_a_name'));
   await visit(page, 'functions');
   await page.click(`[aria-label="Menu of ${nameless}"]`);
   await page.click('[role=menuitem]:has-text("SQL for this function")');
   await page.waitForFunction(() => location.hash.startsWith('#!/query'));
-  const query = new URLSearchParams(new URL(page.url()).hash.split('?')[1]).get('sql');
+  const query = await part(page, 'sql', Boolean);
   const rows = await server.sql(query);
   assert.equal(rows.length, 1);
   assert.equal(rows[0][2], 3000000);
   await visit(page, 'flame', `&f=${encodeURIComponent(`SS:"${nameless}"`)}`);
-  await settle();
+  await settled(page);
   assert.ok(!/leave nothing|Nothing is/.test(await main()), await main());
   assert.deepEqual(page.problems, []);
 });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { axe, browse, copied, done, looks, quiet, record, serve, settled, until } from './lib.mjs';
+import { address, axe, browse, copied, done, go, looks, more, quiet, record, serve, settled, soon, until } from './lib.mjs';
 
 let server, page;
 
@@ -39,7 +39,7 @@ test('table/NAME: any table, sorted, filtered, a window of it; as SQL has it', a
 });
 
 const at = async (name, query = '') => {
-  await page.evaluate((h) => (location.hash = h), `#!/${name}?trace=1${query}`);
+  await go(page, `#!/${name}?trace=1${query}`);
   await settled(page);
 };
 const idle = () => page.waitForFunction(() => document.querySelector('.outcome') && !/Running/.test(document.querySelector('.outcome').textContent) && !document.querySelector('.sql-bar .primary')?.textContent.startsWith('Cancel'));
@@ -63,14 +63,14 @@ test('a query is run, its rows are those of the server', async () => {
   await page.keyboard.press('Control+Enter');
   await page.waitForSelector('.grid-body [role=row]');
   const want = (await server.sql('select upid, count(*), sum(size) from heap_profile_allocation group by upid')).map((r) => r.map(String));
-  assert.deepEqual(await cells(), want);
+  await soon(async () => assert.deepEqual(await cells(), want));
   await page.click('.cm-content');
   await page.keyboard.press('Control+Shift+Enter');
   await page.waitForFunction(() => document.querySelectorAll('.result').length === 2);
   await page.keyboard.press('Control+End');
   await page.keyboard.press('Control+Enter');
   await page.waitForFunction(() => document.querySelectorAll('.result').length === 1);
-  assert.deepEqual(await cells(), [['2']]);
+  await soon(async () => assert.deepEqual(await cells(), [['2']]));
 });
 
 test('completion knows tables, columns, functions and modules', async () => {
@@ -78,7 +78,7 @@ test('completion knows tables, columns, functions and modules', async () => {
   const offers = async (text, wanted) => {
     await page.keyboard.press('Control+a');
     await page.keyboard.type(text, { delay: 5 });
-    await page.waitForFunction((w) => [...(document.querySelector('.editor').shadowRoot?.querySelectorAll('.cm-completionLabel') ?? [])].some((x) => x.textContent === w), wanted, { timeout: 8000 });
+    await page.waitForFunction((w) => [...(document.querySelector('.editor').shadowRoot?.querySelectorAll('.cm-completionLabel') ?? [])].some((x) => x.textContent === w), wanted);
     await page.keyboard.press('Escape');
   };
   await offers('select * from heap_prof', 'heap_profile_allocation');
@@ -87,8 +87,11 @@ test('completion knows tables, columns, functions and modules', async () => {
   await offers('select * from heapwise_t', 'heapwise_tree');
   await offers('include perfetto module graphs.', 'graphs.dominator_tree');
   await page.fill('.schema input', 'rel_pc');
-  assert.match(await page.textContent('.schema-list'), /stack_profile_frame/);
-  assert.ok(!/heap_profile_allocation/.test(await page.textContent('.schema-list')));
+  await soon(async () => {
+    const list = await page.textContent('.schema-list');
+    assert.match(list, /stack_profile_frame/);
+    assert.doesNotMatch(list, /heap_profile_allocation/);
+  });
   await page.fill('.schema input', '');
 });
 
@@ -117,23 +120,23 @@ test('an endless query: limited, and cancelled', async () => {
   await page.focus('.grid');
   await page.keyboard.press('End');
   await page.waitForFunction(() => [...document.querySelectorAll('.grid-body [role=gridcell]')].some((c) => c.title === '10000'));
-  await at('query', `&sql=${encodeURIComponent('with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c')}`);
+  await go(page, `#!/query?trace=1&sql=${encodeURIComponent('with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c')}`);
   await page.waitForFunction(() => /Running/.test(document.querySelector('.outcome')?.textContent ?? ''));
-  await quiet(400); // it runs on: only Escape ends it
+  await quiet(400); // only Escape ends it, not time
   await page.keyboard.press('Escape');
   await page.waitForFunction(() => /Cancelled/.test(document.querySelector('.outcome').textContent));
   const begin = Date.now();
   await server.sql('select 1');
-  assert.ok(Date.now() - begin < 3000, 'the server is free again');
+  assert.ok(Date.now() - begin < 30_000, 'the server is free again');
 });
 
 test('rows are sorted, filtered, copied and saved', async () => {
   await ask(`select * from (values ('b', 2000000, null), ('a', 10, 1.5), ('c"x', 3000, -2)) as t`);
-  const column = (i) => cells().then((r) => r.map((x) => x[i]));
+  const column = (i, want) => soon(async () => assert.deepEqual((await cells()).map((x) => x[i]), want));
   await page.click('.grid-head button >> nth=1');
-  assert.deepEqual(await column(1), ['2000000', '3000', '10']);
+  await column(1, ['2000000', '3000', '10']);
   await page.click('.grid-head button >> nth=1');
-  assert.deepEqual(await column(1), ['10', '3000', '2000000']);
+  await column(1, ['10', '3000', '2000000']);
   await page.click('.grid-tools button:has-text("Filter")');
   await page.fill('.filter input >> nth=1', '>1KiB');
   await page.waitForFunction(() => document.querySelectorAll('.grid-body [role=row]').length === 2);
@@ -156,35 +159,34 @@ test('pivot, chart and flamegraph of a result', async () => {
   await ask(`select m.name as module, f.name as fn, length(f.name) as size from stack_profile_frame f join stack_profile_mapping m on m.id = f.mapping`);
   await page.click('[aria-label=View] button:has-text("Pivot")');
   const [[sum]] = await server.sql('select sum(length(f.name)) from stack_profile_frame f join stack_profile_mapping m on m.id = f.mapping');
-  assert.equal(await page.getAttribute('.pivot-table .sum td:last-child', 'title'), String(sum));
+  await soon(async () => assert.equal(await page.getAttribute('.pivot-table .sum td:last-child', 'title'), String(sum)));
   const groups = await server.sql('select m.name, count(distinct f.name) from stack_profile_frame f join stack_profile_mapping m on m.id = f.mapping group by 1');
-  assert.equal(await page.locator('.pivot-table tbody tr:not(.sum)').count(), groups.length);
+  await soon(async () => assert.equal(await page.locator('.pivot-table tbody tr:not(.sum)').count(), groups.length));
   await page.click('[aria-label="fn: to rows"]');
   await page.selectOption('[aria-label="Summed up as"]', 'count');
   await page.click('.pivot-table tbody tr:first-child button');
-  assert.ok((await page.locator('.pivot-table tbody tr').count()) > groups.length + 1);
+  await until('rows of the pivot', async () => (await page.locator('.pivot-table tbody tr').count()) > groups.length + 1);
   await page.click('[aria-label=View] button:has-text("Chart")');
-  assert.equal(await page.locator('.result-chart canvas').count(), 1);
+  await soon(async () => assert.equal(await page.locator('.result-chart canvas').count(), 1));
   await page.selectOption('.result-chart select >> nth=0', 'histogram');
   await ask(`select id, parent_id, name, self_space as self from heapwise_tree((select min(upid) from heap_profile))`);
   await page.click('[aria-label=View] button:has-text("Flamegraph")');
   const [[live]] = await server.sql('select sum(size) from heap_profile_allocation');
   await page.focus('.result .flame canvas');
-  assert.match(await page.textContent('.result .flame [aria-live]'), new RegExp(`${(live / 1048576).toFixed(1)} MiB`));
+  await soon(async () => assert.match(await page.textContent('.result .flame [aria-live]'), new RegExp(`${(live / 1048576).toFixed(1)} MiB`)));
   await ask('select callsite_id, sum(size) as value from heap_profile_allocation group by 1');
   await page.click('button:has-text("As flamegraph")');
   await page.waitForSelector('[aria-label=View] button:has-text("Flamegraph")');
   await ask('select 1 as id, 2 as parent_id, \'x\' as name, 1 as value union all select 2, 1, \'y\', 1');
   await page.click('[aria-label=View] button:has-text("Flamegraph")');
-  assert.match(await page.textContent('.result [role=alert]'), /circle/);
+  await page.waitForSelector('.result [role=alert]:has-text("circle")');
 });
 
 /** Goes to a page, follows its SQL, gives the rows. */
 const follow = async (click) => {
-  const answer = page.waitForResponse((r) => r.url().includes('/api/v1/query') && r.request().method() === 'POST', { timeout: 5000 }).catch(() => null);
   await click();
   await page.waitForFunction(() => location.hash.startsWith('#!/query'));
-  await answer;
+  await settled(page);
   await page.waitForSelector('.result');
   await idle();
   return until('a result with a number', async () => { // the one before it may still stand there
@@ -220,8 +222,9 @@ test('SQL of a flamegraph gives its total under filters, intervals and inverted'
     const bytes = Buffer.from(await r.arrayBuffer());
     const [n, total] = [bytes.readUInt32LE(12), bytes.readDoubleLE(32)];
     await at('flame', s);
+    await more(page);
     const rows = await follow(() => page.click('.explorer button:has-text("SQL")'));
-    assert.equal(Number(rows[0][6]), total, `total of ${s}: ${rows[0].join(' | ')} at ${page.url()}`);
+    assert.equal(Number(rows[0][6]), total, `total of ${s}: ${rows[0].join(' | ')} at ${await address(page)}`);
     if (!s.includes('invert')) assert.match(await page.textContent('.rows-count'), new RegExp(`^${n} `), `nodes of ${s}`);
     const [[self]] = await server.sql(`select sum(self) from (${await page.evaluate(() => new URLSearchParams(location.hash.split('?')[1]).get('sql'))})`);
     assert.equal(self, total, `sum of self of ${s}`);

@@ -5,7 +5,7 @@ import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { browse, dir, done, here, heapwise, looks, serve, visit } from './lib.mjs';
+import { browse, dir, done, heapwise, here, looks, serve, settled, soon, until, visit } from './lib.mjs';
 
 let server, page, scopes;
 
@@ -29,7 +29,7 @@ before(async () => {
   scopes = join(dir, 'scopes.trace');
   const r = spawnSync(heapwise, ['record', '-q', '-f', '-i', '1', '--slices', '-o', scopes, '--', join(process.env.HW_BUILD, 'tests/targets/t_marks'), '20'], { encoding: 'utf8' });
   assert.equal(r.status, 0, r.stderr);
-  server = await serve(scopes, lightTrace(), join(here, '../golden/memory_infra/slices.json'));
+  server = await serve(scopes, lightTrace(), join(here, '../golden/memory_infra/cases/slices.json'));
   page = await browse();
   await page.goto(server.url);
   await page.waitForSelector('nav.side');
@@ -48,19 +48,20 @@ const open = async () => {
   assert.equal(await button.getAttribute('aria-expanded'), 'false');
   await button.click();
   await page.waitForSelector('.slices canvas');
+  await settled(page);
 };
 
 test('threads are collapsed; open, each is a flame chart of its scopes', async () => {
   await visit(page, 'timeline', '', 1);
   await page.waitForSelector('.threads');
-  assert.match(await page.textContent('.threads > button'), /3 threads with slices/);
+  await page.waitForSelector('.threads > button:has-text("3 threads with slices")');
   await open();
   const threads = (await about('threads')).threads;
   assert.equal(threads.length, 3);
   assert.equal(threads.reduce((a, t) => a + t.slices, 0), 20 * (8 + 301) + 2);
-  assert.equal(await page.locator('.slices canvas').count(), 3);
+  await soon(async () => assert.equal(await page.locator('.slices canvas').count(), 3));
   await page.waitForFunction(() => [...document.querySelectorAll('.slices canvas')].every((c) => c.height > 10));
-  assert.ok(await painted() > 1);
+  await until('slices are painted', async () => (await painted()) > 1);
   assert.deepEqual(await looks(page, 'threads'), []);
   await page.setViewportSize({ width: 1600, height: 900 });
 });
@@ -74,7 +75,7 @@ test('arrow keys go from slice to slice and say the pseudo-stack', async () => {
   const status = page.locator('.slice-words').first();
   await chart.focus();
   await page.keyboard.press('ArrowRight');
-  assert.notEqual(await status.textContent(), '');
+  await until('the slice is told', () => status.textContent());
   const from = await page.locator('.ruler').first().getAttribute('data-from');
   await page.keyboard.press('Enter');
   await page.waitForFunction((f) => document.querySelector('.ruler').dataset.from !== f, from);
@@ -95,18 +96,19 @@ test('what is too narrow is merged, none is left out', async () => {
 test('memory dumps alone have a timeline: M circles, counters, threads', async () => {
   await visit(page, 'timeline', '', 2);
   await page.waitForSelector('.m-mark');
-  assert.equal(await page.locator('.m-mark').count(), 5);
+  await soon(async () => assert.equal(await page.locator('.m-mark').count(), 5));
   assert.equal(await page.locator('.m-mark.light').count(), 5);
   await page.waitForSelector('section[aria-label="Tracks of light"] canvas.chart');
-  assert.match(await page.textContent('section[aria-label="Tracks of light"] .name'), /Resident.*5\.00 MiB/);
+  await soon(async () => assert.match(await page.textContent('section[aria-label="Tracks of light"] .name'), /Resident.*5\.00 MiB/));
   await page.waitForSelector('.threads');
   await open();
   assert.match(await page.textContent('.threads .track .name'), /<b>worker/);
   await page.waitForFunction(() => document.querySelector('.slices canvas').height > 10);
+  await settled(page);
   assert.deepEqual(await looks(page, 'light'), []);
   const from = await page.locator('.ruler').first().getAttribute('data-from');
   await page.getByLabel('Zoom in').click();
-  assert.notEqual(await page.locator('.ruler').first().getAttribute('data-from'), from);
+  await until('it is zoomed', async () => (await page.locator('.ruler').first().getAttribute('data-from')) !== from);
   await page.locator('.m-mark').first().click();
   await page.waitForFunction(() => document.title.endsWith('MemoryInfra'));
 });
@@ -116,5 +118,5 @@ test('slices alone have one, too', async () => {
   await page.waitForSelector('.threads');
   assert.equal(await page.locator('nav.side a[aria-label=Timeline]').count(), 1);
   await open();
-  assert.equal(await page.locator('.slices canvas').count(), 2);
+  await soon(async () => assert.equal(await page.locator('.slices canvas').count(), 2));
 });

@@ -23,6 +23,8 @@ teardown() {
     [ -z "$SERVICE" ] || kill "$SERVICE" 2>/dev/null || true
     [ -z "$SERVICE" ] || wait "$SERVICE" 2>/dev/null || true
     cd /
+    # Whatever was recorded and converted keeps to the format's rules.
+    python3 -B "$BATS_TEST_DIRNAME/lib/checked.py" "$BUILD/src/cli/heapwise" "$BOX" || return 1
     rm -rf "$BOX"
 }
 
@@ -478,7 +480,9 @@ END
     has "Wrote profiles to without"
     [ ! -e without/perf.data ]
     perf record -q -o probe -- true 2>/dev/null || skip "perf does not work here"
-    run timeout 60 heap_profile host --simpleperf -i 1 -o with -- "$BUILD/tests/targets/t_truth"
+    # perf that is ended before it has begun writes nothing: the program waits for its file.
+    run timeout 60 heap_profile host --simpleperf -i 1 -o with -- \
+        sh -c 'until [ -s "$1" ]; do sleep 0.1; done; exec "$2"' sh "$BOX/with/perf.data" "$BUILD/tests/targets/t_truth"
     [ "$status" -eq 0 ]
     has "perf report -i with/perf.data"
     [ -s with/perf.data ]
@@ -924,6 +928,7 @@ END
     heapwise record --no-report -i 1 -o whole.trace -- "$BUILD/tests/targets/t_leaky"
     cp whole.trace cut.trace
     printf '\377' >>cut.trace
+    echo cut.trace >.broken # spoiled on purpose
     run heapwise merge -o merged.trace cut.trace
     [[ $output == *"0 packets and 1 byte between"* ]] || { echo "$output"; return 1; }
 }

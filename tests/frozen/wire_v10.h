@@ -6,7 +6,7 @@
  *          not survive fails here, and not there.
  * Shapes:  all of src/wire that a client of version 10 reads or writes, by the names it had then
  *          with v10_ in front. tests/unit/wire/frozen_test.c compares it with what src/wire says
- *          today; tests/targets/client_v10.c is a client made of it alone.
+ *          today; tests/targets/confined/client_v10.c is a client made of it alone.
  * Source:  src/wire as of version 10
  */
 #ifndef HW_TESTS_FROZEN_WIRE_V10_H

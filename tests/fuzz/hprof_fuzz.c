@@ -6,7 +6,7 @@
 #include "import/hprof/hprof.h"
 #include "model/profile.h"
 
-#include "write_hprof.h"
+#include "lib/write_hprof.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -1,4 +1,4 @@
-/* Any bytes as a trace: imported, and printed as text. */
+/* Any bytes as a trace: imported, checked, and printed as text. */
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -8,12 +8,13 @@
 #include "import/import.h"
 #include "import/perfetto/perfetto.h"
 #include "model/profile.h"
+#include "trace/check/trace_check.h"
 #include "trace/reader.h"
 #include "trace/text.h"
 #include "views/objects/dominators.h"
 #include "views/objects/heap_tree.h"
 
-#include "write_hprof.h"
+#include "lib/write_hprof.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -79,6 +80,29 @@ static void walk(const struct hw_profile *p)
     write_hprof(p);
 }
 
+static void take(void *ctx, const struct hw_check_finding *f)
+{
+    size_t *n = ctx;
+    if (f->rule >= HW_CHECK_RULE_COUNT || !f->text)
+        __builtin_trap();
+    ++*n;
+}
+
+/* No more findings than asked for, and each is counted. */
+static void check(struct hw_trace_reader *r)
+{
+    size_t told = 0;
+    uint64_t counted = 0;
+    struct hw_check_options o = {.max_each = 2, .found = take, .ctx = &told};
+    struct hw_check_result result;
+    if (hw_trace_check(r, &o, &result, NULL) < 0)
+        return;
+    for (int i = 0; i < HW_CHECK_RULE_COUNT; i++)
+        counted += result.n[i] < o.max_each ? result.n[i] : o.max_each;
+    if (counted != told)
+        __builtin_trap();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static int null_fd = -1;
@@ -93,6 +117,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         hw_profile_free(p);
     }
     if (hw_trace_reader_open_bytes(file, &r, NULL) == 0) {
+        check(r);
+        hw_trace_reader_rewind(r);
         (void)hw_trace_print_text(r, null_fd, NULL, NULL); /* damage is expected */
         hw_trace_reader_free(r);
     }

@@ -143,6 +143,13 @@ class Order(unittest.TestCase):
             done = self.run_pool([alone, *beside], 3)
         self.assertEqual((len(done), done[-1], alone.result), (5, "alone", "ok"))
 
+    def test_one_of_a_group_at_a_time(self):
+        with tempfile.TemporaryDirectory() as d:
+            tests = [shell(f"t{i}", f"mkdir {d}/in || exit 1; sleep 0.2; rmdir {d}/in", group="one") for i in range(3)]
+            tests += [shell("other", f"until [ -e {d}/in ]; do sleep 0.02; done", weight=-1)]
+            done = self.run_pool(tests, 3)
+        self.assertEqual((len(done), {t.result for t in tests}), (4, {"ok"}))
+
 
 if __name__ == "__main__":
     unittest.main()

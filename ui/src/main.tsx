@@ -1,4 +1,4 @@
-// The page begins: what was kept, the server, and the frame.
+// Entry point: loads stored settings, connects to the server, shows the frame.
 import { render } from 'preact';
 import { followEntry } from './app/entry';
 import { takeUnits } from './app/format';

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import * as f from '../src/app/format';
+import { marksBelow } from '../src/app/scale';
 
 afterEach(() => (f.units.value = 'iec'));
 const rows = (of, table) => table.forEach(([value, text]) => assert.equal(of(value), text, `${value}`));
@@ -75,4 +76,27 @@ test('names: what cannot be seen is shown, what is long is cut in its middle', (
   assert.equal(f.base('/usr/lib/libx.so'), 'libx.so');
   assert.equal(f.fit('abcdefghij', 7), 'ab…ghij');
   assert.equal(f.fit('short', 7), 'short');
+});
+
+test('lines of a scale stand at round values', () => {
+  assert.deepEqual(marksBelow(4.75 * 1024 ** 2, 3).map(f.round), ['2 MiB', '4 MiB']);
+  assert.deepEqual(marksBelow(1.4 * 1024 ** 2, 3).map(f.round), ['512 KiB', '1 MiB']);
+  assert.deepEqual(marksBelow(2600, 3, false).map(f.count), ['1\u2009000', '2\u2009000']);
+  assert.deepEqual(marksBelow(1, 3), []);
+  f.units.value = 'si';
+  assert.deepEqual(marksBelow(34e6, 3).map(f.round), ['10 MB', '20 MB', '30 MB']);
+});
+
+test('growth: per cent, or how many times as much', () => {
+  assert.equal(f.growth(100, 150), '+50.0 %');
+  assert.equal(f.growth(100, 50), '−50.0 %');
+  assert.equal(f.growth(10, 150), '×15.0');
+  assert.equal(f.growth(1, 1638), '×1\u2009638');
+  assert.equal(f.growth(0, 5), '');
+});
+
+test('few samples are rough only where the error is large', () => {
+  assert.equal(f.isRough(3, 3, 1000), false); // "≈ ±0.3 %" contradicted itself
+  assert.equal(f.isRough(3, 400, 1000), true);
+  assert.equal(f.isRough(30, 400, 1000), false);
 });

@@ -16,6 +16,7 @@ const MAY = {
   sql: ['app', 'parts', 'graph', 'timeline'],
   pages: ['app', 'parts', 'graph', 'timeline'],
   frame: ['app', 'parts', 'graph', 'heap', 'infra', 'timeline', 'record', 'sql', 'pages'],
+  saved: ['app', 'graph', 'pages', 'frame'],
 };
 
 const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter((f) => /\.tsx?$/.test(f));

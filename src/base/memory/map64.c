@@ -1,6 +1,6 @@
 /*
  * Linear probing at a load of at most 1/2. Removal moves later entries of the run back (backward
- * shift), so that lookups never meet a tombstone and a map that lives for days does not decay.
+ * shift), so that lookups never find a tombstone and a map that lives for days does not decay.
  *
  * Keys are often what a target or a file says. The hash can be turned round, so without a seed
  * 100,000 keys with one home would be a few lines of somebody's code, and each lookup a walk over

@@ -1,9 +1,9 @@
 /*
- * diff_heap_profiler TRACE [TRACE2] - callstacks that hold much, as JSON below output/
+ * diff_heap_profiler TRACE [TRACE2] - callstacks that hold much memory, as JSON below output/
  *
- * One trace: what is live at a dump of each process. Two: what the second has more than the first,
- * process by process; a heap of one side only is empty on the other. Values are what a callstack
- * holds itself, so a function that allocates and calls others that do is right.
+ * One trace: what is live at one dump of each process. Two: what the second has more than the
+ * first, process by process; a heap that only one side has is empty on the other. Values are self
+ * values of a callstack, so a function that both allocates and calls others that allocate is right.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,7 +85,7 @@ static int add_side(struct run *r, const struct side *s, hw_upid upid, const cha
     else if (strcmp(which, "first") != 0 && hw_parse_uint(which, &n, &r->err) < 0)
         return HW_EINVAL;
     if (n < 1 || n > series->shown.n)
-        return HW_OK; /* a process that ended before */
+        return HW_OK; /* a process that ended earlier */
     int rc = hw_type_sum_at(&sum, s->p, series, series->shown.v[n - 1], &values);
     if (rc == HW_OK)
         rc = hw_heap_details_add(d, s->p, &values, &namer, to);
@@ -121,7 +121,7 @@ static int do_heap(struct run *r, hw_upid old, hw_upid now, const char *heap)
     return rc < 0 && !r->err.code ? hw_fail(&r->err, rc, 0, "heap '%s':", heap) : rc;
 }
 
-/* Growth is in heaps that the second side has: those of the first alone have shrunk to nothing. */
+/* Only heaps of the second side can have grown: those of the first alone shrank to nothing. */
 static int do_process(struct run *r, hw_upid old, hw_upid now)
 {
     const struct hw_process *x = &r->now.p->processes.v[now.v];
@@ -192,7 +192,7 @@ static int do_all(struct run *r)
     return rc;
 }
 
-/* What is missing in the files; the exit status stays that of the original. */
+/* What is missing in the files; the exit status stays the original tool's. */
 static int put_losses(struct run *r)
 {
     bool incomplete = false;

@@ -15,7 +15,7 @@
 
 enum { PAGE = 4096, MIN_SHMEM = 8192 };
 
-/* host or android, before or behind the flags; everything else needs `--`. An exit code or 0. */
+/* host or android, before or after the flags; anything else needs `--`. An exit code or 0. */
 static int find_subcommand(struct hw_heap_profile *h)
 {
     const struct hw_opts *o = &h->cli->opts;
@@ -56,7 +56,7 @@ static bool check_pids(struct hw_heap_profile *h)
         bool number = hw_parse_uint(v->list.v[i], &pid, NULL) == 0;
         if (!number)
             fprintf(stderr, "FATAL: invalid PID %s\n", v->list.v[i]);
-        else if (pid > INT32_MAX) /* the recording says that it was not there */
+        else if (pid > INT32_MAX) /* the recording will say that it did not exist */
             number = hw_vec_push(&h->pids, pid) == 0;
         else
             number = hw_running_pid(h->cli, pid, &here) == HW_EXIT_OK &&
@@ -66,7 +66,7 @@ static bool check_pids(struct hw_heap_profile *h)
     return good;
 }
 
-/* All are looked at, so that one run tells everything. */
+/* All are checked, so that one run reports every mistake. */
 static bool check(struct hw_heap_profile *h)
 {
     const struct hw_opts *o = &h->cli->opts;
@@ -92,7 +92,7 @@ static int build(struct hw_heap_profile *h, struct hw_error *err)
     hw_config_set(&c, HW_HEAPPROFD_FIELD(block_client), 1);
     hw_config_take_options(&c, o);
     hw_config_set_numbers(&c, HW_HEAPPROFD_FIELD(pid), h->pids.v, h->pids.n);
-    /* part of what is printed, for other recorders; ours would only warn that it stays empty */
+    /* printed for other recorders; ours would only warn that it stays empty */
     c.packages_list =
         !h->host && !hw_opt_flag(o, HW_OPT_NO_VERSIONS) && hw_opt_flag(o, HW_OPT_PRINT_CONFIG);
     if (h->host && o->v[HW_OPT_NAME].list.n == 0) {

@@ -1,6 +1,6 @@
 /*
- * heapprofd and traced: the recorder as a service; and, with a hidden option, the one that another
- * command embeds.
+ * heapprofd and traced: the recorder as a service and, with a hidden option, embedded in another
+ * command.
  *
  * `killall -USR1 heapprofd` must reach the recorder under each of its names, so the process that
  * records is always called heapprofd. traced is a parent that passes signals on to it.
@@ -36,7 +36,7 @@ static int run_recorder(struct hw_cli *cli, int controller_fd)
     hw_autofree char *library = NULL;
     if (hw_launch_find_library(NULL, NULL, &library, NULL) < 0)
         library =
-            NULL; /* then running processes cannot be attached to, and their session says so */
+            NULL; /* running processes then cannot be attached to, and their session says so */
     const struct hw_recorder_options o = {
         .library = library,
         .controller_fd = controller_fd,
@@ -53,7 +53,7 @@ static int run_recorder(struct hw_cli *cli, int controller_fd)
 
 /* ---- background ---- */
 
-/* Waits until commands can connect, as long as the child lives. */
+/* Waits until commands can connect, or the child has died. */
 static int wait_for_service(struct hw_cli *cli, pid_t child)
 {
     enum { TRIES = 200, PAUSE_NS = 50000000 };
@@ -68,13 +68,13 @@ static int wait_for_service(struct hw_cli *cli, pid_t child)
         if (waitpid(child, &status, WNOHANG) == child)
             return WIFEXITED(status) ? WEXITSTATUS(status) : HW_EXIT_FAILED;
         const struct timespec pause = {.tv_nsec = PAUSE_NS};
-        (void)nanosleep(&pause, NULL); /* woken early only looks again */
+        (void)nanosleep(&pause, NULL); /* woken early, it only checks again */
     }
     hw_cli_error(cli, NULL, "the service did not open its socket within 10 s");
     return HW_EXIT_FAILED;
 }
 
-/* In the child: nothing of the terminal is kept. */
+/* In the child: lets go of the terminal. */
 static void detach(void)
 {
     (void)setsid();
@@ -108,7 +108,7 @@ static bool is_started_by_manager(void)
     return pid && strtol(pid, NULL, 10) == (long)getpid();
 }
 
-/* The first directory on the way that other users may not pass; "" = none. */
+/* The first directory of the path that other users may not search; "" = none. */
 static void closed_directory(const char *path, char *out, size_t max)
 {
     struct stat st;
@@ -129,7 +129,7 @@ static bool somebody_listens(const char *path)
     return fd >= 0 && (connect(fd, (struct sockaddr *)&a, sizeof a) == 0 || errno == EAGAIN);
 }
 
-/* A service that was started by hand waits in vain where no program looks for one. */
+/* A service started by hand may listen where no program looks for it. */
 static void warn_unreached(struct hw_cli *cli)
 {
     const char *given = hw_opt_text(&cli->opts, HW_OPT_PRODUCER_SOCKET);
@@ -137,7 +137,7 @@ static void warn_unreached(struct hw_cli *cli)
     const char *path = given ? given : hw_default_producer_socket();
     char closed[128];
     if (is_started_by_manager())
-        return; /* its units say where */
+        return; /* the systemd units say where */
     bool usual = strcmp(path, HW_SOCKET_OF_SERVICE) == 0 || strcmp(path, HW_SOCKET_OF_USER) == 0;
     if (given && !usual && !(named && strcmp(named, given) == 0))
         hw_log(WARN,
@@ -195,7 +195,7 @@ static int passed_on(const sigset_t *listened, pid_t child)
         if (number < 0 && errno != EINTR)
             return HW_EXIT_FAILED;
         if (number > 0 && number != SIGCHLD)
-            (void)kill(child, number); /* gone: the next SIGCHLD tells */
+            (void)kill(child, number); /* gone: the next SIGCHLD says so */
         if (waitpid(child, &status, WNOHANG) == child)
             return WIFEXITED(status) ? WEXITSTATUS(status) : HW_EXIT_SIGNAL + WTERMSIG(status);
     }

@@ -1,6 +1,6 @@
 /*
- * java_heap_dump: heap graphs by the service, or by a recorder of its own where none runs
- * (doc/design/commands.md). It only writes the configuration that it always wrote.
+ * java_heap_dump: heap graphs from the service, or from an embedded recorder if none runs
+ * (doc/design/commands.md). It writes the same configuration as the original.
  */
 #include <errno.h>
 #include <fcntl.h>

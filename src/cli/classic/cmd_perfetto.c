@@ -1,8 +1,8 @@
 /*
  * perfetto: a configuration, a running service, an output file (doc/design/commands.md).
  *
- * Messages keep their classic wording; the status of a refused configuration is 1 (0 would hide it
- * from scripts).
+ * Messages keep their classic wording; a refused configuration exits with 1 (0 would hide it from
+ * scripts).
  */
 #include "cli/classic/perfetto.h"
 
@@ -55,7 +55,7 @@ static void on_stopping(void *ctx)
     fprintf(stderr, "SIGINT/SIGTERM received: disabling tracing.\n");
 }
 
-/* A profile without a sample: why. Its status stays 0: the other data sources were recorded. */
+/* Why a profile has no samples. The status stays 0: the other data sources were recorded. */
 static void tell_if_empty(struct hw_perfetto *p)
 {
     struct hw_finding f;
@@ -162,7 +162,7 @@ static int record(struct hw_perfetto *p)
     return finish(p);
 }
 
-/* --attach: from now on as if this command had started it; with --stop it ends at once. */
+/* --attach: continues as if this command had started it; with --stop ends it at once. */
 static int attach(struct hw_perfetto *p, const char *key)
 {
     struct hw_error err = {0};
@@ -236,7 +236,8 @@ static int in_background(struct hw_perfetto *p)
     if (null >= 0) {
         (void)dup2(null, STDIN_FILENO);
         if (!p->path || strcmp(p->path, "-") != 0)
-            (void)dup2(null, STDOUT_FILENO); /* a caller's $(perfetto -d …) ends with the parent */
+            (void)dup2(null, STDOUT_FILENO); /* a caller's $(perfetto -d …) must end with the
+                                                parent */
     }
     p->ready_fd = tell;
     return record(p);
@@ -248,7 +249,7 @@ struct pair {
     enum hw_option_id one, other;
 };
 
-/* Options that mean different jobs; the text of the first contradiction, NULL = none. */
+/* Options that exclude each other; the message for the first conflict, NULL = none. */
 static const char *contradiction(const struct hw_opts *o)
 {
     static const struct pair excluded[] = {

@@ -2,8 +2,8 @@
  * trace_processor_shell server http|stdio|unix|kill, and its older forms -D and --stdiod: the trace
  * for other front ends.
  *
- * A server that `kill` is to find holds a lock on a file of its name, with its pid inside, in the
- * user's own run directory: a pid of a dead server is never taken for a live one.
+ * So that `kill` can find it, a server holds a lock on a file with its name that contains its pid,
+ * in the user's runtime directory: a dead server's pid is never taken for a live one's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +55,7 @@ static int stop_pipe[2] = {-1, -1};
 static void on_stop(int sig)
 {
     (void)sig;
-    ssize_t n = write(stop_pipe[1], "", 1); /* full: the stop is known already */
+    ssize_t n = write(stop_pipe[1], "", 1); /* full: a stop is already pending */
     (void)n;
 }
 
@@ -66,14 +66,14 @@ static int catch_stops(struct serving *s, struct hw_error *err)
         return hw_fail_sys(err, "pipe");
     (void)sigaction(SIGINT, &act, NULL);
     (void)sigaction(SIGTERM, &act, NULL);
-    (void)signal(SIGPIPE, SIG_IGN); /* a client that leaves is an error of write */
+    (void)signal(SIGPIPE, SIG_IGN); /* a client that disconnects shows as a write error */
     s->stop_fd = stop_pipe[0];
     return HW_OK;
 }
 
 /* ---- named servers ---- */
 
-/* $XDG_RUNTIME_DIR/heapwise, or a directory of the user's alone below /tmp. */
+/* $XDG_RUNTIME_DIR/heapwise, or a private directory below /tmp. */
 static int run_path(const char *name, const char *ending, struct hw_strbuf *out,
                     struct hw_error *err)
 {
@@ -142,7 +142,7 @@ static int kill_server(const struct serving *s, struct hw_error *err)
 
 /* ---- daemonize ---- */
 
-/* The parent waits until the child listens or failed, and prints its pid. */
+/* The parent waits until the child listens or has failed, and prints its pid. */
 static int go_to_background(struct serving *s)
 {
     int ready[2];
@@ -178,7 +178,7 @@ static void tell_ready(struct serving *s)
         return;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; null >= 0 && fd < 3; fd++)
-        (void)dup2(null, fd); /* who started it waits for the end of these */
+        (void)dup2(null, fd); /* whoever started it waits for EOF on these */
     ssize_t n = write(s->ready_fd, "", 1);
     (void)n;
     (void)close(s->ready_fd);
@@ -309,7 +309,8 @@ static const struct kind {
 static void add_names(void *ctx, struct hw_profile *p)
 {
     const struct serving *s = ctx;
-    bool away = !s->loading && geteuid() == 0; /* root may read what who sends a trace may not */
+    bool away = !s->loading && geteuid() == 0; /* root may read files that the sender of a trace
+                                                  may not */
     hw_symbol_options_by_environment_to(s->cli, p, away ? HW_SYMBOL_OPTIONS_AWAY : 0, NULL);
 }
 

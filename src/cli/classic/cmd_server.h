@@ -4,7 +4,7 @@
 
 struct hw_cli;
 
-/* word: http, stdio, unix, kill; trace may be NULL. Gives an exit code. */
+/* word: http, stdio, unix, kill; trace may be NULL. Returns an exit code. */
 int hw_cli_serve(struct hw_cli *cli, const char *word, const char *trace);
 
 #endif

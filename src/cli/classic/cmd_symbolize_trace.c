@@ -1,8 +1,8 @@
 /*
  * symbolize_trace FILE - names for the addresses in a memory-infra trace, in place
  *
- * The result is written beside the file under another name, and takes its place when it is
- * complete; the file as it was is kept as FILE.BACKUP.
+ * The result is written next to the file under another name and replaces it when complete; the
+ * original is kept as FILE.BACKUP.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,12 +21,13 @@
 #include "codec/source.h"
 #include "enrich/symbols/debuginfod.h"
 #include "enrich/symbols/module_names.h"
+#include "import/import.h"
 #include "import/memory_infra/memory_infra_names.h"
 
 #include "base/banned.h"
 
 struct place {               /* an address in a file */
-    uint32_t path, build_id; /* of the region: texts */
+    uint32_t path, build_id; /* of the region, as text */
     uint64_t va;
     size_t address;
 };
@@ -42,7 +43,7 @@ struct run {
     struct hw_module_names *modules;
     HW_VEC(struct place) places;
     HW_VEC(uint64_t) va;
-    const struct place *at; /* of the module at work */
+    const struct place *at; /* of the current module */
     size_t n_at, next;
     HW_VEC(const char *) dirs;
     struct hw_strbuf lib_unstripped, symbol_dir;
@@ -73,7 +74,7 @@ static int name_by_module(struct run *r, const struct place *p)
 
 /* ---- modules ---- */
 
-/* What the file calls the first byte of the address's instruction, or of its end less one. */
+/* The file's own address of the instruction; of the byte before it for a return address. */
 static uint64_t va_of(const struct hw_infra_address *a, const struct hw_infra_region *r)
 {
     uint64_t first = r->has_va ? r->first_va : r->start - r->first_start;
@@ -143,7 +144,7 @@ static struct hw_bytes raw_id(const char *hex, uint8_t out[static 64])
     return hw_bytes_of(out, n);
 }
 
-/* Without `fo` the addresses of a fixed executable are those of the process. */
+/* Without `fo`, the addresses of a non-PIE executable are those of the process. */
 static int take_fixed_addresses(struct run *r, struct place *at, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -290,8 +291,13 @@ static int open_source(struct run *r, struct hw_source *source, int *fd, bool *p
     *fd = open(r->path, O_RDONLY | O_CLOEXEC);
     if (*fd < 0)
         return hw_fail_sys(&r->err, "cannot open '%s'", r->path);
+    int rc = hw_import_refuse_directory(*fd, r->path, &r->err);
+    if (rc < 0) {
+        (void)close(*fd);
+        return rc;
+    }
     *packed = pread(*fd, head, 2, 0) == 2 && hw_gzip_is(hw_bytes_of(head, 2));
-    int rc = *packed ? hw_source_gzip_fd(*fd, source) : hw_source_fd(*fd, source);
+    rc = *packed ? hw_source_gzip_fd(*fd, source) : hw_source_fd(*fd, source);
     if (rc < 0)
         (void)close(*fd);
     return rc < 0 ? hw_fail(&r->err, rc, 0, "'%s':", r->path) : HW_OK;
@@ -317,7 +323,7 @@ static int write_to(struct run *r, int fd)
     return rc;
 }
 
-/* An older backup is the file as it was recorded: it stays. */
+/* An older backup is the file as recorded: it is kept. */
 static int keep_backup(struct run *r)
 {
     struct hw_strbuf backup = {0};

@@ -4,7 +4,7 @@
  *   trace_processor_shell [-q FILE | -Q SQL] [-e FILE] [-i] TRACE
  *
  * and the subcommands `query`, `interactive`, `metrics` and `export sqlite`; the first word that is
- * no option decides. Without anything to do, the prompt.
+ * not an option decides. With nothing to do, it prompts.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -26,11 +26,11 @@
 
 enum { NARROW = 32, WIDE = 160 };
 
-/* What is to be done, whichever form said it. */
+/* What to do, in whichever form it was asked for. */
 struct task {
     const char *trace;
     const char *query, *query_file, *export_file, *arrow_file;
-    const char *const *metrics; /* names; n_metrics 0 = none asked for */
+    const char *const *metrics; /* names; n_metrics 0 = none requested */
     size_t n_metrics;
     const char *pre_metrics; /* a file of SQL */
     enum hw_metrics_format format;
@@ -52,7 +52,7 @@ static int not_yet(const struct hw_cli *cli, const char *what)
 
 /* ---- the prompt ---- */
 
-static struct hw_sql *running; /* what Ctrl+C ends */
+static struct hw_sql *running; /* what Ctrl+C interrupts */
 
 static void on_interrupt(int sig)
 {
@@ -70,7 +70,7 @@ static int export_to(struct hw_sql_session *s, const char *path,
 
 static int reset(struct hw_sql_session *s)
 {
-    running = NULL; /* a Ctrl+C meanwhile has nothing to end */
+    running = NULL; /* Ctrl+C has nothing to interrupt meanwhile */
     int status = hw_sql_session_reset(s);
     running = s->db;
     return status;
@@ -87,7 +87,7 @@ static int run_metrics(const struct hw_sql_session *s, const char *const *names,
     }
     int rc = hw_metrics_run(s->p, names, n, format, &text, &err);
     if (rc == HW_OK)
-        (void)fwrite(text.p, 1, text.n, stdout); /* the stream is checked at the command's end */
+        (void)fwrite(text.p, 1, text.n, stdout); /* the stream is checked when the command ends */
     hw_strbuf_done(&text);
     if (rc == HW_OK)
         return HW_EXIT_OK;
@@ -95,7 +95,7 @@ static int run_metrics(const struct hw_sql_session *s, const char *const *names,
     return HW_EXIT_FAILED;
 }
 
-/* Names between commas or blanks, as `.run-metrics` takes them. */
+/* Names separated by commas or blanks, as `.run-metrics` takes them. */
 static void prompt_metrics(const struct hw_sql_session *s, const char *list)
 {
     enum { MAX_NAMES = 32 };
@@ -255,7 +255,7 @@ static int run_task(struct hw_cli *cli, const struct task *t)
         status = write_times(&s, perf_file);
     if (status == HW_EXIT_OK && t->prompt)
         status = prompt(&s, hw_opt_flag(&cli->opts, HW_OPT_TP_WIDE));
-    if (metatrace) { /* also of what failed */
+    if (metatrace) { /* also of a failed run */
         int written = hw_sql_session_write_metatrace(cli, s.metatrace, metatrace);
         status = status == HW_EXIT_OK ? written : status;
     }
@@ -335,7 +335,7 @@ static int sub_interactive(struct hw_cli *cli)
     return run_task(cli, &(struct task){.trace = cli->opts.args[1], .prompt = true});
 }
 
-/* The packets as they are, compressed ones expanded: what traceconv does. */
+/* The packets as they are, compressed ones expanded, as traceconv does. */
 static int export_perfetto(struct hw_cli *cli, const char *trace, const char *out)
 {
     char *words[] = {(char *)(uintptr_t)cli->program, (char *)(uintptr_t) "decompress_packets",
@@ -391,7 +391,7 @@ static void tell_without_effect(const struct hw_cli *cli)
                     hw_options[options[i].id].name, options[i].why);
 }
 
-/* What was asked for cannot be given: said, not skipped. */
+/* Requests that we cannot serve are errors, not ignored. */
 static bool asks_for_summary(const struct hw_opts *o)
 {
     for (int i = HW_OPT_TP_SUMMARY; i <= HW_OPT_TP_SUMMARY_FORMAT; i++)

@@ -39,7 +39,7 @@
 struct conv {
     const struct hw_cli *cli;
     const char *in_name, *out_name;
-    struct hw_strbuf in; /* the whole input, unpacked */
+    struct hw_strbuf in; /* the whole input, decompressed */
     int out_fd;
     struct hw_whole_file out;
 };
@@ -48,13 +48,14 @@ struct conv {
 
 static int read_input(struct conv *c, struct hw_error *err)
 {
-    bool from_stdin = strcmp(c->in_name, "-") == 0;
-    hw_autofd int opened = from_stdin ? -1 : open(c->in_name, O_RDONLY | O_CLOEXEC);
-    if (!from_stdin && opened < 0)
+    bool is_pipe = strcmp(c->in_name, "-") == 0;
+    hw_autofd int fd = is_pipe ? dup(STDIN_FILENO) : open(c->in_name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
         return hw_fail_sys(err, "cannot open '%s'", c->in_name);
     char *text;
     size_t n;
-    int rc = hw_fd_read_file(from_stdin ? STDIN_FILENO : opened, MAX_INPUT, &text, &n, err);
+    int rc = hw_import_refuse_directory(fd, c->in_name, err);
+    rc = rc < 0 ? rc : hw_fd_read_file(fd, MAX_INPUT, &text, &n, err);
     if (rc < 0)
         return rc;
     if (hw_is_packed(hw_bytes_of(text, n))) {
@@ -92,7 +93,7 @@ static int refuse_terminal(const struct conv *c, struct hw_error *err)
 
 /* ---- text, binary, decompress_packets ---- */
 
-/* Packet by packet: that is for traces only, not for what else this program reads. */
+/* Packet by packet: for traces only, not for the other formats we read. */
 static int open_packets(struct conv *c, struct hw_trace_reader **out, struct hw_error *err)
 {
     int rc = read_input(c, err);
@@ -274,7 +275,7 @@ static bool has_cpu(const struct hw_profile *p)
     return p->cpu.samples.n > 0;
 }
 
-/* The kinds of profiles that a trace can hold. */
+/* The kinds of profiles a trace can hold. */
 static const struct kind {
     enum hw_option_id option;
     const char *flag, *directory;
@@ -309,13 +310,13 @@ static int write_profiles(struct conv *c, const struct hw_profile *p, struct hw_
     if (rc == 0 && *n_files)
         printf("Wrote profiles to %s\n", o->dir);
     if (*n_files == 0 && made.p)
-        (void)rmdir(made.p); /* leaves nothing empty behind; not fatal */
+        (void)rmdir(made.p); /* leaves no empty directory behind; not fatal */
     hw_demangler_free(dem);
     hw_strbuf_done(&made);
     return rc;
 }
 
-/* Which of the kinds there are is meant: among those given, or all. 1 = *out is set, 0 = none. */
+/* Picks the kind of profile: among those given, or all. 1 = *out is set, 0 = none. */
 static int choose_kind(const struct hw_profile *p, const struct hw_opts *opts, bool java,
                        const struct kind **out, struct hw_error *err)
 {
@@ -486,7 +487,7 @@ static int deobfuscate(struct conv *c, struct hw_error *err)
         rc = hw_fail(err, HW_EINVAL, 0,
                      "no name map: set PERFETTO_PROGUARD_MAP=package=file[:package=file...]");
     if (rc == 0)
-        rc = hw_import_file(hw_input_path(c->in_name), &p, err); /* names for no trace: an error */
+        rc = hw_import_file(hw_input_path(c->in_name), &p, err); /* not a trace: an error */
     hw_profile_free(p);
     if (rc == 0)
         rc = hw_symbol_options_deobfuscate(list, NULL, &made, err);
@@ -503,7 +504,7 @@ static int deobfuscate(struct conv *c, struct hw_error *err)
 static const struct mode {
     const char *name;
     int (*run)(struct conv *c, struct hw_error *err);
-    const char *summary; /* without run: what is missing */
+    const char *summary; /* without run: what it would need */
     bool has_output;
 } modes[] = {
     {"profile", profile, "pprof files in a directory", false},

@@ -9,7 +9,7 @@
 
 static const struct forward {
     const char *word, *second; /* second NULL = none */
-    const char *mode;          /* of traceconv; NULL: the next word says it */
+    const char *mode;          /* of traceconv; NULL: the next word */
 } forwards[] = {
     {"convert", NULL, NULL},
     {"bundle", NULL, "bundle"},

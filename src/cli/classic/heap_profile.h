@@ -1,5 +1,5 @@
 /*
- * heap_profile.h - heap_profile in two halves: what was asked for, and doing it
+ * heap_profile.h - heap_profile in two halves: the request, and carrying it out
  */
 #ifndef HW_CLI_CLASSIC_HEAP_PROFILE_H
 #define HW_CLI_CLASSIC_HEAP_PROFILE_H
@@ -19,10 +19,11 @@ struct hw_heap_profile {
     HW_VEC(uint64_t) pids;
     char *default_names[1];  /* host: the command's base name; borrowed */
     struct hw_strbuf config; /* binary */
-    bool launched_only;      /* host without -n: the tree below the command, whatever its name */
+    bool launched_only;      /* host without -n: the command and its descendants, whatever their
+                                names */
 };
 
-/* Records, converts, tells; gives the exit code. */
+/* Records, converts, reports; returns the exit code. */
 int hw_heap_profile_run(struct hw_heap_profile *h);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * heap_profile at work: a directory, a recorder, perhaps a command, then pprof files.
+ * Runs heap_profile: a directory, a recorder, perhaps a command, then pprof files.
  *
- * host: the recorder is embedded, the command runs below. Otherwise the targets are processes that
- * were preloaded: those know the service's socket, so a running service is used; without one an
- * embedded recorder listens on that same socket for those that start from now on.
+ * host: the recorder is embedded and starts the command. Otherwise the targets are preloaded
+ * processes, which know the service's socket: a running service is used, or else an embedded
+ * recorder listens on that same socket for processes that start from now on.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -134,7 +134,7 @@ static void remove_directory(const struct run *r)
     char path[sizeof r->dir + 16];
     (void)snprintf(path, sizeof path, "%s/raw-trace", r->dir);
     (void)unlink(path);
-    (void)rmdir(r->dir); /* what else is in there stays */
+    (void)rmdir(r->dir); /* anything else in there stays */
 }
 
 /* ---- the recorder ---- */
@@ -181,7 +181,7 @@ static void on_stopping(void *ctx)
     (void)fflush(stdout);
 }
 
-/* perf on the recorder, for those who work on it. */
+/* Runs perf on the recorder, for its developers. */
 static void start_perf(struct run *r)
 {
     if (!hw_opt_flag(&r->cli->opts, HW_OPT_SIMPLEPERF))
@@ -199,7 +199,7 @@ static void start_perf(struct run *r)
     (void)snprintf(pid_text, sizeof pid_text, "%d", pid);
     r->perf = fork();
     if (r->perf == 0) {
-        sigset_t none; /* ours are blocked for the loop; perf ends by SIGINT */
+        sigset_t none; /* ours are blocked for the loop; perf ends on SIGINT */
         sigemptyset(&none);
         (void)sigprocmask(SIG_SETMASK, &none, NULL);
         (void)execl(perf, "perf", "record", "-q", "-g", "-o", data, "-p", pid_text, (char *)NULL);
@@ -208,7 +208,7 @@ static void start_perf(struct run *r)
     free(perf);
 }
 
-/* It writes its file at SIGINT; one that does not end must not keep the results from their user. */
+/* It writes its file on SIGINT; if it hangs, the user must still get the results. */
 static void end_perf(struct run *r)
 {
     enum { PATIENCE_MS = 10000, STEP_MS = 20 };
@@ -222,7 +222,7 @@ static void end_perf(struct run *r)
     while (waitpid(r->perf, NULL, WNOHANG) == 0) {
         if ((ms += STEP_MS) >= PATIENCE_MS)
             (void)kill(r->perf, SIGKILL);
-        (void)nanosleep(&step, NULL); /* a signal only shortens it */
+        (void)nanosleep(&step, NULL); /* a signal only cuts it short */
     }
     (void)snprintf(data, sizeof data, "%s/perf.data", r->dir);
     if (stat(data, &st) == 0 && st.st_size > 0)
@@ -288,7 +288,7 @@ static const char *in_dir(const struct run *r, const char *name, char path[PATH_
     return path;
 }
 
-/* Appends one file of the directory to another; a file that is not there adds nothing. */
+/* Appends one file of the directory to another; a missing file adds nothing. */
 static bool append(const struct run *r, const char *from, int to)
 {
     enum { CHUNK = 1 << 16 };
@@ -316,7 +316,7 @@ static bool write_original_names(const struct run *r)
                                 O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         if (fd < 0 || hw_fd_write_all(fd, b.p, b.n) < 0) {
             rc = hw_fail_sys(&err, "cannot write '%s'", path);
-            (void)unlink(path); /* half a packet would be damage */
+            (void)unlink(path); /* half a packet would corrupt the trace */
         }
     }
     bool written = rc == 0 && b.n;
@@ -326,7 +326,7 @@ static bool write_original_names(const struct run *r)
     return written;
 }
 
-/* symbols, deobfuscation-packets, and symbolized-trace of all; true = the last was made. */
+/* Writes symbols, deobfuscation-packets, and symbolized-trace with all; true = the last exists. */
 static bool add_names(const struct run *r)
 {
     char path[PATH_ROOM], trace[PATH_ROOM];
@@ -345,7 +345,7 @@ static bool add_names(const struct run *r)
         append(r, "deobfuscation-packets", fd))
         return true;
     fprintf(stderr, "Failed to write '%s': %s\n", path, strerror(errno));
-    (void)unlink(path); /* half a trace would be taken for a whole one */
+    (void)unlink(path); /* half a trace would pass for a whole one */
     return false;
 }
 
@@ -380,7 +380,7 @@ static int no_profiles(struct run *r)
     const struct hw_optval *names = &r->cli->opts.v[HW_OPT_NAME];
     fprintf(stderr, "No profiles generated\n");
     hw_diagnose_recording(&r->recording, r->program, &f);
-    if (!f.code) { /* samples came, and no dump of them has a value */
+    if (!f.code) { /* samples came, but all values in the dumps are zero */
         hw_cli_hint("'heapwise stats %s/raw-trace' shows what was recorded and what was lost",
                     r->dir);
         return HW_EXIT_FAILED;
@@ -393,7 +393,7 @@ static int no_profiles(struct run *r)
     return HW_EXIT_FAILED;
 }
 
-/* Our status is about the profiles, as it always was; the command's is told. */
+/* Our status is about the profiles, as in the original; the command's is printed. */
 static void tell_command_failed(const struct run *r)
 {
     int status = r->recording.program_status;
@@ -415,7 +415,7 @@ static int results(struct run *r)
     if (convert(r, &n_files, &err) < 0) {
         hw_cli_error(r->cli, hw_errc_name(err.code), "cannot convert the trace: %s", err.text);
         if (n_files == 0)
-            return HW_EXIT_FAILED; /* the error is the reason */
+            return HW_EXIT_FAILED; /* err says why */
     }
     if (n_files == 0)
         return no_profiles(r);
@@ -486,7 +486,7 @@ int hw_heap_profile_run(struct hw_heap_profile *h)
     r->h = h;
     r->cli = h->cli;
     r->fd = -1;
-    disable_selinux(r); /* before a recorder is started: it asks what kind of machine this is */
+    disable_selinux(r); /* before a recorder starts: it asks what kind of machine this is */
     int status = work(r);
     if (r->launched)
         hw_launch_done(&r->launch);

@@ -62,7 +62,7 @@ static int write_export(const char *path, const struct hw_exporter *e,
     return hw_whole_file_close(&file, rc, err);
 }
 
-/* "process_PID_HEAP", with what a file's name cannot hold as '_'. */
+/* "process_PID_HEAP", with '_' for characters a file name cannot have. */
 static void add_file_name(struct hw_strbuf *path, const struct hw_leak_heap *h)
 {
     hw_strbuf_addf(path, "process_%lld_", (long long)h->pid);
@@ -128,7 +128,8 @@ static void add_to_index(struct hw_leak_files *f, const struct hw_leak_heap *h,
     hw_strbuf_adds(&f->table, "</td><td>");
     hw_markup_add(&f->table, h->labels);
     hw_strbuf_adds(&f->table, "</td><td><a target=\"graph\" href=\"");
-    for (const char *c = file; *c; c++) /* as a relative address: all but the plainest escaped */
+    for (const char *c = file; *c; c++) /* as a relative URL: all but the plainest characters
+                                           escaped */
         if ((*c >= '0' && *c <= '9') || (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
             *c == '_' || *c == '-' || *c == '.')
             hw_strbuf_addc(&f->table, *c);

@@ -22,7 +22,7 @@ struct hw_error;
 enum hw_leak_format { HW_LEAKS_JSON, HW_LEAKS_TEXT, HW_LEAKS_PPROF };
 
 struct hw_leak_files {
-    enum hw_leak_format format; /* set before, as is graph */
+    enum hw_leak_format format; /* set by the caller, as is graph */
     bool graph;
     struct hw_json index;   /* of the graphs */
     struct hw_strbuf table; /* the same as rows of index.html */

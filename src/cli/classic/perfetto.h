@@ -2,8 +2,8 @@
  * perfetto.h - what the parts of the perfetto command share
  *
  * Shapes:  cmd_perfetto.c records; perfetto_config.c makes the configuration (a file, or the short
- *          form of options); perfetto_session.c asks for, hands over and copies running sessions.
- * Errors:  printed; functions give an exit code of cli.h.
+ *          form of options); perfetto_session.c queries, hands over and copies running sessions.
+ * Errors:  printed; functions return an exit code of cli.h.
  */
 #ifndef HW_CLI_CLASSIC_PERFETTO_H
 #define HW_CLI_CLASSIC_PERFETTO_H
@@ -23,13 +23,13 @@ struct hw_perfetto {
     bool is_checked;
     const char *path; /* of the output; "-" */
     int fd;
-    bool made_file; /* by us: removed when nothing starts */
-    int ready_fd;   /* -D: tells the parent; -1 */
+    bool made_file; /* by us: removed if nothing starts */
+    int ready_fd;   /* -D: reports to the parent; -1 */
     struct hw_controller *controller;
     struct hw_recording recording;
 };
 
-/* Fills config and checked, from -c or from the short form. */
+/* Fills config and checked from -c or the short form. */
 int hw_perfetto_load_config(struct hw_perfetto *p);
 /* cmd_trace_start_delay: a random pause, so that many machines do not start at once. */
 void hw_perfetto_delay_start(const struct hw_perfetto *p);

@@ -1,7 +1,7 @@
 /*
- * The configuration of a perfetto recording: a file, text or binary, or the short form
- * `-t TIME -b SIZE -s SIZE -a APP CATEGORY...`, which stands for a configuration of ftrace events.
- * The service has no ftrace and says so; processes, their memory and the system are recorded.
+ * The configuration of a perfetto recording: a file, text or binary, or the short form `-t TIME -b
+ * SIZE -s SIZE -a APP CATEGORY...`, which means a configuration of ftrace events. The service has
+ * no ftrace and says so; processes, their memory and the system are recorded.
  */
 #include "cli/classic/perfetto.h"
 
@@ -42,7 +42,7 @@ static int read_source(const char *name, char **text, size_t *n, struct hw_error
     return hw_file_read(AT_FDCWD, name, MAX_CONFIG, text, n, err);
 }
 
-/* A binary TraceConfig has at least one field that the schema knows, and no text does. */
+/* A binary TraceConfig has at least one field that the schema knows; no text does. */
 static bool looks_like_config(struct hw_bytes binary)
 {
     const struct hw_schema_message *m = hw_schema_message_find("TraceConfig");
@@ -86,7 +86,7 @@ static int to_binary(struct hw_perfetto *p, const char *name, struct hw_bytes ra
     return HW_EXIT_OK;
 }
 
-/* Takes the message; an exit code. */
+/* Takes over the message; returns an exit code. */
 static int append(struct hw_perfetto *p, struct hw_pb *w)
 {
     hw_strbuf_add(&p->config, w->buf.p, w->buf.n);
@@ -97,20 +97,44 @@ static int append(struct hw_perfetto *p, struct hw_pb *w)
     return failed ? HW_EXIT_FAILED : HW_EXIT_OK;
 }
 
+/* Moves the file's attributes into w; the rest of the configuration remains. */
+static void take_attributes(struct hw_strbuf *config, struct hw_pb *w)
+{
+    struct hw_pb_reader r = hw_pb_read(hw_bytes_of(config->p, config->n));
+    struct hw_pb_field f;
+    struct hw_strbuf rest = {0};
+    const uint8_t *from = r.pos;
+    while (hw_pb_next(&r, &f) == 1) {
+        if (f.number == HW_F_TraceConfig_trace_attributes && f.wire == HW_PB_BYTES)
+            hw_strbuf_add(&w->buf, f.bytes.p, f.bytes.n);
+        else
+            hw_strbuf_add(&rest, from, (size_t)(r.pos - from));
+        from = r.pos;
+    }
+    hw_strbuf_add(&rest, from, (size_t)(r.end - from));
+    rest.failed |= config->failed;
+    hw_strbuf_done(config);
+    *config = rest;
+}
+
+/* The field is not repeated: those of the file and of the options become one message. */
 static int add_attributes(struct hw_perfetto *p)
 {
     const struct hw_optval *v = &p->cli->opts.v[HW_OPT_ADD_ATTRIBUTE];
     struct hw_pb w = {0};
+    if (v->list.n == 0)
+        return HW_EXIT_OK;
+    hw_pb_begin(&w, HW_F_TraceConfig_trace_attributes);
+    take_attributes(&p->config, &w);
     for (size_t i = 0; i < v->list.n; i++) {
         const char *text = v->list.v[i];
         size_t key = strcspn(text, "=");
-        hw_pb_begin(&w, HW_F_TraceConfig_trace_attributes);
         hw_pb_begin(&w, HW_F_TraceAttributes_attribute);
         hw_pb_bytes(&w, HW_F_TraceAttributes_Attribute_key, text, key);
         hw_pb_str(&w, HW_F_TraceAttributes_Attribute_string_value, text[key] ? text + key + 1 : "");
         hw_pb_end(&w);
-        hw_pb_end(&w);
     }
+    hw_pb_end(&w);
     return append(p, &w);
 }
 
@@ -150,14 +174,14 @@ struct unit {
 static const struct unit time_units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
 static const struct unit size_units[] = {{"kb", 1}, {"mb", 1024}, {"gb", 1024 * 1024}};
 
-/* A number and a unit that must be there: in this form a bare 10 means nothing. */
+/* A number and a mandatory unit: in this form a bare 10 means nothing. */
 static bool read_amount(const struct hw_perfetto *p, enum hw_option_id id, const struct unit *units,
                         size_t n, uint64_t *out)
 {
     const char *text = hw_opt_text(&p->cli->opts, id);
     char digits[24];
     size_t len = strspn(text, "0123456789");
-    (void)snprintf(digits, sizeof digits, "%.*s", (int)len, text); /* longer ones are too large */
+    (void)snprintf(digits, sizeof digits, "%.*s", (int)len, text); /* longer ones would overflow */
     for (size_t i = 0; i < n; i++)
         if (strcasecmp(text + len, units[i].name) == 0 && hw_parse_uint(digits, out, NULL) == 0 &&
             !__builtin_mul_overflow(*out, units[i].factor, out) && *out <= UINT32_MAX)
@@ -276,5 +300,5 @@ void hw_perfetto_delay_start(const struct hw_perfetto *p)
         return;
     uint64_t ms = low + random % (high - low + 1);
     struct timespec pause = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
-    (void)nanosleep(&pause, NULL); /* a signal only shortens it */
+    (void)nanosleep(&pause, NULL); /* a signal only cuts it short */
 }

@@ -1,8 +1,9 @@
 /*
- * What perfetto does with recordings that run already, and with its own output.
+ * What perfetto does with recordings that are already running, and with its own output.
  *
- * A clone is bytes: the service dumps all processes of the session, then hands over the session's
- * file and how much of it is whole. It is copied here, and closed by the packets that end a trace.
+ * A clone is a copy of bytes: the service dumps all processes of the session, then hands over the
+ * session's file and how much of it is complete. That is copied here and finished with the packets
+ * that end a trace.
  */
 #include "cli/classic/perfetto.h"
 
@@ -78,7 +79,7 @@ int hw_perfetto_open_output(struct hw_perfetto *p)
     return HW_EXIT_FAILED;
 }
 
-/* The first `bytes` of a file, or fewer when it has shrunk; by pread, for its owner writes on. */
+/* The first `bytes` of a file, or fewer if it has shrunk; by pread, as its owner keeps writing. */
 static bool copy_file(int from, uint64_t bytes, int to)
 {
     enum { CHUNK = 1 << 16 };
@@ -105,7 +106,7 @@ int hw_perfetto_copy_to_stdout(const struct hw_perfetto *p)
 
 /* ---- the service's state ---- */
 
-/* What others have named: sessions, keys, files, programs. */
+/* Names given by others: sessions, keys, files, programs. */
 static void print_outside(const char *text)
 {
     struct hw_strbuf b = {0};
@@ -193,7 +194,7 @@ int hw_perfetto_query(struct hw_perfetto *p)
     return rc < 0 ? hw_cli_fail(p->cli, &err) : HW_EXIT_OK;
 }
 
-/* For scripts: the answer is the status, 0 yes, 2 no, 1 could not ask. */
+/* For scripts: the exit status is the answer, 0 yes, 2 no, 1 could not ask. */
 int hw_perfetto_is_detached(struct hw_perfetto *p, const char *key)
 {
     struct hw_error err = {0};
@@ -214,7 +215,7 @@ int hw_perfetto_is_detached(struct hw_perfetto *p, const char *key)
 
 /* ---- clone ---- */
 
-/* The end of a trace: what was told to readers of the original only later. */
+/* The end of a trace: packets that the original gets only later. */
 static int write_end(int fd, struct hw_error *err)
 {
     struct hw_trace_writer *w;

@@ -51,7 +51,7 @@ static void bash(void)
     printf("\n");
 }
 
-/* Single-quoted for sh, zsh and fish; also without the brackets and colons of zsh's specs. */
+/* Single-quoted for sh, zsh and fish, without the brackets and colons special to zsh's specs. */
 static void quoted(const char *text, bool zsh)
 {
     for (; *text; text++) {

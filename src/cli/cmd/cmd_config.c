@@ -155,7 +155,7 @@ static int show(struct hw_cli *cli, const struct hw_strbuf *binary)
     if (hw_config_binary_to_text(hw_bytes_of(binary->p, binary->n), &text, &err) < 0)
         status = hw_cli_fail(cli, &err);
     else if (text.n)
-        fwrite(text.p, 1, text.n, stdout); /* main looks at ferror */
+        fwrite(text.p, 1, text.n, stdout); /* main checks ferror */
     hw_strbuf_done(&text);
     return status;
 }

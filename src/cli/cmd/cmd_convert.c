@@ -1,9 +1,13 @@
-/* heapwise convert -t FORMAT IN [OUT]: one moment of one process as one file. */
+/*
+ * heapwise convert -t FORMAT IN [OUT]: one moment of one process as a file; -t page: a whole trace.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/files/fd.h"
+#include "base/text/strbuf.h"
 #include "cli/cli.h"
 #include "cli/parts/open_profile.h"
 #include "config/command/units.h"
@@ -12,6 +16,9 @@
 #include "import/import.h"
 #include "open/export_file.h"
 #include "open/symbol_options.h"
+#include "open/whole_file.h"
+#include "server/api/saved/saved_page.h"
+#include "server/pages.h"
 #include "views/objects/heap_tree.h"
 
 #include "base/banned.h"
@@ -28,14 +35,14 @@ static const struct hw_exporter *pick(const struct hw_cli *cli, const char *out)
         hw_cli_error(cli, NULL, "which format?");
     else
         hw_cli_error(cli, NULL, "which format? the name '%s' does not say", out);
-    fputs("hint: -t", stderr);
+    fputs("hint: -t page,", stderr);
     for (const struct hw_exporter *const *x = hw_exporters; *x; x++)
         fprintf(stderr, "%s %s", x == hw_exporters ? "" : ",", (*x)->name);
     fputc('\n', stderr);
     return NULL;
 }
 
-/* The end is what a converter is expected to take; a program that tidied up shows little there. */
+/* Converters are expected to take the end; a program that has cleaned up shows little there. */
 static void tell_moment(const struct hw_cli *cli, const struct hw_open_profile *s)
 {
     bool live = s->metric == HW_METRIC_SPACE || s->metric == HW_METRIC_OBJECTS;
@@ -52,7 +59,7 @@ static void tell_moment(const struct hw_cli *cli, const struct hw_open_profile *
             hw_fmt_clock(when, hw_sat_sub(peak->ts_ns, s->view.start_ns)));
 }
 
-/* Original names stand in packets of their own in a trace: behind it, not in place of others. */
+/* In a trace, original names are extra packets: appended, not replacing others. */
 static void tell_of_maps(const struct hw_cli *cli, const struct hw_exporter *e)
 {
     if (e == &hw_export_perfetto &&
@@ -63,7 +70,7 @@ static void tell_of_maps(const struct hw_cli *cli, const struct hw_exporter *e)
               stderr);
 }
 
-/* What memory-infra lists one by one. */
+/* The rows that memory-infra lists. */
 static int read_rule(const struct hw_cli *cli, struct hw_infra_rule *out)
 {
     out->threshold = (int64_t)hw_opt_num(&cli->opts, HW_OPT_INFRA_MIN);
@@ -155,6 +162,80 @@ static int convert(const struct hw_cli *cli, const struct hw_exporter *e, const 
     return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
 }
 
+/* ---- the page of a whole trace ---- */
+
+static void add_names(void *ctx, struct hw_profile *p, const char *more_dirs, bool away,
+                      struct hw_pb *out)
+{
+    (void)more_dirs;
+    (void)away; /* the user's own trace */
+    (void)out;
+    hw_symbol_options_by_environment(ctx, p);
+}
+
+static int write_page(const struct hw_strbuf *page, const char *out_path, struct hw_error *err)
+{
+    struct hw_whole_file file;
+    if (strcmp(out_path, "-") == 0)
+        return hw_fd_write_all(STDOUT_FILENO, page->p, page->n) < 0
+                   ? hw_fail_sys(err, "cannot write '-'")
+                   : HW_OK;
+    int rc = hw_whole_file_open(out_path, 0666, &file, err);
+    if (rc < 0)
+        return rc;
+    if (hw_fd_write_all(file.fd, page->p, page->n) < 0)
+        rc = hw_fail_sys(err, "cannot write '%s'", out_path);
+    return hw_whole_file_close(&file, rc, err);
+}
+
+static int convert_to_page(struct hw_cli *cli, const char *in_path, const char *out_path)
+{
+    struct hw_pages_options o = {.add_names = add_names, .ctx = cli, .own = true};
+    struct hw_strbuf page = {0};
+    struct hw_error err = {0};
+    struct hw_pages *pages = NULL;
+    size_t n_left_out = 0;
+    unsigned id = 0;
+    int rc = access(hw_input_path(in_path), R_OK) < 0
+                 ? hw_fail_sys(&err, "cannot open '%s'", in_path)
+                 : hw_pages_new(&o, &pages, &err);
+    if (rc == HW_OK)
+        rc = hw_pages_open(pages, hw_input_path(in_path), &id, &err);
+    if (rc == HW_OK)
+        rc = hw_saved_page_make(pages, id, HW_SAVED_PAGE_BYTES, &page, &n_left_out, &err);
+    if (rc == HW_OK)
+        rc = write_page(&page, out_path, &err);
+    if (rc == HW_OK && n_left_out && !hw_opt_flag(&cli->opts, HW_OPT_QUIET))
+        fprintf(stderr, "note: %zu of its tables and graphs found no room in the file\n",
+                n_left_out);
+    hw_strbuf_done(&page);
+    (void)hw_pages_free(pages); /* its reader is closed */
+    return rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;
+}
+
+/* It holds every process and moment: no selection. */
+static int check_page(const struct hw_cli *cli)
+{
+    static const struct {
+        enum hw_option_id id;
+        const char *name;
+    } its[] = {{HW_OPT_SHOW_PID, "pid"},
+               {HW_OPT_METRIC, "metric"},
+               {HW_OPT_SHOW_HEAP, "heap"},
+               {HW_OPT_FILTER, "filter"},
+               {HW_OPT_PEAK, "peak"}};
+    for (size_t i = 0; i < HW_ARRAY_LEN(its); i++) {
+        const struct hw_optval *v = &cli->opts.v[its[i].id];
+        if (!v->set || !v->origin || strcmp(v->origin, "command line") != 0)
+            continue;
+        hw_cli_error(cli, NULL,
+                     "a page holds all processes, moments and metrics: --%s has no meaning",
+                     its[i].name);
+        return hw_cli_usage_exit(cli);
+    }
+    return HW_EXIT_OK;
+}
+
 int hw_cmd_convert(struct hw_cli *cli)
 {
     if (cli->opts.n_args < 1 || cli->opts.n_args > 2) {
@@ -163,6 +244,11 @@ int hw_cmd_convert(struct hw_cli *cli)
         return hw_cli_usage_exit(cli);
     }
     const char *out = cli->opts.n_args == 2 ? cli->opts.args[1] : "-";
+    const char *format = hw_opt_text(&cli->opts, HW_OPT_FORMAT);
+    if (format && strcmp(format, "page") == 0) {
+        int bad = check_page(cli);
+        return bad ? bad : convert_to_page(cli, cli->opts.args[0], out);
+    }
     const struct hw_exporter *e = pick(cli, out);
     if (!e)
         return hw_cli_usage_exit(cli);

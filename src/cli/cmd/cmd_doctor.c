@@ -1,4 +1,4 @@
-/* doctor: what this machine permits and lacks, each as one line; the last one records for real. */
+/* doctor: what this machine permits and lacks, one line each; the last check really records. */
 #include <errno.h>
 #include <fcntl.h>
 #include <gnu/libc-version.h>
@@ -56,18 +56,18 @@ static void say(struct report *r, const char *name, enum verdict v, const char *
     va_start(ap, fmt);
     c->name = name;
     c->verdict = v;
-    (void)vsnprintf(c->text, sizeof c->text, fmt, ap); /* a cut line is still one */
+    (void)vsnprintf(c->text, sizeof c->text, fmt, ap); /* a truncated line will do */
     va_end(ap);
 }
 
-/* One of two texts: what is good, or `verdict` and what is not. */
+/* One of two texts: the good news, or `verdict` and the problem. */
 static void say_either(struct report *r, const char *name, bool is_good, const char *good,
                        enum verdict verdict, const char *otherwise)
 {
     say(r, name, is_good ? GOOD : verdict, "%s", is_good ? good : otherwise);
 }
 
-/* A number in a file of /proc or /sys; -1 when there is none. */
+/* The number in a file of /proc or /sys; -1 if there is none. */
 static long number_in(const char *path)
 {
     char *text = NULL;
@@ -151,7 +151,7 @@ static void check_capabilities(struct report *r)
         say(r, "capabilities", NOTE, "%s%sout of reach: %s", has, has[0] ? "; " : "", lacks);
 }
 
-/* What the process that holds `name` has of it in its maps; here always this process. */
+/* The path of the module `name` in our own maps. */
 static int open_own(const char *name, char *path, size_t max)
 {
     struct hw_maps maps = {0};
@@ -168,7 +168,7 @@ static int open_own(const char *name, char *path, size_t max)
     return path[0] ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 }
 
-/* libc stands for the system: nearly every stack leads through it. */
+/* libc stands for the system: nearly every stack goes through it. */
 static void check_libc(struct report *r)
 {
     static const char debug_dir[] = "/usr/lib/debug/.build-id";
@@ -183,7 +183,7 @@ static void check_libc(struct report *r)
         say(r, "unwind data", BAD, "libc.so.6 cannot be read");
         return;
     }
-    (void)hw_elf_get_info(elf, &info, NULL); /* nothing known is nothing found */
+    (void)hw_elf_get_info(elf, &info, NULL); /* nothing known means nothing found */
     hw_elf_close(elf);
     if (hw_cfi_compile(fd, -1, &table, &bytes, &stats, NULL) == 0 && stats.n_fdes)
         say(r, "unwind data", GOOD, "%s: %llu function%s, a table of %zu KiB", path,
@@ -202,21 +202,21 @@ static void check_libc(struct report *r)
             debug_dir);
 }
 
-/* -n, --all: who is held at his exec is seen from his first allocation on. */
+/* -n, --all: a process held at its exec is seen from its first allocation on. */
 static void check_starting(struct report *r)
 {
     int fd = hw_exec_listen(/* execs = */ true);
-    const char *hears = fd >= 0 ? "the process connector reports them" : "they are found in /proc";
+    const char *found = fd >= 0 ? "the process connector reports them" : "they are found in /proc";
     if (fd >= 0)
         (void)close(fd); /* nothing was taken from it */
     if (hw_exec_can_hold())
         say(r, "starting programs", GOOD,
-            "held at their exec (fanotify), by name and --all; %s, too", hears);
+            "held at their exec (fanotify), by name and --all; %s, too", found);
     else
         say(r, "starting programs", NOTE,
             "cannot be held at their exec (CAP_SYS_ADMIN and fanotify permission events are "
             "needed): %s, without their first milliseconds",
-            hears);
+            found);
 }
 
 static void check_allocator(struct report *r)
@@ -347,7 +347,7 @@ static void print_text(const struct report *r)
 {
     static const char *const marks[] = {"ok", "--", "!!"};
     for (size_t i = 0; i < r->n; i++) {
-        char text[2 * sizeof r->checks[i].text]; /* it may quote what processes are called */
+        char text[2 * sizeof r->checks[i].text]; /* it may quote process names */
         (void)hw_utf8_escape(text, sizeof text, r->checks[i].text, "");
         printf("%s  %-22s %s\n", marks[r->checks[i].verdict], r->checks[i].name, text);
     }
@@ -368,7 +368,7 @@ static void print_json(const struct report *r)
         hw_json_end_object(&j);
     }
     hw_json_end_array(&j);
-    (void)hw_json_page_end(&j); /* a broken standard output is seen by who reads it */
+    (void)hw_json_page_end(&j); /* whoever reads standard output notices if it breaks */
 }
 
 int hw_cmd_doctor(struct hw_cli *cli)

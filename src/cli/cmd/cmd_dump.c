@@ -1,4 +1,4 @@
-/* dump: snapshots by recordings that run elsewhere, the service's and those of other commands. */
+/* dump: snapshots from recordings that run elsewhere: the service's and those of other commands. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #include "base/banned.h"
 
-enum { ANSWER_MS = 70000 }; /* the recorder gives up before */
+enum { ANSWER_MS = 70000 }; /* the recorder gives up earlier */
 
 typedef HW_VEC(int32_t) pid_vec;
 
@@ -27,7 +27,7 @@ static bool is_meant(const char *word, const struct hw_service_session *s,
     return hw_config_name_matches(word, t->name);
 }
 
-/* The profiled processes that the words mean. Sets found[] of words that mean one. */
+/* The profiled processes that the words name. Sets found[] for words that match one. */
 static int choose(const struct hw_cli *cli, const struct hw_service_state *state, bool *found,
                   pid_vec *out)
 {
@@ -45,7 +45,7 @@ static int choose(const struct hw_cli *cli, const struct hw_service_state *state
     return HW_OK;
 }
 
-/* One recorder: the chosen processes, without words all of them. Adds to out. */
+/* One recorder: the chosen processes, or all without arguments. Adds to out. */
 static int dump_one(const struct hw_cli *cli, struct hw_recorder_seen *r, bool *found,
                     struct hw_control_dumped *out, struct hw_error *err)
 {
@@ -108,7 +108,7 @@ static int dump(struct hw_cli *cli, bool *found)
     for (size_t i = 0; i < all.all.n && rc >= 0; i++) {
         rc = dump_one(cli, &all.all.v[i], found, &done, &err);
         if (rc == HW_EGONE)
-            rc = HW_OK; /* it ended in this moment, and dumped as it did */
+            rc = HW_OK; /* it has just ended, with a final dump */
     }
     int status = rc < 0 ? hw_cli_fail(cli, &err) : tell(cli, &all, found, &done);
     hw_recorders_done(&all);

@@ -1,9 +1,9 @@
 /*
  * heapwise graph TRACE: a managed heap, by class, by dominator, by path, against another, over time
  *
- * Every form is a table: figures right, names left, the rows that weigh most first. With --json the
- * same rows are objects: {"version": 1, "type": "heap_graph", "form": ..., "rows": [...]}. Both
- * are made in memory, so that an error leaves no half of them.
+ * Every form is a table: figures right-aligned, names left, the largest rows first. With --json the
+ * same rows are objects: {"version": 1, "type": "heap_graph", "form": ..., "rows": [...]}. Both are
+ * built in memory, so that an error prints no partial answer.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,9 @@
 #include "cli/cmd/graph_page.h"
 #include "cli/parts/json_page.h"
 
-/* A class that grew counts for the gate when that is by chance in one case of twenty at most. */
+/*
+ * Growth of a class counts for the gate if chance would explain it in at most one case of twenty.
+ */
 #define P_SURE 0.05
 
 struct hw_bytes hw_graph_name_of(const struct hw_graph_page *pg, uint32_t class)
@@ -100,7 +102,7 @@ static void json_head(const struct hw_graph_page *pg, const struct hw_class_sum 
     json_sum(pg, "all", &s->all);
 }
 
-/* Was the graph made by a walk from the roots of a JVM, and not of all that lies in its heap? */
+/* Was the graph made by walking from a JVM's roots, rather than over everything in its heap? */
 static bool is_walk(const struct hw_graph_page *pg)
 {
     const struct hw_strings *strings = hw_callsites_strings(pg->p->callsites);
@@ -172,7 +174,7 @@ static void put_class(const struct hw_graph_page *pg, uint32_t class, const stru
     hw_graph_put_name(hw_graph_name_of(pg, class));
 }
 
-/* Classes with reachable objects: own bytes, with what they keep alive beside. */
+/* Classes with reachable objects: self size, and next to it what they keep alive. */
 static int show_classes(const struct hw_graph_page *pg, bool by_dominated)
 {
     const struct hw_heap_graph *g = pg->g;
@@ -213,7 +215,7 @@ static void put_change_row(const struct hw_graph_page *pg, const struct hw_class
                            bool over_time)
 {
     struct hw_heap_sum before = r->before, after = r->after;
-    before.size -= before.native; /* in JSON beside it, as everywhere there */
+    before.size -= before.native; /* a separate member in JSON, as everywhere */
     after.size -= after.native;
     if (pg->json) {
         hw_json_begin_object(pg->json);
@@ -262,8 +264,8 @@ static void put_changes(const struct hw_graph_page *pg, const hw_class_changes *
         puts(over_time ? "no class grew" : "no class differs");
 }
 
-/* grew: bytes that count for the gate, before: of what a share is meant. */
-static void judge(const struct hw_graph_page *pg, double grew, double before)
+/* grew: bytes that count for the gate; before: the base of a percentage. */
+static void check_gate(const struct hw_graph_page *pg, double grew, double before)
 {
     if (!pg->has_limit)
         return;
@@ -309,7 +311,7 @@ static int show_diff(const struct hw_graph_page *pg, const char *path, struct hw
         rc = hw_heap_diff(pg->p, pg->g, other, g, &rows);
     if (rc == HW_OK) {
         put_changes(pg, &rows, /* over_time = */ false);
-        judge(pg, reachable_bytes(g) - reachable_bytes(pg->g), reachable_bytes(pg->g));
+        check_gate(pg, reachable_bytes(g) - reachable_bytes(pg->g), reachable_bytes(pg->g));
     }
     hw_vec_done(&rows);
     hw_profile_free(other);
@@ -339,7 +341,7 @@ static int show_leaks(const struct hw_graph_page *pg, struct hw_error *err)
         else
             printf("%zu dump%s\n", n, hw_plural(n));
         put_changes(pg, &rows, /* over_time = */ true);
-        judge(pg, grew, before);
+        check_gate(pg, grew, before);
     }
     hw_vec_done(&rows);
     return rc;
@@ -470,7 +472,7 @@ int hw_cmd_graph(struct hw_cli *cli)
     if (rc == HW_OK)
         rc = hw_opt_flag(o, HW_OPT_JSON) ? show_json(&pg, &err) : show_text(&pg, &err);
     bool incomplete = false;
-    (void)fflush(stdout); /* what is missing stands below; a failed write is told at the end */
+    (void)fflush(stdout); /* losses are printed below; a failed write is reported at the end */
     if (rc == HW_OK && hw_open_profile_all_losses(pg.p, stderr, &incomplete) < 0)
         rc = hw_fail(&err, HW_ENOMEM, 0, "losses");
     int status = rc < 0 ? hw_cli_fail(cli, &err) : HW_EXIT_OK;

@@ -42,7 +42,7 @@ int hw_cmd_help(struct hw_cli *cli)
     return unknown_topic(cli, word);
 }
 
-/* Hidden: the build writes the manual pages with it. */
+/* Hidden: the build makes the manual pages with it. */
 int hw_cmd_man(struct hw_cli *cli)
 {
     const char *word = cli->opts.n_args ? cli->opts.args[0] : "heapwise";

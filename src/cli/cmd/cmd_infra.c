@@ -43,7 +43,7 @@ struct infra {
     int64_t threshold;
     uint64_t max_depth;
     bool incomplete;
-    HW_VEC(struct line) todo; /* the next line last */
+    HW_VEC(struct line) todo; /* index of the line after the last */
 };
 
 static bool parse_by(const char *text, unsigned *out)
@@ -82,7 +82,7 @@ static int by_effective(const void *pa, const void *pb)
     return (a > b) - (a < b);
 }
 
-/* Processes × allocators of the last memory dump, for a file that has no heap dump to break down.
+/* Processes × allocators of the last memory dump, for a file without a heap dump.
  */
 static void put_allocators(const struct hw_profile *p)
 {
@@ -97,7 +97,7 @@ static void put_allocators(const struct hw_profile *p)
         if (m->nodes.v[i].parent == HW_ID_NONE && m->nodes.v[i].has_size &&
             m->processes.v[m->nodes.v[i].process].snapshot == last &&
             hw_vec_push(&roots, &m->nodes.v[i]) < 0)
-            break; /* the error says the rest */
+            break; /* the error has the details */
     if (roots.n) {
         qsort(roots.v, roots.n, sizeof *roots.v, by_effective);
         printf("%14s %14s %8s  ALLOCATOR\n", "EFFECTIVE", "SIZE", "PID");
@@ -218,8 +218,10 @@ static bool is_number(const char *text)
     return text[0] && strspn(text, "0123456789") == strlen(text);
 }
 
-/* EARLIER is a number of a dump of the same file, or another file; of another process where one is
- * named, which alone means the same file. */
+/*
+ * EARLIER is the number of a dump in the same file, or another file; --diff-pid names another
+ * process, which on its own means the same file.
+ */
 static int open_both(struct infra *x, struct hw_error *err)
 {
     const char *diff = hw_opt_text(&x->cli->opts, HW_OPT_INFRA_DIFF);
@@ -305,7 +307,7 @@ static int put_tree(struct infra *x)
 
 static const int64_t together_ns = 50 * 1000 * 1000;
 
-/* Why the heap's sum is not what the allocator says of itself, in figures where there are any. */
+/* Why the heap's sum differs from what the allocator itself reports, with figures if available. */
 static void put_note(const struct infra *x)
 {
     const struct hw_profile *p = x->now.p;
@@ -334,7 +336,7 @@ static void put_note(const struct infra *x)
                  : "its overhead, and memory from before the recording");
 }
 
-/* What is missing in the files, on standard error: the tree has its form. */
+/* What is missing in the files, on standard error: the tree's format has no place for it. */
 static int put_losses(struct infra *x)
 {
     int rc = HW_OK;
@@ -384,7 +386,7 @@ int hw_cmd_infra(struct hw_cli *cli)
     if (rc == HW_ENOTFOUND && x.now.p) {
         if (x.now.p->dumps.n == 0)
             put_allocators(x.now.p);
-        (void)fflush(stdout); /* before the error */
+        (void)fflush(stdout); /* flushed before the error */
         hw_cli_error(cli, "no-data", "%s", err.text);
         list_heaps(x.now.p);
     } else if (rc < 0) {

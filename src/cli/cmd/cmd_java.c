@@ -1,8 +1,8 @@
 /*
  * java: heap graphs of running JVMs.
  *
- * The recorder is not needed: the JVM is asked, copies itself, the copy walks its heap. What comes
- * out is a trace like any other, with one graph for each dump.
+ * No recorder is needed: the JVM is asked, forks, and the child walks the heap. The result is a
+ * trace like any other, with one graph per dump.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -220,7 +220,7 @@ static int dump_once(struct job *j, struct hw_error *err)
     return rc;
 }
 
-/* Sleeps; a signal of those that end us stops it. */
+/* Sleeps until done or until a signal that ends us. */
 static bool wait_for(uint64_t ns, const sigset_t *ends)
 {
     struct timespec t = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
@@ -239,13 +239,13 @@ static int dump_repeatedly(struct job *j, struct hw_error *err)
     (void)sigaddset(&ends, SIGINT);
     (void)sigaddset(&ends, SIGTERM);
     if (every)
-        (void)sigprocmask(SIG_BLOCK, &ends, NULL); /* waited for between dumps */
+        (void)sigprocmask(SIG_BLOCK, &ends, NULL); /* checked between dumps */
     for (;;) {
         int rc = dump_once(j, err);
         n_failed = rc < 0 ? n_failed + 1 : 0;
         if (rc < 0 && (!every || j->n_dumps == 0))
             return rc;
-        if (rc < 0) { /* what was taken stays */
+        if (rc < 0) { /* the dumps taken so far stay */
             if (hw_pid_alive(&j->pid))
                 fprintf(stderr, "one dump is missing: %s\n", err->text);
             if (n_failed == MAX_FAILED || !hw_pid_alive(&j->pid))
@@ -255,7 +255,7 @@ static int dump_repeatedly(struct job *j, struct hw_error *err)
         uint64_t now = hw_now_monotonic_ns();
         next += every;
         if (next < now)
-            next = now; /* dumps that take longer than the time between them */
+            next = now; /* the dump took longer than the interval */
         if (n_failed && next < now + AFTER_FAILURE_NS)
             next = now + AFTER_FAILURE_NS;
         if (!every || (all && next - begun > all) || !wait_for(next - now, &ends))

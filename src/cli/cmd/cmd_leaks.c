@@ -1,8 +1,8 @@
 /*
  * heapwise leaks TRACE: what grew from dump to dump
  *
- * The gate (--fail-above) looks at rows judged likely leaks only: a cache that fills and a queue
- * that breathes must not stop a pipeline, or the gate is soon switched off.
+ * The gate (--fail-above) considers only rows with the verdict "likely leak": a cache that fills or
+ * a queue that grows and shrinks must not fail a pipeline, or the gate is soon switched off.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,6 +18,7 @@
 #include "cli/parts/pager.h"
 #include "cli/parts/short_name.h"
 #include "cli/parts/site_text.h"
+#include "cli/report/account_trend.h"
 #include "cli/report/findings.h"
 #include "cli/report/report.h"
 #include "config/command/units.h"
@@ -43,6 +44,7 @@ struct page {
     struct hw_site_names names;
     struct hw_suppressions known;
     struct hw_leaks leaks;
+    struct hw_account_growth growth; /* of the whole process, besides its live heap */
     struct hw_report_options look;
     size_t n_rows;
     bool has_limit, failed;
@@ -77,7 +79,7 @@ static void put_head(struct page *pg)
     hw_open_profile_label(&pg->show, &pg->line);
     if (l->t.n == pg->show.view.n_dumps)
         hw_strbuf_addf(&pg->line, "  %zu dump%s", l->t.n, hw_plural(l->t.n));
-    else /* the last ones of a program that cleans up are no trend */
+    else /* the last dumps of a program that cleans up are not a trend */
         hw_strbuf_addf(&pg->line, "  %zu of %zu dump%s", l->t.n, pg->show.view.n_dumps,
                        hw_plural(pg->show.view.n_dumps));
     if (l->t.n)
@@ -241,6 +243,7 @@ static int put_text(struct page *pg, bool *incomplete)
     if (l->n_suppressed)
         printf("%zu row%s suppressed, %s live\n", l->n_suppressed, hw_plural(l->n_suppressed),
                hw_fmt_bytes(buf, (double)l->suppressed_space));
+    hw_account_growth_put(&pg->growth);
     if (pg->has_limit)
         putchar('\n');
     put_gate(pg, stdout);
@@ -336,6 +339,7 @@ static int put_json(struct page *pg, bool *incomplete)
     for (size_t i = 0; i < pg->n_rows; i++)
         json_row(pg, &j, i);
     hw_json_end_array(&j);
+    hw_account_growth_json(&pg->growth, &j);
     int rc = hw_json_page_end(&j);
     int losses = hw_open_profile_losses(&pg->show, stderr, incomplete);
     return rc < 0 ? rc : losses;
@@ -380,6 +384,9 @@ static int find(struct page *pg)
                                   .namer = &pg->show.namer,
                                   .suppressions = &pg->known};
     rc = hw_leaks_find(&q, &pg->leaks);
+    bool is_whole = !pg->show.label && !hw_opt_text(&pg->cli->opts, HW_OPT_SHOW_HEAP);
+    if (rc == HW_OK && is_whole)
+        rc = hw_account_growth_find(&pg->show, &pg->growth);
     size_t top = (size_t)hw_opt_num(&pg->cli->opts, HW_OPT_TOP);
     pg->n_rows = top && top < pg->leaks.v.n ? top : pg->leaks.v.n;
     pg->failed = pg->has_limit && hw_leaks_likely(&pg->leaks) > pg->limit;
@@ -399,7 +406,7 @@ static int answer(struct page *pg)
         return status;
     if (pg->failed)
         return HW_EXIT_GATE;
-    if (pg->has_limit && pg->leaks.t.n < VERDICT_DUMPS) { /* nothing was judged: that is no pass */
+    if (pg->has_limit && pg->leaks.t.n < VERDICT_DUMPS) { /* nothing was judged: not a pass */
         hw_cli_error(pg->cli, "no-data", "--fail-above: %zu dump%s, a verdict needs four",
                      pg->leaks.t.n, hw_plural(pg->leaks.t.n));
         hw_cli_hint("%s", more_dumps(pg));
@@ -435,6 +442,7 @@ static int end(struct hw_cli *cli, struct page *pg, int rc)
         hw_pager_begin(cli);
         rc = answer(pg);
     }
+    hw_account_growth_done(&pg->growth);
     hw_leaks_done(&pg->leaks);
     hw_site_names_done(&pg->names);
     hw_functions_free(pg->fns);

@@ -1,8 +1,8 @@
 /*
- * heapwise live [PID|NAME]: who holds the heap of a process, now, again and again.
+ * heapwise live [PID|NAME]: who holds the heap of a process right now, refreshed continuously.
  *
- * A process that is recorded already is looked at through its recorder. Any other is attached to as
- * `heapwise attach` does, into a file without a name, and left again at the end.
+ * A process that is already being recorded is viewed through its recorder. Any other is attached to
+ * as by `heapwise attach`, into an unnamed file, and detached from at the end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,7 @@ struct live {
     struct hw_tree_view tree;
     unsigned tree_flags;
     uint64_t every_ns, next_ns;
-    bool over; /* no look will come any more */
+    bool over; /* no more snapshots will come */
 };
 
 static volatile sig_atomic_t stopped;
@@ -85,7 +85,7 @@ static void say(struct live *l, const char *fmt, ...)
 
 /* ---- which process ---- */
 
-/* Without a word: the one that is being recorded. */
+/* Without an argument: the process being recorded. */
 static int find_recorded(struct live *l)
 {
     struct hw_recorders all;
@@ -204,8 +204,10 @@ static int build_tree(struct live *l)
     return rc;
 }
 
-/* A look that fails because its process has ended, and with it perhaps the recorder that had only
- * this one, is about the process. */
+/*
+ * If the process has ended, and perhaps with it a recorder that had no other, a failed snapshot is
+ * reported as the end of the process.
+ */
 static void end(struct live *l, const char *why)
 {
     struct hw_pid p = HW_PID_NONE;
@@ -215,7 +217,7 @@ static void end(struct live *l, const char *why)
     say(l, "%.200s; q quits", has_ended || !why[0] ? "the process has ended" : why);
 }
 
-/* The recorder has the process once it has answered: with its next allocation. */
+/* The recorder has the process once that has responded, at its next allocation. */
 static void find_source(struct live *l)
 {
     char why[256];
@@ -332,7 +334,7 @@ static void show_tree(struct live *l, bool on)
         say(l, "out of memory");
 }
 
-/* The function of the row one is at, in the tree. */
+/* The function of the selected row of the tree. */
 static void enter(struct live *l)
 {
     size_t n = 0;
@@ -342,7 +344,7 @@ static void enter(struct live *l)
             continue;
         (void)snprintf(l->tree.search, sizeof l->tree.search, "%s", r->label); /* cut is fine */
         show_tree(l, true);
-        (void)hw_tree_view_find(&l->tree, /* backwards = */ false); /* else one is at the root */
+        (void)hw_tree_view_find(&l->tree, /* backwards = */ false); /* else at the root */
         return;
     }
 }
@@ -357,7 +359,7 @@ static void table_key(struct live *l, int key, int page)
         break;
     case HW_KEY_DOWN:
     case 'j':
-        ++*at; /* the drawing keeps it inside */
+        ++*at; /* drawing clamps it */
         break;
     case HW_KEY_PAGE_UP:
         *at = *at > step ? *at - step : 0;
@@ -394,8 +396,8 @@ static void ask(struct live *l, struct hw_screen *s)
     }
 }
 
-/* False: enough. */
-static bool obey(struct live *l, struct hw_screen *s, int key)
+/* False: quit. */
+static bool on_key(struct live *l, struct hw_screen *s, int key)
 {
     if (key != HW_KEY_NONE && key != HW_KEY_RESIZE && !l->over)
         l->looks.said[0] = '\0';
@@ -447,7 +449,7 @@ static bool obey(struct live *l, struct hw_screen *s, int key)
         break;
     default:
         if (l->looks.tree)
-            (void)hw_tree_view_key(&l->tree, key, s->rows - 7); /* others do nothing */
+            (void)hw_tree_view_key(&l->tree, key, s->rows - 7); /* other keys are ignored */
         else
             table_key(l, key, s->rows - 7);
         break;
@@ -465,13 +467,13 @@ static int run_screen(struct live *l, struct hw_error *err)
         uint64_t now = hw_now_monotonic_ns();
         if (!l->over && !l->looks.paused && now >= l->next_ns) {
             l->next_ns = now + (l->source ? l->every_ns : 200 * ms);
-            (void)look(l, &ignored); /* said on the screen */
+            (void)look(l, &ignored); /* reported on the screen */
         }
         hw_live_draw(&s, &l->model, &l->looks, &l->tree);
         now = hw_now_monotonic_ns();
         bool waits = !l->over && !l->looks.paused;
         int timeout = waits ? now < l->next_ns ? (int)((l->next_ns - now) / ms) + 1 : 0 : -1;
-        go_on = obey(l, &s, hw_screen_key(&s, timeout));
+        go_on = on_key(l, &s, hw_screen_key(&s, timeout));
     }
     if (rc == HW_OK)
         hw_screen_end(&s);
@@ -488,7 +490,7 @@ static void print_look(const struct live *l, bool more)
         struct hw_json j;
         hw_json_page_begin(&j, stdout, "live", more ? HW_PAGE_DENSE : 0);
         hw_live_json(&j, &l->model, &l->looks, top);
-        (void)hw_json_page_end(&j); /* main looks at ferror */
+        (void)hw_json_page_end(&j); /* main checks ferror */
     } else {
         (void)hw_live_print(&l->model, &l->looks, top, hw_cli_width(STDOUT_FILENO));
         if (more)
@@ -505,7 +507,7 @@ static int not_seen(struct live *l)
     return HW_EXIT_NO_DATA;
 }
 
-/* once: a look after one interval, so that there are rates. */
+/* once: a second snapshot after one interval, so that there are rates. */
 static int run_plain(struct live *l, bool once)
 {
     struct sigaction stop = {.sa_handler = on_stop};
@@ -523,9 +525,9 @@ static int run_plain(struct live *l, bool once)
         if (!l->source && hw_now_monotonic_ns() - begin_ns > WAIT_MS * ms)
             break;
         if (!l->over)
-            (void)poll(NULL, 0, l->source ? (int)(l->every_ns / ms) : 100); /* a signal ends it */
+            (void)poll(NULL, 0, l->source ? (int)(l->every_ns / ms) : 100); /* until a signal */
     }
-    if (once && n == 1 && l->model.first_ns) { /* it ended meanwhile: what was seen */
+    if (once && n == 1 && l->model.first_ns) { /* it ended meanwhile: prints what was seen */
         print_look(l, false);
         return HW_EXIT_OK;
     }
@@ -554,7 +556,7 @@ int hw_cmd_live(struct hw_cli *cli)
     else if (rc == HW_OK)
         status = run_plain(&l, once);
     hw_live_source_free(l.source);
-    hw_web_recorder_free(l.recorder); /* leaves the process as it was */
+    hw_web_recorder_free(l.recorder); /* leaves the process as it found it */
     hw_tree_view_done(&l.tree);
     hw_live_model_done(&l.model);
     return rc < 0 ? hw_cli_fail(cli, &err) : status;

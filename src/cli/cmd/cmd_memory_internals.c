@@ -30,7 +30,7 @@
 struct run {
     struct hw_cli *cli;
     struct hw_tracked *m;
-    char **words; /* behind the verb */
+    char **words; /* after the verb */
     size_t n_words;
 };
 
@@ -125,7 +125,7 @@ static int start_one(struct run *x, int32_t pid, const struct hw_tracked_how *ho
     return HW_EXIT_OK;
 }
 
-/* The processes that the words mean; a word that means none is told of. */
+/* The processes that the words name; a word without a match is reported. */
 static int find(const struct run *x, hw_running_pids *out)
 {
     int status = HW_EXIT_OK;

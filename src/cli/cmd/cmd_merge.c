@@ -1,9 +1,9 @@
 /*
  * heapwise merge OUT IN..., heapwise merge -o OUT IN...
  *
- * Into a trace: the packets of all inputs, so that nothing is lost of them; their processes stand
- * beside each other. Into a pprof file (by OUT's name): the values of all processes of all inputs
- * added up by stack, whatever formats they have.
+ * Into a trace: the packets of all inputs, so that nothing is lost; their processes appear next to
+ * each other. Into a pprof file (by OUT's name): the values of all processes of all inputs added up
+ * by stack, whatever their formats.
  */
 #include <fcntl.h>
 #include <math.h>
@@ -26,7 +26,7 @@
 
 #include "base/banned.h"
 
-/* Start times of one process in two recordings; they are written in rounded units. */
+/* Start times of one process in two recordings may differ: they are stored in rounded units. */
 static const double same_start_ns = 1e9;
 
 struct files {
@@ -35,7 +35,7 @@ struct files {
     size_t n;
 };
 
-/* OUT is what -o names, else the first word. */
+/* OUT is the argument of -o, else the first word. */
 static struct files files_of(const struct hw_opts *o)
 {
     const char *out = hw_opt_text(o, HW_OPT_OUTPUT);
@@ -58,7 +58,7 @@ struct known {
 
 typedef HW_VEC(struct known) known_processes;
 
-/* The same process recorded twice would count twice; readers tell processes apart by pid and start.
+/* A process recorded twice would count twice; readers tell processes apart by pid and start time.
  */
 static int check_processes(const char *path, const struct hw_profile *p, known_processes *known,
                            struct hw_error *err)
@@ -93,6 +93,9 @@ static int check_input(const char *path, known_processes *known, struct hw_error
     hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return hw_fail_sys(err, "cannot open '%s'", path);
+    int rc = hw_import_refuse_directory(fd, path, err);
+    if (rc < 0)
+        return rc;
     ssize_t n = pread(fd, head, sizeof head, 0);
     if (n < 0)
         return hw_fail_sys(err, "cannot read '%s'", path);
@@ -100,7 +103,7 @@ static int check_input(const char *path, known_processes *known, struct hw_error
         return hw_fail(err, HW_EINVAL, 0,
                        "'%s' is not a trace; profiles of any format can be merged into OUT.pb.gz",
                        path);
-    int rc = hw_import_file(path, &p, err);
+    rc = hw_import_file(path, &p, err);
     if (rc < 0)
         return rc;
     rc = check_processes(path, p, known, err);

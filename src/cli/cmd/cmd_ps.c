@@ -1,5 +1,5 @@
 /*
- * ps: recordings that run (who records, whom, for how long), then processes: whether they can be
+ * ps: running recordings (by whom, of what, for how long), then processes: whether they can be
  * profiled, why not, and which recording has them.
  */
 #include <stdio.h>
@@ -55,7 +55,7 @@ static void command_text(const struct hw_service_session *s, char *out, size_t m
         return;
     }
     if (s->controller_pid > 0 && hw_pid_open(s->controller_pid, &p, NULL) == 0) {
-        (void)hw_proc_status(p.dir, &status); /* without: the pid alone */
+        (void)hw_proc_status(p.dir, &status); /* if it fails: the pid alone */
         hw_pid_done(&p);
     }
     (void)snprintf(out, max, "%s (%d)", status.name, s->controller_pid);
@@ -65,7 +65,7 @@ static void print_session(const struct hw_service_session *s)
 {
     char text[160], by[512], user[32], time[HW_UNIT_MAX], samples[HW_UNIT_MAX];
     command_text(s, text, sizeof text);
-    (void)hw_utf8_escape(by, sizeof by, text, ""); /* its user has named it */
+    (void)hw_utf8_escape(by, sizeof by, text, ""); /* named by its user */
     printf("recording %s by %s, user %s: %s, %zu process%s, %s samples, %llu lost, %llu dump%s%s\n",
            s->ref, by, hw_user_name(s->uid, user),
            hw_fmt_clock(time, (int64_t)s->seconds * 1000000000), s->targets.n,
@@ -108,7 +108,7 @@ static void print_rows(const hw_process_rows *rows)
     }
 }
 
-/* The reasons of those asked for by name, else where reasons are told. */
+/* Prints the reasons for processes asked for by name, else where reasons are explained. */
 static void print_reasons(const struct hw_cli *cli, const hw_process_rows *rows)
 {
     bool any = false;

@@ -17,7 +17,7 @@ static int wrong_usage(const struct hw_cli *cli, const char *text)
     return hw_cli_usage_exit(cli);
 }
 
-/* --all: everything is a file or a directory but the SQL, which comes last. */
+/* --all: all arguments are files or directories except the last, the SQL. */
 static int query_all(struct hw_cli *cli, const char *file)
 {
     struct hw_query_all q = {.cli = cli, .paths = cli->opts.args, .n_paths = cli->opts.n_args};

@@ -1,8 +1,8 @@
 /*
- * record: an embedded recorder, the program below it, one file.
+ * record: an embedded recorder, the program as its child, one file.
  *
- * The program is forked first and held, because its pid belongs into the file's name and to the
- * recorder before the program's first instruction.
+ * The program is forked first and held, because the file's name and the recorder need its pid
+ * before its first instruction.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@
 #include "base/banned.h"
 #include "cli/parts/json_page.h"
 
-#define ALL_NAME "all" /* in the file's name when it is about several programs */
+#define ALL_NAME "all" /* in the file's name when several programs are recorded */
 
 struct record {
     struct hw_cli *cli;
@@ -45,12 +45,12 @@ struct record {
     struct hw_output output;
     int infra_rc; /* of --memory-infra */
     struct hw_recording recording;
-    hw_running_pids pids; /* attach: the processes that are meant */
+    hw_running_pids pids; /* attach: the processes named */
     bool all, attach, launched;
-    bool told; /* names added, report shown: before the program's end when the recording's came
+    bool told; /* symbols added, report shown: before the program ends if the recording ended
                   first */
-    const struct hw_seen_target *target; /* the program the output is named after; NULL = none */
-    int named;                           /* result of giving the file its name */
+    const struct hw_seen_target *target; /* program that the output is named after; NULL = none */
+    int named;                           /* result of renaming the file */
     struct hw_error name_error;
 };
 
@@ -71,7 +71,7 @@ static int usage(const struct record *r, const char *text)
     return HW_EXIT_USAGE;
 }
 
-/* What contradicts itself; an exit code or 0. */
+/* Conflicting options; an exit code or 0. */
 static int check_options(struct record *r)
 {
     struct hw_error err = {0};
@@ -79,7 +79,7 @@ static int check_options(struct record *r)
     return hw_record_check(&w, &err) < 0 ? usage(r, err.text) : HW_EXIT_OK;
 }
 
-/* What is made of the trace when the recording is over. */
+/* What to make of the trace after the recording. */
 static int check_memory_infra(const struct record *r)
 {
     const char *path = hw_opt_text(&r->cli->opts, HW_OPT_MEMORY_INFRA);
@@ -93,7 +93,7 @@ static int check_memory_infra(const struct record *r)
     return hw_output_check(path, &err) < 0 ? hw_cli_fail(r->cli, &err) : HW_EXIT_OK;
 }
 
-/* Everything that can fail before a process is made; an exit code or 0. */
+/* Everything that can fail before a process is created; an exit code or 0. */
 static int prepare(struct record *r)
 {
     struct hw_error err = {0};
@@ -125,8 +125,7 @@ static int prepare(struct record *r)
     return HW_EXIT_OK;
 }
 
-/* Of several programs the one that the report is about; only what was written tells how much each
- * allocated. */
+/* Of several programs, the one to report; only the file tells how much each allocated. */
 static const struct hw_seen_target *by_trace(const struct record *r)
 {
     const struct hw_recording *rec = &r->recording;
@@ -146,7 +145,7 @@ static const struct hw_seen_target *by_trace(const struct record *r)
     return found;
 }
 
-/* The program really profiled. */
+/* The program that was really profiled. */
 static const struct hw_seen_target *main_target(struct record *r)
 {
     size_t n = hw_recording_programs(&r->recording);
@@ -154,7 +153,7 @@ static const struct hw_seen_target *main_target(struct record *r)
     return t ? t : hw_recording_main_target(&r->recording);
 }
 
-/* The program may run on for days after the recording: then its results come at once. */
+/* The program may run on for days after the recording: results are then shown at once. */
 static bool program_runs_on(const struct record *r)
 {
     siginfo_t i = {0};
@@ -163,7 +162,7 @@ static bool program_runs_on(const struct record *r)
            i.si_pid == 0;
 }
 
-/* Where the trace should be, or where it could be saved. */
+/* Where the trace was meant to be, or where it could be saved. */
 static bool has_file(const struct record *r)
 {
     return r->named == 0 || r->output.rescued;
@@ -171,7 +170,7 @@ static bool has_file(const struct record *r)
 
 static void tell(struct record *r);
 
-/* At once when the recording is complete: the program may run on for days. */
+/* As soon as the recording is complete: the program may run on for days. */
 static void on_written(void *ctx)
 {
     struct record *r = ctx;
@@ -191,7 +190,7 @@ static void on_written(void *ctx)
         tell(r);
 }
 
-/* Dumps closer than that are mostly seconds meant as such. */
+/* Shorter intervals were usually meant in seconds. */
 enum { LEAST_STEP_MS = 50 };
 
 static void on_started(void *ctx)
@@ -220,7 +219,7 @@ static void on_started(void *ctx)
         fputs("recording the processes of that name, and each new one; Ctrl-C ends it\n", stderr);
 }
 
-/* --all: preloaded programs know the service's socket, so that is where we are. */
+/* --all: preloaded programs know the service's socket, so we listen there. */
 static int set_up_all(struct record *r, struct hw_error *err)
 {
     const struct hw_opts *o = &r->cli->opts;
@@ -274,7 +273,7 @@ static int set_up(struct record *r, struct hw_error *err)
     r->recording.stop_with_program = !r->all;
     r->recording.awaited = r->pids.v;
     r->recording.n_awaited = r->pids.n;
-    /* Not into the program's own output on the same terminal. */
+    /* Do not write into the program's own output on the same terminal. */
     r->recording.progress = !hw_opt_flag(o, HW_OPT_QUIET) && (r->all || !isatty(STDOUT_FILENO));
     r->recording.started = on_started;
     r->recording.written = on_written;
@@ -313,12 +312,12 @@ static void write_summary(const struct record *r, const struct hw_seen_target *t
     (void)hw_json_page_end(&j); /* main notices a broken standard output */
 }
 
-/* The program's own status as a shell gives it. */
+/* The program's own status as a shell reports it. */
 static int program_exit(const struct hw_recording *r)
 {
     int s = r->program_status;
     if (s == -1)
-        return HW_EXIT_OK; /* given up: it runs on */
+        return HW_EXIT_OK; /* gave up waiting: it runs on */
     return WIFSIGNALED(s) ? HW_EXIT_SIGNAL + WTERMSIG(s) : WEXITSTATUS(s);
 }
 
@@ -332,8 +331,10 @@ static int recording_exit(const struct record *r, bool empty)
     return rec->ended.n_lost || rec->ended.n_missed ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;
 }
 
-/* A program that ended by itself gives its own status, whatever became of the recording: who starts
- * it through us must not see another program. Without one, the recording's counts. */
+/*
+ * If the program ended by itself, its status is returned whatever became of the recording: whoever
+ * starts it through us must see no difference. Without one, the recording's status counts.
+ */
 static int final_status(const struct record *r, bool empty)
 {
     int own = recording_exit(r, empty);
@@ -360,7 +361,7 @@ static void tell_result(const struct record *r, bool empty)
                 r->output.final_name);
 }
 
-/* The last thing said before a wait that nobody would understand otherwise. */
+/* The last message before a wait that would otherwise be puzzling. */
 static void tell_waiting(const struct record *r)
 {
     if (!program_runs_on(r) || r->recording.n_interrupts > 1)
@@ -379,15 +380,15 @@ static void show_report(const struct record *r)
     if (r->output.to_stdout || hw_opt_flag(o, HW_OPT_NO_REPORT) || hw_opt_flag(o, HW_OPT_JSON) ||
         hw_opt_flag(o, HW_OPT_QUIET))
         return;
-    /* On standard error: standard output is the program's, byte for byte. */
+    /* On standard error: standard output belongs to the program, byte for byte. */
     struct hw_report_options options = hw_report_defaults(r->cli, STDERR_FILENO);
     options.named = options.is_followed = true;
     options.path = r->output.final_name;
     fputc('\n', stderr);
-    (void)hw_report_file(r->cli, r->output.final_name, &options, stderr); /* says what is wrong */
+    (void)hw_report_file(r->cli, r->output.final_name, &options, stderr); /* prints its errors */
 }
 
-/* Files and lines, when the binaries have them: they may be gone when somebody reads the trace. */
+/* Adds source lines while the binaries are there: they may be gone when the trace is read. */
 static void add_names(const struct record *r)
 {
     if (r->output.to_stdout || hw_opt_flag(&r->cli->opts, HW_OPT_NO_SYMBOLIZE))
@@ -410,7 +411,7 @@ static void write_memory_infra(struct record *r)
         fprintf(stderr, "wrote %s\n", path);
 }
 
-/* What the command itself does to the variable by which its programs get the library. */
+/* Hints if the command itself replaces LD_PRELOAD, which loads our library into its programs. */
 static void hint_at_preload(const struct record *r)
 {
     const char *word = r->launched ? hw_launch_replaces_preload(r->cli->opts.args) : NULL;
@@ -422,7 +423,7 @@ static void hint_at_preload(const struct record *r)
             word);
 }
 
-/* Everything for people: names, report or the reason why there is none, the file. Once. */
+/* All output for people: symbols, the report or why there is none, the file. Once. */
 static void tell(struct record *r)
 {
     const struct hw_recording *rec = &r->recording;
@@ -442,7 +443,7 @@ static void tell(struct record *r)
                                o->v[HW_OPT_NAME].list.n, /* no_running = */ false, &f);
         hw_diagnose_print(r->cli, &f);
         if (rec->is_ended)
-            write_memory_infra(r); /* asked for: empty, but a trace that its readers take */
+            write_memory_infra(r); /* on request: empty, but a valid trace */
     } else {
         add_names(r);
         write_memory_infra(r);
@@ -477,7 +478,7 @@ static int finish(struct record *r)
     return status;
 }
 
-/* A command that could not be run: its own exit codes. */
+/* A command that could not be run has exit codes of its own. */
 static int not_run(const struct record *r, int rc, const struct hw_error *err)
 {
     hw_cli_error(r->cli, NULL, "'%s': %s", r->cli->opts.args[0], err->text);
@@ -533,7 +534,7 @@ int hw_cmd_record(struct hw_cli *cli)
     return run(&r);
 }
 
-/* The same without a command: its words are processes. */
+/* The same without a command: the arguments are processes. */
 int hw_cmd_attach(struct hw_cli *cli)
 {
     struct record r = {.cli = cli, .output = HW_OUTPUT_NONE, .all = true, .attach = true};

@@ -1,4 +1,4 @@
-/* heapwise stats TRACE: what is in a trace, how complete it is, how well it is named. */
+/* heapwise stats TRACE: what is in a trace, how complete it is, how well symbolized. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ struct process_stats {
     struct hw_value total;
     size_t n_callstacks;
     uint64_t lost, heap_samples, unwinding_errors, map_reparses, unwinding_us, blocked_us;
-    /* Shares of alloc_samples whose site has a name, and that reach a root. */
+    /* Shares of alloc_samples whose site has a name, and whose stack reaches the root. */
     int64_t named_samples, moduled_samples;
     hw_size_rows sizes;
 };
@@ -55,7 +55,7 @@ static void see_dumps(const struct job *j, hw_upid upid, struct process_stats *s
         const struct hw_heap_dump *d = &j->p->dumps.v[i];
         if (d->upid.v != upid.v)
             continue;
-        /* These are cumulated by the recorder: the last dump has the sum. */
+        /* The recorder accumulates these: the last dump has the sum. */
         s->heap_samples = d->heap_samples > s->heap_samples ? d->heap_samples : s->heap_samples;
         s->unwinding_errors =
             d->unwinding_errors > s->unwinding_errors ? d->unwinding_errors : s->unwinding_errors;
@@ -187,7 +187,7 @@ static void put_heaps(const struct job *j, hw_upid upid, const struct hw_process
         const struct hw_value *v =
             s->shown.n ? hw_process_view_dump(view, s->shown.v[s->shown.n - 1]) : NULL;
         char buf[HW_UNIT_MAX];
-        if (v && s->kind != view->kind) { /* of the others the process's figures tell */
+        if (v && s->kind != view->kind) { /* for the others see the process's figures */
             if (s->kind != HW_HEAP_CHURN)
                 printf("; live %s", hw_fmt_bytes(buf, (double)v->space));
             printf("; allocated %s; samples %lld; not in the figures below",
@@ -197,7 +197,7 @@ static void put_heaps(const struct job *j, hw_upid upid, const struct hw_process
     }
 }
 
-/* What the recorder noted of it (attributes of the trace). */
+/* What the recorder noted about it (attributes of the trace). */
 static void put_recorded(const struct job *j, int64_t pid)
 {
     char start[64];
@@ -369,7 +369,7 @@ static int by_function(const void *a, const void *b)
     return x->function < y->function ? -1 : x->function > y->function;
 }
 
-/* One row a function, those with the most bytes first; without memory none. */
+/* One row per function, largest first; none if out of memory. */
 static size_t rank_functions(const hw_size_rows *rows, struct function_sum **out)
 {
     size_t kept = 0;

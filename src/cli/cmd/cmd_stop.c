@@ -1,6 +1,6 @@
 /*
  * stop: ends recordings that run elsewhere: the service's, and those embedded in other commands,
- * which then write their report as if Ctrl-C had been pressed; their program runs on.
+ * which then print their report as if Ctrl-C had been pressed; their program runs on.
  */
 #include <stdio.h>
 #include <string.h>
@@ -36,14 +36,14 @@ static bool has_target(const struct hw_service_session *s, const char *word)
                   : s->name[0] && strcmp(s->name, word) == 0;
 }
 
-/* Its own name first: "3" is the service's third recording before it is the pid 3. */
+/* Recording names come first: "3" is the service's third recording rather than pid 3. */
 static int find(const struct hw_recorders *all, const char *word, bool by_ref, chosen_vec *out)
 {
     for (size_t i = 0; i < all->all.n; i++) {
         struct hw_recorder_seen *r = &all->all.v[i];
         for (size_t k = 0; k < r->state.sessions.n; k++) {
             const struct hw_service_session *s = &r->state.sessions.v[k];
-            /* Without a word those of one's own only: root names what it ends of others. */
+            /* Without an argument only one's own: root must name recordings of others. */
             bool meant = !word ? s->uid == geteuid()
                                : (by_ref ? strcmp(s->ref, word) == 0 : has_target(s, word));
             if (meant && hw_vec_push(out, (struct chosen){r, s}) < 0)
@@ -86,18 +86,18 @@ static int choose(struct hw_cli *cli, const struct hw_recorders *all, const char
         return HW_EXIT_FAILED;
     }
     hw_cli_error(cli, "no-recording", "no recording '%s', nor one of such a process", word);
-    (void)find(all, NULL, /* by_ref = */ true, v); /* the hints are shorter without memory */
+    (void)find(all, NULL, /* by_ref = */ true, v); /* out of memory: shorter hints */
     list(v);
     return HW_EXIT_FAILED;
 }
 
-/* Its file is complete when the recorder no longer lists it, or is gone itself. */
+/* Its file is complete once the recorder no longer lists it, or is gone. */
 static bool wait_ended(const struct chosen *c)
 {
     for (int ms = 0; ms < END_MS; ms += STEP_MS) {
         struct hw_service_state now;
         struct timespec step = {0, STEP_MS * 1000000};
-        (void)nanosleep(&step, NULL); /* a signal only shortens it */
+        (void)nanosleep(&step, NULL); /* a signal only cuts it short */
         if (hw_service_ask_again(c->recorder->controller, &now, NULL) < 0)
             return true;
         bool there = false;

@@ -1,8 +1,8 @@
 /*
  * heapwise symbolize TRACE [OUT], heapwise deobfuscate TRACE [OUT]
  *
- * Without OUT the packets are appended to the trace itself: a trace is a run of packets, and names
- * may stand behind what they name. With OUT they are written there alone, for `cat`.
+ * Without OUT the packets are appended to the trace itself: a trace is a sequence of packets, and
+ * names may follow what they name. With OUT only they are written there, for `cat`.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -62,7 +62,7 @@ static int write_result(const char *in, const char *out, struct hw_bytes b, stru
         return HW_OK;
     int saved = errno;
     if (before > 0)
-        (void)ftruncate(fd, before); /* half a packet would be damage */
+        (void)ftruncate(fd, before); /* half a packet would corrupt the trace */
     errno = saved;
     return hw_fail_sys(err, "cannot write '%s'", in);
 }
@@ -116,7 +116,7 @@ int hw_cmd_deobfuscate(struct hw_cli *cli)
     return finish(cli, &made, rc, &err);
 }
 
-/* Hidden: symbolization starts it for itself. */
+/* Hidden: symbolization starts this itself. */
 int hw_cmd_lines(struct hw_cli *cli)
 {
     (void)cli;

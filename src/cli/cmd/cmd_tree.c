@@ -1,9 +1,8 @@
 /*
- * heapwise tree TRACE: on a terminal a tree to move about in (tree_screen.h), else, and with
- * --no-pager, printed.
+ * heapwise tree TRACE: interactive on a terminal (tree_screen.h), otherwise and with --no-pager
+ * printed.
  *
- * One line a function; a function with a single shown child does not indent it, so that deep stacks
- * fit a terminal.
+ * One line per function; a single shown child is not indented, so that deep stacks fit a terminal.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,12 +32,12 @@ struct tree {
     struct hw_functions *functions;
     struct hw_shown_program program;
     hw_filters filters;
-    struct hw_flame flame, callers; /* callers: of a pivot */
+    struct hw_flame flame, callers; /* callers of a pivot */
     int64_t total, min;             /* of the metric */
     uint32_t max_depth;
     bool color, unicode;
     unsigned width;
-    HW_VEC(unsigned char) more; /* by indentation: does the branch go on below? */
+    HW_VEC(unsigned char) more; /* by indentation: does the branch continue below? */
 };
 
 static int64_t value_of(const struct tree *t, uint32_t node)
@@ -53,7 +52,7 @@ static bool shown(const struct tree *t, uint32_t node)
            (t->max_depth == 0 || t->flame.v.v[node].depth <= t->max_depth);
 }
 
-/* Only one of several siblings gets a branch; what follows a single child stands below it. */
+/* Only one of several siblings gets a branch; a single child's descendants are listed below it. */
 static void put_branch(const struct tree *t, size_t indent, bool branch, bool last)
 {
     size_t plain = branch ? indent - 1 : indent;
@@ -97,7 +96,9 @@ static bool has_siblings(const struct tree *t, uint32_t node)
     return shown(t, t->flame.v.v[first].next_sibling);
 }
 
-/* Without recursion: stacks may be thousands of frames deep. indent_of holds each open node's. */
+/*
+ * Without recursion: stacks may be thousands of frames deep. indent_of has each open node's indent.
+ */
 static int put_nodes(struct tree *t)
 {
     HW_VEC(uint32_t) indent_of = {0};
@@ -150,7 +151,7 @@ static void put_head(const struct tree *t)
     hw_strbuf_done(&line);
 }
 
-/* Nodes in order of a walk, each with its parent's index: deep trees do not fit nested JSON. */
+/* Nodes in walk order, each with its parent's index: trees are too deep for nested JSON. */
 static void json_nodes(const struct tree *t, struct hw_json *j, const char *key,
                        const struct hw_flame *f)
 {
@@ -192,7 +193,7 @@ static int put_json(const struct tree *t)
     int rc = hw_json_page_end(&j);
     return rc;
 }
-/* The share that filters left. */
+/* The share that the filters kept. */
 static void put_kept(const struct tree *t, int64_t all)
 {
     char kept[HW_UNIT_MAX], whole[HW_UNIT_MAX];
@@ -275,7 +276,7 @@ static int build_for_screen(void *ctx, unsigned flags, struct hw_flame *out)
     return rc;
 }
 
-/* 1 = the browser is wanted. */
+/* 1 = the user wants the browser. */
 static int show_tree(struct tree *t, struct hw_error *err)
 {
     struct hw_strbuf title = {0};
@@ -295,7 +296,7 @@ static int show_tree(struct tree *t, struct hw_error *err)
     return rc;
 }
 
-/* A pivot is two trees, which paper shows better. */
+/* A pivot is two trees, which are better printed. */
 static bool wants_screen(const struct tree *t)
 {
     return hw_screen_possible(t->cli) && !hw_opt_flag(&t->cli->opts, HW_OPT_NO_PAGER) &&

@@ -1,11 +1,11 @@
 /*
- * heapwise ui [TRACE...], heapwise serve [TRACE...]: the page, on loopback or where --listen says.
+ * heapwise ui [TRACE...], heapwise serve [TRACE...]: the page, on loopback or at --listen.
  *
- * Other users of the machine reach loopback too, so every question needs a random token. It stands
- * behind the `#` of the address: browsers keep that part to themselves. The arguments of a program
- * can be read by everybody, so the browser is given a file of this user's alone that leads there.
- * What is printed to no terminal is a log, which others may read: then the address with the token
- * goes to such a file, too, and only the file is named.
+ * Other users of the machine can reach loopback too, so every request needs a random token. It
+ * follows the `#` of the address: browsers never send that part. Everybody can read a program's
+ * arguments, so the browser is given a private file that redirects there. Output that does not go
+ * to a terminal is a log that others may read: then the address with the token goes to such a file
+ * too, and only the file is named.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -31,6 +31,7 @@
 #include "record/tracked/tracked_options.h"
 #include "record/web/continuous.h"
 #include "record/web/web_recorder.h"
+#include "server/api/samples.h"
 #include "server/http/http.h"
 #include "server/pages.h"
 
@@ -43,8 +44,8 @@ static int stop_pipe[2] = {-1, -1};
 static void on_stop(int sig)
 {
     ssize_t n = write(stop_pipe[1], "", 1);
-    (void)n;                    /* full: the stop is known already */
-    (void)signal(sig, SIG_DFL); /* the second one does not wait for anything */
+    (void)n;                    /* full: a stop is already pending */
+    (void)signal(sig, SIG_DFL); /* the second one does not wait */
 }
 
 static int catch_stops(struct hw_error *err)
@@ -54,7 +55,7 @@ static int catch_stops(struct hw_error *err)
         return hw_fail_sys(err, "pipe");
     (void)sigaction(SIGINT, &act, NULL);
     (void)sigaction(SIGTERM, &act, NULL);
-    (void)signal(SIGPIPE, SIG_IGN); /* a browser that leaves is an error of write */
+    (void)signal(SIGPIPE, SIG_IGN); /* a browser that disconnects shows as a write error */
     return HW_OK;
 }
 
@@ -74,10 +75,11 @@ static void close_door(struct door *d)
         (void)rmdir(d->dir);
 }
 
-/* A directory of this user's alone, where a service's or session's are, else in /tmp. */
+/* A private directory: the service's or session's runtime directory, else in /tmp. */
 static int make_dir(struct door *d, struct hw_error *err)
 {
-    const char *base = secure_getenv("RUNTIME_DIRECTORY"); /* systemd's; one, as ours asks for */
+    const char *base = secure_getenv("RUNTIME_DIRECTORY"); /* systemd's; a single one, as our
+                                                              unit asks for */
     if (!base || base[0] != '/' || access(base, W_OK) < 0)
         base = secure_getenv("XDG_RUNTIME_DIR");
     if (!base || base[0] != '/' || access(base, W_OK) < 0)
@@ -136,7 +138,7 @@ static bool open_browser(const struct door *d)
 
 enum { MAX_MORE_DIRS = 32 };
 
-/* more_dirs: every file below them, by build id. */
+/* more_dirs: all files below them, by build id. */
 static void add_names(void *ctx, struct hw_profile *p, const char *more_dirs, bool away,
                       struct hw_pb *out)
 {
@@ -163,25 +165,25 @@ static void wait_for_stop(void)
         ;
 }
 
-/* How it is served; texts are borrowed from the command line or owned by serve(). */
+/* How to serve; texts are borrowed from the command line or owned by serve(). */
 struct serving {
     struct hw_cli *cli;
     const char *address; /* to listen on */
     char host[256];      /* for the printed address */
     uint16_t port;
     uint64_t max_upload;
-    bool everywhere; /* not only this machine */
+    bool everywhere; /* reachable from other machines */
     bool browser, commands;
-    bool own;         /* nobody but its user is served, and he reads what he reads anyway */
+    bool own;         /* only its own user is served, who can read those files anyway */
     char *cert, *key; /* owned */
     const char *hosts[MAX_HOSTS];
     size_t n_hosts;
     char address_text[256], own_name[256];
     struct hw_tracked_options memlog;
-    struct hw_store store; /* of the fleet; no base: none */
+    struct hw_store store; /* of the fleet; without a base: none */
 };
 
-/* The token goes to a terminal, where its user reads it, or to a file of his alone. */
+/* The token goes to the user's terminal, or to a private file. */
 static int tell_address(const struct serving *s, const char *url, struct door *door,
                         struct hw_error *err)
 {
@@ -302,14 +304,17 @@ static int serve(const struct serving *s, const struct hw_sql_limits *limits, ch
         rc = hw_tracked_set_mode(hw_web_tracked(recorder), s->memlog.mode, &s->memlog.how, err);
     for (size_t i = 0; rc == HW_OK && i < n; i++)
         rc = hw_pages_open(pages, hw_input_path(traces[i]), &id, err);
+    for (size_t i = 0;
+         rc == HW_OK && i < hw_n_samples && hw_opt_flag(&s->cli->opts, HW_OPT_UI_DEMO); i++)
+        rc = hw_pages_open_sample(pages, &hw_samples[i], &id, err);
     if (rc == HW_OK && hw_opt_flag(&s->cli->opts, HW_OPT_CONTINUOUS_MODE))
         rc = hw_continuous_start(s->cli, &continuous, err);
     if (rc == HW_OK)
         rc = serve_pages(s, pages, err);
     hw_continuous_stop(continuous);
-    hw_web_recorder_free(recorder); /* its recordings are opened in the pages */
+    hw_web_recorder_free(recorder); /* the pages open its recordings */
     if (!hw_pages_free(pages))
-        _exit(rc < 0 ? HW_EXIT_FAILED : HW_EXIT_OK); /* a reader hangs and uses what we hold */
+        _exit(rc < 0 ? HW_EXIT_FAILED : HW_EXIT_OK); /* a reader hangs and still uses our memory */
     return rc;
 }
 
@@ -367,7 +372,7 @@ static int read_pem(const char *path, char **out, struct hw_error *err)
     hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return hw_fail_sys(err, "cannot open '%s'", path);
-    return hw_fd_read_file(fd, MAX_PEM, out, &n, err); /* with a NUL behind it */
+    return hw_fd_read_file(fd, MAX_PEM, out, &n, err); /* including the NUL */
 }
 
 static int read_where(struct serving *s, struct hw_error *err)
@@ -389,7 +394,7 @@ static int read_where(struct serving *s, struct hw_error *err)
     return rc;
 }
 
-/* By the options, else by the variable; a word that is no mode is a wrong usage. */
+/* From the options, else the variable; an unknown mode is a usage error. */
 static int read_memlog(const struct hw_opts *o, struct hw_tracked_options *out,
                        struct hw_error *err)
 {
@@ -407,12 +412,12 @@ static int read_memlog(const struct hw_opts *o, struct hw_tracked_options *out,
 static int read_store(struct serving *s, struct hw_error *err)
 {
     const char *url = hw_opt_text(&s->cli->opts, HW_OPT_STORE);
-    bool given = url && url[0]; /* HEAPWISE_STORE= is none */
+    bool given = url && url[0]; /* HEAPWISE_STORE= means none */
     int rc = given ? hw_store_init(&s->store, url, err) : HW_OK;
     return rc == HW_OK && given ? hw_store_check_asked(&s->store, err) : rc;
 }
 
-/* What would do nothing is a mistake, most likely a forgotten --continuous. */
+/* An option without effect is a mistake, most likely a forgotten --continuous. */
 static int check_continuous(const struct hw_opts *o, struct hw_error *err)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* graph --path: what holds objects of a class, and the classes whose names are near. */
+/* graph --path: what holds objects of a class, and classes with similar names. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static bool matches(const struct hw_graph_page *pg, uint32_t class, const char *
     return hw_bytes_equal(hw_graph_name_of(pg, class), hw_bytes_str(wanted));
 }
 
-/* "Owner.field" of the reference by which a path goes on; "" for an array's element. */
+/* "Owner.field" of the reference a path follows; "" for an array element. */
 static struct hw_bytes step_name(const struct hw_graph_page *pg, uint32_t owner, uint32_t owned)
 {
     const struct hw_heap_graph *g = pg->g;
@@ -48,7 +48,7 @@ static void put_step(struct hw_bytes name)
     hw_strbuf_done(&text);
 }
 
-/* The root's kind, and who holds it where that is known. */
+/* The root's kind, and its holder where known. */
 static void json_root(const struct hw_graph_page *pg, uint32_t o)
 {
     struct hw_strbuf text = {0};
@@ -70,7 +70,7 @@ static void put_root(const struct hw_graph_page *pg, uint32_t o)
     hw_strbuf_done(&shown);
 }
 
-/* From the object at `at` to its root: {class, by} each, and at the last the root's kind. */
+/* From the object at `at` to its root: {class, by} for each, and the root's kind for the last. */
 static void json_path(const struct hw_graph_page *pg, const struct hw_heap_paths *t, size_t at)
 {
     hw_json_key(pg->json, "nearest");
@@ -149,8 +149,10 @@ static void put_way(const struct hw_graph_page *pg, const hw_heap_tree *tree,
     }
 }
 
-/* The ways on which objects of the class are reached, by the classes on them. A list of a thousand
- * elements is one way, not a thousand. */
+/*
+ * The paths that reach objects of the class, told apart by the classes on them. A list of a
+ * thousand elements is one path, not a thousand.
+ */
 static int show_ways(const struct hw_graph_page *pg, const hw_heap_tree *tree, const char *wanted)
 {
     HW_VEC(struct tree_row) rows = {0};
@@ -178,7 +180,7 @@ static int show_ways(const struct hw_graph_page *pg, const hw_heap_tree *tree, c
     return rc;
 }
 
-/* Inner classes are written App$Session, App.Session or App/Session: all one here. */
+/* Inner classes are written App$Session, App.Session or App/Session: all equal here. */
 static char plain_letter(uint8_t c)
 {
     if (c == '$' || c == '/')
@@ -186,7 +188,7 @@ static char plain_letter(uint8_t c)
     return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : (char)c;
 }
 
-/* Does the name say the same as the word, or end with it behind a dot? */
+/* Does the name equal the word, or end with a dot and the word? */
 static bool sounds_like(struct hw_bytes name, const char *word)
 {
     size_t n = strlen(word), from = name.n - n;
@@ -207,7 +209,7 @@ static void hint_class(const struct hw_graph_page *pg, uint32_t class)
     hw_strbuf_done(&text);
 }
 
-/* Names of classes with reachable objects that are near to one that none has. */
+/* Names of classes with reachable objects that resemble an unknown one. */
 void hw_graph_suggest_classes(const struct hw_graph_page *pg, const char *wanted)
 {
     enum { MAX_HINTS = 5 };

@@ -1,8 +1,8 @@
 /*
- * heapwise fleet WORD: questions to the store of many machines
+ * heapwise fleet WORD: queries the store of many machines
  *
- * The store's rows become a profile (fleet/ask/answer.h); from there on the work is that of the
- * other commands. So only what has no counterpart is printed here (fleet_page.c).
+ * The store's rows become a profile (fleet/ask/answer.h), which the other commands' code then
+ * prints. Only what has no counterpart there is printed here (fleet_page.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static const struct verb {
     const char *name;
     enum verb_bit bit;
     int (*run)(struct hw_fleet_job *j);
-    size_t max_args; /* behind the word */
+    size_t max_args; /* after the word */
 } verbs[] = {{"top", TOP, hw_fleet_top, 0},
              {"flame", FLAME, flame, 1},
              {"diff", DIFF, diff, 0},
@@ -44,7 +44,7 @@ static const struct verb {
              {"hosts", HOSTS, hw_fleet_hosts, 0},
              {"labels", LABELS, hw_fleet_labels, 1}};
 
-/* Options that not every question takes. */
+/* Options that not every verb takes. */
 static const struct {
     enum hw_option_id id;
     unsigned takes; /* enum verb_bit */
@@ -61,7 +61,7 @@ static const struct {
                {HW_OPT_SUPPRESSIONS, LEAKS},
                {HW_OPT_FLEET_STEP, LEAKS}};
 
-/* What stands in settings is for the questions that take it. */
+/* Values from settings apply to the verbs that take them. */
 static bool check_options(const struct hw_cli *cli, const struct verb *verb)
 {
     for (size_t i = 0; i < HW_ARRAY_LEN(special); i++) {
@@ -224,7 +224,7 @@ void hw_fleet_put_time(int64_t s, struct hw_strbuf *out)
     hw_strbuf_adds(out, text);
 }
 
-/* ---- questions that other commands answer ---- */
+/* ---- verbs that other commands answer ---- */
 
 static char *name_of(const struct hw_fleet_where *w)
 {

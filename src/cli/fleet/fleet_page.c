@@ -104,7 +104,7 @@ static double error_of(const struct top *t, const struct hw_value *v)
     return hw_value_error(v, t->j->metric, t->show.view.interval_bytes);
 }
 
-/* Bytes beside a count, and the other way round. */
+/* Bytes next to a count, and vice versa. */
 static enum hw_metric beside(enum hw_metric m)
 {
     static const enum hw_metric other[HW_METRIC_COUNT] = {
@@ -399,7 +399,7 @@ static int put_words(const struct hw_fleet_job *j, const struct hw_fleet_words *
     return rc;
 }
 
-/* The columns, which every row has, and behind them the others. */
+/* The columns that every row has, then the others. */
 static int add_columns(struct hw_fleet_words *w)
 {
     struct hw_fleet_words all = {.cut = w->cut};

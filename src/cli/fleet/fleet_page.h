@@ -1,7 +1,7 @@
 /*
  * fleet_page.h - what `heapwise fleet` prints itself: top, hosts, labels
  *
- * Shapes:  a job is one call of the command: its store, what is asked for and how.
+ * Shapes:  a job is one run of the command: its store, the query and how to show the result.
  * Errors:  printed; exit codes of cli.h.
  */
 #ifndef HW_CLI_FLEET_FLEET_PAGE_H
@@ -37,9 +37,9 @@ int hw_fleet_labels(struct hw_fleet_job *j);
 void hw_fleet_put_counts(const struct hw_fleet_counts *n, struct hw_strbuf *out);
 /* "2026-03-01 10:00" of the local clock */
 void hw_fleet_put_time(int64_t s, struct hw_strbuf *out);
-/* Prints the error with what can be done; an exit code. */
+/* Prints the error with its remedy; returns an exit code. */
 int hw_fleet_fail(const struct hw_fleet_job *j, const struct hw_error *err);
-/* A line for everything an answer lacks, on standard error. */
+/* A line for everything the answer lacks, on standard error. */
 void hw_fleet_say_losses(const struct hw_fleet_answer *a);
 
 #endif

@@ -56,7 +56,7 @@ static int add_root(struct bundle *b, const char *before, const char *behind)
 static int add_usual_roots(struct bundle *b)
 {
     static const struct {
-        const char *variable, *place; /* without a variable: the place itself */
+        const char *variable, *place; /* without a variable: the directory itself */
     } usual[] = {
         {NULL, "/usr/lib/debug"},
         {"HOME", "/.debug"},
@@ -136,7 +136,7 @@ static int add_map(struct bundle *b, const char *text, struct hw_error *err)
     return rc < 0 ? hw_fail(err, rc, 0, "name map '%s':", text) : HW_OK;
 }
 
-/* A map nobody named costs its names only. */
+/* A broken map that nobody named only costs its names. */
 static void add_found_map(struct bundle *b, const char *text)
 {
     struct hw_error err = {0};
@@ -201,7 +201,7 @@ static int put_bytes(int fd, const char *name, struct hw_bytes b, struct hw_erro
     return rc < 0 ? rc : put_padding(fd, b.n, err);
 }
 
-/* The size stands in front of the bytes, so a file that grows is cut and one that shrinks refused.
+/* The size precedes the bytes, so a file that grows is truncated and one that shrinks refused.
  */
 static int put_trace(struct bundle *b, int fd, struct hw_error *err)
 {
@@ -248,13 +248,18 @@ static int write_archive(struct bundle *b, struct hw_error *err)
     return to_stdout ? rc : hw_whole_file_close(&file, rc, err);
 }
 
-/* What is read twice, and whose size comes first, is a regular file; not what is written, either.
+/* The input is read twice and its size written first, so it must be a regular file, and not the
+ * output.
  */
 static int check_files(const struct bundle *b, struct hw_error *err)
 {
     struct stat in, out;
-    if (stat(b->in, &in) < 0)
+    hw_autofd int fd = open(b->in, O_PATH | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &in) < 0)
         return hw_fail_sys(err, "cannot open '%s'", b->in);
+    int rc = hw_import_refuse_directory(fd, b->in, err);
+    if (rc < 0)
+        return rc;
     if (!S_ISREG(in.st_mode))
         return hw_fail(err, HW_EINVAL, 0, "'%s' is not a regular file", b->in);
     if (stat(b->out, &out) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)

@@ -1,8 +1,8 @@
 /*
  * bundle.h - one archive of a trace with everything that names its addresses
  *
- * Shapes:  a tar archive: `trace.perfetto` (the input's bytes as they are), `symbols.pb`,
- *          `deobfuscation.pb`; empty parts are left out. Symbols are looked for by build id in the
+ * Shapes:  a tar archive: `trace.perfetto` (the input, unchanged), `symbols.pb`,
+ *          `deobfuscation.pb`; empty parts are left out. Symbols are searched by build id in the
  *          mappings' own paths, the usual places, PERFETTO_BINARY_PATH, --symbols and
  *          --symbol-paths; maps in PERFETTO_PROGUARD_MAP, the usual place and --proguard-map.
  * Errors:  printed; an exit code of cli.h. A half-written archive is removed. Only a map that the

@@ -1,5 +1,5 @@
 /*
- * graph_duplicates.h - graph --duplicates: arrays that hold the same
+ * graph_duplicates.h - graph --duplicates: arrays with equal contents
  *
  * Errors:  HW_ENOMEM, HW_ENOTFOUND (the dump has no contents).
  */

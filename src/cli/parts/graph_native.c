@@ -154,7 +154,7 @@ static void put_owner(struct page *pg, const struct hw_native_owner *o)
     put_stacks(pg, o);
 }
 
-/* What has no sample is told, and why that can be. */
+/* Reports what has no sample, and possible reasons. */
 static void put_rest(const struct page *pg)
 {
     uint64_t blocks = 0;

@@ -1,8 +1,8 @@
 /*
- * graph_native.h - graph --native: who owns memory outside of the heap, and who allocated it
+ * graph_native.h - graph --native: who owns memory outside the heap, and who allocated it
  *
  * Shapes:  a table by class and kind, below each row the callstacks of its samples, leaf first.
- * Errors:  HW_ENOMEM, HW_ENOTFOUND (the graph knows of no such memory).
+ * Errors:  HW_ENOMEM, HW_ENOTFOUND (the graph lists no such memory).
  */
 #ifndef HW_CLI_PARTS_GRAPH_NATIVE_H
 #define HW_CLI_PARTS_GRAPH_NATIVE_H

@@ -12,7 +12,7 @@ int hw_held_output_begin(struct hw_held_output *h)
     FILE *kept = open_memstream(&h->text, &h->n);
     if (!kept)
         return HW_ENOMEM;
-    stdout = kept; /* a variable in glibc and musl, made to be set */
+    stdout = kept; /* an assignable variable in glibc and musl */
     return HW_OK;
 }
 

@@ -38,7 +38,7 @@ static bool put_missed(struct hw_strbuf *out, struct hw_bytes name, uint64_t n)
     return true;
 }
 
-/* What a file says that was cut off, by a copy or while it was being written. */
+/* The text for a file that was truncated, by a copy or while being written. */
 static bool put_cut_off(struct hw_strbuf *out, struct hw_bytes name)
 {
     if (!hw_bytes_equal(name, hw_bytes_str("trace_truncated")))

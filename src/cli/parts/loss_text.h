@@ -1,7 +1,7 @@
 /*
- * loss_text.h - a loss in words, with its remedy
+ * loss_text.h - a loss as text, with its remedy
  *
- * Why:     every report shows what is missing and what to do about it, in the same words.
+ * Why:     every report says what is missing and what to do about it, in the same words.
  */
 #ifndef HW_CLI_PARTS_LOSS_TEXT_H
 #define HW_CLI_PARTS_LOSS_TEXT_H
@@ -9,9 +9,11 @@
 #include "base/text/strbuf.h"
 #include "views/findings/losses.h"
 
-/* One line without its end: "buffer overrun: the profile of pid 4711 ('nginx') ended early; …". */
+/*
+ * One line without its newline: "buffer overrun: the profile of pid 4711 ('nginx') ended early; …".
+ */
 void hw_loss_text(struct hw_strbuf *out, const struct hw_profile *p, const struct hw_loss *l);
-/* A word for programs: "samples_lost", "buffer_overran", …; for LOSS_STAT the stat's name. */
+/* A keyword for programs: "samples_lost", "buffer_overran", …; for LOSS_STAT the stat's name. */
 const char *hw_loss_word(const struct hw_profile *p, const struct hw_loss *l);
 
 #endif

@@ -70,6 +70,25 @@ static bool pick_process(struct hw_open_profile *s, const struct hw_open_profile
     return false;
 }
 
+/* Of the processes whose mappings were read, the one with the most resident memory. */
+static bool pick_mapped(struct hw_open_profile *s, const struct hw_open_profile_want *w)
+{
+    const struct hw_profile *p = s->p;
+    double most = -1;
+    if (!w->as_mapped)
+        return false;
+    for (uint32_t i = 0; i < p->processes.n; i++) {
+        double rss = 0;
+        int64_t ts_ns;
+        bool is_read = hw_process_counter(p, (hw_upid){i}, "account.rss", INT64_MAX, &rss, &ts_ns);
+        if (!is_read || rss <= most || (w->has_pid && p->processes.v[i].pid != w->pid))
+            continue;
+        most = rss;
+        s->upid.v = i;
+    }
+    return most >= 0;
+}
+
 bool hw_open_profile_is_starter(const struct hw_profile *p, hw_upid upid)
 {
     const char *name =
@@ -171,7 +190,7 @@ static bool wants_peak(const struct hw_open_profile *s, const struct hw_open_pro
     return !w->moment && w->as_report && live && hw_process_view_cleaned_up(&s->view);
 }
 
-/* The n-th moment that is a dump; NULL when there are fewer. */
+/* The n-th moment that is a dump; NULL if there are fewer. */
 static const struct hw_process_moment *dump_number(const struct hw_process_view *v, uint64_t n)
 {
     for (size_t i = 0; i < v->moments.n; i++)
@@ -226,7 +245,7 @@ static int load(struct hw_open_profile *s, const struct hw_cli *cli,
         return HW_ENOTFOUND;
     if (rc == 0)
         rc = hw_open_profile_rank(s->p, &s->list, &ranks);
-    bool found = rc == 0 && pick_process(s, w, &ranks);
+    bool found = rc == 0 && (pick_process(s, w, &ranks) || pick_mapped(s, w));
     hw_vec_done(&ranks);
     if (rc == 0 && !found)
         return no_data(cli, w, s->p);
@@ -234,11 +253,13 @@ static int load(struct hw_open_profile *s, const struct hw_cli *cli,
         rc = hw_process_view_init(&s->view, s->p, &s->list, s->upid);
     if (rc < 0)
         return rc;
-    s->moment = pick_moment(s, w, err);
-    if (!s->moment)
+    bool is_mapped = w->as_mapped && s->view.moments.n + s->view.peaks.n == 0;
+    s->moment = is_mapped ? NULL : pick_moment(s, w, err);
+    if (!s->moment && !is_mapped)
         return err->code ? err->code : no_data(cli, w, s->p);
-    rc =
-        hw_process_values(s->p, &s->list, s->upid, s->moment->ts_ns, s->moment->at_max, &s->values);
+    if (s->moment)
+        rc = hw_process_values(s->p, &s->list, s->upid, s->moment->ts_ns, s->moment->at_max,
+                               &s->values);
     if (rc == 0)
         rc = hw_demangler_new(hw_callsites_strings(s->p->callsites), &s->demangler);
     s->namer = (struct hw_namer){hw_demangle_shown, s->demangler};

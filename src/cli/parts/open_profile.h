@@ -1,9 +1,9 @@
 /*
- * open_profile.h - what commands that look at a profile share: open a trace, pick a process and a
+ * open_profile.h - shared by commands that show a profile: open a trace, pick a process and a
  * moment
  *
  * Owns:    all of it; hw_open_profile_done frees it.
- * Errors:  printed; hw_open_profile_file gives an exit code of cli.h, 0 = go on.
+ * Errors:  printed; hw_open_profile_file returns an exit code of cli.h, 0 = continue.
  */
 #ifndef HW_CLI_PARTS_OPEN_PROFILE_H
 #define HW_CLI_PARTS_OPEN_PROFILE_H
@@ -27,7 +27,7 @@ struct hw_site_names;
 
 struct hw_open_profile {
     struct hw_profile *p;
-    bool borrowed; /* p belongs to another one */
+    bool borrowed; /* p belongs to another hw_open_profile */
     struct hw_series_list list;
     const char *label; /* in place of the process's name and pid; borrowed, NULL = those */
     hw_upid upid;
@@ -43,15 +43,16 @@ struct hw_open_profile {
 struct hw_open_profile_want {
     const char *path;
     struct hw_profile *profile; /* read already, borrowed; NULL = read path */
-    const char *label;          /* what the profile is of, when it is no process; borrowed */
+    const char *label;          /* what the profile is of, if not a process; borrowed */
     enum hw_metric metric;
     const char *heap; /* only this one; NULL = those of the first kind (views/time/series.h) */
     bool has_pid;
     int64_t pid;
-    const char *moment; /* NULL = the end; first, last, peak, the number of a dump, or a time since
-                           the start as options take it: the last dump until then */
-    bool as_report;     /* where the report would show the peak because most was freed by the end,
-                           so does this */
+    const char *moment; /* NULL = the end; first, last, peak, the number of a dump, or a time
+                           since the start as in options: the last dump before it */
+    bool as_mapped;     /* accept a process whose mappings were read but that has no dump; moment is
+                       then NULL */
+    bool as_report; /* choose the peak where the report would because most was freed by the end */
 };
 int hw_open_profile_file_at(struct hw_open_profile *s, const struct hw_cli *cli,
                             const struct hw_open_profile_want *w);
@@ -59,33 +60,37 @@ int hw_open_profile_file_at(struct hw_open_profile *s, const struct hw_cli *cli,
 int hw_open_profile_file(struct hw_open_profile *s, const struct hw_cli *cli, const char *path,
                          bool as_report);
 void hw_open_profile_done(struct hw_open_profile *s);
-/* How to come by the heap graph that is not there: of this process (has_pid), of any. */
+/* How to get the missing heap graph: of this process (has_pid), or any. */
 void hw_open_profile_hint_graph(const struct hw_profile *p, bool has_pid);
-/* The process one wants first: most allocated, behind them those that only start others (shells,
- * env, make, compiler drivers). */
+/*
+ * The process most likely wanted: the most allocated, with mere launchers (shells, env, make,
+ * compiler drivers) last.
+ */
 int hw_open_profile_rank(const struct hw_profile *p, const struct hw_series_list *list,
                          hw_process_ranks *out);
-/* Keeps the heaps of this name (NULL: all); false with a reason that names those there are. */
+/* Keeps the heaps with this name (NULL: all); false with a message that lists the existing ones. */
 bool hw_open_profile_choose_heap(struct hw_series_list *list, const struct hw_profile *p,
                                  const char *heap, struct hw_error *err);
 bool hw_open_profile_is_starter(const struct hw_profile *p, hw_upid upid);
 /* "server (4211)" */
 void hw_open_profile_label(const struct hw_open_profile *s, struct hw_strbuf *out);
-/* Prints a line for everything the process's profile lacks. *incomplete is set when data is missing
- * (HW_EXIT_INCOMPLETE), and left as it is otherwise. */
+/*
+ * Prints a line for everything the process's profile lacks. *incomplete is set if data is missing
+ * (HW_EXIT_INCOMPLETE), and otherwise left alone.
+ */
 int hw_open_profile_losses(const struct hw_open_profile *s, FILE *out, bool *incomplete);
 /* The same of every process. */
 int hw_open_profile_all_losses(const struct hw_profile *p, FILE *out, bool *incomplete);
-/* --filter of the command; an exit code of cli.h after a message, 0 = go on. */
+/* --filter of the command; an exit code of cli.h after a message, 0 = continue. */
 int hw_open_profile_filters(const struct hw_cli *cli, hw_filters *out);
-/* Who called what asked in it, and how that is named; the caller ends it (site_text.h). */
+/* The callers of the profile's sites and their names; the caller frees it (site_text.h). */
 int hw_open_profile_site_names(const struct hw_open_profile *s, const struct hw_functions *fns,
                                struct hw_site_names *out);
 /* --wrapper of the command; borrowed from it. */
 struct hw_wrappers hw_open_profile_wrappers(const struct hw_cli *cli);
 /* What to open for an argument: "-" is standard input. */
 const char *hw_input_path(const char *arg);
-/* --metric of the command; false and a message when it is none. */
+/* --metric of the command; false and a message if unknown. */
 bool hw_open_profile_metric(const struct hw_cli *cli, enum hw_metric *out);
 
 #endif

@@ -48,7 +48,7 @@ void hw_pager_begin(struct hw_cli *cli)
     int p[2];
     if (!wanted(cli, command) || pipe2(p, O_CLOEXEC) < 0)
         return;
-    (void)fflush(stdout); /* what was said before does not go through it */
+    (void)fflush(stdout); /* earlier messages do not go through it */
     pid_t pid = fork();
     if (pid == 0)
         run_pager(p[0], command);
@@ -56,7 +56,7 @@ void hw_pager_begin(struct hw_cli *cli)
     if (pid > 0 && dup2(p[1], STDOUT_FILENO) >= 0)
         cli->pager_pid = pid;
     (void)close(p[1]);
-    /* Ctrl-C is the pager's; one that ends early ends us by SIGPIPE. */
+    /* Ctrl-C belongs to the pager; if it quits early, SIGPIPE ends us. */
     if (cli->pager_pid > 0)
         (void)signal(SIGINT, SIG_IGN);
 }
@@ -66,10 +66,10 @@ void hw_pager_end(struct hw_cli *cli)
     int status;
     if (cli->pager_pid <= 0)
         return;
-    (void)fflush(stdout); /* main has looked at the errors */
+    (void)fflush(stdout); /* main has checked for errors */
     int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (null >= 0)
-        (void)dup2(null, STDOUT_FILENO); /* the pipe's last end: the pager sees the end of file */
+        (void)dup2(null, STDOUT_FILENO); /* the pipe's last writer: the pager sees end of file */
     if (null >= 0)
         (void)close(null);
     while (waitpid(cli->pager_pid, &status, 0) < 0 && errno == EINTR)

@@ -1,11 +1,11 @@
 /*
  * pager.h - long output on a terminal goes through $PAGER
  *
- * Shapes:  nothing happens when standard output is no terminal, with --no-pager, --json, TERM=dumb,
- *          or a pager set to "" or "cat". $HEAPWISE_PAGER, else $PAGER, else less, which is told
- *          (unless $LESS is set) to end at once when everything fits and to keep colours. Whoever
- *          looks at the terminal (width, colour) does so before.
- * Errors:  a pager that cannot be started leaves standard output as it was.
+ * Shapes:  does nothing if standard output is not a terminal, with --no-pager, --json, TERM=dumb,
+ *          or a pager set to "" or "cat". $HEAPWISE_PAGER, else $PAGER, else less, which (unless
+ *          $LESS is set) quits if everything fits on a screen and keeps colours. Ask for the
+ *          terminal's width and colours before starting it.
+ * Errors:  if the pager cannot be started, standard output is unchanged.
  */
 #ifndef HW_CLI_PARTS_PAGER_H
 #define HW_CLI_PARTS_PAGER_H
@@ -13,7 +13,7 @@
 struct hw_cli;
 
 void hw_pager_begin(struct hw_cli *cli);
-/* Waits until the person has finished reading. */
+/* Waits until the user quits the pager. */
 void hw_pager_end(struct hw_cli *cli);
 
 #endif

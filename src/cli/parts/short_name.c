@@ -8,9 +8,10 @@
 
 #include "base/banned.h"
 
-/* Where the parameter list begins: the last '(' outside of all brackets that is closed by the
- * text's last
- * ')'. 0 = there is none. "(anonymous namespace)" and "operator()" are parts of the name. */
+/*
+ * Where the parameter list begins: the last '(' outside all brackets that is closed by the text's
+ * last ')'. 0 = none. "(anonymous namespace)" and "operator()" are parts of the name.
+ */
 static size_t parameters_at(const char *s, size_t n)
 {
     size_t close = n;
@@ -90,7 +91,7 @@ void hw_short_name(struct hw_strbuf *out, const char *label, size_t max)
     if (n > max && max > 4) {
         size_t cut = n - (max - 2);
         while (cut < n && ((unsigned char)s[cut] & 0xc0) == 0x80)
-            cut++; /* not into the middle of a character */
+            cut++; /* not in the middle of a character */
         hw_strbuf_adds(out, "..");
         hw_strbuf_add(out, s + cut, n - cut);
     } else {

@@ -1,5 +1,5 @@
 /*
- * short_name.h - a function's name in a table's cell
+ * short_name.h - a function's name for a table cell
  *
  * Errors:  those of the buffer (sticky).
  */
@@ -10,8 +10,10 @@
 
 struct hw_strbuf;
 
-/* A function's label without its parameters and, when it is still wider than max, with template
- * arguments folded and at last its beginning cut. Control bytes escaped. */
+/*
+ * A function's label without its parameters; if still wider than max, with template arguments
+ * folded, and finally cut at the front. Control bytes are escaped.
+ */
 void hw_short_name(struct hw_strbuf *out, const char *label, size_t max);
 
 #endif

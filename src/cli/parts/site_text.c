@@ -15,7 +15,7 @@
 
 enum { ALL_PERCENT = 95 };
 
-/* Of each function's objects those of the class with most of them. */
+/* For each function, the class with the most of its objects. */
 static int find_classes(struct hw_site_names *s, const hw_values *values, enum hw_metric by)
 {
     size_t n = hw_functions_count(s->fns);
@@ -104,7 +104,7 @@ bool hw_site_callers(const struct hw_site_names *s, uint32_t function, size_t ro
         hw_strbuf_clear(&label);
         hw_strbuf_clear(&shown);
         hw_site_label(s, hw_functions_get(s->fns, c->function[n]), &label);
-        /* only the nearest is cut to fit */
+        /* only the nearest is truncated to fit */
         hw_short_name(&shown, label.p ? label.p : "", n ? SIZE_MAX : room > used ? room - used : 0);
         used += hw_text_width(shown.p ? shown.p : "");
         if (used > room)

@@ -1,5 +1,5 @@
 /*
- * ui.h - the pages for another command that has just made a trace
+ * ui.h - opens the web page for another command that has just made a trace
  *
  * Errors:  printed; an exit code of cli.h.
  */

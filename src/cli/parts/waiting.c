@@ -44,7 +44,7 @@ void hw_waiting_begin(struct hw_waiting *w, const char *what)
         .what = what, .begun_ns = hw_now_monotonic_ns(), .is_terminal = isatty(STDERR_FILENO) == 1};
     if (pthread_condattr_init(&monotonic) != 0)
         return;
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* a clock there is */
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* this clock always exists */
     (void)pthread_mutex_init(&w->lock, NULL);
     (void)pthread_cond_init(&w->changed, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);

@@ -1,9 +1,9 @@
 /*
- * waiting.h - a sign of life while one long call lasts
+ * waiting.h - a sign of life during one long call
  *
- * Why:     a copy of a large heap is walked for minutes, and silence looks like a program that
- *          hangs.
- * Shapes:  on a terminal one line that tells the seconds, gone at the end; else a line every 30 s.
+ * Why:     walking a large heap's copy takes minutes, and silence looks like a hang.
+ * Shapes:  on a terminal, one line that counts seconds and is erased at the end; else a line every
+ *          30 s.
  * Threads: one of its own, which only writes to standard error, with all signals blocked.
  */
 #ifndef HW_CLI_PARTS_WAITING_H
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct hw_waiting {   /* zero-initialised has not begun */
+struct hw_waiting {   /* zero-initialised: not begun */
     const char *what; /* borrowed: "walking the heap of 4711" */
     uint64_t begun_ns;
     pthread_t thread;

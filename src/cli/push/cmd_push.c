@@ -1,9 +1,9 @@
 /*
- * heapwise push --to STORE FILE...: profiles to a store of many machines.
+ * heapwise push --to STORE FILE...: sends profiles to a store of many machines.
  *
- * A file is read, made into entries and given to delivery one by one; what waits in the spool goes
- * first, and is tried again at the end. The files stay where they are: pushed again, they add
- * nothing to ClickHouse that is there.
+ * Each file is read, turned into entries and handed to delivery; the spool goes first, and is tried
+ * again at the end. The files stay where they are: pushing them to ClickHouse again adds no
+ * duplicates.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -103,8 +103,6 @@ int hw_push_opened(struct hw_push_job *j, int fd, const char *name, struct hw_er
     struct stat st;
     if (fstat(fd, &st) < 0)
         return hw_fail_sys(err, "cannot examine '%s'", name);
-    if (S_ISDIR(st.st_mode))
-        return hw_fail(err, HW_EINVAL, 0, "'%s' is a directory", name);
     int rc = hw_import_fd(fd, name, &p, err);
     if (rc < 0)
         return rc;
@@ -169,7 +167,7 @@ static void job_done(struct hw_push_job *j)
     hw_fleet_labels_done(&j->labels);
 }
 
-/* What came of it, on standard error. Gives the exit code. */
+/* Reports the outcome on standard error and returns the exit code. */
 static int sum_up(struct hw_push_job *j)
 {
     const struct hw_delivery *d = &j->delivery;
@@ -197,7 +195,7 @@ static int sum_up(struct hw_push_job *j)
     return waiting || dropped ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;
 }
 
-/* Of several files one that cannot be read does not hold up the others. */
+/* One unreadable file does not hold up the others. */
 static int push_files(struct hw_push_job *j, int *code, struct hw_error *err)
 {
     const struct hw_opts *o = &j->cli->opts;

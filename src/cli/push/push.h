@@ -1,7 +1,7 @@
 /*
  * push.h - the parts of `heapwise push`
  *
- * Errors:  of functions with an hw_error: as in fleet/; the others print and give exit codes of
+ * Errors:  functions with an hw_error: as in fleet/; the others print and return exit codes of
  *          cli.h.
  */
 #ifndef HW_CLI_PUSH_PUSH_H
@@ -30,11 +30,11 @@ struct hw_push_job {
 
 /* --init-schema: makes the store's tables, or prints the statements. */
 int hw_push_schema(const struct hw_cli *cli, const struct hw_store *store);
-/* The labels of the command line, in place of those the job has. */
+/* The labels of the command line, replacing those of the job. */
 int hw_push_labels(struct hw_push_job *j, struct hw_error *err);
-/* The same of an open file; name is for messages. */
+/* The same for an open file; name is for messages. */
 int hw_push_opened(struct hw_push_job *j, int fd, const char *name, struct hw_error *err);
-/* --watch: each file that comes into the directory, until *stop: HW_EBUSY. */
+/* --watch: pushes each file that appears in the directory, until *stop: HW_EBUSY. */
 int hw_push_watch(struct hw_push_job *j, const char *dir, struct hw_error *err);
 
 #endif

@@ -15,7 +15,7 @@ static int print_statement(const struct hw_strbuf *sql)
     return printf("%s;\n", sql->p) < 0 ? HW_ESYS : HW_OK;
 }
 
-/* The first statement makes the database, so all are asked in one that is always there. */
+/* The first statement creates the database, so all are run in one that always exists. */
 static int do_statement(struct hw_clickhouse *c, const char *sql, struct hw_strbuf *reply,
                         struct hw_error *err)
 {
@@ -23,7 +23,7 @@ static int do_statement(struct hw_clickhouse *c, const char *sql, struct hw_strb
     return hw_clickhouse_do(c, &ask, reply, err);
 }
 
-/* The statements one by one; without a client they are printed. */
+/* Runs the statements one by one; without a client, prints them. */
 static int each_statement(struct hw_clickhouse *c, const char *database, const char *cluster,
                           struct hw_error *err)
 {
@@ -75,7 +75,7 @@ static int add_columns(const struct tables *t, enum hw_fleet_table id, bool loca
     return rc;
 }
 
-/* What a table was made without. The machines' own tables come before those over them. */
+/* Adds columns that an older table lacks. The machines' own tables come before those over them. */
 static int add_all_columns(const struct tables *t, struct hw_error *err)
 {
     int rc = HW_OK;

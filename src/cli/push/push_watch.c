@@ -1,18 +1,18 @@
 /*
- * heapwise push --watch DIR: who writes profiles and who sends them are two processes that share a
- * directory, and only names pass between them:
+ * heapwise push --watch DIR: the writer and the sender of profiles are two processes that share a
+ * directory and communicate by file names alone:
  *
  *   NAME          a finished profile of any format, put there by renaming
  *   NAME.labels   lines NAME=VALUE, added to those of the command line; may be missing, never later
  *                 than NAME
  *   .NAME, NAME.part, NAME.tmp    not finished, not looked at
  *
- * Whoever writes there may have less rights than we: links are not followed, as one could lead to
- * any file of ours, whose lines would be labels in the store and words in our log.
+ * Whoever writes there may have fewer rights than we: links are not followed, as they could point
+ * to any file of ours, whose lines would end up as labels in the store and text in our log.
  *
- * Nothing in the directory is changed: who writes it also removes what is old. What was taken is
- * kept in the spool, as name, size and time, so that a restart goes on where it was; a file is
- * taken when all of it was sent or waits in the spool.
+ * Nothing in the directory is changed: its writer also removes old files. Taken files are
+ * remembered in the spool, by name, size and time, so that a restart continues where it was; a file
+ * counts as taken once all of it was sent or waits in the spool.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -32,6 +32,7 @@
 #include "base/text/strbuf.h"
 #include "cli/cli.h"
 #include "cli/push/push.h"
+#include "record/web/profile_store.h"
 
 #include "base/banned.h"
 
@@ -49,7 +50,7 @@ typedef HW_VEC(struct seen) seen_list;
 struct watch {
     struct hw_push_job *job;
     const char *path;
-    seen_list files; /* of the last look, by name */
+    seen_list files; /* of the last scan, by name */
 };
 
 static void list_done(seen_list *l)
@@ -65,11 +66,11 @@ static bool ends_with(const char *name, const char *end)
     return n > m && strcmp(name + n - m, end) == 0;
 }
 
-/* Names with a line's end could not be told apart in the list of what was taken. */
+/* The list of taken files has one name per line, so names must not contain a newline. */
 static bool is_finished(const char *name)
 {
     return name[0] != '.' && !ends_with(name, ".part") && !ends_with(name, ".tmp") &&
-           !ends_with(name, ".labels") && !strpbrk(name, "\n\t");
+           !hw_profile_store_is_note(name) && !strpbrk(name, "\n\t");
 }
 
 static int by_name(const void *a, const void *b)
@@ -111,7 +112,7 @@ static int add_file(seen_list *to, const seen_list *before, int dirfd, const cha
     return HW_ENOMEM;
 }
 
-/* What was taken and is gone is forgotten here. */
+/* Taken files that are gone are forgotten here. */
 static int look(struct watch *w, struct hw_error *err)
 {
     seen_list now = {0};
@@ -143,7 +144,7 @@ static void remember(struct watch *w)
         if (f->taken)
             hw_strbuf_addf(&b, "%" PRIu64 "\t%" PRId64 "\t%s\n", f->bytes, f->mtime_ns, f->name);
     }
-    /* Not kept, it is taken again after a restart. */
+    /* If this fails, the file is taken again after a restart. */
     if (b.failed || hw_spool_keep(&w->job->spool, TAKEN, hw_bytes_of(b.p, b.n)) < 0)
         hw_log(WARN, "cannot write into spool '%s': after a restart files are sent again",
                w->job->spool.path);
@@ -175,7 +176,7 @@ static int recall(struct watch *w)
     return rc;
 }
 
-/* A regular file that lies there itself. */
+/* A regular file, not a link to one. */
 static int open_plain(const struct watch *w, const char *name, const char *end,
                       struct hw_error *err)
 {
@@ -191,7 +192,7 @@ static int open_plain(const struct watch *w, const char *name, const char *end,
     return hw_fd_take(&fd);
 }
 
-/* The labels' texts stay in *text, which is the caller's to free after the push. */
+/* The labels point into *text, which the caller frees after the push. */
 static int read_labels(struct watch *w, const char *name, char **text, struct hw_error *err)
 {
     size_t n;
@@ -212,7 +213,7 @@ static int read_labels(struct watch *w, const char *name, char **text, struct hw
     return rc;
 }
 
-/* A file that cannot be read is said once, and taken: it will not get better. */
+/* An unreadable file is reported once, and counts as taken: it will not get better. */
 static int push_one(struct watch *w, struct seen *f, struct hw_error *err)
 {
     struct hw_error why = {0};

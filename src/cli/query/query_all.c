@@ -26,6 +26,7 @@
 #include "cli/query/query_out.h"
 #include "cli/query/sql_session.h"
 #include "import/import.h"
+#include "record/web/profile_store.h"
 
 #include "base/banned.h"
 
@@ -34,11 +35,11 @@ static const uint64_t least_share = (uint64_t)64 << 20;
 
 enum state { WAITING, AGAIN, RUNNING, DONE };
 
-/* What a child tells; in memory that it shares with us. */
+/* A child's result, in memory shared with us. */
 struct answer {
-    size_t head_bytes; /* of its first line: the names of the columns */
+    size_t head_bytes; /* of its first line: the column names */
     int status;        /* exit code of cli.h */
-    int rc;            /* HW_ENOMEM: with more memory it may do */
+    int rc;            /* HW_ENOMEM: may succeed with more memory */
     bool finished;
 };
 
@@ -93,7 +94,7 @@ static int take_found(struct batch *b, const FTSENT *e)
 {
     hw_autofd int fd = open(e->fts_accpath, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd >= 0 && !hw_import_knows(fd)) {
-        b->n_unknown++;
+        b->n_unknown += !hw_profile_store_is_note(e->fts_name);
         return HW_OK;
     }
     return add_trace(b, e->fts_path); /* one that cannot be opened says so later */
@@ -137,13 +138,13 @@ static int find_traces(struct batch *b, struct hw_error *err)
 static void limit_memory(uint64_t bytes)
 {
 #ifdef __SANITIZE_ADDRESS__
-    (void)bytes; /* its shadow alone is larger */
+    (void)bytes; /* its shadow memory alone is larger */
 #else
     struct rlimit l;
     if (getrlimit(RLIMIT_DATA, &l) < 0)
         return;
     l.rlim_cur = bytes < l.rlim_max ? bytes : l.rlim_max;
-    (void)setrlimit(RLIMIT_DATA, &l); /* a file that is mapped does not count */
+    (void)setrlimit(RLIMIT_DATA, &l); /* mapped files do not count */
 #endif
 }
 
@@ -182,7 +183,7 @@ _Noreturn static void child(const struct batch *b, const struct trace *t, struct
     struct rlimit no_core = {0, 0};
     bool terminal = isatty(STDOUT_FILENO) != 0;
     (void)setrlimit(RLIMIT_CORE, &no_core);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody reads on behind who asked */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing may outlive the one who asked */
     if (dup2(t->out, STDOUT_FILENO) < 0 || dup2(t->err, STDERR_FILENO) < 0)
         _exit(HW_EXIT_FAILED);
     limit_memory(t->alone ? b->memory : b->share);
@@ -210,7 +211,7 @@ static int start(struct batch *b, size_t i, struct hw_error *err)
         return HW_ESYS;
     memset(j->answer, 0, sizeof *j->answer);
     t->alone = t->state == AGAIN || b->share == b->memory;
-    (void)fflush(stdout); /* a child must not print it again */
+    (void)fflush(stdout); /* or a child would print it again */
     pid_t pid = fork();
     if (pid < 0)
         return hw_fail_sys(err, "cannot start a process");
@@ -227,7 +228,7 @@ static int start(struct batch *b, size_t i, struct hw_error *err)
 static void drop(int *fd)
 {
     if (*fd >= 0)
-        (void)close(*fd); /* a file without a name */
+        (void)close(*fd); /* an unnamed file */
     *fd = -1;
 }
 
@@ -307,7 +308,7 @@ static void print_error(struct batch *b, const struct trace *t)
             text[n - 1] == '\n' ? "" : "\n");
 }
 
-/* Rows go through the page cache only; a file of rows may be larger than memory. */
+/* Rows are copied through the page cache; they may be larger than memory. */
 static int copy_out(const struct trace *t, uint64_t from)
 {
     char bytes[1 << 16];
@@ -367,8 +368,10 @@ static void progress(struct batch *b)
 
 /* ---- scheduling ---- */
 
-/* What waits for the whole memory runs when nothing else does. Answers wait in open files: not more
- * of them than a process may have. */
+/*
+ * A job that needs the whole memory runs alone. Answers wait in open files, so the limit on
+ * descriptors bounds their number.
+ */
 static size_t next_trace(const struct batch *b)
 {
     size_t end = b->next_out + b->n_jobs + MAX_AHEAD;
@@ -427,7 +430,7 @@ static uint64_t half_of_free(void)
     return kib ? kib * 512 : (uint64_t)1 << 30;
 }
 
-/* --max-memory over as many jobs as it gives a fair share. */
+/* Splits --max-memory among as many jobs as get a fair share. */
 static void share_memory(struct batch *b)
 {
     const struct hw_opts *o = &b->q->cli->opts;

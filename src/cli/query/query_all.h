@@ -1,15 +1,15 @@
 /*
  * query_all.h - one statement over many traces: `query --all`
  *
- * Why:     a process for each file, several at once: a broken or hostile trace takes no other with
- *          it, and the memory of each has a limit of its own that the kernel keeps.
+ * Why:     a process per file, several at once: a broken or hostile trace cannot affect others, and
+ *          each has a memory limit that the kernel enforces.
  * Shapes:  the statement's rows as CSV, the file's name before them as column `trace_file`, in the
- *          order of the names. Directories are walked; files in them that hold no profile are
- *          counted and left out.
- * Limits:  --jobs at once; --max-memory is shared by them. A trace that its share does not hold is
- *          tried again alone with the whole.
+ *          order of the names. Directories are walked; files without a profile are counted and
+ *          skipped.
+ * Limits:  --jobs at once; --max-memory is shared by them. A trace that does not fit its share is
+ *          tried again alone with all of it.
  * Errors:  printed with the file's name, the same error of many files once; an exit code of cli.h:
- *          HW_EXIT_INCOMPLETE where some files have no answer.
+ *          HW_EXIT_INCOMPLETE if some files have no answer.
  */
 #ifndef HW_CLI_QUERY_QUERY_ALL_H
 #define HW_CLI_QUERY_QUERY_ALL_H

@@ -183,7 +183,7 @@ static int table_begin(struct hw_query_out *o, size_t n, const char *const *name
     return rc;
 }
 
-/* 1 = the reader has seen enough. */
+/* 1 = the user quits. */
 static int ask(struct hw_query_out *o)
 {
     char answer[64];

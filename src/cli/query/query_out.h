@@ -22,7 +22,7 @@ struct hw_query_out {
     bool asks;         /* stops after each page and reads standard input */
     unsigned width;    /* of one column at most, in characters */
     size_t n_results;  /* so far */
-    size_t head_bytes; /* CSV: of the line with the columns' names, the last result's */
+    size_t head_bytes; /* CSV: length of the last result's header line */
     bool terminal, suppressed;
     size_t n_columns;
     HW_VEC(char *) page; /* owned: the cells of a page, its heading first */

@@ -128,7 +128,7 @@ int hw_sql_session_write_metatrace(const struct hw_cli *cli, struct hw_metatrace
     struct hw_error err = {0};
     int rc = hw_metatrace_take(m, &trace);
     struct hw_whole_file file;
-    if (rc == HW_EINVAL) /* a client took it already */
+    if (rc == HW_EINVAL) /* a client has taken it already */
         rc = HW_OK;
     else if (rc < 0)
         (void)hw_fail(&err, rc, 0, "metatrace");

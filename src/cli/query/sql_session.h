@@ -1,8 +1,8 @@
 /*
- * sql_session.h - a trace opened for SQL, as `query` and `trace_processor_shell` share it
+ * sql_session.h - a trace opened for SQL, shared by `query` and `trace_processor_shell`
  *
  * Owns:    the profile and the connection.
- * Errors:  printed; functions give an exit code of cli.h.
+ * Errors:  printed; functions return an exit code of cli.h.
  */
 #ifndef HW_CLI_QUERY_SQL_SESSION_H
 #define HW_CLI_QUERY_SQL_SESSION_H
@@ -34,13 +34,13 @@ void hw_sql_session_done(struct hw_sql_session *s);
 /* An empty script is an error here. */
 int hw_sql_session_run(struct hw_sql_session *s, const char *sql, size_t n,
                        struct hw_query_out *out);
-/* The same with a file's text; "-" is standard input. */
+/* The same for a file; "-" is standard input. */
 int hw_sql_session_run_file(struct hw_sql_session *s, const char *path, struct hw_query_out *out);
 
-/* What --add-sql-package, --override-sql-package and --override-stdlib name. */
+/* Loads what --add-sql-package, --override-sql-package and --override-stdlib name. */
 int hw_sql_session_packages(const struct hw_cli *cli, struct hw_sql_packages *out,
                             struct hw_error *err);
-/* Everything that scripts made is forgotten. */
+/* Drops everything that scripts created. */
 int hw_sql_session_reset(struct hw_sql_session *s);
 /* Ends the recording and writes it. */
 int hw_sql_session_write_metatrace(const struct hw_cli *cli, struct hw_metatrace *m,

@@ -1,9 +1,9 @@
 /*
- * findings.h - `diff` and `leaks` of profiles that are no files
+ * findings.h - `diff` and `leaks` for profiles that are not files
  *
- * Why:     what the fleet's store answers is compared and judged as traces are, with the same
- *          tables, the same JSON and the same gates.
- * Shapes:  the options are those of the two commands; a want with a profile and a label.
+ * Why:     profiles from the fleet's store are compared and classified like traces, with the same
+ *          tables, JSON and gates.
+ * Shapes:  the options are those of the two commands; each want has a profile and a label.
  * Errors:  printed; an exit code of cli.h.
  */
 #ifndef HW_CLI_REPORT_FINDINGS_H

@@ -40,7 +40,7 @@ struct hw_report_options hw_report_defaults(const struct hw_cli *cli, int fd)
                                       .width = hw_cli_width(fd)};
 }
 
-/* No dump at all: whatever the trace says about why. */
+/* No dump at all: prints the reasons the trace has. */
 static int no_data(const struct hw_profile *p, struct hw_error *err)
 {
     hw_losses losses = {0};

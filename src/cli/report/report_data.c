@@ -10,7 +10,7 @@
 
 #include "base/banned.h"
 
-/* A site below this share of the whole is only in the line "more sites". */
+/* A site below this share of the total is only counted in the line "more sites". */
 #define FOLD_SHARE 0.005
 
 static int pick_process(struct hw_report_data *d, struct hw_error *err)
@@ -40,7 +40,7 @@ static void pick_moments(struct hw_report_data *d)
     bool live = d->o->metric == HW_METRIC_SPACE || d->o->metric == HW_METRIC_OBJECTS;
     d->shows_peak = live && d->peak.total.space > 0 && d->peak.ts_ns != d->now.ts_ns &&
                     (d->o->peak || hw_process_view_cleaned_up(v));
-    /* The dump at the peak was not made to compare with: what the program did since is its end. */
+    /* The dump at the peak is not a base to compare with: what follows it is the program's end. */
     for (size_t i = 0; !d->shows_peak && i + 1 < v->moments.n; i++)
         if (!v->moments.v[i].is_peak)
             d->before = &v->moments.v[i];
@@ -57,7 +57,7 @@ static int add_sites(struct hw_report_data *d, const struct hw_process_moment *m
     return rc;
 }
 
-/* Live figures are those of the peak, what was ever allocated those of the end. */
+/* Live figures are those of the peak, totals allocated those of the end. */
 static void put_peak(struct hw_report_data *d)
 {
     for (size_t i = 0; i < d->sites.n; i++) {
@@ -138,7 +138,7 @@ static int find_sites(struct hw_report_data *d)
     d->n_rows = d->sites.n;
     const struct hw_value *total = d->shows_peak ? &d->peak.total : &d->now.total;
     double least = d->o->fold ? FOLD_SHARE * fabs((double)hw_value_get(total, d->o->metric)) : 0;
-    while (d->n_rows > 0) { /* rows of nothing at the end say nothing */
+    while (d->n_rows > 0) { /* rows with nothing live at the end are useless */
         const struct hw_site *s = &d->sites.v[d->n_rows - 1];
         double value = fabs((double)hw_value_get(&s->now, d->o->metric));
         bool changed = d->before && s->before_space != s->now.space &&
@@ -193,7 +193,7 @@ static void count_samples(struct hw_report_data *d)
     }
 }
 
-/* Is a reading of the moment itself? It is taken beside the profile, at times of its own. */
+/* Does a reading belong to this moment? Readings are taken independently of the profile. */
 static bool is_near(const struct hw_report_data *d, int64_t at_ns, int64_t ts_ns)
 {
     enum { NEAR_NS = 60000000, NEAR_SHARE = 100 };
@@ -202,8 +202,10 @@ static bool is_near(const struct hw_report_data *d, int64_t at_ns, int64_t ts_ns
     return away_ns <= NEAR_NS || away_ns <= run_ns / NEAR_SHARE;
 }
 
-/* The reading next to the moment; one of another moment is shown with its time, and not compared. A
- * growing program passes between two readings: the highest RSS is then the one of its peak. */
+/*
+ * The reading closest to the moment; if it belongs to another moment it is shown with its time and
+ * not compared. A growing program peaks between two readings: the highest RSS is then the peak's.
+ */
 static void find_rss(struct hw_report_data *d, const struct hw_process_moment *m)
 {
     double highest = 0;
@@ -254,6 +256,20 @@ static int find_beside(struct hw_report_data *d)
     return rc;
 }
 
+/*
+ * Only from readings close enough to be shown with this moment's figures. Left out if memory runs
+ * out.
+ */
+static void find_account(struct hw_report_data *d, const struct hw_process_moment *m)
+{
+    hw_values values = {0};
+    int rc = hw_process_values(d->p, &d->list, d->upid, m->ts_ns, m->at_max, &values);
+    if (rc == HW_OK)
+        rc = hw_memory_parts_find(d->p, &d->view, m->ts_ns, &values, &d->account);
+    d->has_account = rc == HW_OK && d->account.by_owner && is_near(d, d->account.ts_ns, m->ts_ns);
+    hw_vec_done(&values);
+}
+
 int hw_report_data_init(struct hw_report_data *d, const struct hw_profile *p,
                         const struct hw_report_options *o, struct hw_error *err)
 {
@@ -290,6 +306,7 @@ int hw_report_data_init(struct hw_report_data *d, const struct hw_profile *p,
     const struct hw_process_moment *m = d->shows_peak ? &d->peak : &d->now;
     find_rss(d, m);
     find_minfo(d, m->ts_ns);
+    find_account(d, m);
     return HW_OK;
 fail:
     hw_report_data_done(d);
@@ -308,6 +325,7 @@ void hw_report_data_done(struct hw_report_data *d)
     free(d->trends);
     hw_site_names_done(&d->names);
     hw_vec_done(&d->losses);
+    hw_memory_parts_done(&d->account);
     *d = (struct hw_report_data){0};
 }
 

@@ -1,8 +1,8 @@
 /*
- * report_data.h - what a report says, gathered; text and JSON only print it
+ * report_data.h - the contents of a report; text and JSON only print it
  *
  * Owns:    all of it; hw_report_data_done frees it.
- * Errors:  HW_ENOMEM; HW_ENOTFOUND when no process of the pid asked for has a dump.
+ * Errors:  HW_ENOMEM; HW_ENOTFOUND if no process with the requested pid has a dump.
  */
 #ifndef HW_CLI_REPORT_REPORT_DATA_H
 #define HW_CLI_REPORT_REPORT_DATA_H
@@ -10,6 +10,7 @@
 #include "cli/parts/site_text.h"
 #include "cli/report/report.h"
 #include "enrich/lines/demangle.h"
+#include "views/account/memory_parts.h"
 #include "views/findings/losses.h"
 #include "views/findings/sites.h"
 #include "views/findings/trend.h"
@@ -29,7 +30,7 @@ struct hw_report_data {
     struct hw_series_list list;
     hw_process_ranks ranks;               /* of all processes with dumps */
     hw_upid upid;                         /* the one shown */
-    HW_VEC(struct hw_report_heap) beside; /* heaps of it that are not in the figures */
+    HW_VEC(struct hw_report_heap) beside; /* its heaps that the figures leave out */
     struct hw_process_view view;
     struct hw_process_moment now;           /* its last moment */
     struct hw_process_moment peak;          /* the moment with most live bytes, its end included */
@@ -42,15 +43,17 @@ struct hw_report_data {
     size_t n_rows;              /* of them in the table */
     struct hw_site_names names; /* at the moment that is shown */
     enum hw_trend *trends;      /* of the rows */
-    hw_losses losses;           /* of the process and of the whole trace */
+    hw_losses losses;           /* of the process and the whole trace */
     uint64_t n_lost, n_samples;
     bool incomplete;
     bool has_rss, has_minfo;
-    bool rss_is_peak; /* the highest of all, where live bytes were highest, too */
-    bool rss_is_near; /* of the moment whose live bytes are shown: the two can be compared */
+    bool rss_is_peak; /* the highest overall, which live bytes reached at the same time */
+    bool rss_is_near; /* same moment as the live bytes: comparable */
     double rss;
     int64_t rss_ns;                  /* when it was read */
-    double minfo_in_use, minfo_free; /* the allocator's own figures, blocks of mmap included */
+    double minfo_in_use, minfo_free; /* the allocator's own figures, including mmapped blocks */
+    bool has_account;                /* of the process's memory, at the moment that is shown */
+    struct hw_memory_parts account;
 };
 
 int hw_report_data_init(struct hw_report_data *d, const struct hw_profile *p,

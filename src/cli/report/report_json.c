@@ -76,7 +76,7 @@ static void put_sites(struct hw_json *j, const struct hw_report_data *d)
     hw_strbuf_done(&label);
 }
 
-/* What the list leaves out: the sites behind --top, and those that hold nothing of the metric. */
+/* What the list leaves out: sites beyond --top, and those with a zero metric. */
 static void put_other_sites(struct hw_json *j, const struct hw_report_data *d)
 {
     struct hw_value sum = {0};
@@ -142,6 +142,18 @@ static void put_beside(struct hw_json *j, const struct hw_report_data *d)
     hw_json_end_array(j);
 }
 
+static void put_account(struct hw_json *j, const struct hw_report_data *d)
+{
+    if (!d->has_account)
+        return;
+    hw_json_key(j, "account");
+    hw_json_begin_object(j);
+    hw_json_kv_double(j, "rss_bytes", d->account.total.rss);
+    for (int p = 0; p < HW_PART_COUNT; p++)
+        hw_json_kv_double(j, hw_memory_part_name((enum hw_memory_part)p), d->account.parts[p].rss);
+    hw_json_end_object(j);
+}
+
 int hw_report_json(const struct hw_report_data *d, FILE *out)
 {
     struct hw_json j;
@@ -169,6 +181,7 @@ int hw_report_json(const struct hw_report_data *d, FILE *out)
         hw_json_kv_double(&j, "malloc_info_in_use_bytes", d->minfo_in_use);
         hw_json_kv_double(&j, "malloc_info_free_bytes", d->minfo_free);
     }
+    put_account(&j, d);
     put_sites(&j, d);
     put_other_sites(&j, d);
     put_losses(&j, d);

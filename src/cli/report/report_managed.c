@@ -23,7 +23,7 @@ struct managed {
     struct {
         uint32_t class;
         struct hw_heap_sum sum;
-    } v[MAX_CLASSES]; /* the largest by their objects' own bytes */
+    } v[MAX_CLASSES]; /* the largest by self size */
     size_t n;
 };
 

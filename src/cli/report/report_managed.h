@@ -1,8 +1,8 @@
 /*
- * report_managed.h - what a report says of a managed heap in the same trace
+ * report_managed.h - what a report says about a managed heap in the same trace
  *
- * Why:     the figures of a JVM's malloc are no answer to "why did memory run out" when the heap
- *          that was full is the other one. So it is told first, with the classes that fill it.
+ * Why:     the figures of a JVM's malloc do not answer "why did memory run out" if it was the Java
+ *          heap that was full. So that comes first, with the classes that fill it.
  * Errors:  HW_ENOMEM.
  * Cost:    O(objects).
  */
@@ -14,7 +14,7 @@
 struct hw_json;
 struct hw_report_data;
 
-/* Nothing where the process has no graph. */
+/* Prints nothing if the process has no graph. */
 int hw_report_managed_text(const struct hw_report_data *d, FILE *out);
 int hw_report_managed_json(const struct hw_report_data *d, struct hw_json *j);
 

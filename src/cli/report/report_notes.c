@@ -26,7 +26,7 @@ static void paint(const struct notes *n, const char *code)
         fprintf(n->out, "\033[%sm", code);
 }
 
-/* "word: text", folded; further lines stand under the text. */
+/* "word: text", wrapped; further lines are aligned with the text. */
 static void put_note(struct notes *n, const char *word, const char *colour, const char *text)
 {
     size_t indent = strlen(word) + 2, width = n->d->o->width;
@@ -55,7 +55,7 @@ static int put_losses(struct notes *n)
     return rc;
 }
 
-/* ---- dumps that a condition or a limit has made ---- */
+/* ---- dumps triggered by a condition or a limit ---- */
 
 static bool is_usual(const char *trigger)
 {
@@ -68,7 +68,7 @@ static bool is_usual(const char *trigger)
     return false;
 }
 
-/* A checkpoint is shown, and told of, only when nothing came behind it. */
+/* A checkpoint is shown and mentioned only if nothing followed it. */
 static bool is_shown(const struct hw_profile *p, const struct hw_heap_dump *d)
 {
     if (!(d->flags & HW_DUMP_CHECKPOINT))
@@ -92,7 +92,7 @@ static int put_triggers(struct notes *n)
         char clock[HW_UNIT_MAX];
         if (h->upid.v != d->upid.v || is_usual(trigger) || h->ts_ns == last || !is_shown(d->p, h))
             continue;
-        last = h->ts_ns; /* of several heaps at one time the first */
+        last = h->ts_ns; /* the first of several heaps at one time */
         hw_strbuf_adds(&text, told++ ? ", " : "dumps were made by: ");
         hw_strbuf_add_escaped(&text, trigger, strlen(trigger));
         hw_strbuf_addf(&text, " at %s",
@@ -113,7 +113,7 @@ struct nameless {
 };
 
 struct nameless_list {
-    struct nameless v[16]; /* few modules hold most */
+    struct nameless v[16]; /* a few modules have most of them */
     size_t n;
     double named, nameless;
 };
@@ -177,7 +177,7 @@ static int put_nameless(struct notes *n)
     return rc;
 }
 
-/* ---- names that may be another's ---- */
+/* ---- names that may be wrong ---- */
 
 static size_t rows_named_like(const struct hw_report_data *d, const char *part)
 {
@@ -254,7 +254,7 @@ static void put_runtimes(struct notes *n)
                  "buffers and native modules are");
 }
 
-/* ---- what the recorder noted of the process ---- */
+/* ---- what the recorder noted about the process ---- */
 
 static int put_recorded(struct notes *n)
 {

@@ -1,7 +1,7 @@
 /*
- * report_notes.h - what a report says below its table: losses, and what the figures cannot show
+ * report_notes.h - the notes below a report's table: losses, and what the figures cannot show
  *
- * Shapes:  each note is a paragraph "note: …" or "incomplete: …", folded at the report's width.
+ * Shapes:  each note is a paragraph "note: …" or "incomplete: …", wrapped at the report's width.
  */
 #ifndef HW_CLI_REPORT_REPORT_NOTES_H
 #define HW_CLI_REPORT_REPORT_NOTES_H

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/text/plural.h"
+#include "cli/parts/account_text.h"
 #include "cli/parts/open_profile.h"
 #include "cli/parts/short_name.h"
 #include "cli/report/report_data.h"
@@ -15,8 +16,8 @@
 struct page {
     const struct hw_report_data *d;
     FILE *out;
-    struct hw_strbuf line; /* of the row at work */
-    bool has_callers;      /* some row names who called */
+    struct hw_strbuf line; /* of the current row */
+    bool has_callers;      /* some row names callers */
 };
 
 static const char *word(const struct page *pg, const char *unicode, const char *ascii)
@@ -98,13 +99,13 @@ static void put_process(const struct page *pg)
     fputc('\n', pg->out);
 }
 
-/* Only some dumps know, and they know it of the end. */
+/* Only some dumps know, and only about the end. */
 static bool shows_idle(const struct hw_report_data *d)
 {
     return d->now.total.idle > 0 && !d->shows_peak && d->o->metric == HW_METRIC_SPACE;
 }
 
-/* Heaps that nothing is added to: objects of a JVM beside its malloc. */
+/* Heaps left out of the sums: a JVM's objects next to its malloc. */
 static void put_beside(const struct page *pg)
 {
     const struct hw_report_data *d = pg->d;
@@ -114,19 +115,45 @@ static void put_beside(const struct page *pg)
         char buf[HW_UNIT_MAX];
         fputs("not in these figures: ", pg->out);
         put_name(pg, name);
+        if (h->kind == HW_HEAP_PINNED) {
+            fprintf(pg->out, "   %s free on pages that live blocks pin   (--heap ",
+                    hw_fmt_bytes(buf, (double)h->now.space));
+            put_name(pg, name);
+            fputs(")\n", pg->out);
+            continue;
+        }
+        if (h->kind == HW_HEAP_RESIDENT) {
+            fprintf(pg->out, "   %s of mmap.anon in memory   (--heap ",
+                    hw_fmt_bytes(buf, (double)h->now.space));
+            put_name(pg, name);
+            fputs(")\n", pg->out);
+            continue;
+        }
+        bool mapped = h->kind == HW_HEAP_MAPPED;
         if (h->kind != HW_HEAP_CHURN)
-            fprintf(pg->out, "   live %s", hw_fmt_bytes(buf, (double)h->now.space));
-        fprintf(pg->out, "   allocated %s   (--heap ",
+            fprintf(pg->out, "   %s %s", mapped ? "mapped" : "live",
+                    hw_fmt_bytes(buf, (double)h->now.space));
+        fprintf(pg->out, "   %s %s   (--heap ", mapped ? "ever mapped" : "allocated",
                 hw_fmt_bytes(buf, (double)h->now.alloc_space));
         put_name(pg, name);
         fputs(")\n", pg->out);
     }
 }
 
-/* Then all that was allocated stays, and none of it is called live. */
+/* Then everything ever allocated is counted, and nothing is called live. */
 static bool frees_unknown(const struct hw_report_data *d)
 {
     return d->view.kind == HW_HEAP_CHURN;
+}
+
+static void put_account(const struct page *pg)
+{
+    struct hw_strbuf line = {0};
+    if (!pg->d->has_account)
+        return;
+    hw_account_line(&pg->d->account, pg->d->o->width, &line);
+    fputs(line.p ? line.p : "", pg->out);
+    hw_strbuf_done(&line);
 }
 
 static void put_totals(const struct page *pg)
@@ -143,7 +170,7 @@ static void put_totals(const struct page *pg)
         fmt_error(pg, &d->now.total, HW_METRIC_ALLOC_SPACE, buf);
         fprintf(pg->out, "%s%s   (what was freed is not recorded)", buf[0] ? " " : "", buf);
     } else if (d->view.knows_peak || d->view.moments.n > 1) {
-        /* without recorded maxima it is what the dumps happened to see */
+        /* without recorded maxima, whatever the dumps happened to see */
         fprintf(pg->out, "   %s %s", d->view.knows_peak ? "peak" : "largest dump",
                 hw_fmt_bytes(buf, (double)d->peak.total.space));
         fprintf(pg->out, " at %s", hw_fmt_clock(buf, hw_sat_sub(d->peak.ts_ns, d->view.start_ns)));
@@ -158,6 +185,7 @@ static void put_totals(const struct page *pg)
             fprintf(pg->out, "  explained %.0f%%", 100 * (double)v->space / d->rss);
     }
     fputc('\n', pg->out);
+    put_account(pg);
     put_beside(pg);
     if (shows_idle(d)) {
         fprintf(pg->out, "idle %s", hw_fmt_bytes(buf, (double)d->now.total.idle));
@@ -212,8 +240,10 @@ static void put_delta_cell(struct page *pg, const struct hw_site *s)
     hw_put_cell(&pg->line, hw_fmt_change(cell, delta, /* bytes = */ true), COL_DELTA);
 }
 
-/* "dir/file.cc:12" of its biggest callstack, else the module: the program itself needs none.
- * True: a place in the source. */
+/*
+ * "dir/file.cc:12" of its biggest callstack, else the module unless it is the program itself. True:
+ * a source location.
+ */
 static bool put_place(const struct page *pg, const struct hw_site *s, const struct hw_function *fn,
                       struct hw_strbuf *out)
 {
@@ -230,7 +260,7 @@ static bool put_place(const struct page *pg, const struct hw_site *s, const stru
     return false;
 }
 
-/* A caller says more than a line of the source when there is room for one of them. */
+/* If there is room for only one, a caller says more than a source line. */
 static void put_site_cell(struct page *pg, const struct hw_site *s, size_t width, bool pad)
 {
     enum { LEAST_NAME = 16, LEAST_CALLER = 15 };
@@ -362,8 +392,10 @@ static void put_amounts(const struct page *pg, const struct hw_value *v)
     fprintf(pg->out, "  allocated %s", hw_fmt_bytes(buf, (double)v->alloc_space));
 }
 
-/* Processes of one name are one entry: a build has hundreds of compilers. Gives how many there are
- * of this name, 0 when an earlier process had it. */
+/*
+ * Processes of one name share an entry: a build runs hundreds of compilers. Returns their number,
+ * or 0 if an earlier process had the name.
+ */
 static size_t same_name(const struct hw_report_data *d, size_t at, struct hw_value *sum)
 {
     const char *name = base_name(hw_report_process_name(d, d->ranks.v[at].upid));
@@ -380,7 +412,7 @@ static size_t same_name(const struct hw_report_data *d, size_t at, struct hw_val
     return n;
 }
 
-/* What only started others is one line for all of them. */
+/* All mere launchers share one line. */
 static void put_starters(const struct page *pg, bool first)
 {
     const struct hw_report_data *d = pg->d;

@@ -67,7 +67,7 @@ static int make_rows(struct hw_live_now *x)
     return rc;
 }
 
-/* A process without a sample yet has no series: nothing is held, which is no error. */
+/* A process without samples yet has no series: it holds nothing, which is not an error. */
 static int read_look(int fd, struct hw_live_now *x, struct hw_error *err)
 {
     char path[40];
@@ -112,12 +112,12 @@ static void compare(struct hw_live_model *m, double seconds)
     for (size_t i = 0; i < m->now.rows.n; i++) {
         struct hw_live_row *r = &m->now.rows.v[i];
         uint64_t base = 0, before = 0;
-        (void)hw_map64_get(&m->base, r->key, &base);     /* none: it came since */
-        (void)hw_map64_get(&m->before, r->key, &before); /* none: all of it is new */
+        (void)hw_map64_get(&m->base, r->key, &base);     /* none: it is new */
+        (void)hw_map64_get(&m->before, r->key, &before); /* none: all of it counts */
         r->growth = r->self.space - (int64_t)base;
         double more = (double)r->self.alloc_space - (double)before;
         r->rate = seconds > 0 && more > 0 ? more / seconds : 0;
-        /* no memory: the rate is missing the next time */
+        /* out of memory: no rate next time */
         (void)hw_map64_put(&m->before, r->key, (uint64_t)r->self.alloc_space);
     }
 }

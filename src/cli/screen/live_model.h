@@ -1,12 +1,12 @@
 /*
- * live_model.h - what `heapwise live` knows: the newest look, and what earlier ones left behind
+ * live_model.h - the state of `heapwise live`: the latest snapshot and what remains of earlier ones
  *
- * Why:     a look says what is held now; growth, rates and the curve need what was before.
- *          Functions have other numbers in every look, so memory goes by their names.
- * Shapes:  rows are the functions of the newest look, self as the site that asked.
- * Units:   bytes; rates a second, between the last two looks.
+ * Why:     a snapshot says what is held now; growth, rates and the curve need earlier values.
+ *          Function ids change with every snapshot, so history is kept by name.
+ * Shapes:  rows are the functions of the latest snapshot, self counted at the allocation site.
+ * Units:   bytes; rates per second, between the last two snapshots.
  * Owns:    everything.
- * Errors:  HW_ENOMEM and those of the importer; the model keeps the look before.
+ * Errors:  HW_ENOMEM and those of the importer; the model keeps the previous snapshot.
  * Threads: one owner at a time.
  */
 #ifndef HW_CLI_SCREEN_LIVE_MODEL_H
@@ -28,13 +28,13 @@
 struct hw_live_row {
     const char *label; /* owned by the model's labels */
     hw_str_id module;
-    uint64_t key; /* of name and module */
+    uint64_t key; /* hash of name and module */
     struct hw_value self, total;
     int64_t growth; /* of self.space, since the baseline */
     double rate;    /* of self.alloc_space */
 };
 
-/* One look, read. */
+/* One snapshot, loaded. */
 struct hw_live_now {
     struct hw_profile *p;
     struct hw_series_list list;
@@ -54,19 +54,19 @@ struct hw_live_model {
     struct hw_value total;
     double error; /* of total.space */
     uint64_t interval_bytes, rss_bytes;
-    uint64_t first_ns, at_ns; /* monotonic; first_ns 0 = no look yet */
+    uint64_t first_ns, at_ns; /* monotonic; first_ns 0 = no snapshot yet */
     int64_t base_space, peak_space;
     double alloc_rate, alloc_count_rate;
     struct hw_map64 base,
-        before; /* key → self.space at the baseline, alloc_space at the last look */
+        before; /* key → self.space at the baseline, alloc_space at the last snapshot */
     double history[HW_LIVE_HISTORY]; /* space, oldest first */
     size_t n_history;
 };
 
-/* Reads a look (fd stays the caller's). */
+/* Reads a snapshot (fd stays the caller's). */
 int hw_live_model_update(struct hw_live_model *m, int fd, const struct hw_control_live *facts,
                          uint64_t rss_bytes, uint64_t now_ns, struct hw_error *err);
-/* Growth counts from now. */
+/* Growth is counted from now on. */
 void hw_live_model_rebase(struct hw_live_model *m);
 void hw_live_model_done(struct hw_live_model *m);
 

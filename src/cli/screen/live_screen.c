@@ -47,7 +47,7 @@ static void second_line(const struct hw_live_model *m, char *out, size_t max)
 
 /* ---- the curve ---- */
 
-/* Height in steps of the newest `n` looks, the newest last; gives how many there are. */
+/* Height in steps of the latest `n` snapshots, the newest last; returns their number. */
 static size_t heights(const struct hw_live_model *m, size_t n, int steps, int out[])
 {
     double most = 1;
@@ -60,7 +60,7 @@ static size_t heights(const struct hw_live_model *m, size_t n, int steps, int ou
     return have;
 }
 
-/* Two looks a column, four dots a row: dots 1 2 3 7 are the left column from the top. */
+/* Two snapshots per column, four dots per row: dots 1 2 3 7 are the left column from the top. */
 static void braille_line(struct hw_screen *s, const int h[], size_t n, int row)
 {
     static const unsigned char left[4] = {0x40, 0x04, 0x02, 0x01},
@@ -255,7 +255,7 @@ int hw_live_print(const struct hw_live_model *m, const struct hw_live_looks *l, 
         hw_strbuf_addc(&b, '\n');
     }
     if (!b.failed)
-        (void)fwrite(b.p, 1, b.n, stdout); /* main looks at ferror */
+        (void)fwrite(b.p, 1, b.n, stdout); /* main checks ferror */
     int rc = b.failed ? HW_ENOMEM : HW_OK;
     hw_strbuf_done(&b);
     return rc;

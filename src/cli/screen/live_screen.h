@@ -1,5 +1,5 @@
 /*
- * live_screen.h - how `heapwise live` draws what it knows
+ * live_screen.h - draws the screen of `heapwise live`
  *
  * Shapes:  a header of two lines, a curve, a table of functions or a call tree, a line of keys.
  *          Works from 40 by 8 upwards.
@@ -17,20 +17,20 @@ struct hw_json;
 struct hw_screen;
 
 struct hw_live_looks {
-    const char *name, *ref; /* of process and recording; strangers' */
+    const char *name, *ref; /* of process and recording; untrusted */
     int32_t pid;
-    bool own;  /* the recording is ours and leaves no file */
-    bool tree; /* the tree in place of the table */
+    bool own;  /* our own recording, without a file */
+    bool tree; /* the tree instead of the table */
     bool paused;
     enum hw_live_order order;
     size_t at, top;   /* row of the table, first shown */
     char filter[128]; /* "" = all */
-    char said[256];   /* in place of the keys; "" = nothing */
+    char said[256];   /* instead of the keys; "" = nothing */
 };
 
 void hw_live_draw(struct hw_screen *s, const struct hw_live_model *m, struct hw_live_looks *l,
                   struct hw_tree_view *tree);
-/* Rows that the filter leaves and that hold, grow or ask for something. */
+/* Rows that pass the filter and hold, grow or allocate anything. */
 bool hw_live_row_shown(const struct hw_live_row *r, const char *filter);
 /* The same without a screen: `top` rows on standard output. */
 int hw_live_print(const struct hw_live_model *m, const struct hw_live_looks *l, size_t top,

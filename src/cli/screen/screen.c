@@ -24,7 +24,7 @@
 #define ENTER "\033[?1049h\033[?7l\033[?25l"
 #define LEAVE "\033[0m\033[?7h\033[?25h\033[?1049l"
 
-/* What handlers need: one screen a process. */
+/* What signal handlers need: one screen per process. */
 static struct {
     volatile sig_atomic_t is_on, resized;
     struct termios before, raw;
@@ -32,7 +32,7 @@ static struct {
 
 static void take(void)
 {
-    (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &terminal.raw); /* else keys come with Enter */
+    (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &terminal.raw); /* else keys would wait for Enter */
     (void)!write(STDOUT_FILENO, ENTER, sizeof ENTER - 1);    /* a closed terminal shows as a key */
     terminal.is_on = 1;
 }
@@ -112,7 +112,7 @@ int hw_screen_begin(struct hw_screen *s, const struct hw_cli *cli, struct hw_err
                             .unicode = hw_report_defaults(cli, STDOUT_FILENO).unicode};
     if (!hw_screen_possible(cli) || tcgetattr(STDIN_FILENO, &terminal.before) < 0)
         return hw_fail(err, HW_EUNSUPPORTED, 0, "no terminal to draw on");
-    (void)setlocale(LC_CTYPE, "C.UTF-8"); /* for the width of characters; else all are one wide */
+    (void)setlocale(LC_CTYPE, "C.UTF-8"); /* for character widths; else all count as one */
     terminal.raw = terminal.before;
     terminal.raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO | IEXTEN);
     terminal.raw.c_iflag &= ~(tcflag_t)(IXON | ICRNL);
@@ -136,7 +136,7 @@ void hw_screen_end(struct hw_screen *s)
 
 /* ---- keys ---- */
 
-/* A byte, or -1 when none comes in time, -2 when none will. */
+/* A byte, -1 if none comes in time, or -2 at the end of input. */
 static int next_byte(int timeout_ms)
 {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -150,7 +150,7 @@ static int next_byte(int timeout_ms)
     return got < 0 && errno == EINTR ? -1 : -2;
 }
 
-/* What follows ESC [ or ESC O. */
+/* Reads what follows ESC [ or ESC O. */
 static int special(void)
 {
     static const struct {
@@ -252,14 +252,14 @@ int hw_screen_left(const struct hw_screen *s)
     return s->cols - s->col;
 }
 
-/* Marks of direction and what has no width could hide or reorder what stands beside it. */
+/* Directional marks and zero-width characters could hide or reorder text next to them. */
 static bool is_unseen(wchar_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x2069) || c == 0xfeff;
 }
 
-/* The next character as it is shown: its bytes to out, its columns returned. */
+/* The next character as displayed: writes its bytes to out, returns its columns. */
 static int shown(const struct hw_screen *s, const char **p, mbstate_t *state, char out[16])
 {
     wchar_t c;
@@ -280,7 +280,7 @@ static int shown(const struct hw_screen *s, const char **p, mbstate_t *state, ch
     return width;
 }
 
-/* At most `room` columns of it; gives how many it took. */
+/* At most `room` columns of it; returns how many it took. */
 static int put_text(struct hw_screen *s, const char *text, int room)
 {
     mbstate_t state = {0};
@@ -353,7 +353,7 @@ void hw_screen_line(struct hw_screen *s)
         hw_strbuf_addc(&s->frame, ' ');
     if (s->marked)
         hw_strbuf_adds(&s->frame, "\033[0m");
-    if (s->col < s->cols) /* behind the last column it would take that one's character */
+    if (s->col < s->cols) /* beyond the last column it would erase that one's character */
         hw_strbuf_adds(&s->frame, "\033[K");
     s->marked = false;
     s->col = 0;

@@ -31,7 +31,7 @@ bool hw_screen_ask(struct hw_screen *s, const char *prompt, char *out, size_t ma
     for (;;) {
         char line[300];
         (void)snprintf(line, sizeof line, "%s%s", prompt, out);
-        /* Over the frame as it stands: only the last line is drawn anew. */
+        /* On top of the current frame: only the last line is redrawn. */
         hw_strbuf_clear(&s->frame);
         hw_strbuf_addf(&s->frame, "\033[%d;1H", s->rows);
         s->row = s->rows - 1;
@@ -46,7 +46,7 @@ bool hw_screen_ask(struct hw_screen *s, const char *prompt, char *out, size_t ma
             return false;
         if (key == HW_KEY_BACK && n)
             do
-                out[--n] = '\0'; /* a character of several bytes goes as one */
+                out[--n] = '\0'; /* a multi-byte character is deleted as one */
             while (n && ((unsigned char)out[n - 1] & 0xc0) == 0x80);
         else if (key >= 0x20 && key < 256 && key != 0x7f && n + 1 < max) {
             out[n++] = (char)key;
@@ -146,7 +146,7 @@ int hw_tree_screen_run(const struct hw_tree_screen *t, struct hw_error *err)
                 (void)snprintf(said, sizeof said, "out of memory");
             break;
         default:
-            (void)hw_tree_view_key(&v, key, s.rows - 3); /* others do nothing */
+            (void)hw_tree_view_key(&v, key, s.rows - 3); /* other keys are ignored */
             break;
         }
     }

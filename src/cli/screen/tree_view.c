@@ -34,10 +34,10 @@ static bool is_open(const struct hw_tree_view *v, uint32_t node)
 
 static void set_open(struct hw_tree_view *v, uint32_t node, bool open)
 {
-    (void)hw_map64_put(&v->open, v->keys.v[node], open); /* no memory: it stays as it was */
+    (void)hw_map64_put(&v->open, v->keys.v[node], open); /* out of memory: unchanged */
 }
 
-/* Siblings are in falling order: behind the first without a value there is none with one. */
+/* Siblings are in descending order: after the first zero all are zero. */
 static bool exists(const struct hw_tree_view *v, uint32_t node)
 {
     return node != HW_ID_NONE && value_of(v, node) > 0;
@@ -45,7 +45,7 @@ static bool exists(const struct hw_tree_view *v, uint32_t node)
 
 /* ---- rows ---- */
 
-/* The node behind `node` among those whose ancestors are open; HW_ID_NONE at the end. */
+/* The node after `node` among those whose ancestors are open; HW_ID_NONE at the end. */
 static uint32_t next_node(const struct hw_tree_view *v, uint32_t node, bool inside)
 {
     uint32_t child = v->flame.v.v[node].first_child;
@@ -79,7 +79,7 @@ static void go_to(struct hw_tree_view *v, size_t row)
     v->at_key = v->keys.v[v->rows.v[v->at]];
 }
 
-/* Down to where it branches: the largest child while it holds nine tenths of its parent. */
+/* Opens down to where it branches: the largest child as long as it has 90% of its parent. */
 static void open_main_path(struct hw_tree_view *v)
 {
     uint32_t node = 0;
@@ -205,7 +205,7 @@ static void fold_all(struct hw_tree_view *v, bool open)
         return;
     uint32_t first = v->rows.v[v->at];
     uint32_t depth = v->flame.v.v[first].depth;
-    size_t budget = 100000; /* more rows than anybody reads */
+    size_t budget = 100000; /* more rows than anybody will read */
     uint32_t node = first;
     do {
         set_open(v, node, open);
@@ -258,7 +258,7 @@ bool hw_tree_view_key(struct hw_tree_view *v, int key, int page)
         return true;
     case 'n':
     case 'N':
-        (void)hw_tree_view_find(v, key == 'N'); /* none: one stays where one is */
+        (void)hw_tree_view_find(v, key == 'N'); /* none: the selection stays */
         return true;
     case 'm':
         (void)hw_tree_view_set_metric(v, (enum hw_metric)((v->metric + 1) % HW_METRIC_COUNT));
@@ -275,7 +275,7 @@ static bool matches(const struct hw_tree_view *v, uint32_t node)
     return strcasestr(label_of(v, node), v->search) != NULL;
 }
 
-/* All ancestors are opened, so that it is a row. */
+/* Opens all ancestors, so that it becomes a row. */
 static void reveal(struct hw_tree_view *v, uint32_t node)
 {
     for (uint32_t up = v->flame.v.v[node].parent; up != 0; up = v->flame.v.v[up].parent)

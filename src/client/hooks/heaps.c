@@ -12,6 +12,7 @@
 
 #include "client/client.h"
 #include "client/hooks/heaps.h"
+#include "client/sample/adaptive.h"
 #include "client/sample/capture.h"
 #include "client/sample/heap_table.h"
 #include "client/sample/live.h"
@@ -79,7 +80,7 @@ HW_EXPORT AHeapInfo *AHeapInfo_create(const char *heap_name)
         return NULL;
     uint32_t id = atomic_load(&hw_n_heaps);
     do {
-        if (id >= HW_MAX_HEAPS)
+        if (id >= HW_HEAP_ID_ANON)
             return NULL;
     } while (!atomic_compare_exchange_weak(&hw_n_heaps, &id, id + 1));
     memcpy(hw_heap_table[id].name, heap_name, n);

@@ -3,7 +3,7 @@
  *
  * A thread of ours and dlopen are what a hook may never use: both take locks of libc's, and malloc
  * is called under those locks. Here they are safe, because the block was asked for by libjvm's own
- * code: it stands in no function of libc. The thread is begun by the hook, behind its visit; the
+ * code: it is in no function of libc. The thread is begun by the hook, behind its visit; the
  * library is loaded on that thread. Its signals are blocked: they are the program's. A JVM that the
  * java command makes is known earlier (launcher.c), in code that holds no lock either.
  */
@@ -15,6 +15,7 @@
 #include "client/client.h"
 #include "client/hooks/heaps.h"
 #include "client/hooks/java.h"
+#include "client/kernel/own_memory.h"
 #include "client/kernel/sys.h"
 #include "client/sample/managed.h"
 #include "heapwise/heap_profile.h"
@@ -43,7 +44,8 @@ static struct hw_java_entrance entrance = {.version = HW_JAVA_ENTRANCE_VERSION,
                                            .sample = hw_heaps_sample,
                                            .report_free = AHeapProfile_reportFree,
                                            .sync = hw_heaps_sync,
-                                           .awaits_end = awaits_end};
+                                           .awaits_end = awaits_end,
+                                           .own_memory = hw_own_memory_add_for_good};
 static _Atomic uint32_t begun;
 static char library[sizeof hw_control.java_library];
 

@@ -12,24 +12,16 @@
  *
  * Other JVMs, of other programs or of a java command without libjli, are found by their samples.
  */
-#include <elf.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/loaded_tables.h"
 #include "client/client.h"
 #include "client/hooks/java.h"
 #include "client/kernel/now.h"
-
-#if defined(__x86_64__)
-#define SLOT_TYPE(t) ((t) == R_X86_64_JUMP_SLOT || (t) == R_X86_64_GLOB_DAT)
-#elif defined(__aarch64__)
-#define SLOT_TYPE(t) ((t) == R_AARCH64_JUMP_SLOT || (t) == R_AARCH64_GLOB_DAT)
-#else
-#define SLOT_TYPE(t) ((void)(t), 0) /* and RELA below is not what such a file has */
-#endif
 
 #define MOST_NS 5000000000u
 
@@ -42,11 +34,8 @@ static _Atomic bool made;
 static uint64_t since_ns;
 
 struct jli {
-    uintptr_t base, relro_lo, relro_hi;
-    const ElfW(Sym) * symbols;
-    const char *names;
-    const ElfW(Rela) * rela[2];
-    size_t n[2];
+    uintptr_t relro_lo, relro_hi;
+    struct hw_loaded_tables tables;
 };
 
 static int create(void **vm, void **env, void *args)
@@ -77,26 +66,6 @@ bool hw_launcher_is_creating_vm(void)
            hw_local_coarse_ns() - since_ns < MOST_NS;
 }
 
-static void read_dynamic(struct jli *j, const ElfW(Dyn) * d)
-{
-    for (; d->d_tag != DT_NULL; d++) {
-        uintptr_t v = d->d_un.d_ptr; /* glibc has made it absolute, musl has not */
-        const void *p = (const void *)(v < j->base ? v + j->base : v);
-        if (d->d_tag == DT_SYMTAB)
-            j->symbols = p;
-        else if (d->d_tag == DT_STRTAB)
-            j->names = p;
-        else if (d->d_tag == DT_RELA)
-            j->rela[0] = p;
-        else if (d->d_tag == DT_RELASZ)
-            j->n[0] = d->d_un.d_val / sizeof(ElfW(Rela));
-        else if (d->d_tag == DT_JMPREL)
-            j->rela[1] = p;
-        else if (d->d_tag == DT_PLTRELSZ)
-            j->n[1] = d->d_un.d_val / sizeof(ElfW(Rela));
-    }
-}
-
 static int find(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct jli *j = arg;
@@ -104,13 +73,11 @@ static int find(struct dl_phdr_info *info, size_t size, void *arg)
     (void)size;
     if (n < k || strcmp(info->dlpi_name + n - k, "/libjli.so") != 0)
         return 0;
-    j->base = info->dlpi_addr;
+    hw_loaded_tables_read(&j->tables, info);
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-        if (p->p_type == PT_DYNAMIC)
-            read_dynamic(j, (const ElfW(Dyn) *)(j->base + p->p_vaddr));
         if (p->p_type == PT_GNU_RELRO) {
-            j->relro_lo = j->base + p->p_vaddr;
+            j->relro_lo = j->tables.base + p->p_vaddr;
             j->relro_hi = j->relro_lo + p->p_memsz;
         }
     }
@@ -139,13 +106,13 @@ void hw_launcher_init(void)
 {
     struct jli j = {0};
     since_ns = hw_local_coarse_ns();
-    if (!dl_iterate_phdr(find, &j) || !j.symbols || !j.names)
+    if (!dl_iterate_phdr(find, &j) || !j.tables.symbols || !j.tables.names)
         return;
-    for (int t = 0; t < 2; t++)
-        for (size_t i = 0; j.rela[t] && i < j.n[t]; i++) {
-            uint64_t info = j.rela[t][i].r_info;
-            if (SLOT_TYPE(ELF64_R_TYPE(info)) && !real_look_up &&
-                strcmp(j.names + j.symbols[ELF64_R_SYM(info)].st_name, "dlsym") == 0)
-                change(&j, j.base + j.rela[t][i].r_offset);
+    const struct hw_loaded_tables *t = &j.tables;
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; t->slots[k].v && i < t->slots[k].n; i++) {
+            const char *name = hw_loaded_slot_name(t, &t->slots[k].v[i]);
+            if (name && !real_look_up && strcmp(name, "dlsym") == 0)
+                change(&j, t->base + t->slots[k].v[i].r_offset);
         }
 }

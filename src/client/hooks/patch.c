@@ -72,6 +72,7 @@ enum kind { ALWAYS, OWN_ONLY, TABLE_ONLY, CALLS };
 enum {
 #define X(name, kind) N_##name,
 #include "wire/hooked.def"
+#include "wire/hooked_maps.def"
 #undef X
     N_NAMES
 };
@@ -82,6 +83,7 @@ static const struct {
 } names[] = {
 #define X(name, kind) {#name, kind},
 #include "wire/hooked.def"
+#include "wire/hooked_maps.def"
 #undef X
 };
 

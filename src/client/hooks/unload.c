@@ -24,23 +24,36 @@
 #include "client/kernel/sys.h"
 #include "client/thread/client_guard.h"
 
-#define STEP_NS    100000
-#define MOST_NS    150000000ull  /* the recorder looks every 100 ms, and soon again after news */
-#define FIRST_NS   1000000000ull /* of a session, and then a share of its time */
-#define TIME_SHARE 20
+#define STEP_NS 100000
+#define MOST_NS 150000000ull /* the recorder looks every 100 ms, and soon again after news */
+/* Of a session, and then a share of its time. Who records every allocation has asked for all of
+ * them, and each plug-in that is opened, used and closed is waited for. */
+#define FIRST_NS    1000000000ull
+#define SHARE       20
+#define EXACT_FIRST (10 * FIRST_NS)
+#define EXACT_SHARE 2
 
 /* The recorder does not read past a copy until it knows the code, so its reading position says
- * whether it does. */
-static HW_COLD void wait_for_reader(struct hw_client_session *s)
+ * whether it does. Each thread that closes something looks for itself: one that had waited for all
+ * would have the others unmap code meanwhile. */
+static bool has_read(const struct hw_client_session *s, uint64_t pos)
 {
-    uint64_t pos = atomic_load(&s->ring.shm->write_pos);
+    return (int64_t)(pos - atomic_load(&s->ring.shm->read_pos)) <= 0;
+}
+
+static uint64_t budget_ns(const struct hw_client_session *s, uint64_t now)
+{
+    uint64_t age = now - s->began_ns;
+    return s->base[HW_HEAP_ID_LIBC] == 1 ? EXACT_FIRST + age / EXACT_SHARE : FIRST_NS + age / SHARE;
+}
+
+static HW_COLD void wait_for_reader(struct hw_client_session *s, uint64_t pos)
+{
     uint64_t start = hw_local_sandbox_ns();
     uint64_t now = start;
-    uint64_t budget = FIRST_NS + (start - s->began_ns) / TIME_SHARE;
-    if ((s->config.flags & HW_CC_BLOCK) == 0 || atomic_load(&s->settled_ns) > budget)
+    if ((s->config.flags & HW_CC_BLOCK) == 0 || atomic_load(&s->settled_ns) > budget_ns(s, start))
         return;
-    atomic_store_explicit(&s->unsettled, 0, memory_order_relaxed);
-    while ((int64_t)(pos - atomic_load(&s->ring.shm->read_pos)) > 0 && now - start < MOST_NS &&
+    while (!has_read(s, pos) && now - start < MOST_NS &&
            atomic_load(&hw_process_page.session) == s &&
            atomic_load(&hw_control.generation) == s->generation) {
         hw_sys_step_ns(STEP_NS, hw_sandbox());
@@ -51,9 +64,11 @@ static HW_COLD void wait_for_reader(struct hw_client_session *s)
 
 static void wait_if_due(const struct hw_client_guard *v)
 {
-    if (v->session && !v->nested &&
-        atomic_load_explicit(&v->session->unsettled, memory_order_relaxed) != 0)
-        wait_for_reader(v->session);
+    if (!v->session || v->nested)
+        return;
+    uint64_t pos = atomic_load_explicit(&v->session->unsettled_pos, memory_order_acquire);
+    if (pos != 0 && !has_read(v->session, pos))
+        wait_for_reader(v->session, pos);
 }
 
 /* Gives the session's generation, 0 without one. */

@@ -29,4 +29,8 @@ extern __attribute__((visibility("hidden"))) long (*hw_real_syscall)(long, long,
 /* Once, before anything asks for the size of a page. */
 void hw_kernel_init(void);
 
+/* Memory of ours among a program's: not in huge pages since Linux 6.7 (MAP_STACK), of which a few
+ * bytes would use 2 MiB. Whoever maps it tells own_memory.h. */
+#define HW_OWN_MEMORY (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK)
+
 #endif

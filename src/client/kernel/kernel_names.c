@@ -38,7 +38,7 @@ _Static_assert(sizeof(struct stat) == 96, "the kernel's struct stat64");
 #endif
 _Static_assert(sizeof(off_t) == 8 && sizeof(struct rlimit) == 16, "what the kernel fills in");
 
-void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t off)
+void *hw_kernel_mmap(void *at, size_t n, int prot, int flags, int fd, off_t off)
 {
     void *p = (void *)hw_kernel(MMAP, at, n, prot, flags, fd, MMAP_OFF(off));
     if (hw_unlikely(hw_memlock_undo) && p != MAP_FAILED && !hw_sandbox())
@@ -46,7 +46,7 @@ void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t off)
     return p;
 }
 
-int munmap(void *at, size_t n)
+int hw_kernel_munmap(void *at, size_t n)
 {
     return (int)hw_kernel(SYS_munmap, at, n);
 }

@@ -12,7 +12,7 @@
 _Static_assert(sizeof(time_t) == sizeof(long), "the layout that the kernel's function fills");
 
 /* Without the kernel's function. In a sandbox no call may be made: then it is a clock that goes on
- * with each look, so that whoever waits for a time does not wait for ever. */
+ * with each look, so that a wait for a time does not last for ever. */
 static int by_call(clockid_t id, struct timespec *out)
 {
     static _Atomic uint64_t last_ns;

@@ -24,7 +24,8 @@ struct hw_mixed {
     uint32_t n_managed;
     uint32_t stop; /* enum hw_walk_stop */
     uint16_t generation;
-    bool is_built; /* else only stop and stack_id are there */
+    bool is_built;  /* else only stop and stack_id are there */
+    bool was_asked; /* and its answer is not counted yet */
     uint64_t stack_id;
     uint64_t at[HW_MAX_FRAMES]; /* pc or id */
     uint8_t entry[HW_MAX_FRAMES];

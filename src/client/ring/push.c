@@ -6,6 +6,10 @@
  * configured deadline; without, it tries once. Then profiling of this process ends: books with
  * holes would be wrong, and a target that crawls is worse. A heartbeat older than 2 s ends the wait
  * at once. What counts is that it is not seen to change: clocks of two namespaces cannot be compared.
+ *
+ * The ring lies in the program's own memory: a wild pointer of the program's may write over the
+ * positions. Where they cannot be what recorder and writers have left there, changes are no
+ * progress, and the wait ends at once.
  */
 #include <errno.h>
 #include <string.h>
@@ -69,6 +73,27 @@ static bool stopped(const struct hw_client_session *s)
            atomic_load_explicit(&hw_control.generation, memory_order_relaxed) != s->generation;
 }
 
+/*
+ * What a thread that waits has seen: both only grow, the reader is never ahead of the writers, and
+ * they are never further ahead than the ring is long. Each is loaded after what it is compared with
+ * was, so that the others may go on meanwhile.
+ */
+struct seen_positions {
+    uint64_t read, write;
+};
+
+static bool are_sound(const struct hw_client_session *s, struct seen_positions *seen)
+{
+    const struct hw_ring_shm *shm = s->ring.shm;
+    uint64_t read = atomic_load_explicit(&shm->read_pos, memory_order_acquire);
+    uint64_t write = atomic_load_explicit(&shm->write_pos, memory_order_acquire);
+    uint64_t again = atomic_load_explicit(&shm->read_pos, memory_order_acquire);
+    bool ordered = read >= HW_RING_FIRST_POS && read >= seen->read && write >= seen->write &&
+                   write >= read && again >= read && (read | write) % 8 == 0;
+    *seen = (struct seen_positions){read, write};
+    return ordered && (again != read || write - read <= s->ring.mask + 1);
+}
+
 /* Gives the position, or 0 after the session was given up. */
 static HW_COLD uint64_t wait_for_room(struct hw_client_session *s, uint32_t size)
 {
@@ -82,28 +107,30 @@ static HW_COLD uint64_t wait_for_room(struct hw_client_session *s, uint32_t size
     hw_count(s, blocked, 1);
     uint64_t timeout = s->config.block_timeout_us * 1000;
     uint64_t limit = timeout ? timeout : NO_DEADLINE_NS;
-    uint64_t since = start;
-    uint64_t read = atomic_load_explicit(&s->ring.shm->read_pos, memory_order_relaxed);
-    uint64_t now = start;
+    uint64_t since = start, now = start;
+    struct seen_positions seen = {0};
+    bool sound = are_sound(s, &seen);
     bool large = s->ring.mask >= LARGE_RING - 1 && limit > 2 * LONG_STEP_NS;
-    do {
+    while (pos == 0 && sound && now - since < limit) {
         hw_sys_step_ns(large ? LONG_STEP_NS : STEP_NS, hw_sandbox());
         pos = hw_ring_reserve_by(&s->ring, size, hw_push_this_thread());
         now = hw_local_sandbox_ns();
-        uint64_t read_now = atomic_load_explicit(&s->ring.shm->read_pos, memory_order_relaxed);
-        if (timeout == 0 && read_now != read)
+        uint64_t read = seen.read;
+        sound = are_sound(s, &seen);
+        if (timeout == 0 && seen.read != read)
             since = now; /* it moves: go on waiting */
-        read = read_now;
         if (pos == 0 && hw_recorder_silent(now, HEARTBEAT_NS)) {
             why = HW_CLIENT_RECORDER_GONE;
             break;
         }
         if (pos == 0 && stopped(s))
             return 0;
-    } while (pos == 0 && now - since < limit);
+    }
     hw_count(s, blocked_us, (now - start) / 1000);
     if (pos != 0)
         return pos;
+    if (!sound)
+        why = HW_CLIENT_RING_DAMAGED;
 give_up:
     hw_client_session_give_up(s, why);
     return 0;
@@ -179,6 +206,36 @@ void hw_push_maps(struct hw_client_session *s, uint64_t pc, uint64_t now_ns)
     struct hw_rec_maps *r = hw_ring_at(&s->ring, pos);
     r->pc = pc;
     hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_MAPS);
+}
+
+static void push_unmap(struct hw_client_session *s, uint64_t address, uint64_t n_bytes,
+                       enum hw_unmap_kind kind)
+{
+    uint64_t pos = hw_push_reserve(s, sizeof(struct hw_rec_unmap));
+    if (pos == 0) {
+        hw_count(s, lost_free, 1);
+        return;
+    }
+    struct hw_rec_unmap *r = hw_ring_at(&s->ring, pos);
+    r->address = address;
+    r->n_bytes = n_bytes;
+    r->time_ns = hw_client_session_coarse_ns(s);
+    r->kind = kind;
+    r->reserved = 0;
+    hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_UNMAP);
+}
+
+bool hw_push_unmap(uint64_t address, uint64_t n_bytes, enum hw_unmap_kind kind)
+{
+    struct hw_client_guard v;
+    int saved = errno;
+    hw_enter(&v);
+    bool wanted = v.session && (v.session->config.flags & HW_CC_MAPPINGS);
+    if (wanted)
+        push_unmap(v.session, address, n_bytes, kind);
+    hw_leave(&v);
+    errno = saved;
+    return wanted;
 }
 
 /* A program that retries in a loop must not fill the ring. */

@@ -14,6 +14,9 @@ bool hw_push_recorder_gone(struct hw_client_session *s,
 bool hw_recorder_silent(uint64_t now_ns, uint64_t limit_ns);
 void hw_recorder_note_alive(uint64_t now_ns); /* it has just answered: starts that time anew */
 void hw_push_free(struct hw_client_session *s, uint64_t sample_id);
+/* What follows is given back, or was not (HW_UNMAP_FAILED). False: no session wants to know. In or
+ * outside of a visit; keeps errno. */
+bool hw_push_unmap(uint64_t address, uint64_t n_bytes, enum hw_unmap_kind kind);
 void hw_push_heap(struct hw_client_session *s, uint32_t heap_id, const char *name,
                   uint64_t interval);
 /* An allocation of n_bytes failed. Outside of any visit; keeps errno. */

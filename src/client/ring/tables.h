@@ -21,6 +21,13 @@ static inline const struct hw_tables_view *hw_tables_view(struct hw_client_sessi
     return hw_likely(used <= v->n_bytes) ? v : hw_tables_grow(s, used);
 }
 
+/* The newest list of modules, NULL = none yet. */
+static inline const struct hw_module_snapshot *hw_tables_modules(struct hw_client_session *s)
+{
+    const struct hw_tables_view *v = hw_tables_view(s);
+    return hw_tables_snapshot_in(v->at, v->n_bytes);
+}
+
 /* Is the newest list of modules valid for this thread? After a dlclose it is not, until the recorder
  * has read the mappings again. */
 static inline bool hw_modules_settled(const struct hw_client_session *s)

@@ -13,7 +13,7 @@
  *                       └──── called by its page ──> as any running program; is said to be armed
  *
  *          That nothing was sampled before is known, and a draw has no memory. So the estimates are
- *          those of a session from the start, and threads that meet the session draw anew.
+ *          those of a session from the start, and threads that find the session draw anew.
  * Owns:    the process's word is in the live page: a forked child finds none, and is armed anew,
  *          with the draws that it had. A child that shares our memory draws for us; a sample that
  *          is due there is lost, since it cannot ask in our name.

@@ -3,7 +3,7 @@
  *
  * Order (doc/design/client.md): the real call is done; claim a slot; write the stack if its id is
  * new; write the event; publish the slot; return to the program. So a free never names an unknown
- * id, and an id never stands in the ring before its frames.
+ * id, and an id is never in the ring before its frames.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,33 +13,35 @@
 #include "base/arch.h"
 #include "base/bytes.h"
 #include "client/client.h"
+#include "client/kernel/own_memory.h"
 #include "client/kernel/sys.h"
 #include "client/ring/push.h"
 #include "client/ring/tables.h"
+#include "client/sample/adaptive.h"
 #include "client/sample/capture.h"
 #include "client/sample/live.h"
 #include "client/sample/managed.h"
 #include "client/sample/marks.h"
 #include "client/sample/minfo.h"
+#include "client/sample/new_code.h"
 #include "client/sample/probes.h"
 #include "client/sample/sampler.h"
 #include "client/thread/client_guard.h"
 #include "client/thread/slabs.h"
 #include "client/thread/stacks.h"
 
-#define COPIES_PER_SECOND 1000u
-#define SECOND_NS         1000000000ull
-#define STREAM_STACK_ID   1u
-#define FRAMES_BATCH      1000u
-#define FURTHER_BYTES     (1024 * 1024u) /* of a stack without known end */
-#define PAGE_BYTES        4096u
-
-#define WAIT_STEP_NS    100000 /* for a new module's table */
-#define WAIT_STEPS      50
-#define WAIT_SESSION_NS 50000000u
-#define WAIT_SHARE      50
+#define SECOND_NS       1000000000ull
+#define STREAM_STACK_ID 1u
+#define FRAMES_BATCH    1000u
+#define FURTHER_BYTES   (1024 * 1024u) /* of a stack without known end */
+#define PAGE_BYTES      4096u
 
 /* ---- records ---- */
+
+static bool is_mapping(const struct hw_event *e)
+{
+    return e->heap_id >= HW_HEAP_ID_ANON;
+}
 
 /* The thread's draw may be of an older interval than the heap has now. */
 static uint32_t doublings_of(const struct hw_client_session *s, const struct hw_event *e)
@@ -159,15 +161,6 @@ static uint64_t push_copy(struct hw_client_session *s, const struct hw_event *e,
     return pos;
 }
 
-static bool copy_allowed(struct hw_slab *slab, uint64_t now_ns)
-{
-    if (now_ns - slab->copy_second_ns >= SECOND_NS) {
-        slab->copy_second_ns = now_ns;
-        slab->n_copies = 0;
-    }
-    return slab->n_copies++ < COPIES_PER_SECOND;
-}
-
 /* ---- stacks ---- */
 
 /* glibc 2.35 and later; lock-free, also in signal handlers. Without it unknown code is taken for
@@ -228,37 +221,6 @@ static void walk(struct hw_client_session *s, struct hw_slab *slab, const struct
         (void)hw_stack_extend(b, site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
 }
 
-static const struct hw_module_snapshot *known_modules(struct hw_client_session *s)
-{
-    const struct hw_tables_view *v = hw_tables_view(s);
-    return hw_tables_snapshot_in(v->at, v->n_bytes);
-}
-
-/*
- * A module that the recorder has not seen: where the user allows us to wait for room, we also wait
- * a moment for its table. A plug-in that is closed soon, or a program that ends, would otherwise
- * take the names of its frames along. At most 5 ms at a time, and 50 ms and 2 % of the session's
- * time together; the usual wait is the recorder's next look at the ring, 1 ms, and the compiling of
- * one table. pc 0: only a list that is up to date is waited for.
- */
-static HW_COLD bool await_module(struct hw_client_session *s, uint64_t pc)
-{
-    if ((s->config.flags & HW_CC_BLOCK) == 0)
-        return false;
-    for (int i = 0; i < WAIT_STEPS; i++) {
-        uint64_t now_ns = hw_local_sandbox_ns();
-        if (atomic_fetch_add_explicit(&s->waited_ns, WAIT_STEP_NS, memory_order_relaxed) >=
-            WAIT_SESSION_NS + (now_ns - s->began_ns) / WAIT_SHARE)
-            return false;
-        hw_sys_step_ns(WAIT_STEP_NS, hw_sandbox());
-        const struct hw_module_snapshot *now = known_modules(s);
-        const struct hw_module *m = now && pc ? hw_module_find(now, pc) : NULL;
-        if (hw_modules_settled(s) && (!pc || (m && !(m->flags & HW_MODULE_PENDING))))
-            return true;
-    }
-    return false;
-}
-
 /*
  * Walks; again when a module became known meanwhile. A stack may lead through several. False: what
  * was found may be wrong, since the list of modules was out of date.
@@ -276,10 +238,10 @@ static bool walk_known(struct hw_client_session *s, struct hw_slab *slab,
             return true;
         if (!sure || o->stop == HW_STOP_NO_MODULE)
             hw_push_maps(s, sure ? o->stop_pc : 0, now_ns);
-        if (!await_module(s, sure ? o->stop_pc : 0))
+        if (!hw_await_module(s, sure ? o->stop_pc : 0))
             break;
     }
-    atomic_store_explicit(&s->unsettled, 1, memory_order_relaxed);
+    slab->is_unsettled = true;
     return sure;
 }
 
@@ -316,7 +278,7 @@ static struct capture capture(struct hw_client_session *s, struct hw_slab *slab,
         return (struct capture){0, false};
     }
     struct hw_stack b = hw_stack_of(slab, e->site->sp);
-    if (known_modules(s)) {
+    if (hw_tables_modules(s)) {
         slab->sure = walk_known(s, slab, e->site, &b, now_ns);
         if (hw_unlikely(!slab->sure))
             (void)hw_stack_extend(&b, e->site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
@@ -350,13 +312,15 @@ static uint64_t push_captured(struct hw_client_session *s, struct hw_slab *slab,
     uint64_t id = mixed ? m->stack_id : o->stack_id;
     uint32_t stop = mixed ? m->stop : o->stop, flags = e->flags;
     if (c->wants_copy) {
-        if (copy_allowed(slab, now_ns)) {
-            if (mixed && m->answer.n_ids && !m->answer.missing)
-                hw_count(s, managed_copied, 1);
+        if (hw_copy_allowed(s, slab, c->hi - e->site->sp, now_ns)) {
+            if (hw_unlikely(atomic_load_explicit(&hw_managed_on, memory_order_relaxed)))
+                hw_managed_count(s, m, /* copied = */ true);
             return push_copy(s, e, c->hi, o->stop, now_ns, flags);
         }
         hw_count(s, copy_limited, 1);
     }
+    if (hw_unlikely(atomic_load_explicit(&hw_managed_on, memory_order_relaxed)))
+        hw_managed_count(s, m, /* copied = */ false);
     if (!hw_stop_is_complete(stop))
         flags |= HW_ALLOC_TRUNCATED;
     if (stop == HW_STOP_LIMIT)
@@ -368,7 +332,7 @@ static uint64_t push_captured(struct hw_client_session *s, struct hw_slab *slab,
             return 0;
     }
     if (e->weight == e->size && e->size < HW_EXACT_SIZE_LIMIT &&
-        (s->config.flags & HW_CC_ADDRESSES) == 0)
+        (s->config.flags & HW_CC_ADDRESSES) == 0 && !is_mapping(e))
         return push_exact(s, e, id, now_ns);
     return push_alloc(s, e, id, now_ns, flags);
 }
@@ -393,71 +357,6 @@ static uint64_t push_stream(struct hw_client_session *s, const struct hw_event *
 
 /* ---- one sample ---- */
 
-/* The recorder's doublings and ours, on what is configured. */
-void hw_interval_refresh(struct hw_client_session *s, uint32_t heap_id)
-{
-    uint32_t n = atomic_load_explicit(&s->doublings, memory_order_relaxed) +
-                 atomic_load_explicit(&s->doubled[heap_id], memory_order_relaxed);
-    uint64_t now = atomic_load_explicit(&s->interval[heap_id], memory_order_relaxed);
-    uint64_t want = hw_interval_doubled(s->base[heap_id], n);
-    if (now != 0 && now != want &&
-        atomic_compare_exchange_strong(&s->interval[heap_id], &now, want))
-        hw_push_heap(s, heap_id, "", want);
-}
-
-/* The recorder wants another rate of all. */
-static HW_COLD void follow_recorder(struct hw_client_session *s, uint32_t wanted)
-{
-    atomic_store_explicit(&s->doublings, wanted < HW_MAX_DOUBLINGS ? wanted : HW_MAX_DOUBLINGS,
-                          memory_order_relaxed);
-    for (uint32_t id = HW_HEAP_ID_LIBC; id < HW_MAX_HEAPS; id++)
-        hw_interval_refresh(s, id);
-}
-
-/* by: 1 doubles, -1 halves what was doubled. */
-static void step_interval(struct hw_client_session *s, uint32_t heap_id, int by)
-{
-    uint64_t most = s->config.adaptive_max_interval_bytes;
-    uint64_t now = atomic_load_explicit(&s->interval[heap_id], memory_order_relaxed);
-    uint8_t n = atomic_load_explicit(&s->doubled[heap_id], memory_order_relaxed);
-    bool may = by < 0 ? n > 0 : n < HW_MAX_DOUBLINGS && (most == 0 || now < most);
-    if (now != 0 && may &&
-        atomic_compare_exchange_strong(&s->doubled[heap_id], &n, (uint8_t)(n + by)))
-        hw_interval_refresh(s, heap_id);
-}
-
-void hw_adapt_interval(struct hw_client_session *s, uint32_t heap_id)
-{
-    if (hw_ring_free_bytes(&s->ring) < s->config.adaptive_threshold_bytes)
-        step_interval(s, heap_id, 1);
-}
-
-/* A second or more is over. After a burst the interval goes back, a step at a time: half of the
- * samples that are allowed leave room for the next one. What was doubled because the ring was full
- * stays, as the format's rule for that is. */
-static void end_of_second(struct hw_client_session *s, uint32_t heap_id, uint64_t took_ns)
-{
-    uint64_t n = atomic_exchange_explicit(&s->rate_samples, 0, memory_order_relaxed);
-    uint64_t quarter = s->config.max_samples_per_second / 4;
-    if (s->config.adaptive_threshold_bytes == 0 && n * 1000 <= quarter * (took_ns / 1000000))
-        step_interval(s, heap_id, -1);
-}
-
-/* Threads count together; one that comes between costs a sample or two of the count. */
-static void adapt_to_rate(struct hw_client_session *s, uint32_t heap_id, uint64_t now_ns)
-{
-    uint64_t since = atomic_load_explicit(&s->rate_since_ns, memory_order_relaxed);
-    if (now_ns - since >= 1000000000u &&
-        atomic_compare_exchange_strong(&s->rate_since_ns, &since, now_ns))
-        end_of_second(s, heap_id, now_ns - since);
-    if (atomic_fetch_add_explicit(&s->rate_samples, 1, memory_order_relaxed) + 1 <=
-        s->config.max_samples_per_second)
-        return;
-    atomic_store_explicit(&s->rate_since_ns, now_ns, memory_order_relaxed);
-    atomic_store_explicit(&s->rate_samples, 0, memory_order_relaxed);
-    step_interval(s, heap_id, 1);
-}
-
 static void free_missed(struct hw_client_session *s, const struct hw_event *e)
 {
     uint64_t val;
@@ -469,6 +368,13 @@ static void free_missed(struct hw_client_session *s, const struct hw_event *e)
         hw_push_free(s, val & 0xffffffffffffu);
     }
     hw_live_set_drop(old, e->id);
+}
+
+/* What was mapped or unmapped since the last record, mostly for this one. */
+static void show_own_memory(struct hw_client_session *s)
+{
+    if (hw_unlikely(!hw_own_memory_is_shown(&s->own_shown)))
+        hw_own_memory_show(s->ring.shm->own, &s->own_shown);
 }
 
 static bool record_with(struct hw_client_session *s, struct hw_slab *slab, const struct hw_event *e)
@@ -496,6 +402,8 @@ static bool record_with(struct hw_client_session *s, struct hw_slab *slab, const
         pos = push_stream(s, e, now_ns);
     } else if (slab) {
         pos = push_captured(s, slab, e, &c, now_ns);
+        if (hw_unlikely(slab->is_unsettled))
+            hw_note_unsettled(s, slab);
     } else {
         hw_count(s, no_slab, 1);
         pos = push_copy(s, e, (e->site->sp | 4095) + 1, HW_STOP_BOUNDS, now_ns, e->flags);
@@ -511,10 +419,11 @@ static bool record_with(struct hw_client_session *s, struct hw_slab *slab, const
     if (hw_unlikely(s->config.adaptive_threshold_bytes != 0))
         hw_adapt_interval(s, e->heap_id);
     if (hw_unlikely(s->config.max_samples_per_second != 0))
-        adapt_to_rate(s, e->heap_id, now_ns);
+        hw_adapt_to_rate(s, e->heap_id, now_ns);
     uint32_t wanted = atomic_load_explicit(&hw_control.doublings, memory_order_relaxed);
     if (hw_unlikely(wanted != atomic_load_explicit(&s->doublings, memory_order_relaxed)))
-        follow_recorder(s, wanted);
+        hw_adapt_to_recorder(s, wanted);
+    show_own_memory(s);
     if (t->interval != 0 && t->generation == s->generation &&
         t->interval != atomic_load_explicit(&s->interval[HW_HEAP_ID_LIBC], memory_order_relaxed))
         hw_sampler_start(t, s);
@@ -538,6 +447,68 @@ static bool record(struct hw_client_session *s, const struct hw_event *e, uint32
     bool ok = record_with(s, borrowed, e);
     hw_slab_return(borrowed);
     return ok;
+}
+
+/* ---- one mapping: always recorded, and found by its address ---- */
+
+#define WALKS_PER_SECOND 50000u
+
+/* Stacks may be deep. A program that maps more than this goes on without them: the bytes are
+ * right all the same. */
+static bool may_walk(struct hw_client_session *s, uint64_t now_ns)
+{
+    uint64_t since = atomic_load_explicit(&s->maps_since_ns, memory_order_relaxed);
+    if (now_ns - since >= SECOND_NS &&
+        atomic_compare_exchange_strong(&s->maps_since_ns, &since, now_ns))
+        atomic_store_explicit(&s->n_maps, 0, memory_order_relaxed);
+    return atomic_fetch_add_explicit(&s->n_maps, 1, memory_order_relaxed) < WALKS_PER_SECOND;
+}
+
+struct hw_walk_range hw_allocator_code;
+
+static bool is_below_allocator(const struct hw_walk_out *o)
+{
+    const struct hw_walk_range *a = &hw_allocator_code;
+    for (uint32_t i = 0; a->lo && i < o->n_frames; i++)
+        if (o->pcs[i] - a->lo < a->hi - a->lo)
+            return true;
+    return false;
+}
+
+static void record_mapping(struct hw_client_session *s, const struct hw_event *e, bool walks)
+{
+    uint64_t now_ns = hw_local_coarse_ns();
+    if (hw_push_recorder_gone(s, now_ns))
+        return;
+    walks = walks && hw_stack_has_room(e->site->sp) && may_walk(s, now_ns);
+    now_ns += s->ahead_ns;
+    bool borrows = walks && (hw_here.flags & HW_TLS_BORROWS);
+    struct hw_slab *slab = borrows ? hw_slab_borrow() : walks ? hw_here.slab : NULL;
+    uint64_t pos;
+    if (slab) {
+        struct capture c = capture(s, slab, e, now_ns);
+        bool is_its_own = !is_below_allocator(&slab->out);
+        pos = is_its_own ? push_captured(s, slab, e, &c, now_ns) : UINT64_MAX;
+    } else {
+        pos = push_alloc(s, e, HW_STACK_ID_NOT_WALKED, now_ns, e->flags);
+    }
+    if (borrows)
+        hw_slab_return(slab);
+    if (pos == 0)
+        hw_count(s, lost_full, 1);
+    show_own_memory(s);
+}
+
+void hw_record_mapping(const struct hw_event *e)
+{
+    int saved = errno;
+    struct hw_client_guard v;
+    hw_enter(&v);
+    bool ours = hw_here.flags & (HW_TLS_OURS | HW_TLS_SUPPRESSED);
+    if (v.session && (v.session->config.flags & HW_CC_MAPPINGS) && !ours)
+        record_mapping(v.session, e, /* walks = */ !v.nested);
+    hw_leave(&v);
+    errno = saved;
 }
 
 bool hw_record_alloc(const struct hw_event *e)

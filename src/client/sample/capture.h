@@ -13,10 +13,13 @@ struct hw_event {
     const struct hw_call_site *site;
 };
 
+/* The allocator's module, unless that is libc or the program; lo 0 = none. What it maps is for its
+ * blocks. */
+extern HW_HIDDEN struct hw_walk_range hw_allocator_code;
+
 bool hw_record_alloc(const struct hw_event *e);
 void hw_report_free(uint32_t heap_id, uint64_t id);
-void hw_adapt_interval(struct hw_client_session *s, uint32_t heap_id);
-/* After it was doubled or halved. */
-void hw_interval_refresh(struct hw_client_session *s, uint32_t heap_id);
+/* id, size and heap of a mapping; weight is the size, or what HW_ALLOC_REMAPPED says. */
+void hw_record_mapping(const struct hw_event *e);
 
 #endif

@@ -33,7 +33,9 @@
 #include "base/bytes.h"
 
 #include "client/boot.h"
+#include "client/kernel/kernel.h"
 #include "client/kernel/limits.h"
+#include "client/kernel/own_memory.h"
 #include "client/sample/live_direct_map.h"
 
 #define SLOTS        4u
@@ -90,8 +92,17 @@ static struct bucket *bucket_of(uint32_t segment, uint64_t h, uint32_t choice)
 
 static void *reserve(size_t n, int prot)
 {
-    void *p = mmap(NULL, n, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
+    void *p = mmap(NULL, n, prot, HW_OWN_MEMORY, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    hw_own_memory_add(p, n);
+    return p;
+}
+
+static void give_back(void *p, size_t n)
+{
+    hw_own_memory_remove(p, n);
+    (void)munmap(p, n);
 }
 
 static bool segment_add(uint32_t i, uint32_t bits)
@@ -206,12 +217,12 @@ static void unmap_all(void)
 {
     void *words = (void *)(uintptr_t)atomic_exchange(&hw_live_direct_words, NULL);
     if (words)
-        (void)munmap(words, 8 * HW_LIVE_DIRECT_WORDS);
+        give_back(words, 8 * HW_LIVE_DIRECT_WORDS);
     forget_owners();
     uint32_t n = atomic_exchange(&n_segments, 0);
     for (uint32_t i = 0; i < n; i++)
-        (void)munmap(atomic_exchange(&segments[i].buckets, NULL), sizeof(struct bucket)
-                                                                      << segments[i].bits);
+        give_back(atomic_exchange(&segments[i].buckets, NULL), sizeof(struct bucket)
+                                                                   << segments[i].bits);
     forget_counts();
 }
 

@@ -18,6 +18,7 @@ static void begin(struct hw_mixed *m, const struct hw_walk_out *o)
 {
     m->n_frames = o->n_frames;
     m->n_managed = 0;
+    m->was_asked = false;
     m->stop = o->stop;
     m->generation = o->generation;
     memcpy(m->at, o->pcs, o->n_frames * sizeof m->at[0]);
@@ -46,15 +47,22 @@ static bool has_exact(const struct hw_walk_out *o)
     return false;
 }
 
-static void count(struct hw_client_session *s, const struct heapwise_managed_stack *out)
+/* Of a stack that is sent as a copy the recorder finds the native frames alone. */
+void hw_managed_count(struct hw_client_session *s, struct hw_mixed *m, bool copied)
 {
+    const struct heapwise_managed_stack *out = &m->answer;
     struct hw_ring_counters *c = &s->ring.shm->counters;
     _Static_assert(offsetof(struct hw_ring_counters, managed_otherwise) -
                            offsetof(struct hw_ring_counters, managed_none) ==
                        (HEAPWISE_MISSING_OTHERWISE - HEAPWISE_MISSING_BY_NATURE) * 8,
                    "in this order");
+    if (!m->was_asked)
+        return;
+    m->was_asked = false;
     hw_count(s, managed_asked, 1);
-    if (out->missing && out->missing < HEAPWISE_MISSING_COUNT)
+    if (copied && out->n_ids)
+        hw_count(s, managed_copied, 1);
+    else if (out->missing && out->missing < HEAPWISE_MISSING_COUNT)
         atomic_fetch_add_explicit(&c->managed_none + (out->missing - HEAPWISE_MISSING_BY_NATURE), 1,
                                   memory_order_relaxed);
     if (out->n_unnamed)
@@ -80,7 +88,7 @@ static void ask_agent(struct hw_client_session *s, const struct hw_call_site *si
     hw_here.flags |= HW_TLS_OURS; /* what the runtime allocates for an answer is our doing */
     int answered = a->frames(a->ctx, &in, out);
     hw_here.flags &= ~(uint32_t)HW_TLS_OURS;
-    count(s, out);
+    m->was_asked = true;
     if (!answered || out->n_ids > HEAPWISE_MANAGED_MAX_FRAMES)
         return;
     if (out->ends)

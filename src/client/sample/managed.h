@@ -33,6 +33,8 @@ bool hw_managed_mark(struct hw_client_session *s, const struct hw_walk_out *o,
                      const struct hw_slab *slab, struct hw_mixed *m);
 void hw_managed_build(const struct hw_walk_out *o, const struct hw_python *python,
                       struct hw_mixed *m);
+/* Why the stack that is sent now, as a copy or not, has no managed frames. */
+void hw_managed_count(struct hw_client_session *s, struct hw_mixed *m, bool copied);
 /* From now on this thread is not sampled: what it allocates is ours, not the program's. */
 void hw_managed_suppress_thread(void);
 bool hw_managed_suppress(bool suppressed); /* returns the previous state */

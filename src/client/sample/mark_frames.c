@@ -73,7 +73,7 @@ static uint32_t frame_of(const struct hw_mixed *m, uint32_t from, uint64_t retur
         i--;
     if (i == 0)
         return NOWHERE;
-    for (i--; i > 0; i--) /* scopes of its caller stand in between */
+    for (i--; i > 0; i--) /* scopes of its caller lie in between */
         if (m->entry[i - 1] != HW_ENTRY_MANAGED)
             return i - 1;
     return NOWHERE;

@@ -1,5 +1,5 @@
 /*
- * probes.h - samples for whoever attaches uprobes: the provider otel_memory
+ * probes.h - samples for tools that attach uprobes: the provider otel_memory
  *
  * Why:     agents of many kinds can take heap samples from a program that has the client, without a
  *          recorder of ours: the probes of OpenTelemetry's draft for memory profiles.

@@ -414,7 +414,7 @@ void hw_python_insert(const struct hw_python *p, struct hw_mixed *m)
     }
 }
 
-/* Of what stands in the evaluations' place. */
+/* Of what replaces the evaluations. */
 static uint64_t hash_of(const struct hw_python *p)
 {
     uint64_t h = p->n_parts;

@@ -2,7 +2,7 @@
  * python.h - Python's functions in the place of the interpreter's own
  *
  * Why:     of a Python program a native stack says _PyEval_EvalFrameDefault all the way. What each
- *          of them ran stands in the thread's chain of frames, which we read ourselves: no call
+ *          of them ran is in the thread's chain of frames, which we read ourselves: no call
  *          into the interpreter, no lock, no allocation.
  * Shapes:  ids as in wire/records.h; the same function and line has the same id.
  * Owns:    nothing; struct hw_python lies in each thread's slab, all zero at first.

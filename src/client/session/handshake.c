@@ -15,6 +15,8 @@
 
 #include "client/client.h"
 #include "client/kernel/limits.h"
+#include "client/kernel/now.h"
+#include "client/kernel/own_memory.h"
 #include "client/kernel/sys.h"
 #include "client/ring/push.h"
 #include "client/ring/tables.h"
@@ -99,10 +101,11 @@ static uint64_t clock_ahead_ns(const struct hw_exchange *x)
 /* Everything mapped and announced before anybody can see it. */
 static bool session_open(const struct hw_exchange *x)
 {
-    struct hw_client_session *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE,
-                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct hw_client_session *s =
+        mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, HW_OWN_MEMORY, -1, 0);
     if (s == MAP_FAILED)
         return false;
+    hw_own_memory_add(s, sizeof *s);
     s->config = x->welcome.config;
     s->generation = x->welcome.generation;
     if (hw_ring_attach(x->fds[1], &s->ring) != 0) {
@@ -141,6 +144,7 @@ static bool session_open(const struct hw_exchange *x)
         hw_count(s, lost_early, n_lost);
     hw_client_session_last = s;
     hw_marks_start(s);
+    hw_own_memory_show(s->ring.shm->own, &s->own_shown);
     atomic_store_explicit(&hw_process_page.session, s, memory_order_release);
     return true;
 }
@@ -338,4 +342,16 @@ void hw_client_session_init(const char *socket_path, const char *other_path)
     atomic_store(&hw_process_page.pid, (int32_t)getpid());
     atomic_store(&hw_process_page.started, 1);
     hw_session_is_started = true;
+}
+
+/* The generation last: who sees it must see the name. */
+void hw_client_session_call(const char *socket_path, uint32_t generation)
+{
+    hw_client_session_init(socket_path, "");
+    hw_control.magic = HW_CONTROL_MAGIC;
+    hw_control.version = HW_WIRE_VERSION;
+    keep_path(&hw_control.socket_path, socket_path);
+    atomic_store(&hw_control.ended, 0);
+    hw_recorder_note_alive(hw_local_ns());
+    atomic_store_explicit(&hw_control.generation, generation, memory_order_release);
 }

@@ -18,6 +18,9 @@ void hw_client_session_forked(void); /* the live page was found wiped */
 bool hw_client_session_strips(void); /* the recorder wants this process not to hand us on */
 bool hw_client_session_strips_children(void);
 void hw_client_session_init(const char *socket_path, const char *other_path); /* "" = no other */
+/* The same for a process that runs already: its next allocation makes the handshake with the
+ * recorder there. */
+void hw_client_session_call(const char *socket_path, uint32_t generation);
 
 extern HW_HIDDEN struct hw_client_session
     *hw_client_session_last; /* survives a fork, unlike the live page's pointer */
@@ -29,8 +32,9 @@ void hw_client_session_each_mapping(void (*fn)(void *arg, const void *at, uint64
 /* Ends the session, because the program needs the memory. false: a thread is still using it. */
 bool hw_client_session_evict(void);
 
-/* The recording is over and no hook will be called any more: unmaps what is left. */
-void hw_client_session_detach(void);
+/* The recording is over and no hook will be called any more: unmaps what is left. false: a thread is
+ * still using some of it. */
+bool hw_client_session_detach(void);
 bool hw_client_session_has_recorder(void); /* and it is alive */
 
 #endif

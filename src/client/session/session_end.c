@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "client/client.h"
+#include "client/kernel/own_memory.h"
 #include "client/kernel/sys.h"
 #include "client/ring/retire.h"
 #include "client/ring/tables.h"
@@ -33,6 +34,7 @@ void hw_session_unmap(struct hw_client_session *s)
     hw_tables_unmap(s);
     if (s->ring.shm)
         hw_ring_detach(&s->ring);
+    hw_own_memory_remove(s, sizeof *s);
     (void)munmap(s, sizeof *s);
 }
 
@@ -123,11 +125,12 @@ static bool give_back(void)
 }
 
 /*
- * The control page becomes an empty one of ours, so whoever is still in a hook finds that nothing
- * is recorded. What somebody is using stays mapped until the next attach looks again.
+ * The control page becomes an empty one of ours, so a thread that is still in a hook finds that nothing
+ * is recorded. What somebody is using stays mapped until this is called again.
  */
-void hw_client_session_detach(void)
+bool hw_client_session_detach(void)
 {
+    bool done = false;
     int saved = errno; /* of a thread that was stopped anywhere */
     void *at = &hw_control_block;
     (void)mmap(at, HW_CONTROL_BYTES, PROT_READ | PROT_WRITE,
@@ -137,7 +140,7 @@ void hw_client_session_detach(void)
     if (s)
         (void)hw_client_session_retire(s);
     for (int i = 0; i < DETACH_TRIES && hw_session_lock(); i++) {
-        bool done = give_back();
+        done = give_back();
         hw_session_unlock();
         if (done)
             break;
@@ -145,6 +148,7 @@ void hw_client_session_detach(void)
     }
     hw_token_drop();
     errno = saved;
+    return done;
 }
 
 bool hw_client_session_evict(void)

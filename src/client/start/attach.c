@@ -11,23 +11,32 @@
  * The handshake is left to the program's next allocation, on whatever thread, as for preloaded
  * processes that are called: here the recorder may be the one that waits for us.
  */
-#include <string.h>
+
+#include "wire/attach.h"
+
+#include <link.h>
 
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/hooks/patch.h"
-#include "client/kernel/now.h"
-#include "client/ring/push.h"
 #include "client/sample/marks.h"
 #include "client/sample/minfo.h"
 #include "client/session/session.h"
 #include "client/start/start.h"
-#include "wire/attach.h"
 #include "wire/records.h"
 
 HW_EXPORT struct hw_attach_block heapwise_attach_block = {.magic = HW_ATTACH_MAGIC,
                                                           .version = HW_WIRE_VERSION};
 static bool prepared;
+
+/* With glibc a handle is the object's entry in the loader's list. */
+void hw_attach_note_handle(void)
+{
+    const struct link_map *m = _r_debug.r_map;
+    while (m && !hw_boot_is_us(m))
+        m = m->l_next;
+    heapwise_attach_block.handle = (uint64_t)(uintptr_t)m;
+}
 
 static uint32_t prepare(void)
 {
@@ -60,18 +69,6 @@ static uint32_t patch(struct hw_attach_block *b, bool on)
     return HW_ATTACHED_OK;
 }
 
-/* The generation last: who sees it must see the name. */
-static void call_recorder(const struct hw_attach_block *b)
-{
-    hw_control.magic = HW_CONTROL_MAGIC;
-    hw_control.version = HW_WIRE_VERSION;
-    memcpy(hw_control.socket_path, b->socket_path, sizeof hw_control.socket_path);
-    hw_control.socket_path[sizeof hw_control.socket_path - 1] = '\0';
-    atomic_store(&hw_control.ended, 0);
-    hw_recorder_note_alive(hw_local_ns());
-    atomic_store_explicit(&hw_control.generation, b->generation, memory_order_release);
-}
-
 static uint32_t hook(struct hw_attach_block *b)
 {
     if (hw_client_session_has_recorder())
@@ -79,14 +76,13 @@ static uint32_t hook(struct hw_attach_block *b)
     uint32_t rc = prepare();
     if (rc != HW_ATTACHED_OK)
         return rc;
-    hw_client_session_detach(); /* what a recorder that died has left */
+    (void)hw_client_session_detach(); /* what a recorder that died has left */
     rc = patch(b, /* on = */ true);
     if (rc != HW_ATTACHED_OK)
         return rc;
     if (b->n_slots == 0)
         return HW_ATTACHED_NO_SLOT;
-    hw_client_session_init(b->socket_path, "");
-    call_recorder(b);
+    hw_client_session_call(b->socket_path, b->generation);
     return HW_ATTACHED_OK;
 }
 
@@ -101,7 +97,7 @@ static uint32_t run(struct hw_attach_block *b)
     case HW_ATTACH_REFRESH:
         return b->hooked ? patch(b, /* on = */ true) : HW_ATTACHED_OK;
     case HW_ATTACH_UNHOOK:
-        hw_client_session_detach();
+        b->left = !hw_client_session_detach();
         return patch(b, /* on = */ false);
     default: /* from outside */
         return HW_ATTACHED_UNKNOWN;

@@ -11,21 +11,18 @@
  *
  * The program's code leads to our hooks only while the block says hooked.
  */
-#include <string.h>
 #include <sys/mman.h>
 
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/hooks/sandbox.h"
 #include "client/kernel/now.h"
-#include "client/ring/push.h"
 #include "client/sample/live.h"
 #include "client/session/session.h"
 #include "client/start/start.h"
 #include "client/thread/slabs.h"
 #include "client/thread/stacks.h"
 #include "wire/attach.h"
-#include "wire/records.h"
 
 extern struct hw_bare_block heapwise_bare_block;
 extern HW_HIDDEN void *__libc_stack_end;
@@ -44,18 +41,6 @@ int hw_client_prepare(void)
     return 0;
 }
 
-/* The generation last: who sees it must see the name. */
-static void call_recorder(const struct hw_attach_block *b)
-{
-    hw_control.magic = HW_CONTROL_MAGIC;
-    hw_control.version = HW_WIRE_VERSION;
-    memcpy(hw_control.socket_path, b->socket_path, sizeof hw_control.socket_path);
-    hw_control.socket_path[sizeof hw_control.socket_path - 1] = '\0';
-    atomic_store(&hw_control.ended, 0);
-    hw_recorder_note_alive(hw_local_ns());
-    atomic_store_explicit(&hw_control.generation, b->generation, memory_order_release);
-}
-
 static uint32_t hook(const struct hw_bare_block *b)
 {
     if (hw_client_session_has_recorder())
@@ -66,9 +51,8 @@ static uint32_t hook(const struct hw_bare_block *b)
     hw_clock_init((void *)(uintptr_t)b->clock);
     if (hw_client_prepare() != 0)
         return HW_ATTACHED_NO_MEMORY;
-    hw_client_session_detach(); /* what a recorder that died has left */
-    hw_client_session_init(b->attach.socket_path, "");
-    call_recorder(&b->attach);
+    (void)hw_client_session_detach(); /* what a recorder that died has left */
+    hw_client_session_call(b->attach.socket_path, b->attach.generation);
     return HW_ATTACHED_OK;
 }
 
@@ -81,7 +65,7 @@ HW_EXPORT uint64_t heapwise_bare_run(void)
     if (command == HW_ATTACH_HOOK)
         b->attach.result = hook(b);
     else if (command == HW_ATTACH_UNHOOK)
-        hw_client_session_detach();
+        b->attach.left = !hw_client_session_detach();
     else if (command != HW_ATTACH_REFRESH) /* nothing comes later */
         b->attach.result = HW_ATTACHED_UNKNOWN;
     b->attach.command = HW_ATTACH_NONE;

@@ -13,6 +13,7 @@
 #include "client/client.h"
 #include "client/hooks/due.h"
 #include "client/hooks/java.h"
+#include "client/hooks/mappings.h"
 #include "client/hooks/patch.h"
 #include "client/hooks/sandbox.h"
 #include "client/kernel/kernel.h"
@@ -88,6 +89,7 @@ int hw_client_prepare(void)
     /* EINVAL on kernels before 4.14: the fork handler wipes it then, for forks by libc. */
     (void)madvise(&hw_process_page_block, sizeof hw_process_page_block, MADV_WIPEONFORK);
     hw_sandbox_init();
+    hw_mappings_init();
     hw_fork_init();
     hw_stacks_init();
     hw_java_init();
@@ -132,8 +134,10 @@ static bool is_under_valgrind(void)
 __attribute__((constructor)) static void client_init(void)
 {
     hw_boot();
-    if (hw_boot_is_injected()) /* what is to be done comes with the block of attach.c */
+    if (hw_boot_is_injected()) { /* what is to be done comes with the block of attach.c */
+        hw_attach_note_handle();
         return;
+    }
     hw_env_init();
     const char *held = variable("HEAPWISE_HELD");
     hw_never_samples = is_under_valgrind();

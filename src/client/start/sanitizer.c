@@ -14,7 +14,7 @@
  * It is also the moment at which no child can have our variables yet (a program held at its exec).
  *
  * Nothing of libc is called, not even memcpy: a sanitizer has one of its own in its place, which
- * would begin its work by looking who is before it, or is not relocated yet. There are no
+ * would first check what is loaded before it, or is not relocated yet. There are no
  * thread-local data either.
  */
 #include <elf.h>
@@ -31,6 +31,7 @@
 #include "client/client.h"
 #include "client/kernel/kernel.h"
 #include "client/start/env.h"
+#include "wire/handshake.h"
 
 #define MAX_ARGS       (1u << 24)
 #define MAX_OURS       8 /* variables, each of them perhaps twice */
@@ -222,6 +223,12 @@ static bool identify(const char *path, struct statx *out)
     return hw_raw_call(SYS_statx, AT_FDCWD, (long)path, 0, STATX_INO, (long)out, 0) == 0;
 }
 
+static void leave(const struct start *s, const char *path)
+{
+    (void)hw_raw_call(SYS_execve, (long)path, (long)s->argv, (long)s->env,
+                      (long)HW_EXEC_WITHOUT_LIBRARY, 0, 0); /* it may fail: the caller goes on */
+}
+
 /* By the name under which it was started, which is its short name: of a script it is another
  * file's. */
 static void execute(const struct start *s, const char *path, const struct statx *is)
@@ -229,8 +236,7 @@ static void execute(const struct start *s, const char *path, const struct statx 
     struct statx st;
     if (path && identify(path, &st) && st.stx_ino == is->stx_ino &&
         st.stx_dev_major == is->stx_dev_major && st.stx_dev_minor == is->stx_dev_minor)
-        (void)hw_raw_call(SYS_execve, (long)path, (long)s->argv, (long)s->env, 0, 0,
-                          0); /* else the next name */
+        leave(s, path); /* else the next name */
 }
 
 static void execute_again(struct start *s)
@@ -244,7 +250,7 @@ static void execute_again(struct start *s)
             hw_raw_call(SYS_readlinkat, AT_FDCWD, (long)self, (long)path, sizeof path - 1, 0, 0);
         path[n > 0 ? n : 0] = '\0';
         execute(s, path, &is);
-        (void)hw_raw_call(SYS_execve, (long)self, (long)s->argv, (long)s->env, 0, 0, 0);
+        leave(s, self);
     }
     put_back(s); /* it goes on as if we had not looked */
 }
@@ -265,7 +271,7 @@ static char **first_arguments(void)
     long n = 0, got;
     size_t k = 0;
     if ((uintptr_t)text > (uintptr_t)-4096 || fd < 0)
-        return NULL; /* whoever has no memory here ends soon */
+        return NULL; /* without memory here the program ends soon anyway */
     while ((got = hw_raw_call(SYS_read, fd, (long)(text + n), ARGUMENT_BYTES - n, 0, 0, 0)) > 0)
         n += got;
     (void)hw_raw_call(SYS_close, fd, 0, 0, 0, 0, 0);

@@ -1,5 +1,5 @@
 /*
- * client_guard.c - who is inside our code right now
+ * client_guard.c - threads that are inside our code right now
  *
  * Everything that a session owns may be unmapped only when nobody is inside (doc/design/client.md):
  *

@@ -1,5 +1,5 @@
 /*
- * client_guard.h - who is inside our code: nothing is unmapped meanwhile
+ * client_guard.h - threads inside our code: nothing is unmapped meanwhile
  */
 #ifndef HW_CLIENT_THREAD_CLIENT_GUARD_H
 #define HW_CLIENT_THREAD_CLIENT_GUARD_H

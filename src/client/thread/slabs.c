@@ -11,6 +11,7 @@
 
 #include "client/client.h"
 #include "client/kernel/kernel.h"
+#include "client/kernel/own_memory.h"
 #include "client/thread/client_guard.h"
 #include "client/thread/slabs.h"
 #include "client/thread/thread_id.h"
@@ -49,8 +50,7 @@ static struct hw_slab *slab_at(char *chunk, uint32_t i)
 
 static char *chunk_make(uint32_t c)
 {
-    char *p = mmap(NULL, CHUNK_SLABS * slab_bytes(), PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *p = mmap(NULL, CHUNK_SLABS * slab_bytes(), PROT_READ | PROT_WRITE, HW_OWN_MEMORY, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
     char *none = NULL;
@@ -58,6 +58,7 @@ static char *chunk_make(uint32_t c)
         (void)munmap(p, CHUNK_SLABS * slab_bytes()); /* another thread was faster */
         return none;
     }
+    hw_own_memory_add_for_good(p, CHUNK_SLABS * slab_bytes());
     return p;
 }
 

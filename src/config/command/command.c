@@ -1,4 +1,4 @@
-/* The commands, and what all of them share: messages, exit codes, "did you mean". */
+/* The commands and what they share: messages, exit codes, "did you mean". */
 #include "config/command/command.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ const struct hw_command *hw_command_find(const char *name)
     return NULL;
 }
 
-/* Edits between two words (one of them short), with a swap of neighbours as one edit. */
+/* Edit distance of two words (one of them short); swapping two neighbours is one edit. */
 static size_t edit_distance(const char *a, const char *b)
 {
     enum { MAX = 48 };
@@ -73,7 +73,7 @@ const char *hw_did_you_mean(const char *word, const char *const *known, size_t n
     for (size_t i = 0; i < n; i++) {
         size_t d = edit_distance(word, known[i]);
         if (strlen(word) >= 3 && strncmp(known[i], word, strlen(word)) == 0)
-            d = 0; /* a beginning is as good as the word */
+            d = 0; /* a prefix counts as the whole word */
         if (d < best_distance) {
             best_distance = d;
             best = known[i];
@@ -82,12 +82,12 @@ const char *hw_did_you_mean(const char *word, const char *const *known, size_t n
     return best;
 }
 
-/* Files and processes have the names that their makers gave them: none is a command to a terminal.
+/* Names of files and processes are untrusted: control bytes in them must not reach the terminal.
  */
 static void format(char *out, size_t max, const char *fmt, va_list ap)
 {
     char raw[1024];
-    (void)vsnprintf(raw, sizeof raw, fmt, ap); /* a cut message is still a message */
+    (void)vsnprintf(raw, sizeof raw, fmt, ap); /* a truncated message is still a message */
     (void)hw_utf8_escape(out, max, raw, "\n\t");
 }
 
@@ -98,7 +98,7 @@ void hw_cli_error(const struct hw_cli *cli, const char *code, const char *fmt, .
     va_start(ap, fmt);
     format(text, sizeof text, fmt, ap);
     va_end(ap);
-    (void)fflush(stdout); /* what was printed before stays before */
+    (void)fflush(stdout); /* keeps stdout and stderr in order */
     fprintf(stderr, code ? "%s: %s [%s]\n" : "%s: %s\n", cli->program, text, code);
 }
 

@@ -1,11 +1,11 @@
 /*
- * command.h - what every command gets, and the table of commands
+ * command.h - what every command is given, and the table of commands
  *
- * Why:     one binary, several names: `heapwise WORD` and the classic commands (by links) are rows
+ * Why:     one binary, several names: `heapwise WORD` and the classic commands (symlinks) are rows
  *          of one table, with one option parser, one help and one way to print errors.
- * Shapes:  a command is a row in commands.def with rows in options.def; what it does is cli/'s. Its
- *          result is an exit code below.
- * Errors:  printed here: `PROGRAM: text [code]`, then `hint: …`; the code is one of explain.def.
+ * Shapes:  a command is a row in commands.def with rows in options.def; its code is in cli/. It
+ *          returns one of the exit codes below.
+ * Errors:  printed here: `PROGRAM: text [code]`, then `hint: …`; codes are listed in explain.def.
  */
 #ifndef HW_CONFIG_COMMAND_COMMAND_H
 #define HW_CONFIG_COMMAND_COMMAND_H
@@ -24,7 +24,7 @@ enum hw_exit {
     HW_EXIT_GATE = 3,
     HW_EXIT_INCOMPLETE = 4,
     HW_EXIT_NO_DATA = 5,
-    HW_EXIT_TRY_AGAIN = 75, /* push: the spool cannot be used now */
+    HW_EXIT_TRY_AGAIN = 75, /* push: the spool is unusable at the moment */
     HW_EXIT_UNSUPPORTED = 77,
     HW_EXIT_NOT_RUNNABLE = 126,
     HW_EXIT_NOT_FOUND = 127,
@@ -57,21 +57,21 @@ struct hw_cli {
 extern const struct hw_command hw_commands[HW_CMD_COUNT];
 
 const struct hw_command *hw_command_find(const char *name); /* exact; NULL */
-/* The known word nearest to one that is not known; NULL when nothing is near. */
+/* The known word closest to an unknown one; NULL when none is close. */
 const char *hw_did_you_mean(const char *word, const char *const *known, size_t n);
 
 /* `PROGRAM: text [code]`; code NULL = none. */
 void hw_cli_error(const struct hw_cli *cli, const char *code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void hw_cli_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Prints err; gives the exit code that belongs to its code. */
+/* Prints err and returns the exit code for it. */
 int hw_cli_fail(const struct hw_cli *cli, const struct hw_error *err);
-/* The end of standard output; rc < 0: writing failed before. HW_EXIT_OK, or says why not. */
+/* Flushes standard output; rc < 0: an earlier write failed. HW_EXIT_OK, or prints the reason. */
 int hw_cli_written(const struct hw_cli *cli, int rc);
 int hw_cli_usage_exit(const struct hw_cli *cli);
 
 /* Whether colour, progress and wide characters may go to this stream (fd 1 or 2). */
 bool hw_cli_color(const struct hw_cli *cli, int fd);
-unsigned hw_cli_width(int fd); /* columns; 100 when it is no terminal */
+unsigned hw_cli_width(int fd); /* columns; 100 if it is not a terminal */
 
 #endif

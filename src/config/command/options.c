@@ -1,6 +1,6 @@
 /*
- * The table first, then values, then the walk over argv. An option is looked for among those that
- * the command takes, so the same letter may mean different things to different commands.
+ * The table first, then values, then the walk over argv. An option is looked up among those the
+ * command takes, so one letter may mean different things in different commands.
  */
 #include "config/command/options.h"
 
@@ -21,7 +21,7 @@
 #define FRONT                                                                                      \
     (ALL & ~(C(HEAP_PROFILE) | C(DIFF_HEAP) | C(SYMBOLIZE_TRACE) | C(PERFETTO) | C(HEAPPROFD) |    \
              C(TRACED) | C(TRACECONV) | C(TRACE_TO_TEXT) | C(TRACE_PROCESSOR) |                    \
-             C(JAVA_HEAP_DUMP))) /* no classic ones */
+             C(JAVA_HEAP_DUMP))) /* not the classic commands */
 #define COMMON   HW_OF_COMMON
 #define HIDDEN   HW_OF_HIDDEN
 #define ANDROID  HW_OF_ANDROID
@@ -172,7 +172,7 @@ int hw_opts_set(struct hw_opts *o, enum hw_option_id id, const char *text, const
                 struct hw_error *err)
 {
     struct hw_optval *v = &o->v[id];
-    /* A list of a higher layer replaces that of a lower one; within a layer it grows. */
+    /* A list from a higher layer replaces a lower one's; within a layer it is appended to. */
     if (v->origin != origin || !v->set) {
         for (size_t i = 0; i < v->list.n; i++)
             free(v->list.v[i]);
@@ -280,7 +280,7 @@ static int unknown_long(const struct walk *w, const char *word, size_t len, stru
     char name[64];
     const char *known[HW_OPT_COUNT];
     size_t n = 0;
-    (void)snprintf(name, sizeof name, "%.*s", (int)len, word + 2); /* longer ones match nothing */
+    (void)snprintf(name, sizeof name, "%.*s", (int)len, word + 2); /* longer ones never match */
     for (int i = 0; i < HW_OPT_COUNT; i++)
         if ((hw_options[i].commands & 1ull << w->cmd->id) && !(hw_options[i].flags & HW_OF_HIDDEN))
             known[n++] = hw_options[i].name;

@@ -4,8 +4,8 @@
  * Why:     flags, defaults, units and ranges have one home (config/command/options.def); the
  *          parser, help, completions and configuration files read it as a table.
  * Shapes:  getopt_long's rules: `-i 4`, `-i4`, `--interval 4`, `--interval=4`, clusters of
- *          switches, unambiguous beginnings of long names, `--` ends the options. Later values win
- *          over earlier ones, lists add up. Words that are no options are `args`.
+ *          switches, unambiguous prefixes of long names, `--` ends the options. Later values
+ *          override earlier ones, lists are appended to. Words that are not options are `args`.
  * Units:   SIZE in bytes, TIME in ms.
  * Owns:    lists and args; texts are borrowed from argv or from the configuration.
  * Errors:  HW_EINVAL with a text for the user.
@@ -52,8 +52,8 @@ enum hw_option_flags {
     HW_OF_COMMON = 1,
     HW_OF_HIDDEN = 2,
     HW_OF_ANDROID = 4,
-    HW_OF_OPTIONAL = 8, /* its value only behind a "="; without one the default's */
-    HW_OF_UNSETS = 16   /* a switch that leaves its field out */
+    HW_OF_OPTIONAL = 8, /* takes a value only after "="; without one, the default */
+    HW_OF_UNSETS = 16   /* a switch that removes its field */
 };
 
 enum hw_option_group {
@@ -88,9 +88,9 @@ extern const struct hw_option hw_options[HW_OPT_COUNT];
 const char *hw_option_group_title(enum hw_option_group g);
 
 struct hw_optval {
-    bool set;            /* given by somebody, not the default */
-    unsigned count;      /* times given: -vv */
-    const char *origin;  /* "command line", a file's name, a variable's; NULL = default */
+    bool set;            /* set explicitly, not the default */
+    unsigned count;      /* how often given: -vv */
+    const char *origin;  /* "command line", a file or variable name; NULL = default */
     uint64_t num;        /* UINT, SIZE, TIME; FLAG: 0 or 1 */
     const char *text;    /* borrowed; the last one given, or the default */
     HW_VEC(char *) list; /* owned: LIST, REPEAT */
@@ -102,19 +102,21 @@ struct hw_opts {
     size_t n_args;
     size_t n_before_dashes; /* args that stood before `--`; = n_args without it */
     bool had_dashes;
-    HW_VEC(char *) kept; /* owned: texts of settings that values borrow */
+    HW_VEC(char *) kept; /* owned: settings text that values point into */
 };
 
 int hw_opts_init(struct hw_opts *o, const struct hw_command *cmd, struct hw_error *err);
 void hw_opts_done(struct hw_opts *o);
-/* argv[0] is not looked at. */
+/* argv[0] is ignored. */
 int hw_opts_parse(struct hw_opts *o, const struct hw_command *cmd, int argc, char **argv,
                   struct hw_error *err);
-/* One value as from a file or variable. */
+/* Sets one value, as from a file or variable. */
 int hw_opts_set(struct hw_opts *o, enum hw_option_id id, const char *text, const char *origin,
                 struct hw_error *err);
-/* The option with this long name (or unambiguous beginning when prefix) that cmd takes: an
- * enum hw_option_id, or HW_ENOTFOUND, or HW_ELIMIT when several fit. cmd NULL = any command. */
+/*
+ * The option of cmd with this long name (with prefix: or an unambiguous prefix of it): an enum
+ * hw_option_id, HW_ENOTFOUND, or HW_ELIMIT if several match. cmd NULL = any command.
+ */
 int hw_option_find(const struct hw_command *cmd, const char *name, size_t len, bool prefix);
 
 static inline bool hw_opt_flag(const struct hw_opts *o, enum hw_option_id id)
@@ -132,10 +134,10 @@ static inline const char *hw_opt_text(const struct hw_opts *o, enum hw_option_id
     return o->v[id].text;
 }
 
-/* --fail-above: a size, a number, or a share of what was there ("5%"). */
+/* --fail-above: a size, a count, or a percentage of the old value ("5%"). */
 struct hw_limit {
     double value;
-    bool is_share; /* then value is in percent */
+    bool is_share; /* value is a percentage */
 };
 
 int hw_parse_limit(const char *text, bool bytes, struct hw_limit *out, struct hw_error *err);

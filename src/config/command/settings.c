@@ -26,7 +26,7 @@ struct file {
     unsigned line;
 };
 
-/* Texts live as long as the options that borrow them. */
+/* The text lives as long as the options that point into it. */
 static const char *keep(struct hw_opts *o, const char *text)
 {
     char *copy = strdup(text);
@@ -56,7 +56,7 @@ static int apply(struct file *f, const char *key, const char *value, struct hw_e
     int id = hw_option_find(f->cmd, key, n, /* prefix = */ false);
     if (id < 0) {
         if (hw_option_find(NULL, key, n, false) >= 0)
-            return HW_OK; /* another command's */
+            return HW_OK; /* another command's section */
         return hw_fail(err, HW_EINVAL, 0, "%s:%u: unknown key '%s'", f->path, f->line, key);
     }
     if (f->foreign && hw_options[id].group == HW_OG_PARTS)
@@ -74,7 +74,7 @@ static int apply(struct file *f, const char *key, const char *value, struct hw_e
 
 static int read_lines(struct file *f, char *text, struct hw_error *err)
 {
-    bool mine = true; /* before the first section: every command's */
+    bool mine = true; /* before the first section: for every command */
     for (char *p = text, *next; p; p = next) {
         next = strchr(p, '\n');
         if (next)

@@ -15,28 +15,32 @@
 
 #include "base/text/strbuf.h"
 
-#define HW_UNIT_MAX 32u /* longest text of the functions below, with its end */
+#define HW_UNIT_MAX 32u /* longest result of the functions below, with its NUL */
 
-/* Each writes to out (HW_UNIT_MAX bytes) and gives it back, for use as an argument. */
+/* Each writes to out (HW_UNIT_MAX bytes) and returns it, for use as an argument. */
 char *hw_fmt_bytes(char out[HW_UNIT_MAX], double bytes);
 char *hw_fmt_bytes_exact(char out[HW_UNIT_MAX], uint64_t bytes); /* "4 KiB", "4097 B" */
 char *hw_fmt_count(char out[HW_UNIT_MAX], double n);
 char *hw_fmt_duration(char out[HW_UNIT_MAX], int64_t ns);
 char *hw_fmt_clock(char out[HW_UNIT_MAX], int64_t ns); /* "1:02:03", "01:12", "7.2 s", "12 ms" */
 
-/* Columns the text takes on a terminal: UTF-8 code points, as if each had width one. */
+/* Columns on a terminal: UTF-8 code points, each counted as one wide. */
 size_t hw_text_width(const char *s);
 
-/* Adds text right-aligned, by the columns it takes, not by its bytes. */
+/* Adds text right-aligned by columns, not bytes. */
 void hw_put_cell(struct hw_strbuf *out, const char *text, size_t width);
 /* "+12.1 MiB", "-3 B", "0" */
 char *hw_fmt_change(char out[HW_UNIT_MAX], double v, bool bytes);
-/* Eighths of a block for each value, from the least to the most of them; fewer columns than values
- * take the last of each group. */
+/*
+ * A sparkline: an eighth-block character per value, scaled from minimum to maximum; with fewer
+ * columns than values each shows the last of its group.
+ */
 void hw_put_spark(struct hw_strbuf *out, const double *v, size_t n, size_t columns);
 
-/* Prints text and a newline, in lines of at most `width` columns: `column` are taken already, the
- * lines behind the first begin with `indent` blanks. */
+/*
+ * Prints text and a newline, wrapped at `width` columns: `column` of the first line are already
+ * used, further lines are indented by `indent` blanks.
+ */
 void hw_print_folded(FILE *f, const char *text, size_t column, size_t indent, size_t width);
 
 #endif

@@ -389,6 +389,46 @@ bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uin
     return true;
 }
 
+void hw_books_map(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t n_bytes,
+                  uint64_t time_ns)
+{
+    (void)come(b->books[heap_id], cell, n_bytes, time_ns);
+}
+
+void hw_books_unmap(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t n_bytes,
+                    bool whole, uint64_t time_ns)
+{
+    struct hw_book *k = b->books[heap_id];
+    struct hw_totals *t = leave_peak(k, cell);
+    t->freed += n_bytes;
+    t->free_count += whole;
+    k->live -= n_bytes;
+    book_time(k, time_ns);
+}
+
+static struct hw_totals *rise(struct hw_book *k, uint32_t cell, uint64_t n_bytes, uint64_t time_ns)
+{
+    k->live += n_bytes;
+    book_time(k, time_ns);
+    return k->live > k->peak_live ? reach_peak(k, cell, time_ns) : leave_peak(k, cell);
+}
+
+void hw_books_unmap_not(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t n_bytes,
+                        bool whole, uint64_t time_ns)
+{
+    struct hw_totals *t = rise(b->books[heap_id], cell, n_bytes, time_ns);
+    t->freed -= n_bytes;
+    t->free_count -= whole;
+}
+
+void hw_books_map_again(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t n_bytes,
+                        bool whole, uint64_t time_ns)
+{
+    struct hw_totals *t = rise(b->books[heap_id], cell, n_bytes, time_ns);
+    t->allocated += n_bytes;
+    t->alloc_count += whole;
+}
+
 struct hw_totals hw_book_at_peak(const struct hw_book *k, uint32_t cell)
 {
     const struct hw_cell *c = &k->cells.v[cell];

@@ -99,6 +99,18 @@ int hw_books_exact_in(struct hw_books *b, uint64_t sample_id, uint64_t size, uin
 /* False: the id is not live; counted, never kept. heap_id: of what was freed; may be NULL. */
 bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uint32_t *heap_id);
 
+/* Mappings (mappings.h): bytes that come and go without being samples. whole: it was the last of
+ * what one call has mapped. */
+void hw_books_map(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t n_bytes,
+                  uint64_t time_ns);
+void hw_books_unmap(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t n_bytes,
+                    bool whole, uint64_t time_ns);
+/* Such a one did not happen; or it has been shown as happened, and is mapped again. */
+void hw_books_unmap_not(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t n_bytes,
+                        bool whole, uint64_t time_ns);
+void hw_books_map_again(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t n_bytes,
+                        bool whole, uint64_t time_ns);
+
 /* Fetches what booking will touch. */
 static inline void hw_books_fetch_cell(const struct hw_books *b, uint32_t heap_id, uint32_t cell)
 {

@@ -285,7 +285,7 @@ static bool is_ours(const struct drain_thread *t, const struct hw_ring_consumer 
     return false;
 }
 
-static void obey(struct drain_thread *t, const struct hw_msg *m, uint64_t now)
+static void dispatch(struct drain_thread *t, const struct hw_msg *m, uint64_t now)
 {
     struct hw_ring_consumer *f = m->who;
     switch ((enum order)m->type) {
@@ -338,7 +338,7 @@ static void *drain_main(void *arg)
         uint64_t now = hw_now_monotonic_ns();
         for (struct hw_msg *m = hw_message_queue_take(&t->orders); m;) {
             struct hw_msg *next = m->next;
-            obey(t, m, now);
+            dispatch(t, m, now);
             free(m);
             m = next;
         }

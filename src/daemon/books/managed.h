@@ -42,7 +42,7 @@ struct hw_managed_names {
 };
 
 void hw_managed_names_done(struct hw_managed_names *m);
-/* An id stands in a stack. */
+/* An id is in a stack. */
 int hw_managed_meet(struct hw_managed_names *m, uint64_t id);
 /* A record of the ring, copied; false = damaged. */
 bool hw_managed_hear(struct hw_managed_names *m, struct hw_arena *arena, const uint8_t *rec,

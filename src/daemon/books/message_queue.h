@@ -2,7 +2,7 @@
  * message_queue.h - messages between two threads of the recorder
  *
  * Why:     objects move by message; nothing else is shared. The descriptor becomes readable when a
- *          message waits, so both sides sleep in one place.
+ *          message waits, so both sides can sleep in poll.
  * Owns:    messages on their way; hw_message_queue_put takes one over, hw_message_queue_take gives
  *          it away.
  * Threads: any number put, one takes.

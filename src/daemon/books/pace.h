@@ -1,5 +1,5 @@
 /*
- * pace.h - when a ring, or a target, is looked at next
+ * pace.h - when to poll a ring or a target next
  *
  * Why:     a wake-up costs a hundred times what a look at an empty ring does. So rings are looked
  *          at together where they can be, and one that tells little is left alone for longer.
@@ -61,7 +61,7 @@ static inline void hw_pace_start(struct hw_pace *p, uint64_t now)
     p->next_ns = now;
 }
 
-/* Half of it early is as good: whoever is awake looks at all that would wake it soon. */
+/* Half of it early is as good: a thread that is awake looks at all that would wake it soon. */
 static inline bool hw_pace_is_due(const struct hw_pace *p, uint64_t now)
 {
     return p->next_ns <= now + p->us * UINT64_C(500);

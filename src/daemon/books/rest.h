@@ -1,5 +1,5 @@
 /*
- * rest.h - work that a target can ask for without end: a burst of it, then a share of the time
+ * rest.h - rate limit for work that a target can cause: a burst, then a share of the time
  *
  * Why:     one main thread serves all targets. What costs more the more a target has is done again
  *          only when it has rested a multiple of what it took.

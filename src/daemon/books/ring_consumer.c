@@ -42,6 +42,7 @@ void hw_ring_consumer_done(struct hw_ring_consumer *f)
 {
     hw_ring_done(&f->ring);
     hw_books_done(&f->books);
+    hw_mappings_done(&f->mappings);
     hw_map64_done(&f->ids);
     hw_map64_done(&f->addresses);
     hw_managed_names_done(&f->managed);
@@ -98,11 +99,16 @@ static int add_stack(struct hw_ring_consumer *f, const struct hw_rec_stack *h, c
     return HW_OK;
 }
 
+static int add_without_frames(struct hw_ring_consumer *f, uint64_t id, uint32_t stop, uint64_t *out)
+{
+    struct hw_rec_stack h = {.stack_id = id, .stop = stop};
+    return add_stack(f, &h, NULL, NULL, /* mixed = */ false, out);
+}
+
 /* The one of samples whose stacks were lost. */
 static int add_lost(struct hw_ring_consumer *f, uint64_t *out)
 {
-    struct hw_rec_stack h = {.stop = HW_CONSUMER_STOP_LOST};
-    return add_stack(f, &h, NULL, NULL, /* mixed = */ false, out);
+    return add_without_frames(f, 0, HW_CONSUMER_STOP_LOST, out);
 }
 
 static void meet_managed(struct hw_ring_consumer *f, const struct hw_stack *s)
@@ -235,6 +241,9 @@ static bool stack_of(struct hw_ring_consumer *f, uint64_t stack_id, uint64_t *st
     uint64_t id = f->stream || stack_id == HW_MAP64_NO_KEY ? 0 : stack_id;
     if (hw_likely(hw_map64_get(&f->ids, id, stack)))
         return true;
+    if (id == HW_STACK_ID_NOT_WALKED &&
+        add_without_frames(f, id, HW_CONSUMER_STOP_NOT_WALKED, stack) == HW_OK)
+        return true;
     f->n_lost_stacks += id != 0;
     if (hw_map64_get(&f->ids, 0, stack) || add_lost(f, stack) == HW_OK)
         return true;
@@ -253,16 +262,30 @@ static uint64_t find_cell(struct hw_ring_consumer *f, uint32_t heap_id, uint64_t
     return stack_of(f, stack_id, &stack) ? cell_of(f, heap_id, stack) : NO_CELL;
 }
 
-static bool on_alloc(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size, uint64_t pos)
+/* What became of a record. */
+enum booked { DAMAGED = -1, WAITS, BOOKED, GOES_ON /* in the next turn; it comes again */ };
+
+static enum booked book(struct hw_ring_consumer *f, const struct hw_rec_alloc *a, uint64_t pos,
+                        uint64_t stack)
+{
+    bool is_cut = (stack & INCOMPLETE) && a->stack_id != HW_STACK_ID_NOT_WALKED;
+    if (hw_unlikely(hw_mappings_has(&f->mappings, a->heap_id)))
+        return hw_ring_consumer_map(f, a, (uint32_t)stack, is_cut) ? BOOKED : GOES_ON;
+    book_alloc(f, a, pos, cell_of(f, a->heap_id, stack));
+    return BOOKED;
+}
+
+static enum booked on_alloc(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size,
+                            uint64_t pos)
 {
     struct hw_rec_alloc a;
+    uint64_t stack;
     if (size < sizeof a)
-        return false;
+        return DAMAGED;
     memcpy(&a, rec, sizeof a);
     if (!heap_ok(a.heap_id))
-        return false;
-    book_alloc(f, &a, pos, find_cell(f, a.heap_id, a.stack_id));
-    return true;
+        return DAMAGED;
+    return stack_of(f, a.stack_id, &stack) ? book(f, &a, pos, stack) : BOOKED;
 }
 
 /* Those that no batch wanted. */
@@ -292,31 +315,30 @@ static bool on_free(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t siz
 
 /* ---- copied stacks ---- */
 
-/* 1 = booked, 0 = stalled, -1 = damaged */
-static int on_copy(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size, uint64_t pos,
-                   uint64_t now_ns)
+static enum booked on_copy(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size,
+                           uint64_t pos, uint64_t now_ns)
 {
     struct hw_rec_copy c;
     if (size < sizeof c)
-        return -1;
+        return DAMAGED;
     memcpy(&c, rec, sizeof c);
     size_t regs_bytes = (size_t)c.n_regs * 8;
     if (c.n_regs > HW_MAX_REGS || c.n_bytes > HW_MAX_COPY_BYTES || c.n_bytes % 8 ||
         size < sizeof c + regs_bytes + c.n_bytes || !heap_ok(c.alloc.heap_id))
-        return -1;
+        return DAMAGED;
     uint64_t stack = INCOMPLETE;
     f->n_copies += f->stall_since_ns == 0;
     struct hw_rec_stack h = {0};
     switch (hw_ring_consumer_walk(f, &c, rec + sizeof c, now_ns, &h)) {
     case HW_COPY_WAITS:
-        return 0;
+        return WAITS;
     case HW_COPY_FOREIGN:
         if (hw_map64_get(&f->ids, 0, &stack) || add_lost(f, &stack) == HW_OK)
-            book_alloc(f, &c.alloc, pos, cell_of(f, c.alloc.heap_id, stack));
-        return 1;
+            return book(f, &c.alloc, pos, stack);
+        return BOOKED;
     case HW_COPY_NO_MEMORY:
         f->n_nomem++;
-        return 1;
+        return BOOKED;
     case HW_COPY_WALKED:
         break;
     }
@@ -324,10 +346,9 @@ static int on_copy(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size
     if (!hw_map64_get(&f->ids, h.stack_id, &stack) &&
         add_stack(f, &h, w->pcs, w->exact, /* mixed = */ false, &stack) < 0) {
         f->n_nomem++;
-        return 1;
+        return BOOKED;
     }
-    book_alloc(f, &c.alloc, pos, cell_of(f, c.alloc.heap_id, stack));
-    return 1;
+    return book(f, &c.alloc, pos, stack);
 }
 
 static bool on_heap(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size)
@@ -356,41 +377,48 @@ static bool on_failed(struct hw_ring_consumer *f, uint32_t size)
     return size >= sizeof(struct hw_rec_failed);
 }
 
-/* 1 = done, 0 = stalled, -1 = damaged */
-static int on_record(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size, uint64_t pos,
-                     uint64_t now_ns)
+static enum booked on_unmap(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size)
+{
+    int rc = hw_ring_consumer_unmap(f, rec, size);
+    return rc < 0 ? DAMAGED : rc > 0 ? GOES_ON : BOOKED;
+}
+
+static enum booked on_record(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size,
+                             uint64_t pos, uint64_t now_ns)
 {
     switch (hw_rec_head_type(hw_load_u64(rec))) {
     case HW_REC_ALLOC:
-        return on_alloc(f, rec, size, pos) ? 1 : -1;
+        return on_alloc(f, rec, size, pos);
     case HW_REC_EXACT:
-        return on_exact(f, rec, size, pos) ? 1 : -1;
+        return on_exact(f, rec, size, pos) ? BOOKED : DAMAGED;
     case HW_REC_FREE:
-        return on_free(f, rec, size) ? 1 : -1;
+        return on_free(f, rec, size) ? BOOKED : DAMAGED;
     case HW_REC_STACK:
-        return on_stack(f, rec, size, /* mixed = */ false) ? 1 : -1;
+        return on_stack(f, rec, size, /* mixed = */ false) ? BOOKED : DAMAGED;
     case HW_REC_MIXED:
-        return on_stack(f, rec, size, /* mixed = */ true) ? 1 : -1;
+        return on_stack(f, rec, size, /* mixed = */ true) ? BOOKED : DAMAGED;
     case HW_REC_NAME:
-        return hw_managed_hear(&f->managed, &f->arena, rec, size) ? 1 : -1;
+        return hw_managed_hear(&f->managed, &f->arena, rec, size) ? BOOKED : DAMAGED;
     case HW_REC_ALLOC_COPY:
         return on_copy(f, rec, size, pos, now_ns);
     case HW_REC_HEAP:
-        return on_heap(f, rec, size) ? 1 : -1;
+        return on_heap(f, rec, size) ? BOOKED : DAMAGED;
     case HW_REC_MAPS:
-        return hw_ring_consumer_maps(f, rec, size, now_ns) ? 1 : -1;
+        return hw_ring_consumer_maps(f, rec, size, now_ns) ? BOOKED : DAMAGED;
     case HW_REC_MINFO:
-        return on_minfo(f, rec, size) ? 1 : -1;
+        return on_minfo(f, rec, size) ? BOOKED : DAMAGED;
     case HW_REC_FAILED:
-        return on_failed(f, size) ? 1 : -1;
+        return on_failed(f, size) ? BOOKED : DAMAGED;
     case HW_REC_SLICES:
-        return hw_ring_consumer_slices(f, rec, size) ? 1 : -1;
+        return hw_ring_consumer_slices(f, rec, size) ? BOOKED : DAMAGED;
+    case HW_REC_UNMAP:
+        return on_unmap(f, rec, size);
     case HW_REC_PAD:
         f->ring.holes++;
         f->ring.hole_bytes += size;
-        return 1;
+        return BOOKED;
     default: /* a number from outside */
-        return -1;
+        return DAMAGED;
     }
 }
 
@@ -500,25 +528,6 @@ static size_t drain_small(struct hw_ring_consumer *f, uint64_t until, size_t max
     return n;
 }
 
-static uint64_t sum_live(const struct hw_books *b)
-{
-    uint64_t n = 0;
-    for (size_t i = 0; i < HW_MAX_HEAPS; i++)
-        n += b->books[i] ? b->books[i]->live : 0;
-    return n;
-}
-
-static void weigh(struct hw_ring_consumer *f)
-{
-    uint64_t n = hw_books_bytes(&f->books) + f->arena.total + hw_map64_bytes(&f->ids) +
-                 hw_map64_bytes(&f->addresses) + hw_managed_names_bytes(&f->managed) +
-                 hw_idle_live_bytes(&f->idle) + f->stacks.cap * sizeof *f->stacks.v +
-                 f->events.cap * sizeof *f->events.v + f->slices.cap * sizeof *f->slices.v;
-    atomic_store_explicit(&f->bytes, n, memory_order_relaxed);
-    atomic_store_explicit(&f->live, sum_live(&f->books), memory_order_relaxed);
-    f->full = f->max_bytes && (n > f->max_bytes || f->books.full);
-}
-
 enum hw_ring_consumer_status hw_ring_consumer_drain(struct hw_ring_consumer *f, uint64_t until,
                                                     size_t max, uint64_t now_ns)
 {
@@ -559,7 +568,9 @@ enum hw_ring_consumer_status hw_ring_consumer_drain(struct hw_ring_consumer *f, 
             status = nothing_there(f, now_ns);
             break;
         }
-        rc = rc < 0 ? -1 : on_record(f, rec, size, pos, now_ns);
+        rc = rc < 0 ? DAMAGED : (int)on_record(f, rec, size, pos, now_ns);
+        if (rc == GOES_ON)
+            break; /* MORE */
         if (rc < 0) {
             status = HW_CONSUMER_BROKEN;
             break;
@@ -581,7 +592,7 @@ enum hw_ring_consumer_status hw_ring_consumer_drain(struct hw_ring_consumer *f, 
     if (status == HW_CONSUMER_BROKEN)
         f->broken = true;
     if (f->n_records != before)
-        weigh(f);
+        hw_ring_consumer_weigh(f);
     return status;
 }
 

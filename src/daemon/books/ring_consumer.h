@@ -8,7 +8,7 @@
  *          read a stack it was told of while the feed goes on.
  * Owns:    ring, books, stacks. Borrows the tables' mapping.
  * Errors:  a damaged ring or record ends the feed (HW_CONSUMER_BROKEN), never the recorder.
- * Threads: one owner at a time: a drain thread (drain.h), or who has been told that it let go.
+ * Threads: one owner at a time: a drain thread (drain.h), or whoever was told that the thread has released it.
  */
 #ifndef HW_DAEMON_BOOKS_RING_CONSUMER_H
 #define HW_DAEMON_BOOKS_RING_CONSUMER_H
@@ -23,6 +23,7 @@
 #include "daemon/books/books.h"
 #include "daemon/books/idle.h"
 #include "daemon/books/managed.h"
+#include "daemon/books/mappings.h"
 #include "daemon/books/pace.h"
 #include "trace/stream_writer.h"
 #include "wire/ring.h"
@@ -40,7 +41,8 @@ struct hw_stack {
      */
     uint64_t pcs[];
 };
-#define HW_CONSUMER_STOP_LOST 1000u /* frames of this id never arrived */
+#define HW_CONSUMER_STOP_LOST       1000u /* frames of this id never arrived */
+#define HW_CONSUMER_STOP_NOT_WALKED 1001u /* there are none: HW_STACK_ID_NOT_WALKED */
 
 static inline bool hw_stack_is_exact(const struct hw_stack *s, uint32_t i)
 {
@@ -68,6 +70,7 @@ struct hw_ring_consumer {
     void *owner; /* for who reads the messages; never looked into here */
     struct hw_ring_reader ring;
     struct hw_books books;
+    struct hw_mappings mappings;
     struct hw_map64 ids;                  /* stack id → number, FEED_INCOMPLETE */
     struct hw_ring_consumer_known *known; /* owned; cells of stacks seen lately in libc.malloc */
     HW_VEC(const struct hw_stack *) stacks;
@@ -115,11 +118,12 @@ struct hw_ring_consumer {
     bool dead;                /* the process is gone: holes are skipped */
     _Atomic bool gone;        /* set by the main thread: nothing writes any more */
     bool broken;
-    uint64_t max_bytes;        /* of memory; 0 = no limit */
-    _Atomic uint64_t bytes;    /* as of the last drain that booked something */
-    _Atomic uint64_t live;     /* likewise: estimated live bytes of all heaps */
-    _Atomic uint64_t spent_ns; /* CPU time for its records: what falls with fewer samples */
-    bool full;                 /* more than that: nothing more is read */
+    uint64_t max_bytes;         /* of memory; 0 = no limit */
+    _Atomic uint64_t bytes;     /* as of the last drain that booked something */
+    _Atomic uint64_t live;      /* likewise: estimated live bytes of all heaps */
+    _Atomic uint64_t live_libc; /* likewise: of libc.malloc; UINT64_MAX = none was told of */
+    _Atomic uint64_t spent_ns;  /* CPU time for its records: what falls with fewer samples */
+    bool full;                  /* more than that: nothing more is read */
 
     struct { /* drain.c's own */
         struct hw_pace pace;
@@ -170,6 +174,15 @@ enum hw_copy_status hw_ring_consumer_walk(struct hw_ring_consumer *f, const stru
 bool hw_ring_consumer_maps(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size,
                            uint64_t now_ns);
 
+/* ---- mapping_feed.c ---- */
+
+/* Of a record of an allocation in one of the mappings' heaps; false: there is more to do, and the
+ * same record comes again. */
+bool hw_ring_consumer_map(struct hw_ring_consumer *f, const struct hw_rec_alloc *a, uint32_t stack,
+                          bool is_cut);
+/* Of a record HW_REC_UNMAP; 1: it comes again; HW_EFORMAT: it is damaged. */
+int hw_ring_consumer_unmap(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size);
+
 /* ---- slice_feed.c ---- */
 
 /* Of a record HW_REC_SLICES; false: it is damaged. */
@@ -177,7 +190,12 @@ bool hw_ring_consumer_slices(struct hw_ring_consumer *f, const uint8_t *rec, uin
 /* What threads have gathered and not sent. final: nothing comes by the ring any more. */
 void hw_ring_consumer_slice_rests(struct hw_ring_consumer *f, bool final);
 
-/* ---- what a dump needs, self-contained ---- */
+/* ---- ring_snapshot.c ---- */
+
+/* After records were booked: how much memory it takes, and what is live. */
+void hw_ring_consumer_weigh(struct hw_ring_consumer *f);
+
+/* What a dump needs, self-contained: */
 
 struct hw_snap_cell {
     uint32_t stack;
@@ -207,7 +225,11 @@ struct hw_snapshot {
     uint64_t unwind_hist[HW_UNWIND_BUCKETS_FEED];
     HW_VEC(struct hw_snap_book) books;
     HW_VEC(struct hw_idle_sample) idle; /* live ones of libc.malloc; keeps_addresses */
+    hw_mapped_list mapped;              /* of mmap.anon, at most HW_SNAP_MAPPED */
+    uint64_t mapped_bytes;              /* all of mmap.anon */
 };
+
+#define HW_SNAP_MAPPED 32768u
 
 enum hw_snap_flags {
     HW_SNAP_PEAK = 1, /* new maxima too, of cells changed since the last snapshot */

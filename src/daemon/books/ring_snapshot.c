@@ -1,4 +1,4 @@
-/* A copy of what one target holds, for a dump that is written while its ring goes on. */
+/* How much one target holds, and a copy of it, for a dump that is written while its ring goes on. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,6 +6,30 @@
 #include "daemon/books/ring_consumer.h"
 
 #include "base/banned.h"
+
+/* Mappings are address space, and what a program allocates may lie in them. */
+static uint64_t sum_live(const struct hw_ring_consumer *f)
+{
+    const struct hw_books *b = &f->books;
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < HW_MAX_HEAPS; i++)
+        n += b->books[i] && !hw_mappings_has(&f->mappings, i) ? b->books[i]->live : 0;
+    return n;
+}
+
+void hw_ring_consumer_weigh(struct hw_ring_consumer *f)
+{
+    uint64_t n = hw_books_bytes(&f->books) + f->arena.total + hw_map64_bytes(&f->ids) +
+                 hw_mappings_bytes(&f->mappings) + hw_map64_bytes(&f->addresses) +
+                 hw_managed_names_bytes(&f->managed) + hw_idle_live_bytes(&f->idle) +
+                 f->stacks.cap * sizeof *f->stacks.v + f->events.cap * sizeof *f->events.v +
+                 f->slices.cap * sizeof *f->slices.v;
+    atomic_store_explicit(&f->bytes, n, memory_order_relaxed);
+    atomic_store_explicit(&f->live, sum_live(f), memory_order_relaxed);
+    const struct hw_book *libc = f->books.books[HW_HEAP_ID_LIBC];
+    atomic_store_explicit(&f->live_libc, libc ? libc->live : UINT64_MAX, memory_order_relaxed);
+    f->full = f->max_bytes && (n > f->max_bytes || f->books.full);
+}
 
 void hw_snapshot_free(struct hw_snapshot *s)
 {
@@ -17,6 +41,7 @@ void hw_snapshot_free(struct hw_snapshot *s)
     }
     hw_vec_done(&s->books);
     hw_vec_done(&s->idle);
+    hw_vec_done(&s->mapped);
     free(s);
 }
 
@@ -107,13 +132,24 @@ static int snap_idle(const struct hw_ring_consumer *f, struct hw_snapshot *s)
     return HW_OK;
 }
 
+static int snap_mapped(const struct hw_ring_consumer *f, struct hw_snapshot *s)
+{
+    const struct hw_book *k = f->books.books[HW_HEAP_ID_ANON];
+    if (!k || !hw_mappings_wants(&f->mappings, HW_HEAP_ID_ANON))
+        return HW_OK;
+    s->mapped_bytes = k->live;
+    return hw_mappings_list(&f->mappings, &f->books, HW_HEAP_ID_ANON, HW_SNAP_MAPPED, &s->mapped);
+}
+
 int hw_ring_consumer_snapshot(struct hw_ring_consumer *f, uint32_t flags, struct hw_snapshot **out)
 {
     struct hw_snapshot *s = calloc(1, sizeof *s);
     if (!s)
         return HW_ENOMEM;
     snap_counters(f, s);
-    if (f->keeps_addresses && snap_idle(f, s) < 0) {
+    f->mappings.window++;
+    if ((f->keeps_addresses && snap_idle(f, s) < 0) ||
+        (!(flags & HW_SNAP_LIVE) && snap_mapped(f, s) < 0)) {
         hw_snapshot_free(s);
         return HW_ENOMEM;
     }

@@ -1,9 +1,9 @@
 /*
- * activation.h - listening sockets that the service manager has made
+ * activation.h - listening sockets passed by the service manager
  *
- * Why:     a client believes a peer whose uid is root's or its own, and a listening socket's peer
- *          is who called listen. When that was the service manager, the service itself need not be
- *          root.
+ * Why:     a client trusts a peer whose uid is root's or its own, and the peer of a listening
+ *          socket is whoever called listen. If that was the service manager, the service itself
+ *          need not be root.
  * Shapes:  sd_listen_fds(3): descriptors 3 and up, $LISTEN_PID is ours, $LISTEN_FDNAMES says
  *          "producer" or "consumer". Only listening SOCK_SEQPACKET sockets are taken, each once.
  */

@@ -255,8 +255,8 @@ static bool is_quick(int fd)
            (fs.f_type != OVERLAYFS_SUPER_MAGIC || is_mounted_by_root(fd));
 }
 
-/* Regular files by their type, but a write to them is a command to the kernel, some of which it
- * judges by who writes: that would be us. */
+/* Regular files by their type, but a write to them is a command to the kernel, which checks some
+ * of them by the writer: that would be us. */
 static bool is_the_kernels(int fd)
 {
     static const unsigned long kinds[] = {

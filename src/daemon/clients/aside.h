@@ -1,17 +1,17 @@
 /*
- * aside.h - sockets of others, and what they carry, let go where nobody waits
+ * aside.h - closes sockets of others, and descriptors sent over them, where blocking does no harm
  *
- * Why:     the last close of a descriptor can take as long as who sent it likes: a TCP socket
- *          lingers over data that its other end does not read, a file of FUSE asks its server. A
- *          message is enough to hand such a thing to us; it is closed when the message is read
- *          without taking it, or when the socket is closed in which it waits unread.
- * Shapes:  a thread with a descriptor table of its own takes it with it when it ends: the kernel
- *          does not linger for what ends, and what still waits then is that thread's.
- * Units:   uid: of whoever is connected. Who has kept us waiting three times within a minute is
- *          refused, so is one with four threads that did not come back.
+ * Why:     the last close of a descriptor can take as long as its sender likes: a TCP socket
+ *          lingers while its other end does not read, a FUSE file asks its server. One message is
+ *          enough to pass us such a descriptor; it is closed if the message is read without
+ *          accepting it, or when the socket with the unread message is closed.
+ * Shapes:  a thread with its own descriptor table closes it by exiting: the kernel does not linger
+ *          on exit, and anything that still blocks only blocks that thread.
+ * Units:   uid: of the connected peer. A user who has kept us waiting three times within a minute
+ *          is refused, as is one with four stuck threads.
  * Owns:    hw_aside_close takes the socket. A descriptor given is the caller's.
- * Errors:  HW_EINVAL (several descriptors, or none that can be had), HW_EPERM (not to be written
- *          to), HW_ETIMEOUT; err says it to the user.
+ * Errors:  HW_EINVAL (several descriptors, or none could be received), HW_EPERM (not writable),
+ *          HW_ETIMEOUT; err has a text for the user.
  * Threads: main thread.
  */
 #ifndef HW_DAEMON_CLIENTS_ASIDE_H

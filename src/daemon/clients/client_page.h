@@ -1,5 +1,5 @@
 /*
- * client_page.h - the control page of one target, and what its kernel lets us do there
+ * client_page.h - the control page of one target, and what the kernel lets us do with it
  *
  * Threads: main thread only.
  */

@@ -57,7 +57,7 @@ void hw_clients_tick(struct hw_recorder *r, uint64_t now)
 {
     for (size_t i = 0; i < r->conns.n;) {
         struct hw_conn *c = r->conns.v[i];
-        if (!c->closed && !c->heard && now - c->since_ns > HELLO_NS)
+        if (!c->closed && !c->has_hello && now - c->since_ns > HELLO_NS)
             hw_conn_close(c);
         if (c->closed) {
             free(c);
@@ -147,7 +147,7 @@ void hw_clients_take_back(struct hw_target *t)
                           .uid = t->uid,
                           .pid = t->pid.pid,
                           .since_ns = hw_now_monotonic_ns(),
-                          .heard = true,
+                          .has_hello = true,
                           .waiting = true,
                           .hello = t->hello,
                           .page = t->page,

@@ -24,7 +24,7 @@ struct hw_conn {
     uint32_t uid;
     int32_t pid;
     uint64_t since_ns;
-    bool heard, closed;
+    bool has_hello, closed;
     bool waiting;          /* WAIT was answered: page is its control page */
     struct hw_hello hello; /* its version: agreed on */
     uint32_t share;        /* hw_target.share, of one that becomes a target */

@@ -20,7 +20,7 @@
 #define AFTER_ANOTHER_MS 3000u
 
 /* Who may do what is decided by peer credentials. The folder may be one that others write: what
- * stands there now need not be what we made. */
+ * is there now need not be what we made. */
 static void open_to_all(const char *name)
 {
     char path[64];

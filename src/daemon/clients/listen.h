@@ -1,8 +1,8 @@
 /*
- * listen.h - listening sockets under a name
+ * listen.h - listening sockets with a name
  *
- * Shapes:  SOCK_SEQPACKET, non-blocking, at a path or '@name'. A path that nobody listens at is
- *          taken over. Everybody may connect: who may do what is decided by peer credentials.
+ * Shapes:  SOCK_SEQPACKET, non-blocking, at a path or '@name'. A path without a listener is taken
+ *          over. Everybody may connect: peer credentials decide what they may do.
  * Errors:  HW_EBUSY: another recorder has the name; HW_EINVAL; HW_ESYS.
  */
 #ifndef HW_DAEMON_CLIENTS_LISTEN_H

@@ -4,7 +4,7 @@
  * One thread reads at a time. When it does not come back, the job is its own: it frees it if it
  * ever gets so far, and ends. A thread that only waits for a processor is waited for longer: its
  * state in /proc/self/task tells (R, running or about to).
- * Both wake each other without the lock: who is woken would only wait for it again.
+ * Both wake each other without the lock: the woken thread would only wait for it again.
  */
 #include "daemon/code/blocking_reader.h"
 

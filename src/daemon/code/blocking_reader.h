@@ -1,13 +1,13 @@
 /*
- * blocking_reader.h - reading what a target can keep us waiting for
+ * blocking_reader.h - reads that a target can make block
  *
  * Why:     /proc/PID/cmdline and mem are the target's memory, maps and smaps are read under its
- *          lock, and its ELF files lie where it likes: in a file system that the same user serves
- *          (FUSE), each of these can take for ever. A thread of its own reads, the main thread
- *          waits for it for a moment; a thread that does not come back is left behind.
- * Shapes:  the calls look like those of proc/. A process for which a thread waits is refused at
- *          once, so is one that did this three times, and all of a user with four such threads.
- * Units:   cpu_ns: of the reading thread, for who makes targets rest.
+ *          lock, and its ELF files are wherever it likes: on a file system served by the same user
+ *          (FUSE), each read can block for ever. A separate thread reads, and the main thread waits
+ *          for it briefly; a stuck thread is abandoned.
+ * Shapes:  the calls look like those of proc/. A process with a stuck thread is refused at once, as
+ *          is one that caused this three times, and every process of a user with four such threads.
+ * Units:   cpu_ns: of the reading thread, for callers that limit a target's cost.
  * Owns:    what is read is the caller's; jobs own copies of what they need.
  * Errors:  HW_ETIMEOUT (or refused for that), and those of the calls in proc/.
  * Threads: main thread.
@@ -20,12 +20,14 @@
 #include <stdint.h>
 
 #include "daemon/code/modules.h"
+#include "proc/limits.h"
 #include "proc/maps.h"
+#include "proc/memory_owner.h"
+#include "proc/pid.h"
 #include "proc/smaps.h"
 
 struct hw_error;
 struct hw_blocking_reader;
-struct hw_pid;
 
 int hw_blocking_reader_new(struct hw_blocking_reader **out);
 void hw_blocking_reader_free(
@@ -53,6 +55,38 @@ int hw_reading_environ(struct hw_blocking_reader *l, struct hw_reading_who who, 
                        size_t *n);
 int hw_reading_smaps(struct hw_blocking_reader *l, struct hw_reading_who who, int rollup,
                      struct hw_smaps *out);
+/* What an account of its memory needs: the mappings by owner, and what the kernel says beside.
+ * HW_EGONE also if it executed another program meanwhile. */
+struct hw_reading_map {
+    uint64_t start, end, rss_bytes;
+};
+typedef HW_VEC(struct hw_reading_map) hw_reading_maps;
+struct hw_reading_memory {
+    struct hw_smaps smaps; /* summed by name */
+    hw_reading_maps maps;  /* by address: those without a file that have resident memory */
+    struct hw_proc_status status;
+    bool has_group;
+    struct hw_memory_group group;
+    uint64_t began_ns, ended_ns; /* boot time */
+    uint64_t cpu_ns;
+};
+int hw_reading_memory(struct hw_blocking_reader *l, struct hw_reading_who who,
+                      enum hw_owner_allocator allocator, const struct hw_owner_ranges *own,
+                      struct hw_reading_memory *out);
+void hw_reading_memory_done(struct hw_reading_memory *m);
+/* Which pages (numbers, ascending, each once) are in memory. HW_EGONE: it has ended. */
+int hw_reading_pages(struct hw_blocking_reader *l, struct hw_reading_who who, const uint64_t *pages,
+                     size_t n, bool *resident, uint64_t *cpu_ns);
+/* How many pages are in memory of each range [lo, hi), in the given order, until they have had max_pages together.
+ * What was not counted is HW_PAGES_UNKNOWN. error: why not any of them, an errno; 0: none. */
+#define HW_PAGES_UNKNOWN UINT64_MAX
+struct hw_reading_range {
+    uint64_t lo, hi;
+    uint64_t n_pages; /* out */
+};
+int hw_reading_present(struct hw_blocking_reader *l, struct hw_reading_who who,
+                       struct hw_reading_range *ranges, size_t n, uint64_t max_pages, int *error,
+                       uint64_t *cpu_ns);
 /* fd >= 0: an open /proc/PID/mem; -1: it is opened, *opened is the caller's. */
 int hw_reading_read_mem(struct hw_blocking_reader *l, struct hw_reading_who who, uint64_t at,
                         void *out, size_t n, int *opened);

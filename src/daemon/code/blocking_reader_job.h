@@ -1,10 +1,10 @@
 /*
- * blocking_reader_job.h - one reading, as those write it who know what is read
+ * blocking_reader_job.h - one read, as implemented by those who know what is read
  *
- * Why:     the reader knows threads and those that do not come back; what a job reads is known by
- *          reading_process.c and reading_files.c.
+ * Why:     the reader handles threads and stuck ones; reading_process.c and reading_files.c know
+ *          what to read.
  * Shapes:  a job begins with struct hw_reading_job. new → its members → do → results → free.
- * Owns:    a job owns all it needs: left behind, it outlives its caller.
+ * Owns:    a job owns all it needs: when abandoned, it outlives its caller.
  * Threads: run and drop on the reading thread, or drop on the main thread; the others on the main
  *          thread.
  */

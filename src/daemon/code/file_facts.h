@@ -1,10 +1,10 @@
 /*
- * file_facts.h - what files said of themselves, for the next program that executes them
+ * file_facts.h - cached facts about executed files, for the next program that executes them
  *
- * Why:     programs that start all the time execute the same few files: build id, load bias and
- *          cache key of each are a dozen calls for every start.
- * Shapes:  known by device, inode, size and both times of change; of an open descriptor: whether
- *          the file may be opened is decided before, each time.
+ * Why:     programs that start all the time execute the same few files, and the build id, load bias
+ *          and cache key of each take a dozen system calls.
+ * Shapes:  keyed by device, inode, size, mtime and ctime of an open descriptor: permission to open
+ *          the file is checked before, each time.
  * Threads: any; a file is read without the lock, which may take for ever (blocking_reader.h).
  */
 #ifndef HW_DAEMON_CODE_FILE_FACTS_H

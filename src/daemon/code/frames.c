@@ -340,6 +340,8 @@ static const char *error_frame(uint32_t stop)
         return "ERROR MEMORY_INVALID";
     case HW_CONSUMER_STOP_LOST:
         return "ERROR READING REGISTERS";
+    case HW_CONSUMER_STOP_NOT_WALKED:
+        return "ERROR TOO MANY MAPPINGS";
     default: /* no table, no plausible frame; also numbers from outside */
         return "ERROR UNWIND_INFO";
     }

@@ -1,9 +1,8 @@
 /*
  * frames.h - addresses of one target → frames, callsites and names
  *
- * Why:     a stack is addresses; what stands there is known from the target's maps at the time. So
- *          new stacks are resolved soon after they were seen, and mappings that went away stay
- *          known.
+ * Why:     a stack is a list of addresses, which only the target's maps of that time explain. So
+ *          new stacks are resolved soon after they are seen, and removed mappings are remembered.
  * Shapes:  callsites are those of model/callsites.h. A return address is looked up, and stored as
  *          rel_pc, one instruction back (pc - 1; arm64: pc - 4): the call, not what follows it.
  *          That is what readers of these traces symbolize without a further change. Exact addresses

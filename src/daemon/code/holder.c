@@ -67,7 +67,7 @@ bool hw_holder_has_command(int32_t pid)
     return has;
 }
 
-/* The words of its command line, as a person has typed them. */
+/* The words of its command line, as a user has typed them. */
 static char *words_of(struct hw_blocking_reader *l, const struct hw_asker *who,
                       const struct hw_pid *p)
 {

@@ -1,11 +1,11 @@
 /*
- * holder.h - another recorder: whether it is there, and which command it belongs to
+ * holder.h - another recorder: whether it exists, and which command it belongs to
  *
- * Why:     a process, or a socket's name, can be one recorder's only. Who comes second has to say
- *          who the first is, in words that its user can do something with.
+ * Why:     a process or socket name can belong to one recorder only. The second has to name the
+ *          first in terms that help the user.
  * Shapes:  a recorder is named by its socket, its process by the socket's peer. An embedded one is
- *          a child of its command, and that is what is told. Of another user's process nothing but
- *          the number is told, unless root asks.
+ *          a child of its command, and that command is reported. Of another user's process only the
+ *          pid is reported, unless to root.
  */
 #ifndef HW_DAEMON_CODE_HOLDER_H
 #define HW_DAEMON_CODE_HOLDER_H

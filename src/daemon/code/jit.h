@@ -1,13 +1,13 @@
 /*
- * jit.h - the files in which a target writes down its generated code
+ * jit.h - the files in which a target describes its generated code
  *
  * Why:     an address in memory without a file has no symbol; the program that made the code may
  *          have said what it is: /tmp/perf-PID.map (by its own number, in its own root), and
  *          jit-PID.dump, which it has mapped executable.
- * Shapes:  both grow while they are read. What a jitdump says is taken over in time order, as far
- *          as the caller asks: the file itself is the queue. A perf map has no times.
+ * Shapes:  both grow while they are read. Records of a jitdump are applied in time order, up to the
+ *          time the caller asks for: the file itself is the queue. A perf map has no times.
  * Owns:    descriptors of the files, and what was read, until done.
- * Errors:  none: what cannot be read gives no names. `complaint` says why, once.
+ * Errors:  none: unreadable files yield no names. `complaint` says why, once.
  * Threads: main thread; files are read by the looker's.
  */
 #ifndef HW_DAEMON_CODE_JIT_H

@@ -3,8 +3,8 @@
  *
  * Why:     a thousand targets run the same few libraries: each is opened, compiled and asked for
  *          names once per recorder.
- * Shapes:  one row per file, known by device, inode, size and time of change. Tables and names come
- *          from the workers, later; who wants to know registers with the row's waiters.
+ * Shapes:  one row per file, known by device, inode, size and time of change. Tables and names
+ *          arrive later from the workers; interested parties register as the row's waiters.
  * Owns:    rows until hw_modules_done; a descriptor of each file while there are few enough.
  * Threads: main thread.
  */

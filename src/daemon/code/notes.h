@@ -1,10 +1,10 @@
 /*
- * notes.h - what a reader has to know of a target's stacks and heaps, kept in the trace
+ * notes.h - notes about a target's stacks and heaps, kept in the trace
  *
- * Why:     a warning is read once, by who recorded; a Python profile without Python's functions is
- *          looked at by others and later. So what is missing, and why, stands in the trace.
- * Shapes:  text by key; a later one of the same key replaces it. In the trace they are attributes
- *          "note.PID.KEY", which `heapwise report` and `stats` print.
+ * Why:     a warning is read once, by the user who records; a Python profile without Python
+ *          functions is read by others, later. So the trace says what is missing, and why.
+ * Shapes:  text by key; a later text replaces one with the same key. In the trace they are
+ *          attributes "note.PID.KEY", which `heapwise report` and `stats` print.
  * Owns:    the texts, until the target is freed.
  */
 #ifndef HW_DAEMON_CODE_NOTES_H

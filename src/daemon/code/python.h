@@ -3,9 +3,9 @@
  *
  * Why:     the client finds Python's frames by its own loads (client/sample/python.c); which file
  *          has the interpreter, what version it is and where its functions are is read here, from
- *          the file, by a worker. So nothing is looked up in the target, also when it loads
- *          libpython later.
- * Shapes:  a version that is no row of wire/python.def is said once, and its stacks stay native.
+ *          the file, by a worker. So nothing is looked up in the target, even if it loads libpython
+ *          later.
+ * Shapes:  a version without a row in wire/python.def is reported once, and its stacks stay native.
  * Threads: main thread.
  */
 #ifndef HW_DAEMON_CODE_PYTHON_H

@@ -1,9 +1,9 @@
 /*
- * unmapped.h - mappings that went away: what stood at an address last
+ * unmapped.h - removed mappings: what was last at an address
  *
- * Why:     a stack is resolved a moment after it was taken, and its library may be closed by then.
- *          A target maps and unmaps as often as it likes and chooses the addresses of its stacks,
- *          so neither their number nor a look-up may grow with what it does.
+ * Why:     a stack is resolved a moment after it was taken, and its library may be unloaded by
+ *          then. A target maps and unmaps as often as it likes and chooses the addresses of its
+ *          stacks, so neither their number nor a look-up may grow with what it does.
  * Shapes:  the newest HW_GONE_MAX are kept, oldest first. hw_gone_last is one binary search in an
  *          index that is made anew at the first question after a change.
  * Owns:    the list and the index. Borrows the files of the mappings.

@@ -1,12 +1,12 @@
 /*
  * worker.h - a process without privileges that reads the targets' ELF files
  *
- * Why:     those files are hostile until proven otherwise: whatever one does to a parser, it
- *          happens in a short-lived child that owns nothing, may open nothing and has a limit on
- *          time and memory. The recorder's sessions go on.
- * Shapes:  a parent of workers is forked before any thread exists; each job is one child of it. A
- *          job goes there with descriptors (the file, a memory file for input and output), the
- *          answer comes back as one message on the same socket; jobs run side by side.
+ * Why:     those files are hostile until proven otherwise: whatever a file does to a parser happens
+ *          in a short-lived child that owns nothing, may open nothing and has limits on time and
+ *          memory. The recorder's sessions continue.
+ * Shapes:  a parent of workers is forked before any thread exists; each job is a child of it. A job
+ *          is sent there with descriptors (the file, a memory file for input and output), and the
+ *          answer is one message on the same socket; jobs run in parallel.
  * Errors:  a job always gets an answer: a crash or a limit is HW_EFORMAT or HW_ETIMEOUT.
  * Threads: main thread.
  */

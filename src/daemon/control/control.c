@@ -138,8 +138,8 @@ static void on_target(struct hw_control_conn *c, struct hw_bytes body)
     hw_pid_done(&command);
 }
 
-static void obey(struct hw_control_conn *c, const struct hw_control_head *h, struct hw_bytes body,
-                 int *fd)
+static void dispatch(struct hw_control_conn *c, const struct hw_control_head *h,
+                     struct hw_bytes body, int *fd)
 {
     struct hw_session *s;
     switch (h->type) {
@@ -211,7 +211,7 @@ static void on_message(struct hw_control_conn *c, struct hw_bytes message, int *
         close_conn(c);
         return;
     }
-    obey(c, &h, hw_bytes_of(message.p + sizeof h, h.length), fd);
+    dispatch(c, &h, hw_bytes_of(message.p + sizeof h, h.length), fd);
 }
 
 /* What strangers pass is not for this thread to look at, nor to close. */

@@ -1,5 +1,5 @@
 /*
- * control.h - connections of commands, and what is asked over them
+ * control.h - connections of commands, and their requests
  *
  * Threads: main thread only.
  */

@@ -1,6 +1,6 @@
 /*
  * Marks: moments that somebody named while a session ran. They are packets of the session's file
- * and change nothing else: no dump is made, no process hears of it.
+ * and change nothing else: no dump is made, no process is told.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /*
- * dump_job.h - what the parts of a dump's job say to each other
+ * dump_job.h - the interface between the parts of a dump's job
  *
  *     dump.c ──ready──> dump_turns.c ──rows──> dump_write.c
  *       ^                 │  └──live samples──> dump_samples.c
@@ -34,13 +34,18 @@ const struct hw_target *hw_dump_number_before(const struct hw_target *t);
 /* The image before this one whose last dump is still to be written, or such a process; NULL =
  * none. */
 const struct hw_target *hw_dump_image_before(const struct hw_target *t);
-/* The next image begins behind the last dump of this one. */
-void hw_dump_begin_next_image(const struct hw_target *t);
+/* The next image, and the next process with this number, begin behind the last dump of this one. */
+void hw_dump_begin_next(const struct hw_target *t);
 
 /* ---- dump_samples.c ---- */
 
 /* Which of its samples were not used since the last dump; t->idle says whether that is known. */
 void hw_dump_find_idle(struct hw_target *t, const struct hw_snapshot *s);
+/* dump_pins.c: adds the heap of what live blocks pin to the snapshot, if it is asked for and known. */
+void hw_dump_find_pins(struct hw_target *t, struct hw_snapshot *s);
+/* dump_resident.c: adds the heap of what is resident of mmap.anon, if its mappings were read for this dump, and
+ * writes what of it is not exact. */
+int hw_dump_find_resident(struct hw_target *t, struct hw_snapshot *s, struct hw_error *err);
 int hw_dump_answer_questions(struct hw_target *t, const struct hw_snapshot *s,
                              struct hw_error *err);
 

@@ -44,18 +44,18 @@ const struct hw_target *hw_dump_image_before(const struct hw_target *t)
     return hw_dump_number_before(t);
 }
 
-/* The next image begins behind the last dump of this one, also where both are within one tick of
- * the coarse clock. */
-void hw_dump_begin_next_image(const struct hw_target *t)
+/* The next image, and the next process with this number, begin behind the last dump of this one, also where both are
+ * within one tick of the coarse clock, or the end was noticed after the number was given away. */
+void hw_dump_begin_next(const struct hw_target *t)
 {
     uint64_t last = 0;
     for (size_t i = 0; i < t->heaps.n; i++)
         last = t->heaps.v[i].last_ts_ns > last ? t->heaps.v[i].last_ts_ns : last;
-    if (last > t->session->last_exec_ns)
+    if (t->end == HW_END_EXECED && last > t->session->last_exec_ns)
         t->session->last_exec_ns = last;
     for (size_t i = 0; i < t->rec->targets.n; i++) {
         struct hw_target *b = t->rec->targets.v[i];
-        if (is_image_before(t, b) && b->since_coarse_ns < last)
+        if (is_before(t, b) && b->since_coarse_ns < last)
             b->since_coarse_ns = last;
     }
 }

@@ -64,6 +64,8 @@ static int begin_books(struct hw_target *t, struct hw_error *err)
     if (!d->worth && !reason)
         return HW_OK;
     int rc = d->worth ? hw_proc_poll_regions(t, err) : HW_OK;
+    if (rc == HW_OK && d->worth)
+        rc = hw_dump_find_resident(t, s, err);
     if (rc < 0)
         return rc;
     rc = hw_dump_writing_new(t, s, writer_of(t), &ask, &d->writing);
@@ -146,6 +148,7 @@ static void begin(struct hw_target *t, uint64_t now)
     t->session->whole_bytes = hw_trace_writer_bytes(t->session->writer);
     count_samples(t, d->snap);
     hw_dump_find_idle(t, d->snap);
+    hw_dump_find_pins(t, d->snap);
     if (d->final && d->snap->books.n == 0 && hw_missed_target(t))
         t->session->n_targets--; /* it never came back for its welcome */
     if (d->final && d->worth) {
@@ -181,8 +184,9 @@ static void drop_writing(struct hw_target *t)
 /* 1 = the turn is over, 0 = all is done. */
 static int write_some(struct hw_target *t, struct hw_dump_turn *turn, struct hw_error *err)
 {
-    int rc = HW_OK;
+    int rc;
     do {
+        rc = HW_OK; /* next_stage's 1 says that a stage has begun, not that it has rows to cut */
         if (t->session->closed) /* between two turns: nothing more is written */
             drop_writing(t);
         if (t->dump.writing)
@@ -203,8 +207,8 @@ static void end(struct hw_target *t, int rc, const struct hw_error *err)
     d->stage = HW_DUMP_LOOKS;
     t->session->writing = NULL;
     hw_session_wrote(t->session, d->began_ns);
-    if (d->final && t->end == HW_END_EXECED)
-        hw_dump_begin_next_image(t);
+    if (d->final)
+        hw_dump_begin_next(t);
     if (rc < 0)
         hw_session_write_failed(t->session, rc, err);
 }

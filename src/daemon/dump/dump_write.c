@@ -60,9 +60,14 @@ uint64_t hw_dump_lost_samples(const struct hw_target *t, const struct hw_snapsho
            s->n_holes + s->n_lost_stacks;
 }
 
+static bool is_damaged(const struct hw_snapshot *s)
+{
+    return s->broken || s->client_error == HW_CLIENT_RING_DAMAGED;
+}
+
 static const char *lost_reason(const struct hw_target *t, const struct hw_snapshot *s)
 {
-    if (s->broken)
+    if (is_damaged(s))
         return "buffer damaged";
     if (s->lost_full)
         return "buffer full";
@@ -88,7 +93,7 @@ static struct hw_dump_head head_at_start(const struct hw_target *t, const struct
                                                 t->end == HW_END_EXECED ||
                                                 t->end == HW_END_GAVE_UP || t->end == HW_END_STUCK,
                                 .buffer_overran = s->client_error == HW_CLIENT_HIT_TIMEOUT,
-                                .buffer_corrupted = s->broken,
+                                .buffer_corrupted = is_damaged(s),
                                 .hit_guardrail = src->hit_guardrail || t->hit_guardrail,
                                 .client_error = s->client_error <= 2 ? s->client_error : 0,
                                 .keeps_peak = (t->session->start.flags & HW_START_KEEP_PEAK) != 0,

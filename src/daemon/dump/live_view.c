@@ -165,12 +165,22 @@ static void answer(struct hw_target *t, const struct hw_look *look, int rc,
         hw_control_fail(c, "the live view's data cannot be passed on");
 }
 
+/* That it has ended, without what it held. */
+static void tell_end(const struct hw_target *t)
+{
+    const struct hw_session *s = t->session;
+    struct hw_control_live b = {.pid = t->pid.pid, .share = t->share};
+    if (s->control && !s->control->closed)
+        hw_control_send(s->control, HW_CTL_LAST, s->id, &b, sizeof b, NULL);
+}
+
 static void tell_last(struct hw_target *t, const struct hw_look *look, int rc)
 {
     struct hw_control_conn *c = t->session->control;
     struct hw_control_live b = facts_of(t, t->dump.snap, look->fd);
     if (rc == HW_OK && c && !c->closed && send_look(c, HW_CTL_LAST, &b, look->fd) == 0)
         return;
+    tell_end(t);
     hw_session_warn(t->session, "pid %d: its last live view cannot be passed on", t->pid.pid);
 }
 
@@ -185,12 +195,10 @@ bool hw_live_view_begins_last(const struct hw_target *t)
 {
     struct hw_session *s = t->session;
     bool told = (s->start.flags & HW_START_TELL_LAST) && s->control && !s->control->closed;
-    if (told && had_nothing(t->dump.snap)) {
-        struct hw_control_live b = {.pid = t->pid.pid, .share = t->share};
-        hw_control_send(s->control, HW_CTL_LAST, s->id, &b, sizeof b, NULL);
-        return false;
-    }
-    return told && t->dump.snap->books.n;
+    bool nothing = had_nothing(t->dump.snap) || t->dump.snap->books.n == 0;
+    if (told && nothing)
+        tell_end(t);
+    return told && !nothing;
 }
 
 /* The next one that is to be made; NULL: there is none, or no memory. */

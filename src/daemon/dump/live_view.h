@@ -1,5 +1,5 @@
 /*
- * live_view.h - commands that look at a process now and then
+ * live_view.h - live snapshots of a process for commands
  *
  * Threads: main thread only.
  */

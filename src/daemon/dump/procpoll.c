@@ -17,6 +17,7 @@
 #include "base/files/fd.h"
 #include "base/log.h"
 #include "daemon/core.h"
+#include "daemon/dump/account.h"
 #include "daemon/dump/dump_job.h"
 #include "daemon/process_packets.h"
 #include "proc/number.h"
@@ -195,7 +196,7 @@ static int write_counters(const struct hw_proc_poll *p, struct hw_trace_writer *
         who.start_ticks = stat.start_ticks;
     if (c->scan_smaps_rollup &&
         hw_reading_smaps(p->session->rec->looker, who, /* rollup = */ 1, &m) == HW_OK) {
-        if (m.entries.n) {
+        if (m.entries.n && hw_permission_shows(&p->session->asking, pid, dir)) {
             k.smr_rss_kb = m.entries.v[0].rss_kb;
             k.smr_pss_kb = m.entries.v[0].pss_kb;
             k.smr_pss_anon_kb = m.entries.v[0].pss_anon_kb;
@@ -247,15 +248,21 @@ static void keep_all_counters(const struct hw_proc_poll *p, uint64_t now)
     const struct hw_recorder *r = p->session->rec;
     for (size_t i = 0; i < r->targets.n; i++) {
         struct hw_target *t = r->targets.v[i];
-        if (t->session == p->session && t->phase == HW_PHASE_RUNNING && now >= t->next_keep_ns)
+        if (t->session != p->session || t->phase != HW_PHASE_RUNNING)
+            continue;
+        if (now >= t->next_keep_ns)
             keep_counters(p, t, now);
+        hw_account_keep(t, now);
     }
 }
 
 void hw_proc_poll_last(struct hw_session *s, struct hw_target *t)
 {
     struct hw_error err;
-    if (s->closed || !s->proc || t->kept_ns == 0 || t->is_untold)
+    if (s->closed || !s->proc || t->is_untold)
+        return;
+    (void)check(s, hw_account_last(t, s->writer, s->proc->sequence, &err), &err);
+    if (t->kept_ns == 0)
         return;
     (void)check(s,
                 hw_trace_process_stats(s->writer, s->proc->sequence, t->kept_ns, &t->kept, 1, &err),
@@ -270,8 +277,9 @@ static int write_regions(const struct hw_target *t, struct hw_trace_writer *w, u
     struct hw_smaps m;
     if (hw_reading_smaps(t->rec->looker, hw_reading_at(&t->pid, t->uid), /* rollup = */ 0, &m) < 0)
         return HW_OK;
-    int rc = m.entries.n ? hw_write_regions(w, sequence, hw_now_boottime_ns(), t->pid.pid, &m, err)
-                         : HW_OK;
+    int rc = m.entries.n && hw_target_is_shown(t)
+                 ? hw_write_regions(w, sequence, hw_now_boottime_ns(), t->pid.pid, &m, err)
+                 : HW_OK;
     hw_smaps_done(&m);
     return rc;
 }
@@ -281,6 +289,14 @@ int hw_proc_poll_regions(const struct hw_target *t, struct hw_error *err)
     const struct hw_session *s = t->session;
     bool wanted = (s->start.flags & HW_START_REGIONS) && t->phase == HW_PHASE_RUNNING;
     return wanted ? write_regions(t, s->writer, s->proc->sequence, err) : HW_OK;
+}
+
+int hw_proc_poll_account(const struct hw_target *t, uint64_t boottime_ns,
+                         const struct hw_memory_account *a, struct hw_error *err)
+{
+    const struct hw_session *s = t->session;
+    return s->proc ? hw_trace_memory_account(s->writer, s->proc->sequence, boottime_ns, a, err)
+                   : HW_OK;
 }
 
 int hw_proc_poll_look(const struct hw_target *t, struct hw_trace_writer *w, struct hw_error *err)
@@ -297,7 +313,7 @@ int hw_proc_poll_look(const struct hw_target *t, struct hw_trace_writer *w, stru
     return rc;
 }
 
-/* Only asked for here; the target obeys at its next sample, and rests by itself. */
+/* Only asked for here; the target does it at its next sample, and limits the rate itself. */
 static void ask_malloc_info(const struct hw_target *t)
 {
     atomic_fetch_add_explicit(&t->page.map->malloc_info_wanted, 1, memory_order_relaxed);
@@ -330,8 +346,24 @@ void hw_proc_poll_untold(const struct hw_target *t)
 
 void hw_proc_poll_dump(struct hw_session *s, struct hw_target *t)
 {
-    if (!s->closed && s->proc && s->proc->stats_every_ns)
-        poll_target(s->proc, t);
+    struct hw_error err;
+    if (s->closed || !s->proc || !s->proc->stats_every_ns)
+        return;
+    poll_target(s->proc, t);
+    if (!t->is_untold)
+        (void)check(s, hw_account_dump(t, t->dump.final, s->writer, s->proc->sequence, &err), &err);
+}
+
+void hw_proc_poll_name(struct hw_session *s, const struct hw_pid *pid)
+{
+    write_process(s, pid->pid, pid->dir, NULL);
+}
+
+void hw_proc_poll_reading(struct hw_session *s, const struct hw_pid *pid,
+                          const struct hw_kept_account *k)
+{
+    struct hw_error err;
+    (void)check(s, hw_account_write(pid->pid, k, s->writer, s->proc->sequence, &err), &err);
 }
 
 /* A run shorter than the period is to have figures near its end, too: the pause doubles up to it.
@@ -375,10 +407,11 @@ static void poll_smaps(struct hw_proc_poll *p, const struct hw_target *t)
     if (t->is_untold ||
         hw_reading_smaps(t->rec->looker, hw_reading_at(&t->pid, t->uid), /* rollup = */ 0, &m) < 0)
         return;
-    (void)check(
-        p->session,
-        hw_write_smaps(p->session->writer, p->sequence, hw_now_boottime_ns(), t->pid.pid, &m, &err),
-        &err);
+    if (hw_target_is_shown(t))
+        (void)check(p->session,
+                    hw_write_smaps(p->session->writer, p->sequence, hw_now_boottime_ns(),
+                                   t->pid.pid, &m, &err),
+                    &err);
     hw_smaps_done(&m);
 }
 

@@ -1,5 +1,5 @@
 /*
- * procpoll.h - data sources beside the profile
+ * procpoll.h - data sources other than the profile
  *
  * Threads: main thread only.
  */
@@ -10,6 +10,9 @@
 #include <stdint.h>
 
 struct hw_error;
+struct hw_kept_account;
+struct hw_memory_account;
+struct hw_pid;
 struct hw_rec_minfo;
 struct hw_proc_poll;
 struct hw_recorder;
@@ -29,10 +32,17 @@ void hw_proc_poll_untold(const struct hw_target *t);
 void hw_proc_poll_dump(struct hw_session *s, struct hw_target *t);
 /* The same of one that has ended: what was read last. */
 void hw_proc_poll_last(struct hw_session *s, struct hw_target *t);
+/* Of a process that is no target: its name, and behind that a reading of its memory. */
+void hw_proc_poll_name(struct hw_session *s, const struct hw_pid *pid);
+void hw_proc_poll_reading(struct hw_session *s, const struct hw_pid *pid,
+                          const struct hw_kept_account *k);
 /* What is known of it now, into another trace: name, counters, the allocator's last figures. */
 int hw_proc_poll_look(const struct hw_target *t, struct hw_trace_writer *w, struct hw_error *err);
 /* At a dump: the mappings with their addresses, if they are wanted. */
 int hw_proc_poll_regions(const struct hw_target *t, struct hw_error *err);
+/* More of a reading of its memory that is in the trace. */
+int hw_proc_poll_account(const struct hw_target *t, uint64_t boottime_ns,
+                         const struct hw_memory_account *a, struct hw_error *err);
 /* The allocator's own figures arrived. */
 void hw_proc_poll_malloc_info(struct hw_target *t, const struct hw_rec_minfo *m);
 

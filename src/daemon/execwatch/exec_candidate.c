@@ -46,7 +46,7 @@ static void read_start(const struct hw_exec_rules *r, struct hw_exec_candidate *
         p->start_ticks = hw_pid_start(&pid); /* of one that has ended the dice fall otherwise */
 }
 
-static void person_learn(const struct hw_exec_rules *r, struct hw_exec_candidate *p)
+static void read_rest(const struct hw_exec_rules *r, struct hw_exec_candidate *p)
 {
     hw_autofree char *environment = NULL;
     size_t n = 0;
@@ -63,17 +63,18 @@ static void person_learn(const struct hw_exec_rules *r, struct hw_exec_candidate
 bool hw_exec_candidate_read(const struct hw_exec_rules *r, struct hw_exec_watch_shared *shared,
                             const struct hw_pid *pid, struct hw_exec_candidate *p)
 {
+    struct hw_exec_reading reading;
     *p = (struct hw_exec_candidate){.dir = pid->dir, .start_ticks = pid->start_ticks};
-    if (hw_exec_is_skipped(shared, pid->pid))
+    if (hw_exec_is_skipped(shared, &shared->finder, pid->pid))
         return false;
-    shared->finder_at = pid->pid;
+    hw_exec_reading_begin(&shared->finder, pid->pid, &reading);
     bool good = p->dir >= 0 && hw_proc_cmdline(p->dir, &p->cmdline, &p->n) == HW_OK && p->n > 0 &&
                 hw_proc_status(p->dir, &p->status) == HW_OK;
     if (good) {
         hw_proc_exe_name(p->dir, p->exe, sizeof p->exe);
-        person_learn(r, p);
+        read_rest(r, p);
     }
-    shared->finder_at = 0;
+    hw_exec_reading_end(&shared->finder, &reading);
     if (!good)
         hw_exec_candidate_done(p);
     return good;
@@ -101,7 +102,7 @@ static void learn_of_start(const struct hw_exec_rules *r, struct hw_exec_watch_s
     read_start(r, p);
     read_group(r, p);
     if (hw_exec_rules_need(r, HW_MEMLOG_ROLE))
-        hw_exec_read_role(&shared->finder_at, q->tid, e, p->role);
+        hw_exec_read_role(&shared->finder, q->tid, e, p->role);
 }
 
 int hw_exec_candidate_of(const struct hw_exec_rules *r, struct hw_exec_watch_shared *shared,
@@ -111,14 +112,14 @@ int hw_exec_candidate_of(const struct hw_exec_rules *r, struct hw_exec_watch_sha
     struct hw_exec_call e = q->exec;
     char interpreter[512], link[40], path[4096];
     int rc = q->has_exec ? 1
-                         : hw_exec_read_exec(shared, &shared->finder_at, q->tid,
+                         : hw_exec_read_exec(shared, &shared->finder, q->tid,
                                              /* until_ns = */ 0, &e);
     if (rc != 1)
         return rc;
     bool script =
         hw_exec_read_interpreter(fd, /* may_wait = */ true, interpreter, sizeof interpreter) == 1;
     if (is_known_script(scripts, q->tid, e.key, script) || hw_proc_status(p->dir, &p->status) < 0)
-        return 0;
+        return HW_EPERM; /* the script was the question, or nobody is there */
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = script ? 0 : readlink(link, path, sizeof path - 1);
     path[n > 0 ? n : 0] = '\0';

@@ -1,5 +1,5 @@
 /*
- * exec_gate.c - whoever answers the machine's execs
+ * exec_gate.c - the process that answers the machine's execs
  *
  *   kernel ── exec of FILE by TID ──> question (FILE's descriptor) ──> finder
  *          <── allow ───────────────  answer, or 20 ms ───────────────<
@@ -40,10 +40,11 @@
 
 #define MS          UINT64_C(1000000)
 #define ANSWER_NS   (20 * MS)
-#define LOOK_NS     (3 * MS) /* for who has asked and does not wait yet, in one round */
+#define LOOK_NS     (3 * MS) /* for a thread that has asked and does not wait yet, in one round */
 #define ROUND_MS    100u     /* a read that takes longer does not come back */
 #define RECENT      8u
 #define MAX_OPEN    256u
+#define MOST_OF_ONE 64u /* open questions about one user's starts: others have room */
 #define EVENT_BYTES 4096
 #define MAX_MARKS   512u
 
@@ -56,7 +57,7 @@
 
 struct question {
     int fd; /* of the event; -1 = free */
-    uint32_t number;
+    uint32_t number, uid;
     uint64_t until_ns;
 };
 
@@ -73,7 +74,7 @@ struct look {
 
 struct answerer {
     struct hw_exec_watch_shared *shared;
-    _Atomic int32_t *reading;
+    struct hw_exec_reader *reader;
     int group, finder, mounts;
     uint32_t version;    /* of the names below */
     uint32_t ask_always; /* enum hw_exec_ask */
@@ -179,12 +180,24 @@ static void allow(struct answerer *a, int fd)
     (void)close(fd); /* read only */
 }
 
-static bool ask(struct answerer *a, const struct look *l, uint64_t now)
+/* NULL: none is left for this user. */
+static struct question *free_question(struct answerer *a, uint32_t uid)
 {
     struct question *q = NULL;
-    for (size_t i = 0; i < MAX_OPEN && !q && a->n_open < MAX_OPEN; i++)
+    uint32_t n_of_user = 0;
+    for (size_t i = 0; i < MAX_OPEN; i++) {
         if (a->open[i].fd < 0)
-            q = &a->open[i];
+            q = q ? q : &a->open[i];
+        else
+            n_of_user += a->open[i].uid == uid;
+    }
+    return n_of_user < MOST_OF_ONE ? q : NULL;
+}
+
+static bool ask(struct answerer *a, const struct look *l, uint64_t now)
+{
+    uint32_t uid = hw_exec_user_of(l->tid);
+    struct question *q = free_question(a, uid);
     struct hw_exec_question m = {.number = ++a->next,
                                  .tid = l->tid,
                                  .until_ns = now + ANSWER_NS,
@@ -195,7 +208,7 @@ static bool ask(struct answerer *a, const struct look *l, uint64_t now)
         m.exec = l->exec;
     if (!q || hw_fd_send(a->finder, &m, sizeof m, &l->fd, 1, MSG_DONTWAIT) < 0)
         return false;
-    *q = (struct question){l->fd, m.number, m.until_ns};
+    *q = (struct question){l->fd, m.number, uid, m.until_ns};
     a->n_open++;
     return true;
 }
@@ -237,7 +250,7 @@ static bool is_wanted(const struct answerer *a, const char *name)
 static int read_exec(const struct answerer *a, struct look *l)
 {
     if (!l->is_read)
-        l->rc = hw_exec_read_exec(a->shared, a->reading, l->tid, l->until_ns, &l->exec);
+        l->rc = hw_exec_read_exec(a->shared, a->reader, l->tid, l->until_ns, &l->exec);
     l->is_read = true;
     return l->rc;
 }
@@ -263,7 +276,7 @@ static bool has_wanted_role(const struct answerer *a, struct look *l)
         return false;
     int rc = read_exec(a, l);
     if (rc == 1)
-        hw_exec_read_role(a->reading, l->tid, &l->exec, role);
+        hw_exec_read_role(a->reader, l->tid, &l->exec, role);
     for (uint32_t i = 0; rc == 1 && i < a->n_bytes; i += (uint32_t)strlen(a->names + i) + 1)
         if (a->names[i] == HW_EXEC_ROLE && strcmp(a->names + i + 1, role) == 0)
             return true;
@@ -282,9 +295,9 @@ static bool was_recent(struct answerer *a, int32_t tid)
 /* Half of all events: the loader of every program. */
 static bool is_no_more_asked(struct answerer *a, const struct look *l)
 {
-    atomic_store_explicit(a->reading, l->tid, memory_order_relaxed); /* for the guard */
+    atomic_store_explicit(&a->reader->at, l->tid, memory_order_relaxed); /* for the guard */
     bool is_loader = hw_exec_is_loader(l->fd);
-    atomic_store_explicit(a->reading, 0, memory_order_relaxed);
+    atomic_store_explicit(&a->reader->at, 0, memory_order_relaxed);
     if (!is_loader)
         return false;
     (void)fanotify_mark(a->group,
@@ -293,7 +306,7 @@ static bool is_no_more_asked(struct answerer *a, const struct look *l)
     return true;
 }
 
-/* Or by whom that cannot be said. */
+/* Or its name cannot be read yet. */
 static bool has_wanted_name(const struct answerer *a, struct look *l)
 {
     char name[512];
@@ -302,9 +315,9 @@ static bool has_wanted_name(const struct answerer *a, struct look *l)
     int rc = read_exec(a, l);
     if (rc == HW_EBUSY || (rc == 1 && is_wanted(a, l->exec.argv0)))
         return true;
-    atomic_store_explicit(a->reading, l->tid, memory_order_relaxed); /* as above */
+    atomic_store_explicit(&a->reader->at, l->tid, memory_order_relaxed); /* as above */
     rc = hw_exec_read_interpreter(l->fd, /* may_wait = */ false, name, sizeof name);
-    atomic_store_explicit(a->reading, 0, memory_order_relaxed);
+    atomic_store_explicit(&a->reader->at, 0, memory_order_relaxed);
     return rc == HW_EBUSY || (rc == 1 && is_wanted(a, name));
 }
 
@@ -318,13 +331,13 @@ static bool may_be_meant(struct answerer *a, struct look *l)
            has_wanted_role(a, l);
 }
 
-/* False: others of its kind are held. It may live on, so the finder hears which one it was. */
+/* False: others of its kind are held. It may live on, so the finder is told of it. */
 static bool is_drawn(struct answerer *a, struct look *l, uint64_t now)
 {
     struct hw_exec_start start = {.at_ns = now};
     if (a->per_minute == 0 || read_exec(a, l) != 1)
         return true;
-    hw_exec_read_command(a->reading, l->tid, &l->exec, l->fd, &start);
+    hw_exec_read_command(a->reader, l->tid, &l->exec, l->fd, &start);
     uint32_t drawn = hw_exec_share_draw(&a->shares, &start, a->per_minute);
     if (drawn != HW_EXEC_PASSED) {
         l->share = drawn;
@@ -394,14 +407,14 @@ static int overdue(struct answerer *a)
     return ms < HW_EXEC_BEAT_MS ? ms : HW_EXEC_BEAT_MS;
 }
 
-_Noreturn void hw_exec_answer(struct hw_exec_watch_shared *shared, _Atomic int32_t *reading,
+_Noreturn void hw_exec_answer(struct hw_exec_watch_shared *shared, struct hw_exec_reader *reader,
                               int finder)
 {
     static struct answerer a;
     struct hw_exec_hello hello = {0};
     (void)prctl(PR_SET_NAME, "heapprofd-allow");
     a.shared = shared;
-    a.reading = reading;
+    a.reader = reader;
     a.finder = finder;
     if (getrandom(&a.shares.random, sizeof a.shares.random, GRND_NONBLOCK) < 0)
         a.shares.random = hw_now_monotonic_ns(); /* it only has to differ from start to start */

@@ -60,7 +60,7 @@
 #define LATER_STEP (2 * MS)
 #define HELD_NS    (200 * MS)  /* an execve that has not ended by then is let go */
 #define AGAIN_NS   (1000 * MS) /* the same program in the same process by then: */
-#define AGAIN_MOST 2           /* so often, as a sanitizer executes it without the library */
+#define AGAIN_MOST 50          /* so often, if that is what the library makes it do */
 #define YOUNG_NS   (1500 * MS) /* an armed program may be over by then */
 #define YOUNG_STEP (250 * MS)
 #define SEEN_ARMED UINT64_C(1) /* in seen */
@@ -107,8 +107,8 @@ static bool changes_rights(int fd)
 
 /* HW_OK = to be held; HW_EUNSUPPORTED = to be looked at when it runs, err says why; HW_EBUSY = not
  * known yet; else nobody asks for it. */
-static int judge_person(struct hw_exec_finder *f, int32_t tid, int fd,
-                        const struct hw_exec_candidate *p, struct hw_error *err)
+static int check_candidate(struct hw_exec_finder *f, int32_t tid, int fd,
+                           const struct hw_exec_candidate *p, struct hw_error *err)
 {
     struct hw_pid pid = {tid, -1, p->dir, p->start_ticks}; /* which its directory holds */
     bool is_thread = p->status.tgid != tid;
@@ -123,7 +123,7 @@ static int judge_person(struct hw_exec_finder *f, int32_t tid, int fd,
     return why ? hw_fail(err, HW_EUNSUPPORTED, 0, "process %d %s", p->status.tgid, why) : rc;
 }
 
-static int judge(struct hw_exec_finder *f, const struct hw_exec_question *q, int fd, int32_t *pid,
+static int check(struct hw_exec_finder *f, const struct hw_exec_question *q, int fd, int32_t *pid,
                  struct hw_error *err)
 {
     hw_autofd int dir = hw_proc_open_dir(q->tid);
@@ -134,7 +134,7 @@ static int judge(struct hw_exec_finder *f, const struct hw_exec_question *q, int
         (!q->unnamed || hw_exec_rules_may_mean_unnamed(&f->rules, &p)))
         rc = hw_exec_candidate_of(&f->rules, f->shared, &f->scripts, q, fd, &p);
     if (rc == 1)
-        rc = judge_person(f, q->tid, fd, &p, err);
+        rc = check_candidate(f, q->tid, fd, &p, err);
     *pid = p.status.tgid ? p.status.tgid : q->tid;
     hw_exec_candidate_done(&p);
     return rc;
@@ -179,7 +179,7 @@ static bool decide(struct hw_exec_finder *f, const struct hw_exec_question *q, i
     int32_t pid = q->tid;
     uint64_t now = hw_now_monotonic_ns();
     bool late = now + MARGIN_NS >= q->until_ns;
-    int rc = now < q->until_ns ? judge(f, q, fd, &pid, &err) : HW_EBUSY;
+    int rc = now < q->until_ns ? check(f, q, fd, &pid, &err) : HW_EBUSY;
     if (rc == HW_EBUSY && !late)
         return false;
     bool held = rc == HW_OK && hw_now_monotonic_ns() < q->until_ns && hold(f, q->tid, q->share);
@@ -247,9 +247,9 @@ static uint64_t now_ticks(void)
     return hw_now_boottime_ns() / (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
-/* The client leaves a program with a sanitizer by executing it without itself
- * (client/start/sanitizer.c): who puts it in again each time would never see it run. Others that
- * execute themselves, to change their environment, do it once. */
+/* A program that executes itself because of the library, until it is without it, would never run.
+ * That of a sanitizer is let go (HW_EXEC_WITHOUT_LIBRARY); no other one is known, and programs that
+ * execute themselves in a chain are recorded in each image. */
 static int check_again(struct hw_exec_finder *f, const struct hw_pid *pid, const struct stat *st,
                        struct hw_error *err)
 {

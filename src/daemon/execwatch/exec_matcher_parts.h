@@ -40,7 +40,7 @@ struct hw_exec_later {
 struct hw_exec_armed {
     int32_t pid;
     uint64_t due_ns;
-    uint64_t since_ns; /* boottime; of who was passed only */
+    uint64_t since_ns; /* boottime; only of those that were passed */
 };
 
 /* By their time; n_called of them, the first ones, are called. */
@@ -78,7 +78,7 @@ struct hw_exec_finder {
     uint64_t n_scans;
     bool has_seen;
     uint64_t next_scan_ns;
-    uint64_t meant_by; /* session: whose was the last that judge found good */
+    uint64_t meant_by; /* session that selected the candidate checked last */
 };
 
 bool hw_exec_look_at(struct hw_exec_finder *f, int32_t pid, uint32_t flags, const char *why);

@@ -2,8 +2,8 @@
  * exec_passed.c - programs whose start was not held because others of their kind are
  *
  * Their allocations are counted with those of the others (exec_share.h), so they are left alone,
- * and so are their children; but one that lives on is no short program that others can stand for,
- * and is found when it is no longer young.
+ * and so are their children. One that lives on is not represented by short programs, so it is found
+ * when it is no longer young.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -28,7 +28,7 @@ static void add(struct hw_exec_finder *f, int32_t pid, uint64_t now)
         (void)hw_map64_put(&f->passed_since, (uint64_t)pid, since);
 }
 
-/* Another recording has begun: whom that means must be found now. */
+/* Once another recording has begun, what that one selects must be found at once. */
 static bool passes(const struct hw_exec_finder *f)
 {
     return hw_exec_rules_starts_per_minute(&f->rules) != 0;

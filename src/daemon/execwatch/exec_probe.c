@@ -31,6 +31,7 @@
 #include "config/memlog.h"
 #include "proc/number.h"
 #include "proc/pid.h"
+#include "wire/handshake.h"
 
 #include "base/banned.h"
 
@@ -61,13 +62,14 @@ static bool is_of_skipped_user(const struct hw_exec_watch_shared *s, int32_t pid
     return false;
 }
 
-bool hw_exec_is_skipped(const struct hw_exec_watch_shared *s, int32_t pid)
+bool hw_exec_is_skipped(const struct hw_exec_watch_shared *s, const struct hw_exec_reader *reader,
+                        int32_t pid)
 {
     uint32_t n = s->n_skip < HW_EXEC_SKIP ? s->n_skip : HW_EXEC_SKIP;
     for (uint32_t i = 0; i < n; i++)
         if (s->skip[i] == pid)
             return true;
-    return is_of_skipped_user(s, pid);
+    return hw_exec_reader_avoids(reader, pid) || is_of_skipped_user(s, pid);
 }
 
 /* "/proc/TID/NAME": by hand, since this is done for every exec of the machine. name: "/NAME" */
@@ -102,7 +104,8 @@ struct call {
 /*
  * "59 0x7ffc... 0x55d4... 0x55d4... ...": the number and its arguments. "running": it has put its
  * question, but does not wait for the answer yet, because we have taken its processor: up to
- * half of the execs on a busy machine. 1, 0 = no execve, HW_EBUSY = still running.
+ * half of the execs on a busy machine. 1, 0 = no execve, HW_EBUSY = still running, HW_EPERM = our
+ * library makes way for a sanitizer.
  */
 static int find_call(int32_t tid, uint64_t until_ns, struct call *out)
 {
@@ -131,6 +134,8 @@ static int find_call(int32_t tid, uint64_t until_ns, struct call *out)
     out->path = next_hex(&p);
     out->argv = next_hex(&p);
     out->env = next_hex(&p);
+    if (number == SYS_execve && next_hex(&p) == HW_EXEC_WITHOUT_LIBRARY)
+        return HW_EPERM;
     out->key = hw_hash_bytes(text, (size_t)n); /* its stack's address is part of it */
     return out->argv != 0;
 }
@@ -183,19 +188,20 @@ static bool read_names(int32_t tid, const struct call *c, struct hw_exec_call *o
     return true;
 }
 
-int hw_exec_read_exec(const struct hw_exec_watch_shared *shared, _Atomic int32_t *reading,
+int hw_exec_read_exec(const struct hw_exec_watch_shared *shared, struct hw_exec_reader *reader,
                       int32_t tid, uint64_t until_ns, struct hw_exec_call *out)
 {
     struct call c;
-    int rc = hw_exec_is_skipped(shared, tid) ? 0 : find_call(tid, until_ns, &c);
+    struct hw_exec_reading reading;
+    int rc = hw_exec_is_skipped(shared, reader, tid) ? HW_EPERM : find_call(tid, until_ns, &c);
     if (rc != 1)
         return rc;
     out->argv = c.argv;
     out->env = c.env;
     out->key = c.key;
-    atomic_store_explicit(reading, tid, memory_order_relaxed); /* for the guard, after our end */
+    hw_exec_reading_begin(reader, tid, &reading);
     rc = read_names(tid, &c, out);
-    atomic_store_explicit(reading, 0, memory_order_relaxed);
+    hw_exec_reading_end(reader, &reading);
     return rc;
 }
 
@@ -282,14 +288,15 @@ static bool leads_session(int32_t tid)
     return access(path, F_OK) == 0;
 }
 
-void hw_exec_read_role(_Atomic int32_t *reading, int32_t tid, const struct hw_exec_call *e,
+void hw_exec_read_role(struct hw_exec_reader *reader, int32_t tid, const struct hw_exec_call *e,
                        char role[64])
 {
     static char environment[WORD_BYTES], words[MAX_LIST];
-    atomic_store_explicit(reading, tid, memory_order_relaxed); /* as above */
+    struct hw_exec_reading reading;
+    hw_exec_reading_begin(reader, tid, &reading);
     size_t n = read_list(tid, e->env, "MEMLOG_ROLE=", environment, sizeof environment);
     size_t n_words = read_list(tid, e->argv, NULL, words, sizeof words);
-    atomic_store_explicit(reading, 0, memory_order_relaxed);
+    hw_exec_reading_end(reader, &reading);
     hw_memlog_role(hw_bytes_of(environment, n), hw_bytes_of(words, n_words), leads_session(tid),
                    role);
 }
@@ -312,26 +319,23 @@ static void read_argument(int32_t tid, const struct hw_exec_call *e, struct begi
     out->text[0] = '\0';
 }
 
-/* The user as whom the process acts (of this one directory the kernel says that also where the rest
- * is closed), and where the file is. Whoever could know these numbers could choose names that count
+/* Its user, and where the file is. Whoever could know these numbers could choose names that count
  * as another user's command. */
 static uint64_t whose(int32_t tid, int fd)
 {
-    char path[32];
-    struct stat user = {0}, file = {0};
-    (void)snprintf(path, sizeof path, "/proc/%d", tid);
-    (void)stat(path, &user); /* it has been killed */
-    (void)fstat(fd, &file);  /* cannot fail on what the kernel has opened */
-    return hw_hash_mix(hw_hash_mix(hw_hash_seed(), user.st_uid), file.st_dev);
+    struct stat file = {0};
+    (void)fstat(fd, &file); /* cannot fail on what the kernel has opened */
+    return hw_hash_mix(hw_hash_mix(hw_hash_seed(), hw_exec_user_of(tid)), file.st_dev);
 }
 
-void hw_exec_read_command(_Atomic int32_t *reading, int32_t tid, const struct hw_exec_call *e,
+void hw_exec_read_command(struct hw_exec_reader *reader, int32_t tid, const struct hw_exec_call *e,
                           int fd, struct hw_exec_start *out)
 {
     static struct beginning argument;
-    atomic_store_explicit(reading, tid, memory_order_relaxed); /* as above */
+    struct hw_exec_reading reading;
+    hw_exec_reading_begin(reader, tid, &reading);
     read_argument(tid, e, &argument);
-    atomic_store_explicit(reading, 0, memory_order_relaxed);
+    hw_exec_reading_end(reader, &reading);
     uint64_t path = hw_hash_bytes_seeded(whose(tid, fd), e->path, strlen(e->path));
     out->program = hw_hash_mix(path, hw_hash_bytes(e->argv0, strlen(e->argv0))) | 1;
     out->command = hw_hash_mix(out->program, hw_hash_bytes(argument.text, strlen(argument.text))) &
@@ -424,8 +428,8 @@ static bool is_object_without_loader(int fd)
     return true;
 }
 
-/* By the name alone any program would be one: who has a namespace mounts what he likes where he
- * likes. */
+/* The name alone does not tell: in a mount namespace of his own a user can mount anything under
+ * it. */
 bool hw_exec_is_loader(int fd)
 {
     char link[40], path[4096];

@@ -170,7 +170,7 @@ static void publish_rule(struct hw_exec_watch_shared *s, const struct hw_memlog_
         publish(s, HW_EXEC_ROLE, r->word);
 }
 
-/* Who is passed must be meant by this one session alone, whose figures can stand for all starts. */
+/* Starts may be skipped only if this session alone selects them: its figures then count for all. */
 uint32_t hw_exec_rules_starts_per_minute(const struct hw_exec_rules *r)
 {
     return r->sessions.n == 1 && r->followed.n == 0 && r->sessions.v[0].arm.interval_bytes

@@ -1,12 +1,12 @@
 /*
- * exec_rules.h - which programs the sessions mean, asked before a program is touched
+ * exec_rules.h - which programs the sessions select, checked before a program is touched
  *
- * Why:     a program that nobody asked for must not even be traced for a moment. So what a rule
- *          says of name, control group, role and user, and what the policy says, is held against
- *          the program that is about to run, and once more against the one that runs.
- * Shapes:  a person is what is known of a process: of one that runs from /proc, of one whose execve
- *          waits from its arguments and the file's name.
- * Owns:    rules and their names; a person's texts.
+ * Why:     a program that nobody selected must not be traced even for a moment. So name, control
+ *          group, role, user and the policy are checked against the program about to run, and again
+ *          against the running one.
+ * Shapes:  a candidate is what is known about a process: a running one from /proc, one held in
+ *          execve from its arguments and the file's name.
+ * Owns:    rules and their names; a candidate's texts.
  * Threads: the finder.
  */
 #ifndef HW_DAEMON_EXECWATCH_EXEC_RULES_H
@@ -64,7 +64,8 @@ bool hw_exec_candidate_read(const struct hw_exec_rules *r, struct hw_exec_watch_
                             const struct hw_pid *pid, struct hw_exec_candidate *out);
 /* Its control groups, read once. HW_ELIMIT: there are more of them than is read. */
 int hw_exec_candidate_groups(struct hw_exec_candidate *p);
-/* One that is about to; p->dir is there. 1; 0 = that is not asked; HW_EBUSY = not known yet. */
+/* One that is about to; p->dir is there. 1; 0 = that is not asked; HW_EPERM = it is left alone;
+ * HW_EBUSY = not known yet. */
 int hw_exec_candidate_of(const struct hw_exec_rules *r, struct hw_exec_watch_shared *shared,
                          struct hw_exec_scripts *scripts, const struct hw_exec_question *q, int fd,
                          struct hw_exec_candidate *p);
@@ -79,7 +80,7 @@ bool hw_exec_rules_follow(const struct hw_exec_rules *r, int32_t pid);
 uint32_t hw_exec_rules_starts_per_minute(const struct hw_exec_rules *r);
 /* For the answerer: names where they decide, else that the finder is to be asked. */
 void hw_exec_rules_publish(const struct hw_exec_rules *r, struct hw_exec_watch_shared *shared);
-/* Does a rule need this of a person? */
+/* Does a rule need this of a candidate? */
 bool hw_exec_rules_need(const struct hw_exec_rules *r, enum hw_memlog_kind kind);
 /* Does one mean only some of those that it would mean? */
 bool hw_exec_rules_need_chance(const struct hw_exec_rules *r);

@@ -75,11 +75,12 @@ static bool hash_names(struct hw_exec_finder *f, int32_t pid, int dir, uint64_t 
 {
     hw_autofree char *cmdline = NULL, *comm = NULL;
     size_t n, n_comm;
-    if (hw_exec_is_skipped(f->shared, pid))
+    struct hw_exec_reading reading;
+    if (hw_exec_is_skipped(f->shared, &f->shared->finder, pid))
         return false;
-    f->shared->finder_at = pid;
+    hw_exec_reading_begin(&f->shared->finder, pid, &reading);
     bool good = hw_proc_cmdline(dir, &cmdline, &n) == HW_OK && n > 0;
-    f->shared->finder_at = 0;
+    hw_exec_reading_end(&f->shared->finder, &reading);
     if (!good || hw_file_read(dir, "comm", COMM_BYTES, &comm, &n_comm, NULL) < 0)
         return false;
     *out = hw_hash_mix(hw_hash_bytes(cmdline, n), hw_hash_bytes(comm, n_comm));

@@ -1,16 +1,16 @@
 /*
- * exec_share.h - of a program that starts again and again only some starts are held
+ * exec_share.h - sampling of starts: only some starts of a frequent program are held
  *
  * Why:     holding a start costs about a millisecond of CPU. A build machine starts its compiler a
  *          hundred times a second, and a shell loop its commands all day.
- * Shapes:  a program may be held so many times a minute, and so may each of its commands (the
- *          program with its first argument that is no option): a server that is started once by an
- *          interpreter that others start all the time is another command, and is held. Of those
- *          that start more often one in 2^share is, by chance, and what it allocates counts
- *          2^share times (record/web/continuous_file.h). The chance depends on earlier starts
- *          alone, so sums over all starts are as right as if all had been held.
- * Owns:    a table of a fixed size. The oldest of a full set is forgotten: then one start too many
- *          is held.
+ * Shapes:  the holds per minute are limited for each program and each of its commands (the program
+ *          with its first non-option argument): a server started once by an interpreter that others
+ *          start all the time is a separate command, and is held. Of more frequent ones, one in
+ *          2^share is held at random, and what it allocates counts 2^share times
+ *          (record/web/continuous_file.h). The probability depends on earlier starts alone, so sums
+ *          over all starts are unbiased.
+ * Owns:    a table of a fixed size. The oldest of a full set is evicted: then one start too many is
+ *          held.
  * Threads: the answerer.
  * Cost:    O(1), no memory is taken.
  * Source:  doc/design/starts.md, "A share of the starts"

@@ -103,7 +103,7 @@ static void start_both(struct guard *g)
         (void)close(pair[1]);
         (void)close(g->order);
         (void)close(g->talk);
-        hw_exec_answer(g->shared, &g->shared->answerer_at, pair[0]);
+        hw_exec_answer(g->shared, &g->shared->answerer, pair[0]);
     }
     (void)close(pair[0]);
     (void)close(pair[1]);
@@ -145,7 +145,7 @@ static bool blame(struct guard *g, int32_t pid)
 static void skip_what_was_read(struct guard *g)
 {
     struct hw_exec_watch_shared *s = g->shared;
-    _Atomic int32_t *const who[] = {&s->answerer_at, &s->finder_at};
+    _Atomic int32_t *const who[] = {&s->answerer.at, &s->finder.at};
     bool blamed = false;
     for (size_t i = 0; i < 2; i++) {
         int32_t pid = atomic_exchange_explicit(who[i], 0, memory_order_relaxed);

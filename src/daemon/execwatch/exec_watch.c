@@ -23,7 +23,7 @@
 #define MS       UINT64_C(1000000)
 #define READY_NS (500 * MS) /* once, at the first such session */
 #define RULED_NS (300 * MS)
-#define SHARE_NS (10000 * MS) /* from the finding to the handshake of who is attached to */
+#define SHARE_NS (10000 * MS) /* from the finding to the handshake of an attached process */
 
 static void on_talk(struct hw_watch *w, uint32_t events);
 
@@ -124,7 +124,7 @@ static uint64_t arm_interval(const struct hw_session *s)
         return 0;
     if (c->block_client || c->no_startup || c->no_running || c->dump_at_max || c->all_heaps ||
         c->stream_allocations || c->idle_allocations || c->record_types || c->record_slices ||
-        c->conditions.n || c->dump_interval_ms || c->min_anonymous_memory_kb ||
+        c->mappings || c->conditions.n || c->dump_interval_ms || c->min_anonymous_memory_kb ||
         c->adaptive_threshold_bytes || c->stack_mode > HW_STACKS_THREADS)
         return 0;
     for (size_t i = 0; i < c->heaps.n; i++) {

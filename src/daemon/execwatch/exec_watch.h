@@ -8,8 +8,8 @@
  *            guard     forked before any thread; parent of the two below; starts them anew
  *            answerer  owns the fanotify group; says "go on" to every exec: at once where nobody
  *                      is meant by the arguments, else when the finder has said so or after 20 ms
- *            finder    traces, writes the environment; hears of execs and renamings that nobody
- *                      held (process connector, else /proc)
+ *            finder    traces, writes the environment; is notified of execs and renamings that were
+ *                      not held (process connector, else /proc)
  *
  *          When one of them is stopped it is killed; what was held goes on then.
  * Owns:    the recorder's side owns both sockets; rules are copied.
@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/execwatch/exec_reader.h"
 #include "daemon/execwatch/exec_share.h"
 #include "proc/rights/access.h"
 
@@ -66,7 +67,7 @@ struct hw_exec_message {
     uint64_t arm_interval_bytes; /* RULE, ARM: see inject/start.h */
     uint64_t arm_token;          /* RULE; its lowest bits are 0: a share's (exec_share.h) */
     uint16_t starts_per_minute;  /* RULE: more of a command are held by chance; 0 = all are */
-    uint16_t young_s;            /* the same: who was passed is found when it is so old */
+    uint16_t young_s;            /* the same: what was passed is found at this age */
     uint32_t pad2;
     char text[112]; /* FOUND: why it could not be prepared at its start; "" = it was not held.
                      * SOCKET: a path or '@name' */
@@ -109,8 +110,8 @@ int hw_exec_fork(const struct hw_exec_watch_setup *s, int *talk, int *order, int
 #define HW_EXEC_GROUP    'g'
 #define HW_EXEC_ROLE     'r'
 enum hw_exec_ask {
-    HW_EXEC_ASK_MEANT, /* only whom a name, a group or a role means */
-    HW_EXEC_ASK_ALL,   /* everybody may be meant: the finder judges */
+    HW_EXEC_ASK_MEANT, /* only what a name, a group or a role selects */
+    HW_EXEC_ASK_ALL,   /* any program may be selected: the finder decides */
     HW_EXEC_ASK_NAMED  /* and not all names are there */
 };
 struct hw_exec_watch_shared {
@@ -118,7 +119,7 @@ struct hw_exec_watch_shared {
     uint32_t ask_always; /* enum hw_exec_ask */
     uint32_t n_bytes;
     char names[HW_EXEC_NAMES]; /* HW_EXEC_NAME, _GROUP or _ROLE, the word, NUL; and so on */
-    _Atomic int32_t answerer_at, finder_at; /* whose memory is being read; 0 = nobody's */
+    struct hw_exec_reader answerer, finder;
     uint32_t n_skip;
     int32_t skip[HW_EXEC_SKIP];
     _Atomic uint32_t n_skip_users;
@@ -127,7 +128,8 @@ struct hw_exec_watch_shared {
     _Atomic uint32_t n_passed;
     _Atomic int32_t passed[HW_EXEC_N_PASSED];
 };
-bool hw_exec_is_skipped(const struct hw_exec_watch_shared *s, int32_t pid);
+bool hw_exec_is_skipped(const struct hw_exec_watch_shared *s, const struct hw_exec_reader *reader,
+                        int32_t pid);
 
 /* SIGKILL for this process itself when it does not come back in time: also when it is stopped. */
 #define HW_EXEC_STANDS_MS 1000u /* nothing keeps them waiting for so long: they are stopped */
@@ -156,17 +158,18 @@ struct hw_exec_call {
     uint64_t key;               /* the same as long as it is the same call */
 };
 
-/* The execve in which the thread is; *reading is set while its memory is read. 1 = that; 0 = there
- * is none; HW_EBUSY = not to be had by until_ns (hw_now_monotonic_ns). */
-int hw_exec_read_exec(const struct hw_exec_watch_shared *shared, _Atomic int32_t *reading,
+/* The execve in which the thread is; by that reader. 1 = that; 0 = there
+ * is none; HW_EPERM = it is left alone; HW_EBUSY = not to be had by until_ns
+ * (hw_now_monotonic_ns). */
+int hw_exec_read_exec(const struct hw_exec_watch_shared *shared, struct hw_exec_reader *reader,
                       int32_t tid, uint64_t until_ns, struct hw_exec_call *out);
 /* Its role as config/memlog.h has it, of the arguments and the environment that it will have;
- * *reading as above. */
-void hw_exec_read_role(_Atomic int32_t *reading, int32_t tid, const struct hw_exec_call *e,
+ * reader as above. */
+void hw_exec_read_role(struct hw_exec_reader *reader, int32_t tid, const struct hw_exec_call *e,
                        char role[64]);
 /* What exec_share.h tells programs and commands by, each user's for itself, and those of each file
- * system, as a container's root has its own. fd: of the file; *reading as above. */
-void hw_exec_read_command(_Atomic int32_t *reading, int32_t tid, const struct hw_exec_call *e,
+ * system, as a container's root has its own. fd: of the file; reader as above. */
+void hw_exec_read_command(struct hw_exec_reader *reader, int32_t tid, const struct hw_exec_call *e,
                           int fd, struct hw_exec_start *out);
 /* "#!/usr/bin/python3 -u" gives that path. 1 = a script; 0 = none; HW_EBUSY = it would have to be
  * waited for, and may not be. */
@@ -202,7 +205,7 @@ struct hw_exec_hello {
     int32_t error; /* errno */
 };
 
-_Noreturn void hw_exec_answer(struct hw_exec_watch_shared *shared, _Atomic int32_t *reading,
+_Noreturn void hw_exec_answer(struct hw_exec_watch_shared *shared, struct hw_exec_reader *reader,
                               int finder);
 _Noreturn void hw_exec_find(const struct hw_exec_watch_setup *s,
                             struct hw_exec_watch_shared *shared, int recorder, int answerer);

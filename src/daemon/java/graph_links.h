@@ -2,7 +2,7 @@
  * graph_links.h - blocks that a JVM's objects own → the samples that were allocated for them
  *
  * Why:     a heap graph says that a buffer holds 64 MB, a native profile says which callstack
- *          allocated 64 MB; where both are recorded, the address tells that it is the same 64 MB.
+ *          allocated 64 MB; if both are recorded, the address shows that it is the same 64 MB.
  * Shapes:  a graph's blocks wait at the target until its next snapshot, which lists the live
  *          samples by address; then they are looked up there.
  * Owns:    the copy of the blocks.

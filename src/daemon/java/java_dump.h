@@ -1,9 +1,9 @@
 /*
  * java_dump.h - heap graphs of one JVM, from its pid to packets
  *
- * Why:     the command that dumps and the recorder's data source do the same.
- * Shapes:  open finds out whether the process is a JVM and brings our library in; take walks and
- *          holds the graph; write puts it into a trace. Any number of take and write.
+ * Why:     shared by the command that dumps and the recorder's data source.
+ * Shapes:  open checks that the process is a JVM and loads our library into it; take walks the heap
+ *          and keeps the graph; write puts it into a trace. take and write may be repeated.
  * Owns:    the connection and the graph's file. pid is borrowed.
  * Errors:  HW_EUNSUPPORTED and others with the reason's sentence and code in err.
  * Threads: open and take wait for the JVM: up to seconds.
@@ -28,7 +28,7 @@ struct hw_trace_writer;
 
 struct hw_java_dump_options {
     const struct hw_pid *pid;
-    bool allow_pause;    /* the JVM may stand still for the whole walk */
+    bool allow_pause;    /* the JVM may be paused for the whole walk */
     bool later;          /* it may be that no way is safe now, but one is by then */
     bool only_by_client; /* java/jvm/jvm_link.h */
     /* Reads an .hprof file, import/import.h's hw_import_fd; NULL = the ladder ends before. With
@@ -52,7 +52,7 @@ struct hw_java_dump_figures {
 
 int hw_java_dump_open(const struct hw_java_dump_options *o, struct hw_java_dump **out,
                       struct hw_error *err);
-/* From now on: may the JVM stand still for the whole walk? */
+/* From now on: may the JVM be paused for the whole walk? */
 void hw_java_dump_allow_pause(struct hw_java_dump *d, bool allow);
 void hw_java_dump_free(struct hw_java_dump *d);
 int hw_java_dump_take(struct hw_java_dump *d, struct hw_java_dump_figures *out,

@@ -1,8 +1,8 @@
 /*
- * java_entrance.h - asks the client of a target that runs a JVM to bring our library in
+ * java_entrance.h - asks the client in a JVM process to load our JVMTI library
  *
  * Why:     only the recorder knows the target's mappings; see wire/java_entrance.h.
- * Shapes:  called whenever the mappings were read; does it once.
+ * Shapes:  called whenever the mappings were read; acts once.
  * Errors:  none: without it heap graphs come by the attach protocol.
  */
 #ifndef HW_DAEMON_JAVA_JAVA_ENTRANCE_H

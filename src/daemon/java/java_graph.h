@@ -1,10 +1,9 @@
 /*
  * java_graph.h - objects of a JVM → the messages of a heap graph
  *
- * Why:     java/ knows JVMs, trace/ knows packets; which kind becomes which root, type or field
- *          name is said here.
- * Shapes:  begin for each walk (what was there is forgotten), the sink while it runs, end when it
- *          is whole; then the graph writer can be committed.
+ * Why:     java/ knows JVMs, trace/ knows packets; this maps kinds to roots, types and field names.
+ * Shapes:  begin for each walk (discards the previous one), the sink while it runs, end when
+ *          complete; then the graph writer can be committed.
  * Owns:    the graph writer. Names to ignore are borrowed.
  * Errors:  those of trace/graph_writer.h.
  * Source:  doc/design/java.md, "Names and kinds"; doc/formats/trace.md, "Heap graphs"

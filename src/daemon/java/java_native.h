@@ -1,8 +1,9 @@
 /*
- * java_native.h - memory outside of a JVM's heap → the objects that own it
+ * java_native.h - memory outside a JVM's heap → the objects that own it
  *
- * Why:     what a program holds by a buffer or a stream of zlib is not in the sizes of objects. The
- *          JDK notes it in helpers, several references away from the object that people know.
+ * Why:     what a program holds through a buffer or zlib stream is not in the sizes of objects. The
+ *          JDK records it in auxiliary objects, several references away from the one that people
+ *          know.
  * Shapes:  give all objects of a walk, then end: a list of (owner, kind, bytes, addresses).
  *
  *              DirectByteBuffer <-referent- Cleaner -thunk-> Deallocator {address, size}

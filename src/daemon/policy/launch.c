@@ -3,7 +3,7 @@
  *
  * `record -- ./run.sh` or `env A=1 nice prog`: the program one wants is below a chain of programs
  * that only start others. A process is meant when it is the root, or when every process between the
- * root and it (the root included) is such a starter; with follow-fork, whoever descends.
+ * root and it (the root included) is such a starter; with follow-fork, any descendant.
  */
 #include <stdio.h>
 #include <string.h>

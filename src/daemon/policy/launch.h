@@ -1,5 +1,5 @@
 /*
- * launch.h - which processes below a started command are meant
+ * launch.h - which descendants of a started command are targets
  *
  * Threads: main thread only.
  */

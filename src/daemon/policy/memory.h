@@ -1,11 +1,12 @@
 /*
  * memory.h - how much memory the recorder may take
  *
- * Why:     what a target sends decides how much the recorder remembers: a hostile one invents a
- *          callstack a record. It may end its own profile that way, not the machine's memory.
- * Shapes:  one target's books and names: a quarter of the memory there is
- *          (base/files/machine_memory.h). All of the recorder: a half; then the target with the
- *          most ends.
+ * Why:     what a target sends decides how much the recorder stores: a hostile one invents a new
+ *          callstack with every record. That may end its own profile, but must not exhaust the
+ *          machine's memory.
+ * Shapes:  one target's books and names: a quarter of the machine's memory
+ *          (base/files/machine_memory.h). The whole recorder: half; beyond that, the largest target
+ *          is ended.
  * Units:   bytes.
  */
 #ifndef HW_DAEMON_POLICY_MEMORY_H

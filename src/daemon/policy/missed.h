@@ -1,11 +1,11 @@
 /*
- * missed.h - forked children and armed programs that asked to be recorded, and were not
+ * missed.h - forked children and armed programs that should have been recorded but were not
  *
- * Why:     where many are forked together, some have ended before we come to them; so may a program
- *          that asks with its first sample. What they allocated is missing in the recording, which
- *          has to say so.
- * Shapes:  by number, each once. One that is recorded after all is taken out again; a later process
- *          of the same number does not count as that one.
+ * Why:     if many are forked at once, some have exited before we get to them; so may a program
+ *          that connects with its first sample. What they allocated is missing from the recording,
+ *          which has to say so.
+ * Shapes:  by pid, each once. One that is recorded after all is removed; a later process with a
+ *          reused pid is not mistaken for it.
  */
 #ifndef HW_DAEMON_POLICY_MISSED_H
 #define HW_DAEMON_POLICY_MISSED_H

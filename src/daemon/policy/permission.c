@@ -158,6 +158,13 @@ static int check_user(const struct hw_asking *a, const struct hw_pid *p,
     return hw_access_check(&a->who, p->pid, p->dir, st, err);
 }
 
+bool hw_permission_shows(const struct hw_asking *a, int32_t pid, int dir)
+{
+    struct hw_proc_status st;
+    return hw_proc_status(dir, &st) == HW_OK &&
+           hw_access_check(&a->who, pid, dir, &st, NULL) == HW_OK;
+}
+
 bool hw_permission_hides(const struct hw_asking *a, const struct hw_proc_status *st)
 {
     return a->hides_others && (st->uid != a->who.uid || st->euid != a->who.uid);

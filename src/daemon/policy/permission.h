@@ -1,7 +1,8 @@
 /*
  * permission.h - who may profile whom
  *
- * Why:     one question, one place. A profile shows addresses, sizes and names of another process.
+ * Why:     a profile reveals addresses, sizes and names of another process, so this is decided in
+ *          one place.
  * Shapes:  in this order: never (the machine's process 1, the recorder and its workers, the
  *          recording's own parents and debuggers), then users as the kernel would
  *          (proc/rights/access.h), then names the policy excludes, then what the program is on what
@@ -14,8 +15,7 @@
  *              profileable      yes    yes         yes
  *              debuggable       yes    yes         yes
  *
- *          debuggable: what the recording started itself and what that has started, or the policy
- *          calls so.
+ *          debuggable: started by the recording, directly or not, or listed by the policy.
  * Errors:  HW_EPERM with the reason in err.
  * Source:  the original's table of builds and targets; doc/guide/permissions.md
  */
@@ -75,6 +75,9 @@ int hw_permission_profile(const struct hw_asking *a, const struct hw_pid *pid,
 int hw_permission_profile_program(const struct hw_asking *a, const struct hw_pid *pid,
                                   const struct hw_permission_program *program,
                                   struct hw_error *err);
+/* May he see what has just been read of the inside of a process that may have executed another
+ * program since it was asked for, or that nobody asked for? As the kernel would answer him. */
+bool hw_permission_shows(const struct hw_asking *a, int32_t pid, int dir);
 /* Is that process hidden from him, as long as he may not profile it? */
 bool hw_permission_hides(const struct hw_asking *a, const struct hw_proc_status *st);
 /* ... when it runs this program, which is about to start; its short name is in the status. Of the

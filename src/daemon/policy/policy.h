@@ -1,5 +1,5 @@
 /*
- * policy.h - what the administrator has decided about this machine
+ * policy.h - the administrator's policy for this machine
  *
  * Why:     who may be profiled depends on what the machine is for, and on programs that only its
  *          administrator knows.

@@ -1,11 +1,11 @@
 /*
  * privilege.h - the capabilities that a recorder keeps, and why
  *
- * Why:     started as root it would have all of them, and reads what hostile programs write.
- * Shapes:  what it has of the list stays; everything else is given up for good, also for what it
- *          might execute (bounding set, no_new_privs). A user's own recorder has none, and keeps
- *          none. The unit src/daemon/systemd/heapprofd.service.in names the same list; a test
- *          compares them with what the kernel says (tests/e2e/service.py).
+ * Why:     started as root it would have all of them, yet it parses the output of hostile programs.
+ * Shapes:  of its capabilities it keeps those on the list; all others are dropped for good, also
+ *          for anything it might execute (bounding set, no_new_privs). A user's own recorder has
+ *          none, and keeps none. The unit src/daemon/systemd/heapprofd.service.in names the same
+ *          list; a test compares them with what the kernel says (tests/e2e/serve/service.py).
  * Threads: before any thread is started.
  */
 #ifndef HW_DAEMON_POLICY_PRIVILEGE_H

@@ -1,12 +1,11 @@
 /*
- * process_match.h - is this the process that is meant?
+ * process_match.h - does a process match a configured name?
  *
- * Why:     a configuration names a process by its first argument. Children of a fork server give
- *          themselves another name: they overwrite their arguments, or set the kernel's short name
- *          (PR_SET_NAME).
+ * Why:     a configuration names a process by argv[0]. Children of a fork server rename themselves:
+ *          they overwrite their arguments, or set the kernel's short name (PR_SET_NAME).
  * Shapes:  cmdline: n bytes of /proc/PID/cmdline; comm: `Name:` of its status; exe: base name of
- *          its program. The short name counts only where it is no program's or script's: exec sets
- *          it, too.
+ *          its program. The short name counts only if it is not the program's or script's: exec
+ *          sets it too.
  */
 #ifndef HW_DAEMON_POLICY_PROCESS_MATCH_H
 #define HW_DAEMON_POLICY_PROCESS_MATCH_H

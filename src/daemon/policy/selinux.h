@@ -1,11 +1,11 @@
 /*
- * selinux.h - whether SELinux enforces its rules, and switching that off for a while
+ * selinux.h - whether SELinux is enforcing, and switching it to permissive for a while
  *
- * Why:     enforcing, it can keep a recorder from processes that the policy permits. A machine
- *          where it is switched to permissive counts as one for tests.
- * Shapes:  root: "/sys/fs/selinux", or a directory like it. While it is off a process of its own
- *          waits for our end, also by a signal that nobody can catch, and switches it on again.
- * Errors:  HW_ENOTFOUND (no SELinux here), HW_EPERM; the text says what that means.
+ * Why:     when enforcing, it can keep a recorder away from processes that our policy permits. A
+ *          machine where it may be switched to permissive is considered a test machine.
+ * Shapes:  root: "/sys/fs/selinux", or a directory like it. Meanwhile a separate process waits for
+ *          our end, even by SIGKILL, and switches it back.
+ * Errors:  HW_ENOTFOUND (no SELinux here), HW_EPERM; the text explains.
  */
 #ifndef HW_DAEMON_POLICY_SELINUX_H
 #define HW_DAEMON_POLICY_SELINUX_H

@@ -1,9 +1,9 @@
 /*
- * share.h - users whose programs have all the connections that one user gets
+ * share.h - users whose programs have used up the user's limit of connections
  *
- * Why:     who is refused for that is not profiled, and nobody would know why.
- * Shapes:  counted by user; told in the log once a user, and once a session that is his or root's.
- *          There is room for some users only: a stranger with many must not fill the log.
+ * Why:     a process refused for that is not profiled, and nobody would know why.
+ * Shapes:  counted by user; logged once per user, and once per session that is the user's or
+ *          root's. Only a few users fit: somebody with many accounts must not fill the log.
  */
 #ifndef HW_DAEMON_POLICY_SHARE_H
 #define HW_DAEMON_POLICY_SHARE_H

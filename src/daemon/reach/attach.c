@@ -126,10 +126,12 @@ static void scan_one(struct hw_session *s, int32_t pid, uint64_t now)
     bool waits = hw_clients_called(s->rec, pid);
     if ((!waits && is_known(s->rec, pid)) || hw_pid_open(pid, &a.pid, NULL) < 0)
         return;
-    if (waits && hw_session_wants_running(s, &a.pid, &by_number))
+    bool wanted = hw_session_wants_running(s, &a.pid, &by_number);
+    if (wanted) /* whether its library can be told or not */
+        hw_session_silent_add(s, pid);
+    if (waits && wanted)
         hw_session_called(s, pid);
-    if (waits || !hw_session_wants_running(s, &a.pid, &by_number) || look(s, &a, by_number) < 0 ||
-        hw_vec_push(&s->rec->attaching, a) < 0)
+    if (waits || !wanted || look(s, &a, by_number) < 0 || hw_vec_push(&s->rec->attaching, a) < 0)
         hw_pid_done(&a.pid);
 }
 
@@ -186,7 +188,7 @@ static bool is_too_early(const struct hw_recorder *r, const struct hw_found *f, 
     if (hw_proc_status(f->pid.dir, &st) < 0)
         return false;
     int rc = hw_reading_inject(r->looker, &f->pid, st.uid, &err);
-    return rc == HW_EUNSUPPORTED || (rc == HW_EBUSY && young);
+    return rc == HW_EUNSUPPORTED || rc == HW_ETIMEOUT || (rc == HW_EBUSY && young);
 }
 
 static void look_at_found(struct hw_recorder *r, uint64_t now)
@@ -381,7 +383,7 @@ static void scan_again(struct hw_session *s, uint64_t now)
     if (s->next_scan_ns == 0 || now < s->next_scan_ns)
         return;
     s->next_scan_ns = 0;
-    hw_pid_list again = s->again; /* who is still another's comes back */
+    hw_pid_list again = s->again; /* those that another recorder still has are added again */
     s->again = (hw_pid_list){0};
     if (all)
         hw_attach_scan(s);

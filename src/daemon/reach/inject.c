@@ -29,6 +29,7 @@
 #define MS         UINT64_C(1000000)
 #define LOOK_EVERY (200 * MS) /* for modules that came later */
 #define TRIES      3
+#define LEFT_NS    (20 * MS)
 #define GONE_NS    (2200 * MS) /* the client believes a recorder dead after 2 s */
 
 static struct hw_injected *find_injected(struct hw_recorder *r, const struct hw_pid *pid)
@@ -140,6 +141,12 @@ static void hooked(struct hw_inject_job *j)
         hw_session_called(j->session, j->pid.pid);
 }
 
+static void wait_for_its_time(struct hw_inject_job *j, uint64_t ns)
+{
+    j->again_ns = hw_now_monotonic_ns() + ns;
+    j->state = HW_JOB_RUNNING; /* no thread does */
+}
+
 /* Another recorder had it last, which a crash has ended perhaps: the client waits for its heart
  * longer than its socket lasts. Gives whether the process is looked at again. */
 static bool is_held(struct hw_inject_job *j)
@@ -151,8 +158,7 @@ static bool is_held(struct hw_inject_job *j)
     int rc = hw_reading_listens(j->rec->looker, hw_reading_at(&j->pid, j->uid), j->result.holder,
                                 &holder);
     if (rc == 0 && j->again_ns == 0) {
-        j->again_ns = hw_now_monotonic_ns() + GONE_NS;
-        j->state = HW_JOB_RUNNING; /* no thread does; it waits for its time */
+        wait_for_its_time(j, GONE_NS);
         return true;
     }
     (void)hw_session_held_elsewhere(j->session, holder, HW_EBUSY, &err);
@@ -162,9 +168,21 @@ static bool is_held(struct hw_inject_job *j)
     return false;
 }
 
+/* A thread was in a hook just then; without the hooks it leaves it and comes back no more. */
+static bool is_left(struct hw_inject_job *j)
+{
+    if (j->command != HW_ATTACH_UNHOOK || j->rc != HW_OK || !j->result.left ||
+        ++j->n_tries >= TRIES || !hw_pid_alive(&j->pid))
+        return false;
+    wait_for_its_time(j, LEFT_NS);
+    return true;
+}
+
 /* False: it is tried once more. */
 static bool finish(struct hw_inject_job *j)
 {
+    if (is_left(j))
+        return false;
     if (j->command == HW_ATTACH_HOOK && j->rc == HW_EBUSY && j->result.holder[0])
         return !is_held(j);
     if (j->rc == HW_ETIMEOUT && ++j->n_tries < TRIES && hw_pid_alive(&j->pid) &&

@@ -1,5 +1,5 @@
 /*
- * inject.h - processes that were not prepared
+ * inject.h - attaching to processes that were not preloaded
  *
  * Threads: main thread only.
  */

@@ -1,10 +1,10 @@
 /*
- * inject_job.h - the client going into one process, or its hooks out
+ * inject_job.h - injects the client into one process, or removes its hooks
  *
  *   new ──> PREPARING ── ready and a place ──> RUNNING on a thread of its own ──> done ──> free
  *
- * Why:     what stops a process takes as long as that process likes, and belongs to a thread. What
- *          follows from the result is inject.c's.
+ * Why:     stopping a process may take as long as that process likes, so it runs on a thread.
+ *          inject.c acts on the result.
  * Owns:    new adds it to hw_recorder.injecting; who takes it out there frees it.
  * Threads: main thread; may and run inside on the job's own, which reads what new has set.
  */

@@ -1,14 +1,13 @@
 /*
- * namespace_socket.h - sockets in namespaces from which the recorder's own cannot be reached by its
- * name
+ * namespace_socket.h - sockets in namespaces that cannot reach the recorder's own by its name
  *
- * Why:     a path is found in one mount namespace and root, an abstract name in one network
- *          namespace, and a client believes only root or its own user, as its user namespace sees
- *          them. A process elsewhere gets a listening socket where it is: an abstract name in its
- *          network namespace, made by a short-lived child that enters there.
- * Shapes:  one door for all processes with the same network, user namespace and user. It is closed
- *          30 s after the last that came in by it has gone, since it keeps the namespace alive.
- *          NULL is the recorder's own socket.
+ * Why:     a path is visible in one mount namespace and root, an abstract name in one network
+ *          namespace, and a client trusts only root or its own user, as its user namespace sees
+ *          them. A process elsewhere gets a listening socket in its own namespaces: an abstract
+ *          name, created by a short-lived child that enters them.
+ * Shapes:  one door for all processes with the same network namespace, user namespace and user. It
+ *          is closed 30 s after the last process that used it is gone, since it keeps the namespace
+ *          alive. NULL is the recorder's own socket.
  * Owns:    the recorder has them; the name is valid as long as a conn or a target names the door.
  * Errors:  HW_EPERM: that namespace may not be entered; the text says what to do.
  * Threads: main thread.

@@ -1,8 +1,8 @@
 /*
- * again.h - processes that are recorded again after their recording broke off
+ * again.h - processes to record again after their recording was interrupted
  *
- * Why:     who records all the time (HW_START_RESCAN) would never hear again of a process whose
- *          buffer was full once: its connection waits, so nobody looks for it.
+ * Why:     a continuous recording (HW_START_RESCAN) would lose a process for good once its buffer
+ *          was full: it is still connected, so nobody looks for it.
  * Units:   times are CLOCK_MONOTONIC, 0 = none.
  * Owns:    a session's list; bounded, without those that have ended.
  * Threads: main thread.

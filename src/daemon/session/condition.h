@@ -1,8 +1,8 @@
 /*
- * condition.h - what conditions ask about a process or a session
+ * condition.h - evaluates conditions on a process or a session
  *
- * Why:     conditions to start, to dump and to stop ask the same things; what follows from the
- *          answer is start_when.h's and trigger.h's.
+ * Why:     conditions to start, dump and stop are evaluated alike; start_when.h and trigger.h act
+ *          on the result.
  * Threads: main thread only.
  */
 #ifndef HW_DAEMON_SESSION_CONDITION_H

@@ -1,5 +1,5 @@
 /*
- * start_when.h - processes whose profile begins when a condition is true for them
+ * start_when.h - processes whose profile begins once a condition holds
  *
  * Owns:    hw_session.waiting.
  * Threads: main thread only.

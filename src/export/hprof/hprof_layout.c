@@ -1,7 +1,7 @@
 /*
  * An instance's bytes are the fields of its own class, then those of the superclass and so on. The
  * class that declares a field is told by the field's name: "java.util.HashMap.table" out of a
- * LinkedHashMap stands in HashMap. A name that fits none of them belongs to the object's class.
+ * LinkedHashMap is in HashMap. A name that fits none of them belongs to the object's class.
  *
  * Readers work out what an instance takes in memory from its fields: 12 bytes of header, 4 for a
  * reference, rounded up to 8. Fields that the graph does not hold make the difference between that

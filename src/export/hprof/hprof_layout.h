@@ -1,8 +1,8 @@
 /*
- * hprof_layout.h - which class declares which field, and where it stands in an instance's bytes
+ * hprof_layout.h - the fields each class declares, and their offsets in an instance
  *
- * Why:     a graph names the fields of an object one by one; the file says them once, in the class
- *          that declares them, and an instance is a row of bytes.
+ * Why:     a graph names the fields of every object; the file lists them once, in the declaring
+ *          class, and an instance is a sequence of bytes.
  * Shapes:  the classes of the file: those of the graph but for classes of class objects
  *          ("java.lang.Class<X>"), which the file has as part of X, and classes that only their
  *          class object tells of. A field that an object has several times has as many slots.

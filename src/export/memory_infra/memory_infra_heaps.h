@@ -1,5 +1,5 @@
 /*
- * memory_infra_heaps.h - heap dumps as memory-infra tells them, both versions
+ * memory_infra_heaps.h - heap dumps in memory-infra's format, both versions
  *
  * Shapes:  one set of ids for the whole file, counted from 1; strings, types and nodes are told
  *          once per process, in the first dump that needs them. Call for the dumps of one process

@@ -1,5 +1,5 @@
 /*
- * memory_infra_heaps_parts.h - heap dumps while they are told, shared by both versions
+ * memory_infra_heaps_parts.h - heap dumps being written, shared by both versions
  */
 #ifndef HW_EXPORT_MEMORY_INFRA_MEMORY_INFRA_HEAPS_PARTS_H
 #define HW_EXPORT_MEMORY_INFRA_MEMORY_INFRA_HEAPS_PARTS_H

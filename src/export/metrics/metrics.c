@@ -98,7 +98,7 @@ static bool is_package_of(const struct hw_profile *p, const struct hw_package_ro
     const uint8_t *colon = name.n ? memchr(name.p, ':', name.n) : NULL;
     if (colon)
         name.n = (size_t)(colon - name.p);
-    return hw_bytes_equal(name, package);
+    return starts_with(name, package);
 }
 
 static const struct hw_package_row *package_of(const struct hw_profile *p,
@@ -135,6 +135,16 @@ static void put_package(const struct hw_profile *p, const struct hw_process *pro
     hw_pb_end(out);
 }
 
+static void put_user_type(const struct hw_profile *p, int64_t uid, struct hw_pb *out)
+{
+    uint64_t row;
+    int64_t user = uid / USER_RANGE;
+    if (uid >= 0 && user <= INT32_MAX && hw_map64_get(&p->user_by_id, (uint32_t)user, &row) &&
+        p->users.v[row].type.v)
+        hw_metric_put_str(out, HW_F_AndroidProcessMetadata_android_user_type, p,
+                          p->users.v[row].type);
+}
+
 void hw_metric_put_process(struct hw_pb *out, uint32_t field, const struct hw_profile *p,
                            hw_upid upid)
 {
@@ -148,6 +158,7 @@ void hw_metric_put_process(struct hw_pb *out, uint32_t field, const struct hw_pr
     if (process->uid >= 0)
         hw_pb_sint64(out, HW_F_AndroidProcessMetadata_android_user_id, process->uid / USER_RANGE);
     hw_pb_uint(out, HW_F_AndroidProcessMetadata_is_kernel_task, is_kernel_task(p, process));
+    put_user_type(p, process->uid, out);
     hw_pb_end(out);
 }
 

@@ -2,7 +2,7 @@
  * deliver.h - entries to their store, now or later
  *
  * Why:     who makes entries must never wait for a store that is down; who has only one file to
- *          send wants to hear that it failed. Both are this, with a spool and without one.
+ *          send needs to know that it failed. Both are this, with a spool and without one.
  * Shapes:  an attempt that failed is made again after 0.5 s, then twice that, up to a minute, each
  *          wait shortened by chance to as little as half, so that a thousand machines do not come
  *          back together; what the store asks for (Retry-After) counts when it is longer.

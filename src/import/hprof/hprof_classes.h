@@ -81,7 +81,7 @@ struct hw_hprof_statics {
     uint64_t super_id, loader_id, signers_id, domain_id, n_left;
 };
 void hw_hprof_statics_begin(const struct hw_hprof_class *c, struct hw_hprof_statics *out);
-/* False at the end. The value stands in `value`. */
+/* False at the end. The value is in `value`. */
 bool hw_hprof_statics_next(struct hw_hprof_statics *s, uint64_t *name_id, uint8_t *type,
                            struct hw_hprof_cursor *value);
 

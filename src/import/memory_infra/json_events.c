@@ -158,7 +158,7 @@ static bool scan_value(struct scan *s, const uint8_t *p, size_t n)
         case '}':
         case ']':
             if (s->depth == 0)
-                return true; /* a bare value, ended by what it stands in */
+                return true; /* a bare value, ended by what it is in */
             if (--s->depth == 0) {
                 s->i++;
                 return true;

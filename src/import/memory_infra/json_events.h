@@ -41,7 +41,7 @@ int hw_json_events_new(struct hw_source *source, struct hw_json_events **out);
 void hw_json_events_free(struct hw_json_events *e);
 /* 1 = an event, 0 = the file ended, negative = error. */
 int hw_json_events_next(struct hw_json_events *e, struct hw_json_event *out, struct hw_error *err);
-/* The event given last is no JSON: goes on with the next one that stands in its text, if any. */
+/* The event given last is no JSON: goes on with the next one that is in its text, if any. */
 void hw_json_events_retry(struct hw_json_events *e);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Heap dumps, both versions, as they stand in the file: maps and rows.
+ * Heap dumps, both versions, as they are in the file: maps and rows.
  *
  * Ids belong to a process; of two definitions the first one counts.
  */

@@ -1,9 +1,9 @@
 /*
- * memory_infra_heaps_data.h - heap dumps as they stand in a JSON trace
+ * memory_infra_heaps_data.h - heap dumps as they are in a JSON trace
  *
- * Why:     names may stand behind what they name, so rows are kept with the ids of the file until
- *          everything has been read. memory_infra_heaps.c takes them from the events,
- *          memory_infra_values.c makes callsites, types and changes of them.
+ * Why:     names may follow what they name, so rows keep the file's ids until everything has been
+ *          read. memory_infra_heaps.c takes them from the events, memory_infra_values.c makes
+ *          callsites, types and changes of them.
  * Errors:  HW_ENOMEM.
  */
 #ifndef HW_IMPORT_MEMORY_INFRA_MEMORY_INFRA_HEAPS_DATA_H

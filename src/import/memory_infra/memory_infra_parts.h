@@ -1,12 +1,11 @@
 /*
- * memory_infra_parts.h - what the files of the memory-infra importer share
+ * memory_infra_parts.h - shared by the files of the memory-infra importer
  *
  * Shapes:  memory_infra.c deals out events; memory_infra_slices.c takes what threads did and
- *          memory_infra_nodes.c takes allocator trees, totals and
- *          mappings into the model at once; memory_infra_heaps.c keeps heap dumps until the file
- *          has been read, because names may stand behind what they name.
- *          Heap dumps are nearly all of a large file and are read where they stand; the rest of an
- *          event is small and is made into objects by jansson.
+ *          memory_infra_nodes.c takes allocator trees, totals and mappings into the model at once;
+ *          memory_infra_heaps.c keeps heap dumps until the file has been read, because names may
+ *          follow what they name. Heap dumps are nearly all of a large file and are read where they
+ *          stand; the rest of an event is small and is made into objects by jansson.
  * Errors:  HW_ENOMEM, HW_ELIMIT. What breaks the format's rules is left out and told by
  *          hw_infra_bad with the position of its event; the rest is read.
  * Source:  doc/formats/memory-infra.md

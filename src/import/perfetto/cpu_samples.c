@@ -250,7 +250,7 @@ static int add_count(struct hw_cpu_importer *c, struct hw_cpu_session *session, 
         all->tracks.v[all->tracks.n++] = (struct hw_cpu_track){
             session->number, cpu, session->names[counter], /* is_timebase = */ counter == 0};
     }
-    struct hw_cpu_count row = {ts_ns, (uint32_t)*at, (double)value};
+    struct hw_cpu_count row = {ts_ns, (uint32_t)*at, all->n_sets, (double)value};
     return hw_vec_push(&all->counts, row) < 0 ? HW_ENOMEM : HW_OK;
 }
 
@@ -278,6 +278,7 @@ static int add_sample(struct hw_cpu_importer *c, const struct hw_packet *p, int6
     struct hw_cpu_sample row = {.ts_ns = ts_ns,
                                 .callsite = {HW_ID_NONE},
                                 .cpu = (uint32_t)s->cpu,
+                                .counter_set = HW_ID_NONE,
                                 .mode = (uint8_t)(s->mode > UINT8_MAX ? 0 : s->mode),
                                 .unwind_error =
                                     (uint8_t)(s->unwind_error > UINT8_MAX ? 0 : s->unwind_error)};
@@ -294,6 +295,8 @@ static int add_sample(struct hw_cpu_importer *c, const struct hw_packet *p, int6
     rc = s->has_count ? add_count(c, session, row.cpu, 0, ts_ns, s->counts[0]) : HW_OK;
     for (size_t i = 1; rc == HW_OK && i <= s->n_followers; i++)
         rc = add_count(c, session, row.cpu, i, ts_ns, s->counts[i]);
+    if (s->has_count || s->n_followers)
+        row.counter_set = c->profile->cpu.n_sets++;
     if (rc == HW_OK && hw_vec_push(&c->profile->cpu.samples, row) < 0)
         rc = HW_ENOMEM;
     return rc;

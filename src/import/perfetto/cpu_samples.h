@@ -1,7 +1,7 @@
 /*
  * cpu_samples.h - PerfSample packets → CPU samples and counters of the model
  *
- * Shapes:  a packet sequence is a session; what it counts stands in its PerfSampleDefaults.
+ * Shapes:  a packet sequence is a session; what it counts is in its PerfSampleDefaults.
  * Errors:  HW_ENOMEM, HW_ELIMIT; losses that the recorder notes are counted in the profile.
  * Source:  doc/formats/trace.md, "CPU samples"; proto/perf.proto
  */

@@ -3,7 +3,7 @@
  *
  * Why:     what a dump holds is cumulative, what the model holds are differences; the rules for
  *          getting from one to the other have their home here.
- * Shapes:  feed the packets in file order (all interned data and clock snapshots are known by
+ * Shapes:  feed the packets in the order of time (all interned data and clock snapshots are known by
  *          then), then finish once.
  * Errors:  HW_ENOMEM, HW_ELIMIT. What is wrong with the data is counted in the profile.
  * Source:  doc/formats/trace.md, "Native dumps"

@@ -1,7 +1,7 @@
 /*
  * heap_graph_blocks.h - memory outside of the heap, and the samples that were allocated for it
  *
- * Shapes:  blocks stand in the graph's packets and become its own and the native sizes of its
+ * Shapes:  blocks are in the graph's packets and become its own and the native sizes of its
  *          objects. Links come in packets of their own, of the native profile's sequence, before or
  *          behind the graph; they wait until all graphs are there.
  * Errors:  HW_ENOMEM. Broken messages and links to nothing are given back as a number.

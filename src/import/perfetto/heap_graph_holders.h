@@ -1,7 +1,7 @@
 /*
  * heap_graph_holders.h - threads, and the frames in which they hold roots of a heap graph
  *
- * Shapes:  they stand in the graph's packets, threads and frames numbered as they come; at the end
+ * Shapes:  they are in the graph's packets, threads and frames numbered as they come; at the end
  *          they become the graph's threads and holders. A trace tells the frames that hold
  *          something; of a thread they become its callsite, so a holder's depth is its place there.
  * Errors:  HW_ENOMEM, HW_ELIMIT. Broken messages are given back as a number.

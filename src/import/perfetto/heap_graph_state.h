@@ -27,6 +27,8 @@ struct hw_graph_type {
     size_t first_field; /* of type_fields */
 };
 
+typedef HW_VEC(uint64_t) hw_graph_numbers;
+
 struct hw_graph_state {
     struct hw_graph_builder *builder; /* owned; NULL: between graphs */
     int64_t pid, ts_ns;
@@ -46,7 +48,7 @@ struct hw_graph_state {
     uint64_t made_up_from;          /* objects from this number on are left out; 0 = none */
     HW_VEC(uint64_t) made_up_types; /* that only such have */
     hw_field_values values;
-    HW_VEC(uint64_t) targets, names; /* of the object being read */
+    hw_graph_numbers targets, names; /* of the object being read */
 };
 
 /* Errors of the graph, counted for its process. */

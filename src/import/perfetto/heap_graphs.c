@@ -94,16 +94,22 @@ static int state_get(struct hw_heap_graphs *d, uint64_t sequence, struct hw_grap
 
 /* ---- objects ---- */
 
-static int push_target(void *ctx, uint64_t v)
+/* A repeated number's values, behind those that are there. */
+static int add_numbers(const struct hw_pb_field *f, const struct hw_pb_reader *in,
+                       hw_graph_numbers *to)
 {
-    struct hw_graph_state *s = ctx;
-    return hw_vec_push(&s->targets, v) < 0 ? HW_ENOMEM : HW_OK;
-}
-
-static int push_name(void *ctx, uint64_t v)
-{
-    struct hw_graph_state *s = ctx;
-    return hw_vec_push(&s->names, v) < 0 ? HW_ENOMEM : HW_OK;
+    size_t most = f->wire == HW_PB_BYTES ? f->bytes.n : 1, n = 1;
+    int rc = HW_OK;
+    if (hw_vec_reserve(to, to->n + most) < 0)
+        return HW_ENOMEM;
+    if (f->wire != HW_PB_BYTES)
+        to->v[to->n] = f->value;
+    else if (most)
+        rc = hw_pb_packed_in(f->bytes, in, to->v + to->n, &n);
+    else
+        n = 0;
+    to->n += n;
+    return rc;
 }
 
 struct object {
@@ -137,9 +143,8 @@ static int make_runtime_field(struct hw_heap_graphs *d, struct hw_graph_state *s
 }
 
 /* Reads an object's fields; its references into targets and names. */
-static int read_object_fields(struct hw_graph_state *s, struct hw_bytes message, struct object *out)
+static int read_object_fields(struct hw_graph_state *s, struct hw_pb_reader r, struct object *out)
 {
-    struct hw_pb_reader r = hw_pb_read(message);
     struct hw_pb_field f;
     int rc = HW_OK, next;
     *out = (struct object){0};
@@ -164,10 +169,10 @@ static int read_object_fields(struct hw_graph_state *s, struct hw_bytes message,
             out->o.self_size = f.value;
             break;
         case F_OBJECT(reference_field_id):
-            rc = hw_graph_each_number(&f, push_name, s);
+            rc = add_numbers(&f, &r, &s->names);
             break;
         case F_OBJECT(reference_object_id):
-            rc = hw_graph_each_number(&f, push_target, s);
+            rc = add_numbers(&f, &r, &s->targets);
             break;
         case F_OBJECT(reference_field_id_base):
             out->base = f.value;
@@ -196,10 +201,12 @@ static int add_refs(struct hw_heap_graphs *d, struct hw_graph_state *s, const st
     size_t n = s->targets.n;
     if (s->names.n && s->names.n != n) /* then nobody knows which is which */
         return hw_graph_count_error(d, "heap_graph_malformed_packet", s, 1);
+    if (!s->names.n)
+        return hw_graph_refs(s->builder, s->targets.v, n, o->base);
     for (size_t i = 0; i < n; i++) {
-        uint32_t field = HW_FIELD_OF_LIST;
+        uint32_t field;
         uint64_t target = s->targets.v[i];
-        int rc = s->names.n ? hw_graph_field_of(s, s->names.v[i], &field) : HW_OK;
+        int rc = hw_graph_field_of(s, s->names.v[i], &field);
         if (rc == HW_OK)
             rc = hw_graph_ref(s->builder, target ? target + o->base : 0, field);
         if (rc < 0)
@@ -235,7 +242,7 @@ static int add_values(struct hw_graph_state *s, struct hw_bytes message, uint64_
     return HW_OK;
 }
 
-/* An object that stands in no heap; its type neither. */
+/* An object that is in no heap; its type neither. */
 static int leave_out(struct hw_graph_state *s, const struct object *o)
 {
     enum { MOST = 8 };
@@ -255,10 +262,11 @@ static bool is_left_out(const struct hw_graph_state *s, uint64_t type)
     return false;
 }
 
-static int read_object(struct hw_heap_graphs *d, struct hw_graph_state *s, struct hw_bytes message)
+static int read_object(struct hw_heap_graphs *d, struct hw_graph_state *s, struct hw_bytes message,
+                       const struct hw_pb_reader *body)
 {
     struct object o;
-    int rc = read_object_fields(s, message, &o);
+    int rc = read_object_fields(s, hw_pb_read_in(message, body), &o);
     if (rc == HW_ETRUNCATED || rc == HW_EFORMAT || (rc == HW_OK && (!o.has_id || !o.o.id)))
         return hw_graph_count_error(d, "heap_graph_malformed_packet", s, 1);
     if (rc < 0)
@@ -442,7 +450,7 @@ static int read_body(struct hw_heap_graphs *d, struct hw_graph_state *s, struct 
         if (f.wire != HW_PB_BYTES)
             continue;
         if (f.number == F_GRAPH(objects) && is_same_graph)
-            rc = read_object(d, s, f.bytes);
+            rc = read_object(d, s, f.bytes, &r);
         else if (f.number == F_GRAPH(objects))
             strays++;
         else if (f.number == F_GRAPH(types))

@@ -61,7 +61,7 @@ struct hw_heap_series {
     uint64_t raw_ts;
 };
 
-/* The packet samples stand in, and where they go; all borrowed. */
+/* The packet samples are in, and where they go; all borrowed. */
 struct hw_heap_samples_place {
     struct hw_profile *profile;
     struct hw_interned *interned;

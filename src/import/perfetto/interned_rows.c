@@ -295,7 +295,8 @@ static int read_path(struct hw_interned *in, const struct hw_interned_scope *s,
                      struct hw_bytes body)
 {
     size_t from = keep_common(in, body);
-    struct hw_pb_reader r = {body.p, body.p + from, hw_bytes_end(body)};
+    struct hw_pb_reader r = hw_pb_read(body);
+    r.pos += from;
     struct hw_pb_field f;
     int rc = 1;
     in->body.n = from;

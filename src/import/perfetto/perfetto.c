@@ -1,8 +1,9 @@
 /*
  * The file is read twice. The first time takes in interned data, tracks and clock snapshots, as all
  * may stand behind the samples that need them, and leaves large packets of samples out; the second
- * time everything else. That holds no sample in memory beside the model's rows. Packets that name
- * frames are read again when all frames are known: first symbols, then names of obfuscated code.
+ * time everything else, in the order of time (packet_order.h). That holds no sample in memory beside
+ * the model's rows. Packets that name frames are read again when all frames are known: first
+ * symbols, then names of obfuscated code.
  */
 #include "import/perfetto/perfetto.h"
 
@@ -23,6 +24,7 @@
 #include "import/perfetto/symbols.h"
 #include "import/perfetto/track_events.h"
 #include "import/system/memory_tracker.h"
+#include "import/system/packet_order.h"
 #include "import/system/processes.h"
 #include "import/system/trace_facts.h"
 #include "model/profile.h"
@@ -48,6 +50,10 @@ struct import {
     bool has_time;
     int64_t newest_ns;                 /* of the packets so far: the time of one without */
     bool has_symbols, has_clear_names; /* packets of these kinds were seen */
+
+    struct hw_packet_order order;
+    bool has_known_ns; /* of the packet at hand: converted already */
+    int64_t known_ns;
 };
 
 /* ---- the first time through ---- */
@@ -64,6 +70,7 @@ static int gather_profile(struct import *im, const struct hw_packet *p)
 static int gather_packet(struct import *im, const struct hw_packet *p)
 {
     int rc = HW_OK;
+    hw_packet_order_see_raw(&im->order, p);
     if (p->interned.n)
         rc = hw_interned_add(&im->interned, p->sequence, p->generation, p->interned);
     if (rc == HW_OK && p->data_field == F(clock_snapshot))
@@ -114,19 +121,27 @@ static void see_time(struct import *im, int64_t ns)
     im->has_time = true;
 }
 
-/* Packets whose time stamps make rows. 1 = *out is set, 0 = cannot be placed in time (counted). */
-static int packet_time(struct import *im, const struct hw_packet *p, int64_t *out)
+/* 1 = *out is set, 0 = cannot be placed in time. */
+static int convert_time(struct import *im, const struct hw_packet *p, int64_t *out)
 {
+    if (im->has_known_ns) {
+        *out = im->known_ns;
+        return 1;
+    }
     if (im->clocks.n_snapshots == 0) { /* nothing to convert by: taken as it is */
         *out = (int64_t)p->timestamp;
         return 1;
     }
-    uint32_t clock = p->clock_id ? p->clock_id : HW_V_BuiltinClock_BUILTIN_CLOCK_BOOTTIME;
-    int rc = hw_clocks_convert(&im->clocks, clock, p->sequence, p->timestamp, out);
-    if (rc < 0)
+    int rc = hw_clocks_convert(&im->clocks, hw_packet_clock(p), p->sequence, p->timestamp, out);
+    return rc < 0 ? rc : rc == HW_CLOCK_OK;
+}
+
+/* Packets whose time stamps make rows. 1 = *out is set, 0 = cannot be placed (counted). */
+static int packet_time(struct import *im, const struct hw_packet *p, int64_t *out)
+{
+    int rc = convert_time(im, p, out);
+    if (rc != 0)
         return rc;
-    if (rc == HW_CLOCK_OK)
-        return 1;
     rc = hw_profile_stat_add(im->p, "clock_sync_failure_no_path", -1, HW_STAT_ERROR, 1);
     return rc < 0 ? rc : 0;
 }
@@ -148,6 +163,8 @@ static int read_timed(struct import *im, const struct hw_packet *p)
         return hw_import_process_stats(im->p, p->data, ts);
     case F(malloc_info):
         return hw_import_malloc_info(im->p, p->data, ts);
+    case F(memory_account):
+        return hw_import_memory_account(im->p, p->data, ts);
     case F(smaps_packet):
         return hw_import_smaps(im->p, p->data, ts);
     case F(track_event):
@@ -167,14 +184,16 @@ static int read_timed(struct import *im, const struct hw_packet *p)
     }
 }
 
+static int read_defaults(struct import *im, const struct hw_packet *p)
+{
+    int rc = p->defaults.n ? hw_cpu_importer_defaults(&im->cpu, p) : HW_OK;
+    return rc == HW_OK && p->defaults.n ? hw_track_importer_defaults(&im->tracks, p) : rc;
+}
+
 static int read_packet(struct import *im, const struct hw_packet *p)
 {
     int64_t ts, packet_ns = im->newest_ns;
-    int rc = p->defaults.n ? hw_cpu_importer_defaults(&im->cpu, p) : HW_OK;
-    if (rc == HW_OK && p->defaults.n)
-        rc = hw_track_importer_defaults(&im->tracks, p);
-    if (rc < 0)
-        return rc;
+    int rc;
     if (p->has_timestamp && p->data_field == F(profile_packet)) {
         rc = packet_time(im, p, &ts);
         if (rc < 0)
@@ -204,10 +223,13 @@ static int read_packet(struct import *im, const struct hw_packet *p)
         return hw_import_process_tree(im->p, p->data);
     case F(packages_list):
         return hw_import_packages(im->p, p->data);
+    case F(user_list):
+        return hw_import_users(im->p, p->data);
     case F(profile_packet):
         return hw_heap_dumps_packet(&im->dumps, p, packet_ns);
     case F(process_stats):
     case F(malloc_info):
+    case F(memory_account):
     case F(smaps_packet):
     case F(memory_tracker_snapshot):
     case F(service_event):
@@ -222,18 +244,92 @@ static int read_packet(struct import *im, const struct hw_packet *p)
     }
 }
 
+/* What is at another place in the order of time; only where times may fall. */
+static int find_order(struct import *im, struct hw_error *err)
+{
+    struct hw_packet p;
+    int rc = HW_OK;
+    hw_trace_reader_rewind(im->reader);
+    while (im->order.may_be_needed && (rc = hw_trace_reader_next(im->reader, &p, err)) == 1) {
+        int64_t ts = 0;
+        int placed = p.has_timestamp && hw_packet_is_ordered(&p) ? convert_time(im, &p, &ts) : 0;
+        if (p.data_field == F(clock_snapshot))
+            hw_clocks_pass(&im->clocks, p.data, p.sequence);
+        rc = placed < 0 ? placed : hw_packet_order_see(&im->order, &p, placed == 1, ts);
+        if (rc < 0)
+            return hw_fail(err, rc, p.offset, "trace packet:");
+    }
+    hw_packet_order_rewind(&im->order);
+    for (size_t i = 0; i < im->clocks.scales.n; i++)
+        im->clocks.scales.v[i].last = 0;
+    return rc;
+}
+
+static int read_at(struct import *im, const struct hw_packet *p, int64_t ts_ns)
+{
+    im->has_known_ns = true;
+    im->known_ns = ts_ns;
+    int rc = read_packet(im, p);
+    im->has_known_ns = false;
+    return rc < 0 ? rc : HW_OK;
+}
+
+/* The late packets that are older than ts_ns; *n of them. */
+static int read_late(struct import *im, int64_t ts_ns, size_t *n, struct hw_error *err)
+{
+    struct hw_late_packet *late;
+    int rc = HW_OK;
+    while (rc == HW_OK && (late = hw_packet_order_take(&im->order, ts_ns))) {
+        int there = late->copy ? 1 : hw_trace_reader_again(im->reader, &late->packet, err);
+        ++*n;
+        if (there == 1)
+            rc = read_at(im, &late->packet, late->ts_ns);
+        else
+            rc = there;
+    }
+    return rc;
+}
+
+/* One packet of the second way, in the order of time. */
+static int read_in_order(struct import *im, struct hw_packet *p, struct hw_error *err)
+{
+    int64_t ts = 0;
+    size_t n_late = 0;
+    bool is_late = hw_packet_order_is_late(&im->order);
+    int rc = read_defaults(im, p);
+    if (rc < 0 || im->order.late.n == 0)
+        return rc < 0 ? rc : read_packet(im, p);
+    int placed = p->has_timestamp && hw_packet_is_ordered(p) ? convert_time(im, p, &ts) : 0;
+    if (placed < 0 || is_late)
+        return placed < 0 ? placed : HW_OK;
+    if (placed == 0)
+        return read_packet(im, p);
+    rc = read_late(im, ts, &n_late, err);
+    if (rc == HW_OK && n_late && !p->compressed) {
+        rc = hw_trace_reader_again(im->reader, p, err);
+        if (rc != 1)
+            return rc;
+    }
+    return rc < 0 ? rc : read_at(im, p, ts);
+}
+
 static int read_all(struct import *im, struct hw_error *err)
 {
     struct hw_packet p;
-    int rc;
+    size_t n_late = 0;
+    int rc = find_order(im, err);
+    if (rc < 0)
+        return rc;
     hw_trace_reader_rewind(im->reader);
     hw_interned_rewind(&im->interned);
     while ((rc = hw_trace_reader_next(im->reader, &p, err)) == 1) {
-        rc = read_packet(im, &p);
+        rc = read_in_order(im, &p, err);
         if (rc < 0)
             return hw_fail(err, rc, p.offset, "trace packet:");
         tell_progress(im, FIRST_TENTHS, 10 - FIRST_TENTHS, p.offset);
     }
+    if (rc == HW_OK)
+        rc = read_late(im, INT64_MAX, &n_late, err);
     return rc;
 }
 
@@ -365,6 +461,7 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
                          struct hw_error *err)
 {
     struct import im = {.p = into, .reader = reader, .newest_ns = INT64_MIN};
+    hw_packet_order_init(&im.order);
     hw_interned_init(&im.interned, into);
     hw_heap_dumps_init(&im.dumps, into, &im.interned, &im.clocks);
     hw_art_processes_init(&im.art, into);
@@ -409,6 +506,7 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
     hw_cpu_importer_done(&im.cpu);
     hw_track_importer_done(&im.tracks);
     hw_interned_done(&im.interned);
+    hw_packet_order_done(&im.order);
     hw_clocks_done(&im.clocks);
     return rc;
 }

@@ -199,6 +199,42 @@ int hw_import_packages(struct hw_profile *p, struct hw_bytes message)
     return rc;
 }
 
+/* ---- users ---- */
+
+/* The first row of an id stays. */
+static int add_user(struct hw_profile *p, struct hw_bytes message)
+{
+    struct hw_android_user row = {0};
+    struct hw_bytes type = {NULL, 0};
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    uint64_t *at;
+    bool fresh;
+    while (hw_pb_next(&r, &f) == 1) {
+        if (f.number == HW_F_AndroidUserList_UserInfo_type && f.wire == HW_PB_BYTES)
+            type = f.bytes;
+        else if (f.number == HW_F_AndroidUserList_UserInfo_uid && f.wire == HW_PB_VARINT)
+            row.id = (int32_t)f.value;
+    }
+    int rc = hw_map64_at(&p->user_by_id, (uint32_t)row.id, &at, &fresh);
+    if (rc < 0 || !fresh)
+        return rc;
+    *at = p->users.n;
+    rc = hw_profile_str(p, type, &row.type);
+    return rc == HW_OK && hw_vec_push(&p->users, row) < 0 ? HW_ENOMEM : rc;
+}
+
+int hw_import_users(struct hw_profile *p, struct hw_bytes message)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    int rc = HW_OK;
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
+        if (f.number == HW_F_AndroidUserList_users && f.wire == HW_PB_BYTES)
+            rc = add_user(p, f.bytes);
+    return rc;
+}
+
 /* ---- counters ---- */
 
 struct counter_field {
@@ -273,6 +309,29 @@ int hw_import_malloc_info(struct hw_profile *p, struct hw_bytes message, int64_t
         {HW_F_MallocInfo_in_use_bytes, "malloc_info.in_use", 1},
         {HW_F_MallocInfo_free_bytes, "malloc_info.free", 1},
         {HW_F_MallocInfo_releasable_bytes, "malloc_info.releasable", 1},
+    };
+    return add_counters(p, message, ts_ns, known, HW_ARRAY_LEN(known));
+}
+
+int hw_import_memory_account(struct hw_profile *p, struct hw_bytes message, int64_t ts_ns)
+{
+    static const struct counter_field known[] = {
+        {HW_F_MemoryAccount_live_bytes, "account.live", 1},
+        {HW_F_MemoryAccount_page_tables_kb, "account.page_tables", 1024},
+        {HW_F_MemoryAccount_rss_kb, "account.rss", 1024},
+        {HW_F_MemoryAccount_swap_kb, "account.swap", 1024},
+        {HW_F_MemoryAccount_took_us, "account.took_us", 1},
+        {HW_F_MemoryAccount_is_cut, "account.is_cut", 1},
+        {HW_F_MemoryAccount_cgroup_current, "cgroup.current", 1},
+        {HW_F_MemoryAccount_cgroup_limit, "cgroup.limit", 1},
+        {HW_F_MemoryAccount_cgroup_anon, "cgroup.anon", 1},
+        {HW_F_MemoryAccount_cgroup_file, "cgroup.file", 1},
+        {HW_F_MemoryAccount_cgroup_kernel, "cgroup.kernel", 1},
+        {HW_F_MemoryAccount_cgroup_sock, "cgroup.sock", 1},
+        {HW_F_MemoryAccount_cgroup_shmem, "cgroup.shmem", 1},
+        {HW_F_MemoryAccount_mapped_divided_bytes, "account.mapped_divided", 1},
+        {HW_F_MemoryAccount_mapped_left_bytes, "account.mapped_left", 1},
+        {HW_F_MemoryAccount_mapped_errno, "account.mapped_errno", 1},
     };
     return add_counters(p, message, ts_ns, known, HW_ARRAY_LEN(known));
 }

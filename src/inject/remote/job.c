@@ -283,7 +283,7 @@ void hw_job_is_held(struct hw_job *j, const char before[108])
                        NULL); /* else the next one would get our name */
 }
 
-/* Whatever can still be given back; a thread that stands in the kernel's middle cannot. */
+/* Whatever can still be given back; a thread that is in the kernel's middle cannot. */
 void hw_job_clean(struct hw_job *j)
 {
     int64_t ignored;

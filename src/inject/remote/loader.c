@@ -34,16 +34,14 @@ static int load(struct hw_job *j, struct hw_error *err)
             "process %d: its dynamic linker refuses the client library. It may need a newer C "
             "library than the process has; heapwise must then be built for that one",
             j->q->pid->pid);
+    if (hw_job_fails(j, HW_INJECT_LOADED, err))
+        return HW_ESYS;
     if (hw_process_read(&j->process, *handle, &j->base, sizeof j->base) < 0)
         return hw_fail(err, HW_ESYS, 0,
                        "process %d: the client library's address was not found after loading it",
                        j->q->pid->pid);
     j->out->loaded = true;
-    rc = hw_job_write(j, j->base + j->block_va + offsetof(struct hw_attach_block, handle), handle,
-                      sizeof *handle, err);
-    if (rc < 0)
-        return rc;
-    return hw_job_fails(j, HW_INJECT_LOADED, err) ? HW_ESYS : HW_OK;
+    return HW_OK;
 }
 
 static int command(struct hw_job *j, enum hw_attach_command what, struct hw_error *err)
@@ -57,6 +55,11 @@ static int command(struct hw_job *j, enum hw_attach_command what, struct hw_erro
             err, HW_EVERSION, 0,
             "process %d holds another version of the client library; restart the program",
             j->q->pid->pid);
+    if (b.handle == 0) /* another recorder's, and its constructor has not run yet */
+        return hw_fail(err, HW_ETIMEOUT, 0,
+                       "process %d is just loading the client library for another recorder; try "
+                       "again",
+                       j->q->pid->pid);
     memcpy(before, b.socket_path, sizeof before);
     b.command = (uint32_t)what;
     b.result = HW_ATTACHED_UNKNOWN;
@@ -75,6 +78,7 @@ static int command(struct hw_job *j, enum hw_attach_command what, struct hw_erro
     j->out->n_slots = b.n_slots;
     j->out->n_changed = b.n_changed;
     j->out->n_modules = b.n_modules;
+    j->out->left = b.left == 1;
     if (b.result == HW_ATTACHED_BUSY)
         hw_job_is_held(j, before);
     return hw_job_result(j, b.result, err);

@@ -313,8 +313,13 @@ static int read_raw(struct hw_process *p, size_t i, int program, bool is_static,
     }
     p->raw = true;
     p->allocator_path = m->path;
-    int rc;
-    if (!p->checks || !hw_verdict_find(fd, m->offset, &rc, &why)) {
+    int rc = HW_OK;
+    enum hw_verdict is = p->checks ? hw_verdict_find(fd, m->offset, &rc, &why) : HW_VERDICT_UNKNOWN;
+    if (is == HW_VERDICT_SOUGHT)
+        return hw_fail(err, HW_ETIMEOUT, 0,
+                       "process %d: the code of '%s' is being examined; try again", p->pid->pid,
+                       base_name(m->path));
+    if (is == HW_VERDICT_UNKNOWN) {
         rc = hw_allocator_read(fd, m, &p->allocator, &why);
         if (p->checks && rc == HW_OK)
             rc = hw_raw_check(p, &why);
@@ -374,7 +379,7 @@ static void look_for(const uint8_t *code, size_t n, uint64_t at, const char *wha
         *out = at + (uint64_t)(found - code);
 }
 
-/* Of a mapping: in pieces, since what is looked for mostly stands in the first of them. */
+/* Of a mapping: in pieces, since what is looked for mostly is in the first of them. */
 static void find_in(struct hw_process *p, const struct hw_map *m, uint8_t *code, size_t n_code)
 {
     const size_t shared = sizeof RESTORER; /* one may lie across the end of a piece */

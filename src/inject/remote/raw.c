@@ -436,6 +436,11 @@ static int run_command(struct hw_job *j, struct hw_bare_block *b, enum hw_attach
         rc = hw_job_call(j, j->base + j->run_va, 0, 0, &result, "the command", err);
     if (rc == HW_OK && result == HW_ATTACHED_BUSY)
         hw_job_is_held(j, before);
+    uint64_t left_at = at + offsetof(struct hw_bare_block, attach.left);
+    j->out->left =
+        rc == HW_OK &&
+        hw_process_read(&j->process, left_at, &b->attach.left, sizeof b->attach.left) == HW_OK &&
+        b->attach.left == 1;
     return rc < 0 ? rc : hw_job_result(j, (uint32_t)result, err);
 }
 

@@ -17,7 +17,9 @@
 
 #include "base/banned.h"
 
-#define TEXT_BYTES 4096
+#define TEXT_BYTES  4096
+#define COMPARISONS 20
+#define AT_ONCE_NS  500000
 
 static bool read_text(int dir, const char *name, char out[TEXT_BYTES])
 {
@@ -64,20 +66,34 @@ static int processor_of(const char *stat)
     return p ? (int)strtol(p, NULL, 10) : -1;
 }
 
-/* Our own thread's time on that processor's clock. */
-static bool time_there(int cpu, uint64_t *ns)
+/* Our own thread's time on the clock of the processor it is on, and ours behind it. A thread that
+ * had to wait for the processor in between has compared two moments: it tries again. */
+static bool own_time(uint64_t *ns, uint64_t *now_ns)
+{
+    char name[64], text[TEXT_BYTES];
+    (void)snprintf(name, sizeof name, "/proc/self/task/%d/sched", (int)syscall(SYS_gettid));
+    for (int i = 0; i < COMPARISONS; i++) {
+        (void)sched_yield(); /* the scheduler looks at its clock */
+        uint64_t yielded_ns = hw_now_monotonic_ns();
+        if (!read_text(AT_FDCWD, name, text) || !ran_at(text, ns))
+            return false;
+        *now_ns = hw_now_monotonic_ns();
+        if (*now_ns - yielded_ns < AT_ONCE_NS)
+            return true;
+    }
+    return false;
+}
+
+static bool time_there(int cpu, uint64_t *ns, uint64_t *now_ns)
 {
     cpu_set_t before, there;
-    char name[64], text[TEXT_BYTES];
     CPU_ZERO(&there);
     if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof before, &before) < 0)
         return false;
     CPU_SET((size_t)cpu, &there);
     if (sched_setaffinity(0, sizeof there, &there) < 0)
         return false;
-    (void)sched_yield(); /* the scheduler looks at its clock */
-    (void)snprintf(name, sizeof name, "/proc/self/task/%d/sched", (int)syscall(SYS_gettid));
-    bool ok = read_text(AT_FDCWD, name, text) && ran_at(text, ns);
+    bool ok = own_time(ns, now_ns);
     (void)sched_setaffinity(0, sizeof before, &before); /* where we were allowed to be before */
     return ok;
 }
@@ -101,19 +117,19 @@ void hw_sleep_inspect(const struct hw_pid *pid, int32_t number, const struct hw_
                       bool filtered, struct hw_sleep *out)
 {
     char name[64], stat[TEXT_BYTES];
-    uint64_t there;
+    uint64_t there, ran, n_switches;
     *out = (struct hw_sleep){0};
     if (!takes_time_out(now, filtered))
         return;
     (void)snprintf(name, sizeof name, "task/%d/stat", number);
-    if (!read_text(pid->dir, name, stat))
+    /* Around its state: one that ran meanwhile may have moved to a processor with another clock. */
+    if (!sched_of(pid, number, &ran, &n_switches) || !read_text(pid->dir, name, stat))
         return;
     const char *state = strrchr(stat, ')');
     if (!state || strncmp(state, ") S", 3) != 0 ||
-        !sched_of(pid, number, &out->ran_ns, &out->n_switches) ||
-        !time_there(processor_of(stat), &there))
+        !sched_of(pid, number, &out->ran_ns, &out->n_switches) || out->ran_ns != ran ||
+        out->n_switches != n_switches || !time_there(processor_of(stat), &there, &out->looked_ns))
         return;
-    out->looked_ns = hw_now_monotonic_ns();
     out->slept_ns = there > out->ran_ns ? there - out->ran_ns : 0;
 }
 

@@ -96,7 +96,7 @@ size_t hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_TH
     size_t n = XSTATE_AT;
     const struct user_regs_struct *r = (const struct user_regs_struct *)(const void *)t->words;
     struct state s = {.n_waits = N_WAITS, .frame_sp = at + FRAME_AT};
-    ucontext_t u = {.uc_flags = 7, /* vector registers, and ss as it stands there */
+    ucontext_t u = {.uc_flags = 7,                     /* vector registers, and ss as it is there */
                     .uc_stack = {.ss_flags = 0x7777}}; /* no such stack: the thread keeps its own */
     greg_t *g = u.uc_mcontext.gregs;
     bool again = hw_thread_call_restarts(r); /* sigreturn does not do it */
@@ -162,7 +162,7 @@ bool hw_thread_waits_for_dead_recorder(struct hw_thread *t)
     return true;
 }
 
-/* 1 = it stands in its wait, with the result; else as hw_thread_wait_stop, and HW_ESYS: it crashed. */
+/* 1 = it is in its wait, with the result; else as hw_thread_wait_stop, and HW_ESYS: it crashed. */
 static int wait_ready(struct hw_thread *t, uint64_t timeout_ns, struct state *s)
 {
     uint64_t start = hw_now_monotonic_ns();

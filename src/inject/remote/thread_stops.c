@@ -14,7 +14,7 @@
 
 /*
  * Another thread's exec ends this one, and takes the first thread's number. That thread is let go
- * as it is: it stands in a program that nobody has asked about.
+ * as it is: it is in a program that nobody has asked about.
  */
 static int take_exec(struct hw_thread *t, bool stands)
 {

@@ -178,9 +178,9 @@ static void name_holders(struct agent *a, struct agent_holders *h)
 }
 
 /* Down the ladder until a walk is whole. done: the last reason. */
-static void climb(struct agent *a, const struct hw_java_request *q, uint32_t n_classes,
-                  const struct agent_values *values, struct agent_holders *holders,
-                  struct hw_java_say *done)
+static void follow_parents(struct agent *a, const struct hw_java_request *q, uint32_t n_classes,
+                           const struct agent_values *values, struct agent_holders *holders,
+                           struct hw_java_say *done)
 {
     const struct agent_known *known = &a->known;
     struct agent_cells cells;
@@ -246,7 +246,7 @@ static void dump(struct agent *a, const struct hw_java_request *q)
                 values.probe = agent_values_probe(a); /* without it nothing is read */
                 values.probe_offset = a->probe_offset;
                 struct agent_holders *holders = agent_holders_new(a);
-                climb(a, q, n, &values, holders, &done);
+                follow_parents(a, q, n, &values, holders, &done);
                 agent_holders_free(holders);
             }
         }

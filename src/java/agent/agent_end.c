@@ -8,7 +8,6 @@
  * the child: seen with an arena's lock that a compiler thread held (JDK 25). The lock's slot leads
  * to "try, and go on if it is busy".
  */
-#include <elf.h>
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
@@ -16,19 +15,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/loaded_tables.h"
 #include "java/agent/agent.h"
 
 #include "base/banned.h"
 
 enum { MAX_SLOTS = 64 };
-
-#if defined(__x86_64__)
-#define SLOT_TYPE(t) ((t) == R_X86_64_JUMP_SLOT || (t) == R_X86_64_GLOB_DAT)
-#elif defined(__aarch64__)
-#define SLOT_TYPE(t) ((t) == R_AARCH64_JUMP_SLOT || (t) == R_AARCH64_GLOB_DAT)
-#else
-#define SLOT_TYPE(t) ((void)(t), 0)
-#endif
 
 static const char *const wakers[] = {
     "pthread_cond_wait",   "pthread_cond_timedwait", "pthread_cond_clockwait",
@@ -41,14 +33,6 @@ static struct {
     void (*ended)(void);
 } slots;
 
-struct libjvm {
-    uint64_t base;
-    const ElfW(Sym) * symbols;
-    const char *names;
-    const ElfW(Rela) * rela, *plt;
-    size_t n_rela, n_plt;
-};
-
 static bool is_libjvm(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -58,41 +42,19 @@ static bool is_libjvm(const char *path)
 static int find(struct dl_phdr_info *info, size_t size, void *arg)
 {
     (void)size;
-    struct libjvm *j = arg;
     if (!info->dlpi_name || !is_libjvm(info->dlpi_name))
         return 0;
-    j->base = info->dlpi_addr;
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-        if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
-            continue;
-        const ElfW(Dyn) *d = (const void *)(j->base + info->dlpi_phdr[i].p_vaddr);
-        for (; d->d_tag != DT_NULL; d++) {
-            uint64_t v = d->d_un.d_ptr; /* glibc has made it absolute, musl has not */
-            const void *p = (const void *)(v < j->base ? v + j->base : v);
-            if (d->d_tag == DT_SYMTAB)
-                j->symbols = p;
-            else if (d->d_tag == DT_STRTAB)
-                j->names = p;
-            else if (d->d_tag == DT_RELA)
-                j->rela = p;
-            else if (d->d_tag == DT_RELASZ)
-                j->n_rela = d->d_un.d_val / sizeof *j->rela;
-            else if (d->d_tag == DT_JMPREL)
-                j->plt = p;
-            else if (d->d_tag == DT_PLTRELSZ)
-                j->n_plt = d->d_un.d_val / sizeof *j->plt;
-        }
-    }
+    hw_loaded_tables_read(arg, info);
     return 1;
 }
 
-static void take_slots(const struct libjvm *j, const ElfW(Rela) * rela, size_t n)
+static void take_slots(const struct hw_loaded_tables *t, const ElfW(Rela) * rela, size_t n)
 {
     for (size_t i = 0; rela && i < n; i++) {
-        if (!SLOT_TYPE(ELF64_R_TYPE(rela[i].r_info)))
+        const char *name = hw_loaded_slot_name(t, &rela[i]);
+        if (!name)
             continue;
-        const char *name = j->names + j->symbols[ELF64_R_SYM(rela[i].r_info)].st_name;
-        uint64_t at = j->base + rela[i].r_offset;
+        uint64_t at = t->base + rela[i].r_offset;
         if (strcmp(name, "pthread_mutex_lock") == 0 && slots.n_lock < MAX_SLOTS)
             slots.lock[slots.n_lock++] = at;
         for (size_t k = 0; k < sizeof wakers / sizeof *wakers; k++)
@@ -103,13 +65,13 @@ static void take_slots(const struct libjvm *j, const ElfW(Rela) * rela, size_t n
 
 int agent_end_prepare(void)
 {
-    struct libjvm j = {0};
+    struct hw_loaded_tables t = {0};
     if (slots.n_end)
         return HW_JAVA_OK;
-    if (!dl_iterate_phdr(find, &j) || !j.symbols || !j.names)
+    if (!dl_iterate_phdr(find, &t) || !t.symbols || !t.names)
         return HW_JAVA_UNSUPPORTED;
-    take_slots(&j, j.rela, j.n_rela);
-    take_slots(&j, j.plt, j.n_plt);
+    for (size_t i = 0; i < 2; i++)
+        take_slots(&t, t.slots[i].v, t.slots[i].n);
     return slots.n_end ? HW_JAVA_OK : HW_JAVA_UNSUPPORTED;
 }
 

@@ -2,7 +2,7 @@
  * Whose roots they are. A thread is known in the walk by the tag that it got before it, and by its
  * number in Java, which threads have that were begun in between, or that are virtual.
  *
- * A frame is a method and a place in it. The walk's child writes those it meets into memory that is
+ * A frame is a method and a place in it. The walk's child writes those it finds into memory that is
  * shared with us; only here, when the walk is over and the program runs, can the JVM be asked for
  * names. A class that was unloaded since has taken its methods along: JVMTI says so.
  *

@@ -10,7 +10,7 @@
  *     z_stream   +56 state ---> deflate_state / inflate_state  +0 strm ---> the z_stream
  *
  * What zlib holds is in its own structures. Their layout is no interface; it is believed when what
- * stands there fits together. They are read like another process's memory: a thread may have been
+ * is there fits together. They are read like another process's memory: a thread may have been
  * in the middle of giving them back.
  */
 #include <stdlib.h>

@@ -135,7 +135,7 @@ static bool mark(uint64_t id, bool only_look)
     return was;
 }
 
-/* An object's id, 0 = what stands there is no address. */
+/* An object's id, 0 = what is there is no address. */
 static uint64_t address_id(uint64_t address)
 {
     return (address & 7) || address >> 47 ? 0 : address >> 3;

@@ -334,7 +334,7 @@ static int hw_jvm_command(const struct hw_jvm *jvm, const char *const words[4],
     return answer->failed ? hw_java_fail(err, HW_JAVA_FAILED, "out of memory") : 0;
 }
 
-/* The answer without its code line, in one line, and without what a terminal would obey. */
+/* The answer without its code line, in one line, and without control sequences. */
 static void one_line(struct hw_strbuf *answer)
 {
     char *p = answer->p, *out = p, *first = strchr(p, '\n');

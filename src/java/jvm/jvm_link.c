@@ -164,7 +164,7 @@ static void note_moment(struct hw_java_link *l, const struct hw_java_say *m, int
 }
 
 /* The next message that belongs to an answer. */
-static int hear(struct hw_java_link *l, struct hw_java_say *m, int *fd, struct hw_error *err)
+static int next_answer(struct hw_java_link *l, struct hw_java_say *m, int *fd, struct hw_error *err)
 {
     for (;;) {
         if (!wait_for(l, l->socket))
@@ -315,7 +315,7 @@ int hw_java_link_dump(struct hw_java_link *l, struct hw_java_taking *t, struct h
     for (;;) {
         struct hw_java_say m;
         hw_autofd int fd = -1;
-        int rc = hear(l, &m, &fd, err);
+        int rc = next_answer(l, &m, &fd, err);
         if (rc)
             return rc;
         switch (m.type) {
@@ -362,7 +362,7 @@ static int ask(struct hw_java_link *l, const struct hw_java_request *q, struct h
         return gone(l, err);
     for (;;) {
         hw_autofd int fd = -1;
-        int rc = hear(l, &m, &fd, err);
+        int rc = next_answer(l, &m, &fd, err);
         if (rc)
             return rc;
         if (m.type == HW_JAVA_DONE)

@@ -28,7 +28,6 @@ int hw_graph_builder_new(struct hw_strings *strings, struct hw_graph_builder **o
     if (!b)
         return HW_ENOMEM;
     b->strings = strings;
-    b->last_class = HW_ID_NONE;
     if (hw_vec_push(&b->fields, (struct hw_heap_field){0}) < 0) {
         free(b);
         return HW_ENOMEM;
@@ -47,15 +46,12 @@ void hw_graph_builder_free(struct hw_graph_builder *b)
     hw_vec_done(&b->field_lists);
     hw_vec_done(&b->roots);
     hw_vec_done(&b->ids);
-    hw_vec_done(&b->type);
-    hw_vec_done(&b->self_size);
-    hw_vec_done(&b->flags);
-    hw_vec_done(&b->first_ref);
+    hw_vec_done(&b->rows);
     hw_vec_done(&b->targets);
     hw_vec_done(&b->ref_field);
     hw_id_index_done(&b->index);
     hw_map64_done(&b->missing);
-    free(b->number);
+    hw_vec_done(&b->number);
     free(b);
 }
 
@@ -65,11 +61,6 @@ void hw_graph_number_by_mention(struct hw_graph_builder *b)
 }
 
 /* ---- taking in ---- */
-
-static uint64_t map_key(uint64_t id)
-{
-    return id == HW_MAP64_NO_KEY ? id - 1 : id;
-}
 
 int hw_graph_field(struct hw_graph_builder *b, hw_str_id name, hw_str_id type_name, uint32_t *out)
 {
@@ -91,11 +82,14 @@ static int class_at(struct hw_graph_builder *b, uint64_t id, uint32_t *out)
 {
     uint64_t *at;
     bool fresh;
-    if (b->last_class != HW_ID_NONE && b->last_class_id == id) {
-        *out = b->last_class;
+    /* Numbers in a row all have a place of their own; addresses mostly. */
+    struct hw_graph_known_class *known =
+        &b->known[(id ^ id >> 12 ^ id >> 24) % HW_GRAPH_KNOWN_CLASSES];
+    if (hw_likely(known->id == id && known->is_known)) {
+        *out = known->row;
         return HW_OK;
     }
-    int rc = hw_map64_at(&b->class_by_id, map_key(id), &at, &fresh);
+    int rc = hw_map64_at(&b->class_by_id, hw_graph_key(id), &at, &fresh);
     if (rc < 0)
         return rc;
     if (fresh) {
@@ -107,8 +101,8 @@ static int class_at(struct hw_graph_builder *b, uint64_t id, uint32_t *out)
         if (hw_vec_push(&b->classes, c) < 0)
             return HW_ENOMEM;
     }
-    *out = b->last_class = (uint32_t)*at;
-    b->last_class_id = id;
+    *out = (uint32_t)*at;
+    *known = (struct hw_graph_known_class){id, *out, true};
     return HW_OK;
 }
 
@@ -146,25 +140,57 @@ int hw_graph_object(struct hw_graph_builder *b, const struct hw_graph_object *o)
     int rc = class_at(b, o->class_id, &type);
     if (rc < 0)
         return rc;
-    if (hw_vec_reserve(&b->ids, n + 1) < 0 || hw_vec_reserve(&b->type, n + 1) < 0 ||
-        hw_vec_reserve(&b->self_size, n + 1) < 0 || hw_vec_reserve(&b->flags, n + 1) < 0 ||
-        hw_vec_reserve(&b->first_ref, n + 1) < 0)
+    if (hw_vec_reserve(&b->ids, n + 1) < 0 || hw_vec_reserve(&b->rows, n + 1) < 0)
         return HW_ENOMEM;
     b->ids.v[n] = o->id;
-    b->type.v[n] = type;
-    b->self_size.v[n] = o->self_size > INT64_MAX ? INT64_MAX : (int64_t)o->self_size;
-    b->flags.v[n] = (uint16_t)((unsigned)o->heap_type << HW_OBJECT_HEAP_SHIFT);
-    b->first_ref.v[n] = (uint32_t)b->targets.n;
-    b->ids.n = b->type.n = b->self_size.n = b->flags.n = b->first_ref.n = n + 1;
+    b->rows.v[n] = (struct hw_graph_object_row){
+        .self_size = o->self_size > INT64_MAX ? INT64_MAX : (int64_t)o->self_size,
+        .type = type,
+        .first_ref = (uint32_t)b->targets.n,
+        .flags = (uint16_t)((unsigned)o->heap_type << HW_OBJECT_HEAP_SHIFT)};
+    b->ids.n = b->rows.n = n + 1;
+    return HW_OK;
+}
+
+/* From here on each reference says its field: those before had none of their own. */
+static int begin_fields(struct hw_graph_builder *b)
+{
+    size_t n = b->targets.n;
+    if (hw_vec_reserve(&b->ref_field, n + 1) < 0)
+        return HW_ENOMEM;
+    for (size_t i = b->ref_field.n; i < n; i++)
+        b->ref_field.v[i] = HW_FIELD_OF_LIST;
+    b->ref_field.n = n;
     return HW_OK;
 }
 
 int hw_graph_ref(struct hw_graph_builder *b, uint64_t target, uint32_t field)
 {
+    if (field == HW_FIELD_OF_LIST && !b->ref_field.n)
+        return hw_graph_refs(b, &target, 1, 0);
     if (b->targets.n >= MAX_ROWS / 2)
         return HW_ELIMIT;
-    return hw_vec_push(&b->targets, target) < 0 || hw_vec_push(&b->ref_field, field) < 0 ? HW_ENOMEM
-                                                                                         : HW_OK;
+    if (b->ref_field.n < b->targets.n && begin_fields(b) < 0)
+        return HW_ENOMEM;
+    if (hw_vec_push(&b->ref_field, field) < 0)
+        return HW_ENOMEM;
+    if (hw_vec_push(&b->targets, target) == 0)
+        return HW_OK;
+    b->ref_field.n--;
+    return HW_ENOMEM;
+}
+
+int hw_graph_refs(struct hw_graph_builder *b, const uint64_t *targets, size_t n, uint64_t base)
+{
+    size_t at = b->targets.n;
+    if (n > MAX_ROWS / 2 - at)
+        return HW_ELIMIT;
+    if (hw_vec_reserve(&b->targets, at + n) < 0)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        b->targets.v[at + i] = targets[i] ? targets[i] + base : 0;
+    b->targets.n = at + n;
+    return b->ref_field.n ? begin_fields(b) : HW_OK;
 }
 
 int hw_graph_root(struct hw_graph_builder *b, uint64_t object, enum hw_root_type type)
@@ -177,15 +203,9 @@ int hw_graph_root(struct hw_graph_builder *b, uint64_t object, enum hw_root_type
 static uint32_t superclass_of(const struct hw_graph_builder *b, const struct hw_graph_class_row *c)
 {
     uint64_t at;
-    if (!c->has_superclass || !hw_map64_get(&b->class_by_id, map_key(c->superclass_id), &at))
+    if (!c->has_superclass || !hw_map64_get(&b->class_by_id, hw_graph_key(c->superclass_id), &at))
         return HW_ID_NONE;
     return (uint32_t)at;
-}
-
-static bool has_list(const struct hw_graph_class_row *c)
-{
-    return c->row.kind != HW_KIND_NOREFERENCES && c->row.kind != HW_KIND_ARRAY &&
-           c->row.kind != HW_KIND_STRING;
 }
 
 /* Links each class to its superclass, and counts the fields of the whole chain. `path` has room for
@@ -234,98 +254,20 @@ static int link_classes(struct hw_graph_builder *b)
     return HW_OK;
 }
 
-/* ---- references ---- */
+/* ---- objects ---- */
 
 bool hw_graph_find(const struct hw_graph_builder *b, uint64_t id, uint32_t *out)
 {
     uint64_t at;
     if (!hw_id_index_find(&b->index, id, out)) {
-        if (!hw_map64_get(&b->missing, map_key(id), &at))
+        if (!hw_map64_get(&b->missing, hw_graph_key(id), &at))
             return false;
         *out = (uint32_t)at;
     }
-    if (b->number)
-        *out = b->number[*out];
+    if (b->number.n)
+        *out = b->number.v[*out];
     return true;
 }
-
-static int resolve(struct hw_graph_builder *b, uint64_t id, uint32_t *out)
-{
-    uint64_t *at;
-    bool fresh;
-    *out = HW_ID_NONE;
-    if (id == 0 || hw_id_index_find(&b->index, id, out))
-        return HW_OK;
-    int rc = hw_map64_at(&b->missing, map_key(id), &at, &fresh);
-    if (rc < 0)
-        return rc;
-    if (fresh)
-        *at = b->ids.n + b->missing.n - 1;
-    *out = (uint32_t)*at;
-    return HW_OK;
-}
-
-/* Names the references [from, to) of one object that have none of their own. False: their number is
- * not that of the class's list. */
-static bool name_refs(struct hw_graph_builder *b, uint32_t type, size_t from, size_t to)
-{
-    uint32_t *field = b->ref_field.v;
-    const struct hw_graph_class_row *c = &b->classes.v[type];
-    size_t listed = 0, i = from;
-    for (size_t r = from; r < to; r++)
-        listed += field[r] == HW_FIELD_OF_LIST;
-    if (listed == 0)
-        return true;
-    if (!has_list(c) || c->n_listed == 0) {
-        for (; i < to; i++)
-            if (field[i] == HW_FIELD_OF_LIST)
-                field[i] = HW_FIELD_NONE;
-        return true;
-    }
-    if (listed != c->n_listed)
-        return false;
-    for (uint32_t k = c->declares; k != HW_ID_NONE;) {
-        const struct hw_graph_class_row *d = &b->classes.v[k];
-        for (uint32_t f = 0; f < d->n_fields; f++) {
-            while (field[i] != HW_FIELD_OF_LIST)
-                i++;
-            field[i++] = b->field_lists.v[d->first_field + f];
-        }
-        k = d->row.superclass == HW_ID_NONE ? HW_ID_NONE : b->classes.v[d->row.superclass].declares;
-    }
-    return true;
-}
-
-/* Makes the graph's reference columns; ref_field is the builder's own, filled from the front. */
-static int make_refs(struct hw_graph_builder *b, struct hw_heap_graph *g,
-                     struct hw_graph_faults *faults)
-{
-    size_t n = b->ids.n, n_refs = b->targets.n, to = 0;
-    g->ref_owned = malloc((n_refs + 1) * sizeof *g->ref_owned);
-    g->ref_owner = malloc((n_refs + 1) * sizeof *g->ref_owner);
-    if (!g->ref_owned || !g->ref_owner || hw_vec_push(&b->first_ref, (uint32_t)n_refs) < 0)
-        return HW_ENOMEM;
-    uint32_t *first = b->first_ref.v;
-    for (size_t o = 0; o < n; o++) {
-        size_t from = first[o], end = first[o + 1];
-        bool good = name_refs(b, b->type.v[o], from, end);
-        first[o] = (uint32_t)to;
-        faults->wrong_field_lists += !good;
-        for (size_t r = from; good && r < end; r++, to++) {
-            int rc = resolve(b, b->targets.v[r], &g->ref_owned[to]);
-            if (rc < 0)
-                return rc;
-            g->ref_owner[to] = (uint32_t)o;
-            b->ref_field.v[to] = b->ref_field.v[r];
-        }
-    }
-    first[n] = (uint32_t)to;
-    g->n_refs = (uint32_t)to;
-    hw_vec_done(&b->targets);
-    return HW_OK;
-}
-
-/* ---- objects ---- */
 
 /* Takes out objects that were described before; ids keep their order. */
 static int drop_duplicates(struct hw_graph_builder *b, struct hw_graph_faults *faults)
@@ -335,59 +277,25 @@ static int drop_duplicates(struct hw_graph_builder *b, struct hw_graph_faults *f
     if (b->index.n_duplicates == 0)
         return HW_OK;
     for (size_t o = 0; o < n; o++) {
-        size_t r = b->first_ref.v[o], end = o + 1 < n ? b->first_ref.v[o + 1] : n_refs;
+        size_t r = b->rows.v[o].first_ref, end = o + 1 < n ? b->rows.v[o + 1].first_ref : n_refs;
         uint32_t row;
         if (!hw_id_index_find(&b->index, b->ids.v[o], &row) || row != o)
             continue;
-        b->type.v[o_to] = b->type.v[o];
-        b->self_size.v[o_to] = b->self_size.v[o];
-        b->flags.v[o_to] = b->flags.v[o];
-        b->first_ref.v[o_to] = (uint32_t)r_to;
+        b->rows.v[o_to] = b->rows.v[o];
+        b->rows.v[o_to].first_ref = (uint32_t)r_to;
         b->ids.v[o_to++] = b->ids.v[o]; /* the index has a copy: ids that rise have no duplicates */
         for (; r < end; r++, r_to++) {
             b->targets.v[r_to] = b->targets.v[r];
-            b->ref_field.v[r_to] = b->ref_field.v[r];
+            if (b->ref_field.n)
+                b->ref_field.v[r_to] = b->ref_field.v[r];
         }
     }
-    b->ids.n = b->type.n = b->self_size.n = b->flags.n = b->first_ref.n = o_to;
-    b->targets.n = b->ref_field.n = r_to;
+    b->ids.n = b->rows.n = o_to;
+    b->targets.n = r_to;
+    if (b->ref_field.n)
+        b->ref_field.n = r_to;
     hw_id_index_done(&b->index);
     return hw_id_index_init(&b->index, b->ids.v, b->ids.n);
-}
-
-static int unknown_class(struct hw_graph_builder *b, uint32_t *out)
-{
-    struct hw_graph_class_row c = {.row = {.superclass = HW_ID_NONE, .classloader = HW_ID_NONE}};
-    *out = (uint32_t)b->classes.n;
-    return hw_vec_push(&b->classes, c) < 0 ? HW_ENOMEM : HW_OK;
-}
-
-/* The objects that were only referred to, and the sizes that their classes tell. */
-static int complete_objects(struct hw_graph_builder *b, struct hw_heap_graph *g)
-{
-    size_t n = b->ids.n, all = n + b->missing.n;
-    uint32_t type = 0, end = g->n_refs;
-    if (all > MAX_ROWS)
-        return HW_ELIMIT;
-    for (size_t o = 0; o < n; o++)
-        if (b->self_size.v[o] == 0) {
-            uint64_t size = b->classes.v[b->type.v[o]].object_size;
-            b->self_size.v[o] = size > INT64_MAX ? INT64_MAX : (int64_t)size;
-        }
-    int rc = b->missing.n ? unknown_class(b, &type) : HW_OK;
-    if (rc < 0 || hw_vec_reserve(&b->type, all) < 0 || hw_vec_reserve(&b->self_size, all) < 0 ||
-        hw_vec_reserve(&b->flags, all) < 0 || hw_vec_reserve(&b->first_ref, all + 1) < 0)
-        return HW_ENOMEM;
-    for (size_t o = n; o < all; o++) {
-        b->type.v[o] = type;
-        b->self_size.v[o] = -1;
-        b->flags.v[o] = 0;
-        b->first_ref.v[o] = end;
-    }
-    b->first_ref.v[all] = end;
-    g->n_objects = (uint32_t)all;
-    g->n_described = (uint32_t)n;
-    return HW_OK;
 }
 
 /* ---- finishing a graph ---- */
@@ -410,24 +318,12 @@ static int take_classes(struct hw_graph_builder *b, struct hw_heap_graph *g)
     return HW_OK;
 }
 
-/* Gives a column to the graph in the size it has come to. */
-#define TAKE(to, column, count)                                                                    \
-    do {                                                                                           \
-        void *fitted = realloc((column).v, ((size_t)(count) + 1) * sizeof *(column).v);            \
-        (to) = fitted ? fitted : (column).v;                                                       \
-        (column).v = NULL;                                                                         \
-        hw_vec_done(&(column));                                                                    \
-    } while (0)
-
-static void take_columns(struct hw_graph_builder *b, struct hw_heap_graph *g)
+static void take_fields(struct hw_graph_builder *b, struct hw_heap_graph *g)
 {
     g->n_fields = (uint32_t)b->fields.n;
-    TAKE(g->fields, b->fields, g->n_fields);
-    TAKE(g->type, b->type, g->n_objects);
-    TAKE(g->self_size, b->self_size, g->n_objects);
-    TAKE(g->flags, b->flags, g->n_objects);
-    TAKE(g->first_ref, b->first_ref, (size_t)g->n_objects + 1);
-    TAKE(g->ref_field, b->ref_field, g->n_refs);
+    g->fields = b->fields.v;
+    b->fields.v = NULL;
+    hw_vec_done(&b->fields);
     for (uint32_t f = 0; f < g->n_fields; f++)
         g->fields[f].is_referent = hw_bytes_equal(hw_strings_get(b->strings, g->fields[f].name),
                                                   hw_bytes_str("java.lang.ref.Reference.referent"));
@@ -444,18 +340,12 @@ static int build(struct hw_graph_builder *b, struct hw_heap_graph *g,
     if (rc == HW_OK)
         rc = link_classes(b);
     if (rc == HW_OK)
-        rc = make_refs(b, g, faults);
-    if (rc == HW_OK)
-        rc = complete_objects(b, g);
-    if (rc < 0)
-        return rc;
-    take_columns(b, g);
-    if (b->by_mention)
-        rc = hw_graph_renumber(b, g);
+        rc = hw_graph_make_columns(b, g, faults);
     if (rc == HW_OK)
         rc = take_classes(b, g);
     if (rc < 0)
         return rc;
+    take_fields(b, g);
     hw_graph_make_roots(b, g);
     rc = hw_graph_imply_superclasses(b, g);
     if (rc == HW_OK)

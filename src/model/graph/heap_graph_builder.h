@@ -22,9 +22,26 @@ struct hw_graph_class_row {
     bool described, has_superclass, linked;
 };
 
+typedef HW_VEC(uint32_t) hw_graph_numbers;
+
 struct hw_graph_root {
     uint64_t object;
     enum hw_root_type type;
+};
+
+/* An object as it was taken in. */
+struct hw_graph_object_row {
+    int64_t self_size;
+    uint32_t type;
+    uint32_t first_ref; /* they end where those of the next row begin */
+    uint16_t flags;
+};
+
+enum { HW_GRAPH_KNOWN_CLASSES = 4096 };
+
+struct hw_graph_known_class {
+    uint64_t id;
+    uint32_t row, is_known;
 };
 
 struct hw_graph_builder {
@@ -34,23 +51,28 @@ struct hw_graph_builder {
     struct hw_map64 class_by_id;
     HW_VEC(uint32_t) field_lists;
     HW_VEC(struct hw_graph_root) roots;
-    HW_VEC(uint64_t) ids; /* by object, as are the next four */
-    HW_VEC(uint32_t) type;
-    HW_VEC(int64_t) self_size;
-    HW_VEC(uint16_t) flags;
-    HW_VEC(uint32_t) first_ref;
-    HW_VEC(uint64_t) targets; /* by reference */
-    HW_VEC(uint32_t) ref_field;
-    uint64_t last_class_id;
-    uint32_t last_class; /* HW_ID_NONE = none yet */
+    HW_VEC(uint64_t) ids; /* by object, as are the rows */
+    HW_VEC(struct hw_graph_object_row) rows;
+    HW_VEC(uint64_t) targets;   /* by reference */
+    HW_VEC(uint32_t) ref_field; /* by reference; empty: all are HW_FIELD_OF_LIST */
+    struct hw_graph_known_class known[HW_GRAPH_KNOWN_CLASSES]; /* lately met */
     struct hw_id_index index;
     struct hw_map64 missing; /* id -> object: referred to, never described */
     bool by_mention;
-    uint32_t *number; /* of the graph, by object as taken in; owned, NULL = the same */
+    hw_graph_numbers number; /* of the graph, by object as taken in, then by `missing`;
+                              * empty = the same */
 };
 
-/* Gives the graph's objects, and what hw_graph_find says, the order of their first mention. */
-int hw_graph_renumber(struct hw_graph_builder *b, struct hw_heap_graph *g);
+/* An id as a key: the map has no room for one. */
+static inline uint64_t hw_graph_key(uint64_t id)
+{
+    return id == HW_MAP64_NO_KEY ? id - 1 : id;
+}
+
+/* Turns targets into the graph's numbers, and makes its columns of objects and references. Classes
+ * must be linked, objects indexed. */
+int hw_graph_make_columns(struct hw_graph_builder *b, struct hw_heap_graph *g,
+                          struct hw_graph_faults *faults);
 
 /* What the input tells to be a root, and objects of the zygote and of the boot image. */
 void hw_graph_make_roots(const struct hw_graph_builder *b, struct hw_heap_graph *g);

@@ -2,11 +2,15 @@
  * The roots of a heap graph, and what they reach by strong references. An object that several roots
  * name keeps the kind with the lowest rank.
  */
+#include <stdlib.h>
+
+#include "base/bytes.h"
 #include "base/error.h"
-#include "base/memory/vec.h"
 #include "model/graph/heap_graph_builder.h"
 
 #include "base/banned.h"
+
+enum { AHEAD = 16 };
 
 static int root_rank(enum hw_root_type t)
 {
@@ -38,30 +42,84 @@ void hw_graph_make_roots(const struct hw_graph_builder *b, struct hw_heap_graph 
     }
 }
 
+/*
+ * What was reached and not yet looked into, in the order in which it was. The lines of memory that
+ * an object takes are asked for when it is some steps away: they lie anywhere.
+ */
+struct marking {
+    struct hw_heap_graph *g;
+    bool any_referent; /* else every reference is strong */
+    uint32_t *queue;   /* owned; room for all objects */
+    size_t head, tail;
+    uint32_t met[AHEAD]; /* targets of references, whose flags are on their way; a ring */
+    size_t n_met;
+};
+
+static void reach(struct marking *m, uint32_t o)
+{
+    if (hw_object_is_reachable(m->g, o))
+        return;
+    m->g->flags[o] |= HW_OBJECT_REACHABLE;
+    m->queue[m->tail++] = o;
+}
+
+static void meet(struct marking *m, uint32_t o)
+{
+    uint32_t *slot = &m->met[m->n_met % AHEAD];
+    hw_prefetch_write(&m->g->flags[o]);
+    if (m->n_met++ >= AHEAD)
+        reach(m, *slot);
+    *slot = o;
+}
+
+static void reach_all_met(struct marking *m)
+{
+    size_t n = m->n_met < AHEAD ? m->n_met : AHEAD;
+    for (size_t i = m->n_met - n; i < m->n_met; i++)
+        reach(m, m->met[i % AHEAD]);
+    m->n_met = 0;
+}
+
+static void fetch_ahead(const struct marking *m)
+{
+    const struct hw_heap_graph *g = m->g;
+    if (m->head + 2 * AHEAD >= m->tail)
+        return;
+    uint32_t far = m->queue[m->head + 2 * AHEAD], near = m->queue[m->head + AHEAD];
+    __builtin_prefetch(&g->first_ref[far]);
+    if (m->any_referent)
+        __builtin_prefetch(&g->type[far]);
+    __builtin_prefetch(&g->ref_owned[g->first_ref[near]]);
+}
+
+static void look_into(struct marking *m, uint32_t o)
+{
+    const struct hw_heap_graph *g = m->g;
+    bool may_be_weak = m->any_referent && g->classes[g->type[o]].is_weak;
+    for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++)
+        if (g->ref_owned[r] != HW_ID_NONE && (!may_be_weak || hw_ref_is_strong(g, o, r)))
+            meet(m, g->ref_owned[r]);
+}
+
 int hw_graph_mark_reachable(struct hw_heap_graph *g)
 {
-    HW_VEC(uint32_t) open = {0};
-    int rc = HW_OK;
-    for (uint32_t root = 0; rc == HW_OK && root < g->n_objects; root++) {
-        if (!hw_object_is_root(g, root) || hw_object_is_reachable(g, root))
-            continue;
-        g->flags[root] |= HW_OBJECT_REACHABLE;
-        if (hw_vec_push(&open, root) < 0)
-            rc = HW_ENOMEM;
-        while (rc == HW_OK && open.n) {
-            uint32_t o = open.v[--open.n];
-            for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++) {
-                uint32_t to = g->ref_owned[r];
-                if (to == HW_ID_NONE || hw_object_is_reachable(g, to) || !hw_ref_is_strong(g, o, r))
-                    continue;
-                g->flags[to] |= HW_OBJECT_REACHABLE;
-                if (hw_vec_push(&open, to) < 0)
-                    rc = HW_ENOMEM;
-            }
-        }
+    struct marking m = {.g = g};
+    m.queue = malloc(((size_t)g->n_objects + 1) * sizeof *m.queue);
+    if (!m.queue)
+        return HW_ENOMEM;
+    for (uint32_t f = 0; f < g->n_fields; f++)
+        m.any_referent |= g->fields[f].is_referent;
+    for (uint32_t o = 0; o < g->n_objects; o++)
+        if (hw_object_is_root(g, o))
+            reach(&m, o);
+    while (m.head < m.tail) {
+        fetch_ahead(&m);
+        look_into(&m, m.queue[m.head++]);
+        if (m.head == m.tail)
+            reach_all_met(&m);
     }
-    hw_vec_done(&open);
-    return rc;
+    free(m.queue);
+    return HW_OK;
 }
 
 int hw_graph_mark_named_by_code(const struct hw_graph_builder *b, struct hw_heap_graph *g)

@@ -1,8 +1,8 @@
 /*
- * jit_code.h - what generated code stands at an address now
+ * jit_code.h - which generated code is at an address now
  *
- * Why:     programs that make code at run time write down what it is (perf maps, jitdump). Code is
- *          freed and its place used again, so a later entry hides what it covers of earlier ones.
+ * Why:     programs that generate code describe it in files (perf maps, jitdump). Code is freed and
+ *          its memory reused, so a later entry hides the parts of earlier ones that it overlaps.
  * Shapes:  disjoint ranges with a name each, and optionally the lines of its source by address.
  * Owns:    copies of names, files and lines, until done; a find stays valid until then as well.
  * Errors:  HW_ENOMEM, HW_ELIMIT (a range that is empty, too large or wraps; too much in all).

@@ -1,9 +1,8 @@
 /*
- * access.h - may this user look into that process? What the kernel asks, asked for somebody else
+ * access.h - may a user inspect a process? The kernel's ptrace checks, on behalf of another user
  *
- * Why:     a recorder with more rights than the one who asks must not lend them. The kernel's
- *          answer to the recorder is not its answer to the asker, so the same questions are put
- *          here.
+ * Why:     a recorder must not lend its rights to less privileged users. The kernel's answer to the
+ *          recorder is not its answer to the user, so the same checks are made here.
  * Shapes:  all of these, or CAP_SYS_PTRACE over the process:
  *              its user and group ids (real, effective, saved, of files) are the asker's
  *              it has no capability that the asker lacks, and is in the asker's user namespace

@@ -1,8 +1,8 @@
 /*
- * tracked_options.h - the --memlog options of several commands
+ * tracked_options.h - the --memlog options, shared by several commands
  *
- * Why:     `ui`, `serve` and `memory-internals` take the same, and --enable-heap-profiling is an
- *          older name for some of it.
+ * Why:     `ui`, `serve` and `memory-internals` take the same ones, and --enable-heap-profiling is
+ *          an older name for some of them.
  * Errors:  HW_EINVAL with a text for the user.
  * Source:  doc/formats/memory-infra.md, "Modes"
  */

@@ -41,7 +41,7 @@ struct hw_tracked {
     pthread_mutex_t lock;     /* one change at a time, so that none is tracked twice */
     hw_processes_known known; /* known_lock */
     pthread_mutex_t known_lock;
-    HW_VEC(pid_t) children; /* lock: recorders that were started here */
+    HW_VEC(pid_t) children; /* under lock: recorders started here */
 };
 
 int hw_tracked_new(struct hw_tracked **out, struct hw_error *err)
@@ -101,7 +101,7 @@ static void take_mode(struct hw_tracked_list *l, const struct hw_service_session
                        : begins(s->name, NAME_MODE)   ? s->name + strlen(NAME_MODE)
                                                       : NULL;
     if (mode && strcmp(s->state, "running") == 0)
-        (void)snprintf(l->mode, sizeof l->mode, "%s", mode); /* what does not fit was refused */
+        (void)snprintf(l->mode, sizeof l->mode, "%s", mode); /* too long ones were refused */
 }
 
 static const struct hw_service_target *target_of(const struct hw_process_row *p)
@@ -117,7 +117,7 @@ static bool is_recorder(const struct hw_tracked_list *l, const struct hw_process
     for (size_t r = 0; r < l->recorders.all.n; r++)
         if (l->recorders.all.v[r].state.pid == p->pid)
             return true;
-    return strcmp(p->name, "heapprofd") == 0; /* their workers, too */
+    return strcmp(p->name, "heapprofd") == 0; /* and their workers */
 }
 
 static int add_row(struct hw_tracked_list *l, const struct hw_process_row *p)
@@ -129,7 +129,7 @@ static int add_row(struct hw_tracked_list *l, const struct hw_process_row *p)
     if (p->uid != geteuid() && geteuid() != 0 && !row.tracked)
         return HW_OK; /* nothing could be done about it */
     if (is_recorder(l, p) && !row.tracked)
-        return HW_OK; /* each of them would be one to track, and bring some more */
+        return HW_OK; /* tracking them would start even more of them */
     read_role(p->pid, row.role);
     l->n_tracked += row.tracked;
     return hw_vec_push(&l->rows, row);
@@ -141,7 +141,7 @@ static int by_pid(const void *a, const void *b)
     return x->process->pid < y->process->pid ? -1 : x->process->pid > y->process->pid;
 }
 
-/* No process at all that could be tracked, for one reason: that is this place's, not theirs. */
+/* If no process at all can be tracked, for one and the same reason, the cause is this machine. */
 static void find_unsupported(struct hw_tracked_list *l)
 {
     const struct hw_finding *one = NULL;
@@ -216,7 +216,7 @@ static int start_session(struct hw_controller *c, struct hw_config_values *v, st
     struct hw_control_start start = {.flags = HW_START_MALLOC_INFO | HW_START_UNTIL_GONE,
                                      .malloc_info_ms = MALLOC_INFO_MS};
     int rc = hw_build_config(v, &config, err);
-    if (rc == HW_OK) /* a file without a name */
+    if (rc == HW_OK) /* an unnamed file */
         rc = hw_output_open("/dev/null", "tracked", 0, /* force = */ false, &file, err);
     if (rc == HW_OK)
         rc = hw_controller_start(c, &start, hw_bytes_of(config.p, config.n), file.fd, err);
@@ -227,7 +227,7 @@ static int start_session(struct hw_controller *c, struct hw_config_values *v, st
     return rc;
 }
 
-/* Until the process is tracked, or cannot be. */
+/* Waits until the process is tracked, or has failed to be. */
 static int wait_tracked(struct hw_controller *c, int32_t pid, struct hw_error *err)
 {
     struct hw_controller_event e;
@@ -275,11 +275,11 @@ static int start_recorder(struct hw_tracked *m, struct hw_config_values *v, int3
         m->children.v[m->children.n++] = hw_controller_pid(c);
         hw_controller_abandon(c);
     }
-    hw_controller_free(c); /* failed: its session ends, and so does it */
+    hw_controller_free(c); /* failed: its session ends, and so does the recorder */
     return rc;
 }
 
-/* pid 0: nobody is waited for. Takes the values. */
+/* pid 0: does not wait. Takes over the values. */
 static int track(struct hw_tracked *m, struct hw_config_values *v, const struct hw_tracked_how *how,
                  int32_t pid, struct hw_error *err)
 {
@@ -347,7 +347,7 @@ int hw_tracked_start(struct hw_tracked *m, int32_t pid, const struct hw_tracked_
 
 /* ---- stop ---- */
 
-/* Its hooks are quiet when the recorder no longer lists it, or is gone itself. */
+/* Its hooks are off once the recorder no longer lists it, or is gone. */
 static int wait_ended(struct hw_controller *c, uint64_t session, struct hw_error *err)
 {
     const struct timespec step = {0, STEP_MS * 1000000};
@@ -361,7 +361,7 @@ static int wait_ended(struct hw_controller *c, uint64_t session, struct hw_error
         hw_service_state_done(&now);
         if (!there)
             return HW_OK;
-        (void)nanosleep(&step, NULL); /* a signal only shortens it */
+        (void)nanosleep(&step, NULL); /* a signal only cuts it short */
     }
     return hw_fail(err, HW_ETIMEOUT, 0,
                    "a recorder has not ended within %d s; it is still finishing its work",
@@ -377,7 +377,7 @@ static int end_session(struct hw_recorder_seen *r, const struct hw_service_sessi
     return rc < 0 ? rc : wait_ended(r->controller, s->id, err);
 }
 
-/* The whole session, when it is about nobody else. */
+/* Ends the whole session if it tracks nothing else. */
 static int end_target(struct hw_recorder_seen *r, const struct hw_service_session *s, int32_t pid,
                       struct hw_error *err)
 {
@@ -393,7 +393,7 @@ static bool is_mode(const struct hw_service_session *s)
     return begins(s->name, NAME_MODE);
 }
 
-/* Those that `meant` chooses; gives how many processes they had. */
+/* Stops the sessions that `meant` selects; returns how many processes they tracked. */
 static int end_sessions(bool (*meant)(const struct hw_service_session *s), struct hw_error *err)
 {
     struct hw_recorders recorders;
@@ -464,7 +464,7 @@ int hw_tracked_start_all(struct hw_tracked *m, const struct hw_tracked_how *how,
     if (rc == HW_OK)
         hw_recorders_done(&recorders);
     if (rc == HW_OK && !there)
-        rc = end_sessions(is_mode, err); /* it means all that start, too */
+        rc = end_sessions(is_mode, err); /* it also covers new processes */
     if (rc >= 0 && !there) {
         hw_config_set(&v, HW_HEAPPROFD_FIELD(all), 1);
         hw_config_set_text(&v, "unique_session_name", NAME_ALL);

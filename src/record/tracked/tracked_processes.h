@@ -1,14 +1,13 @@
 /*
- * tracked_processes.h - memory internals: which processes are tracked, and what is done about it
+ * tracked_processes.h - memory internals: which processes are tracked; starting, stopping, saving
  *
- * Why:     the page and `heapwise memory-internals` say and do the same, and both see what the
- *          other has begun.
- * Shapes:  to track is a recording by a recorder of its own that outlives who started it: detached,
- *          with a name that begins with HW_TRACKED_NAME, into a file without a name. Its heaps
- *          are looked at when they are saved. So nothing has to be kept here: the recorders are the
- *          state.
- *          A process is tracked by one of them; one that means all takes those that are free.
- * Owns:    hw_tracked: what was found out about processes, and recorders that are its children.
+ * Why:     the page and `heapwise memory-internals` show and do the same, and each sees what the
+ *          other started.
+ * Shapes:  tracking is a recording by a separate recorder that outlives its starter: detached, with
+ *          a name that begins with HW_TRACKED_NAME, into an unnamed file. Heaps are read when they
+ *          are saved. So no state is kept here: the recorders are the state. A process is tracked
+ *          by only one of them; a recorder for all takes those that are free.
+ * Owns:    hw_tracked: cached findings about processes, and recorders that are its children.
  * Errors:  HW_EINVAL, HW_ENOTFOUND (no such process), HW_EPERM (cannot be tracked; the text says
  *          why), HW_EBUSY (another recording has it), those of controller.h.
  * Threads: any, for one hw_tracked.
@@ -39,7 +38,7 @@ struct hw_tracked_how {
 };
 
 int hw_tracked_new(struct hw_tracked **out, struct hw_error *err);
-void hw_tracked_free(struct hw_tracked *m); /* what is tracked stays tracked */
+void hw_tracked_free(struct hw_tracked *m); /* already tracked processes stay tracked */
 
 /* ---- listing ---- */
 
@@ -54,7 +53,7 @@ struct hw_tracked_list {
     struct hw_recorders recorders;
     hw_process_rows processes;
     HW_VEC(struct hw_tracked_row) rows; /* by pid */
-    char mode[128];                     /* of those that start: "manual", "all", ... */
+    char mode[128];                     /* for new processes: "manual", "all", ... */
     size_t n_tracked;
     struct hw_finding unsupported; /* code NULL = processes can be profiled here */
 };
@@ -63,23 +62,27 @@ int hw_tracked_ask(struct hw_tracked *m, struct hw_tracked_list *out, struct hw_
 void hw_tracked_list_done(struct hw_tracked_list *l);
 /* The mode in words. */
 void hw_tracked_message(const struct hw_tracked_list *l, char *out, size_t max);
-/* Members of an object: message, mode, stack_mode, sampling_rate, processes, details, what may be
- * chosen, and the reason why nothing can be profiled here. */
+/*
+ * Members of a JSON object: message, mode, stack_mode, sampling_rate, processes, details, the
+ * possible choices, and the reason if nothing can be profiled here.
+ */
 void hw_tracked_put(struct hw_json *j, const struct hw_tracked_list *l);
 
 /* ---- start, stop, mode ---- */
 
-/* 1 = it was tracked already, and nothing was done. */
+/* 1 = already tracked, nothing done. */
 int hw_tracked_start(struct hw_tracked *m, int32_t pid, const struct hw_tracked_how *how,
                      struct hw_error *err);
-/* Every process that runs, and each new one. */
+/* Every running process and each new one. */
 int hw_tracked_start_all(struct hw_tracked *m, const struct hw_tracked_how *how,
                          struct hw_error *err);
-/* Those that start from now on and that the mode means (config/memlog.h); "manual": none. It takes
- * the place of the mode before. */
+/*
+ * New processes that the mode selects (config/memlog.h); "manual": none. Replaces the previous
+ * mode.
+ */
 int hw_tracked_set_mode(struct hw_tracked *m, const char *mode, const struct hw_tracked_how *how,
                         struct hw_error *err);
-/* 0 = all, and the mode goes back to manual. Gives how many processes are not tracked any more. */
+/* 0 = all, and the mode returns to manual. Returns how many processes are no longer tracked. */
 int hw_tracked_stop(struct hw_tracked *m, int32_t pid, struct hw_error *err);
 
 /* ---- saving (tracked_save.c) ---- */
@@ -91,7 +94,7 @@ struct hw_tracked_save {
     const int32_t *pids;      /* borrowed; n_pids 0 = all that are tracked */
     size_t n_pids;
     const char *path; /* of the JSON; NULL = trace_with_heap_dump.json.gz or with a number */
-    bool force;       /* over files that are there */
+    bool force;       /* overwrite existing files */
     void (*progress)(void *ctx, size_t n_done, size_t n_all); /* any thread, one at a time */
     void *ctx;
     /* results */
@@ -105,8 +108,10 @@ struct hw_tracked_save {
     char *json, *trace; /* owned: the files; NULL when none was written */
 };
 
-/* One global dump of what is tracked, as memory-infra JSON and as a trace. Processes that do not
- * answer within ten seconds are left out and told of. HW_ENOTFOUND: nothing is tracked. */
+/*
+ * One global dump of what is tracked, as memory-infra JSON and as a trace. Processes that do not
+ * answer within ten seconds are left out and reported. HW_ENOTFOUND: nothing is tracked.
+ */
 int hw_tracked_save(struct hw_tracked *m, struct hw_tracked_save *s, struct hw_error *err);
 void hw_tracked_save_done(struct hw_tracked_save *s);
 

@@ -1,4 +1,4 @@
-/* What is tracked, in words and as JSON. */
+/* What is tracked, as text and as JSON. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@
 
 #include "base/banned.h"
 
-enum { MAX_COMMAND = 2000 }; /* a longer one is not typed again */
+enum { MAX_COMMAND = 2000 }; /* a longer one is not worth retyping */
 
 void hw_tracked_message(const struct hw_tracked_list *l, char *out, size_t max)
 {
@@ -41,7 +41,7 @@ static const char *shown_name(const struct hw_process_row *p)
     return name[0] ? name : p->name;
 }
 
-/* As one would type it: words of harmless characters as they are, others in quotes. */
+/* Quoted for a shell: words of harmless characters as they are, others in quotes. */
 static void add_word(struct hw_strbuf *b, const char *word)
 {
     static const char harmless[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -69,7 +69,7 @@ static void put_command(struct hw_json *j, int32_t pid)
         return;
     if (hw_read_cmdline(&p, &cmdline, &n) != HW_OK || n > MAX_COMMAND)
         n = 0;
-    if (n && !strchr(cmdline, ' ')) /* else a title is written over the arguments */
+    if (n && !strchr(cmdline, ' ')) /* else a title has overwritten the arguments */
         for (size_t at = 0; at < n; at += strlen(cmdline + at) + 1) {
             if (at)
                 hw_strbuf_addc(&b, ' ');

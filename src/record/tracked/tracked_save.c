@@ -1,10 +1,9 @@
 /*
- * Saving what is tracked: a look at each process, all with one moment's time, as one trace; then
- * names, then the same as memory-infra JSON.
+ * Saving what is tracked: a snapshot of each process, all with the same timestamp, as one trace;
+ * then symbols, then the same as memory-infra JSON.
  *
- * Several threads look, each through a connection of its own: one process that does not answer
- * costs the others nothing. Nobody waits for a process itself; what is known of it is with its
- * recorder.
+ * Several threads take snapshots, each over its own connection, so an unresponsive one does not
+ * delay the others. None waits for a process itself, only for its recorder.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -102,7 +101,7 @@ static void look_at_all(struct work *w)
     while (n + 1 < MAX_THREADS && n + 1 < w->s->n &&
            pthread_create(&threads[n], NULL, look_thread, w) == 0)
         n++;
-    (void)look_thread(w); /* the caller's, too */
+    (void)look_thread(w); /* also the caller's */
     for (size_t i = 0; i < n; i++)
         (void)pthread_join(threads[i], NULL);
     pthread_mutex_destroy(&w->lock);
@@ -156,7 +155,7 @@ static bool ends(const char *s, const char *with)
     return n > m && strcmp(s + n - m, with) == 0;
 }
 
-/* The same with another end: x.json.gz, x.json → x.trace. */
+/* The same with another extension: x.json.gz, x.json → x.trace. */
 static char *trace_name(const char *json)
 {
     static const char *const known[] = {JSON_END, ".json"};
@@ -172,7 +171,7 @@ static char *trace_name(const char *json)
     return hw_strbuf_take(&b);
 }
 
-/* Makes both files, so that no other save takes their names. *trace_fd is the trace's. */
+/* Creates both files, so that no other save takes their names. *trace_fd is the trace's. */
 static int make(const char *json, const char *trace, bool force, int *trace_fd,
                 struct hw_error *err)
 {
@@ -232,11 +231,11 @@ static int write_files(struct hw_tracked_save *s, const struct look *looks, stru
     }
     if (rc == HW_OK)
         (void)hw_symbol_options_add(s->cli, s->trace,
-                                    NULL); /* else without names, which may come later */
+                                    NULL); /* else without symbols, which can be added later */
     if (rc == HW_OK)
         rc = hw_export_file(&hw_export_memory_infra, s->trace, s->json, err);
     if (rc < 0) {
-        (void)unlink(s->json); /* half of a dump would look like a whole one */
+        (void)unlink(s->json); /* half a dump would look like a whole one */
         (void)unlink(s->trace);
         free(s->json);
         free(s->trace);

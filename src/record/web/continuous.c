@@ -1,6 +1,6 @@
 /*
- * One thread steers the session: events of the recorder as they come, a round of looks each period.
- * Looks take a connection of their own for each process, so that no event is passed over.
+ * One thread runs the session: events of the recorder as they come, a round of snapshots each
+ * period. Snapshots use a separate connection per process, so that no event is missed.
  */
 #include "record/web/continuous.h"
 
@@ -25,27 +25,20 @@
 #include "daemon/recorder.h"
 #include "import/import.h"
 #include "model/profile.h"
-#include "proc/pid.h"
 #include "record/build_config.h"
 #include "record/controller.h"
 #include "record/live_source.h"
 #include "record/web/continuous_file.h"
 #include "record/web/continuous_guard.h"
+#include "record/web/continuous_targets.h"
 
 #include "base/banned.h"
 
 #define SECOND    UINT64_C(1000000000)
 #define LAST_NS   (60 * SECOND)
-#define SILENT_NS UINT64_C(2500000000) /* then clients believe that their recorder has died */
+#define SILENT_NS UINT64_C(2500000000) /* then clients assume that their recorder has died */
 enum { START_MS = 20000, TICK_MS = 500, PROCESS_STATS_MS = 0, LONGEST_YOUNG_S = 600 };
 static const uint64_t longest_pause_ns = 60 * SECOND;
-
-struct target {
-    struct hw_continuous_process who;
-    struct hw_live_source *source; /* owned; NULL = not looked at yet */
-    struct hw_profile *before;     /* owned; the last look; NULL = none */
-    bool broke_off;                /* its last look is on its way, though the process lives */
-};
 
 struct hw_continuous {
     const struct hw_cli *cli;
@@ -53,14 +46,14 @@ struct hw_continuous {
     int stop[2];
     struct hw_strbuf who; /* as a mode of config/memlog.h */
     struct hw_continuous_files files;
-    const char *policy; /* borrowed; NULL = the usual one */
+    const char *policy; /* borrowed; NULL = the default */
     uint64_t period_ns, interval;
-    uint64_t young_ns; /* a process that ends before is a short one */
+    uint64_t young_ns; /* a process that ends sooner is short-lived */
     struct hw_continuous_guard guard;
-    uint64_t sampling_ns; /* CPU time of the recorder for samples, since the session's begin */
+    uint64_t sampling_ns; /* the recorder's CPU time for samples, since the session began */
 
     struct hw_controller *controller; /* NULL = none */
-    HW_VEC(struct target) targets;
+    hw_continuous_targets targets;
     uint64_t next_round_ns, try_at_ns, pause_ns;
     int null_fd;
     bool ending;
@@ -68,74 +61,30 @@ struct hw_continuous {
 
 /* ---- processes ---- */
 
-static void target_done(struct target *t)
-{
-    hw_live_source_free(t->source);
-    hw_profile_free(t->before);
-    hw_continuous_process_done(&t->who);
-}
-
-static void forget_targets(struct hw_continuous *c)
-{
-    for (size_t i = 0; i < c->targets.n; i++)
-        target_done(&c->targets.v[i]);
-    hw_vec_clear(&c->targets);
-}
-
-static struct target *find_target(struct hw_continuous *c, int32_t pid)
-{
-    for (size_t i = 0; i < c->targets.n; i++)
-        if (c->targets.v[i].who.pid == pid)
-            return &c->targets.v[i];
-    return NULL;
-}
-
-static void forget_target(struct hw_continuous *c, struct target *t)
-{
-    target_done(t);
-    *t = c->targets.v[--c->targets.n];
-}
-
-static uint64_t start_ticks(int32_t pid)
-{
-    struct hw_pid p;
-    struct hw_proc_stat s = {0};
-    if (hw_pid_open(pid, &p, NULL) < 0)
-        return 0;
-    if (hw_proc_stat(p.dir, &s) < 0)
-        s.start_ticks = 0;
-    hw_pid_done(&p);
-    return s.start_ticks;
-}
-
 static void add_target(struct hw_continuous *c, int32_t pid, struct hw_bytes name)
 {
-    struct target t = {0};
-    int rc = hw_continuous_process_init(&t.who, pid, name);
-    struct target *old = find_target(c, pid);
-    if (old)
-        forget_target(c, old); /* it executed another program */
-    if (rc < 0 || hw_vec_push(&c->targets, t) < 0) {
-        hw_continuous_process_done(&t.who);
+    struct hw_continuous_target *t = hw_continuous_targets_add(&c->targets, pid, name);
+    if (t)
+        hw_continuous_resume(&c->files, &t->who);
+    else
         hw_log(WARN, "process %d is left out: no memory", pid);
-        return;
-    }
-    hw_continuous_resume(&c->files, &c->targets.v[c->targets.n - 1].who);
 }
 
 /* ---- readings ---- */
 
-/* Held by chance, it stands for others that were not. Not so one that lives on: they do, too, and
- * are found then. */
-static uint32_t share_of(const struct hw_continuous *c, const struct target *t,
+/*
+ * A process held by chance represents others that were not. One that lives on does not: those do
+ * too, and are found then.
+ */
+static uint32_t share_of(const struct hw_continuous *c, const struct hw_continuous_target *t,
                          const struct hw_control_live *facts)
 {
     bool young = hw_now_boottime_ns() - t->who.began_ns < c->young_ns;
     return young && !t->before ? facts->share : 0;
 }
 
-/* Takes the profile: it is what the next one is compared with. */
-static void keep(struct hw_continuous *c, struct target *t, struct hw_profile *now,
+/* Takes over the profile: the next one is compared with it. */
+static void keep(struct hw_continuous *c, struct hw_continuous_target *t, struct hw_profile *now,
                  const struct hw_control_live *facts)
 {
     struct hw_error err = {0};
@@ -150,7 +99,7 @@ static void keep(struct hw_continuous *c, struct target *t, struct hw_profile *n
     t->before = now;
 }
 
-static struct hw_profile *read_look(int fd, const struct target *t)
+static struct hw_profile *read_look(int fd, const struct hw_continuous_target *t)
 {
     struct hw_profile *p = NULL;
     struct hw_error err = {0};
@@ -159,7 +108,7 @@ static struct hw_profile *read_look(int fd, const struct target *t)
     return p;
 }
 
-static void look_at(struct hw_continuous *c, struct target *t)
+static void look_at(struct hw_continuous *c, struct hw_continuous_target *t)
 {
     struct hw_error err = {0};
     struct hw_control_live facts;
@@ -169,13 +118,13 @@ static void look_at(struct hw_continuous *c, struct target *t)
                                              &t->source, &err);
     if (rc == HW_OK)
         rc = hw_live_source_look(t->source, &fd, &facts, &err);
-    if (rc < 0) { /* it is ending, and will be told of; or it is looked at the next time */
+    if (rc < 0) { /* it is exiting and will be reported, or the next round has it */
         hw_log(DEBUG, "process %d: %s", t->who.pid, err.text);
         hw_live_source_free(t->source);
         t->source = NULL;
         return;
     }
-    bool waits = share_of(c, t, &facts) && !c->ending; /* what it is, short or not, is not known */
+    bool waits = share_of(c, t, &facts) && !c->ending; /* unknown whether it is short-lived */
     struct hw_profile *now = waits ? NULL : read_look(fd, t);
     (void)close(fd);
     if (now)
@@ -188,7 +137,7 @@ static void last_look(struct hw_continuous *c, const struct hw_controller_event 
     hw_autofd int fd = hw_controller_take_fd(c->controller);
     if (!hw_controller_body(e, &facts, sizeof facts))
         return;
-    struct target *t = find_target(c, facts.pid);
+    struct hw_continuous_target *t = hw_continuous_targets_find_ending(&c->targets, facts.pid);
     struct hw_profile *now = t && fd >= 0 ? read_look(fd, t) : NULL; /* none: it had no sample */
     if (t)
         t->who.ended = true;
@@ -202,10 +151,10 @@ static void end_session(struct hw_continuous *c)
 {
     hw_controller_free(c->controller);
     c->controller = NULL;
-    forget_targets(c);
+    hw_continuous_targets_clear(&c->targets);
 }
 
-/* A service has a policy of its own, which who asks it cannot replace. */
+/* A service has its own policy, which its callers cannot replace. */
 static int connect_recorder(struct hw_continuous *c, struct hw_error *err)
 {
     int rc = hw_controller_connect(NULL, &c->controller, err);
@@ -272,7 +221,7 @@ static int begin_session(struct hw_continuous *c, struct hw_error *err)
     return rc < 0 ? rc : hw_fail(err, HW_ETIMEOUT, 0, "the recorder did not start in time");
 }
 
-/* After a failure with pauses that double. */
+/* After a failure, with doubling pauses. */
 static void try_session(struct hw_continuous *c)
 {
     struct hw_error err = {0};
@@ -309,7 +258,7 @@ static void on_target(struct hw_continuous *c, const struct hw_controller_event 
     if (!hw_controller_body(e, &s, sizeof s))
         return;
     struct hw_bytes text = hw_bytes_of(e->body.p + sizeof s, e->body.n - sizeof s);
-    struct target *t = find_target(c, s.pid);
+    struct hw_continuous_target *t = hw_continuous_targets_find(&c->targets, s.pid);
     switch ((enum hw_target_state)s.state) {
     case HW_TARGET_CONNECTED:
         add_target(c, s.pid, text);
@@ -321,7 +270,7 @@ static void on_target(struct hw_continuous *c, const struct hw_controller_event 
     case HW_TARGET_EXITED:
     case HW_TARGET_EXECED:
     case HW_TARGET_CALLED:
-        break; /* its last look comes before or behind this; see drop_ended */
+        break; /* its last snapshot comes before or after this; see drop_ended */
     }
     if (t && s.state == HW_TARGET_FAILED) {
         t->broke_off = true;
@@ -355,28 +304,14 @@ static bool on_event(struct hw_continuous *c, const struct hw_controller_event *
     case HW_CTL_ENDED:
         return false;
     default:
-        break; /* figures of the session: the looks have them */
+        break; /* figures of the session: snapshots have them */
     }
     return true;
 }
 
 /* ---- periods ---- */
 
-static void drop_ended(struct hw_continuous *c)
-{
-    uint64_t now = hw_now_monotonic_ns();
-    for (size_t i = c->targets.n; i-- > 0;) {
-        struct target *t = &c->targets.v[i];
-        uint64_t ticks = start_ticks(t->who.pid);
-        bool gone = t->broke_off || ticks == 0 || ticks != t->who.start_ticks;
-        if (gone && !t->who.gone_ns)
-            t->who.gone_ns = now; /* its last look is on its way */
-        if (t->who.ended || (gone && now - t->who.gone_ns > LAST_NS))
-            forget_target(c, t);
-    }
-}
-
-/* What is held stays known: each sample says with which interval it was drawn. */
+/* Live samples stay valid: each carries the interval it was drawn with. */
 static void guard_cost(struct hw_continuous *c)
 {
     struct hw_error err = {0};
@@ -384,7 +319,7 @@ static void guard_cost(struct hw_continuous *c)
     if (!hw_continuous_guard_step(&c->guard, hw_now_monotonic_ns(), c->sampling_ns))
         return;
     if (hw_controller_rate(c->controller, c->guard.doublings, &err) < 0)
-        hw_log(WARN, "%s", err.text); /* the session's end is told of in take_events */
+        hw_log(WARN, "%s", err.text); /* take_events reports the session's end */
     unsigned long long interval = (unsigned long long)c->interval << c->guard.doublings;
     if (c->guard.doublings > before)
         hw_log(WARN,
@@ -402,20 +337,20 @@ static void round_of_looks(struct hw_continuous *c)
     if (now < c->next_round_ns)
         return;
     c->next_round_ns += c->period_ns;
-    if (c->next_round_ns <= now) /* the machine slept */
+    if (c->next_round_ns <= now) /* the machine was suspended */
         c->next_round_ns = now + c->period_ns;
     for (size_t i = 0; i < c->targets.n; i++)
-        if (!c->targets.v[i].broke_off)
+        if (hw_continuous_target_is_there(&c->targets.v[i]))
             look_at(c, &c->targets.v[i]);
-    drop_ended(c);
+    hw_continuous_targets_drop(&c->targets, LAST_NS);
     for (size_t i = 0; i < c->targets.n; i++)
-        if (!c->targets.v[i].broke_off)
+        if (hw_continuous_target_is_there(&c->targets.v[i]))
             hw_continuous_note(&c->files, &c->targets.v[i].who);
     if (hw_continuous_end_round(&c->files, &err) < 0)
         hw_log(WARN, "%s", err.text);
 }
 
-/* 0 = go on, 1 = stop. */
+/* 0 = continue, 1 = stop. */
 static int wait_for_more(struct hw_continuous *c)
 {
     struct pollfd fds[] = {
@@ -438,7 +373,7 @@ static void take_events(struct hw_continuous *c)
     }
 }
 
-/* What came since the last round would be lost otherwise. */
+/* What came since the last round would otherwise be lost. */
 static void keep_the_rest(struct hw_continuous *c)
 {
     c->ending = true;
@@ -466,7 +401,7 @@ static void *run(void *ctx)
 
 /* ---- start and stop ---- */
 
-/* Names may have a `*`; `cgroup:PATH` and `role:NAME` mean what they do in memory internals. */
+/* Names may contain `*`; `cgroup:PATH` and `role:NAME` are as in memory internals. */
 static void add_name(struct hw_continuous *c, const char *word)
 {
     bool plain = strncmp(word, "cgroup:", 7) != 0 && strncmp(word, "role:", 5) != 0 &&
@@ -474,7 +409,7 @@ static void add_name(struct hw_continuous *c, const char *word)
     hw_strbuf_addf(&c->who, "%s%s%s", c->who.n ? "," : "", plain ? "name:" : "", word);
 }
 
-/* --name, and what the policy says. */
+/* --name and the policy. */
 static int choose_names(struct hw_continuous *c, struct hw_error *err)
 {
     struct hw_policy policy;
@@ -511,14 +446,14 @@ static void free_all(struct hw_continuous *c)
     free(c);
 }
 
-/* As long as a period, but no moment's burst, and never so long that a storm goes on for hours. */
+/* One period, but longer than a burst, and never so long that a storm lasts for hours. */
 static uint64_t guard_window_ns(uint64_t period_ns)
 {
     uint64_t least = SECOND / 2, most = LAST_NS;
     return period_ns < least ? least : period_ns > most ? most : period_ns;
 }
 
-/* Whole seconds, as the recorder is told. */
+/* Whole seconds, the unit of the configuration. */
 static uint64_t young_ns(uint64_t period_ns)
 {
     uint64_t s = (period_ns + SECOND - 1) / SECOND;
@@ -559,7 +494,7 @@ int hw_continuous_start(const struct hw_cli *cli, struct hw_continuous **out, st
         rc = hw_continuous_files_open(&c->files, cli, err);
     if (rc == HW_OK && (c->null_fd < 0 || pipe2(c->stop, O_CLOEXEC) < 0))
         rc = hw_fail_sys(err, "continuous recording");
-    if (rc == HW_OK && (rc = begin_session(c, err)) == HW_OK) { /* its faults are the command's */
+    if (rc == HW_OK && (rc = begin_session(c, err)) == HW_OK) { /* its mistakes are the command's */
         c->next_round_ns = hw_now_monotonic_ns() + c->period_ns;
     }
     if (rc == HW_OK && pthread_create(&c->thread, NULL, run, c) != 0)

@@ -25,10 +25,9 @@
 #include "base/banned.h"
 
 #define SECOND INT64_C(1000000000)
-#define STATE  "state.json"
 enum { MAX_COMMENTS = 16, MAX_STATE = 16 << 20 };
 enum { MAX_UNSENT = 20000, LAST_PUSH_MS = 10000, LOOK_MS = 20 };
-static const uint64_t at_least_every_ns = 3600 * (uint64_t)SECOND; /* also of who does nothing */
+static const uint64_t at_least_every_ns = 3600 * (uint64_t)SECOND; /* also of idle processes */
 static const int64_t clock_jump_ns = 300 * SECOND;
 static const uint64_t distrust_ns = 86400 * (uint64_t)SECOND;
 
@@ -46,7 +45,7 @@ static bool is_pushing(const struct hw_continuous_files *f)
     return hw_opt_text(&f->cli->opts, HW_OPT_CONT_PUSH) != NULL;
 }
 
-/* What is too much is left to a push by hand. */
+/* Any excess is left for a manual push. */
 static void queue_push(struct hw_continuous_files *f, const char *path)
 {
     if (!is_pushing(f))
@@ -58,7 +57,7 @@ static void queue_push(struct hw_continuous_files *f, const char *path)
     }
 }
 
-/* Both lists are sorted by time; what came after the last note is in none. */
+/* Both lists are sorted by time; files newer than state.json are unlisted and unsent. */
 static void read_unsent(struct hw_continuous_files *f, const json_t *root)
 {
     const json_t *listed = json_object_get(root, "unsent");
@@ -90,7 +89,7 @@ static void read_state(struct hw_continuous_files *f, const char *text, size_t n
             .start_ticks = (uint64_t)json_integer_value(json_object_get(row, "start_ticks")),
             .until_s = json_integer_value(json_object_get(row, "until"))};
         if (hw_vec_push(&f->known, k) < 0)
-            break; /* a gap that is not told of, no more */
+            break; /* only a gap goes unreported */
     }
     json_decref(root);
 }
@@ -99,7 +98,7 @@ static void read_last_state(struct hw_continuous_files *f)
 {
     char *text = NULL;
     size_t n = 0;
-    if (hw_file_read(f->store.fd, STATE, MAX_STATE, &text, &n, NULL) == HW_OK)
+    if (hw_file_read(f->store.fd, HW_PROFILE_STORE_STATE, MAX_STATE, &text, &n, NULL) == HW_OK)
         read_state(f, text, n);
     free(text);
 }
@@ -108,7 +107,7 @@ void hw_continuous_lost(struct hw_continuous_files *f)
 {
     for (size_t i = 0; i < f->last.n; i++)
         if (hw_vec_push(&f->known, f->last.v[i]) < 0)
-            break; /* a gap that is not told of, no more */
+            break; /* only a gap goes unreported */
     hw_vec_clear(&f->last);
 }
 
@@ -120,7 +119,7 @@ void hw_continuous_broke_off(struct hw_continuous_files *f, const struct hw_cont
             f->known.v[i] = k;
             return;
         }
-    (void)hw_vec_push(&f->known, k); /* without memory: a gap that is not told of, no more */
+    (void)hw_vec_push(&f->known, k); /* out of memory: only a gap goes unreported */
 }
 
 void hw_continuous_resume(struct hw_continuous_files *f, struct hw_continuous_process *p)
@@ -135,7 +134,7 @@ void hw_continuous_resume(struct hw_continuous_files *f, struct hw_continuous_pr
 
 /* ---- open and close ---- */
 
-/* /var/lib/heapwise/profiles for root, below the user's state otherwise. */
+/* //var/lib/heapwise/profiles for root, else below the user's state directory. */
 static char *default_dir(void)
 {
     hw_autofree char *state = hw_state_dir();
@@ -191,13 +190,13 @@ static void add_number(struct comments *c, const char *name, uint64_t value)
     add_comment(c, name, text);
 }
 
-/* A period of one heap: of a process, or of several that have ended. */
+/* One period of one heap: of a process, or of several that have ended. */
 struct period {
     const struct hw_continuous_process *who; /* of several: the first one */
     const char *heap;
     struct hw_profile_sum blend;
     uint64_t since_ns, at_ns, n_lost;
-    uint64_t requested_interval; /* bytes; 0 = not known */
+    uint64_t requested_interval; /* bytes; 0 = unknown */
     uint64_t n_processes;
     uint64_t n_starts; /* that they stand for */
     uint64_t starts_variance;
@@ -209,7 +208,7 @@ static void describe(struct comments *c, const struct period *x)
     char host[256] = "", gap[32] = "";
     struct tm tm;
     time_t from = (time_t)p->gap_from_s;
-    (void)gethostname(host, sizeof host - 1); /* without it the file says less */
+    (void)gethostname(host, sizeof host - 1); /* without it the file just says less */
     add_comment(c, "process", p->name);
     add_number(c, "pid", (uint64_t)p->pid);
     add_comment(c, "heap", x->heap);
@@ -316,7 +315,7 @@ static int write_file(struct hw_continuous_files *f, const struct period *x,
     return rc;
 }
 
-/* is_first: nothing of it is kept yet. Takes the blend. */
+/* is_first: none of it is stored yet. Takes over the blend. */
 static int write_period(struct hw_continuous_files *f, struct period *x, bool is_first,
                         int64_t wall, bool *wrote, struct hw_error *err)
 {
@@ -436,7 +435,7 @@ static int share_heap(struct hw_continuous_files *f, const struct hw_continuous_
     x->n_lost += look->n_lost;
     x->n_processes++;
     x->n_starts += weight;
-    x->starts_variance += weight * (weight - 1); /* as views/time/profile_sum.c has it */
+    x->starts_variance += weight * (weight - 1); /* as in views/time/profile_sum.c */
     return HW_OK;
 }
 
@@ -488,7 +487,7 @@ int hw_continuous_write(struct hw_continuous_files *f, struct hw_continuous_proc
 void hw_continuous_note(struct hw_continuous_files *f, const struct hw_continuous_process *p)
 {
     struct hw_known_process k = {p->pid, p->start_ticks, wall_ns() / SECOND};
-    (void)hw_vec_push(&f->noted, k); /* without it a gap is not told of */
+    (void)hw_vec_push(&f->noted, k); /* without it a gap goes unreported */
 }
 
 static int write_state(struct hw_continuous_files *f, struct hw_error *err)
@@ -519,12 +518,12 @@ static int write_state(struct hw_continuous_files *f, struct hw_error *err)
     hw_json_end_object(&j);
     int rc = j.buf.failed || j.error
                  ? HW_ENOMEM
-                 : hw_profile_store_note(&f->store, STATE, j.buf.p, j.buf.n, err);
+                 : hw_profile_store_note(&f->store, HW_PROFILE_STORE_STATE, j.buf.p, j.buf.n, err);
     hw_json_done(&j);
     return rc;
 }
 
-/* A clock that was set far forward would make everything old at once. */
+/* Setting the clock far ahead would make everything old at once. */
 static int64_t believed_s(struct hw_continuous_files *f)
 {
     uint64_t now = hw_now_boottime_ns();
@@ -538,7 +537,7 @@ static int64_t believed_s(struct hw_continuous_files *f)
     return now < f->distrust_until_ns ? 0 : wall_ns() / SECOND;
 }
 
-/* At the end, for a while; what is left is noted for the next start. */
+/* At the end, for a while; the rest is noted for the next start. */
 static void push_the_rest(struct hw_continuous_files *f)
 {
     struct hw_error err = {0};
@@ -549,7 +548,7 @@ static void push_the_rest(struct hw_continuous_files *f)
         hw_continuous_reap_push(f);
     }
     if (f->push_pid > 0)
-        (void)kill(f->push_pid, SIGTERM); /* it puts into the spool what it has in hand */
+        (void)kill(f->push_pid, SIGTERM); /* it spools what it was sending */
     if (write_state(f, &err) < 0)
         hw_log(WARN, "%s", err.text);
 }

@@ -1,8 +1,8 @@
 /*
- * The cost of small allocations is inverse to the interval, that of large ones (above the interval)
- * is not: doubling is tried as often as the first kind would need, but at most MAX_STEP times
- * before the next window tells what it did. Halving doubles the cost at most, so it is done where
- * the half of the limit would not be reached, in each of CHEAP_WINDOWS.
+ * The cost of small allocations is inversely proportional to the interval, that of large ones
+ * (above the interval) is not: the interval is doubled as often as small ones would need, but at
+ * most MAX_STEP times before the next window shows the effect. Halving at most doubles the cost, so
+ * it is done after CHEAP_WINDOWS windows below half the limit.
  */
 #include "record/web/continuous_guard.h"
 

@@ -1,4 +1,6 @@
-/* Of whom a file is: asked when the process is recorded first, as a short one is gone later. */
+/*
+ * The identity of a file's process: read when its recording starts, as a short one is gone later.
+ */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +26,7 @@ static void read_cgroup(struct hw_continuous_process *p, int dir)
     if (hw_file_read(dir, "cgroup", MAX_CGROUP, &text, &n, NULL) < 0)
         return; /* it has ended */
     p->unit = hw_control_group_unit(text, /* one_user = */ geteuid() != 0);
-    p->container = hw_control_group_container(text); /* without memory the file says less */
+    p->container = hw_control_group_container(text); /* out of memory: the file says less */
 }
 
 static char *read_program(int dir, struct hw_bytes title)

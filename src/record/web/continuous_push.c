@@ -1,4 +1,4 @@
-/* Files of continuous recording to `heapwise push`, and what became of it. */
+/* Hands files of continuous recording to `heapwise push` and tracks the outcome. */
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static void forget_sent(struct hw_continuous_files *f)
     f->n_sending = 0;
 }
 
-/* What a push that was killed had to send is sent by the next one. */
+/* The next push sends what a killed one had to. */
 void hw_continuous_reap_push(struct hw_continuous_files *f)
 {
     int status;
@@ -35,7 +35,7 @@ void hw_continuous_reap_push(struct hw_continuous_files *f)
     f->push_pid = 0;
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : HW_EXIT_SIGNAL + WTERMSIG(status);
     if (code == HW_EXIT_OK || code == HW_EXIT_INCOMPLETE || code == HW_EXIT_FAILED)
-        forget_sent(f); /* taken, in the spool, or refused for good */
+        forget_sent(f); /* accepted, in the spool, or refused for good */
     f->n_sending = 0;
     if (code != HW_EXIT_OK && code != f->push_code)
         hw_log(WARN, "heapwise push ended with %d; what waits is sent the next time", code);
@@ -59,7 +59,7 @@ static int spawn(const char *const *argv)
     return failed ? 0 : pid;
 }
 
-/* A process of its own: a store that is slow or away holds up nothing here. */
+/* A separate process: a slow or unreachable store delays nothing here. */
 void hw_continuous_hand_over(struct hw_continuous_files *f)
 {
     const struct hw_optval *labels = &f->cli->opts.v[HW_OPT_LABEL];

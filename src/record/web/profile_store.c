@@ -21,7 +21,7 @@ enum { MAX_NAME = 64, MAX_PATH = 320, DAY_LENGTH = 10 };
 
 /* ---- names ---- */
 
-/* What may stand in a file's name; others become '_'. */
+/* Characters allowed in a file name; others become '_'. */
 static void add_word(struct hw_strbuf *b, const char *word)
 {
     size_t n = strlen(word);
@@ -51,7 +51,7 @@ static void add_path(struct hw_strbuf *b, const struct hw_profile_name *name, un
     hw_strbuf_adds(b, ".pb.gz");
 }
 
-/* -1: none of ours. */
+/* -1: not ours. */
 static int64_t time_of(const char *day, const char *file)
 {
     struct tm tm = {0};
@@ -80,7 +80,7 @@ static int list_file(struct hw_profile_store *s, int day_fd, const char *day, co
     struct hw_kept_profile f = {.time_s = time_of(day, name)};
     char path[MAX_PATH];
     if (strstr(name, ".part")) {
-        (void)unlinkat(day_fd, name, 0); /* of one that was killed while it wrote */
+        (void)unlinkat(day_fd, name, 0); /* left by a writer that was killed */
         return HW_OK;
     }
     if (f.time_s < 0 || fstatat(day_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
@@ -156,8 +156,8 @@ int hw_profile_store_open(struct hw_profile_store *s, const char *dir, struct hw
     if (s->fd < 0)
         return hw_fail_sys(err, "cannot open '%s'", dir);
     s->dir = strdup(dir);
-    rc =
-        hw_fd_check_owner(s->fd, dir, err); /* who swaps a day for a link has us remove elsewhere */
+    rc = hw_fd_check_owner(s->fd, dir, err); /* replacing the day by a link would make us delete
+                                               elsewhere */
     if (rc == 0 && (!s->dir || (rc = list_all(s)) < 0))
         rc = hw_fail(err, HW_ENOMEM, 0, "list of '%s'", dir);
     if (rc < 0)
@@ -209,7 +209,7 @@ void hw_profile_store_trim(struct hw_profile_store *s, int64_t now_s)
 
 /* ---- adding files ---- */
 
-/* Complete or not there: a reader and a crash see no half. replace: of that name already, too. */
+/* All or nothing: neither a reader nor a crash leaves half a file. replace: an existing one too. */
 static int write_whole(struct hw_profile_store *s, const char *path, const void *bytes, size_t n,
                        bool replace)
 {
@@ -294,4 +294,12 @@ int hw_profile_store_note(struct hw_profile_store *s, const char *name, const vo
     while ((rc = write_whole(s, name, bytes, n, /* replace = */ true)) < 0 && makes_room(s))
         ;
     return rc < 0 ? hw_fail_sys(err, "cannot write '%s/%s'", s->dir, name) : HW_OK;
+}
+
+bool hw_profile_store_is_note(const char *name)
+{
+    static const char labels[] = ".labels";
+    size_t n = strlen(name), m = sizeof labels - 1;
+    return strcmp(name, HW_PROFILE_STORE_STATE) == 0 ||
+           (n > m && strcmp(name + n - m, labels) == 0);
 }

@@ -1,6 +1,6 @@
 /*
- * What the pages ask: which processes there are, what a recording would be, how the running ones
- * are, how a process's heap is now. Recordings themselves are web_recording.c.
+ * Answers the pages: which processes there are, what a recording would do, the state of running
+ * ones, a process's current heap. Recordings themselves are in web_recording.c.
  */
 #include "record/web/web_recorder.h"
 #include "config/command/explain.h"
@@ -161,7 +161,7 @@ static int put_processes(void *ctx, struct hw_json *j, struct hw_error *err)
     return rc;
 }
 
-/* Wrong words are an answer too: the page shows them beside the field. */
+/* A usage error is an answer too: the page shows it next to the field. */
 static int put_plan(void *ctx, struct hw_bytes json, struct hw_json *j, struct hw_error *err)
 {
     struct hw_web_recorder *d = ctx;
@@ -222,7 +222,7 @@ static int recorded(void *ctx, hw_page_recorded_list *out, struct hw_error *err)
     return rc;
 }
 
-/* A connection is kept from look to look; one that failed is made anew the next time. */
+/* The connection is kept between snapshots; after a failure it is reopened the next time. */
 static struct hw_live_source *take_source(struct hw_web_recorder *d, int32_t pid)
 {
     struct hw_live_source *found = NULL;

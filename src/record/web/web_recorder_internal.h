@@ -3,8 +3,8 @@
  *
  * Why:     web_recorder.c answers the pages, web_recording.c carries one recording out.
  * Owns:    a recording owns its thread, controller and file; the web recorder its recordings.
- * Threads: what is marked as shown is under the web recorder's lock; the rest is the recording's
- *          thread's.
+ * Threads: members marked as shown are under the web recorder's lock; the rest belongs to the
+ *          recording's thread.
  */
 #ifndef HW_RECORD_WEB_WEB_RECORDER_INTERNAL_H
 #define HW_RECORD_WEB_WEB_RECORDER_INTERNAL_H
@@ -43,17 +43,17 @@ struct hw_web_recording {
     unsigned id;
     struct hw_web_request words;
     char *library, *program;
-    char name[256]; /* the command, or the process that is attached to, before a target answered */
+    char name[256]; /* the command, or the process to attach to, before a target has answered */
     struct hw_controller *controller;
     struct hw_launch launch;
-    bool launched, unkept; /* unkept: its file has no name */
+    bool launched, unkept; /* unkept: its file is unnamed */
     struct hw_output output;
     struct hw_recording r;
     pthread_t thread;
     atomic_bool stop, dump, discard, end_program, give_up; /* orders */
     uint64_t next_status_ns;
 
-    /* under the recorder's lock: marks to be made */
+    /* under the recorder's lock: marks to set */
     HW_VEC(struct hw_web_recorder_mark) due;
 
     /* under the recorder's lock: what is shown */
@@ -94,7 +94,7 @@ void hw_web_recorder_changed(struct hw_web_recorder *d);
 
 /* ---- web_recording.c ---- */
 
-/* words: as of a page. unkept: only to be looked at. *id counts from 1. */
+/* words: as from a page. unkept: only for viewing. *id counts from 1. */
 int hw_web_recorder_begin(struct hw_web_recorder *d, struct hw_bytes words, bool unkept,
                           unsigned *id, struct hw_error *err);
 void hw_web_recording_put(struct hw_json *j, const struct hw_web_recording *x); /* locked */

@@ -1,7 +1,7 @@
 /*
- * A recording: the thread that asked sets it up (so that what fails is its answer), then a thread
- * of its own runs the loop of recording.h and takes orders from flags. What the page is shown is a
- * copy under the recorder's lock.
+ * A recording: the requesting thread sets it up (so that errors are its answer), then a separate
+ * thread runs the loop of recording.h, controlled by flags. The page is shown a copy under the
+ * recorder's lock.
  */
 #include <errno.h>
 #include <signal.h>
@@ -72,7 +72,7 @@ static void take_marks(struct hw_web_recording *x)
 static void take_orders(struct hw_web_recording *x)
 {
     struct hw_error ignored;
-    take_marks(x); /* before the end that may be due, too */
+    take_marks(x); /* even before an end that may be due */
     if (atomic_exchange(&x->stop, false))
         hw_recording_stop(&x->r);
     if (atomic_exchange(&x->dump, false) && !x->r.is_ended)
@@ -139,7 +139,7 @@ static int name_file(struct hw_web_recording *x, const struct hw_seen_target *t,
     return HW_OK;
 }
 
-/* The file is complete: it gets its name and names, and is opened. */
+/* The file is complete: renames, symbolizes and opens it. */
 static void written(void *ctx)
 {
     struct hw_web_recording *x = ctx;
@@ -208,7 +208,7 @@ static void *run_thread(void *ctx)
 
 /* ---- set up ---- */
 
-/* A pid says little in a heading and in the name of a file. */
+/* A pid says little in a heading or file name. */
 static void name_target(struct hw_web_recording *x)
 {
     struct hw_pid p;
@@ -288,7 +288,7 @@ void hw_web_recording_free(struct hw_web_recording *x)
     free(x);
 }
 
-/* Everything that can be said before a process is made. */
+/* Everything that can fail before a process is created. */
 static int prepare(struct hw_web_recorder *d, struct hw_web_recording *x, struct hw_error *err)
 {
     struct hw_json checks;
@@ -312,7 +312,7 @@ static int prepare(struct hw_web_recorder *d, struct hw_web_recording *x, struct
     return rc;
 }
 
-/* Takes the recording over: into the list, with its thread. */
+/* Takes over the recording: adds it to the list and starts its thread. */
 static int enlist(struct hw_web_recorder *d, struct hw_web_recording *x, unsigned *id,
                   struct hw_error *err)
 {

@@ -24,7 +24,7 @@ enum { MAX_WORDS = 1000 };
 
 /* ---- reading ---- */
 
-/* What a page may say: nothing that names a file, a library or a tool. */
+/* Options that a page may use: none that names a file, a library or a tool. */
 static const enum hw_option_id allowed[] = {
     HW_OPT_INTERVAL,
     HW_OPT_EXACT,
@@ -188,7 +188,7 @@ static void put(struct hw_json *j, const char *state, const char *what, const ch
     hw_json_end_object(j);
 }
 
-/* Who records it already; false = nobody. */
+/* Who already records it; false = nobody. */
 static bool find_holder(const struct hw_recorders *all, uint64_t pid, char *ref, size_t max)
 {
     for (size_t r = 0; r < all->all.n; r++)
@@ -225,7 +225,7 @@ static bool check_pids(struct hw_web_request *w, struct hw_json *j)
 {
     struct hw_recorders all = {0};
     size_t kept = 0;
-    (void)hw_recorders_ask(&all, NULL); /* then nobody is known to have them */
+    (void)hw_recorders_ask(&all, NULL); /* then nobody seems to record them */
     for (size_t i = 0; i < w->cli.opts.n_args; i++) {
         hw_running_pids found = {0};
         if (hw_running_match(w->cli.opts.args[i], &found) == 0)

@@ -1,5 +1,5 @@
 /*
- * web_request.h - what a page wants to record: parsed, explained, checked
+ * web_request.h - a page's request to record: parsed, explained, checked
  *
  * Shapes:  JSON {"words": ["attach", "-i", "4K", "4211"]}: the command line without its first word.
  * Owns:    hw_web_request: everything; the texts of its options live in its argv.
@@ -22,17 +22,19 @@ struct hw_web_request {
     char **argv;
     int argc;
     bool attach;
-    hw_running_pids pids; /* attach: all that its words mean */
+    hw_running_pids pids; /* attach: all processes its words name */
     struct hw_strbuf config;
 };
 
 int hw_web_request_read(struct hw_bytes json, struct hw_web_request *out, struct hw_error *err);
 void hw_web_request_done(struct hw_web_request *w);
 struct hw_record_words hw_web_record_request(const struct hw_web_request *w);
-/* As one would type it. */
+/* As typed in a shell. */
 void hw_web_request_shell(const struct hw_web_request *w, struct hw_strbuf *out);
-/* An array of checks {state, what, text, remedy, code}; gives whether none forbids the start. Keeps
- * those of w->pids that can be profiled. commands: programs may be started. */
+/*
+ * An array of checks {state, what, text, remedy, code}; returns whether the start is allowed. Keeps
+ * the profilable ones of w->pids. commands: programs may be started.
+ */
 bool hw_web_recorder_check(struct hw_web_request *w, bool commands, struct hw_json *j);
 
 #endif

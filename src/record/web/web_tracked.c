@@ -1,6 +1,6 @@
 /*
- * Memory internals as the page asks for it: words are JSON, files go to the server's directory.
- * Everything else is tracked_processes.h.
+ * Memory internals for the page: requests are JSON, files go to the server's directory. Everything
+ * else is in tracked_processes.h.
  */
 #include <jansson.h>
 #include <pthread.h>
@@ -192,7 +192,7 @@ static int read_save(const json_t *words, pid_vec *out, struct hw_error *err)
     return HW_OK;
 }
 
-/* Its number; 0 = it has none, as there is no memory. */
+/* Its number; 0 = none, out of memory. */
 static unsigned keep(struct hw_web_tracked *d, const struct hw_tracked_save *s)
 {
     struct saved x = {realpath(s->json, NULL), realpath(s->trace, NULL)};
@@ -240,7 +240,7 @@ static int save_now(struct hw_web_tracked *d, struct hw_tracked_save *s, struct 
     if (rc < 0)
         return rc;
     if (hw_pages_open(d->recorder->pages, s->json, &trace, &ignored) < 0)
-        trace = 0; /* the files are there all the same */
+        trace = 0; /* the files exist all the same */
     put_saved(j, s, keep(d, s), trace);
     return HW_OK;
 }

@@ -7,6 +7,7 @@
 #include "base/memory/map64.h"
 #include "server/api/pages_internal.h"
 #include "views/flame/flame_path.h"
+#include "views/flame/program.h"
 
 #include "base/banned.h"
 
@@ -34,9 +35,33 @@ static int part_for(hw_page_parts *out, struct hw_map64 *at, hw_str_id key, cons
     return HW_OK;
 }
 
-/* By the module of the function that asked. */
-static int by_module(const struct hw_page_trace *t, const struct hw_page_selection *s,
-                     const hw_values *values, hw_page_parts *out)
+/* What the function that asked belongs to: a number and a name. */
+typedef hw_str_id name_of_function(const struct hw_page_trace *t, const struct hw_page_selection *s,
+                                   const struct hw_function *fn, const char **name);
+
+static hw_str_id module_of(const struct hw_page_trace *t, const struct hw_page_selection *s,
+                           const struct hw_function *fn, const char **name)
+{
+    *name = hw_page_module(t, s->program, fn ? fn->module : (hw_str_id){0});
+    return fn ? fn->module : (hw_str_id){0};
+}
+
+static hw_str_id owner_of(const struct hw_page_trace *t, const struct hw_page_selection *s,
+                          const struct hw_function *fn, const char **name)
+{
+    static const char *const names[] = {[HW_OWNER_PROGRAM] = "your code",
+                                        [HW_OWNER_LIBRARY] = "libraries",
+                                        [HW_OWNER_RUNTIME] = "runtime"};
+    enum hw_function_owner owner = HW_OWNER_LIBRARY;
+    if (fn)
+        owner = hw_function_owner_of(hw_page_program_shown(s->program), t->profile->callsites, fn);
+    *name = names[owner];
+    return (hw_str_id){(uint32_t)owner};
+}
+
+/* By what the function that asked belongs to. */
+static int by_function(const struct hw_page_trace *t, const struct hw_page_selection *s,
+                       const hw_values *values, name_of_function *belongs, hw_page_parts *out)
 {
     const struct hw_flame_question q = {.cs = t->profile->callsites,
                                         .fns = t->functions,
@@ -46,13 +71,16 @@ static int by_module(const struct hw_page_trace *t, const struct hw_page_selecti
     struct hw_map64 at = {0};
     int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < values->n; i++) {
-        hw_str_id module = {0};
+        const struct hw_function *fn = NULL;
+        const char *name = "";
         struct hw_page_part *part = NULL;
         rc = hw_flame_path_of(&q, values->v[i].callsite, &calls, &path);
         if (rc == HW_OK && path.n)
-            module = hw_functions_get(t->functions, path.v[path.n - 1])->module;
-        if (rc == HW_OK)
-            rc = part_for(out, &at, module, hw_page_module(t, s->program, module), &part);
+            fn = hw_functions_get(t->functions, path.v[path.n - 1]);
+        if (rc == HW_OK) {
+            hw_str_id key = belongs(t, s, fn, &name);
+            rc = part_for(out, &at, key, name, &part);
+        }
         if (rc == HW_OK)
             rc = hw_vec_push(&part->values, values->v[i]);
     }
@@ -130,7 +158,9 @@ int hw_page_parts_by(const char *group, const struct hw_page_trace *t,
         return HW_OK;
     }
     if (strcmp(group, "module") == 0)
-        return by_module(t, s, values, out);
+        return by_function(t, s, values, module_of, out);
+    if (strcmp(group, "owner") == 0)
+        return by_function(t, s, values, owner_of, out);
     if (strcmp(group, "heap") == 0)
         return by_heap(t, s, out, err);
     if (strcmp(group, "process") == 0)

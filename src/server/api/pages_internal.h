@@ -1,4 +1,4 @@
-/* pages_internal.h - what the files pages*.c share: loaded traces and the selection of a request */
+/* pages_internal.h - shared by pages*.c: loaded traces and the selection of a request */
 #ifndef HW_SERVER_API_PAGES_INTERNAL_H
 #define HW_SERVER_API_PAGES_INTERNAL_H
 
@@ -36,7 +36,7 @@ enum hw_page_trace_state { HW_PAGE_LOADING, HW_PAGE_READY, HW_PAGE_FAILED };
 struct hw_page_heaps;
 struct hw_page_program;
 
-/* What a trace that is being read is at. */
+/* The stages of loading a trace. */
 enum hw_page_stage { HW_PAGE_READING, HW_PAGE_NAMING, HW_PAGE_SUMMING };
 
 /* Everything but state, progress and stage is constant once state is not LOADING. */
@@ -44,14 +44,14 @@ struct hw_page_trace {
     struct hw_pages *pages;
     struct hw_page_heaps *heaps; /* dumps of managed heaps, worked out (pages_heap.h) */
     unsigned id;
-    unsigned n_users;   /* pages' lock: the list, its reader, requests; the last one frees it */
+    unsigned n_users;   /* references, under the lock: the list, its reader, requests */
     char *path;         /* what is opened */
     char *name;         /* what is shown */
-    int fd;             /* of one that a request brought or named; -1 */
-    bool sent;          /* it was brought: nobody here has named it */
-    bool away;          /* paths in it may be anybody's words: they are not looked at */
+    int fd;             /* of an uploaded or requested file; -1 */
+    bool sent;          /* it was uploaded, not named by anyone here */
+    bool away;          /* its paths are untrusted: do not open them */
     char *symbol_dirs;  /* besides the server's, one a line; NULL = none */
-    struct hw_pb names; /* packets: what was found for it that the file does not have */
+    struct hw_pb names; /* packets: symbols found that the file lacks */
     uint64_t n_bytes;
     uint64_t begin_ns, took_ns;  /* of reading; monotonic */
     struct hw_progress progress; /* of n_bytes */
@@ -60,7 +60,7 @@ struct hw_page_trace {
     char *failure;
     uint8_t head[16]; /* first bytes of what failed */
     size_t n_head;
-    struct hw_processor *processor;   /* NULL: a look at a running process */
+    struct hw_processor *processor;   /* NULL: a snapshot of a running process */
     struct hw_profile *own;           /* then this is its profile */
     const struct hw_profile *profile; /* the processor's, or own */
     struct hw_series_list list;
@@ -80,39 +80,45 @@ struct hw_pages {
     unsigned n, last_id;                               /* lock */
     unsigned n_readers;                                /* lock; threads that read a trace */
     pthread_cond_t reader_ended;
-    atomic_uint changes;                   /* counts what events tell of */
+    atomic_uint changes;                   /* counts changes reported by events */
     hw_files_dirs trace_dirs, symbol_dirs; /* what requests may name */
-    HW_VEC(char *) opened;                /* lock; real paths of what the owner named or recorded */
-    struct hw_page_flame_windows *scrubs; /* has a lock of its own */
+    HW_VEC(char *)
+    opened;                               /* lock; real paths of files the owner named or
+                                             recorded */
+    struct hw_page_flame_windows *scrubs; /* has its own lock */
     struct hw_page_infra *infra;          /* the same */
     pthread_mutex_t live_lock;
-    struct hw_page_live *live; /* live_lock; processes that are watched now */
+    struct hw_page_live *live; /* live_lock; processes being watched */
 };
 
-/* Reads a file at once, for looks: no SQL, no number. The caller frees. */
+/* Loads a file synchronously, for snapshots: no SQL, no number. The caller frees. */
 int hw_page_trace_read(struct hw_pages *p, int fd, const char *name, struct hw_page_trace **out,
                        struct hw_error *err);
 void hw_page_trace_free(struct hw_page_trace *t); /* NULL is fine */
 
-/* One user more, and one less. */
+/* Takes and drops a reference. */
 void hw_page_trace_ref(struct hw_page_trace *t);
 void hw_page_trace_unref(struct hw_page_trace *t);
-/* The open ones, each with one user more: out holds HW_PAGES_MAX_TRACES. */
+/* The open traces, each with a new reference: out holds HW_PAGES_MAX_TRACES. */
 unsigned hw_page_traces(struct hw_pages *p, struct hw_page_trace **out);
-/* The trace of that number when it is ready, used until the request's end; otherwise NULL, and the
- * request was answered. */
+/*
+ * The trace with that number if it is ready, referenced until the request ends; else NULL, and the
+ * request was answered.
+ */
 struct hw_page_trace *hw_page_trace_get(struct hw_pages *p, struct hw_http_request *req,
                                         const char *id);
-/* A file that a request names: below --traces, or opened by the owner before. */
+/* A file named by a request: below --traces, or opened earlier by the owner. */
 int hw_pages_open_named(struct hw_pages *p, const char *path, unsigned *id, struct hw_error *err);
-/* One trace being read from a descriptor, taken over. */
+/* Loads a trace from a descriptor, which is taken over. */
 int hw_pages_open_fd(struct hw_pages *p, int fd, const char *name, unsigned *id,
                      struct hw_error *err);
-/* The same file once more, with names from these directories (one a line), too: a trace in use
- * never changes. */
+/*
+ * Loads the same file again, with symbols from these directories too (one per line): a trace in use
+ * never changes.
+ */
 int hw_pages_open_again(struct hw_pages *p, const struct hw_page_trace *old, const char *dirs,
                         unsigned *id, struct hw_error *err);
-/* It leaves the list at once, its memory when nobody uses it any more. False: none of that number.
+/* Removes it from the list at once, and frees it with the last reference. False: no such number.
  */
 bool hw_pages_close(struct hw_pages *p, const char *id);
 const char *hw_page_string(const struct hw_page_trace *t, hw_str_id id);
@@ -126,12 +132,12 @@ struct hw_namer hw_page_namer(struct hw_page_trace *t);
 int hw_page_names_init(struct hw_page_trace *t); /* done also after an error */
 void hw_page_names_done(struct hw_page_trace *t);
 const struct hw_page_program *hw_page_program_of(const struct hw_page_trace *t, hw_upid upid);
-/* NULL as program: not known, or several together. */
+/* program NULL: unknown, or several. */
 const struct hw_shown_program *hw_page_program_shown(const struct hw_page_program *g);
 const char *hw_page_program_module(const struct hw_page_program *g); /* its module as shown */
 const char *hw_page_label(const struct hw_page_trace *t, const struct hw_page_program *g,
                           uint32_t function);
-/* The path; the program's name where its file has another. */
+/* The path; the program's name if the file's differs. */
 const char *hw_page_module(const struct hw_page_trace *t, const struct hw_page_program *g,
                            hw_str_id path);
 
@@ -139,10 +145,10 @@ const char *hw_page_module(const struct hw_page_trace *t, const struct hw_page_p
 void hw_page_reply_json(struct hw_http_request *req, struct hw_json *j);
 /* {"id": id} */
 void hw_page_reply_id(struct hw_http_request *req, unsigned id);
-/* 400 for what the asker did wrong, 500 otherwise. */
+/* 400 for a client error, 500 otherwise. */
 void hw_page_reply_error(struct hw_http_request *req, const struct hw_error *err, int rc);
 
-/* A value of SQL: integers beyond 2^53 are texts, blobs hex behind "0x". */
+/* An SQL value: integers beyond 2^53 are strings, blobs hex after "0x". */
 void hw_page_put_cell(struct hw_json *j, const struct hw_sql_cell *c);
 
 /* ---- what a request is about ---- */
@@ -155,8 +161,8 @@ enum hw_page_sel_flags {
 };
 
 /* Parameters: upid, heap, at (ns, or "peak"; none = the end, or the peak of what was freed), max=1
- * (a maximum of that time), from (ns: only what came since), metric, invert, frames=all, filters
- * (one a line); with: further processes, whose values are added. */
+ * (a maximum of that time), from (ns: only what was allocated since), metric, invert, frames=all,
+ * filters (one per line); with: further processes, whose values are added. */
 struct hw_page_selection {
     hw_upid upid;
     hw_upid with[HW_PAGE_MAX_WITH]; /* each once, upid not among them */
@@ -174,7 +180,7 @@ struct hw_page_selection {
 
 int hw_page_selection_init(struct hw_page_selection *s, struct hw_page_trace *t,
                            struct hw_http_request *req, struct hw_error *err);
-/* One side of a comparison: process, heap and times come from parameters with the prefix. */
+/* One side of a comparison: process, heap and times are parameters with the prefix. */
 int hw_page_side_init(struct hw_page_selection *s, struct hw_page_trace *t,
                       struct hw_http_request *req, const char *prefix, struct hw_error *err);
 void hw_page_selection_done(struct hw_page_selection *s);
@@ -186,7 +192,7 @@ void hw_page_selection_one(const struct hw_page_selection *s, hw_upid upid,
 int hw_page_values(const struct hw_page_trace *t, const struct hw_page_selection *s, hw_values *out,
                    struct hw_error *err);
 
-/* Which callstacks the selection's filters let through; .mask is NULL without filters. */
+/* Which callstacks pass the selection's filters; .mask is NULL without filters. */
 struct hw_page_mask {
     struct hw_filter_matches matches;
     struct hw_stack_mask *mask;
@@ -198,13 +204,15 @@ void hw_page_mask_done(struct hw_page_mask *m);
 /* ---- graphs ---- */
 
 unsigned hw_page_flame_flags(const struct hw_page_selection *s); /* enum hw_flame_flags */
-/* The selection's tree of these values, in the order asked for. callers: the half of a pivot that
- * grows upwards. min_share: only for what is inverted. */
+/*
+ * The selection's tree of these values, in the requested order. callers: the callers' half of a
+ * pivot. min_share: only for inverted trees.
+ */
 int hw_page_flame_build(struct hw_page_trace *t, const struct hw_page_selection *s,
                         const hw_values *values, bool callers, double min_share,
                         struct hw_flame *out, struct hw_error *err);
 
-/* Graphs whose moment moves, kept between requests. */
+/* Graphs whose moment moves, cached between requests. */
 struct hw_page_flame_windows;
 int hw_page_flame_windows_new(struct hw_page_flame_windows **out);
 void hw_page_flame_windows_free(struct hw_page_flame_windows *all); /* NULL is fine */
@@ -212,12 +220,12 @@ void hw_page_flame_windows_forget(struct hw_page_flame_windows *all, const struc
 void hw_page_flame_windows_age(
     struct hw_page_flame_windows *all); /* drops what was not used for a minute */
 bool hw_page_scrub_can(const struct hw_page_trace *t, const struct hw_page_selection *s);
-/* The selection as hw_flame_window_move gives it. filters: the text of the selection's. */
+/* The selection through hw_flame_window_move. filters: the selection's, as text. */
 int hw_page_scrub_move(struct hw_page_trace *t, const struct hw_page_selection *s,
                        const char *filters, double min_share, struct hw_flame *out,
                        int64_t *unfiltered);
 
-/* Heap details of memory-infra, kept between requests. */
+/* Heap details of memory-infra, cached between requests. */
 struct hw_page_infra;
 int hw_page_infra_new(struct hw_page_infra **out);
 void hw_page_infra_free(struct hw_page_infra *all); /* NULL is fine */
@@ -232,6 +240,8 @@ void hw_page_retained(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_flame(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_functions(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_accounting(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_owners_over_time(struct hw_http_request *req, struct hw_page_trace *t);
+void hw_page_functions_over_time(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_diff(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_diff_table(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_infra(struct hw_http_request *req, struct hw_page_trace *t, const char *name);
@@ -244,10 +254,10 @@ void hw_page_lines(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_source(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_code(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_binaries(struct hw_http_request *req, struct hw_page_trace *t);
-/* POST: a file with the trace and the names that were found for it. */
+/* POST: a file with the trace and the symbols found for it. */
 void hw_page_save(struct hw_http_request *req, struct hw_page_trace *t);
 void hw_page_export(struct hw_http_request *req, void *ctx);
-/* A table of SQL; a NAME of its own kind has its own function. */
+/* An SQL table; special NAMEs have functions of their own. */
 void hw_page_table(struct hw_http_request *req, struct hw_page_trace *t, const char *name);
 void hw_page_query(struct hw_http_request *req, void *ctx);
 void hw_page_processes(struct hw_http_request *req, void *ctx);

@@ -1,7 +1,7 @@
 /*
- * What functions and modules of a trace are called on its pages (views/flame/program.h): a text for
- * each function, made once, and for each program whose file has another name the texts of its
- * functions without a name once more. Processes of one program share them.
+ * Names of functions and modules for a trace's pages (views/flame/program.h): a text per function,
+ * made once, and for each program whose file has another name, separate texts for its unnamed
+ * functions. Processes of one program share them.
  */
 #include <stdlib.h>
 #include <string.h>

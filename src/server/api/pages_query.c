@@ -2,8 +2,8 @@
  * POST /api/v1/query?trace=ID&limit=N: SQL; and GET /api/v1/export/FORMAT: the selection as a file.
  *
  * The answer is {"results": [{"columns": […], "rows": [[…]…], "truncated": bool}…], "error": null
- * or text, "ms": n}, sent while the query runs; its end tells whether it worked. Integers beyond
- * 2^53 are strings, blobs are hex behind "0x". When the asker leaves, the query ends.
+ * or text, "ms": n}, sent while the query runs; the end says whether it succeeded. Integers beyond
+ * 2^53 are strings, blobs are hex after "0x". If the client disconnects, the query is interrupted.
  */
 #include <inttypes.h>
 #include <stdio.h>

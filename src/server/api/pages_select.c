@@ -1,4 +1,4 @@
-/* The selection of a request: which process, heap, moment or stretch of time, seen how. */
+/* The selection of a request: process, heap, moment or time range, and how to show it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +110,7 @@ static void pick_program(struct hw_page_selection *s, const struct hw_page_trace
             s->program = NULL;
 }
 
-/* Without a wish several processes are seen at the end of the one that was dumped last. */
+/* By default several processes are shown at the end of the one dumped last. */
 static void last_end(struct hw_page_selection *s, const struct hw_page_trace *t)
 {
     for (size_t i = 0; !s->at_max && i < s->n_with; i++) {

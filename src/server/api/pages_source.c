@@ -3,11 +3,11 @@
  * GET /api/v1/traces/ID/source?file=NAME   the text of a source file
  * GET /api/v1/traces/ID/binaries?mapping=N   where the file of a mapping was looked for
  *
- * What is read is named by a trace, and traces come from anybody. So: the name must be one that the
- * trace's own symbols have, it must end as source files do, without "..", and lead to a regular
- * file of text of reasonable size. Names count below the directories of --sources only, absolute
- * ones by their ends; no link is followed there. Where the server is its own user's page, an
- * absolute name of a trace that he opened himself counts as it stands, too.
+ * File names come from traces, which are untrusted. So the name must occur in the trace's own
+ * symbols, have the extension of a source file and no "..", and resolve to a regular text file of
+ * reasonable size. Names are resolved only below the directories of --sources, absolute ones by
+ * their trailing components; no link is followed there. If the server serves only its own user,
+ * absolute names in traces that the user opened are also used as they are.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -99,14 +99,17 @@ static bool is_source(const char *file)
     const char *slash = strrchr(file, '/'), *dot = strrchr(slash ? slash : file, '.');
     bool detour = strcmp(file, "..") == 0 || strncmp(file, "../", 3) == 0 || strstr(file, "/../");
     if (!dot || detour)
-        return !detour && strstr(file, "/c++/"); /* headers of the C++ library have no ending */
+        return !detour && strstr(file, "/c++/"); /* C++ library headers have no extension */
     for (size_t i = 0; i < HW_ARRAY_LEN(ends); i++)
         if (strcmp(dot + 1, ends[i]) == 0)
             return true;
     return false;
 }
 
-/* The name itself, then its ends below each directory, the longest first. *where tells which. */
+/*
+ * The name itself, then its trailing components below each directory, longest first. *where says
+ * which.
+ */
 static int open_source(const struct hw_page_trace *t, const char *file, struct hw_strbuf *where)
 {
     const struct hw_pages_options *o = &t->pages->o;

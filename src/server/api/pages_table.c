@@ -7,7 +7,7 @@
  * "values": […]}…]}; cells as in pages_query.c.
  *
  * Comparisons become SQL, which pushes them down to the tables; patterns are those of filters, so a
- * table with one is gone through here.
+ * table with one is scanned here.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -122,8 +122,10 @@ static int take_look(const struct question *q, int32_t pid, struct hw_profile **
     return rc;
 }
 
-/* One look at each; NULL where the process has ended meanwhile. first: looks before, NULL where
- * there is none; who has none then is not looked at. */
+/*
+ * One snapshot of each; NULL if the process has ended meanwhile. first: earlier snapshots;
+ * processes without one are skipped.
+ */
 static int take_looks(const struct question *q, const hw_page_recorded_list *who,
                       struct hw_profile *const *first, struct hw_profile **out,
                       struct hw_error *err)
@@ -142,8 +144,10 @@ static int take_looks(const struct question *q, const hw_page_recorded_list *who
     return n_taken ? HW_OK : rc;
 }
 
-/* A process that ended between its looks is left out of both: a difference to nothing would say
- * that it freed everything. */
+/*
+ * A process that ended between its snapshots is left out of both: a difference to nothing would
+ * claim that it freed everything.
+ */
 static int blend(const struct question *q, const hw_page_recorded_list *who,
                  struct hw_profile *const *first, struct hw_profile *const *now,
                  struct hw_profile_sum *b, struct hw_error *err)
@@ -164,7 +168,7 @@ static int blend(const struct question *q, const hw_page_recorded_list *who,
     return rc < 0 ? hw_fail(err, rc, 0, "profile:") : rc;
 }
 
-/* False: the asker went away. */
+/* False: the client has disconnected. */
 static bool wait_seconds(const struct question *q)
 {
     uint64_t end = hw_now_monotonic_ns() + q->seconds * UINT64_C(1000000000);

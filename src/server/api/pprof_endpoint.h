@@ -1,12 +1,12 @@
 /*
  * pprof_endpoint.h - heap profiles for scrapers: /debug/pprof/heap and /debug/pprof/allocs
  *
- * Shapes:  gzip pprof with the sample types of Go programs. pid or name choose the process (name:
- *          all processes of it added up; none needed when one is recorded), heap one heap, seconds
- *          the difference over that time, debug=1 text for people. /debug/pprof/ lists who is
- *          recorded.
- * Errors:  400 what the asker did wrong, 404 nobody records that process, 500 otherwise; a text.
- * Threads: a request has a look of its own; seconds= keeps its connection for that time.
+ * Shapes:  gzip pprof with the sample types of Go programs. pid or name select the process (name:
+ *          all of that name added up; optional if only one is recorded), heap one heap, seconds the
+ *          difference over that time, debug=1 readable text. /debug/pprof/ lists the recorded
+ *          processes.
+ * Errors:  400 client error, 404 the process is not recorded, 500 otherwise; each with a text.
+ * Threads: each request takes its own snapshot; seconds= holds the connection for that time.
  * Source:  doc/formats/pprof.md, "Pull"
  */
 #ifndef HW_SERVER_API_PPROF_ENDPOINT_H

@@ -1,9 +1,9 @@
 /*
  * The core: libmicrohttpd with a thread for each connection, the table of routes, plain answers.
  *
- * The library calls `on_request` once when the headers are there, then with pieces of the body,
- * then once more: that is when the handler runs. What is refused is refused with the headers, so
- * nobody sends a body for nothing.
+ * The library calls `on_request` once after the headers, then with pieces of the body, then once
+ * more, when the handler runs. Requests are refused after the headers, so that nobody sends a body
+ * in vain.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -22,14 +22,14 @@
 
 enum {
     MAX_CONNECTIONS = 256,
-    GREETING_S = 5, /* for a connection that has not shown that it may ask */
+    GREETING_S = 5, /* for a connection that has not authenticated */
     CLOSE_MS = 100,
     HEADER_MEMORY = 128 << 10,
     BACKLOG = 1024,
     MAX_THROWN = 64 << 20 /* of a body that was refused */
 };
 
-/* What every browser of the last ten years speaks: a stolen key opens no recorded traffic. */
+/* Spoken by every browser of the last ten years; with forward secrecy. */
 static const char tls_priorities[] =
     "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:-CIPHER-ALL:"
     "+AES-256-GCM:+CHACHA20-POLY1305:+AES-128-GCM:-MAC-ALL:+AEAD:%SERVER_PRECEDENCE";
@@ -59,11 +59,13 @@ struct hw_bytes hw_http_body(const struct hw_http_request *req)
 
 const char *hw_http_header(const struct hw_http_request *req, const char *name)
 {
-    return MHD_lookup_connection_value(req->connection, MHD_HEADER_KIND, name);
+    return req->local ? NULL : MHD_lookup_connection_value(req->connection, MHD_HEADER_KIND, name);
 }
 
 const char *hw_http_query(const struct hw_http_request *req, const char *name)
 {
+    if (req->local)
+        return hw_http_local_query(req->local, name);
     return MHD_lookup_connection_value(req->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
@@ -135,6 +137,10 @@ void hw_http_queue(struct hw_http_request *req, unsigned status, const char *typ
 void hw_http_reply(struct hw_http_request *req, unsigned status, const char *type, const void *p,
                    size_t n)
 {
+    if (req->local) {
+        hw_http_local_reply(req, status, p, n);
+        return;
+    }
     /* The library copies; its parameter is not const only for older callers' sake. */
     void *bytes = (void *)(uintptr_t)(n ? p : "");
     hw_http_queue(req, status, type,
@@ -144,6 +150,10 @@ void hw_http_reply(struct hw_http_request *req, unsigned status, const char *typ
 void hw_http_reply_static(struct hw_http_request *req, unsigned status, const char *type,
                           const void *p, size_t n)
 {
+    if (req->local) {
+        hw_http_local_reply(req, status, p, n);
+        return;
+    }
     void *bytes = (void *)(uintptr_t)p;
     hw_http_queue(req, status, type,
                   MHD_create_response_from_buffer(n, bytes, MHD_RESPMEM_PERSISTENT));
@@ -173,9 +183,8 @@ static bool path_fits(const char *pattern, const char *path)
     return strcmp(pattern, path) == 0;
 }
 
-/* The first row that fits path and method; *other is set when only the path fits. */
-static const struct hw_http_route *find_route(const struct hw_http_options *o, const char *method,
-                                              const char *path, bool *other)
+const struct hw_http_route *hw_http_find_route(const struct hw_http_options *o, const char *method,
+                                               const char *path, bool *other)
 {
     uint32_t bit = method_bit(method);
     *other = false;
@@ -189,7 +198,7 @@ static const struct hw_http_route *find_route(const struct hw_http_options *o, c
     return NULL;
 }
 
-/* A browser asks before it lets a page ask. */
+/* Answers a browser's CORS preflight request. */
 static void answer_preflight(struct hw_http_request *req)
 {
     hw_http_add_header(req, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
@@ -215,12 +224,12 @@ static const char *too_large_text(const struct hw_http_request *req)
                : "the body is too large\n";
 }
 
-/* With the headers: true = it was answered already. */
+/* After the headers: true = already answered. */
 static bool answer_early(struct hw_http_request *req)
 {
     const char *text = NULL;
     bool other;
-    req->route = find_route(&req->server->o, req->method, req->path, &other);
+    req->route = hw_http_find_route(&req->server->o, req->method, req->path, &other);
     unsigned status = hw_http_check(req, &text);
     if (status == MHD_HTTP_BAD_REQUEST)
         hw_http_add_header(req, "Connection", "close"); /* where its body ends is not known */
@@ -254,8 +263,10 @@ void hw_http_refuse(struct hw_http_request *req, unsigned status, const char *te
     req->refusal = strdup(text); /* NULL: the usual one */
 }
 
-/* The rest of a refused body is read and thrown away, as an answer in its middle would be lost; but
- * not for ever: false. */
+/*
+ * The rest of a refused body is read and discarded, as an answer in the middle would be lost; but
+ * only up to a limit: false.
+ */
 static bool take_body(struct hw_http_request *req, const char *p, size_t n)
 {
     req->got += n;
@@ -335,23 +346,16 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **state,
     if (!req)
         return;
     hw_http_socket_free(req->socket);
-    for (size_t i = req->endings.n;
-         i-- > 0;) /* what was borrowed last is part of what came first */
-        req->endings.v[i].fn(req->endings.v[i].ctx);
-    hw_vec_done(&req->endings);
     hw_http_release(req->server, &req->held);
-    free(req->refusal);
-    hw_strbuf_done(&req->body);
-    hw_strbuf_done(&req->path_copy);
-    for (size_t i = 0; i < req->headers.n; i++)
-        free(req->headers.v[i]);
-    hw_vec_done(&req->headers);
+    hw_http_request_done(req);
     free(req);
     *state = NULL;
 }
 
-/* Of those that have not shown the token: the oldest of the client that has most of them. So who
- * floods us makes room himself. With the lock held; NULL = there is none. */
+/*
+ * Among unauthenticated connections, the oldest of the client that has most of them, so that a
+ * flood evicts itself. With the lock held; NULL = none.
+ */
 static struct hw_http_box *find_spare(struct hw_http *h)
 {
     struct hw_http_box *clients = NULL, *most = NULL; /* one box each, its oldest */
@@ -373,8 +377,10 @@ static struct hw_http_box *find_spare(struct hw_http *h)
     return most;
 }
 
-/* The library refuses whoever comes while all are in use, also by those that are about to close:
- * they wait in the kernel's queue instead. With the lock held, by the thread that accepts. */
+/*
+ * The library refuses new connections while all are in use, even by closing ones: keep those in the
+ * kernel's queue instead. With the lock held, by the accepting thread.
+ */
 static void wait_for_end(struct hw_http *h)
 {
     struct timespec until;
@@ -386,8 +392,10 @@ static void wait_for_end(struct hw_http *h)
     (void)pthread_cond_timedwait(&h->connection_ended, &h->lock, &until);
 }
 
-/* Another user of this machine can open connections and say nothing. When three quarters are in
- * use, one makes room. With the lock held. */
+/*
+ * Another user of this machine can open idle connections. When three quarters are in use, one is
+ * evicted. With the lock held.
+ */
 static void make_room(struct hw_http *h)
 {
     struct hw_http_box *box = h->boxes.n > h->limit - h->limit / 4 ? find_spare(h) : NULL;

@@ -1,22 +1,22 @@
 /*
- * http.h - the HTTP server under every interface of ours: routes, checks, answers
+ * http.h - the HTTP server below all our interfaces: routes, checks, responses
  *
  * Why:     pages, the trace processor's RPC and scrapers need the same things: a table of routes, a
  *          guard against other sites and other users, limits, answers in pieces, events, sockets.
- * Shapes:  a route is a row: methods, path (a `*` at its end stands for the rest), flags, largest
- *          body, handler. A handler calls exactly one of reply, stream, events, websocket. Each
- *          connection has a thread of its own, so handlers may wait.
+ * Shapes:  a route is a row: methods, path (a trailing `*` matches the rest), flags, largest body,
+ *          handler. A handler calls exactly one of reply, stream, events, websocket. Each
+ *          connection has its own thread, so handlers may block.
  * Owns:    the server owns its threads; routes, texts and lists of the options are borrowed and
  *          must outlive it. A request is valid during its handler (bodies and headers with it).
- * Errors:  HW_ESYS (address in use…), HW_ENOMEM, HW_EINVAL. What is wrong with a request is
- *          answered by a status code: 400, 403 (Host, Origin, token), 404, 405, 413, 415, 500, 503.
+ * Errors:  HW_ESYS (address in use…), HW_ENOMEM, HW_EINVAL. Bad requests are answered by a status
+ *          code: 400, 403 (Host, Origin, token), 404, 405, 413, 415, 500, 503.
  * Threads: start, stop: one owner. Handlers of different connections run at the same time.
- * Trust:   Host must be an address or a name of ours (a foreign name may have been rebound to this
- *          address), Origin must be the server's own or one of the list, and where a token is set
- *          every route needs it whose flags do not say otherwise. What a browser sends for another
- *          site without an Origin is refused, too. HTTPS is TLS 1.2 and 1.3 with forward secrecy.
- * Shares:  of one client's requests 16 are worked on at once, and it may hold half of the
- *          connections. All bodies together are at most 512 MiB in memory.
+ * Trust:   Host must be an address or one of our names (a foreign name may have been rebound to
+ *          this address), Origin must be the server's own or listed, and if a token is set every
+ *          route needs it unless its flags say otherwise. Cross-site browser requests without an
+ *          Origin are refused too. HTTPS is TLS 1.2 and 1.3 with forward secrecy.
+ * Shares:  a client may have 16 requests in progress and half of the connections. All bodies
+ *          together take at most 512 MiB of memory.
  * Source:  doc/design/server.md
  */
 #ifndef HW_SERVER_HTTP_HTTP_H
@@ -32,17 +32,18 @@ struct hw_error;
 struct hw_http;
 struct hw_http_request;
 struct hw_http_stream;
+struct hw_strbuf;
 struct hw_websocket;
 
 enum hw_http_methods { HW_HTTP_GET = 1, HW_HTTP_POST = 2, HW_HTTP_DELETE = 4 };
 
 enum hw_http_flags {
-    HW_HTTP_OPEN = 1,     /* needs no token: files of the page that hold nothing of the user's */
-    HW_HTTP_OWN_USER = 2, /* over loopback, the own user and root need none */
-    HW_HTTP_CHANGES = 4 /* its GET changes something: for programs that ask so, not for browsers */
+    HW_HTTP_OPEN = 1,     /* needs no token: static files of the page, without user data */
+    HW_HTTP_OWN_USER = 2, /* over loopback, its own user and root need none */
+    HW_HTTP_CHANGES = 4   /* its GET changes state: for programs that do so, not for browsers */
 };
 
-/* As max_body of a route: what the options say. */
+/* As max_body of a route: the limit of the options. */
 #define HW_HTTP_MAX_UPLOAD UINT64_MAX
 
 struct hw_http_route {
@@ -51,8 +52,10 @@ struct hw_http_route {
     uint32_t flags;    /* enum hw_http_flags */
     uint64_t max_body; /* larger ones get 413 */
     void (*handle)(struct hw_http_request *req, void *ctx);
-    /* NULL: the body is gathered first. Else it comes here piece by piece, the handler follows with
-     * an empty one. Less than 0 ends the request with 400. */
+    /*
+     * NULL: the body is buffered. Else it is passed here piece by piece, and the handler sees an
+     * empty one. A negative result ends the request with 400.
+     */
     int (*body)(struct hw_http_request *req, void *ctx, struct hw_bytes piece);
 };
 
@@ -63,16 +66,16 @@ struct hw_http_options {
     const struct hw_http_route *routes;
     size_t n_routes;
     void *ctx;                  /* of the handlers */
-    const char *const *origins; /* other origins that may ask and read: CORS */
+    const char *const *origins; /* other allowed origins: CORS */
     size_t n_origins;
-    const char *const *hosts; /* names besides localhost under which we may be called */
+    const char *const *hosts; /* our names besides localhost */
     size_t n_hosts;
     const char *token;          /* NULL = none */
     const char *cert, *key;     /* PEM texts: HTTPS; both or none */
-    const char *const *headers; /* name, value pairs for every answer */
+    const char *const *headers; /* name, value pairs for every response */
     size_t n_headers;           /* of pairs */
-    unsigned max_connections;   /* 0 = 256; the oldest that never showed the token make room */
-    unsigned timeout_s;         /* without a byte moving; 0 = 60; 5 until the token was shown */
+    unsigned max_connections;   /* 0 = 256; the oldest without a token are evicted */
+    unsigned timeout_s;         /* idle limit; 0 = 60; 5 before the token was shown */
     uint64_t max_upload;        /* of routes with HW_HTTP_MAX_UPLOAD; 0 = no limit */
     /* Made on first use by hw_http_connection_data, freed with its connection. */
     void *(*connection_new)(void *ctx);
@@ -86,31 +89,43 @@ uint16_t hw_http_port(const struct hw_http *h);
 /* Connections open now, and when the last one ended (monotonic ns): for idle time-outs. */
 unsigned hw_http_connections(const struct hw_http *h, uint64_t *last_end_ns);
 
+/* ---- without a network ---- */
+
+struct hw_http_pair {
+    const char *name, *value;
+};
+/* The response to a GET of the path with these parameters, appended to out. Streams, events and
+ * sockets answer 501. HW_ENOTFOUND: no route has the path. */
+int hw_http_ask(const struct hw_http_options *o, const char *path, const struct hw_http_pair *query,
+                size_t n, unsigned *status, struct hw_strbuf *out);
+
 /* ---- request accessors ---- */
 
 const char *hw_http_method(const struct hw_http_request *req);
 const char *hw_http_path(const struct hw_http_request *req);
-/* What stands for the `*` of the route's path; "" without one. */
+/* What the `*` of the route's path matched; "" without one. */
 const char *hw_http_rest(const struct hw_http_request *req);
 struct hw_bytes hw_http_body(const struct hw_http_request *req);
 const char *hw_http_header(const struct hw_http_request *req, const char *name); /* NULL = none */
 const char *hw_http_query(const struct hw_http_request *req, const char *name);  /* NULL = none */
 void *hw_http_connection_data(struct hw_http_request *req);
-/* The same number for requests of one client: of an address, and on this machine of a user there.
+/* The same number for all requests of one client: one address or, on this machine, one user.
  */
 uint64_t hw_http_client(struct hw_http_request *req);
-/* In `body`, before it fails: what is answered, instead of 400. */
+/* In `body`, before failing: the response instead of 400. */
 void hw_http_refuse(struct hw_http_request *req, unsigned status, const char *text);
-/* Calls fn when the request is over, the last one given first: what a handler borrows for its time.
- * HW_ENOMEM: never. A stream's producer may run longer. */
+/*
+ * Calls fn at the end of the request, last registered first, to release what the handler borrows.
+ * On HW_ENOMEM it is not called. A stream's producer may run longer.
+ */
 int hw_http_at_end(struct hw_http_request *req, void (*fn)(void *ctx), void *ctx);
 
-/* Whether the client has left, or the server ends: what a long handler asks between its steps. */
+/* Whether the client has disconnected or the server is stopping: for long handlers to check. */
 bool hw_http_gone(struct hw_http_request *req);
 
 /* ---- answers ---- */
 
-/* Before the answer: one more header. */
+/* Adds a header; before the response. */
 void hw_http_add_header(struct hw_http_request *req, const char *name, const char *value);
 /* Bytes are copied. */
 void hw_http_reply(struct hw_http_request *req, unsigned status, const char *type, const void *p,
@@ -121,9 +136,9 @@ void hw_http_reply_static(struct hw_http_request *req, unsigned status, const ch
                           const void *p, size_t n);
 
 /*
- * An answer in pieces, of unknown length. `produce` runs in a thread of its own and writes; when
- * the client goes away, `cancel` (may be NULL) is called once from another thread, and writes fail.
- * `done` frees ctx at the end, whatever happened.
+ * A chunked response of unknown length. `produce` runs in its own thread and writes; if the client
+ * disconnects, `cancel` (may be NULL) is called once from another thread, and writes fail. `done`
+ * frees ctx at the end in any case.
  */
 struct hw_http_producer {
     void (*produce)(struct hw_http_stream *s, void *ctx);
@@ -133,7 +148,7 @@ struct hw_http_producer {
 };
 void hw_http_stream(struct hw_http_request *req, unsigned status, const char *type,
                     const struct hw_http_producer *p);
-/* Waits while the client is slow; HW_ESYS when it is gone, or took nothing for the time-out. */
+/* Blocks while the client is slow; HW_ESYS if it is gone, or read nothing for the timeout. */
 int hw_http_stream_write(struct hw_http_stream *s, const void *p, size_t n);
 
 /* Server-sent events: a stream of text/event-stream. */
@@ -144,8 +159,8 @@ int hw_http_event_send(struct hw_http_stream *s, const char *name, const char *d
 bool hw_http_event_wait(struct hw_http_stream *s, unsigned timeout_ms);
 
 /*
- * A WebSocket. `message` gets each whole message; less than 0 closes. `done` frees ctx. The answer
- * is 400 when the request asks for none.
+ * A WebSocket. `message` is called for each complete message; a negative result closes. `done`
+ * frees ctx. Responds 400 if the request is not an upgrade.
  */
 struct hw_websocket_ops {
     int (*message)(struct hw_websocket *ws, void *ctx, bool text, struct hw_bytes m);
@@ -155,7 +170,7 @@ struct hw_websocket_ops {
 };
 void hw_http_websocket(struct hw_http_request *req, const struct hw_websocket_ops *ops);
 int hw_websocket_send(struct hw_websocket *ws, bool text, const void *p, size_t n);
-/* Whether the client has left, or the server ends: what a long `message` asks now and then. */
+/* Whether the client has disconnected or the server is stopping: for a long `message` to check. */
 bool hw_websocket_gone(struct hw_websocket *ws);
 
 #endif

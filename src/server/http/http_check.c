@@ -1,6 +1,6 @@
 /*
- * Who may ask. A page of another site can make a browser send us requests (its Origin tells), and a
- * name of another site can be pointed at our address (its Host tells); neither can forge the
+ * Who may send requests. Another site's page can make a browser send us requests (shown by Origin),
+ * and another site's name can be pointed at our address (shown by Host); neither can forge the
  * header.
  */
 #include <arpa/inet.h>
@@ -35,7 +35,7 @@ static bool host_name(const char *header, char *out)
     return true;
 }
 
-/* An address cannot be pointed elsewhere; of names only those that we know are ours. */
+/* An address cannot be rebound; names must be known to be ours. */
 static bool host_is_ours(const struct hw_http_options *o, const char *header)
 {
     char name[MAX_HOST];
@@ -72,7 +72,7 @@ const char *hw_http_allowed_origin(const struct hw_http_request *req)
     return is_own_origin(origin, hw_http_header(req, "Host"), scheme) ? origin : NULL;
 }
 
-/* Equal or not in the same time, wherever they differ. */
+/* Compares in constant time. */
 static bool same_secret(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);
@@ -94,8 +94,10 @@ static bool has_token(const struct hw_http_request *req)
     return given && same_secret(given, req->server->o.token);
 }
 
-/* What the own user may have without it; no page of another site gets here with an Origin of its
- * own, nor reads an answer without one. */
+/*
+ * What our own user may have without it; another site's page cannot get here with its Origin, nor
+ * read a response without one.
+ */
 static bool needs_no_token(const struct hw_http_request *req)
 {
     const union MHD_ConnectionInfo *info =
@@ -129,7 +131,7 @@ static bool is_browsers_get(const struct hw_http_request *req)
     return agent && strncmp(agent, "Mozilla/", 8) == 0;
 }
 
-/* What a form or a script of any site may send without being asked whether it may. */
+/* What a form or script of any site may send without a preflight. */
 static bool is_form(const struct hw_http_request *req)
 {
     static const char *const types[] = {"text/plain", "multipart/form-data",
@@ -141,7 +143,7 @@ static bool is_form(const struct hw_http_request *req)
     return false;
 }
 
-/* Of a request whose Host and Origin are good: whether a page of another site can have made it. */
+/* For a request with valid Host and Origin: could another site's page have made it? */
 static unsigned check_site(const struct hw_http_request *req, const char **text)
 {
     if (req->route->flags & HW_HTTP_OPEN)
@@ -195,8 +197,10 @@ static enum MHD_Result look_at_header(void *ctx, enum MHD_ValueKind kind, const 
     return MHD_YES;
 }
 
-/* Whether a proxy in front of us may see another end of this request, and so another begin of the
- * next one, which may be another client's; or another Host than we check. */
+/*
+ * Request smuggling: could a proxy in front of us see a different end of this request, and so a
+ * different start of the next, perhaps another client's; or a different Host?
+ */
 static bool is_ambiguous(const struct hw_http_request *req)
 {
     struct framing f = {0};

@@ -51,9 +51,12 @@ struct hw_http_ending {
     void *ctx;
 };
 
+struct hw_http_local; /* http_local.c */
+
 struct hw_http_request {
     struct hw_http *server;
     struct MHD_Connection *connection;
+    struct hw_http_local *local; /* instead of both: it comes from no network; NULL */
     const struct hw_http_route *route;
     const char *method, *path;
     struct hw_strbuf body, path_copy;
@@ -69,7 +72,14 @@ struct hw_http_request {
     enum MHD_Result result;
 };
 
-/* 0, or the status with which to refuse; *text says why. */
+const char *hw_http_local_query(const struct hw_http_local *l, const char *name);
+void hw_http_local_reply(struct hw_http_request *req, unsigned status, const void *p, size_t n);
+/* The first row that fits path and method; *other is set when only the path fits. */
+const struct hw_http_route *hw_http_find_route(const struct hw_http_options *o, const char *method,
+                                               const char *path, bool *other);
+/* Runs the request's registered releases, last first, and frees it. */
+void hw_http_request_done(struct hw_http_request *req);
+/* 0, or the status to refuse with; *text says why. */
 unsigned hw_http_check(const struct hw_http_request *req, const char **text);
 /* Whether a connection comes from this machine, from a process of our user or root. */
 bool hw_http_same_user(int fd);
@@ -78,17 +88,17 @@ uint64_t hw_http_client_of(int fd);
 /* The same; false: it would take a look through the list of all sockets. */
 bool hw_http_client_at_once(int fd, uint64_t *out);
 struct hw_http_box *hw_http_box_of(struct MHD_Connection *c);
-/* Marks the connection as one that may ask; false: its client has its share of them. */
+/* Marks the connection as authenticated; false: its client has too many. */
 bool hw_http_trust(struct hw_http_request *req);
-/* Runs the handler when it is the client's turn. */
+/* Runs the handler once the client's limit allows. */
 void hw_http_handle(struct hw_http_request *req);
 /* Counts n bytes that we hold for a client; false: all clients' together would be too many. */
 bool hw_http_hold(struct hw_http *h, uint64_t *held, uint64_t n);
 void hw_http_release(struct hw_http *h, uint64_t *held);
-/* What was going on was no silence: the time-out of the connection begins anew. */
+/* Restarts the connection's idle timeout. */
 void hw_http_stay(struct MHD_Connection *c, const struct hw_http *h);
 unsigned hw_http_timeout_s(const struct hw_http *h);
-/* The Origin of the request when it may read the answer; NULL. */
+/* The request's Origin if it may read the response, else NULL. */
 const char *hw_http_allowed_origin(const struct hw_http_request *req);
 /* Ends every open WebSocket and waits for their threads; streams see `stopping`. */
 void hw_http_stop_sockets(struct hw_http *h);

@@ -1,6 +1,6 @@
 /*
- * Who is at the other end of a connection. Over loopback the kernel knows the owner of that socket,
- * too: for routes that let the own user in without a token, and to tell clients apart.
+ * Identifies the peer of a connection. Over loopback the kernel also knows the owner of the peer's
+ * socket: used by routes that admit our own user without a token, and to tell clients apart.
  *
  * It is asked for the one socket by its two ends (32 us from a Python script that opened a netlink
  * socket for each question). Where it has no such answers (a kernel without them, a sandbox), the
@@ -122,8 +122,10 @@ static bool endpoint(const struct sockaddr_storage *a, char out[ENDPOINT])
            (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && v6->sin6_addr.s6_addr[12] == 127);
 }
 
-/* The owner of the socket whose own end is `theirs`; false: it is not listed. The ends stand side
- * by side, so a list of thousands is searched and not parsed. */
+/*
+ * The owner of the socket bound to `theirs`; false: not listed. Both addresses are adjacent in a
+ * line, so a list of thousands is searched, not parsed.
+ */
 static bool find_owner(const char *text, const char *theirs, const char *ours, unsigned long *uid)
 {
     char ends[2 * ENDPOINT + 2];

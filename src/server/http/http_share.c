@@ -1,6 +1,6 @@
 /*
- * What each client may have of the server: connections, handlers at work, memory for what is not
- * whole yet. Whoever asks for two hundred things at once waits for them himself.
+ * Per-client limits: connections, running handlers, memory for incomplete messages. A client with
+ * two hundred concurrent requests only delays itself.
  */
 #include <errno.h>
 #include <time.h>

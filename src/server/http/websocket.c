@@ -84,7 +84,7 @@ static void add_unmasked(struct hw_ws_reader *r, const struct frame *f)
         r->message.p[start + i] = (char)((uint8_t)r->message.p[start + i] ^ f->mask[i % 4]);
 }
 
-/* RFC 6455 7.4: what may stand in a close frame. */
+/* RFC 6455 7.4: what may be in a close frame. */
 static unsigned fault_of_close(const uint8_t *p, size_t n)
 {
     if (n == 0)

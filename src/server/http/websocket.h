@@ -1,12 +1,12 @@
 /*
  * websocket.h - the frames of a WebSocket, as bytes
  *
- * Why:     the rules of RFC 6455 apart from sockets, so that a test and a fuzzer can ask them.
- * Shapes:  a reader gets what came from the client and gives whole messages: fragments joined,
- *          masks taken off, control frames between fragments.
+ * Why:     the rules of RFC 6455 without sockets, for tests and a fuzzer.
+ * Shapes:  a reader takes the client's bytes and returns complete messages: fragments joined,
+ *          unmasked, with control frames between fragments.
  * Owns:    the reader's buffers; a message is borrowed until the next call.
- * Errors:  what breaks the rules ends the connection with a close code: 1002 (protocol), 1007 (text
- *          that is no UTF-8), 1009 (too large).
+ * Errors:  violations close the connection with a code: 1002 (protocol), 1007 (invalid UTF-8), 1009
+ *          (too large).
  * Source:  RFC 6455 5, 7.4
  */
 #ifndef HW_SERVER_HTTP_WEBSOCKET_H

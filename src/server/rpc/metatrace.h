@@ -1,7 +1,7 @@
 /*
  * metatrace.h - a trace of the trace processor itself
  *
- * Why:     which of a front end's questions takes the time is seen best in the front end.
+ * Why:     which of a front end's requests takes the time is best seen in the front end.
  * Shapes:  spans that nest on their thread, each with a text (the SQL); taken as a Perfetto trace.
  *          Does nothing until it is enabled.
  * Owns:    copies of the texts, cut at 4 KiB; at most 256 Ki events, later ones are dropped.
@@ -25,7 +25,7 @@ void hw_metatrace_enable(struct hw_metatrace *m); /* forgets what was recorded b
 void hw_metatrace_begin(struct hw_metatrace *m, const char *name, struct hw_bytes text);
 void hw_metatrace_end(struct hw_metatrace *m);
 
-/* Ends recording and gives the trace. HW_EINVAL when it was not enabled. */
+/* Ends recording and returns the trace. HW_EINVAL if it was not enabled. */
 int hw_metatrace_take(struct hw_metatrace *m, struct hw_strbuf *out);
 
 #endif

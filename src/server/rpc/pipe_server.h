@@ -17,16 +17,16 @@ struct hw_rpc_server;
 /* Until in ends or the pipe breaks. */
 int hw_pipe_serve(struct hw_rpc_server *s, int in, int out, struct hw_error *err);
 
-/* A listening socket (0600) at path; what a dead server left there is replaced. */
+/* A listening socket (0600) at path; a dead server's socket is replaced. */
 int hw_pipe_listen(const char *path, struct hw_error *err);
 
 struct hw_pipe_clients {
     struct hw_rpc_server *server;
-    uint32_t idle_timeout_s; /* ends when nobody was connected for so long; 0 = never */
+    uint32_t idle_timeout_s; /* exits after this long without connections; 0 = never */
     bool idle_start;         /* the time also runs before the first client */
     int stop_fd;             /* readable: end. -1 = none */
 };
-/* Serves everybody who connects to fd, until it is told to end. */
+/* Serves everybody who connects to fd, until told to stop. */
 int hw_pipe_serve_clients(int fd, const struct hw_pipe_clients *c, struct hw_error *err);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * Several clients ask at once, each on a slot with an SQL connection of its own: what one makes is
- * not the other's, and nobody waits for another's long query. Of one client one query runs at a
- * time. A client without a slot gets one that is idle, the longest unused first, and comes before
- * those who have one: so with more clients than slots each gets its turn.
+ * Clients run queries concurrently, each on a slot with its own SQL connection: they do not see
+ * each other's tables, and nobody waits for another's long query. A client runs one query at a
+ * time. A client without a slot gets the least recently used idle one, and has priority over those
+ * with a slot: so with more clients than slots each gets its turn.
  *
- * Appended bytes go to an unlinked file: the import reads a trace twice and at its own offsets, and
- * a trace of gigabytes is to be the file system's memory, not ours.
+ * Appended bytes go to an unlinked file: the importer reads a trace twice and at arbitrary offsets,
+ * and a trace of gigabytes should be in the page cache, not in our memory.
  */
 #include "server/rpc/processor.h"
 
@@ -457,8 +457,7 @@ static int be_fresh(struct hw_processor *p, struct hw_error *err)
     return rc;
 }
 
-/* Tables that others have made and do not use now go when they hold more than all that is left.
- * With the lock held. */
+/* Drops idle clients' tables when they take more than the remaining memory. With the lock held. */
 static void make_room(struct hw_processor *p, const struct slot *mine)
 {
     for (;;) {

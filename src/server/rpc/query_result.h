@@ -1,13 +1,13 @@
 /*
- * query_result.h - a result of SQL as messages QueryResult
+ * query_result.h - an SQL result as QueryResult messages
  *
- * Why:     columns of numbers and one text of all strings decode faster than a message a cell.
+ * Why:     columns of numbers and one text of all strings decode faster than one message per cell.
  * Shapes:  each message holds one batch of whole rows: at most HW_QR_MAX_CELLS cells, and ended
  *          when its payload passes HW_QR_MAX_BYTES. Names come with the first, statement counts
  *          with the first of the last statement, the error and the time with the last one. The
  *          messages of one result, joined, are one QueryResult too. Of a script only the last
  *          statement's rows are sent, as front ends expect.
- * Errors:  what emit gives ends the query.
+ * Errors:  an error of emit ends the query.
  * Source:  doc/design/server.md, "The RPC"; proto/rpc.proto
  */
 #ifndef HW_SERVER_RPC_QUERY_RESULT_H

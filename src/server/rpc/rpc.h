@@ -3,13 +3,13 @@
  *
  * Why:     front ends talk to a trace processor over a WebSocket, a pipe or a socket, always in the
  *          same stream of messages TraceProcessorRpc.
- * Shapes:  bytes go in as they come, in any pieces; whole messages are answered at once, in order.
- *          A query's result is several messages. Sequence numbers count the messages of each way
- *          from 0; a request whose number does not follow the one before ends the pipe (a message
- *          was lost, or two clients write to it). Requests of unknown kind are answered as such.
- * Owns:    what is left of an incomplete message, at most HW_RPC_MAX_MESSAGE bytes.
- * Errors:  bytes gives HW_EFORMAT, HW_ELIMIT after the message with the reason (fatal_error) was
- *          written, and what write gives. After an error the pipe is to be closed.
+ * Shapes:  bytes are fed in any pieces; complete messages are answered at once, in order. A query's
+ *          result is several messages. Sequence numbers count the messages of each way from 0; a
+ *          request out of sequence ends the pipe (a message was lost, or two clients write to it).
+ *          Requests of unknown kind are answered as such.
+ * Owns:    an incomplete message, at most HW_RPC_MAX_MESSAGE bytes.
+ * Errors:  bytes returns HW_EFORMAT, HW_ELIMIT after writing the message with the reason
+ *          (fatal_error), and errors of write. After an error, close the pipe.
  * Threads: one owner at a time; several pipes on one server may run at once.
  * Source:  doc/design/server.md, "The RPC"; proto/rpc.proto
  */
@@ -32,7 +32,7 @@ struct hw_rpc_write {
 struct hw_rpc *hw_rpc_new(struct hw_rpc_server *server); /* borrows; NULL without memory */
 void hw_rpc_free(struct hw_rpc *r);
 int hw_rpc_bytes(struct hw_rpc *r, struct hw_bytes data, const struct hw_rpc_write *to);
-/* How another thread ends the question running. */
+/* Lets another thread interrupt the running query. */
 struct hw_processor_job *hw_rpc_job(struct hw_rpc *r);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * rpc_results.h - each question of the RPC with its answer, as messages
+ * rpc_results.h - the RPC's requests and their responses, as messages
  *
  * Why:     the byte pipe (rpc.h) and the HTTP endpoints (rpc_routes.h) differ in how they carry a
- *          question, not in what it means.
- * Shapes:  arguments are a message as it came (empty: none), the result is appended to *out without
- *          its frame. What went wrong for the client is inside the result.
+ *          request, not in what it means.
+ * Shapes:  arguments are the received message (empty: none), the result is appended to *out without
+ *          its frame. Errors for the client are inside the result.
  * Errors:  HW_EFORMAT (the arguments break the wire format), HW_ENOMEM.
  */
 #ifndef HW_SERVER_RPC_RPC_RESULTS_H
@@ -35,7 +35,7 @@ int hw_rpc_descriptors(struct hw_rpc_server *s, struct hw_pb *out);
 int hw_rpc_register(struct hw_rpc_server *s, struct hw_bytes args, struct hw_pb *out);
 int hw_rpc_summary(struct hw_rpc_server *s, struct hw_bytes args, struct hw_pb *out);
 int hw_rpc_metatrace(struct hw_rpc_server *s, struct hw_pb *out);
-/* QueryResult messages, as many as it takes. job: how to end it; NULL = not. */
+/* QueryResult messages, as many as needed. job: to interrupt it; may be NULL. */
 int hw_rpc_query(struct hw_rpc_server *s, struct hw_bytes args, struct hw_processor_job *job,
                  const struct hw_query_emit *e);
 /* StatementResult messages. */

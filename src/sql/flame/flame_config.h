@@ -1,5 +1,5 @@
 /*
- * flame_config.h - what a flamegraph is to show: __intrinsic_flamegraph_config(key, value...)
+ * flame_config.h - the configuration of a flamegraph: __intrinsic_flamegraph_config(key, value...)
  *
  * Shapes:  keys and their values, in any order:
  *            'view', TOP_DOWN | BOTTOM_UP | PIVOT | FROM_FRAME             (TOP_DOWN)

@@ -1,5 +1,5 @@
 /*
- * flame_query.h - a source looked at by a configuration: the rows of one flamegraph
+ * flame_query.h - a source and a configuration → the rows of one flamegraph
  *
  * Shapes:  of a property a node shows: what a grouping has (the same for all its rows), an
  *          aggregate of its rows, else NULL.

@@ -107,11 +107,14 @@ static int read_text(struct hw_flame_source *s, sqlite3_stmt *stmt, int from,
                      struct hw_row_cell *out)
 {
     hw_str_id id;
-    const unsigned char *text = sqlite3_column_text(stmt, from);
-    if (!text)
+    if (sqlite3_column_type(stmt, from) != SQLITE_TEXT && !sqlite3_column_text(stmt, from))
         return HW_ENOMEM;
-    int rc = hw_strings_intern(s->strings,
-                               hw_bytes_of(text, (size_t)sqlite3_column_bytes(stmt, from)), &id);
+    /* of a text its bytes: as a text it would be copied to get a 0 behind it */
+    const void *text = sqlite3_column_blob(stmt, from);
+    size_t n = (size_t)sqlite3_column_bytes(stmt, from);
+    if (!text && n)
+        return HW_ENOMEM;
+    int rc = hw_strings_intern(s->strings, hw_bytes_of(text ? text : "", n), &id);
     if (rc == HW_OK)
         *out = (struct hw_row_cell){.type = HW_SQL_TEXT, .i = id.v};
     return rc;
@@ -146,7 +149,9 @@ static int read_cell(struct hw_flame_source *s, sqlite3_stmt *stmt, size_t colum
 }
 
 struct reading {
-    struct hw_map64 rows; /* by id: its row */
+    bool scattered; /* false: the ids so far rise by one from first_id, row by row */
+    int64_t first_id;
+    struct hw_map64 rows; /* by id: its row, once they are scattered */
     HW_VEC(int64_t) parents;
     HW_VEC(bool) has_parent;
 };
@@ -157,19 +162,50 @@ static uint64_t key_of(int64_t id)
     return (uint64_t)id << 1 ^ (uint64_t)(id >> 63);
 }
 
+static int put_id(struct reading *r, int64_t id, size_t row)
+{
+    uint64_t *at;
+    bool fresh;
+    int rc = hw_map64_at(&r->rows, key_of(id), &at, &fresh);
+    if (rc == HW_OK && fresh)
+        *at = row;
+    return rc;
+}
+
+/* Ids are mostly numbers of rows: no map is needed until one is not. */
+static int read_id(struct reading *r, sqlite3_stmt *stmt, size_t row)
+{
+    bool is_null = sqlite3_column_type(stmt, ID) == SQLITE_NULL;
+    int64_t id = sqlite3_column_int64(stmt, ID);
+    int rc = HW_OK;
+    if (row == 0)
+        r->first_id = id;
+    bool in_turn = !is_null && (uint64_t)id - (uint64_t)r->first_id == row && id >= r->first_id;
+    if (!r->scattered && in_turn)
+        return HW_OK;
+    for (size_t i = 0; rc == HW_OK && !r->scattered && i < row; i++)
+        rc = put_id(r, r->first_id + (int64_t)i, i);
+    r->scattered = true;
+    return rc == HW_OK && !is_null ? put_id(r, id, row) : rc;
+}
+
+static bool find_row(const struct reading *r, int64_t id, size_t n, uint64_t *out)
+{
+    if (r->scattered)
+        return hw_map64_get(&r->rows, key_of(id), out);
+    *out = (uint64_t)id - (uint64_t)r->first_id;
+    return id >= r->first_id && *out < n;
+}
+
 static int read_row(struct hw_flame_source *s, struct reading *r, sqlite3_stmt *stmt,
                     struct hw_error *err)
 {
-    uint64_t *at;
-    bool fresh, has_parent = sqlite3_column_type(stmt, PARENT) != SQLITE_NULL;
+    bool has_parent = sqlite3_column_type(stmt, PARENT) != SQLITE_NULL;
     int rc = s->n == s->room ? grow(s) : HW_OK;
     for (size_t i = 0; rc == HW_OK && i < s->n_columns; i++)
         rc = read_cell(s, stmt, i, err);
-    if (rc == HW_OK && sqlite3_column_type(stmt, ID) != SQLITE_NULL) {
-        rc = hw_map64_at(&r->rows, key_of(sqlite3_column_int64(stmt, ID)), &at, &fresh);
-        if (rc == HW_OK && fresh)
-            *at = s->n;
-    }
+    if (rc == HW_OK)
+        rc = read_id(r, stmt, s->n);
     if (rc == HW_OK && (hw_vec_push(&r->parents, sqlite3_column_int64(stmt, PARENT)) < 0 ||
                         hw_vec_push(&r->has_parent, has_parent) < 0))
         rc = HW_ENOMEM;
@@ -189,7 +225,7 @@ static int find_parents(struct hw_flame_source *s, const struct reading *r)
         return HW_ENOMEM;
     for (size_t i = 0; i < s->n; i++) {
         uint64_t row;
-        bool found = r->has_parent.v[i] && hw_map64_get(&r->rows, key_of(r->parents.v[i]), &row);
+        bool found = r->has_parent.v[i] && find_row(r, r->parents.v[i], s->n, &row);
         s->parent[i] = found ? (uint32_t)row : HW_ID_NONE;
     }
     return HW_OK;

@@ -158,7 +158,7 @@ int hw_graph_tree_sums(const struct hw_graph_question *q, hw_graph_rows *out)
 
 /* ---- ancestors ---- */
 
-static int climb(const struct hw_graph_question *q, struct tree *t, hw_graph_rows *out)
+static int walk_up(const struct hw_graph_question *q, struct tree *t, hw_graph_rows *out)
 {
     const struct hw_row_list *starts = q->lists[1];
     size_t n = hw_row_list_rows(starts), most = t->ids.v.n + n + 1;
@@ -186,7 +186,7 @@ int hw_graph_ancestors(const struct hw_graph_question *q, hw_graph_rows *out)
     struct tree t = {0};
     int rc = tree_read(q, &t);
     if (rc == HW_OK)
-        rc = climb(q, &t, out);
+        rc = walk_up(q, &t, out);
     tree_done(&t);
     return rc;
 }

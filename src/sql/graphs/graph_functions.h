@@ -18,12 +18,23 @@
 
 struct hw_graph_views;
 struct hw_profile;
+struct hw_sql;
 
 typedef HW_VEC(struct hw_row_cell) hw_graph_rows;
+
+/* What an answer has beside its rows. */
+struct hw_graph_notes {
+    struct hw_strings *texts; /* those that the rows name, owned; NULL: those of the first list */
+    char message[256];        /* of HW_EINVAL */
+};
 
 struct hw_graph_question {
     const struct hw_row_list *lists[2]; /* NULL = empty */
     int64_t number;                     /* the third argument */
+    const char *text;                   /* the same */
+    struct hw_sql *sql;                 /* of the scans, which run a select */
+    uint64_t (*memory_left)(void);
+    struct hw_graph_notes *notes;
     const struct hw_profile *profile;
     struct hw_graph_views *graphs;
     bool (*stop)(void *ctx); /* asked now and then; true ends the walk */
@@ -52,8 +63,11 @@ int hw_graph_reach_within(const struct hw_graph_question *q, hw_graph_rows *out)
 int hw_graph_objects_below(const struct hw_graph_question *q, hw_graph_rows *out);
 int hw_graph_objects_above(const struct hw_graph_question *q, hw_graph_rows *out);
 
+/* (object, parent) -> (id, path_hash, parent_path_hash) of what hangs below an object without a
+ * parent. */
+int hw_graph_path_hashes(const struct hw_graph_question *q, hw_graph_rows *out);
+
 /* The table functions over these, and their aggregate. */
-struct hw_sql;
 int hw_sql_add_graph_functions(struct hw_sql *s);
 
 #endif

@@ -43,6 +43,11 @@ static uint64_t key_of(int64_t id)
     return (uint64_t)id << 1 ^ (uint64_t)(id >> 63);
 }
 
+bool hw_graph_ids_find(const struct hw_graph_ids *ids, int64_t id, uint64_t *out)
+{
+    return hw_map64_get(&ids->map, key_of(id), out);
+}
+
 int hw_graph_ids_at(struct hw_graph_ids *ids, int64_t id, uint32_t *out)
 {
     uint64_t *at;

@@ -25,6 +25,7 @@ struct hw_graph_ids {
 };
 
 int hw_graph_ids_at(struct hw_graph_ids *ids, int64_t id, uint32_t *out);
+bool hw_graph_ids_find(const struct hw_graph_ids *ids, int64_t id, uint64_t *out);
 void hw_graph_ids_done(struct hw_graph_ids *ids);
 
 /* Looks at the clock now and then. */

@@ -1,85 +1,11 @@
-/* Walks over graphs: edges stand behind the node they leave, in the order of their rows. */
+/* Walks over graphs. */
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/files/fd.h"
-#include "sql/graphs/graph_ids.h"
+#include "sql/graphs/graph_edges.h"
 
 #include "base/banned.h"
-
-struct graph {
-    struct hw_graph_ids ids;
-    uint32_t *first; /* by number: its edges, in the order of the rows */
-    uint32_t *to;
-    double *weight;
-};
-
-static void graph_done(struct graph *g)
-{
-    hw_graph_ids_done(&g->ids);
-    free(g->first);
-    free(g->to);
-    free(g->weight);
-}
-
-static double weight_of(const struct hw_row_list *l, size_t row, size_t column)
-{
-    const struct hw_row_cell *c = l->width > column ? hw_row_list_cell(l, row, column) : NULL;
-    return !c ? 0 : c->type == HW_SQL_INT ? (double)c->i : c->type == HW_SQL_REAL ? c->d : 0;
-}
-
-/* The nodes of both lists; from[i] HW_GRAPH_NOBODY: the row is no edge. */
-static int graph_number(const struct hw_graph_question *q, struct graph *g, uint32_t *from,
-                        uint32_t *to)
-{
-    const struct hw_row_list *l = q->lists[0];
-    int64_t a, b;
-    int rc = HW_OK;
-    for (size_t i = 0; rc == HW_OK && i < hw_row_list_rows(l); i++) {
-        from[i] = HW_GRAPH_NOBODY;
-        if (!hw_row_list_int(l, i, 0, &a) || !hw_row_list_int(l, i, 1, &b))
-            continue;
-        rc = hw_graph_ids_at(&g->ids, b, &to[i]);
-        if (rc == HW_OK)
-            rc = hw_graph_ids_at(&g->ids, a, &from[i]);
-    }
-    for (size_t i = 0; rc == HW_OK && i < hw_row_list_rows(q->lists[1]); i++) {
-        uint32_t at;
-        if (hw_row_list_int(q->lists[1], i, 0, &a))
-            rc = hw_graph_ids_at(&g->ids, a, &at);
-    }
-    return rc;
-}
-
-static int graph_read(const struct hw_graph_question *q, struct graph *g)
-{
-    size_t n_edges = hw_row_list_rows(q->lists[0]);
-    if (n_edges >= HW_GRAPH_MAX_ROWS)
-        return HW_ELIMIT;
-    hw_autofree uint32_t *from = malloc((n_edges + 1) * sizeof *from);
-    hw_autofree uint32_t *to = malloc((n_edges + 1) * sizeof *to);
-    int rc = from && to ? graph_number(q, g, from, to) : HW_ENOMEM;
-    if (rc < 0)
-        return rc;
-    size_t n = g->ids.v.n;
-    g->first = calloc(n + 2, sizeof *g->first);
-    g->to = malloc((n_edges + 1) * sizeof *g->to);
-    g->weight = malloc((n_edges + 1) * sizeof *g->weight);
-    if (!g->first || !g->to || !g->weight)
-        return HW_ENOMEM;
-    for (size_t i = 0; i < n_edges; i++)
-        if (from[i] != HW_GRAPH_NOBODY)
-            g->first[from[i] + 2]++;
-    for (size_t i = 2; i < n + 2; i++)
-        g->first[i] += g->first[i - 1];
-    for (size_t i = 0; i < n_edges; i++)
-        if (from[i] != HW_GRAPH_NOBODY) {
-            uint32_t at = g->first[from[i] + 1]++;
-            g->to[at] = to[i];
-            g->weight[at] = weight_of(q->lists[0], i, 2);
-        }
-    return HW_OK;
-}
 
 struct step {
     uint32_t node, parent;
@@ -88,13 +14,13 @@ struct step {
 
 typedef HW_VEC(struct step) steps;
 
-static struct hw_row_cell cell_node(const struct graph *g, uint32_t node)
+static struct hw_row_cell cell_node(const struct hw_graph_edges *g, uint32_t node)
 {
     return node == HW_GRAPH_NOBODY ? (struct hw_row_cell){.type = HW_SQL_NULL}
                                    : hw_graph_cell_int(g->ids.v.v[node]);
 }
 
-static int put_visit(const struct graph *g, const struct step *s, hw_graph_rows *out)
+static int put_visit(const struct hw_graph_edges *g, const struct step *s, hw_graph_rows *out)
 {
     struct hw_row_cell row[2] = {cell_node(g, s->node), cell_node(g, s->parent)};
     return hw_graph_put_row(out, row, 2);
@@ -102,7 +28,7 @@ static int put_visit(const struct graph *g, const struct step *s, hw_graph_rows 
 
 /* The next to be visited stands last; targets are put in turned round, so that they come in their
  * own order. */
-static int push_targets(const struct graph *g, const struct step *s, steps *stack)
+static int push_targets(const struct hw_graph_edges *g, const struct step *s, steps *stack)
 {
     for (uint32_t e = g->first[s->node + 1]; e-- > g->first[s->node];)
         if (hw_vec_push(stack, (struct step){g->to[e], s->node, s->weight + g->weight[e]}) < 0)
@@ -110,7 +36,7 @@ static int push_targets(const struct graph *g, const struct step *s, steps *stac
     return HW_OK;
 }
 
-static int push_starts(const struct hw_graph_question *q, struct graph *g, steps *out)
+static int push_starts(const struct hw_graph_question *q, struct hw_graph_edges *g, steps *out)
 {
     int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < hw_row_list_rows(q->lists[1]); i++) {
@@ -125,8 +51,8 @@ static int push_starts(const struct hw_graph_question *q, struct graph *g, steps
     return rc;
 }
 
-static int depth_first(const struct hw_graph_question *q, struct graph *g, const steps *starts,
-                       hw_graph_rows *out)
+static int depth_first(const struct hw_graph_question *q, struct hw_graph_edges *g,
+                       const steps *starts, hw_graph_rows *out)
 {
     hw_autofree bool *seen = calloc(g->ids.v.n + 1, sizeof *seen);
     steps stack = {0};
@@ -151,8 +77,8 @@ static int depth_first(const struct hw_graph_question *q, struct graph *g, const
     return rc;
 }
 
-static int breadth_first(const struct hw_graph_question *q, struct graph *g, const steps *starts,
-                         hw_graph_rows *out)
+static int breadth_first(const struct hw_graph_question *q, struct hw_graph_edges *g,
+                         const steps *starts, hw_graph_rows *out)
 {
     hw_autofree bool *seen = calloc(g->ids.v.n + 1, sizeof *seen);
     steps queue = {0};
@@ -178,18 +104,18 @@ static int breadth_first(const struct hw_graph_question *q, struct graph *g, con
 }
 
 static int reach(const struct hw_graph_question *q, hw_graph_rows *out,
-                 int (*walk)(const struct hw_graph_question *q, struct graph *g,
+                 int (*walk)(const struct hw_graph_question *q, struct hw_graph_edges *g,
                              const steps *starts, hw_graph_rows *out))
 {
-    struct graph g = {0};
+    struct hw_graph_edges g = {0};
     steps starts = {0};
-    int rc = graph_read(q, &g);
+    int rc = hw_graph_edges_read(q, &g);
     if (rc == HW_OK)
         rc = push_starts(q, &g, &starts);
     if (rc == HW_OK)
         rc = walk(q, &g, &starts, out);
     hw_vec_done(&starts);
-    graph_done(&g);
+    hw_graph_edges_done(&g);
     return rc;
 }
 
@@ -204,8 +130,9 @@ int hw_graph_reach_breadth_first(const struct hw_graph_question *q, hw_graph_row
 }
 
 /* One root: seen holds the number of the last root that came by. */
-static int within(const struct hw_graph_question *q, const struct graph *g, struct step root,
-                  double target, uint32_t turn, uint32_t *seen, hw_graph_rows *out)
+static int within(const struct hw_graph_question *q, const struct hw_graph_edges *g,
+                  struct step root, double target, uint32_t turn, uint32_t *seen,
+                  hw_graph_rows *out)
 {
     steps stack = {0};
     int rc = hw_vec_push(&stack, root) < 0 ? HW_ENOMEM : HW_OK;
@@ -228,8 +155,8 @@ static int within(const struct hw_graph_question *q, const struct graph *g, stru
     return rc;
 }
 
-static int each_within(const struct hw_graph_question *q, struct graph *g, const steps *starts,
-                       hw_graph_rows *out)
+static int each_within(const struct hw_graph_question *q, struct hw_graph_edges *g,
+                       const steps *starts, hw_graph_rows *out)
 {
     hw_autofree uint32_t *seen = calloc(g->ids.v.n + 1, sizeof *seen);
     int rc = seen ? HW_OK : HW_ENOMEM;
@@ -238,7 +165,7 @@ static int each_within(const struct hw_graph_question *q, struct graph *g, const
         int64_t id;
         if (!hw_row_list_int(q->lists[1], i, 0, &id))
             continue;
-        rc = within(q, g, starts->v[turn], weight_of(q->lists[1], i, 1), turn + 1, seen, out);
+        rc = within(q, g, starts->v[turn], hw_graph_weight(q->lists[1], i, 1), turn + 1, seen, out);
         turn++;
     }
     return rc;

@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 #include "sql/engine.h"
+#include "sql/graph_views.h"
 #include "sql/graphs/graph_functions.h"
+#include "sql/graphs/graph_scan.h"
 
 #include "base/banned.h"
 
@@ -15,34 +17,39 @@ static int ask_values(const struct hw_graph_question *q, hw_graph_rows *out)
     return hw_graph_rows_of(q, 2, out);
 }
 
-static int ask_allocations(const struct hw_graph_question *q, hw_graph_rows *out)
+static int ask_scan_rows(const struct hw_graph_question *q, hw_graph_rows *out)
 {
-    return hw_graph_rows_of(q, 5, out);
+    return hw_graph_scan_rows(q->lists[0], out);
 }
+
+#define SCAN_COLUMNS "c0 INTEGER, c1, c2, c3, c4, c5, c6, c7"
 
 /* With their types: without one SQLite makes no index for a join with an integer. */
 static const struct question {
     const char *name, *columns;
     int n_columns, n_lists;
-    bool has_number;
+    enum { NO_THIRD, NUMBER, TEXT } third;
     int (*ask)(const struct hw_graph_question *q, hw_graph_rows *out);
 } questions[] = {
-    {"_hw_value_sums", "callsite_id INTEGER, value", 2, 1, false, ask_values},
-    {"_hw_allocation_sums", "callsite_id INTEGER, size, count, alloc_size, alloc_count", 5, 1,
-     false, ask_allocations},
-    {"_hw_callsites_above", "id INTEGER", 1, 1, false, hw_graph_callsites_above},
-    {"_hw_heap_graph_below", "id INTEGER", 1, 1, false, hw_graph_objects_below},
-    {"_hw_heap_graph_above", "id INTEGER", 1, 1, false, hw_graph_objects_above},
-    {"_hw_tree_sums", "id INTEGER, value", 2, 1, false, hw_graph_tree_sums},
-    {"_hw_tree_ancestors", "id INTEGER", 1, 2, false, hw_graph_ancestors},
-    {"_hw_tree_partition", "id INTEGER, parent_id INTEGER, group_key", 3, 1, false,
+    {"_hw_value_sums", "callsite_id INTEGER, value", 2, 1, NO_THIRD, ask_values},
+    {"_hw_callsites_above", "id INTEGER", 1, 1, NO_THIRD, hw_graph_callsites_above},
+    {"_hw_heap_graph_below", "id INTEGER", 1, 1, NO_THIRD, hw_graph_objects_below},
+    {"_hw_heap_graph_above", "id INTEGER", 1, 1, NO_THIRD, hw_graph_objects_above},
+    {"_hw_tree_path_hashes", "id INTEGER, path_hash INTEGER, parent_path_hash INTEGER", 3, 1,
+     NO_THIRD, hw_graph_path_hashes},
+    {"_hw_tree_sums", "id INTEGER, value", 2, 1, NO_THIRD, hw_graph_tree_sums},
+    {"_hw_tree_ancestors", "id INTEGER", 1, 2, NO_THIRD, hw_graph_ancestors},
+    {"_hw_tree_partition", "id INTEGER, parent_id INTEGER, group_key", 3, 1, NO_THIRD,
      hw_graph_partition},
-    {"_hw_reach_dfs", "node_id INTEGER, parent_node_id INTEGER", 2, 2, false,
+    {"_hw_reach_dfs", "node_id INTEGER, parent_node_id INTEGER", 2, 2, NO_THIRD,
      hw_graph_reach_depth_first},
-    {"_hw_reach_bfs", "node_id INTEGER, parent_node_id INTEGER", 2, 2, false,
+    {"_hw_reach_bfs", "node_id INTEGER, parent_node_id INTEGER", 2, 2, NO_THIRD,
      hw_graph_reach_breadth_first},
     {"_hw_reach_within", "root_node_id INTEGER, node_id INTEGER, parent_node_id INTEGER", 3, 2,
-     true, hw_graph_reach_within},
+     NUMBER, hw_graph_reach_within},
+    {"_hw_scan_rows", SCAN_COLUMNS, HW_SCAN_WIDTH, 1, NO_THIRD, ask_scan_rows},
+    {"_hw_graph_scan", SCAN_COLUMNS, HW_SCAN_WIDTH, 2, TEXT, hw_graph_scan},
+    {"_hw_graph_aggregating_scan", SCAN_COLUMNS, HW_SCAN_WIDTH, 2, TEXT, hw_graph_scan_aggregating},
 };
 
 struct graph_vtab {
@@ -71,7 +78,7 @@ static int graph_connect(sqlite3 *db, void *aux, int argc, const char *const *ar
     hw_strbuf_addf(&text, "CREATE TABLE x(%s", q->columns);
     for (int k = 0; k < q->n_lists; k++)
         hw_strbuf_addf(&text, ", list%d HIDDEN", k);
-    hw_strbuf_adds(&text, q->has_number ? ", number HIDDEN)" : ")");
+    hw_strbuf_adds(&text, q->third ? ", third HIDDEN)" : ")");
     int rc = text.failed ? SQLITE_NOMEM : sqlite3_declare_vtab(db, text.p);
     hw_strbuf_done(&text);
     struct graph_vtab *v = rc == SQLITE_OK ? sqlite3_malloc(sizeof *v) : NULL;
@@ -91,7 +98,7 @@ static int graph_disconnect(sqlite3_vtab *v)
 static int graph_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     const struct question *q = ((struct graph_vtab *)base)->question;
-    int wanted = q->n_lists + q->has_number, n = 0;
+    int wanted = q->n_lists + (q->third != NO_THIRD), n = 0;
     for (int i = 0; i < info->nConstraint; i++) {
         const struct sqlite3_index_constraint *c = &info->aConstraint[i];
         if (c->iColumn < q->n_columns || c->op != SQLITE_INDEX_CONSTRAINT_EQ)
@@ -161,19 +168,26 @@ static int graph_filter(sqlite3_vtab_cursor *base, int number, const char *text,
 {
     struct graph_cursor *c = (struct graph_cursor *)base;
     const struct graph_vtab *v = (const struct graph_vtab *)base->pVtab;
+    struct hw_graph_notes notes = {0};
     struct hw_graph_question q = {.profile = v->sql->profile,
                                   .graphs = v->sql->derived.graphs,
                                   .stop = must_stop,
-                                  .ctx = v->sql};
+                                  .ctx = v->sql,
+                                  .sql = v->sql,
+                                  .memory_left = hw_sql_memory_left,
+                                  .notes = &notes};
     (void)number;
     (void)text;
     forget(c);
     for (int i = 0; i < argc && i < v->question->n_lists; i++)
         q.lists[i] = hw_row_list_of(argv[i]);
-    if (v->question->has_number)
+    if (v->question->third == NUMBER)
         q.number = sqlite3_value_int64(argv[v->question->n_lists]);
+    else if (v->question->third == TEXT)
+        q.text = (const char *)sqlite3_value_text(argv[v->question->n_lists]);
     int rc = v->question->ask(&q, &c->rows);
-    if (rc == HW_OK)
+    c->strings = notes.texts;
+    if (rc == HW_OK && !notes.texts)
         rc = keep_texts(c, q.lists[0]);
     switch (rc) {
     case HW_OK:
@@ -184,7 +198,9 @@ static int graph_filter(sqlite3_vtab_cursor *base, int number, const char *text,
         return SQLITE_NOMEM;
     default:
         sqlite3_free(base->pVtab->zErrMsg);
-        base->pVtab->zErrMsg = sqlite3_mprintf("%s: too many rows", v->question->name);
+        base->pVtab->zErrMsg = *notes.message
+                                   ? sqlite3_mprintf("%s", notes.message)
+                                   : sqlite3_mprintf("%s: too many rows", v->question->name);
         return SQLITE_ERROR;
     }
 }
@@ -251,9 +267,19 @@ static const sqlite3_module graph_methods = {
     .xRowid = graph_rowid,
 };
 
+static void native_path_hash(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    if (argc == 1)
+        sqlite3_result_int64(ctx, hw_native_hash(sqlite3_value_int64(argv[0])));
+}
+
 int hw_sql_add_graph_functions(struct hw_sql *s)
 {
     int rc = hw_sql_add_gather(s->db);
+    if (rc == HW_OK && sqlite3_create_function_v2(s->db, "_hw_native_path_hash", 1,
+                                                  SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL,
+                                                  native_path_hash, NULL, NULL, NULL) != SQLITE_OK)
+        rc = HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < HW_ARRAY_LEN(questions); i++)
         if (sqlite3_create_module_v2(s->db, questions[i].name, &graph_methods, s, NULL) !=
             SQLITE_OK)

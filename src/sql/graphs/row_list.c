@@ -143,12 +143,22 @@ static void gather_final(sqlite3_context *ctx)
 {
     struct hw_row_list **at = sqlite3_aggregate_context(ctx, 0);
     if (at && *at)
-        sqlite3_result_pointer(ctx, *at, list_type, list_free);
+        hw_row_list_result(ctx, *at);
 }
 
 const struct hw_row_list *hw_row_list_of(sqlite3_value *value)
 {
     return sqlite3_value_pointer(value, list_type);
+}
+
+void hw_row_list_result(sqlite3_context *ctx, struct hw_row_list *l)
+{
+    sqlite3_result_pointer(ctx, l, list_type, list_free);
+}
+
+int hw_row_list_bind(sqlite3_stmt *stmt, int parameter, struct hw_row_list *l)
+{
+    return sqlite3_bind_pointer(stmt, parameter, l, list_type, NULL);
 }
 
 int hw_sql_add_gather(sqlite3 *db)

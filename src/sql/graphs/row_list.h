@@ -40,6 +40,10 @@ struct hw_row_list {
 };
 
 int hw_sql_add_gather(sqlite3 *db);
+/* Gives the list to SQLite, as a function's result. */
+void hw_row_list_result(sqlite3_context *ctx, struct hw_row_list *l);
+/* Lends the list to a statement, as its parameter. */
+int hw_row_list_bind(sqlite3_stmt *stmt, int parameter, struct hw_row_list *l);
 /* Borrowed; NULL: no rows, or it is none. */
 const struct hw_row_list *hw_row_list_of(sqlite3_value *value);
 

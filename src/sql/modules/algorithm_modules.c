@@ -37,4 +37,16 @@ const char hw_module_graph_partition[] =
     " RETURNS TableOrSubquery AS ("
     "  SELECT id, parent_id, group_key FROM _hw_tree_partition("
     "   (SELECT _hw_gather(id, parent_id, group_key) FROM $tree_table)));";
+
+#define SCAN(macro, function, step)                                                                \
+    "CREATE PERFETTO MACRO " macro "(graph_table TableOrSubquery, init_table TableOrSubquery,"      \
+    "  scan_columns ColumnNameList, " step " TableOrSubquery) RETURNS TableOrSubquery AS ("          \
+    "  SELECT c0 AS id, _hw_scan_columns!($scan_columns) FROM " function "("                         \
+    "   (SELECT _hw_gather(source_node_id, dest_node_id) FROM $graph_table),"                       \
+    "   (SELECT _hw_gather(id, _hw_columns!($scan_columns)) FROM $init_table),"                     \
+    "   _hw_scan_step!($" step ", $scan_columns)));"
+
+const char hw_module_graph_scan[] =
+    SCAN("_graph_scan", "_hw_graph_scan", "step_query")
+    SCAN("_graph_aggregating_scan", "_hw_graph_aggregating_scan", "agg_query");
 /* clang-format on */

@@ -40,13 +40,6 @@ const char hw_module_heap_profile_callstacks[] =
     "INCLUDE PERFETTO MODULE callstacks.stack_profile;"
     "CREATE PERFETTO MACRO _android_heap_profile_callstacks_for_allocations("
     "  allocations TableOrSubquery) RETURNS TableOrSubquery AS ("
-    "  WITH _hw_sums AS MATERIALIZED ("
-    "   SELECT * FROM _hw_allocation_sums((SELECT"
-    "    _hw_sum_by(callsite_id, size, count, alloc_size, alloc_count) FROM $allocations)))"
-    "  SELECT c.id, c.parent_id, c.name, c.mapping_name, c.source_file, c.line_number,"
-    "   iif(c.is_leaf_function_in_callsite_frame, ifnull(s.size, 0), 0) AS self_size,"
-    "   iif(c.is_leaf_function_in_callsite_frame, ifnull(s.count, 0), 0) AS self_count,"
-    "   iif(c.is_leaf_function_in_callsite_frame, ifnull(s.alloc_size, 0), 0) AS self_alloc_size,"
-    "   iif(c.is_leaf_function_in_callsite_frame, ifnull(s.alloc_count, 0), 0) AS self_alloc_count"
-    "  FROM _callstacks_for_stack_profile_samples!(_hw_sums) c LEFT JOIN _hw_sums s USING (callsite_id));";
+    "  SELECT id, parent_id, name, mapping_name, source_file, line_number, self_size, self_count,"
+    "   self_alloc_size, self_alloc_count FROM _hw_allocation_tree(_hw_allocation_list!($allocations)));";
 /* clang-format on */

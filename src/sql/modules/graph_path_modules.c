@@ -13,7 +13,7 @@
     "CREATE PERFETTO VIEW " name " AS SELECT id, path_hash, parent_path_hash FROM " hashes         \
     " WHERE path_hash IS NOT NULL;"                                                                \
     "CREATE PERFETTO VIEW " name "_aggregated AS SELECT t.graph_sample_ts, t.upid,"                \
-    " t.path_hash_stable AS path_hash, p.path_hash_stable AS parent_path_hash, t.name,"            \
+    " t.path_hash_stable AS path_hash, ifnull(p.path_hash_stable, 0) AS parent_path_hash, t.name,"            \
     " t.root_type, t.heap_type, t.self_count, t.self_size"                                         \
     " FROM " tree " t LEFT JOIN " tree " p ON p.id = t.parent_id;"
 
@@ -103,8 +103,33 @@ const char hw_module_object_tree[] =
     " CROSS JOIN _heap_graph_object_tree_aggregation s ON s.id = o.id" BY_SIZE;
 
 const char hw_module_helpers[] =
+    "INCLUDE PERFETTO MODULE graphs.scan;"
     "CREATE PERFETTO VIEW _heap_graph_class_name_hash AS"
-    " SELECT id, hash(ifnull(deobfuscated_name, name)) AS name_hash FROM heap_graph_class;";
+    " SELECT id, hash(ifnull(deobfuscated_name, name)) AS name_hash FROM heap_graph_class;"
+    /* any tree of objects: the place of each */
+    "CREATE PERFETTO MACRO _heap_graph_type_path_hash(tab TableOrSubquery) RETURNS TableOrSubquery AS ("
+    "  SELECT id, path_hash, parent_path_hash FROM _hw_tree_path_hashes("
+    "   (SELECT _hw_gather(id, parent_id) FROM $tab)));"
+    /* places with their sums; memory outside of the heap is a place of its own */
+    "CREATE PERFETTO MACRO _heap_graph_path_hash_aggregate(tab TableOrSubquery) RETURNS TableOrSubquery AS ("
+    "  WITH _hw_places AS MATERIALIZED ("
+    "   SELECT o.graph_sample_ts, o.upid, h.path_hash, h.parent_path_hash,"
+    "    ifnull(c.deobfuscated_name, c.name) AS name, o.root_type, o.heap_type, count(*) AS self_count,"
+    "    sum(" SIZE("o") ") AS self_size, sum(o.native_size > 0) AS native_count, sum(o.native_size) AS native_size"
+    "   FROM $tab h CROSS JOIN heap_graph_object o ON o.id = h.id"
+    "   CROSS JOIN heap_graph_class c ON c.id = o.type_id GROUP BY h.path_hash)"
+    "  SELECT graph_sample_ts, upid, path_hash, parent_path_hash, name, root_type, heap_type, self_count,"
+    "   self_size FROM _hw_places"
+    "  UNION ALL SELECT graph_sample_ts, upid, _hw_native_path_hash(path_hash), path_hash,"
+    "   '[native] ' || name, root_type, 'HEAP_TYPE_NATIVE', native_count, native_size FROM _hw_places"
+    "  WHERE native_size > 0 ORDER BY 3);"
+    /* places -> nodes: rows have numbers, and those above are named by them */
+    "CREATE PERFETTO MACRO _heap_graph_path_hashes_to_class_tree(tab TableOrSubquery)"
+    " RETURNS TableOrSubquery AS ("
+    "  WITH _hw_nodes AS MATERIALIZED (SELECT row_number() OVER () - 1 AS _hw_id, * FROM $tab)"
+    "  SELECT c.graph_sample_ts, c.upid, c._hw_id AS id, p._hw_id AS parent_id, c.name, c.root_type,"
+    "   c.heap_type, c.self_count, c.self_size, c.path_hash AS path_hash_stable"
+    "  FROM _hw_nodes c LEFT JOIN _hw_nodes p ON p.path_hash = c.parent_path_hash ORDER BY c._hw_id);";
 
 const char hw_module_experimental_flamegraph[] =
     /* even numbers: objects; odd ones: what they have outside of the heap */

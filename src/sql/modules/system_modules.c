@@ -1,4 +1,4 @@
-/* Modules about processes, their memory and their CPU samples. */
+/* Modules about processes and their CPU samples. */
 #include "sql/modules/module_texts.h"
 
 #include "base/banned.h"
@@ -9,13 +9,6 @@
 
 /* A line here is a line of SQL. */
 /* clang-format off */
-const char hw_module_oom_adjuster[] =
-    "CREATE PERFETTO FUNCTION android_oom_adj_score_to_bucket_name(oom_score LONG) RETURNS STRING AS"
-    " SELECT CASE WHEN $oom_score IS NULL THEN NULL WHEN $oom_score >= 900 THEN 'cached'"
-    "  WHEN $oom_score >= 250 THEN 'background' WHEN $oom_score > 200 THEN 'job'"
-    "  WHEN $oom_score = 200 THEN 'foreground_service' WHEN $oom_score >= 100 THEN 'bfgs'"
-    "  WHEN $oom_score >= 0 THEN 'foreground' ELSE 'system' END;";
-
 const char hw_module_process_metadata[] =
     "CREATE PERFETTO FUNCTION android_is_kernel_task(upid LONG) RETURNS BOOL AS"
     " SELECT p.pid = 0 OR ifnull(q.name = 'kthreadd', 0) OR ifnull(q.pid = 0, 0)"
@@ -40,40 +33,13 @@ const char hw_module_process_metadata[] =
     "    ORDER BY length(l.package_name) DESC LIMIT 1) AS package"
     "   FROM base b LEFT JOIN shared s ON s.uid = b.app)"
     " SELECT f.upid, f.pid, f.process_name, f.android_appid AS uid, iif(f.n > 1, 1, NULL) AS shared_uid,"
-    "  f.android_user_id AS user_id, NULL AS user_type, l.package_name, l.version_code, l.debuggable,"
+    "  f.android_user_id AS user_id, u.type AS user_type, l.package_name, l.version_code, l.debuggable,"
     "  android_is_kernel_task(f.upid) AS is_kernel_task"
-    " FROM found f LEFT JOIN package_list l ON l.id = f.package;";
+    " FROM found f LEFT JOIN package_list l ON l.id = f.package"
+    " LEFT JOIN __intrinsic_android_user_list u ON u.android_user_id = f.android_user_id;";
 
-const char hw_module_counter_intervals[] =
-    /* equal values in a row are one interval; the last one lasts until the trace ends */
-    "CREATE PERFETTO MACRO counter_leading_intervals(counter_table TableOrSubquery)"
-    " RETURNS TableOrSubquery AS ("
-    "  SELECT id, ts, lead(ts, 1, trace_end()) OVER w - ts AS dur, track_id, value,"
-    "   lead(value) OVER w AS next_value, delta_value"
-    "  FROM (SELECT id, ts, track_id, value, value - lag(value) OVER v AS delta_value,"
-    "    lag(value) OVER v AS before FROM $counter_table WINDOW v AS (PARTITION BY track_id ORDER BY ts, id))"
-    "  WHERE before IS NULL OR before != value WINDOW w AS (PARTITION BY track_id ORDER BY ts, id));";
-
-/* The last known value: rows up to the next known one are a group. */
-#define KNOWN(column) " count(" #column ") OVER w AS g_" #column
-#define LAST(column)  " max(" #column ") OVER (PARTITION BY upid, g_" #column ") AS " #column
-#define MEMORY(column, name) " max(iif(t.name = '" name "', v.value, NULL)) AS " #column
-
-const char hw_module_memory_process[] =
-    "CREATE PERFETTO VIEW memory_rss_and_swap_per_process AS"
-    " WITH changes AS (SELECT t.upid, v.ts," MEMORY(anon_rss, "mem.rss.anon") "," MEMORY(file_rss, "mem.rss.file") ","
-    MEMORY(shmem_rss, "mem.rss.shmem") "," MEMORY(swap, "mem.swap")
-    "  FROM process_counter_track t JOIN counter v ON v.track_id = t.id"
-    "  WHERE t.name IN ('mem.rss.anon', 'mem.rss.file', 'mem.rss.shmem', 'mem.swap') GROUP BY t.upid, v.ts),"
-    " groups AS (SELECT *," KNOWN(anon_rss) "," KNOWN(file_rss) "," KNOWN(shmem_rss) "," KNOWN(swap)
-    "  FROM changes WINDOW w AS (PARTITION BY upid ORDER BY ts)),"
-    " spans AS (SELECT upid, ts," LAST(anon_rss) "," LAST(file_rss) "," LAST(shmem_rss) "," LAST(swap) " FROM groups)"
-    " SELECT s.ts, lead(s.ts, 1, ifnull(p.end_ts, trace_end())) OVER (PARTITION BY s.upid ORDER BY s.ts) - s.ts AS dur,"
-    "  s.upid, p.pid, p.name AS process_name, CAST(anon_rss AS INT) AS anon_rss, CAST(file_rss AS INT) AS file_rss,"
-    "  CAST(shmem_rss AS INT) AS shmem_rss, CAST(anon_rss + file_rss + ifnull(shmem_rss, 0) AS INT) AS rss,"
-    "  CAST(swap AS INT) AS swap, CAST(anon_rss + ifnull(swap, 0) AS INT) AS anon_rss_and_swap,"
-    "  CAST(anon_rss + file_rss + ifnull(shmem_rss, 0) + ifnull(swap, 0) AS INT) AS rss_and_swap"
-    " FROM spans s JOIN process p ON p.upid = s.upid;";
+const char hw_module_user_list[] =
+    "CREATE PERFETTO VIEW android_user_list AS SELECT android_user_id, type FROM __intrinsic_android_user_list;";
 
 const char hw_module_cpu_profiling[] =
     "INCLUDE PERFETTO MODULE callstacks.stack_profile;"
@@ -101,8 +67,7 @@ const char hw_sql_sample_views[] =
     " cpu AS ucpu, nullif(cpu_mode, 'unknown') AS cpu_mode FROM perf_sample;"
     "CREATE VIEW __intrinsic_profiler_sample AS SELECT id, ts, 'linux.perf' AS source, utid AS task_context_id,"
     " cpu * 8 + " CPU_MODE_NUMBER " AS execution_context_id, callsite_id, unwind_error,"
-    " perf_session_id AS session_id, NULL AS counter_set_id FROM perf_sample;"
-    "CREATE VIEW __intrinsic_profiler_counter_set AS SELECT 0 AS counter_set_id, 0 AS counter_id WHERE 0;"
+    " perf_session_id AS session_id, counter_set_id FROM perf_sample;"
     "CREATE VIEW stack_sample AS SELECT id, ts, source, task_context_id, execution_context_id, callsite_id, session_id"
     " FROM __intrinsic_profiler_sample WHERE callsite_id IS NOT NULL;"
     "CREATE VIEW stack_sample_session AS SELECT * FROM __intrinsic_profiler_session"
@@ -111,8 +76,14 @@ const char hw_sql_sample_views[] =
     " WHERE id IN (SELECT task_context_id FROM stack_sample);"
     "CREATE VIEW stack_sample_execution_context AS SELECT * FROM __intrinsic_profiler_execution_context"
     " WHERE id IN (SELECT execution_context_id FROM stack_sample);"
-    "CREATE VIEW stack_sample_counter_track AS SELECT * FROM perf_counter_track"
-    " WHERE perf_session_id IN (SELECT session_id FROM stack_sample);"
-    "CREATE VIEW stack_sample_counter AS SELECT v.* FROM counter v"
-    " JOIN stack_sample_counter_track t ON t.id = v.track_id;";
+    "CREATE VIEW __intrinsic_profiler_async_context AS SELECT 0 AS id, '' AS name, '' AS kind, 0 AS parent_id WHERE 0;"
+    "CREATE VIEW stack_sample_async_context AS SELECT * FROM __intrinsic_profiler_async_context;"
+    /* the counters that were told with samples that have a stack */
+    "CREATE VIEW stack_sample_counter AS SELECT v.id, s.id AS stack_sample_id, v.track_id, v.value"
+    " FROM __intrinsic_profiler_counter_set c CROSS JOIN perf_sample s ON s.counter_set_id = c.counter_set_id"
+    " CROSS JOIN counter v ON v.id = c.counter_id WHERE s.callsite_id IS NOT NULL;"
+    "CREATE VIEW stack_sample_counter_track AS"
+    " SELECT id, name, type, parent_id, source_arg_set_id, machine_id, unit, description,"
+    "  perf_session_id AS session_id, cpu, is_timebase FROM perf_counter_track"
+    " WHERE id IN (SELECT track_id FROM stack_sample_counter);";
 /* clang-format on */

@@ -7,6 +7,7 @@
 #include "base/files/fd.h"
 #include "base/text/strbuf.h"
 #include "sql/views/profile_views_parts.h"
+#include "views/account/memory_parts.h"
 #include "views/findings/accounting.h"
 #include "views/findings/diff.h"
 #include "views/findings/leaks.h"
@@ -301,4 +302,61 @@ int hw_view_fill_accounting(struct hw_view_answer *a, const struct hw_view_asked
     hw_vec_done(&values);
     hw_process_view_done(&view);
     return rc;
+}
+
+static void put_part(struct hw_view_answer *a, enum hw_memory_part part, const char *name,
+                     const struct hw_part_bytes *b)
+{
+    hw_view_put_text(a, hw_bytes_str(hw_memory_part_name(part)));
+    if (name)
+        hw_view_put_text(a, hw_bytes_str(name));
+    else
+        hw_view_put(a, (struct hw_view_cell){.kind = CELL_NULL});
+    hw_view_put_int(a, (int64_t)b->rss);
+    hw_view_put_int(a, (int64_t)b->pss);
+    hw_view_put_int(a, (int64_t)b->swap);
+}
+
+static void put_parts(struct hw_view_answer *a, const struct hw_memory_parts *m)
+{
+    for (int p = 0; p < HW_PART_COUNT; p++) {
+        put_part(a, (enum hw_memory_part)p, NULL, &m->parts[p]);
+        hw_view_put(a, (struct hw_view_cell){.kind = CELL_NULL});
+        hw_view_put(a, (struct hw_view_cell){.kind = CELL_NULL});
+        hw_view_put_int(a, m->ts_ns);
+    }
+    for (size_t i = 0; i < m->entries.n; i++) {
+        const struct hw_part_entry *e = &m->entries.v[i];
+        put_part(a, e->part, hw_strings_cstr(hw_callsites_strings(a->p->callsites), e->name),
+                 &e->bytes);
+        hw_view_put_int(a, (int64_t)e->size);
+        hw_view_put_int(a, (int64_t)e->n_mappings);
+        hw_view_put_int(a, m->ts_ns);
+    }
+}
+
+static int64_t last_of(const struct hw_process_view *v)
+{
+    return v->moments.n ? v->moments.v[v->moments.n - 1].ts_ns : INT64_MAX;
+}
+
+int hw_view_fill_account(struct hw_view_answer *a, const struct hw_view_asked *q)
+{
+    struct hw_process_view view;
+    struct hw_memory_parts parts;
+    hw_values values = {0};
+    int rc = hw_process_view_init(&view, a->p, &a->list, q->upid[0]);
+    if (rc < 0)
+        return rc;
+    int64_t ts = q->ts[0], last = last_of(&view);
+    rc = values_at(a, q->upid[0], ts < last ? ts : last, &values);
+    if (rc == 0)
+        rc = hw_memory_parts_find(a->p, &view, ts < last ? ts : last, &values, &parts);
+    if (rc == 0) {
+        put_parts(a, &parts);
+        hw_memory_parts_done(&parts);
+    }
+    hw_vec_done(&values);
+    hw_process_view_done(&view);
+    return rc == HW_ENOTFOUND ? HW_OK : rc; /* no mappings: no rows */
 }

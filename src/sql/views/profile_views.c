@@ -9,6 +9,7 @@
  *   heapwise_leaks(UPID)                         what grew from dump to dump, and the verdicts
  *   heapwise_diff(UPID_A, TS_A, UPID_B, TS_B [, METRIC])   functions that differ
  *   heapwise_sizes(UPID [, TS])                  sizes of allocations by heap, function and class
+ *   heapwise_account(UPID [, TS])                resident memory by part (name NULL) and mapping
  *   heapwise_tree(UPID [, TS, SINCE, HEAP, FILTERS, OPTIONS])       the flamegraph of a selection
  *   heapwise_functions(UPID [, TS, SINCE, HEAP, FILTERS, OPTIONS])  its functions
  *   heapwise_modules()                           what INCLUDE PERFETTO MODULE knows, with its text
@@ -148,6 +149,10 @@ static const struct view views[] = {
      8, "u", hw_view_fill_lifetimes},
     {"heapwise_accounting", "name TEXT, is_total INTEGER, bytes REAL, ts INTEGER", 4, "uT",
      hw_view_fill_accounting},
+    {"heapwise_account",
+     "part TEXT, name TEXT, rss INTEGER, pss INTEGER, swap INTEGER, size INTEGER, "
+     "mappings INTEGER, ts INTEGER",
+     8, "uT", hw_view_fill_account},
     {"heapwise_tree",
      "id INTEGER, parent_id INTEGER, depth INTEGER, name TEXT, map_name TEXT, " FIGURE_COLUMNS, 19,
      "uTSHFO", hw_view_fill_tree},

@@ -60,6 +60,7 @@ int hw_view_fill_functions(struct hw_view_answer *a, const struct hw_view_asked 
 int hw_view_fill_modules(struct hw_view_answer *a, const struct hw_view_asked *q);
 
 void hw_view_put_real(struct hw_view_answer *a, double v);
+int hw_view_fill_account(struct hw_view_answer *a, const struct hw_view_asked *q);
 int hw_view_fill_accounting(struct hw_view_answer *a, const struct hw_view_asked *q);
 int hw_view_fill_callees(struct hw_view_answer *a, const struct hw_view_asked *q);
 int hw_view_fill_top(struct hw_view_answer *a, const struct hw_view_asked *q);

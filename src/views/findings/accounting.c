@@ -213,6 +213,13 @@ static enum hw_account_kind kind_of(struct hw_bytes path)
         const char *begin;
         enum hw_account_kind kind;
     } kinds_of[] = {{"[heap]", HW_ACCOUNT_KIND_HEAP},
+                    {"[malloc ", HW_ACCOUNT_KIND_ANONYMOUS}, /* proc/memory_owner.h */
+                    {"[allocator]", HW_ACCOUNT_KIND_ANONYMOUS},
+                    {"[jit code]", HW_ACCOUNT_KIND_ANONYMOUS},
+                    {"[go heap]", HW_ACCOUNT_KIND_ANONYMOUS},
+                    {"[reserved]", HW_ACCOUNT_KIND_ANONYMOUS},
+                    {"[heapwise]", HW_ACCOUNT_KIND_PROFILER},
+                    {"[other files]", HW_ACCOUNT_KIND_FILE},
                     {"[anon", HW_ACCOUNT_KIND_ANONYMOUS},
                     {"[stack", HW_ACCOUNT_KIND_STACK},
                     {"/memfd:hw-", HW_ACCOUNT_KIND_PROFILER},

@@ -1,17 +1,15 @@
 /*
- * accounting.h - from what a program asked for to what the kernel holds for it
+ * accounting.h - from what a program requested to what the kernel holds for it
  *
  * Why:     "the profile says 100 MB, top says 300 MB" is the first question about any profile. The
- *          answer stands in three sources that no table brings together: samples, the allocator's
- *          own figures, the kernel's.
- * Shapes:  lines are nested as far as their sources allow: what was asked for is part of what the
- *          allocator has in use, that of what it has mapped, and so on; a step is the difference
- *          of two lines and may be negative (memory that is mapped but was never touched).
- *          A figure that the trace does not have is unknown, never 0. The sources are read at
- *          times of their own, so each figure says when.
- *          Points: every time at which one of the sources was read; the others stand there on the
- *          straight line between their neighbours in time, and are unknown outside these.
- *          Kinds: mappings of the smaps record next to the moment.
+ *          answer is spread over three sources: samples, the allocator's own figures, the kernel's.
+ * Shapes:  lines are nested as far as their sources allow: requested memory is part of what the
+ *          allocator has in use, that is part of what it has mapped, and so on; a step is the
+ *          difference of two lines and may be negative (memory mapped but never touched). A figure
+ *          missing from the trace is unknown, never 0. The sources are read at different times, so
+ *          each figure has a timestamp. Points: every time at which one of the sources was read;
+ *          the others are there on the straight line between their neighbours in time, and are
+ *          unknown outside these. Kinds: mappings of the smaps record next to the moment.
  * Units:   bytes; shares of 1.
  * Errors:  HW_ENOMEM.
  * Cost:    O(counters × lines + smaps + points).

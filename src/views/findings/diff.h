@@ -1,18 +1,18 @@
 /*
- * diff.h - two profiles side by side: what grew, what shrank, and whether that means anything
+ * diff.h - two profiles side by side: what grew, what shrank, and whether that is significant
  *
- * Why:     "is the new build worse" and "what came since the last dump" are one question, asked of
- *          two sets of values that may come from two files.
- * Shapes:  side A is the base, B the other. Functions of both sides are matched by what is shown:
- *          name and module, a module by its stem (libfoo.so.1.2 is libfoo.so.1.3); frames without a
- *          name by module, build id and offset. A union tree and a table of functions hold the
- *          value of each side and the change B - A. Sampling error: of two recordings, the errors
- *          of both sides add. Of two dumps of one process, what lives in both is the same sample in
- *          both and has no error in the change: only samples that came or went count. A change
- *          within two standard errors is noise. Scales: figures of each side may be taken times a
- *          factor, so that sides of unequal length are compared by share of their totals or by
- *          second. With unequal factors what lives in both dumps has an error in the change, too;
- *          the errors of both sides are added then, which is no less than it.
+ * Why:     "is the new build worse" and "what is new since the last dump" are the same question
+ *          about two sets of values, perhaps from two files.
+ * Shapes:  side A is the base, B the other. Functions of both sides are matched as shown: by name
+ *          and module, a module by its stem (libfoo.so.1.2 is libfoo.so.1.3); unnamed frames by
+ *          module, build id and offset. A union tree and a table of functions hold the value of
+ *          each side and the change B - A. Sampling error: of two recordings, the errors of both
+ *          sides add. Of two dumps of one process, what lives in both is the same sample in both
+ *          and has no error in the change: only samples that came or went count. A change within
+ *          two standard errors is noise. Scales: figures of each side may be multiplied by a
+ *          factor, so that sides of unequal length can be compared by share of their totals or per
+ *          second. With unequal factors, what lives in both dumps also has an error in the change;
+ *          the errors of both sides are then added, an upper bound.
  * Owns:    everything in struct hw_diff; names are copied.
  * Errors:  HW_ENOMEM, HW_ELIMIT.
  * Cost:    two trees, then O(nodes).
@@ -43,8 +43,8 @@ struct hw_diff_side {
 };
 
 enum hw_diff_flags {
-    HW_DIFF_ALL_FRAMES = 1, /* also the allocator's own and container templates */
-    HW_DIFF_BY_NAME = 2,    /* the module does not count for what is the same function */
+    HW_DIFF_ALL_FRAMES = 1, /* include the allocator's frames and container templates */
+    HW_DIFF_BY_NAME = 2,    /* ignore the module when matching functions */
     HW_DIFF_SAME_RUN = 4    /* two dumps of one process: same callsites, A before B */
 };
 

@@ -282,7 +282,7 @@ static int make_history(struct find *f)
     return HW_OK;
 }
 
-/* ---- judgement ---- */
+/* ---- verdicts ---- */
 
 static enum hw_leak_verdict verdict_of(const struct hw_leak *r, size_t n_moments, bool rough)
 {
@@ -306,7 +306,7 @@ static enum hw_leak_verdict verdict_of(const struct hw_leak *r, size_t n_moments
     return HW_LEAK_NO_TREND;
 }
 
-static int judge(struct find *f, size_t row)
+static int decide(struct find *f, size_t row)
 {
     struct hw_leaks *l = f->out;
     struct hw_leak *r = &l->v.v[row];
@@ -434,7 +434,7 @@ int hw_leaks_find(const struct hw_leaks_question *q, struct hw_leaks *out)
     if (rc == 0)
         rc = make_history(&f);
     for (size_t i = 0; rc == 0 && i < out->v.n; i++)
-        rc = judge(&f, i);
+        rc = decide(&f, i);
     if (rc == 0)
         rc = leave_out_known(&f);
     if (rc == 0)

@@ -1,16 +1,15 @@
 /*
- * leaks.h - what grows, and what of it is a leak
+ * leaks.h - what grows, and which of it is a leak
  *
- * Why:     a heap that grows has many call stacks that grew; a person wants the few places behind
- *          it, and to be told apart from caches and start-up.
+ * Why:     in a growing heap many callstacks have grown; people want the few places responsible,
+ *          told apart from caches and start-up.
  * Shapes:  one row per site: a node of the tree of stacks (allocator frames cut off). Going down
- *          from the root, a child is a site of its own while it holds a tenth of the growth or of
- *          the live bytes of the node above it and enough samples to be judged; what is too small
- *          stays with the node above. So the rows are disjoint, add up to the process, and a row's
- *          node is the deepest prefix of all its stacks. Rows stand in order of verdict, then of
- *          growth.
- *          Moments: the shown dumps of the process, without those made only because of a maximum,
- *          and without a last one at which the program had already cleaned up.
+ *          from the root, a child is a separate site as long as it has a tenth of its parent's
+ *          growth or live bytes and enough samples for a verdict; smaller ones are counted with the
+ *          parent. So the rows are disjoint, add up to the process, and a row's node is the deepest
+ *          prefix of all its stacks. Rows are in order of verdict, then of growth. Moments: the
+ *          shown dumps of the process, without those made only because of a maximum, and without a
+ *          last one at which the program had already cleaned up.
  * Units:   bytes, seconds since the first moment; rates in bytes a second.
  * Owns:    everything in struct hw_leaks.
  * Errors:  HW_ENOMEM, HW_ELIMIT.
@@ -46,7 +45,7 @@ enum hw_leak_verdict {
 
 struct hw_leak {
     uint32_t node; /* of hw_leaks.tree */
-    bool rest;     /* rows of their own stand below it: this one is what they leave */
+    bool rest;     /* has rows of its own below it: this is the remainder */
     enum hw_leak_verdict verdict;
     struct hw_trend_result trend;
     struct hw_value now;            /* at the last moment */
@@ -85,7 +84,7 @@ void hw_leaks_done(struct hw_leaks *l);
 /* Functions from the root to the row's node; at least its depth long. */
 void hw_leaks_path(const struct hw_leaks *l, const struct hw_leak *row, uint32_t *path);
 const char *hw_leak_verdict_name(enum hw_leak_verdict v); /* "likely leak", … */
-/* What the rows judged likely leaks grew by. */
+/* What the rows with the verdict "likely leak" grew by. */
 double hw_leaks_likely(const struct hw_leaks *l);
 
 #endif

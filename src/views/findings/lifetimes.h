@@ -1,17 +1,17 @@
 /*
- * lifetimes.h - how long allocations stayed, as far as dumps can tell
+ * lifetimes.h - how long allocations lived, as far as dumps can tell
  *
- * Why:     code that allocates and frees at once costs time, code that keeps costs memory; a table
- *          of bytes tells neither from the other. A trace has no time of each free, but sums at
- *          each dump, and these bound what happened in between.
- * Shapes:  one row per function that asked. The mean stay is the area below its curve of live bytes
- *          divided by the bytes it asked for (Little's law): a mean over bytes, of the time within
- *          the recording. What still lives counts up to the last dump, so the true mean is at
- *          least that. The area below a curve between dumps is that of the straight line.
+ * Why:     code that frees at once costs time, code that keeps memory costs memory; a table of
+ *          bytes does not show the difference. A trace has no times of frees, but sums at each
+ *          dump, which bound what happened in between.
+ * Shapes:  one row per allocating function. The mean lifetime is the area below its curve of live
+ *          bytes divided by the bytes it allocated (Little's law): a mean over bytes, of the time
+ *          within the recording. What still lives counts up to the last dump, so the true mean is
+ *          at least that. The area below a curve between dumps is that of the straight line.
  *          Temporary: bytes that came and went between two dumps that follow each other. At least:
  *          what was freed beyond all that lived at the dump before. At most: as if every free had
- *          hit what had just come.
- *          Buckets are half decades of the mean: bucket b holds means from 10^(b/2) us on.
+ *          hit what had just come. Buckets are half decades of the mean: bucket b holds means from
+ *          10^(b/2) us on.
  * Units:   bytes; seconds.
  * Errors:  HW_ENOMEM.
  * Cost:    one pass over the process's rows, O(callstacks seen) for each of at most 256 dumps.

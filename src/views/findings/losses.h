@@ -1,5 +1,5 @@
 /*
- * losses.h - what a profile lacks: every counted loss, ready to be shown
+ * losses.h - what a profile lacks: every counted loss, ready to show
  *
  * Why:     loss travels with the data; each report shows it. One list for text, JSON and the page.
  * Shapes:  rows for a process (upid) or the whole trace (HW_ID_NONE), from dump flags and from the

@@ -1,7 +1,7 @@
 /*
  * retained.h - what was allocated between two dumps and still lives at the second
  *
- * Why:     an interval on the timeline says how much of what it allocated was kept.
+ * Why:     shows how much of what was allocated in an interval of the timeline was kept.
  * Shapes:  one figure for each shown dump of a series: the growth since the dump before, callstack
  *          by callstack, those that shrank as 0. That is the least it can be: a trace tells how
  *          much of a callstack was freed, not when that had been allocated. It is what span.h has

@@ -1,7 +1,7 @@
 /*
- * sites.h - the functions that asked for memory, ranked, and how each went over time
+ * sites.h - the allocating functions, ranked, and the history of each
  *
- * Why:     "who holds my memory" is answered by the code that asked, not by malloc.
+ * Why:     the answer to "who holds my memory" is the code that allocated it, not malloc.
  * Shapes:  one row per site function (functions.h). A table is filled with the values of up to
  *          three moments: now, the dump before, the peak.
  * Owns:    its rows.

@@ -1,7 +1,8 @@
 /*
- * sizes.h - how large the allocations were, by heap and by the function that asked
+ * sizes.h - how large the allocations were, by heap and allocating function
  *
- * Why:     many small blocks cost more than their bytes, and one large one is found elsewhere.
+ * Why:     many small blocks cost more than their bytes, and are a different problem from one large
+ *          block.
  * Shapes:  classes by powers of two: class 0 holds sizes of 0 and 1 byte, class c those above
  *          2^(c-1) up to 2^c. A trace has sums, not sizes: a row for one recorded allocation is of
  *          one size, which is exact (`exact_objects` counts those); any other stands at the average

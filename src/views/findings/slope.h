@@ -1,8 +1,7 @@
 /*
- * slope.h - how fast a series rises, and whether it surely does
+ * slope.h - how fast a series rises, and whether the rise is significant
  *
- * Why:     growth of a heap is no straight line with normal errors: one spike must not make a
- *          slope.
+ * Why:     heap growth is not a straight line with normal errors: one spike must not make a slope.
  * Shapes:  Theil-Sen: the median of the slopes of all pairs of points; its interval are the slopes
  *          whose rank is 1.96 standard deviations of Kendall's S from the middle. Mann-Kendall: S
  *          is the number of pairs that rise less those that fall, tau = S / all pairs. p is

@@ -1,9 +1,9 @@
 /*
- * suppressions.h - leaks that are known and not to be told again
+ * suppressions.h - known leaks that should not be reported
  *
  * Shapes:  LeakSanitizer's files: a line `leak:PATTERN` each, `#` begins a comment. A pattern is
- *          looked for in function names and module paths of a stack; `*` stands for anything, `^`
- *          and `$` for the ends of the name.
+ *          searched in the function names and module paths of a stack; `*` matches anything, `^`
+ *          and `$` the ends of the name.
  * Owns:    its copies.
  * Errors:  HW_EFORMAT with the line; HW_ENOMEM.
  */

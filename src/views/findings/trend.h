@@ -1,8 +1,8 @@
 /*
  * trend.h - did a site grow, or was it only start-up?
  *
- * Why:     a word behind a figure saves the reader a diagram; it must not cry wolf on sampling
- *          noise, nor take a slow leak for noise.
+ * Why:     one word next to a figure saves the reader a chart; it must not cry wolf at sampling
+ *          noise, nor mistake a slow leak for noise.
  * Shapes:  needs four moments for a verdict; fewer give HW_TREND_NONE.
  *          GROWING: the 95 % interval of the Theil-Sen slope lies above 0 and the growth exceeds
  *          its sampling error. START_UP: flat after the first tenth. CACHE_LIKE: grew, then flat in

@@ -1,4 +1,4 @@
-/* Frames of the function get the number of their row once; then each stack adds to those it meets.
+/* Frames of the function get the number of their row once; then each stack adds to those it contains.
  */
 #include "views/flame/addresses.h"
 

@@ -1,8 +1,7 @@
 /*
  * addresses.h - what was allocated through each address of one function
  *
- * Why:     the lines of a function are those of its source; who reads its instructions wants the
- *          figures at the call that asked.
+ * Why:     readers of a function's instructions want the figures at the calls that allocate.
  * Shapes:  a row is an address of a mapping's file. self: of stacks that end in the function there
  *          (at the site with HW_FLAME_SITES); total: of stacks that go through, each counted once.
  *          Frames with the function inlined into another one count: the address is in its code.

@@ -81,7 +81,7 @@ static bool is_allocator_library(struct hw_bytes module)
     return starts_any(module, names);
 }
 
-/* Managed functions stand in mappings "[java] java.base", "[java] app.jar", "[python]", which a
+/* Managed functions are in mappings "[java] java.base", "[java] app.jar", "[python]", which a
  * trace's paths have as "/[python]". */
 #define JAVA   "/[java]"
 #define PYTHON "/[python]"
@@ -106,6 +106,33 @@ enum hw_function_language hw_function_language_of(struct hw_bytes module)
     if (starts(module, JAVA) || starts(module, PYTHON))
         return HW_FUNCTION_MANAGED;
     return starts_any(base_of(module), runtimes) ? HW_FUNCTION_RUNTIME : HW_FUNCTION_NATIVE;
+}
+
+/* "/lib/python3.11/", "/lib64/python3/": the digits, and then a folder. */
+static bool is_below_interpreter(struct hw_bytes file)
+{
+    static const char name[] = "/python";
+    const uint8_t *end = file.p + file.n;
+    for (const uint8_t *at = file.p; (at = memmem(at, (size_t)(end - at), name, sizeof name - 1));
+         at++) {
+        const uint8_t *after = at + sizeof name - 1;
+        while (after < end && ((*after >= '0' && *after <= '9') || *after == '.'))
+            after++;
+        bool is_lib = (at - file.p >= 4 && memcmp(at - 4, "/lib", 4) == 0) ||
+                      (at - file.p >= 6 && memcmp(at - 6, "/lib64", 6) == 0);
+        if (is_lib && after > at + sizeof name - 1 && after < end && *after == '/')
+            return true;
+    }
+    return false;
+}
+
+enum hw_function_home hw_function_home_of(struct hw_bytes module, struct hw_bytes file)
+{
+    if (!starts(module, PYTHON))
+        return HW_HOME_OWN;
+    if (has(file, "/site-packages/") || has(file, "/dist-packages/"))
+        return HW_HOME_PACKAGE;
+    return starts(file, "<frozen ") || is_below_interpreter(file) ? HW_HOME_STANDARD : HW_HOME_OWN;
 }
 
 /* ---- wrappers in C: a known prefix, what is wrapped, a known tail ---- */

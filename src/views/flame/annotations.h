@@ -1,5 +1,5 @@
 /*
- * annotations.h - how a managed runtime came by a frame: compiled, interpreted, its own code
+ * annotations.h - the kind of a managed runtime's frame: compiled, interpreted, its own code
  *
  * Shapes:  told by the mapping's path, from the root on: below managed code the runtime's own
  *          frames are common to all such stacks; the first frame behind a JNI trampoline is the

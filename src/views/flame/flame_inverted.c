@@ -1,7 +1,7 @@
 /*
  * The inverted tree without its small parts. Every value is a row that stands somewhere on its way
  * from the leaf to the root. A node has a range of rows: they are sorted by the function each of
- * them meets next, so that every function of weight gets a child and a part of the range; the rest
+ * them reaches next, so that every function of weight gets a child and a part of the range; the rest
  * ends in one merged child and is never looked at again. (The whole inverted tree of a million
  * nodes has nine millions and took 4.1 s; this way it is 0.3 s at a share of 0.0001.)
  */
@@ -16,7 +16,7 @@
 #include "base/banned.h"
 
 /* Without filters: the callsite it is at and how many functions of its frame are left (callsite
- * HW_ID_NONE: none at all). With filters: where its functions stand in `paths`, and how many are
+ * HW_ID_NONE: none at all). With filters: where its functions are in `paths`, and how many are
  * left. */
 struct row {
     uint32_t value, at, left;
@@ -39,7 +39,7 @@ struct job {
     struct hw_flame *out;
     HW_VEC(struct row) rows;
     struct row *scratch;   /* as many */
-    uint32_t *function_of; /* by row: what it meets next */
+    uint32_t *function_of; /* by row: what it reaches next */
     hw_flame_path paths;   /* leaf first */
     struct group *groups;  /* by function */
     HW_VEC(uint32_t) met;  /* functions of the range at hand */

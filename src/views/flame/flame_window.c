@@ -1,6 +1,6 @@
 /*
  * The tree over every callstack that ever has a row is made once and laid out in preorder. Leaves,
- * the callstacks' values, stand in the order of their nodes, so that those of a node and all below
+ * the callstacks' values, are in the order of their nodes, so that those of a node and all below
  * it are one range, and what a node holds is the difference of two sums from the left:
  *
  *     node      root  a    b    c    d         (preorder; end[a] = d)

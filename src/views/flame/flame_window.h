@@ -1,9 +1,9 @@
 /*
- * flame_window.h - a flamegraph whose moment moves
+ * flame_window.h - a flamegraph that is redrawn while its time range is dragged
  *
- * Why:     who drags the end of a stretch of time asks for the same graph ten times a second, each
- *          time of another dump. What does not change meanwhile is made once: which callstacks
- *          there are, in what order they stand in the tree, what filters do to them.
+ * Why:     dragging the end of a time range requests the same graph ten times a second, each time
+ *          for another dump. What stays the same is computed once: which callstacks there are,
+ *          their order in the tree, what filters do to them.
  * Shapes:  a question without its times; a place is what moves. The graph has siblings in order of
  *          their function's id, wherever it stands. Siblings below min_share of the whole are one
  *          node behind the others, as in hw_flame_invert; what holds nothing is left out. The

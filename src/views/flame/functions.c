@@ -57,9 +57,10 @@ static int function_intern(struct hw_functions *f, const struct hw_function *fn,
     }
     size_t at = hash_of(fn) & f->mask;
     for (; f->slots[at]; at = (at + 1) & f->mask) {
-        const struct hw_function *have = &f->v.v[f->slots[at] - 1];
+        struct hw_function *have = &f->v.v[f->slots[at] - 1];
         if (have->name.v == fn->name.v && have->module.v == fn->module.v &&
             have->rel_pc == fn->rel_pc) {
+            have->home = fn->home < have->home ? fn->home : have->home;
             *out = f->slots[at] - 1;
             return HW_OK;
         }
@@ -77,13 +78,15 @@ static const struct hw_strings *strings_of(const struct hw_callsites *cs)
     return hw_callsites_strings((struct hw_callsites *)(uintptr_t)cs);
 }
 
-static int add_function(struct hw_functions *f, struct hw_function *fn, hw_str_id file,
-                        uint32_t line)
+/* seen: the file that says whose it is; file: what a line is of, where lines are known. */
+static int add_function(struct hw_functions *f, struct hw_function *fn, hw_str_id seen,
+                        hw_str_id file, uint32_t line)
 {
     const struct hw_strings *s = strings_of(f->cs);
     struct hw_function_at at = {.file = file, .line = line};
     struct hw_bytes name = hw_strings_get(s, fn->name), module = hw_strings_get(s, fn->module);
     fn->language = (uint8_t)hw_function_language_of(module);
+    fn->home = (uint8_t)hw_function_home_of(module, hw_strings_get(s, seen));
     fn->kind =
         (uint8_t)(hw_function_is_wrapper(name, f->wrappers) ? HW_FUNCTION_ALLOCATOR
                                                             : hw_function_kind_of(name, module));
@@ -107,12 +110,13 @@ static int add_frame(struct hw_functions *f, hw_frame_id id)
         if (fn.name.v == 0)
             fn.name = fr->name;
         fn.rel_pc = fn.name.v ? 0 : fr->rel_pc;
-        return add_function(f, &fn, n ? lines[0].file : (hw_str_id){0}, n ? lines[0].line : 0);
+        return add_function(f, &fn, n ? lines[0].file : fr->file,
+                            n ? lines[0].file : (hw_str_id){0}, n ? lines[0].line : 0);
     }
     for (size_t i = n; rc == HW_OK && i-- > 0;) {
         fn.name = lines[i].function;
         fn.rel_pc = fn.name.v ? 0 : fr->rel_pc;
-        rc = add_function(f, &fn, lines[i].file, lines[i].line);
+        rc = add_function(f, &fn, lines[i].file, lines[i].file, lines[i].line);
     }
     return rc;
 }

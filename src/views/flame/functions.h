@@ -2,9 +2,9 @@
  * functions.h - frames grouped into functions, and what kind of function each is
  *
  * Why:     people think in functions; a callstack has addresses. And the leaf of every stack is an
- *          allocator: the code that asked is somewhere above it.
+ *          allocator: the code responsible is somewhere above it.
  * Shapes:  a named function is (raw name, module path); a frame without a name stands alone as
- *          (module path, rel_pc). Ids are dense from 0. The kind is judged by the raw name and the
+ *          (module path, rel_pc). Ids are dense from 0. The kind is determined by the raw name and the
  *          module (allocator_frames.c): allocators and their known wrappers (xmalloc, g_malloc0,
  *          sqlite3Realloc, os::malloc in libjvm.so, …) and the profiler's own library; the C
  *          library, the loader and templates of the C++ and Rust standard libraries; the rest. A
@@ -45,15 +45,25 @@ enum hw_function_language {
     HW_FUNCTION_MANAGED, /* a function that such a one runs */
 };
 
+/* Whose a function of Python is, by the file it stands in. */
+enum hw_function_home {
+    HW_HOME_OWN,     /* the program's, and where there is no file */
+    HW_HOME_PACKAGE, /* below site-packages or dist-packages */
+    HW_HOME_STANDARD /* the interpreter's own library: lib/python3.11/json, <frozen importlib> */
+};
+
 struct hw_function {
     hw_str_id name;   /* raw; 0 = unknown */
     hw_str_id module; /* path; 0 = unknown */
     uint64_t rel_pc;  /* only when the name is unknown */
     uint8_t kind;     /* enum hw_function_kind */
     uint8_t language; /* enum hw_function_language */
+    uint8_t home;     /* enum hw_function_home; of several files the first that comes in it */
 };
 
-/* A function with the line a frame is at in it: where it calls the next one, or stands itself. */
+/*
+ * A function with its current line in a frame: where it calls the next one, or where the leaf is.
+ */
 struct hw_function_at {
     uint32_t function;
     hw_str_id file; /* 0 = unknown */
@@ -62,7 +72,7 @@ struct hw_function_at {
 
 struct hw_functions;
 
-/* Names of wrappers that no list knows, `*` and `?` as in a shell; NULL is none. */
+/* Additional wrapper names, with `*` and `?` as in a shell; NULL is none. */
 struct hw_wrappers {
     const char *const *v;
     size_t n;
@@ -78,7 +88,7 @@ uint32_t hw_functions_of_frame(const struct hw_functions *f, hw_frame_id frame);
 /* All functions of a frame, outermost first: more than one when there are inlined ones. *n >= 1. */
 const struct hw_function_at *hw_functions_chain(const struct hw_functions *f, hw_frame_id frame,
                                                 size_t *n);
-/* The function that asked for what was allocated at this callsite, and the callsite it stands at.
+/* The function responsible for the allocations at this callsite, and its own callsite.
  */
 uint32_t hw_functions_site(const struct hw_functions *f, hw_callsite_id c);
 hw_callsite_id hw_functions_site_callsite(const struct hw_functions *f, hw_callsite_id c);
@@ -91,6 +101,7 @@ const struct hw_function_at *hw_functions_site_at(const struct hw_functions *f, 
 
 enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_bytes module);
 enum hw_function_language hw_function_language_of(struct hw_bytes module);
+enum hw_function_home hw_function_home_of(struct hw_bytes module, struct hw_bytes file);
 bool hw_function_is_wrapper(struct hw_bytes raw_name, const struct hw_wrappers *w);
 
 /* How a name is shown: demanglers live on another floor, so the caller brings one.

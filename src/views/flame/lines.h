@@ -1,8 +1,8 @@
 /*
  * lines.h - lines of source and what was allocated through them
  *
- * Why:     who knows the function still wants the line. Where debug info gave lines, each frame has
- *          one: where it calls the next function, or asks itself.
+ * Why:     knowing the function, one still wants the line. With debug info, each frame has one:
+ *          where it calls the next function, or allocates itself.
  * Shapes:  a row is (file, line). self: of stacks that end there (at the site with HW_FLAME_SITES);
  *          total: of stacks that go through it, each counted once however often it recurs. Inlined
  *          functions count as frames. Rows in order of file id and line; frames without a line have

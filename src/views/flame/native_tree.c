@@ -1,5 +1,5 @@
 /*
- * Callsites are numbered parent first, so one pass in the order of ids meets each parent before its
+ * Callsites are numbered parent first, so one pass in the order of ids visits each parent before its
  * children, and one pass backwards sums up. A node is labelled by (name, module).
  */
 #include "views/flame/native_tree.h"

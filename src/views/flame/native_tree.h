@@ -1,5 +1,5 @@
 /*
- * native_tree.h - callstacks merged as experimental_flamegraph shows them
+ * native_tree.h - callstacks merged in the way of the experimental_flamegraph table
  *
  * Why:     that table has its own rules: rows of all heaps together, raw names, one node for each
  *          (parent, name, module path), every callstack with a row, also when nothing is live.

@@ -157,6 +157,30 @@ bool hw_program_has(const struct hw_shown_program *program, hw_str_id path)
     return program && program->name.n && path.v && path.v == program->module.v;
 }
 
+/* libfoo.so, libfoo.so.6, plugin.so */
+static bool is_shared_library(struct hw_bytes base)
+{
+    const uint8_t *so = memmem(base.p, base.n, ".so", 3);
+    return so && (so + 3 == base.p + base.n || so[3] == '.' || so[3] == '-');
+}
+
+enum hw_function_owner hw_function_owner_of(const struct hw_shown_program *program,
+                                            const struct hw_callsites *cs,
+                                            const struct hw_function *fn)
+{
+    if (fn->kind != HW_FUNCTION_PLAIN || fn->language == HW_FUNCTION_RUNTIME)
+        return HW_OWNER_RUNTIME;
+    if (fn->language == HW_FUNCTION_MANAGED)
+        return fn->home == HW_HOME_STANDARD  ? HW_OWNER_RUNTIME
+               : fn->home == HW_HOME_PACKAGE ? HW_OWNER_LIBRARY
+                                             : HW_OWNER_PROGRAM;
+    if (program && program->module.v)
+        return fn->module.v == program->module.v ? HW_OWNER_PROGRAM : HW_OWNER_LIBRARY;
+    if (fn->module.v == 0 || is_shared_library(hw_module_base(cs, fn->module)))
+        return HW_OWNER_LIBRARY;
+    return HW_OWNER_PROGRAM;
+}
+
 bool hw_program_is_renamed(const struct hw_shown_program *program, const struct hw_callsites *cs)
 {
     return program && hw_program_has(program, program->module) &&

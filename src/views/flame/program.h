@@ -1,10 +1,10 @@
 /*
- * program.h - frames of the profiled program itself, and what it is called
+ * program.h - frames of the profiled program itself, and its name
  *
- * Why:     a row of the program itself needs no module beside it, and who started redis-server
- *          looks for that name, not for the file it is a link to (redis-check-rdb). This is the one
- *          home of that rule.
- * Shapes:  the program is the module that the C library's start is called from, else the one with
+ * Why:     a row of the program itself needs no module, and whoever started redis-server looks for
+ *          that name, not for the file it is a link to (redis-check-rdb). That rule is defined only
+ *          here.
+ * Shapes:  the program is the module that calls the C library's start function, else the one with
  *          the process's name. A person reads its started name wherever a module is shown, and
  *          "redis-server+0x1f3" for its functions without a name; a list of functions leaves the
  *          module of the program's own out. What other programs read as files (mappings of pprof,
@@ -47,6 +47,17 @@ int hw_programs_find(const struct hw_profile *p, struct hw_shown_program **out);
 bool hw_program_has(const struct hw_shown_program *program, hw_str_id path);
 /* ... whose name is not the file's. */
 bool hw_program_is_renamed(const struct hw_shown_program *program, const struct hw_callsites *cs);
+/* Whose code a function is. */
+enum hw_function_owner {
+    HW_OWNER_PROGRAM, /* the profiled program's own, and what an interpreter or virtual machine runs */
+    HW_OWNER_LIBRARY, /* shared libraries, packages of Python */
+    HW_OWNER_RUNTIME, /* the C library, the language's own library, allocators, interpreters */
+    HW_OWNER_COUNT
+};
+/* Where the program is not known, files that are no shared libraries are its own. */
+enum hw_function_owner hw_function_owner_of(const struct hw_shown_program *program,
+                                            const struct hw_callsites *cs,
+                                            const struct hw_function *fn);
 /* What is shown as the module of a frame in this file: the last part of its path, or the program's
  * name. */
 struct hw_bytes hw_program_module_shown(const struct hw_shown_program *program,

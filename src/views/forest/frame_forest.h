@@ -1,5 +1,5 @@
 /*
- * frame_forest.h - flamegraphs of any rows that name their caller
+ * frame_forest.h - flamegraphs of arbitrary rows with parent ids
  *
  * Why:     a script has frames from anywhere (callstacks, classes, memory dumps): each with an id, its
  *          caller's id, a name and values. It asks for them merged, filtered and turned round, as a

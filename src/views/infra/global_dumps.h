@@ -1,5 +1,5 @@
 /*
- * global_dumps.h - what was dumped at one moment, over all processes and heaps
+ * global_dumps.h - dumps of one moment, across all processes and heaps
  *
  * Why:     memory-infra knows global dumps: one logical instant of all processes. Profiles know
  *          dumps of single heaps and memory dumps of processes.
@@ -27,7 +27,7 @@ typedef HW_VEC(struct hw_global_item) hw_global_items;
 /* out begins empty; after an error it holds what to free all the same. */
 int hw_global_items_init(const struct hw_profile *p, const struct hw_series_list *list,
                          hw_global_items *out);
-/* Behind the last item of the global dump that begins at i. */
+/* The end of the global dump that begins at i (exclusive). */
 size_t hw_global_end(const hw_global_items *items, size_t i);
 /* The most detailed level of n items; heap dumps are only in detailed ones. */
 enum hw_memory_detail hw_global_detail(const struct hw_profile *p, const struct hw_global_item *v,

@@ -1,5 +1,5 @@
 /*
- * The tree of names stands in preorder once finished, the rows in the order of their nodes: what
+ * The tree of names is in preorder once finished, the rows in the order of their nodes: what
  * is below a node is one run of each.
  *
  *     node    0 root   1 main   2 parse   3 render     end[1] = 4

@@ -1,8 +1,8 @@
 /*
  * heap_details.h - a heap broken down by callstack and by type, in either order
  *
- * Why:     memory-infra's heap details: what a caller's bytes are made of, and who asked for the
- *          bytes of a type, are one question with two dimensions.
+ * Why:     memory-infra's heap details: which types a caller's bytes consist of, and who allocated
+ *          the bytes of a type, are one question with two dimensions.
  * Shapes:  rows of one or two moments (EARLIER, NOW) are added, from any profiles: what has the
  *          same names is the same. Then finish; then a place (stack, type or none) is asked for
  *          what is below it in one dimension. Children come with the largest first; those that the

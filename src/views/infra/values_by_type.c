@@ -16,7 +16,8 @@ void hw_type_sum_done(struct hw_type_sum *t)
  */
 static bool is_of_objects(struct hw_bytes heap)
 {
-    return hw_heap_kind_of(heap) != HW_HEAP_NATIVE;
+    enum hw_heap_kind kind = hw_heap_kind_of(heap);
+    return kind == HW_HEAP_OBJECTS || kind == HW_HEAP_CHURN;
 }
 
 static void take_class(const struct hw_profile *p, struct hw_alloc_row *row)

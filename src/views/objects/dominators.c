@@ -105,7 +105,7 @@ static int enter(struct work *w, uint32_t node, uint32_t parent, steps *open)
  * the smaller number a candidate for the semidominator at once; only edges from a larger number
  * wait for what comes later. Most edges never do.
  */
-static int meet(struct work *w, uint32_t from, uint32_t to)
+static int add_edge(struct work *w, uint32_t from, uint32_t to)
 {
     if (from > to)
         return hw_vec_push(&w->late, (struct late_edge){to, from}) < 0 ? HW_ENOMEM : HW_OK;
@@ -127,7 +127,7 @@ static int walk_from(struct work *w, uint32_t root, steps *open)
         uint32_t to = edge_to(&w->e, node, s->edge++);
         if (to == HW_ID_NONE)
             continue;
-        rc = w->number[to] ? meet(w, number, w->number[to]) : enter(w, to, number, open);
+        rc = w->number[to] ? add_edge(w, number, w->number[to]) : enter(w, to, number, open);
     }
     return rc;
 }

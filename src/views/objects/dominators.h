@@ -1,8 +1,8 @@
 /*
- * dominators.h - which object keeps which others alive, all by itself
+ * dominators.h - which objects each object alone keeps alive
  *
- * Why:     an object's own size says little; what would go with it, its retained size, is the sum
- *          over the objects that can be reached only through it: those it dominates.
+ * Why:     an object's own size says little; what would be freed with it, its retained size, is the
+ *          sum over the objects reachable only through it: those it dominates.
  * Shapes:  positions 0 .. n - 1 are the reachable objects; a position's dominator is a smaller
  *          position, HW_ID_NONE where only the whole set of roots dominates. Weak referents are not
  *          followed. count, size, native: of all that is dominated, itself included.

@@ -1,8 +1,8 @@
 /*
- * heap_duplicates.h - arrays of a heap graph that hold the same
+ * heap_duplicates.h - arrays of a heap graph with equal contents
  *
- * Why:     a heap with ten thousand times the same text needs one of them.
- * Shapes:  a row for each content that stands in two reachable arrays or more, the one first that
+ * Why:     a heap with ten thousand copies of a text needs only one.
+ * Shapes:  a row for each content that is in two reachable arrays or more, the one first that
  *          would free most. Same means same class, same length and the same 64 bit hash of the
  *          contents, so only dumps with contents (.hprof of a JVM) have any; arrays without
  *          elements are all the same.

@@ -1,7 +1,7 @@
 /*
  * heap_growth.h - heap graphs compared, class by class
  *
- * Why:     one dump tells what is there; two tell what came, several what keeps coming.
+ * Why:     one dump shows what is there, two what was added, several what keeps growing.
  * Shapes:  classes are known by their shown names, so that graphs of different traces compare; only
  *          reachable objects count. Rows are sorted by the change of bytes, largest first.
  * Owns:    its rows; names are those of the profiles.

@@ -1,5 +1,5 @@
 /*
- * heap_holders.h - who holds a root, in words
+ * heap_holders.h - who holds a root, as text
  *
  * Shapes:  "a variable of Foo.run (Foo.java:12) in thread "main"", "JNI code of Foo.read in thread
  *          "main"", "a constant in compiled code of Foo.run in thread "main"", "thread "main"".

@@ -1,8 +1,8 @@
 /*
- * heap_links.h - a heap graph's references the other way round, and trees from the top down
+ * heap_links.h - a heap graph's references reversed, and trees from the top down
  *
- * Why:     graphs know what an object refers to, trees whom a node stands below. "Who refers to it"
- *          and "what stands below it" are the same question: numbers by the number they lead to.
+ * Why:     graphs store what an object refers to, trees the parent of a node. "Who refers to it"
+ *          and "what are its children" are the same inverse lookup.
  * Shapes:  what leads to k is item[first[k] .. first[k + 1]), in rising order. Of a tree what
  *          stands below nobody is at k = n.
  * Owns:    two arrays: 4 bytes a key and 4 an item.

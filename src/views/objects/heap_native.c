@@ -91,22 +91,22 @@ struct paths {
     const struct hw_functions *functions;
     struct hw_map64 of_callsite;    /* callsite -> path */
     struct hw_map64 below;          /* path << 32 | function -> the path one function longer */
-    HW_VEC(hw_callsite_id) climbed; /* those without a path yet, innermost first */
+    HW_VEC(hw_callsite_id) pending; /* those without a path yet, innermost first */
 };
 
 /* Paths are numbered from 1; 0 is the empty one. */
 static int path_of(struct paths *p, hw_callsite_id at, uint32_t *out)
 {
     uint64_t path = 0;
-    hw_vec_clear(&p->climbed);
+    hw_vec_clear(&p->pending);
     for (; at.v != HW_ID_NONE && !hw_map64_get(&p->of_callsite, at.v, &path);
          at = hw_callsites_get(p->cs, at)->parent)
-        if (hw_vec_push(&p->climbed, at) < 0)
+        if (hw_vec_push(&p->pending, at) < 0)
             return HW_ENOMEM;
-    for (size_t i = p->climbed.n; i-- > 0;) {
+    for (size_t i = p->pending.n; i-- > 0;) {
         size_t n;
         const struct hw_function_at *chain =
-            hw_functions_chain(p->functions, hw_callsites_get(p->cs, p->climbed.v[i])->frame, &n);
+            hw_functions_chain(p->functions, hw_callsites_get(p->cs, p->pending.v[i])->frame, &n);
         for (size_t k = 0; k < n; k++) {
             uint64_t *next, fresh_path = p->below.n + 1;
             bool fresh;
@@ -117,7 +117,7 @@ static int path_of(struct paths *p, hw_callsite_id at, uint32_t *out)
                 *next = fresh_path;
             path = *next;
         }
-        int rc = hw_map64_put(&p->of_callsite, p->climbed.v[i].v, path);
+        int rc = hw_map64_put(&p->of_callsite, p->pending.v[i].v, path);
         if (rc < 0)
             return rc;
     }
@@ -177,7 +177,7 @@ int hw_heap_native_build(const struct hw_heap_graph *g, const struct hw_callsite
         rc = add_links(g, &paths, out, owner_of);
     hw_map64_done(&paths.of_callsite);
     hw_map64_done(&paths.below);
-    hw_vec_done(&paths.climbed);
+    hw_vec_done(&paths.pending);
     if (rc < 0) {
         hw_heap_native_done(out);
         return rc;

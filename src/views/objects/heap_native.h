@@ -1,7 +1,7 @@
 /*
- * heap_native.h - memory outside of a managed heap, by the class that owns it and who allocated it
+ * heap_native.h - memory outside a managed heap, by the class that owns it and who allocated it
  *
- * Why:     "64 MB of direct buffers" is half of an answer: the other half is the native callstack.
+ * Why:     "64 MB of direct buffers" is half an answer: the other half is the native callstack.
  * Shapes:  a row for each class and kind of memory, the one with most bytes first; below it the
  *          callstacks of the samples that belong to it, those that go through the same functions
  *          together: where in a function a call stands, nobody sees here. Bytes of blocks are what

@@ -1,5 +1,5 @@
 /*
- * heap_objects.h - objects of a heap graph, picked and sorted
+ * heap_objects.h - objects of a heap graph, selected and sorted
  *
  * Why:     a table shows a screenful of ten million objects; nobody should have to sort them all.
  * Shapes:  rows [offset, offset + limit) of those that pass, in the order asked for; equal ones by

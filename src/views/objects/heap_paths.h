@@ -1,5 +1,5 @@
 /*
- * heap_paths.h - the shortest way from a root to each reachable object
+ * heap_paths.h - the shortest path from a root to each reachable object
  *
  * Why:     "why is it there" is answered by a path; a tree of paths has each object once, so its
  *          sizes can be added up.

@@ -4,7 +4,7 @@
  *
  * The order of HW_FOLD_FLAME is that of a walk in depth, which nobody walks: one pass from the back
  * gives the size of each object's subtree, one pass from the front the place of each object in such
- * a walk; nodes are sorted by the place of their first object. Children of one parent must stand in
+ * a walk; nodes are sorted by the place of their first object. Children of one parent must be in
  * the order in which they would be walked, which both trees keep.
  */
 #include "views/objects/heap_tree.h"

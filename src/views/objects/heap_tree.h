@@ -6,7 +6,7 @@
  * Shapes:  a node's index is larger than its parent's. Two ways of folding:
  *          HW_FOLD_FLAME    by shown class name and root type; an object's memory outside of the
  *                           heap is a child "[native] …". Indexes are in the order in which a
- *                           depth-first walk over the objects first meets the nodes.
+ *                           depth-first walk over the objects first visits the nodes.
  *          HW_FOLD_CLASSES  at the top by name, root type and heap, below by name and heap; an
  *                           object of the class of its parent's node belongs to that node.
  * Owns:    its nodes.

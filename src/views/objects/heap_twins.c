@@ -52,7 +52,7 @@ static void find_value_fields(const struct hw_profile *p, const struct hw_heap_g
 struct search {
     const struct hw_heap_graph *g;
     enum hw_twin_kind kind;
-    uint64_t seed;        /* nobody shall make a file whose contents all meet in one place */
+    uint64_t seed;        /* nobody shall make a file whose contents all share one hash slot */
     struct hw_map64 rows; /* content -> row */
     uint8_t *is_value;    /* by field */
     uint8_t *counted;     /* by object: an array that a string was charged for */

@@ -1,5 +1,5 @@
 /*
- * heap_twins.h - strings and arrays that say the same
+ * heap_twins.h - strings and arrays with equal contents
  *
  * Why:     the same text a thousand times is memory that one copy would do for.
  * Shapes:  one row for each different content among reachable objects, those that waste most first;

@@ -98,8 +98,9 @@ static int add_peaks(struct hw_process_view *v, const struct hw_profile *p,
     for (size_t i = 0; i < s->peaks.n && rc == 0; i++) {
         rc = hw_values_at(p, s, s->peaks.v[i], &values);
         struct hw_process_moment key = {.ts_ns = p->dumps.v[s->peaks.v[i]].ts_ns};
+        /* None if those of the first kind of heap were never recorded. */
         struct hw_process_moment *m =
-            bsearch(&key, v->peaks.v, v->peaks.n, sizeof *v->peaks.v, by_ts);
+            v->peaks.n ? bsearch(&key, v->peaks.v, v->peaks.n, sizeof *v->peaks.v, by_ts) : NULL;
         struct hw_dump_total d = {.dump = s->peaks.v[i]};
         for (size_t k = 0; rc == 0 && k < values.n; k++)
             hw_value_add(&d.total, &values.v[k].v);

@@ -1,5 +1,5 @@
 /*
- * process.h - one process over time: all its heaps of one kind together
+ * process.h - one process over time: all its heaps of one kind combined
  *
  * Why:     a person asks about a program; its heaps (libc.malloc, custom ones) are dumped one by
  *          one.
@@ -53,11 +53,13 @@ int hw_process_view_init(struct hw_process_view *v, const struct hw_profile *p,
 void hw_process_view_done(struct hw_process_view *v);
 /* The moment with the most live bytes, recorded maxima included; NULL when there is none. */
 const struct hw_process_moment *hw_process_view_peak(const struct hw_process_view *v);
-/* Was most of it freed by the end? Then the end shows a program's clean-up, and the peak tells
- * more: below 1 % of the peak, or half of it when the process ended in the recording. */
+/*
+ * Was most of it freed by the end? Then the end only shows a program's clean-up, and the peak says
+ * more: below 1 % of the peak, or half of it if the process exited during the recording.
+ */
 bool hw_process_view_cleaned_up(const struct hw_process_view *v);
 
-/* What one heap held at a dump of the view; NULL: the view does not show it. */
+/* What one heap held at a dump of the view; NULL: not shown by the view. */
 const struct hw_value *hw_process_view_dump(const struct hw_process_view *v, uint32_t dump);
 
 /* The dump whose values a heap has at a moment; HW_ID_NONE before its first. */
@@ -82,7 +84,7 @@ int hw_process_views_init(const struct hw_profile *p, const struct hw_series_lis
                           hw_process_views *views);
 void hw_process_views_done(hw_process_views *views);
 
-/* The dumps of all processes, each counted as in its view: what a person calls a dump. */
+/* The dumps of all processes, each counted as in its view: dumps as users see them. */
 int hw_process_count_dumps(const struct hw_profile *p, const struct hw_series_list *list,
                            size_t *out);
 

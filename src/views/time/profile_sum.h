@@ -1,8 +1,8 @@
 /*
  * profile_sum.h - several profiles added up, or one taken from another, by callstack
  *
- * Why:     files of different formats, processes of one name, two looks at one process: the same
- *          stack in two profiles is one stack of the sum.
+ * Why:     files of different formats, processes of one name, two snapshots of one process: the
+ *          same stack in two profiles is one stack of the sum.
  * Shapes:  of a part counts the last moment of a process (its peak when there is nothing else). It
  *          is added, or taken away, or is the base of what is added: its allocations are taken
  *          away, what it held is told beside. Differences may be negative; variances add up. Of a

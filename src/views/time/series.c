@@ -11,6 +11,12 @@ enum hw_heap_kind hw_heap_kind_of(struct hw_bytes name)
 {
     if (hw_bytes_equal(name, hw_bytes_str("java.alloc")))
         return HW_HEAP_OBJECTS;
+    if (hw_bytes_equal(name, hw_bytes_str(HW_RESIDENT_HEAP)))
+        return HW_HEAP_RESIDENT;
+    if (name.n > 5 && memcmp(name.p, "mmap.", 5) == 0)
+        return HW_HEAP_MAPPED;
+    if (hw_bytes_equal(name, hw_bytes_str(HW_PINNED_HEAP)))
+        return HW_HEAP_PINNED;
     return hw_bytes_equal(name, hw_bytes_str("com.android.art")) ? HW_HEAP_CHURN : HW_HEAP_NATIVE;
 }
 

@@ -1,5 +1,5 @@
 /*
- * series.h - which dumps a profile has, heap by heap
+ * series.h - the dumps of a profile, by heap
  *
  * Why:     a reader asks "what did this heap look like over time"; the trace has a flat list of
  *          dumps in which checkpoints, peaks and several dumps of one moment are mixed.
@@ -31,9 +31,12 @@ typedef HW_VEC(uint32_t) hw_dump_list;
 /* Heaps of one kind add up; of unlike ones nothing does: a Java object is no block of malloc's, and
  * what was allocated is not what lives. The first kind that a process has stands for it. */
 enum hw_heap_kind {
-    HW_HEAP_NATIVE,  /* malloc's and those that programs register */
-    HW_HEAP_OBJECTS, /* java.alloc: managed objects that live */
-    HW_HEAP_CHURN,   /* com.android.art: managed objects that were allocated, frees unknown */
+    HW_HEAP_NATIVE,   /* malloc's and those that programs register */
+    HW_HEAP_OBJECTS,  /* java.alloc: managed objects that live */
+    HW_HEAP_CHURN,    /* com.android.art: managed objects that were allocated, frees unknown */
+    HW_HEAP_MAPPED,   /* mmap.*: address space; what a program allocates may lie in it */
+    HW_HEAP_RESIDENT, /* mmap.anon.resident: what of mmap.anon is in memory, by its calls */
+    HW_HEAP_PINNED, /* malloc.pinned: free memory on pages that live blocks lie on, by their sites */
     HW_HEAP_KIND_COUNT
 };
 

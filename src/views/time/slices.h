@@ -1,8 +1,8 @@
 /*
- * slices.h - what of a thread's slices can be seen
+ * slices.h - the visible part of a thread's slices
  *
- * Why:     a track of 10^6 slices on 1000 pixels: boxes too narrow to be seen are one box.
- * Shapes:  tracks stand in order of (upid, tid). Boxes stand in order of time within each depth;
+ * Why:     a track of 10^6 slices on 1000 pixels: boxes too narrow to see are merged.
+ * Shapes:  tracks are in order of (upid, tid). Boxes are in order of time within each depth;
  *          those narrower than min_ns are merged with their neighbours of the same depth, and say
  *          how many they are.
  * Owns:    the vectors belong to the caller.

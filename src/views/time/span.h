@@ -1,7 +1,7 @@
 /*
- * span.h - what a process holds at a moment, or what came in a stretch of time
+ * span.h - what a process holds at a moment, or what was added in a time range
  *
- * Why:     pages and SQL ask about the same selections and must give the same numbers.
+ * Why:     pages and SQL query the same selections and must return the same numbers.
  * Shapes:  without a beginning: the values at ts. With one: what came since. There stacks that hold
  *          less than before count as 0 in that metric, since what is drawn cannot be negative.
  *          One row per callsite, sorted by callsite.

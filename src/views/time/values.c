@@ -2,7 +2,7 @@
  * A row's variance is the callstack's as of its dump, not a change. Where its recorder knows the
  * variance (HW_DUMP_KNOWS_VARIANCE, or some row has one), a callstack without one is exact: all its
  * allocations are as large as the interval. From other recorders interval² for each live sample
- * stands in, and rules of thumb for what is not space (lacks_variances).
+ * is in, and rules of thumb for what is not space (lacks_variances).
  */
 #include "views/time/values.h"
 

@@ -1,5 +1,5 @@
 /*
- * values.h - what each callstack holds and has asked for at one dump, with its error
+ * values.h - what each callstack holds and has allocated at one dump, with its error
  *
  * Why:     the model stores changes; readers ask for values. A running sum adds the changes up dump
  *          after dump, so that all dumps of a trace cost one pass over its rows.
@@ -63,10 +63,12 @@ int hw_sum_advance(struct hw_sum *t, uint32_t dump);
 int hw_sum_values(const struct hw_sum *t, hw_values *out);
 struct hw_value hw_sum_total(const struct hw_sum *t);
 
-/* For those who go to and fro: from now on copies of the sum are kept as it grows, of so many bytes
- * in all. Going back then costs the rows since the last copy before. */
+/*
+ * For moving back and forth: from now on copies of the sum are kept as it grows, up to this many
+ * bytes in all. Going back then costs the rows since the previous copy.
+ */
 void hw_sum_keep_marks(struct hw_sum *t, size_t max_bytes);
-/* The sum at `dump`, earlier or later than before. On error it is of no use any more. */
+/* Moves the sum to `dump`, earlier or later. After an error it is unusable. */
 int hw_sum_seek(struct hw_sum *t, uint32_t dump);
 size_t hw_sum_bytes(const struct hw_sum *t);
 /* The callstacks with a row so far, in order of their first: the i-th is the same wherever the sum
@@ -81,7 +83,7 @@ int hw_values_at(const struct hw_profile *p, const struct hw_series *s, uint32_t
 void hw_value_add(struct hw_value *to, const struct hw_value *v);
 /* Leaves what came since `before`; what shrank is 0, variances add. */
 void hw_value_since(struct hw_value *now, const struct hw_value *before);
-/* In every metric: such a callstack stands in no graph. */
+/* In every metric: such a callstack is in no graph. */
 bool hw_value_is_zero(const struct hw_value *v);
 int64_t hw_value_get(const struct hw_value *v, enum hw_metric m);
 /* Recorded allocations behind a metric. */

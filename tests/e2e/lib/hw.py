@@ -20,14 +20,16 @@ import termios
 import time
 import traceback
 
+from lib import checked
 from lib.trace import Trace
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = pathlib.Path(os.environ.get("HW_BUILD", ROOT / "build")).resolve()
 TARGETS = BUILD / "tests" / "targets"
 STAGE = BUILD / "stage"
-# Seconds after which what does not come counts as hung. The one home of such limits: a machine with other work takes many times
-# what an idle one does, and a limit that is never reached costs nothing. What shall be quick is measured and compared.
+# Seconds after which something counts as hung. All such limits are defined here: a busy machine takes many
+# times as long as an idle one, and a limit that is never reached costs nothing. Tests of speed measure and
+# compare.
 CLOCK = 60
 
 
@@ -46,7 +48,7 @@ def need(*programs):
 
 
 def built():
-    """The product as `make install` leaves it, brought up to date once for all parallel tests."""
+    """The product as installed by `make install`, brought up to date once for all parallel tests."""
     exe, lib = BUILD / "src/cli/heapwise", BUILD / "src/client/libheapprofd_glibc_preload.so"
     lib32 = BUILD / "src/client/i386" / lib.name
     for f in (exe, lib):
@@ -101,6 +103,7 @@ class Box:
     def __init__(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="hw."))
         self.children = []
+        self.allowed = set()
         self.env = {k: v for k, v in os.environ.items()
                     if not k.startswith(("HEAPWISE", "PERFETTO", "LD_PRELOAD"))}
         bindir = shutil.which("heapwise")
@@ -123,11 +126,25 @@ class Box:
         return str(link)
 
     def named(self, name):
-        """What a recorder shall look for where t_STEPS is meant: this box's own."""
+        """The name that a recorder should look for instead of t_STEPS: this box's own."""
         return os.path.basename(self.own(name[2:])) if name.startswith("t_") else name
 
     def path(self, name):
         return str(self.dir / name)
+
+    def broken(self, *names):
+        """These files are damaged on purpose ("*": all): they may break the format's rules."""
+        checked.spoil(self.dir, *names)
+
+    def allow(self, *rules):
+        """Rules that traces of this case may break: a recorder that is killed does not end its dump."""
+        self.allowed |= set(rules)
+
+    def traces_are_sound(self):
+        """Checks that every trace our tools left here follows the format's rules (doc/design/check.md)."""
+        with contextlib.suppress(Skip):
+            wrong = checked.check_folder(tool("heapwise"), self.dir, self.allowed)
+            true(not wrong, "heapwise check: " + "\n  ".join(wrong[:10]))
 
     def run(self, argv, timeout=CLOCK, env=None, stdin=None, check=None, **kw):
         """-> CompletedProcess with bytes; a hang is a failure, killed with all its children."""
@@ -153,7 +170,8 @@ class Box:
         return p
 
     def again(self):
-        """As it was in the beginning."""
+        """Restores the initial state."""
+        self.traces_are_sound()
         self.close()
         shutil.rmtree(self.dir, ignore_errors=True)
         self.__init__()
@@ -213,7 +231,7 @@ def wait_for(condition, what, seconds=CLOCK):
 
 
 def quiet(seconds):
-    """Where nothing shall happen there is no event to wait for."""
+    """For tests that nothing happens: there is no event to wait for."""
     time.sleep(seconds)
 
 
@@ -226,7 +244,7 @@ def status(pid, key):
 
 
 def stopped(pid):
-    """Waits until a process stands, as SIGSTOP was sent to it."""
+    """Waits until a process that was sent SIGSTOP has stopped."""
     wait_for(lambda: status(pid, "State")[:1] in "tT", f"{pid} to stop")
 
 
@@ -242,12 +260,12 @@ def unread(fd):
 
 
 def ticks(pid):
-    """Processor time that a process has had, in clock ticks."""
+    """CPU time used by a process, in clock ticks."""
     return sum(map(int, pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
 
 
 def idles(pid, seconds=0.1):
-    """Waits until a process is asleep and has had next to no processor time for so long: it may look around now and then."""
+    """Waits until a process sleeps and has used next to no CPU time for a while: it may poll now and then."""
     def nothing():
         before = ticks(pid)
         time.sleep(seconds)
@@ -290,7 +308,7 @@ def works(pid, n=5):
 
 
 def by_themselves(case):
-    """In a pid namespace of its own: what starts there is all that a recorder sees."""
+    """In a new pid namespace: a recorder sees only what starts there."""
     def inside(box):
         if os.environ.get("HW_BY_THEMSELVES"):
             return case(box)
@@ -340,6 +358,8 @@ def sound(path, allow=("disconnected",)):
     true(not t.truncated, f"{path} ends in the middle of a packet")
     true(not t.problems, f"{path}: {t.problems[:10]} ({len(t.problems)} problems)")
     true(t.uuid, f"{path}: no trace_uuid")
+    wrong = checked.check(tool("heapwise"), [path])
+    true(not wrong, f"heapwise check: {wrong}")
     last = {}
     for d in t.dumps:
         if d.ts and not d.rejected:
@@ -366,7 +386,7 @@ def exact(dump, want, what=""):
 
 
 def reason(e):
-    """Never empty: what is wrong, and which line of the test says so."""
+    """Never empty: what failed, and the test's line."""
     frames = [f for f in traceback.extract_tb(e.__traceback__) if f.filename != __file__]
     where = f" (line {frames[-1].lineno}: {frames[-1].line})" if frames else ""
     return (str(e).strip() or "no reason given") + where
@@ -384,6 +404,7 @@ def main(cases):
         keep = False
         try:
             cases[name](box)
+            box.traces_are_sound()
             print(f"ok {name} ({time.monotonic() - start:.1f} s)")
         except Skip as e:
             skipped += 1

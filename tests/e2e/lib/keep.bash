@@ -2,7 +2,7 @@
 # is a recording of the latter, ID its build id. Loaded by the tests of symbols.
 
 setup_file() {
-    BUILD=${HW_BUILD:-$BATS_TEST_DIRNAME/../../build}
+    BUILD=${HW_BUILD:-$BATS_TEST_DIRNAME/../../../build}
     BUILD=$(cd "$BUILD" && pwd)
     export BUILD PATH=$BUILD/src/cli:$PATH
     BOX=$(mktemp -d)
@@ -37,8 +37,10 @@ END
     export ID
 }
 
+# Whatever symbols, names and packets were added: each trace still keeps to the format's rules.
 teardown_file() {
     cd /
+    python3 -B "$BATS_TEST_DIRNAME/../lib/checked.py" "$BUILD/src/cli/heapwise" "$BOX" || return 1
     rm -rf "$BOX"
 }
 

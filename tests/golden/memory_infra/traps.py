@@ -177,7 +177,7 @@ def main():
     written, failed = {}, 0
     for says, name, kind, break_it in TRAPS:
         if (name, kind) not in written:
-            written[name, kind] = rules.write(heapwise, kind, f"{folder}/{name}.json")[0]
+            written[name, kind] = rules.write(heapwise, kind, f"{folder}/cases/{name}.json")[0]
             rules.totals(written[name, kind])  # the writer is in none of them
         trace = copy.deepcopy(written[name, kind])
         changed = break_it(trace)

@@ -5,7 +5,7 @@
  * early, or bytes are missing, there twice, or counted wrongly. Prints its best time of a call in
  * microseconds, and stays until its standard input ends. "limit": under a filter that ends the
  * process at restart_syscall; "refuse": the filter also answers geteuid with an error, so that
- * nobody can attach. "list": the modes.
+ * nobody can attach. "list": the modes, and whether each waits for its time.
  */
 #include "eintr.h"
 
@@ -208,7 +208,7 @@ int main(int argc, char **argv)
     gather();
     if (argc > 1 && strcmp(argv[1], "list") == 0) {
         for (size_t i = 0; i < n_modes; i++)
-            puts(modes[i].name);
+            printf("%s %d\n", modes[i].name, (modes[i].flags & NEVER_EARLY) != 0);
         return 0;
     }
     for (size_t i = 0; argc > 2 && i < n_modes; i++)

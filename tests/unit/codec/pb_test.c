@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "test.h"
@@ -78,6 +79,81 @@ static void bad_input_is_refused(void **state)
     }
 }
 
+static uint64_t seed = 1;
+
+static uint64_t pick(uint64_t n)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (seed >> 33) % n;
+}
+
+/* Anything, but mostly fields of the kinds that there are. */
+static size_t random_fields(uint8_t *to, size_t max)
+{
+    size_t n = 0;
+    while (n < max) {
+        static const uint8_t tags[] = {0x08, 0x12, 0x19, 0x25, 0x00, 0x0b, 0x98};
+        to[n++] = tags[pick(20) ? pick(4) : pick(sizeof tags)];
+        for (uint64_t k = pick(5); k > 0 && n < max; k--)
+            to[n++] = (uint8_t)(pick(3) ? pick(8) : 0x80 | pick(128));
+    }
+    return n;
+}
+
+/* A message in another is what it is alone, whatever is behind it. */
+static void where_a_message_lies_is_all_one(void **state)
+{
+    (void)state;
+    uint8_t all[64];
+    for (int round = 0; round < 100000; round++) {
+        size_t n = random_fields(all, sizeof all), from = pick(n), length = pick(n - from + 1);
+        struct hw_pb_reader outer = hw_pb_read(hw_bytes_of(all, n));
+        struct hw_bytes message = hw_bytes_of(all + from, length);
+        struct hw_pb_reader in = hw_pb_read_in(message, &outer);
+        uint8_t *copy = malloc(length + 1); /* exactly as long: what reads on is seen */
+        assert_non_null(copy);
+        memcpy(copy, message.p, length);
+        struct hw_pb_reader alone = hw_pb_read(hw_bytes_of(copy, length));
+        int rc;
+        do {
+            struct hw_pb_field a, b;
+            rc = hw_pb_next(&alone, &a);
+            assert_int_equal(hw_pb_next(&in, &b), rc);
+            assert_int_equal(in.pos - in.start, alone.pos - alone.start);
+            if (rc != 1)
+                break;
+            assert_int_equal(a.number, b.number);
+            assert_int_equal(a.wire, b.wire);
+            assert_int_equal(a.value, b.value);
+            assert_int_equal(a.offset, b.offset);
+            assert_int_equal(a.bytes.n, b.bytes.n);
+            assert_int_equal(memcmp(copy, message.p, length), 0);
+        } while (rc == 1);
+        free(copy);
+    }
+}
+
+static void packed_numbers_come_at_once(void **state)
+{
+    (void)state;
+    uint8_t all[64];
+    for (int round = 0; round < 100000; round++) {
+        size_t length = pick(40), n = 0, k = 0;
+        uint64_t got[64], v;
+        for (size_t i = 0; i < sizeof all; i++)
+            all[i] = (uint8_t)(pick(2) ? pick(128) : 0x80 | pick(128));
+        if (pick(10) == 0)
+            memset(all, 0xff, 12);
+        struct hw_pb_reader outer = hw_pb_read(hw_bytes_of(all, pick(2) ? sizeof all : length));
+        struct hw_bytes rest = hw_bytes_of(all, length);
+        int rc = hw_pb_packed_in(rest, &outer, got, &n), one;
+        for (; (one = hw_pb_next_packed(&rest, &v)) == 1; k++)
+            assert_int_equal(got[k], v);
+        assert_int_equal(k, n);
+        assert_int_equal(rc, one);
+    }
+}
+
 static void long_varints_are_read(void **state)
 {
     (void)state;
@@ -105,4 +181,6 @@ static void the_writer_fails_once_and_for_all(void **state)
 
 HW_TEST_MAIN(cmocka_unit_test(fields_come_back), cmocka_unit_test(bad_input_is_refused),
              cmocka_unit_test(long_varints_are_read),
+             cmocka_unit_test(where_a_message_lies_is_all_one),
+             cmocka_unit_test(packed_numbers_come_at_once),
              cmocka_unit_test(the_writer_fails_once_and_for_all))

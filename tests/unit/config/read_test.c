@@ -169,6 +169,36 @@ static void test_heaps(void **state)
     hw_trace_config_done(&c);
 }
 
+/* Those of mappings have no interval, and are in no list. */
+static void test_mappings(void **state)
+{
+    static const struct {
+        const char *text;
+        uint32_t mappings;
+        size_t n_heaps;
+    } rows[] = {
+        {HEAPPROFD("sampling_interval_bytes: 4096"), 0, 1},
+        {HEAPPROFD("sampling_interval_bytes: 4096 all_heaps: true"), 0, 0},
+        {HEAPPROFD("sampling_interval_bytes: 4096 heaps: \"mmap.anon\""), 1, 0},
+        {HEAPPROFD("sampling_interval_bytes: 4096 heaps: \"libc.malloc\" heaps: \"mmap.file\" "
+                   "heaps: \"mmap.shared\""),
+         6, 1},
+        {HEAPPROFD("sampling_interval_bytes: 4096 heaps: \"mmap.anon\" heaps: \"mmap.file\" "
+                   "exclude_heaps: \"mmap.anon\""),
+         2, 0},
+        {HEAPPROFD("sampling_interval_bytes: 4096 heaps: \"mmap.other\""), 0, 1},
+    };
+    (void)state;
+    for (size_t i = 0; i < HW_ARRAY_LEN(rows); i++) {
+        struct hw_trace_config c = {0};
+        struct hw_error err = {0};
+        assert_int_equal(read_text(rows[i].text, &c, &err), 0);
+        assert_int_equal(c.heapprofd.v[0].mappings, rows[i].mappings);
+        assert_int_equal(c.heapprofd.v[0].heaps.n, rows[i].n_heaps);
+        hw_trace_config_done(&c);
+    }
+}
+
 static void test_heap_limits(void **state)
 {
     (void)state;
@@ -225,5 +255,5 @@ static void test_names(void **state)
 
 HW_TEST_MAIN(cmocka_unit_test(test_refusals), cmocka_unit_test(test_many_buffers),
              cmocka_unit_test(test_warnings), cmocka_unit_test(test_defaults),
-             cmocka_unit_test(test_heaps), cmocka_unit_test(test_heap_limits),
-             cmocka_unit_test(test_names))
+             cmocka_unit_test(test_heaps), cmocka_unit_test(test_mappings),
+             cmocka_unit_test(test_heap_limits), cmocka_unit_test(test_names))

@@ -4,24 +4,26 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "daemon/execwatch/exec_watch.h"
 
 static const char *const argv_there[] = {"python3", "-u", "server.py", NULL};
 
 static struct hw_exec_start command_of(int fd)
 {
-    _Atomic int32_t reading = 0;
+    static struct hw_exec_reader reader;
     struct hw_exec_call e = {.argv = (uint64_t)(uintptr_t)argv_there, .key = 7};
     struct hw_exec_start out = {0};
     (void)snprintf(e.path, sizeof e.path, "/usr/bin/python3");
     (void)snprintf(e.argv0, sizeof e.argv0, "python3");
-    hw_exec_read_command(&reading, getpid(), &e, fd, &out);
+    hw_exec_read_command(&reader, getpid(), &e, fd, &out);
     return out;
 }
 
@@ -75,12 +77,84 @@ static void test_script_in_memory(void **state)
     (void)close(fd);
 }
 
+/* A process of another user than root, who is never blamed. */
+static pid_t somebody(void)
+{
+    int tell[2];
+    char c;
+    assert_int_equal(pipe(tell), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void)!setuid(65534); /* not root: his own user does as well */
+        (void)!write(tell[1], "u", 1);
+        for (;;)
+            (void)pause();
+    }
+    assert_int_equal(read(tell[0], &c, 1), 1);
+    (void)close(tell[0]);
+    (void)close(tell[1]);
+    return pid;
+}
+
+static void wait_for_memory(struct hw_exec_reader *r, int32_t pid)
+{
+    struct hw_exec_reading reading;
+    hw_exec_reading_begin(r, pid, &reading);
+    assert_int_equal(r->at, pid);
+    (void)usleep(90000); /* a little less than what ends the answerer */
+    hw_exec_reading_end(r, &reading);
+    assert_int_equal(r->at, 0);
+}
+
+/* Memory that answers late, but answers: its user has 200 ms of everybody's time. */
+static void test_slow_memory(void **state)
+{
+    (void)state;
+    static struct hw_exec_reader r, of_root;
+    static struct hw_exec_watch_shared shared;
+    pid_t pid = somebody();
+    wait_for_memory(&r, pid);
+    assert_false(hw_exec_is_skipped(&shared, &r, pid));
+    wait_for_memory(&r, pid);
+    wait_for_memory(&r, pid);
+    assert_true(hw_exec_is_skipped(&shared, &r, pid));
+    if (getuid() == 0) {
+        assert_false(hw_exec_is_skipped(&shared, &r, getpid()));
+        for (int i = 0; i < 3; i++)
+            wait_for_memory(&of_root, getpid());
+        assert_false(hw_exec_is_skipped(&shared, &of_root, getpid()));
+    }
+    r.any_until_ns = 1; /* it is over */
+    assert_false(hw_exec_is_skipped(&shared, &r, pid));
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+}
+
+/* Who waits for a processor waits for nobody's memory. */
+static void test_busy_is_not_slow(void **state)
+{
+    (void)state;
+    static struct hw_exec_reader r;
+    struct hw_exec_reading reading;
+    pid_t pid = somebody();
+    hw_exec_reading_begin(&r, pid, &reading);
+    for (uint64_t end = hw_now_monotonic_ns() + 250000000; hw_now_monotonic_ns() < end;)
+        ;
+    hw_exec_reading_end(&r, &reading);
+    assert_false(hw_exec_reader_avoids(&r, pid));
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_are_no_ones_to_know),
         cmocka_unit_test(test_file_systems),
         cmocka_unit_test(test_script_in_memory),
+        cmocka_unit_test(test_slow_memory),
+        cmocka_unit_test(test_busy_is_not_slow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

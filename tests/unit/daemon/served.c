@@ -12,11 +12,15 @@
 #include <sys/wait.h>
 
 #include "base/arch.h"
+#include "base/bytes.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "config/config.h"
 #include "daemon/recorder.h"
 #include "unwind/walk.h"
 #include "wire/handshake.h"
+
+#define HANGS_S 300 /* all tests of a program; they take a sixth of it beside others under TSan */
 
 char served_dir[64], served_producer[100], served_consumer[100];
 pid_t served_pid;
@@ -49,9 +53,26 @@ int served_descriptors(void)
     return n;
 }
 
+static void explain(const char *what, uint32_t type, int32_t pid);
+
+static pid_t tester;
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    if (getpid() != tester)
+        _exit(1);
+    explain("the tests hang", 0, 0);
+    kill(served_pid, SIGKILL);
+    _exit(1);
+}
+
 int served_start(void **state)
 {
     (void)state;
+    tester = getpid();
+    (void)signal(SIGALRM, on_alarm);
+    alarm(HANGS_S); /* children have none */
     snprintf(served_dir, sizeof served_dir, "/tmp/hw-recorder-XXXXXX");
     if (!mkdtemp(served_dir))
         return -1;
@@ -78,6 +99,9 @@ int served_stop(void **state)
     int status = -1;
     kill(served_pid, SIGTERM);
     waitpid(served_pid, &status, 0);
+    if (status != 0)
+        print_message("the service ended with exit status %d, signal %d\n", WEXITSTATUS(status),
+                      WTERMSIG(status));
     char cmd[200];
     snprintf(cmd, sizeof cmd, "rm -rf %s", served_dir);
     (void)!system(cmd);
@@ -105,18 +129,68 @@ void served_tell(int fd, uint32_t type, const void *sent, size_t n, int pass)
     assert_true(sendmsg(fd, &m, MSG_NOSIGNAL) >= 0);
 }
 
+/* ---- what went wrong: printed when a message did not come ---- */
+
+static char heard[16][160]; /* the last ones that were not waited for */
+static unsigned n_heard;
+
+static void note_other(const struct hw_control_head *h, const struct hw_control_target_state *t)
+{
+    bool is_state = h->type == HW_CTL_TARGET_STATE;
+    (void)snprintf(heard[n_heard++ % 16], sizeof heard[0], "type %u state %u pid %d: %.100s",
+                   h->type, t->state, t->pid, served_body + (is_state ? sizeof *t : 0));
+}
+
+static void print_file(const char *path)
+{
+    char line[256];
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f))
+        print_message("%s: %s", path, line);
+    if (f)
+        fclose(f);
+}
+
+/* Where the service's threads are, and what it told meanwhile. */
+static void explain(const char *what, uint32_t type, int32_t pid)
+{
+    char path[64];
+    print_message("message %u (pid %d): %s; %u others came:\n", type, pid, what, n_heard);
+    for (unsigned i = n_heard > 16 ? n_heard - 16 : 0; i < n_heard; i++)
+        print_message("  %s\n", heard[i % 16]);
+    snprintf(path, sizeof path, "/proc/%d/task", served_pid);
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        static const char *const files[] = {"comm", "stat", "wchan", "syscall", "stack"};
+        for (size_t i = 0; e->d_name[0] != '.' && i < HW_ARRAY_LEN(files); i++) {
+            char file[400];
+            snprintf(file, sizeof file, "%s/%s/%s", path, e->d_name, files[i]);
+            print_file(file);
+        }
+    }
+    if (d)
+        closedir(d);
+}
+
 /* Waits for a message of this type (and state, for targets); body then holds what was in it. */
 bool served_hear(int fd, uint32_t type, uint32_t state, int32_t pid)
 {
     static char buf[HW_CONTROL_MAX_BYTES + 64];
-    for (;;) {
+    const char *what = "it did not come in time";
+    n_heard = 0;
+    /* Other programs of the machine are told of, too: a message that never comes must not be waited for as long as others
+     * do. */
+    for (uint64_t end = hw_now_monotonic_ns() + UINT64_C(60000000000);
+         hw_now_monotonic_ns() < end;) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
         if (poll(&p, 1, 60000) <= 0)
-            return false;
+            break;
         ssize_t n = recv(fd, buf, sizeof buf, 0);
         struct hw_control_head h;
-        if (n < (ssize_t)sizeof h)
-            return false;
+        if (n < (ssize_t)sizeof h) {
+            what = "the connection ended";
+            break;
+        }
         memcpy(&h, buf, sizeof h);
         memcpy(served_body, buf + sizeof h, h.length);
         served_body[h.length] = '\0';
@@ -125,7 +199,10 @@ bool served_hear(int fd, uint32_t type, uint32_t state, int32_t pid)
             memcpy(&t, served_body, sizeof t);
         if (h.type == type && (type != HW_CTL_TARGET_STATE || (t.state == state && t.pid == pid)))
             return true;
+        note_other(&h, &t);
     }
+    explain(what, type, pid);
+    return false;
 }
 
 int served_record(const char *options, int out)
@@ -176,8 +253,12 @@ bool served_shake_hands(struct hw_ring_writer *w)
                        .msg_iovlen = 1,
                        .msg_control = control.bytes,
                        .msg_controllen = sizeof control.bytes};
-    if (recvmsg(fd, &m, 0) != sizeof wel || wel.status != HW_WELCOME_PROFILE)
+    ssize_t n = recvmsg(fd, &m, 0);
+    if (n != sizeof wel || wel.status != HW_WELCOME_PROFILE) {
+        (void)dprintf(2, "client %d: answer of %zd bytes, status %u\n", getpid(), n,
+                      n == sizeof wel ? wel.status : 0);
         return false;
+    }
     int fds[HW_WELCOME_FDS];
     memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof fds);
     /* What we were given cannot be shrunk or grown under the recorder. */
@@ -250,6 +331,8 @@ void served_wait_for_no_session(void)
             break;
         usleep(20000);
     }
+    if (!strstr(served_body, "\"sessions\":[]"))
+        explain(served_body, HW_CTL_STATUS_REPLY, 0);
     assert_non_null(strstr(served_body, "\"sessions\":[]"));
     close(fd);
 }

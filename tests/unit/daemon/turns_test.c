@@ -657,6 +657,27 @@ static void test_cut_while_adding(void **state)
     close_session(&s);
 }
 
+/* Told twice just before the last rows of a dump: the stage behind them has nothing to cut. */
+static void test_hurry_at_the_end(void **state)
+{
+    (void)state;
+    const unsigned n = 4000;
+    begin_test(n - 200, 0); /* a turn that was kept waiting ends within 64 rows */
+    struct session s = record_one(n);
+    served_tell(s.fd, HW_CTL_DUMP, NULL, 0, -1);
+    await_gate();
+    served_tell(s.fd, HW_CTL_STOP, NULL, 0, -1);
+    served_tell(s.fd, HW_CTL_STOP, NULL, 0, -1);
+    open_gate();
+    (void)end_of(&s);
+    assert_false(seen->waited_in_vain);
+    struct trace t = read_trace(s.out);
+    assert_in_range(t.n, 1, 2); /* the last one adds nothing */
+    assert_int_equal(t.dumps[0].rows, n);
+    assert_true(t.dumps[0].whole);
+    close_session(&s);
+}
+
 static void test_disk_full_in_between(void **state)
 {
     (void)state;
@@ -757,6 +778,7 @@ int main(void)
         cmocka_unit_test(test_stop_in_between),
         cmocka_unit_test(test_hurry),
         cmocka_unit_test(test_cut_while_adding),
+        cmocka_unit_test(test_hurry_at_the_end),
         cmocka_unit_test(test_disk_full_in_between),
         cmocka_unit_test(test_two_processes),
         cmocka_unit_test(test_look),

@@ -4,7 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
-#ifndef NO_REGEX /* half a minute of compiling in all forms; one has it */
+#ifndef NO_REGEX /* half a minute of compiling in all forms; one has it, with HW_LONG=1 two */
 #include <regex>
 #endif
 #include <string>

@@ -1,5 +1,5 @@
 /* Text from outside in statements; times; what is no condition. ClickHouse itself reads the
- * statements in tests/e2e/fleet.py. */
+ * statements in tests/e2e/serve/fleet.py. */
 #include "test.h"
 
 #include <stdlib.h>

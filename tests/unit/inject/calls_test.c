@@ -43,6 +43,8 @@ struct child {
 
 struct pair {
     const char *mode;
+    bool
+        timed; /* takes 100 ms by itself; how long others take depends on what else the machine does */
     struct child touched, alone;
     unsigned n_in, n_out, n_late;
 };
@@ -152,7 +154,7 @@ static void run_some(struct pair *pairs, size_t n)
         print_message("%-20s in %3u, out %3u, no moment %3u: %7llu us, alone %7llu us\n", p->mode,
                       p->n_in, p->n_out, p->n_late, (unsigned long long)us,
                       (unsigned long long)alone);
-        if (alone >= 100000 && alone < 110000 && us > alone + SLACK_US)
+        if (p->timed && alone < 110000 && us > alone + SLACK_US)
             print_error("%s: waits too long\n", p->mode), n_failed++;
     }
 }
@@ -161,13 +163,14 @@ static void nobody_notices(void **state)
 {
     (void)state;
     static char names[MAX_MODES][64];
+    static int timed[MAX_MODES];
     static struct pair pairs[MAX_MODES];
     char command[512];
     size_t n = 0;
     (void)snprintf(command, sizeof command, "'%s' list", target);
     FILE *f = popen(command, "r");
     assert_non_null(f);
-    while (n < MAX_MODES && fscanf(f, "%63s", names[n]) == 1)
+    while (n < MAX_MODES && fscanf(f, "%63s %d", names[n], &timed[n]) == 2)
         n++;
     pclose(f);
     assert_true(n > 40);
@@ -177,7 +180,7 @@ static void nobody_notices(void **state)
         memset(pairs, 0, sizeof pairs);
         for (size_t j = i; j < n && j < i + AT_ONCE; j++)
             if (!only || strcmp(only, names[j]) == 0)
-                pairs[k++].mode = names[j];
+                pairs[k++] = (struct pair){.mode = names[j], .timed = timed[j] != 0};
         run_some(pairs, k);
     }
     assert_int_equal(n_failed, 0);

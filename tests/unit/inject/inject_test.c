@@ -243,6 +243,24 @@ static void failures_leave_no_trace(void **state)
     }
 }
 
+/* Whoever loaded the library was killed before it could note anything: the next one takes it. */
+static void loaded_by_a_dead_recorder(void **state)
+{
+    (void)state;
+    struct target t;
+    struct hw_inject_result r;
+    start(&t, CALL_FUTEX);
+    assert_int_equal(inject(&t, HW_ATTACH_HOOK, HW_INJECT_LOADED, &r), HW_ESYS);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(inject(&t, HW_ATTACH_HOOK, 0, &r), HW_OK);
+        assert_true(program || !r.loaded);
+        assert_int_equal(inject(&t, HW_ATTACH_UNHOOK, 0, &r), HW_OK);
+    }
+    struct report p = take_report(&t, CALL_FUTEX);
+    check_report(CALL_FUTEX, &p);
+    stop(&t);
+}
+
 static void hooks_come_and_go(void **state)
 {
     (void)state;
@@ -542,10 +560,10 @@ int main(int argc, char **argv)
     return 77;
 #endif
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refusals_name_the_reason),  cmocka_unit_test(time_outs_go_on),
-        cmocka_unit_test(stops_and_continues),       cmocka_unit_test(hooks_come_and_go),
-        cmocka_unit_test(failures_leave_no_trace),   cmocka_unit_test(another_image_is_left_alone),
-        cmocka_unit_test(permission_is_asked_again),
+        cmocka_unit_test(refusals_name_the_reason),    cmocka_unit_test(time_outs_go_on),
+        cmocka_unit_test(stops_and_continues),         cmocka_unit_test(loaded_by_a_dead_recorder),
+        cmocka_unit_test(hooks_come_and_go),           cmocka_unit_test(failures_leave_no_trace),
+        cmocka_unit_test(another_image_is_left_alone), cmocka_unit_test(permission_is_asked_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /*
  * look_test.c - a JVM whose mappings cannot be read, because it holds the lock of its memory
  *
- * argv[1] is tests/targets/locked.c, without which (no FUSE) nothing is tested. /proc/PID/maps does
+ * argv[1] is tests/targets/confined/locked.c, without which (no FUSE) nothing is tested. /proc/PID/maps does
  * without that lock in newer kernels; smaps, in its place here, does not.
  */
 #include <stdio.h>

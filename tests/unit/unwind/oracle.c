@@ -46,6 +46,7 @@ struct oracle {
     uint8_t *copy;
     unsigned long n, n_same, n_frames, n_by_fp, n_shown;
     unsigned long stops[HW_STOP_COUNT];
+    struct hw_walk_regs at, differed_at; /* the thread now; where it differed last */
 };
 
 struct pcs {
@@ -113,6 +114,7 @@ static bool walk_copy(struct oracle *o, struct hw_walk_out *out)
                             .first_is_exact = true};
     if (!read_regs(o->pid, &in.regs))
         return false;
+    o->at = in.regs;
     uint64_t end = process_tables_mapping_end(&o->tables, in.regs.sp);
     if (!end)
         return false;
@@ -146,6 +148,8 @@ static int compare(struct oracle *o)
     static struct pcs theirs;
     if (refresh(o) < 0 || !walk_copy(o, &ours))
         return -1;
+    if (memcmp(&o->at, &o->differed_at, sizeof o->at) == 0)
+        return 0; /* on a busy machine it did not run meanwhile: the same stack again */
     theirs.n = 0;
     /* Its result is an error for each stack whose end is not marked; the frames are good. */
     (void)dwfl_getthread_frames(o->dwfl, o->pid, on_frame, &theirs);
@@ -155,8 +159,11 @@ static int compare(struct oracle *o)
     o->stops[ours.stop]++;
     if (ours.n_frames == theirs.n && memcmp(ours.pcs, theirs.v, theirs.n * sizeof *theirs.v) == 0)
         o->n_same++;
-    else if (o->n_shown++ < SHOWN_DIFFERENCES)
-        show(o, &ours, &theirs);
+    else {
+        o->differed_at = o->at;
+        if (o->n_shown++ < SHOWN_DIFFERENCES)
+            show(o, &ours, &theirs);
+    }
     return 0;
 }
 

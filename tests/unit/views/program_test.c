@@ -94,5 +94,60 @@ static void filters_take_the_name_and_the_file(void **state)
     hw_profile_free(p);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(the_program_is_what_the_c_library_starts),
+/* Whose code the one Python function of a profile is that stands in these files. */
+static enum hw_function_owner owner_in(const char *const *files, size_t n)
+{
+    struct hw_profile *p = profile_of("main;@0x10@/[python];malloc", "/bin/app");
+    struct hw_functions *fns;
+    uint32_t work = HW_ID_NONE;
+    for (size_t i = 0; i < n; i++) {
+        char frame[32];
+        struct hw_symbol_line line = {fill_str(p, "work"), fill_str(p, files[i]), 3};
+        snprintf(frame, sizeof frame, "@0x%zx@/[python]", 0x10 + i);
+        assert_int_equal(hw_symbol_sets_put(hw_callsites_symbol_sets(p->callsites),
+                                            fill_frame(p, frame, strlen(frame)), &line, 1),
+                         0);
+    }
+    const struct hw_shown_program program = by_values(p);
+    assert_int_equal(hw_functions_new(p->callsites, NULL, &fns), 0);
+    for (uint32_t i = 0; i < hw_functions_count(fns); i++)
+        if (hw_functions_get(fns, i)->language == HW_FUNCTION_MANAGED)
+            work = i;
+    assert_int_not_equal(work, HW_ID_NONE);
+    enum hw_function_owner owner =
+        hw_function_owner_of(&program, p->callsites, hw_functions_get(fns, work));
+    hw_functions_free(fns);
+    hw_profile_free(p);
+    return owner;
+}
+
+static void python_is_told_apart_by_its_files(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file;
+        enum hw_function_owner owner;
+    } rows[] = {{"/home/me/work.py", HW_OWNER_PROGRAM},
+                {"work.py", HW_OWNER_PROGRAM},
+                {"", HW_OWNER_PROGRAM},
+                {"/home/me/python3/work.py", HW_OWNER_PROGRAM},
+                {"/srv/lib/python-tools/work.py", HW_OWNER_PROGRAM},
+                {"/usr/lib/python3.11/json/decoder.py", HW_OWNER_RUNTIME},
+                {"/usr/lib/python3/x.py", HW_OWNER_RUNTIME},
+                {"/opt/py/lib64/python3.12/re/_parser.py", HW_OWNER_RUNTIME},
+                {"<frozen importlib._bootstrap>", HW_OWNER_RUNTIME},
+                {"<string>", HW_OWNER_PROGRAM},
+                {"/usr/lib/python3.11/site-packages/numpy/x.py", HW_OWNER_LIBRARY},
+                {"/usr/lib/python3/dist-packages/yaml/x.py", HW_OWNER_LIBRARY},
+                {"/home/me/.venv/lib/python3.12/site-packages/flask/app.py", HW_OWNER_LIBRARY}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (owner_in(&rows[i].file, 1) != rows[i].owner)
+            fail_msg("%s: %d", rows[i].file, (int)owner_in(&rows[i].file, 1));
+    /* One name in files of both: nothing of the program's may be hidden among the rest. */
+    static const char *const both[] = {"/usr/lib/python3.11/json/decoder.py", "/home/me/work.py"};
+    assert_int_equal(owner_in(both, 2), HW_OWNER_PROGRAM);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(python_is_told_apart_by_its_files),
+             cmocka_unit_test(the_program_is_what_the_c_library_starts),
              cmocka_unit_test(filters_take_the_name_and_the_file))

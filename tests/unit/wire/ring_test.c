@@ -214,6 +214,31 @@ static void test_hostile(void **state)
     }
 }
 
+/* Only the reader moves the read position. */
+static void test_read_position(void **state)
+{
+    (void)state;
+    const uint64_t by[] = {8, (uint64_t)-8, 1, HW_RING_MIN_BYTES, UINT64_MAX / 2};
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
+        struct hw_ring_reader r;
+        struct hw_ring_writer w;
+        const uint8_t *rec;
+        uint32_t size;
+        uint64_t pos;
+        open_pair(&r, &w, HW_RING_MIN_BYTES);
+        for (int k = 0; k < 3; k++) {
+            hw_ring_commit(&w, hw_ring_reserve(&w, 64), 64, HW_REC_PAD);
+            assert_int_equal(hw_ring_peek(&r, &rec, &size, &pos), 1);
+            hw_ring_next(&r, size);
+            hw_ring_release(&r);
+        }
+        assert_int_equal(hw_ring_peek(&r, &rec, &size, &pos), 0);
+        (void)atomic_fetch_add(&w.shm->read_pos, by[i]);
+        assert_int_equal(hw_ring_peek(&r, &rec, &size, &pos), HW_EFORMAT);
+        close_pair(&r, &w);
+    }
+}
+
 /* ---- many writers ---- */
 
 enum { N_WRITERS = 6, N_RECORDS = 20000 };
@@ -293,4 +318,5 @@ static void test_writers(void **state)
 
 HW_TEST_MAIN(cmocka_unit_test(test_sizes_and_seals), cmocka_unit_test(test_laps),
              cmocka_unit_test(test_hole), cmocka_unit_test(test_holes_have_threads),
-             cmocka_unit_test(test_hostile), cmocka_unit_test(test_writers))
+             cmocka_unit_test(test_hostile), cmocka_unit_test(test_read_position),
+             cmocka_unit_test(test_writers))

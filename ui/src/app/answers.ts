@@ -1,4 +1,4 @@
-// Questions about a trace.
+// Requests about a trace.
 import { ask } from './server';
 import { readTimes } from './times';
 import type { Functions, Results, Timeline } from './types';
@@ -6,7 +6,7 @@ import type { Functions, Results, Timeline } from './types';
 const kept = new Map<string, Promise<unknown>>();
 const KEEP = 24;
 
-/** An answer about a frozen trace never changes, so the last ones are kept. */
+/** Responses about a loaded trace never change, so the latest are cached. */
 export function once<T>(key: string, make: () => Promise<T>): Promise<T> {
   let p = kept.get(key) as Promise<T> | undefined;
   if (p) kept.delete(key);
@@ -27,7 +27,7 @@ export const timeline = (trace: number): Promise<Timeline> =>
   });
 
 export type Kept = { upid: number; heap: string; dumps: [ts: number, bytes: number][] }[];
-/** Of what came in an interval, the least that lived at its end. */
+/** Of what was allocated in an interval, the least that was live at its end. */
 export const retained = (trace: number): Promise<Kept> =>
   once(`retained ${trace}`, async () => (await ask(`/api/v1/traces/${trace}/retained`)).json());
 
@@ -36,13 +36,13 @@ export const functions = (trace: number, query: string): Promise<Functions> =>
     (await ask(`/api/v1/traces/${trace}/table/functions?${query}`)).json(),
   );
 
-/** Any other question about a trace, answered in JSON. */
+/** Any other request about a trace, answered in JSON. */
 export const question = <T>(trace: number, name: string, query: string): Promise<T> =>
   once(`${name} ${trace}?${query}`, async () =>
     (await ask(`/api/v1/traces/${trace}/${name}?${query}`)).json(),
   );
 
-/** SQL. It ends at the server when the signal says so. */
+/** SQL. The signal also cancels it on the server. */
 export const query = async (
   trace: number,
   sql: string,

@@ -1,12 +1,12 @@
-// Who comes without a page, or with a trace that is not open, is led to one.
+// Redirects an address without a page, or with a trace that is not open, to a valid one.
 import { effect, signal } from '@preact/signals';
 import { status } from './server';
 import { go, place } from './state';
 import type { Trace } from './types';
 import { defaultFilters } from './url/place';
 
-/** What the address named and what is shown, when that is another trace. */
-export const strayed = signal<{ wanted: number; shown: number } | null>(null);
+/** The trace in the address and the one shown, if they differ. */
+export const strayed = signal<{ wanted: number; shown: number; page: string } | null>(null);
 
 /** A trace without a native profile begins with its managed heap. */
 const entryOf = (t: Trace | undefined) =>
@@ -28,7 +28,8 @@ export function followEntry(): void {
         true,
       );
     else if (!traces.some((t) => t.id === p.trace)) {
-      if (p.trace && p.page !== 'home') strayed.value = { wanted: p.trace, shown: traces[0].id };
+      if (p.trace && p.page !== 'home')
+        strayed.value = { wanted: p.trace, shown: traces[0].id, page: p.page };
       go({ trace: traces[0].id }, true);
     }
   });

@@ -1,8 +1,13 @@
-// Files: what is opened, closed and saved.
+// Opening, closing and saving files.
 import { ask } from './server';
 
 export async function openPath(path: string): Promise<number> {
   return (await (await ask(`/api/v1/traces?path=${encodeURIComponent(path)}`, { method: 'POST' })).json()).id;
+}
+
+export async function openSample(name: string): Promise<number> {
+  return (await (await ask(`/api/v1/traces?sample=${encodeURIComponent(name)}`, { method: 'POST' })).json())
+    .id;
 }
 
 export async function openFile(file: File): Promise<number> {

@@ -1,4 +1,4 @@
-// A list of filters: they take effect in their order. Pure.
+// A list of filters, applied in order. Pure.
 
 /** Kinds of filters, as a list offers them. */
 export const PREFIXES: [string, string][] = [
@@ -22,7 +22,7 @@ export const exactly = (name: string) => `"${name}"`;
 /** A typed text as a filter: of the kind that it names, else of the one that is chosen. */
 export const filterOf = (text: string, kind: string) => (KIND.test(text) ? text : kind + text);
 
-/** One more at the end. */
+/** Appends a filter. */
 export function withFilter(filters: string[], text: string): string[] {
   const others = filters.filter((f) => f !== text && !(SINGLE.test(text) && SINGLE.test(f)));
   return [...others, text];
@@ -30,7 +30,7 @@ export function withFilter(filters: string[], text: string): string[] {
 
 export const withoutFilter = (filters: string[], i: number) => filters.filter((_, k) => k !== i);
 
-/** One of them before or behind another. */
+/** Moves a filter before or after another. */
 export function movedFilter(filters: string[], from: number, to: number): string[] {
   if (to < 0 || to >= filters.length || from === to) return filters;
   const next = withoutFilter(filters, from);

@@ -64,7 +64,7 @@ export const of = (n: number, one: string, many = `${one}s`) => `${count(n)} ${n
 
 export const amount = (v: number, m: Metric) => (isBytes(m) ? bytes(v) : count(v));
 
-/** ± two standard errors; nothing when the figure is exact. */
+/** ± two standard errors; nothing if the figure is exact. */
 export function error(err: number, total: number): string {
   if (!(err > 0) || !(total > 0)) return '';
   const p = (100 * err) / total;
@@ -75,8 +75,19 @@ export function error(err: number, total: number): string {
 export const certainty = (err: number, total: number, interval: number): string =>
   error(err, total) || (interval > 0 ? 'exact' : 'error unknown');
 
-/** So few samples that the figure is a hint, not a measurement. */
-export const isRough = (samples: number, err: number) => samples < 10 && err > 0;
+/** So few samples, and so large an error, that the figure is a hint, not a measurement. Blocks above the
+ * interval are always sampled: a few of them can be precise. */
+export const isRough = (samples: number, err: number, total: number) => samples < 10 && err > 0.1 * total;
+
+/** Labels of a scale: round values without decimals. */
+export const round = (v: number) => bytes(v).replace(/\.0+ /, ' ');
+
+/** How much more or less B is than A: "+12.5 %", "×1638" when it is many times as much. */
+export function growth(a: number, b: number): string {
+  if (!(a > 0)) return '';
+  if (b >= 10 * a) return `×${b < 99.5 * a ? (b / a).toFixed(1) : count(b / a)}`;
+  return `${b >= a ? '+' : '−'}${percent(Math.abs(b - a), a)}`;
+}
 
 export function percent(part: number, whole: number): string {
   if (!(whole > 0)) return '–';
@@ -93,7 +104,7 @@ export function duration(ns: number): string {
   return `${Math.floor(m / 60)} h ${m % 60} m`;
 }
 
-/** Time since the trace's begin. */
+/** Time since the start of the trace. */
 export function clock(ns: number): string {
   const s = Math.max(0, ns) / 1e9;
   const m = Math.floor(s / 60);
@@ -113,11 +124,11 @@ export function safe(text: string): string {
 
 export const base = (path: string) => path.slice(path.lastIndexOf('/') + 1);
 
-/** What stands beside a function in a list: its module, but for the program's own functions. */
+/** Shown next to a function in a list: its module, except for the program's own functions. */
 export const besides = (module: string, of: { program?: string }) =>
   module === of.program ? '' : base(module);
 
-/** Cut in the middle; the last part of the name says most. */
+/** Truncated in the middle; the last part of the name says most. */
 export function fit(name: string, chars: number): string {
   if (name.length <= chars) return name;
   if (chars < 4) return name.slice(0, Math.max(0, chars));

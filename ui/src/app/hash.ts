@@ -1,4 +1,4 @@
-// A number of a text, the same in every browser: colours come from it.
+// A hash of a text, the same in every browser: used for colours.
 
 /** FNV-1a. */
 export function hash(s: string): number {

@@ -1,4 +1,4 @@
-// What the user keeps, sent to the server and taken from it.
+// Per-user data, synchronized with the server.
 import { ask } from './server';
 import { keeper, takeKept } from './store';
 import { token } from './token';
@@ -17,13 +17,14 @@ keeper.send = (key, text) => {
   );
 };
 
-/** What the user kept, before anything is drawn; a server that is slow with it is not waited for. */
+/** What the user kept, before anything is drawn: a page that began without would write over it. A server that
+ * hangs is not waited for. */
 export async function loadKept(): Promise<void> {
   if (!token.peek()) return;
   try {
     const r = await fetch('/api/v1/kept', {
       headers: { Authorization: `Bearer ${token.peek()}` },
-      signal: AbortSignal.timeout(1000),
+      signal: AbortSignal.timeout(20_000),
     });
     if (r.ok) takeKept(await r.text());
   } catch {

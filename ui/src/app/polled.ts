@@ -1,4 +1,4 @@
-// Asks again and again while the page is looked at, each time after the answer before: a slow server is
+// Polls while the page is visible, each time after the previous response: a slow server is
 // not asked faster than it answers.
 import { useEffect, useState } from 'preact/hooks';
 import { ask } from './server';

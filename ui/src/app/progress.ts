@@ -1,4 +1,4 @@
-// How much of a trace is read.
+// How much of a trace has been loaded.
 import { bytes, percent } from './format';
 import type { Trace } from './types';
 

@@ -1,4 +1,4 @@
-// What is selected, as questions to the server.
+// The selection as request parameters.
 import { computed, signal } from '@preact/signals';
 import { place } from './state';
 
@@ -16,7 +16,7 @@ export function filtered(): Record<string, string> {
     : {};
 }
 
-/** What a graph or a table is made of. */
+/** The data of a graph or table. */
 export const selection = computed(() => {
   const p = place.value;
   const q = new URLSearchParams();

@@ -1,4 +1,4 @@
-// The server: how it is asked, whether it is there, and what it tells by itself. Every question carries the
+// The connection to the server: requests, availability, events. Every request carries the
 // token; nothing else leaves the page.
 import { effect, signal, untracked } from '@preact/signals';
 import { token } from './token';
@@ -22,10 +22,20 @@ export class ApiError extends Error {
 
 const STATUS = '/api/v1/status';
 
+/** Answers in place of a server: a page saved as a file contains its responses. */
+let own: ((path: string, init: RequestInit) => Promise<Response>) | null = null;
+export const isSaved = () => own !== null;
+export function answerBy(answers: (path: string, init: RequestInit) => Promise<Response>): Promise<void> {
+  own = answers;
+  return refresh();
+}
+
 export async function ask(path: string, init: RequestInit = {}): Promise<Response> {
   let r: Response;
   try {
-    r = await fetch(path, { ...init, headers: { Authorization: `Bearer ${token.peek()}` } });
+    r = own
+      ? await own(path, init)
+      : await fetch(path, { ...init, headers: { Authorization: `Bearer ${token.peek()}` } });
   } catch (e) {
     if ((e as Error).name !== 'AbortError') lost();
     throw e;
@@ -37,13 +47,21 @@ export async function ask(path: string, init: RequestInit = {}): Promise<Respons
   return r;
 }
 
+/** Answers and events overtake each other: an older one never replaces a newer one of the same connection. */
+function take(s: Status): void {
+  if (s.changes < newest) return;
+  newest = s.changes;
+  status.value = s;
+}
+let newest = 0;
+
 export async function refresh(): Promise<void> {
-  status.value = await (await ask(STATUS)).json();
+  take(await (await ask(STATUS)).json());
 }
 
-/** Counts how often the server came back: what it could not answer is asked again. */
+/** Counts reconnects: failed requests are then repeated. */
 export const returns = signal(0);
-/** When it is asked again; 0 = it answers. */
+/** Time of the next attempt; 0 = connected. */
 export const nextTry = signal(0);
 
 let wait = 0;
@@ -57,16 +75,17 @@ function alive(): void {
   if (trouble.peek() === 'gone') trouble.value = '';
 }
 
-/** Asks at once, and then ever more rarely. */
+/** Tries at once, then less and less often. */
 export function connect(): void {
   clearTimeout(timer);
   timer = 0;
   events?.close();
+  newest = 0; // another server may be there, which counts from the beginning
   refresh().then(alive, () => {}); // `trouble` tells
   const mine = (events = new EventSource(`/api/v1/events?token=${token.peek()}`));
   mine.addEventListener('status', (e) => {
     alive();
-    status.value = JSON.parse((e as MessageEvent<string>).data);
+    take(JSON.parse((e as MessageEvent<string>).data));
   });
   mine.addEventListener('loading', (e) => {
     alive();
@@ -97,7 +116,7 @@ function lost(): void {
   timer = setTimeout(connect, 1000 * wait);
 }
 
-/** Asks with the token that there is, and with every new one. */
+/** Connects with the current token, and again with every new one. */
 export function followServer(): void {
   effect(() => {
     if (!token.value) {

@@ -1,4 +1,5 @@
-// Where one is: read by everything that is drawn, changed by `go` alone. Back and forward step through it.
+// The current location: read by all components, changed only by `go`. The back and forward
+// buttons step through it.
 import { signal } from '@preact/signals';
 import { takeToken } from './token';
 import { changed, format, parse, type Place } from './url/place';
@@ -11,7 +12,7 @@ function arrived(): void {
 addEventListener('hashchange', arrived);
 addEventListener('popstate', arrived);
 
-/** Goes somewhere; replace: no step for the back button (typing, dragging). */
+/** Navigates; replace: without a history entry (typing, dragging). */
 export function go(change: Partial<Place>, replace = false): void {
   const next = changed(place.peek(), change);
   const hash = format(next);

@@ -1,4 +1,4 @@
-// Several processes looked at as one: their sum, moment by moment.
+// Several processes viewed as one: their sum, moment by moment.
 import { place } from './state';
 import type { Figures, Moment, Timeline, Tracks } from './types';
 

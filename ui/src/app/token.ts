@@ -2,7 +2,15 @@
 // address at once. It is no part of the state: it stays in this tab.
 import { signal } from '@preact/signals';
 
-export const token = signal(sessionStorage.getItem('token') ?? '');
+/** A file that was saved, in a frame without rights, has no storage. */
+function storage(): Storage | null {
+  try {
+    return sessionStorage;
+  } catch {
+    return null;
+  }
+}
+export const token = signal(storage()?.getItem('token') ?? '');
 const tokenIn = (url: string) => /#token=([\w-]+)/.exec(url)?.[1];
 export function takeToken(): void {
   const here = tokenIn(location.hash);
@@ -11,7 +19,7 @@ export function takeToken(): void {
   keepToken(here);
 }
 function keepToken(text: string): void {
-  sessionStorage.setItem('token', text);
+  storage()?.setItem('token', text);
   token.value = text;
 }
 // The address may have changed before this script came.

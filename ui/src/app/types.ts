@@ -1,4 +1,4 @@
-// What the server answers: traces, recordings, and what is in a trace.
+// Types of the server's responses: traces, recordings, and the contents of a trace.
 import type { Metric } from './format';
 
 export interface Process {
@@ -40,7 +40,9 @@ export interface Trace {
 }
 export interface Status {
   version: string;
+  changes: number; // grows: of two answers the one with more is newer
   traces: Trace[];
+  samples: { name: string; about: string }[];
   records: boolean;
   fleet: string;
 }
@@ -119,7 +121,7 @@ export interface Tracks {
   counters: Record<string, [number, number][]>;
   parts?: Tracks[]; // several processes as one (together.ts)
 }
-/** A moment that was named while it was recorded. */
+/** A moment named during the recording. */
 export interface Named {
   ts: number;
   name: string;

@@ -3,7 +3,7 @@ import { useEffect } from 'preact/hooks';
 import { strayed } from '../app/entry';
 import { closeTrace } from '../app/files';
 import { base, bytes, safe } from '../app/format';
-import { status } from '../app/server';
+import { isSaved, status } from '../app/server';
 import { go, href, place } from '../app/state';
 import type { Trace } from '../app/types';
 import { fresh } from '../app/url/place';
@@ -15,7 +15,7 @@ import { help, Help } from './help';
 import { Gone, Unknown } from './notices';
 import { Omnibox } from './omnibox';
 import { Page } from './page';
-import { pageOf, PAGES, whyMissing } from './pages';
+import { GROUPS, pageOf, PAGES, whyMissing } from './pages';
 import { dark, toggleTheme } from './theme';
 
 const Icon = ({ d }: { d: string }) => (
@@ -28,7 +28,10 @@ function Sidebar({ trace }: { trace: Trace | null }) {
   const page = place.value.page;
   return (
     <nav class="side" aria-label="Pages">
-      <a class="brand" href={href({ page: 'home' })} aria-label="heapwise: home">
+      <a
+        class="brand"
+        href={href({ page: isSaved() ? 'overview' : 'home' })}
+        aria-label={isSaved() ? 'heapwise: overview' : 'heapwise: home'}>
         <svg viewBox="0 0 16 16" width="20" height="20" aria-hidden="true">
           <rect y="1" width="16" height="4" rx="1" fill="#d9702b" />
           <rect y="6" width="11" height="4" rx="1" fill="#e8973f" />
@@ -36,15 +39,20 @@ function Sidebar({ trace }: { trace: Trace | null }) {
         </svg>
         <span>heapwise</span>
       </a>
-      {PAGES.filter((x) => !whyMissing(x, trace)).map((x) => (
-        <a
-          href={href({ page: x.id })}
-          aria-current={page === x.id ? 'page' : undefined}
-          title={x.label}
-          aria-label={x.label}>
-          <Icon d={x.icon} />
-          <span>{x.label}</span>
-        </a>
+      {GROUPS.map((group) => (
+        <div class="group" role="group" aria-label={group}>
+          <h2 aria-hidden="true">{group}</h2>
+          {PAGES.filter((x) => x.group === group && !whyMissing(x, trace)).map((x) => (
+            <a
+              href={href({ page: x.id })}
+              aria-current={page === x.id ? 'page' : undefined}
+              title={x.label}
+              aria-label={x.label}>
+              <Icon d={x.icon} />
+              <span>{x.label}</span>
+            </a>
+          ))}
+        </div>
       ))}
     </nav>
   );
@@ -72,7 +80,7 @@ function TraceName({ trace, traces }: { trace: Trace | null; traces: Trace[] }) 
       ) : (
         <b>{shown ? safe(base(trace.name)) : 'heapwise'}</b>
       )}
-      {shown && (
+      {shown && !isSaved() && (
         <button
           type="button"
           class="close"
@@ -98,7 +106,7 @@ function TopBar({ trace }: { trace: Trace | null }) {
       <span class="grow" />
       <Omnibox trace={trace} />
       <UnitsToggle />
-      <ShareButton />
+      {!isSaved() && <ShareButton />}
       <button type="button" onClick={toggleTheme}>
         {(place.value.theme || (dark.matches ? 'dark' : 'light')) === 'dark' ? 'Light' : 'Dark'}
       </button>

@@ -9,6 +9,7 @@ import { chosen } from '../app/together';
 import type { Timeline, Trace } from '../app/types';
 import type { Place } from '../app/url/place';
 import { currentTrace, nameOfTracks } from '../parts/selected';
+import { CloseNote } from '../parts/words';
 import { isPage } from './pages';
 
 /** What the address wanted and the trace does not have; what is shown in its place stands in the
@@ -66,6 +67,18 @@ export function Without() {
   ) : null;
 }
 
+/** A page that was saved as a file is a part of what a server shows. */
+export const NotSaved = ({ label }: { label: string }) => (
+  <div class="empty">
+    <p>
+      <b>{label}</b> is not in this file.
+    </p>
+    <p class="dim">
+      <code>heapwise ui TRACE</code> shows it. <a href={href({ page: 'overview' })}>Overview</a>
+    </p>
+  </div>
+);
+
 /** What is on screen stays; the server is asked again by itself. */
 export function Gone() {
   const [, tick] = useState(0);
@@ -93,11 +106,18 @@ export function Gone() {
  * for. */
 export function Strayed({ trace }: { trace: Trace }) {
   const s = strayed.value;
-  if (s?.shown !== trace.id) return null;
+  const there = s?.shown === trace.id && s.page === place.value.page;
+  useEffect(() => {
+    if (s && !there) strayed.value = null; // it was read: whoever goes on knows
+  }, [there]);
+  if (!there) return null;
   return (
-    <div class="banner note" role="status">
-      Trace {s.wanted} of this address is not open here; this is {safe(base(trace.name))}.{' '}
-      <a href={href({ page: 'home' })}>Open traces</a>
+    <div class="banner note closable" role="status">
+      <span>
+        Trace {s.wanted} of this address is not open here; this is {safe(base(trace.name))}.{' '}
+        <a href={href({ page: 'home' })}>Open traces</a>
+      </span>
+      <CloseNote onClose={() => (strayed.value = null)} />
     </div>
   );
 }

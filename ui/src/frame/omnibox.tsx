@@ -1,13 +1,14 @@
 // The line in the top bar: text finds functions and pages, `>` commands, `:` asks SQL, `/` searches graphs.
 import { type MutableRef, useEffect, useRef, useState } from 'preact/hooks';
-import { functions } from '../app/answers';
+import { functions, timeline } from '../app/answers';
 import { closeTrace } from '../app/files';
 import { base, METRICS, safe, UNITS_CHOICES } from '../app/format';
 import { selection } from '../app/selection';
 import { go, place } from '../app/state';
+import { ns } from '../app/times';
 import type { Trace } from '../app/types';
 import { fresh } from '../app/url/place';
-import { isTyping } from '../parts/keys';
+import { tracksOf } from '../parts/selected';
 import { setUnits } from './buttons';
 import { help } from './help';
 import { PAGES, whyMissing } from './pages';
@@ -24,6 +25,11 @@ const THEMES: [string, string][] = [
   ['dark', 'dark'],
   ['contrast', 'high contrast'],
 ];
+
+async function toEnd(trace: number): Promise<void> {
+  const last = tracksOf(await timeline(trace))?.moments.at(-1);
+  if (last) go({ at: ns(last.ts), max: last.max, from: '' });
+}
 
 function commands(trace: Trace | null): Found[] {
   const pages = PAGES.filter((x) => !whyMissing(x, trace)).map((x) => ({
@@ -44,7 +50,7 @@ function commands(trace: Trace | null): Found[] {
           act: () => go({ invert: !place.peek().invert, zoom: '' }),
         },
         { label: 'The peak', note: 'moment', act: () => go({ at: 'peak', max: false, from: '' }) },
-        { label: 'The end', note: 'moment', act: () => go({ at: '', max: false, from: '' }) },
+        { label: 'The end', note: 'moment', act: () => void toEnd(trace.id) },
         { label: 'Take all filters away', note: 'filters', act: () => go({ filters: [], zoom: '' }) },
       ]
     : [];
@@ -146,21 +152,17 @@ function useNamed(text: string, trace: Trace | null): Found[] {
   return named;
 }
 
-/** Ctrl+K leads there, from any place but another field. */
+/** Ctrl+K leads there, also from another field. */
 function useCtrlK(input: MutableRef<HTMLInputElement | null>): void {
   useEffect(() => {
     const key = (e: KeyboardEvent) => {
-      if (
-        !((e.ctrlKey || e.metaKey) && e.key.toLowerCase() === 'k') ||
-        (isTyping(e) && e.target !== input.current)
-      )
-        return;
+      if (!(e.ctrlKey || e.metaKey) || e.key.toLowerCase() !== 'k') return;
       e.preventDefault();
       input.current?.focus();
       input.current?.select();
     };
-    addEventListener('keydown', key);
-    return () => removeEventListener('keydown', key);
+    addEventListener('keydown', key, true); // before a field takes it
+    return () => removeEventListener('keydown', key, true);
   }, []);
 }
 

@@ -2,21 +2,32 @@
 import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { base, safe } from '../app/format';
-import { status, trouble } from '../app/server';
+import { isSaved, status, trouble } from '../app/server';
 import { go, href, place } from '../app/state';
-import type { Trace } from '../app/types';
+import type { Trace, Tracks } from '../app/types';
 import { useDumpKeys } from '../parts/keys';
 import { Losses } from '../parts/losses';
 import { currentTrace, tracksOf, useTimeline } from '../parts/selected';
 import { Busy, Failed } from '../parts/words';
-import { notHere, Strayed, without, Without } from './notices';
+import { NotSaved, notHere, Strayed, without, Without } from './notices';
 import { hasTimes, pageOf, type PageRow, PAGES } from './pages';
 import { Reading, Unnamed, Unreadable } from './states';
+
+/** Where nearly everything was freed at the end, pages show the peak until another moment is chosen; the
+ * address says so. */
+function useFirstMoment(tracks: Tracks | null): void {
+  const p = place.value;
+  const atPeak = !!tracks?.cleaned_up && !!tracks.peak && !p.at && !p.from && p.heap === '';
+  useEffect(() => {
+    if (atPeak) go({ at: 'peak', max: false }, true);
+  }, [atPeak]);
+}
 
 function NeedsProfile({ row, trace }: { row: PageRow & { needs: 'profile' }; trace: Trace }) {
   const answer = useTimeline();
   const tracks = tracksOf(answer.value, row.sum);
   useDumpKeys(tracks);
+  useFirstMoment(tracks);
   const lost = answer.value && tracks ? notHere(answer.value) : null;
   useEffect(() => {
     if (!lost) return;
@@ -65,6 +76,7 @@ export function Page() {
       </div>
     );
   if (!status.value) return <Busy what="Asking the server" />;
+  if (isSaved() && !row.saved) return <NotSaved label={row.label} />;
   const title = row.id !== 'overview' && row.id !== 'home' && <h1 class="sr">{row.label}</h1>;
   if (row.needs === 'nothing')
     return (

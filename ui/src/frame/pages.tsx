@@ -2,7 +2,7 @@
 // that few visit are loaded when they are: `lazy`.
 import type { ComponentChildren, ComponentType } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { status } from '../app/server';
+import { isSaved, status } from '../app/server';
 import type { Status, Trace } from '../app/types';
 import { TreePage } from '../graph/call-tree';
 import { Explorer } from '../graph/explore';
@@ -15,10 +15,17 @@ import { Busy, Failed } from '../parts/words';
 import { OtherTimeline } from '../timeline/other-timeline';
 import { TimelinePage } from '../timeline/timeline-page';
 
+/** Parts of the sidebar. */
+export const GROUPS = ['Record', 'Explore', 'Tools'] as const;
+type Group = (typeof GROUPS)[number];
+
 interface Common {
   id: string; // in the URL
   label: string;
+  group: Group;
   icon: string; // path in a box of 24 by 24
+  /** A page that was saved as a file has it, too. */
+  saved?: true;
   /** Why it does not apply to the trace; '' or none: it does. */
   missing?(trace: Trace): string;
 }
@@ -63,7 +70,7 @@ export function lazy<P extends object>(load: () => Promise<ComponentType<P>>): C
 
 const Selected = ({ p, children }: { p: ProfileProps; children: ComponentChildren }) => (
   <div class="column">
-    <SelectionBar tracks={p.tracks} all={p.all} sum />
+    <SelectionBar tracks={p.tracks} all={p.all} sum more={false} />
     {children}
   </div>
 );
@@ -86,9 +93,17 @@ const CallTree = (p: ProfileProps) => (
 );
 
 export const PAGES: PageRow[] = [
-  { id: 'home', label: 'Home', icon: 'M3 11l9-8 9 8v10h-6v-6h-6v6H3z', needs: 'nothing', view: Home },
+  {
+    id: 'home',
+    group: 'Record',
+    label: 'Home',
+    icon: 'M3 11l9-8 9 8v10h-6v-6h-6v6H3z',
+    needs: 'nothing',
+    view: Home,
+  },
   {
     id: 'record',
+    group: 'Record',
     label: 'Record',
     icon: 'M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zm0 5a4 4 0 1 1 0 8 4 4 0 0 1 0-8z',
     needs: 'nothing',
@@ -96,6 +111,7 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'live',
+    group: 'Record',
     label: 'Live',
     icon: 'M3 13h4l2-6 4 12 3-9 2 3h3v2h-4l-1-1.500-4 11-4-12-1 2.500H3z',
     needs: 'nothing',
@@ -103,6 +119,7 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'fleet',
+    group: 'Explore',
     label: 'Fleet',
     icon: 'M3 3h7v5H3zM14 3h7v5h-7zM3 16h7v5H3zM14 16h7v5h-7zM6 8h1.500v3h9V8H18v3.500h-5V13h5v3h-1.500v-2h-9v2H6v-3h5v-1.500H6z',
     needs: 'nothing',
@@ -111,6 +128,7 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'memory-internals',
+    group: 'Record',
     label: 'Memory internals',
     icon: 'M6 3h12v3h3v2h-3v3h3v2h-3v3h3v2h-3v3H6v-3H3v-2h3v-3H3v-2h3V8H3V6h3zM9 7v10h6V7z',
     needs: 'nothing',
@@ -118,6 +136,8 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'overview',
+    saved: true,
+    group: 'Explore',
     label: 'Overview',
     icon: 'M3 3h7v7H3zM14 3h7v4h-7zM14 11h7v10h-7zM3 14h7v7H3z',
     needs: 'profile',
@@ -125,6 +145,8 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'timeline',
+    saved: true,
+    group: 'Explore',
     label: 'Timeline',
     icon: 'M3 18l5-7 4 4 5-9 4 5v8H3z',
     needs: 'profile',
@@ -134,6 +156,8 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'flame',
+    saved: true,
+    group: 'Explore',
     label: 'Flamegraph',
     icon: 'M3 3h18v4H3zM3 9h12v4H3zM3 15h7v4H3z',
     needs: 'profile',
@@ -142,6 +166,7 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'functions',
+    group: 'Explore',
     label: 'Functions',
     icon: 'M3 4h18v3H3zM3 10h18v3H3zM3 16h18v3H3z',
     needs: 'profile',
@@ -150,6 +175,8 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'tree',
+    saved: true,
+    group: 'Explore',
     label: 'Call tree',
     icon: 'M3 3h8v4H3zM11 10h10v4H11zM11 17h10v4H11zM6 8h2v11h2v2H6z',
     needs: 'profile',
@@ -158,6 +185,8 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'diff',
+    saved: true,
+    group: 'Explore',
     label: 'Diff',
     icon: 'M3 4h8v4H3zM3 10h5v4H3zM3 16h8v4H3zM13 4h8v4h-8zM13 10h8v4h-8zM13 16h4v4h-4z',
     needs: 'profile',
@@ -165,6 +194,8 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'leaks',
+    saved: true,
+    group: 'Explore',
     label: 'Leaks',
     icon: 'M12 2l7 11a7 7 0 1 1-14 0zM9 14a3 3 0 0 0 3 3v-2a1 1 0 0 1-1-1z',
     needs: 'profile',
@@ -172,6 +203,7 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'sizes',
+    group: 'Explore',
     label: 'Sizes',
     icon: 'M3 20h18v1H3zM4 14h3v5H4zM8 8h3v11H8zM12 4h3v15h-3zM16 10h3v9h-3z',
     needs: 'profile',
@@ -179,6 +211,8 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'accounting',
+    saved: true,
+    group: 'Explore',
     label: 'Accounting',
     icon: 'M3 20V4h2v14h16v2zM7 13h3v4H7zM12 9h3v8h-3zM17 5h3v12h-3z',
     needs: 'profile',
@@ -186,6 +220,7 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'heap',
+    group: 'Explore',
     label: 'Managed heap',
     icon: 'M12 2l4 4-4 4-4-4zM5 13l4 4-4 4-4-4zM19 13l4 4-4 4-4-4zM11 10h2v3h5v2H6v-2h5z',
     needs: 'trace',
@@ -194,6 +229,7 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'memory-infra',
+    group: 'Explore',
     label: 'MemoryInfra',
     icon: 'M12 2a10 10 0 1 0 .01 0zM7 17V7h2l3 5 3-5h2v10h-2v-6l-3 5-3-5v6z',
     needs: 'trace',
@@ -202,6 +238,7 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'query',
+    group: 'Tools',
     label: 'SQL',
     icon: 'M4 5c0-4 16-4 16 0v14c0 4-16 4-16 0zm2 3.2v2.6c3 2 9 2 12 0V8.2c-3 1.4-9 1.4-12 0z',
     needs: 'trace',
@@ -209,6 +246,7 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'source',
+    group: 'Tools',
     label: 'Source',
     icon: 'M8 5l-6 7 6 7 1.8-1.5L5 12l4.8-5.5zM16 5l6 7-6 7-1.8-1.5L19 12l-4.8-5.5z',
     needs: 'profile',
@@ -216,6 +254,7 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'symbols',
+    group: 'Tools',
     label: 'Symbols',
     icon: 'M3 4h7l2 3h9v13H3zM7 11v2h10v-2zM7 15v2h7v-2z',
     needs: 'trace',
@@ -223,6 +262,7 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'info',
+    group: 'Tools',
     label: 'Info',
     icon: 'M12 2a10 10 0 1 0 .01 0zM11 10h2v8h-2zM11 6h2v2h-2z',
     needs: 'trace',
@@ -230,6 +270,7 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'settings',
+    group: 'Tools',
     label: 'Settings',
     icon: 'M3 6h9v2H3zM16 6h5v2h-5zM12 4h3v6h-3zM3 16h4v2H3zM11 16h10v2H11zM7 14h3v6H7z',
     needs: 'nothing',
@@ -249,6 +290,7 @@ export const hasTimes = (trace: Trace): boolean =>
 
 /** '' when the page applies to the trace, otherwise why not. */
 export function whyMissing(row: PageRow, trace: Trace | null): string {
+  if (isSaved() && !row.saved) return 'this file does not hold it';
   if (row.needs === 'nothing') return row.absent?.(status.value) ?? '';
   if (trace?.state !== 'ready') return 'no trace is open';
   if (row.needs === 'profile' && !trace.processes?.length && !(row.other && hasTimes(trace)))

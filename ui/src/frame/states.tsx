@@ -1,4 +1,5 @@
 // What a page says when there is nothing to show: no trace, no names.
+import { signal } from '@preact/signals';
 import { query } from '../app/answers';
 import { closeTrace } from '../app/files';
 import { base, bytes, count, percent, safe } from '../app/format';
@@ -7,6 +8,7 @@ import { go, href, place } from '../app/state';
 import type { Trace } from '../app/types';
 import { fresh } from '../app/url/place';
 import { useAnswer } from '../parts/answer';
+import { CloseNote } from '../parts/words';
 
 const FORMATS = [
   'Perfetto traces (heapwise, heapprofd)',
@@ -91,6 +93,9 @@ export function Unreadable({ trace }: { trace: Trace }) {
   );
 }
 
+/** Traces whose unnamed frames were told of, and dismissed. */
+const dismissed = signal<ReadonlySet<number>>(new Set());
+
 /** Many frames without a name: who reads addresses should know that there is a way. */
 export function Unnamed({ trace }: { trace: Trace }) {
   const wanted = trace.processes?.length && /^(flame|functions|tree|leaks|diff)$/.test(place.value.page);
@@ -103,10 +108,14 @@ export function Unnamed({ trace }: { trace: Trace }) {
     return r.results[0]?.rows[0] as [number, number] | undefined;
   });
   if (!wanted || !a.value || !(a.value[1] > 0.2 * a.value[0])) return null;
+  if (dismissed.value.has(trace.id)) return null;
   return (
-    <p class="banner note">
-      {percent(a.value[1], a.value[0])} of the frames ({count(a.value[1])}) have no name: they read{' '}
-      <code>module+0x…</code>. <a href={href({ page: 'symbols' })}>Symbols of {safe(base(trace.name))}</a>
-    </p>
+    <div class="banner note closable" role="status">
+      <span>
+        {percent(a.value[1], a.value[0])} of the frames ({count(a.value[1])}) have no name: they read{' '}
+        <code>module+0x…</code>. <a href={href({ page: 'symbols' })}>Symbols of {safe(base(trace.name))}</a>
+      </span>
+      <CloseNote onClose={() => (dismissed.value = new Set([...dismissed.value, trace.id]))} />
+    </div>
   );
 }

@@ -1,4 +1,4 @@
-// The call tree: rows that open, drawn only where one looks.
+// The call tree: expandable rows, rendered only where visible.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { amount, besides, count, error, isRough, safe } from '../app/format';
 import { INVERTED, selection } from '../app/selection';
@@ -36,6 +36,7 @@ export function TreePage({ tracks }: { tracks: Tracks }) {
         />
         <Choice
           label="Frames"
+          rest
           value={p.frames}
           onChange={(frames) => go({ frames, zoom: '' })}
           options={[
@@ -44,9 +45,12 @@ export function TreePage({ tracks }: { tracks: Tracks }) {
           ]}
         />
         <span class="grow" />
-        <ExportButton />
+        <span class="rest">
+          <ExportButton />
+        </span>
         <button
           type="button"
+          class="rest"
           title="the query that gives these numbers"
           onClick={() => showSql(treeSql(tracks, p.invert))}>
           SQL
@@ -69,7 +73,7 @@ function openFrom(g: Graph, node: number, open: Set<number>): void {
   }
 }
 
-/** What is open, as rows: the nodes that are seen. */
+/** The expanded part as rows: the visible nodes. */
 function useOpen(g: Graph) {
   const [open, setOpen] = useState(new Set<number>());
   const [at, setAt] = useState(1);
@@ -117,7 +121,7 @@ function Row({
 }) {
   const m = place.value.metric;
   const leaf = isLeaf(g, i);
-  const rough = isRough(g.samples[i], g.err[i]);
+  const rough = isRough(g.samples[i], g.err[i], g.cum[i]);
   return (
     <div
       role="treeitem"
@@ -150,7 +154,7 @@ function Row({
   );
 }
 
-/** Does what a key says at a row of the tree; false: it says nothing here. */
+/** Handles a key at a row of the tree; false: not handled. */
 function pressed(
   key: string,
   g: Graph,

@@ -1,5 +1,5 @@
 // Figures of a comparison, in the words of its mode: as they are, as shares, per second.
-import { amount, base, percent, safe } from '../app/format';
+import { amount, base, safe } from '../app/format';
 import { place } from '../app/state';
 
 export type Figures = [
@@ -11,7 +11,7 @@ export type Figures = [
   samplesA: number,
   samplesB: number,
 ];
-export type Row = [name: string, module: string, ...Figures];
+export type Row = [name: string, module: string, ...Figures, callers: string[]];
 export interface SideInfo {
   trace: number;
   file: string;
@@ -45,11 +45,9 @@ export const points = (v: number) =>
     ? `${(100 * Math.abs(v)).toFixed(Math.abs(v) < 0.0995 ? 2 : 1)} points`
     : figure(Math.abs(v));
 export const change = (v: number) => `${v > 0 ? '+' : v < 0 ? '−' : ''}${points(v)}`;
-export const relative = (a: number, b: number) =>
-  a > 0 ? `${b >= a ? '+' : '−'}${percent(Math.abs(b - a), a)}` : '';
 export const plusMinus = (e: number) => (e > 0 ? `±${points(e)}` : '');
 
-/** What became of it. */
+/** How a row changed. */
 export function fate(a: number, b: number): string {
   return a <= 0 && b > 0 ? 'new' : b <= 0 && a > 0 ? 'gone' : b > a ? 'grew' : b < a ? 'shrank' : 'same';
 }

@@ -1,15 +1,15 @@
 // The graphs of a comparison: both sides merged into one, or beside each other.
 import { useMemo, useState } from 'preact/hooks';
 import { exactly } from '../app/filters';
-import { amount, fit, safe } from '../app/format';
-import { ask } from '../app/server';
+import { amount, fit, growth, safe } from '../app/format';
+import { ask, isSaved } from '../app/server';
 import type { Side } from '../app/sides';
 import { go, place } from '../app/state';
 import { useAnswer } from '../parts/answer';
 import { addFilter } from '../parts/filters';
 import { type Item, Menu } from '../parts/menu';
 import { Busy, Failed } from '../parts/words';
-import { change, figure, plusMinus, relative } from './diff-figures';
+import { change, figure, plusMinus } from './diff-figures';
 import { changeFill } from './diff-fill';
 import type { Look } from './draw';
 import { Flame } from './flame';
@@ -37,7 +37,7 @@ function lookOf(g: Graph): Look {
         <dd>{figure(b[i])}</dd>
         <dt>change</dt>
         <dd>
-          <b>{change(delta(i))}</b> {plusMinus(g.err[i])} {relative(a[i], b[i])}
+          <b>{change(delta(i))}</b> {plusMinus(g.err[i])} {growth(a[i], b[i])}
         </dd>
         <dt />
         <dd class="dim">
@@ -105,7 +105,7 @@ function onKey(g: Graph, key: string, node: number): boolean {
 function itemsOf(g: Graph, node: number, onZoom: (node: number) => void): (Item | null)[] {
   const name = nameIn(g, node);
   const zoomIn = { label: 'Zoom in', key: '↵', act: () => onZoom(node) };
-  if (!name) return [zoomIn];
+  if (!name || isSaved()) return [zoomIn];
   return [
     zoomIn,
     { label: 'Keep stacks with this', key: 'K', act: () => addFilter(`SS:${exactly(name)}`) },

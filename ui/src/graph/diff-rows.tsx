@@ -1,9 +1,10 @@
 // Functions that changed.
 import { exactly } from '../app/filters';
-import { count, safe } from '../app/format';
+import { count, growth, safe } from '../app/format';
 import { go, place } from '../app/state';
 import { addFilter } from '../parts/filters';
-import { change, fate, figure, plusMinus, relative, type Table } from './diff-figures';
+import { Scroll } from '../parts/table';
+import { change, fate, figure, plusMinus, type Table } from './diff-figures';
 
 const COLUMNS: [id: string, label: string, hint: string][] = [
   ['name', 'Function', 'matched by its name and the stem of its module'],
@@ -45,11 +46,11 @@ function Head() {
 
 export function Rows({ table, busy, onMore }: { table: Table; busy: boolean; onMore(): void }) {
   return (
-    <div class="scroll" aria-busy={busy}>
+    <Scroll label="Differences" busy={busy}>
       <table class="top diff">
         <Head />
         <tbody>
-          {table.data.map(([name, module, a, b, by, err, sure, na, nb]) => (
+          {table.data.map(([name, module, a, b, by, err, sure, na, nb, callers]) => (
             <tr class={sure ? '' : 'few'}>
               <td class="site">
                 <button
@@ -62,6 +63,11 @@ export function Rows({ table, busy, onMore }: { table: Table; busy: boolean; onM
                 <span class="dim">
                   {safe([table.a.program, table.b.program].includes(module) ? '' : module)}
                 </span>
+                {callers.length > 0 && (
+                  <div class="callers dim" title="of the stack with most of the change">
+                    {callers.map(safe).join(' ‹ ')}
+                  </div>
+                )}
               </td>
               <td class="num" title={`${count(na)} samples`}>
                 {a > 0 ? figure(a) : '–'}
@@ -75,7 +81,7 @@ export function Rows({ table, busy, onMore }: { table: Table; busy: boolean; onM
                 </b>
                 <span class="pm">{plusMinus(err)}</span>
               </td>
-              <td class="num">{relative(a, b) || '–'}</td>
+              <td class="num">{growth(a, b) || '–'}</td>
               <td>
                 {fate(a, b)}
                 {sure ? '' : <span class="dim"> · within the error</span>}
@@ -91,6 +97,6 @@ export function Rows({ table, busy, onMore }: { table: Table; busy: boolean; onM
           </button>
         </p>
       )}
-    </div>
+    </Scroll>
   );
 }

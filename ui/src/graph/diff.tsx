@@ -2,9 +2,9 @@
 // difference and says what of it is more than sampling noise.
 import { useEffect, useState } from 'preact/hooks';
 import { question } from '../app/answers';
-import { certainty, count, isBytes, METRICS } from '../app/format';
+import { certainty, count, growth, isBytes, METRICS } from '../app/format';
 import { selection } from '../app/selection';
-import { status } from '../app/server';
+import { isSaved, status } from '../app/server';
 import { asPlace, baseOf, now, type Side, written } from '../app/sides';
 import { go, place } from '../app/state';
 import { ns } from '../app/times';
@@ -16,7 +16,7 @@ import { digit, useKeys } from '../parts/keys';
 import type { ProfileProps } from '../parts/selected';
 import { showSql } from '../parts/show-sql';
 import { Failed, Figure } from '../parts/words';
-import { change, figure, plusMinus, relative, sideWords, type Table } from './diff-figures';
+import { change, figure, plusMinus, sideWords, type Table } from './diff-figures';
 import { SideBySide, Union } from './diff-graph';
 import { Rows } from './diff-rows';
 import { OpenOther, SidePicker } from './side-picker';
@@ -68,7 +68,7 @@ function Sides({ a, b, onSwap }: { a: Side; b: Side; onSwap(): void }) {
 
 function Totals({ t }: { t: Table }) {
   const [a, b, by, err, sure] = t.total;
-  const verdict = by === 0 ? 'no change' : sure ? relative(a, b) : 'within the sampling error';
+  const verdict = by === 0 ? 'no change' : sure ? growth(a, b) : 'within the sampling error';
   return (
     <div class="figures">
       <Figure label="A" value={figure(a)} note={sideWords(t.a)} />
@@ -102,11 +102,11 @@ function sqlOf(t: Table, a: Side, b: Side): string {
     : '';
 }
 
-function HowBar({ sql }: { sql: string }) {
+/** What is compared, and how. */
+function WhatChoices() {
   const p = place.value;
   return (
-    <div class="bar">
-      <MetricChoice />
+    <>
       <Choice
         label="Figures"
         value={p.mode as '' | 'share' | 'rate'}
@@ -139,6 +139,16 @@ function HowBar({ sql }: { sql: string }) {
           { id: 'all', label: 'All frames' },
         ]}
       />
+    </>
+  );
+}
+
+function HowBar({ sql }: { sql: string }) {
+  const p = place.value;
+  return (
+    <div class="bar">
+      <MetricChoice />
+      {!isSaved() && <WhatChoices />}
       <Choice
         label="Layout"
         value={p.open as '' | 'sides'}
@@ -153,7 +163,7 @@ function HowBar({ sql }: { sql: string }) {
           Zoom out
         </button>
       )}
-      {sql && (
+      {sql && !isSaved() && (
         <button type="button" title="the query that gives these rows" onClick={() => showSql(sql)}>
           SQL
         </button>

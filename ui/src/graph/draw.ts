@@ -3,7 +3,8 @@ import type { ComponentChildren } from 'preact';
 import { amount, base, fit, type Metric, safe } from '../app/format';
 import { hash } from '../app/hash';
 import { ALLOCATOR, type Graph, type Matches, MERGED, moduleOf, nameOf, STD, UNNAMED } from './graph';
-import { type Box, layout, ROW } from './layout';
+import { type Box, layout, layoutStretch, ROW, type Stretch } from './layout';
+import { ownerFill } from './owner';
 
 const TEXT_FROM = 34;
 const FONT = '12px system-ui, sans-serif';
@@ -34,11 +35,15 @@ function colours(el: Element): Colours {
   };
 }
 
+/** What a colour stands for: whose code it is, which module, or which function. */
+export type ColourBy = 'owner' | 'module' | 'name';
+
 /** By module: its hue, a little lightness by name. By function: hues of its own, around the module's.
  * Grey-blue for libc, std and allocators. */
-function fill(g: Graph, i: number, dark: boolean, by: 'module' | 'name'): string {
+function fill(g: Graph, i: number, dark: boolean, by: ColourBy): string {
   const f = g.flags[i];
   const n = hash(nameOf(g, i));
+  if (by === 'owner') return ownerFill(f, n, dark);
   const step = (n >>> 8) % 10;
   if (f & (ALLOCATOR | STD))
     return dark ? `hsl(215 12% ${30 + step * 0.6}%)` : `hsl(215 18% ${80 + step * 0.6}%)`;
@@ -62,7 +67,8 @@ export interface Picture {
   graph: Graph;
   metric: Metric;
   zoom: number;
-  colourBy?: 'module' | 'name';
+  colourBy?: ColourBy;
+  moving?: Stretch | null; // a zoom is on its way: this is seen
   up?: boolean;
   look?: Look;
   outlined?: number;
@@ -108,7 +114,10 @@ function blank(canvas: HTMLCanvasElement, bg: string): CanvasRenderingContext2D 
 }
 
 /** The colour of a node; those of a name are worked out once. */
-function painter(p: Picture, c: Colours): (node: number) => string {
+function painter(
+  p: Pick<Picture, 'graph' | 'found' | 'look' | 'colourBy'>,
+  c: Colours,
+): (node: number) => string {
   const g = p.graph;
   const styles = new Map<number, string>();
   return (i) => {
@@ -157,18 +166,34 @@ function writeNames(ctx: CanvasRenderingContext2D, boxes: Box[], p: Picture, hei
   ctx.globalAlpha = 1;
 }
 
-/** Draws what can be seen; the boxes are what pointers are tested against. */
+export interface Small {
+  graph: Graph;
+  colourBy: ColourBy;
+  up: boolean;
+  rows: number;
+}
+
+/** A minimap: the whole graph scaled down to the canvas, with the current position. */
+export function drawSmall(canvas: HTMLCanvasElement, p: Small): void {
+  const { graph: g, colourBy: by, up, rows } = p;
+  const c = colours(canvas);
+  const ctx = blank(canvas, c.bg);
+  const height = rows * ROW;
+  const boxes = layout(g, { zoom: 0, width: canvas.clientWidth, height, top: 0, up });
+  const colour = painter({ graph: g, colourBy: by, found: null }, c);
+  ctx.scale(1, canvas.clientHeight / height);
+  fillBoxes(ctx, boxes, (b) => (b.merged > 0 ? c.merged : colour(b.node)));
+}
+
+/** Draws what is visible; the boxes are used for hit testing. */
 export function draw(canvas: HTMLCanvasElement, p: Picture): Box[] {
   const c = colours(canvas);
   const ctx = blank(canvas, c.bg);
   const height = canvas.clientHeight;
-  const boxes = layout(p.graph, {
-    zoom: p.zoom,
-    width: canvas.clientWidth,
-    height,
-    top: p.top,
-    up: p.up ?? false,
-  });
+  const pane = { width: canvas.clientWidth, height, top: p.top, up: p.up ?? false };
+  const boxes = p.moving
+    ? layoutStretch(p.graph, p.moving, pane)
+    : layout(p.graph, { ...pane, zoom: p.zoom });
   const colour = painter(p, c);
   fillBoxes(ctx, boxes, (b) => (b.merged > 0 ? c.merged : colour(b.node)));
   if (p.look)

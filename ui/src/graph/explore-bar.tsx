@@ -1,11 +1,14 @@
 // The controls over the page's graph.
 import { save } from '../app/files';
 import { amount } from '../app/format';
+import { isSaved } from '../app/server';
 import { go, place } from '../app/state';
 import { Choice, MetricChoice } from '../parts/choice';
 import { ExportButton } from '../parts/export';
-import { FilterBar } from '../parts/filters';
+import { FilterChips, FilterField } from '../parts/filters';
+import { More, moreOpen, Row } from '../parts/popover';
 import { GraphSearch } from './crumbs';
+import type { ColourBy } from './draw';
 import type { Graph } from './graph';
 
 function picture(): void {
@@ -13,97 +16,146 @@ function picture(): void {
   canvas?.toBlob((b) => b && save(b, 'heap.png'));
 }
 
-type ColourBy = 'module' | 'name';
+const DirectionChoice = () => (
+  <Choice
+    label="Direction"
+    value={place.value.invert ? 'up' : 'down'}
+    onChange={(v) => go({ invert: v === 'up', zoom: '' })}
+    options={[
+      { id: 'down', label: 'Top-down' },
+      { id: 'up', label: 'Bottom-up', hint: 'who allocates, and who calls them (I)' },
+    ]}
+  />
+);
 
-export function ShapeBar({ group, several }: { group: string; several: boolean }) {
-  const p = place.value;
-  return (
-    <div class="bar">
-      <MetricChoice />
-      <Choice
-        label="Direction"
-        value={p.invert ? 'up' : 'down'}
-        onChange={(v) => go({ invert: v === 'up', zoom: '' })}
-        options={[
-          { id: 'down', label: 'Top-down' },
-          { id: 'up', label: 'Bottom-up', hint: 'who allocates, and who calls them (I)' },
-        ]}
-      />
-      <Choice
-        label="Frames"
-        value={p.frames}
-        onChange={(frames) => go({ frames, zoom: '' })}
-        options={[
-          {
-            id: 'site',
-            label: 'Your code',
-            hint: 'stacks end at the function that asked: allocator and container frames are cut off',
-          },
-          { id: 'all', label: 'All frames' },
-        ]}
-      />
-      <button
-        type="button"
-        aria-pressed={p.collapse}
-        class="toggle"
-        title="a function that calls itself is one frame (C)"
-        onClick={() => go({ collapse: !p.collapse, zoom: '' })}>
-        Collapse recursion
-      </button>
-      <label>
-        Group{' '}
-        <select
-          aria-label="Group by"
-          value={group}
-          title="a box for each below the root"
-          onChange={(e) => go({ group: e.currentTarget.value, zoom: '' })}>
-          {several ? <option value="process">process</option> : <option value="">none</option>}
-          <option value="module">allocating module</option>
-          <option value="heap">heap</option>
-          <option disabled>thread: not in heap samples</option>
-          <option disabled>type: not in heap samples</option>
-        </select>
-      </label>
-      <button
-        type="button"
-        aria-pressed={p.bottom}
-        class="toggle"
-        title="root at the bottom"
-        onClick={() => go({ bottom: !p.bottom }, true)}>
-        Root below
-      </button>
-    </div>
-  );
-}
+const FramesChoice = () => (
+  <Choice
+    label="Frames"
+    value={place.value.frames}
+    onChange={(frames) => go({ frames, zoom: '' })}
+    options={[
+      {
+        id: 'site',
+        label: 'Your code',
+        hint: 'stacks end at the function that asked: allocator and container frames are cut off',
+      },
+      { id: 'all', label: 'All frames' },
+    ]}
+  />
+);
 
-export function LookBar({
-  problem,
-  by,
-  onBy,
-  onSql,
-}: {
-  problem: string;
+const GroupSelect = ({ group, several }: { group: string; several: boolean }) => (
+  <select
+    aria-label="Group by"
+    value={group}
+    title="a box for each below the root"
+    onChange={(e) => go({ group: e.currentTarget.value, zoom: '' })}>
+    {several ? <option value="process">process</option> : <option value="">none</option>}
+    <option value="owner">your code, libraries, runtime</option>
+    <option value="module">allocating module</option>
+    <option value="heap">heap</option>
+    <option disabled>thread: not in heap samples</option>
+    <option disabled>type: not in heap samples</option>
+  </select>
+);
+
+const Toggle = (p: { on: boolean; label: string; hint: string; onClick(): void }) => (
+  <button type="button" aria-pressed={p.on} class="toggle" title={p.hint} onClick={p.onClick}>
+    {p.label}
+  </button>
+);
+
+interface BarProps {
+  group: string;
+  several: boolean;
   by: ColourBy;
   onBy(by: ColourBy): void;
-  onSql(): void;
-}) {
+  onSql?(): void; // none: no query gives these boxes
+}
+
+/** What only a server can answer. */
+const Asked = ({ group, several }: BarProps) => (
+  <>
+    <Row label="Stacks end at">
+      <FramesChoice />
+    </Row>
+    <Row label="Group">
+      <GroupSelect group={group} several={several} />
+    </Row>
+  </>
+);
+
+const Shape = () => {
+  const p = place.value;
   return (
-    <FilterBar problem={problem}>
+    <Row label="Shape">
+      {!isSaved() && (
+        <Toggle
+          on={p.collapse}
+          label="Collapse recursion"
+          hint="a function that calls itself is one frame (C)"
+          onClick={() => go({ collapse: !p.collapse, zoom: '' })}
+        />
+      )}
+      <Toggle
+        on={p.bottom}
+        label="Root below"
+        hint="root at the bottom"
+        onClick={() => go({ bottom: !p.bottom }, true)}
+      />
+    </Row>
+  );
+};
+
+/** What is needed now and then. */
+const Further = (p: BarProps) => (
+  <More>
+    {!isSaved() && <Asked {...p} />}
+    <Row label="Colour">
       <Choice
         label="Colour"
-        value={by}
-        onChange={onBy}
+        value={p.by}
+        onChange={p.onBy}
         options={[
+          { id: 'owner', label: 'By owner', hint: 'your code, libraries, runtime' },
           { id: 'module', label: 'By module' },
           { id: 'name', label: 'By function' },
         ]}
       />
-      <GraphSearch />
-      <ExportButton picture={picture} />
-      <button type="button" title="the query that gives these numbers" onClick={onSql}>
-        SQL
-      </button>
-    </FilterBar>
+    </Row>
+    <Shape />
+    {!isSaved() && (
+      <Row label="Save">
+        <ExportButton picture={picture} />
+        {p.onSql && (
+          <button type="button" title="the query that gives these numbers" onClick={p.onSql}>
+            SQL
+          </button>
+        )}
+      </Row>
+    )}
+  </More>
+);
+
+/** One line on a wide screen. */
+export function GraphBar(p: BarProps & { problem: string }) {
+  return (
+    <>
+      <div class="bar graph-bar" role="group" aria-label="Graph">
+        <MetricChoice />
+        <DirectionChoice />
+        {!isSaved() && (
+          <span class={`filter-field ${moreOpen.value ? 'open' : ''}`}>
+            <FilterField />
+          </span>
+        )}
+        <GraphSearch />
+        <Further {...p} />
+      </div>
+      <div class="bar filters" role="group" aria-label="Filters">
+        <FilterChips problem={p.problem} />
+      </div>
+    </>
   );
 }
 

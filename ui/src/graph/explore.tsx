@@ -1,26 +1,32 @@
 // The page's graph with everything around it: toolbar, filters, breadcrumb, menu, pivot.
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { exactly } from '../app/filters';
 import { amount, clock, error, METRICS, percent, safe } from '../app/format';
 import { INVERTED, scrubbing, selection } from '../app/selection';
 import { go, place } from '../app/state';
+import { remember, remembered } from '../app/store';
 import type { Tracks } from '../app/types';
 import { useAnswer, useFollowing } from '../parts/answer';
 import { addFilter } from '../parts/filters';
 import { digit, useKeys } from '../parts/keys';
+import { moreOpen } from '../parts/popover';
 import { heapsWord, nameOfTracks } from '../parts/selected';
 import { graphSql, showSql } from '../parts/show-sql';
 import { Busy, Failed } from '../parts/words';
 import { Crumbs, Matched } from './crumbs';
-import { LookBar, NothingHere, ShapeBar } from './explore-bar';
+import type { ColourBy } from './draw';
+import { GraphBar, NothingHere } from './explore-bar';
 import { Flame, type FlameProps } from './flame';
 import { menuItems } from './frame-menu';
+import { FramePanel } from './frame-panel';
 import { type Graph, GROUP, type Matches, MERGED, moduleOf, nameOf } from './graph';
 import { abandon, flame, smallFlame } from './graphs';
+import { Minimap } from './minimap';
+import { OWNERS, ownerSums } from './owner';
 import { STABLE, warmUp } from './warm';
 import { useFrameMenu, useZoom } from './zoomed';
 
-/** What is drawn, in words. */
+/** A description of the graph. */
 export function statement(t: Tracks, g: Graph): string {
   const p = place.value;
   const live = p.metric === 'space' || p.metric === 'objects';
@@ -98,7 +104,10 @@ function useFrameKeys(g: Graph | null): (key: string, node: number) => boolean {
       h: filter('HF'),
       p: filter('P'),
       c: () => go({ collapse: !p.collapse, zoom: '' }),
-      e: () => document.getElementById('export')?.click(),
+      e: () => {
+        moreOpen.value = true;
+        requestAnimationFrame(() => document.getElementById('export')?.click());
+      },
     };
     const act = acts[key.toLowerCase()];
     act?.();
@@ -148,16 +157,12 @@ function Line({
 function Drawn({
   g,
   callers,
-  zoom,
   by,
-  height,
-  onZoom,
-  onKey,
-  onMenu,
-}: Pick<FlameProps, 'zoom' | 'height' | 'onZoom' | 'onKey' | 'onMenu'> & {
+  ...rest
+}: Pick<FlameProps, 'zoom' | 'height' | 'chosen' | 'onZoom' | 'onKey' | 'onMenu' | 'onChoose'> & {
   g: Graph;
   callers: Graph | null;
-  by: 'module' | 'name';
+  by: ColourBy;
 }) {
   const p = place.value;
   return (
@@ -176,20 +181,32 @@ function Drawn({
           onMenu={() => {}}
         />
       )}
+      {rest.zoom > 0 && <Minimap g={g} zoom={rest.zoom} by={by} up={p.bottom} onZoom={rest.onZoom} />}
       <Flame
         graph={g}
         metric={p.metric}
-        zoom={zoom}
         up={p.bottom}
         searchText={p.search}
         colourBy={by}
-        height={height}
         label={`Flamegraph, ${amount(g.total, p.metric)}`}
-        onZoom={onZoom}
-        onKey={onKey}
-        onMenu={onMenu}
+        {...rest}
       />
     </>
+  );
+}
+
+/** What the colours mean, and what each asked for itself. */
+function Legend({ g }: { g: Graph }) {
+  const sums = useMemo(() => ownerSums(g), [g]);
+  return (
+    <ul class="owners" aria-label="Colours: whose code it is">
+      {OWNERS.map((o) => (
+        <li title={`${o.hint}: ${amount(sums[o.id], place.value.metric)} asked for by these functions`}>
+          <i class={o.id} />
+          {o.label} <span class="dim">{percent(sums[o.id], g.total)}</span>
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -206,25 +223,83 @@ function Flat({ g }: { g: Graph }) {
   );
 }
 
+const colours = (): ColourBy =>
+  (['owner', 'module', 'name'] as const).find((c) => c === remembered<string>('flame-colour', '')) ?? 'owner';
+
+/** What the colours of the graph stand for; kept. */
+function useColour(): [ColourBy, (by: ColourBy) => void] {
+  const [by, setBy] = useState<ColourBy>(colours);
+  return [
+    by,
+    (to) => {
+      remember('flame-colour', to);
+      setBy(to);
+    },
+  ];
+}
+
+/** The graph with what is told of its chosen frame beside it. */
+function Beside({
+  tracks,
+  g,
+  callers,
+  by,
+  height,
+  zoom,
+  onZoom,
+}: {
+  tracks: Tracks;
+  g: Graph;
+  callers: Graph | null;
+  by: ColourBy;
+  height?: number;
+  zoom: number;
+  onZoom(node: number): void;
+}) {
+  const [chosen, setChosen] = useState({ node: 0 });
+  const { onMenu, menu } = useFrameMenu(g, (node) => menuItems(tracks, g, node, onZoom));
+  const onKey = useFrameKeys(g);
+  const choose = (node: number) => setChosen({ node });
+  return (
+    <div class="graph-beside">
+      <div class="graph">
+        <Drawn {...{ g, callers, by, zoom, height, chosen, onZoom, onKey, onMenu }} onChoose={choose} />
+        <div class="below">
+          <p class="statement">{statement(tracks, g)}</p>
+          {by === 'owner' && <Legend g={g} />}
+        </div>
+      </div>
+      <FramePanel
+        g={g}
+        node={chosen.node < g.n ? chosen.node : 0}
+        program={tracks.program}
+        onChoose={choose}
+        onZoom={onZoom}
+        onMenu={onMenu}
+      />
+      {menu}
+    </div>
+  );
+}
+
 export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }) {
   const p = place.value;
   const pivot = p.filters.some((f) => /^!?P:/.test(f));
   const group = p.group || (tracks.parts ? 'process' : '');
   const { answer, callers } = useGraph(group, pivot);
-  const [by, setBy] = useState<'module' | 'name'>('name');
+  const [by, setBy] = useColour();
   const g = answer.value;
   const { zoom, found, onZoom } = useZoom(g);
-  const { onMenu, menu } = useFrameMenu(g, (node) => menuItems(tracks, g!, node, onZoom));
-  const onKey = useFrameKeys(g);
   usePageKeys();
   return (
     <div class="explorer" aria-busy={answer.busy}>
-      <ShapeBar group={group} several={!!tracks.parts} />
-      <LookBar
+      <GraphBar
+        group={group}
+        several={!!tracks.parts}
         problem={g || p.filters.length ? answer.error : ''}
         by={by}
         onBy={setBy}
-        onSql={() => showSql(graphSql(tracks, p.invert, group))}
+        onSql={group === 'owner' ? undefined : () => showSql(graphSql(tracks, p.invert, group))}
       />
       {g && <Line g={g} zoom={zoom} found={found} onZoom={onZoom} />}
       {answer.busy && !g && <Busy what="Drawing" />}
@@ -232,19 +307,8 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
       {g && g.total <= 0 && <NothingHere g={g} />}
       {g && <Flat g={g} />}
       {g && g.total > 0 && (
-        <Drawn
-          g={g}
-          callers={pivot ? callers : null}
-          zoom={zoom}
-          by={by}
-          height={height}
-          onZoom={onZoom}
-          onKey={onKey}
-          onMenu={onMenu}
-        />
+        <Beside {...{ tracks, g, by, height, zoom, onZoom }} callers={pivot ? callers : null} />
       )}
-      {g && g.total > 0 && <p class="statement">{statement(tracks, g)}</p>}
-      {menu}
     </div>
   );
 }

@@ -2,47 +2,31 @@
 // timeline. layout.ts says where boxes stand, draw.ts draws them; this file knows pointer and keys.
 import { type MutableRef, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type Metric, safe } from '../app/format';
-import { draw, type Look } from './draw';
+import { type ColourBy, draw, type Look } from './draw';
 import { describe, Tip } from './flame-tip';
-import { type Graph, type Matches, path, search } from './graph';
+import { find, type Graph, type Matches, path, search } from './graph';
 import { type Box, deepestDrawn, ROW } from './layout';
+import { type Canvas, useLooks } from './looks';
+import { useMotion } from './motion';
 
 export interface FlameProps {
   graph: Graph;
   metric: Metric;
   zoom: number;
   searchText?: string;
-  colourBy?: 'module' | 'name';
+  colourBy?: ColourBy;
   up?: boolean; // root at the bottom: callers grow upwards
   height?: number; // of the part that is seen; none: what fits the window
   label: string;
   look?: Look;
   outlined?: number; // the node that the pointer is on in a graph beside this one
+  /** What is told of the chosen frame stands beside the graph: a click chooses, and opens no menu. */
+  chosen?: { node: number };
+  onChoose?(node: number): void;
   onHover?(node: number): void;
   onZoom(node: number): void;
   onMenu?(node: number, x: number, y: number): void;
   onKey?(key: string, node: number): boolean;
-}
-
-type Canvas = MutableRef<HTMLCanvasElement | null>;
-
-/** Counts what makes the picture another one from outside: the size and the theme. */
-function useLooks(canvas: Canvas): number {
-  const [looks, setLooks] = useState(0);
-  useEffect(() => {
-    const again = () => setLooks((s) => s + 1);
-    const watch = new ResizeObserver(again);
-    watch.observe(canvas.current!);
-    const dark = matchMedia('(prefers-color-scheme: dark)');
-    dark.addEventListener('change', again);
-    addEventListener('themechange', again);
-    return () => {
-      watch.disconnect();
-      dark.removeEventListener('change', again);
-      removeEventListener('themechange', again);
-    };
-  }, []);
-  return looks;
 }
 
 /** Draws once a frame; gives the boxes that pointers are tested against. */
@@ -54,13 +38,19 @@ function useDrawing(
   const boxes = useRef<Box[]>([]);
   const looks = useLooks(canvas);
   const g = p.graph;
+  const stretchNow = useMotion(g, p.zoom);
   useEffect(() => {
-    const frame = requestAnimationFrame(() => {
+    let frame = requestAnimationFrame(function step(now) {
       const begin = performance.now();
-      boxes.current = draw(canvas.current!, { ...p, ...s });
+      const moving = stretchNow(now);
+      boxes.current = draw(canvas.current!, { ...p, ...s, moving });
       const took = performance.now() - begin;
-      // What bench/pages reads.
+      // What bench/pages and tests read.
       const data = canvas.current!.dataset;
+      if (moving) {
+        data.moved = String(Number(data.moved ?? 0) + 1);
+        frame = requestAnimationFrame(step);
+      }
       data.firstMs ??= took.toFixed(2);
       data.drawMs = took.toFixed(2);
       data.decodeMs = g.decodeMs.toFixed(2);
@@ -154,7 +144,7 @@ function pointing(
       const b = at(e);
       if (b && b.merged === 0) {
         show(b.node);
-        p.onMenu?.(b.node, e.clientX, e.clientY);
+        if (!p.onChoose) p.onMenu?.(b.node, e.clientX, e.clientY);
       } else if (b) p.onZoom(p.graph.parent[b.node]);
     },
     onContextMenu(e: MouseEvent) {
@@ -215,13 +205,36 @@ function useRows(canvas: Canvas, p: FlameProps) {
   };
 }
 
+/** The frame that has the keys' attention: where the graph is zoomed to, until another is chosen. In the
+ * graph of another moment or metric it is the one with the same stack. */
+function useFocus(p: FlameProps): [number, (node: number) => void] {
+  const g = p.graph;
+  const [focus, set] = useState(0);
+  const before = useRef({ g, zoom: p.zoom, names: [] as string[] });
+  useEffect(() => {
+    const was = before.current;
+    const again = was.g !== g && was.names.length ? find(g, was.names) : 0;
+    const at = again || p.zoom;
+    before.current = { g, zoom: p.zoom, names: path(g, at) };
+    set(at);
+    p.onChoose?.(at);
+  }, [g, p.zoom]);
+  return [
+    focus < g.n ? focus : 0,
+    (node) => {
+      before.current.names = path(g, node);
+      set(node);
+      p.onChoose?.(node);
+    },
+  ];
+}
+
 export function Flame(p: FlameProps) {
   const g = p.graph;
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [focus, setFocus] = useState(0);
+  const [focus, setFocus] = useFocus(p);
   const [tip, setTip] = useState<TipPlace | null>(null);
   const found = useMemo(() => search(g, p.searchText ?? ''), [g, p.searchText]);
-  useEffect(() => setFocus(p.zoom), [g, p.zoom]);
   const { top, depth, height, most, scroll, reveal, onWheel } = useRows(canvas, p);
   const hover = tip ? tip.node : -1;
   const boxes = useDrawing(canvas, p, { focus, hover, found, top });
@@ -231,6 +244,9 @@ export function Flame(p: FlameProps) {
     setFocus(node);
     reveal(node);
   };
+  useEffect(() => {
+    if (p.chosen && p.chosen.node < g.n && p.chosen.node !== focus) show(p.chosen.node);
+  }, [p.chosen]);
   const menu = () => {
     const b = boxes.current.find((x) => x.node === focus && x.merged === 0);
     const r = canvas.current!.getBoundingClientRect();

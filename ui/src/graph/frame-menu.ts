@@ -1,14 +1,15 @@
 // What can be done with a frame of the flamegraph.
-import { query } from '../app/answers';
 import { exactly } from '../app/filters';
 import { amount, error, percent, safe } from '../app/format';
+import { isSaved } from '../app/server';
 import { go, place } from '../app/state';
 import type { Tracks } from '../app/types';
 import { addFilter } from '../parts/filters';
 import type { Item } from '../parts/menu';
-import { nodeSql, quote, showSql } from '../parts/show-sql';
+import { nodeSql, showSql } from '../parts/show-sql';
 import { stackText } from './flame';
 import { type Graph, GROUP, MERGED, moduleOf, nameOf } from './graph';
+import { toSource } from './source-of';
 
 const copy = (text: string) => void navigator.clipboard?.writeText(text);
 
@@ -52,6 +53,12 @@ export function menuItems(t: Tracks, g: Graph, node: number, onZoom: (n: number)
   const group = groupItems(t, g, node, zoomIn);
   if (group) return group;
   if (node === 0 || g.flags[node] & (MERGED | GROUP)) return [zoomIn];
+  const copies = [
+    { label: 'Copy name', act: () => copy(name) },
+    { label: 'Copy stack', act: () => copy(stackText(g, node)) },
+    { label: 'Copy stack with figures (Markdown)', act: () => copy(markdown(g, node)) },
+  ];
+  if (isSaved()) return [zoomIn, null, ...copies];
   const elsewhere = (page: string) => () =>
     go({ page, filters: [...place.peek().filters.filter((f) => !/^!?P:/.test(f)), `SS:${exactly(name)}`] });
   return [
@@ -62,14 +69,12 @@ export function menuItems(t: Tracks, g: Graph, node: number, onZoom: (n: number)
     { label: 'Find in another dump: differences', act: elsewhere('diff') },
     { label: 'Source', act: () => void toSource(name) },
     { label: 'Instructions', act: () => go({ page: 'source', view: 'code', fn: name }) },
-    ...(place.peek().group === 'module' || t.parts
+    ...(/^(module|owner)$/.test(place.peek().group) || t.parts
       ? []
       : [{ label: 'SQL for this stack', act: () => showSql(nodeSql(t, g, node)) }]),
     { label: 'Functions: callers and callees', act: () => go({ page: 'functions', fn: name, zoom: '' }) },
     null,
-    { label: 'Copy name', act: () => copy(name) },
-    { label: 'Copy stack', act: () => copy(stackText(g, node)) },
-    { label: 'Copy stack with figures (Markdown)', act: () => copy(markdown(g, node)) },
+    ...copies,
     { label: 'Copy link to this view', act: () => copy(location.href) },
   ];
 }
@@ -83,14 +88,4 @@ function markdown(g: Graph, node: number): string {
       `| ${safe(nameOf(g, i)).replace(/\|/g, '\\|')} | ${amount(g.cum[i], m)} ${error(g.err[i], g.cum[i])} | ${percent(g.cum[i], g.total)} | ${amount(g.self[i], m)} |`,
     );
   return `| function | total | share | self |\n|---|--:|--:|--:|\n${rows.join('\n')}\n`;
-}
-
-/** The file that the function's symbols name. */
-export async function toSource(name: string): Promise<void> {
-  const r = await query(
-    place.peek().trace,
-    `select source_file, min(line_number) from stack_profile_symbol where source_file is not null and name = ${quote(name)} group by 1 limit 1`,
-  );
-  const row = r.results[0]?.rows[0];
-  go({ page: 'source', view: '', file: row ? String(row[0]) : '', line: row ? String(row[1]) : '' });
 }

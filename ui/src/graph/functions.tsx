@@ -17,8 +17,8 @@ import { RowsMenu } from '../parts/rows-menu';
 import { Share } from '../parts/share';
 import { functionSql, functionsSql, showSql } from '../parts/show-sql';
 import { Busy } from '../parts/words';
-import { toSource } from './frame-menu';
 import { Sandwich } from './sandwich';
+import { toSource } from './source-of';
 
 const PAGE = 200;
 /** Rows of the table: what is shown, and behind it samples, error and samples of self. */
@@ -75,7 +75,7 @@ function figureColumns(tracks: Tracks, total: number): GridColumn[] {
       name: 'Self',
       hint: 'what it asked for itself',
       numeric: true,
-      width: 126,
+      width: 120,
       tip: (v, r) => certainty(n(r[8]), n(v), tracks.interval),
       draw: (v) => (
         <>
@@ -87,33 +87,34 @@ function figureColumns(tracks: Tracks, total: number): GridColumn[] {
       name: 'Total',
       hint: 'what it and all it calls asked for; recursion counts once',
       numeric: true,
-      width: 150,
+      width: 140,
       draw: (v, r) => (
         <>
-          <Share part={n(v)} whole={total} rough={isRough(n(r[7]), n(r[4]))} /> {amount(n(v), m)}
+          <Share part={n(v)} whole={total} rough={isRough(n(r[7]), n(r[4]), n(v))} /> {amount(n(v), m)}
         </>
       ),
     },
     {
       name: 'Error',
-      hint: 'the true total is within, with 95 % probability; ≈: fewer than ten samples',
+      hint: 'the true total is within, with 95 % probability; ≈: fewer than ten samples, a hint',
       numeric: true,
-      width: 92,
+      width: 82,
       tip: (_, r) => `${count(n(r[7]))} samples`,
-      show: (v, r) => `${isRough(n(r[7]), n(v)) ? '≈ ' : ''}${certainty(n(v), n(r[3]), tracks.interval)}`,
+      show: (v, r) =>
+        `${isRough(n(r[7]), n(v), n(r[3])) ? '≈ ' : ''}${certainty(n(v), n(r[3]), tracks.interval)}`,
     },
     {
       name: 'Count',
       hint: 'allocations behind the total',
       numeric: true,
-      width: 82,
+      width: 74,
       show: (v) => count(n(v)),
     },
     {
       name: 'Each',
       hint: 'total by count',
       numeric: true,
-      width: 84,
+      width: 76,
       draw: (v) => (isBytes(m) && v !== null ? bytes(n(v)) : ''),
     },
   ];
@@ -129,14 +130,14 @@ function columnsOf(
       name: 'Function',
       hint: 'the function, as its symbol says',
       numeric: false,
-      width: 210,
+      width: 200,
       draw: (v, row) => <NameCell v={v} row={row} onMenu={onMenu} />,
     },
     {
       name: 'Module',
       hint: 'the file it is in; the program by the name it was started with',
       numeric: false,
-      width: 114,
+      width: 96,
       show: (v) => safe(base(String(v))),
     },
     ...figureColumns(tracks, total),

@@ -6,7 +6,8 @@ export const MERGED = 1,
   UNNAMED = 8,
   ONLY_A = 16,
   ONLY_B = 32,
-  GROUP = 64;
+  GROUP = 64,
+  OWN = 128;
 const HAS_SIDES = 16; // of the header
 
 export interface Graph {

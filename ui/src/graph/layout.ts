@@ -23,6 +23,23 @@ export interface Pane {
   up: boolean;
 }
 
+/** A stretch of the graph, in units of the metric from its left. */
+export interface Stretch {
+  from: number;
+  span: number;
+}
+
+export const stretchOf = (g: Graph, node: number): Stretch => ({ from: g.begin[node], span: g.cum[node] });
+
+/** What is seen between two zooms, t from 0 to 1: what both have in common keeps its place. */
+export function between(a: Stretch, b: Stretch, t: number): Stretch {
+  if (t <= 0 || !(a.span > 0)) return a;
+  if (t >= 1 || !(b.span > 0)) return b;
+  const span = a.span * Math.pow(b.span / a.span, t);
+  const part = a.span === b.span ? t : (span - a.span) / (b.span - a.span);
+  return { from: a.from + (b.from - a.from) * part, span };
+}
+
 /** Neighbours that are too narrow, one unfinished box a row. */
 class Narrow {
   private readonly open = new Map<number, Box & { parent: number }>();
@@ -68,6 +85,39 @@ export function layout(g: Graph, { zoom, width, height, top, up }: Pane): Box[] 
       i = g.end[g.parent[i]]; // its siblings are as deep
     } else {
       if (d >= first - 1) boxes.push({ node: i, x, w, y: level(d), merged: 0 });
+      i++;
+    }
+  }
+  narrow.end(deepest);
+  return boxes;
+}
+
+/** The boxes of a stretch, whatever nodes it cuts: a zoom on its way. */
+export function layoutStretch(g: Graph, { from, span }: Stretch, pane: Omit<Pane, 'zoom'>): Box[] {
+  const { width, height, top, up } = pane;
+  const boxes: Box[] = [];
+  const scale = span > 0 ? width / span : 0;
+  const level = (d: number) => (up ? height - (d + 1) * ROW + top : d * ROW - top);
+  const deepest = Math.floor((height + top) / ROW);
+  const narrow = new Narrow((row, b) =>
+    boxes.push({ node: b.node, x: b.x, w: b.w, y: level(row), merged: b.merged }),
+  );
+  for (let i = 0; i < g.n;) {
+    const x = (g.begin[i] - from) * scale;
+    const w = g.cum[i] * scale;
+    const d = g.depth[i];
+    if (i > 0 && x >= width) {
+      i = g.end[g.parent[i]]; // its siblings are further to the right
+    } else if (x + w <= 0) {
+      i = g.end[i];
+    } else if (w < MIN_WIDTH) {
+      narrow.add(d, i, g.parent[i], x, w);
+      i = g.end[i];
+    } else if (d > deepest) {
+      i = i > 0 ? g.end[g.parent[i]] : g.n;
+    } else {
+      const left = Math.max(0, x);
+      boxes.push({ node: i, x: left, w: Math.min(width, x + w) - left, y: level(d), merged: 0 });
       i++;
     }
   }

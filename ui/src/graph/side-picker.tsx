@@ -3,7 +3,7 @@ import { useRef, useState } from 'preact/hooks';
 import { timeline } from '../app/answers';
 import { openFile } from '../app/files';
 import { base, bytes, clock, fit, safe } from '../app/format';
-import { refresh, status } from '../app/server';
+import { isSaved, refresh, status } from '../app/server';
 import { type Side, written } from '../app/sides';
 import { go } from '../app/state';
 import { ns } from '../app/times';
@@ -157,6 +157,7 @@ export function OpenOther() {
       setProblem((e as Error).message);
     }
   };
+  if (isSaved()) return null;
   return (
     <>
       <button type="button" onClick={() => input.current!.click()}>

@@ -1,4 +1,5 @@
 // Accounting: what the program asked for, what its allocator holds, what the kernel counts.
+import { useState } from 'preact/hooks';
 import { question } from '../app/answers';
 import { bytes, certainty, clock, count, duration, error, exact, percent } from '../app/format';
 import { selection } from '../app/selection';
@@ -14,6 +15,7 @@ import { Busy, Failed, Figure } from '../parts/words';
 import { Chart } from '../timeline/chart';
 import { Ruler } from '../timeline/ruler';
 import { GUTTER } from '../timeline/view';
+import { OwnersOverTime } from './accounting-parts';
 
 type Step = { name: string; total: boolean; begin: number; end: number; bytes: number; at: number };
 type Point = [ts: number, ...bytes: (number | null)[]];
@@ -28,6 +30,18 @@ interface Accounting {
   kinds: Record<string, [n: number, size: number, rss: number, swap: number]> | null;
   kinds_at?: number;
   notes: string[];
+  account: Account | null;
+}
+
+type Bytes = { rss: number; pss: number; swap: number };
+type Entry = [name: string, rss: number, pss: number, swap: number, size: number, mappings: number];
+type Part = Bytes & { name: string; what: string; entries: Entry[] };
+interface Account extends Bytes {
+  at: number;
+  requested: number;
+  untouched: number;
+  page_tables: number | null;
+  parts: Part[];
 }
 
 const STEPS: Record<string, [label: string, source: string, hint: string]> = {
@@ -269,6 +283,88 @@ function Mappings({ kinds, at }: { kinds: NonNullable<Accounting['kinds']>; at: 
   );
 }
 
+function PartRow({ part, of, open, toggle }: { part: Part; of: Account; open: boolean; toggle: () => void }) {
+  const share = (v: number) => `${(100 * Math.max(0, v)) / Math.max(1, of.rss)}%`;
+  const swapped = of.swap > 0;
+  return (
+    <>
+      <tr class={part.name === 'unexplained' ? 'total' : ''} title={part.what}>
+        <td>
+          {part.entries.length > 0 ? (
+            <button type="button" class="plain" aria-expanded={open} onClick={toggle}>
+              {part.name}
+            </button>
+          ) : (
+            part.name
+          )}
+        </td>
+        <td class="num" title={`${exact(part.rss)} B`}>
+          {bytes(part.rss)}
+        </td>
+        <td>
+          <span class="fall">
+            <i class="more" style={{ left: '0%', width: share(part.rss) }} />
+          </span>
+        </td>
+        <td class="num">{bytes(part.pss)}</td>
+        {swapped && <td class="num">{bytes(part.swap)}</td>}
+        <td class="wide dim">{part.what}</td>
+      </tr>
+      {open &&
+        part.entries.map(([name, rss, pss, swap, , n]) => (
+          <tr class="mapping">
+            <td>
+              <span class="step">{name}</span>
+            </td>
+            <td class="num">{bytes(rss)}</td>
+            <td />
+            <td class="num">{bytes(pss)}</td>
+            {swapped && <td class="num">{bytes(swap)}</td>}
+            <td class="wide dim">{n > 1 ? `${count(n)} mappings` : ''}</td>
+          </tr>
+        ))}
+    </>
+  );
+}
+
+const shownPart = (p: Part) => p.name === 'unexplained' || p.rss !== 0 || p.swap !== 0;
+
+function Owners({ account, tracks }: { account: Account; tracks: Tracks }) {
+  const [open, setOpen] = useState<string | null>(null);
+  const columns: Column[] = ['Whose', ['Resident', 'num'], 'Share', ['Proportional', 'num']];
+  if (account.swap > 0) columns.push(['Swapped', 'num']);
+  return (
+    <section>
+      <h2>
+        All memory, by owner{' '}
+        <span class="dim">
+          {bytes(account.rss)} resident at {clock(account.at - tracks.start)}
+        </span>
+      </h2>
+      <Scroll label="All memory, by owner">
+        <table class="top owners">
+          <Head columns={[...columns, 'What it is']} />
+          <tbody>
+            {account.parts.filter(shownPart).map((part) => (
+              <PartRow
+                part={part}
+                of={account}
+                open={open === part.name}
+                toggle={() => setOpen(open === part.name ? null : part.name)}
+              />
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+      <p class="dim">
+        Live: {bytes(account.requested)} requested
+        {account.untouched >= 1024 && `, ${bytes(account.untouched)} of it never written to`}.
+        {account.page_tables !== null && ` Not resident: page tables ${bytes(account.page_tables)}.`}
+      </p>
+    </section>
+  );
+}
+
 const SEES: [memory: string, profile: boolean, malloc_info: boolean, resident: boolean][] = [
   ['allocated while it was profiled', true, true, true],
   ['allocated before profiling began', false, true, true],
@@ -304,6 +400,9 @@ function Sources() {
     </section>
   );
 }
+
+const freeOf = (account: Account) =>
+  account.parts.find((part) => part.name === 'free inside the allocator')?.rss ?? 0;
 
 const NothingElse = () => (
   <div class="empty">
@@ -353,6 +452,8 @@ export function AccountingPage({ tracks, all }: ProfileProps) {
           <Waterfall a={a} start={tracks.start} />
         </Scroll>
       )}
+      {a.account && <Owners account={a.account} tracks={tracks} />}
+      {a.account && <OwnersOverTime tracks={tracks} query={text} free={freeOf(a.account)} />}
       {!alone && a.points.length > 1 && <OverTime a={a} tracks={tracks} shown={shown} />}
       {a.kinds && <Mappings kinds={a.kinds} at={a.kinds_at! - tracks.start} />}
       <Sources />

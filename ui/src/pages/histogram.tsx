@@ -1,5 +1,7 @@
 // Bars to pick a range of: by dragging, with Shift, or by keys.
 import { useRef } from 'preact/hooks';
+import { count, round } from '../app/format';
+import { marksBelow } from '../app/scale';
 
 export interface Bar {
   id: number;
@@ -15,6 +17,7 @@ interface Props {
   range: BarRange | null;
   label: string;
   tone: string;
+  counts?: boolean; // values are not bytes
   onRange?(r: BarRange | null): void;
 }
 
@@ -66,6 +69,11 @@ export function Histogram(p: Props) {
       onPointerUp={drop}
       onPointerLeave={drop}
       onKeyDown={onKey}>
+      <div class="scale" aria-hidden="true">
+        {marksBelow(most, 3, !p.counts).map((v) => (
+          <span style={{ bottom: `${(100 * v) / most}%` }}>{p.counts ? count(v) : round(v)}</span>
+        ))}
+      </div>
       {bars.map((b, i) => {
         const on = range !== null && b.id >= range[0] && b.id <= range[1];
         const words = `${b.label}: ${b.words}`;

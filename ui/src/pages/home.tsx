@@ -1,7 +1,7 @@
 // The first page: what to open, what is open, how to record.
 import { effect, signal } from '@preact/signals';
 import { useRef, useState } from 'preact/hooks';
-import { closeTrace, openFile, openPath } from '../app/files';
+import { closeTrace, openFile, openPath, openSample } from '../app/files';
 import { base, bytes, of, safe } from '../app/format';
 import { howFar } from '../app/progress';
 import { refresh, status } from '../app/server';
@@ -197,12 +197,29 @@ function Closed({ closed, open }: { closed: Recent[]; open: Opener }) {
       <ul class="list" aria-label="Recent">
         {closed.map((r) => (
           <li>
-            <button type="button" class="row" title={safe(r.path)} onClick={() => open(openPath(r.path))}>
+            <button type="button" class="item" title={safe(r.path)} onClick={() => open(openPath(r.path))}>
               <b>{safe(base(r.path))}</b>{' '}
               <span class="dim">
                 {bytes(Number(r.bytes) || 0)} · {safe(String(r.words))} · {ago(Number(r.at) || 0)} ·{' '}
                 {safe(r.path.slice(0, r.path.lastIndexOf('/') + 1))}
               </span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Samples({ open }: { open: Opener }) {
+  return (
+    <section>
+      <h2>Open a sample</h2>
+      <ul class="list" aria-label="Samples">
+        {status.value!.samples.map((s) => (
+          <li>
+            <button type="button" class="item" onClick={() => open(openSample(s.name))}>
+              <b>{s.name}</b> <span class="dim">{s.about}</span>
             </button>
           </li>
         ))}
@@ -221,6 +238,7 @@ export function Home() {
       <Drop problem={problem} open={open} />
       {traces.length > 0 && <OpenTraces traces={traces} />}
       {closed.length > 0 && <Closed closed={closed} open={open} />}
+      {status.value && <Samples open={open} />}
       <section>
         <h2>Record one</h2>
         {status.value?.records && (

@@ -4,7 +4,7 @@ import { bytes, clock, count, duration, safe } from '../app/format';
 import type { Dump, Timeline, Trace, Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
 import { sqlHref } from '../parts/show-sql';
-import { type Column, Head } from '../parts/table';
+import { type Column, Head, Scroll } from '../parts/table';
 import { Busy, Failed } from '../parts/words';
 import { flagWords } from '../timeline/moments';
 
@@ -92,29 +92,31 @@ function Bad({ bad, findings }: { bad: Row[]; findings: Row[] }) {
         </a>
       </h2>
       {(bad.length > 0 || findings.length > 0) && (
-        <table class="top plain-table">
-          <Head columns={['What', ['Value', 'num'], 'Severity', 'Meaning']} />
-          <tbody>
-            {bad.map((s) => (
-              <tr>
-                <td>
-                  <Stat s={s} />
-                </td>
-                <td class="num">{count(Number(s[2]))}</td>
-                <td>{safe(String(s[3]))}</td>
-                <td class="dim">{safe(String(s[5] ?? ''))}</td>
-              </tr>
-            ))}
-            {findings.map((f) => (
-              <tr>
-                <td>{safe(String(f[0]))}</td>
-                <td />
-                <td>{safe(String(f[1]))}</td>
-                <td>{safe(String(f[2]))}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Scroll label="Losses and errors">
+          <table class="top plain-table">
+            <Head columns={['What', ['Value', 'num'], 'Severity', 'Meaning']} />
+            <tbody>
+              {bad.map((s) => (
+                <tr>
+                  <td>
+                    <Stat s={s} />
+                  </td>
+                  <td class="num">{count(Number(s[2]))}</td>
+                  <td>{safe(String(s[3]))}</td>
+                  <td class="dim">{safe(String(s[5] ?? ''))}</td>
+                </tr>
+              ))}
+              {findings.map((f) => (
+                <tr>
+                  <td>{safe(String(f[0]))}</td>
+                  <td />
+                  <td>{safe(String(f[1]))}</td>
+                  <td>{safe(String(f[2]))}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
       )}
     </>
   );
@@ -171,14 +173,16 @@ function Processes({ list, zero }: { list: Tracks[]; zero: number | undefined })
   return (
     <>
       <h2>Processes</h2>
-      <table class="top plain-table">
-        <Head columns={PROCESS_COLUMNS} />
-        <tbody>
-          {list.flatMap((p) =>
-            p.heaps.map((h) => <HeapRow p={p} heap={h.heap} dumps={h.dumps} zero={zero} />),
-          )}
-        </tbody>
-      </table>
+      <Scroll label="Processes">
+        <table class="top plain-table">
+          <Head columns={PROCESS_COLUMNS} />
+          <tbody>
+            {list.flatMap((p) =>
+              p.heaps.map((h) => <HeapRow p={p} heap={h.heap} dumps={h.dumps} zero={zero} />),
+            )}
+          </tbody>
+        </table>
+      </Scroll>
     </>
   );
 }
@@ -187,22 +191,24 @@ function AllStats({ stats }: { stats: Row[] }) {
   return (
     <details>
       <summary>All statistics</summary>
-      <table class="top plain-table">
-        <Head columns={['What', ['Value', 'num'], 'Meaning']} />
-        <tbody>
-          {stats
-            .filter((s) => s[3] === 'info')
-            .map((s) => (
-              <tr>
-                <td>
-                  <Stat s={s} />
-                </td>
-                <td class="num">{count(Number(s[2]))}</td>
-                <td class="dim">{safe(String(s[5] ?? ''))}</td>
-              </tr>
-            ))}
-        </tbody>
-      </table>
+      <Scroll label="All statistics">
+        <table class="top plain-table">
+          <Head columns={['What', ['Value', 'num'], 'Meaning']} />
+          <tbody>
+            {stats
+              .filter((s) => s[3] === 'info')
+              .map((s) => (
+                <tr>
+                  <td>
+                    <Stat s={s} />
+                  </td>
+                  <td class="num">{count(Number(s[2]))}</td>
+                  <td class="dim">{safe(String(s[5] ?? ''))}</td>
+                </tr>
+              ))}
+          </tbody>
+        </table>
+      </Scroll>
     </details>
   );
 }

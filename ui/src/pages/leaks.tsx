@@ -18,12 +18,13 @@ import { go, href, place } from '../app/state';
 import { ns } from '../app/times';
 import type { Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
+import { callersApart, callersTo } from '../parts/callers';
 import { FilterBar } from '../parts/filters';
 import type { ProfileProps } from '../parts/selected';
 import { SelectionBar } from '../parts/selection-bar';
 import { figureSql, sqlHref } from '../parts/show-sql';
 import { Spark } from '../parts/spark';
-import { type Column, Head } from '../parts/table';
+import { type Column, Head, Scroll } from '../parts/table';
 import { Busy, Figure } from '../parts/words';
 
 interface Row {
@@ -112,7 +113,8 @@ function reason(r: Row, l: Leaks): string {
   }
 }
 
-function Site({ r, tracks }: { r: Row; tracks: Tracks }) {
+/** apart: the callers that it takes to tell the row from others of the same name. */
+function Site({ r, tracks, apart }: { r: Row; tracks: Tracks; apart: number }) {
   if (!r.name)
     return (
       <>
@@ -127,12 +129,7 @@ function Site({ r, tracks }: { r: Row; tracks: Tracks }) {
         {safe(besides(r.module, tracks))}
         {r.rest ? ' · what is left beside the rows below it' : ''}
       </span>
-      {callers.length > 0 && (
-        <div class="callers dim">
-          {callers.slice(0, 4).map(safe).join(' ‹ ')}
-          {callers.length > 4 ? ' ‹ …' : ''}
-        </div>
-      )}
+      {callers.length > 0 && <div class="callers dim">{callersTo(callers, apart).map(safe).join(' ‹ ')}</div>}
     </>
   );
 }
@@ -301,7 +298,7 @@ function leftOut(l: Leaks, tracks: Tracks): string {
 
 const keyOf = (r: Row) => r.path.join('\u001f') || '*';
 
-function RowPair({ r, l, tracks }: { r: Row; l: Leaks; tracks: Tracks }) {
+function RowPair({ r, l, tracks, apart }: { r: Row; l: Leaks; tracks: Tracks; apart: number }) {
   const v = VERDICTS[r.verdict] ?? { glyph: '·', tone: 'calm', means: 'fewer than four dumps' };
   const on = place.value.open === keyOf(r);
   const judged = l.moments.length >= 4;
@@ -334,7 +331,7 @@ function RowPair({ r, l, tracks }: { r: Row; l: Leaks; tracks: Tracks }) {
           <Spark values={r.history} tone={v.tone} />
         </td>
         <td class="site">
-          <Site r={r} tracks={tracks} />
+          <Site r={r} tracks={tracks} apart={apart} />
         </td>
       </tr>
       {on && (
@@ -403,6 +400,7 @@ function Figures({ l, tracks }: { l: Leaks; tracks: Tracks }) {
 function Found({ l, tracks, onMore }: { l: Leaks; tracks: Tracks; onMore(): void }) {
   const n = l.moments.length;
   const out = leftOut(l, tracks);
+  const apart = callersApart(l.rows.map((r) => r.path));
   return (
     <>
       <Figures l={l} tracks={tracks} />
@@ -413,16 +411,16 @@ function Found({ l, tracks, onMore }: { l: Leaks; tracks: Tracks; onMore(): void
           few seconds: <code>heapwise record -c 5s -- …</code>
         </p>
       )}
-      <div class="scroll">
+      <Scroll label="What grew">
         <table class="top leaks">
           <Head columns={COLUMNS} />
           <tbody onKeyDown={onKey}>
-            {l.rows.map((r) => (
-              <RowPair r={r} l={l} tracks={tracks} />
+            {l.rows.map((r, i) => (
+              <RowPair r={r} l={l} tracks={tracks} apart={apart[i]} />
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
       {l.rows.length < l.n_rows && (
         <p>
           <button type="button" onClick={onMore}>
@@ -453,7 +451,7 @@ export function LeaksPage({ tracks, all }: ProfileProps) {
   return (
     <div class="findings" aria-busy={answer.busy}>
       {all.processes.length > 1 && <SelectionBar tracks={tracks} all={all} />}
-      <FilterBar problem={answer.error} />
+      <FilterBar problem={answer.error} always />
       {!l && answer.busy && <Busy what="Comparing dumps" />}
       {l && l.moments.length > 0 && <Found l={l} tracks={tracks} onMore={() => setLimit(limit + 400)} />}
       {l && l.moments.length === 0 && (

@@ -18,12 +18,14 @@ import { href, place } from '../app/state';
 import { ns } from '../app/times';
 import type { FunctionRow, Moment, Trace, Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
+import { Callers } from '../parts/callers';
 import type { ProfileProps } from '../parts/selected';
 import { SelectionBar } from '../parts/selection-bar';
 import { type Asked, figureSql, selectionArgs, sqlHref } from '../parts/show-sql';
 import { Head, Scroll, SqlLink } from '../parts/table';
 import { Failed, Figure } from '../parts/words';
 import { Chart } from '../timeline/chart';
+import { Ruler } from '../timeline/ruler';
 import { liveBand, liveLine } from '../timeline/moments';
 import { wholeView } from '../timeline/view';
 
@@ -104,20 +106,6 @@ function Missing({ trace }: { trace: Trace }) {
         )}
       </ul>
     </details>
-  );
-}
-
-/** "‹ lookup ‹ serve 38%": who called it for most of what it holds. */
-function Callers({ row }: { row: FunctionRow }) {
-  const callers = row[10];
-  if (!callers.length) return null;
-  const share = callers[callers.length - 1][1];
-  const part = share < 0.95 ? ` ${percent(share, 1)}` : '';
-  return (
-    <span class="callers dim" title={`called by these for ${percent(share, 1)} of it`}>
-      {callers.map(([name]) => ` ‹ ${safe(name)}`).join('')}
-      {part}
-    </span>
   );
 }
 
@@ -217,7 +205,7 @@ function SinceFigure({ tracks, m: { last, before, where }, trace }: FigureProps)
   const sql = `select (select space from heapwise_tree(${selectionArgs(tracks, endOf(last))}) where id = 0)\n  - (select space from heapwise_tree(${selectionArgs(tracks, endOf(before))}) where id = 0) as growth`;
   return (
     <Figure
-      label="Since the dump before"
+      label="Since last dump"
       value={`${last.space >= before.space ? '+' : ''}${bytes(last.space - before.space)}`}
       note={`${sure}in ${duration(last.ts - before.ts)}`}
       to={href({ page: 'flame', ...where, ...endOf(last), from: ns(before.ts), zoom: '' })}
@@ -280,7 +268,7 @@ function Holder({
   where: Shown['where'];
   total: number;
 }) {
-  const rough = isRough(r[8], r[7]);
+  const rough = isRough(r[8], r[7], r[2]);
   return (
     <tr>
       <td class="num">{amount(r[2], 'space')}</td>
@@ -297,7 +285,7 @@ function Holder({
       <td class="num">{count(r[9])}</td>
       <td>
         <a href={href({ page: 'functions', fn: r[0], ...where })}>{safe(r[0])}</a>
-        <Callers row={r} /> <span class="dim">{safe(besides(r[1], tracks))}</span>
+        <Callers list={r[10]} /> <span class="dim">{safe(besides(r[1], tracks))}</span>
       </td>
     </tr>
   );
@@ -377,7 +365,8 @@ export function OverviewPage({ tracks, all, trace }: ProfileProps) {
         <ResidentFigure {...props} />
       </div>
       {tracks.moments.length > 1 && (
-        <a class="card" href={href({ page: 'timeline' })} aria-label="Live heap over time: open the timeline">
+        <a class="card" href={href({ page: 'timeline' })} title="open the timeline">
+          <Ruler view={view} zero={tracks.start} />
           <Chart
             lines={[liveLine(tracks)]}
             band={liveBand(tracks)}

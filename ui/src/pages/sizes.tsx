@@ -1,6 +1,17 @@
 // Sizes and lifetimes: how large allocations are, how long they stay, and who makes them.
 import { question } from '../app/answers';
-import { amount, besides, bytes, count, isBytes, type Metric, METRICS, percent, safe } from '../app/format';
+import {
+  amount,
+  besides,
+  bytes,
+  count,
+  isBytes,
+  type Metric,
+  METRICS,
+  percent,
+  round,
+  safe,
+} from '../app/format';
 import { filtered, selection } from '../app/selection';
 import { go, href, place } from '../app/state';
 import type { Tracks } from '../app/types';
@@ -11,7 +22,7 @@ import type { ProfileProps } from '../parts/selected';
 import { SelectionBar } from '../parts/selection-bar';
 import { Share } from '../parts/share';
 import { quote, sqlHref } from '../parts/show-sql';
-import { type Column, Head, SqlLink } from '../parts/table';
+import { type Column, Head, Scroll, SqlLink } from '../parts/table';
 import { Busy, Failed } from '../parts/words';
 import { type Bar, type BarRange, Histogram } from './histogram';
 
@@ -41,9 +52,6 @@ interface Lifetimes {
 
 const VALUE = { alloc_objects: 0, alloc_space: 1, objects: 2, space: 3 };
 
-/** Powers of two without decimals. */
-const whole = (v: number) => bytes(v).replace(/\.0+ /, ' ');
-
 function seconds(s: number): string {
   if (s < 1e-3) return `${(s * 1e6).toFixed(s < 1e-5 ? 1 : 0)} µs`;
   if (s < 1) return `${(s * 1e3).toFixed(s < 1e-2 ? 1 : 0)} ms`;
@@ -63,7 +71,7 @@ function barsOf(s: Sizes, m: Metric): Bar[] {
     const live = isLive(m);
     bars.push({
       id: c,
-      label: whole(2 ** c),
+      label: round(2 ** c),
       value: v[VALUE[m]],
       words: `${bytes(live ? v[3] : v[1])} in ${count(live ? v[2] : v[0])} ${live ? 'live' : ''} allocations above half this size`,
     });
@@ -80,7 +88,7 @@ function Askers({ s, tracks }: { s: Sizes; tracks: Tracks }) {
   const m = place.value.metric;
   const average = (v: Value) => (v[0] > 0 ? bytes(v[1] / v[0]) : v[2] > 0 ? bytes(v[3] / v[2]) : '–');
   return (
-    <div class="scroll">
+    <Scroll label="Functions that asked for these sizes">
       <table class="top by-function">
         <Head
           columns={[
@@ -115,7 +123,7 @@ function Askers({ s, tracks }: { s: Sizes; tracks: Tracks }) {
           The first {s.functions.length} of {count(s.rows)}
         </p>
       )}
-    </div>
+    </Scroll>
   );
 }
 
@@ -124,8 +132,8 @@ function RangeWords({ range }: { range: BarRange | null }) {
     return <p class="statement">Click a bar, or drag over several, to see who asks for these sizes.</p>;
   return (
     <p class="statement">
-      Allocations of {range[0] === 0 ? '' : `more than ${whole(2 ** (range[0] - 1))} and `}up to{' '}
-      {whole(2 ** range[1])}{' '}
+      Allocations of {range[0] === 0 ? '' : `more than ${round(2 ** (range[0] - 1))} and `}up to{' '}
+      {round(2 ** range[1])}{' '}
       <button type="button" onClick={() => go({ sizes: '' })}>
         All sizes
       </button>
@@ -162,6 +170,7 @@ function SizesPart({ tracks }: { tracks: Tracks }) {
         <Histogram
           label="Sizes of allocations"
           tone="by-size"
+          counts={!isBytes(p.metric)}
           bars={bars}
           range={range}
           onRange={(r) => go({ sizes: r ? `${r[0]}-${r[1]}` : '' }, true)}
@@ -201,7 +210,7 @@ function Stays({ l, tracks }: { l: Lifetimes; tracks: Tracks }) {
     ['Temporary', '', `freed within ${seconds(l.step)}: at least, at most`],
   ];
   return (
-    <div class="scroll">
+    <Scroll label="How long allocations stay">
       <table class="top by-function">
         <Head columns={columns} />
         <tbody>
@@ -230,7 +239,7 @@ function Stays({ l, tracks }: { l: Lifetimes; tracks: Tracks }) {
           The first {l.functions.length} of {count(l.rows)}
         </p>
       )}
-    </div>
+    </Scroll>
   );
 }
 
@@ -304,7 +313,7 @@ export function SizesPage({ tracks, all }: ProfileProps) {
           {[
             !isBytes(p.metric) && tracks.interval > 1 && 'counts are estimates',
             tracks.interval > 1 &&
-              `below ${whole(tracks.interval)} sizes are sampled, and stand at the average of their stack in a dump`,
+              `below ${round(tracks.interval)} sizes are sampled, and stand at the average of their stack in a dump`,
           ]
             .filter(Boolean)
             .join(' · ')}

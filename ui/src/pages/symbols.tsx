@@ -7,7 +7,7 @@ import { go } from '../app/state';
 import type { Trace } from '../app/types';
 import { fresh } from '../app/url/place';
 import { useAnswer } from '../parts/answer';
-import { Head } from '../parts/table';
+import { Head, Scroll } from '../parts/table';
 import { Busy, Failed } from '../parts/words';
 
 interface Module {
@@ -282,19 +282,21 @@ export function SymbolsPage({ trace }: { trace: Trace }) {
       <Again trace={trace} onProblem={setProblem} />
       <Save trace={trace} key={trace.id} />
       {problem && <Failed text={problem} />}
-      <table class="top modules">
-        <Head columns={['Module', ['Frames', 'num'], 'Named', 'With lines', 'Build id']} />
-        <tbody>
-          {a.value.map((m) => (
-            <ModuleRows
-              m={m}
-              trace={trace}
-              on={open === m.id}
-              onOpen={() => setOpen(open === m.id ? -1 : m.id)}
-            />
-          ))}
-        </tbody>
-      </table>
+      <Scroll label="Modules">
+        <table class="top modules">
+          <Head columns={['Module', ['Frames', 'num'], 'Named', 'With lines', 'Build id']} />
+          <tbody>
+            {a.value.map((m) => (
+              <ModuleRows
+                m={m}
+                trace={trace}
+                on={open === m.id}
+                onOpen={() => setOpen(open === m.id ? -1 : m.id)}
+              />
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
     </div>
   );
 }

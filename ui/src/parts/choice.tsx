@@ -6,15 +6,17 @@ export function Choice<T extends string>({
   label,
   value,
   options,
+  rest,
   onChange,
 }: {
   label: string;
+  rest?: boolean; // on a phone behind "More"
   value: T;
   options: { id: T; label: string; hint?: string }[];
   onChange(v: T): void;
 }) {
   return (
-    <div class="choice" role="group" aria-label={label}>
+    <div class={rest ? 'choice rest' : 'choice'} role="group" aria-label={label}>
       {options.map((o) => (
         <button type="button" aria-pressed={o.id === value} title={o.hint} onClick={() => onChange(o.id)}>
           {o.label}

@@ -1,13 +1,16 @@
 // Filters of a selection: chips in their order, named sets of them, and the field that adds one.
+import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { filterOf, movedFilter, PREFIXES, withFilter, withoutFilter } from '../app/filters';
 import { safe } from '../app/format';
+import { isSaved } from '../app/server';
 import { go, place } from '../app/state';
 import { remember, remembered } from '../app/store';
 import { belowOf, type Item, Menu } from './menu';
 
 export function addFilter(text: string): void {
+  if (isSaved()) return; // only a server can answer
   go({ filters: withFilter(place.peek().filters, text), zoom: '' });
 }
 
@@ -104,42 +107,63 @@ function Sets() {
   );
 }
 
-export function FilterBar({ problem, children }: { problem: string; children?: ComponentChildren }) {
-  const [text, setText] = useState('');
-  const [prefix, setPrefix] = useState('SS:');
-  const filters = place.value.filters;
-  const add = () => {
-    const t = text.trim();
-    if (!t) return;
-    addFilter(filterOf(t, prefix));
-    setText('');
-  };
-  const edit = (i: number) => {
-    setText(filters[i]);
-    go({ filters: remove(i) });
-    document.getElementById('filter')?.focus();
-  };
+const KindSelect = (p: { class: string | undefined; value: string; onChange(v: string): void }) => (
+  <select
+    class={p.class}
+    aria-label="Kind of filter"
+    value={p.value}
+    onChange={(e) => p.onChange(e.currentTarget.value)}>
+    {PREFIXES.map(([id, label]) => (
+      <option value={id}>{label}</option>
+    ))}
+    <option disabled>T: samples name no thread</option>
+    <option disabled>TY: samples name no type</option>
+  </select>
+);
+
+/** What is typed of a filter that is added next. */
+const draft = signal({ text: '', prefix: 'SS:' });
+
+function addDraft(): void {
+  const t = draft.value.text.trim();
+  if (!t) return;
+  addFilter(filterOf(t, draft.value.prefix));
+  draft.value = { ...draft.value, text: '' };
+}
+
+/** The field that adds a filter. */
+export function FilterField({ rest }: { rest?: string }) {
+  const { text, prefix } = draft.value;
   return (
-    <div class="bar filters" role="group" aria-label="Filters">
-      <select aria-label="Kind of filter" value={prefix} onChange={(e) => setPrefix(e.currentTarget.value)}>
-        {PREFIXES.map(([id, label]) => (
-          <option value={id}>{label}</option>
-        ))}
-        <option disabled>T: samples name no thread</option>
-        <option disabled>TY: samples name no type</option>
-      </select>
+    <>
+      <KindSelect class={rest} value={prefix} onChange={(v) => (draft.value = { text, prefix: v })} />
       <input
         id="filter"
+        class={rest}
         type="text"
         aria-label="Filter"
         placeholder='text, "whole name" or /regex/'
         value={text}
-        onInput={(e) => setText(e.currentTarget.value)}
-        onKeyDown={(e) => e.key === 'Enter' && add()}
+        onInput={(e) => (draft.value = { text: e.currentTarget.value, prefix })}
+        onKeyDown={(e) => e.key === 'Enter' && addDraft()}
       />
-      <button type="button" onClick={add} disabled={!text.trim()}>
+      <button type="button" class={rest} onClick={addDraft} disabled={!text.trim()}>
         Add
       </button>
+    </>
+  );
+}
+
+/** The filters that there are, and what is wrong with them. */
+export function FilterChips({ problem }: { problem: string }) {
+  const filters = place.value.filters;
+  const edit = (i: number) => {
+    draft.value = { ...draft.value, text: filters[i] };
+    go({ filters: remove(i) });
+    document.getElementById('filter')?.focus();
+  };
+  return (
+    <>
       {filters.map((f, i) => (
         <Chip text={f} i={i} onEdit={() => edit(i)} />
       ))}
@@ -149,6 +173,39 @@ export function FilterBar({ problem, children }: { problem: string; children?: C
           {safe(problem)}
         </span>
       )}
+    </>
+  );
+}
+
+/** Only a server can answer what is filtered: the rest of the bar. */
+const NoFilters = ({ problem, children }: { problem: string; children?: ComponentChildren }) =>
+  children || problem ? (
+    <div class="bar">
+      {problem && (
+        <span class="bad" role="alert">
+          {safe(problem)}
+        </span>
+      )}
+      <span class="grow" />
+      {children}
+    </div>
+  ) : null;
+
+/** Both in a line. always: on a phone, too, where the field is behind "More" elsewhere. */
+export function FilterBar({
+  problem,
+  always,
+  children,
+}: {
+  problem: string;
+  always?: boolean;
+  children?: ComponentChildren;
+}) {
+  if (isSaved()) return <NoFilters problem={problem}>{children}</NoFilters>;
+  return (
+    <div class="bar filters" role="group" aria-label="Filters">
+      <FilterField rest={always ? undefined : 'rest'} />
+      <FilterChips problem={problem} />
       {children && (
         <>
           <span class="grow" />

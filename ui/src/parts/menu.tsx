@@ -1,5 +1,5 @@
 // A menu over the page.
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 
 export interface Item {
   label: string;
@@ -7,10 +7,11 @@ export interface Item {
   act(): void;
 }
 
-/** Stands within the window; what had the focus has it again afterwards. */
+/** Stands within the window, and has the focus as soon as it is there: the next key is its own. What had the
+ * focus has it again afterwards. */
 function useOver(x: number, y: number, onClose: () => void) {
   const ref = useRef<HTMLDivElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const el = ref.current!;
     const before = document.activeElement as HTMLElement | null;
     const r = el.getBoundingClientRect();

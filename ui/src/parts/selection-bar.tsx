@@ -1,10 +1,17 @@
 // What is looked at, in words and as controls: process, heap, moment.
+import { effect, signal } from '@preact/signals';
 import { base, bytes, clock, safe } from '../app/format';
 import { go, place } from '../app/state';
 import { ns } from '../app/times';
 import { chosen } from '../app/together';
 import type { Timeline, Tracks } from '../app/types';
 import { heapsWord, nameOfTracks } from './selected';
+
+/** On a phone further controls are shown on request: what is looked at comes first. */
+const moreShown = signal(false);
+effect(() => {
+  document.documentElement.toggleAttribute('data-more', moreShown.value);
+});
 
 const REST = { heap: '', at: '', max: false, from: '', zoom: '' };
 
@@ -90,7 +97,28 @@ function Chips({ tracks, sum }: { tracks: Tracks; sum: boolean }) {
   );
 }
 
-export function SelectionBar({ tracks, all, sum = false }: { tracks: Tracks; all: Timeline; sum?: boolean }) {
+const MoreToggle = () => (
+  <button
+    type="button"
+    class="more-toggle"
+    aria-pressed={moreShown.value}
+    title="further controls"
+    onClick={() => (moreShown.value = !moreShown.value)}>
+    More
+  </button>
+);
+
+export function SelectionBar({
+  tracks,
+  all,
+  sum = false,
+  more = true,
+}: {
+  tracks: Tracks;
+  all: Timeline;
+  sum?: boolean;
+  more?: boolean; // false: what it is about has a "More" of its own
+}) {
   const p = place.value;
   const moments = tracks.moments;
   const index =
@@ -136,6 +164,7 @@ export function SelectionBar({ tracks, all, sum = false }: { tracks: Tracks; all
         ›
       </button>
       <Chips tracks={tracks} sum={sum} />
+      {more && <MoreToggle />}
     </div>
   );
 }

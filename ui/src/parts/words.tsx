@@ -45,3 +45,10 @@ export function Figure({
     </div>
   );
 }
+
+/** Takes a note away that was read. */
+export const CloseNote = ({ onClose }: { onClose(): void }) => (
+  <button type="button" class="close" aria-label="Dismiss" title="Dismiss" onClick={onClose}>
+    ×
+  </button>
+);

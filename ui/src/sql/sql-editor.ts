@@ -4,6 +4,7 @@ import {
   autocompletion,
   closeBrackets,
   closeBracketsKeymap,
+  closeCompletion,
   type Completion,
   type CompletionContext,
   completionKeymap,
@@ -277,13 +278,15 @@ export function makeEditor(parent: HTMLElement, doc: string, on: On): Editor {
       return from !== to ? { from, text: view.state.sliceDoc(from, to) } : statementAt(view.state);
     },
     useSchema: (schema) => view.dispatch({ effects: language.reconfigure(support(schema)) }),
-    problem: (at, text) =>
+    problem(at, text) {
+      closeCompletion(view); // it would hide the words
       view.dispatch({
         effects: [
           setProblem.of({ at, text }),
           EditorView.scrollIntoView(Math.min(at, view.state.doc.length)),
         ],
-      }),
+      });
+    },
     noProblem: () => view.dispatch({ effects: setProblem.of(null) }),
     focus: () => view.focus(),
     close: () => view.destroy(),

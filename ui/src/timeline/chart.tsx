@@ -1,5 +1,6 @@
 // Lines over time on a common scale from 0.
-import { bytes } from '../app/format';
+import { round } from '../app/format';
+import { marksBelow } from '../app/scale';
 import { useCanvas } from '../parts/canvas';
 import type { View } from './view';
 
@@ -23,19 +24,18 @@ interface Paper {
   y(v: number): number;
 }
 
-/** Two lines of the scale. */
+/** Lines of the scale, at round values. */
 function scale({ ctx, css, y }: Paper, w: number, most: number, words: boolean): void {
   ctx.strokeStyle = css('--line');
   ctx.fillStyle = css('--dim');
   ctx.font = '11px system-ui, sans-serif';
   ctx.lineWidth = 1;
-  for (let k = 1; k <= 2; k++) {
-    const v = (most * k) / 2.4;
+  for (const v of marksBelow(most, 3)) {
     ctx.beginPath();
     ctx.moveTo(0, Math.round(y(v)) + 0.5);
     ctx.lineTo(w, Math.round(y(v)) + 0.5);
     ctx.stroke();
-    if (words) ctx.fillText(bytes(v), 4, y(v) - 3);
+    if (words) ctx.fillText(round(v), 4, y(v) < 14 ? y(v) + 12 : y(v) - 3); // the uppermost below its line
   }
 }
 

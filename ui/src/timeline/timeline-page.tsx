@@ -18,6 +18,7 @@ import { NamedTrack, Ruler, ViewButtons } from './ruler';
 import { type Thread, ThreadGroups, ThreadTracks, useThreads, withSlices } from './thread-track';
 import { TrackGroup } from './track-group';
 import { type Moves, useView, wheelZoom, wholeView } from './view';
+import { WhoGrew } from './who-grew';
 
 const marksOfPlace = () => place.value.marks.split(',').filter(Boolean);
 
@@ -220,6 +221,7 @@ function AllTracks({
           />
         </TrackGroup>
       ))}
+      <WhoGrew tracks={tracks} view={view} />
       <MemoryTrack trace={trace} {...common} />
       <GraphGroups known={known} {...common} />
       <ThreadGroups known={known} threads={threads} trace={trace.id} {...common} onView={setView} />
@@ -274,7 +276,7 @@ export function TimelinePage({ tracks, all, trace }: ProfileProps) {
           say={setSaid}
         />
       </div>
-      <SelectionBar tracks={tracks} all={all} sum />
+      <SelectionBar tracks={tracks} all={all} sum more={false} />
       <Explorer tracks={tracks} />
     </div>
   );

@@ -1,7 +1,7 @@
 /*
- * flame_block.h - a flamegraph as arrays, as its bytes go to the page
+ * flame_block.h - the binary form of a flamegraph for the page: arrays
  *
- * Why:     stacks, differences and trees of heaps are drawn by one component.
+ * Why:     one component draws stacks, differences and heap trees.
  * Shapes:  little endian, each array begins at a multiple of 8:
  *
  *            char magic[4] "HFG1", u32 version 1, u32 flags, u32 nodes N, u32 strings S,
@@ -12,7 +12,7 @@
  *            HW_FLAME_BLOCK_SIDES only: f64 a[N], f64 b[N]
  *            u32 begin[S + 1], the strings' bytes
  *
- *          Boxes are put in preorder; one is closed when all below it have been put.
+ *          Boxes are added in preorder; a box is closed after all below it were added.
  * Owns:    the arrays and texts.
  * Errors:  HW_ENOMEM; HW_ELIMIT: 2^31 boxes or 4 GiB of texts.
  */
@@ -27,9 +27,9 @@
 #include "base/text/strbuf.h"
 
 #define HW_FLAME_BLOCK_SIDES 16u /* of the header's flags: has_sides */
-/* Without a wish everything is sent, up to what a browser holds in 150 MB. */
+/* By default everything is sent, up to what takes a browser 150 MB. */
 #define HW_FLAME_BLOCK_MANY  1500000u
-#define HW_FLAME_BLOCK_SMALL 1e-5 /* of the whole: left out beyond that */
+#define HW_FLAME_BLOCK_SMALL 1e-5 /* share of the whole: beyond that, smaller boxes are left out */
 
 struct hw_flame_box {
     int32_t parent; /* its place; -1: none */
@@ -57,7 +57,7 @@ struct hw_flame_head {
     double unfiltered, ts_ns, interval;
 };
 
-/* Its place is the number of boxes before. */
+/* Its index is the number of boxes before it. */
 int hw_flame_block_put(struct hw_flame_block *b, const struct hw_flame_box *x);
 void hw_flame_block_close(struct hw_flame_block *b, uint32_t place);
 int hw_flame_block_text(struct hw_flame_block *b, const void *p, size_t n, uint32_t *out);

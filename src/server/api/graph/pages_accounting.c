@@ -5,12 +5,15 @@
  * {"steps": [{"name", "total", "begin", "end", "bytes", "at"}…], "lines": [names], "now": {name:
  * {"bytes", "at"}}, "error", "fragmentation" (or null), "points":
  * [[ts, bytes or null…]…] in the order of lines, "kinds": {name: [n, size, rss, swap]} or null,
- * "kinds_at", "notes": [names]}
+ * "kinds_at", "notes": [names], "account": {"rss", "pss", "swap", "at", "requested", "untouched",
+ * "page_tables" (or null), "parts": [{"name", "what", "rss", "pss", "swap", "entries": [[name, rss,
+ * pss, swap, size, mappings]…]}…]} or null}
  */
 #include <math.h>
 
 #include "base/error.h"
 #include "server/api/pages_internal.h"
+#include "views/account/memory_parts.h"
 #include "views/findings/accounting.h"
 
 #include "base/banned.h"
@@ -109,8 +112,65 @@ static void put_kinds(struct hw_json *j, const struct hw_accounting *a)
     hw_json_kv_int(j, "kinds_at", a->kinds_ns);
 }
 
+static void put_bytes(struct hw_json *j, const struct hw_part_bytes *b)
+{
+    hw_json_kv_double(j, "rss", b->rss);
+    hw_json_kv_double(j, "pss", b->pss);
+    hw_json_kv_double(j, "swap", b->swap);
+}
+
+static void put_entries(struct hw_json *j, const struct hw_profile *p,
+                        const struct hw_memory_parts *m, enum hw_memory_part part)
+{
+    hw_json_key(j, "entries");
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < m->entries.n; i++) {
+        const struct hw_part_entry *e = &m->entries.v[i];
+        if (e->part != part || e->bytes.rss + e->bytes.swap <= 0)
+            continue;
+        hw_json_begin_array(j);
+        hw_json_str(j, hw_memory_entry_name(p, e));
+        hw_json_double(j, e->bytes.rss);
+        hw_json_double(j, e->bytes.pss);
+        hw_json_double(j, e->bytes.swap);
+        hw_json_double(j, e->size);
+        hw_json_uint(j, e->n_mappings);
+        hw_json_end_array(j);
+    }
+    hw_json_end_array(j);
+}
+
+static void put_account(struct hw_json *j, const struct hw_profile *p,
+                        const struct hw_memory_parts *m)
+{
+    hw_json_begin_object(j);
+    put_bytes(j, &m->total);
+    hw_json_kv_int(j, "at", m->ts_ns);
+    hw_json_kv_double(j, "requested", m->requested);
+    hw_json_kv_double(j, "untouched", m->untouched);
+    hw_json_key(j, "page_tables");
+    if (m->page_tables < 0)
+        hw_json_null(j);
+    else
+        hw_json_double(j, m->page_tables);
+    hw_json_key(j, "parts");
+    hw_json_begin_array(j);
+    for (int k = 0; k < HW_PART_COUNT; k++) {
+        hw_json_begin_object(j);
+        hw_json_kv_str(j, "name", hw_memory_part_name((enum hw_memory_part)k));
+        hw_json_kv_str(j, "what", hw_memory_part_what((enum hw_memory_part)k));
+        put_bytes(j, &m->parts[k]);
+        put_entries(j, p, m, (enum hw_memory_part)k);
+        hw_json_end_object(j);
+    }
+    hw_json_end_array(j);
+    hw_json_end_object(j);
+}
+
+/* has_parts: the trace has mappings. */
 static int find(struct hw_page_trace *t, const struct hw_page_selection *s,
-                struct hw_accounting *out, struct hw_error *err)
+                struct hw_accounting *out, struct hw_memory_parts *parts, bool *has_parts,
+                struct hw_error *err)
 {
     const struct hw_process_view *v = hw_page_view(t, s->upid);
     hw_values values = {0};
@@ -122,6 +182,11 @@ static int find(struct hw_page_trace *t, const struct hw_page_selection *s,
         hw_value_add(&live, &values.v[i].v);
     if (rc == HW_OK)
         rc = hw_accounting_find(t->profile, v, s->ts_ns, &live, out);
+    if (rc == HW_OK) {
+        rc = hw_memory_parts_find(t->profile, v, s->ts_ns, &values, parts);
+        *has_parts = rc == HW_OK;
+        rc = rc == HW_ENOTFOUND ? HW_OK : rc;
+    }
     hw_vec_done(&values);
     return rc < 0 ? hw_fail(err, rc, 0, "accounting:") : HW_OK;
 }
@@ -131,12 +196,15 @@ void hw_page_accounting(struct hw_http_request *req, struct hw_page_trace *t)
     struct hw_page_selection sel;
     struct hw_accounting a = {0};
     struct hw_error err = {0};
+    struct hw_memory_parts parts = {0};
+    bool has_parts = false;
     struct hw_json j;
     int rc = hw_page_selection_init(&sel, t, req, &err);
     if (rc == HW_OK)
-        rc = find(t, &sel, &a, &err);
+        rc = find(t, &sel, &a, &parts, &has_parts, &err);
     hw_page_selection_done(&sel);
     if (rc < 0) {
+        hw_accounting_done(&a);
         hw_page_reply_error(req, &err, rc);
         return;
     }
@@ -153,7 +221,13 @@ void hw_page_accounting(struct hw_http_request *req, struct hw_page_trace *t)
         if (a.notes & notes[i].bit)
             hw_json_str(&j, notes[i].name);
     hw_json_end_array(&j);
+    hw_json_key(&j, "account");
+    if (has_parts)
+        put_account(&j, t->profile, &parts);
+    else
+        hw_json_null(&j);
     hw_json_end_object(&j);
     hw_page_reply_json(req, &j);
+    hw_memory_parts_done(&parts);
     hw_accounting_done(&a);
 }

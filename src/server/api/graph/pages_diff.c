@@ -321,6 +321,16 @@ static int write_out(const struct graph *g, struct hw_strbuf *out)
     return hw_flame_block_write(&g->block, &head, out);
 }
 
+/* Of the whole, what is drawn by itself. */
+static double smallest(struct hw_http_request *req, size_t n_nodes)
+{
+    const char *text = hw_http_query(req, "min_share");
+    double share = text ? strtod(text, NULL) : 0;
+    if (share > 0 && share < 1)
+        return share;
+    return n_nodes > HW_FLAME_BLOCK_MANY ? HW_FLAME_BLOCK_SMALL : 0;
+}
+
 void hw_page_diff(struct hw_http_request *req, struct hw_page_trace *t)
 {
     struct hw_page_diff q;
@@ -329,8 +339,8 @@ void hw_page_diff(struct hw_http_request *req, struct hw_page_trace *t)
         return;
     struct graph g = {.q = &q, .block = {.has_sides = true}};
     int rc = arrange(&g);
-    if (rc == HW_OK && q.diff.nodes.n > HW_FLAME_BLOCK_MANY)
-        g.min = g.width[0] * HW_FLAME_BLOCK_SMALL;
+    if (rc == HW_OK)
+        g.min = g.width[0] * smallest(req, q.diff.nodes.n);
     if (rc == HW_OK)
         rc = put_texts(&g);
     if (rc == HW_OK)

@@ -1,7 +1,8 @@
 /*
  * GET /api/v1/traces/ID/table/diff: what changed, function by function.
  *
- * Rows [name, module, a, b, change, error, significant, samples of A, of B]. Parameters: by=total
+ * Rows [name, module, a, b, change, error, significant, samples of A, of B, [caller…]]; callers: of
+ * the stack with most of the row's change, nearest first. Parameters: by=total
  * (with what a function calls), all=1 (also changes within their error), match, sort, order,
  * offset, limit.
  */
@@ -15,7 +16,7 @@
 
 #include "base/banned.h"
 
-enum { DEFAULT_ROWS = 200 };
+enum { DEFAULT_ROWS = 200, MOST_CALLERS = 3, NO_NODE = 0 /* the root is no function's */ };
 
 enum column { COLUMN_CHANGE, COLUMN_NAME, COLUMN_MODULE, COLUMN_A, COLUMN_B, COLUMN_PERCENT };
 
@@ -134,7 +135,39 @@ static void put_side(struct hw_json *j, const struct hw_page_diff_side *s, const
     hw_json_end_object(j);
 }
 
-static void put_table(struct hw_json *j, const struct rows *r, uint64_t offset, uint64_t limit)
+/* By function the node with most of its change; NULL = no memory. The caller frees it. */
+static uint32_t *largest_nodes(const struct rows *r)
+{
+    const struct hw_diff *d = &r->q->diff;
+    uint32_t *out = calloc(d->functions.n + 1, sizeof *out);
+    for (uint32_t i = 1; out && i < d->nodes.n; i++) {
+        const struct hw_diff_node *n = &d->nodes.v[i], *best = &d->nodes.v[out[n->function]];
+        double change = fabs(hw_diff_change(d, r->total ? &n->total : &n->self, r->q->metric));
+        double most = fabs(hw_diff_change(d, r->total ? &best->total : &best->self, r->q->metric));
+        if (out[n->function] == NO_NODE ? change > 0 : change > most)
+            out[n->function] = i;
+    }
+    return out;
+}
+
+static void put_callers(struct hw_json *j, const struct hw_diff *d, uint32_t node)
+{
+    uint32_t of = d->nodes.v[node].function;
+    size_t n = 0;
+    hw_json_begin_array(j);
+    for (uint32_t at = node; n < MOST_CALLERS && at != NO_NODE; at = d->nodes.v[at].parent) {
+        uint32_t function = d->nodes.v[at].function;
+        if (function == of)
+            continue; /* itself, and recursion */
+        hw_json_str(j, hw_strings_cstr(d->strings, d->functions.v[function].name));
+        of = function;
+        n++;
+    }
+    hw_json_end_array(j);
+}
+
+static void put_table(struct hw_json *j, const struct rows *r, const uint32_t *largest,
+                      uint64_t offset, uint64_t limit)
 {
     const struct hw_page_diff *q = r->q;
     hw_json_begin_object(j);
@@ -156,6 +189,7 @@ static void put_table(struct hw_json *j, const struct rows *r, uint64_t offset, 
         hw_json_str(j, hw_strings_cstr(d->strings, f->name));
         hw_json_str(j, hw_strings_cstr(d->strings, f->module));
         put_figures(j, q, value_of(r, r->v.v[i]));
+        put_callers(j, d, largest[d->rows.v[r->v.v[i]].function]);
         hw_json_end_array(j);
     }
     hw_json_end_array(j);
@@ -194,15 +228,18 @@ void hw_page_diff_table(struct hw_http_request *req, struct hw_page_trace *t)
     for (size_t i = 0; sort && i < HW_ARRAY_LEN(columns); i++)
         if (strcmp(columns[i].name, sort) == 0)
             r.column = columns[i].column;
-    rc = choose(&r, pattern, asks(req, "all", "1"));
+    uint32_t *largest = largest_nodes(&r);
+    rc = largest ? choose(&r, pattern, asks(req, "all", "1")) : HW_ENOMEM;
     if (rc < 0) {
         hw_page_reply_error(req, &err, rc);
     } else {
         struct hw_json j;
         hw_json_init(&j, NULL, NULL, /* pretty = */ false);
-        put_table(&j, &r, parameter(req, "offset", 0), parameter(req, "limit", DEFAULT_ROWS));
+        put_table(&j, &r, largest, parameter(req, "offset", 0),
+                  parameter(req, "limit", DEFAULT_ROWS));
         hw_page_reply_json(req, &j);
     }
+    free(largest);
     hw_vec_done(&r.v);
     hw_pattern_free(pattern);
     hw_page_diff_done(&q);

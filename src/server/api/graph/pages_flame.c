@@ -3,10 +3,10 @@
  *
  * The bytes: flame_block.h.
  *
- * Nodes stand in preorder, siblings by falling value, or with stable=1 in an order that no
+ * Nodes are in preorder, siblings by falling value, or with stable=1 in an order that no
  * selection changes (nothing is merged then). Siblings below min_share of the whole are one node
- * "(N small ones)" with flag MERGED. group=module (of the function that asked), group=heap or
- * group=process puts a node for each group below the root, with flag GROUP.
+ * "(N small ones)" with flag MERGED. group=module or group=owner (of the function that asked),
+ * group=heap or group=process puts a node for each group below the root, with flag GROUP.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +17,7 @@
 #include "server/api/graph/flame_block.h"
 #include "server/api/pages_groups.h"
 #include "server/api/pages_internal.h"
+#include "views/flame/program.h"
 
 #include "base/banned.h"
 
@@ -25,7 +26,8 @@ enum node_flags {
     NODE_ALLOCATOR = 2,
     NODE_STD = 4,
     NODE_UNNAMED = 8,
-    NODE_GROUP = 64 /* 16, 32: pages_diff.c */
+    NODE_GROUP = 64, /* 16, 32: pages_diff.c */
+    NODE_OWN = 128   /* the program's own code */
 };
 struct arrays {
     struct hw_page_trace *t;
@@ -115,6 +117,24 @@ static int put_merged(struct arrays *a, uint32_t node, int32_t parent, bool all)
     return rc < 0 ? rc : put(a, parent, &g);
 }
 
+static uint8_t flags_of(const struct arrays *a, const struct hw_function *fn)
+{
+    unsigned flags = fn->name.v == 0 ? NODE_UNNAMED : 0;
+    switch (hw_function_owner_of(hw_page_program_shown(a->sel->program), a->t->profile->callsites,
+                                 fn)) {
+    case HW_OWNER_PROGRAM:
+        flags |= NODE_OWN;
+        break;
+    case HW_OWNER_RUNTIME:
+        flags |= fn->kind == HW_FUNCTION_ALLOCATOR ? NODE_ALLOCATOR : NODE_STD;
+        break;
+    case HW_OWNER_LIBRARY:
+    case HW_OWNER_COUNT:
+        break;
+    }
+    return (uint8_t)flags;
+}
+
 static int put_node(struct arrays *a, uint32_t node, int32_t parent)
 {
     const struct hw_flame_node *n = &a->f->v.v[node];
@@ -131,9 +151,7 @@ static int put_node(struct arrays *a, uint32_t node, int32_t parent)
     if (n->function == HW_ID_NONE)
         return put(a, parent, &g); /* string 0: "all" */
     const struct hw_function *fn = hw_functions_get(a->t->functions, n->function);
-    g.flags = (uint8_t)((fn->kind == HW_FUNCTION_ALLOCATOR ? NODE_ALLOCATOR : 0) |
-                        (fn->kind == HW_FUNCTION_STD ? NODE_STD : 0) |
-                        (fn->name.v == 0 ? NODE_UNNAMED : 0));
+    g.flags = flags_of(a, fn);
     int rc = function_texts(a, n->function, &g.name, &g.module);
     return rc < 0 ? rc : put(a, parent, &g);
 }

@@ -1,7 +1,7 @@
 /*
- * Graphs that move (views/flame/flame_window.h), kept from one request to the next: one for each
- * selection but its times. A few selections, a bound on their memory, the one used longest ago goes
- * first; what nobody asked of for a while goes too.
+ * Graphs whose time moves (views/flame/flame_window.h), cached between requests: one per selection,
+ * ignoring its times. A few selections within a memory limit, evicted least recently used first, or
+ * after a while unused.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * GET /api/v1/traces/ID/table/functions: what each function asked for, itself and by what it calls.
+ * GET /api/v1/traces/ID/table/functions: what each function allocated, itself and with its callees.
  *
  * Rows [name, module, self, total, count, error of total, samples of total, error of self,
  * samples of self, count of self, callers]; match=PATTERN of filter.h. callers=1: who called it for

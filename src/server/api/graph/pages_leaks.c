@@ -1,5 +1,5 @@
 /*
- * GET /api/v1/traces/ID/leaks: what grew from dump to dump, judged by views/findings/leaks.h.
+ * GET /api/v1/traces/ID/leaks: what grew from dump to dump, with verdicts of views/findings/leaks.h.
  *
  * Parameters: upid, filters; known=LINES (suppressions as in views/findings/suppressions.h); limit
  *             (rows).

@@ -1,12 +1,12 @@
 /*
  * pages_tree.h - any tree as the arrays of a flamegraph
  *
- * Why:     heap graphs by class, differences of two of them and whole processes are trees that no
- *          callstack made; the page draws them with the same component.
- * Shapes:  nodes come parents first, each with what it holds itself; what stands below nobody
- *          stands below the root "all". put makes sums and order: siblings by falling width; what
- *          is below min_share of the whole, or deeper than HW_PAGE_TREE_LEVELS, is merged into one
- *          node that says how many it stands for.
+ * Why:     heap graphs by class, their differences and whole processes are trees without
+ *          callstacks; the page draws them with the same component.
+ * Shapes:  nodes are added parents first, each with its self value; those without a parent go below
+ *          the root "all". put computes sums and order: siblings by descending width; nodes below
+ *          min_share of the whole, or deeper than HW_PAGE_TREE_LEVELS, are merged into one that
+ *          says how many it replaces.
  * Owns:    nodes and texts.
  * Errors:  HW_ENOMEM, HW_ELIMIT (2^31 nodes, 4 GiB of texts).
  * Cost:    O(nodes × log of siblings).
@@ -26,8 +26,8 @@
 /* Bits of a node's flags that only trees of heaps use; the others: pages_flame.c, pages_diff.c. */
 enum {
     HW_PAGE_NODE_MERGED = 1,
-    HW_PAGE_NODE_NATIVE = 2,  /* [native]: memory outside of the heap that an object registered */
-    HW_PAGE_NODE_TWICE = 4,   /* perhaps counted in another part, too */
+    HW_PAGE_NODE_NATIVE = 2,  /* [native]: memory outside the heap that an object registered */
+    HW_PAGE_NODE_TWICE = 4,   /* may be counted in another part too */
     HW_PAGE_NODE_UNNAMED = 8, /* a native frame without a name */
     HW_PAGE_NODE_ONLY_A = 16, /* of a difference */
     HW_PAGE_NODE_ONLY_B = 32,

@@ -1,13 +1,12 @@
 /*
- * pages_heap.h - what the files pages_heap*.c share: dumps of managed heaps, worked out
+ * pages_heap.h - shared by pages_heap*.c: dumps of managed heaps with derived data
  *
- * Why:     paths, dominators and sums of ten million objects take seconds. They are made once a
- *          dump, in a thread of their own, part by part as they are asked for; a request that
- *          cannot wait answers 202 with how far the work is, and the page asks again.
- * Shapes:  a part that is ready never changes. Parts stand in an order in which each needs only
- *          those before it.
- * Owns:    parts of HW_PAGE_HEAPS dumps a trace: the one that nobody used longest leaves first.
- * Threads: any number of requests; one worker a dump.
+ * Why:     paths, dominators and sums of ten million objects take seconds. They are computed once
+ *          per dump, in a separate thread, part by part on demand; meanwhile requests answer 202
+ *          with the progress, and the page asks again.
+ * Shapes:  a finished part never changes. Each part depends only on earlier ones.
+ * Owns:    parts of HW_PAGE_HEAPS dumps per trace, evicted least recently used first.
+ * Threads: any number of requests; one worker per dump.
  * Cost:    paths, sums, links O(objects + references); dominators times a logarithm; 110 to 140
  *          bytes an object for everything.
  */
@@ -80,12 +79,14 @@ struct hw_page_heaps;
 int hw_page_heaps_new(struct hw_page_heaps **out);
 void hw_page_heaps_free(struct hw_page_heaps *h); /* NULL is fine */
 
-/* The graph that a request names: upid and at, each with a prefix; without at the last one of the
- * process, without both the last one of the process with the largest. */
+/*
+ * The graph a request names: upid and at, each with a prefix; without at, the last of the process;
+ * without both, the last of the process with the largest.
+ */
 const struct hw_heap_graph *hw_page_graph(const struct hw_page_trace *t,
                                           struct hw_http_request *req, const char *prefix,
                                           struct hw_error *err);
-/* The same with its parts, used until the request's end. NULL: the request was answered. */
+/* The same with its parts, referenced until the request ends. NULL: the request was answered. */
 struct hw_page_heap *hw_page_heap_get(struct hw_http_request *req, struct hw_page_trace *t,
                                       const struct hw_heap_graph *g, unsigned parts);
 

@@ -3,7 +3,7 @@
  *
  * Parameters: upid at; metric=object_size|object_count (tree of shortest paths) or
  * dominated_size|dominated_count (tree of dominators); collapse=1 (an object below one of its own
- * class stands in the same node); object=ID (only what stands below that object); min_share.
+ * class is in the same node); object=ID (only what stands below that object); min_share.
  * A node's module is the recorded name of its class when another one is shown.
  *
  * GET …/heap/paths: different paths by class, a row each: upid at; class=NAME (those that end

@@ -1,6 +1,6 @@
 /*
- * A dump's parts are made by one thread, which takes the next part that is wanted until none is. It
- * counts as a reader of the trace, so that neither the trace nor the server goes away below it.
+ * One thread computes a dump's parts, one requested part after another. It counts as a reader of
+ * the trace, so that neither the trace nor the server is freed under it.
  */
 #include "server/api/heap/pages_heap.h"
 
@@ -193,7 +193,7 @@ static int start_work(struct hw_page_heap *x)
 
 /* ---- dumps ---- */
 
-/* Makes room for one more; what somebody uses stays. */
+/* Makes room for one more, keeping those in use. */
 static void forget_oldest(struct hw_page_heaps *h)
 {
     while (h->n >= HW_PAGE_HEAPS) {

@@ -259,7 +259,7 @@ static bool node_at(const struct table *x, const struct column *c, const struct 
     return false;
 }
 
-/* What stands in for a root: malloc's own figures, else what lives on the heap. */
+/* What takes the place of a root: malloc's own figures, else what lives on the heap. */
 static bool heap_at(const struct table *x, const struct column *c, const struct hw_global_item *it,
                     double *out, int64_t *at, const char **source)
 {

@@ -1,8 +1,8 @@
 /*
  * pages_infra.h - memory-infra: global dumps of a trace, and heap details kept between requests
  *
- * Shapes:  a global dump is named by the time of its first item, so a link stays right. A heap has
- *          the name of its allocator's root: malloc for libc.malloc.
+ * Shapes:  a global dump is identified by the time of its first item, so links stay valid. A heap
+ *          is named like its allocator's root: malloc for libc.malloc.
  * Source:  views/infra/global_dumps.h, views/infra/heap_details.h; doc/design/pages.md
  */
 #ifndef HW_SERVER_API_INFRA_PAGES_INFRA_H
@@ -27,7 +27,7 @@ struct hw_infra_asked {
     const char *base_heap;
 };
 
-/* The dump that begins at that time; none named: the last with heap dumps, else the last. */
+/* The dump that begins at that time; without one: the last with heap dumps, else the last. */
 int hw_infra_find_dump(const struct hw_infra_dumps *d, const char *text, size_t *out,
                        struct hw_error *err);
 
@@ -41,11 +41,11 @@ int hw_infra_ask(struct hw_infra_asked *out, const struct hw_infra_dumps *d,
                  const struct hw_page_trace *t, struct hw_http_request *req, struct hw_error *err);
 struct hw_bytes hw_infra_heap_name(const struct hw_page_trace *t, const struct hw_series *s);
 
-/* The details of one heap at one dump against another, as questions about places below them. */
+/* The details of one heap at one dump compared with another, queried by place. */
 void hw_page_infra_details(struct hw_http_request *req, struct hw_page_trace *t,
                            const struct hw_infra_dumps *d, const struct hw_infra_asked *asked);
 
-/* Its callstacks that hold much, as a file (export/large_stacks.h): parameters min_count, min_size.
+/* Its large callstacks as a file (export/large_stacks.h): parameters min_count, min_size.
  */
 void hw_page_infra_large(struct hw_http_request *req, struct hw_page_trace *t,
                          const struct hw_infra_dumps *d, const struct hw_infra_asked *asked);

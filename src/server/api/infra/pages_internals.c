@@ -2,9 +2,9 @@
  * Memory internals over HTTP: GET processes, file/N/json, file/N/trace, heap/PID/ALLOCATOR; POST
  * start, stop, mode, save-dump.
  *
- * What is done is decided by whoever tracks (pages.h). A save is an answer in events: `progress`
- * while processes are looked at, then `saved` with the files, or `failed` with the reason; it goes
- * on when the page leaves.
+ * The tracker (pages.h) decides what happens. A save is answered by events: `progress` while
+ * processes are read, then `saved` with the files, or `failed` with the reason; it continues if the
+ * page disconnects.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /*
- * Watching a process that is recorded: its heaps as of now, again and again.
+ * Watching a recorded process: its current heaps, refreshed continuously.
  *
- * A look is a trace with one dump, read like any other, so graphs and tables are those of every
- * page. Several pages that watch one process share the newest look; whoever answers from it holds a
- * reference, and the last one frees it. Looks are kept only while somebody listens to the events.
+ * A snapshot is a trace with one dump, loaded like any other, so graphs and tables work as on every
+ * page. Pages that watch the same process share the latest snapshot by reference counting.
+ * Snapshots are kept only while somebody listens to the events.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +120,7 @@ static int fetch(struct hw_pages *p, int32_t pid, struct look **out, struct hw_e
     return rc;
 }
 
-/* A reference to a look not much older than every_ms. */
+/* A reference to a snapshot not much older than every_ms. */
 static int next_look(struct hw_pages *p, struct hw_page_live *v, unsigned every_ms,
                      struct look **out, struct hw_error *err)
 {

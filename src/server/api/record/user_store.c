@@ -1,7 +1,6 @@
 /*
- * What the page keeps of a user's own things: traces opened lately, named filters, queries, the
- * theme. A browser keeps them by origin, and the port is another one each time, so they stay with
- * the user.
+ * The page's per-user data: recently opened traces, named filters, queries, the theme. A browser
+ * stores data by origin, and the port differs each time, so it is stored here.
  *
  * The file has a line for each thing, "key TAB text NEWLINE". Only the page knows what the text
  * means (JSON without line breaks), and it takes nothing there for granted. Several servers of one

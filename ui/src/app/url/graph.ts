@@ -6,6 +6,6 @@ export const GRAPH = {
   zoom: ofTrace(text()), // names from the root, joined by \u001f
   search: ofTrace(text()),
   fn: ofTrace(text()), // the function whose callers and callees, or instructions, are shown
-  group: text(/^(module|heap|process)$/), // by what the graph is cut below its root
+  group: text(/^(module|owner|heap|process)$/), // by what the graph is cut below its root
   bottom: flag, // root at the bottom
 };

@@ -9,4 +9,5 @@ export const PAGE_FIELDS = {
   view: ofTrace(text()), // '' = source, code = instructions
   form: text(), // of the Record page
   marks: numbers, // times on the timeline, in ns
+  who: text(/^(self|total)$/), // ... the functions that held most over time: of themselves, with what they called
 };

@@ -1,0 +1,303 @@
+/*
+ * heapwise check TRACE...: what a strict reader of the format objects to.
+ *
+ * Findings are kept up to a maximum per rule, and printed by severity and rule; the exit code is 1
+ * if there are errors (--strict: or warnings), 2 if a file cannot be read.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/files/fd.h"
+#include "base/memory/vec.h"
+#include "base/text/plural.h"
+#include "base/text/strbuf.h"
+#include "cli/cli.h"
+#include "cli/parts/json_page.h"
+#include "cli/parts/open_profile.h"
+#include "cli/parts/pager.h"
+#include "cli/parts/waiting.h"
+#include "codec/unpack.h"
+#include "import/import.h"
+#include "import/perfetto/perfetto.h"
+#include "trace/check/trace_check.h"
+#include "trace/reader.h"
+
+#include "base/banned.h"
+
+enum { HEAD = 4096, RAW_HEAD = 64 << 10, EXIT_UNREADABLE = HW_EXIT_USAGE };
+static const size_t max_file = (size_t)4 << 30; /* in memory: pipes and compressed files */
+
+struct kept {
+    struct hw_check_finding f;
+    char *text; /* owned */
+};
+
+struct file_check {
+    const char *path;
+    struct hw_check_result result;
+    HW_VEC(struct kept) kept;
+    bool failed; /* no memory for a finding */
+};
+
+static void keep(void *ctx, const struct hw_check_finding *f)
+{
+    struct file_check *c = ctx;
+    char *text = strdup(f->text);
+    if (text && hw_vec_push(&c->kept, (struct kept){*f, text}) == 0)
+        return;
+    free(text);
+    c->failed = true;
+}
+
+static void file_check_done(struct file_check *c)
+{
+    for (size_t i = 0; i < c->kept.n; i++)
+        free(c->kept.v[i].text);
+    hw_vec_done(&c->kept);
+}
+
+static uint64_t count_of(const struct file_check *c, enum hw_check_severity severity)
+{
+    uint64_t n = 0;
+    for (int r = 0; r < HW_CHECK_RULE_COUNT; r++)
+        if (hw_check_rule_severity((enum hw_check_rule)r) == severity)
+            n += c->result.n[r];
+    return n;
+}
+
+/* ---- reading ---- */
+
+/* Decompresses a trace whose head was read. */
+static int check_head(struct hw_bytes head, struct hw_error *err)
+{
+    if (head.n == 0)
+        return hw_fail(err, HW_EFORMAT, 0, "the file is empty");
+    if (hw_importer_find(head) != &hw_import_perfetto)
+        return hw_fail(err, HW_EFORMAT, 0, "this is not a trace of packets");
+    return HW_OK;
+}
+
+/* Files that are compressed or not seekable are read whole. content: what r reads. */
+static int open_whole(int fd, struct hw_strbuf *content, struct hw_trace_reader **r,
+                      struct hw_error *err)
+{
+    char *raw = NULL;
+    size_t n = 0;
+    int rc = hw_fd_read_file(fd, max_file, &raw, &n, err);
+    struct hw_bytes file = hw_bytes_of(raw, n);
+    if (rc == HW_OK && hw_is_packed(file)) {
+        struct hw_strbuf head = {0};
+        hw_unpack_head(hw_bytes_of(raw, n < RAW_HEAD ? n : RAW_HEAD), HEAD, &head);
+        rc = check_head(hw_bytes_of(head.p, head.n), err);
+        hw_strbuf_done(&head);
+        if (rc == HW_OK)
+            rc = hw_unpack(file, content, err);
+    } else if (rc == HW_OK) {
+        rc = check_head(hw_bytes_of(raw, n < HEAD ? n : HEAD), err);
+        if (rc == HW_OK)
+            hw_strbuf_add(content, raw, n);
+        if (content->failed)
+            rc = hw_fail(err, HW_ENOMEM, 0, "the file");
+    }
+    free(raw);
+    return rc < 0 ? rc : hw_trace_reader_open_bytes(hw_bytes_of(content->p, content->n), r, err);
+}
+
+static int open_trace(int fd, struct hw_strbuf *content, struct hw_trace_reader **r,
+                      struct hw_error *err)
+{
+    uint8_t head[HEAD];
+    ssize_t n = pread(fd, head, sizeof head, 0);
+    if (n < 0 && errno != ESPIPE)
+        return hw_fail_sys(err, "cannot read");
+    if (n < 0 || hw_is_packed(hw_bytes_of(head, (size_t)n)))
+        return open_whole(fd, content, r, err);
+    int rc = check_head(hw_bytes_of(head, (size_t)n), err);
+    return rc < 0 ? rc : hw_trace_reader_open_fd(fd, r, err);
+}
+
+static int run(const struct hw_cli *cli, struct file_check *c, struct hw_error *err)
+{
+    struct hw_strbuf content = {0}, what = {0};
+    struct hw_trace_reader *r = NULL;
+    struct hw_waiting waiting = {0};
+    struct stat st;
+    struct hw_check_options o = {
+        .max_each = hw_opt_num(&cli->opts, HW_OPT_CHECK_MAX), .found = keep, .ctx = c};
+    hw_autofd int fd = open(hw_input_path(c->path), O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return hw_fail_sys(err, "cannot open '%s'", c->path);
+    if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
+        return hw_fail(err, HW_EINVAL, 0, "'%s' is a directory", c->path);
+    hw_strbuf_adds(&what, "checking ");
+    hw_strbuf_add_escaped(&what, c->path, strlen(c->path));
+    if (!hw_opt_flag(&cli->opts, HW_OPT_QUIET) && !what.failed)
+        hw_waiting_begin(&waiting, what.p);
+    int rc = open_trace(fd, &content, &r, err);
+    if (rc == HW_OK)
+        rc = hw_trace_check(r, &o, &c->result, err);
+    if (rc == HW_OK && c->failed)
+        rc = hw_fail(err, HW_ENOMEM, 0, "findings");
+    hw_waiting_end(&waiting);
+    if (rc < 0)
+        hw_error_prefix(err, "'%s'", c->path);
+    hw_trace_reader_free(r);
+    hw_strbuf_done(&content);
+    hw_strbuf_done(&what);
+    return rc;
+}
+
+/* ---- text ---- */
+
+static void print_count(uint64_t n, const char *what, bool *first)
+{
+    if (n)
+        printf("%s%" PRIu64 " %s%s", *first ? "" : ", ", n, what, hw_plural(n));
+    *first = *first && n == 0;
+}
+
+static void print_rule(const struct file_check *c, enum hw_check_rule rule)
+{
+    uint64_t shown = 0;
+    if (c->result.n[rule] == 0)
+        return;
+    printf("  %s %s: %s\n", hw_check_severity_name(hw_check_rule_severity(rule)),
+           hw_check_rule_name(rule), hw_check_rule_summary(rule));
+    for (size_t i = 0; i < c->kept.n; i++) {
+        const struct hw_check_finding *f = &c->kept.v[i].f;
+        if (f->rule != rule)
+            continue;
+        printf("    packet %" PRIu64 " at byte %" PRIu64 ": %s\n", f->packet, f->offset,
+               c->kept.v[i].text);
+        shown++;
+    }
+    if (c->result.n[rule] > shown)
+        printf("    and %" PRIu64 " more\n", c->result.n[rule] - shown);
+}
+
+static int print_text(const struct file_check *c)
+{
+    struct hw_strbuf path = {0};
+    bool first = true;
+    hw_strbuf_add_escaped(&path, c->path, strlen(c->path));
+    printf("%s: ", path.failed ? "?" : path.p);
+    hw_strbuf_done(&path);
+    for (int s = HW_CHECK_SEVERITY_COUNT - 1; s >= 0; s--)
+        print_count(count_of(c, (enum hw_check_severity)s),
+                    hw_check_severity_name((enum hw_check_severity)s), &first);
+    printf("%s in %" PRIu64 " packet%s", first ? "nothing found" : "", c->result.n_packets,
+           hw_plural(c->result.n_packets));
+    if (c->result.n_own_fields)
+        printf("; %" PRIu64 " field%s of heapwise's own, which other readers skip",
+               c->result.n_own_fields, hw_plural(c->result.n_own_fields));
+    putchar('\n');
+    for (int s = HW_CHECK_SEVERITY_COUNT - 1; s >= 0; s--)
+        for (int r = 0; r < HW_CHECK_RULE_COUNT; r++)
+            if (hw_check_rule_severity((enum hw_check_rule)r) == (enum hw_check_severity)s)
+                print_rule(c, (enum hw_check_rule)r);
+    return ferror(stdout) ? HW_ESYS : HW_OK;
+}
+
+/* ---- JSON ---- */
+
+static void json_rule(struct hw_json *o, const struct file_check *c, enum hw_check_rule rule)
+{
+    hw_json_begin_object(o);
+    hw_json_kv_str(o, "rule", hw_check_rule_name(rule));
+    hw_json_kv_str(o, "severity", hw_check_severity_name(hw_check_rule_severity(rule)));
+    hw_json_kv_uint(o, "count", c->result.n[rule]);
+    hw_json_key(o, "findings");
+    hw_json_begin_array(o);
+    for (size_t i = 0; i < c->kept.n; i++) {
+        const struct hw_check_finding *f = &c->kept.v[i].f;
+        if (f->rule != rule)
+            continue;
+        hw_json_begin_object(o);
+        hw_json_kv_uint(o, "packet", f->packet);
+        hw_json_kv_uint(o, "offset", f->offset);
+        hw_json_kv_str(o, "text", c->kept.v[i].text);
+        hw_json_end_object(o);
+    }
+    hw_json_end_array(o);
+    hw_json_end_object(o);
+}
+
+static void json_file(struct hw_json *o, const struct file_check *c)
+{
+    hw_json_begin_object(o);
+    hw_json_kv_str(o, "path", c->path);
+    hw_json_kv_uint(o, "packets", c->result.n_packets);
+    hw_json_kv_uint(o, "errors", count_of(c, HW_CHECK_ERROR));
+    hw_json_kv_uint(o, "warnings", count_of(c, HW_CHECK_WARNING));
+    hw_json_kv_uint(o, "notes", count_of(c, HW_CHECK_NOTE));
+    hw_json_kv_uint(o, "own_fields", c->result.n_own_fields);
+    hw_json_key(o, "rules");
+    hw_json_begin_array(o);
+    for (int r = 0; r < HW_CHECK_RULE_COUNT; r++)
+        if (c->result.n[r])
+            json_rule(o, c, (enum hw_check_rule)r);
+    hw_json_end_array(o);
+    hw_json_end_object(o);
+}
+
+/* ---- the command ---- */
+
+static bool is_problem(const struct hw_cli *cli, const struct file_check *c)
+{
+    return count_of(c, HW_CHECK_ERROR) ||
+           (hw_opt_flag(&cli->opts, HW_OPT_CHECK_STRICT) && count_of(c, HW_CHECK_WARNING));
+}
+
+/* One file; o: the page for it, NULL = text. */
+static int check_file(const struct hw_cli *cli, const char *path, struct hw_json *o, int *written)
+{
+    struct file_check c = {.path = path};
+    struct hw_error err = {0};
+    int rc = run(cli, &c, &err), status = HW_EXIT_OK;
+    if (rc < 0) {
+        (void)hw_cli_fail(cli, &err); /* its exit code becomes ours */
+        status = EXIT_UNREADABLE;
+    } else {
+        status = is_problem(cli, &c) ? HW_EXIT_FAILED : HW_EXIT_OK;
+        if (o)
+            json_file(o, &c);
+        else if (!hw_opt_flag(&cli->opts, HW_OPT_QUIET))
+            *written = print_text(&c);
+    }
+    file_check_done(&c);
+    return status;
+}
+
+int hw_cmd_check(struct hw_cli *cli)
+{
+    struct hw_json page, *o = NULL;
+    int status = HW_EXIT_OK, written = HW_OK;
+    if (cli->opts.n_args == 0) {
+        hw_cli_error(cli, NULL, "which trace?");
+        hw_cli_hint("heapwise check TRACE...");
+        return hw_cli_usage_exit(cli);
+    }
+    if (hw_opt_flag(&cli->opts, HW_OPT_JSON)) {
+        o = &page;
+        hw_json_page_begin(o, stdout, "check", 0);
+        hw_json_key(o, "files");
+        hw_json_begin_array(o);
+    }
+    for (size_t i = 0; i < cli->opts.n_args && written == HW_OK; i++) {
+        int of_file = check_file(cli, cli->opts.args[i], o, &written);
+        status = of_file > status ? of_file : status;
+    }
+    if (o) {
+        hw_json_end_array(o);
+        written = hw_json_page_end(o);
+    }
+    int end = hw_cli_written(cli, written);
+    return end == HW_EXIT_OK ? status : EXIT_UNREADABLE;
+}

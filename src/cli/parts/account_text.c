@@ -1,0 +1,41 @@
+#include "cli/parts/account_text.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text/strbuf.h"
+#include "views/account/memory_parts.h"
+
+#include "base/banned.h"
+
+void hw_account_line(const struct hw_memory_parts *m, size_t width, struct hw_strbuf *out)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0, begin = out->n;
+    double scale = 1024;
+    while (m->total.rss >= 1024 * scale && unit + 1 < sizeof units / sizeof *units) {
+        scale *= 1024;
+        unit++;
+    }
+    hw_strbuf_addf(out, "RSS %.1f %s =", m->total.rss / scale, units[unit]);
+    for (int p = 0, n = 0; p < HW_PART_COUNT; p++) {
+        char word[96];
+        double v = m->parts[p].rss / scale;
+        bool last = p == HW_PART_UNEXPLAINED;
+        if (!last && fabs(v) < 0.05)
+            continue;
+        const char *sign = last ? "(" : v < 0 ? "- " : n ? "+ " : "";
+        (void)snprintf(word, sizeof word, "%s%s %.1f%s", sign,
+                       hw_memory_part_name((enum hw_memory_part)p), last ? v : fabs(v),
+                       last ? ")" : "");
+        n++;
+        if (out->n - begin + strlen(word) + 1 > width) {
+            hw_strbuf_adds(out, "\n   ");
+            begin = out->n - 3;
+        }
+        hw_strbuf_addf(out, " %s", word);
+    }
+    hw_strbuf_addc(out, '\n');
+}

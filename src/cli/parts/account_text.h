@@ -1,0 +1,19 @@
+/*
+ * account_text.h - an account of a process's memory in one line
+ *
+ * Why:     the report shows it below its head, the account above its table.
+ * Shapes:  "RSS 70.0 MiB = live 44.9 + rounding 6.1 + ... (unexplained 0.0)", all in the unit of
+ *          the sum; parts that would print as 0.0 are left out. Wrapped at width, further lines
+ *          indented.
+ */
+#ifndef HW_CLI_PARTS_ACCOUNT_TEXT_H
+#define HW_CLI_PARTS_ACCOUNT_TEXT_H
+
+#include <stddef.h>
+
+struct hw_memory_parts;
+struct hw_strbuf;
+
+void hw_account_line(const struct hw_memory_parts *m, size_t width, struct hw_strbuf *out);
+
+#endif

@@ -1,0 +1,68 @@
+/* adaptive.c - intervals that change while a session runs: by the recorder, a full ring, or the rate */
+#include "client/sample/adaptive.h"
+#include "client/ring/push.h"
+
+/* The recorder's doublings and ours, on what is configured. */
+void hw_interval_refresh(struct hw_client_session *s, uint32_t heap_id)
+{
+    uint32_t n = atomic_load_explicit(&s->doublings, memory_order_relaxed) +
+                 atomic_load_explicit(&s->doubled[heap_id], memory_order_relaxed);
+    uint64_t now = atomic_load_explicit(&s->interval[heap_id], memory_order_relaxed);
+    uint64_t want = hw_interval_doubled(s->base[heap_id], n);
+    if (now != 0 && now != want &&
+        atomic_compare_exchange_strong(&s->interval[heap_id], &now, want))
+        hw_push_heap(s, heap_id, "", want);
+}
+
+/* The recorder wants another rate of all. */
+HW_COLD void hw_adapt_to_recorder(struct hw_client_session *s, uint32_t wanted)
+{
+    atomic_store_explicit(&s->doublings, wanted < HW_MAX_DOUBLINGS ? wanted : HW_MAX_DOUBLINGS,
+                          memory_order_relaxed);
+    for (uint32_t id = HW_HEAP_ID_LIBC; id < HW_HEAP_ID_ANON; id++)
+        hw_interval_refresh(s, id);
+}
+
+/* by: 1 doubles, -1 halves what was doubled. */
+static void step_interval(struct hw_client_session *s, uint32_t heap_id, int by)
+{
+    uint64_t most = s->config.adaptive_max_interval_bytes;
+    uint64_t now = atomic_load_explicit(&s->interval[heap_id], memory_order_relaxed);
+    uint8_t n = atomic_load_explicit(&s->doubled[heap_id], memory_order_relaxed);
+    bool may = by < 0 ? n > 0 : n < HW_MAX_DOUBLINGS && (most == 0 || now < most);
+    if (now != 0 && may &&
+        atomic_compare_exchange_strong(&s->doubled[heap_id], &n, (uint8_t)(n + by)))
+        hw_interval_refresh(s, heap_id);
+}
+
+void hw_adapt_interval(struct hw_client_session *s, uint32_t heap_id)
+{
+    if (hw_ring_free_bytes(&s->ring) < s->config.adaptive_threshold_bytes)
+        step_interval(s, heap_id, 1);
+}
+
+/* A second or more is over. After a burst the interval goes back, a step at a time: half of the
+ * samples that are allowed leave room for the next one. What was doubled because the ring was full
+ * stays, as the format's rule for that is. */
+static void end_of_second(struct hw_client_session *s, uint32_t heap_id, uint64_t took_ns)
+{
+    uint64_t n = atomic_exchange_explicit(&s->rate_samples, 0, memory_order_relaxed);
+    uint64_t quarter = s->config.max_samples_per_second / 4;
+    if (s->config.adaptive_threshold_bytes == 0 && n * 1000 <= quarter * (took_ns / 1000000))
+        step_interval(s, heap_id, -1);
+}
+
+/* Threads count together; one that comes between costs a sample or two of the count. */
+void hw_adapt_to_rate(struct hw_client_session *s, uint32_t heap_id, uint64_t now_ns)
+{
+    uint64_t since = atomic_load_explicit(&s->rate_since_ns, memory_order_relaxed);
+    if (now_ns - since >= 1000000000u &&
+        atomic_compare_exchange_strong(&s->rate_since_ns, &since, now_ns))
+        end_of_second(s, heap_id, now_ns - since);
+    if (atomic_fetch_add_explicit(&s->rate_samples, 1, memory_order_relaxed) + 1 <=
+        s->config.max_samples_per_second)
+        return;
+    atomic_store_explicit(&s->rate_since_ns, now_ns, memory_order_relaxed);
+    atomic_store_explicit(&s->rate_samples, 0, memory_order_relaxed);
+    step_interval(s, heap_id, 1);
+}

@@ -1,0 +1,280 @@
+#include "daemon/dump/account.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "daemon/code/blocking_reader.h"
+#include "daemon/core.h"
+#include "daemon/process_packets.h"
+#include "proc/allocator.h"
+#include "trace/process_writer.h"
+
+#include "base/banned.h"
+
+#define MS         UINT64_C(1000000)
+#define REST       100u
+#define MANY       8u    /* targets, as in continuous recording: */
+#define MANY_REST  1000u /* all their kept readings together */
+#define AGE_SHARE  20u
+#define KEPT_FIRST (50 * MS)
+#define USER_REST  10u         /* times what his processes kept the main thread waiting... */
+#define USER_DEBT  (5000 * MS) /* ...beyond a burst of half a second */
+
+struct hw_kept_account {
+    struct hw_reading_memory memory;
+    uint64_t live_bytes; /* HW_ABSENT */
+};
+
+/* glibc's memory is known by its headers. To read them is to use their pages, which then are not
+ * idle: where idle pages are asked for, nothing of the target's memory is read. */
+static enum hw_owner_allocator allocator_of(const struct hw_maps *maps, bool wants_idle)
+{
+    if (wants_idle)
+        return HW_OWNER_OTHER_ALLOCATOR;
+    const char *name = hw_allocator_name(maps);
+    return name && strcmp(name, "glibc") == 0 ? HW_OWNER_GLIBC : HW_OWNER_OTHER_ALLOCATOR;
+}
+
+void hw_account_free(struct hw_kept_account *k)
+{
+    if (k)
+        hw_reading_memory_done(&k->memory);
+    free(k);
+}
+
+static void drop(struct hw_kept_account **k)
+{
+    hw_account_free(*k);
+    *k = NULL;
+}
+
+static struct hw_rest *rest_of_user(struct hw_recorder *r, uint32_t uid, uint64_t now)
+{
+    struct hw_account_user *least = &r->account_users[0];
+    for (size_t i = 0; i < HW_ACCOUNT_USERS; i++) {
+        struct hw_account_user *u = &r->account_users[i];
+        if (u->uid == uid)
+            return &u->rest;
+        if (hw_rest_debt(&u->rest, now) < hw_rest_debt(&least->rest, now))
+            least = u;
+    }
+    *least = (struct hw_account_user){.uid = uid};
+    return &least->rest;
+}
+
+/* What can be known of it before it is read. */
+struct known {
+    enum hw_owner_allocator allocator;
+    struct hw_owner_ranges own;
+};
+
+/* An older client does not say which mappings are its own. */
+static void find_own(const struct hw_ring_shm *shm, struct hw_owner_ranges *out)
+{
+    _Static_assert(HW_RING_OWN <= HW_OWNERS_MAX_OWN, "all of it");
+    out->n = 0;
+    for (uint32_t i = 0; i < HW_RING_OWN; i++) {
+        uint64_t word = atomic_load_explicit(&shm->own[i], memory_order_relaxed);
+        if (word != 0)
+            out->v[out->n++] = (struct hw_owner_range){hw_ring_own_lo(word), hw_ring_own_hi(word)};
+    }
+    out->by_flags = out->n == 0;
+}
+
+static int read_in_time(struct hw_recorder *r, struct hw_reading_who who, const struct known *k,
+                        struct hw_reading_memory *out)
+{
+    uint64_t began = hw_now_monotonic_ns();
+    struct hw_rest *user = rest_of_user(r, who.uid, began);
+    if (hw_rest_debt(user, began) > USER_DEBT)
+        return HW_ETIMEOUT;
+    int rc = hw_reading_memory(r->looker, who, k->allocator, &k->own, out);
+    uint64_t ended = hw_now_monotonic_ns();
+    hw_rest_earn(user, ended, (ended - began) * USER_REST);
+    return rc;
+}
+
+/* Fails if it cannot be read, is just ending, or its user's processes took too much time. */
+static int read_memory(struct hw_recorder *r, struct hw_reading_who who, const struct known *known,
+                       struct hw_kept_account **out)
+{
+    struct hw_kept_account *k = calloc(1, sizeof *k);
+    if (!k)
+        return HW_ENOMEM;
+    k->live_bytes = HW_ABSENT;
+    int rc = read_in_time(r, who, known, &k->memory);
+    if (rc < 0) {
+        free(k);
+        return rc;
+    }
+    if (k->memory.status.vm_rss_kb == 0) {
+        hw_account_free(k);
+        return HW_EGONE;
+    }
+    *out = k;
+    return HW_OK;
+}
+
+/* NULL: it cannot be read, or is just ending. */
+static struct hw_kept_account *read_now(const struct hw_target *t)
+{
+    bool wants_idle = hw_session_wants_idle(t->session, t->source);
+    uint64_t live =
+        t->feed ? atomic_load_explicit(&t->feed->live_libc, memory_order_relaxed) : HW_ABSENT;
+    struct known known = {.allocator = allocator_of(&t->maps, wants_idle)};
+    struct hw_kept_account *k;
+    if (t->feed)
+        find_own(t->feed->ring.shm, &known.own);
+    if (read_memory(t->rec, hw_reading_at(&t->pid, t->uid), &known, &k) < 0)
+        return NULL;
+    if (!hw_target_is_shown(t))
+        drop(&k);
+    else
+        k->live_bytes = live;
+    return k;
+}
+
+static void take_group(struct hw_memory_account *a, const struct hw_memory_group *g)
+{
+    a->cgroup_current = g->current;
+    a->cgroup_limit = g->limit;
+    a->cgroup_anon = g->anon;
+    a->cgroup_file = g->file;
+    a->cgroup_kernel = g->kernel;
+    a->cgroup_sock = g->sock;
+    a->cgroup_shmem = g->shmem;
+}
+
+int hw_account_read(struct hw_recorder *r, const struct hw_pid *pid, bool wants_idle,
+                    struct hw_kept_account **out)
+{
+    struct hw_proc_status st;
+    struct hw_reading_image i;
+    int rc = hw_proc_status(pid->dir, &st);
+    if (rc < 0)
+        return rc;
+    struct hw_reading_who who = hw_reading_at(pid, st.uid);
+    rc = hw_reading_image(r->looker, who, HW_READING_NO_FILES, NULL, NULL, 0, &i);
+    if (rc < 0)
+        return rc;
+    struct known known = {.allocator = allocator_of(&i.maps, wants_idle)}; /* no session: no list */
+    rc = read_memory(r, who, &known, out);
+    hw_reading_image_done(&i);
+    return rc;
+}
+
+int hw_account_write(int32_t pid, const struct hw_kept_account *k, struct hw_trace_writer *w,
+                     uint32_t sequence, struct hw_error *err)
+{
+    static const struct hw_memory_group none = {HW_ABSENT, HW_ABSENT, HW_ABSENT, HW_ABSENT,
+                                                HW_ABSENT, HW_ABSENT, HW_ABSENT};
+    const struct hw_reading_memory *m = &k->memory;
+    struct hw_memory_account a = {.pid = pid,
+                                  .live_bytes = k->live_bytes,
+                                  .page_tables_kb = m->status.vm_pte_kb,
+                                  .rss_kb = m->status.vm_rss_kb,
+                                  .swap_kb = m->status.vm_swap_kb,
+                                  .is_cut = m->smaps.cut,
+                                  .took_us = (m->ended_ns - m->began_ns) / 1000,
+                                  .mapped_divided_bytes = HW_ABSENT,
+                                  .mapped_left_bytes = HW_ABSENT,
+                                  .mapped_errno = HW_ABSENT};
+    take_group(&a, m->has_group ? &m->group : &none);
+    int rc = hw_write_account(w, sequence, m->began_ns, pid, &m->smaps, err);
+    return rc < 0 ? rc : hw_trace_memory_account(w, sequence, m->began_ns, &a, err);
+}
+
+/* What the dump's own snapshot says of these mappings is written with it (dump_resident.c). */
+static void keep_maps(struct hw_target *t, struct hw_kept_account *k)
+{
+    hw_vec_done(&t->resident.maps);
+    t->resident.maps = k->memory.maps;
+    t->resident.read_ns = k->memory.began_ns;
+    t->resident.is_new = true;
+    k->memory.maps = (hw_reading_maps){0};
+}
+
+static void rest(struct hw_target *t, const struct hw_kept_account *k)
+{
+    uint64_t now = hw_now_monotonic_ns(), age = now - t->since_ns;
+    uint64_t took = k ? k->memory.cpu_ns : 0;
+    /* Twice as long where dumps come again and again: else the next one would always find a reading that was
+     * just kept, and no time for its own. */
+    bool repeated = t->session->sources.v[t->source].config->dump_interval_ms != 0;
+    uint64_t least = took * REST * (repeated ? 2 : 1);
+    uint64_t pause = least > age / AGE_SHARE ? least : age / AGE_SHARE;
+    t->account.next_dump_ns = now + took * REST;
+    t->account.next_ns = now + (pause > KEPT_FIRST ? pause : KEPT_FIRST);
+}
+
+/* One that was kept meanwhile belongs to this dump as well as to any. */
+static int write_last(struct hw_target *t, struct hw_trace_writer *w, uint32_t sequence,
+                      struct hw_error *err)
+{
+    int rc =
+        t->account.last ? hw_account_write(t->pid.pid, t->account.last, w, sequence, err) : HW_OK;
+    if (t->account.last)
+        keep_maps(t, t->account.last);
+    drop(&t->account.last);
+    return rc;
+}
+
+int hw_account_dump(struct hw_target *t, bool final, struct hw_trace_writer *w, uint32_t sequence,
+                    struct hw_error *err)
+{
+    if (!final && hw_now_monotonic_ns() < t->account.next_dump_ns)
+        return write_last(t, w, sequence, err);
+    struct hw_kept_account *k = read_now(t);
+    rest(t, k);
+    if (!k)
+        return HW_OK; /* what was kept is still the last */
+    int rc = hw_account_write(t->pid.pid, k, w, sequence, err);
+    keep_maps(t, k);
+    drop(&k);
+    drop(&t->account.last); /* older */
+    return rc;
+}
+
+void hw_account_keep(struct hw_target *t, uint64_t now)
+{
+    if (now < t->account.next_ns || now - t->since_ns < KEPT_FIRST || now < t->rec->next_account_ns)
+        return;
+    struct hw_kept_account *k = read_now(t);
+    rest(t, k);
+    uint64_t took = k ? k->memory.cpu_ns : 0;
+    t->rec->next_account_ns =
+        hw_now_monotonic_ns() + took * (t->rec->targets.n > MANY ? MANY_REST : REST);
+    if (!k)
+        return;
+    if (t->account.last && t->account.last->memory.status.vm_rss_kb > t->account.most_kb) {
+        t->account.most_kb = t->account.last->memory.status.vm_rss_kb;
+        drop(&t->account.most);
+        t->account.most = t->account.last;
+        t->account.last = NULL;
+    }
+    drop(&t->account.last);
+    t->account.last = k;
+}
+
+int hw_account_last(struct hw_target *t, struct hw_trace_writer *w, uint32_t sequence,
+                    struct hw_error *err)
+{
+    const struct hw_kept_account *last = t->account.last, *most = t->account.most;
+    int rc = HW_OK;
+    if (most && (!last || most->memory.status.vm_rss_kb > last->memory.status.vm_rss_kb))
+        rc = hw_account_write(t->pid.pid, most, w, sequence, err);
+    if (rc == HW_OK && last)
+        rc = hw_account_write(t->pid.pid, last, w, sequence, err);
+    if (last)
+        keep_maps(t, t->account.last);
+    hw_account_forget(t);
+    return rc;
+}
+
+void hw_account_forget(struct hw_target *t)
+{
+    drop(&t->account.last);
+    drop(&t->account.most);
+}

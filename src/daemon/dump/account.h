@@ -1,0 +1,49 @@
+/*
+ * account.h - readings of a target's whole memory, for the account of it
+ *
+ * Why:     "why does this process hold 4 GB?" needs what lies beside the heap, of the same moment as
+ *          a dump of it.
+ * Shapes:  a reading is a SmapsPacket (mappings by owner, proc/memory_owner.h) and a MemoryAccount
+ *          of one time stamp. One is written at each dump of a living target, unless the one before
+ *          was too costly for another so soon. Of a target that ends, the last reading and the one
+ *          with the most resident memory were kept, and are written with its last dump.
+ * Cost:    readings rest a hundred times the CPU time that they took (the last one of a living target
+ *          never), and kept ones at least a twentieth of the target's age. All kept ones of a
+ *          recorder together take at most 1 % of a core, of more than eight targets 0.1 %. A single
+ *          one takes at most a second, and the main thread waits for those of one user's targets
+ *          half a second, then a tenth of the time.
+ * Threads: main thread only.
+ * Source:  doc/design/accounting.md
+ */
+#ifndef HW_DAEMON_DUMP_ACCOUNT_H
+#define HW_DAEMON_DUMP_ACCOUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hw_error;
+struct hw_kept_account;
+struct hw_pid;
+struct hw_recorder;
+struct hw_session;
+struct hw_target;
+struct hw_trace_writer;
+
+/* At a dump of a target that lives. */
+int hw_account_dump(struct hw_target *t, bool final, struct hw_trace_writer *w, uint32_t sequence,
+                    struct hw_error *err);
+/* Keeps a reading when one is due. */
+void hw_account_keep(struct hw_target *t, uint64_t now);
+/* At the last dump of one that has ended: writes what was kept. */
+int hw_account_last(struct hw_target *t, struct hw_trace_writer *w, uint32_t sequence,
+                    struct hw_error *err);
+void hw_account_forget(struct hw_target *t);
+
+/* Of a process that is no target; the reading is the caller's. Errors: those of reading /proc. */
+int hw_account_read(struct hw_recorder *r, const struct hw_pid *pid, bool wants_idle,
+                    struct hw_kept_account **out);
+int hw_account_write(int32_t pid, const struct hw_kept_account *k, struct hw_trace_writer *w,
+                     uint32_t sequence, struct hw_error *err);
+void hw_account_free(struct hw_kept_account *k);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * graph_pack.h - a flamegraph (api/graph/flame_block.h) packed, without what can be recomputed
+ *
+ * Why:     a file with the graphs of every dump has to be small enough to attach to a message.
+ * Shapes:  u32 flags, nodes N, deepest node; f64 total, unfiltered, error, ts_ns, interval (little endian); then
+ *          for each of these, N values one after the other; numbers as varints (7 bits a byte, low ones first),
+ *          signed ones zigzag:
+ *
+ *            distance to the parent (the root: 0) · name · module: ids of the file's texts · u8 flags ·
+ *            u8, 1 where the error is that of the next node, its first child ·
+ *            self · samples less those of the children, signed ·
+ *            of differences: a and b, less those of the children, signed ·
+ *            errors, where they are not the same: f32, by bytes, high ones first
+ *
+ *          before self, and before a: u8, 1 where the values are f64, as they are no whole numbers.
+ * Errors:  HW_EFORMAT: the bytes are no graph; HW_ENOMEM.
+ */
+#ifndef HW_SERVER_API_SAVED_GRAPH_PACK_H
+#define HW_SERVER_API_SAVED_GRAPH_PACK_H
+
+#include "base/bytes.h"
+#include "base/text/strbuf.h"
+#include "base/text/strings.h"
+
+int hw_graph_pack(struct hw_bytes graph, struct hw_strings *texts, struct hw_strbuf *out);
+
+#endif

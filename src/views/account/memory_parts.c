@@ -1,0 +1,519 @@
+/*
+ * The allocator's memory is one sum of mappings; what is in it is known by size only:
+ *
+ *     size      |  live  | rounding | older | free                       |
+ *     resident  |  live, touched    | older | free, touched |  untouched |
+ *
+ * Large blocks are mappings of their own, so what is untouched there belongs to live ones. In the
+ * rest it is taken to be free memory first, which is true of an arena's end, and only then live.
+ */
+#include "views/account/memory_parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "views/account/rounding.h"
+
+#include "base/banned.h"
+
+static const char *const names[HW_PART_COUNT] = {
+#define X(ID, name, what) [HW_PART_##ID] = name,
+    HW_MEMORY_PARTS(X)
+#undef X
+};
+
+static const char *const whats[HW_PART_COUNT] = {
+#define X(ID, name, what) [HW_PART_##ID] = what,
+    HW_MEMORY_PARTS(X)
+#undef X
+};
+
+const char *hw_memory_part_name(enum hw_memory_part p)
+{
+    return names[p];
+}
+
+const char *hw_memory_part_what(enum hw_memory_part p)
+{
+    return whats[p];
+}
+
+const char *hw_memory_entry_name(const struct hw_profile *p, const struct hw_part_entry *e)
+{
+    const char *name = hw_strings_cstr(hw_callsites_strings(p->callsites), e->name);
+    return name[0] ? name : "without a name";
+}
+
+/* The allocator's mappings together. */
+struct heap_memory {
+    struct hw_part_bytes all;
+    double size;
+    double blocks_size, blocks_resident; /* of them: large blocks, resident or swapped */
+    bool is_glibc;
+};
+
+struct find {
+    const struct hw_profile *p;
+    const struct hw_process_view *view;
+    struct hw_memory_parts *out;
+    struct heap_memory heap;
+    HW_VEC(int64_t) times; /* of the process's mappings, in order */
+    bool is_jvm, is_node, is_python;
+};
+
+static struct hw_bytes text(const struct find *f, hw_str_id id)
+{
+    return hw_strings_get(hw_callsites_strings(f->p->callsites), id);
+}
+
+static bool begins(struct hw_bytes s, const char *with)
+{
+    size_t n = strlen(with);
+    return s.n >= n && memcmp(s.p, with, n) == 0;
+}
+
+static bool holds(struct hw_bytes s, const char *what)
+{
+    return memmem(s.p, s.n, what, strlen(what)) != NULL;
+}
+
+static struct hw_bytes base_of(struct hw_bytes path)
+{
+    const uint8_t *slash = memrchr(path.p, '/', path.n);
+    return slash ? hw_bytes_of(slash + 1, path.n - (size_t)(slash + 1 - path.p)) : path;
+}
+
+static double bytes_of(uint64_t kb)
+{
+    return kb == HW_SMAPS_UNKNOWN ? 0 : (double)kb * 1024;
+}
+
+/* ---- which part a mapping is ---- */
+
+static bool is_heap(struct hw_bytes path)
+{
+    return begins(path, "[heap]") || begins(path, "[malloc ") || begins(path, "[allocator]");
+}
+
+static bool is_program(const struct find *f, struct hw_bytes path)
+{
+    struct hw_bytes base = base_of(path);
+    const struct hw_process *process = &f->p->processes.v[f->view->upid.v];
+    struct hw_bytes program = base_of(text(f, process->name));
+    return holds(base, ".so.") || (base.n > 3 && memcmp(base.p + base.n - 3, ".so", 3) == 0) ||
+           holds(path, "/bin/") || holds(path, "/sbin/") || holds(path, "/libexec/") ||
+           (program.n && hw_bytes_equal(base, program));
+}
+
+static enum hw_memory_part part_of_file(const struct find *f, struct hw_bytes path)
+{
+    static const struct {
+        const char *begin;
+        enum hw_memory_part part;
+    } known[] = {{"/memfd:hw-", HW_PART_PROFILER},
+                 {"/memfd:heapwise", HW_PART_PROFILER},
+                 {"/memfd:libheap", HW_PART_PROFILER}, /* the client, attached */
+                 {"/memfd:", HW_PART_SHARED},
+                 {"/dev/shm/", HW_PART_SHARED},
+                 {"/SYSV", HW_PART_SHARED},
+                 {"/dev/zero", HW_PART_SHARED}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (begins(path, known[i].begin))
+            return known[i].part;
+    if (begins(base_of(path), "libheapprofd_glibc_preload") || begins(base_of(path), "libheapwise"))
+        return HW_PART_PROFILER;
+    return is_program(f, path) ? HW_PART_PROGRAM : HW_PART_FILES;
+}
+
+static enum hw_memory_part part_of(const struct find *f, struct hw_bytes path)
+{
+    static const struct {
+        const char *begin;
+        enum hw_memory_part part;
+    } known[] = {{"[stack", HW_PART_STACKS},       {"[heapwise]", HW_PART_PROFILER},
+                 {"[jit code]", HW_PART_MANAGED},  {"[go heap]", HW_PART_MANAGED},
+                 {"[vdso]", HW_PART_PROGRAM},      {"[vvar", HW_PART_PROGRAM},
+                 {"[vsyscall]", HW_PART_PROGRAM},  {"[other files]", HW_PART_FILES},
+                 {"[anon:.bss]", HW_PART_PROGRAM}, {"[anon:dalvik", HW_PART_MANAGED},
+                 {"[anon:v8", HW_PART_MANAGED},    {"[anon: Go:", HW_PART_MANAGED},
+                 {"[anon:Go", HW_PART_MANAGED},    {"[anon:cpython", HW_PART_MANAGED},
+                 {"[anon_shmem:", HW_PART_SHARED}, {"[anon:", HW_PART_ANONYMOUS},
+                 {"anon_inode:", HW_PART_SHARED}};
+    if (path.n && path.p[0] == '/')
+        return part_of_file(f, path);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (begins(path, known[i].begin))
+            return known[i].part;
+    if (path.n == 0)
+        return f->is_jvm || f->is_node || f->is_python ? HW_PART_MANAGED : HW_PART_ANONYMOUS;
+    return HW_PART_UNEXPLAINED;
+}
+
+static void find_runtime(struct find *f, struct hw_bytes path)
+{
+    struct hw_bytes base = base_of(path);
+    f->is_jvm |= begins(base, "libjvm.so");
+    f->is_node |= begins(base, "libnode.so") || (base.n == 4 && begins(base, "node"));
+    f->is_python |= begins(base, "libpython") || begins(base, "python");
+}
+
+/* ---- the reading ---- */
+
+/* The account's counters are bytes: what is below zero was written by nobody who measured. */
+static bool counter_at(const struct find *f, const char *name, int64_t ts_ns, double *out)
+{
+    int64_t at;
+    double v;
+    if (!hw_process_counter(f->p, f->view->upid, name, ts_ns, &v, &at) || at != ts_ns || v < 0)
+        return false;
+    *out = v;
+    return true;
+}
+
+static double away(int64_t a, int64_t b)
+{
+    return fabs((double)a - (double)b);
+}
+
+static int by_time(const void *pa, const void *pb)
+{
+    int64_t a = *(const int64_t *)pa, b = *(const int64_t *)pb;
+    return a < b ? -1 : a > b;
+}
+
+/* A trace may have as many readings as it likes. */
+static int find_times(struct find *f)
+{
+    bool sorted = true;
+    for (size_t i = 0; i < f->p->smaps.n; i++) {
+        const struct hw_smaps_row *r = &f->p->smaps.v[i];
+        int64_t last = f->times.n ? f->times.v[f->times.n - 1] : INT64_MIN;
+        if (r->upid.v != f->view->upid.v || (f->times.n && last == r->ts_ns))
+            continue;
+        sorted &= last <= r->ts_ns;
+        if (hw_vec_push(&f->times, r->ts_ns) < 0)
+            return HW_ENOMEM;
+    }
+    if (!sorted)
+        qsort(f->times.v, f->times.n, sizeof *f->times.v, by_time);
+    return HW_OK;
+}
+
+static bool has_mappings(const struct find *f, int64_t ts_ns)
+{
+    return f->times.n && bsearch(&ts_ns, f->times.v, f->times.n, sizeof *f->times.v, by_time);
+}
+
+/* The reading next to the moment. One that is much smaller than what was live then is of another time of the
+ * program's life, however near it is: a process grows in the milliseconds behind its start. */
+static bool find_account(struct find *f, int64_t ts_ns, double live)
+{
+    const struct hw_strings *strings = hw_callsites_strings(f->p->callsites);
+    struct hw_bytes want = hw_bytes_str("account.rss");
+    bool found = false, best_fits = false;
+    for (size_t i = 0; i < f->p->counters.n; i++) {
+        const struct hw_counter_row *c = &f->p->counters.v[i];
+        if (c->upid.v != f->view->upid.v || !hw_bytes_equal(hw_strings_get(strings, c->name), want))
+            continue;
+        bool fits = c->value >= live / 2;
+        bool nearer = away(c->ts_ns, ts_ns) <= away(f->out->ts_ns, ts_ns);
+        if (found && (fits != best_fits ? best_fits : !nearer))
+            continue;
+        if (!has_mappings(f, c->ts_ns))
+            continue;
+        f->out->ts_ns = c->ts_ns;
+        best_fits = fits;
+        found = true;
+    }
+    return found;
+}
+
+/* Those that were read for the account come before others (--smaps). */
+static bool find_reading(struct find *f, int64_t ts_ns, double live)
+{
+    struct hw_memory_parts *m = f->out;
+    double best = INFINITY;
+    m->by_owner = find_account(f, ts_ns, live);
+    for (size_t i = 0; !m->by_owner && i < f->p->smaps.n; i++) {
+        const struct hw_smaps_row *r = &f->p->smaps.v[i];
+        if (r->upid.v != f->view->upid.v || away(r->ts_ns, ts_ns) >= best)
+            continue;
+        best = away(r->ts_ns, ts_ns);
+        m->ts_ns = r->ts_ns;
+    }
+    return m->by_owner || best < INFINITY;
+}
+
+static void add(struct hw_part_bytes *to, const struct hw_part_bytes *b)
+{
+    to->rss += b->rss;
+    to->pss += b->pss;
+    to->swap += b->swap;
+}
+
+/* Mappings that were told one by one have no such figure, but all its parts. */
+static double resident_of(const struct hw_smaps_row *r)
+{
+    return r->rss_kb ? bytes_of(r->rss_kb)
+                     : bytes_of(r->private_clean_kb) + bytes_of(r->private_dirty_kb) +
+                           bytes_of(r->shared_clean_kb) + bytes_of(r->shared_dirty_kb);
+}
+
+static void take_heap(struct find *f, struct hw_bytes path, const struct hw_part_bytes *b,
+                      double size)
+{
+    add(&f->heap.all, b);
+    f->heap.size += size;
+    f->heap.is_glibc &= !begins(path, "[allocator]");
+    if (!begins(path, "[malloc block]"))
+        return;
+    f->heap.blocks_size += size;
+    f->heap.blocks_resident += b->rss + b->swap;
+}
+
+static int take_entry(struct find *f, const struct hw_smaps_row *r, const struct hw_part_bytes *b)
+{
+    struct hw_memory_parts *m = f->out;
+    struct hw_part_entry e = {.part = part_of(f, text(f, r->path)),
+                              .name = r->path,
+                              .bytes = *b,
+                              .size = bytes_of(r->size_kb),
+                              .n_mappings =
+                                  r->aggregate_count == HW_SMAPS_UNKNOWN ? 1 : r->aggregate_count};
+    add(&m->parts[e.part], b);
+    return hw_vec_push(&m->entries, e) < 0 ? HW_ENOMEM : HW_OK;
+}
+
+static int by_name(const void *pa, const void *pb)
+{
+    const struct hw_part_entry *a = pa, *b = pb;
+    return a->name.v < b->name.v ? -1 : a->name.v > b->name.v;
+}
+
+/* One entry for each name. */
+static void join_entries(struct hw_memory_parts *m)
+{
+    size_t n = 0;
+    if (m->entries.n)
+        qsort(m->entries.v, m->entries.n, sizeof *m->entries.v, by_name);
+    for (size_t i = 0; i < m->entries.n; i++) {
+        struct hw_part_entry *last = n ? &m->entries.v[n - 1] : NULL, *e = &m->entries.v[i];
+        if (!last || last->name.v != e->name.v) {
+            m->entries.v[n++] = *e;
+            continue;
+        }
+        add(&last->bytes, &e->bytes);
+        last->size += e->size;
+        last->n_mappings += e->n_mappings;
+    }
+    m->entries.n = n;
+}
+
+static bool is_of(const struct find *f, const struct hw_smaps_row *r)
+{
+    return r->upid.v == f->view->upid.v && r->ts_ns == f->out->ts_ns;
+}
+
+static int take_mappings(struct find *f)
+{
+    int rc = HW_OK;
+    for (size_t i = 0; i < f->p->smaps.n; i++)
+        if (is_of(f, &f->p->smaps.v[i]))
+            find_runtime(f, text(f, f->p->smaps.v[i].path));
+    for (size_t i = 0; rc == HW_OK && i < f->p->smaps.n; i++) {
+        const struct hw_smaps_row *r = &f->p->smaps.v[i];
+        struct hw_part_bytes b = {resident_of(r), bytes_of(r->pss_kb), bytes_of(r->swap_kb)};
+        if (!is_of(f, r))
+            continue;
+        add(&f->out->total, &b);
+        struct hw_bytes path = text(f, r->path);
+        if (is_heap(path))
+            take_heap(f, path, &b, bytes_of(r->size_kb));
+        else
+            rc = take_entry(f, r, &b);
+    }
+    join_entries(f->out);
+    return rc;
+}
+
+static int by_part(const void *pa, const void *pb)
+{
+    const struct hw_part_entry *a = pa, *b = pb;
+    if (a->part != b->part)
+        return a->part < b->part ? -1 : 1;
+    double x = a->bytes.rss + a->bytes.swap, y = b->bytes.rss + b->bytes.swap;
+    return x > y ? -1 : x < y ? 1 : a->name.v < b->name.v ? -1 : a->name.v > b->name.v;
+}
+
+/* ---- inside the allocator ---- */
+
+struct heap_use {
+    double live, rounding, older; /* by size, resident or not */
+    double least_rounding; /* of sites with blocks of several sizes an estimate's lower end */
+    bool older_known;
+};
+
+/* By site, as each has sizes of its own; of a moment when nothing is live: of all it ever asked. */
+static void find_rounding(const struct find *f, const hw_values *values, struct heap_use *u)
+{
+    enum hw_rounding how = f->heap.is_glibc ? HW_ROUNDING_GLIBC : HW_ROUNDING_CLASSES;
+    double bytes = 0, rounding = 0, least = 0;
+    for (int all = 0; all < 2 && bytes <= 0; all++) {
+        for (size_t i = 0; i < values->n; i++) {
+            const struct hw_value *v = &values->v[i].v;
+            double space = (double)(all ? v->alloc_space : v->space);
+            double objects = (double)(all ? v->alloc_objects : v->objects);
+            if (space <= 0 || objects <= 0)
+                continue;
+            bytes += space;
+            rounding += objects * hw_rounding_of(how, space / objects);
+            least += objects * hw_rounding_least(how, space / objects);
+        }
+    }
+    u->rounding = bytes > 0 ? u->live * rounding / bytes : 0;
+    u->least_rounding = bytes > 0 ? u->live * least / bytes : 0;
+}
+
+static bool began_before(const struct find *f)
+{
+    for (size_t i = 0; i < f->p->dumps.n; i++)
+        if (f->p->dumps.v[i].upid.v == f->view->upid.v)
+            return !(f->p->dumps.v[i].flags & HW_DUMP_FROM_STARTUP);
+    /* Without a dump: one that was there, and allocated nothing meanwhile. */
+    int64_t start_ns = f->p->processes.v[f->view->upid.v].start_ns;
+    return start_ns >= 0 && start_ns < f->p->first_ns;
+}
+
+/* The allocator's own figure counts what is older, too. */
+static void find_older(const struct find *f, struct heap_use *u)
+{
+    double in_use, blocks = 0;
+    int64_t at;
+    if (!began_before(f)) {
+        u->older_known = true;
+        return;
+    }
+    if (!hw_process_counter(f->p, f->view->upid, "malloc_info.in_use", f->out->ts_ns, &in_use, &at))
+        return;
+    (void)counter_at(f, "malloc_info.mmap", at, &blocks);
+    u->older_known = true;
+    u->older = fmax(0, in_use + blocks - u->live - u->rounding);
+}
+
+static struct heap_use find_use(struct find *f, const hw_values *values, int64_t ts_ns)
+{
+    struct hw_memory_parts *m = f->out;
+    struct hw_value live = {0};
+    for (size_t i = 0; i < values->n; i++)
+        hw_value_add(&live, &values->v[i].v);
+    /* A damaged trace may have freed more than was allocated. */
+    struct heap_use u = {.live = fmax(0, (double)live.space)};
+    m->live_ts_ns = ts_ns;
+    if (counter_at(f, "account.live", m->ts_ns, &u.live))
+        m->live_ts_ns = m->ts_ns;
+    m->error = hw_value_error(&live, HW_METRIC_SPACE, f->view->interval_bytes);
+    if (live.space > 0)
+        m->error *= sqrt(u.live / (double)live.space);
+    find_rounding(f, values, &u);
+    find_older(f, &u);
+    m->requested = u.live;
+    return u;
+}
+
+/* A part's share of what the allocator's mappings have in pss and swap. */
+static void put_part(struct find *f, enum hw_memory_part part, double rss, double used)
+{
+    const struct heap_memory *h = &f->heap;
+    struct hw_part_bytes b = {.rss = rss,
+                              .pss = h->all.rss > 0 ? h->all.pss * rss / h->all.rss : 0,
+                              .swap = h->all.swap * used};
+    add(&f->out->parts[part], &b);
+}
+
+/* Live memory that is neither in memory nor swapped. No large block is free: what they have beyond what is in
+ * use belongs to somebody else, who may not have touched it either. Another allocator's rounding is an estimate of
+ * another kind, and says nothing here. */
+static double untouched_of(const struct heap_memory *h, const struct heap_use *u)
+{
+    double used = u->live + u->older + (h->is_glibc ? u->rounding : 0);
+    double free_size = fmax(0, h->size - used), foreign = fmax(0, h->blocks_size - used);
+    double absent = fmax(0, h->size - h->all.rss - h->all.swap);
+    double blocks = fmin(absent, fmax(0, h->blocks_size - h->blocks_resident - foreign));
+    return fmin(u->live, blocks + fmax(0, absent - blocks - free_size));
+}
+
+static void divide_heap(struct find *f, const struct heap_use *u)
+{
+    const struct heap_memory *h = &f->heap;
+    struct hw_memory_parts *m = f->out;
+    m->untouched = untouched_of(h, u);
+    /* Of swapped memory nobody knows whose it is: each has its share, also when all of it is swapped. */
+    double touched = h->all.rss + h->all.swap, in_memory = touched > 0 ? h->all.rss / touched : 0;
+    double live = u->live - m->untouched, rounding = u->rounding, older = u->older;
+    /* An estimate, which what is there corrects: no more is rounding than is left, down to what it is at least. */
+    rounding = fmin(rounding, fmax(u->least_rounding, touched - live - older));
+    double rest = touched - live - rounding - older;
+    double sum = live + rounding + older + fmax(0, rest);
+    double share = sum > 0 ? 1 / sum : 0;
+    put_part(f, HW_PART_LIVE, live * in_memory, live * share);
+    put_part(f, HW_PART_ROUNDING, rounding * in_memory, rounding * share);
+    put_part(f, HW_PART_OLDER, older * in_memory, older * share);
+    m->older_or_free = !u->older_known;
+    if (rest < 0)
+        put_part(f, HW_PART_MOVED, rest * in_memory, 0);
+    else
+        put_part(f, u->older_known ? HW_PART_FREE : HW_PART_OLDER, rest * in_memory, rest * share);
+}
+
+/* ---- what was not read ---- */
+
+static void close_sum(struct find *f)
+{
+    struct hw_memory_parts *m = f->out;
+    double rss, swap, cut;
+    m->is_cut = counter_at(f, "account.is_cut", m->ts_ns, &cut);
+    if (m->is_cut && counter_at(f, "account.rss", m->ts_ns, &rss) &&
+        counter_at(f, "account.swap", m->ts_ns, &swap)) {
+        struct hw_part_bytes left = {.rss = fmax(0, rss - m->total.rss),
+                                     .swap = fmax(0, swap - m->total.swap)};
+        left.pss = left.rss;
+        add(&m->parts[HW_PART_UNEXPLAINED], &left);
+        add(&m->total, &left);
+    }
+    m->page_tables = -1;
+    (void)counter_at(f, "account.page_tables", m->ts_ns, &m->page_tables);
+}
+
+int hw_memory_parts_find(const struct hw_profile *p, const struct hw_process_view *v, int64_t ts_ns,
+                         const hw_values *values, struct hw_memory_parts *out)
+{
+    struct find f = {.p = p, .view = v, .out = out, .heap = {.is_glibc = true}};
+    *out = (struct hw_memory_parts){.page_tables = -1};
+    struct hw_value live = {0};
+    for (size_t i = 0; i < values->n; i++)
+        hw_value_add(&live, &values->v[i].v);
+    int rc = find_times(&f);
+    if (rc == HW_OK && !find_reading(&f, ts_ns, (double)live.space))
+        rc = HW_ENOTFOUND;
+    hw_vec_done(&f.times);
+    if (rc == HW_OK)
+        rc = take_mappings(&f);
+    if (rc < 0) {
+        hw_memory_parts_done(out);
+        return rc;
+    }
+    struct heap_use use = find_use(&f, values, ts_ns);
+    divide_heap(&f, &use);
+    close_sum(&f);
+    if (out->entries.n)
+        qsort(out->entries.v, out->entries.n, sizeof *out->entries.v, by_part);
+    return HW_OK;
+}
+
+void hw_memory_parts_done(struct hw_memory_parts *m)
+{
+    hw_vec_done(&m->entries);
+}

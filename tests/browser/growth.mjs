@@ -1,0 +1,124 @@
+// What went up and down: memory by owner and what pins free memory on the Accounting page, the top functions on the timeline, and rows
+// that are told apart by their callers. Figures are those of the command line and SQL.
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { axe, browse, cli, dir, done, drawn, heapwise, here, inspect, part, run, serve, settled, visit } from './lib.mjs';
+
+let server, page, trace;
+
+before(async () => {
+  run('cc', ['-O1', '-g', '-fno-omit-frame-pointer', '-o', 'phases', join(here, 'targets/phases.c')]);
+  run(heapwise, ['record', '-q', '-i', '1', '-c', '100ms', '--pinned', '--force', '-o', 'phases.trace', '--', './phases']);
+  trace = join(dir, 'phases.trace');
+  server = await serve(trace);
+  page = await browse();
+  await page.goto(server.url);
+  await page.waitForSelector('.figures');
+});
+after(done);
+
+const ask = async (path) => (await server.ask(`/api/v1/traces/1/${path}`)).json();
+
+test('memory by owner over time: the points are those of the command, and the page shows all of them', async () => {
+  const want = JSON.parse(cli('account', '--json', '--at', 'all', trace));
+  const parts = await ask('parts');
+  assert.ok(parts.points.length > 2, `${parts.points.length} readings`);
+  assert.equal(parts.points.length, want.readings.length);
+  for (const [i, point] of parts.points.entries()) {
+    const [, rss, ...own] = point;
+    assert.ok(Math.abs(own.reduce((a, x) => a + x, 0) - rss) < 1, 'parts add up to what is resident');
+    assert.equal(rss, want.readings[i].rss_bytes);
+    // the command writes six digits
+    for (const [k, name] of parts.names.entries()) assert.ok(Math.abs(own[k] - want.readings[i].parts[name]) <= Math.abs(own[k]) * 1e-5 + 1, name);
+  }
+  await visit(page, 'accounting');
+  await page.waitForSelector('.parts canvas');
+  const legend = await page.locator('.parts .legend li').allTextContents();
+  for (const [k, name] of parts.names.entries())
+    assert.equal(legend.some((x) => x.endsWith(name)), parts.points.some((x) => x[k + 2] !== 0), name);
+  await page.click('.parts + details summary');
+  await page.waitForSelector('.stack-table tbody tr:visible');
+  assert.equal(await page.locator('.stack-table tbody tr').count(), parts.points.length);
+  assert.match(await page.locator('.parts canvas').getAttribute('aria-label'), /Resident memory by owner over time.*live/);
+  assert.deepEqual(await inspect(page, 'growth-accounting', () => visit(page, 'accounting')), []);
+});
+
+test('what pins free memory: sites, blocks and live bytes are those of the command', async () => {
+  const { moments } = (await ask('timeline')).processes[0];
+  let measured = 0;
+  for (const m of moments.filter((x) => !x.max)) {
+    const { pinned } = await ask(`parts?at=${m.ts}`);
+    if (!pinned) continue;
+    const [[sum]] = await server.sql(`select coalesce(sum(size), 0) from heap_profile_allocation where heap_name = 'malloc.pinned' and ts <= ${pinned.at}`);
+    assert.equal(pinned.bytes, sum);
+    assert.equal(pinned.sites.reduce((a, s) => a + s[2], 0), pinned.sites.length === pinned.rows ? pinned.bytes : 0);
+    measured += pinned.sites.some((s) => s[0] === 'keep_few' && s[2] > s[4]);
+  }
+  assert.ok(measured > 0, 'a site that pins more than it holds');
+  const at = moments.findLast((x) => !x.max && x.space > 0).ts;
+  await visit(page, 'accounting', `&at=${at}`);
+  await page.waitForSelector('.pins tbody tr:has-text("keep_few")');
+  assert.match(await page.locator('.pins tbody tr:has-text("keep_few")').textContent(), /keep_few ‹ spread/);
+  await page.click('.pins a:has-text("keep_few")');
+  await part(page, 'fn', 'keep_few');
+});
+
+test('top functions over time: who held how much at each dump, of itself and with what it called', async () => {
+  const own = await ask('functions-over-time'), total = await ask('functions-over-time?total=1');
+  const { moments } = (await ask('timeline')).processes[0];
+  assert.deepEqual(own.moments, moments.map((m) => m.ts));
+  assert.deepEqual(own.all, moments.map((m) => m.space));
+  assert.deepEqual(total.all, own.all);
+  assert.ok(own.functions.length <= 10);
+  for (const [i, m] of moments.entries()) {
+    const rows = (await ask(`table/functions?at=${m.ts}${m.max ? '&max=1' : ''}&limit=1000`)).data;
+    for (const [list, column] of [[own, 2], [total, 3]])
+      for (const f of list.functions) assert.equal(f.values[i], rows.find((r) => r[0] === f.name)?.[column] ?? 0, `${f.name} at ${m.ts}`);
+  }
+  const names = (list) => list.functions.map((f) => f.name);
+  for (const name of ['grow_early', 'grow_late', 'same_site']) assert.ok(names(own).includes(name), name);
+  assert.ok(names(total).includes('twice'), 'which calls itself: a stack counts once');
+  assert.equal((await server.ask('/api/v1/traces/1/functions-over-time?upid=77')).status, 400);
+  await visit(page, 'timeline');
+  assert.equal(await page.locator('.who-grew canvas').count(), 0, 'only on request');
+  await page.click('.who-grew button:has-text("Self")');
+  await part(page, 'who', 'self');
+  await page.waitForSelector('.who-grew canvas');
+  assert.deepEqual((await page.locator('.who-grew .legend li').allTextContents()).reverse().slice(0, own.functions.length), own.functions.map((f) => f.name));
+  await page.click('.who-grew button:has-text("Total")');
+  await page.waitForSelector('.who-grew canvas[aria-label*="with what they called"]');
+  await settled(page);
+  assert.deepEqual(await axe(page), []);
+  assert.deepEqual(await inspect(page, 'growth-timeline', () => visit(page, 'timeline', '&who=self')), []);
+});
+
+test('a click on a diamond shows the graph of that dump below the timeline', async () => {
+  await visit(page, 'timeline');
+  const { moments } = (await ask('timeline')).processes[0];
+  const first = page.locator('.diamond[aria-label*="Dump at"]').first();
+  const said = await first.getAttribute('aria-label');
+  await first.click();
+  const at = await part(page, 'at', (v) => /^\d+$/.test(v ?? ''));
+  await settled(page);
+  assert.ok(moments.some((m) => String(m.ts).slice(0, 12) === at.slice(0, 12)), `${said}: ${at}`);
+  assert.match(await page.textContent('.explorer'), /Live at/);
+  const box = await page.locator('.explorer').boundingBox();
+  assert.ok(box.y < page.viewportSize().height, 'it is in sight');
+});
+
+test('rows of one function are told apart by the first callers that differ', async () => {
+  await visit(page, 'leaks');
+  const rows = (await page.locator('table.leaks tbody tr:has(b:text-is("same_site")) .callers').allTextContents()).map((x) => x.split(' ‹ '));
+  assert.ok(rows.length >= 2, `${rows.length} rows`);
+  for (const [i, a] of rows.entries()) for (const b of rows.slice(i + 1)) assert.notDeepEqual(a, b);
+  assert.ok(rows.some((r) => r.includes('grow_a')) && rows.some((r) => r.includes('grow_b')), JSON.stringify(rows));
+  const { moments } = (await ask('timeline')).processes[0];
+  const { data } = await ask(`table/diff?at=${moments.at(-2).ts}&a_at=${moments[0].ts}&all=1`);
+  const row = data.find((r) => r[0] === 'keep_few') ?? data.find((r) => r[0] === 'same_site');
+  assert.ok(row[9].length > 0 && row[9].every((x) => typeof x === 'string'), JSON.stringify(row));
+  await visit(page, 'diff', `&at=${moments.at(-2).ts}&base=at%3D${moments[0].ts}&all=1`);
+  await page.waitForSelector('table.diff .callers:has-text("‹")');
+  await drawn(page);
+  assert.deepEqual(page.problems, []);
+});

@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""What is said of the graph of a live JVM: retained sizes against their definition, original names, a real program."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0])
+import rooms
+from java import SHAPES, Jvm, ask, dump
+from lib import hprof, hw
+
+EDGES = """select r.owner_id, r.owned_id from heap_graph_reference r join heap_graph_object o on o.id = r.owner_id
+    join heap_graph_class c on c.id = o.type_id where r.owned_id is not null and o.reachable and not
+    (r.field_name = 'java.lang.ref.Reference.referent' and c.kind in
+     ('KIND_WEAK_REFERENCE', 'KIND_PHANTOM_REFERENCE', 'KIND_FINALIZER_REFERENCE'))"""
+OBJECTS = "select id, self_size, native_size, root_type is not null from heap_graph_object where reachable"
+LARGEST = """include perfetto module android.memory.heap_graph.dominator_tree;
+    select id, dominated_size_bytes, dominated_native_size_bytes, dominated_obj_count from heap_graph_dominator_tree
+    order by dominated_size_bytes desc, id limit %d"""
+
+
+def numbers(box, file, sql):
+    return [tuple(map(int, r)) for r in ask(box, file, sql)]
+
+
+def brute_force(box, file, n):
+    """Of the n objects that retain most: what cannot be reached any more without them."""
+    objects = {o: (size, native, root) for o, size, native, root in numbers(box, file, OBJECTS)}
+    below = {}
+    for owner, owned in numbers(box, file, EDGES):
+        below.setdefault(owner, []).append(owned)
+    roots = [o for o, v in objects.items() if v[2]]
+
+    def reach(without):
+        seen = {without} | {o for o in roots if o != without}
+        todo = [o for o in roots if o != without]
+        while todo:
+            for t in below.get(todo.pop(), ()):
+                if t not in seen:
+                    seen.add(t)
+                    todo.append(t)
+        seen.discard(without)
+        return seen
+
+    hw.equal(len(reach(-1)), len(objects), "reachable objects")
+    for o, size, native, count in numbers(box, file, LARGEST % n):
+        lost = objects.keys() - reach(o)
+        want = sum(max(objects[x][0], 0) for x in lost), sum(objects[x][1] for x in lost), len(lost)
+        hw.equal((size, native, count), want, f"what object {o} retains")
+    print(f"  {n} objects of {len(objects)}")
+
+
+def retained(box):
+    """The first hundred by retained size, in a graph of ours and in the same JVM's .hprof."""
+    hw.need("java", "javac", "jcmd")
+    n = 100 if os.environ.get("HW_LONG") else 30
+    with Jvm(box, SHAPES, 200).ready() as jvm:
+        dump(box, jvm)
+        box.run(["jcmd", str(jvm.pid), "GC.heap_dump", "-all", box.path("jvm.hprof")], check=0, timeout=120)
+    brute_force(box, box.path("java.trace"), n)
+    brute_force(box, box.path("jvm.hprof"), n)
+
+
+SAME = """select c.name, d.array_element_count, count(*), sum(o.self_size), sum(o.self_size) - max(o.self_size)
+    from heap_graph_object o join heap_graph_object_data d on d.id = o.object_data_id
+    join heap_graph_class c on c.id = o.type_id where d.array_data_hash is not null and o.reachable
+    group by o.type_id, d.array_element_count, d.array_data_hash having count(*) > 1"""
+
+
+def duplicates(box):
+    """Arrays that hold the same, against SQLite's grouping of the same hashes, and known ones of the program."""
+    hw.need("java", "javac", "jcmd")
+    with Jvm(box, SHAPES, 1000).ready() as jvm:
+        dump(box, jvm)
+        box.run(["jcmd", str(jvm.pid), "GC.heap_dump", box.path("jvm.hprof")], check=0, timeout=120)
+    graph = [hw.tool("heapwise"), "graph", "--duplicates", "--json", "--top", "0"]
+    page = json.loads(box.run([*graph, box.path("jvm.hprof")], check=0).stdout)
+    rows = [(r["class"], str(r["length"]), str(r["copies"]), str(r["bytes"]), str(r["spare"])) for r in page["rows"]]
+    hw.equal(sorted(rows), sorted(ask(box, box.path("jvm.hprof"), SAME)), "contents that stand more than once")
+    hw.equal(page["spare"], sum(int(r[4]) for r in rows), "sum")
+    hw.equal([int(r[4]) for r in rows], sorted((int(r[4]) for r in rows), reverse=True), "order")
+    zeros = [int(r[2]) for r in rows if r[:2] == ("byte[]", "97")]
+    hw.true(zeros and max(zeros) >= 10, f"arrays of 97 zeros: {zeros}")
+    hw.true(any(len(r.get("text", "")) > 8 for r in page["rows"]), "no texts")
+    p = box.run([*graph, box.path("java.trace")], check=1)
+    hw.true(b"a trace has none" in p.stderr, p.stderr.decode())
+
+
+OBFUSCATED = """package a.b;
+public class A {
+    Object c; A d; Object[] e = new Object[3];
+    static A f;
+    static class B { long g = 42; }
+    public static void main(String[] x) throws Exception {
+        for (int i = 0; i < 100; i++) { A n = new A(); n.d = f; n.c = new B(); f = n; n.e[0] = new B[]{new B()}; }
+        System.out.println("ready"); System.out.flush(); System.in.read();
+    }
+}
+"""
+MAP = """# compiler: R8
+com.example.shop.Order -> a.b.A:
+    java.lang.Object customer -> c
+    com.example.shop.Order next -> d
+    java.lang.Object[] lines -> e
+    com.example.shop.Order all -> f
+    1:9:void main(java.lang.String[]) -> main
+com.example.shop.Order$Line -> a.b.A$B:
+    long price -> g
+"""
+
+
+def original_names(box):
+    """Classes, arrays, class objects and fields of a live graph get the names of a map: by option, by environment, of
+    this package or of all, not of another one; also in the .hprof made of it."""
+    hw.need("java", "javac", "jcmd")
+    (box.dir / "A.java").write_text(OBFUSCATED)
+    (box.dir / "map.txt").write_text(MAP)
+    box.run(["javac", "-d", box.dir, box.dir / "A.java"], check=0, timeout=120)
+    p = subprocess.Popen(["java", "-cp", box.dir, "a.b.A"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        hw.equal(p.stdout.readline(), b"ready\n", "the program's first line")
+        box.run(["jcmd", str(p.pid), "GC.heap_dump", box.path("jvm.hprof")], check=0, timeout=hw.CLOCK)
+        box.run([hw.tool("heapwise"), "java", "dump", "-o", box.path("a.trace"), str(p.pid)], check=0)
+    finally:
+        p.communicate(b"\n", timeout=hw.CLOCK)
+    trace, names = box.path("a.trace"), box.path("map.txt")
+
+    def classes(*options, env=None):
+        out = box.run([hw.tool("heapwise"), "graph", "--json", "--top", "0", *options, trace], env=env, check=0).stdout
+        return {r["class"]: r["objects"] for r in json.loads(out)["rows"] if "example" in r["class"]}
+
+    want = {"com.example.shop.Order": 100, "com.example.shop.Order$Line": 200, "com.example.shop.Order$Line[]": 100,
+            "java.lang.Class<com.example.shop.Order>": 1, "java.lang.Class<com.example.shop.Order$Line>": 1}
+    hw.equal(classes("--proguard-map", names), want, "by option")
+    hw.equal(classes("--proguard-map", "com.example.shop=" + names), want, "by option, of this package")
+    hw.equal(classes(env={"PERFETTO_PROGUARD_MAP": "com.example=" + names}), want, "by environment")
+    hw.equal(classes("--proguard-map", "com.exam=" + names), want, "of another package: the classes do not say theirs, so any map may name them")
+    hw.equal(classes(), {}, "without a map")
+    shutil.copy(trace, box.path("named.trace"))
+    box.run([hw.tool("heapwise"), "deobfuscate", box.path("named.trace")],
+            env={"PERFETTO_PROGUARD_MAP": "=" + names}, check=0)
+    fields = ask(box, box.path("named.trace"), """select distinct field_name, deobfuscated_field_name
+        from heap_graph_reference where field_name like 'a.b.A.%' order by 1""")
+    hw.equal(fields, [("a.b.A.c", "com.example.shop.Order.customer"), ("a.b.A.d", "com.example.shop.Order.next"),
+                      ("a.b.A.e", "com.example.shop.Order.lines"), ("a.b.A.f", "com.example.shop.Order.all")], "fields")
+    path = box.run([hw.tool("heapwise"), "graph", "--path", "com.example.shop.Order$Line", box.path("named.trace")], check=0)
+    hw.true(b"by com.example.shop.Order.customer" in path.stdout, path.stdout.decode())
+    convert = [hw.tool("heapwise"), "convert", "-t", "hprof"]
+    for file, option, env in ((box.path("named.trace"), [], None), (trace, ["--proguard-map", names], None),
+                              (trace, [], {"PERFETTO_PROGUARD_MAP": "=" + names})):
+        box.run([*convert, *option, file, box.path("named.hprof")], env=env, check=0)
+        hw.equal(ask(box, box.path("named.hprof"), """select c.name, count(*) from heap_graph_object o
+            join heap_graph_class c on c.id = o.type_id where c.name like 'com.example.%' group by 1 order by 1"""),
+                 [("com.example.shop.Order", "100"), ("com.example.shop.Order$Line", "200"),
+                  ("com.example.shop.Order$Line[]", "100")], f"objects of the .hprof, {option or env}")
+        hw.equal(ask(box, box.path("named.hprof"), """select distinct field_name from heap_graph_reference
+            where field_name like 'com.example.%' and field_name not like '%.runtimeInternalObjects' order by 1"""),
+                 [(f"com.example.shop.Order.{f}",) for f in ("all", "customer", "lines", "next")], "fields of the .hprof")
+        hw.equal(ask(box, box.path("named.hprof"), "select 1 from heap_graph_class where name like '%a.b.A%'"), [], "others")
+    box.run([*convert, "--proguard-map", names, box.path("jvm.hprof"), box.path("named.hprof")], check=0)
+    hw.equal(ask(box, box.path("named.hprof"), """select field_name, count(*), sum(long_value) from heap_graph_primitive
+        where long_value = 42 and field_name like '%price' group by 1"""),
+             [("com.example.shop.Order$Line.price", "200", "8400")], "numbers of the JVM's own dump")
+    p = box.run([hw.tool("heapwise"), "convert", "-t", "perfetto", "--proguard-map", names, trace, box.path("p.trace")])
+    hw.true(b"keeps the names" in p.stderr, p.stderr.decode())
+
+
+READER = "/usr/share/visualvm/visualvm/modules/org-graalvm-visualvm-lib-jfluid-heap.jar"
+
+
+def as_heap_dump(box):
+    """The .hprof made of a live graph breaks no rule of the format, and VisualVM's reader finds in it what it finds in the
+    dump the same quiet JVM writes: classes of the program, roots, and which objects retain most, and how many others."""
+    hw.need("java", "javac", "jcmd")
+    if not os.path.exists(READER):
+        raise hw.Skip("VisualVM is not installed")
+    theirs, ours = box.path("jvm.hprof"), box.path("our.hprof")
+    with Jvm(box, SHAPES, 1000).ready() as jvm:
+        dump(box, jvm)
+        box.run(["jcmd", str(jvm.pid), "GC.heap_dump", "-all", theirs], check=0, timeout=120)
+    box.run([hw.tool("heapwise"), "convert", "-t", "hprof", box.path("java.trace"), ours], check=0)
+    dumps = {f: hprof.Dump(f) for f in (theirs, ours)}
+    hw.equal(dumps[ours].faults, [], "broken rules of the format")
+    box.run(["javac", "-cp", READER, "-d", box.dir, __file__.rsplit("/", 2)[0] + "/lib/HeapRetained.java"], check=0, timeout=120)
+
+    def seen(file):
+        out = box.run(["java", "-cp", f"{READER}:{box.dir}", "HeapRetained", file, "Shapes", "20"], check=0, timeout=120).stdout
+        rows = [line.split() for line in out.decode().splitlines()]
+        of = lambda what: [r[1:] for r in rows if r[0] == what]
+        return ({r[0]: r[1] for r in of("class") if r[1] != "0"}, {r[0]: int(r[1]) for r in of("root")},
+                [r[0] for r in of("largest")], [int(r[1]) for r in of("largest")], [int(r[3]) for r in of("largest")])
+
+    want, have = seen(theirs), seen(ours)
+    print(f"  {have[0]}; roots {have[1]}")
+    hw.equal(have[0], want[0], "objects of the program by class")
+    hw.equal(have[0]["Shapes$Item"], "1000", "Shapes$Item")
+    hw.true(set(want[1]) <= set(have[1]), f"kinds of roots: {have[1]}, in the JVM's dump {want[1]}")
+    hw.equal(have[2], want[2], "classes of the objects that retain most")
+    hw.equal(have[4], sorted(have[4], reverse=True), "what they retain")
+    for a, b in list(zip(have[3], want[3]))[::5]:
+        hw.equal(dumps[ours].retained(a), dumps[theirs].retained(b), f"objects that {a} retains, {b} in the JVM's dump")
+
+
+N_CLASSES = 300
+
+
+# The compiler calls it when it has read its sources, and has them all in memory: there it stands until it is told to go on.
+STAND = r"""
+import java.nio.file.*;
+import java.util.Set;
+import javax.annotation.processing.*;
+import javax.lang.model.SourceVersion;
+import javax.lang.model.element.TypeElement;
+@SupportedAnnotationTypes("*")
+@SupportedOptions("to")
+public class Stand extends AbstractProcessor {
+    public SourceVersion getSupportedSourceVersion() { return SourceVersion.latest(); }
+    public boolean process(Set<? extends TypeElement> annotations, RoundEnvironment round) {
+        Path to = Path.of(processingEnv.getOptions().get("to"));
+        try {
+            if (!round.processingOver())
+                Files.createFile(to.resolve("there"));
+            while (!Files.exists(to.resolve("go")))
+                Thread.sleep(20);
+        } catch (Exception e) {
+            throw new RuntimeException(e);
+        }
+        return false;
+    }
+}
+"""
+
+
+def compiler(box):
+    """The Java compiler at work on some hundred classes: what it holds is what a compiler holds."""
+    hw.need("java", "javac")
+    for i in range(N_CLASSES):
+        (box.dir / f"C{i}.java").write_text(f"public class C{i} {{\n" + "".join(
+            f"    int f{k}(int a, String b) {{ return a + b.length() + new C{(i + k) % N_CLASSES}().hashCode() + {k}; }}\n"
+            for k in range(10)) + "}\n")
+    out, work, symbol = box.dir / "out", box.dir / "work", "com.sun.tools.javac.code.Symbol$ClassSymbol"
+    work.mkdir()
+    (work / "Stand.java").write_text(STAND)
+    box.run(["javac", "-d", work, work / "Stand.java"], check=0, timeout=120)
+    p = subprocess.Popen([shutil.which("javac"), "-J-Xmx512m", "-d", out, "-processorpath", work, "-processor", "Stand", f"-Ato={work}",
+                          *sorted(map(str, box.dir.glob("C*.java")))], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        hw.wait_for((work / "there").exists, "the compiler to read its sources")
+        said = box.run([hw.tool("heapwise"), "java", "dump", "-f", "-o", box.path("javac.trace"), str(p.pid)], check=0).stderr
+        rows = json.loads(box.run([hw.tool("heapwise"), "graph", "--json", "--dominators", "--top", "0", box.path("javac.trace")],
+                                  check=0).stdout)
+        by_class = {r["class"]: r for r in rows["rows"]}
+        hw.true(by_class[symbol]["objects"] > N_CLASSES / 2, f"symbols: {by_class[symbol]}")
+        (work / "go").touch()
+        status = p.wait(120)
+        hw.equal(status, 0, f"the compiler's status: {p.stderr.read().decode()}")
+    finally:
+        p.kill()
+        p.wait()
+    print("  " + said.decode().splitlines()[0])
+    hw.equal(len(list(out.glob("C*.class"))), N_CLASSES, "classes compiled while it was dumped")
+    trace = box.path("javac.trace")
+    hw.equal(ask(box, trace, "select name, value from stats where value > 0 and severity <> 'info'"), [], "statistics")
+    total = rows["reachable"]["size"]
+    hw.equal(sum(r["size"] for r in rows["rows"]), total, "own bytes of all classes")
+    own = sum(r["size"] for r in rows["rows"] if r["class"].startswith("com.sun.tools.javac."))
+    hw.true(own > 0.1 * total, f"the compiler's own objects: {own} of {total}")
+    symbols = by_class[symbol]
+    hw.true(symbols["retained"] > symbols["size"], f"symbols: {symbols}")
+    size = os.path.getsize(trace)
+    objects = rows["all"]["objects"]
+    hw.true(size <= 12 * objects, f"{size} bytes of trace for {objects} objects")
+    print(f"  {size / objects:.1f} bytes of trace an object")
+
+
+if __name__ == "__main__":
+    hw.main({"retained": retained, "duplicates": duplicates, "original-names": original_names, "as-heap-dump": as_heap_dump, "compiler": compiler})

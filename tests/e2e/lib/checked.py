@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""checked.py HEAPWISE DIR [RULE...]: every trace in a folder that a recorder or converter of ours wrote keeps to the format.
+
+A trace of ours says so in its first packets (SystemInfo). Those that a test spoils on purpose are listed, by name, in
+the file `.broken` of the folder; rules named behind it are allowed to be broken.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+HEAD = 1 << 16
+BROKEN = ".broken"
+
+
+def ours(path):
+    try:
+        if path.is_symlink() or not path.is_file():
+            return False
+        with open(path, "rb") as f:
+            head = f.read(HEAD)
+    except OSError:
+        return False
+    return head[:1] == b"\n" and b"heapwise 0." in head
+
+
+def broken(folder):
+    """Tells of files in the folder that they are spoiled."""
+    path = pathlib.Path(folder) / BROKEN
+    return set(path.read_text().split()) if path.exists() else set()
+
+
+def spoil(folder, *names):
+    with open(pathlib.Path(folder) / BROKEN, "a") as f:
+        f.write("".join(f"{n}\n" for n in names))
+
+
+def check(heapwise, paths, allow=()):
+    """-> lines, one for each error that is not allowed."""
+    paths = [str(p) for p in paths]
+    if not paths:
+        return []
+    ran = subprocess.run([heapwise, "check", "--json", "--max-each", "2", "--", *paths], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, env={**os.environ, "LD_PRELOAD": ""})
+    lines = [ran.stderr.decode(errors="replace")] if ran.returncode not in (0, 1) else []
+    for f in json.loads(ran.stdout or b'{"files": []}')["files"]:
+        for r in f["rules"]:
+            if r["severity"] == "error" and r["rule"] not in allow:
+                first = "; ".join(f"packet {x['packet']} at {x['offset']}: {x['text']}" for x in r["findings"])
+                lines.append(f"{f['path']}: {r['rule']} ({r['count']}): {first}")
+    return lines
+
+
+def check_folder(heapwise, folder, allow=()):
+    spoiled = broken(folder)
+    # A store that still runs removes folders meanwhile, which os.walk passes over.
+    found = [p for p in sorted(pathlib.Path(at) / name for at, _, names in os.walk(folder) for name in names)
+             if ours(p) and p.name not in spoiled and "*" not in spoiled]
+    return check(heapwise, found, allow)
+
+
+if __name__ == "__main__":
+    wrong = check_folder(sys.argv[1], sys.argv[2], sys.argv[3:])
+    print(*wrong, sep="\n", end="\n" if wrong else "")
+    sys.exit(1 if wrong else 0)

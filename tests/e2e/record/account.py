@@ -1,0 +1,339 @@
+#!/usr/bin/env python3
+"""All memory of a process has an owner: what `heapwise account` says, beside the kernel's own sums."""
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0])
+import rooms
+from lib import hw
+
+MIB = 1 << 20
+os.environ.pop("MALLOC_PERTURB_", None)  # the runner's: it fills blocks that are not to be touched
+
+
+def rollup(pid):
+    with open(f"/proc/{pid}/smaps_rollup") as f:
+        return {k: int(v) * 1024 for k, v in re.findall(r"^(\w+):\s+(\d+) kB", f.read(), re.M)}
+
+
+def account(box, *options, trace="out.trace"):
+    r = box.run([hw.tool("heapwise"), "account", "--json", *options, box.path(trace)])
+    hw.true(r.returncode in (0, 5), f"account: {hw.tail(r.stderr)}")
+    said = json.loads(r.stdout)
+    closes(said)
+    return said
+
+
+def closes(said):
+    """The parts are the whole, and next to nothing has no owner."""
+    parts = {p["name"]: p for p in said["parts"]}
+    for what in ("rss_bytes", "pss_bytes", "swap_bytes"):
+        total = sum(p[what] for p in said["parts"])
+        hw.true(abs(total - said[what]) < 1, f"{what}: parts {total}, all {said[what]}")
+    hw.true(said["unexplained_bytes"] <= said["rss_bytes"] / 100, f"unexplained: {parts['unexplained']}")
+    hw.true(abs(parts["moved meanwhile"]["rss_bytes"]) <= 0.01 * said["rss_bytes"] + said["requested_error_bytes"],
+            f"moved: {parts['moved meanwhile']}")
+
+
+def rss_of(said, part):
+    return next(p["rss_bytes"] for p in said["parts"] if p["name"] == part)
+
+
+def near(have, want, share, what):
+    hw.true(abs(have - want) <= share * want, f"{what}: {have / MIB:.2f} MiB, expected {want / MIB:.2f}")
+
+
+def child_of(pid, name):
+    for c in open(f"/proc/{pid}/task/{pid}/children").read().split():
+        if name in open(f"/proc/{c}/comm").read():
+            return int(c)
+    return None
+
+
+def newest_reading(box, trace):
+    r = box.run([hw.tool("heapwise"), "query", trace, "select ifnull(max(ts), 0) from profiler_smaps"], check=None)
+    return int(r.stdout.split()[-1]) if r.stdout.split() else 0
+
+
+def idle_target(box, *options, argv=("kinds",), trace="out.trace"):
+    """A target under record, with two dumps behind its last change. -> what it says it has, the kernel's sums"""
+    for pause in (3, 8, 20):  # readings of a busy machine rest as long as they took
+        kinds, sums, ready = paused_target(box, pause, options, argv, trace)
+        if newest_reading(box, box.path(trace)) > ready:
+            return kinds, sums
+    raise hw.Failure("nothing was read of what it had at the end")
+
+
+def paused_target(box, pause, options, argv, trace):
+    p = box.start([hw.tool("heapwise"), "record", "-c", "400ms", "-f", "-o", box.path(trace), *options, "--",
+                   hw.target(argv[0]), *argv[1:]], stdin=subprocess.PIPE)
+    kinds = {}
+    while (line := p.stdout.readline().decode().split()) != ["ready"]:
+        hw.true(line and line[0] in ("KIND", "PIN"), f"{argv[0]} said {line}")
+        kinds[line[1]] = int(line[2])
+    ready = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    pid = hw.wait_for(lambda: child_of(p.pid, argv[0]), "the target")
+    time.sleep(pause)
+    sums = rollup(pid)
+    out, err = p.communicate(b"", timeout=hw.CLOCK)
+    hw.equal(p.returncode, 0, f"record: {hw.tail(err)}")
+    return kinds, sums, ready
+
+
+def kinds(box):
+    """Each kind of memory is found in its part, within 3 % or 300 KiB."""
+    have, sums = idle_target(box)
+    hw.sound(box.path("out.trace"))
+    said = account(box, "--at", "last")
+    near(said["rss_bytes"], sums["Rss"], 0.01, "RSS")
+    near(said["pss_bytes"], sums["Pss"], 0.02, "PSS")
+    slack = 300 * 1024
+    for part, want in (("live", have["live"] + have["large"] + have["arenas"]), ("anonymous mappings", have["anonymous"]),
+                       ("shared memory", have["shared"]), ("mapped files", have["file"]), ("stacks", have["stacks"])):
+        got = rss_of(said, part)
+        error = said["requested_error_bytes"] if part == "live" else 0
+        hw.true(abs(got - want) <= max(0.03 * want, slack) + error, f"{part}: {got / MIB:.2f} MiB, expected {want / MIB:.2f}")
+    hw.true(rss_of(said, "program and libraries") >= have["bss"], "variables belong to the program")
+    near(rss_of(said, "free inside the allocator"), have["free"], 0.1, "free")
+    near(said["untouched_bytes"], 15 * MIB, 0.05, "never written to")
+    hw.true(said["page_tables_bytes"] > 0, "page tables")
+    most = said["mapped_by"][0]
+    hw.true(most["mapped_bytes"] >= 20 * MIB and most["function"] == "mappings", f"who mapped: {said['mapped_by']}")
+
+
+def mapped_by(said):
+    return {m["function"]: m for m in said["mapped_by"]}
+
+
+def measured_alive(box, want):
+    """The account of the last dump that was made with all of it there, and with the process's own page map."""
+    best = None
+    for n in range(1, 100):
+        r = box.run([hw.tool("heapwise"), "account", "--json", "--at", str(n), box.path("out.trace")], check=None)
+        if r.returncode:
+            return best
+        said = json.loads(r.stdout)
+        if said.get("mapped_resident_bytes", 0) >= 0.99 * want and said["mapped_estimated_bytes"] == 0:
+            best = said
+    return best
+
+
+def touched(box):
+    """-> what mincore says of each call's mappings; the account while it lived, and at its end"""
+    for pause in (3, 8, 20):  # readings of a busy machine rest as long as they took
+        have, _, _ = paused_target(box, pause, (), ("touched",), "out.trace")
+        lives = measured_alive(box, sum(have.values()))
+        if lives:
+            return have, lives, account(box, "--at", "last")
+    raise hw.Failure("nothing was measured of what it had while it lived")
+
+
+def resident(box):
+    """What of each call's mappings is in memory, as mincore in the program itself says: also where the kernel joined
+    two calls' mappings, where a part was given back, and of what was only reserved."""
+    have, lives, ended = touched(box)
+    hw.sound(box.path("out.trace"))
+    for said in lives, ended:
+        by = {m["function"]: m for m in said["mapped_by"]}
+        for call, want in have.items():
+            got = by[call]["resident_bytes"]
+            hw.true(abs(got - want) <= 64 * 1024, f"{call}: {got / MIB:.2f} MiB, mincore says {want / MIB:.2f}")
+        hw.true(by["reserved"]["mapped_bytes"] > 3900 * MIB, f"address space: {by['reserved']}")
+        hw.equal(said["mapped_left_bytes"], 0, "all of it was looked at")
+        order = [m["resident_bytes"] for m in said["mapped_by"]]
+        hw.equal(order, sorted(order, reverse=True), "the most resident first")
+        near(said["mapped_resident_bytes"], sum(have.values()), 0.01, "all calls")
+        hw.true(said["mapped_resident_bytes"] <= rss_of(said, "anonymous mappings") + 64 * 1024, "a part of the anonymous mappings")
+    hw.equal(lives["mapped_estimated_bytes"], 0, "all of it is known while it lives")
+    hw.true("mapped_estimated_why" not in ended, "nothing was forbidden")
+    out = box.run([hw.tool("heapwise"), "account", "--at", "last", box.path("out.trace")], check=0).stdout.decode()
+    hw.true(re.search(r"12\.0 MiB of 16\.0 MiB mapped by densely", out), out)
+    r = box.run([hw.tool("heapwise"), "query", box.path("out.trace"), "select sum(size) from heap_profile_allocation "
+                 "where heap_name = 'mmap.anon.resident'"], check=0)
+    hw.equal(int(r.stdout.decode().splitlines()[1]), round(ended["mapped_resident_bytes"]), "SQL has the same")
+
+
+def flagged(pid):
+    """Resident bytes of nameless mappings with the flags that the profiler's have, by the kernel."""
+    total = 0
+    with open(f"/proc/{pid}/smaps") as f:
+        for m in re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", f.read(), flags=re.M)[1:]:
+            if len(m.split("\n", 1)[0].split()) == 5 and re.search(r"^VmFlags:.* nr .*\bnh\b", m, re.M):
+                total += int(re.search(r"^Rss: +(\d+)", m, re.M)[1]) * 1024
+    return total
+
+
+def ours(box):
+    """The profiler's memory is what it has mapped, and nothing that looks like it."""
+    for pause in (3, 8, 20):
+        p = box.start([hw.tool("heapwise"), "record", "-c", "400ms", "-f", "-i", "1", "-o", box.path("out.trace"), "--", hw.target("kinds")],
+                      stdin=subprocess.PIPE)
+        while p.stdout.readline().strip() != b"ready":
+            pass
+        ready = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        pid = hw.wait_for(lambda: child_of(p.pid, "kinds"), "the target")
+        time.sleep(pause)
+        alike = flagged(pid)
+        p.communicate(b"", timeout=hw.CLOCK)
+        if newest_reading(box, box.path("out.trace")) > ready:
+            break
+    else:
+        raise hw.Failure("nothing was read of what it had at the end")
+    said = account(box, "--at", "last")
+    entries = {e["name"]: e for part in said["parts"] if part["name"] == "profiler" for e in part["entries"]}
+    got = entries["[heapwise]"]["rss_bytes"]
+    hw.true(100 * 1024 < got < 6 * MIB, f"the profiler's own: {got / MIB:.2f} MiB")
+    if alike > 6 * MIB + 100 * 1024:  # kernels before 6.7 do not show the flag
+        hw.true(abs(got - (alike - 6 * MIB)) <= 100 * 1024, f"the profiler's: {got}, all with its flags: {alike}")
+
+
+def text(box):
+    """The first line is the sum; its terms are the table's."""
+    idle_target(box)
+    out = box.run([hw.tool("heapwise"), "account", "--at", "last", box.path("out.trace")], check=0).stdout.decode()
+    line = re.search(r"^RSS ([\d.]+) MiB = (.*?) \(unexplained ([\d.]+)\)", out, re.M | re.S)
+    hw.true(line, out)
+    terms = sum(float(s + v) for s, v in re.findall(r"(^|[-+])?[ \n]*[a-z][a-z ]*? ([\d.]+)", line.group(2))
+                for s in [s if s == "-" else ""])
+    hw.true(abs(terms + float(line.group(3)) - float(line.group(1))) < 0.6, f"{terms} of {line.group(0)}")
+    for words in ("live: ", "stacks: ", "[stack:t_kinds]", "page tables"):
+        hw.true(words in out, f"{words} in {out}")
+
+
+def quick(box):
+    """A program that ends by itself, and frees all before: what it had at its largest was kept.
+
+    It stays as large for ten times what readings rest on an idle machine: they rest a hundred times the processor time
+    that they took."""
+    hw.need("python3")
+    code = "import time; a = [bytes(1000) for _ in range(20000)]; b = bytearray(10 << 20); time.sleep(4); del a, b; time.sleep(0.3)"
+    hw.record(box, [sys.executable, "-c", code], interval=4096)
+    said = account(box, "--at", "peak")
+    near(said["requested_bytes"], 20000 * 1033 + (10 << 20), 0.15, "live")
+    hw.true(rss_of(said, "live") > 0.9 * said["requested_bytes"], f"it is resident: {said['parts']}")
+
+
+def attached(box):
+    """What was allocated before is a row of its own, and our library none of the program's memory."""
+    p = box.start([hw.target("kinds")], stdin=subprocess.PIPE)
+    while p.stdout.readline().strip() != b"ready":
+        pass
+    a = box.start([hw.tool("heapwise"), "attach", str(p.pid), "-i", "1", "-d", "2s", "-o", box.path("out.trace")])
+    for _ in range(15):
+        time.sleep(0.1)
+        p.stdin.write(b"x" * 20)
+        p.stdin.flush()
+    out, err = a.communicate(timeout=hw.CLOCK)
+    hw.equal(a.returncode, 0, f"attach: {hw.tail(err)}")
+    sums = rollup(p.pid)
+    r = box.run([hw.tool("heapwise"), "account", "--json", box.path("out.trace")])
+    p.communicate(b"", timeout=hw.CLOCK)
+    hw.equal(r.returncode, 0, f"account: {hw.tail(r.stderr)}")
+    said = json.loads(r.stdout)
+    closes(said)
+    hw.true(said["older_or_free"], "nothing tells what is older")
+    near(said["rss_bytes"], sums["Rss"], 0.02, "RSS")
+    near(rss_of(said, "shared memory"), 8 * MIB, 0.01, "shared")
+    hw.true(rss_of(said, "older than the recording") > 30 * MIB, "what it had before")
+
+
+def silent(box):
+    """A process that is attached to and allocates nothing meanwhile has its account all the same, at each dump and at
+    the end, whether its hooks were put in or its library was told."""
+    for i, env in enumerate(({}, {"LD_PRELOAD": hw.preload_library()})):
+        p = box.start([hw.target("kinds")], stdin=subprocess.PIPE, env={**os.environ, **env})
+        while p.stdout.readline().strip() != b"ready":
+            pass
+        trace = f"silent{i}.trace"
+        for seconds in 2, 10, 30:  # a busy machine takes its time to reach it
+            r = box.run([hw.tool("heapwise"), "attach", str(p.pid), "-f", "-c", "1s", "-d", f"{seconds}s", "-o", box.path(trace)],
+                        check=None, timeout=hw.CLOCK)
+            if b"[not-ready]" not in r.stderr:
+                break
+        sums = rollup(p.pid)
+        hw.true(b"[never-allocated]" in r.stderr, hw.tail(r.stderr))
+        hw.true(b"heapwise account" in r.stderr, f"who says what there is? {hw.tail(r.stderr)}")
+        said = account(box, trace=trace)
+        hw.equal(said["pid"], p.pid, "its number")
+        near(said["rss_bytes"], sums["Rss"], 0.02, "RSS")
+        near(said["pss_bytes"], sums["Pss"], 0.02, "PSS")
+        hw.true(said["older_or_free"], "nothing tells what is older")
+        near(rss_of(said, "shared memory"), 8 * MIB, 0.01, "shared")
+        hw.true(rss_of(said, "older than the recording") > 30 * MIB and rss_of(said, "live") == 0, "what it had before")
+        text = box.run([hw.tool("heapwise"), "account", "--pid", str(p.pid), box.path(trace)], check=0).stdout.decode()
+        hw.true(f"kinds ({p.pid})" in text and "read " in text, text)
+        r = box.run([hw.tool("heapwise"), "query", box.path(trace),
+                     "select count(distinct ts), count(distinct upid), (select sum(rss) > 0 from heapwise_account((select max(upid) from "
+                     "profiler_smaps)) where name is null) from profiler_smaps"], check=0)
+        n, who, rows = (int(x) for x in r.stdout.decode().splitlines()[1].split(","))
+        hw.true(n >= 2 and (who, rows) == (1, 1), f"{n} readings of {who} processes, SQL {rows}")
+        hw.sound(box.path(trace))
+        p.communicate(b"", timeout=hw.CLOCK)
+
+
+def no_mappings(box):
+    """A program too short for a reading: that is said, with an exit code of its own."""
+    hw.record(box, ["/bin/true"])
+    r = box.run([hw.tool("heapwise"), "account", box.path("out.trace")])
+    hw.true(r.returncode in (0, 5), f"exit {r.returncode}: {hw.tail(r.stderr)}")
+    if r.returncode == 5:
+        hw.true(b"no mappings" in r.stderr or b"no heap" in r.stderr, hw.tail(r.stderr))
+
+
+PROGRAMS = {
+    "sqlite3": ["sqlite3", ":memory:", "with recursive n(i) as (values(1) union all select i+1 from n where i < 300000) "
+                "select count(*) from (select i, hex(randomblob(20)) h from n order by h);"],
+    "perl": ["perl", "-e", "my %h; $h{$_} = 'x' x 100 for 1 .. 200000; sleep 2"],
+    "git": ["git", "-C", str(hw.BUILD.parent), "log", "--stat", "-200"],
+    "python3": ["python3", "-c", "import json, time; a = [json.loads('{\"k\": [%d, \"x\"]}' % i) for i in range(60000)]; time.sleep(2)"],
+    "node": ["node", "-e", "const a = []; for (let i = 0; i < 300000; i++) a.push({i, s: 'x' + i}); setTimeout(() => a.length, 2000)"],
+    "redis": ["redis-server", "--port", "0", "--unixsocket", "redis.sock", "--save", ""],
+}
+
+
+def watched(box, p, name, seconds):
+    """The kernel's sums while it runs: (moment, sums)."""
+    seen, until = [], time.monotonic() + seconds
+    while p.poll() is None and time.monotonic() < until:
+        try:
+            pid = child_of(p.pid, name)
+            if pid:
+                seen.append((time.clock_gettime_ns(time.CLOCK_BOOTTIME), rollup(pid)["Rss"]))
+        except (OSError, KeyError):
+            pass
+        time.sleep(0.05)
+    return seen
+
+
+def program(name):
+    def case(box):
+        """What is read has an owner, and is what the kernel says at that time."""
+        argv = PROGRAMS[name]
+        hw.need(argv[0])
+        p = box.start([hw.tool("heapwise"), "record", "-c", "500ms", "-d", "4s", "-o", box.path("out.trace"), "--", *argv],
+                      stdout=open(box.path("said"), "w"))
+        seen = watched(box, p, name, 4)
+        if name == "redis":
+            child = child_of(p.pid, name)
+            if child:
+                box.run(["kill", str(child)])
+        p.communicate(timeout=hw.CLOCK)
+        r = box.run([hw.tool("heapwise"), "query", box.path("out.trace"),
+                     "select ts, sum(rss_kb) * 1024 from profiler_smaps group by upid, ts order by 2 desc limit 1"], check=0)
+        ts, rss = (int(x) for x in r.stdout.decode().splitlines()[1].split(","))
+        said = account(box, "--at", "peak")
+        print(f"  {name}: RSS {said['rss_bytes'] / MIB:.1f} MiB, unexplained {100 * said['unexplained_bytes'] / said['rss_bytes']:.2f} %, "
+              f"moved {100 * rss_of(said, 'moved meanwhile') / said['rss_bytes']:.2f} %, read {len(seen)} times beside it")
+        around = [r for t, r in seen if t < ts][-1:] + [r for t, r in seen if ts < t < ts + 1_000_000_000]
+        if len(around) > 1:  # of a program that grows: not less than just before, not more than soon after
+            hw.true(min(around) * 0.97 <= rss <= max(around) * 1.03, f"read {rss}, the kernel says {around}")
+    return case
+
+
+if __name__ == "__main__":
+    hw.main({"kinds": kinds, "ours": ours, "resident": resident, "text": text, "quick": quick, "attached": attached, "silent": silent, "no-mappings": no_mappings,
+             **{name: program(name) for name in PROGRAMS}})

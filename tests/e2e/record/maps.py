@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""mmap as heaps: figures exact to the byte, against a program that keeps a ledger of its pages."""
+import json
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0])
+import rooms
+from lib import hw
+
+HEAPS = ("mmap.anon", "mmap.file", "mmap.shared")
+KIND = {"fn_file": "mmap.file", "fn_file_over": "mmap.file", "fn_shared": "mmap.shared", "fn_memfd": "mmap.shared",
+        "fn_shm": "mmap.shared"}
+
+
+def compare(trace, want, what):
+    """Each function's bytes and calls in its own heap and in no other; a remapping has the kind that it had."""
+    t = hw.sound(trace)
+    sums = {f: [0, 0, 0, 0] for f in want}
+    for heap in HEAPS:
+        d = t.last(heap=heap)
+        if d is None:
+            continue
+        hw.equal(d.interval, 1, f"{what}: interval of {heap}")
+        for f, have in d.by_function(want).items():
+            hw.true(have[0] == 0 or f == "fn_remap" or KIND.get(f, "mmap.anon") == heap, f"{what}: {f} is in {heap}")
+            sums[f] = [a + b for a, b in zip(sums[f], have)]
+    wrong = [f"{f}: have {sums[f]}, want {want[f]}" for f in want if sums[f] != want[f]]
+    hw.true(not wrong, f"{what} [mapped, calls, still mapped, calls with a rest]\n  " + "\n  ".join(wrong))
+    return t
+
+
+def ledger(box):
+    """Parts unmapped, pages replaced, ranges moved, failing calls, threads, a fork, shared memory."""
+    r = hw.record(box, [hw.target("maps")])
+    want = hw.expectations(r.target_stdout)
+    hw.true(len(want) == 12 and want["fn_parts"][0] and want["fn_remap"][2], f"expectations: {want}")
+    t = compare(r.trace, want, "preload")
+    remapped = {h: t.last(heap=h).by_function(["fn_remap"])["fn_remap"][2] for h in HEAPS}
+    hw.equal(remapped["mmap.shared"], 16 * 4096, "what was shared memory before it was moved")
+    malloc = t.last().by_function(want)
+    hw.true(not any(v[0] for v in malloc.values()), f"libc.malloc has mappings: {malloc}")
+
+
+def sampled(box):
+    """Whatever the interval of malloc is: each call is recorded."""
+    r = hw.record(box, [hw.target("maps")], interval=512 * 1024)
+    compare(r.trace, hw.expectations(r.target_stdout), "interval of 512 KiB")
+
+
+def storm(box):
+    """10^6 mappings: all bytes, and how many calls are without stack."""
+    r = hw.record(box, [hw.target("maps"), "storm", "1000000"], timeout=4 * hw.CLOCK)
+    d = hw.sound(r.trace).last(heap="mmap.anon")
+    # main's own calloc is libc's, whose mappings are not seen.
+    hw.equal(d.total("alloc"), 1000000 * 4096, "bytes mapped")
+    hw.equal(d.total("allocs"), 1000000, "calls")
+    hw.equal(d.total("freed"), 1000000 * 4096, "bytes unmapped")
+    with_stack = sum(s.allocs for s in d.samples if "main" in s.stack)
+    hw.true(50000 <= with_stack <= 1000000, f"calls with a stack: {with_stack}")
+
+
+def limit(box):
+    """Single pages given back until the kernel refuses: what it refused is still mapped, and 65,000 ranges are kept."""
+    r = hw.record(box, [hw.target("maps"), "limit"], timeout=4 * hw.CLOCK)
+    if b"FAILED none" in r.target_stdout:
+        print("  the kernel's limit is too high to be met")
+    compare(r.trace, hw.expectations(r.target_stdout), "limit")
+
+
+def chosen(box):
+    """--heap chooses; without their names nothing is recorded of mappings."""
+    argv = [hw.target("maps")]
+    r = hw.record(box, argv, "--heap", "libc.malloc", trace="m.trace")
+    hw.equal({d.heap for d in hw.sound(r.trace).dumps}, {"libc.malloc"}, "heaps of --heap libc.malloc")
+    r = hw.record(box, argv, "--heap", "mmap.shared", trace="s.trace")
+    t = hw.sound(r.trace)
+    hw.equal({d.heap for d in t.dumps if d.samples}, {"mmap.shared"}, "heaps of --heap mmap.shared")
+    want = hw.expectations(r.target_stdout)
+    shared = {f: want[f] for f in ("fn_shared", "fn_memfd", "fn_shm")}
+    hw.exact(t.last(heap="mmap.shared"), shared, "mmap.shared alone")
+
+
+def views(box):
+    """Their bytes stand beside malloc's, are never added, and --heap shows them."""
+    r = hw.record(box, [hw.target("maps")])
+    heapwise = hw.tool("heapwise")
+    malloc = hw.sound(r.trace).last()
+    shown = json.loads(box.run([heapwise, "report", "--json", r.trace], check=0).stdout)
+    hw.equal(shown["end"]["alloc_space"], malloc.total("alloc"), "report's total is malloc's")
+    text = box.run([heapwise, "report", r.trace], check=0).stdout.decode()
+    for heap in HEAPS:
+        hw.true(re.search(rf"not in these figures: {heap} +mapped ", text), f"{heap} in the report:\n{text}")
+        d = hw.sound(r.trace).last(heap=heap)
+        one = json.loads(box.run([heapwise, "report", "--json", "--heap", heap, r.trace], check=0).stdout)
+        hw.equal(one["end"]["space"], d.total("alloc") - d.total("freed"), f"report --heap {heap}")
+        folded = box.run([heapwise, "convert", "-t", "folded", "--heap", heap, r.trace, "-"], check=0).stdout.decode()
+        hw.true("fn_" in folded, f"flamegraph of {heap}: {folded[:300]}")
+
+
+def python(box):
+    """mmap of a real program: Python's module, anonymous and of a file, kept and closed."""
+    code = ("import mmap, tempfile\n"
+            "f = tempfile.TemporaryFile(dir='/var/tmp'); f.truncate(3 << 20)\n"
+            "kept = mmap.mmap(f.fileno(), 3 << 20, mmap.MAP_PRIVATE)\n"
+            "anon = mmap.mmap(-1, 5 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"
+            "shared = mmap.mmap(-1, 7 << 20)\n"
+            "gone = mmap.mmap(-1, 11 << 20); gone.close()\n"
+            "import os; os._exit(0)\n")
+    r = hw.record(box, ["/usr/bin/python3", "-c", code])
+    t = hw.sound(r.trace)
+    for heap, live in (("mmap.file", 3 << 20), ("mmap.shared", 7 << 20), ("mmap.anon", 5 << 20)):
+        stacks = [s for s in t.last(heap=heap).samples if any("new_mmap_object" in f or "<module>" in f for f in s.stack)]
+        hw.true(any(s.alloc - s.freed == live for s in stacks),
+                f"{heap}: {[(s.alloc - s.freed, s.stack[-3:]) for s in t.last(heap=heap).samples]}")
+    hw.true(sum(s.freed for s in t.last(heap="mmap.shared").samples) == 11 << 20, "what was closed")
+
+
+def allocators(box):
+    """What an allocator maps for its blocks is not counted a second time."""
+    found = False
+    for name in ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"):
+        lib = f"/usr/lib/x86_64-linux-gnu/{name}"
+        if not os.path.exists(lib):
+            continue
+        found = True
+        r = hw.record(box, [hw.target("truth"), "0.05"], trace=name, env={"LD_PRELOAD": lib})
+        t = hw.sound(box.path(name))
+        hw.exact(t.last(), hw.expectations(r.target_stdout), name)
+        for heap in HEAPS:
+            d = t.last(heap=heap)
+            own = [s.stack for s in d.samples if s.alloc] if d else []
+            hw.true(not own, f"{name}: {heap} has {own[:3]}")
+    if not found:
+        raise hw.Skip("no other allocator is installed")
+
+
+def attach(box):
+    """Put into a running program: from then on exact."""
+    p = box.start([hw.target("maps"), "wait"], stdin=subprocess.PIPE)
+    hw.equal(p.stdout.readline(), b"ready\n", "it waits")
+    trace = box.path("a.trace")
+    rec = box.start([hw.tool("heapwise"), "attach", str(p.pid), "-i", "1", "-o", trace])
+    hw.await_line(rec.stderr, b"recording") if hasattr(hw, "await_line") else __import__("time").sleep(3)
+    p.stdin.write(b"\n")
+    p.stdin.flush()
+    lines = []
+    while len(lines) < 12:
+        line = p.stdout.readline()
+        hw.true(line, "it ended too soon")
+        lines += [line] if line.startswith(b"EXPECT") else []
+    p.stdin.write(b"\n")
+    p.stdin.flush()
+    p.wait(hw.CLOCK)
+    rec.wait(hw.CLOCK)
+    compare(trace, hw.expectations(b"".join(lines)), "attach")
+
+
+CASES = {"ledger": ledger, "sampled": sampled, "storm": storm, "limit": limit, "chosen": chosen, "views": views, "python": python,
+         "allocators": allocators, "attach": attach}
+
+if __name__ == "__main__":
+    hw.main(CASES)

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Processes that do not answer, signals that are given twice, more processes than there are descriptors."""
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0])
+import rooms
+from lib import hw
+from lib.trace import Trace
+
+
+@contextlib.contextmanager
+def locked(box, milliseconds, *user):
+    """A process whose memory cannot be looked at for that long."""
+    p = box.start([hw.target("locked"), str(milliseconds), *user], stdin=subprocess.PIPE)
+    if p.stdout.readline() != b"locked\n":
+        p.wait(hw.CLOCK)
+        raise hw.Skip("no FUSE here")
+    try:
+        yield p
+        hw.true(p.poll() is None, "the lock was over before the test was")
+    finally:
+        p.stdin.close()
+        p.wait(hw.CLOCK)
+
+
+@hw.by_themselves
+def locked_memory(box):
+    """/proc/PID/cmdline of one process waits: who lists all processes goes on without its name."""
+    with locked(box, 15000) as p:
+        began = time.monotonic()
+        r = box.run([hw.tool("heapwise"), "ps"], timeout=hw.CLOCK)
+        hw.equal(r.returncode, 0, f"ps: {hw.tail(r.stderr)}")
+        hw.true("t_locked" in r.stdout.decode(), f"ps lists its children: {r.stdout.decode()}")
+        r = box.run([hw.tool("heapwise"), "record", "-d", "300ms", "-n", "nobody-has-this-name", "-o", box.path("n.trace")],
+                    timeout=hw.CLOCK)
+        hw.true(b"nobody-has-this-name" in r.stderr + r.stdout or r.returncode, "a recording by name looks at all")
+        r = hw.record(box, [hw.target("truth")])
+        hw.equal(r.returncode, 0, f"record: {hw.tail(r.stderr)}")
+        with open(box.path("config"), "w") as f:
+            f.write('duration_ms: 300 buffers { size_kb: 64 } data_sources { config { name: "android.java_hprof" '
+                    'java_hprof_config { process_cmdline: "nobody.has.this.Name" } } }')
+        env = {"PERFETTO_PRODUCER_SOCK_NAME": box.path("p"), "PERFETTO_CONSUMER_SOCK_NAME": box.path("c")}
+        box.start([hw.tool("traced")], env=env)
+        hw.wait_for(lambda: os.path.exists(box.path("c")), "the service")
+        r = box.run([hw.tool("perfetto"), "-c", box.path("config"), "--txt", "-o", box.path("j.trace")], env=env, timeout=hw.CLOCK)
+        hw.true(b"no JVM" in r.stderr, f"heap graphs by name: {hw.tail(r.stderr)}")
+        hw.true(time.monotonic() - began < 10, f"{time.monotonic() - began:.1f} s beside a locked process")
+        hw.true(p.poll() is None, "it is locked still")
+
+
+@hw.by_themselves
+def locked_many(box):
+    """One user has many of them: a recording by name still finds what others start."""
+    with contextlib.ExitStack() as all_of_them:
+        for _ in range(10):
+            all_of_them.enter_context(locked(box, 25000, "65534"))
+        p = box.start([hw.tool("heapwise"), "record", "-i", "1", "-n", box.named("t_truth"), "-o", box.path("m.trace")])
+        time.sleep(5)  # what is tested: while it looks at them, two of which cost a second, with their pauses
+        said = box.run([box.own("truth")])
+        hw.equal(said.returncode, 0, "the program")
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=hw.CLOCK)
+    hw.true(b"programs that start from now on are not profiled" not in err, f"it goes on looking: {hw.tail(err)}")
+    hw.equal(p.returncode, 0, f"record: {hw.tail(err)}")
+    readable(box.path("m.trace"))
+
+
+def readable(path):
+    t = Trace(path)
+    hw.true(t.packets > 0 and not t.truncated, f"{path}: {t.packets} packets, truncated: {t.truncated}")
+    return t
+
+
+def recorder_of(p):
+    found = subprocess.run(["pgrep", "-x", "-P", str(p.pid), "heapprofd"], stdout=subprocess.PIPE, text=True).stdout.split()
+    return int(found[0]) if found else None
+
+
+def asked_twice(box):
+    """A recorder that hears nothing any more: the second Ctrl-C ends the command, with what was written."""
+    p = box.start([hw.tool("heapwise"), "record", "-i", "1", "-o", box.path("a.trace"), "--", hw.target("saturate"), "1", "0"])
+    recorder = hw.wait_for(lambda: recorder_of(p), "the recorder")
+    program = int(hw.wait_for(lambda: subprocess.run(["pgrep", "-P", str(p.pid), "t_saturate"], stdout=subprocess.PIPE, text=True).stdout.split(),
+                              "the program")[0])
+    hw.wait_for(lambda: "heapwise-ring" in open(f"/proc/{program}/maps").read(), "the recording")
+    os.kill(recorder, signal.SIGSTOP)
+    hw.stopped(recorder)
+    p.send_signal(signal.SIGINT)
+    hw.took(p.pid, signal.SIGINT)
+    p.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        p.wait(hw.CLOCK)  # who is stopped may hold its pipes
+    hw.true(p.poll() is not None, "the command waits for its recorder")
+    print(f"  ended after {time.monotonic() - began:.1f} s")
+    hw.wait_for(lambda: not os.path.exists(f"/proc/{recorder}"), "the recorder's end")
+
+
+def deaf_program(box):
+    """A program that ignores SIGTERM: the second one ends the recording, the program runs on."""
+    p = box.start([hw.tool("heapwise"), "record", "-i", "1", "-o", box.path("d.trace"), "--", "sh", "-c",
+                   f'trap "" TERM INT; {hw.target("truth")} >/dev/null; echo ready >&2; while :; do sleep 0.1; done'])
+    try:
+        hw.wait_for(lambda: b"ready" in (p.stderr.readline() or b""), "the program")
+        p.send_signal(signal.SIGTERM)
+        hw.took(p.pid, signal.SIGTERM)
+        hw.quiet(0.2)
+        hw.true(p.poll() is None, "one SIGTERM is the program's")
+        p.send_signal(signal.SIGTERM)
+        p.wait(hw.CLOCK)
+        readable(box.path("d.trace"))
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(p.pid, signal.SIGKILL)
+
+
+def few_descriptors(box):
+    """300 processes and 256 descriptors: it says so, the file is whole, and who was there first is exact."""
+    hw.need("setpriv")
+    if os.getuid() != 0:
+        raise hw.Skip("needs root: nobody else is let past the limit")
+    # They are there all at the same time, until it has said so, however long both take.
+    enough, said = box.path("enough"), box.path("said")
+    os.mkfifo(enough)
+    sh = (f'{hw.target("truth")} >{box.path("truth.out")}; i=0; '
+          f'while [ $i -lt 300 ]; do sleep 120 & all="$all $!"; i=$((i + 1)); done; read x <{enough}; kill $all; wait')
+    p = box.start(["setpriv", "--bounding-set=-sys_resource", "sh", "-c", 'ulimit -n 256; exec "$@"', "sh", hw.tool("heapwise"),
+                   "record", "--follow-fork", "-i", "1", "-o", box.path("f.trace"), "--", "sh", "-c", sh], stderr=open(said, "wb"))
+    hw.wait_for(lambda: b"descriptors" in open(said, "rb").read() or p.poll() is not None, "it to say so")
+    pathlib.Path(enough).write_text("\n")
+    p.wait(hw.CLOCK)
+    t = readable(box.path("f.trace"))
+    first = [d for d in t.of() if any("fn_a" in s.stack for s in d.samples)]
+    hw.true(first, "the first process")
+    hw.exact(first[-1], hw.expectations(open(box.path("truth.out"), "rb").read()), "who was there first")
+
+
+CASES = {"locked-memory": locked_memory, "locked-many": locked_many, "asked-twice": asked_twice, "deaf-program": deaf_program,
+         "few-descriptors": few_descriptors}
+
+if __name__ == "__main__":
+    hw.main(CASES)

@@ -1,0 +1,22 @@
+/*
+ * sparse.c - 60 small blocks, one each 10 ms: less than 4 KiB in all
+ */
+#include <time.h>
+
+#include "target.h"
+
+SITE(fn_sparse)
+
+int main(void)
+{
+    static char buffer[BUFSIZ]; /* libc's own would be more than all the blocks together */
+    if (setvbuf(stdout, buffer, _IOFBF, sizeof buffer) != 0)
+        return 1;
+    struct timespec step = {0, 10000000};
+    for (int i = 0; i < 60; i++) {
+        FREE_OF(fn_sparse, fn_sparse(48), 48);
+        (void)nanosleep(&step, NULL);
+    }
+    expect(&site_fn_sparse, NULL);
+    return 0;
+}

@@ -1,0 +1,208 @@
+/*
+ * memory_owner_test.c - whose memory it is, of a process that does what it can to make that costly:
+ * this test's own.
+ */
+#include "test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/files/fd.h"
+#include "proc/memory_owner.h"
+#include "proc/smaps.h"
+
+#define SECOND UINT64_C(1000000000)
+#define MANY   (64u << 20)
+
+static struct hw_smaps read_own(uint64_t max_cpu_ns)
+{
+    struct hw_smaps s;
+    hw_autofd int dir = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    assert_true(dir >= 0);
+    assert_int_equal(hw_smaps_read_some(dir, MANY, max_cpu_ns, &s), 0);
+    return s;
+}
+
+static void name_own(struct hw_smaps *s, struct hw_owner_facts *f)
+{
+    hw_autofd int dir = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(hw_owner_facts_read(dir, HW_OWNER_GLIBC, f), 0);
+    assert_int_equal(hw_owners_name(s, f), 0);
+}
+
+static const struct hw_smaps_entry *find(const struct hw_smaps *s, const char *name)
+{
+    for (size_t i = 0; i < s->entries.n; i++)
+        if (strcmp(s->entries.v[i].path, name) == 0)
+            return &s->entries.v[i];
+    return NULL;
+}
+
+/* Bytes that read(2) and its like have given us so far: the same on a slow machine. */
+static uint64_t bytes_read(void)
+{
+    unsigned long long n = 0;
+    FILE *f = fopen("/proc/self/io", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "rchar: %llu", &n), 1);
+    (void)fclose(f);
+    return n;
+}
+
+/* Terabytes of address space, each piece with the header of a large block at its beginning: to
+ * divide them, their page map is looked at, which is 2 MiB for each GiB. */
+static void page_map_is_bounded(void **state)
+{
+    enum { PIECES = 200 };
+    static const uint64_t size = (UINT64_C(4) << 30) - 8192;
+    static uint64_t *pieces[PIECES];
+    struct hw_owner_facts f;
+    (void)state;
+    for (size_t i = 0; i < PIECES; i++) {
+        void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (p == MAP_FAILED)
+            skip(); /* an address space with a limit */
+        if (i % 2)
+            (void)madvise(p, size, MADV_DONTFORK); /* so that the kernel joins no neighbours */
+        pieces[i] = p;
+        pieces[i][0] = 0;
+        pieces[i][1] = 2 * 4096 | 2;
+    }
+    struct hw_smaps s = read_own(60 * SECOND);
+    uint64_t before = bytes_read(), rss = 0, named_rss = 0;
+    for (size_t i = 0; i < s.entries.n; i++)
+        rss += s.entries.v[i].rss_kb;
+    name_own(&s, &f);
+    uint64_t took = bytes_read() - before;
+    for (size_t i = 0; i < s.entries.n; i++)
+        named_rss += s.entries.v[i].rss_kb;
+    assert_int_equal(named_rss, rss);
+    assert_non_null(find(&s, "[malloc block]"));
+    assert_in_range(took, 1, PIECES * (size / 4096) * 8 / 4);
+    hw_owner_facts_done(&f);
+    hw_smaps_done(&s);
+    for (size_t i = 0; i < PIECES; i++)
+        (void)munmap(pieces[i], size);
+}
+
+/* Thousands of mappings, each with a name of its own. */
+static void names_are_bounded(void **state)
+{
+    enum { NAMES = 1000 };
+    static char *pieces[NAMES];
+    struct hw_owner_facts f;
+    (void)state;
+    for (size_t i = 0; i < NAMES; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "name %zu", i);
+        hw_autofd int fd = memfd_create(name, MFD_CLOEXEC);
+        assert_return_code(ftruncate(fd, 4096), errno);
+        pieces[i] = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        assert_true(pieces[i] != MAP_FAILED);
+        pieces[i][0] = 1;
+    }
+    struct hw_smaps s = read_own(60 * SECOND);
+    uint64_t rss = 0, sum = 0, mappings = s.entries.n, n = 0;
+    for (size_t i = 0; i < s.entries.n; i++)
+        rss += s.entries.v[i].rss_kb;
+    name_own(&s, &f);
+    assert_int_equal(hw_smaps_sum(&s), 0);
+    hw_owner_facts_done(&f); /* names are copies now */
+    const struct hw_smaps_entry *other = find(&s, "/memfd:other");
+    assert_non_null(other);
+    assert_in_range(other->n_mappings, NAMES - HW_OWNERS_MAX_NAMES, NAMES);
+    assert_in_range(s.entries.n, 1, 2 * HW_OWNERS_MAX_NAMES);
+    for (size_t i = 0; i < s.entries.n; i++) {
+        sum += s.entries.v[i].rss_kb;
+        n += s.entries.v[i].n_mappings;
+        if (i)
+            assert_true(strcmp(s.entries.v[i - 1].path, s.entries.v[i].path) < 0);
+    }
+    assert_int_equal(sum, rss);
+    assert_true(n >= mappings); /* some were divided */
+    hw_smaps_done(&s);
+    for (size_t i = 0; i < NAMES; i++)
+        (void)munmap(pieces[i], 4096);
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+/* Where the profiler says that its own memory is, and nowhere else: the middle of one mapping, of which the kernel
+ * shows nothing but the sum. What has the same flags is not its own, unless it does not say. */
+static void own_is_told(void **state)
+{
+    enum { PAGES = 64, LO = 16, HI = 24 };
+    static const size_t page = 4096;
+    (void)state;
+    char *p = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(p != MAP_FAILED);
+    assert_return_code(madvise(p, PAGES * page, MADV_NOHUGEPAGE), errno);
+    for (size_t i = 0; i < PAGES; i += i < 32 ? 1 : 2) /* half of what is behind */
+        p[i * page] = 1;
+    for (int told = 0; told < 2; told++) {
+        hw_autofd int dir = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        struct hw_smaps s = read_own(60 * SECOND);
+        struct hw_owner_facts f;
+        uint64_t kb = 0;
+        assert_int_equal(hw_owner_facts_read(dir, HW_OWNER_GLIBC, &f), 0);
+        f.own.by_flags = !told;
+        uint64_t at = (uintptr_t)p;
+        if (told) { /* in no order, and one of them twice */
+            f.own.v[f.own.n++] = (struct hw_owner_range){at + 20 * page, at + HI * page};
+            f.own.v[f.own.n++] = (struct hw_owner_range){at + LO * page, at + 21 * page};
+            f.own.v[f.own.n++] = (struct hw_owner_range){at + 20 * page, at + 22 * page};
+            f.own.v[f.own.n++] = (struct hw_owner_range){4096, 8192}; /* nothing is there */
+        }
+        assert_int_equal(hw_owners_name(&s, &f), 0);
+        for (size_t i = 0; i < s.entries.n; i++) {
+            const struct hw_smaps_entry *e = &s.entries.v[i];
+            bool own = strcmp(e->path, "[heapwise]") == 0;
+            if (own && told)
+                assert_true(e->start >= at + LO * page && e->end <= at + HI * page);
+            kb += own ? e->rss_kb : 0;
+        }
+        if (told)
+            assert_int_equal(kb, (HI - LO) * 4);
+        else /* a sanitizer has mappings with these flags, too */
+            assert_in_range(kb, 48 * 4, SANITIZED ? SIZE_MAX : 48 * 4);
+        hw_owner_facts_done(&f);
+        hw_smaps_done(&s);
+    }
+    (void)munmap(p, PAGES * page);
+}
+
+/* Without any time left it gives what it has: whole mappings, and says that there are more. */
+static void time_is_bounded(void **state)
+{
+    (void)state;
+    struct hw_smaps s = read_own(0), all = read_own(60 * SECOND);
+    assert_true(s.cut);
+    assert_false(all.cut);
+    assert_in_range(s.entries.n, 1, all.entries.n - 1);
+    for (size_t i = 0; i < s.entries.n; i++)
+        assert_int_equal(s.entries.v[i].start, all.entries.v[i].start);
+    assert_int_equal(s.entries.v[s.entries.n - 1].size_kb, all.entries.v[s.entries.n - 1].size_kb);
+    hw_smaps_done(&s);
+    hw_smaps_done(&all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(page_map_is_bounded),
+        cmocka_unit_test(names_are_bounded),
+        cmocka_unit_test(own_is_told),
+        cmocka_unit_test(time_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,186 @@
+/* What of the allocator's mappings is live, and what was never written to. */
+#include "test.h"
+
+#include <stdio.h>
+
+#include "views/account/memory_parts.h"
+#include "views/account/parts_diff.h"
+#include "views/fill.h"
+
+#define KIB 1024.0
+#define MIB (1024 * KIB)
+
+static void count(struct hw_profile *p, const char *name, double value)
+{
+    struct hw_counter_row row = {
+        .upid = {0}, .name = fill_str(p, name), .ts_ns = 200, .value = value};
+    assert_int_equal(hw_vec_push(&p->counters, row), 0);
+}
+
+static void map(struct hw_profile *p, const char *path, double size, double rss)
+{
+    struct hw_smaps_row row = {.upid = {0},
+                               .ts_ns = 200,
+                               .path = fill_str(p, path),
+                               .size_kb = (uint64_t)(size / KIB),
+                               .rss_kb = (uint64_t)(rss / KIB),
+                               .pss_kb = (uint64_t)(rss / KIB),
+                               .swap_kb = 0,
+                               .aggregate_count = 1};
+    assert_int_equal(hw_vec_push(&p->smaps, row), 0);
+}
+
+/* Blocks of one size, all live at 200. */
+static struct hw_profile *profile_of(uint64_t n, uint64_t bytes)
+{
+    struct hw_profile *p;
+    assert_int_equal(hw_profile_new(&p), 0);
+    uint32_t d = fill_dump(p, 5, "libc.malloc", 200, 1, HW_DUMP_FROM_STARTUP);
+    fill_row(p, d, "main;work;malloc@/lib/libc.so", (int64_t)n, (int64_t)bytes);
+    count(p, "account.live", (double)bytes);
+    return p;
+}
+
+static void find(struct hw_profile *p, double rss, struct hw_memory_parts *out)
+{
+    struct hw_series_list list;
+    struct hw_process_view v;
+    hw_values values = {0};
+    count(p, "account.rss", rss);
+    assert_int_equal(hw_profile_freeze(p), 0);
+    assert_int_equal(hw_series_list_init(&list, p), 0);
+    assert_int_equal(hw_process_view_init(&v, p, &list, (hw_upid){0}), 0);
+    assert_int_equal(hw_process_values(p, &list, (hw_upid){0}, 200, /* at_max = */ false, &values),
+                     0);
+    assert_int_equal(hw_memory_parts_find(p, &v, 200, &values, out), 0);
+    hw_vec_done(&values);
+    hw_process_view_done(&v);
+    hw_series_list_done(&list);
+}
+
+static void near(double have, double want)
+{
+    if (have < want - 64 * KIB || have > want + 64 * KIB)
+        fail_msg("%.2f MiB, expected %.2f", have / MIB, want / MIB);
+}
+
+/* Half of a large block was never written to: it is live memory that is not there. */
+static void untouched_block(void **state)
+{
+    (void)state;
+    struct hw_profile *p = profile_of(1, (uint64_t)(30 * MIB));
+    struct hw_memory_parts m;
+    map(p, "[heap]", 2 * MIB, 1 * MIB);
+    map(p, "[malloc block]", 30 * MIB, 15 * MIB);
+    find(p, 16 * MIB, &m);
+    near(m.untouched, 15 * MIB);
+    near(m.parts[HW_PART_LIVE].rss, 15 * MIB);
+    near(m.parts[HW_PART_FREE].rss, 1 * MIB);
+    hw_memory_parts_done(&m);
+    hw_profile_free(p);
+}
+
+/* Blocks that the profile does not know of are no live memory, touched or not. */
+static void foreign_blocks(void **state)
+{
+    (void)state;
+    struct hw_profile *p = profile_of(1, (uint64_t)(20 * MIB));
+    struct hw_memory_parts m;
+    map(p, "[heap]", 2 * MIB, 1 * MIB);
+    map(p, "[malloc block]", 52 * MIB, 20 * MIB);
+    find(p, 21 * MIB, &m);
+    near(m.untouched, 0);
+    near(m.parts[HW_PART_LIVE].rss, 20 * MIB);
+    near(m.parts[HW_PART_FREE].rss, 1 * MIB);
+    hw_memory_parts_done(&m);
+    hw_profile_free(p);
+}
+
+/* Another allocator's rounding is a guess: it makes nothing of live memory untouched. */
+static void guessed_rounding(void **state)
+{
+    (void)state;
+    struct hw_profile *p = profile_of(1000001, (uint64_t)(24 * MIB)); /* of several sizes */
+    struct hw_memory_parts m;
+    map(p, "[allocator]", 30 * MIB, 27 * MIB);
+    find(p, 27 * MIB, &m);
+    near(m.untouched, 0);
+    near(m.parts[HW_PART_LIVE].rss, 24 * MIB);
+    near(m.parts[HW_PART_ROUNDING].rss, 3 * MIB);
+    near(m.parts[HW_PART_MOVED].rss, 0);
+    hw_memory_parts_done(&m);
+    hw_profile_free(p);
+}
+
+/* 200,000 keys of 35 to 40 bytes are in blocks of 48: their mean says no more than that it is 8 to 23 bytes each. */
+static void several_sizes(void **state)
+{
+    (void)state;
+    struct hw_profile *p = profile_of(200000, 7888895);
+    struct hw_memory_parts m;
+    map(p, "[heap]", 9600 * KIB, 9600 * KIB);
+    find(p, 9600 * KIB, &m);
+    near(m.parts[HW_PART_LIVE].rss, 7888895);
+    near(m.parts[HW_PART_ROUNDING].rss, 9600 * KIB - 7888895);
+    near(m.parts[HW_PART_MOVED].rss, 0);
+    hw_memory_parts_done(&m);
+    hw_profile_free(p);
+}
+
+/* One size is known: what is missing has moved. */
+static void moved(void **state)
+{
+    (void)state;
+    struct hw_profile *p = profile_of(100000, 100000 * 40);
+    struct hw_memory_parts m;
+    map(p, "[heap]", 4 * MIB, 4 * MIB);
+    find(p, 4 * MIB, &m);
+    near(m.parts[HW_PART_ROUNDING].rss, 100000 * 8);
+    near(m.parts[HW_PART_MOVED].rss, 4 * MIB - 100000 * 48);
+    hw_memory_parts_done(&m);
+    hw_profile_free(p);
+}
+
+/* A file may have as many readings and names as it likes: to compare each with each would take minutes. */
+static void many(void **state)
+{
+    enum { MANY = 500000 };
+    (void)state;
+    struct hw_profile *p = profile_of(1, 1000);
+    struct hw_memory_parts m, again;
+    struct hw_parts_diff d;
+    for (int i = 0; i < MANY; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "/data/%d", i % (MANY / 2));
+        map(p, name, 4 * KIB, 4 * KIB);
+    }
+    hw_str_id rss = fill_str(p, "account.rss");
+    for (int i = 0; i < MANY; i++) {
+        struct hw_smaps_row row = p->smaps.v[0];
+        struct hw_counter_row reading = {.upid = {0}, .name = rss, .ts_ns = i - MANY, .value = 1};
+        row.ts_ns = i - MANY;
+        assert_int_equal(hw_vec_push(&p->smaps, row), 0);
+        assert_int_equal(hw_vec_push(&p->counters, reading), 0);
+    }
+    find(p, MANY * 4 * KIB, &m);
+    assert_int_equal(m.ts_ns, 200);
+    assert_int_equal(m.entries.n, MANY / 2);
+    assert_int_equal(m.entries.v[0].n_mappings, 2);
+    near(m.parts[HW_PART_FILES].rss, MANY * 4 * KIB);
+    again = m;
+    struct hw_parts_diff_side a = {p, &m}, b = {p, &again};
+    assert_int_equal(hw_parts_diff_make(&a, &b, 0, &d), 0);
+    assert_int_equal(d.rows.n, MANY / 2 + HW_PART_COUNT);
+    hw_parts_diff_done(&d);
+    hw_memory_parts_done(&m);
+    hw_profile_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many),           cmocka_unit_test(untouched_block),
+        cmocka_unit_test(foreign_blocks), cmocka_unit_test(guessed_rounding),
+        cmocka_unit_test(several_sizes),  cmocka_unit_test(moved)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
