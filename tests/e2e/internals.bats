@@ -97,12 +97,16 @@ END
     bash -c 'until [ -e go ]; do sleep 0.1; done; exec sleep 60' 3>&- &
     local pid=$!
     "$H" memory-internals start "$pid"
+    recorded() {
+        "$H" ps --json | python3 -c 'import json, sys; print(any(int(sys.argv[1]) in r["pids"] for r in json.load(sys.stdin)["recordings"]))' "$pid"
+    }
+    [ "$(recorded)" = True ]
     touch go
-    untracked() { ! "$H" ps --json | grep -q "\"pids\": *\[ *$pid"; }
-    wait_for untracked
+    ended() { [ "$(recorded)" = False ]; }
+    wait_for ended
     run "$H" memory-internals stop "$pid"
     [ "$status" -eq 1 ]
     [[ "$output" == *"is not tracked"* ]]
-    ! "$H" ps --json | grep -q "\"pids\": *\[ *$pid"
+    [ "$(recorded)" = False ]
     kill "$pid"
 }
