@@ -519,6 +519,22 @@ static void tell_types(const struct hw_export_input *in)
               in->notes);
 }
 
+/* What the format has and this writer has not; it must not look as if there were none. */
+static int tell_graphs(const struct hw_export_input *in, struct hw_error *err)
+{
+    const struct hw_profile *p = in->profile;
+    if (p->graphs.n == 0)
+        return HW_OK;
+    if (p->dumps.n == 0 && p->memory.snapshots.n == 0 && p->smaps.n == 0 && p->counters.n == 0)
+        return hw_fail(err, HW_ENOTFOUND, 0,
+                       "there is only a heap graph, which is not written as a Perfetto trace; try "
+                       "-t hprof");
+    if (in->notes)
+        fprintf(in->notes, "note: %zu heap graph%s left out\n", p->graphs.n,
+                p->graphs.n == 1 ? " is" : "s are");
+    return HW_OK;
+}
+
 static int copy_to(int fd, FILE *out, struct hw_error *err)
 {
     char buf[65536];
@@ -538,7 +554,9 @@ static int write_trace(const struct hw_export_input *in, FILE *out, struct hw_er
     if (fd < 0)
         return hw_fail_sys(err, "cannot write the trace");
     tell_types(in);
-    int rc = hw_trace_writer_new(fd, &j.w, err);
+    int rc = tell_graphs(in, err);
+    if (rc == HW_OK)
+        rc = hw_trace_writer_new(fd, &j.w, err);
     if (rc < 0)
         return rc;
     static int (*const parts[])(struct job * j) = {put_clocks, put_processes,    put_counters,

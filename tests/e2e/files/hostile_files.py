@@ -359,6 +359,29 @@ def name_files(box):
         c.below(20, 300, name).says(word, name).says("prog+0x1008", name)
 
 
+def snapshot_of(nodes, edges, strings):
+    """A snapshot of V8: nodes are (name, number of references), references (type, name, to)."""
+    return json.dumps({
+        "snapshot": {"meta": {"node_fields": ["type", "name", "id", "self_size", "edge_count"],
+                              "node_types": [["object", "synthetic"], "string", "number", "number", "number"],
+                              "edge_fields": ["type", "name_or_index", "to_node"],
+                              "edge_types": [["property", "internal"], "string_or_number", "node"]}},
+        "nodes": [x for i, (name, n) in enumerate(nodes) for x in (0, name, i + 1, 8, n)],
+        "edges": [x for t, name, to in edges for x in (t, name, 5 * to)], "strings": strings})
+
+
+def heap_snapshots(box):
+    """Names that would become gigabytes as the class of many fields, and one that is searched for each reference."""
+    long, many = "x" * 1000000, 30000
+    def cost(name, *what):
+        pathlib.Path(box.path(name)).write_text(snapshot_of(*what))
+        return Cost(box, [hw.tool("heapwise"), "graph", name]).below(10, 600, name)
+    cost("class.heapsnapshot", [(0, many)], [(0, i + 1, 0) for i in range(many)], [long] + [f"f{i}" for i in range(many)]).says("ELIMIT", "class")
+    pair = "1 / part of key (" + long + " table)"
+    cost("pair.heapsnapshot", [(0, many)], [(1, 1, 0)] * many, ["A", pair]).says("reachable", "pair")
+    cost("node.heapsnapshot", [(0, 0)] * many, [], [long]).says("reachable", "node")
+
+
 def numbers(box):
     """Numbers that nothing can have: a sample or a number of the dump is left out, and counted."""
     for n in (1 << 63, (1 << 64) - 1, 1 << 62):
@@ -410,4 +433,4 @@ def sessions(box):
 if __name__ == "__main__":
     hw.main({f.__name__: f for f in (packed, packed_zstd, no_end, packed_packets, packed_nothing, packed_members,
                                      servers, server_interrupted, symbol_tables, debug_info,
-                                     name_files, numbers, messages, sessions)})
+                                     name_files, heap_snapshots, numbers, messages, sessions)})

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""What V8 writes (Node.js, Chrome), against a reader that goes through the same JSON by force."""
+import csv
+import io
+import json
+import re
+import sys
+from collections import Counter
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0])
+import rooms
+from lib import hw
+
+HELD = """
+const v8 = require('v8');
+class Session { constructor(i) { this.id = i; this.data = new Array(50).fill(i + 0.5); this.name = 'session ' + i; } }
+class Cache { constructor() { this.map = new Map(); } add(s) { this.map.set(s.id, s); } }
+class Key { constructor(i) { this.k = i; } }
+class Weakly { constructor() { this.text = 'x'.repeat(1000) + Math.random(); } }
+class OfTwo { constructor() { this.text = new Array(100).fill(1); } }
+globalThis.cache = new Cache();
+for (let i = 0; i < 2000; i++) globalThis.cache.add(new Session(i));
+globalThis.keys = [];
+globalThis.weak = new WeakMap();
+for (let i = 0; i < 50; i++) { const k = new Key(i); globalThis.keys.push(k); globalThis.weak.set(k, new Weakly()); }
+globalThis.ref = new WeakRef(globalThis.keys[0]);
+globalThis.one = { shared: new OfTwo(), 'an odd \\u20ac name': new Array(10) };
+globalThis.two = { shared: globalThis.one.shared };
+v8.writeHeapSnapshot('held.heapsnapshot');
+"""
+
+
+def rows(box, file, sql):
+    r = box.run([hw.tool("heapwise"), "query", file, sql], check=0)
+    return list(csv.reader(io.StringIO(r.stdout.decode())))[1:]
+
+
+class Twin:
+    """A snapshot as Chrome's developer tools count it; what an object retains is found by leaving it out."""
+    OF_TABLE = re.compile(r"^\d+ / part of key \(.*? @\d+\) -> value \(.*? @\d+\) pair in WeakMap \(table @(\d+)\)$", re.S)
+    NAMES = {"hidden": "(system)", "code": "(compiled code)", "closure": "Function", "regexp": "RegExp"}
+
+    def __init__(self, file):
+        d = json.load(open(file))
+        meta, texts = d["snapshot"]["meta"], d["strings"]
+        width, columns = len(meta["node_fields"]), meta["node_fields"].index
+        kinds = meta["node_types"][columns("type")]
+        flat = d["nodes"]
+        nodes = [flat[i:i + width] for i in range(0, len(flat), width)]
+        self.size = [n[columns("self_size")] for n in nodes]
+        self.name = [self.class_of(kinds[n[columns("type")]], texts[n[columns("name")]]) for n in nodes]
+        step, of = len(meta["edge_fields"]), meta["edge_fields"].index
+        ways, flat, at = meta["edge_types"][of("type")], d["edges"], 0
+        self.out = []
+        for i, n in enumerate(nodes):
+            targets = []
+            for _ in range(n[columns("edge_count")]):
+                way, name, to = ways[flat[at + of("type")]], flat[at + of("name_or_index")], flat[at + of("to_node")] // width
+                at += step
+                table = self.OF_TABLE.match(texts[name]) if way == "internal" else None
+                if way == "weak" or (way == "shortcut" and i) or (table and int(table.group(1)) == n[columns("id")]):
+                    continue
+                targets.append(to)
+            self.out.append(targets)
+        hw.equal(at, len(flat), "references of all objects")
+
+    def class_of(self, kind, name):
+        if kind in ("object", "native"):
+            return name
+        if kind == "synthetic":
+            return name or "(root)"
+        return self.NAMES.get(kind, f"({kind})")
+
+    def reached(self, without=-1):
+        seen, todo = {0}, [0]
+        while todo:
+            for t in self.out[todo.pop()]:
+                if t not in seen and t != without:
+                    seen.add(t)
+                    todo.append(t)
+        return sum(self.size[i] for i in seen)
+
+    def retained(self, o):
+        return self.reached() - self.reached(o)
+
+
+def snapshot(box):
+    """Classes, sizes, retained memory, paths, names of fields."""
+    hw.need("node")
+    (box.dir / "held.js").write_text(HELD)
+    box.run(["node", "held.js"], check=0, timeout=120)
+    twin, file = Twin(box.path("held.heapsnapshot")), box.path("held.heapsnapshot")
+    want = Counter(twin.name), Counter()
+    for name, size in zip(twin.name, twin.size):
+        want[1][name] += size
+    r = box.run([hw.tool("heapwise"), "convert", "-t", "perfetto", file, box.path("held.trace")], check=None)
+    hw.true(r.returncode != 0 and b"only a heap graph" in r.stderr, r.stderr.decode())
+    got = rows(box, file, "select c.name, count(*), sum(o.self_size) from heap_graph_object o "
+                       "join heap_graph_class c on o.type_id = c.id group by c.name")
+    hw.equal({n: int(k) for n, k, _ in got}, dict(want[0]), f"objects by class, {file}")
+    hw.equal({n: int(s) for n, _, s in got}, dict(want[1]), f"bytes by class, {file}")
+    (reachable,), = rows(box, file, "select sum(self_size) from heap_graph_object where reachable")
+    hw.equal(int(reachable), twin.reached(), "bytes that the root reaches")
+    for name, n in ("Cache", 1), ("OfTwo", 1), ("Weakly", 50), ("WeakMap", None):
+        of = [i for i, c in enumerate(twin.name) if c == name]
+        hw.true(n is None or len(of) == n, f"{name}: {len(of)} objects")
+        got = rows(box, file, "include perfetto module android.memory.heap_graph.dominator_tree; "
+                           "select d.dominated_size_bytes from heap_graph_dominator_tree d join heap_graph_object o using (id) "
+                           f"join heap_graph_class c on o.type_id = c.id where c.name = '{name}' order by o.id")
+        hw.equal([int(r[0]) for r in got[:4]], [twin.retained(i) for i in of[:4]], f"retained by each {name}")
+    r = box.run([hw.tool("heapwise"), "graph", file, "--path", "Session"], check=0)
+    hw.true(b"Session < " in r.stdout and b"< Map < Cache < global" in r.stdout, r.stdout.decode())
+    fields = {n for n, in rows(box, file, "select distinct field_name from heap_graph_reference where field_name like 'Object.%'")}
+    hw.true('Object.an odd \u20ac name' in fields, f"names of fields: {sorted(fields)[:50]}")
+
+
+def samples(box):
+    """A sampled profile: bytes by stack, and the lines that V8 tells."""
+    hw.need("node")
+    (box.dir / "kept.js").write_text("""globalThis.kept = [];
+function keep(n) {
+    for (let i = 0; i < n; i++) globalThis.kept.push(new Array(200).fill(i));
+}
+function outer() { keep(3000); keep(10); }
+outer();
+""")
+    box.run(["node", "--heap-prof", "--heap-prof-interval=2048", "--heap-prof-name=kept.heapprofile", "kept.js"], check=0, timeout=120)
+    want, todo = Counter(), [(json.load(open(box.path("kept.heapprofile")))["head"], ())]
+    while todo:
+        node, path = todo.pop()
+        call = node["callFrame"]
+        if node["id"] != 1:
+            path += ((call["functionName"] or "(anonymous)", call["url"], call["lineNumber"] + 1 if call["url"] else 0),)
+            want[path] += node["selfSize"]
+        todo += [(c, path) for c in node["children"]]
+    hw.true(sum(v for p, v in want.items() if p[-1][0] == "keep") > 3000 * 200 * 4, f"the program keeps what it says: {want.most_common(3)}")
+    got = Counter()
+    for site, size in rows(box, box.path("kept.heapprofile"), "select callsite_id, sum(size) from heap_profile_allocation group by 1"):
+        path = rows(box, box.path("kept.heapprofile"), f"""
+            with recursive up(id, n) as (select {site}, 0 union all select c.parent_id, n + 1
+                from up join stack_profile_callsite c using (id) where c.parent_id is not null)
+            select f.name, coalesce(s.source_file, ''), coalesce(s.line_number, 0) from up join stack_profile_callsite c using (id)
+            join stack_profile_frame f on c.frame_id = f.id left join stack_profile_symbol s using (symbol_set_id) order by n desc""")
+        got[tuple((n, u, int(l)) for n, u, l in path)] += int(size)
+    hw.equal(dict(got), {p: int(v) for p, v in want.items() if v >= 1}, "bytes by stack")
+    r = box.run([hw.tool("heapwise"), "report", box.path("kept.heapprofile")], check=0)
+    hw.true(re.search(rb"MiB\s+\d+\s+keep < outer", r.stdout), r.stdout.decode())
+
+
+def damaged(box):
+    """Cut off, or with numbers that lead nowhere: a word about it, and what is right is shown."""
+    small = json.loads((hw.ROOT / "tests/fuzz/corpus/text_profile/small.heapsnapshot").read_text())
+
+    def said(d, *command):
+        (box.dir / "d.heapsnapshot").write_text(d if isinstance(d, str) else json.dumps(d))
+        r = box.run([hw.tool("heapwise"), *command, box.path("d.heapsnapshot")], check=None)
+        return r.returncode, r.stdout.decode() + r.stderr.decode()
+
+    status, text = said(small, "graph")
+    hw.true(status == 0 and "reachable 180 B in 6 objects" in text, text)
+    status, text = said(json.dumps(small)[:-30], "graph")
+    hw.true(status != 0 and "cut off" in text, text)
+    for column in "self_size", "edge_count":
+        without = json.loads(json.dumps(small))
+        without["snapshot"]["meta"]["node_fields"].remove(column)
+        status, text = said(without, "graph")
+        hw.true(status != 0 and "lacks a column" in text, text)
+    for at, wrong in (2, 8), (2, 7000000), (0, 77), (3, -5), (3, 1.5), (3, "x"):
+        bad = json.loads(json.dumps(small))
+        bad["edges"][at] = wrong
+        status, text = said(bad, "graph")
+        hw.true(status == 4 and "heap_graph_malformed_packet = 1" in text, f"edges[{at}] = {wrong}: {text}")
+    short = json.loads(json.dumps(small))
+    del short["edges"][-3:]
+    status, text = said(short, "graph")
+    hw.true(status == 4 and "heap_graph_malformed_packet = 1" in text and "reachable 156 B" in text, text)
+
+
+CASES = {k: v for k, v in list(globals().items())
+         if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in ("rows", "Twin")}
+
+if __name__ == "__main__":
+    hw.main(CASES)
