@@ -193,12 +193,16 @@ static bool looks_embedded(int32_t pid)
     return ours;
 }
 
-/* A recorder that does not answer is exiting: not an error. */
-static int add_recorder(struct hw_recorders *out, const char *path, bool embedded,
+/* One that has gone by now is not an error. */
+static int add_recorder(struct hw_recorders *out, const char *path, int32_t embedded_pid,
                         struct hw_error *why)
 {
+    bool embedded = embedded_pid != 0;
     struct hw_recorder_seen r = {.embedded = embedded};
-    if (ask(path, &r.controller, &r.state, why) < 0)
+    int rc = ask(path, &r.controller, &r.state, why);
+    if (rc == HW_ETIMEOUT && embedded && looks_embedded(embedded_pid))
+        return hw_vec_push(&out->silent, embedded_pid) < 0 ? HW_ENOMEM : HW_OK;
+    if (rc < 0)
         return HW_OK;
     for (size_t i = 0; embedded && i < r.state.sessions.n; i++)
         (void)snprintf(r.state.sessions.v[i].ref, sizeof r.state.sessions.v[i].ref, "r%d",
@@ -215,7 +219,7 @@ int hw_recorders_ask_one(struct hw_recorders *out, int32_t pid, struct hw_error 
     char path[64];
     *out = (struct hw_recorders){0};
     (void)snprintf(path, sizeof path, HW_CONTROL_EMBEDDED "%d", pid); /* fits */
-    int rc = add_recorder(out, path, /* embedded = */ true, NULL);
+    int rc = add_recorder(out, path, pid, NULL);
     return rc < 0 ? hw_fail(err, rc, 0, "recorder %d:", pid) : HW_OK;
 }
 
@@ -226,12 +230,12 @@ int hw_recorders_ask(struct hw_recorders *out, struct hw_error *err)
     *out = (struct hw_recorders){0};
     int rc = hw_proc_list(&all);
     if (rc == 0)
-        rc = add_recorder(out, NULL, /* embedded = */ false, &out->service_error);
+        rc = add_recorder(out, NULL, /* embedded_pid = */ 0, &out->service_error);
     for (size_t i = 0; i < all.n && rc == 0; i++) {
         if (!looks_embedded(all.v[i]))
             continue;
         (void)snprintf(path, sizeof path, HW_CONTROL_EMBEDDED "%d", all.v[i]); /* fits */
-        rc = add_recorder(out, path, /* embedded = */ true, NULL);
+        rc = add_recorder(out, path, all.v[i], NULL);
     }
     hw_vec_done(&all);
     if (rc < 0) {
@@ -248,6 +252,7 @@ void hw_recorders_done(struct hw_recorders *r)
         hw_controller_free(r->all.v[i].controller);
     }
     hw_vec_done(&r->all);
+    hw_vec_done(&r->silent);
     *r = (struct hw_recorders){0};
 }
 

@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/memory/vec.h"
+#include "proc/pid.h"
 
 struct hw_controller;
 
@@ -67,10 +68,12 @@ struct hw_recorder_seen {
 
 struct hw_recorders {
     HW_VEC(struct hw_recorder_seen) all;
+    hw_pid_list silent;            /* embedded ones that did not answer in time; owned */
     struct hw_error service_error; /* why there is no service; code 0: there is one */
 };
 
-/* Recorders that do not answer are left out: they are exiting. */
+/* Recorders that are exiting are left out. One that is there and does not answer (stopped, or
+ * starved) is in `silent`: what it records is not known. */
 int hw_recorders_ask(struct hw_recorders *out, struct hw_error *err);
 /* Only the one embedded in this process; none if it does not answer. */
 int hw_recorders_ask_one(struct hw_recorders *out, int32_t pid, struct hw_error *err);

@@ -110,3 +110,20 @@ END
     [ "$(recorded)" = False ]
     kill "$pid"
 }
+
+@test "a recorder that does not answer is named, and what it records is not taken for nothing" {
+    "$H" memory-internals start "$PID" >/dev/null
+    RECORDER=$("$H" ps --json | python3 -c 'import json, sys; print(next(r["recorder_pid"] for r in json.load(sys.stdin)["recordings"] if int(sys.argv[1]) in r["pids"]))' "$PID")
+    kill -STOP "$RECORDER"
+    run "$H" ps
+    [[ "$output" == *"recorder $RECORDER does not answer"* ]]
+    "$H" ps --json 2>/dev/null | python3 -c 'import json, sys; sys.exit(int(sys.argv[1]) not in json.load(sys.stdin)["silent_recorders"])' "$RECORDER"
+    run "$H" memory-internals stop "$PID"
+    [ "$status" -ne 0 ]
+    [[ "$output" == *"recorder $RECORDER does not answer"* ]]
+    kill -CONT "$RECORDER"
+    run "$H" memory-internals stop "$PID"
+    [ "$status" -eq 0 ]
+    run "$H" ps
+    [[ "$output" != *"does not answer"* ]]
+}

@@ -18,6 +18,7 @@
 #include "base/files/fd.h"
 #include "base/text/json_out.h"
 #include "cli/cli.h"
+#include "cli/parts/all_recorders.h"
 #include "cli/screen/live_screen.h"
 #include "cli/screen/screen.h"
 #include "cli/screen/tree_screen.h"
@@ -91,7 +92,7 @@ static int find_recorded(struct live *l)
     struct hw_recorders all;
     struct hw_error err = {0};
     size_t n = 0;
-    if (hw_recorders_ask(&all, &err) < 0)
+    if (hw_cli_ask_recorders(l->cli, &all, &err) < 0)
         return hw_cli_fail(l->cli, &err);
     for (size_t r = 0; r < all.all.n; r++)
         for (size_t i = 0; i < all.all.v[r].state.sessions.n; i++)

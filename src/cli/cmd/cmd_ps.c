@@ -13,6 +13,7 @@
 #include "base/text/strbuf.h"
 #include "base/text/utf8.h"
 #include "cli/cli.h"
+#include "cli/parts/all_recorders.h"
 #include "config/command/units.h"
 #include "proc/pid.h"
 #include "record/processes.h"
@@ -202,6 +203,11 @@ static int print_json(const hw_process_rows *rows, const struct hw_recorders *al
     struct hw_json j;
     hw_json_page_begin(&j, stdout, "ps", 0);
     hw_json_kv_bool(&j, "service", all->all.n && !all->all.v[0].embedded);
+    hw_json_key(&j, "silent_recorders");
+    hw_json_begin_array(&j);
+    for (size_t i = 0; i < all->silent.n; i++)
+        hw_json_int(&j, all->silent.v[i]);
+    hw_json_end_array(&j);
     hw_json_key(&j, "recordings");
     hw_json_begin_array(&j);
     for (size_t r = 0; r < all->all.n; r++)
@@ -223,7 +229,7 @@ int hw_cmd_ps(struct hw_cli *cli)
     struct hw_recorders all;
     hw_process_rows rows = {0};
     bool every = hw_opt_flag(&cli->opts, HW_OPT_ALL_PROCESSES) || cli->opts.n_args;
-    if (hw_recorders_ask(&all, &err) < 0 ||
+    if (hw_cli_ask_recorders(cli, &all, &err) < 0 ||
         hw_processes_find(&all, is_meant, cli, every, /* known = */ NULL, &rows) < 0) {
         hw_cli_error(cli, NULL, "cannot read /proc");
         return HW_EXIT_FAILED;

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/parts/all_recorders.h"
 #include "config/config.h"
 #include "record/controller.h"
 #include "record/service.h"
@@ -130,7 +131,7 @@ int hw_cmd_stop(struct hw_cli *cli)
 {
     struct hw_error err = {0};
     struct hw_recorders all;
-    if (hw_recorders_ask(&all, &err) < 0)
+    if (hw_cli_ask_recorders(cli, &all, &err) < 0)
         return hw_cli_fail(cli, &err);
     int status = HW_EXIT_OK;
     size_t n = cli->opts.n_args ? cli->opts.n_args : 1;

@@ -428,7 +428,14 @@ static int stop_one(int32_t pid, struct hw_error *err)
                     rc = end_target(&recorders.all.v[r], s, pid, err);
                 }
         }
+    int32_t silent = recorders.silent.n ? recorders.silent.v[0] : 0;
     hw_recorders_done(&recorders);
+    if (!found && silent)
+        return hw_fail(
+            err, HW_ETIMEOUT, 0,
+            "recorder %d does not answer: whether it tracks process %d is not known; is it "
+            "stopped?",
+            silent, pid);
     if (!found)
         return hw_fail(err, HW_ENOTFOUND, 0, "process %d is not tracked", pid);
     return rc < 0 ? rc : 1;
