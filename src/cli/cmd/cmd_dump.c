@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cli/all_recorders.h"
 #include "cli/cli.h"
-#include "cli/parts/all_recorders.h"
 #include "config/config.h"
 #include "record/controller.h"
 #include "record/service.h"

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "cli/all_recorders.h"
 #include "cli/cli.h"
-#include "cli/parts/all_recorders.h"
 #include "config/config.h"
 #include "record/controller.h"
 #include "record/service.h"

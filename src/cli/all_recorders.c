@@ -1,4 +1,4 @@
-#include "cli/parts/all_recorders.h"
+#include "cli/all_recorders.h"
 
 #include <stdio.h>
 

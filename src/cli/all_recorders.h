@@ -4,8 +4,8 @@
  * Why:     a recorder that is stopped, or starved, keeps its recordings to itself: lists without
  *          them look complete.
  */
-#ifndef HW_CLI_PARTS_ALL_RECORDERS_H
-#define HW_CLI_PARTS_ALL_RECORDERS_H
+#ifndef HW_CLI_ALL_RECORDERS_H
+#define HW_CLI_ALL_RECORDERS_H
 
 #include "record/service.h"
 
