@@ -20,6 +20,7 @@
 #include "import/memory_infra/memory_infra.h"
 #include "import/perfetto/perfetto.h"
 #include "import/pprof.h"
+#include "import/ruby_dump.h"
 #include "import/v8/v8.h"
 #include "model/profile.h"
 
@@ -29,11 +30,17 @@ enum { HEAD = 4096, RAW_HEAD = 64 << 10 }; /* RAW_HEAD: unpacked it is HEAD and 
 #define UNPACKING 0.3                      /* of the time a packed file takes; measured on traces */
 static const size_t max_file = (size_t)4 << 30; /* in memory: pipes and packed files */
 
-const struct hw_importer *const hw_importers[] = {&hw_import_perfetto,    &hw_import_pprof,
-                                                  &hw_import_bundle,      &hw_import_heaptrack,
-                                                  &hw_import_hprof,       &hw_import_memory_infra,
-                                                  &hw_import_v8_snapshot, &hw_import_v8_profile,
-                                                  &hw_import_collapsed,   NULL};
+const struct hw_importer *const hw_importers[] = {&hw_import_perfetto,
+                                                  &hw_import_pprof,
+                                                  &hw_import_bundle,
+                                                  &hw_import_heaptrack,
+                                                  &hw_import_hprof,
+                                                  &hw_import_memory_infra,
+                                                  &hw_import_v8_snapshot,
+                                                  &hw_import_v8_profile,
+                                                  &hw_import_ruby,
+                                                  &hw_import_collapsed,
+                                                  NULL};
 
 const struct hw_importer *hw_importer_find(struct hw_bytes head)
 {

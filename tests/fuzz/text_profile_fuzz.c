@@ -1,10 +1,11 @@
-/* Any bytes as heaptrack's data, as folded stacks, and as what V8 writes. */
+/* Any bytes as heaptrack's data, as folded stacks, and as what V8 and Ruby write. */
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/bytes.h"
 #include "import/collapsed.h"
 #include "import/heaptrack.h"
+#include "import/ruby_dump.h"
 #include "import/v8/v8.h"
 #include "model/profile.h"
 
@@ -27,5 +28,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     read_as(&hw_import_collapsed, hw_bytes_of(data, n));
     read_as(&hw_import_v8_snapshot, hw_bytes_of(data, n));
     read_as(&hw_import_v8_profile, hw_bytes_of(data, n));
+    read_as(&hw_import_ruby, hw_bytes_of(data, n));
     return 0;
 }

@@ -15,6 +15,8 @@ const FORMATS = [
   'pprof profiles',
   'heaptrack recordings',
   'Java heap dumps (hprof)',
+  'JavaScript heap snapshots and profiles (heapsnapshot, heapprofile)',
+  'Ruby heap dumps (ObjectSpace.dump_all)',
   'memory-infra dumps (JSON)',
   'folded stacks',
   'any of them packed by gzip or zstd',

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What V8 writes (Node.js, Chrome), against a reader that goes through the same JSON by force."""
+"""What V8 (Node.js, Chrome) and Ruby write, against a reader that goes through the same file by force."""
 import csv
 import io
 import json
@@ -35,8 +35,26 @@ def rows(box, file, sql):
     return list(csv.reader(io.StringIO(r.stdout.decode())))[1:]
 
 
-class Twin:
-    """A snapshot as Chrome's developer tools count it; what an object retains is found by leaving it out."""
+class Graph:
+    """Objects are numbers, out[o] what o refers to; what one retains is found by leaving it out."""
+    roots = (0,)
+
+    def reached(self, without=-1):
+        seen = {r for r in self.roots if r != without}
+        todo = list(seen)
+        while todo:
+            for t in self.out[todo.pop()]:
+                if t not in seen and t != without:
+                    seen.add(t)
+                    todo.append(t)
+        return sum(self.size[i] for i in seen)
+
+    def retained(self, o):
+        return self.reached() - self.reached(o)
+
+
+class Twin(Graph):
+    """A snapshot as Chrome's developer tools count it."""
     OF_TABLE = re.compile(r"^\d+ / part of key \(.*? @\d+\) -> value \(.*? @\d+\) pair in WeakMap \(table @(\d+)\)$", re.S)
     NAMES = {"hidden": "(system)", "code": "(compiled code)", "closure": "Function", "regexp": "RegExp"}
 
@@ -70,18 +88,6 @@ class Twin:
         if kind == "synthetic":
             return name or "(root)"
         return self.NAMES.get(kind, f"({kind})")
-
-    def reached(self, without=-1):
-        seen, todo = {0}, [0]
-        while todo:
-            for t in self.out[todo.pop()]:
-                if t not in seen and t != without:
-                    seen.add(t)
-                    todo.append(t)
-        return sum(self.size[i] for i in seen)
-
-    def retained(self, o):
-        return self.reached() - self.reached(o)
 
 
 def snapshot(box):
@@ -176,8 +182,59 @@ def damaged(box):
     hw.true(status == 4 and "heap_graph_malformed_packet = 1" in text and "reachable 156 B" in text, text)
 
 
+KEPT = """
+require 'objspace'
+class Session; def initialize(i); @id = i; @data = Array.new(50) { |k| k.to_f + i }; @name = 'session \\u00fc ' * 3 + i.to_s; end; end
+class Cache; def initialize; @map = {}; end; def add(i, s); @map[i] = s; end; end
+$cache = Cache.new
+300.times { |i| $cache.add(i, Session.new(i)) }
+$odd = Session.new(-1)
+def $odd.own; 1; end # a singleton class
+GC.start
+File.open('kept.json', 'w') { |f| ObjectSpace.dump_all(output: f) }
+puts ObjectSpace.each_object(Session).count, ObjectSpace.memsize_of_all(Session), ObjectSpace.each_object(Cache).count
+"""
+
+
+class Dump(Graph):
+    """Ruby's lines. Of what has no address the roots are made, in front."""
+
+    def __init__(self, file):
+        lines = [json.loads(line) for line in open(file)]
+        self.lines, number = lines, {o["address"]: i for i, o in enumerate(lines) if "address" in o}
+        self.size = [o.get("memsize", 0) for o in lines]
+        self.out = [[number[r] for r in o.get("references", ()) if r in number] for o in lines]
+        self.roots = [i for i, o in enumerate(lines) if o["type"] == "ROOT"]
+
+
+def ruby(box):
+    """Objects by class as Ruby counts them, retained memory by force."""
+    hw.need("ruby")
+    (box.dir / "kept.rb").write_text(KEPT)
+    sessions, session_bytes, caches = (int(x) for x in box.run(["ruby", "kept.rb"], check=0, timeout=120).stdout.split())
+    twin, file = Dump(box.path("kept.json")), box.path("kept.json")
+    got = {n: (int(k), int(s)) for n, k, s in rows(box, file, "select c.name, count(*), sum(o.self_size) from heap_graph_object o "
+                                                             "join heap_graph_class c on o.type_id = c.id where c.name in ('Session', 'Cache') group by 1")}
+    hw.equal(got["Session"], (sessions, session_bytes), "sessions, those with a singleton class, too")
+    hw.equal(got["Cache"][0], caches, "caches")
+    (n, size, reachable), = rows(box, file, "select count(*), sum(self_size), sum(self_size * reachable) from heap_graph_object where self_size >= 0")
+    hw.equal((int(n), int(size), int(reachable)), (len(twin.lines), sum(twin.size), twin.reached()), "objects, bytes, those in reach")
+    cache_class = next(o["address"] for o in twin.lines if o.get("name") == "Cache")
+    cache = next(i for i, o in enumerate(twin.lines) if o.get("class") == cache_class and o["type"] == "OBJECT")
+    (retained,), = rows(box, file, "include perfetto module android.memory.heap_graph.dominator_tree; select d.dominated_size_bytes "
+                                   "from heap_graph_dominator_tree d join heap_graph_object o using (id) "
+                                   "join heap_graph_class c on o.type_id = c.id where c.name = 'Cache'")
+    hw.equal(int(retained), twin.retained(cache), "retained by the cache")
+    r = box.run([hw.tool("heapwise"), "graph", file, "--path", "Cache"], check=0)
+    hw.true(b"Cache < (global_tbl) [ROOT" in r.stdout, r.stdout.decode())
+    text = open(file).read().splitlines()
+    (box.dir / "bad.json").write_text("\n".join(text[:100] + ['{"address":"0xzz", "type":"STRING"}', '{"cut": ', "[1]"] + text[100:])[:-40])
+    r = box.run([hw.tool("heapwise"), "graph", box.path("bad.json")], check=None)
+    hw.true(r.returncode == 4 and b"heap_graph_malformed_packet = 4" in r.stdout + r.stderr, r.stderr.decode())
+
+
 CASES = {k: v for k, v in list(globals().items())
-         if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in ("rows", "Twin")}
+         if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in ("rows", "Graph", "Twin", "Dump")}
 
 if __name__ == "__main__":
     hw.main(CASES)
