@@ -312,6 +312,7 @@ void hw_client_session_start(uint32_t flags, uint64_t timeout_ns)
         return;
     atomic_store(&hw_session_asking, &hw_here);
     start_locked(flags, timeout_ns);
+    atomic_store(&hw_session_known, atomic_load(&hw_control.generation));
     atomic_store(&hw_session_asking_since_ns, 0);
     atomic_store(&hw_session_asking, NULL);
     hw_session_unlock();

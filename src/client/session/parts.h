@@ -14,6 +14,7 @@ struct hw_session_newest {
 };
 extern HW_HIDDEN struct hw_session_newest hw_session_newest;
 
+extern HW_HIDDEN _Atomic uint32_t hw_session_known; /* generation of the control page; session.c */
 extern HW_HIDDEN bool hw_session_is_started; /* our constructor has run, or the first attach */
 
 /* Under the lock: whose thread asks, and since when; NULL and 0 = nobody's. */

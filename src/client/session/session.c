@@ -41,6 +41,9 @@
 
 static _Atomic uint32_t called;  /* generation of the last handshake: a new one has no backoff */
 static _Atomic uint32_t n_looks; /* of all threads since then */
+/* The last generation that a thread has found here, or a handshake has brought. A forked child has
+ * its parent's: what it finds beside that was written for it. */
+_Atomic uint32_t hw_session_known;
 
 /* ---- a thread finds a new generation ---- */
 
@@ -54,9 +57,11 @@ void hw_client_session_forked(void)
     hw_live_set_forked();
     hw_here.tid = 0;             /* the parent's */
     hw_session_forget_retired(); /* the parent's; what is mapped stays until exec or exit */
-    atomic_store(&hw_process_page.settled, atomic_load(&hw_control.generation));
+    uint32_t known = atomic_load(&hw_session_known);
+    atomic_store(&hw_process_page.settled, known);
     hw_armed_adopt();
-    if (!(atomic_load(&hw_session_newest.flags) & HW_CC_FOLLOW_FORK))
+    if (known != atomic_load(&hw_control.generation) || /* a recorder asks for this process itself */
+        !(atomic_load(&hw_session_newest.flags) & HW_CC_FOLLOW_FORK))
         return;
     atomic_store(&called, atomic_load(&hw_control.generation));
     atomic_store(&hw_process_page.child, 1);
@@ -189,6 +194,7 @@ void hw_client_session_sync(struct hw_tls *t, uint32_t generation)
     if (wanted && !alternate && !atomic_load(&hw_process_page.session) && try_is_due(generation))
         hw_client_session_start(child ? HW_HELLO_FORKED : 0, SLOW_TIMEOUT_NS);
     t->generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
+    atomic_store(&hw_session_known, t->generation);
     if (join_session(t, /* drawn = */ 0) || hw_armed_join(t))
         return;
     if (wanted && atomic_load(&hw_process_page.child))

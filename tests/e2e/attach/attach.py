@@ -39,6 +39,8 @@ class Late:
             line = self.p.stdout.readline()
             if not line:
                 raise hw.Failure(f"the program ended: {hw.tail(self.p.stderr.read())}")
+            if line.startswith(b"child "):
+                self.pid = int(line.split()[1])
             out += line
         return hw.expectations(out)
 
@@ -261,6 +263,26 @@ def killed_recorder(box):
     after = t.do("go 200")
     hw.exact(finish(box, p).last(), since(after, before), "the second recorder")
     t.end()
+
+
+def forked(box):
+    """The child of a prepared program is recorded when it is asked for: of one that nobody has recorded, and of one that was."""
+    for recorded_before in False, True:
+        t = Late(box, env={"LD_PRELOAD": hw.preload_library()})
+        if recorded_before:
+            p = attach(box, str(t.pid))
+            joined(box, p, t.pid)
+            before = t.do("go 0")
+            after = t.do("go 3")
+            hw.exact(finish(box, p).last(), since(after, before), "the parent's")
+        t.do("fork")
+        have = rings(t.pid)
+        p = attach(box, str(t.pid))
+        joined(box, p, t.pid, have)
+        before = t.do("go 0")
+        after = t.do("go 60")
+        hw.exact(finish(box, p).last(), since(after, before), f"the child's; recorded before: {recorded_before}")
+        t.end()
 
 
 def ends_with_program(box):
@@ -845,7 +867,7 @@ def malloc_info(box):
 
 if __name__ == "__main__":
     hw.main({"exact": exact, "locked-memory": locked_memory, "malloc-info": malloc_info, "modules": modules, "by-name": by_name, "two-recorders": two_recorders, "two-commands": two_commands, "service": service,
-             "killed-recorder": killed_recorder, "ends-with-program": ends_with_program, "refusals": refusals,
+             "killed-recorder": killed_recorder, "ends-with-program": ends_with_program, "forked": forked, "refusals": refusals,
              **{"kind-" + k: kind(k) for k in KINDS}, "kinds-refused": kinds_refused, "beside-libc": beside_libc, "valgrind": valgrind,
              "no-marks": no_marks, "seccomp": seccomp, "only-glibc": only_calls(None, "dlopen"),
              **{"only-" + k: only_calls(k, "raw") for k in ("static", "musl")},
