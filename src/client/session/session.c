@@ -60,7 +60,8 @@ void hw_client_session_forked(void)
     uint32_t known = atomic_load(&hw_session_known);
     atomic_store(&hw_process_page.settled, known);
     hw_armed_adopt();
-    if (known != atomic_load(&hw_control.generation) || /* a recorder asks for this process itself */
+    if (known !=
+            atomic_load(&hw_control.generation) || /* a recorder asks for this process itself */
         !(atomic_load(&hw_session_newest.flags) & HW_CC_FOLLOW_FORK))
         return;
     atomic_store(&called, atomic_load(&hw_control.generation));
