@@ -69,7 +69,8 @@ struct hw_session {
     uint64_t last_exec_ns;  /* time of the last dump of an image that made way for another */
     struct hw_control_start start;
     struct hw_trace_config config;
-    int fd; /* owned */
+    int fd;                        /* owned */
+    struct hw_output_file *output; /* owned; of a service, else NULL */
     struct hw_trace_writer *writer;
     HW_VEC(struct hw_session_source) sources;
     HW_VEC(struct hw_java_source *) java; /* owned */

@@ -12,6 +12,7 @@
 #include "daemon/core.h"
 #include "daemon/java_source.h"
 #include "daemon/policy/permission.h"
+#include "daemon/session/output_file.h"
 #include "trace/profile_writer.h"
 #include "trace/slice_writer.h"
 #include "trace/writer.h"
@@ -171,9 +172,25 @@ static uint32_t n_sequences(const struct hw_session *s)
     return n + slices;
 }
 
+/* A service has files of others: they must not keep it waiting. */
+static int writer_new(struct hw_session *s, struct hw_error *err)
+{
+    struct hw_trace_sink sink = {.write = hw_output_file_write, .cut = hw_output_file_cut};
+    if (s->rec->embedded)
+        return hw_trace_writer_new(s->fd, &s->writer, err);
+    if (hw_output_file_new(s->fd, s->uid, &s->output, &sink.start) < 0)
+        return errno == ETIMEDOUT
+                   ? hw_fail(err, HW_ETIMEOUT, 0,
+                             "the output file does not respond: its disk, or a process that has it "
+                             "locked; write elsewhere")
+                   : hw_fail_sys(err, "the output file");
+    sink.ctx = s->output;
+    return hw_trace_writer_new_to(&sink, &s->writer, err);
+}
+
 static int write_start(struct hw_session *s, struct hw_bytes config, struct hw_error *err)
 {
-    int rc = hw_trace_writer_new(s->fd, &s->writer, err);
+    int rc = writer_new(s, err);
     if (rc == HW_OK)
         rc = hw_trace_write_preamble(s->writer, config, s->config.uuid_msb, s->config.uuid_lsb,
                                      n_sequences(s), err);
@@ -308,6 +325,7 @@ void hw_session_free(struct hw_session *s)
     hw_vec_done(&s->broken_off);
     hw_pid_done(&s->root);
     free(s->detach_key);
+    hw_output_file_free(s->output);
     if (s->fd >= 0)
         (void)close(s->fd); /* every packet was written, and its result checked */
     if (s->control)

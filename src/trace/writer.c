@@ -27,7 +27,8 @@
 enum { SERVICE_SEQUENCE = 1, DEFLATE_BYTES = 400 * 1024 };
 
 struct hw_trace_writer {
-    int fd;        /* the caller's */
+    struct hw_trace_sink sink;
+    int fd;        /* of our own sink: the caller's */
     off_t start;   /* where our first packet is; -1 = not seekable */
     uint64_t good; /* bytes of whole packets written */
     uint64_t n_packets;
@@ -44,22 +45,46 @@ struct hw_trace_writer {
     pid_t pid;
 };
 
-int hw_trace_writer_new(int fd, struct hw_trace_writer **out, struct hw_error *err)
+static int file_write(void *ctx, const void *p, size_t n)
+{
+    const struct hw_trace_writer *w = ctx;
+    return hw_fd_write_all(w->fd, p, n);
+}
+
+static int file_cut(void *ctx, off_t size)
+{
+    const struct hw_trace_writer *w = ctx;
+    return ftruncate(w->fd, size) < 0 || lseek(w->fd, size, SEEK_SET) < 0 ? -1 : 0;
+}
+
+int hw_trace_writer_new_to(const struct hw_trace_sink *sink, struct hw_trace_writer **out,
+                           struct hw_error *err)
 {
     struct hw_trace_writer *w = calloc(1, sizeof *w);
     if (!w)
         return hw_fail(err, HW_ENOMEM, 0, "trace writer");
-    int flags = fcntl(fd, F_GETFL);
-    if (flags < 0) {
-        free(w);
-        return hw_fail_sys(err, "trace file descriptor %d", fd);
-    }
-    w->fd = fd;
+    w->sink = *sink;
+    w->fd = -1;
+    w->start = sink->start;
     w->uid = getuid();
     w->pid = getpid();
-    w->start = lseek(fd, 0, flags & O_APPEND ? SEEK_END : SEEK_CUR);
     w->last_sequence = SERVICE_SEQUENCE;
     *out = w;
+    return HW_OK;
+}
+
+int hw_trace_writer_new(int fd, struct hw_trace_writer **out, struct hw_error *err)
+{
+    struct hw_trace_sink sink = {.write = file_write, .cut = file_cut};
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0)
+        return hw_fail_sys(err, "trace file descriptor %d", fd);
+    sink.start = lseek(fd, 0, flags & O_APPEND ? SEEK_END : SEEK_CUR);
+    int rc = hw_trace_writer_new_to(&sink, out, err);
+    if (rc < 0)
+        return rc;
+    (*out)->fd = fd;
+    (*out)->sink.ctx = *out;
     return HW_OK;
 }
 
@@ -128,15 +153,20 @@ static int write_failed(struct hw_trace_writer *w, struct hw_error *err)
 {
     w->failed = errno ? errno : EIO;
     /* A reader must not find half a packet. Nothing can be done where this fails: pipes. */
-    if (w->start >= 0 && ftruncate(w->fd, w->start + (off_t)w->good) == 0)
-        (void)lseek(w->fd, w->start + (off_t)w->good, SEEK_SET);
+    if (w->start >= 0 && w->failed != ETIMEDOUT)
+        (void)w->sink.cut(w->sink.ctx, w->start + (off_t)w->good);
+    if (w->failed == ETIMEDOUT)
+        return hw_fail(err, HW_ETIMEOUT, w->good,
+                       "the output file takes no more data after %llu bytes: its disk does not "
+                       "respond, or a process has it locked",
+                       (unsigned long long)w->good);
     errno = w->failed;
     return hw_fail_sys(err, "cannot write the trace after %llu bytes", (unsigned long long)w->good);
 }
 
 static int append(struct hw_trace_writer *w, struct hw_bytes b, struct hw_error *err)
 {
-    if (hw_fd_write_all(w->fd, b.p, b.n) < 0)
+    if (w->sink.write(w->sink.ctx, b.p, b.n) < 0)
         return write_failed(w, err);
     w->good += b.n;
     return HW_OK;

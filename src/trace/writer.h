@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/bytes.h"
 
@@ -26,7 +27,18 @@ struct hw_error;
 struct hw_pb; /* codec/pb.h: streaming protobuf writer */
 struct hw_trace_writer;
 
+/* Who writes in place of the writer. Both give 0 or -1 with errno; cut leaves the file with this many
+ * bytes, and what follows begins there. */
+struct hw_trace_sink {
+    int (*write)(void *ctx, const void *p, size_t n);
+    int (*cut)(void *ctx, off_t size);
+    void *ctx;   /* borrowed */
+    off_t start; /* where our first packet is to be; -1 = cannot be cut */
+};
+
 int hw_trace_writer_new(int fd, struct hw_trace_writer **out, struct hw_error *err);
+int hw_trace_writer_new_to(const struct hw_trace_sink *sink, struct hw_trace_writer **out,
+                           struct hw_error *err);
 void hw_trace_writer_free(struct hw_trace_writer *w);
 uint64_t hw_trace_writer_bytes(const struct hw_trace_writer *w);
 

@@ -303,7 +303,7 @@ static int receive(struct aside *a, int *fd)
     return HW_OK;
 }
 
-static void leave(uint32_t uid)
+void hw_aside_leave(uint32_t uid)
 {
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < n_left; i++)
@@ -311,6 +311,21 @@ static void leave(uint32_t uid)
             left[i] = left[--n_left];
             break;
         }
+    pthread_mutex_unlock(&lock);
+}
+
+static void strike(uint32_t uid)
+{
+    struct struck *s = &struck[next_struck++ % HW_ARRAY_LEN(struck)];
+    *s = (struct struck){uid, hw_now_monotonic_ns()};
+}
+
+void hw_aside_stuck(uint32_t uid)
+{
+    pthread_mutex_lock(&lock);
+    strike(uid);
+    if (n_left < MAX_LEFT)
+        left[n_left++] = uid;
     pthread_mutex_unlock(&lock);
 }
 
@@ -332,7 +347,7 @@ static void *run_take(void *arg)
         rc = hw_fail_sys(&a->err, "the output file");
     a->rc = rc;
     if (rc == HW_OK)
-        leave(uid);
+        hw_aside_leave(uid);
     if (!a->apart)
         (void)close(a->back); /* else with the table */
     (void)sem_post(&a->done);
@@ -340,7 +355,7 @@ static void *run_take(void *arg)
     if (fd >= 0 && !quick)
         (void)close(fd); /* here we may stay */
     if (rc < 0)
-        leave(uid);
+        hw_aside_leave(uid);
     return NULL;
 }
 
@@ -374,7 +389,7 @@ static int take(struct aside *a, int pair[2], void *message, ssize_t *n, int *fd
 {
     char byte;
     if (!run(a, run_take)) {
-        leave(a->uid);
+        hw_aside_leave(a->uid);
         drop(a);
         return hw_fail(err, HW_ENOMEM, 0, "cannot start a thread to check the output file");
     }
@@ -384,8 +399,9 @@ static int take(struct aside *a, int pair[2], void *message, ssize_t *n, int *fd
     else
         pair[1] = -1; /* it closes it */
     if (!is_done(a)) {
-        struct struck *s = &struck[next_struck++ % HW_ARRAY_LEN(struck)];
-        *s = (struct struck){a->uid, hw_now_monotonic_ns()};
+        pthread_mutex_lock(&lock);
+        strike(a->uid);
+        pthread_mutex_unlock(&lock);
         *n = 0;
         return hw_fail(err, HW_ETIMEOUT, 0,
                        "the output file's system does not respond (a network or FUSE mount?); "
@@ -420,7 +436,7 @@ int hw_aside_take(int socket, uint32_t uid, void *message, size_t max, ssize_t *
     if (!own || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
         free(own);
         free(a);
-        leave(uid);
+        hw_aside_leave(uid);
         return hw_fail(err, HW_ELIMIT, 0,
                        "the recorder has no more descriptors (ulimit -n) or no memory to check the "
                        "output file");

@@ -33,4 +33,9 @@ void hw_aside_tick(void); /* closes what threads have begun to take */
 int hw_aside_take(int socket, uint32_t uid, void *message, size_t max, ssize_t *n, int *fd,
                   struct hw_error *err);
 
+/* Of a thread that works on a file of this user's, and does not come back: counts as those of
+ * hw_aside_take do. Whoever ends such a thread says so; any thread. */
+void hw_aside_stuck(uint32_t uid);
+void hw_aside_leave(uint32_t uid);
+
 #endif

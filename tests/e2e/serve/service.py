@@ -102,6 +102,65 @@ def group(box):
     yours.end()
 
 
+LOCKS = """
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int n, char **argv) {
+    int fd = syscall(SYS_userfaultfd, O_CLOEXEC), out = open(argv[1], O_WRONLY | O_APPEND);
+    struct uffdio_api api = {.api = UFFD_API};
+    char *p = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct uffdio_register r = {.range = {(unsigned long)p + 4096, 4096}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+    p[0] = 1;
+    if (out < 0 || fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &r)) return 3;
+    puts("now"); fflush(stdout);
+    write(out, p + 4096, 4096); /* with the file's lock, for ever */
+    return 4; }
+"""
+
+
+def locked_output(box):
+    """A file whose lock somebody keeps ends the recording that writes it, and no other one."""
+    hw.need("gcc")
+    (box.dir / "locks.c").write_text(LOCKS)
+    box.run(["gcc", "-w", "-o", box.path("locks"), box.path("locks.c")], check=0)
+    start(box)
+    one, other = Late(box), Late(box)
+    os.mkdir(box.path("apart"))  # a rename of the file waits, too, with its directory's lock
+    bad = box.start([hw.tool("heapwise"), "attach", str(one.pid), "-i", "1", "-c", "200ms", "-o", box.path("bad.trace")],
+                    stderr=open(box.path("bad.err"), "wb"))
+    good = box.start([hw.tool("heapwise"), "attach", str(other.pid), "-i", "1", "-o", box.path("apart/good.trace"), "--no-report"],
+                     stderr=open(box.path("good.err"), "wb"))
+    hw.wait_for(lambda: is_joined(one.pid) and is_joined(other.pid), "both to join")
+    part = next(f for f in (box.path("bad.trace.part"), box.path("bad.trace")) if os.path.exists(f))
+    holder = box.start([box.path("locks"), part])
+    try:
+        if holder.stdout.readline() != b"now\n":
+            raise hw.Skip("no userfaultfd here")
+        before = other.do("go 0")
+        # Its next dump waits; then everybody else is served again.
+        hw.wait_for(lambda: bad.poll() is not None or b"takes no more data" in open(box.path("bad.err"), "rb").read(), "the recording to be given up")
+        after = other.do("go 70")
+        t = time.monotonic()
+        box.run([hw.tool("heapwise"), "ps"], check=0, timeout=hw.CLOCK)
+        hw.true(time.monotonic() - t < 30, "ps of others")
+        good.send_signal(signal.SIGINT)
+        hw.equal(good.wait(hw.CLOCK), 0, open(box.path("good.err")).read())
+        hw.exact(hw.sound(box.path("apart/good.trace")).last(), {k: [a - b for a, b in zip(after[k], before[k])] for k in after}, "the other recording")
+    finally:
+        holder.kill()
+        holder.wait(hw.CLOCK)
+    bad.wait(hw.CLOCK)
+    hw.true("takes no more data" in open(box.path("bad.err")).read(), open(box.path("bad.err")).read())
+    one.do("go 3")
+    one.end()
+    other.end()
+
+
 KEPT = {"sys_ptrace", "dac_override", "sys_admin", "setuid", "net_admin", "kill"}
 CAPABILITIES = ("chown dac_override dac_read_search fowner fsetid kill setgid setuid setpcap linux_immutable "
                 "net_bind_service net_broadcast net_admin net_raw ipc_lock ipc_owner sys_module sys_rawio "
@@ -313,4 +372,4 @@ def kernel_file(box):
 
 if __name__ == "__main__":
     hw.main({"refused": refused, "group": group, "by-root": by_root, "activated": activated, "units": units,
-             "unreached": unreached, "behind-another": behind_another, "kernel-file": kernel_file})
+             "unreached": unreached, "behind-another": behind_another, "kernel-file": kernel_file, "locked-output": locked_output})
