@@ -2,6 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,9 +159,67 @@ int hw_output_open(const char *path, const char *command, int pid, bool force,
     return HW_OK;
 }
 
+/* ---- to a pipe or a device: whoever reads it may take his time, or never come ---- */
+
+#define STEP_MS 100
+
+/* The recording's signals are blocked, so they do not end a wait by themselves. */
+static bool is_told_to_stop(void)
+{
+    static const int stops[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    sigset_t pending;
+    if (sigpending(&pending) < 0)
+        return false;
+    for (size_t i = 0; i < HW_ARRAY_LEN(stops); i++)
+        if (sigismember(&pending, stops[i]) == 1)
+            return true;
+    return false;
+}
+
+static int open_special(const char *path)
+{
+    for (bool told = false;; told = true) {
+        int fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+        if (fd >= 0 || errno != ENXIO) /* a pipe without a reader */
+            return fd;
+        if (!told)
+            fprintf(stderr,
+                    "waiting for a reader of the pipe '%s'; Ctrl-C: the trace is kept in a file\n",
+                    path);
+        if (is_told_to_stop()) {
+            errno = EINTR;
+            return -1;
+        }
+        (void)usleep(STEP_MS * 1000);
+    }
+}
+
+/* Not more than always fits into a pipe that has room. */
+static int write_special(int to, const char *p, size_t n)
+{
+    while (n) {
+        struct pollfd f = {.fd = to, .events = POLLOUT};
+        if (poll(&f, 1, STEP_MS) <= 0) {
+            if (is_told_to_stop()) {
+                errno = EINTR;
+                return -1;
+            }
+            continue;
+        }
+        ssize_t done = write(to, p, n < PIPE_BUF ? n : PIPE_BUF);
+        if (done < 0 && errno != EINTR && errno != EAGAIN)
+            return -1;
+        p += done > 0 ? done : 0;
+        n -= done > 0 ? (size_t)done : 0;
+    }
+    return 0;
+}
+
 static int copy_to(int from, int to, struct hw_error *err)
 {
     enum { CHUNK = 1 << 16 };
+    struct stat st;
+    bool special = fstat(to, &st) == 0 && !S_ISREG(st.st_mode);
     hw_autofree char *buffer = malloc(CHUNK);
     if (!buffer)
         return hw_fail(err, HW_ENOMEM, 0, "copy buffer");
@@ -171,7 +232,8 @@ static int copy_to(int from, int to, struct hw_error *err)
             return hw_fail_sys(err, "cannot read the trace");
         if (n == 0)
             return HW_OK;
-        if (hw_fd_write_all(to, buffer, (size_t)n) < 0)
+        if ((special ? write_special(to, buffer, (size_t)n)
+                     : hw_fd_write_all(to, buffer, (size_t)n)) < 0)
             return hw_fail_sys(err, "cannot write the trace");
         at += n;
     }
@@ -214,7 +276,7 @@ static int copy_out(const struct hw_output *o, struct hw_error *err)
 {
     if (o->to_stdout)
         return copy_to(o->fd, STDOUT_FILENO, err);
-    hw_autofd int to = open(o->final_name, O_WRONLY | O_CLOEXEC);
+    hw_autofd int to = open_special(o->final_name);
     if (to < 0)
         return hw_fail_sys(err, "cannot write '%s'", o->final_name);
     return copy_to(o->fd, to, err);

@@ -631,6 +631,23 @@ END
     SERVICE=
 }
 
+@test "a pipe that nobody reads does not keep a recording: a signal, and the trace is in a file" {
+    mkfifo nobody
+    for how in TERM INT; do
+        python3 -c 'import signal, sys, os; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])' \
+            "$BUILD/src/cli/heapwise" record -i 1 --no-report -o nobody -- sh -c 'exit 0' 2>"said.$how" &
+        P=$!
+        wait_for grep -q "waiting for a reader" "said.$how"
+        kill -"$how" "$P"
+        wait "$P" || true
+        grep -q "the trace is in '.*\.trace' instead" "said.$how"
+    done
+    "$BUILD/src/cli/heapwise" record -i 1 --no-report -o nobody -- sh -c 'exit 0' 2>/dev/null &
+    cat nobody >read.trace # a reader that comes late
+    wait
+    heapwise report read.trace >/dev/null
+}
+
 # A program that allocates until its input ends: `steps NAME`, then lines to descriptor 8.
 steps() {
     mkfifo in
