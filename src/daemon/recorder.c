@@ -127,6 +127,12 @@ static void on_answer(const struct hw_msg *m)
     case HW_DRAINED_MAPS:
         hw_target_maps_wanted(t, m->flags);
         break;
+    case HW_DRAINED_FORKED:
+        hw_target_forked(t, m->data);
+        break;
+    case HW_DRAINED_SHARED:
+        hw_target_shared_wanted(t, m->flags);
+        break;
     case HW_DRAINED_BROKEN:
         hw_target_finish(t, HW_END_BROKEN);
         break;

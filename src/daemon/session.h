@@ -38,6 +38,10 @@ struct hw_left {
     uint64_t start_ticks;
 };
 
+#define HW_SESSION_FORKS 32u /* children that have not said hello yet */
+
+struct hw_inherited;
+
 struct hw_session {
     struct hw_recorder *rec;
     struct hw_control_conn *control; /* NULL: it went away, or is detached */
@@ -45,6 +49,9 @@ struct hw_session {
     uint64_t id;
     uint32_t uid;
     struct hw_asking asking;
+    /* target_fork.c: of the newest forks; owned; NULL = none */
+    struct hw_inherited *inherited[HW_SESSION_FORKS];
+    size_t n_forks;
     HW_VEC(struct hw_left) refused; /* processes that were meant and may not be profiled */
     HW_VEC(struct hw_followed) followed;
     HW_VEC(struct hw_silent {                    /* session_silent.c: meant, and not heard of yet */
@@ -204,5 +211,6 @@ void hw_session_silent_drop(struct hw_session *s, int32_t pid); /* it was heard 
 /* Readings of their memory into the trace, at a dump. */
 void hw_session_silent_dump(struct hw_session *s, bool final);
 void hw_session_silent_done(struct hw_session *s);
+void hw_session_forget_forks(struct hw_session *s); /* target_fork.c */
 
 #endif

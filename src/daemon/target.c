@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -379,6 +381,21 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
     return HW_OK;
 }
 
+/* Before they are sent, and closed here: a name could be any file's. */
+static int learn_files(struct hw_target *t)
+{
+    const int fds[] = {t->feed->ring.fd, t->page.fd, t->tables.fd};
+    _Static_assert(HW_ARRAY_LEN(fds) == HW_ARRAY_LEN(t->own_files), "one each");
+    for (size_t i = 0; i < HW_ARRAY_LEN(fds); i++) {
+        struct stat st;
+        if (fstat(fds[i], &st) < 0)
+            return HW_ESYS;
+        t->own_files[i] =
+            (struct hw_owner_file){major(st.st_dev), minor(st.st_dev), (uint64_t)st.st_ino};
+    }
+    return HW_OK;
+}
+
 static void learn_names(struct hw_target *t)
 {
     char argv0[512];
@@ -430,6 +447,8 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
         rc = hw_fail_sys(err, "memory files");
     if (rc == HW_OK)
         rc = make_feed(t, err);
+    if (rc == HW_OK && learn_files(t) < 0)
+        rc = hw_fail_sys(err, "memory files");
     if (rc == HW_OK && hw_vec_push(&r->targets, t) < 0)
         rc = hw_fail(err, HW_ENOMEM, 0, "target");
     if (rc < 0) {
@@ -503,6 +522,20 @@ void hw_target_free(struct hw_target *t)
     free(t);
 }
 
+/* How much of the recorder's memory it takes. */
+uint64_t hw_target_bytes(const struct hw_target *t)
+{
+    uint64_t n = hw_frames_bytes(&t->frames) + hw_jit_bytes(&t->jit) + t->tables.used +
+                 t->unresolved.cap * sizeof *t->unresolved.v +
+                 t->unnamed.cap * sizeof *t->unnamed.v + t->maps.maps.cap * sizeof *t->maps.maps.v +
+                 hw_target_slices_bytes(&t->slices) +
+                 t->resident.maps.cap * sizeof *t->resident.maps.v +
+                 hw_measured_heap_bytes(&t->resident.calls);
+    for (size_t i = 0; i < t->heaps.n; i++)
+        n += hw_callsite_totals_bytes(&t->heaps.v[i].tally);
+    return n + (t->feed ? atomic_load_explicit(&t->feed->bytes, memory_order_relaxed) : 0);
+}
+
 void hw_target_tick(struct hw_target *t, uint64_t now)
 {
     if (t->phase == HW_PHASE_PREPARING) {
@@ -510,7 +543,8 @@ void hw_target_tick(struct hw_target *t, uint64_t now)
         uint64_t wait_ns = t->hello.flags & HW_HELLO_HELD ? TABLES_WAIT_HELD
                            : start                        ? TABLES_WAIT_START
                                                           : TABLES_WAIT_LIVE;
-        if (hw_target_tables_ready(t) || now - t->since_ns > wait_ns)
+        if ((hw_target_tables_ready(t) || now - t->since_ns > wait_ns) &&
+            !hw_target_awaits_parent(t, now))
             start_running(t);
         return;
     }
@@ -522,6 +556,7 @@ void hw_target_tick(struct hw_target *t, uint64_t now)
     }
     if (t->too_big || hw_target_bytes(t) > t->max_bytes)
         hw_target_too_big(t);
+    hw_target_shared_if_due(t, now);
     hw_target_refresh_if_due(t, now);
     if (!t->maps_due)
         hw_target_answer_maps(t);

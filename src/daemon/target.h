@@ -20,6 +20,7 @@
 #include "daemon/dump/pins.h"
 #include "daemon/dump/resident.h"
 #include "proc/limits.h"
+#include "proc/memory_owner.h"
 #include "proc/pid.h"
 #include "trace/process_writer.h"
 
@@ -65,6 +66,8 @@ struct hw_waiting {
     bool begun;
     struct hw_target_triggers triggers;
 };
+
+struct hw_inherited;
 
 struct hw_target {
     struct hw_watch watch; /* the client's socket: its end */
@@ -115,6 +118,7 @@ struct hw_target {
     bool is_jvm;     /* libjvm was seen in it */
     bool wants_java; /* a heap of Java objects was asked for by name */
     uint64_t ring_bytes;
+    struct hw_owner_file own_files[3]; /* that it shares with us: ring, page, tables */
 
     struct hw_frames frames;
     struct hw_target_slices slices;
@@ -122,12 +126,16 @@ struct hw_target {
     uint64_t jit_look_age_ns; /* at which its files are looked for next */
     int32_t inner_pid;        /* as it knows itself; 0 = not asked yet */
     struct hw_maps maps;
-    uint64_t maps_ns;      /* last reading */
-    uint64_t maps_debt_ns; /* the rest that readings up to then have earned */
-    bool maps_due;         /* to be read as soon as the rate allows */
-    bool maps_answer_due;  /* a feed waits for it */
-    uint32_t maps_ask;     /* its last question */
-    uint64_t hole_next_ns; /* nobody looks for a writer before */
+    uint64_t maps_ns;        /* last reading */
+    uint64_t maps_debt_ns;   /* the rest that readings up to then have earned */
+    bool maps_due;           /* to be read as soon as the rate allows */
+    bool maps_answer_due;    /* a feed waits for it */
+    uint32_t maps_ask;       /* its last question */
+    bool has_asked_parent;   /* for what it has inherited */
+    bool shared_due;         /* a feed waits for its shared mappings */
+    uint32_t shared_ask;     /* its last question about them */
+    uint64_t shared_next_ns; /* they are not read before */
+    uint64_t hole_next_ns;   /* nobody looks for a writer before */
     uint64_t map_reparses;
     struct hw_map64 files; /* that were opened for it, once each */
     HW_VEC(struct hw_queued_stack {
@@ -217,7 +225,7 @@ void hw_target_meet_code(struct hw_target *t);
  * program of other rights, as a child may hold it, too. */
 bool hw_target_is_shown(const struct hw_target *t);
 
-/* target_memory.c: of the recorder's that it takes, roughly. */
+/* Of the recorder's that it takes, roughly. */
 uint64_t hw_target_bytes(const struct hw_target *t);
 
 /* ---- stacks.c: a target's stacks on their way to callsites ---- */
@@ -236,6 +244,9 @@ void hw_target_slices(struct hw_target *t, struct hw_fed_slice *list, size_t n);
 /* Before a dump is written. True: every stack has its frames; late: also without names. */
 bool hw_target_settle_names(struct hw_target *t, bool late);
 void hw_target_maps_wanted(struct hw_target *t, uint32_t ask);
+/* target_fork.c: it was about to make a child; takes over what that has inherited. */
+void hw_target_forked(struct hw_target *t, struct hw_inherited *i);
+void hw_target_shared_wanted(struct hw_target *t, uint32_t ask);
 void hw_target_hole(struct hw_target *t, int32_t tid); /* who writes no longer, perhaps */
 void hw_target_module_changed(struct hw_target *t, const struct hw_module_file *m);
 /* Before a dump: names for code that was made at run time. False: more are there, for another

@@ -19,13 +19,14 @@
 
 #include "base/banned.h"
 
-#define MS         UINT64_C(1000000)
-#define MAPS_EVERY (100 * MS)
-#define MAPS_ASKED (2 * MS)    /* a thread of the target may be waiting for the answer */
-#define MAPS_REST  50          /* times the CPU time of a reading, for who asks again and again */
-#define MAPS_BURST (4000 * MS) /* 80 ms of reading: 400 plug-ins */
-#define HOLE_REST  10u         /* times as long as a look at its threads took: none */
-#define MAX_FILES  8192u       /* of one target, in its whole life */
+#define MS          UINT64_C(1000000)
+#define MAPS_EVERY  (100 * MS)
+#define MAPS_ASKED  (2 * MS)    /* a thread of the target may be waiting for the answer */
+#define MAPS_REST   50          /* times the CPU time of a reading, for who asks again and again */
+#define MAPS_BURST  (4000 * MS) /* 80 ms of reading: 400 plug-ins */
+#define HOLE_REST   10u         /* times as long as a look at its threads took: none */
+#define SHARED_REST 100u        /* times the CPU time of a look at its shared mappings */
+#define MAX_FILES   8192u       /* of one target, in its whole life */
 
 struct opening {
     struct hw_target *t;
@@ -206,6 +207,29 @@ void hw_target_maps_wanted(struct hw_target *t, uint32_t ask)
     t->maps_due = t->maps_answer_due = true;
     if (t->phase == HW_PHASE_RUNNING)
         hw_target_refresh_if_due(t, hw_now_monotonic_ns());
+}
+
+/* What cannot be read is answered all the same: nobody knows, then. */
+void hw_target_shared_if_due(struct hw_target *t, uint64_t now)
+{
+    struct hw_shared_maps maps = {0};
+    uint64_t cpu_ns = 0;
+    if (!t->shared_due || now < t->shared_next_ns || !t->with_thread)
+        return;
+    t->shared_due = false;
+    (void)hw_reading_shared(t->rec->looker, hw_reading_at(&t->pid, t->uid), &maps, &cpu_ns);
+    t->shared_next_ns = hw_now_monotonic_ns() + SHARED_REST * cpu_ns;
+    if (!hw_target_is_shown(t)) /* it may have executed a set-user-id program */
+        hw_shared_maps_done(&maps);
+    (void)hw_drain_shared_done(t->rec->drain, t->feed, t->key, t->shared_ask,
+                               &maps); /* else its deadline passes */
+}
+
+void hw_target_shared_wanted(struct hw_target *t, uint32_t ask)
+{
+    t->shared_ask = ask;
+    t->shared_due = true;
+    hw_target_shared_if_due(t, hw_now_monotonic_ns());
 }
 
 /* Whoever lies about it waits for its own profile only, and a look takes a small part of our time.

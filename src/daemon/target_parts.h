@@ -7,6 +7,9 @@
 #include "daemon/core.h"
 
 bool hw_target_tables_ready(const struct hw_target *t);
+/* A child that is prepared: true while what it has inherited is still on its way. */
+bool hw_target_awaits_parent(struct hw_target *t, uint64_t now);
+void hw_target_shared_if_due(struct hw_target *t, uint64_t now);
 void hw_target_refresh_if_due(struct hw_target *t, uint64_t now);
 void hw_target_answer_maps(struct hw_target *t);
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/files/fd.h"
@@ -276,8 +277,11 @@ static bool read_group(const struct hw_limits_group *g, struct hw_memory_group *
 {
     char *text;
     size_t n;
+    struct stat st;
     *out = (struct hw_memory_group){UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
-                                    UINT64_MAX, UINT64_MAX, UINT64_MAX};
+                                    UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    if (fstat(g->dir, &st) == 0)
+        out->id = (uint64_t)st.st_ino;
     (void)number_in(g->dir, g->v2 ? "memory.current" : "memory.usage_in_bytes", &out->current);
     if (!number_in(g->dir, g->v2 ? "memory.max" : "memory.limit_in_bytes", &out->limit) ||
         out->limit >= HUGE)

@@ -61,6 +61,7 @@ uint64_t hw_limits_room(const struct hw_limits *l, const struct hw_limits_roots 
 struct hw_memory_group {
     uint64_t current, limit; /* no limit: UINT64_MAX */
     uint64_t anon, file, kernel, sock, shmem;
+    uint64_t id; /* two processes with the same one are in the same group */
 };
 /* Of the group that the process is in itself; false: none can be read. */
 bool hw_memory_group_read(int proc_dir, const struct hw_limits_roots *roots,

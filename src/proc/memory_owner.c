@@ -34,7 +34,8 @@
 
 static const char arena_name[] = "[malloc arena]", block_name[] = "[malloc block]",
                   other_stack[] = "[stack:other]", reserved_name[] = "[reserved]",
-                  allocator_name[] = "[allocator]", own_name[] = "[heapwise]";
+                  allocator_name[] = "[allocator]", own_name[] = "[heapwise]",
+                  own_file[] = "[heapwise:shared]", own_library[] = "[heapwise:library]";
 
 typedef HW_VEC(struct hw_smaps_entry) entry_list;
 
@@ -483,9 +484,10 @@ static int by_begin(const void *pa, const void *pb)
     return a->lo < b->lo ? -1 : a->lo > b->lo;
 }
 
-/* The kernel may have joined it with neighbours of the program's. own: by address. */
+/* The kernel may have joined it with neighbours of the program's. own: by address; image: of those the library's,
+ * whose variables have no name either. */
 static int put_own(struct naming *n, const struct hw_smaps_entry *e,
-                   const struct hw_owner_ranges *own)
+                   const struct hw_owner_ranges *own, uint64_t image)
 {
     part_list parts = {0};
     uint64_t at = e->start;
@@ -496,7 +498,8 @@ static int put_own(struct naming *n, const struct hw_smaps_entry *e,
         if (lo >= hi)
             continue;
         rc = lo > at ? add_part(&parts, at, lo, NULL) : HW_OK;
-        rc = rc == HW_OK ? add_part(&parts, lo, hi, own_name) : rc;
+        const char *name = own->v[i].lo == image ? own_library : own_name;
+        rc = rc == HW_OK ? add_part(&parts, lo, hi, name) : rc;
         at = hi;
     }
     if (rc == HW_OK && at < e->end)
@@ -506,11 +509,51 @@ static int put_own(struct naming *n, const struct hw_smaps_entry *e,
     return rc;
 }
 
+static bool is_own_file(const struct hw_owner_ranges *own, const struct hw_smaps_entry *e)
+{
+    for (uint32_t i = 0; i < own->n_files; i++) {
+        const struct hw_owner_file *f = &own->files[i];
+        if (f->inode == e->inode && f->dev_major == e->dev_major && f->dev_minor == e->dev_minor)
+            return true;
+    }
+    return false;
+}
+
+/* A name alone could be any file's, and the client's word alone any library's. */
+static bool is_own_library(const struct hw_owner_ranges *own, const struct hw_smaps_entry *e)
+{
+    static const char *const names[] = {"libheapprofd_glibc_preload", "libheapwise"};
+    const char *base =
+        strncmp(e->path, "/memfd:", 7) == 0 ? e->path + 7 : strrchr(e->path, '/') + 1;
+    bool named = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        named |= strncmp(base, names[i], strlen(names[i])) == 0;
+    for (uint32_t i = 0; named && i < own->n; i++)
+        if (e->start >= own->v[i].lo && e->end <= own->v[i].hi)
+            return true;
+    return named && own->n == 0;
+}
+
+static const char *own_name_of(const struct hw_owner_ranges *own, const struct hw_smaps_entry *e)
+{
+    if (e->path[0] != '/')
+        return NULL;
+    return is_own_file(own, e) ? own_file : is_own_library(own, e) ? own_library : NULL;
+}
+
 /* First of all: what it has is nothing that the rest is compared with. */
 static int cut_own(struct naming *n, struct hw_smaps *s)
 {
     struct hw_owner_ranges own = n->f->own;
+    uint64_t image = 0;
     int rc = HW_OK;
+    for (size_t i = 0; i < s->entries.n; i++) {
+        struct hw_smaps_entry *e = &s->entries.v[i];
+        const char *name = own_name_of(&own, e);
+        e->path = name ? name : e->path;
+        for (uint32_t k = 0; name == own_library && k < own.n; k++)
+            image = e->start >= own.v[k].lo && e->end <= own.v[k].hi ? own.v[k].lo : image;
+    }
     if (own.n == 0)
         return HW_OK;
     qsort(own.v, own.n, sizeof *own.v, by_begin);
@@ -518,7 +561,7 @@ static int cut_own(struct naming *n, struct hw_smaps *s)
         const struct hw_smaps_entry *e = &s->entries.v[i];
         bool is_used = (e->flags & (HW_MAP_READ | HW_MAP_WRITE | HW_MAP_EXEC)) || e->rss_kb;
         if (is_used && is_nameless(e) && e->start < e->end)
-            rc = put_own(n, e, &own);
+            rc = put_own(n, e, &own, image);
         else
             rc = hw_vec_push(&n->out, *e) < 0 ? HW_ENOMEM : HW_OK;
     }

@@ -11,6 +11,8 @@
  *            [allocator]     writable memory without a name, where the allocator is not glibc's
  *            [stack:NAME]    of a living thread; [stack:other]: of one that ended, or that ran
  *            [heapwise]      our client's: where it says, or, of one that does not, by its flags
+ *            [heapwise:shared]   memory files that the recorder has made, by device and inode
+ *            [heapwise:library]  the client's file: where it says, or, of one that does not, by name
  *            [jit code]      executable, without a file
  *            [go heap]       where Go's runtime puts it
  *            [reserved]      address space without access
@@ -46,9 +48,16 @@ struct hw_owner_thread {
     char label[32];
 };
 
-/* The profiler's own mappings, as it says itself. */
-#define HW_OWNERS_MAX_OWN 192u
+/* The profiler's own mappings: as it says itself, and those of files that the recorder has made. */
+#define HW_OWNERS_MAX_OWN   192u
+#define HW_OWNERS_MAX_FILES 12u
+struct hw_owner_file {
+    uint32_t dev_major, dev_minor;
+    uint64_t inode;
+};
 struct hw_owner_ranges {
+    uint32_t n_files;
+    struct hw_owner_file files[HW_OWNERS_MAX_FILES];
     bool by_flags; /* it does not say: memory that is mapped as its own is taken for it */
     uint32_t n;
     struct hw_owner_range {

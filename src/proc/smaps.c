@@ -24,8 +24,8 @@ static int parse_head(char *line, struct hw_smaps *s)
     struct hw_smaps_entry e = {.n_mappings = 1};
     char perms[5] = "";
     int behind = 0;
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %*x:%*x %*u%n", &e.start, &e.end, perms,
-               &behind) != 3 ||
+    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %x:%x %" SCNu64 "%n", &e.start, &e.end, perms,
+               &e.dev_major, &e.dev_minor, &e.inode, &behind) != 6 ||
         behind == 0)
         return HW_OK; /* not a head after all: skipped */
     e.flags = (perms[0] == 'r' ? HW_MAP_READ : 0u) | (perms[1] == 'w' ? HW_MAP_WRITE : 0u) |

@@ -37,10 +37,12 @@
 
 struct hw_smaps_entry {
     uint64_t start, end;
-    uint32_t flags;           /* enum hw_map_flags */
-    bool no_reserve, no_huge; /* VmFlags nr, nh */
-    const char *path;         /* borrowed from the struct hw_smaps */
-    uint64_t n_mappings;      /* 1, or how many hw_smaps_sum has made one */
+    uint32_t flags;                /* enum hw_map_flags */
+    bool no_reserve, no_huge;      /* VmFlags nr, nh */
+    uint32_t dev_major, dev_minor; /* of its file */
+    uint64_t inode;
+    const char *path;    /* borrowed from the struct hw_smaps */
+    uint64_t n_mappings; /* 1, or how many hw_smaps_sum has made one */
 #define X(name, key) uint64_t name##_kb;
     HW_SMAPS_FIELDS(X)
 #undef X

@@ -351,9 +351,17 @@ int hw_trace_memory_account(struct hw_trace_writer *w, uint32_t sequence, uint64
                    {HW_F_MemoryAccount_cgroup_kernel, a->cgroup_kernel},
                    {HW_F_MemoryAccount_cgroup_sock, a->cgroup_sock},
                    {HW_F_MemoryAccount_cgroup_shmem, a->cgroup_shmem},
+                   {HW_F_MemoryAccount_cgroup_id, a->cgroup_id},
+                   {HW_F_MemoryAccount_jvm_heap_used, a->jvm_heap_used},
+                   {HW_F_MemoryAccount_jvm_heap_committed, a->jvm_heap_committed},
+                   {HW_F_MemoryAccount_jvm_heap_max, a->jvm_heap_max},
+                   {HW_F_MemoryAccount_jvm_metaspace_used, a->jvm_metaspace_used},
+                   {HW_F_MemoryAccount_jvm_metaspace_committed, a->jvm_metaspace_committed},
+                   {HW_F_MemoryAccount_jvm_threads, a->jvm_threads},
                    {HW_F_MemoryAccount_mapped_divided_bytes, a->mapped_divided_bytes},
                    {HW_F_MemoryAccount_mapped_left_bytes, a->mapped_left_bytes},
-                   {HW_F_MemoryAccount_mapped_errno, a->mapped_errno}};
+                   {HW_F_MemoryAccount_mapped_errno, a->mapped_errno},
+                   {HW_F_MemoryAccount_own_left_bytes, a->own_left_bytes}};
     struct hw_pb *pb = hw_trace_begin(w, sequence, boottime_ns);
     hw_pb_begin(pb, HW_F_TracePacket_memory_account);
     hw_pb_sint64(pb, HW_F_MemoryAccount_pid, a->pid);

@@ -162,6 +162,9 @@ struct hw_memory_account {
     uint64_t cgroup_current, cgroup_limit, cgroup_anon, cgroup_file, cgroup_kernel, cgroup_sock,
         cgroup_shmem;
     uint64_t mapped_divided_bytes, mapped_left_bytes, mapped_errno;
+    uint64_t own_left_bytes, cgroup_id;
+    uint64_t jvm_heap_used, jvm_heap_committed, jvm_heap_max;
+    uint64_t jvm_metaspace_used, jvm_metaspace_committed, jvm_threads;
 };
 
 int hw_trace_memory_account(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,

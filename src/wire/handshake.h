@@ -60,9 +60,11 @@ struct hw_hello {
     uint32_t reserved;
     uint64_t armed_token;          /* of the session for which it was held; 0 = not told */
     uint64_t armed_interval_bytes; /* of the draws */
+    /* since version 12: */
+    uint64_t forked_token; /* of the record that its parent wrote before the fork; 0 = none */
 };
 #define HW_HELLO_LEAST_BYTES 48u /* of any version */
-_Static_assert(sizeof(struct hw_hello) == 72, "handshake layout");
+_Static_assert(sizeof(struct hw_hello) == 80, "handshake layout");
 
 /* A library that makes way for a sanitizer executes its program again, and says so to whoever holds
  * programs at their exec: in the fourth register of execve, which has three arguments. */

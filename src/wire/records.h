@@ -52,6 +52,7 @@ enum hw_rec_type {
     HW_REC_NAME = 12,      /* struct hw_rec_name + texts: what a managed frame is called */
     HW_REC_SLICES = 13,    /* struct hw_rec_slices + entries: scopes that began or ended */
     HW_REC_UNMAP = 14,     /* struct hw_rec_unmap: a range of addresses is given back */
+    HW_REC_FORK = 15,      /* struct hw_rec_fork: a child is about to be made */
     HW_REC_TYPE_COUNT
 };
 
@@ -119,7 +120,10 @@ enum hw_alloc_flags {
     HW_ALLOC_REALLOC = 2,     /* by realloc; only for statistics */
     HW_ALLOC_APP_SAMPLED = 4, /* AHeapProfile_reportSample: size stands for itself */
     HW_ALLOC_REMAPPED = 8,    /* by mremap: sample_size is the old address, whose heap it has */
-    HW_ALLOC_DOUBLED = 16     /* likewise, and that one is still there */
+    HW_ALLOC_DOUBLED = 16,    /* likewise, and that one is still there */
+    /* What a hook cannot know without a system call that the program did not ask for: */
+    HW_ALLOC_SHARED_FILE = 32, /* a shared mapping of a file: memory (memfd, tmpfs), or a disk's? */
+    HW_ALLOC_SEGMENT = 64      /* shmat: sample_size is the segment's number, its size is open */
 };
 
 /*
@@ -203,6 +207,14 @@ struct hw_rec_unmap {
     uint32_t reserved;
 };
 _Static_assert(sizeof(struct hw_rec_unmap) == 40, "ring layout");
+
+/* What is mapped just here the child has, too. It says the token in its hello, if it is recorded. */
+struct hw_rec_fork {
+    uint64_t head;
+    uint64_t token; /* never 0; nobody else can guess it */
+    uint64_t time_ns;
+};
+_Static_assert(sizeof(struct hw_rec_fork) == 24, "ring layout");
 
 /* Frames of a stack id, at its first sight or again; a repeat is identical or a collision. */
 struct hw_rec_stack {

@@ -112,8 +112,8 @@ static inline uint64_t hw_ring_intent_of(uint64_t pos, uint32_t size_bytes, uint
 }
 
 /*
- * Memory that the client has mapped for itself without a name, for the account of the target's
- * memory. A word each, 0 = none; all 0: an older client, which does not say.
+ * Memory that the client has mapped for itself without a name, and its library's image, for the
+ * account of the target's memory. A word each, 0 = none; all 0: an older client, which does not say.
  *
  *              63                 28    27    26                 0
  *             +---------------------+-------+---------------------+
@@ -166,6 +166,7 @@ struct hw_ring_shm {
     _Alignas(
         64) struct hw_ring_intent intents[HW_RING_WRITERS]; /* mostly of thread % HW_RING_WRITERS */
     _Atomic uint64_t own[HW_RING_OWN];
+    _Atomic uint64_t own_left_bytes; /* that found no place there */
 };
 _Static_assert(offsetof(struct hw_ring_shm, write_pos) == 64, "own cache line");
 _Static_assert(offsetof(struct hw_ring_shm, read_pos) == 128, "own cache line");

@@ -13,6 +13,7 @@
 #include "cli/parts/account_text.h"
 #include "cli/parts/open_profile.h"
 #include "cli/parts/pager.h"
+#include "cli/report/account_group.h"
 #include "cli/report/account_trend.h"
 #include "cli/report/report.h"
 #include "config/command/units.h"
@@ -185,6 +186,32 @@ static const char *what_of(const struct hw_memory_parts *m, enum hw_memory_part 
     return hw_memory_part_what(p);
 }
 
+/* What runtimes say of their heaps themselves. */
+static const struct {
+    const char *what, *used, *committed, *max;
+} runtimes[] = {{"Java heap", "jvm.heap.used", "jvm.heap.committed", "jvm.heap.max"},
+                {"metaspace", "jvm.metaspace.used", "jvm.metaspace.committed", NULL}};
+
+static void put_runtimes(const struct page *pg)
+{
+    char indent[COL_BYTES + COL_SHARE + COL_BYTES + 7], buf[HW_UNIT_MAX];
+    double used, committed, max;
+    (void)snprintf(indent, sizeof indent, "%*s", COL_BYTES + COL_SHARE + COL_BYTES + 6, "");
+    for (size_t i = 0; i < sizeof runtimes / sizeof *runtimes; i++) {
+        if (!reading_figure(pg, runtimes[i].used, &used) ||
+            !reading_figure(pg, runtimes[i].committed, &committed))
+            continue;
+        printf("%s%s: %s used", indent, runtimes[i].what, hw_fmt_bytes(buf, used));
+        printf(", %s free", hw_fmt_bytes(buf, committed > used ? committed - used : 0));
+        printf(" of %s committed", hw_fmt_bytes(buf, committed));
+        if (runtimes[i].max && reading_figure(pg, runtimes[i].max, &max))
+            printf(", at most %s", hw_fmt_bytes(buf, max));
+        putchar('\n');
+    }
+    if (pg->parts.unsaid)
+        printf("%s%s\n", indent, pg->parts.unsaid);
+}
+
 static void put_table(const struct page *pg)
 {
     const struct hw_memory_parts *m = &pg->parts;
@@ -207,6 +234,8 @@ static void put_table(const struct page *pg)
             printf(": %s", what_of(m, (enum hw_memory_part)p));
         putchar('\n');
         put_entries(pg, (enum hw_memory_part)p, with_swap);
+        if (p == HW_PART_MANAGED)
+            put_runtimes(pg);
         if (p == (int)mapped_part(pg))
             put_mapped(pg);
     }
@@ -234,6 +263,10 @@ static void put_beside(const struct page *pg)
                 printf(" %s %s", groups[i][1], hw_fmt_bytes(buf, v));
         putchar('\n');
     }
+    if (reading_figure(pg, "account.own_left", &v))
+        printf(
+            "%s of the profiler's own memory is not known as such, and counts as the program's\n",
+            hw_fmt_bytes(buf, v));
     if (m->is_cut)
         puts("not all mappings were read: there are too many of them; the rest is unexplained");
     if (!m->by_owner)
@@ -294,6 +327,28 @@ static void json_mapped_limits(const struct page *pg, struct hw_json *j)
     hw_json_kv_double(j, "mapped_left_bytes", mapped_figure(pg, "account.mapped_left"));
 }
 
+static void json_runtimes(const struct page *pg, struct hw_json *j)
+{
+    double v;
+    hw_json_key(j, "managed");
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < sizeof runtimes / sizeof *runtimes; i++) {
+        if (!reading_figure(pg, runtimes[i].used, &v))
+            continue;
+        hw_json_begin_object(j);
+        hw_json_kv_str(j, "name", runtimes[i].what);
+        hw_json_kv_double(j, "used_bytes", v);
+        if (reading_figure(pg, runtimes[i].committed, &v))
+            hw_json_kv_double(j, "committed_bytes", v);
+        if (runtimes[i].max && reading_figure(pg, runtimes[i].max, &v))
+            hw_json_kv_double(j, "max_bytes", v);
+        hw_json_end_object(j);
+    }
+    hw_json_end_array(j);
+    if (pg->parts.unsaid)
+        hw_json_kv_str(j, "managed_unknown", pg->parts.unsaid);
+}
+
 static int put_json(const struct page *pg)
 {
     const struct hw_memory_parts *m = &pg->parts;
@@ -312,11 +367,14 @@ static int put_json(const struct page *pg)
     hw_json_kv_bool(&j, "cut", m->is_cut);
     if (m->page_tables >= 0)
         hw_json_kv_double(&j, "page_tables_bytes", m->page_tables);
+    if (reading_figure(pg, "account.own_left", &v))
+        hw_json_kv_double(&j, "profiler_unlisted_bytes", v);
     hw_json_key(&j, "parts");
     hw_json_begin_array(&j);
     for (int p = 0; p < HW_PART_COUNT; p++)
         json_part(pg, &j, (enum hw_memory_part)p);
     hw_json_end_array(&j);
+    json_runtimes(pg, &j);
     hw_account_sites_json(&pg->mapped, &j);
     json_mapped_limits(pg, &j);
     hw_account_pins_json(&pg->pins, since_start(pg, pg->pins.pinned.ts_ns), &j);
@@ -469,13 +527,14 @@ int hw_cmd_account(struct hw_cli *cli)
                                         .as_report = true,
                                         .as_mapped = true};
     bool all = want.moment && strcmp(want.moment, "all") == 0;
-    if (all)
+    bool group = hw_opt_flag(&cli->opts, HW_OPT_ACCOUNT_GROUP);
+    if (all || group)
         want.moment = NULL;
     pg.top = (size_t)hw_opt_num(&cli->opts, HW_OPT_ACCOUNT_TOP);
     int rc = hw_open_profile_file_at(&pg.show, cli, &want);
     if (rc == 0) {
         hw_pager_begin(cli);
-        rc = all ? answer_all(&pg) : answer(&pg);
+        rc = group ? hw_account_group(cli, &pg.show) : all ? answer_all(&pg) : answer(&pg);
     }
     hw_account_pins_done(&pg.pins);
     hw_account_sites_done(&pg.mapped);

@@ -5,6 +5,10 @@
  * owner right after; of a call that fails it is told that it did. All that the recorder needs is
  * which range belongs to whom: it keeps the ranges, and nothing is looked up here.
  *
+ * No hook makes a system call that the program did not ask for: a filter may have been set since the
+ * recorder looked. What only the kernel knows (is a shared file memory? how large is a segment?) the
+ * record leaves open, and the recorder looks.
+ *
  * Not seen: what libc and the loader map for themselves, which does not go by these names (arenas,
  * large blocks, libraries, threads' stacks), and system calls that a program makes by itself. What
  * an allocator maps is passed over, by the caller's address or by a frame in between: its blocks
@@ -16,12 +20,9 @@
 
 #include <errno.h>
 #include <link.h>
-#include <linux/magic.h>
 #include <stdint.h>
-#include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "client/boot.h"
@@ -170,10 +171,15 @@ static uint64_t whole_pages(uint64_t n)
 
 /* ---- what is told ---- */
 
-static void tell_map(const void *at, uint64_t n, uint32_t heap_id, const struct hw_call_site *site)
+static void tell_map(const void *at, uint64_t n, uint32_t heap_id, uint32_t flags,
+                     const struct hw_call_site *site)
 {
-    struct hw_event e = {
-        .id = (uintptr_t)at, .size = n, .weight = n, .heap_id = heap_id, .site = site};
+    struct hw_event e = {.id = (uintptr_t)at,
+                         .size = n,
+                         .weight = n,
+                         .heap_id = heap_id,
+                         .flags = flags,
+                         .site = site};
     if (n != 0)
         hw_record_mapping(&e);
 }
@@ -190,29 +196,14 @@ static void tell_failed(uint64_t at, uint64_t n)
     (void)hw_push_unmap(at, n, HW_UNMAP_FAILED);
 }
 
-/* Calls that the program need not make itself. */
-static bool may_call(void)
-{
-    return !hw_sandbox() && hw_control.filters == 1;
-}
-
-/* Shared memory has files, too: memfd, /dev/shm, huge pages. */
-static bool is_memory(int fd)
-{
-    struct statfs s;
-    int saved = errno;
-    bool known = may_call() && hw_kernel(SYS_fstatfs, fd, &s) == 0;
-    errno = saved;
-    uint32_t type = known ? (uint32_t)s.f_type : 0;
-    return type == TMPFS_MAGIC || type == HUGETLBFS_MAGIC;
-}
-
-static uint32_t heap_of(int flags, int fd)
+/* Shared memory has files, too: memfd, /dev/shm, huge pages. The recorder tells them apart. */
+static uint32_t heap_of(int flags, uint32_t *asked)
 {
     bool is_private = (flags & MAP_TYPE) == MAP_PRIVATE;
     if (flags & MAP_ANONYMOUS)
         return is_private ? HW_HEAP_ID_ANON : HW_HEAP_ID_SHARED;
-    return !is_private && is_memory(fd) ? HW_HEAP_ID_SHARED : HW_HEAP_ID_FILE;
+    *asked = is_private ? 0 : HW_ALLOC_SHARED_FILE;
+    return HW_HEAP_ID_FILE;
 }
 
 static uint64_t mapped_bytes(size_t n, int flags)
@@ -228,17 +219,18 @@ static uint64_t mapped_bytes(size_t n, int flags)
     HW_EXPORT result hook_##name(__VA_ARGS__) __asm__(#name);                                      \
     HW_EXPORT result hook_##name(__VA_ARGS__)
 
-static void mapped(const void *p, size_t n, int flags, int fd, const struct hw_call_site *site)
+static void mapped(const void *p, size_t n, int flags, const struct hw_call_site *site)
 {
+    uint32_t asked = 0, heap_id = heap_of(flags, &asked);
     if (p != MAP_FAILED && is_due(site))
-        tell_map(p, mapped_bytes(n, flags), heap_of(flags, fd), site);
+        tell_map(p, mapped_bytes(n, flags), heap_id, asked, site);
 }
 
 HOOK(void *, mmap, void *at, size_t n, int prot, int flags, int fd, long off)
 {
     HW_SITE(site);
     void *p = real.mmap(at, n, prot, flags, fd, off);
-    mapped(p, n, flags, fd, &site);
+    mapped(p, n, flags, &site);
     return p;
 }
 
@@ -246,7 +238,7 @@ HOOK(void *, mmap64, void *at, size_t n, int prot, int flags, int fd, int64_t of
 {
     HW_SITE(site);
     void *p = real.mmap64(at, n, prot, flags, fd, off);
-    mapped(p, n, flags, fd, &site);
+    mapped(p, n, flags, &site);
     return p;
 }
 
@@ -298,7 +290,7 @@ static void top_moved(uint64_t from, bool told, uint64_t wanted, const struct hw
     if (told && to > wanted)
         tell_failed(wanted, from - wanted);
     else if (to > from && is_due(site))
-        tell_map((void *)(uintptr_t)from, to - from, HW_HEAP_ID_ANON, site);
+        tell_map((void *)(uintptr_t)from, to - from, HW_HEAP_ID_ANON, 0, site);
 }
 
 HOOK(int, brk, void *end)
@@ -334,19 +326,16 @@ HOOK(void *, sbrk, intptr_t by)
 
 /* ---- System V's shared memory ---- */
 
-/* 0 = not known. */
-static uint64_t segment_bytes(int id)
+/* Its size is the kernel's: the recorder finds it by the number. */
+static void tell_segment(const void *at, int id, const struct hw_call_site *site)
 {
-#ifdef __LP64__
-    struct shmid_ds s;
-    int saved = errno;
-    bool known = may_call() && hw_kernel(SYS_shmctl, id, IPC_STAT, &s) == 0;
-    errno = saved;
-    return known ? whole_pages(s.shm_segsz) : 0;
-#else
-    (void)id;
-    return 0;
-#endif
+    struct hw_event e = {.id = (uintptr_t)at,
+                         .size = whole_pages(1),
+                         .weight = (uint32_t)id,
+                         .heap_id = HW_HEAP_ID_SHARED,
+                         .flags = HW_ALLOC_SEGMENT,
+                         .site = site};
+    hw_record_mapping(&e);
 }
 
 HOOK(void *, shmat, int id, const void *at, int flags)
@@ -354,7 +343,7 @@ HOOK(void *, shmat, int id, const void *at, int flags)
     HW_SITE(site);
     void *p = has_found() ? real.shmat(id, at, flags) : (void *)-1;
     if (p != (void *)-1 && is_due(&site))
-        tell_map(p, segment_bytes(id), HW_HEAP_ID_SHARED, &site);
+        tell_segment(p, id, &site);
     return p;
 }
 

@@ -20,11 +20,16 @@ static bool replace(uint32_t i, uint64_t old, uint64_t word)
     return true;
 }
 
-static void add(uint64_t word)
+/* Bytes without a place in the list. */
+static _Atomic uint64_t left;
+
+static void add(uint64_t word, size_t n_bytes)
 {
     for (uint32_t i = 0; word != 0 && i < HW_RING_OWN; i++)
         if (atomic_load(&list[i]) == 0 && replace(i, 0, word))
             return;
+    (void)atomic_fetch_add(&left, n_bytes);
+    (void)atomic_fetch_add(&hw_own_memory_changes, 1);
 }
 
 static uint64_t word_of(const void *at, size_t n_bytes, bool stays)
@@ -34,7 +39,7 @@ static uint64_t word_of(const void *at, size_t n_bytes, bool stays)
 
 void hw_own_memory_add(const void *at, size_t n_bytes)
 {
-    add(word_of(at, n_bytes, /* stays = */ false));
+    add(word_of(at, n_bytes, /* stays = */ false), n_bytes);
 }
 
 /* The range of the word, with its neighbour; 0 = they are none, or it may go. */
@@ -56,7 +61,19 @@ void hw_own_memory_add_for_good(const void *at, size_t n_bytes)
         if (both != 0 && replace(i, old, both))
             return;
     }
-    add(word);
+    add(word, n_bytes);
+}
+
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+void hw_own_memory_add_image(void)
+{
+    static bool done;
+    uintptr_t lo = (uintptr_t)__ehdr_start;
+    if (!done)
+        hw_own_memory_add_for_good(__ehdr_start, (uintptr_t)_end - lo);
+    done = true;
 }
 
 void hw_own_memory_remove(const void *at, size_t n_bytes)
@@ -65,10 +82,13 @@ void hw_own_memory_remove(const void *at, size_t n_bytes)
     for (uint32_t i = 0; word != 0 && i < HW_RING_OWN; i++)
         if (atomic_load(&list[i]) == word && replace(i, word, 0))
             return;
+    (void)atomic_fetch_sub(&left, n_bytes);
+    (void)atomic_fetch_add(&hw_own_memory_changes, 1);
 }
 
-void hw_own_memory_show(_Atomic uint64_t *own, _Atomic uint32_t *shown)
+void hw_own_memory_show(struct hw_ring_shm *shm, _Atomic uint32_t *shown)
 {
+    _Atomic uint64_t *own = shm->own;
     uint32_t changes = atomic_load(&hw_own_memory_changes);
     for (uint32_t i = 0; i < HW_RING_OWN; i++) {
         uint64_t word;
@@ -77,5 +97,6 @@ void hw_own_memory_show(_Atomic uint64_t *own, _Atomic uint32_t *shown)
             atomic_store(&own[i], word);
         } while (atomic_load(&list[i]) != word);
     }
+    atomic_store(&shm->own_left_bytes, atomic_load(&left));
     atomic_store(shown, changes);
 }

@@ -5,7 +5,8 @@
  *          by their addresses, which the ring's page has (wire/ring.h), so the recorder needs no
  *          reading of the program's memory to find them.
  * Shapes:  one list a process; a session's ring gets a copy when it opens, and another one with the
- *          next record after a change. What finds no place in it counts as the program's.
+ *          next record after a change. What finds no place in it counts as the program's, and how
+ *          much that is stands beside the list.
  * Threads: any, also in signal handlers; no lock, no call.
  */
 #ifndef HW_CLIENT_KERNEL_OWN_MEMORY_H
@@ -25,8 +26,12 @@ void hw_own_memory_remove(const void *at, size_t n_bytes);
 
 extern __attribute__((visibility("hidden"))) _Atomic uint32_t hw_own_memory_changes;
 
+/* Where the client's library lies: its file's name could be anybody's. */
+void hw_own_memory_add_image(void);
+
+struct hw_ring_shm;
 /* Copies the list into a ring's page; shown: of which changes it has. */
-void hw_own_memory_show(_Atomic uint64_t *own, _Atomic uint32_t *shown);
+void hw_own_memory_show(struct hw_ring_shm *shm, _Atomic uint32_t *shown);
 
 static inline bool hw_own_memory_is_shown(const _Atomic uint32_t *shown)
 {

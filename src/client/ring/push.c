@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/memory/map64.h"
 #include "client/client.h"
 #include "client/kernel/sys.h"
 #include "client/ring/push.h"
@@ -236,6 +237,34 @@ bool hw_push_unmap(uint64_t address, uint64_t n_bytes, enum hw_unmap_kind kind)
     hw_leave(&v);
     errno = saved;
     return wanted;
+}
+
+/* The token is the child's proof that it is one: no other process can guess the place of the session in this
+ * one's memory and its time. A full ring is not waited for: a fork must not be slower for us. */
+static uint64_t push_fork(struct hw_client_session *s)
+{
+    uint64_t pos = hw_ring_reserve_by(&s->ring, sizeof(struct hw_rec_fork), hw_push_this_thread());
+    if (pos == 0)
+        return 0;
+    struct hw_rec_fork *r = hw_ring_at(&s->ring, pos);
+    uint64_t token = hw_hash_u64(hw_hash_u64(s->seed ^ (uintptr_t)s) ^ hw_local_ns() ^ pos) | 1;
+    r->token = token;
+    r->time_ns = hw_client_session_coarse_ns(s);
+    hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_FORK);
+    return token;
+}
+
+uint64_t hw_push_fork(void)
+{
+    static const uint32_t wanted = HW_CC_MAPPINGS | HW_CC_FOLLOW_FORK;
+    struct hw_client_guard v;
+    int saved = errno;
+    hw_enter(&v);
+    bool is_wanted = v.session && (v.session->config.flags & wanted) == wanted;
+    uint64_t token = is_wanted ? push_fork(v.session) : 0;
+    hw_leave(&v);
+    errno = saved;
+    return token;
 }
 
 /* A program that retries in a loop must not fill the ring. */

@@ -17,6 +17,8 @@ void hw_push_free(struct hw_client_session *s, uint64_t sample_id);
 /* What follows is given back, or was not (HW_UNMAP_FAILED). False: no session wants to know. In or
  * outside of a visit; keeps errno. */
 bool hw_push_unmap(uint64_t address, uint64_t n_bytes, enum hw_unmap_kind kind);
+/* A child is about to be made: the token that it says in its hello; 0 = nobody wants to know. */
+uint64_t hw_push_fork(void);
 void hw_push_heap(struct hw_client_session *s, uint32_t heap_id, const char *name,
                   uint64_t interval);
 /* An allocation of n_bytes failed. Outside of any visit; keeps errno. */

@@ -374,7 +374,7 @@ static void free_missed(struct hw_client_session *s, const struct hw_event *e)
 static void show_own_memory(struct hw_client_session *s)
 {
     if (hw_unlikely(!hw_own_memory_is_shown(&s->own_shown)))
-        hw_own_memory_show(s->ring.shm->own, &s->own_shown);
+        hw_own_memory_show(s->ring.shm, &s->own_shown);
 }
 
 static bool record_with(struct hw_client_session *s, struct hw_slab *slab, const struct hw_event *e)

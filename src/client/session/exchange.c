@@ -102,6 +102,8 @@ bool hw_exchange_reconnect(struct hw_exchange *x, const char *path)
     return hw_exchange_connect(x, path);
 }
 
+uint64_t hw_forked_token;
+
 bool hw_exchange_send_hello(struct hw_exchange *x, uint32_t flags)
 {
     x->tables_bytes = tables_room();
@@ -117,7 +119,8 @@ bool hw_exchange_send_hello(struct hw_exchange *x, uint32_t flags)
                          .tables_kib = (uint32_t)(x->tables_bytes / 1024),
                          .main_stack_hi = (uint64_t)(uintptr_t)__libc_stack_end,
                          .allocator_base = hw_boot_allocator_base(),
-                         .oldest = HW_WIRE_CLIENT_OLDEST};
+                         .oldest = HW_WIRE_CLIENT_OLDEST,
+                         .forked_token = flags & HW_HELLO_FORKED ? hw_forked_token : 0};
     hw_armed_fill_hello(&h);
     long n;
     x->asked_ns = hw_local_ns();

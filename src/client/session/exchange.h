@@ -24,6 +24,8 @@ struct hw_exchange {
 bool hw_exchange_receive_welcome(struct hw_exchange *x);
 bool hw_exchange_reconnect(struct hw_exchange *x, const char *path);
 bool hw_exchange_connect(struct hw_exchange *x, const char *path);
+extern HW_HIDDEN uint64_t
+    hw_forked_token; /* start/fork.c: of the last fork; a child finds its own */
 bool hw_exchange_send_hello(struct hw_exchange *x, uint32_t flags);
 
 #endif

@@ -144,7 +144,8 @@ static bool session_open(const struct hw_exchange *x)
         hw_count(s, lost_early, n_lost);
     hw_client_session_last = s;
     hw_marks_start(s);
-    hw_own_memory_show(s->ring.shm->own, &s->own_shown);
+    hw_own_memory_add_image();
+    hw_own_memory_show(s->ring.shm, &s->own_shown);
     atomic_store_explicit(&hw_process_page.session, s, memory_order_release);
     return true;
 }

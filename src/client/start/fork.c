@@ -4,18 +4,28 @@
  * The live page is wiped by the kernel, so every kind of child is silent before anything runs. What
  * is done here is tidying, for children of libc's fork: the token is the parent's, and so is the
  * memory of its session. Raw clones keep both, harmlessly.
+ *
+ * What is mapped at a fork the child has, too. The parent's ring says when that is, so that the
+ * recorder knows what it was.
  */
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "client/client.h"
+#include "client/ring/push.h"
 #include "client/ring/tables.h"
 #include "client/sample/armed.h"
+#include "client/session/exchange.h"
 #include "client/session/session.h"
 #include "client/session/token.h"
 #include "client/start/env.h"
 #include "client/start/start.h"
+
+static void before(void)
+{
+    hw_forked_token = hw_push_fork(); /* two threads at once: their children have mapped the same */
+}
 
 static void in_child(void)
 {
@@ -38,5 +48,5 @@ static void in_child(void)
 
 void hw_fork_init(void)
 {
-    (void)pthread_atfork(NULL, NULL, in_child); /* fails for lack of memory only: then untidy */
+    (void)pthread_atfork(before, NULL, in_child); /* fails for lack of memory only: then untidy */
 }

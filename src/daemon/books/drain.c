@@ -25,7 +25,15 @@
 #define HOLE_ASK_MOST_NS UINT64_C(256000000)
 #define STUCK_NS         UINT64_C(10000000000) /* a hole ends the profile */
 
-enum order { ORDER_ADD = 1, ORDER_SNAP, ORDER_MAPS_DONE, ORDER_HOLE_LEFT, ORDER_STOP };
+enum order {
+    ORDER_ADD = 1,
+    ORDER_SNAP,
+    ORDER_MAPS_DONE,
+    ORDER_SHARED_DONE, /* data: struct hw_shared_maps *, to be freed */
+    ORDER_HOLE_LEFT,
+    ORDER_LOOK,
+    ORDER_STOP
+};
 enum order_flags { ORDER_FINAL = 1u << 30, ORDER_DEAD = 1u << 31 };
 
 struct drain_thread {
@@ -93,6 +101,16 @@ static void tell_slices(struct drain_thread *t, struct hw_ring_consumer *f)
         memset(&f->slices, 0, sizeof f->slices);
 }
 
+static void tell_forks(struct drain_thread *t, struct hw_ring_consumer *f)
+{
+    size_t n = 0;
+    while (n < f->forks.n && hw_message_queue_put(t->answers, HW_DRAINED_FORKED, f->owner,
+                                                  f->forks.v[n], 1, 0) == HW_OK)
+        n++;
+    f->forks.n -= n; /* the rest the next time */
+    memmove(f->forks.v, f->forks.v + n, f->forks.n * sizeof *f->forks.v);
+}
+
 static void tell_minfo(struct drain_thread *t, struct hw_ring_consumer *f)
 {
     struct hw_rec_minfo *copy = malloc(sizeof *copy);
@@ -125,11 +143,16 @@ static void tell(struct drain_thread *t, struct hw_ring_consumer *f,
     tell_stacks(t, f);
     tell_events(t, f);
     tell_slices(t, f);
+    if (f->forks.n)
+        tell_forks(t, f);
     if (f->minfo_new)
         tell_minfo(t, f);
     if (f->maps_wanted &&
         hw_message_queue_put(t->answers, HW_DRAINED_MAPS, f->owner, NULL, 0, f->maps_ask) == HW_OK)
         f->maps_wanted = false;
+    if (f->shared.wanted && hw_message_queue_put(t->answers, HW_DRAINED_SHARED, f->owner, NULL, 0,
+                                                 f->shared.ask) == HW_OK)
+        f->shared.wanted = false;
     if (status == HW_CONSUMER_BROKEN && !f->d.told_broken &&
         hw_message_queue_put(t->answers, HW_DRAINED_BROKEN, f->owner, NULL, 0, 0) == HW_OK)
         f->d.told_broken = true;
@@ -285,6 +308,18 @@ static bool is_ours(const struct drain_thread *t, const struct hw_ring_consumer 
     return false;
 }
 
+static void order_shared(struct drain_thread *t, const struct hw_msg *m, uint64_t now)
+{
+    struct hw_ring_consumer *f = m->who;
+    struct hw_shared_maps *maps = m->data;
+    if (is_ours(t, f)) {
+        hw_ring_consumer_take_shared(f, m->flags, maps);
+        f->d.pace.next_ns = now;
+    }
+    hw_shared_maps_done(maps);
+    free(maps);
+}
+
 static void dispatch(struct drain_thread *t, const struct hw_msg *m, uint64_t now)
 {
     struct hw_ring_consumer *f = m->who;
@@ -307,8 +342,15 @@ static void dispatch(struct drain_thread *t, const struct hw_msg *m, uint64_t no
         f->maps_answered |= m->flags == f->maps_ask; /* not the answer to an earlier question */
         f->d.pace.next_ns = now;
         break;
+    case ORDER_SHARED_DONE:
+        order_shared(t, m, now);
+        break;
     case ORDER_HOLE_LEFT:
         if (is_ours(t, f) && f->hole.tid == m->flags && hw_ring_pass_hole(&f->ring, &f->hole))
+            f->d.pace.next_ns = now;
+        break;
+    case ORDER_LOOK:
+        if (is_ours(t, f))
             f->d.pace.next_ns = now;
         break;
     case ORDER_STOP:
@@ -418,9 +460,31 @@ int hw_drain_snap(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, 
     return hw_message_queue_put(orders_of(d, key), ORDER_SNAP, f, NULL, 0, flags);
 }
 
+int hw_drain_look(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key)
+{
+    return hw_message_queue_put(orders_of(d, key), ORDER_LOOK, f, NULL, 0, 0);
+}
+
 int hw_drain_hole_left(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, uint32_t tid)
 {
     return hw_message_queue_put(orders_of(d, key), ORDER_HOLE_LEFT, f, NULL, 0, tid);
+}
+
+int hw_drain_shared_done(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, uint32_t ask,
+                         struct hw_shared_maps *maps)
+{
+    struct hw_shared_maps *own = malloc(sizeof *own);
+    int rc = HW_ENOMEM;
+    if (own) {
+        *own = *maps;
+        rc = hw_message_queue_put(orders_of(d, key), ORDER_SHARED_DONE, f, own, 0, ask);
+    }
+    if (rc < 0) {
+        hw_shared_maps_done(maps);
+        free(own);
+    }
+    *maps = (struct hw_shared_maps){0};
+    return rc;
 }
 
 int hw_drain_maps_done(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, uint32_t ask)

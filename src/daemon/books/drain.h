@@ -25,6 +25,9 @@ enum hw_drained_type { /* answers; who = the feed's owner */
                        HW_DRAINED_SNAP = 2, /* data: struct hw_snapshot * or NULL (out of memory);
                                                flags: enum hw_drained_flags */
                        HW_DRAINED_MAPS = 3, /* n: pc that no table covers, 0 = something changed */
+                       HW_DRAINED_SHARED = 13, /* flags: number of the question; what are its shared
+                                                  mappings? hw_drain_shared_done */
+                       HW_DRAINED_FORKED = 14, /* data: struct hw_inherited *, to be freed */
                        HW_DRAINED_BROKEN =
                            4, /* damaged: it stays with its thread and is not read any more */
                        HW_DRAINED_STUCK = 5, /* a hole of 10 s in a running process */
@@ -55,7 +58,12 @@ int hw_drain_add(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key);
  * more, so holes are skipped. final: the thread lets go of the feed with its answer. */
 int hw_drain_snap(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, uint32_t flags,
                   bool final, bool dead);
+/* Its shared mappings; taken over and freed in any case. */
+int hw_drain_shared_done(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, uint32_t ask,
+                         struct hw_shared_maps *maps);
 /* The target's maps were read again and tables published. */
+/* Reads its ring now: somebody waits for what is there. */
+int hw_drain_look(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key);
 int hw_drain_hole_left(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, uint32_t tid);
 int hw_drain_maps_done(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, uint32_t ask);
 

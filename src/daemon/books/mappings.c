@@ -151,6 +151,30 @@ int hw_mappings_map(struct hw_mappings *m, struct hw_books *b, const struct hw_m
     return add(m, b, x);
 }
 
+int hw_mappings_inherit(struct hw_mappings *m, struct hw_books *b, const struct hw_mapped *x,
+                        uint64_t call_hi, uint32_t *owner)
+{
+    uint64_t hi = x->address + x->n_bytes;
+    if (!is_possible(x->address, x->n_bytes))
+        return HW_OK;
+    if (*owner == 0) {
+        int rc = add(m, b, x);
+        if (rc < 0)
+            return rc;
+        struct hw_range r;
+        (void)hw_ranges_next(&m->ranges, x->address, &r); /* the one that was just added */
+        *owner = r.owner;
+        m->owners.v[r.owner].hi = call_hi;
+        return HW_OK;
+    }
+    int rc = hw_ranges_put(&m->ranges, x->address, hi, *owner);
+    if (rc < 0)
+        return rc;
+    m->owners.v[*owner].n_bytes += x->n_bytes;
+    hw_books_map_again(b, x->heap_id, x->cell, x->n_bytes, /* whole = */ false, x->time_ns);
+    return HW_OK;
+}
+
 /* ---- unmaps ---- */
 
 /* Of the range between lo and hi. The same one again: what is left of it. */

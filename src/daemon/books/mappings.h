@@ -19,9 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/memory/ranges.h"
 #include "base/memory/vec.h"
 #include "daemon/books/books.h"
-#include "daemon/books/ranges.h"
 #include "wire/records.h"
 
 /* For mremap, and for calls that fail: what the last unmaps took. */
@@ -65,7 +65,7 @@ struct hw_mappings {
     uint64_t next; /* ...of a segment: from here, of this owner */
     uint32_t next_owner;
     uint32_t window;    /* another one behind each snapshot */
-    uint64_t n_ignored; /* impossible ranges, and failed calls that were forgotten */
+    uint64_t n_ignored; /* impossible ranges, forgotten failed calls, segments of unknown size */
 };
 
 void hw_mappings_done(struct hw_mappings *m);
@@ -98,6 +98,10 @@ struct hw_mapped {
     uint32_t heap_id, cell; /* cell HW_NO_CELL: only what it replaces counts */
 };
 int hw_mappings_map(struct hw_mappings *m, struct hw_books *b, const struct hw_mapped *x);
+/* A part of what one call of the parent's has mapped (inherited.h), that nobody has here. owner: 0 for the call's
+ * first part, and out. */
+int hw_mappings_inherit(struct hw_mappings *m, struct hw_books *b, const struct hw_mapped *x,
+                        uint64_t call_hi, uint32_t *owner);
 int hw_mappings_unmap(struct hw_mappings *m, struct hw_books *b, const struct hw_rec_unmap *r);
 
 #endif

@@ -43,6 +43,7 @@ void hw_ring_consumer_done(struct hw_ring_consumer *f)
     hw_ring_done(&f->ring);
     hw_books_done(&f->books);
     hw_mappings_done(&f->mappings);
+    hw_ring_consumer_map_done(f);
     hw_map64_done(&f->ids);
     hw_map64_done(&f->addresses);
     hw_managed_names_done(&f->managed);
@@ -270,13 +271,13 @@ static enum booked book(struct hw_ring_consumer *f, const struct hw_rec_alloc *a
 {
     bool is_cut = (stack & INCOMPLETE) && a->stack_id != HW_STACK_ID_NOT_WALKED;
     if (hw_unlikely(hw_mappings_has(&f->mappings, a->heap_id)))
-        return hw_ring_consumer_map(f, a, (uint32_t)stack, is_cut) ? BOOKED : GOES_ON;
+        return hw_ring_consumer_map(f, a, pos, (uint32_t)stack, is_cut) ? BOOKED : GOES_ON;
     book_alloc(f, a, pos, cell_of(f, a->heap_id, stack));
     return BOOKED;
 }
 
 static enum booked on_alloc(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size,
-                            uint64_t pos)
+                            uint64_t pos, uint64_t now_ns)
 {
     struct hw_rec_alloc a;
     uint64_t stack;
@@ -285,6 +286,8 @@ static enum booked on_alloc(struct hw_ring_consumer *f, const uint8_t *rec, uint
     memcpy(&a, rec, sizeof a);
     if (!heap_ok(a.heap_id))
         return DAMAGED;
+    if (hw_unlikely(hw_ring_consumer_map_waits(f, &a, pos, now_ns)))
+        return WAITS;
     return stack_of(f, a.stack_id, &stack) ? book(f, &a, pos, stack) : BOOKED;
 }
 
@@ -326,6 +329,8 @@ static enum booked on_copy(struct hw_ring_consumer *f, const uint8_t *rec, uint3
     if (c.n_regs > HW_MAX_REGS || c.n_bytes > HW_MAX_COPY_BYTES || c.n_bytes % 8 ||
         size < sizeof c + regs_bytes + c.n_bytes || !heap_ok(c.alloc.heap_id))
         return DAMAGED;
+    if (hw_ring_consumer_map_waits(f, &c.alloc, pos, now_ns))
+        return WAITS;
     uint64_t stack = INCOMPLETE;
     f->n_copies += f->stall_since_ns == 0;
     struct hw_rec_stack h = {0};
@@ -377,18 +382,12 @@ static bool on_failed(struct hw_ring_consumer *f, uint32_t size)
     return size >= sizeof(struct hw_rec_failed);
 }
 
-static enum booked on_unmap(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size)
-{
-    int rc = hw_ring_consumer_unmap(f, rec, size);
-    return rc < 0 ? DAMAGED : rc > 0 ? GOES_ON : BOOKED;
-}
-
 static enum booked on_record(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size,
                              uint64_t pos, uint64_t now_ns)
 {
     switch (hw_rec_head_type(hw_load_u64(rec))) {
     case HW_REC_ALLOC:
-        return on_alloc(f, rec, size, pos);
+        return on_alloc(f, rec, size, pos, now_ns);
     case HW_REC_EXACT:
         return on_exact(f, rec, size, pos) ? BOOKED : DAMAGED;
     case HW_REC_FREE:
@@ -411,8 +410,12 @@ static enum booked on_record(struct hw_ring_consumer *f, const uint8_t *rec, uin
         return on_failed(f, size) ? BOOKED : DAMAGED;
     case HW_REC_SLICES:
         return hw_ring_consumer_slices(f, rec, size) ? BOOKED : DAMAGED;
-    case HW_REC_UNMAP:
-        return on_unmap(f, rec, size);
+    case HW_REC_FORK:
+        return hw_ring_consumer_fork(f, rec, size) ? BOOKED : DAMAGED;
+    case HW_REC_UNMAP: {
+        int rc = hw_ring_consumer_unmap(f, rec, size);
+        return rc < 0 ? DAMAGED : rc > 0 ? GOES_ON : BOOKED;
+    }
     case HW_REC_PAD:
         f->ring.holes++;
         f->ring.hole_bytes += size;
@@ -595,5 +598,3 @@ enum hw_ring_consumer_status hw_ring_consumer_drain(struct hw_ring_consumer *f, 
         hw_ring_consumer_weigh(f);
     return status;
 }
-
-/* ---- snapshots ---- */

@@ -25,6 +25,7 @@
 #include "daemon/books/managed.h"
 #include "daemon/books/mappings.h"
 #include "daemon/books/pace.h"
+#include "proc/shared_maps.h"
 #include "trace/stream_writer.h"
 #include "wire/ring.h"
 
@@ -54,6 +55,7 @@ static inline bool hw_stack_is_managed(const struct hw_stack *s, uint32_t i)
     return s->mixed && s->pcs[s->n_frames + (s->n_frames + 63) / 64 + i / 64] >> (i % 64) & 1;
 }
 
+struct hw_inherited;
 struct hw_walk_cache;
 struct hw_walk_out;
 struct hw_ring_consumer_known;
@@ -105,6 +107,19 @@ struct hw_ring_consumer {
     uint32_t maps_ask;       /* number of the question */
     uint64_t quick_until_ns; /* threads of the target may be waiting for new modules till then */
 
+    /* mapping_feed.c: records whose kind only the main thread can find out wait for its look at the
+     * process's shared mappings. One look answers for all that was in the ring by then. */
+    struct hw_asked_shared {
+        struct hw_shared_maps maps; /* owned; of the last look... */
+        uint64_t until;             /* ...which knows what the records below have mapped */
+        uint64_t asks_until;        /* the same of the one that was asked for */
+        uint64_t since_ns;          /* a record has waited since then; 0 = none waits */
+        uint64_t again_ns;          /* one waited in vain: no other waits before */
+        uint32_t ask;               /* number of the question */
+        bool wanted;                /* to be told to the main thread */
+    } shared;
+
+    HW_VEC(struct hw_inherited *) forks; /* what its children have; not told yet */
     struct hw_rec_minfo minfo; /* the newest; to be told to the main thread when minfo_new */
     bool minfo_new;
 
@@ -178,8 +193,18 @@ bool hw_ring_consumer_maps(struct hw_ring_consumer *f, const uint8_t *rec, uint3
 
 /* Of a record of an allocation in one of the mappings' heaps; false: there is more to do, and the
  * same record comes again. */
-bool hw_ring_consumer_map(struct hw_ring_consumer *f, const struct hw_rec_alloc *a, uint32_t stack,
-                          bool is_cut);
+bool hw_ring_consumer_map(struct hw_ring_consumer *f, const struct hw_rec_alloc *a, uint64_t pos,
+                          uint32_t stack, bool is_cut);
+/* Before that: does it wait until the main thread has looked? The ring stays readable meanwhile: it
+ * waits no longer than half of it is free. */
+bool hw_ring_consumer_map_waits(struct hw_ring_consumer *f, const struct hw_rec_alloc *a,
+                                uint64_t pos, uint64_t now_ns);
+/* The look; takes over what is in it. */
+void hw_ring_consumer_take_shared(struct hw_ring_consumer *f, uint32_t ask,
+                                  struct hw_shared_maps *maps);
+void hw_ring_consumer_map_done(struct hw_ring_consumer *f);
+/* Of a record HW_REC_FORK; false: it is damaged. */
+bool hw_ring_consumer_fork(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size);
 /* Of a record HW_REC_UNMAP; 1: it comes again; HW_EFORMAT: it is damaged. */
 int hw_ring_consumer_unmap(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size);
 

@@ -20,10 +20,12 @@
 #include <stdint.h>
 
 #include "daemon/code/modules.h"
+#include "proc/jit/jvm_counters.h"
 #include "proc/limits.h"
 #include "proc/maps.h"
 #include "proc/memory_owner.h"
 #include "proc/pid.h"
+#include "proc/shared_maps.h"
 #include "proc/smaps.h"
 
 struct hw_error;
@@ -55,6 +57,8 @@ int hw_reading_environ(struct hw_blocking_reader *l, struct hw_reading_who who, 
                        size_t *n);
 int hw_reading_smaps(struct hw_blocking_reader *l, struct hw_reading_who who, int rollup,
                      struct hw_smaps *out);
+int hw_reading_shared(struct hw_blocking_reader *l, struct hw_reading_who who,
+                      struct hw_shared_maps *out, uint64_t *cpu_ns);
 /* What an account of its memory needs: the mappings by owner, and what the kernel says beside.
  * HW_EGONE also if it executed another program meanwhile. */
 struct hw_reading_map {
@@ -67,6 +71,8 @@ struct hw_reading_memory {
     struct hw_proc_status status;
     bool has_group;
     struct hw_memory_group group;
+    bool has_jvm;
+    struct hw_jvm_counters jvm;
     uint64_t began_ns, ended_ns; /* boot time */
     uint64_t cpu_ns;
 };

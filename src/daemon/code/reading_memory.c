@@ -56,6 +56,22 @@ static int keep_maps(struct hw_reading_memory *r)
     return HW_OK;
 }
 
+/* Where the JVM has mapped them, before mappings are summed by name. */
+static void read_jvm(struct hw_reading_memory *r, int mem)
+{
+    for (size_t i = 0; mem >= 0 && i < r->smaps.entries.n; i++) {
+        const struct hw_smaps_entry *e = &r->smaps.entries.v[i];
+        uint64_t n = e->end - e->start;
+        if (!hw_jvm_counters_are_in(e->path) || n == 0 || n > HW_JVM_COUNTERS_MAX)
+            continue;
+        uint8_t *p = malloc(n);
+        r->has_jvm = p && hw_fd_pread_all(mem, p, n, e->start) == HW_OK &&
+                     hw_jvm_counters_parse(p, n, &r->jvm);
+        free(p);
+        return;
+    }
+}
+
 static void run_memory(struct hw_reading_job *j)
 {
     struct memory_job *m = (struct memory_job *)(void *)j;
@@ -71,6 +87,8 @@ static void run_memory(struct hw_reading_job *j)
     if (j->rc == HW_OK)
         j->rc = hw_owner_facts_read(j->who.dir, m->allocator, &facts);
     facts.own = m->own;
+    if (j->rc == HW_OK)
+        read_jvm(r, facts.mem);
     if (j->rc == HW_OK)
         j->rc = hw_owners_name(&r->smaps, &facts);
     if (j->rc == HW_OK)

@@ -304,3 +304,33 @@ int hw_reading_inject(struct hw_blocking_reader *l, const struct hw_pid *p, uint
     hw_reading_job_free(&i->job);
     return rc;
 }
+
+struct shared_job {
+    struct hw_reading_job job;
+    struct hw_shared_maps maps;
+};
+
+static void run_shared(struct hw_reading_job *j)
+{
+    j->rc = hw_shared_maps_read(j->who.dir, &((struct shared_job *)(void *)j)->maps);
+}
+
+static void drop_shared(struct hw_reading_job *j)
+{
+    hw_shared_maps_done(&((struct shared_job *)(void *)j)->maps);
+}
+
+int hw_reading_shared(struct hw_blocking_reader *l, struct hw_reading_who who,
+                      struct hw_shared_maps *out, uint64_t *cpu_ns)
+{
+    struct shared_job *s = hw_reading_job_new(sizeof *s, &who, run_shared, drop_shared);
+    int rc = s ? hw_reading_job_do(l, &s->job) : HW_ENOMEM;
+    if (rc < 0)
+        return rc;
+    rc = s->job.rc;
+    *cpu_ns = s->job.cpu_ns;
+    *out = s->maps;
+    s->maps = (struct hw_shared_maps){0};
+    hw_reading_job_free(&s->job);
+    return rc;
+}

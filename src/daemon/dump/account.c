@@ -24,6 +24,7 @@
 
 struct hw_kept_account {
     struct hw_reading_memory memory;
+    uint64_t own_left_bytes;
     uint64_t live_bytes; /* HW_ABSENT */
 };
 
@@ -68,7 +69,19 @@ static struct hw_rest *rest_of_user(struct hw_recorder *r, uint32_t uid, uint64_
 struct known {
     enum hw_owner_allocator allocator;
     struct hw_owner_ranges own;
+    uint64_t own_left_bytes; /* of its own, and not in its list */
 };
+
+/* Of all that record the process. */
+static void find_own_files(const struct hw_recorder *r, int32_t pid, struct hw_owner_ranges *out)
+{
+    for (size_t i = 0; i < r->targets.n; i++) {
+        const struct hw_target *t = r->targets.v[i];
+        for (size_t k = 0; t->pid.pid == pid && k < HW_ARRAY_LEN(t->own_files); k++)
+            if (out->n_files < HW_OWNERS_MAX_FILES)
+                out->files[out->n_files++] = t->own_files[k];
+    }
+}
 
 /* An older client does not say which mappings are its own. */
 static void find_own(const struct hw_ring_shm *shm, struct hw_owner_ranges *out)
@@ -104,6 +117,7 @@ static int read_memory(struct hw_recorder *r, struct hw_reading_who who, const s
     if (!k)
         return HW_ENOMEM;
     k->live_bytes = HW_ABSENT;
+    k->own_left_bytes = known->own_left_bytes;
     int rc = read_in_time(r, who, known, &k->memory);
     if (rc < 0) {
         free(k);
@@ -125,8 +139,12 @@ static struct hw_kept_account *read_now(const struct hw_target *t)
         t->feed ? atomic_load_explicit(&t->feed->live_libc, memory_order_relaxed) : HW_ABSENT;
     struct known known = {.allocator = allocator_of(&t->maps, wants_idle)};
     struct hw_kept_account *k;
-    if (t->feed)
+    find_own_files(t->rec, t->pid.pid, &known.own);
+    if (t->feed) {
         find_own(t->feed->ring.shm, &known.own);
+        known.own_left_bytes =
+            atomic_load_explicit(&t->feed->ring.shm->own_left_bytes, memory_order_relaxed);
+    }
     if (read_memory(t->rec, hw_reading_at(&t->pid, t->uid), &known, &k) < 0)
         return NULL;
     if (!hw_target_is_shown(t))
@@ -145,6 +163,17 @@ static void take_group(struct hw_memory_account *a, const struct hw_memory_group
     a->cgroup_kernel = g->kernel;
     a->cgroup_sock = g->sock;
     a->cgroup_shmem = g->shmem;
+    a->cgroup_id = g->id;
+}
+
+static void take_jvm(struct hw_memory_account *a, const struct hw_jvm_counters *c)
+{
+    a->jvm_heap_used = c->heap_used;
+    a->jvm_heap_committed = c->heap_committed;
+    a->jvm_heap_max = c->heap_max;
+    a->jvm_metaspace_used = c->metaspace_used;
+    a->jvm_metaspace_committed = c->metaspace_committed;
+    a->jvm_threads = c->threads;
 }
 
 int hw_account_read(struct hw_recorder *r, const struct hw_pid *pid, bool wants_idle,
@@ -169,7 +198,7 @@ int hw_account_write(int32_t pid, const struct hw_kept_account *k, struct hw_tra
                      uint32_t sequence, struct hw_error *err)
 {
     static const struct hw_memory_group none = {HW_ABSENT, HW_ABSENT, HW_ABSENT, HW_ABSENT,
-                                                HW_ABSENT, HW_ABSENT, HW_ABSENT};
+                                                HW_ABSENT, HW_ABSENT, HW_ABSENT, HW_ABSENT};
     const struct hw_reading_memory *m = &k->memory;
     struct hw_memory_account a = {.pid = pid,
                                   .live_bytes = k->live_bytes,
@@ -177,11 +206,16 @@ int hw_account_write(int32_t pid, const struct hw_kept_account *k, struct hw_tra
                                   .rss_kb = m->status.vm_rss_kb,
                                   .swap_kb = m->status.vm_swap_kb,
                                   .is_cut = m->smaps.cut,
+                                  .own_left_bytes =
+                                      k->own_left_bytes ? k->own_left_bytes : HW_ABSENT,
                                   .took_us = (m->ended_ns - m->began_ns) / 1000,
                                   .mapped_divided_bytes = HW_ABSENT,
                                   .mapped_left_bytes = HW_ABSENT,
                                   .mapped_errno = HW_ABSENT};
+    static const struct hw_jvm_counters no_jvm = {HW_ABSENT, HW_ABSENT, HW_ABSENT,
+                                                  HW_ABSENT, HW_ABSENT, HW_ABSENT};
     take_group(&a, m->has_group ? &m->group : &none);
+    take_jvm(&a, m->has_jvm ? &m->jvm : &no_jvm);
     int rc = hw_write_account(w, sequence, m->began_ns, pid, &m->smaps, err);
     return rc < 0 ? rc : hw_trace_memory_account(w, sequence, m->began_ns, &a, err);
 }
@@ -221,10 +255,10 @@ static int write_last(struct hw_target *t, struct hw_trace_writer *w, uint32_t s
     return rc;
 }
 
-int hw_account_dump(struct hw_target *t, bool final, struct hw_trace_writer *w, uint32_t sequence,
+int hw_account_dump(struct hw_target *t, bool must, struct hw_trace_writer *w, uint32_t sequence,
                     struct hw_error *err)
 {
-    if (!final && hw_now_monotonic_ns() < t->account.next_dump_ns)
+    if (!must && hw_now_monotonic_ns() < t->account.next_dump_ns)
         return write_last(t, w, sequence, err);
     struct hw_kept_account *k = read_now(t);
     rest(t, k);

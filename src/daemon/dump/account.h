@@ -29,8 +29,8 @@ struct hw_session;
 struct hw_target;
 struct hw_trace_writer;
 
-/* At a dump of a target that lives. */
-int hw_account_dump(struct hw_target *t, bool final, struct hw_trace_writer *w, uint32_t sequence,
+/* At a dump of a target that lives. must: also while it rests. */
+int hw_account_dump(struct hw_target *t, bool must, struct hw_trace_writer *w, uint32_t sequence,
                     struct hw_error *err);
 /* Keeps a reading when one is due. */
 void hw_account_keep(struct hw_target *t, uint64_t now);

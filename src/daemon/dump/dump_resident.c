@@ -33,10 +33,26 @@ static int write_limits(struct hw_target *t, const struct hw_snapshot *s, uint64
                                   .mapped_divided_bytes = divided,
                                   .mapped_left_bytes = left,
                                   .mapped_errno = error ? (uint64_t)error : HW_ABSENT};
-    uint64_t *const absent[] = {&a.live_bytes,    &a.page_tables_kb, &a.rss_kb,
-                                &a.swap_kb,       &a.took_us,        &a.cgroup_current,
-                                &a.cgroup_limit,  &a.cgroup_anon,    &a.cgroup_file,
-                                &a.cgroup_kernel, &a.cgroup_sock,    &a.cgroup_shmem};
+    uint64_t *const absent[] = {&a.live_bytes,
+                                &a.page_tables_kb,
+                                &a.rss_kb,
+                                &a.swap_kb,
+                                &a.took_us,
+                                &a.cgroup_current,
+                                &a.cgroup_limit,
+                                &a.cgroup_anon,
+                                &a.cgroup_file,
+                                &a.cgroup_kernel,
+                                &a.cgroup_sock,
+                                &a.cgroup_shmem,
+                                &a.own_left_bytes,
+                                &a.cgroup_id,
+                                &a.jvm_heap_used,
+                                &a.jvm_heap_committed,
+                                &a.jvm_heap_max,
+                                &a.jvm_metaspace_used,
+                                &a.jvm_metaspace_committed,
+                                &a.jvm_threads};
     for (size_t i = 0; i < HW_ARRAY_LEN(absent); i++)
         *absent[i] = HW_ABSENT;
     return hw_proc_poll_account(t, t->resident.read_ns, &a, err);

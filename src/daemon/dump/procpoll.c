@@ -350,8 +350,11 @@ void hw_proc_poll_dump(struct hw_session *s, struct hw_target *t)
     if (s->closed || !s->proc || !s->proc->stats_every_ns)
         return;
     poll_target(s->proc, t);
+    /* Before a limit kills it there are four at most. */
+    bool must =
+        t->dump.final || (t->dump.trigger && strcmp(t->dump.trigger, HW_TRIGGER_NEAR_LIMIT) == 0);
     if (!t->is_untold)
-        (void)check(s, hw_account_dump(t, t->dump.final, s->writer, s->proc->sequence, &err), &err);
+        (void)check(s, hw_account_dump(t, must, s->writer, s->proc->sequence, &err), &err);
 }
 
 void hw_proc_poll_name(struct hw_session *s, const struct hw_pid *pid)

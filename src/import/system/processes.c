@@ -329,8 +329,16 @@ int hw_import_memory_account(struct hw_profile *p, struct hw_bytes message, int6
         {HW_F_MemoryAccount_cgroup_kernel, "cgroup.kernel", 1},
         {HW_F_MemoryAccount_cgroup_sock, "cgroup.sock", 1},
         {HW_F_MemoryAccount_cgroup_shmem, "cgroup.shmem", 1},
+        {HW_F_MemoryAccount_cgroup_id, "cgroup.id", 1},
+        {HW_F_MemoryAccount_jvm_heap_used, "jvm.heap.used", 1},
+        {HW_F_MemoryAccount_jvm_heap_committed, "jvm.heap.committed", 1},
+        {HW_F_MemoryAccount_jvm_heap_max, "jvm.heap.max", 1},
+        {HW_F_MemoryAccount_jvm_metaspace_used, "jvm.metaspace.used", 1},
+        {HW_F_MemoryAccount_jvm_metaspace_committed, "jvm.metaspace.committed", 1},
+        {HW_F_MemoryAccount_jvm_threads, "jvm.threads", 1},
         {HW_F_MemoryAccount_mapped_divided_bytes, "account.mapped_divided", 1},
         {HW_F_MemoryAccount_mapped_left_bytes, "account.mapped_left", 1},
+        {HW_F_MemoryAccount_own_left_bytes, "account.own_left", 1},
         {HW_F_MemoryAccount_mapped_errno, "account.mapped_errno", 1},
     };
     return add_counters(p, message, ts_ns, known, HW_ARRAY_LEN(known));

@@ -108,6 +108,7 @@ static bool is_program(const struct find *f, struct hw_bytes path)
            (program.n && hw_bytes_equal(base, program));
 }
 
+/* By name only where nobody knows better: the recorder names what is its own ([heapwise...). */
 static enum hw_memory_part part_of_file(const struct find *f, struct hw_bytes path)
 {
     static const struct {
@@ -122,8 +123,11 @@ static enum hw_memory_part part_of_file(const struct find *f, struct hw_bytes pa
                  {"/dev/zero", HW_PART_SHARED}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (begins(path, known[i].begin))
-            return known[i].part;
-    if (begins(base_of(path), "libheapprofd_glibc_preload") || begins(base_of(path), "libheapwise"))
+            return known[i].part != HW_PART_PROFILER || !f->out->by_owner ? known[i].part
+                                                                          : HW_PART_SHARED;
+    bool is_ours =
+        begins(base_of(path), "libheapprofd_glibc_preload") || begins(base_of(path), "libheapwise");
+    if (is_ours && !f->out->by_owner)
         return HW_PART_PROFILER;
     return is_program(f, path) ? HW_PART_PROGRAM : HW_PART_FILES;
 }
@@ -133,7 +137,7 @@ static enum hw_memory_part part_of(const struct find *f, struct hw_bytes path)
     static const struct {
         const char *begin;
         enum hw_memory_part part;
-    } known[] = {{"[stack", HW_PART_STACKS},       {"[heapwise]", HW_PART_PROFILER},
+    } known[] = {{"[stack", HW_PART_STACKS},       {"[heapwise", HW_PART_PROFILER},
                  {"[jit code]", HW_PART_MANAGED},  {"[go heap]", HW_PART_MANAGED},
                  {"[vdso]", HW_PART_PROGRAM},      {"[vvar", HW_PART_PROGRAM},
                  {"[vsyscall]", HW_PART_PROGRAM},  {"[other files]", HW_PART_FILES},
@@ -150,6 +154,16 @@ static enum hw_memory_part part_of(const struct find *f, struct hw_bytes path)
     if (path.n == 0)
         return f->is_jvm || f->is_node || f->is_python ? HW_PART_MANAGED : HW_PART_ANONYMOUS;
     return HW_PART_UNEXPLAINED;
+}
+
+bool hw_memory_is_shared(struct hw_bytes path)
+{
+    static const char *const shared[] = {"/memfd:",   "/dev/shm/",    "/SYSV",
+                                         "/dev/zero", "[anon_shmem:", "[heapwise:shared]"};
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        if (begins(path, shared[i]))
+            return true;
+    return false;
 }
 
 static void find_runtime(struct find *f, struct hw_bytes path)
@@ -245,6 +259,22 @@ static bool find_reading(struct find *f, int64_t ts_ns, double live)
         m->ts_ns = r->ts_ns;
     }
     return m->by_owner || best < INFINITY;
+}
+
+/* What of managed heaps is used and free, from outside. */
+static const char *unsaid_of(const struct find *f)
+{
+    double v;
+    bool told = counter_at(f, "jvm.heap.used", f->out->ts_ns, &v);
+    return f->is_jvm && told ? "code cache, garbage collector, threads: the JVM tells them to jcmd "
+                               "only (VM.native_memory)"
+           : f->is_jvm    ? "the JVM's own figures cannot be read: it runs with -XX:-UsePerfData "
+                            "or -XX:+PerfDisableSharedMem"
+           : f->is_node   ? "V8 tells its spaces to the program only (v8.getHeapSpaceStatistics)"
+           : f->is_python ? "Python tells its arenas to the program only (sys._debugmallocstats)"
+           : f->out->parts[HW_PART_MANAGED].rss > 0
+               ? "its runtime tells the program only what is in use (Go: runtime/metrics)"
+               : NULL;
 }
 
 static void add(struct hw_part_bytes *to, const struct hw_part_bytes *b)
@@ -507,6 +537,7 @@ int hw_memory_parts_find(const struct hw_profile *p, const struct hw_process_vie
     }
     struct heap_use use = find_use(&f, values, ts_ns);
     divide_heap(&f, &use);
+    out->unsaid = unsaid_of(&f);
     close_sum(&f);
     if (out->entries.n)
         qsort(out->entries.v, out->entries.n, sizeof *out->entries.v, by_part);

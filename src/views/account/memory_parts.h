@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "base/memory/vec.h"
 #include "model/profile.h"
 #include "views/time/process.h"
@@ -69,13 +70,18 @@ struct hw_memory_parts {
     double page_tables; /* the kernel's for the process; -1 = unknown; not in rss */
     bool older_or_free; /* nothing tells these two apart: all is in OLDER */
     bool is_cut;        /* not all mappings were read */
-    bool by_owner;      /* the recorder told the allocator's mappings apart */
+    const char
+        *unsaid;   /* what the process's runtime does not tell of its heaps; NULL = it has none */
+    bool by_owner; /* the recorder told the allocator's mappings apart */
 };
 
 const char *hw_memory_part_name(enum hw_memory_part p);
 const char *hw_memory_part_what(enum hw_memory_part p);
 /* An entry's name for people: "without a name", "/usr/lib/libz.so". */
 const char *hw_memory_entry_name(const struct hw_profile *p, const struct hw_part_entry *e);
+
+/* Is a mapping with this name memory that processes share, and no file of a disk? */
+bool hw_memory_is_shared(struct hw_bytes path);
 
 /* At the reading next to ts_ns. values: all callsites of the process then. */
 int hw_memory_parts_find(const struct hw_profile *p, const struct hw_process_view *v, int64_t ts_ns,

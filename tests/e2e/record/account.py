@@ -185,10 +185,59 @@ def ours(box):
         raise hw.Failure("nothing was read of what it had at the end")
     said = account(box, "--at", "last")
     entries = {e["name"]: e for part in said["parts"] if part["name"] == "profiler" for e in part["entries"]}
+    hw.true({"[heapwise]", "[heapwise:shared]", "[heapwise:library]"} >= entries.keys() >= {"[heapwise]", "[heapwise:shared]"}, f"{entries.keys()}")
+    near(rss_of(said, "shared memory"), 8 * MIB, 0.01, "the program's own file with the ring's name")
+    hw.true("profiler_unlisted_bytes" not in said, "all of it was listed")
     got = entries["[heapwise]"]["rss_bytes"]
     hw.true(100 * 1024 < got < 6 * MIB, f"the profiler's own: {got / MIB:.2f} MiB")
     if alike > 6 * MIB + 100 * 1024:  # kernels before 6.7 do not show the flag
         hw.true(abs(got - (alike - 6 * MIB)) <= 100 * 1024, f"the profiler's: {got}, all with its flags: {alike}")
+
+
+def group(box):
+    """The group's figures are its processes' and a rest; parent and child are both there, and nothing counts twice."""
+    p = box.start([hw.tool("heapwise"), "record", "-c", "300ms", "-i", "4096", "--follow-fork", "-f", "-o", box.path("out.trace"), "--",
+                   "/usr/bin/python3", "-c", "import os, time; a = [bytearray(8 << 20)]; pid = os.fork(); a.append(bytearray((pid == 0) * (12 << 20) + 1))\n"
+                   "b = [bytes(100) for _ in range(1000)]; time.sleep(3); os._exit(0)"])
+    p.communicate(timeout=hw.CLOCK)
+    r = box.run([hw.tool("heapwise"), "account", "--group", "--json", box.path("out.trace")], check=None)
+    if r.returncode == 5 and b"no figures of a memory group" in r.stderr:
+        raise hw.Skip("no memory group can be read here")
+    hw.equal(r.returncode, 0, hw.tail(r.stderr))
+    said = json.loads(r.stdout)
+    hw.equal(len(said["processes"]), 2, f"processes: {said}")
+    for kind, all_of_it in said["group"].items():
+        hw.true(abs(all_of_it - said["rest"][kind] - sum(x.get(kind, 0) for x in said["processes"])) < 1, f"{kind}: {said}")
+    anon = sorted(x["anon"] for x in said["processes"])
+    near(anon[1] - anon[0], 12 * MIB, 0.15, "what the child alone has")
+    hw.true(anon[0] < 8 * MIB + 12 * MIB, f"what they share is divided: {anon}")
+    hw.true(said["rest"]["anon"] > -2 * MIB, f"more than the group has: {said}")
+    total = sum(x["pss_bytes"] for x in said["processes"])
+    near(sum(x["pss_bytes"] for x in said["parts"]), total, 0.01, "parts")
+    text = box.run([hw.tool("heapwise"), "account", "--group", box.path("out.trace")], check=0).stdout.decode()
+    hw.true("memory group, read" in text and "the rest: processes" in text, text)
+
+
+def java(box):
+    """What the JVM says of its heap, beside what the program asks it itself."""
+    hw.need("java")
+    hw.need("javac")
+    with open(box.path("H.java"), "w") as f:
+        f.write("public class H { static byte[][] keep = new byte[24][]; public static void main(String[] a) throws Exception {"
+                "for (int i = 0; i < 24; i++) keep[i] = new byte[1 << 20]; System.gc(); var m = java.lang.management.ManagementFactory.getMemoryMXBean();"
+                "System.out.println(m.getHeapMemoryUsage().getUsed() + \" \" + m.getHeapMemoryUsage().getCommitted()); Thread.sleep(3000); } }")
+    box.run(["javac", "-d", str(box.path(".")), str(box.path("H.java"))], check=0, timeout=hw.CLOCK)
+    p = box.start([hw.tool("heapwise"), "record", "-q", "--no-report", "-c", "500ms", "-f", "-o", box.path("out.trace"), "--", "java", "-Xmx128m", "-XX:+UseSerialGC",
+                   "-cp", str(box.path(".")), "H"])
+    out, err = p.communicate(timeout=4 * hw.CLOCK)
+    hw.equal(p.returncode, 0, hw.tail(err))
+    used, committed = (int(x) for x in out.split()[:2])
+    said = account(box, "--at", "last")
+    heap = {m["name"]: m for m in said["managed"]}["Java heap"]
+    near(heap["used_bytes"], used, 0.1, "used")
+    near(heap["committed_bytes"], committed, 0.1, "committed")
+    hw.true(heap["max_bytes"] <= 128 * MIB, f"at most: {heap}")
+    hw.true("jcmd" in said["managed_unknown"], f"what it does not say: {said['managed_unknown']}")
 
 
 def text(box):
@@ -335,5 +384,5 @@ def program(name):
 
 
 if __name__ == "__main__":
-    hw.main({"kinds": kinds, "ours": ours, "resident": resident, "text": text, "quick": quick, "attached": attached, "silent": silent, "no-mappings": no_mappings,
+    hw.main({"kinds": kinds, "ours": ours, "group": group, "java": java, "resident": resident, "text": text, "quick": quick, "attached": attached, "silent": silent, "no-mappings": no_mappings,
              **{name: program(name) for name in PROGRAMS}})

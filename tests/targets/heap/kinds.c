@@ -68,7 +68,8 @@ static void mappings(void)
     (void)madvise(like, 6 * MIB, MADV_NOHUGEPAGE);
     touch(like, 6 * MIB);
     kind("anonymous", 18 * MIB);
-    int fd = memfd_create("shared-kind", 0);
+    /* Named like the profiler's. */
+    int fd = memfd_create("heapwise-ring", 0);
     if (ftruncate(fd, 8 * (off_t)MIB) < 0)
         abort();
     touch(mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), 8 * MIB);

@@ -4,12 +4,14 @@
  * The ledger knows nothing of how the recorder keeps its ranges. EXPECT counts a call as freed when
  * none of its pages is left.
  *
- * maps [storm N | limit | wait]: N times one page mapped and unmapped; single pages unmapped until
- * the kernel refuses to split one more; or waits for a line before and after.
+ * maps [storm N | limit | fork | wait]: N times one page mapped and unmapped; single pages unmapped until
+ * the kernel refuses to split one more; a recorded child, which has what its parent had mapped; or
+ * waits for a line before and after.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/wait.h>
@@ -261,6 +263,59 @@ static void limit(void)
     printf("FAILED %s\n", failed ? "some" : "none");
 }
 
+/* What is left at a fork is what the child begins with, call by call. */
+static void inherit(void)
+{
+    for (uint32_t i = 0; i < n_calls; i++)
+        *owner_of[i] = (struct site){.name = owner_of[i]->name};
+    for (uint32_t i = 0; i < n_calls; i++) {
+        owner_of[i]->alloc += (size_t)left[i] * PAGE;
+        owner_of[i]->objs += left[i] != 0;
+    }
+}
+
+/* Recorded by now: only then is what it does next of its own books. */
+static void await_ring(void)
+{
+    for (int i = 0; i < 5000; i++) {
+        char line[512];
+        bool found = false;
+        FILE *f = fopen("/proc/self/maps", "r");
+        while (f && !found && fgets(line, sizeof line, f))
+            found = strstr(line, "heapwise-ring") != NULL;
+        if (f)
+            fclose(f);
+        if (found)
+            return;
+        usleep(1000);
+    }
+}
+
+static void show(void);
+
+static void recorded_child(void)
+{
+    char *p = fn_parts(NULL, 64 * PAGE, -1), *q = fn_anon(NULL, 32 * PAGE, -1);
+    char *gone = fn_single(NULL, 8 * PAGE, -1), *s = fn_shared(NULL, 8 * PAGE, -1);
+    give(p + 10 * PAGE, 5 * PAGE);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        inherit();
+        await_ring();
+        give(p, 12 * PAGE); /* over the hole, which was there before */
+        (void)fn_over(q + 4 * PAGE, 4 * PAGE, -1);
+        (void)fn_anon(NULL, 3 * PAGE, -1);
+        give(s, 8 * PAGE);
+        show();
+        fflush(stdout);
+        _exit(0);
+    }
+    give(gone, 8 * PAGE); /* the child still has it */
+    (void)waitpid(pid, NULL, 0);
+    puts("PARENT");
+}
+
 static int temporary(void)
 {
     char name[] = "/var/tmp/hwmapsXXXXXX";
@@ -323,11 +378,14 @@ int main(int argc, char **argv)
         printf("STORM %zu\n", storm);
     } else if (argc > 1 && strcmp(argv[1], "limit") == 0) {
         limit();
+    } else if (argc > 1 && strcmp(argv[1], "fork") == 0) {
+        recorded_child();
     } else {
         all();
     }
     show();
     if (argc > 1 && strcmp(argv[1], "wait") == 0)
         await_line();
+    fflush(stdout);
     return 0;
 }

@@ -302,6 +302,7 @@ static void on_record(struct twin *t, struct client *c, const uint8_t *rec, uint
     case HW_REC_MIXED: /* no runtime in these tests */
     case HW_REC_NAME:
     case HW_REC_SLICES:
+    case HW_REC_FORK:
     case HW_REC_UNMAP: /* nor mappings */
         broken(t, "managed frames", size, pos);
         break;

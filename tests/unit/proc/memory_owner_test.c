@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/files/fd.h"
@@ -181,6 +183,49 @@ static void own_is_told(void **state)
     (void)munmap(p, PAGES * page);
 }
 
+/* Two memory files of one name: the recorder's is the one that it has made. A library is the client's where the client
+ * says so, or says nothing. */
+static void own_files_are_known(void **state)
+{
+    static const char name[] = "/memfd:heapwise-ring (deleted)",
+                      lib[] = "/memfd:libheapwise-x (deleted)";
+    void *p[3];
+    struct stat st[3];
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        hw_autofd int fd = memfd_create(i < 2 ? "heapwise-ring" : "libheapwise-x", MFD_CLOEXEC);
+        assert_return_code(ftruncate(fd, 8192), errno);
+        assert_return_code(fstat(fd, &st[i]), errno);
+        p[i] = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        assert_true(p[i] != MAP_FAILED);
+    }
+    for (int told = 0; told < 3; told++) {
+        hw_autofd int dir = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        struct hw_smaps s = read_own(60 * SECOND);
+        struct hw_owner_facts f;
+        assert_int_equal(hw_owner_facts_read(dir, HW_OWNER_GLIBC, &f), 0);
+        f.own.files[f.own.n_files++] =
+            (struct hw_owner_file){major(st[1].st_dev), minor(st[1].st_dev), st[1].st_ino};
+        uint64_t at = told == 2 ? (uintptr_t)p[2] : 4096;
+        if (told)
+            f.own.v[f.own.n++] = (struct hw_owner_range){at, at + 8192};
+        assert_int_equal(hw_owners_name(&s, &f), 0);
+        for (size_t i = 0; i < s.entries.n; i++) {
+            const struct hw_smaps_entry *e = &s.entries.v[i];
+            if (e->start == (uintptr_t)p[0])
+                assert_string_equal(e->path, name);
+            if (e->start == (uintptr_t)p[1])
+                assert_string_equal(e->path, "[heapwise:shared]");
+            if (e->start == (uintptr_t)p[2])
+                assert_string_equal(e->path, told == 1 ? lib : "[heapwise:library]");
+        }
+        hw_owner_facts_done(&f);
+        hw_smaps_done(&s);
+    }
+    for (size_t i = 0; i < 3; i++)
+        (void)munmap(p[i], 8192);
+}
+
 /* Without any time left it gives what it has: whole mappings, and says that there are more. */
 static void time_is_bounded(void **state)
 {
@@ -199,9 +244,8 @@ static void time_is_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(page_map_is_bounded),
-        cmocka_unit_test(names_are_bounded),
-        cmocka_unit_test(own_is_told),
+        cmocka_unit_test(page_map_is_bounded), cmocka_unit_test(names_are_bounded),
+        cmocka_unit_test(own_is_told),         cmocka_unit_test(own_files_are_known),
         cmocka_unit_test(time_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,7 @@
  * A range that reaches over lo or hi is made two first, so that a split never meets one. Nodes are
  * numbers, and all that an operation can need are reserved before anything is changed.
  */
-#include "daemon/books/ranges.h"
+#include "base/memory/ranges.h"
 
 #include "base/clock.h"
 #include "base/error.h"

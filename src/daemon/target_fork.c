@@ -1,0 +1,77 @@
+/*
+ * target_fork.c - what a forked child has inherited, on its way from its parent's books to its own
+ *
+ *     parent's ring: ... FORK token ...          child: hello, token
+ *            |                                      |
+ *     drain thread: copy of the ranges --> session's list <-- looked up while it is prepared
+ *
+ * The child waits for its welcome anyway, 2 to 5 ms; its parent's ring may be read later than that, so it is
+ * read at once.
+ */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "daemon/books/inherited.h"
+#include "daemon/core.h"
+#include "daemon/target_parts.h"
+
+#include "base/banned.h"
+
+#define WAIT_NS UINT64_C(25000000) /* half of what a child waits */
+
+void hw_session_forget_forks(struct hw_session *s)
+{
+    for (size_t i = 0; i < HW_SESSION_FORKS; i++) {
+        hw_inherited_free(s->inherited[i]);
+        s->inherited[i] = NULL;
+    }
+}
+
+void hw_target_forked(struct hw_target *t, struct hw_inherited *i)
+{
+    struct hw_session *s = t->session;
+    size_t at = s->n_forks++ % HW_SESSION_FORKS;
+    hw_inherited_free(s->inherited[at]);
+    s->inherited[at] = i;
+}
+
+static const struct hw_inherited *find(const struct hw_session *s, uint64_t token)
+{
+    for (size_t i = 0; i < HW_SESSION_FORKS; i++)
+        if (s->inherited[i] && s->inherited[i]->token == token)
+            return s->inherited[i];
+    return NULL;
+}
+
+static void ask_parent(const struct hw_target *t)
+{
+    struct hw_proc_status st;
+    if (hw_proc_status(t->pid.dir, &st) < 0)
+        return;
+    for (size_t i = 0; i < t->rec->targets.n; i++) {
+        struct hw_target *p = t->rec->targets.v[i];
+        if (p->pid.pid == st.ppid && p->session == t->session && p->with_thread)
+            (void)hw_drain_look(p->rec->drain, p->feed, p->key); /* else it looks by itself */
+    }
+}
+
+bool hw_target_awaits_parent(struct hw_target *t, uint64_t now)
+{
+    uint64_t token = t->hello.forked_token;
+    if (token == 0 || t->feed->mappings.heaps == 0)
+        return false;
+    const struct hw_inherited *i = find(t->session, token);
+    if (!i && now - t->since_ns < WAIT_NS) {
+        if (!t->has_asked_parent)
+            ask_parent(t);
+        t->has_asked_parent = true;
+        return true;
+    }
+    t->hello.forked_token = 0; /* once */
+    if (!i)
+        hw_log(DEBUG, "pid %d: what it has inherited is not known", t->pid.pid);
+    else if (hw_inherited_book(i, &t->maps, hw_now_monotonic_coarse_ns(), t->feed) < 0)
+        hw_session_warn(t->session, "pid %d: what it has inherited is known in part: out of memory",
+                        t->pid.pid);
+    return false;
+}
