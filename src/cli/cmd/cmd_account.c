@@ -23,6 +23,8 @@
 #include "cli/parts/json_page.h"
 
 enum { COL_BYTES = 11, COL_SHARE = 8 };
+#define AGE_SHOWN_NS INT64_C(100000000)
+#define UNSEEN_LEAST (1024.0 * 1024)
 
 struct page {
     const struct hw_cli *cli;
@@ -50,6 +52,10 @@ static void put_head(const struct page *pg)
     if (pg->show.moment) /* an exited process was read before its last dump */
         hw_strbuf_addf(&line, ", dump at %s",
                        hw_fmt_clock(dump, since_start(pg, pg->show.moment->ts_ns)));
+    int64_t age = pg->show.moment ? hw_sat_sub(pg->show.moment->ts_ns, m->ts_ns) : 0;
+    if (age >= AGE_SHOWN_NS || age <= -AGE_SHOWN_NS)
+        hw_strbuf_addf(&line, ", %s %s", hw_fmt_clock(at, age < 0 ? -age : age),
+                       age < 0 ? "before the reading" : "after it");
     hw_strbuf_addc(&line, '\n');
     hw_account_line(m, pg->look.width, &line);
     fputs(line.p ? line.p : "", stdout);
@@ -152,6 +158,16 @@ static void put_mapped_limits(const struct page *pg, const char *indent)
                hw_fmt_bytes(buf, left));
 }
 
+static enum hw_memory_part mapped_part(const struct page *pg);
+
+/* Mapped by no call that was seen; below the least: by the difference of two readings, perhaps. */
+static double unseen_of(const struct page *pg)
+{
+    double by_calls = pg->mapped.has_resident ? pg->mapped.resident_bytes : 0;
+    double unseen = pg->parts.parts[mapped_part(pg)].rss - by_calls;
+    return unseen >= UNSEEN_LEAST ? unseen : 0;
+}
+
 static void put_mapped(const struct page *pg)
 {
     const struct hw_account_sites *a = &pg->mapped;
@@ -167,6 +183,10 @@ static void put_mapped(const struct page *pg)
             printf("%s of ", hw_fmt_bytes(buf, (double)hw_account_resident(a, s)));
         printf("%s mapped by %s\n", hw_fmt_bytes(buf, (double)s->now.space), line.p ? line.p : "");
     }
+    if (unseen_of(pg) > 0)
+        printf("%s%s by no call that was seen: system calls of the program's own, or before the "
+               "recording\n",
+               indent, hw_fmt_bytes(buf, unseen_of(pg)));
     if (a->sites.n && a->has_resident)
         put_mapped_limits(pg, indent);
     hw_strbuf_done(&line);
@@ -357,6 +377,8 @@ static int put_json(const struct page *pg)
     hw_json_page_begin(&j, stdout, "account", 0);
     hw_json_kv_int(&j, "pid", pg->show.p->processes.v[pg->show.upid.v].pid);
     hw_json_kv_int(&j, "at_ns", since_start(pg, m->ts_ns));
+    if (pg->show.moment)
+        hw_json_kv_int(&j, "dump_at_ns", since_start(pg, pg->show.moment->ts_ns));
     hw_json_kv_int(&j, "live_at_ns", since_start(pg, m->live_ts_ns));
     json_bytes(&j, &m->total);
     hw_json_kv_double(&j, "unexplained_bytes", m->parts[HW_PART_UNEXPLAINED].rss);
@@ -376,6 +398,7 @@ static int put_json(const struct page *pg)
     hw_json_end_array(&j);
     json_runtimes(pg, &j);
     hw_account_sites_json(&pg->mapped, &j);
+    hw_json_kv_double(&j, "mapped_unseen_bytes", unseen_of(pg));
     json_mapped_limits(pg, &j);
     hw_account_pins_json(&pg->pins, since_start(pg, pg->pins.pinned.ts_ns), &j);
     hw_json_key(&j, "memory_group");

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -13,14 +14,16 @@
 
 #include "base/banned.h"
 
-#define MS         UINT64_C(1000000)
-#define REST       100u
-#define MANY       8u    /* targets, as in continuous recording: */
-#define MANY_REST  1000u /* all their kept readings together */
-#define AGE_SHARE  20u
-#define KEPT_FIRST (50 * MS)
-#define USER_REST  10u         /* times what his processes kept the main thread waiting... */
-#define USER_DEBT  (5000 * MS) /* ...beyond a burst of half a second */
+#define MS            UINT64_C(1000000)
+#define REST          100u
+#define MANY          8u    /* targets, as in continuous recording: */
+#define MANY_REST     1000u /* all their kept readings together */
+#define AGE_SHARE     20u
+#define KEPT_FIRST    (50 * MS)
+#define BOOKS_STEPS   10u
+#define BOOKS_STEP_NS 1000000
+#define USER_REST     10u         /* times what his processes kept the main thread waiting... */
+#define USER_DEBT     (5000 * MS) /* ...beyond a burst of half a second */
 
 struct hw_kept_account {
     struct hw_reading_memory memory;
@@ -131,12 +134,31 @@ static int read_memory(struct hw_recorder *r, struct hw_reading_who who, const s
     return HW_OK;
 }
 
+/* The books follow the ring by up to a tenth of a second, and a program that has just given back a large block holds it
+ * there still. So the ring is read at once, while the mappings are, and this is the rest of that. */
+static uint64_t live_now(const struct hw_target *t, uint64_t until)
+{
+    struct hw_ring_shm *shm = t->feed->ring.shm;
+    struct timespec pause = {.tv_nsec = BOOKS_STEP_NS};
+    for (uint32_t i = 0;
+         i < BOOKS_STEPS && t->with_thread && (int64_t)(until - atomic_load(&shm->read_pos)) > 0;
+         i++)
+        (void)nanosleep(&pause, NULL); /* cut short: it is asked again */
+    return atomic_load_explicit(&t->feed->live_libc, memory_order_relaxed);
+}
+
+static uint64_t read_ring_now(const struct hw_target *t)
+{
+    if (t->with_thread)
+        (void)hw_drain_look(t->rec->drain, t->feed, t->key); /* else it looks by itself */
+    return atomic_load(&t->feed->ring.shm->write_pos);
+}
+
 /* NULL: it cannot be read, or is just ending. */
 static struct hw_kept_account *read_now(const struct hw_target *t)
 {
     bool wants_idle = hw_session_wants_idle(t->session, t->source);
-    uint64_t live =
-        t->feed ? atomic_load_explicit(&t->feed->live_libc, memory_order_relaxed) : HW_ABSENT;
+    uint64_t until = t->feed ? read_ring_now(t) : 0;
     struct known known = {.allocator = allocator_of(&t->maps, wants_idle)};
     struct hw_kept_account *k;
     find_own_files(t->rec, t->pid.pid, &known.own);
@@ -150,7 +172,7 @@ static struct hw_kept_account *read_now(const struct hw_target *t)
     if (!hw_target_is_shown(t))
         drop(&k);
     else
-        k->live_bytes = live;
+        k->live_bytes = t->feed ? live_now(t, until) : HW_ABSENT;
     return k;
 }
 

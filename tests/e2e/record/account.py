@@ -147,11 +147,13 @@ def resident(box):
         order = [m["resident_bytes"] for m in said["mapped_by"]]
         hw.equal(order, sorted(order, reverse=True), "the most resident first")
         near(said["mapped_resident_bytes"], sum(have.values()), 0.01, "all calls")
+        near(said["mapped_unseen_bytes"], 6 * MIB, 0.05, "what a system call of its own has mapped")
         hw.true(said["mapped_resident_bytes"] <= rss_of(said, "anonymous mappings") + 64 * 1024, "a part of the anonymous mappings")
     hw.equal(lives["mapped_estimated_bytes"], 0, "all of it is known while it lives")
     hw.true("mapped_estimated_why" not in ended, "nothing was forbidden")
     out = box.run([hw.tool("heapwise"), "account", "--at", "last", box.path("out.trace")], check=0).stdout.decode()
     hw.true(re.search(r"12\.0 MiB of 16\.0 MiB mapped by densely", out), out)
+    hw.true(re.search(r"\d MiB by no call that was seen: system calls of the program's own", out), out)
     r = box.run([hw.tool("heapwise"), "query", box.path("out.trace"), "select sum(size) from heap_profile_allocation "
                  "where heap_name = 'mmap.anon.resident'"], check=0)
     hw.equal(int(r.stdout.decode().splitlines()[1]), round(ended["mapped_resident_bytes"]), "SQL has the same")

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define MIB  ((size_t)1 << 20)
@@ -76,12 +77,23 @@ static __attribute__((noipa)) char *reserved(void)
     return mine(MAP(NULL, 4096 * MIB, PROT_NONE));
 }
 
+/* By no name that anybody could stand before. */
+static void raw(void)
+{
+    void *p = (void *)syscall(SYS_mmap, NULL, 6 * MIB, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
+    if (p == MAP_FAILED)
+        abort();
+    touch(p, 6 * MIB, PAGE);
+}
+
 int main(void)
 {
     (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); /* else pages that nobody touched are there, too */
     char *room = reserved();
     char *a = densely(room + MIB), *b = sparsely(a + 16 * MIB);
     char *c = alone(b + 32 * MIB), *d = dropped(c + 64 * MIB);
+    raw();
     tell("densely", a, 16 * MIB);
     tell("sparsely", b, 16 * MIB);
     tell("alone", c, 24 * MIB);
