@@ -38,7 +38,7 @@ struct hw_left {
     uint64_t start_ticks;
 };
 
-#define HW_SESSION_FORKS 32u /* children that have not said hello yet */
+#define HW_SESSION_FORKS 16u /* children that have not said hello yet */
 
 struct hw_inherited;
 

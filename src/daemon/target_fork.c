@@ -30,6 +30,11 @@ void hw_session_forget_forks(struct hw_session *s)
 void hw_target_forked(struct hw_target *t, struct hw_inherited *i)
 {
     struct hw_session *s = t->session;
+    if (!(s->start.flags & HW_START_FOLLOW_FORK) &&
+        !s->sources.v[t->source].config->all) { /* its clients write no such record */
+        hw_inherited_free(i);
+        return;
+    }
     size_t at = s->n_forks++ % HW_SESSION_FORKS;
     hw_inherited_free(s->inherited[at]);
     s->inherited[at] = i;

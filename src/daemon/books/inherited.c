@@ -85,7 +85,7 @@ int hw_inherited_of(const struct hw_ring_consumer *f, uint64_t token, struct hw_
         const struct hw_range *r = &t->nodes.v[n].r;
         if (r->owner == 0)
             continue;
-        if (i->ranges.n < HW_INHERITED_MAX)
+        if (i->ranges.n < HW_INHERITED_MAX && i->arena.total < HW_INHERITED_STACKS)
             rc = add_range(i, f, r, &calls, &stacks);
         else
             i->left_bytes += r->hi - r->lo;

@@ -6,7 +6,8 @@
  * Shapes:  ranges by call, each with the parent's stack; calls are numbered densely from 0. Whole:
  *          it refers to nothing of the parent's, which may be gone when the child says hello.
  * Owns:    its stacks and ranges.
- * Errors:  HW_ENOMEM. Of more than HW_INHERITED_MAX ranges the rest is left out and counted.
+ * Errors:  HW_ENOMEM. Of more than HW_INHERITED_MAX ranges, or stacks of more than HW_INHERITED_STACKS, the rest is
+ *          left out and counted: a target can write as many records of forks as it likes.
  * Threads: made by the parent's drain thread, then one owner at a time.
  * Source:  doc/design/mappings.md
  */
@@ -19,7 +20,8 @@
 #include "base/memory/arena.h"
 #include "base/memory/vec.h"
 
-#define HW_INHERITED_MAX 32768u
+#define HW_INHERITED_MAX    16384u
+#define HW_INHERITED_STACKS (1u << 20) /* bytes */
 
 struct hw_maps;
 struct hw_ring_consumer;

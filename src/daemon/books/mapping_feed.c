@@ -1,6 +1,7 @@
 /* mapping_feed.c - records of mappings: checked, and booked by their ranges */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "daemon/books/inherited.h"
 #include "daemon/books/ring_consumer.h"
@@ -8,6 +9,7 @@
 #include "base/banned.h"
 
 #define WAITS_MAX_NS UINT64_C(1000000000)
+#define FORK_REST    10u /* times as long as a copy took: other rings are read by the same thread */
 
 /* ---- what only the kernel knows ---- */
 
@@ -133,12 +135,19 @@ bool hw_ring_consumer_fork(struct hw_ring_consumer *f, const uint8_t *rec, uint3
     if (size < sizeof r)
         return false;
     memcpy(&r, rec, sizeof r);
+    uint64_t began = hw_now_monotonic_ns();
     if (f->mappings.heaps == 0 || r.token == 0)
         return true;
+    if (began < f->fork_next_ns) {
+        f->mappings.n_ignored++; /* the child begins with nothing */
+        return true;
+    }
     if (hw_inherited_of(f, r.token, &i) < 0 || hw_vec_push(&f->forks, i) < 0) {
         hw_inherited_free(i); /* the child has no mappings of its parent's then */
         f->n_nomem++;
     }
+    uint64_t now = hw_now_monotonic_ns();
+    f->fork_next_ns = now + FORK_REST * (now - began);
     return true;
 }
 

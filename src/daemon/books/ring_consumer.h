@@ -120,6 +120,7 @@ struct hw_ring_consumer {
     } shared;
 
     HW_VEC(struct hw_inherited *) forks; /* what its children have; not told yet */
+    uint64_t fork_next_ns;               /* none is looked at before */
     struct hw_rec_minfo minfo; /* the newest; to be told to the main thread when minfo_new */
     bool minfo_new;
 
