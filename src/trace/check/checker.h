@@ -78,9 +78,6 @@ struct hw_check_graph;
 struct hw_check_sequence {
     uint64_t id; /* machine id << 32 | sequence id */
     uint32_t generation;
-    uint32_t last_clock;
-    uint64_t last_ts;
-    bool has_ts;
     struct hw_check_interned *interned; /* owned; of the generation */
     struct hw_check_dumps *dumps;       /* owned; NULL: none so far */
     struct hw_check_graph *graph;       /* owned; NULL: none so far */
@@ -93,6 +90,9 @@ struct hw_check_clock {
     uint32_t id;
     bool in_snapshot, incremental, used, of_dumps;
     struct hw_check_place at; /* first use */
+    /* Times of packets: the newest, the newest before the window at hand, the oldest in it, and
+     * what readers that sort in windows have handed on. */
+    uint64_t newest, marked, oldest, passed;
 };
 
 struct hw_check_clocks {
@@ -122,6 +122,7 @@ struct hw_checker {
     struct hw_map64 sequence_by_id;
     HW_VEC(struct hw_check_sequence *) sequences;
     struct hw_check_clocks clocks;
+    uint32_t n_flushes; /* that ended in the window at hand */
     struct hw_check_pids pids;
 };
 

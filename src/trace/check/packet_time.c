@@ -36,7 +36,8 @@ static int clock_get(struct hw_check_clocks *t, uint32_t clock, uint64_t sequenc
         return HW_ENOMEM;
     if (fresh) {
         size_t n = *at = t->v.n;
-        if (hw_vec_push(&t->v, (struct hw_check_clock){.id = clock, .parent = n}) < 0)
+        if (hw_vec_push(
+                &t->v, (struct hw_check_clock){.id = clock, .parent = n, .oldest = UINT64_MAX}) < 0)
             return HW_ENOMEM;
     }
     *out = *at;
@@ -50,21 +51,22 @@ static size_t root_of(struct hw_check_clocks *t, size_t i)
     return i;
 }
 
-static int use_clock(struct hw_checker *c, uint32_t clock, uint64_t sequence, bool of_dumps)
+static int use_clock(struct hw_checker *c, uint32_t clock, uint64_t sequence, bool of_dumps,
+                     size_t *out)
 {
-    size_t i;
-    int rc = clock_get(&c->clocks, clock, sequence, &i);
-    if (rc < 0 || c->clocks.v.v[i].used)
+    int rc = clock_get(&c->clocks, clock, sequence, out);
+    if (rc < 0 || c->clocks.v.v[*out].used)
         return rc;
-    c->clocks.v.v[i].used = true;
-    c->clocks.v.v[i].of_dumps = of_dumps;
-    c->clocks.v.v[i].at = c->at;
+    c->clocks.v.v[*out].used = true;
+    c->clocks.v.v[*out].of_dumps = of_dumps;
+    c->clocks.v.v[*out].at = c->at;
     return HW_OK;
 }
 
 int hw_check_dump_clock(struct hw_checker *c)
 {
-    return use_clock(c, CLOCK(MONOTONIC_COARSE), /* sequence = */ 0, /* of_dumps = */ true);
+    size_t i;
+    return use_clock(c, CLOCK(MONOTONIC_COARSE), /* sequence = */ 0, /* of_dumps = */ true, &i);
 }
 
 /* ---- snapshots ---- */
@@ -171,32 +173,78 @@ static const char *needs_time(const struct hw_packet *p)
     }
 }
 
-/* Deltas say nothing about the order. */
-static bool is_incremental(const struct hw_check_clocks *t, const struct hw_packet *p)
+/* ---- the order of time ---- */
+
+/*
+ * Packets may stand in any order: readers sort them. Those that do so as they read hand on what stands
+ * before the last window but one, when buffers were read and at least two flushes had ended since
+ * the last time (events of the recording service). What comes later and is older they drop. Clocks
+ * are looked at one by one, as what a clock shows in another is known at the end only.
+ */
+
+static void end_windows(struct hw_checker *c)
 {
-    uint64_t at;
-    return is_own(p->clock_id) &&
-           hw_map64_get(&t->by_key, clock_key(p->clock_id, p->sequence), &at) &&
-           t->v.v[at].incremental;
+    for (size_t i = 0; i < c->clocks.v.n; i++) {
+        struct hw_check_clock *k = &c->clocks.v.v[i];
+        if (k->marked <= k->oldest) /* else what came late holds the others back */
+            k->passed = k->marked;
+        k->marked = k->newest;
+        k->oldest = UINT64_MAX;
+    }
+    c->n_flushes = 0;
 }
 
-static void check_order(struct hw_checker *c, struct hw_check_sequence *s,
-                        const struct hw_packet *p)
+static void take_event(struct hw_checker *c, const struct hw_packet *p)
 {
-    if (p->data_field == F(managed_links) || /* its time is the graph's */
-        is_incremental(&c->clocks, p))
+    struct hw_pb_reader r = hw_pb_read(p->data);
+    struct hw_pb_field f;
+    while (hw_pb_next(&r, &f) == 1) {
+        c->n_flushes +=
+            f.number == HW_F_TracingServiceEvent_all_data_sources_flushed && f.value != 0;
+        if (f.number == HW_F_TracingServiceEvent_read_tracing_buffers_completed && f.value != 0 &&
+            c->n_flushes >= 2)
+            end_windows(c);
+    }
+}
+
+/* Kinds that take effect where they stand. */
+static bool is_sorted(const struct hw_packet *p)
+{
+    switch (p->data_field) {
+    case 0:
+    case F(clock_snapshot):
+    case F(trace_config):
+    case F(trace_stats):
+    case F(trace_uuid):
+    case F(trace_provenance):
+    case F(trace_attributes):
+    case F(synchronization_marker):
+    case F(system_info):
+    case F(service_event):
+    case F(module_symbols):
+    case F(deobfuscation_mapping):
+        return false;
+    default:
+        return true;
+    }
+}
+
+static void check_order(struct hw_checker *c, struct hw_check_clock *k, const struct hw_packet *p)
+{
+    if (k->incremental || !is_sorted(p)) /* deltas say nothing about the order */
         return;
-    if (s->has_ts && s->last_clock == p->clock_id && p->timestamp < s->last_ts)
-        hw_check_found(c, HW_CHECK_TIME_ORDER, "%llu on sequence %u, %llu before",
-                       (unsigned long long)p->timestamp, (uint32_t)s->id,
-                       (unsigned long long)s->last_ts);
-    s->has_ts = true;
-    s->last_clock = p->clock_id;
-    s->last_ts = p->timestamp;
+    if (p->timestamp < k->passed) {
+        hw_check_found(c, HW_CHECK_TIME_ORDER, "%llu in clock %u, readers are at %llu by then",
+                       (unsigned long long)p->timestamp, k->id, (unsigned long long)k->passed);
+        return;
+    }
+    if (p->timestamp > k->newest)
+        k->newest = p->timestamp;
+    if (p->timestamp < k->oldest)
+        k->oldest = p->timestamp;
 }
 
-int hw_check_packet_time(struct hw_checker *c, struct hw_check_sequence *s,
-                         const struct hw_packet *p)
+int hw_check_packet_time(struct hw_checker *c, const struct hw_packet *p)
 {
     const char *what = p->has_timestamp ? NULL : needs_time(p);
     if (what)
@@ -206,12 +254,16 @@ int hw_check_packet_time(struct hw_checker *c, struct hw_check_sequence *s,
         if (rc < 0)
             return rc;
     }
+    if (p->data_field == F(service_event))
+        take_event(c, p);
     if (!p->has_timestamp)
         return HW_OK;
-    if (s)
-        check_order(c, s, p);
-    uint32_t clock = p->clock_id ? p->clock_id : CLOCK(BOOTTIME);
-    return use_clock(c, clock, p->sequence, /* of_dumps = */ false);
+    size_t i;
+    int rc = use_clock(c, p->clock_id ? p->clock_id : CLOCK(BOOTTIME), p->sequence,
+                       /* of_dumps = */ false, &i);
+    if (rc == HW_OK)
+        check_order(c, &c->clocks.v.v[i], p);
+    return rc;
 }
 
 /* ---- the end ---- */

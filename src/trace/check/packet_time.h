@@ -5,11 +5,9 @@
 #include <stdint.h>
 
 struct hw_checker;
-struct hw_check_sequence;
 struct hw_packet;
 
-int hw_check_packet_time(struct hw_checker *c, struct hw_check_sequence *s,
-                         const struct hw_packet *p);
+int hw_check_packet_time(struct hw_checker *c, const struct hw_packet *p);
 /* A heap dump has a time; it is in CLOCK_MONOTONIC_COARSE. */
 int hw_check_dump_clock(struct hw_checker *c);
 /* Clocks that were used and never defined. */

@@ -114,7 +114,7 @@ static int check_packet(struct hw_checker *c, const struct hw_packet *p)
     if (rc == HW_OK)
         rc = hw_check_fields(c, s, p->bytes);
     if (rc == HW_OK)
-        rc = hw_check_packet_time(c, s, p);
+        rc = hw_check_packet_time(c, p);
     if (rc == HW_OK)
         rc = hw_check_system_packet(c, p);
     if (rc < 0)

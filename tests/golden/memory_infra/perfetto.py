@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# perfetto.py HEAPWISE FILE...: a JSON trace made into Perfetto's format, and back, answers the same questions the same way.
+# perfetto.py HEAPWISE FILE...: a JSON trace made into Perfetto's format, and back, answers the same questions the same way, and keeps to the format.
 import json, os, subprocess, sys, tempfile
 
 heapwise, files = sys.argv[1], sys.argv[2:]
@@ -32,6 +32,12 @@ def answers(file):
     return {k: run('query', file, q) for k, q in QUESTIONS.items()}
 
 
+def objections(file):
+    """Of a strict reader, not even warnings: all of them are told."""
+    r = subprocess.run([heapwise, 'check', '--strict', file], capture_output=True, text=True)
+    return '' if r.returncode == 0 else r.stdout + r.stderr
+
+
 bad = 0
 for file in files:
     base = os.path.join(work.name, os.path.basename(file))
@@ -39,6 +45,10 @@ for file in files:
     run('convert', '-t', 'perfetto', file, base + '.pftrace.gz')
     run('convert', '-t', 'memory-infra', base + '.pftrace', base + '.json')
     want = answers(file)
+    for packed in '', '.gz':
+        if objections(base + '.pftrace' + packed):
+            print('%s: %s' % (os.path.basename(file), objections(base + '.pftrace' + packed)))
+            bad += 1
     for name, other in ('perfetto', base + '.pftrace'), ('packed', base + '.pftrace.gz'), ('back', base + '.json'):
         have = answers(other)
         for k in QUESTIONS:
