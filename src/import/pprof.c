@@ -432,7 +432,7 @@ static int add_dumps(struct pprof *in)
     d.lost_samples = (uint64_t)number_in(comment(in, "heapwise.lost_samples="), INT64_MAX);
     in->p->first_ns = d.start_ts_ns;
     in->p->last_ns = d.ts_ns;
-    struct hw_wall_point wall = {d.ts_ns, d.ts_ns};
+    struct hw_clock_moment wall = {d.ts_ns, d.ts_ns};
     if (rc == HW_OK && in->time_ns && hw_vec_push(&in->p->wall, wall) < 0)
         return HW_ENOMEM;
     return rc == HW_OK && hw_vec_push(&in->p->dumps, d) < 0 ? HW_ENOMEM : rc;

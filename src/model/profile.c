@@ -46,7 +46,9 @@ void hw_profile_free(struct hw_profile *p)
     hw_vec_done(&p->users);
     hw_map64_done(&p->user_by_id);
     hw_vec_done(&p->marks);
+    hw_vec_done(&p->clocks);
     hw_vec_done(&p->wall);
+    hw_vec_done(&p->monotonic);
     hw_vec_done(&p->threads.rows);
     hw_slices_done(&p->slices);
     hw_map64_done(&p->new_types);
@@ -322,11 +324,11 @@ static int number_graphs(struct hw_profile *p)
     return HW_OK;
 }
 
-static int wall_order(const void *a, const void *b)
+static int moment_order(const void *a, const void *b)
 {
-    const struct hw_wall_point *x = a, *y = b;
+    const struct hw_clock_moment *x = a, *y = b;
     return x->ts_ns != y->ts_ns ? (x->ts_ns > y->ts_ns) - (x->ts_ns < y->ts_ns)
-                                : (x->wall_ns > y->wall_ns) - (x->wall_ns < y->wall_ns);
+                                : (x->there_ns > y->there_ns) - (x->there_ns < y->there_ns);
 }
 
 static int mark_order(const void *a, const void *b)
@@ -358,21 +360,33 @@ int hw_profile_freeze(struct hw_profile *p)
             return rc;
     }
     if (p->wall.n)
-        qsort(p->wall.v, p->wall.n, sizeof *p->wall.v, wall_order);
+        qsort(p->wall.v, p->wall.n, sizeof *p->wall.v, moment_order);
+    if (p->monotonic.n)
+        qsort(p->monotonic.v, p->monotonic.n, sizeof *p->monotonic.v, moment_order);
     if (p->marks.n)
         qsort(p->marks.v, p->marks.n, sizeof *p->marks.v, mark_order);
     p->frozen = true;
     return HW_OK;
 }
 
+static bool there(const struct hw_clock_moment *v, size_t n, int64_t ts_ns, int64_t *out)
+{
+    if (n == 0)
+        return false;
+    size_t behind = HW_LOWER_BOUND(i, 0, n, v[i].ts_ns <= ts_ns);
+    const struct hw_clock_moment *at = &v[behind ? behind - 1 : 0];
+    *out = hw_sat_add(at->there_ns, hw_sat_sub(ts_ns, at->ts_ns));
+    return true;
+}
+
 bool hw_profile_wall_ns(const struct hw_profile *p, int64_t ts_ns, int64_t *out)
 {
-    if (p->wall.n == 0)
-        return false;
-    size_t behind = HW_LOWER_BOUND(i, 0, p->wall.n, p->wall.v[i].ts_ns <= ts_ns);
-    const struct hw_wall_point *at = &p->wall.v[behind ? behind - 1 : 0];
-    *out = hw_sat_add(at->wall_ns, hw_sat_sub(ts_ns, at->ts_ns));
-    return true;
+    return there(p->wall.v, p->wall.n, ts_ns, out);
+}
+
+bool hw_profile_monotonic_ns(const struct hw_profile *p, int64_t ts_ns, int64_t *out)
+{
+    return there(p->monotonic.v, p->monotonic.n, ts_ns, out);
 }
 
 void hw_profile_dump_rows(const struct hw_profile *p, uint32_t dump, size_t *first, size_t *n)

@@ -120,8 +120,14 @@ struct hw_metadata_row { /* facts about the whole trace: trace_uuid, system_name
     int64_t number;
 };
 
-struct hw_wall_point { /* one moment in the trace's clock and since 1970 */
-    int64_t ts_ns, wall_ns;
+struct hw_clock_moment { /* in the trace's clock and in another one */
+    int64_t ts_ns, there_ns;
+};
+
+struct hw_clock_row { /* what a clock showed at a snapshot */
+    struct hw_clock_moment at;
+    int64_t clock; /* as trace/clocks.h tells it */
+    uint32_t snapshot;
 };
 
 struct hw_profile {
@@ -137,7 +143,9 @@ struct hw_profile {
     HW_VEC(struct hw_android_user) users; /* an id once */
     struct hw_map64 user_by_id;           /* id → row */
     HW_VEC(struct hw_mark_row) marks;     /* by time once frozen */
-    HW_VEC(struct hw_wall_point) wall;    /* the same; empty = the file does not say */
+    HW_VEC(struct hw_clock_row) clocks;   /* in the order of the file */
+    HW_VEC(struct hw_clock_moment) wall;  /* since 1970, by time once frozen; empty = not told */
+    HW_VEC(struct hw_clock_moment) monotonic; /* the same of CLOCK_MONOTONIC */
     struct hw_threads threads;
     struct hw_slices slices;
     struct hw_map64 new_types; /* frame that calls operator new → string: what it allocates */
@@ -193,6 +201,7 @@ int hw_profile_str(struct hw_profile *p, struct hw_bytes text, hw_str_id *out);
 /* A time of the trace since 1970, by the last point before it (the first for what is older); false
  * when the file does not say. Frozen only. */
 bool hw_profile_wall_ns(const struct hw_profile *p, int64_t ts_ns, int64_t *out);
+bool hw_profile_monotonic_ns(const struct hw_profile *p, int64_t ts_ns, int64_t *out);
 /* Rows of one dump: [*first, *first + *n). Frozen only. */
 void hw_profile_dump_rows(const struct hw_profile *p, uint32_t dump, size_t *first, size_t *n);
 

@@ -123,6 +123,10 @@ static int derive_build_ids(struct hw_sql_derived *x)
         return HW_ENOMEM;
     for (size_t i = 0, at = 0; i < n; at += x->build_ids[i++].n)
         x->build_ids[i].p = (const uint8_t *)(x->hex ? x->hex : "") + at;
+    x->build_ids[n] = hw_bytes_str("");
+    x->n_mappings = n;
+    for (uint32_t i = 0; i < hw_callsites_n_frames(cs) && x->n_mappings == n; i++)
+        x->n_mappings += hw_callsites_get_frame(cs, (hw_frame_id){i})->mapping.v == HW_ID_NONE;
     return HW_OK;
 }
 

@@ -50,6 +50,8 @@ struct hw_sql_derived {
     const struct hw_profile *profile;
     struct hw_bytes *build_ids; /* hex, per mapping; bytes in hex */
     char *hex;
+    size_t
+        n_mappings; /* those of the model and, if a frame is in none, a nameless one behind them */
     struct hw_sql_stat *stats;
     size_t n_stats;
     struct hw_bytes *arg_texts; /* per row of args: what is shown; of numbers in arg_text */

@@ -85,9 +85,41 @@ static const char intervals[] =
     " SELECT id, upid, heap_name, ts, end - ts AS dur, retained, allocated, delta"
     " FROM placed ORDER BY id;";
 
+/* Names under which scripts ask for what is always there. */
+#define HW_PRELUDE_MODULES(X)                                                                      \
+    X(slices)                                                                                      \
+    X(tables)                                                                                      \
+    X(tables_views)                                                                                \
+    X(trace_bounds)                                                                                \
+    X(views)                                                                                       \
+    X(before_eof.functions)                                                                        \
+    X(before_eof.metadata)                                                                         \
+    X(before_eof.stats)                                                                            \
+    X(before_eof.tables)                                                                           \
+    X(before_eof.trace_bounds)                                                                     \
+    X(before_eof.trace_diagnostics)                                                                \
+    X(before_eof.views)                                                                            \
+    X(after_eof.casts)                                                                             \
+    X(after_eof.core)                                                                              \
+    X(after_eof.counters)                                                                          \
+    X(after_eof.cpu_scheduling)                                                                    \
+    X(after_eof.events)                                                                            \
+    X(after_eof.gpu)                                                                               \
+    X(after_eof.indexes)                                                                           \
+    X(after_eof.memory)                                                                            \
+    X(after_eof.slices)                                                                            \
+    X(after_eof.stack_samples)                                                                     \
+    X(after_eof.state)                                                                             \
+    X(after_eof.tables_views)                                                                      \
+    X(after_eof.tracks)                                                                            \
+    X(after_eof.views)
+
 const struct hw_sql_module hw_sql_modules[] = {
     {"prelude", ""},
-    {"callstacks.stack_profile", hw_module_stack_profile},
+#define X(name) {"prelude." #name, ""},
+    HW_PRELUDE_MODULES(X)
+#undef X
+        {"callstacks.stack_profile", hw_module_stack_profile},
     {"stacks.symbolization_candidates", symbolization_candidates},
     {"android.memory.heap_profile.callstacks", hw_module_heap_profile_callstacks},
     {"android.memory.heap_profile.summary_tree", summary_tree},

@@ -66,6 +66,30 @@ static hw_str_id deobfuscated_of(const struct hw_profile *p, uint32_t frame)
                                            (hw_frame_id){frame});
 }
 
+/* NULL: a clock of a sequence or of a producer. */
+static const char *clock_name(int64_t clock)
+{
+    static const char *const names[] = {
+        [1] = "REALTIME",      [2] = "REALTIME_COARSE", [3] = "MONOTONIC", [4] = "MONOTONIC_COARSE",
+        [5] = "MONOTONIC_RAW", [6] = "BOOTTIME",        [9] = "TSC",       [10] = "PERF",
+    };
+    return clock >= 0 && clock < (int64_t)HW_ARRAY_LEN(names) ? names[clock] : NULL;
+}
+
+static const struct hw_mapping *mapping_of(const struct hw_profile *p, uint32_t row)
+{
+    static const struct hw_mapping nameless;
+    return row < hw_callsites_n_mappings(p->callsites)
+               ? hw_callsites_get_mapping(p->callsites, (hw_mapping_id){row})
+               : &nameless;
+}
+
+/* Frames in no mapping are in the nameless one. */
+static uint32_t mapping_shown(const struct hw_profile *p, uint32_t mapping)
+{
+    return mapping == HW_ID_NONE ? (uint32_t)hw_callsites_n_mappings(p->callsites) : mapping;
+}
+
 static hw_str_id kind_of(const struct hw_profile *p, uint32_t frame)
 {
     return hw_symbol_sets_get_kind(hw_callsites_get_symbol_sets(p->callsites),

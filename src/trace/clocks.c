@@ -108,7 +108,7 @@ void hw_clocks_pass(struct hw_clocks *c, struct hw_bytes snapshot, uint64_t sequ
     }
 }
 
-static uint32_t hw_clocks_trace_clock(const struct hw_clocks *c)
+uint32_t hw_clocks_trace_clock(const struct hw_clocks *c)
 {
     return c->trace_clock ? c->trace_clock : BOOTTIME;
 }
@@ -243,27 +243,4 @@ int hw_clocks_convert(struct hw_clocks *c, uint32_t clock_id, uint64_t sequence,
         return rc;
     *out = ns;
     return HW_CLOCK_OK;
-}
-
-bool hw_clocks_next_wall(const struct hw_clocks *c, size_t *at, int64_t *trace_ns, int64_t *wall_ns)
-{
-    uint64_t trace = hw_clocks_trace_clock(c);
-    while (*at < c->points.n) {
-        uint32_t snapshot = c->points.v[*at].snapshot;
-        bool has_trace = false, has_wall = false;
-        for (; *at < c->points.n && c->points.v[*at].snapshot == snapshot; ++*at) {
-            const struct hw_clock_point *p = &c->points.v[*at];
-            if (p->clock == trace) {
-                has_trace = true;
-                *trace_ns = p->ns;
-            }
-            if (p->clock == HW_V_BuiltinClock_BUILTIN_CLOCK_REALTIME) {
-                has_wall = true;
-                *wall_ns = p->ns;
-            }
-        }
-        if (has_trace && has_wall)
-            return true;
-    }
-    return false;
 }

@@ -59,9 +59,6 @@ void hw_clocks_pass(struct hw_clocks *c, struct hw_bytes snapshot, uint64_t sequ
 /* enum hw_clock_failure, or < 0. clock_id 0 = the trace's clock already. */
 int hw_clocks_convert(struct hw_clocks *c, uint32_t clock_id, uint64_t sequence, uint64_t value,
                       int64_t *out);
-/* The next snapshot that holds the trace's clock and the wall clock, from *at on (0 to begin with).
- */
-bool hw_clocks_next_wall(const struct hw_clocks *c, size_t *at, int64_t *trace_ns,
-                         int64_t *wall_ns);
+uint32_t hw_clocks_trace_clock(const struct hw_clocks *c);
 
 #endif

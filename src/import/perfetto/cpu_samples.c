@@ -56,14 +56,22 @@ static int session_of(struct hw_cpu_importer *c, uint64_t sequence, struct hw_cp
             free(s);
             return HW_ENOMEM;
         }
-        s->number = (uint32_t)at;
-        c->profile->cpu.n_sessions = s->number + 1;
+        s->number = HW_ID_NONE;
         int rc = hw_map64_put(&c->by_sequence, sequence, at);
         if (rc < 0)
             return rc;
     }
     *out = c->sessions.v[at];
     return HW_OK;
+}
+
+/* The same for what a recorder tells: it gets its number with the first of it. */
+static int session_at(struct hw_cpu_importer *c, uint64_t sequence, struct hw_cpu_session **out)
+{
+    int rc = session_of(c, sequence, out);
+    if (rc == HW_OK && (*out)->number == HW_ID_NONE)
+        (*out)->number = c->profile->cpu.n_sessions++;
+    return rc;
 }
 
 /* ---- names of what is counted ---- */
@@ -282,7 +290,7 @@ static int add_sample(struct hw_cpu_importer *c, const struct hw_packet *p, int6
                                 .mode = (uint8_t)(s->mode > UINT8_MAX ? 0 : s->mode),
                                 .unwind_error =
                                     (uint8_t)(s->unwind_error > UINT8_MAX ? 0 : s->unwind_error)};
-    int rc = session_of(c, p->sequence, &session);
+    int rc = session_at(c, p->sequence, &session);
     if (rc == HW_OK)
         rc = find_thread(c->profile, s, &row.thread);
     if (rc == HW_OK && s->has_stack)
@@ -317,7 +325,7 @@ int hw_cpu_importer_sample(struct hw_cpu_importer *c, const struct hw_packet *p,
             chosen ? HW_STAT_INFO : HW_STAT_DATA_LOSS, 1);
     }
     if (s.has_event) {
-        int rc = session_of(c, p->sequence, &session);
+        int rc = session_at(c, p->sequence, &session);
         return rc < 0 ? rc
                       : hw_profile_stat_set(c->profile, "perf_guardrail_stop_ts", session->number,
                                             HW_STAT_DATA_LOSS, ts_ns);

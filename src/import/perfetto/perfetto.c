@@ -23,6 +23,7 @@
 #include "import/perfetto/interned.h"
 #include "import/perfetto/symbols.h"
 #include "import/perfetto/track_events.h"
+#include "import/system/clock_rows.h"
 #include "import/system/memory_tracker.h"
 #include "import/system/packet_order.h"
 #include "import/system/processes.h"
@@ -50,6 +51,8 @@ struct import {
     bool has_time;
     int64_t newest_ns;                 /* of the packets so far: the time of one without */
     bool has_symbols, has_clear_names; /* packets of these kinds were seen */
+    struct hw_map64 has_defaults;      /* sequences: their first ones were read */
+    enum hw_trigger_kind trigger;
 
     struct hw_packet_order order;
     bool has_known_ns; /* of the packet at hand: converted already */
@@ -67,12 +70,31 @@ static int gather_profile(struct import *im, const struct hw_packet *p)
     return rc;
 }
 
+static int read_defaults(struct import *im, const struct hw_packet *p)
+{
+    int rc = p->defaults.n ? hw_cpu_importer_defaults(&im->cpu, p) : HW_OK;
+    return rc == HW_OK && p->defaults.n ? hw_track_importer_defaults(&im->tracks, p) : rc;
+}
+
+/* Packets that are older than others before them are read before the place of their sequence's
+ * defaults. */
+static int gather_defaults(struct import *im, const struct hw_packet *p)
+{
+    uint64_t *v;
+    bool fresh;
+    if (hw_map64_at(&im->has_defaults, p->sequence, &v, &fresh) < 0)
+        return HW_ENOMEM;
+    return fresh ? read_defaults(im, p) : HW_OK;
+}
+
 static int gather_packet(struct import *im, const struct hw_packet *p)
 {
     int rc = HW_OK;
     hw_packet_order_see_raw(&im->order, p);
     if (p->interned.n)
         rc = hw_interned_add(&im->interned, p->sequence, p->generation, p->interned);
+    if (rc == HW_OK && p->defaults.n)
+        rc = gather_defaults(im, p);
     if (rc == HW_OK && p->data_field == F(clock_snapshot))
         rc = hw_clocks_add(&im->clocks, p->data, p->sequence);
     if (rc == HW_OK && p->data_field == F(profile_packet))
@@ -184,12 +206,6 @@ static int read_timed(struct import *im, const struct hw_packet *p)
     }
 }
 
-static int read_defaults(struct import *im, const struct hw_packet *p)
-{
-    int rc = p->defaults.n ? hw_cpu_importer_defaults(&im->cpu, p) : HW_OK;
-    return rc == HW_OK && p->defaults.n ? hw_track_importer_defaults(&im->tracks, p) : rc;
-}
-
 static int read_packet(struct import *im, const struct hw_packet *p)
 {
     int64_t ts, packet_ns = im->newest_ns;
@@ -225,6 +241,12 @@ static int read_packet(struct import *im, const struct hw_packet *p)
         return hw_import_packages(im->p, p->data);
     case F(user_list):
         return hw_import_users(im->p, p->data);
+    case F(trigger):
+        return hw_import_trigger(im->p, p->data, HW_TRIGGER_START, &im->trigger);
+    case F(clone_snapshot_trigger):
+        return hw_import_trigger(im->p, p->data, HW_TRIGGER_CLONE, &im->trigger);
+    case F(stack_sample): /* doc/formats/reading.md, "11. CPU samples" */
+        return hw_profile_stat_add(im->p, "stack_samples_left_out", -1, HW_STAT_DATA_LOSS, 1);
     case F(profile_packet):
         return hw_heap_dumps_packet(&im->dumps, p, packet_ns);
     case F(process_stats):
@@ -430,33 +452,6 @@ static int finish_memory(struct import *im)
                                (int64_t)im->p->memory.n_bad);
 }
 
-/* Such a binary was pushed there by hand: it can be built anew with a build id. */
-static int look_at_mappings(struct import *im)
-{
-    static const char tmp[] = "/data/local/tmp/";
-    const struct hw_callsites *cs = im->p->callsites;
-    int64_t n = 0;
-    for (uint32_t i = 0; i < hw_callsites_n_mappings(cs); i++) {
-        const struct hw_mapping *m = hw_callsites_get_mapping(cs, (hw_mapping_id){i});
-        const struct hw_strings *strings = hw_callsites_strings(im->p->callsites);
-        struct hw_bytes path = hw_strings_get(strings, m->path);
-        n += path.n > sizeof tmp - 1 && memcmp(path.p, tmp, sizeof tmp - 1) == 0 &&
-             hw_strings_get(strings, m->build_id).n == 0;
-    }
-    return n ? hw_profile_stat_set(im->p, "symbolization_tmp_build_id_not_found", -1, HW_STAT_ERROR,
-                                   n)
-             : HW_OK;
-}
-
-static int take_wall_clock(struct import *im)
-{
-    struct hw_wall_point at = {0};
-    for (size_t i = 0; hw_clocks_next_wall(&im->clocks, &i, &at.ts_ns, &at.wall_ns);)
-        if (hw_vec_push(&im->p->wall, at) < 0)
-            return HW_ENOMEM;
-    return HW_OK;
-}
-
 static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into,
                          struct hw_error *err)
 {
@@ -487,9 +482,9 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
         if (rc == HW_OK)
             rc = finish_memory(&im);
         if (rc == HW_OK)
-            rc = look_at_mappings(&im);
+            rc = hw_import_look_at_mappings(im.p);
         if (rc == HW_OK)
-            rc = take_wall_clock(&im);
+            rc = hw_import_clocks(im.p, &im.clocks);
         if (rc == HW_OK)
             rc = add_reader_stats(&im);
         if (rc < 0)
@@ -507,6 +502,7 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
     hw_track_importer_done(&im.tracks);
     hw_interned_done(&im.interned);
     hw_packet_order_done(&im.order);
+    hw_map64_done(&im.has_defaults);
     hw_clocks_done(&im.clocks);
     return rc;
 }

@@ -164,3 +164,19 @@ int hw_import_module_symbols(struct hw_frame_index *ix, struct hw_bytes message)
     hw_vec_done(&lines);
     return rc;
 }
+
+int hw_import_look_at_mappings(struct hw_profile *p)
+{
+    static const char tmp[] = "/data/local/tmp/";
+    const struct hw_callsites *cs = p->callsites;
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    int64_t n = 0;
+    for (uint32_t i = 0; i < hw_callsites_n_mappings(cs); i++) {
+        const struct hw_mapping *m = hw_callsites_get_mapping(cs, (hw_mapping_id){i});
+        struct hw_bytes path = hw_strings_get(strings, m->path);
+        n += path.n > sizeof tmp - 1 && memcmp(path.p, tmp, sizeof tmp - 1) == 0 &&
+             hw_strings_get(strings, m->build_id).n == 0;
+    }
+    return n ? hw_profile_stat_set(p, "symbolization_tmp_build_id_not_found", -1, HW_STAT_ERROR, n)
+             : HW_OK;
+}

@@ -34,5 +34,8 @@ struct hw_frame_index {
 int hw_frame_index_init(struct hw_frame_index *ix, struct hw_profile *profile);
 void hw_frame_index_done(struct hw_frame_index *ix);
 int hw_import_module_symbols(struct hw_frame_index *ix, struct hw_bytes message);
+/* Counts binaries that were pushed to a device by hand without a build id: they can be built anew
+ * with one. */
+int hw_import_look_at_mappings(struct hw_profile *p);
 
 #endif

@@ -213,6 +213,21 @@ static void add_sequence(struct hw_strbuf *text, struct hw_bytes message)
     hw_strbuf_addf(text, " %u/%d", id, producer);
 }
 
+int hw_import_trigger(struct hw_profile *p, struct hw_bytes message, enum hw_trigger_kind kind,
+                      enum hw_trigger_kind *so_far)
+{
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    struct hw_bytes name = hw_bytes_str("");
+    if (kind <= *so_far)
+        return HW_OK;
+    *so_far = kind;
+    while (hw_pb_next(&r, &f) == 1)
+        if (f.number == HW_F_Trigger_trigger_name && f.wire == HW_PB_BYTES)
+            name = f.bytes;
+    return set_text(p, "trace_trigger", name);
+}
+
 /* One text: "buffer" and its "sequence/producer" pairs, for each buffer. */
 int hw_import_provenance(struct hw_profile *p, struct hw_bytes message)
 {

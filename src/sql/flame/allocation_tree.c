@@ -200,7 +200,7 @@ static int tree_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int colu
     const struct tree_cursor *c = (const struct tree_cursor *)base;
     const struct hw_profile *p = ((const struct tree_vtab *)base->pVtab)->sql->profile;
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
-    const struct hw_mapping *m;
+    hw_str_id path = {0}; /* of the nameless mapping */
     switch (column) {
     case ID:
         sqlite3_result_int64(ctx, c->at);
@@ -213,10 +213,9 @@ static int tree_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int colu
         put_text(ctx, c->row.name);
         break;
     case MAPPING:
-        if (c->row.mapping == HW_ID_NONE)
-            break;
-        m = hw_callsites_get_mapping(p->callsites, (hw_mapping_id){c->row.mapping});
-        put_text(ctx, hw_strings_get(strings, m->path));
+        if (c->row.mapping != HW_ID_NONE)
+            path = hw_callsites_get_mapping(p->callsites, (hw_mapping_id){c->row.mapping})->path;
+        put_text(ctx, hw_strings_get(strings, path));
         break;
     case FILE_NAME:
         if (c->row.file.v)

@@ -191,12 +191,14 @@ static void to_realtime(sqlite3_context *ctx, int argc, sqlite3_value **argv)
         sqlite3_result_int64(ctx, wall);
 }
 
-/* No importer keeps how this clock went: NULL. */
+/* The same in CLOCK_MONOTONIC. */
 static void to_monotonic(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
-    (void)ctx;
-    (void)argc;
-    (void)argv;
+    const struct hw_sql *s = sqlite3_user_data(ctx);
+    int64_t there;
+    if (!is_null(argc, argv) &&
+        hw_profile_monotonic_ns(s->profile, sqlite3_value_int64(argv[0]), &there))
+        sqlite3_result_int64(ctx, there);
 }
 
 enum { NS_PER_S = 1000000000 };

@@ -16,7 +16,7 @@ const char hw_module_stack_profile[] =
     "   f.line_number, f.inlined, f.is_leaf_function_in_callsite_frame"
     "  FROM _hw_callsites_above((SELECT _hw_gather(callsite_id) FROM $samples)) w"
     "  CROSS JOIN _callstack_spc_forest f ON f.callsite_id = w.id"
-    "  LEFT JOIN stack_profile_mapping m ON m.id = f.mapping_id);"
+    "  CROSS JOIN stack_profile_mapping m ON m.id = f.mapping_id);"
     "CREATE PERFETTO MACRO _callstacks_for_callsites_weighted(samples TableOrSubquery)"
     " RETURNS TableOrSubquery AS ("
     "  WITH _hw_sums AS MATERIALIZED ("

@@ -40,8 +40,6 @@ const char hw_sql_public_views[] =
     " 0 AS ucpu, 0 AS cpu WHERE 0;"
     "CREATE VIEW cpu AS SELECT 0 AS id, 0 AS ucpu, 0 AS cpu, 0 AS cluster_id, '' AS processor, 0 AS machine_id,"
     " 0 AS capacity, 0 AS arg_set_id WHERE 0;"
-    "CREATE VIEW clock_snapshot AS SELECT 0 AS id, 0 AS ts, 0 AS clock_id, '' AS clock_name, 0 AS clock_value,"
-    " 0 AS snapshot_id, 0 AS machine_id WHERE 0;"
     "CREATE VIEW machine AS SELECT 0 AS id, 0 AS raw_id;"
     "CREATE VIEW trace_file AS SELECT 0 AS id, 0 AS parent_id, '' AS name, 0 AS size, '' AS trace_type,"
     " 0 AS processing_order WHERE 0;"

@@ -24,6 +24,7 @@ const MODULES = `select min(m.id), m.name, coalesce(m.build_id, ''), count(*) as
   sum(coalesce(f.deobfuscated_name, f.name, '') <> '' or s.id is not null) as named, sum(s.line_number is not null) as lines
 from stack_profile_frame f join stack_profile_mapping m on m.id = f.mapping
 left join (select symbol_set_id, min(id) as id, max(line_number) as line_number from stack_profile_symbol group by 1) s on s.symbol_set_id = f.symbol_set_id
+where m.name <> '' or m.build_id <> ''
 group by m.name, m.build_id order by frames desc`;
 
 const HOW: Record<string, string> = {
