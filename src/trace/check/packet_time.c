@@ -233,15 +233,13 @@ static void check_order(struct hw_checker *c, struct hw_check_clock *k, const st
 {
     if (k->incremental || !is_sorted(p)) /* deltas say nothing about the order */
         return;
-    if (p->timestamp < k->passed) {
-        hw_check_found(c, HW_CHECK_TIME_ORDER, "%llu in clock %u, readers are at %llu by then",
-                       (unsigned long long)p->timestamp, k->id, (unsigned long long)k->passed);
-        return;
-    }
-    if (p->timestamp > k->newest)
-        k->newest = p->timestamp;
     if (p->timestamp < k->oldest)
         k->oldest = p->timestamp;
+    if (p->timestamp < k->passed)
+        hw_check_found(c, HW_CHECK_TIME_ORDER, "%llu in clock %u, readers are at %llu by then",
+                       (unsigned long long)p->timestamp, k->id, (unsigned long long)k->passed);
+    else if (p->timestamp > k->newest)
+        k->newest = p->timestamp;
 }
 
 int hw_check_packet_time(struct hw_checker *c, const struct hw_packet *p)
