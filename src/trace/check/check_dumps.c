@@ -277,10 +277,10 @@ static void check_values(struct hw_checker *c, const struct heap *h, const struc
     if (bytes == 0 && count == 0)
         hw_check_found(c, HW_CHECK_SAMPLE_EMPTY, "callstack %llu of heap '%s' of pid %llu", id,
                        h->name, pid);
-    else if (bytes == 0 || count == 0)
+    else if (count == 0) /* allocations of no bytes do exist */
         hw_check_found(c, HW_CHECK_SAMPLE_COUNT,
-                       "callstack %llu of heap '%s' of pid %llu: %llu bytes in %llu allocations",
-                       id, h->name, pid, (unsigned long long)bytes, (unsigned long long)count);
+                       "callstack %llu of heap '%s' of pid %llu: %llu bytes", id, h->name, pid,
+                       (unsigned long long)bytes);
 }
 
 static int site_get(struct hw_checker *c, struct hw_check_dumps *d, size_t heap, uint64_t callstack,
