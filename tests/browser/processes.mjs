@@ -1,7 +1,7 @@
 // Several processes looked at as one, and what the timeline says of each, against SQL.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { browse, done, go, inspect, part, recordFamily, serve, settled, soon, visit } from './lib.mjs';
+import { axe, browse, done, drawn, go, inspect, part, recordFamily, serve, settled, soon, visit } from './lib.mjs';
 
 let server, page, timeline, upids;
 const json = async (path) => (await server.ask(path)).json();
@@ -169,6 +169,72 @@ test('timeline: ticked processes are one graph with a box each; so are those a d
   await settled(page);
   await part(page, 'with', (w) => w?.split(',').length === 2);
   assert.deepEqual(page.problems, []);
+});
+
+test('pinned tracks stay on top, in the address, and lead where they led', async () => {
+  await visit(page, 'timeline', `&upid=${upids[0]}`);
+  const [first, second] = timeline.processes;
+  const group = (p) => page.locator(`.tracks[data-upid="${p.upid}"]:not(.on-top .tracks)`);
+  const rows = await group(second).locator('.track').count();
+  await group(second).locator('.track .name').first().hover();
+  await group(second).locator('.pin[aria-label^="Pin Live heap"]').click();
+  await part(page, 'pins', `${second.upid}.live`);
+  await page.waitForSelector('.on-top .track');
+  assert.match(await page.textContent('.on-top .track .name'), new RegExp(`Live heap.*${second.pid}`));
+  assert.equal(await group(second).locator('.track').count(), rows - 1, 'it moved');
+  // It is seen wherever the page is scrolled to.
+  await page.evaluate(() => document.getElementById('main').scrollTo(0, 1e6));
+  const box = await page.locator('.on-top .track').boundingBox();
+  const main = await page.locator('#main').boundingBox();
+  assert.ok(box.y >= main.y - 1 && box.y < main.y + 60, `${box.y} in ${main.y}`);
+  assert.ok(await page.evaluate(({ x, y }) => !!document.elementFromPoint(x, y)?.closest('.on-top'), { x: box.x + 200, y: box.y + 30 }));
+  // A drag over it is one of its process.
+  await page.mouse.move(box.x + 170, box.y + 40);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.9, box.y + 40, { steps: 5 });
+  await page.mouse.up();
+  await part(page, 'from', Boolean);
+  await part(page, 'upid', String(second.upid));
+  await part(page, 'with', null);
+  // By keys, all of a process, and after a reload.
+  await group(first).locator('h2 .pin').focus();
+  await page.keyboard.press('Enter');
+  await part(page, 'pins', `${second.upid}.live,${first.upid}`);
+  await page.reload();
+  await page.waitForSelector('.on-top .tracks:nth-child(2)');
+  await settled(page);
+  assert.equal(await group(first).locator('.track .pin').count(), 0);
+  assert.equal(await page.locator(`.on-top .tracks[data-upid="${first.upid}"] .diamond`).count() > 0, true);
+  await page.locator(`.on-top .tracks[data-upid="${first.upid}"] .diamond`).first().click();
+  await part(page, 'at', Boolean);
+  await page.waitForFunction(() => /Live at/.test(document.querySelector('.explorer .statement')?.textContent));
+  assert.deepEqual(await inspect(page, 'pinned', () => drawn(page)), []);
+  await page.locator('.on-top .pin').first().click();
+  await part(page, 'pins', String(first.upid));
+  await group(first).locator('h2 .pin').click();
+  await part(page, 'pins', null);
+  assert.equal(await page.locator('.on-top').count(), 0);
+  assert.deepEqual(page.problems, []);
+});
+
+test('processes without a heap profile have tracks, too', async () => {
+  const tab = await browse();
+  await tab.route('**/timeline', async (route) => {
+    const answer = await route.fetch();
+    const t = await answer.json();
+    const p = t.processes.pop();
+    t.others = [{ upid: p.upid, pid: p.pid, name: 'without', counters: { 'mem.rss': p.moments.map((m, i) => [m.ts, (i + 1) << 20]) } }];
+    await route.fulfill({ response: answer, body: JSON.stringify(t) });
+  });
+  await tab.goto(server.url);
+  await tab.waitForSelector('.figures');
+  await visit(tab, 'timeline');
+  await tab.click('.others > button:has-text("1 process without a heap profile")');
+  await tab.waitForSelector('section[aria-label="Tracks of without"] canvas');
+  assert.match(await tab.textContent('section[aria-label="Tracks of without"] .name'), /Resident.*MiB at most/);
+  assert.deepEqual(await axe(tab), []);
+  assert.deepEqual(tab.problems, []);
+  await tab.context().close();
 });
 
 test('looks', async () => {

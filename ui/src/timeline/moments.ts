@@ -106,9 +106,15 @@ export function snap(t: Tracks, ts: number): number {
   return best;
 }
 
+export interface Event {
+  ts: number;
+  words: string;
+  bad?: boolean;
+}
+
 /** Moments that are no dump by the clock: beginnings, dumps that something asked for, losses, the end. */
-export function events(t: Tracks): { ts: number; words: string; bad?: boolean }[] {
-  const out: { ts: number; words: string; bad?: boolean }[] = [
+export function events(t: Tracks): Event[] {
+  const out: Event[] = [
     {
       ts: t.start,
       words:

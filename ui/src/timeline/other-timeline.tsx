@@ -1,7 +1,6 @@
 // The timeline of a trace without native heap profiles: memory dumps, managed heaps, counters, threads.
 import { useEffect, useState } from 'preact/hooks';
-import { base, bytes, safe } from '../app/format';
-import type { Other, Trace } from '../app/types';
+import type { Trace } from '../app/types';
 import { GraphGroups, useHeapDumps } from '../heap/heap-track';
 import { infraDumps } from '../infra/infra-api';
 import { MemoryTrack } from '../infra/infra-track';
@@ -9,41 +8,10 @@ import { useAnswer } from '../parts/answer';
 import { isPlainKey } from '../parts/keys';
 import { useTimeline } from '../parts/selected';
 import { Busy, Failed } from '../parts/words';
-import { Chart } from './chart';
-import { counter, countersOf } from './moments';
+import { OtherGroup } from './other-groups';
 import { Ruler, ViewButtons } from './ruler';
 import { ThreadGroups, ThreadTracks, useThreads } from './thread-track';
 import { useView, type View, wheelZoom } from './view';
-
-function Counters({ of, view }: { of: Other; view: View }) {
-  return (
-    <>
-      {countersOf(of).map((c) => (
-        <div class="track" key={c.label}>
-          <div class="name">
-            {c.label}
-            <span class="dim">
-              {c.lines
-                .map(([name, label]) => `${label} ${bytes(Math.max(...counter(of, name).map((x) => x[1])))}`)
-                .join(', ')}
-            </span>
-          </div>
-          <Chart
-            lines={c.lines.map(([name, label, colour]) => ({
-              label,
-              colour,
-              step: true,
-              points: counter(of, name),
-            }))}
-            view={view}
-            height={44}
-            label={`${c.label} of ${safe(of.name)} over time: ${c.lines.map((l) => l[1]).join(', ')}`}
-          />
-        </div>
-      ))}
-    </>
-  );
-}
 
 /** From the first to the last of all times, with some room. */
 function stretch(times: number[]): View {
@@ -125,11 +93,7 @@ export function OtherTimeline({ trace }: { trace: Trace }) {
       <MemoryTrack trace={trace} view={view} zero={zero} />
       <GraphGroups known={[]} view={view} zero={zero} />
       {others.map((o) => (
-        <section class="tracks" aria-label={`Tracks of ${safe(o.name)}`} key={o.upid}>
-          <h2>
-            {safe(base(o.name)) || 'unknown'} <span class="dim">pid {o.pid}</span>
-          </h2>
-          <Counters of={o} view={view} />
+        <OtherGroup of={o} view={view} key={o.upid}>
           <ThreadTracks
             threads={threads.filter((t) => t.upid === o.upid)}
             trace={trace.id}
@@ -137,7 +101,7 @@ export function OtherTimeline({ trace }: { trace: Trace }) {
             zero={zero}
             onView={setView}
           />
-        </section>
+        </OtherGroup>
       ))}
       <ThreadGroups
         known={known}

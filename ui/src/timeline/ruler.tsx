@@ -1,7 +1,7 @@
 // The line of times, and tracks of single moments: what happened, and what was named.
 import { clock, safe } from '../app/format';
 import type { Named, Tracks } from '../app/types';
-import { events } from './moments';
+import type { Event } from './moments';
 import type { Moves, View } from './view';
 
 /** Between two labels of the ruler: six at most, fewer where there is no room for them. */
@@ -42,33 +42,22 @@ export function Ruler({
   );
 }
 
-export function EventTrack({ tracks, view }: { tracks: Tracks; view: View }) {
-  const list = events(tracks);
-  return (
-    <div class="track">
-      <div class="name">
-        Events
-        <span class="dim">
-          {list.length} {list.length === 1 ? 'flag' : 'flags'}
-        </span>
-      </div>
-      <ul class="flags" aria-label={`Events of ${safe(tracks.name)}`}>
-        {list
-          .filter((e) => e.ts >= view.from && e.ts <= view.to)
-          .map((e) => (
-            <li
-              class={e.bad ? 'bad' : ''}
-              style={{ left: `${((e.ts - view.from) / (view.to - view.from)) * 100}%` }}
-              title={`${clock(e.ts - tracks.start)} ${e.words}`}>
-              <span class="sr">
-                {clock(e.ts - tracks.start)} {e.words}
-              </span>
-            </li>
-          ))}
-      </ul>
-    </div>
-  );
-}
+export const Flags = ({ tracks, list, view }: { tracks: Tracks; list: Event[]; view: View }) => (
+  <ul class="flags" aria-label={`Events of ${safe(tracks.name)}`}>
+    {list
+      .filter((e) => e.ts >= view.from && e.ts <= view.to)
+      .map((e) => (
+        <li
+          class={e.bad ? 'bad' : ''}
+          style={{ left: `${((e.ts - view.from) / (view.to - view.from)) * 100}%` }}
+          title={`${clock(e.ts - tracks.start)} ${e.words}`}>
+          <span class="sr">
+            {clock(e.ts - tracks.start)} {e.words}
+          </span>
+        </li>
+      ))}
+  </ul>
+);
 
 /** What was named while it was recorded; a click leads to the dump next to it. */
 export function NamedTrack({

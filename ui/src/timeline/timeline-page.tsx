@@ -1,7 +1,7 @@
 // The timeline with its navigation; what is selected is drawn below it.
 import { useEffect, useState } from 'preact/hooks';
 import { retained } from '../app/answers';
-import { clock } from '../app/format';
+import { base, clock, safe } from '../app/format';
 import { go, place } from '../app/state';
 import { ns } from '../app/times';
 import { chosen } from '../app/together';
@@ -14,6 +14,8 @@ import { isPlainKey } from '../parts/keys';
 import type { ProfileProps } from '../parts/selected';
 import { SelectionBar } from '../parts/selection-bar';
 import { size, snap } from './moments';
+import { OtherGroups } from './other-groups';
+import { hasPins, pinnedProcesses } from './pins';
 import { NamedTrack, Ruler, ViewButtons } from './ruler';
 import { type Thread, ThreadGroups, ThreadTracks, useThreads, withSlices } from './thread-track';
 import { TrackGroup } from './track-group';
@@ -178,41 +180,61 @@ interface TracksProps extends ProfileProps {
   say(text: string): void;
 }
 
-function AllTracks({
-  tracks,
-  all,
-  trace,
-  threads,
-  filter,
-  moves: { view, setView, whole },
-  say,
-}: TracksProps) {
+/** What all groups of tracks get. */
+function useGroups({ tracks, all, moves: { view, setView, whole }, say }: TracksProps) {
   const kept = useAnswer(`retained ${place.value.trace}`, () => retained(place.value.trace)).value;
   const looked = chosen(all);
-  const shown = shownOf(all, filter);
-  const common = { view, zero: tracks.start };
-  const known = all.processes.map((t) => t.upid);
-  const pan = (by: number) => {
+  const onPan = (by: number) => {
     const d = Math.max(whole.from - view.from, Math.min(whole.to - view.to, by));
     setView((v) => ({ from: v.from + d, to: v.to + d }));
   };
   const onJoin = (upid: number) => (on: boolean) => {
     if (!join(looked, upid, on)) say('One process stays: the graph below needs it.');
   };
+  const several = all.processes.length > 1;
+  return {
+    common: { view, zero: tracks.start },
+    of: (t: Tracks) => ({
+      tracks: t,
+      view,
+      kept,
+      chosen: looked.includes(t),
+      several: looked.length > 1,
+      onJoin: several ? onJoin(t.upid) : undefined,
+      onView: setView,
+      onPan,
+      onSay: say,
+      of: several ? `${safe(base(t.name)) || 'unknown'} ${t.pid}` : undefined,
+      key: t.upid,
+    }),
+  };
+}
+
+/** What is pinned, below the times: both stay in sight. */
+function OnTop({ groups, all }: { groups: ReturnType<typeof useGroups>; all: Timeline }) {
+  const pinned = pinnedProcesses()
+    .map((upid) => all.processes.find((t) => t.upid === upid))
+    .filter((t) => !!t);
+  return (
+    <div class="pinned">
+      {pinned.map((t) => (
+        <TrackGroup {...groups.of(t)} onTop />
+      ))}
+    </div>
+  );
+}
+
+function AllTracks({ groups, ...p }: TracksProps & { groups: ReturnType<typeof useGroups> }) {
+  const { tracks, all, trace, threads, filter, moves } = p;
+  const { common } = groups;
+  const { view, setView } = moves;
+  const shown = shownOf(all, filter);
+  const others = all.others.filter((o) => !all.processes.some((t) => t.upid === o.upid));
+  const known = all.processes.map((t) => t.upid);
   return (
     <>
       {shown.map((t) => (
-        <TrackGroup
-          tracks={t}
-          view={view}
-          kept={kept}
-          chosen={looked.includes(t)}
-          several={looked.length > 1}
-          onJoin={known.length > 1 ? onJoin(t.upid) : undefined}
-          onView={setView}
-          onPan={pan}
-          onSay={say}
-          key={t.upid}>
+        <TrackGroup {...groups.of(t)} onTop={false}>
           <ThreadTracks
             threads={threads.filter((x) => x.upid === t.upid)}
             trace={trace.id}
@@ -221,6 +243,7 @@ function AllTracks({
           />
         </TrackGroup>
       ))}
+      <OtherGroups others={others} view={view} />
       <WhoGrew tracks={tracks} view={view} />
       <MemoryTrack trace={trace} {...common} />
       <GraphGroups known={known} {...common} />
@@ -241,23 +264,29 @@ export function TimelinePage({ tracks, all, trace }: ProfileProps) {
   const [filter, setFilter] = useState('');
   const [said, setSaid] = useState('');
   useTimelineKeys(moves, tracks);
+  const props = { tracks, all, trace, threads, filter, moves, say: setSaid };
+  const groups = useGroups(props);
+  const onWheel = (e: WheelEvent) => wheelZoom(e, view, zoom);
   return (
-    <div class="column">
-      <div onWheel={(e) => wheelZoom(e, view, zoom)}>
-        <Bar
-          said={said}
-          filter={filter}
-          onFilter={setFilter}
-          onTime={(text) => setSaid(goTo(text, tracks, moves))}
-          onMark={() => toggleMark(tracks)}
-          moves={moves}
-        />
+    <div class="column timeline">
+      <Bar
+        said={said}
+        filter={filter}
+        onFilter={setFilter}
+        onTime={(text) => setSaid(goTo(text, tracks, moves))}
+        onMark={() => toggleMark(tracks)}
+        moves={moves}
+      />
+      <div class={hasPins() ? 'on-top' : ''} onWheel={onWheel}>
         <Ruler
           view={view}
           zero={tracks.start}
           marks={marksOfPlace().map(Number)}
           onPointerDown={(e) => rulerDrag(e, tracks.upid)}
         />
+        <OnTop groups={groups} all={all} />
+      </div>
+      <div onWheel={onWheel}>
         {all.marks.length > 0 && (
           <NamedTrack
             marks={all.marks}
@@ -266,15 +295,7 @@ export function TimelinePage({ tracks, all, trace }: ProfileProps) {
             onPick={(ts) => go({ at: ns(snap(tracks, ts)), max: false, from: '' })}
           />
         )}
-        <AllTracks
-          tracks={tracks}
-          all={all}
-          trace={trace}
-          threads={threads}
-          filter={filter}
-          moves={moves}
-          say={setSaid}
-        />
+        <AllTracks {...props} groups={groups} />
       </div>
       <SelectionBar tracks={tracks} all={all} sum more={false} />
       <Explorer tracks={tracks} />

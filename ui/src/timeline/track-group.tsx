@@ -2,17 +2,16 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Kept } from '../app/answers';
-import { bytes, clock, safe } from '../app/format';
+import { clock, safe } from '../app/format';
 import { scrubbing } from '../app/selection';
 import { go, place } from '../app/state';
 import { ns } from '../app/times';
 import type { Tracks } from '../app/types';
 import { GraphTrack } from '../heap/heap-track';
 import { whileHeld } from '../parts/drag';
-import { Chart } from './chart';
-import { HeapDumps } from './heap-dumps';
-import { counter, countersOf, liveBand, liveLine, since, snap } from './moments';
-import { EventTrack } from './ruler';
+import { since, snap } from './moments';
+import { isPinned, togglePin } from './pins';
+import { Pin, Row, rowsOf } from './track-rows';
 import { GUTTER, type View } from './view';
 
 export interface GroupProps {
@@ -21,6 +20,8 @@ export interface GroupProps {
   kept: Kept | null;
   chosen: boolean; // among what is looked at
   several: boolean; // more than one process is
+  onTop: boolean; // its pinned tracks, or the others
+  of?: string; // on top: whose they are, where there are several processes
   onJoin?(on: boolean): void; // to what is looked at, and away from it
   onView(v: View): void;
   onPan(by: number): void;
@@ -28,9 +29,10 @@ export interface GroupProps {
   children?: ComponentChildren; // below its tracks
 }
 
-/** Processes whose tracks lie between two heights of the window. */
-const between = (y0: number, y1: number) =>
-  [...document.querySelectorAll<HTMLElement>('.tracks')]
+/** Processes whose tracks lie between two heights of the window, on top or in the list. */
+const between = (y0: number, y1: number, onTop: boolean) =>
+  [...document.querySelectorAll<HTMLElement>('.tracks[data-upid]')]
+    .filter((el) => !!el.closest('.on-top') === onTop)
     .filter((el) => {
       const r = el.getBoundingClientRect();
       return r.top <= Math.max(y0, y1) && r.bottom >= Math.min(y0, y1);
@@ -146,7 +148,8 @@ function Handles({ g, s }: { g: GroupProps; s: Interval }) {
 }
 
 /** A drag over tracks: an interval, over several processes one of all of them; with Shift the view moves. */
-function dragged(e: PointerEvent, { onPan, onSay }: GroupProps, s: Interval): void {
+function dragged(e: PointerEvent, g: GroupProps, s: Interval): void {
+  const { onPan, onSay } = g;
   const r = s.area.current!.getBoundingClientRect();
   if (e.button !== 0 || e.clientX < r.left + GUTTER || (e.target as Element).closest('.diamond')) return;
   if (e.altKey) onSay('Intervals go from dump to dump: nothing finer is recorded in this trace.');
@@ -160,11 +163,11 @@ function dragged(e: PointerEvent, { onPan, onSay }: GroupProps, s: Interval): vo
       if (pan) {
         onPan(last - s.time(m));
         last = s.time(m);
-      } else if (moved) s.choose(start, s.time(m), false, between(e.clientY, m.clientY));
+      } else if (moved) s.choose(start, s.time(m), false, between(e.clientY, m.clientY, g.onTop));
     },
     (m) => {
       if (!moved) return;
-      if (!pan) s.choose(start, s.time(m), true, between(e.clientY, m.clientY));
+      if (!pan) s.choose(start, s.time(m), true, between(e.clientY, m.clientY, g.onTop));
       s.setDrag(null);
       // The slice under the pointer is not what was meant.
       addEventListener('click', (c) => c.stopPropagation(), { capture: true, once: true });
@@ -172,45 +175,14 @@ function dragged(e: PointerEvent, { onPan, onSay }: GroupProps, s: Interval): vo
   );
 }
 
-/** Counters of the process that the trace has. */
-function CounterTracks({ tracks, view, selected }: { tracks: Tracks; view: View; selected: View | null }) {
-  return (
-    <>
-      {countersOf(tracks).map((c) => (
-        <div class="track">
-          <div class="name">
-            {c.label}
-            <span class="dim">
-              {c.lines
-                .map(
-                  ([name, label]) =>
-                    `${c.lines.length > 1 ? `${label} ` : ''}${bytes(counter(tracks, name).reduce((a, x) => Math.max(a, x[1]), 0))}`,
-                )
-                .join(', ')}
-              {c.lines.length > 1 ? '' : ' at most'}
-            </span>
-          </div>
-          <Chart
-            lines={c.lines.map(([name, label, colour]) => ({
-              label,
-              colour,
-              step: true,
-              points: counter(tracks, name),
-            }))}
-            view={view}
-            height={44}
-            selected={selected}
-            label={`${c.label} over time: ${c.lines.map((l) => l[1]).join(', ')}`}
-          />
-        </div>
-      ))}
-    </>
-  );
-}
-
-function Head({ tracks, chosen, onJoin }: GroupProps) {
+function Head({ tracks, chosen, onJoin, all }: GroupProps & { all: string[] }) {
   return (
     <h2>
+      <Pin
+        on={isPinned(tracks.upid)}
+        what={safe(tracks.name) || 'unknown'}
+        onClick={() => togglePin(tracks.upid, all)}
+      />
       {safe(tracks.name) || 'unknown'}{' '}
       <span class="dim">
         pid {tracks.pid}
@@ -228,60 +200,26 @@ function Head({ tracks, chosen, onJoin }: GroupProps) {
 }
 
 export function TrackGroup(g: GroupProps) {
-  const { tracks, view, kept, chosen } = g;
+  const { tracks, view, kept, chosen, onTop, of } = g;
   const s = useInterval(g);
-  const { selected } = s;
+  const { selected, width, together } = s;
   const keptOf = (heap: string) =>
     new Map(kept?.find((k) => k.upid === tracks.upid && k.heap === heap)?.dumps);
+  const rows = rowsOf({ tracks, view, selected, width, chosen, together, keptOf, onView: g.onView });
+  const shown = rows.filter((r) => isPinned(tracks.upid, r.id) === onTop);
   return (
     <section
       class="tracks"
       data-upid={tracks.upid}
       ref={s.area}
-      aria-label={`Tracks of ${safe(tracks.name)}`}>
-      <Head {...g} />
-      <Handles g={g} s={s} />
+      aria-label={`${onTop ? 'Pinned tracks' : 'Tracks'} of ${safe(tracks.name)}`}>
+      {!onTop && <Head {...g} all={rows.map((r) => r.id)} />}
+      {shown.length > 0 && <Handles g={g} s={s} />}
       <div class="dragging" onPointerDown={(e) => dragged(e, g, s)}>
-        <div class="track">
-          <div class="name">
-            Live heap<span class="dim">{bytes(tracks.peak?.space ?? 0)} at most</span>
-          </div>
-          <Chart
-            lines={[liveLine(tracks)]}
-            band={liveBand(tracks)}
-            view={view}
-            height={90}
-            selected={selected}
-            label={`Live heap of ${safe(tracks.name)}: from ${bytes(tracks.moments[0]?.space ?? 0)} to ${bytes(tracks.moments.at(-1)?.space ?? 0)}`}
-          />
-        </div>
-        {tracks.heaps.map((h) => (
-          <div class="track">
-            <div class="name">
-              <span class="cut" title={safe(h.heap)}>
-                {safe(h.heap)}
-              </span>
-              <span class="dim">
-                {h.dumps.length} {h.dumps.length === 1 ? 'dump' : 'dumps'}
-              </span>
-            </div>
-            <HeapDumps
-              tracks={tracks}
-              heap={h.heap}
-              dumps={h.dumps}
-              kept={keptOf(h.heap)}
-              chosen={chosen}
-              together={s.together}
-              view={view}
-              width={s.width}
-              selected={selected}
-              onView={g.onView}
-            />
-          </div>
+        {shown.map((row) => (
+          <Row row={row} rows={rows} t={tracks} on={onTop} of={onTop ? of : undefined} key={row.id} />
         ))}
-        <EventTrack tracks={tracks} view={view} />
-        <GraphTrack upid={tracks.upid} view={view} zero={tracks.start} />
-        <CounterTracks tracks={tracks} view={view} selected={selected} />
+        {!onTop && <GraphTrack upid={tracks.upid} view={view} zero={tracks.start} />}
       </div>
       {g.children}
     </section>

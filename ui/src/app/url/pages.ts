@@ -9,5 +9,6 @@ export const PAGE_FIELDS = {
   view: ofTrace(text()), // '' = source, code = instructions
   form: text(), // of the Record page
   marks: numbers, // times on the timeline, in ns
+  pins: ofTrace(text(/^\d+(\.\w+)?(,\d+(\.\w+)?)*$/)), // ... tracks that stay on top
   who: text(/^(self|total)$/), // ... the functions that held most over time: of themselves, with what they called
 };
