@@ -38,9 +38,9 @@ test('source: lines with the memory of their stacks', async () => {
   const text = readFileSync(join(here, 'targets/grow.c'), 'utf8').split('\n');
   const rows = await page.locator('.code-row.has').evaluateAll((all) => all.map((r) => [...r.children].map((c) => c.textContent)));
   const line = text.findIndex((l) => l.includes('malloc(8 << 20)')) + 1;
-  const row = rows.find((r) => Number(r[2]) === line);
-  assert.deepEqual([row[0], row[1]], ['8.00 MiB', '8.00 MiB']);
-  assert.equal(row[3].trim(), text[line - 1].trim());
+  const row = rows.find((r) => Number(r[3]) === line);
+  assert.deepEqual(row.slice(0, 3), ['8.00 MiB', '8.00 MiB', '1']);
+  assert.equal(row[4].trim(), text[line - 1].trim());
   // Every line against SQL: the site's line has the self of its stacks; here each line is one function.
   const lines = await (await server.ask('/api/v1/traces/1/lines?metric=space')).json();
   const self = lines.filter((l) => l[0].endsWith('grow.c')).reduce((a, l) => a + l[2], 0);
@@ -50,6 +50,13 @@ test('source: lines with the memory of their stacks', async () => {
     const [[want]] = await server.sql(`select self_space from heapwise_functions((select min(upid) from heap_profile)) where name = '${name}'`);
     const n = text.findIndex((l) => l.includes(marker)) + 1;
     assert.equal(lines.find((l) => l[0].endsWith('grow.c') && l[1] === n)[2], want, name);
+  }
+  // Each line is both: bytes and how many allocations they are, whichever is the metric.
+  const many = await (await server.ask('/api/v1/traces/1/lines?metric=objects')).json();
+  for (const l of lines) {
+    const n = many.find((x) => x[0] === l[0] && x[1] === l[1]);
+    assert.deepEqual([l[6], l[7]], [l[3], n[3]], `${l[0]}:${l[1]}`);
+    assert.deepEqual(n.slice(6), l.slice(6));
   }
   // Recursion counts once.
   const call = text.findIndex((l) => l.includes('recurse(depth - 1)')) + 1;
@@ -65,6 +72,47 @@ test('source: lines with the memory of their stacks', async () => {
   for (const k of ['Home', 'ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowDown', ' ']) await page.keyboard.press(k);
   await page.click('[role=menuitem]:text-is("Source")');
   await page.waitForFunction(() => location.hash.startsWith('#!/source') && /file=/.test(location.hash));
+});
+
+test('source: each function with the sum of its lines, as SQL has it', async () => {
+  const functions = (await (await server.ask('/api/v1/traces/1/lines?by=function')).json()).filter((f) => f[0].endsWith('grow.c'));
+  const sql = await server.sql(`select name, self_space, space, objects from heapwise_functions((select min(upid) from heap_profile)) where space > 0 and map_name like '%/lines'`);
+  assert.ok(functions.length > 5);
+  for (const [, , self, total, , , bytes, count, name] of functions) {
+    const want = sql.find((r) => r[0] === name);
+    assert.deepEqual([self, total, bytes, count], [want[1], want[2], want[2], want[3]], name);
+  }
+  assert.equal((await server.ask('/api/v1/traces/1/lines?by=nonsense')).status, 400);
+  await at('source');
+  await page.waitForSelector('.functions a');
+  assert.deepEqual((await page.locator('.functions a').allTextContents()).length, functions.length);
+  assert.match(await page.textContent('.functions a:has-text("load_table")'), /load_table8\.00 MiB/);
+  await page.click('.functions a:has-text("load_table")');
+  await page.waitForFunction(() => /line=\d+/.test(location.hash));
+  await page.waitForSelector('.code-row.on');
+  const heat = await page.locator('.code-row.has').evaluateAll((all) => all.map((r) => Number(r.style.getPropertyValue('--heat'))));
+  assert.ok(Math.max(...heat) === 1 && heat.some((h) => h < 0.1), String(heat));
+});
+
+test('source: the first file that can be shown is shown, though another holds more', async () => {
+  writeFileSync(join(dir, 'away.c'), '#include <stdlib.h>\nvoid *hold_more(void) { return malloc(16 << 20); }\n');
+  writeFileSync(join(dir, 'stays.c'), '#include <stdlib.h>\nvoid *hold_more(void);\nvoid *kept[2];\nint main(void) {\n  kept[0] = hold_more();\n  kept[1] = malloc(1 << 20);\n  return !kept[0] || !kept[1];\n}\n');
+  execFileSync('cc', ['-g', '-O0', '-rdynamic', '-o', 'two-files', 'away.c', 'stays.c'], { cwd: dir });
+  rmSync(join(dir, 'away.c'));
+  execFileSync(join(process.env.HW_BUILD, 'src/cli/heapwise'), ['record', '-q', '-f', '-i', '1', '-o', 'two-files.trace', '--', './two-files'], { cwd: dir });
+  const other = await serve('--sources', dir, join(dir, 'two-files.trace'));
+  const tab = await browse();
+  await tab.goto(other.url);
+  await tab.waitForSelector('.figures');
+  await go(tab, '#!/source?trace=1');
+  await tab.waitForSelector('.code-row.has');
+  assert.match(await tab.textContent('.text .path'), /stays\.c$/);
+  assert.match(await tab.locator('.files a').first().textContent(), /away\.c16\.0 MiB/);
+  assert.equal(await tab.locator('[role=alert]').count(), 0);
+  await tab.click('.files a:has-text("away.c")'); // who asks for the other is told
+  await tab.waitForSelector('.text [role=alert]:has-text("is not here")');
+  assert.deepEqual(tab.problems, []);
+  await other.stop();
 });
 
 const codeOf = async (s, fn, id = 1) => {

@@ -1,5 +1,5 @@
 /*
- * GET /api/v1/traces/ID/lines   a selection's figures by file and line
+ * GET /api/v1/traces/ID/lines?by=   a selection's figures by file and line, or by file and function
  * GET /api/v1/traces/ID/source?file=NAME   the text of a source file
  * GET /api/v1/traces/ID/binaries?mapping=N   where the file of a mapping was looked for
  *
@@ -28,6 +28,26 @@ enum { MAX_SOURCE = 8 << 20 };
 
 /* ---- figures ---- */
 
+/* Bytes and how many they are, whichever of them is the metric. */
+static void put_line(struct hw_json *j, struct hw_page_trace *t,
+                     const struct hw_page_selection *sel, const struct hw_line_row *r,
+                     enum hw_lines_by by)
+{
+    bool live = sel->metric == HW_METRIC_SPACE || sel->metric == HW_METRIC_OBJECTS;
+    hw_json_begin_array(j);
+    hw_json_str(j, hw_page_string(t, r->file));
+    hw_json_uint(j, r->line);
+    hw_json_int(j, hw_value_get(&r->self, sel->metric));
+    hw_json_int(j, hw_value_get(&r->total, sel->metric));
+    hw_json_int(j, hw_value_samples(&r->total, sel->metric));
+    hw_json_double(j, hw_value_error(&r->total, sel->metric, sel->interval_bytes));
+    hw_json_int(j, live ? r->total.space : r->total.alloc_space);
+    hw_json_int(j, live ? r->total.objects : r->total.alloc_objects);
+    if (by == HW_LINES_BY_FUNCTION)
+        hw_json_str(j, hw_page_label(t, sel->program, r->function));
+    hw_json_end_array(j);
+}
+
 void hw_page_lines(struct hw_http_request *req, struct hw_page_trace *t)
 {
     struct hw_page_selection sel;
@@ -35,7 +55,12 @@ void hw_page_lines(struct hw_http_request *req, struct hw_page_trace *t)
     hw_line_rows rows = {0};
     struct hw_error err = {0};
     struct hw_json j;
+    const char *wish = hw_http_query(req, "by");
+    enum hw_lines_by by =
+        wish && strcmp(wish, "function") == 0 ? HW_LINES_BY_FUNCTION : HW_LINES_BY_LINE;
     int rc = hw_page_selection_init(&sel, t, req, &err);
+    if (rc == HW_OK && wish && by == HW_LINES_BY_LINE && strcmp(wish, "line") != 0)
+        rc = hw_fail(&err, HW_EINVAL, 0, "by=%.40s: line and function are known", wish);
     if (rc == HW_OK)
         rc = hw_page_values(t, &sel, &values, &err);
     const struct hw_flame_question q = {.cs = t->profile->callsites,
@@ -44,22 +69,12 @@ void hw_page_lines(struct hw_http_request *req, struct hw_page_trace *t)
                                         .flags =
                                             sel.flags & HW_PAGE_ALL_FRAMES ? 0 : HW_FLAME_SITES};
     if (rc == HW_OK)
-        rc = hw_lines_find(&q, &rows);
+        rc = hw_lines_find(&q, by, &rows);
     hw_json_init(&j, NULL, NULL, /* pretty = */ false);
     hw_json_begin_array(&j);
-    for (size_t i = 0; rc == HW_OK && i < rows.n; i++) {
-        const struct hw_line_row *r = &rows.v[i];
-        if (hw_value_get(&r->total, sel.metric) <= 0)
-            continue;
-        hw_json_begin_array(&j);
-        hw_json_str(&j, hw_page_string(t, r->file));
-        hw_json_uint(&j, r->line);
-        hw_json_int(&j, hw_value_get(&r->self, sel.metric));
-        hw_json_int(&j, hw_value_get(&r->total, sel.metric));
-        hw_json_int(&j, hw_value_samples(&r->total, sel.metric));
-        hw_json_double(&j, hw_value_error(&r->total, sel.metric, sel.interval_bytes));
-        hw_json_end_array(&j);
-    }
+    for (size_t i = 0; rc == HW_OK && i < rows.n; i++)
+        if (hw_value_get(&rows.v[i].total, sel.metric) > 0)
+            put_line(&j, t, &sel, &rows.v[i], by);
     hw_json_end_array(&j);
     if (rc < 0) {
         hw_json_done(&j);

@@ -14,23 +14,27 @@
 
 struct job {
     const struct hw_flame_question *q;
+    enum hw_lines_by by;
     hw_line_rows *out;
-    struct hw_map64 rows;       /* file << 32 | line → row */
+    struct hw_map64 rows;       /* file << 32 | line or function → row */
     uint32_t *first;            /* by frame: where its functions' rows stand */
     HW_VEC(uint32_t) row_of;    /* HW_ID_NONE = no line */
     HW_VEC(uint32_t) last_seen; /* by row: value + 1 */
 };
 
-static int row_for(struct job *j, hw_str_id file, uint32_t line, uint32_t *out)
+static int row_for(struct job *j, const struct hw_function_at *at, uint32_t *out)
 {
-    uint64_t key = (uint64_t)file.v << 32 | line, found;
+    uint32_t place = j->by == HW_LINES_BY_FUNCTION ? at->function : at->line;
+    uint64_t key = (uint64_t)at->file.v << 32 | place, found;
     if (hw_map64_get(&j->rows, key, &found)) {
+        struct hw_line_row *row = &j->out->v[found];
+        row->line = at->line < row->line ? at->line : row->line;
         *out = (uint32_t)found;
         return HW_OK;
     }
     *out = (uint32_t)j->out->n;
-    if (hw_vec_push(j->out, (struct hw_line_row){.file = file, .line = line}) < 0 ||
-        hw_vec_push(&j->last_seen, 0) < 0)
+    struct hw_line_row row = {.file = at->file, .line = at->line, .function = at->function};
+    if (hw_vec_push(j->out, row) < 0 || hw_vec_push(&j->last_seen, 0) < 0)
         return HW_ENOMEM;
     return hw_map64_put(&j->rows, key, *out);
 }
@@ -47,7 +51,7 @@ static int number_frames(struct job *j)
         j->first[f] = (uint32_t)j->row_of.n;
         for (size_t k = 0; k < n; k++) {
             uint32_t row = HW_ID_NONE;
-            if (chain[k].file.v && chain[k].line && row_for(j, chain[k].file, chain[k].line, &row))
+            if (chain[k].file.v && chain[k].line && row_for(j, &chain[k], &row))
                 return HW_ENOMEM;
             if (hw_vec_push(&j->row_of, row) < 0)
                 return HW_ENOMEM;
@@ -96,12 +100,14 @@ static int by_line(const void *pa, const void *pb)
     const struct hw_line_row *a = pa, *b = pb;
     if (a->file.v != b->file.v)
         return a->file.v < b->file.v ? -1 : 1;
-    return a->line < b->line ? -1 : a->line > b->line;
+    if (a->line != b->line)
+        return a->line < b->line ? -1 : 1;
+    return a->function < b->function ? -1 : a->function > b->function;
 }
 
-int hw_lines_find(const struct hw_flame_question *q, hw_line_rows *out)
+int hw_lines_find(const struct hw_flame_question *q, enum hw_lines_by by, hw_line_rows *out)
 {
-    struct job j = {.q = q, .out = out};
+    struct job j = {.q = q, .by = by, .out = out};
     hw_vec_clear(out);
     int rc = number_frames(&j);
     for (size_t i = 0; rc == HW_OK && i < q->values->n; i++)

@@ -6,7 +6,7 @@
  * Shapes:  a row is (file, line). self: of stacks that end there (at the site with HW_FLAME_SITES);
  *          total: of stacks that go through it, each counted once however often it recurs. Inlined
  *          functions count as frames. Rows in order of file id and line; frames without a line have
- *          none.
+ *          none. The same by (file, function): there the line is the first that a frame of it has.
  * Owns:    its rows; file names are the profile's strings.
  * Errors:  HW_ENOMEM.
  * Cost:    O(frames + sum of depths).
@@ -22,12 +22,15 @@
 struct hw_line_row {
     hw_str_id file;
     uint32_t line;
+    uint32_t function; /* by function only */
     struct hw_value self, total;
 };
 
 typedef HW_VEC(struct hw_line_row) hw_line_rows;
 
+enum hw_lines_by { HW_LINES_BY_LINE, HW_LINES_BY_FUNCTION };
+
 /* q: cs, fns, values, flags; its filters are left aside. */
-int hw_lines_find(const struct hw_flame_question *q, hw_line_rows *out);
+int hw_lines_find(const struct hw_flame_question *q, enum hw_lines_by by, hw_line_rows *out);
 
 #endif

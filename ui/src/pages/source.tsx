@@ -1,8 +1,9 @@
 // Source with the memory of each line in its gutter.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { amount, base, error, percent, safe } from '../app/format';
+import { question } from '../app/answers';
+import { amount, base, bytes, count, error, isBytes, percent, safe } from '../app/format';
 import { selection } from '../app/selection';
-import { ask } from '../app/server';
+import { ApiError } from '../app/server';
 import { go, href, place } from '../app/state';
 import { useAnswer } from '../parts/answer';
 import { MetricChoice } from '../parts/choice';
@@ -12,11 +13,28 @@ import { SelectionBar } from '../parts/selection-bar';
 import { Busy, Failed } from '../parts/words';
 import { CodeSwitch, CodeView } from './code';
 
-type Line = [file: string, line: number, self: number, total: number, samples: number, error: number];
+type Line = [
+  file: string,
+  line: number,
+  self: number,
+  total: number,
+  samples: number,
+  error: number,
+  bytes: number, // of the total
+  count: number, // how many allocations they are
+];
+/** The same of a function: the line is its first. */
+type FunctionLine = [...Line, name: string];
 interface FileAnswer {
   path: string;
   text: string;
 }
+
+const textOf = (trace: number, file: string): Promise<FileAnswer> =>
+  question(trace, 'source', `file=${encodeURIComponent(file)}`);
+
+/** Beside the metric: how many they are, or how large. */
+const beside = (l: Line) => (isBytes(place.value.metric) ? count(l[7]) : bytes(l[6]));
 
 const ROW = 20;
 
@@ -48,7 +66,27 @@ function filesOf(lines: Line[]): FileSum[] {
   return [...by].sort((a, b) => b[1].self - a[1].self || b[1].most - a[1].most);
 }
 
-function Files({ files, file }: { files: FileSum[]; file: string }) {
+/** The functions of a file: each with the sum of its lines, and a way to the first of them. */
+function Functions({ list }: { list: FunctionLine[] }) {
+  const m = place.value.metric;
+  if (!list.length) return null;
+  return (
+    <ul class="functions" aria-label="Functions of the file">
+      {list.slice(0, 100).map(([file, line, self, total, , , , , name]) => (
+        <li>
+          <a
+            href={href({ file, line: String(line) })}
+            title={`${safe(name)}\nself ${amount(self, m)}, total ${amount(total, m)}`}>
+            <span>{safe(name)}</span>
+            <b>{amount(total, m)}</b>
+          </a>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Files({ files, file, functions }: { files: FileSum[]; file: string; functions: FunctionLine[] }) {
   const [match, setMatch] = useState('');
   const shown = files.filter(([f]) => f.toLowerCase().includes(match.toLowerCase()));
   const m = place.value.metric;
@@ -74,6 +112,7 @@ function Files({ files, file }: { files: FileSum[]; file: string }) {
                 <bdi>{safe(f.slice(0, f.lastIndexOf('/')))}</bdi>
               </small>
             </a>
+            {f === file && <Functions list={functions} />}
           </li>
         ))}
       </ul>
@@ -95,15 +134,44 @@ const NoLines = () => (
   </div>
 );
 
-function Lines({ tracks, all }: ProfileProps) {
+/** So many files are tried before the one that holds most is shown without its text. */
+const TRIED = 30;
+
+/** The file of most memory that can be read. */
+async function firstShown(trace: number, files: FileSum[]): Promise<string> {
+  for (const [file] of files.slice(0, TRIED))
+    try {
+      await textOf(trace, file);
+      return file;
+    } catch (e) {
+      if (!(e instanceof ApiError)) throw e;
+    }
+  return files[0]?.[0] ?? '';
+}
+
+/** Lines and functions of what is selected, and the file that is looked at. */
+function useFiles() {
   const p = place.value;
   const key = `${p.trace} ${selection.value}`;
-  const lines = useAnswer(
-    `lines ${key}`,
-    async () => (await ask(`/api/v1/traces/${p.trace}/lines?${selection.value}`)).json() as Promise<Line[]>,
+  const lines = useAnswer(`lines ${key}`, () => question<Line[]>(p.trace, 'lines', selection.value));
+  const functions = useAnswer(`functions ${key}`, () =>
+    question<FunctionLine[]>(p.trace, 'lines', `${selection.value}&by=function`),
   );
   const files = useMemo(() => filesOf(lines.value ?? []), [lines.value]);
-  const file = p.file || files[0]?.[0] || '';
+  const first = useAnswer(`first ${p.file ? '' : `${key} ${files.length}`}`, () =>
+    p.file ? Promise.resolve('') : firstShown(p.trace, files),
+  );
+  const file = p.file || (first.busy ? '' : (first.value ?? ''));
+  const inFile = useMemo(
+    () => (functions.value ?? []).filter((f) => f[0] === file).sort((a, b) => b[3] - a[3]),
+    [functions.value, file],
+  );
+  return { lines, files, file, inFile };
+}
+
+function Lines({ tracks, all }: ProfileProps) {
+  const p = place.value;
+  const { lines, files, file, inFile } = useFiles();
   const whole = useMemo(() => (lines.value ?? []).reduce((a, l) => Math.max(a, l[3]), 0), [lines.value]);
   return (
     <>
@@ -116,9 +184,10 @@ function Lines({ tracks, all }: ProfileProps) {
       {lines.error && <Failed text={lines.error} />}
       {!lines.value && !lines.error && <Busy what="Adding up lines" />}
       {lines.value && !files.length && <NoLines />}
-      {files.length > 0 && (
+      {files.length > 0 && !file && <Busy what="Looking for the files" />}
+      {files.length > 0 && file && (
         <div class="source">
-          <Files files={files} file={file} />
+          <Files files={files} file={file} functions={inFile} />
           <FileText
             file={file}
             lines={(lines.value ?? []).filter((l) => l[0] === file)}
@@ -139,7 +208,9 @@ function Hot({ file, ranked }: { file: string; ranked: Line[] }) {
       {ranked.slice(0, 12).map((l) => (
         <li>
           <button type="button" class="plain" onClick={() => go({ file, line: String(l[1]) }, true)}>
-            <b>line {l[1]}</b> self {amount(l[2], m)}, total {amount(l[3], m)} {error(l[5], l[3])}
+            <b>line {l[1]}</b> self {amount(l[2], m)}, total {amount(l[3], m)} {error(l[5], l[3])},{' '}
+            {beside(l)}
+            {isBytes(m) ? ' allocations' : ''}
           </button>
         </li>
       ))}
@@ -153,27 +224,32 @@ function LineRow({
   l,
   on,
   whole,
+  most,
 }: {
   text: string;
   n: number;
   l: Line | undefined;
   on: boolean;
-  whole: number;
+  whole: number; // of the largest line
+  most: number; // the same in this file
 }) {
   const m = place.value.metric;
   return (
     <div
       class={`code-row ${l ? 'has' : ''} ${on ? 'on' : ''}`}
-      style={{ top: `${(n - 1) * ROW}px` }}
+      style={{ top: `${(n - 1) * ROW}px`, '--heat': l && most ? (l[3] / most).toFixed(3) : 0 }}
       title={
-        l ? `${percent(l[3], whole)} of the largest line; ${l[4]} samples ${error(l[5], l[3])}` : undefined
+        l
+          ? `${percent(l[3], whole)} of the largest line; ${bytes(l[6])} in ${count(l[7])} allocations; ${l[4]} samples ${error(l[5], l[3])}`
+          : undefined
       }>
       <span class="num">{l && l[2] > 0 ? amount(l[2], m) : ''}</span>
       <span class="num bar-cell">
         {l && <i style={{ width: `${whole ? (100 * l[3]) / whole : 0}%` }} />}
         {l ? <em>{amount(l[3], m)}</em> : ''}
       </span>
-      <span class="num dim">{n}</span>
+      <span class="num">{l ? beside(l) : ''}</span>
+      <span class={`num ${l ? 'heat' : 'dim'}`}>{n}</span>
       <code>{safe(text.replace(/\t/g, '    '))}</code>
     </div>
   );
@@ -193,6 +269,7 @@ function Text({
   onNext(step: number): void;
 }) {
   const { box, range, look, center } = useLines(ROW);
+  const most = useMemo(() => [...by.values()].reduce((a, l) => Math.max(a, l[3]), 0), [by]);
   useEffect(() => {
     if (box.current && rows.length) center(wanted - 1);
   }, [rows, wanted]);
@@ -201,6 +278,7 @@ function Text({
       <div class="code-head" aria-hidden="true">
         <span>Self</span>
         <span>Total</span>
+        <span>{isBytes(place.value.metric) ? 'Count' : 'Size'}</span>
         <span>Line</span>
         <span>Source</span>
       </div>
@@ -215,7 +293,7 @@ function Text({
         <div style={{ height: `${rows.length * ROW}px` }}>
           {rows.slice(range.first, range.first + range.n).map((row, i) => {
             const n = range.first + i + 1;
-            return <LineRow text={row} n={n} l={by.get(n)} on={n === wanted} whole={whole} />;
+            return <LineRow text={row} n={n} l={by.get(n)} on={n === wanted} whole={whole} most={most} />;
           })}
         </div>
       </div>
@@ -225,13 +303,7 @@ function Text({
 
 function FileText({ file, lines, whole }: { file: string; lines: Line[]; whole: number }) {
   const p = place.value;
-  const text = useAnswer(
-    `source ${p.trace} ${file}`,
-    async () =>
-      (
-        await ask(`/api/v1/traces/${p.trace}/source?file=${encodeURIComponent(file)}`)
-      ).json() as Promise<FileAnswer>,
-  );
+  const text = useAnswer(`source ${p.trace} ${file}`, () => textOf(p.trace, file));
   const by = useMemo(() => new Map(lines.map((l) => [l[1], l])), [lines]);
   const rows = useMemo(
     () => (text.value ? text.value.text.replace(/\n$/, '').split('\n') : []),
