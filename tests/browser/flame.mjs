@@ -142,6 +142,39 @@ test('whose code it is: sums by colour, and the same as boxes', async () => {
   }
 });
 
+test('a screen reader has the graph as a tree: where the focus is, and what is around it', async () => {
+  await visit(page, 'flame');
+  await chosen(...TO_MAIN);
+  await until('main has the focus', async () => /^main, /.test(await heard()));
+  const client = await page.context().newCDPSession(page);
+  const { nodes } = await client.send('Accessibility.getFullAXTree');
+  await client.detach();
+  const value = (n, name) => n.properties?.find((p) => p.name === name)?.value.value;
+  const role = (n) => n.role?.value;
+  const tree = nodes.find((n) => role(n) === 'tree' && value(n, 'focused'));
+  assert.match(tree.name.value, /^Flamegraph, .* MiB/);
+  const items = nodes.filter((n) => role(n) === 'treeitem');
+  const main = items.find((n) => value(n, 'selected'));
+  const [[all]] = await server.sql('select space from heapwise_tree((select min(upid) from heap_profile)) where id = 0');
+  const [id, total] = (await server.sql(`select id, space from heapwise_tree((select min(upid) from heap_profile)) where name = 'main'`))[0];
+  assert.match(main.name.value, new RegExp(`^main, [\\d.]+ MiB, ${((100 * total) / all).toFixed(1)} % of all, self `));
+  assert.equal(value(main, 'level'), 5);
+  assert.equal(value(main, 'expanded'), true);
+  assert.equal(value(tree, 'activedescendant') !== undefined || (await page.$eval('.flame canvas', (c) => c.getAttribute('aria-activedescendant'))) === (await page.$eval('.flame .sr', (e) => e.id)), true);
+  // What it calls is there, each with its place among them.
+  const callees = (await server.sql(`select name from heapwise_tree((select min(upid) from heap_profile)) where parent_id = ${id} and space > 0`)).map((r) => r[0]);
+  const shown = await page.locator('.flame canvas [role=treeitem][aria-level="6"]').evaluateAll((list) => list.map((e) => [e.textContent.split(',')[0], Number(e.getAttribute('aria-posinset')), Number(e.getAttribute('aria-setsize'))]));
+  assert.equal(shown.length, callees.length);
+  assert.deepEqual(shown.map((x) => x[1]), callees.map((_, i) => i + 1));
+  assert.ok(shown.every((x) => x[2] === callees.length));
+  for (const name of ['load_table', 'cache_insert']) assert.ok(callees.includes(name) && shown.some((x) => x[0] === name), name);
+  await press('ArrowDown', 'ArrowRight');
+  await until('the second callee', async () => (await page.$eval('.flame .sr', (e) => e.getAttribute('aria-posinset'))) === '2');
+  await press('ArrowLeft', 'ArrowUp');
+  await until('back at main', async () => /^main, /.test(await heard()));
+  assert.deepEqual(await axe(page), []);
+});
+
 test('looks', async () => {
   const zoomed = async () => {
     await visit(page, 'flame');

@@ -1,9 +1,10 @@
 // The flamegraph: one canvas, one component, used on its own page, in the sandwich and below the
 // timeline. layout.ts says where boxes stand, draw.ts draws them; this file knows pointer and keys.
-import { type MutableRef, useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { type MutableRef, useCallback, useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
 import { type Metric, safe } from '../app/format';
 import { type ColourBy, draw, type Look } from './draw';
 import { describe, Tip } from './flame-tip';
+import { FrameTree } from './frame-tree';
 import { find, type Graph, type Matches, path, search } from './graph';
 import { type Box, deepestDrawn, ROW } from './layout';
 import { type Canvas, useLooks } from './looks';
@@ -229,6 +230,10 @@ function useFocus(p: FlameProps): [number, (node: number) => void] {
   ];
 }
 
+/** What is said of a frame: its name, size and share. */
+const useWords = ({ graph, look, metric }: FlameProps) =>
+  useCallback((i: number) => (look ? look.say(i) : describe(graph, i, metric)), [graph, look, metric]);
+
 export function Flame(p: FlameProps) {
   const g = p.graph;
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -237,6 +242,8 @@ export function Flame(p: FlameProps) {
   const found = useMemo(() => search(g, p.searchText ?? ''), [g, p.searchText]);
   const { top, depth, height, most, scroll, reveal, onWheel } = useRows(canvas, p);
   const hover = tip ? tip.node : -1;
+  const id = useId();
+  const say = useWords(p);
   const boxes = useDrawing(canvas, p, { focus, hover, found, top });
   useEffect(() => p.onHover?.(hover), [hover]);
   const at = (e: MouseEvent) => boxAt(canvas.current!, boxes.current, e);
@@ -268,23 +275,21 @@ export function Flame(p: FlameProps) {
       <canvas
         ref={canvas}
         tabIndex={0}
-        role="application"
-        aria-roledescription="flamegraph"
+        role="tree"
+        aria-activedescendant={`${id}-${focus}`}
         aria-label={`${p.label}. Arrow keys move between callers, callees and siblings; Enter zooms, Escape goes back, Space opens the menu.`}
         style={{ height: `${height}px` }}
         {...pointing(p, at, show, setTip)}
         onWheel={onWheel}
-        onKeyDown={onKeyDown}
-      />
+        onKeyDown={onKeyDown}>
+        <FrameTree g={g} focus={focus} id={id} say={say} onChoose={show} />
+      </canvas>
       {most > 0 && (
         <div class="more">
           levels {Math.floor(top / ROW) + 1} to {Math.floor((top + height) / ROW)} of {depth} · scroll, or
           arrow keys
         </div>
       )}
-      <div class="sr" aria-live="polite">
-        {p.look ? p.look.say(focus) : describe(g, focus, p.metric)}
-      </div>
       {tip && <Tip g={g} at={tip} m={p.metric} look={p.look} />}
     </div>
   );
