@@ -39,7 +39,7 @@ const absent = {
   name: 'absent',
   setup(b) {
     const pages =
-      /\/(record|sql|heap\/heap|infra\/infra|pages\/(fleet|sizes|source|symbols|info|settings))(\/|$)/;
+      /\/(record|sql|infra\/infra|graph\/functions|pages\/(home|fleet|sizes|source|symbols|info|settings))(\/|$)/;
     b.onResolve({ filter: pages }, ({ kind, path }) =>
       kind === 'dynamic-import' ? { path, namespace: 'absent' } : undefined,
     );

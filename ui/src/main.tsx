@@ -3,11 +3,14 @@ import { render } from 'preact';
 import { followEntry } from './app/entry';
 import { takeUnits } from './app/format';
 import { loadKept } from './app/kept';
+import { keepRecent } from './app/recent';
 import { followServer } from './app/server';
+import { place } from './app/state';
 import { App } from './frame/frame';
+import { fetchPage } from './frame/pages';
 import { applyTheme } from './frame/theme';
-import { keepRecent } from './pages/home';
 
+fetchPage(place.peek().page); // comes beside the settings
 await loadKept();
 takeUnits();
 applyTheme();
@@ -17,3 +20,7 @@ keepRecent();
 const app = document.getElementById('app')!;
 app.replaceChildren(); // what stood there until now
 render(<App />, app);
+
+// What is visited next is there by then.
+const idle = window.requestIdleCallback ?? setTimeout;
+idle(() => ['flame', 'timeline'].forEach(fetchPage));

@@ -1,19 +1,11 @@
-// Every page is a row: where it stands in the sidebar, what it needs, and what draws it. Large ones
-// that few visit are loaded when they are: `lazy`.
-import type { ComponentChildren, ComponentType } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+// Every page is a row: where it stands in the sidebar, what it needs, and what draws it. All but the first
+// one are loaded when they are visited: `lazy`.
+import type { ComponentType } from 'preact';
 import { isSaved, status } from '../app/server';
 import type { Status, Trace } from '../app/types';
-import { TreePage } from '../graph/call-tree';
-import { Explorer } from '../graph/explore';
-import { FunctionsPage } from '../graph/functions';
-import { Home } from '../pages/home';
 import { OverviewPage } from '../pages/overview';
 import type { ProfileProps } from '../parts/selected';
-import { SelectionBar } from '../parts/selection-bar';
-import { Busy, Failed } from '../parts/words';
-import { OtherTimeline } from '../timeline/other-timeline';
-import { TimelinePage } from '../timeline/timeline-page';
+import { type Lazy, lazy } from './lazy';
 
 /** Parts of the sidebar. */
 export const GROUPS = ['Record', 'Explore', 'Tools'] as const;
@@ -43,55 +35,6 @@ type ProfilePage = Common & {
 };
 export type PageRow = FreePage | TracePage | ProfilePage;
 
-/** A page in a file of its own. */
-export function lazy<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
-  let there: ComponentType<P> | null = null;
-  return function Lazy(props: P) {
-    const [state, set] = useState<'' | 'ready' | 'failed'>(there ? 'ready' : '');
-    useEffect(() => {
-      if (!there)
-        load().then(
-          (c) => {
-            there = c;
-            set('ready');
-          },
-          () => set('failed'),
-        );
-    }, []);
-    const View = there;
-    if (View) return <View {...props} />;
-    return state === 'failed' ? (
-      <Failed text="Part of the page could not be loaded. Is the server still running? Reload to try again." />
-    ) : (
-      <Busy what="Loading" />
-    );
-  };
-}
-
-const Selected = ({ p, children }: { p: ProfileProps; children: ComponentChildren }) => (
-  <div class="column">
-    <SelectionBar tracks={p.tracks} all={p.all} sum more={false} />
-    {children}
-  </div>
-);
-const FlamePage = (p: ProfileProps) => (
-  <Selected p={p}>
-    <Explorer tracks={p.tracks} />
-  </Selected>
-);
-const Functions = (p: ProfileProps) => (
-  <>
-    <SelectionBar tracks={p.tracks} all={p.all} sum />
-    <FunctionsPage tracks={p.tracks} />
-  </>
-);
-const CallTree = (p: ProfileProps) => (
-  <>
-    <SelectionBar tracks={p.tracks} all={p.all} sum />
-    <TreePage tracks={p.tracks} />
-  </>
-);
-
 export const PAGES: PageRow[] = [
   {
     id: 'home',
@@ -99,7 +42,7 @@ export const PAGES: PageRow[] = [
     label: 'Home',
     icon: 'M3 11l9-8 9 8v10h-6v-6h-6v6H3z',
     needs: 'nothing',
-    view: Home,
+    view: lazy(async () => (await import('../pages/home')).Home),
   },
   {
     id: 'record',
@@ -151,8 +94,8 @@ export const PAGES: PageRow[] = [
     icon: 'M3 18l5-7 4 4 5-9 4 5v8H3z',
     needs: 'profile',
     sum: true,
-    view: TimelinePage,
-    other: OtherTimeline,
+    view: lazy(async () => (await import('../timeline/timeline-page')).TimelinePage),
+    other: lazy(async () => (await import('../timeline/other-timeline')).OtherTimeline),
   },
   {
     id: 'flame',
@@ -162,7 +105,7 @@ export const PAGES: PageRow[] = [
     icon: 'M3 3h18v4H3zM3 9h12v4H3zM3 15h7v4H3z',
     needs: 'profile',
     sum: true,
-    view: FlamePage,
+    view: lazy(async () => (await import('../graph/explore')).FlamePage),
   },
   {
     id: 'functions',
@@ -171,7 +114,7 @@ export const PAGES: PageRow[] = [
     icon: 'M3 4h18v3H3zM3 10h18v3H3zM3 16h18v3H3z',
     needs: 'profile',
     sum: true,
-    view: Functions,
+    view: lazy(async () => (await import('../graph/functions')).FunctionsPage),
   },
   {
     id: 'tree',
@@ -181,7 +124,7 @@ export const PAGES: PageRow[] = [
     icon: 'M3 3h8v4H3zM11 10h10v4H11zM11 17h10v4H11zM6 8h2v11h2v2H6z',
     needs: 'profile',
     sum: true,
-    view: CallTree,
+    view: lazy(async () => (await import('../graph/call-tree')).TreePage),
   },
   {
     id: 'diff',
@@ -220,6 +163,7 @@ export const PAGES: PageRow[] = [
   },
   {
     id: 'heap',
+    saved: true,
     group: 'Explore',
     label: 'Managed heap',
     icon: 'M12 2l4 4-4 4-4-4zM5 13l4 4-4 4-4-4zM19 13l4 4-4 4-4-4zM11 10h2v3h5v2H6v-2h5z',
@@ -279,6 +223,12 @@ export const PAGES: PageRow[] = [
 ];
 
 export const isPage = (id: string): boolean => PAGES.some((x) => x.id === id);
+
+/** Begins to load what draws a page; who visits it is told if that fails. */
+export function fetchPage(id: string): void {
+  const view = PAGES.find((x) => x.id === id)?.view as Partial<Lazy<object>> | undefined;
+  view?.fetch?.().catch(() => {});
+}
 
 /** The row that a place names; an unknown one is the overview. */
 export const pageOf = (id: string): PageRow =>

@@ -2,12 +2,15 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { amount, besides, count, error, isRough, safe } from '../app/format';
 import { INVERTED, selection } from '../app/selection';
+import { isSaved } from '../app/server';
 import { go, place } from '../app/state';
 import type { Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
 import { Choice, MetricChoice } from '../parts/choice';
 import { ExportButton } from '../parts/export';
 import { FilterBar } from '../parts/filters';
+import type { ProfileProps } from '../parts/selected';
+import { SelectionBar } from '../parts/selection-bar';
 import { Share } from '../parts/share';
 import { showSql, treeSql } from '../parts/show-sql';
 import { revealRow, ROW, useWindow } from '../parts/window';
@@ -15,7 +18,34 @@ import { Busy } from '../parts/words';
 import { type Graph, MERGED, moduleOf, nameOf } from './graph';
 import { flame } from './graphs';
 
-export function TreePage({ tracks }: { tracks: Tracks }) {
+/** What only a server can answer. */
+const Asked = ({ tracks }: { tracks: Tracks }) => (
+  <>
+    <Choice
+      label="Frames"
+      rest
+      value={place.value.frames}
+      onChange={(frames) => go({ frames, zoom: '' })}
+      options={[
+        { id: 'site', label: 'Your code' },
+        { id: 'all', label: 'All frames' },
+      ]}
+    />
+    <span class="grow" />
+    <span class="rest">
+      <ExportButton />
+    </span>
+    <button
+      type="button"
+      class="rest"
+      title="the query that gives these numbers"
+      onClick={() => showSql(treeSql(tracks, place.value.invert))}>
+      SQL
+    </button>
+  </>
+);
+
+function CallTree({ tracks }: { tracks: Tracks }) {
   const p = place.value;
   const pivot = p.filters.some((f) => /^!?P:/.test(f));
   const query = selection.value + (p.invert && !pivot ? INVERTED : '');
@@ -34,27 +64,7 @@ export function TreePage({ tracks }: { tracks: Tracks }) {
             { id: 'up', label: 'Bottom-up' },
           ]}
         />
-        <Choice
-          label="Frames"
-          rest
-          value={p.frames}
-          onChange={(frames) => go({ frames, zoom: '' })}
-          options={[
-            { id: 'site', label: 'Your code' },
-            { id: 'all', label: 'All frames' },
-          ]}
-        />
-        <span class="grow" />
-        <span class="rest">
-          <ExportButton />
-        </span>
-        <button
-          type="button"
-          class="rest"
-          title="the query that gives these numbers"
-          onClick={() => showSql(treeSql(tracks, p.invert))}>
-          SQL
-        </button>
+        {!isSaved() && <Asked tracks={tracks} />}
       </div>
       <FilterBar problem={answer.error} />
       {answer.busy && !g && <Busy what="Summing up" />}
@@ -230,3 +240,10 @@ function Tree({ g, tracks }: { g: Graph; tracks: Tracks }) {
     </div>
   );
 }
+
+export const TreePage = ({ tracks, all }: ProfileProps) => (
+  <>
+    <SelectionBar tracks={tracks} all={all} sum />
+    <CallTree tracks={tracks} />
+  </>
+);

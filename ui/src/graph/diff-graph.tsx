@@ -105,14 +105,16 @@ function onKey(g: Graph, key: string, node: number): boolean {
 function itemsOf(g: Graph, node: number, onZoom: (node: number) => void): (Item | null)[] {
   const name = nameIn(g, node);
   const zoomIn = { label: 'Zoom in', key: '↵', act: () => onZoom(node) };
-  if (!name || isSaved()) return [zoomIn];
+  if (!name) return [zoomIn];
   return [
     zoomIn,
     { label: 'Keep stacks with this', key: 'K', act: () => addFilter(`SS:${exactly(name)}`) },
     { label: 'Hide stacks with this', act: () => addFilter(`HS:${exactly(name)}`) },
     { label: 'Merge into its caller', key: 'H', act: () => addFilter(`HF:${exactly(name)}`) },
     null,
-    { label: 'In B: callers and callees', act: () => go({ page: 'functions', fn: name, zoom: '' }) },
+    ...(isSaved()
+      ? []
+      : [{ label: 'In B: callers and callees', act: () => go({ page: 'functions', fn: name, zoom: '' }) }]),
     { label: 'Copy name', act: () => void navigator.clipboard?.writeText(name) },
   ];
 }

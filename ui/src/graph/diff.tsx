@@ -130,15 +130,17 @@ function WhatChoices() {
           { id: 'name', label: 'Function', hint: 'also where it moved to another module' },
         ]}
       />
-      <Choice
-        label="Frames"
-        value={p.frames}
-        onChange={(frames) => go({ frames, zoom: '' })}
-        options={[
-          { id: 'site', label: 'Your code' },
-          { id: 'all', label: 'All frames' },
-        ]}
-      />
+      {!isSaved() && (
+        <Choice
+          label="Frames"
+          value={p.frames}
+          onChange={(frames) => go({ frames, zoom: '' })}
+          options={[
+            { id: 'site', label: 'Your code' },
+            { id: 'all', label: 'All frames' },
+          ]}
+        />
+      )}
     </>
   );
 }
@@ -148,7 +150,7 @@ function HowBar({ sql }: { sql: string }) {
   return (
     <div class="bar">
       <MetricChoice />
-      {!isSaved() && <WhatChoices />}
+      <WhatChoices />
       <Choice
         label="Layout"
         value={p.open as '' | 'sides'}

@@ -53,7 +53,7 @@ const GroupSelect = ({ group, several }: { group: string; several: boolean }) =>
     {several ? <option value="process">process</option> : <option value="">none</option>}
     <option value="owner">your code, libraries, runtime</option>
     <option value="module">allocating module</option>
-    <option value="heap">heap</option>
+    {!isSaved() && <option value="heap">heap</option>}
     <option disabled>thread: not in heap samples</option>
     <option disabled>type: not in heap samples</option>
   </select>
@@ -73,12 +73,13 @@ interface BarProps {
   onSql?(): void; // none: no query gives these boxes
 }
 
-/** What only a server can answer. */
 const Asked = ({ group, several }: BarProps) => (
   <>
-    <Row label="Stacks end at">
-      <FramesChoice />
-    </Row>
+    {!isSaved() && (
+      <Row label="Stacks end at">
+        <FramesChoice />
+      </Row>
+    )}
     <Row label="Group">
       <GroupSelect group={group} several={several} />
     </Row>
@@ -89,14 +90,12 @@ const Shape = () => {
   const p = place.value;
   return (
     <Row label="Shape">
-      {!isSaved() && (
-        <Toggle
-          on={p.collapse}
-          label="Collapse recursion"
-          hint="a function that calls itself is one frame (C)"
-          onClick={() => go({ collapse: !p.collapse, zoom: '' })}
-        />
-      )}
+      <Toggle
+        on={p.collapse}
+        label="Collapse recursion"
+        hint="a function that calls itself is one frame (C)"
+        onClick={() => go({ collapse: !p.collapse, zoom: '' })}
+      />
       <Toggle
         on={p.bottom}
         label="Root below"
@@ -110,7 +109,7 @@ const Shape = () => {
 /** What is needed now and then. */
 const Further = (p: BarProps) => (
   <More>
-    {!isSaved() && <Asked {...p} />}
+    <Asked {...p} />
     <Row label="Colour">
       <Choice
         label="Colour"
@@ -144,11 +143,9 @@ export function GraphBar(p: BarProps & { problem: string }) {
       <div class="bar graph-bar" role="group" aria-label="Graph">
         <MetricChoice />
         <DirectionChoice />
-        {!isSaved() && (
-          <span class={`filter-field ${moreOpen.value ? 'open' : ''}`}>
-            <FilterField />
-          </span>
-        )}
+        <span class={`filter-field ${moreOpen.value ? 'open' : ''}`}>
+          <FilterField />
+        </span>
         <GraphSearch />
         <Further {...p} />
       </div>

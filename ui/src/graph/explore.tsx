@@ -10,7 +10,8 @@ import { useAnswer, useFollowing } from '../parts/answer';
 import { addFilter } from '../parts/filters';
 import { digit, useKeys } from '../parts/keys';
 import { moreOpen } from '../parts/popover';
-import { heapsWord, nameOfTracks } from '../parts/selected';
+import { heapsWord, nameOfTracks, type ProfileProps } from '../parts/selected';
+import { SelectionBar } from '../parts/selection-bar';
 import { graphSql, showSql } from '../parts/show-sql';
 import { Busy, Failed } from '../parts/words';
 import { Crumbs, Matched } from './crumbs';
@@ -312,3 +313,10 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
     </div>
   );
 }
+
+export const FlamePage = ({ tracks, all }: ProfileProps) => (
+  <div class="column">
+    <SelectionBar tracks={tracks} all={all} sum more={false} />
+    <Explorer tracks={tracks} />
+  </div>
+);

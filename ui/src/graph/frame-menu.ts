@@ -58,15 +58,18 @@ export function menuItems(t: Tracks, g: Graph, node: number, onZoom: (n: number)
     { label: 'Copy stack', act: () => copy(stackText(g, node)) },
     { label: 'Copy stack with figures (Markdown)', act: () => copy(markdown(g, node)) },
   ];
-  if (isSaved()) return [zoomIn, null, ...copies];
   const elsewhere = (page: string) => () =>
     go({ page, filters: [...place.peek().filters.filter((f) => !/^!?P:/.test(f)), `SS:${exactly(name)}`] });
-  return [
+  const common = [
     zoomIn,
     ...filterItems(name, moduleOf(g, node)),
     null,
-    { label: 'Allocation sizes here', act: elsewhere('sizes') },
     { label: 'Find in another dump: differences', act: elsewhere('diff') },
+  ];
+  if (isSaved()) return [...common, null, ...copies];
+  return [
+    ...common,
+    { label: 'Allocation sizes here', act: elsewhere('sizes') },
     { label: 'Source', act: () => void toSource(name) },
     { label: 'Instructions', act: () => go({ page: 'source', view: 'code', fn: name }) },
     ...(/^(module|owner)$/.test(place.peek().group) || t.parts

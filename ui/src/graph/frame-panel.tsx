@@ -90,7 +90,7 @@ function Acts({ name, onZoom, onMenu }: { name: string; onZoom(): void; onMenu(e
   const act = (kind: string) => () => addFilter(`${kind}:${exactly(name)}`);
   return (
     <div class="acts">
-      {name && !isSaved() && (
+      {name && (
         <>
           <button type="button" title="leave out all stacks with this function" onClick={act('HS')}>
             Hide

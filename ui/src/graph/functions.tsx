@@ -14,6 +14,8 @@ import { addFilter, FilterBar } from '../parts/filters';
 import { Grid } from '../parts/grid';
 import { type Item, Menu } from '../parts/menu';
 import { RowsMenu } from '../parts/rows-menu';
+import type { ProfileProps } from '../parts/selected';
+import { SelectionBar } from '../parts/selection-bar';
 import { Share } from '../parts/share';
 import { functionSql, functionsSql, showSql } from '../parts/show-sql';
 import { Busy } from '../parts/words';
@@ -260,7 +262,7 @@ function Sum({ f }: { f: Shown }) {
   );
 }
 
-export function FunctionsPage({ tracks }: { tracks: Tracks }) {
+function Functions({ tracks }: { tracks: Tracks }) {
   const p = place.value;
   const [match, setMatch] = useState('');
   const [menu, setMenu] = useState<{ row: Cell[]; x: number; y: number } | null>(null);
@@ -304,3 +306,10 @@ export function FunctionsPage({ tracks }: { tracks: Tracks }) {
     </div>
   );
 }
+
+export const FunctionsPage = ({ tracks, all }: ProfileProps) => (
+  <>
+    <SelectionBar tracks={tracks} all={all} sum />
+    <Functions tracks={tracks} />
+  </>
+);

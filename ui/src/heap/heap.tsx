@@ -1,6 +1,6 @@
 // The managed heap: one dump, seen from tabs. Each tab is a row of TABS; objects open tabs of their own.
 import { base, count, safe } from '../app/format';
-import { status } from '../app/server';
+import { isSaved, status } from '../app/server';
 import { go, href, place } from '../app/state';
 import type { Trace } from '../app/types';
 import { useAnswer } from '../parts/answer';
@@ -28,12 +28,14 @@ interface Tab {
   label: string;
   view(p: TabProps): preact.ComponentChild;
   missing?(d: HeapDump, all: HeapDumps): boolean;
+  /** A page that was saved as a file has it, too. */
+  saved?: true;
 }
 
 const TABS: Tab[] = [
-  { id: '', label: 'Overview', view: (p) => <Overview dump={p.dump} /> },
-  { id: 'flame', label: 'Flamegraph', view: (p) => <HeapFlame dump={p.dump} /> },
-  { id: 'classes', label: 'Classes', view: (p) => <Classes dump={p.dump} /> },
+  { id: '', label: 'Overview', saved: true, view: (p) => <Overview dump={p.dump} /> },
+  { id: 'flame', label: 'Flamegraph', saved: true, view: (p) => <HeapFlame dump={p.dump} /> },
+  { id: 'classes', label: 'Classes', saved: true, view: (p) => <Classes dump={p.dump} /> },
   { id: 'objects', label: 'Objects', view: ({ dump }) => <Objects dump={dump} /> },
   { id: 'dominators', label: 'Dominators', view: ({ dump }) => <Dominators dump={dump} /> },
   {
@@ -47,12 +49,14 @@ const TABS: Tab[] = [
   { id: 'paths', label: 'Paths', view: ({ dump }) => <Paths dump={dump} /> },
   {
     id: 'strings',
+    saved: true,
     label: 'Strings',
     view: ({ dump }) => <Twins dump={dump} kind="strings" />,
     missing: (d) => !d.strings,
   },
   {
     id: 'arrays',
+    saved: true,
     label: 'Arrays',
     view: ({ dump }) => <Twins dump={dump} kind="arrays" />,
     missing: (d) => !d.arrays,
@@ -97,6 +101,13 @@ function Unfinished({ errors }: { errors: HeapDumps['errors'] }) {
   );
 }
 
+/** A page that was saved as a file is a part of what a server shows. */
+const LeftOut = () => (
+  <p class="empty">
+    This view is not in this file. <code>heapwise ui TRACE</code> shows it.
+  </p>
+);
+
 export function HeapPage({ trace }: { trace: Trace }) {
   const answer = useAnswer(`heap dumps ${trace.id}`, () => heapQuestion<HeapDumps>(trace.id, 'dumps', ''));
   const p = place.value;
@@ -117,8 +128,9 @@ export function HeapPage({ trace }: { trace: Trace }) {
     answer.value.errors.some(
       (e) => /non_finalized|missing_packet/.test(e.name) && (e.pid < 0 || e.pid === dump.pid),
     );
-  const tabs = TABS.filter((t) => !t.missing?.(dump, answer.value!));
+  const tabs = TABS.filter((t) => (t.saved || !isSaved()) && !t.missing?.(dump, answer.value!));
   const object = /^o(\d+)$/.exec(p.tab)?.[1];
+  const leftOut = isSaved() && (!!object || TABS.some((t) => t.id === p.tab && !t.saved));
   const tab: Tab = object
     ? { id: p.tab, label: '', view: ({ dump: d }) => <ObjectTab dump={d} id={Number(object)} /> }
     : (tabs.find((t) => t.id === p.tab) ?? tabs[0]);
@@ -144,7 +156,7 @@ export function HeapPage({ trace }: { trace: Trace }) {
             id="heap-view"
             aria-labelledby={`tab-${tab.id}`}
             key={`${tab.id} ${dump.upid} ${dump.ts}`}>
-            {tab.view({ dump, all: answer.value, trace })}
+            {leftOut ? <LeftOut /> : tab.view({ dump, all: answer.value, trace })}
           </div>
         </>
       )}

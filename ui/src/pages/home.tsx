@@ -1,46 +1,13 @@
 // The first page: what to open, what is open, how to record.
-import { effect, signal } from '@preact/signals';
 import { useRef, useState } from 'preact/hooks';
 import { closeTrace, openFile, openPath, openSample } from '../app/files';
-import { base, bytes, of, safe } from '../app/format';
-import { howFar } from '../app/progress';
+import { base, bytes, safe } from '../app/format';
+import { type Recent, recent, words } from '../app/recent';
 import { refresh, status } from '../app/server';
 import { go, href } from '../app/state';
-import { remember, remembered } from '../app/store';
+import { remember } from '../app/store';
 import type { Trace } from '../app/types';
 import { fresh } from '../app/url/place';
-
-/** Files that were open here, the last one first. */
-interface Recent {
-  path: string;
-  bytes: number;
-  words: string;
-  at: number;
-}
-const recent = signal<Recent[]>([]);
-const MOST = 20;
-
-/** Notes every file that could be read. */
-export function keepRecent(): void {
-  const noted = new Set<string>();
-  recent.value = remembered<Recent[]>('recent', []).filter((r) => typeof r?.path === 'string');
-  effect(() => {
-    const fresh = (status.value?.traces ?? []).filter(
-      (t) => t.state === 'ready' && t.path && !noted.has(t.path),
-    );
-    if (!fresh.length) return;
-    for (const t of fresh) noted.add(t.path!);
-    const rows = fresh
-      .reverse()
-      .map((t) => ({ path: t.path!, bytes: t.bytes, words: words(t), at: Date.now() }));
-    // Another page may have noted some meanwhile.
-    const old = remembered<Recent[]>('recent', []).filter(
-      (r) => typeof r?.path === 'string' && !rows.some((x) => x.path === r.path),
-    );
-    recent.value = [...rows, ...old].slice(0, MOST);
-    remember('recent', recent.value);
-  });
-}
 
 /** When, in few words. */
 function ago(at: number): string {
@@ -52,21 +19,6 @@ function ago(at: number): string {
       ? 'yesterday'
       : time.toLocaleDateString();
 }
-
-/** A trace in a few words. */
-export const words = (t: Trace) =>
-  t.state === 'loading'
-    ? howFar(t)
-    : t.state === 'failed'
-      ? safe(t.error ?? 'cannot be read')
-      : [
-          of(t.n_processes ?? 0, 'process', 'processes'),
-          (t.dumps || !(t.heap_graphs || t.memory_dumps || t.slices)) && of(t.dumps ?? 0, 'dump'),
-          !t.dumps && t.memory_dumps && of(t.memory_dumps, 'memory dump'),
-          t.heap_graphs && of(t.heap_graphs, 'managed heap graph'),
-        ]
-          .filter(Boolean)
-          .join(', ');
 
 /** Opens a trace and shows it when it is there. */
 function useOpening() {

@@ -10,7 +10,6 @@ import { remember, remembered } from '../app/store';
 import { belowOf, type Item, Menu } from './menu';
 
 export function addFilter(text: string): void {
-  if (isSaved()) return; // only a server can answer
   go({ filters: withFilter(place.peek().filters, text), zoom: '' });
 }
 
@@ -177,15 +176,13 @@ export function FilterChips({ problem }: { problem: string }) {
   );
 }
 
-/** Only a server can answer what is filtered: the rest of the bar. */
+/** A saved page filters graphs only: elsewhere filters can be taken away. */
+const canFilter = () => !isSaved() || /^(flame|tree|timeline|diff)$/.test(place.value.page);
+
 const NoFilters = ({ problem, children }: { problem: string; children?: ComponentChildren }) =>
-  children || problem ? (
+  children || problem || place.value.filters.length ? (
     <div class="bar">
-      {problem && (
-        <span class="bad" role="alert">
-          {safe(problem)}
-        </span>
-      )}
+      <FilterChips problem={problem} />
       <span class="grow" />
       {children}
     </div>
@@ -201,7 +198,7 @@ export function FilterBar({
   always?: boolean;
   children?: ComponentChildren;
 }) {
-  if (isSaved()) return <NoFilters problem={problem}>{children}</NoFilters>;
+  if (!canFilter()) return <NoFilters problem={problem}>{children}</NoFilters>;
   return (
     <div class="bar filters" role="group" aria-label="Filters">
       <FilterField rest={always ? undefined : 'rest'} />

@@ -1,8 +1,7 @@
 // Graphs of a saved page: what was left out of their bytes (src/server/api/saved/graph_pack.h) is computed
 // again, and they become those that the server would have sent.
 
-const SIDES = 16;
-const HEADER = 72;
+import { depthsOf, endsOf, joined, SIDES, textsOf } from './graph-bytes';
 
 /** Reads numbers of seven bits a byte, and arrays. */
 class Cursor {
@@ -57,50 +56,6 @@ function errorsOf(c: Cursor, n: number, same: Uint8Array): Float32Array {
   return new Float32Array(bits.buffer);
 }
 
-function endsOf(parent: Int32Array): Uint32Array {
-  const end = Uint32Array.from(parent, (_, i) => i + 1);
-  for (let i = parent.length - 1; i > 0; i--) end[parent[i]] = Math.max(end[parent[i]], end[i]);
-  return end;
-}
-
-function depthsOf(parent: Int32Array): Uint16Array {
-  const depth = new Uint16Array(parent.length);
-  for (let i = 1; i < parent.length; i++) depth[i] = depth[parent[i]] + 1;
-  return depth;
-}
-
-/** The texts that a graph names, numbered anew: "all" stays the first. */
-function textsOf(name: number[], module: number[], texts: string[]) {
-  const number = new Map<number, number>();
-  const of = (id: number) => {
-    let k = number.get(id);
-    if (k === undefined) number.set(id, (k = number.size));
-    return k;
-  };
-  const names = Uint32Array.from(name, of);
-  const modules = Uint32Array.from(module, of);
-  const utf8 = new TextEncoder();
-  const parts = [...number.keys()].map((id) => utf8.encode(texts[id] ?? ''));
-  const begins = new Uint32Array(parts.length + 1);
-  parts.forEach((p, i) => (begins[i + 1] = begins[i] + p.length));
-  const bytes = new Uint8Array(begins[parts.length]);
-  parts.forEach((p, i) => bytes.set(p, begins[i]));
-  return { names, modules, begins, bytes };
-}
-
-/** Arrays one after the other, each on a multiple of 8 bytes behind the head. */
-function joined(arrays: ArrayBufferView[]): ArrayBuffer {
-  const round = (n: number) => Math.ceil(n / 8) * 8;
-  const size = arrays.reduce((n, a) => n + round(a.byteLength), HEADER);
-  const out = new Uint8Array(size);
-  let at = HEADER;
-  for (const a of arrays) {
-    out.set(new Uint8Array(a.buffer, a.byteOffset, a.byteLength), at);
-    at += round(a.byteLength);
-  }
-  return out.buffer;
-}
-
 function sidesOf(c: Cursor, n: number, parent: Int32Array): Float64Array[] {
   const plain = c.u8() === 1;
   return [0, 1].map(() => {
@@ -121,8 +76,8 @@ export function unpackGraph(packed: Uint8Array, texts: string[]): ArrayBuffer {
   const samples = addUp(Float64Array.from(many(n, () => c.int())), parent);
   const sides = flags & SIDES ? sidesOf(c, n, parent) : [];
   const errors = errorsOf(c, n, same);
-  const t = textsOf(name, module, texts);
-  const buffer = joined([
+  const t = textsOf(name, module, (id) => texts[id] ?? '');
+  const arrays = [
     parent,
     endsOf(parent),
     depthsOf(parent),
@@ -136,11 +91,6 @@ export function unpackGraph(packed: Uint8Array, texts: string[]): ArrayBuffer {
     ...sides,
     t.begins,
     t.bytes,
-  ]);
-  const head = new DataView(buffer);
-  [0x31474648, 1, flags, n, t.begins.length - 1, 1, deepest, 0].forEach((v, i) =>
-    head.setUint32(4 * i, v, true),
-  );
-  figures.forEach((v, i) => head.setFloat64(32 + 8 * i, v, true));
-  return buffer;
+  ];
+  return joined(arrays, [flags, n, t.begins.length - 1, deepest], figures);
 }

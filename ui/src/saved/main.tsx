@@ -6,14 +6,20 @@ import { answerBy } from '../app/server';
 import { App } from '../frame/frame';
 import { applyTheme } from '../frame/theme';
 import { type Answers, NOT_HERE, readAnswers } from './answers';
+import { BadFilter } from './narrow';
 
 /** /api/v1/traces/ID/NAME?… and /api/v1/NAME */
 const QUESTION = /^\/api\/v1\/(?:traces\/\d+\/)?([a-z/-]+)(?:\?(.*))?$/s;
 
 async function respond(answers: Answers, path: string, init: RequestInit): Promise<Response> {
   const [, name, query] = QUESTION.exec(path) ?? [];
-  const found = name && !init.method ? await answers.find(name, query ?? '') : null;
-  return found === null ? new Response(NOT_HERE, { status: 404 }) : new Response(found);
+  try {
+    const found = name && !init.method ? await answers.find(name, query ?? '') : null;
+    return found === null ? new Response(NOT_HERE, { status: 404 }) : new Response(found);
+  } catch (e) {
+    if (e instanceof BadFilter) return new Response(e.message, { status: 400 });
+    throw e;
+  }
 }
 
 async function begin(app: HTMLElement): Promise<void> {

@@ -25,6 +25,8 @@
 enum {
     MAX_PARAMETERS = 12,
     MAX_PROCESSES = 8,
+    MAX_HEAPS = 6,
+    HTTP_WORKING = 202, /* an answer that takes long: ask again */
     MAX_PAGE = 4 << 20,
     WAIT_MS = 5,
     TEXT_BYTES = 24, /* of a number */
@@ -92,7 +94,11 @@ static int answer(struct maker *m, const struct question *q, double share, struc
     (void)snprintf(text, sizeof text, "%g", share);
     if (share > 0)
         with(&asked, "min_share", text);
-    int rc = hw_http_ask(&m->http, path, asked.v, asked.n, &status, &plain);
+    int rc;
+    do {
+        hw_strbuf_clear(&plain);
+        rc = hw_http_ask(&m->http, path, asked.v, asked.n, &status, &plain);
+    } while (rc == HW_OK && status == HTTP_WORKING);
     if (rc == HW_OK && status != HTTP_OK)
         rc = HW_ENOTFOUND;
     if (rc == HW_OK && q->graph)
@@ -374,6 +380,41 @@ static int ask_comparisons(struct maker *m, const struct process *p)
     return rc;
 }
 
+/* ---- managed heaps ---- */
+
+static int ask_heap(struct maker *m, const struct hw_heap_graph *g)
+{
+    static const char *const tables[] = {"overview", "classes", "strings", "arrays"};
+    static const char *const metrics[] = {"object_size", "object_count", "dominated_size",
+                                          "dominated_count"};
+    char name[32], upid[TEXT_BYTES], at[TEXT_BYTES];
+    int rc = HW_OK;
+    (void)snprintf(upid, sizeof upid, "%" PRIu32, g->upid.v);
+    (void)snprintf(at, sizeof at, "%" PRId64, g->ts_ns);
+    for (size_t i = 0; rc == HW_OK && i < HW_ARRAY_LEN(tables) + HW_ARRAY_LEN(metrics); i++) {
+        const char *table = i < HW_ARRAY_LEN(tables) ? tables[i] : NULL;
+        struct question q = {.name = name, .graph = !table};
+        (void)snprintf(name, sizeof name, "heap/%s", table ? table : "flame");
+        with(&q, "upid", upid);
+        with(&q, "at", at);
+        with(&q, "metric", table ? NULL : metrics[i - HW_ARRAY_LEN(tables)]);
+        q.n_key = q.n;
+        with(&q, "limit", table ? "100000" : NULL); /* the page sorts them itself */
+        rc = ask_within(m, &q, m->room / 8);
+    }
+    return rc;
+}
+
+/* The last dumps, as those are what pages begin with. */
+static int ask_heap_graphs(struct maker *m)
+{
+    const struct hw_profile *p = m->t->profile;
+    int rc = HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < p->graphs.n && i < MAX_HEAPS; i++)
+        rc = ask_heap(m, p->graphs.v[p->graphs.n - 1 - i]);
+    return rc;
+}
+
 /* ---- all of it ---- */
 
 static int ask_all(struct maker *m, const struct process *v, size_t n)
@@ -389,6 +430,8 @@ static int ask_all(struct maker *m, const struct process *v, size_t n)
         if (rc == HW_OK)
             rc = ask_over_time(m, &v[i]);
     }
+    if (rc == HW_OK)
+        rc = ask_heap_graphs(m);
     for (size_t i = 0; rc == HW_OK && i < n; i++)
         rc = ask_comparisons(m, &v[i]);
     for (size_t i = 0; rc == HW_OK && i < n; i++)
@@ -530,8 +573,9 @@ int hw_saved_page_make(struct hw_pages *p, unsigned id, size_t max_bytes, struct
     if (atomic_load(&m.t->state) == HW_PAGE_FAILED)
         rc = hw_fail(err, HW_EFORMAT, 0, "%s",
                      m.t->failure ? m.t->failure : "the trace cannot be read");
-    else if (m.t->processes.n == 0)
-        rc = hw_fail(err, HW_ENOTFOUND, 0, "'%s' has no native heap profile", m.t->name);
+    else if (m.t->processes.n == 0 && m.t->profile->graphs.n == 0)
+        rc = hw_fail(err, HW_ENOTFOUND, 0, "'%s' has neither a native heap profile nor a managed heap",
+                     m.t->name);
     if (rc == HW_OK)
         rc = make(&m, max_bytes, out, err);
     *n_left_out = m.n_left_out;

@@ -10,8 +10,8 @@
  *          question's name and its parameters, sorted, with 0x1f between. Graphs: graph_pack.h.
  * Units:   max_bytes: of the file. If space runs out, graphs of moments other than the initial one
  *          are coarser, then left out.
- * Errors:  HW_EUNSUPPORTED: built without the page; HW_ENOTFOUND: no such trace, or it has no heap
- *          profile; HW_ENOMEM, and those of reading the trace.
+ * Errors:  HW_EUNSUPPORTED: built without the page; HW_ENOTFOUND: no such trace, or it has neither
+ *          a heap profile nor a managed heap; HW_ENOMEM, and those of reading the trace.
  */
 #ifndef HW_SERVER_API_SAVED_SAVED_PAGE_H
 #define HW_SERVER_API_SAVED_SAVED_PAGE_H
