@@ -126,8 +126,8 @@ function WhatChoices() {
         value={p.key as '' | 'name'}
         onChange={(key) => go({ key })}
         options={[
-          { id: '', label: 'Function and module' },
-          { id: 'name', label: 'Function', hint: 'also where it moved to another module' },
+          { id: '', label: 'With module', hint: 'by function and module' },
+          { id: 'name', label: 'By name', hint: 'also where it moved to another module' },
         ]}
       />
       {!isSaved() && (

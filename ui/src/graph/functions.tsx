@@ -78,6 +78,7 @@ function figureColumns(tracks: Tracks, total: number): GridColumn[] {
       hint: 'what it asked for itself',
       numeric: true,
       width: 120,
+      narrow: 120,
       tip: (v, r) => certainty(n(r[8]), n(v), tracks.interval),
       draw: (v) => (
         <>
@@ -90,6 +91,7 @@ function figureColumns(tracks: Tracks, total: number): GridColumn[] {
       hint: 'what it and all it calls asked for; recursion counts once',
       numeric: true,
       width: 140,
+      narrow: 92,
       draw: (v, r) => (
         <>
           <Share part={n(v)} whole={total} rough={isRough(n(r[7]), n(r[4]), n(v))} /> {amount(n(v), m)}
@@ -100,7 +102,8 @@ function figureColumns(tracks: Tracks, total: number): GridColumn[] {
       name: 'Error',
       hint: 'the true total is within, with 95 % probability; ≈: fewer than ten samples, a hint',
       numeric: true,
-      width: 82,
+      width: 72,
+      narrow: 0,
       tip: (_, r) => `${count(n(r[7]))} samples`,
       show: (v, r) =>
         `${isRough(n(r[7]), n(v), n(r[3])) ? '≈ ' : ''}${certainty(n(v), n(r[3]), tracks.interval)}`,
@@ -109,7 +112,8 @@ function figureColumns(tracks: Tracks, total: number): GridColumn[] {
       name: 'Count',
       hint: 'allocations behind the total',
       numeric: true,
-      width: 74,
+      width: 66,
+      narrow: 0,
       show: (v) => count(n(v)),
     },
     {
@@ -117,6 +121,7 @@ function figureColumns(tracks: Tracks, total: number): GridColumn[] {
       hint: 'total by count',
       numeric: true,
       width: 76,
+      narrow: 0,
       draw: (v) => (isBytes(m) && v !== null ? bytes(n(v)) : ''),
     },
   ];
@@ -132,14 +137,16 @@ function columnsOf(
       name: 'Function',
       hint: 'the function, as its symbol says',
       numeric: false,
-      width: 200,
+      width: 170,
+      narrow: 150,
       draw: (v, row) => <NameCell v={v} row={row} onMenu={onMenu} />,
     },
     {
       name: 'Module',
       hint: 'the file it is in; the program by the name it was started with',
       numeric: false,
-      width: 96,
+      width: 80,
+      narrow: 0,
       show: (v) => safe(base(String(v))),
     },
     ...figureColumns(tracks, total),

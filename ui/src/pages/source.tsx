@@ -1,7 +1,7 @@
 // Source with the memory of each line in its gutter.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { question } from '../app/answers';
-import { amount, base, bytes, count, error, isBytes, percent, safe } from '../app/format';
+import { amount, base, bytes, count, error, isBytes, of, percent, safe } from '../app/format';
 import { selection } from '../app/selection';
 import { ApiError } from '../app/server';
 import { go, href, place } from '../app/state';
@@ -208,9 +208,12 @@ function Hot({ file, ranked }: { file: string; ranked: Line[] }) {
       {ranked.slice(0, 12).map((l) => (
         <li>
           <button type="button" class="plain" onClick={() => go({ file, line: String(l[1]) }, true)}>
-            <b>line {l[1]}</b> self {amount(l[2], m)}, total {amount(l[3], m)} {error(l[5], l[3])},{' '}
-            {beside(l)}
-            {isBytes(m) ? ' allocations' : ''}
+            <b>line {l[1]}</b>{' '}
+            {[
+              `self ${amount(l[2], m)}`,
+              `total ${amount(l[3], m)} ${error(l[5], l[3])}`.trim(),
+              isBytes(m) ? of(l[7], 'allocation') : bytes(l[6]),
+            ].join(', ')}
           </button>
         </li>
       ))}
@@ -240,7 +243,7 @@ function LineRow({
       style={{ top: `${(n - 1) * ROW}px`, '--heat': l && most ? (l[3] / most).toFixed(3) : 0 }}
       title={
         l
-          ? `${percent(l[3], whole)} of the largest line; ${bytes(l[6])} in ${count(l[7])} allocations; ${l[4]} samples ${error(l[5], l[3])}`
+          ? `${percent(l[3], whole)} of the largest line; ${bytes(l[6])} in ${of(l[7], 'allocation')}; ${l[4]} samples ${error(l[5], l[3])}`
           : undefined
       }>
       <span class="num">{l && l[2] > 0 ? amount(l[2], m) : ''}</span>

@@ -12,6 +12,7 @@ export interface GridColumn {
   draw?(v: Cell, row: Cell[]): ComponentChildren; // more than text
   tip?(v: Cell, row: Cell[]): string;
   width?: number; // px; none: what the first rows need
+  narrow?: number; // the same on a phone; 0: it is hidden there until all are shown
 }
 
 /** A cell's text. */

@@ -75,12 +75,14 @@ export function useRows({ columns, rows, sort: given, onSort }: GridProps, say: 
 
 // ---- columns ----
 
+const isNarrow = () => matchMedia('(max-width: 560px)').matches;
+
 /** Room for the name and for the first rows. */
 const widthOf = (c: GridColumn, i: number, rows: Cell[][]): number => {
   let most = c.name.length + 2;
   for (let k = 0; k < Math.min(rows.length, 200); k++)
     most = Math.max(most, cellText(c, rows[k][i], rows[k]).length);
-  return c.width ?? Math.round(Math.min(420, Math.max(60, most * CHAR + 18)));
+  return (isNarrow() && c.narrow) || (c.width ?? Math.round(Math.min(420, Math.max(60, most * CHAR + 18))));
 };
 
 export type Columns = ReturnType<typeof useColumns>;
@@ -99,7 +101,7 @@ export function useColumns(columns: GridColumn[], rows: Cell[][]) {
     template: visible.map((i) => `${width(i)}px`).join(' '),
     wide: visible.reduce((a, i) => a + width(i), 0),
     begin() {
-      showAll();
+      setOrder(columns.map((_, i) => i).filter((i) => !isNarrow() || columns[i].narrow !== 0));
       setWidths(columns.map((c, i) => widthOf(c, i, rows)));
     },
     hide: (column: number) => setOrder(visible.filter((x) => x !== column)),

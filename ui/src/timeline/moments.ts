@@ -86,14 +86,16 @@ export interface Mark {
   x: number;
 }
 
-/** Dumps nearer than 10 px are one diamond with a count. */
+/** Dumps nearer than this are one diamond with a count: on a phone it is met by a finger. */
+const apart = (width: number) => (width < 400 ? 22 : 10);
+
 export function marksOf(dumps: Dump[], view: View, width: number): Mark[] {
   const out: Mark[] = [];
   for (const d of dumps) {
     const x = (d.ts - view.from) / (view.to - view.from);
     if (x < 0 || x > 1) continue;
     const last = out[out.length - 1];
-    if (last && (x - last.x) * width < 10) last.dumps.push(d);
+    if (last && (x - last.x) * width < apart(width)) last.dumps.push(d);
     else out.push({ dumps: [d], x });
   }
   return out;

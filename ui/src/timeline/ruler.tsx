@@ -4,11 +4,13 @@ import type { Named, Tracks } from '../app/types';
 import type { Event } from './moments';
 import type { Moves, View } from './view';
 
-/** Between two labels of the ruler: six at most, fewer where there is no room for them. */
+/** Between two labels of the ruler: six at most, fewer where there is no room for them, but more than one. */
 function steps(total: number): number {
   const raw = total / Math.max(1, Math.min(6, Math.floor((innerWidth - 240) / 70)));
   const power = 10 ** Math.floor(Math.log10(raw));
-  return [1, 2, 5, 10].map((k) => k * power).find((s) => s >= raw)!;
+  const round = [0.2, 0.5, 1, 2, 5, 10].map((k) => k * power);
+  const step = round.find((s) => s >= raw)!;
+  return step <= total / 2 ? step : round.findLast((s) => s <= total / 2)!;
 }
 
 export function Ruler({

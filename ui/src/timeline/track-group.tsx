@@ -178,11 +178,6 @@ function dragged(e: PointerEvent, g: GroupProps, s: Interval): void {
 function Head({ tracks, chosen, onJoin, all }: GroupProps & { all: string[] }) {
   return (
     <h2>
-      <Pin
-        on={isPinned(tracks.upid)}
-        what={safe(tracks.name) || 'unknown'}
-        onClick={() => togglePin(tracks.upid, all)}
-      />
       {safe(tracks.name) || 'unknown'}{' '}
       <span class="dim">
         pid {tracks.pid}
@@ -195,6 +190,11 @@ function Head({ tracks, chosen, onJoin, all }: GroupProps & { all: string[] }) {
           <input type="checkbox" checked={chosen} onChange={(e) => onJoin(e.currentTarget.checked)} /> add up
         </label>
       )}
+      <Pin
+        on={isPinned(tracks.upid)}
+        what={safe(tracks.name) || 'unknown'}
+        onClick={() => togglePin(tracks.upid, all)}
+      />
     </h2>
   );
 }
