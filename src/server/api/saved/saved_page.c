@@ -574,8 +574,8 @@ int hw_saved_page_make(struct hw_pages *p, unsigned id, size_t max_bytes, struct
         rc = hw_fail(err, HW_EFORMAT, 0, "%s",
                      m.t->failure ? m.t->failure : "the trace cannot be read");
     else if (m.t->processes.n == 0 && m.t->profile->graphs.n == 0)
-        rc = hw_fail(err, HW_ENOTFOUND, 0, "'%s' has neither a native heap profile nor a managed heap",
-                     m.t->name);
+        rc = hw_fail(err, HW_ENOTFOUND, 0,
+                     "'%s' has neither a native heap profile nor a managed heap", m.t->name);
     if (rc == HW_OK)
         rc = make(&m, max_bytes, out, err);
     *n_left_out = m.n_left_out;
