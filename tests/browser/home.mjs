@@ -1,10 +1,10 @@
-// Home: what is open, what was; and what a page keeps from server to server. The form of Record in the URL.
+// Home: what is open, what was, samples; and what a page keeps from server to server. The form of Record in the URL.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { copyFileSync, existsSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { address, browse, dir, done, go, inspect, part, record, serve, settled, soon, until } from './lib.mjs';
+import { address, browse, dir, done, go, inspect, part, record, serve, settled, soon, until, visit } from './lib.mjs';
 
 let server, page, first, second;
 
@@ -186,6 +186,51 @@ test('the line in the top bar: functions, pages, commands, SQL, searches; units 
   await p.waitForSelector('header button:has-text("Copied")');
   assert.equal(await p.evaluate(() => navigator.clipboard.readText()), await address(p));
   assert.ok(!(await address(p)).includes('token'));
+  assert.deepEqual(p.problems, []);
+  await s.stop();
+});
+
+// ---- samples ----
+
+const status = async (s) => (await s.ask('/api/v1/status')).json();
+
+test('--demo opens all samples, the first one in front, each with what its program is about', async () => {
+  const demo = await serve('--demo');
+  const page = await browse();
+  await page.goto(demo.url);
+  await page.waitForSelector('.figures');
+  const s = await status(demo);
+  assert.deepEqual(s.traces.map((t) => [t.name, t.state, t.path]), [
+    ['server (sample)', 'ready', null], ['report (sample)', 'ready', null], ['shop (sample)', 'ready', null]]);
+  await settled(page);
+  assert.match(await address(page), /#!\/overview\?trace=1/);
+  assert.match(await page.textContent('main'), /note_visit/);
+  await visit(page, 'leaks');
+  assert.match(await page.textContent('main'), /likely leak[^]*note_visit/i);
+  await visit(page, 'functions', '', 2);
+  assert.match(await page.textContent('main'), /read_sales/);
+  await visit(page, 'heap', '', 3);
+  await page.waitForFunction(() => document.querySelector('main').textContent.includes('PictureCache'));
+  assert.deepEqual(page.problems, []);
+  await demo.stop();
+});
+
+test('Home offers the samples where nothing is open', async () => {
+  const s = await serve();
+  const p = await browse();
+  await p.goto(s.url);
+  const list = p.locator('[aria-label=Samples]');
+  await list.waitFor();
+  assert.deepEqual(await inspect(p, 'home-samples', () => list.waitFor()), []);
+  const { samples } = await status(s);
+  assert.deepEqual(await list.locator('b').allTextContents(), samples.map((x) => x.name));
+  await list.locator('button:has-text("server")').click();
+  await p.waitForSelector('.figures');
+  await settled(p);
+  assert.match(await p.textContent('main'), /note_visit/);
+  assert.deepEqual((await status(s)).traces.map((t) => t.name), ['server (sample)']);
+  const wrong = await s.ask('/api/v1/traces?sample=../etc/passwd', { method: 'POST' });
+  assert.equal(wrong.status, 400);
   assert.deepEqual(p.problems, []);
   await s.stop();
 });
