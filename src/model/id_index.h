@@ -60,6 +60,22 @@ static inline uint64_t hw_id_place(const struct hw_id_index *ix, uint64_t id)
     return d >> ix->align | d << ((64 - ix->align) & 63);
 }
 
+static inline const struct hw_id_word *hw_id_word_of(const struct hw_id_index *ix, uint64_t place)
+{
+    return ix->words + ix->pages[place >> HW_ID_PAGE_SHIFT] +
+           ((place & ((1u << HW_ID_PAGE_SHIFT) - 1)) >> HW_ID_WORD_SHIFT);
+}
+
+/* Fetches what finding the id will look at. */
+static inline void hw_id_index_prefetch(const struct hw_id_index *ix, uint64_t id)
+{
+    uint64_t place = hw_id_place(ix, id);
+    if (ix->words && place <= ix->last_place) {
+        __builtin_prefetch(hw_id_word_of(ix, place));
+        __asm__ volatile(""); /* as in hw_prefetch_write() */
+    }
+}
+
 static inline bool hw_id_index_find(const struct hw_id_index *ix, uint64_t id, uint32_t *row)
 {
     if (hw_unlikely(!ix->words))
@@ -67,8 +83,7 @@ static inline bool hw_id_index_find(const struct hw_id_index *ix, uint64_t id, u
     uint64_t place = hw_id_place(ix, id);
     if (place > ix->last_place)
         return false;
-    const struct hw_id_word *w = ix->words + ix->pages[place >> HW_ID_PAGE_SHIFT] +
-                                 ((place & ((1u << HW_ID_PAGE_SHIFT) - 1)) >> HW_ID_WORD_SHIFT);
+    const struct hw_id_word *w = hw_id_word_of(ix, place);
     uint32_t bit = 1u << (place & 31);
     if (!(w->taken & bit))
         return false;

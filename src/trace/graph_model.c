@@ -29,7 +29,7 @@ struct job {
 
 static bool is_written(const struct job *j, uint32_t o)
 {
-    return j->g->self_size[o] >= 0 && !j->left_out[j->g->type[o]];
+    return hw_object_is_described(j->g, o) && !j->left_out[j->g->type[o]];
 }
 
 static int name_fields(struct job *j)
@@ -59,7 +59,7 @@ static int write_object(struct job *j, uint32_t o)
     const struct hw_heap_graph *g = j->g;
     struct hw_written_object out = {.id = (uint64_t)o + 1,
                                     .type = g->type[o] + 1,
-                                    .bytes = (uint64_t)g->self_size[o],
+                                    .bytes = (uint64_t)hw_object_size(g, o),
                                     .native_bytes = (uint64_t)hw_object_native_size(g, o)};
     bool named = false;
     hw_vec_clear(&j->refs);

@@ -27,7 +27,7 @@ static void walk_graph(const struct hw_heap_graph *g)
             __builtin_trap();
         for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++)
             if ((g->ref_owned[r] != HW_ID_NONE && g->ref_owned[r] >= g->n_objects) ||
-                g->ref_field[r] >= g->n_fields || g->ref_owner[r] != o)
+                g->ref_field[r] >= g->n_fields || hw_ref_owner(g, r) != o)
                 __builtin_trap();
     }
     for (uint32_t c = 0; c < g->n_classes; c++)

@@ -291,7 +291,7 @@ static struct statics look_at_statics(struct hw_hprof_out_job *j,
             j->l.left_out++;
     }
     uint64_t made = j->size_of_class + 4 * (uint64_t)s.n;
-    uint64_t said = (uint64_t)j->g->self_size[c->mirror];
+    uint64_t said = (uint64_t)hw_object_size(j->g, c->mirror);
     if (said > ((made + 7) & ~(uint64_t)7))
         s.padding = said - made < MAX_STATIC_PADDING ? (uint32_t)(said - made) : MAX_STATIC_PADDING;
     return s;

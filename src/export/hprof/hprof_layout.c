@@ -234,7 +234,7 @@ static int match_class_objects(struct hw_hprof_layout *l)
     int rc = by_name_init(&names, l);
     for (uint32_t o = 0; rc == HW_OK && o < l->g->n_objects; o++) {
         l->class_of_object[o] = HW_ID_NONE;
-        if (l->g->self_size[o] >= 0 && l->classes.v[l->g->type[o]].is_class_class)
+        if (hw_object_is_described(l->g, o) && l->classes.v[l->g->type[o]].is_class_class)
             rc = match_class_object(l, &names, o);
     }
     by_name_done(&names);
@@ -366,8 +366,9 @@ static int note_object(struct hw_hprof_layout *l, uint32_t o)
     size_t n;
     const struct hw_heap_primitive *p = hw_hprof_primitives_of(g, o, &n);
     int rc = HW_OK;
-    if (c->least < 0 || g->self_size[o] < c->least)
-        c->least = g->self_size[o];
+    int64_t size = hw_object_size(g, o);
+    if (c->least < 0 || size < c->least)
+        c->least = size;
     if (c->array_of)
         return HW_OK;
     hw_hprof_object_begin(l);
@@ -448,10 +449,10 @@ uint64_t hw_hprof_elements(const struct hw_hprof_layout *l, uint32_t o)
     uint64_t n_refs = type == HW_HV_REF ? g->first_ref[o + 1] - g->first_ref[o] : 0;
     int64_t known =
         g->data_of && g->data_of[o] != HW_ID_NONE ? g->data.v[g->data_of[o]].element_count : -1;
-    uint64_t n = known >= 0 ? (uint64_t)known
-                 : g->self_size[o] > ARRAY_HEADER
-                     ? ((uint64_t)g->self_size[o] - ARRAY_HEADER) / in_memory(type)
-                     : 0;
+    int64_t size = hw_object_size(g, o);
+    uint64_t n = known >= 0            ? (uint64_t)known
+                 : size > ARRAY_HEADER ? ((uint64_t)size - ARRAY_HEADER) / in_memory(type)
+                                       : 0;
     uint64_t most = (UINT32_MAX - 64) / hw_hprof_value_bytes(type); /* a record's length */
     if (n < n_refs)
         n = n_refs;

@@ -90,7 +90,7 @@ unsigned hw_hprof_value_bytes(uint8_t type); /* in the file: references have 8 *
 
 static inline bool hw_hprof_is_instance(const struct hw_hprof_layout *l, uint32_t o)
 {
-    return l->g->self_size[o] >= 0 && l->class_of_object[o] == HW_ID_NONE;
+    return hw_object_is_described(l->g, o) && l->class_of_object[o] == HW_ID_NONE;
 }
 
 #endif

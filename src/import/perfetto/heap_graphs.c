@@ -196,6 +196,61 @@ static int read_object_fields(struct hw_graph_state *s, struct hw_pb_reader r, s
     return rc;
 }
 
+/*
+ * Most objects are these fields alone, each at most once, and bytes follow behind the object, so that
+ * a number can be loaded whole. False: it is to be read by the function above.
+ */
+static bool read_plain_object(struct hw_graph_state *s, struct hw_bytes message,
+                              const struct hw_pb_reader *body, struct object *out)
+{
+    enum { LONGEST = 1 + 8 /* a tag, and a number in hw_pb_varint8() */ };
+#define TAG(name, wire) (F_OBJECT(name) << 3 | HW_PB_##wire)
+    const uint8_t *p = message.p, *end = hw_bytes_end(message);
+    struct hw_bytes refs = {NULL, 0};
+    if (body->readable - end < LONGEST)
+        return false;
+    *out = (struct object){0};
+    hw_vec_clear(&s->targets);
+    hw_vec_clear(&s->names);
+    while (p < end) {
+        unsigned n, tag = *p;
+        uint64_t v = hw_pb_varint8(p + 1, &n);
+        p += 1 + n;
+        if (n == 0 || p > end)
+            return false;
+        switch (tag) {
+        case TAG(id, VARINT):
+            out->o.id = v;
+            out->has_id = true;
+            break;
+        case TAG(id_delta, VARINT):
+            out->o.id = s->last_id + v;
+            out->has_id = true;
+            break;
+        case TAG(type_id, VARINT):
+            out->o.class_id = v;
+            break;
+        case TAG(self_size, VARINT):
+            out->o.self_size = v;
+            break;
+        case TAG(reference_field_id_base, VARINT):
+            out->base = v;
+            break;
+        case TAG(reference_object_id, BYTES):
+            if (refs.n || v > (size_t)(end - p))
+                return false;
+            refs = hw_bytes_of(p, (size_t)v);
+            p += v;
+            break;
+        default:
+            return false;
+        }
+    }
+#undef TAG
+    return refs.n == 0 || (hw_vec_reserve(&s->targets, refs.n) == 0 &&
+                           hw_pb_packed_in(refs, body, s->targets.v, &s->targets.n) == 0);
+}
+
 static int add_refs(struct hw_heap_graphs *d, struct hw_graph_state *s, const struct object *o)
 {
     size_t n = s->targets.n;
@@ -266,7 +321,9 @@ static int read_object(struct hw_heap_graphs *d, struct hw_graph_state *s, struc
                        const struct hw_pb_reader *body)
 {
     struct object o;
-    int rc = read_object_fields(s, hw_pb_read_in(message, body), &o);
+    int rc = HW_OK;
+    if (!read_plain_object(s, message, body, &o))
+        rc = read_object_fields(s, hw_pb_read_in(message, body), &o);
     if (rc == HW_ETRUNCATED || rc == HW_EFORMAT || (rc == HW_OK && (!o.has_id || !o.o.id)))
         return hw_graph_count_error(d, "heap_graph_malformed_packet", s, 1);
     if (rc < 0)

@@ -23,12 +23,13 @@ void hw_heap_graph_free(struct hw_heap_graph *g)
     if (!g)
         return;
     free(g->type);
-    free(g->self_size);
+    free(g->size);
     free(g->flags);
     free(g->first_ref);
     free(g->ref_owned);
-    free(g->ref_owner);
     free(g->ref_field);
+    free(g->ref_block);
+    hw_vec_done(&g->large);
     free(g->classes);
     free(g->fields);
     free(g->data_of);
@@ -48,6 +49,28 @@ int64_t hw_object_native_slow(const struct hw_heap_graph *g, uint32_t o)
 {
     size_t low = HW_LOWER_BOUND(mid, 0, g->native.n, g->native.v[mid].object < o);
     return low < g->native.n && g->native.v[low].object == o ? g->native.v[low].size : 0;
+}
+
+int64_t hw_object_size_slow(const struct hw_heap_graph *g, uint32_t o)
+{
+    if (g->size[o] == HW_SIZE_UNKNOWN)
+        return -1;
+    return g->large.v[HW_LOWER_BOUND(i, 0, g->large.n, g->large.v[i].object < o)].size;
+}
+
+/* The last object whose references begin there or before: one without any is before it. */
+uint32_t hw_ref_owner(const struct hw_heap_graph *g, uint32_t ref)
+{
+    const uint32_t *block = &g->ref_block[ref >> HW_REF_BLOCK_SHIFT];
+    uint32_t low = block[0], high = block[1];
+    while (low < high) {
+        uint32_t mid = low + (high - low + 1) / 2;
+        if (g->first_ref[mid] <= ref)
+            low = mid;
+        else
+            high = mid - 1;
+    }
+    return low;
 }
 
 const struct hw_heap_holder *hw_object_holders(const struct hw_heap_graph *g, uint32_t o, size_t *n)

@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "base/memory/map64.h"
 #include "base/memory/vec.h"
 #include "base/text/strings.h"
@@ -103,6 +104,14 @@ struct hw_heap_native {
     int64_t size;
 };
 
+/* Objects of 4 GiB and more: their size. */
+struct hw_heap_large {
+    uint32_t object;
+    int64_t size;
+};
+
+typedef HW_VEC(struct hw_heap_large) hw_heap_larges;
+
 /* X(name, number in the trace): ManagedBlock.Kind; the names that SQL shows are in lower case. */
 #define HW_BLOCK_KINDS(X)                                                                          \
     X(UNKNOWN, 0, "unknown")                                                                       \
@@ -186,6 +195,12 @@ enum hw_object_flags {
     HW_OBJECT_NATIVE = 0x100 /* is in `native` */
 };
 
+/* What stands in place of a size. */
+#define HW_SIZE_LARGE   (UINT32_MAX - 1) /* is in `large` */
+#define HW_SIZE_UNKNOWN UINT32_MAX       /* the object is referred to but was never described */
+
+enum { HW_REF_BLOCK_SHIFT = 4 };
+
 struct hw_heap_graph {
     hw_upid upid;
     int64_t ts_ns;
@@ -200,13 +215,15 @@ struct hw_heap_graph {
     uint32_t first_primitive, first_primitive_set, first_data, first_thread, first_block,
         first_link, first_holder;
 
-    uint32_t *type;      /* by object: class */
-    int64_t *self_size;  /* by object; -1 = referred to but never described */
-    uint16_t *flags;     /* by object: enum hw_object_flags */
-    uint32_t *first_ref; /* by object, and one more */
-    uint32_t *ref_owned; /* by reference: object; HW_ID_NONE = null */
-    uint32_t *ref_owner; /* by reference: object */
-    uint32_t *ref_field; /* by reference: field */
+    uint32_t *type;       /* by object: class */
+    uint32_t *size;       /* by object: hw_object_size() */
+    uint16_t *flags;      /* by object: enum hw_object_flags */
+    uint32_t *first_ref;  /* by object, and one more */
+    uint32_t *ref_owned;  /* by reference: object; HW_ID_NONE = null */
+    uint32_t *ref_field;  /* by reference: field */
+    uint32_t *ref_block;  /* by 2^HW_REF_BLOCK_SHIFT references: the first one's owner; and the last
+                          * object. NULL = no references */
+    hw_heap_larges large; /* by object */
     struct hw_heap_class *classes;
     struct hw_heap_field *fields;         /* [0] is the one without a name */
     HW_VEC(struct hw_heap_native) native; /* by object */
@@ -254,14 +271,25 @@ static inline enum hw_heap_type hw_object_heap_type(const struct hw_heap_graph *
 /* Or is it only referred to? */
 static inline bool hw_object_is_described(const struct hw_heap_graph *g, uint32_t o)
 {
-    return g->self_size[o] >= 0;
+    return g->size[o] != HW_SIZE_UNKNOWN;
+}
+
+int64_t hw_object_size_slow(const struct hw_heap_graph *g, uint32_t o);
+/* -1 = referred to but never described. */
+static inline int64_t hw_object_size(const struct hw_heap_graph *g, uint32_t o)
+{
+    return hw_likely(g->size[o] < HW_SIZE_LARGE) ? g->size[o] : hw_object_size_slow(g, o);
 }
 
 /* What it weighs in sums: an object that was never described weighs nothing. */
 static inline int64_t hw_object_weight(const struct hw_heap_graph *g, uint32_t o)
 {
-    return g->self_size[o] > 0 ? g->self_size[o] : 0;
+    int64_t size = hw_object_size(g, o);
+    return size > 0 ? size : 0;
 }
+
+/* The object that a reference belongs to. */
+uint32_t hw_ref_owner(const struct hw_heap_graph *g, uint32_t ref);
 
 /* Who holds an object that is a root; *n of them. */
 const struct hw_heap_holder *hw_object_holders(const struct hw_heap_graph *g, uint32_t o,

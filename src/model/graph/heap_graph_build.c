@@ -1,5 +1,5 @@
 /*
- * Objects arrive in rows of their own: id, class, size, flags, first reference. Targets of
+ * Objects arrive in rows: id, class, size, heap, first reference, 20 bytes in all. Targets of
  * references stay ids until all objects are known; then one pass turns them into numbers, gives
  * names by the classes' lists, and drops what is broken. Ids that no object has become objects
  * behind the others.
@@ -20,7 +20,8 @@
 
 #include "base/banned.h"
 
-#define MAX_ROWS (UINT32_MAX - 1)
+#define MAX_ROWS    (UINT32_MAX - 1)
+#define MAX_CLASSES ((1u << HW_GRAPH_HEAP_SHIFT) - 1)
 
 int hw_graph_builder_new(struct hw_strings *strings, struct hw_graph_builder **out)
 {
@@ -45,8 +46,11 @@ void hw_graph_builder_free(struct hw_graph_builder *b)
     hw_map64_done(&b->class_by_id);
     hw_vec_done(&b->field_lists);
     hw_vec_done(&b->roots);
-    hw_vec_done(&b->ids);
-    hw_vec_done(&b->rows);
+    free(b->rows.ids);
+    free(b->rows.types);
+    free(b->rows.sizes);
+    free(b->rows.first);
+    hw_vec_done(&b->large);
     hw_vec_done(&b->targets);
     hw_vec_done(&b->ref_field);
     hw_id_index_done(&b->index);
@@ -95,7 +99,7 @@ static int class_at(struct hw_graph_builder *b, uint64_t id, uint32_t *out)
     if (fresh) {
         struct hw_graph_class_row c = {
             .row = {.superclass = HW_ID_NONE, .classloader = HW_ID_NONE}};
-        if (b->classes.n >= MAX_ROWS)
+        if (b->classes.n >= MAX_CLASSES)
             return HW_ELIMIT;
         *at = b->classes.n;
         if (hw_vec_push(&b->classes, c) < 0)
@@ -131,24 +135,46 @@ int hw_graph_class(struct hw_graph_builder *b, uint64_t id, const struct hw_grap
     return HW_OK;
 }
 
+static int more_rows(struct hw_graph_rows *r)
+{
+    size_t cap = r->cap ? 2 * r->cap : 1024;
+    void *ids = realloc(r->ids, cap * sizeof *r->ids);
+    r->ids = ids ? ids : r->ids;
+    void *types = realloc(r->types, cap * sizeof *r->types);
+    r->types = types ? types : r->types;
+    void *sizes = realloc(r->sizes, cap * sizeof *r->sizes);
+    r->sizes = sizes ? sizes : r->sizes;
+    void *first = realloc(r->first, cap * sizeof *r->first);
+    r->first = first ? first : r->first;
+    if (!ids || !types || !sizes || !first)
+        return HW_ENOMEM;
+    r->cap = cap;
+    return HW_OK;
+}
+
 int hw_graph_object(struct hw_graph_builder *b, const struct hw_graph_object *o)
 {
-    uint32_t type;
-    size_t n = b->ids.n;
+    uint32_t type, size = (uint32_t)o->self_size;
+    struct hw_graph_rows *r = &b->rows;
+    size_t n = r->n;
     if (n >= MAX_ROWS / 2) /* the other half: objects that are never described */
         return HW_ELIMIT;
     int rc = class_at(b, o->class_id, &type);
+    if (rc == HW_OK && n == r->cap)
+        rc = more_rows(r);
     if (rc < 0)
         return rc;
-    if (hw_vec_reserve(&b->ids, n + 1) < 0 || hw_vec_reserve(&b->rows, n + 1) < 0)
-        return HW_ENOMEM;
-    b->ids.v[n] = o->id;
-    b->rows.v[n] = (struct hw_graph_object_row){
-        .self_size = o->self_size > INT64_MAX ? INT64_MAX : (int64_t)o->self_size,
-        .type = type,
-        .first_ref = (uint32_t)b->targets.n,
-        .flags = (uint16_t)((unsigned)o->heap_type << HW_OBJECT_HEAP_SHIFT)};
-    b->ids.n = b->rows.n = n + 1;
+    if (hw_unlikely(o->self_size >= HW_SIZE_LARGE)) {
+        int64_t bytes = o->self_size > INT64_MAX ? INT64_MAX : (int64_t)o->self_size;
+        if (hw_vec_push(&b->large, (struct hw_heap_large){(uint32_t)n, bytes}) < 0)
+            return HW_ENOMEM;
+        size = HW_SIZE_LARGE;
+    }
+    r->ids[n] = o->id;
+    r->types[n] = type | (uint32_t)o->heap_type << HW_GRAPH_HEAP_SHIFT;
+    r->sizes[n] = size;
+    r->first[n] = (uint32_t)b->targets.n;
+    r->n = n + 1;
     return HW_OK;
 }
 
@@ -272,30 +298,39 @@ bool hw_graph_find(const struct hw_graph_builder *b, uint64_t id, uint32_t *out)
 /* Takes out objects that were described before; ids keep their order. */
 static int drop_duplicates(struct hw_graph_builder *b, struct hw_graph_faults *faults)
 {
-    size_t n = b->ids.n, n_refs = b->targets.n, o_to = 0, r_to = 0;
+    struct hw_graph_rows *rows = &b->rows;
+    size_t n = rows->n, n_refs = b->targets.n, o_to = 0, r_to = 0, large = 0, large_to = 0;
     faults->duplicate_objects = b->index.n_duplicates;
     if (b->index.n_duplicates == 0)
         return HW_OK;
     for (size_t o = 0; o < n; o++) {
-        size_t r = b->rows.v[o].first_ref, end = o + 1 < n ? b->rows.v[o + 1].first_ref : n_refs;
+        size_t r = rows->first[o], end = o + 1 < n ? rows->first[o + 1] : n_refs;
         uint32_t row;
-        if (!hw_id_index_find(&b->index, b->ids.v[o], &row) || row != o)
+        bool is_large = large < b->large.n && b->large.v[large].object == o;
+        large += is_large;
+        if (!hw_id_index_find(&b->index, rows->ids[o], &row) || row != o)
             continue;
-        b->rows.v[o_to] = b->rows.v[o];
-        b->rows.v[o_to].first_ref = (uint32_t)r_to;
-        b->ids.v[o_to++] = b->ids.v[o]; /* the index has a copy: ids that rise have no duplicates */
+        if (is_large)
+            b->large.v[large_to++] =
+                (struct hw_heap_large){(uint32_t)o_to, b->large.v[large - 1].size};
+        rows->types[o_to] = rows->types[o];
+        rows->sizes[o_to] = rows->sizes[o];
+        rows->first[o_to] = (uint32_t)r_to;
+        rows->ids[o_to++] =
+            rows->ids[o]; /* the index has a copy: ids that rise have no duplicates */
         for (; r < end; r++, r_to++) {
             b->targets.v[r_to] = b->targets.v[r];
             if (b->ref_field.n)
                 b->ref_field.v[r_to] = b->ref_field.v[r];
         }
     }
-    b->ids.n = b->rows.n = o_to;
+    rows->n = o_to;
+    b->large.n = large_to;
     b->targets.n = r_to;
     if (b->ref_field.n)
         b->ref_field.n = r_to;
     hw_id_index_done(&b->index);
-    return hw_id_index_init(&b->index, b->ids.v, b->ids.n);
+    return hw_id_index_init(&b->index, rows->ids, rows->n);
 }
 
 /* ---- finishing a graph ---- */
@@ -332,7 +367,7 @@ static void take_fields(struct hw_graph_builder *b, struct hw_heap_graph *g)
 static int build(struct hw_graph_builder *b, struct hw_heap_graph *g,
                  struct hw_graph_faults *faults)
 {
-    int rc = hw_id_index_init(&b->index, b->ids.v, b->ids.n);
+    int rc = hw_id_index_init(&b->index, b->rows.ids, b->rows.n);
     if (rc == HW_OK)
         rc = drop_duplicates(b, faults);
     for (size_t c = 0; c < b->classes.n; c++)

@@ -29,13 +29,18 @@ struct hw_graph_root {
     enum hw_root_type type;
 };
 
-/* An object as it was taken in. */
-struct hw_graph_object_row {
-    int64_t self_size;
-    uint32_t type;
-    uint32_t first_ref; /* they end where those of the next row begin */
-    uint16_t flags;
+/* Objects as they were taken in: arrays of one capacity, so that each can go when it is no longer
+ * needed, or become a column of the graph. */
+struct hw_graph_rows {
+    uint64_t *ids;   /* until they are indexed */
+    uint32_t *types; /* class | heap type << HW_GRAPH_HEAP_SHIFT */
+    uint32_t *sizes; /* as in struct hw_heap_graph; 0 = the class's */
+    uint32_t *first; /* reference; they end where those of the next row begin */
+    size_t n, cap;
 };
+
+enum { HW_GRAPH_HEAP_SHIFT = 30 }; /* so there are fewer classes than that many bits count */
+_Static_assert(HW_HEAP_TYPE_COUNT <= 1 << (32 - HW_GRAPH_HEAP_SHIFT), "heap types beside a class");
 
 enum { HW_GRAPH_KNOWN_CLASSES = 4096 };
 
@@ -51,8 +56,8 @@ struct hw_graph_builder {
     struct hw_map64 class_by_id;
     HW_VEC(uint32_t) field_lists;
     HW_VEC(struct hw_graph_root) roots;
-    HW_VEC(uint64_t) ids; /* by object, as are the rows */
-    HW_VEC(struct hw_graph_object_row) rows;
+    struct hw_graph_rows rows;
+    hw_heap_larges large;       /* by row */
     HW_VEC(uint64_t) targets;   /* by reference */
     HW_VEC(uint32_t) ref_field; /* by reference; empty: all are HW_FIELD_OF_LIST */
     struct hw_graph_known_class known[HW_GRAPH_KNOWN_CLASSES]; /* lately met */
@@ -67,6 +72,11 @@ struct hw_graph_builder {
 static inline uint64_t hw_graph_key(uint64_t id)
 {
     return id == HW_MAP64_NO_KEY ? id - 1 : id;
+}
+
+static inline size_t hw_graph_refs_end(const struct hw_graph_builder *b, size_t row)
+{
+    return row + 1 < b->rows.n ? b->rows.first[row + 1] : b->targets.n;
 }
 
 /* Turns targets into the graph's numbers, and makes its columns of objects and references. Classes

@@ -2,8 +2,6 @@
  * The roots of a heap graph, and what they reach by strong references. An object that several roots
  * name keeps the kind with the lowest rank.
  */
-#include <stdlib.h>
-
 #include "base/bytes.h"
 #include "base/error.h"
 #include "model/graph/heap_graph_builder.h"
@@ -43,94 +41,87 @@ void hw_graph_make_roots(const struct hw_graph_builder *b, struct hw_heap_graph 
 }
 
 /*
- * What was reached and not yet looked into, in the order in which it was. The lines of memory that
- * an object takes are asked for when it is some steps away: they lie anywhere.
+ * Most references lead to objects with larger numbers, as numbers are given by first mention: one pass
+ * in the order of numbers meets most objects after something has reached them. Those that are
+ * reached when the pass is already beyond them are kept on a stack and looked into at once.
  */
 struct marking {
     struct hw_heap_graph *g;
-    bool any_referent; /* else every reference is strong */
-    uint32_t *queue;   /* owned; room for all objects */
-    size_t head, tail;
-    uint32_t met[AHEAD]; /* targets of references, whose flags are on their way; a ring */
-    size_t n_met;
+    bool any_referent;      /* else every reference is strong */
+    uint32_t at;            /* the pass comes to this object and all behind it */
+    HW_VEC(uint32_t) stack; /* reached and before it */
 };
 
-static void reach(struct marking *m, uint32_t o)
+static int look_into(struct marking *m, uint32_t o)
 {
-    if (hw_object_is_reachable(m->g, o))
-        return;
-    m->g->flags[o] |= HW_OBJECT_REACHABLE;
-    m->queue[m->tail++] = o;
-}
-
-static void meet(struct marking *m, uint32_t o)
-{
-    uint32_t *slot = &m->met[m->n_met % AHEAD];
-    hw_prefetch_write(&m->g->flags[o]);
-    if (m->n_met++ >= AHEAD)
-        reach(m, *slot);
-    *slot = o;
-}
-
-static void reach_all_met(struct marking *m)
-{
-    size_t n = m->n_met < AHEAD ? m->n_met : AHEAD;
-    for (size_t i = m->n_met - n; i < m->n_met; i++)
-        reach(m, m->met[i % AHEAD]);
-    m->n_met = 0;
-}
-
-static void fetch_ahead(const struct marking *m)
-{
-    const struct hw_heap_graph *g = m->g;
-    if (m->head + 2 * AHEAD >= m->tail)
-        return;
-    uint32_t far = m->queue[m->head + 2 * AHEAD], near = m->queue[m->head + AHEAD];
-    __builtin_prefetch(&g->first_ref[far]);
-    if (m->any_referent)
-        __builtin_prefetch(&g->type[far]);
-    __builtin_prefetch(&g->ref_owned[g->first_ref[near]]);
-}
-
-static void look_into(struct marking *m, uint32_t o)
-{
-    const struct hw_heap_graph *g = m->g;
+    struct hw_heap_graph *g = m->g;
     bool may_be_weak = m->any_referent && g->classes[g->type[o]].is_weak;
-    for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++)
-        if (g->ref_owned[r] != HW_ID_NONE && (!may_be_weak || hw_ref_is_strong(g, o, r)))
-            meet(m, g->ref_owned[r]);
+    for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++) {
+        uint32_t to = g->ref_owned[r];
+        if (r + AHEAD < g->n_refs && g->ref_owned[r + AHEAD] != HW_ID_NONE)
+            hw_prefetch_write(&g->flags[g->ref_owned[r + AHEAD]]);
+        if (to == HW_ID_NONE || hw_object_is_reachable(g, to) ||
+            (may_be_weak && !hw_ref_is_strong(g, o, r)))
+            continue;
+        g->flags[to] |= HW_OBJECT_REACHABLE;
+        if (to < m->at && hw_vec_push(&m->stack, to) < 0)
+            return HW_ENOMEM;
+    }
+    return HW_OK;
+}
+
+static int empty_stack(struct marking *m)
+{
+    int rc = HW_OK;
+    while (rc == HW_OK && m->stack.n)
+        rc = look_into(m, m->stack.v[--m->stack.n]);
+    return rc;
+}
+
+static void begin_marking(struct marking *m, struct hw_heap_graph *g)
+{
+    *m = (struct marking){.g = g};
+    for (uint32_t f = 0; f < g->n_fields; f++)
+        m->any_referent |= g->fields[f].is_referent;
 }
 
 int hw_graph_mark_reachable(struct hw_heap_graph *g)
 {
-    struct marking m = {.g = g};
-    m.queue = malloc(((size_t)g->n_objects + 1) * sizeof *m.queue);
-    if (!m.queue)
-        return HW_ENOMEM;
-    for (uint32_t f = 0; f < g->n_fields; f++)
-        m.any_referent |= g->fields[f].is_referent;
+    struct marking m;
+    int rc = HW_OK;
+    begin_marking(&m, g);
     for (uint32_t o = 0; o < g->n_objects; o++)
         if (hw_object_is_root(g, o))
-            reach(&m, o);
-    while (m.head < m.tail) {
-        fetch_ahead(&m);
-        look_into(&m, m.queue[m.head++]);
-        if (m.head == m.tail)
-            reach_all_met(&m);
+            g->flags[o] |= HW_OBJECT_REACHABLE;
+    for (uint32_t o = 0; rc == HW_OK && o < g->n_objects; o++) {
+        m.at = o;
+        if (hw_object_is_reachable(g, o))
+            rc = look_into(&m, o);
+        if (m.stack.n)
+            rc = rc < 0 ? rc : empty_stack(&m);
     }
-    free(m.queue);
-    return HW_OK;
+    hw_vec_done(&m.stack);
+    return rc;
 }
 
 int hw_graph_mark_named_by_code(const struct hw_graph_builder *b, struct hw_heap_graph *g)
 {
     uint32_t o;
-    bool any = false;
-    for (size_t i = 0; i < b->roots.n; i++)
+    struct marking m;
+    int rc = HW_OK;
+    begin_marking(&m, g);
+    m.at = g->n_objects; /* the pass is over */
+    for (size_t i = 0; rc == HW_OK && i < b->roots.n; i++)
         if (b->roots.v[i].type == HW_ROOT_COMPILED_CODE &&
             hw_graph_find(b, b->roots.v[i].object, &o) && !hw_object_is_reachable(g, o)) {
             make_root(g, o, HW_ROOT_COMPILED_CODE);
-            any = true;
+            if (hw_vec_push(&m.stack, o) < 0)
+                rc = HW_ENOMEM;
         }
-    return any ? hw_graph_mark_reachable(g) : HW_OK;
+    for (size_t i = 0; i < m.stack.n; i++)
+        g->flags[m.stack.v[i]] |= HW_OBJECT_REACHABLE;
+    if (rc == HW_OK)
+        rc = empty_stack(&m);
+    hw_vec_done(&m.stack);
+    return rc;
 }

@@ -87,7 +87,7 @@ static void print_graph(const struct hw_profile *p, const struct hw_heap_graph *
     print_classes(p, g);
     for (uint32_t o = 0; o < g->n_objects; o++) {
         printf("  object %u class %u size %lld native %lld %s%s%s%s\n", o, g->type[o],
-               (long long)g->self_size[o], (long long)hw_object_native_size(g, o),
+               (long long)hw_object_size(g, o), (long long)hw_object_native_size(g, o),
                hw_object_heap_type(g, o) ? hw_heap_type_name(hw_object_heap_type(g, o)) : "-",
                hw_object_is_root(g, o) ? " " : "",
                hw_object_is_root(g, o) ? hw_root_type_name(hw_object_root_type(g, o)) : "",
@@ -95,7 +95,7 @@ static void print_graph(const struct hw_profile *p, const struct hw_heap_graph *
         for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++) {
             const struct hw_heap_field *f = &g->fields[g->ref_field[r]];
             printf("    '%s' of type '%s' -> %d%s\n", text(p, f->name), text(p, f->type_name),
-                   (int)g->ref_owned[r], g->ref_owner[r] == o ? "" : " WRONG OWNER");
+                   (int)g->ref_owned[r], hw_ref_owner(g, r) == o ? "" : " WRONG OWNER");
         }
     }
 }

@@ -214,7 +214,7 @@ static int put_object(struct hw_json *j, const struct hw_page_heap *h, uint32_t 
     put_text(j, h, c->clear_name.v ? c->name : (hw_str_id){0});
     hw_json_kv_int(j, "size", hw_object_weight(g, o));
     hw_json_kv_int(j, "native", hw_object_native_size(g, o));
-    hw_json_kv_bool(j, "described", g->self_size[o] >= 0);
+    hw_json_kv_bool(j, "described", hw_object_is_described(g, o));
     hw_page_put_sum(j, "retained", &kept);
     hw_json_kv_bool(j, "reachable", hw_object_is_reachable(g, o));
     hw_json_kv_str(j, "heap", heap ? heap : "");
@@ -289,7 +289,7 @@ static void put_reference(struct hw_json *j, const struct hw_page_heap *h, uint3
 static void put_referrer(struct hw_json *j, const struct hw_page_heap *h, uint32_t ref)
 {
     const struct hw_heap_graph *g = h->g;
-    uint32_t owner = g->ref_owner[ref];
+    uint32_t owner = hw_ref_owner(g, ref);
     hw_json_begin_array(j);
     hw_json_uint(j, g->first_reference + ref);
     hw_json_uint(j, g->first_object + owner);
