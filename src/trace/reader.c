@@ -433,6 +433,21 @@ static bool is_only_dumps(const struct hw_pb_far *packet, uint64_t bytes, bool *
     return rc == 0;
 }
 
+/* Is it a field of a packet that need not be read? Of a heap graph nothing is wanted. */
+static bool is_left_out(const struct hw_pb_far *packet, const struct hw_pb_field *f,
+                        bool *continued)
+{
+    return f->number == F(heap_graph) ||
+           (f->number == F(profile_packet) && is_only_dumps(packet, f->value, continued));
+}
+
+/* Does the file reach that far, now? */
+static bool has_byte(int fd, uint64_t at)
+{
+    char byte;
+    return pread(fd, &byte, 1, (off_t)at) == 1;
+}
+
 /* False: the packet at pos has been read already, or is small. */
 static bool may_be_left_out(const struct hw_trace_reader *r)
 {
@@ -447,8 +462,8 @@ static bool may_be_left_out(const struct hw_trace_reader *r)
 }
 
 /*
- * Takes a large packet of samples apart without reading them; *end: where it ends. False: it must
- * be read, as it is another one, or damaged in any way.
+ * Takes a large packet of samples, or of objects, apart without reading them; *end: where it ends.
+ * False: it must be read, as it is another one, or damaged in any way.
  */
 static bool leave_out_samples(struct hw_trace_reader *r, struct hw_packet *p,
                               struct hw_packet_common *c, uint64_t *end)
@@ -466,16 +481,14 @@ static bool leave_out_samples(struct hw_trace_reader *r, struct hw_packet *p,
     *p = (struct hw_packet){0};
     *c = (struct hw_packet_common){0};
     while ((rc = hw_pb_far_next(&far, &f)) == 1) {
-        if (f.wire == HW_PB_BYTES && (f.number != F(profile_packet) || p->data_field ||
-                                      !is_only_dumps(&far, f.value, &continued)))
+        if (f.wire == HW_PB_BYTES && (p->data_field || !is_left_out(&far, &f, &continued)))
             return false;
         hw_packet_take_field(&f, p, c);
     }
     p->sequence = (uint64_t)c->machine_id << 32 | c->sequence_id;
     if (continued)
         p->data = hw_bytes_of(goes_on, sizeof goes_on);
-    /* Its last field was read, so the file has all of it. */
-    return rc == 0 && p->data_field == F(profile_packet) && f.wire != HW_PB_BYTES;
+    return rc == 0 && p->data_field && (f.wire != HW_PB_BYTES || has_byte(r->fd, *end - 1));
 }
 
 /* 1 = a packet, 0 = something else was passed; sets pos behind it. */

@@ -84,8 +84,9 @@ int hw_trace_reader_again(struct hw_trace_reader *r, struct hw_packet *p, struct
 /* Called at each loss, while next runs; for who says where they are. */
 void hw_trace_reader_on_loss(struct hw_trace_reader *r, hw_reader_loss_fn *fn, void *ctx);
 void hw_trace_reader_rewind(struct hw_trace_reader *r); /* to the start, state and counts too */
-/* From here on large ProfilePackets with nothing but dumps in them come with empty `bytes`
- * and are not read: for who wants everything else. `data` has `continued` alone, if that is set.
+/* From here on large ProfilePackets with nothing but dumps in them, and large parts of heap graphs,
+ * come with empty `bytes` and are not read: for who wants everything else. `data` has `continued` of a
+ * ProfilePacket alone, if that is set.
  * Ends with a rewind. */
 void hw_trace_reader_leave_out_samples(struct hw_trace_reader *r);
 uint64_t hw_trace_reader_size(const struct hw_trace_reader *r); /* of the file */
