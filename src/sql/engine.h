@@ -80,7 +80,8 @@ enum hw_column_order {
     HW_ORDER_ANY,    /* by an index, made when first needed */
     HW_ORDER_DENSE,  /* the value is the row number */
     HW_ORDER_RISING, /* integers that never fall: by halving, in the cells themselves */
-    HW_ORDER_SCAN    /* by looking at all rows */
+    HW_ORDER_RUN, /* the same within a run of rows: by looking at one row of each (table_runs.c) */
+    HW_ORDER_SCAN /* by looking at all rows */
 };
 
 struct hw_column {
@@ -98,6 +99,8 @@ struct hw_table {
     void (*cell)(const struct hw_sql_derived *x, uint32_t row, int column, struct hw_sql_cell *out);
     int (*prepare)(
         struct hw_sql_derived *x); /* before the others are asked; NULL = nothing to do */
+    /* Runs of rows in whose columns RUN and RISING the same value stands; NULL = has none. */
+    const struct hw_alloc_run *(*runs)(const struct hw_sql_derived *x, size_t *n);
 };
 
 extern const struct hw_table hw_tables[];
@@ -105,29 +108,50 @@ extern const size_t hw_n_tables;
 
 /* ---- indexes ---- */
 
-struct hw_index_key {
-    union {
-        int64_t i;
-        double d;
-        const uint8_t *p;
-    };
-    uint32_t n; /* length of a text */
-    uint32_t row;
-};
-
 /* The rows in SQLite's order of one column: NULLs, then by value, then by row. */
 struct hw_index {
-    struct hw_index_key *keys;
+    uint32_t *rows; /* owned; NULL: they are in that order as they are */
     size_t n, n_null, n_distinct;
+    bool is_made;
 };
+
+static inline uint32_t hw_index_row(const struct hw_index *ix, size_t at)
+{
+    return ix->rows ? ix->rows[at] : (uint32_t)at;
+}
 
 int hw_index_build(struct hw_index *ix, const struct hw_sql_derived *x, const struct hw_table *t,
                    int column);
 void hw_index_done(struct hw_index *ix);
-/* The first position whose key is >= value (or > value). False: the value cannot be compared here.
- */
-bool hw_index_bound(const struct hw_index *ix, enum hw_column_class class, sqlite3_value *value,
-                    bool above, size_t *out);
+/* The first position whose value is >= value (or > value). False: it cannot be compared here. */
+bool hw_index_bound(const struct hw_index *ix, const struct hw_sql_derived *x,
+                    const struct hw_table *t, int column, sqlite3_value *value, bool above,
+                    size_t *out);
+
+/* Where the last group of equal values in [low, high) begins. */
+size_t hw_index_group(const struct hw_index *ix, const struct hw_sql_derived *x,
+                      const struct hw_table *t, int column, size_t low, size_t high);
+
+/* ---- runs of rows ---- */
+
+/* Rows [from, to) of some runs. */
+struct hw_run_scan {
+    HW_VEC(uint32_t) runs;
+    size_t next, from, to;
+};
+
+/* A plan's parts: those of equality in the order of their arguments. */
+void hw_runs_plan_equal(struct hw_strbuf *plan, int column);
+/* Adds the order of rows that is wanted. False: it is none of runs. */
+bool hw_runs_plan_orders(struct hw_strbuf *plan, const struct hw_table *t,
+                         const sqlite3_index_info *info);
+int hw_runs_n_args(const char *plan);
+/* The runs that a plan is about, in the order that it asks for; out->from and out->to are given. */
+int hw_runs_pick(const struct hw_sql_derived *x, const struct hw_table *t, const char *plan,
+                 sqlite3_value **argv, struct hw_run_scan *out);
+/* The next one's rows; false = no more. */
+bool hw_runs_next(const struct hw_sql_derived *x, const struct hw_table *t, struct hw_run_scan *s,
+                  size_t *from, size_t *to);
 
 /* ---- the connection ---- */
 
@@ -143,7 +167,7 @@ struct hw_sql {
     sqlite3 *db;
     const struct hw_profile *profile;
     struct hw_sql_derived derived;
-    struct hw_index **indexes; /* per table: an array per column; keys NULL = not made yet */
+    struct hw_index **indexes; /* per table: an array per column */
     struct hw_sql_limits limits;
     uint64_t rows_visited;
     uint64_t steps;

@@ -1,7 +1,8 @@
 /*
- * An index is the rows sorted by one column, made when a query first filters by it: 16 bytes a row,
- * beside the key, so that a search touches nothing else. Columns that already rise with the row
- * number (times, dumps) are only read, not sorted.
+ * An index is the rows sorted by one column, made when a query first filters by it or wants its order:
+ * 4 bytes a row, and none where the rows are in that order already. What stands in the column is
+ * asked of the table again. Numbers of few values, as ids of callsites are, are counted and
+ * put to their places; others are sorted beside their rows.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,16 @@
 #include "sql/engine.h"
 
 #include "base/banned.h"
+
+struct hw_index_key {
+    union {
+        int64_t i;
+        double d;
+        const uint8_t *p;
+    };
+    uint32_t n; /* length of a text */
+    uint32_t row;
+};
 
 static int compare_text(const uint8_t *a, size_t na, const uint8_t *b, size_t nb)
 {
@@ -102,60 +113,219 @@ static int sort_integers(struct hw_index_key *keys, size_t n)
     return rc;
 }
 
+/* One text of a column; many rows have it. */
+struct text {
+    const uint8_t *p;
+    uint32_t n, rank;
+};
+
+static int compare_text_order(const void *pa, const void *pb)
+{
+    const struct text *a = *(struct text *const *)pa, *b = *(struct text *const *)pb;
+    return compare_text(a->p, a->n, b->p, b->n);
+}
+
+typedef HW_VEC(struct text) texts;
+
+/* The different texts, and each key's in its record. Interned ones have one address; a text that has
+ * several is there several times. 1 = done, 0 = not worth it or not to be told by their addresses. */
+static int find_texts(const struct hw_index_key *keys, size_t n, texts *out,
+                      struct hw_radix16 *records)
+{
+    struct hw_map64 seen = {0};
+    int rc = 1;
+    for (size_t i = 0; rc == 1 && i < n; i++) {
+        uint64_t *at, address = (uint64_t)(uintptr_t)keys[i].p ^ (uint64_t)keys[i].n << 48;
+        bool fresh;
+        rc = hw_map64_at(&seen, address, &at, &fresh) < 0 ? HW_ENOMEM : 1;
+        if (rc == 1 && fresh) {
+            *at = out->n;
+            if (hw_vec_push(out, (struct text){keys[i].p, keys[i].n, 0}) < 0)
+                rc = HW_ENOMEM;
+        }
+        if (rc == 1 &&
+            (out->v[*at].p != keys[i].p || out->v[*at].n != keys[i].n || out->n > n / 4 + 1))
+            rc = 0;
+        if (rc == 1)
+            records[i] = (struct hw_radix16){0, keys[i].row, (uint32_t)*at};
+    }
+    hw_map64_done(&seen);
+    return rc;
+}
+
+/* Ranks in the order of the texts; equal ones have the same. */
+static int rank_texts(texts *t)
+{
+    struct text **order = malloc((t->n + 1) * sizeof *order);
+    if (!order)
+        return HW_ENOMEM;
+    for (size_t i = 0; i < t->n; i++)
+        order[i] = &t->v[i];
+    qsort(order, t->n, sizeof *order, compare_text_order);
+    for (size_t i = 1; i < t->n; i++)
+        order[i]->rank = order[i - 1]->rank + (compare_text_order(&order[i - 1], &order[i]) != 0);
+    free(order);
+    return HW_OK;
+}
+
+/* Few texts in many rows: those are compared, and the rows sorted by the digits of their ranks. */
+static int sort_texts(struct hw_index_key *keys, size_t n)
+{
+    texts t = {0};
+    struct hw_radix16 *records = malloc(n * sizeof *records);
+    int rc = records ? find_texts(keys, n, &t, records) : HW_ENOMEM;
+    if (rc == 0)
+        qsort(keys, n, sizeof *keys, compare_texts);
+    if (rc == 1) {
+        rc = rank_texts(&t);
+        for (size_t i = 0; rc == HW_OK && i < n; i++)
+            records[i].key = t.v[records[i].b].rank;
+        if (rc == HW_OK)
+            rc = hw_radix_sort16(records, n);
+        for (size_t i = 0; rc == HW_OK && i < n; i++) {
+            const struct text *text = &t.v[records[i].b];
+            keys[i] = (struct hw_index_key){.p = text->p, .n = text->n, .row = records[i].a};
+        }
+    }
+    free(records);
+    hw_vec_done(&t);
+    return rc;
+}
+
 static int sort_keys(struct hw_index_key *keys, size_t n, enum hw_column_class class)
 {
     if (class == HW_CLASS_INT && n > SMALL)
         return sort_integers(keys, n);
+    if (class == HW_CLASS_TEXT && n > SMALL)
+        return sort_texts(keys, n);
     qsort(keys, n, sizeof *keys, compare_of(class));
     return HW_OK;
+}
+
+/* What is known of a column when all its cells were looked at. */
+struct look {
+    size_t n_null, n_changes;
+    int64_t least, most; /* of integers */
+    bool is_sorted;      /* the rows are in the index's order */
+};
+
+static struct look look_at(const struct hw_sql_derived *x, const struct hw_table *t, int column)
+{
+    compare_fn compare = compare_of(t->columns[column].class);
+    struct look out = {.least = INT64_MAX, .most = INT64_MIN, .is_sorted = true};
+    struct hw_index_key last = {0}, key;
+    size_t n = t->count(x);
+    for (uint32_t row = 0; row < n; row++) {
+        struct hw_sql_cell c;
+        t->cell(x, row, column, &c);
+        if (!key_of(&c, row, &key)) {
+            out.is_sorted = out.is_sorted && out.n_null == row;
+            out.n_null++;
+            continue;
+        }
+        if (c.type == HW_SQL_INT && c.i < out.least)
+            out.least = c.i;
+        if (c.type == HW_SQL_INT && c.i > out.most)
+            out.most = c.i;
+        if (!out.is_sorted)
+            continue;
+        key.row = last.row = 0; /* only the values are compared */
+        int order = out.n_null == row ? -1 : compare(&last, &key);
+        out.is_sorted = order <= 0;
+        out.n_changes += order < 0;
+        last = key;
+    }
+    return out;
+}
+
+/* 1 = made, 0 = the values are too far from each other. */
+static int count_integers(struct hw_index *ix, const struct hw_sql_derived *x,
+                          const struct hw_table *t, int column, const struct look *look)
+{
+    uint64_t range = (uint64_t)look->most - (uint64_t)look->least + 1;
+    struct hw_sql_cell c;
+    if (look->n_null == ix->n || range == 0 || range > 2 * (uint64_t)ix->n + 1024)
+        return 0;
+    uint32_t *at = calloc((size_t)range, sizeof *at), sum = (uint32_t)look->n_null, null = 0;
+    if (!at)
+        return HW_ENOMEM;
+    for (uint32_t row = 0; row < ix->n; row++) {
+        t->cell(x, row, column, &c);
+        if (c.type == HW_SQL_INT)
+            at[(uint64_t)c.i - (uint64_t)look->least]++;
+    }
+    for (size_t i = 0; i < range; i++) {
+        uint32_t n = at[i];
+        at[i] = sum;
+        sum += n;
+        ix->n_distinct += n > 0;
+    }
+    for (uint32_t row = 0; row < ix->n; row++) {
+        t->cell(x, row, column, &c);
+        if (c.type == HW_SQL_INT)
+            ix->rows[at[(uint64_t)c.i - (uint64_t)look->least]++] = row;
+        else
+            ix->rows[null++] = row;
+    }
+    free(at);
+    return 1;
+}
+
+static int sort_rows(struct hw_index *ix, const struct hw_sql_derived *x, const struct hw_table *t,
+                     int column)
+{
+    enum hw_column_class class = t->columns[column].class;
+    compare_fn compare = compare_of(class);
+    size_t n_null = 0, n_set = 0;
+    struct hw_index_key *keys = malloc((ix->n - ix->n_null + 1) * sizeof *keys);
+    if (!keys)
+        return HW_ENOMEM;
+    for (uint32_t row = 0; row < ix->n; row++) {
+        struct hw_sql_cell c;
+        t->cell(x, row, column, &c);
+        if (key_of(&c, row, &keys[n_set]))
+            n_set++;
+        else
+            ix->rows[n_null++] = row;
+    }
+    int rc = sort_keys(keys, n_set, class);
+    for (size_t i = 0; rc == HW_OK && i < n_set; i++) {
+        struct hw_index_key before = keys[i ? i - 1 : 0];
+        before.row = keys[i].row;
+        ix->n_distinct += i == 0 || compare(&before, &keys[i]) != 0;
+        ix->rows[n_null + i] = keys[i].row;
+    }
+    free(keys);
+    return rc;
 }
 
 int hw_index_build(struct hw_index *ix, const struct hw_sql_derived *x, const struct hw_table *t,
                    int column)
 {
-    size_t n = t->count(x), n_null = 0, n_set = 0;
-    struct hw_index_key *keys = malloc((n + 1) * sizeof *keys);
-    uint32_t *nulls = malloc((n + 1) * sizeof *nulls);
-    if (!keys || !nulls) {
-        free(keys);
-        free(nulls);
-        return HW_ENOMEM;
+    struct look look = look_at(x, t, column);
+    struct hw_index made = {
+        .n = t->count(x), .n_null = look.n_null, .n_distinct = look.n_null > 0, .is_made = true};
+    int rc = 1;
+    if (look.is_sorted) {
+        made.n_distinct += look.n_changes;
+    } else {
+        made.rows = malloc((made.n + 1) * sizeof *made.rows);
+        rc = made.rows ? 0 : HW_ENOMEM;
+        if (rc == 0 && t->columns[column].class == HW_CLASS_INT)
+            rc = count_integers(&made, x, t, column, &look);
+        if (rc == 0)
+            rc = sort_rows(&made, x, t, column);
     }
-    compare_fn compare = compare_of(t->columns[column].class);
-    bool sorted = true;
-    for (uint32_t row = 0; row < n; row++) {
-        struct hw_sql_cell c;
-        t->cell(x, row, column, &c);
-        if (!key_of(&c, row, &keys[n_set])) {
-            nulls[n_null++] = row;
-            continue;
-        }
-        sorted = sorted && (n_set == 0 || compare(&keys[n_set - 1], &keys[n_set]) < 0);
-        n_set++;
-    }
-    int rc = sorted ? HW_OK : sort_keys(keys, n_set, t->columns[column].class);
-    if (rc < 0) {
-        free(keys);
-        free(nulls);
-        return rc;
-    }
-    size_t distinct = n_null > 0;
-    for (size_t i = 0; i < n_set; i++) {
-        struct hw_index_key after = keys[i];
-        after.row = i ? keys[i - 1].row : 0;
-        distinct += i == 0 || compare(&keys[i - 1], &after) != 0;
-    }
-    memmove(keys + n_null, keys, n_set * sizeof *keys);
-    for (size_t i = 0; i < n_null; i++)
-        keys[i] = (struct hw_index_key){.row = nulls[i]};
-    free(nulls);
-    *ix = (struct hw_index){keys, n, n_null, distinct};
-    return HW_OK;
+    if (rc < 0)
+        free(made.rows);
+    else
+        *ix = made;
+    return rc < 0 ? rc : HW_OK;
 }
 
 void hw_index_done(struct hw_index *ix)
 {
-    free(ix->keys);
+    free(ix->rows);
     *ix = (struct hw_index){0};
 }
 
@@ -186,10 +356,12 @@ static int compare_value(const struct hw_index_key *k, enum hw_column_class clas
     return 0;
 }
 
-bool hw_index_bound(const struct hw_index *ix, enum hw_column_class class, sqlite3_value *value,
-                    bool above, size_t *out)
+bool hw_index_bound(const struct hw_index *ix, const struct hw_sql_derived *x,
+                    const struct hw_table *t, int column, sqlite3_value *value, bool above,
+                    size_t *out)
 {
     int type = sqlite3_value_type(value);
+    enum hw_column_class class = t->columns[column].class;
     bool is_number = type == SQLITE_INTEGER || type == SQLITE_FLOAT;
     if (class == HW_CLASS_TEXT ? type != SQLITE_TEXT : !is_number)
         return false;
@@ -198,7 +370,11 @@ bool hw_index_bound(const struct hw_index *ix, enum hw_column_class class, sqlit
     size_t low = ix->n_null, high = ix->n;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        int c = compare_value(&ix->keys[mid], class, value, type);
+        struct hw_sql_cell cell;
+        struct hw_index_key key;
+        t->cell(x, hw_index_row(ix, mid), column, &cell);
+        (void)key_of(&cell, 0, &key); /* behind the NULLs all are values */
+        int c = compare_value(&key, class, value, type);
         if (c < 0 || (above && c == 0))
             low = mid + 1;
         else
@@ -206,4 +382,31 @@ bool hw_index_bound(const struct hw_index *ix, enum hw_column_class class, sqlit
     }
     *out = low;
     return true;
+}
+
+static bool is_same_cell(const struct hw_sql_cell *a, const struct hw_sql_cell *b)
+{
+    if (a->type != b->type || a->type == HW_SQL_NULL)
+        return a->type == b->type;
+    if (a->type == HW_SQL_INT)
+        return a->i == b->i;
+    if (a->type == HW_SQL_REAL)
+        return a->d == b->d;
+    return compare_text(a->p, a->n, b->p, b->n) == 0;
+}
+
+size_t hw_index_group(const struct hw_index *ix, const struct hw_sql_derived *x,
+                      const struct hw_table *t, int column, size_t low, size_t high)
+{
+    struct hw_sql_cell last, before;
+    if (low == high)
+        return high;
+    t->cell(x, hw_index_row(ix, --high), column, &last);
+    while (high > low) {
+        t->cell(x, hw_index_row(ix, high - 1), column, &before);
+        if (!is_same_cell(&last, &before))
+            break;
+        high--;
+    }
+    return high;
 }

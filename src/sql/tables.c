@@ -344,6 +344,8 @@ static void put_bytes(struct hw_sql_cell *out, struct hw_bytes b)
             PUT_TEXT(*at);                                                                         \
     } while (0)
 #define PUT_RISING    PUT_INT
+#define PUT_RUN_UPID  PUT_UPID
+#define PUT_RUN_TEXT  PUT_TEXT
 #define PUT_SCAN_INT  PUT_INT
 #define PUT_SCAN_UPID PUT_UPID
 #define PUT_SCAN_REF  PUT_REF
@@ -356,6 +358,8 @@ static void put_bytes(struct hw_sql_cell *out, struct hw_bytes b)
 #define CLASS_AT        HW_CLASS_INT, HW_ORDER_ANY
 #define CLASS_REAL_AT   HW_CLASS_REAL, HW_ORDER_ANY
 #define CLASS_TEXT_AT   HW_CLASS_TEXT, HW_ORDER_ANY
+#define CLASS_RUN_UPID  HW_CLASS_INT, HW_ORDER_RUN
+#define CLASS_RUN_TEXT  HW_CLASS_TEXT, HW_ORDER_RUN
 #define CLASS_SCAN_INT  HW_CLASS_INT, HW_ORDER_SCAN
 #define CLASS_SCAN_UPID HW_CLASS_INT, HW_ORDER_SCAN
 #define CLASS_SCAN_REF  HW_CLASS_INT, HW_ORDER_SCAN
@@ -383,8 +387,10 @@ static void put_bytes(struct hw_sql_cell *out, struct hw_bytes b)
     }                                                                                              \
     ;
 #define DERIVED(t, prepare, rows, decl) TABLE(t, rows, decl)
+#define IN_RUNS(t, runs, rows, decl)    TABLE(t, rows, decl)
 #include "model/tables.def"
 #undef DERIVED
+#undef IN_RUNS
 #undef TABLE
 #undef COLUMN
 #undef HIDDEN
@@ -423,8 +429,17 @@ static void put_bytes(struct hw_sql_cell *out, struct hw_bytes b)
         return prepare;                                                                            \
     }                                                                                              \
     TABLE(t, rows, decl)
+#define IN_RUNS(t, all, rows, decl)                                                                \
+    static const struct hw_alloc_run *runs_##t(const struct hw_sql_derived *x, size_t *n)          \
+    {                                                                                              \
+        const struct hw_profile *p = x->profile;                                                   \
+        *n = all.n;                                                                                \
+        return all.v;                                                                              \
+    }                                                                                              \
+    TABLE(t, rows, decl)
 #include "model/tables.def"
 #undef DERIVED
+#undef IN_RUNS
 #undef TABLE
 #undef COLUMN
 #undef HIDDEN
@@ -438,17 +453,21 @@ static void put_bytes(struct hw_sql_cell *out, struct hw_bytes b)
     }                                                                                              \
     ;
 #define DERIVED(t, prepare, rows, decl) TABLE(t, rows, decl)
+#define IN_RUNS(t, runs, rows, decl)    TABLE(t, rows, decl)
 #include "model/tables.def"
 #undef DERIVED
+#undef IN_RUNS
 #undef TABLE
 #undef COLUMN
 #undef HIDDEN
 #undef END
 
 const struct hw_table hw_tables[] = {
-#define TABLE(t, rows, decl) {#t, columns_##t, COL_##t##_COUNT, count_##t, cell_##t, NULL},
+#define TABLE(t, rows, decl) {#t, columns_##t, COL_##t##_COUNT, count_##t, cell_##t, NULL, NULL},
 #define DERIVED(t, prepare, rows, decl)                                                            \
-    {#t, columns_##t, COL_##t##_COUNT, count_##t, cell_##t, prepare_##t},
+    {#t, columns_##t, COL_##t##_COUNT, count_##t, cell_##t, prepare_##t, NULL},
+#define IN_RUNS(t, runs, rows, decl)                                                               \
+    {#t, columns_##t, COL_##t##_COUNT, count_##t, cell_##t, NULL, runs_##t},
 #define COLUMN(t, name, kind, expr)
 #define HIDDEN(t, name, kind, expr)
 #define END(t)

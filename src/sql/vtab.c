@@ -6,6 +6,9 @@
  * bound. SQLite checks every constraint again (omit stays 0): what we give may be too much, never
  * too little, so a value we cannot compare simply means "all rows" in the same order.
  *
+ * Beside that, rows that come in runs are asked for run by run (table_runs.c): idxStr is its plan, whose
+ * arguments come behind the others.
+ *
  * A dense column (id) needs no index: the value is the row. A rising one is searched by halving. A
  * column that is only scanned is left to SQLite.
  */
@@ -21,7 +24,7 @@
 #include "base/banned.h"
 
 enum { OP_EQ = 1, OP_GT = 2, OP_GE = 4, OP_LT = 8, OP_LE = 16, OP_NULL = 32, OP_SET = 64 };
-enum { OPS = 0xff, ORDERED = 0x100, COLUMN_SHIFT = 16 };
+enum { OPS = 0xff, FALLING = 0x100, COLUMN_SHIFT = 16 };
 
 struct table_vtab {
     sqlite3_vtab base;
@@ -32,8 +35,11 @@ struct table_vtab {
 
 struct table_cursor {
     sqlite3_vtab_cursor base;
-    const struct hw_index_key *keys; /* NULL: rows in their own order */
+    const struct hw_index *index; /* borrowed; NULL: rows in their own order */
     size_t at, end;
+    struct hw_run_scan runs; /* those after at and end; none: these are all */
+    int column;              /* of the index */
+    size_t low, high;        /* positions of an index that are still to come, the last ones first */
 };
 
 /* Modules of Perfetto's library name the tables below its views: here they are the same ones. */
@@ -128,6 +134,9 @@ static bool usable(const struct table_vtab *v, sqlite3_index_info *info, int i)
     if (!c->usable || !op_bit(c->op) || c->iColumn >= v->table->n_columns ||
         (c->iColumn >= 0 && v->table->columns[c->iColumn].order == HW_ORDER_SCAN))
         return false;
+    if (c->iColumn >= 0 && v->table->columns[c->iColumn].order == HW_ORDER_RUN &&
+        op_bit(c->op) != OP_EQ)
+        return false;
     return c->iColumn < 0 || v->table->columns[c->iColumn].class != HW_CLASS_TEXT ||
            sqlite3_stricmp(sqlite3_vtab_collation(info, i), "BINARY") == 0;
 }
@@ -139,7 +148,7 @@ static double expected(const struct table_vtab *v, int column, size_t n)
     if (v->table->columns[column].order == HW_ORDER_RISING)
         return 1 + (double)n / 1024; /* costs nothing to try, so it is tried first */
     const struct hw_index *ix = &v->indexes[column];
-    if (ix->keys && ix->n_distinct)
+    if (ix->is_made && ix->n_distinct)
         return (double)n / (double)ix->n_distinct;
     return 1 + (double)n / 64; /* not known before it is made */
 }
@@ -193,7 +202,43 @@ static bool in_row_order(const struct table_vtab *v, int column)
 static bool is_sortable(const struct table_vtab *v, int column)
 {
     return column >= 0 && v->table->columns[column].order == HW_ORDER_ANY &&
-           v->table->columns[column].class == HW_CLASS_INT;
+           v->table->columns[column].class != HW_CLASS_REAL;
+}
+
+static bool is_run_equality(const struct table_vtab *v, sqlite3_index_info *info, int i)
+{
+    const struct sqlite3_index_constraint *c = &info->aConstraint[i];
+    return usable(v, info, i) && op_bit(c->op) == OP_EQ && c->iColumn >= 0 &&
+           v->table->columns[c->iColumn].order == HW_ORDER_RUN;
+}
+
+/* Rows come in their own order: those of some runs, or runs in another order, are as quickly found. */
+static int plan_runs(const struct table_vtab *v, sqlite3_index_info *info, int n_args, double *rows)
+{
+    struct hw_strbuf text = {0};
+    for (int i = 0; i < info->nConstraint; i++)
+        if (is_run_equality(v, info, i)) {
+            hw_runs_plan_equal(&text, info->aConstraint[i].iColumn);
+            info->aConstraintUsage[i].argvIndex = ++n_args;
+            if (*rows > 1 + *rows / 64)
+                *rows = 1 + *rows / 64;
+        }
+    if (!info->orderByConsumed && hw_runs_plan_orders(&text, v->table, info))
+        info->orderByConsumed = 1;
+    if (text.n)
+        info->idxStr = sqlite3_mprintf("%s", text.p);
+    info->needToFreeIdxStr = info->idxStr != NULL;
+    bool failed = text.failed || (text.n && !info->idxStr);
+    hw_strbuf_done(&text);
+    return failed ? SQLITE_NOMEM : SQLITE_OK;
+}
+
+static bool has_run_equality(const struct table_vtab *v, sqlite3_index_info *info)
+{
+    for (int i = 0; v->table->runs && i < info->nConstraint; i++)
+        if (is_run_equality(v, info, i))
+            return true;
+    return false;
 }
 
 static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
@@ -204,7 +249,7 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
     size_t n = v->table->count(&v->sql->derived);
     struct plan best = {-2, -1, -1, -1, -1, -1, (double)n};
     for (int i = 0; i < info->nConstraint; i++) {
-        if (!usable(v, info, i))
+        if (!usable(v, info, i) || is_run_equality(v, info, i))
             continue;
         struct plan p = plan_column(v, info, info->aConstraint[i].iColumn, n);
         if (p.rows < best.rows || (best.column == -2 && p.equal >= 0))
@@ -221,17 +266,24 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
         if (n_args == 0)
             use(info, best.set, &bits, &n_args);
     }
-    /* Nothing is searched, but an order is wanted: an index is that order, and its digits are
-     * sorted in a fraction of the time that SQLite's sorter takes. */
-    if (best.column == -2 && info->nOrderBy == 1 && !info->aOrderBy[0].desc &&
-        is_sortable(v, info->aOrderBy[0].iColumn))
+    /* Nothing is searched, but an order is wanted: an index is that order, and digits, or ranks of
+     * texts, are sorted in a fraction of the time that SQLite's sorter takes. */
+    if (best.column == -2 && info->nOrderBy == 1 && is_sortable(v, info->aOrderBy[0].iColumn) &&
+        !has_run_equality(v, info))
         best.column = info->aOrderBy[0].iColumn;
     /* Rows come in the order of the column searched, or of the ids. */
     bool dense = best.column < 0 || in_row_order(v, best.column);
-    if (info->nOrderBy == 1 && !info->aOrderBy[0].desc) {
+    if (info->nOrderBy == 1) {
         int by = info->aOrderBy[0].iColumn;
-        bool by_row = by < 0 || in_row_order(v, by);
-        info->orderByConsumed = by_row ? dense : by == best.column;
+        bool by_row = by < 0 || in_row_order(v, by), desc = info->aOrderBy[0].desc;
+        info->orderByConsumed = by_row ? dense && !desc : by == best.column;
+        if (desc && info->orderByConsumed)
+            bits |= FALLING;
+    }
+    if (v->table->runs && dense && !(best.equal >= 0 && best.column < 0)) {
+        int rc = plan_runs(v, info, n_args, &best.rows);
+        if (rc != SQLITE_OK)
+            return rc;
     }
     info->idxNum = bits | (best.column + 2) << COLUMN_SHIFT;
     info->estimatedRows = (sqlite3_int64)(best.rows < 1 ? 1 : best.rows);
@@ -255,8 +307,10 @@ static int table_open(sqlite3_vtab *v, sqlite3_vtab_cursor **out)
     return SQLITE_OK;
 }
 
-static int table_close(sqlite3_vtab_cursor *c)
+static int table_close(sqlite3_vtab_cursor *base)
 {
+    struct table_cursor *c = (struct table_cursor *)base;
+    hw_vec_done(&c->runs.runs);
     sqlite3_free(c);
     return SQLITE_OK;
 }
@@ -281,17 +335,17 @@ static bool dense_bound(size_t n, sqlite3_value *value, bool above, size_t *out)
 }
 
 struct search {
+    const struct table_vtab *v;
     const struct hw_index *index; /* NULL: dense or rising */
-    enum hw_column_class class;
     size_t n;
-    const struct table_vtab *rising; /* its column is; NULL */
+    bool is_rising;
     int column;
 };
 
 static int compare_cell(const struct search *s, size_t row, sqlite3_value *value)
 {
     struct hw_sql_cell c;
-    s->rising->table->cell(&s->rising->sql->derived, (uint32_t)row, s->column, &c);
+    s->v->table->cell(&s->v->sql->derived, (uint32_t)row, s->column, &c);
     if (sqlite3_value_type(value) == SQLITE_INTEGER) {
         int64_t w = sqlite3_value_int64(value);
         return (c.i > w) - (c.i < w);
@@ -341,9 +395,10 @@ static bool rising_bound(const struct search *s, size_t from, sqlite3_value *val
 static bool bound(const struct search *s, size_t from, sqlite3_value *value, bool above,
                   size_t *out)
 {
-    if (s->rising)
+    if (s->is_rising)
         return rising_bound(s, from, value, above, out);
-    return s->index ? hw_index_bound(s->index, s->class, value, above, out)
+    return s->index ? hw_index_bound(s->index, &s->v->sql->derived, s->v->table, s->column, value,
+                                     above, out)
                     : dense_bound(s->n, value, above, out);
 }
 
@@ -380,17 +435,28 @@ static void narrow(struct table_cursor *c, const struct search *s, int bits, sql
     }
 }
 
-static int table_filter(sqlite3_vtab_cursor *base, int number, const char *text, int argc,
+/*
+ * Falling values, but rows of one value in their own order, as SQLite's sorter keeps it. A GROUP BY
+ * is asked for so, too, if the ORDER BY that goes with it has as many parts, whatever these are.
+ */
+static void back_one_group(struct table_cursor *c, const struct table_vtab *v)
+{
+    c->end = c->high;
+    c->at = c->high =
+        hw_index_group(c->index, &v->sql->derived, v->table, c->column, c->low, c->high);
+}
+
+static int table_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc,
                         sqlite3_value **argv)
 {
-    (void)text;
     struct table_cursor *c = (struct table_cursor *)base;
     struct table_vtab *v = (struct table_vtab *)base->pVtab;
     int bits = number & OPS, column = (number >> COLUMN_SHIFT) - 2;
     size_t n = v->table->count(&v->sql->derived);
-    struct search s = {NULL, HW_CLASS_INT, n, NULL, column};
-    c->keys = NULL;
-    c->at = 0;
+    struct search s = {.v = v, .n = n, .column = column};
+    c->index = NULL;
+    hw_vec_clear(&c->runs.runs);
+    c->at = c->low = c->high = c->runs.next = 0;
     c->end = n;
     bool compares = !(bits & (OP_NULL | OP_SET));
     for (int i = 0; compares && i < argc; i++)
@@ -399,17 +465,31 @@ static int table_filter(sqlite3_vtab_cursor *base, int number, const char *text,
             return SQLITE_OK;
         }
     if (column >= 0 && v->table->columns[column].order == HW_ORDER_RISING) {
-        s.rising = v;
+        s.is_rising = true;
     } else if (column >= 0 && v->table->columns[column].order != HW_ORDER_DENSE) {
         struct hw_index *ix = &v->indexes[column];
-        if (!ix->keys && hw_index_build(ix, &v->sql->derived, v->table, column) < 0)
+        if (!ix->is_made && hw_index_build(ix, &v->sql->derived, v->table, column) < 0)
             return SQLITE_NOMEM;
         s.index = ix;
-        s.class = v->table->columns[column].class;
-        c->keys = ix->keys;
+        c->index = ix;
+        c->column = column;
     }
     if (bits)
         narrow(c, &s, bits, argv);
+    if (number & FALLING) {
+        c->low = c->at;
+        c->high = c->end;
+        back_one_group(c, v);
+    }
+    if (plan) {
+        int n_before = argc - hw_runs_n_args(plan);
+        c->runs.from = c->at;
+        c->runs.to = c->end;
+        c->at = c->end = 0;
+        if (hw_runs_pick(&v->sql->derived, v->table, plan, argv + n_before, &c->runs) < 0)
+            return SQLITE_NOMEM;
+        (void)hw_runs_next(&v->sql->derived, v->table, &c->runs, &c->at, &c->end); /* or none */
+    }
     v->sql->rows_visited += c->at < c->end;
     return SQLITE_OK;
 }
@@ -417,8 +497,12 @@ static int table_filter(sqlite3_vtab_cursor *base, int number, const char *text,
 static int table_next(sqlite3_vtab_cursor *base)
 {
     struct table_cursor *c = (struct table_cursor *)base;
-    c->at++;
-    ((struct table_vtab *)base->pVtab)->sql->rows_visited += c->at < c->end;
+    const struct table_vtab *v = (const struct table_vtab *)base->pVtab;
+    if (++c->at >= c->end && c->high > c->low)
+        back_one_group(c, v);
+    else if (c->at >= c->end && c->runs.runs.n)
+        (void)hw_runs_next(&v->sql->derived, v->table, &c->runs, &c->at, &c->end); /* or the end */
+    v->sql->rows_visited += c->at < c->end;
     return SQLITE_OK;
 }
 
@@ -430,7 +514,7 @@ static int table_eof(sqlite3_vtab_cursor *base)
 
 static uint32_t row_of(const struct table_cursor *c)
 {
-    return c->keys ? c->keys[c->at].row : (uint32_t)c->at;
+    return c->index ? hw_index_row(c->index, c->at) : (uint32_t)c->at;
 }
 
 static int table_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)

@@ -166,11 +166,115 @@ static void test_order_is_kept(void **state)
     struct hw_profile *p = make(60);
     struct hw_sql *db;
     assert_int_equal(hw_sql_open(p, NULL, &db, NULL), 0);
-    char *a = ask(db, "select size from heap_profile_allocation where size > -5 order by size");
-    char *b = ask(db, "select size from heap_profile_allocation where +size > -5 order by +size");
-    assert_string_equal(a, b);
-    free(a);
-    free(b);
+    static const char *const columns[][2] = {{"heap_profile_allocation", "size"},
+                                             {"heap_profile_allocation", "callsite_id"},
+                                             {"counter", "value"},
+                                             {"stack_profile_frame", "name"},
+                                             {"stack_profile_callsite", "parent_id"}};
+    for (size_t i = 0; i < HW_ARRAY_LEN(columns) * 4; i++) {
+        const char *table = columns[i / 4][0], *column = columns[i / 4][1];
+        const char *way = i & 1 ? "desc" : "", *from = i & 2 ? "0" : "-1e9";
+        char fast[300], slow[300];
+        snprintf(fast, sizeof fast, "select %s, id from %s where %s > %s order by %s %s", column,
+                 table, column, from, column, way);
+        snprintf(slow, sizeof slow, "select %s, id from %s where +%s > %s order by +%s %s", column,
+                 table, column, from, column, way);
+        char *a = ask(db, fast), *b = ask(db, slow);
+        if (strcmp(a, b) != 0)
+            fail_msg("%s\n%s\n%s\n%s", fast, a, slow, b);
+        free(a);
+        free(b);
+    }
+    hw_sql_close(db);
+    hw_profile_free(p);
+}
+
+/* Several rows a dump; n dumps, two or three of a moment. */
+static struct hw_profile *make_dumps(unsigned n)
+{
+    static const char *const stacks[] = {"main;a;malloc", "main;b;malloc@/lib/c.so", "main;c",
+                                         "main;a;@0x10"};
+    struct hw_profile *p;
+    assert_int_equal(hw_profile_new(&p), 0);
+    for (unsigned i = 0; i < n; i++) {
+        uint32_t d = fill_dump(p, 100 + i % 3, i % 4 < 2 ? "libc.malloc" : "custom",
+                               (int64_t)(i * 2 / 5) * 10, 4096, 0);
+        for (unsigned k = 0; k < 1 + i % 4; k++)
+            fill_row(p, d, stacks[(i + k) % 4], 1 + (int)(k % 5), 10 * (int64_t)(i % 11) - 20);
+    }
+    assert_int_equal(hw_profile_freeze(p), 0);
+    return p;
+}
+
+static void same_answers(struct hw_sql *db, const char *format, const char *a, const char *b)
+{
+    char fast[500], slow[500];
+    snprintf(fast, sizeof fast, format, "heap_profile_allocation", "id", a, b);
+    snprintf(slow, sizeof slow, format, "twin", "twin_id", a, b);
+    char *x = ask(db, fast), *y = ask(db, slow);
+    if (strcmp(x, y) != 0)
+        fail_msg("%s\n%s\n%s\n%s", fast, x, slow, y);
+    free(x);
+    free(y);
+}
+
+/* Orders and groups over what all rows of a dump share, and over what they do not. */
+static void test_orders_of_dumps(void **state)
+{
+    static const char *const columns[] = {
+        "ts",          "ts desc",          "upid", "upid desc",       "heap_name", "heap_name desc",
+        "callsite_id", "callsite_id desc", "size", "heap_profile_id", "count"};
+    static const char *const conditions[] = {
+        "1",
+        "upid = 2",
+        "upid = '2'",
+        "upid = 2.0 and heap_name = 'custom'",
+        "heap_name = 'libc.malloc' and ts > 50",
+        "heap_name = 7",
+        "upid in (1, 3) and ts between 20 and 100",
+        "upid = NULL",
+        "heap_name = 'custom' and callsite_id = 2",
+        "heap_profile_id = 7 and upid = 2",
+        "upid is null or upid = 3",
+        "upid = 9",
+    };
+    static const char *const questions[] = {
+        /* table, its id, condition or column, column */
+        "select %2$s, upid, ts, heap_name, size from %1$s where %3$s order by %4$s, %2$s",
+        "select %2$s, upid, ts, heap_name, size from %1$s order by %3$s, %4$s, %2$s",
+        "select %2$s, upid, ts, heap_name, size from %1$s order by %3$s, %4$s, %2$s desc limit 7",
+    };
+    static const char *const groups[] = {
+        "select %3$s, sum(size) from %1$s where %2$s %4$s group by 1 order by 2 desc, 1",
+        "select %3$s, sum(size) from (select * from (select %3$s, sum(size) as size from %1$s "
+        "where %2$s %4$s group by 1 order by 2 desc)) group by 1 order by 1",
+        "select %3$s, max(size) from %1$s where %2$s %4$s group by 1 order by 1 desc",
+        "select distinct %3$s from %1$s where %2$s %4$s order by 1 desc",
+        "select count(*) from (select distinct %3$s, heap_name from %1$s where %2$s %4$s)",
+    };
+    (void)state;
+    struct hw_profile *p = make_dumps(50);
+    struct hw_sql *db;
+    assert_int_equal(hw_sql_open(p, NULL, &db, NULL), 0);
+    free(ask(db, "create table twin as select *, heap_profile_id, id as twin_id "
+                 "from heap_profile_allocation"));
+    for (size_t c = 0; c < HW_ARRAY_LEN(columns); c++) {
+        for (size_t i = 0; i < HW_ARRAY_LEN(conditions); i++)
+            same_answers(db, questions[0], conditions[i], columns[c]);
+        for (size_t k = 0; k < HW_ARRAY_LEN(columns); k++) {
+            same_answers(db, questions[1], columns[c], columns[k]);
+            same_answers(db, questions[2], columns[c], columns[k]);
+            if (!strchr(columns[c], ' ') && !strchr(columns[k], ' '))
+                same_answers(db,
+                             "select %3$s, %4$s, count(*), sum(size), min(%2$s), max(%2$s) "
+                             "from %1$s group by %3$s, %4$s order by 1, 2, 3",
+                             columns[c], columns[k]);
+        }
+        char bare[40];
+        snprintf(bare, sizeof bare, "%.*s", (int)strcspn(columns[c], " "), columns[c]);
+        for (size_t i = 0; i < HW_ARRAY_LEN(groups); i++)
+            same_answers(db, groups[i], bare, "> 7");
+    }
     hw_sql_close(db);
     hw_profile_free(p);
 }
@@ -196,6 +300,11 @@ static void test_rows_visited(void **state)
     assert_int_equal(visits(db, "select * from heap_profile_allocation where ts > 1e9"), 0);
     assert_int_equal(visits(db, "select * from stack_profile_frame where name = 'b'"), 1);
     assert_int_equal(visits(db, "select * from heap_profile_allocation where ts = NULL"), 0);
+    /* of dumps that are not meant no row is looked at */
+    assert_int_equal(visits(db, "select * from heap_profile_allocation where upid = 3"), 143);
+    assert_int_equal(visits(db, "select * from heap_profile_allocation where upid = 3 and "
+                                "heap_name = 'custom' and ts < 1000"),
+                     7);
     /* at most one row of each table for each row of the first */
     assert_in_range(visits(db, "select count(f.name) from heap_profile_allocation a "
                                "join stack_profile_callsite c on c.id = a.callsite_id "
@@ -415,6 +524,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_push_down_equals_scan),
         cmocka_unit_test(test_order_is_kept),
+        cmocka_unit_test(test_orders_of_dumps),
         cmocka_unit_test(test_rows_visited),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_refused),
