@@ -42,7 +42,6 @@ void hw_infra_heaps_free(struct hw_infra_heaps *h)
     hw_vec_done(&h->held);
     hw_map64_done(&h->held_at);
     hw_vec_done(&h->entries);
-    hw_map64_done(&h->entry_at);
     hw_vec_done(&h->entries_of);
     hw_vec_done(&h->path);
     hw_strbuf_done(&h->scratch);

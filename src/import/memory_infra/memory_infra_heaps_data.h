@@ -58,9 +58,15 @@ struct hw_infra_held {
 };
 
 /* An entry of version 1. */
+/* Which entries are a callsite's, if the round of collecting is the last one. */
+struct hw_infra_entries_of {
+    uint32_t round, first, n;
+};
+
 struct hw_infra_entry {
     uint32_t callsite, type; /* HW_ID_NONE: the whole heap; 0: all types */
     int64_t size, count, self_size, self_count;
+    uint32_t order; /* of the file */
     bool has_below;
 };
 
@@ -71,8 +77,7 @@ struct hw_infra_heaps {
     HW_VEC(struct hw_infra_held) held;
     struct hw_map64 held_at; /* callsite << 32 | type */
     HW_VEC(struct hw_infra_entry) entries;
-    struct hw_map64 entry_at;    /* (callsite + 1) << 32 | type */
-    HW_VEC(uint32_t) entries_of; /* by callsite + 1: the round of collecting that found some */
+    HW_VEC(struct hw_infra_entries_of) entries_of; /* by callsite + 1 */
     uint32_t round;
     HW_VEC(uint32_t) path;
     struct hw_strbuf scratch;

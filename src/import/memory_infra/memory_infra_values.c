@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory/lower_bound.h"
 #include "import/memory_infra/memory_infra_heaps_data.h"
 
 #include "base/banned.h"
@@ -201,29 +202,51 @@ static int hold_self_values(struct hw_infra *in, const struct hw_infra_heap_dump
 
 /* ---- version 1: from totals to self values ---- */
 
-static uint64_t entry_key(uint32_t callsite, uint32_t type)
+static int compare_entries(const void *pa, const void *pb)
 {
-    return (uint64_t)(callsite + 1) << 32 | type; /* HW_ID_NONE: 0 */
+    const struct hw_infra_entry *a = pa, *b = pb;
+    if (a->callsite != b->callsite)
+        return a->callsite < b->callsite ? -1 : 1;
+    if (a->type != b->type)
+        return a->type < b->type ? -1 : 1;
+    return (a->order > b->order) - (a->order < b->order);
 }
 
-/* Most callers on the way up have no entries at all. */
-static int mark_entries(struct hw_infra_heaps *h, uint32_t callsite)
+/* Entries in the order of callsites and types; of two of both the first one counts. A callsite's are
+ * together, so that each is found by its callsite. */
+static int sort_entries(struct hw_infra_heaps *h)
 {
-    uint32_t at = callsite + 1; /* HW_ID_NONE: 0 */
-    while (h->entries_of.n <= at)
-        if (hw_vec_push(&h->entries_of, 0) < 0)
-            return HW_ENOMEM;
-    h->entries_of.v[at] = h->round;
+    size_t n = 0;
+    if (h->entries.n)
+        qsort(h->entries.v, h->entries.n, sizeof *h->entries.v, compare_entries);
+    for (size_t i = 0; i < h->entries.n; i++) {
+        const struct hw_infra_entry *e = &h->entries.v[i];
+        uint32_t at = e->callsite + 1; /* HW_ID_NONE: 0 */
+        if (n && h->entries.v[n - 1].callsite == e->callsite && h->entries.v[n - 1].type == e->type)
+            continue;
+        while (h->entries_of.n <= at)
+            if (hw_vec_push(&h->entries_of, (struct hw_infra_entries_of){0}) < 0)
+                return HW_ENOMEM;
+        struct hw_infra_entries_of *of = &h->entries_of.v[at];
+        if (of->round != h->round)
+            *of = (struct hw_infra_entries_of){h->round, (uint32_t)n, 0};
+        of->n++;
+        h->entries.v[n++] = *e;
+    }
+    h->entries.n = n;
     return HW_OK;
 }
 
+/* Most callers on the way up have no entries at all, others one or two. */
 static struct hw_infra_entry *find_entry(struct hw_infra_heaps *h, uint32_t callsite, uint32_t type)
 {
-    uint32_t mark = callsite + 1;
-    if (mark >= h->entries_of.n || h->entries_of.v[mark] != h->round)
+    uint32_t at = callsite + 1;
+    if (at >= h->entries_of.n || h->entries_of.v[at].round != h->round)
         return NULL;
-    const uint64_t *at = hw_map64_find(&h->entry_at, entry_key(callsite, type));
-    return at ? &h->entries.v[*at] : NULL;
+    const struct hw_infra_entries_of *of = &h->entries_of.v[at];
+    struct hw_infra_entry *e = h->entries.v + of->first;
+    size_t i = HW_LOWER_BOUND(mid, 0, of->n, e[mid].type < type);
+    return i < of->n && e[i].type == type ? &e[i] : NULL;
 }
 
 /* Entries whose frame or type is defined nowhere are left out, as the first viewer does. */
@@ -233,15 +256,17 @@ static int collect_entries(struct hw_infra *in, const struct hw_infra_heap_dump 
     struct hw_bytes rows = hw_pb_view(&d->rows);
     struct hw_infra_row row, *r = &row;
     hw_vec_clear(&h->entries);
-    hw_map64_done(&h->entry_at);
     h->round++;
     while (hw_infra_next_row(&rows, r)) {
         struct hw_infra_entry e = {.callsite = HW_ID_NONE,
                                    .size = r->size,
                                    .count = r->count,
                                    .self_size = r->size,
-                                   .self_count = r->count};
+                                   .self_count = r->count,
+                                   .order = (uint32_t)h->entries.n};
         int rc = HW_OK;
+        if (h->entries.n >= UINT32_MAX)
+            return HW_ELIMIT;
         if (r->node != HW_INFRA_NO_KEY)
             rc = callsite_of(in, d, r->node, &e.callsite);
         if (rc == HW_OK && r->type != HW_INFRA_NO_KEY)
@@ -249,17 +274,12 @@ static int collect_entries(struct hw_infra *in, const struct hw_infra_heap_dump 
         if (rc < 0)
             return rc;
         if ((r->node != HW_INFRA_NO_KEY && e.callsite == HW_ID_NONE) ||
-            (r->type != HW_INFRA_NO_KEY && !e.type) || find_entry(h, e.callsite, e.type))
+            (r->type != HW_INFRA_NO_KEY && !e.type))
             continue;
-        rc = mark_entries(h, e.callsite);
-        if (rc == HW_OK)
-            rc = hw_infra_define(&h->entry_at, entry_key(e.callsite, e.type), h->entries.n);
-        if (rc == HW_OK && hw_vec_push(&h->entries, e) < 0)
-            rc = HW_ENOMEM;
-        if (rc < 0)
-            return rc;
+        if (hw_vec_push(&h->entries, e) < 0)
+            return HW_ENOMEM;
     }
-    return HW_OK;
+    return sort_entries(h);
 }
 
 /* The nearest entry above with the same type. */
@@ -297,14 +317,6 @@ static void give_back(int64_t *excess, int64_t *self)
     int64_t part = *excess < *self ? *excess : *self;
     *excess -= part;
     *self -= part;
-}
-
-static int compare_entries(const void *pa, const void *pb)
-{
-    const struct hw_infra_entry *a = pa, *b = pb;
-    if (a->callsite != b->callsite)
-        return a->callsite < b->callsite ? -1 : 1;
-    return a->type < b->type ? -1 : a->type > b->type;
 }
 
 /* The entries of one callstack, the one of all types (if any) first. */
@@ -353,8 +365,6 @@ static int hold_totals(struct hw_infra *in, const struct hw_infra_heap_dump *d)
     take_from_above(in);
     for (size_t i = 0; i < h->entries.n; i++)
         has_types |= h->entries.v[i].type != 0;
-    if (h->entries.n)
-        qsort(h->entries.v, h->entries.n, sizeof *h->entries.v, compare_entries);
     for (size_t i = 0, end; rc == HW_OK && i < h->entries.n; i = end) {
         for (end = i + 1; end < h->entries.n; end++)
             if (h->entries.v[end].callsite != h->entries.v[i].callsite)
