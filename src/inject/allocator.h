@@ -1,7 +1,7 @@
 /*
  * allocator.h - the functions of an allocator, and its code, in the file that defines them
  *
- * Why:     where no table leads to them, they are found by their names in the file's symbol table.
+ * Why:     functions that no table leads to are found by name in the file's symbol table.
  * Owns:    text.
  * Errors:  HW_ENOTFOUND: no malloc there, or no symbols (err says which); HW_EUNSUPPORTED,
  *          HW_ENOMEM.
@@ -18,7 +18,7 @@ struct hw_error;
 struct hw_map;
 
 struct hw_allocator {
-    uint64_t base; /* what a link-time address needs to become the target's */
+    uint64_t base; /* what to add to a link-time address to get the target's */
     uint64_t entry[HW_HOOKED_COUNT], end[HW_HOOKED_COUNT]; /* the target's; 0 = none */
     uint64_t text_at, text_bytes;
     uint8_t *text; /* of the file */

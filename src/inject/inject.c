@@ -47,14 +47,14 @@
 
 #define TRIES         100
 #define TRY_PAUSE_NS  50000
-#define PARTS_NS      UINT64_C(500000000) /* for a write to end */
+#define PARTS_NS      UINT64_C(500000000) /* how long to wait for a write to end */
 #define COPY_BYTES    (128u * 1024)
-#define FRAMES_ENOUGH 48 /* a walk that gets so far and no further has seen what matters */
+#define FRAMES_ENOUGH 48 /* a walk that got this far and no further has seen what matters */
 #define MAX_LIBRARY   (64u * 1024 * 1024)
 
 /* ---- our own file ---- */
 
-/* The bare client lies beside the other. */
+/* The bare client lies beside the full one. */
 static int bare_path(const char *library, char *out, size_t n, struct hw_error *err)
 {
     const char *slash = strrchr(library, '/');
@@ -94,7 +94,7 @@ static int read_library(struct hw_job *j, struct hw_error *err)
     return rc;
 }
 
-/* What is loaded already must be the same file: its addresses are taken from ours. */
+/* A library that is already loaded must be the same file: we take its addresses from ours. */
 static int check_loaded(const struct hw_job *j, struct hw_error *err)
 {
     uint8_t head[1024];
@@ -127,7 +127,7 @@ static int list_threads(struct hw_job *j)
     return j->n_tids ? HW_OK : HW_EGONE;
 }
 
-/* By its registers alone: most moments that will not do are seen so. */
+/* By its registers alone, which rule out most unsuitable moments. */
 static bool may_be_safe(struct hw_job *j)
 {
     struct hw_thread_regs r;
@@ -136,7 +136,8 @@ static bool may_be_safe(struct hw_job *j)
     return j->process.raw || r.pc == j->process.malloc_at || !hw_process_forbids(&j->process, r.pc);
 }
 
-/* accept_any_stack: a stack that cannot be walked to its end does, too, and one that is not the thread's. */
+/* accept_any_stack: also a stack that cannot be walked to its end, or that is not the thread's
+ * own. */
 static bool is_safe(struct hw_job *j, bool accept_any_stack)
 {
     struct hw_thread_regs r;
@@ -147,8 +148,8 @@ static bool is_safe(struct hw_job *j, bool accept_any_stack)
         return false;
     if (hw_thread_in_rseq(&j->thread, r.pc))
         return false;
-    bool enters = r.pc == j->process.malloc_at; /* no lock is held yet: who called it decides */
-    if (j->process.raw || !j->q->tables)        /* raw: nothing of the program will be called */
+    bool enters = r.pc == j->process.malloc_at; /* it holds no lock yet: its caller decides */
+    if (j->process.raw || !j->q->tables)        /* raw: no function of the program will be called */
         return true;
     const struct hw_map *m = hw_maps_find(&j->process.maps, r.sp);
     uint64_t n = m ? m->end - r.sp : HW_JOB_PAGE_BYTES - (r.sp & (HW_JOB_PAGE_BYTES - 1));
@@ -172,7 +173,7 @@ static bool is_safe(struct hw_job *j, bool accept_any_stack)
            accept_any_stack;
 }
 
-/* HW_ETIMEOUT: not now. All else than that and HW_OK is the end of it. */
+/* HW_ETIMEOUT: not now. Any other error ends the attempt. */
 static int inspect_thread(struct hw_job *j, int32_t number, bool accept_any_stack,
                           struct hw_error *err)
 {
@@ -184,18 +185,18 @@ static int inspect_thread(struct hw_job *j, int32_t number, bool accept_any_stac
     return is_safe(j, accept_any_stack) ? HW_OK : HW_ETIMEOUT;
 }
 
-/* The last resort: without luck before, it is stopped where it enters malloc. */
+/* The last resort, after all other tries failed: stop it where it enters malloc. */
 static int look_at_malloc(struct hw_job *j, int32_t number, struct hw_error *err)
 {
     if (!j->process.malloc_at || (j->thread.kept_mask >> (SIGTRAP - 1) & 1))
         return HW_ETIMEOUT;
-    int rc = hw_job_check_standing(j, number, err); /* its address is of the image looked at */
+    int rc = hw_job_check_standing(j, number, err); /* it belongs to the image that was inspected */
     if (rc < 0)
         return rc;
     j->ran_to = true;
     if (hw_thread_run_to(&j->thread, j->process.malloc_at) < 0)
         return HW_ETIMEOUT;
-    return inspect_thread(j, number, /* accept_any_stack = */ true, err); /* it ran meanwhile */
+    return inspect_thread(j, number, /* accept_any_stack = */ true, err); /* it has run meanwhile */
 }
 
 static bool is_thread_of(const struct hw_pid *pid, int32_t number)
@@ -225,12 +226,12 @@ static int seize_one(struct hw_job *j, int32_t number, int32_t tid, struct hw_er
     uint64_t room = hw_job_room_on_stack(j);
     j->thread.slept_ns = hw_sleep_until(pid, number, &sleep, j->thread.stopped_ns);
     j->thread.spare_at = room ? room - HW_THREAD_SPARE_BYTES : 0;
-    if (is_thread_of(pid, number)) /* the number may be another's by now */
+    if (is_thread_of(pid, number)) /* the number may be another thread's by now */
         hw_thread_finish_call(&j->thread, pid, PARTS_NS);
     return HW_OK;
 }
 
-/* A seized thread at a safe moment. */
+/* Seizes a thread at a safe moment. */
 static int seize(struct hw_job *j, struct hw_error *err)
 {
     uint64_t give_up_ns = hw_now_monotonic_ns() + PARTS_NS;
@@ -266,7 +267,7 @@ static int seize(struct hw_job *j, struct hw_error *err)
             rc = look_at_malloc(j, number, err);
         if (rc == HW_OK)
             return rc;
-        (void)hw_thread_release(&j->thread); /* else at the end of our own */
+        (void)hw_thread_release(&j->thread); /* else when our own thread ends */
         if (rc != HW_ETIMEOUT)
             return rc;
         (void)nanosleep(&pause, NULL); /* a signal only shortens it */
@@ -278,8 +279,8 @@ static int seize(struct hw_job *j, struct hw_error *err)
 }
 
 /*
- * The debug register's signal makes the kernel forget that the program ignores it. (A thread that
- * blocks it is not stopped in that way.)
+ * The debug register's SIGTRAP makes the kernel forget that the program ignores that signal. (A
+ * thread that blocks it is not stopped this way.)
  */
 static void ignore_again(struct hw_job *j)
 {
@@ -342,7 +343,7 @@ static int run(struct hw_job *j, struct hw_error *err)
         rc = seize(j, err);
     if (rc == HW_OK) {
         rc = run_stopped(j, err);
-        (void)hw_thread_release(&j->thread); /* else at the end of our own */
+        (void)hw_thread_release(&j->thread); /* else when our own thread ends */
         j->out->pause_ns = hw_now_monotonic_ns() - j->thread.stopped_ns;
     }
     hw_job_raw_done(j);

@@ -1,11 +1,11 @@
 /*
  * plan.c - see plan.h
  *
- * The allocator's own code is found by going through it as the processor would: from the entries,
- * over branches, and into functions that are called and lie between the first and the last of the
- * family. Jumps through tables are not followed. That tells two things: branches to a function of
- * the family, and branches into the few bytes that a jump covers. For the latter all the text is
- * looked through for four-byte distances as well.
+ * The allocator's own code is found by following it as the processor would: from the entries,
+ * across branches, and into functions that it calls and that lie between the first and the last of
+ * the family. Jumps through tables are not followed. This finds two things: branches to a function
+ * of the family, and branches into the few bytes that a jump overwrites. For the latter the whole
+ * text is searched for four-byte distances as well.
  */
 #include "inject/plan.h"
 
@@ -45,7 +45,7 @@ struct job {
     bool with_calls;
     uint64_t entry[HW_HOOKED_COUNT]; /* to be hooked */
     uint64_t hull_lo, hull_hi;
-    uint8_t *seen; /* a byte of each of the text: the walk that was here last */
+    uint8_t *seen; /* one byte for each byte of text: the last walk that visited it */
     uint8_t walk;
     HW_VEC(uint64_t) todo;
 };
@@ -68,7 +68,7 @@ static bool is_endbr(struct hw_bytes c)
     return c.n >= ENDBR_SIZE && memcmp(c.p, ENDBR, ENDBR_SIZE) == 0;
 }
 
-/* Where it really leads: a stub of the procedure linkage table is a jump through a word. */
+/* Where it really leads: a stub of the procedure linkage table jumps through a word. */
 static uint64_t through_table(const struct job *j, uint64_t at)
 {
     struct hw_x86 x;
@@ -137,7 +137,7 @@ bool hw_plan_moves(const struct hw_plan *p, uint64_t pc, uint64_t *out)
     return false;
 }
 
-/* ---- going through the code ---- */
+/* ---- following the code ---- */
 
 static int visit(struct job *j, uint64_t at)
 {
@@ -188,7 +188,7 @@ static int passes_on(struct job *j, uint32_t name, bool *out)
     return rc;
 }
 
-/* Does it do nothing but lead to another one, as musl's memalign does? */
+/* Does it do nothing but jump to another one, as musl's memalign does? */
 static bool is_alias(const struct job *j, uint32_t name)
 {
     struct hw_x86 x;
@@ -262,7 +262,7 @@ static int walk_all(struct job *j)
 
 #define SYNC_BYTES 256u
 
-/* Instructions read from anywhere fall into step with the real ones after a few. */
+/* A decoder that starts anywhere falls into step with the real instructions after a few. */
 static bool is_instruction(const struct job *j, size_t off)
 {
     size_t at = off > SYNC_BYTES ? off - SYNC_BYTES : 0;
@@ -274,8 +274,8 @@ static bool is_instruction(const struct job *j, size_t off)
     return at == off;
 }
 
-/* Four-byte distances from `off` that lead to a window or between two of them, in the low half of
- * the address: one comparison a byte, as the text may be hundreds of megabytes. */
+/* Four-byte distances from `off` that lead to a window or between two of them, by the low half
+ * of the address: one comparison per byte, as the text may be hundreds of megabytes. */
 static size_t next_near(const struct job *j, size_t off, uint64_t lo, uint64_t hi)
 {
     const uint8_t *p = j->in->text.p;
@@ -290,7 +290,7 @@ static size_t next_near(const struct job *j, size_t off, uint64_t lo, uint64_t h
     return off;
 }
 
-/* Bytes that could be a branch of four-byte distance into a window, wherever they are. */
+/* Bytes that could be a four-byte branch into a window, wherever they are. */
 static int scan_all(struct job *j)
 {
     const uint8_t *p = j->in->text.p;
@@ -331,7 +331,7 @@ static int choose(struct job *j)
         uint64_t at = j->in->entry[i];
         if (!at || names[i].kind == TABLE_ONLY || (names[i].kind == CALLS && !j->with_calls) ||
             entry_at(j->entry, at) != HW_HOOKED_COUNT)
-            continue; /* other names of a function: it is hooked once */
+            continue; /* several names of one function: it is hooked once */
         if (names[i].kind == CALLS) {
             passes = false;
         } else if (!is_core(i)) {
@@ -381,9 +381,8 @@ static int make(const struct hw_plan_in *in, bool with_calls, struct hw_plan *ou
     return rc;
 }
 
-/* Without the calls the program's end of a sandbox is seen late (client/hooks/sandbox.c), and
- * that is all.
- */
+/* Without these calls the client only notices later that the program enters a sandbox
+ * (client/hooks/sandbox.c). */
 int hw_plan_make(const struct hw_plan_in *in, struct hw_plan *out, struct hw_error *err)
 {
     int rc = make(in, /* with_calls = */ true, out, NULL);
@@ -397,7 +396,7 @@ void hw_plan_done(struct hw_plan *p)
     hw_vec_done(&p->site_names);
 }
 
-/* ---- where it goes ---- */
+/* ---- what the change becomes ---- */
 
 struct writer {
     uint8_t *p;
@@ -426,7 +425,7 @@ static void put_jump(struct writer *w, uint64_t to)
     put_distance(w, to);
 }
 
-/* One instruction at another place. */
+/* Moves one instruction to another address. */
 static void put_moved(struct writer *w, const uint8_t *p, const struct hw_x86 *x, uint64_t from)
 {
     uint64_t next = from + x->bytes;

@@ -3,7 +3,7 @@
  *
  * Why:     calls that are bound inside a file (an allocator linked into the program, a static
  *          program, musl) go through no table. There the function itself is changed: a jump to our
- *          hook stands over its first instructions, which move to a copy that jumps back.
+ *          hook replaces its first instructions, which move to a copy that jumps back.
  * Shapes:  made from the file's own bytes, never from memory, so the same plan results when the
  *          change is undone. Addresses are the target's.
  *
@@ -38,12 +38,12 @@ struct hw_plan_in {
     struct hw_bytes text;
     uint64_t text_at;
     uint64_t entry[HW_HOOKED_COUNT], end[HW_HOOKED_COUNT]; /* 0 = there is none */
-    /* A word of the target: what a table of procedures holds. */
+    /* A word of the target, as a procedure linkage table holds it. */
     bool (*word)(void *arg, uint64_t at, uint64_t *out);
     void *arg;
 };
 
-/* The instructions under a jump. */
+/* The instructions that a jump overwrites. */
 struct hw_plan_window {
     uint64_t lo, hi;
     uint32_t name; /* enum hw_hooked_name */
@@ -68,12 +68,12 @@ struct hw_plan {
 
 const char *hw_hooked_text(uint32_t name);
 int hw_plan_make(const struct hw_plan_in *in, struct hw_plan *out, struct hw_error *err);
-/* Fills near, real and what the changes become. near_at must be within 2 GiB of the text. */
+/* Fills near, real and the bytes to write. near_at must be within 2 GiB of the text. */
 int hw_plan_place(const struct hw_plan_in *in, struct hw_plan *p, uint64_t near_at,
                   const uint64_t hooks[HW_HOOKED_COUNT], struct hw_error *err);
 void hw_plan_done(struct hw_plan *p);
 
-/* Would a thread that is stopped here, or returns to here, find half an instruction? */
+/* Would a thread that is stopped at, or returns to, this address find half an instruction? */
 bool hw_plan_covers(const struct hw_plan *p, uint64_t pc);
 /* The same place in the copy; false = it is between two instructions of a window. */
 bool hw_plan_moves(const struct hw_plan *p, uint64_t pc, uint64_t *out);

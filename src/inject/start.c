@@ -1,5 +1,5 @@
 /*
- * start.c - three variables more on a new program's stack
+ * start.c - adds three variables to a new program's stack
  *
  *        before                           after
  *   top  strings of kernel and arguments  the same, untouched
@@ -13,9 +13,9 @@
  * Nothing points into the block from argc to AT_NULL, so it may move; the kernel has mapped 128 KiB
  * below it. /proc/PID/environ shows the strings it knew, ours are not among them.
  *
- * The program must be one whose loader takes the variable as glibc does: musl's ends a program
- * whose preloaded library needs glibc, so the mapped loader's name decides. AddressSanitizer's
- * runtime ends one that something was put before.
+ * The program's loader must treat the variable as glibc's does: musl's ends a program whose
+ * preloaded library needs glibc, so the name of the mapped loader decides. AddressSanitizer's
+ * runtime ends a program in which another library comes before it.
  */
 #include "inject/start.h"
 
@@ -68,7 +68,7 @@ static uint64_t word_at(const uint8_t *stack, size_t i)
     return w;
 }
 
-/* A string of the stack; NULL when it is not all in there. */
+/* A string on the stack; NULL if it does not lie there entirely. */
 static const char *string_at(const uint8_t *stack, size_t n, uint64_t sp, uint64_t at)
 {
     uint64_t off = at - sp;
@@ -106,7 +106,7 @@ static bool same_name(const char *var, const char *entry)
     return strncmp(var, entry, n) == 0 && entry[n] == '=';
 }
 
-/* What the program preloads already comes behind ours, which a sanitizer does not tolerate. */
+/* What the program already preloads comes after ours, which a sanitizer does not tolerate. */
 static bool preloads_sanitizer(const uint8_t *stack, size_t n, uint64_t sp)
 {
     struct layout l;
@@ -185,9 +185,8 @@ int hw_start_rewrite(const uint8_t *stack, size_t n, uint64_t sp, const char *co
 
 /* ---- the program ---- */
 
-/* Go's standard library makes its system calls by itself. A filter that such a program sets is not
- * seen by the client, which has to know of it when it asks for a recorder later than at the start.
- */
+/* Go's standard library makes its system calls by itself. The client does not see a filter that
+ * such a program sets, but has to know of it if it asks for a recorder later than at the start. */
 static bool makes_own_calls(const struct hw_image *img)
 {
     static const char *const names[] = {".go.buildinfo", ".note.go.buildid", ".gopclntab"};
@@ -197,7 +196,7 @@ static bool makes_own_calls(const struct hw_image *img)
     return false;
 }
 
-/* What the file forbids; NULL = nothing. */
+/* What the file rules out; NULL = nothing. */
 static const char *file_forbids(int fd, bool *own_calls)
 {
     struct hw_image img;
@@ -221,14 +220,14 @@ static const char *file_forbids(int fd, bool *own_calls)
     return why;
 }
 
-/* The same program starts again and again. Nothing changes a file without changing one of these. */
+/* The same program starts again and again. A file does not change without changing one of these. */
 struct verdict {
     dev_t dev;
     ino_t ino;
     off_t size;
     struct timespec changed;
     const char *why;
-    bool own_calls; /* of a program that it says nothing against */
+    bool own_calls; /* of a program whose file rules out nothing */
     bool known;
 };
 
@@ -254,7 +253,7 @@ const char *hw_start_file_forbids(int fd)
     return j->why;
 }
 
-/* Of a program that stands: opened only where it is not known. */
+/* Of a stopped program: opened only if it is not known yet. */
 static const char *program_forbids(const struct hw_start_request *q)
 {
     const struct verdict *j = verdict_of(q->file);
@@ -296,7 +295,7 @@ static bool sees_library(int root, const struct hw_proc_status *st, const char *
     struct hw_as_user user = {0};
     if (root < 0 || path[0] != '/' || stat(path, &ours) < 0)
         return false;
-    (void)hw_as_user_begin(&user, st->euid, getegid()); /* else as ourselves, who may less */
+    (void)hw_as_user_begin(&user, st->euid, getegid()); /* else as ourselves, with fewer rights */
     hw_autofd int found = hw_root_find(root, path, HW_ROOT_LINKS);
     hw_autofd int fd = found >= 0 && fstat(found, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
                                ours.st_ino == theirs.st_ino
@@ -306,7 +305,8 @@ static bool sees_library(int root, const struct hw_proc_status *st, const char *
     return fd >= 0;
 }
 
-/* Is the recorder's socket there, too? An abstract name is its network namespace's. */
+/* Does the recorder's socket exist there, too? An abstract name belongs to its network
+ * namespace. */
 static bool sees_socket(int root, const char *path)
 {
     struct stat ours, theirs;
@@ -323,14 +323,14 @@ void hw_start_world_read(struct hw_start_world *out)
     out->user = hw_ns_inode(AT_FDCWD, "/proc/self/ns/user");
 }
 
-/* Where the recorder's name means the same, and its user is trusted. */
+/* Whether the recorder's name means the same there, and its user is trusted. */
 static bool shares_world(const struct hw_start_world *ours, const struct hw_pid *pid)
 {
     return ours->net != 0 && ours->net == hw_ns_inode(pid->dir, "ns/net") && ours->user != 0 &&
            ours->user == hw_userns_inode(pid->dir);
 }
 
-/* Where they cannot be read it is not held either; who attaches says why. */
+/* If they cannot be read it is not held either; a later attach says why. */
 static int check_filters(const struct hw_start_request *q, struct hw_error *err)
 {
     if (q->status->seccomp == 0 ||
@@ -340,7 +340,7 @@ static int check_filters(const struct hw_start_request *q, struct hw_error *err)
     return HW_EUNSUPPORTED;
 }
 
-/* *own_calls: of its file. */
+/* *own_calls: the file makes system calls of its own. */
 static int check(const struct hw_start_request *q, struct hw_maps *maps, bool *own_calls,
                  struct hw_error *err)
 {

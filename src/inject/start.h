@@ -1,15 +1,15 @@
 /*
- * start.h - the client goes into a program that is about to run
+ * start.h - puts the client into a program that is about to run
  *
  * Why:     a process that is stopped at the end of its execve has executed nothing of the new
- *          program. Its environment is still the kernel's copy on the new stack: three variables
- *          more, and the loader brings the client in before the program's first allocation.
+ *          program. Its environment is still the kernel's copy on the new stack: with three more
+ *          variables the loader loads the client before the program's first allocation.
  * Shapes:  the caller traces the process, stopped at PTRACE_EVENT_EXEC, and it still is
  *          when hw_start_place returns. hw_start_rewrite is the part without a process.
  * Owns:    nothing; what is written there is the program's own stack. The client takes its
  *          variables out again, so no child inherits them.
  * Errors:  HW_EUNSUPPORTED (nothing was changed, the text says why), HW_EBUSY (it is prepared
- *          already), HW_EPERM (it runs with other rights than its starter's: never), HW_EGONE,
+ *          already), HW_EPERM (it runs with other rights than its starter's: never prepared), HW_EGONE,
  *          HW_ESYS.
  * Threads: the one that traces.
  * Source:  doc/design/starts.md
@@ -27,10 +27,11 @@ struct hw_pid;
 struct hw_proc_status;
 struct stat;
 
-/* Said to the client: it was held at its start, where nobody may be kept waiting. */
+/* Tells the client that it was held at its start, where it must not keep anybody waiting. */
 #define HW_START_HELD_VARIABLE "HEAPWISE_HELD"
 
-/* Inodes of the caller's own namespaces, for one that never changes them. 0 = unknown: nobody's. */
+/* Inodes of the caller's own namespaces, for a caller that never changes them. 0 = unknown,
+ * matches none. */
 struct hw_start_world {
     uint64_t net, user;
 };
@@ -45,12 +46,12 @@ struct hw_start_arm {
 
 struct hw_start_request {
     const struct hw_pid *pid;
-    const struct hw_proc_status *status; /* read since it has stopped: only its end changes that */
+    const struct hw_proc_status *status; /* read after it stopped: only its end changes that */
     const struct stat *file;             /* of the program, the same */
     const char *library;                 /* path of the client library's file */
     const char *socket_path;             /* where the recorder is */
     const struct hw_start_world *world;
-    struct hw_start_arm arm; /* not what makes its system calls by itself: that asks at once */
+    struct hw_start_arm arm; /* not for one that makes its own system calls: that asks at once */
 };
 
 /* Why this program's file may not be prepared, as the end of a sentence; NULL = it may. */
@@ -61,8 +62,8 @@ int hw_start_place(const struct hw_start_request *q, struct hw_error *err);
 
 /*
  * stack: n bytes of a new program's stack from its stack pointer up, to its upper end or less.
- * vars: "NAME=value"; one that is there already is replaced, but LD_PRELOAD gets its old value
- * behind the new one. Gives what has to stand at *new_sp, which is then the stack pointer.
+ * vars: "NAME=value"; a variable that exists is replaced, except that the old value of LD_PRELOAD
+ * is appended to ours. Gives the bytes to write at *new_sp, which then is the stack pointer.
  */
 int hw_start_rewrite(const uint8_t *stack, size_t n, uint64_t sp, const char *const *vars,
                      size_t n_vars, struct hw_strbuf *out, uint64_t *new_sp);

@@ -12,13 +12,14 @@
 #include "base/banned.h"
 
 #define N_VERDICTS 16u
-/* Until then a file that is being sought keeps its place: one written to meanwhile is never found again. */
+/* Until then a file that is being inspected keeps its entry: one that was written to meanwhile
+ * is never found again. */
 #define FORGOTTEN_NS UINT64_C(60000000000)
 
 static struct verdict {
     struct stat file; /* st_mode 0: none here */
     uint64_t at;
-    uint64_t sought_ns; /* since when a thread is at it; 0 = none is */
+    uint64_t sought_ns; /* since when a thread is inspecting it; 0 = none is */
     int rc;
     char why[sizeof(struct hw_error){0}.text];
 } verdicts[N_VERDICTS];
@@ -41,7 +42,7 @@ static struct verdict *find(const struct stat *st, uint64_t at)
     return NULL;
 }
 
-/* Under the lock. NULL = a thread is at each of them. */
+/* Under the lock. NULL = a thread is inspecting each of them. */
 static struct verdict *make_room(uint64_t now)
 {
     for (size_t i = 0; i < N_VERDICTS; i++) {

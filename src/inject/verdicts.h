@@ -1,10 +1,10 @@
 /*
  * verdicts.h - whether the allocator in a file can be changed in place, remembered by the file
  *
- * Why:     finding out takes going through all of the code. A browser is twenty processes of one file of
- *          200 MB, and whoever lists processes asks again every few seconds.
- * Shapes:  a few files, the one kept longest ago makes room. A file that changed is another one.
- *          One thread finds out about a file; others that ask meanwhile are told so.
+ * Why:     finding out means reading all of the code. A browser is twenty processes of one file of
+ *          200 MB, and a process list asks again every few seconds.
+ * Shapes:  a few files; the oldest entry makes room. A file that changed is another one. One thread
+ *          inspects a file; others that ask meanwhile are told so.
  * Threads: any.
  */
 #ifndef HW_INJECT_VERDICTS_H
@@ -16,13 +16,14 @@ struct hw_error;
 
 enum hw_verdict {
     HW_VERDICT_KNOWN,
-    HW_VERDICT_SOUGHT,  /* another thread is at it: ask again later */
-    HW_VERDICT_UNKNOWN, /* find out, and call hw_verdict_keep whatever comes of it */
+    HW_VERDICT_SOUGHT,  /* another thread is inspecting it: ask again later */
+    HW_VERDICT_UNKNOWN, /* inspect it, and call hw_verdict_keep whatever the result */
 };
 
-/* at: where in the file the code begins. rc, and for a failure why, are what was kept. */
+/* at: where in the file the code begins. rc, and for a failure its reason, are what was kept. */
 enum hw_verdict hw_verdict_find(int fd, uint64_t at, int *rc, struct hw_error *why);
-/* Passing failures, as a lack of memory, are not kept: the next one who asks finds out again. */
+/* Passing failures, such as a lack of memory, are not kept: the next one who asks inspects it
+ * again. */
 void hw_verdict_keep(int fd, uint64_t at, int rc, const struct hw_error *why);
 
 #endif

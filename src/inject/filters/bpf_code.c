@@ -19,7 +19,7 @@
 
 #include "base/banned.h"
 
-#define MAX_WAYS  64u /* that wait at a time */
+#define MAX_WAYS  64u /* paths that wait at a time */
 #define MAX_STEPS 32768u
 #define ALL       UINT32_MAX
 
@@ -103,7 +103,7 @@ static int jumps(uint16_t op, struct value a, struct value b)
     }
 }
 
-/* The kernel takes reads of whole words of the call only, and of those that are there. */
+/* The kernel accepts only loads of whole words inside the call's data. */
 static bool load(const struct hw_bpf_call *call, uint32_t at, struct value *out)
 {
     if (at > sizeof call->data - sizeof out->v || at % sizeof out->v)
@@ -132,7 +132,7 @@ static bool step_load(const struct hw_bpf_call *call, const struct sock_filter *
     }
 }
 
-/* The kernel answers 0 (the thread's end) to a division by nothing. */
+/* The kernel answers a division by zero with 0 (the thread is killed). */
 static bool step_alu(const struct sock_filter *f, struct way *w)
 {
     struct value b = BPF_SRC(f->code) == BPF_X ? w->x : exactly(f->k);
@@ -141,7 +141,7 @@ static bool step_alu(const struct sock_filter *f, struct way *w)
     return !divides || b.v != 0; /* a bit that is known to be set */
 }
 
-/* One instruction that is neither a jump nor an end. False: the kernel would not take it. */
+/* One instruction that is neither a jump nor a return. False: the kernel would not accept it. */
 static bool step(const struct hw_bpf_call *call, const struct sock_filter *f, struct way *w)
 {
     switch (BPF_CLASS(f->code)) {
@@ -172,7 +172,7 @@ uint32_t hw_bpf_stricter(uint32_t a, uint32_t b)
     return of_b < of_a ? b : a;
 }
 
-/* ---- all ways ---- */
+/* ---- all paths ---- */
 
 struct run {
     const struct hw_bpf_call *call;
@@ -181,7 +181,7 @@ struct run {
     uint32_t answer;
 };
 
-/* A condition. False: there are too many ways. */
+/* A condition. False: there are too many paths. */
 static bool fork_way(struct run *r, const struct sock_filter *f, struct way *w)
 {
     int way = jumps(BPF_OP(f->code), w->a, BPF_SRC(f->code) == BPF_X ? w->x : exactly(f->k));
@@ -195,7 +195,7 @@ static bool fork_way(struct run *r, const struct sock_filter *f, struct way *w)
     return true;
 }
 
-/* To its end. False: the answer is the strictest that there is. */
+/* Runs one path to its end. False: the answer is already the strictest one. */
 static bool go(struct run *r, const struct sock_filter *code, size_t n, struct way *w)
 {
     for (; w->at < n && r->n_steps < MAX_STEPS; w->at++, r->n_steps++) {
@@ -222,7 +222,7 @@ uint32_t hw_bpf_answer(const struct sock_filter *code, size_t n, const struct hw
 {
     struct run r = {.call = call, .n_ways = 1, .answer = SECCOMP_RET_ALLOW};
     struct way w;
-    r.ways[0].a.known = r.ways[0].x.known = ALL; /* registers and memory begin as 0 */
+    r.ways[0].a.known = r.ways[0].x.known = ALL; /* registers and memory start as 0 */
     for (size_t i = 0; i < BPF_MEMWORDS; i++)
         r.ways[0].mem[i].known = ALL;
     while (r.n_ways != 0) {

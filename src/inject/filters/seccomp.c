@@ -60,7 +60,7 @@ enum {
 #define RX    (PROT_READ | PROT_EXEC)
 #define ALONE (MAP_PRIVATE | MAP_ANONYMOUS)
 #define OVER  (MAP_PRIVATE | MAP_FIXED)
-/* Of an argument: what is known of it, and which of its bits. */
+/* For an argument: its known value, and the mask of known bits. */
 #define B(value, bits)                                                                             \
     {                                                                                              \
         (uint64_t)(value) & (uint64_t)(bits), (uint64_t)(bits)                                     \
@@ -82,7 +82,7 @@ static const struct need {
 #undef NEED
 };
 
-/* From an instruction that is known as little. */
+/* From an instruction whose address is just as unknown. */
 static struct hw_bpf_call call_of(const struct need *w)
 {
     struct hw_bpf_call call = {.data = {.nr = w->number, .arch = HERE}};
@@ -125,7 +125,7 @@ static const char *action_text(uint32_t action)
     }
 }
 
-/* The kernel takes the strictest of all filters' answers. */
+/* The kernel follows the strictest answer of all filters. */
 static int check_one(const struct hw_pid *pid, const struct sock_filter *code, size_t n,
                      enum hw_seccomp_way way, struct hw_error *err)
 {
@@ -151,7 +151,7 @@ static int check_one(const struct hw_pid *pid, const struct sock_filter *code, s
     return HW_OK;
 }
 
-/* The kernel shows filters to CAP_SYS_ADMIN, and only to who has none himself. */
+/* The kernel shows filters only to a process with CAP_SYS_ADMIN that has no filter itself. */
 static int cannot_read(const struct hw_pid *pid, struct hw_error *err)
 {
     const char *why = strerror(errno);
@@ -166,7 +166,7 @@ static int cannot_read(const struct hw_pid *pid, struct hw_error *err)
                    pid->pid, why, remedy);
 }
 
-/* The instructions of its i-th filter; 0 = there is none behind the last; -1 with errno. */
+/* The instructions of the thread's i-th filter; 0 = there is no i-th one; -1 with errno. */
 static long filter_of(int32_t tid, uintptr_t i, struct sock_filter *code)
 {
     long n = ptrace(PTRACE_SECCOMP_GET_FILTER, tid, (void *)i, NULL);
@@ -200,8 +200,9 @@ bool hw_seccomp_forbids(int32_t tid, const struct seccomp_data *call, bool unkno
     return n < 0 ? unknown : forbids;
 }
 
-/* A kernel that keeps no filters' code (without CONFIG_CHECKPOINT_RESTORE) says what it says of a
- * thread that has none: EINVAL. So their number is held against what /proc says. */
+/* A kernel that does not keep the filters' code (without CONFIG_CHECKPOINT_RESTORE) gives
+ * EINVAL, as for a thread without filters. So the number of filters is compared with what /proc
+ * says. */
 int hw_seccomp_check(const struct hw_pid *pid, int32_t tid, const struct hw_proc_status *status,
                      enum hw_seccomp_way way, struct hw_error *err)
 {
@@ -223,7 +224,7 @@ int hw_seccomp_check(const struct hw_pid *pid, int32_t tid, const struct hw_proc
     return rc;
 }
 
-/* Filters are a thread's own: those of a thread that has others were not looked at. */
+/* Each thread has its own filters: a thread whose number of filters differs was not checked. */
 int hw_seccomp_check_others(const struct hw_pid *pid, struct hw_error *err)
 {
     struct hw_proc_status all = {0}, one;

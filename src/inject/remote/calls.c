@@ -8,9 +8,9 @@
  *   -EINTR                                           the program sees it
  *   a count                                          the program sees less than it asked for
  *
- * poll and sleeps go on until the time they were to end at first. pselect6, select and ppoll write
- * down what is left; where that memory is read-only, they give EINTR. Sockets with SO_RCVTIMEO or
- * SO_SNDTIMEO give EINTR; their time restarts, as nobody can change it for one call.
+ * poll and sleeps still end at the original time. pselect6, select and ppoll write the remaining
+ * time to the program's memory; where that is read-only, they give EINTR. Sockets with SO_RCVTIMEO
+ * or SO_SNDTIMEO give EINTR; their time-out restarts, as it cannot be changed for a single call.
  */
 #include "inject/remote/calls.h"
 
@@ -33,7 +33,8 @@
 
 #define SURELY_WHOLE 4096u /* PIPE_BUF */
 #define TEXT_BYTES   256
-/* io_uring_enter's flags: with a struct that has a time; not one that says when, or registered. */
+/* io_uring_enter's flags: with a struct that holds a relative time-out, neither absolute nor
+ * registered */
 #define RING_LONG  UINT64_C(8)
 #define RING_TIMED (RING_LONG | 32 | 64)
 
@@ -122,7 +123,7 @@ const struct hw_call *hw_call_find(int64_t number)
 enum hw_call_time hw_call_time(const struct hw_call *c, const uint64_t args[6])
 {
     switch (c->number) {
-    case SYS_futex: /* all others say when */
+    case SYS_futex: /* all other operations take an absolute time */
         return (args[1] & (uint64_t)FUTEX_CMD_MASK) == FUTEX_WAIT && args[3] ? HW_CALL_SPEC
                                                                              : HW_CALL_NO_TIME;
     case SYS_clock_nanosleep:
@@ -142,7 +143,7 @@ int hw_call_left_arg(const struct hw_call *c, const uint64_t args[6])
     return left >= 0 && args[left] ? left : -1;
 }
 
-/* What a call with parts writes to: sendfile's is its first argument, too. */
+/* The descriptor that a call with parts writes to; sendfile's is its first argument, too. */
 static uint64_t out_arg(int64_t number)
 {
     return number == SYS_splice || number == SYS_copy_file_range ? 2 : number == SYS_tee ? 1 : 0;
@@ -162,20 +163,20 @@ bool hw_call_may_be_cut(const struct hw_pid *pid, const struct hw_call_now *now)
     if (!c || !parts(c, now->args))
         return false;
     (void)snprintf(name, sizeof name, "fd/%d", (int)now->args[out_arg(now->number)]);
-    /* Only looked at, and no file system of the target's is asked: it might not answer. */
+    /* Only its type is read, and the target's file system is not asked: it might not answer. */
     if (statx(pid->dir, name, AT_STATX_DONT_SYNC, STATX_TYPE, &st) < 0 || S_ISREG(st.stx_mode))
         return false;
     return now->number != SYS_write || !S_ISFIFO(st.stx_mode) || now->args[2] > SURELY_WHOLE;
 }
 
-/* Memory that looks like a file: a signal ends a read of much of it. */
+/* Memory devices: a signal cuts a long read of one short. */
 static bool is_endless(const struct stat *st)
 {
     return S_ISCHR(st->st_mode) && major(st->st_rdev) == 1 &&
            (minor(st->st_rdev) == 5 || minor(st->st_rdev) == 8 || minor(st->st_rdev) == 9);
 }
 
-/* Bytes in order, in the kernel's own hands, and whoever uses it waits. */
+/* Bytes in order, held by the kernel, and the program blocks on them. */
 static bool is_stream(int fd, const struct stat *st, const struct hw_call *c)
 {
     int type = 0;

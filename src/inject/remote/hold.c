@@ -29,7 +29,7 @@ static bool has(const struct hw_hold *h, int32_t tid)
     return false;
 }
 
-/* A first thread that has ended while others go on stays in the list. */
+/* A first thread that has ended while others live stays in the list. */
 static bool has_ended(const struct hw_pid *pid, int32_t number)
 {
     char name[48], text[256];
@@ -58,7 +58,7 @@ static int take_one(const struct hw_pid *pid, int32_t tid, int32_t number, struc
     int rc = hw_thread_seize_begin(t, pid->pid, tid, err);
     if (rc < 0) {
         free(t);
-        return rc == HW_EGONE || has_ended(pid, number) ? HW_OK : rc; /* by itself */
+        return rc == HW_EGONE || has_ended(pid, number) ? HW_OK : rc; /* it ended by itself */
     }
     h->threads.v[h->threads.n++] = t;
     return HW_OK;
@@ -72,7 +72,8 @@ static bool is_of(const struct hw_pid *pid, const struct hw_thread *t)
     return faccessat(pid->dir, name, F_OK, 0) == 0;
 }
 
-/* Those from the first on have been asked. Who has ended meanwhile is taken out. */
+/* Waits for the threads from `first` on, which were asked to stop. Those that have ended are
+ * dropped. */
 static int await(const struct hw_pid *pid, struct hw_hold *h, size_t first, struct hw_error *err)
 {
     int rc = HW_OK;
@@ -80,7 +81,7 @@ static int await(const struct hw_pid *pid, struct hw_hold *h, size_t first, stru
         rc = hw_thread_seize_end(h->threads.v[i], err);
         bool execed = h->threads.v[i]->execed;
         if (rc == HW_OK && !is_of(pid, h->threads.v[i])) {
-            (void)hw_thread_release(h->threads.v[i]); /* it stands */
+            (void)hw_thread_release(h->threads.v[i]); /* it is stopped */
             rc = HW_EGONE;
         }
         if (rc == HW_EGONE) {
@@ -92,14 +93,14 @@ static int await(const struct hw_pid *pid, struct hw_hold *h, size_t first, stru
             rc = HW_OK;
             continue;
         }
-        if (rc == HW_OK) /* who would take what it writes may be held, too */
+        if (rc == HW_OK) /* the thread that would read what it writes may be stopped, too */
             hw_thread_finish_call(h->threads.v[i], pid, FINISH_NS);
         i++;
     }
     return rc;
 }
 
-/* One look at the list. *n_new: how many were not held before. */
+/* Reads the list once. *n_new: how many were not held before. */
 static int look(const struct hw_pid *pid, int32_t except_tid, struct hw_hold *h, size_t *n_new,
                 struct hw_error *err)
 {
@@ -124,8 +125,8 @@ static int look(const struct hw_pid *pid, int32_t except_tid, struct hw_hold *h,
 }
 
 /*
- * A thread that does not stop could be in an exec, and have the first thread's number at its end:
- * nobody's registers are set then, since they could be the new program's.
+ * A thread that does not stop could be inside an exec, and have the first thread's number when that
+ * ends: then no registers are set, since they could be the new program's.
  */
 static void give_up(struct hw_hold *h, struct hw_thread *except)
 {
@@ -164,7 +165,7 @@ int hw_hold_take(const struct hw_pid *pid, struct hw_thread *except, struct hw_h
 void hw_hold_release(struct hw_hold *h)
 {
     for (size_t i = 0; i < h->threads.n; i++) {
-        (void)hw_thread_release(h->threads.v[i]); /* it stands */
+        (void)hw_thread_release(h->threads.v[i]); /* it is stopped */
         free(h->threads.v[i]);
     }
     hw_vec_done(&h->threads);

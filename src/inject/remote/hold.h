@@ -2,8 +2,8 @@
  * hold.h - stops all other threads of a process
  *
  * Why:     code that they may be executing is about to change.
- * Shapes:  take → inspect each, perhaps move it → release. Threads that start meanwhile are taken,
- *          too; when all are stopped, none can start.
+ * Shapes:  take → inspect each, perhaps move it → release. Threads that start meanwhile are
+ *          stopped, too; once all are stopped, none can start.
  * Errors:  HW_ETIMEOUT (one did not stop), HW_ELIMIT, HW_EGONE, HW_ENOMEM; then none is held.
  * Threads: as thread.h.
  */
@@ -26,7 +26,7 @@ struct hw_hold {
     bool execed;
 };
 
-/* except: is stopped already. On failure it may have been given up. */
+/* except: already stopped. On failure it may have been given up. */
 int hw_hold_take(const struct hw_pid *pid, struct hw_thread *except, struct hw_hold *out,
                  struct hw_error *err);
 void hw_hold_release(struct hw_hold *h);

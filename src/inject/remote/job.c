@@ -21,7 +21,7 @@
 
 #define CALL_NS  UINT64_C(2000000000)
 #define RED_ZONE 128u
-#define SPARE    16384u /* that a signal handler could still use */
+#define SPARE    16384u /* room that a signal handler could still need */
 
 #ifndef PIDFD_THREAD
 #define PIDFD_THREAD O_EXCL
@@ -57,14 +57,14 @@ int hw_job_write(struct hw_job *j, uint64_t at, const void *p, size_t n, struct 
     return hw_fail_sys(err, "memory of process %d", j->q->pid->pid);
 }
 
-/* Its own numbers, as the kernel copies them at an exec: nothing of what was found before holds
- * for another image, and that one may be none that we may touch. */
+/* The ids in its own memory, as the kernel wrote them at its exec: nothing found before holds
+ * for another image, and we may not be allowed to touch that one. */
 static int check_image(struct hw_job *j, const struct hw_pid *thread, struct hw_error *err)
 {
     struct hw_process *p = &j->process;
     struct hw_exec_id now;
     if (p->mem >= 0)
-        (void)close(p->mem); /* of a stop before this one */
+        (void)close(p->mem); /* from an earlier stop */
     p->mem = j->thread.mem = openat(thread->dir, "mem", O_RDWR | O_CLOEXEC);
     if (p->mem < 0)
         return hw_fail(err, errno == EACCES ? HW_EPERM : HW_EGONE, 0, "memory of process %d: %s",
@@ -83,7 +83,7 @@ int hw_job_check_standing(struct hw_job *j, int32_t number, struct hw_error *err
     char name[32];
     (void)snprintf(name, sizeof name, "task/%d", number);
     hw_autofd int dir = openat(thread.dir, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0) /* it has ended, and somebody else's got its number */
+    if (dir < 0) /* it has ended, and another process has its number */
         return hw_fail(err, HW_ETIMEOUT, 0, "thread %d does not belong to process %d", number,
                        thread.pid);
     thread.dir = dir;
@@ -108,9 +108,9 @@ int hw_job_map(struct hw_job *j, uint64_t n, int prot, uint64_t *at, struct hw_e
 }
 
 /*
- * Signals are delivered on the stack where the thread is, so there may be something below its red
- * zone, where that stack is known to be large: the first thread's, or one that ends in the thread's
- * own block (the thread pointer). A goroutine's or a fiber's is neither.
+ * Signals are delivered on the thread's current stack, so the space below its red zone may be used
+ * if that stack is known to be large: the first thread's, or one that ends in the thread's own
+ * block (the thread pointer). A goroutine's or a fiber's is neither.
  */
 uint64_t hw_job_room_on_stack(struct hw_job *j)
 {
@@ -166,7 +166,7 @@ int hw_job_make_room(struct hw_job *j, struct hw_error *err)
     if (rc == HW_OK)
         rc = write_state(j, j->thread.state_at, err);
     if (rc == HW_OK)
-        j->thread.code_at = j->code; /* from now on it finds back by itself */
+        j->thread.code_at = j->code; /* from now on the thread recovers by itself */
     return rc;
 }
 
@@ -177,10 +177,10 @@ int hw_job_put_text(struct hw_job *j, const char *text, uint64_t *at, struct hw_
 }
 
 /*
- * The target's descriptor, as the kernel copies it: open in no other way than the target has it. By
- * its path (/proc/PID/fd/N) it would be opened anew, with our rights: whatever another thread has
- * put under that number meanwhile, O_PATH of anybody's file included. From the thread itself where
- * the kernel can do that (Linux 6.9): it need not share the files of its process.
+ * The target's descriptor, copied by the kernel: open just as the target has it. Through its path
+ * (/proc/PID/fd/N) it would be opened again, with our rights: whatever another thread has put under
+ * that number meanwhile, including an O_PATH descriptor of anybody's file. From the thread itself
+ * where the kernel can do that (Linux 6.9): it need not share the files of its process.
  */
 static int take_descriptor(const struct hw_job *j)
 {
@@ -188,7 +188,7 @@ static int take_descriptor(const struct hw_job *j)
     return (int)syscall(SYS_pidfd_getfd, thread >= 0 ? thread : j->q->pid->pidfd, (int)j->fd, 0);
 }
 
-/* Looked at on the very descriptor that is written: a new, empty memory file of that thread. */
+/* Checked on the very descriptor that is written to: a new, empty memory file of that thread. */
 static bool is_new_memory(const struct hw_job *j, int fd)
 {
     struct stat st;
@@ -280,10 +280,10 @@ void hw_job_is_held(struct hw_job *j, const char before[108])
     uint64_t at = j->base + j->block_va + offsetof(struct hw_attach_block, socket_path);
     (void)snprintf(j->out->holder, sizeof j->out->holder, "%.107s", before);
     (void)hw_job_write(j, at, before, sizeof j->out->holder,
-                       NULL); /* else the next one would get our name */
+                       NULL); /* else the next recorder would read our name */
 }
 
-/* Whatever can still be given back; a thread that is in the kernel's middle cannot. */
+/* Undoes whatever can be undone; nothing can be for a thread that is inside the kernel. */
 void hw_job_clean(struct hw_job *j)
 {
     int64_t ignored;
@@ -292,7 +292,7 @@ void hw_job_clean(struct hw_job *j)
                                 (uint64_t[6]){j->reserved, j->reserved_bytes}, &ignored);
     if (j->fd >= 0)
         (void)hw_thread_syscall(&j->thread, SYS_close, (uint64_t[6]){(uint64_t)j->fd}, &ignored);
-    j->thread.code_at = 0; /* what it stands on goes now */
+    j->thread.code_at = 0; /* the code it runs on is unmapped now */
     if (j->code)
         (void)hw_thread_syscall(&j->thread, SYS_munmap, (uint64_t[6]){j->code, HW_JOB_PAGE_BYTES},
                                 &ignored);

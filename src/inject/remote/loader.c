@@ -55,7 +55,7 @@ static int command(struct hw_job *j, enum hw_attach_command what, struct hw_erro
             err, HW_EVERSION, 0,
             "process %d holds another version of the client library; restart the program",
             j->q->pid->pid);
-    if (b.handle == 0) /* another recorder's, and its constructor has not run yet */
+    if (b.handle == 0) /* another recorder's, whose constructor has not run yet */
         return hw_fail(err, HW_ETIMEOUT, 0,
                        "process %d is just loading the client library for another recorder; try "
                        "again",
@@ -84,7 +84,7 @@ static int command(struct hw_job *j, enum hw_attach_command what, struct hw_erro
     return hw_job_result(j, b.result, err);
 }
 
-/* Removes the hooks when something failed after they were set. */
+/* Removes the hooks if something failed after they were set. */
 int hw_job_by_loader(struct hw_job *j, struct hw_error *err)
 {
     int rc = j->process.library ? HW_OK : load(j, err);

@@ -1,10 +1,10 @@
 /*
  * process.c - preflight
  *
- * Text of libc that belongs to its allocator has no symbols of its own left for its inner
- * functions (_int_malloc, sysmalloc …), but all of malloc.c is linked in one piece: it reaches from
- * the end of the last exported function below the family's lowest to the first above its highest.
- * An allocator that is a library of its own is forbidden as a whole, and so is the loader.
+ * libc has no symbols left for the inner functions of its allocator (_int_malloc, sysmalloc …), but
+ * all of malloc.c is linked in one piece: it extends from the end of the last exported function
+ * below the family's lowest to the first one above its highest. An allocator that is a separate
+ * library is forbidden as a whole, and so is the loader.
  */
 #include "inject/remote/process.h"
 
@@ -40,7 +40,7 @@ int hw_process_read(const struct hw_process *p, uint64_t at, void *out, size_t n
                               : process_vm_readv(p->pid->pid, &to, 1, &from, 1, 0);
     if (got == (ssize_t)n)
         return HW_OK;
-    if (got == 0 && n) /* that image is gone: it has executed another program */
+    if (got == 0 && n) /* that image is gone: the process has executed another program */
         return HW_EGONE;
     return got < 0 && errno == ESRCH ? HW_EGONE : got < 0 && errno == EPERM ? HW_EPERM : HW_ESYS;
 }
@@ -73,11 +73,11 @@ static const struct hw_map *image_start(const struct hw_maps *m, size_t i)
     return &m->maps.v[i];
 }
 
-/* Names between which libc's allocator lies. */
+/* Names that enclose libc's allocator. */
 static const char *const family[] = {"malloc",         "free",     "calloc",      "realloc",
                                      "memalign",       "valloc",   "pvalloc",     "aligned_alloc",
                                      "posix_memalign", "mallinfo", "malloc_trim", "malloc_info"};
-/* Functions that hold a lock which loading takes, too, or a process that is about to go. */
+/* Functions that hold a lock which loading takes, too, or run when a process is about to end. */
 static const char *const others[] = {"fork",
                                      "_Fork",
                                      "__libc_fork",
@@ -184,7 +184,7 @@ static int read_libc(struct hw_process *p, size_t i, struct hw_error *err)
     return rc;
 }
 
-/* An allocator of its own: jemalloc, tcmalloc, mimalloc. */
+/* A separate allocator library: jemalloc, tcmalloc, mimalloc. */
 static bool is_allocator(const char *path)
 {
     const char *b = base_name(path);
@@ -218,7 +218,7 @@ static bool is_file(const struct hw_map *m, int fd)
     return fstat(fd, &st) == 0 && m->inode != 0 && st.st_ino == m->inode;
 }
 
-/* musl's library is its loader: installed under one name, asked for by another. */
+/* musl's library is its loader: installed under one name, requested under another. */
 static bool is_musl(const struct hw_checked_program *g, const struct hw_map *m)
 {
     const char *b = base_name(m->path);
@@ -231,7 +231,7 @@ static bool is_ours(const struct hw_map *m)
     return strncmp(base_name(m->path), "memfd:", 6) == 0;
 }
 
-/* A library that brings malloc for all, before libc's. */
+/* A library that defines malloc for all others, before libc's. */
 static bool defines_malloc(const struct hw_process *p, const struct hw_map *m)
 {
     hw_autofd int fd = -1;
@@ -244,9 +244,9 @@ struct found {
 };
 
 /*
- * A program without a loader that has a libc mapped runs it in a way of its own: valgrind
- * interprets it, a static program has it beside its own for name services. It was not set up for
- * calls from outside. A loader that was executed itself has loaded its libc as ever.
+ * A program without a loader that has a libc mapped uses it in an unusual way: valgrind interprets
+ * it, a static program has it beside its own for name services. It was not set up for calls from
+ * outside. A loader that was executed directly has loaded its libc as usual.
  */
 static bool runs_its_libc(const struct hw_process *p, const struct found *f,
                           const struct hw_checked_program *g)
@@ -254,7 +254,7 @@ static bool runs_its_libc(const struct hw_process *p, const struct found *f,
     return g->dynamic || (f->program != SIZE_MAX && is_loader(p->maps.maps.v[f->program].path));
 }
 
-/* Without it the loader cannot be given our file: it has no other name (a bare chroot). */
+/* Without it the loader cannot open our file, which has no other name (a bare chroot). */
 static bool sees_proc(const struct hw_process *p)
 {
     struct stat st;
@@ -263,8 +263,8 @@ static bool sees_proc(const struct hw_process *p)
     return proc >= 0 && fstatat(proc, "self", &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* glibc before 2.34, known by its file's name: it lacks versions of symbols that our library needs.
- */
+/* glibc before 2.34, recognized by its file name: it lacks symbol versions that our library
+ * needs. */
 static bool is_older_libc(const struct hw_process *p, size_t libc)
 {
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 34)
@@ -276,8 +276,8 @@ static bool is_older_libc(const struct hw_process *p, size_t libc)
 }
 
 /*
- * The allocator that has to be changed in place: of a static program, of one that brings its own,
- * or musl's, unless a library is before it. SIZE_MAX = glibc's loader and tables will do.
+ * The allocator that has to be changed in place: that of a static program, of one that brings its
+ * own, or musl's, unless a library precedes it. SIZE_MAX = glibc's loader and tables will do.
  */
 static size_t raw_allocator(const struct hw_process *p, const struct found *f,
                             const struct hw_checked_program *g)
@@ -295,7 +295,7 @@ static size_t raw_allocator(const struct hw_process *p, const struct found *f,
             !is_loader(m->path) && defines_malloc(p, m))
             return i;
     }
-    return libc; /* not the loader: up to glibc 2.33 it has a malloc, for the time before libc's */
+    return libc; /* not the loader: up to glibc 2.33 it has a malloc for the time before libc's */
 }
 
 static int read_raw(struct hw_process *p, size_t i, int program, bool is_static,
@@ -379,10 +379,10 @@ static void look_for(const uint8_t *code, size_t n, uint64_t at, const char *wha
         *out = at + (uint64_t)(found - code);
 }
 
-/* Of a mapping: in pieces, since what is looked for mostly is in the first of them. */
+/* Searches a mapping in pieces, since what we look for is mostly in the first one. */
 static void find_in(struct hw_process *p, const struct hw_map *m, uint8_t *code, size_t n_code)
 {
-    const size_t shared = sizeof RESTORER; /* one may lie across the end of a piece */
+    const size_t shared = sizeof RESTORER; /* it may span two pieces */
     for (uint64_t at = m->start; at < m->end; at += n_code - shared) {
         size_t n = m->end - at < n_code ? (size_t)(m->end - at) : n_code;
         if (hw_process_read(p, at, code, n) < 0)

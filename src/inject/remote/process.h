@@ -1,8 +1,8 @@
 /*
- * process.h - what has to be known of a process before it is stopped
+ * process.h - what has to be known about a process before it is stopped
  *
- * Why:     everything that takes time is done while it still runs: which libc, where its functions
- *          are, in which code nobody may be interrupted.
+ * Why:     everything that takes time is done while the process still runs: which libc it has,
+ *          where its functions are, which code must not be interrupted.
  * Owns:    the mappings.
  * Errors:  as hw_inject_check.
  */
@@ -30,8 +30,8 @@ struct hw_code_range {
 
 struct hw_process {
     const struct hw_pid *pid; /* borrowed */
-    struct hw_exec_id id;     /* read before everything else; not where it was only checked */
-    int mem; /* its memory, of the very image that stands; -1 = none stands: by its pid */
+    struct hw_exec_id id;     /* read before everything else; not if the process was only checked */
+    int mem; /* its memory, of the very image that is stopped; -1 = not stopped: read by pid */
     struct hw_proc_status status;
     struct hw_maps maps;
     uint64_t dlopen_at, dlsym_at, malloc_at;
@@ -39,9 +39,9 @@ struct hw_process {
     uint64_t syscall_ret_at, restorer_at; /* the same and ret; a signal frame's way back */
     uint64_t library;                     /* load address of an injected client; 0 = none */
     bool ignores_trap;                    /* SIGTRAP is ignored */
-    bool raw;    /* no loader to ask, or no table to change: the bare client, by changed code */
-    bool checks; /* only a verdict is wanted: what is remembered of the file will do */
-    struct hw_allocator allocator;          /* raw only, and empty where it was only checked */
+    bool raw;    /* no loader to ask, or no table to change: the bare client, by changing code */
+    bool checks; /* only a verdict is wanted: what is remembered about the file will do */
+    struct hw_allocator allocator;          /* raw only; empty if the process was only checked */
     const char *allocator_path;             /* borrowed from maps */
     HW_VEC(struct hw_code_range) forbidden; /* allocator, loader, fork and exit */
 };

@@ -23,7 +23,7 @@
 #define OUR_MACHINE EM_X86_64
 #endif
 
-/* Its first bytes as a text; how many, or -1. */
+/* Reads its first bytes as text; gives how many, or -1. */
 static ssize_t read_small(const char *path, char *out, size_t max)
 {
     hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -58,7 +58,7 @@ int hw_check_status(const struct hw_pid *pid, struct hw_proc_status *st, struct 
                        "process %d may only read, write and exit (strict seccomp), so nothing can "
                        "be loaded into it; start it with 'heapwise record --'",
                        pid->pid);
-    if (st->seccomp != 0) /* which calls, is asked when a thread stands */
+    if (st->seccomp != 0) /* which calls, is checked when a thread is stopped */
         return hw_seccomp_readable(pid, err);
     return HW_OK;
 }

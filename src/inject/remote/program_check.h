@@ -1,8 +1,8 @@
 /*
  * program_check.h - may this program be attached to at all?
  *
- * Why:     what /proc and the program's file tell is looked at first: it takes no time, and says
- *          in the user's words why not.
+ * Why:     what /proc and the program's file say is checked first: that takes no time, and gives
+ *          the reason in the user's words.
  * Errors:  HW_EGONE, HW_EPERM, HW_EBUSY (traced), HW_EUNSUPPORTED.
  */
 #ifndef HW_INJECT_REMOTE_PROGRAM_CHECK_H
@@ -12,9 +12,9 @@
 
 #include "inject/remote/process.h"
 
-/* What it asks for at its start. */
+/* The interpreter that it asks for. */
 struct hw_checked_program {
-    int fd;          /* its file; the caller's to close */
+    int fd;          /* its file; closed by the caller */
     bool dynamic;    /* it has a loader, */
     char loader[64]; /* of this name, without the folder */
 };

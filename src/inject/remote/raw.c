@@ -41,7 +41,7 @@
 #define PAGE_MASK    (~UINT64_C(4095))
 #define STACK_LOOKED (64u * 1024)
 #define REACH        (UINT64_C(2) << 30)
-#define GAP_LEAST    0x20000u /* room that is left around our page */
+#define GAP_LEAST    0x20000u /* room that is left free around our page */
 #define GAP_HEAP     (UINT64_C(1) << 30)
 #define LOWEST       0x10000u
 #define VDSO_MOST    65536u
@@ -123,7 +123,7 @@ void hw_job_raw_done(struct hw_job *j)
 
 /* ---- the library ---- */
 
-/* It has no relocations but those of its own addresses. */
+/* Its only relocations are those of its own addresses. */
 static int relocate(struct hw_job *j, struct hw_error *err)
 {
     const struct hw_image_section *s = hw_image_find(&j->raw->image, ".rela.dyn");
@@ -191,7 +191,7 @@ static int load(struct hw_job *j, struct hw_error *err)
             rc = map_segment(j, &img->segments[i], err);
     if (rc < 0)
         return rc;
-    j->reserved = 0; /* it stays */
+    j->reserved = 0; /* it stays mapped */
     j->out->loaded = true;
     return hw_job_fails(j, HW_INJECT_LOADED, err) ? HW_ESYS : HW_OK;
 }
@@ -203,8 +203,8 @@ static bool grows(const struct hw_map *m)
     return strcmp(m->path, "[heap]") == 0;
 }
 
-/* A place in the gap behind maps[i], so far below its end, or 0. Not where the heap or a stack will
- * want to be. */
+/* A place in the gap behind maps[i], so far below the gap's end, or 0. Not where the heap or a
+ * stack will grow. */
 static uint64_t place_in_gap(const struct hw_maps *m, size_t i, uint64_t below, uint64_t lo,
                              uint64_t hi)
 {
@@ -250,7 +250,7 @@ static int map_near(struct hw_job *j, uint64_t *out, struct hw_error *err)
     uint64_t first = m->maps.n ? m->maps.v[0].start : 0; /* the gap below everything */
     uint64_t at = first > LOWEST + GAP_LEAST ? (first - GAP_LEAST / 2) & PAGE_MASK : 0;
     int rc = at >= lo && at < hi ? try_near(j, at, out) : HW_ENOTFOUND;
-    /* The kernel puts what we have mapped since just below what there was. */
+    /* The kernel places what we have mapped since just below what there was. */
     for (size_t k = 0; k < sizeof below / sizeof *below; k++)
         for (size_t i = 0; i < m->maps.n && rc == HW_ENOTFOUND; i++)
             if ((at = place_in_gap(m, i, below[k], lo, hi)) != 0)
@@ -286,7 +286,7 @@ static int place(struct hw_job *j, struct hw_bare_block *b, struct hw_error *err
 
 /* ---- the code ---- */
 
-/* Where a thread stands, and where its signal handlers will come back to. */
+/* Where a thread is, and where its signal handlers will return to. */
 static int check_thread(struct hw_job *j, struct hw_thread *t, bool *again)
 {
     const struct hw_plan *p = &j->raw->plan;
@@ -304,7 +304,7 @@ static int check_thread(struct hw_job *j, struct hw_thread *t, bool *again)
     uint64_t n = m ? m->end - r.sp : 4096 - (r.sp & 4095);
     n = (n < STACK_LOOKED ? n : STACK_LOOKED) & ~UINT64_C(7);
     if (r.sp % 8 != 0 || hw_process_read(&j->process, r.sp, j->copy, n) < 0)
-        return HW_OK; /* not a stack that a handler could be on */
+        return HW_OK; /* not a stack that a handler could run on */
     for (uint64_t i = 0; i < n; i += 8) {
         uint64_t word;
         memcpy(&word, j->copy + i, sizeof word);
@@ -330,7 +330,7 @@ static int check_threads(struct hw_job *j, const struct hw_hold *h, struct hw_er
                   : HW_OK;
 }
 
-/* The bytes that are to go must be there: else somebody else has changed them, too. */
+/* The bytes to be replaced must still be there: else somebody else has changed them, too. */
 static int check_bytes(struct hw_job *j, bool on, struct hw_error *err)
 {
     const struct hw_plan *p = &j->raw->plan;
@@ -399,7 +399,8 @@ static uint64_t stack_end(const struct hw_process *p)
     return 0;
 }
 
-/* The kernel's page is the same in all processes of this word size, at another address in each. */
+/* The kernel's page is the same in all processes of this word size, but at a different address
+ * in each. */
 static uint64_t kernels_clock(const struct hw_process *p)
 {
     const uint8_t *ours = (const uint8_t *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);
@@ -479,9 +480,9 @@ int hw_job_by_raw(struct hw_job *j, struct hw_error *err)
     if (j->q->command != HW_ATTACH_HOOK && b.near_at == 0)
         return HW_OK; /* never hooked */
     if (j->q->command == HW_ATTACH_REFRESH)
-        return HW_OK; /* its allocator was there from the beginning */
+        return HW_OK; /* its allocator was there from the start */
     rc = place(j, &b, err);
-    if (b.near_at) /* also when it failed: the page is there */
+    if (b.near_at) /* also after a failure: the page is there */
         (void)hw_job_write(j, at + offsetof(struct hw_bare_block, near_at), &b.near_at,
                            sizeof b.near_at, NULL);
     if (rc < 0)

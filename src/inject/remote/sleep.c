@@ -57,7 +57,7 @@ static bool switches(const char *text, uint64_t *out)
     return value_of(text, "\nnr_voluntary_switches", out, &none);
 }
 
-/* The processor it was on last: the 39th field of its line, the 37th behind its name. */
+/* The processor it last ran on: the 39th field of the line, the 37th after its name. */
 static int processor_of(const char *stat)
 {
     const char *p = strrchr(stat, ')');
@@ -66,14 +66,14 @@ static int processor_of(const char *stat)
     return p ? (int)strtol(p, NULL, 10) : -1;
 }
 
-/* Our own thread's time on the clock of the processor it is on, and ours behind it. A thread that
- * had to wait for the processor in between has compared two moments: it tries again. */
+/* Our own thread's last time on its processor's clock, and ours right after it. If our thread
+ * had to wait for the processor in between, the two belong to different moments: it tries again. */
 static bool own_time(uint64_t *ns, uint64_t *now_ns)
 {
     char name[64], text[TEXT_BYTES];
     (void)snprintf(name, sizeof name, "/proc/self/task/%d/sched", (int)syscall(SYS_gettid));
     for (int i = 0; i < COMPARISONS; i++) {
-        (void)sched_yield(); /* the scheduler looks at its clock */
+        (void)sched_yield(); /* makes the scheduler read its clock */
         uint64_t yielded_ns = hw_now_monotonic_ns();
         if (!read_text(AT_FDCWD, name, text) || !ran_at(text, ns))
             return false;
@@ -94,7 +94,7 @@ static bool time_there(int cpu, uint64_t *ns, uint64_t *now_ns)
     if (sched_setaffinity(0, sizeof there, &there) < 0)
         return false;
     bool ok = own_time(ns, now_ns);
-    (void)sched_setaffinity(0, sizeof before, &before); /* where we were allowed to be before */
+    (void)sched_setaffinity(0, sizeof before, &before); /* where we were allowed to run before */
     return ok;
 }
 
@@ -105,7 +105,7 @@ static bool sched_of(const struct hw_pid *pid, int32_t number, uint64_t *ran, ui
     return read_text(pid->dir, name, text) && ran_at(text, ran) && switches(text, n_switches);
 }
 
-/* Those that thread.c can shorten. */
+/* The calls that thread_restart.c can shorten. */
 static bool takes_time_out(const struct hw_call_now *now, bool filtered)
 {
     const struct hw_call *c = hw_call_find(now->number);
@@ -122,7 +122,8 @@ void hw_sleep_inspect(const struct hw_pid *pid, int32_t number, const struct hw_
     if (!takes_time_out(now, filtered))
         return;
     (void)snprintf(name, sizeof name, "task/%d/stat", number);
-    /* Around its state: one that ran meanwhile may have moved to a processor with another clock. */
+    /* Read before and after its state: a thread that ran meanwhile may have moved to a processor
+     * with another clock. */
     if (!sched_of(pid, number, &ran, &n_switches) || !read_text(pid->dir, name, stat))
         return;
     const char *state = strrchr(stat, ')');
@@ -148,5 +149,5 @@ uint64_t hw_sleep_until(const struct hw_pid *pid, int32_t number, const struct h
     if (s->slept_ns == 0 || !sched_of(pid, number, &ran, &n) || n != s->n_switches + 1)
         return 0;
     uint64_t all = s->slept_ns + (stopped_ns - s->looked_ns);
-    return all - all / 1024; /* that clock may be faster than the one of time-outs */
+    return all - all / 1024; /* that clock may run faster than the one of time-outs */
 }

@@ -2,9 +2,9 @@
  * thread.c - a thread is taken, stopped, and let go as it was
  *
  * The last stop before a thread is released must be one inside the kernel's signal delivery: only
- * there the kernel looks whether a system call has to be restarted (rax = -ERESTART…, orig_rax =
- * its number), and so only there the restored registers mean what they meant. Stops of our own
- * system calls are not of that kind; a new interrupt brings one that is.
+ * there does the kernel check whether a system call has to be restarted (rax = -ERESTART…, orig_rax
+ * = its number), so only there do the restored registers keep their meaning. Stops of our own
+ * system calls are not of that kind; another interrupt causes one that is.
  */
 #include "inject/remote/thread.h"
 
@@ -102,7 +102,7 @@ void hw_thread_move(struct hw_thread *t, uint64_t pc)
 {
     hw_thread_kept_regs(t)->rip = pc;
     t->moved = true;
-    if (!t->saved) /* at once: what it is moved to means the same, whatever becomes of us */
+    if (!t->saved) /* at once: the new address means the same, whatever happens to us */
         (void)hw_thread_set_regs(t, hw_thread_kept_regs(t));
 }
 
@@ -141,8 +141,8 @@ static void debug_register(struct hw_thread *t, int i, uint64_t v)
                            v);
 }
 
-/* A debug register is this thread's alone; a changed instruction would stop all, who have no tracer
- * and would die of it. */
+/* A debug register belongs to this thread alone; a changed instruction would stop all threads,
+ * which have no tracer and would die of it. */
 int hw_thread_run_to(struct hw_thread *t, uint64_t at)
 {
     int status, rc = HW_ETIMEOUT;
@@ -189,8 +189,8 @@ static int back_in_delivery(struct hw_thread *t)
     }
 }
 
-/* Who has not stopped yet cannot be let go: it would stop then, and stand for as long as we live.
- */
+/* A thread that has not stopped yet cannot be detached: it would stop later, and stay stopped
+ * for as long as we live. */
 static bool detach(struct hw_thread *t)
 {
     int status;
@@ -201,11 +201,11 @@ static bool detach(struct hw_thread *t)
         return rc == HW_EGONE;
     bool signal = !hw_thread_is_event(status) && WSTOPSIG(status) != (SIGTRAP | 0x80);
     (void)hw_thread_ptrace(PTRACE_DETACH, t, 0,
-                           signal ? (uintptr_t)WSTOPSIG(status) : 0); /* it stands */
+                           signal ? (uintptr_t)WSTOPSIG(status) : 0); /* it is stopped */
     return true;
 }
 
-/* The number is another thread's, which stands at the end of its exec: its registers are not ours
+/* The number is now another thread's, stopped at the end of its exec: its registers are not ours
  * to set. */
 static bool is_replaced(const struct hw_thread *t)
 {
@@ -221,14 +221,14 @@ bool hw_thread_release(struct hw_thread *t)
     if (!t->seized)
         return true;
     if (is_replaced(t)) {
-        (void)hw_thread_wait_stop(t, 0, &status); /* which lets it go */
+        (void)hw_thread_wait_stop(t, 0, &status); /* which detaches it */
         return true;
     }
     struct user_regs_struct *r = hw_thread_kept_regs(t);
     if (t->saved && back_in_delivery(t) == HW_OK) {
         struct iovec io = {t->xstate, t->xstate_bytes};
         (void)hw_thread_ptrace(PTRACE_SETREGSET, t, NT_X86_STATE,
-                               (uintptr_t)&io); /* what was read is accepted */
+                               (uintptr_t)&io); /* the kernel accepts what it gave */
         (void)hw_thread_ptrace(PTRACE_SETSIGMASK, t, sizeof t->kept_mask, (uintptr_t)&t->kept_mask);
     }
     if (t->known) {
@@ -241,7 +241,7 @@ bool hw_thread_release(struct hw_thread *t)
     return gone;
 }
 
-#else /* process.c has refused before */
+#else /* process.c has refused already */
 
 int hw_thread_take(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err)
 {

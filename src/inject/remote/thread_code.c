@@ -2,7 +2,7 @@
  * thread_code.c - code that a stopped thread executes for us
  *
  * System calls and functions, run between save and release. The code returns to the program by
- * itself: should we die, the thread waits for two seconds and then goes on.
+ * itself: should we die, the thread waits for two seconds and then resumes.
  */
 #include "inject/remote/thread.h"
 
@@ -24,10 +24,10 @@
 #define SYSCALL_NS (1000 * UINT64_C(1000000))
 
 /*
- * Ends in no trap: a trap's signal would find the program's own handler once we are gone, and where
- * the program ignores that signal, sending it makes it no longer ignored. The tracer looks at the
- * word instead, and stops the thread in its wait. That is ppoll, since it is restarted without the
- * kernel's restart block: the one that is there belongs to the call that we have interrupted.
+ * Does not end in a trap: a trap's signal would reach the program's own handler once we are gone,
+ * and if the program ignores that signal, raising it ends that. The tracer polls a word instead,
+ * and stops the thread in its wait. That is ppoll, since it is restarted without the kernel's
+ * restart block: the one that is there belongs to the call that we have interrupted.
  */
 __asm__(".pushsection .rodata\n\t.p2align 4\n\t.globl hw_thread_code\n"
         "hw_thread_code:\n\t"
@@ -35,7 +35,7 @@ __asm__(".pushsection .rodata\n\t.p2align 4\n\t.globl hw_thread_code\n"
         ".p2align 3, 0x90\n\tsyscall\n" /* +8: a system call */
         "1:\tmov %rax, 8(%rbx)\n\t"
         "movl $1, (%rbx)\n"
-        "2:\tmovq $0, 16(%rbx)\n\tmovq $1000000, 24(%rbx)\n\t" /* the call leaves what is left */
+        "2:\tmovq $0, 16(%rbx)\n\tmovq $1000000, 24(%rbx)\n\t" /* the call leaves the rest here */
         "xor %edi, %edi\n\txor %esi, %esi\n\tlea 16(%rbx), %rdx\n\t"
         "xor %r10d, %r10d\n\txor %r8d, %r8d\n\tmov $271, %eax\n\tsyscall\n\t" /* ppoll */
         "decl 4(%rbx)\n\tjg 2b\n\t"
@@ -58,15 +58,16 @@ struct state {
 #define FRAME_AT   64u   /* behind it: what rt_sigreturn takes its registers from, */
 #define XSTATE_AT  2048u /* and the vector registers */
 #define N_WAITS    2000u
-#define SW_AT      464u /* of the vector registers' area: what software says of it */
+#define SW_AT      464u /* in the area of the vector registers: what software notes about it */
 #define FP_MAGIC_1 0x46505853u
 #define FP_MAGIC_2 0x46505845u
-#define XTILE_DATA (UINT64_C(1) << 18) /* large, and only there for who asked for it */
+#define XTILE_DATA (UINT64_C(1) << 18) /* large, and only there for those who requested it */
 
 _Static_assert(FRAME_AT + 8 + sizeof(ucontext_t) < XSTATE_AT, "the frame");
 
-/* Where each part of the vector registers' area ends. Asking the processor takes some 20 us a part
- * in a virtual machine, so it is done while everything runs; all who do it write the same. */
+/* Where each part of the area of the vector registers ends. Asking the processor takes some 20
+ * us per part in a virtual machine, so it is done while everything runs; all who do it write the
+ * same values. */
 static uint32_t part_ends[63];
 
 void hw_thread_prepare(void)
@@ -114,7 +115,7 @@ size_t hw_thread_state(const struct hw_thread *t, uint64_t at, uint8_t out[HW_TH
     uint64_t area = at + XSTATE_AT, features;
     memcpy(&features, t->xstate + SW_AT, sizeof features);
     uint64_t used, size;
-    memcpy(&used, t->xstate + 512, sizeof used); /* those that are not as at the beginning */
+    memcpy(&used, t->xstate + 512, sizeof used); /* those not in their initial state */
     features &= used & XTILE_DATA ? ~UINT64_C(0) : ~XTILE_DATA;
     size = xstate_size(features);
     if (size <= t->xstate_bytes && XSTATE_AT + size + 4 <= HW_THREAD_STATE_BYTES) {
@@ -198,7 +199,7 @@ static int wait_ready(struct hw_thread *t, uint64_t timeout_ns, struct state *s)
              hw_thread_ptrace(PTRACE_CONT, t, 0, hw_thread_to_deliver(status)) == 0);
     if (rc < 0 || !state_get(t, s))
         return rc < 0 ? rc : HW_EGONE;
-    if (s->word == GONE_ON) { /* we were away for so long that it does not wait any more */
+    if (s->word == GONE_ON) { /* we were away for so long that it no longer waits */
         t->saved = t->known = false;
         t->gone_on = true;
         return HW_EGONE;
@@ -206,7 +207,7 @@ static int wait_ready(struct hw_thread *t, uint64_t timeout_ns, struct state *s)
     return s->word == READY ? 1 : HW_ETIMEOUT;
 }
 
-/* From now on only signals that our own code raises. */
+/* From now on only signals that our own code raises are delivered. */
 static bool mask_all(struct hw_thread *t)
 {
     uint64_t most = ~UINT64_C(0);
@@ -272,7 +273,7 @@ int hw_thread_syscall(struct hw_thread *t, long n, const uint64_t a[6], int64_t 
             *out = (int64_t)result;
         return code;
     }
-    if (t->boot_at) { /* when nobody stops it behind the call: ret, and the way back of a signal */
+    if (t->boot_at) { /* if nobody stops it after the call: ret, and the return from a signal */
         r.rip = t->syscall_ret_at;
         r.rsp = t->boot_at + FRAME_AT - 8;
     }

@@ -1,8 +1,8 @@
 /*
- * thread_restart.c - the system call that our stop interrupted goes on as if nothing had happened
+ * thread_restart.c - the system call that our stop interrupted continues as if nothing had happened
  *
- * Calls that the kernel would not restart (calls.h) get -ERESTARTNOHAND in the place of their
- * result: the kernel then restarts them, unless a handler is to run: that makes the EINTR right.
+ * Calls that the kernel would not restart (calls.h) get -ERESTARTNOHAND as their result: the kernel
+ * then restarts them, unless a signal handler is to run; in that case EINTR is right.
  */
 #include "inject/remote/thread.h"
 
@@ -37,7 +37,7 @@ static void set_arg(struct user_regs_struct *r, unsigned i, uint64_t v)
     *args[i] = v;
 }
 
-/* EINTR from being stopped: nothing was done yet. */
+/* EINTR because of our stop: nothing was done yet. */
 static bool is_restarted_by_us(int64_t number)
 {
     const struct hw_call *c = hw_call_find(number);
@@ -52,8 +52,8 @@ static bool is_interrupted(int64_t rc)
            rc == RESTART_BLOCK;
 }
 
-/* What the kernel does when the stop was one of its signal delivery; a signal frame's way back does
- * not. */
+/* What the kernel does in a stop of its signal delivery, but not on the way back from a signal
+ * frame. */
 bool hw_thread_call_restarts(const struct user_regs_struct *r)
 {
     int64_t number = (int64_t)r->orig_rax, rc = (int64_t)r->rax;
@@ -62,7 +62,7 @@ bool hw_thread_call_restarts(const struct user_regs_struct *r)
 
 /* ---- its time ---- */
 
-/* Its number would be another one, which a filter may answer with the program's end. */
+/* restart_syscall has another number, and a filter may kill the program for it. */
 static bool restart_syscall_forbidden(const struct hw_thread *t, const struct user_regs_struct *r)
 {
     struct seccomp_data call = {
@@ -72,7 +72,7 @@ static bool restart_syscall_forbidden(const struct hw_thread *t, const struct us
     return hw_seccomp_forbids(t->tid, &call, /* unknown = */ t->filtered);
 }
 
-/* What is left of the time at `at` lies at spare_at then. */
+/* Writes what is left of the time-out at `at` to spare_at. */
 static bool shorten_spec(const struct hw_thread *t, uint64_t at, uint64_t passed_ns)
 {
     uint64_t s, ns;
@@ -80,13 +80,13 @@ static bool shorten_spec(const struct hw_thread *t, uint64_t at, uint64_t passed
         !hw_thread_read_word(t, at + 8, &ns))
         return false;
     if (s > INT32_MAX || ns >= NS_IN_S)
-        return false; /* nobody waits for so long, or the kernel will not take it */
+        return false; /* nobody waits that long, or the kernel will not accept it */
     uint64_t whole_ns = s * NS_IN_S + ns, left_ns = whole_ns > passed_ns ? whole_ns - passed_ns : 0;
     return hw_thread_write_word(t, t->spare_at, left_ns / NS_IN_S) &&
            hw_thread_write_word(t, t->spare_at + 8, left_ns % NS_IN_S);
 }
 
-/* The same for a mask, its size, and the address of the time. */
+/* The same for a mask, its size, and the address of the time-out. */
 static bool shorten_ring(const struct hw_thread *t, uint64_t at, uint64_t passed_ns)
 {
     uint64_t words[3];
@@ -99,7 +99,7 @@ static bool shorten_ring(const struct hw_thread *t, uint64_t at, uint64_t passed
            hw_thread_write_word(t, t->spare_at + 32, t->spare_at);
 }
 
-/* What has passed is taken off. */
+/* Subtracts the time that has passed. */
 static void shorten(const struct hw_thread *t, struct user_regs_struct *r)
 {
     const struct hw_call *c = hw_call_find((int64_t)r->orig_rax);
@@ -129,7 +129,7 @@ static void shorten(const struct hw_thread *t, struct user_regs_struct *r)
     }
 }
 
-/* True: its registers are others now. */
+/* True: its registers have changed. */
 bool hw_thread_restart_call(const struct hw_thread *t, struct user_regs_struct *r)
 {
     int64_t rc = (int64_t)r->rax;
@@ -148,7 +148,8 @@ bool hw_thread_restart_call(const struct hw_thread *t, struct user_regs_struct *
 
 _Static_assert(MOST_PIECES * 16 <= MESSAGE_AT, "the spare bytes");
 
-/* What is left of n pieces behind `done` bytes, at spare_at. Their number; 0 = not possible. */
+/* Writes what is left of n pieces after `done` bytes to spare_at. Gives their number; 0 = not
+ * possible. */
 static uint64_t rest_of_vector(const struct hw_thread *t, uint64_t at, uint64_t n, uint64_t done)
 {
     uint64_t base, bytes, k = 0;
@@ -185,7 +186,7 @@ static bool rest_of_message(const struct hw_thread *t, struct user_regs_struct *
     return true;
 }
 
-/* From now on r asks for what is left. */
+/* Makes r ask for what is left. */
 static bool ask_for_rest(const struct hw_thread *t, const struct hw_call *c,
                          struct user_regs_struct *r, uint64_t done)
 {
@@ -213,7 +214,7 @@ static bool ask_for_rest(const struct hw_thread *t, const struct hw_call *c,
     return done < length;
 }
 
-/* A signal is due before the call could begin: as if it had ended, and then that. */
+/* A signal is due before the call could start: ends the call with its count, then delivers it. */
 static int give_way(struct hw_thread *t, uintptr_t signal)
 {
     if (!hw_thread_set_regs(t, hw_thread_kept_regs(t)) ||
@@ -224,8 +225,8 @@ static int give_way(struct hw_thread *t, uintptr_t signal)
     return rc == HW_OK && !hw_thread_get_regs(t, hw_thread_kept_regs(t)) ? HW_EGONE : rc;
 }
 
-/* Its entry and its exit. 1 = it has ended with *out, 0 = not begun. Interrupted when it is late.
- */
+/* Runs it from entry to exit. 1 = it has ended with *out, 0 = not started. Interrupted when it
+ * is late. */
 static int run_call(struct hw_thread *t, const struct user_regs_struct *r, uint64_t end_ns,
                     int64_t *out)
 {
@@ -257,8 +258,8 @@ static int run_call(struct hw_thread *t, const struct user_regs_struct *r, uint6
 }
 
 /*
- * The stop has cut it, so that it gave a part of what was asked for. Until the rest is done the
- * thread waits in a call of its own program, as it would without us.
+ * The stop has cut the call short, so that it returned a part of what was asked for. Until the rest
+ * is done the thread waits in its program's own call, as it would without us.
  */
 void hw_thread_finish_call(struct hw_thread *t, const struct hw_pid *pid, uint64_t timeout_ns)
 {
@@ -271,7 +272,7 @@ void hw_thread_finish_call(struct hw_thread *t, const struct hw_pid *pid, uint64
         now.args[i] = arg_of(r, i);
     if (!c || now.number < 0 || (int64_t)r->rax <= 0 || !hw_call_was_cut(pid, &now))
         return;
-    r->orig_rax = UINT64_MAX; /* it ends with that count, whatever comes */
+    r->orig_rax = UINT64_MAX; /* it returns that count, whatever happens */
     t->moved = true;
     do {
         rest = *r;
@@ -283,7 +284,7 @@ void hw_thread_finish_call(struct hw_thread *t, const struct hw_pid *pid, uint64
             return; /* it is where a signal has led it, or gone */
         if (n > 0)
             r->rax += (uint64_t)n;
-        /* recvmmsg keeps our stop as an error of the socket, and gives it once. */
+        /* recvmmsg stores our stop as an error of the socket, and reports it once */
     } while ((n > 0 || n == -EINTR || n == RESTART_SYS) && hw_now_monotonic_ns() < end_ns);
     (void)hw_thread_set_regs(t, r);
     t->stopped_ns = hw_now_monotonic_ns();

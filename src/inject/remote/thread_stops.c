@@ -13,8 +13,8 @@
 #include "base/banned.h"
 
 /*
- * Another thread's exec ends this one, and takes the first thread's number. That thread is let go
- * as it is: it is in a program that nobody has asked about.
+ * Another thread's exec ends this one, and that thread takes the first thread's number. It is
+ * released as it is: it runs a program that nobody has asked about.
  */
 static int take_exec(struct hw_thread *t, bool stands)
 {
@@ -25,8 +25,8 @@ static int take_exec(struct hw_thread *t, bool stands)
     return HW_EGONE;
 }
 
-/* 1 = *status is a stop; HW_EGONE; HW_ETIMEOUT. Stops come within microseconds, so we turn first.
- */
+/* 1 = *status is a stop; HW_EGONE; HW_ETIMEOUT. Stops come within microseconds, so we spin
+ * first. */
 int hw_thread_wait_stop(struct hw_thread *t, uint64_t timeout_ns, int *status)
 {
     uint64_t start = hw_now_monotonic_ns();
@@ -58,7 +58,7 @@ static bool is_group_stop(int status)
     return hw_thread_is_event(status) && WSTOPSIG(status) != SIGTRAP;
 }
 
-/* Until the stop that our interrupt has asked for. Signals on the way are handed on. */
+/* Waits until the stop that our interrupt asked for. Signals on the way are passed on. */
 int hw_thread_wait_interrupted(struct hw_thread *t)
 {
     int status;

@@ -1,8 +1,8 @@
 /*
  * thread_stops.h - ptrace's requests on a thread, and waiting for its stops
  *
- * Why:     which stop is which is decided in one place, for all that is done with a stopped thread.
- * Shapes:  for the files of this room that are built on ptrace; x86-64 only.
+ * Why:     one place decides which stop is which, for everything that is done with a stopped thread.
+ * Shapes:  for the files of this folder that use ptrace; x86-64 only.
  */
 #ifndef HW_INJECT_REMOTE_THREAD_STOPS_H
 #define HW_INJECT_REMOTE_THREAD_STOPS_H
@@ -30,7 +30,7 @@ static inline long hw_thread_ptrace(int request, const struct hw_thread *t, uint
     return ptrace(request, t->tid, (void *)addr, (void *)data);
 }
 
-/* Raised by what the thread itself executes. */
+/* Raised by the code that the thread executes for us. */
 static inline bool hw_thread_is_fault(int signal)
 {
     return signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE ||
@@ -42,8 +42,8 @@ static inline bool hw_thread_is_event(int status)
     return status >> 16 == PTRACE_EVENT_STOP;
 }
 
-/* SIGSTOP cannot be blocked. It is handed on: the thread runs for us all the same, and the kernel
- * remembers for the time after us whether the process is stopped or was continued meanwhile. */
+/* SIGSTOP cannot be blocked. It is passed on: the thread runs for us all the same, and the
+ * kernel remembers whether the process is to be stopped or continued afterwards. */
 static inline uintptr_t hw_thread_to_deliver(int status)
 {
     return !hw_thread_is_event(status) && WSTOPSIG(status) == SIGSTOP ? SIGSTOP : 0;
@@ -51,10 +51,10 @@ static inline uintptr_t hw_thread_to_deliver(int status)
 
 /* 1 = *status is a stop; HW_EGONE; HW_ETIMEOUT. */
 int hw_thread_wait_stop(struct hw_thread *t, uint64_t timeout_ns, int *status);
-/* Until the stop that our interrupt has asked for. Signals on the way are handed on. */
+/* Waits until the stop that our interrupt asked for. Signals on the way are passed on. */
 int hw_thread_wait_interrupted(struct hw_thread *t);
 
-/* The registers with which it goes on in the end. */
+/* The registers with which it resumes in the end. */
 static inline struct user_regs_struct *hw_thread_kept_regs(struct hw_thread *t)
 {
     return (struct user_regs_struct *)(void *)t->words;
@@ -67,9 +67,9 @@ bool hw_thread_write_word(const struct hw_thread *t, uint64_t at, uint64_t v);
 
 /* ---- thread_restart.c: the system call that the stop interrupted ---- */
 
-/* Shall it restart, by the kernel or by us? */
+/* Is it to be restarted, by the kernel or by us? */
 bool hw_thread_call_restarts(const struct user_regs_struct *r);
-/* Makes it restart, with what is left of its time. True: its registers are others now. */
+/* Makes it restart with the remaining time. True: its registers have changed. */
 bool hw_thread_restart_call(const struct hw_thread *t, struct user_regs_struct *r);
 
 #endif

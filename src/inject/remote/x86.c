@@ -1,7 +1,7 @@
 /*
  * x86.c - one table a map of opcodes, a letter an opcode:
  *
- *      .  nothing behind the opcode       M  a ModRM byte (and what it asks for)
+ *      .  nothing after the opcode       M  a ModRM byte (and what it asks for)
  *      b  one byte at once                N  ModRM and one byte at once
  *      z  two or four bytes               Z  ModRM and two or four bytes
  *      w  two bytes                       e  enter: three bytes
@@ -225,7 +225,7 @@ static uint8_t take_prefixes(struct reader *r)
                 r->narrow = false;
             return c;
         }
-        r->at--; /* a REX that is not the last means nothing */
+        r->at--; /* a REX prefix that is not the last one means nothing */
         r->wide = false;
     }
 }
