@@ -1,12 +1,12 @@
 /*
- * boot.c - finding the real functions by the loader's own data
+ * boot.c - finds the real functions in the loader's own data
  *
  *      _r_debug -> link_map list (load order) -> our entry -> everything behind it is "next"
  *
  * A link_map gives the dynamic section: symbol table, string table, hash table (GNU or System V)
- * and versions. glibc has these addresses relocated in place; the kernel's vdso has not, which is
- * seen by their being smaller than the load address. Indirect functions are called to learn their
- * address. The objects are mapped and relocated already, so they are as trusted as the loader is.
+ * and versions. glibc has these addresses relocated in place; the kernel's vdso has not, which
+ * shows in addresses below the load address. Indirect functions are called to learn their address.
+ * The objects are mapped and relocated already, so they are as trusted as the loader is.
  */
 #include "client/boot.h"
 
@@ -55,7 +55,7 @@ static bool object_open(uintptr_t base, const ElfW(Dyn) * dynamic, struct object
     return o->symbols && o->strings && (o->gnu_hash || o->sysv_hash);
 }
 
-/* Not libc's: the program may have one of its own in its place, and not be relocated yet. */
+/* Not libc's: the program may have its own in its place, not relocated yet. */
 static bool same_text(const char *a, const char *b)
 {
     while (*a && *a == *b)
@@ -125,8 +125,8 @@ static const ElfW(Sym) * find_sysv(const struct object *o, const char *name)
 
 extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
 
-/* Put into a running program: nobody is behind us, and the first in the list is the one that the
- * program calls. */
+/* We were put into a running program: nothing comes after us, and the first in the list is the
+ * one that the program calls. */
 static bool late;
 
 bool hw_boot_is_us(const struct link_map *m)
@@ -255,7 +255,7 @@ static void show(const ElfW(Half) * version, uintptr_t page_bytes)
     const ElfW(Half) any = 1; /* VER_NDX_GLOBAL */
     void *page = (void *)((uintptr_t)version & ~(page_bytes - 1));
     if (mprotect(page, page_bytes, PROT_READ | PROT_WRITE) != 0)
-        return; /* then only calls through tables that are there by now are seen */
+        return; /* then only calls through tables that exist by now are seen */
     memcpy((void *)(uintptr_t)version, &any, sizeof any);
     (void)mprotect(page, page_bytes, PROT_READ); /* as the loader left it */
 }
@@ -293,10 +293,10 @@ uint64_t hw_boot_allocator_base(void)
 /* ---- the next dlclose ---- */
 
 /*
- * What the program starts with never goes away, and libc never does. Where dlclose is of something
- * else (libc had none before 2.34, and libdl came and went), it is looked up at each call, under
- * the loader's lock, since the list may change at any time: a lock that dlclose itself does not
- * take for a module that stays.
+ * The libraries that the program starts with never go away, nor does libc. If dlclose is defined
+ * elsewhere (libc had none before 2.34, and libdl came and went), it is looked up at each call,
+ * under the loader's lock, since the list may change at any time: a lock that dlclose itself does
+ * not take for a module that stays.
  */
 static void *lasting_dlclose;
 
@@ -337,7 +337,7 @@ void *hw_boot_dlclose(void)
     struct late l = {.name = "dlclose", .behind_us = late};
     hw_boot();
     if (!lasting_dlclose)
-        (void)dl_iterate_phdr(find_late, &l); /* gives what the last call gave */
+        (void)dl_iterate_phdr(find_late, &l); /* return the previous call's result */
     return lasting_dlclose ? lasting_dlclose : l.found;
 }
 
@@ -345,7 +345,8 @@ void *hw_boot_dlclose(void)
 
 /*
  * An indirect function's resolver may allocate. Such a block is marked in the live counters, so
- * that the hooks' one probe sends its free and realloc here and nobody else pays a comparison.
+ * that the hooks' one probe sends its free and realloc here and no other block pays for a
+ * comparison.
  */
 static _Alignas(64) char arena[8192];
 static _Atomic size_t arena_used;
@@ -397,7 +398,7 @@ static void *boot_malloc(size_t n)
 static void boot_free(void *p)
 {
     if (resolving())
-        return; /* of the arena, or of an allocator that we cannot name yet: left alone */
+        return; /* of the arena, or of an allocator that we do not know yet: left alone */
     hw_boot();
     hw_real.free(p);
 }
@@ -497,8 +498,8 @@ static void made_free_aligned_sized(void *p, size_t align, size_t n)
     hw_real.free(p);
 }
 
-/* A family member of the allocator's own object; another object's would mix two allocators, or
- * come back to us through its own call of the member that we hook. */
+/* A member of the family in the allocator's own object; another object's would mix two
+ * allocators, or call back into us through the member that we hook. */
 static void *member(const char *name)
 {
     uintptr_t base;
@@ -545,7 +546,7 @@ void hw_boot(void)
     SET(free_sized, member("free_sized"));
     SET(free_aligned_sized, member("free_aligned_sized"));
     find_dlclose();
-    /* Last: its being set says that all are. */
+    /* Last: once it is set, all are. */
     atomic_signal_fence(memory_order_seq_cst);
     *(void **)&hw_real.malloc = real_malloc;
     hw_here.flags &= ~(uint32_t)HW_TLS_RESOLVING;

@@ -1,7 +1,7 @@
 /*
- * state.c - the words that every part of the client looks at
+ * state.c - the words that every part of the client reads
  *
- * They call nothing, so that a user of one of them depends on no other part.
+ * They call nothing, so a user of one of them depends on no other part.
  */
 #include "client/client.h"
 
@@ -18,5 +18,5 @@ HW_HIDDEN _Atomic uint32_t hw_sandbox_filters;
 HW_HIDDEN _Atomic uint32_t hw_sandbox_stricts;
 HW_HIDDEN bool hw_memlock_undo;
 
-/* What modules of the program see; begin and end are filled in before a module gets its address. */
+/* What the program's modules see; begin and end are filled in before a module gets its address. */
 HW_HIDDEN struct heapwise_marks hw_marks_shown = {HEAPWISE_MARKS_VERSION, 0, NULL, NULL};

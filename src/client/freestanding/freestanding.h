@@ -1,14 +1,14 @@
 /*
  * freestanding.h - the client without libc
  *
- * Why:     a static program has no loader to bring libc's functions with us, and none that gives us
- *          thread-local memory. So this build of the client (HW_BARE) makes all its system calls
- *          itself, and finds a thread's words by its thread pointer in a table.
- * Shapes:  a thread that begins where another has ended (same thread pointer) goes on with its
- *          words: countdowns have no memory, and the stack's end is the same. Its number is not:
+ * Why:     a static program has no loader that would load libc for us, or give us thread-local
+ *          memory. So this build of the client (HW_BARE) makes all its system calls itself, and
+ *          finds a thread's words by its thread pointer in a table.
+ * Shapes:  a thread that starts where another has ended (same thread pointer) continues with that
+ *          one's words: countdowns have no memory, and the stack's end is the same. Its id is not:
  *          that is compared with the one in libc's descriptor (thread_id.c).
- * Threads: any; an entry is claimed by compare-and-swap and never given back. A thread that finds
- *          none (as many thread pointers as the table holds) is not sampled.
+ * Threads: any; an entry is claimed by compare-and-swap and never released. A thread that finds
+ *          none (the table is full of other thread pointers) is not sampled.
  */
 #ifndef HW_CLIENT_FREESTANDING_FREESTANDING_H
 #define HW_CLIENT_FREESTANDING_FREESTANDING_H
@@ -27,7 +27,7 @@ struct hw_bare_thread {
     char pad[128 - sizeof(uintptr_t) - sizeof(struct hw_tls)];
 };
 extern HW_HIDDEN struct hw_bare_thread hw_bare_threads[1u << HW_BARE_BITS];
-extern HW_HIDDEN struct hw_tls hw_bare_no_thread; /* of those who found none */
+extern HW_HIDDEN struct hw_tls hw_bare_no_thread; /* of threads that found none */
 
 struct hw_tls *hw_bare_find(uintptr_t tp);
 void hw_bare_forget_others(void); /* in a forked child */
@@ -38,7 +38,7 @@ static inline uint32_t hw_bare_index(uintptr_t tp)
     return (uint32_t)((uint64_t)tp * 0x9e3779b97f4a7c15u >> (64 - HW_BARE_BITS));
 }
 
-/* The processor's ABI: the word at the thread pointer is the thread pointer, with any libc. */
+/* The processor's ABI: the word at the thread pointer is the thread pointer, for any libc. */
 static inline uintptr_t hw_bare_tp(void)
 {
     uintptr_t tp;

@@ -1,9 +1,9 @@
 /*
- * freestanding_libc.c - what the client takes from libc besides system calls
+ * freestanding_libc.c - what the client uses of libc besides system calls
  *
  * Under libc's names, so that the same sources serve both builds; none of them is visible outside.
- * errno is a word of the thread's own in our table: the program's is never touched. Threads that
- * found no place there share one, but those make no calls.
+ * errno is the thread's own word in our table: the program's is never touched. Threads without an
+ * entry there share one, but those make no calls.
  */
 #include <errno.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* freestanding_real.c - the real functions, as the injector has found them */
+/* freestanding_real.c - the real functions, as the injector found them */
 #include <string.h>
 
 #include "client/boot.h"

@@ -18,7 +18,7 @@ struct hw_tls *hw_bare_find(uintptr_t tp)
              (atomic_compare_exchange_strong(&hw_bare_threads[i].tp, &owner, tp) || owner == tp)))
             return &hw_bare_threads[i].tls;
     }
-    hw_bare_no_thread.left = 0; /* due, and then not sampled */
+    hw_bare_no_thread.left = 0; /* then due, but not sampled */
     return &hw_bare_no_thread;
 }
 

@@ -1,9 +1,9 @@
 /*
  * due.c - an allocation for which the hot path said "perhaps"
  *
- * Before the countdown of sampler.c is asked: is there room on this stack, are we inside our own
- * code, and is the thread's draw of the session that runs now? If not, the thread settles that
- * first, and may then find that nothing is due.
+ * Before sampler.c's countdown decides, this file checks: is there room on this stack, are we
+ * inside our own code, and does the thread's draw belong to the current session? If not, the thread
+ * settles that first, and may then find that nothing is due.
  */
 #include <errno.h>
 
@@ -23,7 +23,7 @@ static void sync_session(struct hw_tls *t)
     uint32_t generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
     struct hw_client_session *s =
         atomic_load_explicit(&hw_process_page.session, memory_order_acquire);
-    /* s is only compared here: looking into it needs a visit. */
+    /* s is only compared here: reading it needs a visit. */
     if (hw_unlikely(t->generation != generation || t->interval == 0 || !s)) {
         int e = errno;
         t->left = HW_QUIET_BYTES;
@@ -69,7 +69,7 @@ static bool armed_is_current(struct hw_tls *t)
 
 #else
 
-/* Is this thread's draw still good? */
+/* Is this thread's draw still valid? */
 static bool armed_is_current(struct hw_tls *t)
 {
     if ((t->flags & HW_TLS_ARMED) == 0)
@@ -82,7 +82,7 @@ static bool armed_is_current(struct hw_tls *t)
     return hw_armed_is_current(t);
 }
 
-/* A sample of an armed thread is due. True: a session runs now, and it is the sample's. */
+/* A sample of an armed thread is due. True: a session runs now, and the sample belongs to it. */
 static HW_COLD bool armed_sample(struct hw_tls *t)
 {
     int saved = errno;
@@ -131,7 +131,7 @@ uint64_t hw_sampler_take(uint64_t n, uint64_t sp)
         count_lost(n, /* only_nested = */ false, &nested);
         return weight;
     }
-    if (t->busy) { /* a handler inside our code; the countdown is being changed below us */
+    if (t->busy) { /* a handler inside our code; the code below us is changing the countdown */
         count_lost(n, /* only_nested = */ true, &nested);
         if (nested)
             return weight;

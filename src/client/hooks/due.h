@@ -7,8 +7,8 @@
 #include "client/client.h"
 #include "client/sample/sampler.h"
 
-/* Bytes that this allocation of libc.malloc stands for, or HW_NOT_SAMPLED. After hw_due was true.
- * A block of size 0 is sampled at interval 1, and stands for 0. sp: the caller's. */
+/* Bytes that this allocation of libc.malloc stands for, or HW_NOT_SAMPLED. After hw_due returned
+ * true. A block of size 0 is sampled at interval 1, and stands for 0. sp: the caller's. */
 uint64_t hw_sampler_take(uint64_t n, uint64_t sp);
 extern HW_HIDDEN bool hw_never_samples; /* in this process (valgrind) */
 

@@ -1,9 +1,9 @@
 /*
- * heaps.c - heaps of the program's own (include/heapwise/heap_profile.h)
+ * heaps.c - the program's own heaps (include/heapwise/heap_profile.h)
  *
  * Callbacks run only here, on the thread that
- * notices the change first: each heap remembers the generation in which it was enabled, and whoever moves
- * that word by compare-and-swap makes the call, outside of any visit.
+ * notices the change first: each heap remembers the generation in which it was enabled, and the
+ * thread that changes that word by compare-and-swap makes the call, outside of any visit.
  */
 #include "heapwise/heap_profile.h"
 
@@ -29,7 +29,7 @@ struct AHeapProfileDisableCallbackInfo {
 
 /* ---- callbacks ---- */
 
-/* The generation and interval under which this heap is profiled now; 0 = it is not. */
+/* The generation and interval with which this heap is profiled now; 0 = it is not. */
 static uint32_t enabled_now(uint32_t id, uint64_t *interval)
 {
     struct hw_client_guard v;
@@ -134,7 +134,7 @@ HW_EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *heap)
     return id;
 }
 
-/* weight 0: ask the sampler. */
+/* weight 0: the sampler decides. */
 static bool report(uint32_t id, uint64_t alloc_id, uint64_t size, uint64_t weight,
                    const struct hw_call_site *site)
 {

@@ -1,6 +1,4 @@
-/*
- * heaps.h - heaps of the program's own, for java.c (wire/java_entrance.h)
- */
+/* heaps.h - the program's own heaps, for java.c (wire/java_entrance.h) */
 #ifndef HW_CLIENT_HOOKS_HEAPS_H
 #define HW_CLIENT_HOOKS_HEAPS_H
 

@@ -2,8 +2,9 @@
  * hooks.c - the malloc family
  *
  * Each hook is a load of the control page's generation, one subtraction in thread-local memory and
- * their branches, then a jump to the real function; each free one load of a byte. Nothing is kept
- * over the jump, so a hook has no frame of its own (see slow_path.h; tools/check-client looks).
+ * their branches, then a jump to the real function; each free is one load of a byte. Nothing is
+ * kept across the jump, so a hook has no frame of its own (see slow_path.h; tools/check-client
+ * checks it).
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,8 +16,8 @@
 #include "client/sample/sampler.h"
 
 /* The C library declares these with attributes (nonnull, malloc) that would let the compiler
- * remove our own checks; the hooks are therefore defined under other names. Each begins with a line
- * of the cache, so that what always runs is within one: 0.5 ns for a pair of malloc and free. */
+ * remove our own checks; the hooks are therefore defined under other names. Each starts on a
+ * cache line, so that what always runs fits in one: 0.5 ns for a pair of malloc and free. */
 #define HOOK(result, name, ...)                                                                    \
     HW_EXPORT result hook_##name(__VA_ARGS__) __asm__(#name);                                      \
     HW_EXPORT __attribute__((aligned(64))) result hook_##name(__VA_ARGS__)
@@ -52,13 +53,13 @@ HOOK(void *, calloc, size_t n, size_t size)
 
 HOOK(void *, realloc, void *p, size_t n)
 {
-    /* A true answer of hw_due took nothing from the countdown: the slow path asks again. */
+    /* hw_due took nothing from the countdown when it returned true: the slow path asks again. */
     if (maybe_live(p) || hw_unlikely(hw_due(n)))
         return hw_slow_realloc(p, n);
     return hw_real.realloc(p, n);
 }
 
-/* Overflow is the real function's to refuse. */
+/* Overflow is for the real function to refuse. */
 HOOK(void *, reallocarray, void *p, size_t n, size_t size)
 {
     size_t whole;
@@ -97,7 +98,7 @@ HOOK(void *, valloc, size_t n)
     return hw_real.valloc(n);
 }
 
-/* Rare, and what counts are whole pages: always the slow way. */
+/* Rare, and whole pages are what counts: always the slow path. */
 HOOK(void *, pvalloc, size_t n)
 {
     return hw_slow_alloc_pages(n, hw_real.pvalloc);

@@ -1,11 +1,11 @@
 /*
  * java.c - loads the library for JVMs into the process, when the recorder asks for it
  *
- * A thread of ours and dlopen are what a hook may never use: both take locks of libc's, and malloc
- * is called under those locks. Here they are safe, because the block was asked for by libjvm's own
- * code: it is in no function of libc. The thread is begun by the hook, behind its visit; the
- * library is loaded on that thread. Its signals are blocked: they are the program's. A JVM that the
- * java command makes is known earlier (launcher.c), in code that holds no lock either.
+ * A hook may normally not start a thread or call dlopen: both take locks of libc's, and malloc is
+ * called under those locks. Here they are safe, because libjvm's own code asked for the block: it
+ * is inside no function of libc. The hook starts the thread after its visit; the library is loaded
+ * on that thread. Its signals are blocked: they are the program's. A JVM that the java command
+ * creates is known earlier (launcher.c), in code that holds no lock either.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -49,7 +49,7 @@ static struct hw_java_entrance entrance = {.version = HW_JAVA_ENTRANCE_VERSION,
 static _Atomic uint32_t begun;
 static char library[sizeof hw_control.java_library];
 
-/* While nobody changes the loader's list. */
+/* The loader's list does not change meanwhile. */
 void hw_java_init(void)
 {
     bool own;
@@ -61,7 +61,7 @@ void hw_java_init(void)
 
 static void *find_entry(const char *name)
 {
-    enum { NOW = 2 }; /* RTLD_NOW; nobody else sees its names */
+    enum { NOW = 2 }; /* RTLD_NOW; no other object sees its names */
     memcpy(library, hw_control.java_library, sizeof library);
     library[sizeof library - 1] = '\0';
     void *handle = real.dlopen(library, NOW);
@@ -78,7 +78,7 @@ static void *enter(void *unused)
     return unused;
 }
 
-/* True once a process. */
+/* True once per process. */
 static bool begin(void)
 {
     uint32_t none = 0;
@@ -86,8 +86,8 @@ static bool begin(void)
            !hw_sandbox() && atomic_compare_exchange_strong(&begun, &none, 1);
 }
 
-/* Our threads inherit it. The program's signals are not for them, but those that their own faults
- * raise are. */
+/* Our threads inherit the mask. The program's signals are not for them, but those that their own
+ * faults raise are. */
 static bool block_signals(uint64_t *before)
 {
     uint64_t all = ~0ull;

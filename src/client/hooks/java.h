@@ -1,6 +1,4 @@
-/*
- * java.h - JVMs: the library for them, and when they are made
- */
+/* java.h - JVMs: loading our library into them, and noticing that one is created */
 #ifndef HW_CLIENT_HOOKS_JAVA_H
 #define HW_CLIENT_HOOKS_JAVA_H
 
@@ -14,7 +12,7 @@ static inline bool hw_java_due(const struct hw_call_site *site)
     return hw_unlikely(hi != 0) && site->pc - lo < hi - lo;
 }
 void hw_java_init(void);
-void hw_java_load_library(void); /* once a process; outside of any visit; clobbers errno */
+void hw_java_load_library(void); /* once per process; outside of any visit; clobbers errno */
 /* The same on the thread that has just created the JVM; vm and env are JNI's. */
 void hw_java_vm_created(void *vm, void *env);
 

@@ -1,14 +1,14 @@
 /*
- * launcher.c - a JVM is known when it is made
+ * launcher.c - noticing a JVM when it is created
  *
  *     java ──> libjli: dlsym(libjvm, "JNI_CreateJavaVM") ──slot──> look_up: the real one is noted
  *                      JNI_CreateJavaVM(…) ──────────────────────> create: the real one,
  *                                                                   then java.c
  *
- * A sample in libjvm's code brings the library in some moments after the JVM runs, too late for a
+ * A sample in libjvm's code loads the library some moments after the JVM runs, too late for a
  * program of a second. The java command asks for the JVM's only entry by name; libjli is among the
  * libraries that it is linked with, so its slot of dlsym can be changed while there is one thread
- * and nothing of it has run. dlsym itself is nobody else's business: no other slot is touched.
+ * and nothing of the program has run. No other slot of dlsym is touched.
  *
  * Other JVMs, of other programs or of a java command without libjli, are found by their samples.
  */
@@ -58,8 +58,8 @@ static void *look_up(void *handle, const char *name)
     return found;
 }
 
-/* libjvm's constructors allocate before its entry is asked for. A program that has libjli and makes
- * its JVM without it is waited for in vain. */
+/* libjvm's constructors allocate before its entry is asked for. A program that has libjli and
+ * creates its JVM without it is waited for in vain. */
 bool hw_launcher_is_creating_vm(void)
 {
     return real_look_up && !atomic_load_explicit(&made, memory_order_relaxed) &&
@@ -94,7 +94,7 @@ static void change(const struct jli *j, uintptr_t at)
     memcpy(&real_look_up, (void *)at, sizeof real_look_up);
     memcpy((void *)at, &ours, sizeof ours);
     if (is_const)
-        (void)mprotect((void *)page, 4096, PROT_READ); /* else it stays as writable as others */
+        (void)mprotect((void *)page, 4096, PROT_READ); /* else it stays writable, like others */
 }
 
 bool hw_launcher_is_java(void)

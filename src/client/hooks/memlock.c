@@ -1,14 +1,14 @@
 /*
- * memlock.c - mlockall has to give what it gives without us
+ * memlock.c - mlockall must do what it does without us
  *
- * mlockall counts all that is mapped against RLIMIT_MEMLOCK, and so do later calls what was locked
+ * mlockall counts everything mapped against RLIMIT_MEMLOCK, and later calls count what was locked
  * then. So:
  *
  *      it fails for want of room, and would not without what a session has mapped here
  *                    -> the session ends, its memory goes, and it is called again
  *      it is done    -> what is ours is unlocked again, also what is mapped later
  *
- * Without a limit nothing of this matters: then ours stays locked.
+ * Without a limit none of this matters: then ours stays locked.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -43,7 +43,7 @@ static uint64_t limit(void)
     return getrlimit(RLIMIT_MEMLOCK, &lim) == 0 ? lim.rlim_cur : RLIM_INFINITY;
 }
 
-/* All that this process has mapped; 0 = not known. */
+/* Everything this process has mapped; 0 = not known. */
 static uint64_t mapped_bytes(void)
 {
     char text[32];
@@ -70,8 +70,8 @@ static void unlock(void *arg, const void *at, uint64_t n_bytes)
     (void)hw_kernel(SYS_munlock, at, (size_t)n_bytes);
 }
 
-/* Calls that a program which locks its memory need not make itself: not where it had filters before
- * the handshake. Without a session so far nothing is known, and nothing is to be done. */
+/* Calls that a program which locks its memory need not make itself: not if it had filters before
+ * the handshake. Without a session so far nothing is known, and nothing needs to be done. */
 static bool may_call(void)
 {
     return !hw_sandbox() && hw_control.filters == 1;
@@ -87,8 +87,8 @@ static bool end_session_for_room(void)
     return ours != 0 && all - ours <= most && hw_client_session_evict();
 }
 
-/* errno is the program's, which the bare client does not reach: there the program's own function is
- * called only to say what is wrong. */
+/* errno is the program's, which the bare client cannot reach: there the program's own function
+ * is called only to report the error. */
 #ifdef HW_BARE
 static const bool is_bare = true;
 #else

@@ -3,10 +3,9 @@
  *
  * libstdc++'s reach malloc by themselves. jemalloc, tcmalloc and mimalloc define them beside their
  * malloc and do not go through it (1-5 of 100,001 calls were seen by a malloc hook alone): only
- * then are they hooked, and only then does the process get to see ours (patch.c). Anywhere else a
+ * then are they hooked, and only then does the process get to see ours (patch.c). Elsewhere a
  * program would find an operator new where there is none, and a plug-in would get another one than
- * its own. So what these call is the allocator's, always: it is there from the start and never
- * unloaded.
+ * its own. So these always call the allocator's, which is there from the start and never unloaded.
  *
  * Compiled with unwind tables, since the real functions throw through us. They are named by their
  * mangled names; C++ is not needed for that.
@@ -31,7 +30,7 @@
 #define M "j"
 #endif
 
-/* own: it does not pass a function that is hooked anyway. */
+/* own: it does not pass through a function that is hooked anyway. */
 struct next {
     void *fn;
     bool own;
@@ -57,10 +56,10 @@ static inline void *next_of(struct next *x, const char *name)
 }
 
 /*
- * The same for operator new. Some of an allocator's own do call a function that we hook (jemalloc
- * 5.3: the aligned ones call aligned_alloc by its public name) and would be counted twice. One try
- * tells: a hook on the way moves this thread's countdown. The block of the try is never freed,
- * since some allocators mind by which function.
+ * The same for operator new. Some allocators' own do call a function that we hook (jemalloc 5.3:
+ * the aligned ones call aligned_alloc by its public name) and would be counted twice. One try
+ * tells: a hook on the way changes this thread's countdown. The block of the try is never freed,
+ * since some allocators require the matching function for that.
  */
 static HW_COLD void *find_next_new(struct next *x, const char *name)
 {
@@ -94,8 +93,8 @@ typedef void (*del2)(void *, size_t);
 typedef void (*del3)(void *, size_t, size_t);
 
 /*
- * Preloaded, the names belong to a version that nobody refers to, and are hidden: the loader passes
- * them over, for whatever version it looks, until patch.c shows them. See exports.map.
+ * When we are preloaded, the names belong to a version that nobody refers to, and are hidden: the
+ * loader skips them, whatever version it looks for, until patch.c shows them. See exports.map.
  */
 #ifdef HW_BARE
 #define SHOW(id, name) extern __typeof(hook_##id) shown_##id __asm__(name)

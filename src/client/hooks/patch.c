@@ -1,14 +1,14 @@
 /*
- * patch.c - hooks by changed words: those through which modules call the allocator
+ * patch.c - hooks by changing the words through which modules call the allocator
  *
  * For a running program all of the hooks; for a preloaded one operator new and delete, and only
- * where the allocator has some of its own (see newdel.c). What is loaded later calls these by name,
- * since boot.c shows the names then.
+ * where the allocator has some of its own (see newdel.c). Modules that are loaded later call these
+ * by name, since boot.c shows the names then.
  *
  * A module calls a function of another through a word that the loader has filled: a slot of its
  * procedure linkage table (JUMP_SLOT), of its global offset table (GLOB_DAT, also for `&free`), or
- * of its data (64, tables of functions). Each word that the loader would have pointed at a hook of
- * ours, had we been preloaded, is pointed there now:
+ * of its data (64, tables of functions). Each word that the loader would have pointed at one of our
+ * hooks, had we been preloaded, is pointed there now:
  *
  *      word == true definition              -> hook     the first in load order, as for a preload
  *      word in its own module, lazy         -> hook     not called so far
@@ -18,8 +18,8 @@
  * meanwhile cannot be damaged. Not looked at: ourselves, the loader, and the allocator's own module
  * unless that is libc, whose other functions call malloc as any program does.
  *
- * A word is stored at once, as other threads run on. Pages that the loader has made read-only
- * (RELRO) are writable meanwhile, and read-only again before we leave.
+ * A word is stored atomically, as other threads keep running. Pages that the loader has made
+ * read-only (RELRO) are made writable for that time.
  */
 #include <elf.h>
 #include <link.h>
@@ -98,7 +98,7 @@ static void find_real(bool operators_only)
         if (operators_only && names[i].kind != OWN_ONLY)
             continue;
         void *p = hw_boot_first(names[i].name, &own);
-        /* By the name's own address the linker would give us libc's, as it does to everybody. */
+        /* By the name's own address the linker would give us libc's, as it does for everybody. */
         hooks[i] = (uintptr_t)hw_boot_own_symbol(names[i].name);
         real[i] = p && hooks[i] && (own || names[i].kind != OWN_ONLY) ? (uintptr_t)p : 0;
         firsts[(unsigned char)names[i].name[0]] = 1;
@@ -184,7 +184,7 @@ static void patch_word(struct job *j, struct module *m, const relocation *r)
     j->counts->n_slots += j->on;
 }
 
-/* As in boot.c: addresses in the dynamic section are relocated by libc, but not the vdso's. */
+/* As in boot.c: libc relocates the addresses in the dynamic section, but not the vdso's. */
 static const void *pointer(uintptr_t base, ElfW(Addr) v)
 {
     return (const void *)(v < base ? v + base : v);
@@ -254,7 +254,7 @@ static int patch_module(struct dl_phdr_info *info, size_t size, void *arg)
 static void patch(bool on, struct hw_patch_counts *out)
 {
     struct job j = {.on = on, .page = (uintptr_t)sysconf(_SC_PAGESIZE), .counts = out};
-    (void)dl_iterate_phdr(patch_module, &j); /* gives what the last call gave */
+    (void)dl_iterate_phdr(patch_module, &j); /* return the previous call's result */
 }
 
 void hw_patch_all(bool on, struct hw_patch_counts *out)

@@ -1,6 +1,4 @@
-/*
- * patch.h - hooks by changed words
- */
+/* patch.h - hooks by changing words */
 #ifndef HW_CLIENT_HOOKS_PATCH_H
 #define HW_CLIENT_HOOKS_PATCH_H
 

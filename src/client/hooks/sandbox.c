@@ -1,14 +1,14 @@
 /*
- * sandbox.c - seeing a program give up its system calls
+ * sandbox.c - noticing that a program restricts its system calls
  *
- * From the moment a filter is set, any call of ours may be the program's last. The recorder sees it
- * in /proc within a second; we see it at once where it goes by libc: prctl, or syscall(2) with the
- * number of seccomp or prctl. Both hooks set our own word first, wait until no other thread can be
- * in a call of ours, and take the word back when the real call failed (programs ask in that way
- * whether there are filters). Everything else is a jump to the real function: arguments, frame and
- * return address stay as they are, as vfork by syscall(2) needs.
+ * From the moment a filter is set, any call of ours may be the program's last. The recorder sees
+ * that in /proc within a second; we see it at once if it goes through libc: prctl, or syscall(2)
+ * with the number of seccomp or prctl. Both hooks set our own word first, wait until no other
+ * thread can be in a call of ours, and clear the word when the real call failed (programs probe for
+ * filters that way). Everything else is a jump to the real function: arguments, frame and return
+ * address stay as they are, as vfork by syscall(2) needs.
  *
- * A program that traps into the kernel by itself (Go, Chromium's sandbox) is left to the recorder.
+ * A program that enters the kernel by itself (Go, Chromium's sandbox) is left to the recorder.
  */
 #include <errno.h>
 #include <linux/seccomp.h>
@@ -22,7 +22,7 @@
 #include "client/session/session.h"
 
 #define OTHERS_NS  1000000 /* longer than any step of a wait */
-#define HANDSHAKES 220     /* of those: one takes 50 ms at most, of an armed process 200 */
+#define HANDSHAKES 220     /* how many: one takes 50 ms at most, in an armed process 200 */
 
 typedef int prctl_fn(int, unsigned long, unsigned long, unsigned long, unsigned long);
 
@@ -51,8 +51,8 @@ static _Atomic uint32_t *begin(bool strict)
     hw_client_session_ask_last();
     _Atomic uint32_t *word = strict ? &hw_sandbox_stricts : &hw_sandbox_filters;
     (void)atomic_fetch_add(word, 1);
-    /* Others may be in a step of a wait, and a filter may be set for all threads. A handshake looks
-     * at the word again when it has the lock. */
+    /* Other threads may be in a step of a wait, and a filter may be set for all threads. A
+     * handshake checks the word again when it has the lock. */
     if (atomic_load(&hw_process_page.session) || atomic_load(&hw_process_page.session_lock))
         hw_sys_sleep_ns(OTHERS_NS);
     for (int i = 0; i < HANDSHAKES && atomic_load(&hw_process_page.session_lock); i++)
@@ -80,7 +80,7 @@ HW_EXPORT int hook_prctl(int option, unsigned long a, unsigned long b, unsigned 
     return real_prctl(option, a, b, c, d);
 }
 
-/* Only for the numbers that hook_syscall picks. */
+/* Only for the numbers that hook_syscall selects. */
 HW_HIDDEN long hw_sandbox_syscall(long n, long a, long b, long c, long d, long e, long f)
     __attribute__((used));
 long hw_sandbox_syscall(long n, long a, long b, long c, long d, long e, long f)
@@ -119,7 +119,7 @@ __asm__(
                                                                              "size syscall, "
                                                                              ". - syscall");
 #elif defined(__i386__)
-/* All arguments are on the stack; ecx is the callee's, and finds our words. */
+/* All arguments are on the stack; ecx is caller-saved, and locates our words. */
 __asm__(
     ".text\n\t.p2align 4\n\t.globl syscall\n\t.type syscall, @function\n"
     "syscall:\n\t.cfi_startproc\n\tendbr32\n\t"

@@ -1,6 +1,4 @@
-/*
- * sandbox.h - a program gives up its system calls
- */
+/* sandbox.h - a program restricts its system calls */
 #ifndef HW_CLIENT_HOOKS_SANDBOX_H
 #define HW_CLIENT_HOOKS_SANDBOX_H
 

@@ -99,7 +99,7 @@ hw_slow_alloc_size_args(size_t n, size_t a, size_t b, void *(*real)(size_t, size
 HW_SLOW __attribute__((noinline)) void *hw_slow_calloc(size_t n, size_t size)
 {
     HW_SITE(site);
-    size_t whole = n * size; /* the hook has seen that it fits */
+    size_t whole = n * size; /* the hook has checked that it fits */
     uint64_t weight = hw_sampler_take(whole, site.sp);
     void *p = hw_real.calloc(n, size);
     report(p, whole, weight, 0, &site);
@@ -128,7 +128,7 @@ HW_SLOW __attribute__((noinline)) int hw_slow_posix_memalign(void **out, size_t 
 
 /* A live sample while its realloc runs. */
 struct held {
-    struct hw_live_set_slot *slot; /* NULL = it is none */
+    struct hw_live_set_slot *slot; /* NULL = not sampled */
     uint64_t val;
     uint32_t epoch;
 };
@@ -148,15 +148,15 @@ static struct held hold(const void *p)
     return h;
 }
 
-/* Behind the real call. The old sample's free names an id, so nothing else can be meant. Where the
- * set was given back meanwhile, its session is over, too. */
+/* After the real call. The old sample's free names an id, so it cannot mean another block. If
+ * the set was unmapped meanwhile, its session is over, too. */
 static void let_go(const struct held *h, uint64_t id, bool failed)
 {
     struct hw_client_guard v;
     int saved = errno;
     hw_enter(&v);
     bool is_there = hw_live_set_is_since(h->epoch);
-    if (is_there && failed) { /* the old block is still there */
+    if (is_there && failed) { /* the old block still exists */
         hw_live_set_put_back(h->slot, HW_HEAP_ID_LIBC, id, h->val);
     } else if (is_there) {
         if (v.session && h->val >> 48 == v.session->tag)
@@ -175,7 +175,7 @@ HW_SLOW __attribute__((noinline)) void *hw_slow_realloc(void *p, size_t n)
     uint64_t weight = hw_due(n) ? hw_sampler_take(n, site.sp) : HW_NOT_SAMPLED;
     uint64_t id = (uint64_t)(uintptr_t)p;
     struct held old = hold(p);
-    /* Readers of probes know blocks by their address: report it before it may be used again. */
+    /* Readers of the probes know blocks by their address: report it before it may be used again. */
     if (old.slot && hw_probes_want_free())
         hw_probes_free(id);
     void *q = hw_real.realloc(p, n);

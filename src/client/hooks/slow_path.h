@@ -1,7 +1,7 @@
 /*
  * slow_path.h - what a hook jumps to when there is something to do
  *
- * Why:     the hooks keep no frame and leave by a jump, so that a slow function finds the stack as
+ * Why:     the hooks keep no frame and end in a jump, so that a slow function finds the stack as
  *          the program's call left it: its return address and frame are the caller's (HW_SITE).
  * Errors:  as the function that the program called, errno included.
  */
@@ -10,8 +10,8 @@
 
 #include <stddef.h>
 
-/* Arguments in registers: a call that is left by a jump has no room for more on the stack than the
- * program gave. */
+/* Arguments in registers: a call that is left by a jump has no more stack for arguments than the
+ * program provided. */
 #if defined(__i386__)
 #define HW_SLOW __attribute__((regparm(3), visibility("hidden")))
 #else

@@ -1,21 +1,21 @@
 /*
  * unload.c - dlclose, and the wait before code goes away
  *
- * Code can be replaced at its address only behind an unmapping, and that is what dlclose is hooked
- * for. The session's page counts:
+ * Code can be replaced at its address only after an unmapping; that is why dlclose is hooked. The
+ * session's page counts:
  *
  *      closes_begun++   real dlclose   closes_ended++
  *
  * The recorder loads both; equal, it reads the mappings, publishes the list and then the number
  * (closes_seen). A sample whose thread finds another number in closes_begun does not trust the
  * list: its stack is copied, and the copy carries the number. A thread inside its own dlclose may:
- * what runs there is not what goes away.
+ * the code that runs there is not the code that goes away.
  *
  * Not seen are libraries that libc closes for itself (gconv) and calls from other namespaces; for
- * these the recorder's own look at the mappings is all there is.
+ * these there is only the recorder's own reading of the mappings.
  *
- * Before code goes away, and before the program does, the recorder is given the time to look at it
- * if a copy on its way needs that: only where the user allows us to wait.
+ * Before code goes away, and before the program does, the recorder is given time to read it if a
+ * copy on its way needs that: only if the user allows us to wait.
  */
 #include <errno.h>
 
@@ -25,17 +25,17 @@
 #include "client/thread/client_guard.h"
 
 #define STEP_NS 100000
-#define MOST_NS 150000000ull /* the recorder looks every 100 ms, and soon again after news */
-/* Of a session, and then a share of its time. Who records every allocation has asked for all of
- * them, and each plug-in that is opened, used and closed is waited for. */
+#define MOST_NS 150000000ull /* the recorder reads every 100 ms, and soon again after news */
+/* Per session, and then a share of its time. A user who records every allocation has asked for
+ * all of them, and each plug-in that is opened, used and closed is waited for. */
 #define FIRST_NS    1000000000ull
 #define SHARE       20
 #define EXACT_FIRST (10 * FIRST_NS)
 #define EXACT_SHARE 2
 
-/* The recorder does not read past a copy until it knows the code, so its reading position says
- * whether it does. Each thread that closes something looks for itself: one that had waited for all
- * would have the others unmap code meanwhile. */
+/* The recorder does not read past a copy until it knows the code, so its reading position shows
+ * whether it does. Each thread that closes something checks for itself: a single thread that
+ * waits for all would let the others unmap code meanwhile. */
 static bool has_read(const struct hw_client_session *s, uint64_t pos)
 {
     return (int64_t)(pos - atomic_load(&s->ring.shm->read_pos)) <= 0;
@@ -94,7 +94,7 @@ static void close_ended(uint32_t generation)
     hw_enter(&v);
     hw_here.n_closing--;
     if (v.session) {
-        if (v.session->generation != generation) /* it began meanwhile */
+        if (v.session->generation != generation) /* it started meanwhile */
             (void)atomic_fetch_add(&v.session->ring.shm->closes_begun, 1);
         (void)atomic_fetch_add(&v.session->ring.shm->closes_ended, 1);
     }

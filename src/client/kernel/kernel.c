@@ -1,10 +1,10 @@
-/* kernel.c - into the kernel, and back with libc's errno */
+/* kernel.c - system calls, and libc's errno afterwards */
 #include "client/kernel/kernel.h"
 
 #include <errno.h>
 
 #if defined(__i386__)
-/* The sixth argument's register is the frame pointer: more than a C function can say. */
+/* The sixth argument's register is the frame pointer, which C cannot express. */
 __asm__(".text\n\t.p2align 4\n\t.hidden hw_raw_call\n\t.globl hw_raw_call\n\t"
         ".type hw_raw_call, @function\nhw_raw_call:\n\t.cfi_startproc\n\t"
         "push %ebp\n\t.cfi_def_cfa_offset 8\n\t.cfi_offset %ebp, -8\n\t"

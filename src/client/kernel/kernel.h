@@ -1,10 +1,10 @@
 /*
- * kernel.h - the kernel's calls, made by the client itself
+ * kernel.h - system calls, made by the client itself
  *
- * Why:     libc's functions are called by name, and in here a name may be the program's: one that
- *          takes a lock which the caller of malloc holds, or answers what it likes. So no system
- *          call of the client is made there. What the shared sources call by libc's names (mmap,
- *          fstat, ...) is defined in kernel_names.c, hidden: nobody outside sees it.
+ * Why:     libc's functions are called by name, and in here a name may be the program's own
+ *          function, which takes a lock that the caller of malloc holds, or returns what it likes.
+ *          So the client makes no system call through them. What the shared sources call by libc's
+ *          names (mmap, fstat, ...) is defined in kernel_names.c, hidden: nobody outside sees it.
  * Threads: any; no lock, no cancellation point.
  */
 #ifndef HW_CLIENT_KERNEL_KERNEL_H
@@ -21,16 +21,16 @@ long hw_kernel_call(long n, long a, long b, long c, long d, long e, long f);
 extern __attribute__((visibility("hidden"))) long (*hw_real_syscall)(long, long, long, long, long,
                                                                      long, long);
 
-/* Number and up to six arguments, as syscall(2). What is left out is 0. */
+/* Number and up to six arguments, as syscall(2). Omitted ones are 0. */
 #define hw_kernel(...) HW_KERNEL_(__VA_ARGS__, 0, 0, 0, 0, 0, 0, 0)
 #define HW_KERNEL_(n, a, b, c, d, e, f, ...)                                                       \
     hw_kernel_call(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
-/* Once, before anything asks for the size of a page. */
+/* Once, before anything asks for the page size. */
 void hw_kernel_init(void);
 
-/* Memory of ours among a program's: not in huge pages since Linux 6.7 (MAP_STACK), of which a few
- * bytes would use 2 MiB. Whoever maps it tells own_memory.h. */
+/* Memory of ours among the program's: without huge pages since Linux 6.7 (MAP_STACK), as a few
+ * bytes would use 2 MiB. Whoever maps it calls own_memory.h. */
 #define HW_OWN_MEMORY (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK)
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * kernel_names.c - system calls under libc's names
  *
- * So that sources shared with the recorder (wire/ring_map.c) and both kinds of client need no names
- * of their own. The linker binds every call in the library to these.
+ * Sources shared with the recorder (wire/ring_map.c) and both kinds of client thus need no names of
+ * their own. The linker binds every call in the library to these.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ void *hw_kernel_mmap(void *at, size_t n, int prot, int flags, int fd, off_t off)
 {
     void *p = (void *)hw_kernel(MMAP, at, n, prot, flags, fd, MMAP_OFF(off));
     if (hw_unlikely(hw_memlock_undo) && p != MAP_FAILED && !hw_sandbox())
-        (void)hw_kernel(SYS_munlock, p, n); /* it counts for the program's limit */
+        (void)hw_kernel(SYS_munlock, p, n); /* it counts against the program's limit */
     return p;
 }
 
@@ -110,7 +110,7 @@ uid_t geteuid(void)
     return (uid_t)hw_kernel(GETEUID);
 }
 
-/* ---- the one thing that is asked of sysconf ---- */
+/* ---- the one thing that sysconf is asked for ---- */
 
 #if defined(__aarch64__)
 static long page_bytes = 4096;

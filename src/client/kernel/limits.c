@@ -1,4 +1,4 @@
-/* limits.c - what the program's limits leave to us */
+/* limits.c - what the program's limits leave for us */
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -14,8 +14,8 @@ bool hw_fits_address_limit(uint64_t n_bytes, uint32_t share)
            n_bytes <= lim.rlim_cur / share;
 }
 
-/* A large map that is used here and there would be there whole (mlockall with MCL_FUTURE). Nobody
- * says so; but locked pages cannot be thrown away. */
+/* With mlockall's MCL_FUTURE a large, sparsely used map would be resident as a whole. Nothing
+ * reports that flag; but locked pages cannot be discarded. */
 bool hw_locks_future_maps(void)
 {
     void *p = mmap(NULL, ONE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

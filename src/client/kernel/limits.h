@@ -1,6 +1,4 @@
-/*
- * limits.h - what the program's limits leave to us, and what is asked of the kernel once
- */
+/* limits.h - what the program's limits leave for us, and what we ask the kernel only once */
 #ifndef HW_CLIENT_KERNEL_LIMITS_H
 #define HW_CLIENT_KERNEL_LIMITS_H
 

@@ -1,7 +1,7 @@
 /*
  * now.c - the kernel's clock, as the kernel maps it
  *
- * One function calls it, so that tools/check-stack sees all that is called through this pointer.
+ * One function calls it, so tools/check-stack sees everything called through this pointer.
  */
 #include "client/kernel/now.h"
 
@@ -11,8 +11,8 @@
 
 _Static_assert(sizeof(time_t) == sizeof(long), "the layout that the kernel's function fills");
 
-/* Without the kernel's function. In a sandbox no call may be made: then it is a clock that goes on
- * with each look, so that a wait for a time does not last for ever. */
+/* Without the kernel's function. In a sandbox no system call may be made: the clock then
+ * advances with each reading, so that a wait for a time ends. */
 static int by_call(clockid_t id, struct timespec *out)
 {
     static _Atomic uint64_t last_ns;

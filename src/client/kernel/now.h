@@ -1,10 +1,11 @@
 /*
  * now.h - the client's clocks
  *
- * Why:     clock_gettime may be somebody else's in here (libfaketime), and a target may be in a
- *          time namespace of its own. So the kernel's function is called as the kernel maps it, and
- *          what is told to the recorder is put on the recorder's clock by what the handshake has
- *          learnt (struct hw_client_session, ahead_ns). Local times are good for durations only.
+ * Why:     clock_gettime may be replaced in here (libfaketime), and a target may be in a time
+ *          namespace of its own. So we call the kernel's function as the kernel maps it, and
+ *          convert what we tell the recorder to the recorder's clock, by the offset that the
+ *          handshake measured (struct hw_client_session, ahead_ns). Local times are good for
+ *          durations only.
  * Units:   ns of CLOCK_MONOTONIC.
  * Threads: any; no lock, no system call where the kernel has a vdso.
  */
@@ -23,9 +24,9 @@ HW_HIDDEN uint64_t hw_local_clock_ns(clockid_t id);
 #define hw_local_ns()        hw_local_clock_ns(CLOCK_MONOTONIC)
 #define hw_local_coarse_ns() hw_local_clock_ns(CLOCK_MONOTONIC_COARSE)
 
-/* The vdso's clocks are no calls; but the fine one reads the processor's counter, and strict
- * seccomp forbids that instruction, too. Where the program is not seen to enter it (a static one
- * that traps by itself) the coarse one has to do always. */
+/* The vdso's clocks are no system calls; but the fine one reads the processor's counter, and
+ * strict seccomp forbids that instruction, too. If we do not see the program enter it (a static
+ * one that enters the kernel by itself) we always use the coarse one. */
 static inline uint64_t hw_local_sandbox_ns(void)
 {
 #ifdef HW_BARE

@@ -1,5 +1,5 @@
 /*
- * own_calls.h - what the client itself maps is not mapped through its own hooks
+ * own_calls.h - the client's own mappings do not go through its own hooks
  *
  * Why:     mmap and munmap are exported (hooks/mappings.c), so the client's own calls, also those of
  *          sources shared with the recorder, need other names. Included before every source of it.

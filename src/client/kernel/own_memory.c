@@ -1,8 +1,8 @@
 /*
- * own_memory.c - the list is words that are each stored at once: no reader sees half a range
+ * own_memory.c - a list of words, each stored atomically: no reader sees half a range
  *
- * What two threads copy at the same time ends as the list is, not as one of them has read it before
- * a change: each compares after its store.
+ * If two threads copy at the same time, the result is the current list, not what one of them read
+ * before a change: each compares after its store.
  */
 #include "client/kernel/own_memory.h"
 
@@ -42,7 +42,8 @@ void hw_own_memory_add(const void *at, size_t n_bytes)
     add(word_of(at, n_bytes, /* stays = */ false), n_bytes);
 }
 
-/* The range of the word, with its neighbour; 0 = they are none, or it may go. */
+/* The range of the word, joined with its neighbour; 0 = they are not neighbours, or it may be
+ * unmapped. */
 static uint64_t joined(uint64_t word, uint64_t lo, uint64_t hi)
 {
     uint64_t from = hw_ring_own_lo(word), to = hw_ring_own_hi(word);

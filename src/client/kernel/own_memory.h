@@ -19,7 +19,7 @@
 
 /* After it was mapped. */
 void hw_own_memory_add(const void *at, size_t n_bytes);
-/* The same of what is never unmapped: neighbours take one place. */
+/* The same for memory that is never unmapped: neighbours share one entry. */
 void hw_own_memory_add_for_good(const void *at, size_t n_bytes);
 /* Before it is unmapped, by the same bounds. */
 void hw_own_memory_remove(const void *at, size_t n_bytes);

@@ -1,4 +1,4 @@
-/* prepare.c - what is asked of the kernel once */
+/* prepare.c - what we ask the kernel only once */
 #include <linux/membarrier.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ uint64_t hw_random_seed(void)
     return seed;
 }
 
-/* Costs a grace period of the kernel's where there are several threads; again nothing. */
+/* Costs a grace period of the kernel's with several threads; nothing after that. */
 void hw_membarrier_prepare(void)
 {
     (void)hw_kernel(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);

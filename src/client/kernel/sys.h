@@ -1,5 +1,5 @@
 /*
- * sys.h - system calls that libc makes cancellation points
+ * sys.h - system calls that are cancellation points in libc
  *
  * Why:     libc's connect, recvmsg, poll, close and nanosleep are cancellation points. A thread
  *          that is being cancelled must not be unwound out of the malloc it called.
@@ -51,21 +51,21 @@ static inline int hw_sys_poll(struct pollfd *p, int64_t timeout_ns)
     return (int)hw_kernel(SYS_ppoll, p, 1, &ts, NULL, 0);
 }
 
-/* Not nanosleep: that forgets where the call was that an attach has interrupted. */
+/* Not nanosleep: that loses the remaining time when an attach interrupts it. */
 static inline void hw_sys_sleep_ns(long ns)
 {
     struct timespec ts = {0, ns};
     (void)hw_kernel(SYS_ppoll, NULL, 0, &ts, NULL, 0); /* a signal only makes the wait shorter */
 }
 
-/* No call tells it without doing something. This one has a wrong first argument, and looks at that
+/* No call says so without doing something. This one has an invalid first argument, but checks it
  * only after it has copied 8 bytes from the address: 0.1 us. */
 static inline bool hw_sys_readable(uint64_t at)
 {
     return hw_kernel(SYS_rt_sigprocmask, -1, (uintptr_t)at, NULL, 8) != 0 && errno == EINVAL;
 }
 
-/* A step of a wait; where no call may be made, the processor waits. */
+/* One step of a wait; if no call may be made, the processor spins. */
 static inline void hw_sys_step_ns(long ns, uint32_t sandbox)
 {
     if (sandbox == HW_SANDBOX_NONE) {

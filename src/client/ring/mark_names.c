@@ -1,4 +1,4 @@
-/* mark_names.c - what marks are called, as the program says it, and telling it to the recorder */
+/* mark_names.c - the names of marks, as the program gives them, and sending them to the recorder */
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -70,7 +70,7 @@ void hw_name_send(struct hw_client_session *s, uint64_t id, struct hw_mark_text 
         atomic_store_explicit(named, id, memory_order_relaxed);
 }
 
-/* Into 16 bytes; false: there is none, or none that we may ask for. */
+/* Into 16 bytes; false: there is none, or none that we may request. */
 bool hw_marks_thread_name(char *out)
 {
     bool known = !hw_sandbox() && hw_kernel(SYS_prctl, PR_GET_NAME, out) == 0;

@@ -54,7 +54,7 @@ bool hw_push_mixed(struct hw_client_session *s, const struct hw_mixed *m)
     return true;
 }
 
-/* At most so many bytes, and no half of a UTF-8 character. */
+/* At most so many bytes, and no partial UTF-8 character. */
 static uint16_t cut(const char *text, size_t n)
 {
     if (!text)

@@ -1,9 +1,9 @@
 /*
  * mixed.h - a stack of native and managed frames
  *
- * Shapes:  entries are leaf first. Frames that no one replaces stay what the walk found.
+ * Shapes:  entries are leaf first. Frames that nothing replaces stay as the walk found them.
  * Owns:    nothing; one hw_mixed lies in each thread's slab.
- * Errors:  what does not fit into HW_MAX_FRAMES is cut at the root's end, and flagged as such.
+ * Errors:  what does not fit into HW_MAX_FRAMES is cut at the root's end, and flagged.
  * Threads: one hw_mixed has one thread.
  */
 #ifndef HW_CLIENT_RING_MIXED_H
@@ -32,12 +32,12 @@ struct hw_mixed {
     struct heapwise_managed_stack answer; /* scratch */
 };
 
-/* Puts ids in the place of entries at .. at + n_removed (cut to what there is). */
+/* Replaces the entries at .. at + n_removed by ids (cut to what fits). */
 void hw_mixed_splice(struct hw_mixed *m, uint32_t at, uint32_t n_removed, const uint64_t *ids,
                      uint32_t n_ids);
 /* The frames of a stack whose id the recorder may not know. false = no room. */
 bool hw_push_mixed(struct hw_client_session *s, const struct hw_mixed *m);
-/* What an id is called; in a visit. false = no room. */
+/* The name of an id; in a visit. false = no room. */
 bool hw_push_name(struct hw_client_session *s, uint64_t id,
                   const struct heapwise_managed_text *text);
 

@@ -1,8 +1,8 @@
 /*
  * open_marks.h - the scopes and types that a thread has open
  *
- * Shapes:  two stacks in the thread's slab. Deeper than there is room they are counted, so that ends
- *          stay balanced.
+ * Shapes:  two stacks in the thread's slab. Those that do not fit are counted, so that ends stay
+ *          balanced.
  * Threads: struct hw_marks has one thread, and the signal handlers on it.
  */
 #ifndef HW_CLIENT_RING_OPEN_MARKS_H
@@ -24,11 +24,11 @@ struct hw_open_mark {
 };
 
 struct hw_marks {
-    uint32_t generation; /* of the session in which they were begun */
+    uint32_t generation; /* the session in which they were begun */
     uint32_t n_scopes, n_types;
     bool names_thread;          /* its name has not been sent yet */
-    int32_t tid;                /* where slices are wanted; 0 = not known */
-    struct hw_slice_slot *slot; /* the generation's; NULL = not asked for yet, or none */
+    int32_t tid;                /* if slices are wanted; 0 = not known */
+    struct hw_slice_slot *slot; /* the generation's; NULL = not requested yet, or none */
     struct hw_open_mark scopes[HW_MAX_SCOPES];
     struct hw_open_mark types[HW_MAX_TYPES];
 };

@@ -1,15 +1,15 @@
 /*
  * push.c - records into the ring, and what happens when it is full
  *
- * A full ring means that the recorder is slower than the program for longer than the buffer lasts.
+ * A full ring means that the recorder was slower than the program for longer than the buffer lasts.
  * With HW_CC_BLOCK the thread waits in steps of 100 us (500 us for a large ring), up to the
- * configured deadline; without, it tries once. Then profiling of this process ends: books with
- * holes would be wrong, and a target that crawls is worse. A heartbeat older than 2 s ends the wait
- * at once. What counts is that it is not seen to change: clocks of two namespaces cannot be compared.
+ * configured deadline; without, it tries once. Then profiling of this process ends: a profile with
+ * gaps would be wrong, and a target that crawls is worse. A heartbeat older than 2 s ends the wait
+ * at once. What counts is that it does not change: clocks of two namespaces cannot be compared.
  *
- * The ring lies in the program's own memory: a wild pointer of the program's may write over the
- * positions. Where they cannot be what recorder and writers have left there, changes are no
- * progress, and the wait ends at once.
+ * The ring lies in the program's own memory: a wild pointer of the program's may overwrite the
+ * positions. If they cannot be what recorder and writers have left there, changes are no progress,
+ * and the wait ends at once.
  */
 #include <errno.h>
 #include <string.h>
@@ -27,12 +27,12 @@
 #define LONG_STEP_NS   500000 /* a large ring: fewer wake-ups, each for a few hundred records */
 #define LARGE_RING     (1024 * 1024)
 #define HEARTBEAT_NS   2000000000ull
-#define SURELY_GONE_NS 10000000000ull /* while there is room: a busy machine starves recorders */
+#define SURELY_GONE_NS 10000000000ull /* if there is room: a busy machine starves recorders */
 #define NO_DEADLINE_NS 30000000000ull /* without a deadline: this long without progress */
 
 /*
- * The last heartbeat that was seen, and when, by our own clock: the recorder's may differ.
- * The time is stored first and loaded last, so that a new beat is never seen with an old time.
+ * The last heartbeat seen, and when, by our own clock: the recorder's may differ. The time is
+ * stored first and loaded last, so that a new heartbeat is never seen with an old time.
  */
 static _Atomic uint64_t seen_beat, seen_ns;
 
@@ -58,7 +58,7 @@ bool hw_recorder_silent(uint64_t now_ns, uint64_t limit_ns)
     return silent_ns > (int64_t)limit_ns;
 }
 
-/* Checked with every sample; the clock has been read for it anyway. */
+/* Checked with every sample, which has read the clock anyway. */
 bool hw_push_recorder_gone(struct hw_client_session *s, uint64_t now_ns)
 {
     if (hw_likely(!hw_recorder_silent(now_ns, SURELY_GONE_NS)))
@@ -75,9 +75,9 @@ static bool stopped(const struct hw_client_session *s)
 }
 
 /*
- * What a thread that waits has seen: both only grow, the reader is never ahead of the writers, and
- * they are never further ahead than the ring is long. Each is loaded after what it is compared with
- * was, so that the others may go on meanwhile.
+ * What a waiting thread has seen: both positions only grow, the reader is never ahead of the
+ * writers, and these are never further ahead than the ring is long. Each is loaded after the one it
+ * is compared with, so that other threads may proceed meanwhile.
  */
 struct seen_positions {
     uint64_t read, write;
@@ -119,7 +119,7 @@ static HW_COLD uint64_t wait_for_room(struct hw_client_session *s, uint32_t size
         uint64_t read = seen.read;
         sound = are_sound(s, &seen);
         if (timeout == 0 && seen.read != read)
-            since = now; /* it moves: go on waiting */
+            since = now; /* there is progress: keep waiting */
         if (pos == 0 && hw_recorder_silent(now, HEARTBEAT_NS)) {
             why = HW_CLIENT_RECORDER_GONE;
             break;
@@ -190,8 +190,8 @@ void hw_push_heap(struct hw_client_session *s, uint32_t heap_id, const char *nam
     hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_HEAP);
 }
 
-/* Unknown code: one notice an address page, and not more than one a millisecond. pc 0: the list of
- * modules is out of date. */
+/* Unknown code: one notice per page of addresses, and at most one per millisecond. pc 0: the
+ * list of modules is out of date. */
 void hw_push_maps(struct hw_client_session *s, uint64_t pc, uint64_t now_ns)
 {
     uint64_t last = atomic_load_explicit(&s->last_maps_ns, memory_order_relaxed);

@@ -6,15 +6,15 @@
 
 #include "client/client.h"
 
-/* Room for a record, waiting as the configuration says; 0 = there is none, the session is over. */
+/* Room for a record, waiting as configured; 0 = there is none, the session is over. */
 uint64_t hw_push_reserve(struct hw_client_session *s, uint32_t size);
 bool hw_push_recorder_gone(struct hw_client_session *s,
                            uint64_t now_ns); /* dead for long: ends the session */
-/* Has the heartbeat not changed for so long, as far as was checked? now_ns: of hw_local_ns(). */
+/* As of the last check, has the heartbeat not changed for so long? now_ns: of hw_local_ns(). */
 bool hw_recorder_silent(uint64_t now_ns, uint64_t limit_ns);
-void hw_recorder_note_alive(uint64_t now_ns); /* it has just answered: starts that time anew */
+void hw_recorder_note_alive(uint64_t now_ns); /* it has just answered: restarts that time */
 void hw_push_free(struct hw_client_session *s, uint64_t sample_id);
-/* What follows is given back, or was not (HW_UNMAP_FAILED). False: no session wants to know. In or
+/* The memory is unmapped, or was not (HW_UNMAP_FAILED). False: no session needs to know. In or
  * outside of a visit; keeps errno. */
 bool hw_push_unmap(uint64_t address, uint64_t n_bytes, enum hw_unmap_kind kind);
 /* A child is about to be made: the token that it says in its hello; 0 = nobody wants to know. */

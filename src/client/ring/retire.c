@@ -1,7 +1,7 @@
 /*
- * retire.c - a session is put out of sight
+ * retire.c - unpublishes a session
  *
- * By any thread, also inside a visit. Whoever is inside may finish; what the session owns is
+ * On any thread, also inside a visit. Threads that are inside may finish; what the session owns is
  * unmapped later, by a thread that holds the session's lock (session/session_end.c).
  */
 #include "client/ring/retire.h"

@@ -4,10 +4,10 @@
  *      begin, end: ticks, id, depth -> the thread's slot (wire/slices.h)
  *                                      full, or the thread ends: one record of the ring
  *
- * A slot is of the session's memory, so a look at it is a visit, but the smallest one: only the
- * slab's word says that somebody is inside. A handler that comes in between and has scopes of its
- * own is below us on the stack and loses them, counted; a word left behind by siglongjmp is above
- * nobody and is taken over by the next one.
+ * A slot is in the session's memory, so access to it is a visit, but the smallest one: only the
+ * slab's word says that a thread is inside. A handler that interrupts it and has scopes of its own
+ * is below us on the stack and loses them, counted; a word left behind by siglongjmp belongs to no
+ * frame any more, and the next visit takes it over.
  *
  * Reading the processor's counter is half of what this costs, 10 ns a time.
  */
@@ -23,7 +23,7 @@
 #include "client/thread/thread_id.h"
 #include "heapwise/marks.h"
 
-/* A name differs by its category: the same literal is at the same place. */
+/* A name is told apart by its category: the same literal is at the same place. */
 static uint64_t slice_id(const struct heapwise_mark *m)
 {
     uint64_t place = (uint64_t)(uintptr_t)m->category * 0x9e3779b97f4a7c15u;
@@ -32,7 +32,8 @@ static uint64_t slice_id(const struct heapwise_mark *m)
 
 /* ---- a batch ---- */
 
-/* n first: who copies entries meanwhile sees that there are none, or that the batch is another. */
+/* n first: a reader that copies entries meanwhile sees that there are none, or that the batch is
+ * another. */
 static void reset_slot(struct hw_slice_slot *slot)
 {
     uint32_t batch = atomic_load_explicit(&slot->batch, memory_order_relaxed);
@@ -41,7 +42,7 @@ static void reset_slot(struct hw_slice_slot *slot)
     atomic_thread_fence(memory_order_release); /* before the new entries */
 }
 
-/* Slices take half of the ring at most: samples must not wait for them, and never end for them. */
+/* Slices take at most half of the ring: samples must not wait for them, and never end for them. */
 static bool send_batch(struct hw_client_session *s, struct hw_slice_slot *slot)
 {
     uint32_t n = atomic_load_explicit(&slot->n, memory_order_relaxed);
@@ -67,7 +68,7 @@ static bool send_batch(struct hw_client_session *s, struct hw_slice_slot *slot)
     return true;
 }
 
-/* The thread's slot, without what one before it has left and could not send. */
+/* The thread's slot, without what an earlier thread left there and could not send. */
 static struct hw_slice_slot *take_slot(struct hw_client_session *s, const struct hw_slab *slab)
 {
     const struct hw_marks *k = &slab->marks;
@@ -150,7 +151,7 @@ static bool is_of(const struct hw_client_session *s, const struct hw_slab *slab)
     return slab->marks.generation == (s->generation & HW_MARKS_GENERATION);
 }
 
-/* A handler came in between, or a visit that was abandoned is in the way. */
+/* A handler interrupted it, or an abandoned visit is in the way. */
 static HW_COLD bool add_in_a_visit(struct hw_slab *slab, const struct heapwise_mark *m,
                                    uint32_t depth, bool alone)
 {

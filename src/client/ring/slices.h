@@ -6,7 +6,7 @@
 
 #include "client/client.h"
 
-/* True: it was recorded, so its end has to be, too. Both keep errno. */
+/* True: it was recorded, so its end must be, too. Both keep errno. */
 bool hw_slice_begin(struct hw_slab *slab, const struct heapwise_mark *m, uint32_t depth);
 void hw_slice_end(struct hw_slab *slab, uint32_t depth);
 /* Sends the batch of a thread that ends. */

@@ -1,17 +1,17 @@
 /*
  * tables.c - the part of the tables' file that is mapped here
  *
- * What is mapped is there at once, and to stay, when the program locks its memory, and counts for
- * its limits. So only what is in use is mapped, and half as much again:
+ * When the program locks its memory, everything mapped becomes resident at once, for good, and
+ * counts against its limits. So only what is in use is mapped, and half as much again:
  *
  *      file      | directory | tables, lists .... used |                        room |
  *      view 0    |================|
  *      view 1    |===================================|    where that did not reach
  *
- * The file has its whole length from the start, and its seals keep it: no view leads behind its
- * end. Its descriptor is closed by the time it is used up. A further view is made of the first one
- * (mremap of no bytes of a shared mapping is another mapping of the same file). Views stay where
- * they are until the session ends: somebody may be walking by them.
+ * The file has its whole length from the start, and its seals keep it: no view extends beyond its
+ * end. Its descriptor is closed by the time a view is used up. A further view is made from the
+ * first one (mremap of no bytes of a shared mapping gives another mapping of the same file). Views
+ * stay in place until the session ends: a thread may be using them for a walk.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -26,7 +26,7 @@
 
 static uint64_t view_bytes(uint64_t used, uint64_t room)
 {
-    if (used == 0 || used >= room) /* 0: a recorder that does not say */
+    if (used == 0 || used >= room) /* 0: a recorder that does not say so */
         return room;
     uint64_t n = (used + used / 2 + STEP_BYTES) & ~(STEP_BYTES - 1);
     return n < room ? n : room;
@@ -67,7 +67,7 @@ static const struct hw_tables_view *newest(const struct hw_client_session *s)
     return &s->views[atomic_load_explicit(&s->n_views, memory_order_acquire) - 1];
 }
 
-/* Where it cannot be done (a sandbox, a limit) what lies behind the view is left to the recorder,
+/* If it cannot be done (a sandbox, a limit), what lies beyond the view is left to the recorder,
  * and it is not tried again. */
 HW_COLD const struct hw_tables_view *hw_tables_grow(struct hw_client_session *s, uint64_t used)
 {

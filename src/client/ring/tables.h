@@ -11,7 +11,7 @@ bool hw_tables_map(struct hw_client_session *s, int fd,
 void hw_tables_unmap(const struct hw_client_session *s);
 const struct hw_tables_view *hw_tables_grow(struct hw_client_session *s, uint64_t used);
 
-/* One that holds all that is published, if that can be had. In a visit, which keeps it there. */
+/* A view of everything published, if possible. In a visit, which keeps it there. */
 static inline const struct hw_tables_view *hw_tables_view(struct hw_client_session *s)
 {
     uint32_t n = atomic_load_explicit(&s->n_views, memory_order_acquire);
@@ -28,8 +28,8 @@ static inline const struct hw_module_snapshot *hw_tables_modules(struct hw_clien
     return hw_tables_snapshot_in(v->at, v->n_bytes);
 }
 
-/* Is the newest list of modules valid for this thread? After a dlclose it is not, until the recorder
- * has read the mappings again. */
+/* Is the newest list of modules valid for this thread? After a dlclose it is not, until the
+ * recorder has read the mappings again. */
 static inline bool hw_modules_settled(const struct hw_client_session *s)
 {
     const struct hw_tables_dir *d = s->tables;

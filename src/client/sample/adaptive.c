@@ -1,8 +1,8 @@
-/* adaptive.c - intervals that change while a session runs: by the recorder, a full ring, or the rate */
+/* adaptive.c - intervals that change during a session: by the recorder, a full ring, or the rate */
 #include "client/sample/adaptive.h"
 #include "client/ring/push.h"
 
-/* The recorder's doublings and ours, on what is configured. */
+/* The recorder's doublings and ours, applied to the configured interval. */
 void hw_interval_refresh(struct hw_client_session *s, uint32_t heap_id)
 {
     uint32_t n = atomic_load_explicit(&s->doublings, memory_order_relaxed) +
@@ -14,7 +14,7 @@ void hw_interval_refresh(struct hw_client_session *s, uint32_t heap_id)
         hw_push_heap(s, heap_id, "", want);
 }
 
-/* The recorder wants another rate of all. */
+/* The recorder wants another rate for all. */
 HW_COLD void hw_adapt_to_recorder(struct hw_client_session *s, uint32_t wanted)
 {
     atomic_store_explicit(&s->doublings, wanted < HW_MAX_DOUBLINGS ? wanted : HW_MAX_DOUBLINGS,
@@ -41,9 +41,9 @@ void hw_adapt_interval(struct hw_client_session *s, uint32_t heap_id)
         step_interval(s, heap_id, 1);
 }
 
-/* A second or more is over. After a burst the interval goes back, a step at a time: half of the
- * samples that are allowed leave room for the next one. What was doubled because the ring was full
- * stays, as the format's rule for that is. */
+/* A second or more is over. After a burst the interval goes back one step at a time: half of the
+ * allowed samples leave room for the next burst. Doublings because of a full ring stay, as the
+ * format's rule for those is. */
 static void end_of_second(struct hw_client_session *s, uint32_t heap_id, uint64_t took_ns)
 {
     uint64_t n = atomic_exchange_explicit(&s->rate_samples, 0, memory_order_relaxed);
@@ -52,7 +52,7 @@ static void end_of_second(struct hw_client_session *s, uint32_t heap_id, uint64_
         step_interval(s, heap_id, -1);
 }
 
-/* Threads count together; one that comes between costs a sample or two of the count. */
+/* Threads count together; a thread that interferes costs a sample or two of the count. */
 void hw_adapt_to_rate(struct hw_client_session *s, uint32_t heap_id, uint64_t now_ns)
 {
     uint64_t since = atomic_load_explicit(&s->rate_since_ns, memory_order_relaxed);

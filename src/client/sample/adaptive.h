@@ -1,6 +1,4 @@
-/*
- * adaptive.h - intervals that change while a session runs
- */
+/* adaptive.h - intervals that change during a session */
 #ifndef HW_CLIENT_SAMPLE_ADAPTIVE_H
 #define HW_CLIENT_SAMPLE_ADAPTIVE_H
 
@@ -8,11 +6,11 @@
 
 /* After it was doubled or halved. */
 void hw_interval_refresh(struct hw_client_session *s, uint32_t heap_id);
-/* The ring is nearly full? */
+/* Is the ring nearly full? */
 void hw_adapt_interval(struct hw_client_session *s, uint32_t heap_id);
-/* One sample more in this second. */
+/* One more sample in this second. */
 void hw_adapt_to_rate(struct hw_client_session *s, uint32_t heap_id, uint64_t now_ns);
-/* The recorder wants another rate of all. */
+/* The recorder wants another rate for all. */
 void hw_adapt_to_recorder(struct hw_client_session *s, uint32_t wanted);
 
 #endif

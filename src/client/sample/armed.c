@@ -1,11 +1,11 @@
 /*
- * armed.c - a thread's draws while nobody was asked, and the sample with which the process asks
+ * armed.c - a thread's draws before the recorder was asked, and the sample that makes the process ask
  *
  * The draw is the sampler's own, with the same hot path: `left` reaches 0 after the bytes that a
  * session from the start would have let pass. While the recorder is asked the thread has no draw
- * (interval 0), so a handler that interrupts it does not come here again; then it has its draw
- * back, at the interval with which it was made, since that is what the sample's record tells. It
- * follows the session's own interval behind that record, as after any change of it (capture.c).
+ * (interval 0), so a handler that interrupts it does not get here again; then it gets its draw
+ * back, at the interval with which it was made, since that is what the sample's record says. After
+ * that record it follows the session's own interval, as after any change of it (capture.c).
  */
 #include "client/sample/armed.h"
 
@@ -13,7 +13,7 @@
 #include "client/kernel/now.h"
 #include "client/sample/sampler.h"
 
-/* Of the process, and of what it forks; interval 0 = not armed, or no longer. */
+/* Of the process, and of its forked children; interval 0 = not armed, or no longer. */
 static struct {
     uint64_t interval, token /* 0 = none */, seed;
     _Atomic uint64_t n_draws;
@@ -52,7 +52,7 @@ bool hw_armed_begin(const char *mark)
     own.interval = interval;
     own.seed = hw_random_seed();
     hw_membarrier_prepare();
-    hw_control.filters = (uint32_t)filters; /* the page is ours still */
+    hw_control.filters = (uint32_t)filters; /* the page is still ours */
     atomic_store(&hw_process_page.armed, interval);
     hw_here.left = 0; /* so far this thread has drawn nothing */
     return true;
@@ -69,7 +69,7 @@ static void draw(struct hw_tls *t, uint64_t interval)
 bool hw_armed_join(struct hw_tls *t)
 {
     uint64_t interval = hw_armed_interval();
-    if (interval == 0) /* asked once: another thread may be answered just now */
+    if (interval == 0) /* asked once: another thread may be getting the answer right now */
         return false;
     draw(t, interval);
     t->flags |= HW_TLS_ARMED;
@@ -113,7 +113,7 @@ uint64_t hw_armed_take_lost(void)
 
 void hw_armed_fill_hello(struct hw_hello *out)
 {
-    out->armed_token = own.token; /* also of one that is armed no longer, and of its children */
+    out->armed_token = own.token; /* also of a process armed no longer, and of its children */
     if (!hw_armed())
         return;
     bool child = atomic_load_explicit(&hw_process_page.armed_child, memory_order_relaxed);
@@ -137,7 +137,7 @@ void hw_armed_adopt(void)
     atomic_store(&hw_process_page.armed, own.interval);
 }
 
-/* Workers that are forked from one server would all have their samples at the same byte. */
+/* Workers forked from one server would all have their samples at the same byte. */
 void hw_armed_forked(void)
 {
     struct hw_tls *t = &hw_here;

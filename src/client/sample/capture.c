@@ -1,7 +1,7 @@
 /*
  * capture.c - one sampled allocation: its stack, its record, its place among the live samples
  *
- * Order (doc/design/client.md): the real call is done; claim a slot; write the stack if its id is
+ * Order (doc/design/client.md): make the real call; claim a slot; write the stack if its id is
  * new; write the event; publish the slot; return to the program. So a free never names an unknown
  * id, and an id is never in the ring before its frames.
  */
@@ -33,7 +33,7 @@
 #define SECOND_NS       1000000000ull
 #define STREAM_STACK_ID 1u
 #define FRAMES_BATCH    1000u
-#define FURTHER_BYTES   (1024 * 1024u) /* of a stack without known end */
+#define FURTHER_BYTES   (1024 * 1024u) /* of a stack whose end is unknown */
 #define PAGE_BYTES      4096u
 
 /* ---- records ---- */
@@ -43,7 +43,7 @@ static bool is_mapping(const struct hw_event *e)
     return e->heap_id >= HW_HEAP_ID_ANON;
 }
 
-/* The thread's draw may be of an older interval than the heap has now. */
+/* The thread's draw may have been made at an older interval than the heap's present one. */
 static uint32_t doublings_of(const struct hw_client_session *s, const struct hw_event *e)
 {
     uint64_t base = s->base[e->heap_id];
@@ -205,7 +205,8 @@ static void walk_within(struct hw_client_session *s, struct hw_slab *slab,
     hw_walk(&in, hw_slab_cache(slab), &slab->out);
 }
 
-/* A stack without known end is walked again with twice as many pages while it leads out of them. */
+/* A stack whose end is unknown is walked again with twice as many pages as long as it leads
+ * beyond them. */
 static void walk(struct hw_client_session *s, struct hw_slab *slab, const struct hw_call_site *site,
                  struct hw_stack *b)
 {
@@ -222,8 +223,8 @@ static void walk(struct hw_client_session *s, struct hw_slab *slab, const struct
 }
 
 /*
- * Walks; again when a module became known meanwhile. A stack may lead through several. False: what
- * was found may be wrong, since the list of modules was out of date.
+ * Walks, and walks again when a module became known meanwhile; a stack may lead through several.
+ * False: the result may be wrong, since the list of modules was out of date.
  */
 static bool walk_known(struct hw_client_session *s, struct hw_slab *slab,
                        const struct hw_call_site *site, struct hw_stack *b, uint64_t now_ns)
@@ -245,7 +246,7 @@ static bool walk_known(struct hw_client_session *s, struct hw_slab *slab,
     return sure;
 }
 
-/* In batches: counters that all threads share would cost more than a short walk. */
+/* In batches: counters shared by all threads would cost more than a short walk. */
 static void count_frames(struct hw_client_session *s, struct hw_slab *slab)
 {
     slab->n_walked += slab->out.n_frames - slab->out.n_adopted;
@@ -337,7 +338,7 @@ static uint64_t push_captured(struct hw_client_session *s, struct hw_slab *slab,
     return push_alloc(s, e, id, now_ns, flags);
 }
 
-/* stream_allocations wants no stacks: all samples share one that has no frames. */
+/* stream_allocations asks for no stacks: all samples share one without frames. */
 static uint64_t push_stream(struct hw_client_session *s, const struct hw_event *e, uint64_t now_ns)
 {
     if (atomic_load_explicit(&s->sent[STREAM_STACK_ID], memory_order_relaxed) != STREAM_STACK_ID) {
@@ -430,7 +431,7 @@ static bool record_with(struct hw_client_session *s, struct hw_slab *slab, const
     return true;
 }
 
-/* *minfo: the session in whose name the caller shall ask the allocator, once it has left. */
+/* *minfo: the session on whose behalf the caller must ask the allocator, once it has left. */
 static bool record(struct hw_client_session *s, const struct hw_event *e, uint32_t *minfo)
 {
     if (s->config.flags & HW_CC_STREAM)
@@ -453,7 +454,7 @@ static bool record(struct hw_client_session *s, const struct hw_event *e, uint32
 
 #define WALKS_PER_SECOND 50000u
 
-/* Stacks may be deep. A program that maps more than this goes on without them: the bytes are
+/* Stacks may be deep. A program that maps more than this is recorded without them: the bytes are
  * right all the same. */
 static bool may_walk(struct hw_client_session *s, uint64_t now_ns)
 {

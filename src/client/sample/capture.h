@@ -13,8 +13,8 @@ struct hw_event {
     const struct hw_call_site *site;
 };
 
-/* The allocator's module, unless that is libc or the program; lo 0 = none. What it maps is for its
- * blocks. */
+/* The allocator's module, unless that is libc or the program; lo 0 = none. What it maps is for
+ * its blocks. */
 extern HW_HIDDEN struct hw_walk_range hw_allocator_code;
 
 bool hw_record_alloc(const struct hw_event *e);

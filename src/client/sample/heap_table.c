@@ -10,7 +10,7 @@ _Atomic uint32_t hw_n_heaps = 2; /* 0 = none, 1 = libc.malloc */
 uint32_t hw_heaps_used(void)
 {
     uint32_t n = atomic_load(&hw_n_heaps);
-    return n < HW_HEAP_ID_ANON ? n : HW_HEAP_ID_ANON; /* behind them are mappings */
+    return n < HW_HEAP_ID_ANON ? n : HW_HEAP_ID_ANON; /* after them come mappings */
 }
 
 static uint64_t interval_for(const struct hw_client_config *c, const char *name)

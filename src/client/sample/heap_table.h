@@ -1,8 +1,8 @@
 /*
  * heap_table.h - the heaps of this process
  *
- * Why:     a session has an interval for each, and samples name them by number.
- * Shapes:  ids are places in one static table, 1 is libc.malloc. What is in it stays.
+ * Why:     a session has an interval for each heap, and samples name heaps by number.
+ * Shapes:  ids are indices in one static table, 1 is libc.malloc. Entries are never removed.
  * Threads: any. A heap's members are written before it is registered, except `enabled_in`.
  */
 #ifndef HW_CLIENT_SAMPLE_HEAP_TABLE_H
@@ -28,7 +28,7 @@ extern HW_HIDDEN _Atomic uint32_t hw_n_heaps;
 uint32_t hw_heaps_used(void);
 void hw_heaps_select(struct hw_client_session *s);   /* fills s->interval */
 void hw_heaps_announce(struct hw_client_session *s); /* writes the heaps' records */
-/* What the session wants of this one: fills s->interval and gives it. */
+/* What the session wants of this heap: fills s->interval and gives it. */
 uint64_t hw_heaps_select_one(struct hw_client_session *s, uint32_t id, const char *name);
 void hw_heaps_announce_one(struct hw_client_session *s, uint32_t id, uint64_t interval);
 

@@ -1,29 +1,30 @@
 /*
  * live.c - the exact map of live samples
  *
- * Segments: the first two have the same size, every later one as much as all before together, so
- * the whole doubles. A key has two buckets of 4 slots in each segment (two hashes), all of them are
- * looked at, newest segment first: there are no chains and so no tombstones, a slot is reusable the
- * moment it is empty. With two choices in every segment the newest overflows at about 60 % and the
- * older ones take the rest, so the map grows when it is about five sixths full.
+ * Segments: the first two have the same size, every later one is as large as all before it
+ *           together, so the whole doubles. A key has two buckets of 4 slots in each segment (two
+ *           hashes), and all of them are searched, newest segment first: there are no chains and so
+ *           no tombstones, a slot is reusable the moment it is empty. With two choices in every
+ *           segment the newest overflows at about 60 % and the older ones take the rest, so the map
+ *           grows when it is about five sixths full.
  *
- * Where nearly every block is live here, small blocks are in live_direct_map.h's words instead. A
- * byte for each 512 bytes of heap counts what is in the segments, so that the others are not looked
- * for there.
+ * If nearly every block is recorded, small blocks are in live_direct_map.h's words instead. A byte
+ * for each 512 bytes of heap counts what is in the segments, so that other blocks are not looked up
+ * there.
  *
  *      claim    0 -> 1        by one compare-and-swap; the slot is ours and invisible
  *      publish  val, then key by release: pairs with the acquire in find()
  *      take     key -> 2      by one compare-and-swap; drop makes it 0, put_back the key again
  *
- * Giving it back is Dekker's algorithm, as for sessions (client_guard.c):
+ * Unmapping it is Dekker's algorithm, as for sessions (client_guard.c):
  *
  *      visitor: take                    the thread that gives it back
  *      busy = frame                     epoch is odd
  *      (compiler barrier)               membarrier
  *      epoch is odd? then nothing       every busy word 0?  then unmap
  *
- * Who claims has seen in its visit that a session runs, which is over before this begins, or looks
- * at the epoch itself.
+ * A thread that claims has seen in its visit that a session runs, which is over before this begins,
+ * or checks the epoch itself.
  */
 #include "client/sample/live.h"
 
@@ -121,7 +122,8 @@ int hw_live_set_init(void)
     return atomic_load(&n_segments) != 0 || segment_add(0, FIRST_BITS) ? 0 : -1;
 }
 
-/* Without the room (a limit on address space, or 32 bits of it) the segments do it, slower. */
+/* Without room for the words (a limit on address space, or 32 bits of it) the segments do it,
+ * slower. */
 void hw_live_set_expect(uint64_t interval)
 {
     uint32_t free_lock = 0;
@@ -148,20 +150,20 @@ HW_COLD bool hw_live_direct_open(_Atomic uint64_t *words, uint32_t chunk, uint32
         ok &= mprotect(at, 8ull << HW_LIVE_DIRECT_CHUNK_BITS(level), PROT_READ | PROT_WRITE) == 0;
     }
     errno = saved;
-    if (ok) /* else it is opening for ever: the map does it */
+    if (ok) /* else it stays in this state for ever: the map does it */
         atomic_store_explicit(&hw_live_direct_owner[chunk], region, memory_order_release);
     return ok;
 }
 
-/* The map is full for one key. mmap is the one call made outside of a wait: a program that may not
- * call it cannot grow its heap either. */
+/* The map is full for one key. mmap is the one call made outside of a wait: a program that may
+ * not make it cannot grow its heap either. */
 static HW_COLD bool grow(uint32_t seen)
 {
     uint32_t free_lock = 0;
     if (seen == 0 || seen >= MAX_SEGMENTS || hw_sandbox() == HW_SANDBOX_STRICT)
         return false;
     if (!atomic_compare_exchange_strong(&hw_process_page.live_lock, &free_lock, 1)) {
-        /* Another thread is at it; it takes a few microseconds unless it was stopped. */
+        /* Another thread is growing it; it takes a few microseconds unless it was stopped. */
         for (int i = 0; i < 20000 && atomic_load(&n_segments) == seen; i++)
             atomic_signal_fence(memory_order_seq_cst);
         return atomic_load(&n_segments) != seen;
@@ -183,7 +185,7 @@ static bool is_closed(void)
     return hw_live_set_epoch() & 1;
 }
 
-/* An odd one was read while somebody tried to give it back, and is the same at his next try. */
+/* An odd epoch was read while a thread tried to unmap the set, and is the same at its next try. */
 bool hw_live_set_is_since(uint32_t epoch)
 {
     return !(epoch & 1) && epoch == hw_live_set_epoch();
@@ -197,7 +199,7 @@ void hw_live_set_mark(uint64_t id)
     atomic_store(&hw_live_set_counters[hw_live_set_index(id)], 255);
 }
 
-/* Without anything to find, too high counts would make every later free look for it. */
+/* With nothing to find, counts that are too high would make every later free search for it. */
 static void forget_counts(void)
 {
     if (atomic_load(&is_marked))
@@ -206,7 +208,7 @@ static void forget_counts(void)
     (void)madvise(far_counters, sizeof far_counters, MADV_DONTNEED); /* fails: locked; they stay */
 }
 
-/* Of words that are no more: what an owner has taken can be touched. */
+/* Of words that no longer exist: what an owner has taken may still be touched. */
 static void forget_owners(void)
 {
     for (uint32_t i = 0; i < HW_LIVE_DIRECT_CHUNKS; i++)
@@ -252,7 +254,7 @@ void hw_live_set_each_mapping(void (*fn)(void *arg, const void *at, uint64_t n_b
         fn(arg, (const void *)hw_live_set_counters, sizeof hw_live_set_counters);
 }
 
-/* What the parent had unmapped by then is not known: addresses are lost, and nothing else. */
+/* What the parent had unmapped by then is not known: some addresses are lost, nothing else. */
 void hw_live_set_forked(void)
 {
     if (!is_closed())
@@ -345,7 +347,7 @@ static void counter_change(_Atomic uint8_t *c, int by)
             break;
 }
 
-/* By address: what the program has in its caches has its counters there, too. */
+/* By address: if the program has the block in its caches, so is its counter. */
 static _Atomic uint8_t *far_counter(uint64_t id)
 {
     return &far_counters[(id >> 9 ^ id >> 25) & (FAR_COUNTERS - 1)];
@@ -385,7 +387,7 @@ static struct hw_live_set_slot *take_far(uint64_t key, uint64_t h, uint64_t *val
     return NULL;
 }
 
-/* The segments first: for large blocks the words are memory that nobody has touched. */
+/* The segments first: for large blocks the words are memory that nothing has touched. */
 struct hw_live_set_slot *hw_live_set_take(uint32_t heap_id, uint64_t id, uint64_t *val)
 {
     if (hw_unlikely(is_closed()))

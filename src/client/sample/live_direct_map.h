@@ -2,16 +2,16 @@
  * live_direct_map.h - live samples of small blocks, found by their address alone
  *
  * Why:     when every allocation is recorded, every free is a lookup, and its cost is one cache
- *          miss. A word for each 32 bytes of heap keeps the order of the heap: what the program
- *          has in its caches has its words there too, and there is no key to store.
+ *          miss. A word for each 32 bytes of heap keeps the order of the heap: if the program has a
+ *          block in its caches, so is its word, and there is no key to store.
  * Shapes:  two levels, for blocks at least 32 and at least 128 bytes apart: a word for each 32 and
  *          one for each 128 bytes, so that no word is shared and none costs more than an entry of
  *          the map of live.c, 32 bytes. Regions of 2 MiB of address space own a chunk of each
- *          level, for good. Until then nobody can touch it, so that a program which locks its
+ *          level, for good. Before that a chunk is inaccessible, so that a program which locks its
  *          memory does not get all of them. A word is
  *              tag << 48 | sample id | which of the granule's addresses
- *          or 0, empty, or HELD. Sample ids are multiples of 8. What finds its word taken, its
- *          chunk owned by another region or is too large goes to the map.
+ *          or 0, empty, or HELD. Sample ids are multiples of 8. A block goes to the map if its word
+ *          is taken, its chunk is owned by another region, or it is too large.
  * Threads: an empty word is claimed by compare-and-swap, since two blocks of other allocators may
  *          share it. Everything after that is a plain store: only the thread that owns the block
  *          may free it or move it, whatever allocator it is from.
@@ -42,7 +42,8 @@ extern HW_HIDDEN _Atomic(_Atomic uint64_t *) hw_live_direct_words; /* NULL = the
 extern HW_HIDDEN _Atomic uint32_t hw_live_direct_owner[HW_LIVE_DIRECT_CHUNKS];
 #define HW_LIVE_DIRECT_OPENING UINT32_MAX /* an owner: no region has that number */
 
-/* Makes the chunk, which nobody has, the region's. false: somebody else's now, or it cannot be. */
+/* Makes the chunk, which has no owner, the region's. false: it has another owner now, or it is
+ * not possible. */
 bool hw_live_direct_open(_Atomic uint64_t *words, uint32_t chunk, uint32_t region);
 
 /* A heap of up to 1 GiB in one piece has all its chunks. */
@@ -67,13 +68,13 @@ static inline uint64_t hw_live_direct_place(uint64_t id, uint32_t level)
     return level ? id >> 4 & 7 : id >> 3 & 3;
 }
 
-/* The word of an address on a level; NULL = not here. own: take the chunk if nobody has it. */
+/* The word of an address on a level; NULL = not here. own: take the chunk if it has no owner. */
 static inline _Atomic uint64_t *hw_live_direct_word(uint64_t id, uint32_t level, bool own)
 {
     _Atomic uint64_t *words = atomic_load_explicit(&hw_live_direct_words, memory_order_acquire);
     if (!words)
         return NULL;
-    uint32_t region = (uint32_t)(id >> HW_LIVE_DIRECT_REGION_BITS) + 1; /* 0 = nobody */
+    uint32_t region = (uint32_t)(id >> HW_LIVE_DIRECT_REGION_BITS) + 1; /* 0 = none */
     uint32_t chunk = hw_live_direct_chunk(region);
     uint32_t owner = atomic_load_explicit(&hw_live_direct_owner[chunk], memory_order_relaxed);
     if (hw_unlikely(owner != region)) {

@@ -26,7 +26,7 @@ static void begin(struct hw_mixed *m, const struct hw_walk_out *o)
         m->entry[i] = o->exact[i / 64] >> (i % 64) & 1 ? HW_ENTRY_EXACT : HW_ENTRY_RETURN;
 }
 
-/* Other frames, why the walk ended, another list of modules: another stack. */
+/* Other frames, another reason why the walk ended, another list of modules: another stack. */
 static uint64_t stack_id(const struct hw_mixed *m)
 {
     uint64_t h = (uint64_t)m->generation << 8 | m->stop;
@@ -47,7 +47,7 @@ static bool has_exact(const struct hw_walk_out *o)
     return false;
 }
 
-/* Of a stack that is sent as a copy the recorder finds the native frames alone. */
+/* The recorder finds the native frames of a stack that is sent as a copy by itself. */
 void hw_managed_count(struct hw_client_session *s, struct hw_mixed *m, bool copied)
 {
     const struct heapwise_managed_stack *out = &m->answer;
@@ -104,7 +104,7 @@ void hw_managed_build(const struct hw_walk_out *o, const struct hw_python *pytho
     m->is_built = true;
 }
 
-/* Python alone: most stacks are known to the recorder, and of those only the id is wanted. */
+/* Python alone: the recorder knows most stacks already, and of those only the id is needed. */
 static bool mix_python(const struct hw_walk_out *o, const struct hw_python *python, uint64_t hash,
                        struct hw_mixed *m)
 {

@@ -1,8 +1,9 @@
 /*
- * managed.h - who puts managed frames into a stack
+ * managed.h - which runtimes put managed frames into a stack
  *
- * Why:     between the walk of a sampled stack and its record, runtimes put their own frames in:
- *          Java by an agent's source (include/heapwise/managed_frames.h), others by code in here.
+ * Why:     between the walk of a sampled stack and its record, runtimes insert their own frames:
+ *          Java by an agent's source (include/heapwise/managed_frames.h), others by code in the
+ *          client.
  * Threads: one hw_mixed has one thread. Inside a visit; see doc/architecture.md, "In the target".
  */
 #ifndef HW_CLIENT_SAMPLE_MANAGED_H
@@ -24,8 +25,8 @@ struct hw_call_site;
 /* Has a runtime registered a source of frames? */
 extern __attribute__((visibility("hidden"))) _Atomic uint32_t hw_managed_on;
 
-/* The walked stack with the frames that runtimes report; false: they report none. *m may still have
- * to be built. */
+/* The walked stack with the frames that runtimes report; false: they report none. *m may still
+ * have to be built. */
 bool hw_managed_mix(struct hw_client_session *s, const struct hw_call_site *site,
                     const struct hw_walk_out *o, struct hw_python *python, struct hw_mixed *m);
 /* That stack, or the walked one alone, with the program's marks inserted. */

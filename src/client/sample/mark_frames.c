@@ -1,10 +1,10 @@
 /*
  * mark_frames.c - the marks of a thread become frames of its sampled stack
  *
- * Where a scope belongs in a native stack is told by the return address of the function that began
- * it: in the walked stack that function is the entry before it (leaf first). Scopes with the same
- * stack pointer at their begin are of one frame; with another one and the same return address, of a
- * recursion's next frame. A recursion of which only some levels have scopes is thus taken for one
+ * The return address of the function that began a scope says where the scope belongs in a native
+ * stack: in the walked stack that function is the entry before it (leaf first). Scopes that began
+ * with the same stack pointer belong to one frame; with another one and the same return address, to
+ * a recursion's next frame. A recursion of which only some levels have scopes is thus taken for one
  * whose first levels have them.
  */
 #include <string.h>

@@ -6,9 +6,9 @@
  *      static struct heapwise_mark  <------------ state: generation << 1 | its category is wanted
  *
  * A scope begins without a visit: it touches the thread's slab and the program's mark, never the
- * session; where slices are wanted, a visit follows. Marks of an earlier session are gone once the
- * generation differs, so nothing has to be cleaned up. Names are hashed at their first begin in the
- * process and sent once a session, with the sample that needs them.
+ * session; if slices are wanted, a visit follows. Marks of an earlier session become invalid when
+ * the generation changes, so nothing has to be cleaned up. Names are hashed at their first begin in
+ * the process and sent once a session, with the sample that needs them.
  */
 #include "client/sample/marks.h"
 
@@ -64,7 +64,7 @@ static bool is_listed(const char *list, const char *category, size_t n)
     return false;
 }
 
-/* A mark may be of several categories, with commas. */
+/* A mark may belong to several categories, separated by commas. */
 static bool is_wanted(const struct heapwise_mark *m)
 {
     if (!m->category)
@@ -115,7 +115,7 @@ static HW_COLD bool prepare_mark(struct heapwise_mark *m, uint32_t generation)
     return true;
 }
 
-/* The pair is kept before it counts: a handler's sample in between sees what is whole. */
+/* The pair is complete before it counts: a handler's sample in between sees a whole one. */
 static inline uint64_t push(struct hw_open_mark *stack, uint32_t most, uint32_t *n,
                             struct hw_open_mark mark)
 {
@@ -169,7 +169,7 @@ static void marks_end(uint64_t token)
 
 /* ---- notes ---- */
 
-/* Before a module can see it: whoever finds `on` set finds the functions, too. */
+/* Before a module can see it: a module that finds `on` set finds the functions, too. */
 static const struct heapwise_marks *shown(void)
 {
     __atomic_store_n(&hw_marks_shown.begin, marks_begin, __ATOMIC_RELAXED);
@@ -177,7 +177,7 @@ static const struct heapwise_marks *shown(void)
     return &hw_marks_shown;
 }
 
-/* A pointer of the module, in its data; where the note lies says what it is relative to. */
+/* A pointer in the module's data, relative to the place of the note. */
 static void join_note(const char *desc)
 {
     int32_t offset;
@@ -246,10 +246,10 @@ void hw_marks_start(struct hw_client_session *s)
 }
 
 /* Not when a session begins: that is inside a program's allocation, perhaps under a lock that
- * another thread waits for with the loader's in its hands. */
+ * another thread waits for while it holds the loader's. */
 void hw_marks_join_loaded(void)
 {
-    (void)dl_iterate_phdr(join_module, NULL); /* gives what the last call gave */
+    (void)dl_iterate_phdr(join_module, NULL); /* return the previous call's result */
 }
 
 HW_EXPORT void heapwise_marks_join(const struct heapwise_marks **here)

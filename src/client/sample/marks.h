@@ -2,8 +2,8 @@
  * marks.h - the scopes and types that the program tells us (include/heapwise/marks.h)
  *
  * Why:     beside the stack of functions a sample can have the program's own words.
- * Shapes:  each thread has two stacks of marks in its slab: scopes and types. Deeper than there is
- *          room they are counted, so that ends stay balanced.
+ * Shapes:  each thread has two stacks of marks in its slab: scopes and types. Those that do not fit
+ *          are counted, so that ends stay balanced.
  * Owns:    nothing; the program's marks live as long as its code.
  * Threads: struct hw_marks has one thread, and the signal handlers on it.
  * Source:  doc/design/client.md, "What the program says itself"
@@ -17,11 +17,11 @@
 
 struct hw_mixed;
 
-/* Finds the notes of all loaded modules and sets their pointers. Takes the loader's lock: not in a
- * hook. Modules loaded later join by themselves, or at the recorder's next visit. */
+/* Finds the notes of all loaded modules and sets their pointers. Takes the loader's lock: not in
+ * a hook. Modules loaded later register by themselves, or when the recorder attaches again. */
 void hw_marks_join_loaded(void);
 void hw_marks_start(struct hw_client_session *s);
-/* Do this session's stacks have marks in them? */
+/* Do this session's stacks contain marks? */
 bool hw_marks_wanted(const struct hw_client_session *s);
 /* Only marks, no native frames? */
 bool hw_marks_only(const struct hw_client_session *s);

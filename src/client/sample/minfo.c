@@ -2,14 +2,14 @@
  * minfo.c - the allocator's own figures, on request
  *
  * mallinfo2 takes the lock of one arena after another and walks its free lists; jemalloc's and
- * tcmalloc's calls take locks too. mimalloc has none that tells what is in use. So they are called
- * only where malloc itself could be: by a thread that has just got a block, behind the hook's
- * visit. A signal handler that interrupted malloc would wait for itself; the sample's own stack
- * tells: it must have been walked to its root without meeting a signal's frame. Signals are
- * blocked meanwhile, since a handler's siglongjmp would leave the lock locked.
+ * tcmalloc's calls take locks too. mimalloc has none that says what is in use. So they are called
+ * only where malloc itself could be: by a thread that has just got a block, after the hook's visit.
+ * A signal handler that interrupted malloc would wait for itself; the sample's own stack shows
+ * that: it must have been walked to its root without a signal's frame in it. Signals are blocked
+ * meanwhile, since a handler's siglongjmp would leave the lock locked.
  *
- * It allocates nothing. A target pays at most 1 % of its time: the next call comes no sooner than
- * a hundred times the last one's duration later, whatever the recorder asks for.
+ * It allocates nothing. A target pays at most 1 % of its time: the next call comes only after a
+ * hundred times the last one's duration, whatever the recorder asks for.
  */
 #include <malloc.h>
 #include <signal.h>
@@ -52,8 +52,8 @@ static bool jemalloc_size(const char *name, uint64_t *out)
     return true;
 }
 
-/* All from the system, of it in blocks that are given out, in pages that could be given back. Built
- * without statistics (--disable-stats) it has none. */
+/* Mapped from the system; of that, in blocks that are in use; in pages that could be released.
+ * Built without statistics (--disable-stats) it has none. */
 static bool ask_jemalloc(struct hw_rec_minfo *r)
 {
     uint64_t epoch = 1, active, resident;
@@ -135,7 +135,7 @@ static void push(struct hw_client_session *s, const struct hw_rec_minfo *m)
 {
     uint64_t pos = hw_ring_reserve_by(&s->ring, sizeof *m, hw_push_this_thread());
     if (pos == 0)
-        return; /* the next one will do */
+        return; /* the next sample will do */
     struct hw_rec_minfo *r = hw_ring_at(&s->ring, pos);
     memcpy((char *)r + sizeof r->head, (const char *)m + sizeof m->head,
            sizeof *m - sizeof m->head);

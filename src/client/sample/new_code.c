@@ -1,5 +1,6 @@
 /*
- * new_code.c - a moment for the recorder to look, a copy where it has not, a mark for dlclose
+ * new_code.c - giving the recorder time to read new code, copying stacks until it has, holding
+ * dlclose
  */
 #include "client/sample/new_code.h"
 
@@ -15,9 +16,9 @@
 #define WAIT_SESSION_NS 50000000u
 #define WAIT_SHARE      50
 
-/* Where every allocation is recorded, every stack shall be whole. A JVM opens a dozen libraries when
- * it starts, and on a busy machine each table takes longer. After two waits in vain the limits above
- * hold again: the recorder does not answer. */
+/* When every allocation is recorded, every stack must be complete. A JVM opens a dozen libraries
+ * when it starts, and on a busy machine each table takes longer. After two waits in vain the
+ * limits above apply again: the recorder does not answer. */
 #define EXACT_STEPS      2000 /* 200 ms */
 #define EXACT_SESSION_NS (20 * WAIT_SESSION_NS)
 #define EXACT_SHARE      10
@@ -36,12 +37,12 @@ static uint64_t budget_ns(const struct hw_client_session *s, bool patient)
 }
 
 /*
- * A module that the recorder has not seen: where the user allows us to wait for room, we also wait
- * a moment for its table. A plug-in that is closed soon, or a program that ends, would otherwise
- * take the names of its frames along. At most 5 ms at a time, and 50 ms and 2 % of the session's
- * time together; at interval 1 200 ms, and a second and 10 %. The usual wait is the recorder's
- * next look at the ring, 1 ms, and the compiling of one table. pc 0: only a list that is up to date
- * is waited for.
+ * A module that the recorder has not seen: if the user allows us to wait for room, we also wait a
+ * moment for its table. A plug-in that is closed soon, or a program that ends, would otherwise take
+ * the names of its frames along. At most 5 ms at a time, and 50 ms and 2 % of the session's time
+ * together; at interval 1 200 ms, and a second and 10 %. The usual wait lasts until the recorder
+ * next reads the ring, 1 ms, and compiles one table. pc 0: only a list that is up to date is waited
+ * for.
  */
 HW_COLD bool hw_await_module(struct hw_client_session *s, uint64_t pc)
 {
@@ -63,8 +64,8 @@ HW_COLD bool hw_await_module(struct hw_client_session *s, uint64_t pc)
 }
 
 /*
- * A copy counts as if it were the largest there is, so that a thread makes at most a thousand in a
- * second. Where code comes and goes and the user allows us to wait, it counts by its size: a plug-in
+ * A copy counts as if it were the largest possible, so that a thread makes at most a thousand per
+ * second. If code comes and goes and the user allows us to wait, it counts by its size: a plug-in
  * that is opened, used and closed hundreds of times a second would use up that thousand.
  */
 bool hw_copy_allowed(const struct hw_client_session *s, struct hw_slab *slab, uint64_t n_bytes,
@@ -84,7 +85,7 @@ bool hw_copy_allowed(const struct hw_client_session *s, struct hw_slab *slab, ui
 }
 
 /* dlclose waits until the recorder has read up to here. The sample is in the ring: a mark made
- * before could be waited for, and be over, before there is anything to wait for. */
+ * earlier could be waited for, and be over, before there is anything to wait for. */
 HW_COLD void hw_note_unsettled(struct hw_client_session *s, struct hw_slab *slab)
 {
     slab->is_unsettled = false;

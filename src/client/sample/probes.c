@@ -6,14 +6,14 @@
  *      pc of the nop | address of .stapsdt.base | address of the semaphore
  *      provider\0 name\0 args\0
  *
- * A prelinked file may have moved since: the base's distance from where it was then tells. args is
+ * A prelinked file may have moved since: the base's distance from its former address tells. args is
  * "size@operand ..." in the assembler's own spelling. Neither note nor base is loaded; `strip`
  * keeps both. Each probe is in a function of its own, lest the compiler make copies of it.
  *
- * How a thread without a session learns of a reader: nothing tells it. The hot path subtracts from
- * `left` all the same, so that is LOOK_BYTES and not endless; when it is used up the thread looks
- * at the semaphore, one load. What is not seen until then is an allocation below the interval, and
- * the draw begins with the look, so no size is seen more often than it should be.
+ * Nothing tells a thread without a session that there is a reader. The hot path subtracts from
+ * `left` all the same, so that is LOOK_BYTES and not infinite; when it is used up the thread checks
+ * the semaphore, one load. Until then only allocations below the interval are missed, and the draw
+ * begins with the check, so no size is sampled more often than it should be.
  */
 #include "client/sample/probes.h"
 

@@ -9,17 +9,16 @@
  *      main
  *
  * Since 3.11 calls from Python to Python stay in one evaluation, so there are fewer of those than
- * frames. The two sides are put together only when they have the same number of evaluations: what
- * does not fit (a subinterpreter's other state on this thread, code that switches stacks) stays as
- * it is.
+ * frames. The two sides are joined only if they have the same number of evaluations: what does not
+ * fit (a subinterpreter's other state on this thread, code that switches stacks) stays as it is.
  *
  * The thread's state is the value of the interpreter's own pthread key. The frames behind it are
  * this thread's: nobody else changes them while it is in here, with or without the interpreter's
- * lock. Two exceptions. At the interpreter's end states of threads that go on are freed, so nothing
- * is read once it finalizes. And an interpreter whose fields lie elsewhere, although it says it is
- * of a version that we know (changed by its vendor): so the first walks ask the kernel about each
- * address (rt_sigprocmask, 0.12 us) and compare the type of each code object; a program in which
- * that fails is left alone.
+ * lock. Two exceptions. When the interpreter ends, it frees the states of threads that still run,
+ * so nothing is read once it finalizes. And an interpreter whose fields lie elsewhere, although it
+ * says it is of a version that we know (changed by its vendor): so the first walks ask the kernel
+ * about each address (rt_sigprocmask, 0.12 us) and compare the type of each code object; a program
+ * in which that fails is left alone.
  */
 #include "client/sample/python.h"
 
@@ -36,7 +35,7 @@
 
 #include "wire/python.def"
 
-#define PROOF        64u /* walks in which every address is tried */
+#define PROOF        64u /* walks in which every address is checked */
 #define MAX_FAILURES 64u
 #define MAX_LINES    (1u << 22) /* bytes of a table of lines */
 
@@ -67,8 +66,8 @@ static const struct layout layouts[] = {
 };
 
 static struct {
-    _Atomic uint64_t eval;      /* of which interpreter the others speak */
-    _Atomic uint64_t type_name; /* where its type of code objects has its name */
+    _Atomic uint64_t eval;      /* the interpreter that the other words describe */
+    _Atomic uint64_t type_name; /* where its type of code objects keeps its name */
     _Atomic uint32_t n_good, n_bad;
 } proof;
 
@@ -87,7 +86,7 @@ static HW_COLD bool may_load(struct chain_reader *k, uint64_t at)
     return !k->bad;
 }
 
-/* Once the layout is proved, an address that is no null leads somewhere. */
+/* Once the layout is verified, an address that is not null is valid. */
 static inline uint64_t word_at(struct chain_reader *k, uint64_t at)
 {
     if ((hw_unlikely(k->careful) || hw_unlikely(at < 4096)) && !may_load(k, at))
@@ -215,8 +214,8 @@ static inline uint64_t mix(uint64_t h, uint64_t v)
 }
 
 /*
- * What a code object looks like: its place and name and file may be another one's a moment later,
- * their lengths, hashes and the size of its table of lines are hardly the same then.
+ * What a code object looks like: its address, name and file may be another one's a moment later,
+ * but hardly with the same lengths, hashes and size of the line table.
  */
 static inline uint64_t print_of(struct chain_reader *k, uint64_t code)
 {
@@ -328,7 +327,7 @@ static uint64_t state_of(struct chain_reader *k, uint64_t runtime)
     return (uint64_t)(uintptr_t)pthread_getspecific((pthread_key_t)(key >> 32));
 }
 
-/* Has it been shown that this interpreter is laid out as we think? */
+/* Has it been verified that this interpreter is laid out as we think? */
 static bool begin_chain(struct chain_reader *k, uint64_t eval)
 {
     if (atomic_load_explicit(&proof.eval, memory_order_relaxed) != eval) {
@@ -363,7 +362,7 @@ static inline bool is_eval(const struct evals *e, uint64_t pc)
 
 /*
  * A host may have unloaded it, and something else may lie where its code was: then what the
- * recorder said of it leads nowhere. Asked for stacks that are new.
+ * recorder said about it is invalid. Checked for new stacks.
  */
 static HW_COLD bool is_still_there(const struct hw_python_place *at)
 {
@@ -377,8 +376,8 @@ static HW_COLD bool is_still_there(const struct hw_python_place *at)
     return atomic_compare_exchange_strong(&proof.type_name, &none, name) || none == name;
 }
 
-/* How many evaluations a native stack has; its id says what it looks like. An evaluation that a
- * signal's handler interrupted may be half way between two frames: such a stack has none. */
+/* The number of evaluations in a native stack; its id identifies its shape. An evaluation that a
+ * signal's handler interrupted may be halfway between two frames: such a stack has none. */
 static uint32_t count_evals(struct hw_python *p, const struct evals *e, const struct hw_walk_out *o)
 {
     struct hw_python_native *known = &p->natives[o->stack_id % HW_PYTHON_NATIVES];

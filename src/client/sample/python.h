@@ -1,12 +1,12 @@
 /*
- * python.h - Python's functions in the place of the interpreter's own
+ * python.h - replaces the interpreter's own frames by Python's functions
  *
- * Why:     of a Python program a native stack says _PyEval_EvalFrameDefault all the way. What each
- *          of them ran is in the thread's chain of frames, which we read ourselves: no call
- *          into the interpreter, no lock, no allocation.
+ * Why:     a Python program's native stack consists of _PyEval_EvalFrameDefault. What each of them
+ *          ran is in the thread's chain of frames, which we read ourselves: no call into the
+ *          interpreter, no lock, no allocation.
  * Shapes:  ids as in wire/records.h; the same function and line has the same id.
  * Owns:    nothing; struct hw_python lies in each thread's slab, all zero at first.
- * Errors:  a chain that does not fit the native stack leaves it as it is, and is counted.
+ * Errors:  if a chain does not fit the native stack, that stays as it is, and is counted.
  * Threads: one struct hw_python has one thread. Inside a visit.
  * Source:  doc/design/python.md
  */
@@ -27,7 +27,7 @@ struct hw_walk_out;
 #define HW_PYTHON_NATIVES 64u  /* native stacks, the same */
 
 struct hw_python_call {
-    uint64_t code, print; /* and what it looked like: memory is used again */
+    uint64_t code, print; /* and what it looked like: memory is reused */
     uint64_t id;
     int64_t at; /* instruction */
 };
@@ -43,19 +43,19 @@ struct hw_python {
     uint32_t n_parts;
     uint32_t n_ids;
     uint32_t n_evals;             /* in the native stack */
-    uint16_t ends[HW_MAX_FRAMES]; /* of the part of each evaluation, innermost first */
+    uint16_t ends[HW_MAX_FRAMES]; /* of each evaluation's part, innermost first */
     uint64_t ids[HW_MAX_FRAMES];
     struct hw_python_native natives[HW_PYTHON_NATIVES];
     struct hw_python_call calls[HW_PYTHON_CALLS];
-    char function[HW_NAME_MAX_BYTES + 8], file[HW_NAME_MAX_BYTES + 8]; /* text that is no ASCII */
+    char function[HW_NAME_MAX_BYTES + 8], file[HW_NAME_MAX_BYTES + 8]; /* text that is not ASCII */
 };
 
 /* The interpreter is known and its frames are wanted. */
 bool hw_python_is_on(void);
-/* Python's part of a walked stack is in *p afterwards: gives its hash, 0 = there is none. */
+/* Stores Python's part of a walked stack in *p and gives its hash, 0 = there is none. */
 uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
                                struct hw_python *p);
-/* Puts that part into the stack. */
+/* Inserts that part into the stack. */
 void hw_python_insert(const struct hw_python *p, struct hw_mixed *m);
 
 #endif

@@ -3,9 +3,9 @@
  *
  * Every byte asked for is a sample point with probability 1 / interval, independently: the distance
  * to the next point is geometric, of mean `interval` exactly, and that is the countdown. The
- * allocation that reaches 0 is sampled, and stands for interval bytes as often as the countdown had
- * to be drawn anew to get above 0. Sizes of at least the interval are recorded with their own size
- * and leave the countdown alone.
+ * allocation that reaches 0 is sampled, and stands for interval bytes times the number of draws
+ * needed to get the countdown above 0. Sizes of at least the interval are recorded with their own
+ * size and leave the countdown alone.
  *
  * The second rule would cost the hot path a second comparison. Instead the countdown is split:
  *
@@ -13,11 +13,11 @@
  *
  * so that a size >= interval is never below `left` and the one subtraction finds both cases. The
  * price is a slow path without a sample about 0.58 times a sample, to refill left from the reserve.
- * At interval 1 left is 0, and due is everything: blocks of size 0 too, which stand for no bytes
- * but are there.
+ * At interval 1 left is 0, and everything is due: also blocks of size 0, which stand for no bytes
+ * but exist.
  *
- * The distribution has no memory: throwing a countdown away and drawing a new one, at a new
- * interval or for a thread without memory of its own, changes no probability.
+ * The distribution has no memory: discarding a countdown and drawing a new one, at a new interval
+ * or for a thread without a slab of its own, changes no probability.
  */
 #include "client/sample/sampler.h"
 #include "client/client.h"

@@ -22,13 +22,14 @@ static inline bool hw_due(uint64_t n)
 
 #define HW_NOT_SAMPLED UINT64_MAX
 
-/* What this allocation of a heap of the program stands for; 0 = it is not sampled. */
+/* What this allocation from one of the program's own heaps stands for; 0 = it is not sampled. */
 uint64_t hw_sampler_take_heap(struct hw_client_session *s, uint32_t heap_id, uint64_t n);
 uint64_t hw_sampler_draw(uint64_t *rng, uint64_t interval); /* geometric, mean interval */
 void hw_sampler_start(struct hw_tls *t, struct hw_client_session *s);
 void hw_sampler_begin(struct hw_tls *t, uint64_t seed, uint64_t interval); /* a first draw */
-uint64_t hw_sampler_mix(uint64_t x); /* a seed of something that is none */
-/* countdown <= 0 after the bytes were taken: draws until it is above. Gives the sampled weight. */
+uint64_t hw_sampler_mix(uint64_t x); /* a seed from something that is not one */
+/* countdown <= 0 after the bytes were subtracted: draws until it is positive. Gives the sampled
+ * weight. */
 uint64_t hw_sampler_redraw(uint64_t *rng, uint64_t interval, uint64_t missing, uint64_t *countdown);
 
 static inline void hw_sampler_split(struct hw_tls *t, uint64_t countdown)
@@ -38,7 +39,7 @@ static inline void hw_sampler_split(struct hw_tls *t, uint64_t countdown)
     t->reserve = countdown - t->left;
 }
 
-/* Bytes until a thread that is not sampling looks again without a new generation. */
+/* Bytes until a thread that is not sampling checks again without a new generation. */
 #define HW_QUIET_BYTES (1ull << 62)
 
 #endif

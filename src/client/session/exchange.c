@@ -1,4 +1,4 @@
-/* The one exchange with a recorder: dial, hello, welcome; each step until the deadline. */
+/* The one exchange with a recorder: connect, hello, welcome; each step until the deadline. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -23,9 +23,9 @@ extern void *__libc_stack_end; /* of the loader */
 #define TABLES_OF_32_BITS (64ull * 1024 * 1024)
 
 /*
- * Address space that tables may take: all that there can be, or where the program may use little
- * (RLIMIT_AS, 32 bits, locked memory), a small part. The recorder puts into that much what every
- * sample needs, and walks the stacks that lead through the rest.
+ * Address space that tables may use: as much as possible, or a small part if the program may use
+ * little (RLIMIT_AS, 32 bits, locked memory). The recorder fills that much with what every sample
+ * needs, and itself walks the stacks that lead through the rest.
  */
 static uint64_t tables_room(void)
 {

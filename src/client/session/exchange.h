@@ -17,7 +17,7 @@ struct hw_exchange {
     bool alone;     /* no other thread can be reading the environment */
     bool silent;    /* no answer so far */
     bool late;      /* the answer arrived later, at an unknown time */
-    bool root_only; /* the peer has to be root; else the process's user will do */
+    bool root_only; /* the peer must be root; else it may also be the process's user */
     struct hw_welcome welcome;
 };
 

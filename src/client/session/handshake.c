@@ -1,11 +1,11 @@
 /*
  * handshake.c - asking the recorder, and what comes with its answer
  *
- * Who asks while the program runs (called by the control page, armed with its first sample, or a
+ * A process that asks while it runs (called by the control page, armed with its first sample, or a
  * forked child that is to be recorded, HW_CC_FOLLOW_FORK) waits a moment. On a busy machine, or
  * when many ask together, the recorder answers later: the connection stays open, as the token, and
- * later allocations look whether the welcome has come. To ask again would make the recorder begin
- * anew each time.
+ * later allocations check whether the welcome has arrived. Asking again would make the recorder
+ * start over each time.
  */
 #include <errno.h>
 #include <string.h>
@@ -32,10 +32,10 @@
 #include "client/thread/slabs.h"
 #include "wire/ring_map.h"
 
-#define WHOLE_SHARE      4 /* with less to itself the program may fail */
+#define WHOLE_SHARE      4 /* left with less, the program may fail */
 #define BACKOFF_FIRST_NS 100000000ull
 #define BACKOFF_MAX_NS   30000000000ull
-#define ANSWER_STEP_NS   5000000ull   /* between looks for a late answer: this, or more of them */
+#define ANSWER_STEP_NS   5000000ull   /* between checks for a late answer: this, or more */
 #define ANSWER_STEPS_NS  100000000ull /* the longer it has taken, up to this */
 #define ANSWER_MAX_NS    30000000000ull
 #define MAX_FAILED       20
@@ -44,7 +44,7 @@
 /* Given at the start, or by the last attach. */
 static struct {
     char socket_path[108];
-    char other_path[108]; /* asked when nobody is at the first one; "" = none */
+    char other_path[108]; /* asked if nobody listens at the first one; "" = none */
     uid_t uid;            /* whose process it was when it was given these */
 } own;
 
@@ -52,7 +52,7 @@ _Atomic(const struct hw_tls *) hw_session_asking;
 _Atomic uint64_t hw_session_asking_since_ns;
 bool hw_session_is_started;
 
-static uint64_t last_ahead_ns; /* the newest session's recorder's clock */
+static uint64_t last_ahead_ns; /* the newest session's offset of the recorder's clock */
 static bool strips_env;        /* the answer says so */
 
 /* ---- what came with the welcome ---- */
@@ -65,10 +65,10 @@ static bool file_is(int fd, off_t at_least)
 }
 
 /*
- * Private and read-only: the recorder's stores are seen all the same, as nothing here ever writes
- * to the page. When that recorder is gone, the next one may write into it from outside
- * (/proc/PID/mem): the kernel then makes it a page of ours. A shared mapping would refuse, and the
- * process would be lost to all later recorders.
+ * Private and read-only: the recorder's stores are visible all the same, as nothing here ever
+ * writes to the page. When that recorder is gone, the next one may write into it from outside
+ * (/proc/PID/mem): the kernel then makes it a page of our own. A shared mapping would refuse that,
+ * and the process would be lost to all later recorders.
  */
 static bool map_control(int fd)
 {
@@ -81,7 +81,7 @@ static bool map_control(int fd)
         hw_recorder_note_alive(hw_local_ns());
         return true;
     }
-    /* Not a control page: put an empty one of our own back. */
+    /* Not a control page: map an empty one of our own again. */
     (void)mmap(at, HW_CONTROL_BYTES, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     return false;
@@ -98,7 +98,7 @@ static uint64_t clock_ahead_ns(const struct hw_exchange *x)
     return x->late ? last_ahead_ns : now_ns - (x->asked_ns + took_ns / 2);
 }
 
-/* Everything mapped and announced before anybody can see it. */
+/* Everything is mapped and announced before any thread can see it. */
 static bool session_open(const struct hw_exchange *x)
 {
     struct hw_client_session *s =
@@ -150,7 +150,7 @@ static bool session_open(const struct hw_exchange *x)
     return true;
 }
 
-/* Gives false when the recorder could not be asked or understood: worth another try. */
+/* False if the recorder could not be asked or understood: worth another try. */
 static bool answer(struct hw_exchange *x)
 {
     uint32_t status = x->welcome.status;
@@ -165,14 +165,15 @@ static bool answer(struct hw_exchange *x)
     x->fd = -1;
     if (status == HW_WELCOME_PROFILE && !session_open(x))
         return false;
-    /* So few that one less would show: then the next image's hello tells of an exec. Only now, or
-     * the recorder would find the ring not mapped and think that another program runs. */
+    /* So few samples that a missing one would show: then the next image's hello reports an exec.
+     * Only now, or the recorder would find the ring not mapped and think that another program
+     * runs. */
     if (hw_descriptor_limit() <= HW_FEW_DESCRIPTORS)
         hw_token_drop();
     return true;
 }
 
-/* Of libc, 2.32 and later. Without it: libraries whose constructors start threads are rare. */
+/* libc's, 2.32 and later. Without it: libraries whose constructors start threads are rare. */
 extern char __libc_single_threaded __attribute__((weak));
 
 static bool is_single_threaded(void)
@@ -180,13 +181,13 @@ static bool is_single_threaded(void)
     return !&__libc_single_threaded || __libc_single_threaded;
 }
 
-/* Under the session's lock. Static: its 5 KiB are more than a stack of the program's may have. */
+/* Under the session's lock. Static: its 5 KiB are more than the program's stack may have. */
 static struct hw_exchange exchange;
 
 /*
  * A process that has changed its user since it was given these paths may also have entered a chroot
- * of that user's, where the paths lead to what the user has put there. A name that a recorder has
- * written into our page later belongs to a socket made for the present user.
+ * of that user's, where the user decides what the paths lead to. A name that a recorder has written
+ * into our page later belongs to a socket made for the present user.
  */
 static bool is_for_another_user(const char *path)
 {
@@ -195,7 +196,7 @@ static bool is_for_another_user(const char *path)
     return given && own.uid != geteuid();
 }
 
-/* To the recorder that our control page names, else to the one found at the given paths. */
+/* To the recorder that our control page names, else to the one at the given paths. */
 static bool ask(struct hw_exchange *x, uint32_t flags, uint64_t timeout_ns)
 {
     memset(x, 0, sizeof *x);
@@ -226,8 +227,8 @@ static bool take_pending(struct hw_exchange *x)
     return true;
 }
 
-/* Keeps the connection: a recorder that many ask at once needs longer, and asking again would make it
- * start over. */
+/* Keeps the connection: a recorder that many ask at once needs longer, and asking again would
+ * make it start over. */
 static void keep_pending(struct hw_exchange *x)
 {
     uint64_t now = hw_local_ns(), step = (now - x->asked_ns) / 4;
@@ -238,7 +239,7 @@ static void keep_pending(struct hw_exchange *x)
     atomic_store(&hw_process_page.retry_ns, now + step);
 }
 
-/* Of the answer's generation: the page may have the next session's already. */
+/* Of the answer's generation: the page may already have the next session's. */
 static void settle_answer(const struct hw_exchange *x, uint32_t generation)
 {
     uint32_t status = x->welcome.status;
@@ -295,7 +296,7 @@ static void start_locked(uint32_t flags, uint64_t timeout_ns)
         return;
     atomic_store(&hw_session_asking_since_ns, hw_local_ns());
     hw_session_reap();
-    /* A child that shares our memory (vfork, CLONE_VM) must not register itself in our name. */
+    /* A child that shares our memory (vfork, CLONE_VM) must not register in our name. */
     if (atomic_load(&hw_process_page.pid) == (int32_t)getpid() &&
         !atomic_load(&hw_process_page.session)) {
         hw_membarrier_prepare();
@@ -346,7 +347,7 @@ void hw_client_session_init(const char *socket_path, const char *other_path)
     hw_session_is_started = true;
 }
 
-/* The generation last: who sees it must see the name. */
+/* The generation last: a thread that sees it must see the name. */
 void hw_client_session_call(const char *socket_path, uint32_t generation)
 {
     hw_client_session_init(socket_path, "");

@@ -1,12 +1,10 @@
-/*
- * parts.h - what the files of this room share
- */
+/* parts.h - what the files of this folder share */
 #ifndef HW_CLIENT_SESSION_PARTS_H
 #define HW_CLIENT_SESSION_PARTS_H
 
 #include "client/client.h"
 
-/* What stays known of the newest session when it is over, also in a forked child. */
+/* What is remembered about the newest session when it is over, also in a forked child. */
 struct hw_session_newest {
     uint32_t tag;            /* 0 = there was none */
     _Atomic uint32_t flags;  /* enum hw_client_config_flags */
@@ -17,7 +15,7 @@ extern HW_HIDDEN struct hw_session_newest hw_session_newest;
 extern HW_HIDDEN _Atomic uint32_t hw_session_known; /* generation of the control page; session.c */
 extern HW_HIDDEN bool hw_session_is_started; /* our constructor has run, or the first attach */
 
-/* Under the lock: whose thread asks, and since when; NULL and 0 = nobody's. */
+/* Under the lock: the thread that asks, and since when; NULL and 0 = none. */
 extern HW_HIDDEN _Atomic(const struct hw_tls *) hw_session_asking;
 extern HW_HIDDEN _Atomic uint64_t hw_session_asking_since_ns;
 

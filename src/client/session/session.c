@@ -10,8 +10,8 @@
  *                    ring full, recorder dead        -> give up: reason in the ring's page
  *                    fork                            -> the live page is wiped
  *
- * handshake.c asks, token.c keeps the one descriptor, session_end.c has the memory of sessions that
- * are over. Here a thread finds out what a generation of the control page means for it.
+ * handshake.c asks, token.c keeps the one descriptor, session_end.c frees the memory of sessions
+ * that are over. Here a thread finds out what a generation of the control page means for it.
  */
 #include <errno.h>
 #include <string.h>
@@ -31,13 +31,13 @@
 #include "client/thread/stacks.h"
 
 #define RETRY_BYTES      (64ull * 1024)
-#define RETRY_SOON_BYTES 4096ull /* a program that allocates little is not to wait for seconds */
-#define FIRST_LOOKS      7       /* sooner still, see looks_bytes */
+#define RETRY_SOON_BYTES 4096ull /* a program that allocates little must not wait for seconds */
+#define FIRST_LOOKS      7       /* even sooner, see looks_bytes */
 #define FAILED_SOON      4
 #define SLOW_TIMEOUT_NS  50000000ull
-#define SILENT_NS        2000000000ull /* a recorder's heart beats at least every 500 ms */
+#define SILENT_NS        2000000000ull /* a recorder's heartbeat comes at least every 500 ms */
 #define HELD_NS          200000000ull  /* as at the start, see init.c */
-#define OTHERS_STEP_NS   200000        /* less than sandbox.c leaves to a step of a wait */
+#define OTHERS_STEP_NS   200000        /* less than sandbox.c allows a step of a wait */
 
 static _Atomic uint32_t called;  /* generation of the last handshake: a new one has no backoff */
 static _Atomic uint32_t n_looks; /* of all threads since then */
@@ -77,14 +77,14 @@ static bool child_is_waiting(uint32_t generation)
            hw_local_sandbox_ns() < atomic_load(&hw_process_page.retry_ns);
 }
 
-/* 0, 64, 128, .. 4096: one that does nothing but 48 bytes a second has the answer at its next
- * allocation; one that allocates all the time has had these looks within its first 8 KiB. */
+/* 0, 64, 128, .. 4096: a program that allocates 48 bytes a second has the answer at its next
+ * allocation; one that allocates all the time has made these checks within its first 8 KiB. */
 static uint64_t looks_bytes(void)
 {
     uint32_t n = atomic_load(&n_looks);
     if (n >= FIRST_LOOKS)
         return RETRY_SOON_BYTES;
-    atomic_store(&n_looks, n + 1); /* two threads at once: one look more */
+    atomic_store(&n_looks, n + 1); /* two threads at once: one check more */
     return n ? UINT64_C(32) << n : 0;
 }
 
@@ -137,8 +137,8 @@ static bool join_session(struct hw_tls *t, uint64_t drawn)
     return on;
 }
 
-/* Compared with the page after the session was read: another thread may have handled the generation
- * meanwhile, and then the session is the new one. */
+/* Compared with the page after the session was read: another thread may have handled the
+ * generation meanwhile, and then the session is the new one. */
 static struct hw_client_session *session_outdated(void)
 {
     struct hw_client_guard v;
@@ -151,7 +151,7 @@ static struct hw_client_session *session_outdated(void)
     return s; /* only compared from here on */
 }
 
-/* A new generation is tried at once, whatever happened to the one before. */
+/* A new generation is tried at once, whatever happened to the previous one. */
 static bool try_is_due(uint32_t generation)
 {
     if (atomic_exchange(&called, generation) == generation)
@@ -175,8 +175,8 @@ void hw_client_session_sync(struct hw_tls *t, uint32_t generation)
         t->left = child_bytes();
         return;
     }
-    /* An alternate stack is a handler's, and small: whatever is more than a sample waits for a call
-     * from elsewhere. */
+    /* An alternate stack belongs to a handler, and is small: anything more than a sample waits
+     * for a call from elsewhere. */
     bool alternate = hw_stack_is_alternate();
     if (!atomic_load(&hw_process_page.started)) {
         if (alternate) {
@@ -201,16 +201,16 @@ void hw_client_session_sync(struct hw_tls *t, uint32_t generation)
     if (wanted && atomic_load(&hw_process_page.child))
         t->left = alternate ? 0 : child_bytes();
     else if (wanted)
-        t->left = alternate ? 0 : retry_bytes(); /* another thread is at it, or it is due later */
+        t->left = alternate ? 0 : retry_bytes(); /* another thread does it, or it is due later */
     else
         hw_probes_join(t);
 }
 
 /* ---- an armed process has a sample ---- */
 
-/* Another thread may be asking just now. Not waited for if it is this one: a handler must not wait
- * for what it interrupts. All wait for the same 200 ms: the thread that asks may have left by
- * siglongjmp. */
+/* Another thread may be asking right now. If it is this very thread it is not waited for: a
+ * handler must not wait for what it interrupts. All wait for the same 200 ms: the thread that
+ * asks may have left by siglongjmp. */
 static void wait_for_other(uint64_t now_ns)
 {
     while (hw_armed() && !atomic_load(&hw_process_page.session) &&

@@ -1,8 +1,8 @@
 /*
  * session_end.c - the memory of sessions that are over
  *
- * Nothing is unmapped while somebody may be inside (client_guard.c). What is not seen idle stays
- * for the next time: the next handshake, the next attach.
+ * Nothing is unmapped while a thread may be inside (client_guard.c). What is not seen idle stays
+ * until the next handshake or attach.
  */
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -49,7 +49,7 @@ void hw_session_unlock(void)
     atomic_store(&hw_process_page.session_lock, 0);
 }
 
-/* Of those who were inside before something was put out of sight. Unknown in a sandbox. */
+/* Of threads that were inside before something was unpublished. Unknown in a sandbox. */
 static bool nobody_is_inside(void)
 {
     return !hw_sandbox() &&
@@ -116,7 +116,8 @@ void hw_client_session_each_mapping(void (*fn)(void *arg, const void *at, uint64
     hw_session_unlock();
 }
 
-/* Without hooks nobody asks the set of live samples any more; it may be a fourth of the heap. */
+/* Without hooks nothing looks up the set of live samples any more; it may be a fourth of the
+ * heap. */
 static bool give_back(void)
 {
     hw_session_reap();
@@ -125,17 +126,17 @@ static bool give_back(void)
 }
 
 /*
- * The control page becomes an empty one of ours, so a thread that is still in a hook finds that nothing
- * is recorded. What somebody is using stays mapped until this is called again.
+ * The control page is replaced by an empty one of ours, so a thread that is still in a hook finds
+ * that nothing is recorded. What a thread is using stays mapped until this is called again.
  */
 bool hw_client_session_detach(void)
 {
     bool done = false;
-    int saved = errno; /* of a thread that was stopped anywhere */
+    int saved = errno; /* of a thread that was stopped at any place */
     void *at = &hw_control_block;
     (void)mmap(at, HW_CONTROL_BYTES, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-               0); /* fails for want of memory only: then it stays silent by its generation */
+               0); /* fails for want of memory only: then its generation keeps it silent */
     struct hw_client_session *s = atomic_load(&hw_process_page.session);
     if (s)
         (void)hw_client_session_retire(s);

@@ -1,8 +1,8 @@
 /*
  * token.c - the one descriptor that stays open
  *
- * It is compared by inode before we close it ourselves, since the program may have closed the
- * number and got it again for a file of its own.
+ * We compare its inode before we close it, since the program may have closed the number and reused
+ * it for a file of its own.
  */
 #include "client/session/token.h"
 

@@ -12,10 +12,10 @@
 
 #define HW_FEW_DESCRIPTORS 64
 
-long hw_descriptor_limit(void); /* of the program; 1024 where it is more */
+long hw_descriptor_limit(void); /* of the program's; 1024 if it is more */
 bool hw_token_is_ours(void);
-void hw_token_keep(int fd); /* in the place of the one before */
+void hw_token_keep(int fd); /* replaces the previous one */
 void hw_token_drop(void);   /* closes it, if it is still ours */
-int hw_token_take(void);    /* the caller's from now on; -1: the program has closed it */
+int hw_token_take(void);    /* now owned by the caller; -1: the program has closed it */
 
 #endif

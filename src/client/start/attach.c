@@ -9,7 +9,7 @@
  *      block.result <---------------------------
  *
  * The handshake is left to the program's next allocation, on whatever thread, as for preloaded
- * processes that are called: here the recorder may be the one that waits for us.
+ * processes that are called: here the recorder may be waiting for us.
  */
 
 #include "wire/attach.h"
@@ -76,7 +76,7 @@ static uint32_t hook(struct hw_attach_block *b)
     uint32_t rc = prepare();
     if (rc != HW_ATTACHED_OK)
         return rc;
-    (void)hw_client_session_detach(); /* what a recorder that died has left */
+    (void)hw_client_session_detach(); /* left by a recorder that died */
     rc = patch(b, /* on = */ true);
     if (rc != HW_ATTACHED_OK)
         return rc;
@@ -108,7 +108,7 @@ static void done(void)
 {
 }
 
-/* Called by libc for whoever looks the name up; without a command nothing happens. */
+/* Called by libc for any lookup of the name; without a command nothing happens. */
 static void (*resolve_run(void))(void)
 {
     struct hw_attach_block *b = &heapwise_attach_block;

@@ -51,7 +51,7 @@ static uint32_t hook(const struct hw_bare_block *b)
     hw_clock_init((void *)(uintptr_t)b->clock);
     if (hw_client_prepare() != 0)
         return HW_ATTACHED_NO_MEMORY;
-    (void)hw_client_session_detach(); /* what a recorder that died has left */
+    (void)hw_client_session_detach(); /* left by a recorder that died */
     hw_client_session_call(b->attach.socket_path, b->attach.generation);
     return HW_ATTACHED_OK;
 }

@@ -2,11 +2,11 @@
  * env.c - taking our variables out of the environment, so that children are not profiled
  *
  * The strings are changed in place and the pointers moved up; nothing is freed, since the program
- * may hold pointers into them. The array that the kernel made keeps its length, as the auxiliary
- * vector stands behind its end and a runtime without libc (Go's) finds it from there: what is taken
- * out is named twice there, and libc gets an array of its own. Where we were put in at the exec
- * that has begun before any constructor has run (sanitizer.c). Nobody else may be reading the
- * environment: it is done by the constructor while there is one thread, and in the child of a fork.
+ * may hold pointers into them. The kernel's array keeps its length, as the auxiliary vector follows
+ * it and a runtime without libc (Go's) finds it from there: in the place of a removed entry another
+ * one appears twice, and libc gets an array of its own. If we were put in at the exec, that starts
+ * before any constructor has run (sanitizer.c). No other thread may be reading the environment:
+ * this is done by the constructor while there is one thread, and in the child of a fork.
  */
 #include <stddef.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static bool is_ours(const char *p, size_t n)
            (n == name || p[n - name - 1] == '/');
 }
 
-/* Removes our entry from "a:b c"; gives true when nothing is left. */
+/* Removes our entry from "a:b c"; true when nothing is left. */
 static bool preload_strip(char *value)
 {
     char *out = value;
@@ -54,7 +54,7 @@ static bool preload_strip(char *value)
     return out == value;
 }
 
-/* True: not for the program or its children. LD_PRELOAD keeps what is not ours. */
+/* True: not for the program or its children. LD_PRELOAD keeps the entries that are not ours. */
 static bool is_to_go(char *entry)
 {
     return is_named(entry, "HEAPWISE_SOCKET") || is_named(entry, "HEAPWISE_HELD") ||
@@ -62,7 +62,8 @@ static bool is_to_go(char *entry)
            (is_named(entry, "LD_PRELOAD") && preload_strip(strchr(entry, '=') + 1));
 }
 
-/* Moves up what stays, in place. again: an entry that is there more than once; NULL = none */
+/* Moves the remaining entries up, in place. again: an entry that occurs more than once; NULL =
+ * none */
 static void close_up(char **env, const char *again)
 {
     char **out = env;
@@ -83,7 +84,7 @@ static size_t length(char *const *env)
     return n;
 }
 
-/* The last that stays is there once more for each that goes. */
+/* The last remaining entry is repeated once for each removed one. */
 static void close_up_in_length(char **env, const char *again)
 {
     static char nothing[] = "";

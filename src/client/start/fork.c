@@ -35,7 +35,7 @@ static void in_child(void)
     hw_token_drop();
     hw_armed_forked();
     if (hw_client_session_strips_children())
-        hw_env_strip(); /* what the child executes is asked about by nobody */
+        hw_env_strip(); /* nobody has asked for what the child executes */
     struct hw_client_session *s = hw_client_session_last;
     hw_client_session_last = NULL;
     /* A handler may have forked in the middle of our code: then it must find what it returns to. */

@@ -2,8 +2,8 @@
  * init.c - the library's constructor
  *
  * Runs after the constructors of the libraries we need (only libc) and before the program's. It
- * asks a recorder once, if there is a socket of one; without one it leaves nothing but the hooks.
- * Armed it asks nobody yet (armed.h).
+ * asks a recorder once, if it finds a recorder's socket; without one only the hooks remain. If
+ * armed it asks nobody yet (armed.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +31,8 @@
 #include "wire/handshake.h"
 
 #define ONE_SECOND_NS 1000000000ull
-/* A program that was not started by us, but held at its exec: a recorder that does not answer must
- * not be felt. */
+/* A program that we did not start, but held at its exec: a recorder that does not answer must
+ * not slow it. */
 #define HELD_NS 200000000ull
 
 static const char *variable(const char *name)
@@ -47,7 +47,7 @@ static const char *socket_path(bool *asked_for, const char **other)
     const char *p = variable("HEAPWISE_SOCKET");
     *asked_for = p && *p;
     if (*asked_for && p[0] == '@' && strlen(p) + sizeof HW_SOCKET_FILES <= sizeof file) {
-        /* The name is of the network namespace in which the recorder is; the file is not. */
+        /* The name belongs to the recorder's network namespace; the file does not. */
         memcpy(file, HW_SOCKET_FILES, sizeof HW_SOCKET_FILES);
         memcpy(file + sizeof HW_SOCKET_FILES - 1, p + 1, strlen(p));
         *other = file;
@@ -57,7 +57,7 @@ static const char *socket_path(bool *asked_for, const char **other)
     p = secure_getenv("PERFETTO_PRODUCER_SOCK_NAME");
     if (p && *p)
         return p;
-    /* A service of root's, else a recorder of one's own, which cannot write to /run. */
+    /* Root's service, else the user's own recorder, which cannot write to /run. */
     *other = HW_SOCKET_OF_USER;
     return HW_SOCKET_OF_SERVICE;
 }
@@ -120,8 +120,8 @@ static void begin(const char *held)
         hw_env_strip();
 }
 
-/* It tells its user of every load below the stack pointer and of every odd system call, ours
- * included, and has put its own functions in the allocator's place. */
+/* It reports every load below the stack pointer and every odd system call to its user, ours
+ * included, and has replaced the allocator by its own functions. */
 static bool is_under_valgrind(void)
 {
     static const char name[] = "/vgpreload_core";
@@ -134,7 +134,7 @@ static bool is_under_valgrind(void)
 __attribute__((constructor)) static void client_init(void)
 {
     hw_boot();
-    if (hw_boot_is_injected()) { /* what is to be done comes with the block of attach.c */
+    if (hw_boot_is_injected()) { /* attach.c's block says what to do */
         hw_attach_note_handle();
         return;
     }
@@ -144,5 +144,5 @@ __attribute__((constructor)) static void client_init(void)
     if (!hw_never_samples && hw_client_prepare() == 0)
         begin(held);
     if (held)
-        hw_env_strip(); /* nobody meant its children */
+        hw_env_strip(); /* nobody asked for its children */
 }

@@ -1,21 +1,20 @@
 /*
- * sanitizer.c - out of a sanitizer's way, before anything of the program has run
+ * sanitizer.c - gets out of a sanitizer's way before anything of the program has run
  *
  *   exec -> the loader maps the program, us (LD_PRELOAD) and all libraries
  *        -> and relocates them, the last first: for our indirect function it calls decide()
  *             a sanitizer is there -> the same program again, without us
- *        -> .preinit_array, where AddressSanitizer ends a program that has somebody before its own
- *           runtime; then the constructors, ours among them: too late
+ *        -> .preinit_array, where AddressSanitizer ends a program that has another library before
+ *        its runtime; then the constructors, ours among them: too late
  *
- * Whoever started the program (a shell, make, something static) has only handed on a variable, so
- * nobody before this moment could have looked. Here the loader has found everything: what the
+ * Whatever started the program (a shell, make, something static) has only passed on a variable, so
+ * nothing could have checked before this moment. Here the loader has found everything: what the
  * program needs, what its libraries need, and the rest of LD_PRELOAD.
  *
- * It is also the moment at which no child can have our variables yet (a program held at its exec).
+ * At this moment no child can have our variables yet, either (a program held at its exec).
  *
- * Nothing of libc is called, not even memcpy: a sanitizer has one of its own in its place, which
- * would first check what is loaded before it, or is not relocated yet. There are no
- * thread-local data either.
+ * Nothing of libc is called, not even memcpy: a sanitizer replaces it by its own, which would first
+ * check what is loaded before it, or is not relocated yet. There are no thread-local data either.
  */
 #include <elf.h>
 #include <fcntl.h>
@@ -40,7 +39,7 @@
 
 extern void *__libc_stack_end; /* of the loader: where the kernel has put argc */
 
-/* In a loop that the compiler would make a call of memmove. */
+/* As a loop the compiler would make it a call of memmove. */
 static inline void no_call(void)
 {
     __asm__ volatile("" ::: "memory");
@@ -84,11 +83,11 @@ static bool has_runtime_inside(const struct link_map *m)
     for (size_t i = 0; i < HW_ARRAY_LEN(names); i++)
         if (hw_boot_defines(m, names[i]))
             return true;
-    /* GCC's does not show them, but what a program may add to it. */
+    /* GCC's does not show them, except those that a program may add to it. */
     return hw_boot_defines(m, "malloc") && hw_boot_asks_for(m, "__sanitizer_");
 }
 
-/* Which is before libc: a running program that we were put into is never executed. */
+/* It precedes libc: a running program that we were put into never gets here. */
 static bool is_preloaded(const struct link_map *all)
 {
     bool before = false;
@@ -170,7 +169,7 @@ static bool take_us_out(char *value)
                 no_call();
             }
         }
-        p += *p != '\0'; /* behind what separates them; out is not before it */
+        p += *p != '\0'; /* after their separator; out is not before it */
     }
     *out = '\0';
     return named;
@@ -200,7 +199,7 @@ static bool take_ours(struct start *s)
     return named;
 }
 
-/* The auxiliary vector is found behind the end of this array. */
+/* The auxiliary vector is found after the end of this array. */
 static void put_back(struct start *s)
 {
     size_t n = 0;
@@ -229,8 +228,7 @@ static void leave(const struct start *s, const char *path)
                       (long)HW_EXEC_WITHOUT_LIBRARY, 0, 0); /* it may fail: the caller goes on */
 }
 
-/* By the name under which it was started, which is its short name: of a script it is another
- * file's. */
+/* Under the name by which it was started, which is its short name: a script's is another file's. */
 static void execute(const struct start *s, const char *path, const struct statx *is)
 {
     struct statx st;
@@ -252,10 +250,10 @@ static void execute_again(struct start *s)
         execute(s, path, &is);
         leave(s, self);
     }
-    put_back(s); /* it goes on as if we had not looked */
+    put_back(s); /* it continues as if we had not checked */
 }
 
-/* `ld.so PROGRAM` has moved its arguments on the stack; the kernel has them as they were. */
+/* `ld.so PROGRAM` has moved its arguments on the stack; the kernel still has the original ones. */
 static char **first_arguments(void)
 {
     static const char path[] = "/proc/self/cmdline";
@@ -295,9 +293,9 @@ static bool is_held(const struct start *s)
     return false;
 }
 
-/* Constructors of libraries run before ours, and what they start is nobody's business either. The
- * auxiliary vector stands behind the end of this array, so it keeps its length: what is last comes
- * again, until our constructor gives libc an array of its own (env.c). */
+/* Constructors of libraries run before ours, and nobody asked for what they start. The auxiliary
+ * vector follows this array, so it keeps its length: the last entry is repeated, until our
+ * constructor gives libc an array of its own (env.c). */
 static void take_out(struct start *s)
 {
     static char nothing[] = "";

@@ -8,8 +8,8 @@
 
 int hw_client_prepare(void); /* everything before the first handshake; 0, or -1 = no memory */
 void hw_fork_init(void);
-/* In the constructor of a library that was put into a running program: by what dlsym knows it. Here, as
- * who loads it may be killed behind the dlopen. */
+/* In the constructor of a library that was put into a running program: how dlsym knows it. Here,
+ * as the process that loads it may be killed after the dlopen. */
 void hw_attach_note_handle(void);
 
 #endif

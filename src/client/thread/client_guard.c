@@ -12,9 +12,9 @@
  * handler) leaves the words as it found them, so the outer one stays protected.
  *
  * A handler that leaves by siglongjmp, or ends the thread, leaves busy set: an abandoned visit. The
- * next one that begins above it proves it gone, unless it runs on an alternate stack; one below it
- * looks at its mark, which is on the thread's own stack and so either still there, or overwritten
- * by the frames that took its place. Anything else counts as under way.
+ * next visit that begins above it proves it gone, unless it runs on an alternate stack; one below
+ * it checks its mark, which is on the thread's own stack and so either still there, or overwritten
+ * by later frames. Any other visit counts as active.
  */
 #include "client/thread/client_guard.h"
 #include "client/client.h"
@@ -42,8 +42,8 @@ static bool inside(uintptr_t at, uint64_t lo, uint64_t hi)
     return at >= lo && at < hi && hi - at >= sizeof(struct hw_client_guard);
 }
 
-/* The visit at t->busy lies above the one that begins now. A thread's own stack stays mapped;
- * whose frames lie there now is of no matter. */
+/* The visit at t->busy lies above the one that begins now. A thread's own stack stays mapped; it
+ * does not matter whose frames lie there now. */
 __attribute__((no_sanitize("address"))) static bool is_under_way(const struct hw_tls *t)
 {
     const struct hw_client_guard *old = (const struct hw_client_guard *)t->busy;
@@ -60,8 +60,8 @@ void hw_enter(struct hw_client_guard *v)
     uintptr_t self = (uintptr_t)v;
     *v = (struct hw_client_guard){.mark = mark_of(self), .end_mark = mark_of(self)};
     if (hw_unlikely(t->busy != 0)) {
-        /* What runs inside the visit lies strictly below it; the same place again is a later one.
-         */
+        /* Whatever runs inside the visit lies strictly below it; the same place again is a later
+         * visit. */
         if (self < t->busy ? is_under_way(t) : hw_stack_is_alternate())
             v->nested = true;
         else

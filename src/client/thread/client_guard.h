@@ -7,7 +7,7 @@
 #include "client/client.h"
 
 struct hw_client_guard {
-    uint64_t mark;                     /* both: of a visit under way */
+    uint64_t mark;                     /* both: of an active visit */
     struct hw_client_session *session; /* NULL: nobody is recording */
     uintptr_t tls_before, slab_before;
     uint32_t last_pos_before;

@@ -1,8 +1,9 @@
 /*
  * slabs.c - the memory of the threads that sample
  *
- * Slabs lie in chunks that are added and never given back. One is claimed by a thread's number and
- * free again when the thread ends; without a thread-specific key it is swept (doc/design/client.md).
+ * Slabs lie in chunks that are added and never released. A slab is claimed by a thread's number and
+ * free again when the thread ends; without a thread-specific key it is swept
+ * (doc/design/client.md).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -16,15 +17,15 @@
 #include "client/thread/slabs.h"
 #include "client/thread/thread_id.h"
 
-#define CHUNK_SLABS 4u /* few: a program that locks its memory has them whole */
+#define CHUNK_SLABS 4u /* few: in a program that locks its memory all of them are resident */
 #define MAX_CHUNKS  2048u
 #define SOME_SLABS  16u
-/* libc keeps a thread's values of so many keys in the thread's descriptor, and allocates for
+/* libc keeps a thread's values of this many keys in the thread's descriptor, and allocates for
  * others. */
 #define FREE_KEYS   32u
 #define SWEPT_SLABS 32u /* at a time */
 #define SOME_THREAD                                                                                \
-    UINT32_MAX /* a slab's owner whose number is not known: it gives it back itself */
+    UINT32_MAX /* a slab's owner whose number is not known: it releases the slab itself */
 
 static _Atomic(char *) chunks[MAX_CHUNKS];
 #ifndef HW_BARE
@@ -75,9 +76,9 @@ int hw_slabs_init(void (*thread_ends)(void *slab))
 #else
 
 /*
- * libc calls the destructor late in a thread's life, and we ask twice for it to be called once
- * more: libc goes round the keys up to four times. What destructors and exit handlers allocate
- * after that is sampled with a slab borrowed for the moment.
+ * libc calls the destructor late in a thread's life, and we ask twice to be called once more: libc
+ * goes through the keys up to four times. What destructors and exit handlers allocate after that is
+ * sampled with a slab borrowed for the moment.
  */
 bool hw_slab_is_kept(struct hw_slab *slab)
 {
@@ -93,8 +94,9 @@ void hw_slab_leave(struct hw_slab *slab)
     atomic_store_explicit(&slab->owner, 0, memory_order_release);
 }
 
-/* In a program that has many keys ours would cost memory in each thread, allocated by libc inside
- * of the program's malloc and whatever lock it holds. Then there is none, and slabs are swept. */
+/* In a program that has many keys ours would cost memory in each thread, allocated by libc
+ * inside the program's malloc under whatever lock it holds. Then there is none, and slabs are
+ * swept. */
 int hw_slabs_init(void (*thread_ends)(void *slab))
 {
     have_key = pthread_key_create(&slab_key, thread_ends) == 0;
@@ -119,7 +121,8 @@ static struct hw_slab *slab_init(struct hw_slab *s, uint32_t index)
     return s;
 }
 
-/* The first that nobody has; NULL: there is none up to *n_chunks, behind which are no others. */
+/* The first slab without an owner; NULL: there is none up to *n_chunks, after which there are no
+ * others. */
 static struct hw_slab *claim_free(uint32_t owner, uint32_t *n_chunks)
 {
     uint32_t c = 0;
@@ -145,9 +148,9 @@ static bool is_gone(uint32_t owner)
 }
 
 /*
- * Takes back the slabs of threads that ended unnoticed: where we have no key, all do. One
- * thread at a time, so that nobody else takes a dead one's slab between the look and the exchange.
- * Not in a process that shares our memory: there the numbers may be others'.
+ * Reclaims the slabs of threads that ended unnoticed: if we have no key, all do. One thread at a
+ * time, so that no other takes a dead thread's slab between the check and the exchange. Not in a
+ * process that shares our memory: there the numbers may be others'.
  */
 static HW_COLD bool sweep(uint32_t n_chunks)
 {
@@ -193,7 +196,7 @@ struct hw_slab *hw_slab_get(void)
     t->slab = slab_claim(SOME_THREAD);
 #else
     uint32_t tid = hw_push_this_thread().tid;
-    if (!have_key && tid == 0) { /* nobody would ever know that it has ended */
+    if (!have_key && tid == 0) { /* nothing would ever show that it has ended */
         t->flags |= HW_TLS_BORROWS;
         return NULL;
     }
@@ -231,7 +234,7 @@ bool hw_slabs_idle(void)
             break;
         for (uint32_t i = 0; i < CHUNK_SLABS; i++)
             if (atomic_load(&slab_at(chunk, i)->busy) != 0)
-                return false; /* also of a thread that ended inside, until that is seen */
+                return false; /* also of a thread that ended inside, until that is noticed */
     }
     return true;
 }

@@ -1,10 +1,10 @@
 /*
  * stacks.c - bounds of stacks, without calling libc
  *
- * pthread_getattr_np would tell a thread's, but it takes a lock, allocates and opens files: with a
+ * pthread_getattr_np would give a thread's, but it takes a lock, allocates and opens files: with a
  * lock of the program's held around malloc (a wrapper of malloc in front of us) that is a deadlock.
- * RLIMIT_STACK would tell the main one's, but it may be raised while the program runs, and then
- * other mappings lie in the range that it stands for. So nothing is believed that was not seen:
+ * RLIMIT_STACK would give the main one's, but it may be raised while the program runs, and then
+ * other mappings lie in the range that it covers. So only what was seen counts:
  *
  *   main stack     [lowest page seen, __libc_stack_end)    only the process's first thread asks
  *   a thread's     [lowest page seen, its own descriptor)  libc puts that at the stack's upper end,
@@ -15,10 +15,10 @@
  *
  * "Seen" is: every page from sp up to what was known before can be read. A fiber's stack has
  * something unmapped, or a guard, between itself and the thread's; what was found out about it is
- * remembered only to not try again. Stacks only grow while a thread lives, so each page is tried
- * once.
+ * remembered only to avoid trying again. Stacks only grow while a thread lives, so each page is
+ * tried once.
  *
- * Pages are tried upwards: a look below the main stack would make the kernel extend it.
+ * Pages are tried upwards: touching memory below the main stack would make the kernel extend it.
  */
 #include "client/thread/stacks.h"
 
@@ -98,7 +98,7 @@ static bool grows_to(struct hw_slab *slab, uint64_t sp, uint64_t known)
     return false;
 }
 
-/* Where our own frames are is mapped, too: hw_stack_has_room has looked. */
+/* Where our own frames are is mapped, too: hw_stack_has_room has checked. */
 static uint64_t lowest(uint64_t sp)
 {
     return page_of(sp - HW_STACK_NEEDED);
@@ -159,8 +159,8 @@ HW_COLD bool hw_stack_extend(struct hw_stack *k, uint64_t sp, uint32_t n_bytes, 
 }
 
 /* A page below the known ones that sp's call needs was tried. Without this each call from there
- * would try it again: two system calls a sample, at half of all places that a stack may begin at.
- */
+ * would try it again: two system calls per sample, at half of all places where a stack may
+ * begin. */
 static void remember_room(uint64_t sp)
 {
     struct hw_slab *slab = hw_here.slab;
@@ -170,8 +170,9 @@ static void remember_room(uint64_t sp)
         hw_main_stack.lo = lowest(sp);
 }
 
-/* Below what we know: an alternate stack has an end, and so has what a guard page closes. Of a
- * fiber without one nothing can be told, and those who make them leave that much for a call. */
+/* Below what we know: an alternate stack has an end, and so has one that a guard page closes.
+ * Nothing is known about a fiber without one, and programs that create them leave that much for
+ * a call. */
 static HW_COLD bool probe_room(uint64_t sp)
 {
     stack_t ss = {0};

@@ -1,7 +1,7 @@
 /*
- * thread_id.c - a thread as the ring wants to know it
+ * thread_id.c - a thread's number for the ring
  *
- * The recorder skips the record of a writer that is gone, which it knows by the thread's number.
+ * The recorder skips the record of a writer that has ended; it recognizes it by the thread's number.
  */
 #include <errno.h>
 
@@ -49,7 +49,7 @@ HW_COLD uint32_t hw_thread_ask_id(struct hw_tls *t)
             t->tid = tid & ((1u << HW_TID_BITS) - 1);
         }
     if (t->tid == 0)
-        t->flags |= HW_TLS_UNNAMED; /* not asked at each record */
+        t->flags |= HW_TLS_UNNAMED; /* not asked for every record */
     return t->tid;
 }
 

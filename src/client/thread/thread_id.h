@@ -1,6 +1,4 @@
-/*
- * thread_id.h - a thread as the ring wants to know it
- */
+/* thread_id.h - a thread's number for the ring */
 #ifndef HW_CLIENT_THREAD_THREAD_ID_H
 #define HW_CLIENT_THREAD_THREAD_ID_H
 
@@ -11,9 +9,9 @@ HW_COLD uint32_t hw_thread_ask_id(struct hw_tls *t); /* asks the kernel; 0 = not
 #ifdef HW_BARE
 
 /*
- * A thread takes over the words of one that has ended, and must not be taken for it: its record
- * would be skipped while it writes. What tells them apart is the number in libc's descriptor, which
- * the kernel writes there when it makes a thread. Where that is was found by comparing.
+ * A thread takes over the words of one that has ended, and must not be mistaken for it: its record
+ * would be skipped while it writes. The number in libc's descriptor, which the kernel writes there
+ * when it creates a thread, tells them apart. Its place was found by comparing.
  */
 extern HW_HIDDEN _Atomic uint32_t hw_bare_number_at; /* from the thread pointer; 0 = not found */
 
@@ -37,7 +35,7 @@ static inline bool hw_thread_is_known(const struct hw_tls *t)
 
 #endif
 
-/* This thread, as the ring wants to know it. */
+/* This thread's number for the ring. */
 static inline struct hw_ring_thread hw_push_this_thread(void)
 {
     struct hw_tls *t = &hw_here;

@@ -33,7 +33,7 @@ enum hw_call_time {
 
 enum hw_call_parts {
     HW_CALL_WHOLE,
-    HW_CALL_PARTS,    /* may have moved a part: then it returns, and the rest is left to the program */
+    HW_CALL_PARTS,    /* may have moved a part: it then ends and leaves the rest to the program */
     HW_CALL_WAIT_ALL, /* only where its flags say MSG_WAITALL */
 };
 
