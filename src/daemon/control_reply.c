@@ -2,7 +2,8 @@
  * control_reply.c - what the recorder says to a command
  *
  * Sent without waiting: what a command does not read in time is kept for it, up to a limit, and
- * progress is dropped. (A wait here stopped the recorder for 0.2 s a message with 1000 targets.)
+ * progress messages are dropped. (A wait here stopped the recorder for 0.2 s per message with 1000
+ * targets.)
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
  *                ├── modules    files they execute                 code/modules.h
  *                └── drain      threads that empty rings           books/drain.h
  *
- * Who may call whom: doc/design/recorder.md. A target tells those above it by events.h.
+ * Who may call whom: doc/design/recorder.md. A target notifies those above it through events.h.
  * Threads: main thread only.
  */
 #ifndef HW_DAEMON_CORE_H
@@ -67,29 +67,29 @@ struct hw_target_events;
 
 struct hw_recorder {
     struct hw_recorder_options options;
-    const struct hw_target_events *events; /* who is told of its targets */
+    const struct hw_target_events *events; /* notified about its targets */
     int epoll_fd;
     struct hw_policy policy;
     int cache_fd;             /* -1 = none */
-    struct hw_watch pressure; /* -1 = the kernel tells nothing */
+    struct hw_watch pressure; /* -1 = no events from the kernel */
     struct hw_watch signals, producers, consumers, answers_watch, workers_watch;
     struct hw_workers workers;
     struct hw_modules *modules;
     struct hw_blocking_reader *looker;
     struct hw_drain *drain;
     struct hw_message_queue answers;
-    struct hw_msg *answered; /* owned; taken, and not looked at yet */
+    struct hw_msg *answered; /* owned; accepted, and not inspected yet */
     HW_VEC(struct hw_conn *) conns;
     HW_VEC(struct hw_target *) targets;
     uint64_t next_account_ns; /* dump/account.c: no reading is kept before */
     struct hw_account_user {
         uint32_t uid;
-        struct hw_rest rest; /* of the main thread, that readings of his targets kept waiting */
+        struct hw_rest rest; /* readings of his targets kept the main thread waiting */
     } account_users[HW_ACCOUNT_USERS];
     HW_VEC(struct hw_session *) sessions;
     HW_VEC(struct hw_control_conn *) controls;
     HW_VEC(struct hw_namespace_socket *) doors;
-    hw_namespace_socket_accept *accept_at; /* hello.c's: for who comes in by one of them */
+    hw_namespace_socket_accept *accept_at; /* hello.c's: for clients that come through them */
     HW_VEC(struct hw_attach) attaching;
     HW_VEC(struct hw_found) found;
     struct hw_exec_watch starts;
@@ -106,7 +106,7 @@ struct hw_recorder {
     bool sweep_due;       /* a target ended: its files may be closed */
     bool stacks_left;     /* the last turn was too short for all of them */
     bool dumps_left;      /* the same */
-    size_t next_resolved; /* of the targets: the next turn begins there */
+    size_t next_resolved; /* of the targets: the next turn starts there */
     size_t next_written;  /* the same */
     uint64_t next_sweep_ns, next_weigh_ns, next_doors_ns;
     uint64_t accept_again_ns, accept_said_ns;

@@ -1,4 +1,4 @@
-/* Who is told what of a target. */
+/* Who is notified of what about a target. */
 #include "daemon/events.h"
 
 #include "daemon/core.h"

@@ -36,7 +36,7 @@
 #define MAX_CONNS       16384u
 #define MIN_CONNS       16u
 #define CONN_FILES      2u /* the connection and its page */
-#define CONNS_SHARE     2u /* of the limit: what one part may have */
+#define CONNS_SHARE     2u /* share of the limit that one of these may have */
 #define USER_SHARE      4u /* of that; root excepted, the recorder's own user and an embedded one */
 #define MAX_A_ROUND     256 /* new clients, then the others have their turn */
 
@@ -53,8 +53,8 @@ static bool answer(const struct hw_conn *c, enum hw_welcome_status status, int p
 }
 
 /*
- * Who is below a program that is no starter is not meant, nor is anybody below that: such a process
- * may take our variables out of its environment. Not so the ones we only failed to profile.
+ * A process below a program that is no starter is not meant, nor is any process below that: such a
+ * process may take our variables out of its environment. Not so the ones we only failed to profile.
  */
 static bool nobody_below(const struct hw_recorder *r)
 {
@@ -86,8 +86,9 @@ static bool arch_is_good(uint32_t arch)
     return arch == HW_ARCH_HERE || (HW_ARCH_HERE == HW_ARCH_X86_64 && arch == HW_ARCH_X86);
 }
 
-/* A program that runs since before an upgrade still has that library; its hello may have another
- * size, but not another begin. The version to speak with it; 0 = we have none in common. */
+/* A program that has been running since before an upgrade still has that library; its hello may
+ * have another size, but the same beginning. Gives the version to speak with it; 0 = we have
+ * none in common. */
 static uint32_t agreed_version(const struct hw_hello *h)
 {
     return hw_wire_agree(h->oldest ? h->oldest : h->version, h->version);
@@ -136,7 +137,7 @@ static const struct hw_session *armed_for(const struct hw_conn *c)
     return NULL;
 }
 
-/* For others than that one it is a program that runs: its draws are not theirs. */
+/* For other sessions it is a program that was already running: its draws are not theirs. */
 static void disarm(struct hw_conn *c)
 {
     if (c->hello.flags & HW_HELLO_ARMED)
@@ -183,7 +184,7 @@ static void decide(struct hw_conn *c)
     bool ended = !hw_pid_alive(&pid);
     hw_pid_done(&pid);
     if (!wanted) {
-        if (ended) /* what it was could not be looked at any more */
+        if (ended) /* its image could no longer be inspected */
             hw_missed_conn(c);
         keep_waiting(c);
         return;
@@ -221,8 +222,8 @@ static void on_conn(struct hw_watch *w, uint32_t events)
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         c->has_hello = true;
-        /* One that did not wait for us gets nothing: what a target needs takes longer to make than
-         * it takes the next try of the same process to arrive. */
+        /* A process that did not wait for us gets nothing: what a target needs takes longer to
+         * prepare than the next try of the same process takes to arrive. */
         bool good = hello_is_good(&c->hello, n);
         if (is_other_version(&c->hello, n))
             refuse_version(c);
@@ -233,7 +234,7 @@ static void on_conn(struct hw_watch *w, uint32_t events)
             hw_conn_close(c);
             return;
         }
-        /* From here on only the end is of interest. */
+        /* From here on only its end matters. */
         struct epoll_event e = {.events = EPOLLRDHUP, .data.ptr = w};
         (void)epoll_ctl(c->rec->epoll_fd, EPOLL_CTL_MOD, w->fd, &e); /* it is in the set */
         decide(c);
@@ -245,7 +246,7 @@ static void on_conn(struct hw_watch *w, uint32_t events)
 
 /* ---- listening sockets ---- */
 
-/* The listening sockets would wake us for ever: they are looked at again by the tick. */
+/* The listening sockets would wake us for ever: the tick checks them again. */
 static void rest_from_accepting(struct hw_recorder *r)
 {
     r->accept_paused = true;
@@ -263,7 +264,7 @@ int hw_accept(struct hw_recorder *r, int listener)
     int e = errno;
     if (e == EMFILE || e == ENFILE)
         say_no_descriptors(r, hw_now_monotonic_ns());
-    rest_from_accepting(r); /* also without memory: who waits there still waits */
+    rest_from_accepting(r); /* also without memory: those that wait there still wait */
     errno = e;
     return -1;
 }
@@ -349,13 +350,13 @@ bool hw_hello_hear(struct hw_recorder *r)
 
 static void on_listen(struct hw_watch *w, uint32_t events)
 {
-    (void)events; /* who is left waits for the next turn */
+    (void)events; /* the rest waits for the next turn */
     (void)hw_hello_accept(HW_OWNER_OF(w, struct hw_recorder, producers), w->fd,
                           /* door = */ NULL);
 }
 
 /* Of two commands without a service one has the usual name. Running processes are told the name
- * where they find us, so the other one needs none that is known. */
+ * where they find us, so the other one does not need a known name. */
 static int listen_elsewhere(struct hw_recorder *r, const char *taken, struct hw_error *err)
 {
     uint64_t random = 0;
@@ -379,7 +380,7 @@ int hw_hello_listen(struct hw_recorder *r, const char *name, struct hw_error *er
         if (fd == HW_EBUSY && r->embedded)
             fd = listen_elsewhere(r, name, err);
         if (fd < 0) {
-            r->producer_name[0] = '\0'; /* what is there is not ours to take away */
+            r->producer_name[0] = '\0'; /* what is there now is not ours to remove */
             return fd;
         }
     }

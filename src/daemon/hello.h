@@ -2,8 +2,8 @@
  * hello.h - the recorder's sockets for programs, and the first message of their clients
  *
  * Why:     a program that connects is a target of a session, or waits for one (clients/clients.h).
- *          To decide that, sessions and targets are asked; neither calls this file but for those
- *          who wait at a session's end (hw_hello_hear).
+ *          Sessions and targets decide that; neither calls this file, except at a session's end for
+ *          those that wait.
  * Threads: main thread only.
  */
 #ifndef HW_DAEMON_HELLO_H
@@ -21,10 +21,11 @@ int hw_hello_listen(struct hw_recorder *r, const char *name, struct hw_error *er
 void hw_hello_limit(struct hw_recorder *r);
 /* Of either listening socket. Without descriptors both rest for half a second. */
 int hw_accept(struct hw_recorder *r, int listener);
-/* Those that wait at a listening socket; door NULL = our own. A turn takes some of them: gives
+/* Clients that wait at a listening socket; door NULL = our own. A turn takes some of them: gives
  * whether more may wait. */
 bool hw_hello_accept(struct hw_recorder *r, int listener, const struct hw_namespace_socket *door);
-/* A turn for all that was said so far, by whichever door, also by who has ended. The same. */
+/* A turn for all messages so far, through whichever socket, also from clients that have ended.
+ * The same. */
 bool hw_hello_hear(struct hw_recorder *r);
 void hw_hello_tick(struct hw_recorder *r, uint64_t now);
 

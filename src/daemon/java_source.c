@@ -26,19 +26,19 @@ enum {
     LOOK_MS = 100,        /* for JVMs that this session records */
     SCAN_MS = 1000,       /* for others, by name, and for those that could not be watched yet */
     START_MS = 3000,      /* a JVM that is not ready then is no longer starting */
-    BY_CLIENT_MS = 10000, /* the client has that long to bring the library in */
+    BY_CLIENT_MS = 10000, /* the client has that long to load the library */
     HOLD_MS = 30000       /* the longest silence of ours that a JVM waits for */
 };
 
-/* One JVM that is meant; its connection lives as long as the source. */
+/* One selected JVM; its connection lives as long as the source. */
 struct jvm {
     struct hw_pid pid;
     struct hw_java_dump *dump; /* owned; NULL = it failed */
     struct hw_java_dump_figures figures;
     struct hw_smaps smaps;
     bool has_smaps;
-    bool due;     /* a graph is wanted of this round */
-    bool watched; /* it tells moments */
+    bool due;     /* a graph of this round is wanted */
+    bool watched; /* it reports moments */
     bool ready;   /* a graph waits to be written */
     bool failed;  /* error says why; tried again in the next round */
     bool told, described, dumped;
@@ -74,7 +74,7 @@ struct hw_java_source {
 
     pthread_mutex_t lock; /* what follows; the thread and the tick */
     bool finished;        /* the thread has nothing more to do */
-    bool none;            /* the round found nobody */
+    bool none;            /* the round found no JVM */
     struct jvm *given;    /* the thread waits until the tick has written it */
     pthread_cond_t taken;
     bool leave;
@@ -100,7 +100,7 @@ static bool is_named(const struct hw_java_source *j, const struct hw_reading_who
     return false;
 }
 
-/* Its mappings can be read: what follows does so without a limit of time. */
+/* Its mappings can be read: what follows reads them without a time limit. */
 static bool answers(const struct hw_java_source *j, const struct hw_reading_who *who)
 {
     struct hw_reading_image i;
@@ -110,7 +110,7 @@ static bool answers(const struct hw_java_source *j, const struct hw_reading_who 
     return rc != HW_ETIMEOUT;
 }
 
-/* By number also what is no JVM, so that it is said; by name only JVMs. */
+/* If selected by number, a process that is no JVM is reported, too; by name only JVMs. */
 static bool is_meant(const struct hw_java_source *j, const struct hw_pid *pid,
                      const struct hw_proc_status *st)
 {
@@ -122,7 +122,7 @@ static bool is_meant(const struct hw_java_source *j, const struct hw_pid *pid,
             return true;
     if (hw_permission_hides(&j->session->asking, st) &&
         hw_permission_profile(&j->session->asking, pid, st, NULL) < 0)
-        return false; /* that it is called so would be told */
+        return false; /* its name would be revealed */
     if (!j->config->process_cmdline.n || !is_named(j, &who) || !answers(j, &who) ||
         hw_jvm_look(pid, &jvm, NULL))
         return false;
@@ -213,7 +213,7 @@ static int walk(struct hw_java_source *j, struct jvm *v, const struct hw_proc_st
     return hw_java_dump_take(v->dump, &v->figures, &v->error);
 }
 
-/* Comes in where we are not yet; walks where that is due. */
+/* Enters JVMs that it is not in yet; walks those that are due. */
 static int take(struct hw_java_source *j, struct jvm *v)
 {
     struct hw_proc_status st;
@@ -351,7 +351,7 @@ static int write_graph(struct hw_java_source *j, struct jvm *v, struct hw_error 
     return rc;
 }
 
-/* The JVM goes on as soon as its profile's dump was asked for, which is made from what happened
+/* The JVM continues as soon as its profile's dump was requested, which covers what happened
  * before. */
 static void let_go(struct jvm *v)
 {
@@ -427,7 +427,7 @@ static void begin_dumps(struct hw_java_source *j)
         begin_round(j, /* dumps = */ true);
         return;
     }
-    if (!j->dumps) { /* it only looks: the dumps come behind it */
+    if (!j->dumps) { /* it only inspects: the dumps come after it */
         j->wanted = true;
         return;
     }
@@ -437,7 +437,7 @@ static void begin_dumps(struct hw_java_source *j)
             "making a heap graph takes longer than the time between two: some are left out");
 }
 
-/* Have JVMs reached their moments? Not while the thread runs, whose connections they are. */
+/* Have JVMs reached their moments? Not while the thread runs, which owns their connections. */
 static bool poll_moments(struct hw_java_source *j)
 {
     bool any = false;
@@ -458,7 +458,7 @@ static bool poll_moments(struct hw_java_source *j)
     return any;
 }
 
-/* Those that are new among the recorded processes; the thread comes in. */
+/* The new ones among the recorded processes; the thread enters them. */
 static bool ask_recorded(struct hw_java_source *j)
 {
     const struct hw_session *s = j->session;
@@ -524,7 +524,7 @@ void hw_java_source_end(struct hw_java_source *j)
     j->wanted &= !j->begun && !j->dumps; /* the session ends before its first tick */
 }
 
-/* Of JVMs that have ended without one. */
+/* JVMs that have ended without one. */
 static void tell_missing(struct hw_java_source *j)
 {
     for (size_t i = 0; i < j->jvms.n; i++) {

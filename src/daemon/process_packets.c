@@ -24,7 +24,7 @@ size_t hw_split_args(char *text, size_t n, const char **args, size_t max)
         if (strlen(p) > MAX_ARG)
             p += MAX_ARG; /* an argument of megabytes: its rest is not needed */
     }
-    /* A title that a server wrote over its arguments is one string and NULs behind it. */
+    /* A title that a server wrote over its arguments is one string followed by NULs. */
     while (n_args > 1 && args[n_args - 1][0] == '\0')
         n_args--;
     return n_args;

@@ -15,7 +15,7 @@ struct hw_pid;
 struct hw_smaps;
 struct hw_trace_writer;
 
-/* Arguments out of /proc/PID/cmdline's text, at most max; NULs at its end are none. */
+/* Arguments from /proc/PID/cmdline's text, at most max; NULs at its end are no arguments. */
 size_t hw_split_args(char *text, size_t n, const char **args, size_t max);
 /* Its number, user and arguments, read now. */
 int hw_write_process(struct hw_trace_writer *w, uint32_t sequence, const struct hw_pid *pid,
@@ -23,7 +23,7 @@ int hw_write_process(struct hw_trace_writer *w, uint32_t sequence, const struct 
 /* Its mappings by name: size, rss, anonymous, swap, private dirty, pss. */
 int hw_write_smaps(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns, int32_t pid,
                    const struct hw_smaps *m, struct hw_error *err);
-/* The same with shared and clean ones: all that an account of the memory needs. */
+/* The same with shared and clean ones: everything that an account of the memory needs. */
 int hw_write_account(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
                      int32_t pid, const struct hw_smaps *m, struct hw_error *err);
 /* Each by itself, with address and protection. */

@@ -1,8 +1,8 @@
 /*
  * recorder.c - the event loop
  *
- * One epoll set; after each round a tick looks at what depends on time. Objects end in the tick
- * only, never while events of the same round may still name them.
+ * One epoll set; after each round a tick handles what depends on time. Objects are freed in the
+ * tick only, never while events of the same round may still refer to them.
  */
 #include "daemon/recorder.h"
 
@@ -34,13 +34,13 @@
 
 #define MS              UINT64_C(1000000)
 #define TICK_MS         50
-#define TICK_LEFT_ON_MS 200 /* nobody waits for what a recording that is left on does next */
+#define TICK_LEFT_ON_MS 200 /* nobody waits for the next step of a recording that is left on */
 #define TICK_PREPARE_MS 2
 #define TICK_YOUNG_MS   20
 #define MAX_EVENTS      64
 #define SWEEP_MS        200
 #define WEIGH_MS        1000
-#define ANSWERS_NS      UINT64_C(20000000) /* then it is somebody else's turn */
+#define ANSWERS_NS      UINT64_C(20000000) /* then the others have their turn */
 #define WANTED_FILES    65536u             /* three descriptors a target */
 
 /* ---- input events ---- */
@@ -52,7 +52,7 @@ static void on_signal(struct hw_watch *w, uint32_t events)
     (void)events;
     while (read(w->fd, &si, sizeof si) == sizeof si) {
         if (si.ssi_signo == SIGCHLD)
-            continue; /* the guard was stopped, perhaps: the tick looks */
+            continue; /* perhaps the guard was stopped: the tick checks */
         if (si.ssi_signo == SIGUSR1) {
             for (size_t i = 0; i < r->sessions.n; i++) {
                 r->sessions.v[i]->signalled = true;
@@ -82,7 +82,7 @@ static void on_pressure(struct hw_watch *w, uint32_t events)
         hw_watch_remove(r, w);
 }
 
-/* An offer: kernels without PSI, or that keep it to root, tell nothing. */
+/* Optional: kernels without PSI, or that keep it to root, report nothing. */
 static void watch_pressure(struct hw_recorder *r)
 {
     int fd = open("/proc/pressure/memory", O_RDWR | O_CLOEXEC | O_NONBLOCK);
@@ -158,8 +158,8 @@ static void on_answer(const struct hw_msg *m)
     }
 }
 
-/* Targets live until their feed's last answer, so every message names a living one. What a target
- * has to say takes as long as it likes: signals and commands come in between. */
+/* Targets live until their feed's last answer, so every message refers to a living one. A
+ * target's messages take as long as it likes: signals and commands come in between. */
 static void hear_answers(struct hw_recorder *r)
 {
     uint64_t end = hw_now_monotonic_ns() + ANSWERS_NS;
@@ -227,7 +227,7 @@ static void weigh(struct hw_recorder *r, uint64_t now)
         hw_target_too_big(most);
 }
 
-/* An embedded recorder keeps only those that it records again. */
+/* An embedded recorder keeps only those that it will record again. */
 static void keep_client(struct hw_target *t)
 {
     if (!t->rec->embedded || hw_again_rests(t->session, &t->pid))
@@ -284,7 +284,7 @@ static void tick(struct hw_recorder *r)
     }
 }
 
-/* Until programs are looked at that started and are not ready yet. */
+/* Until programs are checked that started and are not ready yet. */
 static int found_ms(const struct hw_recorder *r, int at_most)
 {
     uint64_t next = hw_attach_found_ns(r), now = hw_now_monotonic_ns();
@@ -442,7 +442,7 @@ static void raise_limits(void)
     if (l.rlim_max < WANTED_FILES && setrlimit(RLIMIT_NOFILE, &more) == 0)
         return; /* with privilege */
     l.rlim_cur = l.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &l); /* fewer targets then */
+    (void)setrlimit(RLIMIT_NOFILE, &l); /* then fewer targets */
 }
 
 static unsigned thread_count(void)
@@ -459,7 +459,7 @@ static int set_up(struct hw_recorder *r, struct hw_error *err)
         rc = hw_exec_watch_init(r, err); /* the same */
     if (rc < 0)
         return rc;
-    hw_privilege_keep_needed(); /* workers became somebody else, which we cannot any more */
+    hw_privilege_keep_needed(); /* workers became another user, which we cannot become any more */
     r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (r->epoll_fd < 0)
         return hw_fail_sys(err, "cannot set the recorder up");

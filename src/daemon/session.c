@@ -4,7 +4,7 @@
  *   START ── running ──> stopping (final dumps of all targets) ──> ended (service packets, ENDED)
  *
  * A session ends by STOP, its duration, its file's size, the command's end, a signal to the
- * recorder, a write error, or because the command it watched has ended with all below it.
+ * recorder, a write error, or because the command it watched has ended with all its descendants.
  */
 #include "base/clock.h"
 #include "daemon/core.h"
@@ -132,7 +132,7 @@ static void tick_progress(struct hw_session *s, uint64_t now)
     hw_control_send(s->control, HW_CTL_PROGRESS, s->id, &p, sizeof p, NULL);
 }
 
-/* Forked children that have asked: one that lives is recorded, one that has ended is told of. */
+/* Forked children that have asked: a living one is recorded, one that has ended is reported. */
 static bool admit_children(struct hw_session *s)
 {
     return hw_missed_counts(s) && hw_hello_hear(s->rec);
@@ -171,8 +171,8 @@ static void tick_clocks(struct hw_session *s, uint64_t now)
         hw_session_write_failed(s, rc, &err);
 }
 
-/* After the stop's time-out: what has not been drained is dropped, what has is written; to its end,
- * unless the session is in a hurry. */
+/* After the stop's time-out: what has not been drained is dropped, what has is written; to its
+ * end, unless the session is in a hurry. */
 static void tick_stopping(struct hw_session *s, uint64_t now)
 {
     uint64_t last_wait_ns = s->hurried ? SEC : 5 * SEC;
@@ -199,7 +199,7 @@ static void tick_stopping(struct hw_session *s, uint64_t now)
         end(s);
         s->closed = true;
     }
-    s->ended = s->closed && left == 0; /* targets name it to their end */
+    s->ended = s->closed && left == 0; /* targets refer to it until their end */
 }
 
 /* From here on it is meant again; it says hello at its next allocation. */

@@ -32,7 +32,7 @@ struct hw_followed {
     uint32_t source;
 };
 
-/* A process that the session does not want any more. */
+/* A process that the session no longer wants. */
 struct hw_left {
     int32_t pid;
     uint64_t start_ticks;
@@ -60,7 +60,7 @@ struct hw_session {
     })
     silent;
     uint64_t silent_next_ns;     /* their memory is not read before */
-    HW_VEC(struct hw_left) left; /* session_exclude.c: processes that were told to leave it */
+    HW_VEC(struct hw_left) left; /* session_exclude.c: processes that were told to leave */
     HW_VEC(struct hw_again) broken_off;
     HW_VEC(struct hw_missed { /* missed.c */
                               int32_t pid;
@@ -72,7 +72,7 @@ struct hw_session {
     bool has_rule;          /* exec_watch.c: the finder has its rule */
     uint64_t arm_token;     /* the same: of programs that are armed for it (wire/handshake.h) */
     bool rule_is_late;      /* the same: it does not yet, though the session has begun */
-    uint64_t start_ticks;   /* who started later is one that starts during the session */
+    uint64_t start_ticks;   /* a process that started later starts during the session */
     uint64_t last_exec_ns;  /* time of the last dump of an image that made way for another */
     struct hw_control_start start;
     struct hw_trace_config config;
@@ -86,10 +86,10 @@ struct hw_session {
     struct hw_slice_writer *slices;  /* owned; NULL = none yet */
     uint32_t note_sequence;          /* notes.c; 0 = none yet */
     uint32_t mark_sequence, n_marks; /* mark.c; sequence 0 = none yet */
-    bool signalled;                  /* SIGUSR1, since the last look */
-    hw_pid_list scan;                /* attach.c: processes not looked at yet */
+    bool signalled;                  /* SIGUSR1, since the last check */
+    hw_pid_list scan;                /* attach.c: processes not checked yet */
     hw_pid_list again;               /* attach.c: HW_START_RESCAN: those that others have */
-    uint64_t next_scan_ns;           /* when they are looked at; 0 = none */
+    uint64_t next_scan_ns;           /* when they are checked; 0 = none */
     struct hw_pid root;              /* HW_START_LAUNCHED: owned; pid -1 = none */
     uint32_t generation;
     uint64_t next_trigger_ns, pressure_ns;
@@ -100,9 +100,9 @@ struct hw_session {
     bool hurried;     /* asked to stop once more */
     bool targets_due; /* stopping: their last dumps wait for a heap graph */
     bool closed;      /* the file is complete: nothing more is written */
-    bool ended;       /* nobody names it any more */
+    bool ended;       /* nothing refers to it any more */
     uint64_t stopped_ns, stop_deadline_ns;
-    struct hw_target *writing; /* whose dump is in the middle; NULL = nobody's */
+    struct hw_target *writing; /* whose dump is half written; NULL = nobody's */
     uint64_t whole_bytes;      /* of the file, when that began */
     char reason[160];
     int status;
@@ -131,7 +131,7 @@ void hw_session_dump_source(struct hw_session *s, uint32_t source, const char *t
 void hw_session_stop(struct hw_session *s, const char *reason);
 /* Asked to stop once more: the file ends with what there is. */
 void hw_session_hurry(struct hw_session *s);
-/* Stopping: their last dumps are asked for as soon as no heap graph is under way. */
+/* Stopping: their last dumps are requested as soon as no heap graph is in progress. */
 void hw_session_finish_targets(struct hw_session *s, uint64_t now);
 
 /* ---- session_say.c: what it tells, and what it has counted ---- */
@@ -140,13 +140,12 @@ void hw_session_warn(struct hw_session *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* A write to the trace failed: its next tick stops it. */
 void hw_session_write_failed(struct hw_session *s, int rc, const struct hw_error *err);
-/* A dump was written that began then. */
+/* A dump was written that started then. */
 void hw_session_wrote(struct hw_session *s, uint64_t began_ns);
-/* A period that may be shortened from outside, for tests and the impatient
- * (doc/design/recorder.md). */
+/* A period that may be shortened from outside, for tests (doc/design/recorder.md). */
 uint64_t hw_session_period_ns(const char *name, uint64_t usual_ms);
 void hw_session_counters(const struct hw_session *s, uint64_t *samples, uint64_t *lost);
-/* Up to this moment, also what no dump has told yet. */
+/* Up to this moment, including what no dump has reported yet. */
 uint64_t hw_target_samples(const struct hw_target *t);
 /* What the samples of its targets have cost us. */
 uint64_t hw_session_sampling_ns(const struct hw_session *s);
@@ -173,10 +172,10 @@ bool hw_sessions_match(struct hw_recorder *r, const struct hw_conn *c, const str
 bool hw_session_wants_running(struct hw_session *s, const struct hw_pid *pid, bool *by_number);
 /* --follow-fork: what this process starts is meant from now on. True: it was not before. */
 bool hw_session_follow(struct hw_session *s, const struct hw_pid *pid, uint32_t source);
-/* Somebody else has a running process that it means: told once, and in the trace unless the session
- * gets it after all (has). */
+/* Another session or recorder has a running process that it means: reported once, and in the
+ * trace unless the session gets it after all (has). */
 void hw_session_reject(struct hw_session *s, const struct hw_pid *pid, const char *why);
-/* The same of one that was meant by its name when it started, and may be over. */
+/* The same for one that was meant by its name when it started, and may be over. */
 void hw_session_reject_named(struct hw_session *s, int32_t pid, const char *why);
 /* Those that it means and another session has. */
 void hw_session_reject_running(struct hw_session *s);
@@ -187,7 +186,7 @@ bool hw_memlog_wants(const struct hw_session *s, const struct hw_heapprofd_confi
 
 /* ---- session/session_refuse.c: those that it means and cannot have ---- */
 
-/* An empty profile with the reason, once a process; false = it is there. */
+/* An empty profile with the reason, once per process; false = it is there. */
 bool hw_session_refuse(struct hw_session *s, uint32_t source, int32_t pid, const char *reason);
 /* The process that has the number now. Without memory it is not remembered. */
 bool hw_session_was_refused(const struct hw_session *s, int32_t pid);
@@ -197,17 +196,16 @@ int hw_session_held_elsewhere(const struct hw_session *s, int32_t holder, int rc
                               struct hw_error *err);
 /* It is ready: from its next allocation on it is profiled. */
 void hw_session_called(struct hw_session *s, int32_t pid);
-/* It cannot be had: told once, and in the trace. Whoever waits for this process need not any more.
- */
+/* It cannot be had: reported once, and in the trace. Nobody need wait for this process any more. */
 void hw_session_fail(struct hw_session *s, int32_t pid, const char *text);
-/* Another one has it, who may let it go: it is looked at again (HW_START_RESCAN). */
+/* Another recorder has it, and may release it: it is checked again (HW_START_RESCAN). */
 void hw_session_try_again(struct hw_session *s, int32_t pid);
 
-/* ---- session_silent.c: those that it means and has not heard of ---- */
+/* ---- session_silent.c: those that it means and has not heard from ---- */
 
 /* Processes that the session names, not all that run: they have an account though no sample. */
 void hw_session_silent_add(struct hw_session *s, int32_t pid);
-void hw_session_silent_drop(struct hw_session *s, int32_t pid); /* it was heard of */
+void hw_session_silent_drop(struct hw_session *s, int32_t pid); /* it was heard from */
 /* Readings of their memory into the trace, at a dump. */
 void hw_session_silent_dump(struct hw_session *s, bool final);
 void hw_session_silent_done(struct hw_session *s);

@@ -1,4 +1,4 @@
-/* What a session wants, by its configuration and its lists: questions that change nothing. */
+/* What a session wants, by its configuration and its lists: queries that change nothing. */
 #include <errno.h>
 #include <signal.h>
 
@@ -37,8 +37,7 @@ static bool lives(const struct hw_session *s, int32_t pid)
     return kill(pid, 0) == 0 || errno == EPERM;
 }
 
-/* Also when they live, but were profiled and are so no more: after an exec it is another program.
- */
+/* Also if they live, but are no longer profiled: after an exec it is another program. */
 bool hw_session_excluded_all(const struct hw_session *s)
 {
     for (size_t i = 0; i < s->sources.n; i++) {

@@ -1,4 +1,4 @@
-/* Which processes a session means, and what it is told of those that another session has. */
+/* Which processes a session means, and what it is told about those that another session has. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -94,14 +94,14 @@ static bool is_followed(const struct hw_session *s, const struct hw_pid *pid,
     return f != NULL;
 }
 
-/* Who asks for everything gets what he may have. Who names a process learns why he does not: at
- * once, and in the trace. */
+/* A session that asks for everything gets what it may have. One that names a process learns why
+ * it does not: at once, and in the trace. */
 static void refuse_if_meant(struct hw_session *s, const struct hw_conn *c, const struct hw_pid *pid,
                             const struct hw_proc_status *st, const char *reason)
 {
     for (uint32_t i = 0; i < s->sources.n && !(s->start.flags & HW_START_LAUNCHED); i++) {
         const struct hw_heapprofd_config *h = s->sources.v[i].config;
-        bool named = h->process_cmdline.n != 0; /* that it is called so would be told */
+        bool named = h->process_cmdline.n != 0; /* its name would be revealed */
         if (h->all || (named && hw_permission_hides(&s->asking, st)) ||
             !source_matches(s, h, c, pid, st))
             continue;
@@ -222,7 +222,7 @@ void hw_session_has(struct hw_session *s, uint32_t source, int32_t pid)
             src->rejected.v[i--] = src->rejected.v[--src->rejected.n];
 }
 
-/* An image that connects anew has replaced the one we knew: exec closes before it opens. */
+/* An image that connects again has replaced the one we knew: exec closes before it opens. */
 static void end_replaced(struct hw_recorder *r, const struct hw_conn *c, const struct hw_pid *pid)
 {
     if (!(c->hello.flags & HW_HELLO_STARTUP))

@@ -33,7 +33,7 @@ uint64_t hw_session_period_ns(const char *name, uint64_t usual_ms)
     return (end && *end == '\0' && ms >= 50 && ms < usual_ms ? ms : usual_ms) * MS;
 }
 
-/* Nobody could answer faster for it: that time is not his. */
+/* The recorder could not answer faster: that time is not the user's. */
 void hw_session_wrote(struct hw_session *s, uint64_t began_ns)
 {
     if (!s->stopping || s->hurried)

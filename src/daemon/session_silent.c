@@ -1,9 +1,9 @@
 /*
- * session_silent.c - running processes that the session means and has not heard of
+ * session_silent.c - running processes that the session means and has not heard from
  *
- * A client shakes hands at its first allocation, so one that makes none is no target; another one
- * takes seconds to be made ready, or cannot be. What they hold has owners all the same: their
- * mappings are read at each dump and at the end, as a target's are.
+ * A client makes the handshake at its first allocation, so one that makes none is no target;
+ * another one takes seconds to prepare, or cannot be prepared. What they hold has owners all the
+ * same: their mappings are read at each dump and at the end, as a target's are.
  */
 #include "base/clock.h"
 #include "daemon/core.h"
@@ -15,7 +15,7 @@
 #define MAX_SILENT 64u
 #define REST       100u /* times the CPU time of the readings */
 
-/* Whoever asks for all that run is told of those that do something. */
+/* A session that asks for all running processes is told about those that do something. */
 static bool names_processes(const struct hw_session *s)
 {
     for (size_t i = 0; i < s->sources.n; i++)
@@ -52,7 +52,7 @@ void hw_session_silent_drop(struct hw_session *s, int32_t pid)
         }
 }
 
-/* It may have executed a program that it may not show. Asked on both sides of the reading. */
+/* It may have executed a program that it may not show. Checked before and after the reading. */
 static bool may_be_read(const struct hw_session *s, const struct hw_pid *pid)
 {
     struct hw_proc_status st;

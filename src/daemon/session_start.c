@@ -1,4 +1,4 @@
-/* A recording begins: may it, which sources, what its file says first. */
+/* A recording starts: may it, which sources, what its file says first. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -135,7 +135,7 @@ static void tell_taken_name(struct hw_session *s)
                     who[0] ? " (" : "", who, who[0] ? ")" : "", r->taken_name);
 }
 
-/* What is asked for and cannot be had is said once, not ignored. */
+/* What was requested and cannot be had is reported once, not ignored. */
 static void tell_missing(struct hw_session *s)
 {
     tell_taken_name(s);
@@ -209,9 +209,9 @@ static uint64_t tick_ns(void)
 }
 
 /*
- * The kernel tells a process's start in clock ticks. One that starts because its starter was told
- * "started" must be later than the session by that clock, too, so the tick (10 ms at most) is
- * waited for: a third of those seen came one tick later, and on a faster machine in the same.
+ * The kernel gives a process's start in clock ticks. One that starts because its starter was told
+ * "started" must be later than the session by that clock, too, so we wait for the tick (10 ms at
+ * most): a third of those seen came one tick later, and on a faster machine in the same.
  */
 static void let_tick_pass(const struct hw_session *s)
 {
@@ -226,7 +226,7 @@ static void let_tick_pass(const struct hw_session *s)
         (void)usleep((useconds_t)((next - now) / 1000 + 1)); /* a signal: once more */
 }
 
-/* What the command has started, as the recorder has seen itself. */
+/* What the command has started, as the recorder itself has seen. */
 static void take_root(struct hw_session *s, struct hw_control_conn *c)
 {
     if (!(s->start.flags & HW_START_LAUNCHED) || c->root.pid < 0)
@@ -285,7 +285,7 @@ int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
     tell_warnings(s);
     tell_missing(s);
     hw_exec_watch_add(s);
-    hw_attach_scan(s); /* who starts behind "started" is not one that ran already */
+    hw_attach_scan(s); /* a process that starts after "started" is not one that ran already */
     hw_clients_wake(r);
     let_tick_pass(s);
     rc = hw_trace_write_event(s->writer, 1 /* all_data_sources_started */, err);

@@ -1,4 +1,4 @@
-/* A session's dumps, and its end: asked for. Its tick (session.c) sees them through. */
+/* A session's dumps, and its end, are requested here. Its tick (session.c) carries them out. */
 #include <stdio.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ void hw_session_dump_source(struct hw_session *s, uint32_t source, const char *t
     }
 }
 
-/* A heap graph that is under way asks for a dump of its process: that one comes first. */
+/* A heap graph in progress requests a dump of its process: that one comes first. */
 void hw_session_finish_targets(struct hw_session *s, uint64_t now)
 {
     bool busy = false;
@@ -70,8 +70,8 @@ void hw_session_stop(struct hw_session *s, const char *reason)
     hw_session_finish_targets(s, hw_now_monotonic_ns());
 }
 
-/* What can be written at once is, without names that are not known yet; nothing else is waited for
- * longer than that takes. */
+/* Writes what can be written at once, without names that are not known yet; nothing else is
+ * waited for longer than that takes. */
 void hw_session_hurry(struct hw_session *s)
 {
     if (!s->stopping || s->hurried)

@@ -120,7 +120,7 @@ static bool send_welcome(struct hw_target *t)
     return true;
 }
 
-/* One that nobody could hold at its start. */
+/* One that could not be held at its start. */
 static void tell_missing_start(struct hw_target *t)
 {
     uint64_t tick = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
@@ -134,7 +134,7 @@ static void tell_missing_start(struct hw_target *t)
                     t->pid.pid, t->name, (unsigned long long)(now > began ? now - began : 0) / MS);
 }
 
-/* The program's own words are found by its loader, which the bare client goes without. */
+/* The program's own marks are found through its loader, which the bare client does without. */
 static void tell_missing_marks(const struct hw_target *t)
 {
     const struct hw_heapprofd_config *c = t->session->sources.v[t->source].config;
@@ -153,7 +153,7 @@ static void start_running(struct hw_target *t)
         t->since_coarse_ns = t->session->last_exec_ns;
     hw_proc_poll_target(t->session,
                         t);   /* while it waits: a short program is gone the next moment */
-    hw_java_entrance_tell(t); /* a JVM may be made before anybody looks again */
+    hw_java_entrance_tell(t); /* a JVM may be created before the next check */
     atomic_store_explicit(&t->page.map->doublings, t->session->doublings, memory_order_relaxed);
     /* Release: ring and tables are ready before a hook sees the generation. */
     hw_page_beat(&t->page);
@@ -264,7 +264,7 @@ void hw_target_finish(struct hw_target *t, enum hw_target_end why)
 
 enum image { IMAGE_OURS, IMAGE_OTHER, IMAGE_GONE };
 
-/* Whose memory is it? Without any mapping the process is on its way out; the pidfd will tell. */
+/* Whose memory is it? Without any mapping the process is about to end; the pidfd will show it. */
 static enum image look_at_image(struct hw_target *t)
 {
     struct hw_reading_image i;
@@ -293,14 +293,14 @@ static void on_socket(struct hw_watch *w, uint32_t events)
         return;
     }
     if (t->phase != HW_PHASE_RUNNING || !hw_pid_alive(&t->pid))
-        return; /* the pidfd tells more */
+        return; /* the pidfd shows more */
     enum image is = look_at_image(t);
     if (is == IMAGE_OTHER)
         hw_target_finish(t, HW_END_EXECED);
     else if (is == IMAGE_OURS && t->feed &&
              atomic_load(&t->feed->ring.shm->client_error) != HW_CLIENT_OK)
         hw_target_finish(t, HW_END_GAVE_UP);
-    /* else it closed a descriptor it did not know: the profile goes on */
+    /* else it closed a descriptor it did not know: the profile continues */
 }
 
 static void on_process_exit(struct hw_watch *w, uint32_t events)
@@ -308,7 +308,7 @@ static void on_process_exit(struct hw_watch *w, uint32_t events)
     struct hw_target *t = HW_OWNER_OF(w, struct hw_target, exit);
     (void)events;
     hw_watch_remove(t->rec, w);
-    if (t->feed) /* whatever waits for a hole need not any more */
+    if (t->feed) /* nothing needs to wait for a hole any more */
         atomic_store_explicit(&t->feed->gone, true, memory_order_relaxed);
     hw_target_finish(t, HW_END_EXITED);
 }
@@ -319,7 +319,7 @@ static uint64_t ring_size(struct hw_session *s, uint64_t wanted, uint64_t *budge
 {
     uint64_t left = s->ring_budget > s->ring_used ? s->ring_budget - s->ring_used : 0;
     uint64_t size = wanted;
-    /* Each takes at most half of what is left, so that later ones get something too. */
+    /* Each takes at most half of what is left, so that later ones get something, too. */
     while (size > MIN_RING_BYTES && size > left / 2)
         size /= 2;
     if (size != wanted && !s->warned_budget) {
@@ -459,13 +459,13 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
     t->watch = (struct hw_watch){c->watch.fd, on_socket};
     c->watch.fd = -1;
     t->exit = (struct hw_watch){t->pid.pidfd, on_process_exit};
-    (void)hw_watch_add(r, &t->watch, EPOLLRDHUP); /* without: the pidfd tells */
+    (void)hw_watch_add(r, &t->watch, EPOLLRDHUP); /* without: the pidfd shows it */
     (void)hw_watch_add(r, &t->exit, EPOLLIN);     /* without: no end is noticed before the stop */
     if (hw_target_refresh_maps(t, t->since_ns) == HW_ETIMEOUT) {
         hw_session_warn(
             s, "process %d is not profiled: its memory or its files cannot be read in time",
             t->pid.pid);
-        t->phase = HW_PHASE_DONE; /* the end of its socket tells it */
+        t->phase = HW_PHASE_DONE; /* the end of its socket shows it */
     }
     hw_target_tick(t, t->since_ns);
     *out = t;

@@ -56,7 +56,7 @@ struct hw_target_triggers {
     uint64_t base[HW_MAX_CONDITIONS]; /* rss+SIZE: bytes at the last dump; 0 = none yet */
     struct hw_limits limits;
     uint64_t limits_ns; /* when they were read */
-    uint32_t level;     /* of nearness to a limit that a checkpoint was made for */
+    uint32_t level;     /* of the limit for whose nearness a checkpoint was made */
 };
 
 /* Meant by a source whose conditions to start were not true yet; begun: one was. */
@@ -73,7 +73,7 @@ struct hw_target {
     struct hw_watch watch; /* the client's socket: its end */
     struct hw_watch exit;  /* pidfd */
     struct hw_recorder *rec;
-    const struct hw_namespace_socket *door; /* by which it came */
+    const struct hw_namespace_socket *door; /* the socket through which it came */
     struct hw_session *session;
     uint32_t source; /* data source in the session */
     struct hw_pid pid;
@@ -83,7 +83,7 @@ struct hw_target {
     char exe[256];
     bool launcher;
     bool from_startup;
-    uint32_t share; /* it was held by chance, and stands for 2^share starts; 0 = for itself */
+    uint32_t share; /* it was held at random, and stands for 2^share starts; 0 = for itself */
     bool socket_closed;
     bool welcomed; /* it has the page */
     bool hit_guardrail;
@@ -116,15 +116,15 @@ struct hw_target {
     bool with_thread;
     bool hides_libc; /* libc.malloc is sampled for another heap's sake, and not shown */
     bool is_jvm;     /* libjvm was seen in it */
-    bool wants_java; /* a heap of Java objects was asked for by name */
+    bool wants_java; /* a heap of Java objects was requested by name */
     uint64_t ring_bytes;
     struct hw_owner_file own_files[3]; /* that it shares with us: ring, page, tables */
 
     struct hw_frames frames;
     struct hw_target_slices slices;
     struct hw_jit jit;
-    uint64_t jit_look_age_ns; /* at which its files are looked for next */
-    int32_t inner_pid;        /* as it knows itself; 0 = not asked yet */
+    uint64_t jit_look_age_ns; /* when its files are searched next */
+    int32_t inner_pid;        /* as it knows itself; 0 = not read yet */
     struct hw_maps maps;
     uint64_t maps_ns;        /* last reading */
     uint64_t maps_debt_ns;   /* the rest that readings up to then have earned */
@@ -140,18 +140,18 @@ struct hw_target {
     struct hw_map64 files; /* that were opened for it, once each */
     HW_VEC(struct hw_queued_stack {
         const struct hw_stack *stack;
-        bool as_is; /* names that it still lacks do not come */
+        bool as_is; /* names that are still missing do not come */
     })
     unresolved; /* a queue: those before unresolved_at are done */
     size_t unresolved_at;
     HW_VEC(const struct hw_stack *) unnamed; /* whose managed frames' names are on their way */
-    struct hw_rest names_rest;               /* from looking for names */
+    struct hw_rest names_rest;               /* from searching for names */
 
     HW_VEC(struct hw_heap_totals) heaps;
     struct hw_dump_job { /* dump.c */
         bool active, final, next, next_final;
-        /* Those that were asked for are numbered from 1 as they begin: of the one that is under
-         * way (0 = it was not asked for), of the newest, and of the last that is written. */
+        /* Requested dumps are numbered from 1 as they begin: the one in progress (0 = it was not
+         * requested), the newest, and the last that was written. */
         uint64_t number, newest, written;
         const char *trigger, *next_trigger;
         struct hw_snapshot *snap; /* owned */
@@ -169,10 +169,10 @@ struct hw_target {
         uint64_t began_ns;
         struct hw_dump_writing *writing; /* owned; NULL = nothing just now */
         struct hw_look *look;            /* owned; live_view.c */
-        bool told_last;                  /* nobody wants the last look (any more) */
+        bool told_last;                  /* nobody wants the last view (any more) */
         size_t n_questions;              /* that the snapshot answers */
-        /* A failed allocation's snapshot comes unasked, and is older than the answer that a job
-         * waits for: that job steps back until it is written. */
+        /* A failed allocation's snapshot comes unrequested, and is older than the answer that a
+         * job waits for: that job steps back until it is written. */
         struct hw_dump_back {
             bool active, final, answered;
             uint64_t number;
@@ -188,7 +188,7 @@ struct hw_target {
     uint64_t n_samples, n_lost;
     uint64_t n_unresolved; /* stacks without memory for their frames */
     uint32_t n_dumps;
-    bool is_untold;         /* not in the trace yet: its number is another process's there */
+    bool is_untold;         /* not in the trace yet: there its number belongs to another process */
     struct hw_target_idle { /* dump.c */
         struct hw_idle source;
         bool failed;           /* said once */
@@ -221,8 +221,8 @@ void hw_target_free(struct hw_target *t);
  * though not too often. */
 void hw_target_meet_code(struct hw_target *t);
 
-/* Behind each reading of its mappings: its connection does not always tell that it has executed a
- * program of other rights, as a child may hold it, too. */
+/* After each reading of its mappings: its connection does not always show that it has executed a
+ * program with other rights, as a child may hold it, too. */
 bool hw_target_is_shown(const struct hw_target *t);
 
 /* Of the recorder's that it takes, roughly. */
@@ -231,11 +231,11 @@ uint64_t hw_target_bytes(const struct hw_target *t);
 /* ---- stacks.c: a target's stacks on their way to callsites ---- */
 
 void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t n);
-/* Goes on with those that wait, until the moment; gives whether some are left. */
+/* Continues with those that wait, until the moment; gives whether some are left. */
 bool hw_target_has_stacks(const struct hw_target *t);
-/* No more time for these: what was allocated there is counted as lost. */
+/* No more time for these: their allocations are counted as lost. */
 void hw_target_drop_stacks(struct hw_target *t);
-/* A turn of the main loop: a little for each target, from another one on each time. */
+/* A turn of the main loop: a little for each target, starting with another one each time. */
 void hw_targets_resolve(struct hw_recorder *r);
 void hw_target_stacks_done(struct hw_target *t);
 void hw_target_names(struct hw_target *t, const struct hw_managed_name **list, size_t n);
@@ -249,11 +249,11 @@ void hw_target_forked(struct hw_target *t, struct hw_inherited *i);
 void hw_target_shared_wanted(struct hw_target *t, uint32_t ask);
 void hw_target_hole(struct hw_target *t, int32_t tid); /* who writes no longer, perhaps */
 void hw_target_module_changed(struct hw_target *t, const struct hw_module_file *m);
-/* Before a dump: names for code that was made at run time. False: more are there, for another
- * call. */
+/* Before a dump: names for code that was generated at run time. False: there are more, for
+ * another call. */
 bool hw_target_name_generated(struct hw_target *t);
-/* The files about its generated code, while it is young: when it has ended they cannot be opened.
- */
+/* The files about its generated code, while it is young: when it has ended they cannot be
+ * opened. */
 void hw_target_find_generated(struct hw_target *t, uint64_t now);
 bool hw_target_seeks_generated(const struct hw_target *t);
 /* HW_ETIMEOUT: they cannot be read (blocking_reader.h); what is known stays. */

@@ -80,8 +80,8 @@ static bool publish_tables(struct hw_target *t)
     return rc >= 0;
 }
 
-/* dlcloses that the target began, and whether all of them were over. Asked before its mappings are
- * read: what those show is then right for samples that were taken before the next one begins. */
+/* dlcloses that the target began, and whether all of them were over. Read before its mappings
+ * are: those are then right for samples that were taken before the next one begins. */
 static bool closes(const struct hw_target *t, uint32_t *begun)
 {
     const struct hw_ring_shm *shm = t->feed ? t->feed->ring.shm : NULL;
@@ -106,8 +106,8 @@ static uint64_t maps_debt(const struct hw_target *t, uint64_t now)
     return t->maps_debt_ns > rested ? t->maps_debt_ns - rested : 0;
 }
 
-/* Programs that load plug-ins ask often for a short while, a hostile one for ever: the list of its
- * 65,000 mappings takes longer than the pause. */
+/* Programs that load plug-ins ask often for a short while, a hostile one for ever: reading the
+ * list of its 65,000 mappings takes longer than the pause. */
 static bool may_read_maps(const struct hw_target *t, uint64_t now, uint64_t every)
 {
     return now - t->maps_ns >= every && maps_debt(t, now) <= MAPS_BURST;
@@ -241,7 +241,7 @@ void hw_target_hole(struct hw_target *t, int32_t tid)
         return;
     if (hw_proc_has_thread(t->pid.dir, tid) == 0)
         (void)hw_drain_hole_left(t->rec->drain, t->feed, t->key,
-                                 (uint32_t)tid); /* else we are asked again */
+                                 (uint32_t)tid); /* else it asks again */
     uint64_t now = hw_now_monotonic_ns();
     t->hole_next_ns = now + HOLE_REST * (now - began);
 }

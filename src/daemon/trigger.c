@@ -2,12 +2,12 @@
  * trigger.c - what conditions do, and checkpoints before a limit ends the process
  *
  * Conditions about one process dump that process, those about the session all of them. Each acts
- * once, but rss+SIZE at every growth. Every 50 ms (with many targets less often) what they ask
- * about is read.
+ * once, except rss+SIZE, which acts at every growth. Every 50 ms (with many targets less often)
+ * their values are read.
  *
- * Without any condition a session with checkpoints makes one when a process comes near to a limit
- * (80, 90, 95, 98 % of it), or when the kernel reports that memory is short (PSI): who kills next
- * may kill the recorder, too (memory.oom.group), and what was written by then stays.
+ * Without any condition a session with checkpoints makes one when a process comes near a limit (80,
+ * 90, 95, 98 % of it), or when the kernel reports that memory is short (PSI): the next kill may
+ * include the recorder (memory.oom.group), and what was written by then stays.
  */
 #include <stdio.h>
 

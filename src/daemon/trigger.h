@@ -14,7 +14,7 @@ struct hw_session;
 struct hw_target;
 
 void hw_triggers_tick(struct hw_session *s, uint64_t now);
-/* An allocation failed; the dump of that is being written. */
+/* An allocation failed; the dump of that moment is being written. */
 void hw_trigger_failure(struct hw_target *t);
 /* The kernel says that memory is short. */
 void hw_triggers_pressure(struct hw_recorder *r);

@@ -42,7 +42,7 @@ static struct hw_range_node *node(const struct hw_ranges *t, uint32_t i)
     return &t->nodes.v[i];
 }
 
-/* So that as many nodes can be made. */
+/* So that as many nodes can be created. */
 static int reserve(struct hw_ranges *t, size_t n)
 {
     if (t->nodes.n + n > MAX_NODES || hw_vec_reserve(&t->nodes, t->nodes.n + n + 1) < 0)
@@ -120,7 +120,7 @@ static uint32_t find_next(const struct hw_ranges *t, uint64_t at)
     return best;
 }
 
-/* A range that reaches over `at` becomes two. */
+/* A range that extends across `at` becomes two. */
 static void break_at(struct hw_ranges *t, uint64_t at)
 {
     uint32_t i = find_next(t, at);
@@ -131,8 +131,8 @@ static void break_at(struct hw_ranges *t, uint64_t at)
     insert(t, make(t, at, r.hi, r.owner));
 }
 
-/* In order, without a stack: the first one is replaced by what is above it. What is left is a treap.
- * Gives its root. */
+/* In order, without a stack: the first node is replaced by what is above it. What is left is a
+ * treap. Gives its root. */
 static uint32_t take_some(struct hw_ranges *t, uint32_t root, size_t max, hw_ranges_taken *fn,
                           void *arg)
 {

@@ -1,13 +1,13 @@
 /*
  * ranges.h - the owners of addresses: disjoint ranges in order of address
  *
- * Why:     a mapping is not freed as it was made: a program gives back a part, maps over another,
- *          moves a third. So its bytes are looked up by address.
+ * Why:     a mapping is not freed as it was made: a program unmaps a part, maps over another, moves
+ *          a third. So its bytes are looked up by address.
  * Shapes:  a treap: priorities are random, so the depth is that of a random tree, whatever
  *          addresses a target chooses.
  * Owns:    its nodes. Zero-initialised is empty.
  * Errors:  HW_ENOMEM; nothing was changed.
- * Cost:    O(log ranges), and what is taken out, which has a limit.
+ * Cost:    O(log ranges), plus what is removed, which is limited.
  * Threads: one owner at a time.
  */
 #ifndef HW_DAEMON_BOOKS_RANGES_H
@@ -40,12 +40,12 @@ struct hw_ranges {
 void hw_ranges_done(struct hw_ranges *t);
 size_t hw_ranges_bytes(const struct hw_ranges *t); /* of memory */
 
-/* Takes out what lies in [lo, hi), and tells it in order; ranges that reach in are split there.
- * 1: it took the first max of them, and more are left. */
+/* Removes what lies in [lo, hi), and reports it in order; ranges that extend into it are split
+ * there. 1: it removed the first max of them, and more are left. */
 typedef void hw_ranges_taken(void *arg, const struct hw_range *r);
 int hw_ranges_cut(struct hw_ranges *t, uint64_t lo, uint64_t hi, size_t max, hw_ranges_taken *fn,
                   void *arg);
-/* Nobody has any of it: cut before. */
+/* Nobody owns any of it: cut it first. */
 int hw_ranges_put(struct hw_ranges *t, uint64_t lo, uint64_t hi, uint32_t owner);
 /* The first range that ends above `at`. */
 bool hw_ranges_next(const struct hw_ranges *t, uint64_t at, struct hw_range *out);

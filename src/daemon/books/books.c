@@ -1,9 +1,9 @@
 /*
- * books.c - totals per cell, and the peak without copying the world at each new maximum
+ * books.c - totals per cell, and the peak without copying everything at each new maximum
  *
  * While live bytes rise every allocation makes a new maximum: the present state is the peak, and
  * nothing is copied. When they fall from there, a cell is copied into peaks[] when it is first
- * touched, before the change, and marked with the heap's epoch; the next maximum begins another
+ * touched, before the change, and marked with the heap's epoch; the next maximum starts another
  * epoch, which makes all copies invalid. So
  *
  *      totals at the peak = cell.peak_epoch == heap.epoch ? peaks[cell] : cell.now
@@ -198,7 +198,7 @@ static void next_epoch(struct hw_book *k)
 {
     if (++k->epoch != 0)
         return;
-    for (size_t i = 0; i < k->cells.n; i++) /* 2^32 maxima ago is not now */
+    for (size_t i = 0; i < k->cells.n; i++) /* an epoch 2^32 maxima ago is not the present one */
         k->cells.v[i].peak_epoch = 0;
     k->epoch = 1;
 }
@@ -214,7 +214,7 @@ static inline struct hw_totals *reach_peak(struct hw_book *k, uint32_t cell, uin
     return &change(k, cell)->now;
 }
 
-/* What a sample that is not exact stands for beyond itself. */
+/* What an inexact sample stands for beyond itself. */
 static double extra(const struct hw_live_sample *s)
 {
     if (s->alloc_size == s->sample_size || s->alloc_size == 0)
@@ -227,7 +227,7 @@ static double variance_of(const struct hw_book *k, const struct hw_live_sample *
     return s->interval ? (double)k->intervals.v[s->interval - 1] * (double)s->sample_size : 0;
 }
 
-/* That of the number of allocations, from that of their bytes. */
+/* The variance of the number of allocations, from that of their bytes. */
 static double of_objects(double variance, const struct hw_live_sample *s)
 {
     double size = (double)s->alloc_size;
@@ -246,7 +246,7 @@ static inline void book_time(struct hw_book *k, uint64_t time_ns)
         k->last_ns = time_ns;
 }
 
-/* What all allocations, and all frees, have in common. */
+/* What all allocations and frees share. */
 static inline struct hw_totals *come(struct hw_book *k, uint32_t cell, uint64_t size,
                                      uint64_t time_ns)
 {
@@ -271,7 +271,7 @@ static inline struct hw_totals *go(struct hw_book *k, uint32_t cell, uint64_t si
     return t;
 }
 
-/* Of rounding, when nothing is live. */
+/* Rounding errors, when nothing is live. */
 static inline void leave_no_rest(struct hw_totals *t)
 {
     if (t->free_count == t->alloc_count)
@@ -291,8 +291,8 @@ static void book_free(struct hw_books *b, const struct hw_live_sample *s, uint64
     leave_no_rest(t);
 }
 
-/* Not always the heap's newest: the thread may not have followed it yet. Its size and the interval
- * tell whether it was left to chance. */
+/* Not always the heap's newest: the thread may not have followed it yet. Size and interval say
+ * whether the sample was left to chance. */
 static int interval_of(struct hw_book *k, const struct hw_books_alloc *a, struct hw_live_sample *s)
 {
     uint64_t bytes = k->orig_interval_bytes
@@ -346,7 +346,7 @@ int hw_books_exact_in(struct hw_books *b, uint64_t sample_id, uint64_t size, uin
     struct hw_book *k = b->books[heap_id];
     if (hw_likely((size >= k->interval_bytes || size == 0) &&
                   hw_live_samples_put_word(&b->live, sample_id, size, cell, heap_id))) {
-        (void)come(k, cell, size, time_ns); /* nothing but the sums in there */
+        (void)come(k, cell, size, time_ns); /* only the sums are in there */
         return HW_OK;
     }
     struct hw_books_alloc a = {.sample_id = sample_id,

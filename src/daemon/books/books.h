@@ -1,7 +1,7 @@
 /*
  * books.h - the bookkeeping of one target: what was allocated, freed and is live, per callstack
  *
- * Why:     records say "sample taken" and "sample freed"; a dump says what stands where. This is
+ * Why:     records say "sample taken" and "sample freed"; a dump says what is live where. This is
  *          the sum between the two and nothing else: no rings, no names, no files.
  * Shapes:  one cell per (heap, stack) with running totals; live.h has the live samples. Stacks are
  *          dense numbers given by the caller (ring_consumer.h). Operations are booked in the order
@@ -55,12 +55,12 @@ struct hw_book {
     uint64_t n_samples; /* allocations booked */
     uint64_t last_ns;   /* newest operation; 0 = none */
     uint64_t live, peak_live, peak_ns;
-    uint32_t epoch;           /* another one each time live bytes reach a new maximum from below */
-    bool at_peak;             /* the present state is the maximum */
-    bool peak_is_new;         /* a maximum was reached since the last snapshot */
-    uint32_t interval_number; /* of interval_bytes: 1.. in intervals; 0 = no interval told */
-    HW_VEC(uint64_t) intervals;     /* all there were */
-    HW_VEC(struct hw_cell) cells;   /* begins at a cache line */
+    uint32_t epoch;             /* a new one each time live bytes reach a new maximum from below */
+    bool at_peak;               /* the present state is the maximum */
+    bool peak_is_new;           /* a maximum was reached since the last snapshot */
+    uint32_t interval_number;   /* of interval_bytes: 1.. in intervals; 0 = none told */
+    HW_VEC(uint64_t) intervals; /* all of them so far */
+    HW_VEC(struct hw_cell) cells;   /* starts on a cache line */
     HW_VEC(struct hw_totals) peaks; /* parallel to cells; empty when peaks are not followed */
     HW_VEC(uint32_t) changed;       /* cells */
     HW_VEC(uint32_t) cell_of_stack; /* HW_NO_CELL = none */
@@ -71,7 +71,7 @@ struct hw_books {
     struct hw_book *books[HW_MAX_HEAPS]; /* owned; by heap id; NULL = not seen */
     struct hw_live_samples live;
     uint64_t n_unknown_free, n_duplicate;
-    size_t max_bytes; /* 0 = none; only what one record can multiply is refused for it... */
+    size_t max_bytes; /* 0 = none; only what one record can multiply is refused because of it... */
     bool full;        /* ...and was: HW_ELIMIT */
 };
 
@@ -87,25 +87,25 @@ struct hw_books_alloc {
     uint64_t sample_id;
     uint64_t alloc_size, sample_size, time_ns;
     uint32_t heap_id, stack;
-    uint32_t doublings; /* of the interval it was drawn with */
+    uint32_t doublings; /* of the interval with which it was drawn */
 };
 int hw_books_alloc(struct hw_books *b, const struct hw_books_alloc *a);
 /* The same in two steps. The cell may be found long before. */
 int hw_books_cell(struct hw_books *b, uint32_t heap_id, uint32_t stack, uint32_t *cell);
 int hw_books_alloc_in(struct hw_books *b, const struct hw_books_alloc *a, uint32_t cell);
-/* The same of one that stands for itself. */
+/* The same for a sample that stands for itself. */
 int hw_books_exact_in(struct hw_books *b, uint64_t sample_id, uint64_t size, uint64_t time_ns,
                       uint32_t heap_id, uint32_t cell);
 /* False: the id is not live; counted, never kept. heap_id: of what was freed; may be NULL. */
 bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uint32_t *heap_id);
 
-/* Mappings (mappings.h): bytes that come and go without being samples. whole: it was the last of
- * what one call has mapped. */
+/* Mappings (mappings.h): bytes that come and go without being samples. whole: it was the last
+ * part of what one call has mapped. */
 void hw_books_map(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t n_bytes,
                   uint64_t time_ns);
 void hw_books_unmap(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t n_bytes,
                     bool whole, uint64_t time_ns);
-/* Such a one did not happen; or it has been shown as happened, and is mapped again. */
+/* Such an unmapping did not happen; or it has been shown as happened, and is mapped again. */
 void hw_books_unmap_not(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t n_bytes,
                         bool whole, uint64_t time_ns);
 void hw_books_map_again(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t n_bytes,
@@ -124,7 +124,7 @@ static inline void hw_books_fetch_cell(const struct hw_books *b, uint32_t heap_i
 
 /* A cell's totals at the last maximum of its heap. */
 struct hw_totals hw_book_at_peak(const struct hw_book *k, uint32_t cell);
-/* Begins the next window: nothing is changed, no new peak. */
+/* Starts the next window: nothing is changed, no new peak. */
 void hw_book_clear_changes(struct hw_book *k);
 
 static inline double hw_totals_est_alloc(const struct hw_totals *t)

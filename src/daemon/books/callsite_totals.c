@@ -1,7 +1,7 @@
 /*
  * Nearly every callsite belongs to one stack number, and then the row says what that one added: the
- * new totals replace the old ones. Only where a second number leads to the same callsite it has to
- * be known what each of them added before; these few are kept in `parts`.
+ * new totals replace the old ones. Only if a second number leads to the same callsite do we need to
+ * know what each of them added before; these few are kept in `parts`.
  */
 #include "daemon/books/callsite_totals.h"
 
@@ -37,7 +37,7 @@ static int find_row(struct hw_callsite_totals *t, uint32_t stack, hw_callsite_id
     return HW_OK;
 }
 
-/* What this stack added before; made with nothing. Borrowed until the next one is made. */
+/* What this stack added before; created with nothing. Borrowed until the next one is created. */
 static int find_part(struct hw_callsite_totals *t, uint32_t stack, struct hw_totals **out)
 {
     uint64_t part;
@@ -54,7 +54,7 @@ static int find_part(struct hw_callsite_totals *t, uint32_t stack, struct hw_tot
     return HW_OK;
 }
 
-/* Until now it was one stack's, which becomes a part like any other. */
+/* Until now it belonged to one stack, which becomes a part like any other. */
 static int share(struct hw_callsite_totals *t, struct hw_callsite_totals_row *r)
 {
     struct hw_totals *first;

@@ -3,7 +3,7 @@
  *
  * Why:     a feed counts per stack number; two of them may be one callstack (the same code mapped
  *          again), and each dump only brings what changed. Here they are added up.
- * Shapes:  rows dense from 0 in order of first sight; `touched` lists those changed since the last
+ * Shapes:  rows are dense from 0 in order of appearance; `touched` lists those changed since the last
  *          hw_callsite_totals_clear_touched. Values only grow.
  *          A stack's callsite is always the same.
  * Errors:  HW_ENOMEM.

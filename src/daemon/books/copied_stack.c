@@ -1,8 +1,8 @@
 /*
  * copied_stack.c - stacks that the target could not walk itself: registers, and a copy of the bytes
  *
- * A module may have been loaded a moment ago, and have no table yet. Then the sample waits, and with
- * it all that is behind it in the ring, until the main thread has looked at the target's maps.
+ * A module may have been loaded a moment ago, and have no table yet. Then the sample waits, and
+ * with it everything after it in the ring, until the main thread has read the target's maps.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #include "base/banned.h"
 
-#define STALL_MAX_NS  250000000u /* a sample waits so long for its table */
+#define STALL_MAX_NS  250000000u /* how long a sample waits for its table */
 #define ASK_AGAIN_NS  5000000u
 #define QUICK_NS      2000000000u
 #define VAIN_NS       50000000u
@@ -100,7 +100,7 @@ static void walk_copy(struct hw_ring_consumer *f, const struct hw_rec_copy *c,
     count_unwind(f, hw_now_monotonic_ns() - t0);
 }
 
-/* ---- tables that are not there yet ---- */
+/* ---- tables that do not exist yet ---- */
 
 /* Does the tables' list say what was where when the sample was taken? */
 static bool list_is_current(const struct hw_ring_consumer *f, const struct hw_rec_copy *c)
@@ -128,9 +128,9 @@ static bool asked_in_vain(const struct hw_ring_consumer *f)
 }
 
 /*
- * Should the sample wait until the main thread has looked at the target's maps again? Each one that
- * leads through unknown code does, unless another has waited in vain a moment ago: tables that do
- * not come must not hold up the target.
+ * Should the sample wait until the main thread has read the target's maps again? Each one that
+ * leads through unknown code does, unless another has just waited in vain: tables that do not come
+ * must not hold up the target.
  */
 static bool copy_stalls(struct hw_ring_consumer *f, const struct hw_rec_copy *c, uint64_t now_ns)
 {
@@ -145,7 +145,7 @@ static bool copy_stalls(struct hw_ring_consumer *f, const struct hw_rec_copy *c,
     }
     if (!first && wants && !f->dead && now_ns - f->stall_since_ns <= STALL_MAX_NS) {
         if (f->maps_answered && now_ns - f->maps_asked_ns >= ASK_AGAIN_NS)
-            ask_maps(f, now_ns); /* another library came, or is on its way out */
+            ask_maps(f, now_ns); /* another library was loaded, or is being unloaded */
         return true;
     }
     if (!first && wants)

@@ -19,9 +19,9 @@
 #define SOON_NS          (HW_PACE_MIN_US * UINT64_C(1000))
 #define BATCH_RECORDS    8192u
 #define HEARTBEAT_NS     UINT64_C(200000000)
-#define SNAP_WAIT_NS     UINT64_C(1000000000) /* a dump waits so long for a hole */
-#define NAMES_WAIT_NS    UINT64_C(300000000)  /* a last dump, for those of managed frames */
-#define HOLE_ASK_NS      UINT64_C(2000000)    /* then, is its writer still there? */
+#define SNAP_WAIT_NS     UINT64_C(1000000000) /* how long a dump waits for a hole */
+#define NAMES_WAIT_NS    UINT64_C(300000000)  /* a last dump, for the names of managed frames */
+#define HOLE_ASK_NS      UINT64_C(2000000)    /* then: is its writer still there? */
 #define HOLE_ASK_MOST_NS UINT64_C(256000000)
 #define STUCK_NS         UINT64_C(10000000000) /* a hole ends the profile */
 
@@ -41,7 +41,7 @@ struct drain_thread {
     struct hw_message_queue orders;
     struct hw_message_queue *answers; /* borrowed */
     HW_VEC(struct hw_ring_consumer *) feeds;
-    uint64_t cpu_ns; /* this thread's when the last ring of this round was drained; 0 = not asked */
+    uint64_t cpu_ns; /* CPU time when this round's last ring was drained; 0 = not read */
     bool stop;
 };
 
@@ -57,7 +57,7 @@ static void tell_stacks(struct drain_thread *t, struct hw_ring_consumer *f)
         return;
     const struct hw_stack **list = malloc(n * sizeof *list);
     if (!list)
-        return; /* told the next time */
+        return; /* reported the next time */
     for (size_t i = 0; i < n; i++)
         list[i] = f->stacks.v[f->n_told + i];
     if (hw_message_queue_put(t->answers, HW_DRAINED_STACKS, f->owner, list, n, 0) < 0)
@@ -73,7 +73,7 @@ static void tell_names(struct drain_thread *t, struct hw_ring_consumer *f)
         return;
     const struct hw_managed_name **list = malloc(n * sizeof *list);
     if (!list)
-        return; /* told the next time */
+        return; /* reported the next time */
     memcpy(list, f->managed.names.v + f->managed.n_told, n * sizeof *list);
     if (hw_message_queue_put(t->answers, HW_DRAINED_NAMES, f->owner, list, n, 0) < 0)
         free(list);
@@ -85,8 +85,8 @@ static void tell_events(struct drain_thread *t, struct hw_ring_consumer *f)
 {
     if (f->events.n == 0 || hw_message_queue_put(t->answers, HW_DRAINED_EVENTS, f->owner,
                                                  f->events.v, f->events.n, 0) < 0)
-        return;                              /* told the next time */
-    memset(&f->events, 0, sizeof f->events); /* the array went with the message */
+        return;                              /* reported the next time */
+    memset(&f->events, 0, sizeof f->events); /* the message owns the array now */
 }
 
 static void tell_slices(struct drain_thread *t, struct hw_ring_consumer *f)
@@ -118,12 +118,12 @@ static void tell_minfo(struct drain_thread *t, struct hw_ring_consumer *f)
         return;
     *copy = f->minfo;
     if (hw_message_queue_put(t->answers, HW_DRAINED_MINFO, f->owner, copy, 1, 0) < 0)
-        free(copy); /* told the next time */
+        free(copy); /* reported the next time */
     else
         f->minfo_new = false;
 }
 
-/* Most holes are a thread that had to give up its processor: asked soon, and then less often. */
+/* Most holes are threads that had to give up their processor: asked soon, and then less often. */
 static void tell_hole(struct drain_thread *t, struct hw_ring_consumer *f, uint64_t now)
 {
     uint64_t since_ns = now - f->hole_since_ns;
@@ -166,7 +166,7 @@ static void tell(struct drain_thread *t, struct hw_ring_consumer *f,
         f->d.told_stuck = true;
 }
 
-/* False: no memory, once more later. */
+/* False: no memory, try once more later. */
 static bool put_snapshot(struct drain_thread *t, struct hw_ring_consumer *f, uint32_t snap_flags,
                          uint32_t flags)
 {
@@ -191,8 +191,8 @@ static bool send_snapshot(struct drain_thread *t, struct hw_ring_consumer *f)
     return false;
 }
 
-/* The target makes the names of managed frames a moment after their first sight. Those of the last
- * stacks are waited for, as nobody reads the ring behind a final snapshot. */
+/* The target sends the names of managed frames a moment after their first use. Those of the last
+ * stacks are waited for, as nobody reads the ring after a final snapshot. */
 static bool awaits_names(struct hw_ring_consumer *f, uint64_t now)
 {
     if (!f->d.final || f->managed.n_unnamed == 0 || f->dead || f->broken || f->full ||
@@ -214,8 +214,8 @@ static bool try_snapshot(struct drain_thread *t, struct hw_ring_consumer *f,
 
 /*
  * The books are as they were when an allocation failed, and only now: what the program does about
- * it (it frees, it throws, it ends) is behind it in the ring. So the snapshot is taken here, before
- * anything else is read; nobody is asked, who might be busy with another dump.
+ * it (it frees, it throws, it ends) comes later in the ring. So the snapshot is taken here, before
+ * anything else is read, without asking the main thread, which might be busy with another dump.
  */
 static bool is_at_failure(struct drain_thread *t, struct hw_ring_consumer *f, uint64_t now)
 {
@@ -226,8 +226,8 @@ static bool is_at_failure(struct drain_thread *t, struct hw_ring_consumer *f, ui
     return f->d.at_failure;
 }
 
-/* By this thread, not the main one: a dump may keep that one busy for longer than a client that
- * finds its ring full believes in us. */
+/* By this thread, not the main one: a dump may keep that one busy for longer than a client with
+ * a full ring waits for us. */
 static void beat(struct hw_ring_consumer *f, uint64_t now)
 {
     if (!f->heartbeat || now - f->heartbeat_ns < HEARTBEAT_NS)
@@ -236,8 +236,8 @@ static void beat(struct hw_ring_consumer *f, uint64_t now)
     (void)atomic_fetch_add_explicit(f->heartbeat, 1, memory_order_relaxed);
 }
 
-/* An empty ring costs two loads whatever the interval, and is not counted. The clock is a system
- * call: the end of one ring's turn is the beginning of the next one's. */
+/* An empty ring costs two loads whatever the interval, and is not counted. Reading the clock is
+ * a system call: the end of one ring's turn is the beginning of the next one's. */
 static enum hw_ring_consumer_status
 drain_counted(struct drain_thread *t, struct hw_ring_consumer *f, uint64_t until, uint64_t now)
 {
@@ -254,7 +254,7 @@ drain_counted(struct drain_thread *t, struct hw_ring_consumer *f, uint64_t until
     return status;
 }
 
-/* False: the feed was let go. */
+/* False: the feed was released. */
 static bool poll_feed(struct drain_thread *t, struct hw_ring_consumer *f, uint64_t now)
 {
     if (atomic_load_explicit(&f->gone, memory_order_relaxed))
@@ -299,7 +299,7 @@ static void order_snap(struct hw_ring_consumer *f, const struct hw_msg *m, uint6
     f->d.pace.next_ns = now;
 }
 
-/* Orders may come after the feed was let go: the answer was on its way. */
+/* Orders may come after the feed was released: the answer was on its way. */
 static bool is_ours(const struct drain_thread *t, const struct hw_ring_consumer *f)
 {
     for (size_t i = 0; i < t->feeds.n; i++)
@@ -368,7 +368,7 @@ static void sleep_until(struct drain_thread *t, uint64_t now)
     struct pollfd p = {.fd = t->orders.fd, .events = POLLIN};
     uint64_t wait = next > now ? next - now : 0;
     struct timespec ts = {(time_t)(wait / 1000000000u), (long)(wait % 1000000000u)};
-    (void)ppoll(&p, 1, next == UINT64_MAX ? NULL : &ts, NULL); /* any return means "look" */
+    (void)ppoll(&p, 1, next == UINT64_MAX ? NULL : &ts, NULL); /* any return means: check */
 }
 
 static void *drain_main(void *arg)
@@ -435,7 +435,7 @@ void hw_drain_free(struct hw_drain *d)
     for (unsigned i = 0; i < d->n; i++) {
         struct drain_thread *t = &d->threads[i];
         while (hw_message_queue_put(&t->orders, ORDER_STOP, NULL, NULL, 0, 0) < 0)
-            ; /* memory comes back when others free theirs; leaving the thread would be worse */
+            ; /* memory comes back when others free theirs; ending the thread would be worse */
         pthread_join(t->thread, NULL);
         hw_message_queue_done(&t->orders);
         hw_vec_done(&t->feeds);

@@ -4,9 +4,9 @@
  * Why:     a target must never wait for our disk, for /proc or for another target's symbols. These
  *          threads do nothing but empty rings and keep books.
  * Shapes:  the recorder's main thread sends orders, the threads answer into one box. A feed handed
- *          over by HW_DRAIN_ADD belongs to a thread until the final HW_DRAINED_SNAP says that it
- *          let go. Polling: pace.h.
- * Threads: main thread only calls these functions.
+ *          over by HW_DRAIN_ADD belongs to a thread until the final HW_DRAINED_SNAP says that the
+ *          thread has released it. Polling: pace.h.
+ * Threads: only the main thread calls these functions.
  */
 #ifndef HW_DAEMON_BOOKS_DRAIN_H
 #define HW_DAEMON_BOOKS_DRAIN_H
@@ -29,14 +29,13 @@ enum hw_drained_type { /* answers; who = the feed's owner */
                                                   mappings? hw_drain_shared_done */
                        HW_DRAINED_FORKED = 14, /* data: struct hw_inherited *, to be freed */
                        HW_DRAINED_BROKEN =
-                           4, /* damaged: it stays with its thread and is not read any more */
+                           4, /* damaged: it stays with its thread and is no longer read */
                        HW_DRAINED_STUCK = 5, /* a hole of 10 s in a running process */
-                       HW_DRAINED_HOLE = 12, /* flags: is there still such a thread? If not:
-                                                hw_drain_hole_left */
+                       HW_DRAINED_HOLE = 12, /* flags: does it exist? If not: hw_drain_hole_left */
                        HW_DRAINED_EVENTS =
                            6, /* data: array of n struct hw_stream_event, to be freed */
                        HW_DRAINED_MINFO = 7, /* data: struct hw_rec_minfo, to be freed */
-                       HW_DRAINED_FULL = 8,  /* max_bytes reached: it is not read any more */
+                       HW_DRAINED_FULL = 8,  /* max_bytes reached: it is no longer read */
                        HW_DRAINED_NAMES =
                            10, /* data: array of n const struct hw_managed_name *, to be freed */
                        HW_DRAINED_SLICES = 11 /* data: array of n struct hw_fed_slice, to be
@@ -44,9 +43,8 @@ enum hw_drained_type { /* answers; who = the feed's owner */
 };
 
 enum hw_drained_flags {
-    HW_DRAINED_FINAL = 1,     /* the thread has let go of the feed */
-    HW_DRAINED_AT_FAILURE = 2 /* as it was when an allocation failed: no order's answer, those
-                                 come behind it */
+    HW_DRAINED_FINAL = 1,     /* the thread has released the feed */
+    HW_DRAINED_AT_FAILURE = 2 /* of the moment when an allocation failed; no answer to an order */
 };
 
 int hw_drain_new(unsigned n_threads, struct hw_message_queue *answers, struct hw_drain **out);
@@ -54,8 +52,8 @@ void hw_drain_free(struct hw_drain *d); /* ends the threads; feeds still there a
 
 /* All: HW_ENOMEM = not done. */
 int hw_drain_add(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key);
-/* Drains up to the write position of now, then answers with a snapshot. dead: nothing writes any
- * more, so holes are skipped. final: the thread lets go of the feed with its answer. */
+/* Drains up to the present write position, then answers with a snapshot. dead: nothing writes
+ * any more, so holes are skipped. final: the thread releases the feed with its answer. */
 int hw_drain_snap(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, uint32_t flags,
                   bool final, bool dead);
 /* Its shared mappings; taken over and freed in any case. */

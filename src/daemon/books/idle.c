@@ -20,7 +20,7 @@ void hw_idle_live_done(struct hw_idle_live *l)
 int hw_idle_live_put(struct hw_idle_live *l, uint64_t id, const struct hw_idle_sample *s)
 {
     if (hw_vec_reserve(&l->samples, l->samples.n + 1) < 0 ||
-        hw_vec_reserve(&l->empty, l->samples.n + 1) < 0) /* so that a take needs no memory */
+        hw_vec_reserve(&l->empty, l->samples.n + 1) < 0) /* so that removing needs no memory */
         return HW_ENOMEM;
     hw_idle_live_take(l, id);
     uint32_t row = l->empty.n ? l->empty.v[l->empty.n - 1] : (uint32_t)l->samples.n;

@@ -2,9 +2,9 @@
  * idle.h - live samples by address, and which of them were not used since the last dump
  *
  * Why:     --idle-allocations. The books know samples by their ids; here they have addresses, as
- *          long as they live. Only kept when asked for: 48 bytes a live sample.
- * Shapes:  a sample is idle when all pages that it touches are. Addresses and sizes are the
- *          target's words: what cannot be in its memory, or is too much, counts as used.
+ *          long as they live. Only kept on request: 48 bytes per live sample.
+ * Shapes:  a sample is idle when all pages that it touches are. Addresses and sizes come from the
+ *          target: what cannot be in its memory, or is too much, counts as used.
  * Errors:  HW_ENOMEM; those of proc/idle.h.
  * Threads: the live samples belong to the feed's owner, a measurement to the main thread.
  */

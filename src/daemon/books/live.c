@@ -6,13 +6,13 @@
  *      block 2       128 words: one for each 32 bytes of the ring, since no record of an allocation
  *                    is shorter
  *
- * Most samples die young: their block is empty soon, goes on top of the list and is the next one in
- * use, so that a program with 10^7 allocations a second is booked in a few hundred KiB. What stays
- * costs 8 bytes for each 32 bytes of ring, about 16 a sample; a block with a few old samples would
- * cost more than the map, so these move there.
+ * Most samples die young: their block is soon empty, goes on top of the list and is used next, so
+ * that a program with 10^7 allocations a second is booked in a few hundred KiB. What stays costs 8
+ * bytes for each 32 bytes of ring, about 16 per sample; a block with a few old samples would cost
+ * more than the map, so these move there.
  *
- * Ids rise. One that does not is a damaged target's: it is looked for everywhere, and kept in the
- * map.
+ * Ids grow. One that does not comes from a damaged target: it is searched everywhere, and kept in
+ * the map.
  */
 #include "daemon/books/live.h"
 
@@ -61,8 +61,8 @@ static int usable_grow(struct hw_live_samples *l)
     if (l->n_usable >= HW_LIVE_DIR_SLOTS || mprotect(at, STEP_BYTES, PROT_READ | PROT_WRITE) != 0)
         return HW_ENOMEM;
     if (l->n_usable > 0)
-        (void)madvise(at, STEP_BYTES, MADV_HUGEPAGE); /* a wish */
-    *at = 0;                                          /* a page that is read first is made twice */
+        (void)madvise(at, STEP_BYTES, MADV_HUGEPAGE); /* a hint */
+    *at = 0;                                          /* a page read first is allocated twice */
     l->n_usable += STEP_BLOCKS;
     return HW_OK;
 }
@@ -79,7 +79,7 @@ static int block_take(struct hw_live_samples *l, uint32_t *out)
             return rc;
     }
     if (hw_vec_reserve(&l->empty, (size_t)l->n_blocks + 1) <
-        0) /* so that giving back cannot fail */
+        0) /* so that returning a block cannot fail */
         return HW_ENOMEM;
     *out = l->n_blocks++;
     return HW_OK;
@@ -186,7 +186,7 @@ static int advance(struct hw_live_samples *l, uint64_t block)
     }
     while (l->newest < block) {
         uint64_t next = l->newest + 1;
-        if (*entry_of(l, next) != 0) { /* the directory has come round */
+        if (*entry_of(l, next) != 0) { /* the directory has wrapped around */
             int rc = block_clear(l, next - HW_LIVE_DIR_SLOTS);
             if (rc < 0)
                 return rc;
@@ -223,7 +223,7 @@ static int word_put(struct hw_live_samples *l, uint64_t id, const struct hw_live
     }
     uint64_t *word = hw_live_word(l, id);
     if (*word != 0)
-        return map_put(l, id, s); /* two ids in 32 bytes: no ring has them */
+        return map_put(l, id, s); /* two ids in 32 bytes: no ring has that */
     *word = hw_live_pack(id, s->alloc_size, s->cell, s->heap_id);
     ++*entry;
     l->n_words++;

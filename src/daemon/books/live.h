@@ -1,13 +1,13 @@
 /*
  * live.h - the live samples of one target, by sample id
  *
- * Why:     every allocation puts one in and every free takes one out, in any order: this is where
- *          the recorder waits for memory. A sample id is a ring position, so the ids of samples
- *          that were taken together lie together, and an id says by itself where its sample is.
+ * Why:     every allocation inserts one and every free removes one, in any order: this is where the
+ *          recorder waits for memory. A sample id is a ring position, so the ids of samples that
+ *          were taken together lie together, and an id itself says where its sample is.
  * Shapes:  a block for each 4 KiB of the ring, one word for each 32 bytes of it, found by a
  *          directory of the last 1 GiB. A block that has become empty is used for the next ids,
- *          while it is in the cache. What is left of a block with few samples, of a block older
- *          than the directory, and what a word cannot say is in the map (live_map.h).
+ *          while it is in the cache. The map (live_map.h) has the rest of blocks with few samples,
+ *          of blocks older than the directory, and what a word cannot hold.
  * Owns:    blocks and map, straight from the kernel. Zero-initialised is empty.
  * Errors:  HW_ENOMEM, HW_ELIMIT (no such id): nothing changed.
  * Threads: one owner at a time.
@@ -47,8 +47,8 @@ struct hw_live_sample {
 struct hw_live_samples {
     uint32_t *dir; /* owned; block + 1 in the upper 24 bits, its samples in the lower 8; 0 = none */
     uint64_t *words; /* owned; of all blocks, address space for HW_LIVE_DIR_SLOTS of them */
-    uint32_t n_blocks, n_usable; /* begun; with memory behind them */
-    HW_VEC(uint32_t) empty;      /* of the begun ones; their words are 0 */
+    uint32_t n_blocks, n_usable; /* started; with memory behind them */
+    HW_VEC(uint32_t) empty;      /* of the started ones; their words are 0 */
     uint64_t next_id;            /* larger than all ids so far */
     uint64_t newest;             /* number of its block */
     size_t n_words;              /* samples in blocks */
@@ -79,7 +79,7 @@ static inline size_t hw_live_samples_count(const struct hw_live_samples *l)
 static inline uint64_t *hw_live_word(const struct hw_live_samples *l, uint64_t id)
 {
     uint64_t block = id / 4096;
-    if (l->newest - block >= HW_LIVE_DIR_SLOTS || !l->dir) /* wraps: newer ones, too */
+    if (l->newest - block >= HW_LIVE_DIR_SLOTS || !l->dir) /* wraps: includes newer ones */
         return NULL;
     uint32_t entry = l->dir[block % HW_LIVE_DIR_SLOTS];
     if (entry == 0)
@@ -125,7 +125,7 @@ static inline bool hw_live_samples_put_word(struct hw_live_samples *l, uint64_t 
     return true;
 }
 
-/* A block has few samples left: it is given back, or thinned out. */
+/* A block has few samples left: it is returned, or its samples move to the map. */
 void hw_live_block_shrank(struct hw_live_samples *l, uint64_t block);
 
 /* The usual case of hw_live_samples_take. */

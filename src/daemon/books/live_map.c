@@ -23,8 +23,8 @@ static size_t bytes_of(size_t n_slots)
     return n_slots * sizeof(struct hw_live_map_slot);
 }
 
-/* Cleared memory. Big tables begin at a huge page's boundary: a free touches any place, and with
- * small pages the walk through the page tables would cost as much as the line itself. */
+/* Cleared memory. Large tables start at a huge page's boundary: a free touches any place, and
+ * with small pages the walk through the page tables would cost as much as the cache line itself. */
 static void *slots_new(size_t bytes)
 {
     size_t extra = bytes >= HUGE_BYTES ? HUGE_BYTES : 0;
@@ -38,7 +38,7 @@ static void *slots_new(size_t bytes)
         if (extra - before)
             (void)munmap(p + before + bytes, extra - before);
         p += before;
-        (void)madvise(p, bytes, MADV_HUGEPAGE); /* a wish */
+        (void)madvise(p, bytes, MADV_HUGEPAGE); /* a hint */
     }
     return p;
 }

@@ -18,7 +18,7 @@ int hw_managed_meet(struct hw_managed_names *m, uint64_t id)
 {
     uint64_t *named;
     bool fresh;
-    if (id == HW_MAP64_NO_KEY) /* no client makes it: its frame stays without a name */
+    if (id == HW_MAP64_NO_KEY) /* no client sends this: its frame stays without a name */
         return HW_OK;
     int rc = hw_map64_at(&m->ids, id, &named, &fresh);
     if (rc < 0 || !fresh)
@@ -62,7 +62,7 @@ bool hw_managed_hear(struct hw_managed_names *m, struct hw_arena *arena, const u
         r.n_module > HW_NAME_MAX_BYTES || size < sizeof r + n)
         return false;
     if (hw_map64_get(&m->ids, r.id, &named) && named)
-        return true; /* told again */
+        return true; /* reported again */
     if (!keep(m, arena, &r, rec + sizeof r, n))
         m->n_lost++;
     return true;

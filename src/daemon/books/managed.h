@@ -1,13 +1,13 @@
 /*
  * managed.h - frames that a runtime in the target names itself
  *
- * Why:     of Java or Python functions no ELF file knows anything. The target sends ids in its
- *          stacks and, a moment before or after, what each id is called (wire/records.h).
+ * Why:     no ELF file knows Java or Python functions. The target sends ids in its stacks and, a
+ *          moment before or after, the name of each id (wire/records.h).
  * Shapes:  hw_managed_names is the drain thread's half: names as they came, and which ids still
  *          lack one. hw_managed_frames is the main thread's: id → frame, and the stacks that wait
- *          for names. Text is the target's word: of bounded length, any bytes.
+ *          for names. Text comes from the target: of bounded length, any bytes.
  * Owns:    maps and lists; a name's text lies in the feed's arena and never moves or changes.
- * Errors:  HW_ENOMEM, HW_ELIMIT; what has no room is counted, its frames show as unnamed.
+ * Errors:  HW_ENOMEM, HW_ELIMIT; what does not fit is counted, its frames show as unnamed.
  * Threads: see above.
  */
 #ifndef HW_DAEMON_BOOKS_MANAGED_H
@@ -28,7 +28,7 @@ struct hw_managed_name {
     uint64_t id;
     uint32_t line; /* 0 = unknown */
     uint16_t n_function, n_file, n_module;
-    char text[]; /* the three, one behind the other */
+    char text[]; /* the three, one after the other */
 };
 
 /* ---- drain thread ---- */
@@ -36,8 +36,8 @@ struct hw_managed_name {
 struct hw_managed_names {
     struct hw_map64 ids; /* seen → has a name */
     HW_VEC(const struct hw_managed_name *) names;
-    size_t n_told;      /* names below were told to the main thread */
-    uint64_t n_unnamed; /* ids in stacks whose names did not come yet */
+    size_t n_told;      /* the names below this were reported to the main thread */
+    uint64_t n_unnamed; /* ids in stacks whose names have not come yet */
     uint64_t n_lost;    /* names without room or memory */
 };
 

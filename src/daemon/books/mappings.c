@@ -1,11 +1,11 @@
 /*
  * mappings.c - ranges come and go, their bytes are booked
  *
- * An unmapping is told before the call, since the addresses may have another owner right after it.
- * So one that fails has been booked already, and is taken back. If a dump has shown it meanwhile,
- * whose figures only grow, its bytes count as mapped anew. The last unmaps are kept for that, and
- * for mremap, which is told as "given back" and "mapped", and does not know what kind of memory it
- * moves.
+ * An unmapping is reported before the call, since the addresses may have another owner right after
+ * it. So one that fails has been booked already, and is undone. If a dump has shown it meanwhile,
+ * whose figures only grow, its bytes count as mapped again. The last unmaps are kept for that, and
+ * for mremap, which is reported as "unmapped" and "mapped", and does not know what kind of memory
+ * it moves.
  */
 #include "daemon/books/mappings.h"
 
@@ -98,7 +98,7 @@ static int add(struct hw_mappings *m, struct hw_books *b, const struct hw_mapped
     return HW_OK;
 }
 
-/* ---- what goes ---- */
+/* ---- what is unmapped ---- */
 
 struct cut {
     struct hw_mappings *m;
@@ -232,8 +232,8 @@ static int add_again(struct hw_mappings *m, struct hw_books *b, const struct hw_
     return HW_OK;
 }
 
-/* The part of it that nobody has taken meanwhile: what failed has left the addresses as they were, so
- * only a target that lies has more of them than *left. */
+/* The part of it that has no other owner meanwhile: a failed call has left the addresses as they
+ * were, so only a target that lies has more of them than *left. */
 static int give_back(struct hw_mappings *m, struct hw_books *b, const struct hw_gone_range *g,
                      bool is_shown, uint64_t time_ns, size_t *left)
 {

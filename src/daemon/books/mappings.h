@@ -3,12 +3,12 @@
  *
  * Why:     a mapping is a range and not a block: parts of it are unmapped, replaced, moved.
  * Shapes:  each mapping is an owner with a cell of the books; its ranges are in ranges.h. Bytes are
- *          freed as they go, the mapping counts as freed with its last byte. What is unmapped and
- *          was not recorded (before an attach, by libc for itself) is passed over.
+ *          freed as they go, the mapping counts as freed with its last byte. An unmapping of what
+ *          was not recorded (mapped before an attach, or by libc for itself) is ignored.
  * Units:   bytes, as in the records; ns.
  * Owns:    everything but the books. Zero-initialised is empty.
  * Errors:  HW_ENOMEM: the operation is not booked; the caller counts it.
- *          1: a part of it is booked. The same call is to be made again, and none before.
+ *          1: a part of it is booked. Repeat the same call before any other.
  * Threads: one owner at a time.
  * Source:  doc/design/mappings.md
  */
@@ -27,13 +27,13 @@
 /* For mremap, and for calls that fail: what the last unmaps took. */
 #define HW_UNMAPS_KEPT 16u
 #define HW_GONE_KEPT   1024u /* ranges of all of them together */
-/* Ranges that one call deals with: one record of a target may be about millions of them, and other
+/* Ranges handled per call: one record of a target may be about millions of them, and other
  * targets wait for the same thread. */
 #define HW_RANGES_A_TURN 4096u
 
 struct hw_gone_range {
     uint64_t lo, hi;
-    uint32_t owner; /* 0 = none any more */
+    uint32_t owner; /* 0 = none left */
 };
 
 struct hw_kept_unmap {
@@ -76,14 +76,14 @@ static inline bool hw_mappings_has(const struct hw_mappings *m, uint32_t heap_id
     return m->heaps != 0 && heap_id >= HW_HEAP_ID_ANON && heap_id <= HW_HEAP_ID_SHARED;
 }
 
-/* The heap of a new one: its own, or by mremap that of the old address. */
+/* The heap of a new one: its own, or with mremap that of the old address. */
 uint32_t hw_mappings_heap(const struct hw_mappings *m, const struct hw_rec_alloc *a);
 bool hw_mappings_wants(const struct hw_mappings *m, uint32_t heap_id);
 /* Names the heap in the books, once. */
 int hw_mappings_announce(struct hw_books *b, uint32_t heap_id);
 
-/* Whose addresses are: at most max ranges of a heap, in no order, by the stack of their call. Of more than
- * HW_RANGES_LOOKED_AT ranges not all are looked at. HW_ENOMEM. */
+/* Whose addresses they are: at most max ranges of a heap, in no order, by the stack of their
+ * call. Beyond HW_RANGES_LOOKED_AT ranges not all are examined. HW_ENOMEM. */
 #define HW_RANGES_LOOKED_AT (UINT32_C(1) << 19)
 struct hw_mapped_by {
     uint64_t lo, hi;

@@ -25,7 +25,7 @@ void hw_message_queue_done(struct hw_message_queue *m)
         q = next;
     }
     (void)close(m->fd);                    /* nothing is lost with it */
-    (void)pthread_mutex_destroy(&m->lock); /* nobody holds it */
+    (void)pthread_mutex_destroy(&m->lock); /* no thread holds it */
 }
 
 int hw_message_queue_put(struct hw_message_queue *m, uint32_t type, void *who, void *data,

@@ -33,7 +33,7 @@ void hw_message_queue_done(struct hw_message_queue *m);
 /* HW_ENOMEM: nothing was sent. */
 int hw_message_queue_put(struct hw_message_queue *m, uint32_t type, void *who, void *data,
                          uint64_t n, uint32_t flags);
-/* All that waits, oldest first, or NULL; clears the descriptor. Each is freed by the caller. */
+/* All waiting messages, oldest first, or NULL; clears the descriptor. The caller frees each. */
 struct hw_msg *hw_message_queue_take(struct hw_message_queue *m);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * pace.h - when to poll a ring or a target next
  *
- * Why:     a wake-up costs a hundred times what a look at an empty ring does. So rings are looked
- *          at together where they can be, and one that tells little is left alone for longer.
- * Shapes:  the interval halves when a look found more than an eighth of the ring full, and doubles
+ * Why:     a wake-up costs a hundred times what checking an empty ring does. So rings are checked
+ *          together where possible, and one with little in it is left alone for longer.
+ * Shapes:  the interval halves when a check found more than an eighth of the ring full, and doubles
  *          when it found less than a sixty-fourth. A small ring is left alone for as long as it
  *          takes to fill an 8 MiB one in 100 ms, until it has been calm for a while. Patient:
  *          nobody waits for the recorder, and samples are so rare that no ring fills within 100 ms:
@@ -26,17 +26,17 @@
 #define HW_PACE_SMALL_RING   (1u << 20)
 #define HW_PACE_MAX_US       100000u
 #define HW_PACE_QUICK_US     10000u              /* of a patient one that has met new modules */
-#define HW_PACE_CALM         200u                /* looks that found nothing */
+#define HW_PACE_CALM         200u                /* checks that found nothing */
 #define HW_PACE_CALM_PATIENT 1u                  /* or next to nothing */
 #define HW_PACE_RARE         (UINT64_C(1) << 36) /* bytes between two samples * bytes of the ring */
 #define HW_PACE_FEW_BYTES    1024u               /* a few samples */
 
-/* A sandbox is entered once, mostly at the start, and what goes by libc is seen by the client. */
+/* A sandbox is entered once, mostly at the start, and the client sees what goes through libc. */
 #define HW_PACE_FILTERS_NS   UINT64_C(100000000)
 #define HW_PACE_TITLES_MOST  30u
 #define HW_PACE_FILTERS_MOST (10 * HW_PACE_FILTERS_NS)
 #define HW_PACE_FILTERS_FEW  8u  /* targets; with more of them less often */
-#define HW_PACE_FILTERS_AGE  60u /* part of its age: with a minute once a second */
+#define HW_PACE_FILTERS_AGE  60u /* share of its age: at one minute once a second */
 
 struct hw_pace {
     uint64_t next_ns;
@@ -61,13 +61,13 @@ static inline void hw_pace_start(struct hw_pace *p, uint64_t now)
     p->next_ns = now;
 }
 
-/* Half of it early is as good: a thread that is awake looks at all that would wake it soon. */
+/* Half of it early is as good: a thread that is awake checks everything that would wake it soon. */
 static inline bool hw_pace_is_due(const struct hw_pace *p, uint64_t now)
 {
     return p->next_ns <= now + p->us * UINT64_C(500);
 }
 
-/* After a look that found so many bytes. quick: new modules were met a moment ago. */
+/* After a check that found so many bytes. quick: new modules were met a moment ago. */
 static inline void hw_pace_looked(struct hw_pace *p, uint64_t bytes, uint64_t ring_bytes,
                                   bool quick, uint64_t now)
 {
@@ -90,7 +90,7 @@ static inline void hw_pace_looked(struct hw_pace *p, uint64_t bytes, uint64_t ri
     p->next_ns = now + p->us * UINT64_C(1000);
 }
 
-/* Between two looks at a target's system call filters: each is a file of /proc. */
+/* Between two readings of a target's system call filters: each is a file of /proc. */
 static inline uint64_t hw_pace_filters_ns(uint64_t age_ns, size_t n_targets)
 {
     uint64_t every = HW_PACE_FILTERS_NS * (n_targets / HW_PACE_FILTERS_FEW + 1);
@@ -99,8 +99,8 @@ static inline uint64_t hw_pace_filters_ns(uint64_t age_ns, size_t n_targets)
     return every < HW_PACE_FILTERS_MOST ? every : HW_PACE_FILTERS_MOST;
 }
 
-/* Titles change in a program's youth: of a name that was the same n_same times in a row only every
- * so many looks through /proc, each process in another one. */
+/* Titles change early in a program's life: a name that was the same n_same times in a row is
+ * read only in every so many scans of /proc, each process in another one. */
 static inline bool hw_pace_title_is_due(uint64_t n_looks, int32_t pid, uint32_t n_same)
 {
     uint64_t step = n_same < 8 * HW_PACE_TITLES_MOST ? 1 + n_same / 8 : HW_PACE_TITLES_MOST;

@@ -1,8 +1,8 @@
 /*
  * rest.h - rate limit for work that a target can cause: a burst, then a share of the time
  *
- * Why:     one main thread serves all targets. What costs more the more a target has is done again
- *          only when it has rested a multiple of what it took.
+ * Why:     one main thread serves all targets. Work that grows with what a target has is repeated
+ *          only after a rest of a multiple of the time it took.
  * Units:   nanoseconds.
  * Threads: the owner's.
  */

@@ -1,8 +1,8 @@
 /*
  * ring_consumer.c - one record at a time: check, use, forget
  *
- * Everything in a record is the target's word: counts are compared with the record's own size,
- * sizes are limited in the books, a stack number is looked up, never indexed.
+ * Everything in a record comes from the target: counts are compared with the record's own size,
+ * sizes are limited in the books, a stack number is looked up, never used as an index.
  */
 #include "daemon/books/ring_consumer.h"
 
@@ -18,13 +18,14 @@
 
 #define INCOMPLETE      (UINT64_C(1) << 32) /* in the values of ids */
 #define NO_CELL         UINT64_MAX
-#define RELEASE_RECORDS 256u  /* space goes back this often within one drain */
-#define RECORD_BYTES    64u   /* a longer one counts as several */
+#define RELEASE_RECORDS 256u  /* how often space is released within one drain */
+#define RECORD_BYTES    64u   /* a longer record counts as several */
 #define BATCH           48u   /* small records booked together */
 #define KNOWN           4096u /* 64 KiB */
 #define MAX_STACKS      (1u << 26)
 
-/* What ids and books would find, for most allocations with one load. A cell found once stays. */
+/* What ids and books would find, for most allocations with one load. A cell that was found
+ * stays. */
 struct hw_ring_consumer_known {
     uint64_t stack_id; /* 0 = none */
     uint64_t cell;     /* with INCOMPLETE */
@@ -174,7 +175,7 @@ static void stream_free(struct hw_ring_consumer *f, uint64_t sample_id, uint64_t
         stream_event(f, address, 0, 0, time_ns, heap_id, true);
 }
 
-/* The cell of an allocation, with INCOMPLETE as its stack has it, or NO_CELL. */
+/* The cell of an allocation, with INCOMPLETE if its stack has it, or NO_CELL. */
 static uint64_t cell_of(struct hw_ring_consumer *f, uint32_t heap_id, uint64_t stack)
 {
     uint32_t cell;
@@ -184,7 +185,7 @@ static uint64_t cell_of(struct hw_ring_consumer *f, uint32_t heap_id, uint64_t s
     return NO_CELL;
 }
 
-/* Of other heaps the ids need not be addresses. */
+/* In other heaps the ids need not be addresses. */
 static void keep_address(struct hw_ring_consumer *f, const struct hw_rec_alloc *a, uint64_t pos,
                          uint32_t cell)
 {
@@ -235,8 +236,8 @@ static void book_free(struct hw_ring_consumer *f, uint64_t sample_id, uint64_t t
         hw_idle_live_take(&f->idle, sample_id);
 }
 
-/* The number of a stack. One common stack (id 0) stands for all whose frames were lost, or memory
- * for them. False: not even that. */
+/* The number of a stack. One common stack (id 0) stands for all whose frames, or memory for
+ * them, were lost. False: not even that. */
 static bool stack_of(struct hw_ring_consumer *f, uint64_t stack_id, uint64_t *stack)
 {
     uint64_t id = f->stream || stack_id == HW_MAP64_NO_KEY ? 0 : stack_id;
@@ -291,7 +292,7 @@ static enum booked on_alloc(struct hw_ring_consumer *f, const uint8_t *rec, uint
     return stack_of(f, a.stack_id, &stack) ? book(f, &a, pos, stack) : BOOKED;
 }
 
-/* Those that no batch wanted. */
+/* Those that no batch took. */
 static bool on_exact(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size, uint64_t pos)
 {
     struct hw_rec_exact e;
@@ -458,9 +459,9 @@ static uint32_t heap_of(const struct hw_ring_small *r)
     return (uint32_t)(r->size_heap >> 48);
 }
 
-/* What is known of a record before it is booked. */
+/* What is known about a record before it is booked. */
 union prospect {
-    uint64_t cell;        /* of an allocation; NO_CELL = not looked for yet */
+    uint64_t cell;        /* of an allocation; NO_CELL = not looked up yet */
     const uint64_t *word; /* of a free: where its sample is; NULL = not there */
 };
 
@@ -509,7 +510,7 @@ static void fetch_cells(struct hw_ring_consumer *f, const struct hw_ring_small *
     }
 }
 
-/* Books allocations and frees at the cursor; gives their number. */
+/* Books allocations and frees at the cursor; gives how many. */
 static size_t drain_small(struct hw_ring_consumer *f, uint64_t until, size_t max)
 {
     struct hw_ring_small r[BATCH];

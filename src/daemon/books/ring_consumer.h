@@ -1,14 +1,16 @@
 /*
  * ring_consumer.h - one target's stream: ring in, books and stacks out
  *
- * Why:     what must keep up with the target is separated from what may wait for disks, /proc and
- *          other processes. A feed knows numbers only: positions, sizes, addresses, stack numbers.
- * Shapes:  stacks are numbered densely from 0 in order of their first sight and never change; their
- *          frames stay where they are until the feed is freed, so the recorder's main thread may
- *          read a stack it was told of while the feed goes on.
+ * Why:     the work that must keep up with the target is separated from what may wait for disks,
+ *          /proc and other processes. A feed knows numbers only: positions, sizes, addresses, stack
+ *          numbers.
+ * Shapes:  stacks are numbered densely from 0 in order of appearance and never change; their frames
+ *          stay in place until the feed is freed, so the recorder's main thread may read a stack
+ *          that was reported to it while the feed is drained.
  * Owns:    ring, books, stacks. Borrows the tables' mapping.
  * Errors:  a damaged ring or record ends the feed (HW_CONSUMER_BROKEN), never the recorder.
- * Threads: one owner at a time: a drain thread (drain.h), or whoever was told that the thread has released it.
+ * Threads: one owner at a time: a drain thread (drain.h), or the thread that was told that it has
+ *          released the feed.
  */
 #ifndef HW_DAEMON_BOOKS_RING_CONSUMER_H
 #define HW_DAEMON_BOOKS_RING_CONSUMER_H
@@ -37,9 +39,9 @@ struct hw_stack {
     uint16_t stop;       /* enum hw_walk_stop; HW_CONSUMER_STOP_LOST */
     uint16_t generation; /* low bits of the snapshot's that it was walked with */
     bool mixed;          /* some entries are ids of managed frames */
-    uint64_t time_ns;    /* CLOCK_MONOTONIC: by then its code was there */
-    /* Leaf first; behind them the words with the bits of exact ones; mixed: those of managed ones.
-     */
+    uint64_t time_ns;    /* CLOCK_MONOTONIC: its code existed by then */
+    /* Leaf first; after them the words with the bits of exact ones; mixed: those of managed
+     * ones. */
     uint64_t pcs[];
 };
 #define HW_CONSUMER_STOP_LOST       1000u /* frames of this id never arrived */
@@ -69,24 +71,24 @@ struct hw_fed_slice {
 };
 
 struct hw_ring_consumer {
-    void *owner; /* for who reads the messages; never looked into here */
+    void *owner; /* for the reader of the messages; never used here */
     struct hw_ring_reader ring;
     struct hw_books books;
     struct hw_mappings mappings;
     struct hw_map64 ids;                  /* stack id → number, FEED_INCOMPLETE */
-    struct hw_ring_consumer_known *known; /* owned; cells of stacks seen lately in libc.malloc */
+    struct hw_ring_consumer_known *known; /* owned; cells of recent stacks in libc.malloc */
     HW_VEC(const struct hw_stack *) stacks;
-    size_t n_told; /* stacks below were reported */
+    size_t n_told; /* stacks below this were reported */
     struct hw_managed_names managed;
     struct hw_arena arena;
     _Atomic uint64_t *heartbeat; /* in the control page; borrowed; NULL = none */
     uint64_t heartbeat_ns;
     const void *tables; /* struct hw_tables_dir; borrowed; NULL = none */
     uint32_t arch;
-    bool stream; /* stream_allocations: events are told, no stacks wanted */
-    HW_VEC(struct hw_stream_event) events;   /* not told yet */
+    bool stream; /* stream_allocations: events are reported, stacks not wanted */
+    HW_VEC(struct hw_stream_event) events;   /* not reported yet */
     uint64_t sequence_numbers[HW_MAX_HEAPS]; /* per heap, from 1: counted here */
-    HW_VEC(struct hw_fed_slice) slices;      /* not told yet */
+    HW_VEC(struct hw_fed_slice) slices;      /* not reported yet */
     struct hw_slice_seen *slots;             /* owned; HW_SLICE_SLOTS; NULL = none seen yet */
     _Atomic size_t n_slices_told;            /* and not written yet */
     uint64_t n_lost_slices;                  /* for want of memory or time */
@@ -102,10 +104,10 @@ struct hw_ring_consumer {
     uint64_t stalls_again_ns; /* one waited in vain: no other waits before */
     uint64_t maps_asked_ns;
     uint64_t maps_pc; /* why */
-    bool maps_wanted; /* to be told to the main thread */
+    bool maps_wanted; /* to be reported to the main thread */
     bool maps_answered;
     uint32_t maps_ask;       /* number of the question */
-    uint64_t quick_until_ns; /* threads of the target may be waiting for new modules till then */
+    uint64_t quick_until_ns; /* threads of the target may be waiting for new modules until then */
 
     /* mapping_feed.c: records whose kind only the main thread can find out wait for its look at the
      * process's shared mappings. One look answers for all that was in the ring by then. */
@@ -126,10 +128,10 @@ struct hw_ring_consumer {
 
     bool stops_at_failure;  /* at the next one, which clears it */
     uint32_t failure_flags; /* of the snapshot there */
-    uint64_t n_failed;      /* failed allocations that the target told of */
+    uint64_t n_failed;      /* failed allocations that the target reported */
 
     uint64_t hole_pos, hole_since_ns;
-    struct hw_ring_hole hole; /* of which the main thread was asked last */
+    struct hw_ring_hole hole; /* about which the main thread was last asked */
     uint64_t hole_ask_ns;     /* and when it is asked again */
     bool dead;                /* the process is gone: holes are skipped */
     _Atomic bool gone;        /* set by the main thread: nothing writes any more */
@@ -137,8 +139,8 @@ struct hw_ring_consumer {
     uint64_t max_bytes;         /* of memory; 0 = no limit */
     _Atomic uint64_t bytes;     /* as of the last drain that booked something */
     _Atomic uint64_t live;      /* likewise: estimated live bytes of all heaps */
-    _Atomic uint64_t live_libc; /* likewise: of libc.malloc; UINT64_MAX = none was told of */
-    _Atomic uint64_t spent_ns;  /* CPU time for its records: what falls with fewer samples */
+    _Atomic uint64_t live_libc; /* likewise: of libc.malloc; UINT64_MAX = none was reported */
+    _Atomic uint64_t spent_ns;  /* CPU time for its records: decreases with fewer samples */
     bool full;                  /* more than that: nothing more is read */
 
     struct { /* drain.c's own */
@@ -154,7 +156,7 @@ struct hw_ring_consumer {
 };
 
 enum hw_ring_consumer_status {
-    HW_CONSUMER_EMPTY,   /* nothing finished there */
+    HW_CONSUMER_EMPTY,   /* nothing more to read */
     HW_CONSUMER_REACHED, /* everything below `until` is booked */
     HW_CONSUMER_MORE,    /* the limit of records was used up */
     HW_CONSUMER_STALLED, /* a copied stack waits for a table */
@@ -181,18 +183,18 @@ enum hw_copy_status {
     HW_COPY_FOREIGN, /* of another architecture, or without its registers */
     HW_COPY_NO_MEMORY
 };
-/* A record HW_REC_ALLOC_COPY whose sizes are right: behind its head are registers, then bytes. out:
- * as if the target had walked it. */
+/* A record HW_REC_ALLOC_COPY whose sizes are right: after its head come registers, then bytes.
+ * out: as if the target had walked it. */
 enum hw_copy_status hw_ring_consumer_walk(struct hw_ring_consumer *f, const struct hw_rec_copy *c,
                                           const uint8_t *regs_bytes, uint64_t now_ns,
                                           struct hw_rec_stack *out);
-/* Of a record HW_REC_MAPS: the target met code that is in no table; false: it is damaged. */
+/* A record HW_REC_MAPS: the target met code that is in no table; false: it is damaged. */
 bool hw_ring_consumer_maps(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size,
                            uint64_t now_ns);
 
 /* ---- mapping_feed.c ---- */
 
-/* Of a record of an allocation in one of the mappings' heaps; false: there is more to do, and the
+/* A record of an allocation in one of the mappings' heaps; false: there is more to do, and the
  * same record comes again. */
 bool hw_ring_consumer_map(struct hw_ring_consumer *f, const struct hw_rec_alloc *a, uint64_t pos,
                           uint32_t stack, bool is_cut);
@@ -211,9 +213,9 @@ int hw_ring_consumer_unmap(struct hw_ring_consumer *f, const uint8_t *rec, uint3
 
 /* ---- slice_feed.c ---- */
 
-/* Of a record HW_REC_SLICES; false: it is damaged. */
+/* A record HW_REC_SLICES; false: it is damaged. */
 bool hw_ring_consumer_slices(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size);
-/* What threads have gathered and not sent. final: nothing comes by the ring any more. */
+/* What threads have collected and not sent. final: nothing more comes through the ring. */
 void hw_ring_consumer_slice_rests(struct hw_ring_consumer *f, bool final);
 
 /* ---- ring_snapshot.c ---- */
@@ -258,9 +260,9 @@ struct hw_snapshot {
 #define HW_SNAP_MAPPED 32768u
 
 enum hw_snap_flags {
-    HW_SNAP_PEAK = 1, /* new maxima too, of cells changed since the last snapshot */
+    HW_SNAP_PEAK = 1, /* also new maxima, of cells changed since the last snapshot */
     HW_SNAP_MAX = 2,  /* all cells at their maximum (dump_at_max) */
-    HW_SNAP_LIVE = 4  /* all cells; only a look: the next snapshot has every change, too */
+    HW_SNAP_LIVE = 4  /* all cells, for display only: the next snapshot still has every change */
 };
 
 int hw_ring_consumer_snapshot(struct hw_ring_consumer *f, uint32_t flags, struct hw_snapshot **out);

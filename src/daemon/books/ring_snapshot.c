@@ -162,7 +162,7 @@ int hw_ring_consumer_snapshot(struct hw_ring_consumer *f, uint32_t flags, struct
             hw_vec_done(&b.cells);
             hw_vec_done(&b.peak_cells);
             hw_snapshot_free(s);
-            return HW_ENOMEM; /* nothing was cleared: the next snapshot has it all */
+            return HW_ENOMEM; /* nothing was cleared: the next snapshot has everything */
         }
     }
     for (uint32_t i = 1; i < HW_MAX_HEAPS; i++)

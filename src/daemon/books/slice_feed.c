@@ -1,8 +1,8 @@
 /*
- * slice_feed.c - batches of scopes from the ring, and what is still in the threads' slots
+ * slice_feed.c - batches of scopes from the ring, and the rest that is still in the threads' slots
  *
  * A rest is copied, not taken: the target sends it later with the whole batch. So each slot's last
- * batch, and how much of it was told, is remembered.
+ * batch, and how much of it was reported, is remembered.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +13,13 @@
 
 #include "base/banned.h"
 
-#define MAX_SLICES (4u << 20) /* told and not written: the file is slower than the program */
+#define MAX_SLICES (4u << 20) /* reported and not written: the file is slower than the program */
 
 struct hw_slice_seen {
-    uint32_t next;  /* batches below it came by the ring */
-    uint32_t batch; /* of which a rest was told */
+    uint32_t next;  /* batches below this came through the ring */
+    uint32_t batch; /* of which a rest was reported */
     uint32_t n_told;
-    uint64_t last_ns; /* a rest and its batch differ by the clocks' looks */
+    uint64_t last_ns; /* how much the clock readings of a rest and its batch may differ */
 };
 
 static struct hw_slice_seen *seen_of(struct hw_ring_consumer *f, uint32_t slot)
@@ -97,7 +97,8 @@ static bool copy_rest(const struct hw_slice_slot *slot, struct hw_rec_slices *r,
     return atomic_load_explicit(&slot->batch, memory_order_relaxed) == r->batch;
 }
 
-/* Have all names been read that entries may have? They come by the ring, before the entries. */
+/* Have all names been read that entries may have? They come through the ring, before the
+ * entries. */
 static bool is_drained(const struct hw_ring_consumer *f)
 {
     uint64_t pos;

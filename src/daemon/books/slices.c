@@ -1,6 +1,6 @@
 /*
- * A thread's record says how deep its scope is. Whatever the books have open at that depth or below
- * it has ended by then: left by longjmp, or its end had no room in the ring.
+ * A thread's record says how deep its scope is. Whatever is still open at that depth or below it
+ * has ended by then: left by longjmp, or its end did not fit into the ring.
  */
 #include "daemon/books/slices.h"
 
@@ -67,7 +67,7 @@ static int32_t outer_tid(const struct hw_target *t, uint32_t tid)
 
 enum { MAX_THREADS = 1 << 16, MAX_OPEN = 1 << 12 };
 
-/* Described at its first sight. NULL: one too many, or an error in *rc. */
+/* Described when it first appears. NULL: one too many, or an error in *rc. */
 static struct hw_slices_thread *thread_at(struct hw_target *t, uint32_t tid, uint64_t boottime_ns,
                                           struct hw_error *err, int *rc)
 {
@@ -93,8 +93,8 @@ static struct hw_slices_thread *thread_at(struct hw_target *t, uint32_t tid, uin
     return &s->threads.v[s->threads.n - 1];
 }
 
-/* One distance for all, unless the machine slept: measured anew, it differs by what a look at a
- * clock takes, and an end would come before its beginning. */
+/* One offset for all, unless the machine slept: measured again, it differs by the time a clock
+ * reading takes, and an end would precede its beginning. */
 static void set_clock(struct hw_target_slices *s)
 {
     const int64_t slept_ns = 1000000;

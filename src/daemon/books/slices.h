@@ -1,9 +1,9 @@
 /*
  * slices.h - a target's scopes on their way into the trace
  *
- * Why:     the target tells ids, threads and depths (wire/records.h); the file wants names, tracks
+ * Why:     the target sends ids, threads and depths (wire/records.h); the file needs names, tracks
  *          and as many ends as beginnings.
- * Shapes:  main thread only. Names come before the slices that have them; they lie in the feed's
+ * Shapes:  main thread only. Names come before the slices that use them; they lie in the feed's
  *          arena, as those of managed frames do.
  * Owns:    its maps.
  */

@@ -38,7 +38,7 @@ static void take_path(int fd, char *path, size_t max)
         (void)snprintf(path, max, "%.*s", len, a.sun_path);
 }
 
-/* Does the i-th name of "a:b:c" say so? */
+/* Is "a:b:c"'s i-th name this one? */
 static bool is_named(const char *names, int i, const char *role)
 {
     for (; names && i > 0; i--) {

@@ -44,13 +44,13 @@
 #define MAX_STRIKES  3u
 #define MAX_OF_USER  4u
 #define MAX_LEFT     32u
-#define MAX_MESSAGES 64 /* that are read before a socket is closed */
+#define MAX_MESSAGES 64 /* messages that are read before a socket is closed */
 
 struct aside {
     atomic_int users; /* the last one frees it */
     sem_t there, go, done;
     bool apart; /* it has its own table */
-    int socket; /* in whose table it is when the thread begins */
+    int socket; /* whose table it has when the thread starts */
 
     /* take */
     int back;
@@ -67,7 +67,7 @@ struct struck {
     uint64_t at_ns;
 };
 
-/* Who has kept us waiting: kept for strikes, and while a thread is left behind. */
+/* Users who have kept us waiting: kept for strikes, and while a thread is stuck. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct struck struck[64];
 static size_t next_struck;
@@ -141,7 +141,7 @@ static void keep_only(int x, int y)
 
 /* ---- closing ---- */
 
-/* Whose threads have just begun. */
+/* Those whose threads have just started. */
 static struct aside *closing[64];
 static size_t n_closing;
 
@@ -195,7 +195,7 @@ static void close_apart(int socket)
     closing[n_closing++] = a;
 }
 
-/* Nothing is in it, or only what carries nothing. */
+/* It is empty, or has only messages without descriptors. */
 static bool is_harmless(int socket)
 {
     static const int yes = 1;
@@ -227,7 +227,8 @@ void hw_aside_close(int socket)
 
 /* ---- taking ---- */
 
-/* A file on another may be one of FUSE after all, unless it was mounted where only root can. */
+/* A file on another file system may be one of FUSE after all, unless it was mounted where only
+ * root can. */
 static bool is_mounted_by_root(int fd)
 {
     char path[64], line[512];
@@ -247,7 +248,7 @@ static bool is_mounted_by_root(int fd)
     return found;
 }
 
-/* Not FUSE: looking at it, and its close, waits for nobody. */
+/* Not FUSE: neither reading its status nor closing it blocks. */
 static bool is_quick(int fd)
 {
     struct statfs fs;
@@ -255,8 +256,8 @@ static bool is_quick(int fd)
            (fs.f_type != OVERLAYFS_SUPER_MAGIC || is_mounted_by_root(fd));
 }
 
-/* Regular files by their type, but a write to them is a command to the kernel, which checks some
- * of them by the writer: that would be us. */
+/* Regular files by type, but a write to them is a command to the kernel, which checks some of
+ * them by the writer: that would be us. */
 static bool is_the_kernels(int fd)
 {
     static const unsigned long kinds[] = {

@@ -23,13 +23,13 @@
 
 struct hw_error;
 
-/* With whatever nobody has read of it. Our last words still arrive. */
+/* With any unread messages. Our last messages still arrive. */
 void hw_aside_close(int socket);
 void hw_aside_tick(void); /* closes what threads have begun to take */
 
 /* Reads a message that carries one descriptor: of a file that is written without waiting for a
- * process, or of /dev/null. *n: of the message, also where the descriptor is refused; -1 = it is
- * still there. */
+ * process, or of /dev/null. *n: bytes of the message, even if the descriptor is refused; -1 = it
+ * is still there. */
 int hw_aside_take(int socket, uint32_t uid, void *message, size_t max, ssize_t *n, int *fd,
                   struct hw_error *err);
 

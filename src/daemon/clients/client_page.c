@@ -1,7 +1,7 @@
 /*
  * client_page.c - the page through which a client is switched on and off
  *
- * Sealed before it is sent: the client maps it read-only, and cannot shorten it under our hands.
+ * Sealed before it is sent: the client maps it read-only, and cannot shorten it while we use it.
  */
 #include "daemon/clients/client_page.h"
 
@@ -62,7 +62,7 @@ void hw_page_done(struct hw_page *p)
     *p = (struct hw_page){.fd = -1};
 }
 
-/* ---- what the kernel lets its process do ---- */
+/* ---- which system calls its process may make ---- */
 
 struct hw_filters hw_filters_of(int proc_dir, bool all_threads)
 {

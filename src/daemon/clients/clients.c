@@ -2,7 +2,7 @@
  * clients.c - connections of clients that wait for a session
  *
  * They have said hello (hello.c) and hold a control page. Nothing is read from them any more: only
- * their end matters, and with it the control page goes.
+ * their end matters, and with it the control page is freed.
  */
 #include "daemon/clients/clients.h"
 
@@ -40,13 +40,13 @@ void hw_conn_release(struct hw_conn *c)
     hw_conn_close(c);
 }
 
-/* A session has begun that may mean it: it shakes hands at its next allocation. */
+/* A session has started that may want it: it makes the handshake at its next allocation. */
 static bool is_called(const struct hw_conn *c)
 {
     return atomic_load_explicit(&c->page.map->generation, memory_order_relaxed) != 0;
 }
 
-/* A handshake would now be the end of it. */
+/* A handshake would now kill it. */
 static bool is_closed_in(struct hw_conn *c, bool all_threads)
 {
     hw_autofd int dir = hw_proc_open_dir(c->pid);
@@ -85,7 +85,8 @@ void hw_clients_wake(struct hw_recorder *r)
     }
 }
 
-/* A child may keep the connection of a process that has ended, and another have its number. */
+/* A child may keep the connection of a process that has ended, and another process have its
+ * number. */
 static bool is_of(const struct hw_conn *c, int32_t pid)
 {
     struct hw_pid p;
@@ -134,7 +135,7 @@ static void on_end(struct hw_watch *w, uint32_t events)
 void hw_clients_take_back(struct hw_target *t)
 {
     struct hw_recorder *r = t->rec;
-    /* One that was never welcomed does not know this page. */
+    /* A client that was never welcomed does not know this page. */
     bool alive = t->welcomed && t->watch.fd >= 0 && t->page.map && t->end != HW_END_EXITED &&
                  t->end != HW_END_EXECED && hw_pid_alive(&t->pid);
     if (r->stopping || !alive || t->socket_closed || r->conns.n >= r->max_conns)

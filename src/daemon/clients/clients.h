@@ -20,12 +20,12 @@ struct hw_target;
 struct hw_conn {
     struct hw_watch watch;
     struct hw_recorder *rec;
-    const struct hw_namespace_socket *door; /* by which it came */
+    const struct hw_namespace_socket *door; /* the socket it came through */
     uint32_t uid;
     int32_t pid;
     uint64_t since_ns;
     bool has_hello, closed;
-    bool waiting;          /* WAIT was answered: page is its control page */
+    bool waiting;          /* the answer was WAIT: page is its control page */
     struct hw_hello hello; /* its version: agreed on */
     uint32_t share;        /* hw_target.share, of one that becomes a target */
     struct hw_page page;
@@ -34,15 +34,15 @@ struct hw_conn {
 };
 
 void hw_conn_close(struct hw_conn *c);
-/* Its descriptor is a target's by now; the connection's object ends. */
+/* Its descriptor is now a target's; the connection's object ends. */
 void hw_conn_release(struct hw_conn *c);
 void hw_clients_tick(struct hw_recorder *r, uint64_t now);
-/* A session began: clients that wait are told to shake hands again. */
+/* A session started: waiting clients are told to make the handshake again. */
 void hw_clients_wake(struct hw_recorder *r);
 /* Is one of them this process? */
 bool hw_clients_know(const struct hw_recorder *r, int32_t pid);
 bool hw_clients_called(const struct hw_recorder *r, int32_t pid); /* it waits, and was told */
-/* The same for one process, when it waits: its name is another one now. */
+/* The same for one process, if it waits: its name has changed. */
 bool hw_clients_wake_one(struct hw_recorder *r, int32_t pid);
 /* Its recording is over, the process is not: it waits for the next one with the same page. */
 void hw_clients_take_back(struct hw_target *t);

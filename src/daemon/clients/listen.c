@@ -1,4 +1,4 @@
-/* Sockets of the recorder under a name, and what to do when another recorder has that name. */
+/* The recorder's named sockets, and what to do when another recorder has the name. */
 #include "daemon/clients/listen.h"
 
 #include <errno.h>
@@ -19,8 +19,8 @@
 
 #define AFTER_ANOTHER_MS 3000u
 
-/* Who may do what is decided by peer credentials. The folder may be one that others write: what
- * is there now need not be what we made. */
+/* Peer credentials decide who may do what. Others may be able to write to the folder: what is
+ * there now need not be what we created. */
 static void open_to_all(const char *name)
 {
     char path[64];
@@ -68,15 +68,15 @@ int hw_listen(const char *name, struct hw_error *err)
     return hw_fd_take(&fd);
 }
 
-/* Is the one who listens there a recorder that does not end now? */
+/* Is the listener there a recorder that is not about to end? */
 static bool is_at_work(const char *name)
 {
     int32_t pid;
     return hw_holder_listens(name, &pid) && hw_holder_has_command(pid);
 }
 
-/* A recorder whose command was killed needs a moment to close its files, and holds the name until
- * then; the command may be started again at once. */
+/* A recorder whose command was killed needs a moment to close its files, and holds the name
+ * until then; the command may be started again at once. */
 int hw_listen_behind_another(const char *name, struct hw_error *err)
 {
     int fd = hw_listen(name, err);

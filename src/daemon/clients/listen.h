@@ -1,8 +1,8 @@
 /*
  * listen.h - listening sockets with a name
  *
- * Shapes:  SOCK_SEQPACKET, non-blocking, at a path or '@name'. A path without a listener is taken
- *          over. Everybody may connect: peer credentials decide what they may do.
+ * Shapes:  SOCK_SEQPACKET, non-blocking, at a path or '@name'. A path without a listener is reused.
+ *          Everybody may connect: peer credentials decide what they may do.
  * Errors:  HW_EBUSY: another recorder has the name; HW_EINVAL; HW_ESYS.
  */
 #ifndef HW_DAEMON_CLIENTS_LISTEN_H

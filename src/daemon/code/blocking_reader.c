@@ -1,10 +1,10 @@
 /*
- * blocking_reader.c - main thread ──job──> reading thread ──> main thread, or left behind
+ * blocking_reader.c - main thread ──job──> reading thread ──> main thread, or abandoned
  *
- * One thread reads at a time. When it does not come back, the job is its own: it frees it if it
- * ever gets so far, and ends. A thread that only waits for a processor is waited for longer: its
- * state in /proc/self/task tells (R, running or about to).
- * Both wake each other without the lock: the woken thread would only wait for it again.
+ * One thread reads at a time. If it does not come back, it owns the job: it frees it if it ever
+ * gets that far, and ends. A thread that only waits for a processor is given longer: its state in
+ * /proc/self/task shows that (R, running or runnable). Both wake each other without the lock: the
+ * woken thread would only wait for it again.
  */
 #include "daemon/code/blocking_reader.h"
 
@@ -31,7 +31,7 @@
 #include "base/banned.h"
 
 #define MS           UINT64_C(1000000)
-#define WAIT_NS      (200 * MS) /* a cold disk's block is there by then */
+#define WAIT_NS      (200 * MS) /* a cold disk's block has been read by then */
 #define WAIT_MORE_NS (50 * MS)
 #define WAIT_MOST_NS (5000 * MS)
 #define MAX_LEFT     32u
@@ -51,7 +51,7 @@ struct hw_blocking_reader {
     struct hw_reading_job *next; /* for the reading thread */
     bool has_thread, stop;
     pid_t tid;
-    uint64_t thread; /* number of the present one: those before it are left behind */
+    uint64_t thread; /* number of the present one: earlier ones were abandoned */
     HW_VEC(struct hw_reading_job *) left;
     struct struck struck[N_STRUCK];
     size_t next_struck;
@@ -115,7 +115,7 @@ static void *reader(void *arg)
         j->run(j);
         j->cpu_ns = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
         pthread_mutex_lock(&l->lock);
-        if (j->left) { /* another thread has our place by now */
+        if (j->left) { /* another thread has replaced us by now */
             forget_left(l, j);
             pthread_mutex_unlock(&l->lock);
             hw_reading_job_free(j);
@@ -164,7 +164,7 @@ void hw_blocking_reader_free(struct hw_blocking_reader *l)
     if (!alone)
         return; /* the process ends now, and those threads with it */
     hw_vec_done(&l->left);
-    (void)pthread_mutex_destroy(&l->lock); /* nobody holds it */
+    (void)pthread_mutex_destroy(&l->lock); /* no thread holds it */
     hw_facts_free(l->facts);
     free(l);
 }
@@ -209,7 +209,7 @@ static bool is_running(pid_t tid)
     size_t n;
     (void)snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)tid);
     if (tid == 0)
-        return true; /* it has not even begun */
+        return true; /* it has not even started */
     if (hw_file_read(AT_FDCWD, path, 4096, &text, &n, NULL) < 0)
         return false;
     const char *p = strrchr(text, ')');

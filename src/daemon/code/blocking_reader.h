@@ -33,9 +33,9 @@ struct hw_blocking_reader;
 
 int hw_blocking_reader_new(struct hw_blocking_reader **out);
 void hw_blocking_reader_free(
-    struct hw_blocking_reader *l); /* threads left behind end with the process */
+    struct hw_blocking_reader *l); /* abandoned threads end with the process */
 
-/* Whose; filled by hw_reading_at from a pinned process. */
+/* For whom; filled by hw_reading_at from a pinned process. */
 struct hw_reading_who {
     int32_t pid;
     uint32_t uid;
@@ -44,8 +44,8 @@ struct hw_reading_who {
 };
 struct hw_reading_who hw_reading_at(const struct hw_pid *p, uint32_t uid);
 
-/* A new turn of the owner's work: what a process was started with is asked for at each step of its
- * handshake, and read once a turn. Without this call, each time. */
+/* A new turn of the owner's work: the command line is needed at each step of a handshake, and
+ * read once per turn. Without this call, each time. */
 void hw_blocking_reader_turn(struct hw_blocking_reader *l);
 
 /* argv[0], cut at max - 1 <= 511; "" for none or a time-out. */
@@ -83,8 +83,9 @@ void hw_reading_memory_done(struct hw_reading_memory *m);
 /* Which pages (numbers, ascending, each once) are in memory. HW_EGONE: it has ended. */
 int hw_reading_pages(struct hw_blocking_reader *l, struct hw_reading_who who, const uint64_t *pages,
                      size_t n, bool *resident, uint64_t *cpu_ns);
-/* How many pages are in memory of each range [lo, hi), in the given order, until they have had max_pages together.
- * What was not counted is HW_PAGES_UNKNOWN. error: why not any of them, an errno; 0: none. */
+/* How many pages of each range [lo, hi) are in memory, in the given order, until they have
+ * max_pages together. What was not counted is HW_PAGES_UNKNOWN. error: why none was counted, an
+ * errno; 0: none. */
 #define HW_PAGES_UNKNOWN UINT64_MAX
 struct hw_reading_range {
     uint64_t lo, hi;
@@ -99,7 +100,7 @@ int hw_reading_read_mem(struct hw_blocking_reader *l, struct hw_reading_who who,
 int hw_reading_write_mem(struct hw_blocking_reader *l, struct hw_reading_who who, int mem,
                          uint64_t at, const void *p, size_t n);
 
-/* Does anybody listen at the socket that the target names? 1 = yes, of that process (0 = not
+/* Does anybody listen at the socket that the target names? 1 = yes, that process (0 = not
  * known), 0 = no, as far as its user can reach it. */
 int hw_reading_listens(struct hw_blocking_reader *l, struct hw_reading_who who, const char *name,
                        int32_t *holder);
@@ -108,10 +109,10 @@ int hw_reading_listens(struct hw_blocking_reader *l, struct hw_reading_who who, 
 int hw_reading_inject(struct hw_blocking_reader *l, const struct hw_pid *p, uint32_t uid,
                       struct hw_error *err);
 
-/* A piece of a file of the target that grows: a path as the target sees it, or (path NULL) the file
+/* A piece of a growing file of the target: a path as the target sees it, or (path NULL) the file
  * behind a mapping. */
 struct hw_reading_piece {
-    const char *path; /* the last part no link */
+    const char *path; /* the last component must not be a link */
     const struct hw_map *map;
     int *fd;   /* -1: it is opened, and the caller's from then on; else the two above are unused */
     bool slow; /* of a file that is open: how it is closed (modules.h) */
@@ -126,7 +127,7 @@ struct hw_reading_piece {
 int hw_reading_piece(struct hw_blocking_reader *l, struct hw_reading_who who,
                      struct hw_reading_piece *p);
 
-/* A mapping that was opened before, and need not be again. */
+/* A mapping that was opened before, and need not be opened again. */
 struct hw_reading_known {
     uint64_t start, end, inode, offset;
 };

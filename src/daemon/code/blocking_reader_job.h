@@ -1,5 +1,5 @@
 /*
- * blocking_reader_job.h - one read, as implemented by those who know what is read
+ * blocking_reader_job.h - one read, implemented where it is known what to read
  *
  * Why:     the reader handles threads and stuck ones; reading_process.c and reading_files.c know
  *          what to read.
@@ -38,7 +38,7 @@ void hw_reading_job_free(struct hw_reading_job *j);
 
 #define HW_READING_WORDS 4096u
 
-/* What a process was started with, as it was read in this turn of the owner's. */
+/* The command line, as it was read in this turn of the owner's. */
 struct hw_reading_words {
     bool kept;   /* the owner counts turns */
     int32_t pid; /* 0 = none */

@@ -1,10 +1,10 @@
 /*
- * file_facts.c - a table without lists: who comes to the same place takes it
+ * file_facts.c - a table without lists: a colliding entry replaces the old one
  *
  * The time of change (ctime) is the kernel's: nobody sets it, and an owner or a right that changes
  * moves it. A file system that a user serves says what it likes, and may get the device number of
- * one that was there before: its files are read each time, and so are those of overlays, which may
- * lie over one.
+ * an earlier one: its files are read each time, and so are those of overlays, which may lie over
+ * one.
  */
 #include "daemon/code/file_facts.h"
 
@@ -47,7 +47,7 @@ void hw_facts_free(struct hw_facts *f)
 {
     if (!f)
         return;
-    (void)pthread_mutex_destroy(&f->lock); /* nobody holds it */
+    (void)pthread_mutex_destroy(&f->lock); /* no thread holds it */
     free(f);
 }
 

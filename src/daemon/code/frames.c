@@ -187,7 +187,7 @@ static int intern_named(struct hw_frames *f, const char *name, hw_frame_id *out)
     return rc < 0 ? rc : hw_callsites_frame(f->cs, &row, out);
 }
 
-/* Frames without a name yet are put on one of the lists once. */
+/* Each frame without a name yet is put on one of the lists once. */
 static int note_unnamed(struct hw_frames *f, hw_frame_id id, const struct hw_frame_range *r,
                         uint64_t at, uint64_t time_ns)
 {
@@ -233,7 +233,7 @@ static int intern_str(struct hw_frames *f, const char *text, hw_str_id *out)
     return hw_strings_intern(hw_callsites_strings(f->cs), hw_bytes_str(text), out);
 }
 
-/* One mapping for all of it: where it lies changes with every page that is added. */
+/* One mapping for all of it: its place changes with every page that is added. */
 static int generated_row(struct hw_frames *f, const struct hw_jit_range *r, uint64_t at,
                          struct hw_frame *row)
 {
@@ -256,7 +256,7 @@ bool hw_frames_nameless(const struct hw_frames *f, uint64_t *since_ns)
     return true;
 }
 
-/* What `left` of them could not be named goes behind those that are done. */
+/* What `left` of them could not be named goes after those that are done. */
 static void keep_nameless(struct hw_frames *f, size_t left, size_t end)
 {
     size_t at = end - left;
@@ -269,8 +269,8 @@ static void keep_nameless(struct hw_frames *f, size_t left, size_t end)
     f->nameless_at = 0;
 }
 
-/* A target has 100,000 of these and asks with each stack: nothing is looked up twice among the same
- * names. */
+/* A target has 100,000 of these and asks with each stack: nothing is looked up twice among the
+ * same names. */
 void hw_frames_name_generated(struct hw_frames *f, uint64_t until_ns, bool forget)
 {
     size_t entries = f->jit ? f->jit->n_entries : 0, left = 0, i = f->nameless_at;
@@ -347,7 +347,7 @@ static const char *error_frame(uint32_t stop)
     }
 }
 
-/* As hw_callsites_intern, from where the path leaves that of the last stack. */
+/* As hw_callsites_intern, starting where the path differs from the last stack's. */
 static int intern_path(struct hw_frames *f, const hw_frame_id *root_first, size_t n,
                        hw_callsite_id *leaf)
 {

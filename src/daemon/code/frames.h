@@ -30,7 +30,7 @@
 struct hw_frames {
     struct hw_callsites *cs;
     struct hw_map64 frame_ids; /* hash of (mapping, rel_pc) is inside cs; here: pc → frame */
-    uint16_t generation;       /* of the tables that were made of `ranges`; set by who makes them */
+    uint16_t generation;       /* of the tables that were made from `ranges`; set by their maker */
     HW_VEC(struct hw_frame_range) ranges; /* now, sorted */
     struct hw_gone gone;
     HW_VEC(hw_callsite_id) of_stack; /* by stack number; HW_ID_NONE = not resolved */
@@ -50,8 +50,7 @@ struct hw_frames {
     })
     nameless;           /* generated code that had no name yet; first seen first */
     size_t nameless_at; /* those in front of it are done */
-    /* Up to this moment nothing is left to find among what `jit` knew when it had so many entries.
-     */
+    /* Up to this moment nothing is left to find in what `jit` knew when it had so many entries. */
     uint64_t looked_until_ns;
     size_t looked_entries;
     uint32_t pc_step; /* 1, arm64: 4 */
@@ -69,7 +68,7 @@ void hw_frames_done(struct hw_frames *f);
 /* Opens the file behind a mapping; NULL = none. */
 typedef struct hw_module_file *hw_frames_open(void *ctx, const struct hw_map *m);
 
-/* Takes over the executable mappings of a fresh list. 1 = something changed, 0 = the same.
+/* Takes over the executable mappings of a new list. 1 = something changed, 0 = the same.
  * prefixes: n paths whose frames keep no name. */
 int hw_frames_update(struct hw_frames *f, const struct hw_maps *maps, char *const *prefixes,
                      size_t n_prefixes, hw_frames_open *open, void *ctx);
@@ -77,21 +76,21 @@ int hw_frames_update(struct hw_frames *f, const struct hw_maps *maps, char *cons
 bool hw_frames_covers(const struct hw_frames *f, uint64_t pc);
 
 int hw_frames_resolve(struct hw_frames *f, const struct hw_stack *s);
-/* Did all names of the stack's managed frames come? Else resolving it now gives them none. */
+/* Have all names of the stack's managed frames come? Else resolving it now gives them none. */
 bool hw_frames_named(const struct hw_frames *f, const struct hw_stack *s);
-/* Does the stack lead through code of which no file tells the name? */
+/* Does the stack lead through code whose name no file gives? */
 bool hw_frames_any_generated(struct hw_frames *f, const struct hw_stack *s);
 /* Is there any without a name yet? *since_ns: when the first of them was seen. */
 bool hw_frames_nameless(const struct hw_frames *f, uint64_t *since_ns);
-/* Names those of nameless that were seen up to until_ns, as far as jit knows them now, in their
- * order: none behind a later one. forget: no name will come for the others of them. */
+/* Names those of nameless that were seen up to until_ns, as far as jit knows them now, in order:
+ * none after a later one. forget: no name will come for the others. */
 void hw_frames_name_generated(struct hw_frames *f, uint64_t until_ns, bool forget);
 size_t hw_frames_bytes(const struct hw_frames *f); /* of memory */
 hw_callsite_id hw_frames_of(const struct hw_frames *f, uint32_t stack);
 
 /* Gives names to frames as far as known and asks for the rest; true = none is missing. */
 bool hw_frames_name(struct hw_frames *f, struct hw_modules *ms);
-/* No more waiting: they stay without a name. */
+/* Stops waiting: they stay without a name. */
 void hw_frames_give_up_names(struct hw_frames *f);
 
 /* For hw_tables_publish; borrowed from out's storage. */

@@ -39,8 +39,8 @@ bool hw_holder_listens(const char *socket_name, int32_t *pid)
     return true;
 }
 
-/* The command that an embedded recorder works for is its parent, as the same program; once that has
- * ended it has another one. */
+/* The command that an embedded recorder works for is its parent, with the same program; once
+ * that has ended it has another parent. */
 static bool command_of(const struct hw_pid *p, struct hw_pid *out)
 {
     struct stat its, parents;
@@ -67,7 +67,7 @@ bool hw_holder_has_command(int32_t pid)
     return has;
 }
 
-/* The words of its command line, as a user has typed them. */
+/* The words of its command line, as a user would type them. */
 static char *words_of(struct hw_blocking_reader *l, const struct hw_asker *who,
                       const struct hw_pid *p)
 {

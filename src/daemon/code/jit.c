@@ -4,8 +4,8 @@
  * A piece is 64 KiB, more only where one record needs it; a call reads at most 64 of them, so that
  * a map of 20 MB does not hold up the other targets (what is missing then comes with the next call,
  * or at the dump). A file that was read to its end is left alone for 2 ms, one that could not be
- * opened for 100 ms. All that a target may make us read is 512 MiB: a map that is truncated and
- * written anew counts again.
+ * opened for 100 ms. A target may make us read at most 512 MiB: a map that is truncated and
+ * rewritten counts again.
  */
 #include "daemon/code/jit.h"
 
@@ -24,7 +24,7 @@
 #define PIECE_BYTES (64u * 1024)
 #define MAX_PIECES  64u
 #define REST_NS     (2 * MS)
-#define SHORT_NS    (MS / 2) /* when only what came before some moment was wanted */
+#define SHORT_NS    (MS / 2) /* when only names from before some moment were wanted */
 #define RETRY_NS    (100 * MS)
 #define MAX_READ    (UINT64_C(512) * 1024 * 1024)
 
@@ -73,7 +73,7 @@ struct reading {
     struct hw_jit *j;
     struct hw_blocking_reader *l;
     const struct hw_jit_ask *ask;
-    uint32_t n_pieces; /* that this call may still read */
+    uint32_t n_pieces; /* what this call may still read */
 };
 
 static bool need_buffer(struct hw_jit *j, size_t n)
@@ -88,8 +88,8 @@ static bool need_buffer(struct hw_jit *j, size_t n)
     return true;
 }
 
-/* Bytes from the offset on, with the tail in front that shows whether it is still the same file.
- * 1 = there are some, 0 = none now, negative = not readable. */
+/* Bytes from the offset on, with the bytes before it that show whether it is still the same
+ * file. 1 = there are some, 0 = none now, negative = not readable. */
 static int next_piece(struct reading *r, struct hw_jit_file *f, const char *path,
                       const struct hw_map *map, size_t want, struct hw_bytes *out)
 {
@@ -111,7 +111,7 @@ static int next_piece(struct reading *r, struct hw_jit_file *f, const char *path
     f->dev = p.dev;
     f->inode = p.inode;
     bool same = p.n >= f->n_tail && memcmp(j->buffer, f->tail, f->n_tail) == 0;
-    if (!same) { /* written anew */
+    if (!same) { /* rewritten */
         hw_jitdump_done(&f->dump);
         f->offset = f->n_tail = 0;
         return p.size > 0 ? next_piece(r, f, path, map, want, out) : 0;

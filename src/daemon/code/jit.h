@@ -1,14 +1,14 @@
 /*
  * jit.h - the files in which a target describes its generated code
  *
- * Why:     an address in memory without a file has no symbol; the program that made the code may
- *          have said what it is: /tmp/perf-PID.map (by its own number, in its own root), and
+ * Why:     an address in memory without a file has no symbol; the program that generated the code
+ *          may have said what it is: /tmp/perf-PID.map (by its own number, in its own root), and
  *          jit-PID.dump, which it has mapped executable.
  * Shapes:  both grow while they are read. Records of a jitdump are applied in time order, up to the
  *          time the caller asks for: the file itself is the queue. A perf map has no times.
  * Owns:    descriptors of the files, and what was read, until done.
  * Errors:  none: unreadable files yield no names. `complaint` says why, once.
- * Threads: main thread; files are read by the looker's.
+ * Threads: main thread; the blocking reader's thread reads the files.
  */
 #ifndef HW_DAEMON_CODE_JIT_H
 #define HW_DAEMON_CODE_JIT_H
@@ -32,8 +32,8 @@ struct hw_jit_file {
     uint64_t retry_ns; /* not opened before */
     uint64_t again_ns; /* it was read to its end: not again before */
     bool broken;       /* nothing more of it is read */
-    bool pending;      /* it has records of a later time than was asked for */
-    uint8_t tail[16];  /* the bytes in front of offset: another content begins anew */
+    bool pending;      /* it has records of a later time than requested */
+    uint8_t tail[16];  /* the bytes before offset: if they differ, it is another file */
     uint32_t n_tail;
     struct hw_jitdump dump;
 };
@@ -47,7 +47,7 @@ struct hw_jit {
     uint64_t read_bytes; /* in all, and of its limit */
     uint8_t *buffer;     /* owned */
     size_t buffer_bytes;
-    char complaint[160]; /* "" = none; the taker clears it */
+    char complaint[160]; /* "" = none; the reader clears it */
 };
 
 void hw_jit_init(struct hw_jit *j);
@@ -62,9 +62,9 @@ struct hw_jit_ask {
     uint64_t now;
     bool again; /* also what was read to its end a moment ago */
 };
-/* Takes over what the files say, a limited piece at a time. Of a target that has ended only files
- * that are open. True: all that a jitdump says of the time up to then is known, since it has more
- * of a later one. */
+/* Takes over what the files say, a limited piece at a time. Of a target that has ended only
+ * files that are open. True: everything that a jitdump says about the time up to then is known,
+ * since it has more of a later one. */
 bool hw_jit_read(struct hw_jit *j, struct hw_blocking_reader *l, const struct hw_jit_ask *ask);
 
 bool hw_jit_has_files(const struct hw_jit *j);

@@ -21,7 +21,7 @@
 #define MAX_NAMES_A_JOB 65536u
 #define MAX_NAME        65536u
 #define NO_NAME         UINT64_C(0)
-#define KEEP_FILES      64u /* without a user: the next target mostly executes the same */
+#define KEEP_FILES      64u /* kept without a user: the next target mostly executes the same ones */
 
 struct running {
     uint64_t job;
@@ -40,7 +40,7 @@ struct hw_modules {
     HW_VEC(struct hw_module_file *) files;
     struct hw_map64 by_key; /* hash of the identity → row; collisions are found by comparing */
     HW_VEC(struct running) running;
-    HW_VEC(struct hw_module_file *) waiting; /* tables the workers had no room for */
+    HW_VEC(struct hw_module_file *) waiting; /* tables that did not fit into the workers' memory */
     struct hw_arena arena;
 };
 
@@ -176,7 +176,7 @@ int hw_modules_get(struct hw_modules *ms, int fd, const struct hw_module_facts *
     return HW_OK;
 }
 
-/* A recorder may run for months, and every program built meanwhile is a file of its own. */
+/* A recorder may run for months, and every program built meanwhile is a new file. */
 static bool can_rest(const struct hw_module_file *m)
 {
     return !m->used && m->fd >= 0 && m->table_state != HW_TABLE_COMPILING && m->wanted.n == 0 &&
@@ -237,7 +237,7 @@ static int send_job(struct hw_modules *ms, enum hw_job_type type, struct hw_modu
     return HW_OK;
 }
 
-/* A stored table is as little trusted as a compiled one. */
+/* A stored table is trusted as little as a compiled one. */
 static bool take_table(struct hw_module_file *m, void *table, size_t n)
 {
     if (hw_table_check(table, n) < 0) {
@@ -327,7 +327,7 @@ static void settle_names(struct hw_module_file *m, const uint64_t *pcs, size_t n
     for (size_t i = 0; i < n; i++) {
         (void)hw_map64_take(&m->asked, pcs[i], NULL);
         if (!hw_map64_find(&m->names, pcs[i]))
-            (void)hw_map64_put(&m->names, pcs[i], NO_NAME); /* without: asked for once more */
+            (void)hw_map64_put(&m->names, pcs[i], NO_NAME); /* without: asked again later */
     }
 }
 
@@ -347,7 +347,7 @@ static void ask_names(struct hw_modules *ms, struct hw_module_file *m)
         m->wanted.n -= n;
         return;
     }
-    if (rc != HW_EBUSY) { /* no answer will come: without names then */
+    if (rc != HW_EBUSY) { /* no answer will come: then without names */
         settle_names(m, pcs, n);
         m->wanted.n -= n;
     }
@@ -438,7 +438,7 @@ static void on_answer(struct hw_modules *ms, const struct hw_job_answer *a)
     }
 }
 
-/* The workers are gone (killed from outside): everything asked for stays unanswered. */
+/* The workers are gone (killed from outside): every request stays unanswered. */
 static void give_up(struct hw_modules *ms)
 {
     if (ms->running.n)

@@ -1,7 +1,7 @@
 /*
  * modules.h - the files that targets execute: identity, unwind table, names
  *
- * Why:     a thousand targets run the same few libraries: each is opened, compiled and asked for
+ * Why:     a thousand targets run the same few libraries: each is opened, compiled and searched for
  *          names once per recorder.
  * Shapes:  one row per file, known by device, inode, size and time of change. Tables and names
  *          arrive later from the workers; interested parties register as the row's waiters.
@@ -25,7 +25,7 @@ enum hw_table_state {
     HW_TABLE_WANTED = 0, /* not asked for yet */
     HW_TABLE_COMPILING,
     HW_TABLE_READY,
-    HW_TABLE_NONE /* no unwind data, or not to be read */
+    HW_TABLE_NONE /* no unwind data, or not readable */
 };
 
 struct hw_module_file {
@@ -41,7 +41,7 @@ struct hw_module_file {
     enum hw_table_state table_state;
     void *table; /* owned; READY */
     size_t table_bytes;
-    /* Names: address → pointer into names' arena; 0 = asked for, nothing there. */
+    /* Names: address → pointer into names' arena; 0 = asked for, no name there. */
     struct hw_map64 names;
     struct hw_map64 asked;   /* addresses in a running job or in the list below */
     HW_VEC(uint64_t) wanted; /* for the next job */
@@ -61,8 +61,8 @@ int hw_modules_new(struct hw_workers *w, int cache_fd, hw_modules_changed *chang
                    struct hw_modules **out);
 void hw_modules_free(struct hw_modules *ms);
 
-/* What its file says of itself. Reading may take as long as who serves the file likes
- * (blocking_reader.h). */
+/* What its file says about itself. Reading may take as long as the server of its file system
+ * likes (blocking_reader.h). */
 struct hw_module_facts {
     uint64_t dev, inode, size, mtime_ns;
     bool is_elf, slow;
@@ -71,20 +71,20 @@ struct hw_module_facts {
     uint64_t load_bias;
     char cache_key[HW_CFI_KEY_MAX]; /* "" = none */
 };
-/* A file of which these are known, in the main thread. */
+/* A file for which these are known, in the main thread. */
 void hw_modules_close_file(int fd, bool slow);
 int hw_module_facts_read(int fd, struct hw_module_facts *out); /* any thread */
 
 /* Row of an open file; takes over the descriptor, also on failure. */
 int hw_modules_get(struct hw_modules *ms, int fd, const struct hw_module_facts *facts,
                    const char *path, struct hw_module_file **out);
-/* Starts compiling when that was not done before. */
+/* Starts compiling unless that was done before. */
 void hw_modules_want_table(struct hw_modules *ms, struct hw_module_file *m);
 
 /* Asks where the client library keeps its control page. */
 void hw_modules_want_control(struct hw_modules *ms, struct hw_module_file *m);
 
-/* Asks whether it is an interpreter of Python's, and where. */
+/* Asks whether it is a Python interpreter, and where. */
 void hw_modules_want_python(struct hw_modules *ms, struct hw_module_file *m);
 
 /* Name at a link-time address: true and *name (NULL = the file has none), or false: asked for by
@@ -94,10 +94,10 @@ bool hw_module_name(struct hw_modules *ms, struct hw_module_file *m, uint64_t va
 /* Sends what hw_module_name could not answer. */
 void hw_modules_ask_names(struct hw_modules *ms);
 
-/* Closes the files that are not marked as used and drops their tables: both come again with the
- * next hw_modules_get. Clears the marks. Few open files are kept, marked or not. */
+/* Closes the files that are not marked as used and drops their tables: both are restored by the
+ * next hw_modules_get. Clears the marks. A few open files are kept, marked or not. */
 void hw_modules_sweep(struct hw_modules *ms);
-/* Nobody names a file or a name any more: forgets them, unless they are few. */
+/* Nothing names a file or a name any more: forgets them, unless they are few. */
 void hw_modules_forget(struct hw_modules *ms);
 
 /* When hw_workers.fd is readable. */

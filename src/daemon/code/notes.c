@@ -68,7 +68,7 @@ static void count_unclear(struct hw_target *t, const struct hw_snapshot *s)
               s->python_unclear);
 }
 
-/* Adds ": 3 whose stack …, 1 during …"; how many they are together. */
+/* Adds ": 3 whose stack …, 1 during …"; gives how many they are together. */
 static uint64_t add_reasons(struct hw_strbuf *out, const struct hw_snapshot *s)
 {
     const struct {
@@ -92,7 +92,7 @@ static uint64_t add_reasons(struct hw_strbuf *out, const struct hw_snapshot *s)
     return sum;
 }
 
-/* Which of its samples lack their Java functions, and why. None: nothing to say. */
+/* How many of its samples lack their Java functions, and why. None: nothing to say. */
 static void count_java(struct hw_target *t, const struct hw_snapshot *s)
 {
     struct hw_strbuf why = {0}, text = {0};

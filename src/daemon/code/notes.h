@@ -28,7 +28,7 @@ typedef HW_VEC(struct hw_note) hw_notes;
 /* Tells the user now and keeps it: "pid 4711: TEXT". */
 __attribute__((format(printf, 3, 4))) void hw_note(struct hw_target *t, const char *key,
                                                    const char *fmt, ...);
-/* Writes those that are not written yet, and what the client counted. */
+/* Writes those not written yet, and what the client counted. */
 int hw_notes_write(struct hw_target *t, const struct hw_snapshot *s, struct hw_error *err);
 void hw_notes_done(hw_notes *n);
 

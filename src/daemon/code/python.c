@@ -68,7 +68,7 @@ static void tell(struct hw_target *t, const struct hw_frame_range *r)
     atomic_store_explicit(&p->cold_hi, s->cold ? s->cold + s->cold_bytes + r->bias : 0,
                           memory_order_relaxed);
     atomic_store_explicit(&p->eval_lo, s->eval + r->bias, memory_order_relaxed);
-    /* Release: pairs with the client's acquire, who then reads the rest. */
+    /* Release: pairs with the client's acquire; the client then reads the rest. */
     atomic_store_explicit(&p->eval_hi, s->eval + s->eval_bytes + r->bias, memory_order_release);
 }
 

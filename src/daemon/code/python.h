@@ -13,7 +13,7 @@
 
 struct hw_target;
 
-/* Whenever its mappings, or what is known of their files, have changed. */
+/* Whenever its mappings, or what is known about their files, have changed. */
 void hw_python_tell(struct hw_target *t);
 
 #endif

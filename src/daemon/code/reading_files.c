@@ -160,7 +160,7 @@ static void run_image(struct hw_reading_job *j)
             hw_proc_open_mapping(j->who.dir, j->who.uid, &maps->maps.v[k], &f.fd, NULL) < 0)
             continue;
         if (hw_facts_read(i->facts, f.fd, &f.facts) < 0)
-            (void)close(f.fd); /* it cannot even be looked at */
+            (void)close(f.fd); /* its status cannot even be read */
         else
             i->image.files[i->image.n_files++] = f;
         if (i->which == HW_READING_ONE_FILE)

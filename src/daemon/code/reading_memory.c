@@ -2,7 +2,7 @@
  * reading_memory.c - the sources of an account of a process's memory, one right after the other
  *
  * The mappings take the longest, so they come first, and the totals that they are compared with
- * right behind them. Nothing stops the process meanwhile.
+ * right after them. Nothing stops the process meanwhile.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ struct memory_job {
     struct hw_reading_memory memory;
 };
 
-/* Addresses that are others after each exec. */
+/* Addresses that change at each exec. */
 static size_t read_auxv(int dir, char out[AUXV])
 {
     char *text;
@@ -37,7 +37,7 @@ static size_t read_auxv(int dir, char out[AUXV])
     return n;
 }
 
-/* Where the program's own mappings lie, as far as anything of them is there. */
+/* Where the program's own mappings lie, as far as any of them exist. */
 static int keep_maps(struct hw_reading_memory *r)
 {
     const struct hw_smaps *s = &r->smaps;
@@ -49,7 +49,7 @@ static int keep_maps(struct hw_reading_memory *r)
             continue;
         if (m.rss_bytes > m.end - m.start)
             m.rss_bytes =
-                m.end - m.start; /* the kernel may count a page for it that it just lost */
+                m.end - m.start; /* the kernel may count a page for it that it has just lost */
         if (hw_vec_push(&r->maps, m) < 0)
             return HW_ENOMEM;
     }
@@ -94,7 +94,7 @@ static void run_memory(struct hw_reading_job *j)
     if (j->rc == HW_OK)
         j->rc = keep_maps(r);
     if (j->rc == HW_OK)
-        j->rc = hw_smaps_sum(&r->smaps); /* it is kept: 16 MiB of text a target would be much */
+        j->rc = hw_smaps_sum(&r->smaps); /* it is kept: 16 MiB of text per target would be much */
     hw_owner_facts_done(&facts);
     if (j->rc == HW_OK)
         r->has_group = hw_memory_group_read(j->who.dir, &hw_limits_usual, &r->group);

@@ -1,4 +1,4 @@
-/* Readings that ask a process itself: its words, its memory, who listens where it says. */
+/* Readings that a process itself can influence: its texts, its memory, who listens where it says. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static bool are_of(const struct hw_reading_words *w, const struct hw_reading_who
     return w->pid == who->pid && w->start_ticks == who->start_ticks;
 }
 
-/* ---- its words, its files below /proc ---- */
+/* ---- its texts, its files below /proc ---- */
 
 struct text_job {
     struct hw_reading_job job;
@@ -235,7 +235,7 @@ struct socket_job {
     int32_t holder;
 };
 
-/* It may name what its user could not even look at, or a file system of his. */
+/* It may name something that its user could not even see, or a file system of that user. */
 static void run_socket(struct hw_reading_job *j)
 {
     struct socket_job *s = (struct socket_job *)(void *)j;

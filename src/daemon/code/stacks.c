@@ -6,10 +6,10 @@
  *                              └── unnamed
  *
  * A program decides how many stacks it has, how deep they are and where they lead, and one thread
- * resolves those of all programs. So it takes at most SLICE of one target, then the next has its
- * turn; after TURN signals and commands are looked at. A dump waits for its own stacks, and no
- * longer than its names may take: what is left then is counted as lost. Looking for names that were
- * not there before rests, too: its cost is that of all the frames that wait for one.
+ * resolves those of all programs. So it takes at most SLICE for one target, then the next has its
+ * turn; after TURN it handles signals and commands. A dump waits for its own stacks, and no longer
+ * than its names may take: what is left then is counted as lost. Searching for missing names is
+ * limited, too: it costs as much as all the frames that wait for one.
  */
 #include <stdlib.h>
 
@@ -23,16 +23,16 @@
 #define SLICE         (2 * MS)
 #define TURN          (20 * MS)
 #define STACKS_A_LOOK 16u
-#define NAMES_REST    10          /* times the time that looking for names took */
+#define NAMES_REST    10          /* times the time that searching for names took */
 #define NAMES_BURST   (1000 * MS) /* 100 ms of it */
 #define NAMES_A_CALL  (5 * MS)
-#define FILES_STEP    (20 * MS) /* between two looks, or a quarter of its age */
+#define FILES_STEP    (20 * MS) /* between two searches, or a quarter of its age */
 #define FILES_FEW     8u        /* targets; with more of them that many times as long */
 #define FILES_LAST    (1000 * MS)
 
 /* ---- names of generated code ---- */
 
-/* A moment of ours on the target's clock, by which the files are written. */
+/* One of our moments on the target's clock, with which the files are written. */
 static uint64_t target_ns(const struct hw_target *t, uint64_t ns)
 {
     if (ns == HW_JIT_END || !t->feed || !t->feed->ring.shm)
@@ -40,8 +40,8 @@ static uint64_t target_ns(const struct hw_target *t, uint64_t ns)
     return ns - atomic_load_explicit(&t->feed->ring.shm->target_behind_ns, memory_order_relaxed);
 }
 
-/* What the files about its generated code say up to a moment. Now: by which it is decided whether a
- * file that was read to its end is due again; again: each is. */
+/* What the files about its generated code say up to a moment. Now: decides whether a file that
+ * was read to its end is due again; again: each is. */
 static bool read_jit(struct hw_target *t, uint64_t until_ns, uint64_t now, bool again)
 {
     struct hw_proc_status st;
@@ -70,9 +70,9 @@ bool hw_target_seeks_generated(const struct hw_target *t)
 }
 
 /*
- * Whoever runs for a tenth of a second ends before the tables of a large program are made, and with
- * them the first of its stacks. Opened in time, the files are read when a stack asks for names;
- * until then no more than what was written before it joined.
+ * A program that runs for a tenth of a second ends before the tables of a large program are made,
+ * and with them the first of its stacks. Opened in time, the files are read when a stack needs
+ * names; until then no more than what was written before it joined.
  */
 void hw_target_find_generated(struct hw_target *t, uint64_t now)
 {
@@ -89,8 +89,8 @@ void hw_target_find_generated(struct hw_target *t, uint64_t now)
     (void)read_jit(t, t->since_ns, now, /* again = */ false); /* only opened */
 }
 
-/* In the order in which they were seen: an address may have meant other code later. False: the time
- * was not enough. */
+/* In the order in which they were seen: an address may have meant other code later. False: the
+ * time did not suffice. */
 static bool name_in_order(struct hw_target *t, bool again, uint64_t now, uint64_t stop_ns)
 {
     struct hw_frames *f = &t->frames;
@@ -114,7 +114,7 @@ bool hw_target_name_generated(struct hw_target *t)
     if (!name_in_order(t, /* again = */ true, now, now + NAMES_A_CALL))
         return false;
     (void)read_jit(t, HW_JIT_END, now,
-                   /* again = */ true); /* names the rest as well as it can be */
+                   /* again = */ true); /* names the rest as well as possible */
     hw_frames_name_generated(&t->frames, HW_JIT_END, /* forget = */ false);
     return true;
 }
@@ -135,8 +135,8 @@ static void learn_generated(struct hw_target *t, uint64_t until_ns)
     uint64_t now = hw_now_monotonic_ns();
     if (!may_look_for_names(t, now))
         return;
-    /* One moment for both: a file that is due only for the second would be read past the times of
-     * older frames that have no name yet. */
+    /* One moment for both: a file that is due only for the second would be read past the times
+     * of older frames that have no name yet. */
     (void)name_in_order(t, /* again = */ false, now, now + SLICE); /* the others: next time */
     (void)read_jit(t, until_ns, now, /* again = */ false);         /* not all: named later */
     looked_for_names(t, now);
@@ -187,7 +187,7 @@ static bool hw_target_resolve(struct hw_target *t, uint64_t until_ns)
 {
     for (size_t n = 0; hw_target_has_stacks(t); n++) {
         if (n % STACKS_A_LOOK == 0) {
-            /* A frame costs ten times here what it costs the target to invent it. */
+            /* A frame costs ten times as much here as the target needs to invent it. */
             if (hw_target_bytes(t) > t->max_bytes) {
                 hw_target_drop_stacks(t);
                 t->too_big = true;
@@ -224,7 +224,7 @@ static void queue(struct hw_target *t, const struct hw_stack *s, bool as_is)
 {
     struct hw_queued_stack q = {s, as_is};
     if (hw_vec_push(&t->unresolved, q) < 0)
-        resolve_one(t, &q); /* at once then */
+        resolve_one(t, &q); /* then at once */
 }
 
 /* ---- names of managed frames ---- */
@@ -240,7 +240,7 @@ void hw_target_names(struct hw_target *t, const struct hw_managed_name **list, s
     if (!may_look_for_names(t, now))
         return;
     now = hw_now_monotonic_ns();
-    (void)hw_target_settle_names(t, /* late = */ false); /* the others wait on */
+    (void)hw_target_settle_names(t, /* late = */ false); /* the others keep waiting */
     looked_for_names(t, now);
 }
 
@@ -259,7 +259,7 @@ bool hw_target_settle_names(struct hw_target *t, bool late)
     return left == 0 && !hw_target_has_stacks(t);
 }
 
-/* ---- what the drain thread tells ---- */
+/* ---- what the drain thread reports ---- */
 
 void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t n)
 {

@@ -113,7 +113,7 @@ static struct hw_module make_module(struct hw_tables *t, const struct hw_table_r
     return m;
 }
 
-/* Was code replaced? Every range published before must still be there, or have been empty. */
+/* Was code replaced? Every range published before must still exist, or have been empty. */
 static bool was_replaced(const struct hw_tables *t, const struct hw_module *now, size_t n)
 {
     size_t k = 0;
@@ -125,7 +125,7 @@ static bool was_replaced(const struct hw_tables *t, const struct hw_module *now,
             now[k].file != old->file)
             return true;
         if (old->table_off != now[k].table_off || (old->flags & ~now[k].flags & HW_MODULE_NO_TABLE))
-            return true; /* a table came: cached "no rule" answers are void too */
+            return true; /* a table came: cached "no rule" answers are invalid, too */
     }
     return false;
 }
@@ -166,6 +166,6 @@ int hw_tables_publish(struct hw_tables *t, const struct hw_table_range *ranges, 
 void hw_tables_seen(struct hw_tables *t, uint32_t closes)
 {
     struct hw_tables_dir *d = (struct hw_tables_dir *)(void *)t->map;
-    /* Release: who sees the number sees the list that it is about. */
+    /* Release: a reader that sees the number sees the list that it is about. */
     atomic_store_explicit(&d->closes_seen, closes, memory_order_release);
 }

@@ -8,7 +8,7 @@
  *              | directory | tables ....... lists | tables that found no room ........ |
  *              0                                 room                             size
  *
- *          The target maps the first `room` bytes; where it may use little address space, stacks
+ *          The target maps the first `room` bytes; if it may use little address space, stacks
  *          through the modules of the second part are copied and walked here.
  * Threads: main thread writes; drain threads and the target read what was published.
  */
@@ -30,7 +30,7 @@ struct hw_tables {
     uint64_t size;     /* of map: HW_TABLES_BYTES, or what our own limit allows */
     uint64_t room;     /* that the target maps */
     uint64_t used;     /* of it */
-    uint64_t used_far; /* end of what lies behind it; room = nothing */
+    uint64_t used_far; /* end of what lies after it; room = nothing */
     uint32_t generation;
     struct hw_map64 offsets;       /* struct hw_module_file * → offset of its table */
     HW_VEC(struct hw_module) last; /* as published */
@@ -42,19 +42,20 @@ struct hw_table_range {
     struct hw_module_file *file;
 };
 
-/* room_kib: the target's word; 0 = all of it. */
+/* room_kib: what the target says; 0 = all of it. */
 int hw_tables_init(struct hw_tables *t, uint32_t arch, uint32_t room_kib);
 void hw_tables_done(struct hw_tables *t);
-/* Appends tables that are new and publishes the list when it differs from the last one. 1 = was
- * published, 0 = nothing new. ranges: sorted, disjoint. HW_ELIMIT: the file is full; what was
- * published stays. */
+/* Appends new tables and publishes the list if it differs from the last one. 1 = was published,
+ * 0 = nothing new. ranges: sorted, disjoint. HW_ELIMIT: the file is full; what was published
+ * stays. */
 int hw_tables_publish(struct hw_tables *t, const struct hw_table_range *ranges, size_t n);
 /* Are there tables that the target does not map? */
 static inline bool hw_tables_overflow(const struct hw_tables *t)
 {
     return t->used_far > t->room;
 }
-/* What is published was read when so many dlcloses of the target were over, and none under way. */
+/* What is published was read when so many dlcloses of the target were over, and none was
+ * running. */
 void hw_tables_seen(struct hw_tables *t, uint32_t closes);
 
 #endif

@@ -5,8 +5,8 @@
  *                     |----B----|             points   a  c  b  C's end  B's end  A's end
  *     oldest   |----------A---------|         owner     A  C  C  B        A
  *
- * Each piece between two neighbouring ends is painted once; `next` leads over those that are
- * painted already, so the index costs n log n for sorting and little more.
+ * Each piece between two neighbouring ends is painted once; `next` skips those that are painted
+ * already, so the index costs n log n for sorting and little more.
  */
 #include "daemon/code/unmapped.h"
 
@@ -19,7 +19,7 @@
 
 #include "base/banned.h"
 
-#define SINCE_MOST 256u /* ranges that hw_gone_since looks at */
+#define SINCE_MOST 256u /* ranges that hw_gone_since examines */
 
 void hw_gone_done(struct hw_gone *g)
 {

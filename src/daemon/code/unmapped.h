@@ -3,9 +3,9 @@
  *
  * Why:     a stack is resolved a moment after it was taken, and its library may be unloaded by
  *          then. A target maps and unmaps as often as it likes and chooses the addresses of its
- *          stacks, so neither their number nor a look-up may grow with what it does.
+ *          stacks, so neither their number nor the cost of a lookup may grow with what it does.
  * Shapes:  the newest HW_GONE_MAX are kept, oldest first. hw_gone_last is one binary search in an
- *          index that is made anew at the first question after a change.
+ *          index that is rebuilt at the first query after a change.
  * Owns:    the list and the index. Borrows the files of the mappings.
  * Errors:  HW_ENOMEM from push. Without memory for the index nothing is found.
  * Threads: main thread.
@@ -29,14 +29,14 @@ struct hw_frame_range {
     uint64_t inode;
     uint64_t offset;
     bool filtered;            /* skip_symbol_prefix */
-    bool generated;           /* code may have been made here at run time */
+    bool generated;           /* code may have been generated here */
     bool ours;                /* the client library: its frames are no part of the program */
     uint16_t last_generation; /* gone: of the tables when it was there */
 };
 
 struct hw_gone {
     HW_VEC(struct hw_frame_range) ranges; /* oldest first */
-    HW_VEC(uint64_t) points;              /* sorted; between two of them stood one range last */
+    HW_VEC(uint64_t) points;              /* sorted; one range was last between two of them */
     HW_VEC(uint32_t) owner;               /* of [points[i], points[i + 1]): range + 1, 0 = none */
     bool indexed;
 };

@@ -2,8 +2,8 @@
  * worker.c - recorder ──socket── parent of workers ──fork── one child a job
  *
  * The parent holds no descriptor but its socket and no privilege; it parses nothing. A child
- * answers for itself when it succeeds; when it dies the parent answers for it. The end of the
- * socket ends the parent, and its children die with it.
+ * answers for itself when it succeeds; when it dies the parent answers for it. When the socket is
+ * closed the parent ends, and its children die with it.
  */
 #include "daemon/code/worker.h"
 
@@ -42,7 +42,7 @@
 
 #define NOBODY         65534
 #define MAX_CHILDREN   4
-#define MEMORY_BYTES   (UINT64_C(6) << 30) /* and half of the memory there is, but for the least */
+#define MEMORY_BYTES   (UINT64_C(6) << 30) /* and at most half of the memory that exists */
 #define MEMORY_LEAST   (UINT64_C(256) << 20)
 #define TABLE_CPU_SECS 10
 #define NAMES_CPU_SECS 30
@@ -62,10 +62,10 @@ struct job {
 static void limit(int what, uint64_t value)
 {
     struct rlimit l = {value, value};
-    (void)setrlimit((__rlimit_resource_t)what, &l); /* one limit less is still a worker */
+    (void)setrlimit((__rlimit_resource_t)what, &l); /* with one limit fewer it still is a worker */
 }
 
-/* What reading two descriptors and computing needs; everything else answers EPERM. */
+/* What reading two descriptors and computing needs; everything else fails with EPERM. */
 static const uint16_t allowed_calls[] = {
     SYS_read,       SYS_write,        SYS_pread64,        SYS_pwrite64,     SYS_fstat,
     SYS_newfstatat, SYS_lseek,        SYS_mmap,           SYS_munmap,       SYS_mprotect,
@@ -96,7 +96,7 @@ static void restrict_calls(void)
     f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
     f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     struct sock_fprog p = {(unsigned short)n, f};
-    (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p); /* without it the other walls stand */
+    (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p); /* without it the other limits remain */
 }
 
 static int do_table(int elf_fd, int memfd, uint64_t *n_bytes, struct hw_error *err)
@@ -198,7 +198,7 @@ static int do_python(int elf_fd, int memfd, uint64_t *n_bytes, struct hw_error *
 
 static void send_answer(int sock, struct hw_job_answer *a)
 {
-    (void)send(sock, a, sizeof *a, MSG_NOSIGNAL); /* the recorder is gone: so are we soon */
+    (void)send(sock, a, sizeof *a, MSG_NOSIGNAL); /* the recorder is gone: so shall we be soon */
 }
 
 static uint64_t memory_of_a_job(void)
@@ -295,7 +295,7 @@ static bool take_job(int sock, struct job *j, int fds[2])
 static void drop_privileges(void)
 {
     if (geteuid() == 0) {
-        /* A root that may not do this (a user namespace of one id) goes on as itself. */
+        /* A root that may not do this (a user namespace of one id) continues as itself. */
         (void)!setgroups(0, NULL);
         (void)!setresgid(NOBODY, NOBODY, NOBODY);
         (void)!setresuid(NOBODY, NOBODY, NOBODY);
@@ -317,8 +317,8 @@ _Noreturn static void parent_of_workers(int sock)
     sigemptyset(&chld);
     sigaddset(&chld, SIGCHLD);
     struct sigaction ignore = {.sa_handler = SIG_IGN}, child = {.sa_handler = on_child};
-    (void)sigaction(SIGINT, &ignore, NULL);  /* Ctrl-C is the recorder's: it still needs names */
-    (void)sigaction(SIGTERM, &ignore, NULL); /* the socket's end ends us */
+    (void)sigaction(SIGINT, &ignore, NULL);  /* Ctrl-C is for the recorder: it still needs names */
+    (void)sigaction(SIGTERM, &ignore, NULL); /* the closed socket ends us */
     (void)sigaction(SIGHUP, &ignore, NULL);
     (void)sigaction(SIGUSR1, &ignore, NULL);
     (void)sigaction(SIGCHLD, &child, NULL);
@@ -326,8 +326,8 @@ _Noreturn static void parent_of_workers(int sock)
     if (sock != 3 && dup2(sock, 3) < 0)
         _exit(1);
     sock = 3;
-    (void)close_range(4, ~0u, 0);        /* whatever was open here is none of our business */
-    uint64_t memory = memory_of_a_job(); /* while the files that tell can be read */
+    (void)close_range(4, ~0u, 0);        /* whatever was open here does not concern us */
+    uint64_t memory = memory_of_a_job(); /* while the files with that information can be read */
     drop_privileges();
     struct child children[MAX_CHILDREN];
     size_t n = 0;
@@ -388,7 +388,7 @@ void hw_workers_stop(struct hw_workers *w)
         return;
     (void)close(w->fd);
     w->fd = -1;
-    /* It would leave at the end of the socket, but may be waiting for a child just now: up to a
+    /* It would end when the socket closes, but may be waiting for a child just now: up to a
      * minute. Its children die with it. */
     (void)kill(w->pid, SIGKILL);
     (void)waitpid(w->pid, NULL, 0);

@@ -28,7 +28,7 @@ enum hw_job_type {
 
 /* Link-time addresses of an interpreter; eval 0 = the file has none. */
 struct hw_python_symbols {
-    uint64_t version; /* PY_VERSION_HEX; 0 = older than 3.11, which do not say */
+    uint64_t version; /* PY_VERSION_HEX; 0 = older than 3.11, which does not say */
     uint64_t eval, eval_bytes, cold, cold_bytes, runtime, code_type;
 };
 
@@ -52,8 +52,8 @@ struct hw_job_answer {
 int hw_workers_start(struct hw_workers *w, struct hw_error *err);
 void hw_workers_stop(struct hw_workers *w);
 
-/* Sends a job; *job names its answer. The memory file (memfd) is read and written by the job; both
- * descriptors stay the caller's. HW_EBUSY: the queue is full, try again after an answer. */
+/* Sends a job; *job identifies its answer. The job reads and writes the memory file (memfd);
+ * both descriptors stay the caller's. HW_EBUSY: the queue is full, try again after an answer. */
 int hw_workers_send(struct hw_workers *w, enum hw_job_type type, int elf_fd, int memfd, uint64_t n,
                     uint64_t *job);
 /* 1 = an answer, 0 = none now, HW_EGONE = the workers are gone. */

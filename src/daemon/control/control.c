@@ -2,7 +2,7 @@
  * control.c - messages of commands (wire/control.h)
  *
  * A connection starts at most one session and owns it: when it ends, the session is stopped and its
- * dumps are written (a command that died must not leave targets running slower for ever).
+ * dumps are written (a command that died must not leave targets slowed for ever).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +54,7 @@ static void close_conn(struct hw_control_conn *c)
 
 /* ---- requests ---- */
 
-/* Of the one who asks, as of when he connected. */
+/* Of the process that asks, as of when it connected. */
 static int may_record(const struct hw_control_conn *c, struct hw_error *err)
 {
     uint32_t groups[256];
@@ -100,7 +100,7 @@ static void on_start(struct hw_control_conn *c, struct hw_bytes body, int *fd)
         hw_control_fail(c, "the output file is not open for writing");
         return;
     }
-    bool is_null = S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3); /* only looks are wanted */
+    bool is_null = S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3); /* only live views wanted */
     if (!S_ISREG(st.st_mode) && !is_null) { /* a full pipe would stop the recorder for everybody */
         hw_control_fail(c, "the output is not a regular file");
         return;
@@ -214,7 +214,7 @@ static void on_message(struct hw_control_conn *c, struct hw_bytes message, int *
     dispatch(c, &h, hw_bytes_of(message.p + sizeof h, h.length), fd);
 }
 
-/* What strangers pass is not for this thread to look at, nor to close. */
+/* This thread must neither inspect nor close what strangers pass. */
 static ssize_t receive(struct hw_control_conn *c, uint8_t *buffer, size_t max, int *fd)
 {
     struct hw_control_head h = {0};
@@ -256,7 +256,7 @@ static void on_control(struct hw_watch *w, uint32_t events)
     }
 }
 
-/* Half of what the kernel takes by default is less than a message of ours may have. */
+/* Half of what the kernel uses by default is less than one of our messages may have. */
 static void make_room(int fd)
 {
     int room = HW_CONTROL_MAX_BYTES;
@@ -304,8 +304,8 @@ int hw_control_add(struct hw_recorder *r, int fd, bool controller)
     return hw_watch_add(r, &c->watch, EPOLLIN);
 }
 
-/* Silence would look like a recorder that hangs: with the spare descriptor each of those that wait
- * is told, one after the other. */
+/* Silence would look like a recorder that hangs: with the spare descriptor those that wait are
+ * told, one after the other. */
 static void refuse_all(struct hw_recorder *r, int listener)
 {
     if (r->spare_fd < 0)

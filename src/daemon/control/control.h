@@ -27,8 +27,8 @@ struct hw_control_conn {
     uint64_t clone_session; /* whose dumps it waits for; 0 = none */
     uint64_t clone_deadline_ns;
     HW_VEC(struct hw_awaited_dumps) awaited;
-    uint64_t live_key; /* of the target it wants to look at; 0 = none */
-    bool live_served;  /* that look is being made */
+    uint64_t live_key; /* of the target whose live view it wants; 0 = none */
+    bool live_served;  /* that view is being prepared */
     uint64_t live_deadline_ns;
     struct hw_control_look look; /* what it asked for */
     struct hw_control_out *out;  /* messages that its socket had no room for; owned */
@@ -44,12 +44,12 @@ int hw_control_add(struct hw_recorder *r, int fd, bool controller);
 void hw_control_fail(struct hw_control_conn *c, const char *text);
 /* What answers HW_CTL_STATUS. */
 void hw_control_status(struct hw_control_conn *c);
-/* A session of those this user may steer; 0 = the connection's own. NULL: there is none. */
+/* A session that this user may control; 0 = the connection's own. NULL: there is none. */
 struct hw_session *hw_control_session(struct hw_control_conn *c, uint64_t id);
 /* NULL connection: nothing happens. */
 void hw_control_send(struct hw_control_conn *c, enum hw_control_type type, uint64_t session,
                      const void *body, size_t n, const char *text);
-/* What it had no room for is sent now; or nobody reads it any more. */
+/* Sends the messages that it had no room for; or its peer no longer reads them. */
 void hw_control_flush(struct hw_control_conn *c);
 void hw_control_drop_kept(struct hw_control_conn *c);
 void hw_control_done(struct hw_recorder *r);
@@ -59,7 +59,7 @@ void hw_control_done(struct hw_recorder *r);
 void hw_session_handover_detach(struct hw_control_conn *c, struct hw_bytes key);
 void hw_session_handover_attach(struct hw_control_conn *c, struct hw_bytes key);
 void hw_mark_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body); /* mark.c */
-/* session_exclude.c: a process that is not profiled any more in a session that goes on. */
+/* session_exclude.c: a process that is no longer profiled in a session that continues. */
 void hw_session_exclude_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body);
 /* rate.c: how many samples all of a session's targets give. */
 void hw_rate_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body);

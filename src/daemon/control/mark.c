@@ -1,6 +1,6 @@
 /*
- * Marks: moments that somebody named while a session ran. They are packets of the session's file
- * and change nothing else: no dump is made, no process is told.
+ * Marks: moments that a user named while a session ran. They are packets of the session's file and
+ *        change nothing else: no dump is made, no process is told.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@
 
 #define MAX_MARKS 10000u /* a loop that marks must not fill the disk */
 
-/* When it happened, by the asker's clock; the way here may have taken a while. */
+/* When it happened, by the asker's clock; the message may have taken a while. */
 static uint64_t when(const struct hw_session *s, uint64_t asked_ns)
 {
     uint64_t now = hw_now_boottime_ns(), age = hw_now_monotonic_ns() - s->started_ns;

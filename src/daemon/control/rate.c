@@ -1,8 +1,8 @@
 /*
- * rate.c - the sampling interval of a session that goes on
+ * rate.c - the sampling interval of a running session
  *
- * A sample tells with which interval it was drawn (wire/records.h), so the interval may change
- * between two of them: nothing is begun again, and what is held stays known. Each target reads the
+ * A sample says with which interval it was drawn (wire/records.h), so the interval may change
+ * between two samples: nothing is restarted, and live samples stay known. Each target reads the
  * number of doublings in its control page when it samples; programs that start are given the
  * interval.
  */

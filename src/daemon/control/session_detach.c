@@ -5,8 +5,8 @@
  *   clone   CLONE ── a dump of every target ── all written ──> CLONED (file, bytes)
  *
  * A session belongs to the connection that started it and ends with it. Detached it belongs to a
- * key (one user's; not secret) until it ends by its own rules or somebody attaches. Its file is the
- * recorder's own descriptor already, so nothing else changes hands.
+ * key (one user's; not secret) until it ends by its own rules or a command attaches to it. Its file
+ * is already the recorder's own descriptor, so nothing else changes hands.
  *
  * A trace file is only ever appended to, packet by packet, so its first n bytes are a trace. A
  * clone is therefore a dump of all targets, then the number of bytes written so far: the command
@@ -116,7 +116,7 @@ void hw_session_handover_clone(struct hw_control_conn *c, uint64_t id, struct hw
     hw_session_dump(s, "clone", NULL, 0);
 }
 
-/* The one message of ours with a descriptor. The command waits for it and has read all before. */
+/* Our only message with a descriptor. The command waits for it and has read all earlier ones. */
 static void send_cloned(struct hw_control_conn *c, const struct hw_control_cloned *b, int fd)
 {
     struct hw_control_head h = {.version = HW_CONTROL_VERSION,

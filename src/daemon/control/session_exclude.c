@@ -1,6 +1,6 @@
 /*
- * Processes that leave a session before it ends: one of those that it means is not profiled any
- * more, the others are. Its last dump is written, its hooks go back to their fast path, and the
+ * Processes that leave a session before it ends: one of the session's processes is no longer
+ * profiled, the others are. Its last dump is written, its hooks return to their fast path, and the
  * session does not take it again.
  */
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* What the recorder tells about itself and its sessions (HW_CTL_STATUS): one JSON object. */
+/* What the recorder says about itself and its sessions (HW_CTL_STATUS): one JSON object. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -11,8 +11,8 @@
 
 #include "base/banned.h"
 
-/* One message holds it all: of each session a head with texts cut to what six bytes a character
- * leave room for, then targets while they fit. */
+/* Everything fits into one message: a head for each session, with texts cut to what six bytes
+ * per character leave room for, then targets as long as they fit. */
 #define HEAD_BYTES  8192u
 #define SHOWN_PATH  1000u
 #define TARGET_ROOM (HW_CONTROL_MAX_BYTES - 4096u)
@@ -42,7 +42,7 @@ static void status_file(struct hw_json *j, int fd)
     hw_json_kv_str(j, "file", n > 0 ? path : NULL);
 }
 
-/* What is booked of it, and how full the buffer between it and us is. */
+/* What is booked for it, and how full the buffer between it and us is. */
 static void status_feed(struct hw_json *j, const struct hw_target *t)
 {
     if (!t->feed || !t->with_thread)
@@ -54,12 +54,12 @@ static void status_feed(struct hw_json *j, const struct hw_target *t)
     uint64_t read = atomic_load_explicit(&shm->read_pos, memory_order_relaxed);
     uint64_t written = atomic_load_explicit(&shm->write_pos, memory_order_relaxed);
     if (written - read > t->ring_bytes)
-        return; /* its memory is damaged, or it went on meanwhile */
+        return; /* its memory is damaged, or it continued meanwhile */
     hw_json_kv_uint(j, "buffer", t->ring_bytes);
     hw_json_kv_uint(j, "buffered", written - read);
 }
 
-/* Of the first source, as commands make no more. */
+/* Of the first source; commands create no more. */
 static void status_config(struct hw_json *j, const struct hw_session *s)
 {
     const struct hw_heapprofd_config *c = s->sources.n ? s->sources.v[0].config : NULL;
@@ -98,7 +98,7 @@ static void status_session(struct hw_json *j, const struct hw_session *s, size_t
     for (size_t i = 0; i < s->rec->targets.n; i++) {
         const struct hw_target *t = s->rec->targets.v[i];
         if (t->session != s ||
-            j->buf.n + (n_behind + 1) * HEAD_BYTES > TARGET_ROOM) /* n_targets tells of the rest */
+            j->buf.n + (n_behind + 1) * HEAD_BYTES > TARGET_ROOM) /* n_targets counts the rest */
             continue;
         hw_json_begin_object(j);
         hw_json_kv_uint(j, "pid", (uint64_t)t->pid.pid);

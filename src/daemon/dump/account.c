@@ -31,8 +31,8 @@ struct hw_kept_account {
     uint64_t live_bytes; /* HW_ABSENT */
 };
 
-/* glibc's memory is known by its headers. To read them is to use their pages, which then are not
- * idle: where idle pages are asked for, nothing of the target's memory is read. */
+/* glibc's memory is recognized by its headers. Reading them counts as using their pages, which
+ * then are not idle: if idle pages are wanted, none of the target's memory is read. */
 static enum hw_owner_allocator allocator_of(const struct hw_maps *maps, bool wants_idle)
 {
     if (wants_idle)
@@ -68,7 +68,7 @@ static struct hw_rest *rest_of_user(struct hw_recorder *r, uint32_t uid, uint64_
     return &least->rest;
 }
 
-/* What can be known of it before it is read. */
+/* What is known about it before it is read. */
 struct known {
     enum hw_owner_allocator allocator;
     struct hw_owner_ranges own;
@@ -242,7 +242,7 @@ int hw_account_write(int32_t pid, const struct hw_kept_account *k, struct hw_tra
     return rc < 0 ? rc : hw_trace_memory_account(w, sequence, m->began_ns, &a, err);
 }
 
-/* What the dump's own snapshot says of these mappings is written with it (dump_resident.c). */
+/* What the dump's own snapshot says about these mappings is written with it (dump_resident.c). */
 static void keep_maps(struct hw_target *t, struct hw_kept_account *k)
 {
     hw_vec_done(&t->resident.maps);
@@ -256,8 +256,8 @@ static void rest(struct hw_target *t, const struct hw_kept_account *k)
 {
     uint64_t now = hw_now_monotonic_ns(), age = now - t->since_ns;
     uint64_t took = k ? k->memory.cpu_ns : 0;
-    /* Twice as long where dumps come again and again: else the next one would always find a reading that was
-     * just kept, and no time for its own. */
+    /* Twice as long if dumps come again and again: else the next one would always find a reading
+     * that was just kept, and no time for its own. */
     bool repeated = t->session->sources.v[t->source].config->dump_interval_ms != 0;
     uint64_t least = took * REST * (repeated ? 2 : 1);
     uint64_t pause = least > age / AGE_SHARE ? least : age / AGE_SHARE;
@@ -265,7 +265,7 @@ static void rest(struct hw_target *t, const struct hw_kept_account *k)
     t->account.next_ns = now + (pause > KEPT_FIRST ? pause : KEPT_FIRST);
 }
 
-/* One that was kept meanwhile belongs to this dump as well as to any. */
+/* A reading that was kept meanwhile belongs to this dump as well as to any other. */
 static int write_last(struct hw_target *t, struct hw_trace_writer *w, uint32_t sequence,
                       struct hw_error *err)
 {

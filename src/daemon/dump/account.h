@@ -1,8 +1,8 @@
 /*
  * account.h - readings of a target's whole memory, for the account of it
  *
- * Why:     "why does this process hold 4 GB?" needs what lies beside the heap, of the same moment as
- *          a dump of it.
+ * Why:     "why does this process hold 4 GB?" needs what lies outside the heap, at the same moment
+ *          as a dump of the heap.
  * Shapes:  a reading is a SmapsPacket (mappings by owner, proc/memory_owner.h) and a MemoryAccount
  *          of one time stamp. One is written at each dump of a living target, unless the one before
  *          was too costly for another so soon. Of a target that ends, the last reading and the one
@@ -10,8 +10,8 @@
  * Cost:    readings rest a hundred times the CPU time that they took (the last one of a living target
  *          never), and kept ones at least a twentieth of the target's age. All kept ones of a
  *          recorder together take at most 1 % of a core, of more than eight targets 0.1 %. A single
- *          one takes at most a second, and the main thread waits for those of one user's targets
- *          half a second, then a tenth of the time.
+ *          one takes at most a second, and the main thread waits half a second for those of one
+ *          user's targets, then a tenth of the time.
  * Threads: main thread only.
  * Source:  doc/design/accounting.md
  */
@@ -34,7 +34,7 @@ int hw_account_dump(struct hw_target *t, bool must, struct hw_trace_writer *w, u
                     struct hw_error *err);
 /* Keeps a reading when one is due. */
 void hw_account_keep(struct hw_target *t, uint64_t now);
-/* At the last dump of one that has ended: writes what was kept. */
+/* At the last dump of a target that has ended: writes what was kept. */
 int hw_account_last(struct hw_target *t, struct hw_trace_writer *w, uint32_t sequence,
                     struct hw_error *err);
 void hw_account_forget(struct hw_target *t);

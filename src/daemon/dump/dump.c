@@ -2,8 +2,8 @@
  * dump.c - from "dump now" to what can be written
  *
  *   request ──order──> drain thread: drain, snapshot ──answer──> resolve stacks ──> names from the
- *   workers ──> written in turns (dump_turns.c). The target runs on meanwhile, and its ring is
- *   emptied as always: what is written was fixed by the snapshot.
+ *   workers ──> written in turns (dump_turns.c). The target keeps running meanwhile, and its ring
+ *   is drained as always: the snapshot has fixed what is written.
  */
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@
 #include "base/banned.h"
 
 #define NAMES_WAIT_NS   UINT64_C(20000000000)
-#define MANAGED_WAIT_NS UINT64_C(500000000) /* names that the target makes */
+#define MANAGED_WAIT_NS UINT64_C(500000000) /* names that the target sends */
 
 /* ---- requests ---- */
 
@@ -30,7 +30,7 @@ uint32_t hw_dump_flags(const struct hw_target *t)
     return t->session->start.flags & HW_START_KEEP_PEAK ? HW_SNAP_PEAK : 0;
 }
 
-static const char live_trigger[] = HW_TRIGGER_LIVE; /* told by its address */
+static const char live_trigger[] = HW_TRIGGER_LIVE; /* identified by its address */
 
 static void start(struct hw_target *t, const char *trigger, bool final)
 {
@@ -38,7 +38,7 @@ static void start(struct hw_target *t, const char *trigger, bool final)
     bool dead = !hw_pid_alive(&t->pid) || t->end == HW_END_EXECED;
     uint32_t flags = trigger == live_trigger ? HW_SNAP_LIVE : hw_dump_flags(t);
     if (hw_drain_snap(t->rec->drain, t->feed, t->key, flags, final, dead) < 0) {
-        d->next = true; /* no memory now: tried again by the tick */
+        d->next = true; /* no memory now: the tick tries again */
         d->next_final |= final;
         d->next_trigger = trigger;
         return;
@@ -60,7 +60,7 @@ void hw_dump_request(struct hw_target *t, const char *trigger, bool final)
 {
     struct hw_dump_job *d = &t->dump;
     if (!t->with_thread)
-        return; /* the last snapshot was taken: what follows is only writing */
+        return; /* the last snapshot was taken: only writing is left */
     if (d->active && d->final)
         return;
     if (!d->active) {
@@ -98,7 +98,7 @@ static void no_memory(struct hw_target *t)
     hw_session_warn(t->session, "pid %d: no memory for a dump", t->pid.pid);
 }
 
-/* The job that had stepped back goes on: it waits for its answer, or is written by the tick. */
+/* The job that had stepped back continues: it waits for its answer, or the tick writes it. */
 static bool come_forward(struct hw_target *t)
 {
     struct hw_dump_job *d = &t->dump;
@@ -170,7 +170,7 @@ void hw_dump_finish(struct hw_target *t)
 static bool settle(struct hw_target *t, bool late, uint64_t now)
 {
     struct hw_dump_job *d = &t->dump;
-    /* Behind the last answer of the feed no name can come. */
+    /* After the feed's last answer no name can come. */
     bool no_more =
         late || !t->with_thread || t->session->hurried || now - d->since_ns > MANAGED_WAIT_NS;
     if (late)
@@ -186,7 +186,7 @@ static bool settle(struct hw_target *t, bool late, uint64_t now)
     return true;
 }
 
-/* Stacks that come behind its own are none of its business: once settled is settled. */
+/* Later stacks do not concern it: once settled, it stays settled. */
 bool hw_dump_is_ready(struct hw_target *t, uint64_t now)
 {
     struct hw_dump_job *d = &t->dump;
@@ -202,11 +202,11 @@ bool hw_dump_is_ready(struct hw_target *t, uint64_t now)
     return !before || (late && !before->dump.snap); /* its names may take longer */
 }
 
-/* Unasked, and older than any answer that is still to come. */
+/* Not requested, and older than any answer that is still to come. */
 static void at_failure(struct hw_target *t, struct hw_snapshot *s)
 {
     struct hw_dump_job *d = &t->dump;
-    /* A last dump that is ordered there is a job that steps back, too. */
+    /* A last dump that is ordered already is also a job that steps back. */
     t->rec->events->allocation_failed(t);
     if (!s) {
         no_memory(t);

@@ -1,11 +1,12 @@
 /*
- * dump_await.c - dumps that a command has asked for, and the answer when they are in the file
+ * dump_await.c - dumps that a command has requested, and the answer when they are in the file
  *
  *   DUMP ── each meant process is asked ── all of them written, or ended, or time is over ──>
  * DUMPED
  *
- * A process numbers its dumps as they begin, and remembers the last one that is written. Who asks
- * while one is under way waits for the next: what that one says was fixed before.
+ * A process numbers its dumps as they begin, and remembers the last one that was written. A command
+ * that asks while one is in progress waits for the next: the contents of that one were fixed
+ * before.
  */
 #include "base/clock.h"
 #include "daemon/core.h"
@@ -57,7 +58,7 @@ void hw_dumps_ask(struct hw_control_conn *c, uint64_t session, struct hw_bytes b
     for (size_t i = 0; i < c->rec->targets.n; i++)
         if (is_meant(c, c->rec->targets.v[i], session, pids, n))
             ask_one(c->rec->targets.v[i], &a);
-    if (a.left.n == 0) { /* nobody is meant: that is known at once */
+    if (a.left.n == 0) { /* no process is meant: that is known at once */
         answer(c, &a);
         return;
     }

@@ -44,8 +44,9 @@ const struct hw_target *hw_dump_image_before(const struct hw_target *t)
     return hw_dump_number_before(t);
 }
 
-/* The next image, and the next process with this number, begin behind the last dump of this one, also where both are
- * within one tick of the coarse clock, or the end was noticed after the number was given away. */
+/* The next image, and the next process with this number, start after the last dump of this one,
+ * even if both are within one tick of the coarse clock, or the end was noticed after the number
+ * was reused. */
 void hw_dump_begin_next(const struct hw_target *t)
 {
     uint64_t last = 0;

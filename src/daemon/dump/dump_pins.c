@@ -1,9 +1,10 @@
 /*
  * dump_pins.c - free memory that live blocks pin (--pinned), as a heap of its own beside libc.malloc
  *
- * It is known only where every live block is: of a process that was recorded from its start, at interval 1, with
- * nothing lost, with glibc's malloc. Else nothing is written, and a warning says why. A measurement rests a
- * hundred times the time that it took; a dump meanwhile has none, and readers show the one before with its time.
+ * It is known only if every live block is: in a process that was recorded from its start, at
+ * interval 1, with nothing lost, with glibc's malloc. Else nothing is written, and a warning says
+ * why. After a measurement there is none for a hundred times the time that it took; a dump
+ * meanwhile has none, and readers show the previous one with its time.
  */
 #include <stdlib.h>
 #include <string.h>

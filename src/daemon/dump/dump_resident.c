@@ -1,9 +1,10 @@
 /*
  * dump_resident.c - what of a target's anonymous mappings is in memory, as a heap of its own beside mmap.anon
  *
- * The account's reading at the beginning of a dump knows resident bytes by address, the snapshot that comes soon after
- * knows the calls. A dump without a reading has no such heap, and readers show the one before. Of a process that has
- * ended there are the kept reading and the ranges it had at its end, and no page map.
+ * The account's reading at the beginning of a dump knows resident bytes by address, the snapshot
+ * that comes soon after knows the calls. A dump without a reading has no such heap, and readers
+ * show the previous one. A process that has ended has the kept reading and the ranges it had at its
+ * end, and no page map.
  */
 #include <string.h>
 #include <unistd.h>

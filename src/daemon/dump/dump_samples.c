@@ -12,7 +12,8 @@
 
 /* ---- idle memory ---- */
 
-/* What was not used since the last dump, by callsite. A process that has ended tells nothing. */
+/* What was not used since the last dump, by callsite. For a process that has ended it is not
+ * known. */
 static int measure_idle(struct hw_target *t, const struct hw_snapshot *s, struct hw_error *err)
 {
     struct hw_target_idle *x = &t->idle;

@@ -3,13 +3,14 @@
  *
  * A process decides how many callstacks it has, and one thread writes those of all processes. So a
  * dump is written in turns of at most SLICE and ROWS_A_SLICE rows; after TURN, signals and commands
- * are looked at and other sessions served. The dumps of one session come one after the other: they
- * share its packets' sequence and what was interned there. hw_session.writing says whose it is.
+ * are handled and other sessions served. The dumps of one session come one after the other: they
+ * share its packets' sequence and what was interned there. hw_session.writing says whose turn it
+ * is.
  *
- * A session that stops waits until what was asked for is written, however long that takes, and the
- * time is not counted among what its other processes have for their answers. A session that is told
- * twice cuts the last dump where it is when its time is over, and others at once, since the last
- * one says it all again.
+ * A session that stops waits until the requested dumps are written, however long that takes, and
+ * that time does not count against its other processes' time to answer. A session that is told to
+ * stop twice cuts the last dump where it is when its time is over, and others at once, since the
+ * last one repeats everything.
  */
 #include "base/clock.h"
 #include "daemon/core.h"
@@ -55,7 +56,7 @@ static int begin_books(struct hw_target *t, struct hw_error *err)
     struct hw_dump_job *d = &t->dump;
     struct hw_snapshot *s = d->snap;
     bool failed = s->broken || s->client_error != HW_CLIENT_OK || t->hit_guardrail;
-    /* It ended before its first record was read: the trace says why, though of no heap. */
+    /* It ended before its first record was read: the trace says why, though for no heap. */
     bool reason = d->final && s->books.n == 0 && failed;
     struct hw_dump_ask ask = {.kind = d->final ? HW_DUMP_ALL : HW_DUMP_CHANGES,
                               .trigger = d->trigger,
@@ -72,8 +73,8 @@ static int begin_books(struct hw_target *t, struct hw_error *err)
     return rc < 0 ? hw_fail(err, rc, 0, "heap dump of pid %d", t->pid.pid) : HW_OK;
 }
 
-/* As the reader's hw_process_view counts: heaps together, and neither the maximum in between nor a
- * checkpoint, which a later dump replaces. */
+/* As the reader's hw_process_view counts: all heaps together, and neither the maximum in between
+ * nor a checkpoint, which a later dump replaces. */
 static void count_dump(struct hw_target *t)
 {
     if (hw_trigger_is_checkpoint(t->dump.trigger))
@@ -92,9 +93,9 @@ static int end_books(struct hw_target *t, struct hw_error *err)
 }
 
 /*
- * The process goes on with another image: what this one held went with it. Its pid and start are
+ * The process continues with another image: what this one held is gone. Its pid and start time are
  * still the same, so every reader takes the next image's dumps for the same process's, and would
- * add what was live here to them for ever. One more dump says that all of it is freed. Also of a
+ * add what was live here to them for ever. One more dump says that everything is freed. Also for a
  * program that only starts others: it is not shown, but dumps in between may have been written.
  */
 static int begin_freed(struct hw_target *t, struct hw_error *err)
@@ -181,12 +182,12 @@ static void drop_writing(struct hw_target *t)
     t->dump.writing = NULL;
 }
 
-/* 1 = the turn is over, 0 = all is done. */
+/* 1 = the turn is over, 0 = everything is done. */
 static int write_some(struct hw_target *t, struct hw_dump_turn *turn, struct hw_error *err)
 {
     int rc;
     do {
-        rc = HW_OK; /* next_stage's 1 says that a stage has begun, not that it has rows to cut */
+        rc = HW_OK; /* next_stage's 1 says that a stage has started, not that it has rows to cut */
         if (t->session->closed) /* between two turns: nothing more is written */
             drop_writing(t);
         if (t->dump.writing)
@@ -226,7 +227,7 @@ static bool take_turn(struct hw_target *t, struct hw_dump_turn *turn)
     return hw_live_view_turn(t, turn) == 0;
 }
 
-/* True: it could go on at once. */
+/* True: it could continue at once. */
 static bool go_on(struct hw_target *t, uint64_t now)
 {
     struct hw_dump_job *d = &t->dump;

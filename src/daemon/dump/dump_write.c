@@ -1,12 +1,12 @@
 /*
- * dump_write.c - the rows of dumps, and where the last turn left off
+ * dump_write.c - writes the rows of dumps, in turns
  *
- * A snapshot has a book for each heap. A book gives one or two pieces, and each piece goes through
+ * A snapshot has a book for each heap. A book yields one or two pieces, and each piece goes through
  * phases whose unit is a row:
  *
- *     cells added to the tally ──> rows written ──> list of changed rows cleared ──> next piece
+ *     cells added to the totals ──> rows written ──> list of changed rows cleared ──> next piece
  *
- * A tally changes here only, so nothing that happens between two turns shows in a piece.
+ * These totals change here only, so nothing that happens between two turns shows in a piece.
  *
  * The peak (HW_START_KEEP_PEAK) is a piece of its own with trigger "peak", just before the dump in
  * whose window it lies: values only grow from dump to dump, so that is the only place where readers
@@ -47,7 +47,7 @@ struct hw_dump_writing {
     size_t heap;                   /* of the target */
     size_t at;                     /* cell or row */
     bool all, with_idle;           /* rows */
-    struct hw_callsite_totals own; /* of a piece that leaves the heap's tally as it is */
+    struct hw_callsite_totals own; /* of a piece that leaves the heap's totals as they are */
 };
 
 /* ---- the head ---- */

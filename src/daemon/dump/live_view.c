@@ -1,8 +1,8 @@
 /*
- * A look at a process that is recorded: how its heaps are now, as a small trace in a memory file.
- * It takes the way of a dump (drain to a position, snapshot, names), but leaves nothing behind: the
- * snapshot clears no changes, and the recording's file gets no packet. One look a process at a
- * time, written in turns like a dump; all that wait for it get the same values.
+ * The live view of a recorded process: its heaps as they are now, as a small trace in a memory
+ * file. It is made like a dump (drain to a position, snapshot, names), but leaves nothing behind:
+ * the snapshot clears no changes, and the recording's file gets no packet. One view per process at
+ * a time, written in turns like a dump; all commands that wait for it get the same values.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,7 @@ void hw_live_view_ask(struct hw_control_conn *c, struct hw_bytes body)
     hw_dump_live(t);
 }
 
-/* ---- a look: its trace grows in turns ---- */
+/* ---- a live view: its trace grows in turns ---- */
 
 struct hw_look {
     struct hw_control_look ask;
@@ -67,7 +67,7 @@ struct hw_look {
     struct hw_trace_writer *trace;
     struct hw_profile_writer *writer;
     struct hw_dump_writing *rows;
-    bool last; /* for the session's command, not for one that asked */
+    bool last; /* for the session's command, not for a requester */
 };
 
 static void look_free(struct hw_look *look)
@@ -165,7 +165,7 @@ static void answer(struct hw_target *t, const struct hw_look *look, int rc,
         hw_control_fail(c, "the live view's data cannot be passed on");
 }
 
-/* That it has ended, without what it held. */
+/* Says that it has ended, without what it held. */
 static void tell_end(const struct hw_target *t)
 {
     const struct hw_session *s = t->session;
@@ -184,7 +184,7 @@ static void tell_last(struct hw_target *t, const struct hw_look *look, int rc)
     hw_session_warn(t->session, "pid %d: its last live view cannot be passed on", t->pid.pid);
 }
 
-/* Most programs that end soon never had a sample: there is nothing to look at. */
+/* Most programs that end soon never had a sample: there is nothing to show. */
 static bool had_nothing(const struct hw_snapshot *s)
 {
     return s->n_samples == 0 &&
@@ -201,7 +201,7 @@ bool hw_live_view_begins_last(const struct hw_target *t)
     return told && !nothing;
 }
 
-/* The next one that is to be made; NULL: there is none, or no memory. */
+/* The next view to be made; NULL: there is none, or no memory. */
 static struct hw_look *next_look(struct hw_target *t)
 {
     bool last = t->dump.final && !t->dump.told_last;

@@ -43,7 +43,7 @@ int hw_measured_heap_add(struct hw_measured_heap *m, uint32_t stack, double byte
     return HW_OK;
 }
 
-/* True: it is another number than the one that was told. */
+/* True: the figure differs from the reported one. */
 static bool tell(struct hw_measured_site *s)
 {
     struct hw_totals *t = &s->told;

@@ -1,10 +1,10 @@
 /*
- * measured_heap.h - a heap that nobody allocates from: what a measurement found, by stack
+ * measured_heap.h - a heap without allocations: what a measurement found, by stack
  *
  * Why:     pages that live blocks pin, and resident memory of mappings, are measured at dumps; written as a heap, every
  *          reader shows them by call.
- * Shapes:  begin, then add for each find, then tell: cells of the stacks whose figure is another than the one
- *          that was told, as blocks that came or went since.
+ * Shapes:  begin, then add for each finding, then tell: cells of the stacks whose figure differs
+ *          from the reported one, as blocks that came or went since.
  * Units:   bytes.
  * Owns:    its lists. Zero-initialised is empty.
  * Errors:  HW_ENOMEM.

@@ -18,7 +18,8 @@ struct block {
     uint32_t stack;
 };
 
-/* False: it pins nothing, or cannot be. A block with a mapping of its own begins 16 bytes behind a page's. */
+/* False: it pins nothing, or is impossible. A block with a mapping of its own begins 16 bytes
+ * after the start of a page. */
 static bool block_of(const struct hw_idle_sample *s, struct block *out)
 {
     bool has_mapping = s->alloc_size >= OWN_PAGES && s->address % HW_PINS_PAGE == 2 * HEADER;
@@ -60,7 +61,7 @@ static int add_block(struct hw_pins_map *m, const struct block *b)
 {
     uint64_t first = b->lo / HW_PINS_PAGE, last = (b->hi - 1) / HW_PINS_PAGE;
     uint64_t newest = m->numbers.n ? m->numbers.v[m->numbers.n - 1] : 0;
-    int rc = first >= newest ? add_piece(m, b, first) : HW_OK; /* behind it: blocks overlap */
+    int rc = first >= newest ? add_piece(m, b, first) : HW_OK; /* after it: blocks overlap */
     if (rc == HW_OK && last != first && last >= newest)
         rc = add_piece(m, b, last);
     return rc;

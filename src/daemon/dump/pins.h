@@ -1,17 +1,18 @@
 /*
- * pins.h - free memory that live blocks pin: which pages they lie on, and what else is on these
+ * pins.h - free memory that live blocks pin: which pages they lie on, and what else is on these pages
  *
- * Why:     a page with one live block on it is resident, however much of it is free. Who frees three blocks of
- *          four gives nothing back, and a profile of live bytes does not show why.
+ * Why:     a page with one live block on it is resident, however much of it is free. A program that
+ *          frees three blocks of four returns nothing to the kernel, and a profile of live bytes
+ *          does not show why.
  * Shapes:  of glibc's malloc with every block known: a block has 8 bytes of header before its address and ends at
  *          a multiple of 16 less 8; blocks with mappings of their own pin nothing. What of a page no live
  *          block covers is divided among the stacks by the bytes that they have on it, so all stacks together
- *          pin what is free on these pages. Addresses and sizes are the target's words: blocks that overlap leave
- *          nothing free.
+ *          pin what is free on these pages. Addresses and sizes come from the target: blocks that
+ *          overlap leave nothing free.
  * Units:   bytes; pages are numbers (address / HW_PINS_PAGE).
  * Owns:    its lists. Zero-initialised is empty.
  * Errors:  HW_ENOMEM.
- * Cost:    O(n log n) of n live blocks, 12 bytes a block and 24 a page while it is made.
+ * Cost:    O(n log n) of n live blocks, 12 bytes per block and 24 per page while it is computed.
  * Threads: one owner at a time.
  * Source:  glibc's malloc.c (struct malloc_chunk, request2size)
  */

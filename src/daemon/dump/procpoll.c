@@ -1,5 +1,5 @@
 /*
- * procpoll.c - what the trace says about processes beside their heaps
+ * procpoll.c - what the trace says about processes besides their heaps
  *
  * Names and parents of every target (readers know a process by them), counters at an interval,
  * memory maps where asked for. Reading smaps holds the target's mmap lock, so each of these
@@ -84,8 +84,8 @@ static void write_threads(struct hw_session *s, int32_t pid, int dir)
     (void)closedir(d); /* read only */
 }
 
-/* A process that has ended already has no arguments any more, or nothing at all: what its target
- * learned when it connected is its name then. */
+/* A process that has ended has no arguments any more, or nothing at all: then its name is what
+ * its target learned when it connected. */
 static void write_process(struct hw_session *s, int32_t pid, int dir, const struct hw_target *t)
 {
     struct hw_proc_status st;
@@ -225,10 +225,10 @@ static void poll_target(struct hw_proc_poll *p, struct hw_target *t)
 }
 
 /*
- * When a program's end is seen, its memory is gone, and so are the figures that belong to its last
- * dump. So the youngest reading is kept, and written when there turns out to be no later one. It is
- * never older than a hundredth of the life so far, or a tick: about 500 readings of a status in the
- * first hundred seconds of a process, and none later, when those at an interval are as good.
+ * When a program's end is noticed, its memory is gone, and so are the figures that belong to its
+ * last dump. So the latest reading is kept, and written if there is no later one. It is never older
+ * than a hundredth of the life so far, or a tick: about 500 readings of a status in the first
+ * hundred seconds of a process, and none later, when those at an interval are as good.
  */
 static void keep_counters(const struct hw_proc_poll *p, struct hw_target *t, uint64_t now)
 {
@@ -270,7 +270,7 @@ void hw_proc_poll_last(struct hw_session *s, struct hw_target *t)
     t->kept_ns = 0;
 }
 
-/* Without any where they cannot be read: the process may just have ended. */
+/* Without any if they cannot be read: the process may just have ended. */
 static int write_regions(const struct hw_target *t, struct hw_trace_writer *w, uint32_t sequence,
                          struct hw_error *err)
 {
@@ -313,7 +313,7 @@ int hw_proc_poll_look(const struct hw_target *t, struct hw_trace_writer *w, stru
     return rc;
 }
 
-/* Only asked for here; the target does it at its next sample, and limits the rate itself. */
+/* Only requested here; the target does it at its next sample, and limits the rate itself. */
 static void ask_malloc_info(const struct hw_target *t)
 {
     atomic_fetch_add_explicit(&t->page.map->malloc_info_wanted, 1, memory_order_relaxed);
@@ -329,7 +329,7 @@ void hw_proc_poll_target(struct hw_session *s, struct hw_target *t)
         write_threads(s, t->pid.pid, t->pid.dir);
     if (s->proc->minfo_every_ns) {
         check_allocator(s, t);
-        ask_malloc_info(t); /* it was not there when the others were asked */
+        ask_malloc_info(t); /* it did not exist when the others were asked */
     }
     if (s->proc->stats_every_ns)
         (void)poll_process(s->proc, t->pid.pid, t->pid.dir); /* nothing was kept yet */
@@ -369,8 +369,8 @@ void hw_proc_poll_reading(struct hw_session *s, const struct hw_pid *pid,
     (void)check(s, hw_account_write(pid->pid, k, s->writer, s->proc->sequence, &err), &err);
 }
 
-/* A run shorter than the period is to have figures near its end, too: the pause doubles up to it.
- */
+/* A run shorter than the period needs figures near its end, too: the pause doubles up to the
+ * period. */
 static void poll_young(struct hw_proc_poll *p, uint64_t now)
 {
     struct hw_recorder *r = p->session->rec;
@@ -446,8 +446,8 @@ void hw_proc_poll_malloc_info(struct hw_target *t, const struct hw_rec_minfo *m)
     (void)check(s, hw_trace_malloc_info(s->writer, s->proc->sequence, ts, &i, &err), &err);
 }
 
-/* Who can be asked, see client/hooks/minfo.c. Another library's figures say nothing about the
- * allocator in use: none are better than wrong ones. */
+/* Which processes can be asked, see client/sample/minfo.c. Another library's figures say nothing
+ * about the allocator in use: none are better than wrong ones. */
 static bool has_figures(const char *base)
 {
     static const char *const names[] = {"libc.so", "libjemalloc", "libtcmalloc"};

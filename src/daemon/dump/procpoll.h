@@ -24,23 +24,23 @@ int hw_proc_poll_new(struct hw_session *s, struct hw_proc_poll **out);
 void hw_proc_poll_free(struct hw_proc_poll *p);
 void hw_proc_poll_tick(struct hw_proc_poll *p, uint64_t now);
 bool hw_proc_poll_busy(const struct hw_recorder *r); /* more is due at once */
-/* A target joined: its name and parents belong into the trace. */
+/* A target joined: its name and parents belong in the trace. */
 void hw_proc_poll_target(struct hw_session *s, struct hw_target *t);
-/* The same of those who wait for this one, whose last dump was written. */
+/* The same for those that wait for this one, whose last dump was written. */
 void hw_proc_poll_untold(const struct hw_target *t);
 /* At a dump of a target that lives. */
 void hw_proc_poll_dump(struct hw_session *s, struct hw_target *t);
-/* The same of one that has ended: what was read last. */
+/* The same for a target that has ended: what was last read. */
 void hw_proc_poll_last(struct hw_session *s, struct hw_target *t);
-/* Of a process that is no target: its name, and behind that a reading of its memory. */
+/* For a process that is no target: its name, then a reading of its memory. */
 void hw_proc_poll_name(struct hw_session *s, const struct hw_pid *pid);
 void hw_proc_poll_reading(struct hw_session *s, const struct hw_pid *pid,
                           const struct hw_kept_account *k);
-/* What is known of it now, into another trace: name, counters, the allocator's last figures. */
+/* What is known about it now, into another trace: name, counters, the allocator's last figures. */
 int hw_proc_poll_look(const struct hw_target *t, struct hw_trace_writer *w, struct hw_error *err);
 /* At a dump: the mappings with their addresses, if they are wanted. */
 int hw_proc_poll_regions(const struct hw_target *t, struct hw_error *err);
-/* More of a reading of its memory that is in the trace. */
+/* More of a reading of its memory, part of which is in the trace. */
 int hw_proc_poll_account(const struct hw_target *t, uint64_t boottime_ns,
                          const struct hw_memory_account *a, struct hw_error *err);
 /* The allocator's own figures arrived. */

@@ -23,7 +23,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* All of the mapping is this call's, and nobody else's. */
+/* All of the mapping belongs to this call. */
 static bool is_one_call(const struct hw_reading_map *m, const struct hw_mapped_by *r, size_t n)
 {
     uint64_t at = m->start;
@@ -75,7 +75,7 @@ int hw_resident_divide(struct hw_resident *r, const hw_reading_maps *maps, hw_ma
         while (end < mapped->n && mapped->v[end].lo < m->end)
             end++;
         rc = divide_map(r, maps, i, mapped->v + first, end - first);
-        first = end > first ? end - 1 : first; /* it may reach into the next mapping */
+        first = end > first ? end - 1 : first; /* it may extend into the next mapping */
     }
     return rc;
 }
@@ -91,7 +91,7 @@ static double had(const struct hw_measured_heap *m, const struct hw_resident_par
     return bytes < size ? bytes : size;
 }
 
-/* Parts [i, k) of one mapping; nothing tells of them. */
+/* Parts [i, k) of one mapping, for which there is no measurement. */
 static int divide_unknown(struct hw_resident *r, size_t i, size_t k)
 {
     double before = 0, bytes = 0;

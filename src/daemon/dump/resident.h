@@ -1,11 +1,12 @@
 /*
  * resident.h - how much of each call's mappings is in memory
  *
- * Why:     mmap.anon counts address space: a runtime's reserved gigabytes count whole. What a process really holds is what
- *          is resident, and who mapped it is to be named.
+ * Why:     mmap.anon counts address space: a runtime's reserved gigabytes count whole. What a
+ *          process really holds is what is resident, and the report has to name who mapped it.
  * Shapes:  the account's mappings have their resident bytes (smaps), the ranges have their calls. A mapping of one call
- *          gives it all its bytes. The kernel joins neighbours: of a mapping of several calls the page map tells.
- *          Where it cannot, they are divided as they were when it last did, else by size, and those bytes are counted.
+ *          gives it all its bytes. The kernel joins neighbours: for a mapping of several calls the
+ *          page map decides. If that cannot be read, the bytes are divided as in the last
+ *          measurement, else by size, and those bytes are counted.
  * Units:   bytes.
  * Owns:    its lists; hw_resident_done frees them. Zero-initialised is empty.
  * Errors:  HW_ENOMEM.
@@ -25,7 +26,7 @@
 struct hw_resident_part {
     uint32_t stack;
     size_t map;     /* number of the mapping */
-    double by_size; /* bytes, if nothing tells */
+    double by_size; /* bytes, if nothing measured them */
 };
 
 struct hw_resident {

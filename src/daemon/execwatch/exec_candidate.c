@@ -1,4 +1,4 @@
-/* exec_candidate.c - what is known of a program that runs, and of one that is about to. */
+/* exec_candidate.c - what is known about a program that runs, or is about to. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ int hw_exec_candidate_groups(struct hw_exec_candidate *p)
     return rc;
 }
 
-/* What only some rules ask for. */
+/* What only some rules need. */
 static void read_group(const struct hw_exec_rules *r, struct hw_exec_candidate *p)
 {
     if (hw_exec_rules_need(r, HW_MEMLOG_CGROUP))
@@ -43,7 +43,7 @@ static void read_start(const struct hw_exec_rules *r, struct hw_exec_candidate *
 {
     const struct hw_pid pid = {p->status.tgid, -1, p->dir, p->start_ticks};
     if (hw_exec_rules_need_chance(r))
-        p->start_ticks = hw_pid_start(&pid); /* of one that has ended the dice fall otherwise */
+        p->start_ticks = hw_pid_start(&pid); /* for one that has ended the draw is another */
 }
 
 static void read_rest(const struct hw_exec_rules *r, struct hw_exec_candidate *p)

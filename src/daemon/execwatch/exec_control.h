@@ -1,5 +1,5 @@
 /*
- * exec_control.h - the main thread's side of the watch for execs
+ * exec_control.h - the main thread's side of the exec watch
  *
  * Threads: main thread only.
  */
@@ -14,7 +14,7 @@
 
 #define HW_EXEC_N_SHARES 64u
 
-/* Of one that was to be held, and has to be attached to instead. */
+/* About a program that should have been held, and has to be attached to instead. */
 struct hw_exec_found_share {
     int32_t pid;
     uint32_t share;
@@ -32,7 +32,7 @@ struct hw_exec_watch {
     uint32_t n_shares;
 };
 int hw_exec_watch_init(struct hw_recorder *r, struct hw_error *err);
-/* Programs that start behind this call are held, where that can be. */
+/* Programs that start after this call are held, if that is possible. */
 void hw_exec_watch_add(struct hw_session *s);
 void hw_exec_watch_rate(const struct hw_session *s); /* its interval has changed */
 void hw_exec_watch_drop(struct hw_session *s);

@@ -1,9 +1,9 @@
 /*
- * exec_events.c - the process connector: the kernel tells of execs and new names
+ * exec_events.c - the process connector: the kernel reports execs and new names
  *
- * Linux 6.6 takes a mask behind the operation, and then lets everybody listen; before, one gets all
- * events, with CAP_NET_ADMIN. Whether it works is seen by giving ourselves a name. Numbers are
- * those of the first pid namespace: in others the kernel refuses, silently.
+ * Linux 6.6 takes a mask after the operation, and then lets everybody listen; before, one gets all
+ * events, with CAP_NET_ADMIN. To see whether it works we give ourselves a name. Numbers are those
+ * of the first pid namespace: in others the kernel refuses, silently.
  */
 #include "daemon/execwatch/exec_watch.h"
 
@@ -65,7 +65,7 @@ static bool ask_for_events(int fd, const uint32_t *words, size_t n)
     struct pollfd p = {.fd = fd, .events = POLLIN};
     char name[16];
     (void)prctl(PR_GET_NAME, name); /* cannot fail, as the next */
-    (void)prctl(PR_SET_NAME, name); /* of which we must be told */
+    (void)prctl(PR_SET_NAME, name); /* of which we must be notified */
     while (hw_now_monotonic_ns() < end && poll(&p, 1, LISTEN_MS) > 0) {
         struct proc_event e;
         int rc;
@@ -88,7 +88,7 @@ int hw_exec_listen(bool execs)
         return -1;
     if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room) < 0)
         (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
-    /* Without the mask every fork and exit comes, too: too much for names alone. */
+    /* Without the mask every fork and exit is reported, too: too much for names alone. */
     bool told = ask_for_events(fd, some, 2) || (execs && ask_for_events(fd, some, 1));
     return told ? hw_fd_take(&fd) : -1;
 }

@@ -4,13 +4,13 @@
  *   kernel ── exec of FILE by TID ──> question (FILE's descriptor) ──> finder
  *          <── allow ───────────────  answer, or 20 ms ───────────────<
  *
- * While a question is open, somebody's execve waits. So nothing here can wait for anything but the
+ * While a question is open, a program's execve waits. So nothing here may wait for anything but the
  * next event: descriptors are made by the kernel, the finder's socket never blocks, no memory is
  * taken, pages are locked once used. The kernel opens the file for the event's descriptor inside
- * our read, which a file system that does not answer could keep for ever: such are not marked, and
- * a timer of the kernel ends this process then, as it does when somebody stops us together with the
- * guard, who would see it (SIGSTOP to all, a frozen cgroup). Whatever ends it closes the group, and
- * the kernel lets everything go on.
+ * our read, which a file system that does not answer could block for ever: such are not marked, and
+ * a kernel timer ends this process then, as it does when somebody stops us together with the
+ * supervisor, which would notice it (SIGSTOP to all, a frozen cgroup). When this process ends, the
+ * fanotify group is closed, and the kernel lets all execs continue.
  */
 #include "daemon/execwatch/exec_watch.h"
 
@@ -41,7 +41,7 @@
 #define MS          UINT64_C(1000000)
 #define ANSWER_NS   (20 * MS)
 #define LOOK_NS     (3 * MS) /* for a thread that has asked and does not wait yet, in one round */
-#define ROUND_MS    100u     /* a read that takes longer does not come back */
+#define ROUND_MS    100u     /* a read that takes longer does not return */
 #define RECENT      8u
 #define MAX_OPEN    256u
 #define MOST_OF_ONE 64u /* open questions about one user's starts: others have room */
@@ -61,7 +61,7 @@ struct question {
     uint64_t until_ns;
 };
 
-/* What is known of an exec; its call is read once. */
+/* What is known about an exec; its call is read once. */
 struct look {
     int fd;
     int32_t tid;
@@ -92,7 +92,7 @@ struct answerer {
 
 /* ---- which file systems ---- */
 
-/* Local ones: they answer. Programs of the others are found after their start. */
+/* Local ones: they answer. Programs on the others are found after their start. */
 static bool is_local(const char *type)
 {
     static const char *const types[] = {"ext2",  "ext3",     "ext4",  "xfs",      "btrfs",
@@ -145,7 +145,7 @@ static bool is_marked(struct answerer *a, dev_t dev)
     return false;
 }
 
-/* errno of the last failure when nothing could be marked. */
+/* errno of the last failure if nothing could be marked. */
 static int mark_all(struct answerer *a)
 {
     char *text = NULL, *save = NULL;
@@ -176,11 +176,11 @@ static void allow(struct answerer *a, int fd)
 {
     struct fanotify_response r = {.fd = fd, .response = FAN_ALLOW};
     if (write(a->group, &r, sizeof r) < 0 && errno != ENOENT)
-        _exit(4);    /* then the group's end allows it */
+        _exit(4);    /* then the closing of the group allows it */
     (void)close(fd); /* read only */
 }
 
-/* NULL: none is left for this user. */
+/* NULL: this user may have no more. */
 static struct question *free_question(struct answerer *a, uint32_t uid)
 {
     struct question *q = NULL;
@@ -215,7 +215,7 @@ static bool ask(struct answerer *a, const struct look *l, uint64_t now)
 
 /* ---- matching in the gate ---- */
 
-/* A writer that died in the middle leaves an odd version: its successor publishes anew. */
+/* A writer that died halfway leaves an odd version: its successor publishes again. */
 static void take_names(struct answerer *a)
 {
     const struct hw_exec_watch_shared *s = a->shared;
@@ -255,7 +255,7 @@ static int read_exec(const struct answerer *a, struct look *l)
     return l->rc;
 }
 
-/* Or that cannot be said. */
+/* Or that is not known yet. */
 static bool is_in_wanted_group(const struct answerer *a, int32_t tid)
 {
     char group[512];
@@ -321,7 +321,7 @@ static bool has_wanted_name(const struct answerer *a, struct look *l)
     return rc == HW_EBUSY || (rc == 1 && is_wanted(a, name));
 }
 
-/* Whether the finder is asked. */
+/* Whether to ask the finder. */
 static bool may_be_meant(struct answerer *a, struct look *l)
 {
     if (was_recent(a, l->tid) && is_no_more_asked(a, l))
@@ -331,7 +331,7 @@ static bool may_be_meant(struct answerer *a, struct look *l)
            has_wanted_role(a, l);
 }
 
-/* False: others of its kind are held. It may live on, so the finder is told of it. */
+/* False: others of its kind are held. It may live long, so the finder is told about it. */
 static bool is_drawn(struct answerer *a, struct look *l, uint64_t now)
 {
     struct hw_exec_start start = {.at_ns = now};
@@ -390,7 +390,7 @@ static void on_finder(struct answerer *a)
             break;
         }
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        _exit(0); /* the finder is gone: the guard begins anew */
+        _exit(0); /* the finder is gone: the guard starts both again */
 }
 
 static int overdue(struct answerer *a)
@@ -433,7 +433,7 @@ _Noreturn void hw_exec_answer(struct hw_exec_watch_shared *shared, struct hw_exe
     (void)send(finder, &hello, sizeof hello, MSG_NOSIGNAL); /* its end is seen below */
     if (hello.error)
         _exit(3);
-    for (;;) { /* who stops this process, the guard and the recorder at once stops no execs */
+    for (;;) { /* stopping this process, the guard and the recorder blocks no exec */
         hw_exec_limit(HW_EXEC_STANDS_MS);
         struct pollfd p[] = {{.fd = a.group, .events = POLLIN},
                              {.fd = a.finder, .events = POLLIN},

@@ -1,23 +1,23 @@
 /*
- * exec_matcher.c - which of the programs that start are meant, and the client put into them
+ * exec_matcher.c - decides which starting programs are meant, and puts the client into them
  *
  *   question (exec of FILE by TID)
  *     -> name, group, role and user of what will run, policy, FILE: not meant, not possible: answer
  *     -> meant: TID is seized (it stops at the end of its execve), answer
  *          -> stopped: all of that once more, of what runs now
- *               -> variables onto its stack (inject/start.h) -> let go
+ *               -> variables onto its stack (inject/start.h) -> released
  *     -> its call cannot be read yet: until shortly before the answerer's time is over; then
  * answer, and a look at what runs
  *
- * So nothing is done to a program that nobody asked for; it waits for the answer.
+ * So nothing is done to a program that nobody asked for, except that it waits for the answer.
  *
- * The rest is for what nobody held (file systems that are not marked, no privilege, a program that
- * takes no library) and for names that come later: exec and comm events of the process connector,
- * and a look through /proc now and then, since a title written over the arguments makes no event.
- * Those are told to the recorder, which attaches.
+ * The rest is for programs that were not held (file systems that are not marked, no privilege, a
+ * program that takes no library) and for names that come later: exec and comm events of the process
+ * connector, and a scan of /proc now and then, since a title written over the arguments causes no
+ * event. Those are reported to the recorder, which attaches.
  *
- * Reading arguments is reading memory of a process, which may keep us waiting: the time limit ends
- * this process then, the kernel lets its tracees go on, and the next one skips that process.
+ * Reading arguments means reading a process's memory, which may block: the time limit ends this
+ * process then, the kernel lets its tracees continue, and the next one skips that process.
  */
 #include "daemon/execwatch/exec_watch.h"
 
@@ -54,13 +54,13 @@
 #include "base/banned.h"
 
 #define MS         UINT64_C(1000000)
-#define ROUND_MS   500u      /* a round of work that takes longer does not come back */
+#define ROUND_MS   500u      /* a round of work that takes longer does not return */
 #define MARGIN_NS  (3 * MS)  /* an answer comes so long before the answerer's own at the latest */
 #define LATER_NS   (60 * MS) /* an exec that was allowed is over by then */
 #define LATER_STEP (2 * MS)
-#define HELD_NS    (200 * MS)  /* an execve that has not ended by then is let go */
+#define HELD_NS    (200 * MS)  /* an execve that has not ended by then is released */
 #define AGAIN_NS   (1000 * MS) /* the same program in the same process by then: */
-#define AGAIN_MOST 50          /* so often, if that is what the library makes it do */
+#define AGAIN_MOST 50          /* this often, if the library makes it do that */
 #define YOUNG_NS   (1500 * MS) /* an armed program may be over by then */
 #define YOUNG_STEP (250 * MS)
 #define SEEN_ARMED UINT64_C(1) /* in seen */
@@ -73,10 +73,10 @@ void hw_exec_tell(struct hw_exec_finder *f, uint32_t type, uint32_t flags, int32
     struct hw_exec_message m = {.type = type, .flags = flags, .pid = pid};
     (void)snprintf(m.text, sizeof m.text, "%s", text ? text : ""); /* a cut reason is still one */
     if (send(f->recorder, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN)
-        _exit(0); /* full: it is stopped; a look through /proc tells later */
+        _exit(0); /* full: it is stopped; a scan of /proc finds it later */
 }
 
-/* ---- at the exec: the answerer has looked at its arguments ---- */
+/* ---- at the exec: the answerer has read its arguments ---- */
 
 static bool is_held(const struct hw_exec_finder *f, int32_t tid)
 {
@@ -86,14 +86,14 @@ static bool is_held(const struct hw_exec_finder *f, int32_t tid)
     return false;
 }
 
-/* False: somebody else traces it. */
+/* False: another process traces it. */
 static bool hold(struct hw_exec_finder *f, int32_t tid, uint32_t share)
 {
     if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)(uintptr_t)PTRACE_O_TRACEEXEC) < 0)
         return false;
     if (hw_vec_push(&f->held, ((struct hw_exec_held){tid, share, hw_now_monotonic_ns() + HELD_NS,
                                                      false})) < 0)
-        _exit(1); /* which lets it go */
+        _exit(1); /* which releases it */
     return true;
 }
 
@@ -105,7 +105,7 @@ static bool changes_rights(int fd)
            fgetxattr(fd, "security.capability", NULL, 0) > 0;
 }
 
-/* HW_OK = to be held; HW_EUNSUPPORTED = to be looked at when it runs, err says why; HW_EBUSY = not
+/* HW_OK = to be held; HW_EUNSUPPORTED = to be checked when it runs, err says why; HW_EBUSY = not
  * known yet; else nobody asks for it. */
 static int check_candidate(struct hw_exec_finder *f, int32_t tid, int fd,
                            const struct hw_exec_candidate *p, struct hw_error *err)
@@ -141,7 +141,7 @@ static int check(struct hw_exec_finder *f, const struct hw_exec_question *q, int
 }
 
 /* Another recorder's finder was asked before us: it is a child of a guard, and that of the
- * recorder. The program may be over before anybody could look who has it. */
+ * recorder. The program may be over before anybody could check who has it. */
 static void tell_taken(struct hw_exec_finder *f, int32_t tid, int32_t pid)
 {
     static const char ours[] = "heapprofd-find";
@@ -159,7 +159,7 @@ static void tell_taken(struct hw_exec_finder *f, int32_t tid, int32_t pid)
         return;
     struct hw_exec_message m = {
         .type = HW_EXEC_TAKEN, .session = f->meant_by, .pid = pid, .holder = guard.ppid};
-    (void)send(f->recorder, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT); /* then it is not told */
+    (void)send(f->recorder, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT); /* then nobody is told */
 }
 
 static void look_later(struct hw_exec_finder *f, int32_t pid, uint32_t share, const char *why)
@@ -247,9 +247,9 @@ static uint64_t now_ticks(void)
     return hw_now_boottime_ns() / (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
-/* A program that executes itself because of the library, until it is without it, would never run.
- * That of a sanitizer is let go (HW_EXEC_WITHOUT_LIBRARY); no other one is known, and programs that
- * execute themselves in a chain are recorded in each image. */
+/* A program that executes itself because of the library, until it is without it, would never
+ * run. One with a sanitizer is released (HW_EXEC_WITHOUT_LIBRARY); no other one is known, and
+ * programs that execute themselves in a chain are recorded in each image. */
 static int check_again(struct hw_exec_finder *f, const struct hw_pid *pid, const struct stat *st,
                        struct hw_error *err)
 {
@@ -290,8 +290,8 @@ static int place(struct hw_exec_finder *f, const struct hw_pid *pid, uint32_t sh
     return rc;
 }
 
-/* One that lives on is called after a while, so that the recorder knows it like all others. For the
- * look through /proc it is nothing new until then. */
+/* One that lives long is called after a while, so that the recorder knows it like all others.
+ * For the scan of /proc it is nothing new until then. */
 static void remember_armed(struct hw_exec_finder *f, int32_t pid)
 {
     uint64_t due = hw_now_monotonic_ns() + YOUNG_NS;
@@ -456,8 +456,7 @@ static void on_recorder(struct hw_exec_finder *f)
                 _exit(1);
             hw_exec_rules_publish(&f->rules, f->shared);
             if (!f->has_seen)
-                hw_exec_scan(
-                    f, hw_now_monotonic_ns()); /* who is there now is the recorder's to find */
+                hw_exec_scan(f, hw_now_monotonic_ns()); /* the recorder finds those that run now */
             hw_exec_tell(f, HW_EXEC_RULED, 0, 0, NULL);
         } else if (m.type == HW_EXEC_DROP) {
             hw_exec_rules_drop(&f->rules, m.session);

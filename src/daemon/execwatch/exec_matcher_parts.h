@@ -22,13 +22,13 @@ struct hw_exec_held {
     bool interrupted;
 };
 
-/* Its caller is not seen waiting yet. */
+/* Its caller was not seen waiting yet. */
 struct hw_exec_waiting {
     struct hw_exec_question q;
     int fd; /* of the file; owned */
 };
 
-/* To be looked at once its exec is over. */
+/* To be checked once its exec is over. */
 struct hw_exec_later {
     int32_t pid;
     uint32_t share;
@@ -71,7 +71,7 @@ struct hw_exec_finder {
     struct hw_exec_young armed;
     struct hw_exec_young passed;  /* exec_passed.c: those of them that live */
     struct hw_map64 passed_since; /* pid -> since_ns; not there: it was held meanwhile */
-    uint32_t n_passed;            /* of those that the answerer has told, how many were seen */
+    uint32_t n_passed;            /* of those that the answerer has reported, how many were seen */
     struct hw_exec_scripts scripts;
     struct hw_exec_placed placed[HW_EXEC_N_PLACED]; /* by the pid */
     struct hw_map64 seen; /* pid → hash of its names, see HW_EXEC_SAME */

@@ -2,7 +2,7 @@
  * exec_passed.c - programs whose start was not held because others of their kind are
  *
  * Their allocations are counted with those of the others (exec_share.h), so they are left alone,
- * and so are their children. One that lives on is not represented by short programs, so it is found
+ * and so are their children. Short programs do not represent one that lives long, so it is found
  * when it is no longer young.
  */
 #include <signal.h>
@@ -19,7 +19,7 @@
 
 #define MOST_WAITING (1u << 20)
 
-/* Who is not remembered is found earlier. */
+/* One that is not remembered is found earlier. */
 static void add(struct hw_exec_finder *f, int32_t pid, uint64_t now)
 {
     uint64_t since = hw_now_boottime_ns(), due = now + f->rules.sessions.v[0].young_ns;
@@ -28,13 +28,13 @@ static void add(struct hw_exec_finder *f, int32_t pid, uint64_t now)
         (void)hw_map64_put(&f->passed_since, (uint64_t)pid, since);
 }
 
-/* Once another recording has begun, what that one selects must be found at once. */
+/* Once another recording has started, what that one selects must be found at once. */
 static bool passes(const struct hw_exec_finder *f)
 {
     return hw_exec_rules_starts_per_minute(&f->rules) != 0;
 }
 
-/* It got the number when the one that was passed had ended. */
+/* It got the number after the one that was passed had ended. */
 static bool is_another(int32_t pid, uint64_t since)
 {
     hw_autofd int dir = hw_proc_open_dir(pid);

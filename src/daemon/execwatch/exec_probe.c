@@ -1,9 +1,9 @@
 /*
- * exec_probe.c - what is known of a program while its execve waits
+ * exec_probe.c - what is known about a program while its execve waits
  *
  * The process is still the old program. /proc/TID/syscall has the call's arguments; the strings
- * they point to are in the old program's memory, which can keep a reader waiting (userfaultfd, a
- * mapped file of FUSE): whoever reads has a time limit, and is replaced by one that skips this
+ * they point to are in the old program's memory, which can block a reader (userfaultfd, a mapped
+ * file of FUSE): the reading process has a time limit, and is replaced by one that skips this
  * process.
  */
 #include "daemon/execwatch/exec_watch.h"
@@ -81,7 +81,7 @@ static int open_of(int32_t tid, const char *name)
     memcpy(p, name, strlen(name) + 1); /* of ours, all short */
     for (; tid > 0; tid /= 10)
         *--p = (char)('0' + tid % 10);
-    p -= sizeof "/proc/" - 1; /* in place of the digits that are not needed */
+    p -= sizeof "/proc/" - 1; /* instead of the digits that are not needed */
     memcpy(p, "/proc/", sizeof "/proc/" - 1);
     return open(p, O_RDONLY | O_CLOEXEC);
 }
@@ -103,8 +103,8 @@ struct call {
 
 /*
  * "59 0x7ffc... 0x55d4... 0x55d4... ...": the number and its arguments. "running": it has put its
- * question, but does not wait for the answer yet, because we have taken its processor: up to
- * half of the execs on a busy machine. 1, 0 = no execve, HW_EBUSY = still running, HW_EPERM = our
+ * question, but does not wait for the answer yet, because we have taken its processor: up to half
+ * of the execs on a busy machine. 1, 0 = no execve, HW_EBUSY = still running, HW_EPERM = our
  * library makes way for a sanitizer.
  */
 static int find_call(int32_t tid, uint64_t until_ns, struct call *out)
@@ -146,7 +146,7 @@ static bool read_there(int32_t tid, uint64_t at, void *out, size_t n)
     return process_vm_readv(tid, &to, 1, &from, 1, 0) == (ssize_t)n;
 }
 
-/* Up to its NUL, a page at a time: the next one may not be there. */
+/* Up to its NUL, a page at a time: the next one may not exist. */
 static bool read_text(int32_t tid, uint64_t at, char *out, size_t max)
 {
     size_t have = 0;
@@ -205,7 +205,7 @@ int hw_exec_read_exec(const struct hw_exec_watch_shared *shared, struct hw_exec_
     return rc;
 }
 
-/* Up to the end of their page: the next one may not be there. 0 = none. */
+/* Up to the end of their page: the next one may not exist. 0 = none. */
 static size_t read_pointers(int32_t tid, uint64_t at, uint64_t *out)
 {
     size_t n = (PAGE_BYTES - (size_t)(at % PAGE_BYTES)) / sizeof *out;
@@ -218,7 +218,7 @@ struct beginning {
     char text[WORD_BYTES];
 };
 
-/* Those of n strings, in one call. Gives how many could be read before one that could not. */
+/* n strings, in one call. Gives how many could be read before one that could not. */
 static size_t read_beginnings(int32_t tid, const uint64_t *at, size_t n, size_t most,
                               struct beginning *out)
 {
@@ -236,7 +236,7 @@ static size_t read_beginnings(int32_t tid, const uint64_t *at, size_t n, size_t 
     return k;
 }
 
-/* Adds a string that is wanted, whole; false: there is no more room, or it cannot be read. */
+/* Adds a wanted string, whole; false: there is no more room, or it cannot be read. */
 static bool add_string(int32_t tid, uint64_t at, const char *begin, struct beginning *b, char *out,
                        size_t max, size_t *n)
 {
@@ -301,7 +301,7 @@ void hw_exec_read_role(struct hw_exec_reader *reader, int32_t tid, const struct 
                    role);
 }
 
-/* The first argument that is no option, among the first few; "" = there is none. */
+/* The first argument that is not an option, among the first few; "" = there is none. */
 static void read_argument(int32_t tid, const struct hw_exec_call *e, struct beginning *out)
 {
     uint64_t p[BATCH];
@@ -319,7 +319,7 @@ static void read_argument(int32_t tid, const struct hw_exec_call *e, struct begi
     out->text[0] = '\0';
 }
 
-/* Its user, and where the file is. Whoever could know these numbers could choose names that count
+/* Its user, and where the file is. A user who knew these numbers could choose names that count
  * as another user's command. */
 static uint64_t whose(int32_t tid, int fd)
 {
@@ -343,8 +343,8 @@ void hw_exec_read_command(struct hw_exec_reader *reader, int32_t tid, const stru
     out->call = hw_hash_mix(e->key, (uint64_t)tid) | 1;
 }
 
-/* Of a file that is executed next, so its begin is in memory as a rule. Overlay and tmpfs cannot be
- * asked whether it is. */
+/* Of a file that is executed next, so its beginning is in memory as a rule. Overlay and tmpfs
+ * cannot be asked whether it is. */
 static ssize_t read_head(int fd, bool may_wait, void *out, size_t max)
 {
     struct iovec to = {out, max};
@@ -367,8 +367,8 @@ int hw_exec_read_interpreter(int fd, bool may_wait, char *out, size_t max)
     return 1;
 }
 
-/* Before Linux 6.8 /proc/TID/cgroup waits, and no signal ends that, for whoever makes or removes a
- * control group. And the numbers of /proc must be ours, as for the arguments. */
+/* Before Linux 6.8 reading /proc/TID/cgroup waits, uninterruptibly, for whoever creates or
+ * removes a control group. And the numbers of /proc must be ours, as for the arguments. */
 bool hw_exec_groups_at_once(void)
 {
     struct utsname u;
@@ -404,8 +404,8 @@ int32_t hw_exec_process_of(int32_t tid)
     return dir >= 0 && hw_proc_status(dir, &st) == HW_OK ? st.tgid : tid;
 }
 
-/* A program has the name of its loader inside, which itself has none. What is not in memory is none
- * this time. */
+/* A program contains the name of its loader, which itself has none. What is not in memory counts
+ * as none this time. */
 static bool is_object_without_loader(int fd)
 {
     _Alignas(Elf64_Ehdr) char head[HEAD_BYTES];
@@ -428,8 +428,8 @@ static bool is_object_without_loader(int fd)
     return true;
 }
 
-/* The name alone does not tell: in a mount namespace of his own a user can mount anything under
- * it. */
+/* The name alone does not suffice: in a mount namespace of their own users can mount anything
+ * under it. */
 bool hw_exec_is_loader(int fd)
 {
     char link[40], path[4096];

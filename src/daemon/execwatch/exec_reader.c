@@ -1,12 +1,12 @@
 /*
- * exec_reader.c - how long memory of others keeps a reader waiting
+ * exec_reader.c - how long other processes' memory keeps a reader waiting
  *
  * Arguments may lie in memory that answers when somebody else likes (userfaultfd, a file of FUSE).
- * What never answers is ended by the time limit, and its process left alone; what always answers
- * shortly before that would delay everybody's execs again and again. So the waits of each user are
- * added up, and a user who has used up his share is skipped for a while. Only waits
- * count, which the kernel tells by the reader's own switches: a reader that lost its processor to
- * others has waited for nobody's memory.
+ * If it never answers, the time limit ends the read, and the process is left alone; if it always
+ * answers shortly before that, it would delay everybody's execs again and again. So the waits of
+ * each user are added up, and a user who has used up the allowed share is skipped for a while. Only
+ * waits count, which the kernel shows by the reader's own context switches: a reader that lost its
+ * processor to others has not waited for memory.
  */
 #include "daemon/execwatch/exec_reader.h"
 
@@ -20,10 +20,10 @@
 #include "base/banned.h"
 
 #define MS       UINT64_C(1000000)
-#define SHORT_NS (1 * MS)     /* a page from a fast disk; not worth a look at whose it was */
+#define SHORT_NS (1 * MS)     /* a page from a fast disk; not worth finding out whose it was */
 #define MOST_NS  (200 * MS)   /* of one user in one window */
-#define WINDOW   (10000 * MS) /* begins with the first wait */
-#define ALONE_NS (60000 * MS) /* for so long he is skipped then */
+#define WINDOW   (10000 * MS) /* starts with the first wait */
+#define ALONE_NS (60000 * MS) /* how long the user is skipped then */
 
 uint32_t hw_exec_user_of(int32_t tid)
 {
@@ -45,7 +45,7 @@ void hw_exec_reading_begin(struct hw_exec_reader *r, int32_t tid, struct hw_exec
 {
     *out =
         (struct hw_exec_reading){.tid = tid, .n_waits = n_waits(), .at_ns = hw_now_monotonic_ns()};
-    atomic_store_explicit(&r->at, tid, memory_order_relaxed); /* for the guard, after our end */
+    atomic_store_explicit(&r->at, tid, memory_order_relaxed); /* for the guard, once we end */
 }
 
 static struct hw_exec_waits *find(struct hw_exec_reader *r, uint32_t uid)

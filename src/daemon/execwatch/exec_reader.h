@@ -2,7 +2,8 @@
  * exec_reader.h - accounts for a process that reads the memory of starting programs
  *
  * Shapes:  one for the answerer and one for the finder, in the memory that they share with the
- *          guard: a successor knows what its predecessor knew. Begin and end enclose each reading.
+ *          supervisor: a successor knows what its predecessor knew. Begin and end enclose each
+ *          reading.
  * Threads: one writer; the guard reads `at` when it has ended.
  * Source:  doc/design/security.md
  */
@@ -33,10 +34,10 @@ struct hw_exec_reading {
 
 void hw_exec_reading_begin(struct hw_exec_reader *r, int32_t tid, struct hw_exec_reading *out);
 void hw_exec_reading_end(struct hw_exec_reader *r, const struct hw_exec_reading *x);
-/* The memory of its user's programs has kept the reader waiting too often, a moment ago. */
+/* The memory of its user's programs has recently kept the reader waiting too often. */
 bool hw_exec_reader_avoids(const struct hw_exec_reader *r, int32_t tid);
-/* As whom the process acts. Of this one directory in /proc the kernel says that also where the rest
- * is closed. 0: root, or it is gone. */
+/* As which user the process acts. For this one directory in /proc the kernel says so even if the
+ * rest is closed. 0: root, or it is gone. */
 uint32_t hw_exec_user_of(int32_t tid);
 
 #endif

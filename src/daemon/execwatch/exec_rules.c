@@ -1,4 +1,4 @@
-/* exec_rules.c - the sessions' rules, and a program held against them. */
+/* exec_rules.c - the sessions' rules, and checking a program against them. */
 #include "daemon/execwatch/exec_rules.h"
 
 #include <fcntl.h>
@@ -204,7 +204,8 @@ static bool is_named(const char *wanted, const struct hw_exec_candidate *p)
                      : hw_name_is_meant(wanted, p->cmdline, p->n, p->status.name, p->exe);
 }
 
-/* As the recorder decides (memlog.c), but that it does not know of other processes of the role. */
+/* As the recorder decides (memlog.c), except that it does not know about other processes of the
+ * role. */
 static bool memlog_means(const struct hw_exec_watch_session *s, const struct hw_exec_candidate *p)
 {
     struct hw_memlog_process m = {

@@ -58,13 +58,12 @@ struct hw_exec_scripts {
     } v[HW_EXEC_SCRIPTS]; /* by the tid */
 };
 
-/* One that runs; pid: its directory at least. False: it is gone, or may
- * not be read. */
+/* A running one; pid: its directory at least. False: it is gone, or may not be read. */
 bool hw_exec_candidate_read(const struct hw_exec_rules *r, struct hw_exec_watch_shared *shared,
                             const struct hw_pid *pid, struct hw_exec_candidate *out);
-/* Its control groups, read once. HW_ELIMIT: there are more of them than is read. */
+/* Its control groups, read once. HW_ELIMIT: there are more of them than are read. */
 int hw_exec_candidate_groups(struct hw_exec_candidate *p);
-/* One that is about to; p->dir is there. 1; 0 = that is not asked; HW_EPERM = it is left alone;
+/* One that is about to run; p->dir exists. 1; 0 = not asked for; HW_EPERM = it is left alone;
  * HW_EBUSY = not known yet. */
 int hw_exec_candidate_of(const struct hw_exec_rules *r, struct hw_exec_watch_shared *shared,
                          struct hw_exec_scripts *scripts, const struct hw_exec_question *q, int fd,
@@ -78,27 +77,27 @@ void hw_exec_rules_drop(struct hw_exec_rules *r, uint64_t session);
 bool hw_exec_rules_follow(const struct hw_exec_rules *r, int32_t pid);
 /* How many starts of a command are held before others are passed; 0 = all are. */
 uint32_t hw_exec_rules_starts_per_minute(const struct hw_exec_rules *r);
-/* For the answerer: names where they decide, else that the finder is to be asked. */
+/* For the answerer: names if they decide, else that the finder must be asked. */
 void hw_exec_rules_publish(const struct hw_exec_rules *r, struct hw_exec_watch_shared *shared);
 /* Does a rule need this of a candidate? */
 bool hw_exec_rules_need(const struct hw_exec_rules *r, enum hw_memlog_kind kind);
 /* Does one mean only some of those that it would mean? */
 bool hw_exec_rules_need_chance(const struct hw_exec_rules *r);
-/* A user's rules are about his own processes. dir: /proc/PID */
+/* A user's rules apply to the user's own processes only. dir: /proc/PID */
 bool hw_exec_rules_concern(const struct hw_exec_rules *r, int dir);
 
-/* The quick question, which leaves most programs out where no name means them. p: its directory */
+/* The quick question, which rules out most programs if no name means them. p: its directory */
 bool hw_exec_rules_may_mean_unnamed(const struct hw_exec_rules *r, struct hw_exec_candidate *p);
 
-/* By all but the policy. */
+/* By everything but the policy. */
 bool hw_exec_rules_mean(const struct hw_exec_rules *r, const struct hw_exec_candidate *p);
-/* The first session that does; 0 = it is followed, or nobody means it. */
+/* The first session that does; 0 = it is followed, or no session means it. */
 uint64_t hw_exec_rules_first(const struct hw_exec_rules *r, const struct hw_exec_candidate *p);
-/* Only one session means it, and that one lets it draw by itself; else interval 0. */
+/* Only one session means it, and lets it draw by itself; else interval 0. */
 struct hw_start_arm hw_exec_rules_arm(const struct hw_exec_rules *r,
                                       const struct hw_exec_candidate *p);
 void hw_exec_rules_set_interval(struct hw_exec_rules *r, uint64_t session, uint64_t interval_bytes);
-/* And may one whose session means it profile it? HW_EPERM without a text: nobody means it. */
+/* And may a session that means it profile it? HW_EPERM without a text: no session means it. */
 int hw_exec_rules_permit(const struct hw_exec_rules *r, const struct hw_exec_candidate *p,
                          const struct hw_pid *pid, bool starts, struct hw_error *err);
 

@@ -1,4 +1,4 @@
-/* Programs that were not held: found by their names, in events and in looks through /proc. */
+/* Programs that were not held: found by their names, in events and in scans of /proc. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/cn_proc.h>
@@ -33,9 +33,9 @@
 #include "base/banned.h"
 
 #define MS        UINT64_C(1000000)
-#define ROUND_MS  500u      /* a round of work that takes longer does not come back */
-#define SCAN_REST 60        /* times the time that a look through /proc took, */
-#define SCAN_FAST (25 * MS) /* and at least, when nobody tells of programs that start */
+#define ROUND_MS  500u      /* a round of work that takes longer does not return */
+#define SCAN_REST 60        /* times the time that a scan of /proc took, */
+#define SCAN_FAST (25 * MS) /* and at least, if nothing reports programs that start */
 #define SCAN_SLOW                                                                                  \
     (1000 * MS) /* or when it is for titles only; then it may cost a 200th of a core */
 #define SCAN_REST_SLOW 200
@@ -70,7 +70,7 @@ void hw_exec_on_events(struct hw_exec_finder *f)
     }
 }
 
-/* Arguments and short name, without the rest: few have changed since the last time. */
+/* Arguments and short name only: few have changed since the last time. */
 static bool hash_names(struct hw_exec_finder *f, int32_t pid, int dir, uint64_t *out)
 {
     hw_autofree char *cmdline = NULL, *comm = NULL;
@@ -87,7 +87,7 @@ static bool hash_names(struct hw_exec_finder *f, int32_t pid, int dir, uint64_t 
     return true;
 }
 
-/* Starts and short names are told: what is left for this look are titles. */
+/* Starts and short names are reported: only titles are left for this scan. */
 static bool is_told(const struct hw_exec_finder *f)
 {
     return f->holds || f->events >= 0;
@@ -109,7 +109,7 @@ static void scan_one(struct hw_exec_finder *f, int32_t pid, struct hw_map64 *now
     uint64_t before, hash;
     bool known = hw_map64_get(&f->seen, (uint64_t)pid, &before);
     if (known && !is_due(f, pid, before)) {
-        (void)hw_map64_put(now_seen, (uint64_t)pid, once_more(before)); /* else told again */
+        (void)hw_map64_put(now_seen, (uint64_t)pid, once_more(before)); /* else reported again */
         return;
     }
     hw_exec_limit(ROUND_MS);

@@ -1,8 +1,8 @@
 /*
  * exec_share.c - counts of starts, and the draw
  *
- * The rate is that of the last half minute: what was counted in the present one, and of the one
- * before as much as lies in the last half minute if its starts were spread evenly.
+ * The rate is that of the last half minute: what was counted in the present one, plus the part of
+ * the one before that lies in the last half minute if its starts were spread evenly.
  */
 #include "daemon/execwatch/exec_share.h"
 

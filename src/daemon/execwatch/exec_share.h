@@ -53,7 +53,7 @@ struct hw_exec_start {
     uint64_t at_ns;            /* monotonic */
 };
 
-/* Counts the start. Gives the share with which it is to be held, 0 = all are; or HW_EXEC_PASSED. */
+/* Counts the start. Gives the share with which to hold it, 0 = all are held; or HW_EXEC_PASSED. */
 uint32_t hw_exec_share_draw(struct hw_exec_shares *s, const struct hw_exec_start *start,
                             uint32_t per_minute);
 

@@ -2,8 +2,8 @@
  * exec_supervisor.c - the parent of answerer and finder
  *
  * It learns at once when one of them is stopped (SIGSTOP, a debugger), which no deadline inside the
- * process itself could notice, and kills it: the kernel then lets go on whatever waits, held execs
- * and stopped tracees alike. Both are made anew then, but not for ever.
+ * process itself could notice, and kills it: the kernel then lets whatever waits continue, held
+ * execs and stopped tracees alike. Both are started again then, but not for ever.
  */
 #include "daemon/execwatch/exec_watch.h"
 
@@ -45,8 +45,8 @@ struct guard {
     bool alone; /* the kernel does not let us answer */
     uint64_t began_ns;
     uint32_t n_tries;
-    /* Users whose processes did not answer. One user has as many processes as he likes, so the
-     * tries above are not his to use up. */
+    /* Users whose processes did not answer. A user has as many processes as they like, so these
+     * do not use up the tries above. */
     struct silent {
         uint32_t uid, n;
     } silent[HW_EXEC_USERS];
@@ -82,7 +82,7 @@ static void start_both(struct guard *g)
         g->n_tries = 0;
     }
     if (++g->n_tries > TRIES)
-        _exit(1); /* the recorder sees the end of its socket and says so */
+        _exit(1); /* the recorder sees the closed socket and says so */
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         _exit(1);
     pid_t self = getpid();
@@ -141,7 +141,7 @@ static bool blame(struct guard *g, int32_t pid)
     return true;
 }
 
-/* The next ones leave alone what these did not come back from. */
+/* The next ones leave alone what these did not return from. */
 static void skip_what_was_read(struct guard *g)
 {
     struct hw_exec_watch_shared *s = g->shared;
@@ -211,8 +211,8 @@ static void on_child(int sig)
     (void)sig; /* only interrupts the poll */
 }
 
-/* The answerer keeps its pages in memory and comes before others: said while we may. The limits
- * alone are not enough for who may be nice but not raise them (no CAP_SYS_RESOURCE). */
+/* The answerer keeps its pages in memory and comes before others: set while we may. The limits
+ * alone are not enough for a process that may be nice but not raise them (no CAP_SYS_RESOURCE). */
 static void raise_limits(void)
 {
     const struct rlimit memory = {RLIM_INFINITY, RLIM_INFINITY}, nice = {NICE_LIMIT, NICE_LIMIT};
@@ -244,7 +244,7 @@ _Noreturn static void guard(const struct hw_exec_watch_setup *s, int talk, int o
     int high = fcntl(talk, F_DUPFD_CLOEXEC, 10), high2 = fcntl(order, F_DUPFD_CLOEXEC, 10);
     if (high < 0 || high2 < 0 || dup3(high, 3, O_CLOEXEC) < 0 || dup3(high2, 4, O_CLOEXEC) < 0)
         _exit(1);
-    (void)close_range(5, ~0u, 0); /* whatever was open here is none of our business */
+    (void)close_range(5, ~0u, 0); /* whatever was open here does not concern us */
     g.talk = 3;
     g.order = 4;
     g.shared =

@@ -50,14 +50,14 @@ static void lost(struct hw_recorder *r)
 static void send_to_finder(struct hw_recorder *r, const void *m, size_t n)
 {
     if (r->starts.lost || !r->starts.ready)
-        return; /* when it is ready it is told all */
+        return; /* when it is ready it gets everything */
     if (send(r->starts.talk.fd, m, n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         hw_log(WARN, "the process that watches for starting programs cannot be configured: %s",
                strerror(errno));
 }
 
-/* Known only since it listens: the service manager may have made the socket, or another recorder
- * may have the usual name. */
+/* Known only once it listens: the service manager may have created the socket, or another
+ * recorder may have the usual name. */
 static void send_socket(struct hw_recorder *r)
 {
     struct hw_exec_message m = {.type = HW_EXEC_SOCKET};
@@ -95,7 +95,7 @@ static void add_entry(struct hw_strbuf *b, char kind, bool sampled, const char *
     hw_strbuf_add(b, word, strlen(word) + 1);
 }
 
-/* False: it means everybody. */
+/* False: it means all processes. */
 static bool add_memlog(struct hw_strbuf *b, const struct hw_memlog *m)
 {
     bool all = m->rules.n == 0;
@@ -179,7 +179,7 @@ static void send_rule(const struct hw_session *s)
 
 /* ---- shares ---- */
 
-/* It may have executed another program since it was told of last. */
+/* It may have executed another program since its last report. */
 void hw_exec_watch_found(struct hw_exec_watch *w, int32_t pid, uint32_t flags)
 {
     uint32_t told = flags >> HW_EXEC_SHARE_SHIFT, share = told - 1;
@@ -193,7 +193,7 @@ void hw_exec_watch_found(struct hw_exec_watch *w, int32_t pid, uint32_t flags)
             (struct hw_exec_found_share){pid, share, hw_now_monotonic_ns() + SHARE_NS};
 }
 
-/* By the mark of its start, or because it was to be held and had to be attached to. */
+/* By the mark of its start, or because it should have been held and had to be attached to. */
 uint32_t hw_exec_watch_share(const struct hw_session *s, int32_t pid, uint64_t token)
 {
     const struct hw_exec_watch *w = &s->rec->starts;
@@ -209,14 +209,14 @@ uint32_t hw_exec_watch_share(const struct hw_session *s, int32_t pid, uint64_t t
 
 /* ---- findings ---- */
 
-/* There was one before, and none for a moment: what started then nobody tells. */
+/* There was one before, and none for a moment: starts in between were not reported. */
 static void rescan_gap(struct hw_session *s)
 {
     if ((s->start.flags & HW_START_RESCAN) && s->scan.n == 0)
         hw_attach_scan(s);
 }
 
-/* If it lives on after all, and the other one lets it go, it is still ours to have. */
+/* If it lives on after all, and the other recorder releases it, we may still have it. */
 static void tell_taken(struct hw_recorder *r, const struct hw_exec_message *m)
 {
     struct hw_error err;
@@ -229,8 +229,8 @@ static void tell_taken(struct hw_recorder *r, const struct hw_exec_message *m)
     }
 }
 
-/* On a busy machine the finder comes to its first look when the session has begun: who started in
- * between was there for it, and nobody has looked at him. */
+/* On a busy machine the finder makes its first scan after the session has begun: a program that
+ * started in between was there for that scan, and nobody has checked it. */
 static void scan_late(struct hw_recorder *r)
 {
     for (size_t i = 0; i < r->sessions.n; i++) {
@@ -314,7 +314,7 @@ static void wait_until(struct hw_recorder *r, const bool *flag, const uint32_t *
     }
 }
 
-/* Who is told "started" starts programs at once. */
+/* A command that is told "started" starts programs at once. */
 void hw_exec_watch_add(struct hw_session *s)
 {
     struct hw_recorder *r = s->rec;
@@ -331,7 +331,7 @@ void hw_exec_watch_add(struct hw_session *s)
     }
     s->has_rule = true;
     if (getrandom(&s->arm_token, sizeof s->arm_token, GRND_NONBLOCK) != sizeof s->arm_token)
-        s->arm_token = hw_now_monotonic_ns(); /* it tells sessions apart, and is no secret */
+        s->arm_token = hw_now_monotonic_ns(); /* it distinguishes sessions, and is no secret */
     s->arm_token &= ~HW_TOKEN_SHARE_MASK;
     uint32_t before = r->starts.n_ruled;
     send_rule(s);
@@ -365,11 +365,11 @@ void hw_exec_watch_follow(const struct hw_session *s, int32_t pid)
         send_to_finder(s->rec, &m, sizeof m);
 }
 
-/* Stopped, it would not notice that the answerer is. */
+/* If it is stopped, it would not notice that the answerer is. */
 void hw_exec_watch_tick(struct hw_recorder *r)
 {
     siginfo_t stop = {0};
-    /* Of its end nothing is asked: until hw_starts_done nobody else is to have its number. */
+    /* Nothing is asked about its end: until hw_starts_done its number must stay taken. */
     if (r->starts.on && !r->starts.lost &&
         waitid(P_PID, (id_t)r->starts.pid, &stop, WSTOPPED | WNOHANG) == 0 && stop.si_pid != 0)
         (void)kill(r->starts.pid, SIGCONT);

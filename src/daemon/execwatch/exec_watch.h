@@ -1,8 +1,8 @@
 /*
  * exec_watch.h - processes that start during a session, from their first allocation
  *
- * Why:     `-n server` means those that run and those that will. A new program is held at its exec
- *          for a moment and gets the client before its loader runs.
+ * Why:     `-n server` means the servers that run and those that will start. A new program is held
+ *          at its exec for a moment and gets the client before its loader runs.
  * Shapes:  three processes beside the recorder, none of which ever waits for it:
  *
  *            guard     forked before any thread; parent of the two below; starts them anew
@@ -45,12 +45,12 @@ enum hw_exec_type {
     HW_EXEC_ARM = 5,    /* another interval for programs that start from now on */
     HW_EXEC_READY = 16, /* from the finder: it runs (again) and knows no rules */
     HW_EXEC_RULED = 17, /* the rule holds from now on */
-    HW_EXEC_FOUND = 18, /* a process to be looked at that runs already */
+    HW_EXEC_FOUND = 18, /* a running process to be checked */
     HW_EXEC_TAKEN = 19  /* one that starts, and another recorder holds */
 };
 
 /* An entry of a rule: one of these, '1' for one in three of them or '0', then the word. */
-#define HW_EXEC_NAME 'n' /* a name as of the configuration's process_cmdline */
+#define HW_EXEC_NAME 'n' /* a name as in the configuration's process_cmdline */
 #define HW_EXEC_KIND 'A' /* + enum hw_memlog_kind: of a source that means some of all */
 
 enum hw_exec_rule_flags { HW_RULE_ALL = 1 };
@@ -67,14 +67,14 @@ struct hw_exec_message {
     uint64_t arm_interval_bytes; /* RULE, ARM: see inject/start.h */
     uint64_t arm_token;          /* RULE; its lowest bits are 0: a share's (exec_share.h) */
     uint16_t starts_per_minute;  /* RULE: more of a command are held by chance; 0 = all are */
-    uint16_t young_s;            /* the same: what was passed is found at this age */
+    uint16_t young_s;            /* the same: one that was passed is found at this age */
     uint32_t pad2;
     char text[112]; /* FOUND: why it could not be prepared at its start; "" = it was not held.
                      * SOCKET: a path or '@name' */
 };
 
 #define HW_EXEC_HOLDS       1u /* programs are held at their exec */
-#define HW_EXEC_HEARS       2u /* the process connector tells of execs and new names */
+#define HW_EXEC_HEARS       2u /* the process connector reports execs and new names */
 #define HW_EXEC_RENAMED     1u /* FOUND: it has given itself the name */
 #define HW_EXEC_ARMED       2u /* FOUND: it was armed a moment ago, and is no longer young */
 #define HW_EXEC_SHARE_SHIFT 8u /* FOUND: above it, see hw_exec_tell_share */
@@ -85,7 +85,7 @@ static inline uint32_t hw_exec_tell_share(uint32_t share)
     return (share + 1) << HW_EXEC_SHARE_SHIFT;
 }
 
-/* What the three have to know from the beginning. */
+/* What the three need to know from the start. */
 struct hw_exec_watch_setup {
     const char *library; /* of the recorder's clients; NULL = none is placed */
     const struct hw_policy *policy;
@@ -105,14 +105,14 @@ int hw_exec_fork(const struct hw_exec_watch_setup *s, int *talk, int *order, int
  */
 #define HW_EXEC_SKIP     64u
 #define HW_EXEC_USERS    64u
-#define HW_EXEC_N_PASSED 4096u /* a ring: more than the starts between two looks through /proc */
+#define HW_EXEC_N_PASSED 4096u /* a ring: more than the starts between two scans of /proc */
 #define HW_EXEC_NAMES    (HW_EXEC_BYTES - 256u)
 #define HW_EXEC_GROUP    'g'
 #define HW_EXEC_ROLE     'r'
 enum hw_exec_ask {
     HW_EXEC_ASK_MEANT, /* only what a name, a group or a role selects */
     HW_EXEC_ASK_ALL,   /* any program may be selected: the finder decides */
-    HW_EXEC_ASK_NAMED  /* and not all names are there */
+    HW_EXEC_ASK_NAMED  /* and not all names are listed */
 };
 struct hw_exec_watch_shared {
     _Atomic uint32_t version;
@@ -131,8 +131,8 @@ struct hw_exec_watch_shared {
 bool hw_exec_is_skipped(const struct hw_exec_watch_shared *s, const struct hw_exec_reader *reader,
                         int32_t pid);
 
-/* SIGKILL for this process itself when it does not come back in time: also when it is stopped. */
-#define HW_EXEC_STANDS_MS 1000u /* nothing keeps them waiting for so long: they are stopped */
+/* SIGKILL for this process itself if it does not return in time: also if it is stopped. */
+#define HW_EXEC_STANDS_MS 1000u /* nothing may keep them waiting for so long: they are killed */
 #define HW_EXEC_BEAT_MS   300
 void hw_exec_limit_init(void);
 void hw_exec_limit(uint32_t ms); /* 0 = none */
@@ -143,9 +143,9 @@ struct proc_event;
 
 #define HW_FAN_OPEN_EXEC_PERM 0x00040000u
 
-/* A socket on which new names are told, and execs, too; -1 = not here. */
+/* A socket on which new names are reported, and execs, too; -1 = not here. */
 int hw_exec_listen(bool execs);
-/* HW_OK; HW_EBUSY = none of that kind, go on; HW_ELIMIT = some were lost; HW_EGONE = none now. */
+/* HW_OK; HW_EBUSY = of another kind, continue; HW_ELIMIT = some were lost; HW_EGONE = none now. */
 int hw_exec_next_event(int fd, struct proc_event *out);
 /* Could programs be held at their exec? */
 bool hw_exec_can_hold(void);
@@ -158,23 +158,22 @@ struct hw_exec_call {
     uint64_t key;               /* the same as long as it is the same call */
 };
 
-/* The execve in which the thread is; by that reader. 1 = that; 0 = there
- * is none; HW_EPERM = it is left alone; HW_EBUSY = not to be had by until_ns
- * (hw_now_monotonic_ns). */
+/* The execve that the thread is in; through that reader. 1 = that; 0 = there is none; HW_EPERM =
+ * it is left alone; HW_EBUSY = not known by until_ns (hw_now_monotonic_ns). */
 int hw_exec_read_exec(const struct hw_exec_watch_shared *shared, struct hw_exec_reader *reader,
                       int32_t tid, uint64_t until_ns, struct hw_exec_call *out);
-/* Its role as config/memlog.h has it, of the arguments and the environment that it will have;
- * reader as above. */
+/* Its role as config/memlog.h defines it, from the arguments and the environment that it will
+ * have; reader as above. */
 void hw_exec_read_role(struct hw_exec_reader *reader, int32_t tid, const struct hw_exec_call *e,
                        char role[64]);
-/* What exec_share.h tells programs and commands by, each user's for itself, and those of each file
+/* How exec_share.h distinguishes programs and commands: separately for each user and each file
  * system, as a container's root has its own. fd: of the file; reader as above. */
 void hw_exec_read_command(struct hw_exec_reader *reader, int32_t tid, const struct hw_exec_call *e,
                           int fd, struct hw_exec_start *out);
-/* "#!/usr/bin/python3 -u" gives that path. 1 = a script; 0 = none; HW_EBUSY = it would have to be
- * waited for, and may not be. */
+/* "#!/usr/bin/python3 -u" gives that path. 1 = a script; 0 = none; HW_EBUSY = the read would
+ * block, and may not. */
 int hw_exec_read_interpreter(int fd, bool may_wait, char *out, size_t max);
-/* A thread that is not its process's first may execute, and has the process's number then. */
+/* A thread that is not its process's first may execute, and then gets the process's number. */
 int32_t hw_exec_process_of(int32_t tid);
 bool hw_exec_is_loader(int fd);
 /* May the answerer read control groups itself? */
@@ -184,10 +183,10 @@ int hw_exec_read_group(int32_t tid, char *out, size_t max);
 
 /* ---- exec_gate.c and exec_matcher.c: never return ---- */
 
-struct hw_exec_question { /* with it comes a descriptor of the file */
+struct hw_exec_question { /* a descriptor of the file comes with it */
     uint32_t number;
     int32_t tid;
-    uint64_t until_ns; /* then the answerer does not wait any more */
+    uint64_t until_ns; /* then the answerer no longer waits */
     uint32_t unnamed;  /* 1: no name means it */
     uint32_t has_exec; /* 1: the call has been read, and still waits */
     uint32_t share;    /* with which it was drawn: exec_share.h */
@@ -199,7 +198,7 @@ struct hw_exec_answer {
     uint32_t number;
 };
 
-/* The first thing that the answerer says to the finder. */
+/* The answerer's first message to the finder. */
 struct hw_exec_hello {
     uint32_t n_marks;
     int32_t error; /* errno */

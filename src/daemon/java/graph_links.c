@@ -1,8 +1,8 @@
 /*
- * Which address a block has is known exactly, but for one thing: with NativeMemoryTracking the JVM
- * puts a head of its own in front of what it gives out, so malloc's address is that much lower and
- * the allocation that much larger. Where the size of a block is known it has to fit, too: between
- * the graph and the snapshot the address may have been given to somebody else.
+ * A block's address is known exactly, with one exception: with NativeMemoryTracking the JVM puts a
+ * header of its own in front of each block, so malloc's address is that much lower and the
+ * allocation that much larger. If the size of a block is known it must match, too: between the
+ * graph and the snapshot the address may have been reused.
  */
 #include "daemon/java/graph_links.h"
 

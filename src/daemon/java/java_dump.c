@@ -32,7 +32,8 @@ struct hw_java_dump {
     int no_library; /* why; then there is no link, and the JVM's own dump is taken */
 };
 
-/* What a graph takes here, by what its heap takes there: an object of two words 3 times as much. */
+/* What a graph takes here, estimated from what its heap takes there: an object of two words 3
+ * times as much. */
 #define GRAPH_FACTOR 8u
 #define GRAPH_ALWAYS (UINT64_C(64) << 20)
 
@@ -50,7 +51,7 @@ static int code_of(int reason, const struct hw_error *err)
     return reason > 0 ? (err && err->code ? err->code : HW_EUNSUPPORTED) : reason;
 }
 
-/* What the JVM's own dump is a way round. */
+/* Reasons for which the JVM's own dump is the alternative. */
 static bool is_refusal(int reason)
 {
     return reason == HW_JAVA_AGENT_DISABLED || reason == HW_JAVA_AGENT_OPEN ||
@@ -292,7 +293,7 @@ int hw_java_dump_moment(struct hw_java_dump *d, struct hw_java_moment *out)
 void hw_java_dump_release(struct hw_java_dump *d, const struct hw_java_moment *m)
 {
     if (d->link)
-        (void)hw_java_link_release(d->link, m->event); /* else its patience ends it */
+        (void)hw_java_link_release(d->link, m->event); /* else its deadline ends it */
 }
 
 const hw_native_blocks *hw_java_dump_natives(const struct hw_java_dump *d)

@@ -29,10 +29,10 @@ struct hw_trace_writer;
 struct hw_java_dump_options {
     const struct hw_pid *pid;
     bool allow_pause;    /* the JVM may be paused for the whole walk */
-    bool later;          /* it may be that no way is safe now, but one is by then */
+    bool later;          /* no way may be safe now, but one will be by then */
     bool only_by_client; /* java/jvm/jvm_link.h */
-    /* Reads an .hprof file, import/import.h's hw_import_fd; NULL = the ladder ends before. With
-     * allow_pause the JVM's own heap dump is taken where our library is refused. */
+    /* Reads an .hprof file, import/import.h's hw_import_fd; NULL = that step is left out. With
+     * allow_pause the JVM's own heap dump is taken if our library is refused. */
     int (*read_hprof)(int fd, const char *name, struct hw_profile **out, struct hw_error *err);
     uint32_t fail, stall_ms; /* tests: java/jvm/jvm_link.h */
     uint64_t min_heap_bytes; /* in use, or there is no dump */
@@ -45,7 +45,7 @@ struct hw_java_dump_figures {
     uint64_t boottime_ns;                        /* of the snapshot */
     uint64_t stop_ns, fork_ns, call_ns, walk_ns; /* struct hw_java_say */
     uint64_t heap_bytes;                         /* in use, garbage included; 0 = unknown */
-    uint64_t heap_left;                          /* how much more it might have become, likewise */
+    uint64_t heap_left;                          /* how much it may have grown by, likewise */
     uint64_t stream_bytes, trace_bytes;
     uint32_t mode; /* enum hw_java_mode */
 };
@@ -57,8 +57,8 @@ void hw_java_dump_allow_pause(struct hw_java_dump *d, bool allow);
 void hw_java_dump_free(struct hw_java_dump *d);
 int hw_java_dump_take(struct hw_java_dump *d, struct hw_java_dump_figures *out,
                       struct hw_error *err);
-/* The graph taken last; also why it was not the ladder's first step, as attributes of the trace,
- * and what is known of the moment it was taken at (NULL = any). */
+/* The graph taken last; also why it was not the first step of the ladder, as attributes of the
+ * trace, and what is known about the moment at which it was taken (NULL = any). */
 int hw_java_dump_write(struct hw_java_dump *d, struct hw_trace_writer *w, uint32_t sequence,
                        struct hw_java_dump_figures *figures, const struct hw_java_moment *moment,
                        struct hw_error *err);

@@ -11,7 +11,7 @@
 #include "base/banned.h"
 
 #define USUAL         (512 * 1024) /* HotSpot's own */
-#define MALLOC_USUAL  4096         /* ours, for other heaps: not asked for */
+#define MALLOC_USUAL  4096         /* ours, for other heaps: not wanted */
 #define ENTRANCE_ONLY (64 * 1024)
 #define COSTLY        (16 * 1024)
 
@@ -77,8 +77,8 @@ void hw_java_heap_missing(struct hw_target *t, const struct hw_snapshot *s)
             "which runs for at least a second, and managed frames switched on");
 }
 
-/* By what the client counted: names of functions say nothing, as most are in modules of their own,
- * and may not be there yet. */
+/* By what the client counted: names of functions do not help, as most are in modules of their
+ * own, and may not be known yet. */
 static bool has_java_frames(const struct hw_snapshot *s)
 {
     return has_java_heap(s) || s->managed_asked > s->managed_none + s->managed_unwalkable +
@@ -107,7 +107,7 @@ static bool is_code_of(const struct hw_map *m, const char *name)
     return slash && strcmp(slash + 1, name) == 0 && (m->flags & HW_MAP_EXEC);
 }
 
-/* Once; java_lo is not 0 from then on. False: heap graphs come by the attach protocol then. */
+/* Once; java_lo is not 0 from then on. False: heap graphs then use the attach protocol. */
 static bool tell_library(struct hw_target *t, struct hw_control_page *page)
 {
     hw_autofree char *library = NULL;

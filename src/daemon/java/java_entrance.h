@@ -3,7 +3,7 @@
  *
  * Why:     only the recorder knows the target's mappings; see wire/java_entrance.h.
  * Shapes:  called whenever the mappings were read; acts once.
- * Errors:  none: without it heap graphs come by the attach protocol.
+ * Errors:  none: without it heap graphs use the attach protocol.
  */
 #ifndef HW_DAEMON_JAVA_JAVA_ENTRANCE_H
 #define HW_DAEMON_JAVA_JAVA_ENTRANCE_H
@@ -12,10 +12,10 @@ struct hw_client_config;
 struct hw_snapshot;
 struct hw_target;
 
-/* What a choice of a heap of Java objects means: its own usual interval, and that the client
- * must come upon libjvm for it, by samples of libc.malloc. */
+/* What selecting a heap of Java objects implies: its own usual interval, and that the client
+ * must find libjvm for it, by samples of libc.malloc. */
 void hw_java_heap_choices(struct hw_target *t, struct hw_client_config *c);
-/* With the last snapshot: says so when a heap of Java objects was asked for and never came. */
+/* With the last snapshot: says so if a heap of Java objects was requested and never came. */
 void hw_java_heap_missing(struct hw_target *t, const struct hw_snapshot *s);
 
 /* At its end: a JVM whose stacks stayed native. */

@@ -1,7 +1,7 @@
 /*
  * Types of the trace are numbered as they are needed, so that the frequent ones get short numbers:
- * one for a class's objects, another one for its class object, java.lang.Class<X>. A class draws
- * its superclasses along, since readers look for names of fields there.
+ * one for a class's objects, another one for its class object, java.lang.Class<X>. A class pulls in
+ * its superclasses, since readers look for names of fields there.
  */
 #include "daemon/java/java_graph.h"
 
@@ -29,7 +29,7 @@ static const uint8_t kinds[HW_JAVA_KIND_COUNT] = {
     [HW_JAVA_KIND_ARRAY] = 4,   [HW_JAVA_KIND_CLASS] = 5,         [HW_JAVA_KIND_LOADER] = 6,
     [HW_JAVA_KIND_SOFT] = 8,    [HW_JAVA_KIND_WEAK] = 9,          [HW_JAVA_KIND_FINALIZER] = 10,
     [HW_JAVA_KIND_PHANTOM] = 11};
-enum { KIND_CLASS = 5, MAX_TOLD = 1 << 20 }; /* roots whose holder is told */
+enum { KIND_CLASS = 5, MAX_TOLD = 1 << 20 }; /* roots whose holder is reported */
 enum {
     ROOT_UNKNOWN = 0,
     ROOT_JNI_GLOBAL = 1,
@@ -199,7 +199,7 @@ static bool is_internal(uint32_t kind)
            kind == HW_REF_CONSTANT;
 }
 
-/* By the slots of its class, an entry for each. Gives whether all references have one. */
+/* Through the slots of its class, an entry for each. Gives whether all references have one. */
 static bool by_slots(struct hw_jgraph *j, const struct hw_java_object *o, uint32_t n_slots)
 {
     memset(j->refs.v, 0, n_slots * sizeof *j->refs.v);
@@ -213,7 +213,7 @@ static bool by_slots(struct hw_jgraph *j, const struct hw_java_object *o, uint32
     return true;
 }
 
-/* One by one. Names only where the kind has any. */
+/* One by one. Names only if the kind has any. */
 static int one_by_one(struct hw_jgraph *j, const struct hw_java_object *o, bool named)
 {
     hw_vec_clear(&j->refs);
@@ -294,7 +294,7 @@ static int take_root(void *ctx, uint64_t id, uint32_t kind, const struct hw_java
 
 /* ---- who holds them ---- */
 
-/* Threads that were begun after the table was made are known by their number in Java. */
+/* Threads that started after the table was made are identified by their number in Java. */
 static int thread_by_id(struct hw_jgraph *j, struct hw_map64 *late, uint32_t *n, uint64_t id,
                         uint32_t *out)
 {
@@ -349,9 +349,9 @@ static int write_frames(struct hw_jgraph *j, const struct hw_java_holders *h)
 }
 
 /*
- * For each compiled method on a stack HotSpot's walk tells the objects that its code names, as JNI
- * locals of the method (VM_HeapWalkOperation). What is a static final field's then seems to be held
- * by the stack, with all that it holds. The JVM's own dump does not know such roots.
+ * For each compiled method on a stack HotSpot's walk reports the objects that its code names, as
+ * JNI locals of the method (VM_HeapWalkOperation). A static final field's object then seems to be
+ * held by the stack, with everything it holds. The JVM's own dump does not know such roots.
  */
 static uint32_t type_of_told(const struct told_root *r, const struct hw_java_holders *h)
 {
@@ -463,9 +463,9 @@ static int write_type(struct hw_jgraph *j, uint32_t id)
  *
  *     owner <-referent- sun.misc.Cleaner -thunk-> CleanerThunk -this$0-> NativeAllocationRegistry
  *
- * So that they show the sizes, too, these three are made up, with numbers behind those of all
- * objects and without a size; thunk and registry are shared by all blocks of one size. Our reader
- * is told from which number on, and takes the blocks instead.
+ * So that they show the sizes, too, these three are synthesized, with numbers after those of all
+ * objects and without a size; thunk and registry are shared by all blocks of one size. The trace
+ * tells our reader the first such number, and it uses the blocks instead.
  */
 struct made_up {
     uint64_t next_id;

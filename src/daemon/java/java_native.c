@@ -1,7 +1,7 @@
 /*
- * Which class plays which part is found out when a walk begins, from names of classes; which field
- * does, from names of fields. An object refers to others that are known by class already, so only
- * edges that can matter are kept: 16 bytes for each buffer, stream, arena.
+ * When a walk begins, the names of classes say which class plays which part, and the names of
+ * fields which field does. The classes of the objects that an object refers to are known already,
+ * so only edges that can matter are kept: 16 bytes for each buffer, stream, arena.
  */
 #include "daemon/java/java_native.h"
 
@@ -191,7 +191,7 @@ static int add_thing(struct hw_java_natives *n, const struct hw_java_object *o)
         else if (role == HW_JAVA_VALUE_INNER && t.n_inner < HW_ARRAY_LEN(t.inner))
             t.inner[t.n_inner++] = v->value;
     }
-    if (t.address == 0) /* given back, or never there */
+    if (t.address == 0) /* freed, or never allocated */
         return HW_OK;
     if (hw_vec_push(&n->things, t) < 0)
         return HW_ENOMEM;

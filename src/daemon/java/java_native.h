@@ -2,7 +2,7 @@
  * java_native.h - memory outside a JVM's heap → the objects that own it
  *
  * Why:     what a program holds through a buffer or zlib stream is not in the sizes of objects. The
- *          JDK records it in auxiliary objects, several references away from the one that people
+ *          JDK records it in auxiliary objects, several references away from the one that users
  *          know.
  * Shapes:  give all objects of a walk, then end: a list of (owner, kind, bytes, addresses).
  *
@@ -10,7 +10,8 @@
  *              Deflater -zsRef-> DeflaterZStreamRef {address}
  *              session -resourceList-> list -fst-> node -next-> node {address, size}
  *
- *          What has run or was closed has no address any more, or a Cleaner that follows itself.
+ *          A Cleaner that has run, or an object that was closed, has no address any more, or a
+ *          Cleaner that follows itself.
  * Owns:    its lists. classes and graph are borrowed.
  * Errors:  HW_ENOMEM.
  * Source:  doc/design/java.md, "Native sizes"
@@ -44,7 +45,7 @@ typedef HW_VEC(struct hw_native_block) hw_native_blocks;
 
 int hw_java_natives_new(struct hw_java_natives **out);
 void hw_java_natives_free(struct hw_java_natives *n);
-/* Forgets what was there. */
+/* Forgets everything. */
 int hw_java_natives_begin(struct hw_java_natives *n, const struct hw_java_classes *classes,
                           const struct hw_java_graph *graph);
 int hw_java_natives_object(struct hw_java_natives *n, const struct hw_java_object *o);

@@ -1,9 +1,9 @@
 /*
  * launch.c - which processes below a started command are meant
  *
- * `record -- ./run.sh` or `env A=1 nice prog`: the program one wants is below a chain of programs
- * that only start others. A process is meant when it is the root, or when every process between the
- * root and it (the root included) is such a starter; with follow-fork, any descendant.
+ * `record -- ./run.sh` or `env A=1 nice prog`: the program that the user wants is below a chain of
+ * programs that only start others. A process is meant when it is the root, or when every process
+ * between the root and it (the root included) is such a starter; with follow-fork, any descendant.
  */
 #include <stdio.h>
 #include <string.h>
@@ -49,8 +49,8 @@ bool hw_launch_is_launcher(const char *exe)
     return is_compiler_driver(exe);
 }
 
-/* The parent, pinned; false = none. Whoever has that number when it is opened is the parent, when
- * the child says so still. */
+/* The parent, pinned; false = none. The process with that number when it is opened is the parent
+ * if the child still says so. */
 static bool parent_of(const struct hw_pid *p, struct hw_pid *out)
 {
     struct hw_proc_stat before, after;
@@ -76,7 +76,8 @@ static bool is_starter(const struct hw_pid *p)
     return hw_launch_is_launcher(exe);
 }
 
-/* by_starters: all between the two, the root included, are programs that only start others. */
+/* by_starters: all processes between the two, the root included, are programs that only start
+ * others. */
 static bool is_below(const struct hw_pid *p, const struct hw_relative *root, bool by_starters)
 {
     struct hw_pid at = HW_PID_NONE, up;

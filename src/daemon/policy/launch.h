@@ -17,7 +17,7 @@ struct hw_session;
 bool hw_launch_is_launcher(const char *exe);
 /* Does pid belong to the tree of a launched session? */
 bool hw_launch_matches(const struct hw_session *s, const struct hw_pid *pid);
-/* Is it the command's own child, that has not become the program yet? */
+/* Is it the command's own child, which has not become the program yet? */
 int hw_launch_check(const struct hw_pid *command, const struct hw_pid *root, struct hw_error *err);
 
 #endif

@@ -10,7 +10,7 @@
 
 #define KNOWN_NS UINT64_C(10000000000) /* limits of control groups are files */
 
-/* Asked for each program that starts, and four times a second. */
+/* Read for each program that starts, and four times a second. */
 static uint64_t there_is(void)
 {
     static _Atomic uint64_t bytes, until_ns; /* two threads may both look: the same */
@@ -35,6 +35,6 @@ uint64_t hw_memory_of_recorder(void)
 uint64_t hw_memory_own(void)
 {
     struct hw_proc_status st = {0};
-    (void)hw_proc_own_status(&st); /* unreadable: no limit is seen */
+    (void)hw_proc_own_status(&st); /* unreadable: treated as no limit */
     return (st.rss_anon_kb + st.vm_swap_kb) * 1024;
 }

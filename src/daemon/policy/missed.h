@@ -2,7 +2,7 @@
  * missed.h - forked children and armed programs that should have been recorded but were not
  *
  * Why:     if many are forked at once, some have exited before we get to them; so may a program
- *          that connects with its first sample. What they allocated is missing from the recording,
+ *          that connects with its first sample. Their allocations are missing from the recording,
  *          which has to say so.
  * Shapes:  by pid, each once. One that is recorded after all is removed; a later process with a
  *          reused pid is not mistaken for it.
@@ -20,9 +20,9 @@ struct hw_target;
 
 /* Does it follow forks, so that it has to say so? */
 bool hw_missed_counts(const struct hw_session *s);
-/* It went away before anything was decided: whose it was can only be told by its user. */
+/* It went away before anything was decided: only its user shows which session it belongs to. */
 void hw_missed_conn(const struct hw_conn *c);
-/* The target comes to nothing, or nothing came from it. False: it is none of those. */
+/* The target could not be set up, or nothing came from it. False: it is none of those. */
 bool hw_missed_target(const struct hw_target *t);
 void hw_missed_had(struct hw_session *s, const struct hw_pid *pid);
 uint32_t hw_missed_count(const struct hw_session *s);

@@ -17,11 +17,11 @@
 
 #include "base/banned.h"
 
-#define MAX_ABOVE      64          /* a chain of parents longer than that is no shell's */
+#define MAX_ABOVE      64          /* no shell has a longer chain of parents */
 #define FIRST_USER_UID 1000u       /* below are the system's own, as login.defs has it */
 #define FIRST_PID_NS   0xEFFFFFFCu /* the machine's, on every kernel: PROC_PID_INIT_INO */
 
-/* Without them nobody can look after the machine. Cut as the kernel cuts its short names. */
+/* Without them nobody can administer the machine. Cut as the kernel cuts its short names. */
 static const char *const critical[] = {
     "init",           "systemd",        "systemd-*",   "dbus-daemon", "dbus-broker*", "udevd",
     "elogind*",       "auditd",         "sshd",        "login",       "agetty",       "polkitd",
@@ -93,7 +93,7 @@ bool hw_permission_is_first(int32_t pid, uint64_t its_ns, uint64_t our_ns)
     return pid <= 1 && !(pid == 1 && in_container);
 }
 
-/* A namespace that may not be looked at counts as the machine's. */
+/* A namespace that may not be inspected counts as the machine's. */
 static uint64_t pid_ns(int dir, const char *name)
 {
     struct stat st;
@@ -106,9 +106,10 @@ bool hw_permission_is_machines_first(const struct hw_pid *p)
                                                  pid_ns(AT_FDCWD, "/proc/self/ns/pid"));
 }
 
-/* ---- the order of questions ---- */
+/* ---- the order of checks ---- */
 
-/* Ours are called so, and so is what they start: the answerer of starts is a grandchild. */
+/* Our processes have this name, and so do those they start: the answerer of starts is a
+ * grandchild. */
 static bool works_for_us(const struct hw_pid *p, const struct hw_proc_status *st)
 {
     static const char ours[] = "heapprofd";
@@ -147,8 +148,8 @@ static int check_user(const struct hw_asking *a, const struct hw_pid *p,
             err, HW_EPERM, 0,
             "process %d belongs to user %u; the policy lets root profile only root's own processes",
             p->pid, st->uid);
-    /* The kernel lets him trace it, but not open its files of /proc: a service does that for him.
-     */
+    /* The kernel lets the user trace it, but not open its files of /proc: a service does that
+     * for the user. */
     if (st->euid != a->who.uid && !hw_privilege_has(CAP_SYS_PTRACE) &&
         hw_userns_is_of(p->dir, a->who.uid, a->who.user_ns))
         return hw_fail(err, HW_EPERM, 0,
@@ -170,7 +171,8 @@ bool hw_permission_hides(const struct hw_asking *a, const struct hw_proc_status 
     return a->hides_others && (st->uid != a->who.uid || st->euid != a->who.uid);
 }
 
-/* That there is a process of that number can be seen all the same (kill(2)); nothing else of it. */
+/* One can see all the same that a process of that number exists (kill(2)); nothing else about
+ * it. */
 static int check_shown(const struct hw_asking *a, const struct hw_pid *p,
                        const struct hw_proc_status *st, struct hw_error *err)
 {
@@ -180,7 +182,7 @@ static int check_shown(const struct hw_asking *a, const struct hw_pid *p,
     return rc;
 }
 
-/* Behind the question whose it is: the name of another's program is not told. */
+/* After the check whose process it is: the name of another user's program is not revealed. */
 static int check_name(const struct hw_asking *a, const struct hw_pid *p,
                       const struct hw_proc_status *st, const char *exe, struct hw_error *err)
 {
@@ -229,7 +231,7 @@ static int check_table(const struct hw_asking *a, const struct hw_pid *p,
     bool launched = a->all_launched || hw_launch_is_below(p, &a->root);
     enum hw_program what =
         hw_program_of(a->policy, launched, program->status, exe, program->cgroup);
-    /* The group parts services from programs: read where one of them may not be profiled. */
+    /* The group distinguishes services from programs: read if one of them may not be profiled. */
     bool same = hw_permission_table(HW_PROGRAM_PROGRAM, machine) ==
                 hw_permission_table(HW_PROGRAM_SERVICE, machine);
     if (hw_permission_table(what, machine) && (same || what != HW_PROGRAM_PROGRAM))
@@ -279,7 +281,7 @@ int hw_permission_profile(const struct hw_asking *a, const struct hw_pid *p,
     return hw_permission_profile_program(a, p, &(struct hw_permission_program){st, exe, NULL}, err);
 }
 
-/* What the program before may have been (setpriv, sudo) does not count: only whose it is. */
+/* What the previous program was (setpriv, sudo) does not count: only its user does. */
 static int check_starter(const struct hw_asking *a, const struct hw_pid *p,
                          const struct hw_proc_status *st, struct hw_error *err)
 {

@@ -50,19 +50,19 @@ struct hw_relative {
 struct hw_asking {
     struct hw_asker who;            /* from the socket */
     struct hw_relative root;        /* what the recording has started; pid 0 = nothing */
-    bool all_launched;              /* the recorder is embedded: nobody else knows of it */
+    bool all_launched;              /* the recorder is embedded: no other process knows it */
     const struct hw_policy *policy; /* borrowed */
-    bool hides_others; /* the machine does: he is told nothing of them (proc/rights/hidepid.h) */
+    bool hides_others; /* hidepid: they learn nothing about them (proc/rights/hidepid.h) */
     HW_VEC(struct hw_relative) above; /* the command that records, its parents, their debuggers */
 };
 
-/* Finds what is above the process that asks. */
+/* Finds the processes above the one that asks. */
 void hw_asking_init(struct hw_asking *a, const struct hw_asker *who, int32_t pid,
                     const struct hw_policy *policy);
 int hw_asking_copy(const struct hw_asking *from, struct hw_asking *out);
 void hw_asking_done(struct hw_asking *a);
 
-/* What has just been read of a program. */
+/* What has just been read about a program. */
 struct hw_permission_program {
     const struct hw_proc_status *status;
     const char *exe;
@@ -75,27 +75,27 @@ int hw_permission_profile(const struct hw_asking *a, const struct hw_pid *pid,
 int hw_permission_profile_program(const struct hw_asking *a, const struct hw_pid *pid,
                                   const struct hw_permission_program *program,
                                   struct hw_error *err);
-/* May he see what has just been read of the inside of a process that may have executed another
- * program since it was asked for, or that nobody asked for? As the kernel would answer him. */
+/* May they see what has just been read from inside a process that may have executed another
+ * program since it was requested, or that nobody requested? As the kernel would answer them. */
 bool hw_permission_shows(const struct hw_asking *a, int32_t pid, int dir);
-/* Is that process hidden from him, as long as he may not profile it? */
+/* Is that process hidden from the user, as long as they may not profile it? */
 bool hw_permission_hides(const struct hw_asking *a, const struct hw_proc_status *st);
-/* ... when it runs this program, which is about to start; its short name is in the status. Of the
- * program that it still is, nothing but the user counts: to be asked again when the new one
- * stands. */
+/* ... when it runs this program, which is about to start; its short name is in the status. Of
+ * its present program nothing but the user counts: to be asked again when the new one is in
+ * place. */
 int hw_permission_start(const struct hw_asking *a, const struct hw_pid *pid,
                         const struct hw_permission_program *program, struct hw_error *err);
-/* Is the process of that number the one without which the machine does not run? A container's own
- * process 1 is a program like others. its_ns, our_ns: inodes of the pid namespaces; 0 = unknown. */
+/* Is it the process without which the machine does not run? A container's own process 1 is a
+ * program like others. its_ns, our_ns: inodes of the pid namespaces; 0 = unknown. */
 bool hw_permission_is_first(int32_t pid, uint64_t its_ns, uint64_t our_ns);
-/* ... asked of /proc. */
+/* ... by what /proc says. */
 bool hw_permission_is_machines_first(const struct hw_pid *p);
 /* The table. */
 bool hw_permission_table(enum hw_program p, enum hw_machine m);
 /* exe, comm: names. cgroup: text of /proc/PID/cgroup, NULL = unknown. */
 enum hw_program hw_program_of(const struct hw_policy *policy, bool launched,
                               const struct hw_proc_status *st, const char *exe, const char *cgroup);
-/* May this user begin a recording? groups: of his process. */
+/* May this user start a recording? groups: of the user's process. */
 int hw_permission_record(const struct hw_policy *p, uint32_t uid, const uint32_t *groups, size_t n,
                          struct hw_error *err);
 /* launch.c: is the process the root, or started by one that is below it? */

@@ -179,7 +179,7 @@ int hw_policy_read(const char *path, struct hw_policy *out, struct hw_error *err
         return hw_fail_sys(err, "policy '%s'", l.path);
     int rc = check_owner(fd, l.path, err);
     if (rc == HW_OK) {
-        char name[64]; /* the very file that was looked at */
+        char name[64]; /* the very file that was checked */
         (void)snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
         rc = hw_file_read(-1, name, MAX_BYTES, &text, &n, err);
     }

@@ -17,7 +17,7 @@
  *              root = own               root may profile root's processes only (or: all)
  *
  *          Names are compared with the executable's and the kernel's short name; '*' is any text.
- *          A file that is not there is the policy of a developer machine.
+ *          Without a file the policy is that of a developer machine.
  * Errors:  HW_EINVAL with file and line: an unreadable policy permits nothing. HW_EPERM when others
  *          than root and the recorder's user could have written it.
  */
@@ -52,7 +52,7 @@ struct hw_policy {
 int hw_policy_read(const char *path, struct hw_policy *out, struct hw_error *err);
 void hw_policy_done(struct hw_policy *p);
 bool hw_policy_names_has(const hw_policy_names *names, const char *exe, const char *comm);
-/* What the machine counts as: SELinux switched to permissive opens a developer's. */
+/* What the machine counts as: SELinux switched to permissive opens a developer machine. */
 enum hw_machine hw_policy_machine(const struct hw_policy *p);
 const char *hw_machine_name(enum hw_machine m);
 

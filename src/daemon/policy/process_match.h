@@ -15,7 +15,7 @@
 
 bool hw_name_is_meant(const char *wanted, const char *cmdline, size_t n, const char *comm,
                       const char *exe);
-/* Could the short name alone mean it? Cheap; without looking at anything else. */
+/* Could the short name alone match? Cheap; reads nothing else. */
 bool hw_name_may_be_comm(const char *wanted, const char *comm);
 
 #endif

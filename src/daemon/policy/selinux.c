@@ -33,7 +33,7 @@ enum hw_selinux hw_selinux_state(const char *root)
     return first == '1' ? HW_SELINUX_ENFORCING : HW_SELINUX_PERMISSIVE;
 }
 
-/* In a child of the child, which is nobody's: system calls only. */
+/* In a child of the child, which belongs to no one: system calls only. */
 static void wait_and_restore(int alive, int enforce)
 {
     char c;

@@ -13,7 +13,7 @@ static const char reason[] =
     "the programs of user %u have as many connections as one user gets (a quarter of all): further "
     "ones are not profiled; end some, or raise the limit (ulimit -n, LimitNOFILE= of the service)";
 
-/* NULL: it is one of too many. */
+/* NULL: it is one too many. */
 static struct hw_refused_user *find(struct hw_recorder *r, uint32_t uid)
 {
     for (size_t i = 0; i < r->n_refused_users; i++)

@@ -1,14 +1,14 @@
 /*
  * attach.c - preloaded processes that started before any recorder
  *
- * Their library found no socket and stays silent. Its control page is an exported symbol; where we
- * may write the process's memory, the socket's name and a generation are put there, and the next
- * allocation shakes hands. Nothing is stopped, nothing is signalled.
+ * Their library found no socket and stays silent. Its control page is an exported symbol; if we may
+ * write the process's memory, we put the socket's name and a generation there, and the next
+ * allocation makes the handshake. Nothing is stopped, nothing is signalled.
  *
  * A page that is mapped from another recorder's file becomes the process's own by our write. That
  * is done only when that recorder is surely gone: it said so (`ended`), or nobody listens at its
- * socket and its heartbeat does not change while we look, or the socket is ours (a service started
- * again).
+ * socket and its heartbeat does not change while we watch, or the socket is ours (a restarted
+ * service).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,9 +34,9 @@
 #define SLICE_NS   UINT64_C(1000000)
 #define FOUND_NS   UINT64_C(300000000)  /* a program has begun by then */
 #define FOUND_BUSY UINT64_C(5000000000) /* or one that waits for a processor or a disk */
-#define FOUND_STEP UINT64_C(5000000)    /* between two looks at it, or half of what has passed */
+#define FOUND_STEP UINT64_C(5000000)    /* between two checks of it, or half of what has passed */
 #define RESCAN_NS  UINT64_C(10000000000)
-#define SILENT_NS  UINT64_C(1500000000) /* a recorder's heart beats at least every 500 ms */
+#define SILENT_NS  UINT64_C(1500000000) /* a recorder's heartbeat comes at least every 500 ms */
 
 static const char other_version[] =
     "it has the client library of another version of heapwise; restart the program";
@@ -135,7 +135,8 @@ static void scan_one(struct hw_session *s, int32_t pid, uint64_t now)
         hw_pid_done(&a.pid);
 }
 
-/* Thousands of processes are tens of milliseconds, just when those that wait shake hands. */
+/* Thousands of processes take tens of milliseconds, just when those that wait make the
+ * handshake. */
 static void scan_slice(struct hw_session *s, uint64_t now)
 {
     uint64_t end = hw_now_monotonic_ns() + SLICE_NS;
@@ -145,7 +146,7 @@ static void scan_slice(struct hw_session *s, uint64_t now)
         hw_vec_done(&s->scan);
 }
 
-/* ---- those that started, or got their name, meanwhile ---- */
+/* ---- processes that started, or got their name, meanwhile ---- */
 
 void hw_attach_found(struct hw_recorder *r, int32_t pid, const char *why, bool grown)
 {
@@ -156,7 +157,7 @@ void hw_attach_found(struct hw_recorder *r, int32_t pid, const char *why, bool g
             r->found.v[i].next_ns = 0;
             return;
         }
-    if (grown && is_known(r, pid)) /* it had a sample by then, as most that live on */
+    if (grown && is_known(r, pid)) /* it had a sample by then, as most that live long do */
         return;
     if (hw_clients_wake_one(r, pid) || hw_pid_open(pid, &f.pid, NULL) < 0)
         return;
@@ -165,15 +166,15 @@ void hw_attach_found(struct hw_recorder *r, int32_t pid, const char *why, bool g
         hw_pid_done(&f.pid);
 }
 
-/* On a busy machine the loader is not done for long; who sleeps has begun. */
+/* On a busy machine the loader is not done for a long time; a process that sleeps has begun. */
 static bool is_at_work(const struct hw_pid *pid)
 {
     struct hw_proc_stat st;
     return hw_proc_stat(pid->dir, &st) == HW_OK && (st.state == 'R' || st.state == 'D');
 }
 
-/* Its loader is at work still, or it was prepared and shakes hands by itself; or it has executed
- * another program just now, and we still know the one before. */
+/* Its loader is still working, or it was prepared and makes the handshake by itself; or it has
+ * just executed another program, and we still know the old one. */
 static bool is_too_early(const struct hw_recorder *r, const struct hw_found *f, uint64_t now)
 {
     struct hw_proc_status st;
@@ -240,8 +241,8 @@ static int check_owner(const struct hw_recorder *r, struct hw_attach *a,
     return now - a->beat_ns > SILENT_NS ? HW_OK : HW_EGONE;
 }
 
-/* Its filters are those with which it has shaken hands with the recorder before, or was armed. A
- * process that lies about it is ended by nobody but its own filter. */
+/* Its filters are those with which it made the handshake before, or was armed. A process that
+ * lies about it can only be killed by its own filter. */
 static bool was_let_through(const struct hw_control_page *page, const struct hw_filters *now)
 {
     return (page->magic == HW_CONTROL_MAGIC || page->magic == 0) &&
@@ -249,7 +250,7 @@ static bool was_let_through(const struct hw_control_page *page, const struct hw_
            now->n < page->filters;
 }
 
-/* It restricted its calls after it was started: a handshake could be the end of it. */
+/* It restricted its calls after it was started: a handshake could kill it. */
 static bool is_closed_in(const struct hw_attach *a, const struct hw_control_page *page)
 {
     struct hw_proc_status st, parent;
@@ -266,7 +267,7 @@ static bool is_closed_in(const struct hw_attach *a, const struct hw_control_page
 }
 
 /*
- * Is it still the image that was looked at, and may it be profiled? Asked behind the opening of its
+ * Is it still the image that was inspected, and may it be profiled? Checked after opening its
  * memory, which stays that of the image it had then: a process that executes a set-user-id program
  * meanwhile must not get our page, at an address it has chosen, into that one.
  */
@@ -320,13 +321,13 @@ static int write_page(struct hw_recorder *r, struct hw_attach *a, struct hw_erro
     page.magic = HW_CONTROL_MAGIC;
     page.ended = 0;
     page.heartbeat++;
-    if (page.version == 0) /* nobody has told it one so far; its hello says what it speaks */
+    if (page.version == 0) /* no recorder has told it one so far; its hello says what it speaks */
         page.version = HW_WIRE_VERSION;
     rc = hw_namespace_socket_for(r, &a->pid, &door, err);
     if (rc < 0)
         return rc;
     memcpy(page.socket_path, hw_namespace_socket_name(r, door), sizeof page.socket_path);
-    /* The generation last: who sees it must see the name. */
+    /* The generation last: a thread that sees it must see the name. */
     size_t head = offsetof(struct hw_control_page, heartbeat);
     rc = hw_reading_write_mem(r->looker, who, mem, at + head, (char *)&page + head,
                               offsetof(struct hw_control_page, pad) - head);
@@ -338,7 +339,7 @@ static int write_page(struct hw_recorder *r, struct hw_attach *a, struct hw_erro
                   : HW_OK;
 }
 
-/* False: to be tried again. */
+/* False: try again. */
 static bool finish(struct hw_recorder *r, struct hw_attach *a, bool first, bool last)
 {
     struct hw_error err;
@@ -369,9 +370,8 @@ static bool finish(struct hw_recorder *r, struct hw_attach *a, bool first, bool 
     return true;
 }
 
-/* What another recorder had may be free by now. The others are told by the finder of starting
- * programs; only without it all of /proc is looked at. What cannot be had at all is not tried
- * again. */
+/* What another recorder had may be free by now. The finder of starting programs reports the
+ * others; only without it all of /proc is scanned. What cannot be had at all is not tried again. */
 static void scan_again(struct hw_session *s, uint64_t now)
 {
     const struct hw_exec_watch *finder = &s->rec->starts;

@@ -1,11 +1,11 @@
 /*
- * inject.c - processes that were not prepared: the client goes in, and its hooks out again
+ * inject.c - processes that were not prepared: puts the client in, and takes its hooks out again
  *
  *   wanted ──> PREPARING ── tables of its files are there, or 1 s ──> RUNNING ──> hooked
  *              (main thread)                                     (thread of its own)   │
  *   session is over ──> PREPARING ──> RUNNING ──> not hooked        new modules: refresh
  *
- * What is hooked shakes hands like any other client.
+ * A hooked process makes the handshake like any other client.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -59,8 +59,8 @@ static bool is_short_lived(const struct hw_session *s, const struct hw_pid *pid)
     return hw_session_is_later(s, pid) && !hw_pid_alive(pid);
 }
 
-/* Who is busy may be free later, for who looks again; all else will not change. Quietly: only
- * remembered. */
+/* One that is busy may be free later, for a later try; all other reasons will not change.
+ * Quietly: only remembered. */
 static void failed(struct hw_session *s, const struct hw_pid *pid, int rc, bool quietly,
                    const char *text)
 {
@@ -74,7 +74,7 @@ static void failed(struct hw_session *s, const struct hw_pid *pid, int rc, bool 
         (void)hw_session_remember_refused(s, pid->pid); /* without it, it is tried again */
 }
 
-/* Nobody waits for it any more. When it comes back after all, what it did is undone. */
+/* Nobody waits for it any more. If it returns after all, what it did is undone. */
 static void give_up(struct hw_inject_job *j)
 {
     struct hw_session *s = j->session;
@@ -147,8 +147,8 @@ static void wait_for_its_time(struct hw_inject_job *j, uint64_t ns)
     j->state = HW_JOB_RUNNING; /* no thread does */
 }
 
-/* Another recorder had it last, which a crash has ended perhaps: the client waits for its heart
- * longer than its socket lasts. Gives whether the process is looked at again. */
+/* Another recorder last had it, and may have been killed: the client waits longer for its
+ * heartbeat than its socket lives. Gives whether to check the process again. */
 static bool is_held(struct hw_inject_job *j)
 {
     int32_t holder;
@@ -168,7 +168,7 @@ static bool is_held(struct hw_inject_job *j)
     return false;
 }
 
-/* A thread was in a hook just then; without the hooks it leaves it and comes back no more. */
+/* A thread was in a hook just then; without the hooks it leaves it and does not come back. */
 static bool is_left(struct hw_inject_job *j)
 {
     if (j->command != HW_ATTACH_UNHOOK || j->rc != HW_OK || !j->result.left ||
@@ -178,7 +178,7 @@ static bool is_left(struct hw_inject_job *j)
     return true;
 }
 
-/* False: it is tried once more. */
+/* False: try once more. */
 static bool finish(struct hw_inject_job *j)
 {
     if (is_left(j))
@@ -361,7 +361,7 @@ void hw_inject_tick(struct hw_recorder *r, uint64_t now)
             continue;
         }
         if (j->running)
-            (void)pthread_join(j->thread, NULL); /* it is past its last line */
+            (void)pthread_join(j->thread, NULL); /* it has run its last line */
         j->running = false;
         if (!finish(j)) {
             i++;

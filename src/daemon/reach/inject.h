@@ -23,14 +23,14 @@ struct hw_injected {
     bool leaving;
 };
 int hw_inject_init(struct hw_recorder *r);
-/* The session means this process: the client is put into it. What forbids it is told there, but not
- * when the process is one of all (quietly). */
+/* The session means this process: the client is put into it. The session is told what forbids
+ * it, but not when the process is one of all (quietly). */
 void hw_inject_hook(struct hw_session *s, const struct hw_pid *pid, bool quietly);
 bool hw_inject_has(const struct hw_recorder *r, int32_t pid);
-/* A child of a process with hooks has them, too; another image has none. */
+/* A child of a hooked process has the hooks, too; another image has none. */
 void hw_inject_forked(struct hw_session *s, const struct hw_pid *pid);
 void hw_inject_execed(struct hw_recorder *r, const struct hw_pid *pid);
-/* Its targets are over: hooks are taken out. Gives how many processes still have them. */
+/* Its targets are over: takes the hooks out. Gives how many processes still have them. */
 size_t hw_inject_leave(struct hw_session *s);
 void hw_inject_forget(struct hw_session *s);
 void hw_inject_mark_files(struct hw_recorder *r);

@@ -1,12 +1,13 @@
 /*
- * inject_job.c - one thread that goes into a process, and how many there may be
+ * inject_job.c - one thread that attaches to a process, and how many there may be
  *
  * Everything that stops the process happens on that thread: ptrace belongs to a thread, and a
  * process may keep us waiting for two seconds.
  *
- * One that locks its memory, or maps files that it serves itself, keeps that thread for as long as
- * it likes. So a job has its place among all only for a moment, its user's places for as long as it
- * lasts, and nobody waits for it for ever; a thread that comes back too late undoes what it did.
+ * A process that locks its memory, or maps files that it serves itself, keeps that thread for as
+ * long as it likes. So a job counts against the common limit only for a moment, against its user's
+ * for as long as it lasts, and nobody waits for it for ever; a thread that returns too late undoes
+ * what it did.
  */
 #include "daemon/reach/inject_job.h"
 
@@ -69,7 +70,7 @@ bool hw_inject_job_is_done(const struct hw_inject_job *j)
 
 /* ---- its thread ---- */
 
-/* Asked on the thread that stands: what was permitted before may execute another program by now. */
+/* Asked on the stopped thread: a process that was permitted may execute another program by now. */
 static int may(void *arg, const struct hw_pid *thread, struct hw_error *err)
 {
     struct hw_inject_job *j = arg;
@@ -254,6 +255,6 @@ void hw_inject_job_leave(struct hw_inject_job *j)
         (void)nanosleep(&step, NULL); /* a signal only shortens it */
     }
     if (j->running)
-        (void)pthread_join(j->thread, NULL); /* it is past its last line */
+        (void)pthread_join(j->thread, NULL); /* it has run its last line */
     hw_inject_job_free(j);
 }

@@ -5,7 +5,7 @@
  *
  * Why:     stopping a process may take as long as that process likes, so it runs on a thread.
  *          inject.c acts on the result.
- * Owns:    new adds it to hw_recorder.injecting; who takes it out there frees it.
+ * Owns:    new adds it to hw_recorder.injecting; whoever removes it there frees it.
  * Threads: main thread; may and run inside on the job's own, which reads what new has set.
  */
 #ifndef HW_DAEMON_REACH_INJECT_JOB_H
@@ -27,7 +27,7 @@ struct hw_session;
 
 #define HW_JOB_LATE_NS UINT64_C(5000000000) /* then nobody waits for it */
 
-/* Of its thread. Who finds LEFT frees the job; while it asks, what it asks must stay. */
+/* Of its thread. If the thread finds LEFT it frees the job; until then what it uses must stay. */
 enum hw_inject_job_state { HW_JOB_RUNNING, HW_JOB_ASKING, HW_JOB_DONE, HW_JOB_LEFT };
 
 struct hw_inject_job {
@@ -38,7 +38,7 @@ struct hw_inject_job {
     struct hw_asking asking;    /* whose; its own, for its thread */
     struct hw_pid pid;          /* owned */
     uint32_t uid;
-    bool quietly; /* a refusal is not told */
+    bool quietly; /* a refusal is not reported */
     enum hw_attach_command command;
     char socket[108]; /* where it finds us */
     uint32_t generation, n_tries;
@@ -63,7 +63,7 @@ struct hw_inject_job *hw_inject_job_find(const struct hw_recorder *r, const stru
 /* Its files' tables are there, or were waited for long enough. */
 bool hw_inject_job_is_ready(const struct hw_inject_job *j, uint64_t now);
 void hw_inject_job_start(struct hw_inject_job *j);
-/* When there is a place for it; without hope of one it is done. */
+/* Runs it when there is a place for it; without hope of one it is done. */
 void hw_inject_job_start_if_place(struct hw_inject_job *j, uint64_t now);
 bool hw_inject_job_is_done(const struct hw_inject_job *j);
 /* The recorder ends: waits for its thread, but not for ever. Then the job is the thread's, which

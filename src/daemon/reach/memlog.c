@@ -1,6 +1,6 @@
 /*
- * Modes of memory internals: a session that means all processes may mean only those of a mode. What
- * a process is gets read when it is asked about, as its role may be another one after its exec.
+ * Modes of memory internals: a session that means all processes may mean only those of a mode. A
+ * process's role is read when it is needed, as it may change with an exec.
  */
 #include <string.h>
 #include <unistd.h>
@@ -57,8 +57,8 @@ static void read_group(const struct hw_pid *pid, char *out, size_t max)
     hw_memlog_cgroup(groups ? groups : "", out, max);
 }
 
-/* Only what the rules ask for is read: the roles of all targets are two files of each of them, and
- * a machine may start a hundred programs a second. */
+/* Only what the rules need is read: the roles of all targets are two files of each, and a
+ * machine may start a hundred programs a second. */
 bool hw_memlog_wants(const struct hw_session *s, const struct hw_heapprofd_config *c,
                      const struct hw_pid *pid, const struct hw_proc_status *st)
 {

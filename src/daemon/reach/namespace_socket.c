@@ -1,5 +1,5 @@
 /*
- * namespace_socket.c - looking at a process's namespaces, and the child that enters them
+ * namespace_socket.c - inspects a process's namespaces, and the child that enters them
  *
  *      recorder ── fork ──> child: user namespace, network namespace, the target's user there
  *          ^                  │    socket, bind, listen
@@ -62,12 +62,12 @@ struct hw_namespace_socket {
     struct hw_recorder *rec;
     struct where to; /* mount and root do not count */
     uint64_t used_ns;
-    bool is_file; /* for whoever knows it, until the end */
+    bool is_file; /* for any process that knows it, until the end */
     int dir;      /* of a file in another root: its directory; -1 */
     char name[108];
 };
 
-/* ---- who can be reached how ---- */
+/* ---- which processes can be reached how ---- */
 
 static ino_t ns_inode(int dir, const char *name)
 {
@@ -152,7 +152,7 @@ static void become(int status)
         (void)syscall(SYS_setresuid, uid, uid, uid); /* this thread; else root's name must do */
 }
 
-/* Whoever may not be made the target's user works as the recorder, where everybody may. */
+/* A child that may not become the target's user works as the recorder, where everybody may. */
 static int bind_as(uint32_t uid, int fd, int tmp, const struct sockaddr_un *a)
 {
     struct hw_as_user user = {0};
@@ -172,8 +172,8 @@ static int listen_at_file(const struct order *o)
         return -1;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     hw_root_name(o->tmp, o->name.sun_path + 1, a.sun_path);
-    /* The file gets the socket's mode: by its name it could be another one by now, put there by who
-     * owns the directory. Who may do what is decided by peer credentials. */
+    /* The file gets the socket's mode: its name could mean another file by now, put there by the
+     * directory's owner. Peer credentials decide who may do what. */
     (void)umask(0);
     uint32_t uid = uid_here(o->status);
     if (fd < 0 || fchmod(fd, 0666) < 0 ||
@@ -269,12 +269,12 @@ static int listen_there(const struct hw_pid *pid, struct order *o, int *out, boo
     return *out >= 0 ? HW_OK : explain(pid, &r, err);
 }
 
-/* ---- doors ---- */
+/* ---- sockets ---- */
 
 static void on_door(struct hw_watch *w, uint32_t events)
 {
     struct hw_namespace_socket *d = HW_OWNER_OF(w, struct hw_namespace_socket, watch);
-    (void)events; /* who is left waits for the next turn */
+    (void)events; /* the rest waits for the next turn */
     (void)d->rec->accept_at(d->rec, w->fd, d);
 }
 

@@ -5,10 +5,10 @@
  *          namespace, and a client trusts only root or its own user, as its user namespace sees
  *          them. A process elsewhere gets a listening socket in its own namespaces: an abstract
  *          name, created by a short-lived child that enters them.
- * Shapes:  one door for all processes with the same network namespace, user namespace and user. It
+ * Shapes:  one socket for all processes with the same network namespace, user namespace and user. It
  *          is closed 30 s after the last process that used it is gone, since it keeps the namespace
  *          alive. NULL is the recorder's own socket.
- * Owns:    the recorder has them; the name is valid as long as a conn or a target names the door.
+ * Owns:    the recorder has them; the name is valid while a connection or target refers to the socket.
  * Errors:  HW_EPERM: that namespace may not be entered; the text says what to do.
  * Threads: main thread.
  * Source:  doc/design/attach.md, "Other namespaces"
@@ -24,7 +24,8 @@ struct hw_error;
 struct hw_pid;
 struct hw_recorder;
 
-/* Lets in who waits at a door (hello.h sets hw_recorder.accept_at); gives whether more may. */
+/* Accepts clients that wait at a socket (hello.h sets hw_recorder.accept_at); gives whether more
+ * may wait. */
 typedef bool hw_namespace_socket_accept(struct hw_recorder *r, int listener,
                                         const struct hw_namespace_socket *door);
 
@@ -37,7 +38,7 @@ bool hw_namespace_socket_is_ours(const struct hw_recorder *r, const char *name);
 /* An embedded recorder with an abstract name listens at HW_SOCKET_FILES (wire/handshake.h) + that
  * name, too, for programs that begin in another network namespace. Without it they are not seen. */
 void hw_namespace_socket_open_file(struct hw_recorder *r);
-/* A turn for those that wait at any of them; gives whether more may. */
+/* A turn for those that wait at any of them; gives whether more may wait. */
 bool hw_namespace_sockets_accept(struct hw_recorder *r);
 /* Without descriptors they rest, as all listening sockets. */
 void hw_namespace_sockets_rest(struct hw_recorder *r);

@@ -3,13 +3,13 @@
  *
  *   recorded ── buffer full, … ──> rests ── due: woken by its control page ──> hello ──> recorded
  *
- * Only ends that are not for ever count: a buffer that stayed full, a recorder that seemed dead, a
- * thread that stood still. Not: shared memory that was damaged (the program would damage the next
- * buffer), no memory in the process, or none that may be locked (it would be asked for the same
- * once more), the recorder's own limits (they are there so that it ends).
+ * Only passing reasons count: a buffer that stayed full, a recorder that seemed dead, a thread that
+ * was stopped. Not: shared memory that was damaged (the program would damage the next buffer), no
+ * memory in the process, or none that may be locked (it would need the same again), the recorder's
+ * own limits (they exist so that it ends).
  *
  * The rest doubles each time, so a process that writes more than we can read costs one handshake in
- * five minutes. Meanwhile it is another session's, if that means it.
+ * five minutes. Meanwhile another session may have it, if it means it.
  */
 #include "daemon/session/again.h"
 
@@ -25,7 +25,7 @@
 #define SEC       UINT64_C(1000000000)
 #define FIRST_MS  10000u
 #define DOUBLINGS 5u          /* 10 s to 320 s */
-#define FORGIVEN  (600 * SEC) /* recorded for that long: the next rest is the first one again */
+#define FORGIVEN  (600 * SEC) /* recorded for that long: the next rest is as short as the first */
 #define LATER_NS  SEC         /* it cannot be woken yet */
 #define MAX_AGAIN 4096u
 

@@ -23,14 +23,14 @@ struct hw_again {
     uint32_t times, n_doublings;
     uint64_t ended_ns;
     uint64_t due_ns;    /* it rests until then; 0 = it does not */
-    uint64_t joined_ns; /* since when it is recorded again */
+    uint64_t joined_ns; /* since when it has been recorded again */
 };
 
-/* Its recording ends now; if that is not for ever, it rests. */
+/* Its recording ends now; if the reason passes, it rests. */
 void hw_again_ended(struct hw_target *t);
 /* Not meant by this session for now. */
 bool hw_again_rests(const struct hw_session *s, const struct hw_pid *pid);
-/* It is recorded; the gap is told and noted, if it is one of them. */
+/* It is recorded; the gap is reported and noted, if it is one of them. */
 void hw_again_joined(struct hw_target *t);
 /* One whose rest is over, to be recorded again; 0 = no more of them now. */
 int32_t hw_again_next(struct hw_session *s, uint64_t now);

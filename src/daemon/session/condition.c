@@ -1,6 +1,4 @@
-/*
- * condition.c - what conditions ask about a process or a session, and whether it is so by now
- */
+/* condition.c - the values that conditions compare, and whether they hold now */
 #include "daemon/session/condition.h"
 
 #include <stdio.h>
@@ -80,7 +78,7 @@ bool hw_condition_is_true(struct hw_target_triggers *g, size_t i, const struct h
         return has_grown(g, i, f->rss_bytes, w->limit);
     case HW_WHEN_MEMORY_LIMIT:
         return f->limit_percent >= w->limit;
-    case HW_WHEN_FAILURE: /* the drain thread tells */
+    case HW_WHEN_FAILURE: /* the drain thread reports it */
     case HW_WHEN_TIME:
     case HW_WHEN_SAMPLES:
     case HW_WHEN_DUMPS:

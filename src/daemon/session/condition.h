@@ -25,7 +25,7 @@ struct hw_target_triggers;
 bool hw_trigger_is_checkpoint(const char *trigger);
 bool hw_trigger_wants_failures(const struct hw_heapprofd_config *c);
 
-/* Of a process, now: what its source's conditions ask, else 0. */
+/* Of a process, now: the values that its source's conditions need, else 0. */
 struct hw_condition_facts {
     uint64_t rss_bytes;
     uint32_t limit_percent; /* used of its nearest limit */
@@ -34,7 +34,7 @@ struct hw_condition_facts {
 struct hw_condition_facts hw_condition_measure(const struct hw_heapprofd_config *c,
                                                struct hw_target_triggers *g, int proc_dir,
                                                bool limits, uint64_t now);
-/* Condition i of those that g remembers; false when it is not about a process. */
+/* Condition i of those that g remembers; false if it is not about a process. */
 bool hw_condition_is_true(struct hw_target_triggers *g, size_t i, const struct hw_when *w,
                           const struct hw_condition_facts *f);
 /* What a condition about the session compares with its limit; 0 when it is not about one. */

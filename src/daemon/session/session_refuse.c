@@ -1,4 +1,4 @@
-/* What becomes of processes that a session means and cannot have. */
+/* What happens to processes that a session means and cannot have. */
 #include <stdio.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ bool hw_session_refuse(struct hw_session *s, uint32_t source, int32_t pid, const
     struct hw_error err;
     if (hw_session_was_refused(s, pid) || source >= s->sources.n || s->closed ||
         !hw_session_remember_refused(s, pid))
-        return false; /* told again */
+        return false; /* reported again */
     int rc = hw_profile_refused(s->sources.v[source].writer, (uint64_t)pid,
                                 s->sources.v[source].config->default_interval_bytes, reason, &err);
     if (rc < 0)

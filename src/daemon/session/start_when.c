@@ -1,5 +1,5 @@
 /*
- * start_when.c - processes that wait for a condition of theirs (--start-when)
+ * start_when.c - processes that wait for their condition (--start-when)
  *
  * Their clients are told to wait, or they are not attached to, until one of them is true.
  */

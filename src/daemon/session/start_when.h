@@ -14,11 +14,11 @@ struct hw_pid;
 struct hw_recorder;
 struct hw_session;
 
-/* May its profile begin? If not, it waits for one of its source's conditions. */
+/* May its profile start? If not, it waits for one of its source's conditions. */
 bool hw_start_when_is_due(struct hw_session *s, uint32_t source, const struct hw_pid *pid);
 bool hw_start_when_awaits(const struct hw_recorder *r, int32_t pid);
 void hw_start_when_tick(struct hw_session *s, uint64_t now);
-/* The session ends: those whose moment never came have an empty profile that says so. */
+/* The session ends: those whose moment never came get an empty profile that says so. */
 void hw_start_when_end(struct hw_session *s);
 void hw_start_when_forget(struct hw_session *s);
 
