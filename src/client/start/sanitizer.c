@@ -5,7 +5,7 @@
  *        -> and relocates them, the last first: for our indirect function it calls decide()
  *             a sanitizer is there -> the same program again, without us
  *        -> .preinit_array, where AddressSanitizer ends a program that has another library before
- *        its runtime; then the constructors, ours among them: too late
+ *           its runtime; then the constructors, ours among them: too late
  *
  * Whatever started the program (a shell, make, something static) has only passed on a variable, so
  * nothing could have checked before this moment. Here the loader has found everything: what the

@@ -9,7 +9,7 @@
  * taken, pages are locked once used. The kernel opens the file for the event's descriptor inside
  * our read, which a file system that does not answer could block for ever: such are not marked, and
  * a kernel timer ends this process then, as it does when somebody stops us together with the
- * supervisor, which would notice it (SIGSTOP to all, a frozen cgroup). When this process ends, the
+ * guard, which would notice it (SIGSTOP to all, a frozen cgroup). When this process ends, the
  * fanotify group is closed, and the kernel lets all execs continue.
  */
 #include "daemon/execwatch/exec_watch.h"
