@@ -1,11 +1,11 @@
 /*
- * attach.h - what is said to a client that was put into a running process
+ * attach.h - commands to a client that was put into a running process
  *
- * Why:     preloaded, the library's constructor does everything. Injected, its constructor only
- *          finds the real functions; hooking and unhooking are asked for by one block that is
- *          written from outside, and by a look-up of HW_ATTACH_RUN: that name is an indirect
- *          function, so libc calls our code while it holds the loader's lock. The list of modules
- *          and their relocations cannot change under us then, on any version of libc.
+ * Why:     if the library is preloaded, its constructor does everything. If it is injected, its
+ *          constructor only finds the real functions; hooking and unhooking are commanded by one
+ *          block that is written from outside, and by a lookup of HW_ATTACH_RUN: that name is an
+ *          indirect function, so libc calls our code while it holds the loader's lock. The list of
+ *          modules and their relocations cannot change under us then, on any version of libc.
  * Shapes:  HW_ATTACH_SYMBOL is exported and lies in the library's data. Whoever writes it has
  *          stopped the thread that will run the command.
  */
@@ -29,7 +29,7 @@ enum hw_attach_command {
     HW_ATTACH_NONE = 0,
     HW_ATTACH_HOOK = 1, /* hook the allocator's functions; the next allocation does the handshake */
     HW_ATTACH_REFRESH = 2, /* the same for modules that came later */
-    HW_ATTACH_UNHOOK = 3   /* give all of them back, end the recording, close everything */
+    HW_ATTACH_UNHOOK = 3   /* remove all of them, end the recording, close everything */
 };
 
 enum hw_attach_result {
@@ -48,14 +48,14 @@ enum hw_attach_result {
 struct hw_attach_block {
     uint64_t magic;
     uint32_t version; /* HW_WIRE_VERSION */
-    uint32_t command; /* enum hw_attach_command; NONE when it was done */
+    uint32_t command; /* enum hw_attach_command; NONE when it is done */
     uint32_t result;  /* enum hw_attach_result */
     uint32_t hooked;  /* 1 between HOOK and UNHOOK */
     uint64_t handle;  /* of the library, for dlsym; its constructor writes it */
     uint32_t generation;
-    uint32_t n_slots;   /* hooked now, all commands together */
+    uint32_t n_slots;   /* hooked now, by all commands together */
     uint32_t n_changed; /* by this command */
-    uint32_t n_modules; /* that were looked at */
+    uint32_t n_modules; /* that were examined */
     char socket_path[108];
     uint32_t left; /* 1: a thread was in a hook, so memory stays mapped until the next UNHOOK */
 };
@@ -65,15 +65,14 @@ _Static_assert(sizeof(struct hw_attach_block) == 160, "attach layout");
  * The bare client (client/start/attach_bare.c): a library without libc, for programs that
  * have no loader, or whose allocator is called without a table. It is mapped from outside;
  * HW_BARE_RUN is called with no arguments on a stack of ours and runs the command of its block,
- * attach.command. It is given the real functions, and the caller changes the program's
- * code.
+ * attach.command. The caller passes it the real functions, and changes the program's code.
  */
 #define HW_BARE_SYMBOL "heapwise_bare_block"
 #define HW_BARE_RUN    "heapwise_bare_run"
 
 struct hw_bare_block {
     struct hw_attach_block attach; /* hooked: set from outside */
-    uint64_t near_at;              /* the page with the way to the hooks; 0 = not there yet */
+    uint64_t near_at;              /* the page that leads to the hooks; 0 = not there yet */
     uint64_t clock;                /* the kernel's clock_gettime in this process; 0 = none */
     uint64_t main_stack_hi;
     uint64_t allocator_base;

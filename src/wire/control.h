@@ -1,11 +1,11 @@
 /*
- * control.h - what commands and the recorder say to each other
+ * control.h - messages between commands and the recorder
  *
  * Why:     `heapwise record`, `heap_profile`, `perfetto`, `heapwise dump|stop|ps` steer a recorder,
  *          embedded (a socketpair inherited by a child of theirs) or running as a service (a socket
- *          with a path). Both are the same messages.
+ *          with a path). Both use the same messages.
  * Shapes:  UNIX SOCK_SEQPACKET. One message = struct hw_control_head + body of `length` bytes; at
- *          most one descriptor with it. Strings in bodies are not NUL-terminated: length tells.
+ *          most one descriptor with it. Strings in bodies have no NUL: they end with the body.
  * Errors:  an unknown type or a wrong length ends the connection, never the recorder.
  * Source:  private to this project, versioned by HW_CONTROL_VERSION.
  */
@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define HW_CONTROL_VERSION 1u
-/* Where an embedded recorder answers others: status, dump, stop. + its pid */
+/* Where an embedded recorder answers other commands: status, dump, stop. + its pid */
 #define HW_CONTROL_EMBEDDED  "@heapwise-recorder-"
 #define HW_CONTROL_MAX_BYTES (256u * 1024u)
 
@@ -30,12 +30,12 @@ enum hw_control_type {
     HW_CTL_STATUS = 4, /* answer: HW_CTL_STATUS_REPLY */
     HW_CTL_TARGET = 5, /* body: struct hw_control_target: "this pid is the command I started" */
     HW_CTL_FLUSH = 6,
-    HW_CTL_DETACH = 7, /* body: the key. The session goes on without this connection */
+    HW_CTL_DETACH = 7, /* body: the key. The session continues without this connection */
     HW_CTL_ATTACH = 8, /* body: the key. A detached session becomes this connection's */
     HW_CTL_CLONE = 9,  /* session, or 0 and body: its unique_session_name. Dumps, then CLONED */
-    HW_CTL_LIVE = 10,  /* body: struct hw_control_look. How a process's heaps are now */
+    HW_CTL_LIVE = 10,  /* body: struct hw_control_look. A process's heaps as they are now */
     HW_CTL_MARK = 11,  /* body: struct hw_control_mark + text of a moment. 0 = of this connection */
-    HW_CTL_LEAVE = 12, /* body: i32 pid. It is not profiled in that session any more: LEFT */
+    HW_CTL_LEAVE = 12, /* body: i32 pid. It is no longer profiled in that session: LEFT */
     HW_CTL_RATE = 13,  /* body: u32: how often the session's intervals are doubled, from now on */
     /* recorder → command */
     HW_CTL_STARTED =
@@ -70,7 +70,7 @@ struct hw_control_head {
 enum hw_control_start_flags {
     HW_START_FOLLOW_FORK = 1,
     HW_START_CHECKPOINTS = 2, /* a checkpoint dump at least every 60 s */
-    HW_START_KEEP_PEAK = 4,   /* a dump of the peak beside the end (record) */
+    HW_START_KEEP_PEAK = 4,   /* a dump of the peak besides the end (record) */
     HW_START_LAUNCHED = 8,    /* targets are the tree below HW_CTL_TARGET, not names */
     HW_START_IDLE = 16,       /* --idle-allocations */
     HW_START_MALLOC_INFO = 32,
@@ -90,8 +90,9 @@ struct hw_control_start {
     uint32_t process_stats_ms;
     uint64_t seed; /* tests; 0 = random */
     uint32_t config_bytes;
-    /* Of a command that starts more often, so many starts are held by chance (0 = all are); who was
-     * not, and lives, is found at this age (doc/design/starts.md, "A share of the starts"). */
+    /* Of a command that starts more often, so many starts are held at random (0 = all are); one
+     * that was not held, and lives, is found at this age (doc/design/starts.md, "A share of the
+     * starts"). */
     uint16_t starts_per_minute, young_s;
 };
 
@@ -117,13 +118,13 @@ enum hw_target_state {
 
 struct hw_control_target_state {
     int32_t pid;
-    uint32_t state; /* enum hw_target_state; behind it: name or reason as text */
+    uint32_t state; /* enum hw_target_state; followed by the name or reason as text */
 };
 
 struct hw_control_progress {
     uint64_t bytes_written, n_samples, n_lost;
     uint32_t n_targets, n_dumps;
-    /* CPU time that the recorder has used for samples, of all its processes, since the begin. */
+    /* CPU time that the recorder has used for samples of all its processes since its start. */
     uint64_t sampling_ns;
 };
 
@@ -141,7 +142,7 @@ struct hw_control_cloned {
 enum hw_look_flags { HW_LOOK_COUNTERS = 1 /* what /proc and the allocator say, too */ };
 
 struct hw_control_look {
-    int32_t pid; /* of any session one may see */
+    int32_t pid; /* of any session that one may see */
     uint32_t flags;
     uint64_t
         moment_ns; /* CLOCK_MONOTONIC, for looks at several that are one; 0 = when it is made */
@@ -149,7 +150,7 @@ struct hw_control_look {
 
 struct hw_control_live {
     int32_t pid;
-    uint32_t share; /* it was held by chance, and stands for 2^share starts; 0 = for itself */
+    uint32_t share; /* it was held at random, and stands for 2^share starts; 0 = for itself */
     uint64_t bytes; /* of the trace */
     uint64_t n_samples, n_lost;
 };

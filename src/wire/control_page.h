@@ -2,7 +2,7 @@
  * control_page.h - one page per target, written by the daemon, read by the client's hooks
  *
  * Why:     a thread cannot learn from its own countdown that a session began or ended; one load of
- *          `generation` tells it. The client maps the page over one of its own static pages, so the
+ *          `generation` shows it. The client maps the page over one of its own static pages, so the
  *          load needs no pointer.
  * Shapes:  a memory file of 4096 bytes, sealed; the client maps it read-only and
  *          private: it sees the daemon's stores, and a later recorder can write into it from
@@ -25,27 +25,28 @@
 enum hw_sandbox {
     HW_SANDBOX_NONE = 0,
     HW_SANDBOX_FILTER = 1, /* those that malloc makes must still be allowed */
-    HW_SANDBOX_STRICT = 2  /* none at all */
+    HW_SANDBOX_STRICT = 2  /* no system calls at all */
 };
 
 struct hw_control_page {
     _Atomic uint32_t generation;  /* 0 = no session; odd or even, only equality counts */
     _Atomic uint32_t maps_wanted; /* daemon adds 1: "look for new modules" */
-    _Atomic uint64_t heartbeat;   /* another number at least every 500 ms; no time */
+    _Atomic uint64_t heartbeat;   /* another number at least every 500 ms; not a time */
     _Atomic uint32_t ended;       /* 1 = recorder is leaving: hooks become pass-through */
     /* daemon adds 1: "ask your allocator for its figures"; only with HW_CC_MALLOC_INFO */
     _Atomic uint32_t malloc_info_wanted;
     uint64_t magic;
     uint32_t version;
-    /* enum hw_sandbox: the target has restricted its system calls since the handshake, so we make
-     * none there any more, not even to tidy up or to shake hands again. */
+    /* enum hw_sandbox: the target has restricted its system calls since the handshake, so we
+     * make none there any more, not even to tidy up or to make another handshake. */
     _Atomic uint32_t sandbox;
     /* Where to do the handshake when generation changes: a path, or '@' + an abstract name. */
     char socket_path[108];
-    /* A heap graph is wanted of a JVM's end: one that ends before it was asked waits a moment. */
+    /* A heap graph of the JVM's end is wanted: a JVM that ends before it was asked for one waits
+     * a moment. */
     _Atomic uint32_t java_end_wanted;
-    /* The process runs a JVM whose code is here, and its library of ours is wanted: the client
-     * loads java_library (java_entrance.h). java_hi is stored last, 0 = not wanted. Where a
+    /* The process runs a JVM whose code is here, and our library is wanted in it: the client
+     * loads java_library (java_entrance.h). java_hi is stored last, 0 = not wanted. If a
      * launcher of JVMs is seen before the JVM, java_library comes first, and java_lo says so. */
 #define HW_JAVA_NOT_YET 1u
     _Atomic uint64_t java_lo, java_hi;
@@ -61,12 +62,12 @@ struct hw_control_page {
         uint32_t reserved;
     } python;
     /* How often the intervals of the session are doubled for all its processes; at most
-     * HW_MAX_DOUBLINGS. A thread follows at its next sample. */
+     * HW_MAX_DOUBLINGS. A thread follows with its next sample. */
     _Atomic uint32_t doublings;
-    /* System call filters (seccomp) at the handshake, and 1; 0 = not known. For the recorder that
-     * comes after this one: those did not stop the handshake, more of them could. Of an armed
-     * process those at its start, of which the finder knew that they let a handshake through; there
-     * is no magic then. */
+    /* System call filters (seccomp) at the handshake, plus 1; 0 = not known. For the next
+     * recorder: those did not stop the handshake, additional ones could. For an armed process
+     * those at its start, of which the finder knew that they allow a handshake; there is no
+     * magic then. */
     uint32_t filters;
     uint8_t pad[4096 - 680 - 64];
 };

@@ -1,17 +1,17 @@
 /*
  * java_entrance.h - how the client brings the library for JVMs into its process
  *
- * Why:     where the client is in a process already, nobody has to ask the JVM: no attach socket,
- *          no warning on its stderr, and it works where attaching or agents are switched off.
+ * Why:     if the client is in a process already, nobody has to ask the JVM: no attach socket, no
+ *          warning on its stderr, and it works even if attaching or agents are switched off.
  * Shapes:  the recorder sees libjvm among the mappings and says so in the control page. The next
- *          sampled allocation whose caller is libjvm's own code (so no lock of libc is held) begins
- *          a thread; that loads the library and calls HW_JAVA_ENTER there, with the client's side
- *          of what the two do for each other. Where the java command makes the JVM, the client
- *          sees it (client/hooks/launcher.c) and calls HW_JAVA_MADE before the program's first
- *          method runs. HW_JAVA_ENTER waits until the JVM has started, and serves heap graphs at a
- *          socket from then on (java/agent/agent_socket.h). Once a process.
+ *          sampled allocation whose caller is libjvm's own code (so no lock of libc is held) starts
+ *          a thread; that loads the library and calls HW_JAVA_ENTER there, with the functions that
+ *          the client offers. If the java command creates the JVM, the client sees it
+ *          (client/hooks/launcher.c) and calls HW_JAVA_MADE before the program's first method runs.
+ *          HW_JAVA_ENTER waits until the JVM has started, and serves heap graphs at a socket from
+ *          then on (java/agent/agent_socket.h). Once per process.
  * Owns:    struct hw_java_entrance is the client's, and stays: neither library is ever unloaded.
- * Threads: HW_JAVA_ENTER is given a thread of its own. What it is called with is filled before.
+ * Threads: HW_JAVA_ENTER gets a thread of its own. Its argument is filled before.
  * Source:  doc/design/java.md
  */
 #ifndef HW_WIRE_JAVA_ENTRANCE_H
@@ -35,8 +35,8 @@ struct hw_java_entrance {
     int (*set)(const struct heapwise_managed_source *source);
     int (*name)(uint32_t generation, uint64_t id, const struct heapwise_managed_text *text);
     void (*suppress)(void); /* from now on this thread's allocations are not sampled */
-    /* A heap whose samples the caller draws itself; its id, 0 = no room. The two are called, on any
-     * thread outside of hooks, when a session wants it and when none does any more. */
+    /* A heap whose samples the caller draws itself; its id, 0 = no room. The two are called, on
+     * any thread outside of hooks, when a session wants it and when none does any more. */
     uint32_t (*heap)(const char *name, void (*enabled)(uint64_t interval), void (*disabled)(void));
     bool (*sample)(uint32_t heap, uint64_t id, uint64_t size, uint64_t weight);
     void (*report_free)(uint32_t heap, uint64_t id);
@@ -47,7 +47,7 @@ struct hw_java_entrance {
 };
 
 typedef void hw_java_enter_fn(struct hw_java_entrance *client);
-/* On the thread that made the JVM, and soon back: vm and env are JNI's. */
+/* On the thread that created the JVM, and returns soon: vm and env are JNI's. */
 typedef void hw_java_made_fn(struct hw_java_entrance *client, void *vm, void *env);
 
 #endif

@@ -28,8 +28,8 @@
 #define HW_HEAP_NAME_MAX 64u           /* with the NUL */
 #define HW_MAX_HEAPS     256u          /* ids 1..255; 0 = none */
 #define HW_HEAP_ID_LIBC  1u            /* libc.malloc: always the first one */
-/* Mappings, one heap a kind. Since version 12, and only where HW_CC_MAPPINGS asks for them: then a
- * program's own heaps have lower ids. They are not announced. */
+/* Mappings, one heap for each kind. Since version 12, and only if HW_CC_MAPPINGS asks for them:
+ * then a program's own heaps have lower ids. They are not announced. */
 #define HW_HEAP_ID_ANON   253u
 #define HW_HEAP_ID_FILE   254u
 #define HW_HEAP_ID_SHARED 255u
@@ -49,7 +49,7 @@ enum hw_rec_type {
     HW_REC_EXACT = 9,      /* struct hw_rec_exact: an allocation that stands for itself */
     HW_REC_FAILED = 10,    /* struct hw_rec_failed: an allocation that the allocator refused */
     HW_REC_MIXED = 11,     /* struct hw_rec_stack + entries: some of them are managed frames */
-    HW_REC_NAME = 12,      /* struct hw_rec_name + texts: what a managed frame is called */
+    HW_REC_NAME = 12,      /* struct hw_rec_name + texts: the name of a managed frame */
     HW_REC_SLICES = 13,    /* struct hw_rec_slices + entries: scopes that began or ended */
     HW_REC_UNMAP = 14,     /* struct hw_rec_unmap: a range of addresses is given back */
     HW_REC_FORK = 15,      /* struct hw_rec_fork: a child is about to be made */
@@ -63,7 +63,7 @@ static inline uint64_t hw_rec_head(uint64_t pos, uint32_t size_bytes, enum hw_re
 }
 
 /*
- * A record that is being written: who writes it, in place of its head.
+ * A record that is being written: its writer, in place of its head.
  *
  *              63      56 55         42 41           20 19                0
  *             +----------+-------------+---------------+------------------+
@@ -87,7 +87,7 @@ static inline uint64_t hw_rec_open(uint64_t pos, uint32_t size_bytes, uint32_t t
            (uint64_t)tid << 20 | hw_rec_open_trace(pos);
 }
 
-/* Size of the record that is being written at pos, and by whom; 0 = it is none. */
+/* Size of the record that is being written at pos, and its writer; 0 = there is none. */
 static inline uint32_t hw_rec_open_size(uint64_t word, uint64_t pos, uint32_t *tid)
 {
     if (word >> 56 != HW_REC_OPEN_MARK || (word & 0xfffff) != hw_rec_open_trace(pos))
@@ -104,7 +104,7 @@ static inline uint32_t hw_rec_head_size(uint64_t head, uint64_t pos)
     return (uint32_t)(head >> 32 & 0xffff) * 8;
 }
 
-/* All of a head but the position: what records of one size have in common. */
+/* The whole head but the position: what records of one size share. */
 static inline uint32_t hw_rec_head_kind(uint32_t size_bytes, enum hw_rec_type type)
 {
     return (uint32_t)(hw_rec_head(0, size_bytes, type) >> 32);
@@ -128,7 +128,7 @@ enum hw_alloc_flags {
 
 /*
  * Above the flags: how often the interval was doubled when this sample was drawn. Threads follow a
- * change one by one, so that the heap's newest interval (HW_REC_HEAP) is not always the sample's.
+ * change one by one, so the heap's newest interval (HW_REC_HEAP) is not always the sample's.
  */
 #define HW_ALLOC_DOUBLINGS_SHIFT 8
 #define HW_MAX_DOUBLINGS         40u
@@ -139,7 +139,7 @@ static inline uint32_t hw_alloc_doublings(uint32_t flags)
     return n < HW_MAX_DOUBLINGS ? n : HW_MAX_DOUBLINGS;
 }
 
-/* Up to where doubling is possible. */
+/* The limit of doubling. */
 static inline uint64_t hw_interval_doubled(uint64_t interval_bytes, uint32_t n)
 {
     while (n-- && interval_bytes < UINT64_C(1) << 60)
@@ -160,8 +160,8 @@ struct hw_rec_alloc {
 };
 _Static_assert(sizeof(struct hw_rec_alloc) == 56, "ring layout");
 
-/* The same in short, for one that stands for its own size: most of what a small interval records.
- * Both sides wait for memory with each line of the ring. */
+/* A short form, for an allocation that stands for its own size: most of what a small interval
+ * records. Both sides wait for memory with each line of the ring. */
 struct hw_rec_exact {
     uint64_t head;
     uint64_t stack_id;
@@ -187,14 +187,14 @@ _Static_assert(sizeof(struct hw_rec_free) == 24, "ring layout");
 /*
  * Mappings are ranges: a record of an allocation (HW_REC_ALLOC, HW_REC_ALLOC_COPY) in one of their
  * heaps says that [address, address + alloc_size) belongs to its stack from now on, whatever was
- * there before. It comes after the call; what follows comes before it.
+ * there before. It comes after the call; the next record comes before it.
  */
-#define HW_STACK_ID_NOT_WALKED 2u /* too many a second, or no room: a stack that is never sent */
+#define HW_STACK_ID_NOT_WALKED 2u /* too many per second, or no room: a stack that is never sent */
 
 enum hw_unmap_kind {
     HW_UNMAP_RANGE = 0,   /* munmap, or what mremap moves or cuts off */
     HW_UNMAP_SEGMENT = 1, /* shmdt: the mapping that begins there, whatever its size */
-    HW_UNMAP_FAILED = 2,  /* of the last one of this range: it is still there */
+    HW_UNMAP_FAILED = 2,  /* of the last one of this range: it still exists */
     HW_UNMAP_KIND_COUNT
 };
 
@@ -236,8 +236,8 @@ _Static_assert(sizeof(struct hw_rec_stack) == 32, "ring layout");
 
 /*
  * Managed frames: functions that a runtime in the target knows and no ELF file does. A stack that
- * has some (HW_REC_MIXED) is a struct hw_rec_stack with ids among its pcs, and behind the words of
- * the exact ones as many words more: bit i set = entry i is an id, not a pc. An id is the client's
+ * has some (HW_REC_MIXED) is a struct hw_rec_stack with ids among its pcs, and after the words of
+ * the exact ones as many words again: bit i set = entry i is an id, not a pc. An id is the client's
  * own choice, with its kind in the top byte; it means one function and line for a whole session.
  */
 enum hw_managed_kind {
@@ -246,7 +246,7 @@ enum hw_managed_kind {
     HW_MANAGED_PYTHON = 2,
     HW_MANAGED_SCOPE = 3, /* the program's own words, include/heapwise/marks.h */
     HW_MANAGED_TYPE = 4,  /* the same, of what was allocated; always the leaf */
-    /* Not frames, but told in the same way: */
+    /* Not frames, but sent in the same way: */
     HW_MANAGED_SLICE = 5,  /* a scope as a slice: its function is the name, its file the category */
     HW_MANAGED_THREAD = 6, /* a thread's name; the id is its tid */
     HW_MANAGED_KIND_COUNT
@@ -262,14 +262,14 @@ static inline uint32_t hw_managed_kind_of(uint64_t id)
     return (uint32_t)(id >> 56);
 }
 
-/* The name of an id, before or after the stacks that have it; the first one stays. */
+/* The name of an id, before or after the stacks that use it; the first one stays. */
 struct hw_rec_name {
     uint64_t head;
     uint64_t id;
     uint32_t line; /* 0 = unknown */
     uint16_t n_function;
     uint16_t n_file;   /* 0 = unknown */
-    uint16_t n_module; /* what the mapping is called; 0 = the kind's own name */
+    uint16_t n_module; /* the mapping's name; 0 = the kind's own name */
     uint16_t reserved0;
     uint32_t reserved1;
     /* function, file, module: bytes without NUL, at most HW_NAME_MAX_BYTES each */
@@ -290,8 +290,8 @@ struct hw_rec_copy {
 };
 _Static_assert(sizeof(struct hw_rec_copy) == 88, "ring layout");
 
-/* A heap announces itself at the session's start or when it is registered; with an empty name the
- * known heap only changed its interval (adaptive sampling). */
+/* A heap announces itself at the session's start or when it is registered; an empty name means
+ * that a known heap only changed its interval (adaptive sampling). */
 struct hw_rec_heap {
     uint64_t head;
     uint32_t heap_id;
@@ -301,7 +301,7 @@ struct hw_rec_heap {
 };
 _Static_assert(sizeof(struct hw_rec_heap) == 88, "ring layout");
 
-/* At most 100 a second. What the heap held then is what the records before it say. */
+/* At most 100 a second. The records before it say what the heap held then. */
 struct hw_rec_failed {
     uint64_t head;
     uint64_t size; /* bytes asked for */
@@ -326,7 +326,7 @@ struct hw_rec_maps {
 };
 _Static_assert(sizeof(struct hw_rec_maps) == 16, "ring layout");
 
-/* mallinfo2 of the target, made there on request. */
+/* mallinfo2 of the target, called there on request. */
 struct hw_rec_minfo {
     uint64_t head;
     uint64_t time_ns;

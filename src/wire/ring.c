@@ -9,7 +9,7 @@
  *      |  being copied |  committed | hole | ...   |  free
  *
  * Invariant: released <= cursor <= claimed write_pos <= released + data_bytes. A claim outside of
- * that is damage, since no writer can reserve beyond the room that read_pos gives it.
+ *            that is damage, since no writer can reserve more than read_pos allows.
  */
 #include "wire/ring.h"
 
@@ -35,8 +35,8 @@ static int create(struct hw_ring_reader *r, uint64_t data_bytes, size_t slots_by
     r->fd = memfd_create("heapwise-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (r->fd < 0 || ftruncate(r->fd, (off_t)whole) != 0)
         goto fail;
-    /* Pages are made now and charged to us: a target must not find a full memory group, as SIGBUS
-     * or as a kill, in the middle of its malloc. */
+    /* Pages are allocated now and charged to us: a target must not run into a full memory group,
+     * as SIGBUS or a kill, in the middle of its malloc. */
     if (fallocate(r->fd, 0, 0, (off_t)whole) != 0)
         goto fail;
     if (fcntl(r->fd, F_ADD_SEALS, HW_RING_SEALS) != 0)
@@ -126,8 +126,8 @@ static uint64_t head_at(const struct hw_ring_reader *r, uint64_t pos)
     return atomic_load_explicit(p, memory_order_acquire);
 }
 
-/* The writers' cache line is read once a batch, not once a record. Nobody but us moves the read
- * position: where it is another, writers have overwritten what was not read, or wait for nothing. */
+/* The writers' cache line is read once per batch, not once per record. Only we move the read
+ * position: if it differs, writers have overwritten what was not read, or wait for nothing. */
 static int refresh_end(struct hw_ring_reader *r)
 {
     if (atomic_load_explicit(&r->shm->read_pos, memory_order_relaxed) != r->released_pos)
@@ -135,12 +135,12 @@ static int refresh_end(struct hw_ring_reader *r)
     return hw_ring_write_pos(r, &r->known_end);
 }
 
-/* Volatile: nothing else keeps the compiler from looking a second time at what has changed since.
- */
+/* Volatile: nothing else keeps the compiler from loading again what may have changed since. */
 #define LOAD(p, type, member)                                                                      \
     (*(const volatile uint64_t *)(const void *)((p) + offsetof(type, member)))
 
-/* Each word is loaded once and from then on ours. Gives the size, 0 = it is not one of these. */
+/* Each word is loaded once; from then on we use our copy. Gives the size, 0 = it is not one of
+ * these. */
 static inline uint32_t copy_small(const struct hw_ring_reader *r, uint64_t pos,
                                   struct hw_ring_small *out)
 {

@@ -33,21 +33,20 @@
 #define HW_RING_MAX_BYTES     (500u * 1024u * 1024u)
 #define HW_RING_DEFAULT_BYTES (8u * 1024u * 1024u)
 
-/* Why a client gave up; the first one stays. Values of ClientError in the trace where it has them.
- */
+/* Why a client gave up; the first one stays. Values of ClientError in the trace if it has them. */
 enum hw_client_error {
     HW_CLIENT_OK = 0,
     HW_CLIENT_HIT_TIMEOUT = 1,          /* the buffer stayed full */
     HW_CLIENT_INVALID_STACK_BOUNDS = 2, /* kept for the format; ours copies a page instead */
     HW_CLIENT_RECORDER_GONE = 3,        /* heartbeat too old */
     HW_CLIENT_NO_MEMORY = 4,
-    HW_CLIENT_LOCKED_OUT = 5,   /* it locks its memory, and ours does not go below the limit */
-    HW_CLIENT_RING_DAMAGED = 6, /* the positions are none that recorder and writers have left */
+    HW_CLIENT_LOCKED_OUT = 5,   /* it locks its memory, and ours does not fit under the limit */
+    HW_CLIENT_RING_DAMAGED = 6, /* the positions are not those that recorder and writers left */
     HW_CLIENT_ERROR_COUNT
 };
 
-/* Counters the client adds to, relaxed. X(name, what it counts). All are since the session began.
- */
+/* Counters that the client adds to, relaxed. X(name, what it counts). All count since the
+ * session began. */
 #define HW_RING_COUNTERS_10(X)                                                                     \
     X(samples, "sampled allocations recorded")                                                     \
     X(lost_full, "samples not recorded: buffer full")                                              \
@@ -87,9 +86,9 @@ struct hw_ring_counters {
 };
 
 /*
- * A thread that is about to reserve says so here: where, how much, who. It is its record's word
- * only between the reservation and the first store into it. A thread takes the place of its number,
- * or one of the next whose record has been read.
+ * A thread that is about to reserve says so here: where, how much, which thread. This stands for
+ * its record only between the reservation and the first store into it. A thread uses the entry of
+ * its number, or one of the next whose record has been read.
  *
  *              63         50 49           28 27                   0
  *             +-------------+---------------+----------------------+
@@ -146,15 +145,15 @@ static inline uint64_t hw_ring_own_hi(uint64_t word)
 struct hw_ring_shm {
     uint64_t magic;
     uint32_t version;              /* agreed on with the client (wire/version.h) */
-    uint32_t slots_bytes;          /* behind the data, for wire/slices.h; 0 = none */
+    uint32_t slots_bytes;          /* after the data, for wire/slices.h; 0 = none */
     uint64_t data_bytes;           /* 2^k */
     _Atomic uint32_t client_error; /* enum hw_client_error */
-    /* dlcloses of the target in this session: code may be replaced behind them. Equal while none is
-     * under way; the reader compares before it reads the target's mappings. */
+    /* dlcloses of the target in this session: code may be replaced after them. Equal while none
+     * is running; the reader compares before it reads the target's mappings. */
     _Atomic uint32_t closes_begun;
     _Atomic uint32_t closes_ended;
     uint32_t pad;
-    /* Client, once: the recorder's clock - the target's, modulo 2^64. Its records say the
+    /* Client, once: the recorder's clock - the target's, modulo 2^64. Its records use the
      * recorder's. */
     _Atomic uint64_t target_behind_ns;
     uint8_t pad0[16];
@@ -184,14 +183,14 @@ struct hw_ring_writer {
     struct hw_slice_slot *slots; /* NULL = none */
 };
 
-/* Who writes. */
+/* The writer. */
 struct hw_ring_thread {
     uint32_t tid; /* 0 = not known: its hole is waited for as long as the process lives */
     bool alone;   /* the process has one thread, and no other one writes */
     volatile uint32_t *last; /* gets the low bits of the position / 8, before it is reserved */
 };
 
-/* Release: who sees the new position also sees the intent. */
+/* Release: a reader that sees the new position also sees the intent. */
 static inline bool hw_ring_advance(_Atomic uint64_t *write_pos, uint64_t *pos, uint32_t size,
                                    bool alone)
 {
@@ -211,7 +210,7 @@ static inline uint32_t hw_ring_intent_bytes(uint64_t word)
     return (uint32_t)(word >> (HW_RING_POS_BITS + HW_TID_BITS)) * 8;
 }
 
-/* Another thread's place may be wanted still. */
+/* Another thread's entry may still be needed. */
 _Atomic uint64_t *hw_ring_other_intent(struct hw_ring_shm *shm, uint32_t tid);
 
 static inline void hw_ring_intend(struct hw_ring_shm *shm, uint64_t pos, uint32_t size,
@@ -237,7 +236,7 @@ static inline _Atomic uint64_t *hw_ring_head(const struct hw_ring_writer *w, uin
 }
 
 /*
- * Reserves size bytes (a multiple of 8, at most HW_REC_MAX_BYTES); gives the position, or 0 when
+ * Reserves size bytes (a multiple of 8, at most HW_REC_MAX_BYTES); gives the position, or 0 if
  * there is no room now. Acquire of read_pos pairs with the release in hw_ring_release(): the
  * reader's last loads are done before the bytes are written again.
  */
@@ -248,7 +247,7 @@ static inline uint64_t hw_ring_reserve_by(const struct hw_ring_writer *w, uint32
     uint64_t pos = atomic_load_explicit(&shm->write_pos, memory_order_relaxed);
     for (;;) {
         uint64_t read = atomic_load_explicit(&shm->read_pos, memory_order_acquire);
-        if ((int64_t)(pos - read) < 0) { /* our pos is older than the reader's: look again */
+        if ((int64_t)(pos - read) < 0) { /* our pos is older than the reader's: load again */
             pos = atomic_load_explicit(&shm->write_pos, memory_order_relaxed);
             if ((int64_t)(pos - read) < 0)
                 return 0; /* damaged from outside: the reader will notice */
@@ -279,9 +278,9 @@ static inline void hw_ring_commit(const struct hw_ring_writer *w, uint64_t pos, 
 }
 
 /*
- * The thread was taken out of its last reservation and will not come back to it (by.last is as it
- * was left): its record, if there is one that is not committed, becomes nothing. false = perhaps it
- * had one there, perhaps another thread is about to begin its own: to be asked again.
+ * The thread was taken out of its last reservation and will not return to it (by.last is as it was
+ * left): if its record is not committed, it becomes empty. false = perhaps it had one there,
+ * perhaps another thread is about to begin its own: call it again.
  */
 bool hw_ring_leave(const struct hw_ring_writer *w, struct hw_ring_thread by, bool sure);
 
@@ -295,20 +294,20 @@ static inline uint64_t hw_ring_free_bytes(const struct hw_ring_writer *w)
 /* ---- reader side (daemon): wire/ring.c ---- */
 
 struct hw_ring_reader {
-    struct hw_ring_shm *shm; /* the target's to scribble on */
+    struct hw_ring_shm *shm; /* the target may scribble on it */
     const uint8_t *data;
     const struct hw_slice_slot *slots; /* the target's, too; NULL = none */
     uint64_t data_bytes;
     uint64_t read_pos;     /* private cursor: never read back from shared memory */
-    uint64_t released_pos; /* what the writers were told last */
-    uint64_t known_end;    /* a write position seen before: asked again only when it is reached */
+    uint64_t released_pos; /* what the writers were last told */
+    uint64_t known_end;    /* a write position seen before: loaded again only when it is reached */
     uint64_t holes;        /* records skipped */
     uint64_t hole_bytes;
-    uint8_t *scratch; /* one record, copied before it is looked at; owned */
+    uint8_t *scratch; /* one record, copied before it is used; owned */
     int fd;           /* memory file to hand to the client; owned; -1 after hw_ring_close_fd */
 };
 
-/* Makes, fills (no later SIGBUS), seals and maps a ring. data_bytes: power of two within the
+/* Creates, fills (no later SIGBUS), seals and maps a ring. data_bytes: power of two within the
  * limits. */
 int hw_ring_create(struct hw_ring_reader *r, uint64_t data_bytes);
 /* The same with HW_SLICE_SLOTS of wire/slices.h. */
@@ -317,13 +316,13 @@ void hw_ring_close_fd(struct hw_ring_reader *r);
 void hw_ring_done(struct hw_ring_reader *r);
 
 /* Position up to which records were reserved when asked: a dump covers exactly those below it.
- * HW_EFORMAT when the word makes no sense. */
+ * HW_EFORMAT if the word makes no sense. */
 int hw_ring_write_pos(const struct hw_ring_reader *r, uint64_t *out);
 
 /*
  * Copies the record at the cursor. 1 = *rec is a private copy, valid until the next call, *pos its
  * position; 0 = nothing finished there now (empty, or a hole: compare hw_ring_write_pos);
- * HW_EFORMAT = damaged. Does not give the space back: hw_ring_release does.
+ * HW_EFORMAT = damaged. Does not release the space: hw_ring_release does.
  */
 int hw_ring_peek(struct hw_ring_reader *r, const uint8_t **rec, uint32_t *size, uint64_t *pos);
 /* A free, or an allocation that stands for itself: what a small interval is full of. */
@@ -331,25 +330,25 @@ struct hw_ring_small {
     uint64_t pos;
     uint64_t id; /* stack id, or the freed sample's */
     uint64_t time_ns;
-    uint64_t size_heap; /* hw_exact_pack() of a heap that can be; 0 = a free */
+    uint64_t size_heap; /* hw_exact_pack() of a possible heap; 0 = a free */
 };
 /*
  * Copies the records of these kinds that begin at the cursor and follow each other below the
- * position until, at most max of them, and gives their number and the position behind them. The
- * cursor stays. Stops at whatever else is there, good or bad: that is for hw_ring_peek().
+ * position until, at most max of them, and gives their number and the position after them. The
+ * cursor stays. Stops at anything else, good or bad: that is for hw_ring_peek().
  */
 size_t hw_ring_gather(struct hw_ring_reader *r, uint64_t until, struct hw_ring_small *out,
                       size_t max, uint64_t *end);
 void hw_ring_next(struct hw_ring_reader *r, uint32_t size); /* cursor behind the peeked record */
 void hw_ring_release(
-    struct hw_ring_reader *r); /* returns everything before the cursor to writers */
+    struct hw_ring_reader *r); /* returns everything before the cursor to the writers */
 /* A record at the cursor that is not committed, and whose thread is known. */
 struct hw_ring_hole {
     uint64_t pos;
     uint32_t size, tid;
 };
 bool hw_ring_hole(const struct hw_ring_reader *r, struct hw_ring_hole *out);
-/* Only when that thread is gone: steps over the hole if it is still this one. */
+/* Only when that thread is gone: steps over the hole if it is still the same one. */
 bool hw_ring_pass_hole(struct hw_ring_reader *r, const struct hw_ring_hole *hole);
 /* Only when the target is dead: steps to the next record whose head is right. 1 = there is one, 0 =
  * none left (the cursor is at the end), HW_EFORMAT = damaged. */

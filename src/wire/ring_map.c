@@ -4,7 +4,7 @@
  *      file:     | page 0 | data                | slots of slices.h, if any
  *      address:  | page 0 | data                | data again          |
  *
- * A record that begins near the end of the data runs on into the second view, so neither side ever
+ * A record that begins near the end of the data continues in the second view, so neither side ever
  * splits a copy. Only system calls through libc's thin wrappers here: the client compiles this file
  * with its own flags and may not allocate.
  */
@@ -163,8 +163,8 @@ bool hw_ring_leave(const struct hw_ring_writer *w, struct hw_ring_thread by, boo
     uint64_t head = atomic_load_explicit(hw_ring_head(w, pos), memory_order_relaxed);
     uint32_t tid = by.tid, size = hw_rec_open_size(head, pos, &tid);
     if (tid != by.tid || hw_rec_head_size(head, pos) != 0)
-        return true; /* another's, or finished */
-    if (size == 0) { /* nobody has begun there */
+        return true; /* another thread's, or finished */
+    if (size == 0) { /* nobody has started there */
         size = intended(w, pos, by.tid);
         if (size != 0 && !by.alone && !sure)
             return false;

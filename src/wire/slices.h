@@ -5,11 +5,11 @@
  *          of the ring takes a batch; the rest of a batch can be read by the recorder at any time,
  *          also when the thread sleeps or its process was killed.
  * Shapes:  HW_SLICE_SLOTS slots behind the ring's data, in the same memory file, and a page more,
- *          so that no size of the file is also that of a ring without them. One writer a slot. Its
- *          entries below n are complete; `batch` counts up before they are written anew, so that
- *          who has copied them in the meantime can tell.
+ *          so that no size of the file is also that of a ring without them. One writer per slot.
+ *          Its entries below n are complete; `batch` counts up before they are rewritten, so that a
+ *          reader that has copied them meanwhile can tell.
  * Units:   ticks of the processor's counter. A pair (ticks, nanoseconds) at both ends of a batch
- *          makes times of them, so nobody needs to know the counter's frequency.
+ *          turns ticks into times, so nobody needs to know the counter's frequency.
  * Threads: see Shapes; the reader trusts nothing of it.
  * Source:  doc/design/client.md
  */
@@ -26,8 +26,8 @@
 #define HW_SLICE_MAX_DEPTH  ((1u << HW_SLICE_DEPTH_BITS) - 1)
 
 /*
- * A scope begins, or ends: then all of the thread that are at this depth or deeper do, as one may
- * be left by longjmp, or its end lost. One whose beginning was lost tells no end.
+ * A scope begins, or ends: then all scopes of the thread at this depth or deeper end, as one may be
+ * left by longjmp, or its end lost. A scope whose beginning was lost reports no end.
  */
 struct hw_slice_entry {
     _Alignas(8) uint64_t id; /* of HW_MANAGED_SLICE; 0 = an end */

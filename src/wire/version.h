@@ -4,17 +4,17 @@
  * Why:     a program keeps the client library that it was started with, for weeks perhaps, while
  *          the recorder beside it is upgraded. Such a program is recorded, too.
  * Shapes:  the hello names the newest version that the client speaks and, from 11 on, the oldest.
- *          The recorder takes the newest that both speak and from then on says and understands that
- *          one: the welcome's size, the version in the welcome, in the control page and in the
- *          ring. Without one in common the hello stays unanswered, and the recorder says so.
+ *          The recorder takes the newest that both speak and uses that one from then on: the
+ *          welcome's size, the version in the welcome, in the control page and in the ring. Without
+ *          a common one the hello stays unanswered, and the recorder says so.
  *
- *          What a version may change, so that the recorder can serve those before it:
+ *          What a version may change, so that the recorder can serve older ones:
  *          - the hello's first 48 bytes keep their meaning for good; later members are appended;
  *          - the same holds for the control page, the ring's first page and the attach block, whose
  *            unused bytes are zero, and for the welcome behind its config;
  *          - a record keeps its type's layout; another layout is another type. An older client
  *            sends none of the newer types, nor their flags;
- *          - what the recorder does only for newer clients it decides by the version agreed on.
+ *          - the agreed version decides what the recorder does only for newer clients.
  *
  *          tests/frozen/ holds a copy of each version that is served, which never changes, and a
  *          client that speaks it.
@@ -31,7 +31,7 @@
 #define HW_WIRE_CLIENT_OLDEST 11u /* that a client speaks: with an older recorder, too */
 #define HW_WIRE_MAPPINGS      12u /* the first with HW_CC_MAPPINGS */
 
-/* The newest of those between the two sides' oldest and newest ones; 0 = none. */
+/* The newest version between the two sides' oldest and newest ones; 0 = none. */
 static inline uint32_t hw_wire_agree(uint32_t client_oldest, uint32_t client_newest)
 {
     uint32_t v = client_newest < HW_WIRE_VERSION ? client_newest : HW_WIRE_VERSION;
