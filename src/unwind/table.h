@@ -7,9 +7,9 @@
  *            header (128 bytes) | chunk_index u32[n_chunks + 1] | row_lo u16[n_rows] |
  *            row_rule u16[n_rows] | rules 8 bytes [n_rules]
  *          Each 64 KiB chunk of link-time addresses begins with a row at its first byte (a
- *          synthetic one that repeats the rule in force where need be).
- *          Tables memory file of a target: struct hw_tables_dir, then tables and module snapshots,
- *          appended, never moved; the newest snapshot is published by a release store.
+ *          synthetic one that repeats the rule in force, if needed). Tables memory file of a
+ *          target: struct hw_tables_dir, then tables and module snapshots, appended, never moved;
+ *          the newest snapshot is published by a release store.
  * Units:   *_va are link-time addresses of the ELF file; pc are the target's; cfa_off and the other
  *          offsets of rules in words of the machine (w below): 4 bytes on i386, else 8.
  * Threads: immutable once published.
@@ -106,7 +106,7 @@ struct hw_module {
 _Static_assert(sizeof(struct hw_module) == 40, "directory layout");
 
 struct hw_module_snapshot {
-    uint32_t generation; /* grows when code was replaced: caches of rules are void */
+    uint32_t generation; /* grows when code was replaced: cached rules are invalid */
     uint32_t n_modules;
     struct hw_module modules[]; /* sorted by lo, disjoint */
 };
@@ -116,12 +116,13 @@ struct hw_tables_dir {
     uint32_t version;
     uint32_t arch;
     _Atomic uint64_t snapshot_off; /* of the newest hw_module_snapshot; 0 = none yet */
-    /* The newest snapshot shows what was there when so many dlcloses of the target (ring.h) were
-     * over and none was under way. */
+    /* The newest snapshot shows what was mapped when so many dlcloses of the target (ring.h)
+     * were over and none was running. */
     _Atomic uint32_t closes_seen;
     uint32_t reserved;
-    /* End of all that the newest snapshot names in the part that the target maps, which need not
-     * map more; stored before snapshot_off. 0 = an older recorder's, who does not say. */
+    /* End of everything that the newest snapshot names in the part that the target maps, which
+     * need not map more; stored before snapshot_off. 0 = from an older recorder, which does not
+     * say. */
     _Atomic uint64_t used;
     uint8_t pad[4096 - 40];
 };
@@ -135,7 +136,7 @@ static inline const struct hw_module_snapshot *hw_tables_snapshot(const void *ta
     return off ? (const struct hw_module_snapshot *)((const char *)tables + off) : NULL;
 }
 
-/* The same where n_bytes are mapped: NULL, too, when it is not all among them. */
+/* The same if n_bytes are mapped: NULL also if it does not lie in them entirely. */
 static inline const struct hw_module_snapshot *hw_tables_snapshot_in(const void *tables,
                                                                      uint64_t n_bytes)
 {

@@ -166,7 +166,7 @@ static __attribute__((noinline)) int walk_matching(struct walker *w, struct stat
     c->n_frames += w->n;
     c->n_adopted += w->out->n_adopted;
     if (++c->n_samples == WINDOW_SAMPLES) {
-        /* Stacks that never repeat would pay for matching and get nothing. */
+        /* Stacks that never repeat would pay for matching without a benefit. */
         if (c->n_adopted * 10ull < c->n_frames * 3ull)
             c->n_skip = SKIP_SAMPLES;
         c->n_samples = c->n_frames = c->n_adopted = 0;
@@ -215,7 +215,7 @@ static int walk_steps(struct walker *w, struct state *s, uint64_t *hash)
         cache_prepare(c);
     uint32_t generation = w->in->snapshot->generation;
     if (hw_unlikely(c->generation != generation)) {
-        /* Keys hold 16 bits; a program that loads and unloads for ever comes round to old ones. */
+        /* Keys hold 16 bits; a program that loads and unloads for ever wraps around to old ones. */
         if (c->generation >> 16 != generation >> 16)
             forget_rules(c);
         c->top = HW_MAX_FRAMES;

@@ -28,7 +28,7 @@ enum hw_walk_stop {
     HW_STOP_ZERO = 1,      /* return address 0 */
     HW_STOP_LIMIT = 2,     /* frame limit */
     HW_STOP_NO_MODULE = 3, /* pc in no module of the snapshot and no usable frame pointer */
-    HW_STOP_PENDING = 4,   /* the module's table is not there yet */
+    HW_STOP_PENDING = 4,   /* the module's table does not exist yet */
     HW_STOP_UNSUP = 5,     /* REG or UNSUP rule */
     HW_STOP_BOUNDS = 6,    /* a load outside [sp, hi) */
     HW_STOP_BAD_CFA = 7,   /* CFA not above sp, or misaligned */
@@ -42,8 +42,8 @@ struct hw_walk_regs {
     uint64_t lr; /* arm64, frame 0 or after a signal frame */
 };
 
-/* Ranges other than [sp, hi) on which a walk may go on after a signal frame (alternate stacks,
- * fibers). */
+/* Ranges other than [sp, hi) on which a walk may continue after a signal frame (alternate
+ * stacks, fibers). */
 #define HW_WALK_MAX_STACKS 8
 struct hw_walk_range {
     uint64_t lo, hi;

@@ -5,7 +5,7 @@
  * end of `old`, so that newer samples grow at the front and the shared tail never moves:
  *
  *     old:   [ unused ............ | leaf' ... i ........ root ] sentinel
- *     fresh: [ leaf ... current )                   current == old[i]: the tail is taken as it is
+ *     fresh: [ leaf ... current )                   current == old[i]: the tail is reused as it is
  *
  * Frame k of `old` was reached by loading ret from ra_slot and fp from fp_slot. Its successor
  * depends on (ret, sp, fp), the tables, and what the successor's two slots hold; so once the
@@ -37,8 +37,8 @@ static inline uint64_t frame_changed(const struct frame *f)
 }
 
 /*
- * The current frame equals old[at]: takes over what follows it as far as it still holds. Gives the
- * first frame that was not taken. Four at a time: the loads do not depend on each other.
+ * The current frame equals old[at]: reuses what follows it as far as it is still valid. Gives the
+ * first frame that was not reused. Four at a time: the loads do not depend on each other.
  */
 static inline uint32_t verify(struct walker *w)
 {
@@ -90,7 +90,7 @@ static __attribute__((noinline, unused)) bool adopt(struct walker *w, struct sta
     return true;
 }
 
-/* The stack goes on behind what looked like its end (it was cut there last time). */
+/* The stack continues after what looked like its end (it was cut there last time). */
 static __attribute__((noinline, unused)) void keep_no_tail(struct walker *w)
 {
     copy_old(w, w->tail + 1, HW_MAX_FRAMES);

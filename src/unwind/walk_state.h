@@ -3,7 +3,7 @@
  *
  * Why:     one file would have three subjects, and three objects would lose what the compiler does
  *          across them. So the parts are headers of walk.c, compiled once for each architecture.
- * Shapes:  a frame is known by `ret`: its lookup address + 1. For a return address that is the
+ * Shapes:  a frame is identified by `ret`: its lookup address + 1. For a return address that is the
  *          address itself; for an interrupted instruction (exact) it is one more.
  */
 #ifndef HW_UNWIND_WALK_STATE_H
@@ -74,7 +74,7 @@ struct walker {
 /* A copy may lie at any address; all architectures load it with the same instruction. */
 typedef hw_regs_word word_alias __attribute__((may_alias, aligned(1)));
 
-/* Stacks are read as they are: redzones of an instrumented target are no errors of ours. */
+/* Stacks are read as they are: redzones of an instrumented target are not our errors. */
 #if defined(__SANITIZE_ADDRESS__)
 #define LOADS_AS_IS __attribute__((no_sanitize("address"), noinline))
 #else

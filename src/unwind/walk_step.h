@@ -1,7 +1,7 @@
 /*
  * walk_step.h - the rule of an address, and one step by any rule
  *
- * The loop of walk.c takes the usual steps itself.
+ * The loop of walk.c makes the usual steps itself.
  */
 #ifndef HW_UNWIND_WALK_STEP_H
 #define HW_UNWIND_WALK_STEP_H
@@ -62,7 +62,7 @@ static inline uint64_t rule_find(const struct walker *w, uint64_t va_pc)
 }
 
 /*
- * Fills the slot. The key is void while the two words disagree: a handler may leave us here by
+ * Fills the slot. The key is invalid while the two words disagree: a handler may leave us here by
  * siglongjmp.
  */
 static __attribute__((noinline, unused)) uint64_t rule_miss(const struct walker *w,
@@ -110,7 +110,7 @@ static inline int step_by_fp(struct walker *w, struct state *s)
     s->fp = fp;
     s->ret = ra;
     s->exact = s->has_lr = false;
-    /* A record may lie anywhere in its frame where the call does not push: sp is a lower bound. */
+    /* If the call does not push, a record may lie anywhere in its frame: sp is a lower bound. */
     s->fp_only = HW_REGS_HAVE_LR;
     w->out->n_by_fp++;
     return ra ? GO_ON : HW_STOP_ZERO;
@@ -130,8 +130,8 @@ static inline int step_signal(struct walker *w, struct state *s, struct hw_rule 
     if (sp % WORD)
         return HW_STOP_BAD_CFA;
     if (sp <= s->sp || sp > s->hi) {
-        /* The handler ran on another stack. Without a range for the old one its pc is still told,
-         * and the next step ends at hi. */
+        /* The handler ran on another stack. Without a range for the old one its pc is still
+         * reported, and the next step ends at hi. */
         s->moved = true;
         s->hi = sp;
         for (uint32_t i = 0; i < w->in->n_others && i < HW_WALK_MAX_STACKS; i++)
@@ -215,7 +215,7 @@ static __attribute__((noinline, unused)) int step_any(struct walker *w, struct s
                                                       uint64_t raw)
 {
     if ((raw & 0xffff) == NONE_TAGGED && raw != none_tagged(w->in->snapshot)) {
-        /* The modules changed since this address was in none of them. */
+        /* The modules have changed since this address was in none of them. */
         uint64_t slot = (s->ret * HASH_ADDR) >> (64 - RULE_BITS);
         raw = rule_miss(w, w->c ? &w->c->rules[slot] : NULL, s->ret);
     }
