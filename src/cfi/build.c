@@ -13,7 +13,8 @@
 
 #include "base/banned.h"
 
-/* Raise it when the same ELF file compiles to other rows than before: cached tables are void. */
+/* Increase it when the same ELF file compiles to other rows than before: cached tables are then
+ * invalid. */
 enum { COMPILER_VERSION = 1, MAX_RULES = 65536, MAX_CHUNKS = 1 << 18 };
 
 void hw_builder_done(struct hw_builder *b)
@@ -78,7 +79,7 @@ static int dict_collect(struct dict *d, struct hw_builder *b)
     return HW_OK;
 }
 
-/* Makes sure that a rule is there and is never dropped; gives its old index. */
+/* Makes sure that a rule exists and is never dropped; gives its old index. */
 static int dict_need(struct dict *d, uint64_t rule, uint32_t *index)
 {
     uint64_t at;
@@ -108,7 +109,7 @@ static int dict_number(struct dict *d)
     d->renumber = calloc(d->list.n + 1, sizeof *d->renumber);
     if (!d->renumber)
         return HW_ENOMEM;
-    /* One place is kept for UNSUP, which the dropped ones become. */
+    /* One entry is kept for UNSUP, which the dropped ones become. */
     d->n_kept = d->list.n < MAX_RULES ? (uint32_t)d->list.n : MAX_RULES - 1;
     bool overflow = d->n_kept < d->list.n;
     for (size_t i = 0; i < d->list.n; i++)
@@ -127,7 +128,7 @@ static uint32_t round_up8(uint64_t n)
     return (uint32_t)((n + 7) & ~7ull);
 }
 
-/* Each chunk has one row at its first byte, be it synthetic. */
+/* Each chunk has one row at its first byte, even if synthetic. */
 static uint64_t count_rows(const struct hw_builder *b, uint32_t n_chunks)
 {
     uint64_t n = n_chunks;

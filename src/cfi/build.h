@@ -3,7 +3,7 @@
  *
  * Why:     merging, the rule dictionary and the chunk arrays have nothing to do with DWARF.
  * Shapes:  rows are given by hw_builder_row in ascending order of address; an equal rule or an
- *          equal address merges with the row before. unwind/table.h says what comes out.
+ *          equal address merges with the row before. unwind/table.h describes the result.
  * Owns:    rows and dictionary; the finished table is malloc'ed for the caller.
  * Errors:  HW_ENOMEM, HW_ELIMIT (more than 16 GiB between the first and last address).
  * Threads: one owner at a time.

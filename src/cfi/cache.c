@@ -25,9 +25,9 @@
 enum { MAX_TABLE = 256 << 20 };
 
 /*
- * A build id is what its file says. One user could put the table of a file of his own in the place
- * of the C library's, so tables are shared between files of one owner only. A file system that a
- * user serves (FUSE) says what it likes of owners.
+ * A build id is what its file says. A user could put the table of their own file in the place of
+ * the C library's, so tables are shared only between files of one owner. A file system that a user
+ * serves (FUSE) says what it likes about owners.
  */
 static uint32_t owner_of(int elf_fd, const struct stat *st)
 {
@@ -50,7 +50,7 @@ int hw_cfi_cache_key(int elf_fd, char key[HW_CFI_KEY_MAX], struct hw_error *err)
     struct stat st;
     if (fstat(elf_fd, &st) < 0)
         return hw_fail_sys(err, "cannot stat ELF file");
-    if (n >= 8) { /* shorter ones are made up by hand and repeat */
+    if (n >= 8) { /* shorter ones are written by hand and repeat */
         char hex[2 * sizeof id + 1];
         for (uint32_t i = 0; i < n; i++)
             (void)snprintf(hex + 2 * i, 3, "%02x", id[i]);

@@ -3,7 +3,7 @@
  *
  *     records (pass 1)  ->  sort, cut overlaps  ->  rows (pass 2)  ->  build
  *
- * .eh_frame is the law. .debug_frame - of the file, of its separate debug file, of the image in
+ * .eh_frame takes precedence. .debug_frame - of the file, of its separate debug file, of the image in
  * .gnu_debugdata - only fills addresses that .eh_frame leaves out: assemblers and
  * -fno-asynchronous- unwind-tables code.
  */
@@ -116,7 +116,7 @@ static int add_eh_frame(struct compiler *c, uint64_t *n_section, struct hw_error
     return add_source(c, bytes, s, err);
 }
 
-/* What is damaged here is left out: .eh_frame's rows are good without it. */
+/* Damaged data here is left out: .eh_frame's rows are good without it. */
 static int add_debug_frame(struct compiler *c, const struct hw_image *img)
 {
     const struct hw_image_section *sec = hw_image_find(img, ".debug_frame");
@@ -162,7 +162,7 @@ static size_t cut_overlaps(struct hw_cfi_fde *v, size_t n)
 
 /*
  * fdes[0, n_law) came from .eh_frame, the rest from other sources: of those only what begins
- * outside the law's functions stays, cut at the next of them.
+ * outside .eh_frame's functions stays, cut at the next one of them.
  */
 static int order_fdes(struct compiler *c, size_t n_law)
 {
@@ -235,7 +235,7 @@ static void fill_stats(const struct compiler *c, uint64_t eh_frame_bytes, const 
     }
 }
 
-/* 0 = none that we have rules for; a 64-bit machine's file of 32 bits (x32) is one of those. */
+/* 0 = none that we have rules for; so for a 64-bit machine's file of 32 bits (x32). */
 static uint32_t arch_of(const struct hw_image *img)
 {
     if (img->machine == EM_386 && img->elf_class == 32)

@@ -260,8 +260,8 @@ static int get_cie(struct adding *a, uint64_t offset, uint32_t *index, struct hw
         size_t pos = (size_t)offset;
         if (a->r->cies.n >= MAX_CIES)
             return hw_fail(err, HW_ELIMIT, offset, "more than %d common frame records", MAX_CIES);
-        /* No record begins with a zero; looking for the next one behind would make every wrong
-         * offset into a run of zeros as dear as the run is long. */
+        /* No record begins with a zero; searching for the next one after it would make every
+         * wrong offset into a run of zeros as expensive as the run is long. */
         struct hw_cfi_cursor head = {a->s->bytes.p, pos, a->s->bytes.n, false};
         if (hw_cfi_fixed(&head, 4) != 0 && next_record(a->s, &pos, &rec, NULL) == 1 &&
             rec.at == offset && rec.is_cie) {

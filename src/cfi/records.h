@@ -1,11 +1,11 @@
 /*
  * records.h - CIEs and FDEs of one .eh_frame or .debug_frame
  *
- * Why:     pass 1 of the table compiler: who covers which addresses, without running instructions.
+ * Why:     pass 1 of the table compiler: which record covers which addresses; runs no instructions.
  * Shapes:  sections are bytes in memory with the link-time address of their first byte. FDEs come
  *          out in file order; offsets are into the section.
  * Owns:    the lists; section bytes are borrowed and must outlive them.
- * Errors:  HW_EFORMAT when a length leaves the section (nothing of such a section is believed),
+ * Errors:  HW_EFORMAT when a length leaves the section (nothing in such a section is trusted),
  *          HW_ELIMIT, HW_ENOMEM.
  * Threads: one owner at a time.
  * Source:  DWARF 5, 6.4; LSB, "Exception Frames"

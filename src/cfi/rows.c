@@ -176,9 +176,9 @@ static uint64_t project(const struct hw_cfi_section *s, uint32_t machine,
                         const struct hw_cfi_cie *cie, const struct hw_cfi_state *st)
 {
     /*
-     * The mark alone does not make it the kernel's frame on x86: hand-written code carries it
-     * to have its addresses looked up as they are, with an ordinary CFA. On i386, which has two
-     * frames, the expression tells where the saved sp is.
+     * The mark alone does not make it the kernel's frame on x86: hand-written code uses it to have
+     * its addresses looked up as they are, with an ordinary CFA. On i386, which has two frames, the
+     * expression shows where the saved sp is.
      */
     struct machine_regs regs = regs_of(machine);
     if (cie->is_signal && (machine == EM_AARCH64 || st->n_cfa_expr)) {
@@ -391,7 +391,7 @@ static bool run_extended(struct run *r, uint8_t op, int *rc)
         break;
     case CFA_DEF_CFA_EXPRESSION:
         r->st.cfa_expr = take_block(r, &r->st.n_cfa_expr);
-        r->st.cfa_reg = UINT64_MAX; /* an empty block is no register either */
+        r->st.cfa_reg = UINT64_MAX; /* an empty block is not a register either */
         r->changed = true;
         break;
     case CFA_GNU_ARGS_SIZE:
