@@ -57,7 +57,7 @@ static const struct hw_image *symtab_image(struct hw_elf *e)
         size_t n;
         if (hw_image_debugdata(&e->image, &e->inner_bytes, &n, NULL) == HW_OK)
             (void)hw_image_open(&e->inner, -1, e->inner_bytes, n, /* with_sections = */ true,
-                                NULL); /* damaged: as if there were none */
+                                NULL); /* damaged: as if it were absent */
     }
     return hw_image_find(&e->inner, ".symtab") ? &e->inner : NULL;
 }
@@ -109,7 +109,7 @@ int hw_elf_read_identity(int fd, uint8_t build_id[HW_BUILD_ID_MAX], uint32_t *le
     return HW_OK;
 }
 
-/* Symbols are read at the first question. Out of memory: no names, and not asked again. */
+/* Symbols are read when first needed. Out of memory: no names, and not tried again. */
 static void symbols_prepare(struct hw_elf *e)
 {
     if (e->symbols_ready)

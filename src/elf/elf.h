@@ -35,7 +35,7 @@ struct hw_elf_info {
     bool has_eh_frame;
     bool defines_malloc; /* malloc is defined in its own dynamic or static symbols */
     bool is_go;          /* has Go's build note or .gopclntab */
-    bool is_sanitized;   /* a sanitizer's allocator is its own (symbols.h) */
+    bool is_sanitized;   /* its allocator is a sanitizer's (symbols.h) */
 };
 
 int hw_elf_open(int fd, struct hw_elf **out, struct hw_error *err); /* dup()s nothing: borrows fd */
@@ -48,12 +48,12 @@ int hw_elf_read_identity(int fd, uint8_t build_id[HW_BUILD_ID_MAX], uint32_t *le
 
 /* Name as in the file (mangled), valid until hw_elf_close; NULL = none. start may be NULL. */
 const char *hw_elf_function_at(struct hw_elf *e, uint64_t va, uint64_t *start);
-/* Was the code there several functions once, of which one name is left (symbols.h)? */
+/* Was the code there once several functions, of which one name is left (symbols.h)? */
 bool hw_elf_is_folded(struct hw_elf *e, uint64_t va);
 /* Address of a defined function or object symbol; dynamic symbols first. */
 bool hw_elf_find_symbol(struct hw_elf *e, const char *name, uint64_t *va);
 bool hw_elf_find_sized(struct hw_elf *e, const char *name, uint64_t *va, uint64_t *size);
-/* Bytes of its image as the file has them. */
+/* Bytes of its image as they are in the file. */
 int hw_elf_read_at(struct hw_elf *e, uint64_t va, void *out, size_t n, struct hw_error *err);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * image.c - see image.h
  *
- * Every offset and size is the file's word against its length; lengths are compared, sums are
- * never formed before the check. Limits: 512 program headers, 65536 sections, 1 MiB of notes
- * (more is no build id's home).
+ * Every offset and size comes from the file and is checked against its length; lengths are
+ * compared, sums are never formed before the check. Limits: 512 program headers, 65536 sections, 1
+ * MiB of notes (a build id is not in larger ones).
  */
 #include "elf/image.h"
 
@@ -27,11 +27,11 @@ enum {
     MAX_NOTES = 1 << 20,
     MAX_DEBUGDATA = 64 << 20,
     MAX_DEBUGDATA_PLAIN = 512 << 20,
-    PLAIN_ALWAYS = 16 << 20, /* unpacked bytes that are allowed of any section… */
+    PLAIN_ALWAYS = 16 << 20, /* unpacked bytes allowed for any section… */
     PLAIN_TIMES = 64,        /* …and of a large one; symbols and debug info pack 3 to 10 times */
 };
 
-/* A section may say that it unpacks to anything. */
+/* A section may claim that it unpacks to anything. */
 static uint64_t max_plain(size_t packed, uint64_t max)
 {
     uint64_t most = (uint64_t)packed * PLAIN_TIMES;
@@ -327,7 +327,7 @@ static int xz_decode(const uint8_t *in, size_t n_in, uint8_t **out, size_t *n_ou
             lzma_end(&z);
             return HW_OK;
         }
-        if (r != LZMA_OK || z.avail_out) /* damaged, or more is promised than there is */
+        if (r != LZMA_OK || z.avail_out) /* damaged, or more is promised than exists */
             break;
         cap = cap < max && cap > max / 2 ? max : cap * 2;
     }

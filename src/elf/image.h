@@ -5,7 +5,7 @@
  *          hostile and may shrink while they are read. Everything goes through pread with checked
  *          bounds; nothing is mapped. (elfutils is used where DWARF lines are read.)
  * Shapes:  32- and 64-bit little-endian files; headers are widened to 64 bits.
- * Owns:    headers and names; section bytes belong to the caller who asked for them.
+ * Owns:    headers and names; section bytes belong to the caller that requested them.
  * Errors:  HW_EFORMAT, HW_ETRUNCATED, HW_EUNSUPPORTED (not a little-endian ELF file), HW_ESYS,
  *          HW_ENOMEM, HW_ELIMIT.
  * Threads: one owner at a time.
@@ -52,7 +52,7 @@ void hw_image_close(struct hw_image *img);
 
 const struct hw_image_section *hw_image_find(const struct hw_image *img, const char *name);
 
-/* Bytes [off, off + n) into a malloc'ed block with a NUL behind them; at most max. */
+/* Bytes [off, off + n) into a malloc'ed block with a NUL after them; at most max. */
 int hw_image_read(const struct hw_image *img, uint64_t off, uint64_t n, uint64_t max, uint8_t **out,
                   struct hw_error *err);
 /* Bytes of a section, inflated when it is compressed (zlib). */

@@ -1,9 +1,9 @@
 /*
  * libdw reads the debug info, through descriptors and without mapping. Units are found by their own
  * ranges, not by .debug_aranges, which clang does not write. In a unit with addresses in it, the
- * functions with code are listed once, sorted by address; from the one that covers an address the
- * way goes down through lexical blocks and inlined functions. Where a file has no debug info for an
- * address its symbols answer (elf.h), those of .gnu_debugdata included.
+ * functions with code are listed once, sorted by address; from the one that covers an address we
+ * descend through lexical blocks and inlined functions. If a file has no debug info for an address,
+ * its symbols answer (elf.h), those of .gnu_debugdata included.
  */
 #include "elf/lines.h"
 
@@ -30,9 +30,9 @@
 
 enum { MAX_TREE_DEPTH = 512, MAX_CHAIN = HW_MAX_INLINE_DEPTH };
 
-/* libdw opens the file named here, and again when a signal interrupted it: at a FIFO for ever. A
- * relative name it looks for beside the file, and where there is none elsewhere. What is in
- * this section is not packed. */
+/* libdw opens the file named here, and again when a signal interrupted it: for ever, if it is a
+ * FIFO. It looks for a relative name beside the file, and then elsewhere. What is in this
+ * section is not compressed. */
 static bool leads_to_no_file(Elf_Scn *scn, int fd)
 {
     char own[64], beside[PATH_MAX] = "", path[2 * PATH_MAX];
@@ -51,9 +51,9 @@ static bool leads_to_no_file(Elf_Scn *scn, int fd)
 }
 
 /*
- * libdw unpacks every section it knows at once. Where variables live, macros and unwind tables are
- * never asked for here, and are a quarter of a debug package: a section without bits is passed
- * over. So is a link to what is no file.
+ * libdw unpacks every section it knows at once. Locations of variables, macros and unwind tables
+ * are never needed here, and are a quarter of a debug package: a section without bits is skipped.
+ * So is a link to something that is not a file.
  */
 static void leave_out_unused(Elf *elf, int fd)
 {
@@ -163,7 +163,7 @@ static int find_units(struct hw_lines *l)
     return rc;
 }
 
-/* Ranges of units do not overlap in sound files; in others the nearest start wins. */
+/* In sound files ranges of units do not overlap; in others the nearest start wins. */
 static const struct hw_unit_range *unit_at(const struct hw_lines *l, uint64_t va)
 {
     size_t lo = HW_LOWER_BOUND(mid, 0, l->units.n, l->units.v[mid].low <= va);
@@ -191,7 +191,8 @@ static int add_function(struct hw_lines *l, Dwarf_Die *die)
     return HW_OK;
 }
 
-/* deep: functions inside of functions (local classes, lambdas), which costs a walk over all. */
+/* deep: also functions inside functions (local classes, lambdas), which takes a walk over
+ * everything. */
 static bool may_hold_functions(int tag, bool deep)
 {
     switch (tag) {
@@ -289,7 +290,7 @@ void hw_simplify_path(char *path)
 {
     bool whole = path[0] == '/';
     char *to = path, *from = path;
-    size_t parts = 0; /* that ".." can take back */
+    size_t parts = 0; /* that ".." can remove */
     while (*from) {
         from += *from == '/';
         size_t n = strcspn(from, "/");
@@ -309,8 +310,8 @@ void hw_simplify_path(char *path)
     *to = 0;
 }
 
-/* Debug info keeps names as the compiler was given them, relative to where it ran. The text libdw
- * gives stays where it is while the file is open, so it stands for itself in the map. */
+/* Debug info keeps names as the compiler was given them, relative to where it ran. The text from
+ * libdw stays in place while the file is open, so its address identifies it in the map. */
 static const char *whole_path(struct hw_lines *l, const char *name)
 {
     uint64_t found;
@@ -410,8 +411,8 @@ static size_t build_chain(struct hw_lines *l, Dwarf_Die *function, uint64_t va)
     return n;
 }
 
-/* A symbol replaces a missing name, and one that is less than a symbol: "_M_invoke" of
- * some template, whose symbol tells which. */
+/* A symbol replaces a missing name, and one that says less: "_M_invoke" of some template, whose
+ * symbol says which. */
 static void name_outermost(struct hw_lines *l, uint64_t va, size_t *n)
 {
     struct hw_line *outermost = &l->chain[*n ? *n - 1 : 0];

@@ -2,13 +2,13 @@
  * lines.h - functions, files and lines of many addresses of one file
  *
  * Why:     debug info says which functions were inlined where an address is, and the line in each.
- *          Asking address by address reads the same units again and again; here the questions come
- *          sorted, so each unit is taken apart once.
+ *          Asking address by address reads the same units again and again; here the addresses come
+ *          sorted, so each unit is parsed once.
  * Shapes:  addresses ascend. The answer of one is a chain, innermost inlined function first, the
  *          function that has the code last; a file without lines for the address gives the symbol
  *          alone (one entry without file), an unknown address gives n = 0.
  * Units:   va are link-time addresses.
- * Owns:    everything answered lives until the callback returns; names are mangled as in the file.
+ * Owns:    every answer lives until the callback returns; names are mangled as in the file.
  * Errors:  HW_ENOMEM and what hw_elf_open gives. Damaged debug info is as if absent.
  * Threads: one owner at a time.
  */
@@ -39,7 +39,7 @@ bool hw_lines_has_debug_info(const struct hw_lines *l);
 int hw_lines_resolve(struct hw_lines *l, const uint64_t *ascending, size_t n, hw_lines_fn answer,
                      void *ctx);
 
-/* The function at the address may go by another one's name: hw_elf_is_folded. */
+/* The function at the address may have another one's name: hw_elf_is_folded. */
 bool hw_lines_is_folded(struct hw_lines *l, uint64_t va);
 
 /* Resolves "." and ".." of a path by the text alone, in place: the sources need not be on

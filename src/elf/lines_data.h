@@ -30,7 +30,7 @@ struct hw_lines {
     HW_VEC(struct hw_unit_range) units; /* sorted by low */
     bool units_ready;
 
-    /* the unit at work */
+    /* the current unit */
     Dwarf_Off unit;
     bool has_unit, is_deep;
     Dwarf_Die unit_die, tree; /* tree: where its functions are, elsewhere in split debug info */
@@ -43,12 +43,12 @@ struct hw_lines {
     struct hw_arena paths;
 };
 
-/* The function that covers va, in the unit at work from then on; *out NULL: none. Borrowed until
- * the next call. */
+/* The function that covers va, in the unit that becomes the current one; *out NULL: none.
+ * Borrowed until the next call. */
 int hw_lines_function(struct hw_lines *l, uint64_t va, Dwarf_Die **out);
 #define HW_DIE_DEPTH 64
 
-/* Entries below one, without recursion: the way down is an array, as deep as real programs nest. */
+/* Entries below one, without recursion: the path is an array, as deep as real programs nest. */
 struct hw_die_walk {
     Dwarf_Die open[HW_DIE_DEPTH];
     size_t depth;
@@ -58,7 +58,7 @@ struct hw_die_walk {
 Dwarf_Die *hw_die_walk_begin(struct hw_die_walk *w, Dwarf_Die *of);
 /* The next entry, with `inside` first those in this one; NULL at the end. */
 Dwarf_Die *hw_die_walk_next(struct hw_die_walk *w, bool inside);
-/* A damaged file may name a sibling before the entry itself: only forward is out of it again. */
+/* A damaged file may name a sibling before the entry itself: only forward steps lead out of it. */
 bool hw_lines_next_sibling(Dwarf_Die *die);
 
 #endif

@@ -5,10 +5,10 @@
  *      call Node::Node(int)  a call site of the debug info, or found by its target alone, or
  *      (inlined Node::Node)  an inlined function
  *
- * Between the two arguments may be made, by other constructors: these come first, and in the same
- * line. So the size decides, and where two classes fit nothing is said. Code without optimization
- * has no call sites in its debug info: there a byte of a call whose target is exactly where a
- * constructor begins is taken for one; among 96 bytes such a chance is one in 10^7.
+ * Between the two, other constructors may create the arguments: these come first, and in the same
+ * line. So the size decides, and if two classes fit, the type stays unknown. Code without
+ * optimization has no call sites in its debug info: there a byte of a call whose target is exactly
+ * where a constructor begins is taken for one; among 96 bytes such a chance is one in 10^7.
  */
 #include "elf/new_types.h"
 
@@ -64,7 +64,7 @@ static bool is_class(Dwarf_Die *die)
     return tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type;
 }
 
-/* A constructor is called as its class is, without the class's template arguments. */
+/* A constructor has its class's name, without the class's template arguments. */
 static bool class_of_constructor(Dwarf_Die *function, Dwarf_Die *out)
 {
     Dwarf_Die declaration = declaration_of(function), *scopes = NULL;
@@ -82,7 +82,7 @@ static bool class_of_constructor(Dwarf_Die *function, Dwarf_Die *out)
     return found;
 }
 
-/* Does an object of the class have the size that was asked for? An array may have a word before. */
+/* Does an object of the class have the requested size? An array may have a word before it. */
 static bool fits(const struct question *q, Dwarf_Die *class)
 {
     Dwarf_Attribute a;
@@ -187,7 +187,7 @@ static void walk(struct question *q, Dwarf_Die *function)
 
 /* ---- code ---- */
 
-/* The section's bytes that hold [va, va + n); NULL: not there. */
+/* The section's bytes that hold [va, va + n); NULL: they do not exist. */
 static const uint8_t *code_at(struct hw_lines *l, uint64_t va, size_t n)
 {
     for (Elf_Scn *scn = elf_nextscn(l->elf, NULL); scn; scn = elf_nextscn(l->elf, scn)) {
@@ -239,7 +239,7 @@ static int scan_calls(struct question *q)
             function = *f;
             consider(q, &function);
         }
-        if (rc == HW_OK) /* back to the unit whose lines are asked for */
+        if (rc == HW_OK) /* back to the unit whose lines are wanted */
             rc = hw_lines_function(q->l, here, &f);
         if (rc < 0)
             return rc;

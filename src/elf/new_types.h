@@ -1,13 +1,13 @@
 /*
  * new_types.h - what type a call of operator new allocates for
  *
- * Why:     memory-infra shows memory by type; a C++ program tells types only where it says
+ * Why:     memory-infra shows memory by type; a C++ program gives types only where it uses
  *          HEAPWISE_TYPED. Debug info knows more.
  * Shapes:  an address lies in the call (the frame's own: one before the return address). Answers
  *          are chains of one entry whose function is the type; n = 0: the debug info does not say.
- *          Told are, in this order: the compiler's word at the call site (DW_AT_LLVM_alloc_type);
- *          the class whose constructor runs behind the call, in the same line, if its size is
- *          that which was asked for and no other class fits.
+ *          The answer is, in this order: the type that the compiler noted at the call site
+ *          (DW_AT_LLVM_alloc_type); the class whose constructor runs after the call, in the same
+ *          line, if its size is the requested one and no other class fits.
  * Owns:    as elf/lines.h.
  * Errors:  HW_ENOMEM. Damaged debug info is as if absent.
  */

@@ -195,7 +195,7 @@ static bool is_alias(const struct hw_symbol *a, const struct hw_symbol *b)
     struct hw_bytes x = core_of(a->name), y = core_of(b->name);
     bool mangled = is_mangled(a->name);
     if (mangled != is_mangled(b->name) || is_new_or_delete(a->name) || is_new_or_delete(b->name))
-        return true; /* written by hand: no linker takes these for the same */
+        return true; /* written by hand: no linker folds these */
     if (mangled)
         return is_variant(x, y);
     return a->rank == 2 || b->rank == 2 || contains(x, y) || contains(y, x);
@@ -208,7 +208,7 @@ void hw_symbols_sort(struct hw_symbols *s)
         qsort(s->list.v, s->list.n, sizeof *s->list.v, by_address);
     for (size_t i = 0; i < s->list.n; i++) {
         if (n && s->list.v[n - 1].start == s->list.v[i].start) {
-            /* The better name stays, with the reach of whichever knows its size. */
+            /* The better name stays, with the range of the one whose size is known. */
             if (!s->list.v[n - 1].sized && s->list.v[i].sized) {
                 s->list.v[n - 1].end = s->list.v[i].end;
                 s->list.v[n - 1].sized = true;

@@ -3,7 +3,7 @@
  *
  * Why:     a report asks for the function of thousands of addresses; a linear walk over a symbol
  *          table per question (as libraries do) costs milliseconds each in large files.
- * Shapes:  one entry per address and function; at equal addresses the better name stays: global
+ * Shapes:  one entry per address and function; at equal addresses the best name stays: global
  *          before weak before local, then the one with a size, then the shorter. *Folded* is an
  *          entry at whose address other functions were: linkers and compilers keep one of several
  *          with the same code. Aliases (other spellings of one name, weak names of C functions,
@@ -53,8 +53,8 @@ bool hw_symbols_find(const struct hw_image *img, const char *section, const char
                      uint64_t *va);
 bool hw_symbols_find_sized(const struct hw_image *img, const char *section, const char *name,
                            uint64_t *va, uint64_t *size);
-/* Is a sanitizer's allocator in the program (base/sanitizers.def)? The section's strings name its
- * runtime, which .dynsym's do as a library that is needed, or what instrumented code calls. */
+/* Is a sanitizer's allocator in the program (base/sanitizers.def)? The section's strings name
+ * its runtime (.dynsym's, as a needed library) or what instrumented code calls. */
 bool hw_symbols_have_sanitizer(const struct hw_image *img, const char *section);
 /* Is this the file of such a runtime? */
 bool hw_symbols_is_sanitizer(const char *path);
