@@ -52,7 +52,7 @@ static const struct hw_call calls[] = {
     /* readiness */
     {N_(poll), HW_CALL_BY_BLOCK, HW_CALL_MS, 2, 0, 0, 0, 0},
     {N_(ppoll), HW_CALL_BY_US, HW_CALL_SPEC, 2, 0, 0, 0, 0},
-    {N_(select), HW_CALL_BY_US, 0, 0, 0, 0, 0, 0},
+    {N_(select), HW_CALL_BY_US, HW_CALL_VAL, 4, 0, 0, 0, 0},
     {N_(pselect6), HW_CALL_BY_US, HW_CALL_SPEC, 4, 0, 0, 0, 0},
     {N_(epoll_wait), HW_CALL_BY_US, HW_CALL_MS, 3, 0, 0, 0, 0},
     {N_(epoll_pwait), HW_CALL_BY_US, HW_CALL_MS, 3, 0, 0, 0, 0},

@@ -28,6 +28,7 @@ enum hw_call_time {
     HW_CALL_NO_TIME, /* none, or an absolute time */
     HW_CALL_MS,
     HW_CALL_SPEC, /* points to a struct timespec */
+    HW_CALL_VAL,  /* points to a struct timeval */
     HW_CALL_RING, /* points to a struct io_uring_getevents_arg, which points to one */
 };
 

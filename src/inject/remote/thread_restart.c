@@ -72,18 +72,25 @@ static bool restart_syscall_forbidden(const struct hw_thread *t, const struct us
     return hw_seccomp_forbids(t->tid, &call, /* unknown = */ t->filtered);
 }
 
-/* Writes what is left of the time-out at `at` to spare_at. */
+/* Writes what is left of the time-out at `from` to `to`: seconds and parts of one, of unit_ns each. */
+static bool shorten_at(const struct hw_thread *t, uint64_t from, uint64_t to, uint64_t unit_ns,
+                       uint64_t passed_ns)
+{
+    uint64_t s, part;
+    if (!to || !from || !hw_thread_read_word(t, from, &s) ||
+        !hw_thread_read_word(t, from + 8, &part))
+        return false;
+    if (s > INT32_MAX || part >= NS_IN_S / unit_ns)
+        return false; /* nobody waits that long, or the kernel will not accept it */
+    uint64_t whole_ns = s * NS_IN_S + part * unit_ns,
+             left_ns = whole_ns > passed_ns ? whole_ns - passed_ns : 0;
+    return hw_thread_write_word(t, to, left_ns / NS_IN_S) &&
+           hw_thread_write_word(t, to + 8, left_ns % NS_IN_S / unit_ns);
+}
+
 static bool shorten_spec(const struct hw_thread *t, uint64_t at, uint64_t passed_ns)
 {
-    uint64_t s, ns;
-    if (!t->spare_at || !at || !hw_thread_read_word(t, at, &s) ||
-        !hw_thread_read_word(t, at + 8, &ns))
-        return false;
-    if (s > INT32_MAX || ns >= NS_IN_S)
-        return false; /* nobody waits that long, or the kernel will not accept it */
-    uint64_t whole_ns = s * NS_IN_S + ns, left_ns = whole_ns > passed_ns ? whole_ns - passed_ns : 0;
-    return hw_thread_write_word(t, t->spare_at, left_ns / NS_IN_S) &&
-           hw_thread_write_word(t, t->spare_at + 8, left_ns % NS_IN_S);
+    return shorten_at(t, at, t->spare_at, 1, passed_ns);
 }
 
 /* The same for a mask, its size, and the address of the time-out. */
@@ -99,11 +106,16 @@ static bool shorten_ring(const struct hw_thread *t, uint64_t at, uint64_t passed
            hw_thread_write_word(t, t->spare_at + 32, t->spare_at);
 }
 
+static uint64_t stopped_for(const struct hw_thread *t)
+{
+    return hw_now_monotonic_ns() - t->stopped_ns;
+}
+
 /* Subtracts the time that has passed. */
 static void shorten(const struct hw_thread *t, struct user_regs_struct *r)
 {
     const struct hw_call *c = hw_call_find((int64_t)r->orig_rax);
-    uint64_t args[6], passed_ns = t->slept_ns + (hw_now_monotonic_ns() - t->stopped_ns);
+    uint64_t args[6], passed_ns = t->slept_ns + stopped_for(t);
     for (unsigned i = 0; i < 6; i++)
         args[i] = arg_of(r, i);
     switch (c ? hw_call_time(c, args) : HW_CALL_NO_TIME) {
@@ -116,12 +128,17 @@ static void shorten(const struct hw_thread *t, struct user_regs_struct *r)
     }
     case HW_CALL_SPEC: {
         int left = hw_call_left_arg(c, args);
-        if (left >= 0) /* the kernel knows best */
+        if (left >= 0) { /* the kernel knows best */
+            (void)shorten_at(t, args[left], args[left], 1, stopped_for(t)); /* else it is late */
             set_arg(r, c->time_arg, args[left]);
-        else if (shorten_spec(t, args[c->time_arg], passed_ns))
+        } else if (shorten_spec(t, args[c->time_arg], passed_ns))
             set_arg(r, c->time_arg, t->spare_at);
         return;
     }
+    case HW_CALL_VAL:
+        if (shorten_at(t, args[c->time_arg], t->spare_at, 1000, passed_ns))
+            set_arg(r, c->time_arg, t->spare_at);
+        return;
     case HW_CALL_RING:
         if (shorten_ring(t, args[c->time_arg], passed_ns))
             set_arg(r, c->time_arg, t->spare_at + 16);
@@ -129,10 +146,26 @@ static void shorten(const struct hw_thread *t, struct user_regs_struct *r)
     }
 }
 
+/*
+ * select, pselect6 and ppoll: the kernel has written the rest of the time-out to the program's
+ * memory, and restarts the call with that. Subtracts the time that the thread was stopped for.
+ */
+static void shorten_rest(const struct hw_thread *t, const struct user_regs_struct *r)
+{
+    const struct hw_call *c = hw_call_find((int64_t)r->orig_rax);
+    uint64_t unit_ns = r->orig_rax == SYS_select ? 1000 : 1;
+    if (r->orig_rax != SYS_select && r->orig_rax != SYS_pselect6 && r->orig_rax != SYS_ppoll)
+        return;
+    uint64_t at = arg_of(r, c->time_arg);
+    (void)shorten_at(t, at, at, unit_ns, stopped_for(t)); /* else it is late */
+}
+
 /* True: its registers have changed. */
 bool hw_thread_restart_call(const struct hw_thread *t, struct user_regs_struct *r)
 {
     int64_t rc = (int64_t)r->rax;
+    if (rc == RESTART_NO_HAND)
+        shorten_rest(t, r);
     if ((int64_t)r->orig_rax < 0 || !((rc == -EINTR && is_restarted_by_us((int64_t)r->orig_rax)) ||
                                       (rc == RESTART_BLOCK && restart_syscall_forbidden(t, r))))
         return false;

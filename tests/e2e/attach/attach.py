@@ -818,6 +818,7 @@ print("locked", flush=True)
 kept = []
 while True:
     kept.extend(bytearray(1000) for i in range(20))
+    print(len(kept), flush=True)
     time.sleep(0.01)
 """
 
@@ -833,7 +834,12 @@ def locked_memory(box):
         try:
             hw.equal(p.stdout.readline(), b"locked\n", "its word")
             before = peak()
-            box.run([hw.tool("heapwise"), "attach", "-q", "-f", "-i", interval, "-d", "500ms", "-o", box.path("locked.trace"), str(p.pid)], check=0)
+            a = attach(box, "-q", str(p.pid), interval=interval)
+            joined(box, a, p.pid)
+            last = int(p.stdout.readline())
+            hw.wait_for(lambda: int(p.stdout.readline()) > last + 1000, "a thousand blocks while it is recorded")
+            a.send_signal(signal.SIGINT)
+            hw.true(a.wait(hw.CLOCK) in (0, 4), "attach: " + hw.tail(open(box.path("attach.err"), "rb").read()))  # 4: a ring so small may overflow
             more = peak() - before
             hw.true(more < 100 << 10, f"at {interval} bytes: {more} kB more")
         finally:

@@ -90,6 +90,13 @@ static int select_(void)
     return wants(syscall(SYS_select, 0, NULL, NULL, NULL, &t), 0);
 }
 
+/* The kernel cannot write down what is left. */
+static int select_constant(void)
+{
+    static const struct timeval t = {0, WAIT_MS * 1000};
+    return wants(syscall(SYS_select, 0, NULL, NULL, NULL, &t), 0);
+}
+
 static int pselect_(void)
 {
     struct timespec t = a_wait;
@@ -272,6 +279,7 @@ const struct mode timeout_modes[] = {
     {"ppoll", NULL, ppoll_, NEVER_EARLY, NULL},
     {"ppoll-constant", NULL, ppoll_constant, NEVER_EARLY, NULL},
     {"select", NULL, select_, NEVER_EARLY, NULL},
+    {"select-constant", NULL, select_constant, NEVER_EARLY, NULL},
     {"pselect", NULL, pselect_, NEVER_EARLY, NULL},
     {"epoll-wait", epoll_begin, epoll_wait_, NEVER_EARLY, NULL},
     {"epoll-pwait", epoll_begin, epoll_pwait_, NEVER_EARLY, NULL},

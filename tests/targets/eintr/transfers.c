@@ -145,7 +145,7 @@ static int read_zero(void)
 
 static int getrandom_(void)
 {
-    return wants(getrandom(big, 4 * BIG, 0), 4 * BIG);
+    return wants(getrandom(big, BIG, 0), BIG);
 }
 
 static void memory_begin(void)
