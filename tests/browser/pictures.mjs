@@ -10,7 +10,7 @@ mkdirSync(out, { recursive: true });
 const trace = join(dir, 'redis.trace');
 const recorded = spawn(heapwise, ['record', '-q', '-c', '1s', '--smaps', '1s', '--malloc-info', '1s', '-o', trace, '--', 'redis-server', '--port', port, '--save', ''], { stdio: 'ignore' });
 const ended = new Promise((ok) => recorded.on('exit', ok));
-await new Promise((ok) => setTimeout(ok, 1500));
+while (!spawnSync('redis-cli', ['-p', port, 'ping']).stdout?.includes('PONG') && recorded.exitCode === null) await new Promise((ok) => setTimeout(ok, 50));
 spawnSync('redis-benchmark', ['-p', port, '-t', 'set,lpush,zadd,hset', '-n', '60000', '-r', '60000', '-q'], { timeout: 90_000 }); // whole, also on a busy machine
 spawnSync('redis-cli', ['-p', port, 'shutdown', 'nosave'], { timeout: 5000 });
 await ended;

@@ -281,7 +281,7 @@ def share(box):
     n, each, most = 200, 300, 60
     name, s = begin(box, "--max-starts", str(most), every="1s")
     run_many(box, name, n, f"a {each}")
-    time.sleep(2.5)
+    s.rounds(2)
     s.stop()
     files = [Pprof(f) for f in s.files()]
     space = sum(p.of("fn_a")["alloc_space"] for p in files)
@@ -325,7 +325,7 @@ def share_grown(box):
     for t in them:
         hw.wait_for(lambda: (t.do("a 1"), is_joined(t.pid))[1], f"it is recorded: {s.said()}", 30)
         t.do("w")
-    time.sleep(2.5)
+    s.rounds(2)
     for t in them:
         t.do("w")
         t.end()

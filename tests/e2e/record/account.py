@@ -77,7 +77,7 @@ def paused_target(box, pause, options, argv, trace):
         kinds[line[1]] = int(line[2])
     ready = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     pid = hw.wait_for(lambda: child_of(p.pid, argv[0]), "the target")
-    time.sleep(pause)
+    time.sleep(pause)  # readings rest by the clock, and one has to be later than `ready`
     sums = rollup(pid)
     out, err = p.communicate(b"", timeout=hw.CLOCK)
     hw.equal(p.returncode, 0, f"record: {hw.tail(err)}")
@@ -178,7 +178,7 @@ def ours(box):
             pass
         ready = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         pid = hw.wait_for(lambda: child_of(p.pid, "kinds"), "the target")
-        time.sleep(pause)
+        time.sleep(pause)  # the same; a longer one follows if none was
         alike = flagged(pid)
         p.communicate(b"", timeout=hw.CLOCK)
         if newest_reading(box, box.path("out.trace")) > ready:
@@ -274,7 +274,7 @@ def attached(box):
     while p.stdout.readline().strip() != b"ready":
         pass
     a = box.start([hw.tool("heapwise"), "attach", str(p.pid), "-i", "1", "-d", "2s", "-o", box.path("out.trace")])
-    for _ in range(15):
+    for _ in range(15):  # it allocates all the time while it is recorded
         time.sleep(0.1)
         p.stdin.write(b"x" * 20)
         p.stdin.flush()

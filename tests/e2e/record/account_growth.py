@@ -100,7 +100,7 @@ def grown(box, how, enough):
     for seconds in (5, 12, 30):
         p = box.start([hw.tool("heapwise"), "record", "-q", "-c", "300ms", "-f", "-o", box.path("out.trace"), "-i", "1",
                        "--pinned", "--", hw.target("pinned"), how], stdin=subprocess.PIPE)
-        time.sleep(seconds)
+        time.sleep(seconds)  # growth is a matter of time; if that was too short, longer
         _, err = p.communicate(b"", timeout=hw.CLOCK)
         hw.equal(p.returncode, 0, f"record: {hw.tail(err)}")
         said = json.loads(answer(box, "leaks", "--json", "out.trace"))

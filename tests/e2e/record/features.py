@@ -531,7 +531,7 @@ PERFETTO_PRODUCER_SOCK_NAME=/tmp/perfetto-producer ./{heapprofd} >&2 & d=$!
 while [ ! -e /tmp/consumer ]; do sleep 0.05; done
 ./{heap_profile} -n t_truth -i 1 -d 2000 --print-config >/tmp/cfg
 ./{perfetto} -c /tmp/cfg --txt -o /tmp/trace >&2 & p=$!
-sleep 0.5
+sleep 0.5  # nothing tells a script when its session runs
 LD_PRELOAD=/run/b/{library} ./{truth} >/tmp/out
 wait $p; kill $d; cat /tmp/trace
 """
