@@ -32,7 +32,7 @@ static int check_regular(int fd, int proc_dir, uint32_t uid, struct stat *st, co
     return HW_OK;
 }
 
-/* look: O_PATH. Opening a device or a pipe can do something, looking at it cannot. */
+/* Inspects first: O_PATH. Opening a device or a pipe can have effects, inspecting it cannot. */
 static int open_looked_at(int look, int proc_dir, const char *path, uint32_t uid, struct stat *st,
                           int *out, struct hw_error *err)
 {
@@ -68,8 +68,8 @@ int hw_proc_open_file(int proc_dir, uint32_t uid, const char *path, int *out, st
     return open_in_root(proc_dir, uid, path, HW_ROOT_LINKS, &st, out, err);
 }
 
-/* A hard link or a bind mount puts any file under a name of the target's: of others' files, only
- * what everybody may read. We may read more than the target's user. */
+/* A hard link or a bind mount puts any file under a name of the target's: of other users' files,
+ * only those that everybody may read. We may read more than the target's user. */
 static int check_readable(const struct stat *st, uint32_t uid, const char *path,
                           struct hw_error *err)
 {
@@ -101,7 +101,7 @@ static int open_map_file(int proc_dir, uint32_t uid, const struct hw_map *m, int
     return open_looked_at(look, proc_dir, m->path, uid, &st, out, err);
 }
 
-/* The kernel tells a chrooted process's paths from our root, not from its. */
+/* The kernel gives a chrooted process's paths from our root, not from the process's. */
 static int open_in_ours(int proc_dir, uint32_t uid, const struct hw_map *m, int *out)
 {
     struct stat st;

@@ -25,7 +25,7 @@
 #define PRESENT   (UINT64_C(1) << 63)
 #define FRAME     ((UINT64_C(1) << 55) - 1)
 #define TAIL      (UINT64_C(1) << 16)
-#define HUGE      512u /* pages of the largest that is looked for */
+#define HUGE      512u /* pages of the largest huge page that is searched for */
 #define RUN_PAGES 512u /* read from pagemap at once */
 #define NO_FRAME  UINT64_MAX
 
@@ -103,7 +103,7 @@ static int find_frames(const struct hw_idle *x, const uint64_t *pages, size_t n,
             k++;
         int rc = hw_fd_pread_all(x->pagemap_fd, run, k * 8, pages[i] * 8);
         for (size_t j = 0; j < k; j++) {
-            uint64_t e = rc < 0 ? 0 : run[j]; /* not mapped any more */
+            uint64_t e = rc < 0 ? 0 : run[j]; /* no longer mapped */
             out[i + j] = (struct place){e & PRESENT ? e & FRAME : NO_FRAME, i + j};
             if ((e & PRESENT) && (e & FRAME) == 0)
                 return hw_fail(
@@ -134,7 +134,7 @@ static int look_at_bitmap(struct hw_idle *x, const uint64_t *pages, size_t n, bo
         return rc;
     qsort(p, n, sizeof *p, by_frame);
     for (size_t i = 0; i < n;) {
-        if (p[i].frame == NO_FRAME) { /* swapped out, or never there: nobody has used it */
+        if (p[i].frame == NO_FRAME) { /* swapped out, or never present: nobody has used it */
             idle[p[i++].i] = x->marked;
             continue;
         }

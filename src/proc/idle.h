@@ -1,15 +1,15 @@
 /*
- * idle.h - which pages of a process were not used since the last look
+ * idle.h - which pages of a process were not used since the last measurement
  *
- * Why:     bytes that are live and unused are what a program could give back. Only the kernel
- *          knows: by its bitmap (a bit a page of memory, set by us, cleared by its use; needs
+ * Why:     bytes that are live and unused are what a program could free. Only the kernel knows
+ *          them: by its bitmap (one bit per page of memory, set by us, cleared by its use; needs
  *          CONFIG_IDLE_PAGE_TRACKING and CAP_SYS_ADMIN), or else by the Referenced: lines of smaps,
- *          a number a mapping, cleared through clear_refs: there a page is idle where nothing of
- *          its whole mapping was used, so less is found.
+ *          one number per mapping, cleared through clear_refs: there a page is idle only if nothing
+ *          in its whole mapping was used, so less is found.
  * Shapes:  pages are numbers: address / page_bytes.
  *          Both ways clear the bit that the processor sets when it loads a translation, and leave
- *          what it has loaded: memory used without a reload between two looks shows as idle. Looks
- *          that follow each other within milliseconds say little.
+ *          what it has loaded: memory used without a reload between two measurements shows as idle.
+ *          Measurements within milliseconds of each other say little.
  * Errors:  HW_EGONE when the process has ended, HW_EPERM without the rights, HW_ESYS.
  * Threads: one owner at a time.
  * Source:  the kernel's admin-guide/mm: idle_page_tracking, pagemap
@@ -35,10 +35,10 @@ struct hw_idle {
     int bitmap_fd;
     int flags_fd; /* kpageflags: finds the first page of a huge one; -1 = those count as used */
     uint64_t page_bytes;
-    bool marked; /* there was a look before */
+    bool marked; /* there was a measurement before */
 };
 
-/* What this machine offers to us. */
+/* What this machine offers. */
 enum hw_idle_way hw_idle_available(void);
 /* bitmap, flags: paths of the files; NULL = there is none. */
 int hw_idle_open(int proc_dir, const char *bitmap, const char *flags, struct hw_idle *out,

@@ -53,7 +53,7 @@ static bool number_in(int dir, const char *file, uint64_t *out)
     return found;
 }
 
-/* ---- which ones there are ---- */
+/* ---- which limits there are ---- */
 
 static void find_rlimits(struct hw_limits *l, int proc_dir)
 {
@@ -171,8 +171,8 @@ static void take_nearer(struct hw_limit_state *best, const char *what, uint64_t 
         *best = s;
 }
 
-/* Pages of files go before anybody is killed: those that were not used lately without being
- * missed, in the end all. */
+/* File pages are dropped before any process is killed: first those that were not used recently
+ * and not missed, in the end all. */
 static uint64_t droppable(int dir, bool v2, bool all)
 {
     char *text;

@@ -5,7 +5,7 @@
  *          process is gone.
  * Shapes:  address space and data (ulimit -v, -d), each memory group above the process (cgroup v1
  *          and v2; file pages that could be dropped do not count), the machine (what is available,
- *          swap included). hw_limits_nearest gives the one of which most is used.
+ *          swap included). hw_limits_nearest gives the one that is used most.
  * Units:   bytes.
  * Owns:    descriptors of the groups' directories, until hw_limits_done.
  * Errors:  what cannot be read limits nothing.
@@ -52,7 +52,7 @@ void hw_limits_done(struct hw_limits *l);
 struct hw_limit_state hw_limits_nearest(const struct hw_limits *l, int proc_dir,
                                         const struct hw_limits_roots *roots);
 
-/* What all its pages together may still take: the least of what its memory groups and the machine
+/* What all its pages together may still take: the least that its memory groups and the machine
  * have left; UINT64_MAX = nothing limits it. *what (may be NULL): which one. */
 uint64_t hw_limits_room(const struct hw_limits *l, const struct hw_limits_roots *roots,
                         const char **what);

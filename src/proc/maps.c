@@ -3,7 +3,7 @@
  *
  *   55d0c0a00000-55d0c0a21000 r-xp 00002000 fe:01 131090    /usr/bin/true
  *
- * The name is everything behind the blanks up to the newline; the kernel writes a newline in a name
+ * The name is everything after the blanks up to the newline; the kernel writes a newline in a name
  * as \012 and a backslash as itself, so only \012 is undone (other digits would be ambiguous).
  */
 #include "proc/maps.h"
@@ -74,7 +74,7 @@ static bool parse_line(struct line l, struct hw_map *m)
         !take_flags(&l, &m->flags) || !take_number(&l, 16, ' ', &m->offset) ||
         !take_number(&l, 16, ':', &major) || !take_number(&l, 16, ' ', &minor))
         return false;
-    /* The inode ends at a blank, or at the line's end when there is no name. */
+    /* The inode ends at a blank, or at the end of the line if there is no name. */
     char *ino = l.pos;
     *l.end = ' '; /* the newline's place: gives take_number its stop */
     l.end++;

@@ -142,8 +142,8 @@ static int add_block(struct naming *n, const struct hw_smaps_entry *e, uint64_t 
     return add_part(parts, start, *at, name);
 }
 
-/* A header was written, so its page is in memory (or swapped, and then it is not found): untouched memory is
- * left alone. What is neither is passed over page by page. */
+/* A header was written, so its page is in memory (or swapped, and then it is not found):
+ * untouched memory is left alone. What is neither is skipped page by page. */
 static int find_parts(struct naming *n, const struct hw_smaps_entry *e, uint64_t from,
                       part_list *parts)
 {
@@ -288,7 +288,7 @@ static const char *thread_at(const struct naming *n, const struct hw_smaps_entry
     return NULL;
 }
 
-/* Of the size of one that a thread is on: another thread's, or kept for the next. */
+/* As large as one that a thread is on: another thread's, or kept for the next. */
 static bool is_like_stack(const struct naming *n, const struct hw_smaps_entry *e)
 {
     if (n->marked_stacks && !e->no_huge)
@@ -343,8 +343,8 @@ static uint64_t image_end(struct naming *n, uint64_t start)
                : 0;
 }
 
-/* The file that was mapped last has variables without bytes up to *end, which the kernel joins with
- * what is mapped behind them. NULL = they are not here. */
+/* The file that was mapped last has variables without bytes up to *end, which the kernel joins
+ * with what is mapped after them. NULL = they are not here. */
 static const char *variables_of(struct naming *n, const struct hw_smaps_entry *e, uint64_t *end)
 {
     if (!n->image)
@@ -359,7 +359,7 @@ static const char *variables_of(struct naming *n, const struct hw_smaps_entry *e
 
 /* ---- one mapping after the other ---- */
 
-/* NULL = only what is in it tells. */
+/* NULL = only what is in it shows that. */
 static const char *plain_name(const struct naming *n, const struct hw_smaps *s, size_t i)
 {
     const struct hw_smaps_entry *e = &s->entries.v[i];
@@ -380,10 +380,10 @@ static const char *plain_name(const struct naming *n, const struct hw_smaps *s, 
         if (is_like_stack(n, e))
             return other_stack;
     }
-    return NULL; /* it is looked into */
+    return NULL; /* its contents are read */
 }
 
-/* Mappings that follow each other, where what begins in one may go on in the next. */
+/* Mappings that follow each other, where what begins in one may continue in the next. */
 static void find_chain(struct naming *n, const struct hw_smaps *s, size_t i)
 {
     const struct hw_smaps_entry *e = &s->entries.v[i];
@@ -432,7 +432,7 @@ static int by_value(const void *pa, const void *pb)
     return a < b ? -1 : a > b;
 }
 
-/* The most that each may have when all together may have `all`, and nobody has more than he wants. */
+/* The most that each may have if all together may have `all`, and none gets more than it wants. */
 static uint64_t fair_share(uint64_t *wanted, size_t n, uint64_t all)
 {
     uint64_t left = all;
@@ -446,8 +446,8 @@ static uint64_t fair_share(uint64_t *wanted, size_t n, uint64_t all)
     return all;
 }
 
-/* Small mappings are looked into as a whole. Without a limit for each, a runtime's heap, which has
- * no block of malloc, would take all readings. */
+/* Small mappings are read as a whole. Without a limit for each, a runtime's heap, which has no
+ * block of malloc, would take all readings. */
 static int share_probes(struct naming *n, const struct hw_smaps *s)
 {
     HW_VEC(uint64_t) resident = {0}, all = {0};

@@ -2,12 +2,12 @@
  * memory_owner.h - who owns a mapping that has no name
  *
  * Why:     most of a process's memory has no name in /proc: blocks of malloc, its arenas, stacks of
- *          threads, a runtime's heap. Readers of the sizes need to tell them apart.
+ *          threads, a runtime's heap. Readers of the sizes need to distinguish them.
  * Shapes:  hw_owners_name gives nameless mappings one of the names below, and divides one that holds
  *          more than one kind: the kernel merges neighbours. Its figures are divided by what is
  *          resident in each part (pagemap), else by size. The sums stay what they were.
  *            [malloc arena]  an arena of glibc: its first bytes say so
- *            [malloc block]  a large block of glibc with pages of its own: so does its header
+ *            [malloc block]  a large block of glibc with pages of its own: its header says so
  *            [allocator]     writable memory without a name, where the allocator is not glibc's
  *            [stack:NAME]    of a living thread; [stack:other]: of one that ended, or that ran
  *            [heapwise]      our client's: where it says, or, of one that does not, by its flags
@@ -22,7 +22,7 @@
  * Errors:  HW_ENOMEM. What cannot be read is not divided and keeps its name.
  * Cost:    at most HW_OWNERS_MAX_PROBES readings of 32 bytes, of pages that are in memory, and
  *          HW_OWNERS_MAX_PAGES of the pagemap: a target can have as many terabytes as it likes.
- *          Each mapping has its share of both. Beyond, they are divided by size.
+ *          Each mapping has its share of both. Beyond that, they are divided by size.
  * Threads: pure, but for what it reads of the process.
  * Source:  glibc's malloc.c and arena.c (struct malloc_chunk, heap_info), proc(5)
  */

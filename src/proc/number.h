@@ -2,11 +2,11 @@
  * number.h - our pids and the pids that /proc uses for them
  *
  * Why:     `unshare --pid --fork` and some containers leave the outer namespace's /proc mounted:
- *          its directories have different pids than getpid, SO_PEERCRED, pidfd_open and kill.
+ *          its directories have other pids than getpid, SO_PEERCRED, pidfd_open and kill.
  *          /proc/5 is another process there.
  * Shapes:  everything outside of proc/ knows pids of our own namespace only. With a /proc of our
  *          own both are the same number, found out once.
- * Errors:  0 = there is none: a process of the other world has no number here.
+ * Errors:  0 = there is none: a process outside our namespace has no number here.
  * Source:  proc(5): `Pid` of a pidfd in /proc/self/fdinfo is that of the reader's /proc; NSpid of
  *          /proc/PID/status goes from that namespace down to the process's own.
  */

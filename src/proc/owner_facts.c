@@ -1,4 +1,4 @@
-/* owner_facts.c - what else than its mappings is asked of a process to know whose they are */
+/* owner_facts.c - what is read of a process besides its mappings to know whose they are */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /*
  * owner_names.h - as many names of mappings as a trace is worth
  *
- * Shapes:  of more than HW_OWNERS_MAX_NAMES, those with the least memory become one of a kind: "[other files]",
- *          "[anon:other]", "/memfd:other". Names are literals then; no figure changes.
+ * Shapes:  of more than HW_OWNERS_MAX_NAMES, those with the least memory become one of each kind:
+ *          "[other files]", "[anon:other]", "/memfd:other". Names are literals then; no figure
+ *          changes.
  * Errors:  HW_ENOMEM.
  * Threads: pure.
  */

@@ -101,8 +101,8 @@ void hw_pid_done(struct hw_pid *p)
     p->pidfd = p->dir = -1;
 }
 
-/* A file that the kernel makes in one piece: a read that leaves room has all of it. NULL = it
- * cannot be read; *large is the caller's. */
+/* A file that the kernel generates in one piece: a read that leaves room has all of it. NULL =
+ * it cannot be read; *large is the caller's. */
 static const char *read_whole(int dir, const char *name, char piece[PIECE], char **large)
 {
     size_t n;
@@ -149,14 +149,14 @@ uint64_t hw_pid_start(const struct hw_pid *p)
     return p->start_ticks ? p->start_ticks : st.start_ticks;
 }
 
-/* The kernel's order of lines is that of the questions below: each is looked for behind the one
- * before, and only then from the beginning. */
+/* The kernel's order of lines is that of the queries below: each is searched after the previous
+ * one, and only then from the beginning. */
 struct status_text {
     const char *all, *at;
 };
 
-/* Keys begin with a newline, so that a name (escaped there) cannot play one. Behind it; NULL = not
- * there. */
+/* Keys begin with a newline, so that a name (escaped there) cannot imitate one. Gives what
+ * follows it; NULL = not there. */
 static const char *status_line(struct status_text *t, const char *key)
 {
     const char *p = strstr(t->at, key);
@@ -295,7 +295,7 @@ int hw_proc_oom_score_adj(int proc_dir, int64_t *out)
     return HW_OK;
 }
 
-/* A read that leaves room has all of it, too, as the kernel goes on over the ends of pages. */
+/* A read that leaves room has all of it, too, as the kernel continues across the ends of pages. */
 int hw_proc_cmdline(int proc_dir, char **out, size_t *n)
 {
     char piece[PIECE];

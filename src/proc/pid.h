@@ -1,7 +1,7 @@
 /*
- * pid.h - one process, pinned, and what /proc says of it
+ * pid.h - one process, pinned, and what /proc says about it
  *
- * Why:     pids are used again. A process is named once by number, then held by a pidfd and one
+ * Why:     pids are reused. A process is named once by number, then held by a pidfd and one
  *          /proc/PID directory descriptor (which stays with that very process and answers ESRCH
  *          after its end); everything after goes through them.
  * Units:   kilobytes as in /proc; start_ticks in clock ticks since boot.
@@ -28,7 +28,7 @@ struct hw_pid {
 #define HW_PID_NONE ((struct hw_pid){.pid = -1, .pidfd = -1, .dir = -1})
 
 int hw_pid_open(int32_t pid, struct hw_pid *out, struct hw_error *err);
-/* The process at the other end of a connected socket: pid is SO_PEERCRED's. Where the kernel can
+/* The process at the other end of a connected socket: pid is SO_PEERCRED's. If the kernel can
  * tell (SO_PEERPIDFD, Linux 6.5), not one that got the number later. */
 int hw_pid_open_peer(int socket, int32_t pid, struct hw_pid *out, struct hw_error *err);
 void hw_pid_done(struct hw_pid *p);
@@ -66,7 +66,7 @@ int hw_proc_status(int proc_dir, struct hw_proc_status *out);
 /* Of a process by its number; 0: not known. */
 uint64_t hw_proc_rss_bytes(int32_t pid);
 int hw_proc_own_status(struct hw_proc_status *out);
-/* Who traces this process, now; 0 = nobody, as far as can be seen. By one thread of it: the file
+/* Who traces this process now; 0 = nobody, as far as can be seen. By one thread of it: the file
  * stays open. */
 int32_t hw_proc_own_tracer(void);
 /* From text, for tests: any bytes. */
@@ -76,8 +76,8 @@ int hw_proc_oom_score_adj(int proc_dir, int64_t *out);
 
 /* Arguments separated by NUL; *out malloc'ed, n may be 0 (kernel thread). */
 int hw_proc_cmdline(int proc_dir, char **out, size_t *n);
-/* The part of argv[0] that people know: without the folder, which in a title is not the last slash
- * ("nginx: master process /usr/sbin/nginx -g"). Inside argv0; "" for a folder. */
+/* The part of argv[0] that people know: without the folder, which in a title is not the last
+ * slash ("nginx: master process /usr/sbin/nginx -g"). Inside argv0; "" for a folder. */
 const char *hw_proc_shown_name(const char *argv0);
 /* Base name of the executable; "" when unreadable. */
 void hw_proc_exe_name(int proc_dir, char *out, size_t max);
@@ -88,8 +88,8 @@ int hw_proc_list(hw_pid_list *out);
 /* Processes of other pid namespaces that are called `inner` there; of: only in this process's
  * namespace, 0 = in any. */
 int hw_proc_inside(int32_t inner, int32_t of, hw_pid_list *out);
-/* Has the process a thread that its own pid namespace calls so? 1 = yes, 0 = no, or it has ended;
- * HW_EGONE, HW_ELIMIT (it has too many): cannot be told. */
+/* Does the process have a thread with that number in its own pid namespace? 1 = yes, 0 = no, or
+ * it has ended; HW_EGONE, HW_ELIMIT (it has too many): cannot be told. */
 int hw_proc_has_thread(int proc_dir, int32_t inner);
 
 #endif

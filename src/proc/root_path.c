@@ -1,5 +1,5 @@
 /*
- * root_path.c - the kernel resolves (openat2), or we do, a part at a time
+ * root_path.c - the kernel resolves (openat2), or we do, component by component
  *
  * Service managers forbid openat2 where they forbid set-user-id files (RestrictSUIDSGID), as a
  * filter cannot see its flags: ENOSYS, or EPERM. Walking then needs two things that openat2 has:

@@ -1,5 +1,5 @@
 /*
- * jit_code.c - three sorted lists: the few entries that came last lie in front of all others
+ * jit_code.c - three sorted lists: the few latest entries take precedence over all others
  *
  *     recent     |----B----|      |-C-|
  *     middle   |--A1--|-----A2------|
@@ -38,7 +38,7 @@ size_t hw_jit_code_bytes(const struct hw_jit_code *c)
            hw_map64_bytes(&c->files);
 }
 
-/* First range that ends behind the address. */
+/* First range that ends after the address. */
 static size_t lower(const hw_jit_ranges *r, uint64_t address)
 {
     return HW_LOWER_BOUND(mid, 0, r->n, r->v[mid].hi <= address);

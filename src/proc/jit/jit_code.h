@@ -60,7 +60,7 @@ void hw_jit_code_done(struct hw_jit_code *c); /* all zero is empty */
  * first NUL or control character. */
 int hw_jit_code_add(struct hw_jit_code *c, uint64_t at, uint64_t size, struct hw_bytes name,
                     const struct hw_jit_line *lines, uint32_t n_lines);
-/* The code that began at `from` begins at `to` now. Unknown code: nothing happens. */
+/* The code that began at `from` now begins at `to`. Unknown code: nothing happens. */
 int hw_jit_code_move(struct hw_jit_code *c, uint64_t from, uint64_t to, uint64_t size);
 
 const struct hw_jit_range *hw_jit_code_find(const struct hw_jit_code *c, uint64_t address);

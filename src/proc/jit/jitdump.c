@@ -32,7 +32,7 @@ static int by_address(const void *a, const void *b)
     return x->address < y->address ? -1 : x->address > y->address;
 }
 
-/* What is not there, or does not end, ends the list: lines are an addition. */
+/* What is missing, or does not end, ends the list: lines are optional. */
 static int read_lines(struct hw_jitdump *d, struct hw_jit_code *c, struct hw_bytes r)
 {
     hw_vec_clear(&d->lines);

@@ -6,7 +6,7 @@
  *          Start and size are hexadecimal, the name is the rest of the line.
  * Shapes:  the file grows while it is read; a piece of it may end inside a line. A later line hides
  *          earlier ones at its addresses: there are no times in it.
- * Errors:  lines that are none are counted and skipped. HW_ENOMEM, HW_ELIMIT (the map is full).
+ * Errors:  malformed lines are counted and skipped. HW_ENOMEM, HW_ELIMIT (the map is full).
  */
 #ifndef HW_PROC_JIT_PERF_MAP_H
 #define HW_PROC_JIT_PERF_MAP_H

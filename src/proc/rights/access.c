@@ -1,9 +1,9 @@
 /*
- * access.c - how /proc tells what the kernel knows
+ * access.c - how /proc shows what the kernel knows
  *
- * Not dumpable: its files of /proc belong to root instead of its effective user (proc(5)). Of a
- * process of root's that cannot be seen: who is root without CAP_SYS_PTRACE gets the kernel's own
- * answer to a recorder that has no more than he has, and none from another.
+ * Not dumpable: its files of /proc belong to root instead of its effective user (proc(5)). For a
+ * process of root's that cannot be seen that way: root without CAP_SYS_PTRACE gets the kernel's own
+ * answer to a recorder with no more rights than that, and none from another recorder.
  */
 #include "proc/rights/access.h"
 
@@ -46,8 +46,8 @@ static bool we_have_ptrace(void)
 }
 
 /*
- * Capabilities are those of now, of a process that may have executed another program since it
- * connected: only root's are taken, who would get as many by executing anything.
+ * Capabilities are the present ones, of a process that may have executed another program since it
+ * connected: only root's are believed, as root would get as many by executing anything.
  */
 int hw_asker_peer(int socket, struct hw_asker *out, int32_t *pid)
 {
@@ -65,7 +65,7 @@ int hw_asker_peer(int socket, struct hw_asker *out, int32_t *pid)
     if (cred.uid == 0 && hw_proc_status(p.dir, &st) == HW_OK && st.euid == 0)
         out->capabilities = st.cap_effective;
     hw_pid_done(&p);
-    if (out->user_ns == 0 && !we_have_ptrace()) { /* somebody mightier: we lend him nothing */
+    if (out->user_ns == 0 && !we_have_ptrace()) { /* a more powerful process: we lend it nothing */
         struct hw_asker self;
         hw_asker_self(&self);
         out->user_ns = self.user_ns;
@@ -96,14 +96,14 @@ static bool is_dumpable(int dir, const struct hw_proc_status *st)
            file.st_gid == st->egid;
 }
 
-/* The kernel lets us read its mappings, and not for more rights than the asker's. */
+/* The kernel lets us read its mappings, and not because of more rights than the asker's. */
 static bool kernel_permits(int dir)
 {
     hw_autofd int maps = we_have_ptrace() ? -1 : openat(dir, "maps", O_RDONLY | O_CLOEXEC);
     return maps >= 0;
 }
 
-/* The vector has words of the process's size. -1 = not to be found out. */
+/* The vector has words of the process's size. -1 = cannot be found out. */
 static int secure_in(const uint8_t *p, size_t n, size_t word)
 {
     for (size_t at = 0; at + 2 * word <= n; at += 2 * word) {
@@ -150,7 +150,8 @@ static int check_plain(const struct hw_asker *who, int32_t pid, int dir,
     const uint32_t uids[] = {st->uid, st->euid, st->suid, st->fsuid},
                    gids[] = {st->gid, st->egid, st->sgid, st->fsgid};
     uint64_t ns = hw_userns_inode(dir);
-    /* Many have this number in a namespace without numbers for them; root's files are root's. */
+    /* Many ids have this number in a namespace without numbers for them; root's files are
+     * root's. */
     bool unclear = (who->uid == HW_USERNS_NOBODY && who->user_ns != HW_USERNS_FIRST) ||
                    who->uid == 0 || ns == 0;
     if (!all_are(who->uid, uids) || !all_are(who->gid, gids))
@@ -176,7 +177,8 @@ static int check_plain(const struct hw_asker *who, int32_t pid, int dir,
     return HW_OK;
 }
 
-/* One that has come from outside is not of the namespace: its memory may hold what was there. */
+/* A process that came from outside does not belong to the namespace: its memory may hold what
+ * was there. */
 static int check_inside(int32_t pid, int dir, const struct hw_proc_status *st, struct hw_error *err)
 {
     const uint32_t uids[] = {st->uid, st->euid, st->suid, st->fsuid},

@@ -9,8 +9,8 @@
  *              it is dumpable: it has not got other rights at its exec or since, its file may be
  *              read, it did not ask to be left alone (PR_SET_DUMPABLE)
  *              it was not started with other rights than its starter's (AT_SECURE)
- *          Who may make a user namespace has all rights over what belongs to it, not over what has
- *          only entered it.
+ *          The creator of a user namespace has all rights over what belongs to it, not over what
+ *          has only entered it.
  * Errors:  HW_EPERM with the reason; HW_EGONE. What cannot be found out is not permitted.
  * Source:  ptrace(2), "Ptrace access mode checking"; user_namespaces(7)
  */

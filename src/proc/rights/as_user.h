@@ -2,8 +2,8 @@
  * as_user.h - work on files as another user, for a moment
  *
  * Why:     a privileged recorder that creates, connects or removes files where a target can swap
- *          folders does no more there than that target's user could do: the kernel asks for his
- *          rights, not for ours, whatever the name has come to mean.
+ *          folders does no more there than that target's user could do: the kernel checks that
+ *          user's rights, not ours, whatever the name has come to mean.
  * Shapes:  of this thread alone, and of files alone: the effective user stays. Nothing that waits
  *          belongs in between.
  * Errors:  begin: -1 with errno EPERM: we may not be that user; nothing has changed.

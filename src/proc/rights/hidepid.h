@@ -1,8 +1,8 @@
 /*
- * hidepid.h - does this machine hide processes from users they are not of?
+ * hidepid.h - does this machine hide processes from other users?
  *
- * Why:     with hidepid= a mounted /proc shows a user only the processes that he may trace. A
- *          recorder sees all the same, and must not tell him of the others.
+ * Why:     with hidepid= a mounted /proc shows a user only the processes that they may trace. A
+ *          recorder sees all of them, and must not reveal the others.
  * Shapes:  counts where this process or process 1 has such a /proc. Exceptions that the mount makes
  *          for a group (gid=) are not made here.
  * Source:  proc(5), proc_pid_mountinfo(5)

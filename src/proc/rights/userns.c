@@ -31,7 +31,7 @@ uint64_t hw_userns_inode(int proc_dir)
     return hw_ns_inode(proc_dir, "ns/user");
 }
 
-/* Up from the process's namespace: what the question says of each, and its parent. */
+/* Up from the process's namespace: what the query says about each, and its parent. */
 enum answer { NO, YES, FURTHER };
 typedef enum answer question(int ns, int parent, const void *arg);
 

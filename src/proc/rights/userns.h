@@ -1,8 +1,8 @@
 /*
- * userns.h - whose a process's user namespace is
+ * userns.h - who owns a process's user namespace
  *
- * Why:     who makes a user namespace may do everything in it (a container without root), also to
- *          processes whose users he is not. Seen from the namespace that contains it, only.
+ * Why:     the creator of a user namespace may do everything in it (a container without root), also
+ *          to other users' processes. Seen from the namespace that contains it, only.
  * Shapes:  a namespace is named by its inode.
  */
 #ifndef HW_PROC_RIGHTS_USERNS_H
@@ -22,7 +22,8 @@ uint64_t hw_userns_inode(int proc_dir);
 bool hw_userns_is_below(int proc_dir, uint64_t ns);
 /* Did this user, in namespace `ns`, make the process's user namespace, or one between the two? */
 bool hw_userns_is_of(int proc_dir, uint32_t uid, uint64_t ns);
-/* Has the process's namespace a number of its own for this id of ours? map: uid_map or gid_map. */
+/* Does the process's namespace have a number of its own for this id of ours? map: uid_map or
+ * gid_map. */
 bool hw_userns_maps(int proc_dir, const char *map, uint32_t id);
 
 #endif
