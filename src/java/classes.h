@@ -1,5 +1,5 @@
 /*
- * classes.h - the classes of a JVM as its table tells them: names, kinds, fields by number
+ * classes.h - the classes of a JVM as its table gives them: names, kinds, fields by number
  *
  * Why:     a walk names a reference's field by a number that counts through a class's interfaces
  *          and superclasses; readers want "java.util.HashMap.table", and one list of reference
@@ -42,7 +42,7 @@ enum hw_java_kind {
 struct hw_java_field {
     struct hw_bytes name, signature; /* borrowed */
     uint32_t of;                     /* class that declares it */
-    uint32_t slot;                   /* HW_JAVA_NO_SLOT: static, or no reference */
+    uint32_t slot;                   /* HW_JAVA_NO_SLOT: static, or not a reference */
     bool is_static;
 };
 
@@ -51,7 +51,7 @@ int hw_java_classes_parse(struct hw_bytes table, struct hw_java_classes **out,
 void hw_java_classes_free(struct hw_java_classes *c);
 size_t hw_java_classes_count(const struct hw_java_classes *c); /* n */
 
-/* "java.util.Map$Entry", "int[][]"; "<unknown class>" for 0 and what is none. */
+/* "java.util.Map$Entry", "int[][]"; "<unknown class>" for 0 and invalid numbers. */
 const char *hw_java_class_name(const struct hw_java_classes *c, uint32_t number);
 uint32_t hw_java_class_super(const struct hw_java_classes *c, uint32_t number); /* 0 = none */
 enum hw_java_kind hw_java_class_kind(const struct hw_java_classes *c, uint32_t number);
@@ -63,12 +63,12 @@ const struct hw_java_field *hw_java_class_fields(const struct hw_java_classes *c
 /* The field that an object of this class calls `index`, its slot in *slot; NULL = there is none. */
 const struct hw_java_field *hw_java_class_field(struct hw_java_classes *c, uint32_t number,
                                                 uint32_t index, uint32_t *slot);
-/* Whether a field may refer to an object of this class, by its declared type. True where that
- * cannot be told: types that are not in the table, interfaces (the JVM does not check those). */
+/* Whether a field may refer to an object of this class, by its declared type. True if that is
+ * unknown: types that are not in the table, interfaces (the JVM does not check those). */
 bool hw_java_class_fits(struct hw_java_classes *c, const struct hw_java_field *field,
                         uint32_t number);
-/* Numbers of fields are this JVM's: a class whose objects refer to what its fields cannot hold
- * has others than we think, and no names are given to its fields any more. */
+/* The JVM numbers fields: if objects of a class refer to what its fields cannot hold, its fields
+ * are not numbered as we think, and get no names any more. */
 void hw_java_class_doubt(struct hw_java_classes *c, uint32_t number);
 bool hw_java_class_is_doubtful(const struct hw_java_classes *c, uint32_t number);
 size_t hw_java_classes_doubtful(const struct hw_java_classes *c);

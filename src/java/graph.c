@@ -105,8 +105,8 @@ uint64_t hw_java_graph_stale(const struct hw_java_graph *g)
 /* ---- objects ---- */
 
 /*
- * Fields come as numbers, by a rule that JVMs have got wrong before. An object proves it: what a
- * field refers to must be of the field's type. Where it is not, names of that class are left out.
+ * Fields come as numbers, by a rule that JVMs have got wrong before. Each object checks it: what a
+ * field refers to must be of the field's type. If not, names of that class are left out.
  */
 static void verify(struct hw_java_graph *g, uint32_t class)
 {
@@ -332,7 +332,7 @@ static int take_value(struct hw_java_graph *g, struct cursor *c)
     return hw_vec_push(&g->values, v) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-/* One op; c->cut when it is not whole yet, and nothing was done. */
+/* One op; c->cut if it is not complete yet, and nothing was done. */
 static int take(struct hw_java_graph *g, struct cursor *c)
 {
     uint8_t head = *c->p++;
@@ -419,7 +419,7 @@ int hw_java_graph_end(struct hw_java_graph *g, struct hw_error *err)
             continue;
         bool is_class =
             strcmp(hw_java_class_name(g->classes, k & CLASS_BITS), "java.lang.Class") == 0;
-        missing += !is_class; /* of a class object nothing need be told */
+        missing += !is_class; /* nothing needs to be reported about a class object */
         rc = give(g, id);
     }
     if (rc < 0)

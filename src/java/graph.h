@@ -1,7 +1,7 @@
 /*
  * graph.h - the bytes of a walk → objects with their references
  *
- * Why:     the library in the JVM sends what it is told, in the order in which it is told; here
+ * Why:     the library in the JVM sends what is reported to it, in that order; here
  *          objects get numbers from 1, in the order in which they are first mentioned, and each is
  *          given once, with all of its references.
  * Shapes:  feed bytes as they come, then end. The sink is called from both. Objects whose class is

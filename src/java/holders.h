@@ -1,5 +1,5 @@
 /*
- * holders.h - what the threads and frames are called that hold roots
+ * holders.h - the names of the threads and frames that hold roots
  *
  * Shapes:  threads and frames are numbered from 1, as the walk's bytes call them (protocol.h).
  * Owns:    its text; names are views into it.
@@ -35,7 +35,7 @@ int hw_java_holders_parse(char *text, size_t n, struct hw_java_holders **out, st
 void hw_java_holders_free(struct hw_java_holders *h);
 size_t hw_java_holders_threads(const struct hw_java_holders *h); /* of NULL: none */
 size_t hw_java_holders_frames(const struct hw_java_holders *h);
-/* Roots on stacks whose frame had no room in the library. */
+/* Roots on stacks whose frame did not fit in the library. */
 uint64_t hw_java_holders_lost(const struct hw_java_holders *h);
 const struct hw_java_thread *hw_java_holders_thread(const struct hw_java_holders *h, size_t number);
 const struct hw_java_frame *hw_java_holders_frame(const struct hw_java_holders *h, size_t number);

@@ -30,7 +30,7 @@ static const struct hw_java_native_row hw_java_natives[] = {
 #undef X
 };
 
-/* What is told of such an object, see HW_JAVA_OP_VALUE. */
+/* What is reported about such an object, see HW_JAVA_OP_VALUE. */
 enum hw_java_value_role {
     HW_JAVA_VALUE_ADDRESS,
     HW_JAVA_VALUE_BYTES,

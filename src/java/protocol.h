@@ -1,5 +1,5 @@
 /*
- * protocol.h - what the library inside a JVM and the process that asked it say to each other
+ * protocol.h - messages between the library inside a JVM and the process that asks it
  *
  * Shapes:  one SOCK_SEQPACKET connection, made by the library to the socket named in its options.
  *          Each request is answered by messages up to DONE:
@@ -21,7 +21,7 @@
  *          frame 1..n: function, file, line, enum hw_java_method; how many roots lie in frames that
  *          had no room. Graph: bytes of ops, see enum hw_java_op. All numbers are LEB128. A thing's
  *          id is its address / 8 or its tag; both are of this walk only.
- * Trust:   the asker believes nothing: the target's memory may hold anything.
+ * Trust:   the asker trusts nothing: the target's memory may hold anything.
  */
 #ifndef HW_JAVA_PROTOCOL_H
 #define HW_JAVA_PROTOCOL_H
@@ -51,7 +51,7 @@ struct hw_java_request {
     uint32_t version;
     uint32_t ask;
     uint32_t events;         /* bits (1 << event). WATCH: others no more */
-    uint32_t hold_ms;        /* WATCH: without a word for that long the program goes on */
+    uint32_t hold_ms;        /* WATCH: without a message for that long the program continues */
     uint32_t modes;          /* bits (1 << mode) that may be tried */
     uint32_t fail;           /* tests: bits of modes whose walk is stopped half way */
     uint32_t stall_ms;       /* without progress for that long a child is ended */

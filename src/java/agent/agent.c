@@ -2,8 +2,8 @@
  * libheapwise_java.so: comes into a JVM, serves requests for heap graphs on threads of its own.
  *
  * The JVM's attach listener serves one client at a time, so Agent_OnAttach returns at once. The
- * options are the path of a socket at which the asker waits; when that connection ends, so does the
- * thread. Between dumps nothing of ours runs.
+ * options are the path of a socket where the asker waits; when that connection ends, so does the
+ * thread. Between dumps none of our code runs.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -151,8 +151,8 @@ static void drop_environment(struct agent *a)
     a->ti = NULL;
 }
 
-/* Tags of a walk that was numbered by tags must not be found by the next one. A JVM that listens
- * already may still be a moment away from what we ask for. */
+/* Tags of a walk that numbered by tags must not be found by the next one. A JVM that already
+ * listens may still need a moment for what we want. */
 static bool fresh_environment(struct agent *a, struct hw_java_say *done)
 {
     for (int i = 0; i <= READY_RETRIES; i++) {
@@ -172,12 +172,12 @@ static void name_holders(struct agent *a, struct agent_holders *h)
     int fd = h ? memfd_create("heapwise-holders", MFD_CLOEXEC) : -1;
     struct hw_java_say out = {.type = HW_JAVA_HOLDERS};
     if (fd >= 0 && agent_holders_write(a, h, fd))
-        (void)say(a, &out, fd); /* nobody there any more: the next message tells */
+        (void)say(a, &out, fd); /* nobody is there any more: the next message shows it */
     if (fd >= 0)
         (void)close(fd);
 }
 
-/* Down the ladder until a walk is whole. done: the last reason. */
+/* Down the ladder until a walk is complete. done: the last reason. */
 static void follow_parents(struct agent *a, const struct hw_java_request *q, uint32_t n_classes,
                            const struct agent_values *values, struct agent_holders *holders,
                            struct hw_java_say *done)
@@ -218,7 +218,7 @@ static void follow_parents(struct agent *a, const struct hw_java_request *q, uin
             }
             if (ended.reason != HW_JAVA_STALLED && ended.reason != HW_JAVA_CRASHED &&
                 ended.reason != HW_JAVA_INCOMPLETE)
-                break; /* the same would come again */
+                break; /* the same would happen again */
             agent_rest(RETRY_MS);
         }
     }
@@ -254,12 +254,12 @@ static void dump(struct agent *a, const struct hw_java_request *q)
         drop_environment(a);
         atomic_store(&busy, 0);
     }
-    (void)say(a, &done, -1); /* nobody there any more: the next receive tells */
+    (void)say(a, &done, -1); /* nobody is there any more: the next receive shows it */
 }
 
 /* ---- moments ---- */
 
-/* What a dump needs of the heap is taken now: at that moment there may be nothing left. */
+/* What a dump needs of the heap is allocated now: at that moment there may be nothing left. */
 static void watch(struct agent *a, const struct hw_java_request *q)
 {
     struct hw_java_say done = {.type = HW_JAVA_DONE};
@@ -288,7 +288,7 @@ static void answer(struct agent *a, const struct hw_java_request *q)
         done.reason = HW_JAVA_UNSUPPORTED;
         break;
     }
-    (void)say(a, &done, -1); /* nobody there any more: the next receive tells */
+    (void)say(a, &done, -1); /* nobody is there any more: the next receive shows it */
 }
 
 /* ---- the thread ---- */
@@ -395,7 +395,7 @@ int32_t Agent_OnAttach(hw_jvm_env vm, char *options, void *reserved)
     return come_in(vm, options);
 }
 
-/* -agentpath: without options it only lies ready. */
+/* -agentpath: without options it only stays ready. */
 int32_t Agent_OnLoad(hw_jvm_env vm, char *options, void *reserved)
 {
     (void)reserved;

@@ -1,14 +1,13 @@
 /*
  * agent.h - what the parts of the library inside the JVM share
  *
- * Why:     libheapwise_java.so runs in somebody's JVM: it links libc alone, is idle but for one
- *          thread while a dump is asked for, and ends what it began.
- * Shapes:  agent.c comes in and serves requests, agent_socket.c waits for them where
- *          the client brought us in; agent_classes.c writes the table of classes;
- *          agent_identity.c finds out where the JVM keeps the address of an object it reports;
- *          agent_values.c knows which numbers to read out of which objects; agent_holders.c what
- *          threads and methods are called; agent_walk.c walks (in a forked child or not);
- *          agent_end.c ends a child's walk.
+ * Why:     libheapwise_java.so runs in somebody's JVM: it links only libc, is idle except for one
+ *          thread while a dump is made, and ends what it began.
+ * Shapes:  agent.c attaches and serves requests, agent_socket.c waits for them if the client loaded
+ *          us; agent_classes.c writes the table of classes; agent_identity.c finds out where the
+ *          JVM keeps the address of an object it reports; agent_values.c knows which numbers to
+ *          read from which objects; agent_holders.c the names of threads and methods; agent_walk.c
+ *          walks (in a forked child or not); agent_end.c ends a child's walk.
  * Errors:  enum hw_java_reason.
  * Threads: one thread per connection; one walk at a time in the whole process.
  */
@@ -45,9 +44,9 @@ struct agent {
         void *total, *left, *most;
     } heap;
     bool watches;    /* agent_events.c's, as all that follow */
-    bool serves;     /* a request of the asker's is under way */
-    uint32_t events; /* bits: to be told */
-    uint32_t holds;  /* bits: told, and the program waits for the asker */
+    bool serves;     /* a request of the asker's is in progress */
+    uint32_t events; /* bits: to be reported */
+    uint32_t holds;  /* bits: reported, and the program waits for the asker */
     uint32_t hold_ms;
     uint64_t quiet_since_ns;
     struct agent *next;
@@ -55,8 +54,8 @@ struct agent {
 
 /* ---- agent.c ---- */
 
-/* Serves a connection on a thread of its own; closes it. Whoever may not know what is in this
- * process is turned away. */
+/* Serves a connection on a thread of its own; closes it. A peer that may not know what is in
+ * this process is refused. */
 void agent_serve(hw_jvm_env vm, int connection);
 bool agent_say(struct agent *a, const struct hw_java_say *what, int fd, int flags);
 
@@ -67,19 +66,19 @@ uint64_t agent_heap_bytes(struct agent *a, uint64_t *left);
 
 /* ---- agent_events.c ---- */
 
-void agent_events_ours(void); /* this thread is none of the program's */
+void agent_events_ours(void); /* this thread does not belong to the program */
 bool agent_events_watch(struct agent *a, uint32_t events, uint32_t hold_ms);
 void agent_events_serve(struct agent *a, bool begins);
-/* The JVM ends, and somebody wants its graph who is not here yet: waits for them, seconds at most.
- */
+/* The JVM ends, and a graph is wanted by an asker that is not here yet: waits for it, seconds at
+ * most. */
 void agent_events_end(bool (*awaited)(void));
 void agent_events_release(struct agent *a, uint32_t events);
 void agent_events_forget(struct agent *a);
 
 /* ---- agent_socket.c ---- */
 
-/* The client in this process; NULL where the library came in by the attach protocol and no client
- * asked for it. */
+/* The client in this process; NULL if the library was loaded by the attach protocol and no
+ * client asked for it. */
 extern struct hw_java_entrance *agent_client;
 
 /* ---- agent_values.c ---- */
@@ -107,10 +106,10 @@ void agent_values_class(struct agent_values *v, uint32_t number, uint32_t super,
                         const char *signature);
 void agent_values_field(struct agent_values *v, uint32_t number, const char *name,
                         const char *signature, bool is_static, const void *id);
-void agent_values_inherit(struct agent_values *v); /* when all classes are there */
+void agent_values_inherit(struct agent_values *v); /* once all classes are known */
 /* An object for the proof, kept in `a`; NULL = none could be made. */
 hw_jobject agent_values_probe(struct agent *a);
-/* While the JVM stands still: are fields where we think? */
+/* While the JVM is stopped: are fields where we think? */
 bool agent_values_proved(const struct agent_values *v);
 /* Of an object whose class has a row. */
 bool agent_values_read(const struct agent_values *v, uint32_t number, uint64_t object,
@@ -153,13 +152,13 @@ bool agent_method_name(hw_jvm_env ti, void *method, int64_t bci, struct agent_me
 
 /* ---- agent_holders.c ---- */
 
-/* Threads are tagged from here, in the order in which they are told. */
+/* Threads are tagged from here, in the order in which they are reported. */
 #define AGENT_THREAD_TAG (INT64_C(1) << 41)
 struct agent_holders;
 struct agent_frames; /* that the walk met, in memory that it shares with its child */
 
-/* Before the walk: tags threads and keeps their names, makes ids of methods. NULL: no memory; roots
- * then tell no more than their kind. */
+/* Before the walk: tags threads and keeps their names, creates ids of methods. NULL: no memory;
+ * roots then have no more than their kind. */
 struct agent_holders *agent_holders_new(struct agent *a);
 void agent_holders_free(struct agent_holders *h);
 struct agent_frames *agent_holders_frames(struct agent_holders *h);
@@ -175,7 +174,7 @@ bool agent_holders_write(struct agent *a, struct agent_holders *h, int fd);
 int agent_known_make(struct agent *a);
 /* In this environment, from AGENT_TAG. */
 int agent_known_tag(struct agent *a);
-/* Where it is now; only while the JVM stands still. */
+/* Where it is now; only while the JVM is stopped. */
 uint64_t agent_address(hw_jobject handle);
 
 /* Words from a tag's cell back to the address of its object. */
@@ -188,8 +187,8 @@ int agent_cells_find(struct agent *a, const struct agent_known *k, struct agent_
 
 /* Before the fork: finds libjvm's slots of the functions that its thread calls after a walk. */
 int agent_end_prepare(void);
-/* In the child: from now on they call `ended`, which does not come back; busy mutexes are taken
- * as if they were free, since their owners do not exist here. */
+/* In the child: from now on they call `ended`, which does not return; busy mutexes are taken as
+ * if they were free, since their owners do not exist here. */
 void agent_end_arm(void (*ended)(void));
 
 /* ---- agent_walk.c ---- */
@@ -199,11 +198,11 @@ struct agent_walk {
     struct agent_cells cells;
     const struct agent_known *known;
     const struct agent_values *values;
-    struct agent_frames *frames; /* NULL: roots tell their kind alone */
+    struct agent_frames *frames; /* NULL: roots have their kind alone */
     int pipe;                    /* writing end */
     uint32_t n_classes;
     uint32_t stall_ms;
-    bool fail; /* test: stops half way */
+    bool fail; /* test: stops halfway */
 };
 /* Fills reason, detail and times. closes walk->pipe. */
 void agent_walk_run(struct agent *a, struct agent_walk *walk, struct hw_java_say *ended);
@@ -212,7 +211,7 @@ void agent_walk_run(struct agent *a, struct agent_walk *walk, struct hw_java_say
 
 uint64_t agent_now_ns(int clock); /* of this process's time namespace: for durations */
 void agent_rest(unsigned ms);     /* at most; a signal shortens it */
-/* A count of things that are there for one who waits. Any thread, also in a sampled malloc. */
+/* Counts things that a waiting thread can take. Any thread, also in a sampled malloc. */
 void agent_count_up(_Atomic uint32_t *n);
 bool agent_count_down(_Atomic uint32_t *n, unsigned ms); /* false: there was none for that long */
 

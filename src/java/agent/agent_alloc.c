@@ -1,10 +1,9 @@
 /*
  * The JVM calls on_sample on the allocating thread, with the Java frames of that allocation below.
  * It reports to the client, whose hook code walks the stack and asks agent_stacks.c for Java frames
- * as for any malloc; a word of the thread tells it that this is an object, and of which class.
+ * as for any malloc; a word of the thread says that this is an object, and of which class.
  *
- * Samples that are new lie in `fresh` until our thread takes them over into `live`, which is its
- * own.
+ * New samples lie in `fresh` until our thread takes them over into `live`, which is its own.
  */
 #include "java/agent/agent_alloc.h"
 
@@ -20,8 +19,8 @@
 
 #include "base/banned.h"
 
-/* Room for all that may be watched in either: our thread comes late on a busy machine, and an
- * object that is let go for lack of room passes for a dead one. */
+/* Room for everything that may be watched in either: our thread is late on a busy machine, and
+ * an object that is dropped for lack of room counts as a dead one. */
 enum { LIVE = 1 << 20, MOST_FRAMES = 500 };
 
 struct object {
@@ -113,8 +112,8 @@ static void on_sample(hw_jvm_env ti, hw_jvm_env jni, hw_jobject thread, hw_jobje
         return;
     struct hw_jvm_frame stack[MOST_FRAMES];
     struct agent_object o = {.class_slot = agent_class_slot(signature), .frames = stack};
-    /* Here, and not in the hook, JVMTI may be asked; AsyncGetCallTrace finds no way from the stubs
-     * in which compiled code waits for an object. */
+    /* Here, and not in the hook, JVMTI may be called; AsyncGetCallTrace cannot walk from the
+     * stubs in which compiled code waits for an object. */
     (void)HW_JVM(ti, HW_TI_STACK, hw_ti_stack_fn *)(ti, NULL, 0, MOST_FRAMES, stack, &o.n_frames);
     reported = &o;
     (void)HW_JVM(ti, HW_TI_DEALLOCATE, hw_ti_free_fn *)(ti, signature);
@@ -127,7 +126,7 @@ static void on_sample(hw_jvm_env ti, hw_jvm_env jni, hw_jobject thread, hw_jobje
     reported = NULL;
     if (kept && !watch(jni, object, id))
         agent_client->report_free(m.heap[KEPT],
-                                  id); /* more than can be watched: made, and let go */
+                                  id); /* more than can be watched: reported, and dropped */
 }
 
 /* ---- on and off ---- */

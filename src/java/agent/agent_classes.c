@@ -1,5 +1,5 @@
 /*
- * The table of classes: what a walk cannot ask any more. It is written before the JVM stands still;
+ * The table of classes: what a walk can no longer ask. It is written before the JVM is stopped;
  * a class that is loaded in between has tag 0 and is unknown.
  *
  * JNI hands out local references; a frame of them per class keeps their number small.

@@ -1,9 +1,9 @@
 /*
  * agent_clock.c - time and waits by the kernel's own clocks
  *
- * libc's clock_gettime, nanosleep and sem_timedwait may be somebody else's in here (libfaketime),
- * and the process may be in a time namespace: what is read is good for durations only. Waits say
- * how long, never until when.
+ * libc's clock_gettime, nanosleep and sem_timedwait may be replaced in here (libfaketime),
+ * and the process may be in a time namespace: what is read is good for durations only. Waits give a
+ * duration, never an absolute time.
  */
 #include <linux/futex.h>
 #include <sys/syscall.h>

@@ -1,12 +1,12 @@
 /*
- * How a child's walk ends. JVMTI does not tell a callback that it was the last one. After the walk
- * the JVM's thread wakes whoever asked for it, or waits for its next work, and both go through
+ * How a child's walk ends. JVMTI does not say that a callback was the last one. After the walk the
+ * JVM's thread wakes the one that asked for it, or waits for its next work, and both go through
  * condition variables, semaphores or futexes of libc. In the child (its own copy of memory)
  * libjvm's slots for those functions are made to lead here.
  *
  * A lock that another thread held at the fork is held for ever, as that thread does not exist in
  * the child: seen with an arena's lock that a compiler thread held (JDK 25). The lock's slot leads
- * to "try, and go on if it is busy".
+ * to "try, and continue if it is busy".
  */
 #include <errno.h>
 #include <link.h>

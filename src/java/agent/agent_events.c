@@ -1,13 +1,13 @@
 /*
- * An asker that wants the graph of a moment gets it by this: the thread to which the moment comes
- * (the one that found no memory, the one that ends the JVM) tells, and waits in the JVM's callback
- * until that asker says that it is done, has gone, or has been silent for too long.
+ * How an asker gets the graph of a moment: the thread at which the moment occurs (the one that
+ * found no memory, the one that ends the JVM) reports it, and waits in the JVM's callback until
+ * that asker says that it is done, has gone, or has been silent for too long.
  *
- * Each moment is told once to each asker that watches: what a program that catches its
- * OutOfMemoryErrors does with the second one is its own affair. The JVM's end waits for whoever is
- * busy with an earlier moment, too, since a walk ends with the process.
+ * Each moment is reported once to each asker that watches: what a program that catches its
+ * OutOfMemoryErrors does with the second one is its own affair. The JVM's end also waits for an
+ * asker that is busy with an earlier moment, since a walk ends with the process.
  *
- * What is known about the moment lies in a memory file: the JVM's words, then for each frame, the
+ * What is known about the moment lies in a memory file: the JVM's text, then for each frame, the
  * innermost first, method, source file and line; each text ends with a NUL.
  */
 #include <pthread.h>
@@ -34,10 +34,10 @@ enum {
 static struct {
     pthread_mutex_t lock; /* all that follows, and the watching agents' members for events */
     struct agent *first;
-    hw_jvm_env ti; /* stays: whoever comes later uses it again */
+    hw_jvm_env ti; /* stays: a later asker uses it again */
 } m = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* What our own threads run into is no moment of the program's. */
+/* What our own threads run into is not a moment of the program's. */
 static __thread bool is_ours __attribute__((tls_model("initial-exec")));
 
 void agent_events_ours(void)
@@ -45,7 +45,7 @@ void agent_events_ours(void)
     is_ours = true;
 }
 
-/* ---- the thread to which it comes ---- */
+/* ---- the thread at which it occurs ---- */
 
 static bool is_held(const struct agent *a, uint64_t now)
 {
@@ -72,7 +72,7 @@ static void tell(enum hw_java_event event, int text)
             continue;
         a->events &= ~(1u << event);
         a->quiet_since_ns = agent_now_ns(CLOCK_MONOTONIC);
-        /* Whoever does not listen does not hold the program. */
+        /* An asker that does not listen does not hold up the program. */
         if (agent_say(a, &say, text, MSG_DONTWAIT))
             a->holds |= 1u << event;
     }
@@ -157,7 +157,7 @@ static void on_death(hw_jvm_env ti, hw_jvm_env jni)
     wait_for_askers();
 }
 
-/* The recorder looks for JVMs ten times a second, and comes in after that. */
+/* The recorder checks for JVMs ten times a second, and attaches after that. */
 void agent_events_end(bool (*awaited)(void))
 {
     uint64_t until = agent_now_ns(CLOCK_MONOTONIC) + LATE_MS * 1000000ull;
@@ -205,7 +205,7 @@ static bool listen_here(hw_jvm_env vm)
     return ok;
 }
 
-/* Two that come at once: one of them listens, the other one finds it done. Not under the lock,
+/* If two arrive at once, one of them listens, the other one finds it done. Not under the lock,
  * which a thread in a callback may want while the JVM waits for it. */
 static bool listen_once(hw_jvm_env vm)
 {

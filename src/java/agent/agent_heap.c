@@ -1,6 +1,6 @@
 /*
- * What the JVM says its heap holds: used = total - free, garbage included. Asked by Java's own
- * functions, since JVMTI has none; all of them are native ones, nothing of the program runs.
+ * What the JVM says its heap holds: used = total - free, garbage included. Read through Java's own
+ * functions, since JVMTI has none; all of them are native, so no code of the program runs.
  */
 #include "java/agent/agent.h"
 

@@ -1,6 +1,6 @@
 /*
- * Whose roots they are. A thread is known in the walk by the tag that it got before it, and by its
- * number in Java, which threads have that were begun in between, or that are virtual.
+ * Which thread and frame holds a root. The walk identifies a thread by the tag that it got before,
+ * or by its number in Java, which also threads have that started in between, or that are virtual.
  *
  * A frame is a method and a place in it. The walk's child writes those it finds into memory that is
  * shared with us; only here, when the walk is over and the program runs, can the JVM be asked for
@@ -141,7 +141,7 @@ static void look_at(struct agent *a, struct agent_holders *h, hw_jobject thread,
     if (id_field)
         t->id = HW_JVM(a->jni, HW_JNI_GET_LONG, hw_jni_get_long_fn *)(a->jni, thread, id_field);
     h->n++;
-    /* Without a tag the number tells. */
+    /* Without a tag the number identifies it. */
     (void)HW_JVM(a->ti, HW_TI_SET_TAG, hw_ti_set_tag_fn *)(a->ti, thread,
                                                            AGENT_THREAD_TAG + (int64_t)h->n);
 }

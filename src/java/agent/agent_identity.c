@@ -1,5 +1,5 @@
 /*
- * Where a callback finds the address of the object that it is told about.
+ * Where a callback finds the address of the object that is reported to it.
  *
  * JVMTI gives a callback pointers to tags, not objects. HotSpot keeps the tag in a record of its
  * walker, a few words behind the object's address:
@@ -8,12 +8,12 @@
  *
  * How many words lie between is not documented, so it is measured in this very process, with
  * objects of our own whose addresses are behind our JNI handles (objects cannot move meanwhile).
- * Once for a process, in the roots' part of a walk, that is given up before the first object is
+ * Once per process, in the roots' part of a walk that is aborted before the first object is
  * visited: a walk that has visited one ends with a pass over the whole heap in JDK 17 (70 ms for
  * 200 MB), even from a starting point of one's own.
  *
  * Referrers have a record of another form. HotSpot's distance is assumed there, and each walk
- * proves it: our array must be met with the address that it has.
+ * verifies it: our array must appear with its own address.
  */
 #include <string.h>
 

@@ -3,10 +3,10 @@
  *
  *     hook:  id = hash(method, bci) -> slot (linear probing, never emptied) -> is its name told to
  *            this session?  no: note method and bci, put the slot's number into the queue, post
- *     here:  take a number, ask the JVM once what it is called, tell the client
+ *     here: take a number, ask the JVM once for its name, tell the client
  *
- * A slot whose name could not be told (queue full, ring full) is asked for again at its next
- * sight. A method of a class that was unloaded meanwhile has an id that the JVM does not know any
+ * A slot whose name could not be sent (queue full, ring full) is requested again when it next
+ * appears. A method of a class that was unloaded meanwhile has an id that the JVM does not know any
  * more; JVMTI checks that, and the frame is called so.
  */
 #include <pthread.h>
@@ -264,7 +264,7 @@ static void fixed_text(enum agent_text text, int32_t number, struct naming *x)
     }
 }
 
-/* Once a slot: in a later session the class may be gone. */
+/* Once per slot: in a later session the class may be gone. */
 static void find_name(struct slot *s)
 {
     struct naming x = {.method = {.line = 0}};

@@ -7,7 +7,7 @@
  * name is what is waited for. A JVM without one has had time enough after a while with a signal
  * thread.
  *
- * Where the client sees the JVM being made (client/hooks/launcher.c) nothing has to be waited for.
+ * If the client sees the JVM being created (client/hooks/launcher.c) there is nothing to wait for.
  */
 #include <dirent.h>
 #include <dlfcn.h>

@@ -1,14 +1,14 @@
 /*
  * agent_socket.h - where our library in a JVM is found, once it is there
  *
- * Why:     where the client brought the library in (wire/java_entrance.h), nobody has to ask the
- *          JVM for anything: who wants a heap graph connects.
+ * Why:     if the client loaded the library (wire/java_entrance.h), nobody has to ask the JVM for
+ *          anything: a process that wants a heap graph connects.
  * Shapes:  an abstract SOCK_SEQPACKET socket, named after the process's number and its pid
  *          namespace, since several of them may share one network namespace, and after the
  *          protocol, since a JVM may run for longer than one of our versions is installed. Behind a
  *          connection it is java/protocol.h, as with a library that was loaded by the attach
  *          protocol.
- * Errors:  none. A name says nothing: both sides look at the other's credentials.
+ * Errors:  none. A name proves nothing: both sides check the other's credentials.
  */
 #ifndef HW_JAVA_AGENT_AGENT_SOCKET_H
 #define HW_JAVA_AGENT_AGENT_SOCKET_H

@@ -1,8 +1,8 @@
 /*
  * The hook's half. AsyncGetCallTrace is known for crashing programs that call it from a signal at
  * any instruction. Here it is called by the thread itself, inside a malloc: the thread is in native
- * or VM code, and left an anchor where its last Java frame is. Not asked are threads that the JVM
- * does not know, and stacks that lead through a signal handler.
+ * or VM code, and left an anchor where its last Java frame is. It is not called for threads that
+ * the JVM does not know, nor for stacks that lead through a signal handler.
  *
  * It wants all methods to have ids before it runs, and class events to be on: ids are made for what
  * is loaded, and for each class from its preparation on.
@@ -153,7 +153,7 @@ static int java_frames(const struct heapwise_native_stack *in, struct heapwise_m
     return 1;
 }
 
-/* An object's stack begins with its class; what the JVM does to make it is left out. */
+/* An object's stack begins with its class; what the JVM does to create it is left out. */
 static int object_frames(const struct agent_object *o, const struct heapwise_native_stack *in,
                          struct heapwise_managed_stack *out)
 {

@@ -4,7 +4,7 @@
  * Why:     in a sampled malloc the client has walked the native frames down to where the JVM's
  *          generated code begins; the JVM's own call trace says what is below.
  * Shapes:  agent_stacks.c answers in the hook, with ids made of method and place in it.
- *          agent_methods.c remembers ids, and finds out on a thread of ours what they are called.
+ *          agent_methods.c remembers ids, and finds out their names on a thread of ours.
  * Owns:    its environment and tables stay as long as the JVM: neither library is ever unloaded.
  * Errors:  none reach the JVM: stacks stay native.
  * Threads: agent_frame_id runs in hooks (no lock, no allocation, no call into the JVM); the rest on
@@ -34,9 +34,9 @@ uint64_t agent_text_id(uint32_t generation, enum agent_text text, int32_t number
 /* A class by its signature: a slot, and in the hook its id. Not in hooks: it may allocate. */
 uint32_t agent_class_slot(const char *signature);
 uint64_t agent_class_id(uint32_t generation, uint32_t slot);
-/* Names what was asked for, for ever. */
+/* Finds the names that were requested, for ever. */
 void agent_methods_serve(hw_jvm_env jni, hw_jvm_env ti) __attribute__((noreturn));
-/* The JVM ends: waits a moment until everything asked for is named. */
+/* The JVM ends: waits a moment until everything requested has its name. */
 void agent_methods_finish(void);
 
 #endif

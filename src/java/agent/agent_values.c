@@ -9,9 +9,9 @@
  *
  *     z_stream   +56 state ---> deflate_state / inflate_state  +0 strm ---> the z_stream
  *
- * What zlib holds is in its own structures. Their layout is no interface; it is believed when what
- * is there fits together. They are read like another process's memory: a thread may have been
- * in the middle of giving them back.
+ * What zlib holds is in its own structures. Their layout is no interface; it is trusted if the
+ * values there fit together. They are read like another process's memory: a thread may have been in
+ * the middle of freeing them.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -3,11 +3,11 @@
  *
  *     our thread ── FollowReferences ──> the JVM's thread, all Java threads stopped
  *                                          first callback: fork()
- *                         <── ABORT ────── parent: the program goes on
+ *                         <── ABORT ────── parent: the program continues
  *                                          child:  walks its frozen copy, writes to the pipe,
  *                                                  exits at agent_end.c's hook
  *
- * Without fork (consent was given) the same callbacks write while the program stands still.
+ * Without fork (if the user allowed it) the same callbacks write while the program is stopped.
  *
  * A callback may be on the JVM's thread in the JVM's own process: no allocation there but mmap, no
  * lock, no call into the JVM.
@@ -172,7 +172,8 @@ static void write_text(const char *path, const char *text)
     (void)close(fd);
 }
 
-/* A copy that nobody should notice: it keeps no file of the program open, and dies first. */
+/* A copy that nobody should notice: it keeps none of the program's files open, and is killed
+ * first. */
 static void become_child(void)
 {
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGPIPE, SIGALRM};
@@ -200,7 +201,7 @@ static void become_child(void)
     agent_end_arm(child_ended);
 }
 
-/* The first callback. Gives whether this process walks on. */
+/* The first callback. Gives whether this process continues the walk. */
 static bool begin(void)
 {
     uint64_t before = agent_now_ns(CLOCK_MONOTONIC);
@@ -428,7 +429,7 @@ static char state_of(pid_t pid)
     return end && end[1] ? end[2] : '?';
 }
 
-/* Waits for the child, and ends one that stands still. */
+/* Waits for the child, and ends one that makes no progress. */
 static void watch(struct hw_java_say *out)
 {
     uint64_t last = 0, since = agent_now_ns(CLOCK_MONOTONIC);

@@ -1,5 +1,5 @@
 /*
- * old_libc.h - versions of libc's symbols that older ones have too
+ * old_libc.h - versions of libc's symbols that older ones have, too
  *
  * Why:     the library goes into JVMs of other systems (containers), whose libc may be older than
  *          ours. glibc 2.34 moved these functions into libc.so.6 and gave them new versions; it

@@ -56,7 +56,7 @@ int hw_java_fail(struct hw_error *err, int reason, const char *fmt, ...)
 
 /* ---- looking ---- */
 
-/* The number behind a key of /proc/PID/status; column: which of several, -1 = the last. */
+/* The number after a key of /proc/PID/status; column: which of several, -1 = the last. */
 static bool number(const char *text, const char *key, int base, int column, uint64_t *out)
 {
     const char *at = strstr(text, key);
@@ -103,7 +103,7 @@ static int look_at_maps(const struct hw_pid *pid, struct hw_jvm *out, struct hw_
     int rc = hw_jvm_maps(pid, &maps);
     if (rc == HW_ETIMEOUT)
         return hw_java_fail(err, HW_JAVA_LOOKS_LONG, "pid %d", pid->pid);
-    if (rc < 0) /* of one's own user, too: it may be protected */
+    if (rc < 0) /* for one's own user, too: it may be protected */
         return hw_java_fail(err, hw_pid_alive(pid) ? HW_JAVA_MAPS_DENIED : HW_JAVA_GONE, "pid %d",
                             pid->pid);
     for (size_t i = 0; i < maps.maps.n; i++) {
@@ -210,7 +210,7 @@ static int wait_for_socket(const struct hw_jvm *jvm, int tmp, const char *name,
             return hw_java_fail(err, HW_JAVA_GONE, "pid %d", jvm->pid->pid);
         rest(STEP_MS);
     }
-    /* It took the signal and does not listen: disabled, or so busy that it has not come to it. */
+    /* It took the signal and does not listen: disabled, or too busy to have got to it. */
     return hw_java_fail(err, HW_JAVA_ATTACH_DISABLED, "pid %d, or it is too busy", jvm->pid->pid);
 }
 
@@ -276,7 +276,7 @@ static int reach(const struct hw_jvm *jvm, int *out, struct hw_error *err)
 
 /* ---- commands ---- */
 
-/* To its end, which has to come: an answer is a page at most, and each wait is for a first word. */
+/* To its end, which has to come: an answer is a page at most, and each wait is for a first byte. */
 static int read_answer(const struct hw_jvm *jvm, int fd, struct hw_strbuf *answer)
 {
     char buffer[4096];

@@ -3,9 +3,9 @@
  *
  * Why:     a running HotSpot JVM takes commands at a socket in its /tmp, which it opens when asked
  *          by a file and SIGQUIT. SIGQUIT kills what does not handle it: a program that is no JVM,
- *          and a JVM that is still starting. It is sent only where /proc says it is handled.
+ *          and a JVM that is still starting. It is sent only if /proc says it is handled.
  * Shapes:  hw_jvm_look is read only. Commands are one connection each.
- * Errors:  enum hw_java_reason, > 0; err holds its sentence with what is known more. 0 = good.
+ * Errors:  enum hw_java_reason, > 0; err holds its sentence with further details. 0 = success.
  * Threads: any; a JVM serves one at a time.
  * Source:  doc/design/java.md; OpenJDK's attachListener_posix.cpp
  */
@@ -30,7 +30,7 @@ struct hw_jvm {
     bool has_client, has_library; /* of ours: they may come in without the JVM's help */
     uint64_t anon_kb;             /* resident */
     uint64_t held_kb;             /* and of files, and in swap */
-    uint32_t silence_ms;          /* without a word for that long, nobody waits on */
+    uint32_t silence_ms;          /* after that long without a message, nobody keeps waiting */
 };
 
 /* Puts the reason's code and sentence, fmt's text and the remedy into err; gives reason. */

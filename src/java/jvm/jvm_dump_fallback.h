@@ -1,8 +1,8 @@
 /*
  * jvm_dump_fallback.h - the JVM's own heap dump, as an open file without a name
  *
- * Why:     the ladder's last step: a JVM that refuses libraries still writes .hprof files. It
- *          stands still meanwhile.
+ * Why:     the ladder's last step: a JVM that refuses libraries still writes .hprof files. It is
+ *          stopped meanwhile.
  * Shapes:  the JVM writes into its /tmp, under a name nobody can guess; the file is opened through
  *          /proc/PID/root and removed at once, whatever became of it.
  * Owns:    *out is the caller's.

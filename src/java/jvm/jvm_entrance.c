@@ -1,8 +1,7 @@
 /*
- * The way in: a socket with a name nobody can guess is bound in the JVM's /tmp (from outside, so
+ * How we get in: a socket with a name nobody can guess is bound in the JVM's /tmp (from outside, so
  * mount and network namespaces do not matter), the library is loaded with that name as its option,
- * connects, and both files are removed again. Whoever else connects is not that process and is
- * turned away.
+ * connects, and both files are removed again. Any other process that connects is refused.
  */
 #include "java/jvm/jvm_entrance.h"
 
@@ -52,7 +51,7 @@ int hw_java_find_library(char **out, struct hw_error *err)
     return hw_fail(err, HW_ENOTFOUND, 0, "no " LIBRARY " beside this program nor in " HW_LIBDIR);
 }
 
-/* ---- coming in ---- */
+/* ---- entering ---- */
 
 struct names { /* in the JVM's /tmp */
     int tmp;   /* owned */
@@ -110,7 +109,7 @@ static int accept_it(const struct hw_jvm *jvm, int listener, int *out, struct hw
                         "heapwise's library in the JVM did not answer");
 }
 
-/* The library is there already, brought by the client. */
+/* The library is already there, loaded by the client. */
 static int visit_lobby(const struct hw_jvm *jvm, int *out)
 {
     struct sockaddr_un at;
@@ -128,8 +127,8 @@ static int visit_lobby(const struct hw_jvm *jvm, int *out)
     return HW_OK;
 }
 
-/* Where the client is at work it brings the library in within a moment of the JVM's start, and the
- * library waits for the JVM. A client that nobody asks to looks the same from here. */
+/* If the client is active it loads the library within a moment of the JVM's start, and the
+ * library waits for the JVM. From here, a client that was not told to looks the same. */
 static bool await_lobby(const struct hw_jvm *jvm, int *out)
 {
     struct hw_jvm now = *jvm;

@@ -1,7 +1,7 @@
 /*
  * Rights: a JVM of the asker's own user needs nothing. Root works in the JVM's folders as the JVM's
- * user (proc/rights/as_user.h), so what is made belongs to him from the first moment and is never
- * handed over by its name, and where a name leads is no way to more than he may do himself.
+ * user (proc/rights/as_user.h), so what is created belongs to that user from the first moment and
+ * is never handed over by name, and no name leads to more than that user may do.
  */
 #include "java/jvm/jvm_files.h"
 

@@ -1,9 +1,9 @@
 /*
  * jvm_files.h - files and sockets that we and a JVM share, in the JVM's folders
  *
- * Why:     who runs the JVM arranges those folders, and may be no friend of who asks (root). So a
- *          folder is found once (proc/root_path.h), everything is made and removed in it with the
- *          rights of the JVM's user, and what lies there is looked at before it is used.
+ * Why:     the JVM's user controls those folders, and may be hostile to the asker (root). So a
+ *          folder is found once (proc/root_path.h), everything is created and removed in it with
+ *          the rights of the JVM's user, and what lies there is checked before it is used.
  * Shapes:  dir is a descriptor of the folder; names have no slash. A path for the JVM is
  *          HW_JVM_TMP "/" name.
  * Owns:    descriptors given are the caller's.

@@ -1,7 +1,7 @@
 /*
- * What the library says is believed as little as any input: each message and each descriptor has
+ * What the library says is trusted as little as any input: each message and each descriptor has
  * its place in an answer, descriptors are memory files or pipes (nothing else is ever read: it
- * could block, or be served by the target), and whoever says nothing of use for too long is left.
+ * could block, or be served by the target), and a peer that says nothing useful for too long is dropped.
  */
 #include "java/jvm/jvm_link.h"
 
@@ -110,8 +110,8 @@ static void begin_waiting(struct hw_java_link *l)
     l->n_messages = 0;
 }
 
-/* Whether something is there to be read. Neither one wait nor all of them together last for ever,
- * in however small pieces it comes. */
+/* Whether something is there to be read. Neither a single wait nor all of them together last for
+ * ever, in however small pieces it comes. */
 static bool wait_for(struct hw_java_link *l, int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -195,7 +195,7 @@ static bool is_memory_file(int fd)
     return fd >= 0 && is_memory(fd) && lseek(fd, 0, SEEK_SET) == 0;
 }
 
-/* A description of our own of that pipe: what waits and what does not is nobody else's choice. */
+/* A description of our own of that pipe: nobody else decides what blocks and what does not. */
 static int own_pipe(int fd)
 {
     char self[64];

@@ -3,7 +3,7 @@
  *
  * Why:     asking for walks and moments, and taking the descriptors that come with the answers.
  * Shapes:  open loads it; dump walks once and feeds a graph for each attempt; any number of dumps.
- *          watch has the JVM wait at a moment of its life until it was dumped.
+ *          watch makes the JVM wait at a moment of its life until it was dumped.
  * Owns:    the connection.
  * Errors:  enum hw_java_reason > 0 with err; from dump also negative HW_E… of the caller's sink.
  */
@@ -77,11 +77,11 @@ struct hw_java_moment {
     size_t n_frames;
 };
 
-/* From now on the JVM tells these moments (bits 1 << enum hw_java_event), each once, and waits for
- * release, but for no longer than hold_ms after the last thing that it was asked for. */
+/* From now on the JVM reports these moments (bits 1 << enum hw_java_event), each once, and waits
+ * for release, but no longer than hold_ms after the last request. */
 int hw_java_link_watch(struct hw_java_link *l, uint32_t events, uint32_t hold_ms,
                        struct hw_error *err);
-/* 1: one was told; *out until hw_java_moment_done. Waits for nothing. < 0: the JVM is gone. */
+/* 1: one was reported; *out until hw_java_moment_done. Waits for nothing. < 0: the JVM is gone. */
 int hw_java_link_moment(struct hw_java_link *l, struct hw_java_moment *out);
 int hw_java_link_release(struct hw_java_link *l, enum hw_java_event event);
 void hw_java_moment_done(struct hw_java_moment *m);
