@@ -24,6 +24,7 @@
 
 char served_dir[64], served_producer[100], served_consumer[100];
 pid_t served_pid;
+unsigned served_stop_timeout_ms;
 char served_body[HW_CONTROL_MAX_BYTES];
 int served_done[2]; /* a client writes a byte when all it had to say is in its ring */
 int served_dial(const char *path)
@@ -216,9 +217,10 @@ int served_record_with(const char *options, uint32_t flags, int out)
     struct hw_error err = {0};
     struct hw_strbuf binary = {0}, b = {0};
     snprintf(text, sizeof text,
-             "buffers { size_kb: 64 }\ndata_sources { config { name: \"android.heapprofd\" "
+             "buffers { size_kb: 64 }\ndata_source_stop_timeout_ms: %u\n"
+             "data_sources { config { name: \"android.heapprofd\" "
              "heapprofd_config { sampling_interval_bytes: 1 %s } } }\n",
-             options);
+             served_stop_timeout_ms, options);
     assert_int_equal(hw_config_text_to_binary("-", hw_bytes_str(text), false, &binary, &err),
                      HW_OK);
     struct hw_control_start s = {.flags = flags, .config_bytes = (uint32_t)binary.n};

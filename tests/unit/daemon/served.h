@@ -20,6 +20,7 @@
 
 extern char served_dir[64], served_producer[100], served_consumer[100];
 extern pid_t served_pid;
+extern unsigned served_stop_timeout_ms; /* of the next sessions; 0 = the usual one */
 extern char served_body[HW_CONTROL_MAX_BYTES];
 extern int served_done[2]; /* a client writes a byte when all it had to say is in its ring */
 
