@@ -15,8 +15,8 @@ static struct hw_bytes behind(struct hw_bytes text, size_t n)
     return hw_bytes_of(text.p + n, text.n - n);
 }
 
-/* Bytes up to the '>' that closes what was opened before; text.n: it is not there. An operator's
- * name may hold one, too: of "->" it is no bracket. */
+/* Bytes up to the '>' that closes what was opened before; text.n: there is none. An operator's
+ * name may contain one, too: that of "->" is no bracket. */
 static size_t closing(struct hw_bytes text)
 {
     size_t depth = 1;

@@ -41,7 +41,7 @@ struct hw_binaries {
     HW_VEC(char *) real; /* without links, and the system's; for no_paths only */
     HW_VEC(struct indexed) files;
     struct hw_map64 by_id; /* hash of the build id -> first file */
-    struct hw_map64 seen;  /* device and inode of what was looked at */
+    struct hw_map64 seen;  /* device and inode of what was visited */
     size_t n_seen_files;
     bool walked;
 };
@@ -50,7 +50,7 @@ static int add_real(struct hw_binaries *b, const char *root)
 {
     hw_autofree char *real = b->where.no_paths ? realpath(root, NULL) : NULL;
     if (!real)
-        return HW_OK; /* it is not there, and nothing below it */
+        return HW_OK; /* it does not exist, nor does anything below it */
     char *kept = hw_arena_copy(&b->texts, real, strlen(real));
     return !kept || hw_vec_push(&b->real, kept) < 0 ? HW_ENOMEM : HW_OK;
 }
@@ -104,8 +104,8 @@ void hw_hex_add(struct hw_strbuf *out, struct hw_bytes raw)
         hw_strbuf_addf(out, "%02x", raw.p[i]);
 }
 
-/* Where the file that was opened lies now, whatever its name led through: a link, or a directory
- * that somebody swaps for one while we walk. */
+/* Where the opened file really lies, whatever its name led through: a link, or a directory that
+ * somebody replaces by one while we walk. */
 static bool is_inside(const struct hw_binaries *b, int fd)
 {
     char link[40], path[PATH_MAX];
@@ -120,7 +120,7 @@ static bool is_inside(const struct hw_binaries *b, int fd)
     return !b->where.no_paths;
 }
 
-/* A pipe or device in the tree must not stop us: looked at before, opened without waiting. */
+/* A pipe or device in the tree must not block us: checked first, opened without waiting. */
 static int open_regular(const struct hw_binaries *b, const char *path)
 {
     struct stat st;
@@ -170,7 +170,7 @@ static bool see(struct hw_binaries *b, const struct stat *st, int *rc)
     return *rc == HW_OK && fresh;
 }
 
-/* /proc leads everywhere, and what is in these is no file that was ever installed. */
+/* /proc leads everywhere, and nothing in these was ever an installed file. */
 static bool is_kernels_own(const char *path)
 {
     struct statfs fs;
@@ -248,7 +248,8 @@ static void tell_other(const struct offer *o, const char *path, struct hw_bytes 
     hw_strbuf_adds(o->other, id.n ? ")" : "none)");
 }
 
-/* Of the whole file: one that says it is larger than debug info is, holes and all, is none. */
+/* Of the whole file: one that claims to be larger than debug info ever is, holes included, is
+ * refused. */
 static int sum_of(int fd, uint32_t *out)
 {
     uint8_t block[65536];

@@ -8,10 +8,10 @@
  *          file is visited twice, and the kernel's own file systems are skipped. Only regular files
  *          with exactly the build id asked for are offered, best place first; the caller says when
  *          to stop. A file that keeps its debug info in another one (.gnu_debuglink) is followed by
- *          that: of the same build id, or without any and of the sum the link names. A trace of
- *          somebody else's names paths of another machine, or of ours to learn what is there:
- *          no_paths looks at none but by build id or below a root, and there at no file that lies
- *          elsewhere in truth: links that lead out of the roots give nothing then.
+ *          that: of the same build id, or without any and of the sum the link names. Somebody
+ *          else's trace names paths of another machine, or of ours to learn what is there: with
+ *          no_paths files are searched only by build id or below a root, and links that lead out of
+ *          the roots give nothing.
  * Owns:    the index and the texts; an offered descriptor is closed after the callback.
  * Errors:  HW_ENOMEM. What cannot be read is as if it were not there.
  * Source:  doc/design/symbolization.md
@@ -39,16 +39,16 @@ struct hw_binaries_where {
     bool no_paths;  /* both: never that path itself */
     /* index: every few hundred files; may be NULL */
     void (*progress)(void *ctx, size_t files);
-    /* each place that was looked at, in order; id: of what is there. May be NULL */
+    /* each place that was tried, in order; id: of what is there. May be NULL */
     void (*tried)(void *ctx, const char *path, enum hw_binaries_try how, struct hw_bytes id);
-    bool (*stopped)(void *ctx); /* index: true = no further files are looked at; may be NULL */
+    bool (*stopped)(void *ctx); /* index: true = examine no further files; may be NULL */
     void *ctx;
 };
 
 int hw_binaries_new(const struct hw_binaries_where *w, struct hw_binaries **out);
 void hw_binaries_free(struct hw_binaries *b);
 
-/* 0 = try the next one, 1 = content, < 0 = error. The callback may keep a dup() of fd. */
+/* 0 = try the next one, 1 = accepted, < 0 = error. The callback may keep a dup() of fd. */
 typedef int (*hw_binaries_fn)(void *ctx, int fd, const char *path);
 /* 1 = the callback was content, 0 = not. other: where a file of that name with another build id is,
  * and its id in hexadecimal, as "PATH (Build ID: HEX)"; may be NULL. */

@@ -1,5 +1,5 @@
 /*
- * load_bias.h - from an address in a trace to that in its file
+ * load_bias.h - from an address in a trace to the one in its file
  *
  * Why:     traces of old recorders may have a load bias that is too small; what is looked up in the
  *          file is then rel_pc and the rest.

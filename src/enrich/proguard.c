@@ -327,7 +327,7 @@ static int method_name(const struct member *v, size_t n, struct hw_strbuf *out)
     return out->failed ? HW_ENOMEM : HW_OK;
 }
 
-/* Several names get their class each: readers put it before the first only. */
+/* If there are several names, each gets its class: readers put it before the first only. */
 static void qualify(const struct class *c, struct hw_strbuf *name, struct hw_strbuf *tmp)
 {
     const char *part = name->p;

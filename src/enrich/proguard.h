@@ -1,7 +1,7 @@
 /*
  * proguard.h - name maps of ProGuard and R8
  *
- * Why:     Java code is shipped under short names; the map that was written then tells the old
+ * Why:     Java code is shipped under short names; the map that was written then has the original
  *          ones.
  * Shapes:  one map = classes in file order, each with fields and methods. A method's short name may
  *          stand for several: overloads, and chains of inlined methods that share one range of

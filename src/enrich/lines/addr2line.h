@@ -1,5 +1,5 @@
 /*
- * addr2line.h - names from addr2line, for who wants another reader of debug info than ours
+ * addr2line.h - names from addr2line, for users who want another reader of debug info than ours
  *
  * Why:     an address of a foreign architecture's file or of a new DWARF is sometimes better read
  *          by the addr2line that came with the compiler.

@@ -3,10 +3,10 @@
  * stack, but cannot be told to stop. A hostile name can make them print for hours, so the callback
  * leaves by longjmp once the limit is passed; nothing is lost by that, as nothing was allocated.
  *
- * It also looks for parameter packs through everything that a name refers back to, without printing
- * a byte: 300 bytes of `c<b<...>, S_>` keep it busy for years. Names with many back references run
- * against a timer of the thread's processor time, whose signal leaves the same way. Of 66,764
- * names of clang's libraries none took half a millisecond.
+ * It also searches everything that a name refers back to for parameter packs, without printing a
+ * byte: 300 bytes of `c<b<...>, S_>` keep it busy for years. Names with many back references run
+ * against a timer of the thread's processor time, whose signal leaves the same way. Of 66,764 names
+ * of clang's libraries none took half a millisecond.
  *
  * D's demangler allocates; its output is bounded by limiting the input and its back references.
  */
@@ -39,7 +39,7 @@
 #define MAX_CPU_NS      100000000
 #define MAX_SPENT_NS    UINT64_C(5000000000) /* for those, of one demangler */
 #define MAX_KEPT        (256u << 20)         /* bytes of names, the same */
-#define MAX_TOO_SLOW    20u /* of one demangler; then names with many references stay as they are */
+#define MAX_TOO_SLOW    20u /* per demangler; then names with many references stay as they are */
 
 struct hw_demangler {
     const struct hw_strings *names; /* borrowed */
@@ -81,7 +81,7 @@ static _Thread_local struct sink *timed;
 static void on_time(int number)
 {
     (void)number;
-    struct sink *s = timed; /* a signal that comes when all is done finds none */
+    struct sink *s = timed; /* a signal that comes after everything is done finds none */
     timed = NULL;
     if (s)
         siglongjmp(s->stop, 2);
@@ -122,7 +122,7 @@ static int run_either(struct sink *s, const char *raw, int options)
            (!s->too_slow && run(s, raw, /* rust = */ 0, options));
 }
 
-/* The mask is put back behind a jump out of the handler, too. Without a timer the name stays. */
+/* The mask is restored after a jump out of the handler, too. Without a timer the name stays. */
 static int run_timed(struct sink *s, const char *raw, int options)
 {
     timer_t timer;
@@ -222,7 +222,7 @@ void hw_demangler_free(struct hw_demangler *d)
     free(d);
 }
 
-/* The table of names may have grown since the last question. */
+/* The table of names may have grown since the last call. */
 static int room_for(struct hw_demangler *d, uint32_t id)
 {
     if (id < d->n)
@@ -240,7 +240,7 @@ static int room_for(struct hw_demangler *d, uint32_t id)
     return HW_OK;
 }
 
-/* Millions of names, each just fast enough, take hours too. */
+/* Millions of names, each just fast enough, take hours, too. */
 static char *demangle_within(struct hw_demangler *d, const char *name)
 {
     bool try_all = d->n_too_slow < MAX_TOO_SLOW && d->spent_ns < MAX_SPENT_NS, too_slow = false;

@@ -329,7 +329,7 @@ static int on_line(void *ctx, size_t index, const struct hw_line *chain, size_t 
     return c->texts.failed ? HW_ENOMEM : HW_OK;
 }
 
-/* What is wrong with debug info costs the lines alone. */
+/* Broken debug info costs only the lines. */
 static void add_lines(struct files *f)
 {
     struct hw_code *c = f->code;

@@ -45,7 +45,7 @@ struct hw_code {
     struct hw_strbuf texts;
     struct hw_strbuf function, path; /* as in the symbol table; of the file with the code */
     const char *tool;                /* a constant */
-    uint64_t start, end;             /* of what was taken apart */
+    uint64_t start, end;             /* of what was disassembled */
     uint64_t shift;                  /* from rel_pc to the file's addresses */
     bool cut;
 };

@@ -1,6 +1,7 @@
 /*
- * What the worker says is taken as hostile: it may be what a damaged file made of it. Numbers are
- * checked against what came before, strings are copied and have an end, sums have limits.
+ * The worker's output is treated as hostile: a damaged file may have made the worker write
+ * anything. Numbers are checked against what came before, strings are copied and have an end, sums
+ * have limits.
  */
 #include "enrich/lines/line_reader.h"
 
@@ -32,8 +33,8 @@
 enum { READ_BYTES = 128 << 10, MAX_STRING = 1 << 20 };
 #define MAX_STRINGS_BYTES (UINT64_C(1) << 30)
 
-/* Debug packages are unpacked at 100 MiB/s and addresses found at 200,000/s; a busy machine and a
- * slow disk get ten times that. */
+/* Debug packages are unpacked at 100 MiB/s and addresses resolved at 200,000/s; a busy machine
+ * and a slow disk get ten times that. */
 #define FILE_BYTES_PER_MS 10000u
 #define ADDRESSES_PER_MS  20u
 
@@ -352,7 +353,7 @@ static int addresses_file(const uint64_t *addresses, size_t n, struct hw_error *
     return -1;
 }
 
-/* One request and its whole answer. What the process reports is no reason to end it. */
+/* One request and its whole answer. An error that the process reports is no reason to end it. */
 static int ask(struct hw_line_reader *r, const struct hw_line_request *q, int fd,
                const uint64_t *addresses, struct parser *p, struct hw_error *err)
 {
@@ -379,7 +380,7 @@ static int ask(struct hw_line_reader *r, const struct hw_line_request *q, int fd
     return p->status < 0 ? hw_fail(err, p->status, 0, "%s", hw_errc_text(p->status)) : HW_OK;
 }
 
-/* What is on the disk: a hole of a terabyte earns nobody more time and memory. */
+/* Its size on disk: a hole of a terabyte does not get more time and memory. */
 static uint64_t size_of(int fd)
 {
     struct stat st;

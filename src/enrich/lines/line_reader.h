@@ -1,10 +1,10 @@
 /*
- * line_reader.h - functions, files and lines of foreign files, read by a process of its own
+ * line_reader.h - functions, files and lines of foreign files, read by a separate process
  *
  * Why:     a crash, a loop or a flood of memory over a damaged file costs the rest of that file's
  *          answers and nothing else (line_worker.h is the other side).
- * Shapes:  files have numbers given by the caller, one each. Answers are as those of elf/lines.h.
- *          The process is started by the first question and again by the next one after it failed.
+ * Shapes:  the caller gives each file a number. Answers are as those of elf/lines.h.
+ *          The process is started by the first request, and again by the next one after it failed.
  * Errors:  HW_EGONE (it crashed), HW_ETIMEOUT, HW_EFORMAT (it answered nonsense), HW_ESYS (not
  *          started), or what it reports itself. It is ended then; answers that came stay good. The
  *          text of err says what it did, for a sentence that began with "reading 'FILE': ".

@@ -1,9 +1,9 @@
 /*
- * The file of a request is kept open until one with another number comes: a file is looked at first
- * and asked next, and its sections are to be unpacked once. Strings are told apart by their
+ * The file of a request is kept open until one with another number comes: a file is inspected first
+ * and queried next, and its sections should be unpacked once. Strings are told apart by their
  * addresses, which stay as long as the file is open.
  *
- * libdw opens further files by names that it finds in the first one. Behind such a name may be a
+ * libdw opens further files by names that it finds in the first one. Such a name may lead to a
  * FIFO, whose open() waits for ever; a timer's signal interrupts it, and libdw does without.
  */
 #include "enrich/lines/line_worker.h"
@@ -31,7 +31,7 @@
 
 #include "base/banned.h"
 
-/* What is not sent yet is lost with the process: little at a time. */
+/* What is not sent yet is lost with the process: so little at a time. */
 enum { FLUSH_BYTES = 8192 };
 
 #define TICK_US 250000
@@ -119,7 +119,7 @@ static void limit_memory(uint64_t bytes)
     if (bytes == 0 || getrlimit(RLIMIT_AS, &l) < 0)
         return;
     l.rlim_cur = bytes < l.rlim_max ? bytes : l.rlim_max;
-    (void)setrlimit(RLIMIT_AS, &l); /* one limit less is still a worker */
+    (void)setrlimit(RLIMIT_AS, &l); /* a worker with one limit fewer is still a worker */
 #endif
 }
 
@@ -162,7 +162,7 @@ static int resolve(struct worker *w, enum hw_line_request_type type, size_t n, i
     return rc;
 }
 
-/* < 0: nobody is there to answer to. */
+/* < 0: nobody is there to answer. */
 static int answer(struct worker *w, const struct hw_line_request *q, int fd, int addresses_fd)
 {
     limit_memory(q->memory_bytes);
@@ -186,7 +186,7 @@ static void tick(int number)
     (void)number;
 }
 
-/* No SA_RESTART: what waits is to end with EINTR. */
+/* No SA_RESTART: whatever waits must end with EINTR. */
 static void start_ticking(void)
 {
     struct sigaction act = {.sa_handler = tick}, ignore = {.sa_handler = SIG_IGN};
@@ -209,7 +209,7 @@ int hw_line_worker_main(void)
     int fds[2];
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody waits any more */
     (void)setrlimit(RLIMIT_CORE, &no_core);
-    (void)syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, 0); /* none of our business */
+    (void)syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, 0); /* does not concern us */
     start_ticking();
     while (hw_fd_receive(STDIN_FILENO, &q, sizeof q, fds, HW_ARRAY_LEN(fds), MSG_WAITALL) ==
            (ssize_t)sizeof q) {

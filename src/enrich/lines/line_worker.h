@@ -1,8 +1,8 @@
 /*
  * line_worker.h - the process that reads debug info for us, seen from inside
  *
- * Why:     debug info is foreign bytes, and libdw was not made to distrust them. What it does to
- *          itself over a damaged file stays in this process.
+ * Why:     debug info is foreign bytes, and libdw was not made to distrust them. Whatever a damaged
+ *          file does to libdw stays in this process.
  * Shapes:  one stream socket. A request is one struct hw_line_request with the file as a descriptor
  *          and, but for HW_LINE_LOOK, a second one whose bytes are n ascending addresses. Answers
  *          are words of 32 bits in the machine's order, each record begun by one of
@@ -34,9 +34,9 @@ struct hw_line_request {
     uint64_t memory_bytes;
 };
 
-/* A program that symbolizes is its own worker: called with HW_LINE_WORKER_VERB as its only argument
- * it returns what this returns. Serves requests on standard input, which is the socket, until its
- * end. Gives an exit code. */
+/* A program that symbolizes is its own worker: started with HW_LINE_WORKER_VERB as its only
+ * argument it returns what this returns. Serves requests on standard input, which is the socket,
+ * until it is closed. Gives an exit code. */
 int hw_line_worker_main(void);
 
 #endif

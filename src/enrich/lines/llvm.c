@@ -288,7 +288,7 @@ int hw_llvm_resolve(struct hw_llvm *l, const char *path, const uint64_t *address
     if (l->broken)
         return hw_fail(err, HW_EGONE, 0, "it ended");
     int rc = ask_all(l, path, addresses, n, answer, ctx, err);
-    if (rc && rc != HW_EINVAL) /* answers to questions that nobody waits for may be on their way */
+    if (rc && rc != HW_EINVAL) /* answers to requests that nobody waits for may be on their way */
         l->broken = true;
     if (l->broken)
         end_child(l);

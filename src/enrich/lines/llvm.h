@@ -1,10 +1,10 @@
 /*
  * llvm.h - functions, files and lines from a running llvm-symbolizer
  *
- * Why:     a second reader of debug info, for who trusts it more or has a newer one than this
+ * Why:     a second reader of debug info, for users who trust it more or have a newer one than this
  *          machine's elfutils.
  * Shapes:  one process for all files, asked through a pipe: `"PATH" 0xADDRESS` a line, answered by
- *          one line of JSON. Many questions are on their way at a time. Answers are as those of
+ *          one line of JSON. Many requests are in flight at a time. Answers are as those of
  *          elf/lines.h, names as in the file (mangled).
  * Errors:  the process cannot be started: HW_ESYS. It ends (HW_EGONE), says nothing for the time
  *          limit (HW_ETIMEOUT) or something else than an answer (HW_EFORMAT): it is killed, and

@@ -1,5 +1,5 @@
 /*
- * The library's own limits are none for size and time, and it follows redirections for ever. It
+ * The library has no limits of its own for size and time, and follows redirections for ever. It
  * calls us back at least once a second, also while nothing comes; before the first byte the number
  * it gives is that of the calls.
  */
@@ -37,9 +37,9 @@ struct hw_debuginfod {
     hw_debuginfod_wait_fn wait;
     void *ctx;
     uint64_t max_bytes, max_ns, stall_ns;
-    bool gave_up; /* a server that takes its time with one file does so with fifty */
+    bool gave_up; /* a server that is slow with one file is slow with fifty */
 
-    /* the file at work */
+    /* the current file */
     enum ending ending;
     uint64_t started_ns, grew_ns, grew_at;
 };

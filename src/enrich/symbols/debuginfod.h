@@ -2,12 +2,11 @@
  * debuginfod.h - debug files from the servers that DEBUGINFOD_URLS names
  *
  * Why:     distributions keep the debug info of everything they ship on such servers.
- * Shapes:  libdebuginfod is loaded when it is asked for the first time and only with
- *          DEBUGINFOD_URLS set: it brings a whole HTTP client along. It keeps what it fetched in a
- *          cache of its own.
+ * Shapes:  libdebuginfod is loaded at its first use and only with DEBUGINFOD_URLS set: it brings a
+ *          whole HTTP client along. It keeps what it fetched in a cache of its own.
  * Units:   a file may be 4 GiB and take ten minutes, and must grow by 16 KiB in 90 seconds;
  *          DEBUGINFOD_MAXSIZE, DEBUGINFOD_MAXTIME and DEBUGINFOD_TIMEOUT, the library's own
- *          variables, say otherwise.
+ *          variables, change that.
  * Errors:  HW_ENOTFOUND (no server configured, or none has the file), HW_EUNSUPPORTED (servers are
  *          configured, but the library is not installed), HW_ETIMEOUT, HW_ELIMIT (too large),
  *          HW_EGONE (no server answers, or stopped). After one of the last three nobody is asked

@@ -107,7 +107,7 @@ static void drop_file(struct hw_named_module *x)
     x->path = NULL;
 }
 
-/* Kept if better than what was there before; content with one that has debug info. */
+/* Kept if better than the previous one; accepted if it has debug info. */
 static int consider(void *ctx, int fd, const char *path)
 {
     struct hw_named_module *x = ctx;
@@ -167,7 +167,7 @@ static int offered(void *ctx, int fd, const char *path)
     return consider(s->x, fd, path);
 }
 
-/* Why the file at a path is none of use; NULL = it was taken. */
+/* Why the file at a path is of no use; NULL = it was taken. */
 static const char *try_path(struct hw_named_module *x, const char *path, struct hw_bytes build_id)
 {
     uint8_t id[HW_BUILD_ID_MAX];
@@ -215,7 +215,8 @@ static const char *try_paths(struct hw_named_module *x, const char *path, struct
     return x->fd >= 0 ? NULL : why;
 }
 
-/* By build id elsewhere: a stripped file is better than none, and worse than its twin. */
+/* By build id elsewhere: a stripped file is better than none, and worse than its unstripped
+ * twin. */
 static int try_trees(struct hw_named_module *x, const char *path, struct hw_bytes build_id)
 {
     struct search s = {x, path};

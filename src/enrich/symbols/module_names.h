@@ -1,9 +1,9 @@
 /*
  * module_names.h - functions at addresses of a file that a trace names by path and build id
  *
- * Why:     hw_symbolize gives names to the frames of a profile. A dump of memory-infra has only
+ * Why:     hw_symbolize names the frames of a profile. A dump of memory-infra has only
  *          addresses and paths, often without a build id, and its own rules for where files are.
- * Shapes:  open a module, ask, close. Looked at in order: the path as given, the directories (by
+ * Shapes:  open a module, ask, close. Searched in order: the path as given, the directories (by
  *          base name and in their .build-id), /usr/lib/debug, servers. A file whose build id is
  *          another one's does not count, unless that is asked for. With Breakpad files nothing else
  *          is read.
@@ -25,7 +25,7 @@ struct hw_named_module;
 struct hw_module_names;
 
 struct hw_module_names_options {
-    const char *const *dirs; /* searched behind the path itself; borrowed */
+    const char *const *dirs; /* searched after the path itself; borrowed */
     size_t n_dirs;
     const char *breakpad_dir; /* NULL = ELF files */
     const char *program;      /* llvm-symbolizer or addr2line; NULL = our own reader */

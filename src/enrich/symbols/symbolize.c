@@ -135,7 +135,7 @@ static bool has_symtab(struct hw_elf *e)
     return hw_elf_get_info(e, &info, NULL) == HW_OK && info.has_symtab;
 }
 
-/* What is wrong with a file's debug info is told; its symbols are read here. */
+/* An error in a file's debug info is reported; its symbols are read here. */
 static bool has_debug_info(struct hw_symbolize_job *j, int fd, const char *path, bool *unreadable)
 {
     struct hw_error err = {0};
@@ -146,7 +146,7 @@ static bool has_debug_info(struct hw_symbolize_job *j, int fd, const char *path,
     return has;
 }
 
-/* Kept if better than what was offered before; the end of the search is a file with lines. */
+/* Kept if better than what was offered before; the search ends with a file with lines. */
 static int consider(void *ctx, int fd, const char *path)
 {
     struct hw_symbolize_job *j = ctx;
@@ -286,7 +286,7 @@ static uint64_t address_of(const struct hw_symbolize_job *j, const struct hw_sym
     return pl->rel_pc + (kernel ? j->code.va : hw_load_bias_missing(&j->code, m));
 }
 
-/* llvm-symbolizer does not tell. */
+/* llvm-symbolizer does not say. */
 static int on_llvm_chain(void *ctx, size_t index, const struct hw_line *chain, size_t n)
 {
     struct hw_symbolize_job *j = ctx;
@@ -468,7 +468,7 @@ static int do_module(struct hw_symbolize_job *j)
     return rc;
 }
 
-/* What cannot be had is told, and done without. */
+/* What cannot be had is reported, and done without. */
 static void start_others(struct hw_symbolize_job *j)
 {
     struct hw_error err = {0};

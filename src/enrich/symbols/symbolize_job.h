@@ -32,7 +32,7 @@ struct hw_symbolize_job {
     HW_VEC(struct hw_symbolize_place) places; /* by module, then va */
     struct hw_map64 module_by_key;
 
-    /* the module at work */
+    /* the current module */
     struct hw_symbolize_place *at;
     size_t n_at;
     HW_VEC(uint64_t) va;    /* of at, without repetition */
@@ -41,7 +41,7 @@ struct hw_symbolize_job {
     char *file;             /* its name */
     uint32_t number;        /* its, for the reader */
     bool is_unreadable;     /* its debug info */
-    uint32_t n_files;       /* looked at, of all modules */
+    uint32_t n_files;       /* inspected, of all modules */
     struct hw_code_place code;
     uint64_t deadline_ns; /* 0 = none */
     size_t first_va;      /* of va: what index 0 of an answer means */
@@ -55,7 +55,7 @@ struct hw_symbolize_job {
 struct hw_bytes hw_symbolize_text_of(const struct hw_symbolize_job *j, hw_str_id id);
 void hw_symbolize_warn(struct hw_symbolize_job *j, const char *fmt, ...);
 bool hw_symbolize_is_late(const struct hw_symbolize_job *j);
-/* The mapping that stands for the module at work. */
+/* The mapping that stands for the current module. */
 const struct hw_mapping *hw_symbolize_module(const struct hw_symbolize_job *j);
 /* j->chain as the lines of this address. Nothing is written without j->packets. */
 void hw_symbolize_put_address(struct hw_symbolize_job *j, uint64_t rel_pc);

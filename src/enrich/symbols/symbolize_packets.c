@@ -6,7 +6,7 @@
 
 #include "base/banned.h"
 
-/* A packet is ended here and another of the same module begun; readers do not care. */
+/* A packet is ended here and another of the same module started; readers do not care. */
 #define PACKET_BYTES (4u << 20)
 
 const struct hw_mapping *hw_symbolize_module(const struct hw_symbolize_job *j)
