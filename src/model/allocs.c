@@ -1,6 +1,6 @@
 /*
- * All columns have room for `cap` rows. A column comes to life with the first value that differs
- * from its default, and is then filled with what its earlier rows said by default.
+ * All columns have room for `cap` rows. A column is allocated with the first value that differs
+ * from its default, and is then filled with its earlier rows' default.
  */
 #include "model/allocs.h"
 
@@ -105,7 +105,8 @@ static void store(struct hw_alloc_column *c, size_t i, int64_t value)
         ((int32_t *)c->v)[i] = (int32_t)value;
 }
 
-/* Makes room for values that do not fit, or the column itself; like: what its rows say so far. */
+/* Makes room for values that do not fit, or for the column itself; like: what its rows say so
+ * far. */
 static int make(struct hw_alloc_rows *a, struct hw_alloc_column *c, int64_t value,
                 const struct hw_alloc_column *like)
 {
@@ -241,7 +242,7 @@ static size_t run_end(const struct hw_alloc_rows *a, size_t run)
     return run + 1 < a->runs.n ? a->runs.v[run + 1].first : a->n;
 }
 
-/* One column after the other, so that only one is there twice. */
+/* One column after the other, so that only one exists twice. */
 static int permute(const struct hw_alloc_rows *a, const struct move *moves, void **column,
                    size_t width)
 {

@@ -3,9 +3,9 @@
  *
  * Why:     a trace of 1 GB holds 4 * 10^7 of these rows, more than of anything else; as plain
  *          structs they took twice the trace's own size.
- * Shapes:  a column each, of 4 bytes a value until one does not fit, then of 8. A column that says
- *          nothing (no idle bytes, no types, no variances, counts that equal the samples) takes no
- *          memory. Which dump a row belongs to is kept a run at a time.
+ * Shapes:  a column each, of 4 bytes a value until one does not fit, then of 8. A column without
+ *          information (no idle bytes, no types, no variances, counts that equal the samples) takes
+ *          no memory. Which dump a row belongs to is kept per run of rows.
  * Units:   bytes; counts of allocations.
  * Owns:    its columns. Zero-initialised is empty.
  * Errors:  HW_ENOMEM from push, set and sort; the rows are as they were.
@@ -70,7 +70,7 @@ int hw_alloc_rows_sort(struct hw_alloc_rows *a, const uint32_t *new_index);
 void hw_alloc_rows_of_dump(const struct hw_alloc_rows *a, uint32_t dump, size_t *first, size_t *n);
 uint32_t hw_alloc_dump(const struct hw_alloc_rows *a, size_t i); /* O(log dumps) */
 
-/* A variance as it is kept. What does not fit in a float is as good as unknown. */
+/* A variance as it is stored. What does not fit in a float is as good as unknown. */
 static inline float hw_alloc_variance_kept(double variance)
 {
     return variance > 0 && variance < 3e38 ? (float)variance : 0;

@@ -26,8 +26,8 @@ static bool is_same_file(const struct hw_mapping *a, const struct hw_mapping *b)
            a->exact_offset == b->exact_offset && a->start_offset == b->start_offset;
 }
 
-/* Another process has the same file at another address. Without a build id it need not be the same,
- * and what is no file has only its address. */
+/* Another process has the same file at another address. Without a build id it need not be the
+ * same file, and a mapping without a file has only its address. */
 static bool find_mapping(const struct append *a, const struct hw_mapping *m, hw_mapping_id *out)
 {
     if (hw_strings_get(hw_callsites_strings(a->into), m->build_id).n == 0)

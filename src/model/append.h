@@ -2,7 +2,7 @@
  * append.h - callstacks and values of one profile put into another
  *
  * Why:     merging profiles of several files: the same stack in two files is one stack.
- * Shapes:  mappings, frames, names and symbol sets are interned anew; a mapping is the same when
+ * Shapes:  mappings, frames, names and symbol sets are interned again; a mapping is the same when
  *          build id, path and offsets are, wherever it was loaded, so that functions of one binary
  *          meet. One without a build id is the same when its addresses are, too.
  * Owns:    nothing; `into` copies what it needs. `into` must not be frozen, `from` is only read.

@@ -2,10 +2,11 @@
  * Three tables and their indexes. Mappings and frames are found by a hash of their content. There
  * are far more callsites than either (10^7 in a large trace), and most have one child: a node knows
  * its first child, only the others are in an index. That holds row numbers, 4 bytes each at a load
- * of at most 1/2, and looks into the rows to compare. So a new callstack is one look into the
- * index, where it leaves a known one, and from there on rows written one behind the other. A frame
- * keeps the name it was interned with beside the one shown: hw_callsites_set_frame_name must not
- * change what it is found by, else the same code address would get a second row.
+ * of at most 1/2, and looks into the rows to compare. So a new callstack takes one lookup in the
+ * index, where it leaves a known one, and from there on rows written one after the other. A frame
+ * keeps the name with which it was interned beside the one that is shown:
+ * hw_callsites_set_frame_name must not change what it is found by, else the same code address would
+ * get a second row.
  */
 #include "model/callsites.h"
 
@@ -191,7 +192,7 @@ static size_t site_slot(const struct hw_callsites *cs, hw_callsite_id parent, hw
 
 /*
  * Fills empty slots with every row that is not its parent's first child. Some at a time, so that
- * their lines of memory come together and not one after the other.
+ * their cache lines arrive together and not one after the other.
  */
 static void index_sites(struct hw_callsites *cs)
 {
@@ -232,7 +233,7 @@ static int grow_site_slots(struct hw_callsites *cs)
     return HW_OK;
 }
 
-/* A new row; where it is found later is the caller's matter. */
+/* A new row; the caller makes it findable. */
 static int add_site(struct hw_callsites *cs, hw_callsite_id parent, hw_frame_id frame,
                     hw_callsite_id *out)
 {
@@ -285,7 +286,7 @@ int hw_callsites_child(struct hw_callsites *cs, hw_callsite_id parent, hw_frame_
     return HW_OK;
 }
 
-/* Takes back the newest callsites, down to n. */
+/* Removes the newest callsites, down to n. */
 static void drop_sites(struct hw_callsites *cs, size_t n)
 {
     if (cs->sites.n == n)

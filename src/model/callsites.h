@@ -71,12 +71,12 @@ int hw_callsites_intern(struct hw_callsites *cs, const hw_frame_id *root_first, 
 /* Finds or adds one child below parent (HW_ID_NONE: a root). */
 int hw_callsites_child(struct hw_callsites *cs, hw_callsite_id parent, hw_frame_id frame,
                        hw_callsite_id *out);
-/* Gives a frame a name later (symbols resolved after interning); identity does not change. */
+/* Gives a frame a name later (symbols resolved after interning); its identity does not change. */
 void hw_callsites_set_frame_name(struct hw_callsites *cs, hw_frame_id f, hw_str_id name);
 /* The same for all that is shown of it. */
 void hw_callsites_set_frame(struct hw_callsites *cs, hw_frame_id f, const struct hw_frame *shown);
 
-/* What is known of the frames' source; empty until a trace or an enricher brings it. */
+/* What is known about the frames' source; empty until a trace or an enricher adds it. */
 struct hw_symbol_sets *hw_callsites_symbol_sets(struct hw_callsites *cs);
 const struct hw_symbol_sets *hw_callsites_get_symbol_sets(const struct hw_callsites *cs);
 

@@ -69,8 +69,8 @@ static int sort_rows(uint8_t *rows, size_t size, size_t n)
 }
 
 /*
- * Counts of one sample stand together, and sets in the order of their samples, before and after: so
- * both get new numbers, from 0, as they come.
+ * Counts of one sample are adjacent, and sets in the order of their samples, before and after: so
+ * both get new numbers, from 0, in that order.
  */
 static void number_sets(struct hw_cpu_samples *c)
 {
