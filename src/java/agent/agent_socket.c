@@ -1,11 +1,10 @@
 /*
- * How the client loads this library (wire/java_entrance.h), and the socket behind that.
+ * How the client loads this library (wire/java_entrance.h), and the socket that it then opens.
  *
- * The client comes upon libjvm while it is still being loaded. JNI_GetCreatedJavaVMs names a JVM
- * from the first moment of its making on, and attaching a thread to one that is not made yet ends
- * the process. The JVM starts its thread for periodic work when all else is there; that thread's
- * name is what is waited for. A JVM without one has had time enough after a while with a signal
- * thread.
+ * The client finds libjvm while it is still being loaded. JNI_GetCreatedJavaVMs returns a JVM from
+ * the first moment of its creation, and attaching a thread to one that is not complete ends the
+ * process. The JVM starts its thread for periodic work when everything else is there; we wait for
+ * that thread's name. A JVM without one has had time enough after a while with a signal thread.
  *
  * If the client sees the JVM being created (client/hooks/launcher.c) there is nothing to wait for.
  */
