@@ -3,7 +3,7 @@ import struct
 
 
 class Table:
-    """A table of a flatbuffer."""
+    """A flatbuffer's table."""
 
     def __init__(self, b, at):
         self.b, self.at = b, at
@@ -68,7 +68,7 @@ def column(form, n, buffers):
 
 
 def read(b):
-    """(names, rows) of the file's bytes."""
+    """-> (names, rows), from the file's bytes."""
     assert b[:8] == b"ARROW1\0\0" and b[-6:] == b"ARROW1", "magic"
     n = struct.unpack("<I", b[-10:-6])[0]
     footer = root(b[-10 - n:-10])

@@ -27,7 +27,7 @@ def ours(path):
 
 
 def broken(folder):
-    """Tells of files in the folder that they are spoiled."""
+    """Notes that files in the folder are spoiled on purpose."""
     path = pathlib.Path(folder) / BROKEN
     return set(path.read_text().split()) if path.exists() else set()
 

@@ -1,4 +1,4 @@
-"""A ClickHouse server of a test's own: on loopback, its data below the box."""
+"""A test's own ClickHouse server: on loopback, its data below the box."""
 import contextlib
 import os
 import pathlib
@@ -41,7 +41,7 @@ def installed():
 
 
 class Server:
-    """Running once it is made. users: name -> password."""
+    """It runs once it is constructed. users: name -> password."""
 
     def __init__(self, directory, users=None):
         self.dir = pathlib.Path(directory)

@@ -14,7 +14,7 @@ class Section:
 
 
 def compressed(name, data, says, kind=PROGBITS, link="", entry=0):
-    """A section that says it unpacks to `says` bytes."""
+    """A section that claims to unpack to `says` bytes."""
     return Section(name, struct.pack("<IIQQ", 1, 0, says, 1) + data, kind, COMPRESSED, link, entry=entry)
 
 
@@ -33,7 +33,7 @@ def symbols(names):
 
 
 def write(path, sections, hole=0):
-    """hole: bytes that the file is larger than what is in it."""
+    """hole: how many bytes the file is larger than its contents."""
     note = struct.pack("<III", 4, len(BUILD_ID), 3) + b"GNU\0" + BUILD_ID
     sections = [Section(".text", b"\x90" * 4096), *sections]
     names, at = b"\0", {}

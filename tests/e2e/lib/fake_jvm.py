@@ -88,7 +88,7 @@ def table():
 
 
 def never(_):
-    """A pipe that nobody writes to and that does not end."""
+    """A pipe that nobody writes to and nobody closes."""
     return os.pipe()[0]
 
 
@@ -109,7 +109,7 @@ def huge(c):
 
 
 def roots(c):
-    """A walk that tells of the same root for ever."""
+    """A walk that reports the same root for ever."""
     say(c, CLASSES, [table()], n=1)
     r, w = os.pipe()
     say(c, ATTEMPT, [r])

@@ -117,7 +117,7 @@ class Run:
             if self.program.way == "talk":
                 self.answered.wait(hw.CLOCK)
             close()
-        except Exception as e:  # told by whoever waits for us
+        except Exception as e:  # set by the thread that waits for us
             self.error = e
 
     def write(self, data):
@@ -131,7 +131,7 @@ class Run:
         self.wanted = True
 
     def pause(self):
-        """No more work, and what was given is taken."""
+        """No more work is given, and the program has read what was."""
         self.wanted = False
         if not self.lock.acquire(timeout=hw.CLOCK):
             self.failed("takes no more")
@@ -142,7 +142,7 @@ class Run:
             hw.wait_for(lambda: hw.unread(self.fd) == 0 or self.p.poll() is not None, "the pipe to be empty")
 
     def give(self, count):
-        """Exactly so many pieces, as fast as it takes them."""
+        """Exactly so many pieces, as fast as the program reads them."""
         self.pace, self.limit, self.wanted = 0, count, True
         hw.wait_for(lambda: self.count == count or self.error, f"{self.program.argv[0]} to take its input", 120)
 

@@ -216,7 +216,7 @@ class Dump:
         self.need(self.used_frames <= self.frames, "a stack with a frame that is not there")
 
     def retained(self, number):
-        """How many objects cannot be reached any more without this one, itself included."""
+        """How many objects can no longer be reached without this one, itself included."""
         below = {}
         for owner, _, numbers in self.refs:
             below.setdefault(owner, []).extend(numbers)

@@ -118,7 +118,7 @@ class Box:
         self.env.pop("MALLOC_CONF", None)
 
     def own(self, name):
-        """The target under a name of this box's own: recorders of tests that run beside this one look
+        """The target under this box's own name: recorders of tests that run beside this one look
         for processes by their names, too."""
         link = self.dir / f"t_{name}.{self.dir.name.split('.')[-1]}"
         if not link.exists():
@@ -188,7 +188,7 @@ ALLOW, LOG, KILL, TRAP, NOTIFY, ERROR = 0x7fff0000, 0x7ffc0000, 0x80000000, 0x30
 
 
 def calls(number, action, *tests):
-    """One system call of x86-64 is answered so if all tests hold, all others are let through: (argument, mask, value) of its lower half."""
+    """One system call of x86-64 gets this answer if all tests hold, all others are allowed: (argument, mask, value) of its lower half."""
     rest = [x for arg, mask, value in tests
             for x in ((0x20, 0, 0, 16 + 8 * arg), (0x54, 0, 0, mask), (0x15, 0, None, value))]
     code = [(0x20, 0, 0, 0), (0x15, 0, None, number), *rest, (0x06, 0, 0, action), (0x06, 0, 0, ALLOW)]
@@ -196,7 +196,7 @@ def calls(number, action, *tests):
 
 
 def filter_calls(*filters):
-    """Filters of system calls for preexec_fn, as a unit with SystemCallFilter= has one; without arguments one that lets everything through."""
+    """Filters of system calls for preexec_fn, as a unit with SystemCallFilter= has them; without arguments one that allows everything."""
     libc = ctypes.CDLL(None, use_errno=True)
     for f in filters or [[(0x06, 0, 0, ALLOW)]]:
         code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *i) for i in f))
@@ -275,13 +275,13 @@ def idles(pid, seconds=0.1):
 
 @functools.cache
 def exported(name):
-    """Where the client library has this object, from its begin."""
+    """The object's offset from the start of the client library."""
     out = subprocess.run(["nm", "-D", "--defined-only", preload_library()], stdout=subprocess.PIPE, text=True, check=True).stdout
     return next(int(l.split()[0], 16) for l in out.splitlines() if l.split()[2].split("@")[0] == name)
 
 
 def in_client(pid, name, offset):
-    """A word of 32 bits of what the client library exports, in a process that may have it; 0 = it has not."""
+    """A 32-bit word of an exported object of the client library, in a process that may have it; 0 = it does not."""
     ours = [l.split() for l in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines() if "libheapprofd_glibc_preload.so" in l]
     at = next((int(m[0].split("-")[0], 16) for m in ours if m[2] == "00000000"), None)
     if at is None:
@@ -292,7 +292,7 @@ def in_client(pid, name, offset):
 
 
 def called(pid):
-    """Has a recorder told the client to shake hands? It does so at its next allocation. (wire/control_page.h: generation)"""
+    """Has a recorder told the client to make the handshake? It does so at its next allocation. (wire/control_page.h: generation)"""
     return in_client(pid, "heapwise_control_page", 0)
 
 

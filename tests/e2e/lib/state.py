@@ -106,7 +106,7 @@ def without_agent(state, before):
 
 
 def same(pid, before, what, pool=False, jvm=False, seconds=10):
-    """The process comes to look as before. It may take its time: it works."""
+    """Waits until the process looks as before. That may take a while: it works."""
     end, wrong = time.monotonic() + seconds, ["not looked at"]
     while wrong:
         have = without_agent(look(pid), before) if jvm else look(pid)
@@ -118,7 +118,7 @@ def same(pid, before, what, pool=False, jvm=False, seconds=10):
 
 
 def at_rest(pid):
-    """-> how it looks when it does nothing for a moment."""
+    """-> how it looks when it is idle for a moment."""
     end, last = time.monotonic() + 10, None
     while True:
         now = look(pid)
@@ -129,7 +129,7 @@ def at_rest(pid):
 
 
 def comparable(state):
-    """What is the same in another run of the same program: no addresses, numbers of pipes and of processes."""
+    """What is the same in another run of the program: no addresses, no numbers of pipes and processes."""
     main = min(state["threads"], key=int, default=None)
     return {**{k: state[k] for k in ("limits", "root", "exe", "comm", "personality", "coredump_filter", "oom_score_adj", "timerslack_ns",
                                      "cgroup", "loginuid", "uid_map", "gid_map", "nice", *(l for l in LINKS if l.startswith("ns/")))},
@@ -162,7 +162,7 @@ def recorded_as(recorded, alone, what, ours, pool=False, seconds=10):
 
 
 def library_only(pid, what):
-    """What an attach leaves mapped of files: the library's own parts, once (doc/design/targets.md)."""
+    """Which file mappings an attach leaves behind: the library's own parts, once (doc/design/targets.md)."""
     ours = [m for m in mappings(pid)[0] if of_library(m)]
     hw.true(ours, f"{what}: was not attached to")
     hw.equal(len({(m[1], m[2]) for m in ours}), len(ours), f"{what}: the library is mapped more than once: {ours}")

@@ -25,7 +25,7 @@ def _value(lines, text, indent):
 
 
 def _node(lines, least):
-    """Mappings, lists and texts: all that the templates need of YAML."""
+    """Mappings, lists and texts: everything that the templates need of YAML."""
     while lines and (not lines[0].strip() or lines[0].lstrip().startswith("#")):
         lines.pop(0)
     indent = len(lines[0]) - len(lines[0].lstrip()) if lines else -1

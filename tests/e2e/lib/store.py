@@ -1,5 +1,5 @@
 """
-What stands in for stores and networks: an HTTP server that answers as it is told, a proxy that cuts.
+Stand-ins for stores and networks: an HTTP server with planned answers, a proxy that cuts connections.
 """
 import http.server
 import socket
@@ -71,7 +71,7 @@ class Fake:
 
 
 class Proxy:
-    """Passes connections on to a port, but for those that `plan` cuts: ("up", n) after n bytes to the
+    """Forwards connections to a port, except those that `plan` cuts: ("up", n) after n bytes to the
     server, "reply" when the server has answered and the client has not heard, None passes."""
 
     def __init__(self, port, plan):

@@ -76,7 +76,7 @@ class Trace:
         self.sequences = {}
         self.provenance = None  # {sequence: producer}
         self.names = {}
-        self.sites, self.as_frames = {}, {}  # what other readers tell callstacks by
+        self.sites, self.as_frames = {}, {}  # how other readers distinguish callstacks
         self.symbols = {}  # (path, build id) -> {rel_pc: [names]}
         data = open(path, "rb").read()
         self.size = len(data)
