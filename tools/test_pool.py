@@ -97,7 +97,7 @@ class Screen:
 
 
 class Processors:
-    """How much of their time was idle since the last look, 0..1. A build that yields to everybody counts as work."""
+    """The share of their time that was idle since the last call, 0..1. A build at idle priority counts as work."""
 
     def __init__(self):
         self.before = self.times()
@@ -117,7 +117,7 @@ class Processors:
 
 
 class Pool:
-    """done(test) is told of each result."""
+    """done(test) is called with each result."""
 
     def __init__(self, workers, screen, done, most=0):
         self.screen, self.done = screen, done
@@ -182,7 +182,7 @@ class Pool:
                 self.change.notify_all()
 
     def wait(self, failed):
-        """Until all is done; tells what is going on meanwhile. failed(): how many so far."""
+        """Waits until everything is done; shows progress meanwhile. failed(): how many so far."""
         while any(t.is_alive() for t in self.threads):
             with self.change:
                 self.adapt()
