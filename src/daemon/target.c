@@ -16,6 +16,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/arch.h"
 #include "base/clock.h"
 #include "base/files/fd_send.h"
 #include "base/limits.h"
@@ -28,6 +29,7 @@
 #include "daemon/policy/missed.h"
 #include "daemon/policy/permission.h"
 #include "daemon/target_parts.h"
+#include "proc/allocator.h"
 
 #include "base/banned.h"
 
@@ -68,6 +70,12 @@ static void choose_heap(struct hw_client_config *out, const char *name, uint64_t
     (void)snprintf(h->name, sizeof h->name, "%s", name);
 }
 
+static bool knows_chunks(const struct hw_target *t)
+{
+    bool is_64 = t->hello.arch == HW_ARCH_X86_64 || t->hello.arch == HW_ARCH_ARM64;
+    return is_64 && t->feed->books.rule == HW_BLOCKS_GLIBC;
+}
+
 static void client_config(struct hw_target *t, struct hw_client_config *out)
 {
     const struct hw_session *s = t->session;
@@ -82,17 +90,17 @@ static void client_config(struct hw_target *t, struct hw_client_config *out)
     bool follow = (s->start.flags & HW_START_FOLLOW_FORK) ||
                   (c->all && !(s->start.flags & HW_START_LAUNCHED));
     bool strip = (s->start.flags & HW_START_STRIP_ENV) && !follow && !t->launcher;
-    out->flags = (c->block_client ? HW_CC_BLOCK : 0u) |
-                 (c->disable_fork_teardown ? HW_CC_DISABLE_FORK_TEARDOWN : 0u) |
-                 (follow ? HW_CC_FOLLOW_FORK : 0u) | (strip ? HW_CC_STRIP_ENV : 0u) |
-                 (c->all_heaps ? HW_CC_ALL_HEAPS : 0u) |
-                 (c->stream_allocations ? HW_CC_STREAM : 0u) |
-                 (s->start.flags & HW_START_MALLOC_INFO ? HW_CC_MALLOC_INFO : 0u) |
-                 (t->feed->keeps_addresses ? HW_CC_ADDRESSES : 0u) |
-                 (c->no_managed_frames ? HW_CC_NATIVE_ONLY : 0u) |
-                 (c->record_types ? HW_CC_TYPES : 0u) | (c->record_slices ? HW_CC_SLICES : 0u) |
-                 (t->hello.flags & HW_HELLO_ARMED ? HW_CC_ARMED : 0u) |
-                 (t->feed->mappings.heaps ? HW_CC_MAPPINGS : 0u);
+    out->flags =
+        (c->block_client ? HW_CC_BLOCK : 0u) |
+        (c->disable_fork_teardown ? HW_CC_DISABLE_FORK_TEARDOWN : 0u) |
+        (follow ? HW_CC_FOLLOW_FORK : 0u) | (strip ? HW_CC_STRIP_ENV : 0u) |
+        (c->all_heaps ? HW_CC_ALL_HEAPS : 0u) | (c->stream_allocations ? HW_CC_STREAM : 0u) |
+        (s->start.flags & HW_START_MALLOC_INFO ? HW_CC_MALLOC_INFO : 0u) |
+        (t->feed->keeps_addresses ? HW_CC_ADDRESSES : 0u) |
+        (c->no_managed_frames ? HW_CC_NATIVE_ONLY : 0u) | (c->record_types ? HW_CC_TYPES : 0u) |
+        (c->record_slices ? HW_CC_SLICES : 0u) |
+        (t->hello.flags & HW_HELLO_ARMED ? HW_CC_ARMED : 0u) |
+        (t->feed->mappings.heaps ? HW_CC_MAPPINGS : 0u) | (knows_chunks(t) ? HW_CC_CHUNKS : 0u);
     out->stack_mode = c->stack_mode;
     (void)snprintf(out->scopes, sizeof out->scopes, "%s", c->scope_categories);
     for (size_t i = 0; i < c->heaps.n; i++)
@@ -467,6 +475,7 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
             t->pid.pid);
         t->phase = HW_PHASE_DONE; /* the end of its socket shows it */
     }
+    t->feed->books.rule = hw_block_rule_of(hw_allocator_name(&t->maps));
     hw_target_tick(t, t->since_ns);
     *out = t;
     return HW_OK;

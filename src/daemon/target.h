@@ -197,6 +197,8 @@ struct hw_target {
     } idle;
     struct hw_target_pins { /* dump_pins.c */
         bool failed;        /* said once */
+        bool warned;        /* likewise, of what could not be looked at */
+        bool is_sampled;    /* figures are estimates */
         uint64_t next_ns;   /* it rests until then */
         struct hw_measured_heap sites;
     } pins;

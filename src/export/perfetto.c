@@ -380,6 +380,7 @@ static struct hw_dump_head head_of(const struct job *j, const struct hw_heap_dum
                                  .hit_guardrail = d->flags & HW_DUMP_HIT_GUARDRAIL,
                                  .at_max = d->flags & HW_DUMP_AT_MAX,
                                  .all_variances = d->flags & HW_DUMP_ALL_VARIANCES,
+                                 .has_rounding = d->flags & HW_DUMP_KNOWS_ROUNDING,
                                  .client_error = d->client_error,
                                  .lost_samples = d->lost_samples};
 }
@@ -393,6 +394,7 @@ static struct hw_dump_sample sample_of(const struct hw_callsite_value *x, bool a
 {
     const struct hw_value *v = &x->v;
     struct hw_dump_sample s = {.callsite = x->callsite,
+                               .rounding = (double)not_negative(v->rounding),
                                .variance_bytes = v->variance,
                                .variance_objects = (double)v->variance_objects,
                                .variance_alloc_space = (double)v->variance_alloc_space,

@@ -32,6 +32,7 @@ void hw_alloc_rows_done(struct hw_alloc_rows *a)
     free(a->count.v);
     free(a->size.v);
     free(a->idle.v);
+    free(a->rounding.v);
     hw_vec_done(&a->runs);
     *a = (struct hw_alloc_rows){0};
 }
@@ -92,6 +93,8 @@ static int grow(struct hw_alloc_rows *a)
         rc = resize_column(&a->size, cap);
     if (rc == HW_OK)
         rc = resize_column(&a->idle, cap);
+    if (rc == HW_OK)
+        rc = resize_column(&a->rounding, cap);
     if (rc == HW_OK) /* else some have more room than is said */
         a->cap = cap;
     return rc;
@@ -159,6 +162,8 @@ static int ready_all(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
         rc = ready(a, &a->size, row->size, 0, NULL);
     if (rc == HW_OK)
         rc = ready(a, &a->idle, row->idle, 0, NULL);
+    if (rc == HW_OK)
+        rc = ready(a, &a->rounding, row->rounding, 0, NULL);
     if (rc == HW_OK && row->variance != 0 && !a->variance &&
         !(a->variance = calloc(a->cap, sizeof *a->variance)))
         rc = HW_ENOMEM;
@@ -180,6 +185,8 @@ static void store_all(struct hw_alloc_rows *a, size_t i, const struct hw_alloc_r
         store(&a->size, i, row->size);
     if (a->idle.v)
         store(&a->idle, i, row->idle);
+    if (a->rounding.v)
+        store(&a->rounding, i, row->rounding);
     if (a->type)
         a->type[i] = row->type.v;
     if (a->variance)
@@ -191,7 +198,7 @@ static void store_all(struct hw_alloc_rows *a, size_t i, const struct hw_alloc_r
 static void note_plain(struct hw_alloc_rows *a)
 {
     a->plain = a->samples.v && a->count.v && a->size.v && a->variance && !a->idle.v &&
-               !a->samples.wide && !a->count.wide && !a->size.wide;
+               !a->samples.wide && !a->count.wide && !a->size.wide && !a->rounding.wide;
 }
 
 int hw_alloc_rows_push_slow(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
@@ -276,7 +283,8 @@ static int permute_all(struct hw_alloc_rows *a, const struct move *moves)
     if (rc == HW_OK)
         rc = permute(a, moves, &type, sizeof *a->type);
     a->type = type;
-    struct hw_alloc_column *const columns[] = {&a->samples, &a->count, &a->size, &a->idle};
+    struct hw_alloc_column *const columns[] = {&a->samples, &a->count, &a->size, &a->idle,
+                                               &a->rounding};
     for (size_t i = 0; rc == HW_OK && i < sizeof columns / sizeof *columns; i++)
         rc = permute(a, moves, &columns[i]->v, width_of(columns[i]));
     a->cap = a->n;

@@ -4,8 +4,8 @@
  * Why:     a trace of 1 GB holds 4 * 10^7 of these rows, more than of anything else; as plain
  *          structs they took twice the trace's own size.
  * Shapes:  a column each, of 4 bytes a value until one does not fit, then of 8. A column without
- *          information (no idle bytes, no types, no variances, counts that equal the samples) takes
- *          no memory. Which dump a row belongs to is kept per run of rows.
+ *          information (no idle bytes, no types, no variances, no rounding, counts that equal the
+ *          samples) takes no memory. Which dump a row belongs to is kept per run of rows.
  * Units:   bytes; counts of allocations.
  * Owns:    its columns. Zero-initialised is empty.
  * Errors:  HW_ENOMEM from push, set and sort; the rows are as they were.
@@ -31,6 +31,8 @@ struct hw_alloc_row {
     int64_t count; /* unbiased estimate of the number of allocations; = samples without estimate */
     int64_t size;  /* bytes, < 0 when freed */
     int64_t idle;  /* live bytes unused since the last dump; 0 */
+    int64_t
+        rounding; /* what the allocator adds to the live bytes at this dump, of its last row; 0 */
     double variance; /* of the live bytes at this dump, to 24 bits; 0 = unknown */
     /* With HW_DUMP_ALL_VARIANCES: of the live allocations' number, and of all until this dump. */
     float variance_objects, variance_alloc_space, variance_alloc_objects;
@@ -53,7 +55,7 @@ struct hw_alloc_rows {
     float *variance;    /* owned; NULL: all 0 */
     /* Owned; all three or none (all 0). */
     float *variance_objects, *variance_alloc_space, *variance_alloc_objects;
-    struct hw_alloc_column samples, count, size, idle;
+    struct hw_alloc_column samples, count, size, idle, rounding;
     HW_VEC(struct hw_alloc_run) runs;
     bool plain; /* three narrow columns, one or all variances, no idle bytes: push's quick path */
 };
@@ -95,10 +97,11 @@ static inline int hw_alloc_rows_push(struct hw_alloc_rows *a, const struct hw_al
     /* Nearly all rows of a trace of ours: the columns are there, 4 bytes wide, the values fit. */
     const uint64_t bias = 0x80000000u;
     uint64_t odd = ((uint64_t)row->samples + bias) | ((uint64_t)row->count + bias) |
-                   ((uint64_t)row->size + bias);
+                   ((uint64_t)row->size + bias) | ((uint64_t)row->rounding + bias);
     size_t i = a->n;
     if (!a->plain || odd >> 32 || row->idle || row->dump != a->runs.v[a->runs.n - 1].dump ||
-        i >= a->cap || (!a->variance_objects && hw_alloc_has_more(row)))
+        i >= a->cap || (!a->variance_objects && hw_alloc_has_more(row)) ||
+        (!a->rounding.v && row->rounding))
         return hw_alloc_rows_push_slow(a, row);
     a->callsite[i] = row->callsite.v;
     ((int32_t *)a->samples.v)[i] = (int32_t)row->samples;
@@ -107,6 +110,8 @@ static inline int hw_alloc_rows_push(struct hw_alloc_rows *a, const struct hw_al
     a->variance[i] = hw_alloc_variance_kept(row->variance);
     if (a->variance_objects)
         hw_alloc_store_more(a, i, row);
+    if (a->rounding.v)
+        ((int32_t *)a->rounding.v)[i] = (int32_t)row->rounding;
     a->n = i + 1;
     return 0;
 }
@@ -136,6 +141,11 @@ static inline int64_t hw_alloc_idle(const struct hw_alloc_rows *a, size_t i)
     return a->idle.v ? hw_alloc_value(&a->idle, i) : 0;
 }
 
+static inline int64_t hw_alloc_rounding(const struct hw_alloc_rows *a, size_t i)
+{
+    return a->rounding.v ? hw_alloc_value(&a->rounding, i) : 0;
+}
+
 /* Row i of a dump that is known already (hw_alloc_rows_of_dump). */
 static inline struct hw_alloc_row hw_alloc_row_of(const struct hw_alloc_rows *a, uint32_t dump,
                                                   size_t i)
@@ -147,6 +157,7 @@ static inline struct hw_alloc_row hw_alloc_row_of(const struct hw_alloc_rows *a,
                                .count = hw_alloc_count(a, i),
                                .size = hw_alloc_size(a, i),
                                .idle = hw_alloc_idle(a, i),
+                               .rounding = hw_alloc_rounding(a, i),
                                .variance = a->variance ? (double)a->variance[i] : 0};
     if (a->variance_objects) {
         row.variance_objects = a->variance_objects[i];

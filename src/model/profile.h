@@ -60,6 +60,7 @@ enum hw_dump_flags {
         1024, /* what was held before the file begins: nothing of it counts as allocated */
     HW_DUMP_ALL_VARIANCES = 2048,   /* rows have those of all figures, not of live bytes alone */
     HW_DUMP_OF_UNNAMED_HEAP = 4096, /* heap_name is a word of ours */
+    HW_DUMP_KNOWS_ROUNDING = 8192   /* rows have what the allocator adds */
 };
 
 /* One dump of one heap of one process. */

@@ -162,8 +162,6 @@ int hw_record_check(const struct hw_record_words *w, struct hw_error *err)
         wrong = "--block-client and --no-block-client exclude each other";
     else if (exact->num && interval->set && interval->origin == exact->origin && interval->num != 1)
         wrong = "--exact and --interval exclude each other";
-    else if (hw_opt_flag(o, HW_OPT_PINNED) && !exact->num && interval->num != 1)
-        wrong = "--pinned needs every allocation: --interval 1";
     else if (hw_opt_flag(o, HW_OPT_PINNED) && hw_opt_flag(o, HW_OPT_DUMP_AT_MAX))
         wrong = "--pinned and --dump-at-max exclude each other";
     else if (w->attach && o->n_args == 0)

@@ -361,7 +361,9 @@ int hw_trace_memory_account(struct hw_trace_writer *w, uint32_t sequence, uint64
                    {HW_F_MemoryAccount_mapped_divided_bytes, a->mapped_divided_bytes},
                    {HW_F_MemoryAccount_mapped_left_bytes, a->mapped_left_bytes},
                    {HW_F_MemoryAccount_mapped_errno, a->mapped_errno},
-                   {HW_F_MemoryAccount_own_left_bytes, a->own_left_bytes}};
+                   {HW_F_MemoryAccount_own_left_bytes, a->own_left_bytes},
+                   {HW_F_MemoryAccount_pins_blocks, a->pins_blocks},
+                   {HW_F_MemoryAccount_pins_missed, a->pins_missed}};
     struct hw_pb *pb = hw_trace_begin(w, sequence, boottime_ns);
     hw_pb_begin(pb, HW_F_TracePacket_memory_account);
     hw_pb_sint64(pb, HW_F_MemoryAccount_pid, a->pid);

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct hw_error;
 struct hw_trace_writer;
@@ -165,7 +166,18 @@ struct hw_memory_account {
     uint64_t own_left_bytes, cgroup_id;
     uint64_t jvm_heap_used, jvm_heap_committed, jvm_heap_max;
     uint64_t jvm_metaspace_used, jvm_metaspace_committed, jvm_threads;
+    uint64_t pins_blocks, pins_missed;
 };
+
+_Static_assert(HW_ABSENT == UINT64_MAX, "all bits set");
+static inline struct hw_memory_account hw_memory_account_of(int32_t pid)
+{
+    struct hw_memory_account a;
+    memset(&a, 0xff, sizeof a);
+    a.pid = pid;
+    a.is_cut = false;
+    return a;
+}
 
 int hw_trace_memory_account(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
                             const struct hw_memory_account *a, struct hw_error *err);

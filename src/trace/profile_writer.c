@@ -260,6 +260,8 @@ static void put_sample(const struct hw_profile_writer *p, struct hw_pb *pb,
         hw_pb_double(pb, F_SAMPLE(variance_bytes), s->variance_bytes);
     if (p->all_variances)
         put_variances(pb, s);
+    if (rounded(s->rounding))
+        hw_pb_uint(pb, F_SAMPLE(rounding_bytes), rounded(s->rounding));
     hw_pb_end(pb);
 }
 

@@ -37,6 +37,7 @@ struct hw_dump_head {
     bool list_all;         /* the last dump: callstacks unchanged since the previous one too */
     bool checkpoint;
     bool keeps_peak;     /* a maximum between dumps gets a dump of its own */
+    bool has_rounding;   /* samples have what the allocator adds to the live bytes */
     bool all_variances;  /* samples have the variances of all figures, not of live bytes alone */
     const char *trigger; /* "end", "continuous", "signal", …; NULL = none */
     uint64_t lost_samples, lost_slices;
@@ -57,6 +58,7 @@ struct hw_dump_sample {
     double est_alloc_count, est_free_count, est_max_count; /* rounded when written */
     uint64_t self_idle;
     bool has_idle;
+    double rounding;       /* 0 = not written */
     double variance_bytes; /* of the live bytes; 0 and below = not written */
     double variance_objects, variance_alloc_space, variance_alloc_objects; /* if all_variances */
 };

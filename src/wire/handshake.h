@@ -101,8 +101,9 @@ enum hw_client_config_flags {
     HW_CC_NATIVE_ONLY = 256, /* no managed frames in stacks */
     HW_CC_TYPES = 512,       /* what the program says about its allocations' types */
     HW_CC_SLICES = 1024,     /* beginning and end of each of the program's scopes */
-    HW_CC_ARMED = 2048,   /* it was armed for this session: what is due by its draws is a sample */
-    HW_CC_MAPPINGS = 4096 /* mmap and its like, each call; since version 12 */
+    HW_CC_ARMED = 2048,    /* it was armed for this session: what is due by its draws is a sample */
+    HW_CC_MAPPINGS = 4096, /* mmap and its like, each call; since version 12 */
+    HW_CC_CHUNKS = 8192    /* the allocator is glibc's: HW_ALLOC_LARGER */
 };
 
 /* What a stack consists of. */

@@ -123,7 +123,8 @@ enum hw_alloc_flags {
     HW_ALLOC_DOUBLED = 16,    /* likewise, and that one is still there */
     /* What a hook cannot know without a system call that the program did not ask for: */
     HW_ALLOC_SHARED_FILE = 32, /* a shared mapping of a file: memory (memfd, tmpfs), or a disk's? */
-    HW_ALLOC_SEGMENT = 64      /* shmat: sample_size is the segment's number, its size is open */
+    HW_ALLOC_SEGMENT = 64,     /* shmat: sample_size is the segment's number, its size is open */
+    HW_ALLOC_LARGER = 128 /* its chunk has 16 bytes more than its size needs; with HW_CC_CHUNKS */
 };
 
 /*
@@ -170,7 +171,9 @@ struct hw_rec_exact {
 };
 _Static_assert(sizeof(struct hw_rec_exact) == 32, "ring layout");
 #define HW_EXACT_SIZE_LIMIT (UINT64_C(1) << 48)
-#define HW_REC_ALLOC_MIN    32u /* no record of an allocation is shorter */
+/* Larger ones are told with their addresses: these say whether a block has a mapping of its own. */
+#define HW_EXACT_MAX_SIZE ((UINT64_C(128) << 10) - 16)
+#define HW_REC_ALLOC_MIN  32u /* no record of an allocation is shorter */
 
 static inline uint64_t hw_exact_pack(uint64_t size, uint32_t heap_id)
 {

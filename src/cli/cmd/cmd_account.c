@@ -7,6 +7,8 @@
 #include "base/memory/saturate.h"
 #include "base/text/json_out.h"
 #include "base/text/plural.h"
+#include "cli/account/account_remedies.h"
+#include "cli/account/account_rounding.h"
 #include "cli/cli.h"
 #include "cli/parts/account_pins.h"
 #include "cli/parts/account_sites.h"
@@ -32,6 +34,8 @@ struct page {
     struct hw_memory_parts parts;
     struct hw_account_sites mapped;
     struct hw_account_pins pins;
+    struct hw_account_rounding rounding;
+    struct hw_account_remedies remedies;
     struct hw_report_options look;
     size_t top;
 };
@@ -400,7 +404,9 @@ static int put_json(const struct page *pg)
     hw_account_sites_json(&pg->mapped, &j);
     hw_json_kv_double(&j, "mapped_unseen_bytes", unseen_of(pg));
     json_mapped_limits(pg, &j);
+    hw_account_rounding_json(&pg->rounding, &j);
     hw_account_pins_json(&pg->pins, since_start(pg, pg->pins.pinned.ts_ns), &j);
+    hw_account_remedies_json(&pg->remedies, &j);
     hw_json_key(&j, "memory_group");
     hw_json_begin_object(&j);
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
@@ -523,13 +529,20 @@ static int answer(struct page *pg)
         rc = hw_account_sites_find(s, &pg->mapped);
     if (rc == HW_OK)
         rc = hw_account_pins_find(s, &pg->parts, &pg->pins);
+    if (rc == HW_OK)
+        rc = hw_account_rounding_find(s, &pg->parts, &pg->rounding);
+    if (rc == HW_OK)
+        hw_account_remedies_find(&pg->parts, &pg->pins, &pg->rounding, &pg->remedies);
     if (rc == HW_OK && hw_opt_flag(&pg->cli->opts, HW_OPT_JSON)) {
         rc = put_json(pg);
     } else if (rc == HW_OK) {
         put_head(pg);
         put_table(pg);
         put_beside(pg);
+        if (hw_opt_flag(&pg->cli->opts, HW_OPT_ACCOUNT_ROUNDING))
+            hw_account_rounding_put(&pg->rounding, pg->look.unicode, pg->look.width, pg->top);
         put_pins(pg);
+        hw_account_remedies_put(&pg->remedies);
     }
     return hw_cli_written(pg->cli, rc);
 }
@@ -559,6 +572,7 @@ int hw_cmd_account(struct hw_cli *cli)
         hw_pager_begin(cli);
         rc = group ? hw_account_group(cli, &pg.show) : all ? answer_all(&pg) : answer(&pg);
     }
+    hw_account_rounding_done(&pg.rounding);
     hw_account_pins_done(&pg.pins);
     hw_account_sites_done(&pg.mapped);
     hw_memory_parts_done(&pg.parts);

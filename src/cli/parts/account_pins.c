@@ -12,7 +12,7 @@
 
 #include "base/banned.h"
 
-enum { COL_BYTES = 11, COL_LIVE = 12 };
+enum { COL_BYTES = 11, COL_LIVE = 12, COL_ERROR = 9 };
 
 static int rank(const struct hw_account_pins *a, const hw_values *values, hw_sites *out)
 {
@@ -67,22 +67,40 @@ static int64_t live_of(const struct hw_account_pins *a, const struct hw_site *s)
     return s->function < a->live.n ? a->live.v[s->function].now.space : 0;
 }
 
+static double error_of(const struct hw_account_pins *a, const struct hw_site *s)
+{
+    return hw_value_error(&s->now, HW_METRIC_SPACE, a->pinned.interval_bytes);
+}
+
+static void put_error(const struct hw_account_pins *a, const struct hw_site *s)
+{
+    char text[32];
+    double space = (double)s->now.space;
+    (void)snprintf(text, sizeof text, "+-%.1f%%", space > 0 ? 100 * error_of(a, s) / space : 0);
+    printf("%*s", COL_ERROR, text);
+}
+
 static void put_sites(const struct hw_account_pins *a, size_t width, size_t top)
 {
     char pins[HW_UNIT_MAX], live[HW_UNIT_MAX];
     struct hw_strbuf line = {0};
     size_t n = top && top < a->sites.n ? top : a->sites.n, left = COL_BYTES + COL_LIVE + 2;
-    printf("%*s%*s  SITE\n", COL_BYTES, "PINS", COL_LIVE, "LIVE THERE");
+    bool is_sampled = a->pinned.error > 0;
+    left += is_sampled ? COL_ERROR : 0;
+    printf("%*s%*s%*s  SITE\n", COL_BYTES, "PINS", is_sampled ? COL_ERROR : 0, "", COL_LIVE,
+           "LIVE THERE");
     for (size_t i = 0; i < n; i++) {
         hw_strbuf_clear(&line);
         hw_account_site_name(&a->names, &a->sites.v[i], width > left + 24 ? width - left : 24,
                              &line);
-        printf("%*s%*s  %s\n", COL_BYTES, hw_fmt_bytes(pins, (double)a->sites.v[i].now.space),
-               COL_LIVE, hw_fmt_bytes(live, (double)live_of(a, &a->sites.v[i])),
+        printf("%*s", COL_BYTES, hw_fmt_bytes(pins, (double)a->sites.v[i].now.space));
+        if (is_sampled)
+            put_error(a, &a->sites.v[i]);
+        printf("%*s  %s\n", COL_LIVE, hw_fmt_bytes(live, (double)live_of(a, &a->sites.v[i])),
                line.p ? line.p : "");
     }
     if (n < a->sites.n)
-        printf("%*s  %zu more site%s (--top 0: all)\n", COL_BYTES + COL_LIVE, "", a->sites.n - n,
+        printf("%*s  %zu more site%s (--top 0: all)\n", (int)left - 2, "", a->sites.n - n,
                hw_plural(a->sites.n - n));
     hw_strbuf_done(&line);
 }
@@ -91,19 +109,27 @@ void hw_account_pins_put(const struct hw_account_pins *a, const struct hw_memory
                          const char *at_text, size_t width, size_t top)
 {
     enum { WORTH_A_HINT = 1 << 20 };
+    const double WORTH_A_WORD = 0.05;
     char pinned[HW_UNIT_MAX], whole[HW_UNIT_MAX];
     if (!a->is_known) {
         if (m->parts[HW_PART_FREE].rss >= WORTH_A_HINT)
-            puts("\nwhat pins free memory is not in this recording: record from the start with "
-                 "--pinned --interval 1");
+            puts("\nwhat pins free memory is not in this recording: record with --pinned (glibc's "
+                 "malloc)");
         return;
     }
     printf("\nfree inside the allocator, at %s: %s on pages that live blocks pin", at_text,
            hw_fmt_bytes(pinned, a->pinned.pinned));
+    if (a->pinned.error > 0 && a->pinned.pinned > 0)
+        printf(" (+-%.1f%%)", 100 * a->pinned.error / a->pinned.pinned);
     if (a->pinned.whole >= 0)
         printf(", %s in whole pages that it keeps (malloc_trim returns such)",
                hw_fmt_bytes(whole, a->pinned.whole));
     putchar('\n');
+    if (a->pinned.missed > WORTH_A_WORD)
+        printf("estimated by %.0f%% of the sampled blocks: the memory around the others changed "
+               "while it was "
+               "read, or was too much\n",
+               100 * (1 - a->pinned.missed));
     if (a->sites.n)
         put_sites(a, width, top);
 }
@@ -117,6 +143,8 @@ void hw_account_pins_json(const struct hw_account_pins *a, int64_t at_ns, struct
     hw_json_begin_object(j);
     hw_json_kv_int(j, "at_ns", at_ns);
     hw_json_kv_double(j, "pinned_bytes", a->pinned.pinned);
+    hw_json_kv_double(j, "pinned_error_bytes", a->pinned.error);
+    hw_json_kv_double(j, "missed_share", a->pinned.missed);
     if (a->pinned.whole >= 0)
         hw_json_kv_double(j, "whole_pages_bytes", a->pinned.whole);
     hw_json_key(j, "sites");
@@ -130,6 +158,7 @@ void hw_account_pins_json(const struct hw_account_pins *a, int64_t at_ns, struct
         hw_json_strn(j, label.p, label.n);
         hw_json_put_callers(j, &a->names, s->function);
         hw_json_kv_int(j, "pins_bytes", s->now.space);
+        hw_json_kv_double(j, "pins_error_bytes", error_of(a, s));
         hw_json_kv_int(j, "blocks", s->now.objects);
         hw_json_kv_int(j, "live_bytes", live_of(a, s));
         hw_json_end_object(j);

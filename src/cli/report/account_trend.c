@@ -120,7 +120,7 @@ void hw_account_growth_put(const struct hw_account_growth *g)
         if (p == HW_PART_FREE && g->pins.is_known)
             put_who(&g->pins.names, &g->pins.sites, ", pinned by ");
         else if (p == HW_PART_FREE)
-            fputs(" (who pins it: record --pinned --interval 1)", stdout);
+            fputs(" (who pins it: record --pinned)", stdout);
         if (p == HW_PART_ANONYMOUS)
             put_who(&g->mapped.names, &g->mapped.sites, ", mapped by ");
         putchar('\n');

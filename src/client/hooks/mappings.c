@@ -101,7 +101,9 @@ static int find_allocator(struct dl_phdr_info *info, size_t size, void *arg)
         all.lo = lo < all.lo ? lo : all.lo;
         all.hi = lo + p->p_memsz > all.hi ? lo + p->p_memsz : all.hi;
     }
-    if (all.lo < all.hi && libc - all.lo >= all.hi - all.lo)
+    if (all.lo < all.hi)
+        hw_allocator_is_libc = libc - all.lo < all.hi - all.lo;
+    if (all.lo < all.hi && !hw_allocator_is_libc)
         hw_allocator_code = all;
     return 1;
 }

@@ -304,6 +304,20 @@ static struct capture capture(struct hw_client_session *s, struct hw_slab *slab,
     return (struct capture){b.hi, true};
 }
 
+/* glibc leaves a rest of 16 bytes in a chunk, as it is too small to be one. */
+static uint32_t chunk_flag(const struct hw_client_session *s, const struct hw_event *e)
+{
+    uint64_t header;
+    if ((s->config.flags & HW_CC_CHUNKS) == 0 || !hw_allocator_is_libc ||
+        e->heap_id != HW_HEAP_ID_LIBC || e->size > HW_EXACT_MAX_SIZE)
+        return 0;
+    memcpy(&header, (const void *)(uintptr_t)(e->id - sizeof header), sizeof header);
+    uint64_t needs = (e->size + 8 + 15) & ~UINT64_C(15);
+    if (needs < 32)
+        needs = 32;
+    return (header & ~UINT64_C(7)) == needs + 16 ? HW_ALLOC_LARGER : 0;
+}
+
 static uint64_t push_captured(struct hw_client_session *s, struct hw_slab *slab,
                               const struct hw_event *e, const struct capture *c, uint64_t now_ns)
 {
@@ -311,7 +325,7 @@ static uint64_t push_captured(struct hw_client_session *s, struct hw_slab *slab,
     struct hw_mixed *m = &slab->mixed;
     bool mixed = slab->is_mixed;
     uint64_t id = mixed ? m->stack_id : o->stack_id;
-    uint32_t stop = mixed ? m->stop : o->stop, flags = e->flags;
+    uint32_t stop = mixed ? m->stop : o->stop, flags = e->flags | chunk_flag(s, e);
     if (c->wants_copy) {
         if (hw_copy_allowed(s, slab, c->hi - e->site->sp, now_ns)) {
             if (hw_unlikely(atomic_load_explicit(&hw_managed_on, memory_order_relaxed)))
@@ -332,8 +346,8 @@ static uint64_t push_captured(struct hw_client_session *s, struct hw_slab *slab,
         if (!(mixed ? hw_push_mixed(s, m) : push_stack(s, o)))
             return 0;
     }
-    if (e->weight == e->size && e->size < HW_EXACT_SIZE_LIMIT &&
-        (s->config.flags & HW_CC_ADDRESSES) == 0 && !is_mapping(e))
+    if (e->weight == e->size && e->size <= HW_EXACT_MAX_SIZE &&
+        (s->config.flags & HW_CC_ADDRESSES) == 0 && !is_mapping(e) && !(flags & HW_ALLOC_LARGER))
         return push_exact(s, e, id, now_ns);
     return push_alloc(s, e, id, now_ns, flags);
 }
@@ -466,6 +480,7 @@ static bool may_walk(struct hw_client_session *s, uint64_t now_ns)
 }
 
 struct hw_walk_range hw_allocator_code;
+bool hw_allocator_is_libc;
 
 static bool is_below_allocator(const struct hw_walk_out *o)
 {

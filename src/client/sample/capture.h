@@ -16,6 +16,8 @@ struct hw_event {
 /* The allocator's module, unless that is libc or the program; lo 0 = none. What it maps is for
  * its blocks. */
 extern HW_HIDDEN struct hw_walk_range hw_allocator_code;
+/* malloc is libc's own: what is before a block is its chunk's header. */
+extern HW_HIDDEN bool hw_allocator_is_libc;
 
 bool hw_record_alloc(const struct hw_event *e);
 void hw_report_free(uint32_t heap_id, uint64_t id);

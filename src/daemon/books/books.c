@@ -275,13 +275,31 @@ static inline struct hw_totals *go(struct hw_book *k, uint32_t cell, uint64_t si
 static inline void leave_no_rest(struct hw_totals *t)
 {
     if (t->free_count == t->alloc_count)
-        t->variance = t->variance_objects = 0;
+        t->rounding = t->variance = t->variance_objects = 0;
+}
+
+_Static_assert(HW_EXACT_MAX_SIZE < HW_BLOCKS_OWN_MAPPING, "larger ones come with an address");
+
+/* What the allocator adds to one of this size. */
+static inline double added(const struct hw_books *b, uint32_t heap_id, uint64_t size, bool in_arena)
+{
+    if (heap_id != HW_HEAP_ID_LIBC || b->rule == HW_BLOCKS_UNKNOWN)
+        return 0;
+    return (double)(hw_block_bytes(b->rule, size, in_arena) - size);
+}
+
+/* To all that it stands for. */
+static double added_in_all(const struct hw_books *b, const struct hw_live_sample *s)
+{
+    double rest = s->is_larger && b->rule == HW_BLOCKS_GLIBC ? HW_BLOCKS_REST : 0;
+    return (1 + extra(s)) * (added(b, s->heap_id, s->alloc_size, s->in_arena) + rest);
 }
 
 static void book_free(struct hw_books *b, const struct hw_live_sample *s, uint64_t time_ns)
 {
     struct hw_book *k = b->books[s->heap_id];
     struct hw_totals *t = go(k, s->cell, s->sample_size, time_ns);
+    t->rounding -= added_in_all(b, s);
     if (!is_exact(s)) {
         double variance = variance_of(k, s);
         t->extra_free += extra(s);
@@ -317,7 +335,9 @@ int hw_books_alloc_in(struct hw_books *b, const struct hw_books_alloc *a, uint32
     struct hw_live_sample replaced, s = {.alloc_size = limited(a->alloc_size),
                                          .sample_size = limited(a->sample_size),
                                          .cell = cell,
-                                         .heap_id = a->heap_id};
+                                         .heap_id = a->heap_id,
+                                         .in_arena = a->in_arena,
+                                         .is_larger = a->is_larger};
     int rc = interval_of(k, a, &s);
     if (rc < 0)
         return rc;
@@ -329,6 +349,7 @@ int hw_books_alloc_in(struct hw_books *b, const struct hw_books_alloc *a, uint32
         book_free(b, &replaced, a->time_ns);
     }
     struct hw_totals *t = come(k, cell, s.sample_size, a->time_ns);
+    t->rounding += added_in_all(b, &s);
     if (!is_exact(&s)) {
         double variance = variance_of(k, &s), objects = of_objects(variance, &s);
         t->extra_alloc += extra(&s);
@@ -346,7 +367,8 @@ int hw_books_exact_in(struct hw_books *b, uint64_t sample_id, uint64_t size, uin
     struct hw_book *k = b->books[heap_id];
     if (hw_likely((size >= k->interval_bytes || size == 0) &&
                   hw_live_samples_put_word(&b->live, sample_id, size, cell, heap_id))) {
-        (void)come(k, cell, size, time_ns); /* only the sums are in there */
+        struct hw_totals *t = come(k, cell, size, time_ns); /* nothing but the sums in there */
+        t->rounding += added(b, heap_id, size, /* in_arena = */ false);
         return HW_OK;
     }
     struct hw_books_alloc a = {.sample_id = sample_id,
@@ -383,6 +405,7 @@ bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uin
     if (hw_unlikely(!hw_live_samples_take_word(&b->live, sample_id, &word)))
         return free_other(b, sample_id, time_ns, heap_id);
     struct hw_totals *t = go(b->books[(uint8_t)word], hw_live_word_cell(word), word >> 36, time_ns);
+    t->rounding -= added(b, (uint8_t)word, word >> 36, /* in_arena = */ false);
     leave_no_rest(t);
     if (heap_id)
         *heap_id = (uint8_t)word;

@@ -10,7 +10,8 @@
  *          sample_size / alloc_size, of which 1 a sample is in the counts. Variances: a small
  *          allocation of s bytes is recorded as interval * Poisson(s / interval), whose variance
  *          is interval * s, estimated by interval * sample_size; that of the number it stands for
- *          is this by s². One of at least the interval is exact.
+ *          is this by s². One of at least the interval is exact. Rounding is each sample's own, as often as the
+ *          sample counts.
  * Owns:    everything.
  * Errors:  HW_ENOMEM: the operation is not booked; the caller counts it. HW_ELIMIT: heap id, or
  *          65,535 different intervals of one heap.
@@ -25,6 +26,7 @@
 
 #include "base/memory/vec.h"
 #include "daemon/books/live.h"
+#include "model/memory/block_size.h"
 #include "wire/records.h"
 
 /* Larger sizes are taken as this much, so that no sum of them can overflow. */
@@ -33,6 +35,7 @@
 struct hw_totals {
     uint64_t allocated, freed;        /* bytes, sampled and scaled */
     uint64_t alloc_count, free_count; /* samples */
+    double rounding;                  /* of the live bytes: what the allocator adds to them */
     double extra_alloc, extra_free; /* estimate of the allocations behind them, less the samples */
     double variance, variance_objects;                   /* of the live bytes and their number */
     double variance_alloc_space, variance_alloc_objects; /* of all, the freed ones too */
@@ -70,6 +73,7 @@ struct hw_books {
     bool follow_peak;
     struct hw_book *books[HW_MAX_HEAPS]; /* owned; by heap id; NULL = not seen */
     struct hw_live_samples live;
+    enum hw_block_rule rule; /* of libc.malloc; set before the first allocation, or never */
     uint64_t n_unknown_free, n_duplicate;
     size_t max_bytes; /* 0 = none; only what one record can multiply is refused because of it... */
     bool full;        /* ...and was: HW_ELIMIT */
@@ -87,7 +91,8 @@ struct hw_books_alloc {
     uint64_t sample_id;
     uint64_t alloc_size, sample_size, time_ns;
     uint32_t heap_id, stack;
-    uint32_t doublings; /* of the interval with which it was drawn */
+    uint32_t doublings;       /* of the interval with which it was drawn */
+    bool in_arena, is_larger; /* see live.h */
 };
 int hw_books_alloc(struct hw_books *b, const struct hw_books_alloc *a);
 /* The same in two steps. The cell may be found long before. */

@@ -72,6 +72,7 @@ static void replace(struct hw_totals *sum, const struct hw_totals *old, const st
     sum->freed += now->freed - old->freed;
     sum->alloc_count += now->alloc_count - old->alloc_count;
     sum->free_count += now->free_count - old->free_count;
+    sum->rounding += now->rounding - old->rounding;
     sum->extra_alloc += now->extra_alloc - old->extra_alloc;
     sum->extra_free += now->extra_free - old->extra_free;
     sum->variance += now->variance - old->variance;

@@ -27,6 +27,8 @@ struct hw_live_sample {
     uint32_t cell;
     uint32_t interval; /* number of the heap's interval at that time; 0 = the sample is exact */
     uint32_t heap_id;  /* 1..255 */
+    bool in_arena;     /* a large block without a mapping of its own (model/memory/block_size.h) */
+    bool is_larger;    /* by HW_BLOCKS_REST than its size needs */
 };
 
 #define HW_LIVE_BLOCK_SLOTS 128u

@@ -24,8 +24,7 @@
 #define KNOWN           4096u /* 64 KiB */
 #define MAX_STACKS      (1u << 26)
 
-/* What ids and books would find, for most allocations with one load. A cell that was found
- * stays. */
+/* What ids and books would find, for most allocations with one load. Found cells stay. */
 struct hw_ring_consumer_known {
     uint64_t stack_id; /* 0 = none */
     uint64_t cell;     /* with INCOMPLETE */
@@ -202,7 +201,9 @@ static void book_alloc(struct hw_ring_consumer *f, const struct hw_rec_alloc *a,
                                .sample_size = a->sample_size,
                                .time_ns = a->time_ns,
                                .heap_id = a->heap_id,
-                               .doublings = hw_alloc_doublings(a->flags)};
+                               .doublings = hw_alloc_doublings(a->flags),
+                               .in_arena = hw_block_is_in_arena(a->alloc_size, a->address),
+                               .is_larger = (a->flags & HW_ALLOC_LARGER) != 0};
     if (cell == NO_CELL)
         return;
     f->n_samples++;
@@ -236,8 +237,7 @@ static void book_free(struct hw_ring_consumer *f, uint64_t sample_id, uint64_t t
         hw_idle_live_take(&f->idle, sample_id);
 }
 
-/* The number of a stack. One common stack (id 0) stands for all whose frames, or memory for
- * them, were lost. False: not even that. */
+/* The number of a stack; 0 stands for all without frames, or memory for them. False: not even that. */
 static bool stack_of(struct hw_ring_consumer *f, uint64_t stack_id, uint64_t *stack)
 {
     uint64_t id = f->stream || stack_id == HW_MAP64_NO_KEY ? 0 : stack_id;
@@ -444,11 +444,9 @@ static enum hw_ring_consumer_status nothing_there(struct hw_ring_consumer *f, ui
 
 /* ---- many small records at once ---- */
 
-/*
- * Booking one record is a chain of cache misses: the sample's place, the stack's number, the cell.
+/* Booking one record is a chain of cache misses: the sample's place, the stack's number, the cell.
  * A batch takes each of these steps for all its records before the next one, so that the misses of
- * 48 records are waited for together. Order is kept where it counts: in the last step.
- */
+ * 48 records are waited for together. Order is kept where it counts: in the last step. */
 static struct hw_ring_consumer_known *known_at(const struct hw_ring_consumer *f, uint64_t stack_id)
 {
     return &f->known[(stack_id ^ stack_id >> 32) % KNOWN];

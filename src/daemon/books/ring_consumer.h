@@ -253,6 +253,7 @@ struct hw_snapshot {
     uint64_t unwind_hist[HW_UNWIND_BUCKETS_FEED];
     HW_VEC(struct hw_snap_book) books;
     HW_VEC(struct hw_idle_sample) idle; /* live ones of libc.malloc; keeps_addresses */
+    bool has_rounding;                  /* in the totals of libc.malloc */
     hw_mapped_list mapped;              /* of mmap.anon, at most HW_SNAP_MAPPED */
     uint64_t mapped_bytes;              /* all of mmap.anon */
 };

@@ -83,6 +83,17 @@ void hw_reading_memory_done(struct hw_reading_memory *m);
 /* Which pages (numbers, ascending, each once) are in memory. HW_EGONE: it has ended. */
 int hw_reading_pages(struct hw_blocking_reader *l, struct hw_reading_who who, const uint64_t *pages,
                      size_t n, bool *resident, uint64_t *cpu_ns);
+/*
+ * What is used on pages[0..n_pages) around sampled blocks of glibc's malloc, both ascending (proc/glibc_heap.h); used:
+ * HW_GLIBC_UNKNOWN where it was not found out, HW_GLIBC_UNREAD where nobody looked. Only pages that are in memory are read, at most max_pages, and
+ * blocks of one 2^region_log2 bytes either all or none: which ones is up to no address. n_broken: places where
+ * the chunks did not lead to the next block.
+ */
+struct hw_glibc_block;
+int hw_reading_heap(struct hw_blocking_reader *l, struct hw_reading_who who,
+                    const struct hw_glibc_block *blocks, size_t n_blocks, const uint64_t *pages,
+                    size_t n_pages, unsigned region_log2, uint64_t max_pages, uint32_t *used,
+                    uint64_t *n_broken, uint64_t *cpu_ns);
 /* How many pages of each range [lo, hi) are in memory, in the given order, until they have
  * max_pages together. What was not counted is HW_PAGES_UNKNOWN. error: why none was counted, an
  * errno; 0: none. */

@@ -222,20 +222,16 @@ int hw_account_write(int32_t pid, const struct hw_kept_account *k, struct hw_tra
     static const struct hw_memory_group none = {HW_ABSENT, HW_ABSENT, HW_ABSENT, HW_ABSENT,
                                                 HW_ABSENT, HW_ABSENT, HW_ABSENT, HW_ABSENT};
     const struct hw_reading_memory *m = &k->memory;
-    struct hw_memory_account a = {.pid = pid,
-                                  .live_bytes = k->live_bytes,
-                                  .page_tables_kb = m->status.vm_pte_kb,
-                                  .rss_kb = m->status.vm_rss_kb,
-                                  .swap_kb = m->status.vm_swap_kb,
-                                  .is_cut = m->smaps.cut,
-                                  .own_left_bytes =
-                                      k->own_left_bytes ? k->own_left_bytes : HW_ABSENT,
-                                  .took_us = (m->ended_ns - m->began_ns) / 1000,
-                                  .mapped_divided_bytes = HW_ABSENT,
-                                  .mapped_left_bytes = HW_ABSENT,
-                                  .mapped_errno = HW_ABSENT};
     static const struct hw_jvm_counters no_jvm = {HW_ABSENT, HW_ABSENT, HW_ABSENT,
                                                   HW_ABSENT, HW_ABSENT, HW_ABSENT};
+    struct hw_memory_account a = hw_memory_account_of(pid);
+    a.live_bytes = k->live_bytes;
+    a.page_tables_kb = m->status.vm_pte_kb;
+    a.rss_kb = m->status.vm_rss_kb;
+    a.swap_kb = m->status.vm_swap_kb;
+    a.is_cut = m->smaps.cut;
+    a.own_left_bytes = k->own_left_bytes ? k->own_left_bytes : HW_ABSENT;
+    a.took_us = (m->ended_ns - m->began_ns) / 1000;
     take_group(&a, m->has_group ? &m->group : &none);
     take_jvm(&a, m->has_jvm ? &m->jvm : &no_jvm);
     int rc = hw_write_account(w, sequence, m->began_ns, pid, &m->smaps, err);

@@ -30,32 +30,11 @@ static int write_limits(struct hw_target *t, const struct hw_snapshot *s, uint64
     for (size_t i = 0; i < s->mapped.n; i++)
         listed += s->mapped.v[i].hi - s->mapped.v[i].lo;
     uint64_t left = s->mapped_bytes > listed ? s->mapped_bytes - listed : 0;
-    struct hw_memory_account a = {.pid = t->pid.pid,
-                                  .mapped_divided_bytes = divided,
-                                  .mapped_left_bytes = left,
-                                  .mapped_errno = error ? (uint64_t)error : HW_ABSENT};
-    uint64_t *const absent[] = {&a.live_bytes,
-                                &a.page_tables_kb,
-                                &a.rss_kb,
-                                &a.swap_kb,
-                                &a.took_us,
-                                &a.cgroup_current,
-                                &a.cgroup_limit,
-                                &a.cgroup_anon,
-                                &a.cgroup_file,
-                                &a.cgroup_kernel,
-                                &a.cgroup_sock,
-                                &a.cgroup_shmem,
-                                &a.own_left_bytes,
-                                &a.cgroup_id,
-                                &a.jvm_heap_used,
-                                &a.jvm_heap_committed,
-                                &a.jvm_heap_max,
-                                &a.jvm_metaspace_used,
-                                &a.jvm_metaspace_committed,
-                                &a.jvm_threads};
-    for (size_t i = 0; i < HW_ARRAY_LEN(absent); i++)
-        *absent[i] = HW_ABSENT;
+    struct hw_memory_account a = hw_memory_account_of(t->pid.pid);
+    a.mapped_divided_bytes = divided;
+    a.mapped_left_bytes = left;
+    if (error)
+        a.mapped_errno = (uint64_t)error;
     return hw_proc_poll_account(t, t->resident.read_ns, &a, err);
 }
 

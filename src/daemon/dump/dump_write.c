@@ -150,6 +150,7 @@ static void fill_head(struct hw_dump_writing *x, const struct hw_snap_book *b,
     head->at_max = x->piece == PIECE_MAX;
     head->keeps_peak &= !look;
     head->list_all = x->all;
+    head->has_rounding = x->s->has_rounding && b->heap_id == HW_HEAP_ID_LIBC;
 }
 
 /* ---- pieces ---- */
@@ -306,9 +307,10 @@ static bool make_sample(const struct hw_dump_writing *x, struct hw_callsite_tota
         v->freed = v->allocated;
         v->free_count = v->alloc_count;
         v->extra_free = v->extra_alloc;
-        v->variance = v->variance_objects = 0;
+        v->rounding = v->variance = v->variance_objects = 0;
     }
     *out = (struct hw_dump_sample){.callsite = r->callsite,
+                                   .rounding = v->rounding,
                                    .variance_bytes = v->variance,
                                    .variance_objects = v->variance_objects};
     if (max)

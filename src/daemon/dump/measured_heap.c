@@ -19,13 +19,11 @@ size_t hw_measured_heap_bytes(const struct hw_measured_heap *m)
 
 void hw_measured_heap_begin(struct hw_measured_heap *m)
 {
-    for (size_t i = 0; i < m->sites.n; i++) {
-        m->sites.v[i].bytes = 0;
-        m->sites.v[i].blocks = 0;
-    }
+    for (size_t i = 0; i < m->sites.n; i++)
+        m->sites.v[i] = (struct hw_measured_site){.told = m->sites.v[i].told};
 }
 
-int hw_measured_heap_add(struct hw_measured_heap *m, uint32_t stack, double bytes, uint64_t blocks)
+int hw_measured_heap_site(struct hw_measured_heap *m, uint32_t stack, struct hw_measured_site **out)
 {
     uint64_t *row;
     bool fresh;
@@ -38,9 +36,24 @@ int hw_measured_heap_add(struct hw_measured_heap *m, uint32_t stack, double byte
         m->sites.v[*row] = (struct hw_measured_site){0};
         m->stacks.v[m->stacks.n++] = stack;
     }
-    m->sites.v[*row].bytes += bytes;
-    m->sites.v[*row].blocks += blocks;
+    *out = &m->sites.v[*row];
     return HW_OK;
+}
+
+int hw_measured_heap_add(struct hw_measured_heap *m, uint32_t stack, double bytes, uint64_t blocks)
+{
+    struct hw_measured_site *site;
+    int rc = hw_measured_heap_site(m, stack, &site);
+    if (rc < 0)
+        return rc;
+    site->bytes += bytes;
+    site->blocks += blocks;
+    return HW_OK;
+}
+
+static double more(double v)
+{
+    return v > 0 ? v : 0;
 }
 
 /* True: the figure differs from the reported one. */
@@ -53,6 +66,12 @@ static bool tell(struct hw_measured_site *s)
     t->freed += bytes < old_bytes ? old_bytes - bytes : 0;
     t->alloc_count += blocks > old_blocks ? blocks - old_blocks : 0;
     t->free_count += blocks < old_blocks ? old_blocks - blocks : 0;
+    /* Beyond the samples. */
+    double extra = bytes && s->objects > 0 ? s->objects - (double)s->blocks : 0;
+    double old_extra = t->extra_alloc - t->extra_free;
+    t->extra_alloc += more(extra - old_extra);
+    t->extra_free += more(old_extra - extra);
+    t->variance = bytes ? s->variance : 0;
     return bytes != old_bytes || blocks != old_blocks;
 }
 

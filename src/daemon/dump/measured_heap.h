@@ -23,6 +23,7 @@
 struct hw_measured_site {
     double bytes;
     uint64_t blocks;
+    double objects, variance; /* what sampled blocks stand for; of bytes. 0 where all is known */
     struct hw_totals told;
 };
 
@@ -36,6 +37,9 @@ void hw_measured_heap_done(struct hw_measured_heap *m);
 size_t hw_measured_heap_bytes(const struct hw_measured_heap *m); /* of memory */
 void hw_measured_heap_begin(struct hw_measured_heap *m);
 int hw_measured_heap_add(struct hw_measured_heap *m, uint32_t stack, double bytes, uint64_t blocks);
+/* The row of a stack, borrowed until another one is made. */
+int hw_measured_heap_site(struct hw_measured_heap *m, uint32_t stack,
+                          struct hw_measured_site **out);
 int hw_measured_heap_tell(struct hw_measured_heap *m, struct hw_snap_book *out);
 
 #endif

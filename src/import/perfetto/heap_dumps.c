@@ -117,6 +117,9 @@ static void head_field(struct process_dump *h, const struct hw_pb_field *f)
     case F_PROCESS(all_variances):
         set_flag(row, HW_DUMP_ALL_VARIANCES | HW_DUMP_KNOWS_VARIANCE, f->value);
         break;
+    case F_PROCESS(has_rounding):
+        set_flag(row, HW_DUMP_KNOWS_ROUNDING, f->value);
+        break;
     case F_PROCESS(stats):
         h->has_stats = true;
         stats_read(f->bytes, row);
@@ -448,18 +451,33 @@ static int find_shown(struct hw_heap_dumps *d, uint32_t *shown)
     return HW_OK;
 }
 
+/* It is the callsite's as of the dump, whichever way the bytes went. */
+static int replace_rounding(struct hw_alloc_rows *to, const struct hw_map64 *seen, uint64_t key,
+                            int64_t rounding)
+{
+    uint64_t at;
+    if (!hw_map64_get(seen, key, &at))
+        return HW_OK;
+    struct hw_alloc_row row = hw_alloc_row_get(to, at);
+    row.rounding = rounding;
+    return hw_alloc_rows_set(to, at, &row);
+}
+
 /* Adds a row to the one of the same callsite and sign, if its dump has one already. */
 static int merge_row(struct hw_alloc_rows *to, struct hw_map64 *seen,
                      const struct hw_alloc_row *row)
 {
     uint64_t key = (uint64_t)row->dump << 33 | (uint64_t)row->callsite.v << 1 | (row->size < 0);
     uint64_t at;
+    if (replace_rounding(to, seen, key ^ 1, row->rounding) < 0)
+        return HW_ENOMEM;
     if (hw_map64_get(seen, key, &at)) {
         struct hw_alloc_row sum = hw_alloc_row_get(to, at);
         sum.samples = hw_sat_add(sum.samples, row->samples);
         sum.count = hw_sat_add(sum.count, row->count);
         sum.size = hw_sat_add(sum.size, row->size);
         sum.idle = row->idle;
+        sum.rounding = row->rounding;
         sum.variance = row->variance;
         sum.variance_objects = row->variance_objects;
         sum.variance_alloc_space = row->variance_alloc_space;

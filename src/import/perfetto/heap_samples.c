@@ -35,13 +35,13 @@ enum {
     N_CUMULATIVE = HW_SAMPLE_FREE_COUNT + 1, /* those that must not decrease */
     MAX_CORRECTIONS = 256,
     LOOK_AHEAD = 8,
-    /* Five fields with tags of one byte, three with tags of two, one of eight bytes, three of
+    /* Five fields with tags of one byte, four with tags of two, one of eight bytes, three of
      * four, and what a varint's load looks at beyond its end. */
-    MAX_IN_ORDER = 5 * 9 + 3 * 10 + 10 + 3 * 6 + 8
+    MAX_IN_ORDER = 5 * 9 + 4 * 10 + 10 + 3 * 6 + 8
 };
 
 struct sample {
-    uint64_t iid, max, max_count, est_max, idle;
+    uint64_t iid, max, max_count, est_max, idle, rounding;
     uint64_t values[HW_SAMPLE_VALUE_COUNT];
     double variance;
     float variance_objects, variance_alloc_space, variance_alloc_objects;
@@ -131,6 +131,7 @@ static inline bool decode_in_order(struct hw_bytes m, struct sample *s)
     p = take_float(p, TAG2(variance_objects, HW_PB_FIXED32), &s->variance_objects);
     p = take_float(p, TAG2(variance_alloc_space, HW_PB_FIXED32), &s->variance_alloc_space);
     p = take_float(p, TAG2(variance_alloc_objects, HW_PB_FIXED32), &s->variance_alloc_objects);
+    p = take2(p, TAG2(rounding_bytes, HW_PB_VARINT), &s->rounding);
     s->at_max = s->has_est_max = false;
     s->max = s->max_count = s->est_max = 0;
     return p == hw_bytes_end(m);
@@ -199,6 +200,9 @@ static void decode_any(struct hw_bytes message, struct sample *s)
             break;
         case F(variance_alloc_objects):
             s->variance_alloc_objects = float_of(f.value);
+            break;
+        case F(rounding_bytes):
+            s->rounding = f.value;
             break;
         default:
             break;
@@ -375,7 +379,7 @@ static inline int add_difference(struct hw_heap_series *s, const struct hw_heap_
     uint64_t *was = h->values;
     const uint64_t *now = in->values;
     struct hw_alloc_rows *rows = &at->profile->allocs;
-    bool malformed = is_absurd(in->idle);
+    bool malformed = is_absurd(in->idle) || is_absurd(in->rounding);
     for (int i = 0; i < HW_SAMPLE_VALUE_COUNT; i++)
         malformed |= (i < N_CUMULATIVE && now[i] < was[i]) || is_absurd(now[i]);
     if (hw_unlikely(malformed))
@@ -394,6 +398,7 @@ static inline int add_difference(struct hw_heap_series *s, const struct hw_heap_
                                .count = count,
                                .size = size,
                                .idle = clamp(in->idle),
+                               .rounding = clamp(in->rounding),
                                .variance = in->variance,
                                .variance_objects = in->variance_objects,
                                .variance_alloc_space = in->variance_alloc_space,
@@ -419,7 +424,7 @@ static int add_max(struct hw_heap_series *s, const struct hw_heap_samples_place 
 {
     struct hw_heap_dump *dump = &at->profile->dumps.v[s->dump];
     if (is_absurd(in->max) || is_absurd(in->max_count) || is_absurd(in->est_max) ||
-        is_absurd(in->idle))
+        is_absurd(in->idle) || is_absurd(in->rounding))
         return count_malformed(s, at);
     /* Without the original interval the writer is one that did not know the count. */
     int64_t samples = dump->orig_interval_bytes ? clamp(in->max_count) : 0;
@@ -429,6 +434,7 @@ static int add_max(struct hw_heap_series *s, const struct hw_heap_samples_place 
                                .count = in->has_est_max ? clamp(in->est_max) : samples,
                                .size = clamp(in->max),
                                .idle = clamp(in->idle),
+                               .rounding = clamp(in->rounding),
                                .variance = in->variance,
                                .variance_objects = in->variance_objects,
                                .variance_alloc_space = in->variance_alloc_space,

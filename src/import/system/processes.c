@@ -340,6 +340,8 @@ int hw_import_memory_account(struct hw_profile *p, struct hw_bytes message, int6
         {HW_F_MemoryAccount_mapped_left_bytes, "account.mapped_left", 1},
         {HW_F_MemoryAccount_own_left_bytes, "account.own_left", 1},
         {HW_F_MemoryAccount_mapped_errno, "account.mapped_errno", 1},
+        {HW_F_MemoryAccount_pins_blocks, "account.pins_blocks", 1},
+        {HW_F_MemoryAccount_pins_missed, "account.pins_missed", 1},
     };
     return add_counters(p, message, ts_ns, known, HW_ARRAY_LEN(known));
 }

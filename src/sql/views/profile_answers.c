@@ -8,10 +8,12 @@
 #include "base/text/strbuf.h"
 #include "sql/views/profile_views_parts.h"
 #include "views/account/memory_parts.h"
+#include "views/account/rounding.h"
 #include "views/findings/accounting.h"
 #include "views/findings/diff.h"
 #include "views/findings/leaks.h"
 #include "views/findings/lifetimes.h"
+#include "views/findings/sites.h"
 #include "views/findings/sizes.h"
 #include "views/flame/callers.h"
 #include "views/flame/program.h"
@@ -359,4 +361,29 @@ int hw_view_fill_account(struct hw_view_answer *a, const struct hw_view_asked *q
     hw_vec_done(&values);
     hw_process_view_done(&view);
     return rc == HW_ENOTFOUND ? HW_OK : rc; /* no mappings: no rows */
+}
+
+int hw_view_fill_rounding(struct hw_view_answer *a, const struct hw_view_asked *q)
+{
+    hw_values values = {0};
+    hw_sites sites = {0};
+    uint64_t interval = hw_view_interval_of(a, q->upid[0]);
+    int rc = values_at(a, q->upid[0], q->ts[0], &values);
+    if (rc == 0)
+        rc = hw_sites_init(&sites, a->fns);
+    if (rc == 0)
+        hw_sites_add(&sites, a->fns, &values, HW_SITES_NOW);
+    for (size_t i = 0; rc == 0 && i < sites.n; i++) {
+        const struct hw_value *v = &sites.v[i].now;
+        if (v->rounding <= 0)
+            continue;
+        hw_view_put_function(a, sites.v[i].function);
+        hw_view_put_int(a, v->rounding);
+        hw_view_put_real(a, hw_rounding_error(v, interval));
+        hw_view_put_int(a, v->space);
+        hw_view_put_int(a, v->objects);
+    }
+    hw_vec_done(&sites);
+    hw_vec_done(&values);
+    return rc;
 }

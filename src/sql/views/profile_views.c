@@ -10,6 +10,7 @@
  *   heapwise_diff(UPID_A, TS_A, UPID_B, TS_B [, METRIC])   functions that differ
  *   heapwise_sizes(UPID [, TS])                  sizes of allocations by heap, function and class
  *   heapwise_account(UPID [, TS])                resident memory by part (name NULL) and mapping
+ *   heapwise_rounding(UPID [, TS])               what the allocator adds to the blocks of functions
  *   heapwise_tree(UPID [, TS, SINCE, HEAP, FILTERS, OPTIONS])       the flamegraph of a selection
  *   heapwise_functions(UPID [, TS, SINCE, HEAP, FILTERS, OPTIONS])  its functions
  *   heapwise_modules()                           what INCLUDE PERFETTO MODULE knows, with its text
@@ -153,6 +154,9 @@ static const struct view views[] = {
      "part TEXT, name TEXT, rss INTEGER, pss INTEGER, swap INTEGER, size INTEGER, "
      "mappings INTEGER, ts INTEGER",
      8, "uT", hw_view_fill_account},
+    {"heapwise_rounding",
+     "name TEXT, map_name TEXT, rounding INTEGER, error REAL, space INTEGER, objects INTEGER", 6,
+     "uT", hw_view_fill_rounding},
     {"heapwise_tree",
      "id INTEGER, parent_id INTEGER, depth INTEGER, name TEXT, map_name TEXT, " FIGURE_COLUMNS, 19,
      "uTSHFO", hw_view_fill_tree},

@@ -57,6 +57,7 @@ void hw_view_put_errors(struct hw_view_answer *a, const struct hw_value *v, uint
 uint64_t hw_view_interval_of(const struct hw_view_answer *a, hw_upid upid);
 int hw_view_fill_tree(struct hw_view_answer *a, const struct hw_view_asked *q);
 int hw_view_fill_functions(struct hw_view_answer *a, const struct hw_view_asked *q);
+int hw_view_fill_rounding(struct hw_view_answer *a, const struct hw_view_asked *q);
 int hw_view_fill_modules(struct hw_view_answer *a, const struct hw_view_asked *q);
 
 void hw_view_put_real(struct hw_view_answer *a, double v);

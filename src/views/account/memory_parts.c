@@ -168,7 +168,16 @@ bool hw_memory_is_shared(struct hw_bytes path)
 
 static void find_runtime(struct find *f, struct hw_bytes path)
 {
+    static const struct {
+        const char *begin;
+        enum hw_block_rule rule;
+    } allocators[] = {{"libjemalloc", HW_BLOCKS_JEMALLOC},
+                      {"libtcmalloc", HW_BLOCKS_TCMALLOC},
+                      {"libmimalloc", HW_BLOCKS_MIMALLOC}};
     struct hw_bytes base = base_of(path);
+    for (size_t i = 0; i < sizeof allocators / sizeof *allocators; i++)
+        if (begins(base, allocators[i].begin))
+            f->out->allocator = allocators[i].rule;
     f->is_jvm |= begins(base, "libjvm.so");
     f->is_node |= begins(base, "libnode.so") || (base.n == 4 && begins(base, "node"));
     f->is_python |= begins(base, "libpython") || begins(base, "python");
@@ -386,6 +395,31 @@ struct heap_use {
     bool older_known;
 };
 
+static bool knows_rounding(const struct find *f)
+{
+    for (size_t i = 0; i < f->p->dumps.n; i++)
+        if (f->p->dumps.v[i].upid.v == f->view->upid.v &&
+            f->p->dumps.v[i].flags & HW_DUMP_KNOWS_ROUNDING)
+            return true;
+    return false;
+}
+
+/* What the recorder has summed, brought to the live bytes of the reading. False: of a moment when nothing is live,
+ * or not known. */
+static bool take_rounding(struct find *f, const hw_values *values, struct heap_use *u)
+{
+    double live = 0, rounding = 0;
+    f->out->rounding_by_sample = knows_rounding(f);
+    for (size_t i = 0; i < values->n; i++) {
+        live += (double)values->v[i].v.space;
+        rounding += (double)values->v[i].v.rounding;
+    }
+    if (!f->out->rounding_by_sample || live <= 0)
+        return false;
+    u->rounding = u->least_rounding = fmax(0, u->live * rounding / live);
+    return true;
+}
+
 /* By site, as each has sizes of its own; of a moment when nothing is live: of all it ever asked. */
 static void find_rounding(const struct find *f, const hw_values *values, struct heap_use *u)
 {
@@ -447,7 +481,8 @@ static struct heap_use find_use(struct find *f, const hw_values *values, int64_t
     m->error = hw_value_error(&live, HW_METRIC_SPACE, f->view->interval_bytes);
     if (live.space > 0)
         m->error *= sqrt(u.live / (double)live.space);
-    find_rounding(f, values, &u);
+    if (!take_rounding(f, values, &u))
+        find_rounding(f, values, &u);
     find_older(f, &u);
     m->requested = u.live;
     return u;
@@ -538,6 +573,8 @@ int hw_memory_parts_find(const struct hw_profile *p, const struct hw_process_vie
     struct heap_use use = find_use(&f, values, ts_ns);
     divide_heap(&f, &use);
     out->unsaid = unsaid_of(&f);
+    if (out->allocator == HW_BLOCKS_UNKNOWN && out->by_owner && f.heap.is_glibc)
+        out->allocator = HW_BLOCKS_GLIBC;
     close_sum(&f);
     if (out->entries.n)
         qsort(out->entries.v, out->entries.n, sizeof *out->entries.v, by_part);

@@ -21,6 +21,7 @@
 
 #include "base/bytes.h"
 #include "base/memory/vec.h"
+#include "model/memory/block_size.h"
 #include "model/profile.h"
 #include "views/time/process.h"
 
@@ -71,8 +72,11 @@ struct hw_memory_parts {
     bool older_or_free; /* nothing tells these two apart: all is in OLDER */
     bool is_cut;        /* not all mappings were read */
     const char
-        *unsaid;   /* what the process's runtime does not tell of its heaps; NULL = it has none */
-    bool by_owner; /* the recorder told the allocator's mappings apart */
+        *unsaid; /* what the process's runtime does not tell of its heaps; NULL = it has none */
+    enum hw_block_rule allocator; /* as its library among the mappings tells */
+    bool
+        rounding_by_sample; /* the recorder has summed it by each sample's size; else an estimate */
+    bool by_owner;          /* the recorder told the allocator's mappings apart */
 };
 
 const char *hw_memory_part_name(enum hw_memory_part p);

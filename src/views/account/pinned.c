@@ -13,6 +13,17 @@ static double away(int64_t a, int64_t b)
     return fabs((double)a - (double)b);
 }
 
+/* As it was told with the measurement, which is a little older than its dump. */
+static double missed_share(const struct hw_profile *p, hw_upid upid, int64_t ts_ns)
+{
+    double blocks, missed;
+    int64_t at;
+    if (!hw_process_counter(p, upid, "account.pins_blocks", ts_ns, &blocks, &at) ||
+        !hw_process_counter(p, upid, "account.pins_missed", ts_ns, &missed, &at))
+        return 0;
+    return blocks > 0 ? fmin(1, missed / blocks) : 0;
+}
+
 static const struct hw_series *series_of(const struct hw_series_list *list, hw_upid upid)
 {
     for (size_t i = 0; i < list->v.n; i++)
@@ -36,9 +47,14 @@ int hw_pinned_find(const struct hw_profile *p, const struct hw_series_list *list
     }
     if (best == HW_ID_NONE)
         return HW_ENOTFOUND;
+    struct hw_value all = {0};
     int rc = hw_values_at(p, s, best, &out->values);
     for (size_t i = 0; rc == HW_OK && i < out->values.n; i++)
-        out->pinned += (double)out->values.v[i].v.space;
+        hw_value_add(&all, &out->values.v[i].v);
+    out->pinned = (double)all.space;
+    out->interval_bytes = p->dumps.v[best].interval_bytes;
+    out->error = hw_value_error(&all, HW_METRIC_SPACE, out->interval_bytes);
+    out->missed = missed_share(p, upid, out->ts_ns);
     if (rc < 0)
         hw_pinned_done(out);
     else if (!m->older_or_free && away(out->ts_ns, m->ts_ns) <= SAME_MOMENT_NS)

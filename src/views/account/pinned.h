@@ -5,6 +5,7 @@
  * Shapes:  the heap malloc.pinned (record --pinned) has the first kind by callstack; the second is what it
  *          leaves of the account's free memory. Of measurements the one next to the account's reading counts; of
  *          one that is not of the same moment the rest is not told (whole < 0).
+ *          Of a recording that is sampled, pinned is an estimate with an error, and so is what it leaves.
  * Units:   bytes.
  * Owns:    values; hw_pinned_done frees them.
  * Errors:  HW_ENOMEM; HW_ENOTFOUND: it was not measured.
@@ -21,8 +22,11 @@
 #include "views/time/values.h"
 
 struct hw_pinned {
-    int64_t ts_ns;    /* of the measurement */
-    double pinned;    /* by live blocks */
+    int64_t ts_ns; /* of the measurement */
+    double pinned; /* by live blocks */
+    double error;  /* of that: two standard errors; 0: every block was known */
+    double missed; /* of a sample: the share of its blocks on pages that could not be looked at */
+    uint64_t interval_bytes;
     double whole;     /* free, in pages without a live block; < 0 = not known */
     hw_values values; /* what each callstack pins */
 };

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "views/time/values.h"
+
 #include "base/banned.h"
 
 #define PAGE      4096.0
@@ -46,4 +48,12 @@ double hw_rounding_least(enum hw_rounding r, double size)
     if (r == HW_ROUNDING_CLASSES || !(size > 0)) /* its sizes are an estimate, too */
         return 0;
     return is_one_size(size) || size < 24 || size >= OWN_PAGES ? hw_rounding_of(r, size) : 8;
+}
+
+double hw_rounding_error(const struct hw_value *v, uint64_t interval_bytes)
+{
+    if (v->objects <= 0 || v->rounding <= 0)
+        return 0;
+    double objects = hw_value_error(v, HW_METRIC_OBJECTS, interval_bytes);
+    return (double)v->rounding * objects / (double)v->objects;
 }

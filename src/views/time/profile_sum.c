@@ -39,6 +39,7 @@ static void take_away(struct hw_value *from, const struct hw_value *v, bool live
         minus.objects = -v->objects;
         minus.samples = -v->samples;
         minus.idle = -v->idle;
+        minus.rounding = -v->rounding;
     }
     hw_value_add(from, &minus);
 }
@@ -71,6 +72,7 @@ static void add_chosen(struct hw_value *to, const struct hw_value *v, uint32_t s
     m.alloc_space = hw_sat_mul(m.alloc_space, n);
     m.alloc_objects = hw_sat_mul(m.alloc_objects, n);
     m.idle = hw_sat_mul(m.idle, n);
+    m.rounding = hw_sat_mul(m.rounding, n);
     m.variance = chosen_variance(v->variance, v->space, w);
     m.variance_objects = (float)chosen_variance(v->variance_objects, v->objects, w);
     m.variance_alloc_space = (float)chosen_variance(v->variance_alloc_space, v->alloc_space, w);

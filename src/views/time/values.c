@@ -125,6 +125,7 @@ static int add_row(struct hw_sum *t, const struct hw_alloc_row *r, bool base)
     set_more(v, r, same_dump);
     if (!same_dump || r->idle > v->idle)
         v->idle = r->idle;
+    v->rounding = r->rounding;
     s->variance_dump = r->dump;
     t->knows_variance |= variance > 0;
     return HW_OK;
@@ -346,6 +347,7 @@ void hw_value_add(struct hw_value *to, const struct hw_value *v)
     to->samples = hw_sat_add(to->samples, v->samples);
     to->alloc_samples = hw_sat_add(to->alloc_samples, v->alloc_samples);
     to->idle = hw_sat_add(to->idle, v->idle);
+    to->rounding = hw_sat_add(to->rounding, v->rounding);
     to->variance += v->variance;
     to->variance_objects += v->variance_objects;
     to->variance_alloc_space += v->variance_alloc_space;
@@ -368,6 +370,7 @@ void hw_value_since(struct hw_value *now, const struct hw_value *before)
     now->alloc_objects = grown(now->alloc_objects, before->alloc_objects);
     now->samples = grown(now->samples, before->samples);
     now->alloc_samples = grown(now->alloc_samples, before->alloc_samples);
+    now->rounding = grown(now->rounding, before->rounding);
     now->variance += before->variance;
     now->variance_objects += before->variance_objects;
     /* What was allocated before is the same sample in both. */

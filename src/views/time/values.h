@@ -36,8 +36,9 @@ enum hw_metric {
 struct hw_value {
     int64_t space, objects, alloc_space, alloc_objects;
     int64_t samples, alloc_samples; /* recorded allocations: live, ever */
-    int64_t idle;    /* live bytes untouched since the dump before; 0 = not recorded */
-    double variance; /* of space; 0 = exact */
+    int64_t idle;     /* live bytes untouched since the dump before; 0 = not recorded */
+    int64_t rounding; /* what the allocator adds to space; 0 also where it is not recorded */
+    double variance;  /* of space; 0 = exact */
     /* The same of the others, unless some of what is in here comes from a trace without them. */
     float variance_objects, variance_alloc_space, variance_alloc_objects;
     bool lacks_variances;

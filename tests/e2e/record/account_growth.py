@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What of a process's memory grew, and why: the account over time and between recordings."""
 import json
+import os
 import subprocess
 import sys
 import time
@@ -51,14 +52,15 @@ def measured(box, ready):
         if r.returncode not in (0, 5):
             return None
         said = json.loads(r.stdout)
-        if "whole_pages_bytes" in said.get("pinned", {}) and said["pinned"]["at_ns"] + offset > ready:
+        is_behind = min(said["at_ns"], said.get("pinned", {}).get("at_ns", 0)) + offset > ready
+        if "whole_pages_bytes" in said.get("pinned", {}) and is_behind:
             return n, said
     return None
 
 
-def with_pins(box, how):
+def with_pins(box, how, *options):
     for pause in (2, 8, 25):  # readings of a busy machine rest as long as they took
-        want, _, ready = account.paused_target(box, pause, ("-i", "1", "--pinned"), ("pinned", how), "out.trace")
+        want, _, ready = account.paused_target(box, pause, ("--pinned", *options), ("pinned", how), "out.trace")
         found = measured(box, ready)
         if found:
             return want, *found
@@ -68,7 +70,7 @@ def with_pins(box, how):
 def pinned(how):
     def case(box):
         """What live blocks pin, by site, as the target computes it from its own addresses: exact."""
-        want, dump, said = with_pins(box, how)
+        want, dump, said = with_pins(box, how, "-i", "1")
         hw.sound(box.path("out.trace"))
         sites = {s["function"]: s for s in said["pinned"]["sites"]}
         for site, n in want.items():
@@ -86,19 +88,107 @@ def pinned(how):
     return case
 
 
+def sampled(how):
+    def case(box):
+        """The same of a sample, by what the headers around it say: within a tenth, and within its error."""
+        want, dump, said = with_pins(box, how, "-i", "256")
+        hw.sound(box.path("out.trace"))
+        sites = {s["function"]: s for s in said["pinned"]["sites"]}
+        hw.true(said["pinned"]["missed_share"] < 0.05, f"missed: {said['pinned']}")
+        for site, n in want.items():
+            if n == 0:
+                continue
+            have, error = sites[site]["pins_bytes"], sites[site]["pins_error_bytes"]
+            print(f"  {how}: {site} pins {have} +-{error:.0f}, by its addresses {n}")
+            hw.true((how == "two" and site == "site_b") or error > 0, f"{site} has an error: its blocks are smaller than the interval")
+            hw.true(error < 0.15 * n, f"the error of {site}: {error} of {n}")
+            hw.true(abs(have - n) <= 1.5 * error + 0.01 * n, f"{site} pins {have} +-{error}, expected {n}")
+        text = answer(box, "account", "--at", str(dump), "out.trace")
+        hw.true("on pages that live blocks pin (+-" in text, text)
+    return case
+
+
+def lies(box):
+    """A target that damages its allocator's memory: what cannot be found out is counted and said."""
+    p = box.start([hw.tool("heapwise"), "record", "-c", "400ms", "-f", "-o", box.path("out.trace"), "--pinned", "-i", "256", "--",
+                   hw.target("pinned"), "lies"], stdin=subprocess.PIPE)
+    while p.stdout.readline() != b"ready\n":
+        pass
+    os.set_blocking(p.stderr.fileno(), False)
+    said = bytearray()
+
+    def is_said():
+        said.extend(p.stderr.read() or b"")
+        return b"what pins memory is told by" in said and b"damaged" in said
+
+    hw.wait_for(is_said, "a warning")
+    p.communicate(b"", timeout=hw.CLOCK)
+    hw.equal(p.returncode, 0, f"record: {hw.tail(bytes(said))}")
+    pinned = account.account(box, "--at", "last").get("pinned")  # not if most of it was lost
+    hw.true(pinned is None or pinned["missed_share"] > 0.2 or pinned["pinned_bytes"] < 16 * MIB, f"{pinned}")
+
+
+def trimmed(box):
+    """What the account says that malloc_trim returns, it returns."""
+    for pause in (2, 8, 25):
+        p = box.start([hw.tool("heapwise"), "record", "-c", "400ms", "-f", "-o", box.path("out.trace"), "--pinned", "-i", "256", "--",
+                       hw.target("pinned"), "whole"], stdin=subprocess.PIPE)
+        while p.stdout.readline() != b"ready\n":
+            pass
+        ready = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        time.sleep(pause)
+        p.stdin.write(b"t")
+        p.stdin.flush()
+        _, before, after = p.stdout.readline().split()
+        _, err = p.communicate(b"", timeout=hw.CLOCK)
+        hw.equal(p.returncode, 0, f"record: {hw.tail(err)}")
+        found = measured(box, ready)
+        if found:
+            break
+    hw.true(found, "pinned pages were not measured behind its last change")
+    remedies = {r["remedy"]: r for r in found[1]["remedies"]}
+    print(f"  remedies {remedies}; RSS {before} to {after}")
+    account.near(int(before) - int(after), remedies["malloc_trim"]["bytes"], 0.1, "what malloc_trim returned")
+    hw.true(not remedies["malloc_trim"]["is_most"], "it was measured")
+    text = answer(box, "account", "--at", str(found[0]), "out.trace")
+    hw.true("what would give memory back" in text and "malloc_trim(0)" in text, text)
+
+
+def decayed(box):
+    """The same of jemalloc's decay: with the settings that the account names, resident memory is less by what it says."""
+    lib = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
+    if not os.path.exists(lib):
+        raise hw.Skip("no jemalloc")
+    said = []
+    for conf in ("", "dirty_decay_ms:0,muzzy_decay_ms:0"):
+        p = box.start([hw.tool("heapwise"), "record", "-c", "400ms", "-f", "-o", box.path("out.trace"), "--", hw.target("pinned"), "whole"],
+                      env={"LD_PRELOAD": lib, "MALLOC_CONF": conf}, stdin=subprocess.PIPE)
+        while p.stdout.readline() != b"ready\n":
+            pass
+        time.sleep(2)  # what is tested: readings of it
+        _, err = p.communicate(b"", timeout=hw.CLOCK)
+        hw.equal(p.returncode, 0, f"record: {hw.tail(err)}")
+        said.append(account.account(box, "--at", "last"))
+    remedy, = said[0]["remedies"]
+    print(f"  {remedy}; RSS {said[0]['rss_bytes']} to {said[1]['rss_bytes']}")
+    hw.true(remedy["remedy"] == "decay" and remedy["is_most"] and "dirty_decay_ms:0" in remedy["advice"], f"{remedy}")
+    account.near(said[0]["rss_bytes"] - said[1]["rss_bytes"], remedy["bytes"], 0.1, "what the decay returned")
+
+
 def not_pinned(box):
-    """Of a sample nobody knows what else is on a page: that is said, before and behind a recording."""
-    r = box.run([hw.tool("heapwise"), "record", "--pinned", "-i", "4096", "--", "true"])
-    hw.true(r.returncode == 2 and b"--interval 1" in r.stderr, f"exit {r.returncode}: {hw.tail(r.stderr)}")
+    """Without it, the account says how to ask for it; of other allocators, that it cannot be."""
     account.idle_target(box, "-i", "4096", argv=("pinned", "nth"))
     text = answer(box, "account", "--at", "last", "out.trace")
-    hw.true("record from the start with --pinned --interval 1" in text, text)
+    hw.true("record with --pinned" in text, text)
+    lib = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
+    r = box.run([hw.tool("heapwise"), "record", "--pinned", "-o", "je.trace", "--", hw.target("pinned"), "nth"], env={"LD_PRELOAD": lib})
+    hw.true(b"it needs glibc's malloc" in r.stderr, hw.tail(r.stderr))
 
 
-def grown(box, how, enough):
+def grown(box, how, enough, interval="1"):
     """`leaks --json` of a target that does so until enough(answer), or for as long as it takes."""
     for seconds in (5, 12, 30):
-        p = box.start([hw.tool("heapwise"), "record", "-q", "-c", "300ms", "-f", "-o", box.path("out.trace"), "-i", "1",
+        p = box.start([hw.tool("heapwise"), "record", "-q", "-c", "300ms", "-f", "-o", box.path("out.trace"), "-i", interval,
                        "--pinned", "--", hw.target("pinned"), how], stdin=subprocess.PIPE)
         time.sleep(seconds)  # growth is a matter of time; if that was too short, longer
         _, err = p.communicate(b"", timeout=hw.CLOCK)
@@ -109,14 +199,14 @@ def grown(box, how, enough):
     raise hw.Failure(f"{how}: {said['parts']}")
 
 
-def fragmentation(box):
+def fragmentation(box, interval="1"):
     """RSS grows while the live heap does not: that is said, and by whom."""
-    parts = grown(box, "fragment", lambda p: p["growing"])
+    parts = grown(box, "fragment", lambda p: p["growing"], interval)
     hw.equal([g["part"] for g in parts["growing"]], ["free inside the allocator"], "what grows")
-    hw.true(parts["growing"][0]["pinned_by"][0] == "shrunk", f"pinned by {parts['growing']}")
+    hw.equal(parts["growing"][0]["pinned_by"], ["shrunk", "shrunk_too"], f"pinned by: {parts['growing']}")
     hw.true(parts["live_grown"] < parts["growing"][0]["grown"] / 10, f"the live heap grows less: {parts}")
     text = answer(box, "leaks", "out.trace")
-    hw.true("fragmentation: what was freed stays resident, pinned by shrunk" in text, text)
+    hw.true("fragmentation: what was freed stays resident, pinned by shrunk and shrunk_too" in text, text)
 
 
 def mappings(box):
@@ -140,4 +230,6 @@ def steady(box):
 
 
 if __name__ == "__main__":
-    hw.main({"diff": diff, "fragmentation": fragmentation, "mappings": mappings, "steady": steady, "not-pinned": not_pinned, **{f"pinned-{how}": pinned(how) for how in ("nth", "two", "page", "whole")}})
+    hw.main({"diff": diff, "fragmentation": fragmentation, "mappings": mappings, "steady": steady, "not-pinned": not_pinned,
+             "fragmentation-sampled": lambda box: fragmentation(box, "256"), "lies": lies, "trimmed": trimmed, "decayed": decayed,
+             **{f"sampled-{how}": sampled(how) for how in ("nth", "two", "page")}, **{f"pinned-{how}": pinned(how) for how in ("nth", "two", "page", "whole")}})

@@ -4,9 +4,10 @@
  * The argument says how: none (nothing is freed), nth (all but every 64th block), two (two sites' blocks of
  * unlike sizes between blocks that are freed), page (one small block a page), whole (freed in a row, as whole
  * pages), fragment, steady, map (goes on until the end of its input: free memory grows, nothing grows, mappings
- * grow). Says "PIN site bytes" of each site, computed from its own addresses; "ready", then
- * waits for the end of its input.
+ * grow), or lies (as nth; then the sizes of freed chunks are overwritten, and a part of the heap is unmapped). Says "PIN site bytes" of each site, computed from its own addresses; "ready", then
+ * waits for the end of its input; at a letter t it calls malloc_trim(0) and says "TRIM before after", its resident bytes.
  */
+#include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -100,7 +101,13 @@ static __attribute__((noipa)) char *shrunk(char *p)
     return realloc(p, 64); /* in place */
 }
 
-/* Blocks that shrink, each larger than the holes behind those before; or as many that are freed. */
+static __attribute__((noipa)) char *shrunk_too(char *p)
+{
+    char *q = realloc(p, 64);
+    return q;
+}
+
+/* Blocks that shrink, a third of them elsewhere, each larger than the holes behind those before; or as many that are freed. */
 static void fragment(bool stops)
 {
     struct pollfd in = {.fd = 0, .events = POLLIN};
@@ -112,7 +119,7 @@ static void fragment(bool stops)
             if (stops)
                 free(big[i]);
             else
-                (void)shrunk(big[i]);
+                (void)(i % 3 ? shrunk : shrunk_too)(big[i]);
     }
 }
 
@@ -123,6 +130,16 @@ static void map_more(void)
         void *p = mmap(NULL, 128 << 10, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         memset(p, 1, 128 << 10);
     }
+}
+
+/* Of the allocator's memory nothing is right any more. It is not called again. */
+static void lie(void)
+{
+    const size_t sizes[] = {0, 1, 24, 0x21, (size_t)-1, 1ul << 40, 0x70, 4096};
+    for (size_t i = 0; i < n_gone / 2; i++)
+        memcpy(gone[i] - 8, &sizes[i % 8], sizeof *sizes);
+    uintptr_t from = (uintptr_t)gone[n_gone * 3 / 4] / PAGE * PAGE;
+    munmap((void *)from, 64 * PAGE);
 }
 
 static void make(const char *how)
@@ -182,6 +199,25 @@ static void tell(void)
         printf("PIN site_%c %.0f\n", 'a' + s, pins[s]);
 }
 
+static long resident(void)
+{
+    char text[64] = "";
+    long pages = 0;
+    int fd = open("/proc/self/statm", O_RDONLY);
+    if (fd >= 0 && read(fd, text, sizeof text - 1) > 0)
+        sscanf(text, "%*d %ld", &pages);
+    close(fd);
+    return pages * PAGE;
+}
+
+static void trim(void)
+{
+    long before = resident();
+    malloc_trim(0);
+    printf("TRIM %ld %ld\n", before, resident());
+    fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
     char c;
@@ -190,7 +226,10 @@ int main(int argc, char **argv)
     tell();
     printf("ready\n");
     fflush(stdout);
+    if (argc > 1 && strcmp(argv[1], "lies") == 0)
+        lie();
     while (read(0, &c, 1) > 0)
-        ;
+        if (c == 't')
+            trim();
     return 0;
 }

@@ -120,8 +120,7 @@ export function OwnersOverTime({ tracks, query, free }: { tracks: Tracks; query:
       {pinned && <Pins pinned={pinned} tracks={tracks} />}
       {!pinned && free >= 1 << 20 && (
         <p class="dim">
-          What pins free memory is not in this recording: record from the start with{' '}
-          <code>--pinned --interval 1</code>
+          What pins free memory is not in this recording: record with <code>--pinned</code>
         </p>
       )}
     </div>

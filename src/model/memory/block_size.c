@@ -1,0 +1,82 @@
+#include "model/memory/block_size.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/memory/lower_bound.h"
+
+#include "base/banned.h"
+
+enum hw_block_rule hw_block_rule_of(const char *allocator)
+{
+    static const struct {
+        const char *name;
+        enum hw_block_rule rule;
+    } known[] = {{"glibc", HW_BLOCKS_GLIBC},
+                 {"jemalloc", HW_BLOCKS_JEMALLOC},
+                 {"tcmalloc", HW_BLOCKS_TCMALLOC},
+                 {"mimalloc", HW_BLOCKS_MIMALLOC}};
+    for (size_t i = 0; allocator && i < HW_ARRAY_LEN(known); i++)
+        if (strcmp(allocator, known[i].name) == 0)
+            return known[i].rule;
+    return HW_BLOCKS_UNKNOWN;
+}
+
+static uint64_t up(uint64_t size, uint64_t step)
+{
+    return (size + step - 1) / step * step;
+}
+
+/* Multiples of 16, then four classes a power of two. */
+static uint64_t four_a_power(uint64_t size)
+{
+    if (size <= 8)
+        return 8;
+    if (size <= 128)
+        return up(size, 16);
+    int log2 = 63 - __builtin_clzll(size - 1); /* of the power below */
+    return up(size, UINT64_C(1) << (log2 - 2));
+}
+
+/* Whichever of a class's objects fill whole pages of 8192 bytes, and little is left over. */
+static uint64_t tcmalloc_class(uint64_t size)
+{
+    static const uint32_t classes[] = {
+        8,    16,    32,    48,    64,    80,    96,    112,   128,   144,   160,  176,
+        192,  208,   224,   240,   256,   288,   320,   352,   384,   416,   448,  480,
+        512,  576,   640,   704,   768,   896,   1024,  1152,  1280,  1408,  1536, 1792,
+        2048, 2304,  2560,  2816,  3072,  3328,  4096,  4608,  5120,  6144,  6656, 8192,
+        9216, 10240, 12288, 13312, 16384, 20480, 24576, 26624, 32768, 40960, 49152};
+    size_t n = HW_ARRAY_LEN(classes);
+    if (size > classes[n - 1])
+        return up(size, 8192);
+    return classes[HW_LOWER_BOUND(i, 0, n, classes[i] < size)];
+}
+
+static uint64_t mimalloc_class(uint64_t size)
+{
+    if (size <= 131072)
+        return four_a_power(size);
+    uint64_t mib = UINT64_C(1) << 20;
+    return up(size, size <= mib / 2    ? mib / 16
+                    : size <= 8 * mib  ? mib / 2
+                    : size <= 32 * mib ? mib
+                                       : 4 * mib);
+}
+
+uint64_t hw_block_class(enum hw_block_rule rule, uint64_t size)
+{
+    switch (rule) {
+    case HW_BLOCKS_JEMALLOC:
+        return four_a_power(size);
+    case HW_BLOCKS_TCMALLOC:
+        return tcmalloc_class(size);
+    case HW_BLOCKS_MIMALLOC:
+        return mimalloc_class(size);
+    case HW_BLOCKS_UNKNOWN:
+    case HW_BLOCKS_GLIBC:
+        break;
+    }
+    return size;
+}
