@@ -173,7 +173,7 @@ test('pivot, chart and flamegraph of a result', async () => {
   await page.click('[aria-label=View] button:has-text("Flamegraph")');
   const [[live]] = await server.sql('select sum(size) from heap_profile_allocation');
   await page.focus('.result .flame canvas');
-  await soon(async () => assert.match(await page.textContent('.result .flame [aria-live]'), new RegExp(`${(live / 1048576).toFixed(1)} MiB`)));
+  await soon(async () => assert.match(await page.textContent('.result .flame [role=treeitem] >> nth=0'), new RegExp(`${(live / 1048576).toFixed(1)} MiB`)));
   await ask('select callsite_id, sum(size) as value from heap_profile_allocation group by 1');
   await page.click('button:has-text("As flamegraph")');
   await page.waitForSelector('[aria-label=View] button:has-text("Flamegraph")');

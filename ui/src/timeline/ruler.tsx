@@ -4,9 +4,13 @@ import type { Named, Tracks } from '../app/types';
 import type { Event } from './moments';
 import type { Moves, View } from './view';
 
+const LABEL_PX = 56;
+
+const room = () => Math.max(80, innerWidth - 240);
+
 /** Between two labels of the ruler: six at most, fewer where there is no room for them, but more than one. */
 function steps(total: number): number {
-  const raw = total / Math.max(1, Math.min(6, Math.floor((innerWidth - 240) / 70)));
+  const raw = total / Math.max(1, Math.min(6, Math.floor(room() / 70)));
   const power = 10 ** Math.floor(Math.log10(raw));
   const round = [0.2, 0.5, 1, 2, 5, 10].map((k) => k * power);
   const step = round.find((s) => s >= raw)!;
@@ -26,8 +30,10 @@ export function Ruler({
 }) {
   const total = view.to - view.from;
   const step = steps(total);
+  const apart = (LABEL_PX / room()) * total;
   const ticks: number[] = [];
-  for (let t = Math.ceil((view.from - zero) / step) * step; t <= view.to - zero; t += step) ticks.push(t);
+  for (let t = Math.ceil((view.from - zero) / step) * step; t <= view.to - zero; t += step)
+    if (!ticks.length || t - ticks.at(-1)! >= apart) ticks.push(t);
   return (
     <div class="ruler" aria-hidden="true" data-from={view.from} onPointerDown={onPointerDown}>
       {marks
