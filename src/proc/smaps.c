@@ -100,14 +100,14 @@ static size_t whole_part(char *text, size_t n)
  */
 int hw_smaps_read_some(int proc_dir, size_t max_bytes, uint64_t max_cpu_ns, struct hw_smaps *out)
 {
-    enum { PIECE = 64 * 1024, SMALL = 512, FEW = 1024 * 1024 };
+    enum { PIECE = 64 * 1024, SMALL = 512, FEW = 1024 * 1024, LEAST = 8192 /* a mapping */ };
     hw_autofd int fd = openat(proc_dir, "smaps", O_RDONLY | O_CLOEXEC);
     size_t n = 0, room = 0;
     char *text = NULL;
     uint64_t until_ns = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) + max_cpu_ns;
     ssize_t got = fd < 0 ? -1 : 1;
     while (got > 0 && n < max_bytes &&
-           (n == 0 || hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) < until_ns)) {
+           (n < LEAST || hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) < until_ns)) {
         if (n + PIECE + 1 > room) {
             room = 2 * room + PIECE + 1;
             char *more = realloc(text, room);
