@@ -196,6 +196,7 @@ struct hw_target {
         struct hw_map64 bytes; /* callsite → idle bytes */
     } idle;
     struct hw_target_pins { /* dump_pins.c */
+        uint32_t n_late;    /* readings in a row that were not answered in time */
         bool failed;        /* said once */
         bool warned;        /* likewise, of what could not be looked at */
         bool is_sampled;    /* figures are estimates */

@@ -168,6 +168,8 @@ static int add_book(struct hw_target *t, struct hw_snapshot *s, const struct hw_
     return rc == HW_EFORMAT ? HW_OK : rc; /* the next dump may find it in order */
 }
 
+#define MAX_LATE 5u
+
 static void give_up(struct hw_target *t, const char *why)
 {
     t->pins.failed = true;
@@ -190,6 +192,9 @@ void hw_dump_find_pins(struct hw_target *t, struct hw_snapshot *s)
                 : !t->dump.final && hw_now_monotonic_ns() < t->pins.next_ns)
         return;
     int rc = add_book(t, s, libc, !is_gone);
+    t->pins.n_late = rc == HW_ETIMEOUT ? t->pins.n_late + 1 : 0;
+    if (rc == HW_ETIMEOUT && t->pins.n_late < MAX_LATE)
+        return; /* a busy machine: the next dump may have it */
     if (rc < 0 && rc != HW_EGONE && hw_pid_alive(&t->pid))
         give_up(t, hw_errc_text(rc));
 }

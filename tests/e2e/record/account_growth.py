@@ -122,7 +122,10 @@ def lies(box):
         said.extend(p.stderr.read() or b"")
         return b"what pins memory is told by" in said and b"damaged" in said
 
-    hw.wait_for(is_said, "a warning")
+    try:
+        hw.wait_for(is_said, "a warning")
+    except hw.Failure as e:
+        raise hw.Failure(f"{e}; said: {hw.tail(bytes(said))}")
     p.communicate(b"", timeout=hw.CLOCK)
     hw.equal(p.returncode, 0, f"record: {hw.tail(bytes(said))}")
     pinned = account.account(box, "--at", "last").get("pinned")  # not if most of it was lost
