@@ -18,17 +18,23 @@ static void put_frames(const struct hw_export_input *in, const struct hw_stacks 
     hw_json_begin_array(j);
     for (uint32_t i = 0; i < hw_functions_count(s->functions); i++) {
         const struct hw_function *fn = hw_functions_get(s->functions, i);
-        struct hw_bytes module =
-            hw_program_module_shown(&s->program, in->profile->callsites, fn->module);
+        const struct hw_strings *strings = hw_callsites_strings(in->profile->callsites);
+        hw_str_id where = hw_function_where(fn);
+        bool is_file = where.v && where.v == fn->file.v;
+        struct hw_bytes file =
+            is_file ? hw_strings_get(strings, where)
+                    : hw_program_module_shown(&s->program, in->profile->callsites, where);
         hw_strbuf_clear(&name);
         hw_program_label(&s->program, &name, in->profile->callsites, fn, in->namer);
         hw_json_begin_object(j);
         hw_json_key(j, "name");
         hw_json_strn(j, name.p, name.n);
-        if (module.n) {
+        if (file.n) {
             hw_json_key(j, "file"); /* speedscope colours by it */
-            hw_json_strn(j, module.p, module.n);
+            hw_json_strn(j, file.p, file.n);
         }
+        if (is_file && s->places[i].line)
+            hw_json_kv_uint(j, "line", s->places[i].line);
         hw_json_end_object(j);
     }
     hw_json_end_array(j);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text/json_out.h"
 #include "export/json_file.h"
+#include "views/flame/places.h"
 
 #include "base/banned.h"
 
@@ -29,6 +30,9 @@ int hw_stacks_init(struct hw_stacks *s, const struct hw_export_input *in)
                                                        hw_process_name(in->profile, in->upid))};
     int rc = hw_functions_new(in->profile->callsites, NULL, &s->functions);
     if (rc == 0)
+        rc = hw_places_find(in->profile->callsites, s->functions, in->values, in->metric,
+                            &s->places);
+    if (rc == 0)
         rc = build(s, in);
     if (rc == 0)
         rc = hw_flame_sort(&s->tree, in->metric);
@@ -40,7 +44,9 @@ int hw_stacks_init(struct hw_stacks *s, const struct hw_export_input *in)
 void hw_stacks_done(struct hw_stacks *s)
 {
     hw_functions_free(s->functions);
+    free(s->places);
     s->functions = NULL;
+    s->places = NULL;
     hw_flame_done(&s->tree);
 }
 

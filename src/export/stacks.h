@@ -22,7 +22,8 @@ struct hw_json;
 struct hw_stacks {
     struct hw_shown_program program; /* of in->upid */
     struct hw_functions *functions;
-    struct hw_flame tree; /* top-down, sorted by in->metric */
+    struct hw_function_at *places; /* by function (places.h) */
+    struct hw_flame tree;          /* top-down, sorted by in->metric */
 };
 
 int hw_stacks_init(struct hw_stacks *s, const struct hw_export_input *in);

@@ -358,7 +358,8 @@ bool hw_filters_keep_heap(const hw_filters *f, const char *heap)
 
 /* ---- matches ---- */
 
-/* A function's names and modules as filters see them: those of its file, then those shown. */
+/* A function's names and modules as filters see them: those of its file, then those shown. The source
+ * file of a function that is told by it counts as a module. */
 struct texts {
     struct hw_strbuf name[2], module[2];
     size_t n; /* 1: both are the same */
@@ -367,8 +368,11 @@ struct texts {
 static bool make_texts(struct texts *t, const struct hw_callsites *cs, const struct hw_function *fn,
                        const struct hw_namer *namer, const struct hw_shown_program *program)
 {
+    const struct hw_strings *strings = hw_callsites_strings((struct hw_callsites *)(uintptr_t)cs);
     bool failed = false;
-    t->n = hw_program_has(program, fn->module) ? 2 : 1;
+    hw_str_id where = hw_function_where(fn);
+    bool is_program = hw_program_has(program, fn->module);
+    t->n = is_program || where.v != fn->module.v ? 2 : 1;
     for (size_t i = 0; i < 2; i++) {
         hw_strbuf_clear(&t->name[i]);
         hw_strbuf_clear(&t->module[i]);
@@ -376,7 +380,8 @@ static bool make_texts(struct texts *t, const struct hw_callsites *cs, const str
     hw_function_label(&t->name[0], cs, fn, namer);
     hw_function_module(&t->module[0], cs, fn);
     if (t->n == 2) {
-        struct hw_bytes shown = hw_program_module_shown(program, cs, fn->module);
+        struct hw_bytes shown = is_program ? hw_program_module_shown(program, cs, fn->module)
+                                           : hw_strings_get(strings, where);
         hw_program_label(program, &t->name[1], cs, fn, namer);
         hw_strbuf_add(&t->module[1], shown.p, shown.n);
     }

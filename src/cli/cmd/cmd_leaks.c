@@ -109,7 +109,7 @@ static void put_site(struct page *pg, const struct hw_leak *r, size_t width)
     }
     const struct hw_function *fn = hw_functions_get(pg->fns, function);
     struct hw_strbuf label = {0}, module = {0};
-    hw_site_module(&pg->names, fn, &module);
+    hw_site_where(&pg->names, function, &module);
     size_t room = width > module.n + 4 + 16 ? width - module.n - 4 : 16;
     hw_site_label(&pg->names, fn, &label);
     hw_short_name(&pg->line, label.p ? label.p : "", room);

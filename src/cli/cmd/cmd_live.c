@@ -197,8 +197,8 @@ static int build_tree(struct live *l)
     if (!x->p)
         return HW_OK;
     int rc = hw_flame_build(x->p->callsites, x->functions, &x->values, l->tree_flags, &flame);
-    if (rc == HW_OK)
-        l->tree.program = x->program;
+    l->tree.program = x->program;
+    l->tree.places = x->places;
     if (rc == HW_OK)
         rc = hw_tree_view_set(&l->tree, &flame, x->functions, x->p->callsites, &x->namer);
     hw_flame_done(&flame);

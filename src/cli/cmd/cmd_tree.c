@@ -21,6 +21,7 @@
 #include "cli/screen/tree_screen.h"
 #include "config/command/units.h"
 #include "views/flame/flame.h"
+#include "views/flame/places.h"
 #include "views/flame/program.h"
 
 #include "base/banned.h"
@@ -30,6 +31,7 @@ struct tree {
     const struct hw_cli *cli;
     struct hw_open_profile show;
     struct hw_functions *functions;
+    struct hw_function_at *places; /* by function */
     struct hw_shown_program program;
     hw_filters filters;
     struct hw_flame flame, callers; /* callers of a pivot */
@@ -74,19 +76,21 @@ static int put_line(const struct tree *t, uint32_t node, size_t indent, bool bra
            t->total > 0 ? 100 * v / (double)t->total : 0);
     put_branch(t, indent, branch, last);
     struct hw_strbuf label = {0}, line = {0};
-    struct hw_bytes module = hw_program_module_shown(&t->program, t->show.p->callsites, fn->module);
-    size_t left = 20 + 2 * indent + module.n + 4;
+    struct hw_strbuf where = {0};
+    hw_program_where(&t->program, &where, t->show.p->callsites, fn, &t->places[n->function]);
+    size_t left = 20 + 2 * indent + where.n + 4;
     hw_program_label(&t->program, &label, t->show.p->callsites, fn, &t->show.namer);
     hw_short_name(&line, label.p ? label.p : "", t->width > left + 16 ? t->width - left : 16);
-    if (module.n && fn->name.v) {
+    if (where.n && fn->name.v) {
         hw_strbuf_adds(&line, t->color ? "  \033[2m(" : "  (");
-        hw_strbuf_add_escaped(&line, module.p, module.n);
+        hw_strbuf_add_escaped(&line, where.p, where.n);
         hw_strbuf_adds(&line, t->color ? ")\033[0m" : ")");
     }
     puts(line.p ? line.p : "");
-    int rc = label.failed || line.failed ? HW_ENOMEM : HW_OK;
+    int rc = label.failed || line.failed || where.failed ? HW_ENOMEM : HW_OK;
     hw_strbuf_done(&label);
     hw_strbuf_done(&line);
+    hw_strbuf_done(&where);
     return rc;
 }
 
@@ -151,6 +155,16 @@ static void put_head(const struct tree *t)
     hw_strbuf_done(&line);
 }
 
+static void json_place(const struct tree *t, struct hw_json *j, uint32_t function)
+{
+    const struct hw_function_at *at = &t->places[function];
+    if (at->file.v)
+        hw_json_kv_str(j, "file",
+                       hw_strings_cstr(hw_callsites_strings(t->show.p->callsites), at->file));
+    if (at->line)
+        hw_json_kv_uint(j, "line", at->line);
+}
+
 /* Nodes in walk order, each with its parent's index: trees are too deep for nested JSON. */
 static void json_nodes(const struct tree *t, struct hw_json *j, const char *key,
                        const struct hw_flame *f)
@@ -171,6 +185,7 @@ static void json_nodes(const struct tree *t, struct hw_json *j, const char *key,
         hw_json_kv_str(j, "function", label.p);
         hw_json_key(j, "module");
         hw_json_strn(j, module.p, module.n);
+        json_place(t, j, n->function);
         for (int m = 0; m < HW_METRIC_COUNT; m++)
             hw_json_kv_int(j, hw_metric_name((enum hw_metric)m),
                            hw_value_get(hw_flame_total(f, i), (enum hw_metric)m));
@@ -284,6 +299,7 @@ static int show_tree(struct tree *t, struct hw_error *err)
     struct hw_tree_screen s = {.cli = t->cli,
                                .title = title.p ? title.p : "",
                                .functions = t->functions,
+                               .places = t->places,
                                .program = t->program,
                                .callsites = t->show.p->callsites,
                                .namer = &t->show.namer,
@@ -343,6 +359,9 @@ int hw_cmd_tree(struct hw_cli *cli)
     struct hw_error err = {0};
     bool screen = wants_screen(&t), browser = false;
     rc = hw_functions_new(t.show.p->callsites, &wrappers, &t.functions);
+    if (rc == 0)
+        rc = hw_places_find(t.show.p->callsites, t.functions, &t.show.values, t.show.metric,
+                            &t.places);
     t.program = hw_program_find(t.show.p->callsites, &t.show.values,
                                 hw_process_name(t.show.p, t.show.upid));
     if (rc == 0 && screen) {
@@ -353,6 +372,7 @@ int hw_cmd_tree(struct hw_cli *cli)
         rc = print_tree(&t);
     }
     hw_functions_free(t.functions);
+    free(t.places);
     hw_flame_done(&t.flame);
     hw_flame_done(&t.callers);
     hw_filters_done(&t.filters);

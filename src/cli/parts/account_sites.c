@@ -129,7 +129,7 @@ void hw_account_site_name(const struct hw_site_names *names, const struct hw_sit
     struct hw_strbuf label = {0}, module = {0};
     size_t begin = out->n;
     hw_site_label(names, fn, &label);
-    hw_site_module(names, fn, &module);
+    hw_site_where(names, s->function, &module);
     hw_short_name(out, label.p ? label.p : "", width);
     if (out->n - begin < width)
         (void)hw_site_callers(names, s->function, width - (out->n - begin), out);

@@ -10,6 +10,7 @@
 #include "base/text/json_out.h"
 #include "cli/parts/short_name.h"
 #include "config/command/units.h"
+#include "views/flame/places.h"
 
 #include "base/banned.h"
 
@@ -53,6 +54,8 @@ int hw_site_names_find(struct hw_site_names *s, const hw_values *values, enum hw
     if (rc == HW_OK)
         rc = hw_callers_find(s->cs, s->fns, &tree, by, HW_CALLERS_OF_SELF, &s->callers);
     hw_flame_done(&tree);
+    if (rc == HW_OK)
+        rc = hw_places_find(s->cs, s->fns, values, by, &s->places);
     return rc < 0 ? rc : find_classes(s, values, by);
 }
 
@@ -60,7 +63,9 @@ void hw_site_names_done(struct hw_site_names *s)
 {
     free(s->callers);
     free(s->classes);
+    free(s->places);
     s->callers = NULL;
+    s->places = NULL;
     s->classes = NULL;
 }
 
@@ -81,13 +86,17 @@ void hw_site_class(const struct hw_site_names *s, uint32_t function, struct hw_s
         hw_strbuf_addf(out, " %ld%%", lround(100 * c->share));
 }
 
-void hw_site_module(const struct hw_site_names *s, const struct hw_function *fn,
-                    struct hw_strbuf *out)
+void hw_site_where(const struct hw_site_names *s, uint32_t function, struct hw_strbuf *out)
 {
-    if (!fn->name.v || fn->module.v == s->program.module.v)
+    const struct hw_function *fn = hw_functions_get(s->fns, function);
+    hw_str_id where = hw_function_where(fn);
+    if (!fn->name.v || where.v == s->program.module.v)
         return;
-    struct hw_bytes module = hw_module_base(s->cs, fn->module);
-    hw_strbuf_add_escaped(out, module.p, module.n);
+    struct hw_strbuf text = {0};
+    hw_program_where(NULL, &text, s->cs, fn, &s->places[function]);
+    hw_strbuf_add_escaped(out, text.p, text.n);
+    out->failed |= text.failed;
+    hw_strbuf_done(&text);
 }
 
 bool hw_site_callers(const struct hw_site_names *s, uint32_t function, size_t room,

@@ -35,10 +35,11 @@ struct hw_site_names {
     const char *process_name;        /* as started, perhaps with a path; "" = unknown */
     struct hw_callers *callers;      /* by function */
     struct hw_site_class *classes;   /* by function, of objects it allocated; owned */
+    struct hw_function_at *places;   /* by function; owned */
     struct hw_shown_program program; /* found by the process's name */
 };
 
-/* Fills in callers and program; the rest must be set. */
+/* Fills in callers, classes, places and program; the rest must be set. */
 int hw_site_names_find(struct hw_site_names *s, const hw_values *values, enum hw_metric by);
 void hw_site_names_done(struct hw_site_names *s);
 
@@ -48,9 +49,9 @@ void hw_site_names_done(struct hw_site_names *s);
  */
 void hw_site_label(const struct hw_site_names *s, const struct hw_function *fn,
                    struct hw_strbuf *out);
-/* The module's base name; nothing for the program itself, or if the label already names it. */
-void hw_site_module(const struct hw_site_names *s, const struct hw_function *fn,
-                    struct hw_strbuf *out);
+/* Its file and line where that says whose it is (hw_function_where), else the module's base name;
+ * nothing for the program itself, or if the label already names it. */
+void hw_site_where(const struct hw_site_names *s, uint32_t function, struct hw_strbuf *out);
 /*
  * Adds " < lookup < serve 38%", as many callers as fit `room` columns; a share of 100% is left out.
  * True: there is one.

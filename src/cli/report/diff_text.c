@@ -115,7 +115,7 @@ static void put_site(struct hw_diff_page *pg, const struct hw_diff_row *r, size_
     const int side = fn->of[hw_diff_page_side(pg, r)] == HW_ID_NONE ? B : hw_diff_page_side(pg, r);
     const struct hw_site_names *names = &pg->names[side];
     struct hw_strbuf module = {0}, cell = {0};
-    hw_site_module(names, hw_functions_get(names->fns, fn->of[side]), &module);
+    hw_site_where(names, fn->of[side], &module);
     size_t module_width = module.n ? hw_text_width(module.p) + 4 : 0;
     hw_short_name(&cell, hw_strings_cstr(pg->diff.strings, fn->name),
                   width > module_width + 16 ? width - module_width : 16);

@@ -54,15 +54,11 @@ static void put_sites(struct hw_json *j, const struct hw_report_data *d)
         hw_json_kv_str(j, "function", label.p);
         hw_json_kv_str(j, "raw_name", hw_strings_cstr(strings, fn->name));
         hw_json_kv_str(j, "module", hw_strings_cstr(strings, fn->module));
-        if (s->callsite != HW_ID_NONE) {
-            size_t depth;
-            const struct hw_function_at *at =
-                hw_functions_site_at(d->functions, (hw_callsite_id){s->callsite}, &depth);
-            if (at->file.v)
-                hw_json_kv_str(j, "file", hw_strings_cstr(strings, at->file));
-            if (at->line)
-                hw_json_kv_uint(j, "line", at->line);
-        }
+        const struct hw_function_at *at = &d->names.places[s->function];
+        if (at->file.v)
+            hw_json_kv_str(j, "file", hw_strings_cstr(strings, at->file));
+        if (at->line)
+            hw_json_kv_uint(j, "line", at->line);
         hw_json_put_class(j, &d->names, s->function);
         hw_json_put_callers(j, &d->names, s->function);
         put_value(j, d, &s->now);

@@ -241,22 +241,17 @@ static void put_delta_cell(struct page *pg, const struct hw_site *s)
 }
 
 /*
- * "dir/file.cc:12" of its biggest callstack, else the module unless it is the program itself. True:
- * a source location.
+ * "dir/file.cc:12", the line that most came by, else the module unless it is the program itself. True: a
+ * source location.
  */
-static bool put_place(const struct page *pg, const struct hw_site *s, const struct hw_function *fn,
-                      struct hw_strbuf *out)
+static bool put_place(const struct page *pg, const struct hw_site *s, struct hw_strbuf *out)
 {
     const struct hw_report_data *d = pg->d;
-    if (s->callsite != HW_ID_NONE) {
-        size_t depth;
-        const struct hw_function_at *at =
-            hw_functions_site_at(d->functions, (hw_callsite_id){s->callsite}, &depth);
-        hw_function_place(out, d->p->callsites, at->file, at->line);
-    }
+    const struct hw_function_at *at = &d->names.places[s->function];
+    hw_function_place(out, d->p->callsites, at->file, at->line);
     if (out->n)
         return true;
-    hw_site_module(&d->names, fn, out);
+    hw_site_where(&d->names, s->function, out);
     return false;
 }
 
@@ -267,7 +262,7 @@ static void put_site_cell(struct page *pg, const struct hw_site *s, size_t width
     const struct hw_report_data *d = pg->d;
     const struct hw_function *fn = hw_functions_get(d->functions, s->function);
     struct hw_strbuf label = {0}, cell = {0}, place = {0};
-    bool is_source = put_place(pg, s, fn, &place);
+    bool is_source = put_place(pg, s, &place);
     hw_site_label(&d->names, fn, &label);
     size_t place_width = place.n ? hw_text_width(place.p) + 4 : 0;
     size_t room = width > place_width + LEAST_NAME ? width - place_width : LEAST_NAME;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "import/import.h"
+#include "views/flame/places.h"
 
 #include "base/banned.h"
 
@@ -17,6 +18,7 @@ static void now_done(struct hw_live_now *x)
     hw_vec_done(&x->rows);
     hw_vec_done(&x->values);
     hw_functions_free(x->functions);
+    free(x->places);
     hw_demangler_free(x->demangler);
     hw_process_view_done(&x->view);
     hw_series_list_done(&x->list);
@@ -51,13 +53,13 @@ static int make_rows(struct hw_live_now *x)
         const struct hw_function_value *v = &values.v[i];
         if (v->total.alloc_space == 0)
             continue;
-        hw_str_id module = hw_functions_get(x->functions, v->function)->module;
+        hw_str_id where = hw_function_where(hw_functions_get(x->functions, v->function));
         const char *label = x->labels.v[v->function];
-        struct hw_bytes m = hw_strings_get(hw_callsites_strings(x->p->callsites), module);
+        struct hw_bytes w = hw_strings_get(hw_callsites_strings(x->p->callsites), where);
         struct hw_live_row row = {
             .label = label,
-            .module = module,
-            .key = hw_hash_mix(hw_hash_bytes(label, strlen(label)), hw_hash_bytes(m.p, m.n)),
+            .function = v->function,
+            .key = hw_hash_mix(hw_hash_bytes(label, strlen(label)), hw_hash_bytes(w.p, w.n)),
             .self = v->self,
             .total = v->total};
         rc = hw_vec_push(&x->rows, row) < 0 ? HW_ENOMEM : HW_OK;
@@ -86,6 +88,8 @@ static int read_look(int fd, struct hw_live_now *x, struct hw_error *err)
                                x->view.moments.v[x->view.moments.n - 1].ts_ns, false, &x->values);
     if (rc == HW_OK)
         rc = hw_functions_new(x->p->callsites, NULL, &x->functions);
+    if (rc == HW_OK)
+        rc = hw_places_find(x->p->callsites, x->functions, &x->values, HW_METRIC_SPACE, &x->places);
     if (rc == HW_OK)
         rc = hw_demangler_new(hw_callsites_strings(x->p->callsites), &x->demangler);
     x->namer = (struct hw_namer){hw_demangle_shown, x->demangler};

@@ -27,8 +27,8 @@
 
 struct hw_live_row {
     const char *label; /* owned by the model's labels */
-    hw_str_id module;
-    uint64_t key; /* hash of name and module */
+    uint32_t function;
+    uint64_t key; /* hash of its name and where it is */
     struct hw_value self, total;
     int64_t growth; /* of self.space, since the baseline */
     double rate;    /* of self.alloc_space */
@@ -41,6 +41,7 @@ struct hw_live_now {
     struct hw_process_view view;
     hw_values values;
     struct hw_functions *functions;
+    struct hw_function_at *places; /* by function */
     struct hw_demangler *demangler;
     struct hw_namer namer;
     struct hw_shown_program program;

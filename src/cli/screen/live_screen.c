@@ -135,7 +135,7 @@ static void draw_head(struct hw_screen *s, const struct hw_live_looks *l)
 static void draw_row(struct hw_screen *s, const struct hw_live_model *m,
                      const struct hw_live_row *r, bool marked)
 {
-    char text[HW_UNIT_MAX], in[160];
+    char text[HW_UNIT_MAX];
     if (marked)
         hw_screen_mark(s);
     hw_screen_field(s, HW_STYLE_PLAIN, hw_fmt_bytes(text, (double)r->self.space), 11, true);
@@ -149,12 +149,11 @@ static void draw_row(struct hw_screen *s, const struct hw_live_model *m,
     hw_screen_field(s, HW_STYLE_DIM, r->rate > 0 ? hw_fmt_bytes(text, r->rate) : "", 11, true);
     hw_screen_put(s, HW_STYLE_PLAIN, "  ");
     hw_screen_put(s, HW_STYLE_PLAIN, r->label);
-    struct hw_bytes module =
-        hw_program_module_shown(&m->now.program, m->now.p->callsites, r->module);
-    (void)snprintf(in, sizeof in, "  (%.*s)", (int)(module.n < 120 ? module.n : 120),
-                   (const char *)module.p);
-    if (module.n)
-        hw_screen_put(s, HW_STYLE_DIM, in);
+    struct hw_strbuf where = {0};
+    hw_program_where(&m->now.program, &where, m->now.p->callsites,
+                     hw_functions_get(m->now.functions, r->function), &m->now.places[r->function]);
+    hw_screen_put_aside(s, &where);
+    hw_strbuf_done(&where);
     hw_screen_line(s);
 }
 
@@ -285,12 +284,18 @@ void hw_live_json(struct hw_json *j, const struct hw_live_model *m, const struct
         if (!hw_live_row_shown(r, l->filter))
             continue;
         n++;
+        const struct hw_strings *strings = hw_callsites_strings(m->now.p->callsites);
+        const struct hw_function_at *at = &m->now.places[r->function];
         struct hw_bytes module =
-            hw_strings_get(hw_callsites_strings(m->now.p->callsites), r->module);
+            hw_strings_get(strings, hw_functions_get(m->now.functions, r->function)->module);
         hw_json_begin_object(j);
         hw_json_kv_str(j, "function", r->label);
         hw_json_key(j, "module");
         hw_json_strn(j, module.p, module.n);
+        if (at->file.v)
+            hw_json_kv_str(j, "file", hw_strings_cstr(strings, at->file));
+        if (at->line)
+            hw_json_kv_uint(j, "line", at->line);
         hw_json_kv_int(j, "space", r->self.space);
         hw_json_kv_int(j, "objects", r->self.objects);
         hw_json_kv_int(j, "alloc_space", r->self.alloc_space);

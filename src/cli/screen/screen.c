@@ -327,6 +327,15 @@ void hw_screen_put(struct hw_screen *s, enum hw_style style, const char *text)
     end_style(s, style);
 }
 
+void hw_screen_put_aside(struct hw_screen *s, const struct hw_strbuf *text)
+{
+    if (text->n == 0)
+        return;
+    hw_screen_put(s, HW_STYLE_DIM, "  (");
+    hw_screen_put(s, HW_STYLE_DIM, text->p);
+    hw_screen_put(s, HW_STYLE_DIM, ")");
+}
+
 void hw_screen_field(struct hw_screen *s, enum hw_style style, const char *text, int width,
                      bool right)
 {

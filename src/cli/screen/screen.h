@@ -70,6 +70,8 @@ int hw_screen_key(struct hw_screen *s, int timeout_ms);
 void hw_screen_frame(struct hw_screen *s); /* begins one */
 void hw_screen_mark(struct hw_screen *s);  /* this line */
 void hw_screen_put(struct hw_screen *s, enum hw_style style, const char *text);
+/* "  (text)", dim; nothing if there is none. */
+void hw_screen_put_aside(struct hw_screen *s, const struct hw_strbuf *text);
 /* In a field of that many columns, clipped or padded; right: right-aligned. */
 void hw_screen_field(struct hw_screen *s, enum hw_style style, const char *text, int width,
                      bool right);

@@ -78,6 +78,7 @@ static int rebuild(const struct hw_tree_screen *t, unsigned flags, struct hw_tre
 {
     struct hw_flame flame = {0};
     int rc = t->build(t->ctx, flags, &flame);
+    v->places = t->places;
     if (rc == HW_OK)
         rc = hw_tree_view_set(v, &flame, t->functions, t->callsites, t->namer);
     hw_flame_done(&flame);

@@ -18,6 +18,7 @@ struct hw_tree_screen {
     const struct hw_functions *functions;
     struct hw_shown_program program;
     const struct hw_callsites *callsites;
+    const struct hw_function_at *places; /* by function (places.h) */
     const struct hw_namer *namer;
     enum hw_metric metric;
     unsigned flags; /* enum hw_flame_flags: initial */

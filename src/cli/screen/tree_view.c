@@ -125,8 +125,14 @@ static int make_keys(struct hw_tree_view *v)
         hw_vec_done(&names);
         return HW_ENOMEM;
     }
-    for (size_t i = 0; i < v->labels.n; i++)
-        names.v[names.n++] = hw_hash_bytes(v->labels.v[i], strlen(v->labels.v[i]));
+    const struct hw_strings *strings =
+        hw_callsites_strings((struct hw_callsites *)(uintptr_t)v->callsites);
+    for (uint32_t i = 0; i < v->labels.n; i++) {
+        const struct hw_function *fn = hw_functions_get(v->functions, i);
+        struct hw_bytes where = hw_strings_get(strings, hw_function_where(fn));
+        names.v[names.n++] = hw_hash_mix(hw_hash_bytes(v->labels.v[i], strlen(v->labels.v[i])),
+                                         hw_hash_bytes(where.p, where.n));
+    }
     for (size_t i = 0; i < n; i++) { /* parents come first */
         const struct hw_flame_node *x = &v->flame.v.v[i];
         uint64_t name = x->function < names.n ? names.v[x->function] : 0;
@@ -346,13 +352,11 @@ static void draw_row(const struct hw_tree_view *v, struct hw_screen *s, size_t r
     hw_screen_put(s, HW_STYLE_PLAIN, sign);
     bool hit = v->search[0] && matches(v, node);
     hw_screen_put(s, hit ? HW_STYLE_HEAD : HW_STYLE_PLAIN, label_of(v, node));
-    struct hw_bytes module = hw_program_module_shown(
-        &v->program, v->callsites, hw_functions_get(v->functions, n->function)->module);
-    char in[160];
-    (void)snprintf(in, sizeof in, "  (%.*s)", (int)(module.n < 120 ? module.n : 120),
-                   (const char *)module.p);
-    if (module.n)
-        hw_screen_put(s, HW_STYLE_DIM, in);
+    struct hw_strbuf where = {0};
+    hw_program_where(&v->program, &where, v->callsites, hw_functions_get(v->functions, n->function),
+                     v->places ? &v->places[n->function] : NULL);
+    hw_screen_put_aside(s, &where);
+    hw_strbuf_done(&where);
     hw_screen_line(s);
 }
 

@@ -4,7 +4,7 @@
  * Why:     `heapwise tree` shows a fixed one, `heapwise live` one rebuilt every second; both have
  *          the same navigation keys.
  * Shapes:  rows are the nodes whose ancestors are all open. Open nodes and the selection are
- *          remembered by the names on the path from the root, so they outlive the tree.
+ *          remembered by the names on the path from the root (and where these functions are), so they outlive the tree.
  * Owns:    its flame, labels and the set of open nodes; functions and callsites are borrowed until
  *          the next hw_tree_view_set.
  * Errors:  HW_ENOMEM; the view is then as it was, or shows less.
@@ -27,6 +27,8 @@ struct hw_tree_view {
     struct hw_flame flame; /* owned */
     const struct hw_functions *functions;
     const struct hw_callsites *callsites;
+    const struct hw_function_at
+        *places; /* by function; set before each tree; borrowed as they are */
     struct hw_shown_program
         program;           /* set before the first tree, for the name it was started with */
     HW_VEC(char *) labels; /* owned; by function */

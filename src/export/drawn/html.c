@@ -119,7 +119,9 @@ static int put_functions(struct page *pg, struct hw_json *j)
         hw_json_begin_array(j);
         hw_json_strn(j, shown.p, shown.n);
         hw_strbuf_clear(&shown);
-        hw_visible_add(&shown, hw_program_module_shown(&pg->stacks.program, cs, fn->module));
+        hw_strbuf_clear(&label);
+        hw_program_where(&pg->stacks.program, &label, cs, fn, &pg->stacks.places[i]);
+        hw_visible_add(&shown, hw_bytes_of(label.p, label.n));
         hw_json_strn(j, shown.p, shown.n);
         hw_json_end_array(j);
     }

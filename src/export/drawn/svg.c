@@ -76,22 +76,22 @@ static void put_colour(struct svg *s, const struct hw_function *fn)
     hw_strbuf_addf(&s->out, "rgb(%u,%u,%u)", r, g, b);
 }
 
-static void put_names(struct svg *s, const struct hw_function *fn)
+static void put_names(struct svg *s, const struct hw_function *fn, const struct hw_function_at *at)
 {
-    struct hw_strbuf label = {0};
+    struct hw_strbuf label = {0}, where = {0};
     hw_strbuf_clear(&s->name);
     hw_strbuf_clear(&s->module);
     if (!fn) {
         hw_strbuf_adds(&s->name, "all");
         return;
     }
-    struct hw_bytes module =
-        hw_program_module_shown(&s->stacks.program, s->in->profile->callsites, fn->module);
+    hw_program_where(&s->stacks.program, &where, s->in->profile->callsites, fn, at);
     hw_program_label(&s->stacks.program, &label, s->in->profile->callsites, fn, s->in->namer);
     hw_markup_add(&s->name, hw_bytes_of(label.p, label.n));
-    hw_markup_add(&s->module, module);
-    s->name.failed |= label.failed;
+    hw_markup_add(&s->module, hw_bytes_of(where.p, where.n));
+    s->name.failed |= label.failed || where.failed;
     hw_strbuf_done(&label);
+    hw_strbuf_done(&where);
 }
 
 static void put_frame(struct svg *s, uint32_t node)
@@ -102,7 +102,7 @@ static void put_frame(struct svg *s, uint32_t node)
     struct hw_value v = hw_export_value(s->in, hw_flame_total(&s->stacks.tree, node));
     char figure[HW_FIGURE_MAX];
     double y = HEAD + (double)(s->n_rows - 1 - n->depth) * ROW;
-    put_names(s, fn);
+    put_names(s, fn, fn ? &s->stacks.places[n->function] : NULL);
     hw_strbuf_clear(&s->out);
     hw_strbuf_addf(&s->out, "<g class=\"f\" data-n=\"%s\"><title>%s", s->name.p, s->name.p);
     if (s->module.n)

@@ -141,6 +141,10 @@ const char *hw_page_label(const struct hw_page_trace *t, const struct hw_page_pr
 const char *hw_page_module(const struct hw_page_trace *t, const struct hw_page_program *g,
                            hw_str_id path);
 
+/* Where a function is (views/flame/functions.h): its source file, or its module as shown. */
+const char *hw_page_where(const struct hw_page_trace *t, const struct hw_page_program *g,
+                          uint32_t function);
+
 /* Answers with a JSON text and frees it. */
 void hw_page_reply_json(struct hw_http_request *req, struct hw_json *j);
 /* {"id": id} */

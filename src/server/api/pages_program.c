@@ -168,3 +168,9 @@ const char *hw_page_module(const struct hw_page_trace *t, const struct hw_page_p
 {
     return g && hw_program_has(&g->shown, path) ? g->module : hw_page_string(t, path);
 }
+
+const char *hw_page_where(const struct hw_page_trace *t, const struct hw_page_program *g,
+                          uint32_t function)
+{
+    return hw_page_module(t, g, hw_function_where(hw_functions_get(t->functions, function)));
+}

@@ -181,6 +181,14 @@ int hw_view_fill_leaks(struct hw_view_answer *a, const struct hw_view_asked *q)
     return rc;
 }
 
+/* of: a function, or HW_ID_NONE, by side. */
+static void put_file(struct hw_view_answer *a, const uint32_t of[2])
+{
+    uint32_t function = of[1] == HW_ID_NONE ? of[0] : of[1];
+    hw_view_put_text(a, hw_strings_get(hw_callsites_strings(a->p->callsites),
+                                       hw_functions_get(a->fns, function)->file));
+}
+
 int hw_view_fill_diff(struct hw_view_answer *a, const struct hw_view_asked *q)
 {
     hw_values values[2] = {{0}, {0}};
@@ -206,6 +214,7 @@ int hw_view_fill_diff(struct hw_view_answer *a, const struct hw_view_asked *q)
             continue;
         hw_view_put_text(a, hw_strings_get(d.strings, d.functions.v[i].name));
         hw_view_put_text(a, hw_strings_get(d.strings, d.functions.v[i].module));
+        put_file(a, d.functions.v[i].of);
         hw_view_put_int(a, hw_value_get(&v->a, m));
         hw_view_put_int(a, hw_value_get(&v->b, m));
         hw_view_put_int(a, (int64_t)hw_diff_change(&d, v, m));

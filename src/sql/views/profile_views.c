@@ -73,8 +73,8 @@ void hw_view_put_function(struct hw_view_answer *a, uint32_t function)
 {
     struct hw_strbuf text = {0};
     if (function == HW_ID_NONE) {
-        hw_view_put_text(a, hw_bytes_str(""));
-        hw_view_put_text(a, hw_bytes_str(""));
+        for (int i = 0; i < 3; i++)
+            hw_view_put_text(a, hw_bytes_str(""));
         return;
     }
     const struct hw_function *fn = hw_functions_get(a->fns, function);
@@ -83,6 +83,7 @@ void hw_view_put_function(struct hw_view_answer *a, uint32_t function)
     hw_strbuf_clear(&text);
     hw_function_module(&text, a->p->callsites, fn);
     hw_view_put_text(a, hw_bytes_of(text.p, text.n));
+    hw_view_put_text(a, hw_strings_get(hw_callsites_strings(a->p->callsites), fn->file));
     a->failed |= text.failed;
     hw_strbuf_done(&text);
 }
@@ -119,35 +120,41 @@ bool hw_view_has_only_peaks(const struct hw_view_answer *a, hw_upid upid, int64_
     "self_alloc_space INTEGER, alloc_space INTEGER, self_alloc_objects INTEGER, "                  \
     "alloc_objects INTEGER, samples INTEGER, alloc_samples INTEGER, " ERROR_COLUMNS
 #define TREE_COLUMNS                                                                               \
-    "id INTEGER, parent_id INTEGER, depth INTEGER, name TEXT, map_name TEXT, self_space INTEGER, " \
+    "id INTEGER, parent_id INTEGER, depth INTEGER, name TEXT, map_name TEXT, source_file TEXT, "   \
+    "self_space INTEGER, "                                                                         \
     "space INTEGER, objects INTEGER, alloc_space INTEGER, alloc_objects INTEGER"
 
 static const struct view views[] = {
     {"heapwise_top",
-     "name TEXT, map_name TEXT, self_space INTEGER, space INTEGER, self_objects INTEGER, "
+     "name TEXT, map_name TEXT, source_file TEXT, self_space INTEGER, space INTEGER, self_objects "
+     "INTEGER, "
      "objects INTEGER, self_alloc_space INTEGER, alloc_space INTEGER, "
      "self_alloc_objects INTEGER, alloc_objects INTEGER, samples INTEGER, " ERROR_COLUMNS
      ", callers TEXT",
-     16, "uT", hw_view_fill_top},
-    {"heapwise_callers", TREE_COLUMNS, 10, "utp", hw_view_fill_callers},
-    {"heapwise_callees", TREE_COLUMNS, 10, "utp", hw_view_fill_callees},
+     17, "uT", hw_view_fill_top},
+    {"heapwise_callers", TREE_COLUMNS, 11, "utp", hw_view_fill_callers},
+    {"heapwise_callees", TREE_COLUMNS, 11, "utp", hw_view_fill_callees},
     {"heapwise_leaks",
-     "verdict TEXT, name TEXT, map_name TEXT, slope REAL, slope_low REAL, slope_high REAL, "
+     "verdict TEXT, name TEXT, map_name TEXT, source_file TEXT, slope REAL, slope_low REAL, "
+     "slope_high REAL, "
      "tau REAL, p REAL, grown INTEGER, freed_ratio REAL, space INTEGER, space_error REAL, "
      "samples INTEGER, is_rest INTEGER",
-     14, "u", hw_view_fill_leaks},
+     15, "u", hw_view_fill_leaks},
     {"heapwise_diff",
-     "name TEXT, map_name TEXT, a INTEGER, b INTEGER, change INTEGER, error REAL, "
+     "name TEXT, map_name TEXT, source_file TEXT, a INTEGER, b INTEGER, change INTEGER, error "
+     "REAL, "
      "significant INTEGER",
-     7, "ututP", hw_view_fill_diff},
+     8, "ututP", hw_view_fill_diff},
     {"heapwise_sizes",
-     "heap_name TEXT, name TEXT, map_name TEXT, up_to INTEGER, alloc_objects INTEGER, "
+     "heap_name TEXT, name TEXT, map_name TEXT, source_file TEXT, up_to INTEGER, alloc_objects "
+     "INTEGER, "
      "alloc_space INTEGER, exact_objects INTEGER, objects INTEGER, space INTEGER",
-     9, "uT", hw_view_fill_sizes},
+     10, "uT", hw_view_fill_sizes},
     {"heapwise_lifetimes",
-     "name TEXT, map_name TEXT, alloc_space INTEGER, alloc_objects INTEGER, space INTEGER, "
+     "name TEXT, map_name TEXT, source_file TEXT, alloc_space INTEGER, alloc_objects INTEGER, "
+     "space INTEGER, "
      "stay REAL, temporary_least REAL, temporary_most REAL",
-     8, "u", hw_view_fill_lifetimes},
+     9, "u", hw_view_fill_lifetimes},
     {"heapwise_accounting", "name TEXT, is_total INTEGER, bytes REAL, ts INTEGER", 4, "uT",
      hw_view_fill_accounting},
     {"heapwise_account",
@@ -158,10 +165,11 @@ static const struct view views[] = {
      "name TEXT, map_name TEXT, rounding INTEGER, error REAL, space INTEGER, objects INTEGER", 6,
      "uT", hw_view_fill_rounding},
     {"heapwise_tree",
-     "id INTEGER, parent_id INTEGER, depth INTEGER, name TEXT, map_name TEXT, " FIGURE_COLUMNS, 19,
-     "uTSHFO", hw_view_fill_tree},
-    {"heapwise_functions", "name TEXT, map_name TEXT, " FIGURE_COLUMNS, 16, "uTSHFO",
-     hw_view_fill_functions},
+     "id INTEGER, parent_id INTEGER, depth INTEGER, name TEXT, map_name TEXT, source_file "
+     "TEXT, " FIGURE_COLUMNS,
+     20, "uTSHFO", hw_view_fill_tree},
+    {"heapwise_functions", "name TEXT, map_name TEXT, source_file TEXT, " FIGURE_COLUMNS, 17,
+     "uTSHFO", hw_view_fill_functions},
     {"heapwise_modules", "name TEXT, sql TEXT", 2, "", hw_view_fill_modules},
 };
 

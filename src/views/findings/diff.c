@@ -31,7 +31,8 @@ struct make {
     struct hw_diff *out;
     struct side side[N_SIDES];
     unsigned flags;
-    struct hw_map64 by_key; /* string id of a function's key → common function */
+    struct hw_map64 by_key;    /* string id of a function's key → common function */
+    struct hw_map64 namesakes; /* hashes of keys that several functions of a side have */
     struct hw_flame merged;
     struct hw_flame_index index;
     struct hw_strbuf key, label, module;
@@ -75,7 +76,8 @@ static void add_build_id(struct hw_strbuf *key, const struct hw_diff_side *s,
     }
 }
 
-static void make_key(struct make *m, const struct hw_diff_side *s, const struct hw_function *fn)
+static void make_plain_key(struct make *m, const struct hw_diff_side *s,
+                           const struct hw_function *fn)
 {
     hw_strbuf_clear(&m->key);
     hw_strbuf_clear(&m->label);
@@ -89,6 +91,33 @@ static void make_key(struct make *m, const struct hw_diff_side *s, const struct 
     } else if (!(m->flags & HW_DIFF_BY_NAME)) {
         struct hw_bytes stem = hw_module_stem(hw_bytes_of(m->module.p, m->module.n));
         hw_strbuf_add(&m->key, stem.p, stem.n);
+    }
+}
+
+/* Files of one name and module may be known on one side only, so they count where they must. */
+static int find_namesakes(struct make *m, const struct hw_diff_side *s)
+{
+    int rc = HW_OK;
+    for (uint32_t i = 0; rc == HW_OK && i < hw_functions_count(s->fns); i++) {
+        const struct hw_function *fn = hw_functions_get(s->fns, i);
+        if (!fn->is_namesake)
+            continue;
+        make_plain_key(m, s, fn);
+        rc = hw_map64_put(&m->namesakes, hw_hash_bytes(m->key.p, m->key.n), 1);
+    }
+    return rc;
+}
+
+static void make_key(struct make *m, const struct hw_diff_side *s, const struct hw_function *fn)
+{
+    uint64_t found;
+    make_plain_key(m, s, fn);
+    if (!fn->file.v || m->flags & HW_DIFF_BY_NAME)
+        return;
+    if (fn->language == HW_FUNCTION_MANAGED ||
+        hw_map64_get(&m->namesakes, hw_hash_bytes(m->key.p, m->key.n), &found)) {
+        hw_strbuf_addc(&m->key, '\0');
+        hw_function_place(&m->key, s->p->callsites, fn->file, 0);
     }
 }
 
@@ -310,6 +339,7 @@ static void make_done(struct make *m)
         free(m->side[i].union_of);
     }
     hw_map64_done(&m->by_key);
+    hw_map64_done(&m->namesakes);
     hw_flame_done(&m->merged);
     hw_flame_index_done(&m->index);
     hw_strbuf_done(&m->key);
@@ -329,6 +359,8 @@ int hw_diff_make(const struct hw_diff_side *a, const struct hw_diff_side *b, uns
     int rc = hw_strings_new(&out->strings);
     if (rc == 0)
         rc = hw_flame_begin(&m.merged);
+    for (int i = A; rc == 0 && i < N_SIDES; i++)
+        rc = find_namesakes(&m, m.side[i].in);
     for (int i = B; rc == 0 && i >= A; i--) /* B first: its module names are shown */
         rc = match_functions(&m, &m.side[i]);
     for (int i = A; rc == 0 && i < N_SIDES; i++) {

@@ -135,6 +135,16 @@ enum hw_function_home hw_function_home_of(struct hw_bytes module, struct hw_byte
     return starts(file, "<frozen ") || is_below_interpreter(file) ? HW_HOME_STANDARD : HW_HOME_OWN;
 }
 
+bool hw_function_file_is_whole(struct hw_bytes file)
+{
+    static const char *const pieces[] = {"h",   "hh",  "hpp", "hxx", "h++", "H",  "inc", "inl",
+                                         "ipp", "tcc", "tpp", "def", "gen", "y",  "yy",  "ypp",
+                                         "l",   "ll",  "lpp", "rl",  "re",  "pc", NULL};
+    struct hw_bytes base = base_of(file);
+    const uint8_t *dot = base.n ? memrchr(base.p, '.', base.n) : NULL;
+    return dot && !is_any(hw_bytes_of(dot + 1, (size_t)(base.p + base.n - dot - 1)), pieces);
+}
+
 /* ---- wrappers in C: a known prefix, what is wrapped, a known tail ---- */
 
 /* "" covers malloc itself and what any library calls strdup. */

@@ -27,7 +27,8 @@ struct hw_functions {
 
 static uint64_t hash_of(const struct hw_function *fn)
 {
-    return hw_hash_mix(hw_hash_mix((uint64_t)fn->name.v << 32 | fn->module.v, fn->rel_pc), 1);
+    return hw_hash_mix(hw_hash_mix((uint64_t)fn->name.v << 32 | fn->module.v, fn->rel_pc),
+                       (uint64_t)fn->file.v << 32 | 1);
 }
 
 static int functions_grow(struct hw_functions *f)
@@ -57,10 +58,9 @@ static int function_intern(struct hw_functions *f, const struct hw_function *fn,
     }
     size_t at = hash_of(fn) & f->mask;
     for (; f->slots[at]; at = (at + 1) & f->mask) {
-        struct hw_function *have = &f->v.v[f->slots[at] - 1];
+        const struct hw_function *have = &f->v.v[f->slots[at] - 1];
         if (have->name.v == fn->name.v && have->module.v == fn->module.v &&
-            have->rel_pc == fn->rel_pc) {
-            have->home = fn->home < have->home ? fn->home : have->home;
+            have->rel_pc == fn->rel_pc && have->file.v == fn->file.v) {
             *out = f->slots[at] - 1;
             return HW_OK;
         }
@@ -87,6 +87,10 @@ static int add_function(struct hw_functions *f, struct hw_function *fn, hw_str_i
     struct hw_bytes name = hw_strings_get(s, fn->name), module = hw_strings_get(s, fn->module);
     fn->language = (uint8_t)hw_function_language_of(module);
     fn->home = (uint8_t)hw_function_home_of(module, hw_strings_get(s, seen));
+    fn->file = fn->name.v && (fn->language == HW_FUNCTION_MANAGED ||
+                              hw_function_file_is_whole(hw_strings_get(s, seen)))
+                   ? seen
+                   : (hw_str_id){0};
     fn->kind =
         (uint8_t)(hw_function_is_wrapper(name, f->wrappers) ? HW_FUNCTION_ALLOCATOR
                                                             : hw_function_kind_of(name, module));
@@ -136,6 +140,80 @@ static int frames_sort(struct hw_functions *f)
         f->first_at[i + 1] = (uint32_t)f->at.n;
     }
     return HW_OK;
+}
+
+/* ---- functions of one name ---- */
+
+enum { SEVERAL = UINT32_MAX };
+
+/* By name and module: the only function there whose file is known, or SEVERAL. */
+static int find_only(const struct hw_functions *f, struct hw_map64 *only)
+{
+    for (uint32_t i = 0; i < f->v.n; i++) {
+        const struct hw_function *fn = &f->v.v[i];
+        uint64_t *value;
+        bool fresh;
+        if (!fn->name.v || !fn->file.v)
+            continue;
+        int rc = hw_map64_at(only, (uint64_t)fn->name.v << 32 | fn->module.v, &value, &fresh);
+        if (rc < 0)
+            return rc;
+        *value = fresh ? i : SEVERAL;
+    }
+    return HW_OK;
+}
+
+/* Where a function of no known file belongs: to the only one of its name, or it stands alone. */
+static uint32_t owner_of(struct hw_functions *f, const struct hw_map64 *only, uint32_t i)
+{
+    struct hw_function *fn = &f->v.v[i];
+    uint64_t found;
+    if (!fn->name.v || !hw_map64_get(only, (uint64_t)fn->name.v << 32 | fn->module.v, &found))
+        return i;
+    if (!fn->file.v && found != SEVERAL && fn->language != HW_FUNCTION_MANAGED)
+        return (uint32_t)found;
+    fn->is_namesake = found != i;
+    if (found != SEVERAL && found != i)
+        f->v.v[found].is_namesake = true;
+    return i;
+}
+
+/* Functions are numbered anew, in the order in which frames name them. */
+static void renumber(struct hw_functions *f, const uint32_t *owner, uint32_t *number,
+                     struct hw_function *kept)
+{
+    uint32_t n_kept = 0;
+    for (size_t i = 0; i < f->at.n; i++) {
+        uint32_t *function = &f->at.v[i].function, *to = &number[owner[*function]];
+        if (*to == HW_ID_NONE) {
+            *to = n_kept;
+            kept[n_kept++] = f->v.v[owner[*function]];
+        }
+        *function = *to;
+    }
+    if (n_kept)
+        memcpy(f->v.v, kept, n_kept * sizeof *kept);
+    f->v.n = n_kept;
+}
+
+static int namesakes_sort(struct hw_functions *f)
+{
+    struct hw_map64 only = {0};
+    size_t n = f->v.n;
+    uint32_t *owner = malloc((n + 1) * sizeof *owner), *number = malloc((n + 1) * sizeof *number);
+    struct hw_function *kept = malloc((n + 1) * sizeof *kept);
+    int rc = owner && number && kept ? find_only(f, &only) : HW_ENOMEM;
+    for (uint32_t i = 0; rc == HW_OK && i < n; i++) {
+        owner[i] = owner_of(f, &only, i);
+        number[i] = HW_ID_NONE;
+    }
+    if (rc == HW_OK)
+        renumber(f, owner, number, kept);
+    free(owner);
+    free(number);
+    free(kept);
+    hw_map64_done(&only);
+    return rc;
 }
 
 static uint8_t kind_at(const struct hw_functions *f, uint32_t at)
@@ -257,6 +335,8 @@ int hw_functions_new(const struct hw_callsites *cs, const struct hw_wrappers *wr
     int rc = frames_sort(f);
     f->wrappers = NULL;
     if (rc == 0)
+        rc = namesakes_sort(f);
+    if (rc == 0)
         rc = sites_find(f);
     if (rc < 0) {
         hw_functions_free(f);
@@ -366,16 +446,28 @@ void hw_function_module(struct hw_strbuf *out, const struct hw_callsites *cs,
     hw_strbuf_add(out, path.p, path.n);
 }
 
-void hw_function_place(struct hw_strbuf *out, const struct hw_callsites *cs, hw_str_id file,
-                       uint32_t line)
+hw_str_id hw_function_where(const struct hw_function *fn)
+{
+    bool is_told = fn->language == HW_FUNCTION_MANAGED || fn->is_namesake;
+    return is_told && fn->file.v ? fn->file : fn->module;
+}
+
+struct hw_bytes hw_function_file_shown(const struct hw_callsites *cs, hw_str_id file)
 {
     struct hw_bytes path = hw_strings_get(strings_of(cs), file);
     size_t start = path.n, slashes = 0;
-    if (path.n == 0)
-        return;
     while (start > 0 && (path.p[start - 1] != '/' || ++slashes < 2))
         start--;
-    hw_strbuf_add_escaped(out, path.p + start, path.n - start);
+    return hw_bytes_skip(path, start);
+}
+
+void hw_function_place(struct hw_strbuf *out, const struct hw_callsites *cs, hw_str_id file,
+                       uint32_t line)
+{
+    struct hw_bytes shown = hw_function_file_shown(cs, file);
+    if (shown.n == 0)
+        return;
+    hw_strbuf_add_escaped(out, shown.p, shown.n);
     if (line)
         hw_strbuf_addf(out, ":%u", line);
 }

@@ -3,18 +3,23 @@
  *
  * Why:     people think in functions; a callstack has addresses. And the leaf of every stack is an
  *          allocator: the code responsible is somewhere above it.
- * Shapes:  a named function is (raw name, module path); a frame without a name stands alone as
- *          (module path, rel_pc). Ids are dense from 0. The kind is determined by the raw name and the
- *          module (allocator_frames.c): allocators and their known wrappers (xmalloc, g_malloc0,
- *          sqlite3Realloc, os::malloc in libjvm.so, …) and the profiler's own library; the C
- *          library, the loader and templates of the C++ and Rust standard libraries; the rest. A
- *          callsite's *site* is the function that asked: going up from the leaf, the first that is
- *          none of these (a nameless function that an allocator of its file calls is one of them);
- *          the std function nearest the leaf when there is nothing else; the
- *          allocator itself when it has no caller. Below a managed function (Java's, Python's) code
+ * Shapes:  a named function is (raw name, module path, source file where that tells it from
+ *          another of its name); a frame without a name stands alone as (module path, rel_pc).
+ *          Every function that a runtime runs is told by its file: each Python file has a
+ *          `<module>`. Of native functions a source file tells two `static` ones apart; a header
+ *          or another included piece does not, since one function may consist of several, nor
+ *          does a frame whose file is unknown: both belong to the only function of that name in
+ *          the module, if there is only one. Ids are dense from 0. The kind is determined by the
+ *          raw name and the module (allocator_frames.c): allocators and their known wrappers
+ *          (xmalloc, g_malloc0, sqlite3Realloc, os::malloc in libjvm.so, …) and the profiler's
+ *          own library; the C library, the loader and templates of the C++ and Rust standard
+ *          libraries; the rest. A callsite's *site* is the function that asked: going up from
+ *          the leaf, the first that is none of these (a nameless function that an allocator of
+ *          its file calls is one of them); the std function nearest the leaf when there is
+ *          nothing else; the allocator itself when it has no caller. Below a managed function (Java's, Python's) code
  *          of its language's runtime counts as std: who called Unsafe.allocateMemory asked for a
- *          direct buffer, not libjvm. The class that ends the stack of a Java object is not code:
- *          it counts as an allocator.
+ *          direct buffer, not libjvm. The class that ends the stack of a Java object is not code: it counts
+ *          as an allocator.
  * Owns:    its tables; names stay in the profile's strings.
  * Errors:  HW_ENOMEM.
  * Cost:    O(frames + callsites), once.
@@ -55,10 +60,12 @@ enum hw_function_home {
 struct hw_function {
     hw_str_id name;   /* raw; 0 = unknown */
     hw_str_id module; /* path; 0 = unknown */
+    hw_str_id file;   /* of its source, where that tells namesakes apart; else 0 */
     uint64_t rel_pc;  /* only when the name is unknown */
     uint8_t kind;     /* enum hw_function_kind */
     uint8_t language; /* enum hw_function_language */
-    uint8_t home;     /* enum hw_function_home; of several files the first that comes in it */
+    uint8_t home;     /* enum hw_function_home */
+    bool is_namesake; /* another function has its name and module */
 };
 
 /*
@@ -102,6 +109,8 @@ const struct hw_function_at *hw_functions_site_at(const struct hw_functions *f, 
 enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_bytes module);
 enum hw_function_language hw_function_language_of(struct hw_bytes module);
 enum hw_function_home hw_function_home_of(struct hw_bytes module, struct hw_bytes file);
+/* Whether a source file stands for itself; else it is a piece that others include: "vector", "a.h". */
+bool hw_function_file_is_whole(struct hw_bytes file);
 bool hw_function_is_wrapper(struct hw_bytes raw_name, const struct hw_wrappers *w);
 
 /* How a name is shown: demanglers live on another floor, so the caller brings one.
@@ -120,6 +129,11 @@ void hw_function_module(struct hw_strbuf *out, const struct hw_callsites *cs,
 /* Adds "dir/file.cc:12", the last two parts of the path; nothing when the file is unknown. */
 void hw_function_place(struct hw_strbuf *out, const struct hw_callsites *cs, hw_str_id file,
                        uint32_t line);
+/* Where a person looks for it: its file, of a managed function and of one with namesakes; else its
+ * module. */
+hw_str_id hw_function_where(const struct hw_function *fn);
+/* "dir/file.cc", the last two parts of the path. */
+struct hw_bytes hw_function_file_shown(const struct hw_callsites *cs, hw_str_id file);
 /* The path's last part; empty when unknown. */
 struct hw_bytes hw_module_base(const struct hw_callsites *cs, hw_str_id path);
 

@@ -193,6 +193,20 @@ struct hw_bytes hw_program_module_shown(const struct hw_shown_program *program,
     return hw_program_has(program, path) ? program->name : hw_module_base(cs, path);
 }
 
+void hw_program_where(const struct hw_shown_program *program, struct hw_strbuf *out,
+                      const struct hw_callsites *cs, const struct hw_function *fn,
+                      const struct hw_function_at *place)
+{
+    hw_str_id where = hw_function_where(fn);
+    bool is_file = where.v && where.v == fn->file.v;
+    struct hw_bytes shown =
+        is_file ? hw_function_file_shown(cs, place && place->file.v ? place->file : where)
+                : hw_program_module_shown(program, cs, where);
+    hw_strbuf_add(out, shown.p, shown.n);
+    if (is_file && place && place->line)
+        hw_strbuf_addf(out, ":%u", place->line);
+}
+
 void hw_program_label(const struct hw_shown_program *program, struct hw_strbuf *out,
                       const struct hw_callsites *cs, const struct hw_function *fn,
                       const struct hw_namer *namer)

@@ -62,6 +62,11 @@ enum hw_function_owner hw_function_owner_of(const struct hw_shown_program *progr
  * name. */
 struct hw_bytes hw_program_module_shown(const struct hw_shown_program *program,
                                         const struct hw_callsites *cs, hw_str_id path);
+/* Adds where a function is (hw_function_where), for a person: "pk/large.py:4", or its module as shown.
+ * place: its line (places.h), NULL = none. */
+void hw_program_where(const struct hw_shown_program *program, struct hw_strbuf *out,
+                      const struct hw_callsites *cs, const struct hw_function *fn,
+                      const struct hw_function_at *place);
 /* hw_function_label; a nameless frame of the program by the program's name. */
 void hw_program_label(const struct hw_shown_program *program, struct hw_strbuf *out,
                       const struct hw_callsites *cs, const struct hw_function *fn,

@@ -97,7 +97,7 @@ export function functionsSql(t: Tracks, match: string): string {
   const figures = t.parts
     ? `sum(self_${m}) as self, sum(${m}) as total,\n  sum(${n}) as count`
     : `self_${m} as self, ${m} as total,\n  ${n} as count, space_error`;
-  return `select demangle(name) as name, map_name, ${figures}\nfrom ${from('heapwise_functions', t)}\nwhere ${m} > 0${match ? ` and demangle(name) like ${quote(`%${inSql(t, match)}%`)}` : ''}\n${t.parts ? 'group by 1, 2\n' : ''}order by ${by[column] ?? 'self'} ${order === 'asc' ? 'asc' : 'desc'}`;
+  return `select demangle(name) as name, map_name, ${figures}\nfrom ${from('heapwise_functions', t)}\nwhere ${m} > 0${match ? ` and demangle(name) like ${quote(`%${inSql(t, match)}%`)}` : ''}\n${t.parts ? 'group by 1, 2, source_file\n' : ''}order by ${by[column] ?? 'self'} ${order === 'asc' ? 'asc' : 'desc'}`;
 }
 
 export const functionSql = (t: Tracks, name: string) =>

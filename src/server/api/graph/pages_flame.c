@@ -67,7 +67,8 @@ static int function_texts(struct arrays *a, uint32_t function, uint32_t *name, u
         const char *label = hw_page_label(a->t, a->sel->program, function);
         int rc = hw_flame_block_text(&a->block, label, strlen(label), name);
         if (rc == HW_OK)
-            rc = module_text(a, hw_functions_get(a->t->functions, function)->module, module);
+            rc = module_text(a, hw_function_where(hw_functions_get(a->t->functions, function)),
+                             module);
         if (rc < 0)
             return rc;
         a->name_of[function] = *name + 1;

@@ -144,10 +144,9 @@ static int choose_rows(const struct hw_page_trace *t, const struct hw_page_selec
 {
     for (size_t i = 0; i < values->n; i++) {
         const struct hw_function_value *v = &values->v[i];
-        hw_str_id module = hw_functions_get(t->functions, v->function)->module;
         struct row r = {v, callers ? &callers[v->function] : NULL,
                         hw_page_label(t, s->program, v->function),
-                        hw_page_module(t, s->program, module)};
+                        hw_page_where(t, s->program, v->function)};
         if (hw_value_get(&v->total, s->metric) == 0 ||
             (pattern && !hw_pattern_matches(pattern, r.name)))
             continue;

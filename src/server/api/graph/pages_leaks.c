@@ -44,9 +44,7 @@ static const char *module_of(const struct hw_page_trace *t, const struct hw_page
                              const struct hw_leaks *l, uint32_t node)
 {
     uint32_t function = l->tree.v.v[node].function;
-    return function == HW_ID_NONE
-               ? ""
-               : hw_page_module(t, program, hw_functions_get(t->functions, function)->module);
+    return function == HW_ID_NONE ? "" : hw_page_where(t, program, function);
 }
 
 static void put_trend(struct hw_json *j, const struct hw_leaks *l, const struct hw_trend_result *r)

@@ -114,8 +114,7 @@ static void put_pin(struct hw_json *j, const struct hw_page_trace *t,
     const struct hw_callers *c = &x->callers[r->function];
     hw_json_begin_array(j);
     hw_json_str(j, hw_page_label(t, s->program, r->function));
-    hw_json_str(j,
-                hw_page_module(t, s->program, hw_functions_get(t->functions, r->function)->module));
+    hw_json_str(j, hw_page_where(t, s->program, r->function));
     hw_json_int(j, r->now.space);
     hw_json_int(j, r->now.objects);
     hw_json_int(j, r->function < x->live.n ? x->live.v[r->function].now.space : 0);
@@ -245,10 +244,9 @@ static void put_functions(struct hw_json *j, const struct hw_page_trace *t,
     hw_json_key(j, "functions");
     hw_json_begin_array(j);
     for (size_t r = 0; r < f->n; r++) {
-        const struct hw_function *fn = hw_functions_get(t->functions, f->function[r]);
         hw_json_begin_object(j);
         hw_json_kv_str(j, "name", hw_page_label(t, s->program, f->function[r]));
-        hw_json_kv_str(j, "module", hw_page_module(t, s->program, fn->module));
+        hw_json_kv_str(j, "module", hw_page_where(t, s->program, f->function[r]));
         hw_json_key(j, "values");
         hw_json_begin_array(j);
         for (size_t i = 0; i < f->n_points; i++)

@@ -29,7 +29,7 @@ static void put_function(struct hw_json *j, const struct hw_page_trace *t,
                          const struct hw_page_selection *s, uint32_t function)
 {
     hw_json_str(j, hw_page_label(t, s->program, function));
-    hw_json_str(j, hw_page_module(t, s->program, hw_functions_get(t->functions, function)->module));
+    hw_json_str(j, hw_page_where(t, s->program, function));
 }
 
 /* ---- sizes ---- */

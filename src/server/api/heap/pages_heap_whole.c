@@ -154,7 +154,7 @@ static int name_frame(struct whole *w, uint32_t function, struct hw_page_node *n
     }
     node->name = w->name_of[function] - 1;
     node->flags = f->name.v == 0 ? HW_PAGE_NODE_UNNAMED : 0;
-    return text_of_module(w, f->module, &node->module);
+    return text_of_module(w, hw_function_where(f), &node->module);
 }
 
 static int add_flame(struct whole *w, const struct hw_flame *f, uint32_t group)

@@ -188,8 +188,7 @@ static int put_rows(struct hw_json *j, const struct hw_page_trace *t,
             continue;
         hw_json_begin_array(j);
         hw_json_str(j, hw_page_label(t, program, v->function));
-        hw_json_str(
-            j, hw_page_module(t, program, hw_functions_get(t->functions, v->function)->module));
+        hw_json_str(j, hw_page_where(t, program, v->function));
         hw_json_int(j, v->self.space);
         hw_json_int(j, v->self.objects);
         hw_json_int(j, v->self.alloc_space);
