@@ -102,10 +102,26 @@ enum hw_function_language hw_function_language_of(struct hw_bytes module)
 {
     static const char *const runtimes[] = {"libjvm.so", "libjava.so",   "libzip.so", "libnio.so",
                                            "libnet.so", "libjimage.so", "libjli.so", "libpython",
-                                           "python2",   "python3",      NULL};
+                                           "python2",   "python3",      "libnode",   NULL};
     if (starts(module, JAVA) || starts(module, PYTHON))
         return HW_FUNCTION_MANAGED;
-    return starts_any(base_of(module), runtimes) ? HW_FUNCTION_RUNTIME : HW_FUNCTION_NATIVE;
+    struct hw_bytes base = base_of(module);
+    return starts_any(base, runtimes) || is(base, "node") ? HW_FUNCTION_RUNTIME
+                                                          : HW_FUNCTION_NATIVE;
+}
+
+bool hw_function_is_javascript(struct hw_bytes raw_name, struct hw_bytes module)
+{
+    static const char *const kinds[] = {
+        "JS:", "LazyCompile:", "Function:", "Script:", "Eval:", NULL};
+    return starts(module, "/[jit]") && starts_any(raw_name, kinds);
+}
+
+static enum hw_function_home home_of_javascript(struct hw_bytes raw_name)
+{
+    if (has(raw_name, " node:"))
+        return HW_HOME_STANDARD;
+    return has(raw_name, "/node_modules/") ? HW_HOME_PACKAGE : HW_HOME_OWN;
 }
 
 /* "/lib/python3.11/", "/lib64/python3/": the digits, and then a folder. */
@@ -126,8 +142,11 @@ static bool is_below_interpreter(struct hw_bytes file)
     return false;
 }
 
-enum hw_function_home hw_function_home_of(struct hw_bytes module, struct hw_bytes file)
+enum hw_function_home hw_function_home_of(struct hw_bytes raw_name, struct hw_bytes module,
+                                          struct hw_bytes file)
 {
+    if (hw_function_is_javascript(raw_name, module))
+        return home_of_javascript(raw_name);
     if (!starts(module, PYTHON))
         return HW_HOME_OWN;
     if (has(file, "/site-packages/") || has(file, "/dist-packages/"))
@@ -147,108 +166,31 @@ bool hw_function_file_is_whole(struct hw_bytes file)
 
 /* ---- wrappers in C: a known prefix, what is wrapped, a known tail ---- */
 
-/* "" covers malloc itself and what any library calls strdup. */
-static const char *const prefixes[] = {"",           "x",
-                                       "z",          "e",
-                                       "g_",         "g_try_",
-                                       "je_",        "je",
-                                       "tc_",        "mi_",
-                                       "_mi_",       "mi_heap_",
-                                       "av_",        "apr_",
-                                       "bfd_",       "png_",
-                                       "ztry",       "sqlite3",
-                                       "sqlite3_",   "sqlite3Db",
-                                       "sqlite3Mem", "PyMem_",
-                                       "PyMem_Raw",  "PyObject_",
-                                       "_PyMem_Raw", "_PyMem_Debug",
-                                       "_PyObject_", "CRYPTO_",
-                                       "OPENSSL_",   "OPENSSL_secure_",
-                                       "Curl_",      "Curl_c",
-                                       "uv__",       "uv_",
-                                       "dl",         "xml",
-                                       "safe_",      "checked_",
-                                       "gpr_",       "gc_",
-                                       "ruby_x",     "ck_",
-                                       "jv_mem_",    "libc_",
-                                       "ngx_",       "pg_",
-                                       "talloc_",    "uprv_",
-                                       "gomp_",      "interceptor_",
-                                       "git__",      "ggc_",
-                                       "rte_",       "vim_",
-                                       "lua_",       NULL};
+static const char *const prefixes[] = {
+#define PREFIX(...) __VA_ARGS__,
+#include "views/flame/allocator_frames.def"
+    NULL};
 
 static const char *const verbs[] = {
-    "malloc",       "calloc",        "realloc",        "zalloc",  "memalign", "valloc",
-    "pvalloc",      "aligned_alloc", "strdup",         "strndup", "memdup",   "wcsdup",
-    "reallocarray", "recalloc",      "posix_memalign", "Malloc",  "Calloc",   "Realloc",
-    "Zalloc",       "StrDup",        "StrNDup",        "Strdup",  "MemAlign", "clear_realloc",
-    "nmalloc",      "ncalloc",       "nrealloc",       NULL};
+#define VERB(...) __VA_ARGS__,
+#include "views/flame/allocator_frames.def"
+    NULL};
 
-static const char *const tails[] = {"",    "0",      "64",       "_n",       "0_n",        "z",
-                                    "Raw", "RawNN",  "Zero",     "_usable",  "Usable",     "_num",
-                                    "2",   "_array", "_arrayz",  "_aligned", "_unguarded", "OrFree",
-                                    "_r",  "_small", "_generic", "_zeroed",  NULL};
+static const char *const tails[] = {
+#define TAIL(...) __VA_ARGS__,
+#include "views/flame/allocator_frames.def"
+    NULL};
 
 /* Steps between a named wrapper and malloc that are not named like one. */
-static const char *const wrappers[] = {"mallocWithAlarm",
-                                       "dbMallocRawFinish",
-                                       "dbReallocFinish",
-                                       "pcache1Alloc",
-                                       "jv_mem_alloc",
-                                       "jv_mem_alloc_unguarded",
-                                       "jv_mem_uninit_setup",
-                                       "memory_alloc",
-                                       "g_slice_alloc",
-                                       "g_slice_alloc0",
-                                       "g_slice_copy",
-                                       "ggc_internal_alloc",
-                                       "ggc_internal_cleared_alloc",
-                                       "ggc_realloc",
-                                       "htab_create_typed_alloc",
-                                       "htab_create_alloc",
-                                       "_obstack_begin",
-                                       "_obstack_newchunk",
-                                       "_obstack_begin_worker",
-                                       "_obstack_begin_1",
-                                       "CRYPTO_zalloc",
-                                       "OPENSSL_zalloc",
-                                       "_PyObject_GC_New",
-                                       "_PyObject_GC_NewVar",
-                                       "_PyObject_GC_Alloc",
-                                       "_PyObject_New",
-                                       "_PyObject_NewVar",
-                                       "_PyType_AllocNoTrack",
-                                       "PyType_GenericAlloc",
-                                       "PyObject_GC_NewVar",
-                                       "gc_alloc",
-                                       "palloc",
-                                       "palloc0",
-                                       "repalloc",
-                                       "palloc_extended",
-                                       "MemoryContextAlloc",
-                                       "MemoryContextAllocZero",
-                                       "AllocSetAlloc",
-                                       "AllocSetRealloc",
-                                       "AllocSetContextCreateInternal",
-                                       "ngx_alloc",
-                                       "ngx_palloc",
-                                       "ngx_pnalloc",
-                                       "ngx_pcalloc",
-                                       "ngx_palloc_large",
-                                       "ngx_palloc_block",
-                                       "luaM_malloc_",
-                                       "luaM_realloc_",
-                                       "l_alloc",
-                                       "ztrymalloc_usable_internal",
-                                       "zrealloc_internal",
-                                       "extend_alloc",
-                                       NULL};
+static const char *const wrappers[] = {
+#define WRAPPER(...) __VA_ARGS__,
+#include "views/flame/allocator_frames.def"
+    NULL};
 
 static const char *const wrapper_starts[] = {
-    "__interceptor_",  "__libc_malloc",  "__libc_alloc", "__libc_calloc", "__libc_realloc",
-    "__libc_memalign", "je_malloc",      "_mi_malloc",   "mi_new",        "tc_new",
-    "__rust_alloc",    "__rust_realloc", "__rdl_",       "__rg_",         "__rustc",
-    "uprv_malloc_",    "uprv_realloc_",  "uprv_calloc_", "operator new",  NULL};
+#define START(...) __VA_ARGS__,
+#include "views/flame/allocator_frames.def"
+    NULL};
 
 static bool is_verb_and_tail(struct hw_bytes s)
 {
@@ -295,6 +237,15 @@ static const char *const cxx_allocators[] = {"_Znw",
                                              "_ZSt10__allocate",
                                              "_ZSt17__libcpp_allocate",
                                              "_ZNSt3__19allocator",
+                                             "_Z7qMallocm",
+                                             "_Z8qReallocPvm",
+                                             "_Z14qMallocAlignedmm",
+                                             "_Z15qReallocAlignedPvmmm",
+                                             "_ZN10QArrayData8allocate",
+                                             "_ZN10QArrayData19reallocateUnaligned",
+                                             "_ZN10QArrayData20reallocateUnaligned",
+                                             "_ZN4llvm15allocate_buffer",
+                                             "_ZN4llvm11safe_malloc",
                                              NULL};
 
 static const char *const cxx_std[] = {"_ZNSt",  "_ZNKSt",        "_ZSt", "_ZNSs",
@@ -324,6 +275,12 @@ static const struct {
     {"node", "_ZN2v88internal21AlignedAlloc"},
     {"cc1", "_Z18ggc_internal_alloc"},
     {"cc1", "_Z26ggc_internal_cleared_alloc"},
+    {"node", "_ZN4node24NodeArrayBufferAllocator"},
+    {"node", "_ZN2v88internal12BackingStore"},
+    {"node", "_ZN2v88internal4Heap28AllocateExternalBackingStore"},
+    {"libnode", "_ZN4node24NodeArrayBufferAllocator"},
+    {"libnode", "_ZN2v88internal12BackingStore"},
+    {"libnode", "_ZN2v88internal4Heap28AllocateExternalBackingStore"},
     {"node", "_ZN2v84base6Malloc"},
     {"node", "_ZN2v84base12AlignedAlloc"},
     {"libnode", "_ZN2v88internal21AllocAtLeastWithRetry"},
@@ -505,6 +462,9 @@ enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_by
         memcmp(raw_name.p + raw_name.n - n_mark, HW_FOLDED_MARK, n_mark) == 0)
         raw_name.n -= n_mark;
     struct hw_bytes base = base_of(module);
+    if (hw_function_is_javascript(raw_name, module))
+        return home_of_javascript(raw_name) == HW_HOME_STANDARD ? HW_FUNCTION_STD
+                                                                : HW_FUNCTION_PLAIN;
     if (hw_function_language_of(module) == HW_FUNCTION_MANAGED)
         return is_jdk(module) || is_note(raw_name) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
     if (is_profiler(base) || is_allocator_library(base))

@@ -85,8 +85,10 @@ static int add_function(struct hw_functions *f, struct hw_function *fn, hw_str_i
     const struct hw_strings *s = strings_of(f->cs);
     struct hw_function_at at = {.file = file, .line = line};
     struct hw_bytes name = hw_strings_get(s, fn->name), module = hw_strings_get(s, fn->module);
-    fn->language = (uint8_t)hw_function_language_of(module);
-    fn->home = (uint8_t)hw_function_home_of(module, hw_strings_get(s, seen));
+    fn->language =
+        (uint8_t)(hw_function_is_javascript(name, module) ? HW_FUNCTION_MANAGED
+                                                          : hw_function_language_of(module));
+    fn->home = (uint8_t)hw_function_home_of(name, module, hw_strings_get(s, seen));
     fn->file = fn->name.v && (fn->language == HW_FUNCTION_MANAGED ||
                               hw_function_file_is_whole(hw_strings_get(s, seen)))
                    ? seen
@@ -266,7 +268,9 @@ static struct standing stand(const struct hw_functions *f, uint32_t at, const st
     const struct hw_function *fn = &f->v.v[f->at.v[at].function];
     struct standing s = {fn->kind, fn->kind,
                          fn->language == HW_FUNCTION_MANAGED || (up && up->managed)};
-    if (s.managed && s.kind == HW_FUNCTION_PLAIN && fn->language == HW_FUNCTION_RUNTIME)
+    bool says_less = fn->language == HW_FUNCTION_RUNTIME ||
+                     (fn->language == HW_FUNCTION_NATIVE && fn->name.v == 0);
+    if (s.managed && s.kind == HW_FUNCTION_PLAIN && says_less)
         s.kind = HW_FUNCTION_STD;
     if (up && up->kind == HW_FUNCTION_ALLOCATOR && belongs_to_allocator(f, at, up_at))
         s.kind = HW_FUNCTION_ALLOCATOR;

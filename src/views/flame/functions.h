@@ -16,9 +16,11 @@
  *          libraries; the rest. A callsite's *site* is the function that asked: going up from
  *          the leaf, the first that is none of these (a nameless function that an allocator of
  *          its file calls is one of them); the std function nearest the leaf when there is
- *          nothing else; the allocator itself when it has no caller. Below a managed function (Java's, Python's) code
- *          of its language's runtime counts as std: who called Unsafe.allocateMemory asked for a
- *          direct buffer, not libjvm. The class that ends the stack of a Java object is not code: it counts
+ *          nothing else; the allocator itself when it has no caller. Below a managed function
+ *          (Java's, Python's, JavaScript's) code of its language's runtime counts as std: who
+ *          called Unsafe.allocateMemory asked for a direct buffer, not libjvm. So does native
+ *          code without names: "_multiarray_umath.so+0xde137" says less than the line of Python
+ *          that called it. The class that ends the stack of a Java object is not code: it counts
  *          as an allocator.
  * Owns:    its tables; names stay in the profile's strings.
  * Errors:  HW_ENOMEM.
@@ -50,11 +52,11 @@ enum hw_function_language {
     HW_FUNCTION_MANAGED, /* a function that such a one runs */
 };
 
-/* Whose a function of Python is, by the file it stands in. */
+/* Whose a function of Python or JavaScript is, by the file it stands in. */
 enum hw_function_home {
     HW_HOME_OWN,     /* the program's, and where there is no file */
-    HW_HOME_PACKAGE, /* below site-packages or dist-packages */
-    HW_HOME_STANDARD /* the interpreter's own library: lib/python3.11/json, <frozen importlib> */
+    HW_HOME_PACKAGE, /* below site-packages, dist-packages or node_modules */
+    HW_HOME_STANDARD /* the interpreter's own library: lib/python3.11/json, <frozen importlib>, node:fs */
 };
 
 struct hw_function {
@@ -108,7 +110,10 @@ const struct hw_function_at *hw_functions_site_at(const struct hw_functions *f, 
 
 enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_bytes module);
 enum hw_function_language hw_function_language_of(struct hw_bytes module);
-enum hw_function_home hw_function_home_of(struct hw_bytes module, struct hw_bytes file);
+/* JavaScript by V8's names for a perf map: "JS:^onRequest /srv/app.js:12:5". */
+bool hw_function_is_javascript(struct hw_bytes raw_name, struct hw_bytes module);
+enum hw_function_home hw_function_home_of(struct hw_bytes raw_name, struct hw_bytes module,
+                                          struct hw_bytes file);
 /* Whether a source file stands for itself; else it is a piece that others include: "vector", "a.h". */
 bool hw_function_file_is_whole(struct hw_bytes file);
 bool hw_function_is_wrapper(struct hw_bytes raw_name, const struct hw_wrappers *w);

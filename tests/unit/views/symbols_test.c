@@ -128,6 +128,85 @@ static void demangled_names_are_judged_too(void **state)
             fail_msg("%s", cases[i].name);
 }
 
+static void allocators_of_programs_are_known(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"my_malloc",
+                                        "my_multi_malloc_large",
+                                        "my_once_alloc",
+                                        "__zend_malloc",
+                                        "_emalloc",
+                                        "_safe_femalloc",
+                                        "_estrdup",
+                                        "zend_mm_alloc_huge",
+                                        "Perl_Slab_Alloc",
+                                        "Perl_safesysmalloc",
+                                        "Perl_safesysrealloc",
+                                        "ap_malloc",
+                                        "ap_calloc",
+                                        "apr_palloc",
+                                        "apr_pcalloc",
+                                        "apr_pstrdup",
+                                        "apr_pmemdup",
+                                        "ruby_xmalloc",
+                                        "ruby_xmalloc2",
+                                        "ruby_mimmalloc",
+                                        "objspace_xmalloc0",
+                                        "g_malloc",
+                                        "g_malloc0_n",
+                                        "g_slice_alloc",
+                                        "CRYPTO_malloc",
+                                        "CRYPTO_zalloc",
+                                        "sqlite3Malloc",
+                                        "erts_sys_alloc",
+                                        "_Z7qMallocm",
+                                        "MemoryContextAllocZeroAligned",
+                                        "dbus_malloc0",
+                                        "_gcry_xmalloc"};
+    for (size_t i = 0; i < HW_ARRAY_LEN(names); i++)
+        if (hw_function_kind_of(hw_bytes_str(names[i]), hw_bytes_str("/bin/x")) !=
+            HW_FUNCTION_ALLOCATOR)
+            fail_msg("%s", names[i]);
+    static const char *const plain[] = {"leaky_malloc", "zend_hash_add_new", "Perl_sv_grow",
+                                        "ap_init_scoreboard", "my_charset_get_by_name"};
+    for (size_t i = 0; i < HW_ARRAY_LEN(plain); i++)
+        if (hw_function_kind_of(hw_bytes_str(plain[i]), hw_bytes_str("/bin/x")) !=
+            HW_FUNCTION_PLAIN)
+            fail_msg("%s", plain[i]);
+}
+
+/* Who called into the runtime, or into code without names, is who asked. */
+static void managed_callers_say_more(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *stack, *site;
+    } cases[] = {
+        {"main;load@/[python];array_new@/x/_umath.cpython-311.so;malloc@/libc.so", "array_new"},
+        {"main;load@/[python];@0xde137@/x/_umath.cpython-311.so;malloc@/libc.so", "load"},
+        {"main;@0xde137@/x/_umath.cpython-311.so;malloc@/libc.so", ""},
+        {"_ZN4node5StartEiPPc@/bin/node;JS:^onreq /srv/s.js:2:15@/[jit];"
+         "JS:^alloc node:buffer:391:30@/[jit];Builtins_CEntry@/bin/node;"
+         "_ZN4node24NodeArrayBufferAllocator21AllocateUninitializedEm@/bin/node;malloc@/libc.so",
+         "JS:^onreq /srv/s.js:2:15"},
+        {"_ZN4node5StartEiPPc@/bin/node;"
+         "_ZN4node24NodeArrayBufferAllocator21AllocateUninitializedEm@/bin/node;malloc@/libc.so",
+         "_ZN4node5StartEiPPc"},
+    };
+    for (size_t i = 0; i < HW_ARRAY_LEN(cases); i++) {
+        struct hw_profile *p;
+        struct hw_functions *f;
+        assert_int_equal(hw_profile_new(&p), 0);
+        hw_callsite_id c = fill_stack(p, cases[i].stack);
+        assert_int_equal(hw_functions_new(p->callsites, NULL, &f), 0);
+        const struct hw_function *fn = hw_functions_get(f, hw_functions_site(f, c));
+        assert_string_equal(hw_strings_cstr(hw_callsites_strings(p->callsites), fn->name),
+                            cases[i].site);
+        hw_functions_free(f);
+        hw_profile_free(p);
+    }
+}
+
 static void nameless_parts_of_allocators(void **state)
 {
     (void)state;
@@ -159,4 +238,6 @@ static void nameless_parts_of_allocators(void **state)
 
 HW_TEST_MAIN(cmocka_unit_test(inlined_functions_are_nodes),
              cmocka_unit_test(nameless_parts_of_allocators),
+             cmocka_unit_test(allocators_of_programs_are_known),
+             cmocka_unit_test(managed_callers_say_more),
              cmocka_unit_test(demangled_names_are_judged_too))
