@@ -284,13 +284,28 @@ static int make_history(struct find *f)
 
 /* ---- verdicts ---- */
 
+/*
+ * What comes all the time rests no longer than chance allows: of k samples at random moments a rest of the
+ * share x has the probability k (1 - x)^(k - 1) at most. One in a hundred, and a third in any case, as
+ * programs do not ask evenly.
+ */
+static bool is_steady(const struct hw_leak *r)
+{
+    double k = (double)r->now.alloc_samples;
+    if (r->now.space > 0)
+        k *= fmin(1, r->grown / (double)r->now.space);
+    double allowed = k > 1 ? 1 - pow(0.01 / k, 1 / (k - 1)) : 1;
+    return r->trend.longest_rest < fmax(allowed, 1. / 3);
+}
+
 static enum hw_leak_verdict verdict_of(const struct hw_leak *r, size_t n_moments, bool rough)
 {
     if (n_moments < 4)
         return HW_LEAK_TOO_LITTLE;
     switch (r->trend.trend) {
     case HW_TREND_GROWING:
-        return r->trend.tau > 0.7 && r->trend.p < 0.05 && r->freed_ratio < 0.05 && !rough
+        return r->trend.tau > 0.7 && r->trend.p < 0.05 && r->freed_ratio < 0.05 && !rough &&
+                       is_steady(r)
                    ? HW_LEAK_LIKELY
                    : HW_LEAK_GROWING;
     case HW_TREND_CACHE_LIKE:

@@ -33,7 +33,8 @@
 struct hw_stack_mask;
 
 enum hw_leak_verdict {
-    HW_LEAK_LIKELY, /* tau > 0.7, p < 0.05, < 5 % freed, slope surely above 0, enough samples */
+    HW_LEAK_LIKELY, /* tau > 0.7, p < 0.05, < 5 % freed, slope surely above 0, enough samples, and no
+                       third of the time without a rise that chance does not explain */
     HW_LEAK_GROWING,
     HW_LEAK_CACHE_LIKE,
     HW_LEAK_START_UP,

@@ -86,6 +86,21 @@ static int flat_from(const struct points *p, double since, bool *flat)
     return rc;
 }
 
+static double longest_rest(const struct points *p)
+{
+    double most = p->y[0], since = p->t[0], longest = 0;
+    for (size_t i = 1; i < p->n; i++) {
+        if (p->y[i] <= most && i + 1 < p->n)
+            continue;
+        /* What is new came some time after the moment before. */
+        double until = p->y[i] > most ? p->t[i - 1] : p->t[i];
+        longest = fmax(longest, until - since);
+        most = fmax(most, p->y[i]);
+        since = p->t[i];
+    }
+    return longest / (p->t[p->n - 1] - p->t[0]);
+}
+
 static enum hw_trend trend_of(const struct points *p, double alloc_space, bool flat, bool flat_end,
                               const struct hw_slope *slope)
 {
@@ -122,6 +137,7 @@ int hw_trend_of(const struct hw_trend_series *s, struct hw_trend_result *out)
     bool flat, flat_end;
     if (span <= 0 || p.y[p.n - 1] <= 0)
         return HW_OK;
+    out->longest_rest = longest_rest(&p);
     rc = flat_from(&p, p.t[0] + span / 10, &flat);
     if (rc == 0)
         rc = flat_from(&p, p.t[0] + span * 2 / 3, &flat_end);

@@ -34,6 +34,7 @@ struct hw_trend_result {
     enum hw_trend trend;
     double slope, slope_low, slope_high; /* bytes per unit of time, 95 % */
     double tau, p;                       /* Mann-Kendall */
+    double longest_rest; /* share of the whole time, 0 to 1: the longest without a new maximum */
 };
 
 struct hw_trend_series {
