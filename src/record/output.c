@@ -18,14 +18,26 @@
 
 #include "base/banned.h"
 
-/* A command's name as part of a file name: no slashes, no control bytes, bounded length. */
+/* A command's name as part of a file name: bounded length, and no character that a shell or another system
+ * reads as more than itself ("redis-server *:7101" becomes redis-server_7101). */
+static bool is_safe(unsigned char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+           c >= 0x80 || strchr("+,-._", c);
+}
+
 static void add_name(struct hw_strbuf *b, const char *command)
 {
     enum { MAX_NAME = 100 };
     const char *slash = strrchr(command, '/');
     const char *p = slash && slash[1] ? slash + 1 : command;
-    for (size_t i = 0; p[i] && i < MAX_NAME; i++)
-        hw_strbuf_addc(b, (unsigned char)p[i] <= 0x20 || p[i] == '/' || p[i] == 0x7f ? '_' : p[i]);
+    bool replaced = false;
+    for (size_t i = 0; p[i] && i < MAX_NAME; i++) {
+        bool safe = is_safe((unsigned char)p[i]);
+        if (safe || !replaced)
+            hw_strbuf_addc(b, safe ? p[i] : '_');
+        replaced = !safe;
+    }
 }
 
 /* try 1 is the plain name; later ones get a number, in case a pid was reused. */

@@ -102,6 +102,45 @@ void hw_strbuf_add_escaped(struct hw_strbuf *b, const void *p, size_t n)
     }
 }
 
+enum shell_need { SHELL_PLAIN, SHELL_QUOTES, SHELL_ESCAPES };
+
+static enum shell_need shell_need_of(const unsigned char *c, size_t n)
+{
+    static const char plain[] = "%+,-./:=@_^";
+    enum shell_need need = n ? SHELL_PLAIN : SHELL_QUOTES;
+    for (size_t i = 0, len; i < n; i += len) {
+        len = hw_utf8_len(c + i, n - i);
+        if (len == 0 || hw_utf8_is_hidden(hw_utf8_code(c + i, len)))
+            return SHELL_ESCAPES;
+        bool is_word = (c[i] >= '0' && c[i] <= '9') || (c[i] >= 'A' && c[i] <= 'Z') ||
+                       (c[i] >= 'a' && c[i] <= 'z') || c[i] >= 0x80 || strchr(plain, c[i]);
+        if (!is_word)
+            need = SHELL_QUOTES;
+    }
+    return need;
+}
+
+void hw_strbuf_add_shell_word(struct hw_strbuf *b, const char *text)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    size_t n = strlen(text);
+    enum shell_need need = shell_need_of(c, n);
+    if (need != SHELL_PLAIN)
+        hw_strbuf_adds(b, need == SHELL_ESCAPES ? "$'" : "'");
+    for (size_t i = 0; i < n; i++) {
+        if (need == SHELL_ESCAPES && (c[i] < 0x20 || c[i] >= 0x7f))
+            hw_strbuf_addf(b, "\\x%02x", c[i]);
+        else if (need == SHELL_ESCAPES && (c[i] == '\'' || c[i] == '\\'))
+            hw_strbuf_addf(b, "\\%c", c[i]);
+        else if (need == SHELL_QUOTES && c[i] == '\'')
+            hw_strbuf_adds(b, "'\\''");
+        else
+            hw_strbuf_addc(b, (char)c[i]);
+    }
+    if (need != SHELL_PLAIN)
+        hw_strbuf_addc(b, '\'');
+}
+
 char *hw_strbuf_take(struct hw_strbuf *b)
 {
     if (hw_strbuf_reserve(b, 0) < 0)

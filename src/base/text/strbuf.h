@@ -29,6 +29,9 @@ void hw_strbuf_addf(struct hw_strbuf *b, const char *fmt, ...)
 /* Adds text from outside for a terminal or a log line: control bytes and bytes that are no UTF-8 as
  * \xNN, characters that cannot be seen or turn the reading direction round as \u{202e}. */
 void hw_strbuf_add_escaped(struct hw_strbuf *b, const void *p, size_t n);
+/* Adds text as one word of a command line to copy: as it is, or in quotes where a shell would read it
+ * otherwise; control bytes and the like as bash and zsh read them, $'a\x0ab'. */
+void hw_strbuf_add_shell_word(struct hw_strbuf *b, const char *text);
 char *hw_strbuf_take(struct hw_strbuf *b); /* caller frees; NULL when it failed; "" when empty */
 
 #endif

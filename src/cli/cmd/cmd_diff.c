@@ -74,7 +74,7 @@ static int only_one_dump(const struct hw_diff_page *pg)
 {
     hw_cli_error(pg->cli, "no-data",
                  "'%s' has one dump of that process: nothing to compare it with", pg->path[A]);
-    hw_cli_hint("record with --continuous-dump, or name a second trace: heapwise diff A B");
+    hw_cli_hint("record with -c 10s, or name a second trace: heapwise diff A B");
     return HW_EXIT_NO_DATA;
 }
 

@@ -290,7 +290,7 @@ static int dump_graphs(struct job *j)
     }
     if (!j->output.to_stdout && !hw_opt_flag(o, HW_OPT_QUIET)) {
         fprintf(stderr, "wrote %s\n", j->output.final_name);
-        hw_cli_hint("heapwise graph %s", j->output.final_name);
+        hw_cli_hint_path("heapwise graph", j->output.final_name);
     }
     return HW_EXIT_OK;
 }
@@ -310,7 +310,7 @@ static int dump_hprof(struct job *j, const char *path)
         return hw_cli_fail(j->cli, &err);
     if (!hw_opt_flag(&j->cli->opts, HW_OPT_QUIET)) {
         fprintf(stderr, "the JVM wrote %s\n", path);
-        hw_cli_hint("heapwise graph %s", path);
+        hw_cli_hint_path("heapwise graph", path);
     }
     return HW_EXIT_OK;
 }

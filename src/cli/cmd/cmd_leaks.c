@@ -67,7 +67,7 @@ static void fmt_rate(char out[HW_UNIT_MAX], double v)
 static const char *more_dumps(const struct page *pg)
 {
     return pg->show.label ? "take a longer time, or a shorter --step"
-                          : "record with --continuous-dump";
+                          : "record with -c 10s (--continuous-dump)";
 }
 
 static void put_head(struct page *pg)

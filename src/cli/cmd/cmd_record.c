@@ -354,11 +354,14 @@ static void tell_result(const struct record *r, bool empty)
         return;
     if (r->output.to_stdout || stat(r->output.final_name, &st) < 0)
         return;
+    struct hw_strbuf word = {0};
+    hw_strbuf_add_shell_word(&word, r->output.final_name);
     fprintf(stderr, "wrote %s (%.1f KiB)\n", r->output.final_name, (double)st.st_size / 1024);
     if (!empty)
         fprintf(stderr, "next: heapwise %s %s\n",
                 hw_opt_flag(&r->cli->opts, HW_OPT_NO_REPORT) ? "report" : "ui",
-                r->output.final_name);
+                word.p ? word.p : r->output.final_name);
+    hw_strbuf_done(&word);
 }
 
 /* The last message before a wait that would otherwise be puzzling. */

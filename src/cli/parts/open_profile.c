@@ -35,8 +35,8 @@ static int no_data(const struct hw_cli *cli, const struct hw_open_profile_want *
                      w->path);
     else
         hw_cli_error(cli, "no-data", "no heap profile in '%s'", w->path);
-    hw_cli_hint(p->graphs.n ? "it holds a managed heap: heapwise graph %s" : "heapwise stats %s",
-                w->path);
+    hw_cli_hint_path(p->graphs.n ? "it holds a managed heap: heapwise graph" : "heapwise stats",
+                     w->path);
     return HW_EXIT_NO_DATA;
 }
 

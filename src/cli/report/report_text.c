@@ -72,14 +72,26 @@ static void put_name(const struct page *pg, const char *name)
     hw_strbuf_done(&b);
 }
 
+/* A server that writes what it does over its arguments ("postgres: checkpointer") is shown by that. */
+static const char *title_of(const struct hw_report_data *d, hw_upid upid)
+{
+    const char *name = base_name(hw_report_process_name(d, upid));
+    size_t n = strlen(name);
+    if (n == 0 || name[n - 1] != ':')
+        return name;
+    const char *title =
+        hw_strings_cstr(hw_callsites_strings(d->p->callsites), d->p->processes.v[upid.v].cmdline);
+    return strncmp(title, name, n) == 0 ? title : name;
+}
+
 static void put_process(const struct page *pg)
 {
     const struct hw_report_data *d = pg->d;
-    const char *name = hw_report_process_name(d, d->upid);
+    const char *name = title_of(d, d->upid);
     char buf[HW_UNIT_MAX];
     paint(pg, "1");
     if (name[0]) {
-        put_name(pg, base_name(name));
+        put_name(pg, name);
         fprintf(pg->out, " (%lld)", (long long)d->p->processes.v[d->upid.v].pid);
     } else {
         fprintf(pg->out, "pid %lld", (long long)d->p->processes.v[d->upid.v].pid);
@@ -393,11 +405,10 @@ static void put_amounts(const struct page *pg, const struct hw_value *v)
  */
 static size_t same_name(const struct hw_report_data *d, size_t at, struct hw_value *sum)
 {
-    const char *name = base_name(hw_report_process_name(d, d->ranks.v[at].upid));
+    const char *name = title_of(d, d->ranks.v[at].upid);
     size_t n = 0;
     for (size_t i = 0; i < d->ranks.n; i++) {
-        if (d->ranks.v[i].upid.v == d->upid.v ||
-            strcmp(base_name(hw_report_process_name(d, d->ranks.v[i].upid)), name) != 0)
+        if (d->ranks.v[i].upid.v == d->upid.v || strcmp(title_of(d, d->ranks.v[i].upid), name) != 0)
             continue;
         if (i < at)
             return 0;
@@ -434,6 +445,26 @@ static void put_starters(const struct page *pg, bool first)
     hw_strbuf_done(&names);
 }
 
+/* " x3 (25496, 25495, 25493)": the n processes of one title, from `at` on. */
+static void put_pids(const struct page *pg, size_t at, size_t n)
+{
+    enum { MAX_PIDS = 6 };
+    const struct hw_report_data *d = pg->d;
+    const char *title = title_of(d, d->ranks.v[at].upid);
+    size_t shown = 0;
+    if (n > 1)
+        fprintf(pg->out, " %s%zu", word(pg, "\xc3\x97", "x"), n);
+    for (size_t i = at; i < d->ranks.n && shown < n && shown < MAX_PIDS; i++) {
+        hw_upid upid = d->ranks.v[i].upid;
+        if (upid.v != d->upid.v && strcmp(title_of(d, upid), title) == 0)
+            fprintf(pg->out, "%s%lld", shown++ ? ", " : " (",
+                    (long long)d->p->processes.v[upid.v].pid);
+    }
+    if (shown < n)
+        fprintf(pg->out, " and %zu more", n - shown);
+    fputc(')', pg->out);
+}
+
 static void put_others(const struct page *pg)
 {
     enum { MAX_LINES = 8 };
@@ -452,12 +483,9 @@ static void put_others(const struct page *pg)
             continue;
         }
         fputs(lines++ == 0 ? "\nalso: " : "      ", pg->out);
-        const char *name = base_name(hw_report_process_name(d, upid));
+        const char *name = title_of(d, upid);
         put_name(pg, name[0] ? name : "(no name)");
-        if (n == 1)
-            fprintf(pg->out, " (%lld)", (long long)d->p->processes.v[upid.v].pid);
-        else
-            fprintf(pg->out, " %s%zu", word(pg, "\xc3\x97", "x"), n);
+        put_pids(pg, i, n);
         put_amounts(pg, &sum);
         fputs(lines == 1 ? "  (--pid PID shows it)\n" : "\n", pg->out);
     }
@@ -470,9 +498,10 @@ static void put_hints(const struct page *pg)
 {
     const struct hw_report_data *d = pg->d;
     if (d->o->path && !d->o->is_followed) {
-        fputs("\nnext: heapwise tree ", pg->out);
-        put_name(pg, d->o->path);
-        fputc('\n', pg->out);
+        struct hw_strbuf word = {0};
+        hw_strbuf_add_shell_word(&word, d->o->path);
+        fprintf(pg->out, "\nnext: heapwise tree %s\n", word.p ? word.p : "");
+        hw_strbuf_done(&word);
     }
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/files/helper.h"
+#include "base/text/strbuf.h"
 #include "base/text/utf8.h"
 
 #include "base/banned.h"
@@ -110,6 +111,14 @@ void hw_cli_hint(const char *fmt, ...)
     format(text, sizeof text, fmt, ap);
     va_end(ap);
     fprintf(stderr, "hint: %s\n", text);
+}
+
+void hw_cli_hint_path(const char *command, const char *path)
+{
+    struct hw_strbuf word = {0};
+    hw_strbuf_add_shell_word(&word, path);
+    hw_cli_hint("%s %s", command, word.p ? word.p : path);
+    hw_strbuf_done(&word);
 }
 
 int hw_cli_written(const struct hw_cli *cli, int rc)

@@ -64,6 +64,8 @@ const char *hw_did_you_mean(const char *word, const char *const *known, size_t n
 void hw_cli_error(const struct hw_cli *cli, const char *code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void hw_cli_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* A command to copy: "heapwise graph" and a path, in quotes where a shell needs them. */
+void hw_cli_hint_path(const char *command, const char *path);
 /* Prints err and returns the exit code for it. */
 int hw_cli_fail(const struct hw_cli *cli, const struct hw_error *err);
 /* Flushes standard output; rc < 0: an earlier write failed. HW_EXIT_OK, or prints the reason. */

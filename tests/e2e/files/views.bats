@@ -106,7 +106,7 @@ assert sum(r['space'] for r in d['rows']) + d['suppressed_space'] == d['space']"
 
 @test "leaks: one dump is not enough, and says what to do" {
     run -0 heapwise leaks one.trace
-    has "record with --continuous-dump"
+    has "record with -c 10s"
     has "not enough data"
     run -5 heapwise leaks --fail-above 1G one.trace
     has "a verdict needs four"
@@ -117,7 +117,7 @@ assert sum(r['space'] for r in d['rows']) + d['suppressed_space'] == d['space']"
 @test "diff: of one dump there is nothing to compare" {
     run -5 heapwise diff one.trace
     has "one dump of that process"
-    has "--continuous-dump"
+    has "record with -c 10s"
 }
 
 @test "diff: two dumps of one trace, to the byte" {

@@ -34,4 +34,27 @@ static void text_from_outside_is_escaped(void **state)
     }
 }
 
-HW_TEST_MAIN(cmocka_unit_test(text_from_outside_is_escaped))
+static void shells_read_one_word(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *in, *out;
+    } cases[] = {{"heap.redis_7101.42.trace", "heap.redis_7101.42.trace"},
+                 {"/tmp/a:b,c=d@e+f%g-h", "/tmp/a:b,c=d@e+f%g-h"},
+                 {"heap.größe.1.trace", "heap.größe.1.trace"},
+                 {"", "''"},
+                 {"a b", "'a b'"},
+                 {"a*b", "'a*b'"},
+                 {"~x", "'~x'"},
+                 {"it's", "'it'\\''s'"},
+                 {"a\nb'\\", "$'a\\x0ab\\'\\\\'"},
+                 {"\xff", "$'\\xff'"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hw_strbuf b = {0};
+        hw_strbuf_add_shell_word(&b, cases[i].in);
+        assert_string_equal(b.p, cases[i].out);
+        hw_strbuf_done(&b);
+    }
+}
+
+HW_TEST_MAIN(cmocka_unit_test(text_from_outside_is_escaped), cmocka_unit_test(shells_read_one_word))
