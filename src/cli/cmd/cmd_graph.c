@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/memory/map64.h"
 #include "base/text/json_out.h"
 #include "base/text/plural.h"
 #include "cli/cli.h"
@@ -141,8 +142,10 @@ static void put_head(const struct hw_graph_page *pg)
 
 /* ---- classes ---- */
 
+/* Classes of one name, of a loader each, share a row: a hundred plug-ins are no hundred rows. */
 struct class_row {
-    uint32_t class;
+    uint32_t class; /* the first of them */
+    uint32_t n;
     int64_t key;
 };
 
@@ -154,7 +157,8 @@ static int by_key(const void *pa, const void *pb)
     return (a->class > b->class) - (a->class < b->class);
 }
 
-static void put_class(const struct hw_graph_page *pg, uint32_t class, const struct hw_class_sum *s)
+static void put_class(const struct hw_graph_page *pg, uint32_t class, uint32_t n,
+                      const struct hw_class_sum *s)
 {
     int64_t retained = s->dominated.size + s->dominated.native;
     if (pg->json) {
@@ -164,6 +168,8 @@ static void put_class(const struct hw_graph_page *pg, uint32_t class, const stru
         hw_json_kv_int(pg->json, "size", s->reachable.size);
         hw_json_kv_int(pg->json, "native", s->reachable.native);
         hw_json_kv_int(pg->json, "objects", s->reachable.count);
+        if (n > 1)
+            hw_json_kv_uint(pg->json, "classes", n);
         hw_json_end_object(pg->json);
         return;
     }
@@ -171,7 +177,48 @@ static void put_class(const struct hw_graph_page *pg, uint32_t class, const stru
     hw_graph_put_bytes(s->reachable.size);
     hw_graph_put_bytes(s->reachable.native);
     hw_graph_put_count(s->reachable.count);
-    hw_graph_put_name(hw_graph_name_of(pg, class));
+    struct hw_strbuf name = {0};
+    struct hw_bytes text = hw_graph_name_of(pg, class);
+    hw_strbuf_add(&name, text.p, text.n);
+    if (n > 1)
+        hw_strbuf_addf(&name, "  (%u classes of this name)", n);
+    hw_graph_put_name(hw_bytes_of(name.p, name.n));
+    hw_strbuf_done(&name);
+}
+
+static void add_total(struct hw_heap_sum *to, const struct hw_heap_sum *t)
+{
+    to->count += t->count;
+    to->size += t->size;
+    to->native += t->native;
+}
+
+/* One row a name, with the sums of all its classes in those of its first. */
+static int group_by_name(const struct hw_heap_graph *g, struct hw_class_sum *sums,
+                         struct class_row *rows, size_t *n)
+{
+    struct hw_map64 by_name = {0};
+    int rc = HW_OK;
+    for (uint32_t c = 0; rc == HW_OK && c < g->n_classes; c++) {
+        uint64_t *row;
+        bool fresh;
+        if (!sums[c].reachable.count)
+            continue;
+        rc = hw_map64_at(&by_name, hw_class_shown_name(&g->classes[c]).v, &row, &fresh);
+        if (rc < 0)
+            break;
+        if (fresh) {
+            *row = *n;
+            rows[(*n)++] = (struct class_row){.class = c, .n = 1};
+            continue;
+        }
+        struct class_row *to = &rows[*row];
+        to->n++;
+        add_total(&sums[to->class].reachable, &sums[c].reachable);
+        add_total(&sums[to->class].dominated, &sums[c].dominated);
+    }
+    hw_map64_done(&by_name);
+    return rc;
 }
 
 /* Classes with reachable objects: self size, and next to it what they keep alive. */
@@ -188,12 +235,13 @@ static int show_classes(const struct hw_graph_page *pg, bool by_dominated)
     if (rc < 0)
         return rc;
     size_t n = 0;
-    for (uint32_t c = 0; c < g->n_classes; c++) {
-        const struct hw_class_sum *s = &sums[c];
-        if (s->reachable.count)
-            rows[n++] =
-                (struct class_row){c, by_dominated ? s->dominated.size + s->dominated.native
-                                                   : s->reachable.size + s->reachable.native};
+    rc = group_by_name(g, sums, rows, &n);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < n; i++) {
+        const struct hw_class_sum *s = &sums[rows[i].class];
+        rows[i].key = by_dominated ? s->dominated.size + s->dominated.native
+                                   : s->reachable.size + s->reachable.native;
     }
     if (n)
         qsort(rows, n, sizeof *rows, by_key);
@@ -203,7 +251,7 @@ static int show_classes(const struct hw_graph_page *pg, bool by_dominated)
         printf("%*s%*s%*s%*s  %s\n", HW_GRAPH_WIDTH, "retained", HW_GRAPH_WIDTH, "own",
                HW_GRAPH_WIDTH, "native", HW_GRAPH_WIDTH, "objects", "class");
     for (size_t i = 0; i < n && i < pg->top; i++)
-        put_class(pg, rows[i].class, &sums[rows[i].class]);
+        put_class(pg, rows[i].class, rows[i].n, &sums[rows[i].class]);
     if (pg->json)
         hw_json_end_array(pg->json);
     return HW_OK;
