@@ -316,6 +316,7 @@ static void on_process_exit(struct hw_watch *w, uint32_t events)
     struct hw_target *t = HW_OWNER_OF(w, struct hw_target, exit);
     (void)events;
     hw_watch_remove(t->rec, w);
+    t->knows_exit = hw_pid_exit_status(&t->pid, &t->exit_status) == HW_OK;
     if (t->feed) /* nothing needs to wait for a hole any more */
         atomic_store_explicit(&t->feed->gone, true, memory_order_relaxed);
     hw_target_finish(t, HW_END_EXITED);

@@ -104,6 +104,8 @@ struct hw_target {
 
     enum hw_target_phase phase;
     enum hw_target_end end;
+    bool knows_exit;
+    uint32_t exit_status; /* as wait() gives it */
     struct hw_page page;
     struct hw_filters filters;
     uint64_t filters_ns; /* last look */

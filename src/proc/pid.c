@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -133,12 +134,45 @@ int hw_proc_stat(int proc_dir, struct hw_proc_stat *out)
                " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu",
                &s.state, &s.ppid, &utime, &stime, &start) != 5)
         return HW_EFORMAT;
+    /* the last of its words, and that of what runs is 0 */
+    const char *last = strrchr(p, ' ');
+    if (s.state == 'Z' && last)
+        s.exit_code = (int32_t)strtol(last, NULL, 10);
     s.utime_ticks = utime;
     s.stime_ticks = stime;
     s.start_ticks = start;
     s.ppid = hw_proc_pid_of(s.ppid);
     *out = s;
     return HW_OK;
+}
+
+/* linux/pidfd.h of Linux 6.15 */
+struct pidfd_info {
+    uint64_t mask, cgroup;
+    uint32_t ids[11];
+    int32_t exit_code;
+};
+#define PIDFD_INFO_HAS_EXIT 8u
+#define PIDFD_GET_INFO_CALL _IOWR(0xFF, 11, struct pidfd_info)
+
+static bool exit_of_reaped(const struct hw_pid *p, uint32_t *out)
+{
+    struct pidfd_info i = {.mask = PIDFD_INFO_HAS_EXIT};
+    if (p->pidfd < 0 || ioctl(p->pidfd, PIDFD_GET_INFO_CALL, &i) < 0 ||
+        !(i.mask & PIDFD_INFO_HAS_EXIT))
+        return false;
+    *out = (uint32_t)i.exit_code;
+    return true;
+}
+
+int hw_pid_exit_status(const struct hw_pid *p, uint32_t *out)
+{
+    struct hw_proc_stat st;
+    if (hw_proc_stat(p->dir, &st) == HW_OK && st.state == 'Z') {
+        *out = (uint32_t)st.exit_code;
+        return HW_OK;
+    }
+    return exit_of_reaped(p, out) ? HW_OK : HW_EGONE;
 }
 
 uint64_t hw_pid_start(const struct hw_pid *p)

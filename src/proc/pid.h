@@ -33,6 +33,9 @@ int hw_pid_open(int32_t pid, struct hw_pid *out, struct hw_error *err);
 int hw_pid_open_peer(int socket, int32_t pid, struct hw_pid *out, struct hw_error *err);
 void hw_pid_done(struct hw_pid *p);
 bool hw_pid_alive(const struct hw_pid *p);
+/* How it ended, as wait() gives it: of one that its parent has not waited for yet, or (Linux 6.15) has.
+ * HW_EGONE: nothing tells. */
+int hw_pid_exit_status(const struct hw_pid *p, uint32_t *out);
 /* Not one that got the number later. Of two whose start_ticks were read. */
 static inline bool hw_pid_is_same(const struct hw_pid *a, const struct hw_pid *b)
 {
@@ -46,6 +49,8 @@ struct hw_proc_stat {
     uint64_t start_ticks;
     uint64_t utime_ticks, stime_ticks;
     char state;
+    int32_t
+        exit_code; /* as wait() gives it, once it has ended; 0 also where that may not be seen */
 };
 int hw_proc_stat(int proc_dir, struct hw_proc_stat *out);
 

@@ -374,6 +374,17 @@ int hw_trace_memory_account(struct hw_trace_writer *w, uint32_t sequence, uint64
     return hw_trace_end(w, err);
 }
 
+int hw_trace_exit_status(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                         int32_t pid, uint32_t status, struct hw_error *err)
+{
+    struct hw_pb *pb = hw_trace_begin(w, sequence, boottime_ns);
+    hw_pb_begin(pb, HW_F_TracePacket_memory_account);
+    hw_pb_sint64(pb, HW_F_MemoryAccount_pid, pid);
+    hw_pb_uint(pb, HW_F_MemoryAccount_exit_status, status);
+    hw_pb_end(pb);
+    return hw_trace_end(w, err);
+}
+
 int hw_trace_attributes(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
                         const struct hw_trace_attribute *all, size_t n, struct hw_error *err)
 {

@@ -181,6 +181,9 @@ static inline struct hw_memory_account hw_memory_account_of(int32_t pid)
 
 int hw_trace_memory_account(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
                             const struct hw_memory_account *a, struct hw_error *err);
+/* How a process ended, as wait() gives it. */
+int hw_trace_exit_status(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
+                         int32_t pid, uint32_t status, struct hw_error *err);
 
 /*
  * A moment that somebody named: an instant event of category HW_MARK_CATEGORY on a track of the

@@ -5,6 +5,7 @@
 #include "base/text/json_out.h"
 #include "cli/parts/loss_text.h"
 #include "cli/report/report_data.h"
+#include "cli/report/report_end.h"
 #include "cli/report/report_managed.h"
 #include "export/figures.h"
 
@@ -178,6 +179,7 @@ int hw_report_json(const struct hw_report_data *d, FILE *out)
         hw_json_kv_double(&j, "malloc_info_free_bytes", d->minfo_free);
     }
     put_account(&j, d);
+    hw_report_end_json(d, &j);
     put_sites(&j, d);
     put_other_sites(&j, d);
     put_losses(&j, d);

@@ -7,6 +7,7 @@
 #include "cli/parts/open_profile.h"
 #include "cli/parts/short_name.h"
 #include "cli/report/report_data.h"
+#include "cli/report/report_end.h"
 #include "cli/report/report_managed.h"
 #include "cli/report/report_notes.h"
 #include "config/command/units.h"
@@ -197,6 +198,7 @@ static void put_totals(const struct page *pg)
             fprintf(pg->out, "  explained %.0f%%", 100 * (double)v->space / d->rss);
     }
     fputc('\n', pg->out);
+    hw_report_end_text(d, pg->out);
     put_account(pg);
     put_beside(pg);
     if (shows_idle(d)) {

@@ -262,12 +262,16 @@ void hw_proc_poll_last(struct hw_session *s, struct hw_target *t)
     if (s->closed || !s->proc || t->is_untold)
         return;
     (void)check(s, hw_account_last(t, s->writer, s->proc->sequence, &err), &err);
-    if (t->kept_ns == 0)
-        return;
-    (void)check(s,
-                hw_trace_process_stats(s->writer, s->proc->sequence, t->kept_ns, &t->kept, 1, &err),
-                &err);
+    if (t->kept_ns)
+        (void)check(
+            s, hw_trace_process_stats(s->writer, s->proc->sequence, t->kept_ns, &t->kept, 1, &err),
+            &err);
     t->kept_ns = 0;
+    if (t->knows_exit)
+        (void)check(s,
+                    hw_trace_exit_status(s->writer, s->proc->sequence, hw_now_boottime_ns(),
+                                         t->pid.pid, t->exit_status, &err),
+                    &err);
 }
 
 /* Without any if they cannot be read: the process may just have ended. */

@@ -30,7 +30,7 @@ void hw_proc_poll_target(struct hw_session *s, struct hw_target *t);
 void hw_proc_poll_untold(const struct hw_target *t);
 /* At a dump of a target that lives. */
 void hw_proc_poll_dump(struct hw_session *s, struct hw_target *t);
-/* The same for a target that has ended: what was last read. */
+/* The same for a target that has ended: what was last read, and how it ended where that is known. */
 void hw_proc_poll_last(struct hw_session *s, struct hw_target *t);
 /* For a process that is no target: its name, then a reading of its memory. */
 void hw_proc_poll_name(struct hw_session *s, const struct hw_pid *pid);

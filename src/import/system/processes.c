@@ -342,6 +342,7 @@ int hw_import_memory_account(struct hw_profile *p, struct hw_bytes message, int6
         {HW_F_MemoryAccount_mapped_errno, "account.mapped_errno", 1},
         {HW_F_MemoryAccount_pins_blocks, "account.pins_blocks", 1},
         {HW_F_MemoryAccount_pins_missed, "account.pins_missed", 1},
+        {HW_F_MemoryAccount_exit_status, "exit.status", 1},
     };
     return add_counters(p, message, ts_ns, known, HW_ARRAY_LEN(known));
 }

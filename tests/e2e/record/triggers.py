@@ -121,6 +121,8 @@ def memory_group(box):
         hw.true(near and all(d.checkpoint for d in near), "checkpoints near the limit")
         live = near[-1].by_function(["fn_a"])["fn_a"][2]
         hw.true(70 * MIB <= live <= 96 * MIB, f"{live >> 20} MiB at the checkpoint")
+        shown = report(box, box.path("oom.trace"))
+        hw.true("killed by SIGKILL, memory group at " in shown and "of its limit 96.0 MiB" in shown, shown)
     finally:
         for _ in range(50):
             try:
@@ -128,6 +130,21 @@ def memory_group(box):
                 break
             except OSError:
                 time.sleep(0.1)
+
+
+def killed(box):
+    """The report tells how a program ended: one that was started, and one that was attached to."""
+    script = "import os, sys; x = bytearray(8 << 20); sys.stdin.readline(); y = bytearray(8 << 20); os.kill(os.getpid(), 9)"
+    r = box.run([hw.tool("heapwise"), "record", "-o", box.path("own.trace"), "--", "python3", "-c", script], stdin=b"")
+    hw.equal(r.returncode, 128 + signal.SIGKILL, hw.tail(r.stderr))
+    hw.true("\nkilled by SIGKILL\n" in report(box, box.path("own.trace")), "of its own program")
+    p = box.start(["python3", "-c", script], stdin=subprocess.PIPE)
+    a = box.start([hw.tool("heapwise"), "attach", "-o", box.path("other.trace"), str(p.pid)], stderr=subprocess.PIPE)
+    hw.wait_for(lambda: hw.called(p.pid), "the attach")
+    p.communicate(b"\n", timeout=hw.CLOCK)
+    a.communicate(timeout=hw.CLOCK)
+    shown = json.loads(box.run([hw.tool("heapwise"), "report", "--json", box.path("other.trace")]).stdout)
+    hw.equal(shown.get("exit"), {"signal": 9}, "of another's program")
 
 
 def memory_group_v2(box):

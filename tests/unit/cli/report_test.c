@@ -113,6 +113,61 @@ static void an_rss_from_before_is_of_the_start(void **state)
         "   allocations may have gone unsampled.\n");
 }
 
+static void counter(struct hw_profile *p, const char *name, double value)
+{
+    struct hw_counter_row c = {
+        .upid = {0}, .name = fill_str(p, name), .ts_ns = 150 * SECOND, .value = value};
+    assert_int_equal(hw_vec_push(&p->counters, c), 0);
+}
+
+/* What is said below the totals of a process that ended like this. */
+static void assert_end(double status, double current, double limit, const char *want)
+{
+    struct hw_report_options o = options();
+    struct hw_profile *p = growing();
+    char text[1024];
+    o.top = 1;
+    if (status >= 0)
+        counter(p, "exit.status", status);
+    if (limit > 0) {
+        counter(p, "cgroup.current", current);
+        counter(p, "cgroup.limit", limit);
+    }
+    (void)snprintf(
+        text, sizeof text,
+        "server (4211)  5 dumps over 2m 30s  interval 4 KiB  samples 25.0 k  lost 0\n"
+        "live 97.7 MiB +-1.3%%   allocated 97.7 MiB   peak 97.7 MiB at 02:30   RSS "
+        "150.0 MiB  explained 65%%\n"
+        "%s\n"
+        "             LIVE     change  ALLOCS   SITE\n"
+        "  58.6 MiB +-1.6%%  +11.7 MiB  15.0 k   Cache::insert  (app)                    "
+        "           growing\n"
+        "         39.1 MiB   in 1 more site (--top 0: all)\n"
+        "+-: 95%% interval. Without it, and where a site is missing, up to 12.0 KiB of "
+        "small\n"
+        "   allocations may have gone unsampled.\n",
+        want);
+    (void)check(p, &o, text);
+}
+
+static void how_it_ended(void **state)
+{
+    (void)state;
+    const double mib = 1024 * 1024;
+    assert_end(-1, 0, 0, "");
+    assert_end(0, 0, 0, "");
+    assert_end(0, 50 * mib, 100 * mib, "");
+    assert_end(9, 0, 0, "killed by SIGKILL\n");
+    assert_end(9, 100 * mib, 100 * mib,
+               "killed by SIGKILL, memory group at 100.0 MiB of its limit 100.0 MiB\n");
+    assert_end(11 + 128, 50 * mib, 100 * mib, "killed by SIGSEGV\n"); /* with a core file */
+    assert_end(3 * 256, 95 * mib, 100 * mib,
+               "exited with status 3, memory group at 95.0 MiB of its limit 100.0 MiB\n");
+    assert_end(-1, 95 * mib, 100 * mib, "memory group at 95.0 MiB of its limit 100.0 MiB\n");
+    assert_end(1e300, 0, 0, "");
+    assert_end(9.5, 0, 0, "");
+}
+
 static void growth_and_start_up(void **state)
 {
     (void)state;
@@ -534,7 +589,8 @@ static void a_managed_heap_is_told_beside(void **state)
 
 HW_TEST_MAIN(cmocka_unit_test(memory_that_ran_out_comes_first),
              cmocka_unit_test(a_managed_heap_is_told_beside), cmocka_unit_test(idle_bytes),
-             cmocka_unit_test(growth_and_start_up), cmocka_unit_test(an_older_rss_is_not_compared),
+             cmocka_unit_test(growth_and_start_up), cmocka_unit_test(how_it_ended),
+             cmocka_unit_test(an_older_rss_is_not_compared),
              cmocka_unit_test(an_rss_from_before_is_of_the_start),
              cmocka_unit_test(without_recorded_maxima), cmocka_unit_test(on_a_terminal),
              cmocka_unit_test(everything_freed_shows_the_peak),

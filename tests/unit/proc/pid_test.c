@@ -2,9 +2,11 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -42,4 +44,42 @@ static void too_few_descriptors_are_told_as_such(void **state)
     (void)close(ends[1]);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(too_few_descriptors_are_told_as_such))
+/* Before its parent has waited for it, and after that where the kernel still tells. */
+static void how_a_process_ended(void **state)
+{
+    (void)state;
+    static const int exits[] = {0, 3, -1}; /* -1: killed */
+    for (size_t i = 0; i < sizeof exits / sizeof exits[0]; i++) {
+        struct hw_pid p;
+        struct hw_error err = {0};
+        uint32_t status = 77;
+        int waited, go[2];
+        char c;
+        assert_int_equal(pipe(go), 0);
+        pid_t child = fork();
+        if (child == 0) {
+            (void)!read(go[0], &c, 1);
+            _exit(exits[i]);
+        }
+        assert_true(child > 0);
+        assert_int_equal(hw_pid_open(child, &p, &err), 0);
+        assert_int_equal(hw_pid_exit_status(&p, &status), HW_EGONE); /* it runs */
+        if (exits[i] < 0)
+            assert_int_equal(kill(child, SIGKILL), 0);
+        assert_int_equal(write(go[1], "g", 1), 1);
+        siginfo_t info;
+        assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+        assert_int_equal(hw_pid_exit_status(&p, &status), 0);
+        assert_int_equal(waitpid(child, &waited, 0), child);
+        assert_int_equal(status, waited);
+        status = 77;
+        if (hw_pid_exit_status(&p, &status) == HW_OK)
+            assert_int_equal(status, waited);
+        hw_pid_done(&p);
+        (void)close(go[0]);
+        (void)close(go[1]);
+    }
+}
+
+HW_TEST_MAIN(cmocka_unit_test(too_few_descriptors_are_told_as_such),
+             cmocka_unit_test(how_a_process_ended))
