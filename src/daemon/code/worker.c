@@ -27,6 +27,7 @@
 #include <sys/wait.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/files/fd_receive.h"
@@ -41,7 +42,9 @@
 #include "base/banned.h"
 
 #define NOBODY         65534
-#define MAX_CHILDREN   4
+#define MAX_CHILDREN   4  /* at work */
+#define MAX_LEFT       28 /* that do not come back */
+#define STUCK_NS       UINT64_C(5000000000)
 #define MEMORY_BYTES   (UINT64_C(6) << 30) /* and at most half of the memory that exists */
 #define MEMORY_LEAST   (UINT64_C(256) << 20)
 #define TABLE_CPU_SECS 10
@@ -250,11 +253,19 @@ _Noreturn static void run_job(int sock, const struct job *j, int elf_fd, int mem
 struct child {
     pid_t pid;
     struct job job;
+    uint64_t since_ns;
+    bool left; /* it has no place any more, and may still answer */
+    bool told; /* its job is answered */
 };
 
-static void answer_for(int sock, const struct child *c, int status)
+struct children {
+    struct child v[MAX_CHILDREN + MAX_LEFT];
+    size_t n, n_left;
+};
+
+static void answer_for(int sock, const struct job *j, int status)
 {
-    struct hw_job_answer a = {.job = c->job.job, .type = c->job.type, .rc = HW_EFORMAT};
+    struct hw_job_answer a = {.job = j->job, .type = j->type, .rc = HW_EFORMAT};
     int sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     if (sig == SIGXCPU || sig == SIGKILL || sig == SIGALRM)
         a.rc = HW_ETIMEOUT;
@@ -263,23 +274,71 @@ static void answer_for(int sock, const struct child *c, int status)
     send_answer(sock, &a);
 }
 
-static void reap(int sock, struct child *children, size_t *n, bool wait_for_one)
+static void refuse(int sock, const struct job *j)
 {
-    for (;;) {
-        int status;
-        pid_t pid = waitpid(-1, &status, wait_for_one ? 0 : WNOHANG);
-        if (pid <= 0)
-            return;
-        wait_for_one = false;
-        for (size_t i = 0; i < *n; i++) {
-            if (children[i].pid != pid)
+    struct hw_job_answer a = {.job = j->job, .type = j->type, .rc = HW_ETIMEOUT};
+    (void)snprintf(a.text, sizeof a.text, "the file does not answer");
+    send_answer(sock, &a);
+}
+
+static void reap(int sock, struct children *c)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        for (size_t i = 0; i < c->n; i++) {
+            if (c->v[i].pid != pid)
                 continue;
-            if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-                answer_for(sock, &children[i], status);
-            children[i] = children[--*n];
+            if (!c->v[i].told && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
+                answer_for(sock, &c->v[i].job, status);
+            c->n_left -= c->v[i].left;
+            c->v[i] = c->v[--c->n];
             break;
         }
+}
+
+/* It neither works nor waits for a processor. */
+static bool waits(pid_t pid)
+{
+    char path[32];
+    hw_autofree char *text = NULL;
+    size_t n;
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (hw_file_read(AT_FDCWD, path, 4096, &text, &n, NULL) < 0)
+        return true; /* hidden from us (hidepid) */
+    const char *p = strrchr(text, ')');
+    return !(p && p[1] == ' ' && p[2] == 'R');
+}
+
+/*
+ * A file's lock is its user's, and who waits for it is not ended by the alarm either. Such a child
+ * makes room for the next job; it is never waited for.
+ */
+static void leave_stuck(int sock, struct children *c)
+{
+    uint64_t now = hw_now_monotonic_ns();
+    for (size_t i = 0; i < c->n; i++) {
+        struct child *x = &c->v[i];
+        uint64_t age = now - x->since_ns;
+        if (!x->left && age > STUCK_NS && c->n_left < MAX_LEFT && waits(x->pid)) {
+            x->left = true;
+            c->n_left++;
+        }
+        if (!x->told && age > (WALL_SECS + 5) * UINT64_C(1000000000)) { /* the alarm was in vain */
+            refuse(sock, &x->job);
+            x->told = true;
+        }
     }
+}
+
+/* No place, and none to come: the next job is answered at once. */
+static bool all_are_stuck(const struct children *c)
+{
+    bool stuck = c->n == HW_ARRAY_LEN(c->v);
+    uint64_t now = hw_now_monotonic_ns();
+    for (size_t i = 0; stuck && i < c->n; i++)
+        stuck = c->v[i].left || (now - c->v[i].since_ns > STUCK_NS && waits(c->v[i].pid));
+    return stuck;
 }
 
 static bool take_job(int sock, struct job *j, int fds[2])
@@ -329,21 +388,23 @@ _Noreturn static void parent_of_workers(int sock)
     (void)close_range(4, ~0u, 0);        /* whatever was open here does not concern us */
     uint64_t memory = memory_of_a_job(); /* while the files with that information can be read */
     drop_privileges();
-    struct child children[MAX_CHILDREN];
-    size_t n = 0;
+    static struct children c;
     for (;;) {
-        struct pollfd p = {.fd = sock, .events = POLLIN};
-        int r = ppoll(&p, 1, NULL, &none);
-        reap(sock, children, &n, /* wait_for_one = */ false);
+        static const struct timespec second = {.tv_sec = 1};
+        bool has_place = c.n - c.n_left < MAX_CHILDREN, stuck = !has_place && all_are_stuck(&c);
+        struct pollfd p = {.fd = sock, .events = has_place || stuck ? POLLIN : 0};
+        int r = ppoll(&p, 1, c.n ? &second : NULL, &none);
+        reap(sock, &c);
+        leave_stuck(sock, &c);
         if (r <= 0)
             continue;
+        if (!has_place && !stuck) /* nothing was asked for: it is the recorder's end */
+            break;
         int fds[2];
         struct job j;
         if (!take_job(sock, &j, fds)) /* also the end of the recorder */
             break;
-        if (n == MAX_CHILDREN)
-            reap(sock, children, &n, /* wait_for_one = */ true);
-        pid_t pid = fork();
+        pid_t pid = stuck ? -1 : fork();
         if (pid == 0) {
             (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* not longer than the recorder */
             struct sigaction dfl = {.sa_handler = SIG_DFL};
@@ -351,11 +412,12 @@ _Noreturn static void parent_of_workers(int sock)
             (void)sigprocmask(SIG_SETMASK, &none, NULL);
             run_job(sock, &j, fds[0], fds[1], memory);
         }
-        struct child c = {pid, j};
-        if (pid < 0)
-            answer_for(sock, &c, SIGKILL);
+        if (stuck)
+            refuse(sock, &j);
+        else if (pid < 0)
+            answer_for(sock, &j, SIGKILL);
         else
-            children[n++] = c;
+            c.v[c.n++] = (struct child){.pid = pid, .job = j, .since_ns = hw_now_monotonic_ns()};
         (void)close(fds[0]); /* the child has its own */
         (void)close(fds[1]);
     }
