@@ -214,6 +214,24 @@ static bool is_kernel_thread(const struct hw_pid *p)
            (flags & KERNEL_THREAD) != 0;
 }
 
+/* By a process of its own (process_reads.h). */
+static void check_files(const struct hw_pid *p, void *arg)
+{
+    struct hw_finding *out = arg;
+    struct hw_error err;
+    if (hw_inject_check(p, &err) == HW_OK)
+        return;
+    char name[4096] = "its program";
+    ssize_t len = readlinkat(p->dir, "exe", name, sizeof name - 1);
+    if (len > 0)
+        name[len] = '\0';
+    hw_autofd int exe = openat(p->dir, "exe", O_RDONLY | O_CLOEXEC); /* whatever its root */
+    /* Of the file's properties, only this explains more than what prevents attaching. */
+    diagnose_open(exe, name, /* loads = */ true, out);
+    if (!out->code || strcmp(out->code, "go") != 0)
+        find(out, "not-attachable", "%s", err.text);
+}
+
 static void check_process(const struct hw_pid *p, struct hw_finding *out)
 {
     struct hw_proc_status status;
@@ -253,18 +271,14 @@ static void check_process(const struct hw_pid *p, struct hw_finding *out)
         find(out, "not-permitted", "process %d may not be inspected", p->pid);
         return;
     }
-    struct hw_error err;
-    if (hw_inject_check(p, &err) == HW_OK)
-        return;
-    char name[4096] = "its program";
-    ssize_t len = readlinkat(p->dir, "exe", name, sizeof name - 1);
-    if (len > 0)
-        name[len] = '\0';
-    hw_autofd int exe = openat(p->dir, "exe", O_RDONLY | O_CLOEXEC); /* whatever its root */
-    /* Of the file's properties, only this explains more than what prevents attaching. */
-    diagnose_open(exe, name, /* loads = */ true, out);
-    if (!out->code || strcmp(out->code, "go") != 0)
-        find(out, "not-attachable", "%s", err.text);
+    struct hw_finding found = {0};
+    int rc_files = hw_read_files(p, check_files, &found, sizeof found);
+    if (rc_files < 0)
+        find(out, "not-permitted",
+             "process %d may not be inspected: its files or its root directory do not answer (%s)",
+             p->pid, hw_errc_text(rc_files));
+    else
+        *out = found;
 }
 
 void hw_diagnose_pid(int32_t pid, struct hw_finding *out)

@@ -20,4 +20,14 @@ int hw_read_cmdline(const struct hw_pid *p, char **out, size_t *n);
 int hw_read_environ(const struct hw_pid *p, char **out, size_t *n);
 int hw_read_maps(const struct hw_pid *p, struct hw_maps *out);
 
+/*
+ * What concerns the files of a process and paths below its root: whoever waits for a lock of theirs
+ * is not ended by SIGKILL, and a process with such a thread has no end. So a process of ours runs
+ * it, which is left behind with all that is in it; of the command it has nothing open.
+ * n <= HW_READ_FILES_BYTES: what run writes to *out. The first call decides about run.
+ */
+#define HW_READ_FILES_BYTES 1024u
+int hw_read_files(const struct hw_pid *p, void (*run)(const struct hw_pid *p, void *out), void *out,
+                  size_t n);
+
 #endif
