@@ -202,18 +202,28 @@ static void strike(struct hw_blocking_reader *l, const struct hw_reading_who *w)
     s->n++;
 }
 
-static bool is_running(pid_t tid)
+static bool is_running(const char *path)
 {
-    char path[64];
     hw_autofree char *text = NULL;
     size_t n;
-    (void)snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)tid);
-    if (tid == 0)
-        return true; /* it has not even started */
     if (hw_file_read(AT_FDCWD, path, 4096, &text, &n, NULL) < 0)
         return false;
     const char *p = strrchr(text, ')');
     return p && p[1] == ' ' && p[2] == 'R';
+}
+
+/* The thread, or the process that it waits for. */
+static bool is_at_work(const struct hw_blocking_reader *l, const struct hw_reading_job *j)
+{
+    char path[64];
+    int32_t helper = atomic_load_explicit(&j->helper, memory_order_relaxed);
+    if (l->tid == 0)
+        return true; /* it has not even begun */
+    if (helper)
+        (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)helper);
+    else
+        (void)snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)l->tid);
+    return is_running(path);
 }
 
 static bool wait_for(struct hw_blocking_reader *l, const struct hw_reading_job *j)
@@ -224,7 +234,7 @@ static bool wait_for(struct hw_blocking_reader *l, const struct hw_reading_job *
         int rc = pthread_cond_timedwait(&l->done, &l->lock, &ts);
         if (rc != ETIMEDOUT || j->finished)
             continue;
-        if (until > began + WAIT_MOST_NS || !is_running(l->tid))
+        if (until > began + WAIT_MOST_NS || !is_at_work(l, j))
             return false;
         until = hw_now_monotonic_ns() + WAIT_MORE_NS;
     }

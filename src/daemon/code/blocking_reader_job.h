@@ -11,6 +11,7 @@
 #ifndef HW_DAEMON_CODE_BLOCKING_READER_JOB_H
 #define HW_DAEMON_CODE_BLOCKING_READER_JOB_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +25,7 @@ struct hw_reading_job {
     void (*run)(struct hw_reading_job *j);
     void (*drop)(struct hw_reading_job *j); /* what run left in it; NULL = nothing */
     bool finished, left;
+    _Atomic int32_t helper; /* a process that the thread waits for; 0 = none */
     int rc;
     uint64_t cpu_ns;
 };

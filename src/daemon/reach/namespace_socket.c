@@ -1,54 +1,35 @@
 /*
- * namespace_socket.c - inspects a process's namespaces, and the child that enters them
+ * namespace_socket.c - looking at a process's namespaces, and the sockets that were made there
  *
- *      recorder ── fork ──> child: user namespace, network namespace, the target's user there
- *          ^                  │    socket, bind, listen
- *          └── SCM_RIGHTS ────┘    _exit
- *
- * Where those may not be entered, the child makes a file in /tmp of the process's root instead, and
- * listens as the process's user: paths know no network namespace.
- *
- * Forked from a process with threads, the child makes system calls only. While it is in the other
- * user namespace it is not dumpable, so nobody there may look into its memory, which is ours.
+ * Only names of /proc are looked at here, which wait for nobody: what is below a process's root is
+ * its own, and so are the locks of its directories (namespace_entry.c).
  */
 #include "daemon/reach/namespace_socket.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <sched.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/files/fd.h"
-#include "base/files/fd_receive.h"
-#include "base/files/fd_send.h"
 #include "base/log.h"
 #include "daemon/clients/listen.h"
+#include "daemon/code/blocking_reader.h"
 #include "daemon/core.h"
-#include "proc/rights/as_user.h"
+#include "daemon/reach/namespace_entry.h"
 #include "proc/root_path.h"
 #include "wire/handshake.h"
 
 #include "base/banned.h"
 
-#define MAX_DOORS    256u
-#define CHILD_MS     2000
-#define UNUSED_NS    UINT64_C(30000000000)
-#define LOOK_NS      UINT64_C(5000000000)
-#define STATUS_BYTES 4096
+#define MAX_DOORS 256u
+#define UNUSED_NS UINT64_C(30000000000)
+#define LOOK_NS   UINT64_C(5000000000)
 
 /* Which namespaces; of the recorder itself, or of a process. */
 struct where {
@@ -62,8 +43,9 @@ struct hw_namespace_socket {
     struct hw_recorder *rec;
     struct where to; /* mount and root do not count */
     uint64_t used_ns;
-    bool is_file; /* for any process that knows it, until the end */
-    int dir;      /* of a file in another root: its directory; -1 */
+    bool is_file;              /* for whoever knows it, until the end */
+    int dir;                   /* of a file in another root: its directory; -1 */
+    struct hw_reading_who who; /* the same: whose root; without a directory of its own */
     char name[108];
 };
 
@@ -114,162 +96,7 @@ static bool is_reached(const struct hw_recorder *r, const struct where *we, cons
     return is_same(we->mount, to->mount) && to->same_root;
 }
 
-/* ---- in the child ---- */
-
-struct order {
-    int user_ns, net_ns; /* -1 = ours will do */
-    int status;          /* the target's, opened when we are inside */
-    int tmp;             /* the target's; -1 = not to be used */
-    int answer;
-    struct sockaddr_un name;
-    socklen_t name_bytes;
-};
-
-struct reply {
-    int error;
-    enum { AT_USER = 1, AT_NET, AT_SOCKET, AT_FILE /* not an error: it is one */ } at;
-};
-
-/* The effective user as this namespace calls it; UINT32_MAX = not known. */
-static uint32_t uid_here(int dir)
-{
-    char text[STATUS_BYTES];
-    int fd = openat(dir, "status", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    text[n > 0 ? n : 0] = '\0';
-    const char *p = strstr(text, "\nUid:");
-    char *end;
-    if (!p)
-        return UINT32_MAX;
-    (void)strtoul(p + 5, &end, 10); /* the real one */
-    return (uint32_t)strtoul(end, NULL, 10);
-}
-
-static void become(int status)
-{
-    uint32_t uid = uid_here(status);
-    if (uid != UINT32_MAX && uid != geteuid())
-        (void)syscall(SYS_setresuid, uid, uid, uid); /* this thread; else root's name must do */
-}
-
-/* A child that may not become the target's user works as the recorder, where everybody may. */
-static int bind_as(uint32_t uid, int fd, int tmp, const struct sockaddr_un *a)
-{
-    struct hw_as_user user = {0};
-    struct stat st;
-    if (hw_as_user_begin(&user, uid, getegid()) < 0 &&
-        (fstat(tmp, &st) < 0 || !(st.st_mode & S_IWOTH)))
-        return -1;
-    int rc = bind(fd, (const struct sockaddr *)a, sizeof *a);
-    hw_as_user_end(&user);
-    return rc;
-}
-
-static int listen_at_file(const struct order *o)
-{
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-    if (o->tmp < 0)
-        return -1;
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    hw_root_name(o->tmp, o->name.sun_path + 1, a.sun_path);
-    /* The file gets the socket's mode: its name could mean another file by now, put there by the
-     * directory's owner. Peer credentials decide who may do what. */
-    (void)umask(0);
-    uint32_t uid = uid_here(o->status);
-    if (fd < 0 || fchmod(fd, 0666) < 0 ||
-        bind_as(uid == UINT32_MAX ? geteuid() : uid, fd, o->tmp, &a) < 0)
-        return -1;
-    become(o->status);
-    return listen(fd, 1024) < 0 ? -1 : fd;
-}
-
-static int enter(const struct order *o, struct reply *r)
-{
-    if (o->user_ns >= 0 && setns(o->user_ns, CLONE_NEWUSER) < 0) {
-        *r = (struct reply){errno, AT_USER};
-        return -1;
-    }
-    if (o->net_ns >= 0 && setns(o->net_ns, CLONE_NEWNET) < 0) {
-        *r = (struct reply){errno, AT_NET};
-        return -1;
-    }
-    become(o->status);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || bind(fd, (const struct sockaddr *)&o->name, o->name_bytes) < 0 ||
-        listen(fd, 1024) < 0) {
-        *r = (struct reply){errno, AT_SOCKET};
-        return -1;
-    }
-    return fd;
-}
-
-static void child(const struct order *o)
-{
-    struct reply r = {0};
-    (void)prctl(PR_SET_DUMPABLE, 0);
-    (void)alarm(2 * CHILD_MS / 1000); /* as somebody else it is out of the recorder's reach */
-    int fd = enter(o, &r);
-    if (fd < 0 && r.error == EPERM && (fd = listen_at_file(o)) >= 0)
-        r = (struct reply){0, AT_FILE};
-    (void)hw_fd_send(o->answer, &r, sizeof r, &fd, fd >= 0, 0); /* silence is an answer, too */
-    _exit(0);
-}
-
-/* ---- waiting for it ---- */
-
-static int receive(int from, struct reply *out, int *fd)
-{
-    struct pollfd p = {.fd = from, .events = POLLIN};
-    uint64_t end = hw_now_monotonic_ns() + CHILD_MS * UINT64_C(1000000);
-    int n;
-    do
-        n = poll(&p, 1, CHILD_MS);
-    while (n < 0 && errno == EINTR && hw_now_monotonic_ns() < end);
-    if (n <= 0 || hw_fd_receive(from, out, sizeof *out, fd, 1, MSG_DONTWAIT) != sizeof *out)
-        return HW_ETIMEOUT;
-    return HW_OK;
-}
-
-static int explain(const struct hw_pid *pid, const struct reply *r, struct hw_error *err)
-{
-    const char *which = r->at == AT_USER ? "user" : "network";
-    if (r->at == AT_SOCKET)
-        return hw_fail(err, HW_ESYS, 0, "process %d: no socket in its network namespace: %s",
-                       pid->pid, strerror(r->error));
-    return hw_fail(err, HW_EPERM, 0,
-                   "process %d is in another %s namespace, which this recorder may not enter (%s); "
-                   "record as root, or from inside: nsenter --all -t %d heapwise ...",
-                   pid->pid, which, strerror(r->error), pid->pid);
-}
-
-/* Gives the listening socket, and whether it is a file. */
-static int listen_there(const struct hw_pid *pid, struct order *o, int *out, bool *is_file,
-                        struct hw_error *err)
-{
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return hw_fail_sys(err, "socketpair");
-    hw_autofd int here = pair[0], there = pair[1];
-    o->answer = there;
-    pid_t c = fork();
-    if (c < 0)
-        return hw_fail_sys(err, "fork");
-    if (c == 0)
-        child(o);
-    struct reply r;
-    int rc = receive(here, &r, out);
-    if (rc < 0)
-        (void)kill(c, SIGKILL); /* ours, and not yet waited for */
-    while (waitpid(c, NULL, 0) < 0 && errno == EINTR)
-        ;
-    if (rc < 0)
-        return hw_fail(err, rc, 0, "process %d: its namespaces could not be entered in time",
-                       pid->pid);
-    *is_file = r.at == AT_FILE;
-    return *out >= 0 ? HW_OK : explain(pid, &r, err);
-}
-
-/* ---- sockets ---- */
+/* ---- doors ---- */
 
 static void on_door(struct hw_watch *w, uint32_t events)
 {
@@ -286,8 +113,9 @@ static void door_free(struct hw_namespace_socket *d)
     if (d->is_file)
         (void)unlink(d->name); /* gone already is fine */
     if (d->dir >= 0) {
-        (void)unlinkat(d->dir, strrchr(d->name, '/') + 1, 0); /* the same */
-        (void)close(d->dir);                                  /* a directory */
+        d->who.dir = d->dir;
+        hw_namespace_remove(d->rec->looker, d->who, strrchr(d->name, '/') + 1);
+        (void)close(d->dir); /* a directory */
     }
     free(d);
 }
@@ -307,55 +135,48 @@ static int door_add(struct hw_recorder *r, struct hw_namespace_socket *d, int fd
     return HW_OK;
 }
 
-static void choose_name(struct hw_namespace_socket *d, struct order *o)
+static void choose_name(struct hw_namespace_socket *d)
 {
     uint64_t number = 0;
     if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number)
         number = hw_now_monotonic_ns();
     (void)snprintf(d->name, sizeof d->name, "@heapwise-door-%016llx", (unsigned long long)number);
-    size_t n = strlen(d->name);
-    o->name = (struct sockaddr_un){.sun_family = AF_UNIX};
-    memcpy(o->name.sun_path, d->name, n);
-    o->name.sun_path[0] = '\0';
-    o->name_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
 }
 
 static int door_new(struct hw_recorder *r, const struct hw_pid *pid, const struct where *we,
                     const struct where *to, struct hw_namespace_socket **out, struct hw_error *err)
 {
-    struct order o = {.user_ns = -1, .net_ns = -1, .status = pid->dir, .tmp = -1};
-    hw_autofd int user = -1, net = -1, tmp = hw_root_tmp(pid->dir, to->uid);
-    int fd = -1;
-    bool is_file = false;
+    struct hw_namespace_entry e = {.pid = pid,
+                                   .uid = to->uid,
+                                   .user = !is_same(we->user, to->user),
+                                   .net = !is_same(we->net, to->net),
+                                   .fd = -1,
+                                   .dir = -1};
     if (r->doors.n >= MAX_DOORS)
         return hw_fail(err, HW_ELIMIT, 0,
                        "the processes of a recording are in more than %u network namespaces, which "
                        "is the limit",
                        MAX_DOORS);
-    if (!is_same(we->user, to->user) &&
-        (o.user_ns = user = openat(pid->dir, "ns/user", O_RDONLY | O_CLOEXEC)) < 0)
-        return hw_fail_sys(err, "user namespace of process %d", pid->pid);
-    if (!is_same(we->net, to->net) &&
-        (o.net_ns = net = openat(pid->dir, "ns/net", O_RDONLY | O_CLOEXEC)) < 0)
-        return hw_fail_sys(err, "network namespace of process %d", pid->pid);
-    o.tmp = tmp;
     struct hw_namespace_socket *d = calloc(1, sizeof *d);
     if (!d)
         return hw_fail(err, HW_ENOMEM, 0, "process %d", pid->pid);
     d->to = *to;
-    d->watch.fd = d->dir = -1;
+    d->who = hw_reading_at(pid, to->uid);
     d->rec = r;
-    choose_name(d, &o);
-    int rc = listen_there(pid, &o, &fd, &is_file, err);
+    choose_name(d);
+    e.name = d->name + 1;
+    int rc = hw_namespace_enter(r->looker, &e, err);
     if (rc < 0) {
         free(d);
         return rc;
     }
-    if (is_file) { /* the same name */
-        d->dir = hw_fd_take(&tmp);
-        (void)snprintf(d->name, sizeof d->name, "/tmp/%s", o.name.sun_path + 1);
+    d->dir = e.dir;
+    if (d->dir >= 0) { /* the same name */
+        char file[sizeof d->name];
+        (void)snprintf(file, sizeof file, "/tmp/%.90s", e.name);
+        memcpy(d->name, file, sizeof file);
     }
-    if (door_add(r, d, fd) < 0)
+    if (door_add(r, d, e.fd) < 0)
         return hw_fail(err, HW_ENOMEM, 0, "process %d", pid->pid);
     hw_log(INFO, "process %d is in other namespaces: it comes in by %s", pid->pid, d->name);
     *out = d;
