@@ -72,6 +72,7 @@ struct hw_session {
     bool has_rule;          /* exec_watch.c: the finder has its rule */
     uint64_t arm_token;     /* the same: of programs that are armed for it (wire/handshake.h) */
     bool rule_is_late;      /* the same: it does not yet, though the session has begun */
+    bool said_unread;       /* that programs are not held as their files do not answer */
     uint64_t start_ticks;   /* a process that started later starts during the session */
     uint64_t last_exec_ns;  /* time of the last dump of an image that made way for another */
     struct hw_control_start start;

@@ -51,7 +51,6 @@
 #define MAX_AUXV  4096u
 #define MAX_VARS  8u
 #define PRELOAD   "LD_PRELOAD"
-#define KNOWN     64u
 
 #if defined(__aarch64__)
 #define OUR_MACHINE EM_AARCH64
@@ -196,71 +195,50 @@ static bool makes_own_calls(const struct hw_image *img)
     return false;
 }
 
-/* What the file rules out; NULL = nothing. */
-static const char *file_forbids(int fd, bool *own_calls)
+const char *hw_start_forbids(enum hw_start_verdict v)
+{
+    switch (v) {
+    case HW_START_FITS:
+        return NULL;
+    case HW_START_UNREADABLE:
+        return "cannot be read";
+    case HW_START_NO_ELF:
+        return "is not an ELF file heapwise can read";
+    case HW_START_OTHER_MACHINE:
+        return "is a program for another architecture than heapwise's";
+    case HW_START_STATIC:
+        return "is linked statically: it loads no libraries";
+    case HW_START_SANITIZER:
+        return "is built with a sanitizer, which tolerates no library before its own";
+    case HW_START_OWN_ALLOCATOR:
+        return "has an allocator linked into the program itself";
+    case HW_START_VERDICT_COUNT:
+        break;
+    }
+    return "cannot be read"; /* a number from elsewhere */
+}
+
+void hw_start_examine(int fd, struct hw_start_file *out)
 {
     struct hw_image img;
-    const char *why = NULL;
     uint64_t va;
     bool loads = false;
+    *out = (struct hw_start_file){HW_START_NO_ELF, 1};
     if (hw_image_open(&img, fd, NULL, 0, /* with_sections = */ true, NULL) < 0)
-        return "is not an ELF file heapwise can read";
-    *own_calls = makes_own_calls(&img);
+        return;
+    out->own_calls = makes_own_calls(&img);
+    out->verdict = HW_START_FITS;
     for (size_t i = 0; i < img.n_segments; i++)
         loads |= img.segments[i].type == PT_INTERP;
     if (img.elf_class != 64 || img.machine != OUR_MACHINE)
-        why = "is a program for another architecture than heapwise's";
+        out->verdict = HW_START_OTHER_MACHINE;
     else if (!loads)
-        why = "is linked statically: it loads no libraries";
+        out->verdict = HW_START_STATIC;
     else if (hw_symbols_have_sanitizer(&img, ".dynsym"))
-        why = "is built with a sanitizer, which tolerates no library before its own";
+        out->verdict = HW_START_SANITIZER;
     else if (hw_symbols_find(&img, ".dynsym", "malloc", &va))
-        why = "has an allocator linked into the program itself";
+        out->verdict = HW_START_OWN_ALLOCATOR;
     hw_image_close(&img);
-    return why;
-}
-
-/* The same program starts again and again. A file does not change without changing one of these. */
-struct verdict {
-    dev_t dev;
-    ino_t ino;
-    off_t size;
-    struct timespec changed;
-    const char *why;
-    bool own_calls; /* of a program whose file rules out nothing */
-    bool known;
-};
-
-static struct verdict *verdict_of(const struct stat *st)
-{
-    static struct verdict all[KNOWN];
-    struct verdict *j = &all[(size_t)(st->st_ino ^ st->st_dev) % KNOWN];
-    if (j->dev != st->st_dev || j->ino != st->st_ino || j->size != st->st_size ||
-        j->changed.tv_sec != st->st_ctim.tv_sec || j->changed.tv_nsec != st->st_ctim.tv_nsec)
-        *j = (struct verdict){st->st_dev, st->st_ino, st->st_size, st->st_ctim, NULL, true, false};
-    return j;
-}
-
-const char *hw_start_file_forbids(int fd)
-{
-    struct stat st;
-    if (fstat(fd, &st) < 0)
-        return "cannot be read";
-    struct verdict *j = verdict_of(&st);
-    if (!j->known)
-        j->why = file_forbids(fd, &j->own_calls);
-    j->known = true;
-    return j->why;
-}
-
-/* Of a stopped program: opened only if it is not known yet. */
-static const char *program_forbids(const struct hw_start_request *q)
-{
-    const struct verdict *j = verdict_of(q->file);
-    if (j->known)
-        return j->why;
-    hw_autofd int exe = openat(q->pid->dir, "exe", O_RDONLY | O_CLOEXEC);
-    return exe < 0 ? "cannot be read" : hw_start_file_forbids(exe);
 }
 
 static int read_auxv(const struct hw_pid *pid, uint64_t *base, bool *secure)
@@ -289,13 +267,13 @@ static bool is_glibc_loader(const struct hw_maps *maps, uint64_t base)
 }
 
 /* Can the program open the very file, under the name by which we know it? */
-static bool sees_library(int root, const struct hw_proc_status *st, const char *path)
+static bool sees_library(int root, uint32_t uid, const char *path)
 {
     struct stat ours, theirs, again;
     struct hw_as_user user = {0};
     if (root < 0 || path[0] != '/' || stat(path, &ours) < 0)
         return false;
-    (void)hw_as_user_begin(&user, st->euid, getegid()); /* else as ourselves, with fewer rights */
+    (void)hw_as_user_begin(&user, uid, getegid()); /* else as ourselves, who may less */
     hw_autofd int found = hw_root_find(root, path, HW_ROOT_LINKS);
     hw_autofd int fd = found >= 0 && fstat(found, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
                                ours.st_ino == theirs.st_ino
@@ -315,6 +293,23 @@ static bool sees_socket(int root, const char *path)
     hw_autofd int found = root < 0 ? -1 : hw_root_find(root, path, HW_ROOT_LINKS);
     return found >= 0 && stat(path, &ours) == 0 && fstat(found, &theirs) == 0 &&
            ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
+}
+
+enum hw_start_sight hw_start_look(int root, uint32_t uid, const char *library, const char *socket)
+{
+    return !sees_library(root, uid, library) ? HW_START_NO_LIBRARY
+           : !sees_socket(root, socket)      ? HW_START_NO_SOCKET
+                                             : HW_START_SEES;
+}
+
+int hw_start_sight_error(enum hw_start_sight sight, int32_t pid, const char *library,
+                         const char *socket, struct hw_error *err)
+{
+    if (sight == HW_START_SEES)
+        return HW_OK;
+    if (sight == HW_START_NO_LIBRARY)
+        return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d cannot open '%s'", pid, library);
+    return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d cannot reach '%s'", pid, socket);
 }
 
 void hw_start_world_read(struct hw_start_world *out)
@@ -340,9 +335,8 @@ static int check_filters(const struct hw_start_request *q, struct hw_error *err)
     return HW_EUNSUPPORTED;
 }
 
-/* *own_calls: the file makes system calls of its own. */
-static int check(const struct hw_start_request *q, struct hw_maps *maps, bool *own_calls,
-                 struct hw_error *err)
+/* Only what the kernel knows: somebody could keep a file from us for ever, and it stands. */
+static int check(const struct hw_start_request *q, struct hw_maps *maps, struct hw_error *err)
 {
     uint64_t base;
     bool secure;
@@ -354,10 +348,9 @@ static int check(const struct hw_start_request *q, struct hw_maps *maps, bool *o
                        "process %d runs with other rights than its starter's (set-uid, "
                        "capabilities): never profiled",
                        pid);
-    const char *why = program_forbids(q);
+    const char *why = hw_start_forbids(q->file.verdict);
     if (why)
         return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d %s", pid, why);
-    *own_calls = verdict_of(q->file)->own_calls;
     int rc = hw_maps_read(q->pid->dir, maps, err);
     if (rc < 0)
         return rc;
@@ -371,12 +364,9 @@ static int check(const struct hw_start_request *q, struct hw_maps *maps, bool *o
                        "process %d starts in another network or user namespace, where it could not "
                        "reach the recorder",
                        pid);
-    hw_autofd int root = hw_root_open(q->pid->dir);
-    if (!sees_library(root, q->status, q->library))
-        return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d cannot open '%s'", pid, q->library);
-    if (!sees_socket(root, q->socket_path))
-        return hw_fail(err, HW_EUNSUPPORTED, 0, "process %d cannot reach '%s'", pid,
-                       q->socket_path);
+    rc = hw_start_sight_error(q->sight, pid, q->library, q->socket_path, err);
+    if (rc < 0)
+        return rc;
     return check_filters(q, err);
 }
 
@@ -450,9 +440,8 @@ int hw_start_place(const struct hw_start_request *q, struct hw_error *err)
     struct iovec io = {&regs, sizeof regs};
     void *set = (void *)(uintptr_t)NT_PRSTATUS;
     int pid = q->pid->pid;
-    bool own_calls = true;
-    int rc = check(q, &maps, &own_calls, err);
-    bool arms = q->arm.interval_bytes != 0 && !own_calls;
+    int rc = check(q, &maps, err);
+    bool arms = q->arm.interval_bytes != 0 && !q->file.own_calls;
     if (rc == HW_OK && (ptrace(PTRACE_GETREGSET, pid, set, &io) < 0 || io.iov_len != sizeof regs))
         rc = hw_fail_sys(err, "registers of process %d", pid);
     if (rc == HW_OK) {

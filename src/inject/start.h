@@ -25,7 +25,6 @@
 struct hw_error;
 struct hw_pid;
 struct hw_proc_status;
-struct stat;
 
 /* Tells the client that it was held at its start, where it must not keep anybody waiting. */
 #define HW_START_HELD_VARIABLE "HEAPWISE_HELD"
@@ -44,20 +43,48 @@ struct hw_start_arm {
     uint64_t token;
 };
 
+/*
+ * What is in its file, and what it sees of ours. The file and the root are somebody's: reading them
+ * can take for ever, even on a local disk, as whoever holds a lock of theirs decides (security.md).
+ * So this is found out before the program is held, by a process that holds nothing.
+ */
+enum hw_start_verdict {
+    HW_START_FITS,
+    HW_START_UNREADABLE,
+    HW_START_NO_ELF,
+    HW_START_OTHER_MACHINE,
+    HW_START_STATIC,
+    HW_START_SANITIZER,
+    HW_START_OWN_ALLOCATOR,
+    HW_START_VERDICT_COUNT
+};
+struct hw_start_file {
+    enum hw_start_verdict verdict;
+    uint32_t own_calls; /* 1: it makes its system calls by itself */
+};
+void hw_start_examine(int fd, struct hw_start_file *out);
+/* Why it may not be prepared, as the end of a sentence; NULL = it may. */
+const char *hw_start_forbids(enum hw_start_verdict v);
+
+enum hw_start_sight { HW_START_SEES, HW_START_NO_LIBRARY, HW_START_NO_SOCKET };
+/* root: O_PATH; uid: the program's effective one. */
+enum hw_start_sight hw_start_look(int root, uint32_t uid, const char *library, const char *socket);
+/* HW_EUNSUPPORTED with the reason, if it does not see both. */
+int hw_start_sight_error(enum hw_start_sight sight, int32_t pid, const char *library,
+                         const char *socket, struct hw_error *err);
+
 struct hw_start_request {
     const struct hw_pid *pid;
-    const struct hw_proc_status *status; /* read after it stopped: only its end changes that */
-    const struct stat *file;             /* of the program, the same */
-    const char *library;                 /* path of the client library's file */
-    const char *socket_path;             /* where the recorder is */
+    const struct hw_proc_status *status; /* read since it has stopped: only its end changes that */
+    struct hw_start_file file;
+    enum hw_start_sight sight;
+    const char *library;     /* path of the client library's file */
+    const char *socket_path; /* where the recorder is */
     const struct hw_start_world *world;
     struct hw_start_arm arm; /* not for one that makes its own system calls: that asks at once */
 };
 
-/* Why this program's file may not be prepared, as the end of a sentence; NULL = it may. */
-const char *hw_start_file_forbids(int fd);
-
-/* 1: and it is armed. */
+/* 1: and it is armed. Opens, reads and looks up nothing but what is in /proc. */
 int hw_start_place(const struct hw_start_request *q, struct hw_error *err);
 
 /*

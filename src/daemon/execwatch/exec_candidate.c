@@ -110,14 +110,18 @@ int hw_exec_candidate_of(const struct hw_exec_rules *r, struct hw_exec_watch_sha
                          struct hw_exec_candidate *p)
 {
     struct hw_exec_call e = q->exec;
-    char interpreter[512], link[40], path[4096];
+    char interpreter[HW_EXEC_LINE], link[40], path[4096];
     int rc = q->has_exec ? 1
                          : hw_exec_read_exec(shared, &shared->finder, q->tid,
                                              /* until_ns = */ 0, &e);
     if (rc != 1)
         return rc;
-    bool script =
-        hw_exec_read_interpreter(fd, /* may_wait = */ true, interpreter, sizeof interpreter) == 1;
+    rc = hw_exec_read_interpreter(shared, fd, interpreter);
+    if (rc < 0) {
+        p->unread = true;
+        return rc;
+    }
+    bool script = rc == 1;
     if (is_known_script(scripts, q->tid, e.key, script) || hw_proc_status(p->dir, &p->status) < 0)
         return HW_EPERM; /* the script was the question, or nobody is there */
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);

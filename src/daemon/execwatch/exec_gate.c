@@ -296,7 +296,7 @@ static bool was_recent(struct answerer *a, int32_t tid)
 static bool is_no_more_asked(struct answerer *a, const struct look *l)
 {
     atomic_store_explicit(&a->reader->at, l->tid, memory_order_relaxed); /* for the guard */
-    bool is_loader = hw_exec_is_loader(l->fd);
+    bool is_loader = hw_exec_is_loader(a->shared, l->fd);
     atomic_store_explicit(&a->reader->at, 0, memory_order_relaxed);
     if (!is_loader)
         return false;
@@ -309,14 +309,14 @@ static bool is_no_more_asked(struct answerer *a, const struct look *l)
 /* Or its name cannot be read yet. */
 static bool has_wanted_name(const struct answerer *a, struct look *l)
 {
-    char name[512];
+    char name[HW_EXEC_LINE];
     if (!a->has_names)
         return false;
     int rc = read_exec(a, l);
     if (rc == HW_EBUSY || (rc == 1 && is_wanted(a, l->exec.argv0)))
         return true;
     atomic_store_explicit(&a->reader->at, l->tid, memory_order_relaxed); /* as above */
-    rc = hw_exec_read_interpreter(l->fd, /* may_wait = */ false, name, sizeof name);
+    rc = hw_exec_read_interpreter(a->shared, l->fd, name);
     atomic_store_explicit(&a->reader->at, 0, memory_order_relaxed);
     return rc == HW_EBUSY || (rc == 1 && is_wanted(a, name));
 }
@@ -435,6 +435,7 @@ _Noreturn void hw_exec_answer(struct hw_exec_watch_shared *shared, struct hw_exe
         _exit(3);
     for (;;) { /* stopping this process, the guard and the recorder blocks no exec */
         hw_exec_limit(HW_EXEC_STANDS_MS);
+        atomic_store_explicit(&shared->turn_ns[0], hw_now_monotonic_ns(), memory_order_relaxed);
         struct pollfd p[] = {{.fd = a.group, .events = POLLIN},
                              {.fd = a.finder, .events = POLLIN},
                              {.fd = a.mounts, .events = POLLPRI}};

@@ -6,6 +6,7 @@
  *     -> meant: TID is seized (it stops at the end of its execve), answer
  *          -> stopped: all of that once more, of what runs now
  *               -> variables onto its stack (inject/start.h) -> released
+ *     -> its file or root is not known: a reader finds out (exec_files.h), as the next
  *     -> its call cannot be read yet: until shortly before the answerer's time is over; then
  * answer, and a look at what runs
  *
@@ -17,7 +18,9 @@
  * event. Those are reported to the recorder, which attaches.
  *
  * Reading arguments means reading a process's memory, which may block: the time limit ends this
- * process then, the kernel lets its tracees continue, and the next one skips that process.
+ * process then, the kernel lets its tracees continue, and the next one skips that process. For a
+ * file's lock, or a directory's, it would wait where no signal ends it and no tracee continues: this
+ * process reads no file and looks up no path but those of /proc.
  */
 #include "daemon/execwatch/exec_watch.h"
 
@@ -35,9 +38,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -78,14 +79,6 @@ void hw_exec_tell(struct hw_exec_finder *f, uint32_t type, uint32_t flags, int32
 
 /* ---- at the exec: the answerer has read its arguments ---- */
 
-static bool is_held(const struct hw_exec_finder *f, int32_t tid)
-{
-    for (size_t i = 0; i < f->held.n; i++)
-        if (f->held.v[i].tid == tid)
-            return true;
-    return false;
-}
-
 /* False: another process traces it. */
 static bool hold(struct hw_exec_finder *f, int32_t tid, uint32_t share)
 {
@@ -95,49 +88,6 @@ static bool hold(struct hw_exec_finder *f, int32_t tid, uint32_t share)
                                                      false})) < 0)
         _exit(1); /* which releases it */
     return true;
-}
-
-/* With other rights than its starter's: never touched. */
-static bool changes_rights(int fd)
-{
-    struct stat st;
-    return fstat(fd, &st) < 0 || (st.st_mode & (S_ISUID | S_ISGID)) ||
-           fgetxattr(fd, "security.capability", NULL, 0) > 0;
-}
-
-/* HW_OK = to be held; HW_EUNSUPPORTED = to be checked when it runs, err says why; HW_EBUSY = not
- * known yet; else nobody asks for it. */
-static int check_candidate(struct hw_exec_finder *f, int32_t tid, int fd,
-                           const struct hw_exec_candidate *p, struct hw_error *err)
-{
-    struct hw_pid pid = {tid, -1, p->dir, p->start_ticks}; /* which its directory holds */
-    bool is_thread = p->status.tgid != tid;
-    if (!hw_exec_rules_mean(&f->rules, p) || changes_rights(fd) ||
-        (is_thread && hw_pid_open(p->status.tgid, &pid, NULL) < 0))
-        return HW_EPERM;
-    int rc = hw_exec_rules_permit(&f->rules, p, &pid, /* starts = */ true, err);
-    if (is_thread)
-        hw_pid_done(&pid);
-    f->meant_by = hw_exec_rules_first(&f->rules, p);
-    const char *why = rc == HW_OK && !p->is_script ? hw_start_file_forbids(fd) : NULL;
-    return why ? hw_fail(err, HW_EUNSUPPORTED, 0, "process %d %s", p->status.tgid, why) : rc;
-}
-
-static int check(struct hw_exec_finder *f, const struct hw_exec_question *q, int fd, int32_t *pid,
-                 struct hw_error *err)
-{
-    hw_autofd int dir = hw_proc_open_dir(q->tid);
-    struct hw_exec_candidate p = {.dir = dir};
-    int rc = HW_EPERM;
-    if (p.dir >= 0 && f->setup->library && !is_held(f, q->tid) &&
-        hw_exec_rules_concern(&f->rules, p.dir) &&
-        (!q->unnamed || hw_exec_rules_may_mean_unnamed(&f->rules, &p)))
-        rc = hw_exec_candidate_of(&f->rules, f->shared, &f->scripts, q, fd, &p);
-    if (rc == 1)
-        rc = check_candidate(f, q->tid, fd, &p, err);
-    *pid = p.status.tgid ? p.status.tgid : q->tid;
-    hw_exec_candidate_done(&p);
-    return rc;
 }
 
 /* Another recorder's finder was asked before us: it is a child of a guard, and that of the
@@ -162,6 +112,12 @@ static void tell_taken(struct hw_exec_finder *f, int32_t tid, int32_t pid)
     (void)send(f->recorder, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT); /* then nobody is told */
 }
 
+static void tell_unread(struct hw_exec_finder *f, int32_t pid)
+{
+    struct hw_exec_message m = {.type = HW_EXEC_UNREAD, .session = f->meant_by, .pid = pid};
+    (void)send(f->recorder, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT); /* it is full of others */
+}
+
 static void look_later(struct hw_exec_finder *f, int32_t pid, uint32_t share, const char *why)
 {
     uint64_t now = hw_now_monotonic_ns();
@@ -177,15 +133,20 @@ static bool decide(struct hw_exec_finder *f, const struct hw_exec_question *q, i
 {
     struct hw_error err = {0};
     int32_t pid = q->tid;
+    f->unread = false;
+    f->meant_by = 0;
     uint64_t now = hw_now_monotonic_ns();
     bool late = now + MARGIN_NS >= q->until_ns;
-    int rc = now < q->until_ns ? check(f, q, fd, &pid, &err) : HW_EBUSY;
+    int rc = now < q->until_ns ? hw_exec_check(f, q, fd, &pid, &err) : HW_EBUSY;
     if (rc == HW_EBUSY && !late)
         return false;
     bool held = rc == HW_OK && hw_now_monotonic_ns() < q->until_ns && hold(f, q->tid, q->share);
     if (!held && rc == HW_OK)
         tell_taken(f, q->tid, pid);
-    if (!held && (rc == HW_OK || rc == HW_EBUSY || rc == HW_EUNSUPPORTED))
+    if (!held && f->unread && !hw_exec_is_held(f, q->tid))
+        tell_unread(f, pid);
+    if (!held && !hw_exec_is_held(f, q->tid) &&
+        (rc == HW_OK || rc == HW_EBUSY || rc == HW_ETIMEOUT || rc == HW_EUNSUPPORTED))
         look_later(f, pid, q->share, rc == HW_EUNSUPPORTED ? err.text : "");
     struct hw_exec_answer a = {.number = q->number};
     if (f->answerer >= 0)
@@ -250,15 +211,14 @@ static uint64_t now_ticks(void)
 /* A program that executes itself because of the library, until it is without it, would never
  * run. One with a sanitizer is released (HW_EXEC_WITHOUT_LIBRARY); no other one is known, and
  * programs that execute themselves in a chain are recorded in each image. */
-static int check_again(struct hw_exec_finder *f, const struct hw_pid *pid, const struct stat *st,
-                       struct hw_error *err)
+static int check_again(struct hw_exec_finder *f, const struct hw_pid *pid,
+                       const struct hw_exec_file_id *id, struct hw_error *err)
 {
     struct hw_exec_placed *p = &f->placed[(uint32_t)pid->pid % HW_EXEC_N_PLACED];
     uint64_t now = hw_now_monotonic_ns();
-    if (p->pid != pid->pid || p->dev != st->st_dev || p->ino != st->st_ino || now >= p->until_ns ||
+    if (p->pid != pid->pid || p->dev != id->dev || p->ino != id->ino || now >= p->until_ns ||
         hw_pid_start(pid) > p->began_ticks)
-        *p = (struct hw_exec_placed){pid->pid,       0,          now_ticks(),
-                                     now + AGAIN_NS, st->st_dev, st->st_ino};
+        *p = (struct hw_exec_placed){pid->pid, 0, now_ticks(), now + AGAIN_NS, id->dev, id->ino};
     if (p->n++ < AGAIN_MOST)
         return HW_OK;
     return hw_fail(err, HW_EUNSUPPORTED, 0,
@@ -272,16 +232,24 @@ static int place(struct hw_exec_finder *f, const struct hw_pid *pid, uint32_t sh
                  struct hw_error *err)
 {
     struct hw_exec_candidate p;
-    struct stat file;
-    struct hw_start_request q = {pid,       &p.status, &file, f->setup->library, f->socket_path,
-                                 &f->world, {0}};
+    struct hw_exec_file file = {0};
+    struct hw_start_request q = {.pid = pid,
+                                 .status = &p.status,
+                                 .library = f->setup->library,
+                                 .socket_path = f->socket_path,
+                                 .world = &f->world};
     if (!hw_exec_candidate_read(&f->rules, f->shared, pid, &p))
         return HW_EGONE;
     int rc = hw_exec_rules_permit(&f->rules, &p, pid, /* starts = */ false, err);
-    if (rc == HW_OK && fstatat(pid->dir, "exe", &file, 0) < 0)
+    if (rc == HW_OK && hw_exec_file_id_of(pid->dir, "exe", &file.id) < 0)
         rc = hw_fail(err, HW_EGONE, 0, "process %d has ended", pid->pid);
     if (rc == HW_OK)
-        rc = check_again(f, pid, &file, err);
+        rc = check_again(f, pid, &file.id, err);
+    if (rc == HW_OK && (!hw_exec_file_find(&f->shared->files, &file.id, &file) ||
+                        hw_exec_sight_find(&f->readers, pid->dir, p.status.euid, &q.sight) < 0))
+        rc = hw_fail(err, HW_EUNSUPPORTED, 0, "process %d starts from a file that is not known yet",
+                     pid->pid);
+    q.file = file.start;
     q.arm = hw_exec_rules_arm(&f->rules, &p);
     q.arm.token |= q.arm.interval_bytes ? share : 0;
     if (rc == HW_OK)
@@ -524,6 +492,7 @@ _Noreturn void hw_exec_find(const struct hw_exec_watch_setup *s,
     f.shared = shared;
     f.recorder = recorder;
     f.answerer = answerer;
+    hw_exec_file_readers_init(&f.readers, s->library);
     f.children = signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
     (void)setpriority(PRIO_PROCESS, 0, -10); /* an offer: a program waits for us */
     hw_exec_limit_init();
@@ -533,15 +502,18 @@ _Noreturn void hw_exec_find(const struct hw_exec_watch_setup *s,
     hw_exec_tell(&f, HW_EXEC_READY,
                  (f.holds ? HW_EXEC_HOLDS : 0) | (f.events >= 0 ? HW_EXEC_HEARS : 0), 0, NULL);
     for (;;) {
-        struct pollfd p[] = {{.fd = f.answerer, .events = POLLIN},
-                             {.fd = f.children, .events = POLLIN},
-                             {.fd = f.recorder, .events = POLLIN},
-                             {.fd = f.events, .events = POLLIN}};
+        struct pollfd p[4 + HW_EXEC_FILE_READERS] = {{.fd = f.answerer, .events = POLLIN},
+                                                     {.fd = f.children, .events = POLLIN},
+                                                     {.fd = f.recorder, .events = POLLIN},
+                                                     {.fd = f.events, .events = POLLIN}};
+        hw_exec_file_readers_poll(&f.readers, p + 4);
         int ms = wait_ms(&f, hw_now_monotonic_ns());
         ms = ms < 0 || ms > HW_EXEC_BEAT_MS ? HW_EXEC_BEAT_MS : ms;
         hw_exec_limit(HW_EXEC_STANDS_MS); /* stopped with the guard: as in exec_gate.c */
-        (void)poll(p, 4, ms);             /* a signal only shortens it */
+        atomic_store_explicit(&shared->turn_ns[1], hw_now_monotonic_ns(), memory_order_relaxed);
+        (void)poll(p, HW_ARRAY_LEN(p), ms); /* a signal only shortens it */
         hw_exec_limit(ROUND_MS);
+        hw_exec_file_readers_hear(&f.readers, &shared->files);
         if (p[0].revents)
             on_questions(&f);
         if (p[1].revents)

@@ -53,8 +53,7 @@ struct hw_exec_placed {
     int32_t pid;
     uint32_t n;
     uint64_t began_ticks, until_ns; /* a process that started later only has that number */
-    dev_t dev;
-    ino_t ino;
+    uint64_t dev, ino;
 };
 
 struct hw_exec_finder {
@@ -73,18 +72,30 @@ struct hw_exec_finder {
     struct hw_map64 passed_since; /* pid -> since_ns; not there: it was held meanwhile */
     uint32_t n_passed;            /* of those that the answerer has reported, how many were seen */
     struct hw_exec_scripts scripts;
+    struct hw_exec_file_readers readers;
+    bool unread; /* for its file or its root, the candidate checked last could not be decided */
     struct hw_exec_placed placed[HW_EXEC_N_PLACED]; /* by the pid */
     struct hw_map64 seen; /* pid → hash of its names, see HW_EXEC_SAME */
     uint64_t n_scans;
     bool has_seen;
     uint64_t next_scan_ns;
-    uint64_t meant_by; /* session that selected the candidate checked last */
+    uint64_t
+        meant_by; /* session that selected the candidate checked last; 0 = none, or not known */
 };
 
 bool hw_exec_look_at(struct hw_exec_finder *f, int32_t pid, uint32_t flags, const char *why);
 void hw_exec_tell(struct hw_exec_finder *f, uint32_t type, uint32_t flags, int32_t pid,
                   const char *text);
 void hw_exec_on_events(struct hw_exec_finder *f);
+
+/* ---- exec_check.c ---- */
+
+bool hw_exec_is_held(const struct hw_exec_finder *f, int32_t tid);
+/* HW_OK = to be held; HW_EUNSUPPORTED = to be looked at when it runs, err says why; HW_EBUSY = not
+ * known yet; HW_ETIMEOUT = nor will it be in time; else nobody asks for it. *pid: of its process. */
+int hw_exec_check(struct hw_exec_finder *f, const struct hw_exec_question *q, int fd, int32_t *pid,
+                  struct hw_error *err);
+
 /* ---- exec_passed.c ---- */
 
 bool hw_exec_was_passed(struct hw_exec_finder *f, int32_t pid);

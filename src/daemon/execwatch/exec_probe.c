@@ -8,7 +8,6 @@
  */
 #include "daemon/execwatch/exec_watch.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -35,7 +34,6 @@
 
 #include "base/banned.h"
 
-#define SHEBANG     256
 #define PAGE_BYTES  4096u
 #define YIELDS      2
 #define MAX_WORDS   512u
@@ -343,28 +341,33 @@ void hw_exec_read_command(struct hw_exec_reader *reader, int32_t tid, const stru
     out->call = hw_hash_mix(e->key, (uint64_t)tid) | 1;
 }
 
-/* Of a file that is executed next, so its beginning is in memory as a rule. Overlay and tmpfs
- * cannot be asked whether it is. */
-static ssize_t read_head(int fd, bool may_wait, void *out, size_t max)
+/* Of a file that is executed next, so its begin is in memory as a rule. Overlay and tmpfs cannot be
+ * asked whether it is, and others do not say while its lock is held: then by what a reader has
+ * found (exec_files.h). HW_EBUSY: none has. */
+static int kind_of(const struct hw_exec_files *files, int fd, uint32_t *kind,
+                   char interpreter[HW_EXEC_LINE])
 {
-    struct iovec to = {out, max};
-    ssize_t n = preadv2(fd, &to, 1, 0, may_wait ? 0 : RWF_NOWAIT);
-    return n < 0 && errno == EOPNOTSUPP ? pread(fd, out, max, 0) : n;
+    _Alignas(8) char head[HEAD_BYTES];
+    struct iovec to = {head, sizeof head};
+    struct hw_exec_file known;
+    ssize_t n = preadv2(fd, &to, 1, 0, RWF_NOWAIT);
+    if (n >= 0) {
+        *kind = hw_exec_file_kind_of(head, (size_t)n, interpreter);
+        return HW_OK;
+    }
+    if (hw_exec_file_id_of(fd, "", &known.id) < 0 || !hw_exec_file_find(files, &known.id, &known))
+        return HW_EBUSY;
+    *kind = known.kind;
+    memcpy(interpreter, known.interpreter, HW_EXEC_LINE);
+    return HW_OK;
 }
 
-int hw_exec_read_interpreter(int fd, bool may_wait, char *out, size_t max)
+int hw_exec_read_interpreter(const struct hw_exec_watch_shared *shared, int fd,
+                             char out[HW_EXEC_LINE])
 {
-    char line[SHEBANG];
-    ssize_t n = read_head(fd, may_wait, line, sizeof line - 1);
-    if (n < 0)
-        return errno == EAGAIN ? HW_EBUSY : 0;
-    if (n < 3 || line[0] != '#' || line[1] != '!')
-        return 0;
-    line[n] = '\0';
-    char *p = line + 2 + strspn(line + 2, " \t");
-    p[strcspn(p, " \t\r\n")] = '\0';
-    (void)snprintf(out, max, "%s", p); /* lines are shorter than max */
-    return 1;
+    uint32_t kind;
+    int rc = kind_of(&shared->files, fd, &kind, out);
+    return rc < 0 ? rc : kind == HW_EXEC_FILE_SCRIPT;
 }
 
 /* Before Linux 6.8 reading /proc/TID/cgroup waits, uninterruptibly, for whoever creates or
@@ -404,35 +407,12 @@ int32_t hw_exec_process_of(int32_t tid)
     return dir >= 0 && hw_proc_status(dir, &st) == HW_OK ? st.tgid : tid;
 }
 
-/* A program contains the name of its loader, which itself has none. What is not in memory counts
- * as none this time. */
-static bool is_object_without_loader(int fd)
-{
-    _Alignas(Elf64_Ehdr) char head[HEAD_BYTES];
-    ssize_t n = read_head(fd, /* may_wait = */ false, head, sizeof head);
-    const Elf64_Ehdr *e = (const void *)head;
-    const Elf32_Ehdr *e32 = (const void *)head;
-    if (n < (ssize_t)sizeof *e || memcmp(e->e_ident, ELFMAG, SELFMAG) != 0 || e->e_type != ET_DYN)
-        return false;
-    bool wide = e->e_ident[EI_CLASS] == ELFCLASS64;
-    uint64_t at = wide ? e->e_phoff : e32->e_phoff, entries = wide ? e->e_phnum : e32->e_phnum;
-    uint64_t step = wide ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr);
-    if (entries == 0 || at > (uint64_t)n || entries * step > (uint64_t)n - at)
-        return false;
-    for (uint64_t i = 0; i < entries; i++) {
-        uint32_t type; /* the first word of both */
-        memcpy(&type, head + at + i * step, sizeof type);
-        if (type == PT_INTERP)
-            return false;
-    }
-    return true;
-}
-
 /* The name alone does not suffice: in a mount namespace of their own users can mount anything
  * under it. */
-bool hw_exec_is_loader(int fd)
+bool hw_exec_is_loader(const struct hw_exec_watch_shared *shared, int fd)
 {
-    char link[40], path[4096];
+    char link[40], path[4096], unused[HW_EXEC_LINE];
+    uint32_t kind;
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, path, sizeof path - 1);
     path[n > 0 ? n : 0] = '\0';
@@ -440,5 +420,5 @@ bool hw_exec_is_loader(int fd)
     return base &&
            (strncmp(base, "/ld-linux", 9) == 0 || strncmp(base, "/ld-2.", 6) == 0 ||
             strncmp(base, "/ld-musl", 8) == 0) &&
-           is_object_without_loader(fd);
+           kind_of(&shared->files, fd, &kind, unused) == HW_OK && kind == HW_EXEC_FILE_LOADER;
 }

@@ -43,6 +43,7 @@ struct hw_exec_candidate {
     struct hw_proc_status status;
     bool starts;    /* its execve waits: what follows is of the new program */
     bool is_script; /* of one that starts: the file is */
+    bool unread;    /* the same: it is not known what its file is */
     char *cmdline;  /* owned; of one that starts only the first argument */
     size_t n;
     char *groups; /* owned; text of /proc/PID/cgroup; NULL = not read */

@@ -34,6 +34,7 @@
 #define NICE_LIMIT 35 /* nice -15 */
 #define TRIES      6
 #define PATIENCE   3 /* processes of one user */
+#define STUCK_NS   UINT64_C(5000000000)
 #define PERIOD_NS  UINT64_C(60000000000)
 
 struct guard {
@@ -85,6 +86,8 @@ static void start_both(struct guard *g)
         _exit(1); /* the recorder sees the closed socket and says so */
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         _exit(1);
+    for (size_t i = 0; i < 2; i++)
+        atomic_store_explicit(&g->shared->turn_ns[i], now, memory_order_relaxed);
     pid_t self = getpid();
     g->finder = fork();
     if (g->finder == 0) {
@@ -186,6 +189,24 @@ static void reap(struct guard *g)
     }
 }
 
+/* One that neither works nor ends, although its time limit has killed it: it waits in the kernel,
+ * for what no signal ends. It is left behind, and nobody waits for it. */
+static void leave_stuck(struct guard *g)
+{
+    uint64_t now = hw_now_monotonic_ns();
+    _Atomic uint64_t *turn = g->shared->turn_ns;
+    pid_t const of[] = {g->answerer, g->finder};
+    bool stuck = false;
+    for (size_t i = 0; g->wanted && i < 2; i++)
+        stuck |= of[i] > 0 && now - atomic_load_explicit(&turn[i], memory_order_relaxed) > STUCK_NS;
+    if (!stuck)
+        return;
+    end(&g->answerer);
+    end(&g->finder);
+    skip_what_was_read(g);
+    start_both(g);
+}
+
 static void on_order(struct guard *g)
 {
     char c;
@@ -253,8 +274,10 @@ _Noreturn static void guard(const struct hw_exec_watch_setup *s, int talk, int o
         _exit(1);
     for (;;) {
         struct pollfd p = {.fd = g.order, .events = POLLIN};
-        int n = ppoll(&p, 1, NULL, &none);
+        const struct timespec look = {.tv_sec = 1};
+        int n = ppoll(&p, 1, g.wanted ? &look : NULL, &none);
         reap(&g);
+        leave_stuck(&g);
         if (n > 0)
             on_order(&g);
     }

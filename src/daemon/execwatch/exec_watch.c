@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/text/strbuf.h"
 #include "daemon/core.h"
+#include "daemon/policy/missed.h"
 
 #include "base/banned.h"
 
@@ -229,6 +230,33 @@ static void tell_taken(struct hw_recorder *r, const struct hw_exec_message *m)
     }
 }
 
+/* Each session says it once: a user could have a thousand of them. */
+static void tell_unread(struct hw_recorder *r, const struct hw_exec_message *m)
+{
+    for (size_t i = 0; i < r->sessions.n; i++) {
+        struct hw_session *s = r->sessions.v[i];
+        if (s->stopping || !s->has_rule || (m->session && s->id != m->session))
+            continue;
+        if (m->session)
+            hw_missed_start(s, m->pid);
+        if (!s->said_unread)
+            hw_session_warn(
+                s,
+                "process %d is not held at its start: its file or root directory cannot "
+                "be read in time; this process and others of the kind may be missing",
+                m->pid);
+        s->said_unread = true;
+    }
+}
+
+/* What they held was let go, and what started meanwhile nobody has seen. */
+static void tell_restart(struct hw_session *s)
+{
+    hw_session_warn(s,
+                    "the processes that watch for starting programs were started again: programs "
+                    "that started in the last seconds may be missing");
+}
+
 /* On a busy machine the finder makes its first scan after the session has begun: a program that
  * started in between was there for that scan, and nobody has checked it. */
 static void scan_late(struct hw_recorder *r)
@@ -258,8 +286,10 @@ static void take(struct hw_recorder *r, const struct hw_exec_message *m)
         for (size_t i = 0; i < r->sessions.n; i++)
             if (r->sessions.v[i]->has_rule && !r->sessions.v[i]->stopping) {
                 send_rule(r->sessions.v[i]);
-                if (again)
+                if (again) {
+                    tell_restart(r->sessions.v[i]);
                     rescan_gap(r->sessions.v[i]);
+                }
             }
         break;
     case HW_EXEC_RULED:
@@ -272,6 +302,9 @@ static void take(struct hw_recorder *r, const struct hw_exec_message *m)
         break;
     case HW_EXEC_TAKEN:
         tell_taken(r, m);
+        break;
+    case HW_EXEC_UNREAD:
+        tell_unread(r, m);
         break;
     default:
         break;

@@ -9,7 +9,7 @@
  *            answerer  owns the fanotify group; says "go on" to every exec: at once where nobody
  *                      is meant by the arguments, else when the finder has said so or after 20 ms
  *            finder    traces, writes the environment; is notified of execs and renamings that were
- *                      not held (process connector, else /proc)
+ *                      not held (process connector, else /proc). Its readers, exec_files.h
  *
  *          When one of them is stopped it is killed; what was held goes on then.
  * Owns:    the recorder's side owns both sockets; rules are copied.
@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/execwatch/exec_files.h"
 #include "daemon/execwatch/exec_reader.h"
 #include "daemon/execwatch/exec_share.h"
 #include "proc/rights/access.h"
@@ -46,7 +47,8 @@ enum hw_exec_type {
     HW_EXEC_READY = 16, /* from the finder: it runs (again) and knows no rules */
     HW_EXEC_RULED = 17, /* the rule holds from now on */
     HW_EXEC_FOUND = 18, /* a running process to be checked */
-    HW_EXEC_TAKEN = 19  /* one that starts, and another recorder holds */
+    HW_EXEC_TAKEN = 19, /* one that starts, and another recorder holds */
+    HW_EXEC_UNREAD = 20 /* one that starts and is not held, as its file or root does not answer */
 };
 
 /* An entry of a rule: one of these, '1' for one in three of them or '0', then the word. */
@@ -58,9 +60,9 @@ enum hw_exec_rule_flags { HW_RULE_ALL = 1 };
 struct hw_exec_message {
     uint32_t type;
     uint32_t flags;      /* READY: HW_EXEC_HOLDS...; RULE: hw_exec_rule_flags */
-    uint64_t session;    /* RULE; TAKEN: one that means it */
+    uint64_t session;    /* RULE; TAKEN, UNREAD: one that means it (UNREAD: 0 = not known) */
     struct hw_asker who; /* RULE: who asks */
-    int32_t pid;         /* RULE: of the command; FOLLOW, FOUND, TAKEN */
+    int32_t pid;         /* RULE: of the command; FOLLOW, FOUND, TAKEN, UNREAD */
     uint32_t generation; /* RULE: of the session */
     int32_t holder;      /* TAKEN: the other recorder */
     uint32_t pad;
@@ -127,6 +129,8 @@ struct hw_exec_watch_shared {
     uint32_t per_minute; /* with the names: starts of a command that are held; 0 = all */
     _Atomic uint32_t n_passed;
     _Atomic int32_t passed[HW_EXEC_N_PASSED];
+    struct hw_exec_files files;
+    _Atomic uint64_t turn_ns[2]; /* of answerer and finder: when they began their last one */
 };
 bool hw_exec_is_skipped(const struct hw_exec_watch_shared *s, const struct hw_exec_reader *reader,
                         int32_t pid);
@@ -170,12 +174,13 @@ void hw_exec_read_role(struct hw_exec_reader *reader, int32_t tid, const struct 
  * system, as a container's root has its own. fd: of the file; reader as above. */
 void hw_exec_read_command(struct hw_exec_reader *reader, int32_t tid, const struct hw_exec_call *e,
                           int fd, struct hw_exec_start *out);
-/* "#!/usr/bin/python3 -u" gives that path. 1 = a script; 0 = none; HW_EBUSY = the read would
- * block, and may not. */
-int hw_exec_read_interpreter(int fd, bool may_wait, char *out, size_t max);
+/* "#!/usr/bin/python3 -u" gives that path. 1 = a script; 0 = none; HW_EBUSY = not known: it would
+ * have to be waited for. */
+int hw_exec_read_interpreter(const struct hw_exec_watch_shared *shared, int fd,
+                             char out[HW_EXEC_LINE]);
 /* A thread that is not its process's first may execute, and then gets the process's number. */
 int32_t hw_exec_process_of(int32_t tid);
-bool hw_exec_is_loader(int fd);
+bool hw_exec_is_loader(const struct hw_exec_watch_shared *shared, int fd);
 /* May the answerer read control groups itself? */
 bool hw_exec_groups_at_once(void);
 /* HW_ELIMIT: there is more of it than is read here. */

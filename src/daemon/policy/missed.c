@@ -67,6 +67,11 @@ bool hw_missed_target(const struct hw_target *t)
     return true;
 }
 
+void hw_missed_start(struct hw_session *s, int32_t pid)
+{
+    add(s, pid);
+}
+
 void hw_missed_had(struct hw_session *s, const struct hw_pid *pid)
 {
     for (size_t i = 0; i < s->missed.n; i++)

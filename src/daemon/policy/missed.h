@@ -1,5 +1,5 @@
 /*
- * missed.h - forked children and armed programs that should have been recorded but were not
+ * missed.h - forked children and starting programs that should have been recorded but were not
  *
  * Why:     if many are forked at once, some have exited before we get to them; so may a program
  *          that connects with its first sample. Their allocations are missing from the recording,
@@ -24,6 +24,8 @@ bool hw_missed_counts(const struct hw_session *s);
 void hw_missed_conn(const struct hw_conn *c);
 /* The target could not be set up, or nothing came from it. False: it is none of those. */
 bool hw_missed_target(const struct hw_target *t);
+/* A program that should have been held at its start, and runs on; it may be found yet. */
+void hw_missed_start(struct hw_session *s, int32_t pid);
 void hw_missed_had(struct hw_session *s, const struct hw_pid *pid);
 uint32_t hw_missed_count(const struct hw_session *s);
 

@@ -43,7 +43,7 @@ struct hw_namespace_socket {
     struct hw_recorder *rec;
     struct where to; /* mount and root do not count */
     uint64_t used_ns;
-    bool is_file;              /* for whoever knows it, until the end */
+    bool is_file;              /* for any process that knows it, until the end */
     int dir;                   /* of a file in another root: its directory; -1 */
     struct hw_reading_who who; /* the same: whose root; without a directory of its own */
     char name[108];

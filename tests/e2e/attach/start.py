@@ -78,7 +78,7 @@ class Watch:
         return int(pathlib.Path(f"/proc/{self.p.pid}/task/{self.p.pid}/children").read_text().split()[0])
 
     def below(self):
-        """{name: pid} of all processes of the recorder."""
+        """{name: pid} of all processes of the recorder, but those that are started when a file has to be read."""
         found, todo = {}, [self.recorder()]
         while todo:
             pid = todo.pop()
@@ -86,6 +86,7 @@ class Watch:
                 found[pathlib.Path(f"/proc/{pid}/comm").read_text().strip()] = pid
                 for t in os.listdir(f"/proc/{pid}/task"):
                     todo += map(int, pathlib.Path(f"/proc/{pid}/task/{t}/children").read_text().split())
+        found.pop("heapprofd-read", None)
         return found
 
     def end(self, check=0, **kw):

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 """Processes that do not answer, signals that are given twice, more processes than there are descriptors."""
 import contextlib
+import glob
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
 import rooms
 from lib import hw
 from lib.trace import Trace
+from start import holds
 
 
 @contextlib.contextmanager
@@ -141,7 +145,84 @@ def few_descriptors(box):
     hw.exact(first[-1], hw.expectations(open(box.path("truth.out"), "rb").read()), "who was there first")
 
 
-CASES = {"locked-memory": locked_memory, "locked-many": locked_many, "asked-twice": asked_twice, "deaf-program": deaf_program,
+@contextlib.contextmanager
+def locked_root(box, *args, program=None):
+    """Whoever looks up a name in that root waits where no signal ends it. Its end, however it comes, frees all."""
+    p = box.start([program or hw.target("rootlock"), *args], stdin=subprocess.PIPE)
+    if p.stdout.readline() != b"locked\n":
+        p.wait(hw.CLOCK)
+        raise hw.Skip("no userfaultfd here")
+    try:
+        yield p
+    finally:
+        p.stdin.close()
+        p.wait(hw.CLOCK)
+
+
+def in_the_kernel(*names):
+    """Our processes and threads in state D, which are not made to wait there: the readers are."""
+    found = []
+    for task in glob.glob("/proc/[0-9]*/task/[0-9]*"):
+        with contextlib.suppress(OSError):
+            name, state = open(task + "/comm").read().strip(), open(task + "/stat").read().rsplit(")", 1)[1].split()[0]
+            if state == "D" and name in names:
+                found.append((name, task))
+    return found
+
+
+@hw.by_themselves
+def locked_root_start(box):
+    """Programs of a name that is recorded start in a root whose lock is kept: no other start waits, all others are
+    recorded, and what could not be held is said and counted."""
+    holds()
+    name = box.named("t_truth")
+    with open(box.path("start.err"), "wb") as err:
+        p = box.start([hw.tool("heapwise"), "record", "-i", "1", "-n", name, "--no-report", "-o", box.path("start.trace")], stderr=err)
+    said = lambda: open(box.path("start.err")).read()
+    hw.wait_for(lambda: "recording the processes" in said(), "record")
+    with locked_root(box, "starts", box.own("truth"), name) as q:
+        for _ in range(6):
+            q.stdin.write(b"\n")
+            q.stdin.flush()
+            began = time.monotonic()
+            r = box.run([box.own("truth")])
+            hw.equal(r.returncode, 0, "a program of somebody else")
+            hw.true(time.monotonic() - began < 10, f"it took {time.monotonic() - began:.1f} s to start and run")
+        hw.equal(in_the_kernel("heapprofd-find", "heapprofd-allow", "heapprofd"), [], "waits with what it holds")
+        hw.wait_for(lambda: "cannot be read in time" in said(), "what is not held is said")
+        p.send_signal(signal.SIGINT)
+        hw.equal(p.wait(hw.CLOCK), 0, f"record: {said()}")
+    t = readable(box.path("start.trace"))
+    hw.equal(len([d for d in t.dumps if d.samples and d.from_startup]) >= 6, True, f"the others are recorded from their start: {said()}")
+
+
+@hw.by_themselves
+def locked_root_attach(box):
+    """A session means a program whose root's lock is kept, in another network namespace: it is recorded, or refused
+    with the reason, and the service goes on for all others."""
+    env = {"PERFETTO_PRODUCER_SOCK_NAME": box.path("p"), "PERFETTO_CONSUMER_SOCK_NAME": box.path("c")}
+    service = box.start([hw.tool("traced")], env=env)
+    hw.wait_for(lambda: os.path.exists(box.path("c")), "the service")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as apart, \
+            locked_root(box, "stays", program=shutil.copy(hw.target("rootlock"), apart + "/" + box.named("t_rootlock"))) as q:
+        p = box.start([hw.tool("heapwise"), "record", "-n", box.named("t_rootlock"), "-d", "2s", "--no-report", "-o", box.path("one.trace")], env=env)
+        for _ in range(5):
+            began = time.monotonic()
+            r = box.run([hw.tool("heapwise"), "ps"], env=env, timeout=hw.CLOCK)
+            hw.equal(r.returncode, 0, f"ps: {hw.tail(r.stderr)}")
+            hw.true(time.monotonic() - began < 10, f"ps took {time.monotonic() - began:.1f} s")
+        hw.equal([t for t in in_the_kernel("heapprofd", "traced") if f"/{service.pid}/task/{service.pid}" in t[1]], [], "the service's main thread")
+        r = hw.record(box, [hw.target("truth")], env=env)
+        hw.equal(r.returncode, 0, f"record: {hw.tail(r.stderr)}")
+        out, err = p.communicate(timeout=hw.CLOCK)
+        print("  " + hw.tail(err))
+        recorded = any(d.samples for d in readable(box.path("one.trace")).dumps)
+        hw.true(recorded or str(q.pid).encode() in err, f"why it is not recorded: {hw.tail(err)}")
+        hw.true(q.poll() is None, "the lock was over before the test was")
+
+
+CASES = {"locked-memory": locked_memory, "locked-many": locked_many, "locked-root-start": locked_root_start,
+         "locked-root-attach": locked_root_attach, "asked-twice": asked_twice, "deaf-program": deaf_program,
          "few-descriptors": few_descriptors}
 
 if __name__ == "__main__":

@@ -172,51 +172,5 @@ static void test_hostile(void **state)
     free(s);
 }
 
-static const char *forbidden(const char *path)
-{
-    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    assert_true(fd >= 0);
-    return hw_start_file_forbids(fd);
-}
-
-static void put(const char *path, const void *bytes, size_t n, int flags)
-{
-    hw_autofd int fd = open(path, O_WRONLY | O_CLOEXEC | flags, 0700);
-    assert_true(fd >= 0);
-    assert_int_equal(hw_fd_write_all(fd, bytes, n), HW_OK);
-}
-
-/* What is remembered of a file is that file's, as it was: another one of its name, and what was
- * written over it, are read again. */
-static void test_file_changes(void **state)
-{
-    (void)state;
-    static const struct timespec tick = {.tv_nsec = 20000000}; /* files' times are no finer */
-    char dir[] = "/tmp/hw.start.XXXXXX", path[64], other[64], *program;
-    size_t n;
-    assert_non_null(mkdtemp(dir));
-    (void)snprintf(path, sizeof path, "%s/program", dir);
-    (void)snprintf(other, sizeof other, "%s/other", dir);
-    assert_int_equal(hw_file_read(AT_FDCWD, "/bin/true", 64u << 20, &program, &n, NULL), HW_OK);
-    put(path, program, n, O_CREAT);
-    for (int i = 0; i < 2; i++)
-        assert_null(forbidden(path));
-    put(other, "no program", 10, O_CREAT);
-    assert_int_equal(rename(other, path), 0);
-    assert_non_null(forbidden(path));
-    put(other, program, n, O_CREAT);
-    assert_int_equal(rename(other, path), 0);
-    assert_null(forbidden(path));
-    (void)nanosleep(&tick, NULL);
-    put(path, "none", 4, 0); /* the same size */
-    assert_non_null(forbidden(path));
-    (void)nanosleep(&tick, NULL);
-    put(path, program, n, 0);
-    assert_null(forbidden(path));
-    free(program);
-    (void)unlink(path);
-    (void)rmdir(dir);
-}
-
 HW_TEST_MAIN(cmocka_unit_test(test_added), cmocka_unit_test(test_replaced),
-             cmocka_unit_test(test_hostile), cmocka_unit_test(test_file_changes))
+             cmocka_unit_test(test_hostile))
