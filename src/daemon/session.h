@@ -51,6 +51,7 @@ struct hw_session {
     struct hw_asking asking;
     /* target_fork.c: of the newest forks; owned; NULL = none */
     struct hw_inherited *inherited[HW_SESSION_FORKS];
+    struct hw_map64 heirs; /* numbers of processes that have been given theirs */
     size_t n_forks;
     HW_VEC(struct hw_left) refused; /* processes that were meant and may not be profiled */
     HW_VEC(struct hw_followed) followed;

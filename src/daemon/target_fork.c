@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/memory/map64.h"
 #include "daemon/books/inherited.h"
 #include "daemon/core.h"
 #include "daemon/target_parts.h"
@@ -25,6 +26,16 @@ void hw_session_forget_forks(struct hw_session *s)
         hw_inherited_free(s->inherited[i]);
         s->inherited[i] = NULL;
     }
+    hw_map64_done(&s->heirs);
+}
+
+/* Two children of one parent by one number have the same stacks, and other readers take both
+ * processes for one: they refuse what the second one says of them. So it has none. */
+static bool is_first_of_number(const struct hw_target *t)
+{
+    uint64_t *seen;
+    bool fresh;
+    return hw_map64_at(&t->session->heirs, (uint64_t)t->pid.pid, &seen, &fresh) == 0 && fresh;
 }
 
 void hw_target_forked(struct hw_target *t, struct hw_inherited *i)
@@ -75,6 +86,9 @@ bool hw_target_awaits_parent(struct hw_target *t, uint64_t now)
     t->hello.forked_token = 0; /* once */
     if (!i)
         hw_log(DEBUG, "pid %d: what it has inherited is not known", t->pid.pid);
+    else if (!is_first_of_number(t))
+        hw_log(DEBUG, "pid %d: its number was used before: what it has inherited is left out",
+               t->pid.pid);
     else if (hw_inherited_book(i, &t->maps, hw_now_monotonic_coarse_ns(), t->feed) < 0)
         hw_session_warn(t->session, "pid %d: what it has inherited is known in part: out of memory",
                         t->pid.pid);

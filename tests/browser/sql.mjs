@@ -173,7 +173,7 @@ test('pivot, chart and flamegraph of a result', async () => {
   await page.click('[aria-label=View] button:has-text("Flamegraph")');
   const [[live]] = await server.sql('select sum(size) from heap_profile_allocation');
   await page.focus('.result .flame canvas');
-  await soon(async () => assert.match(await page.textContent('.result .flame [role=treeitem] >> nth=0'), new RegExp(`${(live / 1048576).toFixed(1)} MiB`)));
+  await soon(async () => assert.match(await page.textContent('.result .flame [role=treeitem][aria-selected=true]'), new RegExp(`${(live / 1048576).toFixed(1)} MiB`)));
   await ask('select callsite_id, sum(size) as value from heap_profile_allocation group by 1');
   await page.click('button:has-text("As flamegraph")');
   await page.waitForSelector('[aria-label=View] button:has-text("Flamegraph")');
@@ -243,7 +243,7 @@ test('SQL of one stack and of the functions', async () => {
   await at('flame');
   await page.locator('.flame canvas').first().focus();
   for (const k of ['Home', 'ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowDown', ' ']) await page.keyboard.press(k);
-  const said = await page.textContent('.flame [aria-live]');
+  const said = await page.textContent('.flame [role=treeitem][aria-selected=true]');
   const rows = await follow(() => page.click('[role=menuitem]:has-text("SQL for this stack")'));
   const [name, , self, value] = [rows.at(-1)[2], 0, rows.at(-1)[4], rows.at(-1)[5]];
   assert.ok(said.startsWith(name), `${said}: ${name}`);
