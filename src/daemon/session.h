@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/memory/map64.h"
 #include "config/config.h"
 #include "daemon/policy/permission.h"
 #include "wire/control.h"

@@ -62,6 +62,15 @@ static const struct hw_image *symtab_image(struct hw_elf *e)
     return hw_image_find(&e->inner, ".symtab") ? &e->inner : NULL;
 }
 
+enum { MAX_LOADER = 4096 }; /* the path of a program's loader */
+
+static bool has_musl(const struct hw_image *img, const struct hw_image_segment *interp)
+{
+    hw_autofree uint8_t *text = NULL;
+    return hw_image_read(img, interp->offset, interp->file_bytes, MAX_LOADER, &text, NULL) == 0 &&
+           memmem(text, interp->file_bytes, "/ld-musl", 8) != NULL;
+}
+
 int hw_elf_get_info(struct hw_elf *e, struct hw_elf_info *out, struct hw_error *err)
 {
     (void)err; /* headers were read by open; what is missing here is a flag, not an error */
@@ -72,7 +81,10 @@ int hw_elf_get_info(struct hw_elf *e, struct hw_elf_info *out, struct hw_error *
                                .load_bias = hw_image_load_bias(img)};
     info.build_id_len = hw_image_build_id(img, info.build_id, HW_BUILD_ID_MAX);
     for (size_t i = 0; i < img->n_segments; i++) {
-        info.has_interp |= img->segments[i].type == PT_INTERP;
+        if (img->segments[i].type == PT_INTERP) {
+            info.has_interp = true;
+            info.is_musl = has_musl(img, &img->segments[i]);
+        }
         info.has_dynamic |= img->segments[i].type == PT_DYNAMIC;
         info.has_eh_frame |= img->segments[i].type == PT_GNU_EH_FRAME;
     }

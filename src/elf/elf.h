@@ -35,6 +35,7 @@ struct hw_elf_info {
     bool has_eh_frame;
     bool defines_malloc; /* malloc is defined in its own dynamic or static symbols */
     bool is_go;          /* has Go's build note or .gopclntab */
+    bool is_musl;        /* its loader is musl's */
     bool is_sanitized;   /* its allocator is a sanitizer's (symbols.h) */
 };
 

@@ -349,8 +349,13 @@ static int choose(struct job *j)
             j->hull_hi = j->in->end[i] > j->hull_hi ? j->in->end[i] : j->hull_hi;
         }
     }
-    if (!j->entry[HW_HOOKED_malloc] || !j->entry[HW_HOOKED_free] || !j->entry[HW_HOOKED_realloc])
-        return hw_fail(j->err, HW_EUNSUPPORTED, 0, "it does not define malloc, free and realloc");
+    static const uint32_t needed[] = {HW_HOOKED_malloc, HW_HOOKED_free, HW_HOOKED_realloc};
+    for (size_t i = 0; i < HW_ARRAY_LEN(needed); i++)
+        if (!j->entry[needed[i]])
+            return hw_fail(j->err, HW_EUNSUPPORTED, 0,
+                           "there is no function %s in it, and malloc, free and realloc are hooked "
+                           "together or not at all",
+                           hw_hooked_text(needed[i]));
     return HW_OK;
 }
 

@@ -84,6 +84,8 @@ static void check_loads(const char *path, int fd, const struct hw_elf_info *info
     else if (info->is_sanitized)
         find(out, "asan",
              "'%s' is built with a sanitizer, which tolerates no library before its own", path);
+    else if (info->is_musl)
+        find(out, "musl", "'%s' uses musl, whose loader is not given heapwise's library", path);
     else if (fstat(fd, &st) == 0 && (((st.st_mode & S_ISUID) && st.st_uid != geteuid()) ||
                                      ((st.st_mode & S_ISGID) && st.st_gid != getegid())))
         find(out, "set-uid",
@@ -180,6 +182,12 @@ static bool has_library(const struct hw_pid *p, bool *readable)
     return found;
 }
 
+bool hw_diagnose_has_library(const struct hw_pid *p)
+{
+    bool readable;
+    return has_library(p, &readable);
+}
+
 /* What the recorder would decide. A running service with its own policy will tell by itself. */
 static void check_policy(const struct hw_pid *p, const struct hw_proc_status *status,
                          struct hw_finding *out)
@@ -214,22 +222,37 @@ static bool is_kernel_thread(const struct hw_pid *p)
            (flags & KERNEL_THREAD) != 0;
 }
 
+/* Each has a remedy of its own. */
+static const char *code_of_refusal(const struct hw_pid *p, const struct hw_proc_status *status,
+                                   const struct hw_error *why)
+{
+    struct hw_proc_stat stat;
+    if (status->tracer_pid || (hw_proc_stat(p->dir, &stat) == 0 && strchr("Tt", stat.state)))
+        return "held";
+    if (why->code == HW_EPERM)
+        return "not-permitted";
+    if (strstr(why->text, "linked statically") || strstr(why->text, "has its allocator in"))
+        return "not-hookable";
+    return status->seccomp && strstr(why->text, "seccomp") ? "confined" : "not-attachable";
+}
+
 /* By a process of its own (process_reads.h). */
 static void check_files(const struct hw_pid *p, void *arg)
 {
     struct hw_finding *out = arg;
+    struct hw_proc_status status;
     struct hw_error err;
-    if (hw_inject_check(p, &err) == HW_OK)
+    if (hw_proc_status(p->dir, &status) < 0 || hw_inject_check(p, &err) == HW_OK)
         return;
     char name[4096] = "its program";
     ssize_t len = readlinkat(p->dir, "exe", name, sizeof name - 1);
     if (len > 0)
         name[len] = '\0';
     hw_autofd int exe = openat(p->dir, "exe", O_RDONLY | O_CLOEXEC); /* whatever its root */
-    /* Of the file's properties, only this explains more than what prevents attaching. */
+    /* Of the file's properties, only these explain more than what prevents attaching. */
     diagnose_open(exe, name, /* loads = */ true, out);
-    if (!out->code || strcmp(out->code, "go") != 0)
-        find(out, "not-attachable", "%s", err.text);
+    if (!out->code || (strcmp(out->code, "go") != 0 && strcmp(out->code, "asan") != 0))
+        find(out, code_of_refusal(p, &status, &err), "%s", err.text);
 }
 
 static void check_process(const struct hw_pid *p, struct hw_finding *out)

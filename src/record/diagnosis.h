@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 struct hw_cli;
+struct hw_pid;
 struct hw_recording;
 
 struct hw_finding {
@@ -30,6 +31,8 @@ void hw_diagnose_file(const char *path, bool loads, struct hw_finding *out);
 bool hw_diagnose_is_32_bit(const char *path);
 /* Whether this process can be profiled now: code NULL = yes. */
 void hw_diagnose_pid(int32_t pid, struct hw_finding *out);
+/* Is the client library mapped there? */
+bool hw_diagnose_has_library(const struct hw_pid *p);
 /* Why the recording has no sample. program: the command's file, NULL = none was started. */
 void hw_diagnose_recording(const struct hw_recording *r, const char *program,
                            struct hw_finding *out);

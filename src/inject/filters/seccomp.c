@@ -114,14 +114,14 @@ static const char *action_text(uint32_t action)
     case SECCOMP_RET_LOG:
         return NULL;
     case SECCOMP_RET_ERRNO:
-        return "answers with an error";
+        return "gives an error for a call";
     case SECCOMP_RET_TRAP:
-        return "answers with SIGSYS";
+        return "sends SIGSYS for a call";
     case SECCOMP_RET_TRACE:
     case SECCOMP_RET_USER_NOTIF:
-        return "leaves to another process";
+        return "lets another process decide about a call";
     default:
-        return "answers by ending it";
+        return "ends it for a call";
     }
 }
 
@@ -141,9 +141,9 @@ static int check_one(const struct hw_pid *pid, const struct sock_filter *code, s
             continue;
         return hw_fail(err, HW_EUNSUPPORTED, 0,
                        way == HW_SECCOMP_HELD
-                           ? "process %d restricts its system calls (seccomp): its filter %s to "
+                           ? "process %d restricts its system calls (seccomp): its filter %s of "
                              "%s, which recording from its start needs"
-                           : "process %d restricts its system calls (seccomp): its filter %s to "
+                           : "process %d restricts its system calls (seccomp): its filter %s of "
                              "%s, which attaching needs; nothing was changed. Start it with "
                              "'heapwise record --'",
                        pid->pid, text, w->name);

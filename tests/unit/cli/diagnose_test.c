@@ -85,7 +85,7 @@ static void test_not_ready(void **state)
     bool possible = hw_inject_check(&p, NULL) == 0; /* not with a sanitizer inside */
     hw_pid_done(&p);
     hw_diagnose_wanted(&pid, 1, NULL, 0, /* no_running = */ false, &f);
-    assert_string_equal(f.code, possible ? "not-ready" : "not-attachable");
+    assert_string_equal(f.code, possible ? "not-ready" : "asan");
     if (possible)
         assert_non_null(hw_explain_remedy(f.code));
     kill(middle, SIGKILL);
