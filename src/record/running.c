@@ -6,14 +6,21 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/files/fd.h"
 #include "base/text/strbuf.h"
 #include "config/command/command.h"
+#include "config/command/explain.h"
 #include "config/config.h"
 #include "proc/pid.h"
 #include "record/diagnosis.h"
 #include "record/process_reads.h"
 
 #include "base/banned.h"
+
+enum {
+    LOOKED_AT = 8, /* arguments */
+    SHOWN = 8      /* processes in a hint */
+};
 
 /* Servers overwrite their arguments with titles: "redis-server *:6379", "nginx: worker process". */
 static bool title_matches(const char *word, const char *argv0)
@@ -135,6 +142,72 @@ size_t hw_running_match(const char *word, hw_running_pids *out)
     return n;
 }
 
+/* A script is its interpreter's process: the word is behind that in the command line. */
+static bool is_in_arguments(const char *word, const struct hw_pid *p)
+{
+    hw_autofree char *line = NULL;
+    size_t n = 0, at = 0;
+    if (hw_read_cmdline(p, &line, &n) < 0)
+        return false;
+    for (int i = 0; at < n && i < LOOKED_AT; i++) {
+        size_t length = strnlen(line + at, n - at);
+        const char *slash = memrchr(line + at, '/', length);
+        size_t name = slash ? (size_t)(slash + 1 - line) : at;
+        const char *found = memmem(line + name, at + length - name, word, strlen(word));
+        if (found)
+            return true;
+        at += length + 1;
+    }
+    return false;
+}
+
+/* What top and pgrep show under the word. */
+static bool is_called(const char *word, const struct hw_pid *p)
+{
+    char exe[256];
+    struct hw_proc_status st;
+    hw_proc_exe_name(p->dir, exe, sizeof exe);
+    return strcmp(exe, word) == 0 ||
+           (hw_proc_status(p->dir, &st) == 0 && strcmp(st.name, word) == 0) ||
+           is_in_arguments(word, p);
+}
+
+/* Which processes may be meant; "" = none. */
+static void list_similar(const char *word, struct hw_strbuf *out)
+{
+    hw_pid_list all = {0};
+    size_t n = 0;
+    (void)hw_proc_list(&all); /* entries read before a failure count */
+    for (size_t i = 0; i < all.n; i++) {
+        struct hw_pid p;
+        if (all.v[i] == getpid() || all.v[i] == getppid() || hw_pid_open(all.v[i], &p, NULL) < 0)
+            continue;
+        if (is_called(word, &p) && n++ < SHOWN) {
+            char exe[64];
+            hw_proc_exe_name(p.dir, exe, sizeof exe);
+            hw_strbuf_addf(out, "%s%d ('", n > 1 ? ", " : "", all.v[i]);
+            hw_strbuf_add_escaped(out, exe, strlen(exe));
+            hw_strbuf_addf(out, "')");
+        }
+        hw_pid_done(&p);
+    }
+    if (n > SHOWN)
+        hw_strbuf_addf(out, " and %zu more", n - SHOWN);
+    hw_vec_done(&all);
+}
+
+void hw_running_say_none(const struct hw_cli *cli, const char *word)
+{
+    struct hw_strbuf b = {0};
+    list_similar(word, &b);
+    hw_cli_error(cli, "no-process", "no process named '%s'", word);
+    if (!b.failed && b.n)
+        hw_cli_hint("'%s' is in the command line of %s: name the process by its number", word, b.p);
+    else
+        hw_cli_hint("%s", hw_explain_remedy("no-process"));
+    hw_strbuf_done(&b);
+}
+
 /* Keeps those that can be profiled, prints why the others cannot. */
 static void sort_out(const struct hw_cli *cli, hw_running_pids *pids)
 {
@@ -160,7 +233,7 @@ int hw_running_find(const struct hw_cli *cli, hw_running_pids *out)
             if (hw_running_pid(cli, pid, &here) == HW_EXIT_OK && !has(out, (uint64_t)here))
                 (void)hw_vec_push(out, (uint64_t)here); /* out of memory: none found */
         } else if (hw_running_match(word, out) == 0) {
-            hw_cli_error(cli, "no-process", "no process named '%s'", word);
+            hw_running_say_none(cli, word);
         }
     }
     sort_out(cli, out);

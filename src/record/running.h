@@ -27,6 +27,8 @@ int hw_running_pid(const struct hw_cli *cli, uint64_t given, int32_t *out);
 bool hw_running_is_meant(const char *word, int32_t pid, const char *argv0);
 /* Adds every process with that pid or name; returns how many. */
 size_t hw_running_match(const char *word, hw_running_pids *out);
+/* The error for a word that names none, with the processes that may be meant. */
+void hw_running_say_none(const struct hw_cli *cli, const char *word);
 /*
  * The processes that the arguments name and that can be profiled. Prints why others cannot; it is
  * an error if none is left.

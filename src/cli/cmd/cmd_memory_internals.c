@@ -131,7 +131,7 @@ static int find(const struct run *x, hw_running_pids *out)
     int status = HW_EXIT_OK;
     for (size_t i = 0; i < x->n_words; i++)
         if (hw_running_match(x->words[i], out) == 0) {
-            hw_cli_error(x->cli, "no-process", "no process named '%s'", x->words[i]);
+            hw_running_say_none(x->cli, x->words[i]);
             status = HW_EXIT_FAILED;
         }
     return status;
