@@ -70,8 +70,8 @@ export function Page() {
           <b>This page needs its address.</b>
         </p>
         <p>
-          Open the one that <code>heapwise ui</code> printed: it ends in <code>#token=…</code> and is known
-          only to whoever started it.
+          Open the one that <code>heapwise ui</code> printed, or the one in the file that it named: it ends in{' '}
+          <code>#token=…</code> and is known only to whoever started it.
         </p>
       </div>
     );
