@@ -146,6 +146,14 @@ static bool is_over(struct hw_session *s)
     return n_targets_left(s) == 0;
 }
 
+/* With --follow-fork the command that records decides: it knows of forked children that have not
+ * allocated, and so not asked, yet. */
+static bool ends_with_root(const struct hw_session *s)
+{
+    return (s->start.flags & HW_START_LAUNCHED) && s->root.pid > 0 &&
+           !((s->start.flags & HW_START_FOLLOW_FORK) && s->control);
+}
+
 static void check_ends(struct hw_session *s, uint64_t now)
 {
     if (s->config.duration_ms && now - s->started_ns >= s->config.duration_ms * MS)
@@ -155,8 +163,7 @@ static void check_ends(struct hw_session *s, uint64_t now)
         hw_session_stop(s, "the file has reached max_file_size_bytes");
     else if ((s->start.flags & HW_START_UNTIL_GONE) && hw_session_excluded_all(s) && is_over(s))
         hw_session_stop(s, "none of its processes is left");
-    else if ((s->start.flags & HW_START_LAUNCHED) && s->root.pid > 0 && !hw_pid_alive(&s->root) &&
-             is_over(s))
+    else if (ends_with_root(s) && !hw_pid_alive(&s->root) && is_over(s))
         hw_session_stop(s, "the program has ended");
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/memory/map64.h"
 #include "config/config.h"
+#include "daemon/clients/client_page.h"
 #include "daemon/policy/permission.h"
 #include "wire/control.h"
 
@@ -39,7 +40,8 @@ struct hw_left {
     uint64_t start_ticks;
 };
 
-#define HW_SESSION_FORKS 16u /* children that have not said hello yet */
+#define HW_SESSION_PARENTS 64u
+#define HW_SESSION_FORKS   16u /* children that have not said hello yet */
 
 struct hw_inherited;
 
@@ -54,6 +56,8 @@ struct hw_session {
     struct hw_inherited *inherited[HW_SESSION_FORKS];
     struct hw_map64 heirs; /* numbers of processes that have been given theirs */
     size_t n_forks;
+    struct hw_page parents[HW_SESSION_PARENTS]; /* target_fork.c: of those that have ended */
+    size_t n_parents;
     HW_VEC(struct hw_left) refused; /* processes that were meant and may not be profiled */
     HW_VEC(struct hw_followed) followed;
     HW_VEC(struct hw_silent {                    /* session_silent.c: meant, and not heard of yet */
@@ -212,6 +216,7 @@ void hw_session_silent_drop(struct hw_session *s, int32_t pid); /* it was heard 
 /* Readings of their memory into the trace, at a dump. */
 void hw_session_silent_dump(struct hw_session *s, bool final);
 void hw_session_silent_done(struct hw_session *s);
-void hw_session_forget_forks(struct hw_session *s); /* target_fork.c */
+void hw_session_forget_forks(struct hw_session *s);   /* target_fork.c */
+void hw_session_forget_parents(struct hw_session *s); /* the same: their children ask no more */
 
 #endif

@@ -323,6 +323,7 @@ void hw_session_free(struct hw_session *s)
     hw_vec_done(&s->left);
     hw_session_silent_done(s);
     hw_session_forget_forks(s);
+    hw_session_forget_parents(s);
     hw_vec_done(&s->broken_off);
     hw_pid_done(&s->root);
     free(s->detach_key);

@@ -58,6 +58,7 @@ void hw_session_stop(struct hw_session *s, const char *reason)
     if (s->stopping)
         return;
     s->stopping = true;
+    hw_session_forget_parents(s);
     hw_exec_watch_drop(s);
     if (s->status == HW_OK) /* else it says which write failed */
         (void)snprintf(s->reason, sizeof s->reason, "%s", reason);

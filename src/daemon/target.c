@@ -264,7 +264,8 @@ void hw_target_finish(struct hw_target *t, enum hw_target_end why)
     t->end = why;
     /* Before the client tidies up. */
     (void)hw_page_look(&t->page, t->pid.dir, &t->filters, /* all_threads = */ true);
-    atomic_store_explicit(&t->page.map->generation, 0, memory_order_release);
+    if (!hw_target_is_a_parent(t))
+        atomic_store_explicit(&t->page.map->generation, 0, memory_order_release);
     tell_end(t, why);
     t->rec->events->ended(t);
     hw_dump_request(t, trigger_of(why), /* final = */ true);
@@ -491,6 +492,8 @@ void hw_target_free(struct hw_target *t)
         hw_aside_close(t->watch.fd);
     }
     hw_watch_remove(t->rec, &t->exit);
+    if (t->page.map && hw_target_is_a_parent(t))
+        hw_session_keep_parent(t->session, &t->page);
     if (t->page.map) {
         if (t->rec->embedded || t->rec->stopping) /* the next recorder may have the process */
             atomic_store(&t->page.map->ended, 1);

@@ -8,6 +8,8 @@
  * The child waits for its welcome anyway, 2 to 5 ms; its parent's ring may be read later than that, so it is
  * read at once.
  */
+#include <unistd.h>
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -36,6 +38,44 @@ static bool is_first_of_number(const struct hw_target *t)
     uint64_t *seen;
     bool fresh;
     return hw_map64_at(&t->session->heirs, (uint64_t)t->pid.pid, &seen, &fresh) == 0 && fresh;
+}
+
+/*
+ * A forked child looks at its parent's control page until it has one of its own, and it asks for
+ * that at its first sample only. So the page keeps its generation when the parent ends. Some of
+ * them: a build has thousands of processes.
+ */
+bool hw_target_is_a_parent(const struct hw_target *t)
+{
+    return (t->session->start.flags & HW_START_FOLLOW_FORK) && !t->session->stopping &&
+           (t->end == HW_END_EXITED || t->end == HW_END_EXECED);
+}
+
+static void forget_parent(struct hw_session *s, struct hw_page *p)
+{
+    if (!p->map)
+        return;
+    if (s->rec->embedded || s->rec->stopping) /* the next recorder may have the process */
+        atomic_store(&p->map->ended, 1);
+    atomic_store(&p->map->generation, 0);
+    hw_page_done(p);
+}
+
+void hw_session_forget_parents(struct hw_session *s)
+{
+    for (size_t i = 0; i < HW_SESSION_PARENTS; i++)
+        forget_parent(s, &s->parents[i]);
+}
+
+void hw_session_keep_parent(struct hw_session *s, struct hw_page *p)
+{
+    struct hw_page *slot = &s->parents[s->n_parents++ % HW_SESSION_PARENTS];
+    forget_parent(s, slot);
+    *slot = *p;
+    *p = (struct hw_page){.fd = -1};
+    if (slot->fd >= 0)
+        (void)close(slot->fd); /* memory only */
+    slot->fd = -1;
 }
 
 void hw_target_forked(struct hw_target *t, struct hw_inherited *i)

@@ -6,6 +6,9 @@
 
 #include "daemon/core.h"
 
+/* target_fork.c */
+bool hw_target_is_a_parent(const struct hw_target *t);
+void hw_session_keep_parent(struct hw_session *s, struct hw_page *p);
 bool hw_target_tables_ready(const struct hw_target *t);
 /* A child that is prepared: true while what it has inherited is still on its way. */
 bool hw_target_awaits_parent(struct hw_target *t, uint64_t now);

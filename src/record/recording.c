@@ -24,7 +24,7 @@ enum {
     START_TIMEOUT_MS = 30000,
     TICK_MS = 200,
     GRACE_MS = 2000,         /* grace period of the program after Ctrl-C */
-    ORPHANS_MS = 300,        /* --follow-fork: a child of the last target may be on its way */
+    LOOK_MS = 200,           /* between two looks at what is below the program */
     END_TIMEOUT_MS = 120000, /* for the final dumps, longer than any timeout of the recorder */
     HURRY_MS = 10000         /* for a recorder that was told to stop twice: it needs a second or
                                 two */
@@ -169,13 +169,12 @@ static void on_target(struct hw_recording *r, const struct hw_controller_event *
         return; /* out of memory: just a shorter list for messages */
     char *text = strndup((const char *)e->body.p + sizeof s, e->body.n - sizeof s);
     t->state = s.state;
-    r->last_target_ns = hw_now_monotonic_ns();
     /* A failure or refusal comes with its reason, other events with the name. */
     char **slot =
         s.state == HW_TARGET_FAILED || s.state == HW_TARGET_REJECTED ? &t->reason : &t->name;
     t->connected |= s.state == HW_TARGET_CONNECTED;
     if (s.state == HW_TARGET_CALLED && !t->called)
-        t->called_ns = r->last_target_ns;
+        t->called_ns = hw_now_monotonic_ns();
     t->called |= s.state == HW_TARGET_CALLED;
     if (text && text[0] && (slot == &t->reason || s.state == HW_TARGET_CONNECTED)) {
         free(*slot);
@@ -270,6 +269,14 @@ bool hw_recording_is_starter(const struct hw_seen_target *t)
     return hw_launch_is_launcher(slash ? slash + 1 : name);
 }
 
+bool hw_recording_left_out(const struct hw_recording *r, const struct hw_offspring_row *row)
+{
+    bool had = false;
+    for (size_t i = 0; i < r->targets.n; i++)
+        had |= r->targets.v[i].pid == row->pid && r->targets.v[i].connected;
+    return !had && !hw_launch_is_launcher(row->name);
+}
+
 /* ---- the loop ---- */
 
 static int drain_events(struct hw_recording *r, struct hw_error *err)
@@ -295,8 +302,10 @@ static void reap_program(struct hw_recording *r)
     do
         pid = waitpid(r->launch->pid, &status, WNOHANG);
     while (pid < 0 && errno == EINTR);
-    if (pid == r->launch->pid)
+    if (pid == r->launch->pid) {
         r->program_status = status;
+        r->next_look_ns = 0;
+    }
 }
 
 static bool targets_live(const struct hw_recording *r)
@@ -324,14 +333,64 @@ static bool awaited_over(const struct hw_recording *r)
     return r->n_awaited != 0;
 }
 
+/* Short pauses first: many a launcher ends within milliseconds. */
+static bool look_below(struct hw_recording *r)
+{
+    uint64_t now = hw_now_monotonic_ns();
+    if (r->stop_sent || !r->launch || r->launch->pid <= 0 || now < r->next_look_ns)
+        return false;
+    hw_offspring_look(&r->offspring, r->launch->pid);
+    if (!program_runs(r) && !(r->follow_fork && targets_live(r))) /* their parent is gone */
+        hw_offspring_find(&r->offspring, r->launch->pid, hw_controller_socket(r->controller));
+    r->look_pause_ns =
+        r->look_pause_ns < LOOK_MS * ms / 2 ? 2 * r->look_pause_ns + ms : LOOK_MS * ms;
+    r->next_look_ns = now + r->look_pause_ns;
+    return true;
+}
+
+static const struct hw_seen_target *target_of(const struct hw_recording *r, int32_t pid)
+{
+    for (size_t i = 0; i < r->targets.n; i++)
+        if (r->targets.v[i].pid == pid)
+            return &r->targets.v[i];
+    return NULL;
+}
+
+/* One that has forked and not allocated since is no target yet. */
+static bool more_may_come(struct hw_recording *r)
+{
+    for (size_t i = 0; i < r->offspring.rows.n; i++) {
+        const struct hw_seen_target *t = target_of(r, r->offspring.rows.v[i].pid);
+        if ((!t || (t->state != HW_TARGET_FAILED && t->state != HW_TARGET_REJECTED)) &&
+            hw_offspring_lives(&r->offspring.rows.v[i]))
+            return true;
+    }
+    return false;
+}
+
+/* --follow-fork: as long as one of them lives. */
+static bool others_live(struct hw_recording *r, bool looked)
+{
+    if (!looked)
+        return true;
+    bool live = targets_live(r) || more_may_come(r);
+    if (live && r->outlived && !r->told_outlived) {
+        progress_line_end(r);
+        r->told_outlived = true;
+        r->outlived(r->ctx);
+    }
+    return live;
+}
+
 /* Timed events: stops that are due, the end of the last descendant. */
 static void tick(struct hw_recording *r)
 {
     uint64_t now = hw_now_monotonic_ns();
+    bool looked = look_below(r);
     if (!r->stop_sent && r->stop_at_ns && now >= r->stop_at_ns)
         hw_recording_stop(r);
     if (r->launch && !program_runs(r) && r->stop_with_program &&
-        (!r->follow_fork || (!targets_live(r) && now >= r->last_target_ns + ORPHANS_MS * ms)))
+        (!r->follow_fork || !others_live(r, looked)))
         hw_recording_stop(r);
     if (!r->stop_sent && awaited_over(r))
         hw_recording_stop(r);
@@ -353,7 +412,8 @@ static int wait_some(struct hw_recording *r)
         {.fd = program ? r->launch->pidfd : -1, .events = POLLIN},
     };
     bool timed = r->each || (recorder && (r->stop_at_ns || r->launch));
-    return poll(p, 3, timed ? TICK_MS : -1);
+    bool soon = recorder && program && r->look_pause_ns < TICK_MS * ms;
+    return poll(p, 3, soon ? (int)(r->look_pause_ns / ms) + 1 : timed ? TICK_MS : -1);
 }
 
 static void tell_written(struct hw_recording *r)
@@ -468,6 +528,7 @@ void hw_recording_done(struct hw_recording *r)
         free(r->targets.v[i].reason);
     }
     hw_vec_done(&r->targets);
+    hw_offspring_done(&r->offspring);
     if (r->signal_fd > 0)
         (void)close(r->signal_fd);
     *r = (struct hw_recording){0};

@@ -25,6 +25,7 @@
 #include "base/memory/vec.h"
 #include "record/controller.h"
 #include "record/launch.h"
+#include "record/offspring.h"
 
 struct hw_cli;
 struct hw_error;
@@ -54,6 +55,7 @@ struct hw_recording {
     void (*written)(void *ctx); /* the file is complete; the program may run on */
     void (*each)(void *ctx);    /* several times a second; NULL = none */
     void (*warned)(void *ctx, struct hw_bytes text); /* NULL: into the log */
+    void (*outlived)(void *ctx); /* the program has ended, others of the recording live on */
     void (*status)(void *ctx, struct hw_bytes json); /* the answer to hw_controller_ask_status */
     void *ctx;
 
@@ -66,6 +68,7 @@ struct hw_recording {
     bool hurried;       /* second stop request sent */
     int program_status; /* from waitpid; -1 = still running */
     HW_VEC(struct hw_seen_target) targets;
+    struct hw_offspring offspring; /* found below the program */
     struct hw_control_progress last;
     uint64_t started_ns;
     bool stop_sent;
@@ -73,8 +76,8 @@ struct hw_recording {
 
     /* private */
     int signal_fd;
-    uint64_t stop_at_ns, next_progress_ns, last_target_ns;
-    bool line_open, told_written, gave_up;
+    uint64_t stop_at_ns, next_progress_ns, next_look_ns, look_pause_ns;
+    bool line_open, told_written, gave_up, told_outlived;
 };
 
 /* Blocks the signals of the loop; *old is for children. */
@@ -90,6 +93,8 @@ void hw_recording_give_up(struct hw_recording *r);
 void hw_recording_done(struct hw_recording *r);
 
 /* sh, env, nice …: programs that launch others. */
+/* Below the program, not recorded, and not a mere launcher. */
+bool hw_recording_left_out(const struct hw_recording *r, const struct hw_offspring_row *row);
 bool hw_recording_is_starter(const struct hw_seen_target *t);
 /*
  * Nothing in the trace: no samples, or only of a launcher that exec'ed a program which never

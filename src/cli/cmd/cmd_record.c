@@ -19,7 +19,9 @@
 #include "cli/cli.h"
 #include "cli/parts/open_profile.h"
 #include "cli/parts/ui.h"
+#include "cli/report/recorded.h"
 #include "cli/report/report.h"
+#include "config/command/explain.h"
 #include "daemon/recorder.h"
 #include "import/import.h"
 #include "open/export_file.h"
@@ -50,6 +52,8 @@ struct record {
     bool told; /* symbols added, report shown: before the program ends if the recording ended
                   first */
     const struct hw_seen_target *target; /* program that the output is named after; NULL = none */
+    struct hw_finding hidden;            /* why malloc was not seen, though mappings were */
+    bool has_graph;                      /* of a Java heap: data without a sample */
     int named;                           /* result of renaming the file */
     struct hw_error name_error;
 };
@@ -125,32 +129,36 @@ static int prepare(struct record *r)
     return HW_EXIT_OK;
 }
 
-/* Of several programs, the one to report; only the file tells how much each allocated. */
-static const struct hw_seen_target *by_trace(const struct record *r)
-{
-    const struct hw_recording *rec = &r->recording;
-    const struct hw_seen_target *found = NULL;
-    struct hw_profile *p = NULL;
-    struct hw_series_list list = {0};
-    hw_process_ranks ranks = {0};
-    if (r->output.part && hw_import_file(r->output.part, &p, NULL) == 0 &&
-        hw_series_list_init(&list, p) == 0 && hw_open_profile_rank(p, &list, &ranks) == 0 &&
-        ranks.n)
-        for (size_t i = 0; i < rec->targets.n; i++)
-            if (rec->targets.v[i].pid == p->processes.v[ranks.v[0].upid.v].pid)
-                found = &rec->targets.v[i];
-    hw_vec_done(&ranks);
-    hw_series_list_done(&list);
-    hw_profile_free(p);
-    return found;
-}
-
 /* The program that was really profiled. */
 static const struct hw_seen_target *main_target(struct record *r)
 {
     size_t n = hw_recording_programs(&r->recording);
-    const struct hw_seen_target *t = n > 1 ? by_trace(r) : NULL;
+    const struct hw_seen_target *t = n > 1 ? hw_recorded_most(&r->recording, r->output.part) : NULL;
     return t ? t : hw_recording_main_target(&r->recording);
+}
+
+/* Not if only mappings are asked for. */
+static bool wants_malloc(const struct hw_opts *o)
+{
+    const struct hw_optval *heaps = &o->v[HW_OPT_HEAP];
+    bool wants = !heaps->set;
+    for (size_t i = 0; heaps->set && i < heaps->list.n; i++)
+        wants |= strncmp(heaps->list.v[i], "mmap.", 5) != 0;
+    return wants;
+}
+
+/* An allocator inside the program is not seen, but what it maps is: no empty file, and no profile
+ * of malloc. */
+static void look_for_malloc(struct record *r)
+{
+    if (!r->launched || !r->target || !r->target->name || !r->output.part ||
+        !wants_malloc(&r->cli->opts) || !hw_recorded_only_mappings(r->output.part))
+        return;
+    const char *slash = strrchr(r->target->name, '/');
+    hw_autofree char *program =
+        hw_recorded_program(r->output.part, slash ? slash + 1 : r->target->name);
+    const char *path = program ? program : r->program;
+    hw_diagnose_file(path, /* loads = */ false, &r->hidden);
 }
 
 /* The program may run on for days after the recording: results are then shown at once. */
@@ -175,6 +183,9 @@ static void on_written(void *ctx)
 {
     struct record *r = ctx;
     r->target = main_target(r);
+    look_for_malloc(r);
+    r->has_graph = hw_opt_flag(&r->cli->opts, HW_OPT_JAVA_GRAPH) && r->output.part &&
+                   hw_recorded_graph(r->output.part);
     int pid = r->target ? r->target->pid : r->launched ? r->launch.pid : (int)getpid();
     const char *name = r->target && r->target->name ? r->target->name
                        : r->launched                ? r->cli->opts.args[0]
@@ -217,6 +228,29 @@ static void on_started(void *ctx)
               stderr);
     else if (r->all)
         fputs("recording the processes of that name, and each new one; Ctrl-C ends it\n", stderr);
+}
+
+static void on_outlived(void *ctx)
+{
+    const struct record *r = ctx;
+    char who[256];
+    size_t n = hw_recorded_offspring(&r->recording, /* living = */ true, who, sizeof who);
+    if (!hw_opt_flag(&r->cli->opts, HW_OPT_QUIET))
+        fprintf(stderr,
+                "'%s' has ended, and the recording lasts as long as what it started "
+                "(--follow-fork)%s%s; "
+                "Ctrl-C ends it\n",
+                r->cli->opts.args[0], n ? ": " : "", who);
+}
+
+static void note_left_out(const struct record *r)
+{
+    char who[256];
+    size_t n = hw_recorded_offspring(&r->recording, /* living = */ false, who, sizeof who);
+    if (r->launched && n)
+        fprintf(stderr, "note: %zu child process%s not recorded: %s%s\n", n,
+                n == 1 ? " was" : "es were", who,
+                r->recording.follow_fork ? "" : "; --follow-fork records what a command starts");
 }
 
 /* --all: preloaded programs know the service's socket, so we listen there. */
@@ -277,6 +311,7 @@ static int set_up(struct record *r, struct hw_error *err)
     r->recording.progress = !hw_opt_flag(o, HW_OPT_QUIET) && (r->all || !isatty(STDOUT_FILENO));
     r->recording.started = on_started;
     r->recording.written = on_written;
+    r->recording.outlived = on_outlived;
     r->recording.ctx = r;
     struct hw_record_words w = words_of(r);
     struct hw_control_start start = hw_record_start(&w);
@@ -288,7 +323,13 @@ static int set_up(struct record *r, struct hw_error *err)
 
 static bool is_empty(const struct record *r)
 {
-    return hw_recording_is_empty(&r->recording, r->target);
+    return !r->has_graph && hw_recording_is_empty(&r->recording, r->target);
+}
+
+/* A graph in the file is what was asked for, too. */
+static bool lacks_malloc(const struct record *r)
+{
+    return is_empty(r) || (r->hidden.code && !r->has_graph);
 }
 
 static void write_summary(const struct record *r, const struct hw_seen_target *t, int status)
@@ -305,9 +346,11 @@ static void write_summary(const struct record *r, const struct hw_seen_target *t
     hw_json_kv_uint(&j, "dumps", e->n_dumps);
     hw_json_kv_uint(&j, "processes", e->n_targets);
     hw_json_kv_uint(&j, "missed_processes", e->n_missed);
+    hw_json_kv_uint(&j, "unrecorded_processes",
+                    hw_recorded_offspring(&r->recording, /* living = */ false, NULL, 0));
     hw_json_kv_bool(&j, "complete",
                     r->recording.is_ended && e->status == 0 && e->n_lost == 0 && e->n_missed == 0);
-    hw_json_kv_bool(&j, "empty", is_empty(r));
+    hw_json_kv_bool(&j, "empty", lacks_malloc(r));
     hw_json_kv_int(&j, "program_status", status);
     (void)hw_json_page_end(&j); /* main notices a broken standard output */
 }
@@ -450,18 +493,28 @@ static void tell(struct record *r)
     } else {
         add_names(r);
         write_memory_infra(r);
-        show_report(r);
+        if (!hw_recording_is_empty(rec, r->target))
+            show_report(r);
+        else if (!hw_opt_flag(o, HW_OPT_QUIET))
+            fprintf(stderr, "no allocation was sampled; `heapwise graph %s` shows the heap graph\n",
+                    r->output.final_name);
         if (r->target && hw_recording_is_starter(r->target) && !hw_opt_flag(o, HW_OPT_QUIET))
             fprintf(stderr,
                     "note: only '%s' was profiled, which starts other programs; none of those "
                     "contacted the recorder [not-seen]\n",
                     r->target->name);
+        if (r->hidden.code) {
+            hw_cli_error(r->cli, r->hidden.code, "the profile of malloc is empty: %s",
+                         r->hidden.text);
+            hw_cli_hint("%s", hw_explain_remedy(r->hidden.code));
+        }
     }
     if (rec->is_ended && rec->ended.status < 0)
         hw_cli_error(r->cli, NULL, "the recording ended early: %s", rec->reason);
     tell_result(r, is_empty(r));
     if (!hw_opt_flag(o, HW_OPT_QUIET)) {
         hint_at_preload(r);
+        note_left_out(r);
         tell_waiting(r);
     }
 }
@@ -472,7 +525,7 @@ static int finish(struct record *r)
         tell(r);
     if (hw_opt_flag(&r->cli->opts, HW_OPT_JSON))
         write_summary(r, r->target, program_exit(&r->recording));
-    int status = final_status(r, is_empty(r));
+    int status = final_status(r, lacks_malloc(r));
     if (hw_opt_flag(&r->cli->opts, HW_OPT_OPEN) && !is_empty(r)) {
         (void)fflush(stdout);
         int shown = hw_ui_show(r->cli, r->output.final_name);

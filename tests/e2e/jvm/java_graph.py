@@ -275,5 +275,15 @@ def compiler(box):
     print(f"  {size / objects:.1f} bytes of trace an object")
 
 
+def idle(box):
+    """attach --java-graph of a JVM that allocates nothing meanwhile: the graph is what was asked for."""
+    hw.need("java", "javac", "jcmd")
+    with Jvm(box, SHAPES, 200).ready() as jvm:
+        r = box.run([hw.tool("heapwise"), "attach", "--java-graph", "--json", "-f", "-d", "1s", "-i", "1G", "-o", box.path("idle.trace"), str(jvm.pid)], check=0)
+    facts = json.loads(r.stdout)
+    hw.equal((facts["samples"], facts["empty"]), (0, False), "samples, empty")
+    hw.true(b"the profile is empty" not in r.stderr and b"heapwise graph" in r.stderr, hw.tail(r.stderr))
+
+
 if __name__ == "__main__":
-    hw.main({"retained": retained, "duplicates": duplicates, "original-names": original_names, "as-heap-dump": as_heap_dump, "compiler": compiler})
+    hw.main({"idle": idle, "retained": retained, "duplicates": duplicates, "original-names": original_names, "as-heap-dump": as_heap_dump, "compiler": compiler})

@@ -1,0 +1,105 @@
+#include "cli/report/recorded.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/parts/open_profile.h"
+#include "import/import.h"
+#include "model/profile.h"
+#include "record/recording.h"
+#include "views/time/series.h"
+
+#include "base/banned.h"
+
+enum { SHOWN = 4 }; /* names */
+
+static uint64_t samples_of(const struct hw_profile *p, const struct hw_series *s)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < s->all.n; i++)
+        n += p->dumps.v[s->all.v[i]].heap_samples;
+    return n;
+}
+
+bool hw_recorded_only_mappings(const char *path)
+{
+    struct hw_profile *p = NULL;
+    struct hw_series_list list = {0};
+    uint64_t n_mapped = 0, n_other = 0;
+    bool has_malloc = false;
+    if (hw_import_file(path, &p, NULL) == 0 && hw_series_list_init(&list, p) == 0)
+        for (size_t i = 0; i < list.v.n; i++) {
+            const struct hw_series *s = &list.v.v[i];
+            has_malloc |= s->kind == HW_HEAP_NATIVE; /* it was asked for */
+            if (s->kind == HW_HEAP_MAPPED)
+                n_mapped += samples_of(p, s);
+            else if (s->kind != HW_HEAP_RESIDENT && s->kind != HW_HEAP_PINNED)
+                n_other += samples_of(p, s);
+        }
+    hw_series_list_done(&list);
+    hw_profile_free(p);
+    return has_malloc && n_mapped && !n_other;
+}
+
+char *hw_recorded_program(const char *path, const char *name)
+{
+    struct hw_profile *p = NULL;
+    char *found = NULL;
+    size_t n = hw_import_file(path, &p, NULL) == 0 ? hw_callsites_n_mappings(p->callsites) : 0;
+    for (size_t i = 0; i < n && !found; i++) {
+        const struct hw_mapping *m =
+            hw_callsites_get_mapping(p->callsites, (hw_mapping_id){(uint32_t)i});
+        struct hw_bytes at = hw_strings_get(hw_callsites_strings(p->callsites), m->path);
+        const char *slash = at.n ? memrchr(at.p, '/', at.n) : NULL;
+        if (slash &&
+            hw_bytes_equal(hw_bytes_of(slash + 1, at.n - (size_t)(slash + 1 - (const char *)at.p)),
+                           hw_bytes_str(name)))
+            found = strndup((const char *)at.p, at.n);
+    }
+    hw_profile_free(p);
+    return found;
+}
+
+bool hw_recorded_graph(const char *path)
+{
+    struct hw_profile *p = NULL;
+    bool has = hw_import_file(path, &p, NULL) == 0 && p->graphs.n;
+    hw_profile_free(p);
+    return has;
+}
+
+const struct hw_seen_target *hw_recorded_most(const struct hw_recording *r, const char *path)
+{
+    const struct hw_seen_target *found = NULL;
+    struct hw_profile *p = NULL;
+    struct hw_series_list list = {0};
+    hw_process_ranks ranks = {0};
+    if (path && hw_import_file(path, &p, NULL) == 0 && hw_series_list_init(&list, p) == 0 &&
+        hw_open_profile_rank(p, &list, &ranks) == 0 && ranks.n)
+        for (size_t i = 0; i < r->targets.n; i++)
+            if (r->targets.v[i].pid == p->processes.v[ranks.v[0].upid.v].pid)
+                found = &r->targets.v[i];
+    hw_vec_done(&ranks);
+    hw_series_list_done(&list);
+    hw_profile_free(p);
+    return found;
+}
+
+size_t hw_recorded_offspring(const struct hw_recording *r, bool living, char *out, size_t max)
+{
+    size_t n = 0, at = 0;
+    if (max)
+        out[0] = '\0';
+    for (size_t i = 0; i < r->offspring.rows.n; i++) {
+        const struct hw_offspring_row *row = &r->offspring.rows.v[i];
+        if (living ? !hw_offspring_lives(row) : !hw_recording_left_out(r, row))
+            continue;
+        if (n++ < SHOWN && at < max) /* some 30 bytes each */
+            at += (size_t)snprintf(out + at, max - at, "%s%.20s (%d)", n > 1 ? ", " : "", row->name,
+                                   row->pid);
+    }
+    if (n > SHOWN && at < max)
+        (void)snprintf(out + at, max - at, ", ..."); /* cut is fine */
+    return n;
+}

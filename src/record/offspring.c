@@ -1,0 +1,111 @@
+#include "record/offspring.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files/fd.h"
+#include "proc/pid.h"
+#include "record/diagnosis.h"
+#include "record/process_reads.h"
+
+#include "base/banned.h"
+
+enum { MOST = 4096, CHILDREN_BYTES = 65536 };
+
+static void add(struct hw_offspring *o, int32_t pid, int32_t root)
+{
+    struct hw_pid p;
+    struct hw_offspring_row *row = NULL;
+    if (pid == root || hw_pid_open(pid, &p, NULL) < 0)
+        return;
+    for (size_t i = 0; i < o->rows.n && !row; i++)
+        if (o->rows.v[i].pid == pid && o->rows.v[i].start_ticks == hw_pid_start(&p))
+            row = &o->rows.v[i];
+    if (!row && o->rows.n < MOST &&
+        hw_vec_push(&o->rows, ((struct hw_offspring_row){pid, hw_pid_start(&p), ""})) == 0)
+        row = &o->rows.v[o->rows.n - 1];
+    if (row) /* anew: it may have executed another program */
+        hw_proc_exe_name(p.dir, row->name, sizeof row->name);
+    hw_pid_done(&p);
+}
+
+static void add_listed(struct hw_offspring *o, int task, const char *thread, int32_t root)
+{
+    char name[64];
+    hw_autofree char *text = NULL;
+    size_t n;
+    (void)snprintf(name, sizeof name, "%.20s/children", thread); /* a thread's number */
+    if (hw_file_read(task, name, CHILDREN_BYTES, &text, &n, NULL) < 0)
+        return; /* it has ended, or the kernel keeps no such list */
+    char *end = text;
+    for (long pid = strtol(text, &end, 10); pid > 0; pid = strtol(end, &end, 10))
+        add(o, (int32_t)pid, root);
+}
+
+static void add_children(struct hw_offspring *o, int32_t pid, uint64_t start_ticks, int32_t root)
+{
+    struct hw_pid p;
+    if (hw_pid_open(pid, &p, NULL) < 0)
+        return;
+    hw_autofd int task = start_ticks && hw_pid_start(&p) != start_ticks
+                             ? -1
+                             : openat(p.dir, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = task < 0 ? NULL : fdopendir(dup(task));
+    const struct dirent *e;
+    while (d && (e = readdir(d)))
+        if (e->d_name[0] != '.')
+            add_listed(o, task, e->d_name, root);
+    if (d)
+        (void)closedir(d); /* it was only read */
+    hw_pid_done(&p);
+}
+
+void hw_offspring_look(struct hw_offspring *o, int32_t root)
+{
+    add_children(o, root, 0, root);
+    for (size_t i = 0; i < o->rows.n; i++) /* it grows */
+        add_children(o, o->rows.v[i].pid, o->rows.v[i].start_ticks, root);
+}
+
+static bool has_socket(int32_t pid, const char *socket)
+{
+    struct hw_pid p;
+    hw_autofree char *text = NULL;
+    size_t n = 0;
+    if (hw_pid_open(pid, &p, NULL) < 0)
+        return false;
+    bool has = hw_read_environ(&p, &text, &n) == 0 && memmem(text, n, socket, strlen(socket) + 1);
+    hw_pid_done(&p);
+    return has;
+}
+
+void hw_offspring_find(struct hw_offspring *o, int32_t root, const char *socket)
+{
+    hw_pid_list all = {0};
+    (void)hw_proc_list(&all); /* entries read before a failure count */
+    for (size_t i = 0; i < all.n; i++)
+        if (all.v[i] != getpid() && has_socket(all.v[i], socket))
+            add(o, all.v[i], root);
+    hw_vec_done(&all);
+}
+
+bool hw_offspring_lives(const struct hw_offspring_row *row)
+{
+    struct hw_pid p;
+    struct hw_proc_stat st;
+    if (hw_pid_open(row->pid, &p, NULL) < 0)
+        return false;
+    bool lives = hw_pid_start(&p) == row->start_ticks && hw_proc_stat(p.dir, &st) == 0 &&
+                 st.state != 'Z' && st.state != 'X' && hw_diagnose_has_library(&p);
+    hw_pid_done(&p);
+    return lives;
+}
+
+void hw_offspring_done(struct hw_offspring *o)
+{
+    hw_vec_done(&o->rows);
+}

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""What a recording does not have, and what it says about that: children that were not followed, daemons that outlive
+their launcher, allocators that are not reached, processes of another name."""
+import json
+import os
+import signal
+import sys
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0])
+from lib import hw
+
+DAEMON = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+void *volatile keep;
+__attribute__((noinline)) static void *state(size_t n) { void *p = malloc(n); memset(p, 1, n); return p; }
+int main(int n, char **v)
+{
+    (void)n;
+    keep = state(5000);
+    pid_t child = fork();
+    if (child) {
+        printf("pid %d\n", (int)child);
+        fflush(stdout);
+        _exit(0);
+    }
+    setsid();
+    usleep(500000); /* the launcher is gone, and we have allocated nothing yet */
+    for (int i = 0; i < 200; i++)
+        keep = state(10000);
+    for (int i = 0; i < atoi(v[1]); i++)
+        pause();
+    _exit(0);
+}
+"""
+OWN = r"""
+#include <sys/mman.h>
+static char pool[1 << 20];
+static unsigned long n;
+void *malloc(unsigned long s) { void *p = pool + n; n += (s + 15) & ~15ul; return p; }
+void free(void *p) { (void)p; }
+int main(void)
+{
+    char *p = mmap(0, 8 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    p[0] = 1;
+    return ((volatile char *)malloc(9))[0];
+}
+"""
+
+
+def compiled(box, name, source, *options):
+    path = box.path(name + ".c")
+    with open(path, "w") as f:
+        f.write(source)
+    box.run(["gcc", "-O0", "-g", "-fno-builtin", path, "-o", box.path(name), *options])
+    return box.path(name)
+
+
+def daemon(box):
+    """--follow-fork: the recording lasts as long as the forked child, which allocates after the launcher's end."""
+    exe = compiled(box, "server", DAEMON)
+    r = hw.record(box, [exe, "0"], "--follow-fork")
+    child = int(r.target_stdout.split()[1])
+    d = [d for d in hw.sound(r.trace).of() if d.pid == child]
+    hw.true(d and d[-1].total("alloc") >= 2000000, f"of the child: {[(x.pid, x.total('alloc')) for x in d]}")
+    hw.true(b"has ended, and the recording lasts" in r.stderr, hw.tail(r.stderr))
+
+
+def daemon_interrupted(box):
+    """Ctrl-C ends such a recording, and the daemon runs on."""
+    exe = compiled(box, "server", DAEMON)
+    err = box.path("err")
+    p = box.start([hw.tool("heapwise"), "record", "-f", "--follow-fork", "-o", box.path("d.trace"), "--", exe, "1"],
+                  stdout=open(box.path("out"), "wb"), stderr=open(err, "wb"))
+    hw.wait_for(lambda: b"the recording lasts" in open(err, "rb").read(), "the note that it lives on", 20)
+    child = int(open(box.path("out")).read().split()[1])
+    p.send_signal(signal.SIGINT)
+    p.wait(20)
+    os.kill(child, 0)
+    os.kill(child, signal.SIGKILL)
+
+
+def not_followed(box):
+    """Without --follow-fork children are counted and named."""
+    exe = compiled(box, "server", DAEMON)
+    r = box.run([hw.tool("heapwise"), "record", "-f", "--json", "-o", box.path("n.trace"), "--", exe, "0"], check=0)
+    child = int(r.stdout.split()[1])
+    facts = json.loads(r.stdout[r.stdout.index(b"{"):])
+    hw.equal(facts["unrecorded_processes"], 1, "children")
+    hw.true(f"server ({child})".encode() in r.stderr and b"--follow-fork records" in r.stderr, hw.tail(r.stderr))
+    r = box.run([hw.tool("heapwise"), "record", "-f", "--json", "-o", box.path("t.trace"), "--", "sh", "-c", f"{hw.target('truth')} >&2; true"], check=0)
+    hw.equal(json.loads(r.stdout[r.stdout.index(b"{"):])["unrecorded_processes"], 0, "below a shell, recorded")
+
+
+def inside(box):
+    """An allocator in the program: what it maps was sampled, and malloc was not."""
+    exe = compiled(box, "own", OWN)
+    for argv in ([exe], ["sh", "-c", f"exec {exe}"]):
+        r = box.run([hw.tool("heapwise"), "record", "-f", "--no-passthrough", "-o", box.path("o.trace"), "--", *argv], check=5)
+        hw.true(b"[allocator-inside]" in r.stderr and b"heapwise attach" in r.stderr, hw.tail(r.stderr))
+    r = box.run([hw.tool("heapwise"), "record", "-f", "--no-passthrough", "--heap", "mmap.anon", "-o", box.path("m.trace"), "--", exe], check=0)
+    hw.true(b"[allocator-inside]" not in r.stderr, "only mappings were asked for")
+
+
+def musl(box):
+    """musl's loader is not given the library: attach is what helps."""
+    hw.need("/usr/bin/musl-gcc")
+    path = box.path("m.c")
+    with open(path, "w") as f:
+        f.write("int main(void) { return 0; }\n")
+    box.run(["musl-gcc", path, "-o", box.path("m")])
+    r = box.run([hw.tool("heapwise"), "record", "--no-passthrough", "--", box.path("m")], check=5)
+    hw.true(b"[musl]" in r.stderr and b"heapwise attach" in r.stderr, hw.tail(r.stderr))
+
+
+def by_argument(box):
+    """A script's process bears its interpreter's name: the error says which process may be meant."""
+    script = box.path("unicornlike")
+    with open(script, "w") as f:
+        f.write("echo up; read x\n")
+    p = box.start(["sh", script], stdin=-1, stdout=-1)
+    p.stdout.readline()
+    r = box.run([hw.tool("heapwise"), "attach", "unicornlike"], check=1)
+    hw.true(f"{p.pid} ('".encode() in r.stderr and b"by its number" in r.stderr, hw.tail(r.stderr))
+    p.kill()
+
+
+def held(box):
+    """A stopped process: no advice to start it anew."""
+    p = box.start(["sleep", "100"])
+    os.kill(p.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, p.pid, os.WSTOPPED | os.WNOWAIT)
+    r = box.run([hw.tool("heapwise"), "attach", str(p.pid)], check=1)
+    hw.true(b"[held]" in r.stderr and b"heapwise record" not in r.stderr, hw.tail(r.stderr))
+    p.kill()
+
+
+if __name__ == "__main__":
+    hw.main({"daemon": daemon, "daemon-interrupted": daemon_interrupted, "not-followed": not_followed, "inside": inside, "musl": musl,
+             "by-argument": by_argument, "held": held})
