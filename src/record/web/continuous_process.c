@@ -11,8 +11,8 @@
 #include "base/files/fd.h"
 #include "base/text/program_name.h"
 #include "proc/pid.h"
-#include "record/control_group.h"
 #include "record/web/continuous_file.h"
+#include "record/web/control_group.h"
 
 #include "base/banned.h"
 

@@ -11,8 +11,8 @@
  * Owns:    results belong to the caller.
  * Source:  systemd's cg_path_get_unit and cg_path_get_user_unit
  */
-#ifndef HW_RECORD_CONTROL_GROUP_H
-#define HW_RECORD_CONTROL_GROUP_H
+#ifndef HW_RECORD_WEB_CONTROL_GROUP_H
+#define HW_RECORD_WEB_CONTROL_GROUP_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "record/control_group.h"
+#include "record/web/control_group.h"
 
 #include <stddef.h>
 #include <string.h>
