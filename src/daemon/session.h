@@ -75,6 +75,7 @@ struct hw_session {
     missed;
     uint32_t n_missed_more; /* without room in it */
     bool told_share;        /* share.c */
+    bool told_room;         /* target_maps.c: a process may map little */
     bool has_rule;          /* exec_watch.c: the finder has its rule */
     uint64_t arm_token;     /* the same: of programs that are armed for it (wire/handshake.h) */
     bool rule_is_late;      /* the same: it does not yet, though the session has begun */

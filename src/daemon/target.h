@@ -110,7 +110,6 @@ struct hw_target {
     struct hw_filters filters;
     uint64_t filters_ns; /* last look */
     struct hw_tables tables;
-    bool warned_room;
     bool warned_python, warned_java;
     hw_notes notes;
     const struct hw_module_file *python; /* whose interpreter the client was told of */

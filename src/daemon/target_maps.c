@@ -67,12 +67,13 @@ static bool publish_tables(struct hw_target *t)
         rc = hw_tables_publish(&t->tables, ranges.v, ranges.n);
     if (rc < 0)
         hw_log(WARN, "pid %d: unwind tables: %s", t->pid.pid, hw_errc_text(rc));
-    if (hw_tables_overflow(&t->tables) && !t->warned_room) {
-        t->warned_room = true;
+    if (hw_tables_overflow(&t->tables) && !t->session->told_room) {
+        t->session->told_room = true;
         hw_session_warn(
             t->session,
             "pid %d ('%s') may map little (ulimit -v, or it locks its memory): %llu KiB "
-            "go to unwind tables, and stacks that need more are copied, which is slower",
+            "go to unwind tables, and stacks that need more are copied, which is slower. Raise the "
+            "limit (ulimit -v, ulimit -l) for the recording; said once, for all processes",
             t->pid.pid, t->name, (unsigned long long)t->tables.room / 1024);
     }
     hw_vec_done(&ranges);
