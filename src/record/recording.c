@@ -24,6 +24,7 @@ enum {
     START_TIMEOUT_MS = 30000,
     TICK_MS = 200,
     GRACE_MS = 2000,         /* grace period of the program after Ctrl-C */
+    OUTLIVED_MS = 500,       /* what lives longer than the program is worth a line */
     LOOK_MS = 200,           /* between two looks at what is below the program */
     END_TIMEOUT_MS = 120000, /* for the final dumps, longer than any timeout of the recorder */
     HURRY_MS = 10000         /* for a recorder that was told to stop twice: it needs a second or
@@ -305,6 +306,7 @@ static void reap_program(struct hw_recording *r)
     if (pid == r->launch->pid) {
         r->program_status = status;
         r->next_look_ns = 0;
+        r->program_ended_ns = hw_now_monotonic_ns();
     }
 }
 
@@ -374,7 +376,8 @@ static bool others_live(struct hw_recording *r, bool looked)
     if (!looked)
         return true;
     bool live = targets_live(r) || more_may_come(r);
-    if (live && r->outlived && !r->told_outlived) {
+    bool lasts = hw_now_monotonic_ns() >= r->program_ended_ns + OUTLIVED_MS * ms;
+    if (live && lasts && r->outlived && !r->told_outlived) {
         progress_line_end(r);
         r->told_outlived = true;
         r->outlived(r->ctx);

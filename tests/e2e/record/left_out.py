@@ -27,7 +27,7 @@ int main(int n, char **v)
         _exit(0);
     }
     setsid();
-    usleep(500000); /* the launcher is gone, and we have allocated nothing yet */
+    usleep(1500000); /* the launcher is gone, and we have allocated nothing yet */
     for (int i = 0; i < 200; i++)
         keep = state(10000);
     for (int i = 0; i < atoi(v[1]); i++)
