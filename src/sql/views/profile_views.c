@@ -162,8 +162,9 @@ static const struct view views[] = {
      "mappings INTEGER, ts INTEGER",
      8, "uT", hw_view_fill_account},
     {"heapwise_rounding",
-     "name TEXT, map_name TEXT, rounding INTEGER, error REAL, space INTEGER, objects INTEGER", 6,
-     "uT", hw_view_fill_rounding},
+     "name TEXT, map_name TEXT, source_file TEXT, rounding INTEGER, error REAL, space INTEGER, "
+     "objects INTEGER",
+     7, "uT", hw_view_fill_rounding},
     {"heapwise_tree",
      "id INTEGER, parent_id INTEGER, depth INTEGER, name TEXT, map_name TEXT, source_file "
      "TEXT, " FIGURE_COLUMNS,

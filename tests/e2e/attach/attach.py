@@ -422,7 +422,7 @@ def seccomp(box):
         before, have = maps(t.pid), fds(t.pid)
         r = box.run([hw.tool("heapwise"), "attach", "-f", str(t.pid), "-o", box.path("no.trace")], timeout=hw.CLOCK)
         text = r.stderr.decode()
-        hw.true(r.returncode != 0 and "seccomp" in text and f" to {name}" in text, text)
+        hw.true(r.returncode != 0 and "seccomp" in text and f" of {name}" in text, text)
         hw.equal([maps(t.pid), fds(t.pid)], [before, have], "a refused program")
         t.do("go 10")
         t.end()

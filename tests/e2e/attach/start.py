@@ -912,7 +912,7 @@ def filtered(box):
         with contextlib.suppress(hw.Failure):
             hw.wait_for(of_it, what)
         told = of_it()
-        hw.true(f" to {name}, " in told, f"{what}: {told}")
+        hw.true(f" of {name}, " in told, f"{what}: {told}")
         hw.true("libheapprofd" not in pathlib.Path(f"/proc/{t.pid}/maps").read_text(), what)
         t.do("threads 5")
         t.end()

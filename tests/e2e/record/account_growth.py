@@ -165,7 +165,7 @@ def decayed(box):
         raise hw.Skip("no jemalloc")
     said = []
     for conf in ("", "dirty_decay_ms:0,muzzy_decay_ms:0"):
-        p = box.start([hw.tool("heapwise"), "record", "-c", "400ms", "-f", "-o", box.path("out.trace"), "--", hw.target("pinned"), "whole"],
+        p = box.start([hw.tool("heapwise"), "record", "-c", "400ms", "-i", "1", "-f", "-o", box.path("out.trace"), "--", hw.target("pinned"), "whole"],
                       env={"LD_PRELOAD": lib, "MALLOC_CONF": conf}, stdin=subprocess.PIPE)
         while p.stdout.readline() != b"ready\n":
             pass
