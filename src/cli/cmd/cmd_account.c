@@ -22,6 +22,8 @@
 #include "views/account/memory_parts.h"
 
 #include "base/banned.h"
+
+#define SAME_MOMENT_NS INT64_C(250000000)
 #include "cli/parts/json_page.h"
 
 enum { COL_BYTES = 11, COL_SHARE = 8 };
@@ -143,6 +145,13 @@ static const char *why_divided(const struct page *pg)
     return error > 0 && error < 4096 ? strerror((int)error) : NULL;
 }
 
+/* What is in memory of the calls' mappings, and the reading of all mappings: at one moment? */
+static bool is_measured_with_reading(const struct page *pg)
+{
+    int64_t apart = hw_sat_sub(pg->parts.ts_ns, pg->mapped.resident_ns);
+    return apart <= SAME_MOMENT_NS && apart >= -SAME_MOMENT_NS;
+}
+
 /* How far the figures by call can be trusted. */
 static void put_mapped_limits(const struct page *pg, const char *indent)
 {
@@ -150,7 +159,7 @@ static void put_mapped_limits(const struct page *pg, const char *indent)
     double divided = mapped_figure(pg, "account.mapped_divided"),
            left = mapped_figure(pg, "account.mapped_left");
     const char *why = why_divided(pg);
-    if (pg->show.moment && pg->mapped.resident_ns != pg->show.moment->ts_ns)
+    if (!is_measured_with_reading(pg))
         printf("%sin memory at %s, when it was measured\n", indent,
                hw_fmt_clock(buf, since_start(pg, pg->mapped.resident_ns)));
     if (divided > 0)
@@ -167,7 +176,10 @@ static enum hw_memory_part mapped_part(const struct page *pg);
 /* Mapped by no call that was seen; below the least: by the difference of two readings, perhaps. */
 static double unseen_of(const struct page *pg)
 {
-    double by_calls = pg->mapped.has_resident ? pg->mapped.resident_bytes : 0;
+    const struct hw_account_sites *a = &pg->mapped;
+    double by_calls = a->has_resident ? a->resident_bytes : 0;
+    if (a->has_resident ? !is_measured_with_reading(pg) : a->has_calls)
+        return 0; /* what is in memory of the calls' mappings was not measured then */
     double unseen = pg->parts.parts[mapped_part(pg)].rss - by_calls;
     return unseen >= UNSEEN_LEAST ? unseen : 0;
 }
@@ -213,8 +225,9 @@ static const char *what_of(const struct hw_memory_parts *m, enum hw_memory_part 
 /* What runtimes say of their heaps themselves. */
 static const struct {
     const char *what, *used, *committed, *max;
-} runtimes[] = {{"Java heap", "jvm.heap.used", "jvm.heap.committed", "jvm.heap.max"},
-                {"metaspace", "jvm.metaspace.used", "jvm.metaspace.committed", NULL}};
+} runtimes[] = {
+    {"Java heap", "jvm.heap.used", "jvm.heap.committed", "jvm.heap.max"},
+    {"metaspace, at the last collection", "jvm.metaspace.used", "jvm.metaspace.committed", NULL}};
 
 static void put_runtimes(const struct page *pg)
 {
@@ -514,6 +527,15 @@ static int answer_all(struct page *pg)
     return hw_cli_written(pg->cli, rc);
 }
 
+/* Of the reading that is shown; the dump it belongs to may be a little younger. */
+static int64_t moment_of(const struct page *pg)
+{
+    const struct hw_memory_parts *m = &pg->parts;
+    if (pg->show.moment)
+        return pg->show.moment->ts_ns;
+    return m->live_ts_ns > m->ts_ns ? m->live_ts_ns : m->ts_ns;
+}
+
 static int answer(struct page *pg)
 {
     struct hw_open_profile *s = &pg->show;
@@ -526,7 +548,7 @@ static int answer(struct page *pg)
     if (rc == HW_ENOTFOUND)
         return no_readings(pg);
     if (rc == HW_OK)
-        rc = hw_account_sites_find(s, &pg->mapped);
+        rc = hw_account_sites_find(s, moment_of(pg), &pg->mapped);
     if (rc == HW_OK)
         rc = hw_account_pins_find(s, &pg->parts, &pg->pins);
     if (rc == HW_OK)

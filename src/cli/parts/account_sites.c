@@ -94,12 +94,15 @@ static int name_them(const struct hw_open_profile *s, int64_t ts_ns, struct hw_a
     return HW_OK;
 }
 
-int hw_account_sites_find(const struct hw_open_profile *s, struct hw_account_sites *out)
+int hw_account_sites_find(const struct hw_open_profile *s, int64_t ts_ns,
+                          struct hw_account_sites *out)
 {
-    int64_t ts_ns = s->moment ? s->moment->ts_ns : s->p->last_ns;
     *out = (struct hw_account_sites){0};
     int rc = hw_process_values_of(s->p, &s->list, s->upid, ts_ns, /* at_max = */ false,
                                   is_anonymous, NULL, &out->values);
+    for (size_t i = 0; i < s->list.v.n; i++)
+        out->has_calls |=
+            s->list.v.v[i].upid.v == s->upid.v && is_anonymous(NULL, s->p, &s->list.v.v[i]);
     if (rc == HW_OK && out->values.n)
         rc = name_them(s, ts_ns, out);
     if (rc < 0)
@@ -109,7 +112,8 @@ int hw_account_sites_find(const struct hw_open_profile *s, struct hw_account_sit
 
 int64_t hw_account_resident(const struct hw_account_sites *a, const struct hw_site *s)
 {
-    return s->function < a->resident.n ? a->resident.v[s->function].now.space : 0;
+    int64_t n = s->function < a->resident.n ? a->resident.v[s->function].now.space : 0;
+    return n < s->now.space ? n : s->now.space; /* some of it may have been unmapped since */
 }
 
 void hw_account_sites_done(struct hw_account_sites *a)

@@ -23,6 +23,7 @@ struct hw_account_sites {
     bool has_resident; /* it was measured: older recorders do not */
     hw_sites resident; /* in order of functions */
     int64_t resident_ns;
+    bool has_calls;        /* the process has mapped something by calls, at some time */
     double resident_bytes; /* of all */
 };
 
@@ -30,7 +31,9 @@ struct hw_account_sites {
 int hw_account_names_find(const struct hw_open_profile *s, const hw_values *values,
                           struct hw_functions **fns, struct hw_site_names *out);
 
-int hw_account_sites_find(const struct hw_open_profile *s, struct hw_account_sites *out);
+/* At a moment: what was mapped then, and the last measurement of what of it is in memory. */
+int hw_account_sites_find(const struct hw_open_profile *s, int64_t ts_ns,
+                          struct hw_account_sites *out);
 void hw_account_sites_done(struct hw_account_sites *a);
 int64_t hw_account_resident(const struct hw_account_sites *a, const struct hw_site *s);
 /* "read_index < main  (libindex.so)" */

@@ -40,7 +40,7 @@ int hw_account_growth_find(const struct hw_open_profile *s, struct hw_account_gr
     if (rc == HW_OK && grows(out, HW_PART_FREE))
         rc = find_pins(s, out);
     if (rc == HW_OK && grows(out, HW_PART_ANONYMOUS))
-        rc = hw_account_sites_find(s, &out->mapped);
+        rc = hw_account_sites_find(s, s->moment ? s->moment->ts_ns : s->p->last_ns, &out->mapped);
     if (rc < 0)
         hw_account_growth_done(out);
     return rc;

@@ -63,16 +63,25 @@ static void add(uint64_t *to, uint64_t v)
     *to = v < UINT64_MAX - 1 - *to ? *to + v : UINT64_MAX - 1;
 }
 
-static void take(struct hw_jvm_counters *c, const char *name, uint64_t v)
+/* Of G1 each generation may take the whole heap, and says so as its maximum. */
+struct taken {
+    struct hw_jvm_counters c;
+    uint64_t largest_max; /* of a generation */
+    bool is_g1;
+};
+
+static void take(struct taken *t, const char *name, uint64_t v)
 {
+    struct hw_jvm_counters *c = &t->c;
     const char *generation = of_generation(name), *space = generation ? of_space(generation) : NULL;
     if (space && is(space, "used"))
         add(&c->heap_used, v);
     else if (generation && is(generation, "capacity"))
         add(&c->heap_committed, v);
-    else if (generation && is(generation, "maxCapacity"))
+    else if (generation && is(generation, "maxCapacity")) {
         add(&c->heap_max, v);
-    else if (is(name, "sun.gc.metaspace.used"))
+        t->largest_max = v > t->largest_max ? v : t->largest_max;
+    } else if (is(name, "sun.gc.metaspace.used"))
         c->metaspace_used = v;
     else if (is(name, "sun.gc.metaspace.capacity"))
         c->metaspace_committed = v;
@@ -81,21 +90,26 @@ static void take(struct hw_jvm_counters *c, const char *name, uint64_t v)
 }
 
 /* Its bytes lie within n; they are the target's. */
-static void take_entry(struct hw_jvm_counters *c, const uint8_t *e, uint32_t n)
+static void take_entry(struct taken *t, const uint8_t *e, uint32_t n)
 {
+    static const char g1[] = "G1";
     uint32_t name = u32(e + 4), elements = u32(e + 8), value = u32(e + 16);
     uint64_t v;
-    if (elements != 0 || e[12] != 'J' || name >= n || value > n || n - value < sizeof v ||
-        !memchr(e + name, 0, n - name))
+    if (name >= n || value > n || n - value < sizeof v || !memchr(e + name, 0, n - name))
+        return;
+    if (elements >= sizeof g1 && e[12] == 'B' &&
+        is((const char *)e + name, "sun.gc.collector.0.name"))
+        t->is_g1 = memcmp(e + value, g1, sizeof g1 - 1) == 0;
+    if (elements != 0 || e[12] != 'J')
         return;
     memcpy(&v, e + value, sizeof v);
-    take(c, (const char *)e + name, v);
+    take(t, (const char *)e + name, v);
 }
 
 bool hw_jvm_counters_parse(const uint8_t *p, size_t n, struct hw_jvm_counters *out)
 {
-    struct hw_jvm_counters c = {UINT64_MAX, UINT64_MAX, UINT64_MAX,
-                                UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    struct taken t = {
+        .c = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}};
     bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
     if (n < HEAD_BYTES ||
         __builtin_bswap32(u32(p)) != (little ? MAGIC : __builtin_bswap32(MAGIC)) ||
@@ -106,9 +120,13 @@ bool hw_jvm_counters_parse(const uint8_t *p, size_t n, struct hw_jvm_counters *o
         uint32_t length = u32(p + at);
         if (length < ENTRY_BYTES || length > n - at)
             break;
-        take_entry(&c, p + at, length);
+        take_entry(&t, p + at, length);
         at += length;
     }
-    *out = c;
+    if (t.is_g1)
+        t.c.heap_max = t.largest_max;
+    if (t.c.metaspace_committed == 0) /* told at collections only, and there was none */
+        t.c.metaspace_used = t.c.metaspace_committed = UINT64_MAX;
+    *out = t.c;
     return true;
 }

@@ -132,6 +132,42 @@ def touched(box):
     raise hw.Failure("nothing was measured of what it had while it lived")
 
 
+MAPS_LATER = """
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+__attribute__((noinline)) char *map_it(size_t n) { char *p = mmap(0, n, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); memset(p, 1, n); return p; }
+int main(void) {
+    char *a = map_it(20 << 20), *m = malloc(4 << 20);
+    memset(m, 1, 4 << 20);
+    usleep(100000);
+    free(m);
+    char *b = map_it(30 << 20);
+    usleep(900000);
+    munmap(b, 25 << 20);
+    usleep(300000);
+    return a[5] - 1; }
+"""
+
+
+def mapped_later(box):
+    """Figures of different moments are not compared: what a seen call mapped is never told as of no call, nor as more than it is."""
+    hw.need("gcc")
+    (box.dir / "later.c").write_text(MAPS_LATER)
+    box.run(["gcc", "-O1", "-w", "-o", box.path("later"), box.path("later.c")], check=0)
+    for more in (), ("-c", "200ms"):
+        box.run([hw.tool("heapwise"), "record", "-q", "-f", "--no-report", *more, "-o", box.path("out.trace"), "--", box.path("later")], check=0)
+        for at in (), ("--at", "1"), ("--at", "2"), ("--at", "3"), ("--at", "last"):
+            r = box.run([hw.tool("heapwise"), "account", "--json", *at, box.path("out.trace")])
+            if r.returncode:
+                continue  # so many dumps there are not
+            said = json.loads(r.stdout)
+            hw.equal(said["mapped_unseen_bytes"], 0, f"{more} {at}: {said}")
+            for m in said["mapped_by"]:
+                hw.true(m.get("resident_bytes", 0) <= m["mapped_bytes"], f"{more} {at}: {m}")
+
+
 def resident(box):
     """What of each call's mappings is in memory, as mincore in the program itself says: also where the kernel joined
     two calls' mappings, where a part was given back, and of what was only reserved."""
@@ -386,5 +422,5 @@ def program(name):
 
 
 if __name__ == "__main__":
-    hw.main({"kinds": kinds, "ours": ours, "group": group, "java": java, "resident": resident, "text": text, "quick": quick, "attached": attached, "silent": silent, "no-mappings": no_mappings,
+    hw.main({"kinds": kinds, "ours": ours, "group": group, "java": java, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "attached": attached, "silent": silent, "no-mappings": no_mappings,
              **{name: program(name) for name in PROGRAMS}})
