@@ -199,7 +199,10 @@ void hw_json_double(struct hw_json *j, double v)
     }
     before_value(j);
     char text[40] = "";
-    for (int digits = 6; digits <= 17; digits++) {
+    bool whole = fabs(v) < 0x1p53 && v == floor(v); /* readers of integers refuse exponents */
+    if (whole)
+        (void)snprintf(text, sizeof text, "%.0f", v);
+    for (int digits = 6; !whole && digits <= 17; digits++) {
         (void)snprintf(text, sizeof text, "%.*g", digits, v); /* 17 digits and signs fit */
         if (strtod(text, NULL) == v)
             break;
