@@ -140,7 +140,7 @@ static bool session_open(const struct hw_exchange *x)
     hw_session_newest.interval_bytes = atomic_load(&s->interval[HW_HEAP_ID_LIBC]);
     last_ahead_ns = s->ahead_ns;
     uint64_t n_lost = hw_armed_take_lost();
-    if (s->config.flags & HW_CC_ARMED)
+    if (s->config.flags & HW_CC_ARMED || atomic_load(&hw_process_page.child))
         hw_count(s, lost_early, n_lost);
     hw_client_session_last = s;
     hw_marks_start(s);

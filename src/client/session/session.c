@@ -113,6 +113,12 @@ static bool draw_belongs_to(const struct hw_client_session *s, uint64_t drawn)
            (drawn / base & (drawn / base - 1)) == 0;
 }
 
+/* What is due now is not recorded; the session counts it, if there will be one. */
+static void note_early_loss(void)
+{
+    (void)atomic_fetch_add_explicit(&hw_process_page.n_lost_early, 1, memory_order_relaxed);
+}
+
 /* Starts sampling on this thread when a session of this generation runs: with a new draw, or with
  * the one that the thread has, if it is of this interval of the session. */
 static bool join_session(struct hw_tls *t, uint64_t drawn)
@@ -172,6 +178,7 @@ void hw_client_session_sync(struct hw_tls *t, uint32_t generation)
         return;
     }
     if (child_is_waiting(generation)) {
+        note_early_loss();
         t->left = child_bytes();
         return;
     }
@@ -198,9 +205,10 @@ void hw_client_session_sync(struct hw_tls *t, uint32_t generation)
     atomic_store(&hw_session_known, t->generation);
     if (join_session(t, /* drawn = */ 0) || hw_armed_join(t))
         return;
-    if (wanted && atomic_load(&hw_process_page.child))
+    if (wanted && atomic_load(&hw_process_page.child)) {
+        note_early_loss();
         t->left = alternate ? 0 : child_bytes();
-    else if (wanted)
+    } else if (wanted)
         t->left = alternate ? 0 : retry_bytes(); /* another thread does it, or it is due later */
     else
         hw_probes_join(t);
