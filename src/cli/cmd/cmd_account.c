@@ -22,8 +22,6 @@
 #include "views/account/memory_parts.h"
 
 #include "base/banned.h"
-
-#define SAME_MOMENT_NS INT64_C(250000000)
 #include "cli/parts/json_page.h"
 
 enum { COL_BYTES = 11, COL_SHARE = 8 };
@@ -145,13 +143,6 @@ static const char *why_divided(const struct page *pg)
     return error > 0 && error < 4096 ? strerror((int)error) : NULL;
 }
 
-/* What is in memory of the calls' mappings, and the reading of all mappings: at one moment? */
-static bool is_measured_with_reading(const struct page *pg)
-{
-    int64_t apart = hw_sat_sub(pg->parts.ts_ns, pg->mapped.resident_ns);
-    return apart <= SAME_MOMENT_NS && apart >= -SAME_MOMENT_NS;
-}
-
 /* How far the figures by call can be trusted. */
 static void put_mapped_limits(const struct page *pg, const char *indent)
 {
@@ -159,7 +150,7 @@ static void put_mapped_limits(const struct page *pg, const char *indent)
     double divided = mapped_figure(pg, "account.mapped_divided"),
            left = mapped_figure(pg, "account.mapped_left");
     const char *why = why_divided(pg);
-    if (!is_measured_with_reading(pg))
+    if (!hw_account_sites_are_of(&pg->mapped, pg->parts.ts_ns))
         printf("%sin memory at %s, when it was measured\n", indent,
                hw_fmt_clock(buf, since_start(pg, pg->mapped.resident_ns)));
     if (divided > 0)
@@ -178,7 +169,7 @@ static double unseen_of(const struct page *pg)
 {
     const struct hw_account_sites *a = &pg->mapped;
     double by_calls = a->has_resident ? a->resident_bytes : 0;
-    if (a->has_resident ? !is_measured_with_reading(pg) : a->has_calls)
+    if (a->has_resident ? !hw_account_sites_are_of(&pg->mapped, pg->parts.ts_ns) : a->has_calls)
         return 0; /* what is in memory of the calls' mappings was not measured then */
     double unseen = pg->parts.parts[mapped_part(pg)].rss - by_calls;
     return unseen >= UNSEEN_LEAST ? unseen : 0;

@@ -3,11 +3,14 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/memory/saturate.h"
 #include "base/text/json_out.h"
 #include "cli/parts/open_profile.h"
 #include "cli/parts/short_name.h"
 
 #include "base/banned.h"
+
+#define SAME_MOMENT_NS INT64_C(250000000)
 
 int hw_account_names_find(const struct hw_open_profile *s, const hw_values *values,
                           struct hw_functions **fns, struct hw_site_names *out)
@@ -108,6 +111,12 @@ int hw_account_sites_find(const struct hw_open_profile *s, int64_t ts_ns,
     if (rc < 0)
         hw_account_sites_done(out);
     return rc;
+}
+
+bool hw_account_sites_are_of(const struct hw_account_sites *a, int64_t reading_ns)
+{
+    int64_t apart = hw_sat_sub(reading_ns, a->resident_ns);
+    return apart <= SAME_MOMENT_NS && apart >= -SAME_MOMENT_NS;
 }
 
 int64_t hw_account_resident(const struct hw_account_sites *a, const struct hw_site *s)

@@ -35,6 +35,8 @@ int hw_account_names_find(const struct hw_open_profile *s, const hw_values *valu
 int hw_account_sites_find(const struct hw_open_profile *s, int64_t ts_ns,
                           struct hw_account_sites *out);
 void hw_account_sites_done(struct hw_account_sites *a);
+/* Was what is in memory of them measured with the reading of all mappings at this time? */
+bool hw_account_sites_are_of(const struct hw_account_sites *a, int64_t reading_ns);
 int64_t hw_account_resident(const struct hw_account_sites *a, const struct hw_site *s);
 /* "read_index < main  (libindex.so)" */
 void hw_account_site_name(const struct hw_site_names *names, const struct hw_site *s, size_t width,
