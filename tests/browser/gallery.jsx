@@ -6,6 +6,7 @@ import { Menu } from '../../ui/src/parts/menu';
 import { Spark } from '../../ui/src/parts/spark';
 import { Head, Scroll, SqlLink } from '../../ui/src/parts/table';
 import { Busy, CloseNote, Failed, Figure } from '../../ui/src/parts/words';
+import { lazy } from '../../ui/src/frame/lazy';
 import { NotSaved } from '../../ui/src/frame/notices';
 import { Reading, Unreadable } from '../../ui/src/frame/states';
 
@@ -68,4 +69,11 @@ window.openMenu = () => {
   box.dataset.name = 'menu';
   document.body.append(box);
   render(<Menu title="main" x={20} y={20} onClose={nothing} items={[{ label: 'Zoom in', key: '↵', act: nothing }, null, { label: 'Copy name', act: nothing }]} />, box);
+};
+/** A page that somebody else has loaded between its first drawing and what happens behind that. */
+window.openLate = () => {
+  const Late = lazy(async () => () => <p id="late">here</p>);
+  const box = document.body.appendChild(document.createElement('section'));
+  render(<Late />, box);
+  void Late.fetch();
 };

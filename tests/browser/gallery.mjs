@@ -109,3 +109,8 @@ test('in every component text has enough contrast', async () => {
     assert.deepEqual(r.violations.flatMap((v) => v.nodes.map((n) => `${theme}: ${n.target} ${n.failureSummary}`)), []);
   }
 });
+
+test('a page that is loaded while it is drawn for the first time comes up', async () => {
+  await page.evaluate(() => window.openLate());
+  await page.waitForSelector('#late', { timeout: 5000 });
+});
