@@ -148,7 +148,9 @@ static enum step go_on(struct run *r, bool is_known, uint64_t limit)
         rc = word(r->w, r->pos + bytes + HEADER, &next);
     if (rc == HW_ELIMIT)
         return STEP_LIMIT;
-    if (rc < 0) { /* the top: nothing is behind it */
+    if (rc < 0) { /* the top: nothing is behind it, and it ends where memory was asked for */
+        if ((r->pos + bytes) % PAGE)
+            return STEP_BROKEN;
         cover(r, bytes, /* in_use = */ false);
         return STEP_END;
     }
@@ -241,7 +243,9 @@ int hw_glibc_walk(struct hw_glibc_walk *w, const struct hw_glibc_block *blocks, 
         return HW_OK;
     uint64_t anchor = anchor_of(w, blocks, first);
     uint64_t page = blocks[first].chunk / PAGE;
+    uint64_t last = (blocks[end - 1].chunk + HEADER + blocks[end - 1].bytes) / PAGE;
     r.at = HW_LOWER_BOUND(i, 0, n_pages, pages[i] < page);
+    r.n_pages = HW_LOWER_BOUND(i, 0, n_pages, pages[i] <= last); /* others are told by other walks */
     enum step s = anchor == blocks[first].chunk ? STEP_END : STEP_ON;
     r.pos = anchor;
     r.begin = anchor + HEADER;

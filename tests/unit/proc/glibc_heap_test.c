@@ -156,6 +156,31 @@ static void test_lies(void **state)
     assert_int_equal(used[1], 0x148); /* and behind the block the top */
 }
 
+/* What is behind the last block claims all memory, as the top does: pages of later walks are not its own. */
+static void test_false_top(void **state)
+{
+    (void)state;
+    static struct memory m;
+    uint64_t base = FIRST * PAGE, last = (MEMORY - 1) * PAGE + 0x100;
+    const struct hw_glibc_block blocks[] = {{base + PAGE + 0x40, 0x40}, {base + last, 0x40}};
+    const uint64_t pages[] = {FIRST + 1, FIRST + MEMORY - 1};
+    const uint64_t tops[] = {UINT64_C(1) << 40, (UINT64_C(1) << 40) - 0x80};
+    for (int i = 0; i < 2; i++) {
+        uint32_t used[2] = {HW_GLIBC_UNKNOWN, HW_GLIBC_UNKNOWN};
+        struct hw_glibc_walk w = {.read_page = read_memory,
+                                  .ctx = &m,
+                                  .max_pages = 1000,
+                                  .max_gap = 16 << 20,
+                                  .heap_start = base};
+        put(&m, 8, (PAGE + 0x40) | 1);
+        put(&m, PAGE + 0x48, 0x40 | 1);
+        put(&m, PAGE + 0x88, tops[i] | 1);
+        assert_int_equal(hw_glibc_walk(&w, blocks, 0, 1, pages, 2, used), HW_OK);
+        assert_int_equal(used[1], HW_GLIBC_UNKNOWN);
+        assert_int_equal(used[0] == HW_GLIBC_UNKNOWN, i == 0); /* no top ends within a page */
+    }
+}
+
 static void test_limit(void **state)
 {
     (void)state;
@@ -169,6 +194,7 @@ static void test_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_own_heap), cmocka_unit_test(test_lies),
+                                       cmocka_unit_test(test_false_top),
                                        cmocka_unit_test(test_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
