@@ -245,7 +245,8 @@ int hw_glibc_walk(struct hw_glibc_walk *w, const struct hw_glibc_block *blocks, 
     uint64_t page = blocks[first].chunk / PAGE;
     uint64_t last = (blocks[end - 1].chunk + HEADER + blocks[end - 1].bytes) / PAGE;
     r.at = HW_LOWER_BOUND(i, 0, n_pages, pages[i] < page);
-    r.n_pages = HW_LOWER_BOUND(i, 0, n_pages, pages[i] <= last); /* others are told by other walks */
+    r.n_pages =
+        HW_LOWER_BOUND(i, 0, n_pages, pages[i] <= last); /* others are told by other walks */
     enum step s = anchor == blocks[first].chunk ? STEP_END : STEP_ON;
     r.pos = anchor;
     r.begin = anchor + HEADER;
