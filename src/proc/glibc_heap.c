@@ -249,7 +249,8 @@ int hw_glibc_walk(struct hw_glibc_walk *w, const struct hw_glibc_block *blocks, 
         HW_LOWER_BOUND(i, 0, n_pages, pages[i] <= last); /* others are told by other walks */
     enum step s = anchor == blocks[first].chunk ? STEP_END : STEP_ON;
     r.pos = anchor;
-    r.begin = anchor + HEADER;
+    r.begin =
+        anchor == w->heap_start ? anchor : anchor + HEADER; /* nothing is before the first chunk */
     for (size_t i = first; i < end; i++) {
         bool is_near =
             s == STEP_ON && blocks[i].chunk >= r.pos && blocks[i].chunk - r.pos <= w->max_gap;

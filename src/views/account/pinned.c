@@ -13,6 +13,48 @@ static double away(int64_t a, int64_t b)
     return fabs((double)a - (double)b);
 }
 
+static bool changes_nothing(const struct hw_profile *p, uint32_t dump)
+{
+    size_t first, n;
+    hw_alloc_rows_of_dump(&p->allocs, dump, &first, &n);
+    for (size_t i = first; i < first + n; i++) {
+        struct hw_alloc_row r = hw_alloc_row_of(&p->allocs, dump, i);
+        if (r.samples || r.count || r.size)
+            return false;
+    }
+    return true;
+}
+
+/* From the one until the other, as the first dump behind both tells: all of them are differences. */
+static bool stays_same(const struct hw_profile *p, const struct hw_series *s, int64_t from,
+                       int64_t until)
+{
+    for (size_t i = 0; i < s->all.n; i++) {
+        int64_t ts = p->dumps.v[s->all.v[i]].ts_ns;
+        if (ts > from && !changes_nothing(p, s->all.v[i]))
+            return false;
+        if (ts >= until)
+            return true;
+    }
+    return false;
+}
+
+/* Of a busy machine's two readings lie apart; if the program did nothing meanwhile, that is the same. */
+static bool are_of_one_moment(const struct hw_profile *p, const struct hw_series_list *list,
+                              hw_upid upid, int64_t a, int64_t b)
+{
+    bool same = away(a, b) <= SAME_MOMENT_NS, any = false;
+    for (size_t i = 0; !same && i < list->v.n; i++) {
+        const struct hw_series *s = &list->v.v[i];
+        if (s->upid.v != upid.v || s->kind != HW_HEAP_NATIVE)
+            continue;
+        if (!stays_same(p, s, a < b ? a : b, a < b ? b : a))
+            return false;
+        any = true;
+    }
+    return same || any;
+}
+
 /* As it was told with the measurement, which is a little older than its dump. */
 static double missed_share(const struct hw_profile *p, hw_upid upid, int64_t ts_ns)
 {
@@ -57,7 +99,7 @@ int hw_pinned_find(const struct hw_profile *p, const struct hw_series_list *list
     out->missed = missed_share(p, upid, out->ts_ns);
     if (rc < 0)
         hw_pinned_done(out);
-    else if (!m->older_or_free && away(out->ts_ns, m->ts_ns) <= SAME_MOMENT_NS)
+    else if (!m->older_or_free && are_of_one_moment(p, list, upid, out->ts_ns, m->ts_ns))
         out->whole = fmax(0, m->parts[HW_PART_FREE].rss - out->pinned);
     return rc;
 }

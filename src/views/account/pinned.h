@@ -4,7 +4,8 @@
  * Why:     the first kind no call returns, only the blocks' end; the second one malloc_trim returns.
  * Shapes:  the heap malloc.pinned (record --pinned) has the first kind by callstack; the second is what it
  *          leaves of the account's free memory. Of measurements the one next to the account's reading counts; of
- *          one that is not of the same moment the rest is not told (whole < 0).
+ *          one that is not of the same moment the rest is not told (whole < 0): both within 60 ms, or with no
+ *          allocation and no free in between.
  *          Of a recording that is sampled, pinned is an estimate with an error, and so is what it leaves.
  * Units:   bytes.
  * Owns:    values; hw_pinned_done frees them.

@@ -181,6 +181,31 @@ static void test_false_top(void **state)
     }
 }
 
+/* A block on the heap's first page, of which the program has all but the first 8 bytes. */
+static void test_first_page(void **state)
+{
+    (void)state;
+    static struct memory m;
+    uint64_t base = FIRST * PAGE;
+    const struct hw_glibc_block block = {base + 0x40, 0x40};
+    const uint64_t page = FIRST;
+    put(&m, 8, 0x40 | 1);
+    put(&m, 0x18, 1); /* no link: in use */
+    put(&m, 0x10, 1);
+    put(&m, 0x48, 0x40 | 1);
+    put(&m, 0x88, (MEMORY * PAGE - 0x80) | 1);
+    for (int knows = 0; knows < 2; knows++) {
+        uint32_t used = HW_GLIBC_UNKNOWN;
+        struct hw_glibc_walk w = {.read_page = read_memory,
+                                  .ctx = &m,
+                                  .max_pages = 1000,
+                                  .max_gap = 16 << 20,
+                                  .heap_start = knows ? base : 0};
+        assert_int_equal(hw_glibc_walk(&w, &block, 0, 1, &page, 1, &used), HW_OK);
+        assert_int_equal(used, knows ? 0x80 : HW_GLIBC_UNKNOWN);
+    }
+}
+
 static void test_limit(void **state)
 {
     (void)state;
@@ -195,6 +220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_own_heap), cmocka_unit_test(test_lies),
                                        cmocka_unit_test(test_false_top),
+                                       cmocka_unit_test(test_first_page),
                                        cmocka_unit_test(test_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
