@@ -420,20 +420,26 @@ def images(box):
 
 def execs_between_dumps(box):
     """Dumps while a start script or program works do not outlive its exec: its memory went with it."""
-    work = "x=; i=0; while [ $i -lt 4000 ]; do x=$x.abcdefgh; i=$((i+1)); done; "
+    def work(rounds):
+        return f"r=0; while [ $r -lt {rounds} ]; do r=$((r+1)); x=; i=0; while [ $i -lt 4000 ]; do x=$x.abcdefgh; i=$((i+1)); done; done; "
+
     slow = ("import os, sys, time; keep = [bytes(5000) for i in range(200)]; time.sleep(.4); "
             "n = int(sys.argv[2]); "
             "os.execv(*((sys.executable, ['python3', *sys.orig_argv[1:-1], str(n - 1)]) if n else (sys.argv[1], ['die', 'return'])))")
     script = box.path("slow.py")
     open(script, "w").write(slow)
-    chains = [["sh", "-c", work + f"exec {hw.target('die')} return"],
-              ["sh", "-c", work + f"sh -c '{work} exec {hw.target('die')} return'; exit 0"]]
+    chains = [lambda n: ["sh", "-c", work(n) + f"exec {hw.target('die')} return"],
+              lambda n: ["sh", "-c", work(n) + f"sh -c '{work(n)} exec {hw.target('die')} return'; exit 0"]]
     if os.path.exists("/usr/bin/python3"):
-        chains += [["/usr/bin/python3", "-S", "-E", script, hw.target("die"), n] for n in "01"]
-    for i, argv in enumerate(chains):
-        r = box.run([hw.tool("heapwise"), "record", "-i", "1", "-c", "50ms", "-o", box.path(f"{i}.trace"), "--", *argv])
+        chains += [lambda n, k=k: ["/usr/bin/python3", "-S", "-E", script, hw.target("die"), k] for k in "01"]
+    for i, chain in enumerate(chains):
         trace = box.path(f"{i}.trace")
-        dumps = hw.sound(trace).of()
+        for rounds in (1, 4, 16):  # a program that has worked before the timer's first dump works longer
+            argv = chain(rounds)
+            box.run([hw.tool("heapwise"), "record", "-i", "1", "-c", "50ms", "-f", "-o", trace, "--", *argv])
+            dumps = hw.sound(trace).of()
+            if any(d.trigger == "continuous" for d in dumps):
+                break
         hw.true(any(d.trigger == "continuous" for d in dumps), f"{argv}: no dump in between: {[d.trigger for d in dumps]}")
         rows = box.run([hw.tool("heapwise"), "query", trace, "select p.pid, sum(a.size), sum(a.count) from heap_profile_allocation a "
                         "join process p using (upid) group by 1"], check=0).stdout.decode().splitlines()[1:]
