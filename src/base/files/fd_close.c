@@ -11,19 +11,18 @@
 #include <errno.h>
 #include <linux/magic.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/detached.h"
 #include "base/log.h"
 #include "base/memory/vec.h"
 
 #include "base/banned.h"
 
-#define STACK_BYTES (128u << 10)
 #define CLOSE_NS    UINT64_C(100000000)
 #define MAX_CLOSERS 8u
 
@@ -68,23 +67,6 @@ static void *run_closer(void *arg)
     return NULL;
 }
 
-/* A detached one, with no signals: these are the main thread's. */
-static bool run(uint64_t *since_ns)
-{
-    pthread_attr_t attr;
-    pthread_t t;
-    sigset_t all, old;
-    sigfillset(&all);
-    (void)pthread_attr_init(&attr); /* these cannot fail on Linux */
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&t, &attr, run_closer, since_ns);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    (void)pthread_attr_destroy(&attr);
-    return rc == 0;
-}
-
 static bool is_at_work(uint64_t now)
 {
     for (size_t i = 0; i < MAX_CLOSERS; i++)
@@ -99,7 +81,7 @@ static void start_closer(uint64_t now)
         if (closer.since_ns[i])
             continue;
         closer.since_ns[i] = now;
-        if (!run(&closer.since_ns[i]))
+        if (!hw_detached_run(run_closer, &closer.since_ns[i], HW_DETACHED_SMALL))
             closer.since_ns[i] = 0;
         return;
     }

@@ -14,7 +14,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -30,6 +29,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/detached.h"
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/files/fd_receive.h"
@@ -38,7 +38,6 @@
 
 #include "base/banned.h"
 
-#define STACK_BYTES  (128u << 10)
 #define WAIT_NS      UINT64_C(500000000)
 #define STRIKE_NS    UINT64_C(60000000000)
 #define MAX_STRIKES  3u
@@ -106,22 +105,6 @@ static struct aside *aside_new(int socket)
     return a;
 }
 
-static bool run(struct aside *a, void *(*fn)(void *))
-{
-    pthread_attr_t attr;
-    pthread_t t;
-    sigset_t all, old; /* signals are the main thread's */
-    sigfillset(&all);
-    (void)pthread_attr_init(&attr); /* these cannot fail on Linux */
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&t, &attr, fn, a);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    (void)pthread_attr_destroy(&attr);
-    return rc == 0;
-}
-
 /* In the thread. */
 static void go_apart(struct aside *a)
 {
@@ -181,7 +164,7 @@ void hw_aside_tick(void)
 static void close_apart(int socket)
 {
     struct aside *a = aside_new(socket);
-    if (!a || !run(a, run_close)) {
+    if (!a || !hw_detached_run(run_close, a, HW_DETACHED_SMALL)) {
         hw_log(WARN, "a socket stays open: no thread could be started to close it");
         free(a);
         return;
@@ -389,7 +372,7 @@ static int take(struct aside *a, int pair[2], void *message, ssize_t *n, int *fd
                 struct hw_error *err)
 {
     char byte;
-    if (!run(a, run_take)) {
+    if (!hw_detached_run(run_take, a, HW_DETACHED_SMALL)) {
         hw_aside_leave(a->uid);
         drop(a);
         return hw_fail(err, HW_ENOMEM, 0, "cannot start a thread to check the output file");

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +10,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/detached.h"
 #include "base/files/fd.h"
 #include "daemon/clients/aside.h"
 
 #include "base/banned.h"
 
 #define OUTPUT_WAIT_NS UINT64_C(3000000000)
-#define STACK_BYTES    (128u << 10)
 
 enum work { NOTHING, SEEK, WRITE, CUT, END };
 
@@ -102,22 +101,6 @@ static void *run(void *arg)
 
 /* ---- in the main thread ---- */
 
-static bool start_thread(struct hw_output_file *f)
-{
-    pthread_attr_t attr;
-    pthread_t t;
-    sigset_t all, old; /* signals are the main thread's */
-    sigfillset(&all);
-    (void)pthread_attr_init(&attr); /* these cannot fail on Linux */
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&t, &attr, run, f);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    (void)pthread_attr_destroy(&attr);
-    return rc == 0;
-}
-
 /* Under the lock: whether the work was done in time. */
 static bool is_done(struct hw_output_file *f)
 {
@@ -190,7 +173,7 @@ int hw_output_file_new(int fd, uid_t uid, struct hw_output_file **out, off_t *st
     f->users = 2;
     (void)pthread_mutex_init(&f->lock, NULL); /* these cannot fail */
     (void)pthread_cond_init(&f->changed, NULL);
-    if (f->fd < 0 || !start_thread(f)) {
+    if (f->fd < 0 || !hw_detached_run(run, f, HW_DETACHED_SMALL)) {
         int error = f->fd < 0 ? errno : EAGAIN;
         if (f->fd >= 0)
             (void)close(f->fd); /* not the last one */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/detached.h"
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/memory/vec.h"
@@ -133,8 +134,6 @@ static void *run_client(void *ctx)
 static void add_client(struct clients *all, int fd)
 {
     struct client *c = calloc(1, sizeof *c);
-    pthread_t thread;
-    pthread_attr_t attr;
     bool ok = c != NULL;
     if (ok) {
         *c = (struct client){all, hw_rpc_new(all->c->server), fd};
@@ -143,10 +142,7 @@ static void add_client(struct clients *all, int fd)
     pthread_mutex_lock(&all->lock);
     ok = ok && all->open.n < MAX_CLIENTS && hw_vec_push(&all->open, fd) == 0;
     if (ok) {
-        pthread_attr_init(&attr);
-        pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-        ok = pthread_create(&thread, &attr, run_client, c) == 0;
-        pthread_attr_destroy(&attr);
+        ok = hw_detached_run(run_client, c, /* stack_bytes = */ 0);
         if (!ok)
             all->open.n--;
     }
