@@ -2,7 +2,7 @@
 #include "daemon/events.h"
 
 #include "daemon/core.h"
-#include "daemon/policy/missed.h"
+#include "daemon/policy/unrecorded.h"
 
 #include "base/banned.h"
 
@@ -13,9 +13,9 @@ static void joined(struct hw_target *t)
         hw_exec_watch_follow(s, t->pid.pid);
     if (t->hello.flags & HW_HELLO_FORKED)
         hw_inject_forked(s, &t->pid);
-    hw_missed_had(s, &t->pid);
+    hw_unrecorded_had(s, &t->pid);
     hw_session_has(s, t->source, t->pid.pid);
-    hw_again_joined(t);
+    hw_record_again_joined(t);
     s->n_targets++;
 }
 
@@ -23,7 +23,7 @@ static void ended(struct hw_target *t)
 {
     if (t->end == HW_END_EXECED)
         hw_inject_execed(t->rec, &t->pid);
-    hw_again_ended(t);
+    hw_record_again_ended(t);
 }
 
 const struct hw_target_events hw_target_events = {.joined = joined,

@@ -23,11 +23,11 @@
 #include "base/files/fd_send.h"
 #include "base/log.h"
 #include "daemon/clients/activation.h"
-#include "daemon/clients/aside.h"
+#include "daemon/clients/blocking_fd.h"
 #include "daemon/clients/listen.h"
 #include "daemon/core.h"
-#include "daemon/policy/missed.h"
-#include "daemon/policy/share.h"
+#include "daemon/policy/connection_limit.h"
+#include "daemon/policy/unrecorded.h"
 
 #include "base/banned.h"
 
@@ -170,7 +170,7 @@ static void decide(struct hw_conn *c)
         if (err.sys_errno == EMFILE || err.sys_errno == ENFILE)
             say_no_descriptors(c->rec, hw_now_monotonic_ns());
         else
-            hw_missed_conn(c);
+            hw_unrecorded_conn(c);
         hw_conn_close(c);
         return;
     }
@@ -185,7 +185,7 @@ static void decide(struct hw_conn *c)
     hw_pid_done(&pid);
     if (!wanted) {
         if (ended) /* its image could no longer be inspected */
-            hw_missed_conn(c);
+            hw_unrecorded_conn(c);
         keep_waiting(c);
         return;
     }
@@ -194,7 +194,7 @@ static void decide(struct hw_conn *c)
     int rc = hw_target_new(s, source, c, &t, &err);
     if (rc < 0) {
         if (rc == HW_EGONE)
-            hw_missed_conn(c);
+            hw_unrecorded_conn(c);
         else if (rc == HW_ENOMEM || rc == HW_ESYS) /* ours, not the process's */
             hw_session_fail(s, c->pid, err.text);
         else
@@ -230,7 +230,7 @@ static void on_conn(struct hw_watch *w, uint32_t events)
         c->hello.version = agreed_version(&c->hello);
         if (!good || (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))) {
             if (good)
-                hw_missed_conn(c);
+                hw_unrecorded_conn(c);
             hw_conn_close(c);
             return;
         }
@@ -316,10 +316,10 @@ bool hw_hello_accept(struct hw_recorder *r, int listener, const struct hw_namesp
             c = calloc(1, sizeof *c);
         if (!c) {
             if (enough)
-                hw_share_refused(r, cred.uid);
+                hw_connection_limit_refused(r, cred.uid);
             else if (r->conns.n >= r->max_conns)
                 say_no_descriptors(r, hw_now_monotonic_ns());
-            hw_aside_close(fd); /* refused */
+            hw_blocking_fd_close(fd); /* refused */
             continue;
         }
         *c = (struct hw_conn){.rec = r,

@@ -23,7 +23,7 @@
 #include "base/clock.h"
 #include "base/files/fd.h"
 #include "base/log.h"
-#include "daemon/clients/aside.h"
+#include "daemon/clients/blocking_fd.h"
 #include "daemon/core.h"
 #include "daemon/events.h"
 #include "daemon/hello.h"
@@ -230,14 +230,14 @@ static void weigh(struct hw_recorder *r, uint64_t now)
 /* An embedded recorder keeps only those that it will record again. */
 static void keep_client(struct hw_target *t)
 {
-    if (!t->rec->embedded || hw_again_rests(t->session, &t->pid))
+    if (!t->rec->embedded || hw_record_again_rests(t->session, &t->pid))
         hw_clients_take_back(t);
 }
 
 static void tick(struct hw_recorder *r)
 {
     uint64_t now = hw_now_monotonic_ns();
-    hw_aside_tick();
+    hw_blocking_fd_tick();
     hw_hello_tick(r, now);
     hw_clients_tick(r, now);
     hw_exec_watch_tick(r);

@@ -11,7 +11,7 @@
 #include "daemon/hello.h"
 #include "daemon/java_source.h"
 #include "daemon/policy/memory.h"
-#include "daemon/policy/missed.h"
+#include "daemon/policy/unrecorded.h"
 #include "trace/profile_writer.h"
 #include "trace/writer.h"
 
@@ -55,7 +55,7 @@ static void write_end(struct hw_session *s)
     if (rc == HW_OK)
         rc = hw_trace_write_event(s->writer, 5 /* tracing_disabled */, &err);
     if (rc == HW_OK)
-        rc = hw_trace_write_stats(s->writer, hw_missed_count(s), &err);
+        rc = hw_trace_write_stats(s->writer, hw_unrecorded_count(s), &err);
     if (rc == HW_OK)
         rc = hw_trace_write_event(s->writer, 4 /* read_tracing_buffers_completed */, &err);
     if (rc < 0 && s->status == HW_OK)
@@ -71,7 +71,7 @@ static void end(struct hw_session *s)
                                  .n_lost = s->n_lost,
                                  .n_targets = s->n_targets,
                                  .n_dumps = s->n_dumps,
-                                 .n_missed = hw_missed_count(s),
+                                 .n_missed = hw_unrecorded_count(s),
                                  .status = s->status};
     hw_control_send(s->control, HW_CTL_ENDED, s->id, &b, sizeof b, s->reason);
 }
@@ -135,7 +135,7 @@ static void tick_progress(struct hw_session *s, uint64_t now)
 /* Forked children that have asked: a living one is recorded, one that has ended is reported. */
 static bool admit_children(struct hw_session *s)
 {
-    return hw_missed_counts(s) && hw_hello_hear(s->rec);
+    return hw_unrecorded_counts(s) && hw_hello_hear(s->rec);
 }
 
 static bool is_over(struct hw_session *s)
@@ -212,7 +212,7 @@ static void tick_stopping(struct hw_session *s, uint64_t now)
 /* From here on it is meant again; it says hello at its next allocation. */
 static void wake_rested(struct hw_session *s, uint64_t now)
 {
-    for (int32_t pid; (pid = hw_again_next(s, now)) != 0;)
+    for (int32_t pid; (pid = hw_record_again_next(s, now)) != 0;)
         hw_attach_found(s->rec, pid, "", /* grown = */ false);
 }
 

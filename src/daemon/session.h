@@ -68,7 +68,7 @@ struct hw_session {
     uint64_t silent_next_ns;     /* their memory is not read before */
     HW_VEC(struct hw_left) left; /* session_exclude.c: processes that were told to leave */
     HW_VEC(struct hw_again) broken_off;
-    HW_VEC(struct hw_missed { /* missed.c */
+    HW_VEC(struct hw_missed { /* unrecorded.c */
                               int32_t pid;
                               uint64_t ticks; /* since boot, when it was missed */
     })

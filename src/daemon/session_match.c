@@ -121,7 +121,7 @@ static bool means(struct hw_session *s, const struct hw_conn *c, const struct hw
         hw_proc_status(pid->dir, &st) < 0)
         return false;
     bool other_image = c->hello.flags & HW_HELLO_STARTUP;
-    if (!other_image && hw_again_rests(s, pid))
+    if (!other_image && hw_record_again_rests(s, pid))
         return false;
     int rc = hw_permission_profile(&s->asking, pid, &st, &err);
     if (rc < 0 && rc != HW_EGONE)

@@ -20,14 +20,14 @@
 #include "base/clock.h"
 #include "base/files/fd_send.h"
 #include "base/limits.h"
-#include "daemon/clients/aside.h"
+#include "daemon/clients/blocking_fd.h"
 #include "daemon/core.h"
 #include "daemon/dump/account.h"
 #include "daemon/events.h"
 #include "daemon/java/java_entrance.h"
 #include "daemon/policy/memory.h"
-#include "daemon/policy/missed.h"
 #include "daemon/policy/permission.h"
+#include "daemon/policy/unrecorded.h"
 #include "daemon/target_parts.h"
 #include "proc/allocator.h"
 
@@ -167,8 +167,8 @@ static void start_running(struct hw_target *t)
     hw_page_beat(&t->page);
     atomic_store_explicit(&t->page.map->generation, t->session->generation, memory_order_release);
     if (!send_welcome(t) || hw_drain_add(t->rec->drain, t->feed, t->key) < 0) {
-        t->phase = HW_PHASE_DONE;  /* it went away before anything was recorded */
-        (void)hw_missed_target(t); /* counted, if it is one */
+        t->phase = HW_PHASE_DONE;      /* it went away before anything was recorded */
+        (void)hw_unrecorded_target(t); /* counted, if it is one */
         return;
     }
     t->with_thread = true;
@@ -254,7 +254,7 @@ void hw_target_finish(struct hw_target *t, enum hw_target_end why)
 {
     if (t->phase == HW_PHASE_PREPARING) {
         t->phase = HW_PHASE_DONE;
-        (void)hw_missed_target(t); /* counted, if it is one */
+        (void)hw_unrecorded_target(t); /* counted, if it is one */
         t->end = why;
         return;
     }
@@ -298,7 +298,7 @@ static void on_socket(struct hw_watch *w, uint32_t events)
     t->socket_closed = true;
     if (t->phase == HW_PHASE_PREPARING) {
         t->phase = HW_PHASE_DONE;
-        (void)hw_missed_target(t); /* counted, if it is one */
+        (void)hw_unrecorded_target(t); /* counted, if it is one */
         return;
     }
     if (t->phase != HW_PHASE_RUNNING || !hw_pid_alive(&t->pid))
@@ -489,7 +489,7 @@ void hw_target_free(struct hw_target *t)
         return;
     if (t->watch.fd >= 0) {
         hw_watch_remove(t->rec, &t->watch);
-        hw_aside_close(t->watch.fd);
+        hw_blocking_fd_close(t->watch.fd);
     }
     hw_watch_remove(t->rec, &t->exit);
     if (t->page.map && hw_target_is_a_parent(t))

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/files/fd.h"
-#include "daemon/clients/aside.h"
+#include "daemon/clients/blocking_fd.h"
 #include "daemon/core.h"
 #include "proc/number.h"
 
@@ -27,7 +27,7 @@ void hw_conn_close(struct hw_conn *c)
         return;
     hw_watch_remove(c->rec, &c->watch);
     if (c->watch.fd >= 0)
-        hw_aside_close(c->watch.fd);
+        hw_blocking_fd_close(c->watch.fd);
     c->watch.fd = -1;
     hw_page_done(&c->page);
     c->closed = true; /* freed by the next tick: events of this round may still name it */

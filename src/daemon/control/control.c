@@ -19,7 +19,7 @@
 #include "base/files/fd_receive.h"
 #include "base/log.h"
 #include "daemon/clients/activation.h"
-#include "daemon/clients/aside.h"
+#include "daemon/clients/blocking_fd.h"
 #include "daemon/clients/listen.h"
 #include "daemon/core.h"
 #include "daemon/hello.h"
@@ -37,7 +37,7 @@ static void close_conn(struct hw_control_conn *c)
     if (c->closed)
         return;
     hw_watch_remove(c->rec, &c->watch);
-    hw_aside_close(c->watch.fd); /* the peer is gone or broke the rules */
+    hw_blocking_fd_close(c->watch.fd); /* the peer is gone or broke the rules */
     c->watch.fd = -1;
     c->closed = true;
     hw_pid_done(&c->root);
@@ -227,7 +227,7 @@ static ssize_t receive(struct hw_control_conn *c, uint8_t *buffer, size_t max, i
     ssize_t n;
     if (h.type != HW_CTL_START)
         return 0; /* no other has one */
-    if (hw_aside_take(c->watch.fd, c->uid, buffer, max, &n, fd, &err) < 0) {
+    if (hw_blocking_fd_take(c->watch.fd, c->uid, buffer, max, &n, fd, &err) < 0) {
         hw_control_fail(c, err.text);
         return 0;
     }
@@ -279,7 +279,7 @@ static void refuse(int fd, const char *text)
     struct iovec iov[] = {{&h, sizeof h}, {(void *)(uintptr_t)text, h.length}};
     const struct msghdr m = {.msg_iov = iov, .msg_iovlen = HW_ARRAY_LEN(iov)};
     (void)sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT); /* the end says something, too */
-    hw_aside_close(fd);
+    hw_blocking_fd_close(fd);
 }
 
 int hw_control_add(struct hw_recorder *r, int fd, bool controller)

@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/text/json_out.h"
 #include "daemon/core.h"
+#include "daemon/policy/connection_limit.h"
 #include "daemon/policy/permission.h"
-#include "daemon/policy/share.h"
 #include "trace/writer.h"
 
 #include "base/banned.h"
@@ -128,7 +128,7 @@ void hw_control_status(struct hw_control_conn *c)
     hw_json_kv_uint(&j, "pid", (uint64_t)getpid());
     hw_json_kv_str(&j, "producer_socket", c->rec->producer_name);
     hw_json_kv_uint(&j, "waiting_clients", waiting);
-    hw_json_kv_uint(&j, "refused_clients", hw_share_count(c->rec, c->uid));
+    hw_json_kv_uint(&j, "refused_clients", hw_connection_limit_count(c->rec, c->uid));
     hw_json_key(&j, "sessions");
     hw_json_begin_array(&j);
     for (size_t i = 0; i < c->rec->sessions.n; i++)

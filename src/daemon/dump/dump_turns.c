@@ -17,7 +17,7 @@
 #include "daemon/dump/dump_job.h"
 #include "daemon/dump/dump_write.h"
 #include "daemon/java/java_entrance.h"
-#include "daemon/policy/missed.h"
+#include "daemon/policy/unrecorded.h"
 #include "trace/writer.h"
 
 #include "base/banned.h"
@@ -150,7 +150,7 @@ static void begin(struct hw_target *t, uint64_t now)
     count_samples(t, d->snap);
     hw_dump_find_idle(t, d->snap);
     hw_dump_find_pins(t, d->snap);
-    if (d->final && d->snap->books.n == 0 && hw_missed_target(t))
+    if (d->final && d->snap->books.n == 0 && hw_unrecorded_target(t))
         t->session->n_targets--; /* it never came back for its welcome */
     if (d->final && d->worth) {
         hw_java_heap_missing(t, d->snap);

@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/text/strbuf.h"
 #include "daemon/core.h"
-#include "daemon/policy/missed.h"
+#include "daemon/policy/unrecorded.h"
 
 #include "base/banned.h"
 
@@ -238,7 +238,7 @@ static void tell_unread(struct hw_recorder *r, const struct hw_exec_message *m)
         if (s->stopping || !s->has_rule || (m->session && s->id != m->session))
             continue;
         if (m->session)
-            hw_missed_start(s, m->pid);
+            hw_unrecorded_start(s, m->pid);
         if (!s->said_unread)
             hw_session_warn(
                 s,

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/detached.h"
 #include "base/files/fd.h"
-#include "daemon/clients/aside.h"
+#include "daemon/clients/blocking_fd.h"
 
 #include "base/banned.h"
 
@@ -94,7 +94,7 @@ static void *run(void *arg)
     pthread_mutex_unlock(&f->lock);
     (void)close(f->fd); /* each write was checked; here it may take its time */
     if (stuck)
-        hw_aside_leave(f->uid);
+        hw_blocking_fd_leave(f->uid);
     drop(f);
     return NULL;
 }
@@ -122,7 +122,7 @@ static int give(struct hw_output_file *f, enum work work)
         error = f->error;
     } else {
         f->stuck = true;
-        hw_aside_stuck(f->uid);
+        hw_blocking_fd_stuck(f->uid);
         error = ETIMEDOUT;
     }
     return error;

@@ -1,12 +1,12 @@
 /*
- * aside.c - main thread ──socket──> a thread with its own table ──file that will do──> main thread
+ * blocking_fd.c - main thread ──socket──> a thread with its own table ──file that will do──> main thread
  *
  * close(): the socket's last descriptor is that thread's, and goes with it. While a thread ends,
  *          the kernel lets no socket linger (PF_EXITING).
  * take():  the message is looked at first (MSG_PEEK), so that nothing is dropped while it is read.
  *          What a file system makes us wait for, it makes that thread wait for.
  */
-#include "daemon/clients/aside.h"
+#include "daemon/clients/blocking_fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -150,7 +150,7 @@ static void let_go(struct aside *a)
     drop(a);
 }
 
-void hw_aside_tick(void)
+void hw_blocking_fd_tick(void)
 {
     size_t kept = 0;
     for (size_t i = 0; i < n_closing; i++)
@@ -169,7 +169,7 @@ static void close_apart(int socket)
         free(a);
         return;
     }
-    hw_aside_tick();
+    hw_blocking_fd_tick();
     if (n_closing == HW_ARRAY_LEN(closing)) {
         wait_for(&closing[0]->there);
         let_go(closing[0]);
@@ -199,7 +199,7 @@ static bool is_harmless(int socket)
     return false;
 }
 
-void hw_aside_close(int socket)
+void hw_blocking_fd_close(int socket)
 {
     (void)shutdown(socket, SHUT_RD); /* no more comes */
     if (is_harmless(socket))
@@ -287,7 +287,7 @@ static int receive(struct aside *a, int *fd)
     return HW_OK;
 }
 
-void hw_aside_leave(uint32_t uid)
+void hw_blocking_fd_leave(uint32_t uid)
 {
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < n_left; i++)
@@ -304,7 +304,7 @@ static void strike(uint32_t uid)
     *s = (struct struck){uid, hw_now_monotonic_ns()};
 }
 
-void hw_aside_stuck(uint32_t uid)
+void hw_blocking_fd_stuck(uint32_t uid)
 {
     pthread_mutex_lock(&lock);
     strike(uid);
@@ -331,7 +331,7 @@ static void *run_take(void *arg)
         rc = hw_fail_sys(&a->err, "the output file");
     a->rc = rc;
     if (rc == HW_OK)
-        hw_aside_leave(uid);
+        hw_blocking_fd_leave(uid);
     if (!a->apart)
         (void)close(a->back); /* else with the table */
     (void)sem_post(&a->done);
@@ -339,7 +339,7 @@ static void *run_take(void *arg)
     if (fd >= 0 && !quick)
         (void)close(fd); /* here we may stay */
     if (rc < 0)
-        hw_aside_leave(uid);
+        hw_blocking_fd_leave(uid);
     return NULL;
 }
 
@@ -373,7 +373,7 @@ static int take(struct aside *a, int pair[2], void *message, ssize_t *n, int *fd
 {
     char byte;
     if (!hw_detached_run(run_take, a, HW_DETACHED_SMALL)) {
-        hw_aside_leave(a->uid);
+        hw_blocking_fd_leave(a->uid);
         drop(a);
         return hw_fail(err, HW_ENOMEM, 0, "cannot start a thread to check the output file");
     }
@@ -405,8 +405,8 @@ static int take(struct aside *a, int pair[2], void *message, ssize_t *n, int *fd
     return HW_OK;
 }
 
-int hw_aside_take(int socket, uint32_t uid, void *message, size_t max, ssize_t *n, int *fd,
-                  struct hw_error *err)
+int hw_blocking_fd_take(int socket, uint32_t uid, void *message, size_t max, ssize_t *n, int *fd,
+                        struct hw_error *err)
 {
     int pair[2];
     *n = -1;
@@ -420,7 +420,7 @@ int hw_aside_take(int socket, uint32_t uid, void *message, size_t max, ssize_t *
     if (!own || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
         free(own);
         free(a);
-        hw_aside_leave(uid);
+        hw_blocking_fd_leave(uid);
         return hw_fail(err, HW_ELIMIT, 0,
                        "the recorder has no more descriptors (ulimit -n) or no memory to check the "
                        "output file");

@@ -1,4 +1,4 @@
-#include "daemon/policy/share.h"
+#include "daemon/policy/connection_limit.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static struct hw_refused_user *find(struct hw_recorder *r, uint32_t uid)
     return u;
 }
 
-void hw_share_refused(struct hw_recorder *r, uint32_t uid)
+void hw_connection_limit_refused(struct hw_recorder *r, uint32_t uid)
 {
     struct hw_refused_user *u = find(r, uid);
     r->n_refused++;
@@ -41,7 +41,7 @@ void hw_share_refused(struct hw_recorder *r, uint32_t uid)
     }
 }
 
-uint64_t hw_share_count(const struct hw_recorder *r, uint32_t uid)
+uint64_t hw_connection_limit_count(const struct hw_recorder *r, uint32_t uid)
 {
     for (size_t i = 0; uid != 0 && i < r->n_refused_users; i++)
         if (r->refused_users[i].uid == uid)

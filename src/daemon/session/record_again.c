@@ -1,5 +1,5 @@
 /*
- * again.c - processes whose recording broke off, in a session that runs all the time
+ * record_again.c - processes whose recording broke off, in a session that runs all the time
  *
  *   recorded ── buffer full, … ──> rests ── due: woken by its control page ──> hello ──> recorded
  *
@@ -11,7 +11,7 @@
  * The rest doubles each time, so a process that writes more than we can read costs one handshake in
  * five minutes. Meanwhile another session may have it, if it means it.
  */
-#include "daemon/session/again.h"
+#include "daemon/session/record_again.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -84,7 +84,7 @@ static bool is_for_ever(const struct hw_target *t)
     return true;
 }
 
-void hw_again_ended(struct hw_target *t)
+void hw_record_again_ended(struct hw_target *t)
 {
     struct hw_session *s = t->session;
     uint64_t now = hw_now_monotonic_ns();
@@ -105,13 +105,13 @@ void hw_again_ended(struct hw_target *t)
                     t->pid.pid, t->name, rest / SEC, rest % SEC / (SEC / 10));
 }
 
-bool hw_again_rests(const struct hw_session *s, const struct hw_pid *pid)
+bool hw_record_again_rests(const struct hw_session *s, const struct hw_pid *pid)
 {
     const struct hw_again *a = find(s, pid);
     return a && a->due_ns;
 }
 
-void hw_again_joined(struct hw_target *t)
+void hw_record_again_joined(struct hw_target *t)
 {
     struct hw_again *a = find(t->session, &t->pid);
     if (!a)
@@ -133,7 +133,7 @@ static bool is_target(const struct hw_recorder *r, int32_t pid)
     return false;
 }
 
-int32_t hw_again_next(struct hw_session *s, uint64_t now)
+int32_t hw_record_again_next(struct hw_session *s, uint64_t now)
 {
     for (size_t i = 0; i < s->broken_off.n;) {
         struct hw_again *a = &s->broken_off.v[i];

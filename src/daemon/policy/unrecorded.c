@@ -1,10 +1,10 @@
 /*
- * missed.c - the list, and when a number in it is another process's
+ * unrecorded.c - the list, and when a number in it is another process's
  *
  * /proc gives a process's start in ticks of the boot clock: a process that started after the entry
  * was made has only the number in common with it.
  */
-#include "daemon/policy/missed.h"
+#include "daemon/policy/unrecorded.h"
 
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ static void add(struct hw_session *s, int32_t pid)
         s->n_missed_more++;
 }
 
-bool hw_missed_counts(const struct hw_session *s)
+bool hw_unrecorded_counts(const struct hw_session *s)
 {
     bool follows = s->start.flags & HW_START_FOLLOW_FORK;
     for (size_t i = 0; i < s->sources.n; i++)
@@ -47,19 +47,19 @@ static bool has(const struct hw_session *s, int32_t pid)
     return false;
 }
 
-void hw_missed_conn(const struct hw_conn *c)
+void hw_unrecorded_conn(const struct hw_conn *c)
 {
     if (!(c->hello.flags & (HW_HELLO_FORKED | HW_HELLO_ARMED)))
         return;
     for (size_t i = 0; i < c->rec->sessions.n; i++) {
         struct hw_session *s = c->rec->sessions.v[i];
-        if (hw_missed_counts(s) && !has(s, c->pid) &&
+        if (hw_unrecorded_counts(s) && !has(s, c->pid) &&
             (c->rec->embedded || s->uid == 0 || s->uid == c->uid))
             add(s, c->pid);
     }
 }
 
-bool hw_missed_target(const struct hw_target *t)
+bool hw_unrecorded_target(const struct hw_target *t)
 {
     if (!(t->hello.flags & (HW_HELLO_FORKED | HW_HELLO_ARMED)))
         return false;
@@ -67,12 +67,12 @@ bool hw_missed_target(const struct hw_target *t)
     return true;
 }
 
-void hw_missed_start(struct hw_session *s, int32_t pid)
+void hw_unrecorded_start(struct hw_session *s, int32_t pid)
 {
     add(s, pid);
 }
 
-void hw_missed_had(struct hw_session *s, const struct hw_pid *pid)
+void hw_unrecorded_had(struct hw_session *s, const struct hw_pid *pid)
 {
     for (size_t i = 0; i < s->missed.n; i++)
         if (s->missed.v[i].pid == pid->pid && pid->start_ticks <= s->missed.v[i].ticks) {
@@ -81,7 +81,7 @@ void hw_missed_had(struct hw_session *s, const struct hw_pid *pid)
         }
 }
 
-uint32_t hw_missed_count(const struct hw_session *s)
+uint32_t hw_unrecorded_count(const struct hw_session *s)
 {
     return (uint32_t)s->missed.n + s->n_missed_more;
 }
