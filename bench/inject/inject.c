@@ -21,7 +21,7 @@
 #include "base/files/fd.h"
 #include "cfi/cfi.h"
 #include "daemon/code/modules.h"
-#include "daemon/code/tables.h"
+#include "daemon/code/unwind_tables.h"
 #include "elf/elf.h"
 #include "inject/inject.h"
 #include "proc/file.h"

@@ -19,7 +19,7 @@
 
 #include "client/client.h"
 #include "client/kernel/say.h"
-#include "client/sample/live.h"
+#include "client/sample/live_set.h"
 
 /* ---- one object's symbols ---- */
 

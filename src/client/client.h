@@ -6,7 +6,7 @@
  *          instruction.
  * Shapes:  hooks.c decides in a few instructions whether there is anything to do, and otherwise
  *          jumps to the real function. slow_path.c does the rest: due.c and sampler.c (is it due?),
- *          capture.c (the stack), live.c (which blocks are sampled), session/ (handshake, end).
+ *          capture.c (the stack), live_set.c (which blocks are sampled), session/ (handshake, end).
  * Owns:    all memory comes from mmap and is static or belongs to a session.
  * Errors:  none reach the program: profiling stops, the reason goes to the ring's page.
  * Threads: see each part. errno is kept by every function that a hook calls.
@@ -141,7 +141,7 @@ static inline struct hw_walk_cache *hw_slab_cache(struct hw_slab *s)
 #define HW_SENT_SLOTS  65536u
 #define HW_NAMED_SLOTS 8192u
 
-/* The beginning of the tables' file, as far as it is mapped: tables.c. */
+/* The beginning of the tables' file, as far as it is mapped: mapped_tables.c. */
 struct hw_tables_view {
     const void *at;
     uint64_t n_bytes;

@@ -20,7 +20,7 @@
 #include "base/bytes.h"
 #include "base/memory/vec.h"
 #include "base/text/strbuf.h"
-#include "config/memlog.h"
+#include "config/memlog_modes.h"
 #include "config/when.h"
 
 struct hw_error;

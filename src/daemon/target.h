@@ -19,7 +19,7 @@
 #include "daemon/code/notes.h"
 #include "daemon/dump/pins.h"
 #include "daemon/dump/resident.h"
-#include "proc/limits.h"
+#include "proc/memory_limits.h"
 #include "proc/memory_owner.h"
 #include "proc/pid.h"
 #include "trace/process_writer.h"
@@ -232,7 +232,7 @@ bool hw_target_is_shown(const struct hw_target *t);
 /* Of the recorder's that it takes, roughly. */
 uint64_t hw_target_bytes(const struct hw_target *t);
 
-/* ---- stacks.c: a target's stacks on their way to callsites ---- */
+/* ---- stack_queue.c: a target's stacks on their way to callsites ---- */
 
 void hw_target_stacks(struct hw_target *t, const struct hw_stack **list, size_t n);
 /* Continues with those that wait, until the moment; gives whether some are left. */

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory/lower_bound.h"
-#include "daemon/code/python.h"
+#include "daemon/code/python_place.h"
 #include "daemon/core.h"
 #include "daemon/java/java_entrance.h"
 #include "daemon/target_parts.h"

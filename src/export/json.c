@@ -6,7 +6,7 @@
 #include "base/text/json_out.h"
 #include "export/export.h"
 #include "export/figures.h"
-#include "export/stacks.h"
+#include "export/merged_stacks.h"
 
 #include "base/banned.h"
 

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/text/plural.h"
 #include "export/export.h"
-#include "export/stacks.h"
+#include "export/merged_stacks.h"
 
 #include "base/banned.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "export/export.h"
-#include "export/stacks.h"
+#include "export/merged_stacks.h"
 
 #include "base/banned.h"
 

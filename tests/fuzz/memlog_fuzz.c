@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/memlog.h"
+#include "config/memlog_modes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

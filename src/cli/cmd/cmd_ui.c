@@ -24,7 +24,7 @@
 #include "cli/parts/open_profile.h"
 #include "cli/parts/ui.h"
 #include "config/command/settings.h"
-#include "config/memlog.h"
+#include "config/memlog_modes.h"
 #include "fleet/store/store.h"
 #include "open/symbol_options.h"
 #include "record/token.h"

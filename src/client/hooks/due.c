@@ -15,7 +15,7 @@
 #include "client/sample/sampler.h"
 #include "client/session/session.h"
 #include "client/thread/client_guard.h"
-#include "client/thread/stacks.h"
+#include "client/thread/stack_bounds.h"
 
 /* Syncs the thread with the control page's generation: interval 0 = not sampling now. */
 static void sync_session(struct hw_tls *t)

@@ -15,7 +15,7 @@
 #include "client/sample/adaptive.h"
 #include "client/sample/capture.h"
 #include "client/sample/heap_table.h"
-#include "client/sample/live.h"
+#include "client/sample/live_set.h"
 #include "client/sample/sampler.h"
 #include "client/session/session.h"
 #include "client/thread/client_guard.h"

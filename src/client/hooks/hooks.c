@@ -12,7 +12,7 @@
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/hooks/slow_path.h"
-#include "client/sample/live.h"
+#include "client/sample/live_set.h"
 #include "client/sample/sampler.h"
 
 /* The C library declares these with attributes (nonnull, malloc) that would let the compiler

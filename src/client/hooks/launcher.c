@@ -20,7 +20,7 @@
 
 #include "base/loaded_tables.h"
 #include "client/client.h"
-#include "client/hooks/java.h"
+#include "client/hooks/jvm_start.h"
 #include "client/kernel/now.h"
 
 #define MOST_NS 5000000000u

@@ -32,7 +32,7 @@
 #include "client/sample/capture.h"
 #include "client/session/session.h"
 #include "client/thread/client_guard.h"
-#include "client/thread/stacks.h"
+#include "client/thread/stack_bounds.h"
 
 #undef mmap /* the program's calls */
 #undef munmap

@@ -19,7 +19,7 @@
 #include "client/client.h"
 #include "client/hooks/memlock.h"
 #include "client/kernel/sys.h"
-#include "client/sample/live.h"
+#include "client/sample/live_set.h"
 #include "client/session/session.h"
 
 typedef int mlockall_fn(int);

@@ -21,7 +21,7 @@
 #include "client/hooks/patch.h"
 #include "client/hooks/slow_path.h"
 #include "client/kernel/say.h"
-#include "client/sample/live.h"
+#include "client/sample/live_set.h"
 #include "client/sample/sampler.h"
 
 #if __SIZEOF_SIZE_T__ == 8

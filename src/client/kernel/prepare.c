@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
-#include "client/kernel/limits.h"
+#include "client/kernel/process_limits.h"
 #include "client/kernel/sys.h"
 
 uint64_t hw_random_seed(void)

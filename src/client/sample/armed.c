@@ -9,8 +9,8 @@
  */
 #include "client/sample/armed.h"
 
-#include "client/kernel/limits.h"
 #include "client/kernel/now.h"
+#include "client/kernel/process_limits.h"
 #include "client/sample/sampler.h"
 
 /* Of the process, and of its forked children; interval 0 = not armed, or no longer. */

@@ -15,11 +15,11 @@
 #include "client/client.h"
 #include "client/kernel/own_memory.h"
 #include "client/kernel/sys.h"
+#include "client/ring/mapped_tables.h"
 #include "client/ring/push.h"
-#include "client/ring/tables.h"
 #include "client/sample/adaptive.h"
 #include "client/sample/capture.h"
-#include "client/sample/live.h"
+#include "client/sample/live_set.h"
 #include "client/sample/managed.h"
 #include "client/sample/marks.h"
 #include "client/sample/minfo.h"
@@ -28,7 +28,7 @@
 #include "client/sample/sampler.h"
 #include "client/thread/client_guard.h"
 #include "client/thread/slabs.h"
-#include "client/thread/stacks.h"
+#include "client/thread/stack_bounds.h"
 
 #define SECOND_NS       1000000000ull
 #define STREAM_STACK_ID 1u

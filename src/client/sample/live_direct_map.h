@@ -6,7 +6,7 @@
  *          block in its caches, so is its word, and there is no key to store.
  * Shapes:  two levels, for blocks at least 32 and at least 128 bytes apart: a word for each 32 and
  *          one for each 128 bytes, so that no word is shared and none costs more than an entry of
- *          the map of live.c, 32 bytes. Regions of 2 MiB of address space own a chunk of each
+ *          the map of live_set.c, 32 bytes. Regions of 2 MiB of address space own a chunk of each
  *          level, for good. Before that a chunk is inaccessible, so that a program which locks its
  *          memory does not get all of them. A word is
  *              tag << 48 | sample id | which of the granule's addresses

@@ -5,7 +5,7 @@
 #include "client/sample/new_code.h"
 
 #include "client/kernel/sys.h"
-#include "client/ring/tables.h"
+#include "client/ring/mapped_tables.h"
 
 #define COPY_BYTES_PER_SECOND (1000u * HW_MAX_COPY_BYTES) /* of a thread */
 #define COPY_LEAST_BYTES      4096u

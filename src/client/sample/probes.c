@@ -19,7 +19,7 @@
 
 #include "client/kernel/sys.h"
 #include "client/sample/capture.h"
-#include "client/sample/live.h"
+#include "client/sample/live_set.h"
 #include "client/sample/sampler.h"
 
 #define LOOK_BYTES HW_PROBES_INTERVAL

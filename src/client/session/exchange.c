@@ -10,7 +10,7 @@
 #include "base/arch.h"
 #include "client/boot.h"
 #include "client/client.h"
-#include "client/kernel/limits.h"
+#include "client/kernel/process_limits.h"
 #include "client/kernel/sys.h"
 #include "client/sample/armed.h"
 #include "client/session/exchange.h"

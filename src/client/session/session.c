@@ -10,7 +10,7 @@
  *                    ring full, recorder dead        -> give up: reason in the ring's page
  *                    fork                            -> the live page is wiped
  *
- * handshake.c asks, token.c keeps the one descriptor, session_end.c frees the memory of sessions
+ * handshake.c asks, end_token.c keeps the one descriptor, session_end.c frees the memory of sessions
  * that are over. Here a thread finds out what a generation of the control page means for it.
  */
 #include <errno.h>
@@ -21,14 +21,14 @@
 #include "client/kernel/sys.h"
 #include "client/ring/push.h"
 #include "client/sample/armed.h"
-#include "client/sample/live.h"
+#include "client/sample/live_set.h"
 #include "client/sample/probes.h"
 #include "client/sample/sampler.h"
 #include "client/session/parts.h"
 #include "client/session/session.h"
 #include "client/thread/client_guard.h"
 #include "client/thread/slabs.h"
-#include "client/thread/stacks.h"
+#include "client/thread/stack_bounds.h"
 
 #define RETRY_BYTES      (64ull * 1024)
 #define RETRY_SOON_BYTES 4096ull /* a program that allocates little must not wait for seconds */

@@ -17,11 +17,11 @@
 #include "client/client.h"
 #include "client/hooks/sandbox.h"
 #include "client/kernel/now.h"
-#include "client/sample/live.h"
+#include "client/sample/live_set.h"
 #include "client/session/session.h"
 #include "client/start/start.h"
 #include "client/thread/slabs.h"
-#include "client/thread/stacks.h"
+#include "client/thread/stack_bounds.h"
 #include "wire/attach.h"
 
 extern struct hw_bare_block heapwise_bare_block;

@@ -13,12 +13,12 @@
 #include <sys/mman.h>
 
 #include "client/client.h"
+#include "client/ring/mapped_tables.h"
 #include "client/ring/push.h"
-#include "client/ring/tables.h"
 #include "client/sample/armed.h"
+#include "client/session/end_token.h"
 #include "client/session/exchange.h"
 #include "client/session/session.h"
-#include "client/session/token.h"
 #include "client/start/env.h"
 #include "client/start/start.h"
 

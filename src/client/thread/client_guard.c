@@ -19,7 +19,7 @@
 #include "client/thread/client_guard.h"
 #include "client/client.h"
 #include "client/kernel/sys.h"
-#include "client/thread/stacks.h"
+#include "client/thread/stack_bounds.h"
 #include "client/thread/thread_id.h"
 
 /* The outermost visit of this thread will never end. */

@@ -3,7 +3,7 @@
  *
  * Why:     records say "sample taken" and "sample freed"; a dump says what is live where. This is
  *          the sum between the two and nothing else: no rings, no names, no files.
- * Shapes:  one cell per (heap, stack) with running totals; live.h has the live samples. Stacks are
+ * Shapes:  one cell per (heap, stack) with running totals; live_samples.h has the live samples. Stacks are
  *          dense numbers given by the caller (ring_consumer.h). Operations are booked in the order
  *          in which they are given, which is ring order.
  * Units:   bytes; *_ns as in the records. Estimates are numbers of allocations: the sum of
@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #include "base/memory/vec.h"
-#include "daemon/books/live.h"
+#include "daemon/books/live_samples.h"
 #include "model/memory/block_size.h"
 #include "wire/records.h"
 

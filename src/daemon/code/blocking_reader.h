@@ -21,8 +21,8 @@
 
 #include "daemon/code/modules.h"
 #include "proc/jit/jvm_counters.h"
-#include "proc/limits.h"
 #include "proc/maps.h"
+#include "proc/memory_limits.h"
 #include "proc/memory_owner.h"
 #include "proc/pid.h"
 #include "proc/shared_maps.h"

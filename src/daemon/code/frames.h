@@ -18,11 +18,11 @@
 #include <stdint.h>
 
 #include "base/memory/vec.h"
-#include "daemon/books/managed.h"
+#include "daemon/books/managed_names.h"
 #include "daemon/books/ring_consumer.h"
 #include "daemon/code/modules.h"
-#include "daemon/code/tables.h"
 #include "daemon/code/unmapped.h"
+#include "daemon/code/unwind_tables.h"
 #include "model/callsites.h"
 #include "proc/jit/jit_code.h"
 #include "proc/maps.h"

@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 #include "base/memory/vec.h"
-#include "daemon/books/idle.h"
+#include "daemon/books/idle_samples.h"
 #include "daemon/dump/measured_heap.h"
 
 #define HW_PINS_PAGE      UINT64_C(4096)

@@ -34,7 +34,7 @@
 #include "base/files/fd.h"
 #include "base/files/fd_send.h"
 #include "config/config.h"
-#include "config/memlog.h"
+#include "config/memlog_modes.h"
 
 #include "base/banned.h"
 

@@ -27,7 +27,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/memory/map64.h"
-#include "config/memlog.h"
+#include "config/memlog_modes.h"
 #include "proc/number.h"
 #include "proc/pid.h"
 #include "wire/handshake.h"

@@ -13,7 +13,7 @@
 #define HW_DAEMON_EXECWATCH_EXEC_RULES_H
 
 #include "base/memory/vec.h"
-#include "config/memlog.h"
+#include "config/memlog_modes.h"
 #include "daemon/execwatch/exec_watch.h"
 #include "daemon/policy/permission.h"
 #include "inject/start.h"

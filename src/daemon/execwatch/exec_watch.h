@@ -166,7 +166,7 @@ struct hw_exec_call {
  * it is left alone; HW_EBUSY = not known by until_ns (hw_now_monotonic_ns). */
 int hw_exec_read_exec(const struct hw_exec_watch_shared *shared, struct hw_exec_reader *reader,
                       int32_t tid, uint64_t until_ns, struct hw_exec_call *out);
-/* Its role as config/memlog.h defines it, from the arguments and the environment that it will
+/* Its role as config/memlog_modes.h defines it, from the arguments and the environment that it will
  * have; reader as above. */
 void hw_exec_read_role(struct hw_exec_reader *reader, int32_t tid, const struct hw_exec_call *e,
                        char role[64]);

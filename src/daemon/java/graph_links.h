@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/memory/vec.h"
-#include "daemon/books/idle.h"
+#include "daemon/books/idle_samples.h"
 #include "daemon/java/java_native.h"
 
 struct hw_graph_question {

@@ -98,7 +98,7 @@ enum hw_program hw_program_of(const struct hw_policy *policy, bool launched,
 /* May this user start a recording? groups: of the user's process. */
 int hw_permission_record(const struct hw_policy *p, uint32_t uid, const uint32_t *groups, size_t n,
                          struct hw_error *err);
-/* launch.c: is the process the root, or started by one that is below it? */
+/* launched_by.c: is the process the root, or started by one that is below it? */
 bool hw_launch_is_below(const struct hw_pid *p, const struct hw_relative *root);
 /* May `who` see or stop a session of `owner`? */
 int hw_permission_session(uint32_t who, uint32_t owner);

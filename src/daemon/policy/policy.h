@@ -11,7 +11,7 @@
  *              profileable = server-*   marked by who runs it: also in production
  *              debuggable = test-*
  *              continuous = server-*    what `heapwise serve --continuous` records; also
- *                                       cgroup:PATH and role:NAME (config/memlog.h)
+ *                                       cgroup:PATH and role:NAME (config/memlog_modes.h)
  *              users = alice 1001       only these and root may record with the service
  *              group = heapwise         ... and members of this group
  *              root = own               root may profile root's processes only (or: all)

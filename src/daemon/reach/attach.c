@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/files/fd.h"
 #include "base/log.h"
-#include "config/memlog.h"
+#include "config/memlog_modes.h"
 #include "daemon/code/holder.h"
 #include "daemon/core.h"
 #include "daemon/policy/permission.h"

@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "base/memory/vec.h"
-#include "daemon/code/tables.h"
+#include "daemon/code/unwind_tables.h"
 #include "daemon/policy/permission.h"
 #include "inject/inject.h"
 #include "proc/pid.h"

@@ -14,7 +14,7 @@
 #include "export/export.h"
 #include "export/figures.h"
 #include "export/markup.h"
-#include "export/stacks.h"
+#include "export/merged_stacks.h"
 
 #include "base/banned.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/text/strbuf.h"
 #include "fleet/ask/answer.h"
-#include "fleet/push/rows.h"
+#include "fleet/push/row_binary.h"
 
 /* *rows looks into *reply. */
 int hw_fleet_do(const struct hw_fleet_source *from, const struct hw_fleet_ask *ask,

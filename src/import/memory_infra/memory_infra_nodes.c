@@ -4,7 +4,7 @@
 #include "base/text/strbuf.h"
 #include "import/memory_infra/memory_infra_parts.h"
 #include "import/system/memory_tracker.h"
-#include "import/system/processes.h"
+#include "import/system/process_packets.h"
 
 #include "base/banned.h"
 

@@ -26,7 +26,7 @@
 #include "import/system/clock_rows.h"
 #include "import/system/memory_tracker.h"
 #include "import/system/packet_order.h"
-#include "import/system/processes.h"
+#include "import/system/process_packets.h"
 #include "import/system/trace_facts.h"
 #include "model/profile.h"
 #include "schema/fields.h"

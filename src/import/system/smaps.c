@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "codec/pb.h"
-#include "import/system/processes.h"
+#include "import/system/process_packets.h"
 #include "schema/fields.h"
 
 #include "base/banned.h"

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/memory/vec.h"
-#include "inject/allocator.h"
+#include "inject/allocator_functions.h"
 #include "inject/exec_id.h"
 #include "proc/maps.h"
 #include "proc/pid.h"

@@ -30,7 +30,7 @@
 #include "base/files/fd.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
-#include "inject/allocator.h"
+#include "inject/allocator_functions.h"
 #include "inject/plan.h"
 #include "inject/remote/hold.h"
 #include "inject/remote/job.h"

@@ -22,7 +22,7 @@
 #include "java/classes.h"
 #include "java/graph.h"
 #include "java/holders.h"
-#include "proc/limits.h"
+#include "proc/memory_limits.h"
 #include "proc/pid.h"
 
 #include "base/banned.h"

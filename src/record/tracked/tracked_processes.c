@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/text/strbuf.h"
-#include "config/memlog.h"
+#include "config/memlog_modes.h"
 #include "proc/file.h"
 #include "proc/pid.h"
 #include "record/build_config.h"

@@ -77,7 +77,7 @@ int hw_tracked_start(struct hw_tracked *m, int32_t pid, const struct hw_tracked_
 int hw_tracked_start_all(struct hw_tracked *m, const struct hw_tracked_how *how,
                          struct hw_error *err);
 /*
- * New processes that the mode selects (config/memlog.h); "manual": none. Replaces the previous
+ * New processes that the mode selects (config/memlog_modes.h); "manual": none. Replaces the previous
  * mode.
  */
 int hw_tracked_set_mode(struct hw_tracked *m, const char *mode, const struct hw_tracked_how *how,

@@ -7,7 +7,7 @@
 #include "base/text/json_out.h"
 #include "base/text/strbuf.h"
 #include "config/command/explain.h"
-#include "config/memlog.h"
+#include "config/memlog_modes.h"
 #include "proc/pid.h"
 #include "record/process_reads.h"
 #include "record/record_options.h"

@@ -44,7 +44,7 @@ struct hw_continuous {
     const struct hw_cli *cli;
     pthread_t thread;
     int stop[2];
-    struct hw_strbuf who; /* as a mode of config/memlog.h */
+    struct hw_strbuf who; /* as a mode of config/memlog_modes.h */
     struct hw_continuous_files files;
     const char *policy; /* borrowed; NULL = the default */
     uint64_t period_ns, interval;

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory/saturate.h"
-#include "model/append.h"
+#include "model/append_profile.h"
 #include "views/time/process.h"
 
 #include "base/banned.h"

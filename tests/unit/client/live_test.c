@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "client/boot.h"
-#include "client/kernel/limits.h"
-#include "client/sample/live.h"
+#include "client/kernel/process_limits.h"
 #include "client/sample/live_direct_map.h"
+#include "client/sample/live_set.h"
 #include "test.h"
 
 bool hw_fits_address_limit(uint64_t n_bytes, uint32_t share)

@@ -8,14 +8,14 @@
 
 #include "client/client.h"
 #include "client/hooks/due.h"
-#include "client/kernel/limits.h"
 #include "client/kernel/now.h"
+#include "client/kernel/process_limits.h"
 #include "client/sample/armed.h"
 #include "client/sample/probes.h"
 #include "client/sample/sampler.h"
 #include "client/session/session.h"
 #include "client/thread/client_guard.h"
-#include "client/thread/stacks.h"
+#include "client/thread/stack_bounds.h"
 #include "test.h"
 
 /* What due.c, sampler.c and armed.c take from the rest of the client: one thread, always in the same session. */

@@ -8,7 +8,7 @@
 #include "base/arch.h"
 #include "client/client.h"
 #include "client/kernel/kernel.h"
-#include "client/ring/tables.h"
+#include "client/ring/mapped_tables.h"
 #include "test.h"
 
 #define ROOM (16ull << 20)

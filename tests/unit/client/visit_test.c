@@ -14,7 +14,7 @@
 #include "client/client.h"
 #include "client/thread/client_guard.h"
 #include "client/thread/slabs.h"
-#include "client/thread/stacks.h"
+#include "client/thread/stack_bounds.h"
 #include "client/thread/thread_id.h"
 
 static struct hw_client_session session;

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "config/config.h"
-#include "config/memlog.h"
+#include "config/memlog_modes.h"
 
 #include "test.h"
 

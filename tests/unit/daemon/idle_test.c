@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "daemon/books/idle.h"
+#include "daemon/books/idle_samples.h"
 
 static void put(int dir, const char *name, uint64_t at, uint64_t value)
 {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "daemon/books/live.h"
+#include "daemon/books/live_samples.h"
 #include "wire/records.h"
 
 #define N_PLACES 20000

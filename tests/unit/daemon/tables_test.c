@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "daemon/code/modules.h"
-#include "daemon/code/tables.h"
+#include "daemon/code/unwind_tables.h"
 
 enum { N = 6, TABLE = 200 * 1024 };
 

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proc/limits.h"
+#include "proc/memory_limits.h"
 
 #define MIB (UINT64_C(1) << 20)
 
