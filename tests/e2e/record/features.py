@@ -530,8 +530,9 @@ export PERFETTO_CONSUMER_SOCK_NAME=/tmp/consumer
 PERFETTO_PRODUCER_SOCK_NAME=/tmp/perfetto-producer ./{heapprofd} >&2 & d=$!
 while [ ! -e /tmp/consumer ]; do sleep 0.05; done
 ./{heap_profile} -n t_truth -i 1 -d 2000 --print-config >/tmp/cfg
-./{perfetto} -c /tmp/cfg --txt -o /tmp/trace >&2 & p=$!
-sleep 0.5  # nothing tells a script when its session runs
+mkfifo /tmp/started
+./{perfetto} -c /tmp/cfg --txt -o /tmp/trace --notify-fd 3 3>/tmp/started >&2 & p=$!
+head -c 1 /tmp/started >/tmp/byte
 LD_PRELOAD=/run/b/{library} ./{truth} >/tmp/out
 wait $p; kill $d; cat /tmp/trace
 """

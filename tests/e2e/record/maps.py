@@ -187,7 +187,7 @@ def attached(box, pause):
     p = box.start([hw.target("maps"), "wait"], stdin=subprocess.PIPE)
     hw.equal(p.stdout.readline(), b"ready\n", "it waits")
     rec = box.start([hw.tool("heapwise"), "attach", str(p.pid), "-i", "1", "-f", "-o", box.path("a.trace")])
-    hw.await_line(rec.stderr, b"recording") if hasattr(hw, "await_line") else time.sleep(3)
+    hw.wait_for(lambda: rec.poll() is not None or hw.slots(p.pid), "the program to be hooked")
     p.stdin.write(b"\n")
     p.stdin.flush()
     lines = []
