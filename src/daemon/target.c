@@ -70,10 +70,13 @@ static void choose_heap(struct hw_client_config *out, const char *name, uint64_t
     (void)snprintf(h->name, sizeof h->name, "%s", name);
 }
 
-static bool knows_chunks(const struct hw_target *t)
+/* What its blocks have to say, for rounding. */
+static uint32_t blocks_told(const struct hw_target *t)
 {
-    bool is_64 = t->hello.arch == HW_ARCH_X86_64 || t->hello.arch == HW_ARCH_ARM64;
-    return is_64 && t->feed->books.rule == HW_BLOCKS_GLIBC;
+    enum hw_block_rule rule = t->feed->books.rule;
+    if (t->hello.arch != HW_ARCH_X86_64 && t->hello.arch != HW_ARCH_ARM64)
+        return 0;
+    return rule == HW_BLOCKS_UNKNOWN ? 0u : rule == HW_BLOCKS_GLIBC ? HW_CC_CHUNKS : HW_CC_ALIGNED;
 }
 
 static void client_config(struct hw_target *t, struct hw_client_config *out)
@@ -90,17 +93,17 @@ static void client_config(struct hw_target *t, struct hw_client_config *out)
     bool follow = (s->start.flags & HW_START_FOLLOW_FORK) ||
                   (c->all && !(s->start.flags & HW_START_LAUNCHED));
     bool strip = (s->start.flags & HW_START_STRIP_ENV) && !follow && !t->launcher;
-    out->flags =
-        (c->block_client ? HW_CC_BLOCK : 0u) |
-        (c->disable_fork_teardown ? HW_CC_DISABLE_FORK_TEARDOWN : 0u) |
-        (follow ? HW_CC_FOLLOW_FORK : 0u) | (strip ? HW_CC_STRIP_ENV : 0u) |
-        (c->all_heaps ? HW_CC_ALL_HEAPS : 0u) | (c->stream_allocations ? HW_CC_STREAM : 0u) |
-        (s->start.flags & HW_START_MALLOC_INFO ? HW_CC_MALLOC_INFO : 0u) |
-        (t->feed->keeps_addresses ? HW_CC_ADDRESSES : 0u) |
-        (c->no_managed_frames ? HW_CC_NATIVE_ONLY : 0u) | (c->record_types ? HW_CC_TYPES : 0u) |
-        (c->record_slices ? HW_CC_SLICES : 0u) |
-        (t->hello.flags & HW_HELLO_ARMED ? HW_CC_ARMED : 0u) |
-        (t->feed->mappings.heaps ? HW_CC_MAPPINGS : 0u) | (knows_chunks(t) ? HW_CC_CHUNKS : 0u);
+    out->flags = (c->block_client ? HW_CC_BLOCK : 0u) |
+                 (c->disable_fork_teardown ? HW_CC_DISABLE_FORK_TEARDOWN : 0u) |
+                 (follow ? HW_CC_FOLLOW_FORK : 0u) | (strip ? HW_CC_STRIP_ENV : 0u) |
+                 (c->all_heaps ? HW_CC_ALL_HEAPS : 0u) |
+                 (c->stream_allocations ? HW_CC_STREAM : 0u) |
+                 (s->start.flags & HW_START_MALLOC_INFO ? HW_CC_MALLOC_INFO : 0u) |
+                 (t->feed->keeps_addresses ? HW_CC_ADDRESSES : 0u) |
+                 (c->no_managed_frames ? HW_CC_NATIVE_ONLY : 0u) |
+                 (c->record_types ? HW_CC_TYPES : 0u) | (c->record_slices ? HW_CC_SLICES : 0u) |
+                 (t->hello.flags & HW_HELLO_ARMED ? HW_CC_ARMED : 0u) |
+                 (t->feed->mappings.heaps ? HW_CC_MAPPINGS : 0u) | blocks_told(t);
     out->stack_mode = c->stack_mode;
     (void)snprintf(out->scopes, sizeof out->scopes, "%s", c->scope_categories);
     for (size_t i = 0; i < c->heaps.n; i++)

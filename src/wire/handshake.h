@@ -103,7 +103,8 @@ enum hw_client_config_flags {
     HW_CC_SLICES = 1024,     /* beginning and end of each of the program's scopes */
     HW_CC_ARMED = 2048,    /* it was armed for this session: what is due by its draws is a sample */
     HW_CC_MAPPINGS = 4096, /* mmap and its like, each call; since version 12 */
-    HW_CC_CHUNKS = 8192    /* the allocator is glibc's: HW_ALLOC_LARGER */
+    HW_CC_CHUNKS = 16384,  /* the allocator is glibc's: each block says what its chunk takes... */
+    HW_CC_ALIGNED = 32768  /* ...or another, whose rules need to know the alignment */
 };
 
 /* What a stack consists of. */

@@ -124,20 +124,37 @@ enum hw_alloc_flags {
     /* What a hook cannot know without a system call that the program did not ask for: */
     HW_ALLOC_SHARED_FILE = 32, /* a shared mapping of a file: memory (memfd, tmpfs), or a disk's? */
     HW_ALLOC_SEGMENT = 64,     /* shmat: sample_size is the segment's number, its size is open */
-    HW_ALLOC_LARGER = 128 /* its chunk has 16 bytes more than its size needs; with HW_CC_CHUNKS */
 };
 
 /*
- * Above the flags: how often the interval was doubled when this sample was drawn. Threads follow a
- * change one by one, so the heap's newest interval (HW_REC_HEAP) is not always the sample's.
+ *     31           16 15          8 7       0
+ *    +---------------+-------------+---------+
+ *    | what it takes | doublings   | flags   |
+ *    +---------------+-------------+---------+
+ *
+ * Doublings: how often the interval was doubled when this sample was drawn. Threads follow a change
+ * one by one, so the heap's newest interval (HW_REC_HEAP) is not always the sample's.
+ *
+ * What it takes: of blocks of libc.malloc. HW_CC_CHUNKS: 1 + what glibc's chunk has beyond what its
+ * size needs, in 8 bytes (of a mapping of its own the pages from its header to its end).
+ * HW_CC_ALIGNED: the power of two that it was aligned to, and whether whole pages were asked for.
+ * 0 = not told.
  */
 #define HW_ALLOC_DOUBLINGS_SHIFT 8
 #define HW_MAX_DOUBLINGS         40u
+#define HW_ALLOC_TAKES_SHIFT     16
+#define HW_ALLOC_MAX_TAKES       0xffffu
+#define HW_ALLOC_WHOLE_PAGES     64u /* pvalloc; above the power */
 
 static inline uint32_t hw_alloc_doublings(uint32_t flags)
 {
-    uint32_t n = flags >> HW_ALLOC_DOUBLINGS_SHIFT;
+    uint32_t n = flags >> HW_ALLOC_DOUBLINGS_SHIFT & 0xff;
     return n < HW_MAX_DOUBLINGS ? n : HW_MAX_DOUBLINGS;
+}
+
+static inline uint32_t hw_alloc_takes(uint32_t flags)
+{
+    return flags >> HW_ALLOC_TAKES_SHIFT;
 }
 
 /* The limit of doubling. */

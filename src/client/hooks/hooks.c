@@ -94,14 +94,15 @@ HOOK(void *, memalign, size_t align, size_t n)
 HOOK(void *, valloc, size_t n)
 {
     if (hw_unlikely(hw_due(n)))
-        return hw_slow_alloc(n, hw_real.valloc);
+        return hw_slow_valloc(n, hw_real.valloc);
     return hw_real.valloc(n);
 }
 
-/* Rare, and whole pages are what counts: always the slow path. */
 HOOK(void *, pvalloc, size_t n)
 {
-    return hw_slow_alloc_pages(n, hw_real.pvalloc);
+    if (hw_unlikely(hw_due(n)))
+        return hw_slow_pvalloc(n, hw_real.pvalloc);
+    return hw_real.pvalloc(n);
 }
 
 HOOK(void, free_sized, void *p, size_t n)

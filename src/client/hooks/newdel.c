@@ -117,12 +117,12 @@ typedef void (*del3)(void *, size_t, size_t);
             return hw_slow_alloc(n, real);                                                         \
         return real(n);                                                                            \
     }
-#define NEW2(id, name)                                                                             \
+#define NEW2(id, name, slow)                                                                       \
     HOOK(void *, id, name, size_t n, size_t a)                                                     \
     {                                                                                              \
         new2 real = (new2)next_new_of(&next_##id, name);                                           \
         if (next_##id.own && hw_unlikely(hw_due(n)))                                               \
-            return hw_slow_alloc_size_arg(n, a, real);                                             \
+            return slow(n, a, real);                                                               \
         return real(n, a);                                                                         \
     }
 #define NEW3(id, name)                                                                             \
@@ -130,7 +130,7 @@ typedef void (*del3)(void *, size_t, size_t);
     {                                                                                              \
         new3 real = (new3)next_new_of(&next_##id, name);                                           \
         if (next_##id.own && hw_unlikely(hw_due(n)))                                               \
-            return hw_slow_alloc_size_args(n, a, b, real);                                         \
+            return hw_slow_new_aligned_nothrow(n, a, b, real);                                     \
         return real(n, a, b);                                                                      \
     }
 
@@ -172,10 +172,10 @@ static inline bool sampled(const struct next *x, const void *p)
 
 NEW1(new, "_Znw" M)
 NEW1(new_array, "_Zna" M)
-NEW2(new_nothrow, "_Znw" M "RKSt9nothrow_t")
-NEW2(new_array_nothrow, "_Zna" M "RKSt9nothrow_t")
-NEW2(new_aligned, "_Znw" M "St11align_val_t")
-NEW2(new_array_aligned, "_Zna" M "St11align_val_t")
+NEW2(new_nothrow, "_Znw" M "RKSt9nothrow_t", hw_slow_new_nothrow)
+NEW2(new_array_nothrow, "_Zna" M "RKSt9nothrow_t", hw_slow_new_nothrow)
+NEW2(new_aligned, "_Znw" M "St11align_val_t", hw_slow_new_aligned)
+NEW2(new_array_aligned, "_Zna" M "St11align_val_t", hw_slow_new_aligned)
 NEW3(new_aligned_nothrow, "_Znw" M "St11align_val_tRKSt9nothrow_t")
 NEW3(new_array_aligned_nothrow, "_Zna" M "St11align_val_tRKSt9nothrow_t")
 

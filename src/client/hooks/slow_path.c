@@ -8,7 +8,6 @@
 #include "client/hooks/slow_path.h"
 
 #include <errno.h>
-#include <unistd.h>
 
 #include "client/boot.h"
 #include "client/client.h"
@@ -20,6 +19,8 @@
 #include "client/sample/probes.h"
 #include "client/sample/sampler.h"
 #include "client/thread/client_guard.h"
+
+#define PAGE_BYTES 4096u /* as the recorder's rules have it */
 
 #ifdef HW_BARE
 #define load_java_library() ((void)0) /* no thread here, and no loader */
@@ -65,34 +66,61 @@ HW_SLOW __attribute__((noinline)) void *hw_slow_alloc(size_t n, void *(*real)(si
     return p;
 }
 
-HW_SLOW __attribute__((noinline)) void *hw_slow_alloc_pages(size_t n, void *(*real)(size_t))
+/* memalign rounds an alignment up to a power of two. */
+static uint32_t aligned_to(size_t align)
 {
-    HW_SITE(site);
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t whole = (n + page - 1) & ~(page - 1);
-    uint64_t weight = hw_due(whole) ? hw_sampler_take(whole, site.sp) : HW_NOT_SAMPLED;
-    void *p = real(n);
-    report(p, whole, weight, 0, &site);
-    return p;
+    if (align <= 8) /* as malloc does */
+        return 0;
+    return (uint32_t)(64 - __builtin_clzll((uint64_t)align - 1)) << HW_ALLOC_TAKES_SHIFT;
 }
 
-HW_SLOW __attribute__((noinline)) void *hw_slow_alloc_size_arg(size_t n, size_t arg,
-                                                               void *(*real)(size_t, size_t))
+HW_SLOW __attribute__((noinline)) void *hw_slow_valloc(size_t n, void *(*real)(size_t))
 {
     HW_SITE(site);
     uint64_t weight = hw_sampler_take(n, site.sp);
-    void *p = real(n, arg);
+    void *p = real(n);
+    report(p, n, weight, aligned_to(PAGE_BYTES), &site);
+    return p;
+}
+
+HW_SLOW __attribute__((noinline)) void *hw_slow_pvalloc(size_t n, void *(*real)(size_t))
+{
+    HW_SITE(site);
+    uint64_t weight = hw_sampler_take(n, site.sp);
+    void *p = real(n);
+    report(p, n, weight, aligned_to(PAGE_BYTES) | HW_ALLOC_WHOLE_PAGES << HW_ALLOC_TAKES_SHIFT,
+           &site);
+    return p;
+}
+
+HW_SLOW __attribute__((noinline)) void *hw_slow_new_nothrow(size_t n, size_t nothrow,
+                                                            void *(*real)(size_t, size_t))
+{
+    HW_SITE(site);
+    uint64_t weight = hw_sampler_take(n, site.sp);
+    void *p = real(n, nothrow);
     report(p, n, weight, 0, &site);
+    return p;
+}
+
+HW_SLOW __attribute__((noinline)) void *hw_slow_new_aligned(size_t n, size_t align,
+                                                            void *(*real)(size_t, size_t))
+{
+    HW_SITE(site);
+    uint64_t weight = hw_sampler_take(n, site.sp);
+    void *p = real(n, align);
+    report(p, n, weight, aligned_to(align), &site);
     return p;
 }
 
 HW_SLOW __attribute__((noinline)) void *
-hw_slow_alloc_size_args(size_t n, size_t a, size_t b, void *(*real)(size_t, size_t, size_t))
+hw_slow_new_aligned_nothrow(size_t n, size_t align, size_t nothrow,
+                            void *(*real)(size_t, size_t, size_t))
 {
     HW_SITE(site);
     uint64_t weight = hw_sampler_take(n, site.sp);
-    void *p = real(n, a, b);
-    report(p, n, weight, 0, &site);
+    void *p = real(n, align, nothrow);
+    report(p, n, weight, aligned_to(align), &site);
     return p;
 }
 
@@ -112,7 +140,7 @@ HW_SLOW __attribute__((noinline)) void *hw_slow_aligned(size_t align, size_t n,
     HW_SITE(site);
     uint64_t weight = hw_sampler_take(n, site.sp);
     void *p = real(align, n);
-    report(p, n, weight, 0, &site);
+    report(p, n, weight, aligned_to(align), &site);
     return p;
 }
 
@@ -122,7 +150,7 @@ HW_SLOW __attribute__((noinline)) int hw_slow_posix_memalign(void **out, size_t 
     uint64_t weight = hw_sampler_take(n, site.sp);
     int rc = hw_real.posix_memalign(out, align, n);
     if (rc == 0 || rc == ENOMEM)
-        report(rc == 0 ? *out : NULL, n, weight, 0, &site);
+        report(rc == 0 ? *out : NULL, n, weight, aligned_to(align), &site);
     return rc;
 }
 

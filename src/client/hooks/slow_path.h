@@ -18,13 +18,15 @@
 #define HW_SLOW
 #endif
 
-/* One size: malloc, valloc, pvalloc, operator new. */
+/* One size: malloc, operator new. */
 HW_SLOW void *hw_slow_alloc(size_t n, void *(*real)(size_t));
-HW_SLOW void *hw_slow_alloc_pages(size_t n, void *(*real)(size_t)); /* pvalloc: whole pages */
-/* (size, anything): operator new with nothrow or alignment. */
-HW_SLOW void *hw_slow_alloc_size_arg(size_t n, size_t arg, void *(*real)(size_t, size_t));
-HW_SLOW void *hw_slow_alloc_size_args(size_t n, size_t a, size_t b,
-                                      void *(*real)(size_t, size_t, size_t));
+HW_SLOW void *hw_slow_valloc(size_t n, void *(*real)(size_t));
+HW_SLOW void *hw_slow_pvalloc(size_t n, void *(*real)(size_t));
+/* operator new with nothrow or alignment. */
+HW_SLOW void *hw_slow_new_nothrow(size_t n, size_t nothrow, void *(*real)(size_t, size_t));
+HW_SLOW void *hw_slow_new_aligned(size_t n, size_t align, void *(*real)(size_t, size_t));
+HW_SLOW void *hw_slow_new_aligned_nothrow(size_t n, size_t align, size_t nothrow,
+                                          void *(*real)(size_t, size_t, size_t));
 HW_SLOW void *hw_slow_calloc(size_t n, size_t size);
 HW_SLOW void *hw_slow_aligned(size_t align, size_t n, void *(*real)(size_t, size_t));
 HW_SLOW int hw_slow_posix_memalign(void **out, size_t align, size_t n);

@@ -304,18 +304,44 @@ static struct capture capture(struct hw_client_session *s, struct hw_slab *slab,
     return (struct capture){b.hi, true};
 }
 
-/* glibc leaves a rest of 16 bytes in a chunk, as it is too small to be one. */
-static uint32_t chunk_flag(const struct hw_client_session *s, const struct hw_event *e)
+#define OWN_MAPPING 2u /* glibc's IS_MMAPPED */
+
+/*
+ * glibc leaves in a chunk what is too small to be one: 16 bytes, of aligned ones up to 32. What
+ * alignment leaves before the header is free, or is never touched in a mapping of its own, and so
+ * are the pages behind that block.
+ */
+static uint32_t beyond_need(const struct hw_event *e)
 {
-    uint64_t header;
-    if ((s->config.flags & HW_CC_CHUNKS) == 0 || !hw_allocator_is_libc ||
-        e->heap_id != HW_HEAP_ID_LIBC || e->size > HW_EXACT_MAX_SIZE)
-        return 0;
+    uint64_t header, needs = (e->size + 8 + 15) & ~UINT64_C(15);
     memcpy(&header, (const void *)(uintptr_t)(e->id - sizeof header), sizeof header);
-    uint64_t needs = (e->size + 8 + 15) & ~UINT64_C(15);
     if (needs < 32)
         needs = 32;
-    return (header & ~UINT64_C(7)) == needs + 16 ? HW_ALLOC_LARGER : 0;
+    uint64_t has = header & ~UINT64_C(7), from = (e->id - 16) & (PAGE_BYTES - 1);
+    if (header & OWN_MAPPING)
+        has = (from + 16 + e->size + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
+    uint64_t beyond = has > needs ? (has - needs) / 8 : 0;
+    return 1 + (uint32_t)(beyond < HW_ALLOC_MAX_TAKES ? beyond : HW_ALLOC_MAX_TAKES - 1);
+}
+
+/* With what the block takes, as far as the recorder asked for it. */
+static uint32_t flags_of(const struct hw_client_session *s, const struct hw_event *e)
+{
+    uint32_t flags = e->flags & ~(HW_ALLOC_MAX_TAKES << HW_ALLOC_TAKES_SHIFT);
+    if (e->heap_id != HW_HEAP_ID_LIBC)
+        return flags;
+    if ((s->config.flags & HW_CC_CHUNKS) && hw_allocator_is_libc)
+        return flags | beyond_need(e) << HW_ALLOC_TAKES_SHIFT;
+    return s->config.flags & HW_CC_ALIGNED ? e->flags : flags;
+}
+
+/* An allocation that stands for itself, and takes no more than its size tells. */
+static bool is_exact(const struct hw_client_session *s, const struct hw_event *e, uint32_t flags)
+{
+    uint32_t plain = s->config.flags & HW_CC_CHUNKS ? 1 : 0, takes = hw_alloc_takes(flags);
+    return e->weight == e->size && e->size <= HW_EXACT_MAX_SIZE &&
+           (s->config.flags & HW_CC_ADDRESSES) == 0 && !is_mapping(e) &&
+           (takes == 0 || takes == plain);
 }
 
 static uint64_t push_captured(struct hw_client_session *s, struct hw_slab *slab,
@@ -325,7 +351,7 @@ static uint64_t push_captured(struct hw_client_session *s, struct hw_slab *slab,
     struct hw_mixed *m = &slab->mixed;
     bool mixed = slab->is_mixed;
     uint64_t id = mixed ? m->stack_id : o->stack_id;
-    uint32_t stop = mixed ? m->stop : o->stop, flags = e->flags | chunk_flag(s, e);
+    uint32_t stop = mixed ? m->stop : o->stop, flags = flags_of(s, e);
     if (c->wants_copy) {
         if (hw_copy_allowed(s, slab, c->hi - e->site->sp, now_ns)) {
             if (hw_unlikely(atomic_load_explicit(&hw_managed_on, memory_order_relaxed)))
@@ -346,8 +372,7 @@ static uint64_t push_captured(struct hw_client_session *s, struct hw_slab *slab,
         if (!(mixed ? hw_push_mixed(s, m) : push_stack(s, o)))
             return 0;
     }
-    if (e->weight == e->size && e->size <= HW_EXACT_MAX_SIZE &&
-        (s->config.flags & HW_CC_ADDRESSES) == 0 && !is_mapping(e) && !(flags & HW_ALLOC_LARGER))
+    if (is_exact(s, e, flags))
         return push_exact(s, e, id, now_ns);
     return push_alloc(s, e, id, now_ns, flags);
 }
@@ -367,7 +392,7 @@ static uint64_t push_stream(struct hw_client_session *s, const struct hw_event *
         hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_STACK);
         atomic_store_explicit(&s->sent[STREAM_STACK_ID], STREAM_STACK_ID, memory_order_relaxed);
     }
-    return push_alloc(s, e, STREAM_STACK_ID, now_ns, e->flags);
+    return push_alloc(s, e, STREAM_STACK_ID, now_ns, flags_of(s, e));
 }
 
 /* ---- one sample ---- */
@@ -421,7 +446,7 @@ static bool record_with(struct hw_client_session *s, struct hw_slab *slab, const
             hw_note_unsettled(s, slab);
     } else {
         hw_count(s, no_slab, 1);
-        pos = push_copy(s, e, (e->site->sp | 4095) + 1, HW_STOP_BOUNDS, now_ns, e->flags);
+        pos = push_copy(s, e, (e->site->sp | 4095) + 1, HW_STOP_BOUNDS, now_ns, flags_of(s, e));
     }
     if (pos == 0) {
         hw_live_set_unclaim(slot);

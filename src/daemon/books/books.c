@@ -281,18 +281,18 @@ static inline void leave_no_rest(struct hw_totals *t)
 _Static_assert(HW_EXACT_MAX_SIZE < HW_BLOCKS_OWN_MAPPING, "larger ones come with an address");
 
 /* What the allocator adds to one of this size. */
-static inline double added(const struct hw_books *b, uint32_t heap_id, uint64_t size, bool in_arena)
+static inline double added(const struct hw_books *b, uint32_t heap_id, uint64_t size)
 {
     if (heap_id != HW_HEAP_ID_LIBC || b->rule == HW_BLOCKS_UNKNOWN)
         return 0;
-    return (double)(hw_block_bytes(b->rule, size, in_arena) - size);
+    return (double)(hw_block_bytes(b->rule, size) - size);
 }
 
 /* To all that it stands for. */
 static double added_in_all(const struct hw_books *b, const struct hw_live_sample *s)
 {
-    double rest = s->is_larger && b->rule == HW_BLOCKS_GLIBC ? HW_BLOCKS_REST : 0;
-    return (1 + extra(s)) * (added(b, s->heap_id, s->alloc_size, s->in_arena) + rest);
+    double beyond = (double)hw_block_beyond_unpack(s->beyond);
+    return (1 + extra(s)) * (added(b, s->heap_id, s->alloc_size) + beyond);
 }
 
 static void book_free(struct hw_books *b, const struct hw_live_sample *s, uint64_t time_ns)
@@ -329,6 +329,20 @@ static uint64_t limited(uint64_t size)
     return size < HW_BOOKS_MAX_SIZE ? size : HW_BOOKS_MAX_SIZE;
 }
 
+uint64_t hw_books_beyond(const struct hw_books *b, const struct hw_rec_alloc *a)
+{
+    enum hw_block_rule rule = b->rule;
+    uint64_t size = limited(a->alloc_size);
+    uint32_t takes = hw_alloc_takes(a->flags);
+    if (a->heap_id != HW_HEAP_ID_LIBC || rule == HW_BLOCKS_UNKNOWN)
+        return 0;
+    if (rule == HW_BLOCKS_GLIBC)
+        return takes ? (takes - 1) * UINT64_C(8) : hw_block_beyond_by_address(size, a->address);
+    return takes ? hw_block_beyond_aligned(rule, size, takes % HW_ALLOC_WHOLE_PAGES,
+                                           (takes & HW_ALLOC_WHOLE_PAGES) != 0)
+                 : 0;
+}
+
 int hw_books_alloc_in(struct hw_books *b, const struct hw_books_alloc *a, uint32_t cell)
 {
     struct hw_book *k = b->books[a->heap_id];
@@ -336,8 +350,7 @@ int hw_books_alloc_in(struct hw_books *b, const struct hw_books_alloc *a, uint32
                                          .sample_size = limited(a->sample_size),
                                          .cell = cell,
                                          .heap_id = a->heap_id,
-                                         .in_arena = a->in_arena,
-                                         .is_larger = a->is_larger};
+                                         .beyond = hw_block_beyond_pack(a->beyond)};
     int rc = interval_of(k, a, &s);
     if (rc < 0)
         return rc;
@@ -368,7 +381,7 @@ int hw_books_exact_in(struct hw_books *b, uint64_t sample_id, uint64_t size, uin
     if (hw_likely((size >= k->interval_bytes || size == 0) &&
                   hw_live_samples_put_word(&b->live, sample_id, size, cell, heap_id))) {
         struct hw_totals *t = come(k, cell, size, time_ns); /* nothing but the sums in there */
-        t->rounding += added(b, heap_id, size, /* in_arena = */ false);
+        t->rounding += added(b, heap_id, size);
         return HW_OK;
     }
     struct hw_books_alloc a = {.sample_id = sample_id,
@@ -405,7 +418,7 @@ bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uin
     if (hw_unlikely(!hw_live_samples_take_word(&b->live, sample_id, &word)))
         return free_other(b, sample_id, time_ns, heap_id);
     struct hw_totals *t = go(b->books[(uint8_t)word], hw_live_word_cell(word), word >> 36, time_ns);
-    t->rounding -= added(b, (uint8_t)word, word >> 36, /* in_arena = */ false);
+    t->rounding -= added(b, (uint8_t)word, word >> 36);
     leave_no_rest(t);
     if (heap_id)
         *heap_id = (uint8_t)word;

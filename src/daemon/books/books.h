@@ -91,9 +91,11 @@ struct hw_books_alloc {
     uint64_t sample_id;
     uint64_t alloc_size, sample_size, time_ns;
     uint32_t heap_id, stack;
-    uint32_t doublings;       /* of the interval with which it was drawn */
-    bool in_arena, is_larger; /* see live.h */
+    uint32_t doublings; /* of the interval with which it was drawn */
+    uint64_t beyond;    /* bytes that it takes beyond what its size needs (block_size.h) */
 };
+/* From what its client told. */
+uint64_t hw_books_beyond(const struct hw_books *b, const struct hw_rec_alloc *a);
 int hw_books_alloc(struct hw_books *b, const struct hw_books_alloc *a);
 /* The same in two steps. The cell may be found long before. */
 int hw_books_cell(struct hw_books *b, uint32_t heap_id, uint32_t stack, uint32_t *cell);

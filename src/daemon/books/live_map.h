@@ -21,9 +21,10 @@
 #include "base/memory/map64.h"
 
 struct hw_live_map_slot {
-    uint64_t key; /* sample id + 1; 0 = free */
-    uint64_t alloc_size, sample_size;
-    uint32_t cell : 30, in_arena : 1, is_larger : 1;
+    uint64_t key;                          /* sample id + 1; 0 = free */
+    uint64_t alloc_size : 48, beyond : 16; /* the latter packed, model/memory/block_size.h */
+    uint64_t sample_size;
+    uint32_t cell;
     uint16_t interval; /* number of the heap's interval at that time */
     uint8_t heap_id;
     uint8_t away; /* slots from home; 255 = at least so many */

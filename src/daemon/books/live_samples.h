@@ -23,12 +23,11 @@
 #include "daemon/books/live_map.h"
 
 struct hw_live_sample {
-    uint64_t alloc_size, sample_size;
+    uint64_t alloc_size, sample_size; /* below 2^48 */
     uint32_t cell;
     uint32_t interval; /* number of the heap's interval at that time; 0 = the sample is exact */
     uint32_t heap_id;  /* 1..255 */
-    bool in_arena;     /* a large block without a mapping of its own (model/memory/block_size.h) */
-    bool is_larger;    /* by HW_BLOCKS_REST than its size needs */
+    uint16_t beyond;   /* what its size needs; packed (model/memory/block_size.h) */
 };
 
 #define HW_LIVE_BLOCK_SLOTS 128u

@@ -80,3 +80,73 @@ uint64_t hw_block_class(enum hw_block_rule rule, uint64_t size)
     }
     return size;
 }
+
+#define PAGE 4096
+
+uint64_t hw_block_beyond_by_address(uint64_t size, uint64_t address)
+{
+    if (size < HW_BLOCKS_OWN_MAPPING || address % PAGE != 16)
+        return 0;
+    return up(hw_block_in_arena(size) + 8, PAGE) - hw_block_in_arena(size);
+}
+
+#define JEMALLOC_SMALL 14336 /* the largest */
+#define JEMALLOC_LARGE 16384 /* the smallest; begins on a page, and on more by its address alone */
+
+static uint64_t jemalloc_aligned(uint64_t size, uint64_t align)
+{
+    if (size <= JEMALLOC_SMALL && align <= PAGE) {
+        uint64_t block = four_a_power(up(size ? size : 1, align));
+        if (block < JEMALLOC_LARGE)
+            return block;
+    }
+    return size <= JEMALLOC_LARGE ? JEMALLOC_LARGE : four_a_power(size);
+}
+
+/* A class whose size is a multiple of the alignment has blocks that begin at multiples, up to its pages' size. */
+static uint64_t tcmalloc_aligned(uint64_t size, uint64_t align)
+{
+    if (size == 0)
+        size = 1;
+    return align <= 8192 ? tcmalloc_class(up(size, align)) : up(size, 8192);
+}
+
+/* It aligns inside a larger block, but for small sizes whose classes are aligned anyway. (It tries the block that is
+ * next in the small class, too, but never fills up that class's pages.) */
+static uint64_t mimalloc_aligned(uint64_t size, uint64_t align)
+{
+    bool is_power = size && (size & (size - 1)) == 0;
+    bool is_natural = size >= align && (is_power ? size <= 1024 : size <= 128 && size % align == 0);
+    return mimalloc_class(is_natural ? size : size + align - 1);
+}
+
+uint64_t hw_block_beyond_aligned(enum hw_block_rule rule, uint64_t size, uint32_t align_log2,
+                                 bool whole_pages)
+{
+    uint64_t align = UINT64_C(1) << (align_log2 < 47 ? align_log2 : 47), block = 0;
+    uint64_t asked = whole_pages ? up(size ? size : 1, PAGE) : size;
+    switch (rule) {
+    case HW_BLOCKS_JEMALLOC:
+        block = jemalloc_aligned(asked, align);
+        break;
+    case HW_BLOCKS_TCMALLOC:
+        block = tcmalloc_aligned(asked, align);
+        break;
+    case HW_BLOCKS_MIMALLOC:
+        block = mimalloc_aligned(asked, align);
+        break;
+    case HW_BLOCKS_UNKNOWN:
+    case HW_BLOCKS_GLIBC: /* its chunks tell it */
+        break;
+    }
+    uint64_t plain = hw_block_class(rule, size);
+    return block > plain ? block - plain : 0;
+}
+
+uint16_t hw_block_beyond_pack(uint64_t bytes)
+{
+    if (bytes < UINT64_C(0x8000) * 8)
+        return (uint16_t)(bytes / 8);
+    uint64_t pages = (bytes + PAGE - 1) / PAGE;
+    return (uint16_t)(0x8000 | (pages < 0x7fff ? pages : 0x7fff));
+}

@@ -5,10 +5,11 @@
  *          without asking the process.
  * Shapes:  glibc: 8 bytes of header, multiples of 16, at least 32; a block with a mapping of its own has
  *          16 bytes of header and whole pages. The others have classes and no header. 0 from an allocator that is not known.
+ *          What a block takes beyond that (alignment, a rest too small to be a chunk) is a number of its own.
  * Units:   bytes.
  * Threads: pure.
  * Source:  glibc's malloc.c (request2size); malloc_usable_size of jemalloc 5.3, gperftools 2.10, mimalloc 2.0.9 for
- *          each size (unit model/block_size compares those that are installed)
+ *          each size and alignment (e2e/record/rounding.py)
  */
 #ifndef HW_MODEL_MEMORY_BLOCK_SIZE_H
 #define HW_MODEL_MEMORY_BLOCK_SIZE_H
@@ -27,9 +28,6 @@ enum hw_block_rule {
 /* From here on glibc maps a block by itself, unless an arena has room or the program has freed larger ones. */
 #define HW_BLOCKS_OWN_MAPPING ((UINT64_C(128) << 10) - 15)
 
-/* What glibc leaves in a chunk if it is too small to be one. */
-#define HW_BLOCKS_REST 16
-
 /* By the name of proc/allocator.h; NULL is none. */
 enum hw_block_rule hw_block_rule_of(const char *allocator);
 
@@ -42,20 +40,26 @@ static inline uint64_t hw_block_in_arena(uint64_t size)
     return block < 32 ? 32 : block;
 }
 
-/* Of glibc's large blocks; one in 256 of them is taken for one with a mapping of its own. */
-static inline bool hw_block_is_in_arena(uint64_t size, uint64_t address)
+/* Sizes below 2^60; glibc's blocks lie in an arena. */
+static inline uint64_t hw_block_bytes(enum hw_block_rule rule, uint64_t size)
 {
-    return size >= HW_BLOCKS_OWN_MAPPING && address % 4096 != 16;
+    return rule == HW_BLOCKS_GLIBC ? hw_block_in_arena(size) : hw_block_class(rule, size);
 }
 
-/* in_arena: a large block of glibc that has no mapping of its own. Sizes below 2^60. */
-static inline uint64_t hw_block_bytes(enum hw_block_rule rule, uint64_t size, bool in_arena)
+/* What one of glibc's takes beyond that, by its address: large blocks may have a mapping of their own, and one in 256
+ * is taken for one that has not. Of clients that do not tell it. */
+uint64_t hw_block_beyond_by_address(uint64_t size, uint64_t address);
+
+/* The same of an aligned one of the others. whole_pages: pvalloc. mimalloc takes less for a few of the first. */
+uint64_t hw_block_beyond_aligned(enum hw_block_rule rule, uint64_t size, uint32_t align_log2,
+                                 bool whole_pages);
+
+/* As it is kept in 16 bits: exact below 256 KiB, then in whole pages, at most 128 MiB. */
+uint16_t hw_block_beyond_pack(uint64_t bytes);
+
+static inline uint64_t hw_block_beyond_unpack(uint16_t packed)
 {
-    if (rule != HW_BLOCKS_GLIBC)
-        return hw_block_class(rule, size);
-    if (size < HW_BLOCKS_OWN_MAPPING || in_arena)
-        return hw_block_in_arena(size);
-    return (hw_block_in_arena(size) + 8 + 4095) & ~UINT64_C(4095);
+    return packed & 0x8000 ? (packed & UINT64_C(0x7fff)) * 4096 : packed * UINT64_C(8);
 }
 
 #endif

@@ -22,7 +22,8 @@ def by_site(box, trace):
 def want_of(text):
     kinds = [line.split() for line in text.decode().splitlines() if line.startswith("KIND")]
     want = {k[1]: int(k[2]) for k in kinds}
-    want["large"] += want.pop("large_again")  # one function
+    for site in ("large", "wide"):
+        want[site] += want.pop(f"{site}_again")  # one function
     return want
 
 
@@ -59,7 +60,7 @@ def sampled(box):
     """Estimated without bias: within twice its error and half of that, and the error is one."""
     for interval in ("512", "4096"):
         want, have = recorded(box, "-i", interval)
-        for site in ("odd", "mixed"):
+        for site in ("odd", "mixed", "aligned"):
             got, error = have[site]
             print(f"  interval {interval}, {site}: {got} +-{error:.0f}, in truth {want[site]}")
             hw.true(0 < error < 0.5 * want[site], f"{site}: {have[site]}")
@@ -69,14 +70,17 @@ def sampled(box):
 
 def other(name):
     def case(box):
-        """Classes of its own: to the byte."""
+        """Classes of its own: to the byte. mimalloc sometimes finds an aligned block of the smaller class."""
         path = f"/usr/lib/x86_64-linux-gnu/{LIBRARIES[name]}"
         if not os.path.exists(path):
             raise hw.Skip(f"no {name}")
-        want, have = recorded(box, "-i", "1", env={"LD_PRELOAD": path}, argv=["classes"])
+        want, have = recorded(box, "-i", "1", env={"LD_PRELOAD": path}, argv=[name])
         for site, n in want.items():
             print(f"  {name}: {site} {have[site]}, malloc_usable_size says {n}")
-            hw.equal(have[site], (n, 0), site)
+            if (name, site) == ("mimalloc", "aligned"):
+                hw.true(n <= have[site][0] <= 1.02 * n, f"{site}: {have[site]}, in truth {n}")
+            else:
+                hw.equal(have[site], (n, 0), site)
     return case
 
 

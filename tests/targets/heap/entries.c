@@ -28,7 +28,7 @@ ENTRY(fn_posix_memalign, posix, 1000, posix_memalign_(256, one * 1000))
 ENTRY(fn_aligned_alloc, aligned, 640, aligned_alloc(64, one * 640))
 ENTRY(fn_memalign, mem, 77, memalign(32, one * 77))
 ENTRY(fn_valloc, val, 5000, valloc(one * 5000))
-ENTRY(fn_pvalloc, pval, 8192, pvalloc(one * 5000)) /* rounded up to pages */
+ENTRY(fn_pvalloc, pval, 5000, pvalloc(one * 5000))
 ENTRY(fn_strdup, dup, 20, strdup(text))
 ENTRY(fn_zero, zero, 0, malloc(one - 1))
 

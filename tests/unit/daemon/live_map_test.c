@@ -47,7 +47,7 @@ static void behaves_as_an_array(unsigned step, unsigned places)
         if (id[p]) {
             assert_true(hw_live_map_take(&l, id[p], &gone));
             assert_int_equal(gone.key, id[p] + 1);
-            assert_int_equal(gone.alloc_size, id[p] * 3);
+            assert_int_equal(gone.sample_size, id[p] * 3);
             assert_false(hw_live_map_take(&l, id[p], &gone));
             id[p] = 0;
             n_live--;
@@ -55,10 +55,10 @@ static void behaves_as_an_array(unsigned step, unsigned places)
             pos += step ? 8 * (1 + rnd(step)) : (uint64_t)rnd(1u << 30) << 8;
             assert_int_equal(hw_live_map_at(&l, pos, &s, &fresh), HW_OK);
             assert_true(fresh);
-            s->alloc_size = pos * 3;
+            s->sample_size = pos * 3;
             assert_int_equal(hw_live_map_at(&l, pos, &s, &fresh), HW_OK);
             assert_false(fresh);
-            assert_int_equal(s->alloc_size, pos * 3);
+            assert_int_equal(s->sample_size, pos * 3);
             id[p] = pos;
             n_live++;
         }
