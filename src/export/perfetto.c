@@ -395,6 +395,7 @@ static struct hw_dump_sample sample_of(const struct hw_callsite_value *x, bool a
     const struct hw_value *v = &x->v;
     struct hw_dump_sample s = {.callsite = x->callsite,
                                .rounding = (double)not_negative(v->rounding),
+                               .variance_rounding = (double)v->variance_rounding,
                                .variance_bytes = v->variance,
                                .variance_objects = (double)v->variance_objects,
                                .variance_alloc_space = (double)v->variance_alloc_space,

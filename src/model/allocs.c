@@ -17,7 +17,7 @@ enum { FIRST_CAP = 64 };
 #define EACH_VARIANCE(a)                                                                           \
     {                                                                                              \
         &(a)->variance, &(a)->variance_objects, &(a)->variance_alloc_space,                        \
-            &(a)->variance_alloc_objects                                                           \
+            &(a)->variance_alloc_objects, &(a)->variance_rounding                                  \
     }
 
 void hw_alloc_rows_done(struct hw_alloc_rows *a)
@@ -28,6 +28,7 @@ void hw_alloc_rows_done(struct hw_alloc_rows *a)
     free(a->variance_objects);
     free(a->variance_alloc_space);
     free(a->variance_alloc_objects);
+    free(a->variance_rounding);
     free(a->samples.v);
     free(a->count.v);
     free(a->size.v);
@@ -169,6 +170,9 @@ static int ready_all(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
         rc = HW_ENOMEM;
     if (rc == HW_OK && !a->variance_objects && hw_alloc_has_more(row))
         rc = make_more(a);
+    if (rc == HW_OK && row->variance_rounding > 0 && !a->variance_rounding &&
+        !(a->variance_rounding = calloc(a->cap, sizeof *a->variance_rounding)))
+        rc = HW_ENOMEM;
     if (rc == HW_OK && row->type.v && !a->type && !(a->type = calloc(a->cap, sizeof *a->type)))
         rc = HW_ENOMEM;
     return rc;
@@ -193,6 +197,8 @@ static void store_all(struct hw_alloc_rows *a, size_t i, const struct hw_alloc_r
         a->variance[i] = hw_alloc_variance_kept(row->variance);
     if (a->variance_objects)
         hw_alloc_store_more(a, i, row);
+    if (a->variance_rounding)
+        a->variance_rounding[i] = row->variance_rounding;
 }
 
 static void note_plain(struct hw_alloc_rows *a)

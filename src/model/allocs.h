@@ -36,6 +36,7 @@ struct hw_alloc_row {
     double variance; /* of the live bytes at this dump, to 24 bits; 0 = unknown */
     /* With HW_DUMP_ALL_VARIANCES: of the live allocations' number, and of all until this dump. */
     float variance_objects, variance_alloc_space, variance_alloc_objects;
+    float variance_rounding; /* likewise; 0 = exact */
 };
 
 struct hw_alloc_column {
@@ -55,6 +56,7 @@ struct hw_alloc_rows {
     float *variance;    /* owned; NULL: all 0 */
     /* Owned; all three or none (all 0). */
     float *variance_objects, *variance_alloc_space, *variance_alloc_objects;
+    float *variance_rounding; /* owned; NULL: all 0 */
     struct hw_alloc_column samples, count, size, idle, rounding;
     HW_VEC(struct hw_alloc_run) runs;
     bool plain; /* three narrow columns, one or all variances, no idle bytes: push's quick path */
@@ -101,7 +103,7 @@ static inline int hw_alloc_rows_push(struct hw_alloc_rows *a, const struct hw_al
     size_t i = a->n;
     if (!a->plain || odd >> 32 || row->idle || row->dump != a->runs.v[a->runs.n - 1].dump ||
         i >= a->cap || (!a->variance_objects && hw_alloc_has_more(row)) ||
-        (!a->rounding.v && row->rounding))
+        (!a->rounding.v && row->rounding) || (!a->variance_rounding && row->variance_rounding > 0))
         return hw_alloc_rows_push_slow(a, row);
     a->callsite[i] = row->callsite.v;
     ((int32_t *)a->samples.v)[i] = (int32_t)row->samples;
@@ -112,6 +114,8 @@ static inline int hw_alloc_rows_push(struct hw_alloc_rows *a, const struct hw_al
         hw_alloc_store_more(a, i, row);
     if (a->rounding.v)
         ((int32_t *)a->rounding.v)[i] = (int32_t)row->rounding;
+    if (a->variance_rounding)
+        a->variance_rounding[i] = row->variance_rounding;
     a->n = i + 1;
     return 0;
 }
@@ -164,6 +168,8 @@ static inline struct hw_alloc_row hw_alloc_row_of(const struct hw_alloc_rows *a,
         row.variance_alloc_space = a->variance_alloc_space[i];
         row.variance_alloc_objects = a->variance_alloc_objects[i];
     }
+    if (a->variance_rounding)
+        row.variance_rounding = a->variance_rounding[i];
     return row;
 }
 

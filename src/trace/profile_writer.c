@@ -262,6 +262,7 @@ static void put_sample(const struct hw_profile_writer *p, struct hw_pb *pb,
         put_variances(pb, s);
     if (rounded(s->rounding))
         hw_pb_uint(pb, F_SAMPLE(rounding_bytes), rounded(s->rounding));
+    put_variance(pb, F_SAMPLE(variance_rounding), s->variance_rounding);
     hw_pb_end(pb);
 }
 

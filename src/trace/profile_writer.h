@@ -58,8 +58,8 @@ struct hw_dump_sample {
     double est_alloc_count, est_free_count, est_max_count; /* rounded when written */
     uint64_t self_idle;
     bool has_idle;
-    double rounding;       /* 0 = not written */
-    double variance_bytes; /* of the live bytes; 0 and below = not written */
+    double rounding, variance_rounding; /* 0 = not written */
+    double variance_bytes;              /* of the live bytes; 0 and below = not written */
     double variance_objects, variance_alloc_space, variance_alloc_objects; /* if all_variances */
 };
 

@@ -275,7 +275,7 @@ static inline struct hw_totals *go(struct hw_book *k, uint32_t cell, uint64_t si
 static inline void leave_no_rest(struct hw_totals *t)
 {
     if (t->free_count == t->alloc_count)
-        t->rounding = t->variance = t->variance_objects = 0;
+        t->rounding = t->variance = t->variance_objects = t->variance_rounding = 0;
 }
 
 _Static_assert(HW_EXACT_MAX_SIZE < HW_BLOCKS_OWN_MAPPING, "larger ones come with an address");
@@ -288,23 +288,23 @@ static inline double added(const struct hw_books *b, uint32_t heap_id, uint64_t 
     return (double)(hw_block_bytes(b->rule, size) - size);
 }
 
-/* To all that it stands for. */
-static double added_in_all(const struct hw_books *b, const struct hw_live_sample *s)
+static double added_to_one(const struct hw_books *b, const struct hw_live_sample *s)
 {
-    double beyond = (double)hw_block_beyond_unpack(s->beyond);
-    return (1 + extra(s)) * (added(b, s->heap_id, s->alloc_size) + beyond);
+    return added(b, s->heap_id, s->alloc_size) + (double)hw_block_beyond_unpack(s->beyond);
 }
 
 static void book_free(struct hw_books *b, const struct hw_live_sample *s, uint64_t time_ns)
 {
     struct hw_book *k = b->books[s->heap_id];
     struct hw_totals *t = go(k, s->cell, s->sample_size, time_ns);
-    t->rounding -= added_in_all(b, s);
+    double one = added_to_one(b, s);
+    t->rounding -= (1 + extra(s)) * one;
     if (!is_exact(s)) {
-        double variance = variance_of(k, s);
+        double variance = variance_of(k, s), objects = of_objects(variance, s);
         t->extra_free += extra(s);
         t->variance -= variance;
-        t->variance_objects -= of_objects(variance, s);
+        t->variance_objects -= objects;
+        t->variance_rounding -= one * one * objects;
     }
     leave_no_rest(t);
 }
@@ -362,12 +362,14 @@ int hw_books_alloc_in(struct hw_books *b, const struct hw_books_alloc *a, uint32
         book_free(b, &replaced, a->time_ns);
     }
     struct hw_totals *t = come(k, cell, s.sample_size, a->time_ns);
-    t->rounding += added_in_all(b, &s);
+    double one = added_to_one(b, &s);
+    t->rounding += (1 + extra(&s)) * one;
     if (!is_exact(&s)) {
         double variance = variance_of(k, &s), objects = of_objects(variance, &s);
         t->extra_alloc += extra(&s);
         t->variance += variance;
         t->variance_objects += objects;
+        t->variance_rounding += one * one * objects;
         t->variance_alloc_space += variance;
         t->variance_alloc_objects += objects;
     }

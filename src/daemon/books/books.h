@@ -11,7 +11,7 @@
  *          allocation of s bytes is recorded as interval * Poisson(s / interval), whose variance
  *          is interval * s, estimated by interval * sample_size; that of the number it stands for
  *          is this by s². One of at least the interval is exact. Rounding is each sample's own, as often as the
- *          sample counts.
+ *          sample counts; its variance is that number's, by the square of what is added to one.
  * Owns:    everything.
  * Errors:  HW_ENOMEM: the operation is not booked; the caller counts it. HW_ELIMIT: heap id, or
  *          65,535 different intervals of one heap.
@@ -39,6 +39,7 @@ struct hw_totals {
     double extra_alloc, extra_free; /* estimate of the allocations behind them, less the samples */
     double variance, variance_objects;                   /* of the live bytes and their number */
     double variance_alloc_space, variance_alloc_objects; /* of all, the freed ones too */
+    double variance_rounding;
 };
 
 struct hw_cell {

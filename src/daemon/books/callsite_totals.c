@@ -78,6 +78,7 @@ static void replace(struct hw_totals *sum, const struct hw_totals *old, const st
     sum->variance += now->variance - old->variance;
     sum->variance_objects += now->variance_objects - old->variance_objects;
     sum->variance_alloc_space += now->variance_alloc_space - old->variance_alloc_space;
+    sum->variance_rounding += now->variance_rounding - old->variance_rounding;
     sum->variance_alloc_objects += now->variance_alloc_objects - old->variance_alloc_objects;
 }
 

@@ -307,12 +307,13 @@ static bool make_sample(const struct hw_dump_writing *x, struct hw_callsite_tota
         v->freed = v->allocated;
         v->free_count = v->alloc_count;
         v->extra_free = v->extra_alloc;
-        v->rounding = v->variance = v->variance_objects = 0;
+        v->rounding = v->variance = v->variance_objects = v->variance_rounding = 0;
     }
     *out = (struct hw_dump_sample){.callsite = r->callsite,
                                    .rounding = v->rounding,
                                    .variance_bytes = v->variance,
-                                   .variance_objects = v->variance_objects};
+                                   .variance_objects = v->variance_objects,
+                                   .variance_rounding = v->variance_rounding};
     if (max)
         fill_max(v, out);
     else

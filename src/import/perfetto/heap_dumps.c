@@ -482,6 +482,7 @@ static int merge_row(struct hw_alloc_rows *to, struct hw_map64 *seen,
         sum.variance_objects = row->variance_objects;
         sum.variance_alloc_space = row->variance_alloc_space;
         sum.variance_alloc_objects = row->variance_alloc_objects;
+        sum.variance_rounding = row->variance_rounding;
         return hw_alloc_rows_set(to, at, &sum);
     }
     if (hw_map64_put(seen, key, to->n) < 0)

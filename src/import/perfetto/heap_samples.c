@@ -37,14 +37,14 @@ enum {
     LOOK_AHEAD = 8,
     /* Five fields with tags of one byte, four with tags of two, one of eight bytes, three of
      * four, and what a varint's load looks at beyond its end. */
-    MAX_IN_ORDER = 5 * 9 + 4 * 10 + 10 + 3 * 6 + 8
+    MAX_IN_ORDER = 5 * 9 + 4 * 10 + 10 + 4 * 6 + 8
 };
 
 struct sample {
     uint64_t iid, max, max_count, est_max, idle, rounding;
     uint64_t values[HW_SAMPLE_VALUE_COUNT];
     double variance;
-    float variance_objects, variance_alloc_space, variance_alloc_objects;
+    float variance_objects, variance_alloc_space, variance_alloc_objects, variance_rounding;
     bool at_max, has_est, has_est_max;
 };
 
@@ -132,6 +132,7 @@ static inline bool decode_in_order(struct hw_bytes m, struct sample *s)
     p = take_float(p, TAG2(variance_alloc_space, HW_PB_FIXED32), &s->variance_alloc_space);
     p = take_float(p, TAG2(variance_alloc_objects, HW_PB_FIXED32), &s->variance_alloc_objects);
     p = take2(p, TAG2(rounding_bytes, HW_PB_VARINT), &s->rounding);
+    p = take_float(p, TAG2(variance_rounding, HW_PB_FIXED32), &s->variance_rounding);
     s->at_max = s->has_est_max = false;
     s->max = s->max_count = s->est_max = 0;
     return p == hw_bytes_end(m);
@@ -204,6 +205,9 @@ static void decode_any(struct hw_bytes message, struct sample *s)
         case F(rounding_bytes):
             s->rounding = f.value;
             break;
+        case F(variance_rounding):
+            s->variance_rounding = float_of(f.value);
+            break;
         default:
             break;
         }
@@ -221,6 +225,7 @@ static inline void complete_variances(struct sample *s, bool all)
     float live = hw_alloc_variance_kept(s->variance), objects = all ? sane(s->variance_objects) : 0;
     float alloc_space = sane(s->variance_alloc_space), alloc = sane(s->variance_alloc_objects);
     s->variance_objects = objects;
+    s->variance_rounding = all ? sane(s->variance_rounding) : 0;
     s->variance_alloc_space = !all ? 0 : alloc_space > live ? alloc_space : live;
     s->variance_alloc_objects = !all ? 0 : alloc > objects ? alloc : objects;
 }
@@ -402,7 +407,8 @@ static inline int add_difference(struct hw_heap_series *s, const struct hw_heap_
                                .variance = in->variance,
                                .variance_objects = in->variance_objects,
                                .variance_alloc_space = in->variance_alloc_space,
-                               .variance_alloc_objects = in->variance_alloc_objects};
+                               .variance_alloc_objects = in->variance_alloc_objects,
+                               .variance_rounding = in->variance_rounding};
     int rc = HW_OK;
     if (allocated || (in->idle && !freed))
         rc = hw_alloc_rows_push(rows, &row);
@@ -415,6 +421,7 @@ static inline int add_difference(struct hw_heap_series *s, const struct hw_heap_
         row.idle = 0;
         row.variance = 0;
         row.variance_objects = row.variance_alloc_space = row.variance_alloc_objects = 0;
+        row.variance_rounding = 0;
     }
     return hw_alloc_rows_push(rows, &row);
 }
@@ -438,7 +445,8 @@ static int add_max(struct hw_heap_series *s, const struct hw_heap_samples_place 
                                .variance = in->variance,
                                .variance_objects = in->variance_objects,
                                .variance_alloc_space = in->variance_alloc_space,
-                               .variance_alloc_objects = in->variance_alloc_objects};
+                               .variance_alloc_objects = in->variance_alloc_objects,
+                               .variance_rounding = in->variance_rounding};
     dump->flags |= HW_DUMP_AT_MAX;
     return hw_alloc_rows_push(&at->profile->allocs, &row);
 }

@@ -52,8 +52,8 @@ double hw_rounding_least(enum hw_rounding r, double size)
 
 double hw_rounding_error(const struct hw_value *v, uint64_t interval_bytes)
 {
-    if (v->objects <= 0 || v->rounding <= 0)
+    double x = (double)v->rounding;
+    if (x <= 0 || (interval_bytes <= 1 && v->choice <= 0))
         return 0;
-    double objects = hw_value_error(v, HW_METRIC_OBJECTS, interval_bytes);
-    return (double)v->rounding * objects / (double)v->objects;
+    return 2 * sqrt((double)v->variance_rounding + (double)v->choice * x * x);
 }

@@ -22,8 +22,8 @@ double hw_rounding_of(enum hw_rounding r, double size);
 /* The same where all blocks have one size; of several, all may end where a step of the allocator does. */
 double hw_rounding_least(enum hw_rounding r, double size);
 
-/* Two standard errors of a value's rounding, which the recorder has summed by each sample's size: what it adds
- * differs little from block to block, so it is as uncertain as their number. */
+/* Two standard errors of a value's rounding, which the recorder has summed by each sample's size, as it has the
+ * variance (daemon/books/books.h). */
 double hw_rounding_error(const struct hw_value *v, uint64_t interval_bytes);
 
 #endif

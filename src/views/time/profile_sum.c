@@ -33,6 +33,7 @@ static void take_away(struct hw_value *from, const struct hw_value *v, bool live
                              .variance_objects = v->variance_objects,
                              .variance_alloc_space = v->variance_alloc_space,
                              .variance_alloc_objects = v->variance_alloc_objects,
+                             .variance_rounding = v->variance_rounding,
                              .lacks_variances = v->lacks_variances};
     if (live) {
         minus.space = -v->space;
@@ -78,6 +79,7 @@ static void add_chosen(struct hw_value *to, const struct hw_value *v, uint32_t s
     m.variance_alloc_space = (float)chosen_variance(v->variance_alloc_space, v->alloc_space, w);
     m.variance_alloc_objects =
         (float)chosen_variance(v->variance_alloc_objects, v->alloc_objects, w);
+    m.variance_rounding = (float)chosen_variance(v->variance_rounding, v->rounding, w);
     hw_value_add(to, &m);
 }
 

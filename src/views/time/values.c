@@ -102,6 +102,7 @@ static void set_more(struct hw_value *v, const struct hw_alloc_row *r, bool same
     v->variance_objects = larger(r->variance_objects, was.variance_objects);
     v->variance_alloc_space = larger(r->variance_alloc_space, was.variance_alloc_space);
     v->variance_alloc_objects = larger(r->variance_alloc_objects, was.variance_alloc_objects);
+    v->variance_rounding = larger(r->variance_rounding, was.variance_rounding);
 }
 
 static int add_row(struct hw_sum *t, const struct hw_alloc_row *r, bool base)
@@ -273,7 +274,8 @@ static struct hw_value finished(const struct hw_sum *t, const struct slot *s)
     v.lacks_variances = !t->knows_all && t->interval_bytes > 1;
     v.choice = (float)t->choice;
     if (t->interval_bytes <= 1)
-        v.variance_objects = v.variance_alloc_space = v.variance_alloc_objects = 0;
+        v.variance_objects = v.variance_alloc_space = v.variance_alloc_objects =
+            v.variance_rounding = 0;
     else if (v.objects <= 0)
         v.variance_objects = 0;
     return v;
@@ -352,6 +354,7 @@ void hw_value_add(struct hw_value *to, const struct hw_value *v)
     to->variance_objects += v->variance_objects;
     to->variance_alloc_space += v->variance_alloc_space;
     to->variance_alloc_objects += v->variance_alloc_objects;
+    to->variance_rounding += v->variance_rounding;
     to->lacks_variances |= v->lacks_variances;
     to->choice = larger(to->choice, v->choice);
 }
@@ -373,6 +376,7 @@ void hw_value_since(struct hw_value *now, const struct hw_value *before)
     now->rounding = grown(now->rounding, before->rounding);
     now->variance += before->variance;
     now->variance_objects += before->variance_objects;
+    now->variance_rounding += before->variance_rounding;
     /* What was allocated before is the same sample in both. */
     now->variance_alloc_space = larger(now->variance_alloc_space - before->variance_alloc_space, 0);
     now->variance_alloc_objects =

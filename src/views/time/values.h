@@ -41,6 +41,7 @@ struct hw_value {
     double variance;  /* of space; 0 = exact */
     /* The same of the others, unless some of what is in here comes from a trace without them. */
     float variance_objects, variance_alloc_space, variance_alloc_objects;
+    float variance_rounding;
     bool lacks_variances;
     /* Of processes chosen by chance: every figure x has x² times this more. It is no part of the
      * variances above, as all callstacks have it in common. */

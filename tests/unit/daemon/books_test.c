@@ -317,5 +317,124 @@ static void test_own_interval(void **state)
     assert_true(variance_at(100, UINT64_C(1) << 40, HW_MAX_DOUBLINGS) > 0);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(test_twin), cmocka_unit_test(test_changes_add_up),
-             cmocka_unit_test(test_limits), cmocka_unit_test(test_own_interval))
+/*
+ * Rounding of a site with blocks of many sizes, and of all sites, over many recordings of the same allocations: is the
+ * mean the truth, the stated variance the one that is seen, and does twice the standard error cover the truth in 95 of
+ * 100?
+ */
+enum { RUNS = 2000, BLOCKS = 4000, SITES = 3 };
+
+static double uniform(void) /* (0, 1) */
+{
+    rng_state = rng_state * 6364136223846793005u + 1442695040888963407u;
+    return ((double)(rng_state >> 11) + 0.5) * 0x1p-53;
+}
+
+/* As src/client/sample/sampler.c draws it. */
+static uint64_t stands_for(double *countdown, uint64_t size, uint64_t interval)
+{
+    uint64_t k = 0;
+    if (size >= interval)
+        return size;
+    for (*countdown -= (double)size; *countdown <= 0; k++)
+        *countdown += floor(log(uniform()) / log1p(-1.0 / (double)interval)) + 1;
+    return k * interval;
+}
+
+struct block {
+    uint64_t size, beyond;
+    uint32_t site;
+    bool freed;
+};
+
+/* Sizes of many magnitudes, one size, and a few large ones, some of them aligned; a third is freed again. */
+static double make_blocks(struct block *blocks, enum hw_block_rule rule, double *truth)
+{
+    double all = 0;
+    for (size_t i = 0; i < BLOCKS; i++) {
+        struct block *b = &blocks[i];
+        b->site = (uint32_t)i % SITES;
+        b->size = b->site == 0 ? (uint64_t)exp2(4 + 7.5 * uniform()) : b->site == 1 ? 33 : 200;
+        b->beyond = b->site == 2 && i % 4 == 0 ? 3200 : 0;
+        b->freed = rnd(3) == 0;
+        double one = (double)(hw_block_bytes(rule, b->size) + b->beyond - b->size);
+        truth[b->site] += b->freed ? 0 : one;
+        all += b->freed ? 0 : one;
+    }
+    return all;
+}
+
+static void record_blocks(struct hw_books *b, const struct block *blocks, enum hw_block_rule rule,
+                          uint64_t interval)
+{
+    char name[HW_HEAP_NAME_MAX] = "libc.malloc";
+    double countdown = -1;
+    hw_books_init(b, false);
+    b->rule = rule;
+    assert_int_equal(hw_books_announce(b, 1, name, interval), HW_OK);
+    (void)stands_for(&countdown, 0, interval);
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        struct hw_books_alloc a = {.sample_id = 64 * i,
+                                   .alloc_size = blocks[i].size,
+                                   .sample_size = stands_for(&countdown, blocks[i].size, interval),
+                                   .heap_id = 1,
+                                   .stack = blocks[i].site,
+                                   .beyond = blocks[i].beyond};
+        if (a.sample_size != 0)
+            assert_int_equal(hw_books_alloc(b, &a), HW_OK);
+    }
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        if (blocks[i].freed)
+            (void)hw_books_free(b, 64 * i, 1, NULL);
+}
+
+static void check_rounding(enum hw_block_rule rule, uint64_t interval)
+{
+    struct block *blocks = calloc(BLOCKS, sizeof *blocks);
+    double truth[SITES + 1] = {0}, sum[SITES + 1] = {0}, square[SITES + 1] = {0};
+    double stated[SITES + 1] = {0};
+    int covered[SITES + 1] = {0};
+    rng_state = 5;
+    truth[SITES] = make_blocks(blocks, rule, truth);
+    for (int run = 0; run < RUNS; run++) {
+        struct hw_books b;
+        double have[SITES + 1] = {0}, variance[SITES + 1] = {0};
+        record_blocks(&b, blocks, rule, interval);
+        const struct hw_book *k = b.books[1];
+        for (size_t c = 0; c < k->cells.n; c++) {
+            const struct hw_totals *t = &k->cells.v[c].now;
+            have[k->cells.v[c].stack] = t->rounding;
+            variance[k->cells.v[c].stack] = t->variance_rounding;
+            have[SITES] += t->rounding;
+            variance[SITES] += t->variance_rounding;
+        }
+        for (int s = 0; s <= SITES; s++) {
+            sum[s] += have[s];
+            square[s] += have[s] * have[s];
+            stated[s] += variance[s];
+            covered[s] += fabs(have[s] - truth[s]) <= 2 * sqrt(variance[s]);
+        }
+        hw_books_done(&b);
+    }
+    for (int s = 0; s <= SITES; s++) {
+        double mean = sum[s] / RUNS, spread = sqrt(square[s] / RUNS - mean * mean);
+        double error = sqrt(stated[s] / RUNS), share = (double)covered[s] / RUNS;
+        if (fabs(mean - truth[s]) > 4.5 * spread / sqrt(RUNS) ||
+            fabs(error - spread) > 0.08 * spread || share < 0.93 || share > 0.975)
+            fail_msg("site %d: mean %g, truth %g, spread %g, stated %g, covered %g", s, mean,
+                     truth[s], spread, error, share);
+    }
+    free(blocks);
+}
+
+static void test_rounding(void **state)
+{
+    (void)state;
+    check_rounding(HW_BLOCKS_GLIBC, 512);
+    check_rounding(HW_BLOCKS_JEMALLOC, 512);
+    check_rounding(HW_BLOCKS_TCMALLOC, 1024);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(test_twin), cmocka_unit_test(test_rounding),
+             cmocka_unit_test(test_changes_add_up), cmocka_unit_test(test_limits),
+             cmocka_unit_test(test_own_interval))

@@ -23,7 +23,7 @@
 #define F_DUMP(name)    HW_F_ProfilePacket_ProcessHeapSamples_##name
 #define F_SAMPLE(name)  HW_F_ProfilePacket_HeapSample_##name
 
-enum { N_STACKS = 90, N_DUMPS = 7, N_FIELDS = 12, ROUNDS = 40 };
+enum { N_STACKS = 90, N_DUMPS = 7, N_FIELDS = 14, ROUNDS = 40 };
 
 static const uint32_t fields[N_FIELDS] = {
     F_SAMPLE(callstack_id),         F_SAMPLE(self_allocated),
@@ -32,6 +32,7 @@ static const uint32_t fields[N_FIELDS] = {
     F_SAMPLE(est_free_count),       F_SAMPLE(self_idle),
     F_SAMPLE(variance_bytes),       F_SAMPLE(variance_objects),
     F_SAMPLE(variance_alloc_space), F_SAMPLE(variance_alloc_objects),
+    F_SAMPLE(rounding_bytes),       F_SAMPLE(variance_rounding),
 };
 enum { F_VARIANCE = 8 }; /* in there */
 
@@ -80,7 +81,7 @@ static void put_field(struct hw_pb *w, uint32_t field, uint64_t v)
 {
     if (field == F_SAMPLE(variance_bytes))
         hw_pb_fixed64(w, field, v);
-    else if (field >= F_SAMPLE(variance_objects)) {
+    else if (field >= F_SAMPLE(variance_objects) && field != F_SAMPLE(rounding_bytes)) {
         float more;
         memcpy(&more, &v, sizeof more);
         hw_pb_float(w, field, more);
@@ -250,6 +251,8 @@ static void same_models(const struct hw_profile *a, const struct hw_profile *b)
         assert_true(x.variance_objects == y.variance_objects);
         assert_true(x.variance_alloc_space == y.variance_alloc_space);
         assert_true(x.variance_alloc_objects == y.variance_alloc_objects);
+        assert_int_equal(x.rounding, y.rounding);
+        assert_true(x.variance_rounding == y.variance_rounding);
     }
     assert_int_equal(a->stats.n, b->stats.n);
     for (size_t i = 0; i < a->stats.n; i++)

@@ -22,6 +22,8 @@ static void assert_row(const struct hw_alloc_row *is, const struct hw_alloc_row 
     assert_true(is->variance_objects == want->variance_objects);
     assert_true(is->variance_alloc_space == want->variance_alloc_space);
     assert_true(is->variance_alloc_objects == want->variance_alloc_objects);
+    assert_true(is->rounding == want->rounding);
+    assert_true(is->variance_rounding == want->variance_rounding);
 }
 
 /* Values grow with i: columns come to life late, and widen later still. */
@@ -45,6 +47,10 @@ static struct hw_alloc_row row_of(uint64_t random, size_t i, unsigned kind)
         r.variance_alloc_space = (float)(random % 5);
         r.variance_alloc_objects = (float)(random % 7);
     }
+    if (kind & 32 && i > ROWS / 3)
+        r.rounding = (int64_t)(random % 3000);
+    if (kind & 32 && i > ROWS / 3 * 2)
+        r.variance_rounding = (float)(random % 11);
     if (kind & 8 && i > ROWS / 5 && i % 50 == 0) {
         r.size = INT64_MIN + (int64_t)i;
         r.samples = INT64_MAX - (int64_t)i;
@@ -57,7 +63,7 @@ static void rows_are_what_was_pushed(void **state)
 {
     (void)state;
     static struct hw_alloc_row twin[ROWS];
-    for (unsigned kind = 0; kind < 32; kind++) {
+    for (unsigned kind = 0; kind < 64; kind++) {
         struct hw_alloc_rows a = {0};
         uint32_t new_index[DUMPS];
         uint64_t random = kind;
