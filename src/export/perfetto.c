@@ -124,7 +124,9 @@ static void take_counter(const struct job *j, const struct hw_counter_row *r,
                  {"malloc_info.mmap", NULL, &m->mmap_bytes},
                  {"malloc_info.in_use", NULL, &m->in_use_bytes},
                  {"malloc_info.free", NULL, &m->free_bytes},
-                 {"malloc_info.releasable", NULL, &m->releasable_bytes}};
+                 {"malloc_info.releasable", NULL, &m->releasable_bytes},
+                 {"account.in_use.live", NULL, &m->live_bytes},
+                 {"account.in_use.rounding", NULL, &m->rounding_bytes}};
     uint64_t value = r->value >= 0 && r->value < 9e18 ? (uint64_t)r->value : 0;
     for (size_t i = 0; i < HW_ARRAY_LEN(known); i++) {
         if (!is(j, r->name, known[i].name))
@@ -160,7 +162,7 @@ static int put_counters_of(struct job *j, const struct counter_at *at, size_t n)
 {
     struct hw_process_counters c;
     int32_t pid = (int32_t)j->p->processes.v[at->row->upid.v].pid;
-    struct hw_malloc_info m = {.pid = pid};
+    struct hw_malloc_info m = {.pid = pid, .live_bytes = HW_ABSENT, .rounding_bytes = HW_ABSENT};
     bool has_malloc = false;
     hw_process_counters_init(&c, pid);
     for (size_t i = 0; i < n; i++)

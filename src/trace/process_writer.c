@@ -328,6 +328,8 @@ int hw_trace_malloc_info(struct hw_trace_writer *w, uint32_t sequence, uint64_t 
     hw_pb_uint(pb, HW_F_MallocInfo_in_use_bytes, m->in_use_bytes);
     hw_pb_uint(pb, HW_F_MallocInfo_free_bytes, m->free_bytes);
     hw_pb_uint(pb, HW_F_MallocInfo_releasable_bytes, m->releasable_bytes);
+    put_number(pb, HW_F_MallocInfo_live_bytes, m->live_bytes);
+    put_number(pb, HW_F_MallocInfo_rounding_bytes, m->rounding_bytes);
     hw_pb_end(pb);
     return hw_trace_end(w, err);
 }

@@ -150,6 +150,7 @@ int hw_trace_packages_list(struct hw_trace_writer *w, uint32_t sequence, uint64_
 struct hw_malloc_info {
     int32_t pid;
     uint64_t arena_bytes, mmap_bytes, in_use_bytes, free_bytes, releasable_bytes;
+    uint64_t live_bytes, rounding_bytes; /* of the books at that call; HW_ABSENT */
 };
 
 int hw_trace_malloc_info(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,

@@ -25,7 +25,6 @@
 #include "cli/parts/json_page.h"
 
 enum { COL_BYTES = 11, COL_SHARE = 8 };
-#define AGE_SHOWN_NS INT64_C(100000000)
 #define UNSEEN_LEAST (1024.0 * 1024)
 
 struct page {
@@ -57,7 +56,7 @@ static void put_head(const struct page *pg)
         hw_strbuf_addf(&line, ", dump at %s",
                        hw_fmt_clock(dump, since_start(pg, pg->show.moment->ts_ns)));
     int64_t age = pg->show.moment ? hw_sat_sub(pg->show.moment->ts_ns, m->ts_ns) : 0;
-    if (age >= AGE_SHOWN_NS || age <= -AGE_SHOWN_NS)
+    if (age >= HW_ACCOUNT_AGE_SHOWN_NS || age <= -HW_ACCOUNT_AGE_SHOWN_NS)
         hw_strbuf_addf(&line, ", %s %s", hw_fmt_clock(at, age < 0 ? -age : age),
                        age < 0 ? "before the reading" : "after it");
     hw_strbuf_addc(&line, '\n');
@@ -206,13 +205,6 @@ static enum hw_memory_part mapped_part(const struct page *pg)
     return p[HW_PART_MANAGED].rss > p[HW_PART_ANONYMOUS].rss ? HW_PART_MANAGED : HW_PART_ANONYMOUS;
 }
 
-static const char *what_of(const struct hw_memory_parts *m, enum hw_memory_part p)
-{
-    if (p == HW_PART_OLDER && m->older_or_free)
-        return "or free inside the allocator: record from the start, or with --malloc-info";
-    return hw_memory_part_what(p);
-}
-
 /* What runtimes say of their heaps themselves. */
 static const struct {
     const char *what, *used, *committed, *max;
@@ -259,7 +251,7 @@ static void put_table(const struct page *pg)
         if (p == HW_PART_LIVE)
             put_requested(pg);
         else
-            printf(": %s", what_of(m, (enum hw_memory_part)p));
+            hw_account_put_what(m, (enum hw_memory_part)p);
         putchar('\n');
         put_entries(pg, (enum hw_memory_part)p, with_swap);
         if (p == HW_PART_MANAGED)
@@ -394,6 +386,8 @@ static int put_json(const struct page *pg)
     hw_json_kv_double(&j, "requested_error_bytes", m->error);
     hw_json_kv_double(&j, "untouched_bytes", m->untouched);
     hw_json_kv_bool(&j, "older_or_free", m->older_or_free);
+    if (m->older_ts_ns)
+        hw_json_kv_int(&j, "older_at_ns", since_start(pg, m->older_ts_ns));
     hw_json_kv_bool(&j, "cut", m->is_cut);
     if (m->page_tables >= 0)
         hw_json_kv_double(&j, "page_tables_bytes", m->page_tables);

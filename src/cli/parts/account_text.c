@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/memory/saturate.h"
 #include "base/text/strbuf.h"
+#include "config/command/units.h"
 #include "views/account/memory_parts.h"
 
 #include "base/banned.h"
@@ -38,4 +40,16 @@ void hw_account_line(const struct hw_memory_parts *m, size_t width, struct hw_st
         hw_strbuf_addf(out, " %s", word);
     }
     hw_strbuf_addc(out, '\n');
+}
+
+void hw_account_put_what(const struct hw_memory_parts *m, enum hw_memory_part p)
+{
+    char age[HW_UNIT_MAX];
+    bool either = p == HW_PART_OLDER && m->older_or_free;
+    printf(": %s", either ? "or free inside the allocator: record from the start, or with "
+                            "--malloc-info"
+                          : hw_memory_part_what(p));
+    int64_t ns = hw_sat_sub(m->ts_ns, m->older_ts_ns);
+    if (p == HW_PART_OLDER && m->older_ts_ns && ns >= HW_ACCOUNT_AGE_SHOWN_NS)
+        printf(" (malloc_info of %s before)", hw_fmt_clock(age, ns));
 }

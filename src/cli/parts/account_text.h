@@ -10,10 +10,17 @@
 #define HW_CLI_PARTS_ACCOUNT_TEXT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
-struct hw_memory_parts;
+#include "views/account/memory_parts.h"
+
 struct hw_strbuf;
 
+/* Above this it is told. */
+#define HW_ACCOUNT_AGE_SHOWN_NS INT64_C(100000000)
+
+/* ": what it is", on stdout. */
+void hw_account_put_what(const struct hw_memory_parts *m, enum hw_memory_part p);
 void hw_account_line(const struct hw_memory_parts *m, size_t width, struct hw_strbuf *out);
 
 #endif

@@ -288,6 +288,12 @@ static inline double added(const struct hw_books *b, uint32_t heap_id, uint64_t 
     return (double)(hw_block_bytes(b->rule, size) - size);
 }
 
+static inline void add_rounding(struct hw_book *k, struct hw_totals *t, double bytes)
+{
+    k->rounding += bytes;
+    t->rounding += bytes;
+}
+
 static double added_to_one(const struct hw_books *b, const struct hw_live_sample *s)
 {
     return added(b, s->heap_id, s->alloc_size) + (double)hw_block_beyond_unpack(s->beyond);
@@ -298,7 +304,7 @@ static void book_free(struct hw_books *b, const struct hw_live_sample *s, uint64
     struct hw_book *k = b->books[s->heap_id];
     struct hw_totals *t = go(k, s->cell, s->sample_size, time_ns);
     double one = added_to_one(b, s);
-    t->rounding -= (1 + extra(s)) * one;
+    add_rounding(k, t, -(1 + extra(s)) * one);
     if (!is_exact(s)) {
         double variance = variance_of(k, s), objects = of_objects(variance, s);
         t->extra_free += extra(s);
@@ -363,7 +369,7 @@ int hw_books_alloc_in(struct hw_books *b, const struct hw_books_alloc *a, uint32
     }
     struct hw_totals *t = come(k, cell, s.sample_size, a->time_ns);
     double one = added_to_one(b, &s);
-    t->rounding += (1 + extra(&s)) * one;
+    add_rounding(k, t, (1 + extra(&s)) * one);
     if (!is_exact(&s)) {
         double variance = variance_of(k, &s), objects = of_objects(variance, &s);
         t->extra_alloc += extra(&s);
@@ -383,7 +389,7 @@ int hw_books_exact_in(struct hw_books *b, uint64_t sample_id, uint64_t size, uin
     if (hw_likely((size >= k->interval_bytes || size == 0) &&
                   hw_live_samples_put_word(&b->live, sample_id, size, cell, heap_id))) {
         struct hw_totals *t = come(k, cell, size, time_ns); /* nothing but the sums in there */
-        t->rounding += added(b, heap_id, size);
+        add_rounding(k, t, added(b, heap_id, size));
         return HW_OK;
     }
     struct hw_books_alloc a = {.sample_id = sample_id,
@@ -419,8 +425,9 @@ bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uin
     uint64_t word;
     if (hw_unlikely(!hw_live_samples_take_word(&b->live, sample_id, &word)))
         return free_other(b, sample_id, time_ns, heap_id);
-    struct hw_totals *t = go(b->books[(uint8_t)word], hw_live_word_cell(word), word >> 36, time_ns);
-    t->rounding -= added(b, (uint8_t)word, word >> 36);
+    struct hw_book *k = b->books[(uint8_t)word];
+    struct hw_totals *t = go(k, hw_live_word_cell(word), word >> 36, time_ns);
+    add_rounding(k, t, -added(b, (uint8_t)word, word >> 36));
     leave_no_rest(t);
     if (heap_id)
         *heap_id = (uint8_t)word;

@@ -59,6 +59,7 @@ struct hw_book {
     uint64_t n_samples; /* allocations booked */
     uint64_t last_ns;   /* newest operation; 0 = none */
     uint64_t live, peak_live, peak_ns;
+    double rounding;            /* of all cells */
     uint32_t epoch;             /* a new one each time live bytes reach a new maximum from below */
     bool at_peak;               /* the present state is the maximum */
     bool peak_is_new;           /* a maximum was reached since the last snapshot */

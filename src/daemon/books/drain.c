@@ -113,7 +113,7 @@ static void tell_forks(struct drain_thread *t, struct hw_ring_consumer *f)
 
 static void tell_minfo(struct drain_thread *t, struct hw_ring_consumer *f)
 {
-    struct hw_rec_minfo *copy = malloc(sizeof *copy);
+    struct hw_minfo *copy = malloc(sizeof *copy);
     if (!copy)
         return;
     *copy = f->minfo;

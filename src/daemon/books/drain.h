@@ -34,7 +34,7 @@ enum hw_drained_type { /* answers; who = the feed's owner */
                        HW_DRAINED_HOLE = 12, /* flags: does it exist? If not: hw_drain_hole_left */
                        HW_DRAINED_EVENTS =
                            6, /* data: array of n struct hw_stream_event, to be freed */
-                       HW_DRAINED_MINFO = 7, /* data: struct hw_rec_minfo, to be freed */
+                       HW_DRAINED_MINFO = 7, /* data: struct hw_minfo, to be freed */
                        HW_DRAINED_FULL = 8,  /* max_bytes reached: it is no longer read */
                        HW_DRAINED_NAMES =
                            10, /* data: array of n const struct hw_managed_name *, to be freed */

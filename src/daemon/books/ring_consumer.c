@@ -367,15 +367,6 @@ static bool on_heap(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t siz
     return rc != HW_ELIMIT;
 }
 
-static bool on_minfo(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size)
-{
-    if (size < sizeof f->minfo)
-        return false;
-    memcpy(&f->minfo, rec, sizeof f->minfo);
-    f->minfo_new = true;
-    return true;
-}
-
 static bool on_failed(struct hw_ring_consumer *f, uint32_t size)
 {
     f->n_failed++;
@@ -405,7 +396,7 @@ static enum booked on_record(struct hw_ring_consumer *f, const uint8_t *rec, uin
     case HW_REC_MAPS:
         return hw_ring_consumer_maps(f, rec, size, now_ns) ? BOOKED : DAMAGED;
     case HW_REC_MINFO:
-        return on_minfo(f, rec, size) ? BOOKED : DAMAGED;
+        return hw_ring_consumer_minfo(f, rec, size) ? BOOKED : DAMAGED;
     case HW_REC_FAILED:
         return on_failed(f, size) ? BOOKED : DAMAGED;
     case HW_REC_SLICES:

@@ -70,6 +70,13 @@ struct hw_fed_slice {
     uint32_t tid, depth;
 };
 
+/* The allocator's figures, and what the books had where they stand in the ring. */
+struct hw_minfo {
+    struct hw_rec_minfo r;
+    uint64_t live_bytes; /* of libc.malloc */
+    double rounding;     /* < 0: unknown */
+};
+
 struct hw_ring_consumer {
     void *owner; /* for the reader of the messages; never used here */
     struct hw_ring_reader ring;
@@ -123,7 +130,7 @@ struct hw_ring_consumer {
 
     HW_VEC(struct hw_inherited *) forks; /* what its children have; not told yet */
     uint64_t fork_next_ns;               /* none is looked at before */
-    struct hw_rec_minfo minfo; /* the newest; to be told to the main thread when minfo_new */
+    struct hw_minfo minfo; /* the newest; to be told to the main thread when minfo_new */
     bool minfo_new;
 
     bool stops_at_failure;  /* at the next one, which clears it */
@@ -214,6 +221,7 @@ int hw_ring_consumer_unmap(struct hw_ring_consumer *f, const uint8_t *rec, uint3
 /* ---- slice_feed.c ---- */
 
 /* A record HW_REC_SLICES; false: it is damaged. */
+bool hw_ring_consumer_minfo(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size);
 bool hw_ring_consumer_slices(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size);
 /* What threads have collected and not sent. final: nothing more comes through the ring. */
 void hw_ring_consumer_slice_rests(struct hw_ring_consumer *f, bool final);

@@ -31,6 +31,19 @@ void hw_ring_consumer_weigh(struct hw_ring_consumer *f)
     f->full = f->max_bytes && (n > f->max_bytes || f->books.full);
 }
 
+/* The books stand where the record does. */
+bool hw_ring_consumer_minfo(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size)
+{
+    const struct hw_book *k = f->books.books[HW_HEAP_ID_LIBC];
+    if (size < sizeof f->minfo.r)
+        return false;
+    memcpy(&f->minfo.r, rec, sizeof f->minfo.r);
+    f->minfo.live_bytes = k ? k->live : 0;
+    f->minfo.rounding = f->books.rule == HW_BLOCKS_UNKNOWN ? -1 : k ? k->rounding : 0;
+    f->minfo_new = true;
+    return true;
+}
+
 void hw_snapshot_free(struct hw_snapshot *s)
 {
     if (!s)

@@ -430,8 +430,9 @@ static void ask_all_malloc_info(const struct hw_proc_poll *p)
             ask_malloc_info(r->targets.v[i]);
 }
 
-void hw_proc_poll_malloc_info(struct hw_target *t, const struct hw_rec_minfo *m)
+void hw_proc_poll_malloc_info(struct hw_target *t, const struct hw_minfo *told)
 {
+    const struct hw_rec_minfo *m = &told->r;
     struct hw_session *s = t->session;
     struct hw_error err;
     if (s->closed || t->is_untold)
@@ -444,7 +445,10 @@ void hw_proc_poll_malloc_info(struct hw_target *t, const struct hw_rec_minfo *m)
                                .mmap_bytes = m->mmap_bytes,
                                .in_use_bytes = m->in_use_bytes,
                                .free_bytes = m->free_bytes,
-                               .releasable_bytes = m->releasable_bytes};
+                               .releasable_bytes = m->releasable_bytes,
+                               .live_bytes = told->live_bytes,
+                               .rounding_bytes =
+                                   told->rounding < 0 ? HW_ABSENT : (uint64_t)told->rounding};
     t->malloc_info = i;
     t->malloc_info_ns = ts;
     (void)check(s, hw_trace_malloc_info(s->writer, s->proc->sequence, ts, &i, &err), &err);

@@ -13,7 +13,7 @@ struct hw_error;
 struct hw_kept_account;
 struct hw_memory_account;
 struct hw_pid;
-struct hw_rec_minfo;
+struct hw_minfo;
 struct hw_proc_poll;
 struct hw_recorder;
 struct hw_session;
@@ -44,6 +44,6 @@ int hw_proc_poll_regions(const struct hw_target *t, struct hw_error *err);
 int hw_proc_poll_account(const struct hw_target *t, uint64_t boottime_ns,
                          const struct hw_memory_account *a, struct hw_error *err);
 /* The allocator's own figures arrived. */
-void hw_proc_poll_malloc_info(struct hw_target *t, const struct hw_rec_minfo *m);
+void hw_proc_poll_malloc_info(struct hw_target *t, const struct hw_minfo *told);
 
 #endif

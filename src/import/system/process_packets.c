@@ -309,6 +309,8 @@ int hw_import_malloc_info(struct hw_profile *p, struct hw_bytes message, int64_t
         {HW_F_MallocInfo_in_use_bytes, "malloc_info.in_use", 1},
         {HW_F_MallocInfo_free_bytes, "malloc_info.free", 1},
         {HW_F_MallocInfo_releasable_bytes, "malloc_info.releasable", 1},
+        {HW_F_MallocInfo_live_bytes, "account.in_use.live", 1},
+        {HW_F_MallocInfo_rounding_bytes, "account.in_use.rounding", 1},
     };
     return add_counters(p, message, ts_ns, known, HW_ARRAY_LEN(known));
 }

@@ -19,6 +19,8 @@
 
 #include "base/banned.h"
 
+#define SAME_MOMENT_NS 60e6
+
 static const char *const names[HW_PART_COUNT] = {
 #define X(ID, name, what) [HW_PART_##ID] = name,
     HW_MEMORY_PARTS(X)
@@ -451,10 +453,11 @@ static bool began_before(const struct find *f)
     return start_ns >= 0 && start_ns < f->p->first_ns;
 }
 
-/* The allocator's own figure counts what is older, too. */
+/* The allocator's own figure counts what is older, too: with what was live when it was asked, which may be long before
+ * the reading (it is asked at a sample). Recorders that do not tell that are believed only if it was the same moment. */
 static void find_older(const struct find *f, struct heap_use *u)
 {
-    double in_use, blocks = 0;
+    double in_use, blocks = 0, live = u->live, rounding = u->rounding;
     int64_t at;
     if (!began_before(f)) {
         u->older_known = true;
@@ -463,8 +466,15 @@ static void find_older(const struct find *f, struct heap_use *u)
     if (!hw_process_counter(f->p, f->view->upid, "malloc_info.in_use", f->out->ts_ns, &in_use, &at))
         return;
     (void)counter_at(f, "malloc_info.mmap", at, &blocks);
+    if (counter_at(f, "account.in_use.live", at, &live)) {
+        if (!counter_at(f, "account.in_use.rounding", at, &rounding))
+            rounding = u->live > 0 ? u->rounding * live / u->live : 0;
+    } else if (away(at, f->out->live_ts_ns) > SAME_MOMENT_NS) {
+        return;
+    }
     u->older_known = true;
-    u->older = fmax(0, in_use + blocks - u->live - u->rounding);
+    u->older = fmax(0, in_use + blocks - live - rounding);
+    f->out->older_ts_ns = at;
 }
 
 static struct heap_use find_use(struct find *f, const hw_values *values, int64_t ts_ns)

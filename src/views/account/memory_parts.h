@@ -61,8 +61,9 @@ struct hw_part_entry {
 };
 
 struct hw_memory_parts {
-    int64_t ts_ns;      /* of the reading */
-    int64_t live_ts_ns; /* of the live bytes in it */
+    int64_t ts_ns;       /* of the reading */
+    int64_t live_ts_ns;  /* of the live bytes in it */
+    int64_t older_ts_ns; /* of what is older than the recording; 0 = not told, or there is none */
     struct hw_part_bytes total, parts[HW_PART_COUNT];
     HW_VEC(struct hw_part_entry) entries; /* by part, the largest first */
     double requested;                     /* live bytes, resident or not */

@@ -328,6 +328,40 @@ def attached(box):
     hw.true(rss_of(said, "older than the recording") > 30 * MIB, "what it had before")
 
 
+def asked_before(box):
+    """The allocator was asked before a burst: what is older than the recording is what was there before all the same."""
+    p = box.start([hw.target("steps")], stdin=subprocess.PIPE)
+
+    def step(line):
+        p.stdin.write(line.encode() + b"\n")
+        p.stdin.flush()
+        p.stdout.readline()
+
+    p.stdout.readline()
+    step("a 20000")
+    a = box.start([hw.tool("heapwise"), "attach", str(p.pid), "-i", "1", "-c", "300ms", "--malloc-info=60s", "-o", box.path("out.trace")])
+
+    def asked():
+        step("c 10")  # it is asked at a sample
+        r = box.run([hw.tool("heapwise"), "query", box.path("out.trace.part"),
+                     "select count(*) from counter_track where name = 'malloc_info.in_use'"], check=None)
+        return r.returncode == 0 and r.stdout.split()[-1:] == [b"1"]
+
+    hw.wait_for(asked, "the allocator's figures")
+    step("b 20000")
+    since = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    hw.wait_for(lambda: newest_reading(box, box.path("out.trace.part")) > since, "a reading")
+    a.send_signal(2)
+    out, err = a.communicate(timeout=hw.CLOCK)
+    hw.equal(a.returncode, 0, f"attach: {hw.tail(err)}")
+    said = account(box, "--at", "last")
+    p.communicate(b"", timeout=hw.CLOCK)
+    near(rss_of(said, "live"), 20000 * 2000, 0.02, "live")
+    near(rss_of(said, "older than the recording"), 20000 * 1008, 0.03, "older")
+    hw.true(said["older_at_ns"] < said["at_ns"], "asked before")
+    hw.true(rss_of(said, "free inside the allocator") < MIB, f"free: {said['parts']}")
+
+
 def silent(box):
     """A process that is attached to and allocates nothing meanwhile has its account all the same, at each dump and at
     the end, whether its hooks were put in or its library was told."""
@@ -422,5 +456,5 @@ def program(name):
 
 
 if __name__ == "__main__":
-    hw.main({"kinds": kinds, "ours": ours, "group": group, "java": java, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "attached": attached, "silent": silent, "no-mappings": no_mappings,
+    hw.main({"kinds": kinds, "ours": ours, "group": group, "java": java, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "attached": attached, "asked-before": asked_before, "silent": silent, "no-mappings": no_mappings,
              **{name: program(name) for name in PROGRAMS}})

@@ -10,11 +10,16 @@
 #define KIB 1024.0
 #define MIB (1024 * KIB)
 
-static void count(struct hw_profile *p, const char *name, double value)
+static void count_at(struct hw_profile *p, const char *name, int64_t ts_ns, double value)
 {
     struct hw_counter_row row = {
-        .upid = {0}, .name = fill_str(p, name), .ts_ns = 200, .value = value};
+        .upid = {0}, .name = fill_str(p, name), .ts_ns = ts_ns, .value = value};
     assert_int_equal(hw_vec_push(&p->counters, row), 0);
+}
+
+static void count(struct hw_profile *p, const char *name, double value)
+{
+    count_at(p, name, 200, value);
 }
 
 static void map(struct hw_profile *p, const char *path, double size, double rss)
@@ -31,14 +36,19 @@ static void map(struct hw_profile *p, const char *path, double size, double rss)
 }
 
 /* Blocks of one size, all live at 200. */
-static struct hw_profile *profile_of(uint64_t n, uint64_t bytes)
+static struct hw_profile *profile_with(uint64_t n, uint64_t bytes, uint32_t flags)
 {
     struct hw_profile *p;
     assert_int_equal(hw_profile_new(&p), 0);
-    uint32_t d = fill_dump(p, 5, "libc.malloc", 200, 1, HW_DUMP_FROM_STARTUP);
+    uint32_t d = fill_dump(p, 5, "libc.malloc", 200, 1, flags);
     fill_row(p, d, "main;work;malloc@/lib/libc.so", (int64_t)n, (int64_t)bytes);
     count(p, "account.live", (double)bytes);
     return p;
+}
+
+static struct hw_profile *profile_of(uint64_t n, uint64_t bytes)
+{
+    return profile_with(n, bytes, HW_DUMP_FROM_STARTUP);
 }
 
 static void find(struct hw_profile *p, double rss, struct hw_memory_parts *out)
@@ -141,6 +151,38 @@ static void moved(void **state)
     hw_profile_free(p);
 }
 
+/* Attached: the allocator was asked before 20 MiB were allocated, and says 6 MiB in use, 1 of it recorded. */
+static void older(bool is_told, struct hw_memory_parts *m)
+{
+    struct hw_profile *p = profile_with(21, (uint64_t)(21 * MIB), 0);
+    map(p, "[heap]", 30 * MIB, 28 * MIB);
+    count_at(p, "malloc_info.in_use", -INT64_C(1000000000), 6 * MIB);
+    count_at(p, "malloc_info.mmap", -INT64_C(1000000000), 0);
+    if (is_told) {
+        count_at(p, "account.in_use.live", -INT64_C(1000000000), 1 * MIB);
+        count_at(p, "account.in_use.rounding", -INT64_C(1000000000), 0.5 * MIB);
+    }
+    find(p, 28 * MIB, m);
+    near(m->parts[HW_PART_LIVE].rss, 21 * MIB);
+    hw_memory_parts_done(m);
+    hw_profile_free(p);
+}
+
+static void asked_before(void **state)
+{
+    struct hw_memory_parts m;
+    (void)state;
+    older(/* is_told = */ true, &m);
+    assert_false(m.older_or_free);
+    assert_int_equal(m.older_ts_ns, -INT64_C(1000000000));
+    near(m.parts[HW_PART_OLDER].rss, 4.5 * MIB);
+    near(m.parts[HW_PART_FREE].rss, 2.5 * MIB - 21 * 4 * KIB); /* whole pages each */
+    older(/* is_told = */ false, &m); /* by a recorder that does not say what was live then */
+    assert_true(m.older_or_free);
+    near(m.parts[HW_PART_OLDER].rss, 7 * MIB - 21 * 4 * KIB);
+    near(m.parts[HW_PART_FREE].rss, 0);
+}
+
 /* A file may have as many readings and names as it likes: to compare each with each would take minutes. */
 static void many(void **state)
 {
@@ -181,6 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many),           cmocka_unit_test(untouched_block),
         cmocka_unit_test(foreign_blocks), cmocka_unit_test(guessed_rounding),
-        cmocka_unit_test(several_sizes),  cmocka_unit_test(moved)};
+        cmocka_unit_test(several_sizes),  cmocka_unit_test(moved),
+        cmocka_unit_test(asked_before)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
