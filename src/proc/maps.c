@@ -154,3 +154,13 @@ const struct hw_map *hw_maps_find(const struct hw_maps *m, uint64_t addr)
     size_t lo = HW_LOWER_BOUND(mid, 0, m->maps.n, m->maps.v[mid].end <= addr);
     return lo < m->maps.n && m->maps.v[lo].start <= addr ? &m->maps.v[lo] : NULL;
 }
+
+const struct hw_map *hw_maps_find_code(const struct hw_maps *m, const char *name)
+{
+    for (size_t i = 0; i < m->maps.n; i++) {
+        const char *slash = strrchr(m->maps.v[i].path, '/');
+        if ((m->maps.v[i].flags & HW_MAP_EXEC) && slash && strcmp(slash + 1, name) == 0)
+            return &m->maps.v[i];
+    }
+    return NULL;
+}

@@ -58,4 +58,9 @@ void hw_maps_done(struct hw_maps *m);
 /* The entry that holds addr, or NULL. O(log n). */
 const struct hw_map *hw_maps_find(const struct hw_maps *m, uint64_t addr);
 
+/* The code of a file of that name, without directories, or NULL. A file of which only other parts
+ * are mapped is not loaded: a debugger reads it so, and a loader that fails leaves its first part.
+ */
+const struct hw_map *hw_maps_find_code(const struct hw_maps *m, const char *name);
+
 #endif

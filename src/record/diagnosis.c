@@ -171,12 +171,8 @@ bool hw_diagnose_is_32_bit(const char *path)
 static bool has_library(const struct hw_pid *p, bool *readable)
 {
     struct hw_maps maps = {0};
-    bool found = false;
     *readable = hw_read_maps(p, &maps) == 0;
-    for (size_t i = 0; *readable && i < maps.maps.n && !found; i++) {
-        const char *slash = strrchr(maps.maps.v[i].path, '/');
-        found = slash && strcmp(slash + 1, LIBRARY) == 0;
-    }
+    bool found = *readable && hw_maps_find_code(&maps, LIBRARY);
     if (*readable)
         hw_maps_done(&maps);
     return found;

@@ -50,16 +50,6 @@ static bool is_known(const struct hw_recorder *r, int32_t pid)
     return hw_clients_know(r, pid) || hw_inject_has(r, pid);
 }
 
-static const struct hw_map *find_library(const struct hw_maps *m)
-{
-    for (size_t i = 0; i < m->maps.n; i++) {
-        const char *base = strrchr(m->maps.v[i].path, '/');
-        if (base && strcmp(base + 1, LIBRARY) == 0 && (m->maps.v[i].flags & HW_MAP_EXEC))
-            return &m->maps.v[i];
-    }
-    return NULL;
-}
-
 static bool names_some(const struct hw_memlog *m)
 {
     for (size_t i = 0; i < m->rules.n; i++)
@@ -88,7 +78,7 @@ static int look(struct hw_session *s, struct hw_attach *a, bool by_number)
                               LIBRARY, NULL, 0, &i);
     if (rc < 0)
         return rc;
-    if (i.n_files == 0 && !find_library(&i.maps))
+    if (i.n_files == 0 && !hw_maps_find_code(&i.maps, LIBRARY))
         hw_inject_hook(s, &a->pid, /* quietly = */ !by_number && means_all(s));
     rc = HW_ENOTFOUND;
     if (i.n_files) {
@@ -279,7 +269,7 @@ static int check_image(const struct hw_attach *a, struct hw_error *err)
         hw_reading_image(a->session->rec->looker, hw_reading_at(&a->pid, a->uid),
                          HW_READING_NO_FILES, NULL, NULL, 0, &i) < 0)
         return hw_fail(err, HW_EPERM, 0, "it has ended, or cannot be inspected");
-    const struct hw_map *m = find_library(&i.maps);
+    const struct hw_map *m = hw_maps_find_code(&i.maps, LIBRARY);
     bool same = m && m->start - m->offset - a->library->load_bias == a->bias;
     hw_reading_image_done(&i);
     if (!same)

@@ -189,14 +189,13 @@ static int take_descriptor(const struct hw_job *j)
 }
 
 /* Checked on the very descriptor that is written to: a new, empty memory file of that thread. */
-static bool is_new_memory(const struct hw_job *j, int fd)
+static bool is_new_memory(const struct hw_job *j, int fd, const struct stat *st)
 {
-    struct stat st;
     struct statfs fs;
     int flags = fcntl(fd, F_GETFL), seals = fcntl(fd, F_GET_SEALS);
-    return flags >= 0 && (flags & (O_ACCMODE | O_PATH)) == O_RDWR && fstat(fd, &st) == 0 &&
-           fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC && S_ISREG(st.st_mode) &&
-           st.st_nlink == 0 && st.st_size == 0 && st.st_uid == j->fsuid && seals >= 0 &&
+    return flags >= 0 && (flags & (O_ACCMODE | O_PATH)) == O_RDWR && fstatfs(fd, &fs) == 0 &&
+           fs.f_type == TMPFS_MAGIC && S_ISREG(st->st_mode) && st->st_nlink == 0 &&
+           st->st_size == 0 && st->st_uid == j->fsuid && seals >= 0 &&
            (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE | F_SEAL_GROW)) == 0;
 }
 
@@ -216,9 +215,11 @@ int hw_job_make_carrier(struct hw_job *j, struct hw_error *err)
     if (hw_job_fails(j, HW_INJECT_CARRIER, err))
         return HW_ESYS;
     hw_autofd int fd = take_descriptor(j);
-    if (fd < 0)
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
         return hw_fail_sys(err, "memory file in process %d", j->q->pid->pid);
-    if (!is_new_memory(j, fd))
+    j->carrier = st.st_ino;
+    if (!is_new_memory(j, fd, &st))
         return hw_fail(err, HW_EPERM, 0,
                        "process %d put another file in the place of heapwise's; it is left alone",
                        j->q->pid->pid);

@@ -40,6 +40,7 @@ struct hw_job {
     uint64_t stack, code, base;
     uint64_t reserved, reserved_bytes; /* mapped for the library, which is not complete yet */
     int64_t fd;
+    uint64_t carrier;   /* the memory file's inode */
     uint32_t fsuid;     /* of the thread, which owns the files it creates */
     bool ran_to;        /* a debug register has stopped it */
     struct hw_raw *raw; /* raw.c's; NULL = loaded by the loader */

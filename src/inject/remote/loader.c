@@ -8,12 +8,33 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "base/error.h"
 #include "inject/remote/job.h"
+#include "proc/maps.h"
 #include "wire/records.h"
 
 #include "base/banned.h"
+
+/*
+ * A loader that may not map all of a library leaves the parts that it has mapped (glibc 2.36 and
+ * earlier). It does not know them afterwards, and nobody else has that file.
+ */
+static void unmap_rest(struct hw_job *j)
+{
+    struct hw_maps maps;
+    int64_t ignored;
+    if (hw_maps_read(j->q->pid->dir, &maps, NULL) < 0)
+        return; /* it stays: a later attach finds no code there, or calls it another version */
+    for (size_t i = 0; i < maps.maps.n; i++) {
+        const struct hw_map *m = &maps.maps.v[i];
+        uint64_t a[6] = {m->start, m->end - m->start};
+        if (m->inode == j->carrier && strcmp(m->path, "/memfd:" HW_INJECT_CARRIER_NAME) == 0)
+            (void)hw_thread_syscall(&j->thread, SYS_munmap, a, &ignored); /* then it stays */
+    }
+    hw_maps_done(&maps);
+}
 
 static int load(struct hw_job *j, struct hw_error *err)
 {
@@ -28,12 +49,15 @@ static int load(struct hw_job *j, struct hw_error *err)
         rc = hw_job_call(j, j->process.dlopen_at, at, 2 /* RTLD_NOW */, handle, "dlopen", err);
     if (rc < 0)
         return rc;
-    if (*handle == 0)
+    if (*handle == 0) {
+        unmap_rest(j);
         return hw_fail(
             err, HW_EUNSUPPORTED, 0,
             "process %d: its dynamic linker refuses the client library. It may need a newer C "
-            "library than the process has; heapwise must then be built for that one",
+            "library than the process has, for which heapwise must then be built; or the process "
+            "may not map its code (a security policy)",
             j->q->pid->pid);
+    }
     if (hw_job_fails(j, HW_INJECT_LOADED, err))
         return HW_ESYS;
     if (hw_process_read(&j->process, *handle, &j->base, sizeof j->base) < 0)

@@ -192,9 +192,10 @@ static bool is_allocator(const char *path)
            strncmp(b, "libmimalloc", 11) == 0;
 }
 
-static int check_map(struct hw_process *p, const struct hw_map *m, struct hw_error *err)
+/* Only code is loaded: a part that a failed loader left, or a debugger reads, has the name, too. */
+static int check_code(struct hw_process *p, size_t i, struct hw_error *err)
 {
-    const char *b = base_name(m->path);
+    const char *b = base_name(p->maps.maps.v[i].path);
     if (hw_symbols_is_sanitizer(b))
         return hw_fail(err, HW_EUNSUPPORTED, 0,
                        "process %d is built with a sanitizer, whose allocator tolerates no hooks",
@@ -207,8 +208,10 @@ static int check_map(struct hw_process *p, const struct hw_map *m, struct hw_err
     if (strcmp(b, HW_INJECT_CARRIER_NAME) == 0)
         return hw_fail(err, HW_EBUSY, 0, "process %d was started with the client library",
                        p->pid->pid);
-    if (strcmp(b, "memfd:" HW_INJECT_CARRIER_NAME) == 0 && !p->library)
+    if (strcmp(b, "memfd:" HW_INJECT_CARRIER_NAME) == 0 && !p->library) {
+        const struct hw_map *m = image_start(&p->maps, i);
         p->library = m->start - m->offset;
+    }
     return HW_OK;
 }
 
@@ -339,11 +342,11 @@ static int walk_maps(struct hw_process *p, const struct hw_checked_program *g, s
     struct found f = {SIZE_MAX, SIZE_MAX, SIZE_MAX};
     for (size_t i = 0; i < p->maps.maps.n; i++) {
         const struct hw_map *m = &p->maps.maps.v[i];
-        int rc = check_map(p, m, err);
-        if (rc < 0)
-            return rc;
         if (!(m->flags & HW_MAP_EXEC))
             continue;
+        int rc = check_code(p, i, err);
+        if (rc < 0)
+            return rc;
         if (f.program == SIZE_MAX && is_file(m, g->fd))
             f.program = i;
         if (is_musl(g, m))

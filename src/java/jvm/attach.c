@@ -99,7 +99,6 @@ static bool is_heap_in_a_file(const struct hw_map *m)
 static int look_at_maps(const struct hw_pid *pid, struct hw_jvm *out, struct hw_error *err)
 {
     struct hw_maps maps;
-    bool found = false;
     int rc = hw_jvm_maps(pid, &maps);
     if (rc == HW_ETIMEOUT)
         return hw_java_fail(err, HW_JAVA_LOOKS_LONG, "pid %d", pid->pid);
@@ -108,13 +107,12 @@ static int look_at_maps(const struct hw_pid *pid, struct hw_jvm *out, struct hw_
                             pid->pid);
     for (size_t i = 0; i < maps.maps.n; i++) {
         const struct hw_map *m = &maps.maps.v[i];
-        const char *slash = strrchr(m->path, '/');
-        found |= slash && strcmp(slash, "/libjvm.so") == 0;
-        out->has_client |= slash && strcmp(slash, "/libheapprofd_glibc_preload.so") == 0;
-        out->has_library |= slash && strcmp(slash, "/libheapwise_java.so") == 0;
         out->shared_heap |= is_heap_in_a_file(m);
         out->zgc |= strstr(m->path, "/memfd:java_heap") != NULL;
     }
+    bool found = hw_maps_find_code(&maps, "libjvm.so");
+    out->has_client = hw_maps_find_code(&maps, "libheapprofd_glibc_preload.so");
+    out->has_library = hw_maps_find_code(&maps, "libheapwise_java.so");
     hw_maps_done(&maps);
     if (!found)
         return hw_java_fail(err, HW_JAVA_NOT_A_JVM, "pid %d", pid->pid);

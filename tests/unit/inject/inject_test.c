@@ -30,6 +30,7 @@
 #include "base/error.h"
 #include "inject/inject.h"
 #include "inject_child.h"
+#include "library_copy.h"
 #include "proc/pid.h"
 
 static const char *library, *program; /* program: the child, when it is not ourselves */
@@ -453,14 +454,7 @@ static void start_executing(struct target *t)
  */
 static int lease_library(char path[64])
 {
-    char buf[65536];
-    ssize_t n;
-    snprintf(path, 64, "/tmp/hw-inject-XXXXXX");
-    int from = open(library, O_RDONLY | O_CLOEXEC), to = mkostemp(path, O_CLOEXEC);
-    assert_true(from >= 0 && to >= 0);
-    while ((n = read(from, buf, sizeof buf)) > 0)
-        assert_int_equal(write(to, buf, (size_t)n), n);
-    close(from);
+    int to = copy_library(library, path);
     if (fcntl(to, F_SETLEASE, F_WRLCK) == 0)
         return to;
     close(to);
@@ -516,6 +510,35 @@ static void another_image_is_left_alone(void **state)
     stop(&t);
 }
 
+/* The loader maps the first part and fails at the second: nothing of it is left, and the next attach
+ * works. */
+static void half_a_library_goes(void **state)
+{
+    (void)state;
+    struct target t;
+    struct hw_inject_result r;
+    struct hw_error err;
+    char path[64];
+    if (program) /* loaded from outside */
+        skip();
+    close(copy_library(library, path));
+    write_unloadable(path);
+    start(&t, CALL_READ);
+    struct hw_inject_request q = {.pid = &t.handle,
+                                  .library = path,
+                                  .command = HW_ATTACH_HOOK,
+                                  .socket_path = "@heapwise-inject-test-nobody"};
+    assert_int_equal(hw_inject(&q, &r, &err), HW_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "dynamic linker"));
+    assert_int_equal(has_library(t.pid), 0);
+    unlink(path);
+    q.library = library;
+    assert_int_equal(hw_inject(&q, &r, &err), HW_OK);
+    struct report p = take_report(&t, CALL_READ);
+    check_report(CALL_READ, &p);
+    stop(&t);
+}
+
 static int refuse(void *arg, const struct hw_pid *thread, struct hw_error *err)
 {
     *(int *)arg += thread->pid > 0;
@@ -560,10 +583,11 @@ int main(int argc, char **argv)
     return 77;
 #endif
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refusals_name_the_reason),    cmocka_unit_test(time_outs_go_on),
-        cmocka_unit_test(stops_and_continues),         cmocka_unit_test(loaded_by_a_dead_recorder),
-        cmocka_unit_test(hooks_come_and_go),           cmocka_unit_test(failures_leave_no_trace),
-        cmocka_unit_test(another_image_is_left_alone), cmocka_unit_test(permission_is_asked_again),
+        cmocka_unit_test(refusals_name_the_reason),  cmocka_unit_test(time_outs_go_on),
+        cmocka_unit_test(stops_and_continues),       cmocka_unit_test(loaded_by_a_dead_recorder),
+        cmocka_unit_test(hooks_come_and_go),         cmocka_unit_test(failures_leave_no_trace),
+        cmocka_unit_test(half_a_library_goes),       cmocka_unit_test(another_image_is_left_alone),
+        cmocka_unit_test(permission_is_asked_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
