@@ -11,6 +11,7 @@
 #include "proc/pid.h"
 #include "record/diagnosis.h"
 #include "record/process_reads.h"
+#include "wire/control_page.h"
 
 #include "base/banned.h"
 
@@ -71,25 +72,44 @@ void hw_offspring_look(struct hw_offspring *o, int32_t root)
         add_children(o, o->rows.v[i].pid, o->rows.v[i].start_ticks, root);
 }
 
-static bool has_socket(int32_t pid, const char *socket)
+/* A title that is written over the arguments reaches into the environment (nginx). */
+static bool has_socket(const struct hw_pid *p, const char *socket)
 {
-    struct hw_pid p;
     hw_autofree char *text = NULL;
     size_t n = 0;
-    if (hw_pid_open(pid, &p, NULL) < 0)
+    return hw_read_environ(p, &text, &n) == 0 && memmem(text, n, socket, strlen(socket) + 1);
+}
+
+static bool has_page(const struct hw_pid *p, const char *name)
+{
+    struct hw_maps maps;
+    bool has = false;
+    if (hw_read_maps(p, &maps) < 0)
         return false;
-    bool has = hw_read_environ(&p, &text, &n) == 0 && memmem(text, n, socket, strlen(socket) + 1);
-    hw_pid_done(&p);
+    for (size_t i = 0; i < maps.maps.n && !has; i++)
+        has = strcmp(maps.maps.v[i].path, name) == 0;
+    hw_maps_done(&maps);
     return has;
 }
 
-void hw_offspring_find(struct hw_offspring *o, int32_t root, const char *socket)
+void hw_offspring_find(struct hw_offspring *o, int32_t root, int32_t recorder, const char *socket)
 {
+    char page[64];
     hw_pid_list all = {0};
+    struct hw_pid self, p;
+    (void)snprintf(page, sizeof page, "/memfd:" HW_CONTROL_NAME, (int)recorder);
+    if (hw_pid_open(getpid(), &self, NULL) < 0)
+        return;
     (void)hw_proc_list(&all); /* entries read before a failure count */
-    for (size_t i = 0; i < all.n; i++)
-        if (all.v[i] != getpid() && has_socket(all.v[i], socket))
-            add(o, all.v[i], root);
+    for (size_t i = 0; i < all.n; i++) {
+        if (all.v[i] == self.pid || all.v[i] == recorder || hw_pid_open(all.v[i], &p, NULL) < 0)
+            continue;
+        if (hw_pid_start(&p) >= hw_pid_start(&self) &&
+            (has_page(&p, page) || has_socket(&p, socket)))
+            add(o, p.pid, root);
+        hw_pid_done(&p);
+    }
+    hw_pid_done(&self);
     hw_vec_done(&all);
 }
 

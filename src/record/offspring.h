@@ -3,12 +3,13 @@
  *
  * Why:     a command may leave the work to a process that it forks, and end. With --follow-fork the
  *          recording lasts as long as that one; without, the user must know what was left out.
- * Shapes:  found in two ways, neither of which the processes notice: as children of those known
- *          (/proc/PID/task/TID/children), and by the recording's own socket in their environment,
- *          which a process has whose parent is gone. One that comes and goes between two looks, or
- *          has another environment and no parent any more, is not found: the number is a least one.
+ * Shapes:  found in ways that the processes do not notice: as children of those known
+ *          (/proc/PID/task/TID/children); and, if their parent is gone, by the recorder's control
+ *          page, which each forked child has mapped, or the recording's socket in their
+ *          environment, which what they execute has. One that comes and goes between two looks is
+ *          not found: the number is a least one.
  * Owns:    its list.
- * Cost:    look: a few files a known process. find: one file a process of the machine.
+ * Cost:    look: a few files a known process. find: two files a process that began after us.
  */
 #ifndef HW_RECORD_OFFSPRING_H
 #define HW_RECORD_OFFSPRING_H
@@ -30,8 +31,8 @@ struct hw_offspring {
 
 /* Adds what is below the process and below those known. */
 void hw_offspring_look(struct hw_offspring *o, int32_t root);
-/* Adds what has this socket in its environment. */
-void hw_offspring_find(struct hw_offspring *o, int32_t root, const char *socket);
+/* Adds what has a page of that recorder, or its socket in the environment. */
+void hw_offspring_find(struct hw_offspring *o, int32_t root, int32_t recorder, const char *socket);
 /* Does it run, with our library in it? */
 bool hw_offspring_lives(const struct hw_offspring_row *row);
 void hw_offspring_done(struct hw_offspring *o);

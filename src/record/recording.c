@@ -335,6 +335,21 @@ static bool awaited_over(const struct hw_recording *r)
     return r->n_awaited != 0;
 }
 
+static void find_orphans(struct hw_recording *r)
+{
+    hw_offspring_find(&r->offspring, r->launch->pid, hw_controller_pid(r->controller),
+                      hw_controller_socket(r->controller));
+}
+
+void hw_recording_find_more(struct hw_recording *r)
+{
+    if (!r->launch || r->launch->pid <= 0)
+        return;
+    if (!program_runs(r))
+        find_orphans(r);
+    hw_offspring_look(&r->offspring, r->launch->pid);
+}
+
 /* Short pauses first: many a launcher ends within milliseconds. */
 static bool look_below(struct hw_recording *r)
 {
@@ -343,7 +358,7 @@ static bool look_below(struct hw_recording *r)
         return false;
     hw_offspring_look(&r->offspring, r->launch->pid);
     if (!program_runs(r) && !(r->follow_fork && targets_live(r))) /* their parent is gone */
-        hw_offspring_find(&r->offspring, r->launch->pid, hw_controller_socket(r->controller));
+        find_orphans(r);
     r->look_pause_ns =
         r->look_pause_ns < LOOK_MS * ms / 2 ? 2 * r->look_pause_ns + ms : LOOK_MS * ms;
     r->next_look_ns = now + r->look_pause_ns;

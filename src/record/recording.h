@@ -90,6 +90,8 @@ int hw_recording_run(struct hw_recording *r, struct hw_error *err);
 /* From a callback: ends the recording; waits only for its file, not for the program. */
 void hw_recording_stop(struct hw_recording *r);
 void hw_recording_give_up(struct hw_recording *r);
+/* Looks once more at what the program has started: children of a launcher may fork after its end. */
+void hw_recording_find_more(struct hw_recording *r);
 void hw_recording_done(struct hw_recording *r);
 
 /* sh, env, nice …: programs that launch others. */

@@ -19,6 +19,8 @@
 
 #define HW_CONTROL_MAGIC 0x316c727463777768u /* "hwwctrl1" */
 #define HW_CONTROL_BYTES 4096u
+/* The memory file's, with the recorder's pid: forked children, too, have it in their mappings. */
+#define HW_CONTROL_NAME "hw-control.%d"
 /* Exported by the client: where a recorder that starts later writes path and generation. */
 #define HW_CONTROL_SYMBOL "heapwise_control_page"
 

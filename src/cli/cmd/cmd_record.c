@@ -477,6 +477,7 @@ static void tell(struct record *r)
     if (r->told)
         return;
     r->told = true;
+    hw_recording_find_more(&r->recording);
     if (rec->recorder_gone)
         hw_cli_error(r->cli, "recorder-gone", "%s; the trace ends there",
                      rec->stop_sent ? "the recorder is not ending the recording"

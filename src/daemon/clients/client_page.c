@@ -33,7 +33,9 @@ void hw_page_beat(struct hw_page *p)
 int hw_page_init(struct hw_page *p, uint32_t version, const char *socket_path,
                  const struct hw_filters *at_hello)
 {
-    *p = (struct hw_page){.fd = memfd_create("hw-control", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+    char name[32];
+    (void)snprintf(name, sizeof name, HW_CONTROL_NAME, (int)getpid());
+    *p = (struct hw_page){.fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)};
     if (p->fd < 0 || ftruncate(p->fd, HW_CONTROL_BYTES) < 0)
         goto fail;
     p->map = mmap(NULL, HW_CONTROL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->fd, 0);

@@ -35,6 +35,47 @@ int main(int n, char **v)
     _exit(0);
 }
 """
+# As nginx: the launcher ends before anybody looks, and the others write their titles over the environment.
+TITLED = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+extern char **environ;
+void *volatile keep;
+int main(void)
+{
+    int told[2];
+    char c;
+    char *end = environ[0];
+    for (char **e = environ; *e; e++)
+        end = *e + strlen(*e);
+    keep = malloc(5000);
+    if (pipe(told))
+        return 1;
+    if (fork()) /* the master is below one that ends at once */
+        return read(told[0], &c, 1) != 1;
+    if (fork())
+        _exit(0);
+    close(2);
+    memset(environ[0], 0, (size_t)(end - environ[0]));
+    printf("pid %d\n", (int)setsid());
+    for (int i = 0; i < 2; i++) {
+        fflush(stdout);
+        pid_t worker = fork();
+        if (worker == 0) {
+            close(told[1]);
+            fclose(stdout);
+            pause();
+        }
+        printf("pid %d\n", (int)worker);
+    }
+    fclose(stdout);
+    if (write(told[1], "x", 1) == 1)
+        pause();
+    return 1;
+}
+"""
 OWN = r"""
 #include <sys/mman.h>
 static char pool[1 << 20];
@@ -94,6 +135,21 @@ def not_followed(box):
     hw.equal(json.loads(r.stdout[r.stdout.index(b"{"):])["unrecorded_processes"], 0, "below a shell, recorded")
 
 
+def titled(box):
+    """A daemon and its workers, whose launcher has ended and whose environment is gone."""
+    exe = compiled(box, "titled", TITLED)
+    r = box.run([hw.tool("heapwise"), "record", "-f", "--json", "-o", box.path("n.trace"), "--", exe], check=0, timeout=hw.CLOCK)
+    said, _, facts = r.stdout.partition(b"{")
+    pids = [int(p) for p in said.split()[1::2]]
+    hw.equal(len(pids), 3, "a master and two workers")
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    n = json.loads(b"{" + facts)["unrecorded_processes"]
+    hw.true(n in (3, 4), f"{n} children")  # 4: the one between was seen, too
+    hw.true(f"{n} child processes were not recorded".encode() in r.stderr and b"--follow-fork records" in r.stderr, hw.tail(r.stderr))
+    hw.true(all(f"titled ({p})".encode() in r.stderr for p in pids), hw.tail(r.stderr))
+
+
 def inside(box):
     """An allocator in the program: what it maps was sampled, and malloc was not."""
     exe = compiled(box, "own", OWN)
@@ -138,5 +194,5 @@ def held(box):
 
 
 if __name__ == "__main__":
-    hw.main({"daemon": daemon, "daemon-interrupted": daemon_interrupted, "not-followed": not_followed, "inside": inside, "musl": musl,
+    hw.main({"daemon": daemon, "daemon-interrupted": daemon_interrupted, "not-followed": not_followed, "titled": titled, "inside": inside, "musl": musl,
              "by-argument": by_argument, "held": held})
