@@ -160,7 +160,7 @@ struct hw_control_ended {
     uint32_t n_targets; /* processes profiled in the session */
     uint32_t n_dumps;
     int32_t status;    /* 0 or HW_E… */
-    uint32_t n_missed; /* forked processes that ended before they could be recorded */
+    uint32_t n_missed; /* forked processes that could not be recorded in time */
 };
 
 #endif

@@ -32,9 +32,10 @@ static bool put_missed(struct hw_strbuf *out, struct hw_bytes name, uint64_t n)
     if (!hw_bytes_equal(name, hw_bytes_str("heapprofd_missed_processes")))
         return false;
     hw_strbuf_addf(out,
-                   "processes: %llu forked %s ended before the recorder could answer; what %s "
-                   "allocated is missing",
-                   (unsigned long long)n, n == 1 ? "process" : "processes", n == 1 ? "it" : "they");
+                   "processes: %llu forked %s not recorded: %s, or the recording did, before the "
+                   "recorder could answer; what %s allocated is missing",
+                   (unsigned long long)n, n == 1 ? "process was" : "processes were",
+                   n == 1 ? "it ended" : "they ended", n == 1 ? "it" : "they");
     return true;
 }
 

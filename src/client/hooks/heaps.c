@@ -52,7 +52,8 @@ static void sync_heap(uint32_t id)
     uint64_t interval = 0;
     int saved = errno;
     uint32_t generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
-    if (t->generation != generation && t->busy == 0)
+    bool outdated = t->generation != generation || hw_client_session_asks_again(generation);
+    if (outdated && t->busy == 0)
         hw_client_session_sync(t, generation);
     uint32_t now = enabled_now(id, &interval);
     uint32_t enabled_in = atomic_load(&h->enabled_in);

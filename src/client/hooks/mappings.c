@@ -157,7 +157,8 @@ static bool is_due(const struct hw_call_site *site)
     if (hw_likely(generation == 0) || is_allocators(site))
         return false;
     struct hw_tls *t = &hw_here;
-    if (hw_unlikely(t->generation != generation) && t->busy == 0 && hw_stack_has_room(site->sp)) {
+    if (hw_unlikely(t->generation != generation || hw_client_session_is_unanswered()) &&
+        t->busy == 0 && hw_stack_has_room(site->sp)) {
         int saved = errno;
         hw_client_session_sync(t, generation);
         errno = saved;

@@ -77,6 +77,18 @@ static bool child_is_waiting(uint32_t generation)
            hw_local_sandbox_ns() < atomic_load(&hw_process_page.retry_ns);
 }
 
+bool hw_client_session_is_unanswered(void)
+{
+    return !atomic_load_explicit(&hw_process_page.session, memory_order_relaxed) &&
+           (!atomic_load_explicit(&hw_process_page.started, memory_order_relaxed) ||
+            atomic_load_explicit(&hw_process_page.child, memory_order_relaxed));
+}
+
+bool hw_client_session_asks_again(uint32_t generation)
+{
+    return hw_client_session_is_unanswered() && !child_is_waiting(generation);
+}
+
 /* 0, 64, 128, .. 4096: a program that allocates 48 bytes a second has the answer at its next
  * allocation; one that allocates all the time has made these checks within its first 8 KiB. */
 static uint64_t looks_bytes(void)

@@ -7,6 +7,10 @@
 #include "client/client.h"
 
 void hw_client_session_sync(struct hw_tls *t, uint32_t generation);
+/* In a forked child that has no answer yet: its threads have their generation from the parent, where
+ * it was settled. A sync then counts what is due as lost, unless it asks again. */
+bool hw_client_session_is_unanswered(void);
+bool hw_client_session_asks_again(uint32_t generation); /* and a try is due */
 void hw_client_session_start(uint32_t hello_flags, uint64_t timeout_ns);
 /* A sample is due that was drawn with this interval, without a session. Asks the recorder and
  * waits briefly. True: a session runs in which that draw is valid, and the thread has joined it. */

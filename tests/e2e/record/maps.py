@@ -9,6 +9,7 @@ import time
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
 import rooms
+from left_out import compiled
 from lib import hw
 
 HEAPS = ("mmap.anon", "mmap.file", "mmap.shared")
@@ -226,6 +227,43 @@ def sums_of(t, pid, want):
     return sums
 
 
+CHILD = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+void *volatile keep;
+__attribute__((noinline)) static void in_child(void)
+{
+    keep = mmap(0, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+int main(void)
+{
+    keep = malloc(5000);
+    pid_t child = fork();
+    if (child == 0) {
+        for (int i = 0; i < 100; i++)
+            in_child();
+        _exit(0);
+    }
+    printf("pid %d\n", (int)child);
+    return waitpid(child, NULL, 0) != child;
+}
+"""
+
+
+def only_maps(box):
+    """A forked child that maps memory and never calls malloc is recorded; what it maps before the answer is counted as lost."""
+    exe = compiled(box, "only", CHILD)
+    r = hw.record(box, [exe], "--follow-fork", "--no-report", "--no-passthrough")
+    child = int(r.target_stdout.split()[1])
+    d = hw.sound(r.trace).last(child, heap="mmap.anon")
+    if d and d.by_function(["in_child"])["in_child"] == [6553600, 100, 6553600, 100]:
+        return
+    hw.equal(r.returncode, 4, "neither all of it nor a loss: " + hw.tail(r.stderr))  # a machine that did not answer within its life
+
+
 def sandbox(box):
     """A filter that a program sets without libc, and that kills at what only we would call, is not noticed by the
     time it maps shared memory: no hook calls anything there."""
@@ -235,7 +273,7 @@ def sandbox(box):
     hw.equal((r.returncode, r.target_stdout), (0, b"alive\n"), hw.tail(r.stderr))
 
 
-CASES = {"ledger": ledger, "forked": forked, "sandbox": sandbox, "sampled": sampled, "storm": storm, "limit": limit, "chosen": chosen, "views": views, "python": python,
+CASES = {"ledger": ledger, "forked": forked, "only-maps": only_maps, "sandbox": sandbox, "sampled": sampled, "storm": storm, "limit": limit, "chosen": chosen, "views": views, "python": python,
          "allocators": allocators, "attach": attach}
 
 if __name__ == "__main__":

@@ -1,5 +1,11 @@
-/* custom.c - an allocator of its own that reports through the heap API; runs without us too */
+/*
+ * custom.c - an allocator of its own that reports through the heap API; runs without us too
+ *
+ * With an argument only a forked child of it does so, which never calls malloc.
+ */
 #include <heapwise/heap_profile.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "target.h"
 
@@ -30,13 +36,16 @@ NOIPA static void *fn_other(uint32_t heap, uint64_t id, size_t n)
     return site_add(&other, &other, n);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     uint32_t a = 0, b = 0;
     if (AHeapInfo_create) {
         a = AHeapProfile_registerHeap(AHeapInfo_create("test.pool"));
         b = AHeapProfile_registerHeap(AHeapInfo_create("test.other"));
     }
+    (void)argv;
+    if (argc > 1 && fork())
+        return wait(NULL) < 0;
     for (int i = 0; i < 200; i++) {
         void *p = fn_pool(a, 40 + (size_t)(i % 3));
         if (i % 2) {
