@@ -2,7 +2,9 @@
  * heaptrack's data (import/heaptrack.c draws its lines), so that its viewers open our profiles. It
  * knows allocations one by one, we know sums: a callstack's bytes are given to as many allocations
  * as it made, in two neighbouring sizes that add up to exactly the sum. A free right behind its own
- * allocation would count as temporary, which we do not know: freed ones go in turns.
+ * allocation would count as temporary, which we do not know: freed ones go in turns, and where there
+ * is nothing to take turns with, a free of an allocation without bytes stands between. That is number
+ * 0, with which nothing is made: a free of 0 that follows another free counts as temporary, too.
  *
  *     before the peak: what was freed by then | what lives at the peak | its part that goes |
  *     what came and went after it | what lives at the end
@@ -35,7 +37,8 @@ struct job {
     uint32_t n_frames, n_traces;
     uint64_t n_allocations;
     uint64_t scale;             /* allocations that one line stands for */
-    uint64_t pending;           /* a freed allocation whose free is to be written; + 1, 0 = none */
+    uint64_t pending;           /* a freed allocation whose free is to be written; 0 = none */
+    uint64_t made;              /* the last line's, if it was made there; 0 = none */
     struct hw_value *peak;      /* by callsite; NULL = none known */
     uint64_t *freed_after_peak; /* by callsite: the first allocation of what goes after the peak */
     struct hw_strbuf label;
@@ -142,20 +145,29 @@ static int put_trace(struct job *j, hw_callsite_id leaf)
 
 /* ---- allocations ---- */
 
+static void put_gone(struct job *j, uint64_t allocation)
+{
+    if (j->made == allocation)
+        fputs("- 0\n", j->out);
+    fprintf(j->out, "- %" PRIx64 "\n", allocation);
+    j->made = 0;
+}
+
 static void put_pending(struct job *j)
 {
     if (j->pending)
-        fprintf(j->out, "- %" PRIx64 "\n", j->pending - 1);
+        put_gone(j, j->pending);
     j->pending = 0;
 }
 
 static void put_made(struct job *j, uint64_t allocation, bool freed)
 {
     fprintf(j->out, "+ %" PRIx64 "\n", allocation);
+    j->made = allocation;
     if (!freed)
         return;
     put_pending(j);
-    j->pending = allocation + 1;
+    j->pending = allocation;
 }
 
 /* Allocations of one callstack. */
@@ -233,18 +245,16 @@ static void put_live(struct job *j, uint64_t allocation)
     put_pending(j);
 }
 
-static void put_gone(struct job *j, uint64_t allocation)
-{
-    fprintf(j->out, "- %" PRIx64 "\n", allocation);
-}
-
 /* The first of the four allocations of a part. */
 static uint64_t put_part(struct job *j, uint32_t trace, struct part part,
                          void (*put)(struct job *, uint64_t allocation))
 {
-    uint64_t n = part.count > 0 ? (uint64_t)part.count / j->scale : 0, first = j->n_allocations;
+    uint64_t n = part.count > 0 ? (uint64_t)part.count / j->scale : 0;
     if (is_none(part))
-        return first;
+        return 0;
+    if (j->n_allocations == 0)
+        fprintf(j->out, "a 0 %" PRIx32 "\n", trace);
+    uint64_t first = j->n_allocations += j->n_allocations == 0;
     uint64_t q = (part.bytes > 0 ? (uint64_t)part.bytes : 0) / (n ? n : 1);
     for (int i = 0; i < 4; i++)
         fprintf(j->out, "a %" PRIx64 " %" PRIx32 "\n", q + (i >= 2), trace);

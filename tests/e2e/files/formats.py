@@ -125,6 +125,42 @@ def hprof(box):
     hw.true(int(n) > 0, "stacks of threads")
 
 
+BUILT_UP = """
+#include <stdlib.h>
+void *volatile kept[10000];
+int main(int n, char **v)
+{
+    if (n == 1)
+        for (int i = 0; i < 10000; i++)
+            kept[i] = malloc(100 + i % 2);
+    for (int i = 0; i < 10000; i++)
+        free(kept[i]);
+    free((void *)(kept[0] = malloc(300)));
+    return v == 0;
+}
+"""
+
+
+def no_temporary(box):
+    """Nobody knows which allocations were temporary, so heaptrack's viewer finds none: of a program that frees all it
+    has built up (where the first free is of the last allocation), and of one with a single allocation."""
+    hw.need("heaptrack_print", "cc")
+    src = box.dir / "built.c"
+    src.write_text(BUILT_UP)
+    box.run(["cc", "-g", "-O1", "-fno-builtin", "-o", box.path("built"), src], check=0)
+    for args in [], ["x"]:
+        r = hw.record(box, [box.path("built"), *args], trace=f"b{len(args)}.trace")
+        for option in [], ["--peak"]:
+            out = box.path(f"b{len(args)}{len(option)}.heaptrack")
+            box.run([hw.tool("heapwise"), "convert", "-t", "heaptrack", *option, r.trace, out], check=0)
+            said = box.run(["heaptrack_print", "-f", out, "-n", "0", "-s", "0"], check=None)
+            text = said.stdout.decode()
+            hw.equal(int(re.search(r"temporary memory allocations: (\d+)", text).group(1)), 0, f"temporary ones, {args} {option}")
+            (have,), = rows(box, out, "select sum(size) from heap_profile_allocation")
+            hw.equal(int(have), 0 if not option else int(have), "live bytes, read back")
+            hw.true(option or int(re.search(r"calls to allocation functions: (\d+)", text).group(1)) == (1 if args else 10001), text)
+
+
 def write_heaptrack(box):
     """What we write for heaptrack's viewer adds up to what we recorded."""
     hw.need("heaptrack_print", "sqlite3")
