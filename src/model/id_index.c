@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/beside.h"
 #include "base/error.h"
 #include "base/memory/radix.h"
 
@@ -55,19 +56,51 @@ static int make_buckets(struct hw_id_index *ix)
 
 enum { PAGE_WORDS = 1 << (HW_ID_PAGE_SHIFT - HW_ID_WORD_SHIFT) };
 
-/* Finds where ids lie. False: too far from each other. */
-static bool span_places(struct hw_id_index *ix, const uint64_t *ids, size_t n)
+/* What is asked of all ids before there is a place for them, by halves. */
+struct span {
+    const uint64_t *ids;
+    struct hw_id_index *ix;
+    struct half {
+        uint64_t low, high, differ; /* bits in which they differ from the first one of all */
+        bool is_rising;
+    } half[2];
+};
+
+static void look_at(void *ctx, size_t from, size_t end)
 {
-    uint64_t low = UINT64_MAX, high = 0, differ = 0;
-    for (size_t i = 0; i < n; i++) {
-        low = ids[i] < low ? ids[i] : low;
-        high = ids[i] > high ? ids[i] : high;
-        differ |= ids[i] ^ ids[0];
+    struct span *s = ctx;
+    const uint64_t *ids = s->ids;
+    struct half h = {UINT64_MAX, 0, 0, true};
+    for (size_t i = from; i < end; i++) {
+        h.is_rising &= i == 0 || ids[i - 1] < ids[i];
+        h.low = ids[i] < h.low ? ids[i] : h.low;
+        h.high = ids[i] > h.high ? ids[i] : h.high;
+        h.differ |= ids[i] ^ ids[0];
     }
-    ix->first = low;
+    s->half[from > 0] = h;
+}
+
+/* Finds where ids lie. False: too far from each other. */
+static bool span_places(struct hw_id_index *ix, const uint64_t *ids, size_t n, bool *is_rising)
+{
+    struct span s = {.ids = ids, .half = {{UINT64_MAX, 0, 0, true}, {UINT64_MAX, 0, 0, true}}};
+    hw_in_halves(n, look_at, &s);
+    const struct half *a = &s.half[0], *b = &s.half[1];
+    uint64_t differ = a->differ | b->differ, high = a->high > b->high ? a->high : b->high;
+    *is_rising = a->is_rising && b->is_rising;
+    ix->first = a->low < b->low ? a->low : b->low;
     ix->align = differ ? (unsigned)__builtin_ctzll(differ) : 0;
-    ix->last_place = (high - low) >> ix->align;
+    ix->last_place = (high - ix->first) >> ix->align;
     return ix->last_place >> HW_ID_PAGE_SHIFT < n / 4 + 64;
+}
+
+/* Both halves may set a page: no order is asked for. */
+static void set_pages(void *ctx, size_t from, size_t end)
+{
+    const struct span *s = ctx;
+    for (size_t i = from; i < end; i++)
+        __atomic_store_n(&s->ix->pages[hw_id_place(s->ix, s->ids[i]) >> HW_ID_PAGE_SHIFT], 1,
+                         __ATOMIC_RELAXED);
 }
 
 /* Gives words to the pages that hold ids. False: too few ids in each; or no memory. */
@@ -77,8 +110,7 @@ static bool make_pages(struct hw_id_index *ix, const uint64_t *ids, size_t n)
     ix->pages = calloc(n_pages, sizeof *ix->pages);
     if (!ix->pages)
         return false;
-    for (size_t i = 0; i < n; i++)
-        ix->pages[hw_id_place(ix, ids[i]) >> HW_ID_PAGE_SHIFT] = 1;
+    hw_in_halves(n, set_pages, &(struct span){.ids = ids, .ix = ix});
     for (size_t p = 0; p < n_pages; p++)
         used += ix->pages[p];
     if (used > n / 32 + 64 || used > UINT32_MAX / PAGE_WORDS)
@@ -98,13 +130,54 @@ static struct hw_id_word *word_of(const struct hw_id_index *ix, uint64_t place)
                       (place >> HW_ID_WORD_SHIFT & (PAGE_WORDS - 1))];
 }
 
-static void take_places(struct hw_id_index *ix, const uint64_t *ids, size_t n)
+static void take_range(void *ctx, size_t from, size_t end)
 {
-    uint32_t before = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t place = hw_id_place(ix, ids[i]);
-        word_of(ix, place)->taken |= 1u << (place & 31);
+    const struct span *s = ctx;
+    for (size_t i = from; i < end; i++) {
+        uint64_t place = hw_id_place(s->ix, s->ids[i]);
+        word_of(s->ix, place)->taken |= 1u << (place & 31);
     }
+}
+
+struct part {
+    struct span *s;
+    size_t from, end;
+};
+
+static int take_part(void *ctx)
+{
+    const struct part *p = ctx;
+    take_range(p->s, p->from, p->end);
+    return HW_OK;
+}
+
+/* Of ids that rise: the second half begins with a word of its own. */
+static void take_halves(struct span *s, size_t n)
+{
+    struct hw_beside beside;
+    size_t mid = n / 2;
+    while (mid > 0 && mid < n &&
+           hw_id_place(s->ix, s->ids[mid - 1]) >> HW_ID_WORD_SHIFT ==
+               hw_id_place(s->ix, s->ids[mid]) >> HW_ID_WORD_SHIFT)
+        mid++;
+    struct part second = {s, mid, n};
+    if (n < HW_WORTH_TWO) {
+        take_range(s, 0, n);
+        return;
+    }
+    hw_beside_begin(&beside, take_part, &second);
+    take_range(s, 0, mid);
+    (void)hw_beside_end(&beside); /* cannot fail */
+}
+
+static void take_places(struct hw_id_index *ix, const uint64_t *ids, size_t n, bool is_rising)
+{
+    struct span s = {.ids = ids, .ix = ix};
+    uint32_t before = 0;
+    if (is_rising)
+        take_halves(&s, n);
+    else /* ids of both halves share words */
+        take_range(&s, 0, n);
     for (size_t w = 0; w < ix->n_buckets; w++) {
         ix->words[w].before = before;
         before += hw_id_bits_before(ix->words[w].taken, 0); /* before no bit: all */
@@ -128,14 +201,12 @@ static int make_rows(struct hw_id_index *ix, const uint64_t *ids, size_t n)
 
 int hw_id_index_init(struct hw_id_index *ix, const uint64_t *ids, size_t n)
 {
-    bool rising = true;
+    bool rising;
     *ix = (struct hw_id_index){0};
     if (n == 0)
         return HW_OK;
-    for (size_t i = 1; rising && i < n; i++)
-        rising = ids[i - 1] < ids[i];
-    if (span_places(ix, ids, n) && make_pages(ix, ids, n)) {
-        take_places(ix, ids, n);
+    if (span_places(ix, ids, n, &rising) && make_pages(ix, ids, n)) {
+        take_places(ix, ids, n, rising);
         return rising ? HW_OK : make_rows(ix, ids, n);
     }
     hw_id_index_done(ix);

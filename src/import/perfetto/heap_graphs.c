@@ -51,6 +51,8 @@ void hw_heap_graphs_done(struct hw_heap_graphs *d)
         free(d->states.v[i]);
     }
     hw_vec_done(&d->states);
+    hw_graph_ahead_free(d->ahead);
+    hw_graph_batch_done(&d->batch);
     hw_told_links_done(&d->links);
     hw_map64_done(&d->by_sequence);
 }
@@ -196,61 +198,6 @@ static int read_object_fields(struct hw_graph_state *s, struct hw_pb_reader r, s
     return rc;
 }
 
-/*
- * Most objects are these fields alone, each at most once, and bytes follow behind the object, so that
- * a number can be loaded whole. False: it is to be read by the function above.
- */
-static bool read_plain_object(struct hw_graph_state *s, struct hw_bytes message,
-                              const struct hw_pb_reader *body, struct object *out)
-{
-    enum { LONGEST = 1 + 8 /* a tag, and a number in hw_pb_varint8() */ };
-#define TAG(name, wire) (F_OBJECT(name) << 3 | HW_PB_##wire)
-    const uint8_t *p = message.p, *end = hw_bytes_end(message);
-    struct hw_bytes refs = {NULL, 0};
-    if (body->readable - end < LONGEST)
-        return false;
-    *out = (struct object){0};
-    hw_vec_clear(&s->targets);
-    hw_vec_clear(&s->names);
-    while (p < end) {
-        unsigned n, tag = *p;
-        uint64_t v = hw_pb_varint8(p + 1, &n);
-        p += 1 + n;
-        if (n == 0 || p > end)
-            return false;
-        switch (tag) {
-        case TAG(id, VARINT):
-            out->o.id = v;
-            out->has_id = true;
-            break;
-        case TAG(id_delta, VARINT):
-            out->o.id = s->last_id + v;
-            out->has_id = true;
-            break;
-        case TAG(type_id, VARINT):
-            out->o.class_id = v;
-            break;
-        case TAG(self_size, VARINT):
-            out->o.self_size = v;
-            break;
-        case TAG(reference_field_id_base, VARINT):
-            out->base = v;
-            break;
-        case TAG(reference_object_id, BYTES):
-            if (refs.n || v > (size_t)(end - p))
-                return false;
-            refs = hw_bytes_of(p, (size_t)v);
-            p += v;
-            break;
-        default:
-            return false;
-        }
-    }
-#undef TAG
-    return refs.n == 0 || (hw_vec_reserve(&s->targets, refs.n) == 0 &&
-                           hw_pb_packed_in(refs, body, s->targets.v, &s->targets.n) == 0);
-}
-
 static int add_refs(struct hw_heap_graphs *d, struct hw_graph_state *s, const struct object *o)
 {
     size_t n = s->targets.n;
@@ -317,30 +264,49 @@ static bool is_left_out(const struct hw_graph_state *s, uint64_t type)
     return false;
 }
 
-static int read_object(struct hw_heap_graphs *d, struct hw_graph_state *s, struct hw_bytes message,
-                       const struct hw_pb_reader *body)
+/* What all objects have: 1 = it is to be given to the graph, 0 = not. */
+static int begin_object(struct hw_heap_graphs *d, struct hw_graph_state *s, bool is_whole,
+                        struct object *o)
+{
+    if (!is_whole || !o->has_id || !o->o.id)
+        return hw_graph_count_error(d, "heap_graph_malformed_packet", s, 1);
+    s->last_id = o->o.id;
+    if (s->made_up_from && o->o.id >= s->made_up_from)
+        return leave_out(s, o);
+    o->o.heap_type = s->heap_type;
+    int rc = hw_graph_object(s->builder, &o->o);
+    return rc < 0 ? rc : 1;
+}
+
+static int read_object(struct hw_heap_graphs *d, struct hw_graph_state *s, struct hw_bytes message)
 {
     struct object o;
-    int rc = HW_OK;
-    if (!read_plain_object(s, message, body, &o))
-        rc = read_object_fields(s, hw_pb_read_in(message, body), &o);
-    if (rc == HW_ETRUNCATED || rc == HW_EFORMAT || (rc == HW_OK && (!o.has_id || !o.o.id)))
-        return hw_graph_count_error(d, "heap_graph_malformed_packet", s, 1);
-    if (rc < 0)
+    int rc = read_object_fields(s, hw_pb_read(message), &o);
+    if (rc < 0 && rc != HW_ETRUNCATED && rc != HW_EFORMAT)
         return rc;
-    s->last_id = o.o.id;
-    if (s->made_up_from && o.o.id >= s->made_up_from)
-        return leave_out(s, &o);
-    o.o.heap_type = s->heap_type;
-    rc = hw_graph_object(s->builder, &o.o);
-    if (rc == HW_OK)
-        rc = add_refs(d, s, &o);
+    rc = begin_object(d, s, rc == HW_OK, &o);
+    if (rc <= 0)
+        return rc;
+    rc = add_refs(d, s, &o);
     if (rc == HW_OK && o.n_internal)
         rc = add_internals(d, s, message);
     if (rc == HW_OK && o.has_native &&
         hw_vec_push(&s->natives, (struct hw_sized_id){o.o.id, (int64_t)o.native_size}) < 0)
         rc = HW_ENOMEM;
     return rc == HW_OK && o.n_values ? add_values(s, message, o.o.id) : rc;
+}
+
+static int take_plain(struct hw_heap_graphs *d, struct hw_graph_state *s,
+                      const struct hw_graph_plain *p, const uint64_t *targets)
+{
+    struct object o = {
+        .o = {.id = p->id_kind == HW_GRAPH_ID_DELTA ? s->last_id + p->id : p->id,
+              .class_id = p->class_id,
+              .self_size = p->self_size},
+        .has_id = p->id_kind != HW_GRAPH_NO_ID,
+    };
+    int rc = begin_object(d, s, /* is_whole = */ true, &o);
+    return rc <= 0 ? rc : hw_graph_refs(s->builder, targets, p->n_refs, p->base);
 }
 
 /* ---- the end of a graph ---- */
@@ -423,40 +389,7 @@ static int finish_graph(struct hw_heap_graphs *d, struct hw_graph_state *s)
 
 /* ---- packets ---- */
 
-struct head {
-    int64_t pid;
-    uint64_t index;
-    bool continued, has_heap_size;
-    int64_t heap_size;
-    uint64_t made_up_from;
-};
-
-static int read_head(struct hw_bytes message, struct head *out)
-{
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    int rc;
-    *out = (struct head){0};
-    while ((rc = hw_pb_next(&r, &f)) == 1) {
-        if (f.number == F_GRAPH(pid)) {
-            out->pid = (int32_t)f.value;
-        } else if (f.number == F_GRAPH(index)) {
-            out->index = f.value;
-        } else if (f.number == F_GRAPH(continued)) {
-            out->continued = f.value != 0;
-        } else if (f.number == F_GRAPH(made_up_from)) {
-            out->made_up_from = f.value;
-        } else if (f.number == F_GRAPH(heap_bytes_allocated)) {
-            out->heap_size = (int64_t)f.value;
-            out->has_heap_size = true;
-        }
-    }
-    if (out->pid < 0)
-        out->pid = 0;
-    return rc;
-}
-
-static int begin(struct hw_heap_graphs *d, struct hw_graph_state *s, const struct head *h,
+static int begin(struct hw_heap_graphs *d, struct hw_graph_state *s, const struct hw_graph_head *h,
                  int64_t ts_ns)
 {
     if (s->builder)
@@ -494,60 +427,158 @@ static int read_holder(struct hw_heap_graphs *d, struct hw_graph_state *s,
     return rc < 0 ? rc : hw_graph_count_error(d, "heap_graph_malformed_packet", s, rc == 0);
 }
 
-static int read_body(struct hw_heap_graphs *d, struct hw_graph_state *s, struct hw_bytes message,
-                     bool is_same_graph)
+static int read_field(struct hw_heap_graphs *d, struct hw_graph_state *s,
+                      const struct hw_pb_field *f)
 {
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    uint64_t strays = 0;
-    int rc = HW_OK, next;
-    while (rc == HW_OK && (next = hw_pb_next(&r, &f)) != 0) {
-        if (next < 0)
-            return hw_graph_count_error(d, "heap_graph_malformed_packet", s, 1);
-        if (f.wire != HW_PB_BYTES)
-            continue;
-        if (f.number == F_GRAPH(objects) && is_same_graph)
-            rc = read_object(d, s, f.bytes, &r);
-        else if (f.number == F_GRAPH(objects))
-            strays++;
-        else if (f.number == F_GRAPH(types))
-            rc = hw_graph_read_type(d, s, f.bytes);
-        else if (f.number == F_GRAPH(field_names))
-            rc = hw_graph_read_field_name(d, s, f.bytes);
-        else if (f.number == F_GRAPH(location_names))
-            rc = hw_graph_read_location(d, s, f.bytes);
-        else if (f.number == F_GRAPH(roots))
-            rc = hw_graph_read_root(d, s, f.bytes);
-        else if (f.number == F_GRAPH(native_blocks))
-            rc = read_block(d, s, f.bytes);
-        else if (f.number == F_GRAPH(managed_threads) || f.number == F_GRAPH(managed_frames) ||
-                 f.number == F_GRAPH(managed_roots))
-            rc = read_holder(d, s, &f);
+    switch (f->number) {
+    case F_GRAPH(objects):
+        return read_object(d, s, f->bytes);
+    case F_GRAPH(types):
+        return hw_graph_read_type(d, s, f->bytes);
+    case F_GRAPH(field_names):
+        return hw_graph_read_field_name(d, s, f->bytes);
+    case F_GRAPH(location_names):
+        return hw_graph_read_location(d, s, f->bytes);
+    case F_GRAPH(roots):
+        return hw_graph_read_root(d, s, f->bytes);
+    case F_GRAPH(native_blocks):
+        return read_block(d, s, f->bytes);
+    case F_GRAPH(managed_threads):
+    case F_GRAPH(managed_frames):
+    case F_GRAPH(managed_roots):
+        return read_holder(d, s, f);
+    default:
+        return HW_OK;
     }
-    return rc < 0 ? rc : count_unfinished(d, strays);
+}
+
+/* Objects of another graph are counted. */
+static int take_batch(struct hw_heap_graphs *d, struct hw_graph_state *s,
+                      const struct hw_graph_batch *b, bool is_same_graph, uint64_t *strays)
+{
+    const uint64_t *targets = b->targets.v;
+    int rc = HW_OK;
+    for (size_t i = 0, o = 0; rc == HW_OK && i <= b->others.n; i++) {
+        size_t end = i < b->others.n ? b->others.v[i].n_before : b->objects.n;
+        for (; rc == HW_OK && is_same_graph && o < end; o++) {
+            rc = take_plain(d, s, &b->objects.v[o], targets);
+            targets += b->objects.v[o].n_refs;
+        }
+        *strays += end - o;
+        o = end;
+        if (rc < 0 || i == b->others.n || b->others.v[i].field.wire != HW_PB_BYTES)
+            continue;
+        if (b->others.v[i].field.number == F_GRAPH(objects) && !is_same_graph)
+            ++*strays;
+        else
+            rc = read_field(d, s, &b->others.v[i].field);
+    }
+    return rc;
+}
+
+/* A packet on its way into a graph. */
+struct taking {
+    struct hw_heap_graphs *d;
+    struct hw_graph_state *s;
+    struct hw_graph_head head;
+    int64_t ts_ns;
+    uint64_t strays;
+};
+
+static int begin_packet(struct taking *t, uint64_t sequence)
+{
+    struct hw_heap_graphs *d = t->d;
+    const struct hw_graph_head *h = &t->head;
+    int rc = state_get(d, sequence, &t->s);
+    struct hw_graph_state *s = t->s;
+    if (rc == HW_OK)
+        rc = begin(d, s, h, t->ts_ns);
+    if (rc < 0)
+        return rc;
+    if (h->index != s->next_index) {
+        s->truncated = true;
+        rc = hw_graph_count_error(d, "heap_graph_missing_packet", s, 1);
+    }
+    s->next_index = h->index + 1;
+    if (h->has_heap_size)
+        s->heap_size = h->heap_size;
+    if (h->made_up_from)
+        s->made_up_from = h->made_up_from;
+    return rc;
+}
+
+/* read: what hw_graph_batch_read gave. */
+static int take(struct taking *t, const struct hw_graph_batch *b, int read)
+{
+    struct hw_graph_state *s = t->s;
+    bool is_same_graph = t->head.pid == s->pid && t->ts_ns == s->ts_ns;
+    int rc = read == HW_ENOMEM ? read : take_batch(t->d, s, b, is_same_graph, &t->strays);
+    if (rc < 0 || read == 1)
+        return rc;
+    rc = read < 0 ? hw_graph_count_error(t->d, "heap_graph_malformed_packet", s, 1)
+                  : count_unfinished(t->d, t->strays);
+    return rc == HW_OK && !t->head.continued ? finish_graph(t->d, s) : rc;
+}
+
+static int read_here(struct hw_heap_graphs *d, const struct hw_packet *p, int64_t ts_ns)
+{
+    enum { MOST = 1024 /* fields at once: they are to stay in the cache */ };
+    struct taking t = {.d = d, .ts_ns = ts_ns};
+    struct hw_pb_reader body = hw_pb_read(p->data);
+    int read = 1;
+    hw_graph_head_read(p->data, &t.head);
+    int rc = begin_packet(&t, p->sequence);
+    while (rc == HW_OK && read == 1) {
+        read = hw_graph_batch_read(&body, MOST, &d->batch);
+        rc = take(&t, &d->batch, read);
+    }
+    return rc;
+}
+
+/* ---- packets read ahead ---- */
+
+static int take_first(struct hw_heap_graphs *d)
+{
+    const struct hw_graph_packet *p = hw_graph_ahead_first(d->ahead);
+    struct taking t = {.d = d, .ts_ns = p->ts_ns, .head = p->head};
+    int rc = begin_packet(&t, p->sequence);
+    if (rc == HW_OK)
+        rc = take(&t, &p->batch, p->rc);
+    if (rc < 0) {
+        d->has_failed = true;
+        d->failed_at = p->offset;
+    }
+    hw_graph_ahead_drop(d->ahead);
+    return rc;
+}
+
+int hw_heap_graphs_settle(struct hw_heap_graphs *d)
+{
+    int rc = HW_OK;
+    while (rc == HW_OK && hw_graph_ahead_count(d->ahead))
+        rc = take_first(d);
+    return rc;
+}
+
+static bool may_be_ahead(struct hw_heap_graphs *d)
+{
+    if (!d->ahead && !d->is_alone) {
+        d->ahead = hw_graph_ahead_new();
+        d->is_alone = !d->ahead;
+    }
+    return !d->is_alone;
 }
 
 int hw_heap_graphs_packet(struct hw_heap_graphs *d, const struct hw_packet *p, int64_t ts_ns)
 {
-    struct hw_graph_state *s;
-    struct head h;
-    int rc = state_get(d, p->sequence, &s);
-    if (rc < 0)
-        return rc;
-    (void)read_head(p->data, &h); /* damage is met again below */
-    rc = begin(d, s, &h, ts_ns);
-    if (rc == HW_OK && h.index != s->next_index) {
-        s->truncated = true;
-        rc = hw_graph_count_error(d, "heap_graph_missing_packet", s, 1);
+    if (hw_graph_ahead_is_worth(p) && may_be_ahead(d)) {
+        int rc = hw_graph_ahead_put(d->ahead, p, ts_ns);
+        return rc == HW_OK && hw_graph_ahead_count(d->ahead) == HW_GRAPH_AHEAD_PACKETS
+                   ? take_first(d)
+                   : rc;
     }
-    s->next_index = h.index + 1;
-    if (h.has_heap_size)
-        s->heap_size = h.heap_size;
-    if (h.made_up_from)
-        s->made_up_from = h.made_up_from;
-    if (rc == HW_OK)
-        rc = read_body(d, s, p->data, h.pid == s->pid && ts_ns == s->ts_ns);
-    return rc == HW_OK && !h.continued ? finish_graph(d, s) : rc;
+    int rc = hw_heap_graphs_settle(d);
+    return rc < 0 ? rc : read_here(d, p, ts_ns);
 }
 
 int hw_heap_graphs_finish(struct hw_heap_graphs *d)

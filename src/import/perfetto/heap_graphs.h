@@ -5,6 +5,7 @@
  *          each other; the rules for getting from them to one graph have their home here.
  * Shapes:  feed the packets in file order, then finish once. State is kept per sequence and
  *          forgotten when a graph is complete.
+ * Threads: one owner; its own reads packets ahead (heap_graph_ahead.h), which changes no result.
  * Errors:  HW_ENOMEM, HW_ELIMIT. What is wrong with the data is counted in the profile, by process.
  * Source:  doc/formats/trace.md, "Heap graphs"
  */
@@ -15,6 +16,8 @@
 
 #include "base/memory/map64.h"
 #include "base/memory/vec.h"
+#include "import/graph/heap_graph_ahead.h"
+#include "import/graph/heap_graph_objects.h"
 #include "import/perfetto/art_process.h"
 #include "import/perfetto/heap_graph_blocks.h"
 #include "model/profile.h"
@@ -28,13 +31,21 @@ struct hw_heap_graphs {
     struct hw_map64 by_sequence;
     struct hw_art_processes *art; /* borrowed */
     struct hw_told_links links;
+    struct hw_graph_batch batch;  /* of the packet being read */
+    struct hw_graph_ahead *ahead; /* owned; NULL: none was needed, or */
+    bool is_alone;                /* there is no thread for it */
+    bool has_failed;              /* on a packet before the last one given: */
+    uint64_t failed_at;           /* in the file */
 };
 
 void hw_heap_graphs_init(struct hw_heap_graphs *d, struct hw_profile *profile,
                          struct hw_art_processes *art);
 void hw_heap_graphs_done(struct hw_heap_graphs *d);
-/* ts_ns: the packet's time, converted. */
+/* ts_ns: the packet's time, converted. Large packets may be kept, to be read by another thread: what
+ * they change is changed by the next packet, or by hw_heap_graphs_settle(), which must come before
+ * anything else changes the profile. */
 int hw_heap_graphs_packet(struct hw_heap_graphs *d, const struct hw_packet *p, int64_t ts_ns);
+int hw_heap_graphs_settle(struct hw_heap_graphs *d);
 /* Ends the graphs that never ended. */
 int hw_heap_graphs_finish(struct hw_heap_graphs *d);
 

@@ -164,7 +164,9 @@ static int packet_time(struct import *im, const struct hw_packet *p, int64_t *ou
     int rc = convert_time(im, p, out);
     if (rc != 0)
         return rc;
-    rc = hw_profile_stat_add(im->p, "clock_sync_failure_no_path", -1, HW_STAT_ERROR, 1);
+    rc = hw_heap_graphs_settle(&im->graphs);
+    if (rc == HW_OK)
+        rc = hw_profile_stat_add(im->p, "clock_sync_failure_no_path", -1, HW_STAT_ERROR, 1);
     return rc < 0 ? rc : 0;
 }
 
@@ -209,16 +211,15 @@ static int read_timed(struct import *im, const struct hw_packet *p)
 static int read_packet(struct import *im, const struct hw_packet *p)
 {
     int64_t ts, packet_ns = im->newest_ns;
-    int rc;
-    if (p->has_timestamp && p->data_field == F(profile_packet)) {
+    int rc = p->data_field == F(heap_graph) ? HW_OK : hw_heap_graphs_settle(&im->graphs);
+    if (rc == HW_OK && p->has_timestamp && p->data_field == F(profile_packet))
         rc = packet_time(im, p, &ts);
-        if (rc < 0)
-            return rc;
-        if (rc == 1)
-            packet_ns = ts;
-        if (packet_ns > im->newest_ns)
-            im->newest_ns = packet_ns;
-    }
+    if (rc < 0)
+        return rc;
+    if (rc == 1)
+        packet_ns = ts;
+    if (packet_ns > im->newest_ns)
+        im->newest_ns = packet_ns;
     switch (p->data_field) {
     case F(clock_snapshot):
         hw_clocks_pass(&im->clocks, p->data, p->sequence);
@@ -335,6 +336,12 @@ static int read_in_order(struct import *im, struct hw_packet *p, struct hw_error
     return rc < 0 ? rc : read_at(im, p, ts);
 }
 
+/* At a packet, or at the part of a heap graph that was still to be read before it. */
+static int fail_at(const struct import *im, int rc, uint64_t offset, struct hw_error *err)
+{
+    return hw_fail(err, rc, im->graphs.has_failed ? im->graphs.failed_at : offset, "trace packet:");
+}
+
 static int read_all(struct import *im, struct hw_error *err)
 {
     struct hw_packet p;
@@ -347,11 +354,13 @@ static int read_all(struct import *im, struct hw_error *err)
     while ((rc = hw_trace_reader_next(im->reader, &p, err)) == 1) {
         rc = read_in_order(im, &p, err);
         if (rc < 0)
-            return hw_fail(err, rc, p.offset, "trace packet:");
+            return fail_at(im, rc, p.offset, err);
         tell_progress(im, FIRST_TENTHS, 10 - FIRST_TENTHS, p.offset);
     }
     if (rc == HW_OK)
         rc = read_late(im, INT64_MAX, &n_late, err);
+    if (rc == HW_OK && (rc = hw_heap_graphs_settle(&im->graphs)) < 0)
+        return fail_at(im, rc, 0, err);
     return rc;
 }
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/beside.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/files/fd.h"
@@ -364,6 +365,32 @@ static void take_fields(struct hw_graph_builder *b, struct hw_heap_graph *g)
                                                   hw_bytes_str("java.lang.ref.Reference.referent"));
 }
 
+struct implying {
+    struct hw_graph_builder *b;
+    struct hw_heap_graph *g;
+};
+
+static int imply(void *ctx)
+{
+    struct implying *i = ctx;
+    return hw_graph_imply_superclasses(i->b, i->g);
+}
+
+/* At once: what is reachable asks objects and fields, and of classes only whether they are weak. */
+static int mark_and_imply(struct hw_graph_builder *b, struct hw_heap_graph *g)
+{
+    struct implying i = {b, g};
+    struct hw_beside beside;
+    if (g->n_objects < HW_WORTH_TWO) {
+        int rc = imply(&i);
+        return rc < 0 ? rc : hw_graph_mark_reachable(g);
+    }
+    hw_beside_begin(&beside, imply, &i);
+    int rc = hw_graph_mark_reachable(g);
+    int implied = hw_beside_end(&beside);
+    return implied < 0 ? implied : rc;
+}
+
 static int build(struct hw_graph_builder *b, struct hw_heap_graph *g,
                  struct hw_graph_faults *faults)
 {
@@ -382,9 +409,7 @@ static int build(struct hw_graph_builder *b, struct hw_heap_graph *g,
         return rc;
     take_fields(b, g);
     hw_graph_make_roots(b, g);
-    rc = hw_graph_imply_superclasses(b, g);
-    if (rc == HW_OK)
-        rc = hw_graph_mark_reachable(g);
+    rc = mark_and_imply(b, g);
     return rc < 0 ? rc : hw_graph_mark_named_by_code(b, g);
 }
 

@@ -2,6 +2,7 @@
  * The roots of a heap graph, and what they reach by strong references. An object that several roots
  * name keeps the kind with the lowest rank.
  */
+#include "base/beside.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "model/graph/heap_graph_builder.h"
@@ -26,6 +27,16 @@ static void make_root(struct hw_heap_graph *g, uint32_t o, enum hw_root_type typ
     g->flags[o] = (uint16_t)(others | ((unsigned)type + 1));
 }
 
+static void make_heap_roots(void *ctx, size_t from, size_t end)
+{
+    struct hw_heap_graph *g = ctx;
+    for (size_t o = from; o < end; o++) { /* those only referred to are in no heap */
+        enum hw_heap_type t = hw_object_heap_type(g, (uint32_t)o);
+        if (t == HW_HEAP_TYPE_ZYGOTE || t == HW_HEAP_TYPE_BOOT_IMAGE)
+            make_root(g, (uint32_t)o, HW_ROOT_VM_INTERNAL);
+    }
+}
+
 void hw_graph_make_roots(const struct hw_graph_builder *b, struct hw_heap_graph *g)
 {
     uint32_t o;
@@ -33,11 +44,7 @@ void hw_graph_make_roots(const struct hw_graph_builder *b, struct hw_heap_graph 
         if (b->roots.v[i].type != HW_ROOT_COMPILED_CODE &&
             hw_graph_find(b, b->roots.v[i].object, &o))
             make_root(g, o, b->roots.v[i].type);
-    for (o = 0; o < g->n_objects; o++) { /* those only referred to are in no heap */
-        enum hw_heap_type t = hw_object_heap_type(g, o);
-        if (t == HW_HEAP_TYPE_ZYGOTE || t == HW_HEAP_TYPE_BOOT_IMAGE)
-            make_root(g, o, HW_ROOT_VM_INTERNAL);
-    }
+    hw_in_halves(g->n_objects, make_heap_roots, g);
 }
 
 /*
@@ -90,11 +97,10 @@ int hw_graph_mark_reachable(struct hw_heap_graph *g)
     struct marking m;
     int rc = HW_OK;
     begin_marking(&m, g);
-    for (uint32_t o = 0; o < g->n_objects; o++)
-        if (hw_object_is_root(g, o))
-            g->flags[o] |= HW_OBJECT_REACHABLE;
     for (uint32_t o = 0; rc == HW_OK && o < g->n_objects; o++) {
         m.at = o;
+        if (hw_object_is_root(g, o))
+            g->flags[o] |= HW_OBJECT_REACHABLE; /* one that was met before is, too */
         if (hw_object_is_reachable(g, o))
             rc = look_into(&m, o);
         if (m.stack.n)
