@@ -41,6 +41,7 @@ struct dump {
     struct hw_graph_builder *b;
     HW_VEC(struct class_seen) classes;
     struct hw_map64 class_of; /* address -> row of classes */
+    uint32_t class_field;     /* of references to them */
     struct hw_map64 words;    /* hw_str_id of "(imemo …)" -> 1: is a class of the builder */
     struct hw_strbuf scratch;
     uint64_t n_bad, n_roots;
@@ -247,7 +248,18 @@ static int add_object(struct dump *d, const struct hw_json_value *m)
     int rc = class_id(d, m, &o.class_id);
     if (rc == HW_OK)
         rc = hw_graph_object(d->b, &o);
+    /* An object keeps its class, a singleton's, too. Ruby leaves it out of the references. */
+    uint64_t class = address(&m[CLASS]);
+    if (rc == HW_OK && class_at(d, class))
+        rc = hw_graph_ref(d->b, class, d->class_field);
     return rc < 0 ? rc : add_references(d, &m[REFERENCES]);
+}
+
+static int name_class_field(struct dump *d)
+{
+    hw_str_id name;
+    int rc = hw_profile_str(d->p, hw_bytes_str("(class)"), &name);
+    return rc < 0 ? rc : hw_graph_field(d->b, name, (hw_str_id){0}, &d->class_field);
 }
 
 static int add_all(struct dump *d, struct hw_bytes file)
@@ -260,6 +272,8 @@ static int add_all(struct dump *d, struct hw_bytes file)
             rc = take_class(d, m);
     if (rc == HW_OK)
         rc = give_classes(d);
+    if (rc == HW_OK)
+        rc = name_class_field(d);
     lines = hw_lines_of(file);
     d->n_bad = 0; /* the same lines come again */
     while (next_line(d, &lines, m, &rc)) {

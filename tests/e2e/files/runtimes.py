@@ -190,6 +190,8 @@ $cache = Cache.new
 300.times { |i| $cache.add(i, Session.new(i)) }
 $odd = Session.new(-1)
 def $odd.own; 1; end # a singleton class
+def hold(o); big = 'x' * 400_000; o.define_singleton_method(:big) { big }; end
+hold($odd)
 GC.start
 File.open('kept.json', 'w') { |f| ObjectSpace.dump_all(output: f) }
 puts ObjectSpace.each_object(Session).count, ObjectSpace.memsize_of_all(Session), ObjectSpace.each_object(Cache).count
@@ -203,7 +205,7 @@ class Dump(Graph):
         lines = [json.loads(line) for line in open(file)]
         self.lines, number = lines, {o["address"]: i for i, o in enumerate(lines) if "address" in o}
         self.size = [o.get("memsize", 0) for o in lines]
-        self.out = [[number[r] for r in o.get("references", ()) if r in number] for o in lines]
+        self.out = [[number[r] for r in [o.get("class"), *o.get("references", ())] if r in number] for o in lines]
         self.roots = [i for i, o in enumerate(lines) if o["type"] == "ROOT"]
 
 
@@ -227,6 +229,9 @@ def ruby(box):
     hw.equal(int(retained), twin.retained(cache), "retained by the cache")
     r = box.run([hw.tool("heapwise"), "graph", file, "--path", "Cache"], check=0)
     hw.true(b"Cache < (global_tbl) [ROOT" in r.stdout, r.stdout.decode())
+    # What only a singleton method holds is in use: Ruby marks an object's class, which is not among its references.
+    (held,), = rows(box, file, "select sum(o.reachable) from heap_graph_object o join heap_graph_class c on o.type_id = c.id where c.name = 'String' and o.self_size > 300000")
+    hw.equal(int(held), 1, "the string of a singleton method, in reach")
     text = open(file).read().splitlines()
     (box.dir / "bad.json").write_text("\n".join(text[:100] + ['{"address":"0xzz", "type":"STRING"}', '{"cut": ', "[1]"] + text[100:])[:-40])
     r = box.run([hw.tool("heapwise"), "graph", box.path("bad.json")], check=None)
