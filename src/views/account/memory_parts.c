@@ -1,12 +1,3 @@
-/*
- * The allocator's memory is one sum of mappings; what is in it is known by size only:
- *
- *     size      |  live  | rounding | older | free                       |
- *     resident  |  live, touched    | older | free, touched |  untouched |
- *
- * Large blocks are mappings of their own, so what is untouched there belongs to live ones. In the
- * rest it is taken to be free memory first, which is true of an arena's end, and only then live.
- */
 #include "views/account/memory_parts.h"
 
 #include <math.h>
@@ -15,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "views/account/heap_division.h"
 #include "views/account/rounding.h"
 
 #include "base/banned.h"
@@ -49,19 +41,11 @@ const char *hw_memory_entry_name(const struct hw_profile *p, const struct hw_par
     return name[0] ? name : "without a name";
 }
 
-/* The allocator's mappings together. */
-struct heap_memory {
-    struct hw_part_bytes all;
-    double size;
-    double blocks_size, blocks_resident; /* of them: large blocks, resident or swapped */
-    bool is_glibc;
-};
-
 struct find {
     const struct hw_profile *p;
     const struct hw_process_view *view;
     struct hw_memory_parts *out;
-    struct heap_memory heap;
+    struct hw_heap_memory heap;
     HW_VEC(int64_t) times; /* of the process's mappings, in order */
     bool is_jvm, is_node, is_python;
 };
@@ -303,10 +287,12 @@ static double resident_of(const struct hw_smaps_row *r)
                            bytes_of(r->shared_clean_kb) + bytes_of(r->shared_dirty_kb);
 }
 
-static void take_heap(struct find *f, struct hw_bytes path, const struct hw_part_bytes *b,
+static void take_heap(struct find *f, const struct hw_smaps_row *r, const struct hw_part_bytes *b,
                       double size)
 {
+    struct hw_bytes path = text(f, r->path);
     add(&f->heap.all, b);
+    f->heap.own += bytes_of(r->private_clean_kb) + bytes_of(r->private_dirty_kb);
     f->heap.size += size;
     f->heap.is_glibc &= !begins(path, "[allocator]");
     if (!begins(path, "[malloc block]"))
@@ -372,7 +358,7 @@ static int take_mappings(struct find *f)
         add(&f->out->total, &b);
         struct hw_bytes path = text(f, r->path);
         if (is_heap(path))
-            take_heap(f, path, &b, bytes_of(r->size_kb));
+            take_heap(f, r, &b, bytes_of(r->size_kb));
         else
             rc = take_entry(f, r, &b);
     }
@@ -391,12 +377,6 @@ static int by_part(const void *pa, const void *pb)
 
 /* ---- inside the allocator ---- */
 
-struct heap_use {
-    double live, rounding, older; /* by size, resident or not */
-    double least_rounding; /* of sites with blocks of several sizes an estimate's lower end */
-    bool older_known;
-};
-
 static bool knows_rounding(const struct find *f)
 {
     for (size_t i = 0; i < f->p->dumps.n; i++)
@@ -408,7 +388,7 @@ static bool knows_rounding(const struct find *f)
 
 /* What the recorder has summed, brought to the live bytes of the reading. False: of a moment when nothing is live,
  * or not known. */
-static bool take_rounding(struct find *f, const hw_values *values, struct heap_use *u)
+static bool take_rounding(struct find *f, const hw_values *values, struct hw_heap_use *u)
 {
     double live = 0, rounding = 0;
     f->out->rounding_by_sample = knows_rounding(f);
@@ -423,7 +403,7 @@ static bool take_rounding(struct find *f, const hw_values *values, struct heap_u
 }
 
 /* By site, as each has sizes of its own; of a moment when nothing is live: of all it ever asked. */
-static void find_rounding(const struct find *f, const hw_values *values, struct heap_use *u)
+static void find_rounding(const struct find *f, const hw_values *values, struct hw_heap_use *u)
 {
     enum hw_rounding how = f->heap.is_glibc ? HW_ROUNDING_GLIBC : HW_ROUNDING_CLASSES;
     double bytes = 0, rounding = 0, least = 0;
@@ -448,14 +428,14 @@ static bool began_before(const struct find *f)
     for (size_t i = 0; i < f->p->dumps.n; i++)
         if (f->p->dumps.v[i].upid.v == f->view->upid.v)
             return !(f->p->dumps.v[i].flags & HW_DUMP_FROM_STARTUP);
-    /* Without a dump: one that was there, and allocated nothing meanwhile. */
-    int64_t start_ns = f->p->processes.v[f->view->upid.v].start_ns;
-    return start_ns >= 0 && start_ns < f->p->first_ns;
+    /* Without a dump nothing is known of its blocks: it was there and allocated nothing meanwhile, or is a forked child, whose
+     * heap is its parent's, and that was not recorded. */
+    return true;
 }
 
 /* The allocator's own figure counts what is older, too: with what was live when it was asked, which may be long before
  * the reading (it is asked at a sample). Recorders that do not tell that are believed only if it was the same moment. */
-static void find_older(const struct find *f, struct heap_use *u)
+static void find_older(const struct find *f, struct hw_heap_use *u)
 {
     double in_use, blocks = 0, live = u->live, rounding = u->rounding;
     int64_t at;
@@ -477,14 +457,14 @@ static void find_older(const struct find *f, struct heap_use *u)
     f->out->older_ts_ns = at;
 }
 
-static struct heap_use find_use(struct find *f, const hw_values *values, int64_t ts_ns)
+static struct hw_heap_use find_use(struct find *f, const hw_values *values, int64_t ts_ns)
 {
     struct hw_memory_parts *m = f->out;
     struct hw_value live = {0};
     for (size_t i = 0; i < values->n; i++)
         hw_value_add(&live, &values->v[i].v);
     /* A damaged trace may have freed more than was allocated. */
-    struct heap_use u = {.live = fmax(0, (double)live.space)};
+    struct hw_heap_use u = {.live = fmax(0, (double)live.space)};
     m->live_ts_ns = ts_ns;
     if (counter_at(f, "account.live", m->ts_ns, &u.live))
         m->live_ts_ns = m->ts_ns;
@@ -496,51 +476,6 @@ static struct heap_use find_use(struct find *f, const hw_values *values, int64_t
     find_older(f, &u);
     m->requested = u.live;
     return u;
-}
-
-/* A part's share of what the allocator's mappings have in pss and swap. */
-static void put_part(struct find *f, enum hw_memory_part part, double rss, double used)
-{
-    const struct heap_memory *h = &f->heap;
-    struct hw_part_bytes b = {.rss = rss,
-                              .pss = h->all.rss > 0 ? h->all.pss * rss / h->all.rss : 0,
-                              .swap = h->all.swap * used};
-    add(&f->out->parts[part], &b);
-}
-
-/* Live memory that is neither in memory nor swapped. No large block is free: what they have beyond what is in
- * use belongs to somebody else, who may not have touched it either. Another allocator's rounding is an estimate of
- * another kind, and says nothing here. */
-static double untouched_of(const struct heap_memory *h, const struct heap_use *u)
-{
-    double used = u->live + u->older + (h->is_glibc ? u->rounding : 0);
-    double free_size = fmax(0, h->size - used), foreign = fmax(0, h->blocks_size - used);
-    double absent = fmax(0, h->size - h->all.rss - h->all.swap);
-    double blocks = fmin(absent, fmax(0, h->blocks_size - h->blocks_resident - foreign));
-    return fmin(u->live, blocks + fmax(0, absent - blocks - free_size));
-}
-
-static void divide_heap(struct find *f, const struct heap_use *u)
-{
-    const struct heap_memory *h = &f->heap;
-    struct hw_memory_parts *m = f->out;
-    m->untouched = untouched_of(h, u);
-    /* Of swapped memory nobody knows whose it is: each has its share, also when all of it is swapped. */
-    double touched = h->all.rss + h->all.swap, in_memory = touched > 0 ? h->all.rss / touched : 0;
-    double live = u->live - m->untouched, rounding = u->rounding, older = u->older;
-    /* An estimate, which what is there corrects: no more is rounding than is left, down to what it is at least. */
-    rounding = fmin(rounding, fmax(u->least_rounding, touched - live - older));
-    double rest = touched - live - rounding - older;
-    double sum = live + rounding + older + fmax(0, rest);
-    double share = sum > 0 ? 1 / sum : 0;
-    put_part(f, HW_PART_LIVE, live * in_memory, live * share);
-    put_part(f, HW_PART_ROUNDING, rounding * in_memory, rounding * share);
-    put_part(f, HW_PART_OLDER, older * in_memory, older * share);
-    m->older_or_free = !u->older_known;
-    if (rest < 0)
-        put_part(f, HW_PART_MOVED, rest * in_memory, 0);
-    else
-        put_part(f, u->older_known ? HW_PART_FREE : HW_PART_OLDER, rest * in_memory, rest * share);
 }
 
 /* ---- what was not read ---- */
@@ -580,8 +515,8 @@ int hw_memory_parts_find(const struct hw_profile *p, const struct hw_process_vie
         hw_memory_parts_done(out);
         return rc;
     }
-    struct heap_use use = find_use(&f, values, ts_ns);
-    divide_heap(&f, &use);
+    struct hw_heap_use use = find_use(&f, values, ts_ns);
+    hw_heap_divide(&f.heap, &use, out);
     out->unsaid = unsaid_of(&f);
     if (out->allocator == HW_BLOCKS_UNKNOWN && out->by_owner && f.heap.is_glibc)
         out->allocator = HW_BLOCKS_GLIBC;

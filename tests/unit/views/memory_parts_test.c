@@ -184,6 +184,44 @@ static void asked_before(void **state)
 }
 
 /* A file may have as many readings and names as it likes: to compare each with each would take minutes. */
+/* A forked child: what it shares is its parent's, what it allocated is its own. */
+static void child(bool has_dump, struct hw_memory_parts *m)
+{
+    struct hw_profile *p;
+    if (has_dump) {
+        p = profile_of(1000, (uint64_t)(15 * MIB));
+    } else {
+        hw_upid upid;
+        assert_int_equal(hw_profile_new(&p), 0);
+        assert_int_equal(hw_profile_process(p, 5, &upid), 0);
+        p->processes.v[upid.v].start_ns = 150;
+        p->first_ns = 100;
+    }
+    map(p, "[heap]", 60 * MIB, 60 * MIB);
+    p->smaps.v[0].private_dirty_kb = 20 << 10;
+    p->smaps.v[0].pss_kb = 28 << 10; /* five processes share the rest */
+    find(p, 60 * MIB, m);
+    hw_profile_free(p);
+}
+
+static void forked_child(void **state)
+{
+    (void)state;
+    struct hw_memory_parts m;
+    child(/* has_dump = */ true, &m);
+    near(m.parts[HW_PART_LIVE].pss, 15 * MIB);
+    near(m.parts[HW_PART_LIVE].pss + m.parts[HW_PART_ROUNDING].pss + m.parts[HW_PART_FREE].pss,
+         28 * MIB);
+    hw_memory_parts_done(&m);
+    /* One that was not recorded: nobody knows what of it is free. */
+    child(/* has_dump = */ false, &m);
+    assert_true(m.older_or_free);
+    near(m.parts[HW_PART_OLDER].rss, 60 * MIB);
+    near(m.parts[HW_PART_OLDER].pss, 28 * MIB);
+    near(m.parts[HW_PART_FREE].rss, 0);
+    hw_memory_parts_done(&m);
+}
+
 static void many(void **state)
 {
     enum { MANY = 500000 };
@@ -224,6 +262,6 @@ int main(void)
         cmocka_unit_test(many),           cmocka_unit_test(untouched_block),
         cmocka_unit_test(foreign_blocks), cmocka_unit_test(guessed_rounding),
         cmocka_unit_test(several_sizes),  cmocka_unit_test(moved),
-        cmocka_unit_test(asked_before)};
+        cmocka_unit_test(asked_before),   cmocka_unit_test(forked_child)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
