@@ -156,8 +156,7 @@ static int add_book(struct hw_target *t, struct hw_snapshot *s, const struct hw_
     struct hw_snap_book b = {.heap_id = HEAP_ID,
                              .name = HW_PINNED_HEAP,
                              .interval_bytes = x.interval_bytes,
-                             .orig_interval_bytes = x.interval_bytes,
-                             .n_samples = s->n_samples};
+                             .orig_interval_bytes = x.interval_bytes};
     uint64_t took = 0;
     int rc = measures ? measure(&x, &b, &took) : HW_OK;
     t->pins.next_ns = hw_now_monotonic_ns() + took * REST;

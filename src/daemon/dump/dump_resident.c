@@ -95,8 +95,7 @@ int hw_dump_find_resident(struct hw_target *t, struct hw_snapshot *s, struct hw_
     struct hw_snap_book b = {.heap_id = HEAP_ID,
                              .name = HW_RESIDENT_HEAP,
                              .interval_bytes = 1,
-                             .orig_interval_bytes = 1,
-                             .n_samples = s->n_samples};
+                             .orig_interval_bytes = 1};
     if (!has_mappings(s) || c->dump_at_max || c->stream_allocations || t->session->closed ||
         !(t->resident.is_new || has_gone))
         return HW_OK;

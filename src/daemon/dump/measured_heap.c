@@ -79,9 +79,12 @@ int hw_measured_heap_tell(struct hw_measured_heap *m, struct hw_snap_book *out)
 {
     if (hw_vec_reserve(&out->cells, m->sites.n) < 0)
         return HW_ENOMEM;
-    for (size_t i = 0; i < m->sites.n; i++)
+    out->n_samples = 0;
+    for (size_t i = 0; i < m->sites.n; i++) {
         if (tell(&m->sites.v[i]))
             out->cells.v[out->cells.n++] =
                 (struct hw_snap_cell){m->stacks.v[i], m->sites.v[i].told};
+        out->n_samples += m->sites.v[i].told.alloc_count;
+    }
     return HW_OK;
 }

@@ -73,7 +73,23 @@ struct find {
     double id;
 };
 
-/* Of a mapping whose pages are of both kinds, in proportion: shared anonymous pages are those of a fork. */
+static double bytes_of(uint64_t kb)
+{
+    return kb == HW_SMAPS_UNKNOWN ? 0 : 1024.0 * (double)kb;
+}
+
+/* Of a mapping whose pages are of both kinds: a page of a private file that was written to is nobody else's, and counts in full. What
+ * is shared of both goes in proportion: shared anonymous pages are those of a fork. */
+static double anonymous_of(const struct hw_smaps_row *r)
+{
+    double rss = bytes_of(r->rss_kb), pss = bytes_of(r->pss_kb);
+    double anon = fmin(bytes_of(r->anonymous_kb), rss), written = bytes_of(r->private_dirty_kb);
+    double own = fmin(fmin(written + bytes_of(r->private_clean_kb), rss), pss);
+    double own_anon = fmin(anon, fmin(written, own));
+    double shared = rss - own;
+    return own_anon + (shared > 0 ? (pss - own) * fmin(1, (anon - own_anon) / shared) : 0);
+}
+
 static void add_mappings(const struct find *f, struct hw_group_member *m)
 {
     const struct hw_strings *strings = hw_callsites_strings(f->p->callsites);
@@ -81,9 +97,7 @@ static void add_mappings(const struct find *f, struct hw_group_member *m)
         const struct hw_smaps_row *r = &f->p->smaps.v[i];
         if (r->upid.v != m->upid.v || r->ts_ns != m->ts_ns || r->pss_kb == HW_SMAPS_UNKNOWN)
             continue;
-        double pss = 1024.0 * (double)r->pss_kb, anon = 0;
-        if (r->rss_kb && r->anonymous_kb != HW_SMAPS_UNKNOWN)
-            anon = pss * fmin(1, (double)r->anonymous_kb / (double)r->rss_kb);
+        double pss = bytes_of(r->pss_kb), anon = anonymous_of(r);
         struct hw_bytes path = hw_strings_get(strings, r->path);
         bool is_file = path.n && path.p[0] == '/';
         m->kinds[HW_GROUP_ANON] += anon;

@@ -256,6 +256,26 @@ def group(box):
     hw.true("memory group, read" in text and "the rest: processes" in text, text)
 
 
+def group_files(box):
+    """A private mapping of a file, written to in part by two processes: what is anonymous of it is what the kernel says."""
+    open(box.path("file"), "wb").write(b"x" * (24 << 20))
+    code = ("import mmap, os, sys, time\n"
+            "m = mmap.mmap(os.open(sys.argv[1], os.O_RDONLY), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE); sum(m[::4096])\n"
+            "os.fork()\nfor i in range(0, 8 << 20, 4096): m[i] = 1\n"
+            "time.sleep(2.5); print('ROLLUP', os.getpid(), *[l.split()[1] for l in open('/proc/self/smaps_rollup') if l.startswith(('Pss_Anon:', 'Pss_File:'))], flush=True)\n"
+            "time.sleep(.5); os._exit(0)")
+    p = box.start([hw.tool("heapwise"), "record", "-c", "300ms", "-i", "4096", "--follow-fork", "-f", "-o", box.path("out.trace"), "--", "/usr/bin/python3", "-c", code, box.path("file")])
+    out, _ = p.communicate(timeout=hw.CLOCK)
+    kernel = {int(l.split()[1]): [int(k) * 1024 for k in l.split()[2:]] for l in out.decode().splitlines() if l.startswith("ROLLUP")}
+    r = box.run([hw.tool("heapwise"), "account", "--group", "--json", box.path("out.trace")], check=None)
+    if r.returncode == 5 and b"no figures of a memory group" in r.stderr:
+        raise hw.Skip("no memory group can be read here")
+    hw.equal(len(kernel), 2, out)
+    for x in json.loads(r.stdout)["processes"]:
+        anon, file = kernel[x["pid"]]
+        hw.true(abs(x["anon"] - anon) < 2 * MIB and abs(x["file"] - file) < 2 * MIB, f"{x}; the kernel: anonymous {anon}, of files {file}")
+
+
 def java(box):
     """What the JVM says of its heap, beside what the program asks it itself."""
     hw.need("java")
@@ -456,5 +476,5 @@ def program(name):
 
 
 if __name__ == "__main__":
-    hw.main({"kinds": kinds, "ours": ours, "group": group, "java": java, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "attached": attached, "asked-before": asked_before, "silent": silent, "no-mappings": no_mappings,
+    hw.main({"kinds": kinds, "ours": ours, "group": group, "group-files": group_files, "java": java, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "attached": attached, "asked-before": asked_before, "silent": silent, "no-mappings": no_mappings,
              **{name: program(name) for name in PROGRAMS}})
