@@ -57,6 +57,8 @@ static void put_name(const struct page *pg, hw_upid upid)
 }
 
 /* What the group has beyond its recorded processes; the kernel did not say: NAN. */
+#define WORTH_A_WORD (1024.0 * 1024)
+
 static double rest_of(const struct hw_group_members *g, enum hw_group_kind k)
 {
     return g->kinds[k] < 0 ? NAN : g->kinds[k] - g->of_members[k];
@@ -98,6 +100,16 @@ static void put_member(const struct page *pg, const struct hw_group_member *m)
     putchar('\n');
 }
 
+/* Else somebody would look for an error in the table. */
+static void put_why_negative(const struct hw_group_members *g)
+{
+    double file = rest_of(g, HW_GROUP_FILE), shmem = rest_of(g, HW_GROUP_SHMEM);
+    if (file < -WORTH_A_WORD || shmem < -WORTH_A_WORD)
+        puts(
+            "below zero: pages of files and of shared memory are charged to the group that brought "
+            "them into\nmemory first, which is another one than these processes are in");
+}
+
 static void put_rest(const struct hw_group_members *g)
 {
     for (size_t i = 0; i < N_SHOWN; i++)
@@ -112,6 +124,7 @@ static void put_rest(const struct hw_group_members *g)
         else
             put_bytes(g->kinds[shown[i]]);
     puts("  all");
+    put_why_negative(g);
 }
 
 static void put_parts(const struct hw_group_members *g)
