@@ -6,7 +6,9 @@
 #include "base/error.h"
 #include "base/text/json_out.h"
 #include "base/text/plural.h"
+#include "cli/cli.h"
 #include "cli/parts/account_sites.h"
+#include "cli/parts/json_page.h"
 #include "cli/parts/open_profile.h"
 #include "config/command/units.h"
 #include "views/account/rounding.h"
@@ -48,10 +50,9 @@ static int find_sites(const struct hw_open_profile *s, struct hw_account_roundin
     return HW_OK;
 }
 
-int hw_account_rounding_find(const struct hw_open_profile *s, const struct hw_memory_parts *m,
-                             struct hw_account_rounding *out)
+int hw_account_rounding_find(const struct hw_open_profile *s, struct hw_account_rounding *out)
 {
-    *out = (struct hw_account_rounding){.is_known = m->rounding_by_sample,
+    *out = (struct hw_account_rounding){.is_known = hw_rounding_is_recorded(s->p, s->upid),
                                         .interval_bytes = s->view.interval_bytes};
     int rc = out->is_known ? find_sites(s, out) : HW_OK;
     if (rc < 0)
@@ -150,4 +151,27 @@ void hw_account_rounding_json(const struct hw_account_rounding *a, struct hw_jso
     hw_json_end_array(j);
     hw_json_end_object(j);
     hw_strbuf_done(&label);
+}
+
+int hw_account_rounding_alone(const struct hw_cli *cli, const struct hw_account_rounding *a,
+                              const struct hw_open_profile *s, bool unicode, size_t width,
+                              size_t top)
+{
+    struct hw_strbuf label = {0};
+    struct hw_json j;
+    char at[HW_UNIT_MAX];
+    int64_t since_ns = hw_open_profile_since_start(s, s->moment->ts_ns);
+    if (hw_opt_flag(&cli->opts, HW_OPT_JSON)) {
+        hw_json_page_begin(&j, stdout, "account", 0);
+        hw_json_kv_int(&j, "pid", s->p->processes.v[s->upid.v].pid);
+        hw_json_kv_int(&j, "dump_at_ns", since_ns);
+        hw_account_rounding_json(a, &j);
+        return hw_json_page_end(&j);
+    }
+    hw_open_profile_label(s, &label);
+    printf("%s  dump at %s; its mappings were not read, so this is no account of all memory\n",
+           label.p ? label.p : "", hw_fmt_clock(at, since_ns));
+    hw_strbuf_done(&label);
+    hw_account_rounding_put(a, unicode, width, top);
+    return HW_OK;
 }

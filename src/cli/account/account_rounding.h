@@ -13,9 +13,9 @@
 #include <stddef.h>
 
 #include "cli/parts/site_text.h"
-#include "views/account/memory_parts.h"
 #include "views/findings/sites.h"
 
+struct hw_cli;
 struct hw_json;
 struct hw_open_profile;
 
@@ -28,14 +28,17 @@ struct hw_account_rounding {
     uint64_t interval_bytes;
 };
 
-int hw_account_rounding_find(const struct hw_open_profile *s, const struct hw_memory_parts *m,
-                             struct hw_account_rounding *out);
+int hw_account_rounding_find(const struct hw_open_profile *s, struct hw_account_rounding *out);
 void hw_account_rounding_done(struct hw_account_rounding *a);
 /* Two standard errors of a site's rounding. */
 double hw_account_rounding_error(const struct hw_account_rounding *a, const struct hw_site *s);
 /* A table; top 0: all. */
 void hw_account_rounding_put(const struct hw_account_rounding *a, bool unicode, size_t width,
                              size_t top);
+/* All of an answer about a dump whose process's mappings were not read. */
+int hw_account_rounding_alone(const struct hw_cli *cli, const struct hw_account_rounding *a,
+                              const struct hw_open_profile *s, bool unicode, size_t width,
+                              size_t top);
 /* "rounding": {"bytes":, "error_bytes":, "sites": [...]}; nothing if it is not known. */
 void hw_account_rounding_json(const struct hw_account_rounding *a, struct hw_json *j);
 

@@ -13,6 +13,7 @@
 #include "cli/parts/account_pins.h"
 #include "cli/parts/account_sites.h"
 #include "cli/parts/account_text.h"
+#include "cli/parts/json_page.h"
 #include "cli/parts/open_profile.h"
 #include "cli/parts/pager.h"
 #include "cli/report/account_group.h"
@@ -22,7 +23,6 @@
 #include "views/account/memory_parts.h"
 
 #include "base/banned.h"
-#include "cli/parts/json_page.h"
 
 enum { COL_BYTES = 11, COL_SHARE = 8 };
 #define UNSEEN_LEAST (1024.0 * 1024)
@@ -41,8 +41,7 @@ struct page {
 
 static int64_t since_start(const struct page *pg, int64_t ts_ns)
 {
-    const struct hw_open_profile *s = &pg->show;
-    return hw_sat_sub(ts_ns, s->view.start_ns ? s->view.start_ns : s->p->first_ns);
+    return hw_open_profile_since_start(&pg->show, ts_ns);
 }
 
 static void put_head(const struct page *pg)
@@ -60,7 +59,7 @@ static void put_head(const struct page *pg)
         hw_strbuf_addf(&line, ", %s %s", hw_fmt_clock(at, age < 0 ? -age : age),
                        age < 0 ? "before the reading" : "after it");
     hw_strbuf_addc(&line, '\n');
-    hw_account_line(m, pg->look.width, &line);
+    hw_account_line(m, NULL, pg->look.width, &line);
     fputs(line.p ? line.p : "", stdout);
     hw_strbuf_done(&line);
 }
@@ -481,6 +480,19 @@ static int no_readings(const struct page *pg)
     return HW_EXIT_NO_DATA;
 }
 
+/* It needs no mappings. */
+static int rounding_alone(struct page *pg)
+{
+    bool is_asked = hw_opt_flag(&pg->cli->opts, HW_OPT_ACCOUNT_ROUNDING) && pg->show.moment;
+    int rc = hw_account_rounding_find(&pg->show, &pg->rounding);
+    if (rc == HW_OK && !(is_asked && pg->rounding.is_known))
+        return no_readings(pg);
+    if (rc == HW_OK)
+        rc = hw_account_rounding_alone(pg->cli, &pg->rounding, &pg->show, pg->look.unicode,
+                                       pg->look.width, pg->top);
+    return hw_cli_written(pg->cli, rc);
+}
+
 static int json_all(const struct page *pg, const struct hw_parts_series *s)
 {
     struct hw_json j;
@@ -531,13 +543,13 @@ static int answer(struct page *pg)
     if (rc == HW_OK)
         rc = hw_memory_parts_find(s->p, &s->view, ts_ns, &s->values, &pg->parts);
     if (rc == HW_ENOTFOUND)
-        return no_readings(pg);
+        return rounding_alone(pg);
     if (rc == HW_OK)
         rc = hw_account_sites_find(s, moment_of(pg), &pg->mapped);
     if (rc == HW_OK)
         rc = hw_account_pins_find(s, &pg->parts, &pg->pins);
     if (rc == HW_OK)
-        rc = hw_account_rounding_find(s, &pg->parts, &pg->rounding);
+        rc = hw_account_rounding_find(s, &pg->rounding);
     if (rc == HW_OK)
         hw_account_remedies_find(&pg->parts, &pg->pins, &pg->rounding, &pg->remedies);
     if (rc == HW_OK && hw_opt_flag(&pg->cli->opts, HW_OPT_JSON)) {

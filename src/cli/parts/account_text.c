@@ -12,7 +12,8 @@
 
 #include "base/banned.h"
 
-void hw_account_line(const struct hw_memory_parts *m, size_t width, struct hw_strbuf *out)
+void hw_account_line(const struct hw_memory_parts *m, const char *at, size_t width,
+                     struct hw_strbuf *out)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
     size_t unit = 0, begin = out->n;
@@ -21,7 +22,8 @@ void hw_account_line(const struct hw_memory_parts *m, size_t width, struct hw_st
         scale *= 1024;
         unit++;
     }
-    hw_strbuf_addf(out, "RSS %.1f %s =", m->total.rss / scale, units[unit]);
+    hw_strbuf_addf(out, "RSS %.1f %s%s%s =", m->total.rss / scale, units[unit], at ? " at " : "",
+                   at ? at : "");
     for (int p = 0, n = 0; p < HW_PART_COUNT; p++) {
         char word[96];
         double v = m->parts[p].rss / scale;

@@ -2,7 +2,7 @@
  * account_text.h - an account of a process's memory in one line
  *
  * Why:     the report shows it below its head, the account above its table.
- * Shapes:  "RSS 70.0 MiB = live 44.9 + rounding 6.1 + ... (unexplained 0.0)", all in the unit of
+ * Shapes:  "RSS 70.0 MiB [at 3 s] = live 44.9 + rounding 6.1 + ... (unexplained 0.0)", all in the unit of
  *          the sum; parts that would print as 0.0 are left out. Wrapped at width, further lines
  *          indented.
  */
@@ -21,6 +21,8 @@ struct hw_strbuf;
 
 /* ": what it is", on stdout. */
 void hw_account_put_what(const struct hw_memory_parts *m, enum hw_memory_part p);
-void hw_account_line(const struct hw_memory_parts *m, size_t width, struct hw_strbuf *out);
+/* at: when it was, if that is to be said; else NULL. */
+void hw_account_line(const struct hw_memory_parts *m, const char *at, size_t width,
+                     struct hw_strbuf *out);
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory/saturate.h"
 #include "cli/cli.h"
 #include "cli/parts/loss_text.h"
 #include "cli/parts/site_text.h"
@@ -303,6 +304,11 @@ int hw_open_profile_file(struct hw_open_profile *s, const struct hw_cli *cli, co
     if (hw_opt_text(&cli->opts, HW_OPT_METRIC) && !hw_open_profile_metric(cli, &w.metric))
         return hw_cli_usage_exit(cli);
     return hw_open_profile_file_at(s, cli, &w);
+}
+
+int64_t hw_open_profile_since_start(const struct hw_open_profile *s, int64_t ts_ns)
+{
+    return hw_sat_sub(ts_ns, s->view.start_ns ? s->view.start_ns : s->p->first_ns);
 }
 
 void hw_open_profile_label(const struct hw_open_profile *s, struct hw_strbuf *out)

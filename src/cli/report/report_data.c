@@ -256,6 +256,8 @@ static int find_beside(struct hw_report_data *d)
     return rc;
 }
 
+#define OF_ONE_MOMENT 0.02 /* of live bytes, where nothing is sampled */
+
 /*
  * Only from readings close enough to be shown with this moment's figures. Left out if memory runs
  * out.
@@ -267,6 +269,9 @@ static void find_account(struct hw_report_data *d, const struct hw_process_momen
     if (rc == HW_OK)
         rc = hw_memory_parts_find(d->p, &d->view, m->ts_ns, &values, &d->account);
     d->has_account = rc == HW_OK && d->account.by_owner && is_near(d, d->account.ts_ns, m->ts_ns);
+    double live = (double)m->total.space, apart = fabs(d->account.requested - live);
+    d->account_is_of_another =
+        d->has_account && apart > fmax(d->account.error, OF_ONE_MOMENT * live);
     hw_vec_done(&values);
 }
 

@@ -145,6 +145,7 @@ static void put_account(struct hw_json *j, const struct hw_report_data *d)
         return;
     hw_json_key(j, "account");
     hw_json_begin_object(j);
+    hw_json_kv_int(j, "at_ns", hw_sat_sub(d->account.ts_ns, d->view.start_ns));
     hw_json_kv_double(j, "rss_bytes", d->account.total.rss);
     for (int p = 0; p < HW_PART_COUNT; p++)
         hw_json_kv_double(j, hw_memory_part_name((enum hw_memory_part)p), d->account.parts[p].rss);

@@ -161,10 +161,13 @@ static bool frees_unknown(const struct hw_report_data *d)
 
 static void put_account(const struct page *pg)
 {
+    const struct hw_report_data *d = pg->d;
     struct hw_strbuf line = {0};
-    if (!pg->d->has_account)
+    char at[HW_UNIT_MAX];
+    if (!d->has_account)
         return;
-    hw_account_line(&pg->d->account, pg->d->o->width, &line);
+    (void)hw_fmt_clock(at, hw_sat_sub(d->account.ts_ns, d->view.start_ns));
+    hw_account_line(&d->account, d->account_is_of_another ? at : NULL, d->o->width, &line);
     fputs(line.p ? line.p : "", pg->out);
     hw_strbuf_done(&line);
 }

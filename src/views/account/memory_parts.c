@@ -377,21 +377,12 @@ static int by_part(const void *pa, const void *pb)
 
 /* ---- inside the allocator ---- */
 
-static bool knows_rounding(const struct find *f)
-{
-    for (size_t i = 0; i < f->p->dumps.n; i++)
-        if (f->p->dumps.v[i].upid.v == f->view->upid.v &&
-            f->p->dumps.v[i].flags & HW_DUMP_KNOWS_ROUNDING)
-            return true;
-    return false;
-}
-
 /* What the recorder has summed, brought to the live bytes of the reading. False: of a moment when nothing is live,
  * or not known. */
 static bool take_rounding(struct find *f, const hw_values *values, struct hw_heap_use *u)
 {
     double live = 0, rounding = 0;
-    f->out->rounding_by_sample = knows_rounding(f);
+    f->out->rounding_by_sample = hw_rounding_is_recorded(f->p, f->view->upid);
     for (size_t i = 0; i < values->n; i++) {
         live += (double)values->v[i].v.space;
         rounding += (double)values->v[i].v.rounding;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "model/profile.h"
 #include "views/time/values.h"
 
 #include "base/banned.h"
@@ -48,6 +49,14 @@ double hw_rounding_least(enum hw_rounding r, double size)
     if (r == HW_ROUNDING_CLASSES || !(size > 0)) /* its sizes are an estimate, too */
         return 0;
     return is_one_size(size) || size < 24 || size >= OWN_PAGES ? hw_rounding_of(r, size) : 8;
+}
+
+bool hw_rounding_is_recorded(const struct hw_profile *p, hw_upid upid)
+{
+    for (size_t i = 0; i < p->dumps.n; i++)
+        if (p->dumps.v[i].upid.v == upid.v && p->dumps.v[i].flags & HW_DUMP_KNOWS_ROUNDING)
+            return true;
+    return false;
 }
 
 double hw_rounding_error(const struct hw_value *v, uint64_t interval_bytes)

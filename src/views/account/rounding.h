@@ -11,8 +11,12 @@
 #ifndef HW_VIEWS_ACCOUNT_ROUNDING_H
 #define HW_VIEWS_ACCOUNT_ROUNDING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "model/ids.h"
+
+struct hw_profile;
 struct hw_value;
 
 enum hw_rounding { HW_ROUNDING_GLIBC, HW_ROUNDING_CLASSES };
@@ -21,6 +25,9 @@ double hw_rounding_of(enum hw_rounding r, double size);
 
 /* The same where all blocks have one size; of several, all may end where a step of the allocator does. */
 double hw_rounding_least(enum hw_rounding r, double size);
+
+/* Has its recorder summed it by each sample's size? */
+bool hw_rounding_is_recorded(const struct hw_profile *p, hw_upid upid);
 
 /* Two standard errors of a value's rounding, which the recorder has summed by each sample's size, as it has the
  * variance (daemon/books/books.h). */

@@ -91,6 +91,54 @@ static void an_older_rss_is_not_compared(void **state)
         "   allocations may have gone unsampled.\n");
 }
 
+/* A burst: the account was read before it, and says so. One of the moment says no time. */
+static void an_account_of_another_moment(void **state)
+{
+    (void)state;
+    for (int earlier = 0; earlier < 2; earlier++) {
+        struct hw_profile *p;
+        assert_int_equal(hw_profile_new(&p), 0);
+        int64_t ts_ns = SECOND + 50000000 - earlier * 10000000;
+        uint32_t d = fill_dump(p, 5, "libc.malloc", SECOND + 50000000, 1,
+                               HW_DUMP_FROM_STARTUP | HW_DUMP_KEEPS_PEAK);
+        p->dumps.v[d].start_ts_ns = SECOND;
+        fill_row(p, d, "main;malloc", 1, 40 << 20);
+        const struct {
+            const char *name;
+            double value;
+        } read[] = {{"account.rss", 50 << 20}, {"account.live", earlier ? 30 << 20 : 40 << 20}};
+        for (size_t i = 0; i < 2; i++) {
+            struct hw_counter_row row = {.upid = {0},
+                                         .name = fill_str(p, read[i].name),
+                                         .ts_ns = ts_ns,
+                                         .value = read[i].value};
+            assert_int_equal(hw_vec_push(&p->counters, row), 0);
+        }
+        struct hw_smaps_row row = {.upid = {0},
+                                   .ts_ns = ts_ns,
+                                   .path = fill_str(p, "[heap]"),
+                                   .size_kb = 50 << 10,
+                                   .rss_kb = 50 << 10,
+                                   .pss_kb = 50 << 10,
+                                   .aggregate_count = 1};
+        assert_int_equal(hw_vec_push(&p->smaps, row), 0);
+        assert_int_equal(hw_profile_freeze(p), 0);
+        struct hw_report_options o = options();
+        struct hw_error err = {0};
+        char *text = NULL;
+        size_t n = 0;
+        FILE *f = open_memstream(&text, &n);
+        (void)hw_report_print(p, &o, f, &err);
+        fclose(f);
+        const char *want =
+            earlier ? "RSS 50.0 MiB at 40 ms = live 30.0 + " : "RSS 50.0 MiB = live 40.0 + ";
+        if (!strstr(text, want))
+            fail_msg("'%s' is not in %s", want, text);
+        free(text);
+        hw_profile_free(p);
+    }
+}
+
 /* It was read when the program was found, its session begins a moment later. */
 static void an_rss_from_before_is_of_the_start(void **state)
 {
@@ -591,6 +639,7 @@ HW_TEST_MAIN(cmocka_unit_test(memory_that_ran_out_comes_first),
              cmocka_unit_test(a_managed_heap_is_told_beside), cmocka_unit_test(idle_bytes),
              cmocka_unit_test(growth_and_start_up), cmocka_unit_test(how_it_ended),
              cmocka_unit_test(an_older_rss_is_not_compared),
+             cmocka_unit_test(an_account_of_another_moment),
              cmocka_unit_test(an_rss_from_before_is_of_the_start),
              cmocka_unit_test(without_recorded_maxima), cmocka_unit_test(on_a_terminal),
              cmocka_unit_test(everything_freed_shows_the_peak),
