@@ -28,7 +28,8 @@
 struct hw_kept_account {
     struct hw_reading_memory memory;
     uint64_t own_left_bytes;
-    uint64_t live_bytes; /* HW_ABSENT */
+    uint64_t live_bytes;        /* behind the reading; HW_ABSENT */
+    uint64_t live_before_bytes; /* likewise; HW_ABSENT: as much or more */
 };
 
 /* glibc's memory is recognized by its headers. Reading them counts as using their pages, which
@@ -119,7 +120,7 @@ static int read_memory(struct hw_recorder *r, struct hw_reading_who who, const s
     struct hw_kept_account *k = calloc(1, sizeof *k);
     if (!k)
         return HW_ENOMEM;
-    k->live_bytes = HW_ABSENT;
+    k->live_bytes = k->live_before_bytes = HW_ABSENT;
     k->own_left_bytes = known->own_left_bytes;
     int rc = read_in_time(r, who, known, &k->memory);
     if (rc < 0) {
@@ -134,6 +135,11 @@ static int read_memory(struct hw_recorder *r, struct hw_reading_who who, const s
     return HW_OK;
 }
 
+static uint64_t live_told(const struct hw_target *t)
+{
+    return t->feed ? atomic_load_explicit(&t->feed->live_libc, memory_order_relaxed) : HW_ABSENT;
+}
+
 /* The books follow the ring by up to a tenth of a second, and a program that has just given back a large block holds it
  * there still. So the ring is read at once, while the mappings are, and this is the rest of that. */
 static uint64_t live_now(const struct hw_target *t, uint64_t until)
@@ -144,7 +150,7 @@ static uint64_t live_now(const struct hw_target *t, uint64_t until)
          i < BOOKS_STEPS && t->with_thread && (int64_t)(until - atomic_load(&shm->read_pos)) > 0;
          i++)
         (void)nanosleep(&pause, NULL); /* cut short: it is asked again */
-    return atomic_load_explicit(&t->feed->live_libc, memory_order_relaxed);
+    return live_told(t);
 }
 
 static uint64_t read_ring_now(const struct hw_target *t)
@@ -161,6 +167,7 @@ static struct hw_kept_account *read_now(const struct hw_target *t)
     uint64_t until = t->feed ? read_ring_now(t) : 0;
     struct known known = {.allocator = allocator_of(&t->maps, wants_idle)};
     struct hw_kept_account *k;
+    uint64_t before = live_told(t);
     find_own_files(t->rec, t->pid.pid, &known.own);
     if (t->feed) {
         find_own(t->feed->ring.shm, &known.own);
@@ -173,6 +180,8 @@ static struct hw_kept_account *read_now(const struct hw_target *t)
         drop(&k);
     else
         k->live_bytes = t->feed ? live_now(t, until) : HW_ABSENT;
+    if (k && k->live_bytes != HW_ABSENT && before < k->live_bytes)
+        k->live_before_bytes = before;
     return k;
 }
 
@@ -226,6 +235,7 @@ int hw_account_write(int32_t pid, const struct hw_kept_account *k, struct hw_tra
                                                   HW_ABSENT, HW_ABSENT, HW_ABSENT};
     struct hw_memory_account a = hw_memory_account_of(pid);
     a.live_bytes = k->live_bytes;
+    a.live_before_bytes = k->live_before_bytes;
     a.page_tables_kb = m->status.vm_pte_kb;
     a.rss_kb = m->status.vm_rss_kb;
     a.swap_kb = m->status.vm_swap_kb;

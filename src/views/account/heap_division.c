@@ -35,10 +35,7 @@ static void put_part(struct division *d, struct hw_part_bytes *to, double rss, d
     to->swap += b.swap;
 }
 
-/* Live memory that is neither in memory nor swapped. No large block is free: what they have beyond what is in
- * use belongs to somebody else, who may not have touched it either. Another allocator's rounding is an estimate of
- * another kind, and says nothing here. */
-static double untouched_of(const struct hw_heap_memory *h, const struct hw_heap_use *u)
+double hw_heap_untouched(const struct hw_heap_memory *h, const struct hw_heap_use *u)
 {
     double used = u->live + u->older + (h->is_glibc ? u->rounding : 0);
     double free_size = fmax(0, h->size - used), foreign = fmax(0, h->blocks_size - used);
@@ -50,7 +47,7 @@ static double untouched_of(const struct hw_heap_memory *h, const struct hw_heap_
 void hw_heap_divide(const struct hw_heap_memory *h, const struct hw_heap_use *u,
                     struct hw_memory_parts *m)
 {
-    m->untouched = untouched_of(h, u);
+    m->untouched = hw_heap_untouched(h, u);
     /* Of swapped memory nobody knows whose it is: each has its share, also when all of it is swapped. */
     double touched = h->all.rss + h->all.swap, in_memory = touched > 0 ? h->all.rss / touched : 0;
     double live = u->live - m->untouched, rounding = u->rounding, older = u->older;

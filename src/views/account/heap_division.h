@@ -32,6 +32,10 @@ struct hw_heap_use {
     bool older_known;
 };
 
+/* Live memory that is neither in memory nor swapped. No large block is free: what they have beyond what is in
+ * use belongs to somebody else, who may not have touched it either. Another allocator's rounding is an estimate of
+ * another kind, and says nothing here. */
+double hw_heap_untouched(const struct hw_heap_memory *h, const struct hw_heap_use *u);
 /* Adds to m's parts; sets untouched and older_or_free. */
 void hw_heap_divide(const struct hw_heap_memory *h, const struct hw_heap_use *u,
                     struct hw_memory_parts *m);

@@ -13,34 +13,6 @@
 
 #define SAME_MOMENT_NS 60e6
 
-static const char *const names[HW_PART_COUNT] = {
-#define X(ID, name, what) [HW_PART_##ID] = name,
-    HW_MEMORY_PARTS(X)
-#undef X
-};
-
-static const char *const whats[HW_PART_COUNT] = {
-#define X(ID, name, what) [HW_PART_##ID] = what,
-    HW_MEMORY_PARTS(X)
-#undef X
-};
-
-const char *hw_memory_part_name(enum hw_memory_part p)
-{
-    return names[p];
-}
-
-const char *hw_memory_part_what(enum hw_memory_part p)
-{
-    return whats[p];
-}
-
-const char *hw_memory_entry_name(const struct hw_profile *p, const struct hw_part_entry *e)
-{
-    const char *name = hw_strings_cstr(hw_callsites_strings(p->callsites), e->name);
-    return name[0] ? name : "without a name";
-}
-
 struct find {
     const struct hw_profile *p;
     const struct hw_process_view *view;
@@ -448,6 +420,23 @@ static void find_older(const struct find *f, struct hw_heap_use *u)
     f->out->older_ts_ns = at;
 }
 
+/* A program that allocates while its mappings are read has more live behind that than they had. The live bytes of the
+ * mappings' own moment lie between those before and behind: as much as there is room for. */
+static void fit_live(const struct find *f, struct hw_heap_use *u)
+{
+    const struct hw_heap_memory *h = &f->heap;
+    double before, used = u->live + u->older + u->least_rounding;
+    double excess = used - hw_heap_untouched(h, u) - h->all.rss - h->all.swap;
+    if (excess <= 0 || u->live <= 0 ||
+        !counter_at(f, "account.live.before", f->out->ts_ns, &before))
+        return;
+    double fits = u->live - excess / (1 + u->least_rounding / u->live);
+    double share = fmin(1, fmax(before, fits) / u->live);
+    u->live *= share;
+    u->rounding *= share;
+    u->least_rounding *= share;
+}
+
 static struct hw_heap_use find_use(struct find *f, const hw_values *values, int64_t ts_ns)
 {
     struct hw_memory_parts *m = f->out;
@@ -465,6 +454,7 @@ static struct hw_heap_use find_use(struct find *f, const hw_values *values, int6
     if (!take_rounding(f, values, &u))
         find_rounding(f, values, &u);
     find_older(f, &u);
+    fit_live(f, &u);
     m->requested = u.live;
     return u;
 }

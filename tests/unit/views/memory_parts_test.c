@@ -151,6 +151,28 @@ static void moved(void **state)
     hw_profile_free(p);
 }
 
+/* A burst while the mappings were read: they had less than is live behind them. */
+static void grew_meanwhile(void **state)
+{
+    (void)state;
+    const struct {
+        double before, live, moved;
+    } rows[] = {
+        {15 * MIB, 20 * MIB, 0}, {24 * MIB, 24 * MIB, -4 * MIB}, {30 * MIB, 30 * MIB, -10 * MIB}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct hw_profile *p = profile_of(1, (uint64_t)(30 * MIB));
+        struct hw_memory_parts m;
+        count(p, "account.live.before", rows[i].before);
+        map(p, "[heap]", 20 * MIB, 20 * MIB);
+        find(p, 20 * MIB, &m);
+        near(m.requested, rows[i].live);
+        near(m.parts[HW_PART_LIVE].rss, rows[i].live);
+        near(m.parts[HW_PART_MOVED].rss, rows[i].moved);
+        hw_memory_parts_done(&m);
+        hw_profile_free(p);
+    }
+}
+
 /* Attached: the allocator was asked before 20 MiB were allocated, and says 6 MiB in use, 1 of it recorded. */
 static void older(bool is_told, struct hw_memory_parts *m)
 {
@@ -262,6 +284,7 @@ int main(void)
         cmocka_unit_test(many),           cmocka_unit_test(untouched_block),
         cmocka_unit_test(foreign_blocks), cmocka_unit_test(guessed_rounding),
         cmocka_unit_test(several_sizes),  cmocka_unit_test(moved),
-        cmocka_unit_test(asked_before),   cmocka_unit_test(forked_child)};
+        cmocka_unit_test(asked_before),   cmocka_unit_test(forked_child),
+        cmocka_unit_test(grew_meanwhile)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
