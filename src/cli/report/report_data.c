@@ -229,10 +229,12 @@ static void find_minfo(struct hw_report_data *d, int64_t ts_ns)
 {
     double mapped = 0;
     d->has_minfo =
-        hw_process_counter(d->p, d->upid, "malloc_info.in_use", ts_ns, &d->minfo_in_use, NULL) &&
+        hw_process_counter(d->p, d->upid, "malloc_info.in_use", ts_ns, &d->minfo_in_use,
+                           &d->minfo_ns) &&
         hw_process_counter(d->p, d->upid, "malloc_info.free", ts_ns, &d->minfo_free, NULL);
     (void)hw_process_counter(d->p, d->upid, "malloc_info.mmap", ts_ns, &mapped, NULL); /* 0 then */
     d->minfo_in_use += mapped;
+    d->minfo_is_near = is_near(d, d->minfo_ns, ts_ns);
 }
 
 static int find_beside(struct hw_report_data *d)

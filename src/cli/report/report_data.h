@@ -52,8 +52,10 @@ struct hw_report_data {
     double rss;
     int64_t rss_ns;                  /* when it was read */
     double minfo_in_use, minfo_free; /* the allocator's own figures, including mmapped blocks */
-    bool has_account;                /* of the process's memory, next to the moment that is shown */
-    bool account_is_of_another;      /* other live bytes than then: shown with its time */
+    int64_t minfo_ns;
+    bool minfo_is_near;         /* of the moment that is shown; else shown with its time */
+    bool has_account;           /* of the process's memory, next to the moment that is shown */
+    bool account_is_of_another; /* other live bytes than then: shown with its time */
     struct hw_memory_parts account;
 };
 

@@ -178,6 +178,7 @@ int hw_report_json(const struct hw_report_data *d, FILE *out)
     if (d->has_minfo) {
         hw_json_kv_double(&j, "malloc_info_in_use_bytes", d->minfo_in_use);
         hw_json_kv_double(&j, "malloc_info_free_bytes", d->minfo_free);
+        hw_json_kv_int(&j, "malloc_info_at_ns", hw_sat_sub(d->minfo_ns, d->view.start_ns));
     }
     put_account(&j, d);
     hw_report_end_json(d, &j);

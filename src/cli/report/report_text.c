@@ -210,6 +210,9 @@ static void put_totals(const struct page *pg)
     }
     if (d->has_minfo) {
         fprintf(pg->out, "malloc_info: %s in use", hw_fmt_bytes(buf, d->minfo_in_use));
+        if (!d->minfo_is_near)
+            fprintf(pg->out, " at %s",
+                    hw_fmt_clock(buf, hw_sat_sub(d->minfo_ns, d->view.start_ns)));
         fprintf(pg->out, " (since the program's start)   %s free, kept by the allocator\n",
                 hw_fmt_bytes(buf, d->minfo_free));
     }

@@ -43,6 +43,22 @@ static int check(struct hw_profile *p, const struct hw_report_options *o, const 
     return rc;
 }
 
+static void find_in_report(struct hw_profile *p, const struct hw_report_options *o,
+                           const char *want)
+{
+    char *text = NULL;
+    size_t n = 0;
+    struct hw_error err = {0};
+    assert_int_equal(hw_profile_freeze(p), 0);
+    FILE *f = open_memstream(&text, &n);
+    (void)hw_report_print(p, o, f, &err);
+    fclose(f);
+    if (!strstr(text, want))
+        fail_msg("'%s' is not in %s", want, text);
+    free(text);
+    hw_profile_free(p);
+}
+
 static struct hw_report_options options(void)
 {
     return (struct hw_report_options){
@@ -122,20 +138,31 @@ static void an_account_of_another_moment(void **state)
                                    .pss_kb = 50 << 10,
                                    .aggregate_count = 1};
         assert_int_equal(hw_vec_push(&p->smaps, row), 0);
-        assert_int_equal(hw_profile_freeze(p), 0);
         struct hw_report_options o = options();
-        struct hw_error err = {0};
-        char *text = NULL;
-        size_t n = 0;
-        FILE *f = open_memstream(&text, &n);
-        (void)hw_report_print(p, &o, f, &err);
-        fclose(f);
-        const char *want =
-            earlier ? "RSS 50.0 MiB at 40 ms = live 30.0 + " : "RSS 50.0 MiB = live 40.0 + ";
-        if (!strstr(text, want))
-            fail_msg("'%s' is not in %s", want, text);
-        free(text);
-        hw_profile_free(p);
+        find_in_report(p, &o,
+                       earlier ? "RSS 50.0 MiB at 40 ms = live 30.0 + "
+                               : "RSS 50.0 MiB = live 40.0 + ");
+    }
+}
+
+/* The allocator was asked a minute before what is shown, or at the same time. */
+static void malloc_info_of_another_moment(void **state)
+{
+    (void)state;
+    for (int64_t earlier = 0; earlier <= 60; earlier += 60) {
+        struct hw_profile *p = growing();
+        struct hw_report_options o = options();
+        const char *const names[] = {"malloc_info.in_use", "malloc_info.free"};
+        for (size_t i = 0; i < 2; i++) {
+            struct hw_counter_row row = {.upid = {0},
+                                         .name = fill_str(p, names[i]),
+                                         .ts_ns = (150 - earlier) * SECOND,
+                                         .value = 5 << 20};
+            assert_int_equal(hw_vec_push(&p->counters, row), 0);
+        }
+        find_in_report(p, &o,
+                       earlier ? "malloc_info: 5.00 MiB in use at 01:29 (since"
+                               : "malloc_info: 5.00 MiB in use (since");
     }
 }
 
@@ -640,6 +667,7 @@ HW_TEST_MAIN(cmocka_unit_test(memory_that_ran_out_comes_first),
              cmocka_unit_test(growth_and_start_up), cmocka_unit_test(how_it_ended),
              cmocka_unit_test(an_older_rss_is_not_compared),
              cmocka_unit_test(an_account_of_another_moment),
+             cmocka_unit_test(malloc_info_of_another_moment),
              cmocka_unit_test(an_rss_from_before_is_of_the_start),
              cmocka_unit_test(without_recorded_maxima), cmocka_unit_test(on_a_terminal),
              cmocka_unit_test(everything_freed_shows_the_peak),
