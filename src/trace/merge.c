@@ -1,5 +1,9 @@
 #include "trace/merge.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/memory/map64.h"
@@ -65,28 +69,132 @@ static int copy_packet(struct append *a, const struct hw_packet *p)
     return HW_OK;
 }
 
-int hw_trace_merge_add(struct hw_trace_merge *m, int in_fd, struct hw_reader_stats *stats,
-                       struct hw_error *err)
+/* ---- inputs next to each other ---- */
+
+/* What clock BOOTTIME shows in a packet. False: none, or not in a snapshot of the clocks. */
+static bool boot_time(const struct hw_packet *p, uint64_t *out)
 {
-    struct append a = {.m = m};
-    struct hw_trace_reader *reader;
+    struct hw_pb_reader r = hw_pb_read(p->data);
+    struct hw_pb_field f, g;
+    if (p->data_field != HW_F_TracePacket_clock_snapshot)
+        return false;
+    while (hw_pb_next(&r, &f) == 1) {
+        uint64_t clock = 0, ts = 0;
+        if (f.number != HW_F_ClockSnapshot_clocks || f.wire != HW_PB_BYTES)
+            continue;
+        struct hw_pb_reader c = hw_pb_read(f.bytes);
+        while (hw_pb_next(&c, &g) == 1)
+            if (g.number == HW_F_ClockSnapshot_Clock_clock_id)
+                clock = g.value;
+            else if (g.number == HW_F_ClockSnapshot_Clock_timestamp)
+                ts = g.value;
+        if (clock == HW_V_BuiltinClock_BUILTIN_CLOCK_BOOTTIME) {
+            *out = ts;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An input. Its next packet begins a part, which lasts until the next snapshot. */
+struct source {
+    struct hw_trace_merge_input *in; /* borrowed */
+    uint64_t at;                     /* the part's time */
+    struct hw_trace_reader *reader;  /* NULL = not open */
+    int own;                         /* its descriptor, if it is ours */
+    struct hw_packet held;
+    bool has_held, ended;
+    struct append to;
+};
+
+static int open_source(struct source *s, struct hw_error *err)
+{
+    if (s->in->path && (s->own = open(s->in->path, O_RDONLY | O_CLOEXEC)) < 0)
+        return hw_fail_sys(err, "cannot open '%s'", s->in->path);
+    return hw_trace_reader_open_fd(s->in->path ? s->own : s->in->fd, &s->reader, err);
+}
+
+static void close_source(struct source *s)
+{
+    hw_trace_reader_free(s->reader);
+    s->reader = NULL;
+    if (s->own >= 0)
+        (void)close(s->own); /* it was only read */
+    s->own = -1;
+}
+
+static int begin(struct source *s, struct hw_trace_merge *m, struct hw_error *err)
+{
     struct hw_packet p;
-    int rc = hw_trace_reader_open_fd(in_fd, &reader, err);
-    if (rc < 0)
-        return rc;
-    while ((rc = hw_trace_reader_next(reader, &p, err)) == 1) {
-        rc = copy_packet(&a, &p);
-        if (rc == 0 && a.buf.n >= FLUSH_BYTES)
-            rc = flush(&a, err);
-        if (rc < 0)
+    s->to.m = m;
+    int rc = open_source(s, err);
+    while (rc == 0 && hw_trace_reader_next(s->reader, &p, err) == 1 && !boot_time(&p, &s->at)) {
+    }
+    close_source(s); /* most wait for a long time */
+    return rc;
+}
+
+static void end(struct source *s)
+{
+    if (s->reader)
+        s->in->stats = *hw_trace_reader_stats(s->reader);
+    close_source(s);
+    s->ended = true;
+    hw_map64_done(&s->to.new_id);
+    hw_pb_done(&s->to.packet);
+    hw_strbuf_done(&s->to.buf);
+}
+
+static int copy_part(struct source *s, struct hw_error *err)
+{
+    int rc = s->reader ? HW_OK : open_source(s, err);
+    bool first = !s->has_held;
+    if (rc == 0 && s->has_held)
+        rc = copy_packet(&s->to, &s->held);
+    s->has_held = false;
+    int got = 0;
+    while (rc == 0 && (got = hw_trace_reader_next(s->reader, &s->held, err)) == 1) {
+        uint64_t at;
+        if (boot_time(&s->held, &at) && !first) {
+            s->at = at > s->at ? at : s->at;
+            s->has_held = true;
             break;
+        }
+        first &= s->held.data_field != HW_F_TracePacket_clock_snapshot;
+        rc = copy_packet(&s->to, &s->held);
+        if (rc == 0 && s->to.buf.n >= FLUSH_BYTES)
+            rc = flush(&s->to, err);
     }
     if (rc == 0)
-        rc = flush(&a, err);
-    *stats = *hw_trace_reader_stats(reader);
-    hw_trace_reader_free(reader);
-    hw_map64_done(&a.new_id);
-    hw_pb_done(&a.packet);
-    hw_strbuf_done(&a.buf);
+        rc = got < 0 ? got : flush(&s->to, err);
+    if (!s->has_held)
+        end(s);
+    return rc;
+}
+
+static struct source *earliest(struct source *s, size_t n)
+{
+    struct source *found = NULL;
+    for (size_t i = 0; i < n; i++)
+        if (!s[i].ended && (!found || s[i].at < found->at))
+            found = &s[i];
+    return found;
+}
+
+int hw_trace_merge(struct hw_trace_merge *m, struct hw_trace_merge_input *in, size_t n,
+                   struct hw_error *err)
+{
+    struct source *s = calloc(n ? n : 1, sizeof *s), *next;
+    int rc = s ? HW_OK : hw_fail(err, HW_ENOMEM, 0, "cannot merge");
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        s[i] = (struct source){.in = &in[i], .own = -1};
+        rc = begin(&s[i], m, err);
+    }
+    while (rc == 0 && (next = earliest(s, n)))
+        rc = copy_part(next, err);
+    for (size_t i = 0; s && i < n; i++)
+        if (s[i].in && !s[i].ended)
+            end(&s[i]);
+    free(s);
     return rc;
 }

@@ -111,22 +111,16 @@ static int check_input(const char *path, known_processes *known, struct hw_error
     return rc;
 }
 
-static int add_trace(const struct hw_cli *cli, struct hw_trace_merge *m, const char *path,
-                     struct hw_error *err)
+static void tell_damage(const struct hw_cli *cli, const struct hw_trace_merge_input *in)
 {
-    struct hw_reader_stats stats = {0};
-    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return hw_fail_sys(err, "cannot open '%s'", path);
-    int rc = hw_trace_merge_add(m, fd, &stats, err);
-    uint64_t n_packets = stats.damaged_packets + stats.damaged_compressed + stats.unpacked_cut;
-    if (stats.damaged_packets || stats.skipped_bytes || stats.damaged_compressed ||
-        stats.unpacked_cut || stats.truncated)
+    const struct hw_reader_stats *s = &in->stats;
+    uint64_t n_packets = s->damaged_packets + s->damaged_compressed + s->unpacked_cut;
+    if (s->damaged_packets || s->skipped_bytes || s->damaged_compressed || s->unpacked_cut ||
+        s->truncated)
         hw_cli_error(cli, NULL,
                      "'%s' is damaged: %llu packet%s and %llu byte%s between packets left out",
-                     path, (unsigned long long)n_packets, hw_plural(n_packets),
-                     (unsigned long long)stats.skipped_bytes, hw_plural(stats.skipped_bytes));
-    return rc;
+                     in->path, (unsigned long long)n_packets, hw_plural(n_packets),
+                     (unsigned long long)s->skipped_bytes, hw_plural(s->skipped_bytes));
 }
 
 static int merge_traces(const struct hw_cli *cli, const struct files *files, struct hw_error *err)
@@ -144,8 +138,12 @@ static int merge_traces(const struct hw_cli *cli, const struct files *files, str
     if (rc < 0)
         return rc;
     struct hw_trace_merge m = {.out_fd = out.fd};
+    hw_autofree struct hw_trace_merge_input *in = calloc(files->n, sizeof *in);
+    for (size_t i = 0; in && i < files->n; i++)
+        in[i].path = files->in[i];
+    rc = in ? hw_trace_merge(&m, in, files->n, err) : HW_ENOMEM;
     for (size_t i = 0; rc == 0 && i < files->n; i++)
-        rc = add_trace(cli, &m, files->in[i], err);
+        tell_damage(cli, &in[i]);
     if (rc == 0)
         rc = hw_output_finish(&out, "merged", (int)getpid(), err);
     else

@@ -224,11 +224,12 @@ static int write_files(struct hw_tracked_save *s, const struct look *looks, stru
     if (rc < 0)
         return rc;
     struct hw_trace_merge merge = {.out_fd = fd};
-    for (size_t i = 0; rc == HW_OK && i < s->n; i++) {
-        struct hw_reader_stats stats = {0};
+    hw_autofree struct hw_trace_merge_input *in = calloc(s->n ? s->n : 1, sizeof *in);
+    size_t n = 0;
+    for (size_t i = 0; in && i < s->n; i++)
         if (looks[i].fd >= 0)
-            rc = hw_trace_merge_add(&merge, looks[i].fd, &stats, err);
-    }
+            in[n++].fd = looks[i].fd;
+    rc = in ? hw_trace_merge(&merge, in, n, err) : hw_fail(err, HW_ENOMEM, 0, "cannot merge");
     if (rc == HW_OK)
         (void)hw_symbol_options_add(s->cli, s->trace,
                                     NULL); /* else without symbols, which can be added later */

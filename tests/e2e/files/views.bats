@@ -304,6 +304,10 @@ assert all(p < i for i, p in enumerate(page['parent']) if i)"
     run -2 heapwise merge -o other.trace
     run -0 heapwise merge -o other.trace leaky.trace one.trace sampled1.trace
     cmp other.trace all.trace
+    run -0 heapwise merge -f -o other.trace sampled1.trace leaky.trace one.trace
+    cmp other.trace all.trace
+    run -0 heapwise check other.trace
+    has "nothing found"
 }
 
 @test "merge: into pprof, values add up, as go's pprof sees it" {
