@@ -15,3 +15,18 @@ export function readTimes(json: string): void {
 
 /** A time as the server knows it. */
 export const ns = (time: number): string => digits.get(time) ?? String(time);
+
+interface DumpTime {
+  ts: number;
+  for_peak?: boolean;
+}
+
+/** The dump before the last. One that was made only because most was live then is no base: what follows it is
+ * the end. Several dumps may be made of nearly one moment (at an exit): the one before is clearly before. */
+export function dumpBefore<M extends DumpTime>(moments: M[], start: number): M | undefined {
+  const last = moments.at(-1);
+  return last && moments.findLast((m) => !m.for_peak && last.ts - m.ts > (last.ts - start) / 100);
+}
+
+/** Dumps over which verdicts are found. */
+export const dumpsOf = (moments: DumpTime[]): number => moments.filter((m) => !m.for_peak).length;

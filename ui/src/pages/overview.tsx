@@ -15,7 +15,7 @@ import {
   safe,
 } from '../app/format';
 import { href, place } from '../app/state';
-import { ns } from '../app/times';
+import { dumpBefore, dumpsOf, ns } from '../app/times';
 import type { FunctionRow, Moment, Trace, Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
 import { Callers } from '../parts/callers';
@@ -115,9 +115,7 @@ function momentsOf(tracks: Tracks) {
   const last = moments[moments.length - 1] ?? tracks.peak!;
   const shown = tracks.cleaned_up && tracks.peak ? tracks.peak : last;
   const atPeak = shown === tracks.peak && tracks.cleaned_up;
-  // Several dumps may be made of nearly one moment (at an exit): the one before is clearly before.
-  const apart = (last.ts - tracks.start) / 100;
-  const before = moments.findLast((m) => last.ts - m.ts > apart);
+  const before = dumpBefore(moments, tracks.start);
   const where = {
     upid: tracks.upid,
     at: atPeak ? 'peak' : ns(last.ts),
@@ -216,7 +214,7 @@ function SinceFigure({ tracks, m: { last, before, where }, trace }: FigureProps)
 
 /** From four dumps on there are verdicts. */
 function LeakFigure({ tracks, trace }: FigureProps) {
-  const enough = tracks.moments.length > 3;
+  const enough = dumpsOf(tracks.moments) > 3;
   const leaks = useAnswer(`leaks of ${trace} ${tracks.upid} ${enough}`, () =>
     enough
       ? question<{ likely: number; n_likely: number }>(
