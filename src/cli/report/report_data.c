@@ -40,9 +40,11 @@ static void pick_moments(struct hw_report_data *d)
     bool live = d->o->metric == HW_METRIC_SPACE || d->o->metric == HW_METRIC_OBJECTS;
     d->shows_peak = live && d->peak.total.space > 0 && d->peak.ts_ns != d->now.ts_ns &&
                     (d->o->peak || hw_process_view_cleaned_up(v));
-    /* The dump at the peak is not a base to compare with: what follows it is the program's end. */
+    /* The dump at the peak is not a base to compare with: what follows it is the program's end. Nor
+     * is one that was due just before the end, in which nothing can have changed. */
+    int64_t apart = hw_sat_sub(d->now.ts_ns, v->start_ns) / 100;
     for (size_t i = 0; !d->shows_peak && i + 1 < v->moments.n; i++)
-        if (!v->moments.v[i].is_peak)
+        if (!v->moments.v[i].is_peak && hw_sat_sub(d->now.ts_ns, v->moments.v[i].ts_ns) > apart)
             d->before = &v->moments.v[i];
 }
 
@@ -70,9 +72,19 @@ static void put_peak(struct hw_report_data *d)
     }
 }
 
+/* The dumps of a maximum left out: they are where live memory was high, as no others are. */
+static size_t keep_dumps(const struct hw_process_view *v, double *row)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < v->moments.n; i++)
+        if (!v->moments.v[i].is_peak)
+            row[n++] = row[i];
+    return n;
+}
+
 static int find_trends(struct hw_report_data *d)
 {
-    size_t n = d->view.moments.n;
+    size_t n = d->view.moments.n, n_dumps;
     d->trends = calloc(d->n_rows + 1, sizeof *d->trends);
     hw_autofree double *live = calloc(d->n_rows * n + 1, sizeof *live);
     hw_autofree double *turnover = calloc(d->n_rows * n + 1, sizeof *turnover);
@@ -85,13 +97,16 @@ static int find_trends(struct hw_report_data *d)
     int rc = hw_sites_history(d->p, &d->list, d->functions, &d->view, &d->sites, d->n_rows, &h);
     for (size_t i = 0; i < n; i++)
         t[i] = (double)hw_sat_sub(d->view.moments.v[i].ts_ns, d->view.start_ns) / 1e9;
+    n_dumps = keep_dumps(&d->view, t);
     for (size_t i = 0; rc == 0 && i < d->n_rows; i++) {
         const struct hw_value *v = &d->sites.v[i].now;
         struct hw_trend_result r;
+        (void)keep_dumps(&d->view, live + i * n);
+        (void)keep_dumps(&d->view, turnover + i * n);
         struct hw_trend_series s = {.t = t,
                                     .live = live + i * n,
                                     .turnover = turnover + i * n,
-                                    .n = n,
+                                    .n = n_dumps,
                                     .step = hw_value_step(v, d->view.interval_bytes),
                                     .alloc_space = (double)v->alloc_space};
         rc = hw_trend_of(&s, &r);

@@ -330,6 +330,34 @@ assert len(d['stacks']) <= len(o['stacks']) + len(p['stacks'])"
     has "parse_request"
 }
 
+# dumps TRACE MS:BYTES[:TRIGGER]...: one process, one function.
+dumps() {
+    local out=$1 dump i=0
+    shift
+    {
+        echo 'packet { trusted_packet_sequence_id: 1 clock_snapshot { clocks { clock_id: 6 timestamp: 1 } clocks { clock_id: 4 timestamp: 1 } primary_trace_clock: BUILTIN_CLOCK_BOOTTIME } }
+            packet { trusted_packet_sequence_id: 3 sequence_flags: 1 interned_data { function_names { iid: 1 str: "keep" }
+                mapping_paths { iid: 1 str: "prog" } mappings { iid: 1 path_string_ids: 1 }
+                frames { iid: 1 function_name_id: 1 mapping_id: 1 } callstacks { iid: 1 frame_ids: 1 } } }'
+        for dump; do
+            IFS=: read -r ms bytes trigger <<<"$dump"
+            echo "packet { trusted_packet_sequence_id: 3 timestamp: ${ms}000000 profile_packet { index: $((i++)) process_dumps { pid: 7
+                heap_name: 'libc.malloc' timestamp: ${ms}000000 start_timestamp: 1000000 sampling_interval_bytes: 1
+                ${trigger:+[heapwise.protos.trigger]: '$trigger'}
+                samples { callstack_id: 1 self_allocated: $bytes alloc_count: 10 } } } }"
+        done
+    } | protoc -I"$BATS_TEST_DIRNAME/../../../proto" --encode=perfetto.protos.Trace trace.proto heapwise.proto >"$out"
+}
+
+@test "report: the change is since a dump that is clearly before, and dumps of the peak make no trend" {
+    dumps stairs.trace 1000:1000000 2000:2000000 3000:3000000 4000:4000000 5000:5000000 5010:5000000
+    run -0 heapwise report stairs.trace
+    [[ $output =~ 4\.77\ MiB\ +\+976\.6\ KiB\ .*keep.*growing ]] || { echo "$output"; return 1; }
+    dumps peaks.trace 1000:1000000 2000:2000000:peak 3000:3000000:peak 4000:4000000:peak 5000:5000000 6000:5500000
+    run -0 heapwise report peaks.trace
+    [[ $output =~ 5\.25\ MiB\ +\+488\.3\ KiB\ .*keep && $output != *growing* ]] || { echo "$output"; return 1; }
+}
+
 @test "heaps that do not add up are shown one by one, everywhere" {
     protoc -I"$BATS_TEST_DIRNAME/../../../proto" --encode=perfetto.protos.Trace trace.proto heapwise.proto art.proto \
         <"$BATS_TEST_DIRNAME/../../golden/trace/graph/unlike_heaps.txt" >unlike.trace
