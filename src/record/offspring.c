@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/files/fd.h"
+#include "proc/number.h"
 #include "proc/pid.h"
 #include "record/diagnosis.h"
 #include "record/process_reads.h"
@@ -17,21 +18,37 @@
 
 enum { MOST = 4096, CHILDREN_BYTES = 65536 };
 
+/* Anew each time: it may have executed another program. One that has ended has no file any more, but
+ * its name until its parent asks. */
+static void read_name(struct hw_offspring_row *row, int proc_dir)
+{
+    char name[sizeof row->name];
+    hw_autofree char *comm = NULL;
+    size_t n;
+    hw_proc_exe_name(proc_dir, name, sizeof name);
+    if (!name[0] && !row->name[0] &&
+        hw_file_read(proc_dir, "comm", sizeof name, &comm, &n, NULL) == 0)
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(comm, "\n"), comm);
+    if (name[0])
+        memcpy(row->name, name, sizeof name);
+}
+
+/* Also one that has ended, until its parent asks: no descriptor of a process is had of it any more. */
 static void add(struct hw_offspring *o, int32_t pid, int32_t root)
 {
-    struct hw_pid p;
     struct hw_offspring_row *row = NULL;
-    if (pid == root || hw_pid_open(pid, &p, NULL) < 0)
+    struct hw_proc_stat st;
+    hw_autofd int dir = pid == root ? -1 : hw_proc_open_dir(pid);
+    if (dir < 0 || hw_proc_stat(dir, &st) < 0)
         return;
     for (size_t i = 0; i < o->rows.n && !row; i++)
-        if (o->rows.v[i].pid == pid && o->rows.v[i].start_ticks == hw_pid_start(&p))
+        if (o->rows.v[i].pid == pid && o->rows.v[i].start_ticks == st.start_ticks)
             row = &o->rows.v[i];
     if (!row && o->rows.n < MOST &&
-        hw_vec_push(&o->rows, ((struct hw_offspring_row){pid, hw_pid_start(&p), ""})) == 0)
+        hw_vec_push(&o->rows, ((struct hw_offspring_row){pid, st.start_ticks, ""})) == 0)
         row = &o->rows.v[o->rows.n - 1];
-    if (row) /* anew: it may have executed another program */
-        hw_proc_exe_name(p.dir, row->name, sizeof row->name);
-    hw_pid_done(&p);
+    if (row)
+        read_name(row, dir);
 }
 
 static void add_listed(struct hw_offspring *o, int task, const char *thread, int32_t root)

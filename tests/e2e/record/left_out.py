@@ -76,6 +76,24 @@ int main(void)
     return 1;
 }
 """
+ENDED = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+void *volatile keep;
+int main(void)
+{
+    siginfo_t ended;
+    keep = malloc(5000);
+    for (int i = 0; i < 3; i++)
+        if (fork() == 0)
+            _exit(0);
+    waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT);
+    usleep(700000); /* several looks */
+    return 0;
+}
+"""
 OWN = r"""
 #include <sys/mman.h>
 static char pool[1 << 20];
@@ -150,6 +168,14 @@ def titled(box):
     hw.true(all(f"titled ({p})".encode() in r.stderr for p in pids), hw.tail(r.stderr))
 
 
+def ended(box):
+    """Children that have ended, and whose parent has not asked for them, have a name still."""
+    exe = compiled(box, "ended", ENDED)
+    r = box.run([hw.tool("heapwise"), "record", "-f", "-o", box.path("e.trace"), "--", exe], check=0, timeout=hw.CLOCK)
+    note = next((l for l in r.stderr.decode().splitlines() if l.startswith("note: 3 child")), hw.tail(r.stderr))
+    hw.equal(note.count("ended ("), 3, note)
+
+
 def inside(box):
     """An allocator in the program: what it maps was sampled, and malloc was not."""
     exe = compiled(box, "own", OWN)
@@ -194,5 +220,5 @@ def held(box):
 
 
 if __name__ == "__main__":
-    hw.main({"daemon": daemon, "daemon-interrupted": daemon_interrupted, "not-followed": not_followed, "titled": titled, "inside": inside, "musl": musl,
+    hw.main({"daemon": daemon, "daemon-interrupted": daemon_interrupted, "not-followed": not_followed, "titled": titled, "ended": ended, "inside": inside, "musl": musl,
              "by-argument": by_argument, "held": held})
