@@ -1,16 +1,16 @@
-/* Any bytes as frames of a client, whole and byte by byte: both must give the same messages. */
+/* Any bytes as frames of a client and of a server, whole and byte by byte: both must give the same messages. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "base/memory/map64.h"
-#include "server/http/websocket.h"
+#include "codec/websocket.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
-static uint64_t read_all(const uint8_t *data, size_t n, size_t step)
+static uint64_t read_all(const uint8_t *data, size_t n, size_t step, bool from_server)
 {
-    struct hw_ws_reader r = {.max_message = 1 << 16};
+    struct hw_ws_reader r = {.max_message = 1 << 16, .from_server = from_server};
     uint64_t hash = 0;
     int rc = 0;
     for (size_t i = 0; i < n && rc >= 0; i += step) {
@@ -28,7 +28,8 @@ static uint64_t read_all(const uint8_t *data, size_t n, size_t step)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    if (read_all(data, n, n ? n : 1) != read_all(data, n, 1))
-        abort();
+    for (int side = 0; side < 2; side++)
+        if (read_all(data, n, n ? n : 1, side) != read_all(data, n, 1, side))
+            abort();
     return 0;
 }

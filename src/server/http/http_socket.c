@@ -15,8 +15,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "codec/websocket.h"
 #include "server/http/http_internal.h"
-#include "server/http/websocket.h"
 
 #include "base/banned.h"
 

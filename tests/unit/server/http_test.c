@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "server/http/http.h"
-#include "server/http/websocket.h"
 #include "test.h"
 
 struct state {
@@ -602,50 +601,12 @@ static void test_no_path(void **unused)
     hw_http_stop(h);
 }
 
-/* A close frame of the client -> what is wrong with it. */
-static void test_close_codes(void **unused)
-{
-    static const struct {
-        unsigned code;
-        const char *reason;
-        unsigned fault;
-    } cases[] = {{1000, "", 0},       {1001, "bye", 0},      {999, "", 1002},  {1004, "", 1002},
-                 {1005, "", 1002},    {1006, "", 1002},      {1015, "", 1002}, {2999, "", 1002},
-                 {3000, "", 0},       {4999, "\xc3\xa9", 0}, {5000, "", 1002}, {65535, "", 1002},
-                 {1000, "\xff", 1007}};
-    (void)unused;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct hw_ws_reader r = {.max_message = 100};
-        uint8_t frame[32] = {0x88, (uint8_t)(0x80 | (2 + strlen(cases[i].reason)))};
-        enum hw_ws_opcode opcode;
-        struct hw_bytes m;
-        size_t n = strlen(cases[i].reason);
-        frame[6] = (uint8_t)(cases[i].code >> 8); /* behind a mask of zeros */
-        frame[7] = (uint8_t)cases[i].code;
-        memcpy(frame + 8, cases[i].reason, n);
-        assert_int_equal(hw_ws_reader_add(&r, frame, 8 + n), HW_OK);
-        int rc = hw_ws_reader_next(&r, &opcode, &m);
-        assert_int_equal(rc, cases[i].fault ? HW_EFORMAT : 1);
-        assert_int_equal(r.close_code, cases[i].fault);
-        hw_ws_reader_done(&r);
-    }
-}
-
-static void test_accept_key(void **unused)
-{
-    char out[29];
-    (void)unused;
-    hw_ws_accept("dGhlIHNhbXBsZSBub25jZQ==", out); /* RFC 6455 1.3 */
-    assert_string_equal(out, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_token),       cmocka_unit_test(test_bodies),
         cmocka_unit_test(test_streams),     cmocka_unit_test(test_stream_memory),
-        cmocka_unit_test(test_no_path),     cmocka_unit_test(test_close_codes),
-        cmocka_unit_test(test_accept_key),  cmocka_unit_test(test_half_open),
+        cmocka_unit_test(test_no_path),     cmocka_unit_test(test_half_open),
         cmocka_unit_test(test_gone),        cmocka_unit_test(test_late_answers),
         cmocka_unit_test(test_other_sites), cmocka_unit_test(test_room_of_others),
         cmocka_unit_test(test_clients),

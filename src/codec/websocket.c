@@ -1,4 +1,4 @@
-#include "server/http/websocket.h"
+#include "codec/websocket.h"
 
 #include <string.h>
 
@@ -48,10 +48,10 @@ static int take_frame(struct hw_ws_reader *r, struct frame *out)
     if (in.n < 2)
         return 0;
     uint64_t n = in.p[1] & 0x7f;
-    size_t head = 2;
+    size_t head = 2, mask = r->from_server ? 0 : sizeof out->mask;
     *out = (struct frame){.fin = in.p[0] & FIN, .opcode = in.p[0] & 15};
     bool control = out->opcode >= HW_WS_CLOSE;
-    if (in.p[0] & RESERVED || !(in.p[1] & MASKED) ||
+    if (in.p[0] & RESERVED || !(in.p[1] & MASKED) != r->from_server ||
         (control && (n > MAX_CONTROL || !out->fin || out->opcode > HW_WS_PONG)) ||
         (!control && out->opcode > HW_WS_BINARY))
         return broken(r, CLOSE_PROTOCOL);
@@ -66,10 +66,10 @@ static int take_frame(struct hw_ws_reader *r, struct frame *out)
     }
     if (n > r->max_message)
         return broken(r, CLOSE_TOO_LARGE);
-    if (in.n < head + sizeof out->mask || in.n - head - sizeof out->mask < n)
+    if (in.n < head + mask || in.n - head - mask < n)
         return 0;
-    memcpy(out->mask, in.p + head, sizeof out->mask);
-    head += sizeof out->mask;
+    memcpy(out->mask, in.p + head, mask); /* without one: zeros */
+    head += mask;
     out->payload = in.p + head;
     out->n = (size_t)n;
     r->taken += head + out->n;
@@ -153,6 +153,18 @@ size_t hw_ws_frame_head(uint8_t *out, enum hw_ws_opcode opcode, uint64_t n)
     for (size_t i = 0; i < extra; i++)
         out[2 + i] = (uint8_t)(n >> 8 * (extra - 1 - i));
     return 2 + extra;
+}
+
+void hw_ws_add_masked(struct hw_strbuf *out, enum hw_ws_opcode opcode, struct hw_bytes payload,
+                      const uint8_t mask[4])
+{
+    uint8_t head[10];
+    size_t n = hw_ws_frame_head(head, opcode, payload.n);
+    head[1] |= MASKED;
+    hw_strbuf_add(out, head, n);
+    hw_strbuf_add(out, mask, 4);
+    for (size_t i = 0; i < payload.n; i++)
+        hw_strbuf_addc(out, (char)(payload.p[i] ^ mask[i % 4]));
 }
 
 /* ---- SHA-1, which the handshake asks for; nothing here is a secret ---- */
