@@ -41,7 +41,7 @@ static void add_name(struct hw_strbuf *b, const char *command)
 }
 
 /* try 1 is the plain name; later ones get a number, in case a pid was reused. */
-static char *default_name(const char *command, int pid, unsigned try)
+static char *default_name(const char *suffix, const char *command, int pid, unsigned try)
 {
     struct hw_strbuf b = {0};
     hw_strbuf_adds(&b, "heap.");
@@ -49,18 +49,18 @@ static char *default_name(const char *command, int pid, unsigned try)
     hw_strbuf_addf(&b, ".%d", pid);
     if (try > 1)
         hw_strbuf_addf(&b, ".%u", try);
-    hw_strbuf_adds(&b, ".trace");
+    hw_strbuf_adds(&b, suffix);
     return hw_strbuf_take(&b);
 }
 
 /* The first unused name: a process may be recorded more than once. */
-static char *unused_name(const char *command, int pid)
+static char *unused_name(const char *suffix, const char *command, int pid)
 {
     enum { MAX_TRIES = 1000 };
-    char *name = default_name(command, pid, 1);
+    char *name = default_name(suffix, command, pid, 1);
     for (unsigned try = 2; name && try < MAX_TRIES && access(name, F_OK) == 0; try++) {
         free(name);
-        name = default_name(command, pid, try);
+        name = default_name(suffix, command, pid, try);
     }
     return name;
 }
@@ -142,16 +142,16 @@ static int open_part(struct hw_output *o, struct hw_error *err)
     return o->fd < 0 ? hw_fail_sys(err, "cannot write '%s'", o->part) : HW_OK;
 }
 
-int hw_output_open(const char *path, const char *command, int pid, bool force,
-                   struct hw_output *out, struct hw_error *err)
+int hw_output_open_as(const char *suffix, const char *path, const char *command, int pid,
+                      bool force, struct hw_output *out, struct hw_error *err)
 {
-    struct hw_output o = {.fd = -1, .force = force, .named = path != NULL};
+    struct hw_output o = {.fd = -1, .force = force, .named = path != NULL, .suffix = suffix};
     int rc = HW_OK;
     o.to_stdout = path && strcmp(path, "-") == 0;
     if (o.to_stdout && isatty(STDOUT_FILENO))
         return hw_fail(err, HW_EINVAL, 0, "a trace is not for a terminal: redirect it");
     if (!o.to_stdout) {
-        o.final_name = path ? strdup(path) : unused_name(command, pid);
+        o.final_name = path ? strdup(path) : unused_name(suffix, command, pid);
         if (!o.final_name)
             return hw_fail(err, HW_ENOMEM, 0, "name of the output");
     }
@@ -171,12 +171,17 @@ int hw_output_open(const char *path, const char *command, int pid, bool force,
     return HW_OK;
 }
 
+int hw_output_open(const char *path, const char *command, int pid, bool force,
+                   struct hw_output *out, struct hw_error *err)
+{
+    return hw_output_open_as(".trace", path, command, pid, force, out, err);
+}
+
 /* ---- to a pipe or a device: whoever reads it may take his time, or never come ---- */
 
 #define STEP_MS 100
 
-/* The recording's signals are blocked, so they do not end a wait by themselves. */
-static bool is_told_to_stop(void)
+bool hw_output_is_told_to_stop(void)
 {
     static const int stops[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     sigset_t pending;
@@ -198,7 +203,7 @@ static int open_special(const char *path)
             fprintf(stderr,
                     "waiting for a reader of the pipe '%s'; Ctrl-C: the trace is kept in a file\n",
                     path);
-        if (is_told_to_stop()) {
+        if (hw_output_is_told_to_stop()) {
             errno = EINTR;
             return -1;
         }
@@ -212,7 +217,7 @@ static int write_special(int to, const char *p, size_t n)
     while (n) {
         struct pollfd f = {.fd = to, .events = POLLOUT};
         if (poll(&f, 1, STEP_MS) <= 0) {
-            if (is_told_to_stop()) {
+            if (hw_output_is_told_to_stop()) {
                 errno = EINTR;
                 return -1;
             }
@@ -268,7 +273,7 @@ static int name_file(struct hw_output *o, const char *command, int pid, struct h
 {
     enum { TRIES = 100 };
     for (unsigned try = 1; !o->named && try <= TRIES; try++) {
-        char *name = default_name(command, pid, try);
+        char *name = default_name(o->suffix, command, pid, try);
         if (!name)
             return hw_fail(err, HW_ENOMEM, 0, "name of the output");
         free(o->final_name);
@@ -295,11 +300,11 @@ static int copy_out(const struct hw_output *o, struct hw_error *err)
 }
 
 /* A file of the default name in dir; NULL if it cannot be written. */
-static char *save_in(int from, const char *dir, const char *command, int pid)
+static char *save_in(const struct hw_output *o, const char *dir, const char *command, int pid)
 {
     enum { TRIES = 100 };
     for (unsigned try = 1; try <= TRIES; try++) {
-        hw_autofree char *name = default_name(command, pid, try);
+        hw_autofree char *name = default_name(o->suffix, command, pid, try);
         struct hw_strbuf b = {0};
         hw_strbuf_addf(&b, "%s/%s", dir, name ? name : "");
         hw_autofree char *path = hw_strbuf_take(&b);
@@ -310,7 +315,7 @@ static char *save_in(int from, const char *dir, const char *command, int pid)
             continue;
         if (to < 0)
             return NULL;
-        if (copy_to(from, to, NULL) == 0)
+        if (copy_to(o->fd, to, NULL) == 0)
             return strdup(path);
         (void)unlink(path); /* half a trace must not have a whole one's name */
         return NULL;
@@ -326,7 +331,7 @@ static void rescue(struct hw_output *o, const char *command, int pid, struct hw_
     char why[HW_ERROR_TEXT_MAX];
     (void)snprintf(why, sizeof why, "%s", err->text);
     for (size_t i = 0; i < HW_ARRAY_LEN(dirs); i++) {
-        char *path = save_in(o->fd, dirs[i], command, pid);
+        char *path = save_in(o, dirs[i], command, pid);
         if (!path)
             continue;
         free(o->final_name);

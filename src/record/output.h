@@ -18,9 +18,10 @@
 struct hw_error;
 
 struct hw_output {
-    int fd;           /* O_RDWR; owned */
-    char *part;       /* NULL: unlinked or written in place */
-    char *final_name; /* what the user gave, or the default; NULL for "-" */
+    int fd;             /* O_RDWR; owned */
+    char *part;         /* NULL: unlinked or written in place */
+    char *final_name;   /* what the user gave, or the default; NULL for "-" */
+    const char *suffix; /* of default names; borrowed */
     bool named, force, to_stdout;
     bool rescued; /* it could not be written as requested; final_name is elsewhere */
 };
@@ -32,6 +33,11 @@ int hw_output_check(const char *path, struct hw_error *err);
 /* path NULL: the default name from command and pid. */
 int hw_output_open(const char *path, const char *command, int pid, bool force,
                    struct hw_output *out, struct hw_error *err);
+/* The same for a file of another kind: suffix as in ".trace". */
+int hw_output_open_as(const char *suffix, const char *path, const char *command, int pid,
+                      bool force, struct hw_output *out, struct hw_error *err);
+/* Is a signal pending that ends us? Blocked ones do not end a wait by themselves. */
+bool hw_output_is_told_to_stop(void);
 /*
  * Gives the file its name; command and pid: the program really profiled, for a default name. On
  * error the trace is not lost: err says where it is; with `rescued`, that is final_name.

@@ -383,7 +383,7 @@ static void check_file(struct report *to, const char *path)
     int rc = open_input(path, &in, &err);
     if (rc == HW_OK) {
         if (!hw_opt_flag(&to->cli->opts, HW_OPT_QUIET) && !what.failed)
-            hw_waiting_begin(&waiting, what.p);
+            hw_waiting_begin(&waiting, what.p, /* progress = */ NULL);
         rc = check_input(to, path, &in, &err);
         hw_waiting_end(&waiting);
         if (rc < 0)

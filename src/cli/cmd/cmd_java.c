@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "cli/cli.h"
+#include "cli/find_process.h"
 #include "cli/parts/waiting.h"
 #include "config/command/units.h"
 #include "config/config.h"
@@ -74,53 +75,6 @@ static bool is_meant(const struct hw_pid *pid, const char *word)
     if (!hw_java_name_matches(word, name) && !hw_config_name_matches(word, argv0))
         return false;
     return hw_jvm_look(pid, &jvm, NULL) == 0;
-}
-
-static int find_by_name(struct job *j, const char *word)
-{
-    hw_pid_list all = {0};
-    size_t n = 0;
-    if (hw_proc_list(&all) < 0) {
-        hw_cli_error(j->cli, NULL, "cannot read /proc");
-        return HW_EXIT_FAILED;
-    }
-    for (size_t i = 0; i < all.n; i++) {
-        struct hw_pid pid;
-        if (all.v[i] == getpid() || hw_pid_open(all.v[i], &pid, NULL) < 0)
-            continue;
-        if (!is_meant(&pid, word)) {
-            hw_pid_done(&pid);
-        } else if (n++ == 0) {
-            j->pid = pid;
-        } else {
-            if (n == 2)
-                hw_cli_error(j->cli, NULL, "several JVMs are called '%s'; which one?", word);
-            hw_cli_hint("heapwise java dump %d", n == 2 ? j->pid.pid : pid.pid);
-            if (n == 2)
-                hw_cli_hint("heapwise java dump %d", pid.pid);
-            hw_pid_done(&pid);
-        }
-    }
-    hw_vec_done(&all);
-    if (n == 0) {
-        hw_cli_error(j->cli, "no-process", "no JVM of yours is called '%s'", word);
-        hw_cli_hint("a JVM's name is its main class, its archive or the program; heapwise ps lists "
-                    "processes");
-    }
-    return n == 1 ? HW_EXIT_OK : n ? HW_EXIT_USAGE : HW_EXIT_FAILED;
-}
-
-static int find(struct job *j, const char *word)
-{
-    uint64_t number = 0;
-    struct hw_error err = {0};
-    if (hw_parse_uint(word, &number, NULL) < 0)
-        return find_by_name(j, word);
-    if (number > INT32_MAX || hw_pid_open((int32_t)number, &j->pid, &err) < 0) {
-        hw_cli_error(j->cli, "no-process", "no process %s", word);
-        return HW_EXIT_FAILED;
-    }
-    return HW_EXIT_OK;
 }
 
 /* ---- the trace ---- */
@@ -206,7 +160,7 @@ static int dump_once(struct job *j, struct hw_error *err)
     char what[64];
     (void)snprintf(what, sizeof what, "walking the heap of %d", j->pid.pid);
     if (!hw_opt_flag(&j->cli->opts, HW_OPT_QUIET))
-        hw_waiting_begin(&waiting, what);
+        hw_waiting_begin(&waiting, what, /* progress = */ NULL);
     int rc = hw_java_dump_take(j->dump, &f, err);
     hw_waiting_end(&waiting);
     if (rc == 0 && hw_opt_flag(&j->cli->opts, HW_OPT_JAVA_SMAPS))
@@ -323,7 +277,14 @@ int hw_cmd_java(struct hw_cli *cli)
         hw_cli_error(cli, NULL, "one process at a time: heapwise java dump PID|NAME");
         return hw_cli_usage_exit(cli);
     }
-    int status = find(&j, o->args[1]);
+    static const struct hw_wanted_process wanted = {
+        .kind = "JVM",
+        .kinds = "JVMs",
+        .command = "heapwise java dump",
+        .names = "a JVM's name is its main class, its archive or the program",
+        .is_meant = is_meant,
+    };
+    int status = hw_find_process(cli, &wanted, o->args[1], &j.pid);
     const char *hprof = hw_opt_text(o, HW_OPT_JAVA_HPROF);
     if (status == HW_EXIT_OK) {
         name_of(&j.pid, j.name, sizeof j.name);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/progress.h"
 
 #include "base/banned.h"
 
@@ -14,10 +15,14 @@ enum { TERMINAL_S = 1, FILE_S = 30 };
 static void put(const struct hw_waiting *w)
 {
     unsigned long long s = (hw_now_monotonic_ns() - w->begun_ns) / 1000000000u;
+    char percent[24] = "";
+    if (w->progress && w->progress->total)
+        (void)snprintf(percent, sizeof percent, "%.0f %%, ",
+                       100 * (double)hw_progress_done(w->progress) / (double)w->progress->total);
     if (w->is_terminal)
-        fprintf(stderr, "\r%s: %llu s\033[K", w->what, s);
+        fprintf(stderr, "\r%s: %s%llu s\033[K", w->what, percent, s);
     else
-        fprintf(stderr, "%s: %llu s\n", w->what, s);
+        fprintf(stderr, "%s: %s%llu s\n", w->what, percent, s);
     (void)fflush(stderr);
 }
 
@@ -36,12 +41,14 @@ static void *run(void *arg)
     return NULL;
 }
 
-void hw_waiting_begin(struct hw_waiting *w, const char *what)
+void hw_waiting_begin(struct hw_waiting *w, const char *what, const struct hw_progress *progress)
 {
     pthread_condattr_t monotonic;
     sigset_t all, before;
-    *w = (struct hw_waiting){
-        .what = what, .begun_ns = hw_now_monotonic_ns(), .is_terminal = isatty(STDERR_FILENO) == 1};
+    *w = (struct hw_waiting){.what = what,
+                             .progress = progress,
+                             .begun_ns = hw_now_monotonic_ns(),
+                             .is_terminal = isatty(STDERR_FILENO) == 1};
     if (pthread_condattr_init(&monotonic) != 0)
         return;
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* this clock always exists */

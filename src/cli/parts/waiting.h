@@ -2,8 +2,8 @@
  * waiting.h - a sign of life during one long call
  *
  * Why:     walking a large heap's copy takes minutes, and silence looks like a hang.
- * Shapes:  on a terminal, one line that counts seconds and is erased at the end; else a line every
- *          30 s.
+ * Shapes:  on a terminal, one line that counts seconds, and percent where progress is known, and is
+ *          erased at the end; else a line every 30 s.
  * Threads: one of its own, which only writes to standard error, with all signals blocked.
  */
 #ifndef HW_CLI_PARTS_WAITING_H
@@ -13,8 +13,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct hw_waiting {   /* zero-initialised: not begun */
-    const char *what; /* borrowed: "walking the heap of 4711" */
+struct hw_progress;
+
+struct hw_waiting {                     /* zero-initialised: not begun */
+    const char *what;                   /* borrowed: "walking the heap of 4711" */
+    const struct hw_progress *progress; /* borrowed; NULL = seconds only */
     uint64_t begun_ns;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -22,7 +25,8 @@ struct hw_waiting {   /* zero-initialised: not begun */
     bool is_running, ended, is_terminal;
 };
 
-void hw_waiting_begin(struct hw_waiting *w, const char *what); /* without a thread: silent */
+/* Without a thread: silent. progress may be NULL. */
+void hw_waiting_begin(struct hw_waiting *w, const char *what, const struct hw_progress *progress);
 void hw_waiting_end(struct hw_waiting *w);
 
 #endif
