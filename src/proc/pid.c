@@ -264,6 +264,7 @@ void hw_proc_status_parse(const char *text, struct hw_proc_status *out)
     out->vm_pte_kb = status_number(&t, "\nVmPTE:");
     out->vm_swap_kb = status_number(&t, "\nVmSwap:");
     out->threads = (uint32_t)status_number(&t, "\nThreads:");
+    out->signals_caught = status_hex(&t, "\nSigCgt:");
     out->cap_permitted = status_hex(&t, "\nCapPrm:");
     out->cap_effective = status_hex(&t, "\nCapEff:");
     out->seccomp = (int32_t)status_number(&t, "\nSeccomp:");

@@ -59,7 +59,8 @@ struct hw_proc_status {
     uint32_t uid, euid, suid, fsuid;
     uint32_t gid, egid, sgid, fsgid;
     uint64_t cap_permitted, cap_effective;
-    int32_t nspid; /* innermost */
+    uint64_t signals_caught; /* bit 0 = signal 1 */
+    int32_t nspid;           /* innermost */
     uint32_t threads;
     int32_t seccomp;
     uint64_t seccomp_filters; /* since Linux 5.9, else 0 */

@@ -1,10 +1,17 @@
-/* Any bytes as frames of a client and of a server, whole and byte by byte: both must give the same messages. */
+/* Any bytes as frames of a client and of a server, whole and byte by byte: both must give the same
+ * messages. And as what should be an inspector says: to a GET, to an upgrade, then messages. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "base/error.h"
+#include "base/files/fd.h"
 #include "base/memory/map64.h"
 #include "codec/websocket.h"
+#include "node/snapshot.h"
+#include "node/talk.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -26,10 +33,55 @@ static uint64_t read_all(const uint8_t *data, size_t n, size_t step, bool from_s
     return hash;
 }
 
+/* ---- an inspector's answers (node/talk.h) ---- */
+
+static void with(const uint8_t *data, size_t n, void (*use)(struct hw_node_link *l))
+{
+    static const struct hw_node_wait wait = {.silence_ms = 1000};
+    struct hw_node_link l;
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        abort();
+    if (n && send(pair[1], data, n < 60000 ? n : 60000, MSG_NOSIGNAL) < 0)
+        abort();
+    (void)shutdown(pair[1], SHUT_WR);
+    hw_node_link_init(&l, pair[0], &wait);
+    use(&l);
+    hw_node_link_done(&l);
+    (void)close(pair[1]);
+}
+
+static void get(struct hw_node_link *l)
+{
+    char *body = NULL;
+    size_t n = 0;
+    if (hw_node_get(l, "/json/list", 9229, &body, &n, NULL) == HW_OK && body[n] != 0)
+        abort();
+    free(body);
+}
+
+static void upgrade(struct hw_node_link *l)
+{
+    (void)hw_node_upgrade(l, "/x", 9229, NULL); /* of a key that nobody guesses */
+}
+
+static void take(struct hw_node_link *l)
+{
+    hw_autofd int file = hw_fd_temp("/tmp");
+    struct hw_snapshot_job job = {.fd = file, .max_bytes = 1000};
+    if (hw_snapshot_take(l, &job, NULL) == HW_OK && job.bytes == 0)
+        abort();
+    if (job.bytes > job.max_bytes)
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     for (int side = 0; side < 2; side++)
         if (read_all(data, n, n ? n : 1, side) != read_all(data, n, 1, side))
             abort();
+    with(data, n, get);
+    with(data, n, upgrade);
+    with(data, n, take);
     return 0;
 }

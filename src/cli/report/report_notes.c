@@ -251,7 +251,7 @@ static void put_runtimes(struct notes *n)
     if (strcmp(name, "node") == 0 || strcmp(name, "nodejs") == 0)
         put_note(n, "note", "33",
                  "JavaScript objects are V8's, in memory from mmap, and are not in this report; "
-                 "buffers and native modules are");
+                 "buffers and native modules are; 'heapwise node dump' shows the objects");
 }
 
 /* ---- what the recorder noted about the process ---- */
