@@ -112,6 +112,8 @@ int hw_tcp_read(const struct hw_pid *pid, hw_tcp_rows *out, struct hw_error *err
         int rc = hw_file_read(pid->dir, names[i], MAX_TABLE, &text, &n, &why);
         if (rc < 0 && i == 1 && why.sys_errno == ENOENT)
             break; /* no IPv6 */
+        if (rc < 0 && !hw_pid_alive(pid))
+            return hw_fail(err, HW_EGONE, 0, "process %d has ended", pid->pid);
         if (rc < 0) {
             if (err)
                 *err = why;

@@ -3,7 +3,7 @@
  *
  * Signals that end us are blocked: an inspector that we opened is closed before we end.
  */
-#include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@
 
 #include "base/banned.h"
 
-enum { MAX_NAME = 256 };
+enum { MAX_NAME = 256, END_MS = 1000 };
 
 /* What a snapshot may take on disk: an object of 16 bytes is a line of some 30, a reference of 8 one of
  * some 15, and texts are there once; the rest is for small heaps. */
@@ -98,6 +98,13 @@ static uint64_t most_bytes(const struct hw_pid *pid)
     return AT_LEAST + (st.vm_rss_kb + st.vm_swap_kb) * 1024 * TIMES_MEMORY;
 }
 
+/* A connection is closed some moments before its process is gone. */
+static bool has_ended(const struct hw_pid *pid)
+{
+    struct pollfd p = {.fd = pid->pidfd, .events = POLLIN};
+    return poll(&p, 1, END_MS) > 0;
+}
+
 static int take(struct job *j, struct hw_error *err)
 {
     struct hw_progress progress;
@@ -132,7 +139,14 @@ static int open_and_take(struct job *j, struct hw_error *err)
         return rc;
     port_of(j, &port);
     rc = hw_inspector_open(&j->pid, &port, &j->wait, &j->inspector, err);
-    return rc == HW_OK ? take(j, err) : rc;
+    if (rc == HW_OK)
+        rc = take(j, err);
+    if (rc == HW_EGONE && has_ended(&j->pid))
+        (void)hw_fail(err, rc, 0,
+                      "process %d ended during its snapshot, which takes memory: the kernel's log "
+                      "or its own standard error tells why",
+                      j->pid.pid);
+    return rc;
 }
 
 static void tell(const struct job *j)

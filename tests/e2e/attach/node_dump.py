@@ -209,13 +209,25 @@ def interrupted(box):
     """Ctrl-C in the middle: no file, and the inspector is closed again."""
     node = Node(box, HELD.replace("10000", "150000"))
     p = box.start([hw.tool("heapwise"), "node", "dump", "-o", box.path("out.heapsnapshot"), str(node.pid)])
-    hw.wait_for(node.listens, "its inspector")
+    hw.wait_for(lambda: "Debugger attached" in node.said(), "the connection")
     p.send_signal(signal.SIGINT)
     p.wait(hw.CLOCK)
     hw.equal(p.returncode, 130, p.stderr.read().decode())
     hw.equal([f.name for f in box.dir.glob("out.heapsnapshot*")], [], "files that are left")
     hw.equal(node.listens(), [], "ports that are open")
     node.works()
+
+
+def ends(box):
+    """A program that is ended in the middle, as by the kernel for want of memory."""
+    node = Node(box, HELD.replace("10000", "150000"))
+    p = box.start([hw.tool("heapwise"), "node", "dump", "-o", box.path("out.heapsnapshot"), str(node.pid)])
+    hw.wait_for(lambda: "Debugger attached" in node.said(), "the connection")
+    os.kill(node.pid, signal.SIGKILL)
+    p.wait(hw.CLOCK)
+    text = p.stderr.read().decode()
+    hw.true(p.returncode == 1 and f"process {node.pid} ended during" in text and "still open" not in text, f"exit {p.returncode}: {text}")
+    hw.equal([f.name for f in box.dir.glob("out.heapsnapshot*")], [], "files that are left")
 
 
 def stays_open(box):

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,6 +75,7 @@ static pid_t listener(uint16_t *port, bool accepts)
     *port = ntohs(a.sin_port);
     pid_t child = fork();
     if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nobody behind */
         while (accepts)
             (void)accept(fd, NULL, NULL);
         for (;;)
