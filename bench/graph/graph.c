@@ -220,17 +220,35 @@ static double cpu_s(void)
            (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-static void report(const char *what, double *since)
+/* What it takes by the clock at least. */
+static double thread_s(void)
 {
-    struct rusage u;
-    double now = cpu_s();
-    (void)getrusage(RUSAGE_SELF, &u);
-    printf("  %-40.40s %7.2f s, peak %6.0f MB\n", what, now - *since, (double)u.ru_maxrss / 1024);
-    (void)fflush(stdout);
-    *since = cpu_s();
+    struct timespec t;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static int run_queries(const struct hw_profile *p, char **sql, int n, double *since)
+struct since {
+    double all, mine;
+};
+
+static struct since now(void)
+{
+    return (struct since){cpu_s(), thread_s()};
+}
+
+static void report(const char *what, struct since *since)
+{
+    struct rusage u;
+    struct since n = now();
+    (void)getrusage(RUSAGE_SELF, &u);
+    printf("  %-40.40s %7.2f s, %6.2f s by the calling thread, peak %6.0f MB\n", what,
+           n.all - since->all, n.mine - since->mine, (double)u.ru_maxrss / 1024);
+    (void)fflush(stdout);
+    *since = now();
+}
+
+static int run_queries(const struct hw_profile *p, char **sql, int n, struct since *since)
 {
     struct hw_error err = {0};
     struct hw_sql *db;
@@ -251,7 +269,7 @@ static int read_graph(const char *path, char **sql, int n_sql)
     struct hw_profile *p;
     struct hw_dominators d;
     hw_heap_tree tree;
-    double since = cpu_s(), start = since;
+    struct since since = now(), start = since;
     if (hw_import_file(path, &p, &err) < 0)
         fail(path, &err);
     if (p->graphs.n == 0)
@@ -267,7 +285,7 @@ static int read_graph(const char *path, char **sql, int n_sql)
     if (hw_dominators_build(g, &d) < 0)
         fail("dominators", NULL);
     report("dominators", &since);
-    printf("  %-40s %7.2f s\n", "together", cpu_s() - start);
+    printf("  %-40s %7.2f s\n", "together", cpu_s() - start.all);
     struct hw_class_sum *sums = calloc((size_t)g->n_classes + 1, sizeof *sums);
     if (!sums || hw_heap_class_sums(g, &d, sums) < 0)
         fail("classes", NULL);
@@ -283,14 +301,6 @@ static int read_graph(const char *path, char **sql, int n_sql)
 static double seconds(const struct timeval *t)
 {
     return (double)t->tv_sec + (double)t->tv_usec / 1e6;
-}
-
-/* What a load takes by the clock at least. */
-static double thread_s(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 static int load_graph(const char *path, long times)

@@ -5,20 +5,28 @@
  * objects do in the graph.
  *
  * Nodes are linked in falling order, so "linked" is "not below the last one": the walk's parent
- * array serves as the forest, which path compression may overwrite. A node waits in the bucket of
- * its semidominator until its dominator is known, and meanwhile its dominator's place holds the
- * next in the bucket.
+ * array serves as the forest, which path compression may overwrite. A node whose semidominator is
+ * its parent, or our root, has it for its dominator. Any other waits in the bucket of its
+ * semidominator until its dominator is known, and meanwhile its dominator's place holds the next in
+ * the bucket.
+ *
+ * Semi-NCA (Georgiadis, 2005), which walks up to the semidominator instead, takes a tenth less,
+ * but as many steps as there are nodes squared where a long list ends in what its head holds, too.
  */
 #include "views/objects/dominators.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/beside.h"
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/memory/vec.h"
 
 #include "base/banned.h"
+
+enum { AHEAD = 16 };
 
 /* An edge that the walk met and its numbers do not settle: from is larger than to. */
 struct late_edge {
@@ -202,27 +210,26 @@ static int evaluate(struct work *w, uint32_t v, uint32_t linked, uint32_t *out)
 static int empty_bucket(struct work *w, uint32_t of, uint32_t linked)
 {
     uint32_t u;
-    for (uint32_t v = w->bucket[of], next; v; v = next) {
+    uint32_t v = w->bucket[of];
+    if (v)
+        w->bucket[of] = 0; /* else its page may never have been touched */
+    for (uint32_t next; v; v = next) {
         next = w->idom[v];
         int rc = evaluate(w, v, linked, &u);
         if (rc < 0)
             return rc;
         w->idom[v] = w->semi[u] < of ? u : of;
     }
-    w->bucket[of] = 0;
     return HW_OK;
 }
 
 static int dominate(struct work *w)
 {
     uint32_t u;
-    w->label = numbers(w->n);
     w->idom = numbers(w->n);
     w->bucket = calloc((size_t)w->n + 2, sizeof *w->bucket);
-    if (!w->label || !w->idom || !w->bucket)
+    if (!w->idom || !w->bucket)
         return HW_ENOMEM;
-    for (uint32_t v = 0; v <= w->n; v++)
-        w->label[v] = v;
     w->parent[0] = w->semi[0] = w->idom[0] = 0;
     for (uint32_t v = w->n; v > 0; v--) {
         uint32_t parent = w->parent[v];
@@ -233,8 +240,13 @@ static int dominate(struct work *w)
             if (w->semi[u] < w->semi[v])
                 w->semi[v] = w->semi[u];
         }
-        w->idom[v] = w->bucket[w->semi[v]];
-        w->bucket[w->semi[v]] = v;
+        /* Nothing lies between it and its semidominator, or above our root: no need to wait. */
+        if (w->semi[v] == parent || w->semi[v] == 0) {
+            w->idom[v] = w->semi[v];
+        } else {
+            w->idom[v] = w->bucket[w->semi[v]];
+            w->bucket[w->semi[v]] = v;
+        }
         int rc = empty_bucket(w, parent, v);
         if (rc < 0)
             return rc;
@@ -245,9 +257,31 @@ static int dominate(struct work *w)
     return HW_OK;
 }
 
+/* Each node's label is itself at first; asked of as many nodes as there may be. */
+static int make_labels(void *ctx)
+{
+    struct work *w = ctx;
+    w->label = numbers(w->e.n);
+    if (!w->label)
+        return HW_ENOMEM;
+    for (uint32_t v = 0; v <= w->e.n; v++)
+        w->label[v] = v;
+    return HW_OK;
+}
+
+static int walk_beside_labels(struct work *w, uint32_t only)
+{
+    struct hw_beside beside;
+    hw_beside_begin(&beside, make_labels, w);
+    int rc = walk(w, only), made = hw_beside_end(&beside);
+    return rc < 0 ? rc : made;
+}
+
 static int solve(struct work *w, uint32_t only)
 {
-    int rc = walk(w, only);
+    int rc = w->e.n < HW_WORTH_TWO ? make_labels(w) : walk_beside_labels(w, only);
+    if (rc == HW_OK && w->e.n < HW_WORTH_TWO)
+        rc = walk(w, only);
     if (rc == HW_OK)
         rc = sort_late_edges(w);
     return rc < 0 ? rc : dominate(w);
@@ -255,19 +289,30 @@ static int solve(struct work *w, uint32_t only)
 
 /* ---- answers ---- */
 
-static int sum_up(const struct hw_heap_graph *g, struct hw_dominators *d)
+/* What one object weighs; and of all that it dominates. A node is behind the one above it. */
+struct sums {
+    const struct hw_heap_graph *g;
+    struct hw_dominators *d;
+};
+
+static int count_up(void *ctx)
 {
-    if (d->n > UINT32_MAX)
-        return HW_ELIMIT;
-    d->depth = numbers(d->n);
-    d->count = numbers(d->n);
-    d->size = calloc(d->n + 1, sizeof *d->size);
-    d->native = g->native.n ? calloc(d->n + 1, sizeof *d->native) : NULL;
-    if (!d->depth || !d->count || !d->size || (g->native.n && !d->native))
-        return HW_ENOMEM;
+    const struct hw_dominators *d = ((const struct sums *)ctx)->d;
     for (size_t i = 0; i < d->n; i++) {
         d->depth[i] = d->idom[i] == HW_ID_NONE ? 1 : d->depth[d->idom[i]] + 1;
         d->count[i] = 1;
+    }
+    for (size_t i = d->n; i-- > 0;)
+        if (d->idom[i] != HW_ID_NONE)
+            d->count[d->idom[i]] += d->count[i];
+    return HW_OK;
+}
+
+static void weigh(const struct hw_heap_graph *g, const struct hw_dominators *d)
+{
+    for (size_t i = 0; i < d->n; i++) {
+        if (i + AHEAD < d->n)
+            hw_prefetch_write(&g->size[d->object[i + AHEAD]]);
         d->size[i] = hw_object_weight(g, d->object[i]);
         if (d->native)
             d->native[i] = hw_object_native_size(g, d->object[i]);
@@ -276,20 +321,40 @@ static int sum_up(const struct hw_heap_graph *g, struct hw_dominators *d)
         uint32_t up = d->idom[i];
         if (up == HW_ID_NONE)
             continue;
-        d->count[up] += d->count[i];
         if (__builtin_add_overflow(d->size[up], d->size[i], &d->size[up]))
             d->size[up] = INT64_MAX;
         if (d->native && __builtin_add_overflow(d->native[up], d->native[i], &d->native[up]))
             d->native[up] = INT64_MAX;
     }
-    return HW_OK;
 }
 
-/* From numbers, which begin at 1, to positions. */
-static void to_positions(uint32_t *v, size_t n)
+static int sum_up(const struct hw_heap_graph *g, struct hw_dominators *d)
 {
-    for (size_t i = 0; i < n; i++)
-        v[i] = v[i + 1] - 1; /* 0, our root, becomes HW_ID_NONE */
+    struct sums sums = {g, d};
+    struct hw_beside beside;
+    if (d->n > UINT32_MAX)
+        return HW_ELIMIT;
+    d->depth = numbers(d->n);
+    d->count = numbers(d->n);
+    d->size = calloc(d->n + 1, sizeof *d->size);
+    d->native = g->native.n ? calloc(d->n + 1, sizeof *d->native) : NULL;
+    if (!d->depth || !d->count || !d->size || (g->native.n && !d->native))
+        return HW_ENOMEM;
+    if (d->n < HW_WORTH_TWO) {
+        weigh(g, d);
+        return count_up(&sums);
+    }
+    hw_beside_begin(&beside, count_up, &sums);
+    weigh(g, d);
+    return hw_beside_end(&beside);
+}
+
+/* From numbers, which begin at 1, to positions: 0, our root, becomes HW_ID_NONE. */
+static void to_positions(void *ctx, size_t from, size_t end)
+{
+    uint32_t *v = ctx;
+    for (size_t i = from; i < end; i++)
+        v[i]--;
 }
 
 int hw_dominators_build(const struct hw_heap_graph *g, struct hw_dominators *out)
@@ -302,9 +367,9 @@ int hw_dominators_build(const struct hw_heap_graph *g, struct hw_dominators *out
             .n = w.n, .object = w.node, .idom = w.idom, .position = w.number};
         w.node = w.idom = w.number = NULL;
         memmove(d.object, d.object + 1, d.n * sizeof *d.object);
-        to_positions(d.idom, d.n);
-        for (uint32_t o = 0; o < g->n_objects; o++)
-            d.position[o]--;
+        memmove(d.idom, d.idom + 1, d.n * sizeof *d.idom);
+        hw_in_halves(d.n, to_positions, d.idom);
+        hw_in_halves(g->n_objects, to_positions, d.position);
     }
     work_done(&w);
     if (rc == HW_OK)
