@@ -30,8 +30,8 @@ static void read_packet(struct hw_graph_packet *p)
 {
     struct hw_pb_reader body = hw_pb_read(p->data);
     body.readable += BEHIND;
-    hw_graph_head_read(p->data, &p->head);
     p->rc = hw_graph_batch_read(&body, SIZE_MAX, &p->batch);
+    hw_graph_head_of_batch(&p->batch, &p->head);
 }
 
 static int read_ahead(void *ctx)

@@ -15,27 +15,36 @@ void hw_graph_batch_done(struct hw_graph_batch *b)
     hw_vec_done(&b->others);
 }
 
+static void take_head(const struct hw_pb_field *f, struct hw_graph_head *out)
+{
+    if (f->number == F_GRAPH(pid)) {
+        out->pid = (int32_t)f->value < 0 ? 0 : (int32_t)f->value;
+    } else if (f->number == F_GRAPH(index)) {
+        out->index = f->value;
+    } else if (f->number == F_GRAPH(continued)) {
+        out->continued = f->value != 0;
+    } else if (f->number == F_GRAPH(made_up_from)) {
+        out->made_up_from = f->value;
+    } else if (f->number == F_GRAPH(heap_bytes_allocated)) {
+        out->heap_size = (int64_t)f->value;
+        out->has_heap_size = true;
+    }
+}
+
 void hw_graph_head_read(struct hw_bytes message, struct hw_graph_head *out)
 {
     struct hw_pb_reader r = hw_pb_read(message);
     struct hw_pb_field f;
     *out = (struct hw_graph_head){0};
-    while (hw_pb_next(&r, &f) == 1) {
-        if (f.number == F_GRAPH(pid)) {
-            out->pid = (int32_t)f.value;
-        } else if (f.number == F_GRAPH(index)) {
-            out->index = f.value;
-        } else if (f.number == F_GRAPH(continued)) {
-            out->continued = f.value != 0;
-        } else if (f.number == F_GRAPH(made_up_from)) {
-            out->made_up_from = f.value;
-        } else if (f.number == F_GRAPH(heap_bytes_allocated)) {
-            out->heap_size = (int64_t)f.value;
-            out->has_heap_size = true;
-        }
-    }
-    if (out->pid < 0)
-        out->pid = 0;
+    while (hw_pb_next(&r, &f) == 1)
+        take_head(&f, out);
+}
+
+void hw_graph_head_of_batch(const struct hw_graph_batch *b, struct hw_graph_head *out)
+{
+    *out = (struct hw_graph_head){0};
+    for (size_t i = 0; i < b->others.n; i++)
+        take_head(&b->others.v[i].field, out);
 }
 
 /* References go behind those of the objects before. False: not plain, or broken. */

@@ -49,8 +49,9 @@ struct hw_graph_head {
     uint64_t made_up_from;
 };
 
-/* What a packet says of itself, up to where it breaks. */
+/* What a packet says of itself, up to where it breaks; the second one of a batch that is all of it. */
 void hw_graph_head_read(struct hw_bytes message, struct hw_graph_head *out);
+void hw_graph_head_of_batch(const struct hw_graph_batch *b, struct hw_graph_head *out);
 /* The next fields of a packet in place of those that are there: 1 = there are more, 0 = all, < 0. */
 int hw_graph_batch_read(struct hw_pb_reader *body, size_t most, struct hw_graph_batch *out);
 void hw_graph_batch_done(struct hw_graph_batch *b);

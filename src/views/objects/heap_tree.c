@@ -23,6 +23,7 @@
 #include "base/banned.h"
 
 enum { NATIVE = 1, ROOT_SHIFT = 1, HEAP_SHIFT = 6, NAME_SHIFT = 8 };
+enum { AHEAD = 16 };
 
 struct fold {
     const struct hw_heap_graph *g;
@@ -122,6 +123,14 @@ static void count_subtrees(const uint32_t *parent, size_t n, uint32_t *place)
             place[parent[i]] += place[i];
 }
 
+static void ask_ahead(const struct hw_heap_graph *g, uint32_t o)
+{
+    __builtin_prefetch(&g->type[o]);
+    __builtin_prefetch(&g->flags[o]);
+    __builtin_prefetch(&g->size[o]);
+    __asm__ volatile(""); /* as in hw_prefetch_write() */
+}
+
 /* While i waits, place[i] is its subtree's size; afterwards where its next child will stand. */
 static int fold_all(struct fold *f, const uint32_t *object, const uint32_t *parent, size_t n)
 {
@@ -134,6 +143,8 @@ static int fold_all(struct fold *f, const uint32_t *object, const uint32_t *pare
     count_subtrees(parent, n, place);
     for (size_t i = 0; rc == HW_OK && i < n; i++) {
         bool is_top = parent[i] == HW_ID_NONE;
+        if (i + AHEAD < n)
+            ask_ahead(f->g, object[i + AHEAD]);
         uint32_t *next = is_top ? &next_root : &place[parent[i]], mine = *next;
         *next += place[i];
         place[i] = mine + 1;
