@@ -17,7 +17,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/files/fd.h"
-#include "model/graph/heap_graph_builder.h"
+#include "model/graph/heap_graph_columns.h"
 
 #include "base/banned.h"
 
@@ -345,9 +345,7 @@ static int take_classes(struct hw_graph_builder *b, struct hw_heap_graph *g)
     for (uint32_t i = 0; i < g->n_classes; i++) {
         const struct hw_graph_class_row *c = &b->classes.v[i];
         g->classes[i] = c->row;
-        g->classes[i].is_weak = c->row.kind == HW_KIND_WEAK_REFERENCE ||
-                                c->row.kind == HW_KIND_FINALIZER_REFERENCE ||
-                                c->row.kind == HW_KIND_PHANTOM_REFERENCE;
+        g->classes[i].is_weak = hw_graph_kind_is_weak(c->row.kind);
         if (c->classloader_id)
             (void)hw_graph_find(b, c->classloader_id, &g->classes[i].classloader); /* or none */
     }
@@ -365,35 +363,47 @@ static void take_fields(struct hw_graph_builder *b, struct hw_heap_graph *g)
                                                   hw_bytes_str("java.lang.ref.Reference.referent"));
 }
 
-struct implying {
-    struct hw_graph_builder *b;
-    struct hw_heap_graph *g;
-};
-
-static int imply(void *ctx)
+/* What nobody asks for while it is marked what is reachable. */
+static int complete(void *ctx)
 {
-    struct implying *i = ctx;
-    return hw_graph_imply_superclasses(i->b, i->g);
+    struct hw_graph_columns *m = ctx;
+    hw_graph_name_others(m);
+    int rc = hw_graph_find_owners(m->g);
+    return rc < 0 ? rc : hw_graph_imply_superclasses(m->b, m->g);
 }
 
-/* At once: what is reachable asks objects and fields, and of classes only whether they are weak. */
-static int mark_and_imply(struct hw_graph_builder *b, struct hw_heap_graph *g)
+static int mark_and_complete(struct hw_graph_columns *m)
 {
-    struct implying i = {b, g};
     struct hw_beside beside;
-    if (g->n_objects < HW_WORTH_TWO) {
-        int rc = imply(&i);
-        return rc < 0 ? rc : hw_graph_mark_reachable(g);
+    if (m->g->n_objects < HW_WORTH_TWO) {
+        int rc = complete(m);
+        return rc < 0 ? rc : hw_graph_mark_reachable(m->g);
     }
-    hw_beside_begin(&beside, imply, &i);
-    int rc = hw_graph_mark_reachable(g);
-    int implied = hw_beside_end(&beside);
-    return implied < 0 ? implied : rc;
+    hw_beside_begin(&beside, complete, m);
+    int rc = hw_graph_mark_reachable(m->g);
+    int completed = hw_beside_end(&beside);
+    return completed < 0 ? completed : rc;
+}
+
+static int make_graph(struct hw_graph_columns *m, struct hw_graph_faults *faults)
+{
+    struct hw_graph_builder *b = m->b;
+    struct hw_heap_graph *g = m->g;
+    int rc = hw_graph_make_columns(m, faults);
+    if (rc == HW_OK)
+        rc = take_classes(b, g);
+    if (rc < 0)
+        return rc;
+    take_fields(b, g);
+    hw_graph_make_roots(b, g);
+    rc = mark_and_complete(m);
+    return rc < 0 ? rc : hw_graph_mark_named_by_code(b, g);
 }
 
 static int build(struct hw_graph_builder *b, struct hw_heap_graph *g,
                  struct hw_graph_faults *faults)
 {
+    struct hw_graph_columns m = {.b = b, .g = g};
     int rc = hw_id_index_init(&b->index, b->rows.ids, b->rows.n);
     if (rc == HW_OK)
         rc = drop_duplicates(b, faults);
@@ -402,15 +412,9 @@ static int build(struct hw_graph_builder *b, struct hw_heap_graph *g,
     if (rc == HW_OK)
         rc = link_classes(b);
     if (rc == HW_OK)
-        rc = hw_graph_make_columns(b, g, faults);
-    if (rc == HW_OK)
-        rc = take_classes(b, g);
-    if (rc < 0)
-        return rc;
-    take_fields(b, g);
-    hw_graph_make_roots(b, g);
-    rc = mark_and_imply(b, g);
-    return rc < 0 ? rc : hw_graph_mark_named_by_code(b, g);
+        rc = make_graph(&m, faults);
+    hw_graph_columns_done(&m);
+    return rc;
 }
 
 int hw_graph_finish(struct hw_graph_builder *b, struct hw_heap_graph **out,

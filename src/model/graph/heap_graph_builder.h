@@ -74,15 +74,16 @@ static inline uint64_t hw_graph_key(uint64_t id)
     return id == HW_MAP64_NO_KEY ? id - 1 : id;
 }
 
+static inline bool hw_graph_kind_is_weak(uint8_t kind)
+{
+    return kind == HW_KIND_WEAK_REFERENCE || kind == HW_KIND_FINALIZER_REFERENCE ||
+           kind == HW_KIND_PHANTOM_REFERENCE;
+}
+
 static inline size_t hw_graph_refs_end(const struct hw_graph_builder *b, size_t row)
 {
     return row + 1 < b->rows.n ? b->rows.first[row + 1] : b->targets.n;
 }
-
-/* Turns targets into the graph's numbers, and makes its columns of objects and references. Classes
- * must be linked, objects indexed. */
-int hw_graph_make_columns(struct hw_graph_builder *b, struct hw_heap_graph *g,
-                          struct hw_graph_faults *faults);
 
 /* What the input tells to be a root, and objects of the zygote and of the boot image. */
 void hw_graph_make_roots(const struct hw_graph_builder *b, struct hw_heap_graph *g);

@@ -36,7 +36,8 @@ static int make_lists(struct hw_graph_columns *m)
             .n_listed = has_list(c) ? c->n_listed : 0,
             .start = c->declares,
             .above = super == HW_ID_NONE ? HW_ID_NONE : b->classes.v[super].declares,
-            .object_size = c->object_size > INT64_MAX ? INT64_MAX : (int64_t)c->object_size};
+            .object_size = c->object_size > INT64_MAX ? INT64_MAX : (int64_t)c->object_size,
+            .is_weak = hw_graph_kind_is_weak(c->row.kind)};
     }
     return HW_OK;
 }
@@ -80,23 +81,35 @@ static void name_refs(const struct hw_graph_columns *m, uint32_t type, size_t fr
         }
 }
 
-static void name_range(void *ctx, size_t from, size_t end)
+static void name_some(const struct hw_graph_columns *m, size_t from, size_t end, bool is_weak)
 {
-    const struct hw_graph_columns *m = ctx;
     struct hw_heap_graph *g = m->g;
     for (size_t o = from; o < end; o++)
-        name_refs(m, g->type[o], 0, g->first_ref[o + 1] - g->first_ref[o],
-                  g->ref_field + g->first_ref[o]);
+        if (m->lists[g->type[o]].is_weak == is_weak)
+            name_refs(m, g->type[o], 0, g->first_ref[o + 1] - g->first_ref[o],
+                      g->ref_field + g->first_ref[o]);
+}
+
+static void name_weak(void *ctx, size_t from, size_t end)
+{
+    name_some(ctx, from, end, /* is_weak = */ true);
+}
+
+void hw_graph_name_others(struct hw_graph_columns *m)
+{
+    if (m->by_lists)
+        name_some(m, 0, m->g->n_objects, /* is_weak = */ false);
 }
 
 /* By number, when no reference has a name of its own. */
-static int name_by_lists(struct hw_graph_columns *m)
+static int begin_names(struct hw_graph_columns *m)
 {
     struct hw_heap_graph *g = m->g;
     g->ref_field = malloc(((size_t)g->n_refs + 1) * sizeof *g->ref_field);
     if (!g->ref_field)
         return HW_ENOMEM;
-    hw_in_halves(g->n_objects, name_range, m);
+    m->by_lists = true;
+    hw_in_halves(g->n_objects, name_weak, m);
     return HW_OK;
 }
 
@@ -145,7 +158,7 @@ static int keep_refs(struct hw_graph_columns *m)
         b->ref_field.v = NULL;
         return HW_OK;
     }
-    return name_by_lists(m);
+    return begin_names(m);
 }
 
 /* An array by row to one by number. */
@@ -265,7 +278,7 @@ static int bring_refs(struct hw_graph_columns *m)
     hw_vec_done(&b->targets);
     free(b->rows.first);
     b->rows.first = NULL;
-    return b->ref_field.n ? HW_OK : name_by_lists(m);
+    return b->ref_field.n ? HW_OK : begin_names(m);
 }
 
 static int by_object(const void *pa, const void *pb)
@@ -319,25 +332,18 @@ static int complete_objects(struct hw_graph_columns *m)
     return complete_large(m);
 }
 
-static void own_range(void *ctx, size_t from, size_t end)
+int hw_graph_find_owners(struct hw_heap_graph *g)
 {
-    struct hw_heap_graph *g = ctx;
-    size_t at = ((size_t)g->first_ref[from] + (1u << HW_REF_BLOCK_SHIFT) - 1) >> HW_REF_BLOCK_SHIFT;
-    for (size_t o = from; o < end; o++)
-        while (at << HW_REF_BLOCK_SHIFT < g->first_ref[o + 1])
-            g->ref_block[at++] = (uint32_t)o;
-}
-
-static int find_owners(struct hw_heap_graph *g)
-{
-    size_t n_blocks = ((size_t)g->n_refs + (1u << HW_REF_BLOCK_SHIFT) - 1) >> HW_REF_BLOCK_SHIFT;
+    size_t n = ((size_t)g->n_refs >> HW_REF_BLOCK_SHIFT) + 2, at = 0;
     if (g->n_refs == 0)
         return HW_OK;
-    g->ref_block = malloc((n_blocks + 1) * sizeof *g->ref_block);
+    g->ref_block = malloc(n * sizeof *g->ref_block);
     if (!g->ref_block)
         return HW_ENOMEM;
-    hw_in_halves(g->n_objects, own_range, g);
-    g->ref_block[n_blocks] = g->n_objects - 1;
+    for (uint32_t o = 0; o < g->n_objects; o++)
+        while (at << HW_REF_BLOCK_SHIFT < g->first_ref[o + 1])
+            g->ref_block[at++] = o;
+    g->ref_block[at] = g->n_objects - 1;
     return HW_OK;
 }
 
@@ -369,20 +375,21 @@ static int make_columns(struct hw_graph_columns *m)
     rc = complete_objects(m);
     if (rc == HW_OK)
         rc = b->number.n ? bring_refs(m) : keep_refs(m);
-    return rc < 0 ? rc : find_owners(g);
+    return rc;
 }
 
-int hw_graph_make_columns(struct hw_graph_builder *b, struct hw_heap_graph *g,
-                          struct hw_graph_faults *faults)
+int hw_graph_make_columns(struct hw_graph_columns *m, struct hw_graph_faults *faults)
 {
-    struct hw_graph_columns m = {.b = b, .g = g, .n_rows = b->rows.n};
-    int rc = make_lists(&m);
+    int rc = make_lists(m);
+    m->n_rows = m->b->rows.n;
     if (rc == HW_OK)
-        rc = hw_graph_resolve(&m, faults);
-    if (rc == HW_OK)
-        rc = make_columns(&m);
-    hw_vec_done(&b->targets);
-    hw_vec_done(&b->ref_field);
-    free(m.lists);
-    return rc;
+        rc = hw_graph_resolve(m, faults);
+    return rc < 0 ? rc : make_columns(m);
+}
+
+void hw_graph_columns_done(struct hw_graph_columns *m)
+{
+    hw_vec_done(&m->b->targets);
+    hw_vec_done(&m->b->ref_field);
+    free(m->lists);
 }

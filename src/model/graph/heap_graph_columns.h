@@ -20,6 +20,7 @@ struct hw_graph_field_list {
     uint32_t start;    /* class: itself, or the next one above, that declares fields */
     uint32_t above;    /* the same from its superclass on; HW_ID_NONE */
     int64_t object_size;
+    bool is_weak; /* its objects may have references that are not strong */
 };
 
 struct hw_graph_columns {
@@ -29,6 +30,7 @@ struct hw_graph_columns {
     uint32_t *to;      /* by reference as taken in: first rows, then numbers; b's targets */
     size_t n_rows;     /* that are described */
     bool out_of_order; /* not all have the numbers of their rows */
+    bool by_lists;     /* no reference has a name of its own */
 };
 
 static inline uint32_t hw_graph_class_of_row(const struct hw_graph_builder *b, size_t row)
@@ -46,6 +48,14 @@ static inline size_t hw_graph_count_listed(const struct hw_graph_builder *b, siz
         n += b->ref_field.v[r] == HW_FIELD_OF_LIST;
     return n;
 }
+
+/* Makes the columns of objects and references, all but the names that hw_graph_name_others() gives.
+ * Classes must be linked, objects indexed. */
+int hw_graph_make_columns(struct hw_graph_columns *m, struct hw_graph_faults *faults);
+/* Of references of objects that are not weak: who asks what is strong does not ask for these. */
+void hw_graph_name_others(struct hw_graph_columns *m);
+int hw_graph_find_owners(struct hw_heap_graph *g);
+void hw_graph_columns_done(struct hw_graph_columns *m);
 
 /* Goes through all references. Those of objects that have the wrong number of them are left out. */
 int hw_graph_resolve(struct hw_graph_columns *m, struct hw_graph_faults *faults);

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "test.h"
@@ -298,13 +300,14 @@ static size_t count_threads(void)
 }
 
 /* One that was joined is listed until the kernel is done with it. */
-static void expect_threads(size_t n)
+static bool are_threads(size_t n)
 {
     for (int tries = 0; count_threads() != n; tries++) {
         if (tries == 10000)
-            fail_msg("%zu threads are left, not %zu", count_threads(), n);
+            return false;
         (void)usleep(1000);
     }
+    return true;
 }
 
 static void *nothing(void *ctx)
@@ -368,9 +371,64 @@ static void same_with_two_threads(void **unused)
             refuse_threads(false, &usual);
             compare(two, one, "no thread to be had");
         }
-        expect_threads(threads);
+        assert_true(are_threads(threads));
         close(fd);
     }
 }
 
-HW_TEST_MAIN(cmocka_unit_test(same_with_two_threads))
+/* ---- little memory ---- */
+
+static uint64_t address_space(void)
+{
+    uint64_t pages = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%lu", &pages), 1);
+    (void)fclose(f);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+enum { LOADED = 10, NO_MEMORY, WRONG, THREAD_LEFT };
+
+static int load_within(int fd, uint64_t more)
+{
+    struct rlimit limit = {address_space() + more, RLIM_INFINITY};
+    struct hw_error err = {0};
+    struct hw_profile *p = NULL;
+    size_t alone = count_threads();
+    if (setrlimit(RLIMIT_AS, &limit) < 0)
+        return WRONG;
+    int rc = hw_import_fd(fd, "graph", &p, &err);
+    if (rc == 0)
+        hw_profile_free(p);
+    limit.rlim_cur = RLIM_INFINITY;
+    (void)setrlimit(RLIMIT_AS, &limit);
+    if (!are_threads(alone))
+        return THREAD_LEFT;
+    return rc == 0 ? LOADED : rc == HW_ENOMEM ? NO_MEMORY : WRONG;
+}
+
+/* Whatever fails of memory, in either thread: an error, and no thread is left. */
+static void little_memory(void **unused)
+{
+    size_t n[THREAD_LEFT + 1] = {0};
+    (void)unused;
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    skip(); /* their shadow is most of the address space */
+#endif
+    int fd = write_file(RISING);
+    for (uint64_t more = 1 << 20; more < 160 << 20; more += more < 24 << 20 ? 1 << 20 : 8 << 20) {
+        pid_t child = fork();
+        int status;
+        if (child == 0)
+            _exit(load_within(fd, more));
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) < LOADED || WEXITSTATUS(status) > NO_MEMORY)
+            fail_msg("with %llu bytes: status %x", (unsigned long long)more, (unsigned)status);
+        n[WEXITSTATUS(status)]++;
+    }
+    assert_true(n[LOADED] > 2 && n[NO_MEMORY] > 2);
+    close(fd);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(same_with_two_threads), cmocka_unit_test(little_memory))
