@@ -8,10 +8,7 @@
  * array serves as the forest, which path compression may overwrite. A node whose semidominator is
  * its parent, or our root, has it for its dominator. Any other waits in the bucket of its
  * semidominator until its dominator is known, and meanwhile its dominator's place holds the next in
- * the bucket.
- *
- * Semi-NCA (Georgiadis, 2005), which walks up to the semidominator instead, takes a tenth less,
- * but as many steps as there are nodes squared where a long list ends in what its head holds, too.
+ * the bucket. What else was tried: doc/design/heap-graphs.md.
  */
 #include "views/objects/dominators.h"
 
