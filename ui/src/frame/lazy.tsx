@@ -13,7 +13,8 @@ export function lazy<P extends object>(load: () => Promise<ComponentType<P>>): L
   function Loaded(props: P) {
     const [state, set] = useState<'' | 'ready' | 'failed'>('');
     useEffect(() => {
-      // Also if it is there by now: it may have come between the drawing and this, and then nothing else draws it.
+      // Also if it is there by now: it may have come between the drawing and this, and then nothing
+      // else draws it.
       fetch().then(
         () => set('ready'),
         () => set('failed'),
