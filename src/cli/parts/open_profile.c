@@ -56,8 +56,8 @@ void hw_open_profile_hint_graph(const struct hw_profile *p, bool has_pid)
         n++;
     }
     if (n == 0)
-        hw_cli_hint("heapwise java dump PID makes one of a running JVM; record and attach add "
-                    "one to a profile by --java-graph");
+        hw_cli_hint("heapwise java dump PID makes one of a running JVM, heapwise node dump PID of "
+                    "Node.js; record and attach add one to a profile by --java-graph");
 }
 
 static bool pick_process(struct hw_open_profile *s, const struct hw_open_profile_want *w,
