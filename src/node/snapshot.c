@@ -166,7 +166,7 @@ int hw_snapshot_take(struct hw_node_link *l, struct hw_snapshot_job *job, struct
     return rc == HW_OK ? call(l, &s, DISABLE, "HeapProfiler.disable", "", err) : rc;
 }
 
-/* process._debugEnd is there in every release from 8 to 24. */
+/* process._debugEnd was there in 10, 18, 20 and 24. */
 int hw_snapshot_close_inspector(struct hw_node_link *l, struct hw_error *err)
 {
     struct state s = {0};
