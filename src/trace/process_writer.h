@@ -159,7 +159,7 @@ int hw_trace_malloc_info(struct hw_trace_writer *w, uint32_t sequence, uint64_t 
 /* Each may be HW_ABSENT. */
 struct hw_memory_account {
     int32_t pid;
-    uint64_t live_bytes, live_before_bytes, page_tables_kb, rss_kb, swap_kb, took_us;
+    uint64_t live_bytes, live_before_bytes, gap_bytes, page_tables_kb, rss_kb, swap_kb, took_us;
     bool is_cut;
     uint64_t cgroup_current, cgroup_limit, cgroup_anon, cgroup_file, cgroup_kernel, cgroup_sock,
         cgroup_shmem;

@@ -135,15 +135,19 @@ enum hw_alloc_flags {
  * Doublings: how often the interval was doubled when this sample was drawn. Threads follow a change
  * one by one, so the heap's newest interval (HW_REC_HEAP) is not always the sample's.
  *
- * What it takes: of blocks of libc.malloc. HW_CC_CHUNKS: 1 + what glibc's chunk has beyond what its
- * size needs, in 8 bytes (of a mapping of its own the pages from its header to its end).
- * HW_CC_ALIGNED: the power of two that it was aligned to, and whether whole pages were asked for.
- * 0 = not told.
+ * What it takes: of blocks of libc.malloc; 0 = not told.
+ * HW_CC_CHUNKS: 1 + what glibc's chunk has beyond what its size needs, in 8 bytes (of a mapping of
+ * its own the pages from its header to its end); above it, of such a mapping, the power of two that
+ * it was aligned to, less 11, if that is more than a page.
+ * HW_CC_ALIGNED: that power, and whether whole pages were asked for.
  */
 #define HW_ALLOC_DOUBLINGS_SHIFT 8
 #define HW_MAX_DOUBLINGS         40u
 #define HW_ALLOC_TAKES_SHIFT     16
 #define HW_ALLOC_MAX_TAKES       0xffffu
+#define HW_ALLOC_BEYOND_BITS     11u
+#define HW_ALLOC_MAX_BEYOND      ((1u << HW_ALLOC_BEYOND_BITS) - 1)
+#define HW_ALLOC_LEAST_POWER     12u /* a page: told as 1 */
 #define HW_ALLOC_WHOLE_PAGES     64u /* pvalloc; above the power */
 
 static inline uint32_t hw_alloc_doublings(uint32_t flags)

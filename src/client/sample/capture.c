@@ -304,8 +304,6 @@ static struct capture capture(struct hw_client_session *s, struct hw_slab *slab,
     return (struct capture){b.hi, true};
 }
 
-#define OWN_MAPPING 2u /* glibc's IS_MMAPPED */
-
 /*
  * glibc leaves in a chunk what is too small to be one: 16 bytes, of aligned ones up to 32. What
  * alignment leaves before the header is free, or is never touched in a mapping of its own, and so
@@ -318,10 +316,14 @@ static uint32_t beyond_need(const struct hw_event *e)
     if (needs < 32)
         needs = 32;
     uint64_t has = header & ~UINT64_C(7), from = (e->id - 16) & (PAGE_BYTES - 1);
-    if (header & OWN_MAPPING)
+    uint32_t power = hw_alloc_takes(e->flags) % HW_ALLOC_WHOLE_PAGES;
+    bool is_own = header & 2; /* IS_MMAPPED */
+    power = is_own && power >= HW_ALLOC_LEAST_POWER ? (power - HW_ALLOC_LEAST_POWER + 1) & 31 : 0;
+    if (is_own)
         has = (from + 16 + e->size + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
     uint64_t beyond = has > needs ? (has - needs) / 8 : 0;
-    return 1 + (uint32_t)(beyond < HW_ALLOC_MAX_TAKES ? beyond : HW_ALLOC_MAX_TAKES - 1);
+    beyond = beyond < HW_ALLOC_MAX_BEYOND ? beyond : HW_ALLOC_MAX_BEYOND - 1;
+    return power << HW_ALLOC_BEYOND_BITS | (1 + (uint32_t)beyond);
 }
 
 /* With what the block takes, as far as the recorder asked for it. */
@@ -339,9 +341,8 @@ static uint32_t flags_of(const struct hw_client_session *s, const struct hw_even
 static bool is_exact(const struct hw_client_session *s, const struct hw_event *e, uint32_t flags)
 {
     uint32_t plain = s->config.flags & HW_CC_CHUNKS ? 1 : 0, takes = hw_alloc_takes(flags);
-    return e->weight == e->size && e->size <= HW_EXACT_MAX_SIZE &&
-           (s->config.flags & HW_CC_ADDRESSES) == 0 && !is_mapping(e) &&
-           (takes == 0 || takes == plain);
+    return e->weight == e->size && e->size <= HW_EXACT_MAX_SIZE && !is_mapping(e) &&
+           (s->config.flags & HW_CC_ADDRESSES) == 0 && (takes == 0 || takes == plain);
 }
 
 static uint64_t push_captured(struct hw_client_session *s, struct hw_slab *slab,

@@ -294,9 +294,29 @@ static inline void add_rounding(struct hw_book *k, struct hw_totals *t, double b
     t->rounding += bytes;
 }
 
+static uint64_t beyond(enum hw_block_rule rule, uint64_t size, uint32_t takes)
+{
+    if (takes == 0)
+        return 0;
+    if (rule == HW_BLOCKS_GLIBC)
+        return takes & HW_ALLOC_MAX_BEYOND ? ((takes & HW_ALLOC_MAX_BEYOND) - 1) * UINT64_C(8) : 0;
+    return hw_block_beyond_aligned(rule, size, takes % HW_ALLOC_WHOLE_PAGES,
+                                   (takes & HW_ALLOC_WHOLE_PAGES) != 0);
+}
+
 static double added_to_one(const struct hw_books *b, const struct hw_live_sample *s)
 {
-    return added(b, s->heap_id, s->alloc_size) + (double)hw_block_beyond_unpack(s->beyond);
+    return added(b, s->heap_id, s->alloc_size) + (double)beyond(b->rule, s->alloc_size, s->takes);
+}
+
+static double gap_of(const struct hw_books *b, const struct hw_live_sample *s)
+{
+    uint32_t power = s->takes >> HW_ALLOC_BEYOND_BITS;
+    if (power == 0 || b->rule != HW_BLOCKS_GLIBC)
+        return 0;
+    uint64_t bytes = hw_block_in_arena(s->alloc_size) + beyond(b->rule, s->alloc_size, s->takes);
+    return (1 + extra(s)) *
+           (double)hw_block_gap(s->alloc_size, bytes, power + HW_ALLOC_LEAST_POWER - 1);
 }
 
 static void book_free(struct hw_books *b, const struct hw_live_sample *s, uint64_t time_ns)
@@ -305,6 +325,7 @@ static void book_free(struct hw_books *b, const struct hw_live_sample *s, uint64
     struct hw_totals *t = go(k, s->cell, s->sample_size, time_ns);
     double one = added_to_one(b, s);
     add_rounding(k, t, -(1 + extra(s)) * one);
+    k->gaps -= gap_of(b, s);
     if (!is_exact(s)) {
         double variance = variance_of(k, s), objects = of_objects(variance, s);
         t->extra_free += extra(s);
@@ -335,18 +356,15 @@ static uint64_t limited(uint64_t size)
     return size < HW_BOOKS_MAX_SIZE ? size : HW_BOOKS_MAX_SIZE;
 }
 
-uint64_t hw_books_beyond(const struct hw_books *b, const struct hw_rec_alloc *a)
+uint16_t hw_books_takes(const struct hw_books *b, const struct hw_rec_alloc *a)
 {
-    enum hw_block_rule rule = b->rule;
-    uint64_t size = limited(a->alloc_size);
-    uint32_t takes = hw_alloc_takes(a->flags);
-    if (a->heap_id != HW_HEAP_ID_LIBC || rule == HW_BLOCKS_UNKNOWN)
+    uint32_t told = hw_alloc_takes(a->flags);
+    if (a->heap_id != HW_HEAP_ID_LIBC || b->rule == HW_BLOCKS_UNKNOWN)
         return 0;
-    if (rule == HW_BLOCKS_GLIBC)
-        return takes ? (takes - 1) * UINT64_C(8) : hw_block_beyond_by_address(size, a->address);
-    return takes ? hw_block_beyond_aligned(rule, size, takes % HW_ALLOC_WHOLE_PAGES,
-                                           (takes & HW_ALLOC_WHOLE_PAGES) != 0)
-                 : 0;
+    if (b->rule != HW_BLOCKS_GLIBC || told != 0)
+        return (uint16_t)told;
+    uint64_t more = hw_block_beyond_by_address(limited(a->alloc_size), a->address);
+    return more ? (uint16_t)(1 + more / 8) : 0;
 }
 
 int hw_books_alloc_in(struct hw_books *b, const struct hw_books_alloc *a, uint32_t cell)
@@ -356,7 +374,7 @@ int hw_books_alloc_in(struct hw_books *b, const struct hw_books_alloc *a, uint32
                                          .sample_size = limited(a->sample_size),
                                          .cell = cell,
                                          .heap_id = a->heap_id,
-                                         .beyond = hw_block_beyond_pack(a->beyond)};
+                                         .takes = a->takes};
     int rc = interval_of(k, a, &s);
     if (rc < 0)
         return rc;
@@ -370,6 +388,7 @@ int hw_books_alloc_in(struct hw_books *b, const struct hw_books_alloc *a, uint32
     struct hw_totals *t = come(k, cell, s.sample_size, a->time_ns);
     double one = added_to_one(b, &s);
     add_rounding(k, t, (1 + extra(&s)) * one);
+    k->gaps += gap_of(b, &s);
     if (!is_exact(&s)) {
         double variance = variance_of(k, &s), objects = of_objects(variance, &s);
         t->extra_alloc += extra(&s);

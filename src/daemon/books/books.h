@@ -59,12 +59,13 @@ struct hw_book {
     uint64_t n_samples; /* allocations booked */
     uint64_t last_ns;   /* newest operation; 0 = none */
     uint64_t live, peak_live, peak_ns;
-    double rounding;            /* of all cells */
-    uint32_t epoch;             /* a new one each time live bytes reach a new maximum from below */
-    bool at_peak;               /* the present state is the maximum */
-    bool peak_is_new;           /* a maximum was reached since the last snapshot */
-    uint32_t interval_number;   /* of interval_bytes: 1.. in intervals; 0 = none told */
-    HW_VEC(uint64_t) intervals; /* all of them so far */
+    double rounding;  /* of all cells */
+    double gaps;      /* what alignment leaves around live blocks with mappings of their own */
+    uint32_t epoch;   /* a new one each time live bytes reach a new maximum from below */
+    bool at_peak;     /* the present state is the maximum */
+    bool peak_is_new; /* a maximum was reached since the last snapshot */
+    uint32_t interval_number;       /* of interval_bytes: 1.. in intervals; 0 = none told */
+    HW_VEC(uint64_t) intervals;     /* all of them so far */
     HW_VEC(struct hw_cell) cells;   /* starts on a cache line */
     HW_VEC(struct hw_totals) peaks; /* parallel to cells; empty when peaks are not followed */
     HW_VEC(uint32_t) changed;       /* cells */
@@ -94,10 +95,10 @@ struct hw_books_alloc {
     uint64_t alloc_size, sample_size, time_ns;
     uint32_t heap_id, stack;
     uint32_t doublings; /* of the interval with which it was drawn */
-    uint64_t beyond;    /* bytes that it takes beyond what its size needs (block_size.h) */
+    uint16_t takes;     /* see live_samples.h */
 };
 /* From what its client told. */
-uint64_t hw_books_beyond(const struct hw_books *b, const struct hw_rec_alloc *a);
+uint16_t hw_books_takes(const struct hw_books *b, const struct hw_rec_alloc *a);
 int hw_books_alloc(struct hw_books *b, const struct hw_books_alloc *a);
 /* The same in two steps. The cell may be found long before. */
 int hw_books_cell(struct hw_books *b, uint32_t heap_id, uint32_t stack, uint32_t *cell);

@@ -21,8 +21,8 @@
 #include "base/memory/map64.h"
 
 struct hw_live_map_slot {
-    uint64_t key;                          /* sample id + 1; 0 = free */
-    uint64_t alloc_size : 48, beyond : 16; /* the latter packed, model/memory/block_size.h */
+    uint64_t key;                         /* sample id + 1; 0 = free */
+    uint64_t alloc_size : 48, takes : 16; /* hw_alloc_takes() */
     uint64_t sample_size;
     uint32_t cell;
     uint16_t interval; /* number of the heap's interval at that time */

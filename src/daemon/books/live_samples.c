@@ -100,7 +100,7 @@ static bool fits(uint64_t id, const struct hw_live_sample *s)
 {
     return s->alloc_size == s->sample_size && s->interval == 0 &&
            s->alloc_size < HW_LIVE_MAX_SIZE && s->cell < HW_LIVE_MAX_CELL && s->heap_id != 0 &&
-           s->beyond == 0 && id % 8 == 0;
+           s->takes == 0 && id % 8 == 0;
 }
 
 /* Field by field: a struct made elsewhere and copied would be read before it is written. */
@@ -110,7 +110,7 @@ static void unpack(uint64_t word, struct hw_live_sample *out)
     out->cell = hw_live_word_cell(word);
     out->interval = 0;
     out->heap_id = (uint8_t)word;
-    out->beyond = 0;
+    out->takes = 0;
 }
 
 static void fill(struct hw_live_map_slot *slot, const struct hw_live_sample *s)
@@ -118,7 +118,7 @@ static void fill(struct hw_live_map_slot *slot, const struct hw_live_sample *s)
     slot->alloc_size = s->alloc_size & ((UINT64_C(1) << 48) - 1);
     slot->sample_size = s->sample_size;
     slot->cell = s->cell;
-    slot->beyond = s->beyond;
+    slot->takes = s->takes;
     slot->interval = (uint16_t)s->interval;
     slot->heap_id = (uint8_t)s->heap_id;
 }
@@ -130,7 +130,7 @@ static struct hw_live_sample sample_of(const struct hw_live_map_slot *s)
                                    .cell = s->cell,
                                    .interval = s->interval,
                                    .heap_id = s->heap_id,
-                                   .beyond = s->beyond};
+                                   .takes = s->takes};
 }
 
 static int map_put(struct hw_live_samples *l, uint64_t id, const struct hw_live_sample *s)

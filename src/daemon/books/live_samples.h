@@ -27,7 +27,7 @@ struct hw_live_sample {
     uint32_t cell;
     uint32_t interval; /* number of the heap's interval at that time; 0 = the sample is exact */
     uint32_t heap_id;  /* 1..255 */
-    uint16_t beyond;   /* what its size needs; packed (model/memory/block_size.h) */
+    uint16_t takes;    /* hw_alloc_takes(); 0 = what its size needs */
 };
 
 #define HW_LIVE_BLOCK_SLOTS 128u

@@ -202,7 +202,7 @@ static void book_alloc(struct hw_ring_consumer *f, const struct hw_rec_alloc *a,
                                .time_ns = a->time_ns,
                                .heap_id = a->heap_id,
                                .doublings = hw_alloc_doublings(a->flags),
-                               .beyond = hw_books_beyond(&f->books, a)};
+                               .takes = hw_books_takes(&f->books, a)};
     if (cell == NO_CELL)
         return;
     f->n_samples++;

@@ -146,6 +146,7 @@ struct hw_ring_consumer {
     uint64_t max_bytes;         /* of memory; 0 = no limit */
     _Atomic uint64_t bytes;     /* as of the last drain that booked something */
     _Atomic uint64_t live;      /* likewise: estimated live bytes of all heaps */
+    _Atomic uint64_t gaps_libc; /* likewise: around blocks of libc.malloc */
     _Atomic uint64_t live_libc; /* likewise: of libc.malloc; UINT64_MAX = none was reported */
     _Atomic uint64_t spent_ns;  /* CPU time for its records: decreases with fewer samples */
     bool full;                  /* more than that: nothing more is read */

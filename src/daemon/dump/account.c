@@ -30,6 +30,7 @@ struct hw_kept_account {
     uint64_t own_left_bytes;
     uint64_t live_bytes;        /* behind the reading; HW_ABSENT */
     uint64_t live_before_bytes; /* likewise; HW_ABSENT: as much or more */
+    uint64_t gap_bytes;         /* around live blocks with mappings of their own; HW_ABSENT: none */
 };
 
 /* glibc's memory is recognized by its headers. Reading them counts as using their pages, which
@@ -120,7 +121,7 @@ static int read_memory(struct hw_recorder *r, struct hw_reading_who who, const s
     struct hw_kept_account *k = calloc(1, sizeof *k);
     if (!k)
         return HW_ENOMEM;
-    k->live_bytes = k->live_before_bytes = HW_ABSENT;
+    k->live_bytes = k->live_before_bytes = k->gap_bytes = HW_ABSENT;
     k->own_left_bytes = known->own_left_bytes;
     int rc = read_in_time(r, who, known, &k->memory);
     if (rc < 0) {
@@ -182,6 +183,9 @@ static struct hw_kept_account *read_now(const struct hw_target *t)
         k->live_bytes = t->feed ? live_now(t, until) : HW_ABSENT;
     if (k && k->live_bytes != HW_ABSENT && before < k->live_bytes)
         k->live_before_bytes = before;
+    uint64_t gaps = t->feed ? atomic_load_explicit(&t->feed->gaps_libc, memory_order_relaxed) : 0;
+    if (k && gaps)
+        k->gap_bytes = gaps;
     return k;
 }
 
@@ -236,6 +240,7 @@ int hw_account_write(int32_t pid, const struct hw_kept_account *k, struct hw_tra
     struct hw_memory_account a = hw_memory_account_of(pid);
     a.live_bytes = k->live_bytes;
     a.live_before_bytes = k->live_before_bytes;
+    a.gap_bytes = k->gap_bytes;
     a.page_tables_kb = m->status.vm_pte_kb;
     a.rss_kb = m->status.vm_rss_kb;
     a.swap_kb = m->status.vm_swap_kb;

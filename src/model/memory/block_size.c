@@ -143,10 +143,10 @@ uint64_t hw_block_beyond_aligned(enum hw_block_rule rule, uint64_t size, uint32_
     return block > plain ? block - plain : 0;
 }
 
-uint16_t hw_block_beyond_pack(uint64_t bytes)
+/* _int_memalign asks for room for the block, the alignment and another small chunk. */
+uint64_t hw_block_gap(uint64_t size, uint64_t bytes, uint32_t align_log2)
 {
-    if (bytes < UINT64_C(0x8000) * 8)
-        return (uint16_t)(bytes / 8);
-    uint64_t pages = (bytes + PAGE - 1) / PAGE;
-    return (uint16_t)(0x8000 | (pages < 0x7fff ? pages : 0x7fff));
+    uint64_t align = UINT64_C(1) << (align_log2 < 47 ? align_log2 : 47);
+    uint64_t whole = up(hw_block_in_arena(hw_block_in_arena(size) + align + 32) + 8, PAGE);
+    return whole > bytes ? whole - bytes : 0;
 }

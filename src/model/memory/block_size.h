@@ -54,12 +54,8 @@ uint64_t hw_block_beyond_by_address(uint64_t size, uint64_t address);
 uint64_t hw_block_beyond_aligned(enum hw_block_rule rule, uint64_t size, uint32_t align_log2,
                                  bool whole_pages);
 
-/* As it is kept in 16 bits: exact below 256 KiB, then in whole pages, at most 128 MiB. */
-uint16_t hw_block_beyond_pack(uint64_t bytes);
-
-static inline uint64_t hw_block_beyond_unpack(uint16_t packed)
-{
-    return packed & 0x8000 ? (packed & UINT64_C(0x7fff)) * 4096 : packed * UINT64_C(8);
-}
+/* Of one of glibc's with a mapping of its own: the whole pages that alignment leaves around it. bytes: what it takes
+ * beside them. */
+uint64_t hw_block_gap(uint64_t size, uint64_t bytes, uint32_t align_log2);
 
 #endif

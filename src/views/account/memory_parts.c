@@ -437,6 +437,18 @@ static void fit_live(const struct find *f, struct hw_heap_use *u)
     u->least_rounding *= share;
 }
 
+/* Nobody touches what alignment leaves around a block: it is no memory of anybody's. */
+static void leave_gaps_out(struct find *f)
+{
+    struct hw_heap_memory *h = &f->heap;
+    double gaps;
+    if (!counter_at(f, "account.gaps", f->out->ts_ns, &gaps))
+        return;
+    gaps = fmin(gaps, fmax(0, h->blocks_size - h->blocks_resident));
+    h->blocks_size -= gaps;
+    h->size -= gaps;
+}
+
 static struct hw_heap_use find_use(struct find *f, const hw_values *values, int64_t ts_ns)
 {
     struct hw_memory_parts *m = f->out;
@@ -496,6 +508,7 @@ int hw_memory_parts_find(const struct hw_profile *p, const struct hw_process_vie
         hw_memory_parts_done(out);
         return rc;
     }
+    leave_gaps_out(&f);
     struct hw_heap_use use = find_use(&f, values, ts_ns);
     hw_heap_divide(&f.heap, &use, out);
     out->unsaid = unsaid_of(&f);

@@ -324,6 +324,22 @@ def quick(box):
     hw.true(rss_of(said, "live") > 0.9 * said["requested_bytes"], f"it is resident: {said['parts']}")
 
 
+def gaps(box):
+    """What alignment leaves around large blocks is no live memory that was never written to, nor is live then free."""
+    hw.need("python3")
+    code = """import ctypes, time
+c, small, p = ctypes.CDLL(None), [bytes(1000) for _ in range(40000)], ctypes.c_void_p()
+for _ in range(10):
+    assert c.posix_memalign(ctypes.byref(p), ctypes.c_size_t(2 << 20), ctypes.c_size_t(4 << 20)) == 0
+    ctypes.memset(p, 1, 4 << 20)
+time.sleep(3)"""
+    hw.record(box, [sys.executable, "-c", code], interval=4096)
+    said = account(box, "--at", "peak")
+    near(said["requested_bytes"], 40000 * 1033 + (40 << 20), 0.1, "live")
+    hw.true(said["untouched_bytes"] < MIB, f"never written to: {said['untouched_bytes']}")
+    near(rss_of(said, "live"), said["requested_bytes"], 0.02, "resident")
+
+
 def attached(box):
     """What was allocated before is a row of its own, and our library none of the program's memory."""
     p = box.start([hw.target("kinds")], stdin=subprocess.PIPE)
@@ -476,5 +492,5 @@ def program(name):
 
 
 if __name__ == "__main__":
-    hw.main({"kinds": kinds, "ours": ours, "group": group, "group-files": group_files, "java": java, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "attached": attached, "asked-before": asked_before, "silent": silent, "no-mappings": no_mappings,
+    hw.main({"kinds": kinds, "ours": ours, "group": group, "group-files": group_files, "java": java, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "gaps": gaps, "attached": attached, "asked-before": asked_before, "silent": silent, "no-mappings": no_mappings,
              **{name: program(name) for name in PROGRAMS}})

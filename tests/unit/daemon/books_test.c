@@ -342,7 +342,8 @@ static uint64_t stands_for(double *countdown, uint64_t size, uint64_t interval)
 }
 
 struct block {
-    uint64_t size, beyond;
+    uint64_t size;
+    uint32_t takes;
     uint32_t site;
     bool freed;
 };
@@ -355,9 +356,15 @@ static double make_blocks(struct block *blocks, enum hw_block_rule rule, double 
         struct block *b = &blocks[i];
         b->site = (uint32_t)i % SITES;
         b->size = b->site == 0 ? (uint64_t)exp2(4 + 7.5 * uniform()) : b->site == 1 ? 33 : 200;
-        b->beyond = b->site == 2 && i % 4 == 0 ? 3200 : 0;
+        b->takes = b->site != 2 || i % 4     ? 0
+                   : rule == HW_BLOCKS_GLIBC ? 401
+                                             : 12; /* about a page */
         b->freed = rnd(3) == 0;
-        double one = (double)(hw_block_bytes(rule, b->size) + b->beyond - b->size);
+        uint64_t beyond = b->takes == 0 ? 0
+                          : rule == HW_BLOCKS_GLIBC
+                              ? 3200
+                              : hw_block_beyond_aligned(rule, b->size, 12, false);
+        double one = (double)(hw_block_bytes(rule, b->size) + beyond - b->size);
         truth[b->site] += b->freed ? 0 : one;
         all += b->freed ? 0 : one;
     }
@@ -379,7 +386,7 @@ static void record_blocks(struct hw_books *b, const struct block *blocks, enum h
                                    .sample_size = stands_for(&countdown, blocks[i].size, interval),
                                    .heap_id = 1,
                                    .stack = blocks[i].site,
-                                   .beyond = blocks[i].beyond};
+                                   .takes = (uint16_t)blocks[i].takes};
         if (a.sample_size != 0)
             assert_int_equal(hw_books_alloc(b, &a), HW_OK);
     }

@@ -90,6 +90,23 @@ static void untouched_block(void **state)
     hw_profile_free(p);
 }
 
+/* 10 MiB of a block's mapping are around it, since it is aligned; small blocks lie in an arena. */
+static void gaps(void **state)
+{
+    (void)state;
+    struct hw_profile *p = profile_of(1, (uint64_t)(50 * MIB));
+    struct hw_memory_parts m;
+    map(p, "[heap]", 32 * MIB, 31 * MIB);
+    map(p, "[malloc block]", 30 * MIB, 20 * MIB);
+    count(p, "account.gaps", 10 * MIB);
+    find(p, 51 * MIB, &m);
+    near(m.untouched, 0);
+    near(m.parts[HW_PART_LIVE].rss, 50 * MIB);
+    near(m.parts[HW_PART_FREE].rss, 1 * MIB);
+    hw_memory_parts_done(&m);
+    hw_profile_free(p);
+}
+
 /* Blocks that the profile does not know of are no live memory, touched or not. */
 static void foreign_blocks(void **state)
 {
@@ -285,6 +302,6 @@ int main(void)
         cmocka_unit_test(foreign_blocks), cmocka_unit_test(guessed_rounding),
         cmocka_unit_test(several_sizes),  cmocka_unit_test(moved),
         cmocka_unit_test(asked_before),   cmocka_unit_test(forked_child),
-        cmocka_unit_test(grew_meanwhile)};
+        cmocka_unit_test(grew_meanwhile), cmocka_unit_test(gaps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
