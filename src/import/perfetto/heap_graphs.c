@@ -522,16 +522,18 @@ static int take(struct taking *t, const struct hw_graph_batch *b, int read)
 
 static int read_here(struct hw_heap_graphs *d, const struct hw_packet *p, int64_t ts_ns)
 {
-    enum { MOST = 1024 /* fields at once: they are to stay in the cache */ };
+    enum { WHOLE = 1 << 19 /* bytes: what is read of more might not stay in the cache */ };
+    size_t most = p->data.n <= WHOLE ? SIZE_MAX : WHOLE / sizeof(struct hw_graph_plain);
     struct taking t = {.d = d, .ts_ns = ts_ns};
     struct hw_pb_reader body = hw_pb_read(p->data);
-    int read = 1;
-    hw_graph_head_read(p->data, &t.head);
+    int read = hw_graph_batch_read(&body, most, &d->batch);
+    if (read == 1)
+        hw_graph_head_read(p->data, &t.head);
+    else
+        hw_graph_head_of_batch(&d->batch, &t.head);
     int rc = begin_packet(&t, p->sequence);
-    while (rc == HW_OK && read == 1) {
-        read = hw_graph_batch_read(&body, MOST, &d->batch);
-        rc = take(&t, &d->batch, read);
-    }
+    while (rc == HW_OK && (rc = take(&t, &d->batch, read)) == HW_OK && read == 1)
+        read = hw_graph_batch_read(&body, most, &d->batch);
     return rc;
 }
 
