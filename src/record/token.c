@@ -43,11 +43,15 @@ static int write_new(const char *path, char out[HW_TOKEN_MAX], struct hw_error *
 int hw_token_keep(const char *path, char out[HW_TOKEN_MAX], struct hw_error *err)
 {
     struct stat st;
-    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT)
         return write_new(path, out, err);
     if (fd < 0 || fstat(fd, &st) < 0)
         return hw_fail_sys(err, "cannot open '%s'", path);
+    if (!S_ISREG(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0))
+        return hw_fail(err, HW_EPERM, 0,
+                       "'%s' is not a file of yours: whoever it belongs to would have the token",
+                       path);
     if (st.st_mode & 077)
         return hw_fail(err, HW_EPERM, 0, "others can read the token in '%s': chmod 600 it", path);
     ssize_t n = read(fd, out, HW_TOKEN_MAX - 1);

@@ -507,10 +507,40 @@ END
     run heapwise record -- true
     [ "$status" -eq 2 ]
     has "cannot be set by a file in the current directory"
+    for key in 'output = /tmp/x' 'force = true'; do
+        echo "$key" >.heapwise.conf
+        run heapwise record -- true
+        [ "$status" -eq 2 ]
+        has "cannot be set by a file in the current directory"
+    done
+    # A link leads to whatever its maker likes, /proc/PID/cmdline for instance.
+    printf 'interval = 2K\n' >elsewhere
+    ln -sf elsewhere .heapwise.conf
+    run heapwise config
+    has "is not read: it must be a regular file of yours"
+    [[ $output != *"interval = 2K"* ]]
+    rm .heapwise.conf
+    ln elsewhere .heapwise.conf # a hard link, too
+    run heapwise config
+    [[ $output != *"interval = 2K"* ]]
+    rm .heapwise.conf elsewhere
     printf 'intervall = 3\n' >.heapwise.conf
     run heapwise record -- true
     [ "$status" -eq 2 ]
     has "./.heapwise.conf:1: unknown key 'intervall'"
+    if [ "$(id -u)" = 0 ]; then # a directory of somebody else's
+        rm .heapwise.conf
+        mkdir theirs
+        printf 'interval = 2K\n' >theirs/.heapwise.conf
+        chown 65534 theirs
+        run sh -c 'cd theirs && exec heapwise config'
+        [[ $output != *"interval = 2K"* ]]
+        # Whose token it is knows it: of another user's file that may not become true.
+        (umask 077 && printf '%040d\n' 7 >token && chown 65534 token)
+        run timeout 60 heapwise serve --port 0 --token-file token
+        [ "$status" -eq 77 ]
+        has "is not a file of yours"
+    fi
 }
 
 # ---- perfetto ----

@@ -3,10 +3,13 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/files/fd.h"
@@ -50,6 +53,17 @@ static char *trim(char *s)
     return s;
 }
 
+/* What opens a way in, or writes elsewhere: never by where a command is started. */
+static bool is_beyond_a_directory(int id)
+{
+    static const char *const names[] = {"allow-commands", "token-file", "listen", "force", "output",
+                                        "store",          "to",         "traces", "policy"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(hw_options[id].name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 static int apply(struct file *f, const char *key, const char *value, struct hw_error *err)
 {
     size_t n = strlen(key);
@@ -59,7 +73,7 @@ static int apply(struct file *f, const char *key, const char *value, struct hw_e
             return HW_OK; /* another command's section */
         return hw_fail(err, HW_EINVAL, 0, "%s:%u: unknown key '%s'", f->path, f->line, key);
     }
-    if (f->foreign && hw_options[id].group == HW_OG_PARTS)
+    if (f->foreign && (hw_options[id].group == HW_OG_PARTS || is_beyond_a_directory(id)))
         return hw_fail(err, HW_EINVAL, 0,
                        "%s:%u: '%s' cannot be set by a file in the current directory", f->path,
                        f->line, key);
@@ -100,22 +114,38 @@ static int read_lines(struct file *f, char *text, struct hw_error *err)
     return HW_OK;
 }
 
+/*
+ * A directory may belong to somebody who wants to be obeyed. He can give a link there any file of the user's or root's
+ * with a text of his (the arguments of a set-user-id program, in /proc), and a file system of his own any owner.
+ */
+static bool is_own(int fd, const struct stat *st)
+{
+    struct stat dir;
+    struct statfs fs;
+    return S_ISREG(st->st_mode) && st->st_uid == geteuid() && st->st_nlink == 1 &&
+           !(st->st_mode & (geteuid() == 0 ? S_IWGRP | S_IWOTH : S_IWOTH)) &&
+           fstatfs(fd, &fs) == 0 && fs.f_type != FUSE_SUPER_MAGIC &&
+           fs.f_type != PROC_SUPER_MAGIC && stat(".", &dir) == 0 &&
+           (dir.st_uid == geteuid() || dir.st_uid == 0);
+}
+
 static int read_file(struct hw_opts *o, const struct hw_command *cmd, const char *path,
                      bool foreign, struct hw_error *err)
 {
     struct file f = {.path = path, .foreign = foreign, .opts = o, .cmd = cmd};
-    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int link = foreign ? O_NOFOLLOW : 0;
+    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | link);
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
         return HW_OK;
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0)
+    struct stat st = {0};
+    if ((fd < 0 && (!foreign || errno != ELOOP)) || (fd >= 0 && fstat(fd, &st) < 0))
         return hw_fail_sys(err, "cannot read '%s'", path);
-    if (foreign && ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & S_IWOTH) ||
-                    !S_ISREG(st.st_mode))) {
-        hw_log(WARN,
-               "'%s' is not read: it must be a regular file of yours or root's that others cannot "
-               "write",
-               path);
+    if (foreign && (fd < 0 || !is_own(fd, &st))) {
+        hw_log(
+            WARN,
+            "'%s' is not read: it must be a regular file of yours, no link, that nobody else can "
+            "write, in a directory of yours or root's",
+            path);
         return HW_OK;
     }
     hw_autofree char *text = NULL;
