@@ -50,7 +50,7 @@ LIAR = r"""
 import array, mmap, os, socket, struct, sys
 what = sys.argv[1]
 f = open("libjvm.so", "r+b")
-m = mmap.mmap(f.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ)
+m = mmap.mmap(f.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 s.bind(f"\0heapwise-java-{sys.argv[2]}-{os.stat('/proc/self/ns/pid').st_ino}-{os.getpid()}")
 s.listen()

@@ -166,7 +166,7 @@ def talk(join, s):
 
 zeros = os.open("/dev/zero", os.O_RDONLY)
 library = open(os.path.join(root, "libjvm.so"), "r+b")
-mapped = mmap.mmap(library.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ)
+mapped = mmap.mmap(library.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
 os.chroot(root)
 os.chdir("/")
 os.setgroups([])
