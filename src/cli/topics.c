@@ -78,7 +78,8 @@ const struct hw_help_topic hw_help_topics[] = {
      "    continuous-dump = 10s\n"
      "\n"
      "HEAPWISE_* variables override files, options override both. `heapwise config --print` shows\n"
-     "each value and its origin. A file in the current directory counts only if it is your own,\n"
-     "and cannot name the library to preload. Classic commands read no settings.\n"},
+     "each value and its origin. ./.heapwise.conf counts only if the file is your own, and sets\n"
+     "no output, no program or library, and nothing of a server, service or store. Classic\n"
+     "commands read no settings.\n"},
     {NULL, NULL, NULL},
 };

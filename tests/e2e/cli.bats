@@ -507,12 +507,16 @@ END
     run heapwise record -- true
     [ "$status" -eq 2 ]
     has "cannot be set by a file in the current directory"
-    for key in 'output = /tmp/x' 'force = true'; do
+    for key in 'output = /tmp/x' 'force = true' 'memory-infra = x.json'; do
         echo "$key" >.heapwise.conf
         run heapwise record -- true
         [ "$status" -eq 2 ]
         has "cannot be set by a file in the current directory"
     done
+    echo 'allow-commands = true' >.heapwise.conf
+    run heapwise serve --demo
+    [ "$status" -eq 2 ]
+    has "cannot be set by a file in the current directory"
     # A link leads to whatever its maker likes, /proc/PID/cmdline for instance.
     printf 'interval = 2K\n' >elsewhere
     ln -sf elsewhere .heapwise.conf

@@ -27,6 +27,7 @@
 #define ANDROID  HW_OF_ANDROID
 #define OPTIONAL HW_OF_OPTIONAL
 #define UNSETS   HW_OF_UNSETS
+#define WRITES   HW_OF_WRITES
 const struct hw_option hw_options[HW_OPT_COUNT] = {
 #define X(ID, name, short_name, arg, kind, dflt, min, max, field, group, flags, commands, help)    \
     [HW_OPT_##ID] = {name, short_name, arg,           HW_OK_##kind, dflt,     min,                 \
@@ -42,6 +43,7 @@ const struct hw_option hw_options[HW_OPT_COUNT] = {
 #undef ANDROID
 #undef OPTIONAL
 #undef UNSETS
+#undef WRITES
 _Static_assert(HW_CMD_COUNT <= 64, "one bit per command");
 
 const char *hw_option_group_title(enum hw_option_group g)

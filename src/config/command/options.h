@@ -53,7 +53,8 @@ enum hw_option_flags {
     HW_OF_HIDDEN = 2,
     HW_OF_ANDROID = 4,
     HW_OF_OPTIONAL = 8, /* takes a value only after "="; without one, the default */
-    HW_OF_UNSETS = 16   /* a switch that removes its field */
+    HW_OF_UNSETS = 16,  /* a switch that removes its field */
+    HW_OF_WRITES = 32   /* names a file to write, or lets one be overwritten */
 };
 
 enum hw_option_group {

@@ -53,15 +53,12 @@ static char *trim(char *s)
     return s;
 }
 
-/* What opens a way in, or writes elsewhere: never by where a command is started. */
-static bool is_beyond_a_directory(int id)
+/* What starts a program, writes a file, or opens a way in is never asked for by where a command was started: a directory's files
+ * may come from a stranger's archive. */
+static bool is_for_user_only(int id)
 {
-    static const char *const names[] = {"allow-commands", "token-file", "listen", "force", "output",
-                                        "store",          "to",         "traces", "policy"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(hw_options[id].name, names[i]) == 0)
-            return true;
-    return false;
+    const struct hw_option *o = &hw_options[id];
+    return o->group == HW_OG_PARTS || o->group == HW_OG_SERVICE || (o->flags & HW_OF_WRITES);
 }
 
 static int apply(struct file *f, const char *key, const char *value, struct hw_error *err)
@@ -73,7 +70,7 @@ static int apply(struct file *f, const char *key, const char *value, struct hw_e
             return HW_OK; /* another command's section */
         return hw_fail(err, HW_EINVAL, 0, "%s:%u: unknown key '%s'", f->path, f->line, key);
     }
-    if (f->foreign && (hw_options[id].group == HW_OG_PARTS || is_beyond_a_directory(id)))
+    if (f->foreign && is_for_user_only(id))
         return hw_fail(err, HW_EINVAL, 0,
                        "%s:%u: '%s' cannot be set by a file in the current directory", f->path,
                        f->line, key);
