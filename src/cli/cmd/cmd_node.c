@@ -139,6 +139,12 @@ static int open_and_take(struct job *j, struct hw_error *err)
         return rc;
     port_of(j, &port);
     rc = hw_inspector_open(&j->pid, &port, &j->wait, &j->inspector, err);
+    if (rc == HW_OK && j->inspector.is_ours && !hw_opt_flag(o, HW_OPT_QUIET))
+        fprintf(
+            stderr,
+            "until the snapshot is taken, every user of this machine can reach the inspector of "
+            "process %d (port %u) and run code in the program\n",
+            j->pid.pid, j->inspector.listener.here.port);
     if (rc == HW_OK)
         rc = take(j, err);
     if (rc == HW_EGONE && has_ended(&j->pid))

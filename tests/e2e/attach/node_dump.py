@@ -80,6 +80,7 @@ def running(box):
     for what in node.pid, node.script.name:
         code, text = dump(box, what)
         hw.equal(code, 0, text)
+        hw.true("every user of this machine can reach" in text, text)
         hw.equal(node.listens(), [], "ports that are open")
         node.works()
         hw.true(node.caught(), "SIGUSR1 still opens the inspector")
