@@ -208,6 +208,7 @@ struct hw_target {
         hw_reading_maps maps;   /* of the last account in the trace... */
         uint64_t read_ns;       /* ...which was read then (boot time) */
         bool is_new;            /* no dump has said whose they are */
+        bool is_cut;            /* there were more, behind the last one */
         bool warned;            /* said once */
         struct hw_measured_heap calls;
     } resident;

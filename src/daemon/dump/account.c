@@ -260,6 +260,7 @@ static void keep_maps(struct hw_target *t, struct hw_kept_account *k)
     t->resident.maps = k->memory.maps;
     t->resident.read_ns = k->memory.began_ns;
     t->resident.is_new = true;
+    t->resident.is_cut = k->memory.smaps.cut;
     k->memory.maps = (hw_reading_maps){0};
 }
 

@@ -23,6 +23,18 @@
 #define MAX_PAGES (UINT64_C(1) << 20) /* of the page map: 4 GiB */
 #define REST      100u
 
+/* Of the calls' ranges: what lies behind the last mapping that was read, though there are more. */
+static uint64_t unread_bytes(const struct hw_target_resident *r, const hw_mapped_list *mapped)
+{
+    uint64_t from = r->maps.n ? r->maps.v[r->maps.n - 1].end : 0, sum = 0;
+    for (size_t i = 0; r->is_cut && i < mapped->n; i++) {
+        const struct hw_mapped_by *m = &mapped->v[i];
+        if (m->hi > from)
+            sum += m->hi - (m->lo > from ? m->lo : from);
+    }
+    return sum;
+}
+
 static int write_limits(struct hw_target *t, const struct hw_snapshot *s, uint64_t divided,
                         int error, struct hw_error *err)
 {
@@ -30,6 +42,7 @@ static int write_limits(struct hw_target *t, const struct hw_snapshot *s, uint64
     for (size_t i = 0; i < s->mapped.n; i++)
         listed += s->mapped.v[i].hi - s->mapped.v[i].lo;
     uint64_t left = s->mapped_bytes > listed ? s->mapped_bytes - listed : 0;
+    left += unread_bytes(&t->resident, &s->mapped);
     struct hw_memory_account a = hw_memory_account_of(t->pid.pid);
     a.mapped_divided_bytes = divided;
     a.mapped_left_bytes = left;

@@ -276,6 +276,41 @@ def group_files(box):
         hw.true(abs(x["anon"] - anon) < 2 * MIB and abs(x["file"] - file) < 2 * MIB, f"{x}; the kernel: anonymous {anon}, of files {file}")
 
 
+N_MANY = 60000  # the kernel's limit is 65530
+
+
+def many_mappings(box):
+    """More mappings than are read: what was not looked at is told, and no call has less in memory without that."""
+    (box.dir / "many.c").write_text(f"enum {{ N = {N_MANY}, PAGE = 4096 }};" + """
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+__attribute__((noipa)) char *reserve(void) { return mmap(0, N * PAGE, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0); }
+int main(void) {
+    char *b = reserve();
+    for (long i = 0; i < N; i++) b[i * PAGE] = 1;
+    for (long i = 0; i < N; i += 2) if (mprotect(b + i * PAGE, PAGE, PROT_READ)) return 3;
+    puts("ready");
+    fflush(stdout);
+    return getchar() == 'x';
+}""")
+    box.run(["cc", "-O1", "-g", "-o", box.path("many"), box.path("many.c")], check=0)
+    p = box.start([hw.tool("heapwise"), "record", "-d", "3s", "-f", "-o", box.path("out.trace"), "--", box.path("many")], stdin=subprocess.PIPE)
+    if p.stdout.readline() != b"ready\n":
+        raise hw.Skip("the kernel does not allow so many mappings")
+    # At a recording's end the mappings of a program that lives on are read in any case.
+    hw.wait_for(lambda: os.path.exists(box.path("out.trace")), "the recording's end")
+    p.communicate(b"", timeout=hw.CLOCK)
+    hw.sound(box.path("out.trace"))
+    said = json.loads(box.run([hw.tool("heapwise"), "account", "--json", "--at", "last", box.path("out.trace")], check=None).stdout)
+    resident, left = said.get("mapped_resident_bytes", 0), said["mapped_left_bytes"]
+    print(f"  {resident} of {N_MANY * 4096} in memory, {left} not looked at")
+    hw.true(left > 0, f"all was read, which this test is not about: {said['mapped_by']}")
+    hw.true(resident + left >= 0.99 * N_MANY * 4096, f"{resident} and {left} of {N_MANY * 4096}")
+    text = box.run([hw.tool("heapwise"), "account", "--at", "last", box.path("out.trace")], check=None).stdout.decode()
+    hw.true("was not looked at: too many mappings" in text, text)
+
+
 def java(box):
     """What the JVM says of its heap, beside what the program asks it itself."""
     hw.need("java")
@@ -492,5 +527,5 @@ def program(name):
 
 
 if __name__ == "__main__":
-    hw.main({"kinds": kinds, "ours": ours, "group": group, "group-files": group_files, "java": java, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "gaps": gaps, "attached": attached, "asked-before": asked_before, "silent": silent, "no-mappings": no_mappings,
+    hw.main({"kinds": kinds, "ours": ours, "group": group, "group-files": group_files, "many-mappings": many_mappings, "java": java, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "gaps": gaps, "attached": attached, "asked-before": asked_before, "silent": silent, "no-mappings": no_mappings,
              **{name: program(name) for name in PROGRAMS}})
