@@ -377,7 +377,7 @@ static const char *plain_name(const struct naming *n, const struct hw_smaps *s, 
         const char *thread = thread_at(n, e);
         if (thread)
             return thread;
-        if (is_like_stack(n, e))
+        if (is_like_stack(n, e) && hw_owner_was_stack(n->f->mem, e->start, e->end))
             return other_stack;
     }
     return NULL; /* its contents are read */

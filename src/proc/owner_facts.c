@@ -31,6 +31,25 @@ static uint64_t stack_pointer(int task, const char *tid)
     return sp;
 }
 
+bool hw_owner_was_stack(int mem, uint64_t start, uint64_t end)
+{
+#if defined(__x86_64__)
+    enum { TOP = 16 << 10, SELF = 2 }; /* words between the two */
+    uint64_t words[TOP / sizeof(uint64_t)], from = end - start > TOP ? end - TOP : start;
+    size_t n = (size_t)(end - from) / sizeof *words;
+    if (mem < 0 || end <= UINT32_MAX ||
+        hw_fd_pread_all(mem, words, n * sizeof *words, from) != HW_OK)
+        return true;
+    for (size_t i = 0; i + SELF < n; i++)
+        if (words[i] == from + i * sizeof *words && words[i + SELF] == words[i])
+            return true;
+    return false;
+#else
+    (void)mem, (void)start, (void)end;
+    return true;
+#endif
+}
+
 static int read_threads(int proc_dir, struct hw_owner_facts *f)
 {
     int fd = openat(proc_dir, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = HW_OK;

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -241,12 +242,54 @@ static void time_is_bounded(void **state)
     hw_smaps_done(&all);
 }
 
+struct stack {
+    char *start;
+    size_t n;
+};
+
+static void *note_stack(void *arg)
+{
+    struct stack *out = arg;
+    pthread_attr_t attr;
+    void *start;
+    size_t n;
+    assert_int_equal(pthread_getattr_np(pthread_self(), &attr), 0);
+    assert_int_equal(pthread_attr_getstack(&attr, &start, &n), 0);
+    (void)pthread_attr_destroy(&attr);
+    *out = (struct stack){start, n};
+    return NULL;
+}
+
+/* The stack of a thread that has ended, which libc keeps, and other memory of that size: jemalloc's extents have it. */
+static void stacks_are_told(void **state)
+{
+    (void)state;
+    enum { STACK = 8 << 20 };
+    struct stack s = {0};
+    pthread_t t;
+    hw_autofd int mem = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    assert_true(mem >= 0);
+    assert_int_equal(pthread_create(&t, NULL, note_stack, &s), 0);
+    assert_int_equal(pthread_join(t, NULL), 0);
+    uint64_t start = (uint64_t)(uintptr_t)s.start;
+    assert_true(hw_owner_was_stack(mem, start, start + s.n));
+    uint64_t *other = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(other != MAP_FAILED);
+    start = (uint64_t)(uintptr_t)other;
+    other[STACK / 8 - 100] = start + STACK - 800; /* an empty list points at itself once */
+#if defined(__x86_64__)
+    assert_false(hw_owner_was_stack(mem, start, start + STACK));
+#endif
+    assert_true(hw_owner_was_stack(-1, start, start + STACK)); /* nobody knows */
+    (void)munmap(other, STACK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(page_map_is_bounded), cmocka_unit_test(names_are_bounded),
         cmocka_unit_test(own_is_told),         cmocka_unit_test(own_files_are_known),
-        cmocka_unit_test(time_is_bounded),
+        cmocka_unit_test(time_is_bounded),     cmocka_unit_test(stacks_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
