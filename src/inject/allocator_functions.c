@@ -1,4 +1,4 @@
-/* allocator_functions.c - see allocator.h */
+/* allocator_functions.c - see allocator_functions.h */
 #include "inject/allocator_functions.h"
 
 #include <elf.h>

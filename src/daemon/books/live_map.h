@@ -1,7 +1,7 @@
 /*
  * live_map.h - live samples by id, in any order
  *
- * Why:     live.h keeps samples that were allocated together in one place; this table has those
+ * Why:     live_samples.h keeps samples that were allocated together in one place; this table has those
  *          that outlived their neighbours, and those that do not fit there.
  * Shapes:  open addressing, a slot is 32 bytes, at most 5/8 full. Ids are ring positions: 256 bytes
  *          of the ring have their home in 256 bytes of the table. Removal leaves no tombstones.
