@@ -262,7 +262,7 @@ test('flamegraph: what the pointer hovers and clicks', async () => {
 test('timeline: diamonds, slices and a dragged interval', async () => {
   await at('timeline');
   await shot('timeline');
-  const diamonds = page.locator('.diamond');
+  const diamonds = page.locator('.diamond:not(:has(em))'); // of one dump: others zoom in
   assert.ok((await diamonds.count()) >= 3);
   await diamonds.nth(1).click();
   await page.waitForFunction(() => /at=\d+/.test(location.hash));

@@ -69,6 +69,10 @@ test('times', () => {
     [601e9, '10:01.0'],
     [-5, '00:00.00'],
   ]);
+  assert.deepEqual(
+    [1e9, 5e6, 2e3, 1].map((apart) => f.clock(61.5e9, apart)),
+    ['01:01.50', '01:01.500', '01:01.500000', '01:01.500000000'],
+  );
 });
 
 test('names: what cannot be seen is shown, what is long is cut in its middle', () => {

@@ -104,12 +104,12 @@ export function duration(ns: number): string {
   return `${Math.floor(m / 60)} h ${m % 60} m`;
 }
 
-/** Time since the start of the trace. */
-export function clock(ns: number): string {
+/** Time since the start of the trace; `apart`: the distance between two such times, which are to differ. */
+export function clock(ns: number, apart = Infinity): string {
   const s = Math.max(0, ns) / 1e9;
   const m = Math.floor(s / 60);
-  const rest = (s - 60 * m).toFixed(s < 600 ? 2 : 1);
-  return `${String(m).padStart(2, '0')}:${rest.padStart(s < 600 ? 5 : 4, '0')}`;
+  const digits = Math.max(s < 600 ? 2 : 1, Math.min(9, Math.ceil(9 - Math.log10(apart))));
+  return `${String(m).padStart(2, '0')}:${(s - 60 * m).toFixed(digits).padStart(digits + 3, '0')}`;
 }
 
 // C0, DEL, C1, marks of direction, invisible joiners, line and paragraph separators.

@@ -44,7 +44,7 @@ export function Ruler({
       {ticks
         .filter((t) => (t + zero - view.from) / total < 0.96)
         .map((t) => (
-          <span style={{ left: `${((t + zero - view.from) / total) * 100}%` }}>{clock(t)}</span>
+          <span style={{ left: `${((t + zero - view.from) / total) * 100}%` }}>{clock(t, step)}</span>
         ))}
     </div>
   );
