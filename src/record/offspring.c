@@ -130,16 +130,38 @@ void hw_offspring_find(struct hw_offspring *o, int32_t root, int32_t recorder, c
     hw_vec_done(&all);
 }
 
-bool hw_offspring_lives(const struct hw_offspring_row *row)
+static bool runs(const struct hw_offspring_row *row, bool with_library)
 {
     struct hw_pid p;
     struct hw_proc_stat st;
     if (hw_pid_open(row->pid, &p, NULL) < 0)
         return false;
-    bool lives = hw_pid_start(&p) == row->start_ticks && hw_proc_stat(p.dir, &st) == 0 &&
-                 st.state != 'Z' && st.state != 'X' && hw_diagnose_has_library(&p);
+    bool does = hw_pid_start(&p) == row->start_ticks && hw_proc_stat(p.dir, &st) == 0 &&
+                st.state != 'Z' && st.state != 'X' &&
+                (!with_library || hw_diagnose_has_library(&p));
     hw_pid_done(&p);
-    return lives;
+    return does;
+}
+
+bool hw_offspring_lives(const struct hw_offspring_row *row)
+{
+    return runs(row, /* with_library = */ true);
+}
+
+bool hw_offspring_runs(const struct hw_offspring_row *row)
+{
+    return row->start_ticks && runs(row, /* with_library = */ false);
+}
+
+struct hw_offspring_row hw_offspring_now(int32_t pid)
+{
+    struct hw_offspring_row row = {.pid = pid};
+    struct hw_pid p;
+    if (hw_pid_open(pid, &p, NULL) == 0) {
+        row.start_ticks = hw_pid_start(&p);
+        hw_pid_done(&p);
+    }
+    return row;
 }
 
 void hw_offspring_done(struct hw_offspring *o)

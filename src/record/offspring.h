@@ -35,6 +35,10 @@ void hw_offspring_look(struct hw_offspring *o, int32_t root);
 void hw_offspring_find(struct hw_offspring *o, int32_t root, int32_t recorder, const char *socket);
 /* Does it run, with our library in it? */
 bool hw_offspring_lives(const struct hw_offspring_row *row);
+/* Does it run, whatever it is by now? */
+bool hw_offspring_runs(const struct hw_offspring_row *row);
+/* The process that has this number now; a start of 0 = none has, which never runs. */
+struct hw_offspring_row hw_offspring_now(int32_t pid);
 void hw_offspring_done(struct hw_offspring *o);
 
 #endif

@@ -177,6 +177,8 @@ static void on_target(struct hw_recording *r, const struct hw_controller_event *
     if (s.state == HW_TARGET_CALLED && !t->called)
         t->called_ns = hw_now_monotonic_ns();
     t->called |= s.state == HW_TARGET_CALLED;
+    if (s.state == HW_TARGET_EXECED)
+        t->executed = hw_offspring_now(s.pid);
     if (text && text[0] && (slot == &t->reason || s.state == HW_TARGET_CONNECTED)) {
         free(*slot);
         *slot = text;
@@ -310,12 +312,15 @@ static void reap_program(struct hw_recording *r)
     }
 }
 
+/* What a process executes need not connect: then nobody tells its end. */
 static bool targets_live(const struct hw_recording *r)
 {
-    for (size_t i = 0; i < r->targets.n; i++)
-        if (r->targets.v[i].state == HW_TARGET_CONNECTED ||
-            r->targets.v[i].state == HW_TARGET_EXECED)
+    for (size_t i = 0; i < r->targets.n; i++) {
+        const struct hw_seen_target *t = &r->targets.v[i];
+        if (t->state == HW_TARGET_CONNECTED ||
+            (t->state == HW_TARGET_EXECED && hw_offspring_runs(&t->executed)))
             return true;
+    }
     return false;
 }
 
@@ -328,7 +333,9 @@ static bool awaited_over(const struct hw_recording *r)
             if (r->targets.v[k].pid == (int32_t)r->awaited[i])
                 over |= r->targets.v[k].state == HW_TARGET_EXITED ||
                         r->targets.v[k].state == HW_TARGET_FAILED ||
-                        r->targets.v[k].state == HW_TARGET_REJECTED;
+                        r->targets.v[k].state == HW_TARGET_REJECTED ||
+                        (r->targets.v[k].state == HW_TARGET_EXECED &&
+                         !hw_offspring_runs(&r->targets.v[k].executed));
         if (!over)
             return false;
     }

@@ -36,6 +36,7 @@ struct hw_seen_target {
     bool connected;     /* was profiled at some point */
     bool called;        /* was ready to be */
     uint64_t called_ns; /* since when; monotonic */
+    struct hw_offspring_row executed; /* HW_TARGET_EXECED: the process, as whatever it is now */
     char *name;         /* owned; of the last connection */
     char *reason;       /* owned; of a failure or refusal; NULL */
 };

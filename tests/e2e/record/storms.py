@@ -145,6 +145,19 @@ def few_descriptors(box):
     hw.exact(first[-1], hw.expectations(open(box.path("truth.out"), "rb").read()), "who was there first")
 
 
+def executes_another(box):
+    """A recorded process executes a program without the library: nobody tells the end of that one, and the recording
+    ends nevertheless, not before it."""
+    sh = f'( echo $(echo an allocation) >&2; unset LD_PRELOAD; exec sleep 2 ) & exec {hw.target("truth")} >{box.path("truth.out")}'
+    began = time.monotonic()
+    p = box.start([hw.tool("heapwise"), "record", "--follow-fork", "-i", "1", "-o", box.path("e.trace"), "--", "sh", "-c", sh],
+                  stderr=open(box.path("said"), "wb"))
+    p.wait(hw.CLOCK)
+    hw.true(time.monotonic() - began >= 2, "it waits for what it executes")
+    t = readable(box.path("e.trace"))
+    hw.true([d for d in t.of() if any("fn_a" in s.stack for s in d.samples)], "the program")
+
+
 @contextlib.contextmanager
 def locked_root(box, *args, program=None):
     """Whoever looks up a name in that root waits where no signal ends it. Its end, however it comes, frees all."""
@@ -223,7 +236,7 @@ def locked_root_attach(box):
 
 CASES = {"locked-memory": locked_memory, "locked-many": locked_many, "locked-root-start": locked_root_start,
          "locked-root-attach": locked_root_attach, "asked-twice": asked_twice, "deaf-program": deaf_program,
-         "few-descriptors": few_descriptors}
+         "executes-another": executes_another, "few-descriptors": few_descriptors}
 
 if __name__ == "__main__":
     hw.main(CASES)
