@@ -32,13 +32,13 @@ struct hw_error;
 
 struct hw_seen_target {
     int32_t pid;
-    uint32_t state;     /* the last one: enum hw_target_state */
-    bool connected;     /* was profiled at some point */
-    bool called;        /* was ready to be */
-    uint64_t called_ns; /* since when; monotonic */
+    uint32_t state;                   /* the last one: enum hw_target_state */
+    bool connected;                   /* was profiled at some point */
+    bool called;                      /* was ready to be */
+    uint64_t called_ns;               /* since when; monotonic */
     struct hw_offspring_row executed; /* HW_TARGET_EXECED: the process, as whatever it is now */
-    char *name;         /* owned; of the last connection */
-    char *reason;       /* owned; of a failure or refusal; NULL */
+    char *name;                       /* owned; of the last connection */
+    char *reason;                     /* owned; of a failure or refusal; NULL */
 };
 
 struct hw_recording {

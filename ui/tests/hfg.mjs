@@ -34,7 +34,7 @@ export function encode(g) {
     pack(Float64Array, g.self),
     pack(Float64Array, g.cum),
     pack(Uint32Array, g.samples),
-    pack(Float32Array, g.err),
+    pack(Float64Array, g.err),
     ...(g.a ? [pack(Float64Array, g.a), pack(Float64Array, g.b)] : []),
     pack(Uint32Array, begins),
   ];
@@ -43,7 +43,7 @@ export function encode(g) {
   const out = new Uint8Array(size + begins.at(-1));
   const v = new DataView(out.buffer);
   v.setUint32(0, 0x31474648, true);
-  v.setUint32(4, 1, true);
+  v.setUint32(4, 2, true);
   v.setUint32(8, g.a ? 16 : 0, true);
   v.setUint32(12, g.parent.length, true);
   v.setUint32(16, g.strings.length, true);

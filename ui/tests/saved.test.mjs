@@ -99,6 +99,18 @@ test('a graph is made again of its stacks', () => {
   assert.throws(() => made('', SMALL), NotWhole, 'its error is more than that of its stacks');
 });
 
+test('errors of what filters leave are as exact as the graph', () => {
+  // Beside a stack with a large error, main's own part has a small one, and another none at all.
+  const err = [Math.sqrt(1e12 + 9), Math.sqrt(1e12 + 9), 1e6, 0];
+  const errors = (q) => {
+    const g = decode(flameOf(decode(encode({ ...SMALL, err })), new URLSearchParams(q), null));
+    return Array.from(g.err);
+  };
+  assert.deepEqual(errors('filters=HS:malloc_it\nHS:main'), [0, 0]);
+  const [all] = errors('filters=HS:malloc_it');
+  assert.ok(Math.abs(all - 3) < 1e-3, String(all));
+});
+
 test('siblings near a frame: each with its place, however many there are', () => {
   const n = 1000;
   const g = decode(

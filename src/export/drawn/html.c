@@ -134,8 +134,10 @@ static int put_functions(struct page *pg, struct hw_json *j)
 
 static void put_variance(struct hw_json *j, const struct hw_value *v, enum hw_metric m)
 {
+    char six_digits[32];
     double variance = hw_value_variance(v, m);
-    hw_json_double(j, variance > 0 ? round(variance) : 0);
+    (void)snprintf(six_digits, sizeof six_digits, "%.6g", variance > 0 ? variance : 0);
+    hw_json_double(j, strtod(six_digits, NULL));
 }
 
 static void put_columns(const struct page *pg, struct hw_json *j)

@@ -69,7 +69,7 @@ static void check(bool has_sides)
     (void)array(&at, 4 * sizeof(double));
     (void)array(&at, 4 * sizeof(double));
     assert_memory_equal(array(&at, sizeof samples), samples, sizeof samples);
-    (void)array(&at, 4 * sizeof(float));
+    (void)array(&at, 4 * sizeof(double));
     if (has_sides) {
         double b3;
         (void)array(&at, 4 * sizeof(double));

@@ -110,7 +110,7 @@ export function fromRows(rows: TreeRow[]): Graph {
     self: Float64Array.from(o.self),
     cum: Float64Array.from(o.cum),
     samples: new Uint32Array(n),
-    err: new Float32Array(n),
+    err: new Float64Array(n),
     begin: Float64Array.from(o.begin),
     total: o.cum[0],
     unfiltered: o.cum[0],

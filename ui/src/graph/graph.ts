@@ -27,7 +27,7 @@ export interface Graph {
   self: Float64Array;
   cum: Float64Array;
   samples: Uint32Array;
-  err: Float32Array;
+  err: Float64Array;
   /** Of a difference: figures of both sides; cum and self are widths, err is that of the change. */
   a?: Float64Array;
   b?: Float64Array;
@@ -60,7 +60,6 @@ class Arrays {
   u16 = (n: number) => new Uint16Array(this.buffer, this.take(n, 2), n);
   u8 = (n: number) => new Uint8Array(this.buffer, this.take(n, 1), n);
   f64 = (n: number) => new Float64Array(this.buffer, this.take(n, 8), n);
-  f32 = (n: number) => new Float32Array(this.buffer, this.take(n, 4), n);
   rest = () => new Uint8Array(this.buffer, this.at);
 }
 
@@ -93,7 +92,7 @@ export function decode(buffer: ArrayBuffer): Graph {
   const started = performance.now();
   if (buffer.byteLength < HEADER) throw new BrokenGraph('the graph ends too early');
   const v = new DataView(buffer);
-  if (v.getUint32(0, true) !== 0x31474648 || v.getUint32(4, true) !== 1)
+  if (v.getUint32(0, true) !== 0x31474648 || v.getUint32(4, true) !== 2)
     throw new BrokenGraph('this page and the server are of different versions: reload the page');
   const n = v.getUint32(12, true);
   const nStrings = v.getUint32(16, true);
@@ -109,7 +108,7 @@ export function decode(buffer: ArrayBuffer): Graph {
     self: r.f64(n),
     cum: r.f64(n),
     samples: r.u32(n),
-    err: r.f32(n),
+    err: r.f64(n),
     a: sides ? r.f64(n) : undefined,
     b: sides ? r.f64(n) : undefined,
   };

@@ -69,7 +69,7 @@ export function joined(
     at += round(a.byteLength);
   }
   const head = new DataView(out.buffer);
-  [MAGIC, 1, flags, n, nTexts, 1, deepest, 0].forEach((v, i) => head.setUint32(4 * i, v, true));
+  [MAGIC, 2, flags, n, nTexts, 1, deepest, 0].forEach((v, i) => head.setUint32(4 * i, v, true));
   figures.forEach((v, i) => head.setFloat64(32 + 8 * i, v, true));
   return out.buffer;
 }
@@ -94,7 +94,7 @@ export function graphBytes(boxes: Box[], { unfiltered, ts, interval, sides }: He
     numbers((b) => b.self),
     numbers((b) => b.cum),
     Uint32Array.from(boxes, (b) => Math.max(0, b.samples)),
-    Float32Array.from(boxes, (b) => b.err),
+    numbers((b) => b.err),
     ...(sides ? [numbers((b) => b.a ?? 0), numbers((b) => b.b ?? 0)] : []),
     t.begins,
     t.bytes,

@@ -46,14 +46,20 @@ function addUp(rest: Float64Array, parent: Int32Array): Float64Array {
   return rest;
 }
 
-function errorsOf(c: Cursor, n: number, same: Uint8Array): Float32Array {
-  const bits = new Uint32Array(n);
-  const kept = many(n, () => 0)
-    .map((_, i) => i)
-    .filter((i) => !same[i]);
-  for (let shift = 24; shift >= 0; shift -= 8) for (const i of kept) bits[i] |= c.u8() << shift;
-  for (let i = n - 2; i >= 0; i--) if (same[i]) bits[i] = bits[i + 1];
-  return new Float32Array(bits.buffer);
+/** The square roots of shares that add up, or errors of which each stands for itself. */
+function errorsOf(c: Cursor, n: number, parent: Int32Array): Float64Array {
+  if (c.u8() === 0) {
+    const bits = new Uint32Array(n);
+    for (let shift = 24; shift >= 0; shift -= 8) for (let i = 0; i < n; i++) bits[i] |= c.u8() << shift;
+    return addUp(Float64Array.from(new Float32Array(bits.buffer)), parent).map(Math.sqrt);
+  }
+  const same = many(n, () => c.u8());
+  const kept = [...same.keys()].filter((i) => !same[i]);
+  const bytes = new Uint8Array(8 * n); // little endian, as in the graph
+  for (let byte = 7; byte >= 0; byte--) for (const i of kept) bytes[8 * i + byte] = c.u8();
+  const errors = new Float64Array(bytes.buffer);
+  for (let i = n - 2; i >= 0; i--) if (same[i]) errors[i] = errors[i + 1];
+  return errors;
 }
 
 function sidesOf(c: Cursor, n: number, parent: Int32Array): Float64Array[] {
@@ -70,12 +76,12 @@ export function unpackGraph(packed: Uint8Array, texts: string[]): ArrayBuffer {
   const figures = many(5, () => c.f64());
   const parent = Int32Array.from(many(n, () => c.uint()).map((d, i) => (i ? i - d : -1)));
   const [name, module] = [many(n, () => c.uint()), many(n, () => c.uint())];
-  const [nodes, same] = [many(n, () => c.u8()), many(n, () => c.u8())].map((v) => Uint8Array.from(v));
+  const nodes = Uint8Array.from(many(n, () => c.u8()));
   const plain = c.u8() === 1;
   const self = Float64Array.from(many(n, () => (plain ? c.f64() : c.uint())));
   const samples = addUp(Float64Array.from(many(n, () => c.int())), parent);
   const sides = flags & SIDES ? sidesOf(c, n, parent) : [];
-  const errors = errorsOf(c, n, same);
+  const errors = errorsOf(c, n, parent);
   const t = textsOf(name, module, (id) => texts[id] ?? '');
   const arrays = [
     parent,

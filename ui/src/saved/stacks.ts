@@ -39,6 +39,8 @@ export class NotWhole extends Error {}
 
 const NAME = (name: string, module: string) => `${name}\0${module}`;
 
+const ROUNDED = 1e-12; // share of a square: what sums of numbers may be off
+
 /** By number of its nodes: what stands there and not at one of its children. */
 function selves(g: Graph): { samples: Float64Array; e2: Float64Array } {
   const samples = Float64Array.from(g.samples);
@@ -52,7 +54,8 @@ function selves(g: Graph): { samples: Float64Array; e2: Float64Array } {
   for (let i = 0; i < g.n; i++) {
     const whole = e2[i];
     e2[i] = Math.max(0, whole - below[i]);
-    // Errors keep sixteen bits; what is more has another source than the stacks.
+    if (e2[i] <= ROUNDED * whole) e2[i] = 0;
+    // What is more has another source than the stacks.
     if (g.self[i] <= 0 && e2[i] > 0.01 * whole) throw new NotWhole();
   }
   return { samples, e2 };

@@ -21,7 +21,7 @@ int hw_flame_block_put(struct hw_flame_block *b, const struct hw_flame_box *x)
     rc |= hw_vec_push(&b->self, x->self);
     rc |= hw_vec_push(&b->cum, x->cum);
     rc |= hw_vec_push(&b->samples, samples > 0 ? (uint32_t)samples : 0);
-    rc |= hw_vec_push(&b->error, (float)x->error);
+    rc |= hw_vec_push(&b->error, x->error);
     if (b->has_sides) {
         rc |= hw_vec_push(&b->a, x->a);
         rc |= hw_vec_push(&b->b, x->b);
@@ -84,7 +84,7 @@ int hw_flame_block_write(const struct hw_flame_block *b, const struct hw_flame_h
     size_t n = b->parent.n;
     uint32_t texts_end = (uint32_t)b->texts.n;
     const struct header h = {.magic = {'H', 'F', 'G', '1'},
-                             .version = 1,
+                             .version = 2,
                              .flags = head->flags | (b->has_sides ? HW_FLAME_BLOCK_SIDES : 0),
                              .n = (uint32_t)n,
                              .n_strings = (uint32_t)b->begins.n,
@@ -92,7 +92,7 @@ int hw_flame_block_write(const struct hw_flame_block *b, const struct hw_flame_h
                              .max_depth = b->max_depth,
                              .total = n ? b->cum.v[0] : 0,
                              .unfiltered = head->unfiltered,
-                             .error = n ? (double)b->error.v[0] : 0,
+                             .error = n ? b->error.v[0] : 0,
                              .ts_ns = head->ts_ns,
                              .interval = head->interval};
     put_array(out, &h, sizeof h);

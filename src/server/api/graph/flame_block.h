@@ -4,11 +4,11 @@
  * Why:     one component draws stacks, differences and heap trees.
  * Shapes:  little endian, each array begins at a multiple of 8:
  *
- *            char magic[4] "HFG1", u32 version 1, u32 flags, u32 nodes N, u32 strings S,
+ *            char magic[4] "HFG1", u32 version 2, u32 flags, u32 nodes N, u32 strings S,
  *            u32 metrics 1, u32 deepest node, u32 0, f64 total, f64 total without filters,
  *            f64 error of the total, f64 ts_ns of the moment, f64 sampling interval
  *            i32 parent[N] (-1 at the root), u32 subtree_end[N], u16 depth[N], u32 name[N],
- *            u32 module[N], u8 flags[N], f64 self[N], f64 cum[N], u32 samples[N], f32 error[N]
+ *            u32 module[N], u8 flags[N], f64 self[N], f64 cum[N], u32 samples[N], f64 error[N]
  *            HW_FLAME_BLOCK_SIDES only: f64 a[N], f64 b[N]
  *            u32 begin[S + 1], the strings' bytes
  *
@@ -45,7 +45,7 @@ struct hw_flame_block {
     HW_VEC(uint16_t) depth;
     HW_VEC(uint8_t) flags;
     HW_VEC(double) self, cum, a, b;
-    HW_VEC(float) error;
+    HW_VEC(double) error;
     HW_VEC(uint32_t) begins; /* of texts */
     struct hw_strbuf texts;
     uint32_t max_depth;

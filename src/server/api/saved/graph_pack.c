@@ -11,6 +11,8 @@
 
 enum { HEADER = 72, AT_FLAGS = 8, AT_NODES = 12, AT_TEXTS = 16, AT_DEEPEST = 24, AT_FIGURES = 32 };
 
+#define ROUNDED 1e-12 /* share of a square: what sums of doubles may be off */
+
 struct arrays {
     struct hw_bytes all;
     uint64_t at;
@@ -18,8 +20,7 @@ struct arrays {
     const int32_t *parent;
     const uint32_t *end, *name, *module, *samples, *begins;
     const uint8_t *node_flags;
-    const double *self, *a, *b;
-    const float *error;
+    const double *self, *error, *a, *b;
     const char *texts;
 };
 
@@ -57,7 +58,7 @@ static int read_arrays(struct hw_bytes bytes, struct arrays *g)
     g->self = take(g, g->n, 8);
     (void)take(g, g->n, 8); /* cum */
     g->samples = take(g, g->n, 4);
-    g->error = take(g, g->n, 4);
+    g->error = take(g, g->n, 8);
     if (g->flags & HW_FLAME_BLOCK_SIDES) {
         g->a = take(g, g->n, 8);
         g->b = take(g, g->n, 8);
@@ -140,15 +141,47 @@ static bool is_same(const struct arrays *g, uint32_t i)
            memcmp(&g->error[i], &g->error[i + 1], sizeof *g->error) == 0;
 }
 
-/* Bytes of equal weight beside each other pack better; the lowest bits are beyond what is shown. */
+/* Bytes of equal weight beside each other pack better. */
 static void put_errors(const struct arrays *g, struct hw_strbuf *out)
 {
-    for (int shift = 24; shift >= 0; shift -= 8)
+    for (uint32_t i = 0; i < g->n; i++)
+        hw_strbuf_addc(out, is_same(g, i) ? 1 : 0);
+    for (int shift = 56; shift >= 0; shift -= 8)
         for (uint32_t i = 0; i < g->n; i++) {
-            uint32_t bits;
+            uint64_t bits;
             memcpy(&bits, &g->error[i], sizeof bits);
             if (!is_same(g, i))
-                hw_strbuf_addc(out, (char)(shift ? bits >> shift : 0));
+                hw_strbuf_addc(out, (char)(bits >> shift));
+        }
+}
+
+/*
+ * Squares of errors, less those of the children: most are 0, and a sum of what filters leave is as
+ * exact as each of them. False: they do not add up here (differences; a chosen moment).
+ */
+static bool share_out_errors(const struct arrays *g, double *rest)
+{
+    for (uint32_t i = 0; i < g->n; i++)
+        rest[i] = g->error[i] * g->error[i];
+    for (uint32_t i = 1; i < g->n; i++)
+        rest[g->parent[i]] -= g->error[i] * g->error[i];
+    for (uint32_t i = 0; i < g->n; i++) {
+        if (fabs(rest[i]) <= ROUNDED * g->error[i] * g->error[i])
+            rest[i] = 0;
+        if (rest[i] < 0 || (rest[i] > 0 && g->self[i] <= 0))
+            return false;
+    }
+    return true;
+}
+
+static void put_shares(const double *rest, uint32_t n, struct hw_strbuf *out)
+{
+    for (int shift = 24; shift >= 0; shift -= 8)
+        for (uint32_t i = 0; i < n; i++) {
+            float share = (float)rest[i];
+            uint32_t bits;
+            memcpy(&bits, &share, sizeof bits);
+            hw_strbuf_addc(out, (char)(bits >> shift));
         }
 }
 
@@ -170,8 +203,6 @@ static int put_arrays(const struct arrays *g, struct hw_strings *texts, uint32_t
         rc = put_texts(g, g->module, known, texts, out);
     for (uint32_t i = 0; i < g->n; i++)
         hw_strbuf_addc(out, (char)g->node_flags[i]);
-    for (uint32_t i = 0; i < g->n; i++)
-        hw_strbuf_addc(out, is_same(g, i) ? 1 : 0);
     bool whole = are_whole(g->self, g->n);
     hw_strbuf_addc(out, whole ? 0 : 1);
     if (!whole)
@@ -184,7 +215,12 @@ static int put_arrays(const struct arrays *g, struct hw_strings *texts, uint32_t
     put_rest(g, samples, rest, out);
     if (g->a)
         put_sides(g, rest, out);
-    put_errors(g, out);
+    bool shared = !g->a && share_out_errors(g, rest);
+    hw_strbuf_addc(out, shared ? 0 : 1);
+    if (shared)
+        put_shares(rest, g->n, out);
+    else
+        put_errors(g, out);
     return rc;
 }
 

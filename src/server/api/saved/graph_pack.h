@@ -7,12 +7,13 @@
  *          signed ones zigzag:
  *
  *            distance to the parent (the root: 0) · name · module: ids of the file's texts · u8 flags ·
- *            u8, 1 where the error is that of the next node, its first child ·
  *            self · samples less those of the children, signed ·
  *            of differences: a and b, less those of the children, signed ·
- *            errors, where they are not the same: f32, by bytes, high ones first
+ *            squares of errors less those of the children: f32, by bytes, high ones first
  *
  *          before self, and before a: u8, 1 where the values are f64, as they are no whole numbers.
+ *          before the squares: u8, 1 where they do not add up. Then in their place: u8, 1 where the error
+ *          is that of the next node, its first child; and the other errors: f64, by bytes, high ones first.
  * Errors:  HW_EFORMAT: the bytes are no graph; HW_ENOMEM.
  */
 #ifndef HW_SERVER_API_SAVED_GRAPH_PACK_H
