@@ -36,6 +36,18 @@ static bool ends_of(int fd, struct sockaddr_storage *peer, struct sockaddr_stora
            getsockname(fd, (struct sockaddr *)self, &m) == 0;
 }
 
+/* A mapped address is the plain one in it. */
+static bool is_loopback(const struct sockaddr_storage *a)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)a;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)a;
+    if (a->ss_family == AF_INET)
+        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+    return a->ss_family == AF_INET6 &&
+           (IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) ||
+            (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && v6->sin6_addr.s6_addr[12] == 127));
+}
+
 /* ---- asking for one socket ---- */
 
 struct question {
@@ -51,7 +63,7 @@ struct reply {
     };
 };
 
-/* A mapped address is the plain one in it. False: not on this machine. */
+/* False: not on this machine. */
 static bool put_end(const struct sockaddr_storage *a, uint8_t *family, __be32 address[4],
                     __be16 *port)
 {
@@ -60,12 +72,11 @@ static bool put_end(const struct sockaddr_storage *a, uint8_t *family, __be32 ad
     bool mapped = a->ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr);
     *family = mapped ? AF_INET : (uint8_t)a->ss_family;
     *port = a->ss_family == AF_INET ? v4->sin_port : v6->sin6_port;
-    if (*family == AF_INET) {
+    if (*family == AF_INET)
         memcpy(address, mapped ? &v6->sin6_addr.s6_addr[12] : (const void *)&v4->sin_addr, 4);
-        return ntohl(address[0]) >> 24 == 127;
-    }
-    memcpy(address, &v6->sin6_addr, sizeof v6->sin6_addr);
-    return *family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+    else
+        memcpy(address, &v6->sin6_addr, sizeof v6->sin6_addr);
+    return is_loopback(a);
 }
 
 static enum owner read_reply(const struct reply *r, ssize_t n, unsigned long *uid)
@@ -111,15 +122,14 @@ static bool endpoint(const struct sockaddr_storage *a, char out[ENDPOINT])
     if (a->ss_family == AF_INET) {
         (void)snprintf(out, ENDPOINT, "%08" PRIX32 ":%04X", (uint32_t)v4->sin_addr.s_addr,
                        ntohs(v4->sin_port));
-        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+        return is_loopback(a);
     }
     if (a->ss_family != AF_INET6)
         return false;
     memcpy(w, &v6->sin6_addr, sizeof w);
     (void)snprintf(out, ENDPOINT, "%08" PRIX32 "%08" PRIX32 "%08" PRIX32 "%08" PRIX32 ":%04X", w[0],
                    w[1], w[2], w[3], ntohs(v6->sin6_port));
-    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) ||
-           (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && v6->sin6_addr.s6_addr[12] == 127);
+    return is_loopback(a);
 }
 
 /*
@@ -175,7 +185,7 @@ bool hw_http_same_user(int fd)
     return owner_of_peer(fd, &uid) && (uid == 0 || uid == geteuid());
 }
 
-/* An IPv6 client has a whole /64 for itself. */
+/* An IPv6 client has a whole /64 for itself, and a loopback one all of 127.0.0.0/8. */
 static uint64_t address_of_peer(int fd)
 {
     struct sockaddr_storage peer = {0};
@@ -191,13 +201,16 @@ static uint64_t address_of_peer(int fd)
         memcpy(&client, &v6->sin6_addr.s6_addr[12], 4);
     else if (peer.ss_family == AF_INET6)
         memcpy(&client, v6->sin6_addr.s6_addr, sizeof client);
-    return client;
+    return is_loopback(&peer) ? INADDR_LOOPBACK : client;
 }
 
-/* Connections without a known owner are one client together, and never user 0's. */
+/*
+ * On this machine a client is a user, as he has as many addresses as he likes. Connections without
+ * a known owner are one client together, and never user 0's.
+ */
 static uint64_t client_of(int fd, bool known, unsigned long uid)
 {
-    return address_of_peer(fd) ^ (known ? ((uint64_t)uid + 1) << 32 : 0);
+    return known ? ((uint64_t)uid + 1) << 32 : address_of_peer(fd);
 }
 
 bool hw_http_client_at_once(int fd, uint64_t *out)
