@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { address, axe, browse, cli, dir, done, drawn, go, here, HOSTILE, inspect, long, more, part, record, recordFamily, recordRedis, serve, settled, soon, visit } from './lib.mjs';
+import { address, axe, browse, cli, dir, done, drawn, go, graphOf, here, HOSTILE, inspect, long, more, part, record, recordFamily, recordRedis, serve, settled, soon, visit } from './lib.mjs';
 
 let server, trace, page;
 
@@ -151,28 +151,20 @@ test('diff: sides are those of SQL, rows those of the command', async () => {
 
 test('diff: the graph holds together and adds up to both sides', async () => {
   const m = await moments();
-  const b = Buffer.from(await (await server.ask(`/api/v1/traces/1/diff?a_at=${m[0].ts}&at=${m.at(-1).ts}`)).arrayBuffer());
-  const n = b.readUInt32LE(12);
-  assert.equal(b.readUInt32LE(8), 16);
-  const at = [];
-  let o = 72;
-  for (const width of [4, 4, 2, 4, 4, 1, 8, 8, 4, 4, 8, 8]) {
-    at.push(o);
-    o += Math.ceil((n * width) / 8) * 8;
-  }
-  const end = (i) => b.readUInt32LE(at[1] + 4 * i), f = (k, i) => b.readDoubleLE(at[k] + 8 * i);
-  assert.equal(f(10, 0), m[0].space);
-  assert.equal(f(11, 0), m.at(-1).space);
-  for (let i = 0; i < n; i++) {
-    let below = f(6, i), a = 0, bb = 0;
-    for (let c = i + 1; c < end(i); c = end(c)) {
-      assert.equal(b.readInt32LE(at[0] + 4 * c), i);
-      below += f(7, c);
-      a += f(10, c);
-      bb += f(11, c);
+  const { flags, nodes } = await graphOf(server.ask(`/api/v1/traces/1/diff?a_at=${m[0].ts}&at=${m.at(-1).ts}`));
+  assert.equal(flags, 16);
+  assert.equal(nodes[0].a, m[0].space);
+  assert.equal(nodes[0].b, m.at(-1).space);
+  for (const [i, x] of nodes.entries()) {
+    let below = x.self, a = 0, b = 0;
+    for (let c = i + 1; c < x.end; c = nodes[c].end) {
+      assert.equal(nodes[c].parent, i);
+      below += nodes[c].cum;
+      a += nodes[c].a;
+      b += nodes[c].b;
     }
-    assert.ok(Math.abs(below - f(7, i)) < 1, 'as wide as what stands on it');
-    assert.ok(f(7, i) >= Math.max(f(10, i), f(11, i)) && a <= f(10, i) && bb <= f(11, i));
+    assert.ok(Math.abs(below - x.cum) < 1, 'as wide as what stands on it');
+    assert.ok(x.cum >= Math.max(x.a, x.b) && a <= x.a && b <= x.b);
   }
 });
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { browse, dir, done, heapwise, here, inspect, part, serve, settled, soon, until, visit } from './lib.mjs';
+import { browse, dir, done, graphOf, heapwise, here, inspect, part, serve, settled, soon, until, visit } from './lib.mjs';
 
 let store, url, server, page;
 const answered = () => settled(page, '[aria-busy=true], [role=status].empty, .bar [role=status]');
@@ -15,10 +15,7 @@ const cli = (...words) => {
   assert.equal(r.status, 0, r.stderr);
   return JSON.parse(r.stdout);
 };
-const total = async (query) => {
-  const b = Buffer.from(await (await server.ask(`/api/v1/traces/${await q('trace')}/flame?${query}`)).arrayBuffer());
-  return b.readDoubleLE(32);
-};
+const total = async (query) => (await graphOf(server.ask(`/api/v1/traces/${await q('trace')}/flame?${query}`))).total;
 const fleet = (query = '') => visit(page, 'fleet', `&range=14d${query}`, 0);
 
 before(async () => {

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { axe, browse, copied, dir, done, drawn, go, more, part, record, ripe, serve, settled, until, visit } from './lib.mjs';
+import { axe, browse, copied, dir, done, drawn, go, graphOf, more, part, record, ripe, serve, settled, until, visit } from './lib.mjs';
 
 let server, page, trace, moments, start;
 
@@ -150,18 +150,9 @@ test('timeline: the ruler selects, handles scrub, boxes keep their order meanwhi
 
 test('a stable order: the same functions from left to right in every selection', async () => {
   const names = async (query) => {
-    const b = Buffer.from(await (await server.ask(`/api/v1/traces/1/flame?${query}`)).arrayBuffer());
-    const n = b.readUInt32LE(12), s = b.readUInt32LE(16);
-    let o = 72;
-    const take = (w) => { const f = o; o += Math.ceil((n * w) / 8) * 8; return f; };
-    const parent = take(4);
-    take(4), take(2);
-    const name = take(4);
-    take(4), take(1), take(8), take(8), take(4), take(4);
-    const texts = o + Math.ceil(((s + 1) * 4) / 8) * 8;
-    const all = Array.from({ length: n }, (_, i) => [b.readInt32LE(parent + 4 * i), b.toString('utf8', texts + b.readUInt32LE(o + 4 * b.readUInt32LE(name + 4 * i)), texts + b.readUInt32LE(o + 4 * b.readUInt32LE(name + 4 * i) + 4))]);
-    const main = all.findIndex((x) => x[1] === 'main');
-    return { order: all.filter((x) => x[0] === main).map((x) => x[1]), total: b.readDoubleLE(32) };
+    const { nodes, total } = await graphOf(server.ask(`/api/v1/traces/1/flame?${query}`));
+    const main = nodes.findIndex((x) => x.name === 'main');
+    return { order: nodes.filter((x) => x.parent === main).map((x) => x.name), total };
   };
   const orders = [];
   for (const m of moments) {

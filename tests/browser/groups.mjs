@@ -1,32 +1,16 @@
 // Parts of a graph: filters on heaps, groups below the root, against SQL.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { browse, done, go, inspect, more as further, part, recordFamily, serve, settled, visit } from './lib.mjs';
+import { belowRoot, browse, done, go, graphOf, inspect, more as further, part, recordFamily, serve, settled, visit } from './lib.mjs';
 
 let server, page, upid;
 const flame = (query) => server.ask(`/api/v1/traces/1/flame?upid=${upid}&${query}`);
 
 /** Totals of a graph and of the boxes right below its root. */
 async function graph(query) {
-  const r = await flame(query);
-  assert.equal(r.status, 200, await (r.status === 200 ? '' : r.text()));
-  const b = Buffer.from(await r.arrayBuffer());
-  const n = b.readUInt32LE(12), s = b.readUInt32LE(16);
-  let o = 72;
-  const take = (width) => [o, (o += Math.ceil((n * width) / 8) * 8)][0];
-  const [parent, end, , name] = [take(4), take(4), take(2), take(4)];
-  take(4), take(1), take(8);
-  const cum = take(8);
-  take(4), take(4);
-  const texts = o + Math.ceil(((s + 1) * 4) / 8) * 8;
-  const string = (i) => b.toString('utf8', texts + b.readUInt32LE(o + 4 * i), texts + b.readUInt32LE(o + 4 * (i + 1)));
-  const below = {};
-  for (let i = 1; i < n; i = b.readUInt32LE(end + 4 * i)) {
-    assert.equal(b.readInt32LE(parent + 4 * i), 0);
-    below[string(b.readUInt32LE(name + 4 * i))] = b.readDoubleLE(cum + 8 * i);
-  }
-  assert.equal(b.readUInt32LE(end), n);
-  return { total: b.readDoubleLE(32), unfiltered: b.readDoubleLE(40), below };
+  const g = await graphOf(flame(query));
+  assert.equal(g.nodes[0].end, g.n);
+  return { total: g.total, unfiltered: g.unfiltered, below: belowRoot(g) };
 }
 
 before(async () => {

@@ -4,7 +4,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { browse, dir, done, heapwise, here, inspect, long, serve, settled, until, visit } from './lib.mjs';
+import { browse, dir, done, graphOf, heapwise, here, inspect, long, serve, settled, until, visit } from './lib.mjs';
 
 const has = (tool) => spawnSync(tool, ['-version']).error === undefined;
 const skip = has('java') && has('javac') ? false : 'no JDK';
@@ -103,22 +103,7 @@ const last = '(select max(ts) from heap_graph)';
 const AGGREGATION = 'include perfetto module android.memory.heap_graph.heap_graph_class_aggregation;';
 
 /** Names of the boxes from the root down, with what each holds in all. */
-async function graph(query, trace = 1) {
-  const b = Buffer.from(await (await api(`flame?${query}`, trace)).arrayBuffer());
-  const n = b.readUInt32LE(12), s = b.readUInt32LE(16), sides = b.readUInt32LE(8) & 16;
-  let o = 72;
-  const take = (width) => [o, (o += Math.ceil((n * width) / 8) * 8)][0];
-  const [parent, , , name] = [take(4), take(4), take(2), take(4)];
-  take(4), take(1);
-  const self = take(8), cum = take(8);
-  take(4), take(4);
-  if (sides) take(8), take(8);
-  const texts = o + Math.ceil(((s + 1) * 4) / 8) * 8;
-  const string = (i) => b.toString('utf8', texts + b.readUInt32LE(o + 4 * i), texts + b.readUInt32LE(o + 4 * (i + 1)));
-  const out = [];
-  for (let i = 0; i < n; i++) out.push({ parent: b.readInt32LE(parent + 4 * i), name: string(b.readUInt32LE(name + 4 * i)), self: b.readDoubleLE(self + 8 * i), cum: b.readDoubleLE(cum + 8 * i) });
-  return out;
-}
+const graph = async (query, trace = 1) => (await graphOf(api(`flame?${query}`, trace))).nodes;
 
 const paths = (nodes, value) => nodes.map((x, i) => {
   const names = [];
@@ -354,16 +339,10 @@ test('two dumps side by side: classes and paths that changed', { skip }, async (
   const top = (await json(`diff?${query}&limit=3`)).data.map((r) => r[4] - r[3]);
   assert.deepEqual(top, rows.map((r) => r[4] - r[3]).sort((x, y) => y - x).slice(0, 3));
   // The tree of both: sides are those of each dump's own tree.
-  const b = Buffer.from(await (await api(`diff-flame?${query}&metric=object_size`)).arrayBuffer());
-  const n = b.readUInt32LE(12);
-  assert.equal(b.readUInt32LE(8) & 16, 16);
-  let o = 72;
-  const take = (width) => [o, (o += Math.ceil((n * width) / 8) * 8)][0];
-  take(4), take(4), take(2), take(4), take(4), take(1), take(8);
-  take(8), take(4), take(4);
-  const [before, after] = [take(8), take(8)];
-  assert.equal(b.readDoubleLE(before), (await graph(`upid=${upid}&at=${first}`))[0].cum);
-  assert.equal(b.readDoubleLE(after), (await graph(`upid=${upid}&at=${end}`))[0].cum);
+  const both = await graphOf(api(`diff-flame?${query}&metric=object_size`));
+  assert.equal(both.flags & 16, 16);
+  assert.equal(both.nodes[0].a, (await graph(`upid=${upid}&at=${first}`))[0].cum);
+  assert.equal(both.nodes[0].b, (await graph(`upid=${upid}&at=${end}`))[0].cum);
   // Against the JVM's own file: another trace.
   assert.ok((await json(`diff?${query.replace(/a_upid.*/, '')}a_trace=2`)).rows > 0);
   await visit(page, 'heap', '&tab=diff');

@@ -1,4 +1,5 @@
 // What the browser tests share: a trace recorded now, a server of ours, a page in Chromium.
+import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -213,6 +214,33 @@ export const copied = (page, pattern) => until(`a copy like ${pattern}`, async (
   const text = await page.evaluate(() => navigator.clipboard.readText());
   return pattern.test(text) && text;
 });
+
+/** A graph's bytes as the server answers them (doc/design/pages.md): what the page's own decoder must agree with. */
+export async function graphOf(answer) {
+  const r = await answer;
+  assert.equal(r.status, 200, r.status === 200 ? '' : await r.text());
+  const b = Buffer.from(await r.arrayBuffer());
+  const flags = b.readUInt32LE(8), n = b.readUInt32LE(12), nTexts = b.readUInt32LE(16);
+  let end = 72;
+  const take = (width, count = n) => [end, (end += Math.ceil((count * width) / 8) * 8)][0];
+  const i32 = (at) => (i) => b.readInt32LE(at + 4 * i), u32 = (at) => (i) => b.readUInt32LE(at + 4 * i);
+  const f64 = (at) => (i) => b.readDoubleLE(at + 8 * i);
+  const u16 = (at) => (i) => b.readUInt16LE(at + 2 * i), u8 = (at) => (i) => b[at + i];
+  const columns = { parent: i32(take(4)), end: u32(take(4)), depth: u16(take(2)), name: u32(take(4)), module: u32(take(4)), flags: u8(take(1)),
+    self: f64(take(8)), cum: f64(take(8)), samples: u32(take(4)), error: f64(take(8)),
+    ...(flags & 16 ? { a: f64(take(8)), b: f64(take(8)) } : {}) };
+  const begins = take(4, nTexts + 1), texts = end;
+  const text = (i) => b.toString('utf8', texts + b.readUInt32LE(begins + 4 * i), texts + b.readUInt32LE(begins + 4 * (i + 1)));
+  const nodes = Array.from({ length: n }, (_, i) => {
+    const node = Object.fromEntries(Object.entries(columns).map(([k, of]) => [k, of(i)]));
+    return { ...node, name: text(node.name), module: text(node.module) };
+  });
+  const [total, unfiltered, error, ts] = [32, 40, 48, 56].map((at) => b.readDoubleLE(at));
+  return { flags, n, total, unfiltered, error, ts, nodes };
+}
+
+/** What each box right above the root's holds, by name. */
+export const belowRoot = (g) => Object.fromEntries(g.nodes.filter((x) => x.parent === 0).map((x) => [x.name, x.cum]));
 
 /** Goes to an address within the page, which knows of it when this ends. */
 export const go = (page, hash) => page.evaluate(async (h) => {

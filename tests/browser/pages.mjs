@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { address, axe, browse, cli, dir, done, drawn, go, HOSTILE, more, part, quiet, record, run, serve, settled, soon, visit } from './lib.mjs';
+import { address, axe, browse, cli, dir, done, drawn, go, graphOf, HOSTILE, more, part, quiet, record, run, serve, settled, soon, visit } from './lib.mjs';
 
 let server, trace, page;
 const spaced = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, '\u2009');
@@ -25,32 +25,7 @@ after(done);
 const at = (name, query) => visit(page, name, query);
 const shot = async (name) => process.env.HW_SHOTS && page.screenshot({ path: join(process.env.HW_SHOTS, `${name}.png`) });
 /** The graph's header and arrays, by a reader of its own. */
-async function graph(query = '') {
-  const r = await server.ask(`/api/v1/traces/1/flame?${query}`);
-  assert.equal(r.status, 200, await (r.status === 200 ? '' : r.text()));
-  const b = Buffer.from(await r.arrayBuffer());
-  const n = b.readUInt32LE(12), s = b.readUInt32LE(16);
-  let o = 72;
-  const take = (width) => {
-    const from = o;
-    o += Math.ceil((n * width) / 8) * 8;
-    return from;
-  };
-  const [parent, end, depth, name] = [take(4), take(4), take(2), take(4)];
-  take(4), take(1);
-  const [self, cum] = [take(8), take(8)];
-  take(4), take(4);
-  const begins = o;
-  const texts = begins + Math.ceil(((s + 1) * 4) / 8) * 8;
-  const string = (i) => b.toString('utf8', texts + b.readUInt32LE(begins + 4 * i), texts + b.readUInt32LE(begins + 4 * (i + 1)));
-  return {
-    n, total: b.readDoubleLE(32), unfiltered: b.readDoubleLE(40),
-    nodes: Array.from({ length: n }, (_, i) => ({
-      parent: b.readInt32LE(parent + 4 * i), end: b.readUInt32LE(end + 4 * i), depth: b.readUInt16LE(depth + 2 * i),
-      name: string(b.readUInt32LE(name + 4 * i)), self: b.readDoubleLE(self + 8 * i), cum: b.readDoubleLE(cum + 8 * i),
-    })),
-  };
-}
+const graph = (query = '') => graphOf(server.ask(`/api/v1/traces/1/flame?${query}`));
 
 test('rows of the call tree stand below each other', async () => {
   await at('tree');

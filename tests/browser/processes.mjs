@@ -1,7 +1,7 @@
 // Several processes looked at as one, and what the timeline says of each, against SQL.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { axe, browse, done, drawn, go, inspect, part, recordFamily, serve, settled, soon, visit } from './lib.mjs';
+import { axe, belowRoot, browse, done, drawn, go, graphOf, inspect, part, recordFamily, serve, settled, soon, visit } from './lib.mjs';
 
 let server, page, timeline, upids;
 const json = async (path) => (await server.ask(path)).json();
@@ -9,23 +9,8 @@ const q = (key) => part(page, key, () => true);
 
 /** Header and first level of a graph. */
 async function graph(query) {
-  const r = await server.ask(`/api/v1/traces/1/flame?${query}`);
-  assert.equal(r.status, 200, r.status === 200 ? '' : await r.text());
-  const b = Buffer.from(await r.arrayBuffer());
-  const n = b.readUInt32LE(12), s = b.readUInt32LE(16);
-  let o = 72;
-  const take = (width) => [o, (o += Math.ceil((n * width) / 8) * 8)][0];
-  const [, end, , name] = [take(4), take(4), take(2), take(4)];
-  take(4), take(1), take(8);
-  const cum = take(8);
-  take(4), take(4);
-  const texts = o + Math.ceil(((s + 1) * 4) / 8) * 8;
-  const below = {};
-  for (let i = 1; i < n; i = b.readUInt32LE(end + 4 * i)) {
-    const k = b.readUInt32LE(name + 4 * i);
-    below[b.toString('utf8', texts + b.readUInt32LE(o + 4 * k), texts + b.readUInt32LE(o + 4 * (k + 1)))] = b.readDoubleLE(cum + 8 * i);
-  }
-  return { total: b.readDoubleLE(32), ts: b.readDoubleLE(56), below };
+  const g = await graphOf(server.ask(`/api/v1/traces/1/flame?${query}`));
+  return { total: g.total, ts: g.ts, below: belowRoot(g) };
 }
 
 before(async () => {

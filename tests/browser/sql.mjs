@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { address, axe, browse, copied, done, go, looks, more, quiet, record, serve, settled, soon, until } from './lib.mjs';
+import { address, axe, browse, copied, done, go, graphOf, looks, more, quiet, record, serve, settled, soon, until } from './lib.mjs';
 
 let server, page;
 
@@ -218,9 +218,7 @@ test('SQL of a flamegraph gives its total under filters, intervals and inverted'
   const selections = ['', '&metric=alloc_space', '&invert=1', '&f=SS%3A%22cache_insert%22&f=HF%3A%22main%22', '&f=P%3A%22recurse%22', `&at=${moments[1].ts}`,
     `&from=${moments[0].ts}&at=${moments[2].ts}`, '&at=peak', '&frames=all', '&heap=libc.malloc&metric=objects'];
   for (const s of selections) {
-    const r = await server.ask(`/api/v1/traces/1/flame?${questionOf(s)}`);
-    const bytes = Buffer.from(await r.arrayBuffer());
-    const [n, total] = [bytes.readUInt32LE(12), bytes.readDoubleLE(32)];
+    const { n, total } = await graphOf(server.ask(`/api/v1/traces/1/flame?${questionOf(s)}`));
     await at('flame', s);
     await more(page);
     const rows = await follow(() => page.click('.explorer button:has-text("SQL")'));
