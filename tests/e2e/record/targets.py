@@ -3,6 +3,7 @@
 import contextlib
 import glob
 import json
+import math
 import os
 import pathlib
 import re
@@ -232,8 +233,11 @@ def sampled(box):
     for k, what in ((1, "allocations"), (3, "live objects")):
         total = sum(w[k] for w in want.values())
         bias = sum(h[k] for h in have.values()) / total - 1
-        print(f"  bias of {what}: {100 * bias:+.2f} %")
-        hw.true(abs(bias) < 0.03, f"bias of {what} {bias:+.4f}")
+        # Of n allocations of one size about n * p are sampled, with p = 1 - exp(-size / interval): four standard errors.
+        chances = [(w[k], -math.expm1(-w[k - 1] / w[k] / 4096)) for w in want.values() if w[k]]
+        bar = 4 * math.sqrt(sum(n * (1 - p) / p for n, p in chances)) / total
+        print(f"  bias of {what}: {100 * bias:+.2f} %, four standard errors are {100 * bar:.2f} %")
+        hw.true(abs(bias) < bar, f"bias of {what} {bias:+.4f}")
 
 
 def ending(how):
