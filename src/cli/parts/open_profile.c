@@ -308,7 +308,7 @@ int hw_open_profile_file(struct hw_open_profile *s, const struct hw_cli *cli, co
 
 int64_t hw_open_profile_since_start(const struct hw_open_profile *s, int64_t ts_ns)
 {
-    return hw_sat_sub(ts_ns, s->view.start_ns ? s->view.start_ns : s->p->first_ns);
+    return hw_sat_sub(ts_ns, s->view.start_ns);
 }
 
 void hw_open_profile_label(const struct hw_open_profile *s, struct hw_strbuf *out)

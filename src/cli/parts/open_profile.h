@@ -72,7 +72,7 @@ int hw_open_profile_rank(const struct hw_profile *p, const struct hw_series_list
 bool hw_open_profile_choose_heap(struct hw_series_list *list, const struct hw_profile *p,
                                  const char *heap, struct hw_error *err);
 bool hw_open_profile_is_starter(const struct hw_profile *p, hw_upid upid);
-/* Of the process; of one without a start, of the trace. */
+/* Since view.start_ns. */
 int64_t hw_open_profile_since_start(const struct hw_open_profile *s, int64_t ts_ns);
 /* "server (4211)" */
 void hw_open_profile_label(const struct hw_open_profile *s, struct hw_strbuf *out);

@@ -134,7 +134,7 @@ static bool lived(const struct hw_process_view *view, int64_t first_ns, int64_t 
 {
     for (size_t i = 0; i < view->moments.n; i++)
         last_ns = view->moments.v[i].ts_ns > last_ns ? view->moments.v[i].ts_ns : last_ns;
-    bool has_begun = first_ns <= ts_ns || (view->start_ns > 0 && view->start_ns <= ts_ns);
+    bool has_begun = first_ns <= ts_ns || (view->dumps.n > 0 && view->start_ns <= ts_ns);
     return has_begun && (!view->ended || ts_ns <= last_ns);
 }
 

@@ -173,6 +173,8 @@ int hw_process_view_init(struct hw_process_view *v, const struct hw_profile *p,
     for (size_t i = 0; i < p->dumps.n; i++)
         if (p->dumps.v[i].upid.v == upid.v && is_seen(v, list, &p->dumps.v[i]))
             see_dump(v, &p->dumps.v[i]);
+    if (v->start_ns == 0)
+        v->start_ns = p->first_ns;
     if (v->dumps.n)
         qsort(v->dumps.v, v->dumps.n, sizeof *v->dumps.v, by_dump);
     v->ended = has_ended(p, upid);

@@ -45,7 +45,9 @@ struct hw_process_view {
     size_t n_dumps;   /* moments at which dumps were made, and recorded maxima; heaps together */
     bool ended;       /* the process ended while it was recorded */
     bool knows_peak;  /* maxima between its dumps were recorded, so its peak is no dump by chance */
-    int64_t start_ns; /* begin of the recorded window; its first dump's time when not written */
+    /* Begin of the recorded window; its first dump's time when not written; without a dump, the
+     * trace's. */
+    int64_t start_ns;
 };
 
 int hw_process_view_init(struct hw_process_view *v, const struct hw_profile *p,

@@ -458,6 +458,8 @@ def silent(box):
         hw.true(rss_of(said, "older than the recording") > 30 * MIB and rss_of(said, "live") == 0, "what it had before")
         text = box.run([hw.tool("heapwise"), "account", "--pid", str(p.pid), box.path(trace)], check=0).stdout.decode()
         hw.true(f"kinds ({p.pid})" in text and "read " in text, text)
+        every = json.loads(box.run([hw.tool("heapwise"), "account", "--json", "--at", "all", "--pid", str(p.pid), box.path(trace)], check=0).stdout)
+        hw.true(every["readings"] and all(0 <= r["at_ns"] < hw.CLOCK * 1e9 for r in every["readings"]), f"times since the start: {every['readings']}")
         r = box.run([hw.tool("heapwise"), "query", box.path(trace),
                      "select count(distinct ts), count(distinct upid), (select sum(rss) > 0 from heapwise_account((select max(upid) from "
                      "profiler_smaps)) where name is null) from profiler_smaps"], check=0)
