@@ -364,13 +364,22 @@ def stopped_helpers(box):
     print(f"  all but the answerer stopped: {slowest * 1000:.0f} ms, of one that is meant {meant * 1000:.0f} ms")
     hw.true(slowest < 2 and 0.02 < meant < 2, f"all but the answerer stopped: {slowest:.3f} s, {meant:.3f} s")
     os.kill(recorder, signal.SIGCONT)  # which continues the guard, which replaces the finder
+
     def whole(name, not_pid):
         """All are there, and this one is another."""
         below = w.below()
         return below if {"heapprofd-guard", "heapprofd-allow", "heapprofd-find"} <= below.keys() and below[name] != not_pid else None
-    below = hw.wait_for(lambda: whole("heapprofd-find", finder), "another finder")
-    for n in ("find", "allow"):
-        hw.idles(below["heapprofd-" + n])
+
+    def at_rest():
+        """The answerer, too, may be another by now."""
+        below = whole("heapprofd-find", finder)
+        try:
+            for n in ("find", "allow") if below else ():
+                hw.idles(below["heapprofd-" + n])
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        return below
+    hw.wait_for(at_rest, "another finder, with nothing to do")
     t = Late(box, [exe])
     want = t.do("go 9")
     t.end()
