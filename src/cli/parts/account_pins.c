@@ -26,7 +26,7 @@ static int name_them(const struct hw_open_profile *s, struct hw_account_pins *a)
 {
     int rc = hw_account_names_find(s, &a->pinned.values, &a->fns, &a->names);
     if (rc == HW_OK)
-        rc = rank(a, &s->values, &a->live); /* not ranked: the i-th is function i */
+        rc = rank(a, &a->pinned.live, &a->live); /* not ranked: the i-th is function i */
     if (rc == HW_OK)
         rc = rank(a, &a->pinned.values, &a->sites);
     if (rc < 0)

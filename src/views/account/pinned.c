@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "views/time/process.h"
 
 #include "base/banned.h"
 
@@ -91,6 +92,8 @@ int hw_pinned_find(const struct hw_profile *p, const struct hw_series_list *list
         return HW_ENOTFOUND;
     struct hw_value all = {0};
     int rc = hw_values_at(p, s, best, &out->values);
+    if (rc == HW_OK)
+        rc = hw_process_values(p, list, upid, out->ts_ns, /* at_max = */ false, &out->live);
     for (size_t i = 0; rc == HW_OK && i < out->values.n; i++)
         hw_value_add(&all, &out->values.v[i].v);
     out->pinned = (double)all.space;
@@ -107,4 +110,5 @@ int hw_pinned_find(const struct hw_profile *p, const struct hw_series_list *list
 void hw_pinned_done(struct hw_pinned *x)
 {
     hw_vec_done(&x->values);
+    hw_vec_done(&x->live);
 }

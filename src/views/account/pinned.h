@@ -8,7 +8,7 @@
  *          allocation and no free in between.
  *          Of a recording that is sampled, pinned is an estimate with an error, and so is what it leaves.
  * Units:   bytes.
- * Owns:    values; hw_pinned_done frees them.
+ * Owns:    values, live; hw_pinned_done frees them.
  * Errors:  HW_ENOMEM; HW_ENOTFOUND: it was not measured.
  * Threads: pure; the profile must be frozen.
  * Source:  doc/design/accounting.md
@@ -30,6 +30,7 @@ struct hw_pinned {
     uint64_t interval_bytes;
     double whole;     /* free, in pages without a live block; < 0 = not known */
     hw_values values; /* what each callstack pins */
+    hw_values live;   /* what was live there then: the account may be of another moment */
 };
 
 int hw_pinned_find(const struct hw_profile *p, const struct hw_series_list *list, hw_upid upid,

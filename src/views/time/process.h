@@ -42,9 +42,9 @@ struct hw_process_view {
     HW_VEC(struct hw_process_moment) moments;     /* in order of time, peaks left out */
     HW_VEC(struct hw_process_moment) peaks;       /* recorded maxima in order of time */
     HW_VEC(struct hw_dump_total) dumps;           /* shown ones and recorded maxima, by id */
-    size_t n_dumps;   /* moments at which dumps were made, and recorded maxima; heaps together */
-    bool ended;       /* the process ended while it was recorded */
-    bool knows_peak;  /* maxima between its dumps were recorded, so its peak is no dump by chance */
+    size_t n_dumps;  /* moments at which dumps were made, and recorded maxima; heaps together */
+    bool ended;      /* the process ended while it was recorded */
+    bool knows_peak; /* maxima between its dumps were recorded, so its peak is no dump by chance */
     /* Begin of the recorded window; its first dump's time when not written; without a dump, the
      * trace's. */
     int64_t start_ns;

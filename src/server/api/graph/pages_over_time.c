@@ -89,13 +89,13 @@ static int find_callers(const struct hw_page_trace *t, struct pins *x)
 }
 
 static int find_pins(const struct hw_page_trace *t, const struct hw_page_selection *s,
-                     const hw_values *live, const struct hw_memory_parts *m, struct pins *x)
+                     const struct hw_memory_parts *m, struct pins *x)
 {
     int rc = hw_pinned_find(t->profile, &t->list, s->upid, m, &x->pinned);
     if (rc < 0)
         return rc == HW_ENOTFOUND ? HW_OK : rc;
     x->known = true;
-    rc = add_sites(t, live, &x->live);
+    rc = add_sites(t, &x->pinned.live, &x->live);
     if (rc == HW_OK)
         rc = add_sites(t, &x->pinned.values, &x->sites);
     if (rc == HW_OK)
@@ -168,7 +168,7 @@ static int find_parts(const struct hw_page_trace *t, const struct hw_page_select
     if (rc == HW_OK) {
         rc = hw_memory_parts_find(t->profile, v, s->ts_ns, &live, &m);
         if (rc == HW_OK)
-            rc = find_pins(t, s, &live, &m, pins);
+            rc = find_pins(t, s, &m, pins);
         rc = rc == HW_ENOTFOUND ? HW_OK : rc;
     }
     hw_memory_parts_done(&m);
