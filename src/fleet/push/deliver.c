@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "fleet/store/http.h"
 
 #include "base/banned.h"
 
@@ -82,10 +83,20 @@ static void see_answer(struct hw_delivery *d, enum hw_sent what, const struct hw
     tell(d, HW_TOLD_REFUSED, why->text);
 }
 
+/* An attempt has as long as one request; one that begins before the entry is given up ends then. */
+static void limit_attempt(struct hw_delivery *d)
+{
+    uint64_t now = hw_now_monotonic_ns(), end = now + HW_HTTP_TIMEOUT_MS * MS_NS;
+    uint64_t given_up = d->first_fail_ns + d->retry_ms * MS_NS;
+    bool ends_before = d->fails && given_up > now && given_up < end;
+    hw_http_until(d->sender.client.http, ends_before ? given_up : end);
+}
+
 static int attempt(struct hw_delivery *d, const struct hw_entry *e, bool repeated,
                    enum hw_sent *out, struct hw_error *err)
 {
     struct hw_error why = {0};
+    limit_attempt(d);
     int rc = hw_sender_try(&d->sender, e, repeated || d->unanswered, out, &why);
     if (rc < 0) {
         if (err)

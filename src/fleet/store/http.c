@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #ifdef HW_HAVE_CURL_HEADERS
@@ -98,6 +99,7 @@ bool hw_http_installed(const char **version)
 struct hw_http_client {
     CURL *easy;
     char text[CURL_ERROR_SIZE]; /* of the last failure */
+    uint64_t deadline_ns;
 };
 
 int hw_http_new(struct hw_http_client **out, struct hw_error *err)
@@ -122,6 +124,21 @@ void hw_http_free(struct hw_http_client *h)
         return;
     curl.easy_cleanup(h->easy);
     free(h);
+}
+
+void hw_http_until(struct hw_http_client *h, uint64_t deadline_ns)
+{
+    h->deadline_ns = deadline_ns;
+}
+
+/* libcurl's 0 is no limit at all. */
+static long time_left_ms(const struct hw_http_client *h, const struct hw_http_request *r)
+{
+    uint64_t ms = r->timeout_ms ? r->timeout_ms : HW_HTTP_TIMEOUT_MS, now = hw_now_monotonic_ns();
+    if (!h->deadline_ns)
+        return (long)ms;
+    uint64_t left = h->deadline_ns > now ? (h->deadline_ns - now) / 1000000 : 0;
+    return left < 1 ? 1 : (long)(left < ms ? left : ms);
 }
 
 struct transfer {
@@ -174,8 +191,6 @@ static int code_of(CURLcode c)
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_URL_MALFORMAT:
         return HW_EINVAL;
-    case CURLE_OUT_OF_MEMORY:
-        return HW_ENOMEM;
     case CURLE_OPERATION_TIMEDOUT:
         return HW_ETIMEOUT;
     case CURLE_PEER_FAILED_VERIFICATION:
@@ -231,7 +246,7 @@ static CURLcode set_up(struct hw_http_client *h, struct transfer *t, struct curl
     SET(CURLOPT_ERRORBUFFER, h->text);
     SET(CURLOPT_HTTPHEADER, headers);
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)(r->connect_ms ? r->connect_ms : HW_HTTP_CONNECT_MS));
-    SET(CURLOPT_TIMEOUT_MS, (long)(r->timeout_ms ? r->timeout_ms : HW_HTTP_TIMEOUT_MS));
+    SET(CURLOPT_TIMEOUT_MS, time_left_ms(h, r));
     SET(CURLOPT_WRITEFUNCTION, take_piece);
     SET(CURLOPT_WRITEDATA, t);
     SET(CURLOPT_XFERINFOFUNCTION, look_at_stop);
@@ -264,6 +279,7 @@ int hw_http_do(struct hw_http_client *h, const struct hw_http_request *r, struct
     h->text[0] = '\0';
     curl.easy_reset(h->easy);
     struct curl_slist *headers = make_headers(r, &failed);
+    t.rc = failed ? HW_ENOMEM : HW_OK;
     CURLcode c = failed ? CURLE_OUT_OF_MEMORY : set_up(h, &t, headers);
     if (c == CURLE_OK)
         c = curl.perform(h->easy);
@@ -280,8 +296,10 @@ int hw_http_do(struct hw_http_client *h, const struct hw_http_request *r, struct
                    t.rc == HW_ELIMIT   ? "the answer is too long"
                    : t.rc == HW_EBUSY  ? "stopped"
                    : t.rc == HW_ENOMEM ? hw_errc_text(HW_ENOMEM)
-                   : h->text[0]        ? h->text
-                                       : curl.strerror_(c));
+                   : c == CURLE_OUT_OF_MEMORY
+                       ? "libcurl had no memory, or the answer's head is too long for it"
+                   : h->text[0] ? h->text
+                                : curl.strerror_(c));
 }
 
 #else /* built without libcurl's headers */
@@ -297,6 +315,11 @@ int hw_http_new(struct hw_http_client **out, struct hw_error *err)
 {
     (void)out; /* written on success only */
     return hw_fail(err, HW_EUNSUPPORTED, 0, "built without libcurl's headers");
+}
+
+void hw_http_until(struct hw_http_client *h, uint64_t deadline_ns)
+{
+    (void)h, (void)deadline_ns; /* there is none */
 }
 
 void hw_http_free(struct hw_http_client *h)

@@ -9,8 +9,8 @@
  *          CURL_CA_BUNDLE or SSL_CERT_FILE name certificates to trust in place of the system's.
  * Units:   time in ms; 0 = the default below.
  * Owns:    the reply's body is the caller's to free; requests are borrowed.
- * Errors:  HW_EUNSUPPORTED (no libcurl), HW_EGONE (no connection, cut off), HW_ETIMEOUT, HW_ELIMIT
- *          (the reply is too long), HW_EINVAL (the URL), HW_EPERM (TLS refused the other side),
+ * Errors:  HW_EUNSUPPORTED (no libcurl), HW_EGONE (no connection, cut off, an answer with a head
+ *          beyond what libcurl takes), HW_ETIMEOUT, HW_ELIMIT (the reply is too long), HW_EINVAL (the URL), HW_EPERM (TLS refused the other side),
  *          HW_EBUSY (stopped by *stop). Any answer of the server is HW_OK: look at the status.
  * Threads: one owner at a time for a client; several clients at once are fine.
  */
@@ -57,6 +57,8 @@ struct hw_http_client;
 
 int hw_http_new(struct hw_http_client **out, struct hw_error *err);
 void hw_http_free(struct hw_http_client *h); /* NULL is fine */
+/* No request lasts beyond that moment (CLOCK_MONOTONIC), whatever its own limit; 0 = none. */
+void hw_http_until(struct hw_http_client *h, uint64_t deadline_ns);
 int hw_http_do(struct hw_http_client *h, const struct hw_http_request *r, struct hw_http_reply *out,
                struct hw_error *err);
 void hw_http_reply_done(struct hw_http_reply *r);

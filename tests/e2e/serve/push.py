@@ -282,6 +282,20 @@ def down(box):
     fake.close()
 
 
+def impatient(box):
+    """A store that answers slowly is not waited for beyond --retry-for; a head that is too long is a failed attempt."""
+    file = day(box, dumps=1, stacks=5)
+    slow = Fake([503, ("slow", 3 * hw.CLOCK, 200)])
+    began = time.monotonic()
+    push(box, f"ingest://127.0.0.1:{slow.port}", "--retry-for", "2s", file, check=1)
+    hw.true(time.monotonic() - began < hw.CLOCK, f"it took {time.monotonic() - began} s")
+    slow.close()
+    fake = Fake([(200, {"X": "x" * 200000}), 200])
+    r = push(box, f"ingest://127.0.0.1:{fake.port}", "--spool", box.path("spool"), "--retry-for", "0", file, check=4)
+    hw.true(b"head is too long" in r.stderr and b"waits in" in r.stderr, r.stderr.decode())
+    fake.close()
+
+
 def bounded(box):
     """A spool that is full drops its oldest and says how many; a full disk as well; one push at a time has it."""
     file = day(box, dumps=40, stacks=400)
