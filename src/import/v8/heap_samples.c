@@ -2,9 +2,9 @@
  * heap_samples.c - V8's sampling heap profiles (.heapprofile) as one dump
  *
  * A tree of calls: {"head": {"callFrame": {"functionName", "url", "lineNumber", …}, "selfSize",
- * "children": [...]}}. Its head is no function. selfSize is what is held by what a function has
- * allocated, as V8 estimates it of its samples; how many objects that are is not said, and neither
- * is the interval. Lines begin at 0.
+ * "children": [...]}}. The head is not a function. selfSize is V8's estimate of the live bytes that
+ * a function has allocated; the file gives neither the number of objects nor the interval. Lines
+ * count from 0.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 
 #include "base/banned.h"
 
-enum { MAX_DEEP = 1024 }; /* hw_json_text_read refuses what is deeper */
+enum { MAX_DEPTH = 1024 }; /* hw_json_text_read rejects deeper nesting */
 
 struct level {
     struct hw_json_cursor children;
@@ -62,9 +62,9 @@ static int frame_of(struct samples *s, const struct hw_json_value *call, hw_fram
     return hw_symbol_sets_put(hw_callsites_symbol_sets(s->p->callsites), *out, &line, 1);
 }
 
-/* Takes one node below a callsite, and puts its children on the stack. */
-static int take_node(struct samples *s, const struct hw_json_value *node, hw_callsite_id parent,
-                     bool is_head)
+/* Adds one node below a callsite, and pushes its children on the stack. */
+static int add_node(struct samples *s, const struct hw_json_value *node, hw_callsite_id parent,
+                    bool is_head)
 {
     static const char *const wanted[] = {"callFrame", "selfSize", "children"};
     struct hw_json_value m[HW_ARRAY_LEN(wanted)];
@@ -84,19 +84,19 @@ static int take_node(struct samples *s, const struct hw_json_value *node, hw_cal
         rc = hw_alloc_rows_push(&s->p->allocs, &row);
     }
     below.children = hw_json_enter(&m[2]);
-    if (rc == HW_OK && s->levels.n < MAX_DEEP && hw_vec_push(&s->levels, below) < 0)
+    if (rc == HW_OK && s->levels.n < MAX_DEPTH && hw_vec_push(&s->levels, below) < 0)
         rc = HW_ENOMEM;
     return rc;
 }
 
-static int take_tree(struct samples *s, const struct hw_json_value *head)
+static int add_tree(struct samples *s, const struct hw_json_value *head)
 {
-    int rc = take_node(s, head, (hw_callsite_id){HW_ID_NONE}, /* is_head = */ true);
+    int rc = add_node(s, head, (hw_callsite_id){HW_ID_NONE}, /* is_head = */ true);
     while (rc == HW_OK && s->levels.n) {
         struct level *top = &s->levels.v[s->levels.n - 1];
         struct hw_json_value child;
         if (hw_json_next(&top->children, &child))
-            rc = take_node(s, &child, top->site, /* is_head = */ false);
+            rc = add_node(s, &child, top->site, /* is_head = */ false);
         else
             s->levels.n--;
     }
@@ -123,7 +123,7 @@ static int import(struct samples *s, struct hw_bytes file, struct hw_error *err)
         return hw_fail(err, HW_EFORMAT, 0, "a V8 heap profile without the object 'head'");
     rc = add_dump(s->p);
     if (rc == HW_OK)
-        rc = take_tree(s, &head);
+        rc = add_tree(s, &head);
     return rc < 0 ? hw_fail(err, rc, 0, "V8 heap profile:") : HW_OK;
 }
 

@@ -3,15 +3,15 @@
  *
  * One JSON object. `snapshot.meta` says what the columns of two flat lists of numbers are:
  *
- *     nodes  type name id self_size edge_count …     a row an object; name: index into `strings`
- *     edges  type name_or_index to_node              a row a reference, in the order of the nodes
+ *     nodes  type name id self_size edge_count …     one row per object; name: index into `strings`
+ *     edges  type name_or_index to_node              one row per reference, in the nodes' order
  *
- * to_node is a place in the list `nodes`, not a row. The first node is the root of all.
+ * to_node is an index into the list `nodes`, not a row. The first node is the root of all.
  *
- * Which references keep an object alive is as in Chrome's developer tools: weak ones do not; a
- * shortcut does only out of the root; of the two references to a value of a WeakMap, the one of the
- * table does not, as the value lives no longer than its key. Those that do not are left out, so
- * what is retained is the same as there.
+ * References keep an object alive by the rules of Chrome's developer tools: weak ones do not; a
+ * shortcut does only from the root; of the two references to a WeakMap's value, the table's does
+ * not, as the value lives no longer than its key. References that do not keep anything alive are
+ * left out, so retained sizes are the same as there.
  */
 #include <string.h>
 
@@ -28,10 +28,10 @@
 #include "base/banned.h"
 
 enum { MAX_COLUMNS = 32, NO_COLUMN = MAX_COLUMNS };
-/* A long name as the class of thousands of fields must not become gigabytes. */
+/* Limits the text of field names: a long class name times thousands of fields makes gigabytes. */
 enum { NAMES_FREE = 64 << 20, NAMES_TIMES = 32 };
 
-/* X(what the file calls it, enum) */
+/* X(name in the file, enum) */
 #define NODE_COLUMNS(X)                                                                            \
     X("type", NODE_TYPE)                                                                           \
     X("name", NODE_NAME) X("id", NODE_ID) X("self_size", NODE_SIZE) X("edge_count", NODE_EDGES)
@@ -50,7 +50,7 @@ enum edge_column {
         N_EDGE_COLUMNS
 };
 
-/* Kinds of nodes that matter here, in the order of class_of(). */
+/* Kinds of nodes that matter here; see class_name(). */
 enum node_kind {
     KIND_OTHER,
     KIND_NAMED,
@@ -64,10 +64,10 @@ enum pair { PAIR_UNKNOWN, PAIR_NO, PAIR_YES }; /* is_pair() */
 enum edge_kind { EDGE_NAMED, EDGE_NUMBERED, EDGE_INTERNAL, EDGE_SHORTCUT, EDGE_WEAK };
 
 struct columns {
-    size_t n;               /* numbers a row */
-    size_t at[MAX_COLUMNS]; /* of what is known: which of them */
+    size_t n;               /* numbers per row */
+    size_t at[MAX_COLUMNS]; /* by enum node_column or edge_column: its index in a row */
     struct hw_bytes types[MAX_COLUMNS];
-    uint8_t kinds[MAX_COLUMNS]; /* of a type */
+    uint8_t kinds[MAX_COLUMNS]; /* by type */
     size_t n_types;
 };
 
@@ -75,14 +75,14 @@ struct snapshot {
     struct hw_profile *p;
     struct hw_json_text json;
     struct columns nodes, edges;
-    HW_VEC(struct hw_bytes) strings; /* as they stand in the file */
+    HW_VEC(struct hw_bytes) strings; /* raw, as in the file */
     HW_VEC(hw_str_id) names;         /* interned; v = 0: not yet */
-    HW_VEC(uint8_t) pairs;           /* enum pair, of each string */
+    HW_VEC(uint8_t) pairs;           /* enum pair, by string */
     struct hw_graph_builder *b;
     struct hw_map64 classes; /* class_key() -> its number << 32 | its name */
     struct hw_map64 fields;  /* number << 32 | name -> field */
     struct hw_strbuf scratch, name;
-    uint64_t n_nodes, n_bad, made_bytes;
+    uint64_t n_nodes, n_bad, name_bytes;
     uint32_t n_classes;
 };
 
@@ -93,7 +93,7 @@ static bool is_text(const struct hw_json_value *v, const char *text)
     return v->type == HW_JSON_STRING && hw_bytes_equal(v->text, hw_bytes_str(text));
 }
 
-static void take_columns(struct columns *c, const struct hw_json_value *list,
+static void read_columns(struct columns *c, const struct hw_json_value *list,
                          const char *const *names, size_t n_names)
 {
     struct hw_json_cursor at = hw_json_enter(list);
@@ -106,8 +106,8 @@ static void take_columns(struct columns *c, const struct hw_json_value *list,
                 c->at[k] = c->n;
 }
 
-/* The types are the first member of a list that has one member a column. */
-static void take_types(struct columns *c, const struct hw_json_value *list)
+/* The types are the type column's member of a list with one member per column. */
+static void read_types(struct columns *c, const struct hw_json_value *list)
 {
     struct hw_json_cursor at = hw_json_enter(list), types;
     struct hw_json_value v;
@@ -172,12 +172,12 @@ static int read_meta(struct snapshot *s, struct hw_error *err)
         return hw_fail(err, HW_EFORMAT, 0, "a V8 heap snapshot without 'snapshot.meta'");
     struct hw_json_value v = hw_json_text_get(&s->json, meta);
     hw_json_members(&v, wanted, HW_ARRAY_LEN(wanted), m);
-    take_columns(&s->nodes, &m[0], node_names, N_NODE_COLUMNS);
-    take_columns(&s->edges, &m[2], edge_names, N_EDGE_COLUMNS);
+    read_columns(&s->nodes, &m[0], node_names, N_NODE_COLUMNS);
+    read_columns(&s->edges, &m[2], edge_names, N_EDGE_COLUMNS);
     if (s->nodes.at[NODE_TYPE] != NO_COLUMN)
-        take_types(&s->nodes, &m[1]);
+        read_types(&s->nodes, &m[1]);
     if (s->edges.at[EDGE_TYPE] != NO_COLUMN)
-        take_types(&s->edges, &m[3]);
+        read_types(&s->edges, &m[3]);
     if (!has_all(&s->nodes, N_NODE_COLUMNS) || !has_all(&s->edges, N_EDGE_COLUMNS))
         return hw_fail(err, HW_EFORMAT, (uint64_t)(v.text.p - s->json.text.p),
                        "a V8 heap snapshot whose 'meta' lacks a column that is needed (of nodes: "
@@ -238,8 +238,8 @@ static bool has_own_name(const struct snapshot *s, uint64_t type)
     return s->nodes.kinds[type] == KIND_NAMED || s->nodes.kinds[type] == KIND_SYNTHETIC;
 }
 
-/* Classes are called as in Chrome's developer tools. What is synthetic there are the root and its
- * parts: "(GC roots)", "(Stack roots)". */
+/* Classes are named as in Chrome's developer tools. Synthetic nodes are the root and its parts:
+ * "(GC roots)", "(Stack roots)". */
 static int class_name(struct snapshot *s, uint64_t type, uint64_t name, hw_str_id *out)
 {
     static const char *const words[] = {[KIND_HIDDEN] = "(system)",
@@ -279,7 +279,7 @@ static int add_class(struct snapshot *s, uint64_t type, uint64_t name, uint64_t 
     return rc < 0 ? rc : hw_graph_class(s->b, key, &c);
 }
 
-/* Fields have names as in other graphs: Class.field. */
+/* Fields are named as in other graphs: Class.field. */
 static int add_field(struct snapshot *s, hw_str_id class_name, uint64_t name, uint32_t *out)
 {
     struct hw_json_value v = {.type = HW_JSON_STRING, .text = raw_string(s, name)};
@@ -293,8 +293,8 @@ static int add_field(struct snapshot *s, hw_str_id class_name, uint64_t name, ui
     hw_strbuf_add(&s->name, text.p, text.n);
     if (s->name.failed || s->scratch.failed)
         return HW_ENOMEM;
-    s->made_bytes += s->name.n;
-    if (s->made_bytes > NAMES_FREE && (s->made_bytes - NAMES_FREE) / NAMES_TIMES > s->json.text.n)
+    s->name_bytes += s->name.n;
+    if (s->name_bytes > NAMES_FREE && (s->name_bytes - NAMES_FREE) / NAMES_TIMES > s->json.text.n)
         return HW_ELIMIT;
     int rc = hw_profile_str(s->p, hw_bytes_of(s->name.p, s->name.n), &id);
     return rc < 0 ? rc : hw_graph_field(s->b, id, (hw_str_id){0}, out);
@@ -318,7 +318,7 @@ static int field_of(struct snapshot *s, uint64_t class, uint64_t name, uint32_t 
 
 /* ---- objects and references ---- */
 
-/* The next row of a list; false at its end. What is no whole number from 0 up is bad, and 0. */
+/* The next row of a list; false at its end. Anything but an integer >= 0 is bad and read as 0. */
 static bool next_row(struct snapshot *s, struct hw_json_cursor *c, const struct columns *columns,
                      uint64_t *row)
 {
@@ -343,8 +343,8 @@ static bool ends_with_number(struct hw_bytes text, uint64_t number)
     return factor > 1 && seen == number && text.n && text.p[text.n - 1] == '@';
 }
 
-/* "7 / part of key (K @3) -> value (V @5) pair in WeakMap (table @9)". Asked once a string: it may be
- * long, and the name of many. */
+/* "7 / part of key (K @3) -> value (V @5) pair in WeakMap (table @9)". Computed once per string,
+ * which may be long and name many references. */
 static bool is_pair(struct snapshot *s, uint64_t name)
 {
     static const char part[] = " / part of key (";
@@ -359,7 +359,7 @@ static bool is_pair(struct snapshot *s, uint64_t name)
     return s->pairs.v[name] == PAIR_YES;
 }
 
-/* Out of the table itself. */
+/* Is the reference the table's own? */
 static bool is_of_weak_table(struct snapshot *s, uint64_t name, uint64_t owner_id)
 {
     struct hw_bytes text = raw_string(s, name);
@@ -435,15 +435,15 @@ static int add_all(struct snapshot *s, struct hw_error *err)
         hw_progress_at(s->p->progress, (uint64_t)(refs.p - s->json.text.p), s->json.text.n);
     }
     if (rc == HW_OK && next_row(s, &refs, &s->edges, edge))
-        s->n_bad++; /* references of nobody */
+        s->n_bad++; /* references without a node */
     if (rc == HW_OK && number)
         rc = hw_graph_root(s->b, 1, HW_ROOT_VM_INTERNAL);
     return rc < 0 ? hw_fail(err, rc, 0, "V8 heap snapshot:") : HW_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- the file ---- */
 
-static int give(struct snapshot *s)
+static int add_graph(struct snapshot *s)
 {
     struct hw_heap_graph *g = NULL;
     struct hw_graph_faults faults = {0};
@@ -477,7 +477,7 @@ static int import(struct snapshot *s, struct hw_bytes file, struct hw_error *err
         rc = add_all(s, err);
     if (rc < 0)
         return rc;
-    rc = give(s);
+    rc = add_graph(s);
     return rc < 0 ? hw_fail(err, rc, 0, "V8 heap snapshot:") : HW_OK;
 }
 
