@@ -8,28 +8,28 @@
 
 #include "base/banned.h"
 
-/* A small packet is read while a thread wakes up; a hostile one of two bytes a field becomes 28 times
- * as large as it is. */
+/* Reading a small packet takes no longer than waking a thread. A hostile packet with two bytes per
+ * field grows to 28 times its size. */
 enum {
-    SMALLEST = 1 << 15,
-    LARGEST = 1 << 20,
-    BEHIND = 16 /* bytes that a number's load may touch */
+    MIN_BYTES = 1 << 15,
+    MAX_BYTES = 1 << 20,
+    PADDING = 16 /* bytes that loading a number may touch */
 };
 
 struct hw_graph_ahead {
     struct hw_beside beside;
     struct hw_graph_packet packets[HW_GRAPH_AHEAD_PACKETS]; /* [i % …]: the i-th put in */
     size_t n_dropped;                                       /* the owner's */
-    pthread_mutex_t lock;                                   /* of what follows */
+    pthread_mutex_t lock;                                   /* protects the following members */
     pthread_cond_t changed;
     size_t n_put, n_read;
-    bool ends;
+    bool stopping;
 };
 
 static void read_packet(struct hw_graph_packet *p)
 {
     struct hw_pb_reader body = hw_pb_read(p->data);
-    body.readable += BEHIND;
+    body.readable += PADDING;
     p->rc = hw_graph_batch_read(&body, SIZE_MAX, &p->batch);
     hw_graph_head_of_batch(&p->batch, &p->head);
 }
@@ -39,9 +39,9 @@ static int read_ahead(void *ctx)
     struct hw_graph_ahead *a = ctx;
     pthread_mutex_lock(&a->lock);
     for (;;) {
-        while (!a->ends && a->n_read == a->n_put)
+        while (!a->stopping && a->n_read == a->n_put)
             pthread_cond_wait(&a->changed, &a->lock);
-        if (a->ends)
+        if (a->stopping)
             break;
         struct hw_graph_packet *p = &a->packets[a->n_read % HW_GRAPH_AHEAD_PACKETS];
         pthread_mutex_unlock(&a->lock);
@@ -73,11 +73,11 @@ void hw_graph_ahead_free(struct hw_graph_ahead *a)
     if (!a)
         return;
     pthread_mutex_lock(&a->lock);
-    a->ends = true;
+    a->stopping = true;
     pthread_cond_signal(&a->changed);
     pthread_mutex_unlock(&a->lock);
     if (a->beside.runs)
-        (void)hw_beside_end(&a->beside); /* its packets have the errors */
+        (void)hw_beside_end(&a->beside); /* the packets have the errors */
     for (size_t i = 0; i < HW_GRAPH_AHEAD_PACKETS; i++) {
         hw_vec_done(&a->packets[i].bytes);
         hw_graph_batch_done(&a->packets[i].batch);
@@ -89,10 +89,10 @@ void hw_graph_ahead_free(struct hw_graph_ahead *a)
 
 bool hw_graph_ahead_is_worth(const struct hw_packet *p)
 {
-    return p->data.n >= SMALLEST && p->data.n <= LARGEST;
+    return p->data.n >= MIN_BYTES && p->data.n <= MAX_BYTES;
 }
 
-/* n_put is the owner's to change, so the owner reads it without the lock. */
+/* Only the owner changes n_put, so it reads it without the lock. */
 size_t hw_graph_ahead_count(const struct hw_graph_ahead *a)
 {
     return a ? a->n_put - a->n_dropped : 0;
@@ -102,10 +102,10 @@ int hw_graph_ahead_put(struct hw_graph_ahead *a, const struct hw_packet *p, int6
 {
     struct hw_graph_packet *to = &a->packets[a->n_put % HW_GRAPH_AHEAD_PACKETS];
     size_t n = p->data.n;
-    if (hw_vec_reserve(&to->bytes, n + BEHIND) < 0)
+    if (hw_vec_reserve(&to->bytes, n + PADDING) < 0)
         return HW_ENOMEM;
     memcpy(to->bytes.v, p->data.p, n);
-    memset(to->bytes.v + n, 0, BEHIND);
+    memset(to->bytes.v + n, 0, PADDING);
     to->data = hw_bytes_of(to->bytes.v, n);
     to->sequence = p->sequence;
     to->offset = p->offset;

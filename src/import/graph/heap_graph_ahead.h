@@ -1,15 +1,15 @@
 /*
- * heap_graph_ahead.h - HeapGraph packets, read while the one before is given to its graph
+ * heap_graph_ahead.h - decodes HeapGraph packets while the previous one is added to its graph
  *
- * Why:     a graph of 10^8 objects is 10^4 packets; what taking them apart costs is half of what
- *          happens before the last one is there.
- * Shapes:  put a packet in, take out what was put in first: at most HW_GRAPH_AHEAD_PACKETS between.
+ * Why:     a graph of 10^8 objects is 10^4 packets; decoding them is half of the work until the
+ *          last one is added.
+ * Shapes:  a queue of at most HW_GRAPH_AHEAD_PACKETS packets, first in, first out.
  * Owns:    a copy of each packet, and the thread that reads them.
- * Errors:  of a packet: as hw_graph_batch_read. Putting in: HW_ENOMEM, and nothing is changed.
- * Threads: one owner, and one of its own, which touches nothing but packets that were put in.
+ * Errors:  of a packet: as hw_graph_batch_read. hw_graph_ahead_put: HW_ENOMEM, nothing changed.
+ * Threads: one owner, and a thread of its own, which touches only packets in the queue.
  */
-#ifndef HW_IMPORT_PERFETTO_HEAP_GRAPH_AHEAD_H
-#define HW_IMPORT_PERFETTO_HEAP_GRAPH_AHEAD_H
+#ifndef HW_IMPORT_GRAPH_HEAP_GRAPH_AHEAD_H
+#define HW_IMPORT_GRAPH_HEAP_GRAPH_AHEAD_H
 
 #include "import/graph/heap_graph_objects.h"
 #include "trace/reader.h"
@@ -19,25 +19,25 @@ enum { HW_GRAPH_AHEAD_PACKETS = 2 };
 struct hw_graph_ahead;
 
 struct hw_graph_packet {
-    HW_VEC(uint8_t) bytes; /* and some zeros */
+    HW_VEC(uint8_t) bytes; /* with zeros after them */
     struct hw_bytes data;
     uint64_t sequence, offset;
     int64_t ts_ns;
     struct hw_graph_head head;
-    struct hw_graph_batch batch; /* all of it */
-    int rc;                      /* of reading it */
+    struct hw_graph_batch batch; /* the whole packet */
+    int rc;                      /* of decoding it */
 };
 
-/* NULL: no processor or no memory for it. */
+/* NULL if there is no processor or no memory for it. */
 struct hw_graph_ahead *hw_graph_ahead_new(void);
 void hw_graph_ahead_free(struct hw_graph_ahead *a); /* NULL is fine */
 
-/* Is it worth a copy, and not too large for it? */
+/* Is the packet large enough to be worth a copy, and not too large? */
 bool hw_graph_ahead_is_worth(const struct hw_packet *p);
 size_t hw_graph_ahead_count(const struct hw_graph_ahead *a); /* NULL: 0 */
-/* There must be room. */
+/* The queue must have room. */
 int hw_graph_ahead_put(struct hw_graph_ahead *a, const struct hw_packet *p, int64_t ts_ns);
-/* Waits for the first one, which must be there; it stays in until it is dropped. */
+/* Waits until the first packet is decoded; there must be one. It stays until it is dropped. */
 const struct hw_graph_packet *hw_graph_ahead_first(struct hw_graph_ahead *a);
 void hw_graph_ahead_drop(struct hw_graph_ahead *a);
 

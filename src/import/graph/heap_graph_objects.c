@@ -15,7 +15,7 @@ void hw_graph_batch_done(struct hw_graph_batch *b)
     hw_vec_done(&b->others);
 }
 
-static void take_head(const struct hw_pb_field *f, struct hw_graph_head *out)
+static void read_head_field(const struct hw_pb_field *f, struct hw_graph_head *out)
 {
     if (f->number == F_GRAPH(pid)) {
         out->pid = (int32_t)f->value < 0 ? 0 : (int32_t)f->value;
@@ -37,17 +37,17 @@ void hw_graph_head_read(struct hw_bytes message, struct hw_graph_head *out)
     struct hw_pb_field f;
     *out = (struct hw_graph_head){0};
     while (hw_pb_next(&r, &f) == 1)
-        take_head(&f, out);
+        read_head_field(&f, out);
 }
 
 void hw_graph_head_of_batch(const struct hw_graph_batch *b, struct hw_graph_head *out)
 {
     *out = (struct hw_graph_head){0};
     for (size_t i = 0; i < b->others.n; i++)
-        take_head(&b->others.v[i].field, out);
+        read_head_field(&b->others.v[i].field, out);
 }
 
-/* References go behind those of the objects before. False: not plain, or broken. */
+/* Appends the object's references to the targets. HW_ENOMEM; other errors: not plain, or broken. */
 static int read_refs(struct hw_bytes refs, const struct hw_pb_reader *body,
                      struct hw_graph_batch *b, struct hw_graph_plain *o)
 {
@@ -60,18 +60,18 @@ static int read_refs(struct hw_bytes refs, const struct hw_pb_reader *body,
 }
 
 /*
- * Most objects are these fields alone, each at most once, and bytes follow behind the object, so that
- * a number can be loaded whole. 1, 0 = it is to be read field by field, HW_ENOMEM.
+ * Most objects have only these fields, each at most once, and bytes follow the object, so that a
+ * number can be loaded whole. 1 = read, 0 = it must be read field by field, HW_ENOMEM.
  */
 static int read_plain(struct hw_bytes message, const struct hw_pb_reader *body,
                       struct hw_graph_batch *b)
 {
-    enum { LONGEST = 1 + 8 /* a tag, and a number in hw_pb_varint8() */ };
+    enum { MAX_FIELD = 1 + 8 /* a tag, and a number in hw_pb_varint8() */ };
 #define TAG(name, wire) (F_OBJECT(name) << 3 | HW_PB_##wire)
     const uint8_t *p = message.p, *end = hw_bytes_end(message);
     struct hw_bytes refs = {NULL, 0};
     struct hw_graph_plain o = {0};
-    if (body->readable - end < LONGEST || message.n > UINT32_MAX)
+    if (body->readable - end < MAX_FIELD || message.n > UINT32_MAX)
         return 0;
     while (p < end) {
         unsigned n, tag = *p;
@@ -117,13 +117,13 @@ static int read_plain(struct hw_bytes message, const struct hw_pb_reader *body,
     return 1;
 }
 
-int hw_graph_batch_read(struct hw_pb_reader *body, size_t most, struct hw_graph_batch *out)
+int hw_graph_batch_read(struct hw_pb_reader *body, size_t max, struct hw_graph_batch *out)
 {
     struct hw_pb_field f;
     hw_vec_clear(&out->objects);
     hw_vec_clear(&out->targets);
     hw_vec_clear(&out->others);
-    while (out->objects.n + out->others.n < most) {
+    while (out->objects.n + out->others.n < max) {
         int rc = hw_pb_next(body, &f);
         if (rc <= 0)
             return rc;
