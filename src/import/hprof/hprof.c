@@ -1,7 +1,7 @@
 /*
- * The file is gone through twice: names, classes and roots first, objects then. A class is an
- * object too (java.lang.Class<X>), which owns the static fields. For smaller dumps a third time
- * brings the contents: primitive fields, strings, how long arrays are and which are equal.
+ * The file is read in two passes: first names, classes and roots, then objects. A class is an
+ * object, too (java.lang.Class<X>), which owns the static fields. For smaller dumps a third pass
+ * reads the contents: primitive fields, strings, how long arrays are and which are equal.
  */
 #include "import/hprof/hprof.h"
 
@@ -71,7 +71,7 @@ static enum hw_root_type root_of_tag(uint32_t tag)
     }
 }
 
-static int take_root(struct hprof *h, const struct hw_hprof_record *r)
+static int add_root(struct hprof *h, const struct hw_hprof_record *r)
 {
     enum hw_root_type type = root_of_tag(r->tag);
     struct hw_hprof_cursor c = r->body;
@@ -90,7 +90,7 @@ static int add_object(struct hprof *h, uint64_t id, uint64_t class_id, uint64_t 
 static int add_instance(struct hprof *h, struct hw_hprof_cursor c)
 {
     uint64_t id = hw_hprof_id(&c);
-    (void)hw_hprof_u(&c, 4); /* where it was made */
+    (void)hw_hprof_u(&c, 4); /* stack trace of the allocation */
     uint64_t class_id = hw_hprof_id(&c);
     struct hw_bytes data = hw_hprof_bytes(&c, hw_hprof_u(&c, 4));
     const struct hw_hprof_class *k = hw_hprof_class_find(&h->classes, class_id);
@@ -100,7 +100,7 @@ static int add_instance(struct hprof *h, struct hw_hprof_cursor c)
         const struct hw_hprof_slot *slot = &h->classes.slots.v[k->first_slot + i];
         const struct hw_hprof_field *f = &h->classes.fields.v[slot->field];
         if (slot->offset >= data.n)
-            break; /* offsets rise: a short record costs what it holds, not what its class says */
+            break; /* offsets rise: a short record costs only the slots it contains */
         if (!f->number)
             continue;
         struct hw_hprof_cursor at = {data.p + slot->offset, hw_bytes_end(data), h->file.id_bytes,
@@ -120,7 +120,7 @@ static int add_object_array(struct hprof *h, struct hw_hprof_cursor c)
     int rc = add_object(h, id, class_id, hw_hprof_array_size(&h->file, n, HW_HPROF_OBJECT));
     for (uint64_t i = 0; rc == HW_OK && i < n; i++) {
         uint64_t target = hw_hprof_id(&c);
-        if (target) /* empty places of arrays tell nothing */
+        if (target) /* null elements are left out */
             rc = hw_graph_ref(h->b, target, HW_FIELD_NONE);
     }
     return rc;
@@ -170,7 +170,7 @@ static int add_statics(struct hprof *h, struct hw_hprof_statics *s, const struct
     return rc;
 }
 
-/* A class object. Its size is known only once its static fields were seen: they are read twice. */
+/* A class object. Its size depends on its static fields, so they are read twice. */
 static int add_class_object(struct hprof *h, struct hw_hprof_cursor c)
 {
     const struct hw_hprof_class *k = hw_hprof_class_find(&h->classes, hw_hprof_id(&c));
@@ -196,7 +196,7 @@ static int add_class_object(struct hprof *h, struct hw_hprof_cursor c)
     return rc < 0 ? rc : add_statics(h, &s, k, &size);
 }
 
-static void take_heap_info(struct hprof *h, struct hw_hprof_cursor c)
+static void read_heap_info(struct hprof *h, struct hw_hprof_cursor c)
 {
     (void)hw_hprof_u(&c, 4);
     struct hw_bytes name = hw_hprof_text(&h->classes, hw_hprof_id(&c));
@@ -218,25 +218,25 @@ static int add_record(struct hprof *h, const struct hw_hprof_record *r)
     case HW_HPROF_CLASS:
         return add_class_object(h, r->body);
     case HW_HPROF_HEAP_INFO:
-        take_heap_info(h, r->body);
+        read_heap_info(h, r->body);
         return HW_OK;
     default:
         return HW_OK;
     }
 }
 
-/* ---- the times through ---- */
+/* ---- passes ---- */
 
-static int gather(struct hprof *h)
+static int read_definitions(struct hprof *h)
 {
     struct hw_hprof_record r;
     int rc = HW_OK;
     while (rc == HW_OK && hw_hprof_next(&h->file, &r)) {
-        rc = hw_hprof_classes_take(&h->classes, &r);
+        rc = hw_hprof_classes_add(&h->classes, &r);
         if (rc == HW_OK)
-            rc = take_root(h, &r);
+            rc = add_root(h, &r);
         if (rc == HW_OK)
-            rc = hw_hprof_threads_take(&h->threads, &r);
+            rc = hw_hprof_threads_add(&h->threads, &r);
         h->n_objects += r.tag == HW_HPROF_INSTANCE || r.tag == HW_HPROF_OBJECT_ARRAY ||
                         r.tag == HW_HPROF_PRIMITIVE_ARRAY;
     }
@@ -293,7 +293,7 @@ static int complete(struct hprof *h, struct hw_heap_graph *g)
     h->p->first_ns = h->p->last_ns = g->ts_ns;
     int rc = hw_profile_process(h->p, 0, &g->upid);
     if (rc == HW_OK)
-        rc = hw_hprof_threads_give(&h->threads, &h->classes, h->b, g);
+        rc = hw_hprof_threads_build(&h->threads, &h->classes, h->b, g);
     if (rc == HW_OK && h->n_objects <= HW_HPROF_MAX_CONTENTS)
         rc = hw_hprof_add_contents(&h->file, &h->classes, h->b, h->p, g);
     else if (rc == HW_OK)
@@ -310,7 +310,7 @@ static int import(struct hprof *h)
     int rc = hw_graph_builder_new(hw_callsites_strings(h->p->callsites), &h->b);
     h->classes = (struct hw_hprof_classes){.p = h->p, .b = h->b, .file = &h->file};
     if (rc == HW_OK)
-        rc = gather(h);
+        rc = read_definitions(h);
     if (rc == HW_OK)
         rc = hw_hprof_classes_link(&h->classes);
     if (rc == HW_OK)

@@ -14,9 +14,9 @@
 
 enum {
     MAX_CHAIN = 256,            /* superclasses of a class */
-    MAX_SLOTS_IN_ALL = 1 << 24, /* classes * fields: a file that says more lies */
+    MAX_SLOTS_IN_ALL = 1 << 24, /* classes * fields; a file with more is not believed */
     NAMES_FREE = 64 << 20,      /* bytes of names that any file may have... */
-    NAMES_TIMES = 32            /* ...and how many more for each byte of it; usual is less than 1 */
+    NAMES_TIMES = 32            /* ...plus this for each byte of it; less than 1 is usual */
 };
 
 void hw_hprof_classes_done(struct hw_hprof_classes *c)
@@ -53,7 +53,7 @@ static uint64_t round_up(uint64_t n)
     return (n + 7) & ~(uint64_t)7;
 }
 
-/* In memory a reference has 4 bytes: compressed, or an old machine's. */
+/* A reference in memory has 4 bytes: compressed, or of a 32-bit JVM. */
 static unsigned bytes_in_memory(uint64_t type)
 {
     return hw_hprof_type_bytes(type, 4);
@@ -69,7 +69,7 @@ uint64_t hw_hprof_array_size(const struct hw_hprof_file *f, uint64_t n, uint64_t
     return round_up((f->id_bytes == 8 ? 16u : 12u) + n * bytes_in_memory(type));
 }
 
-/* ---- taking in ---- */
+/* ---- records ---- */
 
 static uint64_t key(uint64_t id)
 {
@@ -86,8 +86,8 @@ int hw_hprof_name(struct hw_hprof_classes *c, const struct hw_strbuf *name, hw_s
 {
     if (name->failed)
         return HW_ENOMEM;
-    c->made_bytes += name->n;
-    if (c->made_bytes > NAMES_FREE && (c->made_bytes - NAMES_FREE) / NAMES_TIMES > c->file->all.n)
+    c->name_bytes += name->n;
+    if (c->name_bytes > NAMES_FREE && (c->name_bytes - NAMES_FREE) / NAMES_TIMES > c->file->all.n)
         return HW_ELIMIT;
     return hw_profile_str(c->p, hw_bytes_of(name->p, name->n), out);
 }
@@ -114,7 +114,7 @@ const struct hw_hprof_class *hw_hprof_class_find(const struct hw_hprof_classes *
     return hw_map64_get(&c->class_of_id, key(id), &at) ? &c->classes.v[at] : NULL;
 }
 
-/* "[[Ljava/lang/String;" and "java/lang/String" -> as a person writes them. */
+/* "[[Ljava/lang/String;" -> "java.lang.String[][]", "java/lang/String" -> "java.lang.String". */
 static int set_name(struct hw_hprof_classes *c, size_t at, struct hw_bytes raw)
 {
     static const struct {
@@ -150,7 +150,7 @@ static int set_name(struct hw_hprof_classes *c, size_t at, struct hw_bytes raw)
     return rc;
 }
 
-static int take_text(struct hw_hprof_classes *c, struct hw_hprof_cursor body)
+static int add_text(struct hw_hprof_classes *c, struct hw_hprof_cursor body)
 {
     uint64_t id = hw_hprof_id(&body);
     struct hw_bytes text = hw_bytes_of(body.p, (size_t)(body.end - body.p));
@@ -161,11 +161,11 @@ static int take_text(struct hw_hprof_classes *c, struct hw_hprof_cursor body)
     return hw_map64_put(&c->text_of_id, key(id), c->texts.n - 1);
 }
 
-static int take_load(struct hw_hprof_classes *c, struct hw_hprof_cursor body)
+static int add_load(struct hw_hprof_classes *c, struct hw_hprof_cursor body)
 {
     size_t at;
     uint64_t serial = hw_hprof_u(&body, 4), id = hw_hprof_id(&body);
-    (void)hw_hprof_u(&body, 4); /* where it was loaded */
+    (void)hw_hprof_u(&body, 4); /* stack trace of the load */
     uint64_t name = hw_hprof_id(&body);
     if (body.bad)
         return HW_OK;
@@ -175,7 +175,7 @@ static int take_load(struct hw_hprof_classes *c, struct hw_hprof_cursor body)
     return rc < 0 ? rc : set_name(c, at, hw_hprof_text(c, name));
 }
 
-static int take_class(struct hw_hprof_classes *c, struct hw_hprof_cursor body)
+static int add_class(struct hw_hprof_classes *c, struct hw_hprof_cursor body)
 {
     size_t at;
     struct hw_hprof_cursor whole = body;
@@ -186,23 +186,23 @@ static int take_class(struct hw_hprof_classes *c, struct hw_hprof_cursor body)
     (void)hw_hprof_u(&body, 4);
     struct hw_hprof_class *k = &c->classes.v[at];
     if (k->body.p)
-        return HW_OK; /* described twice: stays as it was */
+        return HW_OK; /* described twice: the first one counts */
     k->body = whole;
     k->super_id = hw_hprof_id(&body);
     (void)hw_hprof_bytes(&body, 5 * (uint64_t)body.id_bytes);
-    k->said_size = hw_hprof_u(&body, 4);
+    k->declared_size = hw_hprof_u(&body, 4);
     return HW_OK;
 }
 
-int hw_hprof_classes_take(struct hw_hprof_classes *c, const struct hw_hprof_record *r)
+int hw_hprof_classes_add(struct hw_hprof_classes *c, const struct hw_hprof_record *r)
 {
     switch (r->tag) {
     case HW_HPROF_STRING:
-        return take_text(c, r->body);
+        return add_text(c, r->body);
     case HW_HPROF_LOAD_CLASS:
-        return take_load(c, r->body);
+        return add_load(c, r->body);
     case HW_HPROF_CLASS:
-        return take_class(c, r->body);
+        return add_class(c, r->body);
     default:
         return HW_OK;
     }
@@ -223,7 +223,8 @@ void hw_hprof_statics_begin(const struct hw_hprof_class *k, struct hw_hprof_stat
     out->signers_id = hw_hprof_id(c);
     out->domain_id = hw_hprof_id(c);
     (void)hw_hprof_bytes(c, 2 * (uint64_t)c->id_bytes + 4);
-    for (uint64_t n = hw_hprof_u(c, 2); n && !c->bad; n--) { /* constants: nobody writes them */
+    for (uint64_t n = hw_hprof_u(c, 2); n && !c->bad;
+         n--) { /* the constant pool, which is empty in practice */
         (void)hw_hprof_u(c, 2);
         (void)hw_hprof_bytes(c, hw_hprof_type_bytes(hw_hprof_u(c, 1), c->id_bytes));
     }
@@ -244,7 +245,6 @@ bool hw_hprof_statics_next(struct hw_hprof_statics *s, uint64_t *name_id, uint8_
     return !c->bad;
 }
 
-/* The fields a class declares. */
 static int read_fields(struct hw_hprof_classes *c, struct hw_hprof_class *k)
 {
     struct hw_hprof_statics s;
@@ -326,7 +326,7 @@ static bool is_primitive_array(const struct hw_hprof_classes *c, const struct hw
     return false;
 }
 
-/* Slots, size and kind out of the class and all its superclasses. */
+/* Derives slots, size and kind from the class and all its superclasses. */
 static int lay_out(struct hw_hprof_classes *c, struct hw_hprof_class *k)
 {
     uint64_t offset = 0, in_memory = object_header(c->file);
@@ -340,7 +340,7 @@ static int lay_out(struct hw_hprof_classes *c, struct hw_hprof_class *k)
             uint8_t type = c->fields.v[s->first_field + i].type;
             struct hw_hprof_slot slot = {(uint32_t)offset, (uint32_t)(s->first_field + i)};
             if (hw_hprof_type_bytes(type, c->file->id_bytes) == 0)
-                continue; /* no such type: an instance holds nothing of it */
+                continue; /* no such type: it takes no bytes of an instance */
             if (c->slots.n >= MAX_SLOTS_IN_ALL)
                 return HW_ELIMIT;
             if (hw_vec_push(&c->slots, slot) < 0)
@@ -352,7 +352,7 @@ static int lay_out(struct hw_hprof_classes *c, struct hw_hprof_class *k)
     }
     k->n_slots = c->slots.n - k->first_slot;
     k->data_bytes = offset;
-    k->size = c->file->is_art && k->said_size ? k->said_size : round_up(in_memory);
+    k->size = c->file->is_art && k->declared_size ? k->declared_size : round_up(in_memory);
     if (named(c, k, "java.lang.String"))
         k->kind = HW_KIND_STRING;
     else if (is_array(c, k))
@@ -364,7 +364,7 @@ static int lay_out(struct hw_hprof_classes *c, struct hw_hprof_class *k)
 
 /* ---- the builder's classes ---- */
 
-static int give_mirror(struct hw_hprof_classes *c, const struct hw_hprof_class *k)
+static int build_mirror(struct hw_hprof_classes *c, const struct hw_hprof_class *k)
 {
     struct hw_strbuf name = {0};
     struct hw_bytes plain = hw_strings_get(hw_callsites_strings(c->p->callsites), k->name);
@@ -378,7 +378,7 @@ static int give_mirror(struct hw_hprof_classes *c, const struct hw_hprof_class *
     return rc < 0 ? rc : hw_graph_class(c->b, hw_hprof_mirror_class(k->id), &g);
 }
 
-static int give_class(struct hw_hprof_classes *c, const struct hw_hprof_class *k)
+static int build_class(struct hw_hprof_classes *c, const struct hw_hprof_class *k)
 {
     struct hw_hprof_statics s;
     hw_hprof_statics_begin(k, &s);
@@ -389,11 +389,11 @@ static int give_class(struct hw_hprof_classes *c, const struct hw_hprof_class *k
                                .classloader = s.loader_id,
                                .kind = k->kind};
     int rc = hw_graph_class(c->b, k->id, &g);
-    return rc < 0 || !k->body.p ? rc : give_mirror(c, k);
+    return rc < 0 || !k->body.p ? rc : build_mirror(c, k);
 }
 
-/* Arrays of primitives do not name their class. */
-static int give_primitive_arrays(struct hw_hprof_classes *c)
+/* Records of primitive arrays do not name their class. */
+static int build_primitive_arrays(struct hw_hprof_classes *c)
 {
     int rc = HW_OK;
     for (uint64_t type = 0; rc == HW_OK && type < HW_HPROF_TYPE_COUNT; type++) {
@@ -420,6 +420,6 @@ int hw_hprof_classes_link(struct hw_hprof_classes *c)
     const struct hw_hprof_class *k = hw_hprof_class_find(c, c->class_class);
     c->mirror_size = k ? k->size : object_header(c->file);
     for (size_t i = 0; rc == HW_OK && i < c->classes.n; i++)
-        rc = give_class(c, &c->classes.v[i]);
-    return rc < 0 ? rc : give_primitive_arrays(c);
+        rc = build_class(c, &c->classes.v[i]);
+    return rc < 0 ? rc : build_primitive_arrays(c);
 }

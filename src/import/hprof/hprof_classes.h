@@ -1,12 +1,12 @@
 /*
  * hprof_classes.h - names, classes and their layouts in a Java heap dump file
  *
- * Why:     an instance is a row of bytes; which of them are references, of what name, and how much
- *          memory the object took, only its class and all of its superclasses tell.
- * Shapes:  take every record of a file once; then link; then ask.
- * Units:   sizes in bytes. HotSpot's files do not say them: they are worked out for a heap with
- *          compressed pointers (object header 12, array header 16, references 4, rounded up to 8),
- *          as long as ids have 8 bytes; Android's are in the file.
+ * Why:     an instance is only bytes; its class and all superclasses tell which of them are
+ *          references, their names, and how much memory the object took.
+ * Shapes:  add every record of a file once; then link; then look up.
+ * Units:   sizes in bytes. HotSpot's files do not contain them: they are computed for a heap with
+ *          compressed pointers (object header 12, array header 16, references 4, rounded up to 8)
+ *          if ids have 8 bytes; Android's are in the file.
  * Owns:    its tables; names are the profile's strings.
  * Errors:  HW_ENOMEM, HW_ELIMIT.
  * Source:  doc/design/heap-graphs.md, ".hprof files"
@@ -40,9 +40,9 @@ struct hw_hprof_class {
     uint64_t id, super_id;
     hw_str_id name;
     struct hw_hprof_cursor body; /* of the class's record; p = NULL: only its name is known */
-    uint64_t said_size;          /* what the file says */
+    uint64_t declared_size;      /* of an instance, according to the file */
     size_t first_field, n_fields;
-    size_t first_slot, n_slots; /* with those of its superclasses: what an instance holds */
+    size_t first_slot, n_slots; /* of an instance, with those of the superclasses */
     uint64_t data_bytes;        /* of an instance in the file */
     uint64_t size;              /* of an instance in memory */
     enum hw_class_kind kind;
@@ -58,30 +58,30 @@ struct hw_hprof_classes {
     HW_VEC(struct hw_hprof_class) classes;
     HW_VEC(struct hw_hprof_field) fields;
     HW_VEC(struct hw_hprof_slot) slots;
-    uint64_t class_class;                      /* id of java.lang.Class; 0 = not met */
-    uint64_t mirror_size;                      /* of a class object, but for its static fields */
+    uint64_t class_class;                      /* id of java.lang.Class; 0 = not seen */
+    uint64_t mirror_size;                      /* of a class object without its static fields */
     uint64_t array_class[HW_HPROF_TYPE_COUNT]; /* by type of primitives; 0 = not loaded */
-    uint64_t made_bytes;                       /* of names, see hw_hprof_name */
+    uint64_t name_bytes;                       /* see hw_hprof_name */
 };
 
 void hw_hprof_classes_done(struct hw_hprof_classes *c);
-int hw_hprof_classes_take(struct hw_hprof_classes *c, const struct hw_hprof_record *r);
-/* Lays the classes out and gives them to the builder. */
+int hw_hprof_classes_add(struct hw_hprof_classes *c, const struct hw_hprof_record *r);
+/* Computes the classes' layouts and adds them to the builder. */
 int hw_hprof_classes_link(struct hw_hprof_classes *c);
 /* NULL: unknown. */
 const struct hw_hprof_class *hw_hprof_class_find(const struct hw_hprof_classes *c, uint64_t id);
-/* A name put together from texts of the file. HW_ELIMIT: they come to many times the file, as when
- * a long text is the class of each field. */
+/* Interns a name made of texts of the file. HW_ELIMIT: the names are many times as large as the
+ * file, as when a long text is the class of each field. */
 int hw_hprof_name(struct hw_hprof_classes *c, const struct hw_strbuf *name, hw_str_id *out);
 struct hw_bytes hw_hprof_text(const struct hw_hprof_classes *c, uint64_t id);
 
-/* What goes over a class's record: its static fields, references or not. */
+/* Iterates over the static fields in a class's record, references or not. */
 struct hw_hprof_statics {
     struct hw_hprof_cursor body;
     uint64_t super_id, loader_id, signers_id, domain_id, n_left;
 };
 void hw_hprof_statics_begin(const struct hw_hprof_class *c, struct hw_hprof_statics *out);
-/* False at the end. The value is in `value`. */
+/* False at the end. */
 bool hw_hprof_statics_next(struct hw_hprof_statics *s, uint64_t *name_id, uint8_t *type,
                            struct hw_hprof_cursor *value);
 
@@ -98,7 +98,7 @@ static inline uint64_t hw_hprof_array_class(const struct hw_hprof_classes *c, ui
 }
 
 const char *hw_hprof_type_name(uint64_t type); /* "int"; "" = no such type */
-/* What an array takes in memory. */
+/* Bytes of an array in memory. */
 uint64_t hw_hprof_array_size(const struct hw_hprof_file *f, uint64_t n, uint64_t type);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * A java.lang.String holds an array: of chars in old runtimes; of bytes in those since 9, Latin-1
- * or UTF-16 as `coder` says. The array may stand before or behind the string, so texts are made at
- * the end.
+ * A java.lang.String refers to an array: of chars in old runtimes; of bytes since Java 9, Latin-1
+ * or UTF-16 according to `coder`. The array may precede or follow the string, so texts are decoded
+ * at the end.
  */
 #include "import/hprof/hprof_contents.h"
 
@@ -109,7 +109,7 @@ static int add_fields(struct contents *x, const struct instance *in, uint32_t ob
     struct hw_heap_data *d = data_new(x, object);
     if (!d) {
         g->primitives.n = before;
-        return HW_OK; /* described twice, or no memory for what is but a help */
+        return HW_OK; /* described twice, or no memory: contents are optional */
     }
     if (g->primitives.n > before)
         d->field_set = x->next_set++;
@@ -130,7 +130,7 @@ static int add_instance(struct contents *x, struct hw_hprof_cursor c)
     return add_fields(x, &in, object);
 }
 
-/* "a.B[]" -> "a.B"; *out stays for what is no array. */
+/* "a.B[]" -> "a.B"; leaves *out unchanged if it is no array. */
 static int element_type(struct contents *x, hw_str_id array, hw_str_id *out)
 {
     uint64_t known;
@@ -145,7 +145,7 @@ static int element_type(struct contents *x, hw_str_id array, hw_str_id *out)
     return rc < 0 ? rc : hw_map64_put(&x->element_of, array.v, out->v);
 }
 
-/* Elements as a program reads them, while there is room: a page shows them, nothing else needs them. */
+/* Elements in the machine's byte order, while there is room: only the web page shows them. */
 enum { MAX_ARRAY = 1 << 20, MAX_CONTENTS = 32 << 20 };
 
 static int keep_contents(struct contents *x, struct hw_heap_data *d, uint8_t type,
@@ -224,7 +224,7 @@ static void add_code_point(struct hw_strbuf *to, uint32_t u)
     }
 }
 
-/* Halves of a pair without the other become U+FFFD. */
+/* Unpaired surrogates become U+FFFD. */
 static void add_utf16(struct hw_strbuf *to, struct hw_bytes b, bool big_endian)
 {
     for (size_t i = 0; i + 2 <= b.n && to->n < HW_HPROF_MAX_TEXT; i += 2) {
@@ -242,8 +242,8 @@ static void add_utf16(struct hw_strbuf *to, struct hw_bytes b, bool big_endian)
     }
 }
 
-static int make_text(struct contents *x, const struct hw_hprof_file *f, const struct text *t,
-                     struct hw_strbuf *utf8)
+static int decode_text(struct contents *x, const struct hw_hprof_file *f, const struct text *t,
+                       struct hw_strbuf *utf8)
 {
     uint64_t at;
     if (t->array == HW_MAP64_NO_KEY || !hw_map64_get(&x->array_at, t->array, &at))
@@ -296,7 +296,7 @@ int hw_hprof_add_contents(struct hw_hprof_file *f, const struct hw_hprof_classes
             rc = add_array(&x, &r);
     }
     for (size_t i = 0; rc == HW_OK && i < x.texts.n; i++)
-        rc = make_text(&x, f, &x.texts.v[i], &utf8);
+        rc = decode_text(&x, f, &x.texts.v[i], &utf8);
     hw_strbuf_done(&utf8);
     hw_map64_done(&x.element_of);
     hw_map64_done(&x.array_at);

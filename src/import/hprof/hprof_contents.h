@@ -1,11 +1,11 @@
 /*
- * hprof_contents.h - what the objects of a Java heap dump file hold besides references
+ * hprof_contents.h - what the objects of a Java heap dump file contain besides references
  *
  * Why:     fills heap_graph_primitive and heap_graph_object_data: fields of numbers, texts of
  *          strings, lengths of arrays and which of them are equal (a hash of their contents).
- * Shapes:  goes through the file once more, the graph being finished.
- * Cost:    linear; some 100 bytes an object, so only dumps of up to HW_HPROF_MAX_CONTENTS objects
- *          get it. Texts are kept up to HW_HPROF_MAX_TEXT bytes.
+ * Shapes:  reads the file once more, after the graph is finished.
+ * Cost:    linear; some 100 bytes per object, so only for dumps of up to HW_HPROF_MAX_CONTENTS
+ *          objects. Texts are kept up to HW_HPROF_MAX_TEXT bytes.
  * Errors:  HW_ENOMEM.
  */
 #ifndef HW_IMPORT_HPROF_HPROF_CONTENTS_H

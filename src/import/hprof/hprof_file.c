@@ -83,7 +83,7 @@ static struct hw_hprof_cursor cursor_at(const struct hw_hprof_file *f, size_t po
     return (struct hw_hprof_cursor){f->all.p + pos, hw_bytes_end(f->all), f->id_bytes, false};
 }
 
-/* Bytes of values that stand as { id name, u1 type, value }… or { u2 index, u1 type, value }… */
+/* Skips n values { id name, u1 type, value } or { u2 index, u1 type, value }. */
 static void skip_values(struct hw_hprof_cursor *c, uint64_t n, unsigned key_bytes)
 {
     for (uint64_t i = 0; i < n && !c->bad; i++) {
@@ -94,7 +94,7 @@ static void skip_values(struct hw_hprof_cursor *c, uint64_t n, unsigned key_byte
     }
 }
 
-/* Goes over the record that begins behind the tag. False: no such record, or it is cut. */
+/* Skips the record after its tag. False: no such record, or it is cut off. */
 static bool skip_in_dump(struct hw_hprof_cursor *c, uint32_t tag)
 {
     const uint32_t id = c->id_bytes;
@@ -167,7 +167,7 @@ static int next_in_dump(struct hw_hprof_file *f, struct hw_hprof_record *out)
     struct hw_hprof_cursor c = cursor_at(f, f->pos);
     uint32_t tag = HW_HPROF_IN_DUMP + (uint32_t)hw_hprof_u(&c, 1);
     *out = (struct hw_hprof_record){.tag = tag, .body = c, .offset = f->pos};
-    if (!skip_in_dump(&c, tag)) { /* where the next begins is not to be known */
+    if (!skip_in_dump(&c, tag)) { /* where the next one begins is unknown */
         f->truncated |= c.bad;
         f->n_damaged += !c.bad;
         f->pos = c.bad ? f->all.n : f->segment_end;

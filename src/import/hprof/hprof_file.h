@@ -1,15 +1,15 @@
 /*
  * hprof_file.h - the records of a Java heap dump file, one at a time
  *
- * Why:     the file is gone through several times (names and classes, objects, contents); where a
- *          record begins and how long it is has its home here.
- * Shapes:  big-endian. Records of the file are parted into those of heap dumps and the others:
+ * Why:     the file is read several times (names and classes, objects, contents); only this code
+ *          knows where a record begins and how long it is.
+ * Shapes:  big-endian. There are records of the file, and records inside heap dumps:
  *
  *              "JAVA PROFILE 1.0.2\0"  u4 size of ids  u8 ms since 1970
  *              { u1 tag  u4 time  u4 length  bytes }…        in tags 0c, 1c: { u1 tag  bytes }…
  *
- *          A dump of length 0 goes on to the end of the file. Lengths of segments are not trusted
- *          where a record inside goes on beyond them.
+ *          A dump of length 0 extends to the end of the file. A record inside a segment may extend
+ *          beyond the segment's length, which then is not trusted.
  * Owns:    nothing: views into the file.
  * Errors:  none; damage ends a segment and is counted.
  * Source:  doc/design/heap-graphs.md, ".hprof files"
@@ -29,7 +29,7 @@ enum hw_hprof_tag {
     HW_HPROF_TRACE = 0x05,
     HW_HPROF_DUMP = 0x0c,
     HW_HPROF_SEGMENT = 0x1c,
-    /* Inside of dumps; numbered apart. */
+    /* Inside dumps: the tag + HW_HPROF_IN_DUMP. */
     HW_HPROF_IN_DUMP = 0x100,
     HW_HPROF_CLASS = 0x120,
     HW_HPROF_INSTANCE = 0x121,
@@ -62,7 +62,7 @@ struct hw_hprof_file {
     uint64_t n_damaged;
 };
 
-/* A place in a record; what is read beyond its end is 0 and sets bad. */
+/* A position in a record; reading beyond its end gives 0 and sets bad. */
 struct hw_hprof_cursor {
     const uint8_t *p, *end;
     uint32_t id_bytes;
@@ -71,12 +71,12 @@ struct hw_hprof_cursor {
 
 struct hw_hprof_record {
     uint32_t tag;                /* enum hw_hprof_tag, or another number */
-    struct hw_hprof_cursor body; /* behind the tag (and time, length) */
+    struct hw_hprof_cursor body; /* after the tag (and time, length) */
     size_t offset;
 };
 
 bool hw_hprof_open(struct hw_bytes file, struct hw_hprof_file *out); /* false: no header */
-void hw_hprof_rewind(struct hw_hprof_file *f);                       /* damage is counted anew */
+void hw_hprof_rewind(struct hw_hprof_file *f); /* resets the counts of damage */
 bool hw_hprof_next(struct hw_hprof_file *f, struct hw_hprof_record *out); /* false at the end */
 
 uint64_t hw_hprof_u(struct hw_hprof_cursor *c, unsigned n_bytes); /* 1..8 */

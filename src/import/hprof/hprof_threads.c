@@ -29,7 +29,7 @@ static uint64_t key(uint64_t id)
     return id == HW_MAP64_NO_KEY ? id - 1 : id;
 }
 
-static int take_root(struct hw_hprof_threads *t, const struct hw_hprof_record *r)
+static int add_root(struct hw_hprof_threads *t, const struct hw_hprof_record *r)
 {
     struct hw_hprof_cursor c = r->body;
     uint64_t object = hw_hprof_id(&c);
@@ -46,11 +46,11 @@ static int take_root(struct hw_hprof_threads *t, const struct hw_hprof_record *r
     return rc < 0 ? HW_ENOMEM : HW_OK;
 }
 
-int hw_hprof_threads_take(struct hw_hprof_threads *t, const struct hw_hprof_record *r)
+int hw_hprof_threads_add(struct hw_hprof_threads *t, const struct hw_hprof_record *r)
 {
     struct hw_hprof_cursor c = r->body;
     if (r->tag == ROOT_THREAD || r->tag == ROOT_JNI_LOCAL || r->tag == ROOT_FRAME)
-        return take_root(t, r);
+        return add_root(t, r);
     if (r->tag != HW_HPROF_FRAME && r->tag != HW_HPROF_TRACE)
         return HW_OK;
     bool is_frame = r->tag == HW_HPROF_FRAME;
@@ -94,9 +94,9 @@ static int make_frame(struct hw_hprof_cursor c, struct hw_hprof_classes *classes
     return rc;
 }
 
-/* made: by record, the frame's row + 1: stacks share their frames. */
-static int give_stack(const struct hw_hprof_threads *t, struct hw_hprof_classes *classes,
-                      struct hw_hprof_cursor c, uint32_t *made, hw_callsite_id *out)
+/* row_of_frame: by record, the frame's row + 1, as stacks share their frames. */
+static int build_stack(const struct hw_hprof_threads *t, struct hw_hprof_classes *classes,
+                       struct hw_hprof_cursor c, uint32_t *row_of_frame, hw_callsite_id *out)
 {
     struct hw_profile *p = classes->p;
     hw_frame_id frames[MAX_STACK];
@@ -109,30 +109,30 @@ static int give_stack(const struct hw_hprof_threads *t, struct hw_hprof_classes 
         if (c.bad || !hw_map64_get(&t->frame_of_id, key(id), &at))
             break;
         hw_frame_id *frame = &frames[MAX_STACK - ++n];
-        if (made[at]) {
-            frame->v = made[at] - 1;
+        if (row_of_frame[at]) {
+            frame->v = row_of_frame[at] - 1;
             continue;
         }
         rc = make_frame(t->records.v[at], classes, p, frame);
-        made[at] = rc == HW_OK ? frame->v + 1 : 0;
+        row_of_frame[at] = rc == HW_OK ? frame->v + 1 : 0;
     }
     return rc < 0 || n == 0 ? rc
                             : hw_callsites_intern(p->callsites, frames + MAX_STACK - n, n, out);
 }
 
-static int give_threads(const struct hw_hprof_threads *t, struct hw_hprof_classes *c,
-                        const struct hw_graph_builder *b, struct hw_map64 *of_serial,
-                        struct hw_heap_graph *g)
+static int build_threads(const struct hw_hprof_threads *t, struct hw_hprof_classes *c,
+                         const struct hw_graph_builder *b, struct hw_map64 *of_serial,
+                         struct hw_heap_graph *g)
 {
-    hw_autofree uint32_t *made = calloc(t->records.n + 1, sizeof *made);
-    int rc = made ? HW_OK : HW_ENOMEM;
+    hw_autofree uint32_t *row_of_frame = calloc(t->records.n + 1, sizeof *row_of_frame);
+    int rc = row_of_frame ? HW_OK : HW_ENOMEM;
     uint64_t at;
     for (size_t i = 0; rc == HW_OK && i < t->roots.n; i++) {
         const struct hw_hprof_thread_root *r = &t->roots.v[i];
         struct hw_heap_thread thread = {.callsite = {HW_ID_NONE}, .object = HW_ID_NONE};
         (void)hw_graph_find(b, r->object, &thread.object); /* or none */
         if (hw_map64_get(&t->trace_of_serial, key(r->trace), &at))
-            rc = give_stack(t, c, t->records.v[at], made, &thread.callsite);
+            rc = build_stack(t, c, t->records.v[at], row_of_frame, &thread.callsite);
         if (rc == HW_OK)
             rc = hw_map64_put(of_serial, r->serial, g->threads.n);
         if (rc == HW_OK && hw_vec_push(&g->threads, thread) < 0)
@@ -149,8 +149,8 @@ static int give_threads(const struct hw_hprof_threads *t, struct hw_hprof_classe
     return rc;
 }
 
-/* The frame at a depth of a thread's stack, HW_ID_NONE when it has none there. `known` remembers
- * what was asked, as a file may ask a million times for the depth of one long stack. */
+/* The frame at a depth of a thread's stack, HW_ID_NONE if there is none. `known` caches results,
+ * as a file may have a million roots at the end of one long stack. */
 static int frame_at(const struct hw_profile *p, hw_callsite_id id, uint32_t depth,
                     struct hw_map64 *known, hw_frame_id *out)
 {
@@ -169,42 +169,43 @@ static int frame_at(const struct hw_profile *p, hw_callsite_id id, uint32_t dept
     return HW_OK;
 }
 
-struct serials {
-    struct hw_map64 thread, frame;
+struct lookups {
+    struct hw_map64 thread; /* by serial number */
+    struct hw_map64 frame;  /* frame_at()'s results */
 };
 
-static int give_local(const struct hw_hprof_local_root *r, const struct hw_profile *p,
-                      const struct hw_graph_builder *b, struct serials *serials,
-                      struct hw_heap_graph *g)
+static int build_local(const struct hw_hprof_local_root *r, const struct hw_profile *p,
+                       const struct hw_graph_builder *b, struct lookups *lookups,
+                       struct hw_heap_graph *g)
 {
     uint64_t thread;
     struct hw_heap_holder h = {
         .root_type = r->root_type, .depth = r->depth, .frame = {HW_ID_NONE}, .slot = -1};
-    if (!hw_map64_get(&serials->thread, r->serial, &thread) ||
+    if (!hw_map64_get(&lookups->thread, r->serial, &thread) ||
         !hw_graph_find(b, r->object, &h.object))
         return HW_OK;
     h.thread = (uint32_t)thread;
-    int rc = frame_at(p, g->threads.v[thread].callsite, h.depth, &serials->frame, &h.frame);
+    int rc = frame_at(p, g->threads.v[thread].callsite, h.depth, &lookups->frame, &h.frame);
     if (h.frame.v == HW_ID_NONE)
         h.depth = HW_ID_NONE;
     return rc < 0 || hw_vec_push(&g->holders, h) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-int hw_hprof_threads_give(const struct hw_hprof_threads *t, struct hw_hprof_classes *c,
-                          const struct hw_graph_builder *b, struct hw_heap_graph *g)
+int hw_hprof_threads_build(const struct hw_hprof_threads *t, struct hw_hprof_classes *c,
+                           const struct hw_graph_builder *b, struct hw_heap_graph *g)
 {
-    struct serials serials = {0};
-    int rc = give_threads(t, c, b, &serials.thread, g);
+    struct lookups lookups = {0};
+    int rc = build_threads(t, c, b, &lookups.thread, g);
     for (size_t i = 0; rc == HW_OK && i < t->locals.n; i++)
-        rc = give_local(&t->locals.v[i], c->p, b, &serials, g);
-    hw_map64_done(&serials.thread);
-    hw_map64_done(&serials.frame);
+        rc = build_local(&t->locals.v[i], c->p, b, &lookups, g);
+    hw_map64_done(&lookups.thread);
+    hw_map64_done(&lookups.frame);
     hw_heap_graph_sort_holders(g);
     return rc;
 }
 
-/* A thread is called as its field says, since JDK 9 a String; before that an array of chars, which
- * is no text here. */
+/* A thread's name is its field, a String since JDK 9; before that a char array, which is not
+ * decoded here. */
 void hw_hprof_threads_name(const struct hw_profile *p, struct hw_heap_graph *g)
 {
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);

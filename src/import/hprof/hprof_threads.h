@@ -1,9 +1,9 @@
 /*
- * hprof_threads.h - threads in a Java heap dump file, their stacks, and the roots that they hold
+ * hprof_threads.h - threads in a Java heap dump file, their stacks, and the roots on them
  *
- * Shapes:  take every record once; give makes callsites of the threads that are roots, and holders
+ * Shapes:  add every record once; build makes callsites of the threads that are roots, and holders
  *          of the roots on their stacks. Java lists the innermost method first, we the outermost.
- *          Names of threads are texts of the heap: hw_hprof_threads_name, when those are known.
+ *          Thread names are strings of the heap: call hw_hprof_threads_name once those are read.
  * Errors:  HW_ENOMEM, HW_ELIMIT.
  */
 #ifndef HW_IMPORT_HPROF_HPROF_THREADS_H
@@ -32,9 +32,9 @@ struct hw_hprof_threads {
 };
 
 void hw_hprof_threads_done(struct hw_hprof_threads *t);
-int hw_hprof_threads_take(struct hw_hprof_threads *t, const struct hw_hprof_record *r);
-int hw_hprof_threads_give(const struct hw_hprof_threads *t, struct hw_hprof_classes *c,
-                          const struct hw_graph_builder *b, struct hw_heap_graph *g);
+int hw_hprof_threads_add(struct hw_hprof_threads *t, const struct hw_hprof_record *r);
+int hw_hprof_threads_build(const struct hw_hprof_threads *t, struct hw_hprof_classes *c,
+                           const struct hw_graph_builder *b, struct hw_heap_graph *g);
 void hw_hprof_threads_name(const struct hw_profile *p, struct hw_heap_graph *g);
 
 #endif
