@@ -1,10 +1,10 @@
 /*
- * A quote too many or too few turns the rest of a file inside out: strings become text and text
- * strings, and the braces of what follows count no more. Then the "event" goes on to the file's
- * end, or to some place where it happens to be balanced again. So when an event turns out to be
- * none, its text is looked through for `}` `,` `{"` followed by an object of its own with a member
- * "ph", and reading goes on there. The looking is limited: a file of such traps costs no more than
- * a few readings.
+ * A missing or extra quote inverts the rest of a file: strings become structure and structure
+ * strings, and the braces that follow are not counted. The "event" then extends to the end of the
+ * file, or to some place where it happens to be balanced again. So when an event turns out not to
+ * be JSON, its text is searched for `}` `,` `{"` followed by a complete object with a member "ph",
+ * and reading resumes there. The search is limited: a file of such traps costs no more than a few
+ * passes.
  */
 #include "import/memory_infra/json_events.h"
 
@@ -21,23 +21,23 @@ enum { CHUNK = 256 * 1024, MAX_RETRIES = 10000 };
 static const size_t max_event = (size_t)256 << 20; /* jansson needs twenty times as much */
 static const uint64_t max_retry_bytes = (uint64_t)256 << 20;
 
-enum place { AT_START, IN_OBJECT, IN_LIST, AT_END };
+enum state { AT_START, IN_OBJECT, IN_LIST, AT_END };
 
 struct hw_json_events {
     struct hw_source *source;
     uint8_t *buf; /* owned */
     size_t n, cap, pos;
     uint64_t base; /* offset of buf[0] in the file */
-    bool no_more;  /* the source is empty */
+    bool at_eof;   /* of the source */
     bool is_array; /* the file is a bare list */
-    enum place place;
-    size_t last; /* where the event given last began */
+    enum state state;
+    size_t last; /* start of the event emitted last */
     bool can_retry;
     unsigned n_retries;
     uint64_t retried_bytes;
 };
 
-/* One object or list, or a bare value, looked at byte by byte. */
+/* Scans one object or list, or a bare value, byte by byte. */
 struct scan {
     size_t i;
     uint32_t depth;
@@ -65,10 +65,10 @@ void hw_json_events_free(struct hw_json_events *e)
     free(e);
 }
 
-/* Reads on; what stands before keep is forgotten. 1 = more came, 0 = there is no more. */
+/* Reads more, dropping what precedes keep. 1 = more was read, 0 = the source ended. */
 static int fill(struct hw_json_events *e, size_t keep, struct hw_error *err)
 {
-    if (e->no_more)
+    if (e->at_eof)
         return 0;
     if (keep) {
         memmove(e->buf, e->buf + keep, e->n - keep);
@@ -91,7 +91,7 @@ static int fill(struct hw_json_events *e, size_t keep, struct hw_error *err)
     if (got < 0)
         return (int)got;
     e->n += (size_t)got;
-    e->no_more = got == 0;
+    e->at_eof = got == 0;
     return got > 0;
 }
 
@@ -100,7 +100,7 @@ static bool is_space(uint8_t c)
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* The next byte that is no space; 0 = the end. */
+/* The next byte that is not a space; 0 = the end. */
 static int peek(struct hw_json_events *e, struct hw_error *err)
 {
     for (;;) {
@@ -125,7 +125,7 @@ static void scan_string_end(struct scan *s, const uint8_t *p)
     s->key = n == 2 && text[0] == 'p' && text[1] == 'h';
 }
 
-/* Goes on to the end of the value that began at depth 0; true = it is complete, s->i behind it. */
+/* Scans on to the end of the value that began at depth 0; true = complete, s->i is after it. */
 static bool scan_value(struct scan *s, const uint8_t *p, size_t n)
 {
     while (s->i < n) {
@@ -158,7 +158,7 @@ static bool scan_value(struct scan *s, const uint8_t *p, size_t n)
         case '}':
         case ']':
             if (s->depth == 0)
-                return true; /* a bare value, ended by what it is in */
+                return true; /* a bare value, ended by its container's bracket */
             if (--s->depth == 0) {
                 s->i++;
                 return true;
@@ -180,7 +180,7 @@ static bool scan_value(struct scan *s, const uint8_t *p, size_t n)
     return false;
 }
 
-/* The value at pos, as a whole in the buffer: 1 = [pos, s->i), 0 = the file ends in it. */
+/* Reads the whole value at pos into the buffer: 1 = it is [pos, s->i), 0 = the file ends in it. */
 static int whole_value(struct hw_json_events *e, struct scan *s, struct hw_error *err)
 {
     *s = (struct scan){.i = e->pos};
@@ -195,7 +195,7 @@ static int whole_value(struct hw_json_events *e, struct scan *s, struct hw_error
     return 1;
 }
 
-/* A value that nobody wants, in pieces. */
+/* Skips an unused value without buffering all of it. */
 static int skip_value(struct hw_json_events *e, struct hw_error *err)
 {
     struct scan s = {.i = e->pos};
@@ -211,7 +211,7 @@ static int skip_value(struct hw_json_events *e, struct hw_error *err)
     return 1;
 }
 
-static int give(struct hw_json_events *e, enum hw_json_event_kind kind, size_t end, char ph,
+static int emit(struct hw_json_events *e, enum hw_json_event_kind kind, size_t end, char ph,
                 struct hw_json_event *out)
 {
     *out = (struct hw_json_event){.kind = kind,
@@ -219,7 +219,7 @@ static int give(struct hw_json_events *e, enum hw_json_event_kind kind, size_t e
                                   .offset = e->base + e->pos,
                                   .ph = ph};
     e->last = e->pos;
-    e->can_retry = e->place == IN_LIST;
+    e->can_retry = e->state == IN_LIST;
     e->pos = end;
     return 1;
 }
@@ -234,16 +234,16 @@ static int next_in_list(struct hw_json_events *e, struct hw_json_event *out, str
     }
     if (c <= 0)
         return c;
-    if (c == ']' || c == '}') { /* a brace too many ends it as well */
+    if (c == ']' || c == '}') { /* an extra brace ends it as well */
         e->pos++;
-        e->place = e->is_array ? AT_END : IN_OBJECT;
+        e->state = e->is_array ? AT_END : IN_OBJECT;
         return 2;
     }
     int rc = whole_value(e, &s, err);
     if (rc < 0)
         return rc;
     bool good = rc == 1 && c == '{';
-    return give(e, good ? HW_JSON_EVENT : HW_JSON_DAMAGED, rc == 1 ? s.i : e->n, good ? s.ph : 0,
+    return emit(e, good ? HW_JSON_EVENT : HW_JSON_DAMAGED, rc == 1 ? s.i : e->n, good ? s.ph : 0,
                 out);
 }
 
@@ -253,10 +253,10 @@ static int next_member(struct hw_json_events *e, struct hw_json_event *out, stru
     int c = peek(e, err);
     if (c <= 0)
         return c;
-    if (c != '"') { /* a comma, the end, or what is none of JSON */
+    if (c != '"') { /* a comma, the end, or not JSON */
         e->pos++;
         if (c == '}')
-            e->place = AT_END;
+            e->state = AT_END;
         return 2;
     }
     int rc = whole_value(e, &s, err);
@@ -275,7 +275,7 @@ static int next_member(struct hw_json_events *e, struct hw_json_event *out, stru
         return c;
     if (events && c == '[') {
         e->pos++;
-        e->place = IN_LIST;
+        e->state = IN_LIST;
         return 2;
     }
     if (!metadata || c != '{') {
@@ -283,7 +283,7 @@ static int next_member(struct hw_json_events *e, struct hw_json_event *out, stru
         return rc == 1 ? 2 : rc;
     }
     rc = whole_value(e, &s, err);
-    return rc == 1 ? give(e, HW_JSON_METADATA, s.i, 0, out) : rc;
+    return rc == 1 ? emit(e, HW_JSON_METADATA, s.i, 0, out) : rc;
 }
 
 static int at_start(struct hw_json_events *e, struct hw_error *err)
@@ -299,7 +299,7 @@ static int at_start(struct hw_json_events *e, struct hw_error *err)
         return hw_fail(err, HW_EFORMAT, e->base + e->pos, "neither a JSON list nor an object");
     e->pos++;
     e->is_array = c == '[';
-    e->place = e->is_array ? IN_LIST : IN_OBJECT;
+    e->state = e->is_array ? IN_LIST : IN_OBJECT;
     return 2;
 }
 
@@ -308,7 +308,7 @@ int hw_json_events_next(struct hw_json_events *e, struct hw_json_event *out, str
     int rc = 2;
     e->can_retry = false;
     while (rc == 2) {
-        switch (e->place) {
+        switch (e->state) {
         case AT_START:
             rc = at_start(e, err);
             break;
@@ -325,8 +325,8 @@ int hw_json_events_next(struct hw_json_events *e, struct hw_json_event *out, str
     return rc;
 }
 
-/* Where the first `}`, `,`, `{"` from `at` on puts its brace; end when there is none. */
-static size_t find_seam(const struct hw_json_events *e, size_t at, size_t end)
+/* Position of the `{` in the first `}` `,` `{"` from `at` on; end if there is none. */
+static size_t find_next_object(const struct hw_json_events *e, size_t at, size_t end)
 {
     const uint8_t *p = e->buf;
     while (at < end) {
@@ -355,7 +355,7 @@ void hw_json_events_retry(struct hw_json_events *e)
         return;
     e->can_retry = false;
     while (e->n_retries < MAX_RETRIES && e->retried_bytes < max_retry_bytes) {
-        at = find_seam(e, at, end);
+        at = find_next_object(e, at, end);
         if (at >= end)
             return;
         struct scan s = {.i = at};

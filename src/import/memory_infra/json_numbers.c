@@ -15,14 +15,14 @@ static size_t string_end(const char *text, size_t n, size_t i)
     return i < n ? i + 1 : n;
 }
 
-/* text[end] is behind the number and none of it, so that the conversions stop there. */
+/* text[n] is not part of the number, so the conversions stop there. */
 static bool is_huge(const char *text, size_t n)
 {
     bool real = memchr(text, '.', n) || memchr(text, 'e', n) || memchr(text, 'E', n);
     errno = 0;
     if (real)
         return isinf(strtod(text, NULL));
-    (void)strtoll(text, NULL, 10); /* errno says it */
+    (void)strtoll(text, NULL, 10); /* for errno */
     return errno == ERANGE;
 }
 

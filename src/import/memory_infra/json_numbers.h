@@ -1,7 +1,7 @@
 /*
- * json_numbers.h - numbers of JSON that are beyond what can be read
+ * json_numbers.h - JSON numbers that are too large to be read
  *
- * Why:     jansson refuses a whole text for one integer of more than 64 bits, or one number beyond
+ * Why:     jansson rejects a whole text for one integer of more than 64 bits, or one number beyond
  *          a double; the other values of an event are worth keeping.
  */
 #ifndef HW_IMPORT_MEMORY_INFRA_JSON_NUMBERS_H
@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-/* Puts null, and blanks behind it, in place of such numbers. Gives how many there were. */
+/* Replaces such numbers by null and blanks. Gives their count. */
 size_t hw_json_drop_huge(char *text, size_t n);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Events come one at a time (json_events.h); those that are neither memory dumps nor slices nor
- * metadata are passed over without being parsed. A global dump is made of all events with its id,
- * wherever they stand; its time is the smallest of theirs.
+ * metadata are skipped without being parsed. A global dump consists of all events with its id,
+ * wherever they are in the file; its time is their earliest.
  */
 #include "import/memory_infra/memory_infra.h"
 
@@ -17,19 +17,19 @@
 
 #include "base/banned.h"
 
-enum { MAX_PLACED = 64, LOOK_EVERY = 1024 };
+enum { MAX_WITH_OFFSET = 64, PROGRESS_EVERY = 1024 };
 
-static int bad(struct hw_infra *in, const char *stat, size_t n)
+static int count_bad(struct hw_infra *in, const char *stat, size_t n)
 {
-    bool placed = in->n_placed < MAX_PLACED;
-    in->n_placed += placed;
-    return hw_profile_stat_add(in->p, stat, placed ? (int64_t)in->offset : -1, HW_STAT_ERROR,
+    bool with_offset = in->n_with_offset < MAX_WITH_OFFSET;
+    in->n_with_offset += with_offset;
+    return hw_profile_stat_add(in->p, stat, with_offset ? (int64_t)in->offset : -1, HW_STAT_ERROR,
                                (int64_t)n);
 }
 
 int hw_infra_bad(struct hw_infra *in, const char *stat)
 {
-    return bad(in, stat, 1);
+    return count_bad(in, stat, 1);
 }
 
 void hw_infra_time(struct hw_infra *in, int64_t ts_ns)
@@ -99,8 +99,8 @@ static int64_t time_of(const json_t *event)
     return us > -9e15 && us < 9e15 ? rounded(us * 1000) : 0;
 }
 
-/* The first time from *ts on that no dump has had. Each time that is taken leads on to the next
- * that may be free, so that 100,000 dumps of one time do not ask each other's one by one. */
+/* The first time from *ts on that no dump has. Each used time points to the next that may be free,
+ * so that 100,000 dumps of one time do not need a linear search each. */
 static int free_time(struct hw_infra *in, int64_t *ts)
 {
     uint64_t *at, next = (uint64_t)*ts, one = next;
@@ -123,9 +123,9 @@ static int free_time(struct hw_infra *in, int64_t *ts)
 static int new_dump(struct hw_infra *in, int64_t ts, enum hw_memory_detail detail,
                     struct hw_infra_dump *out)
 {
-    int64_t told_ns = ts;
+    int64_t earliest_ns = ts;
     int rc = free_time(in, &ts);
-    *out = (struct hw_infra_dump){.ts_ns = ts, .told_ns = told_ns};
+    *out = (struct hw_infra_dump){.ts_ns = ts, .earliest_ns = earliest_ns};
     return rc < 0 ? rc : hw_memory_snapshot(&in->p->memory, ts, detail, &out->snapshot);
 }
 
@@ -152,8 +152,8 @@ static int dump_at(struct hw_infra *in, const json_t *id, int64_t ts, enum hw_me
     *out = (uint32_t)*at;
     struct hw_infra_dump *d = &in->dumps.v[*at];
     struct hw_memory_snapshot *s = &in->p->memory.snapshots.v[d->snapshot];
-    if (ts < d->told_ns) {
-        d->told_ns = ts;
+    if (ts < d->earliest_ns) {
+        d->earliest_ns = ts;
         if ((rc = free_time(in, &ts)) < 0)
             return rc;
         d->ts_ns = s->ts_ns = ts;
@@ -173,14 +173,14 @@ static enum hw_memory_detail detail_of(const json_t *dumps)
     return strcmp(word, "light") == 0 ? HW_MEMORY_LIGHT : HW_MEMORY_DETAILED;
 }
 
-/* Is this the first time that the process says this about itself in this dump? */
+/* Is this the process's first such part in this dump? */
 static int first_of(struct hw_infra *in, uint32_t dump, hw_upid upid, enum hw_infra_part part,
-                    bool said, bool *out)
+                    bool is_present, bool *out)
 {
     uint64_t *at;
     bool fresh;
     *out = false;
-    if (!said)
+    if (!is_present)
         return HW_OK;
     int rc = hw_map64_at(&in->parts_seen, (uint64_t)dump << 32 | upid.v, &at, &fresh);
     if (rc < 0)
@@ -190,7 +190,7 @@ static int first_of(struct hw_infra *in, uint32_t dump, hw_upid upid, enum hw_in
     return *out ? HW_OK : hw_infra_bad(in, "memory_infra_repeated_part");
 }
 
-/* They are not in what jansson read: see rest_of. */
+/* Heap dumps are not in what jansson parsed: see rest_of. */
 static int add_heaps(struct hw_infra *in, uint32_t dump, hw_upid upid)
 {
     const struct hw_json_text *t = &in->text;
@@ -227,7 +227,7 @@ static int add_dump_event(struct hw_infra *in, const json_t *event, hw_upid upid
         return rc;
     uint32_t snapshot = in->dumps.v[dump].snapshot, process;
     int64_t at = in->dumps.v[dump].ts_ns;
-    /* One that tells only totals or mappings is in the dump, too. */
+    /* A process with only totals or mappings is in the dump, too. */
     rc = hw_memory_process(&in->p->memory, snapshot, upid, &process);
     if (rc == HW_OK)
         rc = hw_infra_allocators(in, process, json_object_get(dumps, "allocators"));
@@ -257,8 +257,8 @@ static int add_metadata_event(struct hw_infra *in, const json_t *event, hw_upid 
     hw_str_id id;
     if (!name || !json_is_object(args))
         return hw_infra_bad(in, "memory_infra_bad_metadata");
-    uint32_t noted = hw_json_text_find(&in->text, 0, "args");
-    uint32_t map = noted ? hw_json_text_find(&in->text, noted, name) : 0;
+    uint32_t args_at = hw_json_text_find(&in->text, 0, "args");
+    uint32_t map = args_at ? hw_json_text_find(&in->text, args_at, name) : 0;
     if (map && strcmp(name, "stackFrames") == 0)
         return hw_infra_stack_frames(in, upid, map);
     if (map && strcmp(name, "typeNames") == 0)
@@ -332,7 +332,7 @@ static bool is_read_in_place(struct hw_bytes name)
     return false;
 }
 
-/* The event with null for what is large: heap dumps and their names, two or three objects down. */
+/* The event with null for its large parts: heap dumps and their names, two or three levels deep. */
 static struct hw_bytes rest_of(struct hw_infra *in)
 {
     const struct hw_json_text *t = &in->text;
@@ -371,7 +371,7 @@ static int read_json(struct hw_infra *in, enum hw_json_event_kind kind, struct h
     return HW_OK;
 }
 
-/* *out is NULL when it is no JSON, also without the numbers that are too large to be read. */
+/* *out is NULL if it is not JSON even without the numbers that are too large to be read. */
 static int read_event(struct hw_infra *in, const struct hw_json_event *e, json_t **out)
 {
     *out = NULL;
@@ -380,19 +380,19 @@ static int read_event(struct hw_infra *in, const struct hw_json_event *e, json_t
     int rc = read_json(in, e->kind, e->text, out);
     if (rc < 0 || *out)
         return rc;
-    hw_strbuf_clear(&in->mended);
-    hw_strbuf_add(&in->mended, e->text.p, e->text.n);
-    if (in->mended.failed)
+    hw_strbuf_clear(&in->repaired);
+    hw_strbuf_add(&in->repaired, e->text.p, e->text.n);
+    if (in->repaired.failed)
         return HW_ENOMEM;
-    size_t n_dropped = hw_json_drop_huge(in->mended.p, in->mended.n);
+    size_t n_dropped = hw_json_drop_huge(in->repaired.p, in->repaired.n);
     if (n_dropped == 0)
         return HW_OK;
-    rc = read_json(in, e->kind, hw_bytes_of(in->mended.p, in->mended.n), out);
-    return *out ? bad(in, "memory_infra_huge_number", n_dropped) : rc;
+    rc = read_json(in, e->kind, hw_bytes_of(in->repaired.p, in->repaired.n), out);
+    return *out ? count_bad(in, "memory_infra_huge_number", n_dropped) : rc;
 }
 
-static int take_event(struct hw_infra *in, struct hw_json_events *events,
-                      const struct hw_json_event *e)
+static int handle_event(struct hw_infra *in, struct hw_json_events *events,
+                        const struct hw_json_event *e)
 {
     json_t *value;
     in->offset = e->offset;
@@ -413,7 +413,7 @@ static int take_event(struct hw_infra *in, struct hw_json_events *events,
     return rc;
 }
 
-static void tell_progress(const struct hw_profile *p, const struct hw_source *source)
+static void report_progress(const struct hw_profile *p, const struct hw_source *source)
 {
     uint64_t at, size;
     if (p->progress && hw_source_tell(source, &at, &size))
@@ -430,21 +430,22 @@ static int read_events(struct hw_infra *in, struct hw_source *source, struct hw_
     if (rc < 0)
         return hw_fail(err, rc, 0, "JSON trace:");
     while ((rc = hw_json_events_next(events, &e, err)) == 1) {
-        if (n_events++ % LOOK_EVERY == 0)
-            tell_progress(in->p, source);
+        if (n_events++ % PROGRESS_EVERY == 0)
+            report_progress(in->p, source);
         any = true;
-        if (is_wanted(&e) && (rc = take_event(in, events, &e)) < 0) {
+        if (is_wanted(&e) && (rc = handle_event(in, events, &e)) < 0) {
             (void)hw_fail(err, rc, e.offset, "event at byte %llu:", (unsigned long long)e.offset);
             break;
         }
     }
     hw_json_events_free(events);
-    if ((rc == HW_EFORMAT || rc == HW_ETRUNCATED) && any) /* damaged gzip: what came is read */
+    if ((rc == HW_EFORMAT || rc == HW_ETRUNCATED) &&
+        any) /* damaged gzip: what was unpacked is kept */
         rc = hw_profile_stat_add(in->p, "trace_truncated", -1, HW_STAT_DATA_LOSS, 1);
     return rc;
 }
 
-static void note_times(struct hw_infra *in)
+static void add_dump_times(struct hw_infra *in)
 {
     for (size_t i = 0; i < in->dumps.n; i++)
         hw_infra_time(in, in->dumps.v[i].ts_ns);
@@ -452,7 +453,7 @@ static void note_times(struct hw_infra *in)
 
 static int finish(struct hw_infra *in, struct hw_error *err)
 {
-    note_times(in);
+    add_dump_times(in);
     int rc = hw_infra_heaps_finish(in);
     if (rc == HW_OK)
         rc = hw_memory_dumps_finish(in->p);
@@ -474,7 +475,7 @@ static int read_from(struct hw_source *source, struct hw_profile *into, struct h
     hw_infra_heaps_free(in.heaps);
     hw_json_text_done(&in.text);
     hw_strbuf_done(&in.rest);
-    hw_strbuf_done(&in.mended);
+    hw_strbuf_done(&in.repaired);
     hw_vec_done(&in.dumps);
     hw_map64_done(&in.dump_of_id);
     hw_map64_done(&in.parts_seen);

@@ -1,7 +1,7 @@
 /*
  * Heap dumps, both versions, as they are in the file: maps and rows.
  *
- * Ids belong to a process; of two definitions the first one counts.
+ * Ids belong to a process; the first of several definitions counts.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +72,7 @@ static int name_str(struct hw_infra *in, uint32_t note, hw_str_id *out)
     return str_of(in, &v, out);
 }
 
-/* A number or a text as a key; what is neither is HW_INFRA_NO_KEY. */
+/* A number or a text as a key; HW_INFRA_NO_KEY if it is neither. */
 static int key_of(struct hw_infra *in, const struct hw_json_value *id, uint64_t *out)
 {
     hw_str_id text;
@@ -101,7 +101,7 @@ int hw_infra_define(struct hw_map64 *map, uint64_t key, uint64_t value)
     return rc;
 }
 
-/* The same once more is no error: dumps may repeat their maps. */
+/* The same definition again is no error: dumps may repeat their maps. */
 static int define(struct hw_infra *in, struct hw_map64 *map, uint64_t key, uint64_t value)
 {
     const uint64_t *have = hw_map64_find(map, key);
@@ -135,8 +135,8 @@ static int define_node(struct hw_infra *in, struct hw_map64 *map, uint64_t key,
 
 /* ---- rows ---- */
 
-/* Keys are small, or HW_INFRA_NO_KEY, which is told as 0. */
-static int hw_infra_add_row(struct hw_infra_heap_dump *d, const struct hw_infra_row *row)
+/* Keys are written + 1, so that HW_INFRA_NO_KEY becomes 0. */
+static int write_row(struct hw_infra_heap_dump *d, const struct hw_infra_row *row)
 {
     hw_pb_raw_varint(&d->rows, row->node + 1);
     hw_pb_raw_varint(&d->rows, row->type + 1);
@@ -246,7 +246,7 @@ static int add_maps(struct hw_infra *in, hw_upid upid, uint32_t maps)
     return rc;
 }
 
-/* Four lists side by side; what one of them has beyond the others is of no row. */
+/* Four parallel lists; what is beyond the shortest one belongs to no row. */
 static int add_rows(struct hw_infra *in, struct hw_infra_heap_dump *d, uint32_t heap)
 {
     static const char *const names[] = {"nodes", "types", "sizes", "counts"};
@@ -275,7 +275,7 @@ static int add_rows(struct hw_infra *in, struct hw_infra_heap_dump *d, uint32_t 
             (!hw_infra_number(&v[SIZE], &row.size) || !hw_infra_number(&v[COUNT], &row.count)))
             rc = hw_infra_bad(in, "memory_infra_bad_row");
         else if (rc == HW_OK)
-            rc = hw_infra_add_row(d, &row);
+            rc = write_row(d, &row);
         if (rc < 0)
             return rc;
     }
@@ -284,7 +284,7 @@ static int add_rows(struct hw_infra *in, struct hw_infra_heap_dump *d, uint32_t 
                : HW_OK;
 }
 
-/* Each heap of an object; of two of one name the first counts. */
+/* Adds each heap of an object; the first of several with one name counts. */
 static int each_heap(struct hw_infra *in, uint32_t heaps,
                      int (*add)(struct hw_infra *in, uint32_t dump, hw_upid upid, hw_str_id name,
                                 uint32_t heap),
@@ -399,10 +399,10 @@ static int add_entry(struct hw_infra *in, struct hw_infra_heap_dump *d,
         rc = key_of(in, &m[ENTRY_TYPE], &row.type);
     if (rc < 0)
         return rc;
-    (void)v1_value(in, &m[ENTRY_COUNT], &row.count); /* need not be there */
+    (void)v1_value(in, &m[ENTRY_COUNT], &row.count); /* optional */
     if (!v1_value(in, &m[ENTRY_SIZE], &row.size))
         return hw_infra_bad(in, "memory_infra_bad_row");
-    return hw_infra_add_row(d, &row);
+    return write_row(d, &row);
 }
 
 static int add_heap_v1(struct hw_infra *in, uint32_t dump, hw_upid upid, hw_str_id name,
@@ -419,7 +419,7 @@ static int add_heap_v1(struct hw_infra *in, uint32_t dump, hw_upid upid, hw_str_
     struct hw_json_cursor c = hw_json_enter(&list);
     while (rc == HW_OK && hw_json_next(&c, &entry)) {
         hw_json_members(&entry, entry_members, ENTRY_MEMBERS, m);
-        bool old = m[ENTRY_BT].type == HW_JSON_NONE; /* the first one tells the dialect */
+        bool old = m[ENTRY_BT].type == HW_JSON_NONE; /* the first entry shows the dialect */
         if (!d)
             rc = add_heap(in, dump, upid, name, HW_INFRA_V1 | (old ? HW_INFRA_OLD : 0), &d);
         if (rc == HW_OK)

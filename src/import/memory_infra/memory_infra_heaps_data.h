@@ -2,8 +2,8 @@
  * memory_infra_heaps_data.h - heap dumps as they are in a JSON trace
  *
  * Why:     names may follow what they name, so rows keep the file's ids until everything has been
- *          read. memory_infra_heaps.c takes them from the events, memory_infra_values.c makes
- *          callsites, types and changes of them.
+ *          read. memory_infra_heaps.c reads them from the events, memory_infra_values.c turns them
+ *          into callsites, types and changes.
  * Errors:  HW_ENOMEM.
  */
 #ifndef HW_IMPORT_MEMORY_INFRA_MEMORY_INFRA_HEAPS_DATA_H
@@ -18,7 +18,7 @@
 #include "codec/pb.h"
 #include "import/memory_infra/memory_infra_parts.h"
 
-#define HW_INFRA_NO_KEY   UINT64_MAX        /* of an id that is not there */
+#define HW_INFRA_NO_KEY   UINT64_MAX        /* of a missing id */
 #define HW_INFRA_TEXT_KEY (1ull << 63)      /* ids that are strings */
 enum { HW_INFRA_V1 = 1, HW_INFRA_OLD = 2 }; /* an old dialect of version 1: self values */
 enum { HW_INFRA_NEW = UINT32_MAX - 1, HW_INFRA_BUSY = UINT32_MAX - 2 };
@@ -48,25 +48,25 @@ struct hw_infra_heap_dump {
     uint64_t offset;
     int64_t ts_ns;
     size_t order;
-    struct hw_pb rows; /* four varints a row, a third of the text's size; see hw_infra_next_row */
+    struct hw_pb rows; /* four varints per row, a third of the text's size; hw_infra_next_row */
 };
 
-/* What a (callstack, type) held at the dump before, and at this one. */
+/* What a (callstack, type) held at the previous dump, and at this one. */
 struct hw_infra_held {
     uint32_t callsite, type;
     int64_t size, count, new_size, new_count;
 };
 
-/* An entry of version 1. */
-/* Which entries are a callsite's, if the round of collecting is the last one. */
+/* The entries of a callsite; valid only if `round` is the current one. */
 struct hw_infra_entries_of {
     uint32_t round, first, n;
 };
 
+/* An entry of version 1. */
 struct hw_infra_entry {
     uint32_t callsite, type; /* HW_ID_NONE: the whole heap; 0: all types */
     int64_t size, count, self_size, self_count;
-    uint32_t order; /* of the file */
+    uint32_t order; /* in the file */
     bool has_below;
 };
 
@@ -84,10 +84,10 @@ struct hw_infra_heaps {
     hw_str_id other, no_stack;
 };
 
-/* *rows begins as hw_pb_view of a dump's rows. */
+/* *rows starts as hw_pb_view of a dump's rows. */
 bool hw_infra_next_row(struct hw_bytes *rows, struct hw_infra_row *out);
 int hw_infra_ids_of(struct hw_infra *in, hw_upid upid, struct hw_infra_ids **out);
-/* The first definition stays. */
+/* Keeps the first definition. */
 int hw_infra_define(struct hw_map64 *map, uint64_t key, uint64_t value);
 
 #endif

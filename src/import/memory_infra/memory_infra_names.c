@@ -1,6 +1,6 @@
 /*
- * The reading half: events come one at a time; of those that hold names only their place in the
- * file is kept, and what they define.
+ * The reading half. Events come one at a time; of those with names, only their position in the file
+ * and what they define are kept.
  */
 #include "import/memory_infra/memory_infra_names.h"
 
@@ -17,7 +17,7 @@
 
 #include "base/banned.h"
 
-static const uint64_t max_id = (uint64_t)1 << 53; /* what every reader of JSON can hold */
+static const uint64_t max_id = (uint64_t)1 << 53; /* exact in every JSON reader */
 
 void hw_infra_names_free(struct hw_infra_names *x)
 {
@@ -38,8 +38,8 @@ void hw_infra_names_free(struct hw_infra_names *x)
     hw_map64_done(&x->process_at);
     hw_vec_done(&x->regions);
     hw_vec_done(&x->addresses);
-    hw_vec_done(&x->answers);
-    hw_vec_done(&x->chain);
+    hw_vec_done(&x->ranges);
+    hw_vec_done(&x->names);
     hw_vec_done(&x->edits);
     hw_strings_free(x->strings);
     free(x);
@@ -77,13 +77,13 @@ void hw_infra_names_frames_as_types(struct hw_infra_names *x)
 
 int hw_infra_names_set(struct hw_infra_names *x, size_t address, const char *const *names, size_t n)
 {
-    x->answers.v[address] = (struct hw_names_answer){x->chain.n, n};
+    x->ranges.v[address] = (struct hw_names_range){x->names.n, n};
     for (size_t i = 0; i < n; i++) {
         hw_str_id id;
         int rc = hw_strings_intern(x->strings, hw_bytes_str(names[i]), &id);
         if (rc < 0)
             return rc;
-        if (hw_vec_push(&x->chain, id) < 0)
+        if (hw_vec_push(&x->names, id) < 0)
             return HW_ENOMEM;
     }
     return HW_OK;
@@ -111,8 +111,8 @@ static int id_of(struct hw_infra_names *x, const json_t *v, uint64_t *out, struc
     return HW_OK;
 }
 
-/* The first definition stays: gives false for another one. */
-static int is_first(struct hw_map64 *map, uint64_t id, size_t index, bool *out)
+/* Keeps the first definition: *out is false for another one. */
+static int define(struct hw_map64 *map, uint64_t id, size_t index, bool *out)
 {
     uint64_t *at;
     int rc = hw_map64_at(map, id, &at, out);
@@ -157,7 +157,7 @@ static int add_region(struct hw_infra_names *x, const json_t *region)
     uint64_t size;
     if (!hw_infra_hex(json_object_get(region, "sa"), &r.start) ||
         !hw_infra_hex(json_object_get(region, "sz"), &size))
-        return HW_OK; /* told by the importer */
+        return HW_OK; /* counted by the importer */
     r.end = size > UINT64_MAX - r.start ? UINT64_MAX : r.start + size;
     r.has_va = hw_infra_hex(json_object_get(region, "fo"), &r.first_va);
     int rc = intern(x, json_object_get(region, "id"), &r.build_id);
@@ -174,8 +174,8 @@ static int compare_regions(const void *pa, const void *pb)
     return a->end < b->end ? -1 : a->end > b->end;
 }
 
-/* Those of the latest dump count. Of the ones before nothing is named, so they may stay. */
-static int take_mappings(struct hw_infra_names *x, uint32_t process, int64_t ts, const json_t *list)
+/* The latest dump's mappings count. Earlier ones stay in x->regions, unused. */
+static int read_mappings(struct hw_infra_names *x, uint32_t process, int64_t ts, const json_t *list)
 {
     struct hw_names_process *p = &x->processes.v[process];
     struct hw_map64 first = {0};
@@ -219,7 +219,7 @@ static uint32_t region_of(const struct hw_infra_names *x, const struct hw_names_
 
 /* ---- version 2 ---- */
 
-static int take_strings(struct hw_infra_names *x, struct hw_names_process *p, const json_t *list,
+static int read_strings(struct hw_infra_names *x, struct hw_names_process *p, const json_t *list,
                         struct hw_error *err)
 {
     size_t i;
@@ -232,7 +232,7 @@ static int take_strings(struct hw_infra_names *x, struct hw_names_process *p, co
         if (rc == HW_OK)
             rc = intern(x, json_object_get(row, "string"), &s.text);
         if (rc == HW_OK)
-            rc = is_first(&p->string_at, s.id, p->strings.n, &fresh);
+            rc = define(&p->string_at, s.id, p->strings.n, &fresh);
         if (rc == HW_OK && fresh && hw_vec_push(&p->strings, s) < 0)
             rc = HW_ENOMEM;
         if (rc < 0)
@@ -241,7 +241,7 @@ static int take_strings(struct hw_infra_names *x, struct hw_names_process *p, co
     return HW_OK;
 }
 
-static int take_nodes(struct hw_infra_names *x, struct hw_names_process *p, const json_t *list,
+static int read_nodes(struct hw_infra_names *x, struct hw_names_process *p, const json_t *list,
                       struct hw_error *err)
 {
     size_t i;
@@ -257,7 +257,7 @@ static int take_nodes(struct hw_infra_names *x, struct hw_names_process *p, cons
         if (rc == HW_OK && parent)
             rc = id_of(x, parent, &n.parent, err);
         if (rc == HW_OK)
-            rc = is_first(&p->node_at, n.id, p->nodes.n, &fresh);
+            rc = define(&p->node_at, n.id, p->nodes.n, &fresh);
         if (rc == HW_OK && fresh && hw_vec_push(&p->nodes, n) < 0)
             rc = HW_ENOMEM;
         if (rc < 0)
@@ -266,7 +266,7 @@ static int take_nodes(struct hw_infra_names *x, struct hw_names_process *p, cons
     return HW_OK;
 }
 
-static int take_types(struct hw_infra_names *x, struct hw_names_process *p, const json_t *list,
+static int read_types(struct hw_infra_names *x, struct hw_names_process *p, const json_t *list,
                       struct hw_error *err)
 {
     size_t i;
@@ -279,7 +279,7 @@ static int take_types(struct hw_infra_names *x, struct hw_names_process *p, cons
         if (rc == HW_OK)
             rc = id_of(x, json_object_get(row, "name_sid"), &t.name_sid, err);
         if (rc == HW_OK)
-            rc = is_first(&p->type_at, t.id, p->types.n, &fresh);
+            rc = define(&p->type_at, t.id, p->types.n, &fresh);
         if (rc == HW_OK && fresh && hw_vec_push(&p->types, t) < 0)
             rc = HW_ENOMEM;
         if (rc < 0)
@@ -288,7 +288,7 @@ static int take_types(struct hw_infra_names *x, struct hw_names_process *p, cons
     return HW_OK;
 }
 
-static int is_version(struct hw_infra_names *x, unsigned version, struct hw_error *err)
+static int check_version(struct hw_infra_names *x, unsigned version, struct hw_error *err)
 {
     if (x->version && x->version != version)
         return hw_fail(err, HW_EFORMAT, 0, "heap dumps of both versions in one trace");
@@ -296,7 +296,7 @@ static int is_version(struct hw_infra_names *x, unsigned version, struct hw_erro
     return HW_OK;
 }
 
-static int take_v2(struct hw_infra_names *x, uint32_t process, int64_t ts, const json_t *heaps,
+static int read_v2(struct hw_infra_names *x, uint32_t process, int64_t ts, const json_t *heaps,
                    struct hw_error *err)
 {
     struct hw_names_process *p = &x->processes.v[process];
@@ -308,12 +308,12 @@ static int take_v2(struct hw_infra_names *x, uint32_t process, int64_t ts, const
         p->maps_edit = (uint32_t)x->edits.n - 1;
     }
     p->has_heaps = true;
-    int rc = is_version(x, 2, err);
+    int rc = check_version(x, 2, err);
     if (rc == HW_OK)
-        rc = take_strings(x, p, json_object_get(maps, "strings"), err);
+        rc = read_strings(x, p, json_object_get(maps, "strings"), err);
     if (rc == HW_OK)
-        rc = take_nodes(x, p, json_object_get(maps, "nodes"), err);
-    return rc < 0 ? rc : take_types(x, p, json_object_get(maps, "types"), err);
+        rc = read_nodes(x, p, json_object_get(maps, "nodes"), err);
+    return rc < 0 ? rc : read_types(x, p, json_object_get(maps, "types"), err);
 }
 
 /* ---- version 1 ---- */
@@ -323,14 +323,14 @@ static int text_id(struct hw_infra_names *x, const char *id, uint64_t *out)
     hw_str_id key;
     char *end;
     int rc = hw_strings_intern(x->strings, hw_bytes_str(id), &key);
-    uint64_t number = strtoull(id, &end, 10); /* new ids must be none that is there */
+    uint64_t number = strtoull(id, &end, 10); /* new ids must differ from all others */
     if (*id && !*end && number <= max_id && number > x->last_id)
         x->last_id = number;
     *out = rc == HW_OK ? key.v : 0;
     return rc;
 }
 
-static int take_frames(struct hw_infra_names *x, struct hw_names_process *p, json_t *frames)
+static int read_frames(struct hw_infra_names *x, struct hw_names_process *p, json_t *frames)
 {
     const char *id;
     json_t *frame;
@@ -351,14 +351,14 @@ static int take_frames(struct hw_infra_names *x, struct hw_names_process *p, jso
         if (rc == HW_OK && parent)
             rc = text_id(x, json_is_string(parent) ? json_string_value(parent) : number, &n.parent);
         if (rc == HW_OK)
-            rc = is_first(&p->node_at, n.id, p->nodes.n, &fresh);
+            rc = define(&p->node_at, n.id, p->nodes.n, &fresh);
         if (rc == HW_OK && fresh && hw_vec_push(&p->nodes, n) < 0)
             rc = HW_ENOMEM;
     }
     return rc;
 }
 
-static int take_type_names(struct hw_infra_names *x, struct hw_names_process *p, json_t *names)
+static int read_type_names(struct hw_infra_names *x, struct hw_names_process *p, json_t *names)
 {
     const char *id;
     json_t *name;
@@ -372,7 +372,7 @@ static int take_type_names(struct hw_infra_names *x, struct hw_names_process *p,
         if (rc == HW_OK)
             rc = intern(x, name, &t.name);
         if (rc == HW_OK)
-            rc = is_first(&p->type_at, t.id, p->types.n, &fresh);
+            rc = define(&p->type_at, t.id, p->types.n, &fresh);
         if (rc == HW_OK && fresh && hw_vec_push(&p->types, t) < 0)
             rc = HW_ENOMEM;
     }
@@ -388,28 +388,28 @@ static int keep_edit(struct hw_infra_names *x, const struct hw_json_event *e, ui
     return hw_vec_push(&x->edits, edit) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-static int take_dump(struct hw_infra_names *x, const struct hw_json_event *e, uint32_t process,
+static int read_dump(struct hw_infra_names *x, const struct hw_json_event *e, uint32_t process,
                      const json_t *event, struct hw_error *err)
 {
     const json_t *dumps = json_object_get(json_object_get(event, "args"), "dumps");
     double us = json_number_value(json_object_get(event, "ts"));
     int64_t ts = us > -9e15 && us < 9e15 ? (int64_t)us : 0;
     const json_t *v1 = json_object_get(dumps, "heaps"), *v2 = json_object_get(dumps, "heaps_v2");
-    int rc = take_mappings(x, process, ts,
+    int rc = read_mappings(x, process, ts,
                            json_object_get(json_object_get(dumps, "process_mmaps"), "vm_regions"));
     if (rc < 0)
         return rc;
-    if (json_is_object(v1)) { /* then the other one is not read */
+    if (json_is_object(v1)) { /* then version 2 is ignored */
         x->processes.v[process].has_heaps = true;
-        return is_version(x, 1, err);
+        return check_version(x, 1, err);
     }
     if (!json_is_object(v2))
         return HW_OK;
     rc = keep_edit(x, e, process, HW_NAMES_V2);
-    return rc < 0 ? rc : take_v2(x, process, ts, v2, err);
+    return rc < 0 ? rc : read_v2(x, process, ts, v2, err);
 }
 
-static int take_metadata(struct hw_infra_names *x, const struct hw_json_event *e, uint32_t process,
+static int read_metadata(struct hw_infra_names *x, const struct hw_json_event *e, uint32_t process,
                          const json_t *event)
 {
     const char *name = json_string_value(json_object_get(event, "name"));
@@ -418,17 +418,17 @@ static int take_metadata(struct hw_infra_names *x, const struct hw_json_event *e
            *types = json_object_get(args, "typeNames");
     int rc = HW_OK;
     if (name && strcmp(name, "stackFrames") == 0 && json_is_object(frames)) {
-        rc = take_frames(x, &x->processes.v[process], frames);
+        rc = read_frames(x, &x->processes.v[process], frames);
         return rc < 0 ? rc : keep_edit(x, e, process, HW_NAMES_FRAMES);
     }
     if (name && strcmp(name, "typeNames") == 0 && json_is_object(types)) {
-        rc = take_type_names(x, &x->processes.v[process], types);
+        rc = read_type_names(x, &x->processes.v[process], types);
         return rc < 0 ? rc : keep_edit(x, e, process, HW_NAMES_TYPES);
     }
     return HW_OK;
 }
 
-static int take_event(struct hw_infra_names *x, struct hw_json_events *events,
+static int read_event(struct hw_infra_names *x, struct hw_json_events *events,
                       const struct hw_json_event *e, struct hw_error *err)
 {
     json_t *value = json_loadb((const char *)e->text.p, e->text.n, JSON_ALLOW_NUL, NULL);
@@ -445,7 +445,7 @@ static int take_event(struct hw_infra_names *x, struct hw_json_events *events,
         json_integer_value(pid) >= 0) {
         rc = process_of(x, json_integer_value(pid), &process);
         if (rc == HW_OK)
-            rc = dump ? take_dump(x, e, process, value, err) : take_metadata(x, e, process, value);
+            rc = dump ? read_dump(x, e, process, value, err) : read_metadata(x, e, process, value);
     }
     json_decref(value);
     return rc;
@@ -462,7 +462,7 @@ static int read_events(struct hw_infra_names *x, struct hw_source *source, struc
         if (e.kind != HW_JSON_EVENT || (e.ph && !strchr("vVM", e.ph)))
             continue;
         struct hw_error why = {0};
-        rc = take_event(x, events, &e, &why);
+        rc = read_event(x, events, &e, &why);
         if (rc < 0) {
             rc = hw_fail(err, rc, e.offset, "event at byte %llu: %s", (unsigned long long)e.offset,
                          why.code ? why.text : hw_errc_text(rc));
@@ -482,7 +482,7 @@ static bool is_address(const char *name, uint64_t *pc)
         strspn(name + 3, "0123456789abcdefABCDEF") != strlen(name + 3) || strlen(name + 3) > 16)
         return false;
     *pc = strtoull(name + 3, &end, 16);
-    return *pc != UINT64_MAX; /* no key of a map; and no address */
+    return *pc != UINT64_MAX; /* not valid as a map's key */
 }
 
 static int address_of(struct hw_infra_names *x, struct hw_names_process *p, hw_str_id name,
@@ -500,7 +500,7 @@ static int address_of(struct hw_infra_names *x, struct hw_names_process *p, hw_s
         *at = x->addresses.n;
         a.region = region_of(x, p, a.pc);
         if (hw_vec_push(&x->addresses, a) < 0 ||
-            hw_vec_push(&x->answers, (struct hw_names_answer){0, 0}) < 0)
+            hw_vec_push(&x->ranges, (struct hw_names_range){0, 0}) < 0)
             return HW_ENOMEM;
     }
     *out = (uint32_t)*at;

@@ -1,18 +1,18 @@
 /*
- * memory_infra_names.h - the names in a JSON trace's heap dumps, exchanged where they are addresses
+ * memory_infra_names.h - replaces addresses by names in a JSON trace's heap dumps
  *
- * Why:     a dump written in the target names a frame by its address, `pc:55d0c0de1145`. What the
- *          address means is found out later, and everything else in the file must stay as it is.
- * Shapes:  read collects the addresses of frames and types, with the mapping each lies in (of the
- *          process's last mappings); the caller sets names; write copies the file byte by byte, but
- *          for the events that hold names. Version 2: all maps of a process go into its earliest
- *          event, later ones keep empty lists; ids stay what they are, new ones are drawn from one
- *          counter for the whole file. An address in a frame that calls others is a return address:
- *          what to look up is the byte before it.
- * Units:   start, first_start, va and pc are bytes. va is what the ELF file calls the address.
+ * Why:     a dump written in the target names a frame by its address, `pc:55d0c0de1145`. Addresses
+ *          are symbolized later, and everything else in the file must stay as it is.
+ * Shapes:  read collects the addresses of frames and types, with the mapping of each (from the
+ *          process's last mappings); the caller sets names; write copies the file byte by byte,
+ *          except for the events with names. Version 2: all maps of a process go into its earliest
+ *          event, later ones get empty lists; ids stay the same, new ones come from one counter
+ *          for the whole file. The address of a frame that calls others is a return address: look
+ *          up the byte before it.
+ * Units:   start, first_start, va and pc are bytes. va is the address in the ELF file.
  * Owns:    texts, regions, addresses, until free.
- * Errors:  HW_EFORMAT with the position (no JSON trace, both versions in one file, an unknown
- *          version, ids that are no numbers), HW_ENOMEM, HW_ELIMIT, HW_ESYS of the sink. Damaged
+ * Errors:  HW_EFORMAT with the position (not a JSON trace, both versions in one file, an unknown
+ *          version, ids that are not numbers), HW_ENOMEM, HW_ELIMIT, HW_ESYS of the sink. Damaged
  *          events are copied.
  * Source:  doc/formats/memory-infra.md, "Names in place"
  */
@@ -54,11 +54,11 @@ const struct hw_infra_region *hw_infra_names_regions(const struct hw_infra_names
 const struct hw_infra_address *hw_infra_names_addresses(const struct hw_infra_names *x, size_t *n);
 size_t hw_infra_names_n_heaps(const struct hw_infra_names *x); /* processes with heap dumps */
 
-/* Innermost first; more than one = inlined functions, each becomes a frame. Each address must get
- * at least one. */
+/* Innermost first; each of several inlined functions becomes a frame. Each address must get at
+ * least one name. */
 int hw_infra_names_set(struct hw_infra_names *x, size_t address, const char *const *names,
                        size_t n);
-/* Types become the name of the caller two frames above the one that allocates. */
+/* The type becomes the name of the caller two frames above the allocating one. */
 void hw_infra_names_frames_as_types(struct hw_infra_names *x);
 
 typedef int (*hw_infra_sink)(void *ctx, struct hw_bytes bytes, struct hw_error *err);

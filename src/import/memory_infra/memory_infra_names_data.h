@@ -1,8 +1,8 @@
 /*
- * memory_infra_names_data.h - what reading and writing of memory_infra_names.h share
+ * memory_infra_names_data.h - shared by the reading and the writing half of memory_infra_names.h
  *
- * Shapes:  both versions have frames with an id and a parent. Version 2 names them by the ids of
- *          strings; version 1 has ids that are texts, kept as strings of ours.
+ * Shapes:  both versions have frames with an id and a parent. Version 2 names them by string ids;
+ *          version 1 has ids that are texts, which are interned.
  */
 #ifndef HW_IMPORT_MEMORY_INFRA_MEMORY_INFRA_NAMES_DATA_H
 #define HW_IMPORT_MEMORY_INFRA_MEMORY_INFRA_NAMES_DATA_H
@@ -16,7 +16,7 @@
 struct hw_names_string { /* version 2 */
     uint64_t id;
     hw_str_id text;
-    bool is_reused; /* an address whose id another name has now */
+    bool is_reused; /* an address whose id a name has taken over */
 };
 
 struct hw_names_node {
@@ -24,7 +24,7 @@ struct hw_names_node {
     uint64_t name_sid;   /* version 2 */
     hw_str_id name;
     hw_str_id category; /* version 1; 0 = none */
-    uint32_t address;   /* HW_ID_NONE: has a name */
+    uint32_t address;   /* HW_ID_NONE: it has a name already */
     bool has_child;
 };
 
@@ -37,7 +37,7 @@ struct hw_names_type {
 struct hw_names_process {
     int64_t pid;
     int64_t mmaps_ts_us, maps_ts_us; /* of the last mappings, of the first maps */
-    uint32_t maps_edit;              /* which event gets the maps; HW_ID_NONE */
+    uint32_t maps_edit;              /* the edit that gets the maps; HW_ID_NONE */
     bool has_heaps;
     size_t first_region, n_regions;
     HW_VEC(struct hw_names_string) strings;
@@ -49,14 +49,14 @@ struct hw_names_process {
 
 enum hw_names_edit_kind { HW_NAMES_V2, HW_NAMES_FRAMES, HW_NAMES_TYPES };
 
-struct hw_names_edit { /* an event that is not copied */
+struct hw_names_edit { /* an event that is rewritten */
     uint64_t offset, n;
     uint32_t process;
     enum hw_names_edit_kind kind;
 };
 
-struct hw_names_answer {
-    size_t first, n; /* of chain */
+struct hw_names_range {
+    size_t first, n; /* of names */
 };
 
 struct hw_infra_names {
@@ -65,11 +65,11 @@ struct hw_infra_names {
     struct hw_map64 process_at; /* pid */
     HW_VEC(struct hw_infra_region) regions;
     HW_VEC(struct hw_infra_address) addresses;
-    HW_VEC(struct hw_names_answer) answers; /* by address */
-    HW_VEC(hw_str_id) chain;
-    HW_VEC(struct hw_names_edit) edits; /* in the file's order */
+    HW_VEC(struct hw_names_range) ranges; /* by address */
+    HW_VEC(hw_str_id) names;              /* of all addresses, innermost first */
+    HW_VEC(struct hw_names_edit) edits;   /* in the file's order */
     uint64_t last_id;
-    unsigned version; /* 0 = none seen, else of heap dumps */
+    unsigned version; /* of the heap dumps; 0 = none seen */
     bool frames_as_types;
 };
 

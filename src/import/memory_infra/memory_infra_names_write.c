@@ -1,6 +1,6 @@
 /*
- * The writing half. An event that holds names is parsed, its maps are replaced, and it is written
- * again; all bytes between are copied.
+ * The writing half. An event with names is parsed, its maps are replaced, and it is written again;
+ * all bytes between such events are copied.
  */
 #include <jansson.h>
 #include <stdlib.h>
@@ -14,11 +14,11 @@
 #include "base/banned.h"
 
 enum { COPY_BYTES = 256 * 1024 };
-static const uint64_t fresh_id = (uint64_t)1 << 62; /* marks ids that the file does not have */
+static const uint64_t new_id_bit = (uint64_t)1 << 62; /* marks ids that are not in the file */
 
 struct out {
     struct hw_infra_names *x;
-    struct hw_names_process *p;   /* of the event at work */
+    struct hw_names_process *p;   /* of the current event */
     struct hw_map64 sid_of;       /* version 2: name → id of its string */
     struct hw_map64 type_of;      /* frames as types: name → id of the type */
     struct hw_map64 type_of_node; /* frames as types: id of the node → id of its new type */
@@ -28,9 +28,9 @@ struct out {
 
 static const hw_str_id *names_of(const struct hw_infra_names *x, uint32_t address, size_t *n)
 {
-    const struct hw_names_answer *a = &x->answers.v[address];
+    const struct hw_names_range *a = &x->ranges.v[address];
     *n = a->n;
-    return hw_vec_from(&x->chain, a->first);
+    return hw_vec_from(&x->names, a->first);
 }
 
 static json_t *text(const struct hw_infra_names *x, hw_str_id id)
@@ -46,8 +46,8 @@ static int append(json_t *list, json_t *row) /* takes row */
 
 /* ---- strings of version 2 ---- */
 
-/* The names that stay have their ids; an address gives its id to the first name it turned into. */
-static int list_known(struct out *o)
+/* Names that stay keep their ids; an address's first name takes over its id. */
+static int index_strings(struct out *o)
 {
     int rc = HW_OK;
     hw_map64_done(&o->sid_of);
@@ -96,12 +96,12 @@ static int put_kept_strings(struct out *o, json_t *strings)
 
 /* ---- frames of both versions ---- */
 
-/* One frame of the result: id, name, parent (HW_INFRA_NO_ID: none). */
+/* Writes one frame; parent HW_INFRA_NO_ID: none. */
 typedef int (*put_frame)(struct out *o, json_t *to, uint64_t id, hw_str_id name, uint64_t parent,
                          const struct hw_names_node *of);
 
-/* What was inlined stands inside of what it was inlined into; what a frame calls, inside of its
- * innermost one. */
+/* An inlined function becomes a child of the function it was inlined into; what a frame calls, a
+ * child of the frame's innermost function. */
 static int put_frames(struct out *o, json_t *to, put_frame put)
 {
     int rc = HW_OK;
@@ -113,7 +113,7 @@ static int put_frames(struct out *o, json_t *to, put_frame put)
         if (node->address != HW_ID_NONE)
             names = names_of(o->x, node->address, &n);
         for (; rc == HW_OK && n > 1; n--) {
-            uint64_t id = fresh_id | ++o->x->last_id;
+            uint64_t id = new_id_bit | ++o->x->last_id;
             rc = put(o, to, id, names[n - 1], parent, node);
             parent = id;
         }
@@ -138,12 +138,12 @@ static int put_node(struct out *o, json_t *to, uint64_t id, hw_str_id name, uint
                     const struct hw_names_node *of)
 {
     const uint64_t *known = hw_map64_find(&o->sid_of, name.v);
-    json_t *row = json_pack("{sIsI}", "id", (json_int_t)(id & ~fresh_id), "name_sid",
+    json_t *row = json_pack("{sIsI}", "id", (json_int_t)(id & ~new_id_bit), "name_sid",
                             (json_int_t)(of->address == HW_ID_NONE ? of->name_sid
                                          : known                   ? *known
                                                                    : 0));
     if (row && parent != HW_INFRA_NO_ID &&
-        json_object_set_new(row, "parent", json_integer((json_int_t)(parent & ~fresh_id))) < 0) {
+        json_object_set_new(row, "parent", json_integer((json_int_t)(parent & ~new_id_bit))) < 0) {
         json_decref(row);
         row = NULL;
     }
@@ -196,12 +196,12 @@ static int put_callers_as_types(struct out *o, const struct v2_lists *l)
     int rc = HW_OK;
     hw_map64_done(&o->type_of);
     for (size_t i = 0; rc == HW_OK && i < o->p->nodes.n; i++) {
-        const struct hw_names_node *two = caller(o->p, caller(o->p, &o->p->nodes.v[i]));
+        const struct hw_names_node *type = caller(o->p, caller(o->p, &o->p->nodes.v[i]));
         uint64_t *at, sid;
         bool fresh;
-        if (!two)
+        if (!type)
             continue;
-        hw_str_id name = innermost(o->x, two->address, two->name);
+        hw_str_id name = innermost(o->x, type->address, type->name);
         rc = hw_map64_at(&o->type_of, name.v, &at, &fresh);
         if (rc == HW_OK && fresh) {
             *at = ++o->x->last_id;
@@ -222,7 +222,7 @@ static double number_at(const json_t *list, size_t i)
     return json_number_value(json_array_get(list, i));
 }
 
-/* Rows whose types became the same are one row. */
+/* Merges rows whose types became the same. */
 static int retype(struct out *o, json_t *heap)
 {
     json_t *nodes = json_object_get(heap, "nodes"), *types = json_object_get(heap, "types");
@@ -231,7 +231,7 @@ static int retype(struct out *o, json_t *heap)
     size_t n = json_array_size(nodes), kept = 0;
     int rc = HW_OK;
     if (json_array_size(types) != n || json_array_size(sizes) != n || json_array_size(counts) != n)
-        return HW_OK; /* the reader tells */
+        return HW_OK; /* the importer counts it */
     for (size_t i = 0; rc == HW_OK && i < n; i++) {
         uint64_t node = (uint64_t)json_integer_value(json_array_get(nodes, i)), type, *at;
         bool fresh = true;
@@ -268,10 +268,10 @@ static int retype(struct out *o, json_t *heap)
 
 /* ---- events ---- */
 
-/* Made once for each process, also when its event comes behind others of it. */
+/* Made once per process before writing, as the event that gets them may follow others of it. */
 static int make_maps(struct out *o, const struct v2_lists *l)
 {
-    int rc = list_known(o);
+    int rc = index_strings(o);
     if (rc == HW_OK)
         rc = name_frames(o, l->strings);
     if (rc == HW_OK)
@@ -302,12 +302,12 @@ static int rewrite_v2(struct out *o, json_t *event, bool with_maps, json_t *maps
     return rc;
 }
 
-/* Ids of the file are texts of ours, new ones numbers. */
+/* Ids of the file are interned texts, new ones are numbers. */
 static void v1_key(const struct hw_infra_names *x, uint64_t id, char out[static 24],
                    const char **key)
 {
-    (void)snprintf(out, 24, "%llu", (unsigned long long)(id & ~fresh_id));
-    *key = id & fresh_id ? out : hw_strings_cstr(x->strings, (hw_str_id){(uint32_t)id});
+    (void)snprintf(out, 24, "%llu", (unsigned long long)(id & ~new_id_bit));
+    *key = id & new_id_bit ? out : hw_strings_cstr(x->strings, (hw_str_id){(uint32_t)id});
 }
 
 static int put_v1_frame(struct out *o, json_t *to, uint64_t id, hw_str_id name, uint64_t parent,
@@ -403,7 +403,7 @@ static int copy_until(struct out *o, struct hw_source *s, uint64_t *at, uint64_t
         size_t n = end - *at < COPY_BYTES ? (size_t)(end - *at) : COPY_BYTES;
         int64_t got = s->read(s->ctx, buf, n, err);
         if (got <= 0)
-            return (int)got; /* 0: the end, which is where the last copy goes */
+            return (int)got; /* 0 = the end, where the last copy stops */
         int rc = o->sink(o->ctx, hw_bytes_of(buf, (size_t)got), err);
         if (rc < 0)
             return rc;

@@ -34,11 +34,11 @@ static int add_attribute(struct hw_infra *in, uint32_t set, struct hw_memory_nod
         n->size = e.number;
         return HW_OK;
     }
-    /* An effective size is computed, never believed. */
+    /* Effective sizes are computed, not read. */
     return strcmp(name, "effective_size") == 0 ? HW_OK : hw_import_memory_entry(in->p, set, &e);
 }
 
-/* Which node of a global dump it is; those below global/ are everybody's. */
+/* Identifies a node of a global dump; all processes share those below global/. */
 static uint64_t node_hash(uint32_t process, struct hw_bytes path)
 {
     static const char global[] = "global/";
@@ -46,8 +46,8 @@ static uint64_t node_hash(uint32_t process, struct hw_bytes path)
     return hw_hash_mix(hw_hash_bytes(path.p, path.n), shared ? UINT64_MAX : process);
 }
 
-/* A guid names one node of a global dump. 1 = it is taken. */
-static int take_guid(struct hw_infra *in, uint32_t process, struct hw_bytes path, uint64_t guid)
+/* A guid names one node of a global dump. 1 = another node has it. */
+static int claim_guid(struct hw_infra *in, uint32_t process, struct hw_bytes path, uint64_t guid)
 {
     uint64_t snapshot = in->p->memory.processes.v[process].snapshot;
     uint64_t owner = node_hash(process, path);
@@ -70,9 +70,9 @@ static int add_node(struct hw_infra *in, uint32_t process, const char *path, con
     json_t *attr;
     uint64_t guid = 0;
     (void)hw_infra_hex(json_object_get(node, "guid"), &guid);
-    if (guid == 0) /* no edges, but 0 are those that nobody told */
+    if (guid == 0) /* it has no edges, but 0 marks nodes made for their children */
         guid = node_hash(process, hw_bytes_str(path)) | 1;
-    int rc = take_guid(in, process, hw_bytes_str(path), guid);
+    int rc = claim_guid(in, process, hw_bytes_str(path), guid);
     if (rc != HW_OK)
         return rc < 0 ? rc : hw_infra_bad(in, "memory_infra_guid_taken");
     rc = hw_memory_node(p, process, hw_bytes_str(path), guid, &n);
@@ -125,7 +125,7 @@ int hw_infra_graph(struct hw_infra *in, uint32_t snapshot, const json_t *edges)
         const char *type = json_string_value(json_object_get(edge, "type"));
         json_int_t importance = json_integer_value(json_object_get(edge, "importance"));
         if (type && strcmp(type, "ownership") != 0)
-            continue; /* retention says nothing of sizes */
+            continue; /* retention does not affect sizes */
         if (!hw_infra_hex(json_object_get(edge, "source"), &source) ||
             !hw_infra_hex(json_object_get(edge, "target"), &target))
             rc = hw_infra_bad(in, "memory_infra_bad_edge");
@@ -209,7 +209,7 @@ static int add_region(struct hw_infra *in, int64_t ts_ns, hw_upid upid, const js
         !hw_infra_hex(json_object_get(region, "sz"), &size))
         return hw_infra_bad(in, "memory_infra_bad_region");
     row.size_kb = size / 1024;
-    (void)hw_infra_hex(json_object_get(region, "fo"), &row.elf_address); /* not said of all */
+    (void)hw_infra_hex(json_object_get(region, "fo"), &row.elf_address); /* optional */
     if (json_is_integer(flags))
         row.protection_flags = hw_smaps_flags((uint64_t)json_integer_value(flags));
     set_kb(stats, "pss", &row.pss_kb);

@@ -1,12 +1,12 @@
 /*
  * memory_infra_parts.h - shared by the files of the memory-infra importer
  *
- * Shapes:  memory_infra.c deals out events; memory_infra_slices.c takes what threads did and
- *          memory_infra_nodes.c takes allocator trees, totals and mappings into the model at once;
+ * Shapes:  memory_infra.c dispatches events; memory_infra_slices.c adds what threads did and
+ *          memory_infra_nodes.c adds allocator trees, totals and mappings to the model at once;
  *          memory_infra_heaps.c keeps heap dumps until the file has been read, because names may
- *          follow what they name. Heap dumps are nearly all of a large file and are read where they
- *          stand; the rest of an event is small and is made into objects by jansson.
- * Errors:  HW_ENOMEM, HW_ELIMIT. What breaks the format's rules is left out and told by
+ *          follow what they name. Heap dumps are nearly all of a large file and are read in place;
+ *          the rest of an event is small and is parsed by jansson.
+ * Errors:  HW_ENOMEM, HW_ELIMIT. What breaks the format's rules is skipped and counted by
  *          hw_infra_bad with the position of its event; the rest is read.
  * Source:  doc/formats/memory-infra.md
  */
@@ -25,43 +25,43 @@
 
 /* One global dump: the events with one id. */
 struct hw_infra_dump {
-    uint32_t snapshot; /* of the model */
-    int64_t told_ns;   /* the smallest of its events */
-    int64_t ts_ns;     /* that, or the first behind it that no other dump has */
+    uint32_t snapshot;   /* of the model */
+    int64_t earliest_ns; /* of its events */
+    int64_t ts_ns;       /* that, or the first time after it that no other dump has */
 };
 
 struct hw_infra_heaps;
 
 struct hw_infra {
     struct hw_profile *p;
-    uint64_t offset;   /* of the event being read */
-    bool has_time;     /* the profile has its bounds */
-    unsigned n_placed; /* damage told with its position so far */
+    uint64_t offset;        /* of the event being read */
+    bool has_time;          /* the profile has its bounds */
+    unsigned n_with_offset; /* damage counted with its position so far */
     HW_VEC(struct hw_infra_dump) dumps;
     struct hw_map64 dump_of_id;    /* string of the id → index */
     struct hw_map64 parts_seen;    /* dump << 32 | upid → bits of enum hw_infra_part */
     struct hw_map64 free_time;     /* of a dump, in ns → the time to try after it */
     struct hw_map64 owner_of_guid; /* hash of snapshot and guid → hash of the node */
     struct hw_infra_heaps *heaps;
-    struct hw_json_text text; /* of the event being read */
-    struct hw_strbuf rest;    /* the same without heap dumps and their names */
-    struct hw_strbuf mended;  /* the same without numbers that are too large */
+    struct hw_json_text text;  /* of the event being read */
+    struct hw_strbuf rest;     /* the same without heap dumps and their names */
+    struct hw_strbuf repaired; /* the same without numbers that are too large */
 };
 
-/* The event, args, dumps, heaps_v2, maps or allocators, one heap: its lists are noted. */
+/* Indexed are the event, args, dumps, heaps_v2, maps or allocators, one heap with its lists. */
 enum { HW_INFRA_NOTED_DEPTH = 6 };
 enum hw_infra_part { HW_INFRA_TOTALS = 1, HW_INFRA_MMAPS = 2, HW_INFRA_HEAPS = 4 };
 
-/* Counts a row of `stats`: its name says what, its idx where. */
+/* Counts damage in the table `stats`; the row's idx is the event's offset. */
 int hw_infra_bad(struct hw_infra *in, const char *stat);
 int hw_infra_str(struct hw_infra *in, const json_t *text, hw_str_id *out);
-/* A number written in hexadecimal; false when it is none. */
+/* A number written in hexadecimal; false if it is none. */
 bool hw_infra_hex(const json_t *text, uint64_t *out);
 bool hw_infra_hex_digits(struct hw_bytes text, uint64_t *out);
-/* A number of JSON as a count of bytes or objects; false when it is none, below 0 or above 2^62. */
+/* A JSON number as a count of bytes or objects; false if it is none, below 0 or above 2^62. */
 bool hw_infra_number(const struct hw_json_value *v, int64_t *out);
 
-void hw_infra_time(struct hw_infra *in, int64_t ts_ns); /* the file is at least so long */
+void hw_infra_time(struct hw_infra *in, int64_t ts_ns); /* extends the profile's bounds */
 
 /* ---- memory_infra_slices.c ---- */
 int hw_infra_slice(struct hw_infra *in, const json_t *event, hw_upid upid, char ph);
@@ -81,7 +81,7 @@ int hw_infra_heaps_v2(struct hw_infra *in, uint32_t dump, hw_upid upid, uint32_t
 int hw_infra_heaps_v1(struct hw_infra *in, uint32_t dump, hw_upid upid, uint32_t heaps);
 int hw_infra_stack_frames(struct hw_infra *in, hw_upid upid, uint32_t frames);
 int hw_infra_type_names(struct hw_infra *in, hw_upid upid, uint32_t types);
-/* Everything is in: the rows of the model. */
+/* After the last event: makes the model's rows. */
 int hw_infra_heaps_finish(struct hw_infra *in);
 
 #endif

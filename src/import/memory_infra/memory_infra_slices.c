@@ -1,6 +1,6 @@
 /*
- * Events of phase B, E and X: what threads did. One without a time, a thread or (at its beginning)
- * a name is counted and left out.
+ * Events of phase B, E and X: what threads did. An event without a time, a thread or (unless it is
+ * an E) a name is counted and skipped.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@ static bool nanoseconds(const json_t *us, int64_t *out)
     double d = json_number_value(us);
     if (!json_is_number(us) || !(d > -9e15 && d < 9e15))
         return false;
-    if (json_is_integer(us)) /* a double has not enough digits for some clocks */
+    if (json_is_integer(us)) /* a double has too few digits for some clocks */
         *out = json_integer_value(us) * 1000;
     else
         *out = (int64_t)(d * 1000 + (d < 0 ? -0.5 : 0.5));

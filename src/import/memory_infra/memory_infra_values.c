@@ -1,18 +1,17 @@
 /*
  * Heap dumps, both versions.
  *
- * Rows are kept as they stand (ids of the file) until everything has been read, then turned into
- * callsites and types, dump after dump of one heap, and into what changed since the dump before:
- * that is what the model holds.
+ * Rows keep the file's ids until everything has been read. Then, dump after dump of one heap, they
+ * become callsites, types and changes since the previous dump, which is what the model holds.
  *
- * Version 1 gives totals: an entry counts what its stack and type hold with everything below. Self
- * values are what is left of a total after the totals of the nearest entries below, of the same
- * type or of all types. What an entry of all types has beyond its types' is of type `<other>`;
- * where types have more (the parts below, where they were too small to be told, are in it) they
- * give the excess back, so that the sum stays that of the stacks. What stands at a stack with
- * stacks below it was its own or was too small to be told: the frame `<other>`.
+ * Version 1 has totals: an entry counts what its stack and type hold, with everything below. A self
+ * value is a total minus the totals of the nearest entries below, of the same type or of all types.
+ * What an entry of all types has beyond the sum of its types gets the type `<other>`; if the types
+ * have more (they include parts below that were too small to be written), the excess is subtracted
+ * from them, so that the sum stays the stacks'. The self value of a stack with stacks below it was
+ * its own or theirs that was too small to be written: it gets the frame `<other>`.
  *
- * Ids belong to a process; of two definitions the first one counts.
+ * Ids belong to a process; the first of several definitions counts.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +52,7 @@ static int clean_type(struct hw_infra *in, hw_str_id raw, uint32_t *out)
     return rc;
 }
 
-/* 0 = none, also when it is defined nowhere. Rows are many, types few: each is cleaned once. */
+/* 0 = none, also if it is undefined. There are many rows and few types: each is cleaned once. */
 static int type_of(struct hw_infra *in, const struct hw_infra_heap_dump *d, uint64_t id,
                    uint32_t *out)
 {
@@ -95,7 +94,7 @@ static int node_name(struct hw_infra *in, const struct hw_infra_ids *ids,
     return found ? HW_OK : hw_infra_bad(in, "memory_infra_undefined_id");
 }
 
-/* Up to what is known, then down again; rings of parents are cut where they close. */
+/* Walks up to a resolved node, then down again; cycles of parents are cut where they close. */
 static int resolve_node(struct hw_infra *in, const struct hw_infra_ids *ids,
                         const struct hw_map64 *map, uint64_t index, uint32_t *out)
 {
@@ -116,7 +115,7 @@ static int resolve_node(struct hw_infra *in, const struct hw_infra_ids *ids,
         if (hw_vec_push(&h->path, (uint32_t)index) < 0)
             return HW_ENOMEM;
         n->callsite = HW_INFRA_BUSY;
-        /* A parent of 0 is how some writers say none. */
+        /* Some writers write a parent of 0 for none. */
         if (n->parent == HW_INFRA_NO_KEY || (n->parent == 0 && !hw_map64_find(map, 0)))
             break;
         if (!hw_map64_get(map, n->parent, &index)) {
@@ -130,7 +129,7 @@ static int resolve_node(struct hw_infra *in, const struct hw_infra_ids *ids,
         rc = node_name(in, ids, n, &name);
         if (rc == HW_OK)
             rc = child_named(in, parent, name, &n->callsite);
-        if (rc == HW_ELIMIT || rc == HW_EINVAL) { /* too deep: the rest is as its caller */
+        if (rc == HW_ELIMIT || rc == HW_EINVAL) { /* too deep: it counts for its caller */
             n->callsite = parent;
             rc = hw_infra_bad(in, "memory_infra_too_deep");
         }
@@ -140,7 +139,7 @@ static int resolve_node(struct hw_infra *in, const struct hw_infra_ids *ids,
     return rc;
 }
 
-/* HW_ID_NONE when it is defined nowhere. */
+/* HW_ID_NONE if it is undefined. */
 static int callsite_of(struct hw_infra *in, const struct hw_infra_heap_dump *d, uint64_t id,
                        uint32_t *out)
 {
@@ -155,7 +154,8 @@ static int callsite_of(struct hw_infra *in, const struct hw_infra_heap_dump *d, 
 
 /* ---- rows ---- */
 
-static int hold(struct hw_infra *in, uint32_t callsite, uint32_t type, int64_t size, int64_t count)
+static int add_held(struct hw_infra *in, uint32_t callsite, uint32_t type, int64_t size,
+                    int64_t count)
 {
     struct hw_infra_heaps *h = in->heaps;
     uint64_t *at;
@@ -181,7 +181,7 @@ static int hold(struct hw_infra *in, uint32_t callsite, uint32_t type, int64_t s
     return HW_OK;
 }
 
-static int hold_self_values(struct hw_infra *in, const struct hw_infra_heap_dump *d)
+static int add_self_values(struct hw_infra *in, const struct hw_infra_heap_dump *d)
 {
     struct hw_bytes rows = hw_pb_view(&d->rows);
     struct hw_infra_row row, *r = &row;
@@ -193,7 +193,7 @@ static int hold_self_values(struct hw_infra *in, const struct hw_infra_heap_dump
         if (rc == HW_OK && r->type != HW_INFRA_NO_KEY)
             rc = type_of(in, d, r->type, &type);
         if (rc == HW_OK)
-            rc = hold(in, callsite, type, r->size, r->count);
+            rc = add_held(in, callsite, type, r->size, r->count);
         if (rc < 0)
             return rc;
     }
@@ -212,8 +212,7 @@ static int compare_entries(const void *pa, const void *pb)
     return (a->order > b->order) - (a->order < b->order);
 }
 
-/* Entries in the order of callsites and types; of two of both the first one counts. A callsite's are
- * together, so that each is found by its callsite. */
+/* Sorts entries by callsite and type, and indexes them by callsite; the first of several counts. */
 static int sort_entries(struct hw_infra_heaps *h)
 {
     size_t n = 0;
@@ -249,7 +248,7 @@ static struct hw_infra_entry *find_entry(struct hw_infra_heaps *h, uint32_t call
     return i < of->n && e[i].type == type ? &e[i] : NULL;
 }
 
-/* Entries whose frame or type is defined nowhere are left out, as the first viewer does. */
+/* Entries with an undefined frame or type are skipped, as in Chrome's own viewer. */
 static int collect_entries(struct hw_infra *in, const struct hw_infra_heap_dump *d)
 {
     struct hw_infra_heaps *h = in->heaps;
@@ -282,7 +281,7 @@ static int collect_entries(struct hw_infra *in, const struct hw_infra_heap_dump 
     return sort_entries(h);
 }
 
-/* The nearest entry above with the same type. */
+/* The entry of the nearest caller with the same type. */
 static struct hw_infra_entry *entry_above(struct hw_infra *in, const struct hw_infra_entry *e)
 {
     uint32_t c = e->callsite;
@@ -295,7 +294,7 @@ static struct hw_infra_entry *entry_above(struct hw_infra *in, const struct hw_i
     return NULL;
 }
 
-static void take_from_above(struct hw_infra *in)
+static void subtract_from_above(struct hw_infra *in)
 {
     struct hw_infra_heaps *h = in->heaps;
     for (size_t i = 0; i < h->entries.n; i++) {
@@ -312,7 +311,7 @@ static void take_from_above(struct hw_infra *in)
     }
 }
 
-static void give_back(int64_t *excess, int64_t *self)
+static void reduce(int64_t *excess, int64_t *self)
 {
     int64_t part = *excess < *self ? *excess : *self;
     *excess -= part;
@@ -320,14 +319,14 @@ static void give_back(int64_t *excess, int64_t *self)
 }
 
 /* The entries of one callstack, the one of all types (if any) first. */
-static int hold_callstack(struct hw_infra *in, struct hw_infra_entry *e, size_t n, bool has_types)
+static int add_callstack(struct hw_infra *in, struct hw_infra_entry *e, size_t n, bool has_types)
 {
     struct hw_infra_heaps *h = in->heaps;
     bool below = false;
     uint32_t at = e->callsite;
     int rc = HW_OK;
     if (e->type == 0) {
-        int64_t size = -e->self_size, count = -e->self_count; /* what types have too much */
+        int64_t size = -e->self_size, count = -e->self_count; /* the types' excess */
         for (size_t i = 1; i < n; i++) {
             size += e[i].self_size;
             count += e[i].self_count;
@@ -336,9 +335,9 @@ static int hold_callstack(struct hw_infra *in, struct hw_infra_entry *e, size_t 
         e->self_count = count < 0 ? -count : 0;
         for (size_t i = 1; i < n; i++) {
             if (size > 0)
-                give_back(&size, &e[i].self_size);
+                reduce(&size, &e[i].self_size);
             if (count > 0)
-                give_back(&count, &e[i].self_count);
+                reduce(&count, &e[i].self_count);
         }
     }
     for (size_t i = 0; i < n; i++)
@@ -347,29 +346,29 @@ static int hold_callstack(struct hw_infra *in, struct hw_infra_entry *e, size_t 
         rc = child_named(in, at, h->other, &at);
     for (size_t i = 0; rc == HW_OK && i < n; i++)
         if (e[i].self_size || e[i].self_count)
-            rc = hold(in, at,
-                      e[i].type   ? e[i].type
-                      : has_types ? h->other.v
-                                  : 0,
-                      e[i].self_size, e[i].self_count);
+            rc = add_held(in, at,
+                          e[i].type   ? e[i].type
+                          : has_types ? h->other.v
+                                      : 0,
+                          e[i].self_size, e[i].self_count);
     return rc;
 }
 
-static int hold_totals(struct hw_infra *in, const struct hw_infra_heap_dump *d)
+static int add_totals(struct hw_infra *in, const struct hw_infra_heap_dump *d)
 {
     struct hw_infra_heaps *h = in->heaps;
     bool has_types = false;
     int rc = collect_entries(in, d);
     if (rc < 0)
         return rc;
-    take_from_above(in);
+    subtract_from_above(in);
     for (size_t i = 0; i < h->entries.n; i++)
         has_types |= h->entries.v[i].type != 0;
     for (size_t i = 0, end; rc == HW_OK && i < h->entries.n; i = end) {
         for (end = i + 1; end < h->entries.n; end++)
             if (h->entries.v[end].callsite != h->entries.v[i].callsite)
                 break;
-        rc = hold_callstack(in, &h->entries.v[i], end - i, has_types);
+        rc = add_callstack(in, &h->entries.v[i], end - i, has_types);
     }
     return rc;
 }
@@ -388,7 +387,7 @@ static int push_change(struct hw_infra *in, uint32_t dump, const struct hw_infra
     return hw_alloc_rows_push(&in->p->allocs, &row);
 }
 
-/* One row, or two where bytes and objects went different ways: rows have one direction. */
+/* One row, or two if bytes and objects changed in opposite directions: a row has one sign. */
 static int add_changes(struct hw_infra *in, uint32_t dump)
 {
     struct hw_infra_heaps *h = in->heaps;
@@ -417,7 +416,7 @@ static int add_dump(struct hw_infra *in, const struct hw_infra_heap_dump *d)
     in->offset = d->offset;
     int rc = hw_infra_ids_of(in, d->upid, &ids);
     if (rc == HW_OK)
-        rc = d->flags == HW_INFRA_V1 ? hold_totals(in, d) : hold_self_values(in, d);
+        rc = d->flags == HW_INFRA_V1 ? add_totals(in, d) : add_self_values(in, d);
     if (rc == HW_OK && hw_vec_push(&p->dumps, row) < 0)
         rc = HW_ENOMEM;
     return rc < 0 ? rc : add_changes(in, (uint32_t)p->dumps.n - 1);
@@ -439,7 +438,7 @@ int hw_infra_heaps_finish(struct hw_infra *in)
 {
     struct hw_infra_heaps *h = in->heaps;
     int rc = HW_OK;
-    for (size_t i = 0; i < h->dumps.n; i++) /* known only now */
+    for (size_t i = 0; i < h->dumps.n; i++) /* final only now */
         h->dumps.v[i].ts_ns = in->dumps.v[h->dumps.v[i].dump].ts_ns;
     if (h->dumps.n)
         qsort(h->dumps.v, h->dumps.n, sizeof *h->dumps.v, compare_dumps);
