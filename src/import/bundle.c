@@ -1,9 +1,9 @@
 /*
  * A bundle: a tar archive with `trace.perfetto` and packets that give names to its frames
  * (`symbols.pb`, `deobfuscation.pb`). Names of members are only compared, never opened. The trace
- * is the member of that name, else the first that a reader knows; of all others only packets with
- * names are taken, in the archive's order. Members may be packed by gzip or
- * zstd. What is left out is counted.
+ * is the member of that name, else the first of a known format; from all others only packets with
+ * names are read, in the archive's order. Members may be packed by gzip or zstd. Ignored members
+ * are counted.
  */
 #include "import/bundle.h"
 
@@ -32,7 +32,7 @@ static const struct hw_importer *reader_of(struct hw_bytes content)
 {
     const struct hw_importer *im =
         hw_importer_find(hw_bytes_of(content.p, content.n < HEAD ? content.n : HEAD));
-    return im == &hw_import_bundle ? NULL : im; /* no archive in an archive */
+    return im == &hw_import_bundle ? NULL : im; /* no nested archives */
 }
 
 /* The member's content: its bytes, or what they inflate to (in *inflated). */
@@ -59,7 +59,7 @@ static bool is_readable(struct hw_bytes bytes)
     return known;
 }
 
-/* Which member is the trace: by its name, else the first that a reader knows; SIZE_MAX = none. */
+/* The index of the trace: by its name, else the first of a known format; SIZE_MAX = none. */
 static size_t find_trace(struct hw_bytes file)
 {
     struct hw_tar t = {.file = file};

@@ -20,26 +20,22 @@ static bool begins_with(struct hw_bytes path, const char *start)
     return path.n >= n && memcmp(path.p, start, n) == 0;
 }
 
-static struct hw_bytes behind(struct hw_bytes path, size_t n)
-{
-    return hw_bytes_of(path.p + n, path.n - n);
-}
-
-/* "/data/app/[~~x/]PACKAGE-y/…"; n = 0: it is not so. */
+/* "/data/app/[~~x/]PACKAGE-y/…"; n = 0: another form. */
 static struct hw_bytes installed_package(struct hw_bytes path)
 {
     const struct hw_bytes none = {NULL, 0};
-    path = behind(path, sizeof installed - 1);
+    path = hw_bytes_skip(path, sizeof installed - 1);
     const uint8_t *end = path.n ? memchr(path.p, '/', path.n) : NULL;
     if (end && path.p[0] == '~') {
-        path = behind(path, (size_t)(end + 1 - path.p));
+        path = hw_bytes_skip(path, (size_t)(end + 1 - path.p));
         end = path.n ? memchr(path.p, '/', path.n) : NULL;
     }
     const uint8_t *dash = end ? memchr(path.p, '-', (size_t)(end - path.p)) : NULL;
     return dash ? hw_bytes_of(path.p, (size_t)(dash - path.p)) : none;
 }
 
-/* What of a path names an installed app: all of it, or what the runtime says it took code from. */
+/* The part of a path that names an installed app: all of it, or the file from which the runtime
+ * says it extracted code. */
 static struct hw_bytes installed_part(struct hw_bytes path)
 {
     static const char extracted[] = "dex extracted in memory from ";
@@ -47,13 +43,13 @@ static struct hw_bytes installed_part(struct hw_bytes path)
     if (begins_with(path, installed))
         return path;
     if (at)
-        path = behind(path, (size_t)(at - path.p) + sizeof extracted - 1);
+        path = hw_bytes_skip(path, (size_t)(at - path.p) + sizeof extracted - 1);
     return at && begins_with(path, installed) ? path : hw_bytes_of(NULL, 0);
 }
 
 struct hw_bytes hw_package_of_path(struct hw_bytes path)
 {
-    /* Apps of the system image, whose paths do not tell their packages. */
+    /* Apps of the system image, whose paths do not contain the package. */
     static const struct {
         const char *path, *package;
         bool anywhere;
@@ -89,7 +85,7 @@ struct hw_bytes hw_package_of_path(struct hw_bytes path)
 
 /* ---- processes ---- */
 
-enum { USER_RANGE = 100000 }; /* a uid is this times the user, plus the app */
+enum { USER_RANGE = 100000 }; /* uid = user * USER_RANGE + app */
 
 static void name_processes(const struct hw_profile *p, hw_str_id *of_process)
 {
@@ -106,15 +102,15 @@ static void name_processes(const struct hw_profile *p, hw_str_id *of_process)
 struct walk {
     const struct hw_profile *p;
     struct hw_code_packages *c;
-    bool *passed; /* by callsite: it and those above have a package */
+    bool *visited; /* by callsite: it and its ancestors have a package */
 };
 
-static void pass(const struct walk *w, hw_upid upid, hw_callsite_id at)
+static void visit(const struct walk *w, hw_upid upid, hw_callsite_id at)
 {
     hw_str_id package = upid.v < w->p->processes.n ? w->c->of_process[upid.v] : (hw_str_id){0};
-    while (package.v && at.v != HW_ID_NONE && !w->passed[at.v]) {
+    while (package.v && at.v != HW_ID_NONE && !w->visited[at.v]) {
         const struct hw_callsite *site = hw_callsites_get(w->p->callsites, at);
-        w->passed[at.v] = true;
+        w->visited[at.v] = true;
         if (!w->c->of_frame[site->frame.v].v)
             w->c->of_frame[site->frame.v] = package;
         at = site->parent;
@@ -125,19 +121,19 @@ static void name_frames(const struct walk *w)
 {
     const struct hw_profile *p = w->p;
     for (size_t i = 0; i < p->allocs.n; i++)
-        pass(w, p->dumps.v[hw_alloc_dump(&p->allocs, i)].upid,
-             (hw_callsite_id){p->allocs.callsite[i]});
+        visit(w, p->dumps.v[hw_alloc_dump(&p->allocs, i)].upid,
+              (hw_callsite_id){p->allocs.callsite[i]});
     for (size_t i = 0; i < p->cpu.samples.n; i++) {
         const struct hw_cpu_sample *s = &p->cpu.samples.v[i];
         if (s->thread)
-            pass(w, p->threads.rows.v[s->thread - 1].upid, s->callsite);
+            visit(w, p->threads.rows.v[s->thread - 1].upid, s->callsite);
     }
     for (size_t i = 0; i < p->graphs.n; i++)
         for (size_t k = 0; k < p->graphs.v[i]->threads.n; k++)
-            pass(w, p->graphs.v[i]->upid, p->graphs.v[i]->threads.v[k].callsite);
+            visit(w, p->graphs.v[i]->upid, p->graphs.v[i]->threads.v[k].callsite);
 }
 
-static int count_untold(struct hw_profile *p)
+static int count_without_package(struct hw_profile *p)
 {
     int64_t n = 0;
     for (uint32_t i = 0; i < hw_callsites_n_mappings(p->callsites); i++) {
@@ -152,17 +148,17 @@ static int count_untold(struct hw_profile *p)
 
 int hw_code_packages_init(struct hw_code_packages *c, struct hw_profile *p)
 {
-    hw_autofree bool *passed = calloc(hw_callsites_count(p->callsites) + 1, sizeof *passed);
+    hw_autofree bool *visited = calloc(hw_callsites_count(p->callsites) + 1, sizeof *visited);
     *c = (struct hw_code_packages){
         .of_process = calloc(p->processes.n + 1, sizeof *c->of_process),
         .of_frame = calloc(hw_callsites_n_frames(p->callsites) + 1, sizeof *c->of_frame)};
-    int rc = passed && c->of_process && c->of_frame ? count_untold(p) : HW_ENOMEM;
+    int rc = visited && c->of_process && c->of_frame ? count_without_package(p) : HW_ENOMEM;
     if (rc < 0) {
         hw_code_packages_done(c);
         return rc;
     }
     name_processes(p, c->of_process);
-    name_frames(&(struct walk){p, c, passed});
+    name_frames(&(struct walk){p, c, visited});
     return HW_OK;
 }
 

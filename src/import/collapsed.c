@@ -1,6 +1,6 @@
 /*
- * One line a stack: `root;…;leaf VALUE`, as the scripts around flame graphs write and read it. What
- * the value counts is not said; it is taken for bytes, once allocated and still held.
+ * One line per stack: `root;…;leaf VALUE`, as flame graph scripts write and read it. What the value
+ * counts is not defined; it is taken as bytes, allocated and still held.
  *
  * There is no magic: a file is taken for this format when most lines of its head, the first one at
  * least, end in a space and a number, and one of them has a ';'; empty lines and comments (#) do
@@ -24,7 +24,7 @@ struct collapsed {
     uint64_t n_bad;
 };
 
-/* Parts the line into stack and value; a fraction behind the value is left out. */
+/* Splits the line into stack and value; a fraction of the value is dropped. */
 static bool split(struct hw_bytes line, struct hw_bytes *stack, uint64_t *value)
 {
     while (line.n && (line.p[line.n - 1] == ' ' || line.p[line.n - 1] == '\t'))

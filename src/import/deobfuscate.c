@@ -1,7 +1,7 @@
 /*
- * The profile is walked, not the map: a map has a million methods, of which a trace has a few
- * hundred. So a packet's classes are put into a table by their short name, and every frame, class
- * and field of the profile asks it.
+ * The code walks the profile, not the map: a map has a million methods, of which a trace has a few
+ * hundred. So a packet's classes are put into a table by their short name, in which every frame,
+ * class and field of the profile is looked up.
  */
 #include "import/deobfuscate.h"
 
@@ -44,7 +44,7 @@ struct mapping {
     const struct hw_code_packages *packages; /* borrowed */
     HW_VEC(struct class) classes;
     struct hw_map64 by_name;     /* hash -> newest class + 1 */
-    HW_VEC(uint8_t) concerns;    /* by mapping of the profile: enum concern */
+    HW_VEC(uint8_t) matches;     /* by mapping of the profile: enum match */
     HW_VEC(struct member) found; /* the entries of one method, as in the packet */
     HW_VEC(struct hw_bytes) names;
     HW_VEC(struct hw_symbol_line) chain;
@@ -166,7 +166,7 @@ static bool same_range(const struct member *a, const struct member *b)
     return a->first && a->first == b->first && a->last == b->last;
 }
 
-/* b goes on with a's chain: the same range, in which a line of b is where a was inlined. */
+/* b continues a's chain: the same range, with b's line the place where a was inlined. */
 static bool is_inlined_into(const struct member *a, const struct member *b)
 {
     return same_range(a, b) &&
@@ -174,7 +174,7 @@ static bool is_inlined_into(const struct member *a, const struct member *b)
 }
 
 /* Without a line: the entries that have none (they say what to show), else the outermost of each
- * chain; different ones joined. */
+ * chain; different names are joined. */
 static int name_without_line(struct mapping *m, const struct class *c)
 {
     const struct member *v = m->found.v;
@@ -202,12 +202,12 @@ static int name_without_line(struct mapping *m, const struct class *c)
 
 /* ---- frames with a line ---- */
 
-/* What stands for a file that was left out: "SourceFile", R8's "r8-map-id-…", nothing. */
-static bool is_no_file(struct hw_bytes file)
+/* Placeholders for an omitted file name: "SourceFile", R8's "r8-map-id-…", nothing. */
+static bool is_placeholder_file(struct hw_bytes file)
 {
-    static const char *const fillers[] = {"SourceFile", "Unknown Source", "PG", "Proguard"};
-    for (size_t i = 0; i < HW_ARRAY_LEN(fillers); i++)
-        if (hw_bytes_equal(file, hw_bytes_str(fillers[i])))
+    static const char *const placeholders[] = {"SourceFile", "Unknown Source", "PG", "Proguard"};
+    for (size_t i = 0; i < HW_ARRAY_LEN(placeholders); i++)
+        if (hw_bytes_equal(file, hw_bytes_str(placeholders[i])))
             return true;
     return file.n == 0 || (file.n > 10 && memcmp(file.p, "r8-map-id-", 10) == 0);
 }
@@ -236,7 +236,7 @@ static int add_to_chain(struct mapping *m, const struct class *c, const struct h
     hw_strbuf_clear(&m->text);
     add_qualified(&m->text, c, x->original);
     hw_strbuf_clear(&m->file);
-    if (is_no_file(text_of(m, f->file)) || !hw_bytes_equal(of, c->original))
+    if (is_placeholder_file(text_of(m, f->file)) || !hw_bytes_equal(of, c->original))
         guess_file(&m->file, of);
     else
         hw_strbuf_add(&m->file, text_of(m, f->file).p, text_of(m, f->file).n);
@@ -255,7 +255,7 @@ static bool holds(const struct member *x, uint32_t line)
     return x->first && x->first <= line && (!x->last || line <= x->last);
 }
 
-/* All entries whose range holds the line, innermost first as in the packet. */
+/* All entries whose range contains the line, innermost first as in the packet. */
 static int chain_at_line(struct mapping *m, const struct class *c, const struct hw_frame *f)
 {
     int rc = HW_OK;
@@ -290,7 +290,7 @@ static bool is_jit(struct hw_bytes path)
 }
 
 /* By the process's name: "pkg", "pkg:part". */
-static bool is_named_so(const struct mapping *m, hw_upid upid)
+static bool process_has_name(const struct mapping *m, hw_upid upid)
 {
     struct hw_bytes name = text_of(m, m->p->processes.v[upid.v].name);
     return m->package.n && name.n >= m->package.n &&
@@ -298,8 +298,9 @@ static bool is_named_so(const struct mapping *m, hw_upid upid)
            (name.n == m->package.n || name.p[m->package.n] == ':');
 }
 
-/* On Linux nothing tells which package code belongs to but the names of its classes, old or new. */
-enum concern { NO_CONCERN, CONCERNS, BY_CLASS_NAME, BY_PROCESS };
+/* Whether frames of a mapping belong to the package. On Linux only the names of their classes,
+ * obfuscated or not, tell. */
+enum match { MATCH_NONE, MATCH_ALL, MATCH_BY_CLASS, MATCH_BY_PROCESS };
 
 static bool begins_with(struct hw_bytes name, struct hw_bytes package)
 {
@@ -313,48 +314,48 @@ static bool is_in_package(const struct mapping *m, const struct class *c)
            begins_with(c->obfuscated, m->package);
 }
 
-/* Frames that a JVM named, with or without an archive. */
+/* Frames named by a JVM, with or without an archive. */
 static bool is_of_jvm(struct hw_bytes path)
 {
     static const char java[] = "[java]";
-    if (path.n && path.p[0] == '/') /* what joins the parts of paths puts one in front */
+    if (path.n && path.p[0] == '/') /* joining the parts of a path put one in front */
         path = hw_bytes_of(path.p + 1, path.n - 1);
     return path.n >= sizeof java - 1 && memcmp(path.p, java, sizeof java - 1) == 0;
 }
 
-/* What is in memory alone is of every package that runs, as far as names go. */
+/* Code in a memory file may belong to any package. */
 static bool is_memory_file(struct hw_bytes path)
 {
     static const char start[] = "/memfd:";
     return path.n >= sizeof start - 1 && memcmp(path.p, start, sizeof start - 1) == 0;
 }
 
-static enum concern concern_of(const struct mapping *m, struct hw_bytes path)
+static enum match match_path(const struct mapping *m, struct hw_bytes path)
 {
     struct hw_bytes package = hw_package_of_path(path);
     if (names_package(path, m->package) ||
         (m->package.n && (hw_bytes_equal(package, m->package) || is_memory_file(path))))
-        return CONCERNS;
+        return MATCH_ALL;
     if (package.n)
-        return NO_CONCERN;
-    return is_of_jvm(path) ? BY_CLASS_NAME : BY_PROCESS;
+        return MATCH_NONE;
+    return is_of_jvm(path) ? MATCH_BY_CLASS : MATCH_BY_PROCESS;
 }
 
-static int see_what_concerns(struct mapping *m)
+static int match_mappings(struct mapping *m)
 {
     const struct hw_callsites *cs = m->p->callsites;
     for (uint32_t i = 0; i < m->p->processes.n; i++)
-        m->runs |= is_named_so(m, (hw_upid){i});
+        m->runs |= process_has_name(m, (hw_upid){i});
     for (uint32_t i = 0; i < hw_callsites_n_mappings(cs); i++) {
         struct hw_bytes path = text_of(m, hw_callsites_get_mapping(cs, (hw_mapping_id){i})->path);
-        if (hw_vec_push(&m->concerns, (uint8_t)concern_of(m, path)) < 0)
+        if (hw_vec_push(&m->matches, (uint8_t)match_path(m, path)) < 0)
             return HW_ENOMEM;
     }
     return HW_OK;
 }
 
-/* Code whose path does not tell is of the process it was seen in; generated code of a process that
- * no list knows, of the one with the package's name. */
+/* If the path does not tell, code belongs to the package of the process it was seen in. If that is
+ * unknown, generated code belongs to the package if a process has its name. */
 static bool is_of_process(const struct mapping *m, hw_frame_id id, const struct hw_frame *f)
 {
     hw_str_id guess = m->packages->of_frame[id.v];
@@ -376,7 +377,7 @@ static bool split(struct hw_bytes name, struct hw_bytes *before, struct hw_bytes
     return true;
 }
 
-/* The first one that anybody told for the frame. */
+/* The first known line of the frame. */
 static uint32_t line_of(const struct hw_symbol_sets *sets, hw_frame_id id, uint32_t recorded)
 {
     const struct hw_symbol_line *lines;
@@ -392,15 +393,15 @@ static int name_frame(struct mapping *m, hw_frame_id id)
     struct hw_frame f = *hw_callsites_get_frame(m->p->callsites, id);
     struct hw_symbol_sets *sets = hw_callsites_symbol_sets(m->p->callsites);
     struct hw_bytes class_name, method;
-    enum concern concern =
-        f.mapping.v == HW_ID_NONE ? BY_PROCESS : (enum concern)m->concerns.v[f.mapping.v];
-    if (concern == BY_PROCESS)
-        concern = is_of_process(m, id, &f) ? CONCERNS : NO_CONCERN;
-    const struct class *c = concern != NO_CONCERN && split(text_of(m, f.name), &class_name, &method)
+    enum match match =
+        f.mapping.v == HW_ID_NONE ? MATCH_BY_PROCESS : (enum match)m->matches.v[f.mapping.v];
+    if (match == MATCH_BY_PROCESS)
+        match = is_of_process(m, id, &f) ? MATCH_ALL : MATCH_NONE;
+    const struct class *c = match != MATCH_NONE && split(text_of(m, f.name), &class_name, &method)
                                 ? find_class(m, class_name)
                                 : NULL;
     hw_str_id name;
-    if (!c || (concern == BY_CLASS_NAME && !is_in_package(m, c)))
+    if (!c || (match == MATCH_BY_CLASS && !is_in_package(m, c)))
         return HW_OK;
     int rc = find_members(m, c, method, HW_F_ObfuscatedClass_obfuscated_methods);
     if (rc == HW_OK && m->found.n == 0 && /* a method that kept its name */
@@ -419,7 +420,7 @@ static int name_frame(struct mapping *m, hw_frame_id id)
         rc = name_without_line(m, c);
         if (rc == HW_OK)
             rc = hw_profile_str(m->p, hw_bytes_of(m->text.p, m->text.n), &name);
-        if (rc == HW_OK && f.file.v) { /* the line it was recorded with is shown with it */
+        if (rc == HW_OK && f.file.v) { /* the recorded line is shown with the name */
             const struct hw_symbol_line line = {name, f.file, f.line};
             rc = hw_symbol_sets_put(sets, id, &line, 1);
         }
@@ -445,7 +446,7 @@ static struct hw_bytes undecorated(struct hw_bytes name, size_t *before)
     return name;
 }
 
-/* Another packet may have named it: then this one counts only if the name is of its package. */
+/* If another packet has named the class, this one renames it only if it is in its package. */
 static int name_class(struct mapping *m, struct hw_heap_class *c)
 {
     struct hw_bytes whole = text_of(m, c->name);
@@ -462,8 +463,8 @@ static int name_class(struct mapping *m, struct hw_heap_class *c)
                           : hw_profile_str(m->p, hw_bytes_of(m->text.p, m->text.n), &c->clear_name);
 }
 
-/* Wherever it is from: a name does not say. One that the packet does not list kept its name, unless
- * another packet knew better. */
+/* Applies to fields of all packages, as a name does not tell its package. A field that the packet
+ * does not list keeps its name, unless another packet has renamed it. */
 static int name_field(struct mapping *m, hw_str_id field, hw_str_id *clear_name)
 {
     struct hw_bytes class_name, name;
@@ -481,7 +482,7 @@ static int name_field(struct mapping *m, hw_str_id field, hw_str_id *clear_name)
                           : hw_profile_str(m->p, hw_bytes_of(m->text.p, m->text.n), clear_name);
 }
 
-/* Each name once: of millions of fields there are few. */
+/* Looks up each name once: millions of fields share few names. */
 static int name_primitives(struct mapping *m, struct hw_heap_graph *g)
 {
     struct hw_map64 seen = {0};
@@ -503,8 +504,8 @@ static int name_primitives(struct mapping *m, struct hw_heap_graph *g)
     return rc;
 }
 
-/* A class whose package nobody can tell is named by every packet; one without a package names what no
- * other one did. */
+/* Every packet names classes of unknown package; a packet without a package names the classes that
+ * no other packet has named. */
 static int name_graph(struct mapping *m, struct hw_heap_graph *g)
 {
     struct hw_bytes of_process = text_of(m, m->packages->of_process[g->upid.v]);
@@ -528,7 +529,7 @@ static int name_graph(struct mapping *m, struct hw_heap_graph *g)
 
 static int apply(struct mapping *m)
 {
-    int rc = see_what_concerns(m);
+    int rc = match_mappings(m);
     for (uint32_t i = 0; i < hw_callsites_n_frames(m->p->callsites) && rc == HW_OK; i++)
         rc = name_frame(m, (hw_frame_id){i});
     for (size_t i = 0; i < m->p->graphs.n && rc == HW_OK; i++)
@@ -555,7 +556,7 @@ int hw_import_deobfuscation_of(struct hw_profile *p, const struct hw_code_packag
         rc = apply(&m);
     hw_vec_done(&m.classes);
     hw_map64_done(&m.by_name);
-    hw_vec_done(&m.concerns);
+    hw_vec_done(&m.matches);
     hw_vec_done(&m.found);
     hw_vec_done(&m.names);
     hw_vec_done(&m.chain);

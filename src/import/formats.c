@@ -26,8 +26,8 @@
 
 #include "base/banned.h"
 
-enum { HEAD = 4096, RAW_HEAD = 64 << 10 }; /* RAW_HEAD: unpacked it is HEAD and more */
-#define UNPACKING 0.3                      /* of the time a packed file takes; measured on traces */
+enum { HEAD = 4096, RAW_HEAD = 64 << 10 }; /* RAW_HEAD bytes unpack to at least HEAD */
+#define UNPACKING 0.3                      /* share of a packed file's time; measured on traces */
 static const size_t max_file = (size_t)4 << 30; /* in memory: pipes and packed files */
 
 const struct hw_importer *const hw_importers[] = {&hw_import_perfetto,
@@ -56,7 +56,7 @@ const struct hw_importer *hw_importer_find(struct hw_bytes head)
     return best;
 }
 
-/* What a profile is often packed in, but not read from. */
+/* Containers that profiles often come in, but which are not unpacked here. */
 static const struct container {
     const char *magic;
     size_t n;
@@ -102,7 +102,7 @@ static int import_bytes(struct hw_bytes file, struct hw_profile *into, struct hw
     return importer ? importer->read(file, into, err) : unknown_format(head, err);
 }
 
-/* What was unpacked before an error is read. */
+/* After an error, reads what was unpacked before it. */
 static int import_unpacked(int rc, const struct hw_strbuf *content, struct hw_profile *into,
                            struct hw_error *err)
 {
@@ -111,14 +111,13 @@ static int import_unpacked(int rc, const struct hw_strbuf *content, struct hw_pr
     return rc < 0 ? rc : import_bytes(hw_bytes_of(content->p, content->n), into, err);
 }
 
-/* The start of what is packed. */
 static void unpack_head(struct hw_bytes raw, struct hw_strbuf *out)
 {
     hw_unpack_head(hw_bytes_of(raw.p, raw.n < RAW_HEAD ? raw.n : RAW_HEAD), HEAD, out);
 }
 
-/* Told before the rest is unpacked: a small file may hold gigabytes of nothing. A damaged head is
- * left to who unpacks it and knows what is wrong. */
+/* Rejects an unknown format before the rest is unpacked: a small file may unpack to gigabytes. A
+ * damaged head passes here; unpacking the file will tell what is wrong. */
 static int check_unpacked_head(struct hw_bytes raw, const struct hw_importer **out,
                                struct hw_error *err)
 {
@@ -156,7 +155,7 @@ static int import_whole(int fd, struct hw_profile *into, struct hw_error *err)
     return rc;
 }
 
-/* Until there are n bytes in out or the pipe's end; 1 = the end. */
+/* Reads until out holds n bytes or the pipe ends; 1 = it ended. */
 static int read_up_to(int fd, size_t n, struct hw_strbuf *out, struct hw_error *err)
 {
     while (out->n < n) {
@@ -173,7 +172,7 @@ static int read_up_to(int fd, size_t n, struct hw_strbuf *out, struct hw_error *
     return 0;
 }
 
-/* It is known from its head whether the rest, which may have no end, is worth reading. */
+/* Checks the format by the head first: the rest may never end. */
 static int import_pipe(int fd, struct hw_profile *into, struct hw_error *err)
 {
     struct hw_strbuf raw = {0};
@@ -210,7 +209,7 @@ static ssize_t read_head(int fd, uint8_t bytes[static RAW_HEAD])
     return (ssize_t)n;
 }
 
-/* Piece by piece where the reader can: what is packed is never in memory as a whole. */
+/* Streams where the importer can, so the unpacked content is never in memory as a whole. */
 static int import_gzip(int fd, const struct hw_importer *importer, struct hw_profile *into,
                        struct hw_error *err)
 {

@@ -12,7 +12,7 @@
  *
  * Two dumps come out of it: the moment with most bytes (the first, if there are several) and the
  * end. Nothing was sampled: the interval is 1. Addresses are those of the process, as the file does
- * not say where its modules lay.
+ * not say where its modules were mapped.
  */
 #include "import/heaptrack.h"
 
@@ -59,7 +59,7 @@ static int64_t time_of(uint64_t ms)
     return (int64_t)(ms * ms_ns) + 1;
 }
 
-static int bad(struct heaptrack *h)
+static int count_bad(struct heaptrack *h)
 {
     h->n_bad++;
     return HW_OK;
@@ -73,7 +73,7 @@ static int add_string(struct heaptrack *h, struct hw_bytes rest)
     hw_str_id id;
     if (h->file_version >= 3) {
         if (!hw_word_hex(&rest, &n))
-            n = UINT64_MAX; /* kept, so that the numbers of the others are right */
+            n = UINT64_MAX; /* kept, so that later strings have the right numbers */
         h->n_bad += rest.n == 0 || n != rest.n - 1;
     }
     if (rest.n) /* the space before it */
@@ -90,7 +90,7 @@ static hw_str_id string_at(struct heaptrack *h, uint64_t number)
     return number && number <= h->strings.n ? h->strings.v[number - 1] : (hw_str_id){0};
 }
 
-static int module_get(struct heaptrack *h, uint64_t number, hw_mapping_id *out)
+static int get_module(struct heaptrack *h, uint64_t number, hw_mapping_id *out)
 {
     struct hw_mapping m = {.path = string_at(h, number)};
     uint64_t row;
@@ -114,7 +114,7 @@ static int add_frame(struct heaptrack *h, struct hw_bytes rest)
     uint64_t module = 0, function, file, line;
     h->n_bad += !hw_word_hex(&rest, &f.rel_pc) || !hw_word_hex(&rest, &module);
     while (n < MAX_LINES && hw_word_hex(&rest, &function)) {
-        file = line = 0; /* older ones leave both out when they are unknown */
+        file = line = 0; /* older files omit both when they are unknown */
         (void)(hw_word_hex(&rest, &file) && hw_word_hex(&rest, &line));
         lines[n] = (struct hw_symbol_line){string_at(h, function), string_at(h, file),
                                            line > UINT32_MAX ? 0 : (uint32_t)line};
@@ -122,7 +122,7 @@ static int add_frame(struct heaptrack *h, struct hw_bytes rest)
     }
     if (n)
         f.name = lines[n - 1].function;
-    int rc = module_get(h, module, &f.mapping);
+    int rc = get_module(h, module, &f.mapping);
     if (rc == HW_OK)
         rc = hw_callsites_frame(h->p->callsites, &f, &row);
     if (rc == HW_OK && n)
@@ -130,7 +130,7 @@ static int add_frame(struct heaptrack *h, struct hw_bytes rest)
     return rc == HW_OK && hw_vec_push(&h->frames, row) < 0 ? HW_ENOMEM : rc;
 }
 
-/* A trace that cannot be right is its parent's callstack, or none. */
+/* An invalid trace becomes its parent's callstack, or none. */
 static int add_trace(struct heaptrack *h, struct hw_bytes rest)
 {
     uint64_t frame = 0, parent = 0;
@@ -170,11 +170,11 @@ static struct allocation *allocation_of(struct heaptrack *h, struct hw_bytes res
     return a->site.v == HW_ID_NONE ? NULL : a;
 }
 
-static int made(struct heaptrack *h, struct hw_bytes rest)
+static int count_allocation(struct heaptrack *h, struct hw_bytes rest)
 {
     struct allocation *a = allocation_of(h, rest);
     if (!a)
-        return bad(h);
+        return count_bad(h);
     a->made++;
     if (__builtin_add_overflow(h->live, a->size, &h->live))
         h->live = UINT64_MAX;
@@ -187,11 +187,11 @@ static int made(struct heaptrack *h, struct hw_bytes rest)
     return HW_OK;
 }
 
-static int freed(struct heaptrack *h, struct hw_bytes rest)
+static int count_free(struct heaptrack *h, struct hw_bytes rest)
 {
     struct allocation *a = allocation_of(h, rest);
     if (!a || a->freed == a->made)
-        return bad(h);
+        return count_bad(h);
     a->freed++;
     h->live -= a->size < h->live ? a->size : h->live;
     h->n_events++;
@@ -202,7 +202,7 @@ static int clock_line(struct heaptrack *h, struct hw_bytes rest)
 {
     uint64_t ms;
     if (!hw_word_hex(&rest, &ms) || ms < h->now_ms || ms > INT64_MAX / ms_ns - 2)
-        return bad(h);
+        return count_bad(h);
     h->now_ms = ms;
     return HW_OK;
 }
@@ -211,7 +211,7 @@ static int rss_line(struct heaptrack *h, struct hw_bytes rest)
 {
     uint64_t pages;
     if (!hw_word_hex(&rest, &pages))
-        return bad(h);
+        return count_bad(h);
     struct hw_counter_row row = {.upid = h->upid,
                                  .name = h->rss,
                                  .ts_ns = time_of(h->now_ms),
@@ -250,9 +250,9 @@ static int read_line(struct heaptrack *h, struct hw_bytes line)
     case 'a':
         return add_allocation(h, rest);
     case '+':
-        return made(h, rest);
+        return count_allocation(h, rest);
     case '-':
-        return freed(h, rest);
+        return count_free(h, rest);
     case 'c':
         return clock_line(h, rest);
     case 'R':
@@ -269,11 +269,11 @@ static int read_line(struct heaptrack *h, struct hw_bytes line)
     case '#':
         return HW_OK;
     default:
-        return bad(h);
+        return count_bad(h);
     }
 }
 
-/* Once more through the events, up to the peak. */
+/* Counts the events again, up to the peak. */
 static void count_peak(struct heaptrack *h, struct hw_bytes file)
 {
     struct hw_lines lines = hw_lines_of(file);
@@ -316,7 +316,7 @@ static int add_row(struct heaptrack *h, uint32_t dump, uint32_t site, int64_t n,
     return n || bytes ? hw_alloc_rows_push(&h->p->allocs, &row) : HW_OK;
 }
 
-/* What was made and freed since the dump before; sums: one for each callsite, all 0. */
+/* What was allocated and freed since the previous dump; sums: one for each callsite, all 0. */
 static int add_dump(struct heaptrack *h, uint64_t ms, struct sum *sums, const char *trigger)
 {
     struct hw_profile *p = h->p;
@@ -353,7 +353,7 @@ static int add_dump(struct heaptrack *h, uint64_t ms, struct sum *sums, const ch
     return rc;
 }
 
-/* made, freed of all allocations: what count_peak overwrites. */
+/* end: saves the counts of all allocations, which count_peak overwrites. */
 static int add_dumps(struct heaptrack *h, struct hw_bytes file)
 {
     size_t n = h->allocations.n;
@@ -375,7 +375,7 @@ static int add_dumps(struct heaptrack *h, struct hw_bytes file)
             h->allocations.v[i].freed = end[i].freed;
         }
     }
-    /* Two dumps of a process cannot be at one time. */
+    /* Two dumps of a process cannot have the same time. */
     bool same_time = h->p->dumps.n && h->now_ms == h->peak_ms;
     if (rc == HW_OK)
         rc = add_dump(h, h->now_ms + same_time, sums, "end");

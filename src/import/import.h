@@ -1,5 +1,5 @@
 /*
- * import.h - input formats: one file per format, one line in table.c
+ * import.h - input formats: one file per format, one line in formats.c
  *
  * Errors:  HW_EFORMAT with offset when nothing can be read; a damaged part alone is dropped and
  *          counted in the profile's stats.
@@ -24,7 +24,7 @@ struct hw_importer {
     int (*read)(struct hw_bytes file, struct hw_profile *into, struct hw_error *err);
     /* The same from a seekable file that need not fit into memory; NULL = read it whole. */
     int (*read_fd)(int fd, struct hw_profile *into, struct hw_error *err);
-    /* The same from what comes piece by piece, such as an unpacked file; NULL = read it whole. */
+    /* The same from a stream, such as a file being unpacked; NULL = read it whole. */
     int (*read_from)(struct hw_source *source, struct hw_profile *into, struct hw_error *err);
 };
 
@@ -34,13 +34,13 @@ extern const struct hw_importer *const hw_importers[]; /* NULL-terminated */
 const struct hw_importer *hw_importer_find(struct hw_bytes head);
 /* Whether an importer would try this seekable file, packed or not; its position may move. */
 bool hw_import_knows(int fd);
-/* Reads a whole file (gzip or not) of any known format into a new, frozen profile. */
-/* HW_EISDIR, with what to do instead, for whoever reads a trace without importing it. */
+/* HW_EISDIR, with what to do instead; for callers that read a trace without importing it. */
 int hw_import_refuse_directory(int fd, const char *name, struct hw_error *err);
+/* Reads a whole file (packed or not) of any known format into a new, frozen profile. */
 int hw_import_file(const char *path, struct hw_profile **out, struct hw_error *err);
 /* The same from an open descriptor, which stays the caller's; name is for messages. */
 int hw_import_fd(int fd, const char *name, struct hw_profile **out, struct hw_error *err);
-/* The same; who waits sees in progress, whose total is the file's bytes, how much is read. */
+/* The same; progress, whose total is the file's size, shows how much has been read. */
 int hw_import_fd_with(int fd, const char *name, struct hw_progress *progress,
                       struct hw_profile **out, struct hw_error *err);
 

@@ -1,8 +1,8 @@
 /*
  * A pprof heap profile becomes one dump of one process: a positive row of what was allocated and a
- * negative one of what was freed (the difference to what lives), or only what lives where the
- * profile says no more. Sample types are found by the names in use: ours and Go's, both forms of
- * the converters'.
+ * negative one of what was freed (the difference to what is live), or only a row of what is live if
+ * the profile has no more. Sample types are found by the names in use: ours, Go's, and both forms
+ * of the converters'.
  *
  *     Profile { sample_type… sample… mapping… location… function… string_table… }
  *
@@ -38,9 +38,9 @@ struct pprof {
     bool has[N_COLUMNS];
     HW_VEC(hw_frame_id) path;
     HW_VEC(uint64_t) comments;        /* indexes of strings */
-    double choice;                    /* variance of processes' choice, in squares of a figure */
+    double choice;                    /* relative variance of choosing processes */
     double weight;                    /* starts that an allocation's process stands for */
-    HW_VEC(struct hw_alloc_row) rows; /* of the dump behind the base, until that is complete */
+    HW_VEC(struct hw_alloc_row) rows; /* of the dump after the base, until that is complete */
     uint64_t time_ns, duration_ns, period, n_bad;
 };
 
@@ -104,7 +104,7 @@ static int push_location(struct pprof *in, uint64_t id)
     return hw_vec_push(&in->path, (hw_frame_id){(uint32_t)frame}) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-static void take_value(struct pprof *in, size_t index, uint64_t v, int64_t *values)
+static void add_value(struct pprof *in, size_t index, uint64_t v, int64_t *values)
 {
     if (index < in->types.n && in->column_of_type[index] >= 0)
         values[in->column_of_type[index]] += (int64_t)v;
@@ -129,7 +129,7 @@ static int read_sample(struct pprof *in, struct hw_bytes message, int64_t *value
             if (is_location)
                 rc = push_location(in, v);
             else
-                take_value(in, n_values++, v, values);
+                add_value(in, n_values++, v, values);
             if (!packed)
                 break;
         }
@@ -142,22 +142,22 @@ static bool has_base(const struct pprof *in)
     return in->has[BASE_BYTES] && in->has[ALLOC_BYTES] && in->has[LIVE_BYTES];
 }
 
-/* Allocations of s bytes are seen with p = 1 - e^(-s/period), each one seen stands for 1/p of them,
- * and for `weight` times as many if its process does. As if all of a stack were of its mean size.
- */
+/* An allocation of s bytes is sampled with p = 1 - e^(-s/period), so a sample stands for 1/p
+ * allocations, and for `weight` times as many if its process does. All allocations of a stack are
+ * taken to have its mean size. */
 static double mean_size(int64_t count, int64_t size)
 {
     return count > 0 && size > 0 ? (double)size / (double)count : 0;
 }
 
-static double seen(const struct pprof *in, double mean)
+static double sampling_probability(const struct pprof *in, double mean)
 {
     return in->period > 1 ? -expm1(-mean / (double)in->period) : 1;
 }
 
 static double variance_of_count(const struct pprof *in, int64_t count, int64_t size)
 {
-    double p = seen(in, mean_size(count, size));
+    double p = sampling_probability(in, mean_size(count, size));
     return p > 0 ? in->weight * (double)count * (1 - p) / p : 0;
 }
 
@@ -169,14 +169,14 @@ static double variance_of(const struct pprof *in, int64_t count, int64_t size)
 
 static int64_t samples_of(const struct pprof *in, int64_t count, int64_t size)
 {
-    double p = seen(in, mean_size(count, size));
+    double p = sampling_probability(in, mean_size(count, size));
     if (!(p > 0) || count <= 0)
         return count;
     double n = round((double)count * p / in->weight);
     return n < 1 ? 1 : (int64_t)n;
 }
 
-/* Of a stack: what came and what lives of it. */
+/* What a stack has allocated, and what of it is live. */
 struct stack_values {
     hw_callsite_id callsite;
     int64_t count, size, live_count, live_size;
@@ -192,7 +192,7 @@ static struct hw_alloc_row row_of(const struct pprof *in, const struct stack_val
         .variance_alloc_objects = (float)variance_of_count(in, s->count, s->size)};
 }
 
-/* Rows come dump by dump: with a base, those behind it wait until it is complete. */
+/* Rows must be added dump by dump: with a base, the second dump's wait until it is complete. */
 static int add_row(struct pprof *in, const struct stack_values *s, int64_t samples, int64_t count,
                    int64_t size)
 {
@@ -218,7 +218,7 @@ static int add_base(struct pprof *in, hw_callsite_id callsite, int64_t count, in
     return count || size ? hw_alloc_rows_push(&in->p->allocs, &row) : HW_OK;
 }
 
-static int add_rows_behind_base(struct pprof *in)
+static int add_rows_after_base(struct pprof *in)
 {
     int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < in->rows.n; i++)
@@ -226,20 +226,20 @@ static int add_rows_behind_base(struct pprof *in)
     return rc;
 }
 
-/* A row of what came, then one of what of it, and of the base, is not there any more. */
+/* A row of what was allocated, then one of what of it, and of the base, was freed. */
 static int add_rows(struct pprof *in, hw_callsite_id callsite, const int64_t *v)
 {
     struct stack_values s = {callsite, v[ALLOC_COUNT], v[ALLOC_BYTES], v[LIVE_COUNT],
                              v[LIVE_BYTES]};
-    int64_t live = samples_of(in, s.live_count, s.live_size), came, freed_count, freed_bytes;
+    int64_t live = samples_of(in, s.live_count, s.live_size), allocated, freed_count, freed_bytes;
     int64_t base = samples_of(in, v[BASE_COUNT], v[BASE_BYTES]);
     if (!in->has[ALLOC_BYTES]) {
         s.count = s.live_count;
         s.size = s.live_size;
         return add_row(in, &s, live, s.live_count, s.live_size);
     }
-    came = samples_of(in, s.count, s.size);
-    int rc = add_row(in, &s, came, s.count, s.size);
+    allocated = samples_of(in, s.count, s.size);
+    int rc = add_row(in, &s, allocated, s.count, s.size);
     if (rc < 0 || !in->has[LIVE_BYTES])
         return rc;
     if (has_base(in) && (rc = add_base(in, callsite, v[BASE_COUNT], v[BASE_BYTES])) < 0)
@@ -251,7 +251,7 @@ static int add_rows(struct pprof *in, hw_callsite_id callsite, const int64_t *v)
         in->n_bad++;
         return HW_OK;
     }
-    return add_row(in, &s, live - came - base, freed_count, freed_bytes);
+    return add_row(in, &s, live - allocated - base, freed_count, freed_bytes);
 }
 
 static int add_sample(struct pprof *in, struct hw_bytes message)
@@ -265,8 +265,7 @@ static int add_sample(struct pprof *in, struct hw_bytes message)
         in->n_bad++;
         return HW_OK;
     }
-    for (size_t i = 0, j = in->path.n - 1; i < j;
-         i++, j--) { /* leaf first there, root first here */
+    for (size_t i = 0, j = in->path.n - 1; i < j; i++, j--) { /* pprof is leaf first */
         hw_frame_id swap = in->path.v[i];
         in->path.v[i] = in->path.v[j];
         in->path.v[j] = swap;
@@ -279,8 +278,8 @@ static int add_sample(struct pprof *in, struct hw_bytes message)
 
 /* ---- the file ---- */
 
-/* Packed or not: Go's writer packs from three on. */
-static int take_comments(struct pprof *in, const struct hw_pb_field *f)
+/* Packed or not: Go's writer packs three or more. */
+static int read_comments(struct pprof *in, const struct hw_pb_field *f)
 {
     struct hw_bytes rest = f->bytes;
     uint64_t v = f->value;
@@ -292,8 +291,8 @@ static int take_comments(struct pprof *in, const struct hw_pb_field *f)
     return 0;
 }
 
-/* Fields that the others refer to. */
-static int gather(struct pprof *in, struct hw_bytes file, size_t *reached)
+/* Reads the fields that samples, mappings and locations refer to. */
+static int read_tables(struct pprof *in, struct hw_bytes file, size_t *reached)
 {
     struct hw_pb_reader r = hw_pb_read(file);
     struct hw_pb_field f;
@@ -311,11 +310,11 @@ static int gather(struct pprof *in, struct hw_bytes file, size_t *reached)
         else if (f.number == HW_F_pprof_Profile_period)
             in->period = f.value;
         else if (f.number == HW_F_pprof_Profile_comment)
-            pushed = take_comments(in, &f);
+            pushed = read_comments(in, &f);
         if (pushed < 0)
             return HW_ENOMEM;
     }
-    *reached = (size_t)(r.pos - r.start); /* a broken field is not passed */
+    *reached = (size_t)(r.pos - r.start); /* the start of a broken field */
     return rc;
 }
 
@@ -330,7 +329,7 @@ static int add_samples(struct pprof *in, struct hw_bytes file)
     return rc;
 }
 
-/* What continuous recording says of its files: "heapwise.NAME=value". */
+/* A fact that continuous recording wrote into the file: "heapwise.NAME=value". */
 static struct hw_bytes comment(const struct pprof *in, const char *name)
 {
     struct hw_bytes key = hw_bytes_str(name);
@@ -342,7 +341,7 @@ static struct hw_bytes comment(const struct pprof *in, const char *name)
     return (struct hw_bytes){NULL, 0};
 }
 
-/* 0: no number, or one above the limit. */
+/* 0 = not a number, or above the limit. */
 static int64_t number_in(struct hw_bytes text, int64_t max)
 {
     int64_t n = 0;
@@ -354,7 +353,7 @@ static int64_t number_in(struct hw_bytes text, int64_t max)
     return n <= max ? n : 0;
 }
 
-/* What is true of the whole file becomes metadata of that name. */
+/* Facts about the whole file become metadata of the same name. */
 static int add_facts(struct pprof *in)
 {
     static const char *const facts[] = {"heapwise.host", "heapwise.unit", "heapwise.container",
@@ -386,8 +385,8 @@ static int add_process(struct pprof *in, struct hw_heap_dump *d)
 }
 
 /*
- * n processes that stand for m starts, each for w of them. As if all held the same, x / m, the
- * choice adds (x / m)² times the sum of w (w - 1); without that sum all weights count as m / n.
+ * n processes stand for m starts, each for w of them. If all hold the same, x / m, choosing them
+ * adds a variance of (x / m)² times the sum of w (w - 1). Without that sum every w counts as m / n.
  */
 static void read_choice(struct pprof *in)
 {
@@ -402,7 +401,7 @@ static void read_choice(struct pprof *in)
     in->weight = 1 + sum / m;
 }
 
-/* With a base the file is about a window of time: a dump at its begin, one at its end. */
+/* With a base the file covers a window of time: one dump at its start, one at its end. */
 static int add_dumps(struct pprof *in)
 {
     int64_t end = (int64_t)in->time_ns;
@@ -412,14 +411,14 @@ static int add_dumps(struct pprof *in)
         .interval_bytes = in->period,
         .orig_interval_bytes = in->period,
         .flags = in->period > 1 ? HW_DUMP_KNOWS_VARIANCE | HW_DUMP_ALL_VARIANCES : 0};
-    int64_t was = number_in(comment(in, "heapwise.interval_was="), INT64_MAX);
+    int64_t orig_interval = number_in(comment(in, "heapwise.interval_was="), INT64_MAX);
     int rc = add_process(in, &d);
     if (rc == HW_OK)
         rc = add_facts(in);
     read_choice(in);
     d.choice = in->choice;
-    if (was > 0)
-        d.orig_interval_bytes = (uint64_t)was;
+    if (orig_interval > 0)
+        d.orig_interval_bytes = (uint64_t)orig_interval;
     if (has_base(in)) {
         uint64_t window = in->duration_ns ? in->duration_ns : 1;
         int64_t begin = window < in->time_ns ? end - (int64_t)window : 0;
@@ -441,7 +440,7 @@ static int add_dumps(struct pprof *in)
 static int read_profile(struct pprof *in, struct hw_bytes file, struct hw_error *err)
 {
     size_t reached = 0;
-    int rc = gather(in, file, &reached);
+    int rc = read_tables(in, file, &reached);
     if (rc < 0)
         return hw_fail(err, rc, reached, "damaged pprof profile");
     rc = find_columns(in, err);
@@ -453,7 +452,7 @@ static int read_profile(struct pprof *in, struct hw_bytes file, struct hw_error 
     if (rc == HW_OK)
         rc = add_samples(in, file);
     if (rc == HW_OK)
-        rc = add_rows_behind_base(in);
+        rc = add_rows_after_base(in);
     if (rc == HW_OK && in->n_bad)
         rc = hw_profile_stat_add(in->p, "stackprofile_parser_error", -1, HW_STAT_ERROR,
                                  (int64_t)in->n_bad);

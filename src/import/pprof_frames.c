@@ -87,21 +87,22 @@ static int add_function(struct hw_pprof_frames *in, struct hw_bytes message)
 
 /* ---- locations ---- */
 
-/* What one Line of a location says, beside the name its frame goes by. */
-struct place {
+/* One Line of a location, and the function's name in the binary. */
+struct location_line {
     struct hw_symbol_line line;
     hw_str_id system_name;
 };
 
-static struct place place_of(const struct hw_pprof_frames *in, struct hw_bytes message)
+static struct location_line read_location_line(const struct hw_pprof_frames *in,
+                                               struct hw_bytes message)
 {
     uint64_t at, line = hw_pprof_number(message, HW_F_pprof_Line_line);
     if (!hw_map64_get(&in->function_ids, hw_pprof_number(message, HW_F_pprof_Line_function_id),
                       &at))
-        return (struct place){0}; /* nameless */
+        return (struct location_line){0}; /* unnamed */
     const struct hw_pprof_function *f = &in->functions.v[at];
-    return (struct place){{f->name, f->file, line > UINT32_MAX ? 0 : (uint32_t)line},
-                          f->system_name};
+    return (struct location_line){{f->name, f->file, line > UINT32_MAX ? 0 : (uint32_t)line},
+                                  f->system_name};
 }
 
 static bool same_lines(const struct hw_symbol_line *a, const struct hw_symbol_line *b, size_t n)
@@ -115,11 +116,11 @@ static bool same_lines(const struct hw_symbol_line *a, const struct hw_symbol_li
 
 /*
  * One frame of n functions inlined into each other, innermost first. Often there are no addresses
- * (ours have none): then frames of one function differ in their lines only, and each other set of
- * lines makes another frame.
+ * (our files have none): then frames of one function differ only in their lines, and each different
+ * set of lines makes another frame.
  */
-static int frame_of(struct hw_pprof_frames *in, struct hw_frame f, const struct place *places,
-                    size_t n, hw_frame_id *out)
+static int frame_of(struct hw_pprof_frames *in, struct hw_frame f,
+                    const struct location_line *lines_in, size_t n, hw_frame_id *out)
 {
     struct hw_callsites *cs = in->p->callsites;
     struct hw_symbol_sets *sets = hw_callsites_symbol_sets(cs);
@@ -127,11 +128,11 @@ static int frame_of(struct hw_pprof_frames *in, struct hw_frame f, const struct 
     const struct hw_symbol_line *have;
     bool known = false;
     for (size_t i = 0; i < n; i++) {
-        lines[i] = places[i].line;
+        lines[i] = lines_in[i].line;
         known |= lines[i].function.v || lines[i].file.v;
     }
     if (n)
-        f.name = places[n - 1].system_name;
+        f.name = lines_in[n - 1].system_name;
     int rc = hw_callsites_frame(cs, &f, out);
     if (rc < 0 || !known)
         return rc;
@@ -146,7 +147,7 @@ static int frame_of(struct hw_pprof_frames *in, struct hw_frame f, const struct 
 static int add_location(struct hw_pprof_frames *in, struct hw_bytes message)
 {
     uint64_t id = 0, mapping = HW_ID_NONE;
-    struct place places[MAX_LINES];
+    struct location_line lines_in[MAX_LINES];
     size_t n = 0;
     struct hw_pb_reader r = hw_pb_read(message);
     struct hw_pb_field f;
@@ -159,13 +160,13 @@ static int add_location(struct hw_pprof_frames *in, struct hw_bytes message)
         else if (f.number == HW_F_pprof_Location_address)
             row.rel_pc = f.value;
         else if (f.number == HW_F_pprof_Location_line && n < MAX_LINES)
-            places[n++] = place_of(in, f.bytes);
+            lines_in[n++] = read_location_line(in, f.bytes);
     }
     row.mapping.v = (uint32_t)mapping;
     if (row.mapping.v != HW_ID_NONE && row.rel_pc)
         row.rel_pc -= in->biases.v[row.mapping.v];
     hw_frame_id frame;
-    int rc = frame_of(in, row, places, n, &frame);
+    int rc = frame_of(in, row, lines_in, n, &frame);
     return rc < 0 || id == HW_MAP64_NO_KEY ? rc : hw_map64_put(&in->locations, id, frame.v);
 }
 

@@ -25,7 +25,7 @@ struct hw_pprof_function {
 
 struct hw_pprof_frames {
     struct hw_profile *p;            /* borrowed */
-    HW_VEC(struct hw_bytes) strings; /* all of them, before hw_pprof_frames_read */
+    HW_VEC(struct hw_bytes) strings; /* filled by the caller before hw_pprof_frames_read */
     struct hw_map64 mappings;        /* id -> hw_mapping_id */
     HW_VEC(uint64_t) biases;         /* by mapping row: address - bias = rel_pc */
     struct hw_map64 function_ids;    /* id -> index */
@@ -36,9 +36,9 @@ struct hw_pprof_frames {
 int hw_pprof_frames_read(struct hw_pprof_frames *in, struct hw_bytes file);
 void hw_pprof_frames_done(struct hw_pprof_frames *in);
 
-/* Empty: there is no such string. */
+/* Empty if there is no such string. */
 struct hw_bytes hw_pprof_string(const struct hw_pprof_frames *in, uint64_t index);
-/* A number of a message's field; 0 when absent. */
+/* A numeric field of a message; 0 if absent. */
 uint64_t hw_pprof_number(struct hw_bytes message, uint32_t field);
 
 #endif

@@ -1,13 +1,13 @@
 /*
  * ruby_dump.c - what Ruby's ObjectSpace.dump_all writes, as a heap graph
  *
- * A JSON object a line: {"address": "0x…", "type": "STRING", "class": "0x…", "memsize": 40,
- * "references": ["0x…", …], …}. Classes are objects, too, and may stand behind those that have
- * them, so the file is gone through twice. {"type": "ROOT", "root": "vm", "references": […]} is no
- * object: each becomes one of its own, "(vm)", that is a root, so that a path says why.
+ * One JSON object per line: {"address": "0x…", "type": "STRING", "class": "0x…", "memsize": 40,
+ * "references": ["0x…", …], …}. Classes are objects, too, and may follow their instances, so the
+ * file is read twice. {"type": "ROOT", "root": "vm", "references": […]} is not an object; each
+ * becomes an object "(vm)" that is a root, so that a path shows what keeps an object alive.
  *
- * An object with a singleton class is of the class behind it, as `obj.class` says. What Ruby uses
- * inside has no class that a program sees: "(imemo callcache)", "(iclass)".
+ * An object with a singleton class belongs to the class behind it, as with `obj.class`. Ruby's
+ * internal objects have no class that a program sees: "(imemo callcache)", "(iclass)".
  */
 #include "import/ruby_dump.h"
 
@@ -41,8 +41,8 @@ struct dump {
     struct hw_graph_builder *b;
     HW_VEC(struct class_seen) classes;
     struct hw_map64 class_of; /* address -> row of classes */
-    uint32_t class_field;     /* of references to them */
-    struct hw_map64 words;    /* hw_str_id of "(imemo …)" -> 1: is a class of the builder */
+    uint32_t class_field;     /* field of references to classes */
+    struct hw_map64 words;    /* hw_str_id of "(imemo …)": the builder has that class */
     struct hw_strbuf scratch;
     uint64_t n_bad, n_roots;
 };
@@ -64,7 +64,7 @@ static const char *const members[N_MEMBERS] = {"type",       "address", "class",
                                                "references", "name",    "superclass", "singleton",
                                                "imemo_type", "root"};
 
-static bool says(const struct hw_json_value *v, const char *text)
+static bool is_text(const struct hw_json_value *v, const char *text)
 {
     return v->type == HW_JSON_STRING && hw_bytes_equal(v->text, hw_bytes_str(text));
 }
@@ -116,7 +116,7 @@ static bool next_line(struct dump *d, struct hw_lines *lines, struct hw_json_val
 
 /* ---- classes ---- */
 
-static int take_class(struct dump *d, const struct hw_json_value *m)
+static int read_class(struct dump *d, const struct hw_json_value *m)
 {
     struct class_seen c = {.address = address(&m[ADDRESS]),
                            .superclass = address(&m[SUPERCLASS]),
@@ -124,7 +124,7 @@ static int take_class(struct dump *d, const struct hw_json_value *m)
     uint64_t *row;
     bool fresh;
     if (c.address == 0)
-        return HW_OK; /* it counts as bad when it is taken as an object */
+        return HW_OK; /* counted as bad in add_object() */
     int rc = m[NAME].type == HW_JSON_STRING ? text_of(d, &m[NAME], &c.name) : HW_OK;
     if (rc == HW_OK)
         rc = hw_map64_at(&d->class_of, c.address, &row, &fresh);
@@ -140,7 +140,7 @@ static const struct class_seen *class_at(const struct dump *d, uint64_t at)
     return hw_map64_get(&d->class_of, at, &row) ? &d->classes.v[row] : NULL;
 }
 
-static uint64_t behind_singletons(const struct dump *d, uint64_t at)
+static uint64_t skip_singletons(const struct dump *d, uint64_t at)
 {
     for (unsigned i = 0; i < MAX_SINGLETONS; i++) {
         const struct class_seen *c = class_at(d, at);
@@ -151,7 +151,7 @@ static uint64_t behind_singletons(const struct dump *d, uint64_t at)
     return at;
 }
 
-static int give_classes(struct dump *d)
+static int add_classes(struct dump *d)
 {
     int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < d->classes.n; i++) {
@@ -159,7 +159,7 @@ static int give_classes(struct dump *d)
         struct hw_graph_class g = {.name = c->name, .kind = HW_KIND_NORMAL};
         if (!g.name.v)
             rc = hw_profile_str(d->p, hw_bytes_str("(anonymous class)"), &g.name);
-        g.superclass = behind_singletons(d, c->superclass);
+        g.superclass = skip_singletons(d, c->superclass);
         g.has_superclass = class_at(d, g.superclass) && g.superclass != c->address;
         if (rc == HW_OK)
             rc = hw_graph_class(d->b, c->address, &g);
@@ -167,15 +167,15 @@ static int give_classes(struct dump *d)
     return rc;
 }
 
-/* A class with a word for a name. Addresses of objects are multiples of 8, these ids are odd. */
-static int word_class(struct dump *d, const char *before, struct hw_bytes word, uint64_t *id)
+/* A class named by a word, with an odd id: addresses of objects are multiples of 8. */
+static int word_class(struct dump *d, const char *prefix, struct hw_bytes word, uint64_t *id)
 {
     struct hw_graph_class g = {.kind = HW_KIND_NORMAL};
     bool fresh;
     uint64_t *seen;
     hw_strbuf_clear(&d->scratch);
     hw_strbuf_addc(&d->scratch, '(');
-    hw_strbuf_adds(&d->scratch, before);
+    hw_strbuf_adds(&d->scratch, prefix);
     for (size_t i = 0; i < word.n; i++)
         hw_strbuf_addc(&d->scratch,
                        (char)(word.p[i] >= 'A' && word.p[i] <= 'Z' ? word.p[i] | 0x20 : word.p[i]));
@@ -195,16 +195,16 @@ static int word_class(struct dump *d, const char *before, struct hw_bytes word, 
 
 static int class_id(struct dump *d, const struct hw_json_value *m, uint64_t *out)
 {
-    static const char *const inside[] = {"IMEMO", "ICLASS", "NODE"};
+    static const char *const internal[] = {"IMEMO", "ICLASS", "NODE"};
     uint64_t at = address(&m[CLASS]);
-    bool is_inside = !class_at(d, at);
-    for (size_t i = 0; i < HW_ARRAY_LEN(inside); i++)
-        is_inside |= says(&m[TYPE], inside[i]);
-    if (!is_inside) {
-        *out = behind_singletons(d, at);
+    bool is_internal = !class_at(d, at);
+    for (size_t i = 0; i < HW_ARRAY_LEN(internal); i++)
+        is_internal |= is_text(&m[TYPE], internal[i]);
+    if (!is_internal) {
+        *out = skip_singletons(d, at);
         return HW_OK;
     }
-    if (says(&m[TYPE], "IMEMO") && m[IMEMO_TYPE].type == HW_JSON_STRING)
+    if (is_text(&m[TYPE], "IMEMO") && m[IMEMO_TYPE].type == HW_JSON_STRING)
         return word_class(d, "imemo ", m[IMEMO_TYPE].text, out);
     return word_class(d, "", m[TYPE].text, out);
 }
@@ -237,7 +237,7 @@ static int add_root(struct dump *d, const struct hw_json_value *m)
 static int add_object(struct dump *d, const struct hw_json_value *m)
 {
     struct hw_graph_object o = {.id = address(&m[ADDRESS]), .heap_type = HW_HEAP_TYPE_APP};
-    if (says(&m[TYPE], "ROOT"))
+    if (is_text(&m[TYPE], "ROOT"))
         return add_root(d, m);
     if (m[TYPE].type != HW_JSON_STRING || o.id == 0 || (o.id & 1)) {
         d->n_bad++;
@@ -248,7 +248,8 @@ static int add_object(struct dump *d, const struct hw_json_value *m)
     int rc = class_id(d, m, &o.class_id);
     if (rc == HW_OK)
         rc = hw_graph_object(d->b, &o);
-    /* An object keeps its class, a singleton's, too. Ruby leaves it out of the references. */
+    /* An object keeps its class alive, also a singleton class. Ruby does not list it among the
+     * references. */
     uint64_t class = address(&m[CLASS]);
     if (rc == HW_OK && class_at(d, class))
         rc = hw_graph_ref(d->b, class, d->class_field);
@@ -268,14 +269,14 @@ static int add_all(struct dump *d, struct hw_bytes file)
     struct hw_lines lines = hw_lines_of(file);
     int rc = HW_OK;
     while (next_line(d, &lines, m, &rc))
-        if (says(&m[TYPE], "CLASS") || says(&m[TYPE], "MODULE"))
-            rc = take_class(d, m);
+        if (is_text(&m[TYPE], "CLASS") || is_text(&m[TYPE], "MODULE"))
+            rc = read_class(d, m);
     if (rc == HW_OK)
-        rc = give_classes(d);
+        rc = add_classes(d);
     if (rc == HW_OK)
         rc = name_class_field(d);
     lines = hw_lines_of(file);
-    d->n_bad = 0; /* the same lines come again */
+    d->n_bad = 0; /* the second pass counts them again */
     while (next_line(d, &lines, m, &rc)) {
         rc = add_object(d, m);
         hw_progress_at(d->p->progress, lines.offset, file.n);
@@ -283,9 +284,9 @@ static int add_all(struct dump *d, struct hw_bytes file)
     return rc;
 }
 
-/* ---- the whole ---- */
+/* ---- the file ---- */
 
-static int give(struct dump *d)
+static int add_graph(struct dump *d)
 {
     struct hw_heap_graph *g = NULL;
     struct hw_graph_faults faults = {0};
@@ -311,7 +312,7 @@ static int read_dump(struct hw_bytes file, struct hw_profile *into, struct hw_er
     if (rc == HW_OK)
         rc = add_all(&d, file);
     if (rc == HW_OK)
-        rc = give(&d);
+        rc = add_graph(&d);
     hw_graph_builder_free(d.b);
     hw_json_text_done(&d.json);
     hw_vec_done(&d.classes);
