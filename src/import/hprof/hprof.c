@@ -22,6 +22,7 @@
 
 struct hprof {
     struct hw_hprof_file file;
+    struct hw_hprof_sizes sizes;
     struct hw_profile *p;
     struct hw_graph_builder *b;
     struct hw_hprof_classes classes;
@@ -117,7 +118,7 @@ static int add_object_array(struct hprof *h, struct hw_hprof_cursor c)
     (void)hw_hprof_u(&c, 4);
     uint64_t n = hw_hprof_u(&c, 4);
     uint64_t class_id = hw_hprof_id(&c);
-    int rc = add_object(h, id, class_id, hw_hprof_array_size(&h->file, n, HW_HPROF_OBJECT));
+    int rc = add_object(h, id, class_id, hw_hprof_sizes_array(&h->sizes, n, HW_HPROF_OBJECT));
     for (uint64_t i = 0; rc == HW_OK && i < n; i++) {
         uint64_t target = hw_hprof_id(&c);
         if (target) /* null elements are left out */
@@ -132,7 +133,7 @@ static int add_primitive_array(struct hprof *h, struct hw_hprof_cursor c)
     (void)hw_hprof_u(&c, 4);
     uint64_t n = hw_hprof_u(&c, 4), type = hw_hprof_u(&c, 1);
     return add_object(h, id, hw_hprof_array_class(&h->classes, type),
-                      hw_hprof_array_size(&h->file, n, type));
+                      hw_hprof_sizes_array(&h->sizes, n, type));
 }
 
 static int add_ref(struct hprof *h, uint64_t target, uint32_t field)
@@ -153,7 +154,7 @@ static int add_statics(struct hprof *h, struct hw_hprof_statics *s, const struct
         struct hw_bytes name = hw_hprof_text(&h->classes, name_id);
         hw_str_id id;
         uint32_t field;
-        *size += hw_hprof_type_bytes(type, 4);
+        *size += hw_hprof_sizes_value(&h->sizes, type);
         if (type != HW_HPROF_OBJECT)
             continue;
         hw_strbuf_clear(&full);
@@ -182,7 +183,7 @@ static int add_class_object(struct hprof *h, struct hw_hprof_cursor c)
         return HW_OK;
     hw_hprof_statics_begin(k, &s);
     while (hw_hprof_statics_next(&s, &name_id, &type, &value))
-        size += hw_hprof_type_bytes(type, 4);
+        size += hw_hprof_sizes_value(&h->sizes, type);
     int rc = add_object(h, k->id, hw_hprof_mirror_class(k->id), (size + 7) & ~(uint64_t)7);
     hw_hprof_statics_begin(k, &s);
     if (rc == HW_OK)
@@ -237,6 +238,8 @@ static int read_definitions(struct hprof *h)
             rc = add_root(h, &r);
         if (rc == HW_OK)
             rc = hw_hprof_threads_add(&h->threads, &r);
+        if (rc == HW_OK)
+            rc = hw_hprof_sizes_see(&h->sizes, &r);
         h->n_objects += r.tag == HW_HPROF_INSTANCE || r.tag == HW_HPROF_OBJECT_ARRAY ||
                         r.tag == HW_HPROF_PRIMITIVE_ARRAY;
     }
@@ -308,9 +311,12 @@ static int import(struct hprof *h)
     struct hw_heap_graph *g = NULL;
     struct hw_graph_faults faults = {0};
     int rc = hw_graph_builder_new(hw_callsites_strings(h->p->callsites), &h->b);
-    h->classes = (struct hw_hprof_classes){.p = h->p, .b = h->b, .file = &h->file};
+    h->classes =
+        (struct hw_hprof_classes){.p = h->p, .b = h->b, .file = &h->file, .sizes = &h->sizes};
     if (rc == HW_OK)
         rc = read_definitions(h);
+    if (rc == HW_OK)
+        hw_hprof_sizes_decide(&h->sizes);
     if (rc == HW_OK)
         rc = hw_hprof_classes_link(&h->classes);
     if (rc == HW_OK)
@@ -334,10 +340,12 @@ static int read_hprof(struct hw_bytes bytes, struct hw_profile *into, struct hw_
     if (!hw_hprof_open(bytes, &h.file))
         return hw_fail(err, HW_EFORMAT, 0,
                        "a Java heap dump has ids of 4 or 8 bytes, this one does not");
+    hw_hprof_sizes_init(&h.sizes, &h.file);
     int rc = import(&h);
     size_t pos = h.file.pos;
     hw_hprof_classes_done(&h.classes);
     hw_hprof_threads_done(&h.threads);
+    hw_hprof_sizes_done(&h.sizes);
     hw_graph_builder_free(h.b);
     return rc < 0 ? hw_fail(err, rc, pos, "Java heap dump:") : HW_OK;
 }

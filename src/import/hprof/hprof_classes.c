@@ -46,29 +46,6 @@ const char *hw_hprof_type_name(uint64_t type)
     return type < HW_HPROF_TYPE_COUNT && names[type] ? names[type] : "";
 }
 
-/* ---- sizes ---- */
-
-static uint64_t round_up(uint64_t n)
-{
-    return (n + 7) & ~(uint64_t)7;
-}
-
-/* A reference in memory has 4 bytes: compressed, or of a 32-bit JVM. */
-static unsigned bytes_in_memory(uint64_t type)
-{
-    return hw_hprof_type_bytes(type, 4);
-}
-
-static uint64_t object_header(const struct hw_hprof_file *f)
-{
-    return f->id_bytes == 8 ? 12 : 8;
-}
-
-uint64_t hw_hprof_array_size(const struct hw_hprof_file *f, uint64_t n, uint64_t type)
-{
-    return round_up((f->id_bytes == 8 ? 16u : 12u) + n * bytes_in_memory(type));
-}
-
 /* ---- records ---- */
 
 static uint64_t key(uint64_t id)
@@ -329,7 +306,7 @@ static bool is_primitive_array(const struct hw_hprof_classes *c, const struct hw
 /* Derives slots, size and kind from the class and all its superclasses. */
 static int lay_out(struct hw_hprof_classes *c, struct hw_hprof_class *k)
 {
-    uint64_t offset = 0, in_memory = object_header(c->file);
+    uint64_t offset = 0, in_memory = 0;
     bool has_refs = false;
     int depth = 0;
     k->first_slot = c->slots.n;
@@ -346,13 +323,14 @@ static int lay_out(struct hw_hprof_classes *c, struct hw_hprof_class *k)
             if (hw_vec_push(&c->slots, slot) < 0)
                 return HW_ENOMEM;
             offset += hw_hprof_type_bytes(type, c->file->id_bytes);
-            in_memory += bytes_in_memory(type);
+            in_memory += hw_hprof_sizes_value(c->sizes, type);
             has_refs |= type == HW_HPROF_OBJECT;
         }
     }
     k->n_slots = c->slots.n - k->first_slot;
     k->data_bytes = offset;
-    k->size = c->file->is_art && k->declared_size ? k->declared_size : round_up(in_memory);
+    k->size = c->file->is_art && k->declared_size ? k->declared_size
+                                                  : hw_hprof_sizes_object(c->sizes, in_memory);
     if (named(c, k, "java.lang.String"))
         k->kind = HW_KIND_STRING;
     else if (is_array(c, k))
@@ -418,7 +396,7 @@ int hw_hprof_classes_link(struct hw_hprof_classes *c)
     for (size_t i = 0; rc == HW_OK && i < c->classes.n; i++)
         rc = lay_out(c, &c->classes.v[i]);
     const struct hw_hprof_class *k = hw_hprof_class_find(c, c->class_class);
-    c->mirror_size = k ? k->size : object_header(c->file);
+    c->mirror_size = k ? k->size : hw_hprof_sizes_object(c->sizes, 0);
     for (size_t i = 0; rc == HW_OK && i < c->classes.n; i++)
         rc = build_class(c, &c->classes.v[i]);
     return rc < 0 ? rc : build_primitive_arrays(c);

@@ -4,9 +4,7 @@
  * Why:     an instance is only bytes; its class and all superclasses tell which of them are
  *          references, their names, and how much memory the object took.
  * Shapes:  add every record of a file once; then link; then look up.
- * Units:   sizes in bytes. HotSpot's files do not contain them: they are computed for a heap with
- *          compressed pointers (object header 12, array header 16, references 4, rounded up to 8)
- *          if ids have 8 bytes; Android's are in the file.
+ * Units:   sizes in bytes: hprof_sizes.h; Android's are in the file.
  * Owns:    its tables; names are the profile's strings.
  * Errors:  HW_ENOMEM, HW_ELIMIT.
  * Source:  doc/design/heap-graphs.md, ".hprof files"
@@ -21,6 +19,7 @@
 #include "base/memory/vec.h"
 #include "base/text/strbuf.h"
 #include "import/hprof/hprof_file.h"
+#include "import/hprof/hprof_sizes.h"
 #include "model/graph/heap_graph_build.h"
 #include "model/profile.h"
 
@@ -49,10 +48,11 @@ struct hw_hprof_class {
 };
 
 struct hw_hprof_classes {
-    struct hw_profile *p;             /* borrowed */
-    struct hw_graph_builder *b;       /* borrowed */
-    const struct hw_hprof_file *file; /* borrowed */
-    struct hw_map64 text_of_id;       /* id -> index of texts */
+    struct hw_profile *p;               /* borrowed */
+    struct hw_graph_builder *b;         /* borrowed */
+    const struct hw_hprof_file *file;   /* borrowed */
+    const struct hw_hprof_sizes *sizes; /* borrowed; decided before the classes are linked */
+    struct hw_map64 text_of_id;         /* id -> index of texts */
     HW_VEC(struct hw_bytes) texts;
     struct hw_map64 class_of_id, class_of_serial; /* -> index of classes */
     HW_VEC(struct hw_hprof_class) classes;
@@ -98,7 +98,5 @@ static inline uint64_t hw_hprof_array_class(const struct hw_hprof_classes *c, ui
 }
 
 const char *hw_hprof_type_name(uint64_t type); /* "int"; "" = no such type */
-/* Bytes of an array in memory. */
-uint64_t hw_hprof_array_size(const struct hw_hprof_file *f, uint64_t n, uint64_t type);
 
 #endif

@@ -235,7 +235,7 @@ def near(ours, theirs, what, key):
             + str([(k, a.get(k), b.get(k)) for k in sorted(set(a) | set(b)) if a.get(k) != b.get(k)][:20]))
 
 
-def compare(box, options=(), java=None, jcmd=None, dump_options=(), n=2000, sizes=True):
+def compare(box, options=(), java=None, jcmd=None, dump_options=(), n=2000):
     with Jvm(box, SHAPES, n, options=options, java=java).ready() as jvm:
         first = dump(box, jvm, *dump_options)
         print("  " + first.stderr.decode().splitlines()[0])
@@ -248,8 +248,7 @@ def compare(box, options=(), java=None, jcmd=None, dump_options=(), n=2000, size
     bad = ask(box, trace, "select name, value from stats where value > 0 and severity <> 'info'")
     hw.equal(bad, [], "statistics of the trace")
     ours, theirs = ask(box, trace, CLASSES), ask(box, hprof, CLASSES)
-    n_columns = 3 if sizes else 2  # an .hprof does not say how long a reference is
-    hw.equal([r[:n_columns] for r in mine(ours)], [r[:n_columns] for r in mine(theirs)], "classes: objects and bytes")
+    hw.equal([r[:3] for r in mine(ours)], [r[:3] for r in mine(theirs)], "classes: objects and bytes")
     near([r[:2] for r in ours], [r[:2] for r in theirs], "classes", 1)
     ours, theirs = ask(box, trace, REFS), ask(box, hprof, REFS)
     hw.equal([r for r in mine(ours) if r[0].startswith("Shapes")],
@@ -287,7 +286,7 @@ def same_serial(box):
 
 def same_parallel(box):
     hw.need("java", "javac", "jcmd")
-    compare(box, ["-XX:+UseParallelGC", "-XX:-UseCompressedOops"], sizes=False)
+    compare(box, ["-XX:+UseParallelGC", "-XX:-UseCompressedOops"])
 
 
 COLLECTORS = ("G1", "Parallel", "Serial", "Shenandoah", "Z")
@@ -535,7 +534,7 @@ def no_fork(box):
     with Jvm(box, SHAPES, 10, options=options).ready() as jvm:
         p = dump(box, jvm, check=77)
         hw.true(" fork_unsafe_gc:ZGC: " in p.stderr.decode(), p.stderr.decode())
-    compare(box, options, dump_options=["--allow-pause"], n=300, sizes=False)
+    compare(box, options, dump_options=["--allow-pause"], n=300)
 
 
 def same_shenandoah(box):

@@ -2,13 +2,14 @@
 """What is said of the graph of a live JVM: retained sizes against their definition, original names, a real program."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
 import rooms
-from java import SHAPES, Jvm, ask, dump
+from java import SHAPES, Jvm, ask, dump, javas
 from lib import hprof, hw
 
 EDGES = """select r.owner_id, r.owned_id from heap_graph_reference r join heap_graph_object o on o.id = r.owner_id
@@ -275,6 +276,52 @@ def compiler(box):
     print(f"  {size / objects:.1f} bytes of trace an object")
 
 
+LAYOUTS = {"usual": [], "wide references": ["-XX:-UseCompressedOops"], "Z": ["-XX:+UseZGC"],
+           "no compressed class pointers": ["-XX:-UseCompressedOops", "-XX:-UseCompressedClassPointers"],
+           "compact headers": ["-XX:+UseCompactObjectHeaders"], "compact headers, Z": ["-XX:+UseCompactObjectHeaders", "-XX:+UseZGC"]}
+ELEMENTS = {"B": "byte", "C": "char", "D": "double", "F": "float", "I": "int", "J": "long", "S": "short", "Z": "boolean"}
+
+
+def histogram(text):
+    """A JVM's histogram of its classes: by name as in a graph, objects and bytes."""
+    found = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) >= 4 and words[0].endswith(":"):
+            name = words[3]
+            depth = len(name) - len(name.lstrip("["))
+            if depth:
+                name = (name[depth + 1:-1] if name[depth] == "L" else ELEMENTS[name[depth]]) + "[]" * depth
+            found[name] = int(words[1]), int(words[2])
+    return found
+
+
+def sizes(box):
+    """An .hprof does not say how wide its JVM's headers and references were: the addresses of its objects do. Against
+    the JVM's own histogram."""
+    hw.need("java", "javac", "jcmd", "jmap")
+    seen = set()
+    for java in javas():
+        tried = {n: o for n, o in LAYOUTS.items() if (n not in seen or os.environ.get("HW_LONG")) and subprocess.run([java, *o, "-version"], capture_output=True).returncode == 0}
+        seen |= tried.keys()
+        for name, options in tried.items():
+            file = box.path("jvm.hprof")
+            if os.path.exists(file):
+                os.unlink(file)
+            with Jvm(box, SHAPES, 2000, options=options, java=java).ready() as jvm:
+                box.run([java.parent / "jmap", f"-dump:live,format=b,file={file}", str(jvm.pid)], check=0, timeout=120)
+                said = histogram(box.run([java.parent / "jmap", "-histo:live", str(jvm.pid)], check=0, timeout=120).stdout.decode())
+            have = {n: (int(k), int(b)) for n, k, b in ask(
+                box, file, "select c.name, count(*), sum(self_size) from heap_graph_object o join heap_graph_class c on c.id = o.type_id group by 1")}
+            # Fields that only the JVM knows are in no file.
+            hidden = re.compile(r"Thread$|ClassLoader$|ReferenceHandler$|^java\.lang\.(Class$|Module$|InternalError$|invoke\.)")
+            same = {n for n in said.keys() & have.keys() if said[n][0] == have[n][0] and not hidden.search(n)}
+            wrong = [(n, said[n], have[n]) for n in same if said[n][1] != have[n][1]]
+            print(f"  {java.parents[1].name}, {name}: {len(same)} classes")
+            hw.true(len(same) > 100 and {"byte[]", "java.lang.String"} & same, f"{name}: classes to compare: {sorted(same)[:20]}")
+            hw.equal(wrong, [], f"sizes in {name}")
+
+
 def idle(box):
     """attach --java-graph of a JVM that allocates nothing meanwhile: the graph is what was asked for."""
     hw.need("java", "javac", "jcmd")
@@ -286,4 +333,4 @@ def idle(box):
 
 
 if __name__ == "__main__":
-    hw.main({"idle": idle, "retained": retained, "duplicates": duplicates, "original-names": original_names, "as-heap-dump": as_heap_dump, "compiler": compiler})
+    hw.main({"idle": idle, "sizes": sizes, "retained": retained, "duplicates": duplicates, "original-names": original_names, "as-heap-dump": as_heap_dump, "compiler": compiler})
