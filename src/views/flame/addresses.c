@@ -1,5 +1,5 @@
-/* Frames of the function get the number of their row once; then each stack adds to those it contains.
- */
+/* Each frame of the function gets its row number once; then each stack adds its value to its
+ * rows. */
 #include "views/flame/addresses.h"
 
 #include <stdlib.h>
@@ -14,10 +14,10 @@ struct job {
     uint32_t function;
     hw_address_rows *out;
     uint32_t *row_of; /* by frame; HW_ID_NONE = not the function's */
-    size_t *last;     /* by row: the value that added last, + 1 */
+    size_t *last;     /* by row: 1 + index of the value added last */
 };
 
-/* Within the first n functions of the frame, the outermost first. */
+/* Among the first n functions of the frame, outermost first. */
 static bool has_function(const struct job *j, hw_frame_id frame, size_t n)
 {
     size_t all;
@@ -36,7 +36,7 @@ static int by_address(const void *pa, const void *pb)
     return a->rel_pc < b->rel_pc ? -1 : a->rel_pc > b->rel_pc;
 }
 
-/* Several frames can have one address: they share its row. */
+/* Frames with the same address share a row. */
 static int number_frames(struct job *j)
 {
     size_t n_frames = hw_callsites_n_frames(j->q->cs), kept = 0;

@@ -1,11 +1,11 @@
 /*
  * addresses.h - what was allocated through each address of one function
  *
- * Why:     readers of a function's instructions want the figures at the calls that allocate.
- * Shapes:  a row is an address of a mapping's file. self: of stacks that end in the function there
- *          (at the site with HW_FLAME_SITES); total: of stacks that go through, each counted once.
- *          Frames with the function inlined into another one count: the address is in its code.
- *          Rows in order of mapping and address.
+ * Why:     the disassembly of a function shows how much was allocated at each of its calls.
+ * Shapes:  a row is an address in a mapping's file. self: stacks that end in the function at this
+ *          address (at the site with HW_FLAME_SITES); total: stacks that pass through it, each
+ *          counted once. Frames with the function inlined into another one count, too. Rows are
+ *          sorted by mapping and address.
  * Owns:    its rows.
  * Errors:  HW_ENOMEM.
  * Cost:    O(frames + sum of depths).
@@ -26,7 +26,7 @@ struct hw_address_row {
 
 typedef HW_VEC(struct hw_address_row) hw_address_rows;
 
-/* q: cs, fns, values, flags; its filters are left aside. */
+/* q: cs, fns, values, flags; its filters are ignored. */
 int hw_addresses_find(const struct hw_flame_question *q, uint32_t function, hw_address_rows *out);
 
 #endif

@@ -1,14 +1,13 @@
 /*
- * allocator_frames.c - which functions stand between malloc and the code that asked
+ * allocator_frames.c - which functions are between malloc and the code that asked
  *
- * By names, since names are all a trace has. A wrapper is known by a list, not by how its name
- * ends: `leaky_malloc` of somebody's own program is what that person looks for. Names that only
- * mean an allocator in one library (os::malloc, AllocateHeap) count in that library only. What a
- * list cannot know, --wrapper tells.
+ * By name, since a trace has nothing else. Wrappers are listed, not recognized by a name's ending:
+ * a program's own `leaky_malloc` is what its developer looks for. Names that mean an allocator in
+ * one library only (os::malloc, AllocateHeap) count only there. --wrapper adds what the list lacks.
  *
- * The C library and the dynamic loader are passed over as a whole, like templates of the standard
- * library: fopen's buffer belongs to whoever opened the file. Most of their inner functions have no
- * name in a distribution's symbol table anyway.
+ * The C library and the dynamic loader are skipped as a whole, like templates of the standard
+ * library: fopen's buffer belongs to whoever opened the file. Most of their internal functions have
+ * no name in a distribution's symbol table anyway.
  */
 #include <fnmatch.h>
 #include <string.h>
@@ -81,12 +80,12 @@ static bool is_allocator_library(struct hw_bytes module)
     return starts_any(module, names);
 }
 
-/* Managed functions are in mappings "[java] java.base", "[java] app.jar", "[python]", which a
- * trace's paths have as "/[python]". */
+/* Managed functions are in mappings "[java] java.base", "[java] app.jar", "[python]"; a trace's
+ * paths begin with a slash: "/[python]". */
 #define JAVA   "/[java]"
 #define PYTHON "/[python]"
 
-/* A managed frame that says why there is none: "[java unwind failed: -3]". */
+/* A frame that says why managed frames are missing: "[java unwind failed: -3]". */
 static bool is_note(struct hw_bytes name)
 {
     return starts(name, "[") && name.p[name.n - 1] == ']';
@@ -124,7 +123,7 @@ static enum hw_function_home home_of_javascript(struct hw_bytes raw_name)
     return has(raw_name, "/node_modules/") ? HW_HOME_PACKAGE : HW_HOME_OWN;
 }
 
-/* "/lib/python3.11/", "/lib64/python3/": the digits, and then a folder. */
+/* "/lib/python3.11/", "/lib64/python3/": digits, then a slash. */
 static bool is_below_interpreter(struct hw_bytes file)
 {
     static const char name[] = "/python";
@@ -181,7 +180,7 @@ static const char *const tails[] = {
 #include "views/flame/allocator_frames.def"
     NULL};
 
-/* Steps between a named wrapper and malloc that are not named like one. */
+/* Functions between a wrapper and malloc that the pattern above does not match. */
 static const char *const wrappers[] = {
 #define WRAPPER(...) __VA_ARGS__,
 #include "views/flame/allocator_frames.def"
@@ -203,7 +202,7 @@ static bool is_verb_and_tail(struct hw_bytes s)
     return false;
 }
 
-/* "realloc.part.0", "malloc.constprop.1": a piece that the compiler cut off. */
+/* "realloc.part.0", "malloc.constprop.1": a part that the compiler split off. */
 static struct hw_bytes without_clone(struct hw_bytes s)
 {
     const uint8_t *dot = s.n ? memchr(s.p, '.', s.n) : NULL;
@@ -254,7 +253,7 @@ static const char *const cxx_std[] = {"_ZNSt",  "_ZNKSt",        "_ZSt", "_ZNSs"
 static const char *const rust_allocators[] = {"_ZN5alloc5alloc", "_ZN5alloc7raw_vec", NULL};
 static const char *const rust_std[] = {"_ZN4core", "_ZN5alloc", "_ZN3std", "_ZN9hashbrown", NULL};
 
-/* What large programs put in front of malloc, each in its own file only. */
+/* Wrappers in large programs, each in its own file only. */
 static const struct {
     const char *module; /* its base name begins with this */
     const char *name;   /* the raw name begins with this */
@@ -298,7 +297,7 @@ static bool is_wrapper_of_module(struct hw_bytes name, struct hw_bytes module)
     return false;
 }
 
-/* "X::operator new(size_t)": `nw` or `na` behind the class, then its first parameter. */
+/* "X::operator new(size_t)": `nw` or `na` after the class, then the first parameter. */
 static bool is_class_new(struct hw_bytes name)
 {
     return starts(name, "_ZN") && (has(name, "nwEm") || has(name, "naEm") || has(name, "nwEj"));
@@ -311,9 +310,8 @@ static bool is_rust_legacy(struct hw_bytes n)
     return n.n > 23 && n.p[n.n - 1] == 'E' && memcmp(n.p + n.n - 20, "17h", 3) == 0;
 }
 
-/* What stands behind a crate's root in Rust's own mangling: "C", its hash "s…_", a length and the
- * name. The first root is that of the item, or of the impl it is in; what follows it, if that is
- * an identifier, its module. */
+/* A crate root in Rust's v0 mangling is "C", its hash "s…_", a length and the name. The first root
+ * is that of the item, or of the impl it is in; an identifier after it is its module. */
 static struct hw_bytes rust_identifier(struct hw_bytes n, size_t *at)
 {
     size_t len = 0, i = *at;
@@ -376,8 +374,8 @@ static enum hw_function_kind mangled_kind(struct hw_bytes name)
     return rust_kind(name);
 }
 
-/* Symbol files bring demangled names. Templates have their return type in front: "void
- * std::vector<…>::…(…)"; the function itself starts behind the last blank outside brackets. */
+/* Symbol files contain demangled names. Templates begin with their return type: "void
+ * std::vector<…>::…(…)"; the function's name starts after the last space outside brackets. */
 static struct hw_bytes without_return_type(struct hw_bytes n)
 {
     size_t start = 0;
@@ -416,8 +414,8 @@ static bool has_parameters(struct hw_bytes n)
     return false;
 }
 
-/* "<u8 as alloc::vec::SpecFromElem>::from_elem", "<&mut std::fs::File>::read": the type tells whose
- * it is; one without a path is the language's own, or stands for any, and its trait tells. */
+/* "<u8 as alloc::vec::SpecFromElem>::from_elem", "<&mut std::fs::File>::read": the type
+ * decides; if it has no path, it is built in or generic, and the trait decides. */
 static enum hw_function_kind kind_of_rust_impl(struct hw_bytes n)
 {
     struct hw_bytes type = hw_bytes_of(n.p + 1, n.n - 1);

@@ -8,6 +8,10 @@
 
 #include "base/banned.h"
 
+struct state {
+    bool managed, keep_next;
+};
+
 enum code { CODE_OTHER, CODE_RUNTIME, CODE_JIT, CODE_AOT, CODE_INTERPRETED };
 
 static bool begins_with(struct hw_bytes path, const char *start)
@@ -16,17 +20,17 @@ static bool begins_with(struct hw_bytes path, const char *start)
     return path.n >= n && memcmp(path.p, start, n) == 0;
 }
 
-/* What stands behind the last such character; all of it if there is none. */
-static struct hw_bytes behind_last(struct hw_bytes path, char c)
+/* The part after the last c; the whole path if there is none. */
+static struct hw_bytes after_last(struct hw_bytes path, char c)
 {
     const uint8_t *at = path.n ? memrchr(path.p, c, path.n) : NULL;
     return at ? hw_bytes_of(at + 1, path.n - (size_t)(at + 1 - path.p)) : path;
 }
 
-/* An ending decides by its beginning: "base.apk@classes.dex", "x.so (deleted)". */
+/* Extensions are compared by prefix: "base.apk@classes.dex", "x.so (deleted)". */
 static enum code code_of(struct hw_bytes path)
 {
-    enum part { WHOLE, FILE_NAME, ENDING };
+    enum part { WHOLE, FILE_NAME, EXTENSION };
     static const struct {
         enum part part;
         const char *word;
@@ -42,17 +46,17 @@ static enum code code_of(struct hw_bytes path)
         {WHOLE, "[anon:dalvik-classes", CODE_INTERPRETED},
         {FILE_NAME, "libart.so", CODE_RUNTIME},
         {FILE_NAME, "libartd.so", CODE_RUNTIME},
-        {ENDING, "so", CODE_OTHER},
-        {ENDING, "odex", CODE_AOT},
-        {ENDING, "oat", CODE_AOT},
-        {ENDING, "dex", CODE_INTERPRETED},
-        {ENDING, "vdex", CODE_INTERPRETED},
-        {ENDING, "apk", CODE_INTERPRETED},
-        {ENDING, "jar", CODE_INTERPRETED},
+        {EXTENSION, "so", CODE_OTHER},
+        {EXTENSION, "odex", CODE_AOT},
+        {EXTENSION, "oat", CODE_AOT},
+        {EXTENSION, "dex", CODE_INTERPRETED},
+        {EXTENSION, "vdex", CODE_INTERPRETED},
+        {EXTENSION, "apk", CODE_INTERPRETED},
+        {EXTENSION, "jar", CODE_INTERPRETED},
     };
-    struct hw_bytes parts[] = {path, behind_last(path, '/'), behind_last(path, '.')};
-    if (parts[ENDING].n == path.n)
-        parts[ENDING].n = 0; /* it has none */
+    struct hw_bytes parts[] = {path, after_last(path, '/'), after_last(path, '.')};
+    if (parts[EXTENSION].n == path.n)
+        parts[EXTENSION].n = 0; /* no dot */
     for (size_t i = 0; i < HW_ARRAY_LEN(rules); i++)
         if (begins_with(parts[rules[i].part], rules[i].word))
             return rules[i].code;
@@ -88,8 +92,8 @@ bool hw_has_managed_code(const struct hw_profile *p)
     return false;
 }
 
-static enum hw_annotation hw_annotate(const struct hw_profile *p, struct hw_annotating *state,
-                                      hw_frame_id frame)
+static enum hw_annotation annotate(const struct hw_profile *p, struct state *state,
+                                   hw_frame_id frame)
 {
     const struct hw_frame *f = hw_callsites_get_frame(p->callsites, frame);
     const char *name = hw_strings_cstr(hw_callsites_strings(p->callsites), f->name);
@@ -97,7 +101,7 @@ static enum hw_annotation hw_annotate(const struct hw_profile *p, struct hw_anno
         state->keep_next = false;
         return HW_ANNOTATION_NONE;
     }
-    if (strcmp(name, "art_jni_trampoline") == 0) { /* what it calls is native, wherever it lies */
+    if (strcmp(name, "art_jni_trampoline") == 0) { /* it calls a native method, of whatever file */
         state->keep_next = state->managed = true;
         return HW_ANNOTATION_COMMON;
     }
@@ -130,7 +134,7 @@ const char *hw_annotation_name(enum hw_annotation a)
 int hw_annotate_path(const struct hw_profile *p, hw_callsite_id id, hw_frame_id **frames,
                      uint8_t **annotations, size_t *n)
 {
-    struct hw_annotating state = {0};
+    struct state state = {0};
     *n = hw_callsites_get(p->callsites, id)->depth + 1u;
     *frames = calloc(*n, sizeof **frames);
     *annotations = calloc(*n, 1);
@@ -141,6 +145,6 @@ int hw_annotate_path(const struct hw_profile *p, hw_callsite_id id, hw_frame_id 
     }
     (void)hw_callsites_path(p->callsites, id, *frames, *n); /* exactly n */
     for (size_t i = 0; i < *n; i++)
-        (*annotations)[i] = (uint8_t)hw_annotate(p, &state, (*frames)[i]);
+        (*annotations)[i] = (uint8_t)annotate(p, &state, (*frames)[i]);
     return HW_OK;
 }

@@ -1,9 +1,9 @@
 /*
  * annotations.h - the kind of a managed runtime's frame: compiled, interpreted, its own code
  *
- * Shapes:  told by the mapping's path, from the root on: below managed code the runtime's own
- *          frames are common to all such stacks; the first frame behind a JNI trampoline is the
- *          native method.
+ * Shapes:  decided by the mapping's path, from the root on. The runtime's frames below managed
+ *          code are common frames; the frame that a JNI trampoline calls is the native method and
+ *          has no annotation.
  * Threads: pure.
  * Source:  doc/formats/pprof.md, "Managed frames"
  */
@@ -26,15 +26,11 @@ enum hw_annotation {
     HW_ANNOTATION_COUNT
 };
 
-struct hw_annotating {
-    bool managed, keep_next;
-};
-
 /* "none", "interp", "jit", "aot", "common-frame", "common-frame-interp". */
 const char *hw_annotation_name(enum hw_annotation a);
 /* Whether any frame can have one. */
 bool hw_has_managed_code(const struct hw_profile *p);
-/* The frames of a callsite, root first, and the annotation of each; both are the caller's.
+/* The frames of a callsite, root first, and the annotation of each. The caller frees both.
  * HW_ENOMEM. */
 int hw_annotate_path(const struct hw_profile *p, hw_callsite_id id, hw_frame_id **frames,
                      uint8_t **annotations, size_t *n);

@@ -2,7 +2,7 @@
  * callers.h - who called the allocating functions
  *
  * Why:     "_sdsnewlen" says little, its caller says more.
- * Shapes:  the heaviest path up from a function, nearest caller first: at each step the caller with
+ * Shapes:  the largest path up from a function, nearest caller first: at each step the caller with
  *          the largest part of what remains. Only named plain code counts (HW_FUNCTION_PLAIN), each
  *          function once; main is left out.
  * Errors:  HW_ENOMEM.
@@ -25,19 +25,19 @@ enum { HW_CALLERS_MAX = 3 };
 struct hw_callers {
     size_t n;
     uint32_t function[HW_CALLERS_MAX];
-    double share[HW_CALLERS_MAX]; /* the row's figure through it and the callers before it */
+    double share[HW_CALLERS_MAX]; /* of the function's value, through it and those before */
 };
 
 /*
- * One per function, by its id, from a top-down tree: for its self value in this metric, or its
- * total. The caller frees *out.
+ * One per function, indexed by its id, from a top-down tree: the callers of its self value in this
+ * metric, or of its total. The caller frees *out.
  */
 enum hw_callers_of { HW_CALLERS_OF_SELF, HW_CALLERS_OF_TOTAL };
 int hw_callers_find(const struct hw_callsites *cs, const struct hw_functions *fns,
                     const struct hw_flame *tree, enum hw_metric by, enum hw_callers_of of,
                     struct hw_callers **out);
 
-/* Adds "parse < load", to follow a function's own name. namer NULL: raw names. */
+/* Appends "parse < load", to follow the function's own name. namer NULL: raw names. */
 void hw_callers_text(struct hw_strbuf *out, const struct hw_callers *c,
                      const struct hw_callsites *cs, const struct hw_functions *fns,
                      const struct hw_namer *namer);

@@ -27,8 +27,7 @@ struct hw_cpu_question {
 
 /* The process of a sample; HW_ID_NONE when its processor was idle. */
 hw_upid hw_cpu_sample_process(const struct hw_profile *p, const struct hw_cpu_sample *s);
-/* Adds 1 to counts[callsite] for each sample that is asked for and has a callstack; gives how many.
- */
+/* Adds 1 to counts[callsite] for each selected sample with a callstack; gives how many. */
 size_t hw_cpu_sample_counts(const struct hw_profile *p, const struct hw_cpu_question *q,
                             int64_t *counts);
 /* The same merged as native_tree.h merges allocations; count and size are numbers of samples. */

@@ -1,9 +1,9 @@
 /*
  * Callsites are numbered parents first. So the plain top-down tree is one pass over them in order
- * of id: mark the callsites on the way to a value (backwards), then give each its node below its
- * parent's. A node's children are few as a rule and are looked for in their list, which is near in
- * memory; from WIDE on a hash map has them. (One map for all: 490 ns a node, most of it cache
- * misses and growing.)
+ * of id: mark values' callsites and their ancestors (backwards), then give each a node below its
+ * parent's. Most nodes have few children, which are searched in their list, near in memory; from
+ * WIDE on they are in a hash map. (One map for all nodes: 490 ns a node, most of it cache misses
+ * and growth.)
  */
 #include "views/flame/flame.h"
 
@@ -63,7 +63,7 @@ static uint64_t key_of(uint32_t parent, uint32_t function)
     return (uint64_t)parent << 32 | function;
 }
 
-/* The parent got its WIDE-th child: from now on all of them are found by the map. */
+/* The parent got its WIDE-th child: puts all of them into the map. */
 static int widen(struct hw_flame *f, struct hw_flame_index *ix, uint32_t parent)
 {
     int rc = HW_OK;
@@ -120,7 +120,7 @@ int hw_flame_add_self(struct hw_flame *f, uint32_t node, const struct hw_value *
     return HW_OK;
 }
 
-/* Children stand behind their parents, so one pass from the end sums the tree. */
+/* Children come after their parents, so one pass from the end sums the tree. */
 int hw_flame_sum_up(struct hw_flame *f)
 {
     hw_vec_done(&f->totals);
@@ -145,7 +145,7 @@ struct build {
     const struct hw_flame_question *q;
     struct hw_flame *out;
     struct hw_flame_index index;
-    uint32_t *node_of; /* by callsite: node + 1; 0 = not on the way to a value, MARK = is */
+    uint32_t *node_of; /* by callsite: node + 1; 0 = no values, MARK = values, but no node yet */
     hw_flame_path path, calls;
 };
 
@@ -231,7 +231,7 @@ static int top_down(struct build *b)
     return rc;
 }
 
-/* From path[first] to path[last], whichever way that is; an empty path gives the root. */
+/* From path[first] to path[last], in either direction; an empty path gives the root. */
 static int add_path(struct build *b, size_t first, size_t last, uint32_t *node)
 {
     int rc = HW_OK;
@@ -248,7 +248,7 @@ static int add_path(struct build *b, size_t first, size_t last, uint32_t *node)
 
 enum direction { WHOLE, CALLEES, CALLERS };
 
-static int by_paths(struct build *b, enum direction way)
+static int by_paths(struct build *b, enum direction dir)
 {
     const struct hw_flame_question *q = b->q;
     int rc = HW_OK;
@@ -261,12 +261,12 @@ static int by_paths(struct build *b, enum direction way)
         if (rc < 0 || (q->filters && !hw_filter_apply(q->filters, b->path.v, &b->path.n, &pivot)))
             continue;
         size_t last = b->path.n ? b->path.n - 1 : 0;
-        if (way == WHOLE && (q->flags & HW_FLAME_INVERTED))
+        if (dir == WHOLE && (q->flags & HW_FLAME_INVERTED))
             rc = add_path(b, last, 0, &node);
-        else if (way == CALLERS)
+        else if (dir == CALLERS)
             rc = add_path(b, pivot, 0, &node);
         else
-            rc = add_path(b, way == WHOLE ? 0 : pivot, last, &node);
+            rc = add_path(b, dir == WHOLE ? 0 : pivot, last, &node);
         if (rc == 0)
             rc = hw_flame_add_self(b->out, node, &q->values->v[i].v);
         if (q->node_of_value)
@@ -275,16 +275,16 @@ static int by_paths(struct build *b, enum direction way)
     return rc;
 }
 
-static int build(const struct hw_flame_question *q, enum direction way, struct hw_flame *out)
+static int build(const struct hw_flame_question *q, enum direction dir, struct hw_flame *out)
 {
     struct build b = {.q = q, .out = out};
-    bool plain = way == WHOLE && !(q->flags & HW_FLAME_INVERTED) &&
+    bool plain = dir == WHOLE && !(q->flags & HW_FLAME_INVERTED) &&
                  (!q->filters || q->filters->filters->n == 0);
     for (size_t i = 0; q->node_of_value && i < q->values->n; i++)
         q->node_of_value[i] = HW_ID_NONE;
     int rc = hw_flame_begin(out);
     if (rc == 0)
-        rc = plain ? top_down(&b) : by_paths(&b, way);
+        rc = plain ? top_down(&b) : by_paths(&b, dir);
     if (rc == 0)
         rc = hw_flame_sum_up(out);
     free(b.node_of);
@@ -390,7 +390,7 @@ int hw_flame_sort_stable(struct hw_flame *f)
     return sort(f, by_function, &o);
 }
 
-/* Walks the tree without recursion; open[f] counts how often f stands on the path to the root. */
+/* Walks the tree without recursion; open[f] counts how often f is on the path to the root. */
 static void add_totals(const struct hw_flame *f, uint32_t *open, hw_function_values *out)
 {
     uint32_t at = f->v.v[0].first_child;

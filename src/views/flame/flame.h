@@ -5,16 +5,16 @@
  *          node".
  * Shapes:  node 0 is the root (function HW_ID_NONE, depth 0). Children are linked by first_child
  *          and next_sibling; a child's index is always larger than its parent's. Top-down: the
- *          root's children are outermost functions, self stands at the last one. Inverted: the
- *          root's children are the functions that allocate, below them their callers; self stands
- *          at the outermost caller. Callstacks whose values are all 0 are left out. A stack that
- *          filters leave without frames stands at the root.
+ *          root's children are outermost functions, self is at the last one. Inverted: the
+ *          root's children are the functions that allocate, below them their callers; self is
+ *          at the outermost caller. Callstacks whose values are all 0 are left out. A stack
+ *          without frames after filters counts at the root.
  * Owns:    its nodes.
  * Errors:  HW_ENOMEM, HW_ELIMIT (2^32 - 1 nodes).
  * Cost:    top-down without filters one pass over the callsites in order of id, 30 to 100 ns a node
- *          (bench/views); with filters, inverted, pivot O(sum of depths); inverted without small
- *          parts O(stacks × the depth of what is large). Sort O(n log n) at worst.
- *          Memory: 88 bytes a node, 64 more where a stack ends.
+ *          (bench/views); with filters, inverted, pivot O(sum of depths); hw_flame_invert O(stacks
+ *          × depth of the nodes kept). Sort O(n log n) at worst. Memory: 88 bytes a node, 64 more
+ *          where a stack ends.
  * Threads: pure.
  */
 #ifndef HW_VIEWS_FLAME_FLAME_H
@@ -36,7 +36,7 @@ struct hw_flame_node {
     uint32_t self; /* index into selfs; HW_ID_NONE = 0 in every metric */
 };
 
-/* A node that stands for n small siblings (hw_flame_invert); its function is HW_FLAME_MERGED. */
+/* A node that replaces n small siblings (hw_flame_invert); its function is HW_FLAME_MERGED. */
 struct hw_flame_merged {
     uint32_t node, n;
 };
@@ -76,7 +76,7 @@ struct hw_flame_question {
     const hw_values *values;
     unsigned flags;                          /* enum hw_flame_flags */
     const struct hw_filter_matches *filters; /* NULL = none; without a pivot */
-    uint32_t *node_of_value; /* caller's, values->n of them, or NULL: where each one's self stands;
+    uint32_t *node_of_value; /* caller's array of values->n, or NULL: the node of each value's self;
                                 HW_ID_NONE = left out */
 };
 int hw_flame_ask(const struct hw_flame_question *q, struct hw_flame *out);
@@ -87,23 +87,22 @@ int hw_flame_ask(const struct hw_flame_question *q, struct hw_flame *out);
 int hw_flame_pivot(const struct hw_flame_question *q, struct hw_flame *callees,
                    struct hw_flame *callers);
 
-/* The inverted tree in which siblings that hold less than min_share of the whole, in the metric,
- * are one node: made without ever making them. Figures of the other metrics are right, too.
- * node_of_value is not filled; q->filters has no pivot. */
+/* The inverted tree in which siblings below min_share of the whole, in the metric, are merged into
+ * one node, without ever being built. The other metrics are exact, too. node_of_value is not
+ * filled; q->filters has no pivot. */
 int hw_flame_invert(const struct hw_flame_question *q, double min_share, enum hw_metric by,
                     struct hw_flame *out);
-/* How many siblings a node stands for; 0 = it is one of its own. */
+/* How many siblings were merged into a node; 0 = it is an ordinary node. */
 uint32_t hw_flame_merged_count(const struct hw_flame *f, uint32_t node);
 
 void hw_flame_done(struct hw_flame *f);
-/* Siblings in falling order of the metric's total, then of the function's id. */
+/* Sorts siblings by descending total of the metric, then by function id. */
 int hw_flame_sort(struct hw_flame *f, enum hw_metric by);
-/* Siblings in order of their function's id: the same in every selection of a trace. */
+/* Sorts siblings by function id: the same order in every selection of a trace. */
 int hw_flame_sort_stable(struct hw_flame *f);
 
-/* By function: self (as the site that asked when HW_FLAME_SITES was given) and total, which counts
- * a function once per stack however often it recurs. Indexed by function id; out has n_functions
- * rows. */
+/* By function: self (as the site with HW_FLAME_SITES) and total, which counts a function once per
+ * stack, even if it recurs. Indexed by function id; out has n_functions rows. */
 struct hw_function_value {
     uint32_t function;
     struct hw_value self, total;
@@ -113,18 +112,18 @@ typedef HW_VEC(struct hw_function_value) hw_function_values;
 /* From a top-down tree. O(nodes + functions). */
 int hw_flame_by_function(const struct hw_flame *f, size_t n_functions, hw_function_values *out);
 
-/* ---- for those who merge paths of their own (diff.c) ---- */
+/* ---- for merging other paths (diff.c) ---- */
 
 struct hw_flame_index {
     struct hw_map64 wide;       /* children of nodes with many: parent << 32 | function → node */
-    HW_VEC(uint8_t) n_children; /* by node; stops at its end */
+    HW_VEC(uint8_t) n_children; /* by node; not counted any further once in wide */
 };
-int hw_flame_begin(struct hw_flame *f); /* makes the root */
+int hw_flame_begin(struct hw_flame *f); /* adds the root */
 /* Finds or adds a child. */
 int hw_flame_child(struct hw_flame *f, struct hw_flame_index *ix, uint32_t parent,
                    uint32_t function, uint32_t *out);
 int hw_flame_add_self(struct hw_flame *f, uint32_t node, const struct hw_value *v);
-int hw_flame_sum_up(struct hw_flame *f); /* makes the totals */
+int hw_flame_sum_up(struct hw_flame *f); /* computes the totals */
 void hw_flame_index_done(struct hw_flame_index *ix);
 
 #endif

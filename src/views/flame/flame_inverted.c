@@ -1,9 +1,9 @@
 /*
- * The inverted tree without its small parts. Every value is a row that stands somewhere on its way
- * from the leaf to the root. A node has a range of rows: they are sorted by the function each of
- * them reaches next, so that every function of weight gets a child and a part of the range; the rest
- * ends in one merged child and is never looked at again. (The whole inverted tree of a million
- * nodes has nine millions and took 4.1 s; this way it is 0.3 s at a share of 0.0001.)
+ * The inverted tree without its small parts. Each value has a row: its current position on the path
+ * from the leaf to the root. A node has a range of rows. They are sorted by the function that each
+ * reaches next: every large enough function gets a child and a part of the range; the other rows
+ * end in one merged child and are not read again. (The full inverted tree of one with a million
+ * nodes has nine million and took 4.1 s; this takes 0.3 s at a share of 0.0001.)
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +15,9 @@
 
 #include "base/banned.h"
 
-/* Without filters: the callsite it is at and how many functions of its frame are left (callsite
- * HW_ID_NONE: none at all). With filters: where its functions are in `paths`, and how many are
- * left. */
+/* Without filters: at is a callsite, left the number of functions of its frame that remain
+ * (callsite HW_ID_NONE: none at all). With filters: at is an index in `paths`, left the number of
+ * functions that remain from there. */
 struct row {
     uint32_t value, at, left;
 };
@@ -27,7 +27,7 @@ struct range {
 };
 
 struct group {
-    uint32_t n, begin; /* begin: SMALL = goes into the merged child */
+    uint32_t n, begin; /* begin: SMALL = part of the merged child */
     int64_t sum;
 };
 enum { SMALL = UINT32_MAX };
@@ -38,11 +38,11 @@ struct job {
     double min;
     struct hw_flame *out;
     HW_VEC(struct row) rows;
-    struct row *scratch;   /* as many */
-    uint32_t *function_of; /* by row: what it reaches next */
-    hw_flame_path paths;   /* leaf first */
-    struct group *groups;  /* by function */
-    HW_VEC(uint32_t) met;  /* functions of the range at hand */
+    struct row *scratch;    /* as many as rows */
+    uint32_t *function_of;  /* by row: the next one */
+    hw_flame_path paths;    /* leaf first */
+    struct group *groups;   /* by function */
+    HW_VEC(uint32_t) found; /* functions of the current range */
     HW_VEC(struct range) open;
 };
 
@@ -57,8 +57,8 @@ static uint32_t parent_of(const struct job *j, uint32_t callsite)
     return hw_callsites_get(j->q->cs, (hw_callsite_id){callsite})->parent.v;
 }
 
-/* Goes up to a frame that has functions left. */
-static void settle(const struct job *j, struct row *r)
+/* Moves up to a frame with functions left. */
+static void skip_finished_frames(const struct job *j, struct row *r)
 {
     size_t n;
     while (r->left == 0 && r->at != HW_ID_NONE) {
@@ -89,7 +89,7 @@ static void advance(const struct job *j, struct row *r)
         if (j->q->filters)
             r->at++;
         else
-            settle(j, r);
+            skip_finished_frames(j, r);
     } while (j->q->flags & HW_FLAME_COLLAPSE && !ended(j, r) && function_at(j, r) == function);
 }
 
@@ -130,7 +130,7 @@ static int make_rows(struct job *j)
             struct hw_flame_end e = hw_flame_end_of(j->q, j->q->values->v[i].callsite);
             r.at = e.callsite;
             r.left = (uint32_t)e.depth;
-            settle(j, &r);
+            skip_finished_frames(j, &r);
             rc = HW_OK;
         }
         if (rc == HW_OK)
@@ -159,11 +159,11 @@ static int child(struct job *j, uint32_t parent, uint32_t function, uint32_t *ou
     return HW_OK;
 }
 
-/* Counts the range by function; rows that end here give their value to the node and leave. */
+/* Counts the range by function; rows that end here add their value to the node and are removed. */
 static int count(struct job *j, struct range *r)
 {
     int rc = HW_OK;
-    hw_vec_clear(&j->met);
+    hw_vec_clear(&j->found);
     for (uint32_t i = r->begin; rc == HW_OK && i < r->end;) {
         struct row *row = &j->rows.v[i];
         if (ended(j, row)) {
@@ -174,7 +174,7 @@ static int count(struct job *j, struct range *r)
         uint32_t function = function_at(j, row);
         struct group *g = &j->groups[function];
         if (g->n == 0)
-            rc = hw_vec_push(&j->met, function);
+            rc = hw_vec_push(&j->found, function);
         g->n++;
         g->sum += hw_value_get(value_of(j, row), j->by);
         j->function_of[i++] = function;
@@ -194,20 +194,20 @@ static int merge(struct job *j, const struct range *r, uint32_t n_small)
     return rc;
 }
 
-/* Gives every group of weight a node and a place. */
-static int plan(struct job *j, const struct range *r)
+/* Gives every large enough group a node and a part of the range. */
+static int assign_groups(struct job *j, const struct range *r)
 {
     uint32_t at = r->begin, n_small = 0;
     int rc = HW_OK;
-    for (size_t i = 0; rc == HW_OK && i < j->met.n; i++) {
-        struct group *g = &j->groups[j->met.v[i]];
+    for (size_t i = 0; rc == HW_OK && i < j->found.n; i++) {
+        struct group *g = &j->groups[j->found.v[i]];
         uint32_t node;
         g->begin = SMALL;
         if ((double)g->sum < j->min) {
             n_small++;
             continue;
         }
-        rc = child(j, r->node, j->met.v[i], &node);
+        rc = child(j, r->node, j->found.v[i], &node);
         if (rc == HW_OK)
             rc = hw_vec_push(&j->open, (struct range){node, at, at + g->n});
         g->begin = at;
@@ -220,7 +220,7 @@ static int split(struct job *j, struct range r)
 {
     int rc = count(j, &r);
     if (rc == HW_OK)
-        rc = plan(j, &r);
+        rc = assign_groups(j, &r);
     if (rc < 0)
         return rc;
     for (uint32_t i = r.begin; i < r.end; i++) {
@@ -232,8 +232,8 @@ static int split(struct job *j, struct range r)
         advance(j, to);
     }
     uint32_t kept = 0;
-    for (size_t i = 0; i < j->met.n; i++) {
-        struct group *g = &j->groups[j->met.v[i]];
+    for (size_t i = 0; i < j->found.n; i++) {
+        struct group *g = &j->groups[j->found.v[i]];
         kept += g->begin == SMALL ? 0 : g->n;
         *g = (struct group){0};
     }
@@ -274,7 +274,7 @@ int hw_flame_invert(const struct hw_flame_question *q, double min_share, enum hw
         rc = hw_flame_sum_up(out);
     hw_vec_done(&j.rows);
     hw_vec_done(&j.paths);
-    hw_vec_done(&j.met);
+    hw_vec_done(&j.found);
     hw_vec_done(&j.open);
     free(j.scratch);
     free(j.function_of);
@@ -286,7 +286,7 @@ int hw_flame_invert(const struct hw_flame_question *q, double min_share, enum hw
 
 uint32_t hw_flame_merged_count(const struct hw_flame *f, uint32_t node)
 {
-    /* made in order of their nodes */
+    /* sorted by node */
     size_t lo = HW_LOWER_BOUND(mid, 0, f->merged.n, f->merged.v[mid].node < node);
     return lo < f->merged.n && f->merged.v[lo].node == node ? f->merged.v[lo].n : 0;
 }

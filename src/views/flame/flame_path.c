@@ -1,4 +1,4 @@
-/* Callsites are turned into functions from the leaf to the root, and read backwards. */
+/* Callsites are collected from leaf to root, then expanded into functions from the root on. */
 #include "views/flame/flame_path.h"
 
 #include "base/error.h"

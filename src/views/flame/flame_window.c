@@ -1,15 +1,15 @@
 /*
- * The tree over every callstack that ever has a row is made once and laid out in preorder. Leaves,
- * the callstacks' values, are in the order of their nodes, so that those of a node and all below
- * it are one range, and what a node holds is the difference of two sums from the left:
+ * The tree of all callstacks that ever have a row is built once and laid out in preorder. Leaves,
+ * the callstacks' values, are in the order of their nodes. So those of a subtree are one range, and
+ * a node's total is the difference of two prefix sums:
  *
  *     node      root  a    b    c    d         (preorder; end[a] = d)
  *     leaves    |     .  . |  . |... |  .  | dropped by filters
  *     first     0     0    2    3    6    7
  *
- * Only nodes that are shown are gone into, so a move costs what the callstacks cost, not the tree.
- * Their figures (error, samples) are then added up over the shown nodes alone: differences of sums
- * from the left would lose small variances beside large ones.
+ * Only shown nodes are entered, so a move costs as much as the callstacks, not as the tree. The
+ * other figures (error, samples) are then summed over the shown nodes alone: differences of prefix
+ * sums would lose small variances beside large ones.
  */
 #include "views/flame/flame_window.h"
 
@@ -26,13 +26,13 @@
 struct node {
     uint32_t function;
     uint32_t end;   /* of its subtree */
-    uint32_t first; /* leaf: its own first, then those of its children */
+    uint32_t first; /* leaf: its own come first, then those of its children */
 };
 
 struct heap {
     const struct hw_series *series;
     struct hw_sum *sum;
-    HW_VEC(uint32_t) leaf_of; /* by place in the sum */
+    HW_VEC(uint32_t) leaf_of; /* by index in the sum */
 };
 
 /* All heaps together at one moment. */
@@ -46,14 +46,14 @@ struct state {
 struct hw_flame_window {
     struct hw_flame_window_question q;
     HW_VEC(struct heap) heaps;
-    struct node *nodes; /* preorder, and one behind the last */
+    struct node *nodes; /* in preorder, and one after the last */
     size_t n_nodes, n_leaves;
     struct state now, from;
-    struct hw_value *shown; /* by leaf: now without from */
-    int64_t *left;          /* by leaf: the metric's sum of those before it; n_leaves + 1 */
+    struct hw_value *shown; /* by leaf: now minus from */
+    int64_t *prefix_sums;   /* by leaf: the metric's sum before it; n_leaves + 1 */
 };
 
-/* ---- made once: the callstacks ---- */
+/* ---- new: the callstacks ---- */
 
 static int add_heap(struct hw_flame_window *s, const struct hw_series *series,
                     size_t max_marks_bytes)
@@ -99,7 +99,7 @@ static int by_callsite(const void *a, const void *b)
 }
 
 /* Every callstack once, each with a value that is not 0. */
-static int gather(const struct hw_flame_window *s, hw_values *out)
+static int collect_callsites(const struct hw_flame_window *s, hw_values *out)
 {
     for (size_t h = 0; h < s->heaps.n; h++)
         for (size_t i = 0; i < hw_sum_count(s->heaps.v[h].sum); i++) {
@@ -118,39 +118,39 @@ static int gather(const struct hw_flame_window *s, hw_values *out)
     return HW_OK;
 }
 
-/* ---- made once: the tree ---- */
+/* ---- new: the tree ---- */
 
-/* Preorder: place[] is each node's. */
-static void lay_out(struct hw_flame_window *s, const struct hw_flame *f, uint32_t *place)
+/* In preorder; position[] receives each node's index. */
+static void lay_out(struct hw_flame_window *s, const struct hw_flame *f, uint32_t *position)
 {
     uint32_t at = 0, n = 0;
     while (at != HW_ID_NONE) {
         const struct hw_flame_node *node = &f->v.v[at];
-        place[at] = n;
+        position[at] = n;
         s->nodes[n++].function = node->function;
         if (node->first_child != HW_ID_NONE) {
             at = node->first_child;
             continue;
         }
-        s->nodes[place[at]].end = n;
+        s->nodes[position[at]].end = n;
         while (at != 0 && f->v.v[at].next_sibling == HW_ID_NONE) {
             at = f->v.v[at].parent;
-            s->nodes[place[at]].end = n;
+            s->nodes[position[at]].end = n;
         }
         at = at == 0 ? HW_ID_NONE : f->v.v[at].next_sibling;
     }
     s->nodes[n].end = n;
 }
 
-/* Sorts the leaves by their nodes' places, counting; those without a node come last. Then node_of
- * is each value's leaf. */
-static void place_leaves(struct hw_flame_window *s, const uint32_t *place, uint32_t *node_of,
-                         size_t n)
+/* Counting sort of the leaves by their nodes' positions; those without a node come last. node_of
+ * then has each value's leaf. */
+static void sort_leaves(struct hw_flame_window *s, const uint32_t *position, uint32_t *node_of,
+                        size_t n)
 {
     uint32_t begin = 0, dropped = 0;
     for (size_t i = 0; i < n; i++)
         if (node_of[i] != HW_ID_NONE)
-            s->nodes[place[node_of[i]]].first++;
+            s->nodes[position[node_of[i]]].first++;
         else
             dropped++;
     for (size_t i = 0; i <= s->n_nodes; i++) {
@@ -160,13 +160,13 @@ static void place_leaves(struct hw_flame_window *s, const uint32_t *place, uint3
     }
     dropped = (uint32_t)n - dropped;
     for (size_t i = 0; i < n; i++)
-        node_of[i] = node_of[i] == HW_ID_NONE ? dropped++ : s->nodes[place[node_of[i]]].first++;
-    for (size_t i = s->n_nodes; i-- > 0;) /* each now stands where the next one begins */
+        node_of[i] = node_of[i] == HW_ID_NONE ? dropped++ : s->nodes[position[node_of[i]]].first++;
+    for (size_t i = s->n_nodes; i-- > 0;) /* each is now where the next one begins */
         s->nodes[i + 1].first = s->nodes[i].first;
     s->nodes[0].first = 0;
 }
 
-static int name_leaves(struct hw_flame_window *s, const hw_values *values, const uint32_t *leaf_of)
+static int map_leaves(struct hw_flame_window *s, const hw_values *values, const uint32_t *leaf_of)
 {
     struct hw_map64 leaves = {0};
     int rc = HW_OK;
@@ -176,7 +176,7 @@ static int name_leaves(struct hw_flame_window *s, const hw_values *values, const
         for (size_t i = 0; rc == HW_OK && i < hw_sum_count(s->heaps.v[h].sum); i++) {
             uint64_t leaf = 0;
             (void)hw_map64_get(&leaves, hw_sum_get(s->heaps.v[h].sum, i).callsite.v,
-                               &leaf); /* every one was put */
+                               &leaf); /* every one was add_node */
             rc = hw_vec_push(&s->heaps.v[h].leaf_of, (uint32_t)leaf) < 0 ? HW_ENOMEM : HW_OK;
         }
     hw_map64_done(&leaves);
@@ -198,20 +198,20 @@ static int make_tree(struct hw_flame_window *s, const hw_values *values)
     int rc = hw_flame_ask(&q, &f);
     if (rc < 0)
         return rc;
-    hw_autofree uint32_t *place = calloc(f.v.n + 1, sizeof *place);
+    hw_autofree uint32_t *position = calloc(f.v.n + 1, sizeof *position);
     s->nodes = calloc(f.v.n + 1, sizeof *s->nodes);
     s->n_nodes = f.v.n;
-    rc = place && s->nodes ? hw_flame_sort_stable(&f) : HW_ENOMEM;
+    rc = position && s->nodes ? hw_flame_sort_stable(&f) : HW_ENOMEM;
     if (rc == HW_OK) {
-        lay_out(s, &f, place);
-        place_leaves(s, place, node_of, values->n);
-        rc = name_leaves(s, values, node_of);
+        lay_out(s, &f, position);
+        sort_leaves(s, position, node_of, values->n);
+        rc = map_leaves(s, values, node_of);
     }
     hw_flame_done(&f);
     return rc;
 }
 
-static int make_room(struct hw_flame_window *s, size_t n)
+static int alloc_values(struct hw_flame_window *s, size_t n)
 {
     s->n_leaves = n;
     s->now.v = calloc(n + 1, sizeof *s->now.v);
@@ -219,8 +219,8 @@ static int make_room(struct hw_flame_window *s, size_t n)
     s->from.v = calloc(n + 1, sizeof *s->from.v);
     s->from.has_row = calloc(n + 1, 1);
     s->shown = calloc(n + 1, sizeof *s->shown);
-    s->left = calloc(n + 1, sizeof *s->left);
-    return s->now.v && s->now.has_row && s->from.v && s->from.has_row && s->shown && s->left
+    s->prefix_sums = calloc(n + 1, sizeof *s->prefix_sums);
+    return s->now.v && s->now.has_row && s->from.v && s->from.has_row && s->shown && s->prefix_sums
                ? HW_OK
                : HW_ENOMEM;
 }
@@ -234,11 +234,11 @@ int hw_flame_window_new(const struct hw_flame_window_question *q, struct hw_flam
     s->q = *q;
     int rc = add_heaps(s);
     if (rc == HW_OK)
-        rc = gather(s, &values);
+        rc = collect_callsites(s, &values);
     if (rc == HW_OK)
         rc = make_tree(s, &values);
     if (rc == HW_OK)
-        rc = make_room(s, values.n);
+        rc = alloc_values(s, values.n);
     hw_vec_done(&values);
     s->q.filters = NULL;
     if (rc < 0)
@@ -267,23 +267,23 @@ void hw_flame_window_free(struct hw_flame_window *s)
     state_done(&s->now);
     state_done(&s->from);
     free(s->shown);
-    free(s->left);
+    free(s->prefix_sums);
     free(s);
 }
 
 size_t hw_flame_window_bytes(const struct hw_flame_window *s)
 {
     size_t n = sizeof *s + (s->n_nodes + 1) * sizeof *s->nodes +
-               (s->n_leaves + 1) * (3 * sizeof(struct hw_value) + sizeof *s->left + 2);
+               (s->n_leaves + 1) * (3 * sizeof(struct hw_value) + sizeof *s->prefix_sums + 2);
     for (size_t i = 0; i < s->heaps.n; i++)
         n += hw_sum_bytes(s->heaps.v[i].sum) +
              s->heaps.v[i].leaf_of.cap * sizeof *s->heaps.v[i].leaf_of.v;
     return n;
 }
 
-/* ---- at every move: the values ---- */
+/* ---- move: the values ---- */
 
-static int settle(struct hw_flame_window *s, struct state *st, int64_t ts_ns)
+static int sum_dumps(struct hw_flame_window *s, struct state *st, int64_t ts_ns)
 {
     if (st->is_known && st->ts_ns == ts_ns)
         return HW_OK;
@@ -310,12 +310,12 @@ static int settle(struct hw_flame_window *s, struct state *st, int64_t ts_ns)
     return HW_OK;
 }
 
-/* The values of the place, and their sums from the left. */
-static int take_values(struct hw_flame_window *s, const struct hw_flame_window_place *place)
+/* The values at the place, and their prefix sums. */
+static int compute_values(struct hw_flame_window *s, const struct hw_flame_window_place *place)
 {
-    int rc = settle(s, &s->now, place->ts_ns);
+    int rc = sum_dumps(s, &s->now, place->ts_ns);
     if (rc == HW_OK && place->has_from)
-        rc = settle(s, &s->from, place->from_ns);
+        rc = sum_dumps(s, &s->from, place->from_ns);
     if (rc < 0)
         return rc;
     int64_t sum = 0;
@@ -324,25 +324,25 @@ static int take_values(struct hw_flame_window *s, const struct hw_flame_window_p
         if (place->has_from && s->now.has_row[i] && s->from.has_row[i])
             hw_value_since(&s->shown[i], &s->from.v[i]);
         if (hw_value_is_zero(&s->shown[i]))
-            s->shown[i] = (struct hw_value){0}; /* left out with its variance, as everywhere */
-        s->left[i] = sum;
+            s->shown[i] = (struct hw_value){0}; /* left out with its variance, as in other graphs */
+        s->prefix_sums[i] = sum;
         if (__builtin_add_overflow(sum, hw_value_get(&s->shown[i], place->metric), &sum))
             return HW_ELIMIT;
     }
-    s->left[s->n_leaves] = sum;
+    s->prefix_sums[s->n_leaves] = sum;
     return HW_OK;
 }
 
-/* ---- at every move: what is shown ---- */
+/* ---- move: the shown nodes ---- */
 
 struct open {
-    uint32_t node, shown, last; /* last: child that was put; HW_ID_NONE */
-    uint32_t next;              /* child to look at */
+    uint32_t node, shown, last; /* last: child that was added; HW_ID_NONE */
+    uint32_t next;              /* child to visit */
     uint32_t n_small;
     struct hw_value small;
 };
 
-/* What is below a node without being shown: nothing of this metric, but of others. */
+/* A value below a node that is not shown: 0 in this metric, but not in all. */
 struct hidden {
     uint32_t shown;
     struct hw_value v;
@@ -352,13 +352,14 @@ struct job {
     const struct hw_flame_window *s;
     double min;
     struct hw_flame *out;
-    HW_VEC(struct open) open; /* the way to where we are */
+    HW_VEC(struct open) open; /* the path to the current node */
     HW_VEC(struct hidden) hidden;
 };
 
-static int64_t holds(const struct hw_flame_window *s, uint32_t node)
+static int64_t node_total(const struct hw_flame_window *s, uint32_t node)
 {
-    return s->left[s->nodes[s->nodes[node].end].first] - s->left[s->nodes[node].first];
+    return s->prefix_sums[s->nodes[s->nodes[node].end].first] -
+           s->prefix_sums[s->nodes[node].first];
 }
 
 static void add_leaves(const struct hw_flame_window *s, uint32_t first, uint32_t end,
@@ -368,8 +369,8 @@ static void add_leaves(const struct hw_flame_window *s, uint32_t first, uint32_t
         hw_value_add(to, &s->shown[i]);
 }
 
-static int put(struct job *j, uint32_t parent, uint32_t last, uint32_t function,
-               const struct hw_value *self, uint32_t *out)
+static int add_node(struct job *j, uint32_t parent, uint32_t last, uint32_t function,
+                    const struct hw_value *self, uint32_t *out)
 {
     struct hw_flame *f = j->out;
     struct hw_flame_node n = {.parent = parent,
@@ -389,46 +390,46 @@ static int put(struct job *j, uint32_t parent, uint32_t last, uint32_t function,
     return HW_OK;
 }
 
-/* A node goes on the way to where we are. */
+/* Shows a node and makes it the current one. */
 static int enter(struct job *j, uint32_t node, struct open *parent)
 {
     const struct hw_flame_window *s = j->s;
     struct hw_value self = {0};
     struct open o = {.node = node, .last = HW_ID_NONE, .next = node + 1};
     add_leaves(s, s->nodes[node].first, s->nodes[node + 1].first, &self);
-    int rc = put(j, parent ? parent->shown : HW_ID_NONE, parent ? parent->last : HW_ID_NONE,
-                 s->nodes[node].function, &self, &o.shown);
+    int rc = add_node(j, parent ? parent->shown : HW_ID_NONE, parent ? parent->last : HW_ID_NONE,
+                      s->nodes[node].function, &self, &o.shown);
     if (rc == HW_OK && parent)
         parent->last = o.shown;
     return rc == HW_OK && hw_vec_push(&j->open, o) < 0 ? HW_ENOMEM : rc;
 }
 
-static int hide(struct job *j, uint32_t below, const struct hw_value *v)
+static int add_hidden(struct job *j, uint32_t below, const struct hw_value *v)
 {
     if (hw_value_is_zero(v) && v->samples == 0 && !(v->variance > 0))
         return HW_OK;
     return hw_vec_push(&j->hidden, (struct hidden){below, *v}) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-/* All of its children were looked at. */
+/* All children of the current node were visited. */
 static int leave(struct job *j)
 {
     struct open *o = &j->open.v[--j->open.n];
     uint32_t merged;
     if (o->n_small == 0)
-        return hide(j, o->shown, &o->small);
-    int rc = put(j, o->shown, o->last, HW_FLAME_MERGED, &o->small, &merged);
+        return add_hidden(j, o->shown, &o->small);
+    int rc = add_node(j, o->shown, o->last, HW_FLAME_MERGED, &o->small, &merged);
     if (rc < 0)
         return rc;
     struct hw_flame_merged m = {merged, o->n_small};
     return hw_vec_push(&j->out->merged, m) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-static int look_at(struct job *j, struct open *o)
+static int visit_child(struct job *j, struct open *o)
 {
     const struct hw_flame_window *s = j->s;
     uint32_t node = o->next;
-    int64_t value = holds(s, node);
+    int64_t value = node_total(s, node);
     o->next = s->nodes[node].end;
     if ((double)value < j->min) {
         o->n_small += value > 0;
@@ -439,7 +440,7 @@ static int look_at(struct job *j, struct open *o)
         return enter(j, node, o);
     struct hw_value other = {0};
     add_leaves(s, s->nodes[node].first, s->nodes[o->next].first, &other);
-    return hide(j, o->shown, &other);
+    return add_hidden(j, o->shown, &other);
 }
 
 static int sum_up(struct job *j)
@@ -463,7 +464,7 @@ static int show(struct job *j)
     int rc = enter(j, 0, NULL);
     while (rc == HW_OK && j->open.n) {
         struct open *o = &j->open.v[j->open.n - 1];
-        rc = o->next < j->s->nodes[o->node].end ? look_at(j, o) : leave(j);
+        rc = o->next < j->s->nodes[o->node].end ? visit_child(j, o) : leave(j);
     }
     if (rc == HW_OK && j->out->merged.n)
         qsort(j->out->merged.v, j->out->merged.n, sizeof *j->out->merged.v, by_node);
@@ -475,11 +476,11 @@ int hw_flame_window_move(struct hw_flame_window *s, const struct hw_flame_window
 {
     struct job j = {.s = s, .out = out};
     *out = (struct hw_flame){0};
-    int rc = take_values(s, place);
+    int rc = compute_values(s, place);
     if (rc < 0)
         return rc;
-    *unfiltered = s->left[s->n_leaves];
-    j.min = (double)holds(s, 0) * place->min_share;
+    *unfiltered = s->prefix_sums[s->n_leaves];
+    j.min = (double)node_total(s, 0) * place->min_share;
     rc = show(&j);
     hw_vec_done(&j.open);
     hw_vec_done(&j.hidden);

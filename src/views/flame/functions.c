@@ -13,14 +13,14 @@ struct hw_functions {
     HW_VEC(struct hw_function) v;
     uint32_t *slots; /* hash table of index + 1 */
     size_t mask;
-    uint32_t *first_at; /* by frame, and one more: where its functions start in at */
+    uint32_t *first_at; /* by frame, and one more: where its functions begin in at */
     HW_VEC(struct hw_function_at) at;
     size_t n_frames;
     uint32_t *site;    /* by callsite: the callsite of the code that asked… */
-    uint32_t *site_at; /* …and its place in at */
-    bool *is_class;    /* by callsite: what was allocated, not who did */
+    uint32_t *site_at; /* …and its index in at */
+    bool *is_class;    /* by callsite: it is what was allocated, not code */
     const struct hw_callsites *cs;
-    const struct hw_wrappers *wrappers; /* the caller's; only read while being made */
+    const struct hw_wrappers *wrappers; /* borrowed; only used by hw_functions_new */
 };
 
 /* ---- functions ---- */
@@ -78,7 +78,7 @@ static const struct hw_strings *strings_of(const struct hw_callsites *cs)
     return hw_callsites_strings((struct hw_callsites *)(uintptr_t)cs);
 }
 
-/* seen: the file that says whose it is; file: what a line is of, where lines are known. */
+/* seen: the file that identifies the function; file: that of the line, where lines are known. */
 static int add_function(struct hw_functions *f, struct hw_function *fn, hw_str_id seen,
                         hw_str_id file, uint32_t line)
 {
@@ -127,7 +127,7 @@ static int add_frame(struct hw_functions *f, hw_frame_id id)
     return rc;
 }
 
-static int frames_sort(struct hw_functions *f)
+static int add_frames(struct hw_functions *f)
 {
     f->n_frames = hw_callsites_n_frames(f->cs);
     f->first_at = calloc(f->n_frames + 1, sizeof *f->first_at);
@@ -165,7 +165,7 @@ static int find_only(const struct hw_functions *f, struct hw_map64 *only)
     return HW_OK;
 }
 
-/* Where a function of no known file belongs: to the only one of its name, or it stands alone. */
+/* The function to merge one without a known file into: the only one of its name, or itself. */
 static uint32_t owner_of(struct hw_functions *f, const struct hw_map64 *only, uint32_t i)
 {
     struct hw_function *fn = &f->v.v[i];
@@ -180,7 +180,7 @@ static uint32_t owner_of(struct hw_functions *f, const struct hw_map64 *only, ui
     return i;
 }
 
-/* Functions are numbered anew, in the order in which frames name them. */
+/* Renumbers functions in the order in which frames name them. */
 static void renumber(struct hw_functions *f, const uint32_t *owner, uint32_t *number,
                      struct hw_function *kept)
 {
@@ -198,7 +198,7 @@ static void renumber(struct hw_functions *f, const uint32_t *owner, uint32_t *nu
     f->v.n = n_kept;
 }
 
-static int namesakes_sort(struct hw_functions *f)
+static int merge_namesakes(struct hw_functions *f)
 {
     struct hw_map64 only = {0};
     size_t n = f->v.n;
@@ -223,7 +223,7 @@ static uint8_t kind_at(const struct hw_functions *f, uint32_t at)
     return f->v.v[f->at.v[at].function].kind;
 }
 
-/* From the innermost function of a frame outwards: the first that is nearest to plain code. */
+/* The frame's function of the lowest kind (nearest to plain code); the innermost of several. */
 static uint32_t best_of_frame(const struct hw_functions *f, uint32_t frame)
 {
     uint32_t best = f->first_at[frame + 1] - 1;
@@ -242,16 +242,16 @@ static bool belongs_to_allocator(const struct hw_functions *f, uint32_t at, uint
     return fn->name.v == 0 && fn->module.v && fn->module.v == parent->module.v;
 }
 
-/* What is known of a callsite while the sites of those below it are looked for. */
-struct standing {
-    uint8_t kind;      /* of its own frame, by its place too */
-    uint8_t site_kind; /* of the code that it was asked for by */
-    bool managed;      /* a function that some runtime runs, or below one */
+/* A callsite while the sites of its children are determined. */
+struct site_state {
+    uint8_t kind;      /* of its own frame, given its callers */
+    uint8_t site_kind; /* of its site */
+    bool managed;      /* it or one of its callers is a managed function */
 };
 
-/* A recorder of Java objects puts an object's class below the method that made it. Of a method
- * there is more than a name: its module or file. */
-static bool is_class(const struct hw_functions *f, uint32_t at, const struct standing *up)
+/* Stacks of Java objects end with the object's class, below the method that allocated it. A class
+ * has nothing but a name; a method also has a module or a file. */
+static bool is_class(const struct hw_functions *f, uint32_t at, const struct site_state *up)
 {
     const struct hw_function_at *a = &f->at.v[at];
     const struct hw_function *fn = &f->v.v[a->function];
@@ -262,12 +262,12 @@ static bool is_class(const struct hw_functions *f, uint32_t at, const struct sta
             hw_bytes_equal(module, hw_bytes_str("[java]")));
 }
 
-static struct standing stand(const struct hw_functions *f, uint32_t at, const struct standing *up,
-                             uint32_t up_at)
+static struct site_state classify(const struct hw_functions *f, uint32_t at,
+                                  const struct site_state *up, uint32_t up_at)
 {
     const struct hw_function *fn = &f->v.v[f->at.v[at].function];
-    struct standing s = {fn->kind, fn->kind,
-                         fn->language == HW_FUNCTION_MANAGED || (up && up->managed)};
+    struct site_state s = {fn->kind, fn->kind,
+                           fn->language == HW_FUNCTION_MANAGED || (up && up->managed)};
     bool says_less = fn->language == HW_FUNCTION_RUNTIME ||
                      (fn->language == HW_FUNCTION_NATIVE && fn->name.v == 0);
     if (s.managed && s.kind == HW_FUNCTION_PLAIN && says_less)
@@ -278,8 +278,8 @@ static struct standing stand(const struct hw_functions *f, uint32_t at, const st
     return s;
 }
 
-/* Until their own turn: which callsites are the end of a stack. */
-static void leaves_find(struct hw_functions *f, size_t n)
+/* Sets is_class for callsites without children; find_sites() then checks these. */
+static void mark_leaves(struct hw_functions *f, size_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         uint32_t parent = hw_callsites_get(f->cs, (hw_callsite_id){i})->parent.v;
@@ -290,41 +290,41 @@ static void leaves_find(struct hw_functions *f, size_t n)
 }
 
 /* A parent is interned before its children, so one pass in order of id sees it first. */
-static int sites_find(struct hw_functions *f)
+static int find_sites(struct hw_functions *f)
 {
     size_t n = hw_callsites_count(f->cs);
     f->site = calloc(n ? n : 1, sizeof *f->site);
     f->site_at = calloc(n ? n : 1, sizeof *f->site_at);
     f->is_class = calloc(n ? n : 1, sizeof *f->is_class);
-    struct standing *stands = calloc(n ? n : 1, sizeof *stands);
-    if (!f->site || !f->site_at || !f->is_class || !stands) {
-        free(stands);
+    struct site_state *states = calloc(n ? n : 1, sizeof *states);
+    if (!f->site || !f->site_at || !f->is_class || !states) {
+        free(states);
         return HW_ENOMEM;
     }
-    leaves_find(f, n);
+    mark_leaves(f, n);
     for (uint32_t i = 0; i < n; i++) {
         const struct hw_callsite *c = hw_callsites_get(f->cs, (hw_callsite_id){i});
         uint32_t own = best_of_frame(f, c->frame.v), parent = c->parent.v;
         f->site[i] = i;
         f->site_at[i] = own;
         if (parent >= i) {
-            stands[i] = stand(f, own, NULL, 0);
+            states[i] = classify(f, own, NULL, 0);
             f->is_class[i] = false;
             continue;
         }
         const struct hw_callsite *p = hw_callsites_get(f->cs, c->parent);
-        stands[i] = stand(f, own, &stands[parent], best_of_frame(f, p->frame.v));
-        f->is_class[i] &= is_class(f, own, &stands[parent]);
+        states[i] = classify(f, own, &states[parent], best_of_frame(f, p->frame.v));
+        f->is_class[i] &= is_class(f, own, &states[parent]);
         if (f->is_class[i])
-            stands[i].kind = stands[i].site_kind = HW_FUNCTION_ALLOCATOR;
-        /* PLAIN < STD < ALLOCATOR: nearer to a person's code */
-        if (stands[parent].site_kind < stands[i].site_kind) {
-            stands[i].site_kind = stands[parent].site_kind;
+            states[i].kind = states[i].site_kind = HW_FUNCTION_ALLOCATOR;
+        /* PLAIN < STD < ALLOCATOR: the lower, the nearer to the user's code */
+        if (states[parent].site_kind < states[i].site_kind) {
+            states[i].site_kind = states[parent].site_kind;
             f->site[i] = f->site[parent];
             f->site_at[i] = f->site_at[parent];
         }
     }
-    free(stands);
+    free(states);
     return HW_OK;
 }
 
@@ -336,12 +336,12 @@ int hw_functions_new(const struct hw_callsites *cs, const struct hw_wrappers *wr
         return HW_ENOMEM;
     f->cs = cs;
     f->wrappers = wrappers;
-    int rc = frames_sort(f);
+    int rc = add_frames(f);
     f->wrappers = NULL;
     if (rc == 0)
-        rc = namesakes_sort(f);
+        rc = merge_namesakes(f);
     if (rc == 0)
-        rc = sites_find(f);
+        rc = find_sites(f);
     if (rc < 0) {
         hw_functions_free(f);
         return rc;
@@ -452,8 +452,8 @@ void hw_function_module(struct hw_strbuf *out, const struct hw_callsites *cs,
 
 hw_str_id hw_function_where(const struct hw_function *fn)
 {
-    bool is_told = fn->language == HW_FUNCTION_MANAGED || fn->is_namesake;
-    return is_told && fn->file.v ? fn->file : fn->module;
+    bool by_file = fn->language == HW_FUNCTION_MANAGED || fn->is_namesake;
+    return by_file && fn->file.v ? fn->file : fn->module;
 }
 
 struct hw_bytes hw_function_file_shown(const struct hw_callsites *cs, hw_str_id file)

@@ -1,6 +1,6 @@
 /*
- * Every function of every frame is given the number of its row once; then each stack adds its value
- * to the rows on its way. A stamp by row says which stack added last.
+ * Each function of each frame gets its row number once; then each stack adds its value to its rows.
+ * last_seen says which stack a row got its last value from, so recursion counts once.
  */
 #include "views/flame/lines.h"
 
@@ -17,15 +17,15 @@ struct job {
     enum hw_lines_by by;
     hw_line_rows *out;
     struct hw_map64 rows;       /* file << 32 | line or function → row */
-    uint32_t *first;            /* by frame: where its functions' rows stand */
+    uint32_t *first;            /* by frame: where its functions begin in row_of */
     HW_VEC(uint32_t) row_of;    /* HW_ID_NONE = no line */
     HW_VEC(uint32_t) last_seen; /* by row: value + 1 */
 };
 
 static int row_for(struct job *j, const struct hw_function_at *at, uint32_t *out)
 {
-    uint32_t place = j->by == HW_LINES_BY_FUNCTION ? at->function : at->line;
-    uint64_t key = (uint64_t)at->file.v << 32 | place, found;
+    uint32_t line_or_function = j->by == HW_LINES_BY_FUNCTION ? at->function : at->line;
+    uint64_t key = (uint64_t)at->file.v << 32 | line_or_function, found;
     if (hw_map64_get(&j->rows, key, &found)) {
         struct hw_line_row *row = &j->out->v[found];
         row->line = at->line < row->line ? at->line : row->line;

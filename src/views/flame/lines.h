@@ -3,10 +3,10 @@
  *
  * Why:     knowing the function, one still wants the line. With debug info, each frame has one:
  *          where it calls the next function, or allocates itself.
- * Shapes:  a row is (file, line). self: of stacks that end there (at the site with HW_FLAME_SITES);
- *          total: of stacks that go through it, each counted once however often it recurs. Inlined
- *          functions count as frames. Rows in order of file id and line; frames without a line have
- *          none. The same by (file, function): there the line is the first that a frame of it has.
+ * Shapes:  a row is (file, line). self: stacks that end there (at the site with HW_FLAME_SITES);
+ *          total: stacks that pass through it, each counted once even if it recurs. Inlined
+ *          functions count as frames. Rows are sorted by file id and line; frames without a line
+ *          have none. By function, a row is (file, function) with its smallest line.
  * Owns:    its rows; file names are the profile's strings.
  * Errors:  HW_ENOMEM.
  * Cost:    O(frames + sum of depths).
@@ -30,7 +30,7 @@ typedef HW_VEC(struct hw_line_row) hw_line_rows;
 
 enum hw_lines_by { HW_LINES_BY_LINE, HW_LINES_BY_FUNCTION };
 
-/* q: cs, fns, values, flags; its filters are left aside. */
+/* q: cs, fns, values, flags; its filters are ignored. */
 int hw_lines_find(const struct hw_flame_question *q, enum hw_lines_by by, hw_line_rows *out);
 
 #endif

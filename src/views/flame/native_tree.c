@@ -1,6 +1,6 @@
 /*
- * Callsites are numbered parent first, so one pass in the order of ids visits each parent before its
- * children, and one pass backwards sums up. A node is labelled by (name, module).
+ * Callsites are numbered parents first: one pass in order of id visits each parent before its
+ * children, one pass backwards sums up. A node's label in the index is (name, module).
  */
 #include "views/flame/native_tree.h"
 
@@ -37,7 +37,6 @@ static void sum_dump(const struct hw_profile *p, uint32_t dump, struct hw_native
     }
 }
 
-/* What each callsite holds. */
 static void sum_rows(const struct hw_profile *p, hw_upid upid, int64_t ts_ns,
                      struct hw_native_value *values, uint8_t *seen)
 {
@@ -48,7 +47,7 @@ static void sum_rows(const struct hw_profile *p, hw_upid upid, int64_t ts_ns,
     }
 }
 
-static void see_parents(const struct hw_profile *p, uint8_t *seen)
+static void mark_ancestors(const struct hw_profile *p, uint8_t *seen)
 {
     for (size_t c = hw_callsites_count(p->callsites); c-- > 0;) {
         const struct hw_callsite *site =
@@ -63,7 +62,7 @@ struct merge {
     uint32_t *node_of; /* per callsite */
 };
 
-/* One function below its parent; gives its node. */
+/* Finds or adds one function below its parent. */
 static int merge_function(struct merge *m, struct hw_native_node n, hw_native_tree *out,
                           uint32_t *node)
 {
@@ -144,7 +143,7 @@ int hw_native_tree_of(const struct hw_profile *p, const struct hw_native_value *
     hw_native_tree tree = {0};
     if (!node_of)
         return HW_ENOMEM;
-    see_parents(p, seen);
+    mark_ancestors(p, seen);
     int rc = HW_OK;
     for (uint32_t c = 0; rc == HW_OK && c < n; c++)
         if (seen[c])

@@ -1,8 +1,8 @@
 /*
- * native_tree.h - callstacks merged in the way of the experimental_flamegraph table
+ * native_tree.h - callstacks merged as in the experimental_flamegraph table
  *
  * Why:     that table has its own rules: rows of all heaps together, raw names, one node for each
- *          (parent, name, module path), every callstack with a row, also when nothing is live.
+ *          (parent, name, module path), every callstack with a row, even when nothing is live.
  * Shapes:  a node's index is larger than its parent's; depth 0 is outermost. cumulative = the node
  *          and all below it. alloc: what was ever allocated; others: what is live.
  * Owns:    its nodes; names are the profile's.
@@ -36,12 +36,12 @@ struct hw_native_node {
 typedef HW_VEC(struct hw_native_node) hw_native_tree;
 
 /* upid HW_ID_NONE: every process. Rows with ts <= ts_ns. focus, when not NULL: only paths through
- * nodes whose name holds it (without regard to case); what is kept has its own values, cumulative
- * ones are summed anew. */
+ * nodes whose name contains it (ignoring case); kept nodes have their own self values, cumulative
+ * ones are summed again. */
 int hw_native_tree_build(const struct hw_profile *p, hw_upid upid, int64_t ts_ns, const char *focus,
                          hw_native_tree *out);
-/* The tree of any values by callsite. seen: callsites with a row; set here for those on the way to
- * one, too. */
+/* The tree of any values by callsite. seen: callsites with a row; set here for their ancestors,
+ * too. */
 int hw_native_tree_of(const struct hw_profile *p, const struct hw_native_value *values,
                       uint8_t *seen, const char *focus, hw_native_tree *out);
 

@@ -1,7 +1,7 @@
 /*
- * Every function of every frame is given the number of its row (function, file, line) once. What stacks hold
- * is summed up from their ends to their roots, so each callsite is looked at once. A function that
- * calls itself is counted once a frame, which only matters between its own lines.
+ * Each function of each frame gets its row number (function, file, line) once. Values are summed
+ * from leaves to roots, so each callsite is visited once. A recursive function is counted once per
+ * frame, which only matters between its own lines.
  */
 #include "views/flame/places.h"
 
@@ -15,7 +15,7 @@
 
 #include "base/banned.h"
 
-/* In order of weight: asked for, come through; by the metric, then ever allocated. */
+/* Compared in this order: asked for, passed through; by the metric, then ever allocated. */
 enum weight { SELF, TOTAL, EVER_SELF, EVER_TOTAL, N_WEIGHTS };
 
 struct row {
@@ -29,7 +29,7 @@ struct job {
     struct hw_map64 lines, numbers; /* file, line → its number; function, that number → row */
     HW_VEC(struct row) rows;
     HW_VEC(uint32_t) row_of; /* by function of a frame; HW_ID_NONE = no line */
-    uint32_t *first;         /* by frame: where its functions stand in row_of */
+    uint32_t *first;         /* by frame: where its functions begin in row_of */
 };
 
 static int number_for(struct hw_map64 *map, uint32_t a, uint32_t b, size_t next, uint64_t *out)
@@ -74,7 +74,8 @@ static int number_frames(struct job *j)
     return rc;
 }
 
-static void weigh(struct job *j, uint32_t frame, size_t k, enum weight w, double now, double ever)
+static void add_weight(struct job *j, uint32_t frame, size_t k, enum weight w, double now,
+                       double ever)
 {
     uint32_t row = j->row_of.v[j->first[frame] + k];
     if (row == HW_ID_NONE)
@@ -83,7 +84,7 @@ static void weigh(struct job *j, uint32_t frame, size_t k, enum weight w, double
     j->rows.v[row].weight[w + EVER_SELF] += ever;
 }
 
-/* sums: by callsite, what ends there; two figures each. */
+/* sums: two by callsite: what ends there in the metric, and what was ever allocated. */
 static void add_sites(struct job *j, const hw_values *values, enum hw_metric by, double *sums)
 {
     for (size_t i = 0; i < values->n; i++) {
@@ -92,13 +93,13 @@ static void add_sites(struct job *j, const hw_values *values, enum hw_metric by,
         double ever = (double)values->v[i].v.alloc_space;
         size_t depth;
         (void)hw_functions_site_at(j->fns, c, &depth); /* only how deep */
-        weigh(j, hw_callsites_get(j->cs, site)->frame.v, depth - 1, SELF, now, ever);
+        add_weight(j, hw_callsites_get(j->cs, site)->frame.v, depth - 1, SELF, now, ever);
         sums[2 * (size_t)c.v] += now;
         sums[2 * (size_t)c.v + 1] += ever;
     }
 }
 
-/* Children come after their parents. */
+/* Children come after their parents, so one pass backwards is enough. */
 static void add_callers(struct job *j, double *sums)
 {
     for (size_t c = hw_callsites_count(j->cs); c-- > 0;) {
@@ -109,7 +110,7 @@ static void add_callers(struct job *j, double *sums)
             continue;
         (void)hw_functions_chain(j->fns, at->frame, &n); /* only how many */
         for (size_t k = 0; k < n; k++)
-            weigh(j, at->frame.v, k, TOTAL, now, ever);
+            add_weight(j, at->frame.v, k, TOTAL, now, ever);
         if (at->parent.v != HW_ID_NONE) {
             sums[2 * (size_t)at->parent.v] += now;
             sums[2 * (size_t)at->parent.v + 1] += ever;

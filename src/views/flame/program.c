@@ -25,7 +25,7 @@ static bool is_start(const struct hw_callsites *cs, hw_frame_id frame)
     return name.n >= sizeof start - 1 && memcmp(name.p, start, sizeof start - 1) == 0;
 }
 
-/* Of who calls the C library's start, which this callsite is; 0 where it has no module. */
+/* The module that calls this callsite, the C library's start function; 0 = none. */
 static hw_str_id path_above(const struct hw_callsites *cs, const struct hw_callsite *c)
 {
     const struct hw_frame *f = hw_callsites_get_frame(cs, hw_callsites_get(cs, c->parent)->frame);
@@ -33,7 +33,7 @@ static hw_str_id path_above(const struct hw_callsites *cs, const struct hw_calls
                                       : hw_callsites_get_mapping(cs, f->mapping)->path;
 }
 
-/* Of the frame that calls the C library's start; 0 when the stack has none. */
+/* The module that calls the C library's start function; 0 when the stack has none. */
 static hw_str_id starter_of(const struct hw_callsites *cs, hw_callsite_id leaf)
 {
     for (hw_callsite_id at = leaf; at.v != HW_ID_NONE;) {
@@ -63,8 +63,8 @@ static hw_str_id module_named(const struct hw_callsites *cs, struct hw_bytes pro
     return (hw_str_id){0};
 }
 
-static hw_str_id hw_program_module(const struct hw_callsites *cs, const hw_values *values,
-                                   struct hw_bytes process_name)
+static hw_str_id program_module(const struct hw_callsites *cs, const hw_values *values,
+                                struct hw_bytes process_name)
 {
     for (size_t i = 0; i < values->n; i++) {
         hw_str_id path = starter_of(cs, values->v[i].callsite);
@@ -81,7 +81,7 @@ struct hw_bytes hw_process_name(const struct hw_profile *p, hw_upid upid)
                : hw_bytes_of("", 0);
 }
 
-/* A title of its own ("postgres: checkpointer") says more than the program; its file is known. */
+/* A process may set a title ("postgres: checkpointer"), which says more than the program's name. */
 static struct hw_shown_program shown_as(const struct hw_callsites *cs, hw_str_id module,
                                         struct hw_bytes process_name)
 {
@@ -92,10 +92,10 @@ static struct hw_shown_program shown_as(const struct hw_callsites *cs, hw_str_id
 struct hw_shown_program hw_program_find(const struct hw_callsites *cs, const hw_values *values,
                                         struct hw_bytes process_name)
 {
-    return shown_as(cs, hw_program_module(cs, values, process_name), process_name);
+    return shown_as(cs, program_module(cs, values, process_name), process_name);
 }
 
-/* Of all callstacks at once, as hw_program_module finds it for one. */
+/* starter_of for all callsites at once. */
 static hw_str_id *find_starters(const struct hw_callsites *cs)
 {
     size_t n = hw_callsites_count(cs), n_frames = hw_callsites_n_frames(cs);
@@ -115,7 +115,7 @@ static hw_str_id *find_starters(const struct hw_callsites *cs)
     return out;
 }
 
-/* The first row of the dump whose stack says it. */
+/* By the first row of the dump whose stack has a starter. */
 static hw_str_id module_of_dump(const struct hw_profile *p, uint32_t dump,
                                 const hw_str_id *starters)
 {

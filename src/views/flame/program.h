@@ -5,12 +5,12 @@
  *          that name, not for the file it is a link to (redis-check-rdb). That rule is defined only
  *          here.
  * Shapes:  the program is the module that calls the C library's start function, else the one with
- *          the process's name. A person reads its started name wherever a module is shown, and
- *          "redis-server+0x1f3" for its functions without a name; a list of functions leaves the
- *          module of the program's own out. What other programs read as files (mappings of pprof,
- *          libraries of Firefox, columns of SQL, folded, text, csv, json) keeps the file's name:
- *          who looks for symbols or joins tables needs it. Filters take both. NULL as program
- *          everywhere: not known, or several processes together; names of files.
+ *          the process's name. Its started name is shown wherever a person reads a module, and
+ *          "redis-server+0x1f3" for its functions without a name; lists of functions show no module
+ *          for the program's own. Output for other programs (mappings of pprof, libraries of
+ *          Firefox, columns of SQL, folded, text, csv, json) keeps the file's name, which is needed
+ *          to find symbols or to join tables. Filters accept both. A program of NULL means unknown,
+ *          or several processes together: files' names are shown.
  * Owns:    nothing; names are the profile's.
  * Errors:  HW_ENOMEM.
  * Cost:    find: the first callstacks of a process, up to one that the C library started; of all
@@ -32,42 +32,41 @@
 struct hw_profile;
 
 struct hw_shown_program {
-    hw_str_id module;     /* path of its file; 0 = not known */
+    hw_str_id module;     /* path of its file; 0 = unknown */
     struct hw_bytes name; /* what it was started as; borrowed */
 };
 
-/* What the process was started as; empty: not known, or no such process. */
+/* What the process was started as; empty: unknown, or no such process. */
 struct hw_bytes hw_process_name(const struct hw_profile *p, hw_upid upid);
 struct hw_shown_program hw_program_find(const struct hw_callsites *cs, const hw_values *values,
                                         struct hw_bytes process_name);
-/* One a process, by upid. The caller frees *out. */
+/* One per process, by upid. The caller frees *out. */
 int hw_programs_find(const struct hw_profile *p, struct hw_shown_program **out);
 
 /* Whether a frame in this file is the program's own. */
 bool hw_program_has(const struct hw_shown_program *program, hw_str_id path);
-/* ... whose name is not the file's. */
+/* Whether its shown name differs from its file's. */
 bool hw_program_is_renamed(const struct hw_shown_program *program, const struct hw_callsites *cs);
-/* Whose code a function is. */
+/* Who a function's code belongs to. */
 enum hw_function_owner {
-    HW_OWNER_PROGRAM, /* the profiled program's own, and what an interpreter or virtual machine runs */
+    HW_OWNER_PROGRAM, /* the program's own, and what an interpreter or virtual machine runs */
     HW_OWNER_LIBRARY, /* shared libraries, packages of Python */
     HW_OWNER_RUNTIME, /* the C library, the language's own library, allocators, interpreters */
     HW_OWNER_COUNT
 };
-/* Where the program is not known, files that are no shared libraries are its own. */
+/* If the program is unknown, files that are no shared libraries count as its own. */
 enum hw_function_owner hw_function_owner_of(const struct hw_shown_program *program,
                                             const struct hw_callsites *cs,
                                             const struct hw_function *fn);
-/* What is shown as the module of a frame in this file: the last part of its path, or the program's
- * name. */
+/* The shown module of a frame in this file: the last part of its path, or the program's name. */
 struct hw_bytes hw_program_module_shown(const struct hw_shown_program *program,
                                         const struct hw_callsites *cs, hw_str_id path);
-/* Adds where a function is (hw_function_where), for a person: "pk/large.py:4", or its module as shown.
+/* Appends where a function is (hw_function_where): "pk/large.py:4", or its module as shown.
  * place: its line (places.h), NULL = none. */
 void hw_program_where(const struct hw_shown_program *program, struct hw_strbuf *out,
                       const struct hw_callsites *cs, const struct hw_function *fn,
                       const struct hw_function_at *place);
-/* hw_function_label; a nameless frame of the program by the program's name. */
+/* hw_function_label, with the program's name for its functions without a name. */
 void hw_program_label(const struct hw_shown_program *program, struct hw_strbuf *out,
                       const struct hw_callsites *cs, const struct hw_function *fn,
                       const struct hw_namer *namer);
