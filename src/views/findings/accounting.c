@@ -1,6 +1,6 @@
 /*
- * Each line is first a list of readings in order of time, whatever its source; everything else
- * (the moment's figures, the points, the notes) asks these lists.
+ * Each line is read into a list of readings in order of time, whatever its source; everything else
+ * (the moment's figures, the points, the notes) is computed from these lists.
  */
 #include "views/findings/accounting.h"
 
@@ -30,7 +30,7 @@ struct find {
     struct hw_accounting *out;
 };
 
-/* A line is a sum of counters of one time. */
+/* A line is the sum of these counters at the same time. */
 static const struct {
     const char *name;
     const char *counters[2];
@@ -83,8 +83,7 @@ static int read_counter(struct find *f, const char *name, readings *out)
     return HW_OK;
 }
 
-/* An allocator that has no such figure has none of it (jemalloc has no mmap'ed blocks of its own).
- */
+/* A missing second counter counts as 0 (jemalloc reports no mmap'ed blocks). */
 static int add_counter(struct find *f, const char *name, readings *to)
 {
     readings more = {0};
@@ -116,13 +115,13 @@ static int read_lines(struct find *f)
     return rc;
 }
 
-/* The first reading at or behind ts; n when there is none. */
+/* The first reading at or after ts; n when there is none. */
 static size_t find_at(const readings *r, int64_t ts_ns)
 {
     return HW_LOWER_BOUND(mid, 0, r->n, r->v[mid].ts_ns < ts_ns);
 }
 
-static double away(const struct reading *r, int64_t ts_ns)
+static double distance(const struct reading *r, int64_t ts_ns)
 {
     return fabs((double)r->ts_ns - (double)ts_ns);
 }
@@ -132,12 +131,13 @@ static struct hw_account_value nearest(const readings *r, int64_t ts_ns)
     size_t i = find_at(r, ts_ns);
     if (r->n == 0)
         return (struct hw_account_value){0};
-    if (i == r->n || (i > 0 && away(&r->v[i - 1], ts_ns) < away(&r->v[i], ts_ns)))
+    if (i == r->n || (i > 0 && distance(&r->v[i - 1], ts_ns) < distance(&r->v[i], ts_ns)))
         i--;
     return (struct hw_account_value){true, r->v[i].bytes, r->v[i].ts_ns};
 }
 
-static double between(const readings *r, int64_t ts_ns)
+/* The value at ts on the line between the readings around it; NAN outside of them. */
+static double interpolate(const readings *r, int64_t ts_ns)
 {
     size_t i = find_at(r, ts_ns);
     if (i == r->n)
@@ -147,18 +147,18 @@ static double between(const readings *r, int64_t ts_ns)
         return b->bytes;
     if (i == 0)
         return NAN;
-    double share = away(a, ts_ns) / ((double)b->ts_ns - (double)a->ts_ns);
+    double share = distance(a, ts_ns) / ((double)b->ts_ns - (double)a->ts_ns);
     return a->bytes + share * (b->bytes - a->bytes);
 }
 
 /* ---- the moment ---- */
 
-static void find_now(struct find *f, int64_t ts_ns, const struct hw_value *live)
+static void find_current(struct find *f, int64_t ts_ns, const struct hw_value *live)
 {
     struct hw_accounting *a = f->out;
     for (int l = 0; l < HW_ACCOUNT_LINE_COUNT; l++)
         a->now[l] = nearest(&f->lines[l], ts_ns);
-    /* The moment's own figure: a recorded maximum is no reading of the line. */
+    /* From the caller: the line has no reading of a recorded maximum. */
     a->now[HW_ACCOUNT_REQUESTED] = (struct hw_account_value){true, (double)live->space, ts_ns};
     a->error = hw_value_error(live, HW_METRIC_SPACE, f->view->interval_bytes);
     const struct hw_account_value *mapped = &a->now[HW_ACCOUNT_MAPPED];
@@ -189,10 +189,10 @@ static int find_points(struct find *f)
         if (n == 0 || times.v[i] != times.v[n - 1])
             times.v[n++] = times.v[i];
     for (size_t k = 0, step = n / MAX_POINTS + 1; rc == HW_OK && k < n; k += step) {
-        size_t i = k + step < n ? k : n - 1; /* the last one stays */
+        size_t i = k + step < n ? k : n - 1; /* keep the last one */
         struct hw_account_point at = {.ts_ns = times.v[i]};
         for (int l = 0; l < HW_ACCOUNT_LINE_COUNT; l++)
-            at.bytes[l] = between(&f->lines[l], times.v[i]);
+            at.bytes[l] = interpolate(&f->lines[l], times.v[i]);
         rc = hw_vec_push(&f->out->points, at);
     }
     hw_vec_done(&times);
@@ -201,7 +201,7 @@ static int find_points(struct find *f)
 
 /* ---- mappings ---- */
 
-static bool begins(struct hw_bytes s, const char *with)
+static bool starts_with(struct hw_bytes s, const char *with)
 {
     size_t n = strlen(with);
     return s.n >= n && memcmp(s.p, with, n) == 0;
@@ -232,7 +232,7 @@ static enum hw_account_kind kind_of(struct hw_bytes path)
     if (path.n == 0)
         return HW_ACCOUNT_KIND_ANONYMOUS;
     for (size_t i = 0; i < sizeof kinds_of / sizeof *kinds_of; i++)
-        if (begins(path, kinds_of[i].begin))
+        if (starts_with(path, kinds_of[i].begin))
             return kinds_of[i].kind;
     return HW_ACCOUNT_KIND_OTHER;
 }
@@ -242,7 +242,7 @@ static uint64_t bytes_of(uint64_t kb)
     return kb == HW_SMAPS_UNKNOWN ? 0 : kb > UINT64_MAX / 1024 ? UINT64_MAX : kb * 1024;
 }
 
-/* Mappings that were told one by one have no such figure, but all its parts. */
+/* Mappings recorded one by one have no total, but all its parts. */
 static uint64_t resident_of(const struct hw_smaps_row *r)
 {
     return r->rss_kb ? bytes_of(r->rss_kb)
@@ -260,9 +260,9 @@ bool hw_account_kinds_at(const struct hw_profile *p, hw_upid upid, int64_t ts_ns
     for (size_t i = 0; i < p->smaps.n; i++) {
         const struct hw_smaps_row *r = &p->smaps.v[i];
         struct reading at = {r->ts_ns, 0};
-        if (r->upid.v != upid.v || away(&at, ts_ns) >= best)
+        if (r->upid.v != upid.v || distance(&at, ts_ns) >= best)
             continue;
-        best = away(&at, ts_ns);
+        best = distance(&at, ts_ns);
         *at_ns = r->ts_ns;
     }
     for (size_t i = 0; best < INFINITY && i < p->smaps.n; i++) {
@@ -282,15 +282,15 @@ bool hw_account_kinds_at(const struct hw_profile *p, hw_upid upid, int64_t ts_ns
 
 /* ---- notes ---- */
 
-enum course { UNKNOWN, FLAT, GROWS, OTHER };
+enum direction { UNKNOWN, FLAT, GROWS, OTHER };
 
-/* From the mean of the first third of its readings to that of the last. */
-static enum course course_of(const readings *r)
+/* Compares the means of the first and the last third of the readings. */
+static enum direction direction_of(const readings *r)
 {
-    enum { LEAST = 4 };
+    enum { MIN_READINGS = 4 };
     size_t n = r->n, third = n / 3;
     double first = 0, last = 0, most = 0;
-    if (n < LEAST)
+    if (n < MIN_READINGS)
         return UNKNOWN;
     for (size_t i = 0; i < third; i++) {
         first += r->v[i].bytes / (double)third;
@@ -302,15 +302,15 @@ static enum course course_of(const readings *r)
     return fabs(change) < 0.05 ? FLAT : change > 0.1 ? GROWS : OTHER;
 }
 
-/* Does it need no more room than before? A line that goes up and down needs that of its tops: those
- * of the first third and of the last. */
-static bool needs_no_more(const readings *r)
+/* Whether the line's maximum did not grow. For a line that goes up and down, compares the maxima of
+ * the first and the last third. */
+static bool has_same_maximum(const readings *r)
 {
     size_t third = r->n / 3;
     double first = 0, last = 0, most = 0;
-    enum course course = course_of(r);
-    if (course == UNKNOWN || course == FLAT)
-        return course == FLAT;
+    enum direction direction = direction_of(r);
+    if (direction == UNKNOWN || direction == FLAT)
+        return direction == FLAT;
     for (size_t i = 0; i < third; i++) {
         first = fmax(first, r->v[i].bytes);
         last = fmax(last, r->v[r->n - 1 - i].bytes);
@@ -325,11 +325,11 @@ static void find_notes(struct find *f)
     struct hw_accounting *a = f->out;
     const struct hw_account_value *mapped = &a->now[HW_ACCOUNT_MAPPED];
     const struct hw_account_value *rss = &a->now[HW_ACCOUNT_RESIDENT];
-    if (needs_no_more(&f->lines[HW_ACCOUNT_REQUESTED]) &&
-        course_of(&f->lines[HW_ACCOUNT_MAPPED]) == GROWS)
+    if (has_same_maximum(&f->lines[HW_ACCOUNT_REQUESTED]) &&
+        direction_of(&f->lines[HW_ACCOUNT_MAPPED]) == GROWS)
         a->notes |= HW_ACCOUNT_NOT_RETURNED;
-    if (needs_no_more(&f->lines[HW_ACCOUNT_IN_USE]) &&
-        course_of(&f->lines[HW_ACCOUNT_RESIDENT]) == GROWS)
+    if (has_same_maximum(&f->lines[HW_ACCOUNT_IN_USE]) &&
+        direction_of(&f->lines[HW_ACCOUNT_RESIDENT]) == GROWS)
         a->notes |= HW_ACCOUNT_OUTSIDE;
     if (mapped->known && rss->known && rss->bytes < mapped->bytes)
         a->notes |= HW_ACCOUNT_UNTOUCHED;
@@ -369,7 +369,7 @@ int hw_accounting_find(const struct hw_profile *p, const struct hw_process_view 
     *out = (struct hw_accounting){.fragmentation = -1};
     int rc = read_lines(&f);
     if (rc == HW_OK) {
-        find_now(&f, ts_ns, live);
+        find_current(&f, ts_ns, live);
         rc = find_points(&f);
     }
     if (rc == HW_OK) {

@@ -8,8 +8,9 @@
  *          difference of two lines and may be negative (memory mapped but never touched). A figure
  *          missing from the trace is unknown, never 0. The sources are read at different times, so
  *          each figure has a timestamp. Points: every time at which one of the sources was read;
- *          the others are there on the straight line between their neighbours in time, and are
- *          unknown outside these. Kinds: mappings of the smaps record next to the moment.
+ *          lines without a reading at that time are interpolated between their neighbours, and
+ *          unknown before the first and after the last. Kinds: mappings of the smaps record nearest
+ *          to the moment.
  * Units:   bytes; shares of 1.
  * Errors:  HW_ENOMEM.
  * Cost:    O(counters × lines + smaps + points).
@@ -29,7 +30,7 @@
 
 enum hw_account_line {
     HW_ACCOUNT_REQUESTED, /* live bytes of the profile */
-    HW_ACCOUNT_IN_USE,    /* the allocator's: blocks it has given out, with headers and rounding */
+    HW_ACCOUNT_IN_USE,    /* the allocator's blocks in use, with headers and rounding */
     HW_ACCOUNT_MAPPED,    /* what it got from the kernel */
     HW_ACCOUNT_ANONYMOUS, /* resident anonymous memory: the heap and other private memory */
     HW_ACCOUNT_RESIDENT,  /* of the whole process */
@@ -46,7 +47,7 @@ struct hw_account_value {
 
 enum hw_account_kind {
     HW_ACCOUNT_KIND_HEAP,      /* [heap] */
-    HW_ACCOUNT_KIND_ANONYMOUS, /* without a name: large blocks, further arenas, thread stacks */
+    HW_ACCOUNT_KIND_ANONYMOUS, /* without a name: large blocks, other arenas, thread stacks */
     HW_ACCOUNT_KIND_STACK,
     HW_ACCOUNT_KIND_FILE,     /* programs, libraries, mapped files */
     HW_ACCOUNT_KIND_SHARED,   /* memfd, /dev/shm, System V */
@@ -73,8 +74,8 @@ enum hw_account_note {
 
 struct hw_accounting {
     struct hw_account_value now[HW_ACCOUNT_LINE_COUNT];
-    double error;         /* of what was requested: two standard errors */
-    double fragmentation; /* free memory of the allocator's mapped; -1 = unknown */
+    double error;         /* of HW_ACCOUNT_REQUESTED: two standard errors */
+    double fragmentation; /* the free share of what the allocator has mapped; -1 = unknown */
     HW_VEC(struct hw_account_point) points;
     struct hw_account_mappings kinds[HW_ACCOUNT_KIND_COUNT];
     bool has_kinds;
@@ -82,12 +83,12 @@ struct hw_accounting {
     unsigned notes;
 };
 
-/* From one known line to the next: totals, and between two of them their difference. */
+/* Totals of the known lines, and between two of them their difference. */
 struct hw_account_step {
     const char *name;  /* a line's, or "overhead", "caches", "untouched", "rest"; "gap" across an
                           unknown line */
     bool is_total;     /* begin is 0 then */
-    double begin, end; /* where it stands on the scale of bytes */
+    double begin, end; /* bytes */
     int64_t at_ns;     /* of the later line */
 };
 #define HW_ACCOUNT_MAX_STEPS 9u
@@ -98,7 +99,7 @@ size_t hw_accounting_steps(const struct hw_accounting *a,
 /* v: a moment's process; ts_ns: the moment. */
 int hw_accounting_find(const struct hw_profile *p, const struct hw_process_view *v, int64_t ts_ns,
                        const struct hw_value *live, struct hw_accounting *out);
-/* Mappings by kind in the smaps record next to a time; false: the process has none. */
+/* Mappings by kind in the smaps record nearest to a time; false: the process has none. */
 bool hw_account_kinds_at(const struct hw_profile *p, hw_upid upid, int64_t ts_ns,
                          struct hw_account_mappings out[HW_ACCOUNT_KIND_COUNT], int64_t *at_ns);
 void hw_accounting_done(struct hw_accounting *a);

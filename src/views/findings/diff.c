@@ -1,8 +1,8 @@
 /*
- * Each side is first merged by itself (flame.c), then both trees are walked into one: parents come
- * before children in each, so the union node of a parent is known when its child is met. The error
- * of the change is made per callstack, where samples that stayed can be told from samples that
- * came or went, and summed like any value.
+ * Each side is first merged by itself (flame.c), then both trees are merged into one: parents come
+ * before children in each, so a parent's union node is known before its children's. The error of
+ * the change is computed per callstack, where samples that stayed differ from samples that came or
+ * went, and summed like any value.
  */
 #include "views/findings/diff.h"
 
@@ -50,7 +50,7 @@ struct hw_bytes hw_module_stem(struct hw_bytes path)
     const uint8_t *at = b.p ? memmem(b.p, b.n, so, 3) : NULL;
     if (at && (at + 3 == b.p + b.n || at[3] == '.')) {
         b.n = (size_t)(at + 3 - b.p);
-        /* libfoo-1.2.so is libfoo-1.3.so, too */
+        /* libfoo-1.2.so matches libfoo-1.3.so */
         size_t stem = b.n - 3;
         while (stem > 0 && (isdigit(b.p[stem - 1]) || b.p[stem - 1] == '.'))
             stem--;
@@ -60,7 +60,7 @@ struct hw_bytes hw_module_stem(struct hw_bytes path)
     return b;
 }
 
-/* Frames without a name are the same only in the same file: its build id counts. */
+/* Frames without a name only match in the same file, by its build id. */
 static void add_build_id(struct hw_strbuf *key, const struct hw_diff_side *s,
                          const struct hw_function *fn)
 {
@@ -94,7 +94,7 @@ static void make_plain_key(struct make *m, const struct hw_diff_side *s,
     }
 }
 
-/* Files of one name and module may be known on one side only, so they count where they must. */
+/* Source files may be known on one side only, so keys contain them only for these namesakes. */
 static int find_namesakes(struct make *m, const struct hw_diff_side *s)
 {
     int rc = HW_OK;
@@ -219,8 +219,8 @@ static int copy_nodes(struct make *m)
 
 /* ---- the error of the change ---- */
 
-/* Of one callstack in two dumps of one process. Which samples a free hit is not in the trace: at
- * most, all hit what lived at A; that gives the largest variance. */
+/* Of one callstack in two dumps of one process. The trace does not say which samples were freed:
+ * the variance is largest if all of them were live at A. */
 static double change_variance(const struct hw_value *a, const struct hw_value *b, enum hw_metric m)
 {
     double variance_a = hw_value_variance(a, m), variance_b = hw_value_variance(b, m);
@@ -292,8 +292,8 @@ static void sum_up(struct hw_diff *d)
 
 /* ---- rows ---- */
 
-/* A function counts once a stack, however often it recurs: only its node nearest the root does.
- * The walk keeps how often each function is open on the way down. */
+/* A function counts once per stack, even if it recurs: only its node nearest the root does. open
+ * counts how often each function is on the current path. */
 static int make_rows(struct make *m)
 {
     struct hw_diff *d = m->out;
@@ -421,14 +421,14 @@ static double unscaled_error(const struct hw_diff *d, const struct hw_diff_value
     case HW_METRIC_SPACE:
         return 2 * sqrt(v->variance);
     case HW_METRIC_ALLOC_SPACE:
-    case HW_METRIC_ALLOC_OBJECTS: /* B's samples are A's and those that came */
+    case HW_METRIC_ALLOC_OBJECTS: /* B's samples are A's and newer ones */
         if (d->same_run)
             return sqrt(fmax(b * b - a * a, 0));
         break;
     case HW_METRIC_OBJECTS:
         if (d->same_run && !v->a.lacks_variances && !v->b.lacks_variances)
             return 2 * sqrt(v->variance_objects);
-        if (d->same_run) { /* what stayed has as large a share of the error as of space's */
+        if (d->same_run) { /* assume the same share of the error as of that of space */
             double both = v->a.variance + v->b.variance;
             return both > 0 ? sqrt((a * a + b * b) * fmin(1, v->variance / both)) : 0;
         }

@@ -1,5 +1,4 @@
 #include "views/findings/leaks.h"
-#include "views/stack_mask.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/text/strbuf.h"
+#include "views/stack_mask.h"
 
 #include "base/banned.h"
 
@@ -18,21 +18,21 @@ struct find {
     struct hw_leaks *out;
     hw_values last;          /* at the last moment */
     uint32_t *node_of_value; /* of last */
-    double *node_growth;     /* by node: growth of the stacks that grew, it and all below */
+    double *node_growth;     /* by node: growth of its growing stacks, with all below */
     uint32_t *site_of_node;  /* by node: the node that is its site */
     uint32_t *row_of;        /* by callsite: row + 1 */
-    struct old {             /* by row: what decides the survival */
+    struct old {             /* by row: until cut_s, and freed_since */
         double allocated, live;
         double freed_since;
     } * old;
-    double *turnover; /* as hw_leaks.history: bytes that came or went until then */
-    double cut_s;     /* where the last third begins */
+    double *turnover; /* as hw_leaks.history: bytes allocated and freed until then */
+    double cut_s;     /* when the last third begins */
 };
 
 /* ---- moments ---- */
 
-/* A program that ended has freed some of what it held: the last dump, and others made while it was
- * cleaning up, say nothing of leaks. */
+/* A program that ended has freed some of its memory: its last dump, and others made while it was
+ * cleaning up, say nothing about leaks. */
 static size_t moments_of_interest(const struct hw_process_view *v)
 {
     const struct hw_process_moment *m = v->moments.v;
@@ -81,7 +81,7 @@ static bool keeps(const void *ctx, const struct hw_profile *p, const struct hw_s
     return hw_stack_mask_keeps_heap(ctx, s);
 }
 
-/* The process's values at a moment, of what the mask keeps. */
+/* The process's values at a moment that the mask keeps. */
 static int values_at(const struct hw_leaks_question *q, int64_t ts_ns, hw_values *out)
 {
     int rc = hw_process_values_of(q->p, q->list, q->view->upid, ts_ns, /* at_max = */ false, keeps,
@@ -138,7 +138,8 @@ static void add_growth(struct find *f, const hw_values *first)
             f->node_growth[node] += (double)f->last.v[i].v.space - before;
     }
     for (size_t i = f->out->tree.v.n; i-- > 1;) {
-        f->node_growth[i] = fmax(f->node_growth[i], 0); /* children were added before: they grew */
+        f->node_growth[i] =
+            fmax(f->node_growth[i], 0); /* with its children, which are never negative */
         f->node_growth[f->out->tree.v.v[i].parent] += f->node_growth[i];
     }
 }
@@ -185,7 +186,7 @@ static int split(struct find *f)
     return rc;
 }
 
-/* Rows for sites at which stacks end; f->row_of for their callsites. */
+/* Makes rows for sites at which stacks end, and row_of for their callsites. */
 static int make_rows(struct find *f)
 {
     struct hw_leaks *l = f->out;
@@ -221,7 +222,7 @@ static int make_rows(struct find *f)
 
 /* ---- history ---- */
 
-/* sums: live bytes of all rows, then what moved of all rows */
+/* sums: live bytes of all rows, then turnover of all rows */
 static void add_row(struct find *f, const struct hw_alloc_row *r, double at_s, double *sums)
 {
     uint32_t row = f->row_of[r->callsite.v];
@@ -267,7 +268,7 @@ static int make_history(struct find *f)
     hw_autofree double *sums = calloc(2 * l->v.n + 1, sizeof *sums);
     size_t cells;
     if (__builtin_mul_overflow(l->v.n, l->t.n, &cells))
-        cells = SIZE_MAX / sizeof *l->history - 1; /* cannot be had */
+        cells = SIZE_MAX / sizeof *l->history - 1; /* calloc will fail */
     l->history = calloc(cells + 1, sizeof *l->history);
     f->turnover = calloc(cells + 1, sizeof *f->turnover);
     f->old = calloc(l->v.n + 1, sizeof *f->old);
@@ -285,9 +286,9 @@ static int make_history(struct find *f)
 /* ---- verdicts ---- */
 
 /*
- * What comes all the time rests no longer than chance allows: of k samples at random moments a rest of the
- * share x has the probability k (1 - x)^(k - 1) at most. One in a hundred, and a third in any case, as
- * programs do not ask evenly.
+ * Steady growth has no longer pause than chance allows: with k samples at random moments, a pause
+ * of the share x of the time has a probability of at most k (1 - x)^(k - 1). The limit is one in a
+ * hundred, and never below a third of the time, as programs do not allocate evenly.
  */
 static bool is_steady(const struct hw_leak *r)
 {
@@ -351,7 +352,7 @@ static int decide(struct find *f, size_t row)
     return rc;
 }
 
-/* ---- known ones ---- */
+/* ---- known leaks ---- */
 
 static bool is_suppressed(const struct find *f, uint32_t node, struct hw_strbuf *text)
 {
@@ -370,7 +371,7 @@ static bool is_suppressed(const struct find *f, uint32_t node, struct hw_strbuf 
     return false;
 }
 
-static int leave_out_known(struct find *f)
+static int drop_suppressed(struct find *f)
 {
     struct hw_leaks *l = f->out;
     struct hw_strbuf text = {0};
@@ -451,7 +452,7 @@ int hw_leaks_find(const struct hw_leaks_question *q, struct hw_leaks *out)
     for (size_t i = 0; rc == 0 && i < out->v.n; i++)
         rc = decide(&f, i);
     if (rc == 0)
-        rc = leave_out_known(&f);
+        rc = drop_suppressed(&f);
     if (rc == 0)
         rc = rank(out);
     hw_vec_done(&f.last);

@@ -2,14 +2,14 @@
  * leaks.h - what grows, and which of it is a leak
  *
  * Why:     in a growing heap many callstacks have grown; people want the few places responsible,
- *          told apart from caches and start-up.
+ *          separated from caches and start-up.
  * Shapes:  one row per site: a node of the tree of stacks (allocator frames cut off). Going down
  *          from the root, a child is a separate site as long as it has a tenth of its parent's
  *          growth or live bytes and enough samples for a verdict; smaller ones are counted with the
  *          parent. So the rows are disjoint, add up to the process, and a row's node is the deepest
  *          prefix of all its stacks. Rows are in order of verdict, then of growth. Moments: the
- *          shown dumps of the process, without those made only because of a maximum, and without a
- *          last one at which the program had already cleaned up.
+ *          shown dumps of the process, without recorded maxima, and without dumps at the end at
+ *          which the program had already cleaned up.
  * Units:   bytes, seconds since the first moment; rates in bytes a second.
  * Owns:    everything in struct hw_leaks.
  * Errors:  HW_ENOMEM, HW_ELIMIT.
@@ -33,8 +33,8 @@
 struct hw_stack_mask;
 
 enum hw_leak_verdict {
-    HW_LEAK_LIKELY, /* tau > 0.7, p < 0.05, < 5 % freed, slope surely above 0, enough samples, and no
-                       third of the time without a rise that chance does not explain */
+    HW_LEAK_LIKELY, /* tau > 0.7, p < 0.05, < 5 % freed, slope surely above 0, enough samples, and
+                       no pause of a third of the time that chance does not explain */
     HW_LEAK_GROWING,
     HW_LEAK_CACHE_LIKE,
     HW_LEAK_START_UP,
@@ -46,15 +46,15 @@ enum hw_leak_verdict {
 
 struct hw_leak {
     uint32_t node; /* of hw_leaks.tree */
-    bool rest;     /* has rows of its own below it: this is the remainder */
+    bool rest;     /* there are rows below it: this is the remainder */
     enum hw_leak_verdict verdict;
     struct hw_trend_result trend;
     struct hw_value now;            /* at the last moment */
-    double grown;                   /* live bytes at the last moment less those at the first */
+    double grown;                   /* live bytes at the last moment minus those at the first */
     double freed_ratio;             /* freed / allocated; 0 when nothing was allocated */
-    double survival, survival_most; /* of what was allocated before the last third, the share that
-                                       still lives: at least and at most; -1 = nothing was */
-    size_t n_rises;                 /* moments at which it held more than at the one before */
+    double survival, survival_most; /* share of what was allocated before the last third that is
+                                       still live: at least and at most; -1 = nothing was */
+    size_t n_rises;                 /* moments at which it held more than at the previous one */
 };
 
 struct hw_leaks {
@@ -66,7 +66,7 @@ struct hw_leaks {
     struct hw_value total;    /* of the process at the last moment */
     double total_first;       /* its live bytes at the first */
     uint64_t interval_bytes;  /* between samples */
-    int64_t suppressed_space; /* live bytes of rows that were left out; they are in total */
+    int64_t suppressed_space; /* live bytes of suppressed rows; included in total */
     size_t n_suppressed;
 };
 
@@ -77,7 +77,7 @@ struct hw_leaks_question {
     const struct hw_functions *fns;
     const struct hw_namer *namer;               /* for suppressions; may be NULL */
     const struct hw_suppressions *suppressions; /* NULL = none */
-    struct hw_stack_mask *mask; /* NULL = every callstack; totals are of what it keeps */
+    struct hw_stack_mask *mask;                 /* NULL = every callstack; applies to totals, too */
 };
 
 int hw_leaks_find(const struct hw_leaks_question *q, struct hw_leaks *out);
@@ -85,7 +85,7 @@ void hw_leaks_done(struct hw_leaks *l);
 /* Functions from the root to the row's node; at least its depth long. */
 void hw_leaks_path(const struct hw_leaks *l, const struct hw_leak *row, uint32_t *path);
 const char *hw_leak_verdict_name(enum hw_leak_verdict v); /* "likely leak", … */
-/* What the rows with the verdict "likely leak" grew by. */
+/* Growth of the rows with the verdict "likely leak". */
 double hw_leaks_likely(const struct hw_leaks *l);
 
 #endif

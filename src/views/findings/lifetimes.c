@@ -1,4 +1,4 @@
-/* Heaps are followed one by one, callstack by callstack; functions are summed up at the end. */
+/* Goes through the dumps of one heap after another, adding each callstack to its function. */
 #include "views/findings/lifetimes.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ struct sums {
     int64_t alloc_space, alloc_objects, space;
 };
 
-struct before {
+struct previous {
     int64_t alloc_space, space;
 };
 
@@ -31,7 +31,7 @@ struct find {
     const struct hw_lifetimes_question *q;
     struct hw_lifetimes *out;
     struct sums *by_function;
-    struct before *before; /* by callsite, of the heap that is followed */
+    struct previous *previous; /* by callsite, of the current heap */
     double steps_s;
     size_t n_steps;
 };
@@ -47,19 +47,19 @@ static uint8_t bucket_of(double s)
     return b < HW_LIFETIME_BUCKETS ? (uint8_t)b : HW_LIFETIME_BUCKETS - 1;
 }
 
-static void step(struct find *f, const hw_values *values, double seconds)
+static void add_step(struct find *f, const hw_values *values, double seconds)
 {
     for (size_t i = 0; i < values->n; i++) {
         const struct hw_value *v = &values->v[i].v;
         hw_callsite_id c = values->v[i].callsite;
-        struct before *b = &f->before[c.v];
+        struct previous *b = &f->previous[c.v];
         struct sums *s = &f->by_function[hw_functions_site(f->q->fns, c)];
         double came = (double)v->alloc_space - (double)b->alloc_space;
         double went = came - ((double)v->space - (double)b->space);
         s->area += seconds * ((double)b->space + (double)v->space) / 2;
         s->least += fmax(0, went - (double)b->space);
         s->most += fmax(0, fmin(came, went));
-        *b = (struct before){v->alloc_space, v->space};
+        *b = (struct previous){v->alloc_space, v->space};
     }
 }
 
@@ -74,24 +74,24 @@ static void add_end(struct find *f, const hw_values *values)
     }
 }
 
-/* Evenly thinned: bounds over longer steps hold as well. */
-static bool is_taken(size_t i, size_t n)
+/* Evenly thinned: bounds over longer steps are valid, too. */
+static bool is_selected(size_t i, size_t n)
 {
     size_t stride = n / MAX_DUMPS + 1;
     return i + 1 == n || i % stride == 0;
 }
 
-static int follow(struct find *f, const struct hw_series *s)
+static int add_series(struct find *f, const struct hw_series *s)
 {
     struct hw_sum *sum;
     int64_t last_ns = f->q->start_ns;
     int rc = hw_sum_new(f->q->p, s, &sum);
     if (rc < 0)
         return rc;
-    memset(f->before, 0, hw_callsites_count(f->q->p->callsites) * sizeof *f->before);
+    memset(f->previous, 0, hw_callsites_count(f->q->p->callsites) * sizeof *f->previous);
     for (size_t i = 0; rc == HW_OK && i < s->shown.n; i++) {
         hw_values values = {0};
-        if (!is_taken(i, s->shown.n))
+        if (!is_selected(i, s->shown.n))
             continue;
         int64_t ts_ns = f->q->p->dumps.v[s->shown.v[i]].ts_ns;
         double seconds = ts_ns > last_ns ? (double)hw_sat_sub(ts_ns, last_ns) / 1e9 : 0;
@@ -100,7 +100,7 @@ static int follow(struct find *f, const struct hw_series *s)
             rc = hw_sum_values(sum, &values);
         hw_stack_mask_apply(f->q->mask, &values);
         if (rc == HW_OK)
-            step(f, &values, seconds);
+            add_step(f, &values, seconds);
         if (rc == HW_OK && i + 1 == s->shown.n)
             add_end(f, &values);
         f->steps_s += seconds;
@@ -162,20 +162,20 @@ int hw_lifetimes_find(const struct hw_lifetimes_question *q, struct hw_lifetimes
     const enum hw_heap_kind kind = hw_process_kind(q->p, q->list, q->upid, keeps, q);
     *out = (struct hw_lifetimes){0};
     f.by_function = calloc(n_functions + 1, sizeof *f.by_function);
-    f.before = calloc(hw_callsites_count(q->p->callsites) + 1, sizeof *f.before);
-    if (!f.by_function || !f.before)
+    f.previous = calloc(hw_callsites_count(q->p->callsites) + 1, sizeof *f.previous);
+    if (!f.by_function || !f.previous)
         rc = HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < q->list->v.n; i++) {
         const struct hw_series *s = &q->list->v.v[i];
         if (s->upid.v == q->upid.v && s->kind == kind && keeps(q, q->p, s))
-            rc = follow(&f, s);
+            rc = add_series(&f, s);
     }
     if (rc == HW_OK)
         rc = hw_stack_mask_error(q->mask);
     if (rc == HW_OK)
         rc = sum_up(&f, n_functions);
     free(f.by_function);
-    free(f.before);
+    free(f.previous);
     if (rc < 0)
         hw_lifetimes_done(out);
     return rc;

@@ -3,15 +3,14 @@
  *
  * Why:     code that frees at once costs time, code that keeps memory costs memory; a table of
  *          bytes does not show the difference. A trace has no times of frees, but sums at each
- *          dump, which bound what happened in between.
+ *          dump, which limit what can have happened in between.
  * Shapes:  one row per allocating function. The mean lifetime is the area below its curve of live
  *          bytes divided by the bytes it allocated (Little's law): a mean over bytes, of the time
- *          within the recording. What still lives counts up to the last dump, so the true mean is
- *          at least that. The area below a curve between dumps is that of the straight line.
- *          Temporary: bytes that came and went between two dumps that follow each other. At least:
- *          what was freed beyond all that lived at the dump before. At most: as if every free had
- *          hit what had just come. Buckets are half decades of the mean: bucket b holds means from
- *          10^(b/2) us on.
+ *          within the recording. What is still live counts up to the last dump, so the true mean is
+ *          at least that. Between dumps the curve is a straight line. Temporary: bytes allocated
+ *          and freed between two consecutive dumps. At least: what was freed beyond all that was
+ *          live at the first. At most: as if every free were of a block allocated in between.
+ *          Buckets are half decades of the mean: bucket b begins at a mean of 10^(b/2) us.
  * Units:   bytes; seconds.
  * Errors:  HW_ENOMEM.
  * Cost:    one pass over the process's rows, O(callstacks seen) for each of at most 256 dumps.
@@ -36,16 +35,16 @@ struct hw_stack_mask;
 
 struct hw_lifetime {
     uint32_t function;
-    int64_t alloc_space, alloc_objects, space; /* until the last dump; space: what lives then */
-    double mean_lifetime_s;                    /* mean */
-    double temporary_least, temporary_most;    /* bytes */
+    int64_t alloc_space, alloc_objects, space; /* at the last dump */
+    double mean_lifetime_s;
+    double temporary_least, temporary_most; /* bytes */
     uint8_t bucket;
 };
 
 struct hw_lifetimes {
-    HW_VEC(struct hw_lifetime) v; /* most bytes asked for first */
+    HW_VEC(struct hw_lifetime) v; /* by descending alloc_space */
     double bytes[HW_LIFETIME_BUCKETS];
-    double step_s; /* the mean time between two dumps: what "temporary" is measured with */
+    double step_s; /* mean time between two dumps: the resolution of "temporary" */
     size_t n_dumps;
 };
 
@@ -61,7 +60,7 @@ struct hw_lifetimes_question {
 
 int hw_lifetimes_find(const struct hw_lifetimes_question *q, struct hw_lifetimes *out);
 void hw_lifetimes_done(struct hw_lifetimes *l);
-/* The least mean of a bucket in seconds. */
+/* The lower bound of a bucket in seconds. */
 double hw_lifetime_bucket_s(unsigned bucket);
 
 #endif

@@ -6,12 +6,12 @@
 
 #include "base/banned.h"
 
-static int raise(hw_losses *l, struct hw_loss x)
+static int add_loss(hw_losses *l, struct hw_loss x)
 {
     for (size_t i = 0; i < l->n; i++) {
         struct hw_loss *have = &l->v[i];
         if (have->kind == x.kind && have->upid.v == x.upid.v && have->detail.v == x.detail.v) {
-            if (x.kind == HW_LOSS_STAT) { /* rows of other keys */
+            if (x.kind == HW_LOSS_STAT) { /* rows of several keys add up */
                 have->count += x.count;
                 if (x.place >= 0 && (have->place < 0 || x.place < have->place))
                     have->place = x.place;
@@ -24,7 +24,7 @@ static int raise(hw_losses *l, struct hw_loss x)
     return hw_vec_push(l, x) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-static int see_dump(hw_losses *l, const struct hw_heap_dump *d)
+static int add_dump_losses(hw_losses *l, const struct hw_heap_dump *d)
 {
     const struct {
         enum hw_loss_kind kind;
@@ -51,13 +51,13 @@ static int see_dump(hw_losses *l, const struct hw_heap_dump *d)
                             .detail = facts[i].detail,
                             .place = -1,
                             .severity = HW_STAT_DATA_LOSS};
-        if (x.count && raise(l, x) < 0)
+        if (x.count && add_loss(l, x) < 0)
             return HW_ENOMEM;
     }
     return HW_OK;
 }
 
-/* Stats that importers make of the flags above. */
+/* Stats that importers derive from the flags above. */
 static const struct {
     const char *name;
     enum hw_loss_kind kind;
@@ -67,7 +67,7 @@ static const struct {
     {"heapprofd_rejected_concurrent", HW_LOSS_REJECTED},
     {"heapprofd_hit_guardrail", HW_LOSS_GUARDRAIL},
     {"heapprofd_sampling_interval_adjusted", HW_LOSS_INTERVAL},
-    {"heapprofd_unwind_samples", HW_LOSS_KIND_COUNT}, /* how much was done, not lost */
+    {"heapprofd_unwind_samples", HW_LOSS_KIND_COUNT}, /* counts work, not losses */
 };
 
 static hw_upid process_of(const struct hw_profile *p, int64_t pid)
@@ -84,7 +84,7 @@ static bool starts_with(struct hw_bytes name, const char *prefix)
     return name.n >= n && memcmp(name.p, prefix, n) == 0;
 }
 
-static int see_stat(const struct hw_profile *p, hw_losses *l, const struct hw_stat_row *s)
+static int add_stat_loss(const struct hw_profile *p, hw_losses *l, const struct hw_stat_row *s)
 {
     if (s->severity == HW_STAT_INFO || s->value <= 0)
         return HW_OK;
@@ -99,20 +99,20 @@ static int see_stat(const struct hw_profile *p, hw_losses *l, const struct hw_st
                 return HW_OK;
         if (known_stats[i].kind == HW_LOSS_KIND_COUNT)
             return HW_OK;
-        return raise(l, (struct hw_loss){.kind = known_stats[i].kind,
-                                         .upid = upid,
-                                         .count = (uint64_t)s->value,
-                                         .place = -1,
-                                         .severity = s->severity});
+        return add_loss(l, (struct hw_loss){.kind = known_stats[i].kind,
+                                            .upid = upid,
+                                            .count = (uint64_t)s->value,
+                                            .place = -1,
+                                            .severity = s->severity});
     }
     if (s->key >= 0 && starts_with(name, "heapprofd_"))
         upid = process_of(p, s->key);
-    return raise(l, (struct hw_loss){.kind = HW_LOSS_STAT,
-                                     .upid = upid,
-                                     .count = (uint64_t)s->value,
-                                     .detail = s->name,
-                                     .place = starts_with(name, "memory_infra_") ? s->key : -1,
-                                     .severity = s->severity});
+    return add_loss(l, (struct hw_loss){.kind = HW_LOSS_STAT,
+                                        .upid = upid,
+                                        .count = (uint64_t)s->value,
+                                        .detail = s->name,
+                                        .place = starts_with(name, "memory_infra_") ? s->key : -1,
+                                        .severity = s->severity});
 }
 
 int hw_losses_find(const struct hw_profile *p, hw_losses *out)
@@ -120,9 +120,9 @@ int hw_losses_find(const struct hw_profile *p, hw_losses *out)
     int rc = HW_OK;
     hw_vec_clear(out);
     for (size_t i = 0; i < p->dumps.n && rc == 0; i++)
-        rc = see_dump(out, &p->dumps.v[i]);
+        rc = add_dump_losses(out, &p->dumps.v[i]);
     for (size_t i = 0; i < p->stats.n && rc == 0; i++)
-        rc = see_stat(p, out, &p->stats.v[i]);
+        rc = add_stat_loss(p, out, &p->stats.v[i]);
     return rc;
 }
 

@@ -4,8 +4,8 @@
  * Why:     loss travels with the data; each report shows it. One list for text, JSON and the page.
  * Shapes:  rows for a process (upid) or the whole trace (HW_ID_NONE), from dump flags and from the
  *          stats of severity data_loss and error that are not 0. A fact that is in both (a flag and
- *          the stat that the importer makes of it) appears once. A figure cumulated over dumps
- *          appears with its last value.
+ *          the stat that the importer derives from it) appears once. A figure accumulated over
+ *          dumps appears with its largest value.
  * Owns:    the list; names are borrowed from the profile.
  * Errors:  HW_ENOMEM.
  * Cost:    O(dumps + stats × (losses so far)).
@@ -39,14 +39,14 @@ struct hw_loss {
     hw_upid upid;
     uint64_t count;
     hw_str_id detail; /* LOSS_SAMPLES, LOSS_REJECTED: reason; LOSS_STAT: the stat's name; else 0 */
-    int64_t place;    /* LOSS_STAT of a JSON trace: the first such event's byte; else -1 */
+    int64_t place;    /* LOSS_STAT of a JSON trace: byte offset of the first such event; else -1 */
     enum hw_stat_severity severity;
 };
 
 typedef HW_VEC(struct hw_loss) hw_losses;
 
 int hw_losses_find(const struct hw_profile *p, hw_losses *out);
-/* Data is missing (exit status 4), not only less precise. */
+/* Data is missing (exit status 4), not just less precise. */
 bool hw_loss_is_incomplete(const struct hw_loss *l);
 
 #endif

@@ -8,10 +8,10 @@
 
 #include "base/banned.h"
 
-#define LEAST_GROWTH (1024.0 * 1024)
-#define LEAST_SHARE  0.05 /* of resident memory */
-#define SURE_TAU     0.7
-#define SURE_P       0.05
+#define MIN_GROWTH (1024.0 * 1024)
+#define MIN_SHARE  0.05 /* of resident memory */
+#define MIN_TAU    0.7
+#define MAX_P      0.05
 
 typedef HW_VEC(int64_t) time_list;
 
@@ -21,7 +21,7 @@ static int by_time(const void *pa, const void *pb)
     return (a > b) - (a < b);
 }
 
-/* Ascending, each once. */
+/* Sorted and unique. */
 static int find_times(const struct hw_profile *p, hw_upid upid, time_list *out)
 {
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
@@ -42,7 +42,7 @@ static int find_times(const struct hw_profile *p, hw_upid upid, time_list *out)
     return HW_OK;
 }
 
-/* Of a reading that says nothing of owners there is no point. */
+/* Readings without owners give no point. */
 static int add_point(const struct hw_profile *p, const struct hw_series_list *list,
                      const struct hw_process_view *view, int64_t ts_ns, struct hw_parts_series *out)
 {
@@ -63,7 +63,7 @@ static int add_point(const struct hw_profile *p, const struct hw_series_list *li
     return rc;
 }
 
-static bool is_judged(int part)
+static bool can_grow(int part)
 {
     return part != HW_PART_LIVE && part != HW_PART_ROUNDING && part != HW_PART_PROFILER &&
            part != HW_PART_MOVED;
@@ -75,7 +75,7 @@ static double error_of(const struct hw_parts_series *s, int part)
     return by_live ? hypot(s->v.v[0].live_error, s->v.v[s->v.n - 1].live_error) : 0;
 }
 
-static int judge(struct hw_parts_series *s, int part)
+static int find_growth(struct hw_parts_series *s, int part)
 {
     double t[HW_PARTS_POINTS], y[HW_PARTS_POINTS], nothing[HW_PARTS_POINTS] = {0};
     struct hw_parts_growth *g = &s->growth[part];
@@ -88,12 +88,12 @@ static int judge(struct hw_parts_series *s, int part)
         .t = t, .live = y, .turnover = nothing, .n = n, .alloc_space = y[n - 1]};
     struct hw_trend_result r;
     int rc = hw_trend_of(&series, &r);
-    double least = fmax(LEAST_GROWTH, LEAST_SHARE * s->v.v[n - 1].rss);
+    double least = fmax(MIN_GROWTH, MIN_SHARE * s->v.v[n - 1].rss);
     least = fmax(least, 2 * error_of(s, part));
     *g = (struct hw_parts_growth){
         .grown = y[n - 1] - y[0], .slope = r.slope, .tau = r.tau, .p = r.p};
-    g->grows = rc == HW_OK && is_judged(part) && r.trend == HW_TREND_GROWING && r.tau > SURE_TAU &&
-               r.p < SURE_P && g->grown > least;
+    g->grows = rc == HW_OK && can_grow(part) && r.trend == HW_TREND_GROWING && r.tau > MIN_TAU &&
+               r.p < MAX_P && g->grown > least;
     return rc;
 }
 
@@ -107,7 +107,7 @@ int hw_parts_series_find(const struct hw_profile *p, const struct hw_series_list
     for (size_t i = 0; rc == HW_OK && i < n; i++)
         rc = add_point(p, list, view, times.v[n > 1 ? i * (times.n - 1) / (n - 1) : 0], out);
     for (int part = 0; rc == HW_OK && out->v.n >= HW_PARTS_LEAST && part < HW_PART_COUNT; part++)
-        rc = judge(out, part);
+        rc = find_growth(out, part);
     hw_vec_done(&times);
     if (rc < 0)
         hw_parts_series_done(out);

@@ -3,12 +3,13 @@
  *
  * Why:     a process that grows while its live heap does not leaks elsewhere: free memory between
  *          blocks that stay, mappings, stacks, files. Verdicts on sites cannot see that.
- * Shapes:  a point for each reading by owner, at most HW_PARTS_POINTS of them, evenly chosen, first and last kept.
- *          A part grows when all of this holds: at least HW_PARTS_LEAST readings; the trend's verdict is
- *          "growing" (findings/trend.h: not flat since the start, nor in the last third); Mann-Kendall tau > 0.7,
- *          p < 0.05; the growth exceeds 1 MiB, a twentieth of resident memory, and twice the error of the live
- *          bytes where these decide the part. Live memory and rounding have no verdict here: leaks.h gives it by
- *          site. The profiler's own has none.
+ * Shapes:  a point for each reading by owner, at most HW_PARTS_POINTS of them, chosen evenly with
+ *          the first and the last. A part grows when all of this holds: at least HW_PARTS_LEAST
+ *          readings; the trend is "growing" (findings/trend.h: not flat since the start, nor in the
+ *          last third); Mann-Kendall tau > 0.7, p < 0.05; the growth exceeds 1 MiB, a twentieth of
+ *          resident memory, and twice the error of the live bytes if the part depends on them. Live
+ *          memory and rounding have no verdict here (leaks.h has one by site), nor has the
+ *          profiler's memory.
  * Units:   bytes, resident; seconds since the first reading.
  * Owns:    v; hw_parts_series_done frees it.
  * Errors:  HW_ENOMEM. Without readings there are no points.
@@ -37,7 +38,7 @@ struct hw_parts_point {
 
 struct hw_parts_growth {
     bool grows;
-    double grown; /* last less first */
+    double grown; /* last minus first */
     double slope; /* bytes a second */
     double tau, p;
 };

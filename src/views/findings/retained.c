@@ -1,6 +1,6 @@
 /*
  * The rows of a dump are changes. Checkpoints between two shown dumps belong to the later one, so
- * the changes of a stretch are added up by callsite before those below 0 are left out.
+ * the changes of such an interval are summed by callsite before negative ones are dropped.
  */
 #include "views/findings/retained.h"
 
@@ -12,12 +12,12 @@
 
 #include "base/banned.h"
 
-struct stretch {
-    int64_t *change;       /* by callsite; 0 outside of `seen` */
-    HW_VEC(uint32_t) seen; /* callsites with a row, also several times */
+struct interval {
+    int64_t *change;       /* by callsite; 0 unless in `seen` */
+    HW_VEC(uint32_t) seen; /* callsites with a row; may contain duplicates */
 };
 
-static int add_dump(struct stretch *st, const struct hw_profile *p, uint32_t dump)
+static int add_dump(struct interval *st, const struct hw_profile *p, uint32_t dump)
 {
     size_t first, n;
     hw_profile_dump_rows(p, dump, &first, &n);
@@ -30,7 +30,7 @@ static int add_dump(struct stretch *st, const struct hw_profile *p, uint32_t dum
     return HW_OK;
 }
 
-static int64_t end_stretch(struct stretch *st)
+static int64_t end_interval(struct interval *st)
 {
     int64_t grown = 0;
     for (size_t i = 0; i < st->seen.n; i++) {
@@ -44,13 +44,14 @@ static int64_t end_stretch(struct stretch *st)
 
 int hw_retained_of(const struct hw_profile *p, const struct hw_series *s, hw_retained *out)
 {
-    struct stretch st = {.change = calloc(hw_callsites_count(p->callsites) + 1, sizeof *st.change)};
+    struct interval st = {.change =
+                              calloc(hw_callsites_count(p->callsites) + 1, sizeof *st.change)};
     int rc = st.change ? HW_OK : HW_ENOMEM;
     size_t next = 0;
     for (size_t i = 0; rc == HW_OK && i < s->shown.n; i++) {
         while (rc == HW_OK && next < s->all.n && s->all.v[next] <= s->shown.v[i])
             rc = add_dump(&st, p, s->all.v[next++]);
-        if (rc == HW_OK && hw_vec_push(out, end_stretch(&st)) < 0)
+        if (rc == HW_OK && hw_vec_push(out, end_interval(&st)) < 0)
             rc = HW_ENOMEM;
     }
     free(st.change);

@@ -1,14 +1,14 @@
 /*
- * retained.h - what was allocated between two dumps and still lives at the second
+ * retained.h - what was allocated between two dumps and is still live at the second
  *
  * Why:     shows how much of what was allocated in an interval of the timeline was kept.
- * Shapes:  one figure for each shown dump of a series: the growth since the dump before, callstack
- *          by callstack, those that shrank as 0. That is the least it can be: a trace tells how
- *          much of a callstack was freed, not when that had been allocated. It is what span.h has
- *          for the same stretch of time.
+ * Shapes:  one figure for each shown dump of a series: the sum of each callstack's growth since the
+ *          previous dump, where those that shrank count as 0. This is a lower bound: a trace says
+ *          how much of a callstack was freed, not when it had been allocated. span.h gives the same
+ *          figures for the same time range.
  * Units:   bytes.
  * Errors:  HW_ENOMEM.
- * Cost:    one pass over the series's rows; 8 bytes a callsite meanwhile.
+ * Cost:    one pass over the series's rows; 8 bytes per callsite meanwhile.
  * Threads: pure; the profile must be frozen.
  * Source:  doc/design/pages.md, "Endpoints"
  */
@@ -22,7 +22,7 @@
 
 typedef HW_VEC(int64_t) hw_retained;
 
-/* out: begins empty; one figure for each of s->shown. */
+/* out: empty at first; one figure for each of s->shown. */
 int hw_retained_of(const struct hw_profile *p, const struct hw_series *s, hw_retained *out);
 
 #endif

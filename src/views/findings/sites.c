@@ -70,7 +70,7 @@ void hw_sites_rank(hw_sites *s, enum hw_metric by)
         qsort_r(s->v, kept, sizeof *s->v, by_metric, &by);
 }
 
-/* What a series comes to, row by row. */
+/* The running sums of a series, by row. */
 struct running {
     const uint32_t *row_of;  /* function → row + 1 */
     double *live, *turnover; /* by row */

@@ -3,7 +3,7 @@
  *
  * Why:     the answer to "who holds my memory" is the code that allocated it, not malloc.
  * Shapes:  one row per site function (functions.h). A table is filled with the values of up to
- *          three moments: now, the dump before, the peak.
+ *          three moments: now, the previous dump, the peak.
  * Owns:    its rows.
  * Errors:  HW_ENOMEM.
  * Cost:    add O(callstacks); rank O(n log n); history one pass over the process's rows.
@@ -23,9 +23,9 @@
 struct hw_site {
     uint32_t function;
     struct hw_value now;
-    int64_t before_space; /* live at the dump before */
+    int64_t before_space; /* live at the previous dump */
     struct hw_value peak; /* at the peak */
-    uint32_t callsite;    /* of its biggest callstack now: a place to start looking */
+    uint32_t callsite;    /* its largest callstack now */
     int64_t callsite_space;
 };
 
@@ -36,13 +36,14 @@ enum hw_sites_moment { HW_SITES_NOW, HW_SITES_BEFORE, HW_SITES_PEAK };
 int hw_sites_init(hw_sites *s, const struct hw_functions *fns);
 void hw_sites_add(hw_sites *s, const struct hw_functions *fns, const hw_values *values,
                   enum hw_sites_moment moment);
-/* Drops empty rows; most of the metric first, then by function id. No more adding afterwards. */
+/* Drops empty rows and sorts by descending metric, then function id. Nothing may be added later. */
 void hw_sites_rank(hw_sites *s, enum hw_metric by);
 
-/* Of the first n_sites rows at each of v->moments: [site * v->moments.n + moment], zeroed. */
+/* The first n_sites rows at each of v->moments: [site * v->moments.n + moment]; the caller zeroes
+ * it. */
 struct hw_sites_history {
     double *live;     /* bytes */
-    double *turnover; /* bytes that came or went until then (trend.h) */
+    double *turnover; /* bytes allocated and freed until then (trend.h) */
 };
 
 int hw_sites_history(const struct hw_profile *p, const struct hw_series_list *list,

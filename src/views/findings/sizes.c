@@ -20,7 +20,7 @@ struct job {
     struct hw_map64 row_of; /* function and class of this series -> index of rows */
 };
 
-/* Sizes are not negative, so the last class is never passed. */
+/* Sizes are below 2^63, so the last class is never exceeded. */
 static uint8_t class_of(int64_t space, int64_t objects)
 {
     if (space <= 0)
@@ -94,7 +94,7 @@ static int add_series(struct job *j, const struct hw_series *s)
     uint32_t dump = hw_process_dump_at(j->q->p, s, j->q->ts_ns, j->q->at_max);
     if (dump == HW_ID_NONE)
         return HW_OK;
-    if (j->q->at_max) { /* stands alone: its rows are what was live */
+    if (j->q->at_max) { /* its rows alone are what was live */
         int rc = add_dump(j, dump);
         return rc < 0 ? rc : add_live(j, s, dump);
     }

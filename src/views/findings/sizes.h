@@ -4,11 +4,11 @@
  * Why:     many small blocks cost more than their bytes, and are a different problem from one large
  *          block.
  * Shapes:  classes by powers of two: class 0 holds sizes of 0 and 1 byte, class c those above
- *          2^(c-1) up to 2^c. A trace has sums, not sizes: a row for one recorded allocation is of
- *          one size, which is exact (`exact_objects` counts those); any other stands at the average
- *          of its row. What is live stands at the average of its callstack, because a row of frees
- *          may be of other sizes than that of the allocations.
- * Units:   bytes, counts; averages are taken to the nearest byte.
+ *          2^(c-1) up to 2^c. A trace has sums, not sizes: a row for one recorded allocation has
+ *          its exact size (`exact_objects` counts those); other rows count with their average size.
+ *          What is live counts with the average of its callstack, because freed blocks may have
+ *          other sizes than the allocated ones of the same row.
+ * Units:   bytes, counts; averages are rounded to the nearest byte.
  * Errors:  HW_ENOMEM.
  * Cost:    one pass over the process's rows up to the moment.
  * Threads: pure; the profile must be frozen.
@@ -30,17 +30,17 @@ struct hw_stack_mask;
 #define HW_SIZE_CLASSES 64
 
 struct hw_size_value {
-    int64_t alloc_objects, alloc_space; /* ever; summed over classes those of hw_value */
+    int64_t alloc_objects, alloc_space; /* ever; the sums over classes equal those of hw_value */
     int64_t exact_objects;              /* of alloc_objects */
     int64_t objects, space;             /* live */
 };
 
 /* One class of one function's allocations on one heap; classes without any have no row. */
 struct hw_size_row {
-    uint32_t series;   /* the heap, of the list */
-    uint32_t function; /* that asked (functions.h) */
+    uint32_t series;   /* the heap: index in the list */
+    uint32_t function; /* the site (functions.h) */
     uint8_t class;
-    bool summed; /* its heap is of the first kind (series.h): no sum of all has the others */
+    bool summed; /* its heap is of the first kind (series.h) and part of sums over all heaps */
     struct hw_size_value v;
 };
 
@@ -60,8 +60,8 @@ struct hw_sizes_question {
 int hw_sizes_find(const struct hw_sizes_question *q, hw_size_rows *out);
 
 void hw_size_value_add(struct hw_size_value *to, const struct hw_size_value *v);
-/* Sums rows to one histogram; those of one series or function, HW_ID_NONE = any; of
- * any series those that are summed. */
+/* Sums the rows of one series and function to one histogram; HW_ID_NONE = any; any series: only
+ * rows with `summed`. */
 void hw_sizes_sum(const hw_size_rows *rows, uint32_t series, uint32_t function,
                   struct hw_size_value out[HW_SIZE_CLASSES]);
 struct hw_size_value hw_sizes_total(const struct hw_size_value v[HW_SIZE_CLASSES]);

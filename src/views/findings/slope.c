@@ -40,7 +40,7 @@ static double tied_pairs(double g)
 }
 
 /* P(|S| >= |s|) when all orders are equally likely. The number of inversions of a random order is
- * a sum of independent uniform numbers 0..i: their distributions are folded one after the other. */
+ * a sum of independent uniform numbers 0..i: their distributions are convolved one by one. */
 static double exact_p(size_t n, double s)
 {
     enum { MAX_PAIRS = HW_SLOPE_EXACT_MAX * (HW_SLOPE_EXACT_MAX - 1) / 2 };
@@ -56,7 +56,7 @@ static double exact_p(size_t n, double s)
         pairs += i - 1;
         memcpy(now, next, (pairs + 1) * sizeof *now);
     }
-    double most = ((double)pairs - fabs(s)) / 2; /* inversions of as extreme an order */
+    double most = ((double)pairs - fabs(s)) / 2; /* inversions of an equally extreme order */
     double tail = 0;
     for (size_t k = 0; k <= pairs && (double)k <= most + 0.25; k++)
         tail += now[k];

@@ -65,11 +65,11 @@ void hw_suppressions_done(struct hw_suppressions *s)
     hw_vec_done(&s->v);
 }
 
-/* The parts between stars must follow each other; the first and last may be tied to the ends. */
+/* The parts between stars must occur in order; `^` and `$` anchor the first and the last. */
 static bool matches(const char *pattern, const char *name)
 {
-    bool tied = *pattern == '^';
-    pattern += tied;
+    bool anchored = *pattern == '^';
+    pattern += anchored;
     for (;;) {
         size_t n = strcspn(pattern, "*");
         bool last = pattern[n] == 0, at_end = last && n > 0 && pattern[n - 1] == '$';
@@ -77,11 +77,11 @@ static bool matches(const char *pattern, const char *name)
         const char *found = name;
         if (at_end) {
             size_t left = strlen(name);
-            if (left < len || (tied && left != len))
+            if (left < len || (anchored && left != len))
                 return false;
             return memcmp(name + left - len, pattern, len) == 0;
         }
-        if (tied)
+        if (anchored)
             found = strncmp(name, pattern, len) == 0 ? name : NULL;
         else
             found = memmem(name, strlen(name), pattern, len);
@@ -91,7 +91,7 @@ static bool matches(const char *pattern, const char *name)
             return true;
         name = found + len;
         pattern += n + 1;
-        tied = false;
+        anchored = false;
     }
 }
 

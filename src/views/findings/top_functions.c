@@ -7,25 +7,25 @@
 
 #include "base/banned.h"
 
-enum { MASK_BITS = 64, LEAST_POINTS = 8, MOST_CELLS = 8 << 20 };
+enum { MASK_BITS = 64, MIN_POINTS = 8, MAX_CELLS = 8 << 20 };
 
 size_t hw_top_functions_points(const struct hw_functions *fns, size_t n_moments)
 {
-    size_t n = MOST_CELLS / (hw_functions_count(fns) + 1);
+    size_t n = MAX_CELLS / (hw_functions_count(fns) + 1);
     if (n > HW_TOP_FUNCTIONS_POINTS)
         n = HW_TOP_FUNCTIONS_POINTS;
-    if (n < LEAST_POINTS)
-        n = LEAST_POINTS;
+    if (n < MIN_POINTS)
+        n = MIN_POINTS;
     return n < n_moments ? n : n_moments;
 }
 
 /* A walk over the callsites as a tree. */
 struct walk {
-    uint32_t *first, *next; /* children: HW_ID_NONE ends; first[n] begins the roots */
-    uint32_t *depth;        /* by function: frames of the present stack that it stands in */
+    uint32_t *first, *next; /* lists of children, ended by HW_ID_NONE; first[n]: the roots */
+    uint32_t *depth;        /* by function: how often it is in the current stack */
 };
 
-/* Backwards, so that children come by rising id. */
+/* Backwards, so that children are in order of id. */
 static int link_children(const struct hw_top_functions *f, struct walk *w)
 {
     size_t n = hw_callsites_count(f->cs);
@@ -64,7 +64,7 @@ static void leave(const struct hw_top_functions *f, struct walk *w, uint32_t c)
         w->depth[chain[i].function]--;
 }
 
-/* So that a stack counts once for a function that calls itself. */
+/* So that a stack counts once for a recursive function. */
 static int find_outermost(struct hw_top_functions *f)
 {
     struct walk w = {0};
@@ -111,7 +111,7 @@ int hw_top_functions_init(struct hw_top_functions *f, const struct hw_callsites 
     return total ? find_outermost(f) : HW_OK;
 }
 
-/* Sums go from the leaves to the roots: children come after their parents. */
+/* Sums from the leaves to the roots: children come after their parents. */
 static void add_totals(struct hw_top_functions *f, double *row)
 {
     for (size_t c = hw_callsites_count(f->cs); c-- > 0;) {

@@ -11,9 +11,9 @@
 #include "base/banned.h"
 
 #define MAX_MOMENTS 128
-#define LITTLE      0.005 /* of the last value: no growth to speak of */
+#define NEGLIGIBLE  0.005 /* share of the last value: negligible growth */
 
-/* The moments that are looked at. */
+/* The selected moments. */
 struct points {
     double t[MAX_MOMENTS], y[MAX_MOMENTS], turnover[MAX_MOMENTS];
     size_t n;
@@ -39,7 +39,7 @@ static double change_error(const struct points *p, size_t i, size_t j)
     return sqrt(p->step * fmax(changed, 0));
 }
 
-/* Of m values with one normal error each, 95 % have a range below this many standard errors (the
+/* m values with normal errors have in 95 % of cases a range below this many standard errors (the
  * studentized range for known errors: 2.77 for two, 4.2 for seven, 5.0 for twenty, 6.1 for a
  * hundred). */
 static double range_quantile(size_t m)
@@ -47,8 +47,8 @@ static double range_quantile(size_t m)
     return m < 2 ? 0 : 2.77 + 0.95 * log((double)m / 2);
 }
 
-/* Hardly anything went, and what came keeps a quarter of the pace of the whole: a leak of few
- * samples looks like noise in a short part, but a plateau does not add to what it holds. */
+/* Almost nothing was freed since first, and memory grew with at least a quarter of the overall
+ * rate: a leak of few samples looks like noise over a short time, but a plateau does not grow. */
 static bool keeps_pace(const struct points *p, size_t first)
 {
     size_t last = p->n - 1;
@@ -71,14 +71,14 @@ static int flat_from(const struct points *p, double since, bool *flat)
         high = fmax(high, p->y[i]);
     }
     size_t m = p->n - first;
-    *flat = high - low <= LITTLE * p->y[p->n - 1];
+    *flat = high - low <= NEGLIGIBLE * p->y[p->n - 1];
     if (*flat || m < 2)
         return HW_OK;
     /* The error of a change between two independent values is that of one of them times √2. */
     double error = change_error(p, first, p->n - 1) * M_SQRT1_2;
     if (high - low > error * range_quantile(m) || keeps_pace(p, first))
         return HW_OK;
-    *flat = m < 5; /* too few to tell a rise from an error */
+    *flat = m < 5; /* too few to distinguish a rise from an error */
     if (*flat)
         return HW_OK;
     int rc = hw_slope_of(p->t + first, p->y + first, m, &slope);
@@ -92,7 +92,7 @@ static double longest_rest(const struct points *p)
     for (size_t i = 1; i < p->n; i++) {
         if (p->y[i] <= most && i + 1 < p->n)
             continue;
-        /* What is new came some time after the moment before. */
+        /* The new maximum was reached some time after the previous moment. */
         double until = p->y[i] > most ? p->t[i - 1] : p->t[i];
         longest = fmax(longest, until - since);
         most = fmax(most, p->y[i]);
@@ -105,7 +105,7 @@ static enum hw_trend trend_of(const struct points *p, double alloc_space, bool f
                               const struct hw_slope *slope)
 {
     double last = p->y[p->n - 1], grown = last - p->y[0];
-    double noise = fmax(2 * change_error(p, 0, p->n - 1), LITTLE * last);
+    double noise = fmax(2 * change_error(p, 0, p->n - 1), NEGLIGIBLE * last);
     if (flat)
         return alloc_space >= 10 * last ? HW_TREND_CHURN : HW_TREND_START_UP;
     if (grown <= noise)

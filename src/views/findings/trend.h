@@ -1,20 +1,19 @@
 /*
- * trend.h - did a site grow, or was it only start-up?
+ * trend.h - whether a site grows, or only grew at start-up
  *
- * Why:     one word next to a figure saves the reader a chart; it must not cry wolf at sampling
- *          noise, nor mistake a slow leak for noise.
- * Shapes:  needs four moments for a verdict; fewer give HW_TREND_NONE.
- *          GROWING: the 95 % interval of the Theil-Sen slope lies above 0 and the growth exceeds
- *          its sampling error. START_UP: flat after the first tenth. CACHE_LIKE: grew, then flat in
- *          the last third. CHURN: flat, but allocating at least ten times what it holds.
- *          Flat: what is seen may be sampling noise, does not rise steadily, and is no growth at a
- *          quarter of the pace of the whole.
- *          The error of a change is not that of the values: what stayed is the same sample in both.
- *          Only what came or went between them has an error, and never more than both values hold.
+ * Why:     one word next to a figure saves the reader a chart; it must neither mistake sampling
+ *          noise for a leak nor a slow leak for noise.
+ * Shapes:  needs four moments for a verdict; fewer give HW_TREND_NONE. GROWING: the 95 % interval
+ *          of the Theil-Sen slope lies above 0 and the growth exceeds its sampling error. START_UP:
+ *          flat after the first tenth. CACHE_LIKE: grew, then flat in the last third. CHURN: flat,
+ *          but has allocated at least ten times what it holds. Flat: changes may be sampling noise,
+ *          do not rise steadily, and are slower than a quarter of the overall growth rate. The
+ *          error of a change is not that of the values: what stayed is the same sample in both.
+ *          Only what was allocated or freed in between has an error, and at most what both hold.
  * Units:   times in any unit, values in bytes.
  * Errors:  HW_ENOMEM.
  * Cost:    O(n² log n) of at most 128 moments; more are thinned evenly, first and last kept.
- * Source:  doc/design/views.md; tests/unit/views/verdicts_test.c holds how often it is right
+ * Source:  doc/design/views.md; tests/unit/views/verdicts_test.c measures how often it is right
  */
 #ifndef HW_VIEWS_FINDINGS_TREND_H
 #define HW_VIEWS_FINDINGS_TREND_H
@@ -39,9 +38,9 @@ struct hw_trend_result {
 
 struct hw_trend_series {
     const double *t, *live; /* by moment; borrowed */
-    const double *turnover; /* bytes that came or went until then, from any zero; borrowed */
+    const double *turnover; /* bytes allocated and freed until then, from any start; borrowed */
     size_t n;
-    double step;        /* variance of an estimate, a byte: the interval; 0 = exact */
+    double step;        /* variance per estimated byte: the sampling interval; 0 = exact */
     double alloc_space; /* ever allocated, at the last moment */
 };
 
