@@ -21,7 +21,7 @@ static int by_dump(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void unique(struct hw_process_moment *v, size_t *n)
+static void sort_unique(struct hw_process_moment *v, size_t *n)
 {
     if (*n == 0)
         return;
@@ -32,14 +32,14 @@ static void unique(struct hw_process_moment *v, size_t *n)
             v[kept++] = v[i];
         } else {
             v[kept - 1].is_dump |= v[i].is_dump;
-            /* another heap's dump in the same tick does not make a maximum a dump to compare with
-             */
+            /* Another heap's dump at the same time does not turn a maximum into an ordinary
+             * dump. */
             v[kept - 1].is_peak |= v[i].is_peak;
         }
     *n = kept;
 }
 
-static bool counts(const struct hw_process_view *v, const struct hw_series *s)
+static bool is_counted(const struct hw_process_view *v, const struct hw_series *s)
 {
     return s->upid.v == v->upid.v && s->kind == v->kind;
 }
@@ -51,13 +51,13 @@ static int collect(struct hw_process_view *v, const struct hw_profile *p, const 
         struct hw_bytes trigger = hw_strings_get(hw_callsites_strings(p->callsites), d->trigger);
         struct hw_process_moment m = {.ts_ns = d->ts_ns,
                                       .is_peak = hw_bytes_equal(trigger, hw_bytes_str("peak"))};
-        m.is_dump =
-            counts(v, s) && !m.is_peak && !hw_bytes_equal(trigger, hw_bytes_str("freed-by-exec"));
+        m.is_dump = is_counted(v, s) && !m.is_peak &&
+                    !hw_bytes_equal(trigger, hw_bytes_str("freed-by-exec"));
         if (hw_vec_push(&v->moments, m) < 0)
             return HW_ENOMEM;
-        v->knows_peak |= counts(v, s) && m.is_peak;
+        v->knows_peak |= is_counted(v, s) && m.is_peak;
     }
-    for (size_t i = 0; counts(v, s) && i < s->peaks.n; i++) {
+    for (size_t i = 0; is_counted(v, s) && i < s->peaks.n; i++) {
         struct hw_process_moment m = {.ts_ns = p->dumps.v[s->peaks.v[i]].ts_ns, .at_max = true};
         if (hw_vec_push(&v->peaks, m) < 0)
             return HW_ENOMEM;
@@ -83,7 +83,7 @@ static int add_totals(struct hw_process_view *v, const struct hw_profile *p,
             if (rc == 0)
                 rc = hw_vec_push(&v->dumps, (struct hw_dump_total){dump, total});
         }
-        if (counts(v, s))
+        if (is_counted(v, s))
             hw_value_add(&v->moments.v[i].total, &total);
     }
     hw_sum_free(t);
@@ -98,7 +98,7 @@ static int add_peaks(struct hw_process_view *v, const struct hw_profile *p,
     for (size_t i = 0; i < s->peaks.n && rc == 0; i++) {
         rc = hw_values_at(p, s, s->peaks.v[i], &values);
         struct hw_process_moment key = {.ts_ns = p->dumps.v[s->peaks.v[i]].ts_ns};
-        /* None if those of the first kind of heap were never recorded. */
+        /* NULL if the heaps of the first kind have no recorded maxima. */
         struct hw_process_moment *m =
             v->peaks.n ? bsearch(&key, v->peaks.v, v->peaks.n, sizeof *v->peaks.v, by_ts) : NULL;
         struct hw_dump_total d = {.dump = s->peaks.v[i]};
@@ -106,24 +106,25 @@ static int add_peaks(struct hw_process_view *v, const struct hw_profile *p,
             hw_value_add(&d.total, &values.v[k].v);
         if (rc == 0)
             rc = hw_vec_push(&v->dumps, d);
-        if (m && counts(v, s))
+        if (m && is_counted(v, s))
             hw_value_add(&m->total, &d.total);
     }
     hw_vec_done(&values);
     return rc;
 }
 
-/* A dump of a heap that counts; one that only says it was rejected belongs to no series. */
-static bool is_seen(const struct hw_process_view *v, const struct hw_series_list *list,
-                    const struct hw_heap_dump *d)
+/* Whether it is a dump of a counted heap; one that only says it was rejected belongs to no
+ * series. */
+static bool is_counted_dump(const struct hw_process_view *v, const struct hw_series_list *list,
+                            const struct hw_heap_dump *d)
 {
     for (size_t i = 0; i < list->v.n; i++)
-        if (counts(v, &list->v.v[i]) && list->v.v[i].heap_name.v == d->heap_name.v)
+        if (is_counted(v, &list->v.v[i]) && list->v.v[i].heap_name.v == d->heap_name.v)
             return d->upid.v == v->upid.v;
     return false;
 }
 
-static void see_dump(struct hw_process_view *v, const struct hw_heap_dump *d)
+static void add_dump_facts(struct hw_process_view *v, const struct hw_heap_dump *d)
 {
     int64_t start = d->start_ts_ns > 0 ? d->start_ts_ns : d->ts_ns;
     if (v->start_ns == 0 || start < v->start_ns)
@@ -135,7 +136,7 @@ static void see_dump(struct hw_process_view *v, const struct hw_heap_dump *d)
         v->orig_interval_bytes = d->orig_interval_bytes;
 }
 
-/* The last dump of a process that ended says that its client is gone. */
+/* The last dump of a process that ended has HW_DUMP_DISCONNECTED. */
 static bool has_ended(const struct hw_profile *p, hw_upid upid)
 {
     int64_t last = INT64_MIN;
@@ -158,8 +159,8 @@ int hw_process_view_init(struct hw_process_view *v, const struct hw_profile *p,
     for (size_t i = 0; i < list->v.n && rc == 0; i++)
         if (list->v.v[i].upid.v == upid.v)
             rc = collect(v, p, &list->v.v[i]);
-    unique(v->moments.v, &v->moments.n);
-    unique(v->peaks.v, &v->peaks.n);
+    sort_unique(v->moments.v, &v->moments.n);
+    sort_unique(v->peaks.v, &v->peaks.n);
     v->n_dumps = v->peaks.n;
     for (size_t i = 0; i < v->moments.n; i++)
         v->n_dumps += v->moments.v[i].is_dump;
@@ -171,8 +172,8 @@ int hw_process_view_init(struct hw_process_view *v, const struct hw_profile *p,
             rc = add_peaks(v, p, &list->v.v[i]);
     }
     for (size_t i = 0; i < p->dumps.n; i++)
-        if (p->dumps.v[i].upid.v == upid.v && is_seen(v, list, &p->dumps.v[i]))
-            see_dump(v, &p->dumps.v[i]);
+        if (p->dumps.v[i].upid.v == upid.v && is_counted_dump(v, list, &p->dumps.v[i]))
+            add_dump_facts(v, &p->dumps.v[i]);
     if (v->start_ns == 0)
         v->start_ns = p->first_ns;
     if (v->dumps.n)
@@ -221,7 +222,6 @@ bool hw_process_view_cleaned_up(const struct hw_process_view *v)
            (double)end->total.space < share * (double)peak->total.space;
 }
 
-/* The series' dump that holds at this moment; HW_ID_NONE when it had none yet. */
 uint32_t hw_process_dump_at(const struct hw_profile *p, const struct hw_series *s, int64_t ts_ns,
                             bool at_max)
 {
@@ -301,7 +301,7 @@ int hw_process_values_of(const struct hw_profile *p, const struct hw_series_list
     return rc;
 }
 
-static struct hw_value end_of(const struct hw_process_view *v)
+static struct hw_value last_total(const struct hw_process_view *v)
 {
     return v->moments.n ? v->moments.v[v->moments.n - 1].total
            : v->peaks.n ? v->peaks.v[v->peaks.n - 1].total
@@ -311,13 +311,13 @@ static struct hw_value end_of(const struct hw_process_view *v)
 static int by_allocated(const void *a, const void *b)
 {
     const struct hw_process_view *x = a, *y = b;
-    int64_t at_x = end_of(x).alloc_space, at_y = end_of(y).alloc_space;
+    int64_t at_x = last_total(x).alloc_space, at_y = last_total(y).alloc_space;
     if (at_x != at_y)
         return at_x > at_y ? -1 : 1;
     return x->upid.v < y->upid.v ? -1 : x->upid.v > y->upid.v;
 }
 
-static bool ranked(const hw_process_views *r, hw_upid upid)
+static bool has_view(const hw_process_views *r, hw_upid upid)
 {
     for (size_t i = 0; i < r->n; i++)
         if (r->v[i].upid.v == upid.v)
@@ -329,7 +329,7 @@ int hw_process_views_init(const struct hw_profile *p, const struct hw_series_lis
                           hw_process_views *views)
 {
     for (size_t i = 0; i < list->v.n; i++) {
-        if (ranked(views, list->v.v[i].upid))
+        if (has_view(views, list->v.v[i].upid))
             continue;
         struct hw_process_view v;
         int rc = hw_process_view_init(&v, p, list, list->v.v[i].upid);
@@ -371,7 +371,7 @@ int hw_process_rank_all(const struct hw_profile *p, const struct hw_series_list 
     int rc = hw_process_views_init(p, list, &views);
     hw_vec_clear(out);
     for (size_t i = 0; rc == HW_OK && i < views.n; i++)
-        rc = hw_vec_push(out, (struct hw_process_rank){views.v[i].upid, end_of(&views.v[i])});
+        rc = hw_vec_push(out, (struct hw_process_rank){views.v[i].upid, last_total(&views.v[i])});
     hw_process_views_done(&views);
     return rc;
 }
@@ -387,9 +387,9 @@ bool hw_process_counter(const struct hw_profile *p, hw_upid upid, const char *na
         if (c->upid.v != upid.v || !hw_bytes_equal(hw_strings_get(strings, c->name), want))
             continue;
         uint64_t a = (uint64_t)c->ts_ns, b = (uint64_t)ts_ns;
-        uint64_t away = c->ts_ns > ts_ns ? a - b : b - a;
-        if (away <= best) {
-            best = away;
+        uint64_t distance = c->ts_ns > ts_ns ? a - b : b - a;
+        if (distance <= best) {
+            best = distance;
             *out = c->value;
             if (at_ns)
                 *at_ns = c->ts_ns;

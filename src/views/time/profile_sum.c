@@ -24,7 +24,7 @@ void hw_profile_sum_done(struct hw_profile_sum *b)
     *b = (struct hw_profile_sum){0};
 }
 
-static void take_away(struct hw_value *from, const struct hw_value *v, bool live)
+static void subtract(struct hw_value *from, const struct hw_value *v, bool live)
 {
     struct hw_value minus = {.alloc_space = -v->alloc_space,
                              .alloc_objects = -v->alloc_objects,
@@ -56,8 +56,8 @@ static int grow(struct hw_value **v, size_t from, size_t to)
     return HW_OK;
 }
 
-/* Of w: w times the estimate. Its variance is w times its own, and w (w - 1) times its square for
- * the choice. Samples are those that were recorded. */
+/* A process that was chosen with probability 1 / w counts w times. The variance is w times its own,
+ * plus w (w - 1) times the square of the estimate for the choice. Samples are not multiplied. */
 static double chosen_variance(double variance, int64_t estimate, double w)
 {
     return w * variance + w * (w - 1) * (double)estimate * (double)estimate;
@@ -97,7 +97,7 @@ static int add_values(struct hw_profile_sum *b, const hw_values *values,
         if (role == HW_PROFILE_SUM_ADD)
             add_chosen(&b->v[c], v, part->share);
         else
-            take_away(&b->v[c], v, role == HW_PROFILE_SUM_TAKE);
+            subtract(&b->v[c], v, role == HW_PROFILE_SUM_TAKE);
         if (role == HW_PROFILE_SUM_BASE) {
             b->base[c].space += v->space;
             b->base[c].objects += v->objects;
@@ -155,7 +155,7 @@ int hw_profile_sum_add(struct hw_profile_sum *b, const struct hw_profile_sum_par
     return rc;
 }
 
-static bool is_nothing(const struct hw_value *v)
+static bool is_zero(const struct hw_value *v)
 {
     return !v->space && !v->objects && !v->alloc_space && !v->alloc_objects;
 }
@@ -164,7 +164,7 @@ int hw_profile_sum_values(struct hw_profile_sum *b, hw_values *out, hw_values *b
 {
     for (uint32_t i = 0; i < b->n; i++) {
         struct hw_callsite_value now = {{i}, b->v[i]}, before = {{i}, b->base[i]};
-        if (is_nothing(&now.v) && is_nothing(&before.v))
+        if (is_zero(&now.v) && is_zero(&before.v))
             continue;
         if (hw_vec_push(out, now) < 0 || (base && hw_vec_push(base, before) < 0))
             return HW_ENOMEM;

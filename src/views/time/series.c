@@ -36,8 +36,8 @@ static struct hw_series *series_find(struct hw_series_list *list, const struct h
     return &list->v.v[list->v.n - 1];
 }
 
-/* A later dump of the same moment replaces an earlier one: its values contain the other's rows. */
-static int show(const struct hw_profile *p, struct hw_series *s)
+/* A later dump of the same time replaces an earlier one: its values include the earlier rows. */
+static int select_shown(const struct hw_profile *p, struct hw_series *s)
 {
     for (size_t i = 0; i < s->all.n; i++) {
         const struct hw_heap_dump *d = &p->dumps.v[s->all.v[i]];
@@ -73,7 +73,7 @@ int hw_series_list_init(struct hw_series_list *list, const struct hw_profile *p)
             goto fail;
     }
     for (size_t i = 0; i < list->v.n; i++)
-        if (show(p, &list->v.v[i]) < 0)
+        if (select_shown(p, &list->v.v[i]) < 0)
             goto fail;
     return HW_OK;
 fail:

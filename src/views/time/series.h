@@ -4,10 +4,10 @@
  * Why:     a reader asks "what did this heap look like over time"; the trace has a flat list of
  *          dumps in which checkpoints, peaks and several dumps of one moment are mixed.
  * Shapes:  a series is one heap of one process. `all` holds the dumps whose rows add up (everything
- *          but peaks) in order of time; `shown` those of them a reader is shown: the last of each
- *          moment, and a checkpoint only when it is the series' end. `peaks` holds dumps made of a
- *          maximum (HW_DUMP_AT_MAX): each stands alone, its rows are the live values of that
- *          moment. A dump that says only "rejected" has no values and is in none of them.
+ *          but peaks) in order of time; `shown` those of them that readers see: the last at each
+ *          time, and a checkpoint only at the series' end. `peaks` holds dumps of a maximum
+ *          (HW_DUMP_AT_MAX): each is independent, its rows are the live values of that moment. A
+ *          dump that only says "rejected" has no values and is in none of the lists.
  * Units:   ids are indices into hw_profile.dumps.
  * Owns:    its lists, nothing of the profile.
  * Errors:  HW_ENOMEM.
@@ -28,15 +28,16 @@
 
 typedef HW_VEC(uint32_t) hw_dump_list;
 
-/* Heaps of one kind add up; of unlike ones nothing does: a Java object is no block of malloc's, and
- * what was allocated is not what lives. The first kind that a process has stands for it. */
+/* Heaps of the same kind are added up, heaps of different kinds never are: a Java object is no
+ * block of malloc, and what was allocated is not what is live. A process shows the first kind it
+ * has. */
 enum hw_heap_kind {
-    HW_HEAP_NATIVE,   /* malloc's and those that programs register */
-    HW_HEAP_OBJECTS,  /* java.alloc: managed objects that live */
-    HW_HEAP_CHURN,    /* com.android.art: managed objects that were allocated, frees unknown */
-    HW_HEAP_MAPPED,   /* mmap.*: address space; what a program allocates may lie in it */
-    HW_HEAP_RESIDENT, /* mmap.anon.resident: what of mmap.anon is in memory, by its calls */
-    HW_HEAP_PINNED, /* malloc.pinned: free memory on pages that live blocks lie on, by their sites */
+    HW_HEAP_NATIVE,   /* malloc's and those that programs register themselves */
+    HW_HEAP_OBJECTS,  /* java.alloc: live managed objects */
+    HW_HEAP_CHURN,    /* com.android.art: allocated managed objects, frees unknown */
+    HW_HEAP_MAPPED,   /* mmap.*: address space; may contain what a program allocates */
+    HW_HEAP_RESIDENT, /* mmap.anon.resident: the part of mmap.anon in memory, by caller */
+    HW_HEAP_PINNED,   /* malloc.pinned: free memory on pages with live blocks, by their sites */
     HW_HEAP_KIND_COUNT
 };
 
@@ -51,7 +52,7 @@ struct hw_series_list {
     HW_VEC(struct hw_series) v; /* in order of first appearance */
 };
 
-/* One profile as other tools see it: a moment of a series. */
+/* A dump of a series: one profile as other tools see it. */
 struct hw_moment {
     uint32_t series; /* index into the list */
     uint32_t dump;
@@ -61,7 +62,7 @@ typedef HW_VEC(struct hw_moment) hw_moment_list;
 
 int hw_series_list_init(struct hw_series_list *list, const struct hw_profile *p);
 void hw_series_list_done(struct hw_series_list *list);
-/* Keeps only heaps of this name; false when there is none, and the list stays as it is. */
+/* Keeps only heaps of this name; false if there is none, then the list is unchanged. */
 bool hw_series_list_choose(struct hw_series_list *list, const struct hw_profile *p,
                            const char *heap);
 enum hw_heap_kind hw_heap_kind_of(struct hw_bytes name);

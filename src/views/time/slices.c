@@ -58,11 +58,10 @@ int hw_slices_summaries(const struct hw_profile *p, hw_slice_summaries *out)
     return HW_OK;
 }
 
-/* The last box of each depth, to be merged with: index + 1. */
-struct making {
+struct builder {
     hw_slice_boxes *out;
     int64_t min_ns;
-    uint32_t *last;
+    uint32_t *last; /* by depth: 1 + index of its last box */
 };
 
 static int64_t length(const struct hw_slice_box *b)
@@ -70,8 +69,8 @@ static int64_t length(const struct hw_slice_box *b)
     return b->end_ns - b->ts_ns;
 }
 
-/* Two boxes of one depth touch when there is no gap between them that could be seen. */
-static int add(struct making *m, const struct hw_profile *p, const struct hw_slice_box *b)
+/* Merges narrow boxes of one depth if the gap between them is too small to be seen. */
+static int add(struct builder *m, const struct hw_profile *p, const struct hw_slice_box *b)
 {
     uint32_t *last = &m->last[b->depth];
     struct hw_slice_box *k = *last ? &m->out->v[*last - 1] : NULL;
@@ -94,7 +93,7 @@ int hw_slices_boxes(const struct hw_profile *p, uint32_t track, int64_t from_ns,
                     int64_t min_ns, uint32_t max_depth, hw_slice_boxes *out)
 {
     hw_autofree uint32_t *last = calloc((size_t)max_depth + 1, sizeof *last);
-    struct making m = {out, min_ns, last};
+    struct builder m = {out, min_ns, last};
     int rc = last ? HW_OK : HW_ENOMEM;
     for (uint32_t i = 0; rc == HW_OK && i < p->slices.rows.n; i++) {
         const struct hw_slice *r = &p->slices.rows.v[i];

@@ -1,4 +1,3 @@
-/* Two sorted lists of values, the second taken from the first. */
 #include "views/time/span.h"
 
 #include "base/error.h"
@@ -8,7 +7,7 @@
 
 #include "base/banned.h"
 
-static int of_one_heap(const struct hw_profile *p, const struct hw_series_list *list,
+static int heap_values(const struct hw_profile *p, const struct hw_series_list *list,
                        const struct hw_span *s, int64_t ts_ns, bool at_max, hw_values *out)
 {
     for (size_t i = 0; i < list->v.n; i++) {
@@ -21,7 +20,7 @@ static int of_one_heap(const struct hw_profile *p, const struct hw_series_list *
     return HW_OK;
 }
 
-static bool kept(const void *ctx, const struct hw_profile *p, const struct hw_series *series)
+static bool is_selected(const void *ctx, const struct hw_profile *p, const struct hw_series *series)
 {
     const struct hw_span *s = ctx;
     const char *name = hw_strings_cstr(hw_callsites_strings(p->callsites), series->heap_name);
@@ -33,8 +32,8 @@ static int values_at(const struct hw_profile *p, const struct hw_series_list *li
                      const struct hw_span *s, int64_t ts_ns, bool at_max, hw_values *out)
 {
     if (s->filters && hw_filters_have_heap(s->filters))
-        return hw_process_values_of(p, list, s->upid, ts_ns, at_max, kept, s, out);
-    return s->one_heap ? of_one_heap(p, list, s, ts_ns, at_max, out)
+        return hw_process_values_of(p, list, s->upid, ts_ns, at_max, is_selected, s, out);
+    return s->one_heap ? heap_values(p, list, s, ts_ns, at_max, out)
                        : hw_process_values(p, list, s->upid, ts_ns, at_max, out);
 }
 

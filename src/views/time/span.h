@@ -2,9 +2,9 @@
  * span.h - what a process holds at a moment, or what was added in a time range
  *
  * Why:     pages and SQL query the same selections and must return the same numbers.
- * Shapes:  without a beginning: the values at ts. With one: what came since. There stacks that hold
- *          less than before count as 0 in that metric, since what is drawn cannot be negative.
- *          One row per callsite, sorted by callsite.
+ * Shapes:  without from_ns: the values at ts_ns. With it: what was added since. Stacks that hold
+ *          less than before count as 0 in that metric, since negative values cannot be drawn. One
+ *          row per callsite, sorted by callsite.
  * Errors:  HW_ENOMEM.
  * Cost:    one or two passes over the process's rows.
  * Threads: pure; the profile must be frozen.
@@ -26,9 +26,9 @@ struct hw_span {
     hw_upid upid;
     bool one_heap;             /* only the heap of heap_name */
     hw_str_id heap_name;       /* of the profile's strings */
-    const hw_filters *filters; /* those on heaps choose among them; borrowed, NULL = none */
+    const hw_filters *filters; /* only filters on heaps are used; borrowed, NULL = none */
     int64_t ts_ns;
-    bool at_max; /* ts_ns is that of a recorded maximum */
+    bool at_max; /* ts_ns is the time of a recorded maximum */
     bool has_from;
     int64_t from_ns;
 };

@@ -1,8 +1,8 @@
 /*
- * A row's variance is the callstack's as of its dump, not a change. Where its recorder knows the
+ * A row's variance is that of its callstack at its dump, not a change. If the recorder knows the
  * variance (HW_DUMP_KNOWS_VARIANCE, or some row has one), a callstack without one is exact: all its
- * allocations are as large as the interval. From other recorders interval² for each live sample
- * is in, and rules of thumb for what is not space (lacks_variances).
+ * allocations are at least as large as the interval. For other recorders the variance is interval²
+ * for each live sample, and metrics other than space have rules of thumb (lacks_variances).
  */
 #include "views/time/values.h"
 
@@ -34,16 +34,16 @@ struct hw_sum {
     const struct hw_profile *p; /* borrowed */
     const struct hw_series *s;  /* borrowed */
     uint32_t *slot_of;          /* by callsite; slot index + 1, 0 = none */
-    HW_VEC(struct slot) slots;  /* in order of their first row, whatever way led there */
+    HW_VEC(struct slot) slots;  /* in order of their first row, also after seeking back */
     size_t next;                /* index into s->all */
     uint64_t interval_bytes;
     bool knows_variance;
-    bool knows_all;            /* those of all figures, in every dump so far */
-    HW_VEC(struct mark) marks; /* by rising next */
+    bool knows_all;            /* variances of all metrics, in every dump so far */
+    HW_VEC(struct mark) marks; /* in order of next */
     size_t marks_bytes, max_marks_bytes;
     double choice;
-    uint64_t new_rows; /* since the last mark, or the beginning */
-    unsigned spacing;  /* rows a slot between two marks */
+    uint64_t new_rows; /* since the last mark, or the start */
+    unsigned spacing;  /* rows per slot between two marks */
 };
 
 int hw_sum_new(const struct hw_profile *p, const struct hw_series *s, struct hw_sum **out)
@@ -149,7 +149,7 @@ static int add_dump(struct hw_sum *t, uint32_t dump)
     return HW_OK;
 }
 
-/* ---- marks: copies of the sum, from which it goes on when it is sent back ---- */
+/* ---- marks: copies of the sum to seek back to ---- */
 
 void hw_sum_keep_marks(struct hw_sum *t, size_t max_bytes)
 {
@@ -162,8 +162,8 @@ static size_t bytes_of(const struct mark *m)
     return m->n * sizeof *m->slots;
 }
 
-/* Every second one goes; what is between them is twice as much from now on. */
-static void thin_out(struct hw_sum *t)
+/* Removes every second mark and doubles the distance between future ones. */
+static void remove_half(struct hw_sum *t)
 {
     size_t kept = 0;
     for (size_t i = 0; i < t->marks.n; i++) {
@@ -178,8 +178,8 @@ static void thin_out(struct hw_sum *t)
     t->spacing *= 2;
 }
 
-/* Memory that is not there costs time later, nothing else. */
-static void put_mark(struct hw_sum *t)
+/* Without memory there is no mark, and seeking back takes longer. */
+static void add_mark(struct hw_sum *t)
 {
     struct mark m = {.next = t->next,
                      .n = t->slots.n,
@@ -191,7 +191,7 @@ static void put_mark(struct hw_sum *t)
         return;
     t->new_rows = 0;
     while (t->marks.n && t->marks_bytes + bytes_of(&m) > t->max_marks_bytes)
-        thin_out(t);
+        remove_half(t);
     if (bytes_of(&m) == 0 || t->marks_bytes + bytes_of(&m) > t->max_marks_bytes)
         return;
     m.slots = malloc(bytes_of(&m));
@@ -204,13 +204,13 @@ static void put_mark(struct hw_sum *t)
         t->marks_bytes += bytes_of(&m);
 }
 
-static void return_to(struct hw_sum *t, const struct mark *m)
+static void restore(struct hw_sum *t, const struct mark *m)
 {
     size_t n = m ? m->n : 0;
     for (size_t i = n; i < t->slots.n; i++)
         t->slot_of[t->slots.v[i].callsite] = 0;
     if (n)
-        memcpy(t->slots.v, m->slots, bytes_of(m)); /* there were as many when it was made */
+        memcpy(t->slots.v, m->slots, bytes_of(m)); /* slots had room for as many when m was made */
     for (size_t i = t->slots.n; i < n; i++)
         t->slot_of[t->slots.v[i].callsite] = (uint32_t)i + 1;
     t->slots.n = n;
@@ -221,7 +221,7 @@ static void return_to(struct hw_sum *t, const struct mark *m)
     t->new_rows = 0;
 }
 
-static int go_on(struct hw_sum *t, uint32_t dump)
+static int add_until(struct hw_sum *t, uint32_t dump)
 {
     while (t->next < t->s->all.n && t->s->all.v[t->next] <= dump) {
         size_t first, n;
@@ -232,7 +232,7 @@ static int go_on(struct hw_sum *t, uint32_t dump)
         t->next++;
         t->new_rows += n;
         if (t->max_marks_bytes)
-            put_mark(t);
+            add_mark(t);
     }
     return HW_OK;
 }
@@ -248,13 +248,13 @@ int hw_sum_seek(struct hw_sum *t, uint32_t dump)
     while (n && is_past(t, t->marks.v[n - 1].next, dump))
         n--;
     if (is_past(t, t->next, dump) || (n && t->marks.v[n - 1].next > t->next))
-        return_to(t, n ? &t->marks.v[n - 1] : NULL);
-    return go_on(t, dump);
+        restore(t, n ? &t->marks.v[n - 1] : NULL);
+    return add_until(t, dump);
 }
 
 int hw_sum_advance(struct hw_sum *t, uint32_t dump)
 {
-    return is_past(t, t->next, dump) ? HW_EINVAL : go_on(t, dump);
+    return is_past(t, t->next, dump) ? HW_EINVAL : add_until(t, dump);
 }
 
 size_t hw_sum_bytes(const struct hw_sum *t)
@@ -263,7 +263,7 @@ size_t hw_sum_bytes(const struct hw_sum *t)
            t->slots.cap * sizeof *t->slots.v + t->marks_bytes;
 }
 
-static struct hw_value finished(const struct hw_sum *t, const struct slot *s)
+static struct hw_value final_value(const struct hw_sum *t, const struct slot *s)
 {
     struct hw_value v = s->v;
     double step = (double)t->interval_bytes;
@@ -296,7 +296,7 @@ size_t hw_sum_count(const struct hw_sum *t)
 struct hw_callsite_value hw_sum_get(const struct hw_sum *t, size_t i)
 {
     const struct slot *s = &t->slots.v[i];
-    return (struct hw_callsite_value){{s->callsite}, finished(t, s)};
+    return (struct hw_callsite_value){{s->callsite}, final_value(t, s)};
 }
 
 int hw_sum_values(const struct hw_sum *t, hw_values *out)
@@ -306,7 +306,7 @@ int hw_sum_values(const struct hw_sum *t, hw_values *out)
         return HW_ENOMEM;
     for (size_t i = 0; i < t->slots.n; i++) {
         const struct slot *s = &t->slots.v[i];
-        out->v[out->n++] = (struct hw_callsite_value){{s->callsite}, finished(t, s)};
+        out->v[out->n++] = (struct hw_callsite_value){{s->callsite}, final_value(t, s)};
     }
     if (out->n)
         qsort(out->v, out->n, sizeof *out->v, by_callsite);
@@ -317,7 +317,7 @@ struct hw_value hw_sum_total(const struct hw_sum *t)
 {
     struct hw_value sum = {0};
     for (size_t i = 0; i < t->slots.n; i++) {
-        struct hw_value v = finished(t, &t->slots.v[i]);
+        struct hw_value v = final_value(t, &t->slots.v[i]);
         hw_value_add(&sum, &v);
     }
     return sum;
@@ -359,7 +359,7 @@ void hw_value_add(struct hw_value *to, const struct hw_value *v)
     to->choice = larger(to->choice, v->choice);
 }
 
-static int64_t grown(int64_t now, int64_t before)
+static int64_t growth(int64_t now, int64_t before)
 {
     int64_t d = hw_sat_sub(now, before);
     return d > 0 ? d : 0;
@@ -367,17 +367,17 @@ static int64_t grown(int64_t now, int64_t before)
 
 void hw_value_since(struct hw_value *now, const struct hw_value *before)
 {
-    now->space = grown(now->space, before->space);
-    now->objects = grown(now->objects, before->objects);
-    now->alloc_space = grown(now->alloc_space, before->alloc_space);
-    now->alloc_objects = grown(now->alloc_objects, before->alloc_objects);
-    now->samples = grown(now->samples, before->samples);
-    now->alloc_samples = grown(now->alloc_samples, before->alloc_samples);
-    now->rounding = grown(now->rounding, before->rounding);
+    now->space = growth(now->space, before->space);
+    now->objects = growth(now->objects, before->objects);
+    now->alloc_space = growth(now->alloc_space, before->alloc_space);
+    now->alloc_objects = growth(now->alloc_objects, before->alloc_objects);
+    now->samples = growth(now->samples, before->samples);
+    now->alloc_samples = growth(now->alloc_samples, before->alloc_samples);
+    now->rounding = growth(now->rounding, before->rounding);
     now->variance += before->variance;
     now->variance_objects += before->variance_objects;
     now->variance_rounding += before->variance_rounding;
-    /* What was allocated before is the same sample in both. */
+    /* What was allocated before is the same samples in both. */
     now->variance_alloc_space = larger(now->variance_alloc_space - before->variance_alloc_space, 0);
     now->variance_alloc_objects =
         larger(now->variance_alloc_objects - before->variance_alloc_objects, 0);
@@ -444,21 +444,21 @@ double hw_value_variance(const struct hw_value *v, enum hw_metric m)
     return own_variance(v, m) + (double)v->choice * x * x;
 }
 
-/* Of a trace that has the variance of live bytes, or none. */
+/* For traces with at most the variance of live bytes. */
 static double guessed_error(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes)
 {
     double k = (double)hw_value_samples(v, m), x = (double)hw_value_get(v, m);
     double step = (double)interval_bytes;
     switch (m) {
     case HW_METRIC_ALLOC_SPACE:
-        /* The trace carries no variance of this one; that of live bytes, where it is smaller than
-         * interval² a sample, tells the share of exact samples. */
+        /* The trace has no variance for this metric; if that of live bytes is smaller than
+         * interval² per sample, the difference gives the share of exact samples. */
         if (v->samples > 0 && v->variance < step * step * (double)v->samples)
             return 2 * sqrt(v->variance / (double)v->samples * k);
         return 2 * step * sqrt(k > 0 ? k : 0);
     case HW_METRIC_OBJECTS:
     case HW_METRIC_ALLOC_OBJECTS:
-        /* The weights are not in the trace; with equal ones this is the sum of their squares. */
+        /* The weights are not in the trace; this is the sum of their squares if they are equal. */
         return k > 0 && x > k ? 2 * x / sqrt(k) : 0;
     case HW_METRIC_SPACE:
     case HW_METRIC_COUNT:
@@ -476,8 +476,8 @@ double hw_value_error(const struct hw_value *v, enum hw_metric m, uint64_t inter
 }
 
 /*
- * With k samples of one weight the error is 2 / sqrt(k) of the figure: for ten of them, 0.63. Where
- * weights differ, or some of it is exact, what counts is that share, not how many there are.
+ * With k samples of equal weight the error is 2 / sqrt(k) of the figure: 0.63 for ten samples. If
+ * weights differ or some samples are exact, this share counts, not the number of samples.
  */
 bool hw_value_is_rough(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes)
 {

@@ -3,11 +3,11 @@
  *
  * Why:     the model stores changes; readers ask for values. A running sum adds the changes up dump
  *          after dump, so that all dumps of a trace cost one pass over its rows.
- * Shapes:  space, objects: live. alloc_space, alloc_objects: everything ever asked for, what was
- *          freed again included. objects are the unbiased estimate where the trace carries it,
- *          samples and alloc_samples always the recorded allocations behind the figures.
+ * Shapes:  space, objects: live. alloc_space, alloc_objects: everything ever asked for,
+ *          including what was freed. objects are the unbiased estimate if the trace has it, samples
+ *          and alloc_samples always the recorded allocations behind the figures.
  * Units:   bytes, counts; variances in their squares.
- * Errors:  HW_ENOMEM; HW_EINVAL when a sum is asked to go back.
+ * Errors:  HW_ENOMEM; HW_EINVAL when hw_sum_advance would go back.
  * Cost:    advance O(new rows); values O(callstacks seen × log) (sorted by callsite).
  * Threads: a sum has one owner; the profile must be frozen.
  * Source:  doc/design/estimates.md
@@ -36,15 +36,16 @@ enum hw_metric {
 struct hw_value {
     int64_t space, objects, alloc_space, alloc_objects;
     int64_t samples, alloc_samples; /* recorded allocations: live, ever */
-    int64_t idle;     /* live bytes untouched since the dump before; 0 = not recorded */
-    int64_t rounding; /* what the allocator adds to space; 0 also where it is not recorded */
+    int64_t idle;     /* live bytes untouched since the previous dump; 0 = not recorded */
+    int64_t rounding; /* what the allocator adds to space; 0 also if it is not recorded */
     double variance;  /* of space; 0 = exact */
-    /* The same of the others, unless some of what is in here comes from a trace without them. */
+    /* The same for other metrics, valid unless lacks_variances: some values are of a trace
+     * without. */
     float variance_objects, variance_alloc_space, variance_alloc_objects;
     float variance_rounding;
     bool lacks_variances;
-    /* Of processes chosen by chance: every figure x has x² times this more. It is no part of the
-     * variances above, as all callstacks have it in common. */
+    /* For processes chosen by chance: the variance of every figure x is x² times this larger. It is
+     * not part of the variances above, as all callstacks have it in common. */
     float choice;
 };
 
@@ -59,22 +60,22 @@ struct hw_sum;
 
 int hw_sum_new(const struct hw_profile *p, const struct hw_series *s, struct hw_sum **out);
 void hw_sum_free(struct hw_sum *t);
-/* Adds the series' dumps up to and with `dump` (one of s->all; equal or later than before). */
+/* Adds the series' dumps up to and including `dump` (one of s->all; never an earlier one). */
 int hw_sum_advance(struct hw_sum *t, uint32_t dump);
-/* Every callstack with a row so far, sorted by callsite, also those whose values are 0 by now. */
+/* Every callstack with a row so far, sorted by callsite, even if its values are 0 now. */
 int hw_sum_values(const struct hw_sum *t, hw_values *out);
 struct hw_value hw_sum_total(const struct hw_sum *t);
 
 /*
- * For moving back and forth: from now on copies of the sum are kept as it grows, up to this many
- * bytes in all. Going back then costs the rows since the previous copy.
+ * For seeking back and forth: keeps copies of the sum as it grows, up to this many bytes in all.
+ * Seeking back then costs only the rows since the nearest copy.
  */
 void hw_sum_keep_marks(struct hw_sum *t, size_t max_bytes);
 /* Moves the sum to `dump`, earlier or later. After an error it is unusable. */
 int hw_sum_seek(struct hw_sum *t, uint32_t dump);
 size_t hw_sum_bytes(const struct hw_sum *t);
-/* The callstacks with a row so far, in order of their first: the i-th is the same wherever the sum
- * stands. */
+/* The callstacks with a row so far, in order of their first row: the i-th is the same at every
+ * dump. */
 size_t hw_sum_count(const struct hw_sum *t);
 struct hw_callsite_value hw_sum_get(const struct hw_sum *t, size_t i);
 
@@ -83,21 +84,21 @@ int hw_values_at(const struct hw_profile *p, const struct hw_series *s, uint32_t
                  hw_values *out);
 
 void hw_value_add(struct hw_value *to, const struct hw_value *v);
-/* Leaves what came since `before`; what shrank is 0, variances add. */
+/* Subtracts `before`; what shrank is 0, variances add. */
 void hw_value_since(struct hw_value *now, const struct hw_value *before);
-/* In every metric: such a callstack is in no graph. */
+/* 0 in every metric: no graph shows such a callstack. */
 bool hw_value_is_zero(const struct hw_value *v);
 int64_t hw_value_get(const struct hw_value *v, enum hw_metric m);
 /* Recorded allocations behind a metric. */
 int64_t hw_value_samples(const struct hw_value *v, enum hw_metric m);
-/* Variance of space, a byte: the interval where all was sampled, 0 where all is exact. */
+/* Variance of space per byte: the interval if all was sampled, 0 if all is exact. */
 double hw_value_step(const struct hw_value *v, uint64_t interval_bytes);
 /* Half the width of the 95 % interval (two standard errors), in the metric's unit.
  * interval: bytes between samples; at 1 everything is exact. */
 double hw_value_error(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes);
-/* Fewer than ten samples make the figure, or few of many that weigh most: an order of magnitude. */
+/* Based on fewer than ten samples, or dominated by a few of them: only an order of magnitude. */
 bool hw_value_is_rough(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes);
-/* As hw_value_error knows it; < 0: it does not, and estimates. */
+/* The variance of a metric; < 0: unknown, then hw_value_error estimates. */
 double hw_value_variance(const struct hw_value *v, enum hw_metric m);
 
 const char *hw_metric_name(enum hw_metric m); /* "space", … */
