@@ -1,14 +1,14 @@
 /*
  * Lengauer and Tarjan, A fast algorithm for finding dominators in a flowgraph (1979), with simple
- * linking. Nodes are numbered by a walk in depth from a root of our own, number 0, that refers to
- * all roots; from then on everything happens in those numbers, which lie close together where the
- * objects do in the graph.
+ * linking. Nodes are numbered by a depth-first walk from a root of our own, number 0, that refers
+ * to all roots; everything else uses these numbers, which are close together for objects that are
+ * close in the graph.
  *
- * Nodes are linked in falling order, so "linked" is "not below the last one": the walk's parent
- * array serves as the forest, which path compression may overwrite. A node whose semidominator is
- * its parent, or our root, has it for its dominator. Any other waits in the bucket of its
- * semidominator until its dominator is known, and meanwhile its dominator's place holds the next in
- * the bucket. What else was tried: doc/design/heap-graphs.md.
+ * Nodes are linked in descending order, so "linked" means "number >= the last one": the walk's
+ * parent array serves as the forest, which path compression may overwrite. If a node's
+ * semidominator is its parent or our root, that is its dominator. Other nodes wait in the bucket of
+ * their semidominator until their dominator is known; meanwhile their idom entry holds the next
+ * node in the bucket. What else was tried: doc/design/heap-graphs.md.
  */
 #include "views/objects/dominators.h"
 
@@ -25,12 +25,12 @@
 
 enum { AHEAD = 16 };
 
-/* An edge that the walk met and its numbers do not settle: from is larger than to. */
+/* An edge that is processed after the walk: from is larger than to. */
 struct late_edge {
     uint32_t to, from;
 };
 
-/* Edges of a walk: of a heap graph, or of plain arrays. */
+/* The edges to walk: those of a heap graph, or plain arrays. */
 struct edges {
     const struct hw_heap_graph *g; /* NULL: CSR below */
     const uint32_t *first, *to;
@@ -42,10 +42,10 @@ struct work {
     uint32_t n;       /* nodes reached; numbers are 1 .. n, 0 is ours */
     uint32_t *number; /* by node; 0 = not reached */
     uint32_t *node;   /* by number */
-    uint32_t *parent; /* by number, as are those below */
+    uint32_t *parent; /* by number, as are the following */
     uint32_t *semi, *label, *idom, *bucket;
     HW_VEC(struct late_edge) late;
-    uint32_t *first_pred, *pred; /* the late edges by where they lead */
+    uint32_t *first_pred, *pred; /* the late edges by target */
     HW_VEC(uint32_t) path;       /* of a compression */
 };
 
@@ -79,7 +79,7 @@ static uint32_t edges_end(const struct edges *e, uint32_t node)
     return e->g ? e->g->first_ref[node + 1] : e->first[node + 1];
 }
 
-/* Where an edge leads; HW_ID_NONE = it does not count. */
+/* The target of an edge; HW_ID_NONE = the edge does not count. */
 static uint32_t edge_to(const struct edges *e, uint32_t node, uint32_t edge)
 {
     if (!e->g)
@@ -106,9 +106,8 @@ static int enter(struct work *w, uint32_t node, uint32_t parent, steps *open)
 }
 
 /*
- * An edge to a node that has its number. From a smaller one it is a way down the walk's tree, and
- * the smaller number a candidate for the semidominator at once; only edges from a larger number
- * wait for what comes later. Most edges never do.
+ * An edge to a node that has its number. If it comes from a smaller number, that number is at once
+ * a candidate for the semidominator; edges from larger numbers have to wait. Most edges do not.
  */
 static int add_edge(struct work *w, uint32_t from, uint32_t to)
 {
@@ -158,13 +157,13 @@ static int walk(struct work *w, uint32_t only)
         if (!w->number[node])
             rc = walk_from(w, node, &open);
         else
-            w->semi[w->number[node]] = 0; /* our own root refers to it */
+            w->semi[w->number[node]] = 0; /* our root refers to it */
     }
     hw_vec_done(&open);
     return rc;
 }
 
-/* Late edges by where they lead. Nothing can be added to a node that our own root refers to. */
+/* Sorts late edges by target. */
 static int sort_late_edges(struct work *w)
 {
     w->first_pred = calloc((size_t)w->n + 3, sizeof *w->first_pred);
@@ -184,7 +183,7 @@ static int sort_late_edges(struct work *w)
 /* ---- semidominators, dominators ---- */
 
 /* The node with the smallest semidominator between v and the top of its tree of linked nodes. */
-static int evaluate(struct work *w, uint32_t v, uint32_t linked, uint32_t *out)
+static int min_semi_label(struct work *w, uint32_t v, uint32_t linked, uint32_t *out)
 {
     uint32_t *up = w->parent, *label = w->label;
     *out = label[v];
@@ -209,10 +208,10 @@ static int empty_bucket(struct work *w, uint32_t of, uint32_t linked)
     uint32_t u;
     uint32_t v = w->bucket[of];
     if (v)
-        w->bucket[of] = 0; /* else its page may never have been touched */
+        w->bucket[of] = 0; /* do not touch the page if it is 0 already */
     for (uint32_t next; v; v = next) {
         next = w->idom[v];
-        int rc = evaluate(w, v, linked, &u);
+        int rc = min_semi_label(w, v, linked, &u);
         if (rc < 0)
             return rc;
         w->idom[v] = w->semi[u] < of ? u : of;
@@ -231,13 +230,13 @@ static int dominate(struct work *w)
     for (uint32_t v = w->n; v > 0; v--) {
         uint32_t parent = w->parent[v];
         for (uint32_t i = w->first_pred[v]; w->semi[v] && i < w->first_pred[v + 1]; i++) {
-            int rc = evaluate(w, w->pred[i], v + 1, &u);
+            int rc = min_semi_label(w, w->pred[i], v + 1, &u);
             if (rc < 0)
                 return rc;
             if (w->semi[u] < w->semi[v])
                 w->semi[v] = w->semi[u];
         }
-        /* Nothing lies between it and its semidominator, or above our root: no need to wait. */
+        /* No node is between it and its semidominator, or above our root: no need to wait. */
         if (w->semi[v] == parent || w->semi[v] == 0) {
             w->idom[v] = w->semi[v];
         } else {
@@ -254,7 +253,7 @@ static int dominate(struct work *w)
     return HW_OK;
 }
 
-/* Each node's label is itself at first; asked of as many nodes as there may be. */
+/* Initially each node's label is itself. Sized for all nodes, as the walk runs meanwhile. */
 static int make_labels(void *ctx)
 {
     struct work *w = ctx;
@@ -266,7 +265,7 @@ static int make_labels(void *ctx)
     return HW_OK;
 }
 
-static int walk_beside_labels(struct work *w, uint32_t only)
+static int walk_and_make_labels(struct work *w, uint32_t only)
 {
     struct hw_beside beside;
     hw_beside_begin(&beside, make_labels, w);
@@ -276,7 +275,7 @@ static int walk_beside_labels(struct work *w, uint32_t only)
 
 static int solve(struct work *w, uint32_t only)
 {
-    int rc = w->e.n < HW_WORTH_TWO ? make_labels(w) : walk_beside_labels(w, only);
+    int rc = w->e.n < HW_WORTH_TWO ? make_labels(w) : walk_and_make_labels(w, only);
     if (rc == HW_OK && w->e.n < HW_WORTH_TWO)
         rc = walk(w, only);
     if (rc == HW_OK)
@@ -284,15 +283,15 @@ static int solve(struct work *w, uint32_t only)
     return rc < 0 ? rc : dominate(w);
 }
 
-/* ---- answers ---- */
+/* ---- results ---- */
 
-/* What one object weighs; and of all that it dominates. A node is behind the one above it. */
+/* Sums over each object and all that it dominates. Nodes come after their dominators. */
 struct sums {
     const struct hw_heap_graph *g;
     struct hw_dominators *d;
 };
 
-static int count_up(void *ctx)
+static int sum_counts(void *ctx)
 {
     const struct hw_dominators *d = ((const struct sums *)ctx)->d;
     for (size_t i = 0; i < d->n; i++) {
@@ -305,7 +304,7 @@ static int count_up(void *ctx)
     return HW_OK;
 }
 
-static void weigh(const struct hw_heap_graph *g, const struct hw_dominators *d)
+static void sum_sizes(const struct hw_heap_graph *g, const struct hw_dominators *d)
 {
     for (size_t i = 0; i < d->n; i++) {
         if (i + AHEAD < d->n)
@@ -338,11 +337,11 @@ static int sum_up(const struct hw_heap_graph *g, struct hw_dominators *d)
     if (!d->depth || !d->count || !d->size || (g->native.n && !d->native))
         return HW_ENOMEM;
     if (d->n < HW_WORTH_TWO) {
-        weigh(g, d);
-        return count_up(&sums);
+        sum_sizes(g, d);
+        return sum_counts(&sums);
     }
-    hw_beside_begin(&beside, count_up, &sums);
-    weigh(g, d);
+    hw_beside_begin(&beside, sum_counts, &sums);
+    sum_sizes(g, d);
     return hw_beside_end(&beside);
 }
 

@@ -4,12 +4,12 @@
  * Why:     an object's own size says little; what would be freed with it, its retained size, is the
  *          sum over the objects reachable only through it: those it dominates.
  * Shapes:  positions 0 .. n - 1 are the reachable objects; a position's dominator is a smaller
- *          position, HW_ID_NONE where only the whole set of roots dominates. Weak referents are not
- *          followed. count, size, native: of all that is dominated, itself included.
- * Owns:    its arrays: 32 bytes a reachable object (8 more with native sizes) and 4 each object.
+ *          position, HW_ID_NONE if only the set of all roots dominates it. Weak referents are not
+ *          followed. count, size, native: of all that is dominated, including the object itself.
+ * Owns:    its arrays: 32 bytes per reachable object (8 more with native sizes) and 4 per object.
  * Errors:  HW_ENOMEM.
  * Cost:    O(references × log) by Lengauer and Tarjan with path compression; no recursion. Another
- *          24 bytes an object and 4 a reference while building.
+ *          24 bytes per object and 4 per reference while building.
  * Threads: pure.
  * Source:  doc/design/heap-graphs.md
  */

@@ -34,8 +34,8 @@ struct hw_class_sum hw_heap_graph_sum(const struct hw_heap_graph *g)
 }
 
 /*
- * A walk in depth over the tree of dominators with a counter for each class: an object whose class
- * is not open above it counts with all that it dominates.
+ * A depth-first walk over the dominator tree, with a counter of open objects for each class: an
+ * object with no open object of its class above it counts with all that it dominates.
  */
 static int sum_dominated(const struct hw_heap_graph *g, const struct hw_dominators *d,
                          struct hw_class_sum *by_class)
@@ -62,7 +62,7 @@ static int sum_dominated(const struct hw_heap_graph *g, const struct hw_dominato
             at = first[at];
             continue;
         }
-        while (at != HW_ID_NONE) { /* leaves it, and those above it that are done */
+        while (at != HW_ID_NONE) { /* leave it, and those above it that are done */
             open[g->type[d->object[at]]]--;
             if (next[at] != HW_ID_NONE) {
                 at = next[at];

@@ -2,8 +2,8 @@
  * heap_classes.h - a heap graph summed up by class
  *
  * Shapes:  one row for each class of the graph, with or without objects. dominated: what the
- *          objects of a class keep alive together; an object below another one of its class is
- *          counted once.
+ *          objects of a class keep alive together; an object below another one of its class is not
+ *          counted again.
  * Owns:    its rows.
  * Errors:  HW_ENOMEM.
  * Cost:    O(objects).
@@ -30,13 +30,14 @@ struct hw_class_sum {
     struct hw_heap_sum all, reachable, dominated;
 };
 
-/* by_class: room for n_classes rows. d may be NULL: then nothing is said of what is dominated. */
+/* by_class: room for n_classes rows. d may be NULL: then dominated is 0. */
 int hw_heap_class_sums(const struct hw_heap_graph *g, const struct hw_dominators *d,
                        struct hw_class_sum *by_class);
 
 /* The whole graph. */
 struct hw_class_sum hw_heap_graph_sum(const struct hw_heap_graph *g);
-/* A class of the runtime's own libraries, or an array of numbers: of no use to who looks for leaks. */
+/* Whether it is a class of the runtime's own libraries, or an array of numbers: not what one looks for in
+ * leaks. */
 bool hw_class_is_libcore_or_array(struct hw_bytes name);
 
 #endif

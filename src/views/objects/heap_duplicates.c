@@ -63,7 +63,7 @@ static size_t list_arrays(const struct hw_heap_graph *g, struct array *out)
     return n;
 }
 
-/* The texts of strings whose array stands first in a row. */
+/* Adds the text of a string whose array is the row's object. */
 static int add_texts(const struct hw_heap_graph *g, hw_duplicates *rows)
 {
     struct hw_map64 row_of = {0};

@@ -2,10 +2,9 @@
  * heap_duplicates.h - arrays of a heap graph with equal contents
  *
  * Why:     a heap with ten thousand copies of a text needs only one.
- * Shapes:  a row for each content that is in two reachable arrays or more, the one first that
- *          would free most. Same means same class, same length and the same 64 bit hash of the
- *          contents, so only dumps with contents (.hprof of a JVM) have any; arrays without
- *          elements are all the same.
+ * Shapes:  a row for each content of two or more reachable arrays, by descending spare bytes. Equal
+ *          means the same class, length and 64-bit hash of the contents, so only dumps with
+ *          contents (.hprof of a JVM) have any; arrays without elements are all equal.
  * Units:   bytes.
  * Owns:    the rows.
  * Errors:  HW_ENOMEM.
@@ -21,8 +20,8 @@
 #include "model/graph/heap_graph.h"
 
 struct hw_duplicate {
-    uint32_t class, object; /* one of them, with the lowest number */
-    uint32_t n_copies;      /* two at least */
+    uint32_t class, object; /* the one with the lowest number */
+    uint32_t n_copies;      /* at least two */
     int64_t length;         /* elements of each */
     int64_t bytes;          /* of all */
     int64_t spare;          /* of all but one */

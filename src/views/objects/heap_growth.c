@@ -33,7 +33,7 @@ static int by_name(const void *pa, const void *pb)
                          ((const struct named_sum *)pb)->name);
 }
 
-/* Classes with reachable objects; those of one name together. */
+/* Lists classes with reachable objects, merging those with the same name. */
 static int list_classes(const struct hw_profile *p, const struct hw_heap_graph *g,
                         struct class_list *out)
 {
@@ -77,7 +77,7 @@ static int by_change(const void *pa, const void *pb)
     return compare_bytes(a->name, b->name);
 }
 
-/* The least name that any list stands at; false = all are at their ends. */
+/* The smallest current name of any list; false = all are at their ends. */
 static bool next_name(const struct class_list *lists, size_t n, struct hw_bytes *out)
 {
     bool any = false;
@@ -92,8 +92,8 @@ static bool next_name(const struct class_list *lists, size_t n, struct hw_bytes 
 }
 
 /* One class over all lists; t and y have room for n values. */
-static int take_class(struct class_list *lists, size_t n, struct hw_bytes name, const double *t,
-                      double *y, hw_class_changes *out)
+static int add_class(struct class_list *lists, size_t n, struct hw_bytes name, const double *t,
+                     double *y, hw_class_changes *out)
 {
     struct hw_class_change row = {.name = name};
     int64_t last = 0;
@@ -119,7 +119,7 @@ static int merge(struct class_list *lists, size_t n, const double *t, hw_class_c
     struct hw_bytes name = {0};
     int rc = y ? HW_OK : HW_ENOMEM;
     while (rc == HW_OK && next_name(lists, n, &name))
-        rc = take_class(lists, n, name, t, y, out);
+        rc = add_class(lists, n, name, t, y, out);
     if (rc == HW_OK && out->n)
         qsort(out->v, out->n, sizeof *out->v, by_change);
     return rc;

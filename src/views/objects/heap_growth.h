@@ -2,11 +2,11 @@
  * heap_growth.h - heap graphs compared, class by class
  *
  * Why:     one dump shows what is there, two what was added, several what keeps growing.
- * Shapes:  classes are known by their shown names, so that graphs of different traces compare; only
+ * Shapes:  classes are matched by their shown names, so graphs of different traces compare; only
  *          reachable objects count. Rows are sorted by the change of bytes, largest first.
  * Owns:    its rows; names are those of the profiles.
  * Errors:  HW_ENOMEM.
- * Cost:    O(objects + classes × log) a graph.
+ * Cost:    O(objects + classes × log) per graph.
  * Threads: pure.
  */
 #ifndef HW_VIEWS_OBJECTS_HEAP_GROWTH_H
@@ -24,7 +24,7 @@ struct hw_class_change {
     struct hw_bytes name;
     struct hw_heap_sum before, after; /* of the first and the last graph; native is part of size */
     uint32_t n_rises;                 /* steps from graph to graph at which its bytes grew */
-    struct hw_slope slope;            /* bytes a second; all 0 with fewer than three graphs */
+    struct hw_slope slope;            /* bytes per second; all 0 with fewer than three graphs */
 };
 
 typedef HW_VEC(struct hw_class_change) hw_class_changes;
@@ -32,7 +32,7 @@ typedef HW_VEC(struct hw_class_change) hw_class_changes;
 /* Classes that differ between two graphs, of one profile or two. */
 int hw_heap_diff(const struct hw_profile *pa, const struct hw_heap_graph *a,
                  const struct hw_profile *pb, const struct hw_heap_graph *b, hw_class_changes *out);
-/* Every class over all graphs of a process; *n_graphs says how many these are. */
+/* Every class over all *n_graphs graphs of a process. */
 int hw_heap_growth(const struct hw_profile *p, hw_upid upid, hw_class_changes *out,
                    size_t *n_graphs);
 

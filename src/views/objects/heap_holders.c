@@ -44,7 +44,7 @@ static void add_frame(const struct hw_profile *p, hw_frame_id id, struct hw_strb
     hw_strbuf_addf(out, "%s%u)", file.n ? ":" : "line ", (unsigned)lines[0].line);
 }
 
-static const char *what(enum hw_root_type t)
+static const char *root_word(enum hw_root_type t)
 {
     return t == HW_ROOT_JNI_LOCAL       ? "JNI code"
            : t == HW_ROOT_COMPILED_CODE ? "a constant in compiled code"
@@ -52,12 +52,12 @@ static const char *what(enum hw_root_type t)
                                         : "a variable";
 }
 
-static void hw_heap_holder_text(const struct hw_profile *p, const struct hw_heap_graph *g,
-                                const struct hw_heap_holder *h, struct hw_strbuf *out)
+static void add_holder(const struct hw_profile *p, const struct hw_heap_graph *g,
+                       const struct hw_heap_holder *h, struct hw_strbuf *out)
 {
     bool is_thread = h->root_type == HW_ROOT_THREAD_OBJECT;
     if (!is_thread) {
-        hw_strbuf_adds(out, what((enum hw_root_type)h->root_type));
+        hw_strbuf_adds(out, root_word((enum hw_root_type)h->root_type));
         if (h->frame.v != HW_ID_NONE) {
             hw_strbuf_adds(out, " of ");
             add_frame(p, h->frame, out);
@@ -73,17 +73,17 @@ void hw_heap_root_text(const struct hw_profile *p, const struct hw_heap_graph *g
                        struct hw_strbuf *out)
 {
     size_t n;
-    int best_worth = -1;
+    int best_score = -1;
     const struct hw_heap_holder *all = hw_object_holders(g, object, &n), *best = NULL;
     for (size_t i = 0; i < n; i++) {
         const struct hw_heap_holder *h = &all[i];
-        int worth = 4 * (h->root_type == hw_object_root_type(g, object)) +
+        int score = 4 * (h->root_type == hw_object_root_type(g, object)) +
                     2 * (h->thread != HW_ID_NONE) + (h->frame.v != HW_ID_NONE);
-        if (worth > best_worth) {
-            best_worth = worth;
+        if (score > best_score) {
+            best_score = score;
             best = h;
         }
     }
-    if (best && best_worth >= 4)
-        hw_heap_holder_text(p, g, best, out);
+    if (best && best_score >= 4)
+        add_holder(p, g, best, out);
 }

@@ -3,9 +3,9 @@
  *
  * Shapes:  "a variable of Foo.run (Foo.java:12) in thread "main"", "JNI code of Foo.read in thread
  *          "main"", "a constant in compiled code of Foo.run in thread "main"", "thread "main"".
- *          Of several holders the one is named whose kind is the object's root type and that knows
- *          most. Nothing is added where nothing is known.
- * Errors:  none but the buffer's.
+ *          Of several holders, the text names one that matches the object's root type and has the
+ *          most details. Nothing is added if there is none.
+ * Errors:  only those of the buffer.
  * Threads: pure.
  */
 #ifndef HW_VIEWS_OBJECTS_HEAP_HOLDERS_H
@@ -17,7 +17,7 @@
 
 struct hw_strbuf;
 
-/* Of a root. */
+/* object: a root. */
 void hw_heap_root_text(const struct hw_profile *p, const struct hw_heap_graph *g, uint32_t object,
                        struct hw_strbuf *out);
 

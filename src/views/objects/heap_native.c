@@ -12,8 +12,7 @@
 
 enum { KIND_BITS = 8 };
 
-/* A link with the owner it goes to. Paths are numbered so that callstacks of the same functions
- * have the same one. */
+/* A link with its owner. Callstacks of the same functions have the same path number. */
 struct part {
     uint32_t owner, path;
     hw_callsite_id callsite;
@@ -91,7 +90,7 @@ struct paths {
     const struct hw_functions *functions;
     struct hw_map64 of_callsite;    /* callsite -> path */
     struct hw_map64 below;          /* path << 32 | function -> the path one function longer */
-    HW_VEC(hw_callsite_id) pending; /* those without a path yet, innermost first */
+    HW_VEC(hw_callsite_id) pending; /* callsites without a path yet, innermost first */
 };
 
 /* Paths are numbered from 1; 0 is the empty one. */

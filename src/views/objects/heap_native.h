@@ -1,12 +1,11 @@
 /*
- * heap_native.h - memory outside a managed heap, by the class that owns it and who allocated it
+ * heap_native.h - memory outside a managed heap, by owning class and allocating callstack
  *
  * Why:     "64 MB of direct buffers" is half an answer: the other half is the native callstack.
- * Shapes:  a row for each class and kind of memory, the one with most bytes first; below it the
- *          callstacks of the samples that belong to it, those that go through the same functions
- *          together: where in a function a call stands, nobody sees here. Bytes of blocks are what
- *          the runtime says; bytes of samples are what those stand for, an estimate of the same
- *          without bias. Blocks without a sample were too small for one, or allocated before the
+ * Shapes:  a row for each class and kind of memory, by descending bytes; below it the callstacks
+ *          of its samples, merged if they go through the same functions, whatever their lines.
+ *          Bytes of blocks are what the runtime says; bytes of samples are an unbiased estimate of
+ *          the same. Blocks without a sample were too small for one, or allocated before the
  *          recording.
  * Units:   bytes, blocks.
  * Owns:    two arrays.
@@ -25,7 +24,7 @@ struct hw_functions;
 
 struct hw_native_stack {
     hw_callsite_id callsite; /* one of them */
-    int64_t bytes;           /* that the samples stand for */
+    int64_t bytes;           /* estimated from its samples */
     uint32_t n_samples;
 };
 
@@ -33,14 +32,14 @@ struct hw_native_owner {
     uint32_t class;
     uint8_t kind; /* enum hw_block_kind */
     uint32_t n_blocks, n_linked;
-    int64_t bytes, linked_bytes; /* of blocks; of those that have a sample */
+    int64_t bytes, linked_bytes; /* of all blocks; of those with a sample */
     int64_t sampled_bytes;       /* of all its stacks */
     size_t first_stack, n_stacks;
 };
 
 struct hw_heap_native_view {
     HW_VEC(struct hw_native_owner) owners;
-    HW_VEC(struct hw_native_stack) stacks; /* an owner's together, the largest first */
+    HW_VEC(struct hw_native_stack) stacks; /* grouped by owner, the largest first */
 };
 
 int hw_heap_native_build(const struct hw_heap_graph *g, const struct hw_callsites *cs,

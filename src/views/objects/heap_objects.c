@@ -1,4 +1,4 @@
-/* The best offset + limit objects so far are a heap whose top is the worst of them. */
+/* The best offset + limit objects so far are in a binary heap whose top is the worst of them. */
 #include "views/objects/heap_objects.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ struct row {
 
 struct best {
     HW_VEC(struct row) v;
-    size_t most;
+    size_t max_rows;
     bool down;
 };
 
@@ -56,7 +56,7 @@ static int64_t key_of(const struct hw_objects_question *q, uint32_t o)
     return 0;
 }
 
-/* Whether a stands before b. */
+/* Whether x comes before y. */
 static bool before(const struct best *b, const struct row *x, const struct row *y)
 {
     if (x->key != y->key)
@@ -77,10 +77,10 @@ static void sift_down(struct best *b, size_t i, size_t n)
     b->v.v[i] = x;
 }
 
-static int offer(struct best *b, struct row x)
+static int insert(struct best *b, struct row x)
 {
-    if (b->v.n == b->most) {
-        if (b->most && before(b, &x, &b->v.v[0])) {
+    if (b->v.n == b->max_rows) {
+        if (b->max_rows && before(b, &x, &b->v.v[0])) {
             b->v.v[0] = x;
             sift_down(b, 0, b->v.n);
         }
@@ -95,8 +95,8 @@ static int offer(struct best *b, struct row x)
     return HW_OK;
 }
 
-static int take(const struct hw_objects_question *q, struct best *b, uint32_t o,
-                struct hw_objects *out)
+static int add_object(const struct hw_objects_question *q, struct best *b, uint32_t o,
+                      struct hw_objects *out)
 {
     if (q->keep && !q->keep(q->ctx, o))
         return HW_OK;
@@ -104,23 +104,23 @@ static int take(const struct hw_objects_question *q, struct best *b, uint32_t o,
     out->sum.count++;
     out->sum.size = hw_sat_add(out->sum.size, hw_object_weight(q->g, o));
     out->sum.native = hw_sat_add(out->sum.native, hw_object_native_size(q->g, o));
-    return offer(b, (struct row){key_of(q, o), o});
+    return insert(b, (struct row){key_of(q, o), o});
 }
 
 int hw_objects_find(const struct hw_objects_question *q, struct hw_objects *out)
 {
-    struct best b = {.most = q->limit > SIZE_MAX - q->offset ? SIZE_MAX : q->offset + q->limit,
+    struct best b = {.max_rows = q->limit > SIZE_MAX - q->offset ? SIZE_MAX : q->offset + q->limit,
                      .down = q->down};
     struct hw_objects found = {0};
     int rc = HW_OK;
     if (q->dominated)
         for (uint32_t i = q->dominated->first[q->below];
              rc == HW_OK && i < q->dominated->first[q->below + 1]; i++)
-            rc = take(q, &b, q->dominators->object[q->dominated->item[i]], &found);
+            rc = add_object(q, &b, q->dominators->object[q->dominated->item[i]], &found);
     else
         for (uint32_t o = 0; rc == HW_OK && o < q->g->n_objects; o++)
-            rc = take(q, &b, o, &found);
-    /* The worst goes to the end, again and again. */
+            rc = add_object(q, &b, o, &found);
+    /* Heap sort: moves the worst to the end repeatedly. */
     for (size_t n = b.v.n; n > 1; n--) {
         struct row last = b.v.v[0];
         b.v.v[0] = b.v.v[n - 1];

@@ -1,10 +1,9 @@
 /*
  * heap_objects.h - objects of a heap graph, selected and sorted
  *
- * Why:     a table shows a screenful of ten million objects; nobody should have to sort them all.
- * Shapes:  rows [offset, offset + limit) of those that pass, in the order asked for; equal ones by
- *          number. retained: what the object dominates, itself included; 0 when no root leads to
- *          it.
+ * Why:     a table shows a screenful of ten million objects, which need not all be sorted.
+ * Shapes:  rows [offset, offset + limit) of those that pass, in the requested order; equal ones by
+ *          number. retained: what the object dominates, including itself; 0 if it is not reachable.
  * Units:   bytes, objects.
  * Owns:    its rows.
  * Errors:  HW_ENOMEM.
@@ -53,8 +52,8 @@ struct hw_objects_question {
 
 struct hw_objects {
     HW_VEC(uint32_t) v;
-    size_t n_all;           /* that pass */
-    struct hw_heap_sum sum; /* of themselves */
+    size_t n_all;           /* objects that pass */
+    struct hw_heap_sum sum; /* of all of them, own sizes */
 };
 
 /* What an object keeps alive. */

@@ -26,7 +26,7 @@ static int by_name(const void *pa, const void *pb)
     return c ? c : (a->name.n > b->name.n) - (a->name.n < b->name.n);
 }
 
-/* Gives each class the place of its name among all names; equal names share one. */
+/* Gives each class the rank of its name among all names; equal names share one. */
 static int rank_classes(const struct hw_profile *p, const struct hw_heap_graph *g, uint32_t *rank)
 {
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
@@ -77,7 +77,7 @@ static int compare_u32(const void *pa, const void *pb)
     return (*a > *b) - (*a < *b);
 }
 
-/* Mostly few, mostly in order. */
+/* Usually few, and usually in order. */
 static void sort_numbers(uint32_t *v, size_t n)
 {
     if (n > FEW) {
@@ -93,8 +93,8 @@ static void sort_numbers(uint32_t *v, size_t n)
     }
 }
 
-/* The objects that come next are known, but lie anywhere: asked for some steps ahead. */
-static void ask_ahead(const struct hw_heap_graph *g, const struct hw_heap_paths *t, size_t at)
+/* The next objects are known, but scattered in memory: prefetches them some steps ahead. */
+static void prefetch(const struct hw_heap_graph *g, const struct hw_heap_paths *t, size_t at)
 {
     if (at + 2 * AHEAD < t->n) {
         uint32_t o = t->object[at + 2 * AHEAD];
@@ -112,7 +112,7 @@ static void search(const struct hw_heap_graph *g, struct hw_heap_paths *t, uint6
         uint32_t o = t->object[at];
         size_t first = t->n;
         bool is_weak = g->classes[g->type[o]].is_weak, in_order = true;
-        ask_ahead(g, t, at);
+        prefetch(g, t, at);
         for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++) {
             uint32_t to = g->ref_owned[r];
             if (to == HW_ID_NONE || seen[to / 64] >> (to % 64) & 1 ||

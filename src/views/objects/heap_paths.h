@@ -3,10 +3,11 @@
  *
  * Why:     "why is it there" is answered by a path; a tree of paths has each object once, so its
  *          sizes can be added up.
- * Shapes:  objects in the order of a search in breadth: roots first, by class name and number, then
- *          what they refer to, by number. A position's parent is a smaller position; HW_ID_NONE at
- *          roots. Children of one parent stand together. Weak referents are not followed.
- * Owns:    its two arrays, 8 bytes a reachable object.
+ * Shapes:  objects in the order of a breadth-first search: roots first, by class name and number,
+ *          then what they refer to, by number. A position's parent is a smaller position;
+ *          HW_ID_NONE at roots. Children of one parent are adjacent. Weak referents are not
+ *          followed.
+ * Owns:    its two arrays, 8 bytes per reachable object.
  * Errors:  HW_ENOMEM.
  * Cost:    O(objects + references).
  * Threads: pure.

@@ -55,7 +55,7 @@ int hw_heap_release_find(const struct hw_heap_graph *g, const uint32_t *refs, si
         set_bit(cut, refs[i]);
     for (size_t i = 0; i < n_not_root; i++)
         set_bit(no_root, not_root[i]);
-    (void)reach(g, cut, no_root, seen, queue); /* how many is counted below, by what is lost */
+    (void)reach(g, cut, no_root, seen, queue); /* the loop below counts */
     for (uint32_t o = 0; o < g->n_objects; o++) {
         if (!hw_object_is_reachable(g, o) || has_bit(seen, o))
             continue;

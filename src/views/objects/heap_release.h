@@ -1,11 +1,11 @@
 /*
- * heap_release.h - what would be free if some references were gone
+ * heap_release.h - what would be freed without some references
  *
- * Why:     retained sizes tell what goes with one object; before a fix one wants to know what goes
- *          when this field is cleared, or these three.
- * Shapes:  references are numbers of the graph; not_root are objects whose being a root does not
- *          count. Lost are objects that roots reach now and would not reach then.
- * Owns:    lost: one byte an object.
+ * Why:     retained sizes say what is freed with one object; before a fix one wants to know what is
+ *          freed when this field is cleared, or these three.
+ * Shapes:  references are numbers of the graph; not_root are objects that no longer count as roots.
+ *          Lost are objects that are reachable now and would not be then.
+ * Owns:    is_lost: one byte per object.
  * Errors:  HW_ENOMEM.
  * Cost:    O(objects + references).
  * Threads: pure.

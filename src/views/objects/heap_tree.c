@@ -1,11 +1,11 @@
 /*
- * Objects are gone through in the tree's order, parents first, so that a node is found by (node of
- * the parent, label). Labels are dense numbers of (name, root type, heap, native).
+ * Objects are visited in the tree's order, parents first, so that a node is found by (node of the
+ * parent, label). Labels are made of (name, root type, heap, native).
  *
- * The order of HW_FOLD_FLAME is that of a walk in depth, which nobody walks: one pass from the back
- * gives the size of each object's subtree, one pass from the front the place of each object in such
- * a walk; nodes are sorted by the place of their first object. Children of one parent must be in
- * the order in which they would be walked, which both trees keep.
+ * The order of HW_FOLD_FLAME is that of a depth-first walk, but there is no walk: one pass from the
+ * back computes the size of each object's subtree, one pass from the front each object's position
+ * in such a walk; nodes are sorted by the position of their first object. Children of one parent
+ * must be in the order of the walk, which is so in both trees.
  */
 #include "views/objects/heap_tree.h"
 
@@ -28,9 +28,9 @@ enum { AHEAD = 16 };
 struct fold {
     const struct hw_heap_graph *g;
     enum hw_heap_fold how;
-    uint32_t *name_of;          /* by class: the first class of that name */
-    struct hw_tree_index index; /* by name, root, heap, native */
-    HW_VEC(uint64_t) first_met; /* by node: place in the walk */
+    uint32_t *name_of;               /* by class: the first class of that name */
+    struct hw_tree_index index;      /* by name, root, heap, native */
+    HW_VEC(uint64_t) first_position; /* by node: position in the walk */
     hw_heap_tree tree;
 };
 
@@ -56,27 +56,27 @@ static int name_classes(struct fold *f)
 }
 
 static int find_node(struct fold *f, const struct hw_heap_node *like, uint64_t label,
-                     uint64_t place, uint32_t *out)
+                     uint64_t position, uint32_t *out)
 {
     int rc = hw_tree_index_find(&f->index, like->parent, label, (uint32_t)f->tree.n, out);
     if (rc < 0 || *out < f->tree.n)
         return rc;
     if (f->tree.n >= HW_ID_NONE - 1 || hw_vec_push(&f->tree, *like) < 0 ||
-        hw_vec_push(&f->first_met, place) < 0)
+        hw_vec_push(&f->first_position, position) < 0)
         return HW_ENOMEM;
     return HW_OK;
 }
 
-static void add(struct fold *f, uint32_t node, uint64_t place, int64_t size)
+static void add(struct fold *f, uint32_t node, uint64_t position, int64_t size)
 {
     struct hw_heap_node *n = &f->tree.v[node];
     n->count++;
     n->size = hw_sat_add(n->size, size);
-    if (place < f->first_met.v[node])
-        f->first_met.v[node] = place;
+    if (position < f->first_position.v[node])
+        f->first_position.v[node] = position;
 }
 
-static int fold_object(struct fold *f, uint32_t o, uint32_t parent_node, uint64_t place,
+static int fold_object(struct fold *f, uint32_t o, uint32_t parent_node, uint64_t position,
                        uint32_t *out)
 {
     const struct hw_heap_graph *g = f->g;
@@ -96,10 +96,10 @@ static int fold_object(struct fold *f, uint32_t o, uint32_t parent_node, uint64_
         f->tree.v[parent_node].class == like.class)
         *out = parent_node;
     else
-        rc = find_node(f, &like, key, 2 * place, out);
+        rc = find_node(f, &like, key, 2 * position, out);
     if (rc < 0)
         return rc;
-    add(f, *out, 2 * place, hw_object_weight(g, o));
+    add(f, *out, 2 * position, hw_object_weight(g, o));
     int64_t native = hw_object_native_size(g, o);
     if (native == 0)
         return HW_OK;
@@ -107,23 +107,23 @@ static int fold_object(struct fold *f, uint32_t o, uint32_t parent_node, uint64_
     like.parent = *out;
     like.depth = f->tree.v[*out].depth + 1;
     like.is_native = true;
-    rc = find_node(f, &like, key | NATIVE, 2 * place + 1, &node);
+    rc = find_node(f, &like, key | NATIVE, 2 * position + 1, &node);
     if (rc == HW_OK)
-        add(f, node, 2 * place + 1, native);
+        add(f, node, 2 * position + 1, native);
     return rc;
 }
 
-/* place[i]: the number of objects in i's subtree. */
-static void count_subtrees(const uint32_t *parent, size_t n, uint32_t *place)
+/* position[i]: the number of objects in i's subtree. */
+static void count_subtrees(const uint32_t *parent, size_t n, uint32_t *position)
 {
     for (size_t i = 0; i < n; i++)
-        place[i] = 1;
+        position[i] = 1;
     for (size_t i = n; i-- > 0;)
         if (parent[i] != HW_ID_NONE)
-            place[parent[i]] += place[i];
+            position[parent[i]] += position[i];
 }
 
-static void ask_ahead(const struct hw_heap_graph *g, uint32_t o)
+static void prefetch(const struct hw_heap_graph *g, uint32_t o)
 {
     __builtin_prefetch(&g->type[o]);
     __builtin_prefetch(&g->flags[o]);
@@ -131,29 +131,30 @@ static void ask_ahead(const struct hw_heap_graph *g, uint32_t o)
     __asm__ volatile(""); /* as in hw_prefetch_write() */
 }
 
-/* While i waits, place[i] is its subtree's size; afterwards where its next child will stand. */
+/* Before i is visited, position[i] is its subtree's size; afterwards the position of its next
+ * child. */
 static int fold_all(struct fold *f, const uint32_t *object, const uint32_t *parent, size_t n)
 {
-    hw_autofree uint32_t *place = malloc((n + 1) * sizeof *place);
+    hw_autofree uint32_t *position = malloc((n + 1) * sizeof *position);
     hw_autofree uint32_t *node_of = malloc((n + 1) * sizeof *node_of);
     uint32_t next_root = 0;
-    int rc = place && node_of ? HW_OK : HW_ENOMEM;
+    int rc = position && node_of ? HW_OK : HW_ENOMEM;
     if (rc < 0)
         return rc;
-    count_subtrees(parent, n, place);
+    count_subtrees(parent, n, position);
     for (size_t i = 0; rc == HW_OK && i < n; i++) {
         bool is_top = parent[i] == HW_ID_NONE;
         if (i + AHEAD < n)
-            ask_ahead(f->g, object[i + AHEAD]);
-        uint32_t *next = is_top ? &next_root : &place[parent[i]], mine = *next;
-        *next += place[i];
-        place[i] = mine + 1;
+            prefetch(f->g, object[i + AHEAD]);
+        uint32_t *next = is_top ? &next_root : &position[parent[i]], mine = *next;
+        *next += position[i];
+        position[i] = mine + 1;
         rc = fold_object(f, object[i], is_top ? HW_ID_NONE : node_of[parent[i]], mine, &node_of[i]);
     }
     return rc;
 }
 
-/* Brings nodes into the order of the walk; a parent is met before its children. */
+/* Sorts nodes in the order of the walk, in which parents come before their children. */
 static int reorder(struct fold *f)
 {
     size_t n = f->tree.n;
@@ -162,7 +163,7 @@ static int reorder(struct fold *f)
     struct hw_heap_node *sorted = malloc((n + 1) * sizeof *sorted);
     int rc = order && renamed && sorted ? HW_OK : HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < n; i++)
-        order[i] = (struct hw_radix16){f->first_met.v[i], (uint32_t)i, 0};
+        order[i] = (struct hw_radix16){f->first_position.v[i], (uint32_t)i, 0};
     if (rc == HW_OK && n)
         rc = hw_radix_sort16(order, n);
     if (rc < 0) {
@@ -211,7 +212,7 @@ int hw_heap_tree_fold(const struct hw_heap_graph *g, const uint32_t *object, con
         cumulate(&f.tree);
     free(f.name_of);
     hw_tree_index_done(&f.index);
-    hw_vec_done(&f.first_met);
+    hw_vec_done(&f.first_position);
     if (rc < 0) {
         hw_vec_done(&f.tree);
         return rc;
@@ -238,7 +239,7 @@ struct focus {
     const struct hw_profile *p;
     const struct hw_heap_graph *g;
     const char *text;
-    struct hw_strbuf name; /* of the node looked at */
+    struct hw_strbuf name; /* of the current node */
 };
 
 static bool matches(void *ctx, const void *node)

@@ -4,7 +4,7 @@
  * Why:     a flamegraph of 10^7 objects has one node for all objects that are reached through the
  *          same classes. The tree underneath may be that of shortest paths or of dominators.
  * Shapes:  a node's index is larger than its parent's. Two ways of folding:
- *          HW_FOLD_FLAME    by shown class name and root type; an object's memory outside of the
+ *          HW_FOLD_FLAME    by shown class name and root type; an object's memory outside the
  *                           heap is a child "[native] …". Indexes are in the order in which a
  *                           depth-first walk over the objects first visits the nodes.
  *          HW_FOLD_CLASSES  at the top by name, root type and heap, below by name and heap; an
@@ -28,7 +28,7 @@
 struct hw_heap_node {
     uint32_t parent; /* HW_ID_NONE at the top */
     uint32_t depth;
-    uint32_t class; /* one with the node's name */
+    uint32_t class; /* a class with the node's name */
     uint8_t root;   /* enum hw_root_type + 1; 0 = no root (of the first object) */
     uint8_t heap;   /* enum hw_heap_type (of the first object) */
     bool is_native;
@@ -44,8 +44,8 @@ int hw_heap_tree_fold(const struct hw_heap_graph *g, const uint32_t *object, con
                       size_t n, enum hw_heap_fold how, hw_heap_tree *out);
 
 /* The tree of shortest paths, as experimental_flamegraph shows it. focus, when not NULL: only paths
- * through nodes whose name holds it (without regard to case); what is kept has its own values, cumulative
- * ones are summed anew. */
+ * through nodes whose name contains it (ignoring case); kept nodes have their own self values,
+ * cumulative ones are summed again. */
 int hw_heap_tree_flame(const struct hw_profile *p, const struct hw_heap_graph *g, const char *focus,
                        hw_heap_tree *out);
 
@@ -56,9 +56,9 @@ void hw_heap_node_name(const struct hw_profile *p, const struct hw_heap_graph *g
 /* The graph of a process at a time; NULL = there is none. */
 const struct hw_heap_graph *hw_heap_graph_at(const struct hw_profile *p, hw_upid upid,
                                              int64_t ts_ns);
-/* The one to show of a process: of the moment when memory ran out, else the last; NULL: none. */
+/* A process's graph to show: the last one made when memory ran out, else the last; NULL: none. */
 const struct hw_heap_graph *hw_heap_graph_of(const struct hw_profile *p, hw_upid upid);
-/* The same by pid (pid < 0: of the process with the largest graph). */
+/* The same by pid (pid < 0: the process with the largest graph). */
 const struct hw_heap_graph *hw_heap_graph_pick(const struct hw_profile *p, int64_t pid);
 
 #endif

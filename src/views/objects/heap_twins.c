@@ -52,14 +52,14 @@ static void find_value_fields(const struct hw_profile *p, const struct hw_heap_g
 struct search {
     const struct hw_heap_graph *g;
     enum hw_twin_kind kind;
-    uint64_t seed;        /* nobody shall make a file whose contents all share one hash slot */
+    uint64_t seed;        /* so that no file can be made whose contents all share one hash slot */
     struct hw_map64 rows; /* content -> row */
     uint8_t *is_value;    /* by field */
-    uint8_t *counted;     /* by object: an array that a string was charged for */
+    uint8_t *counted;     /* by object: whether an array was counted with a string */
     hw_heap_twins v;
 };
 
-/* Two contents of one key are told apart by looking: the next key is tried. */
+/* Contents are compared; if different ones have the same key, the next key is tried. */
 static int row_of(struct search *s, uint32_t o, uint64_t key, struct hw_heap_twins_row **out)
 {
     for (;; key = hw_hash_u64(key + 1) >> 1) {

@@ -2,10 +2,10 @@
  * heap_twins.h - strings and arrays with equal contents
  *
  * Why:     the same text a thousand times is memory that one copy would do for.
- * Shapes:  one row for each different content among reachable objects, those that waste most first;
+ * Shapes:  one row for each different content among reachable objects, by descending waste;
  *          wasted is what all but one of them hold. A string holds itself and the array behind it
- *          (field "value"), each array counted once however many strings share it. Arrays are the
- *          same when class, length and hash of contents are.
+ *          (field "value"); an array that several strings share is counted once. Arrays are equal
+ *          if class, length and hash of the contents are.
  * Units:   bytes.
  * Owns:    its rows.
  * Errors:  HW_ENOMEM. No row when the dump has no contents.
@@ -22,7 +22,7 @@
 #include "model/profile.h"
 
 struct hw_heap_twins_row {
-    uint32_t first; /* object: the first one */
+    uint32_t first; /* the first object */
     uint32_t count;
     int64_t size, wasted;
 };
