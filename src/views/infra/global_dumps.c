@@ -7,7 +7,7 @@
 
 #include "base/banned.h"
 
-static const int64_t one_moment_ns = 50 * 1000 * 1000;
+static const int64_t max_dump_ns = 50 * 1000 * 1000;
 
 static int compare_items(const void *pa, const void *pb)
 {
@@ -44,21 +44,21 @@ int hw_global_items_init(const struct hw_profile *p, const struct hw_series_list
     return rc;
 }
 
-static bool same_thing(const struct hw_global_item *a, const struct hw_global_item *b)
+static bool is_same_source(const struct hw_global_item *a, const struct hw_global_item *b)
 {
     return a->upid.v == b->upid.v && a->series == b->series &&
            (a->series != HW_ID_NONE || a->process != HW_ID_NONE);
 }
 
-/* Memory dumps of two times are two global dumps as it is. */
-static bool are_apart(const struct hw_global_item *a, const struct hw_global_item *b)
+/* Memory dumps of different times belong to different global dumps, too. */
+static bool must_be_separate(const struct hw_global_item *a, const struct hw_global_item *b)
 {
-    return same_thing(a, b) ||
+    return is_same_source(a, b) ||
            (a->process != HW_ID_NONE && b->process != HW_ID_NONE && a->ts_ns != b->ts_ns);
 }
 
-/* What is of one time stays together: it goes over to the next dump as a whole. */
-static size_t begin_of_time(const hw_global_items *items, size_t i, size_t end)
+/* Items of the same time stay together: all of them move to the next dump. */
+static size_t first_of_time(const hw_global_items *items, size_t i, size_t end)
 {
     int64_t ts = items->v[end].ts_ns;
     if (items->v[i].ts_ns == ts)
@@ -72,11 +72,11 @@ size_t hw_global_end(const hw_global_items *items, size_t i)
 {
     size_t end = i + 1;
     for (; end < items->n; end++) {
-        if (hw_sat_sub(items->v[end].ts_ns, items->v[i].ts_ns) > one_moment_ns)
+        if (hw_sat_sub(items->v[end].ts_ns, items->v[i].ts_ns) > max_dump_ns)
             return end;
         for (size_t k = i; k < end; k++)
-            if (are_apart(&items->v[k], &items->v[end]))
-                return begin_of_time(items, i, end);
+            if (must_be_separate(&items->v[k], &items->v[end]))
+                return first_of_time(items, i, end);
     }
     return end;
 }

@@ -1,11 +1,11 @@
 /*
  * global_dumps.h - dumps of one moment, across all processes and heaps
  *
- * Why:     memory-infra knows global dumps: one logical instant of all processes. Profiles know
+ * Why:     memory-infra has global dumps: one logical instant of all processes. Profiles have
  *          dumps of single heaps and memory dumps of processes.
- * Shapes:  items in order of time; a global dump is a run of them within a twentieth of a second
- *          that has each heap, and each process's memory dump, once, memory dumps of one time only,
- *          and all that was dumped at a time. So they never overlap.
+ * Shapes:  items in order of time; a global dump is a run of items within 50 ms. It has each
+ *          heap and each process's memory dump at most once, memory dumps of only one time, and
+ *          all items of a time. So global dumps never overlap.
  * Errors:  HW_ENOMEM.
  * Threads: pure; the profile must be frozen.
  * Source:  doc/formats/memory-infra.md
@@ -24,7 +24,7 @@ struct hw_global_item { /* a heap dump, or a process of a memory dump */
 };
 typedef HW_VEC(struct hw_global_item) hw_global_items;
 
-/* out begins empty; after an error it holds what to free all the same. */
+/* out: empty at first; the caller frees it, also after an error. */
 int hw_global_items_init(const struct hw_profile *p, const struct hw_series_list *list,
                          hw_global_items *out);
 /* The end of the global dump that begins at i (exclusive). */
@@ -32,7 +32,7 @@ size_t hw_global_end(const hw_global_items *items, size_t i);
 /* The most detailed level of n items; heap dumps are only in detailed ones. */
 enum hw_memory_detail hw_global_detail(const struct hw_profile *p, const struct hw_global_item *v,
                                        size_t n);
-/* The process of nodes that belong to all, in the snapshot of this one; HW_ID_NONE. */
+/* The pseudo-process of global nodes in the snapshot of this process; HW_ID_NONE. */
 uint32_t hw_global_process(const struct hw_profile *p, uint32_t process);
 
 #endif

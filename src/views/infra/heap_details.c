@@ -1,6 +1,6 @@
 /*
- * The tree of names is in preorder once finished, the rows in the order of their nodes: what
- * is below a node is one run of each.
+ * After finish, the tree of names is in preorder and the rows are in the order of their nodes: a
+ * node's subtree is one range of each.
  *
  *     node    0 root   1 main   2 parse   3 render     end[1] = 4
  *     rows    |        |r0      |r1 r2    |r3          first_row[1] = 0, first_row[4] = 4
@@ -37,11 +37,11 @@ struct hw_heap_details {
     HW_VEC(struct row) rows;
     struct hw_map64 type_at; /* label → type */
     HW_VEC(uint32_t) types;  /* labels */
-    /* Two moments are mostly of one profile, with mostly the same callstacks: what was found out
-     * for the first is kept until another profile comes. */
-    const struct hw_profile *known; /* borrowed; NULL: none */
-    uint32_t *frame_label;          /* by frame; 0 = not made yet */
-    uint32_t *node_of;              /* by callsite; 0 = not made yet */
+    /* Both moments are usually of one profile with mostly the same callstacks: these tables are
+     * kept until rows of another profile are added. */
+    const struct hw_profile *profile; /* borrowed; NULL: none */
+    uint32_t *frame_label;            /* by frame; 0 = not made yet */
+    uint32_t *node_of;                /* by callsite; 0 = not made yet */
 };
 
 bool hw_detail_rule_named(const char *word, enum hw_detail_rule *out)
@@ -63,12 +63,12 @@ static void add_value(struct hw_detail_value *to, const struct hw_detail_value *
     }
 }
 
-static void forget(struct hw_heap_details *d)
+static void drop_tables(struct hw_heap_details *d)
 {
     free(d->frame_label);
     free(d->node_of);
     d->frame_label = d->node_of = NULL;
-    d->known = NULL;
+    d->profile = NULL;
 }
 
 int hw_heap_details_new(struct hw_heap_details **out)
@@ -96,7 +96,7 @@ void hw_heap_details_free(struct hw_heap_details *d)
     hw_vec_done(&d->rows);
     hw_map64_done(&d->type_at);
     hw_vec_done(&d->types);
-    forget(d);
+    drop_tables(d);
     free(d);
 }
 
@@ -200,16 +200,16 @@ static int type_of(struct adding *a, hw_str_id type, uint32_t *out)
     return HW_OK;
 }
 
-static int get_to_know(struct hw_heap_details *d, const struct hw_profile *p)
+static int use_profile(struct hw_heap_details *d, const struct hw_profile *p)
 {
-    if (d->known == p)
+    if (d->profile == p)
         return HW_OK;
-    forget(d);
+    drop_tables(d);
     d->frame_label = calloc(hw_callsites_n_frames(p->callsites) + 1, sizeof *d->frame_label);
     d->node_of = calloc(hw_callsites_count(p->callsites) + 1, sizeof *d->node_of);
     if (!d->frame_label || !d->node_of)
-        return HW_ENOMEM; /* half known: freed with the details */
-    d->known = p;
+        return HW_ENOMEM; /* hw_heap_details_free frees the rest */
+    d->profile = p;
     return HW_OK;
 }
 
@@ -218,7 +218,7 @@ int hw_heap_details_add(struct hw_heap_details *d, const struct hw_profile *p,
                         enum hw_detail_side side)
 {
     struct adding a = {.d = d, .p = p, .namer = namer};
-    int rc = get_to_know(d, p);
+    int rc = use_profile(d, p);
     if (rc == HW_OK && hw_vec_reserve(&d->rows, d->rows.n + values->n) < 0)
         rc = HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < values->n; i++) {
@@ -237,10 +237,10 @@ int hw_heap_details_add(struct hw_heap_details *d, const struct hw_profile *p,
     return rc;
 }
 
-/* ---- into order ---- */
+/* ---- sorting ---- */
 
-/* Sizes of subtrees, then places: a node's children take up the room behind it one by one. */
-static int preorder(const struct hw_heap_details *d, uint32_t *place)
+/* Computes sizes of subtrees, then positions: a node's children and their subtrees follow it. */
+static int preorder(const struct hw_heap_details *d, uint32_t *position)
 {
     size_t n = d->nodes.n;
     hw_autofree uint32_t *below = calloc(n, sizeof *below), *used = calloc(n, sizeof *used);
@@ -248,10 +248,10 @@ static int preorder(const struct hw_heap_details *d, uint32_t *place)
         return HW_ENOMEM;
     for (size_t i = n; i-- > 1;)
         below[d->nodes.v[i].parent] += below[i] + 1;
-    place[0] = 0;
+    position[0] = 0;
     for (size_t i = 1; i < n; i++) { /* parents first */
         uint32_t parent = d->nodes.v[i].parent;
-        place[i] = place[parent] + 1 + used[parent];
+        position[i] = position[parent] + 1 + used[parent];
         used[parent] += below[i] + 1;
     }
     return HW_OK;
@@ -276,7 +276,7 @@ static void sum_up(struct hw_heap_details *d)
     }
 }
 
-/* By node with one pass over places, then by type within each; equal ones become one row. */
+/* Counting sort by node, then by type within each; equal rows are merged. */
 static int sort_rows(struct hw_heap_details *d)
 {
     size_t n = d->rows.n, kept = 0;
@@ -294,7 +294,7 @@ static int sort_rows(struct hw_heap_details *d)
         sorted[at[d->rows.v[i].node]++] = d->rows.v[i];
     for (size_t i = 0, end; i < n; i = end) {
         size_t first = kept;
-        end = at[sorted[i].node]; /* behind its last by now */
+        end = at[sorted[i].node]; /* after its last row by now */
         if (end - i > 1)
             qsort(sorted + i, end - i, sizeof *sorted, compare_rows);
         for (size_t k = i; k < end; k++) {
@@ -314,28 +314,28 @@ static int sort_rows(struct hw_heap_details *d)
 int hw_heap_details_finish(struct hw_heap_details *d)
 {
     size_t n = d->nodes.n;
-    hw_autofree uint32_t *place = calloc(n, sizeof *place);
+    hw_autofree uint32_t *position = calloc(n, sizeof *position);
     struct node *sorted = calloc(n, sizeof *sorted);
-    int rc = place && sorted ? preorder(d, place) : HW_ENOMEM;
+    int rc = position && sorted ? preorder(d, position) : HW_ENOMEM;
     if (rc < 0) {
         free(sorted);
         return rc;
     }
     for (size_t i = 0; i < n; i++) {
         struct node x = d->nodes.v[i];
-        x.parent = i ? place[x.parent] : HW_ID_NONE;
-        x.end = place[i] + 1;
-        sorted[place[i]] = x;
+        x.parent = i ? position[x.parent] : HW_ID_NONE;
+        x.end = position[i] + 1;
+        sorted[position[i]] = x;
     }
     for (size_t i = n; i-- > 1;)
         if (sorted[sorted[i].parent].end < sorted[i].end)
             sorted[sorted[i].parent].end = sorted[i].end;
     for (size_t i = 0; i < d->rows.n; i++)
-        d->rows.v[i].node = place[d->rows.v[i].node];
+        d->rows.v[i].node = position[d->rows.v[i].node];
     free(d->nodes.v);
     d->nodes.v = sorted;
     d->nodes.cap = n;
-    forget(d);
+    drop_tables(d);
     rc = sort_rows(d);
     if (rc == HW_OK)
         sum_up(d);
@@ -387,7 +387,7 @@ static int compare_sizes(const void *pa, const void *pb)
     return order ? order : a->label.n < b->label.n ? -1 : a->label.n > b->label.n;
 }
 
-/* How many of the rows from first on, largest first, are told one by one. */
+/* How many rows, the largest first, the rule keeps. */
 static size_t n_kept(const struct hw_detail_row *v, size_t n, enum hw_detail_rule rule,
                      int64_t threshold)
 {
@@ -416,7 +416,8 @@ static size_t n_kept(const struct hw_detail_row *v, size_t n, enum hw_detail_rul
     return i;
 }
 
-/* The rule over the rows from first on; by rows, one with many objects stands among the small. */
+/* Applies the rule to the rows from first on. HW_DETAIL_ROWS checks each row, since a small one may
+ * have many objects. */
 static int fold(hw_detail_rows *out, size_t first, enum hw_detail_rule rule, int64_t threshold)
 {
     struct hw_detail_row other = {.kind = HW_DETAIL_OTHER, .label = hw_bytes_str("<other>")};
@@ -437,7 +438,7 @@ static int fold(hw_detail_rows *out, size_t first, enum hw_detail_rule rule, int
         }
     }
     out->n = n;
-    /* Where nothing is told there is nothing else either: the place itself says it all. */
+    /* If no row is kept there is no OTHER either: the parent has the same figures. */
     return n > first && other.n_folded && hw_vec_push(out, other) < 0 ? HW_ENOMEM : HW_OK;
 }
 

@@ -3,18 +3,17 @@
  *
  * Why:     memory-infra's heap details: which types a caller's bytes consist of, and who allocated
  *          the bytes of a type, are one question with two dimensions.
- * Shapes:  rows of one or two moments (EARLIER, NOW) are added, from any profiles: what has the
- *          same names is the same. Then finish; then a place (stack, type or none) is asked for
- *          what is below it in one dimension. Children come with the largest first; those that the
- *          rule finds small are one row OTHER at the end, which knows how many they are; what a
- *          function with functions below it holds itself is a row SELF. Both ways to a place give
- *          the same figures.
+ * Shapes:  rows of one or two moments (EARLIER, NOW) are added, from any profiles, matched by name.
+ *          Then finish. Then a place (a stack, a type or both) can be expanded in one dimension.
+ *          Children are sorted by descending size; those that the rule finds small are merged into
+ *          one row OTHER at the end, with their number; what a function with callees holds itself
+ *          is a row SELF. A place has the same figures in whichever order it is reached.
  * Units:   bytes, objects.
- * Owns:    labels and tables. A profile and its namer must stay until finish, as the next moment
- *          of the same profile goes on with what the first made of it.
+ * Owns:    labels and tables. A profile and its namer must live until finish, as the second moment
+ *          of the same profile reuses tables of the first.
  * Errors:  HW_ENOMEM, HW_ELIMIT.
- * Cost:    O(rows × depth) to add, O(rows below a place) to ask.
- * Threads: one owner until finish, then only read.
+ * Cost:    O(rows × depth) to add, O(rows below a place) to expand.
+ * Threads: one owner until finish, then read-only.
  * Source:  doc/formats/memory-infra.md
  */
 #ifndef HW_VIEWS_INFRA_HEAP_DETAILS_H
@@ -32,8 +31,8 @@ enum hw_detail_kind {
     HW_DETAIL_OTHER
 };
 
-/* What is small: bytes below a threshold; less than 0.8 % of what was told before it; less than
- * 16384 bytes and 1024 objects. */
+/* Small rows have fewer bytes than a threshold; less than 0.8 % of the sum of all up to it; less
+ * than 16384 bytes and fewer than 1024 objects. */
 enum hw_detail_rule { HW_DETAIL_THRESHOLD, HW_DETAIL_FRACTION, HW_DETAIL_ROWS, HW_DETAIL_ALL };
 /* "threshold", "fraction", "rows", "all"; false for any other word. */
 bool hw_detail_rule_named(const char *word, enum hw_detail_rule *out);
@@ -69,7 +68,7 @@ int hw_heap_details_frames(const struct hw_heap_details *d, const struct hw_deta
 int hw_heap_details_types(const struct hw_heap_details *d, const struct hw_detail_row *of,
                           enum hw_detail_rule rule, int64_t threshold, hw_detail_rows *out);
 
-/* What one callstack holds itself, without what it calls. */
+/* What one callstack holds itself, without its callees. */
 struct hw_detail_stack {
     const struct hw_bytes *frames; /* innermost first */
     size_t n_frames;
@@ -77,7 +76,7 @@ struct hw_detail_stack {
     const struct hw_detail_row *types; /* its parts */
     size_t n_types;
 };
-/* Each callstack with values of its own, callers before callees; fn's negative result ends it. */
+/* Calls fn for each callstack with self values, callers before callees, until it returns < 0. */
 int hw_heap_details_stacks(const struct hw_heap_details *d,
                            int (*fn)(void *ctx, const struct hw_detail_stack *s), void *ctx);
 

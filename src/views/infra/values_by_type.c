@@ -12,15 +12,14 @@ void hw_type_sum_done(struct hw_type_sum *t)
     hw_map64_done(&t->at);
 }
 
-/* Heaps of Java objects: a recorder of ours puts an object's class below the method that made it.
- */
+/* Heaps of Java objects: stacks end with the object's class, below the method that allocated it. */
 static bool is_of_objects(struct hw_bytes heap)
 {
     enum hw_heap_kind kind = hw_heap_kind_of(heap);
     return kind == HW_HEAP_OBJECTS || kind == HW_HEAP_CHURN;
 }
 
-static void take_class(const struct hw_profile *p, struct hw_alloc_row *row)
+static void set_class(const struct hw_profile *p, struct hw_alloc_row *row)
 {
     struct hw_callsites *cs = p->callsites;
     const struct hw_callsite *leaf = hw_callsites_get(cs, row->callsite);
@@ -31,13 +30,13 @@ static void take_class(const struct hw_profile *p, struct hw_alloc_row *row)
         hw_strings_get(hw_callsites_strings(cs), hw_callsites_get_mapping(cs, f->mapping)->path);
     if (!hw_bytes_equal(module, hw_bytes_str("/[java]")) &&
         !hw_bytes_equal(module, hw_bytes_str("[java]")))
-        return; /* of a method there is more: its module or file */
+        return; /* a method, which also has a module or a file */
     row->type = f->name;
     row->callsite = leaf->parent;
 }
 
-/* Found by debug info, not told by the program. */
-static void take_new_type(const struct hw_profile *p, struct hw_alloc_row *row)
+/* Types found in debug info, not recorded by the program. */
+static void set_new_type(const struct hw_profile *p, struct hw_alloc_row *row)
 {
     uint64_t type;
     if (row->type.v || p->new_types.n == 0)
@@ -58,9 +57,9 @@ static int add_rows(struct hw_type_sum *t, const struct hw_profile *p, uint32_t 
         uint64_t *at;
         bool fresh;
         if (objects)
-            take_class(p, &row);
+            set_class(p, &row);
         else
-            take_new_type(p, &row);
+            set_new_type(p, &row);
         if (hw_vec_reserve(&t->v, t->v.n + 1) < 0)
             return HW_ENOMEM;
         int rc = hw_map64_at(&t->at, (uint64_t)row.callsite.v << 32 | row.type.v, &at, &fresh);
@@ -82,7 +81,7 @@ static int list(const struct hw_type_sum *t, hw_values_by_type *out)
     hw_vec_clear(out);
     for (size_t i = 0; i < t->v.n; i++) {
         struct hw_value_by_type v = t->v.v[i];
-        v.size = v.size < 0 ? 0 : v.size; /* more freed than allocated: damage */
+        v.size = v.size < 0 ? 0 : v.size; /* damaged trace: more freed than allocated */
         v.count = v.count < 0 ? 0 : v.count;
         if ((v.size || v.count) && hw_vec_push(out, v) < 0)
             return HW_ENOMEM;

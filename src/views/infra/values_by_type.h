@@ -2,10 +2,10 @@
  * values_by_type.h - what each (callstack, type) of a heap holds at one dump
  *
  * Why:     memory-infra breaks a heap down by two dimensions; the other views have only stacks.
- * Shapes:  a sum follows one series, dump after dump; a peak (HW_DUMP_AT_MAX) stands alone. Values
- *          are self values, in no particular order; rows that hold nothing are left out.
+ * Shapes:  a sum follows one series, dump by dump; a peak (HW_DUMP_AT_MAX) is independent. Values
+ *          are self values, in no particular order, without empty rows.
  * Units:   bytes; counts as the estimate of objects.
- * Errors:  HW_ENOMEM; HW_EINVAL when a sum is asked to go back.
+ * Errors:  HW_ENOMEM; HW_EINVAL when a sum would go back.
  * Cost:    O(new rows) to advance, O(rows seen) to list.
  * Threads: one owner; the profile must be frozen.
  */
@@ -27,7 +27,7 @@ struct hw_value_by_type {
 
 typedef HW_VEC(struct hw_value_by_type) hw_values_by_type;
 
-/* Zero-initialised is before the first dump. */
+/* Zero-initialised: before the first dump. */
 struct hw_type_sum {
     hw_values_by_type v;
     struct hw_map64 at; /* callsite << 32 | type → index */
@@ -35,7 +35,7 @@ struct hw_type_sum {
 };
 
 void hw_type_sum_done(struct hw_type_sum *t);
-/* out: the values at the dump, one of s->all (not before the last one asked for) or s->peaks. */
+/* out: the values at the dump, one of s->all (never an earlier one) or of s->peaks. */
 int hw_type_sum_at(struct hw_type_sum *t, const struct hw_profile *p, const struct hw_series *s,
                    uint32_t dump, hw_values_by_type *out);
 
