@@ -29,20 +29,20 @@ const char *hw_group_kind_name(enum hw_group_kind k)
 
 /* ---- the group's own figures ---- */
 
-static double figure(const struct hw_profile *p, hw_upid upid, const char *name, int64_t ts_ns)
+static double counter_at(const struct hw_profile *p, hw_upid upid, const char *name, int64_t ts_ns)
 {
     double v;
     int64_t at;
     return hw_process_counter(p, upid, name, ts_ns, &v, &at) && at == ts_ns && v >= 0 ? v : -1;
 }
 
-static double away(int64_t a, int64_t b)
+static double distance(int64_t a, int64_t b)
 {
     return fabs((double)a - (double)b);
 }
 
-/* The reading that is asked for; NULL = none has such figures. */
-static const struct hw_counter_row *pick(const struct hw_profile *p, const int64_t *ts_ns)
+/* The requested reading; NULL = no reading has these figures. */
+static const struct hw_counter_row *find_reading(const struct hw_profile *p, const int64_t *ts_ns)
 {
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
     struct hw_bytes want = hw_bytes_str(ts_ns ? "cgroup.anon" : "cgroup.current");
@@ -51,14 +51,14 @@ static const struct hw_counter_row *pick(const struct hw_profile *p, const int64
         const struct hw_counter_row *c = &p->counters.v[i];
         if (!hw_bytes_equal(hw_strings_get(strings, c->name), want) || c->value < 0)
             continue;
-        bool better = !best || (ts_ns ? away(c->ts_ns, *ts_ns) < away(best->ts_ns, *ts_ns)
+        bool better = !best || (ts_ns ? distance(c->ts_ns, *ts_ns) < distance(best->ts_ns, *ts_ns)
                                       : c->value > best->value);
         best = better ? c : best;
     }
     return best;
 }
 
-/* What memory.stat calls file has the shared memory in it. */
+/* memory.stat's `file` includes shared memory. */
 static double without_shmem(double file, double shmem)
 {
     return file < 0 ? file : fmax(0, file - fmax(0, shmem));
@@ -78,8 +78,9 @@ static double bytes_of(uint64_t kb)
     return kb == HW_SMAPS_UNKNOWN ? 0 : 1024.0 * (double)kb;
 }
 
-/* Of a mapping whose pages are of both kinds: a page of a private file that was written to is nobody else's, and counts in full. What
- * is shared of both goes in proportion: shared anonymous pages are those of a fork. */
+/* The anonymous part of a mapping's pss. A written page of a private file is this process's alone
+ * and counts in full. Shared pages of both kinds are divided in proportion (shared anonymous pages
+ * exist after a fork). */
 static double anonymous_of(const struct hw_smaps_row *r)
 {
     double rss = bytes_of(r->rss_kb), pss = bytes_of(r->pss_kb);
@@ -128,9 +129,9 @@ static int add_parts(const struct find *f, const struct hw_process_view *view,
     return HW_OK;
 }
 
-/* Its last dump is made when it ends. */
-static bool lived(const struct hw_process_view *view, int64_t first_ns, int64_t last_ns,
-                  int64_t ts_ns)
+/* Whether the process existed at ts_ns: its last dump is made when it ends. */
+static bool was_alive(const struct hw_process_view *view, int64_t first_ns, int64_t last_ns,
+                      int64_t ts_ns)
 {
     for (size_t i = 0; i < view->moments.n; i++)
         last_ns = view->moments.v[i].ts_ns > last_ns ? view->moments.v[i].ts_ns : last_ns;
@@ -152,7 +153,7 @@ static int add_process(struct find *f, hw_upid upid, int64_t first_ns, int64_t l
     int rc = hw_process_view_init(&view, f->p, f->list, upid);
     if (rc < 0)
         return rc;
-    if (!lived(&view, first_ns, last_ns, f->out->ts_ns)) {
+    if (!was_alive(&view, first_ns, last_ns, f->out->ts_ns)) {
         f->out->n_ended++;
         hw_process_view_done(&view);
         return HW_OK;
@@ -209,15 +210,15 @@ int hw_group_members_find(const struct hw_profile *p, const struct hw_series_lis
     struct find f = {.p = p, .list = list, .out = out, .id = -1};
     span_list spans = {0};
     *out = (struct hw_group_members){0};
-    const struct hw_counter_row *c = pick(p, ts_ns);
+    const struct hw_counter_row *c = find_reading(p, ts_ns);
     if (!c)
         return HW_ENOTFOUND;
     out->ts_ns = c->ts_ns;
-    out->current = figure(p, c->upid, "cgroup.current", c->ts_ns);
-    out->limit = figure(p, c->upid, "cgroup.limit", c->ts_ns);
-    f.id = figure(p, c->upid, "cgroup.id", c->ts_ns);
+    out->current = counter_at(p, c->upid, "cgroup.current", c->ts_ns);
+    out->limit = counter_at(p, c->upid, "cgroup.limit", c->ts_ns);
+    f.id = counter_at(p, c->upid, "cgroup.id", c->ts_ns);
     for (int k = 0; k < HW_GROUP_KIND_COUNT; k++)
-        out->kinds[k] = figure(p, c->upid, counters[k], c->ts_ns);
+        out->kinds[k] = counter_at(p, c->upid, counters[k], c->ts_ns);
     out->kinds[HW_GROUP_FILE] =
         without_shmem(out->kinds[HW_GROUP_FILE], out->kinds[HW_GROUP_SHMEM]);
     int rc = find_spans(p, &spans);

@@ -1,11 +1,12 @@
 /*
- * group_members.h - who filled a memory group: its figures beside those of its recorded processes
+ * group_members.h - a memory cgroup: its figures and those of its recorded processes
  *
- * Why:     a container is killed for what all its processes hold together. The account of each says whose
- *          memory it is, the kernel how much the group has.
- * Shapes:  a moment and a group: a reading that had its figures. Each process of that group is a member with its
- *          reading next to the moment, if it lived then. Shared pages are divided by those who share them, recorded
- *          or not (pss), so sums over members count nothing twice.
+ * Why:     a container is killed for what all its processes hold together. The account of each says
+ *          whose memory it is, the kernel how much the group has.
+ * Shapes:  a reading with figures of a group gives the moment and the group. Each process of that
+ *          group that existed then is a member, with its reading nearest to the moment. Shared
+ *          pages are divided among all processes that share them, recorded or not (pss), so sums
+ *          over members count nothing twice.
  * Units:   bytes; -1 = the kernel did not say.
  * Errors:  HW_ENOMEM; HW_ENOTFOUND: no reading has figures of a group.
  * Cost:    that of memory_parts.h for each member.
@@ -21,7 +22,7 @@
 #include "views/account/memory_parts.h"
 #include "views/time/series.h"
 
-/* What the kernel counts apart: id, its counter, its word. */
+/* What the kernel counts separately: id, counter, the kernel's word. */
 #define HW_GROUP_KINDS(X)                                                                          \
     X(ANON, "cgroup.anon", "anon")                                                                 \
     X(FILE, "cgroup.file", "file")                                                                 \
@@ -39,8 +40,8 @@ enum hw_group_kind {
 struct hw_group_member {
     hw_upid upid;
     int64_t ts_ns;                     /* of its reading */
-    double rss, pss;                   /* as far as they are in memory */
-    double kinds[HW_GROUP_KIND_COUNT]; /* pss; file: without shmem; kernel: its page tables */
+    double rss, pss;                   /* in memory, without swap */
+    double kinds[HW_GROUP_KIND_COUNT]; /* pss; file: without shmem; kernel: page tables */
 };
 
 struct hw_group_members {
@@ -49,10 +50,10 @@ struct hw_group_members {
     HW_VEC(struct hw_group_member) members;            /* the largest first */
     double of_members[HW_GROUP_KIND_COUNT];
     double parts[HW_PART_COUNT]; /* of all members, pss */
-    size_t n_ended, n_elsewhere; /* recorded processes that did not live then; of other groups */
+    size_t n_ended, n_elsewhere; /* recorded processes that did not exist then; of other groups */
 };
 
-/* The reading with the most in the group (peak), or the one next to ts_ns. */
+/* At the reading nearest to *ts_ns; ts_ns NULL: the one with the most in the group. */
 int hw_group_members_find(const struct hw_profile *p, const struct hw_series_list *list,
                           const int64_t *ts_ns, struct hw_group_members *out);
 void hw_group_members_done(struct hw_group_members *g);

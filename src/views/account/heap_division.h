@@ -1,12 +1,13 @@
 /*
- * heap_division.h - the allocator's mappings, divided among live blocks, rounding, what is older, and what is free
+ * heap_division.h - the allocator's memory, divided into live, rounding, older and free
  *
- * Shapes:  resident memory goes by sizes: what is neither live nor rounding nor older is free. Of the proportional
- *          set size, pages that no other process has are first what the process allocated itself: a forked child shares
- *          what is its parent's.
+ * Shapes:  resident memory is divided by sizes: what is neither live nor rounding nor older is
+ *          free. In the proportional set size, unshared pages belong first to what the process
+ *          allocated itself, since a forked child shares its parent's memory.
  * Units:   bytes.
  * Owns:    nothing.
- * Errors:  none; the sums of all parts are those of the mappings, with HW_PART_MOVED where more is live than there is.
+ * Errors:  none; the parts always add up to the mappings: HW_PART_MOVED is negative if more is live
+ *          than is resident.
  * Threads: pure.
  * Source:  doc/design/accounting.md
  */
@@ -20,21 +21,22 @@
 /* The allocator's mappings together. */
 struct hw_heap_memory {
     struct hw_part_bytes all;
-    double own; /* of all.rss: on pages that no other process has */
+    double own; /* of all.rss: on unshared pages */
     double size;
-    double blocks_size, blocks_resident; /* of them: large blocks, resident or swapped */
+    double blocks_size,
+        blocks_resident; /* large blocks: their size, and what is resident or swapped */
     bool is_glibc;
 };
 
 struct hw_heap_use {
     double live, rounding, older; /* by size, resident or not */
-    double least_rounding; /* of sites with blocks of several sizes an estimate's lower end */
+    double least_rounding;        /* lower bound, as sites with several block sizes are estimated */
     bool older_known;
 };
 
-/* Live memory that is neither in memory nor swapped. No large block is free: what they have beyond what is in
- * use belongs to somebody else, who may not have touched it either. Another allocator's rounding is an estimate of
- * another kind, and says nothing here. */
+/* Live memory that is neither resident nor swapped. Large blocks are never free: if they are larger
+ * than all memory in use, the excess belongs to something else and may be untouched, too. Rounding
+ * only counts for glibc, as other allocators' rounding is too rough an estimate. */
 double hw_heap_untouched(const struct hw_heap_memory *h, const struct hw_heap_use *u);
 /* Adds to m's parts; sets untouched and older_or_free. */
 void hw_heap_divide(const struct hw_heap_memory *h, const struct hw_heap_use *u,

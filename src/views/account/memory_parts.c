@@ -18,7 +18,7 @@ struct find {
     const struct hw_process_view *view;
     struct hw_memory_parts *out;
     struct hw_heap_memory heap;
-    HW_VEC(int64_t) times; /* of the process's mappings, in order */
+    HW_VEC(int64_t) times; /* of readings of the process's mappings, sorted */
     bool is_jvm, is_node, is_python;
 };
 
@@ -33,7 +33,7 @@ static bool begins(struct hw_bytes s, const char *with)
     return s.n >= n && memcmp(s.p, with, n) == 0;
 }
 
-static bool holds(struct hw_bytes s, const char *what)
+static bool contains(struct hw_bytes s, const char *what)
 {
     return memmem(s.p, s.n, what, strlen(what)) != NULL;
 }
@@ -61,12 +61,13 @@ static bool is_program(const struct find *f, struct hw_bytes path)
     struct hw_bytes base = base_of(path);
     const struct hw_process *process = &f->p->processes.v[f->view->upid.v];
     struct hw_bytes program = base_of(text(f, process->name));
-    return holds(base, ".so.") || (base.n > 3 && memcmp(base.p + base.n - 3, ".so", 3) == 0) ||
-           holds(path, "/bin/") || holds(path, "/sbin/") || holds(path, "/libexec/") ||
+    return contains(base, ".so.") || (base.n > 3 && memcmp(base.p + base.n - 3, ".so", 3) == 0) ||
+           contains(path, "/bin/") || contains(path, "/sbin/") || contains(path, "/libexec/") ||
            (program.n && hw_bytes_equal(base, program));
 }
 
-/* By name only where nobody knows better: the recorder names what is its own ([heapwise...). */
+/* The profiler's memory is only recognized by path if the recorder did not name it
+ * ([heapwise...). */
 static enum hw_memory_part part_of_file(const struct find *f, struct hw_bytes path)
 {
     static const struct {
@@ -143,7 +144,7 @@ static void find_runtime(struct find *f, struct hw_bytes path)
 
 /* ---- the reading ---- */
 
-/* The account's counters are bytes: what is below zero was written by nobody who measured. */
+/* The account's counters are bytes: negative ones are ignored as damaged. */
 static bool counter_at(const struct find *f, const char *name, int64_t ts_ns, double *out)
 {
     int64_t at;
@@ -154,7 +155,7 @@ static bool counter_at(const struct find *f, const char *name, int64_t ts_ns, do
     return true;
 }
 
-static double away(int64_t a, int64_t b)
+static double distance(int64_t a, int64_t b)
 {
     return fabs((double)a - (double)b);
 }
@@ -165,7 +166,7 @@ static int by_time(const void *pa, const void *pb)
     return a < b ? -1 : a > b;
 }
 
-/* A trace may have as many readings as it likes. */
+/* A list for bsearch(), since a trace may have any number of readings. */
 static int find_times(struct find *f)
 {
     bool sorted = true;
@@ -188,8 +189,8 @@ static bool has_mappings(const struct find *f, int64_t ts_ns)
     return f->times.n && bsearch(&ts_ns, f->times.v, f->times.n, sizeof *f->times.v, by_time);
 }
 
-/* The reading next to the moment. One that is much smaller than what was live then is of another time of the
- * program's life, however near it is: a process grows in the milliseconds behind its start. */
+/* Finds the reading nearest to the moment. One much smaller than what was live at the moment does
+ * not fit, however near it is: a process grows within milliseconds after its start. */
 static bool find_account(struct find *f, int64_t ts_ns, double live)
 {
     const struct hw_strings *strings = hw_callsites_strings(f->p->callsites);
@@ -200,7 +201,7 @@ static bool find_account(struct find *f, int64_t ts_ns, double live)
         if (c->upid.v != f->view->upid.v || !hw_bytes_equal(hw_strings_get(strings, c->name), want))
             continue;
         bool fits = c->value >= live / 2;
-        bool nearer = away(c->ts_ns, ts_ns) <= away(f->out->ts_ns, ts_ns);
+        bool nearer = distance(c->ts_ns, ts_ns) <= distance(f->out->ts_ns, ts_ns);
         if (found && (fits != best_fits ? best_fits : !nearer))
             continue;
         if (!has_mappings(f, c->ts_ns))
@@ -212,7 +213,7 @@ static bool find_account(struct find *f, int64_t ts_ns, double live)
     return found;
 }
 
-/* Those that were read for the account come before others (--smaps). */
+/* Readings made for the account are preferred to others (--smaps). */
 static bool find_reading(struct find *f, int64_t ts_ns, double live)
 {
     struct hw_memory_parts *m = f->out;
@@ -220,16 +221,16 @@ static bool find_reading(struct find *f, int64_t ts_ns, double live)
     m->by_owner = find_account(f, ts_ns, live);
     for (size_t i = 0; !m->by_owner && i < f->p->smaps.n; i++) {
         const struct hw_smaps_row *r = &f->p->smaps.v[i];
-        if (r->upid.v != f->view->upid.v || away(r->ts_ns, ts_ns) >= best)
+        if (r->upid.v != f->view->upid.v || distance(r->ts_ns, ts_ns) >= best)
             continue;
-        best = away(r->ts_ns, ts_ns);
+        best = distance(r->ts_ns, ts_ns);
         m->ts_ns = r->ts_ns;
     }
     return m->by_owner || best < INFINITY;
 }
 
-/* What of managed heaps is used and free, from outside. */
-static const char *unsaid_of(const struct find *f)
+/* What the runtime does not tell from outside about its heaps. */
+static const char *find_unsaid(const struct find *f)
 {
     double v;
     bool told = counter_at(f, "jvm.heap.used", f->out->ts_ns, &v);
@@ -251,7 +252,7 @@ static void add(struct hw_part_bytes *to, const struct hw_part_bytes *b)
     to->swap += b->swap;
 }
 
-/* Mappings that were told one by one have no such figure, but all its parts. */
+/* Mappings recorded one by one have no total, but all its parts. */
 static double resident_of(const struct hw_smaps_row *r)
 {
     return r->rss_kb ? bytes_of(r->rss_kb)
@@ -259,8 +260,8 @@ static double resident_of(const struct hw_smaps_row *r)
                            bytes_of(r->shared_clean_kb) + bytes_of(r->shared_dirty_kb);
 }
 
-static void take_heap(struct find *f, const struct hw_smaps_row *r, const struct hw_part_bytes *b,
-                      double size)
+static void add_heap(struct find *f, const struct hw_smaps_row *r, const struct hw_part_bytes *b,
+                     double size)
 {
     struct hw_bytes path = text(f, r->path);
     add(&f->heap.all, b);
@@ -273,7 +274,7 @@ static void take_heap(struct find *f, const struct hw_smaps_row *r, const struct
     f->heap.blocks_resident += b->rss + b->swap;
 }
 
-static int take_entry(struct find *f, const struct hw_smaps_row *r, const struct hw_part_bytes *b)
+static int add_entry(struct find *f, const struct hw_smaps_row *r, const struct hw_part_bytes *b)
 {
     struct hw_memory_parts *m = f->out;
     struct hw_part_entry e = {.part = part_of(f, text(f, r->path)),
@@ -292,8 +293,8 @@ static int by_name(const void *pa, const void *pb)
     return a->name.v < b->name.v ? -1 : a->name.v > b->name.v;
 }
 
-/* One entry for each name. */
-static void join_entries(struct hw_memory_parts *m)
+/* Merges entries of the same name. */
+static void merge_entries(struct hw_memory_parts *m)
 {
     size_t n = 0;
     if (m->entries.n)
@@ -311,30 +312,30 @@ static void join_entries(struct hw_memory_parts *m)
     m->entries.n = n;
 }
 
-static bool is_of(const struct find *f, const struct hw_smaps_row *r)
+static bool is_in_reading(const struct find *f, const struct hw_smaps_row *r)
 {
     return r->upid.v == f->view->upid.v && r->ts_ns == f->out->ts_ns;
 }
 
-static int take_mappings(struct find *f)
+static int add_mappings(struct find *f)
 {
     int rc = HW_OK;
     for (size_t i = 0; i < f->p->smaps.n; i++)
-        if (is_of(f, &f->p->smaps.v[i]))
+        if (is_in_reading(f, &f->p->smaps.v[i]))
             find_runtime(f, text(f, f->p->smaps.v[i].path));
     for (size_t i = 0; rc == HW_OK && i < f->p->smaps.n; i++) {
         const struct hw_smaps_row *r = &f->p->smaps.v[i];
         struct hw_part_bytes b = {resident_of(r), bytes_of(r->pss_kb), bytes_of(r->swap_kb)};
-        if (!is_of(f, r))
+        if (!is_in_reading(f, r))
             continue;
         add(&f->out->total, &b);
         struct hw_bytes path = text(f, r->path);
         if (is_heap(path))
-            take_heap(f, r, &b, bytes_of(r->size_kb));
+            add_heap(f, r, &b, bytes_of(r->size_kb));
         else
-            rc = take_entry(f, r, &b);
+            rc = add_entry(f, r, &b);
     }
-    join_entries(f->out);
+    merge_entries(f->out);
     return rc;
 }
 
@@ -349,9 +350,9 @@ static int by_part(const void *pa, const void *pb)
 
 /* ---- inside the allocator ---- */
 
-/* What the recorder has summed, brought to the live bytes of the reading. False: of a moment when nothing is live,
- * or not known. */
-static bool take_rounding(struct find *f, const hw_values *values, struct hw_heap_use *u)
+/* Takes the sum that the recorder made, scaled to the live bytes of the reading. False: there is
+ * none, or nothing is live at this moment. */
+static bool use_recorded_rounding(struct find *f, const hw_values *values, struct hw_heap_use *u)
 {
     double live = 0, rounding = 0;
     f->out->rounding_by_sample = hw_rounding_is_recorded(f->p, f->view->upid);
@@ -365,8 +366,8 @@ static bool take_rounding(struct find *f, const hw_values *values, struct hw_hea
     return true;
 }
 
-/* By site, as each has sizes of its own; of a moment when nothing is live: of all it ever asked. */
-static void find_rounding(const struct find *f, const hw_values *values, struct hw_heap_use *u)
+/* Estimates by site, as each has its own sizes; if nothing is live, from all it ever allocated. */
+static void estimate_rounding(const struct find *f, const hw_values *values, struct hw_heap_use *u)
 {
     enum hw_rounding how = f->heap.is_glibc ? HW_ROUNDING_GLIBC : HW_ROUNDING_CLASSES;
     double bytes = 0, rounding = 0, least = 0;
@@ -386,23 +387,24 @@ static void find_rounding(const struct find *f, const hw_values *values, struct 
     u->least_rounding = bytes > 0 ? u->live * least / bytes : 0;
 }
 
-static bool began_before(const struct find *f)
+static bool started_before(const struct find *f)
 {
     for (size_t i = 0; i < f->p->dumps.n; i++)
         if (f->p->dumps.v[i].upid.v == f->view->upid.v)
             return !(f->p->dumps.v[i].flags & HW_DUMP_FROM_STARTUP);
-    /* Without a dump nothing is known of its blocks: it was there and allocated nothing meanwhile, or is a forked child, whose
-     * heap is its parent's, and that was not recorded. */
+    /* Without a dump nothing is known of its blocks: it was running already and allocated nothing,
+     * or it is a forked child of an unrecorded parent, whose heap it has. */
     return true;
 }
 
-/* The allocator's own figure counts what is older, too: with what was live when it was asked, which may be long before
- * the reading (it is asked at a sample). Recorders that do not tell that are believed only if it was the same moment. */
+/* The allocator's own figure includes what is older. It is compared with what was live when the
+ * allocator was asked, which may be long before the reading (it is asked at a sample). If the
+ * recorder did not write that, the figure only counts if it is of the same moment. */
 static void find_older(const struct find *f, struct hw_heap_use *u)
 {
     double in_use, blocks = 0, live = u->live, rounding = u->rounding;
     int64_t at;
-    if (!began_before(f)) {
+    if (!started_before(f)) {
         u->older_known = true;
         return;
     }
@@ -412,7 +414,7 @@ static void find_older(const struct find *f, struct hw_heap_use *u)
     if (counter_at(f, "account.in_use.live", at, &live)) {
         if (!counter_at(f, "account.in_use.rounding", at, &rounding))
             rounding = u->live > 0 ? u->rounding * live / u->live : 0;
-    } else if (away(at, f->out->live_ts_ns) > SAME_MOMENT_NS) {
+    } else if (distance(at, f->out->live_ts_ns) > SAME_MOMENT_NS) {
         return;
     }
     u->older_known = true;
@@ -420,8 +422,9 @@ static void find_older(const struct find *f, struct hw_heap_use *u)
     f->out->older_ts_ns = at;
 }
 
-/* A program that allocates while its mappings are read has more live behind that than they had. The live bytes of the
- * mappings' own moment lie between those before and behind: as much as there is room for. */
+/* A program that allocates while its mappings are read has more live bytes afterwards than the
+ * mappings show. The live bytes while reading are between those before and after: as many as
+ * fit. */
 static void fit_live(const struct find *f, struct hw_heap_use *u)
 {
     const struct hw_heap_memory *h = &f->heap;
@@ -437,8 +440,9 @@ static void fit_live(const struct find *f, struct hw_heap_use *u)
     u->least_rounding *= share;
 }
 
-/* Nobody touches what alignment leaves around a block: it is no memory of anybody's. */
-static void leave_gaps_out(struct find *f)
+/* The gaps that alignment leaves around large blocks are never touched: they do not count at
+ * all. */
+static void subtract_gaps(struct find *f)
 {
     struct hw_heap_memory *h = &f->heap;
     double gaps;
@@ -463,8 +467,8 @@ static struct hw_heap_use find_use(struct find *f, const hw_values *values, int6
     m->error = hw_value_error(&live, HW_METRIC_SPACE, f->view->interval_bytes);
     if (live.space > 0)
         m->error *= sqrt(u.live / (double)live.space);
-    if (!take_rounding(f, values, &u))
-        find_rounding(f, values, &u);
+    if (!use_recorded_rounding(f, values, &u))
+        estimate_rounding(f, values, &u);
     find_older(f, &u);
     fit_live(f, &u);
     m->requested = u.live;
@@ -473,7 +477,7 @@ static struct hw_heap_use find_use(struct find *f, const hw_values *values, int6
 
 /* ---- what was not read ---- */
 
-static void close_sum(struct find *f)
+static void add_unread(struct find *f)
 {
     struct hw_memory_parts *m = f->out;
     double rss, swap, cut;
@@ -503,18 +507,18 @@ int hw_memory_parts_find(const struct hw_profile *p, const struct hw_process_vie
         rc = HW_ENOTFOUND;
     hw_vec_done(&f.times);
     if (rc == HW_OK)
-        rc = take_mappings(&f);
+        rc = add_mappings(&f);
     if (rc < 0) {
         hw_memory_parts_done(out);
         return rc;
     }
-    leave_gaps_out(&f);
+    subtract_gaps(&f);
     struct hw_heap_use use = find_use(&f, values, ts_ns);
     hw_heap_divide(&f.heap, &use, out);
-    out->unsaid = unsaid_of(&f);
+    out->unsaid = find_unsaid(&f);
     if (out->allocator == HW_BLOCKS_UNKNOWN && out->by_owner && f.heap.is_glibc)
         out->allocator = HW_BLOCKS_GLIBC;
-    close_sum(&f);
+    add_unread(&f);
     if (out->entries.n)
         qsort(out->entries.v, out->entries.n, sizeof *out->entries.v, by_part);
     return HW_OK;

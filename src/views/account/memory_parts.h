@@ -1,13 +1,13 @@
 /*
  * memory_parts.h - a process's resident memory, divided among owners without remainder
  *
- * Why:     "why does this process hold 4 GB?" A profile of malloc answers for a part of it. The
- *          recorder read all mappings by owner at each dump; with the live bytes of the same moment
- *          they are an account that closes.
+ * Why:     "why does this process hold 4 GB?" A profile of malloc explains only a part of it. The
+ *          recorder reads all mappings by owner at each dump; with the live bytes of the same
+ *          moment they explain all of it.
  * Shapes:  parts add up to rss, pss and swap, whatever the sources say: what they disagree about is
- *          a part of its own with a sign (moved). Entries are the mappings by name below the parts,
- *          the largest first; those of the allocator are none, as its memory is divided anew.
- * Units:   bytes; pss: shared pages divided by those who share them.
+ *          a part of its own with a sign (moved). Entries are the mappings of each part by name,
+ *          the largest first. The allocator's mappings are not among them, as they are divided.
+ * Units:   bytes; pss: shared pages divided among the processes that share them.
  * Errors:  HW_ENOMEM; HW_ENOTFOUND: the trace has no reading of this process's mappings.
  * Cost:    O(smaps + counters + callsites).
  * Threads: pure; the profile must be frozen.
@@ -25,7 +25,7 @@
 #include "model/profile.h"
 #include "views/time/process.h"
 
-/* In the order in which they are shown: id, the word of the first line, what it is. */
+/* In the order in which they are shown: id, name, description. */
 #define HW_MEMORY_PARTS(X)                                                                         \
     X(LIVE, "live", "requested by the program and not freed")                                      \
     X(ROUNDING, "rounding", "headers, and blocks rounded up to the allocator's sizes")             \
@@ -54,7 +54,7 @@ struct hw_part_bytes {
 
 struct hw_part_entry {
     enum hw_memory_part part;
-    hw_str_id name; /* as in the mappings; "" = without one */
+    hw_str_id name; /* as in the mappings; "" = none */
     struct hw_part_bytes bytes;
     double size;
     uint64_t n_mappings;
@@ -63,32 +63,30 @@ struct hw_part_entry {
 struct hw_memory_parts {
     int64_t ts_ns;       /* of the reading */
     int64_t live_ts_ns;  /* of the live bytes in it */
-    int64_t older_ts_ns; /* of what is older than the recording; 0 = not told, or there is none */
+    int64_t older_ts_ns; /* of the figure of older memory; 0 = unknown, or there is none */
     struct hw_part_bytes total, parts[HW_PART_COUNT];
     HW_VEC(struct hw_part_entry) entries; /* by part, the largest first */
     double requested;                     /* live bytes, resident or not */
     double error;                         /* of that: two standard errors */
     double untouched;                     /* of that: never written, so not resident */
-    double page_tables; /* the kernel's for the process; -1 = unknown; not in rss */
-    bool older_or_free; /* nothing tells these two apart: all is in OLDER */
+    double page_tables; /* of the process, in the kernel; not in rss; -1 = unknown */
+    bool older_or_free; /* OLDER and FREE cannot be separated: all is in OLDER */
     bool is_cut;        /* not all mappings were read */
-    const char
-        *unsaid; /* what the process's runtime does not tell of its heaps; NULL = it has none */
-    enum hw_block_rule allocator; /* as its library among the mappings tells */
-    bool
-        rounding_by_sample; /* the recorder has summed it by each sample's size; else an estimate */
-    bool by_owner;          /* the recorder told the allocator's mappings apart */
+    const char *unsaid; /* what the runtime does not tell about its heaps; NULL = no runtime */
+    enum hw_block_rule allocator; /* by its library among the mappings */
+    bool rounding_by_sample; /* summed by the recorder from each sample's size; else an estimate */
+    bool by_owner;           /* the recorder identified the allocator's mappings */
 };
 
 const char *hw_memory_part_name(enum hw_memory_part p);
 const char *hw_memory_part_what(enum hw_memory_part p);
-/* An entry's name for people: "without a name", "/usr/lib/libz.so". */
+/* An entry's shown name: "without a name", "/usr/lib/libz.so". */
 const char *hw_memory_entry_name(const struct hw_profile *p, const struct hw_part_entry *e);
 
-/* Is a mapping with this name memory that processes share, and no file of a disk? */
+/* Whether a mapping with this name is shared memory, not a file on a disk. */
 bool hw_memory_is_shared(struct hw_bytes path);
 
-/* At the reading next to ts_ns. values: all callsites of the process then. */
+/* At the reading nearest to ts_ns. values: of all the process's callsites at ts_ns. */
 int hw_memory_parts_find(const struct hw_profile *p, const struct hw_process_view *v, int64_t ts_ns,
                          const hw_values *values, struct hw_memory_parts *out);
 void hw_memory_parts_done(struct hw_memory_parts *m);

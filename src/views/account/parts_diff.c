@@ -15,7 +15,7 @@ static double change(const struct hw_parts_diff_row *r)
     return r->b - r->a;
 }
 
-/* Live bytes are an estimate, and what the allocator has beside them is what they leave. */
+/* Live bytes are an estimate; the allocator's other parts are the rest, so they have its error. */
 static double error_of(enum hw_memory_part part, const struct hw_memory_parts *m, double live_error)
 {
     switch (part) {
@@ -31,8 +31,8 @@ static double error_of(enum hw_memory_part part, const struct hw_memory_parts *m
     }
 }
 
-static int take_entries(struct hw_parts_diff *d, const struct hw_parts_diff_side *side,
-                        enum hw_memory_part part, bool is_b)
+static int add_entries(struct hw_parts_diff *d, const struct hw_parts_diff_side *side,
+                       enum hw_memory_part part, bool is_b)
 {
     for (size_t i = 0; i < side->parts->entries.n; i++) {
         const struct hw_part_entry *e = &side->parts->entries.v[i];
@@ -52,8 +52,8 @@ static int by_name(const void *pa, const void *pb)
     return strcmp(a->name, b->name);
 }
 
-/* One row for each name, of those from the first on. */
-static void join_rows(struct hw_parts_diff *d, size_t first)
+/* Merges rows of the same name, from `first` on. */
+static void merge_rows(struct hw_parts_diff *d, size_t first)
 {
     size_t n = first;
     if (d->rows.n > first)
@@ -77,9 +77,8 @@ static int by_change(const void *pa, const void *pb)
     return x > y ? -1 : x < y ? 1 : strcmp(a->name, b->name);
 }
 
-static int take_part(struct hw_parts_diff *d, const struct hw_parts_diff_side *a,
-                     const struct hw_parts_diff_side *b, enum hw_memory_part part,
-                     double live_error)
+static int add_part(struct hw_parts_diff *d, const struct hw_parts_diff_side *a,
+                    const struct hw_parts_diff_side *b, enum hw_memory_part part, double live_error)
 {
     struct hw_parts_diff_row r = {
         .part = part,
@@ -89,10 +88,10 @@ static int take_part(struct hw_parts_diff *d, const struct hw_parts_diff_side *a
     if (hw_vec_push(&d->rows, r) < 0)
         return HW_ENOMEM;
     size_t first = d->rows.n;
-    int rc = take_entries(d, a, part, /* is_b = */ false);
+    int rc = add_entries(d, a, part, /* is_b = */ false);
     if (rc == HW_OK)
-        rc = take_entries(d, b, part, /* is_b = */ true);
-    join_rows(d, first);
+        rc = add_entries(d, b, part, /* is_b = */ true);
+    merge_rows(d, first);
     if (d->rows.n > first)
         qsort(&d->rows.v[first], d->rows.n - first, sizeof *d->rows.v, by_change);
     return rc;
@@ -104,7 +103,7 @@ int hw_parts_diff_make(const struct hw_parts_diff_side *a, const struct hw_parts
     int rc = HW_OK;
     *out = (struct hw_parts_diff){.rss = {.a = a->parts->total.rss, .b = b->parts->total.rss}};
     for (int p = 0; rc == HW_OK && p < HW_PART_COUNT; p++)
-        rc = take_part(out, a, b, (enum hw_memory_part)p, live_error);
+        rc = add_part(out, a, b, (enum hw_memory_part)p, live_error);
     if (rc < 0)
         hw_parts_diff_done(out);
     return rc;

@@ -1,12 +1,13 @@
 /*
  * parts_diff.h - which part of a process's memory grew between two readings
  *
- * Why:     two profiles may be alike while one process holds a gigabyte more: free memory inside the allocator,
- *          stacks, mappings. Sites cannot say so, as no site asked for it.
- * Shapes:  a row of every part in the parts' order, below it the mappings of that part by name, the largest
- *          change first; names are compared as text, as the two sides may be two traces. Rows of parts add up
- *          to rss.
- * Units:   bytes, resident. error: two standard errors of the change, of parts that live bytes decide.
+ * Why:     two profiles may be alike while one process holds a gigabyte more: free memory inside
+ *          the allocator, stacks, mappings. No site shows this, as no site asked for it.
+ * Shapes:  a row for each part in the order of the parts, below it the part's mappings by name, the
+ *          largest change first; names are compared as text, as the sides may be of two traces.
+ *          Rows of parts add up to rss.
+ * Units:   bytes, resident. error: two standard errors of the change, for parts that depend on live
+ *          bytes.
  * Owns:    rows; names are borrowed from the two profiles.
  * Errors:  HW_ENOMEM.
  * Threads: pure; the profiles must be frozen.
@@ -40,9 +41,9 @@ int hw_parts_diff_make(const struct hw_parts_diff_side *a, const struct hw_parts
                        double live_error, struct hw_parts_diff *out);
 void hw_parts_diff_done(struct hw_parts_diff *d);
 
-/* A page at least, and more than the error. */
+/* Whether the change is at least a page, and more than its error. */
 bool hw_parts_diff_is_sure(const struct hw_parts_diff_row *r);
-/* The program's part that grew most, or NULL when none surely did. */
+/* The program's part that grew most; NULL if no growth is sure. */
 const struct hw_parts_diff_row *hw_parts_diff_most(const struct hw_parts_diff *d);
 
 #endif

@@ -7,14 +7,14 @@
 
 #include "base/banned.h"
 
-#define SAME_MOMENT_NS 60e6 /* a dump is written within that */
+#define SAME_MOMENT_NS 60e6 /* a dump is written within this time */
 
-static double away(int64_t a, int64_t b)
+static double distance(int64_t a, int64_t b)
 {
     return fabs((double)a - (double)b);
 }
 
-static bool changes_nothing(const struct hw_profile *p, uint32_t dump)
+static bool is_without_change(const struct hw_profile *p, uint32_t dump)
 {
     size_t first, n;
     hw_alloc_rows_of_dump(&p->allocs, dump, &first, &n);
@@ -26,13 +26,13 @@ static bool changes_nothing(const struct hw_profile *p, uint32_t dump)
     return true;
 }
 
-/* From the one until the other, as the first dump behind both tells: all of them are differences. */
-static bool stays_same(const struct hw_profile *p, const struct hw_series *s, int64_t from,
-                       int64_t until)
+/* Whether no dump between the two times, up to the first one after both, has a change. */
+static bool is_unchanged(const struct hw_profile *p, const struct hw_series *s, int64_t from,
+                         int64_t until)
 {
     for (size_t i = 0; i < s->all.n; i++) {
         int64_t ts = p->dumps.v[s->all.v[i]].ts_ns;
-        if (ts > from && !changes_nothing(p, s->all.v[i]))
+        if (ts > from && !is_without_change(p, s->all.v[i]))
             return false;
         if (ts >= until)
             return true;
@@ -40,23 +40,24 @@ static bool stays_same(const struct hw_profile *p, const struct hw_series *s, in
     return false;
 }
 
-/* Of a busy machine's two readings lie apart; if the program did nothing meanwhile, that is the same. */
-static bool are_of_one_moment(const struct hw_profile *p, const struct hw_series_list *list,
-                              hw_upid upid, int64_t a, int64_t b)
+/* On a busy machine two readings may be apart; if the program did nothing in between, they still
+ * match. */
+static bool match_in_time(const struct hw_profile *p, const struct hw_series_list *list,
+                          hw_upid upid, int64_t a, int64_t b)
 {
-    bool same = away(a, b) <= SAME_MOMENT_NS, any = false;
+    bool same = distance(a, b) <= SAME_MOMENT_NS, any = false;
     for (size_t i = 0; !same && i < list->v.n; i++) {
         const struct hw_series *s = &list->v.v[i];
         if (s->upid.v != upid.v || s->kind != HW_HEAP_NATIVE)
             continue;
-        if (!stays_same(p, s, a < b ? a : b, a < b ? b : a))
+        if (!is_unchanged(p, s, a < b ? a : b, a < b ? b : a))
             return false;
         any = true;
     }
     return same || any;
 }
 
-/* As it was told with the measurement, which is a little older than its dump. */
+/* By the counters written with the measurement, a little before its dump. */
 static double missed_share(const struct hw_profile *p, hw_upid upid, int64_t ts_ns)
 {
     double blocks, missed;
@@ -83,7 +84,7 @@ int hw_pinned_find(const struct hw_profile *p, const struct hw_series_list *list
     *out = (struct hw_pinned){.whole = -1};
     for (size_t i = 0; s && i < s->shown.n; i++) {
         int64_t ts = p->dumps.v[s->shown.v[i]].ts_ns;
-        if (best != HW_ID_NONE && away(ts, m->ts_ns) > away(out->ts_ns, m->ts_ns))
+        if (best != HW_ID_NONE && distance(ts, m->ts_ns) > distance(out->ts_ns, m->ts_ns))
             continue;
         best = s->shown.v[i];
         out->ts_ns = ts;
@@ -102,7 +103,7 @@ int hw_pinned_find(const struct hw_profile *p, const struct hw_series_list *list
     out->missed = missed_share(p, upid, out->ts_ns);
     if (rc < 0)
         hw_pinned_done(out);
-    else if (!m->older_or_free && are_of_one_moment(p, list, upid, out->ts_ns, m->ts_ns))
+    else if (!m->older_or_free && match_in_time(p, list, upid, out->ts_ns, m->ts_ns))
         out->whole = fmax(0, m->parts[HW_PART_FREE].rss - out->pinned);
     return rc;
 }

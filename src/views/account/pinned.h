@@ -1,12 +1,13 @@
 /*
- * pinned.h - free memory of the allocator, divided: on pages that live blocks pin, and in whole pages
+ * pinned.h - the allocator's free memory: on pages that live blocks pin, and whole pages
  *
- * Why:     the first kind no call returns, only the blocks' end; the second one malloc_trim returns.
- * Shapes:  the heap malloc.pinned (record --pinned) has the first kind by callstack; the second is what it
- *          leaves of the account's free memory. Of measurements the one next to the account's reading counts; of
- *          one that is not of the same moment the rest is not told (whole < 0): both within 60 ms, or with no
- *          allocation and no free in between.
- *          Of a recording that is sampled, pinned is an estimate with an error, and so is what it leaves.
+ * Why:     pinned memory is only returned once the blocks are freed; whole pages by malloc_trim,
+ *          too.
+ * Shapes:  the heap malloc.pinned (record --pinned) has pinned memory by callstack; whole pages are
+ *          the rest of the account's free memory. The measurement nearest to the account's reading
+ *          counts. If it is not of the same moment, `whole` is unknown; the same moment means
+ *          within 60 ms, or without any allocation or free in between. In a sampled recording,
+ *          pinned is an estimate with an error, and so is `whole`.
  * Units:   bytes.
  * Owns:    values, live; hw_pinned_done frees them.
  * Errors:  HW_ENOMEM; HW_ENOTFOUND: it was not measured.
@@ -25,10 +26,10 @@
 struct hw_pinned {
     int64_t ts_ns; /* of the measurement */
     double pinned; /* by live blocks */
-    double error;  /* of that: two standard errors; 0: every block was known */
-    double missed; /* of a sample: the share of its blocks on pages that could not be looked at */
+    double error;  /* of that: two standard errors; 0: all blocks were known */
+    double missed; /* share of the blocks on pages that could not be read */
     uint64_t interval_bytes;
-    double whole;     /* free, in pages without a live block; < 0 = not known */
+    double whole;     /* free, in pages without a live block; < 0 = unknown */
     hw_values values; /* what each callstack pins */
     hw_values live;   /* what was live there then: the account may be of another moment */
 };

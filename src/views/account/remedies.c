@@ -6,8 +6,8 @@
 #include "base/banned.h"
 
 #define LEAST_SHARE 0.02 /* of resident memory */
-#define MUCH_ADDED                                                                                 \
-    0.15 /* of a site's live bytes: headers alone are less where blocks are no smaller than 64 */
+/* Share of a site's live bytes; headers alone are less for blocks of at least 64 bytes. */
+#define MUCH_ADDED 0.15
 
 static const char *const names[HW_REMEDY_COUNT] = {
 #define X(ID, name) [HW_REMEDY_##ID] = name,

@@ -1,13 +1,14 @@
 /*
- * remedies.h - what would give memory back that the program does not use, and how much
+ * remedies.h - how to return memory that the program does not use, and how much
  *
- * Why:     "12 MiB are free inside the allocator" is no answer: of some of it a call or a setting is all that is
- *          missing, of the rest code has to change.
- * Shapes:  rows, the largest first. Bytes are what the remedy returns once, of what the account has measured:
- *          whole free pages for malloc_trim, what a site's blocks pin for a pool of its own, what the allocator adds
- *          to a site's blocks for fewer and larger ones. is_most: an upper bound, as nothing told more.
- *          Where what is pinned was measured at another moment than the account was read, nothing is said of malloc_trim.
- *          Below HW_REMEDY_LEAST, or a fiftieth of resident memory, nothing is worth a change.
+ * Why:     "12 MiB are free inside the allocator" is no answer: a call or a setting returns some of
+ *          it, the rest needs a change of the code.
+ * Shapes:  rows, the largest first. Bytes are what a remedy returns once, as measured by the
+ *          account: whole free pages for malloc_trim, what a site's blocks pin for a pool of its
+ *          own, what the allocator adds to a site's blocks for fewer and larger ones. is_most: an
+ *          upper bound, as nothing better is known. If pinned memory was measured at another moment
+ *          than the account, there is no row for malloc_trim. Remedies below HW_REMEDY_LEAST or a
+ *          fiftieth of resident memory are left out.
  * Units:   bytes.
  * Threads: pure.
  * Source:  doc/design/accounting.md
@@ -45,19 +46,19 @@ struct hw_remedy {
     bool is_most;
 };
 
-/* What is known of a site: the one that pins most, and the one that most is added to. 0: none. */
+/* Facts of two sites: the one that pins most, and the one with the most rounding. 0: none. */
 struct hw_remedy_facts {
     enum hw_block_rule allocator;
-    bool knows_pins; /* it was measured what live blocks pin... */
+    bool knows_pins; /* pinned memory was measured */
     double whole,
-        whole_error; /* ...and left, in whole pages; < 0: at another moment than the account was read */
+        whole_error; /* free whole pages; < 0: measured at another moment than the account */
     double pinned, pinned_error;
     double rounding, rounding_error, rounding_live;
 };
 
 const char *hw_remedy_name(enum hw_remedy_kind k);
 
-/* At most HW_REMEDIES; how many. */
+/* Returns how many there are, at most HW_REMEDIES. */
 size_t hw_remedies_find(const struct hw_memory_parts *m, const struct hw_remedy_facts *f,
                         struct hw_remedy out[HW_REMEDIES]);
 

@@ -10,7 +10,7 @@
 
 #define PAGE      4096.0
 #define OWN_PAGES (128.0 * 1024)
-#define SLACK     0.01 /* of a mean that is one size, but for the figures' precision */
+#define SLACK     0.01 /* precision of a mean size when all blocks have the same */
 
 static double glibc_block(double size)
 {
@@ -39,14 +39,14 @@ double hw_rounding_of(enum hw_rounding r, double size)
     if (r == HW_ROUNDING_GLIBC && (one_size || size >= OWN_PAGES))
         return glibc_block(whole) - whole;
     if (r == HW_ROUNDING_GLIBC)
-        return size < 24 ? 32 - size : 8 + 7.5; /* a block's end lies anywhere in its step */
+        return size < 24 ? 32 - size : 8 + 7.5; /* blocks end anywhere in a step of 16 */
     double step = class_step(size);
     return one_size ? (whole <= 8 ? 8 : ceil(whole / step) * step) - whole : step / 2;
 }
 
 double hw_rounding_least(enum hw_rounding r, double size)
 {
-    if (r == HW_ROUNDING_CLASSES || !(size > 0)) /* its sizes are an estimate, too */
+    if (r == HW_ROUNDING_CLASSES || !(size > 0)) /* the classes are an estimate, too */
         return 0;
     return is_one_size(size) || size < 24 || size >= OWN_PAGES ? hw_rounding_of(r, size) : 8;
 }
