@@ -14,20 +14,19 @@
 
 /* Long expressions with many repetitions make glibc's regcomp slow and large. */
 enum { MAX_PATTERN = 512, MAX_NODES = 4000 };
-/* glibc makes a state of its automaton when a name first leads there, and keeps it: of an
- * expression that has another state after each letter, some 5 KB and 20 us a letter. So an
- * expression is compiled anew after this many letters. Searching, it begins again at each letter
- * with states of its own
- * ((a|b)*a(a|b){99}c took 5.4 s for 1024 letters); behind ^.* it begins once. */
-enum { MAX_NAME = 8192, MAX_WALKED = 16384, LOOK_BYTES = 1024 };
+/* glibc creates a state of its automaton when a name first reaches it, and keeps it: up to 5 KB and
+ * 20 us per letter, if every letter needs a new state. So an expression is compiled again after
+ * MAX_SEARCHED letters. A search also starts at every letter with states of its own
+ * ((a|b)*a(a|b){99}c took 5.4 s for 1024 letters); after ^.* it starts only once. */
+enum { MAX_NAME = 8192, MAX_SEARCHED = 16384, CHECK_BYTES = 1024 };
 
 enum pattern_kind { CONTAINS, EXACT, REGEX };
 
 struct expression {
     regex_t regex;
     int flags;
-    size_t walked; /* letters, since it was compiled */
-    bool failed;   /* there is none: no memory */
+    size_t searched; /* letters since it was compiled */
+    bool failed;     /* regex is not compiled: no memory */
     char text[MAX_PATTERN + 8];
 };
 
@@ -49,7 +48,7 @@ static const struct {
 
 /* ---- patterns ---- */
 
-/* Behind a bracket expression that begins at p; its end when it is not closed. */
+/* Returns the end of the bracket expression at p; the end of the text if it is not closed. */
 static const char *skip_bracket(const char *p)
 {
     p += 1 + (p[1] == '^');
@@ -61,12 +60,12 @@ static const char *skip_bracket(const char *p)
     return *p ? p + 1 : p;
 }
 
-/* glibc writes x+ as xx* and x{3} as xxx, copying x: a++++ doubles with each sign. Gives about how
- * many nodes come of it. */
+/* glibc compiles x+ as xx* and x{3} as xxx, copying x: a++++ doubles with each sign. Estimates the
+ * resulting number of nodes. */
 static double nodes_of(const char *p)
 {
-    double sum[MAX_PATTERN + 2] = {0},
-                             last = 0; /* by depth of parentheses; of what ended just now */
+    double sum[MAX_PATTERN + 2] = {0}; /* by depth of parentheses */
+    double last = 0;                   /* of the last item */
     size_t depth = 0;
     while (*p) {
         double times = 0, one = 1;
@@ -91,12 +90,12 @@ static double nodes_of(const char *p)
         last = times > 0 ? last * times : one;
         p = next;
     }
-    for (; depth > 0; depth--) /* not closed: refused by regcomp */
+    for (; depth > 0; depth--) /* not closed: regcomp refuses it */
         sum[0] += sum[depth];
     return sum[0];
 }
 
-/* "a+*+": means nothing more than one of them, but doubles the compiled expression each time. */
+/* "a+*+" means the same as a single repetition, but doubles the compiled expression each time. */
 static bool has_stacked_repetitions(const char *text)
 {
     bool repeated = false, in_brackets = false;
@@ -110,7 +109,7 @@ static bool has_stacked_repetitions(const char *text)
         } else if (*p == '[' && !in_brackets) {
             in_brackets = true;
             p += p[1] == '^';
-            p += p[1] == ']'; /* the first one stands for itself */
+            p += p[1] == ']'; /* a first ] is literal */
         } else if (*p == ']') {
             in_brackets = false;
         }
@@ -118,7 +117,7 @@ static bool has_stacked_repetitions(const char *text)
     return false;
 }
 
-/* glibc takes it for the letter, which it would not be between our own parentheses. */
+/* glibc takes a stray ) literally, but our own ( before it would match it. */
 static bool has_stray_parenthesis(const char *p)
 {
     size_t depth = 0;
@@ -131,9 +130,8 @@ static bool has_stray_parenthesis(const char *p)
     return false;
 }
 
-/* Patterns may come from a page. Counted repetitions multiply (glibc takes gigabytes to compile
- * ((a{99}){99}){99}), and back references make matching exponential: neither is needed for names.
- */
+/* Patterns may come from a page. Counted repetitions multiply (glibc needs gigabytes to compile
+ * ((a{99}){99}){99}), and back references make matching exponential: names need neither. */
 int hw_pattern_check_regex(const char *text, struct hw_error *err)
 {
     size_t n_counted = 0;
@@ -176,7 +174,7 @@ static int regex_new(struct hw_pattern *p, const char *text, struct hw_error *er
     if (!e)
         return HW_ENOMEM;
     e->flags = REG_EXTENDED | REG_NOSUB | (last[1] == 'i' ? REG_ICASE : 0);
-    /* First as it is, so that its mistakes are its own. */
+    /* First without our prefix, so that errors are about the user's text. */
     (void)snprintf(e->text, sizeof e->text, "%.*s", (int)(last - text - 1), text + 1);
     int rc = regcomp(&e->regex, e->text, e->flags);
     if (rc == 0) {
@@ -189,7 +187,7 @@ static int regex_new(struct hw_pattern *p, const char *text, struct hw_error *er
         p->regex = e;
         return HW_OK;
     }
-    (void)regerror(rc, &e->regex, message, sizeof message); /* cut when it is longer */
+    (void)regerror(rc, &e->regex, message, sizeof message); /* truncated if longer */
     free(e);
     return hw_fail(err, HW_EINVAL, 0, "regular expression %.100s: %s", text, message);
 }
@@ -205,12 +203,12 @@ static bool regex_matches(struct expression *e, const char *name)
 {
     size_t n = strnlen(name, MAX_NAME);
     regmatch_t all = {0, (regoff_t)n};
-    if (e->walked > MAX_WALKED && !e->failed) {
+    if (e->searched > MAX_SEARCHED && !e->failed) {
         regfree(&e->regex);
         e->failed = regcomp(&e->regex, e->text, e->flags) != 0;
-        e->walked = 0;
+        e->searched = 0;
     }
-    e->walked += n;
+    e->searched += n;
     return !e->failed && regexec(&e->regex, name, 0, &all, REG_STARTEND) == 0;
 }
 
@@ -274,7 +272,7 @@ static bool starts_stacks(enum hw_filter_kind k)
     return k == HW_FILTER_SHOW_FROM || k == HW_FILTER_PIVOT;
 }
 
-/* What is a filter of the page's, but has nothing to look at in a heap profile's stacks. */
+/* Filters of the page for which heap profiles' stacks have no data. */
 static int refuse_others(const char *text, struct hw_error *err)
 {
     static const struct {
@@ -358,8 +356,8 @@ bool hw_filters_keep_heap(const hw_filters *f, const char *heap)
 
 /* ---- matches ---- */
 
-/* A function's names and modules as filters see them: those of its file, then those shown. The source
- * file of a function that is told by it counts as a module. */
+/* A function's names and modules as filters see them: first those of its file, then those shown. A
+ * shown source file (hw_function_where) counts as a module. */
 struct texts {
     struct hw_strbuf name[2], module[2];
     size_t n; /* 1: both are the same */
@@ -399,14 +397,14 @@ static void texts_done(struct texts *t)
 }
 
 struct budget {
-    uint64_t until_ns; /* of this thread's processor time */
-    size_t bytes;      /* since that was looked at */
+    uint64_t until_ns; /* this thread's processor time */
+    size_t bytes;      /* matched since that was checked */
 };
 
 static bool is_spent(struct budget *e, size_t bytes)
 {
     e->bytes += bytes;
-    if (e->bytes < LOOK_BYTES)
+    if (e->bytes < CHECK_BYTES)
         return false;
     e->bytes = 0;
     return hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) > e->until_ns;
@@ -526,7 +524,7 @@ bool hw_filter_apply(const struct hw_filter_matches *m, uint32_t *path, size_t *
     }
     if (pivot_match && pivot) {
         *pivot = first_match(pivot_match, path, *n);
-        return *pivot < *n; /* a later filter may have taken it out */
+        return *pivot < *n; /* a later filter may have removed it */
     }
     return true;
 }

@@ -13,14 +13,14 @@
  *            M:    as SS, on the module's path
  *            HM:   as HS, on the module's path
  *            H:    as SS, on the heap's name
- *          A pattern is text (anywhere in the name, in either case), "text" (the whole name, as it
- *          is), /re/ or /re/i (POSIX extended, no back references, one repetition {n,m} up to 99;
- *          i: in either case). Filters apply in order; at most one of SFF and P.
+ *          A pattern is text (anywhere in the name, ignoring case), "text" (the whole
+ *          name, exactly), /re/ or /re/i (POSIX extended, no back references, one repetition {n,m}
+ *          up to 99; i: ignoring case). Filters apply in order; at most one of SFF and P.
  * Owns:    its copies of the texts.
  * Errors:  HW_EINVAL with a text for the user; HW_ENOMEM.
- * Cost:    each filter is matched once a function, not once a frame. Some expressions are slow on
- *          long names: an expression looks at a name's first 8 KiB, all of them at no more names
- *          when HW_FILTER_MAX_NS of processor time are over.
+ * Cost:    each filter is matched once per function, not per frame. Some expressions are slow on
+ *          long names: only a name's first 8 KiB are searched, and after HW_FILTER_MAX_NS of
+ *          processor time matching ends with HW_ETIMEOUT.
  * Source:  doc/design/views.md
  */
 #ifndef HW_VIEWS_FILTER_H
@@ -83,7 +83,7 @@ struct hw_filter_matches {
     size_t n_functions;
     uint8_t *v; /* owned: filter × function */
 };
-/* HW_ETIMEOUT: see Cost. */
+/* HW_ETIMEOUT: see Cost. namer, program: NULL = none. */
 int hw_filter_match(const hw_filters *f, const struct hw_callsites *cs,
                     const struct hw_functions *fns, const struct hw_namer *namer,
                     const struct hw_shown_program *program, struct hw_filter_matches *out);

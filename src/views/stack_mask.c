@@ -14,7 +14,7 @@ struct hw_stack_mask {
     const struct hw_profile *p;
     struct hw_flame_question q;
     const struct hw_filter_matches *matches;
-    uint8_t *answers; /* by callsite */
+    uint8_t *results; /* by callsite */
     hw_flame_path calls, path;
     int error;
 };
@@ -29,8 +29,8 @@ int hw_stack_mask_new(const struct hw_profile *p, const struct hw_functions *fns
     m->p = p;
     m->q = (struct hw_flame_question){.cs = p->callsites, .fns = fns, .flags = flags};
     m->matches = matches;
-    m->answers = calloc(hw_callsites_count(p->callsites) + 1, 1);
-    if (!m->answers) {
+    m->results = calloc(hw_callsites_count(p->callsites) + 1, 1);
+    if (!m->results) {
         hw_stack_mask_free(m);
         return HW_ENOMEM;
     }
@@ -42,13 +42,13 @@ void hw_stack_mask_free(struct hw_stack_mask *m)
 {
     if (!m)
         return;
-    free(m->answers);
+    free(m->results);
     hw_vec_done(&m->calls);
     hw_vec_done(&m->path);
     free(m);
 }
 
-static bool find_out(struct hw_stack_mask *m, hw_callsite_id c)
+static bool evaluate(struct hw_stack_mask *m, hw_callsite_id c)
 {
     int rc = hw_flame_path_of(&m->q, c, &m->calls, &m->path);
     if (rc < 0)
@@ -60,9 +60,9 @@ bool hw_stack_mask_keeps(struct hw_stack_mask *m, hw_callsite_id c)
 {
     if (!m)
         return true;
-    if (m->answers[c.v] == UNKNOWN)
-        m->answers[c.v] = find_out(m, c) ? KEPT : DROPPED;
-    return m->answers[c.v] == KEPT;
+    if (m->results[c.v] == UNKNOWN)
+        m->results[c.v] = evaluate(m, c) ? KEPT : DROPPED;
+    return m->results[c.v] == KEPT;
 }
 
 bool hw_stack_mask_keeps_heap(const struct hw_stack_mask *m, const struct hw_series *s)

@@ -49,9 +49,8 @@ static uint32_t parent_of(const void *node)
     return parent;
 }
 
-/* Moves the nodes that are kept to the front, and gives them their parents' new indexes. */
-static size_t close_gaps(char *nodes, size_t n, size_t bytes, const uint8_t *kept,
-                         uint32_t *renamed)
+/* Moves kept nodes to the front and updates their parents' indexes. */
+static size_t compact(char *nodes, size_t n, size_t bytes, const uint8_t *kept, uint32_t *new_index)
 {
     uint32_t n_kept = 0;
     for (size_t i = 0; i < n; i++) {
@@ -61,8 +60,8 @@ static size_t close_gaps(char *nodes, size_t n, size_t bytes, const uint8_t *kep
         memmove(to, nodes + i * bytes, bytes);
         uint32_t parent = parent_of(to);
         if (parent != HW_ID_NONE)
-            memcpy(to, &renamed[parent], sizeof parent);
-        renamed[i] = n_kept++;
+            memcpy(to, &new_index[parent], sizeof parent);
+        new_index[i] = n_kept++;
     }
     return n_kept;
 }
@@ -71,9 +70,9 @@ int hw_tree_focus(const struct hw_tree_focus *f, void *nodes, size_t *n)
 {
     hw_autofree uint8_t *below = calloc(*n + 1, 1);
     hw_autofree uint8_t *kept = calloc(*n + 1, 1);
-    hw_autofree uint32_t *renamed = calloc(*n + 1, sizeof *renamed);
+    hw_autofree uint32_t *new_index = calloc(*n + 1, sizeof *new_index);
     char *all = nodes;
-    if (!below || !kept || !renamed)
+    if (!below || !kept || !new_index)
         return HW_ENOMEM;
     for (size_t i = 0; i < *n; i++) {
         char *node = all + i * f->node_bytes;
@@ -86,6 +85,6 @@ int hw_tree_focus(const struct hw_tree_focus *f, void *nodes, size_t *n)
         if (kept[i] && parent != HW_ID_NONE)
             kept[parent] = 1;
     }
-    *n = close_gaps(all, *n, f->node_bytes, kept, renamed);
+    *n = compact(all, *n, f->node_bytes, kept, new_index);
     return HW_OK;
 }

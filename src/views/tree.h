@@ -20,12 +20,12 @@
 struct hw_tree_index {
     struct hw_map64 labels; /* key of a label -> dense number */
     struct hw_map64 nodes;  /* parent + 1, number of the label -> node */
-    uint64_t last_key;      /* the node found last: siblings are often alike */
+    uint64_t last_key;      /* the node found last: consecutive lookups are often equal */
     uint32_t last_node;
     bool has_last;
 };
 
-/* The node below parent with this label; `next` when there is none yet, which is then noted. */
+/* The node below parent with this label; `next` if there was none, which is then inserted. */
 int hw_tree_index_find(struct hw_tree_index *x, uint32_t parent, uint64_t label, uint32_t next,
                        uint32_t *out);
 void hw_tree_index_done(struct hw_tree_index *x);
@@ -36,8 +36,8 @@ struct hw_tree_focus {
     void *ctx;
 };
 
-/* Keeps the nodes that match, are below one that does, or above one, with their own values. *n: how
- * many there are, then how many are left. */
+/* Keeps the nodes that match, and those below or above one that does, with their own values. *n:
+ * in: the number of nodes, out: how many are left. */
 int hw_tree_focus(const struct hw_tree_focus *f, void *nodes, size_t *n);
 
 #endif

@@ -1,14 +1,14 @@
 /*
  * In three steps:
  *
- *   rows      --merge_rows-->  merged paths: nodes (parent, ident), parents before children, with
- *                              the values that count and a chain of rows each
+ *   rows      --merge_rows-->  merged paths: nodes (parent, ident), parents before children, each
+ *                              with the values that count and a list of rows
  *   merged    --view_...--->   drafts: nodes of the view, parents before children, each with the
  *                              merged nodes it shows
- *   drafts    --put_in_order-> the forest: nodes with values, breadth first
+ *   drafts    --sort_drafts->  the forest: nodes with values, breadth first
  *
- * Filters depend on idents alone and merged rows have the same idents on their whole paths, so rows
- * of one merged node count or do not count together, and a merged node comes into a draft once.
+ * Filters depend only on idents, and merged rows have the same idents on their whole paths. So the
+ * rows of a merged node either all count or none does, and a draft has a merged node at most once.
  */
 #include "views/forest/frame_forest.h"
 
@@ -60,7 +60,7 @@ static void build_done(struct build *b)
     hw_vec_done(&b->members);
 }
 
-static bool stops(struct build *b)
+static bool is_cancelled(struct build *b)
 {
     return b->q->stop && ++b->steps % STOP_EVERY == 0 && b->q->stop(b->q->ctx);
 }
@@ -110,14 +110,14 @@ static int push_zeroes(hw_forest_number **v, size_t *n, size_t *cap, size_t n_va
 
 /* ---- rows to merged paths ---- */
 
-/* What a row hands down to those below it. */
-struct above {
+/* What rows inherit from the row inherited. */
+struct inherited {
     uint64_t shown;
     uint32_t node;
     bool hidden;
 };
 
-/* Every row behind its parent. Most sources are so already. */
+/* Orders rows parents first. Most sources are sorted already. */
 static int order_rows(struct build *b, uint32_t **out, size_t *n_out)
 {
     size_t n = b->s->n, done = 0;
@@ -172,11 +172,12 @@ static int merged_child(struct build *b, struct hw_map64 *children, uint32_t par
     return HW_OK;
 }
 
-static int merge_row(struct build *b, struct hw_map64 *children, struct above *above, uint32_t row)
+static int merge_row(struct build *b, struct hw_map64 *children, struct inherited *inherited,
+                     uint32_t row)
 {
-    static const struct above top = {0, HW_ID_NONE, false};
+    static const struct inherited top = {0, HW_ID_NONE, false};
     uint32_t ident = b->s->ident[row], parent = b->s->parent[row];
-    struct above a = parent == HW_ID_NONE ? top : above[parent];
+    struct inherited a = parent == HW_ID_NONE ? top : inherited[parent];
     struct hw_forest_mark mark = b->q->marks ? b->q->marks[ident] : (struct hw_forest_mark){0};
     int rc = HW_OK;
     if (!(mark.flags & HW_MARK_HIDE_FRAME)) {
@@ -185,7 +186,7 @@ static int merge_row(struct build *b, struct hw_map64 *children, struct above *a
         if (!a.hidden)
             rc = merged_child(b, children, a.node, ident, &a.node);
     }
-    above[row] = a;
+    inherited[row] = a;
     b->node_of[row] = a.hidden ? HW_ID_NONE : a.node;
     if (rc == HW_OK && b->node_of[row] != HW_ID_NONE && (b->q->show_all & ~a.shown) == 0)
         add_row(b, &b->merged_self.v[(size_t)a.node * b->n_values], row);
@@ -197,14 +198,14 @@ static int merge_rows(struct build *b)
     size_t n = 0;
     uint32_t *order = NULL;
     struct hw_map64 children = {0};
-    struct above *above = malloc((b->s->n + 1) * sizeof *above);
+    struct inherited *inherited = malloc((b->s->n + 1) * sizeof *inherited);
     b->node_of = malloc((b->s->n + 1) * sizeof *b->node_of);
-    int rc = above && b->node_of ? order_rows(b, &order, &n) : HW_ENOMEM;
+    int rc = inherited && b->node_of ? order_rows(b, &order, &n) : HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < b->s->n; i++)
         b->node_of[i] = HW_ID_NONE;
     for (size_t i = 0; rc == HW_OK && i < n; i++)
-        rc = stops(b) ? HW_ETIMEOUT : merge_row(b, &children, above, order[i]);
-    free(above);
+        rc = is_cancelled(b) ? HW_ETIMEOUT : merge_row(b, &children, inherited, order[i]);
+    free(inherited);
     free(order);
     hw_map64_done(&children);
     return rc;
@@ -217,9 +218,9 @@ static int draft_child(struct build *b, uint32_t parent, uint32_t ident, int32_t
 {
     uint64_t *at;
     bool fresh;
-    /* The tops of the two halves are not the same, so they stand below two numbers nobody has. */
-    uint32_t above = parent == HW_ID_NONE && depth < 0 ? HW_ID_NONE - 1 : parent;
-    int rc = hw_map64_at(&b->children, (uint64_t)above << 32 | ident, &at, &fresh);
+    /* The tops of the two halves must not merge: their parents are two unused numbers. */
+    uint32_t inherited = parent == HW_ID_NONE && depth < 0 ? HW_ID_NONE - 1 : parent;
+    int rc = hw_map64_at(&b->children, (uint64_t)inherited << 32 | ident, &at, &fresh);
     if (rc < 0)
         return rc;
     if (fresh) {
@@ -256,7 +257,7 @@ static bool is_pivot(const struct build *b, uint32_t merged)
     return b->q->marks && (b->q->marks[b->merged.v[merged].ident].flags & HW_MARK_PIVOT);
 }
 
-/* The paths themselves, or what of them is below pivots. */
+/* The whole paths, or their parts below pivots. */
 static int view_down(struct build *b, bool from_pivots)
 {
     hw_autofree uint32_t *draft_of = malloc((b->merged.n + 1) * sizeof *draft_of);
@@ -264,14 +265,14 @@ static int view_down(struct build *b, bool from_pivots)
     for (uint32_t m = 0; rc == HW_OK && m < b->merged.n; m++) {
         uint32_t parent = b->merged.v[m].parent;
         bool begins = from_pivots ? is_pivot(b, m) : parent == HW_ID_NONE;
-        uint32_t above = begins || parent == HW_ID_NONE ? HW_ID_NONE : draft_of[parent];
+        uint32_t inherited = begins || parent == HW_ID_NONE ? HW_ID_NONE : draft_of[parent];
         draft_of[m] = HW_ID_NONE;
-        if (stops(b))
+        if (is_cancelled(b))
             rc = HW_ETIMEOUT;
-        if (rc < 0 || (!begins && above == HW_ID_NONE))
+        if (rc < 0 || (!begins && inherited == HW_ID_NONE))
             continue;
-        int32_t depth = above == HW_ID_NONE ? 1 : b->drafts.v[above].depth + 1;
-        rc = draft_child(b, above, b->merged.v[m].ident, depth, &draft_of[m]);
+        int32_t depth = inherited == HW_ID_NONE ? 1 : b->drafts.v[inherited].depth + 1;
+        rc = draft_child(b, inherited, b->merged.v[m].ident, depth, &draft_of[m]);
         if (rc == HW_OK)
             rc = add_member(b, draft_of[m], m);
         if (rc == HW_OK)
@@ -287,14 +288,14 @@ static int view_down(struct build *b, bool from_pivots)
     return rc;
 }
 
-/* The path from a merged node to its top, turned round. Its values run through all of it. */
-static int turn_path(struct build *b, uint32_t from, const hw_forest_number *values)
+/* Adds the path from a merged node up to its top, with the values at every node. */
+static int add_inverted_path(struct build *b, uint32_t from, const hw_forest_number *values)
 {
     uint32_t at = HW_ID_NONE;
     int32_t depth = 0;
     int rc = HW_OK;
     for (uint32_t m = from; rc == HW_OK && m != HW_ID_NONE; m = b->merged.v[m].parent) {
-        rc = stops(b) ? HW_ETIMEOUT : draft_child(b, at, b->merged.v[m].ident, --depth, &at);
+        rc = is_cancelled(b) ? HW_ETIMEOUT : draft_child(b, at, b->merged.v[m].ident, --depth, &at);
         if (rc == HW_OK)
             rc = add_member(b, at, m);
         if (rc == HW_OK && m == from)
@@ -311,12 +312,12 @@ static int view_bottom_up(struct build *b)
     for (uint32_t m = 0; rc == HW_OK && m < b->merged.n; m++) {
         const hw_forest_number *self = &b->merged_self.v[(size_t)m * b->n_values];
         if (has_values(b, self))
-            rc = turn_path(b, m, self);
+            rc = add_inverted_path(b, m, self);
     }
     return rc;
 }
 
-/* All values down to the next pivots, at the pivot they are below. */
+/* Sums values at the nearest pivot inherited them. */
 static int view_above_pivots(struct build *b)
 {
     size_t n = b->merged.n;
@@ -332,7 +333,7 @@ static int view_above_pivots(struct build *b)
     }
     for (uint32_t m = 0; rc == HW_OK && m < n; m++)
         if (pivot_of[m] == m && has_values(b, &sums[(size_t)m * b->n_values]))
-            rc = turn_path(b, m, &sums[(size_t)m * b->n_values]);
+            rc = add_inverted_path(b, m, &sums[(size_t)m * b->n_values]);
     return rc;
 }
 
@@ -404,11 +405,11 @@ static int flush_siblings(struct order *o)
     return HW_OK;
 }
 
-static int add_tops(struct order *o, bool turned)
+static int add_tops(struct order *o, bool inverted)
 {
     int rc = HW_OK;
     for (uint32_t d = 0; rc == HW_OK && d < o->b->drafts.n; d++)
-        if (o->b->drafts.v[d].parent == HW_ID_NONE && (o->b->drafts.v[d].depth < 0) == turned &&
+        if (o->b->drafts.v[d].parent == HW_ID_NONE && (o->b->drafts.v[d].depth < 0) == inverted &&
             has_values(o->b, &o->b->cumulative.v[(size_t)d * o->b->n_values]))
             rc = add_sibling(o, d);
     return rc < 0 ? rc : flush_siblings(o);
@@ -434,7 +435,7 @@ static int breadth_first(struct order *o)
     if (rc == HW_OK)
         rc = add_tops(o, true);
     for (size_t at = 0; rc == HW_OK && at < o->drafts.n; at++) {
-        if (stops(o->b))
+        if (is_cancelled(o->b))
             rc = HW_ETIMEOUT;
         for (uint32_t c = o->first[o->drafts.v[at]]; rc == HW_OK && c != HW_ID_NONE; c = o->next[c])
             rc = add_sibling(o, c);
@@ -444,7 +445,7 @@ static int breadth_first(struct order *o)
     return rc;
 }
 
-/* Left to right: a node's children begin where it does, tops at 0. */
+/* From left to right: a node's children begin where it begins, tops at 0. */
 static int lay_out(struct build *b, struct hw_forest *out)
 {
     hw_autofree hw_forest_number *right = calloc(out->n + 1, sizeof *right);
@@ -489,7 +490,7 @@ static int fill_forest(struct build *b, const struct order *o, struct hw_forest 
     return lay_out(b, out);
 }
 
-static int put_in_order(struct build *b, struct hw_forest *out)
+static int sort_drafts(struct build *b, struct hw_forest *out)
 {
     struct order o = {.b = b};
     o.first = malloc((b->drafts.n + 1) * sizeof *o.first);
@@ -508,7 +509,7 @@ static int put_in_order(struct build *b, struct hw_forest *out)
     return rc;
 }
 
-/* The rows of each merged node, and the members that lead there. */
+/* Moves the members to the forest and lists the rows of each merged node. */
 static int take_members(struct build *b, struct hw_forest *out)
 {
     size_t n = b->s->n;
@@ -538,12 +539,12 @@ int hw_forest_build(const struct hw_forest_source *source, const struct hw_fores
     *out = (struct hw_forest){0};
     b.max_nodes = query->max_nodes ? query->max_nodes : MAX_NODES;
     if (source->n_values == 0)
-        return HW_OK; /* nobody has any */
+        return HW_OK; /* no node has values */
     int rc = merge_rows(&b);
     if (rc == HW_OK)
         rc = view(&b);
     if (rc == HW_OK)
-        rc = put_in_order(&b, out);
+        rc = sort_drafts(&b, out);
     if (rc == HW_OK)
         rc = take_members(&b, out);
     build_done(&b);

@@ -1,31 +1,31 @@
 /*
  * frame_forest.h - flamegraphs of arbitrary rows with parent ids
  *
- * Why:     a script has frames from anywhere (callstacks, classes, memory dumps): each with an id, its
- *          caller's id, a name and values. It asks for them merged, filtered and turned round, as a
+ * Why:     a script has frames from anywhere (callstacks, classes, memory dumps): each with an id,
+ *          its caller's id, a name and values. It wants them merged, filtered and inverted, as a
  *          page draws them.
- * Shapes:  a row is a frame of one path; its ident is a number for what makes it equal to others
- *          (name, grouping columns). Filters mark idents:
- *            HIDE_FRAME  the row vanishes and matches nothing else; its values go to the nearest row
- *                        left above, or are lost at the top
- *            HIDE_STACK  rows from there down count nothing
- *            show        a bit a pattern: rows count below which (or at which) every bit was seen
+ * Shapes:  a row is a frame of one path; equal frames (name, grouping columns) have the same
+ *          number, their ident. Filters mark idents:
+ *            HIDE_FRAME  the row is removed and matches no other filter; its values go to the
+ *                        nearest remaining row above, or are lost at the top
+ *            HIDE_STACK  this row and those below do not count
+ *            show        a bit per pattern: rows count if all bits occur at or above them
  *          Rows of one ident below the same node become one node. Views:
  *            TOP_DOWN    depth 1, 2, ... from the tops
  *            FROM_FRAME  from rows marked PIVOT; one below another begins a tree of its own
- *            BOTTOM_UP   depth -1, -2, ...: each path that has values turned round
- *            PIVOT       FROM_FRAME, and the paths above those rows turned round (with all that
+ *            BOTTOM_UP   depth -1, -2, ...: each path with values, inverted
+ *            PIVOT       FROM_FRAME, and the paths above those rows, inverted (with all values that
  *                        FROM_FRAME counts below them)
- *          A node's cumulative values are its own and those below. Nodes without any are left out.
- *          Nodes come breadth first, siblings by falling first value (equal ones as they were met);
- *          x_start is in units of the first value, siblings packed from their parent's x_start, the
- *          tops of each half from 0.
+ *          A node's cumulative values include those below it. Nodes without any are left out. Nodes
+ *          are in breadth-first order, siblings by descending first value (equal ones in order of
+ *          their rows); x_start is in units of the first value: siblings are packed from their
+ *          parent's x_start, the tops of each half from 0.
  * Units:   those of the values; integers saturate. Values must not be negative (not checked).
  * Owns:    the forest its arrays; the source is borrowed while the forest is used for members.
- * Errors:  HW_ENOMEM, HW_ELIMIT (more than max_nodes), HW_ETIMEOUT (stop said so). Rows in a ring
- *          of parents belong to no path and are left out.
- * Cost:    O(rows + idents + nodes log siblings); BOTTOM_UP and PIVOT also the merged paths' lengths.
- *          Memory: 24 bytes a row, 64 + 16 a value for each node.
+ * Errors:  HW_ENOMEM, HW_ELIMIT (more than max_nodes), HW_ETIMEOUT (stop returned true). Rows in a
+ *          cycle of parents belong to no path and are left out.
+ * Cost:    O(rows + idents + nodes log siblings); BOTTOM_UP and PIVOT also the merged paths'
+ *          lengths. Memory: 24 bytes per row, 64 + 16 per value for each node.
  * Source:  doc/design/sql.md, "Flamegraphs of rows"
  */
 #ifndef HW_VIEWS_FOREST_FRAME_FOREST_H
@@ -71,7 +71,7 @@ struct hw_forest_query {
     const struct hw_forest_mark *marks; /* by ident; NULL = none */
     uint64_t show_all;                  /* the bits a counting row needs */
     uint32_t max_nodes;                 /* 0 = 2^28 */
-    bool (*stop)(void *ctx);            /* asked now and then; NULL = never */
+    bool (*stop)(void *ctx);            /* called now and then; NULL = none */
     void *ctx;
 };
 
@@ -82,7 +82,7 @@ struct hw_forest_node {
     uint32_t first_member, last_member; /* of members */
 };
 
-/* A chain of rows that one node of the merged paths stands for. */
+/* The rows of one merged path that a node shows. */
 struct hw_forest_member {
     uint32_t merged, next; /* next: HW_ID_NONE = the last */
 };
@@ -102,8 +102,8 @@ int hw_forest_build(const struct hw_forest_source *source, const struct hw_fores
                     struct hw_forest *out);
 void hw_forest_done(struct hw_forest *f);
 
-/* The rows that a node shows, hidden ones below them included, each chain in the source's order.
- * row starts as HW_ID_NONE; false: there are no more. */
+/* The rows that a node shows, including hidden ones below them; each member's rows in the source's
+ * order. The cursor starts zeroed; false: there are no more. */
 struct hw_forest_cursor {
     uint32_t member, row;
     bool begun;
