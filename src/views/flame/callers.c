@@ -37,7 +37,7 @@ static bool contains(const struct caller_path *w, size_t n, uint32_t function)
     return found;
 }
 
-/* Adds a function further chain the stack. False: the path is complete. */
+/* Adds a function further up the stack. False: the path is complete. */
 static bool add_caller(const struct find *f, struct caller_path *w, size_t *n, uint32_t function)
 {
     const struct hw_function *fn = hw_functions_get(f->fns, function);

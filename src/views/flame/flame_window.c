@@ -176,7 +176,7 @@ static int map_leaves(struct hw_flame_window *s, const hw_values *values, const 
         for (size_t i = 0; rc == HW_OK && i < hw_sum_count(s->heaps.v[h].sum); i++) {
             uint64_t leaf = 0;
             (void)hw_map64_get(&leaves, hw_sum_get(s->heaps.v[h].sum, i).callsite.v,
-                               &leaf); /* every one was add_node */
+                               &leaf); /* every callsite was put */
             rc = hw_vec_push(&s->heaps.v[h].leaf_of, (uint32_t)leaf) < 0 ? HW_ENOMEM : HW_OK;
         }
     hw_map64_done(&leaves);

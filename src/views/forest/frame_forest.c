@@ -110,7 +110,7 @@ static int push_zeroes(hw_forest_number **v, size_t *n, size_t *cap, size_t n_va
 
 /* ---- rows to merged paths ---- */
 
-/* What rows inherit from the row inherited. */
+/* What rows inherit from the row above. */
 struct inherited {
     uint64_t shown;
     uint32_t node;
@@ -317,7 +317,7 @@ static int view_bottom_up(struct build *b)
     return rc;
 }
 
-/* Sums values at the nearest pivot inherited them. */
+/* Sums values at the nearest pivot above them. */
 static int view_above_pivots(struct build *b)
 {
     size_t n = b->merged.n;

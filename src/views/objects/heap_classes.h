@@ -36,8 +36,8 @@ int hw_heap_class_sums(const struct hw_heap_graph *g, const struct hw_dominators
 
 /* The whole graph. */
 struct hw_class_sum hw_heap_graph_sum(const struct hw_heap_graph *g);
-/* Whether it is a class of the runtime's own libraries, or an array of numbers: not what one looks for in
- * leaks. */
+/* Whether it is a class of the runtime's libraries, or an array of numbers, which hide what a
+ * search for leaks is about. */
 bool hw_class_is_libcore_or_array(struct hw_bytes name);
 
 #endif
