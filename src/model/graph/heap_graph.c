@@ -58,7 +58,8 @@ int64_t hw_object_size_slow(const struct hw_heap_graph *g, uint32_t o)
     return g->large.v[HW_LOWER_BOUND(i, 0, g->large.n, g->large.v[i].object < o)].size;
 }
 
-/* The last object whose references begin there or before: one without any is before it. */
+/* The last object whose references begin at ref or before; objects without references precede
+ * it. */
 uint32_t hw_ref_owner(const struct hw_heap_graph *g, uint32_t ref)
 {
     const uint32_t *block = &g->ref_block[ref >> HW_REF_BLOCK_SHIFT];

@@ -1,12 +1,13 @@
 /*
  * heap_graph.h - the objects of one managed heap at one moment, and who refers to whom
  *
- * Why:     a dump has 10^7 objects; importers of any format fill this one form (heap_graph_build.h
- *          does the work they share), and the table functions, views and exporters only read it.
+ * Why:     a dump has 10^7 objects; importers of all formats fill this one structure
+ *          (heap_graph_build.h does their common work), which table functions, views and exporters
+ *          only read.
  * Shapes:  columns. An object, class, field or reference of a graph is a number, dense from 0. The
  *          references of object o are [first_ref[o], first_ref[o + 1]), in the order of its fields.
  *          SQL shows the rows of all graphs in one table: row = first_object + number, and so on;
- *          these first_… are set when the profile is frozen.
+ *          freezing the profile sets these first_….
  * Units:   sizes in bytes.
  * Owns:    its arrays; strings are the profile's.
  * Threads: filled by one owner, then read by any number.
@@ -26,8 +27,8 @@
 #include "model/ids.h"
 
 /* X(name, number in the trace); ROOT_x and KIND_x are also the names that SQL shows. COMPILED_CODE
- * is ours: an object that compiled code names is held by it, but mostly only because a field holds
- * it, too. So it is a root where no other leads to it. */
+ * is ours: compiled code refers to many objects that fields also hold. Such an object is only a
+ * root if no other root reaches it. */
 #define HW_ROOT_TYPES(X)                                                                           \
     X(UNKNOWN, 0)                                                                                  \
     X(JNI_GLOBAL, 1)                                                                               \
@@ -84,12 +85,12 @@ enum hw_heap_type {
 
 struct hw_heap_class {
     hw_str_id name;       /* as recorded, perhaps obfuscated */
-    hw_str_id clear_name; /* 0 = not known to be obfuscated */
+    hw_str_id clear_name; /* 0 = not obfuscated, as far as known */
     hw_str_id location;   /* 0 = unknown */
     uint32_t superclass;  /* class; HW_ID_NONE */
     uint32_t classloader; /* object; HW_ID_NONE */
     uint8_t kind;         /* enum hw_class_kind */
-    bool is_weak;         /* Reference.referent out of its objects keeps nothing alive */
+    bool is_weak;         /* the Reference.referent of its objects keeps nothing alive */
 };
 
 struct hw_heap_field {
@@ -104,7 +105,7 @@ struct hw_heap_native {
     int64_t size;
 };
 
-/* Objects of 4 GiB and more: their size. */
+/* The size of an object of 4 GiB or more. */
 struct hw_heap_large {
     uint32_t object;
     int64_t size;
@@ -128,7 +129,7 @@ enum hw_block_kind {
         HW_BLOCK_COUNT
 };
 
-/* One piece of memory outside of the heap; an object may own several. What is mapped is not in the
+/* A block of memory outside the heap; an object may own several. Mapped memory is not part of the
  * object's native size. */
 struct hw_heap_block {
     uint32_t object;
@@ -136,20 +137,20 @@ struct hw_heap_block {
     int64_t bytes;
 };
 
-/* An allocation that a native heap profile of the same time has sampled, and that belongs to a
- * block. A stream of zlib is several allocations. */
+/* An allocation of a block that a native heap profile of the same time sampled. A zlib stream
+ * consists of several allocations. */
 struct hw_heap_link {
     uint32_t block;
     hw_callsite_id callsite;
     int64_t alloc_size, sample_size;
 };
 
-/* A field that is no reference: what dumps with contents know. */
+/* A field that is not a reference; only in dumps with contents. */
 struct hw_heap_primitive {
-    uint32_t set; /* groups the fields of an object; rises */
+    uint32_t set; /* groups the fields of an object; ascending */
     hw_str_id field_name;
     hw_str_id field_type; /* "int", "boolean", … */
-    char type;            /* Z B C S I J F D, says which value counts */
+    char type;            /* Z B C S I J F D: which value counts */
     int64_t integer;
     double real;
 };
@@ -162,22 +163,22 @@ struct hw_heap_data {
     int64_t element_count;  /* -1 = no array */
     int64_t data_id;        /* the array's object; -1 = the file has no contents */
     int64_t data_hash;
-    bool has_contents; /* of numbers, and not too many: in the graph's contents */
+    bool has_contents; /* an array of numbers, not too large: in the graph's contents */
     size_t contents_at, contents_bytes;
 };
 
-/* A thread at the moment of the dump. Its frames may be those alone in which something is held. */
+/* A thread at the moment of the dump. Its callsite may have only frames that hold something. */
 struct hw_heap_thread {
     int64_t id;              /* as the runtime numbers threads; 0 = unknown */
     hw_callsite_id callsite; /* HW_ID_NONE = no frame is known */
     hw_str_id name;          /* 0 = unknown */
-    uint32_t object;         /* the thread's own; HW_ID_NONE */
+    uint32_t object;         /* the Thread object; HW_ID_NONE */
     uint32_t thread;         /* row + 1 of the profile's threads; 0 = not known there */
     bool is_daemon;
 };
 
-/* Of a root that a thread holds. One object may be several such roots, and others as well; what
- * compiled code names may be none. */
+/* What holds a root. One object may have several holders. Objects that compiled code refers to may
+ * have a holder without being a root. */
 struct hw_heap_holder {
     uint32_t object;
     uint8_t root_type; /* enum hw_root_type */
@@ -195,9 +196,9 @@ enum hw_object_flags {
     HW_OBJECT_NATIVE = 0x100 /* is in `native` */
 };
 
-/* What stands in place of a size. */
+/* Values in place of a size. */
 #define HW_SIZE_LARGE   (UINT32_MAX - 1) /* is in `large` */
-#define HW_SIZE_UNKNOWN UINT32_MAX       /* the object is referred to but was never described */
+#define HW_SIZE_UNKNOWN UINT32_MAX       /* the object is referred to, but was never described */
 
 enum { HW_REF_BLOCK_SHIFT = 4 };
 
@@ -206,7 +207,7 @@ struct hw_heap_graph {
     int64_t ts_ns;
     bool truncated;        /* a part is missing */
     hw_str_id dump_reason; /* 0 = none given */
-    int64_t heap_size;     /* what the runtime says it has allocated; -1 = unknown */
+    int64_t heap_size;     /* allocated according to the runtime; -1 = unknown */
 
     uint32_t n_objects, n_refs, n_classes, n_fields;
     uint32_t n_described; /* objects; the others have no size and no references */
@@ -221,18 +222,18 @@ struct hw_heap_graph {
     uint32_t *first_ref;  /* by object, and one more */
     uint32_t *ref_owned;  /* by reference: object; HW_ID_NONE = null */
     uint32_t *ref_field;  /* by reference: field */
-    uint32_t *ref_block;  /* by 2^HW_REF_BLOCK_SHIFT references: the first one's owner; and the last
-                          * object. NULL = no references */
+    uint32_t *ref_block;  /* by 2^HW_REF_BLOCK_SHIFT references: the owner of the first; then the
+                          * last object. NULL = no references */
     hw_heap_larges large; /* by object */
     struct hw_heap_class *classes;
-    struct hw_heap_field *fields;         /* [0] is the one without a name */
+    struct hw_heap_field *fields;         /* [0] has no name */
     HW_VEC(struct hw_heap_native) native; /* by object */
     HW_VEC(struct hw_heap_block) blocks;
     HW_VEC(struct hw_heap_link) links; /* by block */
-    bool is_linked;                    /* a native profile was asked for its samples */
+    bool is_linked;                    /* samples of a native profile were looked up */
 
     HW_VEC(struct hw_heap_primitive) primitives; /* by set */
-    struct hw_map64 primitive_names; /* their field_name -> the original one, where one is known */
+    struct hw_map64 primitive_names; /* their field_name -> the original name, if known */
     HW_VEC(struct hw_heap_data) data;
     HW_VEC(uint8_t) contents; /* of arrays, in this machine's byte order */
     uint32_t *data_of;        /* by object: data; HW_ID_NONE; NULL = no object has any */
@@ -252,7 +253,7 @@ static inline bool hw_object_is_root(const struct hw_heap_graph *g, uint32_t o)
     return (g->flags[o] & HW_OBJECT_ROOT) != 0;
 }
 
-/* Of a root only. */
+/* o must be a root. */
 static inline enum hw_root_type hw_object_root_type(const struct hw_heap_graph *g, uint32_t o)
 {
     return (enum hw_root_type)((g->flags[o] & HW_OBJECT_ROOT) - 1);
@@ -268,7 +269,7 @@ static inline enum hw_heap_type hw_object_heap_type(const struct hw_heap_graph *
     return (enum hw_heap_type)((g->flags[o] & HW_OBJECT_HEAP) >> HW_OBJECT_HEAP_SHIFT);
 }
 
-/* Or is it only referred to? */
+/* False: it is only referred to. */
 static inline bool hw_object_is_described(const struct hw_heap_graph *g, uint32_t o)
 {
     return g->size[o] != HW_SIZE_UNKNOWN;
@@ -281,7 +282,7 @@ static inline int64_t hw_object_size(const struct hw_heap_graph *g, uint32_t o)
     return hw_likely(g->size[o] < HW_SIZE_LARGE) ? g->size[o] : hw_object_size_slow(g, o);
 }
 
-/* What it weighs in sums: an object that was never described weighs nothing. */
+/* Its size in sums: 0 if the object was never described. */
 static inline int64_t hw_object_weight(const struct hw_heap_graph *g, uint32_t o)
 {
     int64_t size = hw_object_size(g, o);
@@ -291,10 +292,10 @@ static inline int64_t hw_object_weight(const struct hw_heap_graph *g, uint32_t o
 /* The object that a reference belongs to. */
 uint32_t hw_ref_owner(const struct hw_heap_graph *g, uint32_t ref);
 
-/* Who holds an object that is a root; *n of them. */
+/* The holders of a root; *n of them. */
 const struct hw_heap_holder *hw_object_holders(const struct hw_heap_graph *g, uint32_t o,
                                                size_t *n);
-/* Brings them into their order. */
+/* Sorts the holders by object. */
 void hw_heap_graph_sort_holders(struct hw_heap_graph *g);
 
 int64_t hw_object_native_slow(const struct hw_heap_graph *g, uint32_t o);
@@ -310,7 +311,7 @@ static inline bool hw_ref_is_strong(const struct hw_heap_graph *g, uint32_t owne
            !(g->fields[g->ref_field[ref]].is_referent && g->classes[g->type[owner]].is_weak);
 }
 
-/* The name to show. */
+/* The deobfuscated name, if known. */
 static inline hw_str_id hw_class_shown_name(const struct hw_heap_class *c)
 {
     return c->clear_name.v ? c->clear_name : c->name;

@@ -1,12 +1,12 @@
 /*
- * Objects arrive in rows: id, class, size, heap, first reference, 20 bytes in all. Targets of
- * references stay ids until all objects are known; then one pass turns them into numbers, gives
- * names by the classes' lists, and drops what is broken. Ids that no object has become objects
- * behind the others.
+ * Objects are stored in rows: id, class, size, heap, first reference, 20 bytes in all. Targets of
+ * references stay ids until all objects are known; then one pass turns them into numbers, names
+ * them by the classes' field lists and drops invalid ones. Ids without an object become objects
+ * after the others.
  *
- * Nothing here depends on the depth of what the input says: class chains are walked by loops that a
- * cycle ends, and a class keeps a link to the next class above that declares fields, so that naming
- * an object's references costs as much as there are references.
+ * Nothing here recurses on the input: loops walk class chains and end at a cycle. A class has a
+ * link to the next superclass that declares fields, so naming an object's references is linear in
+ * their number.
  */
 #include "model/graph/heap_graph_build.h"
 
@@ -65,7 +65,7 @@ void hw_graph_number_by_mention(struct hw_graph_builder *b)
     b->by_mention = true;
 }
 
-/* ---- taking in ---- */
+/* ---- input ---- */
 
 int hw_graph_field(struct hw_graph_builder *b, hw_str_id name, hw_str_id type_name, uint32_t *out)
 {
@@ -87,7 +87,7 @@ static int class_at(struct hw_graph_builder *b, uint64_t id, uint32_t *out)
 {
     uint64_t *at;
     bool fresh;
-    /* Numbers in a row all have a place of their own; addresses mostly. */
+    /* A cache: consecutive ids never collide, addresses rarely. */
     struct hw_graph_known_class *known =
         &b->known[(id ^ id >> 12 ^ id >> 24) % HW_GRAPH_KNOWN_CLASSES];
     if (hw_likely(known->id == id && known->is_known)) {
@@ -158,7 +158,7 @@ int hw_graph_object(struct hw_graph_builder *b, const struct hw_graph_object *o)
     uint32_t type, size = (uint32_t)o->self_size;
     struct hw_graph_rows *r = &b->rows;
     size_t n = r->n;
-    if (n >= MAX_ROWS / 2) /* the other half: objects that are never described */
+    if (n >= MAX_ROWS / 2) /* the other half is for objects that are never described */
         return HW_ELIMIT;
     int rc = class_at(b, o->class_id, &type);
     if (rc == HW_OK && n == r->cap)
@@ -179,7 +179,7 @@ int hw_graph_object(struct hw_graph_builder *b, const struct hw_graph_object *o)
     return HW_OK;
 }
 
-/* From here on each reference says its field: those before had none of their own. */
+/* From here on each reference has a field; earlier ones get HW_FIELD_OF_LIST. */
 static int begin_fields(struct hw_graph_builder *b)
 {
     size_t n = b->targets.n;
@@ -235,8 +235,8 @@ static uint32_t superclass_of(const struct hw_graph_builder *b, const struct hw_
     return (uint32_t)at;
 }
 
-/* Links each class to its superclass, and counts the fields of the whole chain. `path` has room for
- * all classes; a class that is its own superclass, however indirectly, ends its chain there. */
+/* Links each class to its superclass and counts the fields of the whole chain. `path` has room for
+ * all classes. A cycle of superclasses ends the chain. */
 static void link_class(struct hw_graph_builder *b, uint32_t start, uint32_t *path, uint8_t *on_path)
 {
     size_t n = 0;
@@ -296,7 +296,7 @@ bool hw_graph_find(const struct hw_graph_builder *b, uint64_t id, uint32_t *out)
     return true;
 }
 
-/* Takes out objects that were described before; ids keep their order. */
+/* Removes objects that were already described; ids keep their order. */
 static int drop_duplicates(struct hw_graph_builder *b, struct hw_graph_faults *faults)
 {
     struct hw_graph_rows *rows = &b->rows;
@@ -317,8 +317,7 @@ static int drop_duplicates(struct hw_graph_builder *b, struct hw_graph_faults *f
         rows->types[o_to] = rows->types[o];
         rows->sizes[o_to] = rows->sizes[o];
         rows->first[o_to] = (uint32_t)r_to;
-        rows->ids[o_to++] =
-            rows->ids[o]; /* the index has a copy: ids that rise have no duplicates */
+        rows->ids[o_to++] = rows->ids[o]; /* the index has a copy, as ascending ids are unique */
         for (; r < end; r++, r_to++) {
             b->targets.v[r_to] = b->targets.v[r];
             if (b->ref_field.n)
@@ -347,7 +346,8 @@ static int take_classes(struct hw_graph_builder *b, struct hw_heap_graph *g)
         g->classes[i] = c->row;
         g->classes[i].is_weak = hw_graph_kind_is_weak(c->row.kind);
         if (c->classloader_id)
-            (void)hw_graph_find(b, c->classloader_id, &g->classes[i].classloader); /* or none */
+            (void)hw_graph_find(b, c->classloader_id,
+                                &g->classes[i].classloader); /* else HW_ID_NONE */
     }
     return HW_OK;
 }
@@ -363,7 +363,7 @@ static void take_fields(struct hw_graph_builder *b, struct hw_heap_graph *g)
                                                   hw_bytes_str("java.lang.ref.Reference.referent"));
 }
 
-/* What nobody asks for while it is marked what is reachable. */
+/* Work that marking reachable objects does not depend on. */
 static int complete(void *ctx)
 {
     struct hw_graph_columns *m = ctx;

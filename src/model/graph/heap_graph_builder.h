@@ -1,8 +1,8 @@
 /*
  * heap_graph_builder.h - what the files that build a heap graph share
  *
- * Why:     heap_graph_build.c takes objects in and gives them numbers; what a finished graph says
- *          beyond that (roots, what they reach, superclasses) is worked out in files of its own.
+ * Why:     heap_graph_build.c collects objects; numbering, columns, roots, reachability and
+ *          superclasses have files of their own.
  */
 #ifndef HW_MODEL_GRAPH_HEAP_GRAPH_BUILDER_H
 #define HW_MODEL_GRAPH_HEAP_GRAPH_BUILDER_H
@@ -15,10 +15,10 @@
 struct hw_graph_class_row {
     struct hw_heap_class row;
     uint64_t object_size, superclass_id, classloader_id;
-    size_t first_field; /* of field_lists: what it declares */
+    size_t first_field; /* of field_lists: those it declares */
     uint32_t n_fields;
-    uint32_t n_listed; /* with those of its superclasses; set by link_classes */
-    uint32_t declares; /* the next class above, or itself, that declares fields; HW_ID_NONE */
+    uint32_t n_listed; /* including superclasses; set by link_classes */
+    uint32_t declares; /* itself or the next superclass that declares fields; HW_ID_NONE */
     bool described, has_superclass, linked;
 };
 
@@ -29,17 +29,17 @@ struct hw_graph_root {
     enum hw_root_type type;
 };
 
-/* Objects as they were taken in: arrays of one capacity, so that each can go when it is no longer
+/* Objects in input order: arrays of one capacity, so that each can be freed when it is no longer
  * needed, or become a column of the graph. */
 struct hw_graph_rows {
     uint64_t *ids;   /* until they are indexed */
     uint32_t *types; /* class | heap type << HW_GRAPH_HEAP_SHIFT */
     uint32_t *sizes; /* as in struct hw_heap_graph; 0 = the class's */
-    uint32_t *first; /* reference; they end where those of the next row begin */
+    uint32_t *first; /* first reference; they end where those of the next row begin */
     size_t n, cap;
 };
 
-enum { HW_GRAPH_HEAP_SHIFT = 30 }; /* so there are fewer classes than that many bits count */
+enum { HW_GRAPH_HEAP_SHIFT = 30 }; /* limits the number of classes */
 _Static_assert(HW_HEAP_TYPE_COUNT <= 1 << (32 - HW_GRAPH_HEAP_SHIFT), "heap types beside a class");
 
 enum { HW_GRAPH_KNOWN_CLASSES = 4096 };
@@ -60,15 +60,15 @@ struct hw_graph_builder {
     hw_heap_larges large;       /* by row */
     HW_VEC(uint64_t) targets;   /* by reference */
     HW_VEC(uint32_t) ref_field; /* by reference; empty: all are HW_FIELD_OF_LIST */
-    struct hw_graph_known_class known[HW_GRAPH_KNOWN_CLASSES]; /* lately met */
+    struct hw_graph_known_class known[HW_GRAPH_KNOWN_CLASSES]; /* cache */
     struct hw_id_index index;
     struct hw_map64 missing; /* id -> object: referred to, never described */
     bool by_mention;
-    hw_graph_numbers number; /* of the graph, by object as taken in, then by `missing`;
-                              * empty = the same */
+    hw_graph_numbers number; /* in the graph, by row, then by `missing`; empty = equal to the
+                              * row */
 };
 
-/* An id as a key: the map has no room for one. */
+/* An id as a key; avoids the map's reserved key. */
 static inline uint64_t hw_graph_key(uint64_t id)
 {
     return id == HW_MAP64_NO_KEY ? id - 1 : id;
@@ -85,13 +85,13 @@ static inline size_t hw_graph_refs_end(const struct hw_graph_builder *b, size_t 
     return row + 1 < b->rows.n ? b->rows.first[row + 1] : b->targets.n;
 }
 
-/* What the input tells to be a root, and objects of the zygote and of the boot image. */
+/* Makes roots of those of the input and of objects of the zygote and the boot image. */
 void hw_graph_make_roots(const struct hw_graph_builder *b, struct hw_heap_graph *g);
 int hw_graph_mark_reachable(struct hw_heap_graph *g);
-/* After the others: what compiled code names and no other root leads to. */
+/* Afterwards: makes roots of what only compiled code refers to. */
 int hw_graph_mark_named_by_code(const struct hw_graph_builder *b, struct hw_heap_graph *g);
 
-/* Gives classes without a superclass the one that the heap's own class objects tell. */
+/* Sets missing superclasses by the heap's class objects. */
 int hw_graph_imply_superclasses(struct hw_graph_builder *b, struct hw_heap_graph *g);
 
 #endif

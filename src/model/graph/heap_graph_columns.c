@@ -1,10 +1,9 @@
 /*
- * The columns of a graph out of what was taken in, one array after the other. What each was in becomes
- * the room for the next: pages that a process touches first are a third of what loading costs. Where
- * all numbers are those of the rows, the arrays are the graph's columns as they are.
+ * Turns the input's arrays into the columns of a graph, one after the other. The memory of each
+ * array is reused for the next column, as first touches of pages are a third of the time of
+ * loading. If all numbers equal their rows, the arrays become the columns as they are.
  *
- * Every element has one place to go to, so each array is brought by halves, on two processors where
- * they are there.
+ * Each element has its own target, so the halves of each array are moved by two threads.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +43,7 @@ static int make_lists(struct hw_graph_columns *m)
 
 /* ---- names of references ---- */
 
-/* The names of a class's list one after the other, its own first. */
+/* The fields of a class's list in order, its own first. */
 static void name_all(const struct hw_graph_columns *m, const struct hw_graph_field_list *l,
                      uint32_t *out)
 {
@@ -54,7 +53,7 @@ static void name_all(const struct hw_graph_columns *m, const struct hw_graph_fie
     }
 }
 
-/* The fields of references [from, ...) of an object, to `out`. */
+/* Writes the fields of n references from `from` on to `out`. */
 static void name_refs(const struct hw_graph_columns *m, uint32_t type, size_t from, size_t n,
                       uint32_t *out)
 {
@@ -81,7 +80,7 @@ static void name_refs(const struct hw_graph_columns *m, uint32_t type, size_t fr
         }
 }
 
-static void name_some(const struct hw_graph_columns *m, size_t from, size_t end, bool is_weak)
+static void name_objects(const struct hw_graph_columns *m, size_t from, size_t end, bool is_weak)
 {
     struct hw_heap_graph *g = m->g;
     for (size_t o = from; o < end; o++)
@@ -92,16 +91,16 @@ static void name_some(const struct hw_graph_columns *m, size_t from, size_t end,
 
 static void name_weak(void *ctx, size_t from, size_t end)
 {
-    name_some(ctx, from, end, /* is_weak = */ true);
+    name_objects(ctx, from, end, /* is_weak = */ true);
 }
 
 void hw_graph_name_others(struct hw_graph_columns *m)
 {
     if (m->by_lists)
-        name_some(m, 0, m->g->n_objects, /* is_weak = */ false);
+        name_objects(m, 0, m->g->n_objects, /* is_weak = */ false);
 }
 
-/* By number, when no reference has a name of its own. */
+/* Begins naming references by number, if none has a field of its own. */
 static int begin_names(struct hw_graph_columns *m)
 {
     struct hw_heap_graph *g = m->g;
@@ -115,8 +114,8 @@ static int begin_names(struct hw_graph_columns *m)
 
 /* ---- columns ---- */
 
-/* Room for the graph's objects, and one more, in an array that is no longer needed; NULL = none. */
-static uint32_t *fit(uint32_t **array, size_t n)
+/* Resizes an array that is no longer needed to the graph's objects plus one; NULL = no memory. */
+static uint32_t *reuse(uint32_t **array, size_t n)
 {
     uint32_t *fitted = realloc(*array, (n + 1) * sizeof **array);
     if (fitted)
@@ -124,14 +123,14 @@ static uint32_t *fit(uint32_t **array, size_t n)
     return fitted;
 }
 
-/* The rows are the columns; those that were never described come behind them. */
+/* Uses the rows as columns and appends objects that were never described. */
 static int keep_objects(struct hw_graph_columns *m, uint32_t no_type)
 {
     struct hw_graph_rows *rows = &m->b->rows;
     struct hw_heap_graph *g = m->g;
-    if (!(g->type = fit(&rows->types, g->n_objects)) ||
-        !(g->size = fit(&rows->sizes, g->n_objects)) ||
-        !(g->first_ref = fit(&rows->first, g->n_objects)))
+    if (!(g->type = reuse(&rows->types, g->n_objects)) ||
+        !(g->size = reuse(&rows->sizes, g->n_objects)) ||
+        !(g->first_ref = reuse(&rows->first, g->n_objects)))
         return HW_ENOMEM;
     for (size_t o = m->n_rows; o < g->n_objects; o++) {
         g->type[o] = no_type;
@@ -152,7 +151,7 @@ static int keep_refs(struct hw_graph_columns *m)
     b->targets.v = NULL;
     for (uint32_t o = 0; b->ref_field.n && o < g->n_objects; o++)
         name_refs(m, g->type[o], g->first_ref[o], g->first_ref[o + 1] - g->first_ref[o],
-                  b->ref_field.v + g->first_ref[o]); /* each to its own place */
+                  b->ref_field.v + g->first_ref[o]); /* in place */
     if (b->ref_field.n) {
         g->ref_field = b->ref_field.v;
         b->ref_field.v = NULL;
@@ -161,16 +160,16 @@ static int keep_refs(struct hw_graph_columns *m)
     return begin_names(m);
 }
 
-/* An array by row to one by number. */
-struct spread {
+/* From an array by row to one by number. */
+struct permute {
     const struct hw_graph_columns *m;
     const uint32_t *from;
     uint32_t *to;
 };
 
-static void spread_range(void *ctx, size_t begin, size_t end)
+static void permute_range(void *ctx, size_t begin, size_t end)
 {
-    const struct spread *s = ctx;
+    const struct permute *s = ctx;
     const uint32_t *number = s->m->b->number.v;
     for (size_t row = begin; row < end; row++) {
         if (row + HW_GRAPH_AHEAD < end)
@@ -186,11 +185,11 @@ static void fill_missing(const struct hw_graph_columns *m, uint32_t *to, uint32_
         to[number->v[row]] = value;
 }
 
-static void spread(const struct hw_graph_columns *m, const uint32_t *from, uint32_t missing,
-                   uint32_t *to)
+static void permute(const struct hw_graph_columns *m, const uint32_t *from, uint32_t missing,
+                    uint32_t *to)
 {
-    struct spread s = {m, from, to};
-    hw_in_halves(m->n_rows, spread_range, &s);
+    struct permute s = {m, from, to};
+    hw_in_halves(m->n_rows, permute_range, &s);
     fill_missing(m, to, missing);
 }
 
@@ -207,7 +206,7 @@ static void count_range(void *ctx, size_t from, size_t end)
     }
 }
 
-static void place_refs(struct hw_graph_columns *m)
+static void compute_first_refs(struct hw_graph_columns *m)
 {
     uint32_t *first = m->g->first_ref, sum = 0;
     hw_in_halves(m->n_rows, count_range, m);
@@ -240,31 +239,31 @@ static void move_refs(void *ctx, size_t begin, size_t stop)
     }
 }
 
-static int bring_objects(struct hw_graph_columns *m, uint32_t no_type)
+static int permute_objects(struct hw_graph_columns *m, uint32_t no_type)
 {
     struct hw_graph_rows *rows = &m->b->rows;
     struct hw_heap_graph *g = m->g;
     size_t n = g->n_objects;
     if (!(g->type = malloc((n + 1) * sizeof *g->type)))
         return HW_ENOMEM;
-    spread(m, rows->types, no_type, g->type);
-    if (!(g->size = fit(&rows->types, n)))
+    permute(m, rows->types, no_type, g->type);
+    if (!(g->size = reuse(&rows->types, n)))
         return HW_ENOMEM;
-    spread(m, rows->sizes, HW_SIZE_UNKNOWN, g->size);
-    if (!(g->first_ref = fit(&rows->sizes, n)))
+    permute(m, rows->sizes, HW_SIZE_UNKNOWN, g->size);
+    if (!(g->first_ref = reuse(&rows->sizes, n)))
         return HW_ENOMEM;
-    place_refs(m);
+    compute_first_refs(m);
     for (size_t i = 0; i < m->b->large.n; i++)
         m->b->large.v[i].object = m->b->number.v[m->b->large.v[i].object];
     return HW_OK;
 }
 
-static int bring_refs(struct hw_graph_columns *m)
+static int permute_refs(struct hw_graph_columns *m)
 {
     struct hw_graph_builder *b = m->b;
     struct hw_heap_graph *g = m->g;
     size_t n = (size_t)g->n_refs + 1;
-    void *fitted = realloc(m->to, n * sizeof *m->to); /* half of the targets' */
+    void *fitted = realloc(m->to, n * sizeof *m->to); /* half as wide as the targets */
     if (fitted) {
         b->targets.v = fitted;
         m->to = fitted;
@@ -287,7 +286,7 @@ static int by_object(const void *pa, const void *pb)
     return (a->object > b->object) - (a->object < b->object);
 }
 
-/* Heap types out of the classes, sizes from the classes. */
+/* Separates heap types from classes, and sets sizes by class. */
 static void complete_range(void *ctx, size_t from, size_t end)
 {
     const struct hw_graph_columns *m = ctx;
@@ -302,7 +301,7 @@ static void complete_range(void *ctx, size_t from, size_t end)
     }
 }
 
-/* Objects that are large because their class says so; g->large has those that tell theirs. */
+/* Adds objects that are large by their class to those that were described as large. */
 static int complete_large(const struct hw_graph_columns *m)
 {
     struct hw_heap_graph *g = m->g;
@@ -347,7 +346,7 @@ int hw_graph_find_owners(struct hw_heap_graph *g)
     return HW_OK;
 }
 
-/* A class for objects that nothing describes. */
+/* Adds a class for objects that are never described. */
 static int unknown_class(struct hw_graph_builder *b, uint32_t *out)
 {
     struct hw_graph_class_row c = {.row = {.superclass = HW_ID_NONE, .classloader = HW_ID_NONE}};
@@ -367,14 +366,14 @@ static int make_columns(struct hw_graph_columns *m)
         hw_vec_done(&b->number);
     int rc = b->missing.n ? unknown_class(b, &no_type) : HW_OK;
     if (rc == HW_OK)
-        rc = b->number.n ? bring_objects(m, no_type) : keep_objects(m, no_type);
+        rc = b->number.n ? permute_objects(m, no_type) : keep_objects(m, no_type);
     if (rc < 0)
         return rc;
     g->large = b->large;
     b->large = (hw_heap_larges){0};
     rc = complete_objects(m);
     if (rc == HW_OK)
-        rc = b->number.n ? bring_refs(m) : keep_refs(m);
+        rc = b->number.n ? permute_refs(m) : keep_refs(m);
     return rc;
 }
 

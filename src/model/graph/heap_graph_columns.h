@@ -1,36 +1,36 @@
 /*
- * heap_graph_columns.h - what is known of a graph while its objects and references are put in order
+ * heap_graph_columns.h - the state of a graph while its objects and references are numbered
  *
- * Why:     heap_graph_numbers.c finds which objects the references mean and gives them numbers;
- *          heap_graph_columns.c brings what was taken in to the order of the numbers.
+ * Why:     heap_graph_numbers.c resolves references and numbers objects; heap_graph_columns.c
+ *          permutes the input's arrays into the order of these numbers.
  */
 #ifndef HW_MODEL_GRAPH_HEAP_GRAPH_COLUMNS_H
 #define HW_MODEL_GRAPH_HEAP_GRAPH_COLUMNS_H
 
 #include "model/graph/heap_graph_builder.h"
 
-/* All meet memory in an order that no processor foretells, so all ask for it some steps ahead. */
+/* All loops access memory in an unpredictable order, so they prefetch some steps ahead. */
 enum { HW_GRAPH_AHEAD = 16 };
 
-/* What references without names are called, by class. */
+/* The fields of a class, for references without a field of their own. */
 struct hw_graph_field_list {
-    size_t first;      /* of field_lists: what the class declares */
+    size_t first;      /* of field_lists: those that the class declares */
     uint32_t n;        /* declared there */
-    uint32_t n_listed; /* with superclasses; 0 = nothing is listed */
-    uint32_t start;    /* class: itself, or the next one above, that declares fields */
-    uint32_t above;    /* the same from its superclass on; HW_ID_NONE */
+    uint32_t n_listed; /* including superclasses; 0 = none */
+    uint32_t start;    /* class: itself or the next superclass that declares fields */
+    uint32_t above;    /* the same, beginning at its superclass; HW_ID_NONE */
     int64_t object_size;
-    bool is_weak; /* its objects may have references that are not strong */
+    bool is_weak; /* its objects may have weak references */
 };
 
 struct hw_graph_columns {
     struct hw_graph_builder *b;
     struct hw_heap_graph *g;
     struct hw_graph_field_list *lists; /* owned, by class */
-    uint32_t *to;      /* by reference as taken in: first rows, then numbers; b's targets */
-    size_t n_rows;     /* that are described */
-    bool out_of_order; /* not all have the numbers of their rows */
-    bool by_lists;     /* no reference has a name of its own */
+    uint32_t *to;      /* by reference in input order: rows, later numbers; in b's targets */
+    size_t n_rows;     /* described objects */
+    bool out_of_order; /* some number differs from its row */
+    bool by_lists;     /* no reference has a field of its own */
 };
 
 static inline uint32_t hw_graph_class_of_row(const struct hw_graph_builder *b, size_t row)
@@ -38,7 +38,7 @@ static inline uint32_t hw_graph_class_of_row(const struct hw_graph_builder *b, s
     return b->rows.types[row] & ((1u << HW_GRAPH_HEAP_SHIFT) - 1);
 }
 
-/* References [from, to) that have no name of their own. */
+/* The number of references [from, to) without a field of their own. */
 static inline size_t hw_graph_count_listed(const struct hw_graph_builder *b, size_t from, size_t to)
 {
     size_t n = 0;
@@ -49,15 +49,16 @@ static inline size_t hw_graph_count_listed(const struct hw_graph_builder *b, siz
     return n;
 }
 
-/* Makes the columns of objects and references, all but the names that hw_graph_name_others() gives.
- * Classes must be linked, objects indexed. */
+/* Makes the columns of objects and references, without the fields that hw_graph_name_others() sets.
+ * Classes must be linked and objects indexed. */
 int hw_graph_make_columns(struct hw_graph_columns *m, struct hw_graph_faults *faults);
-/* Of references of objects that are not weak: who asks what is strong does not ask for these. */
+/* Sets fields of references of objects without weak references, which hw_ref_is_strong() does not
+ * need. */
 void hw_graph_name_others(struct hw_graph_columns *m);
 int hw_graph_find_owners(struct hw_heap_graph *g);
 void hw_graph_columns_done(struct hw_graph_columns *m);
 
-/* Goes through all references. Those of objects that have the wrong number of them are left out. */
+/* Resolves all references. Objects with a wrong number of references lose them. */
 int hw_graph_resolve(struct hw_graph_columns *m, struct hw_graph_faults *faults);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * Objects in the order in which the input first mentions them: an object, then what it refers to, and
- * so on. (Or in the order in which they are described, those that never are behind them.)
+ * Numbers objects in the order in which the input first mentions them: an object, then its targets,
+ * and so on (or in the order of their descriptions, undescribed objects last).
  *
- * Each id is turned into its row, and rows get numbers; what is found takes the place of the ids, in
- * half of their room.
+ * Ids are looked up as rows, then rows get numbers; both overwrite the ids, in half of their
+ * memory.
  *
- * Rows can be found in any order, numbers cannot: they are given to what is found, block by block, by
- * another thread where there is a processor for it.
+ * Rows can be looked up in any order, numbers depend on it: a second thread looks up rows block by
+ * block, and this one numbers them.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@
 #include "base/banned.h"
 
 enum {
-    BLOCK = 4096,          /* references that are looked up before they get numbers */
-    BLOCK_BESIDE = 1 << 15 /* the same where another thread waits for them */
+    BLOCK = 4096,            /* references per block */
+    BLOCK_PARALLEL = 1 << 15 /* with a second thread */
 };
 
 #define MAX_ROWS (UINT32_MAX - 1)
@@ -28,32 +28,33 @@ enum {
 struct finder {
     struct hw_graph_columns *m;
     struct hw_graph_faults *faults;
-    size_t row, to; /* goes on there */
+    size_t row, to; /* the next ones */
 };
 
 struct numberer {
     struct hw_graph_columns *m;
-    size_t row;    /* those before have their numbers */
+    size_t row;    /* rows before it are numbered */
     uint32_t next; /* the number to give next */
 };
 
-/* What the finder tells the numberer. */
+/* What the finder has found so far. */
 struct found {
-    size_t row, to, n_missing; /* found up to these */
+    size_t row, to, n_missing; /* all before these */
     int rc;
     bool is_over;
 };
 
 struct pipe {
-    struct finder finder; /* of its thread alone, as are the references not told yet */
-    pthread_mutex_t lock; /* of what follows */
+    struct finder finder; /* only for its thread, like references beyond `found` */
+    pthread_mutex_t lock; /* protects the following */
     pthread_cond_t more;
     struct found found;
-    bool gives_up; /* the numberer does */
+    bool gives_up; /* the numberer failed */
 };
 
-/* Are there as many as the class's list says? */
-static bool is_as_listed(const struct hw_graph_columns *m, uint32_t type, size_t from, size_t to)
+/* Whether there are as many references as the class has fields. */
+static bool has_listed_count(const struct hw_graph_columns *m, uint32_t type, size_t from,
+                             size_t to)
 {
     uint32_t n_listed = m->lists[type].n_listed;
     if (n_listed == 0 || (!m->b->ref_field.n && to - from == n_listed))
@@ -77,7 +78,7 @@ static int find_missing(struct hw_graph_builder *b, uint64_t id, uint32_t *out)
     return HW_OK;
 }
 
-/* Ids [from, end) to rows, which are written from `to` on. */
+/* Looks up the rows of ids [from, end), which are written from `to` on. */
 static int find_rows(struct hw_graph_columns *m, size_t from, size_t end, size_t to)
 {
     struct hw_graph_builder *b = m->b;
@@ -92,12 +93,12 @@ static int find_rows(struct hw_graph_columns *m, size_t from, size_t end, size_t
             if (rc < 0)
                 return rc;
         }
-        m->to[to++] = row; /* never beyond the id: half as wide, and to <= from */
+        m->to[to++] = row; /* never overwrites unread ids: half as wide, and to <= from */
     }
     return HW_OK;
 }
 
-/* The rows of the next `n` references, and those that belong to the same object as the last. */
+/* Finds the rows of at least the next `n` references, in whole objects. */
 static int find_block(struct finder *f, size_t n)
 {
     struct hw_graph_columns *m = f->m;
@@ -107,7 +108,7 @@ static int find_block(struct finder *f, size_t n)
     for (; rc == HW_OK && f->row < m->n_rows && f->to - begun < n; f->row++) {
         size_t from = b->rows.first[f->row], end = hw_graph_refs_end(b, f->row);
         b->rows.first[f->row] = (uint32_t)f->to;
-        if (!is_as_listed(m, hw_graph_class_of_row(b, f->row), from, end)) {
+        if (!has_listed_count(m, hw_graph_class_of_row(b, f->row), from, end)) {
             f->faults->wrong_field_lists++;
             continue;
         }
@@ -132,7 +133,7 @@ static uint32_t number_of(struct numberer *n, uint32_t row)
     return number[row];
 }
 
-static int make_room(struct hw_graph_builder *b, size_t n)
+static int extend_numbers(struct hw_graph_builder *b, size_t n)
 {
     if (hw_vec_reserve(&b->number, n) < 0)
         return HW_ENOMEM;
@@ -141,12 +142,12 @@ static int make_room(struct hw_graph_builder *b, size_t n)
     return HW_OK;
 }
 
-/* Rows up to `end`, whose references were found, in the order of their mention. */
+/* Numbers rows up to found->row and their targets, in the order of their mention. */
 static int number_rows(struct numberer *n, const struct found *found)
 {
     struct hw_graph_builder *b = n->m->b;
     uint32_t *to = n->m->to;
-    int rc = make_room(b, n->m->n_rows + found->n_missing);
+    int rc = extend_numbers(b, n->m->n_rows + found->n_missing);
     if (rc < 0)
         return rc;
     for (; n->row < found->row; n->row++) {
@@ -163,8 +164,8 @@ static int number_rows(struct numberer *n, const struct found *found)
     return HW_OK;
 }
 
-/* Ids are no longer needed, unless the index looks into them. Numbers take their memory: they are
- * half as wide. */
+/* Ids are no longer needed, unless the index uses them. Numbers, half as wide, reuse their
+ * memory. */
 static int begin_numbers(struct hw_graph_columns *m)
 {
     struct hw_graph_builder *b = m->b;
@@ -186,7 +187,7 @@ static int begin_numbers(struct hw_graph_columns *m)
     return HW_OK;
 }
 
-/* ---- both, in turns or at once ---- */
+/* ---- both, in turns or in parallel ---- */
 
 static int in_turns(struct finder *f, struct numberer *n)
 {
@@ -207,7 +208,7 @@ static int find_all(void *ctx)
     struct finder *f = &p->finder;
     bool is_over = false;
     while (!is_over) {
-        int rc = find_block(f, BLOCK_BESIDE);
+        int rc = find_block(f, BLOCK_PARALLEL);
         pthread_mutex_lock(&p->lock);
         is_over = rc < 0 || f->row == f->m->n_rows || p->gives_up;
         p->found = (struct found){f->row, f->to, f->m->b->missing.n, rc, is_over};
@@ -235,7 +236,7 @@ static int number_all(struct pipe *p, struct numberer *n)
     return rc;
 }
 
-static int at_once(struct finder *f, struct numberer *n)
+static int in_parallel(struct finder *f, struct numberer *n)
 {
     struct pipe p = {.finder = *f};
     struct hw_beside beside;
@@ -244,7 +245,7 @@ static int at_once(struct finder *f, struct numberer *n)
     hw_beside_begin(&beside, find_all, &p);
     int rc = beside.runs ? number_all(&p, n) : in_turns(&p.finder, n);
     if (beside.runs)
-        (void)hw_beside_end(&beside); /* it told its error */
+        (void)hw_beside_end(&beside); /* its error is in found.rc */
     pthread_cond_destroy(&p.more);
     pthread_mutex_destroy(&p.lock);
     *f = p.finder;
@@ -256,10 +257,10 @@ int hw_graph_resolve(struct hw_graph_columns *m, struct hw_graph_faults *faults)
     struct hw_graph_builder *b = m->b;
     struct finder finder = {.m = m, .faults = faults};
     struct numberer numberer = {.m = m};
-    m->to = (void *)b->targets.v; /* stores change what the memory holds: C17 6.5, 6 */
+    m->to = (void *)b->targets.v; /* stores change the effective type: C17 6.5, 6 */
     int rc = begin_numbers(m);
     if (rc == HW_OK)
-        rc = b->by_mention && b->targets.n >= HW_WORTH_TWO ? at_once(&finder, &numberer)
+        rc = b->by_mention && b->targets.n >= HW_WORTH_TWO ? in_parallel(&finder, &numberer)
                                                            : in_turns(&finder, &numberer);
     b->targets.n = finder.to;
     return rc;

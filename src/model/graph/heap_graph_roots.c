@@ -1,6 +1,6 @@
 /*
- * The roots of a heap graph, and what they reach by strong references. An object that several roots
- * name keeps the kind with the lowest rank.
+ * The roots of a heap graph, and what they reach by strong references. An object with several kinds
+ * of roots gets the kind with the lowest rank.
  */
 #include "base/beside.h"
 #include "base/bytes.h"
@@ -30,7 +30,7 @@ static void make_root(struct hw_heap_graph *g, uint32_t o, enum hw_root_type typ
 static void make_heap_roots(void *ctx, size_t from, size_t end)
 {
     struct hw_heap_graph *g = ctx;
-    for (size_t o = from; o < end; o++) { /* those only referred to are in no heap */
+    for (size_t o = from; o < end; o++) { /* undescribed objects are in no heap */
         enum hw_heap_type t = hw_object_heap_type(g, (uint32_t)o);
         if (t == HW_HEAP_TYPE_ZYGOTE || t == HW_HEAP_TYPE_BOOT_IMAGE)
             make_root(g, (uint32_t)o, HW_ROOT_VM_INTERNAL);
@@ -48,18 +48,18 @@ void hw_graph_make_roots(const struct hw_graph_builder *b, struct hw_heap_graph 
 }
 
 /*
- * Most references lead to objects with larger numbers, as numbers are given by first mention: one pass
- * in the order of numbers meets most objects after something has reached them. Those that are
- * reached when the pass is already beyond them are kept on a stack and looked into at once.
+ * Most references lead to objects with larger numbers, as numbers follow the first mention: one
+ * pass in the order of numbers visits most objects after something has reached them. Objects that
+ * are reached after the pass has visited them go on a stack and are visited at once.
  */
 struct marking {
     struct hw_heap_graph *g;
     bool any_referent;      /* else every reference is strong */
-    uint32_t at;            /* the pass comes to this object and all behind it */
-    HW_VEC(uint32_t) stack; /* reached and before it */
+    uint32_t at;            /* the pass is at this object */
+    HW_VEC(uint32_t) stack; /* objects before `at`, to visit */
 };
 
-static int look_into(struct marking *m, uint32_t o)
+static int visit(struct marking *m, uint32_t o)
 {
     struct hw_heap_graph *g = m->g;
     bool may_be_weak = m->any_referent && g->classes[g->type[o]].is_weak;
@@ -77,11 +77,11 @@ static int look_into(struct marking *m, uint32_t o)
     return HW_OK;
 }
 
-static int empty_stack(struct marking *m)
+static int visit_stack(struct marking *m)
 {
     int rc = HW_OK;
     while (rc == HW_OK && m->stack.n)
-        rc = look_into(m, m->stack.v[--m->stack.n]);
+        rc = visit(m, m->stack.v[--m->stack.n]);
     return rc;
 }
 
@@ -100,11 +100,11 @@ int hw_graph_mark_reachable(struct hw_heap_graph *g)
     for (uint32_t o = 0; rc == HW_OK && o < g->n_objects; o++) {
         m.at = o;
         if (hw_object_is_root(g, o))
-            g->flags[o] |= HW_OBJECT_REACHABLE; /* one that was met before is, too */
+            g->flags[o] |= HW_OBJECT_REACHABLE; /* may be set already */
         if (hw_object_is_reachable(g, o))
-            rc = look_into(&m, o);
+            rc = visit(&m, o);
         if (m.stack.n)
-            rc = rc < 0 ? rc : empty_stack(&m);
+            rc = rc < 0 ? rc : visit_stack(&m);
     }
     hw_vec_done(&m.stack);
     return rc;
@@ -127,7 +127,7 @@ int hw_graph_mark_named_by_code(const struct hw_graph_builder *b, struct hw_heap
     for (size_t i = 0; i < m.stack.n; i++)
         g->flags[m.stack.v[i]] |= HW_OBJECT_REACHABLE;
     if (rc == HW_OK)
-        rc = empty_stack(&m);
+        rc = visit_stack(&m);
     hw_vec_done(&m.stack);
     return rc;
 }

@@ -1,6 +1,6 @@
 /*
- * Superclasses that only the heap knows: a dump need not tell them, but each class has an object of
- * type java.lang.Class<Name>, and its field `superClass` refers to that of the superclass.
+ * Superclasses from the heap itself: a dump need not record them, but each class has an object of
+ * type java.lang.Class<Name>, whose field `superClass` refers to that of the superclass.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,13 +34,13 @@ static struct hw_bytes class_object_of(struct hw_bytes s)
     return hw_bytes_of(s.p + n, s.n - n - 1);
 }
 
-/* Classes of one name from several places are several classes. */
+/* Classes of the same name but different locations are different. */
 static uint64_t key_of(hw_str_id name, hw_str_id location)
 {
     return (uint64_t)location.v << 32 | name.v;
 }
 
-/* What an object's first reference with one of these fields refers to; HW_ID_NONE. */
+/* The target of an object's first reference with one of these fields; HW_ID_NONE. */
 static uint32_t follow(const struct hw_heap_graph *g, uint32_t o, const uint8_t *fields)
 {
     for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++)
@@ -49,12 +49,13 @@ static uint32_t follow(const struct hw_heap_graph *g, uint32_t o, const uint8_t 
     return HW_ID_NONE;
 }
 
-/* The class objects' `superClass` fields: key of a class -> key of its superclass. */
+/* Reads the class objects' `superClass` fields: key of a class -> key of its superclass. */
 static int read_class_objects(struct hw_graph_builder *b, const struct hw_heap_graph *g,
                               const uint8_t *is_super, struct hw_map64 *super_of)
 {
-    hw_autofree uint64_t *told = calloc((size_t)g->n_classes + 1, sizeof *told); /* 0 = none */
-    if (!told)
+    hw_autofree uint64_t *key_of_type =
+        calloc((size_t)g->n_classes + 1, sizeof *key_of_type); /* 0 = none */
+    if (!key_of_type)
         return HW_ENOMEM;
     for (uint32_t c = 0; c < g->n_classes; c++) {
         struct hw_bytes name = class_object_of(hw_strings_get(b->strings, g->classes[c].name));
@@ -63,27 +64,28 @@ static int read_class_objects(struct hw_graph_builder *b, const struct hw_heap_g
         if (rc < 0)
             return rc;
         if (name.n)
-            told[c] = key_of(id, g->classes[c].location);
+            key_of_type[c] = key_of(id, g->classes[c].location);
     }
     for (uint32_t o = 0; o < g->n_objects; o++) {
-        uint64_t mine = told[g->type[o]];
-        uint32_t super = mine ? follow(g, o, is_super) : HW_ID_NONE;
-        uint64_t its = super == HW_ID_NONE ? 0 : told[g->type[super]];
-        int rc = its && its != mine ? hw_map64_put(super_of, mine, its) : HW_OK;
+        uint64_t own_key = key_of_type[g->type[o]];
+        uint32_t super = own_key ? follow(g, o, is_super) : HW_ID_NONE;
+        uint64_t super_key = super == HW_ID_NONE ? 0 : key_of_type[g->type[super]];
+        int rc =
+            super_key && super_key != own_key ? hw_map64_put(super_of, own_key, super_key) : HW_OK;
         if (rc < 0)
             return rc;
     }
     return HW_OK;
 }
 
-/* Class objects and arrays have no superclass, nor has a class whose superclass has no row at the
- * place that was told. */
+/* Class objects and arrays get no superclass, nor does a class whose superclass has no row of that
+ * name and location. */
 static int set_superclasses(struct hw_graph_builder *b, struct hw_heap_graph *g,
                             const struct hw_map64 *super_of)
 {
     struct hw_map64 by_key = {0};
     int rc = HW_OK;
-    for (uint32_t c = g->n_classes; rc == HW_OK && c-- > 0;) /* the first one stays */
+    for (uint32_t c = g->n_classes; rc == HW_OK && c-- > 0;) /* backwards: the first one stays */
         rc = hw_map64_put(&by_key, key_of(g->classes[c].name, g->classes[c].location), c);
     for (uint32_t c = 0; rc == HW_OK && c < g->n_classes; c++) {
         struct hw_bytes name = hw_strings_get(b->strings, g->classes[c].name);
