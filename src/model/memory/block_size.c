@@ -23,23 +23,23 @@ enum hw_block_rule hw_block_rule_of(const char *allocator)
     return HW_BLOCKS_UNKNOWN;
 }
 
-static uint64_t up(uint64_t size, uint64_t step)
+static uint64_t round_up(uint64_t size, uint64_t step)
 {
     return (size + step - 1) / step * step;
 }
 
-/* Multiples of 16, then four classes a power of two. */
-static uint64_t four_a_power(uint64_t size)
+/* Multiples of 16, then four classes per power of two. */
+static uint64_t quarter_power_class(uint64_t size)
 {
     if (size <= 8)
         return 8;
     if (size <= 128)
-        return up(size, 16);
-    int log2 = 63 - __builtin_clzll(size - 1); /* of the power below */
-    return up(size, UINT64_C(1) << (log2 - 2));
+        return round_up(size, 16);
+    int log2 = 63 - __builtin_clzll(size - 1); /* of the next lower power */
+    return round_up(size, UINT64_C(1) << (log2 - 2));
 }
 
-/* Whichever of a class's objects fill whole pages of 8192 bytes, and little is left over. */
+/* Sizes of which a number of objects fills whole pages of 8192 bytes with little left over. */
 static uint64_t tcmalloc_class(uint64_t size)
 {
     static const uint32_t classes[] = {
@@ -50,26 +50,26 @@ static uint64_t tcmalloc_class(uint64_t size)
         9216, 10240, 12288, 13312, 16384, 20480, 24576, 26624, 32768, 40960, 49152};
     size_t n = HW_ARRAY_LEN(classes);
     if (size > classes[n - 1])
-        return up(size, 8192);
+        return round_up(size, 8192);
     return classes[HW_LOWER_BOUND(i, 0, n, classes[i] < size)];
 }
 
 static uint64_t mimalloc_class(uint64_t size)
 {
     if (size <= 131072)
-        return four_a_power(size);
+        return quarter_power_class(size);
     uint64_t mib = UINT64_C(1) << 20;
-    return up(size, size <= mib / 2    ? mib / 16
-                    : size <= 8 * mib  ? mib / 2
-                    : size <= 32 * mib ? mib
-                                       : 4 * mib);
+    return round_up(size, size <= mib / 2    ? mib / 16
+                          : size <= 8 * mib  ? mib / 2
+                          : size <= 32 * mib ? mib
+                                             : 4 * mib);
 }
 
 uint64_t hw_block_class(enum hw_block_rule rule, uint64_t size)
 {
     switch (rule) {
     case HW_BLOCKS_JEMALLOC:
-        return four_a_power(size);
+        return quarter_power_class(size);
     case HW_BLOCKS_TCMALLOC:
         return tcmalloc_class(size);
     case HW_BLOCKS_MIMALLOC:
@@ -87,32 +87,33 @@ uint64_t hw_block_beyond_by_address(uint64_t size, uint64_t address)
 {
     if (size < HW_BLOCKS_OWN_MAPPING || address % PAGE != 16)
         return 0;
-    return up(hw_block_in_arena(size) + 8, PAGE) - hw_block_in_arena(size);
+    return round_up(hw_block_in_arena(size) + 8, PAGE) - hw_block_in_arena(size);
 }
 
 #define JEMALLOC_SMALL 14336 /* the largest */
-#define JEMALLOC_LARGE 16384 /* the smallest; begins on a page, and on more by its address alone */
+#define JEMALLOC_LARGE 16384 /* the smallest; begins on a page; more alignment costs no memory */
 
 static uint64_t jemalloc_aligned(uint64_t size, uint64_t align)
 {
     if (size <= JEMALLOC_SMALL && align <= PAGE) {
-        uint64_t block = four_a_power(up(size ? size : 1, align));
+        uint64_t block = quarter_power_class(round_up(size ? size : 1, align));
         if (block < JEMALLOC_LARGE)
             return block;
     }
-    return size <= JEMALLOC_LARGE ? JEMALLOC_LARGE : four_a_power(size);
+    return size <= JEMALLOC_LARGE ? JEMALLOC_LARGE : quarter_power_class(size);
 }
 
-/* A class whose size is a multiple of the alignment has blocks that begin at multiples, up to its pages' size. */
+/* If the class's size is a multiple of the alignment, all its blocks are aligned, up to the size of
+ * a page. */
 static uint64_t tcmalloc_aligned(uint64_t size, uint64_t align)
 {
     if (size == 0)
         size = 1;
-    return align <= 8192 ? tcmalloc_class(up(size, align)) : up(size, 8192);
+    return align <= 8192 ? tcmalloc_class(round_up(size, align)) : round_up(size, 8192);
 }
 
-/* It aligns inside a larger block, but for small sizes whose classes are aligned anyway. (It tries the block that is
- * next in the small class, too, but never fills up that class's pages.) */
+/* mimalloc aligns inside a larger block, except for small sizes whose classes are aligned anyway.
+ * (It also tries the next block of the small class, but never fills up that class's pages.) */
 static uint64_t mimalloc_aligned(uint64_t size, uint64_t align)
 {
     bool is_power = size && (size & (size - 1)) == 0;
@@ -124,7 +125,7 @@ uint64_t hw_block_beyond_aligned(enum hw_block_rule rule, uint64_t size, uint32_
                                  bool whole_pages)
 {
     uint64_t align = UINT64_C(1) << (align_log2 < 47 ? align_log2 : 47), block = 0;
-    uint64_t asked = whole_pages ? up(size ? size : 1, PAGE) : size;
+    uint64_t asked = whole_pages ? round_up(size ? size : 1, PAGE) : size;
     switch (rule) {
     case HW_BLOCKS_JEMALLOC:
         block = jemalloc_aligned(asked, align);
@@ -136,17 +137,17 @@ uint64_t hw_block_beyond_aligned(enum hw_block_rule rule, uint64_t size, uint32_
         block = mimalloc_aligned(asked, align);
         break;
     case HW_BLOCKS_UNKNOWN:
-    case HW_BLOCKS_GLIBC: /* its chunks tell it */
+    case HW_BLOCKS_GLIBC: /* the size is in its chunks */
         break;
     }
     uint64_t plain = hw_block_class(rule, size);
     return block > plain ? block - plain : 0;
 }
 
-/* _int_memalign asks for room for the block, the alignment and another small chunk. */
+/* _int_memalign allocates the block, the alignment and another small chunk. */
 uint64_t hw_block_gap(uint64_t size, uint64_t bytes, uint32_t align_log2)
 {
     uint64_t align = UINT64_C(1) << (align_log2 < 47 ? align_log2 : 47);
-    uint64_t whole = up(hw_block_in_arena(hw_block_in_arena(size) + align + 32) + 8, PAGE);
+    uint64_t whole = round_up(hw_block_in_arena(hw_block_in_arena(size) + align + 32) + 8, PAGE);
     return whole > bytes ? whole - bytes : 0;
 }

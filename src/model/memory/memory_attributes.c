@@ -1,6 +1,6 @@
 /*
- * Attributes are rows NAME.value of the node's set, a number's followed by its NAME.unit. A set
- * that grows is written again behind all others, since a set's rows stand together.
+ * Attributes are rows NAME.value of the node's set, numbers followed by their NAME.unit. A set that
+ * grows is rewritten after all others, since a set's rows are adjacent.
  */
 #include "model/memory/memory_attributes.h"
 
@@ -16,12 +16,12 @@
 
 #include "base/banned.h"
 
-enum { MAX_TAKEN = 32 };
+enum { MAX_ADDED = 32 };
 
 struct grown {
     struct hw_profile *p;
-    struct hw_map64 has; /* key of what the node has: 0; of what it gets: row */
-    struct hw_arg_row rows[2 * MAX_TAKEN + 1]; /* from 1 on */
+    struct hw_map64 has; /* key → 0 if the node has it, else its index in rows */
+    struct hw_arg_row rows[2 * MAX_ADDED + 1]; /* used from 1 on */
     size_t n, n_values;
 };
 
@@ -38,7 +38,7 @@ static bool is_unit(const struct hw_profile *p, const struct hw_arg_row *r)
     return r->type == HW_ARG_STRING && key.n > n && memcmp(key.p + key.n - n, ending, n) == 0;
 }
 
-static int begin(struct grown *g, uint32_t set)
+static int begin_set(struct grown *g, uint32_t set)
 {
     const struct hw_args *a = &g->p->args;
     int rc = HW_OK;
@@ -52,19 +52,19 @@ static int begin(struct grown *g, uint32_t set)
     return rc;
 }
 
-/* The attribute at row i, and its unit behind it. */
-static int take(struct grown *g, size_t i)
+/* Adds the attribute at row i, and its unit after it. */
+static int add_attribute(struct grown *g, size_t i)
 {
     const struct hw_args *a = &g->p->args;
     const struct hw_arg_row *r = &a->rows.v[i];
     uint64_t *at;
     bool fresh;
-    if (g->n_values == MAX_TAKEN)
+    if (g->n_values == MAX_ADDED)
         return HW_OK;
     int rc = hw_map64_at(&g->has, r->key.v, &at, &fresh);
     if (rc < 0 || (!fresh && *at == 0))
         return rc;
-    if (!fresh) { /* another child's */
+    if (!fresh) { /* another child has it, too */
         struct hw_arg_row *sum = &g->rows[*at];
         sum->number = hw_sat_add(sum->number, r->number);
         return HW_OK;
@@ -77,7 +77,7 @@ static int take(struct grown *g, size_t i)
     return HW_OK;
 }
 
-static int take_all(struct grown *g, uint32_t set, bool texts)
+static int add_attributes(struct grown *g, uint32_t set, bool texts)
 {
     const struct hw_args *a = &g->p->args;
     int rc = HW_OK;
@@ -86,12 +86,12 @@ static int take_all(struct grown *g, uint32_t set, bool texts)
     for (size_t i = first_row(a, set); rc == HW_OK && i < a->rows.n && a->rows.v[i].set == set; i++)
         if (a->rows.v[i].type == HW_ARG_STRING ? texts && !is_unit(g->p, &a->rows.v[i])
                                                : a->rows.v[i].type == HW_ARG_INT)
-            rc = take(g, i);
+            rc = add_attribute(g, i);
     return rc;
 }
 
-/* What was taken, behind what the node had. */
-static int end(struct grown *g, uint32_t *set)
+/* Writes the node's own attributes and the added ones as a new set. */
+static int write_set(struct grown *g, uint32_t *set)
 {
     struct hw_args *a = &g->p->args;
     uint32_t grown = a->n_sets;
@@ -119,10 +119,10 @@ static int inherit(struct grown *g, uint32_t from, uint32_t owner)
     struct hw_memory_node *nodes = g->p->memory.nodes.v;
     if (nodes[from].arg_set == HW_ID_NONE)
         return HW_OK;
-    int rc = begin(g, nodes[owner].arg_set);
+    int rc = begin_set(g, nodes[owner].arg_set);
     if (rc == HW_OK)
-        rc = take_all(g, nodes[from].arg_set, /* texts = */ true);
-    return rc < 0 ? rc : end(g, &nodes[owner].arg_set);
+        rc = add_attributes(g, nodes[from].arg_set, /* texts = */ true);
+    return rc < 0 ? rc : write_set(g, &nodes[owner].arg_set);
 }
 
 static int sum_up(struct grown *g, uint32_t parent, const struct hw_memory_children *c)
@@ -130,10 +130,10 @@ static int sum_up(struct grown *g, uint32_t parent, const struct hw_memory_child
     struct hw_memory_node *nodes = g->p->memory.nodes.v;
     if (c->first[parent] == HW_ID_NONE)
         return HW_OK;
-    int rc = begin(g, nodes[parent].arg_set);
+    int rc = begin_set(g, nodes[parent].arg_set);
     for (uint32_t k = c->first[parent]; rc == HW_OK && k != HW_ID_NONE; k = c->next[k])
-        rc = take_all(g, nodes[k].arg_set, /* texts = */ false);
-    return rc < 0 ? rc : end(g, &nodes[parent].arg_set);
+        rc = add_attributes(g, nodes[k].arg_set, /* texts = */ false);
+    return rc < 0 ? rc : write_set(g, &nodes[parent].arg_set);
 }
 
 static bool is_global(const struct hw_memory_dumps *m, uint32_t node)

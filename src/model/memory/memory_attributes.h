@@ -1,10 +1,9 @@
 /*
- * memory_attributes.h - what nodes of a memory dump say besides their size, where they do not say
- * it
+ * memory_attributes.h - inherited and summed attributes of a memory dump's nodes
  *
- * Shapes:  an owner of a global node takes over the attributes it lacks; a parent has the sums of
- *          those numbers of its children that it lacks. MAX_TAKEN of them at most, so that a file
- *          does not grow by its owners times its attributes.
+ * Shapes:  an owner of a global node gets the attributes it lacks; a parent gets the sums of its
+ *          children's numbers that it lacks. At most MAX_ADDED per node, so that a file does not
+ *          grow by its owners times its attributes.
  * Errors:  HW_ENOMEM.
  * Source:  doc/formats/memory-infra.md
  */
@@ -16,7 +15,7 @@
 struct hw_memory_children;
 struct hw_profile;
 
-/* order: of nodes, owners and children first. first_owner by node and next_owner by edge: edges. */
+/* order: nodes, owners and children first. first_owner (by node), next_owner (by edge): edges. */
 int hw_memory_attributes(struct hw_profile *p, const uint32_t *order, const uint32_t *first_owner,
                          const uint32_t *next_owner, const struct hw_memory_children *children);
 

@@ -1,6 +1,4 @@
-/*
- * Filling and bringing into order; the sizes are computed in memory_sizes.c.
- */
+/* Filling and sorting; memory_sizes.c computes the sizes. */
 #include "model/memory/memory_dump.h"
 
 #include <stdlib.h>
@@ -15,8 +13,8 @@
 
 #include "base/banned.h"
 
-/* Each parent is a node with a path of its own: without MAX_DEPTH 4 KiB of slashes would be 8 MiB
- * of names. */
+/* Each parent is a node with its own path: without MAX_DEPTH, 4 KiB of slashes would become 8 MiB
+ * of paths. */
 enum { MAX_NODES = 1 << 26, MAX_PATH = 4096, MAX_DEPTH = 64 };
 
 void hw_memory_dumps_done(struct hw_memory_dumps *m)
@@ -56,7 +54,7 @@ int hw_memory_process(struct hw_memory_dumps *m, uint32_t snapshot, hw_upid upid
     bool fresh;
     if (hw_vec_reserve(&m->processes, m->processes.n + 1) < 0)
         return HW_ENOMEM;
-    /* No upid is UINT32_MAX - 1: the key stays free of the map's own. */
+    /* UINT32_MAX - 1 is no upid either, and avoids the map's reserved key. */
     uint32_t id = upid.v == HW_ID_NONE ? HW_ID_NONE - 1 : upid.v;
     int rc = hw_map64_at(&m->by_process, (uint64_t)snapshot << 32 | id, &at, &fresh);
     if (rc < 0)
@@ -69,7 +67,7 @@ int hw_memory_process(struct hw_memory_dumps *m, uint32_t snapshot, hw_upid upid
     return HW_OK;
 }
 
-/* One node by its path; parent NONE at a root. */
+/* Finds or adds one node by its path. */
 static int node_at(struct hw_profile *p, uint32_t process, struct hw_bytes path, uint32_t parent,
                    uint32_t *out)
 {
@@ -147,14 +145,14 @@ int hw_memory_edge(struct hw_memory_dumps *m, uint32_t snapshot, uint64_t source
 
 /* ---- finish ---- */
 
-struct guid_place {
+struct guid_node {
     uint32_t snapshot, node;
     uint64_t guid;
 };
 
 static int compare_guids(const void *pa, const void *pb)
 {
-    const struct guid_place *a = pa, *b = pb;
+    const struct guid_node *a = pa, *b = pb;
     if (a->snapshot != b->snapshot)
         return a->snapshot < b->snapshot ? -1 : 1;
     if (a->guid != b->guid)
@@ -162,33 +160,32 @@ static int compare_guids(const void *pa, const void *pb)
     return a->node < b->node ? -1 : a->node > b->node;
 }
 
-static uint32_t find_guid(const struct guid_place *places, size_t n, uint32_t snapshot,
-                          uint64_t guid)
+static uint32_t find_guid(const struct guid_node *guids, size_t n, uint32_t snapshot, uint64_t guid)
 {
-    struct guid_place key = {snapshot, 0, guid};
-    size_t lo = HW_LOWER_BOUND(mid, 0, n, compare_guids(&places[mid], &key) < 0);
-    bool found = lo < n && places[lo].snapshot == snapshot && places[lo].guid == guid;
-    return found ? places[lo].node : HW_ID_NONE;
+    struct guid_node key = {snapshot, 0, guid};
+    size_t lo = HW_LOWER_BOUND(mid, 0, n, compare_guids(&guids[mid], &key) < 0);
+    bool found = lo < n && guids[lo].snapshot == snapshot && guids[lo].guid == guid;
+    return found ? guids[lo].node : HW_ID_NONE;
 }
 
-/* Edges get their nodes; those that have none, and second ones of a source, are left out. */
+/* Sets the nodes of edges; edges without nodes and second edges of a source are left out. */
 static int link_edges(struct hw_memory_dumps *m)
 {
-    hw_autofree struct guid_place *places = calloc(m->nodes.n + 1, sizeof *places);
+    hw_autofree struct guid_node *guids = calloc(m->nodes.n + 1, sizeof *guids);
     hw_autofree bool *owns = calloc(m->nodes.n + 1, sizeof *owns);
     size_t n = 0, kept = 0;
-    if (!places || !owns)
+    if (!guids || !owns)
         return HW_ENOMEM;
     for (size_t i = 0; i < m->nodes.n; i++)
         if (m->nodes.v[i].guid)
-            places[n++] = (struct guid_place){m->processes.v[m->nodes.v[i].process].snapshot,
-                                              (uint32_t)i, m->nodes.v[i].guid};
-    qsort(places, n, sizeof *places, compare_guids);
+            guids[n++] = (struct guid_node){m->processes.v[m->nodes.v[i].process].snapshot,
+                                            (uint32_t)i, m->nodes.v[i].guid};
+    qsort(guids, n, sizeof *guids, compare_guids);
     for (size_t i = 0; i < m->edges.n; i++) {
         struct hw_memory_edge e = m->edges.v[i];
         if (e.source == HW_ID_NONE) {
-            e.source = find_guid(places, n, e.snapshot, e.source_guid);
-            e.target = find_guid(places, n, e.snapshot, e.target_guid);
+            e.source = find_guid(guids, n, e.snapshot, e.source_guid);
+            e.target = find_guid(guids, n, e.snapshot, e.target_guid);
         }
         if (e.source == HW_ID_NONE || e.target == HW_ID_NONE || e.source == e.target ||
             owns[e.source]) {
@@ -202,7 +199,7 @@ static int link_edges(struct hw_memory_dumps *m)
     return HW_OK;
 }
 
-/* A node of that path, HW_ID_NONE = none. */
+/* The node of a path, HW_ID_NONE = none. */
 static int find_path(struct hw_profile *p, uint32_t process, const char *path, uint32_t *out)
 {
     hw_str_id name;
@@ -214,8 +211,8 @@ static int find_path(struct hw_profile *p, uint32_t process, const char *path, u
     return rc;
 }
 
-/* What the recorder itself holds lies in the process's allocator: charged to `tracing` only,
- * unless that told itself what it owns. */
+/* The recorder's own memory is in the process's allocator: it is charged only to `tracing`, unless
+ * that has an edge of its own. */
 static int link_tracing(struct hw_profile *p, uint32_t process, const bool *owns)
 {
     struct hw_memory_dumps *m = &p->memory;
@@ -242,7 +239,7 @@ static int link_tracing(struct hw_profile *p, uint32_t process, const bool *owns
     return hw_vec_push(&m->edges, e) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-/* Behind the weak nodes' end: one that went has no overhead, and takes none with it. */
+/* After weak nodes are dropped, so that these get no overhead nodes. */
 static int link_all_tracing(struct hw_profile *p)
 {
     struct hw_memory_dumps *m = &p->memory;
@@ -257,7 +254,7 @@ static int link_all_tracing(struct hw_profile *p)
 
 /* ---- the order of rows ---- */
 
-/* Depth first, children in the order in which they came, processes one after the other. */
+/* Depth first, children in their original order, process by process. */
 static int order_nodes(const struct hw_memory_dumps *m, const struct hw_memory_children *c,
                        uint32_t *new_of_old)
 {
@@ -290,21 +287,21 @@ static int order_nodes(const struct hw_memory_dumps *m, const struct hw_memory_c
 
 static int sort_nodes(struct hw_memory_dumps *m, const struct hw_memory_children *c)
 {
-    hw_autofree uint32_t *place = calloc(m->nodes.n + 1, sizeof *place);
+    hw_autofree uint32_t *new_index = calloc(m->nodes.n + 1, sizeof *new_index);
     struct hw_memory_node *sorted = calloc(m->nodes.n + 1, sizeof *sorted);
-    int rc = place && sorted ? order_nodes(m, c, place) : HW_ENOMEM;
+    int rc = new_index && sorted ? order_nodes(m, c, new_index) : HW_ENOMEM;
     if (rc < 0) {
         free(sorted);
         return rc;
     }
     for (size_t i = 0; i < m->nodes.n; i++) {
         struct hw_memory_node n = m->nodes.v[i];
-        n.parent = n.parent == HW_ID_NONE ? HW_ID_NONE : place[n.parent];
-        sorted[place[i]] = n;
+        n.parent = n.parent == HW_ID_NONE ? HW_ID_NONE : new_index[n.parent];
+        sorted[new_index[i]] = n;
     }
     for (size_t i = 0; i < m->edges.n; i++) {
-        m->edges.v[i].source = place[m->edges.v[i].source];
-        m->edges.v[i].target = place[m->edges.v[i].target];
+        m->edges.v[i].source = new_index[m->edges.v[i].source];
+        m->edges.v[i].target = new_index[m->edges.v[i].target];
     }
     free(m->nodes.v);
     m->nodes.v = sorted;

@@ -1,15 +1,15 @@
 /*
- * memory_dump.h - memory-infra dumps: per process a tree of named nodes, and who owns what
+ * memory_dump.h - memory-infra dumps: a tree of named nodes for each process, and ownership edges
  *
- * Why:     programs count their own memory by purpose; a piece counted by two of them is to be
- *          charged once. That is what effective sizes are.
- * Shapes:  fill (snapshot, process, nodes, edges), then finish once: it makes missing parents,
- *          links `tracing` to the allocator it lives in, and computes sizes. Afterwards rows of one
- *          process stand together, parents before children.
+ * Why:     programs count their own memory by purpose; memory that two of them count must be
+ *          charged only once. Effective sizes do that.
+ * Shapes:  fill (snapshot, process, nodes, edges), then finish once: it links `tracing` to the
+ *          allocator that contains it and computes sizes. Afterwards rows of one process are
+ *          adjacent, parents before children.
  * Units:   bytes.
  * Owns:    its rows; strings and args belong to the profile.
- * Errors:  HW_ENOMEM, HW_ELIMIT, HW_EINVAL (an id twice). What is inconsistent (a node twice, an
- *          edge to nowhere, rings of owners) is left out and counted in n_bad.
+ * Errors:  HW_ENOMEM, HW_ELIMIT, HW_EINVAL (a bad path, a node twice). Bad edges (without nodes,
+ *          cycles of owners) are left out and counted in n_bad.
  * Source:  doc/formats/memory-infra.md
  */
 #ifndef HW_MODEL_MEMORY_MEMORY_DUMP_H
@@ -35,20 +35,20 @@ struct hw_memory_snapshot {
 
 struct hw_memory_process {
     uint32_t snapshot;
-    hw_upid upid; /* HW_ID_NONE: nodes that belong to all (`global/…`) */
+    hw_upid upid; /* HW_ID_NONE: global nodes (`global/…`) */
 };
 
 struct hw_memory_node {
     uint32_t process;
     uint32_t parent;  /* HW_ID_NONE at a root */
-    hw_str_id path;   /* the whole one */
+    hw_str_id path;   /* complete */
     uint32_t arg_set; /* HW_ID_NONE = none */
     bool has_size, weak;
-    bool told_size;   /* told, or taken over from what it owns: not only added up */
-    bool told;        /* by a process, not only made for its children */
-    bool unspecified; /* made by us: what its parent has beyond its other children */
+    bool told_size;   /* the size was recorded, or inherited from what it owns, not just summed */
+    bool told;        /* recorded by a process, not just created for its children */
+    bool unspecified; /* created by us: the rest of its parent beyond its other children */
     uint64_t size, effective_size;
-    uint64_t guid; /* of edges; 0 = made by us */
+    uint64_t guid; /* for edges; 0 = created by us */
 };
 
 struct hw_memory_edge {
@@ -70,17 +70,16 @@ struct hw_memory_dumps {
 };
 
 void hw_memory_dumps_done(struct hw_memory_dumps *m);
-/* The snapshot at ts, made when there was none. */
+/* Finds or adds the snapshot at ts. */
 int hw_memory_snapshot(struct hw_memory_dumps *m, int64_t ts_ns, enum hw_memory_detail detail,
                        uint32_t *out);
 int hw_memory_process(struct hw_memory_dumps *m, uint32_t snapshot, hw_upid upid, uint32_t *out);
-/* A node and its parents, at most 64 names deep. Paths beginning with `global/` go to the process
- * of all. */
+/* Finds or adds a node and its parents, at most 64 levels. Paths beginning with `global/` belong to
+ * the global process. */
 int hw_memory_node(struct hw_profile *p, uint32_t process, struct hw_bytes path, uint64_t guid,
                    struct hw_memory_node **out);
-/* A process tells of a node. 1: its contents are wanted; 0: another process's are there, which is
- * so below `global/` only, and such a node is weak when all say so; HW_EINVAL: the node a second
- * time. */
+/* Notes that a process reports a node. 1: its contents are wanted; 0: it has another process's,
+ * only below `global/`, where a node is weak if all processes say so; HW_EINVAL: reported twice. */
 int hw_memory_tell(const struct hw_memory_dumps *m, struct hw_memory_node *n, bool weak);
 int hw_memory_edge(struct hw_memory_dumps *m, uint32_t snapshot, uint64_t source_guid,
                    uint64_t target_guid, uint32_t importance);

@@ -1,7 +1,7 @@
 /*
- * Two walks over the same nodes. Sizes go up: a node comes after its children and its owners.
- * Coefficients go down: a node comes after its parent and what it owns. Both orders are made
- * without recursion; an edge that closes a ring is dropped.
+ * Two passes over the same nodes. Sizes go up: a node comes after its children and its owners.
+ * Coefficients go down: a node comes after its parent and what it owns. The order is built without
+ * recursion; an edge that closes a cycle is dropped.
  */
 #include "model/memory/memory_sizes.h"
 
@@ -28,7 +28,8 @@ int hw_memory_children_init(struct hw_memory_children *c, const struct hw_memory
     memset(c->first, 0xff, (m->nodes.n + 1) * sizeof *c->first);
     memset(c->next, 0xff, (m->nodes.n + 1) * sizeof *c->next);
     memset(c->first_root, 0xff, (m->processes.n + 1) * sizeof *c->first_root);
-    for (int unspecified = 0; unspecified < 2; unspecified++) /* which stand first */
+    /* Unspecified nodes come first in each list. */
+    for (int unspecified = 0; unspecified < 2; unspecified++)
         for (size_t i = m->nodes.n; i-- > 0;) {
             const struct hw_memory_node *n = &m->nodes.v[i];
             uint32_t *head =
@@ -52,9 +53,9 @@ struct sizes {
     struct hw_memory_dumps *m;
     struct hw_memory_children children;
     uint32_t *owns;        /* by node: edge, HW_ID_NONE = none */
-    uint32_t *first_owner; /* by node: edge; goes on by next_owner */
+    uint32_t *first_owner; /* by node: edge; continued by next_owner */
     uint32_t *next_owner;  /* by edge */
-    uint32_t *order;       /* nodes, owners and children first */
+    uint32_t *order;       /* nodes; owners and children first */
     uint64_t *not_owning, *not_owned;
     double *owning, *owned; /* coefficients */
     double *all_owning, *all_owned;
@@ -108,7 +109,7 @@ static void free_all(struct sizes *s)
 enum { NEW, OPEN, DONE };
 
 struct visit {
-    uint32_t node, child, edge; /* what is looked at next */
+    uint32_t node, child, edge; /* child, edge: to visit next */
 };
 
 /* The next node that must come before v->node: its children, then its owners. */
@@ -127,7 +128,7 @@ static uint32_t next_before(const struct sizes *s, struct visit *v, uint32_t *ed
     return s->m->edges.v[*edge].source;
 }
 
-/* An edge within a ring: neither end is charged for the other. */
+/* Drops an edge that closes a cycle: neither end is charged for the other. */
 static void drop_edge(struct sizes *s, uint32_t edge)
 {
     const struct hw_memory_edge *e = &s->m->edges.v[edge];
@@ -188,9 +189,9 @@ static uint64_t add(uint64_t a, uint64_t b)
     return __builtin_add_overflow(a, b, &a) ? UINT64_MAX : a;
 }
 
-/* What the leaves below a node hold, and the unspecified parts of what is between. A node that owns
- * another one below the same ancestor is counted there already, with all that is below it: which
- * nodes these are differs from ancestor to ancestor, so children's sums do not add up to it. */
+/* The sum of the leaves below a node and of the unspecified parts in between. A node that owns
+ * another one below the same ancestor is already counted there, with all below it. Which nodes
+ * these are differs between ancestors, so the children's sums cannot be used. */
 static bool descendants_sum(const struct sizes *s, uint32_t top, const uint64_t *missing,
                             uint64_t *sum)
 {
@@ -230,7 +231,7 @@ static bool largest_owner(const struct sizes *s, uint32_t node, uint64_t *out)
     return any;
 }
 
-/* Own sizes of all; *missing gets what <unspecified> children are to hold. */
+/* Computes sizes of all nodes; missing[]: sizes of their future <unspecified> children. */
 static void size_nodes(struct sizes *s, uint64_t *missing)
 {
     for (size_t i = 0; i < s->m->nodes.n; i++) {
@@ -246,11 +247,11 @@ static void size_nodes(struct sizes *s, uint64_t *missing)
     }
 }
 
-/* An owner that tells no size has that of the global node it owns, before anything is added up. */
+/* An owner without a size gets that of the global node it owns, before anything is summed. */
 static void inherit_sizes(struct sizes *s)
 {
     struct hw_memory_dumps *m = s->m;
-    for (size_t i = m->nodes.n; i-- > 0;) { /* what is owned before its owners */
+    for (size_t i = m->nodes.n; i-- > 0;) { /* owned nodes before their owners */
         const struct hw_memory_node *n = &m->nodes.v[s->order[i]];
         if (!n->has_size || m->processes.v[n->process].upid.v != HW_ID_NONE)
             continue;
@@ -333,7 +334,7 @@ static int compare_ranked(const void *pa, const void *pb)
     return a->node < b->node ? -1 : a->node > b->node;
 }
 
-/* The owners of one node by importance; within one, what nobody was charged for yet is split. */
+/* Charges the owners of one node by importance; equal ones share what is not charged yet. */
 static int charge_owners(struct sizes *s, uint32_t at)
 {
     HW_VEC(struct ranked) owners = {0};
@@ -370,7 +371,8 @@ static int charge_owners(struct sizes *s, uint32_t at)
     return HW_OK;
 }
 
-/* Parents before children, what is owned before its owners: the order of sizes backwards. */
+/* Called for parents before children and owned nodes before owners: the order of sizes
+ * backwards. */
 static void spread_down(struct sizes *s, uint32_t at)
 {
     const struct hw_memory_node *n = &s->m->nodes.v[at];
@@ -382,7 +384,7 @@ static void spread_down(struct sizes *s, uint32_t at)
         s->all_owning[at] = is_root ? 1 : s->all_owning[n->parent];
 }
 
-/* The fraction cut off; 14.999… is 15 whose thirds did not add up. */
+/* Rounds down; 14.999… is 15, as floating-point thirds may not add up. */
 static uint64_t whole_bytes(double bytes)
 {
     double nearest = floor(bytes + 0.5);
@@ -421,7 +423,7 @@ static int effective_sizes(struct sizes *s)
     return rc;
 }
 
-/* Lists and order anew: the first pass adds nodes. */
+/* Builds lists and the order. Called again after the first pass, which adds nodes. */
 static int begin(struct sizes *s, struct hw_profile *p)
 {
     *s = (struct sizes){.m = &p->memory};
@@ -431,8 +433,8 @@ static int begin(struct sizes *s, struct hw_profile *p)
     return rc < 0 ? rc : make_order(s);
 }
 
-/* Edges that closed rings, dropped in begin, are no rows either. */
-static void drop_ring_edges(struct sizes *s)
+/* Removes the rows of edges that make_order dropped. */
+static void remove_dropped_edges(struct sizes *s)
 {
     size_t kept = 0;
     for (uint32_t i = 0; i < s->m->edges.n; i++)
@@ -453,7 +455,7 @@ int hw_memory_sizes(struct hw_profile *p)
         inherit_sizes(&s);
         size_nodes(&s, missing);
         rc = hw_memory_attributes(p, s.order, s.first_owner, s.next_owner, &s.children);
-        drop_ring_edges(&s);
+        remove_dropped_edges(&s);
     }
     free_all(&s);
     if (rc == HW_OK)

@@ -1,10 +1,10 @@
 /*
- * memory_weak.h - nodes of memory dumps that no process really has
+ * memory_weak.h - drops nodes of memory dumps that no process really has
  *
- * Why:     processes that share memory all tell of it; those that cannot know whether it still
- *          exists tell so weakly, and without a strong one it is not there.
- * Shapes:  called once edges have their nodes, before sizes are computed. Nodes move; a node of
- *          several processes is weak when all of them say so.
+ * Why:     all processes that share memory report it; those that cannot know whether it still
+ *          exists report it as weak, and without a strong report it does not exist.
+ * Shapes:  called once edges have their nodes, before sizes are computed. Node indexes change. A
+ *          node of several processes is weak if all of them say so.
  * Errors:  HW_ENOMEM.
  * Threads: one owner at a time.
  * Source:  doc/formats/memory-infra.md
