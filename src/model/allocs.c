@@ -1,6 +1,6 @@
 /*
- * All columns have room for `cap` rows. A column is allocated with the first value that differs
- * from its default, and is then filled with its earlier rows' default.
+ * All columns have room for `cap` rows. A column is allocated for the first value that differs from
+ * its default; earlier rows get the default.
  */
 #include "model/allocs.h"
 
@@ -96,7 +96,7 @@ static int grow(struct hw_alloc_rows *a)
         rc = resize_column(&a->idle, cap);
     if (rc == HW_OK)
         rc = resize_column(&a->rounding, cap);
-    if (rc == HW_OK) /* else some have more room than is said */
+    if (rc == HW_OK) /* else some columns have more room than cap */
         a->cap = cap;
     return rc;
 }
@@ -109,10 +109,10 @@ static void store(struct hw_alloc_column *c, size_t i, int64_t value)
         ((int32_t *)c->v)[i] = (int32_t)value;
 }
 
-/* Makes room for values that do not fit, or for the column itself; like: what its rows say so
+/* Allocates the column, or widens it if the value does not fit. like: the values of its rows so
  * far. */
-static int make(struct hw_alloc_rows *a, struct hw_alloc_column *c, int64_t value,
-                const struct hw_alloc_column *like)
+static int allocate(struct hw_alloc_rows *a, struct hw_alloc_column *c, int64_t value,
+                    const struct hw_alloc_column *like)
 {
     struct hw_alloc_column old = *c, fresh = {.wide = old.wide || (int32_t)value != value};
     if (like)
@@ -128,17 +128,17 @@ static int make(struct hw_alloc_rows *a, struct hw_alloc_column *c, int64_t valu
     return HW_OK;
 }
 
-/* like: the column whose values are this one's by default; NULL = they are 0. */
-static inline int ready(struct hw_alloc_rows *a, struct hw_alloc_column *c, int64_t value,
-                        int64_t by_default, const struct hw_alloc_column *like)
+/* like: the column with the default values; NULL = they are 0. */
+static inline int prepare(struct hw_alloc_rows *a, struct hw_alloc_column *c, int64_t value,
+                          int64_t by_default, const struct hw_alloc_column *like)
 {
     if (c->v ? (c->wide || (int32_t)value == value) : value == by_default)
         return HW_OK;
-    return make(a, c, value, like);
+    return allocate(a, c, value, like);
 }
 
 /* All three or none. */
-static int make_more(struct hw_alloc_rows *a)
+static int allocate_variances(struct hw_alloc_rows *a)
 {
     float *v[3];
     for (int i = 0; i < 3; i++)
@@ -154,22 +154,22 @@ static int make_more(struct hw_alloc_rows *a)
     return HW_OK;
 }
 
-static int ready_all(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
+static int prepare_all(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
 {
-    int rc = ready(a, &a->count, row->count, row->samples, &a->samples);
+    int rc = prepare(a, &a->count, row->count, row->samples, &a->samples);
     if (rc == HW_OK)
-        rc = ready(a, &a->samples, row->samples, 0, NULL);
+        rc = prepare(a, &a->samples, row->samples, 0, NULL);
     if (rc == HW_OK)
-        rc = ready(a, &a->size, row->size, 0, NULL);
+        rc = prepare(a, &a->size, row->size, 0, NULL);
     if (rc == HW_OK)
-        rc = ready(a, &a->idle, row->idle, 0, NULL);
+        rc = prepare(a, &a->idle, row->idle, 0, NULL);
     if (rc == HW_OK)
-        rc = ready(a, &a->rounding, row->rounding, 0, NULL);
+        rc = prepare(a, &a->rounding, row->rounding, 0, NULL);
     if (rc == HW_OK && row->variance != 0 && !a->variance &&
         !(a->variance = calloc(a->cap, sizeof *a->variance)))
         rc = HW_ENOMEM;
     if (rc == HW_OK && !a->variance_objects && hw_alloc_has_more(row))
-        rc = make_more(a);
+        rc = allocate_variances(a);
     if (rc == HW_OK && row->variance_rounding > 0 && !a->variance_rounding &&
         !(a->variance_rounding = calloc(a->cap, sizeof *a->variance_rounding)))
         rc = HW_ENOMEM;
@@ -201,7 +201,7 @@ static void store_all(struct hw_alloc_rows *a, size_t i, const struct hw_alloc_r
         a->variance_rounding[i] = row->variance_rounding;
 }
 
-static void note_plain(struct hw_alloc_rows *a)
+static void update_plain(struct hw_alloc_rows *a)
 {
     a->plain = a->samples.v && a->count.v && a->size.v && a->variance && !a->idle.v &&
                !a->samples.wide && !a->count.wide && !a->size.wide && !a->rounding.wide;
@@ -214,7 +214,7 @@ int hw_alloc_rows_push_slow(struct hw_alloc_rows *a, const struct hw_alloc_row *
         if (rc < 0)
             return rc;
     }
-    int rc = ready_all(a, row);
+    int rc = prepare_all(a, row);
     if (rc < 0)
         return rc;
     if ((a->runs.n == 0 || a->runs.v[a->runs.n - 1].dump != row->dump) &&
@@ -222,16 +222,16 @@ int hw_alloc_rows_push_slow(struct hw_alloc_rows *a, const struct hw_alloc_row *
         return HW_ENOMEM;
     store_all(a, a->n, row);
     a->n++;
-    note_plain(a);
+    update_plain(a);
     return HW_OK;
 }
 
 int hw_alloc_rows_set(struct hw_alloc_rows *a, size_t i, const struct hw_alloc_row *row)
 {
-    int rc = ready_all(a, row);
+    int rc = prepare_all(a, row);
     if (rc == HW_OK)
         store_all(a, i, row);
-    note_plain(a);
+    update_plain(a);
     return rc;
 }
 
@@ -239,7 +239,7 @@ int hw_alloc_rows_set(struct hw_alloc_rows *a, size_t i, const struct hw_alloc_r
 
 struct move {
     uint32_t dump; /* its new number */
-    size_t run;    /* where it stands now */
+    size_t run;    /* where it is now */
 };
 
 static int compare_moves(const void *x, const void *y)
@@ -255,7 +255,7 @@ static size_t run_end(const struct hw_alloc_rows *a, size_t run)
     return run + 1 < a->runs.n ? a->runs.v[run + 1].first : a->n;
 }
 
-/* One column after the other, so that only one exists twice. */
+/* Permutes one column; only one at a time exists twice. */
 static int permute(const struct hw_alloc_rows *a, const struct move *moves, void **column,
                    size_t width)
 {
@@ -297,7 +297,7 @@ static int permute_all(struct hw_alloc_rows *a, const struct move *moves)
     return rc;
 }
 
-/* Runs in their new order; those of one dump become one. */
+/* Puts runs into their new order and merges those of one dump. */
 static int renumber(struct hw_alloc_rows *a, const struct move *moves)
 {
     HW_VEC(struct hw_alloc_run) runs = {0};
@@ -337,7 +337,7 @@ int hw_alloc_rows_sort(struct hw_alloc_rows *a, const uint32_t *new_index)
     return rc;
 }
 
-/* The first run whose dump is not below the one given. */
+/* The first run of this dump or a later one. */
 static size_t run_of_dump(const struct hw_alloc_rows *a, uint32_t dump)
 {
     return HW_LOWER_BOUND(mid, 0, a->runs.n, a->runs.v[mid].dump < dump);
@@ -354,7 +354,7 @@ void hw_alloc_rows_of_dump(const struct hw_alloc_rows *a, uint32_t dump, size_t 
 uint32_t hw_alloc_dump(const struct hw_alloc_rows *a, size_t i)
 {
     size_t lo = 0, hi = a->runs.n;
-    while (hi - lo > 1) { /* the last run that does not begin behind i */
+    while (hi - lo > 1) { /* the last run that does not begin after i */
         size_t mid = lo + (hi - lo) / 2;
         if (a->runs.v[mid].first <= i)
             lo = mid;

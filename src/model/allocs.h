@@ -1,14 +1,14 @@
 /*
  * allocs.h - the rows of heap_profile_allocation, packed
  *
- * Why:     a trace of 1 GB holds 4 * 10^7 of these rows, more than of anything else; as plain
- *          structs they took twice the trace's own size.
- * Shapes:  a column each, of 4 bytes a value until one does not fit, then of 8. A column without
+ * Why:     a trace of 1 GB has 4 * 10^7 of these rows, more than of any other; as plain structs
+ *          they took twice the size of the trace.
+ * Shapes:  one column each, with 4 bytes per value until one does not fit, then 8. A column without
  *          information (no idle bytes, no types, no variances, no rounding, counts that equal the
  *          samples) takes no memory. Which dump a row belongs to is kept per run of rows.
  * Units:   bytes; counts of allocations.
  * Owns:    its columns. Zero-initialised is empty.
- * Errors:  HW_ENOMEM from push, set and sort; the rows are as they were.
+ * Errors:  HW_ENOMEM from push and set: the rows are unchanged; from sort: they can only be freed.
  * Threads: one owner at a time; any number of readers once nothing is pushed any more.
  */
 #ifndef HW_MODEL_ALLOCS_H
@@ -31,16 +31,15 @@ struct hw_alloc_row {
     int64_t count; /* unbiased estimate of the number of allocations; = samples without estimate */
     int64_t size;  /* bytes, < 0 when freed */
     int64_t idle;  /* live bytes unused since the last dump; 0 */
-    int64_t
-        rounding; /* what the allocator adds to the live bytes at this dump, of its last row; 0 */
-    double variance; /* of the live bytes at this dump, to 24 bits; 0 = unknown */
-    /* With HW_DUMP_ALL_VARIANCES: of the live allocations' number, and of all until this dump. */
+    int64_t rounding; /* what the allocator adds to live bytes; the last row of a dump counts; 0 */
+    double variance;  /* of the live bytes at this dump, with 24 bits; 0 = unknown */
+    /* With HW_DUMP_ALL_VARIANCES: of the number of live allocations, and of all until this dump. */
     float variance_objects, variance_alloc_space, variance_alloc_objects;
     float variance_rounding; /* likewise; 0 = exact */
 };
 
 struct hw_alloc_column {
-    void *v;   /* owned; int32_t or int64_t. NULL: all as the column's default */
+    void *v;   /* owned; int32_t or int64_t. NULL: all have the column's default */
     bool wide; /* int64_t */
 };
 
@@ -59,7 +58,7 @@ struct hw_alloc_rows {
     float *variance_rounding; /* owned; NULL: all 0 */
     struct hw_alloc_column samples, count, size, idle, rounding;
     HW_VEC(struct hw_alloc_run) runs;
-    bool plain; /* three narrow columns, one or all variances, no idle bytes: push's quick path */
+    bool plain; /* three narrow columns, one or all variances, no idle bytes: push's fast path */
 };
 
 void hw_alloc_rows_done(struct hw_alloc_rows *a);
@@ -67,14 +66,14 @@ void hw_alloc_rows_done(struct hw_alloc_rows *a);
 int hw_alloc_rows_push_slow(struct hw_alloc_rows *a, const struct hw_alloc_row *row);
 /* Replaces row i, except for its dump. */
 int hw_alloc_rows_set(struct hw_alloc_rows *a, size_t i, const struct hw_alloc_row *row);
-/* Gives dump d the number new_index[d] and brings the rows into the order of the new numbers; those
- * of one dump stay in their order. O(rows), or O(dumps) when they are in order already. */
+/* Renumbers dump d to new_index[d] and sorts the rows by the new numbers, stably. O(rows), or
+ * O(dumps) if they are sorted already. */
 int hw_alloc_rows_sort(struct hw_alloc_rows *a, const uint32_t *new_index);
-/* The rows of one dump: [*first, *first + *n). Once sorted only. O(log dumps) */
+/* The rows of one dump: [*first, *first + *n). Only after sort. O(log dumps) */
 void hw_alloc_rows_of_dump(const struct hw_alloc_rows *a, uint32_t dump, size_t *first, size_t *n);
 uint32_t hw_alloc_dump(const struct hw_alloc_rows *a, size_t i); /* O(log dumps) */
 
-/* A variance as it is stored. What does not fit in a float is as good as unknown. */
+/* A variance as stored; 0 = unknown if it does not fit in a float. */
 static inline float hw_alloc_variance_kept(double variance)
 {
     return variance > 0 && variance < 3e38 ? (float)variance : 0;
@@ -96,7 +95,7 @@ static inline void hw_alloc_store_more(struct hw_alloc_rows *a, size_t i,
 
 static inline int hw_alloc_rows_push(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
 {
-    /* Nearly all rows of a trace of ours: the columns are there, 4 bytes wide, the values fit. */
+    /* Almost all rows of our own traces: the columns exist, are narrow, and the values fit. */
     const uint64_t bias = 0x80000000u;
     uint64_t odd = ((uint64_t)row->samples + bias) | ((uint64_t)row->count + bias) |
                    ((uint64_t)row->size + bias) | ((uint64_t)row->rounding + bias);
@@ -150,7 +149,7 @@ static inline int64_t hw_alloc_rounding(const struct hw_alloc_rows *a, size_t i)
     return a->rounding.v ? hw_alloc_value(&a->rounding, i) : 0;
 }
 
-/* Row i of a dump that is known already (hw_alloc_rows_of_dump). */
+/* Row i, if its dump is already known (hw_alloc_rows_of_dump). */
 static inline struct hw_alloc_row hw_alloc_row_of(const struct hw_alloc_rows *a, uint32_t dump,
                                                   size_t i)
 {

@@ -26,8 +26,8 @@ static bool is_same_file(const struct hw_mapping *a, const struct hw_mapping *b)
            a->exact_offset == b->exact_offset && a->start_offset == b->start_offset;
 }
 
-/* Another process has the same file at another address. Without a build id it need not be the
- * same file, and a mapping without a file has only its address. */
+/* Another process may have the same file at another address. Without a build id it may be a
+ * different file, and a mapping without a file only has its address. */
 static bool find_mapping(const struct append *a, const struct hw_mapping *m, hw_mapping_id *out)
 {
     if (hw_strings_get(hw_callsites_strings(a->into), m->build_id).n == 0)
@@ -108,7 +108,7 @@ int hw_callsites_append(struct hw_callsites *into, const struct hw_callsites *fr
         const struct hw_callsite *c = hw_callsites_get(from, (hw_callsite_id){i});
         hw_callsite_id parent = c->parent;
         if (parent.v != HW_ID_NONE)
-            parent = out[parent.v]; /* parents stand before their children */
+            parent = out[parent.v]; /* parents come before their children */
         rc = hw_callsites_child(into, parent, a.frame[c->frame.v], &out[i]);
     }
     free(a.mapping);

@@ -1,10 +1,10 @@
 /*
- * append_profile.h - callstacks and values of one profile put into another
+ * append_profile.h - adds the callstacks of one profile to another
  *
  * Why:     merging profiles of several files: the same stack in two files is one stack.
- * Shapes:  mappings, frames, names and symbol sets are interned again; a mapping is the same when
- *          build id, path and offsets are, wherever it was loaded, so that functions of one binary
- *          meet. One without a build id is the same when its addresses are, too.
+ * Shapes:  mappings, frames, names and symbol sets are interned again. Mappings are the same if
+ *          build id, path and offsets are, wherever they were loaded, so that functions of one
+ *          binary match. Without a build id the addresses must be the same, too.
  * Owns:    nothing; `into` copies what it needs. `into` must not be frozen, `from` is only read.
  * Errors:  HW_ENOMEM, HW_ELIMIT. On error `into` holds part of it.
  * Cost:    O(frames + callsites) of `from`, and its mappings times those of `into`.

@@ -1,7 +1,7 @@
 /*
  * args.h - named values that belong to a row of another table: table `args`
  *
- * Shapes:  a set is a number; its rows stand together. flat_key leaves out the indexes of arrays.
+ * Shapes:  a set is a number; its rows are adjacent. flat_key leaves out array indexes.
  * Owns:    its rows; strings belong to the profile.
  */
 #ifndef HW_MODEL_ARGS_H
@@ -24,7 +24,7 @@ struct hw_arg_row {
 };
 
 struct hw_args {
-    HW_VEC(struct hw_arg_row) rows; /* rising by set */
+    HW_VEC(struct hw_arg_row) rows; /* in order of set */
     uint32_t n_sets;
 };
 

@@ -1,12 +1,11 @@
 /*
  * Three tables and their indexes. Mappings and frames are found by a hash of their content. There
- * are far more callsites than either (10^7 in a large trace), and most have one child: a node knows
- * its first child, only the others are in an index. That holds row numbers, 4 bytes each at a load
- * of at most 1/2, and looks into the rows to compare. So a new callstack takes one lookup in the
- * index, where it leaves a known one, and from there on rows written one after the other. A frame
- * keeps the name with which it was interned beside the one that is shown:
- * hw_callsites_set_frame_name must not change what it is found by, else the same code address would
- * get a second row.
+ * are far more callsites than either (10^7 in a large trace), and most have one child: a node has
+ * its first child, only the others are in an index. The index holds row numbers, 4 bytes each at a
+ * load of at most 1/2, and compares the rows themselves. So a new callstack takes one lookup in the
+ * index, where it branches off a known one, and rows written sequentially from there on. A frame
+ * keeps the name with which it was interned beside the shown one: hw_callsites_set_frame_name must
+ * not change its key, else the same code address would get a second row.
  */
 #include "model/callsites.h"
 
@@ -43,10 +42,10 @@ struct hw_callsites {
     HW_VEC(struct frame_row) frames;
     HW_VEC(struct site_row) sites;
     struct hw_map64 mapping_by_hash, frame_by_hash; /* hash -> newest row of the chain */
-    uint32_t *site_slots; /* of roots and later children: site + 1, 0 = free; owned */
+    uint32_t *site_slots; /* roots and later children: site + 1, 0 = free; owned */
     size_t site_mask;     /* number of slots - 1 */
     size_t n_indexed;     /* slots in use */
-    hw_str_id types_path; /* 0: no such mapping */
+    hw_str_id types_path; /* of HW_TYPES_MAPPING; 0: no such mapping */
     struct hw_symbol_sets symbol_sets;
 };
 
@@ -84,7 +83,7 @@ struct hw_strings *hw_callsites_strings(struct hw_callsites *cs)
     return cs->strings;
 }
 
-/* A hash that may be a key of map64. */
+/* Avoids the one value that is no key of map64. */
 static uint64_t as_key(uint64_t hash)
 {
     return hash == HW_MAP64_NO_KEY ? 0 : hash;
@@ -118,7 +117,7 @@ int hw_callsites_mapping(struct hw_callsites *cs, const struct hw_mapping *m, hw
     out->v = (uint32_t)cs->mappings.n;
     cs->mappings.v[cs->mappings.n++] = (struct mapping_row){*m, (uint32_t)first};
     struct hw_bytes path = hw_strings_get(cs->strings, m->path);
-    if (path.n && path.p[0] == '/') /* as paths of traces begin */
+    if (path.n && path.p[0] == '/') /* as in traces' paths */
         path = hw_bytes_of(path.p + 1, path.n - 1);
     if (path.n == sizeof HW_TYPES_MAPPING - 1 && memcmp(path.p, HW_TYPES_MAPPING, path.n) == 0)
         cs->types_path = m->path;
@@ -178,7 +177,7 @@ static size_t site_home(const struct hw_callsites *cs, hw_callsite_id parent, hw
     return (size_t)hw_hash_mix(hw_hash_seed(), (uint64_t)parent.v << 32 | frame.v) & cs->site_mask;
 }
 
-/* The slot that holds the child, or the free one where it belongs. */
+/* The slot of the child, or the free one where it belongs. */
 static size_t site_slot(const struct hw_callsites *cs, hw_callsite_id parent, hw_frame_id frame)
 {
     size_t at = site_home(cs, parent, frame);
@@ -190,10 +189,8 @@ static size_t site_slot(const struct hw_callsites *cs, hw_callsite_id parent, hw
     return at;
 }
 
-/*
- * Fills empty slots with every row that is not its parent's first child. Some at a time, so that
- * their cache lines arrive together and not one after the other.
- */
+/* Fills the empty index with every row that is not its parent's first child. Batches of slots are
+ * prefetched, so that their cache misses overlap. */
 static void index_sites(struct hw_callsites *cs)
 {
     enum { TOGETHER = 16 };
@@ -210,7 +207,7 @@ static void index_sites(struct hw_callsites *cs)
             home[n] = site_home(cs, c->parent, c->frame);
             hw_prefetch_write(&cs->site_slots[home[n++]]);
         }
-        for (size_t k = 0; k < n; k++) { /* all are different: the first free slot will do */
+        for (size_t k = 0; k < n; k++) { /* all differ: take the first free slot */
             size_t at = home[k];
             while (cs->site_slots[at])
                 at = (at + 1) & cs->site_mask;
@@ -233,7 +230,7 @@ static int grow_site_slots(struct hw_callsites *cs)
     return HW_OK;
 }
 
-/* A new row; the caller makes it findable. */
+/* Adds a row; the caller adds it to the parent or the index. */
 static int add_site(struct hw_callsites *cs, hw_callsite_id parent, hw_frame_id frame,
                     hw_callsite_id *out)
 {

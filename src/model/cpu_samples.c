@@ -1,7 +1,7 @@
 /*
- * Writers of several processors deliver their samples one buffer after the other, so times go back
- * and forth in the file. Equal times keep the file's order: the rows' own addresses cannot tell
- * while qsort moves them, so runs that are in order already, nearly all, are merged instead.
+ * Recorders write the buffers of several processors one after the other, so times go back and forth
+ * in the file. Equal times keep the file's order, which qsort cannot do, so runs that are already
+ * in order are merged instead (merge sort).
  */
 #include "model/cpu_samples.h"
 
@@ -68,10 +68,8 @@ static int sort_rows(uint8_t *rows, size_t size, size_t n)
     return 0;
 }
 
-/*
- * Counts of one sample are adjacent, and sets in the order of their samples, before and after: so
- * both get new numbers, from 0, in that order.
- */
+/* Counts of one sample are adjacent, and sets are in the order of their samples, before and after
+ * sorting: so both are renumbered from 0 in that order. */
 static void number_sets(struct hw_cpu_samples *c)
 {
     uint32_t next = 0, before = HW_ID_NONE;

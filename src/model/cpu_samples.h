@@ -3,8 +3,8 @@
  *
  * Why:     a CPU profiler writes its samples with the same callstacks into the same trace.
  * Shapes:  a session is one writer of samples; it counts one event that triggers them (the
- *          timebase) and others beside it, each on every processor: a track. Samples and counts
- *          are in the order of their times once the profile is frozen.
+ *          timebase) and others as well; a track is one of these on one processor. Samples and
+ *          counts are in the order of their times once the profile is frozen.
  * Owns:    its rows; strings and callstacks belong to the profile.
  * Errors:  HW_ENOMEM.
  * Source:  doc/formats/trace.md, "CPU samples"; proto/perf.proto
@@ -25,7 +25,7 @@ struct hw_cpu_sample {
     uint32_t thread;         /* row + 1 of the profile's threads; 0 = an idle processor */
     uint32_t cpu, session;
     uint8_t mode, unwind_error; /* Profiling.CpuMode, Profiling.StackUnwindError; 0, 1 = none */
-    uint32_t counter_set;       /* HW_ID_NONE: told without counters */
+    uint32_t counter_set;       /* HW_ID_NONE: without counters */
 };
 
 struct hw_cpu_track {
@@ -36,7 +36,7 @@ struct hw_cpu_track {
 
 struct hw_cpu_count {
     int64_t ts_ns;
-    uint32_t track, set; /* set: the counters of one sample; rises from 0 once frozen */
+    uint32_t track, set; /* set: the counters of one sample; in order from 0 once frozen */
     double value;
 };
 
@@ -49,7 +49,7 @@ struct hw_cpu_samples {
 
 void hw_cpu_samples_done(struct hw_cpu_samples *c);
 int hw_cpu_samples_sort(struct hw_cpu_samples *c);
-/* "user", "kernel"…; "unknown" for numbers that mean nothing. */
+/* "user", "kernel"…; "unknown" for invalid numbers. */
 const char *hw_cpu_mode_name(uint8_t mode);
 /* NULL when there was none. */
 const char *hw_unwind_error_name(uint8_t unwind_error);

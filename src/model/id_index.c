@@ -8,7 +8,7 @@
 
 #include "base/banned.h"
 
-enum { FEW = 8 };
+enum { LINEAR_SEARCH = 8 };
 
 static int sort(struct hw_id_index *ix, const uint64_t *ids, size_t n)
 {
@@ -22,7 +22,7 @@ static int sort(struct hw_id_index *ix, const uint64_t *ids, size_t n)
         rc = hw_radix_sort16(pairs, n);
     for (size_t i = 0; rc == HW_OK && i < n; i++) {
         if (ix->n && ix->sorted[ix->n - 1] == pairs[i].key)
-            continue; /* equal ids are in the order of their rows: the first stays */
+            continue; /* equal ids are in the order of their rows: keep the first */
         ix->sorted[ix->n] = pairs[i].key;
         ix->rows[ix->n++] = pairs[i].a;
     }
@@ -52,27 +52,27 @@ static int make_buckets(struct hw_id_index *ix)
     return HW_OK;
 }
 
-/* ---- places ---- */
+/* ---- bitmap ---- */
 
 enum { PAGE_WORDS = 1 << (HW_ID_PAGE_SHIFT - HW_ID_WORD_SHIFT) };
 
-/* What is asked of all ids before there is a place for them, by halves. */
+/* Facts about all ids, found by halves. */
 struct span {
     const uint64_t *ids;
     struct hw_id_index *ix;
     struct half {
-        uint64_t low, high, differ; /* bits in which they differ from the first one of all */
-        bool is_rising;
+        uint64_t low, high, differ; /* bits in which any differs from the first id */
+        bool is_ascending;
     } half[2];
 };
 
-static void look_at(void *ctx, size_t from, size_t end)
+static void scan_range(void *ctx, size_t from, size_t end)
 {
     struct span *s = ctx;
     const uint64_t *ids = s->ids;
     struct half h = {UINT64_MAX, 0, 0, true};
     for (size_t i = from; i < end; i++) {
-        h.is_rising &= i == 0 || ids[i - 1] < ids[i];
+        h.is_ascending &= i == 0 || ids[i - 1] < ids[i];
         h.low = ids[i] < h.low ? ids[i] : h.low;
         h.high = ids[i] > h.high ? ids[i] : h.high;
         h.differ |= ids[i] ^ ids[0];
@@ -80,21 +80,21 @@ static void look_at(void *ctx, size_t from, size_t end)
     s->half[from > 0] = h;
 }
 
-/* Finds where ids lie. False: too far from each other. */
-static bool span_places(struct hw_id_index *ix, const uint64_t *ids, size_t n, bool *is_rising)
+/* Finds the range and alignment of ids. False: they are too sparse for the bitmap. */
+static bool find_span(struct hw_id_index *ix, const uint64_t *ids, size_t n, bool *is_ascending)
 {
     struct span s = {.ids = ids, .half = {{UINT64_MAX, 0, 0, true}, {UINT64_MAX, 0, 0, true}}};
-    hw_in_halves(n, look_at, &s);
+    hw_in_halves(n, scan_range, &s);
     const struct half *a = &s.half[0], *b = &s.half[1];
     uint64_t differ = a->differ | b->differ, high = a->high > b->high ? a->high : b->high;
-    *is_rising = a->is_rising && b->is_rising;
+    *is_ascending = a->is_ascending && b->is_ascending;
     ix->first = a->low < b->low ? a->low : b->low;
     ix->align = differ ? (unsigned)__builtin_ctzll(differ) : 0;
     ix->last_place = (high - ix->first) >> ix->align;
     return ix->last_place >> HW_ID_PAGE_SHIFT < n / 4 + 64;
 }
 
-/* Both halves may set a page: no order is asked for. */
+/* Both halves may set the same page; relaxed, as only the result counts. */
 static void set_pages(void *ctx, size_t from, size_t end)
 {
     const struct span *s = ctx;
@@ -103,7 +103,7 @@ static void set_pages(void *ctx, size_t from, size_t end)
                          __ATOMIC_RELAXED);
 }
 
-/* Gives words to the pages that hold ids. False: too few ids in each; or no memory. */
+/* Allocates words for the pages with ids. False: too few ids per page, or no memory. */
 static bool make_pages(struct hw_id_index *ix, const uint64_t *ids, size_t n)
 {
     size_t n_pages = (size_t)(ix->last_place >> HW_ID_PAGE_SHIFT) + 1, used = 1;
@@ -130,7 +130,7 @@ static struct hw_id_word *word_of(const struct hw_id_index *ix, uint64_t place)
                       (place >> HW_ID_WORD_SHIFT & (PAGE_WORDS - 1))];
 }
 
-static void take_range(void *ctx, size_t from, size_t end)
+static void set_range(void *ctx, size_t from, size_t end)
 {
     const struct span *s = ctx;
     for (size_t i = from; i < end; i++) {
@@ -144,15 +144,15 @@ struct part {
     size_t from, end;
 };
 
-static int take_part(void *ctx)
+static int set_part(void *ctx)
 {
     const struct part *p = ctx;
-    take_range(p->s, p->from, p->end);
+    set_range(p->s, p->from, p->end);
     return HW_OK;
 }
 
-/* Of ids that rise: the second half begins with a word of its own. */
-static void take_halves(struct span *s, size_t n)
+/* For ascending ids: the second half begins with a word of its own. */
+static void set_halves(struct span *s, size_t n)
 {
     struct hw_beside beside;
     size_t mid = n / 2;
@@ -162,37 +162,37 @@ static void take_halves(struct span *s, size_t n)
         mid++;
     struct part second = {s, mid, n};
     if (n < HW_WORTH_TWO) {
-        take_range(s, 0, n);
+        set_range(s, 0, n);
         return;
     }
-    hw_beside_begin(&beside, take_part, &second);
-    take_range(s, 0, mid);
-    (void)hw_beside_end(&beside); /* cannot fail */
+    hw_beside_begin(&beside, set_part, &second);
+    set_range(s, 0, mid);
+    (void)hw_beside_end(&beside); /* set_part cannot fail */
 }
 
-static void take_places(struct hw_id_index *ix, const uint64_t *ids, size_t n, bool is_rising)
+static void set_bits(struct hw_id_index *ix, const uint64_t *ids, size_t n, bool is_ascending)
 {
     struct span s = {.ids = ids, .ix = ix};
     uint32_t before = 0;
-    if (is_rising)
-        take_halves(&s, n);
+    if (is_ascending)
+        set_halves(&s, n);
     else /* ids of both halves share words */
-        take_range(&s, 0, n);
+        set_range(&s, 0, n);
     for (size_t w = 0; w < ix->n_buckets; w++) {
         ix->words[w].before = before;
-        before += hw_id_bits_before(ix->words[w].taken, 0); /* before no bit: all */
+        before += hw_id_bits_before(ix->words[w].taken, 0); /* bit 0: counts all bits */
     }
     ix->n = before;
     ix->n_duplicates = n - before;
 }
 
-/* The rows of ids that do not rise. */
+/* The rows of ids that are not in ascending order. */
 static int make_rows(struct hw_id_index *ix, const uint64_t *ids, size_t n)
 {
     uint32_t *rows = malloc((ix->n + 1) * sizeof *rows), rank;
     if (!rows)
         return HW_ENOMEM;
-    for (size_t i = n; i-- > 0;) /* backwards: of equal ones the first stays */
+    for (size_t i = n; i-- > 0;) /* backwards: the first of equal ones stays */
         if (hw_id_index_find(ix, ids[i], &rank))
             rows[rank] = (uint32_t)i;
     ix->rows = rows;
@@ -201,20 +201,20 @@ static int make_rows(struct hw_id_index *ix, const uint64_t *ids, size_t n)
 
 int hw_id_index_init(struct hw_id_index *ix, const uint64_t *ids, size_t n)
 {
-    bool rising;
+    bool ascending;
     *ix = (struct hw_id_index){0};
     if (n == 0)
         return HW_OK;
-    if (span_places(ix, ids, n, &rising) && make_pages(ix, ids, n)) {
-        take_places(ix, ids, n, rising);
-        return rising ? HW_OK : make_rows(ix, ids, n);
+    if (find_span(ix, ids, n, &ascending) && make_pages(ix, ids, n)) {
+        set_bits(ix, ids, n, ascending);
+        return ascending ? HW_OK : make_rows(ix, ids, n);
     }
     hw_id_index_done(ix);
-    if (rising) {
+    if (ascending) {
         ix->ids = ids;
         ix->n = n;
     }
-    int rc = rising ? HW_OK : sort(ix, ids, n);
+    int rc = ascending ? HW_OK : sort(ix, ids, n);
     return rc < 0 ? rc : make_buckets(ix);
 }
 
@@ -234,7 +234,7 @@ bool hw_id_index_find_sorted(const struct hw_id_index *ix, uint64_t id, uint32_t
         return false;
     size_t bucket = (size_t)((id - ix->ids[0]) >> ix->shift);
     size_t low = ix->starts[bucket], high = ix->starts[bucket + 1], end = high;
-    while (high - low > FEW) {
+    while (high - low > LINEAR_SEARCH) {
         size_t mid = low + (high - low) / 2;
         if (ix->ids[mid] <= id)
             low = mid;

@@ -1,14 +1,14 @@
 /*
  * id_index.h - 64-bit ids of 10^7 rows, looked up
  *
- * Why:     ids in dumps are addresses mostly, which lie in a few ranges, or numbers in a row. A bit
- *          for each place where one may be, and how many bits are set before, say in one memory
- *          access which id it is, in 1 to 3 bytes an id, where a hash map takes 16 to 32.
+ * Why:     ids in dumps are mostly addresses in a few ranges, or consecutive numbers. A bitmap of
+ *          all possible ids, with the number of bits set before each word, gives an id's rank in
+ *          one memory access. It takes 1 to 3 bytes per id, a hash map 16 to 32.
  * Shapes:  built once over all ids. Of equal ids the first row counts; the others are duplicates.
- *          Ids that lie too far from each other for that are sorted, and found through buckets.
- * Owns:    its tables; ids are borrowed and must stay.
+ *          Ids that are too sparse for a bitmap are sorted and found through buckets.
+ * Owns:    its tables; ids are borrowed and must outlive it.
  * Errors:  HW_ENOMEM.
- * Cost:    build O(n), search O(1) where ids lie close or are spread evenly, O(log n) always.
+ * Cost:    build O(n), search O(1) if ids are dense or spread evenly, else O(log n).
  */
 #ifndef HW_MODEL_ID_INDEX_H
 #define HW_MODEL_ID_INDEX_H
@@ -21,7 +21,7 @@
 
 enum { HW_ID_PAGE_SHIFT = 12, HW_ID_WORD_SHIFT = 5 };
 
-/* 32 places; how many ids are before them. */
+/* A bit for each of 32 places; how many ids are before them. */
 struct hw_id_word {
     uint32_t taken, before;
 };
@@ -29,16 +29,16 @@ struct hw_id_word {
 struct hw_id_index {
     uint64_t first, last_place; /* the lowest id; (id - first) >> align is its place */
     unsigned align;
-    uint32_t *pages;          /* owned; by 2^12 places: the first of its words */
-    struct hw_id_word *words; /* owned; NULL = sorted. The first page's are empty, for all such */
+    uint32_t *pages;          /* owned; by 2^12 places: index of its first word */
+    struct hw_id_word *words; /* owned; NULL = sorted. Empty pages share the first page's words */
     uint32_t *rows;           /* owned; by an id's rank; NULL = its rank */
 
-    const uint64_t *ids; /* rising; borrowed, or own `sorted` */
-    uint64_t *sorted;    /* owned; NULL when the ids given rise already */
+    const uint64_t *ids; /* ascending; borrowed, or `sorted` */
+    uint64_t *sorted;    /* owned; NULL if the given ids are ascending */
     uint32_t *starts;    /* owned; first position of each bucket, and one more */
     size_t n, n_buckets;
     unsigned shift;
-    size_t n_duplicates; /* ids that an earlier row has, left out */
+    size_t n_duplicates; /* ids of earlier rows, left out */
 };
 
 int hw_id_index_init(struct hw_id_index *ix, const uint64_t *ids, size_t n);
@@ -53,7 +53,7 @@ static inline uint32_t hw_id_bits_before(uint32_t bits, uint32_t bit)
     return ((v + (v >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24;
 }
 
-/* Where an id would be: one between two places, or below the first, is beyond the last one. */
+/* The place of an id; beyond the last one if the id is unaligned or below the first. */
 static inline uint64_t hw_id_place(const struct hw_id_index *ix, uint64_t id)
 {
     uint64_t d = id - ix->first;
@@ -66,7 +66,7 @@ static inline const struct hw_id_word *hw_id_word_of(const struct hw_id_index *i
            ((place & ((1u << HW_ID_PAGE_SHIFT) - 1)) >> HW_ID_WORD_SHIFT);
 }
 
-/* Fetches what finding the id will look at. */
+/* Prefetches what hw_id_index_find will read. */
 static inline void hw_id_index_prefetch(const struct hw_id_index *ix, uint64_t id)
 {
     uint64_t place = hw_id_place(ix, id);

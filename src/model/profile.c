@@ -1,6 +1,6 @@
 /*
- * Freezing brings dumps into the order of time, equal ones into that of the file, and the rows into
- * the order of their dumps, by a counting sort: rows of one dump keep the order in which the importer met them.
+ * Freezing sorts dumps by time, equal ones in the file's order, and rows by their dumps: rows of
+ * one dump keep the importer's order.
  */
 #include "model/profile.h"
 
@@ -111,7 +111,7 @@ int hw_profile_traced_process(struct hw_profile *p, int64_t pid, hw_upid *out)
     return HW_OK;
 }
 
-/* A row of the model as one of a table whose row 0 is `idle`, wherever that is here. */
+/* Maps a row of the model to a table whose row 0 is `idle`. */
 static uint32_t row_shown(uint32_t row, uint32_t idle)
 {
     if (row == HW_ID_NONE || row == idle)
@@ -168,7 +168,7 @@ int hw_profile_process_new(struct hw_profile *p, int64_t pid, hw_upid *out)
         return HW_ENOMEM;
     out->v = (uint32_t)p->processes.n;
     p->processes.v[p->processes.n++] = row;
-    /* Numbers beyond any kernel's have no threads either. */
+    /* Numbers too large for a kernel get no thread. */
     return pid > INT32_MAX ? HW_OK : hw_profile_thread(p, *out, pid, (hw_str_id){0}, NULL);
 }
 
@@ -179,8 +179,8 @@ static int stat_row(struct hw_profile *p, const char *name, int64_t key,
     int rc = hw_profile_str(p, hw_bytes_str(name), &id);
     if (rc < 0)
         return rc;
-    /* Keys are pids, upids and buffer numbers; one beyond 32 bits shares a row with its low half,
-     * which only nonsense pids of a damaged trace can do. */
+    /* Keys are pids, upids and buffer numbers; only invalid pids of a damaged trace exceed 32 bits,
+     * and share a row with their low half. */
     uint64_t map_key = (uint64_t)id.v << 32 | (uint32_t)key, at;
     if (!hw_map64_get(&p->stat_by_key, map_key, &at)) {
         at = p->stats.n;
@@ -251,7 +251,7 @@ static int compare_dumps(const void *pa, const void *pb)
     return a->index < b->index ? -1 : a->index > b->index;
 }
 
-/* Gives new_index[old dump] and the dumps in their new order. */
+/* Sorts the dumps and fills new_index[old dump]. */
 static int sort_dumps(struct hw_profile *p, uint32_t *new_index)
 {
     size_t n = p->dumps.n;
@@ -369,24 +369,24 @@ int hw_profile_freeze(struct hw_profile *p)
     return HW_OK;
 }
 
-static bool there(const struct hw_clock_moment *v, size_t n, int64_t ts_ns, int64_t *out)
+static bool other_clock(const struct hw_clock_moment *v, size_t n, int64_t ts_ns, int64_t *out)
 {
     if (n == 0)
         return false;
-    size_t behind = HW_LOWER_BOUND(i, 0, n, v[i].ts_ns <= ts_ns);
-    const struct hw_clock_moment *at = &v[behind ? behind - 1 : 0];
+    size_t after = HW_LOWER_BOUND(i, 0, n, v[i].ts_ns <= ts_ns);
+    const struct hw_clock_moment *at = &v[after ? after - 1 : 0];
     *out = hw_sat_add(at->there_ns, hw_sat_sub(ts_ns, at->ts_ns));
     return true;
 }
 
 bool hw_profile_wall_ns(const struct hw_profile *p, int64_t ts_ns, int64_t *out)
 {
-    return there(p->wall.v, p->wall.n, ts_ns, out);
+    return other_clock(p->wall.v, p->wall.n, ts_ns, out);
 }
 
 bool hw_profile_monotonic_ns(const struct hw_profile *p, int64_t ts_ns, int64_t *out)
 {
-    return there(p->monotonic.v, p->monotonic.n, ts_ns, out);
+    return other_clock(p->monotonic.v, p->monotonic.n, ts_ns, out);
 }
 
 void hw_profile_dump_rows(const struct hw_profile *p, uint32_t dump, size_t *first, size_t *n)

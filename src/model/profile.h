@@ -4,8 +4,8 @@
  * Why:     importers fill it, enrichers add names, everything else only reads it.
  * Shapes:  tables of plain rows with dense ids; heap allocation rows are differences between dumps
  *          (allocations positive, frees negative), as in the table heap_profile_allocation. Once
- *          frozen, dumps are in order of ts, then of the file; heap graphs of (ts, upid), CPU
- *          samples of ts; slices are nested.
+ *          frozen, dumps are sorted by ts, then file order; heap graphs by (ts, upid), CPU samples
+ *          by ts; slices are nested.
  * Units:   *_ns in the trace's clock (BOOTTIME unless the trace says otherwise); sizes in bytes.
  * Owns:    everything in it; strings are ids into hw_callsites_strings().
  * Threads: filled by one owner, then frozen (hw_profile_freeze) and read by any number.
@@ -29,7 +29,7 @@
 #include "model/slices.h"
 #include "model/system.h"
 
-/* The heap whose blocks are free memory on pages that live blocks lie on, by their callstacks. */
+/* A heap of free memory on pages with live blocks, by the callstacks of these blocks. */
 #define HW_PINNED_HEAP   "malloc.pinned"
 #define HW_RESIDENT_HEAP "mmap.anon.resident"
 
@@ -37,7 +37,7 @@ struct hw_progress;
 
 struct hw_process {
     int64_t pid;
-    hw_str_id name;    /* shown name: cmdline[0], cut at a space if alone; 0 = unknown */
+    hw_str_id name;    /* shown name: cmdline[0], cut at a space if it is alone; 0 = unknown */
     hw_str_id cmdline; /* joined by spaces */
     hw_str_id labels;  /* Chrome's, separated by commas; 0 = none */
     int64_t uid;       /* -1 = unknown */
@@ -54,12 +54,11 @@ enum hw_dump_flags {
     HW_DUMP_HIT_GUARDRAIL = 32,
     HW_DUMP_AT_MAX = 64,
     HW_DUMP_CHECKPOINT = 128,
-    HW_DUMP_KEEPS_PEAK = 256,     /* maxima between the dumps are dumps of their own */
-    HW_DUMP_KNOWS_VARIANCE = 512, /* by its recorder: a row without variance is exact */
-    HW_DUMP_BASE =
-        1024, /* what was held before the file begins: nothing of it counts as allocated */
-    HW_DUMP_ALL_VARIANCES = 2048,   /* rows have those of all figures, not of live bytes alone */
-    HW_DUMP_OF_UNNAMED_HEAP = 4096, /* heap_name is a word of ours */
+    HW_DUMP_KEEPS_PEAK = 256,       /* maxima between the dumps are dumps of their own */
+    HW_DUMP_KNOWS_VARIANCE = 512,   /* by its recorder: a row without variance is exact */
+    HW_DUMP_BASE = 1024,            /* held before the file begins: does not count as allocated */
+    HW_DUMP_ALL_VARIANCES = 2048,   /* rows have variances of all metrics, not just of live bytes */
+    HW_DUMP_OF_UNNAMED_HEAP = 4096, /* heap_name was chosen by us */
     HW_DUMP_KNOWS_ROUNDING = 8192   /* rows have what the allocator adds */
 };
 
@@ -75,7 +74,7 @@ struct hw_heap_dump {
     uint64_t lost_samples;
     hw_str_id lost_reason;
     uint64_t heap_samples, unwinding_errors, map_reparses, unwinding_time_us, blocked_us;
-    double choice; /* its processes were chosen by chance: variance, in squares of any figure */
+    double choice; /* processes chosen by chance: variance added to any figure, in squares of it */
 };
 
 enum hw_stat_severity { HW_STAT_INFO, HW_STAT_DATA_LOSS, HW_STAT_ERROR, HW_STAT_SEVERITY_COUNT };
@@ -94,14 +93,14 @@ struct hw_counter_row { /* process counters: rss, swap, malloc_info… */
     double value;
 };
 
-/* What a kernel or recorder did not say is HW_SMAPS_UNKNOWN. */
+/* A figure that the kernel or the recorder did not give. */
 #define HW_SMAPS_UNKNOWN UINT64_MAX
 
 struct hw_smaps_row {
     hw_upid upid;
     int64_t ts_ns;
     hw_str_id path, file_name, module_debugid, module_debug_path;
-    bool is_deleted; /* the file is not there any more */
+    bool is_deleted; /* the file no longer exists */
     uint64_t size_kb, rss_kb, anonymous_kb, swap_kb, private_dirty_kb, pss_kb;
     uint64_t private_clean_kb, shared_dirty_kb, shared_clean_kb, locked_kb, pss_dirty_kb,
         swap_pss_kb;
@@ -109,7 +108,7 @@ struct hw_smaps_row {
     uint64_t elf_address; /* of its first byte, in the file's own space */
 };
 
-/* Flags of a mapping: memory-infra has 4 for reading and 1 for running, the table 1 and 4. */
+/* Flags of a mapping: memory-infra has 4 for read and 1 for execute, the table 1 and 4. */
 static inline uint64_t hw_smaps_flags(uint64_t flags)
 {
     return (flags & ~UINT64_C(5)) | (flags & 1) << 2 | (flags & 4) >> 2;
@@ -121,18 +120,18 @@ struct hw_metadata_row { /* facts about the whole trace: trace_uuid, system_name
     int64_t number;
 };
 
-struct hw_clock_moment { /* in the trace's clock and in another one */
+struct hw_clock_moment { /* one moment in the trace's clock and in another one */
     int64_t ts_ns, there_ns;
 };
 
 struct hw_clock_row { /* what a clock showed at a snapshot */
     struct hw_clock_moment at;
-    int64_t clock; /* as trace/clocks.h tells it */
+    int64_t clock; /* as in trace/clocks.h */
     uint32_t snapshot;
 };
 
 struct hw_profile {
-    struct hw_callsites *callsites; /* owned; also the home of all strings */
+    struct hw_callsites *callsites; /* owned; has all strings */
     HW_VEC(struct hw_process) processes;
     HW_VEC(struct hw_heap_dump) dumps;
     struct hw_alloc_rows allocs; /* sorted by dump once frozen */
@@ -141,11 +140,11 @@ struct hw_profile {
     HW_VEC(struct hw_smaps_row) smaps;
     HW_VEC(struct hw_metadata_row) metadata;
     HW_VEC(struct hw_package_row) packages;
-    HW_VEC(struct hw_android_user) users; /* an id once */
-    struct hw_map64 user_by_id;           /* id → row */
-    HW_VEC(struct hw_mark_row) marks;     /* by time once frozen */
-    HW_VEC(struct hw_clock_row) clocks;   /* in the order of the file */
-    HW_VEC(struct hw_clock_moment) wall;  /* since 1970, by time once frozen; empty = not told */
+    HW_VEC(struct hw_android_user) users;     /* each id once */
+    struct hw_map64 user_by_id;               /* id → row */
+    HW_VEC(struct hw_mark_row) marks;         /* by time once frozen */
+    HW_VEC(struct hw_clock_row) clocks;       /* in the order of the file */
+    HW_VEC(struct hw_clock_moment) wall;      /* since 1970, by time once frozen; empty = unknown */
     HW_VEC(struct hw_clock_moment) monotonic; /* the same of CLOCK_MONOTONIC */
     struct hw_threads threads;
     struct hw_slices slices;
@@ -155,25 +154,24 @@ struct hw_profile {
     struct hw_cpu_samples cpu;
     HW_VEC(struct hw_heap_graph *) graphs; /* owned */
     hw_str_id config_text;                 /* the trace's configuration as text; 0 = none */
-    HW_VEC(uint64_t)
-    config_intervals; /* by data source that samples a heap: in bytes; 0 = not told */
+    HW_VEC(uint64_t) config_intervals;     /* bytes, by data source that samples; 0 = unknown */
     int64_t first_ns, last_ns;
-    hw_upid idle;         /* the process a trace calls 0; HW_ID_NONE: it names none */
+    hw_upid idle;         /* the trace's process 0; HW_ID_NONE: there is none */
     uint32_t idle_thread; /* its main thread's row */
     bool frozen;
-    struct hw_progress *progress; /* told by who fills it; borrowed, NULL = nobody waits */
+    struct hw_progress *progress;                /* updated by importers; borrowed, NULL = none */
     struct hw_map64 process_by_pid, stat_by_key; /* indexes of the functions below */
 };
 
 int hw_profile_new(struct hw_profile **out);
 void hw_profile_free(struct hw_profile *p);
-int hw_profile_freeze(struct hw_profile *p); /* sorts; from here on it is only read */
+int hw_profile_freeze(struct hw_profile *p); /* sorts; read-only from here on */
 
 int hw_profile_process(struct hw_profile *p, int64_t pid, hw_upid *out); /* finds or adds */
-/* The same for a pid out of a trace, where 0 is the kernel's idle process, not an unknown one. */
+/* The same for a pid of a trace, in which 0 is the kernel's idle process, not an unknown one. */
 int hw_profile_traced_process(struct hw_profile *p, int64_t pid, hw_upid *out);
 /*
- * Processes and threads as tables number them: 0 is always the idle one, also if nothing names it
+ * Numbers of processes and threads in tables: 0 is always the idle one, even if the trace has none
  * (HW_ID_NONE); the others keep their order.
  */
 uint32_t hw_profile_upid_shown(const struct hw_profile *p, hw_upid upid);
@@ -182,7 +180,7 @@ size_t hw_profile_n_upids_shown(const struct hw_profile *p);
 uint32_t hw_profile_utid_shown(const struct hw_profile *p, uint32_t thread);
 uint32_t hw_profile_thread_of_shown(const struct hw_profile *p, uint32_t shown);
 size_t hw_profile_n_utids_shown(const struct hw_profile *p);
-/* Another process got the number: from now on hw_profile_process finds this one. */
+/* The pid was reused: from now on hw_profile_process finds the new process. */
 int hw_profile_process_new(struct hw_profile *p, int64_t pid, hw_upid *out);
 int hw_profile_stat_add(struct hw_profile *p, const char *name, int64_t key,
                         enum hw_stat_severity severity,
@@ -190,17 +188,18 @@ int hw_profile_stat_add(struct hw_profile *p, const char *name, int64_t key,
 /* The same, but the value replaces the row's. */
 int hw_profile_stat_set(struct hw_profile *p, const char *name, int64_t key,
                         enum hw_stat_severity severity, int64_t value);
-/* A fact about the trace; the last one of a name stays. text may be NULL: then number counts. */
+/* Sets a fact about the trace, replacing one of the same name. text may be NULL: then number
+ * counts. */
 int hw_profile_metadata_set(struct hw_profile *p, const char *name, const char *text,
                             int64_t number);
-/* Adds a graph, which is the profile's from then on, also on error. */
+/* Adds a graph; the profile takes it, also on error. */
 int hw_profile_add_graph(struct hw_profile *p, struct hw_heap_graph *g);
-/* The frame that called operator new, of a callsite that ends there; HW_ID_NONE: another one. */
+/* The caller of operator new, if the callsite ends there; else HW_ID_NONE. */
 hw_frame_id hw_profile_new_caller(const struct hw_profile *p, hw_callsite_id site);
 /* Interns text (need not be NUL-terminated). */
 int hw_profile_str(struct hw_profile *p, struct hw_bytes text, hw_str_id *out);
-/* A time of the trace since 1970, by the last point before it (the first for what is older); false
- * when the file does not say. Frozen only. */
+/* Converts a time of the trace to ns since 1970, by the last known point before it (or the first
+ * point); false if the file has none. Frozen only. */
 bool hw_profile_wall_ns(const struct hw_profile *p, int64_t ts_ns, int64_t *out);
 bool hw_profile_monotonic_ns(const struct hw_profile *p, int64_t ts_ns, int64_t *out);
 /* Rows of one dump: [*first, *first + *n). Frozen only. */

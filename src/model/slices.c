@@ -1,11 +1,11 @@
 /*
- * Events of one track in order of time, and in the file's order where times are equal; only whole
- * ones with one time stand from long to short, as writers tell them when they end: inside first.
+ * Events of one track are sorted by time, equal ones in the file's order. Complete events with the
+ * same time are sorted from long to short, as recorders write them when they end: the inner first.
  *
- *      open:  [ outermost … innermost ]   rows that an event may be inside of
+ *      open:  [ outermost … innermost ]   rows that contain the next event
  *
- * A whole slice leaves the stack when an event comes at or behind its end and nothing is open in
- * it.
+ * A complete slice leaves the stack when an event comes at or after its end and no slice is open
+ * inside it.
  */
 #include "model/slices.h"
 
@@ -58,35 +58,35 @@ int hw_slices_add(struct hw_slices *s, const struct hw_slice_event *e)
     return HW_OK;
 }
 
-/* Signed times in unsigned order. */
-static uint64_t rising(int64_t ts_ns)
+/* Maps signed times to unsigned keys of the same order. */
+static uint64_t time_key(int64_t ts_ns)
 {
     return (uint64_t)ts_ns ^ UINT64_C(1) << 63;
 }
 
-static int falling_duration(const void *a, const void *b)
+static int by_duration(const void *a, const void *b)
 {
     const struct hw_radix16 *x = a, *y = b;
     return x->key != y->key ? (x->key < y->key) - (x->key > y->key) : (x->a > y->a) - (x->a < y->a);
 }
 
-/* Whole ones only, and more than one: from long to short. */
-static void order_run(const struct hw_slices *s, struct hw_radix16 *run, size_t n)
+/* Sorts events of one time from long to short if all are complete. */
+static void sort_same_time(const struct hw_slices *s, struct hw_radix16 *run, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (s->events.v[run[i].a].kind != HW_SLICE_WHOLE)
             return;
     for (size_t i = 0; i < n; i++)
         run[i].key = (uint64_t)s->events.v[run[i].a].dur_ns;
-    qsort(run, n, sizeof *run, falling_duration);
+    qsort(run, n, sizeof *run, by_duration);
 }
 
-/* By track, then time. */
-static int order_events(const struct hw_slices *s, struct hw_radix16 *order)
+/* Sorts by track, then time. */
+static int sort_events(const struct hw_slices *s, struct hw_radix16 *order)
 {
     size_t n = s->events.n;
     for (uint32_t i = 0; i < n; i++)
-        order[i] = (struct hw_radix16){rising(s->events.v[i].ts_ns), i, 0};
+        order[i] = (struct hw_radix16){time_key(s->events.v[i].ts_ns), i, 0};
     int rc = hw_radix_sort16(order, n);
     for (size_t i = 0; rc == HW_OK && i < n; i++)
         order[i].key = s->events.v[order[i].a].track;
@@ -100,7 +100,7 @@ static int order_events(const struct hw_slices *s, struct hw_radix16 *order)
                 break;
         }
         if (k - i > 1)
-            order_run(s, order + i, k - i);
+            sort_same_time(s, order + i, k - i);
     }
     return rc;
 }
@@ -109,7 +109,7 @@ struct nest {
     struct hw_slices *s;
     HW_VEC(uint32_t) open;
     uint32_t track;
-    uint64_t n_ends, n_overlaps; /* left out */
+    uint64_t n_ends, n_overlaps; /* events left out */
 };
 
 static int64_t end_of(const struct hw_slice *r)
@@ -120,7 +120,7 @@ static int64_t end_of(const struct hw_slice *r)
     return end;
 }
 
-/* The whole ones at the top that are over. */
+/* Removes complete slices on top that have ended. */
 static void leave_ended(struct nest *n, int64_t ts_ns)
 {
     for (; n->open.n; n->open.n--) {
@@ -152,7 +152,7 @@ static void leave(struct nest *n, int64_t ts_ns)
 {
     size_t i = n->open.n;
     while (i > 0 && n->s->rows.v[n->open.v[i - 1]].dur_ns >= 0)
-        i--; /* a whole one knows its own end */
+        i--; /* a complete one has its own end */
     if (i == 0) {
         n->n_ends++;
         return;
@@ -187,14 +187,14 @@ static int row_order(const void *a, const void *b, void *arg)
            (*(const uint32_t *)a < *(const uint32_t *)b);
 }
 
-/* From the tracks' order into that of time. */
-static int order_rows(struct hw_slices *s)
+/* Sorts rows by time, which were by track. */
+static int sort_rows(struct hw_slices *s)
 {
     size_t n = s->rows.n;
     hw_autofree uint32_t *order = malloc((n + 1) * sizeof *order);
-    hw_autofree uint32_t *place = malloc((n + 1) * sizeof *place);
+    hw_autofree uint32_t *new_index = malloc((n + 1) * sizeof *new_index);
     struct hw_slice *rows = malloc((n + 1) * sizeof *rows);
-    if (!order || !place || !rows) {
+    if (!order || !new_index || !rows) {
         free(rows);
         return HW_ENOMEM;
     }
@@ -202,11 +202,11 @@ static int order_rows(struct hw_slices *s)
         order[i] = i;
     qsort_r(order, n, sizeof *order, row_order, s->rows.v);
     for (uint32_t i = 0; i < n; i++)
-        place[order[i]] = i;
+        new_index[order[i]] = i;
     for (size_t i = 0; i < n; i++) {
         rows[i] = s->rows.v[order[i]];
         if (rows[i].parent != HW_ID_NONE)
-            rows[i].parent = place[rows[i].parent];
+            rows[i].parent = new_index[rows[i].parent];
     }
     hw_vec_done(&s->rows);
     s->rows.v = rows;
@@ -237,11 +237,11 @@ int hw_slices_finish(struct hw_profile *p)
     if (s->events.n == 0)
         return HW_OK;
     hw_autofree struct hw_radix16 *order = malloc(s->events.n * sizeof *order);
-    int rc = order ? order_events(s, order) : HW_ENOMEM;
+    int rc = order ? sort_events(s, order) : HW_ENOMEM;
     if (rc == HW_OK)
         rc = nest_all(p, order);
     hw_vec_done(&s->events);
-    return rc < 0 ? rc : order_rows(s);
+    return rc < 0 ? rc : sort_rows(s);
 }
 
 void hw_slices_done(struct hw_slices *s)

@@ -1,13 +1,13 @@
 /*
  * slices.h - what threads were doing, and when: tables `slice`, `thread_track`
  *
- * Why:     a program's scopes and a trace's begin, end and complete events are one thing to a
- *          reader: spans within each other. Files have them in any order.
+ * Why:     a program's scopes and a trace's begin, end and complete events are the same to a
+ *          reader: nested spans. Files have them in any order.
  * Shapes:  events are added while a file is read; hw_slices_finish nests them, track by track, and
  *          makes rows in order of (ts, track, depth). An end ends the innermost slice that began
- *          without a known duration. A complete event that outlives the one around it is left out,
- *          as is an end without a beginning; both are counted in the profile's stats.
- * Units:   ns of the trace's clock; dur_ns -1 = it did not end.
+ *          without a known duration. Complete events that outlive the one around them and ends
+ *          without a beginning are left out and counted in the profile's stats.
+ * Units:   ns of the trace's clock; dur_ns -1 = no end.
  * Owns:    its rows; strings belong to the profile.
  * Errors:  HW_ENOMEM, HW_ELIMIT (2^32 of them).
  * Source:  doc/formats/trace.md, "Track events"
@@ -38,10 +38,10 @@ struct hw_slice {
 enum hw_slice_event_kind { HW_SLICE_BEGIN, HW_SLICE_END, HW_SLICE_WHOLE };
 
 struct hw_slice_event {
-    int64_t ts_ns, dur_ns; /* dur_ns: of a whole one */
+    int64_t ts_ns, dur_ns; /* dur_ns: of HW_SLICE_WHOLE */
     uint32_t track;
     enum hw_slice_event_kind kind;
-    hw_str_id category, name; /* not of an end */
+    hw_str_id category, name; /* not for HW_SLICE_END */
 };
 
 struct hw_slices {
@@ -54,7 +54,7 @@ struct hw_slices {
 /* Finds or adds the track of a thread, or the one of a name. */
 int hw_slices_thread_track(struct hw_slices *s, uint32_t thread, uint32_t *out);
 int hw_slices_named_track(struct hw_slices *s, hw_str_id name, uint32_t *out);
-/* A whole one with a negative duration counts as 0. */
+/* Negative durations count as 0. */
 int hw_slices_add(struct hw_slices *s, const struct hw_slice_event *e);
 int hw_slices_finish(struct hw_profile *p);
 void hw_slices_done(struct hw_slices *s);

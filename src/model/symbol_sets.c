@@ -61,7 +61,7 @@ size_t hw_symbol_sets_get(const struct hw_symbol_sets *s, hw_frame_id frame,
     return set->n;
 }
 
-/* A word for a frame: a list of them ends with the last that has one. */
+/* Sets a frame's word; the list ends with the last frame that has one. */
 static int put_word(hw_frame_words *list, hw_frame_id frame, hw_str_id word)
 {
     if (hw_vec_reserve(list, (size_t)frame.v + 1) < 0)

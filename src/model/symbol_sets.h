@@ -1,11 +1,11 @@
 /*
  * symbol_sets.h - what an address means in the source: functions, files, lines
  *
- * Why:     one address may be in several functions, inlined into each other; who reads a trace
+ * Why:     one address may be in several functions, inlined into each other; a reader of a trace
  *          wants all of them, with the line in each.
  * Shapes:  a set is 1..HW_MAX_SYMBOL_LINES lines, innermost inlined function first, the function
- *          that has the code last. Frames point to sets; a later set of a frame takes the place of
- *          the one before. A line number without a file is not kept.
+ *          that contains them last. Frames point to sets; a later set of a frame replaces the
+ *          earlier one. Line numbers without a file are dropped.
  * Owns:    its tables; strings belong to the profile.
  * Errors:  HW_ENOMEM, HW_ELIMIT, HW_EINVAL (an empty set). On error the tables are as they were.
  * Source:  doc/formats/trace.md, "Symbols and name maps"
@@ -21,7 +21,7 @@
 #include "model/ids.h"
 
 #define HW_MAX_SYMBOL_LINES 1024u
-/* Behind the name of a function whose code is that of others, too: it may be another's name. */
+/* After a function's name if other functions share its code: it may be the wrong one. */
 #define HW_FOLDED_MARK " [folded]"
 
 struct hw_symbol_line {
@@ -39,22 +39,22 @@ typedef HW_VEC(hw_str_id) hw_frame_words;
 struct hw_symbol_sets {
     HW_VEC(struct hw_symbol_line) lines;
     HW_VEC(struct hw_symbol_set) sets;
-    HW_VEC(uint32_t) of_frame;   /* set + 1; 0 and frames behind the end: none */
-    hw_frame_words deobfuscated; /* by frame; 0 and frames behind the end: none */
+    HW_VEC(uint32_t) of_frame;   /* set + 1; 0 and frames beyond the end: none */
+    hw_frame_words deobfuscated; /* by frame; 0 and frames beyond the end: none */
     hw_frame_words kinds;        /* the same: "jit", "kernel", … */
 };
 
 void hw_symbol_sets_done(struct hw_symbol_sets *s);
 int hw_symbol_sets_put(struct hw_symbol_sets *s, hw_frame_id frame,
                        const struct hw_symbol_line *innermost_first, size_t n);
-/* The same, but lines without a file are kept: managed code tells them. */
+/* The same, but keeps lines without a file, which managed code has. */
 int hw_symbol_sets_put_told(struct hw_symbol_sets *s, hw_frame_id frame,
                             const struct hw_symbol_line *innermost_first, size_t n);
 /* The number of lines; 0 = the frame has no set. Borrowed until the next put. */
 size_t hw_symbol_sets_get(const struct hw_symbol_sets *s, hw_frame_id frame,
                           const struct hw_symbol_line **out);
 
-/* What kind of code a frame is, in the words of the trace; 0 = not told. */
+/* What kind of code a frame is, in the trace's words; 0 = unknown. */
 int hw_symbol_sets_put_kind(struct hw_symbol_sets *s, hw_frame_id frame, hw_str_id kind);
 hw_str_id hw_symbol_sets_get_kind(const struct hw_symbol_sets *s, hw_frame_id frame);
 

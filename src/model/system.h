@@ -35,17 +35,17 @@ struct hw_package_row {
     bool debuggable, profileable_from_shell;
 };
 
-struct hw_android_user { /* of Android, not of the kernel */
+struct hw_android_user { /* a user of Android, not a uid of the kernel */
     int64_t id;
     hw_str_id type;
 };
 
-struct hw_mark_row { /* a moment that somebody named while it was recorded */
+struct hw_mark_row { /* a moment that was given a name while recording */
     int64_t ts_ns;
     hw_str_id name;
 };
 
-/* Finds or adds a thread of a process; name 0 leaves the one it has. */
+/* Finds or adds a thread of a process; name 0 keeps the old one. */
 int hw_profile_thread(struct hw_profile *p, hw_upid upid, int64_t tid, hw_str_id name,
                       uint32_t *row /* may be NULL */);
 
