@@ -1,13 +1,13 @@
 """
-test_pool - runs tests beside each other, and says what it is doing
+test_pool - runs tests in parallel and shows its progress
 
-Why:     Meson's own runner is silent in a log until its end, runs one build directory at a time and starts tests in the
-         order of their definition. Here tests of several builds share the processors, the long ones go first, and more may
-         come while others run.
-Shapes:  a Test is what Meson's introspection says of it, or a check of ours. A Pool runs `workers` at a time, and up to `most`
-         while processors idle, as many tests wait for something; the longest that may run now is next. Tests that bear no
-         others beside them run when nothing else does; of those with the same `group` one runs at a time, beside others. Results
-         come back through one function, called by one thread at a time.
+Why:     Meson's own runner writes nothing to a log until its end, runs one build directory at a time and starts tests in the
+         order of their definition. Here tests of several builds share the processors, the longest start first, and tests
+         can be added while others run.
+Shapes:  a Test comes from Meson's introspection, or is a check of ours. A Pool runs `workers` at a time, and up to `most`
+         while processors idle, as many tests are waiting; the longest that may run is next. Tests with `alone` run when
+         nothing else does; tests with the same `group` run one at a time, in parallel to others. Results are passed to one
+         function, called by one thread at a time.
 """
 import os
 import random
@@ -19,8 +19,8 @@ import threading
 import time
 
 SKIP = 77
-TOLD_EVERY = 10  # seconds, where nobody looks at a terminal
-LEAST = 300  # seconds that a test may take: its own limit is for one that runs alone on a machine with nothing else to do
+LOG_EVERY = 10  # seconds, without a terminal
+MIN_TIMEOUT = 300  # seconds: a test's own limit is for one that runs alone on an idle machine
 
 
 class Test:
@@ -28,12 +28,12 @@ class Test:
         self.name, self.argv, self.cwd, self.env = name, argv, cwd, env or {}
         self.timeout, self.weight, self.alone, self.group = timeout, weight, alone, group
         self.result, self.output, self.returncode = None, "", None
-        self.seconds = self.cpu = 0.0  # the clock's; of the processors, without what outlived the test or has no parent in it
+        self.seconds = self.cpu = 0.0  # wall-clock; processors' time, without processes that outlive the test or have left it
 
     def run(self):
-        """Sets result: ok, skip, or what went wrong."""
+        """Sets result: ok, skip, or the failure."""
         start = time.monotonic()
-        with tempfile.TemporaryFile() as out:  # no pipe: what a test leaves behind may hold it open
+        with tempfile.TemporaryFile() as out:  # no pipe: processes that a test leaves behind may hold it open
             try:
                 p = subprocess.Popen(self.argv, cwd=self.cwd, env={**os.environ, **self.env}, stdin=subprocess.DEVNULL, stdout=out,
                                      stderr=subprocess.STDOUT, start_new_session=True)
@@ -56,7 +56,7 @@ class Test:
         late = threading.Timer(self.timeout, kill) if self.timeout else None
         if late:
             late.start()
-        os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOWAIT)  # its number stays its own until nobody can kill it any more
+        os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOWAIT)  # keep its pid until the timer can no longer kill it
         if late:
             late.cancel()
             late.join()
@@ -71,7 +71,7 @@ class Test:
 
 
 class Screen:
-    """One line that changes on a terminal; now and then a line in a log."""
+    """A status line on a terminal; a line now and then in a log."""
 
     def __init__(self):
         self.terminal = sys.stdout.isatty()
@@ -87,7 +87,7 @@ class Screen:
             if self.terminal:
                 room = os.get_terminal_size().columns - 1
                 print("\r\033[K" + text[:room], end="", flush=True)
-            elif time.monotonic() - self.told >= TOLD_EVERY:
+            elif time.monotonic() - self.told >= LOG_EVERY:
                 self.told = time.monotonic()
                 print(text, flush=True)
 
@@ -97,7 +97,7 @@ class Screen:
 
 
 class Processors:
-    """The share of their time that was idle since the last call, 0..1. A build at idle priority counts as work."""
+    """The share of idle time since the last call, 0..1. A build at idle priority counts as busy."""
 
     def __init__(self):
         self.before = self.times()
@@ -124,7 +124,7 @@ class Pool:
         self.workers, self.most, self.room = workers, max(workers, most), workers
         self.processors, self.looked = Processors(), time.monotonic()
         self.change = threading.Condition()
-        self.waiting, self.running = [], {}  # running: test -> when it began
+        self.waiting, self.running = [], {}  # running: test -> start time
         self.finished = self.total = 0
         self.open, self.note = True, ""
         self.threads = [threading.Thread(target=self.work, daemon=True) for _ in range(self.most)]
@@ -139,13 +139,13 @@ class Pool:
             self.change.notify_all()
 
     def close(self):
-        """No more will come."""
+        """No more tests will be added."""
         with self.change:
             self.open = False
             self.change.notify_all()
 
     def next(self):
-        """Under the lock: a test that may run now, or None."""
+        """With the lock held: a test that may run now, or None."""
         if not self.waiting or len(self.running) >= self.room or any(t.alone for t in self.running):
             return None
         groups = {t.group for t in self.running if t.group}
@@ -156,7 +156,7 @@ class Pool:
         return test
 
     def adapt(self):
-        """Under the lock, now and then: one more at a time where a sixth of the processors' time is left, one less where none is."""
+        """With the lock held, now and then: allows one more test if a sixth of the processors' time is idle, one less if none is."""
         if time.monotonic() - self.looked < 1:
             return
         self.looked, idle = time.monotonic(), self.processors.idle()
@@ -182,7 +182,7 @@ class Pool:
                 self.change.notify_all()
 
     def wait(self, failed):
-        """Waits until everything is done; shows progress meanwhile. failed(): how many so far."""
+        """Waits until everything is done and shows progress. failed(): number of failures so far."""
         while any(t.is_alive() for t in self.threads):
             with self.change:
                 self.adapt()
@@ -195,12 +195,12 @@ class Pool:
 
 
 def of_meson(introspected, build, label="", env=None, factor=1, seconds=None):
-    """A Test of a row of `meson introspect --tests`. seconds: {name: how long it took before}."""
+    """A Test from a row of `meson introspect --tests`. seconds: {name: duration of an earlier run}."""
     name = label + introspected["name"]
     env = {**introspected["env"], **(env or {})}
     if not label and "MALLOC_PERTURB_" not in os.environ:
         env.setdefault("MALLOC_PERTURB_", str(random.randint(1, 255)))
-    timeout = max(introspected["timeout"] * factor, LEAST) if introspected["timeout"] > 0 else None
+    timeout = max(introspected["timeout"] * factor, MIN_TIMEOUT) if introspected["timeout"] > 0 else None
     group = next((s for s in (s.split(":")[-1] for s in introspected["suite"]) if s.startswith("one-")), None)
     return Test(name, introspected["cmd"], introspected["workdir"] or build, env, timeout,
                 (seconds or {}).get(name, introspected["priority"]), not introspected["is_parallel"] and not group, group)
