@@ -20,7 +20,7 @@ void hw_art_processes_init(struct hw_art_processes *a, struct hw_profile *profil
 
 void hw_art_processes_done(struct hw_art_processes *a)
 {
-    hw_vec_done(&a->told);
+    hw_vec_done(&a->rows);
 }
 
 /* ---- stacks ---- */
@@ -68,13 +68,13 @@ static int read_frame(struct hw_profile *p, struct hw_bytes message, hw_frame_id
     if (rc < 0)
         return rc;
     struct hw_symbol_sets *sets = hw_callsites_symbol_sets(p->callsites);
-    const struct hw_symbol_line place = {frame.name, frame.file, frame.line}, *there;
-    if (hw_symbol_sets_get(sets, *out, &there) == 0)
-        rc = hw_symbol_sets_put_told(sets, *out, &place, 1);
+    const struct hw_symbol_line line = {frame.name, frame.file, frame.line}, *existing;
+    if (hw_symbol_sets_get(sets, *out, &existing) == 0)
+        rc = hw_symbol_sets_put_told(sets, *out, &line, 1);
     return rc < 0 ? rc : 1;
 }
 
-/* Java's stacks have the innermost method first. */
+/* Java's stacks are leaf first. */
 static int read_stack(struct hw_profile *p, struct hw_bytes message, hw_callsite_id *out)
 {
     struct hw_pb_reader r = hw_pb_read(message);
@@ -148,7 +148,7 @@ static struct packet packet_read(struct hw_bytes message)
     return p;
 }
 
-/* The package list may hold it already. */
+/* Unless the package list has it already. */
 static int add_package(struct hw_profile *p, struct hw_bytes name, int64_t uid)
 {
     struct hw_package_row row = {.uid = uid};
@@ -190,12 +190,12 @@ int hw_art_processes_packet(struct hw_art_processes *a, struct hw_bytes message,
         rc = hw_profile_str(p, in.message, &in.row.message);
     if (rc == HW_OK && in.row.ran_out && in.row.has_stack)
         rc = read_stack(p, in.stack, &in.row.callsite);
-    return rc == HW_OK && hw_vec_push(&a->told, in.row) < 0 ? HW_ENOMEM : rc;
+    return rc == HW_OK && hw_vec_push(&a->rows, in.row) < 0 ? HW_ENOMEM : rc;
 }
 
 /* ---- graphs ---- */
 
-static int tell(struct hw_profile *p, const struct hw_art_process *row, struct hw_heap_graph *g)
+static int set_oome(struct hw_profile *p, const struct hw_art_process *row, struct hw_heap_graph *g)
 {
     struct hw_heap_thread t = {
         .callsite = row->callsite, .object = HW_ID_NONE, .thread = row->thread + 1};
@@ -213,12 +213,12 @@ static int tell(struct hw_profile *p, const struct hw_art_process *row, struct h
 
 int hw_art_processes_join(struct hw_art_processes *a, struct hw_heap_graph *g)
 {
-    for (size_t i = 0; i < a->told.n; i++) {
-        struct hw_art_process *row = &a->told.v[i];
+    for (size_t i = 0; i < a->rows.n; i++) {
+        struct hw_art_process *row = &a->rows.v[i];
         if (row->joined || row->upid.v != g->upid.v || row->ts_ns != g->ts_ns)
             continue;
         row->joined = true;
-        return tell(a->profile, row, g);
+        return set_oome(a->profile, row, g);
     }
     return HW_OK;
 }
@@ -237,7 +237,7 @@ static int add_empty(struct hw_art_processes *a, const struct hw_art_process *ro
     g->upid = row->upid;
     g->ts_ns = row->ts_ns;
     g->heap_size = -1;
-    rc = tell(a->profile, row, g);
+    rc = set_oome(a->profile, row, g);
     if (rc == HW_OK)
         return hw_profile_add_graph(a->profile, g);
     hw_heap_graph_free(g);
@@ -247,8 +247,8 @@ static int add_empty(struct hw_art_processes *a, const struct hw_art_process *ro
 int hw_art_processes_finish(struct hw_art_processes *a)
 {
     int rc = HW_OK;
-    for (size_t i = 0; rc == HW_OK && i < a->told.n; i++)
-        if (!a->told.v[i].joined)
-            rc = add_empty(a, &a->told.v[i]);
+    for (size_t i = 0; rc == HW_OK && i < a->rows.n; i++)
+        if (!a->rows.v[i].joined)
+            rc = add_empty(a, &a->rows.v[i]);
     return rc;
 }

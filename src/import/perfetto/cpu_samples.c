@@ -1,7 +1,7 @@
 /*
- * Four things travel as a PerfSample: a sample (with a callstack, or counters only), records that
- * the kernel had no room for, a sample that the recorder left out, and the recorder's own end. The
- * oldest writers name no counters at all; theirs was the processor's clock.
+ * A PerfSample is one of four things: a sample (with a callstack, or counters only), a count of
+ * records that the kernel lost, a sample that the recorder skipped, or the recorder's stop. The
+ * oldest writers name no counters at all; they used the CPU clock.
  */
 #include "import/perfetto/cpu_samples.h"
 
@@ -19,7 +19,7 @@ enum { MAX_FOLLOWERS = 64 }; /* the kernel reads far fewer at once */
 
 struct hw_cpu_session {
     uint32_t number;
-    hw_str_id names[1 + MAX_FOLLOWERS]; /* of what is counted: the timebase first */
+    hw_str_id names[1 + MAX_FOLLOWERS]; /* of the counters, the timebase first */
     struct hw_map64 track_of;           /* counter << 32 | cpu -> track */
 };
 
@@ -65,8 +65,9 @@ static int session_of(struct hw_cpu_importer *c, uint64_t sequence, struct hw_cp
     return HW_OK;
 }
 
-/* The same for what a recorder tells: it gets its number with the first of it. */
-static int session_at(struct hw_cpu_importer *c, uint64_t sequence, struct hw_cpu_session **out)
+/* The same for samples and events: the first of them gives the session its number. */
+static int numbered_session(struct hw_cpu_importer *c, uint64_t sequence,
+                            struct hw_cpu_session **out)
 {
     int rc = session_of(c, sequence, out);
     if (rc == HW_OK && (*out)->number == HW_ID_NONE)
@@ -74,9 +75,9 @@ static int session_at(struct hw_cpu_importer *c, uint64_t sequence, struct hw_cp
     return rc;
 }
 
-/* ---- names of what is counted ---- */
+/* ---- names of counters ---- */
 
-/* By enum PerfEvents.Counter: the words of the kernel's own tool. */
+/* By enum PerfEvents.Counter: the names that perf uses. */
 static const char *const counter_names[] = {"unknown",
                                             "cpu-clock",
                                             "page-faults",
@@ -110,7 +111,7 @@ static struct hw_bytes tracepoint_name(struct hw_bytes message)
     return name;
 }
 
-/* Timebase and FollowerEvent say the same by different numbers. */
+/* Timebase and FollowerEvent have the same fields under different numbers. */
 struct event_fields {
     uint32_t name, counter, tracepoint, raw;
 };
@@ -262,7 +263,7 @@ static int add_count(struct hw_cpu_importer *c, struct hw_cpu_session *session, 
     return hw_vec_push(&all->counts, row) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-/* The thread of a sample: 0 is what an idle processor runs. */
+/* The sample's thread + 1; 0 = the idle task. */
 static int find_thread(struct hw_profile *p, const struct sample *s, uint32_t *out)
 {
     uint64_t tid = s->has_tid ? s->tid : s->pid;
@@ -290,14 +291,14 @@ static int add_sample(struct hw_cpu_importer *c, const struct hw_packet *p, int6
                                 .mode = (uint8_t)(s->mode > UINT8_MAX ? 0 : s->mode),
                                 .unwind_error =
                                     (uint8_t)(s->unwind_error > UINT8_MAX ? 0 : s->unwind_error)};
-    int rc = session_at(c, p->sequence, &session);
+    int rc = numbered_session(c, p->sequence, &session);
     if (rc == HW_OK)
         rc = find_thread(c->profile, s, &row.thread);
     if (rc == HW_OK && s->has_stack)
         rc = hw_interned_callstack(c->interned, p->sequence, p->generation, s->iid, &row.callsite);
     if (rc < 0)
         return rc;
-    if (rc == 0) /* no stack, or one that was never defined: counted there */
+    if (rc == 0) /* no stack, or an undefined one, which was counted */
         row.callsite.v = HW_ID_NONE;
     row.session = session->number;
     rc = s->has_count ? add_count(c, session, row.cpu, 0, ts_ns, s->counts[0]) : HW_OK;
@@ -325,7 +326,7 @@ int hw_cpu_importer_sample(struct hw_cpu_importer *c, const struct hw_packet *p,
             chosen ? HW_STAT_INFO : HW_STAT_DATA_LOSS, 1);
     }
     if (s.has_event) {
-        int rc = session_at(c, p->sequence, &session);
+        int rc = numbered_session(c, p->sequence, &session);
         return rc < 0 ? rc
                       : hw_profile_stat_set(c->profile, "perf_guardrail_stop_ts", session->number,
                                             HW_STAT_DATA_LOSS, ts_ns);

@@ -1,8 +1,8 @@
 /*
  * cpu_samples.h - PerfSample packets → CPU samples and counters of the model
  *
- * Shapes:  a packet sequence is a session; what it counts is in its PerfSampleDefaults.
- * Errors:  HW_ENOMEM, HW_ELIMIT; losses that the recorder notes are counted in the profile.
+ * Shapes:  a packet sequence is a session; its PerfSampleDefaults name its counters.
+ * Errors:  HW_ENOMEM, HW_ELIMIT; losses noted by the recorder are counted in the profile.
  * Source:  doc/formats/trace.md, "CPU samples"; proto/perf.proto
  */
 #ifndef HW_IMPORT_PERFETTO_CPU_SAMPLES_H
@@ -18,7 +18,7 @@
 
 struct hw_cpu_importer {
     struct hw_profile *profile;               /* borrowed, as is the next */
-    struct hw_interned *interned;             /* filled already */
+    struct hw_interned *interned;             /* complete before the first sample */
     struct hw_map64 by_sequence;              /* -> sessions */
     HW_VEC(struct hw_cpu_session *) sessions; /* owned */
 };

@@ -1,9 +1,9 @@
 /*
- * Heads of dumps and the packets around them; the samples have a file of their own (heap_samples).
+ * Heads of dumps and the packets around them; samples are read in heap_samples.c.
  *
- * A checkpoint's values are taken in like those of any dump. When a later dump of the series
- * exists, hw_heap_dumps_finish moves the checkpoint's rows into it: what changed up to the
- * checkpoint also changed up to the later dump, which may leave out what did not change since.
+ * A checkpoint's values are read like those of any dump. If a later dump of the series exists,
+ * hw_heap_dumps_finish moves the checkpoint's rows into it: what changed up to the checkpoint also
+ * changed up to the later dump, which may omit what did not change since.
  */
 #include "import/perfetto/heap_dumps.h"
 
@@ -160,8 +160,8 @@ static void head_field(struct process_dump *h, const struct hw_pb_field *f)
     }
 }
 
-/* A number of the head that is not larger than anything can be; else 0, as if it were not there. */
-static void take_plausible(struct process_dump *h, uint64_t *v)
+/* Drops a number that is larger than any real one, as if the field were absent. */
+static void drop_implausible(struct process_dump *h, uint64_t *v)
 {
     if (*v >> 62 == 0)
         return;
@@ -171,13 +171,13 @@ static void take_plausible(struct process_dump *h, uint64_t *v)
 
 static void check_numbers(struct process_dump *h)
 {
-    take_plausible(h, &h->timestamp);
-    take_plausible(h, &h->start_timestamp);
-    take_plausible(h, &h->row.interval_bytes);
-    take_plausible(h, &h->row.orig_interval_bytes);
+    drop_implausible(h, &h->timestamp);
+    drop_implausible(h, &h->start_timestamp);
+    drop_implausible(h, &h->row.interval_bytes);
+    drop_implausible(h, &h->row.orig_interval_bytes);
 }
 
-/* HW_ETRUNCATED, HW_EFORMAT when the message is damaged; what came before counts. */
+/* HW_ETRUNCATED, HW_EFORMAT if the message is damaged; what precedes the damage counts. */
 static int head_read(struct hw_bytes message, struct process_dump *out)
 {
     struct hw_pb_reader r = hw_pb_read(message);
@@ -194,7 +194,7 @@ static int head_read(struct hw_bytes message, struct process_dump *out)
     return rc;
 }
 
-/* The rows in `stats` that tell how far a dump can be trusted; keyed by pid. */
+/* The rows in `stats` that show how far a dump can be trusted; keyed by pid. */
 static int head_stats(struct hw_heap_dumps *d, const struct process_dump *h)
 {
     static const struct {
@@ -242,7 +242,7 @@ static int head_stats(struct hw_heap_dumps *d, const struct process_dump *h)
     return rc;
 }
 
-/* 1 = converted; 0 = there is no way, which is counted. */
+/* 1 = converted; 0 = it cannot be (counted). */
 static int to_trace_clock(struct hw_heap_dumps *d, uint64_t value, int64_t *out)
 {
     static const char *const names[] = {
@@ -300,8 +300,8 @@ static int fill_strings(struct hw_heap_dumps *d, struct process_dump *h)
     return rc;
 }
 
-/* 1 = the times are there; 0 = the dump's own cannot be converted. A window whose start cannot be
- * told is a moment. */
+/* 1 = the times are set; 0 = the dump's own cannot be converted. If the start's cannot, the dump
+ * starts at its own time. */
 static int fill_times(struct hw_heap_dumps *d, struct process_dump *h)
 {
     int rc = to_trace_clock(d, h->timestamp, &h->row.ts_ns);
@@ -334,7 +334,7 @@ static int open_dump(struct hw_heap_dumps *d, const struct hw_dump_sequence *q,
 }
 
 static int read_process_dump(struct hw_heap_dumps *d, const struct hw_dump_sequence *q,
-                             const struct hw_heap_samples_place *at, struct hw_bytes message)
+                             const struct hw_heap_samples_context *at, struct hw_bytes message)
 {
     struct process_dump h;
     size_t series;
@@ -345,7 +345,7 @@ static int read_process_dump(struct hw_heap_dumps *d, const struct hw_dump_seque
     if (rc == HW_OK)
         rc = head_stats(d, &h);
     if (rc < 0 || (h.row.flags & HW_DUMP_REJECTED && !h.timestamp))
-        return rc; /* a rejection is no dump */
+        return rc; /* a rejection is not a dump */
     rc = fill_strings(d, &h);
     if (rc == HW_OK)
         rc = fill_times(d, &h);
@@ -400,8 +400,8 @@ int hw_heap_dumps_packet(struct hw_heap_dumps *d, const struct hw_packet *p, int
     struct hw_pb_reader r = hw_pb_read(p->data);
     struct hw_pb_field f;
     struct hw_dump_sequence *q = NULL;
-    struct hw_heap_samples_place at = {d->profile, d->interned, p->sequence, p->generation,
-                                       hw_interned_has_legacy(d->interned, p->sequence)};
+    struct hw_heap_samples_context at = {d->profile, d->interned, p->sequence, p->generation,
+                                         hw_interned_has_legacy(d->interned, p->sequence)};
     bool continued = false, has_index = false;
     uint64_t index = 0;
     int rc = sequence_get(d, p->sequence, &q), end;
@@ -433,7 +433,7 @@ int hw_heap_dumps_packet(struct hw_heap_dumps *d, const struct hw_packet *p, int
 
 /* ---- checkpoints ---- */
 
-/* For each dump the one that shows its rows: itself, or the next shown one of its series. */
+/* For each dump, the dump that shows its rows: itself, or the next shown one of its series. */
 static int find_shown(struct hw_heap_dumps *d, uint32_t *shown)
 {
     const struct hw_profile *p = d->profile;
@@ -451,7 +451,7 @@ static int find_shown(struct hw_heap_dumps *d, uint32_t *shown)
     return HW_OK;
 }
 
-/* It is the callsite's as of the dump, whichever way the bytes went. */
+/* Rounding is the callsite's at the dump, so the row of the other sign gets it, too. */
 static int replace_rounding(struct hw_alloc_rows *to, const struct hw_map64 *seen, uint64_t key,
                             int64_t rounding)
 {
@@ -499,7 +499,7 @@ static int move_rows(struct hw_heap_dumps *d, const uint32_t *shown, const bool 
     for (size_t i = 0; rc == HW_OK && i < p->allocs.n; i++) {
         struct hw_alloc_row row = hw_alloc_row_get(&p->allocs, i);
         if (shown[row.dump] != row.dump && p->dumps.v[row.dump].flags & HW_DUMP_AT_MAX)
-            continue; /* not a difference: the later dump says it all */
+            continue; /* not a difference: the later dump has all of it */
         row.dump = shown[row.dump];
         rc = grows[row.dump] ? merge_row(&moved, &seen, &row) : hw_alloc_rows_push(&moved, &row);
     }
@@ -517,7 +517,7 @@ static void drop_hidden(struct hw_profile *p, uint32_t *shown)
 {
     size_t n = 0;
     for (size_t i = 0; i < p->dumps.n; i++) {
-        if (shown[i] != i) { /* its window is the later one's too */
+        if (shown[i] != i) { /* the later dump's window includes its window */
             struct hw_heap_dump *into = &p->dumps.v[shown[i]];
             if (p->dumps.v[i].start_ts_ns < into->start_ts_ns)
                 into->start_ts_ns = p->dumps.v[i].start_ts_ns;
@@ -527,7 +527,7 @@ static void drop_hidden(struct hw_profile *p, uint32_t *shown)
         if (shown[i] != i)
             continue;
         p->dumps.v[n] = p->dumps.v[i];
-        shown[i] = (uint32_t)n++; /* from here on: the new number */
+        shown[i] = (uint32_t)n++; /* from here on the new number */
     }
     for (size_t i = 0; i < p->allocs.runs.n; i++)
         p->allocs.runs.v[i].dump = shown[p->allocs.runs.v[i].dump];

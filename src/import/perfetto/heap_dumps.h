@@ -1,10 +1,10 @@
 /*
  * heap_dumps.h - ProfilePackets → dumps and rows of the model
  *
- * Why:     what a dump holds is cumulative, what the model holds are differences; the rules for
- *          getting from one to the other have their home here.
- * Shapes:  feed the packets in the order of time (all interned data and clock snapshots are known by
- *          then), then finish once.
+ * Why:     dumps hold cumulative values, the model holds differences; this code converts one to the
+ *          other.
+ * Shapes:  pass the packets in order of time, after all interned data and clock snapshots, then
+ *          finish once.
  * Errors:  HW_ENOMEM, HW_ELIMIT. What is wrong with the data is counted in the profile.
  * Source:  doc/formats/trace.md, "Native dumps"
  */
@@ -40,7 +40,7 @@ struct hw_heap_dumps {
     HW_VEC(struct hw_heap_series *) series; /* owned */
     HW_VEC(uint32_t) series_of_dump;        /* by dump of the profile */
     size_t last_series;
-    int64_t packet_ns; /* of the packet that is read; INT64_MIN: it does not say */
+    int64_t packet_ns; /* of the current packet; INT64_MIN = unknown */
 };
 
 void hw_heap_dumps_init(struct hw_heap_dumps *d, struct hw_profile *profile,
@@ -48,9 +48,9 @@ void hw_heap_dumps_init(struct hw_heap_dumps *d, struct hw_profile *profile,
 void hw_heap_dumps_done(struct hw_heap_dumps *d);
 /* ts_ns: the packet's time, INT64_MIN = unknown. */
 int hw_heap_dumps_packet(struct hw_heap_dumps *d, const struct hw_packet *p, int64_t ts_ns);
-/* Does the dump of this ProfilePacket go on in another? */
+/* Does the dump of this ProfilePacket continue in another one? */
 bool hw_heap_dumps_is_continued(struct hw_bytes profile_packet);
-/* Ends open dumps; gives the rows of checkpoints that a later dump replaced to that dump. */
+/* Ends open dumps; moves the rows of a checkpoint to the later dump that replaced it. */
 int hw_heap_dumps_finish(struct hw_heap_dumps *d);
 
 #endif

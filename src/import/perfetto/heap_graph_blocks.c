@@ -19,11 +19,11 @@ static int64_t size_of(uint64_t v)
     return v > INT64_MAX / 2 ? INT64_MAX / 2 : (int64_t)v;
 }
 
-int hw_heap_graph_read_block(struct hw_bytes message, hw_told_blocks *to)
+int hw_heap_graph_read_block(struct hw_bytes message, hw_raw_blocks *to)
 {
     struct hw_pb_reader r = hw_pb_read(message);
     struct hw_pb_field f;
-    struct hw_told_block b = {.number = (uint32_t)to->n};
+    struct hw_raw_block b = {.number = (uint32_t)to->n};
     int rc;
     while ((rc = hw_pb_next(&r, &f)) == 1) {
         if (f.number == F_BLOCK(object_id))
@@ -35,19 +35,19 @@ int hw_heap_graph_read_block(struct hw_bytes message, hw_told_blocks *to)
     }
     if (to->n >= UINT32_MAX)
         return HW_ELIMIT;
-    if (hw_vec_push(to, b) < 0) /* a broken one has its number, too */
+    if (hw_vec_push(to, b) < 0) /* a broken one takes a number, too */
         return HW_ENOMEM;
     return rc == 0 && b.object_id != 0;
 }
 
 /* ---- blocks ---- */
 
-int hw_heap_graph_add_blocks(const struct hw_graph_builder *b, const hw_told_blocks *blocks,
+int hw_heap_graph_add_blocks(const struct hw_graph_builder *b, const hw_raw_blocks *blocks,
                              struct hw_heap_graph *g, uint64_t *lost)
 {
     *lost = 0;
     for (size_t i = 0; i < blocks->n; i++) {
-        const struct hw_told_block *t = &blocks->v[i];
+        const struct hw_raw_block *t = &blocks->v[i];
         struct hw_heap_block block = {HW_ID_NONE, t->kind, t->bytes};
         if (!t->object_id || !hw_graph_find(b, t->object_id, &block.object))
             ++*lost;
@@ -64,7 +64,7 @@ int hw_heap_graph_add_blocks(const struct hw_graph_builder *b, const hw_told_blo
 
 /* ---- links ---- */
 
-void hw_told_links_done(struct hw_told_links *l)
+void hw_raw_links_done(struct hw_raw_links *l)
 {
     hw_vec_done(&l->v);
     hw_vec_done(&l->graphs);
@@ -94,17 +94,17 @@ static int read_link(struct hw_bytes message, const struct hw_packet *p,
     return hw_interned_callstack(interned, p->sequence, p->generation, iid, &out->callsite);
 }
 
-int hw_told_links_packet(struct hw_told_links *l, const struct hw_packet *p, int64_t ts_ns,
-                         struct hw_interned *interned)
+int hw_raw_links_packet(struct hw_raw_links *l, const struct hw_packet *p, int64_t ts_ns,
+                        struct hw_interned *interned)
 {
     struct hw_pb_reader r = hw_pb_read(p->data);
     struct hw_pb_field f;
-    struct hw_told_link t = {.ts_ns = ts_ns};
+    struct hw_raw_link t = {.ts_ns = ts_ns};
     int rc;
     while (hw_pb_next(&r, &f) == 1)
         if (f.number == F_LINK(pid))
             t.pid = (int32_t)f.value;
-    struct hw_told_graph of = {t.pid, ts_ns};
+    struct hw_raw_graph of = {t.pid, ts_ns};
     if (hw_vec_push(&l->graphs, of) < 0)
         return HW_ENOMEM;
     r = hw_pb_read(p->data);
@@ -122,7 +122,7 @@ int hw_told_links_packet(struct hw_told_links *l, const struct hw_packet *p, int
     return HW_OK;
 }
 
-/* Graphs by time and process; a file may have as many of them as links. */
+/* Graphs sorted by time and process: a file may have as many of them as links. */
 struct known_graph {
     int64_t ts_ns, pid;
     struct hw_heap_graph *g;
@@ -164,22 +164,22 @@ static int by_block(const void *pa, const void *pb)
     return (a->callsite.v > b->callsite.v) - (a->callsite.v < b->callsite.v);
 }
 
-/* Blocks of objects that are not there had kept their numbers until now. */
+/* Blocks of unknown objects were kept until now, as links refer to blocks by number. */
 static int drop_strays(struct hw_heap_graph *g)
 {
-    uint32_t *now = malloc((g->blocks.n + 1) * sizeof *now);
+    uint32_t *new_number = malloc((g->blocks.n + 1) * sizeof *new_number);
     size_t n = 0, k = 0;
-    if (!now)
+    if (!new_number)
         return HW_ENOMEM;
     for (size_t i = 0; i < g->blocks.n; i++) {
         bool stays = g->blocks.v[i].object != HW_ID_NONE;
-        now[i] = stays ? (uint32_t)n : HW_ID_NONE;
+        new_number[i] = stays ? (uint32_t)n : HW_ID_NONE;
         if (stays)
             g->blocks.v[n++] = g->blocks.v[i];
     }
     for (size_t i = 0; i < g->links.n; i++) {
         struct hw_heap_link link = g->links.v[i];
-        link.block = now[link.block];
+        link.block = new_number[link.block];
         if (link.block != HW_ID_NONE)
             g->links.v[k++] = link;
     }
@@ -187,11 +187,11 @@ static int drop_strays(struct hw_heap_graph *g)
     g->links.n = k;
     if (k)
         qsort(g->links.v, k, sizeof *g->links.v, by_block);
-    free(now);
+    free(new_number);
     return HW_OK;
 }
 
-int hw_told_links_finish(struct hw_told_links *l, struct hw_profile *p)
+int hw_raw_links_finish(struct hw_raw_links *l, struct hw_profile *p)
 {
     hw_autofree struct known_graph *all = list_graphs(p);
     size_t n = p->graphs.n;
@@ -201,7 +201,7 @@ int hw_told_links_finish(struct hw_told_links *l, struct hw_profile *p)
         if ((g = graph_of(all, n, l->graphs.v[i].pid, l->graphs.v[i].ts_ns)))
             g->is_linked = true;
     for (size_t i = 0; i < l->v.n && rc == HW_OK; i++) {
-        const struct hw_told_link *t = &l->v.v[i];
+        const struct hw_raw_link *t = &l->v.v[i];
         g = graph_of(all, n, t->pid, t->ts_ns);
         if (!g || t->link.block >= g->blocks.n)
             l->n_broken++;

@@ -15,18 +15,18 @@
 
 enum { MAX_STACK = 1024 };
 
-void hw_told_holders_done(struct hw_told_holders *t)
+void hw_raw_holders_done(struct hw_raw_holders *t)
 {
     hw_vec_done(&t->threads);
     hw_vec_done(&t->frames);
     hw_vec_done(&t->holders);
 }
 
-int hw_told_thread_read(struct hw_profile *p, struct hw_bytes message, struct hw_told_holders *to)
+int hw_raw_thread_read(struct hw_profile *p, struct hw_bytes message, struct hw_raw_holders *to)
 {
     struct hw_pb_reader r = hw_pb_read(message);
     struct hw_pb_field f;
-    struct hw_told_thread t = {0};
+    struct hw_raw_thread t = {0};
     int rc, next;
     while ((next = hw_pb_next(&r, &f)) == 1) {
         if (f.number == F_THREAD(id))
@@ -43,7 +43,7 @@ int hw_told_thread_read(struct hw_profile *p, struct hw_bytes message, struct hw
     return hw_vec_push(&to->threads, t) < 0 ? HW_ENOMEM : next == 0;
 }
 
-int hw_told_frame_read(struct hw_profile *p, struct hw_bytes message, struct hw_told_holders *to)
+int hw_raw_frame_read(struct hw_profile *p, struct hw_bytes message, struct hw_raw_holders *to)
 {
     struct hw_pb_reader r = hw_pb_read(message);
     struct hw_pb_field f;
@@ -70,16 +70,16 @@ int hw_told_frame_read(struct hw_profile *p, struct hw_bytes message, struct hw_
     return rc < 0 ? rc : next == 0;
 }
 
-static uint32_t small(uint64_t v)
+static uint32_t id_or_none(uint64_t v)
 {
     return v < HW_ID_NONE ? (uint32_t)v : HW_ID_NONE;
 }
 
-int hw_told_holder_read(struct hw_bytes message, struct hw_told_holders *to)
+int hw_raw_holder_read(struct hw_bytes message, struct hw_raw_holders *to)
 {
     struct hw_pb_reader r = hw_pb_read(message);
     struct hw_pb_field f;
-    struct hw_told_holder h = {
+    struct hw_raw_holder h = {
         .thread = HW_ID_NONE, .frame = HW_ID_NONE, .depth = HW_ID_NONE, .slot = -1};
     int next;
     while ((next = hw_pb_next(&r, &f)) == 1) {
@@ -90,11 +90,11 @@ int hw_told_holder_read(struct hw_bytes message, struct hw_told_holders *to)
         else if (f.number == F_ROOT(compiled_code) && f.value)
             h.root_type = HW_ROOT_COMPILED_CODE;
         else if (f.number == F_ROOT(thread))
-            h.thread = small(f.value);
+            h.thread = id_or_none(f.value);
         else if (f.number == F_ROOT(frame))
-            h.frame = small(f.value);
+            h.frame = id_or_none(f.value);
         else if (f.number == F_ROOT(depth))
-            h.depth = small(f.value);
+            h.depth = id_or_none(f.value);
         else if (f.number == F_ROOT(slot))
             h.slot = f.value <= INT32_MAX ? (int32_t)f.value : -1;
     }
@@ -105,9 +105,9 @@ int hw_told_holder_read(struct hw_bytes message, struct hw_told_holders *to)
 
 /* ---- to the graph ---- */
 
-static int by_place(const void *pa, const void *pb)
+static int by_position(const void *pa, const void *pb)
 {
-    const struct hw_told_holder *a = pa, *b = pb;
+    const struct hw_raw_holder *a = pa, *b = pb;
     if (a->thread != b->thread)
         return a->thread < b->thread ? -1 : 1;
     if (a->depth != b->depth)
@@ -115,9 +115,9 @@ static int by_place(const void *pa, const void *pb)
     return (a->frame > b->frame) - (a->frame < b->frame);
 }
 
-/* Makes a callsite of the frames of one thread, and depths into places in it, from the leaf. */
-static int give_stack(const struct hw_told_holders *t, struct hw_told_holder *h, size_t n,
-                      struct hw_callsites *callsites, hw_callsite_id *out)
+/* Makes a callsite of a thread's frames, and turns depths into positions in it, from the leaf. */
+static int add_stack(const struct hw_raw_holders *t, struct hw_raw_holder *h, size_t n,
+                     struct hw_callsites *callsites, hw_callsite_id *out)
 {
     hw_frame_id frames[MAX_STACK];
     uint32_t last = HW_ID_NONE;
@@ -129,7 +129,7 @@ static int give_stack(const struct hw_told_holders *t, struct hw_told_holder *h,
             continue;
         if (depth != last) {
             if (k == MAX_STACK)
-                return HW_OK; /* what lies deeper has no place */
+                return HW_OK; /* deeper frames are dropped */
             frames[MAX_STACK - ++k] = t->frames.v[h[i].frame];
         }
         last = depth;
@@ -138,12 +138,12 @@ static int give_stack(const struct hw_told_holders *t, struct hw_told_holder *h,
     return k ? hw_callsites_intern(callsites, frames + MAX_STACK - k, k, out) : HW_OK;
 }
 
-static int give_stacks(struct hw_told_holders *t, uint32_t first, struct hw_profile *p,
-                       struct hw_heap_graph *g)
+static int add_stacks(struct hw_raw_holders *t, uint32_t first, struct hw_profile *p,
+                      struct hw_heap_graph *g)
 {
     int rc = HW_OK;
     if (t->holders.n)
-        qsort(t->holders.v, t->holders.n, sizeof *t->holders.v, by_place);
+        qsort(t->holders.v, t->holders.n, sizeof *t->holders.v, by_position);
     for (size_t i = 0, end; i < t->holders.n && rc == HW_OK; i = end) {
         uint32_t thread = t->holders.v[i].thread;
         hw_callsite_id none, *out = &none;
@@ -151,17 +151,17 @@ static int give_stacks(struct hw_told_holders *t, uint32_t first, struct hw_prof
             end++;
         if (thread != HW_ID_NONE)
             out = &g->threads.v[first + thread].callsite;
-        rc = give_stack(t, hw_vec_from(&t->holders, i), thread == HW_ID_NONE ? 0 : end - i,
-                        p->callsites, out);
+        rc = add_stack(t, hw_vec_from(&t->holders, i), thread == HW_ID_NONE ? 0 : end - i,
+                       p->callsites, out);
     }
     return rc;
 }
 
-static int give_threads(const struct hw_told_holders *t, const struct hw_graph_builder *b,
-                        struct hw_heap_graph *g)
+static int add_threads(const struct hw_raw_holders *t, const struct hw_graph_builder *b,
+                       struct hw_heap_graph *g)
 {
     for (size_t i = 0; i < t->threads.n; i++) {
-        const struct hw_told_thread *from = &t->threads.v[i];
+        const struct hw_raw_thread *from = &t->threads.v[i];
         struct hw_heap_thread thread = {.id = from->id,
                                         .callsite = {HW_ID_NONE},
                                         .name = from->name,
@@ -175,14 +175,14 @@ static int give_threads(const struct hw_told_holders *t, const struct hw_graph_b
     return HW_OK;
 }
 
-int hw_told_holders_give(struct hw_told_holders *t, struct hw_profile *p,
-                         const struct hw_graph_builder *b, struct hw_heap_graph *g, uint64_t *lost)
+int hw_raw_holders_add(struct hw_raw_holders *t, struct hw_profile *p,
+                       const struct hw_graph_builder *b, struct hw_heap_graph *g, uint64_t *lost)
 {
     uint32_t first = (uint32_t)g->threads.n;
-    int rc = give_threads(t, b, g);
+    int rc = add_threads(t, b, g);
     *lost = 0;
     for (size_t i = 0; i < t->holders.n; i++) {
-        struct hw_told_holder *h = &t->holders.v[i];
+        struct hw_raw_holder *h = &t->holders.v[i];
         if (h->thread != HW_ID_NONE && h->thread >= t->threads.n) {
             h->thread = HW_ID_NONE;
             ++*lost;
@@ -193,9 +193,9 @@ int hw_told_holders_give(struct hw_told_holders *t, struct hw_profile *p,
         }
     }
     if (rc == HW_OK)
-        rc = give_stacks(t, first, p, g);
+        rc = add_stacks(t, first, p, g);
     for (size_t i = 0; i < t->holders.n && rc == HW_OK; i++) {
-        const struct hw_told_holder *from = &t->holders.v[i];
+        const struct hw_raw_holder *from = &t->holders.v[i];
         struct hw_heap_holder h = {.root_type = (uint8_t)from->root_type,
                                    .thread = HW_ID_NONE,
                                    .depth = from->thread == HW_ID_NONE ? HW_ID_NONE : from->depth,

@@ -11,7 +11,7 @@
 
 enum role { NO_ROLE, REFERENT, THUNK, NEXT, OUTER, N_ROLES };
 
-/* A field's part in the chain, by the last word of its name. */
+/* A field's role in the chain, by the last component of its name. */
 static enum role role_of(struct hw_bytes name)
 {
     static const char *const words[N_ROLES] = {NULL, "referent", "thunk", "next", "this$0"};
@@ -33,7 +33,7 @@ static uint32_t follow(const struct hw_heap_graph *g, uint32_t o, const uint8_t 
     return HW_ID_NONE;
 }
 
-/* Registries by object. */
+/* Object of each registry -> its size. */
 static int sizes_of(const struct hw_graph_builder *b, const hw_sized_ids *registries,
                     struct hw_map64 *out)
 {

@@ -1,7 +1,7 @@
 /*
- * heap_graph_natives.h - memory outside of the heap, given to the objects that own it
+ * heap_graph_natives.h - assigns memory outside the heap to the objects that own it
  *
- * Shapes:  Android's runtime notes a size in NativeAllocationRegistry objects; a Cleaner connects
+ * Shapes:  Android's runtime stores a size in NativeAllocationRegistry objects; a Cleaner connects
  *          such a registry with the object it belongs to:
  *
  *              object <-referent- Cleaner -thunk-> CleanerThunk -this$0-> registry {size}

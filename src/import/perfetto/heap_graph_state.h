@@ -1,5 +1,5 @@
 /*
- * heap_graph_state.h - the graph that a sequence is sending, as the files that read it share it
+ * heap_graph_state.h - the graph being read from a sequence, shared by the files that read it
  *
  * Source:  import/perfetto/heap_graphs.h
  */
@@ -39,14 +39,14 @@ struct hw_graph_state {
     int64_t heap_size;
     struct hw_map64 field_by_iid, location_by_iid; /* -> field; -> string */
     HW_VEC(uint8_t) field_is_named;                /* by field */
-    uint32_t runtime_field;                        /* 0 = not met yet */
+    uint32_t runtime_field;                        /* 0 = not made yet */
     HW_VEC(struct hw_graph_type) types;
     HW_VEC(uint32_t) type_fields;
     hw_sized_ids natives;
-    hw_told_blocks blocks;
-    struct hw_told_holders holders;
-    uint64_t made_up_from;          /* objects from this number on are left out; 0 = none */
-    HW_VEC(uint64_t) made_up_types; /* that only such have */
+    hw_raw_blocks blocks;
+    struct hw_raw_holders holders;
+    uint64_t made_up_from;          /* objects from this id on are left out; 0 = none */
+    HW_VEC(uint64_t) made_up_types; /* types of such objects only */
     hw_field_values values;
     hw_graph_numbers targets, names; /* of the object being read */
 };
@@ -54,11 +54,11 @@ struct hw_graph_state {
 /* Errors of the graph, counted for its process. */
 int hw_graph_count_error(struct hw_heap_graphs *d, const char *stat, const struct hw_graph_state *s,
                          uint64_t n);
-/* Every value of a repeated number, packed or not. */
+/* Calls take for each value of a repeated number, packed or not. */
 int hw_graph_each_number(const struct hw_pb_field *f, int (*take)(void *ctx, uint64_t v),
                          void *ctx);
 uint64_t hw_graph_map_key(uint64_t iid);
-/* The field with this iid, perhaps not named yet. */
+/* The field with this iid; it may not have a name yet. */
 int hw_graph_field_of(struct hw_graph_state *s, uint64_t iid, uint32_t *out);
 int hw_graph_read_field_name(struct hw_heap_graphs *d, struct hw_graph_state *s,
                              struct hw_bytes message);

@@ -34,8 +34,8 @@ bool hw_heap_graph_is_value(uint32_t field)
     return find(field) != NULL;
 }
 
-/* The set of an object's values; a new one for each object. */
-static int set_of(struct hw_heap_graph *g, uint32_t object, uint32_t *n_sets, bool *fresh)
+/* Makes a set of values for an object; *fresh is false if it has one. */
+static int add_set(struct hw_heap_graph *g, uint32_t object, uint32_t *n_sets, bool *fresh)
 {
     struct hw_heap_data d = {.field_set = *n_sets, .element_count = -1, .data_id = -1};
     *fresh = g->data_of[object] == HW_ID_NONE;
@@ -64,11 +64,11 @@ int hw_heap_graph_add_values(struct hw_profile *p, const struct hw_graph_builder
         const struct hw_field_value *v = &values->v[i];
         const struct known *k = find(v->field);
         struct hw_heap_primitive row = {.type = k->type, .integer = v->value};
-        if (v->object != id) { /* an object that came twice keeps its first values */
+        if (v->object != id) { /* a repeated object keeps its first values */
             id = v->object;
             fresh = false;
             if (hw_graph_find(b, id, &object))
-                rc = set_of(g, object, &n_sets, &fresh);
+                rc = add_set(g, object, &n_sets, &fresh);
         }
         if (rc < 0 || !fresh)
             continue;

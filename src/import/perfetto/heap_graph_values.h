@@ -1,8 +1,8 @@
 /*
- * heap_graph_values.h - the few fields of objects whose values a heap graph packet carries
+ * heap_graph_values.h - the few fields of objects whose values are in heap graph packets
  *
- * Shapes:  of bitmaps width, height and two ids, of applications the version: rows of the graph's
- *          primitives, as a dump with contents has them for every field.
+ * Shapes:  width, height and two ids of bitmaps and the version of applications become rows of the
+ *          graph's primitives, which a dump with contents has for every field.
  * Errors:  HW_ENOMEM.
  * Source:  doc/formats/trace.md, "Heap graphs"
  */
@@ -26,7 +26,7 @@ struct hw_field_value {
 typedef HW_VEC(struct hw_field_value) hw_field_values;
 
 bool hw_heap_graph_is_value(uint32_t field);
-/* Values stand object by object. */
+/* The values of an object must be consecutive. */
 int hw_heap_graph_add_values(struct hw_profile *p, const struct hw_graph_builder *b,
                              const hw_field_values *values, struct hw_heap_graph *g);
 

@@ -1,8 +1,8 @@
 /*
- * An object says in few bytes what it shares with the one before: its id as a difference, its heap
- * only when it changes, its references' names not at all when they are those of its type. Types,
- * names and roots may come in any packet up to the last, so they are kept until then and given to
- * the builder at the end; objects and references go straight into it.
+ * Objects are delta-encoded: an id is a difference to the previous one, the heap is written only
+ * when it changes, and names of references are omitted if they are those of the type. Types, names
+ * and roots may come in any packet up to the last, so they are kept and added to the builder at the
+ * end; objects and references go straight into it.
  */
 #include "import/perfetto/heap_graphs.h"
 
@@ -36,7 +36,7 @@ static void state_clear(struct hw_graph_state *s)
     hw_vec_done(&s->type_fields);
     hw_vec_done(&s->natives);
     hw_vec_done(&s->blocks);
-    hw_told_holders_done(&s->holders);
+    hw_raw_holders_done(&s->holders);
     hw_vec_done(&s->made_up_types);
     hw_vec_done(&s->values);
     hw_vec_done(&s->targets);
@@ -53,7 +53,7 @@ void hw_heap_graphs_done(struct hw_heap_graphs *d)
     hw_vec_done(&d->states);
     hw_graph_ahead_free(d->ahead);
     hw_graph_batch_done(&d->batch);
-    hw_told_links_done(&d->links);
+    hw_raw_links_done(&d->links);
     hw_map64_done(&d->by_sequence);
 }
 
@@ -64,7 +64,7 @@ int hw_graph_count_error(struct hw_heap_graphs *d, const char *stat, const struc
     return n ? hw_profile_stat_add(d->profile, stat, s->upid.v, HW_STAT_ERROR, value) : HW_OK;
 }
 
-/* Of all processes together: front ends read the one row, whatever its key. */
+/* Counted for all processes together: front ends read only one row, whatever its key. */
 static int count_unfinished(struct hw_heap_graphs *d, uint64_t n)
 {
     int64_t value = n > INT64_MAX ? INT64_MAX : (int64_t)n;
@@ -85,7 +85,7 @@ static int state_get(struct hw_heap_graphs *d, uint64_t sequence, struct hw_grap
         struct hw_graph_state *s = calloc(1, sizeof *s);
         if (!s || hw_vec_push(&d->states, s) < 0) {
             free(s);
-            (void)hw_map64_take(&d->by_sequence, key, NULL); /* it was put there just now */
+            (void)hw_map64_take(&d->by_sequence, key, NULL); /* added just now */
             return HW_ENOMEM;
         }
         *at = d->states.n - 1;
@@ -96,17 +96,17 @@ static int state_get(struct hw_heap_graphs *d, uint64_t sequence, struct hw_grap
 
 /* ---- objects ---- */
 
-/* A repeated number's values, behind those that are there. */
+/* Appends the values of a repeated number. */
 static int add_numbers(const struct hw_pb_field *f, const struct hw_pb_reader *in,
                        hw_graph_numbers *to)
 {
-    size_t most = f->wire == HW_PB_BYTES ? f->bytes.n : 1, n = 1;
+    size_t max = f->wire == HW_PB_BYTES ? f->bytes.n : 1, n = 1;
     int rc = HW_OK;
-    if (hw_vec_reserve(to, to->n + most) < 0)
+    if (hw_vec_reserve(to, to->n + max) < 0)
         return HW_ENOMEM;
     if (f->wire != HW_PB_BYTES)
         to->v[to->n] = f->value;
-    else if (most)
+    else if (max)
         rc = hw_pb_packed_in(f->bytes, in, to->v + to->n, &n);
     else
         n = 0;
@@ -117,13 +117,12 @@ static int add_numbers(const struct hw_pb_field *f, const struct hw_pb_reader *i
 struct object {
     struct hw_graph_object o;
     uint64_t base, native_size;
-    struct hw_bytes internal; /* packed */
-    size_t n_internal;        /* those that are not packed, at the end of `names` */
+    size_t n_internal; /* fields with references of the runtime */
     bool has_id, has_native;
     uint32_t n_values; /* of single fields, see heap_graph_values.h */
 };
 
-/* References of the runtime itself, behind the others. */
+/* Adds a reference of the runtime itself, after the object's own. */
 static int add_internal(void *ctx, uint64_t id)
 {
     struct hw_graph_state *s = ctx;
@@ -201,7 +200,7 @@ static int read_object_fields(struct hw_graph_state *s, struct hw_pb_reader r, s
 static int add_refs(struct hw_heap_graphs *d, struct hw_graph_state *s, const struct object *o)
 {
     size_t n = s->targets.n;
-    if (s->names.n && s->names.n != n) /* then nobody knows which is which */
+    if (s->names.n && s->names.n != n) /* then they cannot be paired */
         return hw_graph_count_error(d, "heap_graph_malformed_packet", s, 1);
     if (!s->names.n)
         return hw_graph_refs(s->builder, s->targets.v, n, o->base);
@@ -244,14 +243,14 @@ static int add_values(struct hw_graph_state *s, struct hw_bytes message, uint64_
     return HW_OK;
 }
 
-/* An object that is in no heap; its type neither. */
+/* Leaves out an object that is in no heap, and its type. */
 static int leave_out(struct hw_graph_state *s, const struct object *o)
 {
-    enum { MOST = 8 };
+    enum { MAX_TYPES = 8 };
     for (size_t i = 0; i < s->made_up_types.n; i++)
         if (s->made_up_types.v[i] == o->o.class_id)
             return HW_OK;
-    if (s->made_up_types.n >= MOST)
+    if (s->made_up_types.n >= MAX_TYPES)
         return HW_OK;
     return hw_vec_push(&s->made_up_types, o->o.class_id) < 0 ? HW_ENOMEM : HW_OK;
 }
@@ -264,8 +263,8 @@ static bool is_left_out(const struct hw_graph_state *s, uint64_t type)
     return false;
 }
 
-/* What all objects have: 1 = it is to be given to the graph, 0 = not. */
-static int begin_object(struct hw_heap_graphs *d, struct hw_graph_state *s, bool is_whole,
+/* Adds an object without its references: 1 = added, 0 = it is broken or left out. */
+static int start_object(struct hw_heap_graphs *d, struct hw_graph_state *s, bool is_whole,
                         struct object *o)
 {
     if (!is_whole || !o->has_id || !o->o.id)
@@ -284,7 +283,7 @@ static int read_object(struct hw_heap_graphs *d, struct hw_graph_state *s, struc
     int rc = read_object_fields(s, hw_pb_read(message), &o);
     if (rc < 0 && rc != HW_ETRUNCATED && rc != HW_EFORMAT)
         return rc;
-    rc = begin_object(d, s, rc == HW_OK, &o);
+    rc = start_object(d, s, rc == HW_OK, &o);
     if (rc <= 0)
         return rc;
     rc = add_refs(d, s, &o);
@@ -296,8 +295,8 @@ static int read_object(struct hw_heap_graphs *d, struct hw_graph_state *s, struc
     return rc == HW_OK && o.n_values ? add_values(s, message, o.o.id) : rc;
 }
 
-static int take_plain(struct hw_heap_graphs *d, struct hw_graph_state *s,
-                      const struct hw_graph_plain *p, const uint64_t *targets)
+static int add_plain(struct hw_heap_graphs *d, struct hw_graph_state *s,
+                     const struct hw_graph_plain *p, const uint64_t *targets)
 {
     struct object o = {
         .o = {.id = p->id_kind == HW_GRAPH_ID_DELTA ? s->last_id + p->id : p->id,
@@ -305,7 +304,7 @@ static int take_plain(struct hw_heap_graphs *d, struct hw_graph_state *s,
               .self_size = p->self_size},
         .has_id = p->id_kind != HW_GRAPH_NO_ID,
     };
-    int rc = begin_object(d, s, /* is_whole = */ true, &o);
+    int rc = start_object(d, s, /* is_whole = */ true, &o);
     return rc <= 0 ? rc : hw_graph_refs(s->builder, targets, p->n_refs, p->base);
 }
 
@@ -319,8 +318,8 @@ static int by_id(const void *pa, const void *pb)
     return (a->first_field > b->first_field) - (a->first_field < b->first_field);
 }
 
-/* In the order of their ids: types that no object has are numbered so. */
-static int give_types(struct hw_heap_graphs *d, struct hw_graph_state *s)
+/* In order of ids, which numbers types without objects. */
+static int add_types(struct hw_heap_graphs *d, struct hw_graph_state *s)
 {
     int rc = HW_OK;
     if (s->types.n)
@@ -355,7 +354,7 @@ static int complete(struct hw_heap_graphs *d, struct hw_graph_state *s, struct h
     if (s->blocks.n)
         rc = hw_heap_graph_add_blocks(s->builder, &s->blocks, g, &lost);
     if (rc == HW_OK)
-        rc = hw_told_holders_give(&s->holders, d->profile, s->builder, g, &unheld);
+        rc = hw_raw_holders_add(&s->holders, d->profile, s->builder, g, &unheld);
     if (rc == HW_OK)
         rc = hw_graph_count_error(d, "heap_graph_malformed_packet", s, lost + unheld);
     if (rc == HW_OK)
@@ -370,7 +369,7 @@ static int finish_graph(struct hw_heap_graphs *d, struct hw_graph_state *s)
 {
     struct hw_heap_graph *g = NULL;
     struct hw_graph_faults faults;
-    int rc = give_types(d, s);
+    int rc = add_types(d, s);
     if (rc == HW_OK)
         rc = hw_graph_finish(s->builder, &g, &faults);
     if (rc == HW_OK)
@@ -415,10 +414,10 @@ static int read_holder(struct hw_heap_graphs *d, struct hw_graph_state *s,
                        const struct hw_pb_field *f)
 {
     int rc = f->number == F_GRAPH(managed_threads)
-                 ? hw_told_thread_read(d->profile, f->bytes, &s->holders)
+                 ? hw_raw_thread_read(d->profile, f->bytes, &s->holders)
              : f->number == F_GRAPH(managed_frames)
-                 ? hw_told_frame_read(d->profile, f->bytes, &s->holders)
-                 : hw_told_holder_read(f->bytes, &s->holders);
+                 ? hw_raw_frame_read(d->profile, f->bytes, &s->holders)
+                 : hw_raw_holder_read(f->bytes, &s->holders);
     size_t n = s->holders.holders.n;
     if (rc == 1 && f->number == F_GRAPH(managed_roots) &&
         s->holders.holders.v[n - 1].root_type == HW_ROOT_COMPILED_CODE &&
@@ -452,16 +451,16 @@ static int read_field(struct hw_heap_graphs *d, struct hw_graph_state *s,
     }
 }
 
-/* Objects of another graph are counted. */
-static int take_batch(struct hw_heap_graphs *d, struct hw_graph_state *s,
-                      const struct hw_graph_batch *b, bool is_same_graph, uint64_t *strays)
+/* Objects of another graph are only counted. */
+static int add_batch(struct hw_heap_graphs *d, struct hw_graph_state *s,
+                     const struct hw_graph_batch *b, bool is_same_graph, uint64_t *strays)
 {
     const uint64_t *targets = b->targets.v;
     int rc = HW_OK;
     for (size_t i = 0, o = 0; rc == HW_OK && i <= b->others.n; i++) {
         size_t end = i < b->others.n ? b->others.v[i].n_before : b->objects.n;
         for (; rc == HW_OK && is_same_graph && o < end; o++) {
-            rc = take_plain(d, s, &b->objects.v[o], targets);
+            rc = add_plain(d, s, &b->objects.v[o], targets);
             targets += b->objects.v[o].n_refs;
         }
         *strays += end - o;
@@ -476,8 +475,8 @@ static int take_batch(struct hw_heap_graphs *d, struct hw_graph_state *s,
     return rc;
 }
 
-/* A packet on its way into a graph. */
-struct taking {
+/* A packet being added to a graph. */
+struct packet_job {
     struct hw_heap_graphs *d;
     struct hw_graph_state *s;
     struct hw_graph_head head;
@@ -485,7 +484,7 @@ struct taking {
     uint64_t strays;
 };
 
-static int begin_packet(struct taking *t, uint64_t sequence)
+static int begin_packet(struct packet_job *t, uint64_t sequence)
 {
     struct hw_heap_graphs *d = t->d;
     const struct hw_graph_head *h = &t->head;
@@ -507,12 +506,12 @@ static int begin_packet(struct taking *t, uint64_t sequence)
     return rc;
 }
 
-/* read: what hw_graph_batch_read gave. */
-static int take(struct taking *t, const struct hw_graph_batch *b, int read)
+/* read: the result of hw_graph_batch_read. */
+static int add_part(struct packet_job *t, const struct hw_graph_batch *b, int read)
 {
     struct hw_graph_state *s = t->s;
     bool is_same_graph = t->head.pid == s->pid && t->ts_ns == s->ts_ns;
-    int rc = read == HW_ENOMEM ? read : take_batch(t->d, s, b, is_same_graph, &t->strays);
+    int rc = read == HW_ENOMEM ? read : add_batch(t->d, s, b, is_same_graph, &t->strays);
     if (rc < 0 || read == 1)
         return rc;
     rc = read < 0 ? hw_graph_count_error(t->d, "heap_graph_malformed_packet", s, 1)
@@ -520,32 +519,32 @@ static int take(struct taking *t, const struct hw_graph_batch *b, int read)
     return rc == HW_OK && !t->head.continued ? finish_graph(t->d, s) : rc;
 }
 
-static int read_here(struct hw_heap_graphs *d, const struct hw_packet *p, int64_t ts_ns)
+static int read_directly(struct hw_heap_graphs *d, const struct hw_packet *p, int64_t ts_ns)
 {
-    enum { WHOLE = 1 << 19 /* bytes: what is read of more might not stay in the cache */ };
-    size_t most = p->data.n <= WHOLE ? SIZE_MAX : WHOLE / sizeof(struct hw_graph_plain);
-    struct taking t = {.d = d, .ts_ns = ts_ns};
+    enum { WHOLE = 1 << 19 /* bytes; more, decoded at once, might not stay in the cache */ };
+    size_t max = p->data.n <= WHOLE ? SIZE_MAX : WHOLE / sizeof(struct hw_graph_plain);
+    struct packet_job t = {.d = d, .ts_ns = ts_ns};
     struct hw_pb_reader body = hw_pb_read(p->data);
-    int read = hw_graph_batch_read(&body, most, &d->batch);
+    int read = hw_graph_batch_read(&body, max, &d->batch);
     if (read == 1)
         hw_graph_head_read(p->data, &t.head);
     else
         hw_graph_head_of_batch(&d->batch, &t.head);
     int rc = begin_packet(&t, p->sequence);
-    while (rc == HW_OK && (rc = take(&t, &d->batch, read)) == HW_OK && read == 1)
-        read = hw_graph_batch_read(&body, most, &d->batch);
+    while (rc == HW_OK && (rc = add_part(&t, &d->batch, read)) == HW_OK && read == 1)
+        read = hw_graph_batch_read(&body, max, &d->batch);
     return rc;
 }
 
 /* ---- packets read ahead ---- */
 
-static int take_first(struct hw_heap_graphs *d)
+static int add_first(struct hw_heap_graphs *d)
 {
     const struct hw_graph_packet *p = hw_graph_ahead_first(d->ahead);
-    struct taking t = {.d = d, .ts_ns = p->ts_ns, .head = p->head};
+    struct packet_job t = {.d = d, .ts_ns = p->ts_ns, .head = p->head};
     int rc = begin_packet(&t, p->sequence);
     if (rc == HW_OK)
-        rc = take(&t, &p->batch, p->rc);
+        rc = add_part(&t, &p->batch, p->rc);
     if (rc < 0) {
         d->has_failed = true;
         d->failed_at = p->offset;
@@ -554,33 +553,33 @@ static int take_first(struct hw_heap_graphs *d)
     return rc;
 }
 
-int hw_heap_graphs_settle(struct hw_heap_graphs *d)
+int hw_heap_graphs_flush(struct hw_heap_graphs *d)
 {
     int rc = HW_OK;
     while (rc == HW_OK && hw_graph_ahead_count(d->ahead))
-        rc = take_first(d);
+        rc = add_first(d);
     return rc;
 }
 
-static bool may_be_ahead(struct hw_heap_graphs *d)
+static bool can_read_ahead(struct hw_heap_graphs *d)
 {
-    if (!d->ahead && !d->is_alone) {
+    if (!d->ahead && !d->has_no_thread) {
         d->ahead = hw_graph_ahead_new();
-        d->is_alone = !d->ahead;
+        d->has_no_thread = !d->ahead;
     }
-    return !d->is_alone;
+    return !d->has_no_thread;
 }
 
 int hw_heap_graphs_packet(struct hw_heap_graphs *d, const struct hw_packet *p, int64_t ts_ns)
 {
-    if (hw_graph_ahead_is_worth(p) && may_be_ahead(d)) {
+    if (hw_graph_ahead_is_worth(p) && can_read_ahead(d)) {
         int rc = hw_graph_ahead_put(d->ahead, p, ts_ns);
         return rc == HW_OK && hw_graph_ahead_count(d->ahead) == HW_GRAPH_AHEAD_PACKETS
-                   ? take_first(d)
+                   ? add_first(d)
                    : rc;
     }
-    int rc = hw_heap_graphs_settle(d);
-    return rc < 0 ? rc : read_here(d, p, ts_ns);
+    int rc = hw_heap_graphs_flush(d);
+    return rc < 0 ? rc : read_directly(d, p, ts_ns);
 }
 
 int hw_heap_graphs_finish(struct hw_heap_graphs *d)
@@ -594,5 +593,5 @@ int hw_heap_graphs_finish(struct hw_heap_graphs *d)
         if (rc == HW_OK)
             rc = finish_graph(d, s);
     }
-    return rc < 0 ? rc : hw_told_links_finish(&d->links, d->profile);
+    return rc < 0 ? rc : hw_raw_links_finish(&d->links, d->profile);
 }

@@ -1,17 +1,17 @@
 /*
- * Every writer known gives a sample's fields in the order of their numbers, at most one of each. So
- * the message is read along that order (decode_in_order): no dispatch, no bounds to check, branches
- * that are always foretold. A message that does not end exactly where that reading ends is read
- * again as any message is (decode_any).
+ * All known writers write a sample's fields in the order of their numbers, each at most once. So
+ * the message is decoded in that order (decode_in_order): no dispatch, no bounds checks, branches
+ * that are always predicted. A message that does not end exactly where this ends is decoded again
+ * like any message (decode_any).
  *
- * A dump lists its callsites in the order of the one before, some left out, and their ids rise as
- * they did then. So the history wanted is nearly always as far behind the last one as the id is
- * from the last id. It tells the callsite, too, without a look at interned data: what a callstack
- * id means does not change within a generation (it does where dumps have tables of their own).
+ * A dump lists its callsites in the order of the previous dump, with some left out, and their ids
+ * rise the same way. So the next history is nearly always as far from the last one as the id is
+ * from the last id. It has the callsite, too, so interned data need not be looked up: a callstack
+ * id keeps its meaning within a generation (unless dumps have tables of their own).
  *
- * The same frames can have two callstack ids (a writer that interned twice). A callsite remembers
- * the id its history belongs to; another id is taken to start counting from 0, so the history at
- * its first appearance is added to its values (`corrections`).
+ * The same frames can have two callstack ids (if a writer interned them twice). A history stores
+ * the id it belongs to; another id is taken to start counting from 0, so the history at its first
+ * appearance is added to its values (`corrections`).
  */
 #include "import/perfetto/heap_samples.h"
 
@@ -32,11 +32,11 @@
 #define TAG2(name, w) (0x80 | (TAG(name, w) & 0x7f) | TAG(name, w) >> 7 << 8) /* its two bytes */
 
 enum {
-    N_CUMULATIVE = HW_SAMPLE_FREE_COUNT + 1, /* those that must not decrease */
+    N_CUMULATIVE = HW_SAMPLE_FREE_COUNT + 1, /* values that must not decrease */
     MAX_CORRECTIONS = 256,
     LOOK_AHEAD = 8,
     /* Five fields with tags of one byte, four with tags of two, one of eight bytes, three of
-     * four, and what a varint's load looks at beyond its end. */
+     * four, and what a varint's load reads beyond its end. */
     MAX_IN_ORDER = 5 * 9 + 4 * 10 + 10 + 4 * 6 + 8
 };
 
@@ -58,8 +58,8 @@ void hw_heap_series_done(struct hw_heap_series *s)
 /* ---- messages ---- */
 
 /*
- * The sample at p, and what stands behind it: a tag of one byte, a length below 128 in one byte or
- * in the four that hw_pb_begin writes. NULL: something else, or it does not fit.
+ * Gives the sample at p and returns its end. Its tag has one byte; its length is below 128, in one
+ * byte or in the four that hw_pb_begin writes. NULL = something else, or it does not fit.
  */
 static inline const uint8_t *sample_at(const uint8_t *p, const uint8_t *end, struct hw_bytes *out)
 {
@@ -81,22 +81,22 @@ void hw_heap_samples_skip(struct hw_pb_reader *r)
         r->pos = next;
 }
 
-/* The field, if it is the next: a varint of at most eight bytes. Gives what stands behind it. */
-static inline const uint8_t *take(const uint8_t *p, uint32_t tag, uint64_t *out)
+/* Reads the field if it is the next one, a varint of at most eight bytes. Returns its end. */
+static inline const uint8_t *varint_if_next(const uint8_t *p, uint32_t tag, uint64_t *out)
 {
     unsigned n = 0;
     *out = *p == tag ? hw_pb_varint8(p + 1, &n) : 0;
     return n ? p + 1 + n : p;
 }
 
-static inline const uint8_t *take2(const uint8_t *p, uint32_t tag2, uint64_t *out)
+static inline const uint8_t *varint_if_next2(const uint8_t *p, uint32_t tag2, uint64_t *out)
 {
     unsigned n = 0;
     *out = hw_load_u16(p) == tag2 ? hw_pb_varint8(p + 2, &n) : 0;
     return n ? p + 2 + n : p;
 }
 
-static inline const uint8_t *take_float(const uint8_t *p, uint32_t tag2, float *out)
+static inline const uint8_t *float_if_next(const uint8_t *p, uint32_t tag2, float *out)
 {
     bool there = hw_load_u16(p) == tag2;
     *out = 0;
@@ -106,33 +106,33 @@ static inline const uint8_t *take_float(const uint8_t *p, uint32_t tag2, float *
 }
 
 /*
- * MAX_IN_ORDER bytes can be read at m.p. False: not such a message; *s is of no use. Every member
- * is set on the way: clearing them all first took a tenth of the time.
+ * MAX_IN_ORDER bytes must be readable at m.p. False = another message; *s is undefined. Members are
+ * set on the way: clearing them all first took a tenth of the time.
  */
 static inline bool decode_in_order(struct hw_bytes m, struct sample *s)
 {
     uint64_t *v = s->values;
     const uint8_t *p = m.p, *before_est;
-    p = take(p, TAG(callstack_id, HW_PB_VARINT), &s->iid);
-    p = take(p, TAG(self_allocated, HW_PB_VARINT), &v[HW_SAMPLE_ALLOC_BYTES]);
-    p = take(p, TAG(self_freed, HW_PB_VARINT), &v[HW_SAMPLE_FREED_BYTES]);
-    p = take(p, TAG(alloc_count, HW_PB_VARINT), &v[HW_SAMPLE_ALLOC_COUNT]);
-    p = take(p, TAG(free_count, HW_PB_VARINT), &v[HW_SAMPLE_FREE_COUNT]);
+    p = varint_if_next(p, TAG(callstack_id, HW_PB_VARINT), &s->iid);
+    p = varint_if_next(p, TAG(self_allocated, HW_PB_VARINT), &v[HW_SAMPLE_ALLOC_BYTES]);
+    p = varint_if_next(p, TAG(self_freed, HW_PB_VARINT), &v[HW_SAMPLE_FREED_BYTES]);
+    p = varint_if_next(p, TAG(alloc_count, HW_PB_VARINT), &v[HW_SAMPLE_ALLOC_COUNT]);
+    p = varint_if_next(p, TAG(free_count, HW_PB_VARINT), &v[HW_SAMPLE_FREE_COUNT]);
     before_est = p;
-    p = take2(p, TAG2(est_alloc_count, HW_PB_VARINT), &v[HW_SAMPLE_EST_ALLOC]);
-    p = take2(p, TAG2(est_free_count, HW_PB_VARINT), &v[HW_SAMPLE_EST_FREE]);
+    p = varint_if_next2(p, TAG2(est_alloc_count, HW_PB_VARINT), &v[HW_SAMPLE_EST_ALLOC]);
+    p = varint_if_next2(p, TAG2(est_free_count, HW_PB_VARINT), &v[HW_SAMPLE_EST_FREE]);
     s->has_est = p != before_est;
-    p = take2(p, TAG2(self_idle, HW_PB_VARINT), &s->idle);
+    p = varint_if_next2(p, TAG2(self_idle, HW_PB_VARINT), &s->idle);
     s->variance = 0;
     if (hw_load_u16(p) == TAG2(variance_bytes, HW_PB_FIXED64)) {
         memcpy(&s->variance, p + 2, sizeof s->variance);
         p += 2 + sizeof s->variance;
     }
-    p = take_float(p, TAG2(variance_objects, HW_PB_FIXED32), &s->variance_objects);
-    p = take_float(p, TAG2(variance_alloc_space, HW_PB_FIXED32), &s->variance_alloc_space);
-    p = take_float(p, TAG2(variance_alloc_objects, HW_PB_FIXED32), &s->variance_alloc_objects);
-    p = take2(p, TAG2(rounding_bytes, HW_PB_VARINT), &s->rounding);
-    p = take_float(p, TAG2(variance_rounding, HW_PB_FIXED32), &s->variance_rounding);
+    p = float_if_next(p, TAG2(variance_objects, HW_PB_FIXED32), &s->variance_objects);
+    p = float_if_next(p, TAG2(variance_alloc_space, HW_PB_FIXED32), &s->variance_alloc_space);
+    p = float_if_next(p, TAG2(variance_alloc_objects, HW_PB_FIXED32), &s->variance_alloc_objects);
+    p = varint_if_next2(p, TAG2(rounding_bytes, HW_PB_VARINT), &s->rounding);
+    p = float_if_next(p, TAG2(variance_rounding, HW_PB_FIXED32), &s->variance_rounding);
     s->at_max = s->has_est_max = false;
     s->max = s->max_count = s->est_max = 0;
     return p == hw_bytes_end(m);
@@ -219,7 +219,7 @@ static inline float sane(float variance)
     return variance > 0 && variance <= FLT_MAX ? variance : 0;
 }
 
-/* Those of all allocations are written where they differ from those of the live ones. */
+/* Variances of all allocations are written only if they differ from those of the live ones. */
 static inline void complete_variances(struct sample *s, bool all)
 {
     float live = hw_alloc_variance_kept(s->variance), objects = all ? sane(s->variance_objects) : 0;
@@ -230,10 +230,10 @@ static inline void complete_variances(struct sample *s, bool all)
     s->variance_alloc_objects = !all ? 0 : alloc > objects ? alloc : objects;
 }
 
-/* What a sample says of itself, read. */
+/* Fills in what a decoded sample does not contain. */
 static inline void complete(struct sample *s, bool all_variances)
 {
-    if (!s->has_est) { /* another writer: what was counted is all that is known */
+    if (!s->has_est) { /* another writer: only the counts are known */
         s->values[HW_SAMPLE_EST_ALLOC] = s->values[HW_SAMPLE_ALLOC_COUNT];
         s->values[HW_SAMPLE_EST_FREE] = s->values[HW_SAMPLE_FREE_COUNT];
     }
@@ -250,12 +250,12 @@ static inline struct hw_sample_history *history_at(struct hw_heap_series *s, siz
     return &s->histories.v[i];
 }
 
-static inline bool is_of(const struct hw_sample_history *h, uint64_t iid, uint32_t generation)
+static inline bool is_for(const struct hw_sample_history *h, uint64_t iid, uint32_t generation)
 {
     return h->iid == iid && h->generation == generation;
 }
 
-/* The history of this very id, if it stands where it is expected, or a little behind the last. */
+/* The id's history if it is where it is expected, or a little after the last one. */
 static inline struct hw_sample_history *history_near(struct hw_heap_series *s, uint64_t iid,
                                                      uint32_t generation)
 {
@@ -263,21 +263,20 @@ static inline struct hw_sample_history *history_near(struct hw_heap_series *s, u
     size_t n = s->histories.n, i = s->cursor;
     if (i) {
         size_t guess = i - 1 + (size_t)(iid - h[i - 1].iid); /* may wrap: then it is no index */
-        if (hw_likely(guess < n && is_of(&h[guess], iid, generation)))
+        if (hw_likely(guess < n && is_for(&h[guess], iid, generation)))
             return history_at(s, guess);
     }
     for (size_t end = n - i < LOOK_AHEAD ? n : i + LOOK_AHEAD; i < end; i++)
-        if (is_of(&h[i], iid, generation))
+        if (is_for(&h[i], iid, generation))
             return history_at(s, i);
     return NULL;
 }
 
 /*
- * Where the search for a callsite begins. Callstacks that were made one after the other have
- * numbers that lie close together, and are asked for in that order: sixteen numbers share a line of
- * memory.
+ * Where the search for a callsite begins. Callstacks that were made one after the other have close
+ * numbers and are looked up in that order, so sixteen numbers share a cache line.
  */
-static size_t history_home(const struct hw_heap_series *s, hw_callsite_id callsite)
+static size_t home_slot(const struct hw_heap_series *s, hw_callsite_id callsite)
 {
     uint64_t line = hw_hash_mix(hw_hash_seed(), callsite.v >> 4);
     return (size_t)(line << 4 | (callsite.v & 15)) & s->mask;
@@ -286,7 +285,7 @@ static size_t history_home(const struct hw_heap_series *s, hw_callsite_id callsi
 /* The slot of a callsite's history, or the free one where it belongs. */
 static size_t history_slot(const struct hw_heap_series *s, hw_callsite_id callsite)
 {
-    size_t at = history_home(s, callsite);
+    size_t at = home_slot(s, callsite);
     while (s->slots[at] && s->histories.v[s->slots[at] - 1].callsite.v != callsite.v)
         at = (at + 1) & s->mask;
     return at;
@@ -302,7 +301,7 @@ static int grow_slots(struct hw_heap_series *s)
     s->slots = slots;
     s->mask = n - 1;
     for (size_t i = 0; i < s->histories.n; i++) { /* all are different: no need to compare */
-        size_t at = history_home(s, s->histories.v[i].callsite);
+        size_t at = home_slot(s, s->histories.v[i].callsite);
         while (slots[at])
             at = (at + 1) & s->mask;
         slots[at] = (uint32_t)i + 1;
@@ -327,7 +326,7 @@ static int history_get(struct hw_heap_series *s, hw_callsite_id callsite, uint64
     return HW_OK;
 }
 
-/* Brings the values of a second id for the callsite into line with its history. */
+/* Adjusts the values of a second id of the callsite to its history. */
 static int correct(struct hw_heap_series *s, const struct hw_sample_history *h, uint32_t generation,
                    struct sample *in)
 {
@@ -338,7 +337,7 @@ static int correct(struct hw_heap_series *s, const struct hw_sample_history *h, 
             c = &s->corrections.v[i];
     if (!c) {
         if (s->corrections.n >= MAX_CORRECTIONS)
-            return HW_OK; /* then it looks as if it decreased, and is counted as malformed */
+            return HW_OK; /* then its values seem to decrease, which counts as malformed */
         struct hw_sample_correction fresh = {in->iid, generation, h->callsite, {0}};
         memcpy(fresh.values, h->values, sizeof fresh.values);
         if (hw_vec_push(&s->corrections, fresh) < 0)
@@ -357,7 +356,7 @@ static inline int64_t clamp(uint64_t v)
     return v > INT64_MAX ? INT64_MAX : (int64_t)v;
 }
 
-/* What came on top of the value before, which is replaced; 0 when it decreased. */
+/* The increase since the previous value, which is replaced; 0 if it decreased. */
 static inline int64_t grown(uint64_t *before, uint64_t now)
 {
     uint64_t was = *before, top = now > was ? now : was;
@@ -365,20 +364,20 @@ static inline int64_t grown(uint64_t *before, uint64_t now)
     return clamp(top - was);
 }
 
-/* More than any address space has: no sum of it and others is a number of anything. */
+/* More than any address space; sums with it could overflow. */
 static inline bool is_absurd(uint64_t v)
 {
     return v >> 62;
 }
 
-static int count_malformed(struct hw_heap_series *s, const struct hw_heap_samples_place *at)
+static int count_malformed(struct hw_heap_series *s, const struct hw_heap_samples_context *at)
 {
     return hw_profile_stat_add(at->profile, "heapprofd_malformed_packet", (int64_t)s->upid.v,
                                HW_STAT_ERROR, 1);
 }
 
-/* The rows of one callsite: + what was allocated, - what was freed since the dump before. */
-static inline int add_difference(struct hw_heap_series *s, const struct hw_heap_samples_place *at,
+/* The rows of one callsite: + what was allocated, - what was freed since the previous dump. */
+static inline int add_difference(struct hw_heap_series *s, const struct hw_heap_samples_context *at,
                                  struct hw_sample_history *h, const struct sample *in)
 {
     uint64_t *was = h->values;
@@ -417,7 +416,7 @@ static inline int add_difference(struct hw_heap_series *s, const struct hw_heap_
     row.samples = -freed_samples;
     row.count = -freed_count;
     row.size = -freed_size;
-    if (allocated) { /* said once */
+    if (allocated) { /* in one of the two rows only */
         row.idle = 0;
         row.variance = 0;
         row.variance_objects = row.variance_alloc_space = row.variance_alloc_objects = 0;
@@ -426,14 +425,14 @@ static inline int add_difference(struct hw_heap_series *s, const struct hw_heap_
     return hw_alloc_rows_push(rows, &row);
 }
 
-static int add_max(struct hw_heap_series *s, const struct hw_heap_samples_place *at,
+static int add_max(struct hw_heap_series *s, const struct hw_heap_samples_context *at,
                    hw_callsite_id callsite, const struct sample *in)
 {
     struct hw_heap_dump *dump = &at->profile->dumps.v[s->dump];
     if (is_absurd(in->max) || is_absurd(in->max_count) || is_absurd(in->est_max) ||
         is_absurd(in->idle) || is_absurd(in->rounding))
         return count_malformed(s, at);
-    /* Without the original interval the writer is one that did not know the count. */
+    /* A writer that does not write the original interval did not know the count. */
     int64_t samples = dump->orig_interval_bytes ? clamp(in->max_count) : 0;
     struct hw_alloc_row row = {.dump = s->dump,
                                .callsite = callsite,
@@ -452,8 +451,8 @@ static int add_max(struct hw_heap_series *s, const struct hw_heap_samples_place 
 }
 
 /* A sample whose history is not where it was expected. */
-static int add_elsewhere(struct hw_heap_series *s, const struct hw_heap_samples_place *at,
-                         struct sample *in)
+static int add_unexpected(struct hw_heap_series *s, const struct hw_heap_samples_context *at,
+                          struct sample *in)
 {
     hw_callsite_id callsite;
     struct hw_sample_history *h;
@@ -463,12 +462,12 @@ static int add_elsewhere(struct hw_heap_series *s, const struct hw_heap_samples_
     if (in->at_max)
         return add_max(s, at, callsite, in);
     rc = history_get(s, callsite, in->iid, at->generation, &h);
-    if (rc == HW_OK && !is_of(h, in->iid, at->generation))
+    if (rc == HW_OK && !is_for(h, in->iid, at->generation))
         rc = correct(s, h, at->generation, in);
     return rc < 0 ? rc : add_difference(s, at, h, in);
 }
 
-static inline int add_sample(struct hw_heap_series *s, const struct hw_heap_samples_place *at,
+static inline int add_sample(struct hw_heap_series *s, const struct hw_heap_samples_context *at,
                              struct hw_bytes message, const uint8_t *readable_end, bool *estimated)
 {
     struct sample in;
@@ -478,14 +477,14 @@ static inline int add_sample(struct hw_heap_series *s, const struct hw_heap_samp
     *estimated |= in.has_est || in.has_est_max;
     struct hw_sample_history *h =
         hw_unlikely(in.at_max || at->has_legacy) ? NULL : history_near(s, in.iid, at->generation);
-    return hw_likely(h) ? add_difference(s, at, h, &in) : add_elsewhere(s, at, &in);
+    return hw_likely(h) ? add_difference(s, at, h, &in) : add_unexpected(s, at, &in);
 }
 
 /*
- * The recorder writes what an allocation is of as its innermost frame, in a mapping of its own:
- * here it becomes the rows' type. Done afterwards, since few traces have any.
+ * The recorder writes an allocation's type as the innermost frame, in a mapping of its own; here it
+ * becomes the rows' type. Done afterwards, as few traces have any.
  */
-static int split_types(const struct hw_heap_samples_place *at, size_t first)
+static int split_types(const struct hw_heap_samples_context *at, size_t first)
 {
     const struct hw_callsites *cs = at->profile->callsites;
     struct hw_alloc_rows *rows = &at->profile->allocs;
@@ -504,7 +503,7 @@ static int split_types(const struct hw_heap_samples_place *at, size_t first)
     return HW_OK;
 }
 
-int hw_heap_samples_read(struct hw_heap_series *s, const struct hw_heap_samples_place *at,
+int hw_heap_samples_read(struct hw_heap_series *s, const struct hw_heap_samples_context *at,
                          struct hw_bytes process_dump)
 {
     struct hw_pb_reader r = hw_pb_read(process_dump);
@@ -527,7 +526,7 @@ int hw_heap_samples_read(struct hw_heap_series *s, const struct hw_heap_samples_
         if (rc < 0)
             return rc;
     }
-    if (estimated) /* whoever writes these counts writes variances too, where there are any */
+    if (estimated) /* writers of these counts also write variances, if there are any */
         at->profile->dumps.v[s->dump].flags |= HW_DUMP_KNOWS_VARIANCE;
     return hw_callsites_has_types(at->profile->callsites) ? split_types(at, first) : HW_OK;
 }

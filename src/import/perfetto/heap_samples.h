@@ -1,11 +1,11 @@
 /*
- * heap_samples.h - HeapSamples → rows: the difference to what the same callsite said before
+ * heap_samples.h - HeapSamples → rows: differences to the callsite's previous values
  *
  * Why:     nearly all of a large trace is samples, so this is where the time of loading goes.
  * Shapes:  per heap of a process there is one series: the last cumulative values of every callsite.
  *          A sample's row is the difference to them.
  * Errors:  HW_ENOMEM, HW_ELIMIT. What is wrong with the data is counted in the profile.
- * Cost:    some 300 instructions for a sample as writers make them.
+ * Cost:    some 300 instructions for a usual sample.
  * Source:  doc/formats/trace.md, "Native dumps"
  */
 #ifndef HW_IMPORT_PERFETTO_HEAP_SAMPLES_H
@@ -32,7 +32,7 @@ enum hw_sample_value {
 
 struct hw_sample_history {
     uint64_t values[HW_SAMPLE_VALUE_COUNT];
-    uint64_t iid; /* whose values these are */
+    uint64_t iid; /* the callstack id that the values belong to */
     uint32_t generation;
     hw_callsite_id callsite;
 };
@@ -61,22 +61,22 @@ struct hw_heap_series {
     uint64_t raw_ts;
 };
 
-/* The packet samples are in, and where they go; all borrowed. */
-struct hw_heap_samples_place {
+/* The packet that samples are in, and where they go; all borrowed. */
+struct hw_heap_samples_context {
     struct hw_profile *profile;
     struct hw_interned *interned;
     uint64_t sequence;
     uint32_t generation;
-    bool has_legacy; /* ids mean something else in each dump */
+    bool has_legacy; /* each dump has its own ids */
 };
 
 void hw_heap_series_done(struct hw_heap_series *s);
 
-/* Steps over samples that stand at r; whatever is unusual about them is left to hw_pb_next. */
+/* Skips the samples at r, up to one with an unusual encoding, which hw_pb_next reads. */
 void hw_heap_samples_skip(struct hw_pb_reader *r);
 
 /* Adds the rows of all samples in a ProcessHeapSamples to s->dump. */
-int hw_heap_samples_read(struct hw_heap_series *s, const struct hw_heap_samples_place *at,
+int hw_heap_samples_read(struct hw_heap_series *s, const struct hw_heap_samples_context *at,
                          struct hw_bytes process_dump);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Entries are kept as the bytes of their messages: a callstack of 60 frames is some 150 bytes that
- * way, and most are never taken apart more than once. Those of callstacks, which can be most of a
- * trace, are given back when they have been (interned_rows.c).
+ * way, and most are decoded only once. The bytes of callstacks, which can be most of a trace, are
+ * released after that (interned_rows.c).
  */
 #include "import/perfetto/interned.h"
 
@@ -14,7 +14,7 @@
 
 #include "base/banned.h"
 
-/* In place of a generation: the tables of a dump. No file has as many packets as either can count. */
+/* In place of a generation: the tables of a dump. No file has so many generations or dumps. */
 #define OF_DUMP UINT32_C(0x80000000)
 
 void hw_interned_init(struct hw_interned *in, struct hw_profile *profile)
@@ -140,14 +140,15 @@ uint64_t hw_interned_iid(struct hw_bytes message)
     return 0;
 }
 
-/* A second definition counts only as damage, and that of a dump's own tables not even as that. */
+/* A second definition is ignored; unless it is the same or in a dump's own tables, it is damage. */
 static int add_entry(struct hw_interned *in, struct hw_interned_group *g,
                      enum hw_interned_kind kind, struct hw_bytes message)
 {
     uint64_t iid = hw_interned_iid(message);
-    const struct hw_interned_entry *there = entry_find(&g->tables[kind], iid);
-    if (there) { /* the same again is allowed */
-        if (g->is_of_dump || !there->p || hw_bytes_equal(hw_bytes_of(there->p, there->n), message))
+    const struct hw_interned_entry *existing = entry_find(&g->tables[kind], iid);
+    if (existing) {
+        if (g->is_of_dump || !existing->p ||
+            hw_bytes_equal(hw_bytes_of(existing->p, existing->n), message))
             return HW_OK;
         return hw_interned_count(in, "stackprofile_parser_error");
     }
@@ -231,7 +232,7 @@ int hw_interned_add_legacy(struct hw_interned *in, uint64_t sequence,
             continue;
         int rc = g ? HW_OK : group_get(in, sequence, dump_key(in, sequence), &g);
         if (rc == HW_OK && f.number == HW_F_ProfilePacket_strings) {
-            /* One table of strings for all three uses. */
+            /* One table of strings serves all three kinds. */
             rc = add_entry(in, g, HW_INTERNED_FUNCTION, f.bytes);
             if (rc == HW_OK)
                 rc = add_entry(in, g, HW_INTERNED_BUILD_ID, f.bytes);

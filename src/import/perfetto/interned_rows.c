@@ -1,7 +1,7 @@
 /*
- * Consecutive callstacks share most of their frames. So the message is compared with the last one
- * (body) and read from where a frame of it is the first to differ (ends); and the way down the tree
- * to the first different frame is remembered (last_path, last_sites).
+ * Consecutive callstacks share most of their frames. So a message is compared with the last one
+ * (body) and decoded from the first frame that differs (ends); and the callsites down to that frame
+ * are kept (last_path, last_sites).
  */
 #include "base/error.h"
 #include "codec/pb.h"
@@ -50,8 +50,8 @@ int hw_interned_text(struct hw_interned *in, uint64_t sequence, uint32_t generat
     return string_row(in, &s, kind, iid, out);
 }
 
-/* "/" + components joined by "/"; a double slash at the start becomes one. It ends before a
- * component that was never defined. */
+/* "/" + components joined by "/"; a double slash at the start becomes one. It ends before an
+ * undefined component. */
 static int add_component(struct hw_interned *in, const struct hw_interned_scope *s, uint64_t iid)
 {
     struct hw_bytes part;
@@ -103,8 +103,8 @@ static int mapping_field(struct hw_interned *in, const struct hw_interned_scope 
     return rc;
 }
 
-/* As writers put code that lies in none (trace/profile_tables.h). */
-static bool is_nameless(const struct hw_mapping *m)
+/* How writers encode code outside any mapping (trace/profile_tables.h). */
+static bool is_no_mapping(const struct hw_mapping *m)
 {
     return m->path.v == 0 && m->build_id.v == 0 && m->start == 0 && m->end == 0 &&
            m->start_offset == 0 && m->exact_offset == 0 && m->load_bias == 0;
@@ -134,7 +134,7 @@ static int mapping_row(struct hw_interned *in, const struct hw_interned_scope *s
             rc = mapping_field(in, s, &f, &m);
         if (rc == HW_OK)
             rc = hw_profile_str(in->profile, hw_bytes_of(in->text.p, in->text.n), &m.path);
-        if (rc == HW_OK && is_nameless(&m)) {
+        if (rc == HW_OK && is_no_mapping(&m)) {
             out->v = HW_ID_NONE;
             return 1;
         }
@@ -148,18 +148,18 @@ static int mapping_row(struct hw_interned *in, const struct hw_interned_scope *s
     return 1;
 }
 
-/* A Frame as it was written. */
-struct told_frame {
+/* A Frame with its ids unresolved. */
+struct raw_frame {
     uint64_t name, mapping, file, kind;
     struct hw_bytes kind_text;
     struct hw_frame row;
 };
 
-static struct told_frame frame_read(const struct hw_interned_entry *e)
+static struct raw_frame frame_read(const struct hw_interned_entry *e)
 {
     struct hw_pb_reader r = hw_pb_read(hw_bytes_of(e->p, e->n));
     struct hw_pb_field f;
-    struct told_frame t = {.row = {.mapping = {HW_ID_NONE}}};
+    struct raw_frame t = {.row = {.mapping = {HW_ID_NONE}}};
     while (hw_pb_next(&r, &f) == 1) {
         if (f.number == HW_F_Frame_function_name_id)
             t.name = f.value;
@@ -179,7 +179,7 @@ static struct told_frame frame_read(const struct hw_interned_entry *e)
     return t;
 }
 
-static int put_kind(struct hw_interned *in, hw_frame_id frame, const struct told_frame *t)
+static int put_kind(struct hw_interned *in, hw_frame_id frame, const struct raw_frame *t)
 {
     static const char *const words[] = {NULL,  "native", "kernel", "interpreted",
                                         "jit", "gc",     "runtime"};
@@ -194,22 +194,22 @@ static int put_kind(struct hw_interned *in, hw_frame_id frame, const struct told
     return rc < 0 ? rc : hw_symbol_sets_put_kind(sets, frame, kind);
 }
 
-/* A frame that says where it is in the source has symbols from the beginning. */
-static int put_place(struct hw_interned *in, hw_frame_id frame, const struct hw_frame *row)
+/* A frame with a source location has symbols from the start. */
+static int put_location(struct hw_interned *in, hw_frame_id frame, const struct hw_frame *row)
 {
     struct hw_symbol_sets *sets = hw_callsites_symbol_sets(in->profile->callsites);
-    const struct hw_symbol_line place = {row->name, row->file, row->line};
-    const struct hw_symbol_line *there;
-    if ((!row->file.v && !row->line) || hw_symbol_sets_get(sets, frame, &there))
+    const struct hw_symbol_line line = {row->name, row->file, row->line};
+    const struct hw_symbol_line *existing;
+    if ((!row->file.v && !row->line) || hw_symbol_sets_get(sets, frame, &existing))
         return HW_OK;
-    return hw_symbol_sets_put_told(sets, frame, &place, 1);
+    return hw_symbol_sets_put_told(sets, frame, &line, 1);
 }
 
 /* 1 = a row, 0 = cannot be resolved. */
 static int frame_make(struct hw_interned *in, const struct hw_interned_scope *s,
                       const struct hw_interned_entry *e, hw_frame_id *out)
 {
-    struct told_frame t = frame_read(e);
+    struct raw_frame t = frame_read(e);
     int rc = string_row(in, s, HW_INTERNED_FUNCTION, t.name, &t.row.name);
     if (rc == HW_OK && t.file)
         rc = string_row(in, s, HW_INTERNED_SOURCE_PATH, t.file, &t.row.file);
@@ -219,7 +219,7 @@ static int frame_make(struct hw_interned *in, const struct hw_interned_scope *s,
         return rc;
     rc = hw_callsites_frame(in->profile->callsites, &t.row, out);
     if (rc == HW_OK)
-        rc = put_place(in, *out, &t.row);
+        rc = put_location(in, *out, &t.row);
     if (rc == HW_OK)
         rc = put_kind(in, *out, &t);
     return rc < 0 ? rc : 1;
@@ -267,8 +267,8 @@ static size_t common_prefix(struct hw_bytes a, struct hw_bytes b)
     return i;
 }
 
-/* The message behind its id, which is its first field in every trace seen. */
-static struct hw_bytes behind_id(const struct hw_interned_entry *e)
+/* The message after its id, which is its first field in every trace seen. */
+static struct hw_bytes after_id(const struct hw_interned_entry *e)
 {
     const uint8_t *p = e->p, *end = hw_bytes_end(hw_bytes_of(e->p, e->n));
     uint64_t iid;
@@ -280,7 +280,7 @@ static struct hw_bytes behind_id(const struct hw_interned_entry *e)
     return hw_bytes_of(p, (size_t)(end - p));
 }
 
-/* Cuts in->path to the frames that this message begins with, too. Where to read on. */
+/* Cuts in->path to the frames shared with this message. Returns where to read on. */
 static size_t keep_common(struct hw_interned *in, struct hw_bytes body)
 {
     size_t same = common_prefix(hw_bytes_of(in->body.p, in->body.n), body);
@@ -320,7 +320,7 @@ static int read_path(struct hw_interned *in, const struct hw_interned_scope *s,
     return rc;
 }
 
-/* Goes down from the last frame shared with the callstack before. */
+/* Walks down from the last frame shared with the previous callstack. */
 static int intern_path(struct hw_interned *in, hw_callsite_id *out)
 {
     size_t shared = 0, n = in->path.n;
@@ -345,7 +345,7 @@ static int intern_path(struct hw_interned *in, hw_callsite_id *out)
 static int callstack_make(struct hw_interned *in, const struct hw_interned_scope *s,
                           const struct hw_interned_entry *e, hw_callsite_id *out)
 {
-    int rc = read_path(in, s, behind_id(e));
+    int rc = read_path(in, s, after_id(e));
     if (rc != 1)
         return rc;
     if (in->path.n == 0 || in->path.n > HW_MAX_CALLSITE_DEPTH) {
@@ -362,7 +362,7 @@ int hw_interned_callstack(struct hw_interned *in, uint64_t sequence, uint32_t ge
 {
     if (!in->scope_known || in->scope_sequence != sequence || in->scope_generation != generation) {
         in->scope_known = true;
-        in->ends.n = 0; /* the same ids may be other frames */
+        in->ends.n = 0; /* the same ids may mean other frames */
         in->scope_sequence = sequence;
         in->scope_generation = generation;
         in->scope = hw_interned_scope_of(in, sequence, generation);
@@ -385,7 +385,7 @@ int hw_interned_callstack(struct hw_interned *in, uint64_t sequence, uint32_t ge
     return rc < 0 ? rc : 0;
 }
 
-/* One entry of a dump's tables. What cannot be resolved is counted on the way. */
+/* One entry of a dump's tables. Unresolvable ids are counted on the way. */
 static int legacy_row(struct hw_interned *in, uint64_t sequence, const struct hw_interned_scope *s,
                       const struct hw_pb_field *f)
 {

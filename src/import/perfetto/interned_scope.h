@@ -1,5 +1,5 @@
 /*
- * interned_scope.h - interned entries, as the two files that read them share them
+ * interned_scope.h - shared by the two files that read interned entries
  *
  * Source:  import/perfetto/interned.h
  */
@@ -18,7 +18,7 @@ struct hw_pb_field;
 
 struct hw_interned_scope hw_interned_scope_of(const struct hw_interned *in, uint64_t sequence,
                                               uint32_t generation);
-/* NULL = never defined. */
+/* NULL = undefined. */
 struct hw_interned_entry *hw_interned_lookup(const struct hw_interned_scope *s,
                                              enum hw_interned_kind kind, uint64_t iid);
 uint64_t hw_interned_iid(struct hw_bytes message); /* 0 = it has none */

@@ -1,9 +1,9 @@
 /*
- * The file is read twice. The first time takes in interned data, tracks and clock snapshots, as all
- * may stand behind the samples that need them, and leaves large packets of samples out; the second
- * time everything else, in the order of time (packet_order.h). That holds no sample in memory beside
- * the model's rows. Packets that name frames are read again when all frames are known: first
- * symbols, then names of obfuscated code.
+ * The file is read in passes. The first reads interned data, tracks and clock snapshots, as all may
+ * follow the samples that need them, and skips samples of large packets. The second reads all the
+ * rest, in order of time (packet_order.h), so no sample is in memory besides the model's rows.
+ * Packets that name frames are read in later passes, when all frames are known: first symbols, then
+ * names of obfuscated code.
  */
 #include "import/perfetto/perfetto.h"
 
@@ -49,20 +49,20 @@ struct import {
     struct hw_cpu_importer cpu;
     struct hw_track_importer tracks;
     bool has_time;
-    int64_t newest_ns;                 /* of the packets so far: the time of one without */
+    int64_t newest_ns;                 /* of the packets so far; the time of one without a time */
     bool has_symbols, has_clear_names; /* packets of these kinds were seen */
-    struct hw_map64 has_defaults;      /* sequences: their first ones were read */
+    struct hw_map64 has_defaults;      /* sequences whose first defaults were read */
     enum hw_trigger_kind trigger;
 
     struct hw_packet_order order;
-    bool has_known_ns; /* of the packet at hand: converted already */
+    bool has_known_ns; /* the current packet's time has been converted */
     int64_t known_ns;
 };
 
-/* ---- the first time through ---- */
+/* ---- the first pass ---- */
 
-/* Samples are left out of large packets here, tables and `continued` are not. */
-static int gather_profile(struct import *im, const struct hw_packet *p)
+/* Large packets come without their samples here, but with tables and `continued`. */
+static int collect_profile(struct import *im, const struct hw_packet *p)
 {
     int rc = hw_interned_add_legacy(&im->interned, p->sequence, p->data);
     if (rc == HW_OK && !hw_heap_dumps_is_continued(p->data))
@@ -76,9 +76,9 @@ static int read_defaults(struct import *im, const struct hw_packet *p)
     return rc == HW_OK && p->defaults.n ? hw_track_importer_defaults(&im->tracks, p) : rc;
 }
 
-/* Packets that are older than others before them are read before the place of their sequence's
- * defaults. */
-static int gather_defaults(struct import *im, const struct hw_packet *p)
+/* In order of time a packet may come before its sequence's defaults, so the first ones are read
+ * now. */
+static int collect_defaults(struct import *im, const struct hw_packet *p)
 {
     uint64_t *v;
     bool fresh;
@@ -87,18 +87,18 @@ static int gather_defaults(struct import *im, const struct hw_packet *p)
     return fresh ? read_defaults(im, p) : HW_OK;
 }
 
-static int gather_packet(struct import *im, const struct hw_packet *p)
+static int collect_packet(struct import *im, const struct hw_packet *p)
 {
     int rc = HW_OK;
-    hw_packet_order_see_raw(&im->order, p);
+    hw_packet_order_check_raw(&im->order, p);
     if (p->interned.n)
         rc = hw_interned_add(&im->interned, p->sequence, p->generation, p->interned);
     if (rc == HW_OK && p->defaults.n)
-        rc = gather_defaults(im, p);
+        rc = collect_defaults(im, p);
     if (rc == HW_OK && p->data_field == F(clock_snapshot))
         rc = hw_clocks_add(&im->clocks, p->data, p->sequence);
     if (rc == HW_OK && p->data_field == F(profile_packet))
-        rc = gather_profile(im, p);
+        rc = collect_profile(im, p);
     if (rc == HW_OK && p->data_field == F(track_descriptor))
         rc = hw_track_importer_descriptor(&im->tracks, p->data);
     im->has_symbols |= p->data_field == F(module_symbols);
@@ -106,34 +106,34 @@ static int gather_packet(struct import *im, const struct hw_packet *p)
     return rc;
 }
 
-enum { FIRST_TENTHS = 1 }; /* of the time: the first way through skips the samples */
+enum { FIRST_TENTHS = 1 }; /* the first pass's share of the time, as it skips samples */
 
-/* `tenths` of the work begin where `before` of them are done. */
-static void tell_progress(const struct import *im, uint64_t before, uint64_t tenths,
-                          uint64_t offset)
+/* offset is the progress within `tenths` of the work, which follow `before` tenths. */
+static void report_progress(const struct import *im, uint64_t before, uint64_t tenths,
+                            uint64_t offset)
 {
     uint64_t size = hw_trace_reader_size(im->reader);
     if (size <= UINT64_MAX / 10)
         hw_progress_at(im->p->progress, before * size + tenths * offset, 10 * size);
 }
 
-static int gather(struct import *im, struct hw_error *err)
+static int collect(struct import *im, struct hw_error *err)
 {
     struct hw_packet p;
     int rc;
     hw_trace_reader_leave_out_samples(im->reader);
     while ((rc = hw_trace_reader_next(im->reader, &p, err)) == 1) {
-        rc = gather_packet(im, &p);
+        rc = collect_packet(im, &p);
         if (rc < 0)
             return hw_fail(err, rc, p.offset, "trace packet:");
-        tell_progress(im, 0, FIRST_TENTHS, p.offset);
+        report_progress(im, 0, FIRST_TENTHS, p.offset);
     }
     return rc;
 }
 
-/* ---- the second time through ---- */
+/* ---- the second pass ---- */
 
-static void see_time(struct import *im, int64_t ns)
+static void extend_bounds(struct import *im, int64_t ns)
 {
     struct hw_profile *p = im->p;
     if (!im->has_time || ns < p->first_ns)
@@ -150,7 +150,7 @@ static int convert_time(struct import *im, const struct hw_packet *p, int64_t *o
         *out = im->known_ns;
         return 1;
     }
-    if (im->clocks.n_snapshots == 0) { /* nothing to convert by: taken as it is */
+    if (im->clocks.n_snapshots == 0) { /* nothing to convert by */
         *out = (int64_t)p->timestamp;
         return 1;
     }
@@ -158,13 +158,13 @@ static int convert_time(struct import *im, const struct hw_packet *p, int64_t *o
     return rc < 0 ? rc : rc == HW_CLOCK_OK;
 }
 
-/* Packets whose time stamps make rows. 1 = *out is set, 0 = cannot be placed (counted). */
+/* The time of a packet that becomes rows. 1 = *out is set, 0 = cannot be placed (counted). */
 static int packet_time(struct import *im, const struct hw_packet *p, int64_t *out)
 {
     int rc = convert_time(im, p, out);
     if (rc != 0)
         return rc;
-    rc = hw_heap_graphs_settle(&im->graphs);
+    rc = hw_heap_graphs_flush(&im->graphs);
     if (rc == HW_OK)
         rc = hw_profile_stat_add(im->p, "clock_sync_failure_no_path", -1, HW_STAT_ERROR, 1);
     return rc < 0 ? rc : 0;
@@ -179,7 +179,7 @@ static int read_timed(struct import *im, const struct hw_packet *p)
     if (!p->has_timestamp && p->data_field != F(track_event) && im->newest_ns != INT64_MIN)
         ts = im->newest_ns;
     if (p->has_timestamp)
-        see_time(im, ts);
+        extend_bounds(im, ts);
     if (p->has_timestamp && ts > im->newest_ns)
         im->newest_ns = ts;
     switch (p->data_field) {
@@ -200,7 +200,7 @@ static int read_timed(struct import *im, const struct hw_packet *p)
     case F(art_process_metadata):
         return hw_art_processes_packet(&im->art, p->data, ts);
     case F(managed_links):
-        return hw_told_links_packet(&im->graphs.links, p, ts, &im->interned);
+        return hw_raw_links_packet(&im->graphs.links, p, ts, &im->interned);
     case F(perf_sample):
         return hw_cpu_importer_sample(&im->cpu, p, ts);
     default:
@@ -211,7 +211,7 @@ static int read_timed(struct import *im, const struct hw_packet *p)
 static int read_packet(struct import *im, const struct hw_packet *p)
 {
     int64_t ts, packet_ns = im->newest_ns;
-    int rc = p->data_field == F(heap_graph) ? HW_OK : hw_heap_graphs_settle(&im->graphs);
+    int rc = p->data_field == F(heap_graph) ? HW_OK : hw_heap_graphs_flush(&im->graphs);
     if (rc == HW_OK && p->has_timestamp && p->data_field == F(profile_packet))
         rc = packet_time(im, p, &ts);
     if (rc < 0)
@@ -267,7 +267,7 @@ static int read_packet(struct import *im, const struct hw_packet *p)
     }
 }
 
-/* What is at another place in the order of time; only where times may fall. */
+/* Finds the packets that are out of order, if times may decrease. */
 static int find_order(struct import *im, struct hw_error *err)
 {
     struct hw_packet p;
@@ -278,7 +278,7 @@ static int find_order(struct import *im, struct hw_error *err)
         int placed = p.has_timestamp && hw_packet_is_ordered(&p) ? convert_time(im, &p, &ts) : 0;
         if (p.data_field == F(clock_snapshot))
             hw_clocks_pass(&im->clocks, p.data, p.sequence);
-        rc = placed < 0 ? placed : hw_packet_order_see(&im->order, &p, placed == 1, ts);
+        rc = placed < 0 ? placed : hw_packet_order_add(&im->order, &p, placed == 1, ts);
         if (rc < 0)
             return hw_fail(err, rc, p.offset, "trace packet:");
     }
@@ -297,23 +297,21 @@ static int read_at(struct import *im, const struct hw_packet *p, int64_t ts_ns)
     return rc < 0 ? rc : HW_OK;
 }
 
-/* The late packets that are older than ts_ns; *n of them. */
+/* Reads the late packets that are older than ts_ns, and adds their number to *n. */
 static int read_late(struct import *im, int64_t ts_ns, size_t *n, struct hw_error *err)
 {
     struct hw_late_packet *late;
     int rc = HW_OK;
-    while (rc == HW_OK && (late = hw_packet_order_take(&im->order, ts_ns))) {
-        int there = late->copy ? 1 : hw_trace_reader_again(im->reader, &late->packet, err);
+    while (rc == HW_OK && (late = hw_packet_order_next_late(&im->order, ts_ns))) {
+        rc = late->copy ? 1 : hw_trace_reader_again(im->reader, &late->packet, err);
         ++*n;
-        if (there == 1)
+        if (rc == 1)
             rc = read_at(im, &late->packet, late->ts_ns);
-        else
-            rc = there;
     }
     return rc;
 }
 
-/* One packet of the second way, in the order of time. */
+/* Reads the next packet of the second pass, with late ones before it, in order of time. */
 static int read_in_order(struct import *im, struct hw_packet *p, struct hw_error *err)
 {
     int64_t ts = 0;
@@ -336,7 +334,7 @@ static int read_in_order(struct import *im, struct hw_packet *p, struct hw_error
     return rc < 0 ? rc : read_at(im, p, ts);
 }
 
-/* At a packet, or at the part of a heap graph that was still to be read before it. */
+/* At a packet, or at an earlier one of a heap graph that was added only now. */
 static int fail_at(const struct import *im, int rc, uint64_t offset, struct hw_error *err)
 {
     return hw_fail(err, rc, im->graphs.has_failed ? im->graphs.failed_at : offset, "trace packet:");
@@ -355,18 +353,18 @@ static int read_all(struct import *im, struct hw_error *err)
         rc = read_in_order(im, &p, err);
         if (rc < 0)
             return fail_at(im, rc, p.offset, err);
-        tell_progress(im, FIRST_TENTHS, 10 - FIRST_TENTHS, p.offset);
+        report_progress(im, FIRST_TENTHS, 10 - FIRST_TENTHS, p.offset);
     }
     if (rc == HW_OK)
         rc = read_late(im, INT64_MAX, &n_late, err);
-    if (rc == HW_OK && (rc = hw_heap_graphs_settle(&im->graphs)) < 0)
+    if (rc == HW_OK && (rc = hw_heap_graphs_flush(&im->graphs)) < 0)
         return fail_at(im, rc, 0, err);
     return rc;
 }
 
-/* ---- the third time through ---- */
+/* ---- packets that name frames ---- */
 
-/* Hands every packet of a kind to a function. */
+/* Calls take for every packet of a kind. */
 static int each_packet(struct import *im, uint32_t kind,
                        int (*take)(void *ctx, struct hw_bytes message), void *ctx,
                        struct hw_error *err)
@@ -384,7 +382,7 @@ static int each_packet(struct import *im, uint32_t kind,
     return rc < 0 ? rc : next;
 }
 
-static int take_symbols(void *ctx, struct hw_bytes message)
+static int add_symbols(void *ctx, struct hw_bytes message)
 {
     return hw_import_module_symbols(ctx, message);
 }
@@ -395,7 +393,7 @@ static int read_symbols(struct import *im, struct hw_error *err)
     int rc = hw_frame_index_init(&ix, im->p);
     if (rc < 0)
         return hw_fail(err, rc, 0, "frames of the trace:");
-    rc = each_packet(im, F(module_symbols), take_symbols, &ix, err);
+    rc = each_packet(im, F(module_symbols), add_symbols, &ix, err);
     hw_frame_index_done(&ix);
     return rc;
 }
@@ -405,20 +403,20 @@ struct clear_names {
     struct hw_code_packages packages;
 };
 
-static int take_clear_names(void *ctx, struct hw_bytes message)
+static int add_clear_names(void *ctx, struct hw_bytes message)
 {
     const struct clear_names *names = ctx;
     return hw_import_deobfuscation_of(names->p, &names->packages, message);
 }
 
-/* Behind all symbols: a line that they tell says which function it was. */
+/* After all symbols, as their lines tell which function a short name was. */
 static int read_clear_names(struct import *im, struct hw_error *err)
 {
     struct clear_names names = {.p = im->p};
     int rc = hw_code_packages_init(&names.packages, im->p);
     if (rc < 0)
         return hw_fail(err, rc, 0, "packages of the trace:");
-    rc = each_packet(im, F(deobfuscation_mapping), take_clear_names, &names, err);
+    rc = each_packet(im, F(deobfuscation_mapping), add_clear_names, &names, err);
     hw_code_packages_done(&names.packages);
     return rc;
 }
@@ -472,7 +470,7 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
     hw_heap_graphs_init(&im.graphs, into, &im.art);
     hw_cpu_importer_init(&im.cpu, into, &im.interned);
     hw_track_importer_init(&im.tracks, into, &im.interned);
-    int rc = gather(&im, err);
+    int rc = collect(&im, err);
     if (rc == HW_OK)
         rc = read_all(&im, err);
     if (rc == HW_OK) {
@@ -491,7 +489,7 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
         if (rc == HW_OK)
             rc = finish_memory(&im);
         if (rc == HW_OK)
-            rc = hw_import_look_at_mappings(im.p);
+            rc = hw_import_check_mappings(im.p);
         if (rc == HW_OK)
             rc = hw_import_clocks(im.p, &im.clocks);
         if (rc == HW_OK)
@@ -500,7 +498,7 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
             (void)hw_fail(err, rc, 0, "trace:");
     }
     for (size_t i = 0; i < into->dumps.n; i++)
-        see_time(&im, into->dumps.v[i].ts_ns);
+        extend_bounds(&im, into->dumps.v[i].ts_ns);
     const struct hw_reader_stats *s = hw_trace_reader_stats(reader);
     if (rc == HW_OK && s->packets == 0)
         rc = hw_fail(err, HW_EFORMAT, 0, "no packet can be read: this is not a trace");
@@ -516,7 +514,7 @@ static int import_reader(struct hw_trace_reader *reader, struct hw_profile *into
     return rc;
 }
 
-/* The kind of file, as front ends know it. */
+/* The kind of file, as front ends call it. */
 static int set_kind(struct hw_profile *into, uint64_t n_bytes)
 {
     int rc = hw_profile_metadata_set(into, "trace_type", "proto", 0);
@@ -525,7 +523,7 @@ static int set_kind(struct hw_profile *into, uint64_t n_bytes)
                                             n_bytes > INT64_MAX ? INT64_MAX : (int64_t)n_bytes);
 }
 
-static int hw_import_perfetto_fd(int fd, struct hw_profile *into, struct hw_error *err)
+static int read_fd(int fd, struct hw_profile *into, struct hw_error *err)
 {
     struct hw_trace_reader *reader;
     int rc = hw_trace_reader_open_fd(fd, &reader, err);
@@ -564,8 +562,8 @@ int hw_import_perfetto_names(struct hw_bytes file, struct hw_profile *into, stru
 }
 
 /*
- * A Trace starts with 0x0a, as does a pprof profile; what follows tells: the body of the first
- * packet is a TracePacket with a sequence id, a time stamp or data of a known kind.
+ * A Trace starts with 0x0a, as does a pprof profile. What follows tells them apart: the body of the
+ * first packet is a TracePacket with a sequence id, a time stamp or data of a known kind.
  */
 static int probe(struct hw_bytes head)
 {
@@ -584,7 +582,7 @@ static int probe(struct hw_bytes head)
         seen++;
         known += field && is_bytes == (field->type == HW_T_MESSAGE || field->type == HW_T_BYTES);
     }
-    if (seen == 0) /* its first field goes beyond the head, or it is empty */
+    if (seen == 0) /* its first field extends beyond the head, or it is empty */
         return 20;
     return known == seen ? 90 : 10;
 }
@@ -594,5 +592,5 @@ const struct hw_importer hw_import_perfetto = {
     .summary = "trace with packets: the recorder's own format",
     .probe = probe,
     .read = read_bytes,
-    .read_fd = hw_import_perfetto_fd,
+    .read_fd = read_fd,
 };

@@ -1,4 +1,4 @@
-/* perfetto.h - traces read from a descriptor, in windows; the table's entry reads from memory */
+/* perfetto.h - traces with packets; see import.h */
 #ifndef HW_IMPORT_PERFETTO_PERFETTO_H
 #define HW_IMPORT_PERFETTO_PERFETTO_H
 
@@ -9,7 +9,7 @@ struct hw_profile;
 
 extern const struct hw_importer hw_import_perfetto;
 
-/* Only the packets that name what `into` has already: symbols, original names. */
+/* Reads only the packets that name frames of `into`: symbols, original names. */
 int hw_import_perfetto_names(struct hw_bytes file, struct hw_profile *into, struct hw_error *err);
 
 #endif

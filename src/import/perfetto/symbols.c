@@ -10,11 +10,11 @@
 
 #include "base/banned.h"
 
-/* ---- which frames there are ---- */
+/* ---- index of frames ---- */
 
-static int compare_places(const void *a, const void *b)
+static int compare_frames(const void *a, const void *b)
 {
-    const struct hw_frame_place *x = a, *y = b;
+    const struct hw_indexed_frame *x = a, *y = b;
     if (x->module != y->module)
         return x->module < y->module ? -1 : 1;
     if (x->rel_pc != y->rel_pc)
@@ -40,9 +40,9 @@ static int index_frame(struct hw_frame_index *ix, uint32_t i)
     const struct hw_frame *f = hw_callsites_get_frame(ix->profile->callsites, (hw_frame_id){i});
     if (f->mapping.v == HW_ID_NONE)
         return HW_OK;
-    struct hw_frame_place p = {.rel_pc = f->rel_pc, .frame = i};
+    struct hw_indexed_frame p = {.rel_pc = f->rel_pc, .frame = i};
     int rc = module_of(ix, f->mapping, &p.module);
-    if (rc == HW_OK && hw_vec_push(&ix->places, p) < 0)
+    if (rc == HW_OK && hw_vec_push(&ix->frames, p) < 0)
         rc = HW_ENOMEM;
     return rc;
 }
@@ -55,21 +55,21 @@ int hw_frame_index_init(struct hw_frame_index *ix, struct hw_profile *profile)
         rc = index_frame(ix, i);
     if (rc < 0)
         hw_frame_index_done(ix);
-    else if (ix->places.n)
-        qsort(ix->places.v, ix->places.n, sizeof *ix->places.v, compare_places);
+    else if (ix->frames.n)
+        qsort(ix->frames.v, ix->frames.n, sizeof *ix->frames.v, compare_frames);
     return rc;
 }
 
 void hw_frame_index_done(struct hw_frame_index *ix)
 {
-    hw_vec_done(&ix->places);
+    hw_vec_done(&ix->frames);
     hw_map64_done(&ix->module_by_key);
 }
 
-static size_t first_place(const struct hw_frame_index *ix, uint32_t module, uint64_t rel_pc)
+static size_t first_frame(const struct hw_frame_index *ix, uint32_t module, uint64_t rel_pc)
 {
-    const struct hw_frame_place want = {.module = module, .rel_pc = rel_pc};
-    return HW_LOWER_BOUND(mid, 0, ix->places.n, compare_places(&ix->places.v[mid], &want) < 0);
+    const struct hw_indexed_frame want = {.module = module, .rel_pc = rel_pc};
+    return HW_LOWER_BOUND(mid, 0, ix->frames.n, compare_frames(&ix->frames.v[mid], &want) < 0);
 }
 
 /* ---- ModuleSymbols ---- */
@@ -100,7 +100,7 @@ static int read_line(struct hw_frame_index *ix, struct hw_bytes message, line_li
     return rc;
 }
 
-/* Looked up before the lines are read: most addresses of a shared symbol file may be of others. */
+/* Looks the address up before reading its lines: a shared symbol file may have mostly others. */
 static int read_address(struct hw_frame_index *ix, uint32_t module, struct hw_bytes message,
                         line_list *lines)
 {
@@ -111,9 +111,9 @@ static int read_address(struct hw_frame_index *ix, uint32_t module, struct hw_by
     while (hw_pb_next(&r, &f) == 1)
         if (f.number == HW_F_AddressSymbols_address && f.wire == HW_PB_VARINT)
             address = f.value;
-    size_t at = first_place(ix, module, address);
-    const struct hw_frame_place *p = &ix->places.v[at];
-    if (at == ix->places.n || p->module != module || p->rel_pc != address)
+    size_t at = first_frame(ix, module, address);
+    const struct hw_indexed_frame *p = &ix->frames.v[at];
+    if (at == ix->frames.n || p->module != module || p->rel_pc != address)
         return HW_OK;
     hw_str_id type = {0};
     hw_vec_clear(lines);
@@ -126,8 +126,8 @@ static int read_address(struct hw_frame_index *ix, uint32_t module, struct hw_by
     if (rc == HW_OK && lines->n > HW_MAX_SYMBOL_LINES)
         return count_damage(ix);
     struct hw_symbol_sets *sets = hw_callsites_symbol_sets(ix->profile->callsites);
-    for (; rc == HW_OK && (lines->n || type.v) && at < ix->places.n; at++) {
-        p = &ix->places.v[at];
+    for (; rc == HW_OK && (lines->n || type.v) && at < ix->frames.n; at++) {
+        p = &ix->frames.v[at];
         if (p->module != module || p->rel_pc != address)
             break;
         if (lines->n)
@@ -155,7 +155,7 @@ int hw_import_module_symbols(struct hw_frame_index *ix, struct hw_bytes message)
         return rc;
     if (!hw_map64_get(&ix->module_by_key, (uint64_t)path.v << 32 | build_id.v, &module))
         return hw_profile_stat_add(ix->profile, "module_symbols_without_frames", -1, HW_STAT_INFO,
-                                   1); /* symbols of what nobody sampled */
+                                   1); /* symbols of a module without samples */
     line_list lines = {0};
     r = hw_pb_read(message);
     while (rc == HW_OK && (next = hw_pb_next(&r, &f)) == 1)
@@ -165,7 +165,7 @@ int hw_import_module_symbols(struct hw_frame_index *ix, struct hw_bytes message)
     return rc;
 }
 
-int hw_import_look_at_mappings(struct hw_profile *p)
+int hw_import_check_mappings(struct hw_profile *p)
 {
     static const char tmp[] = "/data/local/tmp/";
     const struct hw_callsites *cs = p->callsites;

@@ -13,9 +13,9 @@
 
 struct hw_described_track {
     uint64_t parent;
-    int64_t pid, tid; /* -1 = not said */
+    int64_t pid, tid; /* -1 = unknown */
     hw_str_id name;   /* of the thread, or of the track itself */
-    uint32_t track;   /* of the model, once an event was on it; NO_TRACK before */
+    uint32_t track;   /* of the model, once it has an event; NO_TRACK before */
 };
 
 void hw_track_importer_init(struct hw_track_importer *t, struct hw_profile *profile,
@@ -68,7 +68,7 @@ static int read_thread(struct hw_track_importer *t, struct hw_bytes message,
     return rc;
 }
 
-/* What a process is called, unless the process tree says so. */
+/* Names a process, unless the process tree does. */
 static int read_process(struct hw_track_importer *t, struct hw_bytes message)
 {
     struct hw_pb_reader r = hw_pb_read(message);
@@ -121,7 +121,7 @@ int hw_track_importer_descriptor(struct hw_track_importer *t, struct hw_bytes me
     if (rc == HW_OK)
         rc = described_at(t, uuid, &at);
     if (rc == HW_OK)
-        *at = d; /* the last one stays: a thread may change its name */
+        *at = d; /* the last one counts: a thread may change its name */
     return rc;
 }
 
@@ -166,7 +166,7 @@ static void read_legacy(struct hw_bytes message, struct event *e)
     }
 }
 
-/* Repeated fields may be packed; of several categories the first counts. */
+/* Repeated fields may be packed; the first of several categories counts. */
 static uint64_t first_of(const struct hw_pb_field *f)
 {
     struct hw_bytes rest = f->bytes;
@@ -215,7 +215,7 @@ static bool kind_of(const struct event *e, enum hw_slice_event_kind *out)
     return true;
 }
 
-enum { MAX_PARENTS = 8 }; /* from a track within a track to the thread; there may be a circle */
+enum { MAX_PARENTS = 8 }; /* from a nested track to the thread; there may be a cycle */
 
 static int make_track(struct hw_track_importer *t, struct hw_described_track *d)
 {
@@ -230,7 +230,7 @@ static int make_track(struct hw_track_importer *t, struct hw_described_track *d)
     return rc < 0 ? rc : hw_slices_thread_track(&p->slices, thread, &d->track);
 }
 
-/* One without a name of its own is the one it is in. */
+/* A track without a name of its own counts as its parent. */
 static int track_of(struct hw_track_importer *t, uint64_t uuid, uint32_t *out)
 {
     struct hw_described_track *d;
@@ -259,7 +259,7 @@ int hw_track_importer_event(struct hw_track_importer *t, const struct hw_packet 
     if (!kind_of(&e, &s.kind))
         return hw_import_mark(t->profile, p->data, ts_ns);
     if (!e.has_track)
-        (void)hw_map64_get(&t->of_sequence, p->sequence, &e.track); /* else the one of 0 */
+        (void)hw_map64_get(&t->of_sequence, p->sequence, &e.track); /* else track 0 */
     if (e.duration_us > 0 && __builtin_mul_overflow(e.duration_us, 1000, &s.dur_ns))
         s.dur_ns = INT64_MAX;
     int rc = track_of(t, e.track, &s.track);

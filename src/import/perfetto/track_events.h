@@ -2,10 +2,10 @@
  * track_events.h - track descriptors and track events → slices and marks of the model
  *
  * Shapes:  a track is a thread's or has a name; descriptors are read before the events, as they may
- *          stand behind them. Begin and end events, and complete ones of the older form, are
+ *          follow them in the file. Begin and end events, and complete ones of the older form, are
  *          slices; instants of the category of marks are marks; counters, flows and other instants
- *          are passed over.
- * Errors:  HW_ENOMEM, HW_ELIMIT. An event whose track nobody described goes to one without a name.
+ *          are skipped.
+ * Errors:  HW_ENOMEM, HW_ELIMIT. An event on an undescribed track goes to one without a name.
  * Source:  doc/formats/trace.md, "Track events"
  */
 #ifndef HW_IMPORT_PERFETTO_TRACK_EVENTS_H
@@ -21,10 +21,10 @@
 
 struct hw_track_importer {
     struct hw_profile *profile;   /* borrowed, as is the next */
-    struct hw_interned *interned; /* filled already when events are read */
+    struct hw_interned *interned; /* complete before the first event */
     HW_VEC(struct hw_described_track) described;
     struct hw_map64 by_uuid;     /* -> described */
-    struct hw_map64 of_sequence; /* -> the uuid that its events have without saying so */
+    struct hw_map64 of_sequence; /* -> default track uuid of its events */
 };
 
 void hw_track_importer_init(struct hw_track_importer *t, struct hw_profile *profile,

@@ -11,8 +11,8 @@
 
 enum { FIRST_SCOPED = 64 }; /* clocks of sequences and of producers */
 
-/* The trace's clock in a snapshot, the points [i, end): read, else converted from another one. */
-static bool place(struct hw_clocks *c, size_t i, size_t end, int64_t *ts_ns, bool *was_read)
+/* The trace clock at a snapshot, the points [i, end): as read, else converted from another one. */
+static bool trace_time(struct hw_clocks *c, size_t i, size_t end, int64_t *ts_ns, bool *was_read)
 {
     *was_read = false;
     for (size_t k = i; k < end && !*was_read; k++)
@@ -29,8 +29,8 @@ static bool place(struct hw_clocks *c, size_t i, size_t end, int64_t *ts_ns, boo
     return *was_read;
 }
 
-static int take_point(struct hw_profile *p, const struct hw_clock_point *point, int64_t ts_ns,
-                      bool was_read)
+static int add_point(struct hw_profile *p, const struct hw_clock_point *point, int64_t ts_ns,
+                     bool was_read)
 {
     struct hw_clock_moment at = {ts_ns, point->ns};
     struct hw_clock_row row = {
@@ -52,10 +52,10 @@ int hw_import_clocks(struct hw_profile *p, struct hw_clocks *c)
         bool was_read;
         for (end = i; end < c->points.n && c->points.v[end].snapshot == c->points.v[i].snapshot;)
             end++;
-        if (!place(c, i, end, &ts_ns, &was_read))
+        if (!trace_time(c, i, end, &ts_ns, &was_read))
             continue;
         for (size_t k = i; rc == HW_OK && k < end; k++)
-            rc = take_point(p, &c->points.v[k], ts_ns, was_read);
+            rc = add_point(p, &c->points.v[k], ts_ns, was_read);
     }
     return rc;
 }

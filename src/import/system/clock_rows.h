@@ -1,9 +1,9 @@
 /*
- * clock_rows.h - what a trace's clocks showed, as rows
+ * clock_rows.h - the readings of a trace's clocks, as rows
  *
- * Shapes:  a row for each clock of each snapshot, in the order of the file, with the time of the
- *          trace's clock then; a snapshot that cannot be placed on it has none. From them the points
- *          by which times are told since 1970 and in CLOCK_MONOTONIC.
+ * Shapes:  a row for each clock of each snapshot, in file order, with the trace clock's time; a
+ *          snapshot that cannot be converted to it has no rows. They also give the points for
+ *          converting times to CLOCK_REALTIME and CLOCK_MONOTONIC.
  * Errors:  HW_ENOMEM.
  */
 #ifndef HW_IMPORT_SYSTEM_CLOCK_ROWS_H

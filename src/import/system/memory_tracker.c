@@ -92,7 +92,7 @@ static bool is(struct hw_bytes name, const char *word)
     return hw_bytes_equal(name, hw_bytes_str(word));
 }
 
-/* `size` has its own place; an effective size is computed, never believed. */
+/* `size` is a member of the node; effective sizes are computed, not read. */
 static int add_entries(struct hw_profile *p, struct hw_bytes node, struct hw_memory_node *n)
 {
     struct hw_pb_reader r = hw_pb_read(node);

@@ -1,8 +1,7 @@
 /*
  * memory_tracker.h - MemoryTrackerSnapshot packets → memory dumps of the model
  *
- * Shapes:  packets of one time stamp are one snapshot; hw_memory_dumps_finish follows when all are
- *          in.
+ * Shapes:  packets of one time stamp are one snapshot; call hw_memory_dumps_finish after the last.
  * Errors:  HW_ENOMEM, HW_ELIMIT; damage is counted in the profile.
  * Source:  doc/formats/trace.md, "Memory dumps"
  */
@@ -25,7 +24,7 @@ struct hw_memory_entry {
 };
 
 int hw_import_memory_snapshot(struct hw_profile *p, struct hw_bytes message, int64_t ts_ns);
-/* As rows NAME.value and NAME.unit of the set of args. */
+/* Adds rows NAME.value and NAME.unit to the set of args. */
 int hw_import_memory_entry(struct hw_profile *p, uint32_t set, const struct hw_memory_entry *e);
 
 #endif

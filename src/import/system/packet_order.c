@@ -36,7 +36,7 @@ uint32_t hw_packet_clock(const struct hw_packet *p)
     return p->clock_id ? p->clock_id : HW_V_BuiltinClock_BUILTIN_CLOCK_BOOTTIME;
 }
 
-void hw_packet_order_see_raw(struct hw_packet_order *o, const struct hw_packet *p)
+void hw_packet_order_check_raw(struct hw_packet_order *o, const struct hw_packet *p)
 {
     if (!p->has_timestamp || !hw_packet_is_ordered(p))
         return;
@@ -60,7 +60,7 @@ void hw_packet_order_done(struct hw_packet_order *o)
     hw_vec_done(&o->numbers);
 }
 
-/* A view of the packet, into its copy. */
+/* The same view into the packet's copy. */
 static struct hw_bytes moved(struct hw_bytes view, const struct hw_packet *p, const uint8_t *copy)
 {
     return view.n ? hw_bytes_of(copy + (view.p - p->bytes.p), view.n) : view;
@@ -86,7 +86,7 @@ static int keep(struct hw_packet_order *o, const struct hw_packet *p, int64_t ts
     return HW_OK;
 }
 
-int hw_packet_order_see(struct hw_packet_order *o, const struct hw_packet *p, bool has_time,
+int hw_packet_order_add(struct hw_packet_order *o, const struct hw_packet *p, bool has_time,
                         int64_t ts_ns)
 {
     int rc = HW_OK;
@@ -123,7 +123,7 @@ bool hw_packet_order_is_late(struct hw_packet_order *o)
     return true;
 }
 
-struct hw_late_packet *hw_packet_order_take(struct hw_packet_order *o, int64_t ts_ns)
+struct hw_late_packet *hw_packet_order_next_late(struct hw_packet_order *o, int64_t ts_ns)
 {
     if (o->next_late == o->late.n || o->late.v[o->next_late].ts_ns >= ts_ns)
         return NULL;

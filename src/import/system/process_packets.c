@@ -27,7 +27,7 @@ struct tree_entry {
     size_t n_argv;
 };
 
-/* The shown name is argv[0]; of a single element only what stands before the first space. */
+/* The shown name is argv[0]; of a single element only the part before the first space. */
 static struct hw_bytes shown_name(const struct tree_entry *e)
 {
     const uint8_t *space = NULL;
@@ -63,7 +63,7 @@ static void tree_field(struct tree_entry *e, const struct hw_pb_field *f, struct
     }
 }
 
-/* The kernel gave the number away again: both starts are known and differ by more than rounding. */
+/* The kernel has reused the pid: both starts are known and differ by more than rounding. */
 static bool is_another(const struct hw_process *known, const struct tree_entry *e)
 {
     enum { ROUNDING_NS = 50 * 1000 * 1000 };
@@ -142,7 +142,7 @@ int hw_import_process_tree(struct hw_profile *p, struct hw_bytes message)
     while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
         if (f.number == HW_F_ProcessTree_processes && f.wire == HW_PB_BYTES)
             rc = add_process(p, f.bytes, &cmdline);
-    r = hw_pb_read(message); /* threads may stand before their processes */
+    r = hw_pb_read(message); /* threads may precede their processes */
     while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
         if (f.number == HW_F_ProcessTree_threads && f.wire == HW_PB_BYTES)
             rc = add_thread(p, f.bytes);
@@ -201,7 +201,7 @@ int hw_import_packages(struct hw_profile *p, struct hw_bytes message)
 
 /* ---- users ---- */
 
-/* The first row of an id stays. */
+/* The first row of an id counts. */
 static int add_user(struct hw_profile *p, struct hw_bytes message)
 {
     struct hw_android_user row = {0};
@@ -240,7 +240,7 @@ int hw_import_users(struct hw_profile *p, struct hw_bytes message)
 struct counter_field {
     uint32_t field;
     const char *name;
-    double scale; /* to bytes, ns, or as it is */
+    double scale; /* to bytes or ns; 1 = unchanged */
 };
 
 static int add_counters(struct hw_profile *p, struct hw_bytes message, int64_t ts_ns,

@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "model/profile.h"
 
-/* What a ProcessStats.Process, MallocInfo or SmapsPacket is about. */
+/* The pid of a ProcessStats.Process, MallocInfo, MemoryAccount or SmapsPacket. */
 uint64_t hw_import_pid(struct hw_bytes message);
 int hw_import_process_tree(struct hw_profile *p, struct hw_bytes message);
 int hw_import_packages(struct hw_profile *p, struct hw_bytes message);

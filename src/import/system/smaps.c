@@ -7,8 +7,8 @@
 
 #include "base/banned.h"
 
-/* "/a/b (deleted)" is the file /a/b. */
-static void look_at_path(struct hw_profile *p, struct hw_smaps_row *row)
+/* "/a/b (deleted)" is a deleted file. */
+static void check_deleted(struct hw_profile *p, struct hw_smaps_row *row)
 {
     static const char ending[] = " (deleted)";
     struct hw_bytes path = hw_strings_get(hw_callsites_strings(p->callsites), row->path);
@@ -30,7 +30,7 @@ const struct hw_smaps_row hw_import_no_smaps = {
     .aggregate_count = HW_SMAPS_UNKNOWN,
 };
 
-/* Where a number of an entry goes; NULL = it is none. */
+/* The member for a numeric field of an entry; NULL = none. */
 static uint64_t *smaps_number(struct hw_smaps_row *row, uint32_t field)
 {
     switch (field) {
@@ -90,11 +90,11 @@ static int add_smaps_entry(struct hw_profile *p, struct hw_smaps_row row, struct
         if (text)
             rc = hw_profile_str(p, f.bytes, text);
     }
-    look_at_path(p, &row);
+    check_deleted(p, &row);
     return rc == HW_OK && hw_vec_push(&p->smaps, row) < 0 ? HW_ENOMEM : rc;
 }
 
-/* Columns of packed entries that are numbers, and where they go. */
+/* X(numeric column of packed entries, member of the row) */
 #define PACKED(X)                                                                                  \
     X(size_kb, size_kb)                                                                            \
     X(rss_kb, rss_kb)                                                                              \
@@ -125,13 +125,13 @@ static const uint32_t packed_field[N_COLUMNS] = {[COLUMN_NAME] = HW_F_PackedSmap
 #undef X
 };
 
-/* The columns side by side; each packed, or field by field. */
+/* Parallel columns; each is packed, or a field per value. */
 struct packed {
     HW_VEC(hw_str_id) names;
     HW_VEC(uint64_t) columns[N_COLUMNS];
 };
 
-static int packed_take(struct hw_profile *p, struct packed *t, const struct hw_pb_field *f)
+static int packed_read(struct hw_profile *p, struct packed *t, const struct hw_pb_field *f)
 {
     if (f->number == HW_F_PackedSmaps_string_table) {
         hw_str_id id;
@@ -172,7 +172,7 @@ static int packed_rows(struct hw_profile *p, const struct packed *t, struct hw_s
     for (size_t i = 0; rc == HW_OK && i < n; i++) {
         uint64_t name = aggregated ? i : cell(t, COLUMN_NAME, i);
         if (aggregated && cell(t, COLUMN_COUNT, i) == 0)
-            continue; /* "" where nothing is nameless */
+            continue; /* "", if no mapping is unnamed */
         if (name >= t->names.n) {
             rc = hw_profile_stat_add(p, "smaps_parser_errors", -1, HW_STAT_ERROR, 1);
             continue;
@@ -185,7 +185,7 @@ static int packed_rows(struct hw_profile *p, const struct packed *t, struct hw_s
         row.member = cell(t, COLUMN_##field, i);
         PACKED(X)
 #undef X
-        look_at_path(p, &row);
+        check_deleted(p, &row);
         if (hw_vec_push(&p->smaps, row) < 0)
             rc = HW_ENOMEM;
     }
@@ -199,7 +199,7 @@ static int add_packed(struct hw_profile *p, struct hw_smaps_row row, struct hw_b
     struct hw_pb_field f;
     int rc = HW_OK;
     while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
-        rc = packed_take(p, &t, &f);
+        rc = packed_read(p, &t, &f);
     if (rc == HW_OK)
         rc = packed_rows(p, &t, row);
     hw_vec_done(&t.names);

@@ -23,7 +23,7 @@ static int set_text(struct hw_profile *p, const char *name, struct hw_bytes text
     return rc;
 }
 
-/* The message of the last field of that number; n = 0: there is none. */
+/* The last field of that number. */
 static struct hw_bytes field_of(struct hw_bytes message, uint32_t number, bool *found)
 {
     struct hw_pb_reader r = hw_pb_read(message);
@@ -38,8 +38,8 @@ static struct hw_bytes field_of(struct hw_bytes message, uint32_t number, bool *
     return last;
 }
 
-/* A TraceConfig.DataSource; of interest is one that samples heaps. */
-static int look_at_source(struct hw_profile *p, struct hw_bytes message)
+/* A TraceConfig.DataSource; only those that sample heaps matter. */
+static int read_source(struct hw_profile *p, struct hw_bytes message)
 {
     bool found;
     uint64_t interval = 0;
@@ -53,8 +53,8 @@ static int look_at_source(struct hw_profile *p, struct hw_bytes message)
     return found && hw_vec_push(&p->config_intervals, interval) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-/* What is asked of a configuration later. */
-static int look_at_config(struct hw_profile *p, struct hw_bytes message)
+/* Reads what is needed of the configuration later. */
+static int read_config(struct hw_profile *p, struct hw_bytes message)
 {
     struct hw_pb_reader r = hw_pb_read(message);
     struct hw_pb_field f;
@@ -63,7 +63,7 @@ static int look_at_config(struct hw_profile *p, struct hw_bytes message)
     int rc = HW_OK;
     while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
         if (f.number == HW_F_TraceConfig_data_sources && f.wire == HW_PB_BYTES)
-            rc = look_at_source(p, f.bytes);
+            rc = read_source(p, f.bytes);
         else if (f.number == HW_F_TraceConfig_write_into_file)
             into_file = f.value != 0;
         else if (f.number == HW_F_TraceConfig_flush_period_ms)
@@ -87,7 +87,7 @@ int hw_import_trace_config(struct hw_profile *p, struct hw_bytes message)
     if (rc == HW_OK)
         rc = hw_profile_str(p, hw_bytes_of(text.p, text.n), &p->config_text);
     hw_strbuf_done(&text);
-    return rc < 0 ? rc : look_at_config(p, message);
+    return rc < 0 ? rc : read_config(p, message);
 }
 
 struct named_stat {
@@ -231,16 +231,16 @@ int hw_import_trigger(struct hw_profile *p, struct hw_bytes message, enum hw_tri
 /* One text: "buffer" and its "sequence/producer" pairs, for each buffer. */
 int hw_import_provenance(struct hw_profile *p, struct hw_bytes message)
 {
-    enum { ENOUGH = 4096 }; /* a person reads it */
+    enum { MAX_TEXT = 4096 }; /* for people to read */
     struct hw_strbuf text = {0};
     struct hw_pb_reader r = hw_pb_read(message), in;
     struct hw_pb_field f, s;
-    while (hw_pb_next(&r, &f) == 1 && text.n < ENOUGH) {
+    while (hw_pb_next(&r, &f) == 1 && text.n < MAX_TEXT) {
         if (f.number != HW_F_TraceProvenance_buffers || f.wire != HW_PB_BYTES)
             continue;
         hw_strbuf_adds(&text, text.n ? " buffer" : "buffer");
         in = hw_pb_read(f.bytes);
-        while (hw_pb_next(&in, &s) == 1 && text.n < ENOUGH)
+        while (hw_pb_next(&in, &s) == 1 && text.n < MAX_TEXT)
             if (s.number == HW_F_TraceProvenance_Buffer_sequences && s.wire == HW_PB_BYTES)
                 add_sequence(&text, s.bytes);
     }

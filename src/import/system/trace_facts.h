@@ -20,7 +20,8 @@ int hw_import_system_info(struct hw_profile *p, struct hw_bytes message);
 int hw_import_service_event(struct hw_profile *p, struct hw_bytes message, int64_t ts_ns);
 int hw_import_attributes(struct hw_profile *p, struct hw_bytes message);
 
-/* The first trigger counts; one that made a copy of a recording's buffers, more than what began it. */
+/* The first trigger counts, but one that cloned a session takes precedence over one that started
+ * it. */
 enum hw_trigger_kind { HW_TRIGGER_NONE, HW_TRIGGER_START, HW_TRIGGER_CLONE };
 int hw_import_trigger(struct hw_profile *p, struct hw_bytes message, enum hw_trigger_kind kind,
                       enum hw_trigger_kind *so_far);
