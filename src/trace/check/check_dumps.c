@@ -1,7 +1,7 @@
 /*
- * Numbers are cumulative, so of each (process, heap, callstack) the last ones are kept. Tables in
- * the packets themselves (the format's first form) live for one dump; its numbers then start with
- * new ids, so nothing is kept over its end.
+ * Values are cumulative, so the last ones of each (process, heap, callstack) are kept. Tables in
+ * the packets themselves (the format's first form) are valid for one dump; the next dump has new
+ * ids, so nothing is kept after its end.
  */
 #include "trace/check/check_dumps.h"
 
@@ -27,11 +27,11 @@ enum { MAX_NAME = 40 };
 struct heap {
     uint64_t pid, hash;
     uint64_t last_ts;
-    uint64_t sum_count, told_count; /* of the dump: allocations in its samples; what it says */
-    uint64_t dump;                  /* the last that it is in */
-    struct hw_check_place at;       /* of that */
+    uint64_t sum_count, stats_count; /* of the dump: allocations in its samples, in its stats */
+    uint64_t dump;                   /* the last that it is in */
+    struct hw_check_pos at;          /* of that */
     char name[MAX_NAME + 1];
-    bool has_ts, told_loss, told_interval, told_total;
+    bool has_ts, reported_loss, reported_interval, reported_total;
 };
 
 /* Of a (process, heap, callstack). */
@@ -40,25 +40,25 @@ struct site {
     uint64_t callstack;
     uint64_t allocated, freed, allocs, frees;
     uint64_t dump; /* the last that listed it, from 1 */
-    struct hw_check_place at;
+    struct hw_check_pos at;
 };
 
 struct hw_check_dumps {
     uint64_t next_index, dump; /* number of the open or next dump, from 1 */
     bool open;
-    struct hw_check_place open_at;
+    struct hw_check_pos open_at;
     struct hw_map64 heap_by_key, site_by_key;
     HW_VEC(struct heap) heaps;
     HW_VEC(struct site) sites;
     HW_VEC(size_t) in_dump;           /* heaps of the open dump */
-    struct hw_check_interned *legacy; /* owned; of the open dump; NULL: it has none */
+    struct hw_check_interned *legacy; /* owned; of the open dump; NULL = it has none */
 };
 
-/* What stands before the samples. */
+/* The fields other than the samples. */
 struct head {
     uint64_t pid, ts, start_ts, interval, heap_samples, lost;
     bool has_ts, has_start, rejected;
-    const char *loss; /* NULL: it is whole */
+    const char *loss; /* NULL = it is complete */
     struct hw_bytes heap;
 };
 
@@ -103,7 +103,7 @@ static uint64_t heap_samples_of(struct hw_bytes stats)
     return n;
 }
 
-static void take_loss(struct head *h, const struct hw_pb_field *f)
+static void read_loss(struct head *h, const struct hw_pb_field *f)
 {
     if (f->wire != HW_PB_VARINT || f->value == 0)
         return;
@@ -161,7 +161,7 @@ static struct head read_head(struct hw_bytes dump)
             h.heap_samples = heap_samples_of(f.bytes);
             break;
         default:
-            take_loss(&h, &f);
+            read_loss(&h, &f);
         }
     return h;
 }
@@ -199,18 +199,18 @@ static int check_head(struct hw_checker *c, struct heap *heap, const struct head
     if (h->has_ts && h->has_start && h->start_ts > h->ts)
         hw_check_found(c, HW_CHECK_DUMP_WINDOW, "heap '%s' of pid %llu from %llu to %llu",
                        heap->name, pid, (unsigned long long)h->start_ts, (unsigned long long)h->ts);
-    if (h->interval == 0 && !heap->told_interval)
+    if (h->interval == 0 && !heap->reported_interval)
         hw_check_found(c, HW_CHECK_INTERVAL_MISSING, "heap '%s' of pid %llu", heap->name, pid);
-    if (h->loss && !heap->told_loss)
+    if (h->loss && !heap->reported_loss)
         hw_check_found(c, HW_CHECK_DUMP_LOSS, "heap '%s' of pid %llu: %s", heap->name, pid,
                        h->loss);
-    heap->told_interval |= h->interval == 0;
-    heap->told_loss |= h->loss != NULL;
+    heap->reported_interval |= h->interval == 0;
+    heap->reported_loss |= h->loss != NULL;
     if (h->has_ts) {
         heap->has_ts = true;
         heap->last_ts = h->ts;
     }
-    heap->told_count = h->heap_samples;
+    heap->stats_count = h->heap_samples;
     heap->at = c->at;
     return h->has_ts ? hw_check_dump_clock(c) : HW_OK;
 }
@@ -252,8 +252,8 @@ static struct sample read_sample(struct hw_bytes message)
     return s;
 }
 
-static void tell_back(struct hw_checker *c, const struct heap *h, const struct sample *s,
-                      const char *what, uint64_t now, uint64_t before)
+static void check_decrease(struct hw_checker *c, const struct heap *h, const struct sample *s,
+                           const char *what, uint64_t now, uint64_t before)
 {
     if (now < before)
         hw_check_found(c, HW_CHECK_SAMPLE_BACK,
@@ -262,7 +262,7 @@ static void tell_back(struct hw_checker *c, const struct heap *h, const struct s
                        (unsigned long long)now, what, (unsigned long long)before);
 }
 
-/* What a sample says by itself. */
+/* Checks a sample by itself. */
 static void check_values(struct hw_checker *c, const struct heap *h, const struct sample *s)
 {
     unsigned long long id = s->callstack, pid = h->pid;
@@ -300,7 +300,7 @@ static int site_get(struct hw_checker *c, struct hw_check_dumps *d, size_t heap,
     return HW_OK;
 }
 
-/* Against what the callstack had before. */
+/* Compares a sample with the callstack's previous one. */
 static void check_change(struct hw_checker *c, struct hw_check_dumps *d, struct heap *h,
                          struct site *before, const struct sample *s)
 {
@@ -310,10 +310,10 @@ static void check_change(struct hw_checker *c, struct hw_check_dumps *d, struct 
     before->dump = d->dump;
     if (s->has_max)
         return;
-    tell_back(c, h, s, "bytes allocated", s->allocated, before->allocated);
-    tell_back(c, h, s, "bytes freed", s->freed, before->freed);
-    tell_back(c, h, s, "allocations", s->allocs, before->allocs);
-    tell_back(c, h, s, "frees", s->frees, before->frees);
+    check_decrease(c, h, s, "bytes allocated", s->allocated, before->allocated);
+    check_decrease(c, h, s, "bytes freed", s->freed, before->freed);
+    check_decrease(c, h, s, "allocations", s->allocs, before->allocs);
+    check_decrease(c, h, s, "frees", s->frees, before->frees);
     h->sum_count += s->allocs;
     before->allocated = s->allocated;
     before->freed = s->freed;
@@ -334,7 +334,7 @@ static int check_sample(struct hw_checker *c, struct hw_check_sequence *q, size_
                        (unsigned long long)h->pid);
         return HW_OK;
     }
-    if (!d->legacy && !q->interned) { /* its tables may be in the packets behind it */
+    if (!d->legacy && !q->interned) { /* its tables may be in later packets */
         d->legacy = calloc(1, sizeof *d->legacy);
         if (!d->legacy)
             return HW_ENOMEM;
@@ -371,8 +371,8 @@ static int check_dump(struct hw_checker *c, struct hw_check_sequence *q, struct 
 
 /* ---- tables in the packet ---- */
 
-/* A string of these may be any kind of string. */
-static int take_string(struct hw_checker *c, struct hw_check_interned *in, struct hw_bytes message)
+/* These strings may be of any kind. */
+static int add_string(struct hw_checker *c, struct hw_check_interned *in, struct hw_bytes message)
 {
     static const enum hw_check_kind strings[] = {HW_CHECK_KIND_FUNCTION_NAME,
                                                  HW_CHECK_KIND_BUILD_ID, HW_CHECK_KIND_MAPPING_PATH,
@@ -383,13 +383,13 @@ static int take_string(struct hw_checker *c, struct hw_check_interned *in, struc
     return rc;
 }
 
-static int take_table(struct hw_checker *c, struct hw_check_dumps *d, const struct hw_pb_field *f)
+static int add_table(struct hw_checker *c, struct hw_check_dumps *d, const struct hw_pb_field *f)
 {
     if (!d->legacy && !(d->legacy = calloc(1, sizeof *d->legacy)))
         return HW_ENOMEM;
     switch (f->number) {
     case HW_F_ProfilePacket_strings:
-        return take_string(c, d->legacy, f->bytes);
+        return add_string(c, d->legacy, f->bytes);
     case HW_F_ProfilePacket_frames:
         return hw_check_intern_entry(c, d->legacy, HW_CHECK_KIND_FRAME, f->bytes);
     case HW_F_ProfilePacket_callstacks:
@@ -399,10 +399,10 @@ static int take_table(struct hw_checker *c, struct hw_check_dumps *d, const stru
     }
 }
 
-/* What the packets do not define may be in interned_data. */
-static int pass_on(struct hw_checker *c, struct hw_check_sequence *s)
+/* Ids that the packets do not define may be defined in interned_data. */
+static int resolve_undefined(struct hw_checker *c, struct hw_check_sequence *s)
 {
-    struct hw_check_place here = c->at;
+    struct hw_check_pos here = c->at;
     int rc = HW_OK;
     for (int k = 0; k < HW_CHECK_KIND_COUNT; k++) {
         const struct hw_check_table *t = &s->dumps->legacy->kinds[k];
@@ -424,8 +424,9 @@ static int pass_on(struct hw_checker *c, struct hw_check_sequence *s)
 
 /* ---- ends ---- */
 
-/* Callstacks of a heap that are made of the same frames for other readers. */
-static int check_apart(struct hw_checker *c, struct hw_check_dumps *d, struct hw_check_interned *in)
+/* Finds callstacks of a heap that have the same frames for other readers. */
+static int check_callstacks_differ(struct hw_checker *c, struct hw_check_dumps *d,
+                                   struct hw_check_interned *in)
 {
     struct hw_map64 seen = {0};
     int rc = HW_OK;
@@ -450,27 +451,27 @@ static int check_apart(struct hw_checker *c, struct hw_check_dumps *d, struct hw
     return rc;
 }
 
-static void forget_sites(struct hw_check_dumps *d)
+static void drop_sites(struct hw_check_dumps *d)
 {
     hw_map64_done(&d->site_by_key);
     hw_vec_clear(&d->sites);
 }
 
-/* Of this dump alone: a pid may be that of another program later, whose count begins anew. */
+/* Of this dump only: the pid may be reused later by another program, whose count starts at 0. */
 static void check_totals(struct hw_checker *c, struct hw_check_dumps *d)
 {
     for (size_t i = 0; i < d->in_dump.n; i++) {
         struct heap *h = &d->heaps.v[d->in_dump.v[i]];
         uint64_t sum = h->sum_count;
         h->sum_count = 0;
-        if (h->told_count == 0 || sum <= h->told_count || h->told_total)
+        if (h->stats_count == 0 || sum <= h->stats_count || h->reported_total)
             continue;
-        h->told_total = true;
+        h->reported_total = true;
         hw_check_found_at(c, HW_CHECK_SAMPLES_OVER_TOTAL, h->at,
                           "heap '%s' of pid %llu: %llu allocations in the samples, %llu were "
                           "sampled",
                           h->name, (unsigned long long)h->pid, (unsigned long long)sum,
-                          (unsigned long long)h->told_count);
+                          (unsigned long long)h->stats_count);
     }
 }
 
@@ -483,10 +484,10 @@ static int end_dump(struct hw_checker *c, struct hw_check_sequence *s)
     d->open = false;
     d->dump++;
     if (d->legacy) {
-        rc = pass_on(c, s);
+        rc = resolve_undefined(c, s);
         if (rc == HW_OK)
-            rc = check_apart(c, d, d->legacy);
-        forget_sites(d);
+            rc = check_callstacks_differ(c, d, d->legacy);
+        drop_sites(d);
         hw_check_interned_free(d->legacy);
         d->legacy = NULL;
     }
@@ -497,8 +498,8 @@ int hw_check_dumps_generation_end(struct hw_checker *c, struct hw_check_sequence
 {
     if (!s->dumps || s->dumps->legacy)
         return HW_OK;
-    int rc = check_apart(c, s->dumps, s->interned);
-    forget_sites(s->dumps);
+    int rc = check_callstacks_differ(c, s->dumps, s->interned);
+    drop_sites(s->dumps);
     return rc;
 }
 
@@ -540,7 +541,7 @@ static void check_index(struct hw_checker *c, const struct hw_check_sequence *s,
 {
     struct hw_check_dumps *d = s->dumps;
     if (p->is_rejection && !p->has_index)
-        return; /* it stands outside of the count */
+        return; /* it is not counted */
     if (p->index != d->next_index)
         hw_check_found(c, HW_CHECK_DUMP_INDEX, "index %llu on sequence %u, %llu is next",
                        (unsigned long long)p->index, (uint32_t)s->id,
@@ -561,7 +562,7 @@ int hw_check_profile_packet(struct hw_checker *c, struct hw_check_sequence *s,
     while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
         if (f.wire == HW_PB_BYTES && f.number >= HW_F_ProfilePacket_strings &&
             f.number <= HW_F_ProfilePacket_mappings)
-            rc = take_table(c, s->dumps, &f);
+            rc = add_table(c, s->dumps, &f);
     r = hw_pb_read(p->data);
     while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
         if (f.wire == HW_PB_BYTES && f.number == HW_F_ProfilePacket_process_dumps)

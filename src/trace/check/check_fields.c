@@ -1,6 +1,6 @@
 /*
- * Open messages stand on a stack of our own, as hostile nesting must end in a finding. A message
- * that proto/ knows by name only is not looked into.
+ * Open messages are on a stack of our own, as hostile nesting must end in a finding. A message that
+ * proto/ knows only by name is not checked inside.
  */
 #include "trace/check/check_fields.h"
 
@@ -19,7 +19,7 @@
 
 enum { MAX_DEPTH = 32, MAX_FIELDS = 256, MAX_PATH = 160, FIRST_EXTENSION = 1000 };
 
-/* Fields that refer to interned data, but for those that check_dumps.c and check_ids.c follow. */
+/* Fields that refer to interned data, except those that check_dumps.c and check_ids.c follow. */
 static const struct reference {
     const char *message;
     uint32_t field;
@@ -41,7 +41,7 @@ static const struct reference {
 
 struct level {
     const struct hw_schema_message *m;
-    const char *name; /* of the field that holds it */
+    const char *name; /* of the field that contains it */
     struct hw_pb_reader r;
     uint64_t seen[MAX_FIELDS / 64];
 };
@@ -54,7 +54,7 @@ struct walk {
     struct level levels[MAX_DEPTH];
 };
 
-/* "profile_packet.process_dumps.FIELD"; field NULL: the open message. */
+/* "profile_packet.process_dumps.FIELD"; field NULL = the open message. */
 static const char *path_of(const struct walk *w, const char *field, char out[static MAX_PATH])
 {
     size_t n = 0;
@@ -84,8 +84,8 @@ static const struct hw_schema_field *known_field(const struct hw_schema_message 
     return hw_schema_field_by_number(m, number);
 }
 
-/* Data of a packet, not what every kind has. */
-static void see_kind(struct walk *w, const struct hw_pb_field *f)
+/* A packet may have only one kind of data, besides the fields that all kinds have. */
+static void check_kind(struct walk *w, const struct hw_pb_field *f)
 {
     if (w->depth > 0 || f->wire != HW_PB_BYTES || f->number == HW_F_TracePacket_interned_data ||
         f->number == HW_F_TracePacket_trace_packet_defaults)
@@ -165,7 +165,7 @@ static int check_number(struct walk *w, const struct level *l, const struct hw_s
     return HW_OK;
 }
 
-/* Numbers in one piece. */
+/* Packed numbers. */
 static int check_packed(struct walk *w, const struct level *l, const struct hw_schema_field *field,
                         struct hw_bytes rest)
 {
@@ -202,7 +202,7 @@ static int check_field(struct walk *w, struct level *l, const struct hw_pb_field
 {
     char path[MAX_PATH];
     const struct hw_schema_field *field = known_field(l->m, f->number);
-    see_kind(w, f);
+    check_kind(w, f);
     if (!field) {
         unknown_field(w, f);
         return HW_OK;

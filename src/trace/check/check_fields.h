@@ -1,4 +1,4 @@
-/* check_fields.h - each field of a packet against the schema: encoding, number, type, text, references */
+/* check_fields.h - checks each field of a packet: encoding, number, type, text, references */
 #ifndef HW_TRACE_CHECK_CHECK_FIELDS_H
 #define HW_TRACE_CHECK_CHECK_FIELDS_H
 

@@ -1,4 +1,4 @@
-/* The rules' names, and findings on their way out; processes that have data or names. */
+/* The rules' names; reporting of findings; processes that have data or names. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -41,16 +41,17 @@ const char *hw_check_severity_name(enum hw_check_severity severity)
     return names[severity];
 }
 
-bool hw_check_is_told(const struct hw_checker *c, enum hw_check_rule rule)
+/* False: this rule's findings are only counted. */
+static bool is_reported(const struct hw_checker *c, enum hw_check_rule rule)
 {
     return c->o->found && (c->o->max_each == 0 || c->result->n[rule] < c->o->max_each);
 }
 
-static void found(struct hw_checker *c, enum hw_check_rule rule, struct hw_check_place at,
+static void found(struct hw_checker *c, enum hw_check_rule rule, struct hw_check_pos at,
                   const char *fmt, va_list ap)
 {
     char raw[512], text[1024];
-    if (hw_check_is_told(c, rule)) {
+    if (is_reported(c, rule)) {
         (void)vsnprintf(raw, sizeof raw, fmt, ap); /* a cut text is still a text */
         (void)hw_utf8_escape(text, sizeof text, raw, "");
         struct hw_check_finding f = {rule, at.packet, at.offset, text};
@@ -59,7 +60,7 @@ static void found(struct hw_checker *c, enum hw_check_rule rule, struct hw_check
     c->result->n[rule]++;
 }
 
-void hw_check_found_at(struct hw_checker *c, enum hw_check_rule rule, struct hw_check_place at,
+void hw_check_found_at(struct hw_checker *c, enum hw_check_rule rule, struct hw_check_pos at,
                        const char *fmt, ...)
 {
     va_list ap;

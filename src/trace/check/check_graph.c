@@ -1,7 +1,7 @@
 /*
- * Types, names and objects may stand behind what refers to them, so all that is asked at a graph's
- * end. Of an object its id is kept, with the packet that named it first; of objects whose fields'
- * names their types tell, the pairs (type, number of references), each once.
+ * Types, names and objects may follow the references to them, so all are checked at a graph's end.
+ * Kept are the objects' ids, with the packet that mentioned each first, and for objects whose types
+ * name their fields, the distinct pairs (type, number of references).
  */
 #include "trace/check/check_graph.h"
 
@@ -27,15 +27,15 @@ enum type_mark { NOT_SEEN, ON_PATH, SUMMED };
 
 struct shape {
     uint64_t type, n_refs;
-    struct hw_check_place at;
+    struct hw_check_pos at;
 };
 
 struct hw_check_graph {
     bool open;
     int64_t pid;
     uint64_t ts, next_index, last_id;
-    struct hw_check_place open_at;
-    HW_VEC(struct hw_check_place) packets;
+    struct hw_check_pos open_at;
+    HW_VEC(struct hw_check_pos) packets;
     struct hw_map64 objects; /* id -> first mention: packet << MENTION_BITS | what it was */
     struct hw_check_table types, fields, locations;
     struct hw_map64 shape_by_key;
@@ -64,7 +64,7 @@ void hw_check_graph_free(struct hw_check_graph *g)
 
 /* ---- objects ---- */
 
-/* DESCRIBED, ROOT or REFERRED; *before: what it was already. */
+/* as: DESCRIBED, ROOT or REFERRED; *before: those already set. */
 static int mention(struct hw_check_graph *g, uint64_t id, uint64_t as, uint64_t *before)
 {
     uint64_t *v;
@@ -152,7 +152,7 @@ static int refer_all(struct hw_checker *c, struct hw_check_graph *g, const struc
     return rc;
 }
 
-/* Remembered once a pair, for check_shapes. */
+/* Stores each pair once, for check_shapes. */
 static int add_shape(struct hw_checker *c, struct hw_check_graph *g, const struct object *o)
 {
     uint64_t *at;
@@ -178,7 +178,7 @@ static void check_id(struct hw_checker *c, struct hw_check_graph *g, struct obje
     g->last_id = o->id;
 }
 
-static int take_object(struct hw_checker *c, struct hw_check_graph *g, struct hw_bytes message)
+static int check_object(struct hw_checker *c, struct hw_check_graph *g, struct hw_bytes message)
 {
     struct object o = read_object(message);
     struct hw_pb_reader r = hw_pb_read(message);
@@ -203,7 +203,7 @@ static int take_object(struct hw_checker *c, struct hw_check_graph *g, struct hw
     return rc;
 }
 
-static int take_root(struct hw_check_graph *g, struct hw_bytes message)
+static int read_root(struct hw_check_graph *g, struct hw_bytes message)
 {
     struct hw_pb_reader r = hw_pb_read(message);
     struct hw_pb_field f;
@@ -222,7 +222,7 @@ static int take_root(struct hw_check_graph *g, struct hw_bytes message)
 
 /* ---- types and names ---- */
 
-static int take_type(struct hw_checker *c, struct hw_check_graph *g, struct hw_bytes message)
+static int read_type(struct hw_checker *c, struct hw_check_graph *g, struct hw_bytes message)
 {
     struct hw_pb_reader r = hw_pb_read(message);
     struct hw_pb_field f;
@@ -251,7 +251,7 @@ static int take_type(struct hw_checker *c, struct hw_check_graph *g, struct hw_b
     return rc == HW_OK && location ? hw_check_refer(c, &g->locations, location) : rc;
 }
 
-static int take_name(struct hw_checker *c, struct hw_check_table *t, const char *what,
+static int read_name(struct hw_checker *c, struct hw_check_table *t, const char *what,
                      struct hw_bytes message)
 {
     struct hw_check_entry *e;
@@ -267,8 +267,8 @@ static uint64_t *ids_of(struct hw_check_graph *g, const struct hw_check_entry *t
 }
 
 /*
- * The number of fields from a type up, into TYPE_CHAIN of each type on the way. Up until what is
- * summed already, then down again: each type is passed twice in all.
+ * Puts the number of fields of a type and its superclasses into TYPE_CHAIN of each type on the way.
+ * Walks up to a type that is summed already, then down again: each type is visited twice in all.
  */
 static int sum_chain(struct hw_checker *c, struct hw_check_graph *g, struct hw_check_entry *from)
 {
@@ -329,7 +329,7 @@ static int by_id(const void *pa, const void *pb)
     return (a->key > b->key) - (a->key < b->key);
 }
 
-/* In the order of ids; the map's is a random one. */
+/* In order of ids; the map's order is random. */
 static int check_objects(struct hw_checker *c, struct hw_check_graph *g)
 {
     HW_VEC(struct hw_map64_slot) missing = {0};
@@ -342,7 +342,7 @@ static int check_objects(struct hw_checker *c, struct hw_check_graph *g)
     if (rc == HW_OK && missing.n)
         qsort(missing.v, missing.n, sizeof *missing.v, by_id);
     for (size_t i = 0; rc == HW_OK && i < missing.n; i++) {
-        struct hw_check_place at = g->packets.v[missing.v[i].value >> MENTION_BITS];
+        struct hw_check_pos at = g->packets.v[missing.v[i].value >> MENTION_BITS];
         if (missing.v[i].value & ROOT)
             hw_check_found_at(c, HW_CHECK_ROOT_UNDESCRIBED, at, "object %llu",
                               (unsigned long long)missing.v[i].key);
@@ -403,7 +403,7 @@ static struct graph_packet read_packet(struct hw_bytes message)
     return p;
 }
 
-static int take_fields(struct hw_checker *c, struct hw_check_graph *g, struct hw_bytes message)
+static int read_fields(struct hw_checker *c, struct hw_check_graph *g, struct hw_bytes message)
 {
     struct hw_pb_reader r = hw_pb_read(message);
     struct hw_pb_field f;
@@ -412,22 +412,22 @@ static int take_fields(struct hw_checker *c, struct hw_check_graph *g, struct hw
         if (f.wire != HW_PB_BYTES)
             continue;
         if (f.number == F_GRAPH(objects))
-            rc = take_object(c, g, f.bytes);
+            rc = check_object(c, g, f.bytes);
         else if (f.number == F_GRAPH(roots))
-            rc = take_root(g, f.bytes);
+            rc = read_root(g, f.bytes);
         else if (f.number == F_GRAPH(types))
-            rc = take_type(c, g, f.bytes);
+            rc = read_type(c, g, f.bytes);
         else if (f.number == F_GRAPH(field_names))
-            rc = take_name(c, &g->fields, "field name", f.bytes);
+            rc = read_name(c, &g->fields, "field name", f.bytes);
         else if (f.number == F_GRAPH(location_names))
-            rc = take_name(c, &g->locations, "location", f.bytes);
+            rc = read_name(c, &g->locations, "location", f.bytes);
     }
     return rc;
 }
 
 /* A graph has one process and one time, and its packets are numbered. */
-static int begin_or_go_on(struct hw_checker *c, struct hw_check_sequence *s,
-                          const struct graph_packet *gp, uint64_t ts)
+static int begin_or_continue(struct hw_checker *c, struct hw_check_sequence *s,
+                             const struct graph_packet *gp, uint64_t ts)
 {
     struct hw_check_graph *g = s->graph;
     int rc = HW_OK;
@@ -458,12 +458,12 @@ int hw_check_graph_packet(struct hw_checker *c, struct hw_check_sequence *s,
     struct graph_packet gp = read_packet(p->data);
     if (!s->graph && !(s->graph = calloc(1, sizeof *s->graph)))
         return HW_ENOMEM;
-    int rc = begin_or_go_on(c, s, &gp, p->timestamp);
+    int rc = begin_or_continue(c, s, &gp, p->timestamp);
     if (rc == HW_OK && hw_vec_push(&s->graph->packets, c->at) < 0)
         rc = HW_ENOMEM;
     if (rc == HW_OK)
         rc = hw_check_pid_used(c, gp.pid);
     if (rc == HW_OK)
-        rc = take_fields(c, s->graph, p->data);
+        rc = read_fields(c, s->graph, p->data);
     return rc == HW_OK && !gp.continued ? end_graph(c, s) : rc;
 }

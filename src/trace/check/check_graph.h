@@ -1,4 +1,4 @@
-/* check_graph.h - packets of heap graphs: their order, and whether everything named is described */
+/* check_graph.h - packets of heap graphs: their order, and whether all references are described */
 #ifndef HW_TRACE_CHECK_CHECK_GRAPH_H
 #define HW_TRACE_CHECK_CHECK_GRAPH_H
 

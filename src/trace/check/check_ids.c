@@ -1,8 +1,8 @@
 /*
- * Of an entry a hash is kept, and the ids that it refers to. Other readers tell callstacks by their
- * frames, frames of a mapping by address and name, frames of none by name, file and line, and
- * mappings by everything they have; their identities are made of hashes of that when asked for,
- * since strings may be defined behind what uses them.
+ * An entry is kept as a hash and the ids that it refers to. Other readers identify callstacks by
+ * their frames, frames of a mapping by address and name, frames without one by name, file and line,
+ * and mappings by all their fields. Identities are hashes of these, computed on demand, since
+ * strings may be defined after their uses.
  */
 #include "trace/check/check_ids.h"
 
@@ -142,7 +142,7 @@ uint64_t hw_check_entry_hash(struct hw_bytes message, uint64_t *iid)
         }
         bool is_bytes = f.wire == HW_PB_BYTES;
         if (is_bytes ? f.bytes.n == 0 : f.value == 0)
-            continue; /* as if it were left out */
+            continue; /* the same as an absent field */
         h = hw_hash_mix(h, f.number);
         h = hw_hash_mix(h, is_bytes ? hw_hash_bytes(f.bytes.p, f.bytes.n) : f.value);
     }
@@ -164,7 +164,7 @@ static int add_mapping(struct hw_checker *c, struct hw_check_interned *in, struc
             rc = add_ids(t, e, &f);
         else if (f.number == HW_F_Mapping_build_id)
             build_id = f.value;
-        else if (f.number != HW_F_Mapping_iid && f.value) /* each for itself: in any order */
+        else if (f.number != HW_F_Mapping_iid && f.value) /* a sum: independent of the order */
             e->identity += hw_hash_mix(f.number, f.value);
     }
     if (rc < 0)
@@ -224,7 +224,7 @@ static int add_callstack(struct hw_checker *c, struct hw_check_interned *in,
     return rc;
 }
 
-/* An empty string may have the id 0: writers give it to what has no name. */
+/* An empty string may have the id 0: writers use it for missing names. */
 static bool may_be_zero(enum hw_check_kind kind, uint64_t hash)
 {
     return hash == 0 && (kind == HW_CHECK_KIND_FUNCTION_NAME || kind == HW_CHECK_KIND_BUILD_ID ||
@@ -267,11 +267,11 @@ int hw_check_refer_interned(struct hw_checker *c, struct hw_check_sequence *s,
         return HW_OK;
     if (s && s->interned)
         return hw_check_refer(c, &s->interned->kinds[kind], iid);
-    if (!c->told_state)
+    if (!c->reported_state)
         hw_check_found(c, HW_CHECK_STATE_NOT_CLEARED,
                        "%s %llu is referred to, but the sequence's state was never cleared",
                        kinds[kind].what, (unsigned long long)iid);
-    c->told_state = true;
+    c->reported_state = true;
     return HW_OK;
 }
 
@@ -291,16 +291,16 @@ void hw_check_interned_free(struct hw_check_interned *in)
     free(in);
 }
 
-/* ---- what other readers tell apart ---- */
+/* ---- identities for other readers ---- */
 
 static uint64_t string_hash(const struct hw_check_interned *in, enum hw_check_kind kind,
                             uint64_t iid)
 {
     const struct hw_check_entry *e = hw_check_table_find(&in->kinds[kind], iid);
-    return e ? e->hash : 0; /* "" where there is none */
+    return e ? e->hash : 0; /* as of "" */
 }
 
-/* mark 1: identity is made. */
+/* mark 1: identity is complete. */
 static uint64_t mapping_identity(struct hw_check_interned *in, struct hw_check_entry *e)
 {
     const uint64_t *ids = &in->kinds[HW_CHECK_KIND_MAPPING].ids.v[e->first];
@@ -313,7 +313,7 @@ static uint64_t mapping_identity(struct hw_check_interned *in, struct hw_check_e
     return e->identity;
 }
 
-/* 0: it is not defined. */
+/* 0 = undefined. */
 static uint64_t frame_identity(struct hw_check_interned *in, uint64_t iid)
 {
     struct hw_check_entry *e = hw_check_table_find(&in->kinds[HW_CHECK_KIND_FRAME], iid);
@@ -344,7 +344,7 @@ uint64_t hw_check_callstack_identity(struct hw_check_interned *in, uint64_t iid)
         return 0;
     for (uint32_t i = 0; i < e->n; i++) {
         uint64_t frame = frame_identity(in, t->ids.v[e->first + i]);
-        if (frame == 0) /* told already */
+        if (frame == 0) /* reported already */
             return 0;
         h = hw_hash_mix(h, frame);
     }

@@ -1,8 +1,8 @@
 /*
  * check_ids.h - definitions of ids and references to them
  *
- * Shapes:  a table per kind of id. A definition and a reference may come in any order; at the end
- *          what was referred to and never defined is told, in the order of first reference.
+ * Shapes:  a table per kind of id. Definitions and references may come in any order; at the end
+ *          undefined ids are reported, in the order of first reference.
  */
 #ifndef HW_TRACE_CHECK_CHECK_IDS_H
 #define HW_TRACE_CHECK_CHECK_IDS_H
@@ -10,10 +10,10 @@
 #include "trace/check/checker.h"
 
 void hw_check_table_done(struct hw_check_table *t);
-/* NULL: neither defined nor referred to. */
+/* NULL = neither defined nor referred to. */
 struct hw_check_entry *hw_check_table_find(const struct hw_check_table *t, uint64_t id);
-/* *out: the entry, NULL if it was defined before. A second meaning (another hash) is told, the first
- * stays. */
+/* *out: the entry, NULL if it was defined before. Another meaning (another hash) is reported and
+ * ignored. */
 int hw_check_define(struct hw_checker *c, struct hw_check_table *t, const char *what, uint64_t id,
                     uint64_t hash, struct hw_check_entry **out);
 int hw_check_refer(struct hw_checker *c, struct hw_check_table *t, uint64_t id);
@@ -22,7 +22,7 @@ int hw_check_entry_id(struct hw_check_table *t, struct hw_check_entry *e, uint64
 void hw_check_table_end(struct hw_checker *c, const struct hw_check_table *t,
                         enum hw_check_rule rule, const char *what, uint64_t sequence);
 
-/* Of an entry: its id (field 1), and a hash of its other fields; 0: it has none. */
+/* An entry's id (field 1), and a hash of its other fields; 0 = none. */
 uint64_t hw_check_entry_hash(struct hw_bytes message, uint64_t *id);
 
 /* ---- interned data ---- */
@@ -33,14 +33,14 @@ int hw_check_intern(struct hw_checker *c, struct hw_check_interned *in, struct h
 /* One of its entries. */
 int hw_check_intern_entry(struct hw_checker *c, struct hw_check_interned *in,
                           enum hw_check_kind kind, struct hw_bytes message);
-/* A reference of the packet at hand; 0 = none. */
+/* A reference in the current packet; iid 0 = none. */
 int hw_check_refer_interned(struct hw_checker *c, struct hw_check_sequence *s,
                             enum hw_check_kind kind, uint64_t iid);
-/* Tells what was never defined. */
+/* Reports undefined ids. */
 void hw_check_interned_end(struct hw_checker *c, const struct hw_check_interned *in,
                            uint64_t sequence);
 void hw_check_interned_free(struct hw_check_interned *in);
-/* What other readers tell a callstack by; 0: it is not defined. */
+/* A hash of what other readers identify a callstack by; 0 = undefined. */
 uint64_t hw_check_callstack_identity(struct hw_check_interned *in, uint64_t iid);
 
 #endif

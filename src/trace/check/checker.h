@@ -1,9 +1,9 @@
 /*
- * checker.h - the state that the parts of a check share, and how they tell what they find
+ * checker.h - the state that the parts of a check share, and how they report findings
  *
- * Shapes:  trace_check.c goes through the packets and hands each to the parts: check_fields.c (bytes),
- *          packet_time.c, check_ids.c (interned data), check_dumps.c, check_graph.c, system_facts.c.
- * Errors:  parts return HW_ENOMEM; findings are no errors.
+ * Shapes:  trace_check.c passes each packet to the parts: check_fields.c (bytes), packet_time.c,
+ *          check_ids.c (interned data), check_dumps.c, check_graph.c, system_facts.c.
+ * Errors:  parts return HW_ENOMEM; findings are not errors.
  */
 #ifndef HW_TRACE_CHECK_CHECKER_H
 #define HW_TRACE_CHECK_CHECKER_H
@@ -19,18 +19,18 @@
 
 struct hw_schema_message;
 
-struct hw_check_place {
+struct hw_check_pos {
     uint64_t packet, offset;
 };
 
-/* What an id means, or who asked for it first. */
+/* An id's definition, or the first reference to it. */
 struct hw_check_entry {
     uint64_t id, hash, identity;
-    struct hw_check_place at;
+    struct hw_check_pos at;
     size_t first; /* in its table's ids: what it refers to */
     uint32_t n;
     bool defined;
-    uint8_t mark; /* of a walk: 0 */
+    uint8_t mark; /* for walks over entries; 0 at first */
 };
 
 struct hw_check_table {
@@ -39,7 +39,7 @@ struct hw_check_table {
     HW_VEC(uint64_t) ids;
 };
 
-/* X(ID, field of InternedData, what one is called) */
+/* X(ID, field of InternedData, name of an entry) */
 #define HW_CHECK_INTERNED(X)                                                                       \
     X(CATEGORY, event_categories, "event category")                                                \
     X(EVENT_NAME, event_names, "event name")                                                       \
@@ -79,31 +79,31 @@ struct hw_check_sequence {
     uint64_t id; /* machine id << 32 | sequence id */
     uint32_t generation;
     struct hw_check_interned *interned; /* owned; of the generation */
-    struct hw_check_dumps *dumps;       /* owned; NULL: none so far */
-    struct hw_check_graph *graph;       /* owned; NULL: none so far */
+    struct hw_check_dumps *dumps;       /* owned; NULL = none so far */
+    struct hw_check_graph *graph;       /* owned; NULL = none so far */
 };
 
 /* A clock that a snapshot has, or that a time stamp is in. */
 struct hw_check_clock {
-    size_t parent; /* of those that snapshots tie together */
-    uint64_t last; /* what it showed */
+    size_t parent; /* union-find, of clocks that snapshots relate */
+    uint64_t last; /* its last reading */
     uint32_t id;
     bool in_snapshot, incremental, used, of_dumps;
-    struct hw_check_place at; /* first use */
-    /* Times of packets: the newest, the newest before the window at hand, the oldest in it, and
-     * what readers that sort in windows have handed on. */
-    uint64_t newest, marked, oldest, passed;
+    struct hw_check_pos at; /* first use */
+    /* Times of packets: the newest, the newest before the current window, the oldest in it, and up
+     * to where readers that sort in windows have emitted packets. */
+    uint64_t newest, marked, oldest, emitted;
 };
 
 struct hw_check_clocks {
     struct hw_map64 by_key;
     HW_VEC(struct hw_check_clock) v;
-    uint32_t trace_clock; /* 0: no snapshot says */
+    uint32_t trace_clock; /* 0 = in no snapshot */
 };
 
 struct hw_check_pid {
     int64_t pid;
-    struct hw_check_place at; /* first use */
+    struct hw_check_pos at; /* first use */
     bool used, described;
 };
 
@@ -115,26 +115,23 @@ struct hw_check_pids {
 struct hw_checker {
     const struct hw_check_options *o;
     struct hw_check_result *result;
-    struct hw_check_place at; /* the packet at hand */
+    struct hw_check_pos at; /* of the current packet */
     const struct hw_schema_message *packet_message;
-    bool told_state; /* of this packet: it refers to state that there is not */
+    bool reported_state; /* of this packet: it refers to missing state */
 
     struct hw_map64 sequence_by_id;
     HW_VEC(struct hw_check_sequence *) sequences;
     struct hw_check_clocks clocks;
-    uint32_t n_flushes; /* that ended in the window at hand */
+    uint32_t n_flushes; /* that ended in the current window */
     struct hw_check_pids pids;
 };
 
-/* At the packet at hand; at another place. */
+/* At the current packet; at another position. */
 void hw_check_found(struct hw_checker *c, enum hw_check_rule rule, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-void hw_check_found_at(struct hw_checker *c, enum hw_check_rule rule, struct hw_check_place at,
+void hw_check_found_at(struct hw_checker *c, enum hw_check_rule rule, struct hw_check_pos at,
                        const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-/* False: this rule's findings are counted, and nothing else. */
-bool hw_check_is_told(const struct hw_checker *c, enum hw_check_rule rule);
-
-/* The process has data; it is named. */
+/* The process has data; it has a name. */
 int hw_check_pid_used(struct hw_checker *c, int64_t pid);
 int hw_check_pid_described(struct hw_checker *c, int64_t pid);
 

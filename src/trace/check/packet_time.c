@@ -1,7 +1,7 @@
 /*
- * Snapshots may stand behind the times that need them, so which clocks they tie together is known at
- * the end: clocks of one snapshot are joined (union-find), and a time can be placed if its clock
- * was joined with the trace's.
+ * Snapshots may follow the times that need them, so which clocks they relate is known only at the
+ * end: clocks of one snapshot are joined (union-find), and a time can be converted if its clock is
+ * joined with the trace's.
  */
 #include "trace/check/packet_time.h"
 
@@ -16,7 +16,10 @@
 #define F(name)     HW_F_TracePacket_##name
 #define CLOCK(name) HW_V_BuiltinClock_BUILTIN_CLOCK_##name
 
-enum { FIRST_OWN = 64, FIRST_GLOBAL = 128 }; /* ids of a sequence's own clocks; of all again */
+enum {
+    FIRST_OWN = 64,
+    FIRST_GLOBAL = 128
+}; /* ids of a sequence's own clocks; of global ones again */
 
 static bool is_own(uint32_t clock)
 {
@@ -93,13 +96,13 @@ static struct reading read_clock(struct hw_bytes message)
     return out;
 }
 
-/* The wall clock may be set. */
+/* The wall clock may be set back. */
 static bool may_go_back(uint32_t clock)
 {
     return clock == CLOCK(REALTIME) || clock == CLOCK(REALTIME_COARSE);
 }
 
-static int take_clock(struct hw_checker *c, uint64_t sequence, struct reading now, size_t *joined)
+static int add_clock(struct hw_checker *c, uint64_t sequence, struct reading now, size_t *joined)
 {
     struct hw_check_clocks *t = &c->clocks;
     size_t i;
@@ -119,7 +122,7 @@ static int take_clock(struct hw_checker *c, uint64_t sequence, struct reading no
     return HW_OK;
 }
 
-static int take_snapshot(struct hw_checker *c, const struct hw_packet *p)
+static int read_snapshot(struct hw_checker *c, const struct hw_packet *p)
 {
     struct hw_pb_reader r = hw_pb_read(p->data);
     struct hw_pb_field f;
@@ -127,7 +130,7 @@ static int take_snapshot(struct hw_checker *c, const struct hw_packet *p)
     int rc = HW_OK;
     while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
         if (f.number == HW_F_ClockSnapshot_clocks && f.wire == HW_PB_BYTES)
-            rc = take_clock(c, p->sequence, read_clock(f.bytes), &joined);
+            rc = add_clock(c, p->sequence, read_clock(f.bytes), &joined);
         else if (f.number == HW_F_ClockSnapshot_primary_trace_clock && c->clocks.trace_clock == 0)
             c->clocks.trace_clock = (uint32_t)f.value;
     }
@@ -136,7 +139,7 @@ static int take_snapshot(struct hw_checker *c, const struct hw_packet *p)
 
 /* ---- packets ---- */
 
-/* Events may carry their time themselves. */
+/* Events may have their own time. */
 static bool has_own_time(struct hw_bytes event)
 {
     struct hw_pb_reader r = hw_pb_read(event);
@@ -176,25 +179,25 @@ static const char *needs_time(const struct hw_packet *p)
 /* ---- the order of time ---- */
 
 /*
- * Packets may stand in any order: readers sort them. Those that do so as they read hand on what stands
- * before the last window but one, when buffers were read and at least two flushes had ended since
- * the last time (events of the recording service). What comes later and is older they drop. Clocks
- * are looked at one by one, as what a clock shows in another is known at the end only.
+ * Packets may be in any order: readers sort them. Readers that sort while reading emit the packets
+ * before the last window but one whenever buffers were read and at least two flushes have ended
+ * since the last time (events of the recording service). They drop older packets that come later.
+ * Clocks are checked separately, as they can be converted only at the end.
  */
 
 static void end_windows(struct hw_checker *c)
 {
     for (size_t i = 0; i < c->clocks.v.n; i++) {
         struct hw_check_clock *k = &c->clocks.v.v[i];
-        if (k->marked <= k->oldest) /* else what came late holds the others back */
-            k->passed = k->marked;
+        if (k->marked <= k->oldest) /* else late packets hold the others back */
+            k->emitted = k->marked;
         k->marked = k->newest;
         k->oldest = UINT64_MAX;
     }
     c->n_flushes = 0;
 }
 
-static void take_event(struct hw_checker *c, const struct hw_packet *p)
+static void read_event(struct hw_checker *c, const struct hw_packet *p)
 {
     struct hw_pb_reader r = hw_pb_read(p->data);
     struct hw_pb_field f;
@@ -207,7 +210,7 @@ static void take_event(struct hw_checker *c, const struct hw_packet *p)
     }
 }
 
-/* Kinds that take effect where they stand. */
+/* Kinds that take effect at their position in the file are not sorted. */
 static bool is_sorted(const struct hw_packet *p)
 {
     switch (p->data_field) {
@@ -231,13 +234,13 @@ static bool is_sorted(const struct hw_packet *p)
 
 static void check_order(struct hw_checker *c, struct hw_check_clock *k, const struct hw_packet *p)
 {
-    if (k->incremental || !is_sorted(p)) /* deltas say nothing about the order */
+    if (k->incremental || !is_sorted(p)) /* deltas do not show the order */
         return;
     if (p->timestamp < k->oldest)
         k->oldest = p->timestamp;
-    if (p->timestamp < k->passed)
+    if (p->timestamp < k->emitted)
         hw_check_found(c, HW_CHECK_TIME_ORDER, "%llu in clock %u, readers are at %llu by then",
-                       (unsigned long long)p->timestamp, k->id, (unsigned long long)k->passed);
+                       (unsigned long long)p->timestamp, k->id, (unsigned long long)k->emitted);
     else if (p->timestamp > k->newest)
         k->newest = p->timestamp;
 }
@@ -248,12 +251,12 @@ int hw_check_packet_time(struct hw_checker *c, const struct hw_packet *p)
     if (what)
         hw_check_found(c, HW_CHECK_TIME_MISSING, "%s without a time stamp", what);
     if (p->data_field == F(clock_snapshot)) {
-        int rc = take_snapshot(c, p);
+        int rc = read_snapshot(c, p);
         if (rc < 0)
             return rc;
     }
     if (p->data_field == F(service_event))
-        take_event(c, p);
+        read_event(c, p);
     if (!p->has_timestamp)
         return HW_OK;
     size_t i;

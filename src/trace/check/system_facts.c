@@ -11,7 +11,7 @@
 
 #define F(name) HW_F_TracePacket_##name
 
-/* The number of a field; 0: it has none. */
+/* A numeric field; 0 if absent. */
 static uint64_t number_of(struct hw_bytes message, uint32_t field)
 {
     struct hw_pb_reader r = hw_pb_read(message);
@@ -35,7 +35,7 @@ static bool has_field(struct hw_bytes message, uint32_t field)
 
 /* ---- processes ---- */
 
-static int see_once(struct hw_checker *c, struct hw_map64 *seen, const char *what, uint64_t id)
+static int check_once(struct hw_checker *c, struct hw_map64 *seen, const char *what, uint64_t id)
 {
     uint64_t *v;
     bool fresh;
@@ -56,10 +56,10 @@ static int check_tree(struct hw_checker *c, struct hw_bytes tree)
         if (f.wire != HW_PB_BYTES)
             continue;
         if (f.number == HW_F_ProcessTree_threads) {
-            rc = see_once(c, &threads, "thread", number_of(f.bytes, HW_F_ProcessTree_Thread_tid));
+            rc = check_once(c, &threads, "thread", number_of(f.bytes, HW_F_ProcessTree_Thread_tid));
         } else if (f.number == HW_F_ProcessTree_processes) {
             uint64_t pid = number_of(f.bytes, HW_F_ProcessTree_Process_pid);
-            rc = see_once(c, &processes, "process", pid);
+            rc = check_once(c, &processes, "process", pid);
             if (!has_field(f.bytes, HW_F_ProcessTree_Process_cmdline))
                 hw_check_found(c, HW_CHECK_PROCESS_NAMELESS, "process %d", (int32_t)pid);
             else if (rc == HW_OK)
@@ -106,7 +106,7 @@ struct columns {
     bool by_name;   /* aggregated: row i has name i */
 };
 
-static void take_column(struct hw_checker *c, struct columns *t, const struct hw_pb_field *f)
+static void read_column(struct hw_checker *c, struct columns *t, const struct hw_pb_field *f)
 {
     struct hw_bytes rest = f->bytes;
     uint64_t n = 0, v;
@@ -136,7 +136,7 @@ static void check_columns(struct hw_checker *c, struct hw_bytes packed)
         if (f.number == HW_F_PackedSmaps_string_table)
             t.n_names++;
         else
-            take_column(c, &t, &f);
+            read_column(c, &t, &f);
     }
     if (t.by_name ? t.n_rows > t.n_names : t.first && t.max_name >= t.n_names)
         hw_check_found(c, HW_CHECK_MAPS_NAME, "%s %llu of %llu", t.by_name ? "row" : "name",
@@ -164,7 +164,7 @@ static int check_maps(struct hw_checker *c, struct hw_bytes maps)
 
 /* ---- statistics ---- */
 
-static void tell_stats(struct hw_checker *c, const char *message, const struct hw_pb_field *f)
+static void report_stats(struct hw_checker *c, const char *message, const struct hw_pb_field *f)
 {
     const struct hw_schema_field *field =
         hw_schema_field_by_number(hw_schema_message_find(message), f->number);
@@ -184,7 +184,7 @@ static void check_buffer(struct hw_checker *c, struct hw_bytes buffer)
         case HW_F_TraceStats_BufferStats_abi_violations:
         case HW_F_TraceStats_BufferStats_chunks_discarded:
         case HW_F_TraceStats_BufferStats_trace_writer_packet_loss:
-            tell_stats(c, "TraceStats.BufferStats", &f);
+            report_stats(c, "TraceStats.BufferStats", &f);
             break;
         default:
             break;
@@ -206,11 +206,11 @@ static void check_stats(struct hw_checker *c, struct hw_bytes stats)
         case HW_F_TraceStats_invalid_packets:
         case HW_F_TraceStats_flushes_failed:
         case HW_F_TraceStats_missed_processes:
-            tell_stats(c, "TraceStats", &f);
+            report_stats(c, "TraceStats", &f);
             break;
         case HW_F_TraceStats_final_flush_outcome:
             if (f.value == HW_V_TraceStats_FinalFlushOutcome_FINAL_FLUSH_FAILED)
-                tell_stats(c, "TraceStats", &f);
+                report_stats(c, "TraceStats", &f);
             break;
         default:
             break;

@@ -1,7 +1,7 @@
 /*
- * Each packet goes to all parts in turn. What the reader drops it tells where it is; such a packet has
- * a number, too. Per sequence there is the interned data of its generation: when the next begins,
- * and at the end of the file, what was referred to and never defined is known.
+ * Each packet is passed to all parts in turn. The reader reports what it drops and where; dropped
+ * packets have a number, too. A sequence has the interned data of its generation: when the next one
+ * begins, and at the end of the file, undefined references are known.
  */
 #include "trace/check/trace_check.h"
 
@@ -73,7 +73,7 @@ static int end_generation(struct hw_checker *c, struct hw_check_sequence *s)
     return rc;
 }
 
-/* A packet's generation is 0 while the state cannot be relied on: the last one may still go on. */
+/* A packet's generation is 0 while the state is not valid: the last one may continue after it. */
 static int follow_generation(struct hw_checker *c, struct hw_check_sequence *s,
                              const struct hw_packet *p)
 {
@@ -87,7 +87,7 @@ static int follow_generation(struct hw_checker *c, struct hw_check_sequence *s,
 
 /* ---- packets ---- */
 
-/* Of whose writer something must be known: deltas, indices, interned data. */
+/* Kinds that depend on other packets of their writer: deltas, indices, interned data. */
 static bool needs_sequence(const struct hw_packet *p)
 {
     switch (p->data_field) {
@@ -106,7 +106,7 @@ static int check_packet(struct hw_checker *c, const struct hw_packet *p)
 {
     struct hw_check_sequence *s;
     int rc = sequence_get(c, p->sequence, &s);
-    c->told_state = false;
+    c->reported_state = false;
     if (rc == HW_OK && s)
         rc = follow_generation(c, s, p);
     if (rc == HW_OK && s && p->interned.n && s->interned)
@@ -129,11 +129,11 @@ static int check_packet(struct hw_checker *c, const struct hw_packet *p)
     return p->data_field == F(heap_graph) ? hw_check_graph_packet(c, s, p) : HW_OK;
 }
 
-/* What the reader drops or passes over. */
-static void take_loss(void *ctx, enum hw_reader_loss what, uint64_t offset, uint64_t n)
+/* What the reader drops or skips. */
+static void on_loss(void *ctx, enum hw_reader_loss what, uint64_t offset, uint64_t n)
 {
     struct hw_checker *c = ctx;
-    struct hw_check_place next = {c->at.packet + 1, offset};
+    struct hw_check_pos next = {c->at.packet + 1, offset};
     unsigned long long bytes = n;
     switch (what) {
     case HW_READER_DAMAGED:
@@ -192,7 +192,7 @@ int hw_trace_check(struct hw_trace_reader *r, const struct hw_check_options *o,
     struct hw_packet p;
     int rc;
     *out = (struct hw_check_result){0};
-    hw_trace_reader_on_loss(r, take_loss, &c);
+    hw_trace_reader_on_loss(r, on_loss, &c);
     while ((rc = hw_trace_reader_next(r, &p, err)) == 1) {
         c.at.packet++;
         c.at.offset = p.offset;

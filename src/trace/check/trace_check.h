@@ -1,15 +1,16 @@
 /*
  * trace_check.h - a strict validator of traces
  *
- * Why:     readers of this format are lenient: they drop and count. Authors of traces want to know
- *          what was dropped, and where.
- * Shapes:  one pass over the packets of a reader. A finding names the packet (from 1, those in a
- *          compressed packet count, that packet does not) and its place in the file. References may
- *          stand before what they refer to, so "never defined" is told at the end of a generation,
- *          a graph or the file, with the place of the first reference.
- * Owns:    nothing of the caller's. Memory: 90 bytes an interned id of the current generations, 100 a
- *          (heap, callstack), 16 to 32 an object of the graph at hand. Time: linear in the bytes.
- * Errors:  HW_ENOMEM and those of the reader. Whatever the file holds is a finding, not an error.
+ * Why:     readers of this format are lenient: they drop and count. Authors of writers want to know
+ *          what is dropped, and where.
+ * Shapes:  one pass over a reader's packets. A finding has the packet's number (from 1; packets
+ *          inside a compressed one count, that one does not) and offset in the file. References may
+ *          precede definitions, so "never defined" is reported at the end of a generation, a graph
+ *          or the file, with the position of the first reference.
+ * Owns:    nothing of the caller's.
+ * Cost:    memory: 90 bytes per interned id of the current generations, 100 per (heap, callstack),
+ *          16 to 32 per object of the current graph. Time: linear in the bytes.
+ * Errors:  HW_ENOMEM and those of the reader. What is wrong in the file is a finding, not an error.
  * Threads: one owner at a time.
  * Source:  doc/formats/trace.md; the rules: doc/design/check.md
  */
@@ -33,11 +34,11 @@ enum hw_check_rule {
 struct hw_check_finding {
     enum hw_check_rule rule;
     uint64_t packet, offset;
-    const char *text; /* borrowed during the call; bytes of the file in it are escaped */
+    const char *text; /* borrowed during the call; bytes from the file are escaped */
 };
 
 struct hw_check_options {
-    uint64_t max_each; /* findings of a rule that are handed out; 0 = all */
+    uint64_t max_each; /* findings per rule that are reported; 0 = all */
     void (*found)(void *ctx, const struct hw_check_finding *f);
     void *ctx;
 };
