@@ -25,16 +25,16 @@ static int put(int out, struct hw_bytes b, struct hw_error *err)
 static int copy(struct hw_source *from, const char *name, int out, struct hw_error *err)
 {
     uint8_t block[1 << 16];
-    bool begun = false;
+    bool started = false;
     for (;;) {
         int64_t n = from->read(from->ctx, block, sizeof block, err);
         if (n < 0)
             return (int)n;
-        if (!begun && (n == 0 || block[0] != packet_tag))
+        if (!started && (n == 0 || block[0] != packet_tag))
             return hw_fail(err, HW_EUNSUPPORTED, 0, "'%s' is not a trace of packets", name);
         if (n == 0)
             return HW_OK;
-        begun = true;
+        started = true;
         int rc = put(out, hw_bytes_of(block, (size_t)n), err);
         if (rc < 0)
             return rc;

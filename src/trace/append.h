@@ -1,11 +1,11 @@
 /*
  * append.h - appends packets to a trace file
  *
- * Why:     names may follow what they name, so a trace with symbols is the trace's bytes followed
- *          by theirs. The command appends in place, the page writes a copy.
+ * Why:     symbols may follow what they name, so a trace with symbols is the trace's bytes followed
+ *          by packets of symbols. The command appends in place, the web page writes a copy.
  * Shapes:  only uncompressed packets can be appended to; a gzip file can be copied.
  * Errors:  HW_EUNSUPPORTED (another format), HW_ESYS, HW_EFORMAT and HW_ETRUNCATED (damaged gzip).
- * Threads: pure but for the descriptors.
+ * Threads: no state but the descriptors'.
  */
 #ifndef HW_TRACE_APPEND_H
 #define HW_TRACE_APPEND_H
@@ -16,10 +16,10 @@
 
 struct hw_error;
 
-/* Does the file begin with a packet? Does not move its position. */
+/* Does the file begin with a packet? Does not move the file position. */
 bool hw_trace_is_plain(int fd);
-/* The trace of `in`, unpacked, and the packets behind it. name: for messages. What was written of a
- * copy that failed is the caller's to remove. */
+/* Writes the trace of `in`, unpacked, and the packets after it. name: for messages. The caller
+ * removes the incomplete copy after an error. */
 int hw_trace_copy_with(int in, const char *name, struct hw_bytes packets, int out,
                        struct hw_error *err);
 

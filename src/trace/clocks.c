@@ -13,7 +13,7 @@ enum {
     FIRST_SCOPED = 64,
     FIRST_GLOBAL = 128,
     BOOTTIME = HW_V_BuiltinClock_BUILTIN_CLOCK_BOOTTIME,
-    MAX_HOPS = 64 /* clocks looked at for a way */
+    MAX_HOPS = 64 /* clocks visited in search of a path */
 };
 
 struct clock_field {
@@ -65,10 +65,10 @@ static int scale_put(struct hw_clocks *c, uint64_t key, const struct clock_field
 {
     struct hw_clock_scale row = {key, clock->unit_ns, clock->incremental,
                                  (int64_t)clock->timestamp};
-    struct hw_clock_scale *there = scale_find(c, key);
-    if (!there)
+    struct hw_clock_scale *existing = scale_find(c, key);
+    if (!existing)
         return hw_vec_push(&c->scales, row) < 0 ? HW_ENOMEM : HW_OK;
-    *there = row;
+    *existing = row;
     return HW_OK;
 }
 
@@ -104,7 +104,7 @@ void hw_clocks_pass(struct hw_clocks *c, struct hw_bytes snapshot, uint64_t sequ
         struct clock_field clock = clock_read(f.bytes);
         uint64_t key = clock_key(clock.id, sequence);
         if (key != clock.id)
-            (void)scale_put(c, key, &clock); /* there since hw_clocks_add: no allocation */
+            (void)scale_put(c, key, &clock); /* exists since hw_clocks_add: no allocation */
     }
 }
 
@@ -146,7 +146,7 @@ static int pairs_of(struct hw_clocks *c, uint64_t from, uint64_t to)
     return HW_OK;
 }
 
-/* One step between two clocks that some snapshot holds both. 1 = done, 0 = none does. */
+/* Converts between two clocks that a snapshot has both. 1 = done, 0 = no snapshot does. */
 static int step(struct hw_clocks *c, uint64_t from, uint64_t to, int64_t *ns)
 {
     int rc = pairs_of(c, from, to);
@@ -158,7 +158,7 @@ static int step(struct hw_clocks *c, uint64_t from, uint64_t to, int64_t *ns)
     return 1;
 }
 
-static bool known(const struct hw_clocks *c, uint64_t clock)
+static bool is_known(const struct hw_clocks *c, uint64_t clock)
 {
     for (size_t i = 0; i < c->points.n; i++)
         if (c->points.v[i].clock == clock)
@@ -168,10 +168,10 @@ static bool known(const struct hw_clocks *c, uint64_t clock)
 
 struct hop {
     uint64_t clock;
-    int from; /* index of the hop before; -1 */
+    int from; /* index of the previous hop; -1 = none */
 };
 
-static bool seen(const struct hop *hops, size_t n, uint64_t clock)
+static bool is_visited(const struct hop *hops, size_t n, uint64_t clock)
 {
     for (size_t i = 0; i < n; i++)
         if (hops[i].clock == clock)
@@ -179,15 +179,15 @@ static bool seen(const struct hop *hops, size_t n, uint64_t clock)
     return false;
 }
 
-/* Breadth first from `from`. Gives the clocks after it on the shortest way; 0 = no way. */
-static size_t find_way(const struct hw_clocks *c, uint64_t from, uint64_t to, uint64_t *way)
+/* Breadth first from `from`. Gives the clocks after it on the shortest path; 0 = no path. */
+static size_t find_path(const struct hw_clocks *c, uint64_t from, uint64_t to, uint64_t *path)
 {
     struct hop hops[MAX_HOPS] = {{from, -1}};
     size_t n = 1, length = 0;
     for (size_t at = 0; at < n; at++) {
         if (hops[at].clock == to) {
             for (int i = (int)at; hops[i].from >= 0; i = hops[i].from)
-                way[length++] = hops[i].clock;
+                path[length++] = hops[i].clock;
             return length; /* last step first */
         }
         for (size_t i = 0; i < c->points.n; i++) {
@@ -198,7 +198,7 @@ static size_t find_way(const struct hw_clocks *c, uint64_t from, uint64_t to, ui
             while (j > 0 && c->points.v[j - 1].snapshot == snapshot)
                 j--;
             for (; j < c->points.n && c->points.v[j].snapshot == snapshot; j++)
-                if (n < MAX_HOPS && !seen(hops, n, c->points.v[j].clock))
+                if (n < MAX_HOPS && !is_visited(hops, n, c->points.v[j].clock))
                     hops[n++] = (struct hop){c->points.v[j].clock, (int)at};
         }
     }
@@ -228,16 +228,16 @@ int hw_clocks_convert(struct hw_clocks *c, uint32_t clock_id, uint64_t sequence,
     int64_t ns = from == clock_id ? (int64_t)value : scaled(c, from, value);
     int rc = step(c, from, to, &ns);
     if (rc == 0) {
-        uint64_t way[MAX_HOPS];
-        if (!known(c, from))
+        uint64_t path[MAX_HOPS];
+        if (!is_known(c, from))
             return HW_CLOCK_UNKNOWN_SOURCE;
-        if (!known(c, to))
+        if (!is_known(c, to))
             return HW_CLOCK_UNKNOWN_TARGET;
-        size_t n = find_way(c, from, to, way);
+        size_t n = find_path(c, from, to, path);
         if (n == 0)
             return HW_CLOCK_NO_PATH;
-        while (n-- > 0 && (rc = step(c, from, way[n], &ns)) == 1)
-            from = way[n];
+        while (n-- > 0 && (rc = step(c, from, path[n], &ns)) == 1)
+            from = path[n];
     }
     if (rc < 0)
         return rc;

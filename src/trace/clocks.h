@@ -2,8 +2,8 @@
  * clocks.h - converts time stamps to the trace's clock
  *
  * Why:     heap dumps carry CLOCK_MONOTONIC_COARSE; everything else of a trace is on one time axis.
- * Shapes:  feed all snapshots, then convert: by the latest snapshot that holds both clocks and is
- *          not after the time stamp (the earliest for older ones), over several clocks if need be.
+ * Shapes:  add all snapshots, then convert: by the latest snapshot that has both clocks and is not
+ *          after the time stamp (the earliest for older ones), via other clocks if necessary.
  * Errors:  hw_clocks_convert returns a positive enum hw_clock_failure if there is no conversion.
  * Threads: one owner at a time.
  * Source:  doc/formats/trace.md, "Clocks"
@@ -34,7 +34,7 @@ struct hw_clock_pair {
     int64_t from_ns, to_ns;
 };
 
-/* What a sequence-scoped clock says of its time stamps. */
+/* The unit and encoding of a sequence-scoped clock's time stamps. */
 struct hw_clock_scale {
     uint64_t clock;
     uint64_t unit_ns;
@@ -46,7 +46,7 @@ struct hw_clocks {
     HW_VEC(struct hw_clock_point) points; /* in order of snapshots */
     HW_VEC(struct hw_clock_scale) scales;
     uint32_t n_snapshots;
-    uint32_t trace_clock; /* 0: no snapshot told */
+    uint32_t trace_clock; /* 0 = in no snapshot */
 
     uint64_t cached_from, cached_to; /* of pairs */
     HW_VEC(struct hw_clock_pair) pairs;
@@ -54,7 +54,7 @@ struct hw_clocks {
 
 void hw_clocks_done(struct hw_clocks *c);
 int hw_clocks_add(struct hw_clocks *c, struct hw_bytes snapshot, uint64_t sequence);
-/* An incremental clock counts from its latest snapshot: call at each one while converting. */
+/* An incremental clock counts from its latest snapshot: call for each one while converting. */
 void hw_clocks_pass(struct hw_clocks *c, struct hw_bytes snapshot, uint64_t sequence);
 /* enum hw_clock_failure, or < 0. clock_id 0 = the trace's clock already. */
 int hw_clocks_convert(struct hw_clocks *c, uint32_t clock_id, uint64_t sequence, uint64_t value,

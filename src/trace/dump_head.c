@@ -1,4 +1,4 @@
-/* What a heap dump says of its process and heap, before its samples. */
+/* The fields of a heap dump about its process and heap, before its samples. */
 #include "codec/pb.h"
 #include "schema/fields.h"
 #include "trace/profile_writer.h"

@@ -74,7 +74,7 @@ static int write_object(struct job *j, uint32_t o)
             return HW_ENOMEM;
     }
     out.refs = j->refs.v;
-    out.names = named ? j->ref_names.v : NULL; /* elements of arrays have none */
+    out.names = named ? j->ref_names.v : NULL; /* array elements have no names */
     out.n_refs = j->refs.n;
     j->sums.objects++;
     j->sums.refs += j->refs.n;
@@ -131,7 +131,7 @@ static int write_frame(struct job *j, hw_frame_id id)
 
 _Static_assert((int)HW_ROOT_COMPILED_CODE == (int)HW_WRITTEN_ROOT_COMPILED_CODE, "one number");
 
-/* Frames are numbered as they are met. */
+/* Frames are numbered in order of first use. */
 static int write_holders(struct job *j)
 {
     struct hw_map64 number = {0};
@@ -164,7 +164,7 @@ static int write_holders(struct job *j)
     return rc;
 }
 
-static void choose(struct job *j, const char *const *ignored, size_t n_ignored)
+static void mark_left_out(struct job *j, const char *const *ignored, size_t n_ignored)
 {
     for (uint32_t c = 0; c < j->g->n_classes; c++)
         for (size_t i = 0; i < n_ignored; i++)
@@ -182,7 +182,7 @@ int hw_graph_write_model(struct hw_graph_writer *w, const struct hw_heap_graph *
     j.left_out = calloc((size_t)g->n_classes + 1, sizeof *j.left_out);
     int rc = j.names && j.left_out ? hw_graph_writer_reset(w, err) : HW_ENOMEM;
     if (rc == 0) {
-        choose(&j, ignored, n_ignored);
+        mark_left_out(&j, ignored, n_ignored);
         rc = name_fields(&j);
     }
     for (uint32_t o = 0; o < g->n_objects && rc == 0; o++)

@@ -1,9 +1,9 @@
 /*
- * The file: pieces of at most PIECE bytes or so, each a length and that many bytes of HeapGraph's
- * fields. A piece becomes one packet, to which pid, index and `continued` are added.
+ * The file: pieces of about PIECE bytes, each a length and that many bytes of HeapGraph's fields. A
+ * piece becomes one packet, to which pid, index and `continued` are added.
  *
- * An object is some ten bytes, so lengths are minimal varints, not the four bytes that hw_pb leaves
- * open; references have a base where that makes them shorter.
+ * An object is some ten bytes, so lengths are minimal varints, not the four bytes that hw_pb
+ * reserves; references have a base where that makes them shorter.
  */
 #include "trace/graph_writer.h"
 
@@ -30,17 +30,17 @@ enum { PIECE = 1 << 18, N_ROOTS = HW_WRITTEN_ROOT_COMPILED_CODE, HEAP_APP = 1 };
 struct hw_graph_writer {
     int fd; /* owned */
     bool failed;
-    bool typed; /* heap type was said */
+    bool typed; /* the heap type was written */
     uint64_t last_id;
-    uint64_t made_up;        /* first number of such; 0 = none */
-    struct hw_pb piece, one; /* fields of HeapGraph; of one message in it */
+    uint64_t made_up;        /* first id of made-up objects; 0 = none */
+    struct hw_pb piece, one; /* fields of HeapGraph; one message in it */
     struct hw_strings *names;
     size_t n_names_written;
     HW_VEC(uint64_t) sizes; /* of a type's first object, by type; 0 = none yet */
     HW_VEC(uint64_t) roots[N_ROOTS];
 };
 
-/* A file that ends with us: on disk where there is room for such files, else in memory. */
+/* A file that is deleted when we exit: on disk if there is room for such files, else in memory. */
 static int open_file(struct hw_error *err)
 {
     int fd = hw_fd_temp("/var/tmp");
@@ -109,7 +109,7 @@ static int end_piece(struct hw_graph_writer *w)
     return rc;
 }
 
-/* The message in `one` as a field of HeapGraph. */
+/* Adds the message in `one` as a field of HeapGraph. */
 static int put(struct hw_graph_writer *w, uint32_t field)
 {
     hw_pb_bytes(&w->piece, field, w->one.buf.p ? w->one.buf.p : "", w->one.buf.n);
@@ -145,7 +145,7 @@ static void put_packed(struct hw_pb *pb, uint32_t field, const uint64_t *v, size
         hw_pb_raw_varint(pb, v[i] ? v[i] - base : 0);
 }
 
-/* 0, or one less than the smallest when that makes the object shorter. */
+/* One less than the smallest reference if that makes the object shorter, else 0. */
 static uint64_t base_of(const uint64_t *v, size_t n)
 {
     uint64_t least = UINT64_MAX;
@@ -158,7 +158,7 @@ static uint64_t base_of(const uint64_t *v, size_t n)
     return packed_bytes(v, n, base) + 1 + varint_bytes(base) < packed_bytes(v, n, 0) ? base : 0;
 }
 
-/* The size of a type's objects; the first one's is kept. */
+/* The size of a type's first object, which is that of the type. */
 static int size_of_type(struct hw_graph_writer *w, uint32_t type, uint64_t bytes, uint64_t *out)
 {
     while (w->sizes.n <= type)
@@ -320,7 +320,7 @@ int hw_graph_writer_type(struct hw_graph_writer *w, const struct hw_written_type
     return put(w, HW_F_HeapGraph_types);
 }
 
-/* ---- into the trace ---- */
+/* ---- commit ---- */
 
 static int write_packet(struct hw_trace_writer *trace, uint32_t sequence, uint64_t boottime_ns,
                         int32_t pid, uint64_t index, bool more, uint64_t heap_bytes,

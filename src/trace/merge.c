@@ -43,7 +43,7 @@ static int id_of(struct append *a, uint64_t sequence, uint64_t *out)
     return rc;
 }
 
-/* The packet's fields as they are, but for the sequence's number. */
+/* Copies the packet's fields unchanged, except for the sequence id. */
 static int copy_packet(struct append *a, const struct hw_packet *p)
 {
     struct hw_pb_reader r = hw_pb_read(p->bytes);
@@ -69,9 +69,9 @@ static int copy_packet(struct append *a, const struct hw_packet *p)
     return HW_OK;
 }
 
-/* ---- inputs next to each other ---- */
+/* ---- merging inputs ---- */
 
-/* What clock BOOTTIME shows in a packet. False: none, or not in a snapshot of the clocks. */
+/* BOOTTIME in a clock snapshot. False: another packet, or a snapshot without this clock. */
 static bool boot_time(const struct hw_packet *p, uint64_t *out)
 {
     struct hw_pb_reader r = hw_pb_read(p->data);
@@ -96,14 +96,14 @@ static bool boot_time(const struct hw_packet *p, uint64_t *out)
     return false;
 }
 
-/* An input. Its next packet begins a part, which lasts until the next snapshot. */
+/* An input. Its next packet begins a part, which extends to the next snapshot. */
 struct source {
     struct hw_trace_merge_input *in; /* borrowed */
     uint64_t at;                     /* the part's time */
     struct hw_trace_reader *reader;  /* NULL = not open */
     int own;                         /* its descriptor, if it is ours */
-    struct hw_packet held;
-    bool has_held, ended;
+    struct hw_packet next;           /* the snapshot that begins the next part */
+    bool has_next, ended;
     struct append to;
 };
 
@@ -123,18 +123,18 @@ static void close_source(struct source *s)
     s->own = -1;
 }
 
-static int begin(struct source *s, struct hw_trace_merge *m, struct hw_error *err)
+static int start_source(struct source *s, struct hw_trace_merge *m, struct hw_error *err)
 {
     struct hw_packet p;
     s->to.m = m;
     int rc = open_source(s, err);
     while (rc == 0 && hw_trace_reader_next(s->reader, &p, err) == 1 && !boot_time(&p, &s->at)) {
     }
-    close_source(s); /* most wait for a long time */
+    close_source(s); /* most are not needed for a long time */
     return rc;
 }
 
-static void end(struct source *s)
+static void end_source(struct source *s)
 {
     if (s->reader)
         s->in->stats = *hw_trace_reader_stats(s->reader);
@@ -148,27 +148,27 @@ static void end(struct source *s)
 static int copy_part(struct source *s, struct hw_error *err)
 {
     int rc = s->reader ? HW_OK : open_source(s, err);
-    bool first = !s->has_held;
-    if (rc == 0 && s->has_held)
-        rc = copy_packet(&s->to, &s->held);
-    s->has_held = false;
+    bool first = !s->has_next;
+    if (rc == 0 && s->has_next)
+        rc = copy_packet(&s->to, &s->next);
+    s->has_next = false;
     int got = 0;
-    while (rc == 0 && (got = hw_trace_reader_next(s->reader, &s->held, err)) == 1) {
+    while (rc == 0 && (got = hw_trace_reader_next(s->reader, &s->next, err)) == 1) {
         uint64_t at;
-        if (boot_time(&s->held, &at) && !first) {
+        if (boot_time(&s->next, &at) && !first) {
             s->at = at > s->at ? at : s->at;
-            s->has_held = true;
+            s->has_next = true;
             break;
         }
-        first &= s->held.data_field != HW_F_TracePacket_clock_snapshot;
-        rc = copy_packet(&s->to, &s->held);
+        first &= s->next.data_field != HW_F_TracePacket_clock_snapshot;
+        rc = copy_packet(&s->to, &s->next);
         if (rc == 0 && s->to.buf.n >= FLUSH_BYTES)
             rc = flush(&s->to, err);
     }
     if (rc == 0)
         rc = got < 0 ? got : flush(&s->to, err);
-    if (!s->has_held)
-        end(s);
+    if (!s->has_next)
+        end_source(s);
     return rc;
 }
 
@@ -188,13 +188,13 @@ int hw_trace_merge(struct hw_trace_merge *m, struct hw_trace_merge_input *in, si
     int rc = s ? HW_OK : hw_fail(err, HW_ENOMEM, 0, "cannot merge");
     for (size_t i = 0; rc == 0 && i < n; i++) {
         s[i] = (struct source){.in = &in[i], .own = -1};
-        rc = begin(&s[i], m, err);
+        rc = start_source(&s[i], m, err);
     }
     while (rc == 0 && (next = earliest(s, n)))
         rc = copy_part(next, err);
     for (size_t i = 0; s && i < n; i++)
         if (s[i].in && !s[i].ended)
-            end(&s[i]);
+            end_source(&s[i]);
     free(s);
     return rc;
 }

@@ -35,7 +35,7 @@ enum hw_frame_kind hw_packet_frame_read(struct hw_bytes b, uint64_t left,
     return n > HW_TRACE_MAX_PACKET ? HW_FRAME_BAD : HW_FRAME_PACKET;
 }
 
-/* Fields that are no member of the oneof `data`. */
+/* Is the field a member of the oneof `data`? */
 static bool is_data(uint32_t number)
 {
     switch (number) {
@@ -68,13 +68,12 @@ static uint32_t clock_of_defaults(struct hw_bytes defaults)
     return clock;
 }
 
-void hw_packet_take_field(const struct hw_pb_field *f, struct hw_packet *p,
+void hw_packet_read_field(const struct hw_pb_field *f, struct hw_packet *p,
                           struct hw_packet_common *c)
 {
     if (is_data(f->number)) {
         if (f->wire == HW_PB_BYTES) {
-            /* Field 1 is Trace.packet again one level too deep, or ftrace events, which then
-             * would be alone. */
+            /* Field 1 is Trace.packet one level too deep, or ftrace events, which come alone. */
             if (p->data_field && f->number == HW_F_Trace_packet)
                 c->swallowed = true;
             p->data_field = f->number;
@@ -133,7 +132,7 @@ bool hw_packet_read(struct hw_bytes bytes, struct hw_packet *p, struct hw_packet
     *p = (struct hw_packet){.bytes = bytes};
     *c = (struct hw_packet_common){0};
     while ((rc = hw_pb_next(&r, &f)) == 1)
-        hw_packet_take_field(&f, p, c);
+        hw_packet_read_field(&f, p, c);
     p->sequence = (uint64_t)c->machine_id << 32 | c->sequence_id;
     return rc == 0;
 }
@@ -150,7 +149,7 @@ bool hw_packet_is_plausible(struct hw_bytes body)
         const struct hw_schema_field *known = hw_schema_field_by_number(m, f.number);
         if (!known || hw_schema_wire(known) != f.wire)
             return false;
-        hw_packet_take_field(&f, &p, &c);
+        hw_packet_read_field(&f, &p, &c);
     }
     return rc == 0 && c.has_owner && c.sequence_id != 0;
 }

@@ -1,9 +1,9 @@
 /*
- * packet.h - one packet of a trace: where it ends, and its fields that every kind has
+ * packet.h - one packet of a trace: where it ends, and the fields that all kinds have
  *
- * Why:     the reader (reader.c) goes through a file; what a packet's bytes say, and whether they
- *          are a packet at all, needs no file.
- * Shapes:  Trace is a row of `packet` fields: a tag, a length, a TracePacket.
+ * Why:     reader.c reads a file; decoding a packet's bytes, and deciding whether they are a packet
+ *          at all, needs no file.
+ * Shapes:  Trace is a sequence of `packet` fields: a tag, a length, a TracePacket.
  */
 #ifndef HW_TRACE_PACKET_H
 #define HW_TRACE_PACKET_H
@@ -21,7 +21,7 @@ struct hw_pb_field;
 
 enum hw_frame_kind {
     HW_FRAME_PACKET, /* body is a TracePacket */
-    HW_FRAME_OTHER,  /* some other field of Trace: step over it */
+    HW_FRAME_OTHER,  /* another field of Trace: skip it */
     HW_FRAME_SHORT,  /* the input ends inside it */
     HW_FRAME_BAD
 };
@@ -31,22 +31,22 @@ struct hw_packet_frame {
     uint64_t n;  /* bytes of the body */
 };
 
-/* What stands at the start of b; `left` bytes remain in the file, b may be fewer. */
+/* What is at the start of b; `left` bytes remain in the file, b may be fewer. */
 enum hw_frame_kind hw_packet_frame_read(struct hw_bytes b, uint64_t left,
                                         struct hw_packet_frame *out);
 
-/* What the reader needs of a packet and its caller does not. */
+/* Fields of a packet that the reader needs and its caller does not. */
 struct hw_packet_common {
     uint32_t sequence_id, machine_id, flags, defaults_clock;
     bool cleared, dropped, first, has_owner;
-    bool swallowed; /* it holds what looks like further packets: its length is too long */
+    bool swallowed; /* it contains what looks like further packets: its length is too long */
 };
 
-void hw_packet_take_field(const struct hw_pb_field *f, struct hw_packet *p,
+void hw_packet_read_field(const struct hw_pb_field *f, struct hw_packet *p,
                           struct hw_packet_common *c);
-/* False: damaged. */
+/* False if it is damaged. */
 bool hw_packet_read(struct hw_bytes bytes, struct hw_packet *p, struct hw_packet_common *c);
-/* Would somebody have written this as a packet? Asked only while searching. */
+/* Does this look like a written packet? Used only to find the next packet after damage. */
 bool hw_packet_is_plausible(struct hw_bytes body);
 
 #endif

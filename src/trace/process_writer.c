@@ -122,8 +122,8 @@ int hw_trace_process_stats(struct hw_trace_writer *w, uint32_t sequence, uint64_
 /* ---- memory maps ---- */
 
 /*
- * Rows of the packed table. String 0 is "" in both forms. Aggregated, row i is of string i, so that
- * row 0 stands for nameless maps and counts 0 where there are none.
+ * Rows of the packed table. String 0 is "" in both forms. If aggregated, row i is of string i, so
+ * row 0 stands for unnamed maps and has count 0 if there are none.
  */
 struct smaps_row {
     hw_str_id name;

@@ -1,9 +1,9 @@
 /*
  * process_writer.h - packets about whole processes: tree, counters, memory maps, packages
  *
- * Why:     the recorder collects the numbers from /proc; which field of which message they go into
- *          has its home here.
- * Shapes:  one packet a call, on the sequence given (hw_trace_writer_sequence; one per data
+ * Why:     the recorder collects the numbers from /proc; only this code knows which field of which
+ *          message they go into.
+ * Shapes:  one packet per call, on the given sequence (hw_trace_writer_sequence; one per data
  *          source).
  * Units:   kB are KiB as in /proc; HW_ABSENT leaves a number out.
  * Owns:    nothing; strings and arrays are borrowed for the call.
@@ -91,7 +91,7 @@ enum hw_vma_column {
 struct hw_vma {
     const char *name; /* "" = anonymous */
     uint64_t kb[HW_VMA_COLUMN_COUNT];
-    uint64_t n_mappings; /* that these are the sums of; 0 = one */
+    uint64_t n_mappings; /* whose sums these are; 0 = one */
 };
 
 /* columns 0 = HW_VMA_DEFAULT. aggregate: one entry per name, in order of first appearance. */
@@ -99,7 +99,7 @@ int hw_trace_smaps(struct hw_trace_writer *w, uint32_t sequence, uint64_t bootti
                    const struct hw_vma *vmas, size_t n, uint32_t columns, bool aggregate,
                    struct hw_error *err);
 
-/* One mapping, with its place. Of kb: size, swap, shared, private, locked, pss. */
+/* One mapping, with its address. Of kb: size, swap, shared, private, locked, pss. */
 struct hw_trace_region {
     const char *name; /* "" = anonymous */
     uint64_t start;
@@ -124,12 +124,12 @@ struct hw_java_frame {
     uint32_t line;             /* 0 = unknown */
 };
 
-struct hw_java_oome { /* the heap graph that follows was taken when memory had run out */
+struct hw_java_oome { /* the heap graph that follows was taken at an OutOfMemoryError */
     int32_t pid;
     uint64_t allocation_size; /* that failed; 0 = unknown */
     uint64_t free_bytes;      /* HW_ABSENT */
     const char *message;
-    const struct hw_java_frame *frames; /* of the thread that found none, the innermost first */
+    const struct hw_java_frame *frames; /* of the thread whose allocation failed, leaf first */
     size_t n_frames;
 };
 
@@ -150,7 +150,7 @@ int hw_trace_packages_list(struct hw_trace_writer *w, uint32_t sequence, uint64_
 struct hw_malloc_info {
     int32_t pid;
     uint64_t arena_bytes, mmap_bytes, in_use_bytes, free_bytes, releasable_bytes;
-    uint64_t live_bytes, rounding_bytes; /* of the books at that call; HW_ABSENT */
+    uint64_t live_bytes, rounding_bytes; /* our own figures at that call; HW_ABSENT */
 };
 
 int hw_trace_malloc_info(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
@@ -187,9 +187,8 @@ int hw_trace_exit_status(struct hw_trace_writer *w, uint32_t sequence, uint64_t 
                          int32_t pid, uint32_t status, struct hw_error *err);
 
 /*
- * A moment that somebody named: an instant event of category HW_MARK_CATEGORY on a track of the
- * whole trace, so that other readers draw it, too. describe: writes that track's name before it,
- * once a trace.
+ * A mark: an instant event of category HW_MARK_CATEGORY on a track of the whole trace, so other
+ * readers draw it, too. describe: writes that track's name before it, once per trace.
  */
 #define HW_MARK_CATEGORY "heapwise.mark"
 int hw_trace_mark(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,

@@ -1,8 +1,8 @@
 /*
  * Strings are numbered over the whole sequence: their iid is their id in `strings`, so that iid 0
- * is "" as readers expect, and bit k of sent[id] says that it went out as a string of kind k.
- * Mappings, frames and callstacks get iids from 1 when first used; of each target there is the
- * vector id -> iid.
+ * is "" as readers expect, and bit k of sent[id] is set if it was written as a string of kind k.
+ * Mappings, frames and callstacks get iids from 1 when first used; each target has vectors id ->
+ * iid.
  */
 #include "trace/profile_tables.h"
 
@@ -52,10 +52,10 @@ void hw_profile_iids_done(struct hw_profile_iids *x)
     hw_vec_done(&x->mappings);
     hw_vec_done(&x->frames);
     hw_vec_done(&x->sites);
-    hw_map64_done(&x->told);
+    hw_map64_done(&x->identities);
 }
 
-/* One target's callsites, and what was sent of them. */
+/* One target's callsites, and the iids written for them. */
 struct run {
     struct hw_profile_tables *t;
     struct hw_profile_iids *x;
@@ -64,7 +64,7 @@ struct run {
 
 static int string_iid(const struct run *r, hw_str_id id, enum string_kind kind, uint64_t *out)
 {
-    /* The table of the target is only read: const cast away for the accessor's sake. */
+    /* The target's table is only read; the accessor takes a non-const pointer. */
     const struct hw_strings *from = hw_callsites_strings((struct hw_callsites *)(uintptr_t)r->cs);
     struct hw_bytes text = hw_strings_get(from, id);
     hw_str_id mine;
@@ -126,26 +126,26 @@ static int mapping_iid(const struct run *r, hw_mapping_id id, uint64_t *out)
 }
 
 /*
- * Readers tell frames of one mapping by address and name, and those of no mapping by name, file and
- * line. Two frames that are one for them make two callstacks one, whose figures they refuse. So
- * code that has an address and no mapping is in a mapping without a name.
+ * Readers identify frames of a mapping by address and name, and those without a mapping by name,
+ * file and line. If two frames are the same to them, so are two callstacks, whose values they then
+ * reject. So code with an address but no mapping is put into an unnamed mapping.
  */
 static int mapping_of_frame(const struct run *r, const struct hw_frame *f, uint64_t *out)
 {
     if (f->mapping.v != HW_ID_NONE || f->rel_pc == 0)
         return mapping_iid(r, f->mapping, out);
-    if (r->t->nameless == 0) {
-        r->t->nameless = ++r->t->last_mapping;
+    if (r->t->unnamed == 0) {
+        r->t->unnamed = ++r->t->last_mapping;
         hw_pb_begin(&r->t->interned, HW_F_InternedData_mappings);
-        hw_pb_uint(&r->t->interned, HW_F_Mapping_iid, r->t->nameless);
+        hw_pb_uint(&r->t->interned, HW_F_Mapping_iid, r->t->unnamed);
         hw_pb_end(&r->t->interned);
     }
-    *out = r->t->nameless;
+    *out = r->t->unnamed;
     return HW_OK;
 }
 
-/* Of a function without an address one that is made of its file and line, the same in every trace.
- * If another frame has that: another one. */
+/* The address of a function without one is made of its file and line, the same in every trace; if
+ * another frame has that address, another one is made. */
 static int address_of(const struct run *r, const struct hw_frame *f, uint64_t mapping,
                       uint64_t name, uint64_t *out)
 {
@@ -156,12 +156,12 @@ static int address_of(const struct run *r, const struct hw_frame *f, uint64_t ma
     bool fresh;
     *out = f->rel_pc ? f->rel_pc : (of_file >> 33) << 20 | (f->line & 0xfffff);
     if (mapping == 0) {
-        *out = 0; /* these are told apart by file and line */
+        *out = 0; /* readers identify these by file and line */
         return HW_OK;
     }
     for (;;) {
         uint64_t key = hw_hash_mix(hw_hash_mix(mapping, name), *out);
-        if (hw_map64_at(&r->x->told, key, &whole, &fresh) < 0)
+        if (hw_map64_at(&r->x->identities, key, &whole, &fresh) < 0)
             return HW_ENOMEM;
         if (fresh)
             *whole = mine;

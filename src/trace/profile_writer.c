@@ -30,7 +30,7 @@ enum { SPLIT_BYTES = 400000 };
 #define F_SAMPLE(name)  HW_F_ProfilePacket_HeapSample_##name
 #define F_PROCESS(name) HW_F_ProfilePacket_ProcessHeapSamples_##name
 
-/* What one heap's callsites looked like when last written: a hash of the four values. */
+/* The values of a heap's callsites when last written: a hash of the four of each. */
 struct heap_state {
     char *name; /* owned */
     struct hw_map64 last;
@@ -158,7 +158,7 @@ static int flush_interned(struct hw_profile_writer *p, struct hw_error *err)
     return rc;
 }
 
-/* The samples so far, with the head before them; none: the packet that ends a dump. */
+/* Writes the samples so far, after the head; last: the packet that ends a dump, without samples. */
 static int flush_samples(struct hw_profile_writer *p, bool last, struct hw_error *err)
 {
     struct hw_bytes b = hw_pb_view(&p->samples);
@@ -201,7 +201,7 @@ int hw_profile_begin(struct hw_profile_writer *p, const struct hw_dump_head *hea
     return HW_OK;
 }
 
-/* True when the callsite has to be listed; remembers what is written now. */
+/* *out: the callsite must be listed. Stores the values as written. */
 static int changed(struct hw_profile_writer *p, const struct hw_dump_sample *s, bool *out)
 {
     struct hw_map64 *last = &p->source->heaps.v[p->heap].last;
@@ -227,7 +227,8 @@ static void put_variance(struct hw_pb *pb, uint32_t field, double v)
         hw_pb_float(pb, field, (float)v);
 }
 
-/* Most of what is rare was never freed: then two of them say nothing new. */
+/* The last two are written only if they exceed those of what is live: most rare allocations were
+ * never freed. */
 static void put_variances(struct hw_pb *pb, const struct hw_dump_sample *s)
 {
     put_variance(pb, F_SAMPLE(variance_objects), s->variance_objects);
@@ -326,7 +327,7 @@ int hw_profile_refused(struct hw_profile_writer *p, uint64_t pid, uint64_t inter
     hw_pb_begin(pb, HW_F_TracePacket_profile_packet);
     hw_pb_begin(pb, HW_F_ProfilePacket_process_dumps);
     hw_pb_uint(pb, F_PROCESS(pid), pid);
-    hw_pb_uint(pb, F_PROCESS(rejected_concurrent), 1); /* what other readers know for "not had" */
+    hw_pb_uint(pb, F_PROCESS(rejected_concurrent), 1); /* for other readers: not recorded */
     hw_pb_uint(pb, F_PROCESS(timestamp), hw_now_monotonic_coarse_ns());
     hw_pb_str(pb, F_PROCESS(heap_name), "libc.malloc");
     hw_pb_uint(pb, F_PROCESS(sampling_interval_bytes), interval_bytes);
@@ -373,7 +374,7 @@ int hw_profile_links(struct hw_profile_writer *p, uint64_t pid, uint64_t graph_b
                      const struct hw_dump_link *links, size_t n, const struct hw_callsites *cs,
                      uint64_t cs_key, struct hw_error *err)
 {
-    enum { IN_A_PACKET = 8192 };
+    enum { LINKS_PER_PACKET = 8192 };
     int rc = source_get(p, cs_key, &p->source);
     size_t at = 0;
     p->cs = cs;
@@ -382,7 +383,7 @@ int hw_profile_links(struct hw_profile_writer *p, uint64_t pid, uint64_t graph_b
         struct hw_pb *pb = hw_trace_begin(p->trace, p->sequence, graph_boottime_ns);
         hw_pb_begin(pb, HW_F_TracePacket_managed_links);
         hw_pb_uint(pb, HW_F_ManagedLinks_pid, pid);
-        for (size_t i = 0; rc == HW_OK && i < IN_A_PACKET && at < n; i++)
+        for (size_t i = 0; rc == HW_OK && i < LINKS_PER_PACKET && at < n; i++)
             rc = put_link(p, pb, &links[at++]);
         hw_pb_end(pb);
         int ended = hw_trace_end(p->trace, err);

@@ -1,11 +1,10 @@
 /*
  * profile_writer.h - one heap dump → ProfilePackets and their interned data
  *
- * Why:     the rules of how a dump is written (index, continued, interning once per sequence,
- *          packets below 400 000 bytes, cumulative values, unchanged callstacks left out) have one
- *          home.
+ * Why:     all rules for writing a dump are here: index, continued, interning once per sequence,
+ *          packets below 400 000 bytes, cumulative values, unchanged callstacks left out.
  * Shapes:  begin → any number of samples → end, per (process, heap). Callsites belong to a
- *          hw_callsites of that process; interned ids are kept per hw_profile_source.
+ *          hw_callsites of that process; interned ids are kept per cs_key.
  * Errors:  those of trace/writer.h.
  * Source:  doc/formats/trace.md, "Native dumps"
  */
@@ -34,11 +33,11 @@ struct hw_dump_head {
         hit_guardrail;
     uint32_t client_error; /* ClientError of the format: 0, 1, 2 */
     bool at_max;           /* samples carry max values */
-    bool list_all;         /* the last dump: callstacks unchanged since the previous one too */
+    bool list_all;         /* the last dump: also callstacks unchanged since the previous one */
     bool checkpoint;
     bool keeps_peak;     /* a maximum between dumps gets a dump of its own */
     bool has_rounding;   /* samples have what the allocator adds to the live bytes */
-    bool all_variances;  /* samples have the variances of all figures, not of live bytes alone */
+    bool all_variances;  /* samples have the variances of all values, not only of live bytes */
     const char *trigger; /* "end", "continuous", "signal", …; NULL = none */
     uint64_t lost_samples, lost_slices;
     const char *lost_reason; /* NULL = none */
@@ -67,19 +66,19 @@ int hw_profile_writer_new(struct hw_trace_writer *w, struct hw_profile_writer **
 void hw_profile_writer_free(struct hw_profile_writer *p);
 
 /*
- * Give every callsite's values at each dump; what did not change since this heap's previous dump is
- * left out here. Frames' names must be set before their first dump: they are written once.
- * cs_key: one for each set of callsites (one per target): interned ids do not mix.
+ * Pass every callsite's values at each dump; those unchanged since this heap's previous dump are
+ * left out here. Names of frames must be set before their first dump: they are written once.
+ * cs_key: one for each set of callsites (one per target), which have separate interned ids.
  */
 int hw_profile_begin(struct hw_profile_writer *p, const struct hw_dump_head *head,
                      const struct hw_callsites *cs, uint64_t cs_key, struct hw_error *err);
 int hw_profile_sample(struct hw_profile_writer *p, const struct hw_dump_sample *s,
                       struct hw_error *err);
 int hw_profile_end(struct hw_profile_writer *p, struct hw_error *err);
-/* Instead of the end: what was given so far is in the file, and readers see that more was to come,
- * unless another dump of the sequence ends. is_checkpoint: such a one stands for this one. */
+/* Instead of the end: the samples so far are written, and readers see that more were to come,
+ * unless another dump of the sequence ends. is_checkpoint: that dump then includes this one. */
 int hw_profile_cut(struct hw_profile_writer *p, bool is_checkpoint, struct hw_error *err);
-/* The target is gone: forget what was interned for it (ids are not used again). */
+/* The target is gone: drops what was interned for it (ids are not reused). */
 void hw_profile_forget(struct hw_profile_writer *p, uint64_t cs_key);
 
 /* A sample of this process that belongs to a block of its heap graph. */
@@ -88,12 +87,12 @@ struct hw_dump_link {
     hw_callsite_id callsite;
     uint64_t alloc_size, sample_size;
 };
-/* Those of the graph of that time. */
+/* Writes the links of the heap graph of that time. */
 int hw_profile_links(struct hw_profile_writer *p, uint64_t pid, uint64_t graph_boottime_ns,
                      const struct hw_dump_link *links, size_t n, const struct hw_callsites *cs,
                      uint64_t cs_key, struct hw_error *err);
 
-/* It may not be profiled: an empty dump that says why. */
+/* The process may not be profiled: writes an empty dump with the reason. */
 int hw_profile_refused(struct hw_profile_writer *p, uint64_t pid, uint64_t interval_bytes,
                        const char *reason, struct hw_error *err);
 /* A single ProcessHeapSamples {pid, rejected_concurrent}. */

@@ -1,10 +1,10 @@
 /*
- * Where a packet starts is known only from where the one before it ended. When that chain breaks
- * (bad tag, a length beyond the end), the reader goes forward byte by byte to the next place that
- * `hw_packet_is_plausible` accepts: a packet whose every field is in the schema with the right wire type, that
- * carries a sequence id and an owner, as the service appends to each. A packet with unbroken
- * framing but damaged fields is dropped alone, unless what follows it is no packet either, or it
- * holds further packets: then its length was the damage.
+ * Where a packet starts is known only from where the previous one ended. When that chain breaks
+ * (bad tag, a length beyond the end), the reader moves forward byte by byte to the next position
+ * that `hw_packet_is_plausible` accepts: a packet whose fields are all in the schema with the right
+ * wire type, with a sequence id and an owner, which the service appends to each. Of a packet with
+ * intact framing but damaged fields only this packet is dropped, unless no packet follows it, or it
+ * contains further packets: then its length is damaged.
  */
 #include "trace/reader.h"
 
@@ -31,9 +31,9 @@
 enum {
     WINDOW = 1 << 20,
     MAX_INFLATED = 64 << 20, /* of one compressed packet; writers keep to 512 KiB deflated */
-    PACKET_COST = 32,        /* bytes that cost what an empty packet does; a sample has more */
-    MIN_LEFT_OUT = 64 << 10, /* smaller packets are as quickly read as looked at */
-    RESYNC_LIMIT = 64 << 20  /* bytes looked at again and again by `hw_packet_is_plausible` */
+    PACKET_COST = 32,        /* bytes that cost as much as an empty packet; a sample has more */
+    MIN_LEFT_OUT = 64 << 10, /* smaller packets are read as quickly as inspected */
+    RESYNC_LIMIT = 64 << 20  /* bytes in all that `hw_packet_is_plausible` may examine */
 };
 
 #define F(name) HW_F_TracePacket_##name
@@ -56,10 +56,10 @@ struct hw_trace_reader {
     uint64_t pos;
     bool leaves_out_samples;
 
-    /* The content of a compressed packet being handed out. */
+    /* The content of the compressed packet being read. */
     struct hw_strbuf inflated;
     uint64_t n_inflated, max_inflated; /* of all compressed packets */
-    uint64_t n_short;                  /* what their packets lack of PACKET_COST; limited alike */
+    uint64_t n_short;                  /* what their packets lack of PACKET_COST; same limit */
     size_t inner_pos;
     bool inner;
     uint64_t inner_offset;
@@ -68,7 +68,7 @@ struct hw_trace_reader {
     struct hw_map64 sequence_by_id; /* hw_packet.sequence -> index */
     uint64_t resync_budget;
     struct hw_reader_stats stats;
-    hw_reader_loss_fn *on_loss; /* NULL: nobody asks */
+    hw_reader_loss_fn *on_loss; /* NULL = none */
     void *on_loss_ctx;
 };
 
@@ -142,7 +142,8 @@ void hw_trace_reader_on_loss(struct hw_trace_reader *r, hw_reader_loss_fn *fn, v
     r->on_loss_ctx = ctx;
 }
 
-static void lose(struct hw_trace_reader *r, enum hw_reader_loss what, uint64_t offset, uint64_t n)
+static void count_loss(struct hw_trace_reader *r, enum hw_reader_loss what, uint64_t offset,
+                       uint64_t n)
 {
     struct hw_reader_stats *s = &r->stats;
     uint64_t *const counts[] = {
@@ -190,7 +191,7 @@ static int fill_window(struct hw_trace_reader *r, uint64_t at, size_t want, stru
     }
     uint64_t window_end = r->window_at + r->window.n;
     size_t got = 0;
-    if (at >= r->window_at && at < window_end) { /* what is there already is kept */
+    if (at >= r->window_at && at < window_end) { /* keeps what is in the buffer already */
         got = (size_t)(window_end - at);
         memmove(r->buffer, r->buffer + (at - r->window_at), got);
     }
@@ -202,7 +203,7 @@ static int fill_window(struct hw_trace_reader *r, uint64_t at, size_t want, stru
             continue;
         if (n < 0)
             return hw_fail_sys(err, "cannot read the trace at %llu", (unsigned long long)at);
-        if (n == 0) { /* the end; where it was, or nearer: the file shrank */
+        if (n == 0) { /* the end, or the file shrank */
             r->size = at + got;
             break;
         }
@@ -212,7 +213,7 @@ static int fill_window(struct hw_trace_reader *r, uint64_t at, size_t want, stru
     return HW_OK;
 }
 
-static bool is_inside(const struct hw_trace_reader *r, uint64_t at, uint64_t n)
+static bool is_in_window(const struct hw_trace_reader *r, uint64_t at, uint64_t n)
 {
     return at >= r->window_at && at + n <= r->window_at + r->window.n;
 }
@@ -221,7 +222,7 @@ static bool is_inside(const struct hw_trace_reader *r, uint64_t at, uint64_t n)
 static int view(struct hw_trace_reader *r, uint64_t at, size_t want, struct hw_bytes *out,
                 struct hw_error *err)
 {
-    if (!is_inside(r, at, want) && r->fd >= 0) {
+    if (!is_in_window(r, at, want) && r->fd >= 0) {
         int rc = fill_window(r, at, want, err);
         if (rc < 0)
             return rc;
@@ -250,7 +251,7 @@ static int sequence_get(struct hw_trace_reader *r, uint64_t id, struct sequence 
     return HW_OK;
 }
 
-/* Keeps the sequence's state. 1 = hand the packet out, 0 = it needs state that is not valid. */
+/* Updates the sequence's state. 1 = return the packet, 0 = it needs state that is not valid. */
 static int follow_sequence(struct hw_trace_reader *r, struct hw_packet *p,
                            const struct hw_packet_common *c, uint64_t offset)
 {
@@ -265,7 +266,7 @@ static int follow_sequence(struct hw_trace_reader *r, struct hw_packet *p,
         s->valid = false;
     }
     if (c->dropped && s->started && !c->first)
-        lose(r, HW_READER_LOSS, offset, 0);
+        count_loss(r, HW_READER_LOSS, offset, 0);
     s->started = true;
     if (c->defaults_clock)
         s->default_clock = c->defaults_clock;
@@ -273,19 +274,19 @@ static int follow_sequence(struct hw_trace_reader *r, struct hw_packet *p,
         p->clock_id = s->default_clock;
     p->generation = s->valid ? s->generation : 0;
     if (p->interned.n && !s->valid) {
-        lose(r, HW_READER_INTERNED, offset, 0);
+        count_loss(r, HW_READER_INTERNED, offset, 0);
         p->interned = (struct hw_bytes){NULL, 0};
     }
     if (!s->valid)
         p->defaults = (struct hw_bytes){NULL, 0};
     if (c->flags & HW_V_TracePacket_SequenceFlags_SEQ_NEEDS_INCREMENTAL_STATE && !s->valid) {
-        lose(r, HW_READER_STATE, offset, 0);
+        count_loss(r, HW_READER_STATE, offset, 0);
         return 0;
     }
     return 1;
 }
 
-/* ---- going through ---- */
+/* ---- packets ---- */
 
 static int start_inner(struct hw_trace_reader *r, const struct hw_packet *p, struct hw_error *err)
 {
@@ -300,20 +301,20 @@ static int start_inner(struct hw_trace_reader *r, const struct hw_packet *p, str
     if (rc == HW_ENOMEM)
         return hw_fail(err, rc, p->offset, "%s", why.text);
     if (rc == HW_ELIMIT)
-        lose(r, HW_READER_CUT, p->offset, 0);
+        count_loss(r, HW_READER_CUT, p->offset, 0);
     else if (rc == HW_EUNSUPPORTED)
-        lose(r, HW_READER_UNSUPPORTED, p->offset, 0);
+        count_loss(r, HW_READER_UNSUPPORTED, p->offset, 0);
     else if (rc < 0)
-        lose(r, HW_READER_COMPRESSED, p->offset, 0);
+        count_loss(r, HW_READER_COMPRESSED, p->offset, 0);
     r->inner = true;
     r->inner_pos = 0;
     r->inner_offset = p->offset;
     return HW_OK;
 }
 
-/* Takes one packet apart. 1 = hand it out, 0 = go on with the next. */
-static int take_packet(struct hw_trace_reader *r, struct hw_packet *p,
-                       const struct hw_packet_common *c, uint64_t offset, struct hw_error *err)
+/* 1 = return the packet to the caller, 0 = go on with the next. */
+static int accept_packet(struct hw_trace_reader *r, struct hw_packet *p,
+                         const struct hw_packet_common *c, uint64_t offset, struct hw_error *err)
 {
     p->offset = offset;
     p->compressed = r->inner;
@@ -321,7 +322,7 @@ static int take_packet(struct hw_trace_reader *r, struct hw_packet *p,
     if (p->data_field == F(compressed_packets) || p->data_field == F(zstd_compressed_packets)) {
         if (!r->inner)
             return start_inner(r, p, err);
-        lose(r, HW_READER_DAMAGED, offset, 0); /* nobody nests them */
+        count_loss(r, HW_READER_DAMAGED, offset, 0); /* they are never nested */
         return 0;
     }
     int rc = follow_sequence(r, p, c, offset);
@@ -335,14 +336,14 @@ static int next_inner(struct hw_trace_reader *r, struct hw_packet *out, struct h
     while (r->inner_pos < all.n) {
         struct hw_packet_frame f = {0};
         if (r->n_short > r->max_inflated) {
-            lose(r, HW_READER_CUT, r->inner_offset, 0);
+            count_loss(r, HW_READER_CUT, r->inner_offset, 0);
             break;
         }
         size_t left = all.n - r->inner_pos;
         struct hw_bytes b = hw_bytes_of(all.p + r->inner_pos, left);
         enum hw_frame_kind kind = hw_packet_frame_read(b, left, &f);
         if (kind == HW_FRAME_SHORT || kind == HW_FRAME_BAD) {
-            lose(r, HW_READER_DAMAGED, r->inner_offset, 0);
+            count_loss(r, HW_READER_DAMAGED, r->inner_offset, 0);
             break;
         }
         r->inner_pos += f.head + (size_t)f.n;
@@ -351,10 +352,10 @@ static int next_inner(struct hw_trace_reader *r, struct hw_packet *out, struct h
         if (kind == HW_FRAME_OTHER)
             continue;
         if (!hw_packet_read(hw_bytes_of(b.p + f.head, (size_t)f.n), out, &c)) {
-            lose(r, HW_READER_DAMAGED, r->inner_offset, 0);
+            count_loss(r, HW_READER_DAMAGED, r->inner_offset, 0);
             continue;
         }
-        int rc = take_packet(r, out, &c, r->inner_offset, err);
+        int rc = accept_packet(r, out, &c, r->inner_offset, err);
         if (rc != 0)
             return rc;
     }
@@ -362,7 +363,7 @@ static int next_inner(struct hw_trace_reader *r, struct hw_packet *out, struct h
     return 0;
 }
 
-/* Moves pos to the next place where a packet surely starts, or to the end. */
+/* Moves pos to the next position where a packet surely starts, or to the end. */
 static int resync(struct hw_trace_reader *r, struct hw_error *err)
 {
     uint64_t from = r->pos++;
@@ -381,12 +382,12 @@ static int resync(struct hw_trace_reader *r, struct hw_error *err)
             return rc;
         if (b.n < f.head + f.n)
             continue;
-        /* A damaged file made of nested lengths must not cost the square of its size. */
+        /* A damaged file with nested lengths must not cost the square of its size. */
         r->resync_budget -= f.n;
         if (hw_packet_is_plausible(hw_bytes_of(b.p + f.head, (size_t)f.n)))
             break;
     }
-    lose(r, HW_READER_SKIPPED, from, (r->pos < r->size ? r->pos : r->size) - from);
+    count_loss(r, HW_READER_SKIPPED, from, (r->pos < r->size ? r->pos : r->size) - from);
     return HW_OK;
 }
 
@@ -401,21 +402,21 @@ static int continues_at(struct hw_trace_reader *r, uint64_t at, bool *out, struc
     return rc;
 }
 
-/* Goes on behind a frame of no use, if its length can be believed. */
+/* Skips an unused frame, if its length can be trusted. */
 static int skip_frame(struct hw_trace_reader *r, const struct hw_packet_frame *f,
                       struct hw_error *err)
 {
-    bool goes_on;
-    int rc = continues_at(r, r->pos + f->head + f->n, &goes_on, err);
+    bool continues;
+    int rc = continues_at(r, r->pos + f->head + f->n, &continues, err);
     if (rc < 0)
         return rc;
-    if (!goes_on)
+    if (!continues)
         return resync(r, err);
     r->pos += f->head + f->n;
     return HW_OK;
 }
 
-/* Is this ProfilePacket dumps and numbers, and nothing else? *continued: what it says of itself. */
+/* Does this ProfilePacket have only dumps and numbers? *continued: its field of that name. */
 static bool is_only_dumps(const struct hw_pb_far *packet, uint64_t bytes, bool *continued)
 {
     struct hw_pb_far in = *packet;
@@ -433,7 +434,7 @@ static bool is_only_dumps(const struct hw_pb_far *packet, uint64_t bytes, bool *
     return rc == 0;
 }
 
-/* Is it a field of a packet that need not be read? Of a heap graph nothing is wanted. */
+/* Need this field of a packet not be read? Nothing of a heap graph is needed. */
 static bool is_left_out(const struct hw_pb_far *packet, const struct hw_pb_field *f,
                         bool *continued)
 {
@@ -441,7 +442,7 @@ static bool is_left_out(const struct hw_pb_far *packet, const struct hw_pb_field
            (f->number == F(profile_packet) && is_only_dumps(packet, f->value, continued));
 }
 
-/* Does the file reach that far, now? */
+/* Does the file still reach that far? */
 static bool has_byte(int fd, uint64_t at)
 {
     char byte;
@@ -454,21 +455,21 @@ static bool may_be_left_out(const struct hw_trace_reader *r)
     struct hw_packet_frame f;
     if (!r->leaves_out_samples || r->pos >= r->size)
         return false;
-    if (!is_inside(r, r->pos, HW_PACKET_MAX_HEAD))
+    if (!is_in_window(r, r->pos, HW_PACKET_MAX_HEAD))
         return true;
     struct hw_bytes b = hw_bytes_of(r->window.p + (r->pos - r->window_at), HW_PACKET_MAX_HEAD);
     return hw_packet_frame_read(b, r->size - r->pos, &f) == HW_FRAME_PACKET &&
-           f.n >= MIN_LEFT_OUT && !is_inside(r, r->pos, f.head + f.n);
+           f.n >= MIN_LEFT_OUT && !is_in_window(r, r->pos, f.head + f.n);
 }
 
 /*
- * Takes a large packet of samples, or of objects, apart without reading them; *end: where it ends.
- * False: it must be read, as it is another one, or damaged in any way.
+ * Decodes a large packet of samples, or of objects, without reading these; *end: where it ends.
+ * False: it must be read, as it is another packet, or damaged in any way.
  */
 static bool leave_out_samples(struct hw_trace_reader *r, struct hw_packet *p,
                               struct hw_packet_common *c, uint64_t *end)
 {
-    static const uint8_t goes_on[] = {HW_F_ProfilePacket_continued << 3 | HW_PB_VARINT, 1};
+    static const uint8_t continues[] = {HW_F_ProfilePacket_continued << 3 | HW_PB_VARINT, 1};
     struct hw_pb_far far = {.fd = r->fd, .pos = r->pos, .end = r->size};
     struct hw_pb_field f;
     bool continued = false;
@@ -483,15 +484,15 @@ static bool leave_out_samples(struct hw_trace_reader *r, struct hw_packet *p,
     while ((rc = hw_pb_far_next(&far, &f)) == 1) {
         if (f.wire == HW_PB_BYTES && (p->data_field || !is_left_out(&far, &f, &continued)))
             return false;
-        hw_packet_take_field(&f, p, c);
+        hw_packet_read_field(&f, p, c);
     }
     p->sequence = (uint64_t)c->machine_id << 32 | c->sequence_id;
     if (continued)
-        p->data = hw_bytes_of(goes_on, sizeof goes_on);
+        p->data = hw_bytes_of(continues, sizeof continues);
     return rc == 0 && p->data_field && (f.wire != HW_PB_BYTES || has_byte(r->fd, *end - 1));
 }
 
-/* 1 = a packet, 0 = something else was passed; sets pos behind it. */
+/* 1 = a packet, 0 = something else was skipped; moves pos after it. */
 static int next_outer(struct hw_trace_reader *r, struct hw_packet *out, struct hw_error *err)
 {
     struct hw_bytes b;
@@ -500,14 +501,14 @@ static int next_outer(struct hw_trace_reader *r, struct hw_packet *out, struct h
     uint64_t at = r->pos, end;
     if (may_be_left_out(r) && leave_out_samples(r, out, &c, &end)) {
         r->pos = end;
-        return take_packet(r, out, &c, at, err);
+        return accept_packet(r, out, &c, at, err);
     }
     int rc = view(r, at, HW_PACKET_MAX_HEAD, &b, err);
     if (rc < 0 || at >= r->size)
         return rc;
     switch (hw_packet_frame_read(b, r->size - at, &f)) {
     case HW_FRAME_SHORT:
-        lose(r, HW_READER_TRUNCATED, at, r->size - at);
+        count_loss(r, HW_READER_TRUNCATED, at, r->size - at);
         return resync(r, err);
     case HW_FRAME_BAD:
         return resync(r, err);
@@ -520,20 +521,20 @@ static int next_outer(struct hw_trace_reader *r, struct hw_packet *out, struct h
     if (rc < 0)
         return rc;
     if (b.n < f.head + f.n) { /* the file shrank */
-        lose(r, HW_READER_TRUNCATED, at, b.n);
+        count_loss(r, HW_READER_TRUNCATED, at, b.n);
         r->pos = r->size;
         return 0;
     }
     if (!hw_packet_read(hw_bytes_of(b.p + f.head, (size_t)f.n), out, &c)) {
-        lose(r, HW_READER_DAMAGED, at, 0);
+        count_loss(r, HW_READER_DAMAGED, at, 0);
         return skip_frame(r, &f, err);
     }
     if (c.swallowed) {
-        lose(r, HW_READER_DAMAGED, at, 0);
+        count_loss(r, HW_READER_DAMAGED, at, 0);
         return resync(r, err);
     }
     r->pos = at + f.head + f.n;
-    return take_packet(r, out, &c, at, err);
+    return accept_packet(r, out, &c, at, err);
 }
 
 int hw_trace_reader_next(struct hw_trace_reader *r, struct hw_packet *out, struct hw_error *err)
@@ -570,7 +571,7 @@ int hw_trace_reader_again(struct hw_trace_reader *r, struct hw_packet *p, struct
     if (b.n < f.head + f.n || !hw_packet_read(hw_bytes_of(b.p + f.head, (size_t)f.n), &again, &c))
         return 0;
     again.offset = p->offset;
-    again.clock_id = p->clock_id; /* the sequence's default then */
+    again.clock_id = p->clock_id; /* perhaps the sequence's default at that time */
     again.generation = p->generation;
     if (again.generation == 0)
         again.interned = again.defaults = (struct hw_bytes){NULL, 0};

@@ -13,7 +13,7 @@
 struct hw_slice_writer {
     struct hw_trace_writer *writer;
     uint32_t sequence;
-    struct hw_map64 iids; /* hash of category and name → their number, the same for both */
+    struct hw_map64 iids; /* hash of category and name → iid, the same for both */
 };
 
 int hw_slice_writer_new(struct hw_trace_writer *w, struct hw_slice_writer **out)

@@ -2,8 +2,8 @@
  * slice_writer.h - what threads do, as track events
  *
  * Why:     a program's scopes are slices of the public format, so other readers draw them, too.
- * Shapes:  all of a trace on one sequence, which interns names and categories in pairs. A thread is
- *          described before its first event.
+ * Shapes:  all slices of a trace are on one sequence, which interns names and categories in pairs.
+ *          Write a thread before its first event.
  * Owns:    its table of names; the writer is borrowed.
  * Errors:  those of trace/writer.h.
  * Source:  doc/formats/trace.md, "Track events"

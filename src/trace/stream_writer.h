@@ -1,10 +1,10 @@
 /*
  * stream_writer.h - raw allocations and frees (stream_allocations)
  *
- * Why:     with stream_allocations a session wants events, not sums; readers of raw traces take
- *          them from these packets.
- * Shapes:  one packet for a run of allocations, one for a run of frees, in the order given; the
- *          parallel arrays of the format.
+ * Why:     with stream_allocations a session records events, not sums; readers of raw traces find
+ *          them in these packets.
+ * Shapes:  one packet for a run of allocations, one for a run of frees, in the given order; the
+ *          format has parallel arrays.
  * Errors:  those of trace/writer.h.
  * Source:  doc/formats/trace.md, "Native dumps"
  */

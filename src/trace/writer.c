@@ -1,8 +1,8 @@
 /*
- * A packet is built behind the tag and length of Trace.packet (five bytes, the length filled in
- * when it ends) and handed to the kernel by one write. `good` counts the bytes of whole packets in
- * the file: after a short write the file is cut back to start + good. With deflate on, packets
- * gather in `pending` and go out as one compressed packet.
+ * A packet is built after the tag and length of Trace.packet (five bytes, the length filled in when
+ * it ends) and written by one write. `good` counts the bytes of whole packets in the file: after a
+ * short write the file is truncated to start + good. With compression, packets are collected in
+ * `pending` and written as one compressed packet.
  */
 #include "trace/writer.h"
 
@@ -35,13 +35,13 @@ struct hw_trace_writer {
     uint32_t last_sequence;
     HW_VEC(bool) started; /* by sequence: its first packet is out */
     struct hw_pb pb;
-    bool no_events; /* the config says so */
+    bool no_events; /* disabled by the config */
     uint64_t primary_clock;
     enum hw_trace_compression compression;
     int level;                /* of zstd */
     struct hw_strbuf pending; /* whole packets to be deflated together */
     int failed;               /* the errno of the write that failed; 0 */
-    uid_t uid;                /* ours; packets name them */
+    uid_t uid;                /* ours, as is pid; written to packets */
     pid_t pid;
 };
 
@@ -152,7 +152,7 @@ struct hw_pb *hw_trace_begin(struct hw_trace_writer *w, uint32_t sequence, uint6
 static int write_failed(struct hw_trace_writer *w, struct hw_error *err)
 {
     w->failed = errno ? errno : EIO;
-    /* A reader must not find half a packet. Nothing can be done where this fails: pipes. */
+    /* A reader must not find half a packet. Where this fails (pipes), nothing can be done. */
     if (w->start >= 0 && w->failed != ETIMEDOUT)
         (void)w->sink.cut(w->sink.ctx, w->start + (off_t)w->good);
     if (w->failed == ETIMEDOUT)
@@ -207,7 +207,7 @@ int hw_trace_writer_flush(struct hw_trace_writer *w, struct hw_error *err)
     return rc;
 }
 
-/* Packets too large to be deflated in one go with others are written as they are. */
+/* Packets too large to be compressed with others are written uncompressed. */
 static int collect(struct hw_trace_writer *w, struct hw_bytes b, struct hw_error *err)
 {
     int rc = HW_OK;
@@ -245,7 +245,7 @@ struct preamble_options {
 
 /*
  * BuiltinDataSource of the config. disable_clock_snapshotting is ignored for the first snapshot:
- * without it no reader can place a heap dump in time and drops it.
+ * without it readers cannot convert a heap dump's time and drop the dump.
  */
 static struct preamble_options read_builtin(struct hw_bytes config)
 {
@@ -348,8 +348,8 @@ static int write_uuid(struct hw_trace_writer *w, int64_t msb, int64_t lsb, struc
 }
 
 /*
- * Whose packets are on which sequence. Numbers are given in order, so those of this recording are
- * known before its first packet. All go through one buffer, as in trace_stats.
+ * Which producer's packets are on which sequence. Sequence ids are assigned in order, so those of
+ * this recording are known before its first packet. All use one buffer, as in trace_stats.
  */
 static int write_provenance(struct hw_trace_writer *w, uint32_t n_sequences, struct hw_error *err)
 {
@@ -368,7 +368,7 @@ static int write_provenance(struct hw_trace_writer *w, uint32_t n_sequences, str
     return hw_trace_end(w, err);
 }
 
-/* What the config carries for whoever reads the trace: the same message. */
+/* Attributes in the config are copied for readers of the trace: the same message. */
 static int write_attributes(struct hw_trace_writer *w, struct hw_bytes config, struct hw_error *err)
 {
     struct hw_pb_reader r = hw_pb_read(config);
