@@ -1,4 +1,4 @@
-/* Open messages stand on a stack of our own: hostile nesting ends at MAX_DEPTH, not in a crash. */
+/* Open messages are on a stack of our own: hostile nesting ends at MAX_DEPTH, not in a crash. */
 #include "schema/print.h"
 
 #include "base/error.h"

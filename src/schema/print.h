@@ -1,11 +1,11 @@
 /*
  * print.h - any message as protobuf text
  *
- * Shapes:  one field a line, two spaces a level, fields in the order of the wire, packed ones one
- *          by one. Fields the schema does not know become comments, so the text stays valid and
+ * Shapes:  one field per line, two spaces per level, fields in wire order, packed values one by
+ *          one. Fields that are not in the schema become comments, so the text stays valid and
  *          nothing is hidden.
- * Errors:  HW_EFORMAT, HW_ETRUNCATED, HW_ELIMIT (nested too deep). With `damaged` given, a broken
- *          message is cut there with a comment, counted, and the rest is printed.
+ * Errors:  HW_EFORMAT, HW_ETRUNCATED, HW_ELIMIT (nested too deep). If `damaged` is given, a broken
+ *          message is cut there with a comment and counted, and the rest is printed.
  */
 #ifndef HW_SCHEMA_PRINT_H
 #define HW_SCHEMA_PRINT_H
@@ -18,12 +18,12 @@ struct hw_error;
 struct hw_schema_message;
 struct hw_strbuf;
 
-/* indent: levels before the first; damaged may be NULL. */
+/* indent: of the outermost level; damaged may be NULL. */
 int hw_schema_print(const struct hw_schema_message *m, struct hw_bytes message, unsigned indent,
                     struct hw_strbuf *out, size_t *damaged, struct hw_error *err);
 
-/* The message as a JSON object: repeated fields as arrays where they first stand, 64-bit integers
- * as numbers, bytes as text, unknown fields left out. */
+/* The message as a JSON object: repeated fields as arrays at their first value, 64-bit integers as
+ * numbers, bytes as text, unknown fields left out. */
 int hw_schema_print_json(const struct hw_schema_message *m, struct hw_bytes message,
                          struct hw_strbuf *out, struct hw_error *err);
 

@@ -1,7 +1,6 @@
 /*
- * JSON wants all values of a repeated field together, the wire has them anywhere: at the first one
- * of a field the rest of the message is looked through for the others, and later ones are passed
- * over.
+ * JSON needs all values of a repeated field together, but they may be anywhere in the message: at
+ * the first one the rest of the message is searched for the others, and later ones are skipped.
  */
 #include "base/error.h"
 #include "base/text/json_out.h"
@@ -67,7 +66,7 @@ static int put_value(struct hw_json *j, const struct hw_schema_field *f,
     return rc;
 }
 
-/* The array of a repeated field; `from` stands at its first value. */
+/* The array of a repeated field; `from` is at its first value. */
 static int put_array(struct hw_json *j, const struct hw_schema_field *f, struct hw_pb_reader from,
                      unsigned depth)
 {
@@ -84,7 +83,7 @@ static int put_array(struct hw_json *j, const struct hw_schema_field *f, struct 
     return rc;
 }
 
-/* Of a field that is not repeated the last value counts. */
+/* The last value of a field that is not repeated counts. */
 static int put_last(struct hw_json *j, const struct hw_schema_field *f, struct hw_pb_reader from,
                     unsigned depth)
 {
@@ -96,14 +95,13 @@ static int put_last(struct hw_json *j, const struct hw_schema_field *f, struct h
     return rc < 0 ? rc : put_value(j, f, &last, depth);
 }
 
-/* Depth is that of the schema, which is ours: it nests a few levels, and MAX_DEPTH ends the rest.
- */
+/* Recursion is limited by MAX_DEPTH; our schema nests a few levels. */
 static int put_message(struct hw_json *j, const struct hw_schema_message *m, struct hw_bytes bytes,
                        unsigned depth)
 {
     struct hw_pb_reader r = hw_pb_read(bytes), here = r;
     struct hw_pb_field in;
-    uint64_t seen[8] = {0}; /* by the field's place in the schema */
+    uint64_t seen[8] = {0}; /* by the field's index in the schema */
     int rc;
     if (depth >= MAX_DEPTH)
         return HW_ELIMIT;

@@ -1,9 +1,9 @@
 /*
- * scalar.h - what the bits of a field's number are, by the field's type
+ * scalar.h - the value of a numeric field's bits, by the field's type
  *
- * Shapes: bits as codec/pb.h gives them. A float is a double; a value of an enumeration has its
- *         name, or is an INT when the schema has none. Strings, bytes and messages are none of
- *         these; their bits are a UINT.
+ * Shapes: bits as codec/pb.h gives them. A float becomes a double; an enumeration's value gives its
+ *         name, or an INT if the schema has no name. Strings, bytes and messages are not scalars;
+ *         their bits become a UINT.
  */
 #ifndef HW_SCHEMA_SCALAR_H
 #define HW_SCHEMA_SCALAR_H

@@ -1,10 +1,10 @@
 /*
  * schema.h - names, numbers and types of the messages we read or write
  *
- * Why:     field numbers have one home, proto/. A generator (tools/gen-proto) turns those files
+ * Why:     field numbers are defined only in proto/. A generator (tools/gen-proto) turns its files
  *          into the tables declared here and into "schema/fields.h" (#define
  *          HW_F_<Message>_<field> N, HW_V_<Enum>_<VALUE> N, dots as '_'); the text parser and
- *          every printer read the tables, readers and writers use the numbers.
+ *          all printers use the tables, readers and writers use the numbers.
  * Shapes:  messages by full name without the package ("TraceConfig", "ProfilePacket.HeapSample";
  *          pprof's with the prefix "pprof."); fields sorted by number. An extension field is named
  *          "[package.field]" and also found by its plain last name.
