@@ -1,7 +1,7 @@
 /*
- * A table is   [vtable: its length, the table's length, a field's place each] [distance to the
- * vtable] [fields] with the vtable in front of it here; every place is counted from the table's
- * start. As the buffer grows to the front, alignment is that of the distance from the end, and
+ * A table is   [vtable: its length, the table's length, an offset per field] [distance to the
+ * vtable] [fields]. Here the vtable precedes its table; offsets count from the table's start. As
+ * the buffer grows toward the front, positions are aligned by their distance from the end, and
  * finish makes the whole a multiple of 8.
  */
 #include "codec/flatbuf.h"
@@ -56,14 +56,14 @@ static void put_bytes(struct hw_flatbuf *f, const void *p, size_t n)
         memcpy(to, p, n);
 }
 
-/* So that what ends `behind` bytes further in front is aligned. */
-static void align(struct hw_flatbuf *f, size_t size, size_t behind)
+/* Aligns the position that is `more` bytes further to the front. */
+static void align(struct hw_flatbuf *f, size_t size, size_t more)
 {
     static const uint8_t zeros[8];
-    put_bytes(f, zeros, -(f->used + behind) & (size - 1));
+    put_bytes(f, zeros, -(f->used + more) & (size - 1));
 }
 
-static void place(struct hw_flatbuf *f, uint64_t v, size_t size)
+static void put_int(struct hw_flatbuf *f, uint64_t v, size_t size)
 {
     uint8_t bytes[8];
     for (size_t i = 0; i < size; i++)
@@ -74,13 +74,13 @@ static void place(struct hw_flatbuf *f, uint64_t v, size_t size)
 void hw_flatbuf_int(struct hw_flatbuf *f, uint64_t v, size_t size)
 {
     align(f, size, size);
-    place(f, v, size);
+    put_int(f, v, size);
 }
 
 static void put_ref(struct hw_flatbuf *f, hw_flat_ref ref)
 {
     align(f, 4, 4);
-    place(f, f->used + 4 - ref, 4);
+    put_int(f, f->used + 4 - ref, 4);
 }
 
 hw_flat_ref hw_flatbuf_text(struct hw_flatbuf *f, const char *text)
@@ -88,7 +88,7 @@ hw_flat_ref hw_flatbuf_text(struct hw_flatbuf *f, const char *text)
     size_t n = strlen(text);
     align(f, 4, n + 1);
     put_bytes(f, text, n + 1);
-    place(f, n, 4);
+    put_int(f, n, 4);
     return (hw_flat_ref)f->used;
 }
 
@@ -97,7 +97,7 @@ hw_flat_ref hw_flatbuf_refs(struct hw_flatbuf *f, const hw_flat_ref *v, size_t n
     align(f, 4, 4 * n);
     for (size_t i = n; i-- > 0;)
         put_ref(f, v[i]);
-    place(f, n, 4);
+    put_int(f, n, 4);
     return (hw_flat_ref)f->used;
 }
 
@@ -108,7 +108,7 @@ void hw_flatbuf_begin_structs(struct hw_flatbuf *f, size_t bytes)
 
 hw_flat_ref hw_flatbuf_end_structs(struct hw_flatbuf *f, uint32_t n)
 {
-    place(f, n, 4);
+    put_int(f, n, 4);
     return (hw_flat_ref)f->used;
 }
 
@@ -119,7 +119,7 @@ void hw_flatbuf_begin(struct hw_flatbuf *f)
     f->table_start = (uint32_t)f->used;
 }
 
-static void remember(struct hw_flatbuf *f, unsigned field)
+static void set_slot(struct hw_flatbuf *f, unsigned field)
 {
     assert(field < HW_FLATBUF_MAX_FIELDS);
     f->slots[field] = (uint32_t)f->used;
@@ -130,13 +130,13 @@ static void remember(struct hw_flatbuf *f, unsigned field)
 void hw_flatbuf_put(struct hw_flatbuf *f, unsigned field, uint64_t v, size_t size)
 {
     hw_flatbuf_int(f, v, size);
-    remember(f, field);
+    set_slot(f, field);
 }
 
 void hw_flatbuf_put_ref(struct hw_flatbuf *f, unsigned field, hw_flat_ref ref)
 {
     put_ref(f, ref);
-    remember(f, field);
+    set_slot(f, field);
 }
 
 hw_flat_ref hw_flatbuf_end(struct hw_flatbuf *f)
@@ -144,9 +144,9 @@ hw_flat_ref hw_flatbuf_end(struct hw_flatbuf *f)
     hw_flatbuf_int(f, 0, 4); /* the distance, known below */
     uint32_t table = (uint32_t)f->used;
     for (size_t i = f->n_slots; i-- > 0;)
-        place(f, f->slots[i] ? table - f->slots[i] : 0, 2);
-    place(f, table - f->table_start, 2);
-    place(f, (f->n_slots + 2) * 2, 2);
+        put_int(f, f->slots[i] ? table - f->slots[i] : 0, 2);
+    put_int(f, table - f->table_start, 2);
+    put_int(f, (f->n_slots + 2) * 2, 2);
     uint32_t distance = (uint32_t)f->used - table;
     for (size_t i = 0; !f->failed && i < 4; i++)
         f->p[f->cap - table + i] = (uint8_t)(distance >> (8 * i));

@@ -2,10 +2,10 @@
  * flatbuf.h - a writer of FlatBuffers
  *
  * Why:     Arrow files describe their columns in this format.
- * Shapes:  made from the end to the front, as its offsets ask for: what is referred to is written
- *          first. A place is its distance from the end. Tables: begin, fields in any order, end;
- *          one at a time, texts and vectors before. Vectors of structs: begin with the size of
- *          their elements together, elements last first, each field last first, end.
+ * Shapes:  built from the end to the front, as the format's offsets require: referenced parts are
+ *          written first. A ref is a distance from the end. Tables: begin, fields in any order,
+ *          end; one at a time, after their texts and vectors. Vectors of structs: begin with the
+ *          size of all elements, then elements and their fields in reverse order, end.
  * Owns:    one buffer; view is valid until the next call.
  * Errors:  sticky in `failed` (HW_ENOMEM).
  * Source:  FlatBuffers, "Internals"
@@ -24,7 +24,7 @@
 struct hw_flatbuf {
     uint8_t *p; /* owned; the content is its last `used` bytes */
     size_t cap, used;
-    uint32_t slots[HW_FLATBUF_MAX_FIELDS]; /* of the table being made; 0 = left out */
+    uint32_t slots[HW_FLATBUF_MAX_FIELDS]; /* of the open table; 0 = left out */
     uint32_t table_start, n_slots;
     bool failed;
 };
@@ -46,7 +46,7 @@ void hw_flatbuf_put(struct hw_flatbuf *f, unsigned field, uint64_t v, size_t siz
 void hw_flatbuf_put_ref(struct hw_flatbuf *f, unsigned field, hw_flat_ref ref);
 hw_flat_ref hw_flatbuf_end(struct hw_flatbuf *f);
 
-/* The whole, its length a multiple of 8; empty when it failed. */
+/* The whole buffer, its length a multiple of 8; empty if it failed. */
 struct hw_bytes hw_flatbuf_finish(struct hw_flatbuf *f, hw_flat_ref root);
 
 #endif

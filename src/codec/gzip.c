@@ -14,7 +14,7 @@
 
 enum {
     CHUNK = 64 * 1024,
-    WINDOW_ANY = 15 + 32, /* zlib's word for "either wrapper" */
+    WINDOW_ANY = 15 + 32, /* zlib's value for either wrapper */
     WINDOW_GZIP = 15 + 16,
     WINDOW_ZLIB = 15
 };
@@ -27,7 +27,7 @@ static int zlib_failed(int rc, const z_stream *z, struct hw_error *err)
     return hw_fail(err, HW_EFORMAT, z->total_in, "compressed data: %s", text);
 }
 
-/* Inflates what z has as input. 1 = the stream ended, 0 = wants more input. */
+/* Inflates z's input. 1 = the stream ended, 0 = more input is needed. */
 static int inflate_some(z_stream *z, size_t max_out, struct hw_strbuf *out, struct hw_error *err)
 {
     for (;;) {
@@ -54,7 +54,7 @@ static int inflate_some(z_stream *z, size_t max_out, struct hw_strbuf *out, stru
     }
 }
 
-/* A further gzip member may follow the one that ended. */
+/* Another gzip member may follow the one that ended. */
 static bool next_member(z_stream *z)
 {
     return z->avail_in >= 2 && z->next_in[0] == 0x1f && z->next_in[1] == 0x8b &&

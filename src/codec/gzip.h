@@ -1,10 +1,10 @@
 /*
  * gzip.h - deflate streams with their wrappers, whole or piece by piece
  *
- * Why:     traces hold deflated packets, pprof files are gzipped; zlib does the work, the limits on
- *          what comes out stand here.
- * Errors:  HW_EFORMAT (damaged), HW_ETRUNCATED (ends early), HW_ELIMIT (more than max_out comes
- *          out), HW_ENOMEM, HW_ESYS. What was inflated before an error stays in out.
+ * Why:     traces contain deflated packets, pprof files are gzipped; zlib does the work, this code
+ *          limits the output.
+ * Errors:  HW_EFORMAT (damaged), HW_ETRUNCATED (ends early), HW_ELIMIT (inflates to more than
+ *          max_out), HW_ENOMEM, HW_ESYS. What was inflated before an error stays in out.
  * Threads: one owner at a time.
  */
 #ifndef HW_CODEC_GZIP_H
@@ -26,10 +26,10 @@ static inline bool hw_gzip_is(struct hw_bytes head)
     return head.n >= 2 && head.p[0] == 0x1f && head.p[1] == 0x8b;
 }
 
-/* Appends the inflated content; the wrapper, zlib's or gzip's, is recognised. Several gzip members
- * one after the other are one content. */
+/* Appends the inflated content; the wrapper may be zlib's or gzip's. Consecutive gzip members are
+ * concatenated. */
 int hw_inflate(struct hw_bytes in, size_t max_out, struct hw_strbuf *out, struct hw_error *err);
-/* The same for the rest of a file. progress (NULL = nobody waits): packed bytes that were read. */
+/* The same for the rest of a file. progress (may be NULL): packed bytes that were read. */
 int hw_inflate_fd(int fd, size_t max_out, struct hw_strbuf *out, struct hw_progress *progress,
                   struct hw_error *err);
 int hw_deflate(struct hw_bytes in, enum hw_gzip_wrapper wrapper, struct hw_strbuf *out,
@@ -45,7 +45,7 @@ void hw_gzip_writer_free(struct hw_gzip_writer *w); /* NULL is fine; does not en
 /* zstd is optional: HW_EUNSUPPORTED in a build without it. */
 int hw_zstd_inflate(struct hw_bytes in, size_t max_out, struct hw_strbuf *out,
                     struct hw_error *err);
-/* level: zstd's, 0 its default; brought into its range. */
+/* level: zstd's, 0 = its default; clamped to its range. */
 int hw_zstd_deflate(struct hw_bytes in, int level, struct hw_strbuf *out, struct hw_error *err);
 bool hw_zstd_is_here(void);
 

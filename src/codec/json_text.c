@@ -1,11 +1,11 @@
 /*
- * Strings and numbers are where the time goes, so each has one tight loop; containers are a bit per
+ * Strings and numbers take most of the time, so each has one tight loop; containers are one bit per
  * level in a stack of fixed size, as nothing may recurse on the depth of the input.
  *
- * What jansson refuses is refused here, too: raw control characters, bytes that are not UTF-8, half
- * surrogate pairs, NUL in the name of a member (it keeps them as C strings), numbers beyond an
- * int64_t or a double. A test has both read the same texts. Numbers of more than 511 characters
- * are refused here only.
+ * What jansson rejects is rejected here, too: raw control characters, bytes that are not UTF-8,
+ * unpaired surrogates, NUL in a member's name (it keeps names as C strings), numbers beyond an
+ * int64_t or a double. A test makes both read the same texts. Only numbers of more than 511
+ * characters are rejected here alone.
  */
 #include "codec/json_text.h"
 
@@ -48,7 +48,7 @@ static int hex_digit(uint8_t c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The four digits at p; -1 when there are none. */
+/* The four hexadecimal digits at p; -1 if there are fewer. */
 static int32_t hex4(const uint8_t *p, const uint8_t *end)
 {
     int32_t v = 0;
@@ -63,7 +63,7 @@ static int32_t hex4(const uint8_t *p, const uint8_t *end)
     return v;
 }
 
-/* What stands behind a backslash: its length, 0 when it means nothing. */
+/* Decodes an escape after its backslash: returns its length, 0 if it is invalid. */
 static size_t escape(const uint8_t *p, const uint8_t *end, uint32_t *code)
 {
     static const char letters[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
@@ -91,7 +91,7 @@ static size_t escape(const uint8_t *p, const uint8_t *end, uint32_t *code)
     return 11;
 }
 
-/* Behind the string whose first byte (after the quote) is p; NULL when it breaks the rules. */
+/* The end of the string whose first byte (after the quote) is p; NULL if it is invalid. */
 static const uint8_t *check_string(const uint8_t *p, const uint8_t *end, bool *has_nul)
 {
     *has_nul = false;
@@ -120,7 +120,7 @@ static const uint8_t *check_string(const uint8_t *p, const uint8_t *end, bool *h
     return NULL;
 }
 
-/* The same for a string that was checked. */
+/* The same for a checked string. */
 static const uint8_t *skip_string(const uint8_t *p, const uint8_t *end)
 {
     while (p < end && *p != '"')
@@ -174,7 +174,7 @@ struct hw_bytes hw_json_value_string(const struct hw_json_value *v, struct hw_st
     return decode(v->text, scratch);
 }
 
-/* Names are short: decoded on the way. */
+/* Names are short, so they are decoded while comparing. */
 static bool is_name(struct hw_bytes raw, const char *name)
 {
     const uint8_t *p = raw.p, *end = hw_bytes_end(raw);
@@ -192,7 +192,7 @@ static bool is_name(struct hw_bytes raw, const char *name)
 
 /* ---- numbers ---- */
 
-/* The C library reads it; no number of 512 characters is worth a larger buffer. */
+/* Parsed by the C library; longer numbers are not worth a larger buffer. */
 static double real_of(const uint8_t *p, size_t n)
 {
     char text[MAX_REAL];
@@ -213,7 +213,7 @@ static bool fits_integer(const uint8_t *p, size_t n)
     return true;
 }
 
-/* Behind the number at p; NULL when it is none, or too large. */
+/* The end of the number at p; NULL if it is not a number, or too large. */
 static const uint8_t *check_number(const uint8_t *p, const uint8_t *end)
 {
     const uint8_t *from = p;
@@ -265,7 +265,7 @@ static const uint8_t *skip_container(const uint8_t *p, const uint8_t *end)
     return end;
 }
 
-static const uint8_t *take_number(const uint8_t *p, const uint8_t *end, struct hw_json_value *out)
+static const uint8_t *read_number(const uint8_t *p, const uint8_t *end, struct hw_json_value *out)
 {
     const uint8_t *from = p;
     bool minus = *p == '-';
@@ -284,7 +284,7 @@ static const uint8_t *take_number(const uint8_t *p, const uint8_t *end, struct h
     return p;
 }
 
-static const uint8_t *take_value(const uint8_t *p, const uint8_t *end, struct hw_json_value *out)
+static const uint8_t *read_value(const uint8_t *p, const uint8_t *end, struct hw_json_value *out)
 {
     const uint8_t *from = p;
     size_t n;
@@ -307,7 +307,7 @@ static const uint8_t *take_value(const uint8_t *p, const uint8_t *end, struct hw
         p += n < (size_t)(end - p) ? n : (size_t)(end - p);
         break;
     default:
-        return take_number(p, end, out);
+        return read_number(p, end, out);
     }
     out->text = hw_bytes_of(from, (size_t)(p - from));
     return p;
@@ -326,7 +326,7 @@ struct hw_json_cursor hw_json_enter(const struct hw_json_value *v)
     return (struct hw_json_cursor){v->text.p + 1, hw_bytes_end(v->text)};
 }
 
-/* To the next value or name: over spaces, commas and colons. */
+/* Skips spaces, commas and colons to the next value or name. */
 static bool advance(struct hw_json_cursor *c)
 {
     while (c->p < c->end && (is_space(*c->p) || *c->p == ',' || *c->p == ':'))
@@ -338,7 +338,7 @@ bool hw_json_next(struct hw_json_cursor *c, struct hw_json_value *out)
 {
     if (!advance(c))
         return false;
-    c->p = take_value(c->p, c->end, out);
+    c->p = read_value(c->p, c->end, out);
     return true;
 }
 
@@ -381,9 +381,10 @@ struct check {
     const uint8_t *p, *end;
     unsigned depth, max_noted;
     uint64_t is_object[MAX_DEPTH / 64];
-    uint32_t owner[MAX_NOTED + 1], last[MAX_NOTED + 1]; /* notes: the object of a level, its last */
-    unsigned n_noted; /* how many of the innermost levels, from the text itself on, are noted */
-    uint32_t note;    /* of the member whose value comes; 0: none */
+    uint32_t owner[MAX_NOTED + 1]; /* by level: note of its object */
+    uint32_t last[MAX_NOTED + 1];  /* by level: note of the last member */
+    unsigned n_noted;              /* levels, from the outermost on, that are noted */
+    uint32_t note;                 /* of the member whose value comes next; 0 = none */
 };
 
 static bool in_object(const struct check *k)
@@ -398,7 +399,7 @@ static int open_container(struct check *k, bool object)
         return HW_ELIMIT;
     uint64_t bit = 1ull << (at % 64);
     k->is_object[at / 64] = object ? k->is_object[at / 64] | bit : k->is_object[at / 64] & ~bit;
-    /* Members are noted when all that stands round this object is noted, too. */
+    /* Members are noted only if all objects around this one are noted, too. */
     if (object && k->n_noted == at && at < k->max_noted && (at == 0 || k->note)) {
         k->owner[at] = k->note;
         k->last[at] = 0;
@@ -414,18 +415,18 @@ static uint32_t offset(const struct check *k)
     return (uint32_t)(k->p - k->t->text.p);
 }
 
-/* The name of a member and its colon. */
-static int take_name(struct check *k)
+/* Reads a member's name and its colon. */
+static int read_name(struct check *k)
 {
     bool has_nul;
     k->p = skip_space(k->p, k->end);
     if (k->p == k->end || *k->p != '"')
         return HW_EFORMAT;
     struct hw_json_note note = {.name_at = offset(k) + 1};
-    const uint8_t *behind = check_string(k->p + 1, k->end, &has_nul);
-    if (!behind || has_nul)
+    const uint8_t *after = check_string(k->p + 1, k->end, &has_nul);
+    if (!after || has_nul)
         return HW_EFORMAT;
-    k->p = behind;
+    k->p = after;
     note.name_n = offset(k) - note.name_at - 1;
     k->p = skip_space(k->p, k->end);
     if (k->p == k->end || *k->p != ':')
@@ -452,18 +453,18 @@ static int check_scalar(struct check *k)
         const char *word;
         size_t n;
     } words[] = {{"true", 4}, {"false", 5}, {"null", 4}};
-    const uint8_t *behind = NULL;
+    const uint8_t *after = NULL;
     bool has_nul;
     if (*k->p == '"')
-        behind = check_string(k->p + 1, k->end, &has_nul);
+        after = check_string(k->p + 1, k->end, &has_nul);
     else if (*k->p == '-' || is_digit(*k->p))
-        behind = check_number(k->p, k->end);
-    for (size_t i = 0; !behind && i < HW_ARRAY_LEN(words); i++)
+        after = check_number(k->p, k->end);
+    for (size_t i = 0; !after && i < HW_ARRAY_LEN(words); i++)
         if ((size_t)(k->end - k->p) >= words[i].n && memcmp(k->p, words[i].word, words[i].n) == 0)
-            behind = k->p + words[i].n;
-    if (!behind)
+            after = k->p + words[i].n;
+    if (!after)
         return HW_EFORMAT;
-    k->p = behind;
+    k->p = after;
     return HW_OK;
 }
 
@@ -473,7 +474,7 @@ static void note_end(struct check *k, uint32_t note)
         k->t->notes.v[note].n = offset(k) - k->t->notes.v[note].at;
 }
 
-/* One value, or the beginning of one: 1 = complete, 0 = its contents come next. */
+/* Reads a value, or the start of one: 1 = complete, 0 = its contents follow. */
 static int begin_value(struct check *k)
 {
     k->p = skip_space(k->p, k->end);
@@ -494,11 +495,11 @@ static int begin_value(struct check *k)
         return rc;
     k->p = skip_space(k->p + 1, k->end);
     if (k->p < k->end && *k->p == (c == '{' ? '}' : ']'))
-        return 1; /* what follows closes it */
-    return c == '{' ? take_name(k) : HW_OK;
+        return 1; /* it is empty: end_value() closes it */
+    return c == '{' ? read_name(k) : HW_OK;
 }
 
-/* Behind a value: over what closes, up to the next value. 1 = the text is complete. */
+/* After a value: closes containers, up to the next value. 1 = the text is complete. */
 static int end_value(struct check *k)
 {
     while (k->depth) {
@@ -508,7 +509,7 @@ static int end_value(struct check *k)
             return HW_EFORMAT;
         if (*k->p == ',') {
             k->p++;
-            return object ? take_name(k) : HW_OK;
+            return object ? read_name(k) : HW_OK;
         }
         if (*k->p != (object ? '}' : ']'))
             return HW_EFORMAT;
@@ -573,7 +574,7 @@ struct hw_json_value hw_json_text_get(const struct hw_json_text *t, uint32_t not
     if (*p == '{' || *p == '[')
         return (struct hw_json_value){.type = *p == '{' ? HW_JSON_OBJECT : HW_JSON_LIST,
                                       .text = hw_bytes_of(p, x->n)};
-    (void)take_value(p, p + x->n, &v);
+    (void)read_value(p, p + x->n, &v);
     return v;
 }
 

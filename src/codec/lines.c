@@ -9,12 +9,12 @@ bool hw_lines_next(struct hw_lines *l, struct hw_bytes *line)
     if (l->rest.n == 0)
         return false;
     const uint8_t *end = memchr(l->rest.p, '\n', l->rest.n);
-    size_t n = end ? (size_t)(end - l->rest.p) : l->rest.n, taken = n + (end != NULL);
+    size_t n = end ? (size_t)(end - l->rest.p) : l->rest.n, used = n + (end != NULL);
     *line = hw_bytes_of(l->rest.p, n && l->rest.p[n - 1] == '\r' ? n - 1 : n);
     l->offset = l->next_offset;
-    l->next_offset += taken;
+    l->next_offset += used;
     l->number++;
-    l->rest = hw_bytes_skip(l->rest, taken);
+    l->rest = hw_bytes_skip(l->rest, used);
     return true;
 }
 

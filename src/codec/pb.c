@@ -28,7 +28,7 @@ int hw_pb_varint_slow(const uint8_t **pos, const uint8_t *end, uint64_t *out)
         if (p == end)
             return HW_ETRUNCATED;
         uint8_t b = *p++;
-        v |= (uint64_t)(b & 0x7f) << (7 * i); /* the tenth byte's surplus bits fall off */
+        v |= (uint64_t)(b & 0x7f) << (7 * i); /* drops the tenth byte's surplus bits */
         if (b < 0x80) {
             *pos = p;
             *out = v;

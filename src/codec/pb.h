@@ -2,9 +2,9 @@
  * pb.h - protobuf's wire format: a cursor that reads, a buffer that writes
  *
  * Why:     traces have 10^8 fields; reading must not allocate, writing must not copy twice.
- * Shapes:  reader: one field at a time, unknown ones skipped by simply reading the next. Nested
- *          messages are views. Writer: nested messages by begin/end with a 4-byte length that is
- *          filled in later (non-minimal varints are legal in this format).
+ * Shapes:  reader: one field at a time; to skip a field, read the next. Nested messages are views.
+ *          Writer: nested messages by begin/end with a 4-byte length that is filled in later
+ *          (non-minimal varints are legal in this format).
  * Errors:  HW_ETRUNCATED, HW_EFORMAT (bad tag, varint over 10 bytes, wire types 3, 4, 6, 7).
  * Source:  protobuf.dev/programming-guides/encoding; doc/formats/trace.md
  */
@@ -30,8 +30,7 @@ struct hw_pb_field {
 
 struct hw_pb_reader {
     const uint8_t *start, *pos, *end;
-    const uint8_t
-        *readable; /* the end, or behind it: bytes that may be loaded with the last ones */
+    const uint8_t *readable; /* >= end: bytes up to here may be loaded with the last ones */
 };
 
 static inline struct hw_pb_reader hw_pb_read(struct hw_bytes message)
@@ -40,8 +39,8 @@ static inline struct hw_pb_reader hw_pb_read(struct hw_bytes message)
     return (struct hw_pb_reader){message.p, message.p, end, end};
 }
 
-/* Of a message that lies in the one that `outer` reads: its last fields are as quickly read as the
- * others, which matters where messages have twenty bytes. */
+/* For a message inside the one that `outer` reads: its last fields are read as quickly as the
+ * others, which matters for messages of twenty bytes. */
 static inline struct hw_pb_reader hw_pb_read_in(struct hw_bytes message,
                                                 const struct hw_pb_reader *outer)
 {
@@ -51,14 +50,14 @@ static inline struct hw_pb_reader hw_pb_read_in(struct hw_bytes message,
     return r;
 }
 
-/* The parts of the two functions below that are not worth inlining. */
+/* The rarely used parts of the two functions below. */
 int hw_pb_varint_slow(const uint8_t **pos, const uint8_t *end, uint64_t *out);
 int hw_pb_next_slow(struct hw_pb_reader *r, struct hw_pb_field *out);
 
 /*
- * A varint of at most eight bytes out of eight that can be read: its value, *n = its bytes; *n = 0
- * when it is longer. No loop: the lengths of a trace's numbers are not to be foretold, and a
- * mispredicted branch a number is half of the reader's time.
+ * A varint of at most eight bytes; eight must be readable. Returns its value, *n = its bytes; *n =
+ * 0 if it is longer. No loop: the lengths of a trace's numbers are unpredictable, and a
+ * mispredicted branch per number is half of the reader's time.
  */
 static inline uint64_t hw_pb_varint8(const uint8_t *p, unsigned *n)
 {
@@ -75,7 +74,7 @@ static inline uint64_t hw_pb_varint8(const uint8_t *p, unsigned *n)
     return (w & 0x0fffffff00000000u) >> 4 | (w & 0x000000000fffffffu);
 }
 
-/* One varint at *pos, which moves behind it. 0, or < 0 and nothing moved. */
+/* Reads one varint at *pos, which moves after it. 0, or < 0 and *pos is unchanged. */
 static inline int hw_pb_varint(const uint8_t **pos, const uint8_t *end, uint64_t *out)
 {
     if (hw_likely(*pos < end && **pos < 0x80)) {
@@ -85,10 +84,10 @@ static inline int hw_pb_varint(const uint8_t **pos, const uint8_t *end, uint64_t
     return hw_pb_varint_slow(pos, end, out);
 }
 
-/* 1 = a field, 0 = end of the message, < 0 = broken (the reader stays where it was). */
+/* 1 = a field, 0 = end of the message, < 0 = broken (the reader does not move). */
 static inline int hw_pb_next(struct hw_pb_reader *r, struct hw_pb_field *out)
 {
-    /* Nearly all: a tag of one or two bytes, and a number or a length of up to eight. */
+    /* Nearly all fields: a tag of one or two bytes, and a number or a length of up to eight. */
     const uint8_t *p = r->pos;
     if (p == r->end)
         return 0;
@@ -108,7 +107,7 @@ static inline int hw_pb_next(struct hw_pb_reader *r, struct hw_pb_field *out)
         out->value = hw_load_u64(p);
     else
         return hw_pb_next_slow(r, out);
-    ptrdiff_t left = r->end - p - (ptrdiff_t)n; /* less than none: a broken field */
+    ptrdiff_t left = r->end - p - (ptrdiff_t)n; /* negative: a broken field */
     if (hw_unlikely(!n || !(tag >> 3) || left < 0))
         return hw_pb_next_slow(r, out);
     p += n;
@@ -126,10 +125,10 @@ static inline int hw_pb_next(struct hw_pb_reader *r, struct hw_pb_field *out)
     return 1;
 }
 
-/* One varint out of a packed field's bytes: 1, 0 at the end, < 0. */
+/* Removes one varint from a packed field's bytes: 1, 0 at the end, < 0. */
 int hw_pb_next_packed(struct hw_bytes *rest, uint64_t *out);
-/* All of them, to out, which has room for as many as there are bytes; *n of them, those before the
- * damage too. `in`: whose bytes these are. 0, < 0. */
+/* Reads all of them to out, which needs room for as many as there are bytes; *n = their number, on
+ * an error that of those before the damage. `in`: the reader of the message around them. 0, < 0. */
 int hw_pb_packed_in(struct hw_bytes packed, const struct hw_pb_reader *in, uint64_t *out,
                     size_t *n);
 static inline int64_t hw_pb_zigzag(uint64_t v)

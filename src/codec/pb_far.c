@@ -10,7 +10,7 @@
 enum { MAX_FIELD = 20 }; /* tag and number, or tag and length */
 
 /* The bytes at pos: enough for a field without content, or all that is left. */
-static int look(struct hw_pb_far *r, struct hw_bytes *out)
+static int peek(struct hw_pb_far *r, struct hw_bytes *out)
 {
     uint64_t left = r->end - r->pos;
     size_t want = left < MAX_FIELD ? (size_t)left : MAX_FIELD;
@@ -27,8 +27,8 @@ static int look(struct hw_pb_far *r, struct hw_bytes *out)
         if (r->near_n < want)
             return HW_ETRUNCATED;
     }
-    size_t skip = (size_t)(r->pos - r->near_at), there = r->near_n - skip;
-    *out = hw_bytes_of(r->near + skip, there < left ? there : (size_t)left);
+    size_t skip = (size_t)(r->pos - r->near_at), have = r->near_n - skip;
+    *out = hw_bytes_of(r->near + skip, have < left ? have : (size_t)left);
     return HW_OK;
 }
 
@@ -38,7 +38,7 @@ int hw_pb_far_next(struct hw_pb_far *r, struct hw_pb_field *out)
     uint64_t tag, length;
     if (r->pos >= r->end)
         return 0;
-    int rc = look(r, &b);
+    int rc = peek(r, &b);
     if (rc < 0)
         return rc;
     const uint8_t *p = b.p, *end = hw_bytes_end(b);

@@ -1,12 +1,12 @@
 /*
- * pb_far.h - the fields of a message in a file, without the bytes of those that are not wanted
+ * pb_far.h - the fields of a message in a file, without reading their content
  *
- * Why:     a packet of 400 KB of samples is asked for its sequence first; that takes two reads of a
- *          few bytes.
- * Shapes:  like hw_pb_next, but of nested messages, strings and bytes only the length is given.
+ * Why:     the first pass needs only the sequence of a packet with 400 KB of samples, which takes
+ *          two reads of a few bytes.
+ * Shapes:  like hw_pb_next, but nested messages, strings and bytes give only their length.
  * Owns:    nothing; fd is borrowed, and read by pread.
- * Errors:  HW_ETRUNCATED, HW_EFORMAT as hw_pb_next; HW_ESYS; a file that ends before `end` does is
- *          HW_ETRUNCATED.
+ * Errors:  HW_ETRUNCATED, HW_EFORMAT as hw_pb_next; HW_ESYS; HW_ETRUNCATED if the file ends before
+ *          `end`.
  */
 #ifndef HW_CODEC_PB_FAR_H
 #define HW_CODEC_PB_FAR_H
@@ -21,7 +21,7 @@ struct hw_pb_far {
     uint64_t pos, end; /* of the message, in the file; pos moves on */
     uint64_t near_at;
     size_t near_n;
-    uint8_t near[256]; /* what was read last */
+    uint8_t near[256]; /* bytes read last, from offset near_at */
 };
 
 /*

@@ -19,7 +19,7 @@ struct state {
     struct hw_bytes rest; /* of memory */
     z_stream z;
     bool unpacks, ended;
-    uint64_t n_in, n_out, max_out; /* of all members; max_out is raised as more is read */
+    uint64_t n_in, n_out, max_out; /* of all members; max_out rises as more is read */
     uint8_t in[CHUNK];
 };
 

@@ -5,8 +5,8 @@
  *     257 "ustar"  263 version[2]  265 user[32]  297 group[32]  345 prefix[155]
  *
  * Numbers are octal; GNU tar writes large ones as big-endian binary with the first bit set. The sum
- * is that of all bytes of the block, its own field taken as blanks. A member of type 'x' holds pax
- * records ("27 path=a/b\n") for the next one, 'L' of GNU its name.
+ * is that of all bytes of the block, with its own field taken as blanks. A member of type 'x'
+ * contains pax records ("27 path=a/b\n") for the next one, GNU's 'L' the next one's name.
  */
 #include "codec/tar.h"
 
@@ -78,14 +78,14 @@ static void name_of_header(struct hw_tar_member *m, const uint8_t *block)
     set_name(m, whole, n_prefix + n);
 }
 
-/* What a header in front says of the member behind it. */
-struct said {
+/* What extended headers give for the member after them. */
+struct extended {
     bool name, size;
     uint64_t n_bytes;
 };
 
 /* Records "LENGTH KEY=VALUE\n", the length counting all of it. */
-static void read_pax(struct hw_bytes b, struct hw_tar_member *m, struct said *said)
+static void read_pax(struct hw_bytes b, struct hw_tar_member *m, struct extended *extended)
 {
     while (b.n) {
         uint64_t length = 0;
@@ -98,13 +98,13 @@ static void read_pax(struct hw_bytes b, struct hw_tar_member *m, struct said *sa
         size_t n = (size_t)(end - key);
         if (n > 5 && memcmp(key, "path=", 5) == 0) {
             set_name(m, key + 5, n - 5);
-            said->name = true;
+            extended->name = true;
         } else if (n > 5 && memcmp(key, "size=", 5) == 0) {
             uint64_t v = 0;
             for (const uint8_t *p = key + 5; p < end && *p >= '0' && *p <= '9'; p++)
                 v = v > UINT64_MAX / 16 ? UINT64_MAX / 16 : v * 10 + (uint64_t)(*p - '0');
-            said->n_bytes = v;
-            said->size = true;
+            extended->n_bytes = v;
+            extended->size = true;
         }
         b = hw_bytes_of(b.p + length, b.n - (size_t)length);
     }
@@ -117,7 +117,7 @@ static int damaged(const struct hw_tar *t, struct hw_error *err)
 
 int hw_tar_next(struct hw_tar *t, struct hw_tar_member *out, struct hw_error *err)
 {
-    struct said said = {0};
+    struct extended extended = {0};
     for (;;) {
         uint64_t left = t->file.n - t->pos, size, sum;
         const uint8_t *block = left ? t->file.p + t->pos : NULL;
@@ -128,31 +128,31 @@ int hw_tar_next(struct hw_tar *t, struct hw_tar_member *out, struct hw_error *er
         if (!number(block + AT_SUM, 8, &sum) || sum != sum_of(block) ||
             !number(block + AT_SIZE, 12, &size))
             return damaged(t, err);
-        if (said.size)
-            size = said.n_bytes;
+        if (extended.size)
+            size = extended.n_bytes;
         left -= HW_TAR_BLOCK;
-        uint64_t there = size < left ? size : left;
-        uint64_t behind = there + hw_tar_padding(there);
-        struct hw_bytes bytes = hw_bytes_of(block + HW_TAR_BLOCK, (size_t)there);
-        t->pos += HW_TAR_BLOCK + (behind < left ? behind : left);
+        uint64_t present = size < left ? size : left;
+        uint64_t padded = present + hw_tar_padding(present);
+        struct hw_bytes bytes = hw_bytes_of(block + HW_TAR_BLOCK, (size_t)present);
+        t->pos += HW_TAR_BLOCK + (padded < left ? padded : left);
         switch (block[AT_TYPE]) {
         case 'x':
-            read_pax(bytes, out, &said);
+            read_pax(bytes, out, &extended);
             continue;
         case 'L':
             set_name(out, bytes.p, strnlen((const char *)bytes.p, bytes.n));
-            said.name = true;
+            extended.name = true;
             continue;
         case 0:
         case '0':
         case '7':
-            if (!said.name)
+            if (!extended.name)
                 name_of_header(out, block);
             out->bytes = bytes;
-            out->truncated = there < size;
+            out->truncated = present < size;
             return 1;
         default: /* directories, links, devices, global headers */
-            said = (struct said){0};
+            extended = (struct extended){0};
             continue;
         }
     }

@@ -1,7 +1,7 @@
 /*
- * Traces and heap dumps pack 3 to 40 times, a heap of zeros 1000 times by deflate, which can do no
- * more, and 30,000 times by zstd. Small files may be anything; what unpacks 200 times beyond 256
- * MiB was made for that.
+ * Traces and heap dumps compress 3 to 40 times, a heap of zeros 1000 times by deflate, which is its
+ * maximum, and 30,000 times by zstd. Small files may be anything; a file that unpacks to more than
+ * 256 MiB and 200 times its size was made to do so.
  */
 #include "codec/unpack.h"
 
@@ -28,8 +28,8 @@ bool hw_is_packed(struct hw_bytes head)
     return hw_gzip_is(head) || is_zstd(head);
 }
 
-/* Bytes; 0 = nothing was asked for. */
-static uint64_t asked_for(void)
+/* The limit set by the user, in bytes; 0 = none. */
+static uint64_t user_limit(void)
 {
     const char *text = secure_getenv("HEAPWISE_UNPACK_MB");
     uint64_t mb = text && text[0] >= '1' && text[0] <= '9' ? strtoull(text, NULL, 10) : 0;
@@ -38,7 +38,7 @@ static uint64_t asked_for(void)
 
 uint64_t hw_unpack_max_passing(uint64_t packed_bytes)
 {
-    uint64_t max = asked_for();
+    uint64_t max = user_limit();
     if (max)
         return max;
     if (__builtin_mul_overflow(packed_bytes, (uint64_t)TIMES, &max))
@@ -46,11 +46,11 @@ uint64_t hw_unpack_max_passing(uint64_t packed_bytes)
     return max < ANY_MAX ? ANY_MAX : max;
 }
 
-/* The same when all of them are kept. */
+/* The same if all of them are kept in memory. */
 static size_t hw_unpack_max(uint64_t packed_bytes)
 {
     uint64_t max = hw_unpack_max_passing(packed_bytes), memory = hw_memory_there_is() / 2;
-    if (asked_for())
+    if (user_limit())
         return max;
     if (max > ALL_MAX)
         max = ALL_MAX;
@@ -67,7 +67,7 @@ int hw_unpack_refuse(uint64_t max, uint64_t offset, struct hw_error *err)
 void hw_unpack_head(struct hw_bytes head, size_t max, struct hw_strbuf *out)
 {
     size_t before = out->n;
-    /* What came out is what counts, whatever stopped it. */
+    /* Only the output counts, whatever stopped it. */
     if (is_zstd(head))
         (void)hw_zstd_inflate(head, max, out, NULL);
     else

@@ -18,7 +18,7 @@ void hw_ws_reader_done(struct hw_ws_reader *r)
 
 int hw_ws_reader_add(struct hw_ws_reader *r, const void *p, size_t n)
 {
-    if (r->taken) { /* what is left moves to the front */
+    if (r->taken) { /* moves the rest to the front */
         memmove(r->in.p, r->in.p + r->taken, r->in.n - r->taken);
         r->in.n -= r->taken;
         r->taken = 0;
@@ -41,8 +41,8 @@ struct frame {
     size_t n;
 };
 
-/* 1 = a whole frame was taken off the input, 0 = not all of it is there. */
-static int take_frame(struct hw_ws_reader *r, struct frame *out)
+/* 1 = a whole frame was removed from the input, 0 = it is incomplete. */
+static int read_frame(struct hw_ws_reader *r, struct frame *out)
 {
     struct hw_bytes in = hw_bytes_of(r->in.p ? r->in.p + r->taken : NULL, r->in.n - r->taken);
     if (in.n < 2)
@@ -68,7 +68,7 @@ static int take_frame(struct hw_ws_reader *r, struct frame *out)
         return broken(r, CLOSE_TOO_LARGE);
     if (in.n < head + mask || in.n - head - mask < n)
         return 0;
-    memcpy(out->mask, in.p + head, mask); /* without one: zeros */
+    memcpy(out->mask, in.p + head, mask); /* zeros without a mask */
     head += mask;
     out->payload = in.p + head;
     out->n = (size_t)n;
@@ -84,8 +84,8 @@ static void add_unmasked(struct hw_ws_reader *r, const struct frame *f)
         r->message.p[start + i] = (char)((uint8_t)r->message.p[start + i] ^ f->mask[i % 4]);
 }
 
-/* RFC 6455 7.4: what may be in a close frame. */
-static unsigned fault_of_close(const uint8_t *p, size_t n)
+/* RFC 6455 7.4: the codes and text that a close frame may have. */
+static unsigned close_fault(const uint8_t *p, size_t n)
 {
     if (n == 0)
         return 0;
@@ -98,14 +98,14 @@ static unsigned fault_of_close(const uint8_t *p, size_t n)
     return hw_utf8_valid(p + 2, n - 2) ? 0 : CLOSE_DATA;
 }
 
-/* A control frame may stand between fragments: it is unmasked where it lies. */
-static int give_control(struct hw_ws_reader *r, const struct frame *f, enum hw_ws_opcode *opcode,
-                        struct hw_bytes *message)
+/* A control frame may come between fragments, so it is unmasked in place. */
+static int return_control(struct hw_ws_reader *r, const struct frame *f, enum hw_ws_opcode *opcode,
+                          struct hw_bytes *message)
 {
     uint8_t *p = (uint8_t *)r->in.p + (f->payload - (const uint8_t *)r->in.p);
     for (size_t i = 0; i < f->n; i++)
         p[i] ^= f->mask[i % 4];
-    unsigned fault = f->opcode == HW_WS_CLOSE ? fault_of_close(p, f->n) : 0;
+    unsigned fault = f->opcode == HW_WS_CLOSE ? close_fault(p, f->n) : 0;
     if (fault)
         return broken(r, fault);
     *opcode = (enum hw_ws_opcode)f->opcode;
@@ -120,9 +120,9 @@ int hw_ws_reader_next(struct hw_ws_reader *r, enum hw_ws_opcode *opcode, struct 
     if (r->given)
         hw_strbuf_clear(&r->message);
     r->given = false;
-    while ((rc = take_frame(r, &f)) == 1) {
+    while ((rc = read_frame(r, &f)) == 1) {
         if (f.opcode >= HW_WS_CLOSE)
-            return give_control(r, &f, opcode, message);
+            return return_control(r, &f, opcode, message);
         if (r->in_message != (f.opcode == HW_WS_CONTINUATION))
             return broken(r, CLOSE_PROTOCOL);
         if (f.n > r->max_message - r->message.n)
@@ -167,7 +167,7 @@ void hw_ws_add_masked(struct hw_strbuf *out, enum hw_ws_opcode opcode, struct hw
         hw_strbuf_addc(out, (char)(payload.p[i] ^ mask[i % 4]));
 }
 
-/* ---- SHA-1, which the handshake asks for; nothing here is a secret ---- */
+/* ---- SHA-1, which the handshake requires; nothing here is secret ---- */
 
 static uint32_t rotate(uint32_t v, unsigned n)
 {

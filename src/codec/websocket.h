@@ -51,7 +51,7 @@ size_t hw_ws_frame_head(uint8_t *out, enum hw_ws_opcode opcode, uint64_t n);
 /* Adds a whole frame from a client. mask: random, from the kernel. */
 void hw_ws_add_masked(struct hw_strbuf *out, enum hw_ws_opcode opcode, struct hw_bytes payload,
                       const uint8_t mask[4]);
-/* What Sec-WebSocket-Accept says to a key: 28 characters and a NUL. */
+/* The Sec-WebSocket-Accept value for a key: 28 characters and a NUL. */
 void hw_ws_accept(const char *key, char out[29]);
 
 #endif
