@@ -128,26 +128,6 @@ static const uint8_t *skip_string(const uint8_t *p, const uint8_t *end)
     return p < end ? p + 1 : end;
 }
 
-static void add_code(struct hw_strbuf *out, uint32_t c)
-{
-    if (c < 0x80) {
-        hw_strbuf_addc(out, (char)c);
-        return;
-    }
-    if (c < 0x800) {
-        hw_strbuf_addc(out, (char)(0xc0 | c >> 6));
-    } else {
-        if (c < 0x10000) {
-            hw_strbuf_addc(out, (char)(0xe0 | c >> 12));
-        } else {
-            hw_strbuf_addc(out, (char)(0xf0 | c >> 18));
-            hw_strbuf_addc(out, (char)(0x80 | (c >> 12 & 63)));
-        }
-        hw_strbuf_addc(out, (char)(0x80 | (c >> 6 & 63)));
-    }
-    hw_strbuf_addc(out, (char)(0x80 | (c & 63)));
-}
-
 static struct hw_bytes decode(struct hw_bytes raw, struct hw_strbuf *scratch)
 {
     const uint8_t *p = raw.p, *end = hw_bytes_end(raw);
@@ -159,7 +139,7 @@ static struct hw_bytes decode(struct hw_bytes raw, struct hw_strbuf *scratch)
         if (!back)
             break;
         size_t n = escape(back + 1, end, &code);
-        add_code(scratch, code);
+        hw_utf8_add_code(scratch, code);
         p = back + 1 + n;
     }
     return hw_bytes_of(scratch->p, scratch->n);

@@ -93,6 +93,26 @@ bool hw_utf8_valid(const void *bytes, size_t n)
     return true;
 }
 
+void hw_utf8_add_code(struct hw_strbuf *out, uint32_t code)
+{
+    if (code < 0x80) {
+        hw_strbuf_addc(out, (char)code);
+        return;
+    }
+    if (code < 0x800) {
+        hw_strbuf_addc(out, (char)(0xc0 | code >> 6));
+    } else {
+        if (code < 0x10000) {
+            hw_strbuf_addc(out, (char)(0xe0 | code >> 12));
+        } else {
+            hw_strbuf_addc(out, (char)(0xf0 | code >> 18));
+            hw_strbuf_addc(out, (char)(0x80 | (code >> 12 & 0x3f)));
+        }
+        hw_strbuf_addc(out, (char)(0x80 | (code >> 6 & 0x3f)));
+    }
+    hw_strbuf_addc(out, (char)(0x80 | (code & 0x3f)));
+}
+
 void hw_utf8_add_clean(struct hw_strbuf *out, const void *bytes, size_t n)
 {
     const unsigned char *p = bytes;

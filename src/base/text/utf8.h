@@ -26,6 +26,8 @@ bool hw_utf8_is_hidden(uint32_t code);
  * as hw_strbuf_add_escaped does. keep: characters that stay nevertheless. Without memory of its
  * own; gives the length. */
 size_t hw_utf8_escape(char *out, size_t max, const char *text, const char *keep);
+/* Adds a code point up to U+10FFFF. */
+void hw_utf8_add_code(struct hw_strbuf *out, uint32_t code);
 /* Adds the text with each byte that is none of UTF-8 as U+FFFD. */
 void hw_utf8_add_clean(struct hw_strbuf *out, const void *p, size_t n);
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/text/strbuf.h"
+#include "base/text/utf8.h"
 
 #include "base/banned.h"
 
@@ -205,25 +206,6 @@ static int add_array(struct contents *x, const struct hw_hprof_record *r)
 
 /* ---- texts ---- */
 
-static void add_code_point(struct hw_strbuf *to, uint32_t u)
-{
-    if (u < 0x80) {
-        hw_strbuf_addc(to, (char)u);
-    } else if (u < 0x800) {
-        hw_strbuf_addc(to, (char)(0xc0 | u >> 6));
-        hw_strbuf_addc(to, (char)(0x80 | (u & 0x3f)));
-    } else if (u < 0x10000) {
-        hw_strbuf_addc(to, (char)(0xe0 | u >> 12));
-        hw_strbuf_addc(to, (char)(0x80 | (u >> 6 & 0x3f)));
-        hw_strbuf_addc(to, (char)(0x80 | (u & 0x3f)));
-    } else {
-        hw_strbuf_addc(to, (char)(0xf0 | u >> 18));
-        hw_strbuf_addc(to, (char)(0x80 | (u >> 12 & 0x3f)));
-        hw_strbuf_addc(to, (char)(0x80 | (u >> 6 & 0x3f)));
-        hw_strbuf_addc(to, (char)(0x80 | (u & 0x3f)));
-    }
-}
-
 /* Unpaired surrogates become U+FFFD. */
 static void add_utf16(struct hw_strbuf *to, struct hw_bytes b, bool big_endian)
 {
@@ -238,7 +220,7 @@ static void add_utf16(struct hw_strbuf *to, struct hw_bytes b, bool big_endian)
                 i += 2;
             }
         }
-        add_code_point(to, u >= 0xd800 && u < 0xe000 ? 0xfffd : u);
+        hw_utf8_add_code(to, u >= 0xd800 && u < 0xe000 ? 0xfffd : u);
     }
 }
 
@@ -259,7 +241,7 @@ static int decode_text(struct contents *x, const struct hw_hprof_file *f, const 
         add_utf16(utf8, content, /* big_endian = */ false);
     else
         for (size_t i = 0; i < content.n && utf8->n < HW_HPROF_MAX_TEXT; i++)
-            add_code_point(utf8, content.p[i]);
+            hw_utf8_add_code(utf8, content.p[i]);
     struct hw_heap_data *d = &x->g->data.v[t->data];
     d->has_string = true;
     return utf8->failed ? HW_ENOMEM
