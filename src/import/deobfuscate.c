@@ -60,8 +60,7 @@ static struct hw_bytes text_of(const struct mapping *m, hw_str_id id)
 
 static uint64_t key_of(struct hw_bytes name)
 {
-    uint64_t h = hw_hash_bytes(name.p, name.n);
-    return h == HW_MAP64_NO_KEY ? 0 : h;
+    return hw_hash_bytes(name.p, name.n);
 }
 
 static int read_class(struct mapping *m, struct hw_bytes message)

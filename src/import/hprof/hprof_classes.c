@@ -48,15 +48,10 @@ const char *hw_hprof_type_name(uint64_t type)
 
 /* ---- records ---- */
 
-static uint64_t key(uint64_t id)
-{
-    return id == HW_MAP64_NO_KEY ? id - 1 : id;
-}
-
 struct hw_bytes hw_hprof_text(const struct hw_hprof_classes *c, uint64_t id)
 {
     uint64_t at;
-    return hw_map64_get(&c->text_of_id, key(id), &at) ? c->texts.v[at] : (struct hw_bytes){NULL, 0};
+    return hw_map64_get(&c->text_of_id, id, &at) ? c->texts.v[at] : (struct hw_bytes){NULL, 0};
 }
 
 int hw_hprof_name(struct hw_hprof_classes *c, const struct hw_strbuf *name, hw_str_id *out)
@@ -73,7 +68,7 @@ static int class_get(struct hw_hprof_classes *c, uint64_t id, size_t *out)
 {
     uint64_t *at;
     bool fresh;
-    int rc = hw_map64_at(&c->class_of_id, key(id), &at, &fresh);
+    int rc = hw_map64_at(&c->class_of_id, id, &at, &fresh);
     if (rc < 0)
         return rc;
     if (fresh) {
@@ -88,7 +83,7 @@ static int class_get(struct hw_hprof_classes *c, uint64_t id, size_t *out)
 const struct hw_hprof_class *hw_hprof_class_find(const struct hw_hprof_classes *c, uint64_t id)
 {
     uint64_t at;
-    return hw_map64_get(&c->class_of_id, key(id), &at) ? &c->classes.v[at] : NULL;
+    return hw_map64_get(&c->class_of_id, id, &at) ? &c->classes.v[at] : NULL;
 }
 
 /* "[[Ljava/lang/String;" -> "java.lang.String[][]", "java/lang/String" -> "java.lang.String". */
@@ -135,7 +130,7 @@ static int add_text(struct hw_hprof_classes *c, struct hw_hprof_cursor body)
         return HW_OK;
     if (hw_vec_push(&c->texts, text) < 0)
         return HW_ENOMEM;
-    return hw_map64_put(&c->text_of_id, key(id), c->texts.n - 1);
+    return hw_map64_put(&c->text_of_id, id, c->texts.n - 1);
 }
 
 static int add_load(struct hw_hprof_classes *c, struct hw_hprof_cursor body)

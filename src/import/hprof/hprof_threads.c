@@ -24,11 +24,6 @@ void hw_hprof_threads_done(struct hw_hprof_threads *t)
     hw_map64_done(&t->trace_of_serial);
 }
 
-static uint64_t key(uint64_t id)
-{
-    return id == HW_MAP64_NO_KEY ? id - 1 : id;
-}
-
 static int add_root(struct hw_hprof_threads *t, const struct hw_hprof_record *r)
 {
     struct hw_hprof_cursor c = r->body;
@@ -57,8 +52,7 @@ int hw_hprof_threads_add(struct hw_hprof_threads *t, const struct hw_hprof_recor
     uint64_t id = is_frame ? hw_hprof_id(&c) : hw_hprof_u(&c, 4);
     if (hw_vec_push(&t->records, c) < 0)
         return HW_ENOMEM;
-    return hw_map64_put(is_frame ? &t->frame_of_id : &t->trace_of_serial, key(id),
-                        t->records.n - 1);
+    return hw_map64_put(is_frame ? &t->frame_of_id : &t->trace_of_serial, id, t->records.n - 1);
 }
 
 static int make_frame(struct hw_hprof_cursor c, struct hw_hprof_classes *classes,
@@ -106,7 +100,7 @@ static int build_stack(const struct hw_hprof_threads *t, struct hw_hprof_classes
     (void)hw_hprof_u(&c, 4); /* the thread's number */
     for (uint64_t left = hw_hprof_u(&c, 4); rc == HW_OK && left && n < MAX_STACK; left--) {
         uint64_t id = hw_hprof_id(&c);
-        if (c.bad || !hw_map64_get(&t->frame_of_id, key(id), &at))
+        if (c.bad || !hw_map64_get(&t->frame_of_id, id, &at))
             break;
         hw_frame_id *frame = &frames[MAX_STACK - ++n];
         if (row_of_frame[at]) {
@@ -131,7 +125,7 @@ static int build_threads(const struct hw_hprof_threads *t, struct hw_hprof_class
         const struct hw_hprof_thread_root *r = &t->roots.v[i];
         struct hw_heap_thread thread = {.callsite = {HW_ID_NONE}, .object = HW_ID_NONE};
         (void)hw_graph_find(b, r->object, &thread.object); /* or none */
-        if (hw_map64_get(&t->trace_of_serial, key(r->trace), &at))
+        if (hw_map64_get(&t->trace_of_serial, r->trace, &at))
             rc = build_stack(t, c, t->records.v[at], row_of_frame, &thread.callsite);
         if (rc == HW_OK)
             rc = hw_map64_put(of_serial, r->serial, g->threads.n);

@@ -57,7 +57,6 @@ int hw_graph_count_error(struct hw_heap_graphs *d, const char *stat, const struc
 /* Calls take for each value of a repeated number, packed or not. */
 int hw_graph_each_number(const struct hw_pb_field *f, int (*take)(void *ctx, uint64_t v),
                          void *ctx);
-uint64_t hw_graph_map_key(uint64_t iid);
 /* The field with this iid; it may not have a name yet. */
 int hw_graph_field_of(struct hw_graph_state *s, uint64_t iid, uint32_t *out);
 int hw_graph_read_field_name(struct hw_heap_graphs *d, struct hw_graph_state *s,

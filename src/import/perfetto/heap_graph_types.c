@@ -12,16 +12,11 @@
 
 /* ---- names ---- */
 
-uint64_t hw_graph_map_key(uint64_t iid)
-{
-    return iid == HW_MAP64_NO_KEY ? iid - 1 : iid;
-}
-
 int hw_graph_field_of(struct hw_graph_state *s, uint64_t iid, uint32_t *out)
 {
     uint64_t *at;
     bool fresh;
-    int rc = hw_map64_at(&s->field_by_iid, hw_graph_map_key(iid), &at, &fresh);
+    int rc = hw_map64_at(&s->field_by_iid, iid, &at, &fresh);
     if (rc < 0)
         return rc;
     if (fresh) {
@@ -89,7 +84,7 @@ int hw_graph_read_location(struct hw_heap_graphs *d, struct hw_graph_state *s,
     if (read_interned(message, &iid, &text) < 0)
         return hw_graph_count_error(d, "heap_graph_malformed_packet", s, 1);
     int rc = hw_profile_str(d->profile, text, &id);
-    return rc < 0 ? rc : hw_map64_put(&s->location_by_iid, hw_graph_map_key(iid), id.v);
+    return rc < 0 ? rc : hw_map64_put(&s->location_by_iid, iid, id.v);
 }
 
 /* ---- types, roots ---- */

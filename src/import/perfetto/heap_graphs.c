@@ -77,15 +77,14 @@ static int state_get(struct hw_heap_graphs *d, uint64_t sequence, struct hw_grap
 {
     uint64_t *at;
     bool fresh;
-    uint64_t key = sequence == HW_MAP64_NO_KEY ? sequence - 1 : sequence;
-    int rc = hw_map64_at(&d->by_sequence, key, &at, &fresh);
+    int rc = hw_map64_at(&d->by_sequence, sequence, &at, &fresh);
     if (rc < 0)
         return rc;
     if (fresh) {
         struct hw_graph_state *s = calloc(1, sizeof *s);
         if (!s || hw_vec_push(&d->states, s) < 0) {
             free(s);
-            (void)hw_map64_take(&d->by_sequence, key, NULL); /* added just now */
+            (void)hw_map64_take(&d->by_sequence, sequence, NULL); /* added just now */
             return HW_ENOMEM;
         }
         *at = d->states.n - 1;
@@ -329,8 +328,7 @@ static int add_types(struct hw_heap_graphs *d, struct hw_graph_state *s)
         uint64_t location = 0;
         if (is_left_out(s, t->id))
             continue;
-        if (t->location &&
-            !hw_map64_get(&s->location_by_iid, hw_graph_map_key(t->location), &location))
+        if (t->location && !hw_map64_get(&s->location_by_iid, t->location, &location))
             rc = hw_graph_count_error(d, "heap_graph_invalid_string_id", s, 1);
         t->class.location = (hw_str_id){(uint32_t)location};
         t->class.fields = hw_vec_from(&s->type_fields, t->first_field);
