@@ -2,7 +2,7 @@ import java.io.File;
 import java.util.*;
 import org.graalvm.visualvm.lib.jfluid.heap.*;
 
-/** What VisualVM's reader of heap dumps finds in a file: classes, references, values and roots, counted. */
+/** Prints what VisualVM's reader of heap dumps finds in a file: counts of classes, references, values and roots. */
 public class HeapDump {
     static final TreeMap<String, Long> lines = new TreeMap<>();
 

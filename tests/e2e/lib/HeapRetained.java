@@ -2,7 +2,7 @@ import java.io.File;
 import java.util.*;
 import org.graalvm.visualvm.lib.jfluid.heap.*;
 
-/** What VisualVM's reader works out about a heap dump: what classes hold, what the largest objects retain, roots. */
+/** Prints what VisualVM's reader computes for a heap dump: sizes of classes, the largest retained sizes, roots. */
 public class HeapRetained {
     static String escaped(Object name) { return String.valueOf(name).replace(' ', '_'); }
 

@@ -1,4 +1,4 @@
-"""A reader of Arrow files, of what trace_processor_shell export arrow_tar writes: int64, float64 and utf8 columns."""
+"""Reads Arrow files as trace_processor_shell export arrow_tar writes them: int64, float64 and utf8 columns."""
 import struct
 
 
@@ -9,13 +9,13 @@ class Table:
         self.b, self.at = b, at
         self.vtable = at - struct.unpack_from("<i", b, at)[0]
 
-    def place(self, field):
+    def offset(self, field):
         n = struct.unpack_from("<H", self.b, self.vtable)[0]
         off = struct.unpack_from("<H", self.b, self.vtable + 4 + 2 * field)[0] if 4 + 2 * field < n else 0
         return self.at + off if off else None
 
     def get(self, field, form):
-        at = self.place(field)
+        at = self.offset(field)
         if at is None:
             return 0
         size = struct.calcsize("<" + form)
@@ -23,7 +23,7 @@ class Table:
         return struct.unpack_from("<" + form, self.b, at)[0]
 
     def ref(self, field):
-        at = self.place(field)
+        at = self.offset(field)
         return at + struct.unpack_from("<I", self.b, at)[0]
 
     def table(self, field):
@@ -37,8 +37,8 @@ class Table:
     def tables(self, field):
         at = self.ref(field)
         n = struct.unpack_from("<I", self.b, at)[0]
-        places = [at + 4 + 4 * i for i in range(n)]
-        return [Table(self.b, p + struct.unpack_from("<I", self.b, p)[0]) for p in places]
+        refs = [at + 4 + 4 * i for i in range(n)]
+        return [Table(self.b, r + struct.unpack_from("<I", self.b, r)[0]) for r in refs]
 
     def structs(self, field, form):
         at = self.ref(field)
@@ -58,13 +58,13 @@ def columns(schema):
 
 def column(form, n, buffers):
     valid, *rest = buffers
-    there = [valid[i >> 3] >> (i & 7) & 1 for i in range(n)]
+    present = [valid[i >> 3] >> (i & 7) & 1 for i in range(n)]
     if form == "s":
         ends = struct.unpack(f"<{n + 1}i", rest[0])
         cells = [rest[1][ends[i]:ends[i + 1]].decode() for i in range(n)]
     else:
         cells = struct.unpack(f"<{n}{form}", rest[0])
-    return [c if t else None for c, t in zip(cells, there)]
+    return [c if p else None for c, p in zip(cells, present)]
 
 
 def read(b):
@@ -73,7 +73,7 @@ def read(b):
     n = struct.unpack("<I", b[-10:-6])[0]
     footer = root(b[-10 - n:-10])
     cols = columns(footer.table(1))
-    # the schema in front is the same
+    # the schema at the start of the file is the same
     mark, size = struct.unpack_from("<II", b, 8)
     message = root(b[16:16 + size])
     assert mark == 0xffffffff and message.get(0, "h") == 4 and message.get(1, "B") == 1

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""checked.py HEAPWISE DIR [RULE...]: every trace in a folder that a recorder or converter of ours wrote keeps to the format.
+"""checked.py HEAPWISE DIR [RULE...]: checks that all traces in a folder that our tools wrote follow the format's rules.
 
-A trace of ours says so in its first packets (SystemInfo). Those that a test spoils on purpose are listed, by name, in
-the file `.broken` of the folder; rules named behind it are allowed to be broken.
+Our traces are recognized by their first packets (SystemInfo). Traces that a test damages on purpose are listed by name
+in the folder's file `.broken`; the rules given as arguments may be broken.
 """
 import json
 import os
@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 HEAD = 1 << 16
-LOSS = {"dump-loss", "packets-lost", "stats-loss"}  # the trace says that something was lost, which may be true
+LOSS = {"dump-loss", "packets-lost", "stats-loss"}  # the trace reports losses, which may be real
 BROKEN = ".broken"
 
 
@@ -27,7 +27,7 @@ def ours(path):
 
 
 def broken(folder):
-    """Notes that files in the folder are spoiled on purpose."""
+    """-> names of files in the folder that are damaged on purpose."""
     path = pathlib.Path(folder) / BROKEN
     return set(path.read_text().split()) if path.exists() else set()
 
@@ -38,7 +38,7 @@ def spoil(folder, *names):
 
 
 def check(heapwise, paths, allow=()):
-    """-> lines, one for each error or warning that is not allowed."""
+    """-> one line for each error or warning that is not allowed."""
     paths = [str(p) for p in paths]
     if not paths:
         return []
@@ -55,7 +55,7 @@ def check(heapwise, paths, allow=()):
 
 def check_folder(heapwise, folder, allow=()):
     spoiled = broken(folder)
-    # A store that still runs removes folders meanwhile, which os.walk passes over.
+    # A store that still runs removes folders meanwhile; os.walk ignores that.
     found = [p for p in sorted(pathlib.Path(at) / name for at, _, names in os.walk(folder) for name in names)
              if ours(p) and p.name not in spoiled and "*" not in spoiled]
     return check(heapwise, found, allow)

@@ -1,4 +1,4 @@
-"""A test's own ClickHouse server: on loopback, its data below the box."""
+"""A test's own ClickHouse server: on loopback, with its data in the box."""
 import contextlib
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""ELF files written by hand: one code segment at 0x1000, a build id, and whatever sections a test wants."""
+"""Writes ELF files: one code segment at 0x1000, a build id, and the sections that a test wants."""
 import struct
 import zlib
 
@@ -13,9 +13,9 @@ class Section:
         self.link, self.size, self.entry = link, len(data) if size is None else size, entry
 
 
-def compressed(name, data, says, kind=PROGBITS, link="", entry=0):
-    """A section that claims to unpack to `says` bytes."""
-    return Section(name, struct.pack("<IIQQ", 1, 0, says, 1) + data, kind, COMPRESSED, link, entry=entry)
+def compressed(name, data, size, kind=PROGBITS, link="", entry=0):
+    """A section that claims to unpack to `size` bytes."""
+    return Section(name, struct.pack("<IIQQ", 1, 0, size, 1) + data, kind, COMPRESSED, link, entry=entry)
 
 
 def deflated_zeros(n_mib):

@@ -1,13 +1,13 @@
 """
-A process that is taken for a JVM (it maps a libjvm.so, handles SIGQUIT, answers the attach protocol) and means harm.
+A hostile process that looks like a JVM: it maps a libjvm.so, handles SIGQUIT and answers the attach protocol.
 
 fake_jvm.py ROOT UID HABITS...: chroots to ROOT, becomes UID, prints "ready". Its habits:
-  exchange         /tmp and /away change places without end; it ends with SIGQUIT
-  chase FILE       what we put into its /tmp becomes a link to FILE; it ends with SIGQUIT
-  socket-link FILE in the place of its attach socket lies a link to FILE
+  exchange         swaps /tmp and /away all the time; SIGQUIT ends it
+  chase FILE       replaces what we put into its /tmp by a link to FILE; SIGQUIT ends it
+  socket-link FILE its attach socket is a link to FILE
   other-socket     another process listens at its attach socket
-  answer NAME      what who attaches is told, see ANSWERS
-  join NAME        then it connects as our library would, and talks, see JOINS
+  answer NAME      its answer to an attach request, see ANSWERS
+  join NAME        then it connects as our library would, and sends messages, see JOINS
 """
 import array
 import contextlib
@@ -88,7 +88,7 @@ def table():
 
 
 def never(_):
-    """A pipe that nobody writes to and nobody closes."""
+    """A pipe that is never written to and never closed."""
     return os.pipe()[0]
 
 
@@ -109,7 +109,7 @@ def huge(c):
 
 
 def roots(c):
-    """A walk that reports the same root for ever."""
+    """A walk that reports the same root forever."""
     say(c, CLASSES, [table()], n=1)
     r, w = os.pipe()
     say(c, ATTEMPT, [r])

@@ -1,4 +1,4 @@
-"""Real programs that can be fed (lib/feed.py), by group; the first of each group are those of a short run."""
+"""Real programs with endless input (lib/feed.py), by group; a short run uses the first ones of each group."""
 import os
 import pathlib
 import re
@@ -82,7 +82,7 @@ def compiled(kind, text, *argv):
 
 
 def cluster(box, tag, port):
-    """A copy for each run of one data directory."""
+    """Makes a copy of one data directory for each run."""
     bin_ = "/usr/lib/postgresql/15/bin"
     os.chmod(box.dir, 0o755)
     as_ = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"]
@@ -153,7 +153,7 @@ FED = {
 
 
 def sources(box, tag, port):
-    """Something to build."""
+    """Makes something to build."""
     if os.path.exists(box.path("src")):
         return
     os.mkdir(box.path("src"))

@@ -1,5 +1,5 @@
-"""A program that works as long as it is fed: a head, the same piece again and again, and a tail at the end.
-So it can be interrupted at any moment of its work, and be run alone afterwards with exactly the same input."""
+"""A program that works as long as it gets input: a head, the same piece again and again, and a tail at the end.
+So it can be interrupted at any moment of its work, and run alone afterwards with exactly the same input."""
 import contextlib
 import dataclasses
 import os
@@ -27,16 +27,16 @@ class Program:
     needs: tuple = ()
     env: dict = dataclasses.field(default_factory=dict)
     user: str = ""
-    pool: bool = False  # threads and mappings come and go by themselves; those that stay are as they were
-    masks: object = lambda out: out  # and in the output
+    pool: bool = False  # it starts and ends threads and mappings itself; only those that last are compared
+    masks: object = lambda out: out  # removes from the output what differs between runs
     jvm: bool = False
-    exe: str = ""  # what it executes in the end
+    exe: str = ""  # part of the name of its final executable
     refused: bool = False  # it has no allocator that could be hooked
     pace: float = PACE
 
 
 class Run:
-    """One run; wrap changes the command, which writes its pid."""
+    """One run; wrap may change the command, which writes its pid to a file."""
 
     def __init__(self, box, program, tag, wrap=lambda argv: argv):
         self.box, self.program, self.tag = box, program, tag
@@ -82,7 +82,7 @@ class Run:
         if self.program.way == "serve":
             self.listener.settimeout(30)
             s = self.listener.accept()[0]
-            s.recv(1 << 16)  # what it asks for
+            s.recv(1 << 16)  # its request
             return s
 
         def try_once():
@@ -117,7 +117,7 @@ class Run:
             if self.program.way == "talk":
                 self.answered.wait(hw.CLOCK)
             close()
-        except Exception as e:  # set by the thread that waits for us
+        except Exception as e:  # reported by the thread that waits for us
             self.error = e
 
     def write(self, data):
@@ -131,7 +131,7 @@ class Run:
         self.wanted = True
 
     def pause(self):
-        """No more work is given, and the program has read what was."""
+        """Stops giving input, and waits until the program has read all of it."""
         self.wanted = False
         if not self.lock.acquire(timeout=hw.CLOCK):
             self.failed("takes no more")
@@ -142,7 +142,7 @@ class Run:
             hw.wait_for(lambda: hw.unread(self.fd) == 0 or self.p.poll() is not None, "the pipe to be empty")
 
     def give(self, count):
-        """Exactly so many pieces, as fast as the program reads them."""
+        """Gives exactly this many pieces, as fast as the program reads them."""
         self.pace, self.limit, self.wanted = 0, count, True
         hw.wait_for(lambda: self.count == count or self.error, f"{self.program.argv[0]} to take its input", 120)
 
@@ -152,7 +152,7 @@ class Run:
         return b""
 
     def finish(self, pid=None):
-        """-> output, errors, status; the end of the input is the program's end."""
+        """Ends the input and with it the program. -> output, errors, answers, exit status"""
         self.over = True
         self.feeder.join(90)
         if self.feeder.is_alive() or self.error:

@@ -1,12 +1,12 @@
-"""Java heap dumps by the letter: all that strict readers (VisualVM, Eclipse MAT) demand, each demand one failure.
+"""Checks Java heap dumps strictly: all that strict readers (VisualVM, Eclipse MAT) demand.
 
-Own code over the published description of the format, beside the product's reader and writer.
+Written from the published description of the format, independently of the product's reader and writer.
 """
 import struct
 
 SIZES = {2: 8, 4: 1, 5: 2, 6: 4, 7: 8, 8: 1, 9: 2, 10: 4, 11: 8}
 LETTERS = {4: "Z", 5: "C", 6: "F", 7: "D", 8: "B", 9: "S", 10: "I", 11: "J"}
-ROOTS = {0x01: 8, 0x02: 8, 0x03: 8, 0x04: 4, 0x05: 0, 0x06: 4, 0x07: 0, 0x08: 8, 0xff: 0}  # bytes behind the id
+ROOTS = {0x01: 8, 0x02: 8, 0x03: 8, 0x04: 4, 0x05: 0, 0x06: 4, 0x07: 0, 0x08: 8, 0xff: 0}  # bytes after the id
 KNOWN = {0x01, 0x02, 0x04, 0x05, 0x0a, 0x0b, 0x0c, 0x1c, 0x2c}
 
 
@@ -163,10 +163,10 @@ class Dump:
         self.classes[number] = c
         return at
 
-    # ---- the whole ----
+    # ---- checks ----
 
     def chain(self, kind):
-        """Field types of an instance: its own class's first."""
+        """Field types of an instance, its own class's first."""
         found, seen = [], set()
         while kind in self.classes and kind not in seen:
             seen.add(kind)
@@ -216,7 +216,7 @@ class Dump:
         self.need(self.used_frames <= self.frames, "a stack with a frame that is not there")
 
     def retained(self, number):
-        """How many objects can no longer be reached without this one, itself included."""
+        """How many objects are unreachable without this one, including itself."""
         below = {}
         for owner, _, numbers in self.refs:
             below.setdefault(owner, []).extend(numbers)

@@ -1,5 +1,5 @@
 """
-What the end-to-end tests share: the built product, running a target with and without it, comparing.
+Shared by the end-to-end tests: the built product, running targets with and without it, comparing.
 
 Environment: HW_BUILD is Meson's build directory (the tests set it), HW_KEEP=1 keeps the temporary
 directories of failed cases. A case is a function that returns, raises Skip (exit 77) or fails.
@@ -98,7 +98,7 @@ def target(name):
 
 
 class Box:
-    """A temporary directory with sockets, caches and HOME of its own, and what was started in it."""
+    """A temporary directory with sockets, caches and HOME of its own, and the processes started in it."""
 
     def __init__(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="hw."))
@@ -118,8 +118,8 @@ class Box:
         self.env.pop("MALLOC_CONF", None)
 
     def own(self, name):
-        """The target under this box's own name: recorders of tests that run beside this one look
-        for processes by their names, too."""
+        """The target under this box's own name: recorders of parallel tests also look for processes
+        by name."""
         link = self.dir / f"t_{name}.{self.dir.name.split('.')[-1]}"
         if not link.exists():
             link.symlink_to(target(name))
@@ -133,7 +133,7 @@ class Box:
         return str(self.dir / name)
 
     def broken(self, *names):
-        """These files are damaged on purpose ("*": all): they may break the format's rules."""
+        """These files are damaged on purpose ("*" = all): they may break the format's rules."""
         checked.spoil(self.dir, *names)
 
     def allow(self, *rules):
@@ -184,11 +184,11 @@ class Box:
                 p.wait(5)
 
 
-ALLOW, LOG, KILL, TRAP, NOTIFY, ERROR = 0x7fff0000, 0x7ffc0000, 0x80000000, 0x30000, 0x7fc00000, 0x50001  # a filter's answers (EPERM)
+ALLOW, LOG, KILL, TRAP, NOTIFY, ERROR = 0x7fff0000, 0x7ffc0000, 0x80000000, 0x30000, 0x7fc00000, 0x50001  # a filter's results; ERROR is EPERM
 
 
 def calls(number, action, *tests):
-    """One system call of x86-64 gets this answer if all tests hold, all others are allowed: (argument, mask, value) of its lower half."""
+    """A filter: one system call of x86-64 gets this action if all tests hold, all others are allowed. A test is (argument, mask, value) of the lower half."""
     rest = [x for arg, mask, value in tests
             for x in ((0x20, 0, 0, 16 + 8 * arg), (0x54, 0, 0, mask), (0x15, 0, None, value))]
     code = [(0x20, 0, 0, 0), (0x15, 0, None, number), *rest, (0x06, 0, 0, action), (0x06, 0, 0, ALLOW)]
@@ -196,7 +196,7 @@ def calls(number, action, *tests):
 
 
 def filter_calls(*filters):
-    """Filters of system calls for preexec_fn, as a unit with SystemCallFilter= has them; without arguments one that allows everything."""
+    """For preexec_fn: installs system call filters, as in a unit with SystemCallFilter=; without arguments one that allows everything."""
     libc = ctypes.CDLL(None, use_errno=True)
     for f in filters or [[(0x06, 0, 0, ALLOW)]]:
         code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *i) for i in f))
@@ -236,7 +236,7 @@ def quiet(seconds):
 
 
 def status(pid, key):
-    """A line of /proc/PID/status, without its key; "" when the process is gone."""
+    """A line of /proc/PID/status, without its key; "" if the process is gone."""
     with contextlib.suppress(OSError):
         lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
         return next((l.partition(":")[2].strip() for l in lines if l.startswith(key + ":")), "")
@@ -249,7 +249,7 @@ def stopped(pid):
 
 
 def took(pid, signal_):
-    """Waits until a process has taken a signal that was sent to it, so that the same one may be sent again."""
+    """Waits until a process has handled a signal, so that the same one may be sent again."""
     bit = 1 << signal_ - 1
     wait_for(lambda: status(pid, "State")[:1] in ("", "Z", "X") or not any(int(status(pid, k) or "0", 16) & bit for k in ("ShdPnd", "SigPnd")), f"{pid} to take signal {signal_}")
 
@@ -265,7 +265,7 @@ def ticks(pid):
 
 
 def idles(pid, seconds=0.1):
-    """Waits until a process sleeps and has used next to no CPU time for a while: it may poll now and then."""
+    """Waits until a process sleeps and has used almost no CPU time for a while: it may poll now and then."""
     def nothing():
         before = ticks(pid)
         time.sleep(seconds)
@@ -297,18 +297,18 @@ def called(pid):
 
 
 def slots(pid):
-    """How many entries of tables are hooked in a process that was attached to. (wire/attach.h: n_slots)"""
+    """How many table entries are hooked in an attached process. (wire/attach.h: n_slots)"""
     return in_client(pid, "heapwise_attach_block", 36)
 
 
 def works(pid, n=5):
-    """Waits until a process has done something for so many clock ticks, as one does that answers an endless query."""
+    """Waits until a process has used this many clock ticks of CPU time, for one that answers an endless query."""
     before = ticks(pid)
     wait_for(lambda: ticks(pid) >= before + n, f"{n} ticks of work")
 
 
 def by_themselves(case):
-    """In a new pid namespace: a recorder sees only what starts there."""
+    """Runs the case in a new pid namespace: a recorder sees only processes that start there."""
     def inside(box):
         if os.environ.get("HW_BY_THEMSELVES"):
             return case(box)
@@ -353,7 +353,7 @@ def expectations(stdout):
 
 
 def sound(path, allow=("disconnected",)):
-    """The trace decodes for protoc, and a strict reader finds nothing wrong. -> Trace"""
+    """Checks that protoc can decode the trace and that a strict reader finds nothing wrong. -> Trace"""
     t = Trace(path)
     true(not t.truncated, f"{path} ends in the middle of a packet")
     true(not t.problems, f"{path}: {t.problems[:10]} ({len(t.problems)} problems)")
@@ -377,7 +377,7 @@ def sound(path, allow=("disconnected",)):
 
 
 def exact(dump, want, what=""):
-    """At interval 1 every number is exact: bytes and counts, allocated and live."""
+    """Checks a dump at interval 1, where all numbers are exact: bytes and counts, allocated and live."""
     true(dump is not None, f"{what}: no dump of libc.malloc")
     have = dump.by_function(want)
     wrong = [f"{f}: have {have[f]}, want {want[f]}" for f in want if have[f] != want[f]]
@@ -386,14 +386,14 @@ def exact(dump, want, what=""):
 
 
 def reason(e):
-    """Never empty: what failed, and the test's line."""
+    """What failed, and the test's line; never empty."""
     frames = [f for f in traceback.extract_tb(e.__traceback__) if f.filename != __file__]
     where = f" (line {frames[-1].lineno}: {frames[-1].line})" if frames else ""
     return (str(e).strip() or "no reason given") + where
 
 
 def main(cases):
-    """argv[1:] names cases (default: all). Exit 0, 1, or 77 when all were skipped."""
+    """argv[1:] names cases (default: all). Exits with 0, 1, or 77 if all were skipped."""
     if sys.argv[1:] == ["--list"]:
         print(*sorted(cases))
         return

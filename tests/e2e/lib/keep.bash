@@ -1,4 +1,4 @@
-# A box with a program whose debug info is kept apart: full/keep has it, app/keep is stripped, bare.trace
+# A box with a program whose debug info is separate: full/keep has it, app/keep is stripped, bare.trace
 # is a recording of the latter, ID its build id. Loaded by the tests of symbols.
 
 setup_file() {
@@ -37,7 +37,7 @@ END
     export ID
 }
 
-# Whatever symbols, names and packets were added: each trace still keeps to the format's rules.
+# Checks that all traces still follow the format's rules, whatever symbols, names and packets were added.
 teardown_file() {
     cd /
     python3 -B "$BATS_TEST_DIRNAME/../lib/checked.py" "$BUILD/src/cli/heapwise" "$BOX" || return 1

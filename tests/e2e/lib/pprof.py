@@ -1,4 +1,4 @@
-"""Reads a pprof file (gzip or not) independently of us."""
+"""Reads a pprof file (gzip or not), independently of the product."""
 import gzip
 
 from lib.proto import fields, ints, message, one
@@ -36,7 +36,7 @@ class Pprof:
             self.samples.append((names, dict(zip(self.types, values))))
 
     def of(self, name):
-        """-> {type: sum} over samples whose stack passes the function."""
+        """-> {type: sum} over samples whose stack contains the function."""
         r = dict.fromkeys(self.types, 0)
         for names, values in self.samples:
             if name in names:

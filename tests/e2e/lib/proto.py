@@ -1,4 +1,4 @@
-"""Protobuf wire format without a schema: enough to read traces and pprof files independently of us."""
+"""Protobuf wire format without a schema: enough to read traces and pprof files, independently of the product."""
 import collections
 
 

@@ -1,4 +1,4 @@
-"""Protobuf wire format, written: messages that no program of ours would write."""
+"""Writes protobuf wire format: messages that none of our programs would write."""
 
 
 def varint(n):

@@ -1,4 +1,4 @@
-"""What others see of a process: all of it that a recording could change, and what it says is our trace."""
+"""The externally visible state of a process that a recording could change; differences are traces of ours."""
 import os
 import pathlib
 import re
@@ -14,7 +14,7 @@ THREAD_FIELDS = ("SigBlk", "SigPnd", "SigIgn", "SigCgt", "NoNewPrivs", "Seccomp"
 FILES = ("limits", "environ", "cmdline", "comm", "auxv", "personality", "coredump_filter", "oom_score_adj", "timerslack_ns", "timers",
          "cgroup", "loginuid", "sessionid", "autogroup", "uid_map", "gid_map")
 LINKS = ("cwd", "root", "exe", "ns/user", "ns/mnt", "ns/net", "ns/pid", "ns/ipc", "ns/uts", "ns/time", "ns/cgroup")
-# What the kernel shows of the start of a recorded program; the program itself does not have them.
+# In a recorded program's initial environment, which the kernel shows; the program itself does not have them.
 PUT_IN = (b"LD_PRELOAD", b"HEAPWISE_SOCKET", b"PERFETTO_HEAPPROFD_BLOCKING_INIT")
 LIBRARY = re.compile(r"(memfd:)?(libheapprofd_glibc_preload|libheapwise_bare)\.so")
 
@@ -55,17 +55,17 @@ def descriptors(proc):
 
 
 def mappings(pid):
-    """-> (those of files, shared memory and the kernel: exact; how many bytes of nameless memory, and of the heap)"""
-    named, nameless = [], 0
+    """-> (exact mappings of files, shared memory and the kernel; bytes of unnamed memory with the heap)"""
+    named, unnamed = [], 0
     for line in (pathlib.Path("/proc") / str(pid) / "maps").read_text().splitlines():
         where, rights, offset, _, inode, *path = line.split(None, 5)
         a, b = (int(x, 16) for x in where.split("-"))
         path = path[0] if path else ""
         if inode == "0" and path in ("", "[heap]") or path.startswith("[anon"):
-            nameless += b - a
+            unnamed += b - a
         elif path != "[stack]":
             named.append((where, rights, offset, path))
-    return named, nameless
+    return named, unnamed
 
 
 def of_library(mapping):
@@ -82,7 +82,7 @@ def look(pid):
 
 
 def differ(have, want):
-    """-> the differences, in words."""
+    """-> the differences as text."""
     if isinstance(have, dict) and isinstance(want, dict):
         return [f"{k}: {d}" for k in sorted({*have, *want}) for d in differ(have.get(k), want.get(k))]
     if isinstance(have, list) and isinstance(want, list):
@@ -91,14 +91,14 @@ def differ(have, want):
 
 
 def lasting(have, want):
-    """Only what was there before: threads, mappings."""
+    """Keeps only threads and mappings that exist in both states."""
     threads_ = {t: v for t, v in have["threads"].items() if t in want["threads"]}
     return {**have, "threads": threads_, "mappings": [m for m in have["mappings"] if m in want["mappings"]]}, \
         {**want, "threads": {t: v for t, v in want["threads"].items() if t in threads_}}
 
 
 def without_agent(state, before):
-    """In a JVM the agent stays: its library and its thread, and the one socket where that waits, at a high number."""
+    """In a JVM the agent stays: its library and its thread, and one socket with a high number on which that waits."""
     new = [n for n in state["descriptors"] if n not in before["descriptors"]]
     if len(new) == 1 and int(new[0]) >= 1000 and re.fullmatch(r"socket:\[\d+\] 02000002", state["descriptors"][new[0]]):
         state["descriptors"].pop(new[0])
@@ -106,7 +106,7 @@ def without_agent(state, before):
 
 
 def same(pid, before, what, pool=False, jvm=False, seconds=10):
-    """Waits until the process looks as before. That may take a while: it works."""
+    """Waits until the process looks as before, which may take a while as it is working."""
     end, wrong = time.monotonic() + seconds, ["not looked at"]
     while wrong:
         have = without_agent(look(pid), before) if jvm else look(pid)
@@ -118,7 +118,7 @@ def same(pid, before, what, pool=False, jvm=False, seconds=10):
 
 
 def at_rest(pid):
-    """-> how it looks when it is idle for a moment."""
+    """-> its state once that does not change for a moment."""
     end, last = time.monotonic() + 10, None
     while True:
         now = look(pid)
@@ -129,7 +129,7 @@ def at_rest(pid):
 
 
 def comparable(state):
-    """What is the same in another run of the program: no addresses, no numbers of pipes and processes."""
+    """The part that is the same in another run of the program: no addresses, no numbers of pipes and processes."""
     main = min(state["threads"], key=int, default=None)
     return {**{k: state[k] for k in ("limits", "root", "exe", "comm", "personality", "coredump_filter", "oom_score_adj", "timerslack_ns",
                                      "cgroup", "loginuid", "uid_map", "gid_map", "nice", *(l for l in LINKS if l.startswith("ns/")))},
@@ -143,8 +143,8 @@ def kinds(descriptors_):
 
 
 def beside(recorded, alone, ours, pool):
-    """-> how a recorded process differs from one alone at the same point; it may have some descriptors of ours, close-on-exec,
-    with high numbers."""
+    """-> how a recorded process differs from an unrecorded one at the same point; it may have some descriptors of ours,
+    close-on-exec, with high numbers."""
     have, want = comparable(recorded), comparable(alone)
     new, old = kinds(have["descriptors"]), kinds(want["descriptors"])
     extra = [n for n in new if n not in old and int(n) >= 1000 and re.fullmatch(r"socket: 0200[04]00\d", new[n])][:ours]
@@ -154,7 +154,7 @@ def beside(recorded, alone, ours, pool):
 
 
 def recorded_as(recorded, alone, what, ours, pool=False, seconds=10):
-    """alone: a process that comes to the same point, in its own time."""
+    """Waits until both look the same. alone: an unrecorded process that reaches the same point in its own time."""
     end = time.monotonic() + seconds
     while wrong := beside(recorded, look(alone), ours, pool):
         hw.true(time.monotonic() < end, f"{what}, recorded and alone: " + "\n  ".join(wrong[:20]))
@@ -162,7 +162,7 @@ def recorded_as(recorded, alone, what, ours, pool=False, seconds=10):
 
 
 def library_only(pid, what):
-    """Which file mappings an attach leaves behind: the library's own parts, once (doc/design/targets.md)."""
+    """Checks the file mappings that an attach leaves behind: the library's parts, once (doc/design/targets.md)."""
     ours = [m for m in mappings(pid)[0] if of_library(m)]
     hw.true(ours, f"{what}: was not attached to")
     hw.equal(len({(m[1], m[2]) for m in ours}), len(ours), f"{what}: the library is mapped more than once: {ours}")

@@ -1,4 +1,4 @@
-"""Steps of pipelines without the service that runs them: the templates are read, and their steps executed by bash."""
+"""Runs the steps of pipeline templates without their service: reads the templates and runs their steps by bash."""
 import os
 import re
 import subprocess
@@ -10,7 +10,7 @@ def _scalar(text):
 
 
 def _block(lines, indent):
-    """A text behind `|`."""
+    """A text after `|`."""
     kept = []
     while lines and (not lines[0].strip() or len(lines[0]) - len(lines[0].lstrip()) >= indent):
         kept.append(lines.pop(0))
@@ -25,7 +25,7 @@ def _value(lines, text, indent):
 
 
 def _node(lines, least):
-    """Mappings, lists and texts: everything that the templates need of YAML."""
+    """Mappings, lists and texts: all of YAML that the templates use."""
     while lines and (not lines[0].strip() or lines[0].lstrip().startswith("#")):
         lines.pop(0)
     indent = len(lines[0]) - len(lines[0].lstrip()) if lines else -1
@@ -60,7 +60,7 @@ def read(path):
 
 
 def bash(script, cwd, env):
-    """As both services start it: the first command that fails ends the step."""
+    """Runs a script as both services do: the first command that fails ends the step."""
     return subprocess.run(["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script], cwd=cwd, env=env,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300, check=False)
 
@@ -70,8 +70,8 @@ def _fill(text, values):
 
 
 def run_action(path, inputs, cwd, env):
-    """A composite action of GitHub: its exit status, what it printed, outputs of its steps, the summary. What `uses`
-    another action is not run."""
+    """A composite action of GitHub. -> its exit status, output, step outputs, summary. Steps that use another action are
+    not run."""
     action = read(path)
     values = {"inputs." + k: inputs.get(k, v.get("default", "")) for k, v in action["inputs"].items()}
     summary, printed, status = os.path.join(cwd, "summary.md"), b"", 0
@@ -92,7 +92,7 @@ def run_action(path, inputs, cwd, env):
 
 
 def run_job(path, name, variables, cwd, env):
-    """A job of GitLab: the lines of its script are one."""
+    """A job of GitLab, whose script's lines are one script."""
     job = read(path)[name]
     r = bash("\n".join(job["script"]), cwd, {**env, **job["variables"], **variables})
     return r.returncode, r.stdout.decode(), job

@@ -8,7 +8,7 @@ import threading
 import time
 
 class Fake:
-    """Answers requests as `plan` says, one item each, the last one for ever:
+    """Answers requests by `plan`, one item each and then the last one forever:
     a status, (status, headers), ("slow", seconds, status), "cut" (no answer, the body half read)."""
 
     def __init__(self, plan=(200,), tls=None):
@@ -72,7 +72,7 @@ class Fake:
 
 class Proxy:
     """Forwards connections to a port, except those that `plan` cuts: ("up", n) after n bytes to the
-    server, "reply" when the server has answered and the client has not heard, None passes."""
+    server, "reply" after the server's answer, which the client does not get; None = forward."""
 
     def __init__(self, port, plan):
         self.to, self.plan, self.n, self.cuts = port, plan, 0, 0

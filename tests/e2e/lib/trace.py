@@ -1,7 +1,7 @@
 """
-An independent reader of the trace: from the published format alone, nothing of ours.
+An independent reader of traces, written from the published format alone.
 
-Trace(path).dumps: every committed dump of a process and heap in file order. .problems: what a strict
+Trace(path).dumps: all complete dumps of a process and heap in file order. .problems: what a strict
 reader would count as an error (gaps in the index, unknown ids, no clock snapshot, decreasing values).
 """
 import zlib
@@ -47,7 +47,7 @@ class Dump:
                 if getattr(self, f)]
 
     def by_function(self, names):
-        """-> {name: [alloc_bytes, allocs, live_bytes, live_objects]} of stacks that pass it."""
+        """-> {name: [alloc_bytes, allocs, live_bytes, live_objects]} of stacks that contain it."""
         r = {n: [0, 0, 0, 0] for n in names}
         for s in self.samples:
             for n in set(s.stack) & r.keys():
@@ -202,7 +202,7 @@ class Trace:
         return [seq.strings[5][fid].decode(errors="replace")]
 
     def frame_of(self, seq, f):
-        """What a frame is for the published engine: of a mapping by address and name, else by name, file and line."""
+        """What identifies a frame for the published engine: in a mapping address and name, else name, file and line."""
         frame = seq.frames.get(f, {})
         name, m = seq.strings[5].get(one(frame, 2), b""), seq.mappings.get(one(frame, 3)) if one(frame, 3) else None
         if m is None:
@@ -210,8 +210,8 @@ class Trace:
         strings = [seq.strings[16].get(one(m, 2), b"")] + [seq.strings[17].get(p, b"") for p in ints(m[7])]
         return (*strings, *(one(m, n) for n in (3, 4, 5, 6, 8))), one(frame, 4), name
 
-    def told_apart(self, seq, d, iid, frames):
-        """Two callstacks of a heap that are one for it: it refuses the figures of the second."""
+    def check_distinct(self, seq, d, iid, frames):
+        """Finds two callstacks of a heap that are the same to the engine: it rejects the second one's values."""
         for f in frames:
             if (id(seq.frames), f) not in self.as_frames:
                 self.as_frames[id(seq.frames), f] = self.frame_of(seq, f)
@@ -233,7 +233,7 @@ class Trace:
                 continue
             if not frames:
                 self.problems.append("empty_callstack")
-            self.told_apart(seq, d, one(m, 1), frames)
+            self.check_distinct(seq, d, one(m, 1), frames)
             s.stack = []
             for f in frames:
                 if f not in seq.frames:
@@ -257,6 +257,6 @@ class Trace:
         return [d for d in self.dumps if pid in (None, d.pid) and d.heap == heap and not d.rejected]
 
     def last(self, pid=None, heap="libc.malloc"):
-        """The last dump; a checkpoint only when there is nothing later."""
+        """The last dump; a checkpoint only if there is nothing later."""
         dumps = self.of(pid, heap)
         return dumps[-1] if dumps else None

@@ -1,6 +1,6 @@
 # Waiting for an event, in bats files (load lib/wait). lib/hw.py has the same for Python.
 
-# Runs a command again and again until it succeeds. What has not come after a minute hangs.
+# Runs a command again and again until it succeeds. After a minute it counts as hung.
 wait_for() {
     local end=$((SECONDS + 60))
     until "$@" >/dev/null 2>&1; do
