@@ -353,7 +353,7 @@ static int match_mappings(struct mapping *m)
     return HW_OK;
 }
 
-/* If the path does not tell, code belongs to the package of the process it was seen in. If that is
+/* Code whose path does not name a package belongs to that of the process it was seen in. If that is
  * unknown, generated code belongs to the package if a process has its name. */
 static bool is_of_process(const struct mapping *m, hw_frame_id id, const struct hw_frame *f)
 {

@@ -98,11 +98,11 @@ static inline const uint8_t *varint_if_next2(const uint8_t *p, uint32_t tag2, ui
 
 static inline const uint8_t *float_if_next(const uint8_t *p, uint32_t tag2, float *out)
 {
-    bool there = hw_load_u16(p) == tag2;
+    bool present = hw_load_u16(p) == tag2;
     *out = 0;
-    if (there)
+    if (present)
         memcpy(out, p + 2, sizeof *out);
-    return there ? p + 2 + sizeof *out : p;
+    return present ? p + 2 + sizeof *out : p;
 }
 
 /*
@@ -359,9 +359,9 @@ static inline int64_t clamp(uint64_t v)
 /* The increase since the previous value, which is replaced; 0 if it decreased. */
 static inline int64_t grown(uint64_t *before, uint64_t now)
 {
-    uint64_t was = *before, top = now > was ? now : was;
+    uint64_t old = *before, top = now > old ? now : old;
     *before = top;
-    return clamp(top - was);
+    return clamp(top - old);
 }
 
 /* More than any address space; sums with it could overflow. */
@@ -380,20 +380,20 @@ static int count_malformed(struct hw_heap_series *s, const struct hw_heap_sample
 static inline int add_difference(struct hw_heap_series *s, const struct hw_heap_samples_context *at,
                                  struct hw_sample_history *h, const struct sample *in)
 {
-    uint64_t *was = h->values;
+    uint64_t *old = h->values;
     const uint64_t *now = in->values;
     struct hw_alloc_rows *rows = &at->profile->allocs;
     bool malformed = is_absurd(in->idle) || is_absurd(in->rounding);
     for (int i = 0; i < HW_SAMPLE_VALUE_COUNT; i++)
-        malformed |= (i < N_CUMULATIVE && now[i] < was[i]) || is_absurd(now[i]);
+        malformed |= (i < N_CUMULATIVE && now[i] < old[i]) || is_absurd(now[i]);
     if (hw_unlikely(malformed))
         return count_malformed(s, at);
-    int64_t size = grown(&was[HW_SAMPLE_ALLOC_BYTES], now[HW_SAMPLE_ALLOC_BYTES]);
-    int64_t samples = grown(&was[HW_SAMPLE_ALLOC_COUNT], now[HW_SAMPLE_ALLOC_COUNT]);
-    int64_t count = grown(&was[HW_SAMPLE_EST_ALLOC], now[HW_SAMPLE_EST_ALLOC]);
-    int64_t freed_size = grown(&was[HW_SAMPLE_FREED_BYTES], now[HW_SAMPLE_FREED_BYTES]);
-    int64_t freed_samples = grown(&was[HW_SAMPLE_FREE_COUNT], now[HW_SAMPLE_FREE_COUNT]);
-    int64_t freed_count = grown(&was[HW_SAMPLE_EST_FREE], now[HW_SAMPLE_EST_FREE]);
+    int64_t size = grown(&old[HW_SAMPLE_ALLOC_BYTES], now[HW_SAMPLE_ALLOC_BYTES]);
+    int64_t samples = grown(&old[HW_SAMPLE_ALLOC_COUNT], now[HW_SAMPLE_ALLOC_COUNT]);
+    int64_t count = grown(&old[HW_SAMPLE_EST_ALLOC], now[HW_SAMPLE_EST_ALLOC]);
+    int64_t freed_size = grown(&old[HW_SAMPLE_FREED_BYTES], now[HW_SAMPLE_FREED_BYTES]);
+    int64_t freed_samples = grown(&old[HW_SAMPLE_FREE_COUNT], now[HW_SAMPLE_FREE_COUNT]);
+    int64_t freed_count = grown(&old[HW_SAMPLE_EST_FREE], now[HW_SAMPLE_EST_FREE]);
     bool allocated = size || samples;
     bool freed = (freed_size || freed_samples) && !s->is_art;
     struct hw_alloc_row row = {.dump = s->dump,
