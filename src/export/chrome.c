@@ -22,10 +22,10 @@ struct chrome {
     struct hw_json j;
     struct hw_map64 live_of; /* upid << 32 | heap name -> index into live */
     HW_VEC(struct live) live;
-    uint32_t *first_node; /* by process of the memory dumps; those of one stand together */
+    uint32_t *first_node; /* by process of the memory dumps, whose nodes are contiguous */
     uint32_t *first_edge; /* by process, then next_edge; HW_ID_NONE = no more */
     uint32_t *next_edge;
-    uint32_t *all_of; /* by snapshot: the process that stands for all */
+    uint32_t *all_of; /* by snapshot: the process that carries the global nodes */
 };
 
 static struct hw_bytes text_of(const struct chrome *c, hw_str_id id)
@@ -95,7 +95,7 @@ static void put_processes(struct chrome *c)
 
 /* ---- memory dumps: phase v, numbers in hex ---- */
 
-/* Dumps of one moment have one id, whatever process they are of. */
+/* All dumps of one moment share an id, across processes. */
 static void begin_dump(struct chrome *c, hw_upid upid, int64_t ts_ns, const char *detail)
 {
     begin_event(c, "v", upid, hw_bytes_str("explicitly_triggered"));
@@ -129,7 +129,7 @@ static void begin_allocator(struct chrome *c, struct hw_bytes path)
     hw_json_begin_object(&c->j);
 }
 
-/* A heap at a dump: one allocator. */
+/* Each heap of a dump becomes an allocator. */
 static void put_heap_dump(struct chrome *c, const struct hw_heap_dump *d, const struct live *now)
 {
     struct hw_bytes name = text_of(c, d->heap_name);
@@ -252,7 +252,7 @@ static int live_of(struct chrome *c, const struct hw_heap_dump *d, struct live *
     return rc;
 }
 
-/* Dumps are in order of time. One at max tells the peak and changes nothing. */
+/* Dumps are in order of time. A dump at max describes the peak and does not change the sums. */
 static int put_dumps(struct chrome *c)
 {
     for (uint32_t i = 0; i < c->p->dumps.n; i++) {

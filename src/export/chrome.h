@@ -2,10 +2,10 @@
  * chrome.h - the trace event format of chrome://tracing: processes and counters
  *
  * Why:     viewers of that format draw counters over time. A heap profile has some: live bytes and
- *          objects of each heap at its dumps, and the processes' RSS and swap. The same dumps, and
- *          those of memory-infra that the trace has, are memory dumps (phase v), an allocator each.
- *          Callstacks do not fit in; use pprof, speedscope and the others.
- * Units:   ts in microseconds, with three digits behind the point.
+ *          objects of each heap at its dumps, and the processes' RSS and swap. The heap dumps, and
+ *          any memory-infra dumps in the trace, are also written as memory dumps (phase v).
+ *          The format has no room for callstacks; use pprof, speedscope or another exporter.
+ * Units:   ts in microseconds, with three decimals.
  * Errors:  HW_ENOMEM, HW_ESYS.
  * Source:  the format's public description ("Trace Event Format"): phases M, C and v
  */

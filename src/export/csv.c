@@ -1,8 +1,7 @@
 /*
- * One line a node of the merged stacks, parents before children, for spreadsheets and data frames
- * (RFC 4180): its number and its parent's, then its figures of all four metrics, alone and with
- * what is below it. A cell that a spreadsheet would take for a formula begins with an apostrophe:
- * names are anybody's.
+ * One line per node of the merged stacks, parents before children, for spreadsheets and data frames
+ * (RFC 4180): its number and its parent's, then its self and total values of all four metrics. A
+ * cell that a spreadsheet would take for a formula begins with an apostrophe: names are untrusted.
  */
 #include <string.h>
 

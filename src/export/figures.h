@@ -12,7 +12,7 @@
 
 #define HW_FIGURE_MAX 64u
 
-/* "space_error", … of all metrics. */
+/* Adds "space_error" and so on for all metrics. */
 void hw_json_put_errors(struct hw_json *j, const struct hw_value *v, uint64_t interval_bytes);
 /* "12.4 MiB ±3.0%", "1.2 M" */
 void hw_figure_with_error(char out[HW_FIGURE_MAX], const struct hw_value *v, enum hw_metric m,

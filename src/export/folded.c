@@ -1,5 +1,4 @@
-/* One line a stack: `root;…;leaf VALUE`. What the format cannot say (';', line ends) is replaced.
- */
+/* One line per stack: `root;…;leaf VALUE`. Delimiters within names (';', newlines) are replaced. */
 #include <stdlib.h>
 
 #include "base/error.h"

@@ -23,7 +23,7 @@ const struct hw_exporter *const hw_exporters[] = {
     NULL,
 };
 
-/* Words under which people know a format. */
+/* Other names by which people know a format. */
 static const struct {
     const char *word, *name;
 } aliases[] = {{"collapsed", "folded"}, {"pb", "pprof"}, {"flamegraph", "svg"}};

@@ -1,17 +1,18 @@
 /*
- * heaptrack's data (import/heaptrack.c draws its lines), so that its viewers open our profiles. It
- * knows allocations one by one, we know sums: a callstack's bytes are given to as many allocations
- * as it made, in two neighbouring sizes that add up to exactly the sum. A free right behind its own
- * allocation would count as temporary, which we do not know: freed ones go in turns, and where there
- * is nothing to take turns with, a free of an allocation without bytes stands between. That is number
- * 0, with which nothing is made: a free of 0 that follows another free counts as temporary, too.
+ * heaptrack's data format (described in import/heaptrack.c), so that its viewers open our profiles.
+ * heaptrack records single allocations, we have sums: a callstack's bytes are split among as many
+ * allocations as it made, in two adjacent sizes that add up to exactly the sum. heaptrack counts a
+ * free right after its own allocation as temporary, which we do not know: allocations and frees are
+ * interleaved, and where there is nothing to interleave, the free of an empty allocation separates
+ * the two. That one has number 0 and is never allocated: a free of 0 that follows another free
+ * would count as temporary, too. The order of the events:
  *
- *     before the peak: what was freed by then | what lives at the peak | its part that goes |
- *     what came and went after it | what lives at the end
+ *     freed before the peak | live at the peak | of these, freed after it |
+ *     allocated and freed after the peak | allocated after it and live at the end
  *
- * Without a known peak the dump is the peak, and nothing comes behind it.
+ * Without a known peak the dump is the peak, and nothing follows it.
  *
- * When there are more than MAX_EVENTS allocations, one stands for several (said in a comment):
+ * Above MAX_EVENTS allocations one event stands for several (a comment in the file says how many):
  * bytes stay exact, counts are rounded.
  */
 #include <inttypes.h>
@@ -30,21 +31,21 @@ struct job {
     const struct hw_export_input *in;
     const struct hw_callsites *cs;
     FILE *out;
-    struct hw_strings *strings; /* of the file; number = id, as id 0 is "" */
+    struct hw_strings *strings; /* of the file; their number is the id, as id 0 is "" */
     uint32_t n_strings;         /* written */
     uint32_t *frame_number;     /* by frame; 0 = not written */
     uint32_t *trace_number;     /* by callsite; 0 = not written */
     uint32_t n_frames, n_traces;
     uint64_t n_allocations;
     uint64_t scale;             /* allocations that one line stands for */
-    uint64_t pending;           /* a freed allocation whose free is to be written; 0 = none */
-    uint64_t made;              /* the last line's, if it was made there; 0 = none */
+    uint64_t pending;           /* an allocation whose free is still to be written; 0 = none */
+    uint64_t last_made;         /* the last line's allocation, if that was a '+'; 0 = none */
     struct hw_value *peak;      /* by callsite; NULL = none known */
-    uint64_t *freed_after_peak; /* by callsite: the first allocation of what goes after the peak */
+    uint64_t *freed_after_peak; /* by callsite: the first allocation of that part */
     struct hw_strbuf label;
 };
 
-/* Its number in the file; written when it is new. 0 = none. */
+/* The string's number in the file; writes it when it is new. 0 = none. */
 static int string_number(struct job *j, struct hw_bytes text, uint32_t *out)
 {
     hw_str_id id = {0};
@@ -81,7 +82,7 @@ static int label(struct job *j, const struct hw_frame *f, hw_str_id name, uint32
     return j->label.failed ? HW_ENOMEM : string_number(j, hw_bytes_of(j->label.p, j->label.n), out);
 }
 
-/* Strings go out before the line that names them. */
+/* Strings are written before the line that uses them. */
 static int put_frame(struct job *j, hw_frame_id id)
 {
     enum { MAX_LINES = 64 };
@@ -120,7 +121,7 @@ static int put_frame(struct job *j, hw_frame_id id)
     return HW_OK;
 }
 
-/* A callsite and, before it, those above it that were not written yet. */
+/* Writes the callers that are still missing, root first, then the callsite. */
 static int put_trace(struct job *j, hw_callsite_id leaf)
 {
     hw_callsite_id missing[HW_MAX_CALLSITE_DEPTH];
@@ -145,25 +146,25 @@ static int put_trace(struct job *j, hw_callsite_id leaf)
 
 /* ---- allocations ---- */
 
-static void put_gone(struct job *j, uint64_t allocation)
+static void put_free(struct job *j, uint64_t allocation)
 {
-    if (j->made == allocation)
+    if (j->last_made == allocation)
         fputs("- 0\n", j->out);
     fprintf(j->out, "- %" PRIx64 "\n", allocation);
-    j->made = 0;
+    j->last_made = 0;
 }
 
 static void put_pending(struct job *j)
 {
     if (j->pending)
-        put_gone(j, j->pending);
+        put_free(j, j->pending);
     j->pending = 0;
 }
 
-static void put_made(struct job *j, uint64_t allocation, bool freed)
+static void put_alloc(struct job *j, uint64_t allocation, bool freed)
 {
     fprintf(j->out, "+ %" PRIx64 "\n", allocation);
-    j->made = allocation;
+    j->last_made = allocation;
     if (!freed)
         return;
     put_pending(j);
@@ -175,7 +176,7 @@ struct part {
     int64_t count, bytes;
 };
 
-/* What a callstack did, parted at the peak. */
+/* The allocations of a callstack, split by when they were made and freed. */
 struct parts {
     struct part freed;            /* before the peak */
     struct part freed_after_peak; /* live at the peak, not at the end */
@@ -184,36 +185,37 @@ struct parts {
     struct part added;            /* made after the peak, live */
 };
 
-static struct part minus(struct part a, struct part b)
+static struct part subtract(struct part a, struct part b)
 {
     return (struct part){hw_sat_sub(a.count, b.count), hw_sat_sub(a.bytes, b.bytes)};
 }
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t min_i64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-/* As much as may be of what was freed after the peak is taken for what lived there. */
+/* The sums do not say which allocations were freed after the peak: as many as possible are taken
+ * from those live at the peak. */
 static struct parts parts_of(const struct job *j, const struct hw_callsite_value *cv)
 {
     struct hw_value end = hw_export_value(j->in, &cv->v), peak = end;
     if (j->peak)
         peak = hw_export_value(j->in, &j->peak[cv->callsite.v]);
     struct part live = {end.objects, end.space}, peak_live = {peak.objects, peak.space};
-    struct part freed = minus((struct part){end.alloc_objects, end.alloc_space}, live);
+    struct part freed = subtract((struct part){end.alloc_objects, end.alloc_space}, live);
     struct parts p = {.freed =
-                          minus((struct part){peak.alloc_objects, peak.alloc_space}, peak_live)};
-    struct part after = minus(freed, p.freed);
-    p.freed_after_peak.bytes = least(after.bytes, peak_live.bytes);
+                          subtract((struct part){peak.alloc_objects, peak.alloc_space}, peak_live)};
+    struct part after = subtract(freed, p.freed);
+    p.freed_after_peak.bytes = min_i64(after.bytes, peak_live.bytes);
     p.freed_after_peak.count =
-        least(after.count - (after.bytes > p.freed_after_peak.bytes),
-              peak_live.count - (peak_live.bytes > p.freed_after_peak.bytes));
+        min_i64(after.count - (after.bytes > p.freed_after_peak.bytes),
+                peak_live.count - (peak_live.bytes > p.freed_after_peak.bytes));
     if (p.freed_after_peak.count < (p.freed_after_peak.bytes > 0))
         p.freed_after_peak.count = p.freed_after_peak.bytes > 0; /* bytes need an allocation */
-    p.kept = minus(peak_live, p.freed_after_peak);
-    p.late = minus(after, p.freed_after_peak);
-    p.added = minus(live, p.kept);
+    p.kept = subtract(peak_live, p.freed_after_peak);
+    p.late = subtract(after, p.freed_after_peak);
+    p.added = subtract(live, p.kept);
     return p;
 }
 
@@ -223,9 +225,9 @@ static bool is_none(struct part p)
 }
 
 /* Calls put for each of the part's n allocations: r of size q + 1, the others of size q. `first` is
- * the one of four: two of each size, so that freed ones can take turns. */
-static void each_allocation(struct job *j, struct part part, uint64_t first,
-                            void (*put)(struct job *, uint64_t allocation))
+ * the first of four numbers: two of each size, so that frees can be interleaved. */
+static void for_each_allocation(struct job *j, struct part part, uint64_t first,
+                                void (*put)(struct job *, uint64_t allocation))
 {
     uint64_t n = part.count > 0 ? (uint64_t)part.count / j->scale : 0;
     n = n ? n : 1;
@@ -236,16 +238,16 @@ static void each_allocation(struct job *j, struct part part, uint64_t first,
 
 static void put_freed(struct job *j, uint64_t allocation)
 {
-    put_made(j, allocation, /* freed = */ true);
+    put_alloc(j, allocation, /* freed = */ true);
 }
 
 static void put_live(struct job *j, uint64_t allocation)
 {
-    put_made(j, allocation, /* freed = */ false);
+    put_alloc(j, allocation, /* freed = */ false);
     put_pending(j);
 }
 
-/* The first of the four allocations of a part. */
+/* Returns the first of the part's four allocation numbers. */
 static uint64_t put_part(struct job *j, uint32_t trace, struct part part,
                          void (*put)(struct job *, uint64_t allocation))
 {
@@ -259,11 +261,12 @@ static uint64_t put_part(struct job *j, uint32_t trace, struct part part,
     for (int i = 0; i < 4; i++)
         fprintf(j->out, "a %" PRIx64 " %" PRIx32 "\n", q + (i >= 2), trace);
     j->n_allocations += 4;
-    each_allocation(j, part, first, put);
+    for_each_allocation(j, part, first, put);
     return first;
 }
 
-enum step { FREED, GOING, KEPT, GONE, LATE, ADDED, N_STEPS };
+/* ALLOC_FREED_AFTER and FREE_AFTER: the part that is live at the peak, but not at the end. */
+enum step { FREED, ALLOC_FREED_AFTER, KEPT, FREE_AFTER, LATE, ADDED, N_STEPS };
 
 static int put_step(struct job *j, const struct hw_callsite_value *cv, enum step step)
 {
@@ -276,15 +279,16 @@ static int put_step(struct job *j, const struct hw_callsite_value *cv, enum step
     case FREED:
         (void)put_part(j, trace, p.freed, put_freed);
         break;
-    case GOING:
+    case ALLOC_FREED_AFTER:
         j->freed_after_peak[cv->callsite.v] = put_part(j, trace, p.freed_after_peak, put_live);
         break;
     case KEPT:
         (void)put_part(j, trace, p.kept, put_live);
         break;
-    case GONE:
+    case FREE_AFTER:
         if (!is_none(p.freed_after_peak))
-            each_allocation(j, p.freed_after_peak, j->freed_after_peak[cv->callsite.v], put_gone);
+            for_each_allocation(j, p.freed_after_peak, j->freed_after_peak[cv->callsite.v],
+                                put_free);
         break;
     case LATE:
         (void)put_part(j, trace, p.late, put_freed);
@@ -311,13 +315,14 @@ static int put_values(struct job *j)
     int rc = HW_OK;
     for (size_t i = 0; i < values->n; i++) {
         struct hw_value v = hw_export_value(j->in, &values->v[i].v);
-        total += v.alloc_objects > 0 ? (uint64_t)v.alloc_objects / 2 : 0; /* cannot overflow soon */
+        total +=
+            v.alloc_objects > 0 ? (uint64_t)v.alloc_objects / 2 : 0; /* no overflow in practice */
     }
     j->scale = total / (MAX_EVENTS / 2) + 1;
     if (j->scale > 1)
         fprintf(j->out, "# an allocation here stands for %" PRIu64 "\n", j->scale);
     for (enum step step = FREED; step < N_STEPS; step++) {
-        if (step == GOING && j->peak)
+        if (step == ALLOC_FREED_AFTER && j->peak)
             put_time(j, j->in->peak_ts_ns);
         for (size_t i = 0; rc == HW_OK && i < values->n; i++)
             rc = put_step(j, &values->v[i], step);
@@ -336,7 +341,7 @@ static void put_head(struct job *j)
     fputs("\nI 1000 0\n", j->out);
 }
 
-static int take_peak(struct job *j)
+static int copy_peak(struct job *j)
 {
     size_t n = hw_callsites_count(j->cs) + 1;
     if (!j->in->peak)
@@ -353,7 +358,7 @@ static int heaptrack_write(const struct hw_export_input *in, FILE *out, struct h
     j.frame_number = calloc(hw_callsites_n_frames(j.cs) + 1, sizeof *j.frame_number);
     j.trace_number = calloc(hw_callsites_count(j.cs) + 1, sizeof *j.trace_number);
     j.freed_after_peak = calloc(hw_callsites_count(j.cs) + 1, sizeof *j.freed_after_peak);
-    int rc = j.frame_number && j.trace_number && j.freed_after_peak ? take_peak(&j) : HW_ENOMEM;
+    int rc = j.frame_number && j.trace_number && j.freed_after_peak ? copy_peak(&j) : HW_ENOMEM;
     if (rc == HW_OK)
         rc = hw_strings_new(&j.strings);
     if (rc == HW_OK) {

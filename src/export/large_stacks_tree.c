@@ -1,7 +1,7 @@
 /*
- * Large callstacks as a profile of one dump, which every exporter can write; and as the nested
- * objects that viewers of such trees take. Those may be as deep as callstacks are, so they are
- * written without a stack of calls: a callsite is closed when the next one is not below it.
+ * Large callstacks as a profile of one dump, which every exporter can write, and as a tree of
+ * nested objects for tree viewers. The tree may be as deep as a callstack, so it is written without
+ * recursion: a callsite is closed when the next one is not below it.
  */
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ struct filling {
     struct hw_profile *p;
 };
 
-static int64_t grown(const int64_t v[HW_DETAIL_SIDES])
+static int64_t difference(const int64_t v[HW_DETAIL_SIDES])
 {
     return hw_sat_sub(v[HW_DETAIL_NOW], v[HW_DETAIL_EARLIER]);
 }
@@ -29,7 +29,7 @@ static int add_stack(void *ctx, const struct hw_detail_stack *s)
     struct filling *f = ctx;
     struct hw_callsites *cs = f->p->callsites;
     hw_callsite_id c = {HW_ID_NONE};
-    int64_t size = grown(s->v.size), count = grown(s->v.count);
+    int64_t size = difference(s->v.size), count = difference(s->v.count);
     int rc = HW_OK;
     if (count <= f->limits->min_count || size <= f->limits->min_size)
         return HW_OK;
@@ -86,7 +86,7 @@ int hw_large_stacks_profile(const struct hw_large_stacks *l, const struct hw_hea
 
 /* ---- the tree ---- */
 
-struct place {
+struct node {
     uint32_t first, next; /* child, sibling; HW_ID_NONE */
     const struct hw_value *v;
 };
@@ -103,7 +103,7 @@ static void put_name(struct hw_strbuf *out, struct hw_bytes name)
     hw_json_done(&j);
 }
 
-static void open_place(struct hw_strbuf *out, const struct place *x, struct hw_bytes name)
+static void open_node(struct hw_strbuf *out, const struct node *x, struct hw_bytes name)
 {
     hw_strbuf_adds(out, "{\"name\":");
     put_name(out, name);
@@ -120,24 +120,24 @@ static struct hw_bytes name_of(struct hw_callsites *cs, uint32_t c)
     return hw_strings_get(hw_callsites_strings(cs), hw_callsites_get_frame(cs, f)->name);
 }
 
-static void put_places(struct hw_strbuf *out, struct hw_callsites *cs, const struct place *places,
-                       const struct place *root)
+static void put_nodes(struct hw_strbuf *out, struct hw_callsites *cs, const struct node *nodes,
+                      const struct node *root)
 {
     uint32_t at = root->first;
-    open_place(out, root, hw_bytes_str("."));
+    open_node(out, root, hw_bytes_str("."));
     while (at != HW_ID_NONE) {
-        open_place(out, &places[at], name_of(cs, at));
-        if (places[at].first != HW_ID_NONE) {
-            at = places[at].first;
+        open_node(out, &nodes[at], name_of(cs, at));
+        if (nodes[at].first != HW_ID_NONE) {
+            at = nodes[at].first;
             continue;
         }
         hw_strbuf_adds(out, "}");
-        while (at != HW_ID_NONE && places[at].next == HW_ID_NONE) {
+        while (at != HW_ID_NONE && nodes[at].next == HW_ID_NONE) {
             at = hw_callsites_get(cs, (hw_callsite_id){at})->parent.v;
             hw_strbuf_adds(out, "]}");
         }
         if (at != HW_ID_NONE) {
-            at = places[at].next;
+            at = nodes[at].next;
             hw_strbuf_adds(out, ",\n");
         }
     }
@@ -147,22 +147,22 @@ static void put_places(struct hw_strbuf *out, struct hw_callsites *cs, const str
 int hw_large_stacks_tree(const struct hw_profile *p, const hw_values *values, struct hw_strbuf *out)
 {
     struct hw_callsites *cs = p->callsites;
-    struct place root = {.first = HW_ID_NONE, .next = HW_ID_NONE};
+    struct node root = {.first = HW_ID_NONE, .next = HW_ID_NONE};
     size_t n = hw_callsites_count(cs);
-    struct place *places = calloc(n + 1, sizeof *places);
-    if (!places)
+    struct node *nodes = calloc(n + 1, sizeof *nodes);
+    if (!nodes)
         return HW_ENOMEM;
     for (size_t i = 0; i < n; i++)
-        places[i].first = places[i].next = HW_ID_NONE;
+        nodes[i].first = nodes[i].next = HW_ID_NONE;
     for (size_t i = 0; i < values->n; i++)
-        places[values->v[i].callsite.v].v = &values->v[i].v;
-    for (size_t i = n; i-- > 0;) { /* so that siblings are in their order */
+        nodes[values->v[i].callsite.v].v = &values->v[i].v;
+    for (size_t i = n; i-- > 0;) { /* backwards, to keep siblings in order */
         uint32_t parent = hw_callsites_get(cs, (hw_callsite_id){(uint32_t)i})->parent.v;
-        struct place *above = parent == HW_ID_NONE ? &root : &places[parent];
-        places[i].next = above->first;
+        struct node *above = parent == HW_ID_NONE ? &root : &nodes[parent];
+        nodes[i].next = above->first;
         above->first = (uint32_t)i;
     }
-    put_places(out, cs, places, &root);
-    free(places);
+    put_nodes(out, cs, nodes, &root);
+    free(nodes);
     return out->failed ? HW_ENOMEM : HW_OK;
 }

@@ -1,14 +1,14 @@
 /*
- * massif's output, for ms_print and massif-visualizer: an empty snapshot at the start, the peak
- * where it was before the dump, and the dump, which is the peak where no earlier one is. A tree
- * begins with the functions that allocate; below each stand its callers:
+ * massif's output, for ms_print and massif-visualizer: an empty snapshot at the start, the peak if
+ * it was before the dump, and the dump (itself the peak if there was no earlier one). A tree begins
+ * with the functions that allocate, with their callers below them:
  *
  *     n2: 1500 (heap allocation functions) malloc/new/new[], --alloc-fns, etc.
  *      n1: 1000 0x1234: leaf (file.c:7)
  *       n0: 1000 0x1300: caller (module)
  *
- * Functions, not addresses, are its nodes here, and the address is 0; what is below a hundredth of
- * a percent goes into one line a level.
+ * Our nodes are functions, not addresses, so the address is 0. Nodes below a hundredth of a percent
+ * are summed up in one line per level.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static void indent(const struct massif *m, uint32_t depth)
         fputc(' ', m->out);
 }
 
-/* How many lines stand below a node, and what the last of them, for the small ones, holds. */
+/* The number of lines below a node; the last one, for the small nodes, has *rest bytes. */
 static size_t count_children(const struct massif *m, uint32_t node, int64_t *rest, size_t *n_rest)
 {
     size_t n = 0;
@@ -107,7 +107,7 @@ static int put_node(struct massif *m, uint32_t node)
 }
 
 /* Depth first without recursion: down to the first child, else to the next sibling of the nearest
- * node above that has one. The small ones' line comes when a node's children are done. */
+ * ancestor that has one. The line for the small nodes follows a node's other children. */
 static int put_tree(struct massif *m)
 {
     uint32_t node = 0;
@@ -125,7 +125,7 @@ static int put_tree(struct massif *m)
                 break;
             int64_t rest;
             size_t n_rest;
-            (void)count_children(m, above, &rest, &n_rest); /* wanted: the rest */
+            (void)count_children(m, above, &rest, &n_rest); /* only the rest is used */
             put_rest(m, above, rest, n_rest);
             node = above;
             next = m->tree.v.v[node].next_sibling;

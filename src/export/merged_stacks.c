@@ -79,7 +79,7 @@ int hw_stacks_write(const struct hw_export_input *in, const char *what,
         rc = put(in, &s, out);
         hw_stacks_done(&s);
     }
-    if (rc < 0 && rc != HW_ESYS) /* what the file has to say, it says below */
+    if (rc < 0 && rc != HW_ESYS) /* the stream's own failure is reported below */
         return hw_fail(err, rc, 0, "%s:", what);
     return hw_export_finish(out, err);
 }

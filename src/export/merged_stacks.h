@@ -30,7 +30,8 @@ int hw_stacks_init(struct hw_stacks *s, const struct hw_export_input *in);
 void hw_stacks_done(struct hw_stacks *s);
 /* Functions from the root to the node, written to path (at least the node's depth long). */
 void hw_stacks_path(const struct hw_stacks *s, uint32_t node, uint32_t *path);
-/* The frame of a format: makes the stacks, has them put, checks the file. what: for messages. */
+/* The common part of a format: merges the stacks, calls put, checks the stream. what: the format's
+ * name in error texts. */
 int hw_stacks_write(const struct hw_export_input *in, const char *what,
                     int (*put)(const struct hw_export_input *in, const struct hw_stacks *s,
                                FILE *out),

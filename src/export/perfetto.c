@@ -1,10 +1,10 @@
 /*
  * A profile of any format as a Perfetto trace.
  *
- * Times of the input are taken as they are: one clock snapshot says that all clocks agree. Heap
- * dumps go through the writer that the recorder uses; a memory dump is one MemoryTrackerSnapshot
- * per process, all of one moment with its time stamp, beside process totals and mappings of that
- * time. Types have no place in the format: a callstack's types are added up.
+ * Timestamps of the input are kept: one clock snapshot says that all clocks agree. Heap dumps go
+ * through the recorder's writer. A memory dump is one MemoryTrackerSnapshot per process, all with
+ * the timestamp of the dump, beside the process totals and mappings of that time. The format has no
+ * allocation types: a callstack's types are added up.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,7 +138,7 @@ static void take_counter(const struct job *j, const struct hw_counter_row *r,
             *known[i].bytes = value;
         return;
     }
-    /* The format knows its parts, anonymous and swapped. */
+    /* The format has only its parts, anonymous and swapped memory. */
     if (is(j, r->name, "mem.private_footprint") && c->rss_anon_kb == HW_ABSENT)
         c->rss_anon_kb = value / 1024;
 }
@@ -260,7 +260,7 @@ static size_t first_arg(const struct hw_profile *p, uint32_t set)
     return HW_LOWER_BOUND(mid, 0, p->args.rows.n, p->args.rows.v[mid].set < set);
 }
 
-/* Rows NAME.value, some with a NAME.unit behind. */
+/* Rows NAME.value, some followed by a NAME.unit. */
 static void put_entries(const struct job *j, struct hw_pb *pb, uint32_t set)
 {
     const struct hw_arg_row *rows = j->p->args.rows.v;
@@ -283,7 +283,7 @@ static void put_entries(const struct job *j, struct hw_pb *pb, uint32_t set)
     }
 }
 
-/* What the model made of the dump is made again by whoever reads it. */
+/* Nodes that our model derived are left out: readers derive their own. */
 static bool is_ours(const struct hw_memory_node *n)
 {
     return n->guid == 0;
@@ -341,8 +341,8 @@ static int put_memory_dump(struct job *j, uint32_t process, size_t *first)
     return hw_trace_end(j->w, j->err);
 }
 
-/* The moment itself, also when nobody told of allocators. */
-static int put_bare_snapshot(struct job *j, uint32_t snapshot)
+/* A dump without allocators still has its timestamp. */
+static int put_empty_snapshot(struct job *j, uint32_t snapshot)
 {
     const struct hw_memory_snapshot *s = &j->p->memory.snapshots.v[snapshot];
     struct hw_pb *pb = hw_trace_begin(j->w, j->sequence, (uint64_t)s->ts_ns);
@@ -355,10 +355,10 @@ static int put_bare_snapshot(struct job *j, uint32_t snapshot)
 
 static int put_memory_dumps(struct job *j)
 {
-    size_t first = 0; /* rows of one process stand together, in the order of processes */
+    size_t first = 0; /* rows are grouped by process, in the order of processes */
     int rc = HW_OK;
     for (uint32_t i = 0; rc == HW_OK && i < j->p->memory.snapshots.n; i++)
-        rc = put_bare_snapshot(j, i);
+        rc = put_empty_snapshot(j, i);
     for (uint32_t i = 0; rc == HW_OK && i < j->p->memory.processes.n; i++)
         rc = put_memory_dump(j, i, &first);
     return rc;
@@ -490,7 +490,7 @@ static void put_lines(const struct job *j, struct hw_pb *pb, const struct hw_fra
     hw_pb_end(pb);
 }
 
-/* One packet a frame: readers do not care, and few inputs have such frames. */
+/* One packet per frame: readers accept that, and few inputs have such frames. */
 static int put_symbols(struct job *j)
 {
     const struct hw_callsites *cs = j->p->callsites;
@@ -516,7 +516,7 @@ static int put_symbols(struct job *j)
 
 /* ---- the file ---- */
 
-static void tell_types(const struct hw_export_input *in)
+static void note_types(const struct hw_export_input *in)
 {
     const struct hw_alloc_rows *rows = &in->profile->allocs;
     if (in->notes && rows->type)
@@ -524,8 +524,8 @@ static void tell_types(const struct hw_export_input *in)
               in->notes);
 }
 
-/* What the format has and this writer has not; it must not look as if there were none. */
-static int tell_graphs(const struct hw_export_input *in, struct hw_error *err)
+/* The format has heap graphs, but this writer does not write them: says so. */
+static int check_graphs(const struct hw_export_input *in, struct hw_error *err)
 {
     const struct hw_profile *p = in->profile;
     if (p->graphs.n == 0)
@@ -555,11 +555,11 @@ static int copy_to(int fd, FILE *out, struct hw_error *err)
 static int write_trace(const struct hw_export_input *in, FILE *out, struct hw_error *err)
 {
     struct job j = {.p = in->profile, .err = err};
-    hw_autofd int fd = memfd_create("trace", MFD_CLOEXEC); /* the writer takes back what failed */
+    hw_autofd int fd = memfd_create("trace", MFD_CLOEXEC); /* the writer must be able to truncate */
     if (fd < 0)
         return hw_fail_sys(err, "cannot write the trace");
-    tell_types(in);
-    int rc = tell_graphs(in, err);
+    note_types(in);
+    int rc = check_graphs(in, err);
     if (rc == HW_OK)
         rc = hw_trace_writer_new(fd, &j.w, err);
     if (rc < 0)

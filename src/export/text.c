@@ -1,4 +1,4 @@
-/* One block a stack, most of the metric first: the figures, then the frames, leaf first. */
+/* One block per stack, largest value first: the figures, then the frames, leaf first. */
 #include <stdlib.h>
 
 #include "base/error.h"

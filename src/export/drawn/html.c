@@ -1,13 +1,13 @@
 /*
- * One page that needs nothing else: page.html with the data as JSON and page.js put into it. The
- * data are columns by node, node 0 the root, parents before children:
+ * A self-contained page: page.html with the data as JSON and page.js inserted. The data are columns
+ * indexed by node; node 0 is the root, parents come before children:
  *
  *     {"title", "note", "interval", "metric", "lacksVariances", "functions": [[name, module]…],
  *      "parent": […], "function": […], "self": [[space…], [objects…], [alloc_space…],
  *      [alloc_objects…], the variance of each, [samples…], [alloc_samples…]]}
  *
- * In the file every `<` of a text is \u003c, so that no name can end the script element. Above
- * MAX_NODES the smallest nodes go into their parents, and the page says how many.
+ * Every `<` in a string is written as \u003c, so that no name can end the script element. Above
+ * MAX_NODES the smallest nodes are merged into their parents, and the page says how many.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ enum { MAX_NODES = 300000 }; /* about 20 MB */
 struct page {
     const struct hw_export_input *in;
     struct hw_stacks stacks;
-    uint32_t *id; /* by node: its number in the page, or that of the parent that took it */
+    uint32_t *id; /* by node: its number in the page, or that of the ancestor it was merged into */
     struct hw_value *self;
     uint32_t *parent, *function;
     size_t n, n_merged;
@@ -42,7 +42,7 @@ static double share_of(const struct page *pg, uint32_t node, enum hw_metric m)
     return all > 0 ? (double)hw_value_get(hw_flame_total(t, node), m) / all : 0;
 }
 
-/* Of the metric in which it is largest. */
+/* The share in the metric in which the node is largest. */
 static double best_share(const struct page *pg, uint32_t node)
 {
     double best = 0;
@@ -213,7 +213,7 @@ static int put_data(struct page *pg)
 
 /* ---- the page ---- */
 
-/* Writes the template up to the mark and goes on behind it. */
+/* Writes the template up to the mark and returns the rest behind it. */
 static struct hw_bytes put_until(struct hw_bytes page, const char *mark, FILE *out)
 {
     size_t len = strlen(mark);

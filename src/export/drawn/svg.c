@@ -3,8 +3,8 @@
  *
  *     <g class="f" data-n="name"><title>name (module) 1.2 MiB, 3.4%</title><rect …/><text/></g>
  *
- * so that it shows its figures and text without a script; svg.js adds zoom and search. Frames
- * narrower than a tenth of a point are left out and said so in a line: nobody could see them.
+ * so that figures and text show without scripts; svg.js adds zoom and search. Frames narrower than
+ * a tenth of a point would be invisible: they are left out, and a line says how many.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static double width_of(const struct svg *s, uint32_t node)
     return s->total > 0 ? value_of(s, node) / s->total * (WIDTH - 2 * PAD) : 0;
 }
 
-/* Left edges: siblings stand side by side from their parent's edge, in the tree's order. */
+/* Left edges: siblings are placed side by side from their parent's edge, in the tree's order. */
 static int lay_out(struct svg *s)
 {
     const struct hw_flame *t = &s->stacks.tree;
@@ -65,7 +65,7 @@ static int lay_out(struct svg *s)
     return HW_OK;
 }
 
-/* A hue for each module, so that the borders between libraries are seen. */
+/* A hue for each module, which makes the borders between libraries visible. */
 static void put_colour(struct svg *s, const struct hw_function *fn)
 {
     uint64_t h = hw_hash_u64(fn ? fn->module.v + 1 : 0), f = hw_hash_u64(fn ? fn->name.v : 0);
@@ -115,7 +115,7 @@ static void put_frame(struct svg *s, uint32_t node)
                    s->x[node], y, width_of(s, node), ROW - 1);
     put_colour(s, fn);
     hw_strbuf_addf(&s->out, "\"/><text x=\"%.2f\" y=\"%.1f\">", s->x[node] + 3, y + 12);
-    /* Without a script names stand where they fit whole. */
+    /* Without scripts a name is shown only where all of it fits. */
     if ((double)s->name.n * 6.6 + 6 < width_of(s, node))
         hw_strbuf_add(&s->out, s->name.p, s->name.n);
     hw_strbuf_adds(&s->out, "</text></g>\n");

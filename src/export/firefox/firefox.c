@@ -1,6 +1,6 @@
 /*
- * Everything in the format is a column: {"length": n, "name": [...], "line": [...]}. So a thread's
- * tables are made in memory first (firefox_tables.c), and then written by column.
+ * The format is columnar: {"length": n, "name": [...], "line": [...]}. So a thread's tables are
+ * built in memory first (firefox_tables.c), then written column by column.
  */
 #include "export/firefox/firefox.h"
 
@@ -55,7 +55,7 @@ static void begin_table(struct hw_firefox *x, const char *key, size_t length)
     hw_json_kv_uint(&x->j, "length", length);
 }
 
-/* A column: `value` puts what row i of n has in it. */
+/* A column of n rows: `value` writes the cell of row i. */
 #define PUT_COLUMN(x, key, n, value)                                                               \
     do {                                                                                           \
         hw_json_key(&(x)->j, key);                                                                 \
@@ -140,7 +140,7 @@ static void put_rows(struct hw_firefox *x, const struct hw_ff_thread *t)
     hw_json_end_object(&x->j);
 }
 
-/* Tables of what a heap profile does not have. */
+/* Required tables for which a heap profile has no data. */
 static void put_empty_tables(struct hw_firefox *x)
 {
     static const struct {
@@ -251,7 +251,7 @@ static bool is_first_of_process(const ff_threads *ts, size_t i)
     return true;
 }
 
-/* Live bytes: what each dump changed, which is what such counters hold. */
+/* Live bytes as the change at each dump: counters of the format hold deltas. */
 static void put_counter(struct hw_firefox *x, const struct hw_ff_thread *t, size_t index)
 {
     hw_json_begin_object(&x->j);

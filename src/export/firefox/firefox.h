@@ -1,13 +1,13 @@
 /*
  * firefox.h - the Firefox profiler's file format: allocations and releases by callstack, over time
  *
- * Why:     profiler.firefox.com draws call trees, flame graphs and memory tracks of such files and
- *          cuts them at any two moments.
+ * Why:     profiler.firefox.com draws call trees, flame graphs and memory tracks of such files for
+ *          any selected time range.
  * Shapes:  the "processed" format, version 48. A heap of a process is a thread with
- *          `nativeAllocations`: a row of a dump each, weight = bytes, below 0 for what was freed,
- *          at the dump's time. Live bytes are a counter of category Memory. Inlined functions are
- *          stack nodes of their own. Of a heap dumped at its peak only: the last such dump.
- * Units:   times in ms since the trace's begin; addresses in the ELF file's own space.
+ *          `nativeAllocations`: one row per row of a dump, at the dump's time; weight = bytes,
+ *          negative for frees. Live bytes are a counter of category Memory. Inlined functions are
+ *          stack nodes of their own. A heap dumped only at its peak has its last such dump.
+ * Units:   times in ms since the start of the trace; addresses in the ELF file's own space.
  * Errors:  HW_ENOMEM, HW_ESYS.
  * Source:  firefox-devtools/profiler, docs-developer/processed-profile-format.md and
  *          CHANGELOG-formats.md

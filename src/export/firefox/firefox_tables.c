@@ -81,7 +81,7 @@ static int func_at(struct hw_firefox *x, struct hw_ff_thread *t, const struct hw
     return rc;
 }
 
-/* The functions of an address, outermost first: *first and the n - 1 behind it. */
+/* The frames of an address, outermost first: *first and the n - 1 that follow it. */
 static int frames_of(struct hw_firefox *x, struct hw_ff_thread *t, hw_frame_id id, uint32_t *first,
                      size_t *n)
 {
@@ -122,7 +122,7 @@ static int add_callsite(struct hw_firefox *x, struct hw_ff_thread *t, hw_callsit
     return rc == HW_OK ? hw_map64_put(&t->stack_of, id.v, prefix) : rc;
 }
 
-/* The stack of a callsite; what is missing of its path is added, root first. */
+/* The stack of a callsite. Callers that have no stack yet are added, root first. */
 static int stack_at(struct hw_firefox *x, struct hw_ff_thread *t, hw_callsite_id leaf,
                     uint32_t *out)
 {

@@ -1,9 +1,9 @@
 /*
  * firefox_tables.h - the tables of a Firefox profile; private to firefox.c and firefox_tables.c
  *
- * Shapes:  a thread of the format is a heap of a process. Its tables hold what its rows use, from
- *          the callsites of the model. Strings of a thread are numbered as they are first asked for:
- *          names of functions, files, libraries.
+ * Shapes:  a thread of the format is a heap of a process. Its tables hold only what its rows use,
+ *          taken from the model's callsites. Strings of a thread (names of functions, files and
+ *          libraries) are numbered in order of first use.
  */
 #ifndef HW_EXPORT_FIREFOX_TABLES_H
 #define HW_EXPORT_FIREFOX_TABLES_H
@@ -28,7 +28,7 @@ struct hw_ff_stack {
 };
 
 struct hw_ff_frame {
-    uint32_t func, line, depth; /* depth: 0 = the outermost of an address */
+    uint32_t func, line, depth; /* depth: inlining, 0 = the outermost of an address */
     hw_mapping_id mapping;
     uint64_t rel_pc;
 };
@@ -48,9 +48,9 @@ struct hw_ff_row {
 };
 
 struct hw_ff_string {
-    uint32_t function; /* HW_ID_NONE: it is text */
+    uint32_t function; /* its name; HW_ID_NONE: the string is text */
     hw_str_id text;
-    bool last_part; /* of a path */
+    bool last_part; /* write only the last component of the path */
 };
 
 /* A heap of a process. */
@@ -66,9 +66,9 @@ struct hw_ff_thread {
     HW_VEC(struct hw_ff_row) rows;
     HW_VEC(struct hw_ff_string) strings;
     struct hw_map64 stack_of;    /* callsite -> its last stack */
-    struct hw_map64 frame_of;    /* frame -> its first one; those of a chain follow */
-    struct hw_map64 func_of;     /* function */
-    struct hw_map64 resource_of; /* lib */
+    struct hw_map64 frame_of;    /* frame -> its first row; inlined ones follow it */
+    struct hw_map64 func_of;     /* by function */
+    struct hw_map64 resource_of; /* by lib */
     struct hw_map64 string_of;   /* text, or 1 << 32 | function, or 2 << 32 | path */
 };
 
@@ -80,7 +80,7 @@ struct hw_firefox {
     struct hw_json j;
     HW_VEC(struct hw_ff_lib) libs;
     struct hw_map64 lib_of; /* path << 32 | build id -> index */
-    struct hw_map64 lib_at; /* path -> the first of it */
+    struct hw_map64 lib_at; /* path -> the first lib with it */
 };
 
 /* The libraries of the whole profile. */

@@ -1,14 +1,14 @@
 /*
  * "JAVA PROFILE 1.0.2\0"  u4 size of ids  u8 ms since 1970
- * { u1 tag  u4 time  u4 length  bytes }…: texts, classes loaded, one empty stack, those of threads,
- * segments of the dump { u1 tag  bytes }…, its end. Everything is big-endian.
+ * { u1 tag  u4 time  u4 length  bytes }…: strings, loaded classes, one empty stack, the threads'
+ * stacks, segments of the dump { u1 tag  bytes }…, its end. Everything is big-endian.
  *
- * Objects are numbered: object o has the id 8 * (o + 1); a class without a class object of its own
- * one beyond those. Tags of roots are those that every reader knows: what only Android has becomes
- * "unknown".
+ * Object o has the id 8 * (o + 1); classes without a class object have ids beyond those. Only root
+ * tags that every reader knows are used: Android's own become "unknown".
  *
- * Thread t of the graph has the number t + 1, its stack HW_HPROF_FIRST_STACK + t. A reader finds a thread's
- * name in the heap: the array behind its String gets the bytes, the only contents there are.
+ * Thread t of the graph has the number t + 1, its stack HW_HPROF_FIRST_STACK + t. Readers take a
+ * thread's name from the heap, so the array of its String gets the bytes. All other arrays of
+ * unknown contents are zeros.
  */
 #include "export/hprof/hprof.h"
 
@@ -96,7 +96,7 @@ uint64_t hw_hprof_out_object_id(uint32_t o)
     return o == HW_ID_NONE ? 0 : ((uint64_t)o + 1) * 8;
 }
 
-/* A reference: readers want none to what the file does not have. */
+/* A reference; 0 if its object is not in the file, as readers reject dangling ones. */
 static uint64_t target_id(const struct hw_hprof_out_job *j, uint32_t o)
 {
     bool is_there = o != HW_ID_NONE &&
@@ -113,8 +113,8 @@ static uint64_t class_id(const struct hw_hprof_out_job *j, uint32_t class)
                                    : ((uint64_t)j->g->n_objects + 1 + class) * 8;
 }
 
-/* The number of a hw_hprof_out_text; a hw_hprof_out_text met for the first time is written at once, and so stands before the
- * segment that is being filled. */
+/* The id of a string. A new string is written at once, and so precedes the segment that is being
+ * filled. */
 uint64_t hw_hprof_out_text_id(struct hw_hprof_out_job *j, struct hw_bytes s)
 {
     hw_str_id id = {0};
@@ -123,7 +123,7 @@ uint64_t hw_hprof_out_text_id(struct hw_hprof_out_job *j, struct hw_bytes s)
     if (rc < 0 && j->rc == HW_OK)
         j->rc = rc;
     bool is_new = s.n ? hw_strings_count(j->names) > before : !j->has_empty;
-    j->has_empty |= s.n == 0; /* the set of strings has the empty one from the beginning */
+    j->has_empty |= s.n == 0; /* hw_strings always contains the empty one */
     if (rc == HW_OK && is_new) {
         struct hw_strbuf b = {0};
         hw_hprof_out_put_head(j, T_TEXT, HW_HPROF_ID_BYTES + s.n);
@@ -166,7 +166,7 @@ static void add_raw_name(struct hw_strbuf *b, struct hw_bytes name)
         hw_strbuf_addc(b, ';');
 }
 
-/* The name to show: the original one where a mapping file told it. */
+/* The name to show: the deobfuscated one where there is one. */
 struct hw_bytes hw_hprof_out_class_name(struct hw_hprof_out_job *j, uint32_t class)
 {
     static const char start[] = "java.lang.Class<";
@@ -204,7 +204,7 @@ static uint64_t ref_name_id(struct hw_hprof_out_job *j, uint32_t ref)
     return field_name_id(j, hw_hprof_out_text(j, f->clear_name.v ? f->clear_name : f->name));
 }
 
-/* ---- what stands before the dump ---- */
+/* ---- records before the dump ---- */
 
 static void put_start(struct hw_hprof_out_job *j)
 {
@@ -222,11 +222,11 @@ static void put_start(struct hw_hprof_out_job *j)
     hw_strbuf_done(&b);
 }
 
-/* The graph's class for objects that were never described has neither name nor objects. */
+/* False for the graph's class of objects without a description: it has neither name nor objects. */
 bool hw_hprof_out_is_written(const struct hw_hprof_out_job *j, uint32_t class)
 {
     const struct hw_hprof_out_class *c = &j->l.classes.v[class];
-    return !c->is_class_class && (c->least >= 0 || hw_hprof_out_text(j, c->name).n > 0);
+    return !c->is_class_class && (c->min_bytes >= 0 || hw_hprof_out_text(j, c->name).n > 0);
 }
 
 static void put_loads(struct hw_hprof_out_job *j)
@@ -248,7 +248,7 @@ static void put_loads(struct hw_hprof_out_job *j)
 
 /* ---- classes ---- */
 
-/* What a class object refers to, parted as the class's record has it. */
+/* The references of a class object, split as in the class's record. */
 struct statics {
     uint64_t loader, internal[2]; /* internal: signers and protection domain */
     unsigned n_internal;
@@ -269,7 +269,7 @@ static enum role role_of(const struct hw_hprof_out_job *j, uint32_t ref)
                                                                         : ROLE_STATIC;
 }
 
-static struct statics look_at_statics(struct hw_hprof_out_job *j,
+static struct statics collect_statics(struct hw_hprof_out_job *j,
                                       const struct hw_hprof_out_class *c)
 {
     enum { MOST = 65000 };
@@ -297,7 +297,7 @@ static struct statics look_at_statics(struct hw_hprof_out_job *j,
     return s;
 }
 
-/* Fields of eight bytes, then of one. */
+/* The number of padding fields: of eight bytes, then of one. */
 static uint32_t n_padding(uint32_t bytes)
 {
     return bytes / 8 + bytes % 8;
@@ -350,9 +350,9 @@ static void put_instance_fields(struct hw_hprof_out_job *j, const struct hw_hpro
 static void put_class(struct hw_hprof_out_job *j, uint32_t class)
 {
     const struct hw_hprof_out_class *c = &j->l.classes.v[class];
-    struct statics s = look_at_statics(j, c);
+    struct statics s = collect_statics(j, c);
     uint32_t super = c->super;
-    /* Arrays, and classes of which only the class object is known. */
+    /* Arrays, and classes known only by their class object. */
     if (super == HW_ID_NONE && class != j->object_class && (c->array_of || c->row == HW_ID_NONE))
         super = j->object_class;
     hw_hprof_out_put(&j->segment, D_CLASS, 1);
@@ -398,12 +398,12 @@ static void put_instance(struct hw_hprof_out_job *j, uint32_t o)
     hw_hprof_object_begin(&j->l);
     for (size_t i = 0; i < n; i++) {
         uint32_t field = hw_hprof_primitive_field(&j->l, &p[i]);
-        uint32_t at = field == HW_ID_NONE ? HW_ID_NONE : hw_hprof_place(&j->l, class, field);
+        uint32_t at = field == HW_ID_NONE ? HW_ID_NONE : hw_hprof_field_offset(&j->l, class, field);
         if (at != HW_ID_NONE)
             set(j, at, bits_of(&p[i]), hw_hprof_value_bytes(hw_hprof_type_of(&p[i])));
     }
     for (uint32_t r = j->g->first_ref[o]; r < j->g->first_ref[o + 1]; r++) {
-        uint32_t at = hw_hprof_place(&j->l, class, j->g->ref_field[r]);
+        uint32_t at = hw_hprof_field_offset(&j->l, class, j->g->ref_field[r]);
         if (at != HW_ID_NONE)
             set(j, at, target_id(j, j->g->ref_owned[r]), HW_HPROF_ID_BYTES);
     }
@@ -415,19 +415,19 @@ static void put_instance(struct hw_hprof_out_job *j, uint32_t o)
     hw_strbuf_add(&j->segment, j->bytes.p, j->bytes.n);
 }
 
-/* The name of the thread that this array holds; empty. Borrowed until the next name. */
+/* The thread name whose bytes this array holds, or empty. Valid until the next call. */
 struct hw_bytes hw_hprof_out_name_in(struct hw_hprof_out_job *j, uint32_t o)
 {
     uint64_t thread;
     if (j->name_in.n == 0 || !hw_map64_get(&j->name_in, o, &thread))
         return (struct hw_bytes){0};
     hw_strbuf_clear(&j->name);
-    (void)hw_hprof_out_add_latin1(
-        &j->name, hw_hprof_out_text(j, j->g->threads.v[thread].name)); /* it can: it was found */
+    /* Cannot fail: find_name converted it before. */
+    (void)hw_hprof_out_add_latin1(&j->name, hw_hprof_out_text(j, j->g->threads.v[thread].name));
     return hw_bytes_of(j->name.p, j->name.n);
 }
 
-/* A segment of its own, as its zeros are not gathered in memory. */
+/* In a segment of its own, as its zeros are not collected in memory. */
 static void put_array(struct hw_hprof_out_job *j, uint32_t o)
 {
     const struct hw_hprof_out_class *c = &j->l.classes.v[j->g->type[o]];

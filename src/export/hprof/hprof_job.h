@@ -1,5 +1,5 @@
 /*
- * hprof_job.h - a Java heap dump file while it is written
+ * hprof_job.h - the state of writing a Java heap dump file
  */
 #ifndef HW_EXPORT_HPROF_HPROF_JOB_H
 #define HW_EXPORT_HPROF_HPROF_JOB_H
@@ -22,15 +22,15 @@ struct hw_hprof_out_job {
     const struct hw_heap_graph *g;
     FILE *out;
     struct hw_strbuf segment, name;
-    struct hw_strings *names; /* written already */
-    bool has_empty;           /* the empty text is, too */
-    struct hw_strbuf bytes;   /* of the instance at hand */
+    struct hw_strings *names; /* strings written so far */
+    bool has_empty;           /* the empty string is written, too */
+    struct hw_strbuf bytes;   /* of the current instance */
     uint64_t size_of_class;   /* of java.lang.Class, in memory */
     uint32_t class_class, object_class;
     struct hw_map64 class_named; /* hash of name -> class */
-    struct hw_map64 frame_ids;   /* of frames that were written */
-    struct hw_map64 stack_of;    /* callsite -> the thread whose stack it is */
-    struct hw_map64 name_in;     /* array of a thread's name -> thread */
+    struct hw_map64 frame_ids;   /* the set of frames written */
+    struct hw_map64 stack_of;    /* callsite -> the first thread with this stack */
+    struct hw_map64 name_in;     /* array with a thread's name -> thread */
     int rc;
 };
 

@@ -1,11 +1,10 @@
 /*
- * An instance's bytes are the fields of its own class, then those of the superclass and so on. The
- * class that declares a field is told by the field's name: "java.util.HashMap.table" out of a
- * LinkedHashMap is in HashMap. A name that fits none of them belongs to the object's class.
+ * An instance's bytes are the fields of its own class, then those of the superclass and so on. A
+ * field's name says which class declares it: "java.util.HashMap.table" of a LinkedHashMap belongs
+ * to HashMap. A name that matches none of them belongs to the object's class.
  *
- * Readers work out what an instance takes in memory from its fields: 12 bytes of header, 4 for a
- * reference, rounded up to 8. Fields that the graph does not hold make the difference between that
- * and the size it says: padding.
+ * Readers compute the size of an instance from its fields: 12 bytes of header, 4 for a reference,
+ * rounded up to 8. Where the graph's size is larger, it lacks some fields: padding fills the gap.
  */
 #include "export/hprof/hprof_layout.h"
 
@@ -20,13 +19,13 @@
 
 enum {
     MAX_SLOTS = 65000, /* of a class: the format counts them in 16 bits, and padding needs some */
-    MAX_DEPTH = 200,   /* superclasses that are followed */
+    MAX_DEPTH = 200,   /* of a chain of superclasses */
     MAX_PADDING = 256, /* bytes of an instance */
     HEADER = 12,
     ARRAY_HEADER = 16
 };
 
-/* What a file may come to: a trace of a few bytes that claims to be larger is not believed. */
+/* The largest file: a trace of a few bytes may claim objects of any size. */
 #define FREE_BYTES       (4ull << 30)
 #define BYTES_PER_OBJECT 4096ull
 
@@ -131,7 +130,7 @@ static struct hw_hprof_out_class new_class(const struct hw_hprof_layout *l, hw_s
                                        .super = HW_ID_NONE,
                                        .first = HW_ID_NONE,
                                        .last = HW_ID_NONE,
-                                       .least = -1,
+                                       .min_bytes = -1,
                                        .array_of = element_type(text(l, name))};
 }
 
@@ -226,8 +225,8 @@ static int match_class_object(struct hw_hprof_layout *l, struct by_name *names, 
     return HW_OK;
 }
 
-/* Class objects find their classes by name, in the order of both: several loaders may have loaded
- * the same name. */
+/* Class objects are matched to classes by name. Several loaders may have loaded the same name:
+ * these are paired in the graph's order. */
 static int match_class_objects(struct hw_hprof_layout *l)
 {
     struct by_name names;
@@ -243,7 +242,7 @@ static int match_class_objects(struct hw_hprof_layout *l)
 
 /* ---- fields ---- */
 
-/* The class, from `class` upwards, whose name stands before the field's. */
+/* The class, from `class` upwards, whose name is the prefix of the field's. */
 static uint32_t declaring(const struct hw_hprof_layout *l, uint32_t class, hw_str_id field)
 {
     struct hw_bytes name = text(l, field);
@@ -277,8 +276,8 @@ static int new_slots(struct hw_hprof_layout *l, uint32_t class, hw_str_id name, 
     return HW_OK;
 }
 
-/* How often the object at hand had the field before. */
-static uint32_t times_before(struct hw_hprof_layout *l, uint32_t field)
+/* How often the field occurred in the current object before. */
+static uint32_t count_earlier(struct hw_hprof_layout *l, uint32_t field)
 {
     if (l->seen_in[field] != l->n_seen) {
         l->seen_in[field] = l->n_seen;
@@ -301,7 +300,7 @@ static hw_str_id shown_name(const struct hw_hprof_layout *l, uint32_t field, hw_
                                                                 : name;
 }
 
-/* The slots of a field that objects of a class have: by << 32 | slots. */
+/* The slots of a field in objects of a class: declaring class << 32 | slots. */
 static int find_slots(struct hw_hprof_layout *l, uint32_t class, uint32_t field, hw_str_id name,
                       uint8_t type, uint64_t *out)
 {
@@ -320,11 +319,11 @@ static int find_slots(struct hw_hprof_layout *l, uint32_t class, uint32_t field,
     return rc < 0 || by == class ? rc : hw_map64_put(&l->slots_of, key, *out);
 }
 
-static int note(struct hw_hprof_layout *l, uint32_t class, uint32_t field, hw_str_id name,
-                uint8_t type)
+static int count_field(struct hw_hprof_layout *l, uint32_t class, uint32_t field, hw_str_id name,
+                       uint8_t type)
 {
     uint64_t at;
-    uint32_t times = times_before(l, field);
+    uint32_t times = count_earlier(l, field);
     int rc = find_slots(l, class, field, name, type, &at);
     if (rc < 0)
         return rc;
@@ -341,8 +340,8 @@ static int note(struct hw_hprof_layout *l, uint32_t class, uint32_t field, hw_st
     return HW_OK;
 }
 
-static int note_primitive(struct hw_hprof_layout *l, uint32_t class,
-                          const struct hw_heap_primitive *p)
+static int count_primitive(struct hw_hprof_layout *l, uint32_t class,
+                           const struct hw_heap_primitive *p)
 {
     uint64_t *at;
     bool fresh;
@@ -355,10 +354,10 @@ static int note_primitive(struct hw_hprof_layout *l, uint32_t class,
         return rc;
     if (fresh)
         *at = n;
-    return note(l, class, l->g->n_fields + (uint32_t)*at, p->field_name, type);
+    return count_field(l, class, l->g->n_fields + (uint32_t)*at, p->field_name, type);
 }
 
-static int note_object(struct hw_hprof_layout *l, uint32_t o)
+static int count_object(struct hw_hprof_layout *l, uint32_t o)
 {
     const struct hw_heap_graph *g = l->g;
     uint32_t class = g->type[o];
@@ -367,19 +366,19 @@ static int note_object(struct hw_hprof_layout *l, uint32_t o)
     const struct hw_heap_primitive *p = hw_hprof_primitives_of(g, o, &n);
     int rc = HW_OK;
     int64_t size = hw_object_size(g, o);
-    if (c->least < 0 || size < c->least)
-        c->least = size;
+    if (c->min_bytes < 0 || size < c->min_bytes)
+        c->min_bytes = size;
     if (c->array_of)
         return HW_OK;
     hw_hprof_object_begin(l);
     for (size_t i = 0; rc == HW_OK && i < n; i++)
-        rc = note_primitive(l, class, &p[i]);
+        rc = count_primitive(l, class, &p[i]);
     for (uint32_t r = g->first_ref[o]; rc == HW_OK && r < g->first_ref[o + 1]; r++)
-        rc = note(l, class, g->ref_field[r], g->fields[g->ref_field[r]].name, HW_HV_REF);
+        rc = count_field(l, class, g->ref_field[r], g->fields[g->ref_field[r]].name, HW_HV_REF);
     return rc;
 }
 
-/* ---- places ---- */
+/* ---- offsets ---- */
 
 static void lay_out_class(struct hw_hprof_layout *l, uint32_t class)
 {
@@ -393,8 +392,8 @@ static void lay_out_class(struct hw_hprof_layout *l, uint32_t class)
         c->own_bytes += f->count * hw_hprof_value_bytes(f->type);
         memory += (uint64_t)f->count * in_memory(f->type);
     }
-    if (!c->array_of && c->least > 0 && (uint64_t)c->least > round_up(memory)) {
-        uint64_t lacks = (uint64_t)c->least - memory;
+    if (!c->array_of && c->min_bytes > 0 && (uint64_t)c->min_bytes > round_up(memory)) {
+        uint64_t lacks = (uint64_t)c->min_bytes - memory;
         c->padding = lacks < MAX_PADDING ? (uint32_t)lacks : MAX_PADDING;
     }
     c->in_memory = memory + c->padding;
@@ -402,7 +401,7 @@ static void lay_out_class(struct hw_hprof_layout *l, uint32_t class)
     c->is_done = true;
 }
 
-/* Superclasses first. Rings, and chains too long, are cut. */
+/* Superclasses first. Cycles and overlong chains are cut. */
 static void lay_out(struct hw_hprof_layout *l)
 {
     for (uint32_t i = 0; i < l->classes.n; i++) {
@@ -410,10 +409,10 @@ static void lay_out(struct hw_hprof_layout *l)
         int n = 0;
         for (uint32_t c = i; c != HW_ID_NONE && !l->classes.v[c].is_done;
              c = l->classes.v[c].super) {
-            bool ring = false;
+            bool cycle = false;
             for (int k = 0; k < n; k++)
-                ring |= chain[k] == c;
-            if (ring || n == MAX_DEPTH) {
+                cycle |= chain[k] == c;
+            if (cycle || n == MAX_DEPTH) {
                 l->classes.v[chain[n - 1]].super = HW_ID_NONE;
                 break;
             }
@@ -424,10 +423,10 @@ static void lay_out(struct hw_hprof_layout *l)
     }
 }
 
-uint32_t hw_hprof_place(struct hw_hprof_layout *l, uint32_t class, uint32_t field)
+uint32_t hw_hprof_field_offset(struct hw_hprof_layout *l, uint32_t class, uint32_t field)
 {
     uint64_t at;
-    uint32_t before = 0, times = times_before(l, field);
+    uint32_t before = 0, times = count_earlier(l, field);
     if (!hw_map64_get(&l->slots_of, (uint64_t) class << 32 | field, &at))
         return HW_ID_NONE;
     const struct hw_hprof_slots *s = &l->slots.v[(uint32_t)at];
@@ -459,7 +458,7 @@ uint64_t hw_hprof_elements(const struct hw_hprof_layout *l, uint32_t o)
     return n < most ? n : most;
 }
 
-static int add_up(struct hw_hprof_layout *l)
+static int check_total_bytes(struct hw_hprof_layout *l)
 {
     for (uint32_t o = 0; o < l->g->n_objects; o++) {
         if (!hw_hprof_is_instance(l, o))
@@ -491,11 +490,11 @@ int hw_hprof_layout_init(struct hw_hprof_layout *l, const struct hw_profile *p,
         rc = match_class_objects(l);
     for (uint32_t o = 0; rc == HW_OK && o < g->n_objects; o++)
         if (hw_hprof_is_instance(l, o))
-            rc = note_object(l, o);
+            rc = count_object(l, o);
     if (rc < 0)
         return rc;
     lay_out(l);
-    return add_up(l);
+    return check_total_bytes(l);
 }
 
 void hw_hprof_layout_done(struct hw_hprof_layout *l)

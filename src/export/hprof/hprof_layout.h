@@ -3,9 +3,9 @@
  *
  * Why:     a graph names the fields of every object; the file lists them once, in the declaring
  *          class, and an instance is a sequence of bytes.
- * Shapes:  the classes of the file: those of the graph but for classes of class objects
- *          ("java.lang.Class<X>"), which the file has as part of X, and classes that only their
- *          class object tells of. A field that an object has several times has as many slots.
+ * Shapes:  the file has the graph's classes and those known only by their class object. Classes of
+ *          class objects ("java.lang.Class<X>") are not in it: the file stores them as part of X.
+ *          A field that occurs n times in an object has n slots.
  * Owns:    its tables; graph and profile are borrowed.
  * Errors:  HW_ENOMEM, HW_ELIMIT.
  */
@@ -34,7 +34,7 @@ enum hw_hprof_value { /* as the format numbers them */
 
 /* Slots of one field in the class that declares it. */
 struct hw_hprof_slots {
-    hw_str_id name; /* whole, the one to show: "pkg.Class.field" */
+    hw_str_id name; /* full and deobfuscated: "pkg.Class.field" */
     uint32_t offset, count;
     uint32_t next; /* of the class; HW_ID_NONE */
     uint8_t type;
@@ -42,15 +42,15 @@ struct hw_hprof_slots {
 
 struct hw_hprof_out_class {
     hw_str_id name;               /* as recorded */
-    uint32_t row;                 /* of the graph; HW_ID_NONE: only a class object tells of it */
+    uint32_t row;                 /* of the graph; HW_ID_NONE: known only by its class object */
     uint32_t mirror;              /* its class object; HW_ID_NONE */
     uint32_t super;               /* index; HW_ID_NONE */
     uint32_t first, last;         /* struct hw_hprof_slots; HW_ID_NONE */
     uint32_t n_slots, own_bytes;  /* without padding */
-    uint32_t padding;             /* bytes behind its own fields */
+    uint32_t padding;             /* bytes after its own fields */
     uint32_t all_bytes;           /* of an instance in the file, superclasses included */
     uint64_t in_memory;           /* of an instance, padding included, not rounded */
-    int64_t least;                /* the smallest instance; -1 = none */
+    int64_t min_bytes;            /* the smallest instance; -1 = none */
     uint8_t array_of;             /* enum hw_hprof_value; 0 = no array */
     bool is_class_class, is_done; /* is_class_class: of class objects, not in the file */
 };
@@ -60,10 +60,10 @@ struct hw_hprof_layout {
     const struct hw_heap_graph *g;
     HW_VEC(struct hw_hprof_out_class) classes; /* first those of the graph, by row */
     HW_VEC(struct hw_hprof_slots) slots;
-    struct hw_map64 slots_of;   /* class << 32 | field -> slots: of the class that declares it */
-    struct hw_map64 primitives; /* name << 8 | type -> field - g->n_fields */
-    uint32_t *class_of_object;  /* of class objects: the class they are; else HW_ID_NONE */
-    uint32_t *seen_in, *seen_times; /* by field: in which object last, how often */
+    struct hw_map64 slots_of;       /* class << 32 | field -> declaring class << 32 | slots */
+    struct hw_map64 primitives;     /* name << 8 | type -> field - g->n_fields */
+    uint32_t *class_of_object;      /* of class objects: the class they are; else HW_ID_NONE */
+    uint32_t *seen_in, *seen_times; /* by field: the last object with it, how often there */
     uint32_t n_seen;
     uint64_t left_out, total_bytes;
 };
@@ -72,19 +72,19 @@ int hw_hprof_layout_init(struct hw_hprof_layout *l, const struct hw_profile *p,
                          const struct hw_heap_graph *g);
 void hw_hprof_layout_done(struct hw_hprof_layout *l);
 
-/* What an object's primitive fields are; *n of them. */
+/* An object's primitive fields; *n of them. */
 const struct hw_heap_primitive *hw_hprof_primitives_of(const struct hw_heap_graph *g, uint32_t o,
                                                        size_t *n);
 uint8_t hw_hprof_type_of(const struct hw_heap_primitive *p); /* 0 = none */
 /* Field number of a primitive; HW_ID_NONE = not laid out. */
 uint32_t hw_hprof_primitive_field(const struct hw_hprof_layout *l,
                                   const struct hw_heap_primitive *p);
-/* Starts going over an object's fields; then the place of each in the bytes of an instance, or
- * HW_ID_NONE when it was left out. */
+/* Call hw_hprof_object_begin, then hw_hprof_field_offset for each field of the object in order:
+ * its offset in the instance's bytes, or HW_ID_NONE when it was left out. */
 void hw_hprof_object_begin(struct hw_hprof_layout *l);
-uint32_t hw_hprof_place(struct hw_hprof_layout *l, uint32_t class, uint32_t field);
+uint32_t hw_hprof_field_offset(struct hw_hprof_layout *l, uint32_t class, uint32_t field);
 
-/* Elements of an array; contents of them are unknown. */
+/* The number of elements of an array. */
 uint64_t hw_hprof_elements(const struct hw_hprof_layout *l, uint32_t o);
 unsigned hw_hprof_value_bytes(uint8_t type); /* in the file: references have 8 */
 

@@ -8,7 +8,7 @@
 
 struct root_form {
     enum hw_root_type type;
-    uint8_t tag, n_more; /* n_more: bytes of numbers */
+    uint8_t tag, n_more; /* n_more: bytes after the object's id */
 };
 
 static const struct root_form *form_of(enum hw_root_type type)
@@ -37,7 +37,7 @@ static uint32_t stack_number(const struct hw_hprof_out_job *j, uint32_t thread)
     return HW_HPROF_FIRST_STACK + thread;
 }
 
-/* A root that a thread holds: the thread's number, then the frame's place or the stack's number. */
+/* A root held by a thread: the thread's number, then the frame's depth or the stack's number. */
 static void put_held_root(struct hw_hprof_out_job *j, const struct hw_heap_holder *h)
 {
     const struct root_form *form = form_of((enum hw_root_type)h->root_type);
@@ -70,6 +70,6 @@ void hw_hprof_out_put_root(struct hw_hprof_out_job *j, uint32_t o)
         return;
     hw_hprof_out_put(&j->segment, form->tag, 1);
     hw_hprof_out_put(&j->segment, hw_hprof_out_object_id(o), HW_HPROF_ID_BYTES);
-    hw_hprof_out_put_zeros(&j->segment, form->n_more); /* nobody knows whose it is */
+    hw_hprof_out_put_zeros(&j->segment, form->n_more); /* the thread is unknown */
     hw_hprof_out_end_if_full(j);
 }

@@ -20,7 +20,7 @@ static void keep(struct hw_hprof_out_job *j, int rc)
 
 static uint64_t name_key(struct hw_bytes name)
 {
-    return hw_hash_bytes(name.p, name.n) >> 1; /* never the key that the map has for itself */
+    return hw_hash_bytes(name.p, name.n) >> 1; /* never the map's reserved key */
 }
 
 /* The class of "pkg.Class.method"; HW_ID_NONE. */
@@ -37,7 +37,7 @@ static uint32_t class_of_method(struct hw_hprof_out_job *j, struct hw_bytes func
     return (uint32_t) class;
 }
 
-/* A method of a class that the graph does not know is one of Object's, with its full name. */
+/* A method of a class that is not in the graph is written as Object's, with its full name. */
 static void put_frame(struct hw_hprof_out_job *j, hw_frame_id id)
 {
     struct hw_strbuf b = {0};
@@ -69,8 +69,8 @@ static void put_frame(struct hw_hprof_out_job *j, hw_frame_id id)
     hw_strbuf_done(&b);
 }
 
-/* Frames first, then the stack: leaf first. One that several threads have is written for the first
- * of them. */
+/* Frames first, then the stack: leaf first. A stack shared by several threads is written once, for
+ * the first of them. */
 static void put_stack(struct hw_hprof_out_job *j, uint32_t thread)
 {
     const struct hw_callsites *callsites = j->l.p->callsites;
@@ -115,7 +115,7 @@ static uint32_t ref_named(const struct hw_hprof_out_job *j, uint32_t o, const ch
     return HW_ID_NONE;
 }
 
-/* As a String keeps it, a byte for each letter; false: it has letters that need two. */
+/* Latin-1, the one-byte form of a String; false: some character is not in it. */
 bool hw_hprof_out_add_latin1(struct hw_strbuf *out, struct hw_bytes utf8)
 {
     for (size_t i = 0; i < utf8.n; i++) {
@@ -127,7 +127,7 @@ bool hw_hprof_out_add_latin1(struct hw_strbuf *out, struct hw_bytes utf8)
     return true;
 }
 
-/* The array of a thread's name, if it has the name's size. */
+/* Remembers the array of a thread's name, if it has the name's size. */
 static void find_name(struct hw_hprof_out_job *j, uint32_t thread)
 {
     const struct hw_heap_thread *t = &j->g->threads.v[thread];

@@ -1,8 +1,8 @@
 /*
  * All processes and dumps of a profile as one JSON trace of memory dumps.
  *
- * A global dump takes in what was dumped within a twentieth of a second, each heap once; global
- * dumps do not overlap in time, and those of the profile stay what they are.
+ * A global dump collects the dumps within a twentieth of a second, each heap once. Global dumps do
+ * not overlap in time, and the profile's own ones are kept unchanged.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +106,7 @@ static void put_processes(struct job *w)
     }
 }
 
-/* The viewer's name of a heap: an allocator's root, so no '/' in it. */
+/* The viewer's name of a heap. It is the root node of an allocator, so it has no '/'. */
 static int heap_name(const struct job *w, hw_str_id id, struct hw_strbuf *out)
 {
     struct hw_bytes name = str(w, id);
@@ -170,7 +170,7 @@ static bool has_rows(const struct process_dump *d)
 }
 
 static int put_process_dump(struct job *w, const struct hw_global_item *x,
-                            const struct process_dump *d, const char *level, bool tells_global)
+                            const struct process_dump *d, const char *level, bool has_global)
 {
     static const char *const types[] = {"periodic_interval", "explicitly_triggered"};
     struct hw_json *j = &w->j;
@@ -179,7 +179,7 @@ static int put_process_dump(struct job *w, const struct hw_global_item *x,
                                 .dump = w->guid_seed + w->n_dumps,
                                 .process = d->process,
                                 .global_process =
-                                    tells_global ? hw_global_process(w->p, d->process) : HW_ID_NONE,
+                                    has_global ? hw_global_process(w->p, d->process) : HW_ID_NONE,
                                 .heaps = d->heaps.v,
                                 .n_heaps = d->heaps.n};
     bool asked = x->dump != HW_ID_NONE && w->p->dumps.v[x->dump].trigger.v;
@@ -210,12 +210,12 @@ static int put_process_dump(struct job *w, const struct hw_global_item *x,
     return rc;
 }
 
-/* One global dump: what happened at one moment, process by process. */
+/* Writes one global dump, process by process. */
 static int put_group(struct job *w, struct hw_global_item *v, size_t n)
 {
     static const char *const words[] = {"detailed", "light", "background"};
     const char *level = words[hw_global_detail(w->p, v, n)];
-    bool told_global = false;
+    bool wrote_global = false;
     int rc = HW_OK;
     w->n_dumps++;
     qsort(v, n, sizeof *v, by_process);
@@ -228,10 +228,10 @@ static int put_group(struct job *w, struct hw_global_item *v, size_t n)
             else if ((rc = add_heap(w, &v[end], &d)) == HW_OK)
                 head.dump = v[end].dump;
         }
-        bool tells_global = d.process != HW_ID_NONE && !told_global;
+        bool has_global = d.process != HW_ID_NONE && !wrote_global;
         if (rc == HW_OK)
-            rc = put_process_dump(w, &head, &d, level, tells_global);
-        told_global |= tells_global;
+            rc = put_process_dump(w, &head, &d, level, has_global);
+        wrote_global |= has_global;
         process_dump_done(&d);
     }
     return rc;
@@ -273,7 +273,7 @@ static bool metadata_of(const struct job *w, const char *name, struct hw_bytes *
     return found;
 }
 
-/* Symbolizers stop without these four. */
+/* Symbolizers fail without these four. */
 static void put_file_metadata(struct job *w)
 {
     static const struct {
@@ -288,7 +288,7 @@ static void put_file_metadata(struct job *w)
     for (size_t i = 0; i < HW_ARRAY_LEN(members); i++) {
         struct hw_bytes value = hw_bytes_str(members[i].by_default);
         if (!metadata_of(w, members[i].name, &value) && members[i].in_traces)
-            (void)metadata_of(w, members[i].in_traces, &value); /* else the default stays */
+            (void)metadata_of(w, members[i].in_traces, &value); /* else keeps the default */
         put_str(w, members[i].name, value);
     }
     hw_json_end_object(&w->j);

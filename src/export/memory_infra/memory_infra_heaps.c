@@ -1,13 +1,13 @@
 /*
- * The viewer's rules, each of which breaks an import or falsifies figures when it is not kept: ids
- * from 1 up, unique in the file over all processes, never redefined; every id is defined in this
- * event or an earlier one of the process; all four arrays, of one length, also when empty; rows
- * unique per (node, type).
+ * The viewer's rules; breaking one fails the import or falsifies figures: ids count from 1, are
+ * unique in the file across all processes and never redefined; every id is defined in this event or
+ * an earlier one of the process; all four arrays are present and of one length, even if empty; rows
+ * are unique per (node, type).
  *
- * Small things are folded, not lost: callstacks that the rule finds small (as it stands, those
- * whose bytes with all below them are under 1024) become, type by type, the frame `<other>` below
- * the nearest caller that is not. The sum of the rows is the heap's total. Version 1 leaves the
- * entries of what is small out: the totals of the callers hold it.
+ * Small callstacks are folded, not lost: those that the rule calls small (by default a total below
+ * 1024 bytes) become, type by type, the frame `<other>` below the nearest caller that is kept. The
+ * sum of the rows is the heap's total. Version 1 omits small entries: the callers' totals include
+ * them.
  */
 #include "export/memory_infra/memory_infra_heaps.h"
 
@@ -74,7 +74,7 @@ static struct hw_bytes model_str(const struct hw_infra_out *o, hw_str_id id)
     return hw_strings_get(hw_callsites_strings(o->in->profile->callsites), id);
 }
 
-/* The text in o->label as a name of the process. */
+/* The index in t->names of the text in o->label. */
 static int name_of_label(struct hw_infra_out *o, struct hw_infra_heaps_written *t, uint32_t *out)
 {
     hw_str_id text;
@@ -86,7 +86,7 @@ static int name_of_label(struct hw_infra_out *o, struct hw_infra_heaps_written *
         if (o->label.p[i] == '\n' || o->label.p[i] == '\r')
             o->label.p[i] = ' ';
     if (o->label.n == 6 && memcmp(o->label.p, "<self>", 6) == 0)
-        o->label.p[0] = '[', o->label.p[5] = ']'; /* readers make frames of that name */
+        o->label.p[0] = '[', o->label.p[5] = ']'; /* readers add frames of that name themselves */
     int rc = hw_strings_intern(o->strings, hw_bytes_of(o->label.p, o->label.n), &text);
     if (rc == HW_OK && hw_vec_reserve(&t->names, t->names.n + 1) < 0)
         rc = HW_ENOMEM;
@@ -147,7 +147,7 @@ static int add_function(struct hw_infra_out *o, hw_upid upid, const struct hw_fr
     return rc < 0 ? rc : child_of(t, *node, label, node);
 }
 
-/* A frame is several nodes where functions were inlined. */
+/* A frame with inlined functions becomes several nodes. */
 static int add_frame(struct hw_infra_out *o, hw_upid upid, hw_frame_id id, uint32_t *node)
 {
     const struct hw_callsites *cs = o->in->profile->callsites;
@@ -189,7 +189,8 @@ static int node_of(struct hw_infra_out *o, hw_upid upid, hw_callsite_id callsite
 
 /* ---- rows ---- */
 
-/* A name of a type may have commas itself; those of the list are compared from where it begins. */
+/* Type names may contain commas, so the list cannot be split at them: the name is compared at the
+ * start of each entry. */
 static bool is_listed(const char *list, struct hw_bytes type)
 {
     for (const char *at = list; *at;) {
@@ -225,7 +226,7 @@ int hw_infra_heaps_collect(struct hw_infra_out *o, hw_upid upid, const struct hw
     return HW_OK;
 }
 
-/* Callers stand before what they call. */
+/* Nodes are ordered callers first. */
 void hw_infra_heaps_sum_up(struct hw_infra_out *o, struct hw_infra_heaps_written *t)
 {
     for (size_t i = 0; i < t->nodes.n; i++)
@@ -247,7 +248,7 @@ const struct hw_infra_rule *hw_infra_heaps_rule_of(const struct hw_infra_out *o)
     return o->in->other ? o->in->other : &usual;
 }
 
-/* Of values that fall: less than 0.8 % of the sum so far, itself included. */
+/* For descending values: less than 0.8 % of the sum so far, including the value. */
 bool hw_infra_heaps_is_fraction_small(int64_t size, int64_t *sum)
 {
     *sum = hw_sat_add(*sum, size);
@@ -274,7 +275,7 @@ static int compare_ranked(const void *pa, const void *pb)
     return a->node < b->node ? -1 : a->node > b->node;
 }
 
-/* Callee by callee of each caller, the largest first; what comes behind a small one is small. */
+/* The callees of each caller, largest first; all after the first small one are small. */
 static int keep_fractions(struct hw_infra_heaps_written *t)
 {
     size_t n = t->nodes.n;
@@ -298,7 +299,7 @@ static int keep_fractions(struct hw_infra_heaps_written *t)
     return HW_OK;
 }
 
-/* Which nodes are told: never one whose caller is not. */
+/* Which nodes are kept: never one whose caller is not. */
 int hw_infra_heaps_choose_nodes(struct hw_infra_out *o, struct hw_infra_heaps_written *t)
 {
     const struct hw_infra_rule *rule = hw_infra_heaps_rule_of(o);
@@ -337,7 +338,7 @@ static int fold_stacks(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
         folded->size = hw_sat_add(folded->size, r->size);
         rc = child_of(t, kept, other, &r->node);
         if (rc == HW_OK)
-            t->nodes.v[r->node].kept = true; /* of this heap; the next one asks anew */
+            t->nodes.v[r->node].kept = true; /* for this heap; recomputed for the next */
     }
     return rc;
 }
@@ -348,7 +349,7 @@ static int by_type(const void *pa, const void *pb)
     return a->type < b->type ? -1 : a->type > b->type;
 }
 
-/* With very many types, those that hold little become one. */
+/* Above MAX_TYPES types the smallest ones are merged into one. */
 static int fold_types(struct hw_infra_out *o, struct hw_infra_heaps_written *t)
 {
     size_t n_types = 0;
@@ -410,7 +411,7 @@ void hw_infra_heaps_merge_rows(struct hw_infra_out *o)
 
 /* ---- maps and rows ---- */
 
-static int tell_name(struct hw_infra_out *o, struct hw_infra_heaps_written *t, uint32_t name)
+static int assign_name_id(struct hw_infra_out *o, struct hw_infra_heaps_written *t, uint32_t name)
 {
     if (t->names.v[name].id)
         return HW_OK;
@@ -418,37 +419,37 @@ static int tell_name(struct hw_infra_out *o, struct hw_infra_heaps_written *t, u
     return hw_vec_push(&t->new_names, name) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-int hw_infra_heaps_tell_type(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
-                             uint32_t name)
+int hw_infra_heaps_assign_type_id(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
+                                  uint32_t name)
 {
-    int rc = tell_name(o, t, name);
+    int rc = assign_name_id(o, t, name);
     if (rc < 0 || t->names.v[name].type_id)
         return rc;
     t->names.v[name].type_id = ++o->last_id;
     return hw_vec_push(&t->new_types, name) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-int hw_infra_heaps_tell_node(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
-                             uint32_t node)
+int hw_infra_heaps_assign_node_id(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
+                                  uint32_t node)
 {
     int rc = HW_OK;
     for (; rc == HW_OK && node != HW_ID_NONE && !t->nodes.v[node].id;
          node = t->nodes.v[node].parent) {
         t->nodes.v[node].id = ++o->last_id;
-        rc = tell_name(o, t, t->nodes.v[node].name);
+        rc = assign_name_id(o, t, t->nodes.v[node].name);
         if (rc == HW_OK && hw_vec_push(&t->new_nodes, node) < 0)
             rc = HW_ENOMEM;
     }
     return rc;
 }
 
-static int tell_rows(struct hw_infra_out *o, struct hw_infra_heaps_written *t)
+static int assign_row_ids(struct hw_infra_out *o, struct hw_infra_heaps_written *t)
 {
     int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < o->rows.n; i++) {
-        rc = hw_infra_heaps_tell_node(o, t, o->rows.v[i].node);
+        rc = hw_infra_heaps_assign_node_id(o, t, o->rows.v[i].node);
         if (rc == HW_OK)
-            rc = hw_infra_heaps_tell_type(o, t, o->rows.v[i].type);
+            rc = hw_infra_heaps_assign_type_id(o, t, o->rows.v[i].type);
     }
     return rc;
 }
@@ -540,7 +541,7 @@ int hw_infra_out_v2(struct hw_infra_out *o, struct hw_json *j, hw_upid upid,
         rc = fold_stacks(o, t, folded);
         hw_infra_heaps_merge_rows(o);
         if (rc == HW_OK)
-            rc = tell_rows(o, t);
+            rc = assign_row_ids(o, t);
         if (rc < 0 || o->rows.n == 0)
             continue;
         qsort(o->rows.v, o->rows.n, sizeof *o->rows.v, by_size);

@@ -1,10 +1,10 @@
 /*
  * memory_infra_heaps.h - heap dumps in memory-infra's format, both versions
  *
- * Shapes:  one set of ids for the whole file, counted from 1; strings, types and nodes are told
+ * Shapes:  one set of ids for the whole file, counted from 1; strings, types and nodes are defined
  *          once per process, in the first dump that needs them. Call for the dumps of one process
  *          in order of time.
- * Units:   bytes, objects; both whole numbers.
+ * Units:   bytes, objects; both integers.
  * Owns:    its maps.
  * Errors:  HW_ENOMEM.
  * Source:  doc/formats/memory-infra.md
@@ -20,7 +20,7 @@
 
 struct hw_infra_out;
 
-/* Which unnamed frames can be told by their address: `pc` gives it, or 0. */
+/* The address to write for a frame without a name; 0 = unknown. */
 typedef uint64_t (*hw_infra_pc_fn)(void *ctx, hw_upid upid, const struct hw_frame *f);
 
 int hw_infra_out_new(const struct hw_export_input *in, hw_infra_pc_fn pc, void *ctx,
@@ -32,7 +32,7 @@ struct hw_infra_heap {
     hw_values_by_type values;
 };
 
-struct hw_infra_folded { /* what was too small to be told one by one */
+struct hw_infra_folded { /* the rows too small to be written one by one */
     int64_t size;
     uint64_t rows;
 };

@@ -10,9 +10,9 @@
 struct hw_infra_heaps_node {
     uint32_t parent; /* index; HW_ID_NONE */
     uint32_t name;   /* index of a name */
-    uint64_t id;     /* 0: not told yet */
-    int64_t total;   /* of the heap being written */
-    bool kept;       /* told by itself */
+    uint64_t id;     /* 0: not assigned yet */
+    int64_t total;   /* in the heap being written */
+    bool kept;       /* written as a node of its own */
 };
 
 struct hw_infra_heaps_name {
@@ -33,7 +33,7 @@ struct hw_infra_heaps_written {
 struct hw_infra_heaps_row {
     uint32_t node, type; /* indices; type is one of names */
     int64_t size, count;
-    bool kept; /* HW_DETAIL_ROWS: large, or of what is below it something is */
+    bool kept; /* HW_DETAIL_ROWS: this row or one below it is large */
 };
 
 struct hw_infra_out {
@@ -48,10 +48,10 @@ struct hw_infra_out {
     HW_VEC(uint32_t) path;
 };
 
-int hw_infra_heaps_tell_node(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
-                             uint32_t node);
-int hw_infra_heaps_tell_type(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
-                             uint32_t name);
+int hw_infra_heaps_assign_node_id(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
+                                  uint32_t node);
+int hw_infra_heaps_assign_type_id(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
+                                  uint32_t name);
 void hw_infra_heaps_sum_up(struct hw_infra_out *o, struct hw_infra_heaps_written *t);
 void hw_infra_heaps_merge_rows(struct hw_infra_out *o);
 const struct hw_infra_rule *hw_infra_heaps_rule_of(const struct hw_infra_out *o);

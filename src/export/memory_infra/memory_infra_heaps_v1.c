@@ -1,4 +1,4 @@
-/* Version 1 of a heap dump: entries by callstack and by type, of which only what is large is told. */
+/* Version 1 of a heap dump: totals by callstack and type; only large entries are written. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ void hw_infra_heaps_put_decimal(struct hw_json *j, const char *key, uint64_t v)
     hw_json_kv_str(j, key, text);
 }
 
-/* A total of a stack (HW_ID_NONE: the whole heap) and a type (HW_ID_NONE: all of them). */
+/* The total of a stack (HW_ID_NONE: the whole heap) and a type (HW_ID_NONE: all types). */
 static void put_entry(struct hw_json *j, const struct hw_infra_heaps_written *t,
                       const struct hw_infra_heaps_row *r)
 {
@@ -32,14 +32,15 @@ static void put_entry(struct hw_json *j, const struct hw_infra_heaps_written *t,
     hw_json_end_object(j);
 }
 
-/* Each row once more for every caller and for all types together; equal ones are then added up. */
-static int spread(struct hw_infra_out *o, const struct hw_infra_heaps_written *t)
+/* Repeats each row for every caller and for all types together; equal rows are summed afterwards.
+ * */
+static int expand_totals(struct hw_infra_out *o, const struct hw_infra_heaps_written *t)
 {
     size_t n = o->rows.n;
     for (size_t i = 0; i < n; i++) {
         struct hw_infra_heaps_row r = o->rows.v[i];
         uint32_t node = r.node, type = r.type;
-        o->rows.v[i].size = o->rows.v[i].count = 0; /* the one below stands for it */
+        o->rows.v[i].size = o->rows.v[i].count = 0; /* replaced by the copies */
         for (;;) {
             r.node = node;
             r.type = HW_ID_NONE;
@@ -56,7 +57,7 @@ static int spread(struct hw_infra_out *o, const struct hw_infra_heaps_written *t
     return HW_OK;
 }
 
-static int falling(const void *pa, const void *pb)
+static int by_size_descending(const void *pa, const void *pb)
 {
     const struct hw_infra_heaps_row *a = *(const struct hw_infra_heaps_row *const *)pa,
                                     *b = *(const struct hw_infra_heaps_row *const *)pb;
@@ -65,7 +66,8 @@ static int falling(const void *pa, const void *pb)
     return a->type < b->type ? -1 : a->type > b->type;
 }
 
-/* By fractions: the types of one callstack among themselves, callstacks as in version 2. */
+/* HW_DETAIL_FRACTION: applied to the types within a callstack, and to callstacks as in version 2.
+ * */
 static int choose_fractions(struct hw_infra_out *o, const struct hw_infra_heaps_written *t)
 {
     HW_VEC(struct hw_infra_heaps_row *) types = {0};
@@ -81,7 +83,7 @@ static int choose_fractions(struct hw_infra_out *o, const struct hw_infra_heaps_
                 rc = HW_ENOMEM;
         }
         if (types.n)
-            qsort(types.v, types.n, sizeof *types.v, falling);
+            qsort(types.v, types.n, sizeof *types.v, by_size_descending);
         for (size_t k = 0; k < types.n; k++) {
             small = small || hw_infra_heaps_is_fraction_small(types.v[k]->size, &sum);
             types.v[k]->kept = !small;
@@ -116,20 +118,20 @@ static int put_entries(struct hw_infra_out *o, struct hw_json *j, struct hw_infr
     hw_infra_heaps_sum_up(o, t);
     int rc = hw_infra_heaps_choose_nodes(o, t);
     if (rc == HW_OK)
-        rc = spread(o, t);
+        rc = expand_totals(o, t);
     hw_infra_heaps_merge_rows(o);
     if (rc == HW_OK)
         rc = choose_entries(o, t);
     hw_json_begin_object(j);
     hw_json_key(j, "entries");
     hw_json_begin_array(j);
-    for (size_t k = o->rows.n; rc == HW_OK && k-- > 0;) { /* the whole heap stands last */
+    for (size_t k = o->rows.n; rc == HW_OK && k-- > 0;) { /* the whole heap is the last row */
         const struct hw_infra_heaps_row *r = &o->rows.v[k];
         if (!is_entry(r))
             continue;
-        rc = hw_infra_heaps_tell_node(o, t, r->node);
+        rc = hw_infra_heaps_assign_node_id(o, t, r->node);
         if (rc == HW_OK && r->type != HW_ID_NONE)
-            rc = hw_infra_heaps_tell_type(o, t, r->type);
+            rc = hw_infra_heaps_assign_type_id(o, t, r->type);
         put_entry(j, t, r);
     }
     hw_json_end_array(j);

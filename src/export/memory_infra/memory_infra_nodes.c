@@ -1,7 +1,7 @@
 /*
- * Each heap has an allocator root of its own name, without which the viewer offers no way to it.
- * Where the profile has a memory dump of that moment, its nodes are told as they are; else the
- * roots are made of what the profile knows: malloc's own figures, and what the heaps hold.
+ * Each heap has an allocator root node of its name; without one the viewer cannot show it. If the
+ * profile has a memory dump of that moment, its nodes are written unchanged; else the roots are
+ * made from malloc's own statistics and the heaps' live bytes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +15,12 @@
 
 #include "base/banned.h"
 
-/* What the functions below write from, and to. */
+/* What the functions below read from and write to. */
 struct job {
     const struct hw_profile *p;
     struct hw_json *j;
     uint64_t dump;
-    bool own_moment; /* figures of another moment are none of this one's */
+    bool own_moment; /* use only counters read at the dump's time */
 };
 
 static struct hw_bytes str(const struct job *w, hw_str_id id)
@@ -44,7 +44,7 @@ static void put_scalar(struct hw_json *j, const char *name, const char *units, u
     hw_json_end_object(j);
 }
 
-static const int64_t together_ns = 50 * 1000 * 1000;
+static const int64_t same_moment_ns = 50 * 1000 * 1000;
 
 static int64_t distance(int64_t a, int64_t b)
 {
@@ -57,7 +57,7 @@ static bool counter(const struct job *w, hw_upid upid, const char *name, int64_t
     int64_t at;
     if (!hw_process_counter(w->p, upid, name, ts, &v, &at) || !(v >= 0) || v > 9.3e18)
         return false;
-    if (w->own_moment && distance(at, ts) > together_ns)
+    if (w->own_moment && distance(at, ts) > same_moment_ns)
         return false;
     *out = v < 0x1p63 ? (uint64_t)v : INT64_MAX;
     return true;
@@ -65,21 +65,20 @@ static bool counter(const struct job *w, hw_upid upid, const char *name, int64_t
 
 /* ---- totals ---- */
 
-/* A peak that was told at another moment than the resident bytes is that moment's. */
-static bool told_together(const struct job *w, hw_upid upid, int64_t ts)
+/* The peak is written only if it was read together with the resident bytes. */
+static bool read_together(const struct job *w, hw_upid upid, int64_t ts)
 {
     int64_t rss_ns, peak_ns;
     double v;
     return hw_process_counter(w->p, upid, "mem.rss", ts, &v, &rss_ns) &&
            hw_process_counter(w->p, upid, "mem.rss.watermark", ts, &v, &peak_ns) &&
-           distance(rss_ns, peak_ns) <= together_ns;
+           distance(rss_ns, peak_ns) <= same_moment_ns;
 }
 
 static const char total_prefix[] = "mem.";
 enum { TOTAL_PREFIX = sizeof total_prefix - 1 };
 
-/* What a dump told of itself at that moment, under another name than those that are put by theirs.
- */
+/* A "mem." counter of that moment without a field of its own among the totals. */
 static bool is_other_total(const struct job *w, const struct hw_counter_row *c, hw_upid upid,
                            int64_t ts)
 {
@@ -124,7 +123,7 @@ static void put_resident(const struct job *w, hw_upid upid, int64_t ts, uint64_t
 {
     uint64_t peak, reset = 0;
     hw_json_kv_hex(w->j, "resident_set_bytes", rss);
-    if (told_together(w, upid, ts) && counter(w, upid, "mem.rss.watermark", ts, &peak)) {
+    if (read_together(w, upid, ts) && counter(w, upid, "mem.rss.watermark", ts, &peak)) {
         (void)counter(w, upid, "mem.rss.watermark_is_since_last_dump", ts, &reset);
         hw_json_kv_hex(w->j, "peak_resident_set_bytes", peak);
         hw_json_kv_bool(w->j, "is_peak_rss_resetable", reset != 0);
@@ -199,19 +198,19 @@ static int64_t sum_counts(const struct hw_infra_heap *h)
     return sum;
 }
 
-/* How long before or after the dump malloc told its figures, where that is another moment. */
+/* The time between the dump and malloc's statistics, if they are from another moment. */
 static void put_distance(const struct job *w, hw_upid upid, int64_t ts)
 {
     int64_t at;
     double v;
     if (!hw_process_counter(w->p, upid, "malloc_info.in_use", ts, &v, &at))
         return;
-    if (distance(at, ts) > together_ns)
+    if (distance(at, ts) > same_moment_ns)
         put_scalar(w->j, at < ts ? "older_by" : "newer_by", "ms",
                    (uint64_t)distance(at, ts) / 1000000);
 }
 
-/* What the allocator holds, where it told (glibc's malloc), else what its heap does. */
+/* The bytes that the allocator reports (glibc's malloc), else the heap's live bytes. */
 static void put_root(const struct job *w, hw_upid upid, int64_t ts, const struct hw_infra_heap *h)
 {
     struct hw_json *j = w->j;
@@ -256,7 +255,7 @@ static bool ends_with(struct hw_bytes b, const char *end)
 
 static const char *const folded_attrs[] = {"other_size", "other_rows"};
 
-/* One of an earlier folding, which ours takes the place of. */
+/* An attribute of an earlier folding, which ours replaces. */
 static bool is_folded_attr(struct hw_bytes key)
 {
     for (size_t i = 0; i < HW_ARRAY_LEN(folded_attrs); i++) {
@@ -273,7 +272,7 @@ static void put_folded(const struct job *w, const struct hw_infra_folded *folded
     put_scalar(w->j, folded_attrs[1], "objects", folded->rows);
 }
 
-/* Attributes are rows NAME.value, some with a NAME.unit behind. */
+/* Attributes are rows NAME.value, some followed by a NAME.unit. */
 static void put_args(const struct job *w, uint32_t set, const struct hw_infra_folded *folded)
 {
     const struct hw_arg_row *rows = w->p->args.rows.v;
@@ -299,7 +298,8 @@ static void put_args(const struct job *w, uint32_t set, const struct hw_infra_fo
     }
 }
 
-/* The nodes that somebody dumped; those that the model made are made again by the reader. */
+/* The nodes of the recorded dump. Nodes derived by our model are left out: readers derive theirs.
+ * */
 static void put_nodes(const struct job *w, uint32_t process, const struct hw_infra_folded *folded)
 {
     const struct hw_memory_dumps *m = &w->p->memory;
@@ -315,7 +315,7 @@ static void put_nodes(const struct job *w, uint32_t process, const struct hw_inf
             hw_json_kv_uint(w->j, "flags", 1);
         hw_json_key(w->j, "attrs");
         hw_json_begin_object(w->j);
-        if (n->told_size) /* what is only added up is no part of what owners take over */
+        if (n->told_size) /* sums of children are not shared with owners */
             put_scalar(w->j, "size", "bytes", n->size);
         bool tracing = folded->rows && hw_bytes_equal(path, hw_bytes_str("tracing"));
         if (n->arg_set != HW_ID_NONE)
@@ -379,6 +379,6 @@ void hw_infra_put_allocators(const struct hw_profile *p, struct hw_json *j,
     hw_json_begin_array(j);
     put_edges(w, m->process);
     if (m->global_process != HW_ID_NONE)
-        put_edges(w, m->global_process); /* a global node may own another one */
+        put_edges(w, m->global_process); /* global nodes may own each other */
     hw_json_end_array(j);
 }

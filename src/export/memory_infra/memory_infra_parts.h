@@ -1,9 +1,9 @@
 /*
  * memory_infra_parts.h - what the files of the memory-infra exporter share
  *
- * Shapes:  memory_infra.c deals out events, memory_infra_heaps.c writes heap dumps,
- *          memory_infra_nodes.c what a process and its allocators say of themselves,
- *          memory_infra_regions.c where files were.
+ * Shapes:  memory_infra.c writes the events, memory_infra_heaps.c heap dumps,
+ *          memory_infra_nodes.c the figures of a process and its allocators,
+ *          memory_infra_regions.c where files were mapped.
  * Units:   bytes; ts_ns as in the model.
  * Errors:  HW_ENOMEM.
  * Source:  doc/formats/memory-infra.md
@@ -19,7 +19,7 @@
 #include "export/memory_infra/memory_infra_heaps.h"
 #include "model/profile.h"
 
-/* ---- where files were ---- */
+/* ---- where files were mapped ---- */
 
 struct hw_infra_region {
     hw_upid upid;
@@ -34,14 +34,14 @@ struct hw_infra_regions { /* zero-initialised is empty */
 
 int hw_infra_regions_find(struct hw_infra_regions *r, const struct hw_profile *p);
 void hw_infra_regions_done(struct hw_infra_regions *r);
-/* Where the frame was in the process; 0 when its file was not there. An hw_infra_pc_fn. */
+/* The frame's address in the process; 0 = its file was not mapped. An hw_infra_pc_fn. */
 uint64_t hw_infra_regions_pc(void *regions, hw_upid upid, const struct hw_frame *f);
-/* The member "process_mmaps", if there are regions: the process's mappings where the profile has
- * them with their addresses, of that moment, and the files that frames lie in. */
+/* The member "process_mmaps", if it has entries: the process's mappings of that moment, if the
+ * profile has their addresses, and the files of unnamed frames. */
 int hw_infra_regions_put(const struct hw_infra_regions *r, struct hw_json *j, hw_upid upid,
                          int64_t ts_ns);
 
-/* ---- what a process says of itself ---- */
+/* ---- a process's own figures ---- */
 
 /* One process at the moment of a global dump. */
 struct hw_infra_moment {
@@ -49,13 +49,14 @@ struct hw_infra_moment {
     int64_t ts_ns;
     uint64_t dump;           /* makes the ids of nodes differ from dump to dump */
     uint32_t process;        /* of the model's memory dumps; HW_ID_NONE: none of that moment */
-    uint32_t global_process; /* whose nodes belong to all; HW_ID_NONE: another process tells them */
+    uint32_t global_process; /* the owner of global nodes; HW_ID_NONE: another process has them */
     const struct hw_infra_heap *heaps;
     size_t n_heaps;
     struct hw_infra_folded folded;
 };
 
-/* The member "process_totals", where any are known; own_moment: at ts, else the nearest ones. */
+/* The member "process_totals", if any are known. own_moment: only those read at ts, else the
+ * nearest ones. */
 void hw_infra_put_totals(const struct hw_profile *p, struct hw_json *j, hw_upid upid, int64_t ts,
                          bool own_moment);
 /* The members "allocators" and "allocators_graph". */

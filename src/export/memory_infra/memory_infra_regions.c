@@ -1,6 +1,6 @@
 /*
- * Frames without a name are told by their address, and their file as a mapping with build id, where
- * the profile says where the file was: symbolizers take it from there.
+ * For frames without a name, symbolizers need the address and the file as a mapping with its build
+ * id. Both are written if the profile knows where the file was mapped.
  */
 #include <stdlib.h>
 
@@ -37,7 +37,8 @@ static int mark_callstack(struct hw_infra_regions *w, struct hw_map64 *seen, hw_
         if (m.v == HW_ID_NONE)
             continue;
         const struct hw_mapping *row = hw_callsites_get_mapping(cs, m);
-        /* Once per mapping: callsite numbers have their top bit free. */
+        /* Once per mapping. Callsite ids never use the top bit, so it marks the keys of mappings.
+         * */
         rc = hw_map64_at(seen, (uint64_t)upid.v << 32 | 1u << 31 | m.v, &at, &fresh);
         if (rc == HW_OK && fresh && row->end > row->start &&
             hw_vec_push(&w->v, (struct hw_infra_region){upid, row->start, row->end, m}) < 0)
@@ -48,7 +49,7 @@ static int mark_callstack(struct hw_infra_regions *w, struct hw_map64 *seen, hw_
     return HW_OK;
 }
 
-/* Each address once: of two that overlap the first one stays. */
+/* Drops overlaps: the first of two overlapping regions stays. */
 int hw_infra_regions_find(struct hw_infra_regions *w, const struct hw_profile *p)
 {
     struct hw_map64 seen = {0};
@@ -75,7 +76,7 @@ int hw_infra_regions_find(struct hw_infra_regions *w, const struct hw_profile *p
     return HW_OK;
 }
 
-/* The first region of the process that ends behind the address. */
+/* The first region of the process that ends after the address. */
 static size_t region_from(const struct hw_infra_regions *w, hw_upid upid, uint64_t address)
 {
     const struct hw_infra_region *r = w->v.v;
@@ -110,7 +111,7 @@ static void put_build_id(struct hw_json *j, struct hw_bytes id)
     hw_json_strn(j, text, 2 * n);
 }
 
-/* What the symbolizers need of a file that starts at `start`. */
+/* What symbolizers need to know of a file mapped at `start`. */
 static void put_file(const struct hw_infra_regions *w, struct hw_json *j,
                      const struct hw_infra_region *r, uint64_t start)
 {
@@ -119,8 +120,8 @@ static void put_file(const struct hw_infra_regions *w, struct hw_json *j,
     struct hw_bytes build_id = hw_strings_get(strings, m->build_id);
     uint64_t before = r->start - start;
     if (before > m->exact_offset)
-        return; /* another file's pages lie there, too */
-    hw_json_kv_hex(j, "fo", m->exact_offset + m->load_bias - before); /* as the ELF says */
+        return; /* the range includes pages of another file */
+    hw_json_kv_hex(j, "fo", m->exact_offset + m->load_bias - before); /* in the ELF's own space */
     if (build_id.n)
         put_build_id(j, build_id);
     hw_json_kv_hex(j, "off", m->exact_offset - before);
@@ -134,7 +135,7 @@ static void put_code(const struct hw_infra_regions *w, struct hw_json *j,
     hw_json_begin_object(j);
     hw_json_kv_hex(j, "sa", r->start);
     hw_json_kv_hex(j, "sz", r->end - r->start);
-    hw_json_kv_uint(j, "pf", 5); /* what has code is read and run */
+    hw_json_kv_uint(j, "pf", 5); /* code is readable and executable */
     hw_json_key(j, "mf");
     hw_json_strn(j, path.p, path.n);
     put_file(w, j, r, r->start);
@@ -157,7 +158,7 @@ static void put_stats(struct hw_json *j, const struct hw_smaps_row *s)
     hw_json_end_object(j);
 }
 
-/* code: a file's region inside of it, or NULL. */
+/* code: the region of a file within the mapping, or NULL. */
 static void put_mapping(const struct hw_infra_regions *w, struct hw_json *j,
                         const struct hw_smaps_row *s, const struct hw_infra_region *code)
 {
@@ -204,11 +205,11 @@ static uint64_t end_of(const struct hw_smaps_row *s)
                                                              : s->start_address + s->size_kb * 1024;
 }
 
-/* The mappings read nearest to the moment, if that was within it; sorted, none overlap. */
+/* The mappings read nearest to ts_ns, if close enough; sorted, without overlaps. */
 static int list_mappings(const struct hw_profile *p, hw_upid upid, int64_t ts_ns, mapping_list *out)
 {
-    static const int64_t together_ns = 50 * 1000 * 1000;
-    int64_t best = together_ns + 1, at = 0;
+    static const int64_t same_moment_ns = 50 * 1000 * 1000;
+    int64_t best = same_moment_ns + 1, at = 0;
     size_t kept = 0;
     for (size_t i = 0; i < p->smaps.n; i++) {
         const struct hw_smaps_row *s = &p->smaps.v[i];
@@ -219,7 +220,7 @@ static int list_mappings(const struct hw_profile *p, hw_upid upid, int64_t ts_ns
             at = s->ts_ns;
         }
     }
-    for (size_t i = 0; best <= together_ns && i < p->smaps.n; i++)
+    for (size_t i = 0; best <= same_moment_ns && i < p->smaps.n; i++)
         if (p->smaps.v[i].upid.v == upid.v && p->smaps.v[i].ts_ns == at &&
             has_place(&p->smaps.v[i]) && hw_vec_push(out, &p->smaps.v[i]) < 0)
             return HW_ENOMEM;
@@ -256,7 +257,7 @@ int hw_infra_regions_put(const struct hw_infra_regions *w, struct hw_json *j, hw
         if (code && (!s || code->end <= s->start_address)) {
             put_code(w, j, code);
             i++;
-        } else if (code && code->start < end_of(s)) { /* of two that overlap the mapping counts */
+        } else if (code && code->start < end_of(s)) { /* where they overlap, the mapping wins */
             bool inside = code->start >= s->start_address;
             put_mapping(w, j, s, inside ? code : NULL);
             for (k++; i < w->v.n && w->v.v[i].upid.v == upid.v && w->v.v[i].start < end_of(s);)

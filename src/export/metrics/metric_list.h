@@ -1,6 +1,6 @@
 /*
- * metric_list.h - each metric once: X(name); its writer is hw_metric_<name>, its field that of
- * TraceMetrics. A writer puts the fields of its message into out.
+ * metric_list.h - the list of metrics: X(name). The writer hw_metric_<name> puts the fields of its
+ * message into out; the field of TraceMetrics has the same name.
  */
 #ifndef HW_EXPORT_METRICS_METRIC_LIST_H
 #define HW_EXPORT_METRICS_METRIC_LIST_H

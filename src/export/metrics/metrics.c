@@ -41,15 +41,15 @@ void hw_metric_put_str(struct hw_pb *out, uint32_t field, const struct hw_profil
 
 /* ---- processes ---- */
 
-enum { USER_RANGE = 100000 }; /* a uid is this times the user, plus the app */
+enum { USER_RANGE = 100000 }; /* uid = user * USER_RANGE + app */
 
 static bool starts_with(struct hw_bytes text, struct hw_bytes with)
 {
     return text.n >= with.n && memcmp(text.p, with.p, with.n) == 0;
 }
 
-/* The kernel cuts names to 15 characters; a command line that goes with it is the whole of one. */
-static hw_str_id told_name(const struct hw_profile *p, const struct hw_process *process)
+/* The kernel truncates names to 15 characters: takes the command line instead if it matches. */
+static hw_str_id full_name(const struct hw_profile *p, const struct hw_process *process)
 {
     enum { CUT = 15 };
     static const char *const forks[] = {"zygote", "zygote64", "<pre-initialized>"};
@@ -76,7 +76,7 @@ static bool is_kernel_task(const struct hw_profile *p, const struct hw_process *
         hw_bytes_str("kthreadd"));
 }
 
-/* The uid by which an app is installed: its caches and shared groups have others. -1 = isolated. */
+/* The uid an app is installed under; its cache and shared groups have other ids. -1 = isolated. */
 static int64_t base_app(int64_t uid)
 {
     enum { OWN_END = 20000, CACHE_END = 30000, SHARED_END = 40000, ISOLATED = 90000, STEP = 10000 };
@@ -88,7 +88,8 @@ static int64_t base_app(int64_t uid)
     return app >= ISOLATED ? -1 : app;
 }
 
-/* Isolated processes are known by their name alone; others by their uid, too if it has several. */
+/* Isolated processes are matched by name only, others by uid, and also by name if several packages
+ * share the uid. */
 static bool is_package_of(const struct hw_profile *p, const struct hw_package_row *row,
                           struct hw_bytes name, int64_t app, size_t n_of_app)
 {
@@ -107,7 +108,7 @@ static const struct hw_package_row *package_of(const struct hw_profile *p,
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
     const struct hw_package_row *best = NULL;
     int64_t app = process->uid < 0 ? 0 : base_app(process->uid);
-    struct hw_bytes name = hw_strings_get(strings, told_name(p, process));
+    struct hw_bytes name = hw_strings_get(strings, full_name(p, process));
     size_t n_of_app = 0, longest = 0;
     for (size_t i = 0; i < p->packages.n; i++)
         n_of_app += p->packages.v[i].uid == app;
@@ -150,7 +151,7 @@ void hw_metric_put_process(struct hw_pb *out, uint32_t field, const struct hw_pr
 {
     const struct hw_process *process = &p->processes.v[upid.v];
     hw_pb_begin(out, field);
-    hw_metric_put_str(out, HW_F_AndroidProcessMetadata_name, p, told_name(p, process));
+    hw_metric_put_str(out, HW_F_AndroidProcessMetadata_name, p, full_name(p, process));
     if (process->uid >= 0)
         hw_pb_sint64(out, HW_F_AndroidProcessMetadata_uid, process->uid % USER_RANGE);
     put_package(p, process, out);
@@ -170,7 +171,7 @@ static const struct metric *find(const char *name)
     return NULL;
 }
 
-static int no_such(const char *name, struct hw_error *err)
+static int fail_unknown(const char *name, struct hw_error *err)
 {
     struct hw_strbuf known = {0};
     for (size_t i = 0; i < HW_ARRAY_LEN(metrics); i++)
@@ -189,8 +190,8 @@ static bool is_repeated(const char *const *names, size_t i)
     return false;
 }
 
-static int shape(struct hw_bytes message, enum hw_metrics_format format, struct hw_strbuf *out,
-                 struct hw_error *err)
+static int convert(struct hw_bytes message, enum hw_metrics_format format, struct hw_strbuf *out,
+                   struct hw_error *err)
 {
     const struct hw_schema_message *m = hw_schema_message_find("TraceMetrics");
     switch (format) {
@@ -213,7 +214,7 @@ int hw_metrics_run(const struct hw_profile *p, const char *const *names, size_t 
     int rc = HW_OK;
     for (size_t i = 0; i < n_names && rc == HW_OK; i++)
         if (!find(names[i]))
-            rc = no_such(names[i], err);
+            rc = fail_unknown(names[i], err);
     for (size_t i = 0; i < n_names && rc == HW_OK; i++) {
         const struct metric *m = find(names[i]);
         if (is_repeated(names, i))
@@ -225,7 +226,7 @@ int hw_metrics_run(const struct hw_profile *p, const char *const *names, size_t 
             rc = hw_fail(err, rc < 0 ? rc : HW_ENOMEM, 0, "metric '%s'", m->name);
     }
     if (rc == HW_OK)
-        rc = shape(hw_pb_view(&message), format, &text, err);
+        rc = convert(hw_pb_view(&message), format, &text, err);
     if (rc == HW_OK)
         hw_strbuf_add(out, text.p, text.n);
     if (rc == HW_OK && out->failed)

@@ -1,13 +1,13 @@
 /*
- * metrics.h - fixed questions whose answers are protobuf messages: --run-metrics
+ * metrics.h - predefined metrics computed as protobuf messages: --run-metrics
  *
- * Why:     scripts and other front ends ask for a metric by its name and read its message; the
- *          command, the prompt and the RPC server give the same bytes.
- * Shapes:  the answer is one TraceMetrics (proto/metrics.proto) with a field per metric asked for,
- *          in the order asked for; a name given twice is answered once. A metric about data that
- *          the trace does not hold is an empty message.
- * Errors:  HW_ENOTFOUND (no such metric: the text names it and those there are), HW_ENOMEM. On
- *          error out is as it was.
+ * Why:     scripts and other front ends request a metric by name and read its message; the
+ *          command, the prompt and the RPC server return the same bytes.
+ * Shapes:  the result is one TraceMetrics (proto/metrics.proto) with a field per requested metric,
+ *          in the order requested; a repeated name is computed once. A metric about data that the
+ *          trace lacks is an empty message.
+ * Errors:  HW_ENOTFOUND (no such metric: the text names it and lists the known ones), HW_ENOMEM.
+ *          On error out is unchanged.
  * Threads: pure; the profile must be frozen.
  * Source:  proto/metrics.proto; doc/design/sql.md
  */

@@ -1,4 +1,4 @@
-/* Metrics about heap graphs: one message per process, one sample per dump in it. */
+/* Metrics about heap graphs: one message per process with one sample per dump. */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -54,7 +54,6 @@ static hw_str_id shown_name(const struct hw_heap_graph *g, uint32_t class)
 
 #define F_STATS(name) HW_F_JavaHeapStats_Sample_##name
 
-/* A value lasts until the next one. Is this one of the counters whose spans are looked at? */
 static bool is_one_of(const struct hw_profile *p, const struct hw_counter_row *c,
                       const char *const *names, size_t n)
 {
@@ -66,8 +65,8 @@ static bool is_one_of(const struct hw_profile *p, const struct hw_counter_row *c
 }
 
 /*
- * Of the spans that hold the dump's time, or begin soon after it, the one whose beginning is nearest.
- * A change of any of the counters begins another one.
+ * A span lasts from one change of any of these counters to the next. Finds, among the spans that
+ * contain the dump's time or begin soon after it, the one that begins nearest to it.
  */
 static bool nearest_span(const struct hw_profile *p, const struct hw_heap_graph *g,
                          const char *const *names, size_t n, int64_t *begin)
@@ -93,7 +92,7 @@ static bool nearest_span(const struct hw_profile *p, const struct hw_heap_graph 
     return has_before || has_after;
 }
 
-/* The counter's value at a time: the last one told. */
+/* The counter's value at a time: the last one recorded by then. */
 static bool value_at(const struct hw_profile *p, const struct hw_heap_graph *g, const char *name,
                      int64_t at, double *out)
 {
@@ -127,11 +126,11 @@ static void put_anonymous(const struct hw_profile *p, const struct hw_heap_graph
     if (!nearest_span(p, g, cuts, HW_ARRAY_LEN(cuts), &begin) ||
         !value_at(p, g, cuts[0], begin, &anon))
         return;
-    (void)value_at(p, g, cuts[1], begin, &swap); /* none: nothing is swapped */
+    (void)value_at(p, g, cuts[1], begin, &swap); /* no counter: nothing is swapped */
     hw_pb_sint64(out, F_STATS(anon_rss_and_swap_size), (int64_t)(anon + swap));
 }
 
-/* Was it taken because memory ran out? Left out unless it is one, or all is known that can tell. */
+/* Was the dump triggered by an OutOfMemoryError? Omitted unless true, or known to be false. */
 static void put_is_oome(const struct hw_profile *p, const struct hw_heap_graph *g,
                         struct hw_pb *out)
 {
@@ -189,7 +188,7 @@ int hw_metric_java_heap_stats(const struct hw_profile *p, struct hw_pb *out)
 
 #define F_HISTOGRAM(name) HW_F_JavaHeapHistogram_TypeCount_##name
 
-/* The nearest of these among a class and those above it; NULL = none. */
+/* The nearest special class among a class and its superclasses; NULL = none. */
 static const char *category_of(const struct hw_profile *p, const struct hw_heap_graph *g,
                                uint32_t class)
 {
@@ -205,9 +204,9 @@ static const char *category_of(const struct hw_profile *p, const struct hw_heap_
         "com.android.server.am.PendingIntentRecord",
     };
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
-    uint32_t left = 1000; /* superclasses that objects tell may form a circle */
+    uint32_t left = 1000; /* superclasses from a trace may form a cycle */
     for (uint32_t c = class; c != HW_ID_NONE && left-- > 0; c = g->classes[c].superclass) {
-        struct hw_bytes name = hw_strings_get(strings, g->classes[c].name); /* as told */
+        struct hw_bytes name = hw_strings_get(strings, g->classes[c].name); /* as recorded */
         for (size_t i = 0; i < HW_ARRAY_LEN(special); i++)
             if (hw_bytes_equal(name, hw_bytes_str(special[i])))
                 return special[i];

@@ -39,7 +39,7 @@ static int by_frame(const void *pa, const void *pb)
     return (a->frame > b->frame) - (a->frame < b->frame);
 }
 
-/* Marks the frames on the way to a callsite, up to the first callsite that was passed before. */
+/* Marks the frames of a callstack from the leaf up, to the first callsite seen before. */
 static void mark_path(const struct hw_callsites *cs, hw_callsite_id at, bool *passed, bool *frames)
 {
     while (at.v != HW_ID_NONE && !passed[at.v]) {
@@ -62,7 +62,7 @@ static int find_sampled(const struct hw_profile *p, bool *frames)
     return HW_OK;
 }
 
-/* Each place once, in the order of the frames. */
+/* Keeps each (file, address) once, in the order of the frames. */
 static void drop_repeated(candidate_list *list)
 {
     size_t n = 0;
@@ -79,7 +79,7 @@ static void drop_repeated(candidate_list *list)
     qsort(list->v, list->n, sizeof *list->v, by_frame);
 }
 
-/* Frames of samples that have no symbols, and something to find them by. */
+/* Frames of samples that lack symbols and have a file to find them in. */
 static int find_candidates(const struct hw_profile *p, candidate_list *out)
 {
     const struct hw_callsites *cs = p->callsites;
@@ -131,7 +131,7 @@ int hw_metric_unsymbolized_frames(const struct hw_profile *p, struct hw_pb *out)
 
 /* ---- heap_profile_callsites ---- */
 
-/* A path is known by the names on it, whatever the addresses were. */
+/* A path is identified by its function names, whatever the addresses are. */
 static int64_t *path_hashes(const struct hw_profile *p, const hw_native_tree *t)
 {
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
@@ -173,7 +173,7 @@ static void put_callsite(struct hw_pb *out, const struct hw_profile *p, const hw
     hw_pb_end(out);
     if (n->self.alloc_count || n->self.alloc_size)
         put_counters(out, F_CALLSITE(self_allocs), &n->self);
-    put_counters(out, F_CALLSITE(child_allocs), &n->cumulative); /* with its own */
+    put_counters(out, F_CALLSITE(child_allocs), &n->cumulative); /* includes its own */
     hw_pb_end(out);
 }
 
@@ -231,7 +231,7 @@ struct path_sum {
 
 typedef HW_VEC(struct path_sum) path_sums;
 
-/* One look at the memory map of one process: rows of the profile, not all in one piece. */
+/* A row of one reading of a process's memory map. Its rows need not be contiguous. */
 struct snapshot {
     int64_t ts_ns;
     hw_upid upid;
@@ -258,7 +258,7 @@ static int by_size(const void *pa, const void *pb)
     return order ? order : (a->text.n > b->text.n) - (a->text.n < b->text.n);
 }
 
-/* All mappings of one path together, the largest first. */
+/* Sums the mappings by path, largest first. */
 static int sum_paths(const struct hw_profile *p, const struct snapshot *rows, size_t n,
                      path_sums *out)
 {

@@ -1,8 +1,8 @@
 /*
- * profile.proto: strings by index, samples leaf first. Ids are those of the model + 1, so they are
- * never 0 and two exports of one trace agree. Only what a sample needs is written: mappings,
- * locations and functions are marked while the samples go out and follow behind them; readers take
- * any order.
+ * profile.proto: strings by index, samples leaf first. Ids are the model's + 1, so they are never 0
+ * and two exports of one trace agree. Only what samples refer to is written: mappings, locations
+ * and functions are marked while the samples are written, and follow them; readers accept any
+ * order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -151,7 +151,7 @@ static void put_sample_types(struct job *j)
 
 /* ---- samples ---- */
 
-/* A frame with several annotations is as many locations; without one its id is the frame's. */
+/* A frame is one location per annotation. Without annotation its id is the frame's. */
 static uint64_t location_id(const struct job *j, uint32_t frame, unsigned annotation)
 {
     return (uint64_t)annotation * hw_callsites_n_frames(j->cs) + frame + 1;
@@ -212,9 +212,10 @@ static void put_sample(struct job *j, size_t row)
     hw_pb_end(&j->out);
 }
 
-/* ---- what the samples point to ---- */
+/* ---- what the samples refer to ---- */
 
-/* The name of a frame without symbols, or (name given) of one of its functions. */
+/* The name to show: of one of the frame's functions, or (no name given) of an unsymbolized frame.
+ * */
 static uint32_t shown_name(struct job *j, const struct hw_frame *f, hw_str_id name,
                            unsigned annotation)
 {

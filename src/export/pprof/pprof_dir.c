@@ -17,8 +17,7 @@
 
 #define MAX_HEAP_NAME 64u
 
-static void hw_pprof_file_name(struct hw_strbuf *out, size_t n, int64_t pid, const char *heap,
-                               bool gzip)
+static void file_name(struct hw_strbuf *out, size_t n, int64_t pid, const char *heap, bool gzip)
 {
     hw_strbuf_addf(out, "heap_dump.%zu.%lld", n, (long long)pid);
     if (strcmp(heap, "libc.malloc") != 0) {
@@ -43,7 +42,7 @@ static const struct {
     {"heapprofd_rejected_concurrent", "was rejected due to a concurrent profile."},
 };
 
-static size_t hw_pprof_warnings(const struct hw_profile *p, int64_t pid, FILE *to)
+static size_t write_warnings(const struct hw_profile *p, int64_t pid, FILE *to)
 {
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
     size_t n = 0;
@@ -61,8 +60,8 @@ static size_t hw_pprof_warnings(const struct hw_profile *p, int64_t pid, FILE *t
     return n;
 }
 
-static bool wanted(const struct hw_profile *p, const struct hw_pprof_dir *o, hw_upid upid,
-                   int64_t ts_ns)
+static bool is_wanted(const struct hw_profile *p, const struct hw_pprof_dir *o, hw_upid upid,
+                      int64_t ts_ns)
 {
     if (o->pid >= 0 && p->processes.v[upid.v].pid != o->pid)
         return false;
@@ -104,7 +103,7 @@ static int close_file(struct writer *w, FILE *f, int rc, struct hw_error *err)
         hw_error_prefix(err, "'%s/%s'", w->o->dir, w->name.p);
     if (fclose(f) != 0 && rc == 0)
         rc = hw_fail_sys(err, "cannot write '%s/%s'", w->o->dir, w->name.p);
-    if (rc < 0) /* half a profile is none */
+    if (rc < 0) /* leave no partial profile */
         (void)unlinkat(w->dirfd, w->name.p, 0);
     w->n_files += rc == 0;
     return rc;
@@ -116,7 +115,7 @@ static int write_file(struct writer *w, const struct hw_heap_dump *d, struct hw_
     const char *heap = hw_strings_cstr(hw_callsites_strings(w->p->callsites), d->heap_name);
     FILE *f;
     hw_strbuf_clear(&w->name);
-    hw_pprof_file_name(&w->name, w->n_files + 1, pid, heap, w->o->gzip);
+    file_name(&w->name, w->n_files + 1, pid, heap, w->o->gzip);
     int rc = open_file(w, &f, err);
     if (rc < 0)
         return rc;
@@ -133,7 +132,7 @@ static int write_file(struct writer *w, const struct hw_heap_dump *d, struct hw_
                                  .gzip = w->o->gzip};
     rc = close_file(w, f, hw_export_pprof.write(&in, f, err), err);
     if (rc == 0 && w->o->warnings)
-        w->n_warnings += hw_pprof_warnings(w->p, pid, w->o->warnings);
+        w->n_warnings += write_warnings(w->p, pid, w->o->warnings);
     return rc;
 }
 
@@ -156,13 +155,13 @@ static int write_all(struct writer *w, const struct hw_series_list *list,
     for (size_t i = 0; i < moments->n; i++) {
         const struct hw_moment *m = &moments->v[i];
         const struct hw_heap_dump *d = &w->p->dumps.v[m->dump];
-        if (!wanted(w->p, w->o, d->upid, d->ts_ns))
+        if (!is_wanted(w->p, w->o, d->upid, d->ts_ns))
             continue;
         int rc = values_of(w, list, m);
         if (rc < 0)
             return hw_fail(err, rc, 0, "values of a dump:");
         if (w->values.n == 0)
-            continue; /* a heap that never allocated is no profile */
+            continue; /* no file for a heap that never allocated */
         rc = write_file(w, d, err);
         if (rc < 0)
             return rc;
@@ -214,7 +213,7 @@ int hw_pprof_dir_write_graphs(const struct hw_profile *p, const struct hw_pprof_
     for (size_t i = 0; rc == 0 && i < p->graphs.n; i++) {
         const struct hw_heap_graph *g = p->graphs.v[i];
         FILE *f;
-        if (g->n_objects == 0 || !wanted(p, o, g->upid, g->ts_ns))
+        if (g->n_objects == 0 || !is_wanted(p, o, g->upid, g->ts_ns))
             continue;
         hw_strbuf_clear(&w.name);
         hw_strbuf_addf(&w.name, "java_heap_dump.%zu.%lld.pb%s", w.n_files + 1,
@@ -228,7 +227,7 @@ int hw_pprof_dir_write_graphs(const struct hw_profile *p, const struct hw_pprof_
     return rc;
 }
 
-/* The samples of one process, when there are any. */
+/* Writes the samples of one process, if there are any. */
 static int write_samples(struct writer *w, hw_upid upid, int64_t *counts, struct hw_error *err)
 {
     const struct hw_profile *p = w->p;

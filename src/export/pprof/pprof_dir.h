@@ -2,10 +2,10 @@
  * pprof_dir.h - all dumps of a profile as heap_dump.N.PID[.HEAP].pb[.gz] in a directory
  *
  * Why:     `heap_profile`, `traceconv profile` and `heapwise convert` write the same files.
- * Shapes:  one file per (dump, process, heap), N from 1 in order of time. The heap's name is in the
- *          file's name for every heap but libc.malloc. Names from the trace never reach a path
- *          unescaped. Existing files of these names are replaced; symbolic links are not followed.
- * Errors:  HW_ESYS. What was written before a failure stays.
+ * Shapes:  one file per (dump, process, heap), N from 1 in order of time. File names contain the
+ *          heap's name, except for libc.malloc. Names from the trace are always escaped in paths.
+ *          Existing files of these names are replaced; symbolic links are not followed.
+ * Errors:  HW_ESYS. Files written before a failure stay.
  * Source:  doc/formats/pprof.md
  */
 #ifndef HW_EXPORT_PPROF_PPROF_DIR_H
@@ -34,12 +34,12 @@ struct hw_pprof_dir {
     FILE *warnings; /* WARNING: lines of a profile with losses go here; NULL = nowhere */
 };
 
-/* Gives the number of files written; 0 is no error here. */
+/* *n_files: how many were written; 0 is no error here. */
 int hw_pprof_dir_write(const struct hw_profile *p, const struct hw_pprof_dir *o, size_t *n_files,
                        struct hw_error *err);
 
-/* The same for heap graphs: java_heap_dump.N.PID.pb[.gz]; of the options only dir, pid, timestamps
- * and gzip count. */
+/* The same for heap graphs: java_heap_dump.N.PID.pb[.gz]; uses only dir, pid, timestamps and gzip
+ * of the options. */
 int hw_pprof_dir_write_graphs(const struct hw_profile *p, const struct hw_pprof_dir *o,
                               size_t *n_files, struct hw_error *err);
 /* CPU samples: profile.N.pid.PID.pb[.gz], one for each process; times are those of samples. */

@@ -1,7 +1,8 @@
 /*
- * A heap graph as pprof: a sample is a node of the flamegraph, its stack the class names up to a
- * root. One function and one location for each name. Lists of a million elements make paths of a
- * million nodes, and a sample for each: a stack ends at MAX_STACK names, those next to the object.
+ * A heap graph as pprof: each flamegraph node is a sample, whose stack is the class names up to a
+ * root. Each name has one function and one location. A list of a million elements has paths of up
+ * to a million nodes with a sample each, so stacks keep only the MAX_STACK names next to the
+ * object.
  */
 #include <stdlib.h>
 
@@ -49,7 +50,7 @@ static void put_sample_type(struct job *j, const char *type, const char *unit)
     hw_pb_end(&j->out);
 }
 
-/* The function with a node's name; classes of one name share it. */
+/* The function with a node's name; classes with the same name share it. */
 static uint64_t function_of(struct job *j, const struct hw_heap_node *n)
 {
     uint64_t key = (uint64_t)n->class << 8 | (unsigned)n->root << 1 | n->is_native, *at;
