@@ -1,12 +1,13 @@
 /*
- * Every table as an Arrow file, in one archive: TABLE.arrow each. Such a file is
+ * Every table as an Arrow file TABLE.arrow, all in one archive. Such a file is
  *
  *   "ARROW1" 0 0 | schema | record batch | record batch ... | footer | its length | "ARROW1"
  *
- * Schema and batches are messages: ffffffff, the length of what follows, a flatbuffer that says how
- * the columns lie, and for a batch the columns' buffers. All begins at multiples of 8. Integers are
- * int64, reals float64, texts utf8; every column may hold nulls. The archive is made under another
- * name and renamed when it is complete; a member's header is written when its length is known.
+ * Schema and batches are messages: ffffffff, the length of what follows, a flatbuffer with the
+ * layout of the columns, and for a batch the columns' buffers. Everything is aligned to 8 bytes.
+ * Integers are int64, reals float64, texts utf8; every column is nullable. The archive is written
+ * under a temporary name and renamed when complete; a member's header is written once its length is
+ * known.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -27,7 +28,7 @@
 
 #include "base/banned.h"
 
-/* Numbers of Arrow's Schema.fbs, Message.fbs and File.fbs. */
+/* Constants of Arrow's Schema.fbs, Message.fbs and File.fbs. */
 enum { METADATA_V5 = 4 };
 enum { TYPE_INT = 2, TYPE_FLOAT = 3, TYPE_UTF8 = 5, FLOAT_DOUBLE = 2 };
 enum { HEADER_SCHEMA = 1, HEADER_BATCH = 3 };
@@ -38,8 +39,8 @@ enum { BATCH_LENGTH, BATCH_NODES, BATCH_BUFFERS };
 enum { FOOTER_VERSION, FOOTER_SCHEMA, FOOTER_DICTIONARIES, FOOTER_BATCHES };
 
 enum { BATCH_ROWS = 65536, MAX_COLUMNS = 64 };
-static const size_t max_text = 256u
-                               << 20; /* of one column of one batch: its offsets have 31 bits */
+/* Bytes of one text column in one batch: offsets have 31 bits. */
+static const size_t max_text = 256u << 20;
 
 struct block {
     uint64_t at, metadata_bytes, body_bytes;
@@ -59,7 +60,7 @@ struct arrow {
     struct hw_flatbuf flat;
     HW_VEC(struct block) blocks;
     struct column columns[MAX_COLUMNS];
-    int shown[MAX_COLUMNS]; /* those of the table that are not hidden */
+    int shown[MAX_COLUMNS]; /* the table's columns that are not hidden */
     int n_shown;
 };
 
@@ -127,7 +128,7 @@ static hw_flat_ref make_schema(struct arrow *a)
     return hw_flatbuf_end(&a->flat);
 }
 
-/* Writes what the flatbuffer holds as a message; *bytes is its length with the eight in front. */
+/* Writes the flatbuffer as a message; *bytes is its length with the 8-byte prefix. */
 static int put_message(struct arrow *a, uint64_t type, hw_flat_ref header, uint64_t body_bytes,
                        uint64_t *bytes)
 {
@@ -215,7 +216,7 @@ static int fill_column(struct arrow *a, int column, size_t first, size_t n)
     return rc;
 }
 
-/* The buffers of a column in their order; the second only of texts. */
+/* The buffers of a column in order; the second only for texts. */
 static size_t buffers_of(const struct column *c, bool text, const struct hw_strbuf *out[3])
 {
     size_t n = 0;
@@ -343,7 +344,7 @@ static int put_file(struct arrow *a)
     return rc == HW_OK ? put_footer(a) : rc;
 }
 
-/* A member: room for its header, the file, the header. */
+/* Writes a member: space for its header, the file, then the header. */
 static int put_member(struct arrow *a, int64_t now_s)
 {
     char name[HW_TAR_MAX_NAME];
@@ -366,7 +367,7 @@ static int put_archive(const struct hw_sql *s, int fd)
     struct arrow *a = calloc(1, sizeof *a);
     int rc = a ? HW_OK : HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < hw_n_tables; i++) {
-        if (hw_tables[i].prepare) /* what modules are made from */
+        if (hw_tables[i].prepare) /* an internal table of modules */
             continue;
         a->x = &s->derived;
         a->t = &hw_tables[i];

@@ -1,13 +1,13 @@
 /*
  * Tables of CREATE PERFETTO TABLE have a column _auto_id, the row's number from 0, which `select *`
- * does not show. SQLite's tables have rowid, from 1, but no hidden columns. So a statement that says
- * _auto_id sees its tables through common table expressions of the same names:
+ * does not show. SQLite's tables have rowid, from 1, but no hidden columns. So a statement that
+ * mentions _auto_id sees its tables through common table expressions of the same names:
  *
  *   SELECT a._auto_id FROM a      ->  WITH a AS (SELECT *, rowid - 1 AS _auto_id FROM main.a)
  *                                     SELECT a._auto_id FROM a
  *
- * In such a statement `select *` shows it, too. The expressions stand at the first SELECT or WITH
- * outside of brackets; a statement without one is left as it is.
+ * In such a statement `select *` shows it, too. The expressions are inserted at the first SELECT or
+ * WITH outside parentheses; a statement without one is left unchanged.
  */
 #include <string.h>
 
@@ -26,8 +26,8 @@ struct tables {
     size_t n;
 };
 
-/* A table of a script's that has no column of that name. */
-static bool is_made_table(struct hw_sql *s, struct hw_bytes name)
+/* A table made by a script, without a column of that name. */
+static bool is_script_table(struct hw_sql *s, struct hw_bytes name)
 {
     sqlite3_stmt *stmt;
     if (sqlite3_prepare_v2(
@@ -49,12 +49,12 @@ static void add_table(struct hw_sql *s, struct tables *t, struct hw_bytes name)
     for (size_t i = 0; i < t->n; i++)
         if (hw_bytes_equal(t->v[i], name))
             return;
-    if (t->n < MAX_TABLES && is_made_table(s, name))
+    if (t->n < MAX_TABLES && is_script_table(s, name))
         t->v[t->n++] = name;
 }
 
-/* Where the expressions go; has_with: behind a WITH that is there. NULL = nowhere. */
-static const uint8_t *find_place(struct hw_bytes text, bool *has_with)
+/* Where to insert the expressions; has_with: right after an existing WITH. NULL = nowhere. */
+static const uint8_t *find_insertion(struct hw_bytes text, bool *has_with)
 {
     struct hw_token t;
     int depth = 0;
@@ -105,7 +105,7 @@ int hw_sql_add_auto_ids(struct hw_sql *s, struct hw_strbuf *statement)
         else
             add_table(s, &tables, t.text);
     }
-    const uint8_t *place = named && tables.n ? find_place(text, &has_with) : NULL;
+    const uint8_t *place = named && tables.n ? find_insertion(text, &has_with) : NULL;
     if (!place)
         return HW_OK;
     struct hw_strbuf out = {0};

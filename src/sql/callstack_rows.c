@@ -8,7 +8,8 @@
 
 #include "base/banned.h"
 
-/* Of what a frame is shown by: the functions inlined there, else its clear name, else its own. */
+/* The lines that give a frame its names: its inlined functions. Without them the frame's
+ * deobfuscated name is used, else its own. */
 static size_t lines_of(const struct hw_profile *p, hw_frame_id frame,
                        const struct hw_symbol_line **lines)
 {
@@ -30,7 +31,7 @@ static int demangle(struct hw_callstack_rows *rows, const struct hw_profile *p, 
     if (!rows->demangle || name.v == 0 || rows->shown[name.v].p)
         return HW_OK;
     struct hw_bytes raw = hw_strings_get(hw_callsites_strings(p->callsites), name);
-    rows->shown[name.v] = raw; /* the same, unless there is something better */
+    rows->shown[name.v] = raw; /* unchanged, unless it demangles */
     char *made = rows->demangle((const char *)raw.p);
     if (!made)
         return HW_OK;

@@ -1,14 +1,14 @@
 /*
- * callstack_rows.h - the functions of every callsite, one row each, with the names people read
+ * callstack_rows.h - the functions of every callsite, one row each, with readable names
  *
  * Why:     a callsite whose frame has inlined functions is several functions of a stack. Modules
- *          that draw stacks want each as a node that names its caller.
- * Shapes:  rows are in the order of callsites; those of one callsite together, its innermost
- *          function (the leaf) first. A row's parent is the next outer function of its callsite;
- *          the outermost one's is the innermost function of the parent callsite.
- * Owns:    what was made, until the connection closes; names of the file are borrowed from it.
- * Errors:  HW_ENOMEM, HW_ELIMIT; then nothing was made.
- * Cost:    O(callsites + lines + names) once, 8 bytes a callsite and row; a cell is O(1).
+ *          that draw stacks need each as a node with a parent.
+ * Shapes:  rows are in the order of callsites; within a callsite the innermost function (the leaf)
+ *          comes first. A row's parent is the next outer function of its callsite; the outermost
+ *          one's is the innermost function of the parent callsite.
+ * Owns:    the rows, until the connection closes; raw names are borrowed from the profile.
+ * Errors:  HW_ENOMEM, HW_ELIMIT; then there are no rows.
+ * Cost:    O(callsites + lines + names) once, 8 bytes per callsite and row; a cell is O(1).
  * Source:  doc/design/sql.md, "Stacks as trees"
  */
 #ifndef HW_SQL_CALLSTACK_ROWS_H
@@ -29,17 +29,17 @@ struct hw_callstack_row {
     struct hw_bytes name;
     hw_str_id file;
     uint32_t line; /* 0 = unknown */
-    int inlined;   /* -1: not known, there are no symbols */
+    int inlined;   /* -1: unknown without symbols */
     bool is_leaf;
 };
 
 struct hw_callstack_rows {
-    char *(*demangle)(const char *text); /* NULL = none; gives malloc'ed text or NULL */
+    char *(*demangle)(const char *text); /* NULL = none; returns malloc'ed text or NULL */
     bool made;
     size_t n;
-    uint32_t *first;        /* owned: by callsite, its first row; one more behind the last */
+    uint32_t *first;        /* owned: by callsite, its first row; one extra entry at the end */
     uint32_t *callsite;     /* owned: by row */
-    struct hw_bytes *shown; /* owned: by string; p NULL = as it is */
+    struct hw_bytes *shown; /* owned: by string; p NULL = unchanged */
     struct hw_arena names;
 };
 

@@ -1,6 +1,6 @@
 /*
- * What the tables show and the model does not hold as such: hex build ids, texts of numbers, tracks
- * of counters, rows of `stats` that are there with 0. Made once, when a connection is opened.
+ * Data that the tables show and the model does not store: hex build ids, texts of numbers, counter
+ * tracks, rows of `stats` with value 0. Computed once, when a connection is opened.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ const char *hw_sql_stat_meaning(const char *name)
     return find_stat(name)->description;
 }
 
-/* The rows of the model, then those that are always there and did not happen. */
+/* The rows of the model, then those that are always shown and have not occurred. */
 static int derive_stats(struct hw_sql_derived *x)
 {
     const struct hw_profile *p = x->profile;
@@ -67,7 +67,7 @@ static int derive_stats(struct hw_sql_derived *x)
     return HW_OK;
 }
 
-/* Texts of numbers are written once, one behind the other. */
+/* Numbers are converted to text once, all into one buffer. */
 static int derive_args(struct hw_sql_derived *x)
 {
     enum { NUMBER = 32 };
@@ -118,7 +118,7 @@ static int derive_build_ids(struct hw_sql_derived *x)
             hw_strings_get(strings, hw_callsites_get_mapping(cs, (hw_mapping_id){i})->build_id));
         x->build_ids[i].n = text.n - before;
     }
-    x->hex = text.p; /* NULL when there are none */
+    x->hex = text.p; /* NULL without build ids */
     if (text.failed)
         return HW_ENOMEM;
     for (size_t i = 0, at = 0; i < n; at += x->build_ids[i++].n)
@@ -180,7 +180,7 @@ static int derive_oomes(struct hw_sql_derived *x)
     return HW_OK;
 }
 
-/* One for each data source that asks for a low interval. */
+/* One for each data source that requests a low interval. */
 static int derive_diagnostics(struct hw_sql_derived *x)
 {
     enum { LOW = 100 * 1024 };

@@ -1,6 +1,6 @@
 /*
- * The connection: an empty in-memory database, the model's tables beside it, and the rules for what
- * scripts may do. Scripts may make tables, views and indexes of their own, all in memory.
+ * The connection: an empty in-memory database, the model's tables as virtual tables, and the rules
+ * for what scripts may do. Scripts may create tables, views and indexes, all in memory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,12 +23,12 @@ enum {
     MAX_SCRIPT_DEPTH = 16,
     MAX_TEXT = 64 << 20, /* one value */
     MAX_SQL = 8 << 20,
-    MAX_PATTERN = 500 /* of LIKE and GLOB: compared at every place of a text */
+    MAX_PATTERN = 500 /* of LIKE and GLOB: compared at every position of a text */
 };
 
 /* ---- what scripts may not do ---- */
 
-static bool listed(const char *name, const char *const *list, size_t n)
+static bool is_listed(const char *name, const char *const *list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (name && sqlite3_stricmp(name, list[i]) == 0)
@@ -39,7 +39,7 @@ static bool listed(const char *name, const char *const *list, size_t n)
 static int authorize(void *ctx, int action, const char *a, const char *b, const char *database,
                      const char *view)
 {
-    /* Those that only tell; everything else may write or change how we work. */
+    /* The read-only ones; all others may write or change our settings. */
     static const char *const pragmas[] = {
         "table_info",  "table_xinfo",    "table_list",    "index_list",
         "index_info",  "index_xinfo",    "function_list", "module_list",
@@ -59,9 +59,9 @@ static int authorize(void *ctx, int action, const char *a, const char *b, const 
     case SQLITE_DROP_VTABLE:
         return b && sqlite3_stricmp(b, HW_SQL_FLAME_MODULE) == 0 ? SQLITE_OK : SQLITE_DENY;
     case SQLITE_PRAGMA:
-        return listed(a, pragmas, HW_ARRAY_LEN(pragmas)) ? SQLITE_OK : SQLITE_DENY;
+        return is_listed(a, pragmas, HW_ARRAY_LEN(pragmas)) ? SQLITE_OK : SQLITE_DENY;
     case SQLITE_FUNCTION:
-        return listed(b, functions, HW_ARRAY_LEN(functions)) ? SQLITE_DENY : SQLITE_OK;
+        return is_listed(b, functions, HW_ARRAY_LEN(functions)) ? SQLITE_DENY : SQLITE_OK;
     default:
         return SQLITE_OK;
     }
@@ -127,7 +127,7 @@ static void text_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)
         sqlite3_result_value(ctx, argv[0]);
 }
 
-/* if(condition, then [, else]): newer SQLite's name of iif. */
+/* if(condition, then [, else]): the name of iif in newer SQLite versions. */
 static void choose(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
     bool number = sqlite3_value_numeric_type(argv[0]) == SQLITE_FLOAT;
@@ -153,7 +153,7 @@ int hw_sql_use_demangler(struct hw_sql *s, char *(*fn)(const char *text))
 
 /* ---- open, close ---- */
 
-static int fill(struct hw_sql *s, struct hw_error *err)
+static int set_up(struct hw_sql *s, struct hw_error *err)
 {
     if (sqlite3_open_v2(":memory:", &s->db,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
@@ -205,7 +205,7 @@ static int fill(struct hw_sql *s, struct hw_error *err)
     sqlite3_set_authorizer(s->db, authorize, s);
     sqlite3_progress_handler(s->db, STEPS_PER_CHECK, progress, s);
     static const char *const always[] = {hw_sql_prelude, hw_sql_public_views, hw_sql_sample_views};
-    rc = hw_sql_use_demangler(s, NULL); /* until somebody brings a better one */
+    rc = hw_sql_use_demangler(s, NULL); /* until the caller sets one */
     for (size_t i = 0; rc == HW_OK && i < HW_ARRAY_LEN(always); i++)
         rc = hw_sql_run(s, always[i], strlen(always[i]), NULL, NULL, err);
     return rc;
@@ -220,7 +220,7 @@ int hw_sql_open(const struct hw_profile *p, const struct hw_sql_limits *limits, 
     if (!s)
         return hw_fail(err, HW_ENOMEM, 0, "SQL");
     s->profile = p;
-    int rc = fill(s, err);
+    int rc = set_up(s, err);
     if (rc < 0) {
         hw_sql_close(s);
         return err && err->text[0] ? rc : hw_fail(err, rc, 0, "SQL: %s", hw_errc_text(rc));
@@ -236,7 +236,7 @@ void hw_sql_close(struct hw_sql *s)
     if (!s)
         return;
     hw_sql_functions_finalize(s);
-    (void)sqlite3_close_v2(s->db); /* nothing is left open */
+    (void)sqlite3_close_v2(s->db); /* cannot fail */
     for (size_t i = 0; s->indexes && i < hw_n_tables; i++) {
         for (int k = 0; s->indexes[i] && k < hw_tables[i].n_columns; k++)
             hw_index_done(&s->indexes[i][k]);
@@ -299,7 +299,7 @@ uint64_t hw_sql_memory_left(void)
 uint64_t hw_sql_memory_kept(const struct hw_sql *s)
 {
     int now = 0, peak;
-    (void)sqlite3_db_status(s->db, SQLITE_DBSTATUS_CACHE_USED, &now, &peak, 0); /* it is known */
+    (void)sqlite3_db_status(s->db, SQLITE_DBSTATUS_CACHE_USED, &now, &peak, 0); /* cannot fail */
     return (now > 0 ? (uint64_t)now : 0) + s->kept_bytes;
 }
 
@@ -310,12 +310,12 @@ uint64_t hw_sql_rows_visited(const struct hw_sql *s)
 
 /* ---- running ---- */
 
-struct place {
-    const char *script;    /* where the statement stands, for line numbers */
+struct position {
+    const char *script;    /* contains the statement; for line numbers */
     const char *statement; /* NULL: rewritten */
 };
 
-static unsigned line_of(const struct place *at, const char *where)
+static unsigned line_of(const struct position *at, const char *where)
 {
     unsigned line = 1;
     for (const char *c = at->script; c < where; c++)
@@ -323,8 +323,8 @@ static unsigned line_of(const struct place *at, const char *where)
     return line;
 }
 
-/* SQLite's message, and below it the line with a caret. */
-static int sql_fail(struct hw_sql *s, const struct place *at, const char *text,
+/* SQLite's message, with the source line and a caret below. */
+static int sql_fail(struct hw_sql *s, const struct position *at, const char *text,
                     struct hw_error *err)
 {
     int code = sqlite3_errcode(s->db), offset = sqlite3_error_offset(s->db);
@@ -379,7 +379,7 @@ static struct hw_sql_cell cell_of(sqlite3_stmt *stmt, int i)
         break;
     }
     if (c.type == HW_SQL_TEXT && !c.p)
-        c.type = HW_SQL_NULL; /* no memory to convert it; the step fails next */
+        c.type = HW_SQL_NULL; /* out of memory; the next step fails */
     return c;
 }
 
@@ -387,7 +387,7 @@ struct spent {
     uint64_t rows, bytes;
 };
 
-static int give_row(struct hw_sql *s, sqlite3_stmt *stmt, int n, struct hw_sql_cell *cells,
+static int send_row(struct hw_sql *s, sqlite3_stmt *stmt, int n, struct hw_sql_cell *cells,
                     struct spent *spent, const struct hw_sql_sink *sink, struct hw_error *err)
 {
     for (int i = 0; i < n; i++) {
@@ -402,7 +402,7 @@ static int give_row(struct hw_sql *s, sqlite3_stmt *stmt, int n, struct hw_sql_c
     return sink ? sink->row(sink->ctx, (size_t)n, cells) : HW_OK;
 }
 
-static int give_names(sqlite3_stmt *stmt, int n, const struct hw_sql_sink *sink)
+static int send_names(sqlite3_stmt *stmt, int n, const struct hw_sql_sink *sink)
 {
     const char **names = calloc((size_t)n, sizeof *names);
     if (!names)
@@ -417,8 +417,8 @@ static int give_names(sqlite3_stmt *stmt, int n, const struct hw_sql_sink *sink)
     return rc;
 }
 
-static int step_all(struct hw_sql *s, sqlite3_stmt *stmt, const struct place *at, const char *text,
-                    const struct hw_sql_sink *sink, struct hw_error *err)
+static int step_all(struct hw_sql *s, sqlite3_stmt *stmt, const struct position *at,
+                    const char *text, const struct hw_sql_sink *sink, struct hw_error *err)
 {
     int n = sqlite3_column_count(stmt), rc = HW_OK, step;
     if (n == 0)
@@ -427,13 +427,13 @@ static int step_all(struct hw_sql *s, sqlite3_stmt *stmt, const struct place *at
     struct spent spent = {0};
     if (!cells)
         return HW_ENOMEM;
-    bool begun = false; /* the heading waits for the first row: an error then stands alone */
+    bool begun = false; /* the header waits for the first row, so that an early error has none */
     while ((step = sqlite3_step(stmt)) == SQLITE_ROW) {
         if (sink && !begun)
-            rc = give_names(stmt, n, sink);
+            rc = send_names(stmt, n, sink);
         begun = true;
         if (rc == HW_OK)
-            rc = give_row(s, stmt, n, cells, &spent, sink, err);
+            rc = send_row(s, stmt, n, cells, &spent, sink, err);
         if (rc != HW_OK)
             break;
     }
@@ -441,13 +441,13 @@ static int step_all(struct hw_sql *s, sqlite3_stmt *stmt, const struct place *at
     if (rc == HW_OK && step != SQLITE_DONE)
         return sql_fail(s, at, text, err);
     if (rc == HW_OK && sink && !begun)
-        rc = give_names(stmt, n, sink);
+        rc = send_names(stmt, n, sink);
     if (rc >= 0 && sink)
         rc = sink->end(sink->ctx);
     return rc < 0 ? rc : HW_OK;
 }
 
-static int run_plain(struct hw_sql *s, const char *text, const struct place *at,
+static int run_plain(struct hw_sql *s, const char *text, const struct position *at,
                      const struct hw_sql_sink *sink, struct hw_error *err)
 {
     sqlite3_stmt *stmt;
@@ -472,14 +472,14 @@ static bool is_blank(struct hw_bytes b)
     return !hw_token_take_word(&b, &t);
 }
 
-/* Where the statement begins, below a message that has no place of its own. */
-static void say_line(struct hw_bytes statement, const char *script, struct hw_error *err)
+/* Appends the statement's first line to a message without a position. */
+static void append_line(struct hw_bytes statement, const char *script, struct hw_error *err)
 {
     struct hw_bytes from = statement;
     struct hw_token t;
     if (!err || strstr(err->text, "\n  ") || !hw_token_take_word(&from, &t))
         return;
-    struct place at = {.script = script};
+    struct position at = {.script = script};
     const char *start = (const char *)t.text.p, *end = (const char *)statement.p + statement.n;
     size_t used = strlen(err->text), n = 0;
     while (start + n < end && start[n] != '\n' && n < 76)
@@ -501,14 +501,14 @@ static int run_statement(struct hw_sql *s, struct hw_bytes statement, const char
     int rc = hw_sql_rewrite(s, statement, &text, err);
     if (rc == HW_OK && text.n) {
         bool same = hw_bytes_equal(statement, hw_bytes_of(text.p, text.n));
-        struct place at = {script, same ? (const char *)statement.p : NULL};
+        struct position at = {script, same ? (const char *)statement.p : NULL};
         rc = run_plain(s, text.p, &at, sink, err);
     }
     hw_strbuf_done(&text);
     if (rc < 0 && err && !err->text[0])
         (void)hw_fail(err, rc, 0, "%s", hw_errc_text(rc));
     if (rc == HW_EINVAL && s->script_depth == 1)
-        say_line(statement, script, err);
+        append_line(statement, script, err);
     return rc;
 }
 
@@ -521,7 +521,7 @@ static int check_script(const struct hw_sql *s, const char *script, size_t n, st
     return HW_OK;
 }
 
-/* The next statement that is not blank, off *rest. */
+/* Takes the next non-blank statement off *rest. */
 static bool take_statement(struct hw_bytes *rest, struct hw_bytes *statement)
 {
     while (hw_token_statement(rest, statement))
@@ -536,7 +536,7 @@ bool hw_sql_find_statement(const char *text, size_t n, size_t *at, size_t *len)
     struct hw_token t;
     if (*at >= n || !take_statement(&rest, &statement))
         return false;
-    struct hw_bytes from = statement; /* the words begin behind blanks and comments */
+    struct hw_bytes from = statement; /* skips leading blanks and comments */
     if (hw_token_take_word(&from, &t))
         statement.n -= (size_t)(t.text.p - statement.p);
     *at = (size_t)((const char *)t.text.p - text);

@@ -1,8 +1,8 @@
 /*
- * engine.h - what the files of this folder share
+ * engine.h - definitions shared by the files of this folder
  *
  * Shapes:  struct hw_sql is one connection over one profile. A table of tables.def is a struct
- *          hw_table; its cells are asked one by one. An index is made when a query first needs it.
+ *          hw_table; its cells are read one by one. An index is built when a query first needs it.
  */
 #ifndef HW_SQL_ENGINE_H
 #define HW_SQL_ENGINE_H
@@ -27,13 +27,13 @@ struct hw_sql_stat_info {
     const char *name, *source, *description;
     enum hw_stat_severity severity;
     bool by_upid; /* the model's key is a upid */
-    bool always;  /* there also with 0 */
+    bool always;  /* the row exists even with value 0 */
 };
 
 /* A row of `stats`. */
 struct hw_sql_stat {
     struct hw_bytes name;
-    int64_t key; /* the same for every row of a name */
+    int64_t key; /* identical for all rows of a name */
     int64_t idx; /* < 0 = none */
     int64_t value;
     enum hw_stat_severity severity;
@@ -45,27 +45,26 @@ struct hw_sql_track {
     hw_str_id name;
 };
 
-/* What the tables show and the model does not hold as such. Owned; made once. */
+/* Data that the tables show and the model does not store. Owned; computed once. */
 struct hw_sql_derived {
     const struct hw_profile *profile;
-    struct hw_bytes *build_ids; /* hex, per mapping; bytes in hex */
+    struct hw_bytes *build_ids; /* in hex, per mapping; views into hex */
     char *hex;
-    size_t
-        n_mappings; /* those of the model and, if a frame is in none, a nameless one behind them */
+    size_t n_mappings; /* the model's, then a nameless one if a frame has no mapping */
     struct hw_sql_stat *stats;
     size_t n_stats;
-    struct hw_bytes *arg_texts; /* per row of args: what is shown; of numbers in arg_text */
+    struct hw_bytes *arg_texts; /* per row of args: the text shown; numbers' are in arg_text */
     char *arg_text;
     struct hw_sql_track *tracks;
     size_t n_tracks;
     uint32_t *track_of;                /* per row of counters */
     struct hw_symbol_set *set_of_line; /* per line of the symbol sets */
-    uint32_t *oomes;                   /* heap graphs made because memory ran out */
+    uint32_t *oomes;                   /* heap graphs triggered by OutOfMemoryErrors */
     size_t n_oomes;
-    uint64_t *low_intervals; /* of the configuration: those that may be too low */
+    uint64_t *low_intervals; /* sampling intervals of the configuration that may be too low */
     size_t n_diagnostics;
-    bool profiler_failed;                /* the recorder of heaps told errors */
-    struct hw_graph_views *graphs;       /* made as needed */
+    bool profiler_failed;                /* the heap profiler reported errors */
+    struct hw_graph_views *graphs;       /* built on demand */
     struct hw_callstack_rows callstacks; /* the same */
     struct hw_dump_sums dump_sums;       /* the same */
 };
@@ -77,11 +76,11 @@ enum hw_column_class { HW_CLASS_INT, HW_CLASS_REAL, HW_CLASS_TEXT };
 
 /* How rows are found by a column's value. */
 enum hw_column_order {
-    HW_ORDER_ANY,    /* by an index, made when first needed */
+    HW_ORDER_ANY,    /* by an index, built when first needed */
     HW_ORDER_DENSE,  /* the value is the row number */
-    HW_ORDER_RISING, /* integers that never fall: by halving, in the cells themselves */
-    HW_ORDER_RUN, /* the same within a run of rows: by looking at one row of each (table_runs.c) */
-    HW_ORDER_SCAN /* by looking at all rows */
+    HW_ORDER_RISING, /* non-decreasing integers: by binary search in the cells */
+    HW_ORDER_RUN,    /* constant within a run of rows: by one row per run (table_runs.c) */
+    HW_ORDER_SCAN    /* by a full scan */
 };
 
 struct hw_column {
@@ -97,9 +96,8 @@ struct hw_table {
     int n_columns;
     size_t (*count)(const struct hw_sql_derived *x);
     void (*cell)(const struct hw_sql_derived *x, uint32_t row, int column, struct hw_sql_cell *out);
-    int (*prepare)(
-        struct hw_sql_derived *x); /* before the others are asked; NULL = nothing to do */
-    /* Runs of rows in whose columns RUN and RISING the same value stands; NULL = has none. */
+    int (*prepare)(struct hw_sql_derived *x); /* called before the others; NULL = nothing to do */
+    /* Runs of rows within which RUN and RISING columns are constant; NULL = none. */
     const struct hw_alloc_run *(*runs)(const struct hw_sql_derived *x, size_t *n);
 };
 
@@ -110,7 +108,7 @@ extern const size_t hw_n_tables;
 
 /* The rows in SQLite's order of one column: NULLs, then by value, then by row. */
 struct hw_index {
-    uint32_t *rows; /* owned; NULL: they are in that order as they are */
+    uint32_t *rows; /* owned; NULL: the rows already are in that order */
     size_t n, n_null, n_distinct;
     bool is_made;
 };
@@ -123,7 +121,7 @@ static inline uint32_t hw_index_row(const struct hw_index *ix, size_t at)
 int hw_index_build(struct hw_index *ix, const struct hw_sql_derived *x, const struct hw_table *t,
                    int column);
 void hw_index_done(struct hw_index *ix);
-/* The first position whose value is >= value (or > value). False: it cannot be compared here. */
+/* The first position whose value is >= value (above: > value). False: value is not comparable. */
 bool hw_index_bound(const struct hw_index *ix, const struct hw_sql_derived *x,
                     const struct hw_table *t, int column, sqlite3_value *value, bool above,
                     size_t *out);
@@ -134,22 +132,22 @@ size_t hw_index_group(const struct hw_index *ix, const struct hw_sql_derived *x,
 
 /* ---- runs of rows ---- */
 
-/* Rows [from, to) of some runs. */
+/* A scan of rows [from, to) that visits only some runs. */
 struct hw_run_scan {
     HW_VEC(uint32_t) runs;
     size_t next, from, to;
 };
 
-/* A plan's parts: those of equality in the order of their arguments. */
+/* Adds a constraint column = argument; arguments are in the order of these calls. */
 void hw_runs_plan_equal(struct hw_strbuf *plan, int column);
-/* Adds the order of rows that is wanted. False: it is none of runs. */
+/* Adds the requested row order. False: ordering the runs does not give it. */
 bool hw_runs_plan_orders(struct hw_strbuf *plan, const struct hw_table *t,
                          const sqlite3_index_info *info);
 int hw_runs_n_args(const char *plan);
-/* The runs that a plan is about, in the order that it asks for; out->from and out->to are given. */
+/* The runs that match the plan, in its order; the caller has set out->from and out->to. */
 int hw_runs_pick(const struct hw_sql_derived *x, const struct hw_table *t, const char *plan,
                  sqlite3_value **argv, struct hw_run_scan *out);
-/* The next one's rows; false = no more. */
+/* The rows of the next run; false = no more. */
 bool hw_runs_next(const struct hw_sql_derived *x, const struct hw_table *t, struct hw_run_scan *s,
                   size_t *from, size_t *to);
 
@@ -161,7 +159,7 @@ struct hw_macro {
     size_t n_params;
 };
 
-enum { HW_SQL_MAX_CALL_DEPTH = 32 }; /* selects that are run by functions of others */
+enum { HW_SQL_MAX_CALL_DEPTH = 32 }; /* nested selects run by functions */
 
 struct hw_sql {
     sqlite3 *db;
@@ -176,7 +174,7 @@ struct hw_sql {
     bool (*stop)(void *ctx); /* of hw_sql_watch; NULL */
     void *stop_ctx;
     char *(*demangle)(const char *text); /* NULL = none; gives malloc'ed text or NULL */
-    uint64_t kept_bytes;                 /* of flamegraphs' sources; SQLite knows a part of them */
+    uint64_t kept_bytes;                 /* of flamegraphs' sources; partly SQLite's own memory */
     unsigned function_depth, script_depth;
     struct hw_sql_function *functions; /* a list; SQLite owns them */
     HW_VEC(struct hw_macro) macros;
@@ -185,8 +183,8 @@ struct hw_sql {
     size_t n_packages;
 };
 
-/* For what works for long within one step of SQLite's: a thousand of its steps have passed. True:
- * the deadline is over, or somebody interrupted. */
+/* For long work within one step of SQLite; counts as a thousand steps. True: the deadline passed,
+ * or the statement was interrupted. */
 bool hw_sql_must_stop(struct hw_sql *s);
 
 /* Registers every table of tables.def. */
@@ -194,16 +192,16 @@ int hw_sql_add_tables(struct hw_sql *s);
 int hw_sql_add_flamegraph(struct hw_sql *s);
 int hw_sql_add_flame_tables(struct hw_sql *s);  /* CREATE VIRTUAL TABLE ... */
 int hw_sql_add_profile_views(struct hw_sql *s); /* heapwise_top, …_leaks, …_tree */
-/* extract_arg and what stacks are made and drawn with. */
+/* extract_arg and the functions for stacks. */
 int hw_sql_add_functions(struct hw_sql *s);
 int hw_sql_add_text_functions(struct hw_sql *s); /* instr, replace, trim in bounded time */
 int hw_sql_add_printf(struct hw_sql *s);         /* printf, format in bounded time */
 int hw_sql_add_regex_functions(struct hw_sql *s);
 int hw_sql_add_value_functions(struct hw_sql *s); /* texts, hashes, times */
 int hw_sql_add_array_functions(struct hw_sql *s); /* contents of a heap graph's arrays */
-/* The one module scripts may name in CREATE VIRTUAL TABLE. */
+/* The only module that scripts may use in CREATE VIRTUAL TABLE. */
 #define HW_SQL_FLAME_MODULE "__intrinsic_flamegraph"
-/* Views that are always there; statements of fixed text. */
+/* The views of every connection. */
 extern const char hw_sql_prelude[];
 
 struct hw_sql_module {
@@ -214,15 +212,15 @@ extern const size_t hw_n_sql_modules;
 
 /* ---- Perfetto's statements ---- */
 
-/* Rewrites one statement (no `;` at its end) and does what SQLite cannot. *out empty: nothing is
- * left to be run. */
+/* Rewrites one statement (without `;`) and executes the parts that SQLite does not know. Empty
+ * *out: nothing is left to run. */
 int hw_sql_rewrite(struct hw_sql *s, struct hw_bytes statement, struct hw_strbuf *out,
                    struct hw_error *err);
 
-/* Where a statement names the column _auto_id, the tables it names have one (auto_id.c). */
+/* Gives the tables of a statement that mentions _auto_id such a column (auto_id.c). */
 int hw_sql_add_auto_ids(struct hw_sql *s, struct hw_strbuf *statement);
 
-/* name(params) -> value or rows. Takes nothing over. */
+/* name(params) -> value or rows. Everything is borrowed for the call. */
 struct hw_sql_signature {
     const char *name;
     char **params;
@@ -234,16 +232,16 @@ struct hw_sql_signature {
 int hw_sql_add_scalar(struct hw_sql *s, const struct hw_sql_signature *f, struct hw_error *err);
 int hw_sql_add_table_function(struct hw_sql *s, const struct hw_sql_signature *f,
                               struct hw_error *err);
-/* Ends what functions keep prepared: a connection with statements left is never closed. */
+/* Finalizes the functions' cached statements: SQLite does not close a connection with open ones. */
 void hw_sql_functions_finalize(struct hw_sql *s);
-/* Names of the functions that scripts add may not be those of tables. */
+/* A function that a script adds must not have a table's name. */
 bool hw_sql_is_table(const char *name);
 
-/* ---- files that are written beside their place, and moved there once they are whole ---- */
+/* ---- files written under a temporary name and renamed when complete ---- */
 
-/* The name to write to. */
+/* The temporary name. */
 int hw_sql_part_begin(struct hw_strbuf *part, const char *path, struct hw_error *err);
-/* rc: of writing; the file is closed. Frees the name. */
+/* rc: of writing the file, which is closed. Frees the name. */
 int hw_sql_part_end(struct hw_strbuf *part, const char *path, int rc, struct hw_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * experimental_flamegraph, of native heaps, heap graphs and CPU samples, in its three calling
+ * experimental_flamegraph for native heaps, heap graphs and CPU samples, in its three calling
  * forms:
  *
  *   experimental_flamegraph(TS, UPID, 'native' [, FOCUS])
@@ -7,9 +7,9 @@
  *                                 [AND focus_str = FOCUS]
  *   experimental_flamegraph('native', TS, TS_CONSTRAINT, UPID, UPID_GROUP, FOCUS)
  *
- * Arguments of a call arrive on the hidden columns in their order; these have names of their own
+ * Arguments of a call are passed in the hidden columns in order; these have distinct names
  * (arg1 ...), so that `ts` and `upid` in a WHERE mean the visible columns. The type of the first
- * argument tells the first form from the third. A tree is built once per call.
+ * argument distinguishes the first form from the third. A tree is built once per call.
  *
  * heap_profile_tree, without arguments, is the same over all processes and dumps.
  */
@@ -78,20 +78,20 @@ struct flame_vtab {
     const struct flame_module *module;
 };
 
-/* What was asked, whichever way. */
-struct question {
+/* The arguments, whatever the calling form. */
+struct flame_args {
     sqlite3_value *ts, *upid, *type, *focus, *ts_constraint, *upid_group;
 };
 
 struct flame_cursor {
     sqlite3_vtab_cursor base;
     hw_native_tree tree;
-    const struct hw_heap_graph *graph; /* NULL: the native tree counts */
+    const struct hw_heap_graph *graph; /* NULL: the native tree is used */
     hw_heap_tree heap;
-    bool incomplete; /* one row tells that the graph has no roots because a part is missing */
+    bool incomplete; /* parts of the graph, and so its roots, are missing: one row says so */
     sqlite3_value *given[N_COLUMNS]; /* owned copies of the constraints */
     bool has_inputs;
-    bool is_focused; /* nodes have no place in the source then */
+    bool is_focused; /* then nodes have no source location */
     int64_t ts, upid;
     size_t at;
 };
@@ -123,7 +123,7 @@ static bool is_input(int column)
     return column == C_TS || column == C_UPID || (column >= C_ARG1 && column < N_COLUMNS);
 }
 
-/* idxNum has a bit for each input column given; arguments are in the order of the columns. */
+/* idxNum has a bit for each constrained input column; arguments are in the order of the columns. */
 static int flame_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     int given[N_COLUMNS], bits = 0, n = 0;
@@ -145,11 +145,11 @@ static int flame_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
             continue;
         bits |= 1 << i;
         info->aConstraintUsage[given[i]].argvIndex = ++n;
-        /* `arg = NULL`, an argument left open, would never be true. */
+        /* SQLite must not check `arg = NULL` (an omitted argument): it is never true. */
         info->aConstraintUsage[given[i]].omit = i >= C_ARG1;
     }
     info->idxNum = bits;
-    info->estimatedCost = 1e6; /* once, not in an inner loop */
+    info->estimatedCost = 1e6; /* high: keeps it out of inner loops */
     info->estimatedRows = 10000;
     return SQLITE_OK;
 }
@@ -165,7 +165,7 @@ static int flame_open(sqlite3_vtab *v, sqlite3_vtab_cursor **out)
     return SQLITE_OK;
 }
 
-static void forget(struct flame_cursor *c)
+static void clear(struct flame_cursor *c)
 {
     hw_vec_done(&c->tree);
     hw_vec_done(&c->heap);
@@ -181,12 +181,12 @@ static void forget(struct flame_cursor *c)
 
 static int flame_close(sqlite3_vtab_cursor *base)
 {
-    forget((struct flame_cursor *)base);
+    clear((struct flame_cursor *)base);
     sqlite3_free(base);
     return SQLITE_OK;
 }
 
-static int refuse(struct flame_cursor *c, const char *text)
+static int fail(struct flame_cursor *c, const char *text)
 {
     sqlite3_vtab *v = c->base.pVtab;
     sqlite3_free(v->zErrMsg);
@@ -199,30 +199,30 @@ static bool is_set(sqlite3_value *v)
     return v && sqlite3_value_type(v) != SQLITE_NULL;
 }
 
-static struct question understand(struct flame_cursor *c)
+static struct flame_args parse_args(struct flame_cursor *c)
 {
     sqlite3_value **g = c->given;
     sqlite3_value *first = g[C_ARG1];
-    struct question q = {.ts = g[C_TS],
-                         .upid = g[C_UPID],
-                         .type = g[C_PROFILE_TYPE],
-                         .focus = g[C_FOCUS_STR],
-                         .ts_constraint = g[C_TS_CONSTRAINT],
-                         .upid_group = g[C_UPID_GROUP]};
+    struct flame_args q = {.ts = g[C_TS],
+                           .upid = g[C_UPID],
+                           .type = g[C_PROFILE_TYPE],
+                           .focus = g[C_FOCUS_STR],
+                           .ts_constraint = g[C_TS_CONSTRAINT],
+                           .upid_group = g[C_UPID_GROUP]};
     if (first && sqlite3_value_type(first) == SQLITE_TEXT) {
-        q = (struct question){.type = first,
-                              .ts = g[C_ARG2],
-                              .ts_constraint = g[C_ARG3],
-                              .upid = g[C_ARG4],
-                              .upid_group = g[C_ARG5],
-                              .focus = g[C_ARG6]};
+        q = (struct flame_args){.type = first,
+                                .ts = g[C_ARG2],
+                                .ts_constraint = g[C_ARG3],
+                                .upid = g[C_ARG4],
+                                .upid_group = g[C_ARG5],
+                                .focus = g[C_ARG6]};
     } else if (first) {
         q.ts = first;
         q.upid = g[C_ARG2];
         q.type = g[C_ARG3];
         q.focus = g[C_ARG4];
         if (g[C_ARG5] || g[C_ARG6])
-            q.type = NULL; /* six arguments begin with the type */
+            q.type = NULL; /* the form with six arguments begins with the type */
     }
     return q;
 }
@@ -235,23 +235,23 @@ static bool has_roots(const struct hw_heap_graph *g)
     return false;
 }
 
-static int answer_graph(struct flame_cursor *c, const char *focus)
+static int run_graph(struct flame_cursor *c, const char *focus)
 {
     const struct hw_profile *p = ((struct flame_vtab *)c->base.pVtab)->module->sql->profile;
     hw_upid upid = hw_profile_upid_of_shown(p, c->upid);
     if (upid.v != HW_ID_NONE)
         c->graph = hw_heap_graph_at(p, upid, c->ts);
     if (!c->graph)
-        return refuse(c, "there is no heap graph of this process and time");
+        return fail(c, "there is no heap graph of this process and time");
     if (!has_roots(c->graph)) {
         c->incomplete = c->graph->truncated;
-        return c->incomplete ? SQLITE_OK : refuse(c, "the heap graph has no roots");
+        return c->incomplete ? SQLITE_OK : fail(c, "the heap graph has no roots");
     }
     return hw_heap_tree_flame(p, c->graph, focus, &c->heap) < 0 ? SQLITE_NOMEM : SQLITE_OK;
 }
 
-/* One condition `>= 5` of a list; widens nothing: q becomes narrower. False: not understood. */
-static bool narrow(struct hw_cpu_question *q, const char **at)
+/* Applies one condition such as `>= 5` of a list to q's time range. False: a syntax error. */
+static bool narrow_times(struct hw_cpu_question *q, const char **at)
 {
     const char *s = *at + strspn(*at, " ");
     bool less = *s == '<', more = *s == '>', equal = s[less || more] == '=';
@@ -275,12 +275,12 @@ typedef HW_VEC(hw_upid) upid_list;
 
 static int add_upid(const struct hw_profile *p, upid_list *list, int64_t sql_upid)
 {
-    /* upid 0 is the idle process, which the model's HW_ID_NONE stands for. */
+    /* upid 0 is the idle process: HW_ID_NONE in the model. */
     hw_upid upid = hw_profile_upid_of_shown(p, sql_upid);
     return hw_vec_push(list, upid) < 0 ? SQLITE_NOMEM : SQLITE_OK;
 }
 
-static int read_upids(struct flame_cursor *c, const struct question *q, upid_list *out)
+static int read_upids(struct flame_cursor *c, const struct flame_args *q, upid_list *out)
 {
     const struct hw_profile *p = ((struct flame_vtab *)c->base.pVtab)->module->sql->profile;
     int rc = is_set(q->upid) ? add_upid(p, out, sqlite3_value_int64(q->upid)) : SQLITE_OK;
@@ -291,15 +291,15 @@ static int read_upids(struct flame_cursor *c, const struct question *q, upid_lis
         errno = 0;
         long long v = strtoll(at, &end, 10);
         if (end == at || errno)
-            return refuse(c, "upid_group is not a list of numbers");
+            return fail(c, "upid_group is not a list of numbers");
         rc = add_upid(p, out, v);
         at = end;
     }
     return rc;
 }
 
-/* CPU samples: every argument narrows the choice, none is needed. */
-static int answer_samples(struct flame_cursor *c, const struct question *q, const char *focus)
+/* CPU samples: every argument is an optional filter. */
+static int run_samples(struct flame_cursor *c, const struct flame_args *q, const char *focus)
 {
     const struct hw_profile *p = ((struct flame_vtab *)c->base.pVtab)->module->sql->profile;
     struct hw_cpu_question cpu = {.from_ns = INT64_MIN, .to_ns = INT64_MAX};
@@ -309,8 +309,8 @@ static int answer_samples(struct flame_cursor *c, const struct question *q, cons
     if (is_set(q->ts))
         cpu.from_ns = cpu.to_ns = sqlite3_value_int64(q->ts);
     while (at && *at) {
-        if (!narrow(&cpu, &at) || (*at && *at != ','))
-            return refuse(c, "ts_constraint is not a list of conditions such as '>=1,<=5'");
+        if (!narrow_times(&cpu, &at) || (*at && *at != ','))
+            return fail(c, "ts_constraint is not a list of conditions such as '>=1,<=5'");
         at += *at == ',';
     }
     int rc = read_upids(c, q, &upids);
@@ -332,37 +332,37 @@ static bool has_allocations(const struct hw_profile *p, hw_upid upid, int64_t ts
     return false;
 }
 
-static int answer(struct flame_cursor *c)
+static int run(struct flame_cursor *c)
 {
     struct flame_vtab *v = (struct flame_vtab *)c->base.pVtab;
-    struct question q = understand(c);
+    struct flame_args q = parse_args(c);
     const char *type = is_set(q.type) ? (const char *)sqlite3_value_text(q.type) : NULL;
     const char *focus = is_set(q.focus) ? (const char *)sqlite3_value_text(q.focus) : NULL;
     if (focus && !focus[0])
         focus = NULL;
     c->is_focused = focus != NULL;
     if (!type)
-        return refuse(c, "profile_type is missing");
+        return fail(c, "profile_type is missing");
     bool is_graph = strcmp(type, "graph") == 0;
     if (strcmp(type, "perf") == 0)
-        return answer_samples(c, &q, focus);
+        return run_samples(c, &q, focus);
     if (!is_graph && strcmp(type, "native") != 0)
-        return refuse(c, "unknown profile_type");
+        return fail(c, "unknown profile_type");
     if (!is_set(q.ts) || sqlite3_value_numeric_type(q.ts) != SQLITE_INTEGER)
-        return refuse(c, "ts is missing");
+        return fail(c, "ts is missing");
     if (!is_set(q.upid) || sqlite3_value_numeric_type(q.upid) != SQLITE_INTEGER)
-        return refuse(c, "upid is missing");
+        return fail(c, "upid is missing");
     if (is_set(q.ts_constraint) || is_set(q.upid_group))
-        return refuse(c, "ts_constraint and upid_group are for CPU samples");
+        return fail(c, "ts_constraint and upid_group are for CPU samples");
     c->ts = sqlite3_value_int64(q.ts);
     c->upid = sqlite3_value_int64(q.upid);
     c->has_inputs = true;
     const struct hw_sql *sql = v->module->sql;
     hw_upid upid = hw_profile_upid_of_shown(sql->profile, c->upid);
     if (is_graph)
-        return answer_graph(c, focus);
+        return run_graph(c, focus);
     if (upid.v == HW_ID_NONE || !has_allocations(sql->profile, upid, c->ts))
-        return refuse(c, "there are no allocations of this process up to this time");
+        return fail(c, "there are no allocations of this process up to this time");
     int rc = hw_native_tree_build(sql->profile, upid, c->ts, focus, &c->tree);
     return rc < 0 ? SQLITE_NOMEM : SQLITE_OK;
 }
@@ -374,7 +374,7 @@ static int flame_filter(sqlite3_vtab_cursor *base, int number, const char *text,
     struct flame_vtab *v = (struct flame_vtab *)base->pVtab;
     (void)text;
     (void)argc;
-    forget(c);
+    clear(c);
     if (v->module->everything)
         return hw_native_tree_build(v->module->sql->profile, (hw_upid){HW_ID_NONE}, INT64_MAX, NULL,
                                     &c->tree) < 0
@@ -387,7 +387,7 @@ static int flame_filter(sqlite3_vtab_cursor *base, int number, const char *text,
         if (!c->given[i])
             return SQLITE_NOMEM;
     }
-    return answer(c);
+    return run(c);
 }
 
 static int flame_next(sqlite3_vtab_cursor *base)
@@ -404,26 +404,26 @@ static int flame_eof(sqlite3_vtab_cursor *base)
     return c->at >= c->tree.n;
 }
 
-static void give_text(const struct flame_cursor *c, sqlite3_context *ctx, hw_str_id id)
+static void set_text(const struct flame_cursor *c, sqlite3_context *ctx, hw_str_id id)
 {
     const struct hw_sql *sql = ((struct flame_vtab *)c->base.pVtab)->module->sql;
     struct hw_bytes b = hw_strings_get(hw_callsites_strings(sql->profile->callsites), id);
     sqlite3_result_text64(ctx, b.n ? (const char *)b.p : "", b.n, SQLITE_STATIC, SQLITE_UTF8);
 }
 
-/* The columns that all forms and types share: what was asked. */
-static void give_input(const struct flame_cursor *c, sqlite3_context *ctx, int column)
+/* The input columns, common to all forms and types. */
+static void set_input(const struct flame_cursor *c, sqlite3_context *ctx, int column)
 {
     if (column == C_TS && c->has_inputs)
         sqlite3_result_int64(ctx, c->ts);
     else if (column == C_UPID && c->has_inputs)
         sqlite3_result_int64(ctx, c->upid);
-    else if (column < N_COLUMNS && c->given[column]) /* inputs are given back */
+    else if (column < N_COLUMNS && c->given[column]) /* inputs are echoed */
         sqlite3_result_value(ctx, c->given[column]);
 }
 
-static void give_node_name(const struct flame_cursor *c, sqlite3_context *ctx,
-                           const struct hw_heap_node *n)
+static void set_node_name(const struct flame_cursor *c, sqlite3_context *ctx,
+                          const struct hw_heap_node *n)
 {
     const struct hw_sql *sql = ((struct flame_vtab *)c->base.pVtab)->module->sql;
     struct hw_strbuf name = {0};
@@ -435,7 +435,7 @@ static void give_node_name(const struct flame_cursor *c, sqlite3_context *ctx,
     hw_strbuf_done(&name);
 }
 
-/* A row, of whichever tree. */
+/* A row of either tree. */
 struct row {
     uint32_t parent, depth;
     struct hw_native_value self, cumulative;
@@ -449,34 +449,34 @@ static struct row row_at(const struct flame_cursor *c)
     }
     if (c->incomplete)
         return (struct row){HW_ID_NONE, 0, {1, 1, 0, 0}, {1, 1, 0, 0}};
-    const struct hw_heap_node *n = &c->heap.v[c->at]; /* which knows nothing of what is gone */
+    const struct hw_heap_node *n = &c->heap.v[c->at]; /* heap graphs have no freed objects */
     return (struct row){n->parent,
                         n->depth,
                         {n->count, n->size, 0, 0},
                         {n->cumulative_count, n->cumulative_size, 0, 0}};
 }
 
-static void give_name(const struct flame_cursor *c, sqlite3_context *ctx)
+static void set_name(const struct flame_cursor *c, sqlite3_context *ctx)
 {
     static const char incomplete[] = "ERROR: INCOMPLETE GRAPH (try increasing buffer size)";
     if (!c->graph)
-        give_text(c, ctx, c->tree.v[c->at].name);
+        set_text(c, ctx, c->tree.v[c->at].name);
     else if (c->incomplete)
         sqlite3_result_text(ctx, incomplete, -1, SQLITE_STATIC);
     else
-        give_node_name(c, ctx, &c->heap.v[c->at]);
+        set_node_name(c, ctx, &c->heap.v[c->at]);
 }
 
-/* What only callstacks have. */
-static void give_source(const struct flame_cursor *c, sqlite3_context *ctx, int column)
+/* Columns that only callstacks have. */
+static void set_source(const struct flame_cursor *c, sqlite3_context *ctx, int column)
 {
     const struct hw_native_node *n = c->graph ? NULL : &c->tree.v[c->at];
     if (column == C_MAP_NAME && !n)
         sqlite3_result_text(ctx, "JAVA", -1, SQLITE_STATIC);
     else if (column == C_MAP_NAME)
-        give_text(c, ctx, n->module);
+        set_text(c, ctx, n->module);
     else if (column == C_SOURCE_FILE && n && n->file.v && !c->is_focused)
-        give_text(c, ctx, n->file);
+        set_text(c, ctx, n->file);
     else if (column == C_LINE_NUMBER && n && n->line && !c->is_focused)
         sqlite3_result_int64(ctx, n->line);
 }
@@ -497,12 +497,12 @@ static int flame_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int col
                                [C_CUMULATIVE_ALLOC_SIZE] = r.cumulative.alloc_size};
     switch (column) {
     case C_NAME:
-        give_name(c, ctx);
+        set_name(c, ctx);
         break;
     case C_MAP_NAME:
     case C_SOURCE_FILE:
     case C_LINE_NUMBER:
-        give_source(c, ctx, column);
+        set_source(c, ctx, column);
         break;
     case C_PARENT_ID:
         if (r.parent != HW_ID_NONE)
@@ -510,7 +510,7 @@ static int flame_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int col
         break;
     default:
         if (column == C_TS || column == C_UPID || column >= C_ARG1)
-            give_input(c, ctx, column);
+            set_input(c, ctx, column);
         else
             sqlite3_result_int64(ctx, numbers[column]);
         break;

@@ -4,7 +4,7 @@
 
 #include "base/banned.h"
 
-/* A line here is a line of SQL. */
+/* One line of C per line of SQL. */
 /* clang-format off */
 const char hw_module_excluded_refs[] =
     "CREATE PERFETTO VIEW _ref_type_ids AS SELECT id AS type_id FROM heap_graph_class"
@@ -22,8 +22,7 @@ const char hw_module_dominator_tree[] =
 
 const char hw_module_heap_graph_class_aggregation[] =
     "INCLUDE PERFETTO MODULE android.memory.heap_graph.dominator_tree;"
-    /* Names of the runtime's own classes, and arrays of numbers: of no use to who looks for leaks.
-     * */
+    /* The runtime's own classes and arrays of numbers: of no use when looking for leaks. */
     "CREATE PERFETTO FUNCTION _is_libcore_or_array(obj_name STRING) RETURNS BOOL AS"
     " SELECT ($obj_name GLOB 'java.*' AND NOT $obj_name GLOB 'java.lang.Class<*>')"
     "  OR $obj_name GLOB 'j$.*' OR $obj_name GLOB 'android.util.*Array*'"
@@ -41,9 +40,9 @@ const char hw_module_heap_graph_class_aggregation[] =
     " WHERE s.obj_count > 0 ORDER BY s.upid, s.graph_sample_ts, s.type_id;";
 
 /*
- * A counter's value lasts until its next one. Near a dump is the value that began nearest to it, before
- * or up to half a second later: one told 100 ms after the dump says more than one of 2 s before. Memory
- * is cut where any of its four counters changes.
+ * A counter's value lasts until its next one. The value nearest to a dump is the one that began
+ * nearest to it, before or up to half a second after: one recorded 100 ms after the dump is more
+ * telling than one from 2 s before. Memory changes when any of its four counters does.
  */
 #define NEAREST(what, which)                                                                       \
     "(SELECT " what " FROM (SELECT v.value, v.ts, v.id, abs(v.ts - s.graph_sample_ts) AS distance"  \
@@ -76,7 +75,7 @@ const char hw_module_heap_graph_stats[] =
     "   AS anon_rss_and_swap_size,"
     "  CAST(" VALUE_NEAR("mem.dmabuf_rss") " AS INTEGER) AS dmabuf_rss_size,"
     "  g.heap_size AS art_bytes_allocated,"
-    /* NULL when neither says so and one says nothing: nobody knows. */
+    /* NULL, unknown, if neither says so and one is missing. */
     "  g.dump_reason = 'OOME' OR (SELECT m.str_value FROM metadata m WHERE m.name = 'trace_trigger')"
     "   = 'com.android.telemetry.art-outofmemory' AS is_out_of_memory_error,"
     "  d.allocation_size_bytes AS oome_failing_allocation_size,"

@@ -1,4 +1,4 @@
-/* graph_modules.h - the modules about heap graphs, and what they need of the connection */
+/* graph_modules.h - the modules about heap graphs, and the functions they need */
 #ifndef HW_SQL_GRAPH_MODULES_H
 #define HW_SQL_GRAPH_MODULES_H
 
@@ -26,7 +26,7 @@ extern const char hw_module_graph_dominators[]; /* graphs.dominator_tree */
 
 struct hw_sql;
 
-/* The aggregate and the table function behind graph_dominator_tree!. */
+/* The aggregate and the table function used by graph_dominator_tree!. */
 int hw_sql_add_dominators(struct hw_sql *s);
 
 #endif

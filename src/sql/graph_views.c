@@ -127,8 +127,8 @@ static int name_row(struct hw_graph_views *v, struct hw_tree_row *row)
 }
 
 /*
- * What tells a place in a tree from others: at the top the dump, the class, how it is a root and its
- * heap; below the place above, the class and the heap. native: memory outside of the heap.
+ * The identity of a node in a tree: for a top node the dump, the class, the root type and the heap;
+ * below, the parent's hash, the class and the heap. native: memory outside the heap.
  */
 static int64_t hash_top(const struct hw_heap_graph *g, struct hw_bytes name, uint8_t root,
                         uint64_t heap)
@@ -229,7 +229,7 @@ struct hw_object_hash hw_object_hash_top(const struct hw_profile *p, const struc
                                    .hash = hash_top(g, class_name(p, g, o), root, heap)};
 }
 
-/* As the tree is folded: an object of its parent's class is at the same place as it. */
+/* As in the folded tree: an object of its parent's class is in the parent's node. */
 struct hw_object_hash hw_object_hash_below(const struct hw_profile *p,
                                            const struct hw_heap_graph *g, uint32_t o,
                                            hw_str_id above, const struct hw_object_hash *parent)
@@ -246,7 +246,7 @@ static void hash_objects(const struct hw_profile *p, const struct hw_heap_graph 
                          const uint32_t *object, const uint32_t *parent, size_t n,
                          struct hw_object_hash *out)
 {
-    for (size_t i = 0; i < n; i++) { /* parents stand first */
+    for (size_t i = 0; i < n; i++) { /* parents come first */
         uint32_t o = object[i];
         if (parent[i] == HW_ID_NONE) {
             out[o] = hw_object_hash_top(p, g, o);

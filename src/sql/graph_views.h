@@ -3,9 +3,9 @@
  *
  * Why:     dominators of 10^7 objects take seconds and hundreds of MB: only queries that need them
  *          pay.
- * Shapes:  internal tables whose names begin with _hw_ show them; modules put views above.
- * Owns:    what was made, until the connection closes.
- * Errors:  HW_ENOMEM; what is complete stays.
+ * Shapes:  internal tables with the prefix _hw_ show them; modules define views over these.
+ * Owns:    everything computed, until the connection closes.
+ * Errors:  HW_ENOMEM; completed parts stay.
  */
 #ifndef HW_SQL_GRAPH_VIEWS_H
 #define HW_SQL_GRAPH_VIEWS_H
@@ -20,7 +20,7 @@
 #include "views/objects/heap_tree.h"
 
 struct hw_path_sum {
-    int64_t size, native, count; /* of an object and all below it in the tree of paths */
+    int64_t size, native, count; /* of an object's subtree in the tree of shortest paths */
 };
 
 /* A node of a folded tree, in the table of all graphs. */
@@ -31,7 +31,7 @@ struct hw_tree_row {
     int64_t hash; /* of the dump and the names on the path */
 };
 
-/* Of an object in a tree: its node's hash and that of the node above. */
+/* An object's hash in a tree: of its node, and of the parent node. */
 struct hw_object_hash {
     int64_t hash, parent; /* parent: 0 at the top */
     bool is_there;
@@ -41,7 +41,7 @@ typedef HW_VEC(struct hw_tree_row) hw_tree_rows;
 
 struct hw_graph_views {
     const struct hw_profile *profile;
-    struct hw_dominators *dominators; /* by graph; NULL = not made yet, as below */
+    struct hw_dominators *dominators; /* by graph; NULL = not computed yet, as below */
     uint32_t **path_parent;           /* by graph, by object; HW_ID_NONE = root or not reachable */
     struct hw_path_sum **path_sum;    /* by graph, by object; count 0 = not reachable */
     struct hw_class_sum **sums;       /* by graph, by class */
@@ -62,13 +62,13 @@ int hw_graph_views_path_hashes(struct hw_graph_views *v);
 int hw_graph_views_dominated_hashes(struct hw_graph_views *v);
 void hw_graph_views_done(struct hw_graph_views *v);
 
-/* Of an object that has none above it; of one below another, whose class is shown as `above`. */
+/* The hash of an object without a parent, and of one whose parent's class is shown as `above`. */
 struct hw_object_hash hw_object_hash_top(const struct hw_profile *p, const struct hw_heap_graph *g,
                                          uint32_t o);
 struct hw_object_hash hw_object_hash_below(const struct hw_profile *p,
                                            const struct hw_heap_graph *g, uint32_t o,
                                            hw_str_id above, const struct hw_object_hash *parent);
-/* Of what the objects of a node have outside of the heap. */
+/* The hash of the native memory of a node's objects. */
 int64_t hw_native_hash(int64_t node);
 
 #endif

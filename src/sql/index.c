@@ -1,8 +1,8 @@
 /*
- * An index is the rows sorted by one column, made when a query first filters by it or wants its order:
- * 4 bytes a row, and none where the rows are in that order already. What stands in the column is
- * asked of the table again. Numbers of few values, as ids of callsites are, are counted and
- * put to their places; others are sorted beside their rows.
+ * An index is the rows sorted by one column, built when a query first filters or sorts by it: 4
+ * bytes per row, and none if the rows already are in that order. It stores no values: they are read
+ * from the table. Integers in a small range, such as callsite ids, are sorted by counting; other
+ * values are copied and sorted together with their rows.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ struct hw_index_key {
 
 static int compare_text(const uint8_t *a, size_t na, const uint8_t *b, size_t nb)
 {
-    if (a == b && na == nb) /* interned: mostly the same address */
+    if (a == b && na == nb) /* interned texts usually share an address */
         return 0;
     size_t n = na < nb ? na : nb;
     int c = n ? memcmp(a, b, n) : 0;
@@ -79,7 +79,7 @@ static bool key_of(const struct hw_sql_cell *c, uint32_t row, struct hw_index_ke
         out->i = c->i;
         return true;
     case HW_SQL_REAL:
-        if (c->d != c->d) /* SQLite shows NaN as NULL */
+        if (c->d != c->d) /* SQLite turns NaN into NULL */
             return false;
         out->d = c->d;
         return true;
@@ -96,8 +96,7 @@ static bool key_of(const struct hw_sql_cell *c, uint32_t row, struct hw_index_ke
 
 enum { SMALL = 4096 };
 
-/* Integers by their digits; rows of equal keys stay in their order. The sign bit is turned round so
- * that negative ones come first. */
+/* A stable radix sort. The sign bit is flipped so that negative integers come first. */
 static int sort_integers(struct hw_index_key *keys, size_t n)
 {
     struct hw_radix16 *records = malloc(n * sizeof *records);
@@ -113,7 +112,7 @@ static int sort_integers(struct hw_index_key *keys, size_t n)
     return rc;
 }
 
-/* One text of a column; many rows have it. */
+/* A distinct text of a column. */
 struct text {
     const uint8_t *p;
     uint32_t n, rank;
@@ -127,8 +126,9 @@ static int compare_text_order(const void *pa, const void *pb)
 
 typedef HW_VEC(struct text) texts;
 
-/* The different texts, and each key's in its record. Interned ones have one address; a text that has
- * several is there several times. 1 = done, 0 = not worth it or not to be told by their addresses. */
+/* Finds the distinct texts by address, and sets each record's text. An interned text has one
+ * address; a text with several is listed several times. 1 = done, 0 = too many texts, or a clash of
+ * addresses. */
 static int find_texts(const struct hw_index_key *keys, size_t n, texts *out,
                       struct hw_radix16 *records)
 {
@@ -153,7 +153,7 @@ static int find_texts(const struct hw_index_key *keys, size_t n, texts *out,
     return rc;
 }
 
-/* Ranks in the order of the texts; equal ones have the same. */
+/* Ranks texts in sorted order; equal ones share a rank. */
 static int rank_texts(texts *t)
 {
     struct text **order = malloc((t->n + 1) * sizeof *order);
@@ -168,7 +168,7 @@ static int rank_texts(texts *t)
     return HW_OK;
 }
 
-/* Few texts in many rows: those are compared, and the rows sorted by the digits of their ranks. */
+/* With few distinct texts, only those are compared, and the rows are radix-sorted by rank. */
 static int sort_texts(struct hw_index_key *keys, size_t n)
 {
     texts t = {0};
@@ -202,17 +202,17 @@ static int sort_keys(struct hw_index_key *keys, size_t n, enum hw_column_class c
     return HW_OK;
 }
 
-/* What is known of a column when all its cells were looked at. */
-struct look {
+/* The result of a scan over all cells of a column. */
+struct scan {
     size_t n_null, n_changes;
-    int64_t least, most; /* of integers */
-    bool is_sorted;      /* the rows are in the index's order */
+    int64_t min, max; /* of integers */
+    bool is_sorted;   /* the rows are in the index's order */
 };
 
-static struct look look_at(const struct hw_sql_derived *x, const struct hw_table *t, int column)
+static struct scan scan_column(const struct hw_sql_derived *x, const struct hw_table *t, int column)
 {
     compare_fn compare = compare_of(t->columns[column].class);
-    struct look out = {.least = INT64_MAX, .most = INT64_MIN, .is_sorted = true};
+    struct scan out = {.min = INT64_MAX, .max = INT64_MIN, .is_sorted = true};
     struct hw_index_key last = {0}, key;
     size_t n = t->count(x);
     for (uint32_t row = 0; row < n; row++) {
@@ -223,10 +223,10 @@ static struct look look_at(const struct hw_sql_derived *x, const struct hw_table
             out.n_null++;
             continue;
         }
-        if (c.type == HW_SQL_INT && c.i < out.least)
-            out.least = c.i;
-        if (c.type == HW_SQL_INT && c.i > out.most)
-            out.most = c.i;
+        if (c.type == HW_SQL_INT && c.i < out.min)
+            out.min = c.i;
+        if (c.type == HW_SQL_INT && c.i > out.max)
+            out.max = c.i;
         if (!out.is_sorted)
             continue;
         key.row = last.row = 0; /* only the values are compared */
@@ -238,21 +238,21 @@ static struct look look_at(const struct hw_sql_derived *x, const struct hw_table
     return out;
 }
 
-/* 1 = made, 0 = the values are too far from each other. */
+/* A counting sort. 1 = done, 0 = the range of values is too large. */
 static int count_integers(struct hw_index *ix, const struct hw_sql_derived *x,
-                          const struct hw_table *t, int column, const struct look *look)
+                          const struct hw_table *t, int column, const struct scan *scan)
 {
-    uint64_t range = (uint64_t)look->most - (uint64_t)look->least + 1;
+    uint64_t range = (uint64_t)scan->max - (uint64_t)scan->min + 1;
     struct hw_sql_cell c;
-    if (look->n_null == ix->n || range == 0 || range > 2 * (uint64_t)ix->n + 1024)
+    if (scan->n_null == ix->n || range == 0 || range > 2 * (uint64_t)ix->n + 1024)
         return 0;
-    uint32_t *at = calloc((size_t)range, sizeof *at), sum = (uint32_t)look->n_null, null = 0;
+    uint32_t *at = calloc((size_t)range, sizeof *at), sum = (uint32_t)scan->n_null, null = 0;
     if (!at)
         return HW_ENOMEM;
     for (uint32_t row = 0; row < ix->n; row++) {
         t->cell(x, row, column, &c);
         if (c.type == HW_SQL_INT)
-            at[(uint64_t)c.i - (uint64_t)look->least]++;
+            at[(uint64_t)c.i - (uint64_t)scan->min]++;
     }
     for (size_t i = 0; i < range; i++) {
         uint32_t n = at[i];
@@ -263,7 +263,7 @@ static int count_integers(struct hw_index *ix, const struct hw_sql_derived *x,
     for (uint32_t row = 0; row < ix->n; row++) {
         t->cell(x, row, column, &c);
         if (c.type == HW_SQL_INT)
-            ix->rows[at[(uint64_t)c.i - (uint64_t)look->least]++] = row;
+            ix->rows[at[(uint64_t)c.i - (uint64_t)scan->min]++] = row;
         else
             ix->rows[null++] = row;
     }
@@ -302,17 +302,17 @@ static int sort_rows(struct hw_index *ix, const struct hw_sql_derived *x, const 
 int hw_index_build(struct hw_index *ix, const struct hw_sql_derived *x, const struct hw_table *t,
                    int column)
 {
-    struct look look = look_at(x, t, column);
+    struct scan scan = scan_column(x, t, column);
     struct hw_index made = {
-        .n = t->count(x), .n_null = look.n_null, .n_distinct = look.n_null > 0, .is_made = true};
+        .n = t->count(x), .n_null = scan.n_null, .n_distinct = scan.n_null > 0, .is_made = true};
     int rc = 1;
-    if (look.is_sorted) {
-        made.n_distinct += look.n_changes;
+    if (scan.is_sorted) {
+        made.n_distinct += scan.n_changes;
     } else {
         made.rows = malloc((made.n + 1) * sizeof *made.rows);
         rc = made.rows ? 0 : HW_ENOMEM;
         if (rc == 0 && t->columns[column].class == HW_CLASS_INT)
-            rc = count_integers(&made, x, t, column, &look);
+            rc = count_integers(&made, x, t, column, &scan);
         if (rc == 0)
             rc = sort_rows(&made, x, t, column);
     }
@@ -329,7 +329,7 @@ void hw_index_done(struct hw_index *ix)
     *ix = (struct hw_index){0};
 }
 
-/* An integer against a double without rounding either: a long double holds both. */
+/* Compares without rounding: a long double holds both. */
 static int compare_int_real(int64_t a, double b)
 {
     long double wide = (long double)a, other = (long double)b;
@@ -366,14 +366,14 @@ bool hw_index_bound(const struct hw_index *ix, const struct hw_sql_derived *x,
     if (class == HW_CLASS_TEXT ? type != SQLITE_TEXT : !is_number)
         return false;
     if (class == HW_CLASS_TEXT && sqlite3_value_bytes(value) && !sqlite3_value_blob(value))
-        return false; /* no memory to convert it */
+        return false; /* out of memory */
     size_t low = ix->n_null, high = ix->n;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         struct hw_sql_cell cell;
         struct hw_index_key key;
         t->cell(x, hw_index_row(ix, mid), column, &cell);
-        (void)key_of(&cell, 0, &key); /* behind the NULLs all are values */
+        (void)key_of(&cell, 0, &key); /* not NULL: those come first */
         int c = compare_value(&key, class, value, type);
         if (c < 0 || (above && c == 0))
             low = mid + 1;

@@ -28,7 +28,7 @@ static size_t first_of_set(const struct hw_args *args, int64_t set)
     return HW_LOWER_BOUND(mid, 0, args->rows.n, args->rows.v[mid].set < set);
 }
 
-static void give_arg(sqlite3_context *ctx, const struct hw_profile *p, const struct hw_arg_row *r)
+static void set_arg(sqlite3_context *ctx, const struct hw_profile *p, const struct hw_arg_row *r)
 {
     struct hw_bytes text;
     switch (r->type) {
@@ -66,7 +66,7 @@ static void extract_arg(sqlite3_context *ctx, int argc, sqlite3_value **argv)
         if (r->set != set)
             break;
         if (hw_bytes_equal(hw_strings_get(hw_callsites_strings(p->callsites), r->key), want)) {
-            give_arg(ctx, p, r);
+            set_arg(ctx, p, r);
             return;
         }
     }
@@ -74,7 +74,7 @@ static void extract_arg(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 
 /* ---- stacks ---- */
 
-static void give_stack(sqlite3_context *ctx, struct hw_strbuf *stack)
+static void set_stack(sqlite3_context *ctx, struct hw_strbuf *stack)
 {
     if (stack->failed)
         sqlite3_result_error_nomem(ctx);
@@ -83,7 +83,7 @@ static void give_stack(sqlite3_context *ctx, struct hw_strbuf *stack)
     hw_strbuf_done(stack);
 }
 
-/* Root first; blobs are stacks, texts become frames, NULLs are left out. */
+/* Concatenates, root first: blobs are stacks, texts become frames, NULLs are skipped. */
 static void cat_stacks(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
     struct hw_strbuf stack = {0};
@@ -107,11 +107,11 @@ static void cat_stacks(sqlite3_context *ctx, int argc, sqlite3_value **argv)
             return;
         }
     }
-    give_stack(ctx, &stack);
+    set_stack(ctx, &stack);
 }
 
-/* False: NULL, or an error was given. */
-static bool take_callsite(sqlite3_context *ctx, sqlite3_value *value, const char *name,
+/* False: the result, NULL or an error, is set. */
+static bool read_callsite(sqlite3_context *ctx, sqlite3_value *value, const char *name,
                           hw_callsite_id *out)
 {
     const struct hw_profile *p = ((const struct hw_sql *)sqlite3_user_data(ctx))->profile;
@@ -133,10 +133,10 @@ static void stack_from_callsite(sqlite3_context *ctx, int argc, sqlite3_value **
 {
     struct hw_strbuf stack = {0};
     hw_callsite_id id;
-    if (!take_callsite(ctx, argv[0], "STACK_FROM_STACK_PROFILE_CALLSITE", &id))
+    if (!read_callsite(ctx, argv[0], "STACK_FROM_STACK_PROFILE_CALLSITE", &id))
         return;
     hw_stack_put_callsite(&stack, id, argc > 1 && sqlite3_value_int(argv[1]));
-    give_stack(ctx, &stack);
+    set_stack(ctx, &stack);
 }
 
 static void callsite_annotation(sqlite3_context *ctx, int argc, sqlite3_value **argv)
@@ -144,7 +144,7 @@ static void callsite_annotation(sqlite3_context *ctx, int argc, sqlite3_value **
     const struct hw_sql *s = sqlite3_user_data(ctx);
     hw_callsite_id id;
     (void)argc;
-    if (!take_callsite(ctx, argv[0], "_callsite_annotation", &id))
+    if (!read_callsite(ctx, argv[0], "_callsite_annotation", &id))
         return;
     const char *text = hw_callsite_annotation(s->profile, id);
     if (text)

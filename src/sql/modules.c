@@ -1,6 +1,6 @@
 /*
- * What is always there, and what `INCLUDE PERFETTO MODULE` brings. Modules about data that the
- * importers do not read yet are not in the list: including them is an error, not an empty answer.
+ * The views of every connection, and the modules of `INCLUDE PERFETTO MODULE`. Modules about data
+ * that no importer reads are not in the list: including them is an error, not an empty result.
  */
 #include "base/bytes.h"
 #include "sql/engine.h"
@@ -17,7 +17,7 @@ const char hw_sql_prelude[] =
     " shared_clean_resident_kb AS shared_clean_kb, shared_dirty_resident_kb AS shared_dirty_kb,"
     " private_clean_resident_kb AS private_clean_kb, private_dirty_kb, locked_kb,"
     " proportional_resident_kb AS pss_kb, pss_dirty_kb, swap_pss_kb FROM profiler_smaps;"
-    /* A callsite's path, outermost first, and what each frame of it is. */
+    /* A callsite's path, outermost first, with the annotation of each frame. */
     "CREATE PERFETTO FUNCTION experimental_annotated_callstack(start_id LONG)"
     " RETURNS TABLE(id LONG, depth LONG, parent_id LONG, frame_id LONG, annotation STRING) AS"
     " WITH RECURSIVE path(id, depth, parent_id, frame_id) AS ("
@@ -27,14 +27,14 @@ const char hw_sql_prelude[] =
     "  JOIN stack_profile_callsite c ON c.id = p.parent_id)"
     " SELECT id, depth, parent_id, frame_id, nullif(_callsite_annotation(id), 'none') FROM path "
     "ORDER BY depth;"
-    /* What a reader of the trace should know before drawing conclusions. */
+    /* Warnings about the trace as a whole. */
     "CREATE VIEW trace_diagnostics AS"
     " SELECT key AS name, iif(confidence > 0.5, 'high', 'low') AS confidence,"
     "  'sampling_interval_bytes is ' || interval_bytes || ': below 102400 the profiled program may"
     " become slow' AS message FROM __intrinsic_trace_diagnostics;";
 
 static const char symbolization_candidates[] =
-    /* What is on the paths that samples name, once for each process, and has no symbols. */
+    /* Unsymbolized frames on the paths of samples, once per process. */
     "CREATE PERFETTO VIEW _stacks_symbolization_candidates AS"
     " WITH RECURSIVE sampled(upid, id) AS ("
     "  SELECT upid, callsite_id FROM heap_profile_allocation"
@@ -75,8 +75,8 @@ static const char summary_tree[] =
     "  cumulative_alloc_size FROM heap_profile_tree;";
 
 static const char intervals[] =
-    /* Of each callsite what a dump adds; retained: of those with more allocations than frees. A
-     * window without a start begins behind the one before, or behind the trace's first moment. */
+    /* The changes of each dump; retained: of callsites with more allocations than frees. A window
+     * without a start begins after the previous one, or after the start of the trace. */
     "CREATE PERFETTO VIEW _android_heap_profile_intervals AS"
     " WITH placed AS ("
     "  SELECT *, iif(start < end, start, min(end, 1 + ifnull("
@@ -85,7 +85,7 @@ static const char intervals[] =
     " SELECT id, upid, heap_name, ts, end - ts AS dur, retained, allocated, delta"
     " FROM placed ORDER BY id;";
 
-/* Names under which scripts ask for what is always there. */
+/* Modules that scripts include, although their contents are in every connection. */
 #define HW_PRELUDE_MODULES(X)                                                                      \
     X(slices)                                                                                      \
     X(tables)                                                                                      \

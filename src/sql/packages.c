@@ -25,7 +25,7 @@ void hw_sql_packages_done(struct hw_sql_packages *k)
     hw_vec_done(&k->modules);
 }
 
-/* Words of letters, digits and `_`, with dots between. */
+/* Words of letters, digits and `_`, separated by dots. */
 static bool is_module_name(const char *name)
 {
     for (const char *p = name;; p++) {

@@ -1,16 +1,16 @@
 /*
- * Perfetto's additions to SQL, taken out of a statement before SQLite sees it:
+ * Perfetto's additions to SQL, processed before SQLite sees a statement:
  *
  *   INCLUDE PERFETTO MODULE a.b.c
- *   CREATE [OR REPLACE] PERFETTO TABLE name[(column TYPE, ...)] AS select       -> a table in
- * memory CREATE [OR REPLACE] PERFETTO VIEW name[(column TYPE, ...)] AS select        -> a view
- *   CREATE [OR REPLACE] PERFETTO INDEX name ON table(columns)                   -> an index
+ *   CREATE [OR REPLACE] PERFETTO TABLE name[(column TYPE, ...)] AS select    -> a table in memory
+ *   CREATE [OR REPLACE] PERFETTO VIEW name[(column TYPE, ...)] AS select     -> a view
+ *   CREATE [OR REPLACE] PERFETTO INDEX name ON table(columns)                -> an index
  *   CREATE [OR REPLACE] PERFETTO FUNCTION f(a TYPE, ...) RETURNS TYPE AS select
  *   CREATE [OR REPLACE] PERFETTO FUNCTION f(a TYPE, ...) RETURNS TABLE(column TYPE, ...) AS select
  *   CREATE [OR REPLACE] PERFETTO MACRO m(a Type, ...) RETURNS Type AS text
- *   m!(text, ...)        the macro's text, its $a replaced by the texts given
+ *   m!(text, ...)        the macro's text, with $a replaced by the argument
  *
- * Macros are replaced innermost last, up to a depth and a size: two that name each other end.
+ * Macros are expanded outside in, up to a depth and a size, which end mutual recursion.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static struct hw_bytes trim(struct hw_bytes b)
     return b;
 }
 
-/* Reads "(text, text...)" off *rest; texts may hold brackets of their own. */
+/* Reads "(text, text...)" off *rest; texts may contain parentheses. */
 static int take_arguments(struct hw_bytes *rest, struct hw_bytes *out, size_t *n)
 {
     struct hw_token t;
@@ -103,7 +103,7 @@ static void substitute(const struct hw_macro *m, const struct hw_bytes *args, st
 static int expand(struct hw_sql *s, struct hw_bytes text, unsigned depth, struct hw_strbuf *out,
                   struct hw_error *err);
 
-/* One that is made of tokens: its arguments first. */
+/* A macro of token_macros.h: expands its arguments first. */
 static int expand_tokens(struct hw_sql *s, struct hw_bytes name, const struct hw_bytes *args,
                          size_t n, unsigned depth, struct hw_strbuf *out, struct hw_error *err)
 {
@@ -152,7 +152,7 @@ static int expand_call(struct hw_sql *s, struct hw_bytes name, struct hw_bytes *
     return rc;
 }
 
-/* `name!(` after a word: *rest stands behind the word. */
+/* Is it `name!(`? *rest is at the end of the name. */
 static bool is_call(struct hw_bytes *rest)
 {
     struct hw_bytes ahead = *rest;
@@ -188,7 +188,7 @@ static int expand(struct hw_sql *s, struct hw_bytes text, unsigned depth, struct
 
 struct create {
     bool replace;
-    struct hw_bytes rest; /* behind the kind */
+    struct hw_bytes rest; /* after the kind */
     char *name;           /* owned */
 };
 
@@ -216,7 +216,7 @@ static bool take_if(struct hw_bytes *rest, const char *word)
     return true;
 }
 
-/* "(name TYPE, ...)" -> names. A type is one word, perhaps with brackets behind: JOINID(t.c). */
+/* "(name TYPE, ...)" -> names. A type is one word, possibly with parentheses: JOINID(t.c). */
 static int take_params(struct hw_bytes *rest, struct names *out)
 {
     struct hw_bytes parts[MAX_PARAMS];
@@ -235,13 +235,13 @@ static int take_params(struct hw_bytes *rest, struct names *out)
     return rc;
 }
 
-static int syntax(struct hw_error *err, const char *what, const char *name)
+static int fail_syntax(struct hw_error *err, const char *what, const char *name)
 {
     return hw_fail(err, HW_EINVAL, 0, "CREATE PERFETTO %s%s%.80s: %s", what, name ? " " : "",
                    name ? name : "", "syntax error");
 }
 
-/* Runs fixed statements of our own making. */
+/* Runs statements that we generated. */
 static int run_text(struct hw_sql *s, const char *text, struct hw_error *err)
 {
     return hw_sql_run(s, text, strlen(text), NULL, NULL, err);
@@ -259,7 +259,7 @@ static int drop_first(struct hw_sql *s, const struct create *c, const char *kind
     return rc;
 }
 
-/* The columns promised must be those of the select. */
+/* The declared columns must be those of the select. */
 static int check_columns(struct hw_sql *s, const struct names *columns, struct hw_bytes select,
                          const char *name, struct hw_error *err)
 {
@@ -267,7 +267,7 @@ static int check_columns(struct hw_sql *s, const struct names *columns, struct h
     if (columns->n == 0)
         return HW_OK;
     if (sqlite3_prepare_v2(s->db, (const char *)select.p, (int)select.n, &stmt, NULL) != SQLITE_OK)
-        return HW_OK; /* the statement itself will tell, with its place */
+        return HW_OK; /* running it reports the error, with its position */
     int n = sqlite3_column_count(stmt), rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < columns->n; i++) {
         bool found = false;
@@ -295,7 +295,7 @@ static int create_relation(struct hw_sql *s, struct create *c, const char *kind,
     if (hw_token_take_word(&ahead, &t) && t.text.p[0] == '(')
         rc = take_params(&c->rest, &columns);
     if (rc < 0 || !take_if(&c->rest, "AS"))
-        rc = syntax(err, kind, c->name);
+        rc = fail_syntax(err, kind, c->name);
     if (rc == HW_OK)
         rc = check_columns(s, &columns, c->rest, c->name, err);
     names_done(&columns);
@@ -337,7 +337,7 @@ static int create_function(struct hw_sql *s, struct create *c, struct hw_error *
     if (rc == HW_OK && !take_if(&c->rest, "AS"))
         rc = HW_EINVAL;
     if (rc < 0 || (rows && columns.n == 0)) {
-        rc = syntax(err, "FUNCTION", c->name);
+        rc = fail_syntax(err, "FUNCTION", c->name);
         goto done;
     }
     body = text_of(trim(c->rest));
@@ -367,7 +367,7 @@ static int create_macro(struct hw_sql *s, struct create *c, struct hw_error *err
     free(type);
     if (rc < 0) {
         names_done(&params);
-        return syntax(err, "MACRO", c->name);
+        return fail_syntax(err, "MACRO", c->name);
     }
     struct hw_macro *old = find_macro(s, hw_bytes_str(c->name));
     if (old && !c->replace) {
@@ -394,13 +394,13 @@ static int create_macro(struct hw_sql *s, struct create *c, struct hw_error *err
         free(old->name);
     }
     *old = (struct hw_macro){c->name, body, kept, params.n};
-    c->name = NULL; /* taken over */
+    c->name = NULL; /* moved */
     return HW_OK;
 }
 
 /* ---- modules ---- */
 
-/* Packages win over what comes with us, later ones over earlier ones. NULL = no such module. */
+/* Packages have priority over our modules, later ones over earlier ones. NULL = no such module. */
 static const char *module_text(const struct hw_sql *s, struct hw_bytes name)
 {
     bool own = true;
@@ -432,7 +432,7 @@ static int include_one(struct hw_sql *s, struct hw_bytes name, struct hw_error *
     }
     size_t place = s->included.n - 1;
     int rc = run_text(s, text, err);
-    if (rc < 0) { /* not included: a second try is to say the same */
+    if (rc < 0) { /* not included: a second attempt must fail the same way */
         hw_error_prefix(err, "module %.80s", copy);
         s->included.v[place] = s->included.v[--s->included.n];
         free(copy);
@@ -445,7 +445,7 @@ static bool begins_with(const char *name, struct hw_bytes prefix)
     return strlen(name) > prefix.n && memcmp(name, prefix.p, prefix.n) == 0;
 }
 
-/* `a.b.*`: every module whose name begins so. */
+/* `a.b.*`: every module with this prefix. */
 static int include_all(struct hw_sql *s, struct hw_bytes prefix, struct hw_error *err)
 {
     bool own = true, any = false;
@@ -477,7 +477,7 @@ static int include_module(struct hw_sql *s, struct hw_bytes rest, struct hw_erro
     return include_one(s, name, err);
 }
 
-/* 1 = it is one of ours, rest stands behind PERFETTO; 0 = plain SQL. */
+/* 1 = CREATE PERFETTO, out->rest is after PERFETTO; 0 = plain SQL. */
 static int is_perfetto_create(struct hw_bytes text, struct create *out)
 {
     *out = (struct create){0};
@@ -505,7 +505,7 @@ static int rewrite_create(struct hw_sql *s, struct create *c, struct hw_strbuf *
         return hw_fail(err, HW_EINVAL, 0,
                        "CREATE PERFETTO makes a TABLE, VIEW, INDEX, FUNCTION or MACRO");
     if (!take_name(&c->rest, &c->name))
-        return syntax(err, kinds[kind], NULL);
+        return fail_syntax(err, kinds[kind], NULL);
     switch (kind) {
     case 0:
     case 1:
@@ -524,7 +524,7 @@ int hw_sql_rewrite(struct hw_sql *s, struct hw_bytes statement, struct hw_strbuf
 {
     struct hw_bytes rest = statement;
     struct create c;
-    /* A macro's own text is kept as it is: it is expanded where it is used. */
+    /* A macro's body is stored unexpanded: it is expanded where it is used. */
     if (is_perfetto_create(statement, &c)) {
         struct hw_bytes ahead = c.rest;
         if (take_if(&ahead, "MACRO")) {

@@ -1,5 +1,5 @@
 /*
- * Functions that scripts define. Their bodies are selects with $parameters; a call binds its
+ * Functions defined by scripts. Their bodies are selects with $parameters; a call binds the
  * arguments and runs the select. A function may call others and itself, up to a depth.
  */
 #include <stdio.h>
@@ -18,7 +18,7 @@ struct hw_sql_function {
     size_t n_params;
     char **columns; /* owned */
     size_t n_columns;
-    sqlite3_stmt *ready; /* not running; NULL = none */
+    sqlite3_stmt *ready; /* cached, not running; NULL = none */
     struct hw_sql_function *next, **link;
 };
 
@@ -102,7 +102,7 @@ static int prepare(struct hw_sql_function *f, sqlite3_stmt **out)
 }
 
 /* Keeps one statement for the next call. */
-static void done_with(struct hw_sql_function *f, sqlite3_stmt *stmt)
+static void release_stmt(struct hw_sql_function *f, sqlite3_stmt *stmt)
 {
     sqlite3_reset(stmt);
     sqlite3_clear_bindings(stmt);
@@ -115,9 +115,9 @@ static void done_with(struct hw_sql_function *f, sqlite3_stmt *stmt)
 static int bind(struct hw_sql_function *f, sqlite3_stmt *stmt, int i, sqlite3_value *value)
 {
     char name[256];
-    (void)snprintf(name, sizeof name, "$%s", f->params[i]); /* longer ones are not found */
+    (void)snprintf(name, sizeof name, "$%s", f->params[i]); /* truncated names are not found */
     int at = sqlite3_bind_parameter_index(stmt, name);
-    return at ? sqlite3_bind_value(stmt, at, value) : SQLITE_OK; /* it need not use them all */
+    return at ? sqlite3_bind_value(stmt, at, value) : SQLITE_OK; /* unused parameters are fine */
 }
 
 static void scalar_result(struct hw_sql_function *f, sqlite3_stmt *stmt, sqlite3_context *ctx)
@@ -165,10 +165,10 @@ static void scalar_call(sqlite3_context *ctx, int argc, sqlite3_value **argv)
     else
         sqlite3_result_error_code(ctx, rc);
     f->sql->function_depth--;
-    done_with(f, stmt);
+    release_stmt(f, stmt);
 }
 
-/* The body must be one select that can be prepared now, and give as many columns. */
+/* The body must be one select that can be prepared now and has this many columns. */
 static int check_body(struct hw_sql *s, const struct hw_sql_signature *sig, size_t n_columns,
                       struct hw_error *err)
 {
@@ -190,7 +190,7 @@ int hw_sql_add_scalar(struct hw_sql *s, const struct hw_sql_signature *sig, stru
     struct hw_sql_function *f = function_new(s, sig);
     if (!f)
         return HW_ENOMEM;
-    /* First it must be there: a body may call its own function. */
+    /* Registered first: the body may call the function itself. */
     if (sqlite3_create_function_v2(s->db, sig->name, (int)sig->n_params, SQLITE_UTF8, f,
                                    scalar_call, NULL, NULL, function_free) != SQLITE_OK)
         return hw_fail(err, HW_EINVAL, 0, "%.80s: %s", sig->name, sqlite3_errmsg(s->db));
@@ -201,7 +201,7 @@ int hw_sql_add_scalar(struct hw_sql *s, const struct hw_sql_signature *sig, stru
     return rc;
 }
 
-/* ---- functions that give rows ---- */
+/* ---- functions that return rows ---- */
 
 struct function_vtab {
     sqlite3_vtab base;
@@ -235,7 +235,7 @@ static int rows_connect(sqlite3 *db, void *aux, int argc, const char *const *arg
     hw_strbuf_adds(&text, "CREATE TABLE x(");
     for (size_t i = 0; i < f->n_columns; i++)
         hw_strbuf_addf(&text, "%s\"%s\"", i ? ", " : "", f->columns[i]);
-    for (size_t i = 0; i < f->n_params; i++) /* WHERE param = … calls it, too */
+    for (size_t i = 0; i < f->n_params; i++) /* also allows WHERE param = … */
         hw_strbuf_addf(&text, ", \"%s%s\" HIDDEN", has_column(f, f->params[i]) ? "in_" : "",
                        f->params[i]);
     hw_strbuf_addc(&text, ')');
@@ -255,7 +255,7 @@ static int rows_disconnect(sqlite3_vtab *v)
     return SQLITE_OK;
 }
 
-/* Every parameter must come with a value: argument i is parameter i. */
+/* Every parameter needs a value: argument i is parameter i. */
 static int rows_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     const struct hw_sql_function *f = ((struct function_vtab *)base)->f;
@@ -299,7 +299,7 @@ static struct hw_sql_function *function_of(const struct function_cursor *c)
     return ((struct function_vtab *)c->base.pVtab)->f;
 }
 
-static void forget_args(struct function_cursor *c, size_t n)
+static void clear_args(struct function_cursor *c, size_t n)
 {
     for (size_t i = 0; c->args && i < n; i++)
         sqlite3_value_free(c->args[i]);
@@ -311,8 +311,8 @@ static int rows_close(sqlite3_vtab_cursor *base)
 {
     struct function_cursor *c = (struct function_cursor *)base;
     if (c->stmt)
-        done_with(function_of(c), c->stmt);
-    forget_args(c, function_of(c)->n_params);
+        release_stmt(function_of(c), c->stmt);
+    clear_args(c, function_of(c)->n_params);
     sqlite3_free(c);
     return SQLITE_OK;
 }
@@ -348,9 +348,9 @@ static int rows_filter(sqlite3_vtab_cursor *base, int number, const char *text, 
     (void)number;
     (void)text;
     if (c->stmt)
-        done_with(f, c->stmt);
+        release_stmt(f, c->stmt);
     c->stmt = NULL;
-    forget_args(c, f->n_params);
+    clear_args(c, f->n_params);
     c->args = calloc(f->n_params + 1, sizeof *c->args);
     if (!c->args)
         return SQLITE_NOMEM;

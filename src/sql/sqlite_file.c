@@ -1,7 +1,7 @@
 /*
- * Everything into one SQLite file: the model's tables and the scripts' tables as tables, views as
- * views. The file is a second connection of ours, so the scripts' connection never gets a way to
- * write. It is made under another name and renamed when it is complete.
+ * Exports everything to one SQLite file: the model's and the scripts' tables as tables, views as
+ * views. The file is a second connection, so the scripts' connection can never write to files. It
+ * is written under a temporary name and renamed when complete.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static int fail_file(sqlite3 *file, struct hw_error *err)
     return hw_fail(err, HW_ESYS, 0, "cannot write the database: %.300s", sqlite3_errmsg(file));
 }
 
-/* CREATE TABLE and INSERT that fit the columns of `from`. */
+/* CREATE TABLE and INSERT statements for the columns of `from`. */
 static int make_texts(sqlite3_stmt *from, const char *table, struct hw_strbuf *create,
                       struct hw_strbuf *insert)
 {
@@ -84,7 +84,7 @@ static int copy_table(struct hw_sql *s, sqlite3 *file, const char *table, struct
     return rc;
 }
 
-/* Tables of scripts are copied, views and indexes made by their own text. */
+/* Tables of scripts are copied, views and indexes created by their own SQL. */
 static int copy_scripts_work(struct hw_sql *s, sqlite3 *file, struct hw_error *err)
 {
     sqlite3_stmt *list;
@@ -104,7 +104,7 @@ static int copy_scripts_work(struct hw_sql *s, sqlite3 *file, struct hw_error *e
             rc = HW_ENOMEM;
         else if (strcmp(type, "table") == 0)
             rc = copy_table(s, file, name, err);
-        else if (strcmp(name, "trace_bounds") == 0) /* asks functions that only we have */
+        else if (strcmp(name, "trace_bounds") == 0) /* uses functions that only we have */
             rc = copy_table(s, file, name, err);
         else if (sqlite3_exec(file, sql, NULL, NULL, NULL) != SQLITE_OK)
             rc = fail_file(file, err);
@@ -113,7 +113,7 @@ static int copy_scripts_work(struct hw_sql *s, sqlite3 *file, struct hw_error *e
     return rc;
 }
 
-/* Tables that modules put views above are costly, and of use with these views only. */
+/* The internal tables of modules are costly, and useful only with the modules' views. */
 static bool has_views_above(const struct hw_sql *s)
 {
     static const char prefix[] = "android.memory.heap_graph.";
@@ -144,7 +144,7 @@ int hw_sql_part_begin(struct hw_strbuf *part, const char *path, struct hw_error 
     hw_strbuf_addf(part, "%s.part.%d", path, (int)getpid());
     if (part->failed)
         return hw_fail(err, HW_ENOMEM, 0, "export");
-    (void)unlink(part->p); /* what a killed process of our number left */
+    (void)unlink(part->p); /* left by a killed process with our pid */
     return HW_OK;
 }
 

@@ -74,7 +74,7 @@ const char *hw_callsite_annotation(const struct hw_profile *p, hw_callsite_id id
 
 struct hw_stack_profile {
     const struct hw_profile *p;
-    struct hw_strings *stacks; /* a sample each: its id less one */
+    struct hw_strings *stacks; /* one sample per stack, numbered id - 1 */
     struct hw_strings *texts;  /* the file's string table */
     HW_VEC(int64_t) values;    /* n_types for each stack */
     HW_VEC(hw_str_id) types;   /* type, unit, type, unit… */
@@ -151,7 +151,7 @@ int hw_stack_profile_add(struct hw_stack_profile *s, struct hw_bytes stack, cons
     return HW_OK;
 }
 
-/* 0 when it was made now (and *id is its number), else the number it has. */
+/* True: the key is new. *id is its number in either case. */
 static bool is_new(struct hw_stack_profile *s, struct hw_map64 *map, uint64_t key, uint64_t *n,
                    uint64_t *id)
 {
@@ -205,7 +205,7 @@ static uint64_t mapping(struct hw_stack_profile *s, hw_mapping_id m)
     return id;
 }
 
-/* A location without an address: only its name. */
+/* A location without an address, only a name. */
 static uint64_t name_location(struct hw_stack_profile *s, struct hw_bytes name)
 {
     uint64_t id = 0;
@@ -249,7 +249,8 @@ static void put_lines(struct hw_stack_profile *s, hw_frame_id frame, const char 
     const struct hw_symbol_line *lines;
     HW_VEC(struct line) made = {0};
     size_t n = hw_symbol_sets_get(sets, frame, &lines);
-    for (size_t i = 0; i < n; i++) { /* functions first: messages are not nested */
+    /* Functions first: they are not part of the location's message. */
+    for (size_t i = 0; i < n; i++) {
         uint32_t name = annotated(s, hw_strings_get(strings, lines[i].function), annotation);
         uint32_t file = text(s, hw_strings_get(strings, lines[i].file));
         if (hw_vec_push(&made, (struct line){function(s, name, file), lines[i].line}) < 0)
@@ -264,7 +265,7 @@ static void put_lines(struct hw_stack_profile *s, hw_frame_id frame, const char 
                 0)
             s->failed = HW_ENOMEM;
     }
-    hw_pb_begin(&s->out, P(location)); /* goes on in its caller */
+    hw_pb_begin(&s->out, P(location)); /* the caller ends it */
     for (size_t i = 0; i < made.n; i++) {
         hw_pb_begin(&s->out, LOC(line));
         hw_pb_uint(&s->out, HW_F_pprof_Line_function_id, made.v[i].function);
@@ -275,7 +276,7 @@ static void put_lines(struct hw_stack_profile *s, hw_frame_id frame, const char 
     hw_vec_done(&made);
 }
 
-/* annotation NULL: none is shown. A frame may be seen with several: each is a location. */
+/* annotation NULL: show none. A frame has one location per annotation. */
 static uint64_t frame_location(struct hw_stack_profile *s, hw_frame_id frame,
                                const char *annotation)
 {
@@ -350,7 +351,7 @@ int hw_stack_profile_write(struct hw_stack_profile *s, struct hw_strbuf *out)
         hw_pb_uint(&s->out, HW_F_pprof_ValueType_unit, s->types.v[2 * i + 1].v);
         hw_pb_end(&s->out);
     }
-    /* Stack 0 is the empty one: nobody's, unless a row had it. */
+    /* Stack 0 is the empty one, which exists even if no row has it. */
     for (uint32_t i = 0; s->failed == HW_OK && i < hw_strings_count(s->stacks); i++) {
         struct hw_bytes stack = hw_strings_get(s->stacks, (hw_str_id){i});
         if (stack.n && (i + 1u) * n_types <= s->values.n)

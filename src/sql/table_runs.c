@@ -1,10 +1,9 @@
 /*
- * Rows of heap_profile_allocation come dump by dump, and of a dump all have the same time, process and
- * heap. So a question about these looks at one row of each dump, and rows in their order are the
- * dumps in that order: 200 of them are sorted, not 10^7 rows.
+ * Rows of heap_profile_allocation are stored dump by dump, and all rows of a dump have the same
+ * time, process and heap. So a search by these reads one row per dump, and sorting by them sorts
+ * the dumps: 200 of them, not 10^7 rows.
  *
- * A plan is a text of two letters for each part: what is wanted (the constants below), and the
- * column.
+ * A plan is a string with two letters per part: the operation (the constants below) and the column.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +16,8 @@
 
 enum { EQUAL = '=', RISING = '<', FALLING = '>', FIRST_COLUMN = 'A', MAX_COLUMNS = 'z' - 'A' };
 
-/* One value a run? */
-static bool have_one(const struct hw_table *t, int column)
+/* Is the column constant within a run? */
+static bool is_constant(const struct hw_table *t, int column)
 {
     if (!t->runs || column < 0 || column >= t->n_columns || column >= MAX_COLUMNS)
         return false;
@@ -32,12 +31,13 @@ void hw_runs_plan_equal(struct hw_strbuf *plan, int column)
     hw_strbuf_addc(plan, (char)(FIRST_COLUMN + column));
 }
 
-/* Every part of the order must have one value a run. The id may end it: runs are in its order. */
+/* Every column of the ORDER BY must be constant within runs. The id may be the last one: the rows
+ * of a run are in its order. */
 bool hw_runs_plan_orders(struct hw_strbuf *plan, const struct hw_table *t,
                          const sqlite3_index_info *info)
 {
     int n = 0;
-    for (; n < info->nOrderBy && have_one(t, info->aOrderBy[n].iColumn);)
+    for (; n < info->nOrderBy && is_constant(t, info->aOrderBy[n].iColumn);)
         n++;
     if (n < info->nOrderBy) {
         int by = info->aOrderBy[n].iColumn;
@@ -60,7 +60,7 @@ int hw_runs_n_args(const char *plan)
     return n;
 }
 
-/* False: surely not. What cannot be compared here may be. */
+/* False: certainly not equal. Values that are not comparable here may be. */
 static bool may_equal(const struct hw_sql_cell *c, sqlite3_value *v)
 {
     int type = sqlite3_value_type(v);
@@ -83,7 +83,7 @@ struct scan {
     sqlite3_value **argv;
 };
 
-static bool may_be_asked_for(const struct scan *s, uint32_t run)
+static bool may_match(const struct scan *s, uint32_t run)
 {
     int arg = 0;
     for (const char *part = s->plan; *part; part += 2) {
@@ -104,7 +104,7 @@ static int compare_texts(const struct hw_sql_cell *a, const struct hw_sql_cell *
     return c ? c : (a->n > b->n) - (a->n < b->n);
 }
 
-/* As SQLite orders them; a column's are of one type, or NULL. */
+/* SQLite's order; cells of a column have one type, or are NULL. */
 static int compare_cells(const struct hw_sql_cell *a, const struct hw_sql_cell *b)
 {
     bool no_a = a->type == HW_SQL_NULL, no_b = b->type == HW_SQL_NULL;
@@ -146,7 +146,7 @@ int hw_runs_pick(const struct hw_sql_derived *x, const struct hw_table *t, const
     hw_vec_clear(&out->runs);
     out->next = 0;
     for (size_t i = first; i < n && s.runs[i].first < out->to; i++)
-        if (may_be_asked_for(&s, (uint32_t)i) && hw_vec_push(&out->runs, (uint32_t)i) < 0)
+        if (may_match(&s, (uint32_t)i) && hw_vec_push(&out->runs, (uint32_t)i) < 0)
             return HW_ENOMEM;
     if (sorts && out->runs.n)
         qsort_r(out->runs.v, out->runs.n, sizeof *out->runs.v, compare_runs, &s);

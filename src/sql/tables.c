@@ -1,6 +1,6 @@
 /*
- * tables.def expanded: for each table its number of rows, its columns and one function that gives a
- * cell. The compiler makes a switch of each; what is copied is in derived.c.
+ * tables.def expanded: for each table its number of rows, its columns and one function that reads a
+ * cell, a switch over the columns. Values that need storage of their own are in derived.c.
  */
 #include <string.h>
 
@@ -29,19 +29,19 @@ static uint32_t parent_upid(const struct hw_profile *p, const struct hw_process 
     return hw_profile_upid_shown(p, (hw_upid){(uint32_t)at});
 }
 
-/* A table says 0 of what no one told. */
+/* The table shows unknown numbers as 0. */
 static uint64_t known_or_0(uint64_t number)
 {
     return number == HW_SMAPS_UNKNOWN ? 0 : number;
 }
 
-/* A dump that does not say when its window began is a moment. */
+/* A dump without a start of its window has duration 0. */
 static int64_t dump_start(const struct hw_heap_dump *d)
 {
     return d->start_ts_ns > 0 && d->start_ts_ns <= d->ts_ns ? d->start_ts_ns : d->ts_ns;
 }
 
-static hw_str_id told_heap_name(const struct hw_heap_dump *d)
+static hw_str_id shown_heap_name(const struct hw_heap_dump *d)
 {
     return d->flags & HW_DUMP_OF_UNNAMED_HEAP ? (hw_str_id){0} : d->heap_name;
 }
@@ -52,7 +52,7 @@ static int64_t dump_duration(const struct hw_heap_dump *d)
     return __builtin_sub_overflow(d->ts_ns, dump_start(d), &r) ? INT64_MAX : r;
 }
 
-/* The row of the frame's innermost line. */
+/* The row of a frame's innermost line. */
 static uint32_t symbol_set_of(const struct hw_profile *p, uint32_t frame)
 {
     const struct hw_symbol_sets *all = hw_callsites_get_symbol_sets(p->callsites);
@@ -84,7 +84,7 @@ static const struct hw_mapping *mapping_of(const struct hw_profile *p, uint32_t 
                : &nameless;
 }
 
-/* Frames in no mapping are in the nameless one. */
+/* Frames without a mapping belong to the nameless one. */
 static uint32_t mapping_shown(const struct hw_profile *p, uint32_t mapping)
 {
     return mapping == HW_ID_NONE ? (uint32_t)hw_callsites_n_mappings(p->callsites) : mapping;
@@ -96,7 +96,7 @@ static hw_str_id kind_of(const struct hw_profile *p, uint32_t frame)
                                    (hw_frame_id){frame});
 }
 
-/* All lines of a set but the last, the function that has the code. */
+/* True for all lines of a set but the last, which is the function with the code. */
 static bool is_inlined(const struct hw_sql_derived *x, uint32_t line)
 {
     const struct hw_symbol_set *set = &x->set_of_line[line];
@@ -118,7 +118,7 @@ static const char *severity_name(enum hw_stat_severity s)
     return NULL;
 }
 
-/* Row 0 stands for the idle thread of every processor. */
+/* Row 0 is the idle thread of all processors. */
 static const struct hw_thread *thread_row(const struct hw_profile *p, uint32_t row)
 {
     static const struct hw_thread idle = {.upid = {HW_ID_NONE}, .is_main = true};
@@ -151,8 +151,8 @@ struct counter {
     double value;
 };
 
-/* Those of CPU samples stand behind those of processes, as their tracks do; memory dumps have one
- * track between them. */
+/* Process counters come first, then memory dumps (one track), then counters of CPU samples, as do
+ * their tracks. */
 static struct counter counter_row(const struct hw_sql_derived *x, uint32_t row)
 {
     const struct hw_profile *p = x->profile;
@@ -179,7 +179,7 @@ static struct hw_bytes trimmed_path(const struct hw_profile *p, const struct hw_
     return path;
 }
 
-/* The configuration stands behind the other facts. */
+/* The configuration is the last row. */
 static size_t metadata_count(const struct hw_profile *p)
 {
     return p->metadata.n + (p->config_text.v != 0);
@@ -210,7 +210,7 @@ static struct hw_bytes metadata_name(const struct hw_profile *p, uint32_t row)
     static const struct hw_heap_graph *graph_of_##name(const struct hw_profile *p, uint32_t row)   \
     {                                                                                              \
         size_t low = 0, high = p->graphs.n;                                                        \
-        while (high - low > 1) { /* the last graph that begins at the row or before */             \
+        while (high - low > 1) { /* the last graph with first <= row */                            \
             size_t mid = low + (high - low) / 2;                                                   \
             if (p->graphs.v[mid]->first <= row)                                                    \
                 low = mid;                                                                         \
@@ -245,7 +245,7 @@ static uint32_t line_of(const struct hw_profile *p, hw_frame_id id)
     return lines[0].line;
 }
 
-/* A graph's own number as one of the whole table. */
+/* Converts a graph's own number to a row of the whole table. */
 static uint32_t shift(uint32_t first, uint32_t number)
 {
     return number == HW_ID_NONE ? HW_ID_NONE : first + number;
@@ -262,7 +262,7 @@ static uint32_t object_data(const struct hw_heap_graph *g, uint32_t o)
     return g->data_of ? shift(g->first_data, g->data_of[o]) : HW_ID_NONE;
 }
 
-/* Graphs are in the order of their numbers. */
+/* Graphs are sorted by number. */
 static int64_t graph_number(const struct hw_profile *p, const struct hw_heap_graph *g)
 {
     return g->number < p->graphs.n ? g->number : 0;

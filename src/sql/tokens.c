@@ -11,7 +11,7 @@ static bool word_char(uint8_t c)
     return isalnum(c) || c == '_' || c >= 0x80;
 }
 
-/* Length of a quoted text that starts here; the closing quote doubled stands for itself. */
+/* Length of the quoted text that starts here; a doubled closing quote is part of it. */
 static size_t quoted(struct hw_bytes b, uint8_t close)
 {
     size_t i = 1;

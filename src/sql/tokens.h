@@ -1,7 +1,7 @@
 /*
- * tokens.h - SQL text cut into words, as SQLite cuts it
+ * tokens.h - splits SQL text into tokens, as SQLite does
  *
- * Why:     statements are split at `;` and macros found before SQLite sees the text.
+ * Why:     statements are split at `;` and macros expanded before SQLite sees the text.
  * Owns:    nothing; tokens are views of the text.
  */
 #ifndef HW_SQL_TOKENS_H
@@ -25,14 +25,14 @@ struct hw_token {
     struct hw_bytes text;
 };
 
-/* Takes the first token off *rest; false at the end. An open quote or comment goes to the end. */
+/* Takes the first token off *rest; false at the end. An unterminated quote or comment extends to
+ * the end. */
 bool hw_token_take(struct hw_bytes *rest, struct hw_token *out);
-/* The same, blanks left out. */
+/* The same, skipping blanks. */
 bool hw_token_take_word(struct hw_bytes *rest, struct hw_token *out);
-/* Compares a word without regard to case. */
+/* Compares a word, ignoring case. */
 bool hw_token_is(const struct hw_token *t, const char *word);
-/* Everything up to the next `;` outside of quotes, which is taken off *rest with it. False at end.
- */
+/* Takes a statement up to the next `;` outside quotes, and the `;`, off *rest. False at the end. */
 bool hw_token_statement(struct hw_bytes *rest, struct hw_bytes *out);
 
 #endif

@@ -1,16 +1,16 @@
 /*
  * One virtual-table module for all tables of tables.def.
  *
- * Best index: one column is searched, the one with the fewest rows expected; idxNum says which and
+ * Best index: one column is searched, the one with the fewest expected rows; idxNum says which and
  * by which comparisons (the bits below), in the order of the arguments: equal, or lower then upper
- * bound. SQLite checks every constraint again (omit stays 0): what we give may be too much, never
- * too little, so a value we cannot compare simply means "all rows" in the same order.
+ * bound. SQLite checks every constraint again (omit stays 0): we may return too many rows, never
+ * too few, so a value that we cannot compare simply means "all rows" in the same order.
  *
- * Beside that, rows that come in runs are asked for run by run (table_runs.c): idxStr is its plan, whose
- * arguments come behind the others.
+ * In addition, rows stored in runs are selected run by run (table_runs.c): idxStr is the plan,
+ * whose arguments follow the others.
  *
- * A dense column (id) needs no index: the value is the row. A rising one is searched by halving. A
- * column that is only scanned is left to SQLite.
+ * A dense column (id) needs no index: the value is the row. A rising one is searched by bisection.
+ * A column that is only scanned is left to SQLite.
  */
 #include <math.h>
 #include <stdio.h>
@@ -37,18 +37,18 @@ struct table_cursor {
     sqlite3_vtab_cursor base;
     const struct hw_index *index; /* borrowed; NULL: rows in their own order */
     size_t at, end;
-    struct hw_run_scan runs; /* those after at and end; none: these are all */
+    struct hw_run_scan runs; /* the runs after [at, end); none: these are all rows */
     int column;              /* of the index */
-    size_t low, high;        /* positions of an index that are still to come, the last ones first */
+    size_t low, high;        /* descending scan: index positions still to visit, last ones first */
 };
 
-/* Modules of Perfetto's library name the tables below its views: here they are the same ones. */
-static const char second_prefix[] = "__intrinsic_", android[] = "android_";
+/* Modules of Perfetto's library use the tables under its views; here they are the same tables. */
+static const char alias_prefix[] = "__intrinsic_", android[] = "android_";
 
-static void put_second_name(const char *name, char out[static 80])
+static void put_alias(const char *name, char out[static 80])
 {
     bool short_android = strncmp(name, android, sizeof android - 1) == 0;
-    (void)snprintf(out, 80, "%s%s", second_prefix, name + (short_android ? sizeof android - 1 : 0));
+    (void)snprintf(out, 80, "%s%s", alias_prefix, name + (short_android ? sizeof android - 1 : 0));
 }
 
 static size_t table_number(const char *name)
@@ -56,7 +56,7 @@ static size_t table_number(const char *name)
     char second[80];
     size_t i = 0;
     for (; i < hw_n_tables && strcmp(hw_tables[i].name, name) != 0; i++) {
-        put_second_name(hw_tables[i].name, second);
+        put_alias(hw_tables[i].name, second);
         if (strcmp(second, name) == 0)
             break;
     }
@@ -146,11 +146,11 @@ static double expected(const struct table_vtab *v, int column, size_t n)
     if (column < 0 || v->table->columns[column].order == HW_ORDER_DENSE)
         return 1;
     if (v->table->columns[column].order == HW_ORDER_RISING)
-        return 1 + (double)n / 1024; /* costs nothing to try, so it is tried first */
+        return 1 + (double)n / 1024; /* needs no index, so it is preferred */
     const struct hw_index *ix = &v->indexes[column];
     if (ix->is_made && ix->n_distinct)
         return (double)n / (double)ix->n_distinct;
-    return 1 + (double)n / 64; /* not known before it is made */
+    return 1 + (double)n / 64; /* unknown before it is built */
 }
 
 static struct plan plan_column(const struct table_vtab *v, sqlite3_index_info *info, int column,
@@ -212,7 +212,7 @@ static bool is_run_equality(const struct table_vtab *v, sqlite3_index_info *info
            v->table->columns[c->iColumn].order == HW_ORDER_RUN;
 }
 
-/* Rows come in their own order: those of some runs, or runs in another order, are as quickly found. */
+/* For a scan in row order: selecting runs, or reordering them, costs nothing extra. */
 static int plan_runs(const struct table_vtab *v, sqlite3_index_info *info, int n_args, double *rows)
 {
     struct hw_strbuf text = {0};
@@ -266,12 +266,12 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
         if (n_args == 0)
             use(info, best.set, &bits, &n_args);
     }
-    /* Nothing is searched, but an order is wanted: an index is that order, and digits, or ranks of
-     * texts, are sorted in a fraction of the time that SQLite's sorter takes. */
+    /* No search, but an ORDER BY: an index has that order, and our radix sort takes a fraction of
+     * the time of SQLite's sorter. */
     if (best.column == -2 && info->nOrderBy == 1 && is_sortable(v, info->aOrderBy[0].iColumn) &&
         !has_run_equality(v, info))
         best.column = info->aOrderBy[0].iColumn;
-    /* Rows come in the order of the column searched, or of the ids. */
+    /* Rows are returned in the order of the searched column, or of the ids. */
     bool dense = best.column < 0 || in_row_order(v, best.column);
     if (info->nOrderBy == 1) {
         int by = info->aOrderBy[0].iColumn;
@@ -315,7 +315,7 @@ static int table_close(sqlite3_vtab_cursor *base)
     return SQLITE_OK;
 }
 
-/* The first row >= value (> value when above) where the value is the row. */
+/* The first row >= value (above: > value) if the value is the row number. */
 static bool dense_bound(size_t n, sqlite3_value *value, bool above, size_t *out)
 {
     int type = sqlite3_value_type(value);
@@ -355,8 +355,8 @@ static int compare_cell(const struct search *s, size_t row, sqlite3_value *value
 }
 
 /*
- * The first row whose cell is >= value (or > value). Groups of rows are often named by the first
- * row's number, so that is looked at before halving begins; an upper bound is mostly near.
+ * The first row whose cell is >= value (above: > value). Groups of rows are often numbered by their
+ * first row, so that row is tried before the bisection; an upper bound is usually near.
  */
 static bool rising_bound(const struct search *s, size_t from, sqlite3_value *value, bool above,
                          size_t *out)
@@ -391,7 +391,7 @@ static bool rising_bound(const struct search *s, size_t from, sqlite3_value *val
     return true;
 }
 
-/* from: a row that is not behind the bound. */
+/* from: a row that is not past the bound. */
 static bool bound(const struct search *s, size_t from, sqlite3_value *value, bool above,
                   size_t *out)
 {
@@ -430,16 +430,16 @@ static void narrow(struct table_cursor *c, const struct search *s, int bits, sql
         if (bound(s, 0, argv[arg], (bits & OP_LE) != 0, &at)) {
             c->end = at;
             if (c->at < n_null)
-                c->at = n_null; /* a NULL is smaller than nothing */
+                c->at = n_null; /* NULL < value is never true */
         }
     }
 }
 
 /*
- * Falling values, but rows of one value in their own order, as SQLite's sorter keeps it. A GROUP BY
- * is asked for so, too, if the ORDER BY that goes with it has as many parts, whatever these are.
+ * Descending values, with rows of equal values in row order, as SQLite's sorter keeps them. SQLite
+ * also requests this for a GROUP BY if its ORDER BY has as many columns, whatever these are.
  */
-static void back_one_group(struct table_cursor *c, const struct table_vtab *v)
+static void step_back_group(struct table_cursor *c, const struct table_vtab *v)
 {
     c->end = c->high;
     c->at = c->high =
@@ -479,7 +479,7 @@ static int table_filter(sqlite3_vtab_cursor *base, int number, const char *plan,
     if (number & FALLING) {
         c->low = c->at;
         c->high = c->end;
-        back_one_group(c, v);
+        step_back_group(c, v);
     }
     if (plan) {
         int n_before = argc - hw_runs_n_args(plan);
@@ -499,7 +499,7 @@ static int table_next(sqlite3_vtab_cursor *base)
     struct table_cursor *c = (struct table_cursor *)base;
     const struct table_vtab *v = (const struct table_vtab *)base->pVtab;
     if (++c->at >= c->end && c->high > c->low)
-        back_one_group(c, v);
+        step_back_group(c, v);
     else if (c->at >= c->end && c->runs.runs.n)
         (void)hw_runs_next(&v->sql->derived, v->table, &c->runs, &c->at, &c->end); /* or the end */
     v->sql->rows_visited += c->at < c->end;
@@ -547,7 +547,7 @@ static int table_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
     return SQLITE_OK;
 }
 
-/* xCreate stays NULL: the tables are there without CREATE VIRTUAL TABLE, and only so. */
+/* xCreate stays NULL: the tables are eponymous, and CREATE VIRTUAL TABLE cannot use the module. */
 static const sqlite3_module table_module = {
     .iVersion = 2,
     .xConnect = table_connect,
@@ -562,11 +562,11 @@ static const sqlite3_module table_module = {
     .xRowid = table_rowid,
 };
 
-/* By both names; internal tables have one. */
+/* Registers both names; internal tables have one. */
 static int add_table(struct hw_sql *s, const char *name)
 {
     char second[80];
-    put_second_name(name, second);
+    put_alias(name, second);
     if (sqlite3_create_module_v2(s->db, name, &table_module, s, NULL) != SQLITE_OK)
         return HW_ENOMEM;
     if (name[0] == '_')

@@ -21,9 +21,9 @@ struct tree_vtab {
 struct tree_cursor {
     sqlite3_vtab_cursor base;
     struct hw_row_cell *sums; /* owned: N_SUMS for each callsite of the list */
-    uint32_t *sums_of;        /* owned: by callsite, + 1; 0: not wanted, HW_ID_NONE: has none */
+    uint32_t *sums_of;        /* owned: by callsite, + 1; 0: not in the tree, HW_ID_NONE: no sums */
     uint32_t at;
-    struct hw_callstack_row row; /* that stands at `at` */
+    struct hw_callstack_row row; /* the row at `at` */
 };
 
 /* ---- the table ---- */
@@ -85,7 +85,7 @@ static int tree_open(sqlite3_vtab *v, sqlite3_vtab_cursor **out)
     return SQLITE_OK;
 }
 
-static void forget(struct tree_cursor *c)
+static void clear(struct tree_cursor *c)
 {
     free(c->sums);
     free(c->sums_of);
@@ -96,7 +96,7 @@ static void forget(struct tree_cursor *c)
 
 static int tree_close(sqlite3_vtab_cursor *base)
 {
-    forget((struct tree_cursor *)base);
+    clear((struct tree_cursor *)base);
     sqlite3_free(base);
     return SQLITE_OK;
 }
@@ -106,8 +106,8 @@ static const struct hw_callstack_rows *rows_of(const struct tree_cursor *c)
     return &((const struct tree_vtab *)c->base.pVtab)->sql->derived.callstacks;
 }
 
-/* To the next row that is wanted, from `at` on. */
-static void settle(struct tree_cursor *c)
+/* Moves to the next row that is in the tree, from `at` on. */
+static void skip_to_row(struct tree_cursor *c)
 {
     const struct hw_callstack_rows *rows = rows_of(c);
     if (!c->sums_of)
@@ -119,8 +119,8 @@ static void settle(struct tree_cursor *c)
             hw_callstack_row(rows, ((const struct tree_vtab *)c->base.pVtab)->sql->profile, c->at);
 }
 
-/* The list's callsites and all above them. */
-static int take_sums(struct tree_cursor *c, const struct hw_callsites *cs,
+/* Reads the list; its callsites and their callers form the tree. */
+static int read_sums(struct tree_cursor *c, const struct hw_callsites *cs,
                      const struct hw_row_list *l)
 {
     size_t n = hw_callsites_count(cs), n_rows = l->width == WIDTH ? hw_row_list_rows(l) : 0;
@@ -148,15 +148,15 @@ static int tree_filter(sqlite3_vtab_cursor *base, int number, const char *text, 
     struct hw_sql *sql = ((struct tree_vtab *)base->pVtab)->sql;
     (void)number;
     (void)text;
-    forget(c);
+    clear(c);
     const struct hw_row_list *l = argc > 0 ? hw_row_list_of(argv[0]) : NULL;
     if (!l)
         return SQLITE_OK;
     if (hw_callstack_rows_make(&sql->derived.callstacks, sql->profile) < 0)
         return SQLITE_NOMEM;
-    int rc = take_sums(c, sql->profile->callsites, l);
+    int rc = read_sums(c, sql->profile->callsites, l);
     if (rc == SQLITE_OK)
-        settle(c);
+        skip_to_row(c);
     return rc;
 }
 
@@ -164,7 +164,7 @@ static int tree_next(sqlite3_vtab_cursor *base)
 {
     struct tree_cursor *c = (struct tree_cursor *)base;
     c->at++;
-    settle(c);
+    skip_to_row(c);
     return SQLITE_OK;
 }
 
@@ -174,7 +174,7 @@ static int tree_eof(sqlite3_vtab_cursor *base)
     return !c->sums_of || c->at >= rows_of(c)->n;
 }
 
-/* Texts live as long as the connection. */
+/* Static: texts live as long as the connection. */
 static void put_text(sqlite3_context *ctx, struct hw_bytes text)
 {
     sqlite3_result_text64(ctx, text.p ? (const char *)text.p : "", text.n, SQLITE_STATIC,

@@ -37,8 +37,8 @@ const struct hw_flame_config *hw_flame_config_of(sqlite3_value *value)
     return sqlite3_value_pointer(value, config_type);
 }
 
-/* One of words; -1 with a text. */
-static int word_of(const char *text, const char *const *words, size_t n, struct hw_error *err)
+/* The index of text in words; -1 with an error text. */
+static int find_word(const char *text, const char *const *words, size_t n, struct hw_error *err)
 {
     for (size_t i = 0; i < n; i++)
         if (strcmp(words[i], text) == 0)
@@ -61,17 +61,17 @@ static int pattern_of(const char *const *values, struct hw_pattern **out, struct
     return rc;
 }
 
-static int take_view(struct hw_flame_config *c, const char *const *values, struct hw_error *err)
+static int parse_view(struct hw_flame_config *c, const char *const *values, struct hw_error *err)
 {
     static const char *const words[] = {"TOP_DOWN", "FROM_FRAME", "BOTTOM_UP", "PIVOT"};
-    int view = word_of(values[0], words, HW_ARRAY_LEN(words), err);
+    int view = find_word(values[0], words, HW_ARRAY_LEN(words), err);
     if (view >= 0)
         c->view = (enum hw_forest_view)view;
     return view < 0 ? view : HW_OK;
 }
 
-static int take_view_pattern(struct hw_flame_config *c, const char *const *values,
-                             struct hw_error *err)
+static int parse_view_pattern(struct hw_flame_config *c, const char *const *values,
+                              struct hw_error *err)
 {
     if (c->has_view_pattern)
         return hw_fail(err, HW_EINVAL, 0, "%s: a second view_pattern", function);
@@ -79,11 +79,11 @@ static int take_view_pattern(struct hw_flame_config *c, const char *const *value
     return pattern_of(values, &c->view_pattern, err);
 }
 
-static int take_filter(struct hw_flame_config *c, const char *const *values, struct hw_error *err)
+static int parse_filter(struct hw_flame_config *c, const char *const *values, struct hw_error *err)
 {
     static const char *const words[] = {"SHOW_STACK", "HIDE_STACK", "HIDE_FRAME"};
     struct hw_flame_filter f = {0};
-    int kind = word_of(values[0], words, HW_ARRAY_LEN(words), err);
+    int kind = find_word(values[0], words, HW_ARRAY_LEN(words), err);
     if (kind < 0)
         return kind;
     f.kind = (enum hw_flame_filter_kind)kind;
@@ -101,7 +101,8 @@ static int take_filter(struct hw_flame_config *c, const char *const *values, str
     return rc;
 }
 
-static int take_grouping(struct hw_flame_config *c, const char *const *values, struct hw_error *err)
+static int parse_grouping(struct hw_flame_config *c, const char *const *values,
+                          struct hw_error *err)
 {
     (void)err;
     char *copy = strdup(values[0]);
@@ -111,7 +112,7 @@ static int take_grouping(struct hw_flame_config *c, const char *const *values, s
     return HW_ENOMEM;
 }
 
-static int take_value(struct hw_flame_config *c, const char *const *values, struct hw_error *err)
+static int parse_value(struct hw_flame_config *c, const char *const *values, struct hw_error *err)
 {
     (void)err;
     char *copy = strdup(values[0]);
@@ -121,11 +122,11 @@ static int take_value(struct hw_flame_config *c, const char *const *values, stru
     return HW_ENOMEM;
 }
 
-static int take_aggregate(struct hw_flame_config *c, const char *const *values,
-                          struct hw_error *err)
+static int parse_aggregate(struct hw_flame_config *c, const char *const *values,
+                           struct hw_error *err)
 {
     static const char *const words[] = {"SUM", "ONE_OR_SUMMARY", "CONCAT_WITH_COMMA"};
-    int kind = word_of(values[0], words, HW_ARRAY_LEN(words), err);
+    int kind = find_word(values[0], words, HW_ARRAY_LEN(words), err);
     if (kind < 0)
         return kind;
     if (strcmp(values[1], values[2]) != 0)
@@ -143,15 +144,15 @@ enum { MAX_VALUES = 3 };
 static const struct {
     const char *name;
     int n_values;
-    int (*take)(struct hw_flame_config *c, const char *const *values, struct hw_error *err);
+    int (*parse)(struct hw_flame_config *c, const char *const *values, struct hw_error *err);
 } keys[] = {
-    {"view", 1, take_view},     {"view_pattern", 2, take_view_pattern},
-    {"filter", 3, take_filter}, {"grouping", 1, take_grouping},
-    {"value", 1, take_value},   {"aggregate", 3, take_aggregate},
+    {"view", 1, parse_view},     {"view_pattern", 2, parse_view_pattern},
+    {"filter", 3, parse_filter}, {"grouping", 1, parse_grouping},
+    {"value", 1, parse_value},   {"aggregate", 3, parse_aggregate},
 };
 
-static int take_key(struct hw_flame_config *c, int argc, sqlite3_value **argv, int *at,
-                    struct hw_error *err)
+static int parse_key(struct hw_flame_config *c, int argc, sqlite3_value **argv, int *at,
+                     struct hw_error *err)
 {
     const char *values[MAX_VALUES], *key = (const char *)sqlite3_value_text(argv[*at]);
     size_t k = 0;
@@ -168,7 +169,7 @@ static int take_key(struct hw_flame_config *c, int argc, sqlite3_value **argv, i
             return hw_fail(err, HW_EINVAL, 0, "%s: a value of '%s' is NULL", function, key);
     }
     *at += 1 + keys[k].n_values;
-    return keys[k].take(c, values, err);
+    return keys[k].parse(c, values, err);
 }
 
 static int check(const struct hw_flame_config *c, struct hw_error *err)
@@ -188,7 +189,7 @@ static void make_config(sqlite3_context *ctx, int argc, sqlite3_value **argv)
     struct hw_flame_config *c = calloc(1, sizeof *c);
     int rc = c ? HW_OK : HW_ENOMEM;
     for (int at = 0; rc == HW_OK && at < argc;)
-        rc = take_key(c, argc, argv, &at, &err);
+        rc = parse_key(c, argc, argv, &at, &err);
     if (rc == HW_OK)
         rc = check(c, &err);
     if (rc == HW_OK) {

@@ -8,9 +8,9 @@
  *            'grouping', column                                                    (repeatable)
  *            'value', column                           (repeatable, at least one; the first counts)
  *            'aggregate', SUM | ONE_OR_SUMMARY | CONCAT_WITH_COMMA, column, column (repeatable)
- *          flags: '' or 'i' (in either case). A regex is one of views/filter.h; an empty one is
- *          found in every text. SQL passes the whole as a pointer that it cannot look into.
- * Owns:    SQLite the configuration, for the statement.
+ *          flags: '' or 'i' (ignore case). A regex is one of views/filter.h; an empty one matches
+ *          every text. SQL handles the result as an opaque pointer.
+ * Owns:    SQLite owns the configuration, for the statement.
  * Errors:  a wrong key, number of values, word or expression ends the statement with a text.
  */
 #ifndef HW_SQL_FLAME_FLAME_CONFIG_H
@@ -28,7 +28,7 @@ enum hw_flame_filter_kind { HW_FLAME_SHOW_STACK, HW_FLAME_HIDE_STACK, HW_FLAME_H
 
 struct hw_flame_filter {
     enum hw_flame_filter_kind kind;
-    struct hw_pattern *pattern; /* owned; NULL = found in every text */
+    struct hw_pattern *pattern; /* owned; NULL = matches every text */
 };
 
 enum hw_flame_aggregate_kind { HW_FLAME_SUM, HW_FLAME_ONE_OR_SUMMARY, HW_FLAME_CONCAT };
@@ -40,7 +40,7 @@ struct hw_flame_aggregate {
 
 struct hw_flame_config {
     enum hw_forest_view view;
-    struct hw_pattern *view_pattern; /* owned; NULL = found in every text */
+    struct hw_pattern *view_pattern; /* owned; NULL = matches every text */
     bool has_view_pattern;
     HW_VEC(struct hw_flame_filter) filters;
     HW_VEC(char *) groupings; /* owned */
@@ -49,7 +49,7 @@ struct hw_flame_config {
 };
 
 int hw_sql_add_flame_config(sqlite3 *db);
-/* Borrowed; NULL: it is none. */
+/* Borrowed; NULL: value is not a configuration. */
 const struct hw_flame_config *hw_flame_config_of(sqlite3_value *value);
 
 #endif

@@ -13,10 +13,10 @@
 
 enum {
     NUMBER_TEXT = 64,
-    BYTES_PER_NODE = 256, /* of frame_forest.c while it works, with two values */
+    BYTES_PER_NODE = 256, /* frame_forest.c's peak, with two values */
     MAX_NODES = 1 << 26,
-    MAX_TEXT = 64 << 20, /* as one of SQLite's values */
-    IDENTS_PER_LOOK = 1 << 12
+    MAX_TEXT = 64 << 20, /* as SQLite's limit of a value */
+    IDENTS_PER_CHECK = 1 << 12
 };
 
 /* ---- columns ---- */
@@ -30,7 +30,7 @@ static int column_of(const struct hw_flame_source *s, const char *name, size_t *
                : hw_fail(err, HW_EINVAL, 0, "flamegraph: there is no column '%.80s'", name);
 }
 
-static int take_values(struct hw_flame_query *q, const struct hw_flame_config *c,
+static int find_values(struct hw_flame_query *q, const struct hw_flame_config *c,
                        struct hw_error *err)
 {
     const struct hw_flame_source *s = q->source;
@@ -53,7 +53,7 @@ static int take_values(struct hw_flame_query *q, const struct hw_flame_config *c
     return HW_OK;
 }
 
-static int take_properties(struct hw_flame_query *q, const struct hw_flame_config *c,
+static int find_properties(struct hw_flame_query *q, const struct hw_flame_config *c,
                            uint64_t *groupings, struct hw_error *err)
 {
     size_t column;
@@ -76,7 +76,7 @@ static int take_properties(struct hw_flame_query *q, const struct hw_flame_confi
     return rc;
 }
 
-/* A column as the forest wants it; NULL is 0. */
+/* A column as an array for the forest; NULL becomes 0. */
 static hw_forest_number *numbers_of(const struct hw_flame_source *s, size_t column, bool is_real)
 {
     hw_forest_number *v = malloc((s->n + 1) * sizeof *v);
@@ -135,7 +135,7 @@ static int make_marks(struct hw_sql *sql, const struct hw_flame_query *q,
     if (!marks)
         return HW_ENOMEM;
     for (size_t i = 0; i < s->n_idents; i++) {
-        if (i % IDENTS_PER_LOOK == IDENTS_PER_LOOK - 1 && hw_sql_must_stop(sql))
+        if (i % IDENTS_PER_CHECK == IDENTS_PER_CHECK - 1 && hw_sql_must_stop(sql))
             return HW_ETIMEOUT;
         marks[i] = mark_of(q, c, s->row_of_ident[i]);
     }
@@ -196,14 +196,14 @@ int hw_flame_query_make(struct hw_sql *sql, struct hw_flame_source *source,
     *out = (struct hw_flame_query){.source = source};
     for (size_t i = 0; i < HW_FLAME_MAX_COLUMNS; i++)
         out->value_of[i] = -1;
-    int rc = take_values(out, config, err);
+    int rc = find_values(out, config, err);
     if (rc == HW_OK)
-        rc = take_properties(out, config, &groupings, err);
+        rc = find_properties(out, config, &groupings, err);
     if (rc == HW_OK)
         rc = hw_flame_source_number(source, groupings);
     if (rc == HW_OK)
         rc = build(sql, out, config);
-    /* Another query may number the source anew while this one's rows are read. */
+    /* A copy: another query may renumber the source while this one's rows are read. */
     size_t bytes = (source->n_idents + 1) * sizeof *out->ident_rows;
     out->ident_rows = rc == HW_OK ? malloc(bytes) : NULL;
     if (rc == HW_OK && !out->ident_rows)
@@ -226,13 +226,13 @@ void hw_flame_query_done(struct hw_flame_query *q)
 
 /* ---- cells ---- */
 
-static void give_text(sqlite3_context *ctx, const char *text, size_t n)
+static void set_text(sqlite3_context *ctx, const char *text, size_t n)
 {
     sqlite3_result_text64(ctx, text, n, SQLITE_TRANSIENT, SQLITE_UTF8);
 }
 
-static void give_cell(const struct hw_flame_query *q, const struct hw_row_cell *c,
-                      sqlite3_context *ctx)
+static void set_cell(const struct hw_flame_query *q, const struct hw_row_cell *c,
+                     sqlite3_context *ctx)
 {
     struct hw_bytes text;
     switch (c->type) {
@@ -244,7 +244,7 @@ static void give_cell(const struct hw_flame_query *q, const struct hw_row_cell *
         break;
     case HW_SQL_TEXT:
         text = hw_strings_get(q->source->strings, (hw_str_id){(uint32_t)c->i});
-        give_text(ctx, (const char *)text.p, text.n);
+        set_text(ctx, (const char *)text.p, text.n);
         break;
     case HW_SQL_NULL:
     case HW_SQL_BLOB:
@@ -260,7 +260,7 @@ static const struct hw_row_cell *own_cell(const struct hw_flame_query *q, size_t
 
 void hw_flame_query_name(const struct hw_flame_query *q, size_t node, sqlite3_context *ctx)
 {
-    give_cell(q, own_cell(q, node, HW_FLAME_NAME), ctx);
+    set_cell(q, own_cell(q, node, HW_FLAME_NAME), ctx);
 }
 
 void hw_flame_query_value(const struct hw_flame_query *q, const hw_forest_number *values,
@@ -273,8 +273,8 @@ void hw_flame_query_value(const struct hw_flame_query *q, const hw_forest_number
         sqlite3_result_int64(ctx, n.i);
 }
 
-static void give_sum(const struct hw_flame_query *q, size_t node, size_t column,
-                     sqlite3_context *ctx)
+static void set_sum(const struct hw_flame_query *q, size_t node, size_t column,
+                    sqlite3_context *ctx)
 {
     struct hw_forest_cursor at = {0};
     int64_t sum = 0;
@@ -296,10 +296,10 @@ static void give_sum(const struct hw_flame_query *q, size_t node, size_t column,
 
 static bool same_cell(const struct hw_row_cell *a, const struct hw_row_cell *b)
 {
-    return a->type == b->type && a->i == b->i; /* reals by their bits */
+    return a->type == b->type && a->i == b->i; /* reals are compared by their bits */
 }
 
-/* How many different values there are besides NULL; *first: the first one. */
+/* The number of distinct values other than NULL; *first: the first one. */
 static int count_values(const struct hw_flame_query *q, size_t node, size_t column,
                         const struct hw_row_cell **first, size_t *n)
 {
@@ -324,8 +324,8 @@ static int count_values(const struct hw_flame_query *q, size_t node, size_t colu
     return rc;
 }
 
-static void give_summary(const struct hw_flame_query *q, size_t node, size_t column,
-                         sqlite3_context *ctx)
+static void set_summary(const struct hw_flame_query *q, size_t node, size_t column,
+                        sqlite3_context *ctx)
 {
     const struct hw_row_cell *first;
     char number[NUMBER_TEXT];
@@ -333,7 +333,7 @@ static void give_summary(const struct hw_flame_query *q, size_t node, size_t col
     if (count_values(q, node, column, &first, &n) < 0) {
         sqlite3_result_error_nomem(ctx);
     } else if (n == 1) {
-        give_cell(q, first, ctx);
+        set_cell(q, first, ctx);
     } else if (n > 1) {
         char *text =
             sqlite3_mprintf("%s and %llu others", hw_flame_cell_text(q->source, first, number),
@@ -345,8 +345,8 @@ static void give_summary(const struct hw_flame_query *q, size_t node, size_t col
     }
 }
 
-static void give_list(const struct hw_flame_query *q, size_t node, size_t column,
-                      sqlite3_context *ctx)
+static void set_list(const struct hw_flame_query *q, size_t node, size_t column,
+                     sqlite3_context *ctx)
 {
     struct hw_forest_cursor at = {0};
     struct hw_strbuf list = {0};
@@ -366,7 +366,7 @@ static void give_list(const struct hw_flame_query *q, size_t node, size_t column
     else if (list.n > MAX_TEXT)
         sqlite3_result_error_toobig(ctx);
     else if (any)
-        give_text(ctx, list.p ? list.p : "", list.n);
+        set_text(ctx, list.p ? list.p : "", list.n);
     hw_strbuf_done(&list);
 }
 
@@ -377,20 +377,20 @@ void hw_flame_query_property(const struct hw_flame_query *q, size_t node, size_t
     case HW_FLAME_UNUSED:
         return;
     case HW_FLAME_GROUPING:
-        give_cell(q, own_cell(q, node, column), ctx);
+        set_cell(q, own_cell(q, node, column), ctx);
         return;
     case HW_FLAME_AGGREGATE:
         break;
     }
     switch (q->aggregate[column]) {
     case HW_FLAME_SUM:
-        give_sum(q, node, column, ctx);
+        set_sum(q, node, column, ctx);
         break;
     case HW_FLAME_ONE_OR_SUMMARY:
-        give_summary(q, node, column, ctx);
+        set_summary(q, node, column, ctx);
         break;
     case HW_FLAME_CONCAT:
-        give_list(q, node, column, ctx);
+        set_list(q, node, column, ctx);
         break;
     }
 }

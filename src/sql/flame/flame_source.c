@@ -109,7 +109,7 @@ static int read_text(struct hw_flame_source *s, sqlite3_stmt *stmt, int from,
     hw_str_id id;
     if (sqlite3_column_type(stmt, from) != SQLITE_TEXT && !sqlite3_column_text(stmt, from))
         return HW_ENOMEM;
-    /* of a text its bytes: as a text it would be copied to get a 0 behind it */
+    /* Read as a blob: as text, SQLite would copy it to append a NUL. */
     const void *text = sqlite3_column_blob(stmt, from);
     size_t n = (size_t)sqlite3_column_bytes(stmt, from);
     if (!text && n)
@@ -149,14 +149,14 @@ static int read_cell(struct hw_flame_source *s, sqlite3_stmt *stmt, size_t colum
 }
 
 struct reading {
-    bool scattered; /* false: the ids so far rise by one from first_id, row by row */
+    bool scattered; /* false: the ids so far are consecutive from first_id */
     int64_t first_id;
-    struct hw_map64 rows; /* by id: its row, once they are scattered */
+    struct hw_map64 rows; /* id -> row, used once the ids are scattered */
     HW_VEC(int64_t) parents;
     HW_VEC(bool) has_parent;
 };
 
-/* The map has no slot for one number: so that -1 is not that one. */
+/* The map reserves one key; this keeps -1 usable. */
 static uint64_t key_of(int64_t id)
 {
     return (uint64_t)id << 1 ^ (uint64_t)(id >> 63);
@@ -172,7 +172,7 @@ static int put_id(struct reading *r, int64_t id, size_t row)
     return rc;
 }
 
-/* Ids are mostly numbers of rows: no map is needed until one is not. */
+/* Ids are usually consecutive; the map is built only when one is not. */
 static int read_id(struct reading *r, sqlite3_stmt *stmt, size_t row)
 {
     bool is_null = sqlite3_column_type(stmt, ID) == SQLITE_NULL;
@@ -283,9 +283,9 @@ int hw_flame_source_read(struct hw_sql *sql, const char *from, struct hw_flame_s
     return rc;
 }
 
-/* ---- numbers of frames ---- */
+/* ---- numbering frames ---- */
 
-/* Cells that are equal have one number; NULL is equal to NULL here. */
+/* Equal cells share a number; here NULL equals NULL. */
 struct numbers {
     struct hw_map64 by_type[HW_SQL_TEXT + 1];
     uint64_t n;
@@ -311,7 +311,7 @@ static void numbers_done(struct numbers *t)
         hw_map64_done(&t->by_type[i]);
 }
 
-/* ident and one column more -> ident */
+/* Splits the idents by the values of one more column. */
 static int refine(struct hw_flame_source *s, uint32_t *ident, size_t column)
 {
     struct numbers numbers = {0};

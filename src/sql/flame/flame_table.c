@@ -1,15 +1,15 @@
 /*
- * CREATE VIRTUAL TABLE t USING __intrinsic_flamegraph((SELECT ...)): the select is run once, now.
- * SELECT ... FROM t(__intrinsic_flamegraph_config(...)) gives the flamegraph:
+ * CREATE VIRTUAL TABLE t USING __intrinsic_flamegraph((SELECT ...)) runs the select at once.
+ * SELECT ... FROM t(__intrinsic_flamegraph_config(...)) returns the flamegraph:
  *
  *   in_config (hidden) | _tree_id | _tree_parent_id | depth | name | self_value | cumulative_value
  *   | parent_cumulative_value | x_start | x_end | properties... | self_P, cumulative_P ...
  *
- * with a pair self_P, cumulative_P for each property that has no texts. A constraint
- * __intrinsic_flamegraph_find(_tree_id, 'SUPER_ROOT') gives one row about the source instead.
+ * with a pair self_P, cumulative_P for each property without texts. With the constraint
+ * __intrinsic_flamegraph_find(_tree_id, 'SUPER_ROOT') the result is one row about the source.
  *
- * SQLite connects a table anew when it reads its schema again (after a rollback): sources belong to
- * the connection, by the names of their tables, until these are dropped.
+ * SQLite reconnects a table when it reloads its schema (after a rollback): so sources belong to the
+ * connection, by table name, until the table is dropped.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +56,8 @@ struct flames {
 struct flame_vtab {
     sqlite3_vtab base;
     struct flames *all;
-    struct flame *flame;                 /* of the connection */
-    int number_of[HW_FLAME_MAX_COLUMNS]; /* by pair self_P, cumulative_P: the column */
+    struct flame *flame;                 /* owned by the connection */
+    int number_of[HW_FLAME_MAX_COLUMNS]; /* by pair self_P, cumulative_P: the property's column */
     int n_pairs;
 };
 
@@ -145,7 +145,7 @@ static void put_column(struct hw_strbuf *text, const char *prefix, const char *n
     sqlite3_free(column);
 }
 
-/* A pair is left out when a property has its name already. */
+/* A pair whose name a property already has is left out. */
 static void put_pairs(struct flame_vtab *v, struct hw_strbuf *text)
 {
     const struct hw_flame_source *s = v->flame->source;
@@ -205,7 +205,7 @@ static char *full_name(const char *const *argv)
     return sqlite3_mprintf("%s.%s", argv[1], argv[2]);
 }
 
-/* argv: module, database, table, then the arguments as they were written. */
+/* argv: module, database, table, then the arguments' source text. */
 static int flame_create(sqlite3 *db, void *aux, int argc, const char *const *argv,
                         sqlite3_vtab **out, char **message)
 {
@@ -380,7 +380,7 @@ static void x_end(const struct hw_flame_query *q, size_t node, sqlite3_context *
         sqlite3_result_int64(ctx, __builtin_add_overflow(a.i, b.i, &end) ? INT64_MAX : end);
 }
 
-/* Columns behind the fixed ones. */
+/* The columns after the fixed ones. */
 static void further_cell(const struct flame_vtab *v, const struct hw_flame_query *q, size_t node,
                          size_t column, sqlite3_context *ctx)
 {
@@ -463,7 +463,7 @@ static void find_alone(sqlite3_context *ctx, int argc, sqlite3_value **argv)
     sqlite3_result_error(ctx, "__intrinsic_flamegraph_find is about a flamegraph's _tree_id", -1);
 }
 
-/* Should SQLite ask again: the rows are those wanted. */
+/* In case SQLite checks the constraint again: all rows satisfy it. */
 static void find_holds(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
     (void)argc;
@@ -506,7 +506,7 @@ int hw_sql_add_flame_tables(struct hw_sql *s)
     if (!all)
         return HW_ENOMEM;
     all->sql = s;
-    /* It frees all, also when it fails. */
+    /* Frees `all` even on failure. */
     if (sqlite3_create_module_v2(s->db, HW_SQL_FLAME_MODULE, &flame_methods, all, flames_free) !=
             SQLITE_OK ||
         sqlite3_create_function_v2(s->db, find_name, 2, SQLITE_UTF8, NULL, find_alone, NULL, NULL,

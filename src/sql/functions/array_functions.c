@@ -1,8 +1,8 @@
 /*
- * __intrinsic_heap_graph_array(array_data_id): the elements as they lie in memory, in this machine's
- * byte order; __intrinsic_heap_graph_array_json(array_data_id): a JSON array. Booleans are true and
- * false; long integers are texts, as a page's numbers have 53 bits. NULL of an id that is none, and
- * of contents that were not kept (long arrays, or many: heap_graph.h).
+ * __intrinsic_heap_graph_array(array_data_id): the elements as in memory, in this machine's byte
+ * order; __intrinsic_heap_graph_array_json(array_data_id): a JSON array. Booleans are true and
+ * false; longs are strings, as JavaScript's numbers have 53 bits. NULL for unknown ids and for
+ * contents that were not kept (long arrays, or many: heap_graph.h).
  */
 #include <math.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static void put_real(struct hw_strbuf *out, double d, int digits)
     if (isfinite(d))
         hw_strbuf_addf(out, "%.*g", digits, d);
     else
-        hw_strbuf_adds(out, "null"); /* JSON has no other number for it */
+        hw_strbuf_adds(out, "null"); /* JSON has no NaN or infinity */
 }
 
 #define AS(type)                                                                                   \

@@ -1,8 +1,8 @@
 /*
- * printf and format in bounded time. SQLite's own works through every count of a format, whatever
- * its limit of a text: '%.*c' of 2,000,000,000 takes 12 s, and no deadline is looked at within a
- * call. Here the counts of a format are added up first; SQLite's function, in a connection that has
- * nothing else, does the rest.
+ * printf and format in bounded time. SQLite's own processes every width of a format, whatever its
+ * limit of a text: '%.*c' of 2,000,000,000 takes 12 s, and deadlines are not checked within a call.
+ * So the widths are added up and checked first; then SQLite's function runs, in an otherwise empty
+ * connection.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +13,10 @@
 
 #include "base/banned.h"
 
-/* One for each of the two names; made by its first call. */
+/* One for each of the two names; initialized by its first call. */
 struct formatter {
     sqlite3 *db;
-    sqlite3_stmt *stmt; /* of n_args */
+    sqlite3_stmt *stmt; /* with n_args parameters */
     int n_args;
 };
 
@@ -24,11 +24,11 @@ static void formatter_free(void *p)
 {
     struct formatter *f = p;
     sqlite3_finalize(f->stmt);
-    (void)sqlite3_close(f->db); /* no statement is left */
+    (void)sqlite3_close(f->db); /* cannot fail: its statement is finalized */
     free(f);
 }
 
-/* ---- what a format asks for ---- */
+/* ---- the widths in a format ---- */
 
 struct counts {
     const char *at;
@@ -50,7 +50,7 @@ static int64_t count_read(struct counts *c)
     return n;
 }
 
-/* Widths and precisions together. A text's precision cuts it, so it costs nothing. */
+/* The sum of widths and precisions. A text's precision truncates, so it costs nothing. */
 static int64_t counts_of(const char *format, int argc, sqlite3_value **argv)
 {
     struct counts c = {format, argc, 1, argv};
@@ -137,7 +137,7 @@ int hw_sql_add_printf(struct hw_sql *s)
         struct formatter *f = calloc(1, sizeof *f);
         if (!f)
             return HW_ENOMEM;
-        /* On failure, too, f is freed by it. */
+        /* Frees f even on failure. */
         if (sqlite3_create_function_v2(s->db, names[i], -1,
                                        SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, f,
                                        call, NULL, NULL, formatter_free) != SQLITE_OK)

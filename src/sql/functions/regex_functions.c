@@ -1,11 +1,12 @@
 /*
  * regexp(pattern, text), which the operator REGEXP calls; regexp_extract(text, pattern): the first
  * group, or the whole match of an expression without groups, NULL without a match;
- * regexp_replace_simple(text, pattern, by): every match.
+ * regexp_replace_simple(text, pattern, by): replaces every match.
  *
- * Expressions are those of views/filter.h (POSIX extended, without what makes glibc slow). regexp
- * looks at a text's first 8 KiB. Where a match stands costs more: glibc begins again at each letter,
- * so the other two look at the first LOOK_BYTES alone and leave the rest as it is.
+ * Expressions are those of views/filter.h (POSIX extended, without the constructs that make glibc
+ * slow). regexp searches a text's first 8 KiB. Finding the position of a match costs more, as glibc
+ * restarts at each letter: the other two search only the first MAX_SEARCHED and leave the rest as
+ * it is.
  */
 #include <regex.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 #include "base/banned.h"
 
 enum {
-    LOOK_BYTES = 1024,
+    MAX_SEARCHED = 1024,
     MAX_WALKED = 16384,
     PURE = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS
 };
@@ -37,7 +38,7 @@ static void fail(sqlite3_context *ctx, int rc, const struct hw_error *err)
         sqlite3_result_error(ctx, err->text, -1);
 }
 
-/* Compiled once for a statement's constant. Owned by SQLite from then on. */
+/* Compiled once per statement for a constant pattern. SQLite owns it. */
 static struct hw_pattern *pattern_of(sqlite3_context *ctx, sqlite3_value *value)
 {
     struct hw_pattern *p = sqlite3_get_auxdata(ctx, 0);
@@ -54,7 +55,7 @@ static struct hw_pattern *pattern_of(sqlite3_context *ctx, sqlite3_value *value)
     }
     sqlite3_set_auxdata(ctx, 0, p, free_pattern);
     p = sqlite3_get_auxdata(ctx, 0);
-    if (!p) /* no memory: SQLite has freed it */
+    if (!p) /* out of memory: SQLite has freed it */
         sqlite3_result_error_nomem(ctx);
     return p;
 }
@@ -67,17 +68,17 @@ static void regexp(sqlite3_context *ctx, int argc, sqlite3_value **argv)
     if (!pattern || !text)
         return;
     const struct hw_pattern *p = pattern[0] ? pattern_of(ctx, argv[0]) : NULL;
-    if (p || !pattern[0]) /* the empty expression is everywhere */
+    if (p || !pattern[0]) /* the empty expression matches everything */
         sqlite3_result_int(ctx, !p || hw_pattern_matches(p, text));
 }
 
-/* ---- places ---- */
+/* ---- positions of matches ---- */
 
 struct expression {
     char *text; /* owned */
     regex_t regex;
     bool compiled;
-    size_t walked; /* letters: glibc keeps a state for each */
+    size_t walked; /* letters searched: glibc caches a state for each */
 };
 
 static void free_expression(void *p)
@@ -97,7 +98,7 @@ static int compile(struct expression *e, struct hw_error *err)
     e->walked = 0;
     if (rc == 0)
         return HW_OK;
-    (void)regerror(rc, &e->regex, message, sizeof message); /* cut when it is longer */
+    (void)regerror(rc, &e->regex, message, sizeof message); /* truncated if longer */
     return hw_fail(err, HW_EINVAL, 0, "regular expression %.100s: %s", e->text, message);
 }
 
@@ -130,7 +131,7 @@ static struct expression *expression_of(sqlite3_context *ctx, sqlite3_value *val
     return e;
 }
 
-/* The first match in text[from, n). at[1] is the first group's, -1 = there is none. */
+/* The first match in text[from, n). at[1] is the first group's, -1 = none. */
 static bool find(struct expression *e, const char *text, size_t from, size_t n, regmatch_t at[2])
 {
     if (e->walked > MAX_WALKED) {
@@ -146,15 +147,15 @@ static bool find(struct expression *e, const char *text, size_t from, size_t n, 
                    REG_STARTEND | (from ? REG_NOTBOL : 0)) == 0;
 }
 
-/* False: NULL, or an error was given. */
-static bool take(sqlite3_context *ctx, int argc, sqlite3_value **argv, struct expression **e,
-                 const char **text, size_t *n)
+/* False: the result, NULL or an error, is set. */
+static bool read_args(sqlite3_context *ctx, int argc, sqlite3_value **argv, struct expression **e,
+                      const char **text, size_t *n)
 {
     for (int i = 0; i < argc; i++)
         if (sqlite3_value_type(argv[i]) == SQLITE_NULL)
             return false;
     *text = (const char *)sqlite3_value_text(argv[0]);
-    *n = *text ? strnlen(*text, LOOK_BYTES) : 0;
+    *n = *text ? strnlen(*text, MAX_SEARCHED) : 0;
     if (*text && sqlite3_value_text(argv[1]))
         *e = expression_of(ctx, argv[1]);
     else
@@ -168,7 +169,7 @@ static void regexp_extract(sqlite3_context *ctx, int argc, sqlite3_value **argv)
     const char *text;
     regmatch_t at[2];
     size_t n;
-    if (!take(ctx, argc, argv, &e, &text, &n) || !find(e, text, 0, n, at))
+    if (!read_args(ctx, argc, argv, &e, &text, &n) || !find(e, text, 0, n, at))
         return;
     const regmatch_t *m = e->regex.re_nsub ? &at[1] : &at[0];
     if (m->rm_so >= 0)
@@ -182,7 +183,7 @@ static void regexp_replace(sqlite3_context *ctx, int argc, sqlite3_value **argv)
     struct hw_strbuf out = {0};
     regmatch_t at[2];
     size_t n, from = 0, copied = 0;
-    if (!take(ctx, argc, argv, &e, &text, &n))
+    if (!read_args(ctx, argc, argv, &e, &text, &n))
         return;
     const char *by = (const char *)sqlite3_value_text(argv[2]);
     size_t all = (size_t)sqlite3_value_bytes(argv[0]);
@@ -191,7 +192,7 @@ static void regexp_replace(sqlite3_context *ctx, int argc, sqlite3_value **argv)
         hw_strbuf_add(&out, text + copied, start - copied);
         hw_strbuf_adds(&out, by);
         copied = end;
-        from = end > start ? end : end + 1; /* behind an empty match a letter is kept */
+        from = end > start ? end : end + 1; /* after an empty match one letter is copied */
     }
     hw_strbuf_add(&out, text + copied, all - copied);
     if (!by || out.failed)

@@ -1,8 +1,8 @@
 /*
- * instr, replace, trim, ltrim and rtrim with SQLite's results in bounded time. Its own compare the
- * needle at every place, so one call on two long texts takes hours, and no deadline is looked at
- * within a call: instr of 5 MB in 10 MB had not ended after ten minutes. These search in linear
- * time (memmem); trim takes at most MAX_TRIM different characters.
+ * instr, replace, trim, ltrim and rtrim with SQLite's results in bounded time. SQLite's own compare
+ * the needle at every position, so one call on two long texts takes hours, and deadlines are not
+ * checked within a call: instr of 5 MB in 10 MB had not ended after ten minutes. These search in
+ * linear time (memmem); trim accepts at most MAX_TRIM different characters.
  */
 #include <string.h>
 
@@ -22,7 +22,7 @@ static bool is_continuation(uint8_t byte)
     return (byte & 0xc0) == 0x80;
 }
 
-/* As text; NULL when there is no memory for it (SQLite then fails the statement) or for a NULL. */
+/* As text; NULL for a NULL, or out of memory (SQLite then fails the statement). */
 static struct hw_bytes text_of(sqlite3_value *v)
 {
     const unsigned char *p = sqlite3_value_text(v);
@@ -49,7 +49,7 @@ static void instr(sqlite3_context *ctx, int argc, sqlite3_value **argv)
         return;
     }
     const uint8_t *at = needle.n ? memmem(hay.p, hay.n, needle.p, needle.n) : hay.p;
-    /* A text is looked at from character to character: inside of one only at its very start. */
+    /* SQLite searches a text by characters: a match within one counts only at the start. */
     if (at && !blobs && needle.n && is_continuation(needle.p[0]) && at != hay.p)
         at = NULL;
     sqlite3_int64 place = at ? 1 : 0;
@@ -95,7 +95,7 @@ static void replace(sqlite3_context *ctx, int argc, sqlite3_value **argv)
             return;
         }
     }
-    if (v[1].n == 0 || v[1].p[0] == 0) { /* SQLite takes a text that begins with NUL as empty */
+    if (v[1].n == 0 || v[1].p[0] == 0) { /* SQLite treats a text that begins with NUL as empty */
         sqlite3_result_value(ctx, argv[0]);
         return;
     }
@@ -114,7 +114,7 @@ static void replace(sqlite3_context *ctx, int argc, sqlite3_value **argv)
     sqlite3_result_text64(ctx, (char *)out, size, sqlite3_free, SQLITE_UTF8);
 }
 
-/* Bytes of the character at p: as SQLite's, a lead byte takes all continuations behind it. */
+/* Bytes of the character at p: as in SQLite, a lead byte and all continuation bytes after it. */
 static size_t char_size(const uint8_t *p, const uint8_t *end)
 {
     size_t n = 1;
@@ -129,7 +129,7 @@ struct set {
     size_t n;
 };
 
-/* Up to a NUL, as SQLite. */
+/* Reads up to a NUL, as SQLite does. */
 static bool set_read(struct set *set, struct hw_bytes text)
 {
     set->n = 0;
@@ -147,7 +147,7 @@ static bool set_read(struct set *set, struct hw_bytes text)
     return true;
 }
 
-/* Bytes of the set's character that the text starts or ends with; 0 = none. */
+/* The length of the set's character that the text starts or ends with; 0 = none. */
 static size_t set_match(const struct set *set, struct hw_bytes text, enum end end)
 {
     for (size_t i = 0; i < set->n; i++) {
@@ -186,7 +186,7 @@ static void trim(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 static void to_breakpad_module(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     struct hw_strbuf id = {0};
-    (void)argc; /* two, by their declaration */
+    (void)argc; /* declared with two */
     if (hw_breakpad_module_add(&id, text_of(argv[0]), text_of(argv[1]))) {
         if (id.failed)
             sqlite3_result_error_nomem(context);

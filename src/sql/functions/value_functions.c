@@ -1,6 +1,6 @@
 /*
- * Small functions of values that Perfetto's trace processor has and SQLite has not, or has with
- * another meaning (unhex gives a number here). NULL gives NULL unless something else is said.
+ * Small scalar functions of Perfetto's trace processor that SQLite lacks or defines differently
+ * (unhex returns a number here). NULL arguments give NULL unless stated otherwise.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,8 +32,8 @@ static bool is_null(int argc, sqlite3_value **argv)
     return false;
 }
 
-/* Takes the buffer over. */
-static void give_text(sqlite3_context *ctx, char *p, size_t n)
+/* Takes ownership of the buffer. */
+static void set_text(sqlite3_context *ctx, char *p, size_t n)
 {
     if (p)
         sqlite3_result_text64(ctx, p, n, sqlite3_free, SQLITE_UTF8);
@@ -43,7 +43,7 @@ static void give_text(sqlite3_context *ctx, char *p, size_t n)
 
 /* ---- texts ---- */
 
-/* Character by character: continuation bytes stay behind their first one. */
+/* By characters: continuation bytes stay after their lead byte. */
 static void reverse(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
     if (is_null(argc, argv))
@@ -57,10 +57,10 @@ static void reverse(sqlite3_context *ctx, int argc, sqlite3_value **argv)
         memcpy(out + b.n - at - len, b.p + at, len);
         at += len;
     }
-    give_text(ctx, out, b.n);
+    set_text(ctx, out, b.n);
 }
 
-/* The part numbered i between separators; NULL behind the last one. */
+/* Part i between separators; NULL after the last one. */
 static void str_split(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
     if (is_null(argc, argv))
@@ -102,10 +102,10 @@ static void base64_encode(sqlite3_context *ctx, int argc, sqlite3_value **argv)
         *p++ = left > 1 ? base64_letters[v >> 6 & 63] : '=';
         *p++ = left > 2 ? base64_letters[v & 63] : '=';
     }
-    give_text(ctx, out, out ? (size_t)(p - out) : 0);
+    set_text(ctx, out, out ? (size_t)(p - out) : 0);
 }
 
-/* NULL when it is none. */
+/* NULL for invalid base64. */
 static void base64_decode(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
     if (is_null(argc, argv))
@@ -136,7 +136,7 @@ static void base64_decode(sqlite3_context *ctx, int argc, sqlite3_value **argv)
         sqlite3_result_error_nomem(ctx);
 }
 
-/* "ff", "0xFF" -> 255; NULL when it is no such number. */
+/* "ff", "0xFF" -> 255; NULL if invalid. */
 static void unhex(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
     static const char digits[] = "0123456789abcdef0123456789ABCDEF";
@@ -157,10 +157,10 @@ static void unhex(sqlite3_context *ctx, int argc, sqlite3_value **argv)
     sqlite3_result_int64(ctx, (sqlite3_int64)n);
 }
 
-/* Of any values, NULL too: the same for the same ones in the same order. */
+/* A hash of any values, including NULL; depends on their order. */
 static void hash(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
-    uint64_t h = 0x68772d68617368; /* any number */
+    uint64_t h = 0x68772d68617368; /* an arbitrary seed */
     for (int i = 0; i < argc; i++) {
         int type = sqlite3_value_type(argv[i]);
         uint64_t v = 0;
@@ -182,7 +182,7 @@ static void hash(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 
 /* ---- times ---- */
 
-/* ns of the trace's clock -> ns since 1970; NULL when the trace does not say. */
+/* ns of the trace's clock -> ns since 1970; NULL if the trace has no such clock. */
 static void to_realtime(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
     const struct hw_sql *s = sqlite3_user_data(ctx);
@@ -203,7 +203,7 @@ static void to_monotonic(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 
 enum { NS_PER_S = 1000000000 };
 
-/* 2023-01-30T09:46:32.123456789, universal time. */
+/* 2023-01-30T09:46:32.123456789 in UTC. */
 static void abs_time_str(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
     const struct hw_sql *s = sqlite3_user_data(ctx);
@@ -221,7 +221,7 @@ static void abs_time_str(sqlite3_context *ctx, int argc, sqlite3_value **argv)
     sqlite3_result_text(ctx, text, -1, SQLITE_TRANSIENT);
 }
 
-/* hours:minutes:seconds and three groups of milli-, micro- and nanoseconds. */
+/* hours:minutes:seconds, then milliseconds, microseconds and nanoseconds as groups. */
 static void to_timecode(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
     char text[80];

@@ -1,6 +1,6 @@
 /*
- * Dominators of any graph: an aggregate gathers the edges and hands them, as a pointer that SQL
- * cannot look into, to a table function.
+ * Dominators of any graph: an aggregate collects the edges and passes them to a table function, as
+ * a pointer that is opaque to SQL.
  */
 #include <stdlib.h>
 
@@ -41,7 +41,7 @@ static void gather_step(sqlite3_context *ctx, int argc, sqlite3_value **argv)
     }
     if (sqlite3_value_type(argv[0]) != SQLITE_INTEGER ||
         sqlite3_value_type(argv[1]) != SQLITE_INTEGER)
-        return; /* an edge from or to nowhere */
+        return; /* not an edge: an end is missing */
     if (hw_vec_push(&(*at)->from, sqlite3_value_int64(argv[0])) < 0 ||
         hw_vec_push(&(*at)->to, sqlite3_value_int64(argv[1])) < 0)
         sqlite3_result_error_nomem(ctx);
@@ -139,10 +139,10 @@ static int compare_ids(const void *pa, const void *pb)
 static uint32_t number_of(const int64_t *ids, size_t n, int64_t id)
 {
     const int64_t *at = bsearch(&id, ids, n, sizeof *ids, compare_ids);
-    return (uint32_t)(at - ids); /* every id is there */
+    return (uint32_t)(at - ids); /* always found */
 }
 
-/* Sorted, each once. */
+/* The distinct ids, sorted. */
 static size_t gather_ids(const struct edge_list *e, int64_t root, int64_t *ids)
 {
     size_t n = 0, unique = 0;

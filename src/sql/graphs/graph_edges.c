@@ -21,15 +21,15 @@ double hw_graph_weight(const struct hw_row_list *l, size_t row, size_t column)
     return !c ? 0 : c->type == HW_SQL_INT ? (double)c->i : c->type == HW_SQL_REAL ? c->d : 0;
 }
 
-/* The nodes of both lists; from[i] HW_GRAPH_NOBODY: the row is no edge. */
-static int number_nodes(const struct hw_graph_question *q, struct hw_graph_edges *g, uint32_t *from,
+/* Numbers the nodes of both lists; from[i] HW_GRAPH_NONE: the row is not an edge. */
+static int number_nodes(const struct hw_graph_query *q, struct hw_graph_edges *g, uint32_t *from,
                         uint32_t *to)
 {
     const struct hw_row_list *l = q->lists[0];
     int64_t a, b;
     int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < hw_row_list_rows(l); i++) {
-        from[i] = HW_GRAPH_NOBODY;
+        from[i] = HW_GRAPH_NONE;
         if (!hw_row_list_int(l, i, 0, &a) || !hw_row_list_int(l, i, 1, &b))
             continue;
         rc = hw_graph_ids_at(&g->ids, b, &to[i]);
@@ -44,7 +44,7 @@ static int number_nodes(const struct hw_graph_question *q, struct hw_graph_edges
     return rc;
 }
 
-int hw_graph_edges_read(const struct hw_graph_question *q, struct hw_graph_edges *g)
+int hw_graph_edges_read(const struct hw_graph_query *q, struct hw_graph_edges *g)
 {
     size_t n_edges = hw_row_list_rows(q->lists[0]);
     if (n_edges >= HW_GRAPH_MAX_ROWS)
@@ -61,12 +61,12 @@ int hw_graph_edges_read(const struct hw_graph_question *q, struct hw_graph_edges
     if (!g->first || !g->to || !g->weight)
         return HW_ENOMEM;
     for (size_t i = 0; i < n_edges; i++)
-        if (from[i] != HW_GRAPH_NOBODY)
+        if (from[i] != HW_GRAPH_NONE)
             g->first[from[i] + 2]++;
     for (size_t i = 2; i < n + 2; i++)
         g->first[i] += g->first[i - 1];
     for (size_t i = 0; i < n_edges; i++)
-        if (from[i] != HW_GRAPH_NOBODY) {
+        if (from[i] != HW_GRAPH_NONE) {
             uint32_t at = g->first[from[i] + 1]++;
             g->to[at] = to[i];
             g->weight[at] = hw_graph_weight(q->lists[0], i, 2);

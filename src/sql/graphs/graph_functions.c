@@ -1,6 +1,6 @@
 /*
- * Ids are numbered in the order in which they are met; everything else is arrays over these
- * numbers. Nothing recurses: depths come from traces and scripts.
+ * Ids are numbered in order of first occurrence; everything else is arrays over these numbers.
+ * Nothing recurses: traces and scripts decide the depth.
  */
 #include <stdlib.h>
 
@@ -15,8 +15,8 @@
 
 struct tree {
     struct hw_graph_ids ids;
-    uint32_t *parent; /* by number; HW_GRAPH_NOBODY */
-    uint32_t *row;    /* by number; HW_GRAPH_NOBODY: only named as a parent */
+    uint32_t *parent; /* by number; HW_GRAPH_NONE */
+    uint32_t *row;    /* by number; HW_GRAPH_NONE: occurs only as a parent */
 };
 
 static void tree_done(struct tree *t)
@@ -26,7 +26,7 @@ static void tree_done(struct tree *t)
     free(t->row);
 }
 
-static int tree_read(const struct hw_graph_question *q, struct tree *t)
+static int tree_read(const struct hw_graph_query *q, struct tree *t)
 {
     const struct hw_row_list *l = q->lists[0];
     size_t n = hw_row_list_rows(l), most = 2 * n + 1;
@@ -36,14 +36,14 @@ static int tree_read(const struct hw_graph_question *q, struct tree *t)
     if (!t->parent || !t->row)
         return HW_ENOMEM;
     for (size_t i = 0; i < most; i++)
-        t->parent[i] = t->row[i] = HW_GRAPH_NOBODY;
+        t->parent[i] = t->row[i] = HW_GRAPH_NONE;
     for (size_t i = 0; rc == HW_OK && i < n && i < HW_GRAPH_MAX_ROWS; i++) {
         int64_t id, parent;
-        uint32_t at, above = HW_GRAPH_NOBODY;
+        uint32_t at, above = HW_GRAPH_NONE;
         if (!hw_row_list_int(l, i, 0, &id))
             continue;
         rc = hw_graph_ids_at(&t->ids, id, &at);
-        if (rc < 0 || t->row[at] != HW_GRAPH_NOBODY)
+        if (rc < 0 || t->row[at] != HW_GRAPH_NONE)
             continue;
         if (hw_row_list_int(l, i, 1, &parent))
             rc = hw_graph_ids_at(&t->ids, parent, &above);
@@ -54,7 +54,7 @@ static int tree_read(const struct hw_graph_question *q, struct tree *t)
 }
 
 struct children {
-    uint32_t *first, *next; /* owned; in the order of the rows */
+    uint32_t *first, *next; /* owned; linked lists in the order of the rows */
 };
 
 static int children_of(const struct tree *t, struct children *c)
@@ -65,9 +65,9 @@ static int children_of(const struct tree *t, struct children *c)
     if (!c->first || !c->next)
         return HW_ENOMEM;
     for (size_t i = 0; i < n; i++)
-        c->first[i] = c->next[i] = HW_GRAPH_NOBODY;
+        c->first[i] = c->next[i] = HW_GRAPH_NONE;
     for (size_t i = n; i-- > 0;)
-        if (t->parent[i] != HW_GRAPH_NOBODY) {
+        if (t->parent[i] != HW_GRAPH_NONE) {
             c->next[i] = c->first[t->parent[i]];
             c->first[t->parent[i]] = (uint32_t)i;
         }
@@ -108,18 +108,18 @@ static struct sum sum_of(const struct hw_row_cell *c)
     }
 }
 
-/* A node is added to its parent when all of its children were added to it. */
-static int sum_up(const struct hw_graph_question *q, const struct tree *t, struct sum *sums)
+/* A node is added to its parent once all its children were added to it. */
+static int sum_up(const struct hw_graph_query *q, const struct tree *t, struct sum *sums)
 {
     size_t n = t->ids.v.n;
     hw_autofree uint32_t *waits = calloc(n + 1, sizeof *waits);
     HW_VEC(uint32_t) ready = {0};
     int rc = waits && hw_vec_reserve(&ready, n + 1) == 0 ? HW_OK : HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < n; i++)
-        if (t->parent[i] != HW_GRAPH_NOBODY)
+        if (t->parent[i] != HW_GRAPH_NONE)
             waits[t->parent[i]]++;
     for (size_t i = 0; rc == HW_OK && i < n; i++) {
-        if (t->row[i] != HW_GRAPH_NOBODY)
+        if (t->row[i] != HW_GRAPH_NONE)
             sums[i] = sum_of(hw_row_list_cell(q->lists[0], t->row[i], 2));
         if (waits[i] == 0)
             ready.v[ready.n++] = (uint32_t)i;
@@ -128,7 +128,7 @@ static int sum_up(const struct hw_graph_question *q, const struct tree *t, struc
         uint32_t i = ready.v[k], up = t->parent[i];
         if (hw_graph_stops(q, k))
             rc = HW_ETIMEOUT;
-        if (up == HW_GRAPH_NOBODY)
+        if (up == HW_GRAPH_NONE)
             continue;
         sum_add(&sums[up], &sums[i]);
         if (--waits[up] == 0)
@@ -138,7 +138,7 @@ static int sum_up(const struct hw_graph_question *q, const struct tree *t, struc
     return rc;
 }
 
-int hw_graph_tree_sums(const struct hw_graph_question *q, hw_graph_rows *out)
+int hw_graph_tree_sums(const struct hw_graph_query *q, hw_graph_rows *out)
 {
     struct tree t = {0};
     int rc = tree_read(q, &t);
@@ -149,7 +149,7 @@ int hw_graph_tree_sums(const struct hw_graph_question *q, hw_graph_rows *out)
         struct hw_row_cell row[2] = {hw_graph_cell_int(t.ids.v.v[i]), hw_graph_cell_int(sums[i].i)};
         if (sums[i].is_real)
             row[1] = (struct hw_row_cell){.type = HW_SQL_REAL, .d = sums[i].d};
-        if (t.row[i] != HW_GRAPH_NOBODY)
+        if (t.row[i] != HW_GRAPH_NONE)
             rc = hw_graph_put_row(out, row, 2);
     }
     tree_done(&t);
@@ -158,7 +158,7 @@ int hw_graph_tree_sums(const struct hw_graph_question *q, hw_graph_rows *out)
 
 /* ---- ancestors ---- */
 
-static int walk_up(const struct hw_graph_question *q, struct tree *t, hw_graph_rows *out)
+static int walk_up(const struct hw_graph_query *q, struct tree *t, hw_graph_rows *out)
 {
     const struct hw_row_list *starts = q->lists[1];
     size_t n = hw_row_list_rows(starts), most = t->ids.v.n + n + 1;
@@ -171,17 +171,17 @@ static int walk_up(const struct hw_graph_question *q, struct tree *t, hw_graph_r
         if (!hw_row_list_int(starts, i, 0, &id))
             continue;
         rc = hw_graph_ids_at(&t->ids, id, &at);
-        while (rc == HW_OK && at != HW_GRAPH_NOBODY && !seen[at]) {
+        while (rc == HW_OK && at != HW_GRAPH_NONE && !seen[at]) {
             seen[at] = true;
             struct hw_row_cell cell = hw_graph_cell_int(t->ids.v.v[at]);
             rc = hw_graph_stops(q, out->n) ? HW_ETIMEOUT : hw_graph_put_row(out, &cell, 1);
-            at = at < known ? t->parent[at] : HW_GRAPH_NOBODY;
+            at = at < known ? t->parent[at] : HW_GRAPH_NONE;
         }
     }
     return rc;
 }
 
-int hw_graph_ancestors(const struct hw_graph_question *q, hw_graph_rows *out)
+int hw_graph_ancestors(const struct hw_graph_query *q, hw_graph_rows *out)
 {
     struct tree t = {0};
     int rc = tree_read(q, &t);
@@ -191,7 +191,7 @@ int hw_graph_ancestors(const struct hw_graph_question *q, hw_graph_rows *out)
     return rc;
 }
 
-int hw_graph_callsites_above(const struct hw_graph_question *q, hw_graph_rows *out)
+int hw_graph_callsites_above(const struct hw_graph_query *q, hw_graph_rows *out)
 {
     const struct hw_callsites *cs = q->profile->callsites;
     size_t n = hw_callsites_count(cs), rows = hw_row_list_rows(q->lists[0]);
@@ -215,8 +215,8 @@ int hw_graph_callsites_above(const struct hw_graph_question *q, hw_graph_rows *o
 
 /* ---- partition ---- */
 
-/* Groups get numbers: keys of one type that are equal are one. */
-static int number_groups(const struct hw_graph_question *q, const struct tree *t, uint32_t *group,
+/* Numbers the groups: equal keys of one type are one group. */
+static int number_groups(const struct hw_graph_query *q, const struct tree *t, uint32_t *group,
                          size_t *n_groups)
 {
     struct hw_graph_ids by_type[HW_SQL_TEXT + 1] = {0};
@@ -224,7 +224,7 @@ static int number_groups(const struct hw_graph_question *q, const struct tree *t
     int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < t->ids.v.n; i++) {
         uint32_t local = 0;
-        if (t->row[i] == HW_GRAPH_NOBODY)
+        if (t->row[i] == HW_GRAPH_NONE)
             continue;
         const struct hw_row_cell *c = hw_row_list_cell(q->lists[0], t->row[i], 2);
         if (c->type != HW_SQL_NULL) /* a real is compared by its bits */
@@ -241,12 +241,12 @@ static int number_groups(const struct hw_graph_question *q, const struct tree *t
 }
 
 struct partition {
-    const struct hw_graph_question *q;
+    const struct hw_graph_query *q;
     const struct tree *t;
     struct children children;
     uint32_t *group;  /* by number */
-    uint32_t *latest; /* by group: the nearest node of it on the path, HW_GRAPH_NOBODY */
-    uint32_t *before; /* by number: what latest was above it */
+    uint32_t *latest; /* by group: its nearest node on the path, HW_GRAPH_NONE */
+    uint32_t *before; /* by number: the value of latest to restore on the way up */
 };
 
 static int put_part(const struct partition *p, uint32_t i, hw_graph_rows *out)
@@ -255,12 +255,12 @@ static int put_part(const struct partition *p, uint32_t i, hw_graph_rows *out)
     struct hw_row_cell row[3] = {hw_graph_cell_int(p->t->ids.v.v[i]),
                                  {.type = HW_SQL_NULL},
                                  *hw_row_list_cell(p->q->lists[0], p->t->row[i], 2)};
-    if (above != HW_GRAPH_NOBODY)
+    if (above != HW_GRAPH_NONE)
         row[1] = hw_graph_cell_int(p->t->ids.v.v[above]);
     return hw_graph_put_row(out, row, 3);
 }
 
-/* Down, then right, then up again: parents lead back. */
+/* A depth-first walk without a stack: parent pointers lead back up. */
 static int part_tree(struct partition *p, uint32_t root, hw_graph_rows *out)
 {
     uint32_t at = root;
@@ -269,7 +269,7 @@ static int part_tree(struct partition *p, uint32_t root, hw_graph_rows *out)
         rc = hw_graph_stops(p->q, out->n) ? HW_ETIMEOUT : put_part(p, at, out);
         p->before[at] = p->latest[p->group[at]];
         p->latest[p->group[at]] = at;
-        if (p->children.first[at] != HW_GRAPH_NOBODY) {
+        if (p->children.first[at] != HW_GRAPH_NONE) {
             at = p->children.first[at];
             continue;
         }
@@ -277,7 +277,7 @@ static int part_tree(struct partition *p, uint32_t root, hw_graph_rows *out)
             p->latest[p->group[at]] = p->before[at];
             if (at == root)
                 return rc;
-            if (p->children.next[at] != HW_GRAPH_NOBODY) {
+            if (p->children.next[at] != HW_GRAPH_NONE) {
                 at = p->children.next[at];
                 break;
             }
@@ -287,15 +287,15 @@ static int part_tree(struct partition *p, uint32_t root, hw_graph_rows *out)
     return rc;
 }
 
-int hw_graph_partition(const struct hw_graph_question *q, hw_graph_rows *out)
+int hw_graph_partition(const struct hw_graph_query *q, hw_graph_rows *out)
 {
     struct tree t = {0};
     int rc = tree_read(q, &t);
     size_t n = t.ids.v.n, n_groups = 0;
     struct partition p = {q, &t, {0}, NULL, NULL, NULL};
     for (size_t i = 0; rc == HW_OK && i < n; i++)
-        if (t.parent[i] != HW_GRAPH_NOBODY && t.row[t.parent[i]] == HW_GRAPH_NOBODY)
-            t.parent[i] = HW_GRAPH_NOBODY; /* its parent is not in the tree */
+        if (t.parent[i] != HW_GRAPH_NONE && t.row[t.parent[i]] == HW_GRAPH_NONE)
+            t.parent[i] = HW_GRAPH_NONE; /* its parent is not in the tree */
     if (rc == HW_OK)
         rc = children_of(&t, &p.children);
     p.group = calloc(n + 1, sizeof *p.group);
@@ -306,9 +306,9 @@ int hw_graph_partition(const struct hw_graph_question *q, hw_graph_rows *out)
     if (rc == HW_OK && !p.latest)
         rc = HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < n_groups; i++)
-        p.latest[i] = HW_GRAPH_NOBODY;
+        p.latest[i] = HW_GRAPH_NONE;
     for (uint32_t i = 0; rc == HW_OK && i < n; i++)
-        if (t.row[i] != HW_GRAPH_NOBODY && t.parent[i] == HW_GRAPH_NOBODY)
+        if (t.row[i] != HW_GRAPH_NONE && t.parent[i] == HW_GRAPH_NONE)
             rc = part_tree(&p, i, out);
     children_done(&p.children);
     free(p.group);

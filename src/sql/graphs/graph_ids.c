@@ -4,9 +4,9 @@
 
 #include "base/banned.h"
 
-enum { STOP_EVERY = 1 << 14 }; /* steps between two looks at the clock */
+enum { STOP_EVERY = 1 << 14 }; /* steps between two checks of the clock */
 
-bool hw_graph_stops(const struct hw_graph_question *q, size_t step)
+bool hw_graph_stops(const struct hw_graph_query *q, size_t step)
 {
     return q->stop && step % STOP_EVERY == STOP_EVERY - 1 && q->stop(q->ctx);
 }
@@ -20,7 +20,7 @@ int hw_graph_put_row(hw_graph_rows *out, const struct hw_row_cell *cells, size_t
     return HW_OK;
 }
 
-int hw_graph_rows_of(const struct hw_graph_question *q, size_t width, hw_graph_rows *out)
+int hw_graph_rows_of(const struct hw_graph_query *q, size_t width, hw_graph_rows *out)
 {
     const struct hw_row_list *l = q->lists[0];
     int rc = HW_OK;
@@ -37,7 +37,7 @@ void hw_graph_ids_done(struct hw_graph_ids *ids)
     hw_vec_done(&ids->v);
 }
 
-/* Small negative ids are used, the smallest of all is not: it is what the map cannot hold. */
+/* Small negative ids occur; INT64_MIN does not, so it becomes the map's reserved key. */
 static uint64_t key_of(int64_t id)
 {
     return (uint64_t)id << 1 ^ (uint64_t)(id >> 63);

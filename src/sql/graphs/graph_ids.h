@@ -1,7 +1,7 @@
 /*
- * graph_ids.h - what the walks of graph_functions.h share: numbers for ids, rows of their answers
+ * graph_ids.h - helpers of the walks in graph_functions.h: numbers for ids, rows of results
  *
- * Shapes:  numbers are dense from 0, in the order in which ids are met.
+ * Shapes:  numbers are dense from 0, in order of first occurrence.
  * Owns:    the numbers; zero-initialised is empty.
  * Errors:  HW_ENOMEM, HW_ELIMIT (HW_GRAPH_MAX_ROWS ids).
  */
@@ -17,7 +17,7 @@
 #include "sql/graphs/graph_functions.h"
 
 #define HW_GRAPH_MAX_ROWS (1u << 31)
-#define HW_GRAPH_NOBODY   UINT32_MAX
+#define HW_GRAPH_NONE     UINT32_MAX
 
 struct hw_graph_ids {
     struct hw_map64 map;
@@ -28,8 +28,8 @@ int hw_graph_ids_at(struct hw_graph_ids *ids, int64_t id, uint32_t *out);
 bool hw_graph_ids_find(const struct hw_graph_ids *ids, int64_t id, uint64_t *out);
 void hw_graph_ids_done(struct hw_graph_ids *ids);
 
-/* Looks at the clock now and then. */
-bool hw_graph_stops(const struct hw_graph_question *q, size_t step);
+/* True: stop. Checks the clock every few thousand steps. */
+bool hw_graph_stops(const struct hw_graph_query *q, size_t step);
 int hw_graph_put_row(hw_graph_rows *out, const struct hw_row_cell *cells, size_t n);
 
 static inline struct hw_row_cell hw_graph_cell_int(int64_t i)

@@ -1,5 +1,5 @@
-/* What hangs below objects in the tree of shortest paths, and above them: over the parents that
- * sql/graph_views.h keeps, without a list of edges. */
+/* Descendants and ancestors of objects in the tree of shortest paths: uses the parent arrays of
+ * sql/graph_views.h, without a list of edges. */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -18,8 +18,8 @@ static int put_id(hw_graph_rows *out, int64_t id)
                                                                                    : HW_OK;
 }
 
-/* The chosen objects of a graph that are in its tree; how many. */
-static size_t mark_chosen(const struct hw_graph_question *q, size_t graph, uint8_t *state)
+/* Marks the listed objects that are in the graph's tree; returns how many. */
+static size_t mark_chosen(const struct hw_graph_query *q, size_t graph, uint8_t *state)
 {
     const struct hw_heap_graph *g = q->profile->graphs.v[graph];
     size_t n = 0;
@@ -37,15 +37,15 @@ static size_t mark_chosen(const struct hw_graph_question *q, size_t graph, uint8
     return n;
 }
 
-/* Up to an object whose answer is known, then the answer for all on the way. */
-static void answer_path(const uint32_t *parent, uint32_t o, uint8_t *state)
+/* Walks up to an object whose state is known, then applies it to all on the path. */
+static void resolve_path(const uint32_t *parent, uint32_t o, uint8_t *state)
 {
     uint32_t at = o;
     while (state[at] == UNKNOWN && parent[at] != HW_ID_NONE)
         at = parent[at];
-    uint8_t answer = state[at] == UNKNOWN ? OTHER : state[at];
+    uint8_t resolved = state[at] == UNKNOWN ? OTHER : state[at];
     for (at = o; state[at] == UNKNOWN; at = parent[at]) {
-        state[at] = answer;
+        state[at] = resolved;
         if (parent[at] == HW_ID_NONE)
             break;
     }
@@ -60,8 +60,8 @@ static int put_wanted(const struct hw_heap_graph *g, const uint8_t *state, hw_gr
     return rc;
 }
 
-static int each_graph(const struct hw_graph_question *q, hw_graph_rows *out,
-                      void (*spread)(const uint32_t *parent, uint32_t o, uint8_t *state))
+static int for_each_graph(const struct hw_graph_query *q, hw_graph_rows *out,
+                          void (*mark)(const uint32_t *parent, uint32_t o, uint8_t *state))
 {
     int rc = hw_graph_views_paths(q->graphs);
     for (size_t i = 0; rc == HW_OK && i < q->profile->graphs.n; i++) {
@@ -75,7 +75,7 @@ static int each_graph(const struct hw_graph_question *q, hw_graph_rows *out,
             if (q->stop && o % STOP_EVERY == STOP_EVERY - 1 && q->stop(q->ctx))
                 rc = HW_ETIMEOUT;
             if (q->graphs->path_sum[i][o].count > 0)
-                spread(q->graphs->path_parent[i], o, state);
+                mark(q->graphs->path_parent[i], o, state);
         }
         if (rc == HW_OK)
             rc = put_wanted(g, state, out);
@@ -83,12 +83,12 @@ static int each_graph(const struct hw_graph_question *q, hw_graph_rows *out,
     return rc;
 }
 
-int hw_graph_objects_below(const struct hw_graph_question *q, hw_graph_rows *out)
+int hw_graph_objects_below(const struct hw_graph_query *q, hw_graph_rows *out)
 {
-    return each_graph(q, out, answer_path);
+    return for_each_graph(q, out, resolve_path);
 }
 
-/* Objects above a wanted one: their own answer is not handed on again, as it is already. */
+/* Marks the ancestors of a wanted object. If one is marked, so are all its ancestors. */
 static void mark_above(const uint32_t *parent, uint32_t o, uint8_t *state)
 {
     if (state[o] != WANTED)
@@ -97,7 +97,7 @@ static void mark_above(const uint32_t *parent, uint32_t o, uint8_t *state)
         state[at] = WANTED;
 }
 
-int hw_graph_objects_above(const struct hw_graph_question *q, hw_graph_rows *out)
+int hw_graph_objects_above(const struct hw_graph_query *q, hw_graph_rows *out)
 {
-    return each_graph(q, out, mark_above);
+    return for_each_graph(q, out, mark_above);
 }

@@ -1,4 +1,4 @@
-/* Path hashes of any tree of objects: those of sql/graph_views.h, over rows of (id, parent). */
+/* Path hashes as in sql/graph_views.h for any tree of objects, given as rows of (id, parent). */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -10,16 +10,16 @@
 
 #define NOT_LISTED (HW_ID_NONE - 1)
 
-enum state { NEW, ON_THE_WAY, KNOWN, NOWHERE };
+enum state { NEW, ON_PATH, KNOWN, DISCONNECTED };
 
 struct hashes {
-    const struct hw_graph_question *q;
+    const struct hw_graph_query *q;
     size_t n;         /* objects of all graphs */
     uint32_t *parent; /* by row: HW_ID_NONE at the top */
     uint8_t *state;
     struct hw_object_hash *hash;
-    const struct hw_heap_graph *graph; /* of the object before */
-    HW_VEC(uint32_t) way;
+    const struct hw_heap_graph *graph; /* of the previous object */
+    HW_VEC(uint32_t) path;
 };
 
 static const struct hw_heap_graph *graph_of(struct hashes *h, uint32_t row)
@@ -49,20 +49,20 @@ static void read_parents(struct hashes *h)
     }
 }
 
-/* Up to an object that is known, or to the top; h->way holds those below, the lowest first. */
-static int go_up(struct hashes *h, uint32_t row)
+/* Walks up to a known object or the top; h->path holds the path, lowest first. 1 = connected. */
+static int walk_up(struct hashes *h, uint32_t row)
 {
-    h->way.n = 0;
+    h->path.n = 0;
     while (row < h->n && h->state[row] == NEW && h->parent[row] != NOT_LISTED) {
-        h->state[row] = ON_THE_WAY;
-        if (hw_vec_push(&h->way, row) < 0)
+        h->state[row] = ON_PATH;
+        if (hw_vec_push(&h->path, row) < 0)
             return HW_ENOMEM;
         row = h->parent[row];
     }
     return row == HW_ID_NONE || (row < h->n && h->state[row] == KNOWN);
 }
 
-static void give_hash(struct hashes *h, uint32_t row)
+static void compute_hash(struct hashes *h, uint32_t row)
 {
     const struct hw_heap_graph *g = graph_of(h, row);
     uint32_t o = row - g->first_object, up = h->parent[row];
@@ -81,19 +81,19 @@ static int find_all(struct hashes *h)
     for (uint32_t i = 0; i < h->n; i++) {
         if (h->parent[i] == NOT_LISTED || h->state[i] != NEW)
             continue;
-        int rc = hw_graph_stops(h->q, i) ? HW_ETIMEOUT : go_up(h, i);
+        int rc = hw_graph_stops(h->q, i) ? HW_ETIMEOUT : walk_up(h, i);
         if (rc < 0)
             return rc;
-        for (size_t k = h->way.n; k-- > 0;) {
-            h->state[h->way.v[k]] = rc ? KNOWN : NOWHERE;
+        for (size_t k = h->path.n; k-- > 0;) {
+            h->state[h->path.v[k]] = rc ? KNOWN : DISCONNECTED;
             if (rc)
-                give_hash(h, h->way.v[k]);
+                compute_hash(h, h->path.v[k]);
         }
     }
     return HW_OK;
 }
 
-int hw_graph_path_hashes(const struct hw_graph_question *q, hw_graph_rows *out)
+int hw_graph_path_hashes(const struct hw_graph_query *q, hw_graph_rows *out)
 {
     struct hashes h = {.q = q};
     for (size_t i = 0; i < q->profile->graphs.n; i++)
@@ -116,6 +116,6 @@ int hw_graph_path_hashes(const struct hw_graph_question *q, hw_graph_rows *out)
     free(h.parent);
     free(h.state);
     free(h.hash);
-    hw_vec_done(&h.way);
+    hw_vec_done(&h.path);
     return rc;
 }

@@ -16,8 +16,8 @@ typedef HW_VEC(struct step) steps;
 
 static struct hw_row_cell cell_node(const struct hw_graph_edges *g, uint32_t node)
 {
-    return node == HW_GRAPH_NOBODY ? (struct hw_row_cell){.type = HW_SQL_NULL}
-                                   : hw_graph_cell_int(g->ids.v.v[node]);
+    return node == HW_GRAPH_NONE ? (struct hw_row_cell){.type = HW_SQL_NULL}
+                                 : hw_graph_cell_int(g->ids.v.v[node]);
 }
 
 static int put_visit(const struct hw_graph_edges *g, const struct step *s, hw_graph_rows *out)
@@ -26,8 +26,7 @@ static int put_visit(const struct hw_graph_edges *g, const struct step *s, hw_gr
     return hw_graph_put_row(out, row, 2);
 }
 
-/* The next to be visited stands last; targets are put in turned round, so that they come in their
- * own order. */
+/* Pushed in reverse, so that targets are popped in their order. */
 static int push_targets(const struct hw_graph_edges *g, const struct step *s, steps *stack)
 {
     for (uint32_t e = g->first[s->node + 1]; e-- > g->first[s->node];)
@@ -36,22 +35,22 @@ static int push_targets(const struct hw_graph_edges *g, const struct step *s, st
     return HW_OK;
 }
 
-static int push_starts(const struct hw_graph_question *q, struct hw_graph_edges *g, steps *out)
+static int push_starts(const struct hw_graph_query *q, struct hw_graph_edges *g, steps *out)
 {
     int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < hw_row_list_rows(q->lists[1]); i++) {
-        struct step s = {HW_GRAPH_NOBODY, HW_GRAPH_NOBODY, 0};
+        struct step s = {HW_GRAPH_NONE, HW_GRAPH_NONE, 0};
         int64_t id;
         if (!hw_row_list_int(q->lists[1], i, 0, &id))
             continue;
-        rc = hw_graph_ids_at(&g->ids, id, &s.node); /* it is there */
+        rc = hw_graph_ids_at(&g->ids, id, &s.node); /* it exists */
         if (rc == HW_OK && hw_vec_push(out, s) < 0)
             rc = HW_ENOMEM;
     }
     return rc;
 }
 
-static int depth_first(const struct hw_graph_question *q, struct hw_graph_edges *g,
+static int depth_first(const struct hw_graph_query *q, struct hw_graph_edges *g,
                        const steps *starts, hw_graph_rows *out)
 {
     hw_autofree bool *seen = calloc(g->ids.v.n + 1, sizeof *seen);
@@ -77,7 +76,7 @@ static int depth_first(const struct hw_graph_question *q, struct hw_graph_edges 
     return rc;
 }
 
-static int breadth_first(const struct hw_graph_question *q, struct hw_graph_edges *g,
+static int breadth_first(const struct hw_graph_query *q, struct hw_graph_edges *g,
                          const steps *starts, hw_graph_rows *out)
 {
     hw_autofree bool *seen = calloc(g->ids.v.n + 1, sizeof *seen);
@@ -103,8 +102,8 @@ static int breadth_first(const struct hw_graph_question *q, struct hw_graph_edge
     return rc;
 }
 
-static int reach(const struct hw_graph_question *q, hw_graph_rows *out,
-                 int (*walk)(const struct hw_graph_question *q, struct hw_graph_edges *g,
+static int reach(const struct hw_graph_query *q, hw_graph_rows *out,
+                 int (*walk)(const struct hw_graph_query *q, struct hw_graph_edges *g,
                              const steps *starts, hw_graph_rows *out))
 {
     struct hw_graph_edges g = {0};
@@ -119,20 +118,20 @@ static int reach(const struct hw_graph_question *q, hw_graph_rows *out,
     return rc;
 }
 
-int hw_graph_reach_depth_first(const struct hw_graph_question *q, hw_graph_rows *out)
+int hw_graph_reach_depth_first(const struct hw_graph_query *q, hw_graph_rows *out)
 {
     return reach(q, out, depth_first);
 }
 
-int hw_graph_reach_breadth_first(const struct hw_graph_question *q, hw_graph_rows *out)
+int hw_graph_reach_breadth_first(const struct hw_graph_query *q, hw_graph_rows *out)
 {
     return reach(q, out, breadth_first);
 }
 
-/* One root: seen holds the number of the last root that came by. */
-static int within(const struct hw_graph_question *q, const struct hw_graph_edges *g,
-                  struct step root, double target, uint32_t turn, uint32_t *seen,
-                  hw_graph_rows *out)
+/* Walks from one root: seen holds the number of the last root that reached a node. */
+static int walk_within(const struct hw_graph_query *q, const struct hw_graph_edges *g,
+                       struct step root, double target, uint32_t root_number, uint32_t *seen,
+                       hw_graph_rows *out)
 {
     steps stack = {0};
     int rc = hw_vec_push(&stack, root) < 0 ? HW_ENOMEM : HW_OK;
@@ -142,9 +141,9 @@ static int within(const struct hw_graph_question *q, const struct hw_graph_edges
         bool beyond = s.weight > target;
         if (hw_graph_stops(q, n++))
             rc = HW_ETIMEOUT;
-        if (rc < 0 || seen[s.node] == turn || (beyond && !q->number))
+        if (rc < 0 || seen[s.node] == root_number || (beyond && !q->number))
             continue;
-        seen[s.node] = turn;
+        seen[s.node] = root_number;
         struct hw_row_cell row[3] = {cell_node(g, root.node), cell_node(g, s.node),
                                      cell_node(g, s.parent)};
         rc = hw_graph_put_row(out, row, 3);
@@ -155,23 +154,24 @@ static int within(const struct hw_graph_question *q, const struct hw_graph_edges
     return rc;
 }
 
-static int each_within(const struct hw_graph_question *q, struct hw_graph_edges *g,
-                       const steps *starts, hw_graph_rows *out)
+static int walk_each_root(const struct hw_graph_query *q, struct hw_graph_edges *g,
+                          const steps *starts, hw_graph_rows *out)
 {
     hw_autofree uint32_t *seen = calloc(g->ids.v.n + 1, sizeof *seen);
     int rc = seen ? HW_OK : HW_ENOMEM;
-    uint32_t turn = 0;
+    uint32_t root_number = 0;
     for (size_t i = 0; rc == HW_OK && i < hw_row_list_rows(q->lists[1]); i++) {
         int64_t id;
         if (!hw_row_list_int(q->lists[1], i, 0, &id))
             continue;
-        rc = within(q, g, starts->v[turn], hw_graph_weight(q->lists[1], i, 1), turn + 1, seen, out);
-        turn++;
+        rc = walk_within(q, g, starts->v[root_number], hw_graph_weight(q->lists[1], i, 1),
+                         root_number + 1, seen, out);
+        root_number++;
     }
     return rc;
 }
 
-int hw_graph_reach_within(const struct hw_graph_question *q, hw_graph_rows *out)
+int hw_graph_reach_within(const struct hw_graph_query *q, hw_graph_rows *out)
 {
-    return reach(q, out, each_within);
+    return reach(q, out, walk_each_root);
 }

@@ -1,8 +1,8 @@
 /*
- * Both scans push a node's row to the targets of its edges and run the step's select over what has
- * arrived. The plain one does so for all that was pushed in the step before; the aggregating one
- * for the nodes of one height (the longest way down from a node), the highest first, so that
- * everything has arrived when it is a node's turn.
+ * Both scans push a node's row to the targets of its edges and run the step's select over the rows
+ * that arrived. The plain scan processes all rows pushed in the previous step. The aggregating one
+ * processes the nodes of one height (longest path down) at a time, highest first, so that all rows
+ * for a node have arrived when it is processed.
  */
 #include "sql/graphs/graph_scan.h"
 
@@ -22,13 +22,13 @@
 typedef HW_VEC(struct hw_row_cell) cells;
 
 struct scan {
-    const struct hw_graph_question *q;
+    const struct hw_graph_query *q;
     struct hw_graph_edges g;
     size_t width;
     struct hw_strings *strings; /* of all rows */
     sqlite3_stmt *stmt;
     uint32_t *height; /* by number; NULL: a plain scan */
-    cells *arrived;   /* by height; of a plain scan one */
+    cells *arrived;   /* by height; a single one for a plain scan */
     size_t n_arrived, n_cells;
     hw_graph_rows *out;
 };
@@ -60,7 +60,7 @@ static int failed_statement(const struct scan *s, int rc)
         return HW_ETIMEOUT;
     if (rc == SQLITE_NOMEM)
         return HW_ENOMEM;
-    /* of a scan within a step: it has said where it is from */
+    /* A scan within a step has already added the prefix. */
     const char *text = sqlite3_errmsg(s->q->sql->db);
     return fail(s, strncmp(text, prefix, sizeof prefix - 1) == 0 ? text + sizeof prefix - 1 : text);
 }
@@ -75,19 +75,19 @@ static int check_memory(struct scan *s, size_t more)
     return s->n_cells * sizeof(struct hw_row_cell) > s->q->memory_left() ? HW_ENOMEM : HW_OK;
 }
 
-/* A row that the scan answers, and that goes along all edges of its node. */
+/* Adds a row to the result and pushes it along all edges of its node. */
 static int put_row(struct scan *s, const struct hw_row_cell *row)
 {
     struct hw_row_cell wide[HW_SCAN_WIDTH] = {{.type = HW_SQL_NULL}};
-    uint32_t node = HW_GRAPH_NOBODY;
+    uint32_t node = HW_GRAPH_NONE;
     uint64_t known;
     for (size_t k = 0; k < s->width; k++)
         wide[k] = row[k];
     int rc = hw_graph_put_row(s->out, wide, HW_SCAN_WIDTH);
     if (row[0].type == HW_SQL_INT && hw_graph_ids_find(&s->g.ids, row[0].i, &known))
         node = (uint32_t)known;
-    uint32_t first = node == HW_GRAPH_NOBODY ? 0 : s->g.first[node];
-    uint32_t end = node == HW_GRAPH_NOBODY ? 0 : s->g.first[node + 1];
+    uint32_t first = node == HW_GRAPH_NONE ? 0 : s->g.first[node];
+    uint32_t end = node == HW_GRAPH_NONE ? 0 : s->g.first[node + 1];
     if (rc == HW_OK)
         rc = check_memory(s, HW_SCAN_WIDTH + (size_t)(end - first) * s->width);
     for (uint32_t e = first; rc == HW_OK && e < end; e++) {
@@ -177,7 +177,7 @@ static int prepare(struct scan *s)
                : fail(s, "a step has other columns than the first rows");
 }
 
-/* Over what has arrived, which is used up. */
+/* Runs the select over the arrived rows, and consumes them. */
 static int run_step(struct scan *s, cells *arrived)
 {
     struct hw_row_list l = {.width = s->width, .strings = s->strings};
@@ -185,7 +185,7 @@ static int run_step(struct scan *s, cells *arrived)
     l.cells.v = arrived->v;
     l.cells.n = arrived->n;
     (void)sqlite3_reset(s->stmt);
-    /* a select that does not read what arrived has no parameter */
+    /* A select that does not read the arrived rows has no parameter. */
     int rc = HW_OK, step = SQLITE_DONE;
     if (sqlite3_bind_parameter_count(s->stmt) > 0 && hw_row_list_bind(s->stmt, 1, &l) != SQLITE_OK)
         return HW_ENOMEM;
@@ -197,7 +197,7 @@ static int run_step(struct scan *s, cells *arrived)
     }
     if (rc == HW_OK && step != SQLITE_DONE)
         rc = failed_statement(s, step);
-    (void)sqlite3_reset(s->stmt); /* lets go of the list */
+    (void)sqlite3_reset(s->stmt); /* releases the list */
     (void)sqlite3_clear_bindings(s->stmt);
     s->n_cells -= l.cells.n;
     free(l.cells.v);
@@ -227,20 +227,20 @@ struct visit {
     uint32_t node, edge;
 };
 
-/* Down along the edges; a node's height is known when all of its targets' are. An edge that leads
- * back to a node on the way adds nothing. */
-static int walk_up_from(struct scan *s, uint32_t root, uint8_t *state)
+/* A depth-first walk; a node's height is known once all its targets' are. Edges back to a node on
+ * the current path are ignored. */
+static int find_heights_from(struct scan *s, uint32_t root, uint8_t *state)
 {
-    enum { NEW, ON_THE_WAY, DONE };
+    enum { NEW, ON_PATH, DONE };
     HW_VEC(struct visit) stack = {0};
     int rc = hw_vec_push(&stack, (struct visit){root, s->g.first[root]}) < 0 ? HW_ENOMEM : HW_OK;
-    state[root] = ON_THE_WAY;
+    state[root] = ON_PATH;
     for (size_t n = 0; rc == HW_OK && stack.n; n++) {
         struct visit *v = &stack.v[stack.n - 1];
         uint32_t node = v->node, end = s->g.first[node + 1];
         if (hw_graph_stops(s->q, n))
             rc = HW_ETIMEOUT;
-        if (v->edge > s->g.first[node]) { /* the last one has been seen */
+        if (v->edge > s->g.first[node]) { /* the previous target is finished */
             uint32_t to = s->g.to[v->edge - 1];
             if (state[to] == DONE && s->height[to] >= s->height[node])
                 s->height[node] = s->height[to] + 1;
@@ -253,7 +253,7 @@ static int walk_up_from(struct scan *s, uint32_t root, uint8_t *state)
         uint32_t to = s->g.to[v->edge++];
         if (state[to] != NEW)
             continue;
-        state[to] = ON_THE_WAY;
+        state[to] = ON_PATH;
         if (hw_vec_push(&stack, (struct visit){to, s->g.first[to]}) < 0)
             rc = HW_ENOMEM;
     }
@@ -269,7 +269,7 @@ static int find_heights(struct scan *s)
     int rc = state && s->height ? HW_OK : HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < n; i++)
         if (state[i] == 0)
-            rc = walk_up_from(s, (uint32_t)i, state);
+            rc = find_heights_from(s, (uint32_t)i, state);
     s->n_arrived = 1;
     for (size_t i = 0; rc == HW_OK && i < n; i++)
         if (s->height[i] >= s->n_arrived)
@@ -289,7 +289,7 @@ static void scan_done(struct scan *s)
     hw_graph_edges_done(&s->g);
 }
 
-static int scan(const struct hw_graph_question *q, bool aggregating, hw_graph_rows *out)
+static int scan(const struct hw_graph_query *q, bool aggregating, hw_graph_rows *out)
 {
     struct scan s = {.q = q, .out = out, .n_arrived = 1};
     s.width = q->lists[1] ? q->lists[1]->width : 0;
@@ -319,12 +319,12 @@ static int scan(const struct hw_graph_question *q, bool aggregating, hw_graph_ro
     return rc;
 }
 
-int hw_graph_scan(const struct hw_graph_question *q, hw_graph_rows *out)
+int hw_graph_scan(const struct hw_graph_query *q, hw_graph_rows *out)
 {
     return scan(q, /* aggregating = */ false, out);
 }
 
-int hw_graph_scan_aggregating(const struct hw_graph_question *q, hw_graph_rows *out)
+int hw_graph_scan_aggregating(const struct hw_graph_query *q, hw_graph_rows *out)
 {
     return scan(q, /* aggregating = */ true, out);
 }

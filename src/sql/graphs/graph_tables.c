@@ -1,6 +1,6 @@
 /*
- * The functions of graph_functions.h as table functions. Their arguments are hidden columns behind
- * the visible ones: lists made by _hw_gather, then a number.
+ * The functions of graph_functions.h as table functions. Their arguments are hidden columns after
+ * the visible ones: lists made by _hw_gather, then a number or a text.
  */
 #include <stdlib.h>
 
@@ -12,26 +12,26 @@
 
 #include "base/banned.h"
 
-static int ask_values(const struct hw_graph_question *q, hw_graph_rows *out)
+static int run_values(const struct hw_graph_query *q, hw_graph_rows *out)
 {
     return hw_graph_rows_of(q, 2, out);
 }
 
-static int ask_scan_rows(const struct hw_graph_question *q, hw_graph_rows *out)
+static int run_scan_rows(const struct hw_graph_query *q, hw_graph_rows *out)
 {
     return hw_graph_scan_rows(q->lists[0], out);
 }
 
 #define SCAN_COLUMNS "c0 INTEGER, c1, c2, c3, c4, c5, c6, c7"
 
-/* With their types: without one SQLite makes no index for a join with an integer. */
-static const struct question {
+/* Columns have types: SQLite builds no index for a join of an integer with an untyped column. */
+static const struct graph_function {
     const char *name, *columns;
     int n_columns, n_lists;
     enum { NO_THIRD, NUMBER, TEXT } third;
-    int (*ask)(const struct hw_graph_question *q, hw_graph_rows *out);
-} questions[] = {
-    {"_hw_value_sums", "callsite_id INTEGER, value", 2, 1, NO_THIRD, ask_values},
+    int (*run)(const struct hw_graph_query *q, hw_graph_rows *out);
+} functions[] = {
+    {"_hw_value_sums", "callsite_id INTEGER, value", 2, 1, NO_THIRD, run_values},
     {"_hw_callsites_above", "id INTEGER", 1, 1, NO_THIRD, hw_graph_callsites_above},
     {"_hw_heap_graph_below", "id INTEGER", 1, 1, NO_THIRD, hw_graph_objects_below},
     {"_hw_heap_graph_above", "id INTEGER", 1, 1, NO_THIRD, hw_graph_objects_above},
@@ -47,7 +47,7 @@ static const struct question {
      hw_graph_reach_breadth_first},
     {"_hw_reach_within", "root_node_id INTEGER, node_id INTEGER, parent_node_id INTEGER", 3, 2,
      NUMBER, hw_graph_reach_within},
-    {"_hw_scan_rows", SCAN_COLUMNS, HW_SCAN_WIDTH, 1, NO_THIRD, ask_scan_rows},
+    {"_hw_scan_rows", SCAN_COLUMNS, HW_SCAN_WIDTH, 1, NO_THIRD, run_scan_rows},
     {"_hw_graph_scan", SCAN_COLUMNS, HW_SCAN_WIDTH, 2, TEXT, hw_graph_scan},
     {"_hw_graph_aggregating_scan", SCAN_COLUMNS, HW_SCAN_WIDTH, 2, TEXT, hw_graph_scan_aggregating},
 };
@@ -55,13 +55,13 @@ static const struct question {
 struct graph_vtab {
     sqlite3_vtab base;
     struct hw_sql *sql;
-    const struct question *question;
+    const struct graph_function *graph_function;
 };
 
 struct graph_cursor {
     sqlite3_vtab_cursor base;
     hw_graph_rows rows;
-    struct hw_strings *strings; /* owned copies of the group's texts; NULL */
+    struct hw_strings *strings; /* owned: the texts of the rows; NULL */
     size_t at;
 };
 
@@ -71,9 +71,9 @@ static int graph_connect(sqlite3 *db, void *aux, int argc, const char *const *ar
     (void)argc;
     (void)message;
     size_t i = 0;
-    while (i + 1 < HW_ARRAY_LEN(questions) && sqlite3_stricmp(questions[i].name, argv[0]) != 0)
+    while (i + 1 < HW_ARRAY_LEN(functions) && sqlite3_stricmp(functions[i].name, argv[0]) != 0)
         i++;
-    const struct question *q = &questions[i];
+    const struct graph_function *q = &functions[i];
     struct hw_strbuf text = {0};
     hw_strbuf_addf(&text, "CREATE TABLE x(%s", q->columns);
     for (int k = 0; k < q->n_lists; k++)
@@ -84,7 +84,7 @@ static int graph_connect(sqlite3 *db, void *aux, int argc, const char *const *ar
     struct graph_vtab *v = rc == SQLITE_OK ? sqlite3_malloc(sizeof *v) : NULL;
     if (!v)
         return rc == SQLITE_OK ? SQLITE_NOMEM : rc;
-    *v = (struct graph_vtab){.sql = aux, .question = q};
+    *v = (struct graph_vtab){.sql = aux, .graph_function = q};
     *out = &v->base;
     return SQLITE_OK;
 }
@@ -97,7 +97,7 @@ static int graph_disconnect(sqlite3_vtab *v)
 
 static int graph_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
-    const struct question *q = ((struct graph_vtab *)base)->question;
+    const struct graph_function *q = ((struct graph_vtab *)base)->graph_function;
     int wanted = q->n_lists + (q->third != NO_THIRD), n = 0;
     for (int i = 0; i < info->nConstraint; i++) {
         const struct sqlite3_index_constraint *c = &info->aConstraint[i];
@@ -129,7 +129,7 @@ static int graph_open(sqlite3_vtab *v, sqlite3_vtab_cursor **out)
     return SQLITE_OK;
 }
 
-static void forget(struct graph_cursor *c)
+static void clear(struct graph_cursor *c)
 {
     hw_vec_done(&c->rows);
     hw_strings_free(c->strings);
@@ -139,7 +139,7 @@ static void forget(struct graph_cursor *c)
 
 static int graph_close(sqlite3_vtab_cursor *base)
 {
-    forget((struct graph_cursor *)base);
+    clear((struct graph_cursor *)base);
     sqlite3_free(base);
     return SQLITE_OK;
 }
@@ -149,7 +149,7 @@ static bool must_stop(void *ctx)
     return hw_sql_must_stop(ctx);
 }
 
-/* The list need not live as long as the cursor. */
+/* Copies the texts: the list may be freed before the cursor. */
 static int keep_texts(struct graph_cursor *c, const struct hw_row_list *l)
 {
     int rc = l && l->strings ? hw_strings_new(&c->strings) : HW_OK;
@@ -169,23 +169,23 @@ static int graph_filter(sqlite3_vtab_cursor *base, int number, const char *text,
     struct graph_cursor *c = (struct graph_cursor *)base;
     const struct graph_vtab *v = (const struct graph_vtab *)base->pVtab;
     struct hw_graph_notes notes = {0};
-    struct hw_graph_question q = {.profile = v->sql->profile,
-                                  .graphs = v->sql->derived.graphs,
-                                  .stop = must_stop,
-                                  .ctx = v->sql,
-                                  .sql = v->sql,
-                                  .memory_left = hw_sql_memory_left,
-                                  .notes = &notes};
+    struct hw_graph_query q = {.profile = v->sql->profile,
+                               .graphs = v->sql->derived.graphs,
+                               .stop = must_stop,
+                               .ctx = v->sql,
+                               .sql = v->sql,
+                               .memory_left = hw_sql_memory_left,
+                               .notes = &notes};
     (void)number;
     (void)text;
-    forget(c);
-    for (int i = 0; i < argc && i < v->question->n_lists; i++)
+    clear(c);
+    for (int i = 0; i < argc && i < v->graph_function->n_lists; i++)
         q.lists[i] = hw_row_list_of(argv[i]);
-    if (v->question->third == NUMBER)
-        q.number = sqlite3_value_int64(argv[v->question->n_lists]);
-    else if (v->question->third == TEXT)
-        q.text = (const char *)sqlite3_value_text(argv[v->question->n_lists]);
-    int rc = v->question->ask(&q, &c->rows);
+    if (v->graph_function->third == NUMBER)
+        q.number = sqlite3_value_int64(argv[v->graph_function->n_lists]);
+    else if (v->graph_function->third == TEXT)
+        q.text = (const char *)sqlite3_value_text(argv[v->graph_function->n_lists]);
+    int rc = v->graph_function->run(&q, &c->rows);
     c->strings = notes.texts;
     if (rc == HW_OK && !notes.texts)
         rc = keep_texts(c, q.lists[0]);
@@ -200,7 +200,7 @@ static int graph_filter(sqlite3_vtab_cursor *base, int number, const char *text,
         sqlite3_free(base->pVtab->zErrMsg);
         base->pVtab->zErrMsg = *notes.message
                                    ? sqlite3_mprintf("%s", notes.message)
-                                   : sqlite3_mprintf("%s: too many rows", v->question->name);
+                                   : sqlite3_mprintf("%s: too many rows", v->graph_function->name);
         return SQLITE_ERROR;
     }
 }
@@ -213,7 +213,7 @@ static int graph_next(sqlite3_vtab_cursor *base)
 
 static size_t width_of(const struct graph_cursor *c)
 {
-    return (size_t)((const struct graph_vtab *)c->base.pVtab)->question->n_columns;
+    return (size_t)((const struct graph_vtab *)c->base.pVtab)->graph_function->n_columns;
 }
 
 static int graph_eof(sqlite3_vtab_cursor *base)
@@ -280,8 +280,8 @@ int hw_sql_add_graph_functions(struct hw_sql *s)
                                                   SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL,
                                                   native_path_hash, NULL, NULL, NULL) != SQLITE_OK)
         rc = HW_ENOMEM;
-    for (size_t i = 0; rc == HW_OK && i < HW_ARRAY_LEN(questions); i++)
-        if (sqlite3_create_module_v2(s->db, questions[i].name, &graph_methods, s, NULL) !=
+    for (size_t i = 0; rc == HW_OK && i < HW_ARRAY_LEN(functions); i++)
+        if (sqlite3_create_module_v2(s->db, functions[i].name, &graph_methods, s, NULL) !=
             SQLITE_OK)
             rc = HW_ENOMEM;
     return rc;

@@ -55,7 +55,7 @@ static int put_cell(struct hw_row_list *l, sqlite3_value *v)
     return rc == HW_OK && hw_vec_push(&l->cells, c) < 0 ? HW_ENOMEM : rc;
 }
 
-/* The list being filled; NULL: there is no memory, SQLite was told. */
+/* The list being filled; NULL: out of memory, already reported to SQLite. */
 static struct hw_row_list *list_of(sqlite3_context *ctx, int argc)
 {
     struct hw_row_list **at = sqlite3_aggregate_context(ctx, sizeof *at);
@@ -105,12 +105,13 @@ static void add_value(struct hw_row_cell *to, sqlite3_value *v)
     }
 }
 
-/* The key's row, made with zeroes when there is none. */
+/* The key's row; a new one is all zeros. */
 static int row_of_key(struct hw_row_list *l, sqlite3_value *key, uint64_t *out)
 {
     uint64_t *at;
     bool fresh;
-    int64_t id = sqlite3_value_int64(key); /* -1 is used, the least number is not */
+    int64_t id = sqlite3_value_int64(key);
+    /* Keeps -1 usable: INT64_MIN becomes the map's reserved key. */
     int rc = hw_map64_at(&l->row_of, (uint64_t)id << 1 ^ (uint64_t)(id >> 63), &at, &fresh);
     if (rc < 0)
         return rc;

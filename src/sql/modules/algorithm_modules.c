@@ -1,9 +1,9 @@
-/* Modules about any graph or tree: macros over the table functions of sql/graphs. */
+/* Modules for any graph or tree: macros over the table functions of sql/graphs. */
 #include "sql/modules/module_texts.h"
 
 #include "base/banned.h"
 
-/* A line here is a line of SQL. */
+/* One line of C per line of SQL. */
 /* clang-format off */
 const char hw_module_graph_search[] =
     "CREATE PERFETTO MACRO graph_reachable_dfs(graph_table TableOrSubquery, start_nodes TableOrSubquery)"

@@ -1,13 +1,13 @@
 /*
- * Stacks as trees, for flamegraphs: a row for every function on the way from the samples' callsites
- * to the roots (callstack_rows.h), sums at the leaves. A callsite's sum stands at its innermost
- * function only, so that adding up rows counts nothing twice.
+ * Stacks as trees, for flamegraphs: a row for every function between the samples' callsites and
+ * their roots (callstack_rows.h). A callsite's sums are only at its innermost function, so that
+ * adding up rows counts nothing twice.
  */
 #include "sql/modules/module_texts.h"
 
 #include "base/banned.h"
 
-/* A line here is a line of SQL. */
+/* One line of C per line of SQL. */
 /* clang-format off */
 const char hw_module_stack_profile[] =
     "CREATE PERFETTO MACRO _callstacks_for_stack_profile_samples(samples TableOrSubquery)"

@@ -1,14 +1,14 @@
 /*
- * Modules about the trees of heap graphs: shortest paths and dominators, folded by class, and macros
- * that find the objects of a node. A node and its objects have the same path_hash.
+ * Modules about the trees of heap graphs: shortest paths and dominators, folded by class, and
+ * macros that find the objects of a node. A node and its objects have the same path_hash.
  */
 #include "sql/graph_modules.h"
 
 #include "base/banned.h"
 
-/* A line here is a line of SQL. */
+/* One line of C per line of SQL. */
 /* clang-format off */
-#define SIZE(o) "max(" o ".self_size, 0)" /* -1: referred to, never described */
+#define SIZE(o) "max(" o ".self_size, 0)" /* -1: referenced, never described */
 #define HASHES(name, tree, hashes)                                                                 \
     "CREATE PERFETTO VIEW " name " AS SELECT id, path_hash, parent_path_hash FROM " hashes         \
     " WHERE path_hash IS NOT NULL;"                                                                \
@@ -20,7 +20,7 @@
 const char hw_module_raw_dominator_tree[] =
     "CREATE PERFETTO VIEW _raw_heap_graph_dominator_tree AS"
     " SELECT id, idom_id FROM _hw_heap_graph_dominators WHERE depth > 0;"
-    /* a number no object has */
+    /* an unused object id */
     "CREATE PERFETTO FUNCTION _heap_graph_super_root_fn() RETURNS LONG AS"
     " SELECT ifnull(max(id), -1) + 1 FROM heap_graph_object;";
 
@@ -30,7 +30,7 @@ const char hw_module_dominator_class_tree[] =
     "  path_hash_stable FROM _hw_heap_graph_dominated_tree;"
     HASHES("_heap_graph_dominator_path_hashes", "_hw_heap_graph_dominated_tree", "_hw_heap_graph_dominated_hashes");
 
-/* Objects below or above the chosen ones, summed by what they are. */
+/* Objects below or above the chosen ones, summed by class. */
 #define OBJECT_AGG(macro, walk)                                                                    \
     "CREATE PERFETTO MACRO " macro "(path_hashes TableOrSubquery, path_hash_values TableOrSubquery)" \
     " RETURNS TableOrSubquery AS (SELECT ifnull(c.deobfuscated_name, c.name) AS class_name, o.heap_type," \
@@ -91,12 +91,12 @@ const char hw_module_object_tree[] =
     " FROM _hw_chosen h CROSS JOIN heap_graph_object o ON o.id = h.id"
     " CROSS JOIN heap_graph_class c ON c.id = o.type_id"
     " CROSS JOIN _heap_graph_object_tree_aggregation s ON s.id = h.id" BY_SIZE
-    /* who refers to them */
+    /* incoming references */
     "CREATE PERFETTO MACRO _heap_graph_incoming_references_agg" CHOSEN FIELD SUMS
     " FROM _hw_chosen h CROSS JOIN heap_graph_reference r ON r.owned_id = h.id"
     " CROSS JOIN heap_graph_object o ON o.id = r.owner_id CROSS JOIN heap_graph_class c ON c.id = o.type_id"
     " CROSS JOIN _heap_graph_object_tree_aggregation s ON s.id = h.id" BY_SIZE
-    /* whom they refer to */
+    /* outgoing references */
     "CREATE PERFETTO MACRO _heap_graph_outgoing_references_agg" CHOSEN FIELD SUMS
     " FROM _hw_chosen h CROSS JOIN heap_graph_reference r ON r.owner_id = h.id"
     " CROSS JOIN heap_graph_object o ON o.id = r.owned_id CROSS JOIN heap_graph_class c ON c.id = o.type_id"
@@ -106,11 +106,11 @@ const char hw_module_helpers[] =
     "INCLUDE PERFETTO MODULE graphs.scan;"
     "CREATE PERFETTO VIEW _heap_graph_class_name_hash AS"
     " SELECT id, hash(ifnull(deobfuscated_name, name)) AS name_hash FROM heap_graph_class;"
-    /* any tree of objects: the place of each */
+    /* the path hash of each object in any tree of objects */
     "CREATE PERFETTO MACRO _heap_graph_type_path_hash(tab TableOrSubquery) RETURNS TableOrSubquery AS ("
     "  SELECT id, path_hash, parent_path_hash FROM _hw_tree_path_hashes("
     "   (SELECT _hw_gather(id, parent_id) FROM $tab)));"
-    /* places with their sums; memory outside of the heap is a place of its own */
+    /* sums by path hash; native memory has a hash of its own */
     "CREATE PERFETTO MACRO _heap_graph_path_hash_aggregate(tab TableOrSubquery) RETURNS TableOrSubquery AS ("
     "  WITH _hw_places AS MATERIALIZED ("
     "   SELECT o.graph_sample_ts, o.upid, h.path_hash, h.parent_path_hash,"
@@ -123,7 +123,7 @@ const char hw_module_helpers[] =
     "  UNION ALL SELECT graph_sample_ts, upid, _hw_native_path_hash(path_hash), path_hash,"
     "   '[native] ' || name, root_type, 'HEAP_TYPE_NATIVE', native_count, native_size FROM _hw_places"
     "  WHERE native_size > 0 ORDER BY 3);"
-    /* places -> nodes: rows have numbers, and those above are named by them */
+    /* path hashes -> nodes with row numbers as ids and parent ids */
     "CREATE PERFETTO MACRO _heap_graph_path_hashes_to_class_tree(tab TableOrSubquery)"
     " RETURNS TableOrSubquery AS ("
     "  WITH _hw_nodes AS MATERIALIZED (SELECT row_number() OVER () - 1 AS _hw_id, * FROM $tab)"
@@ -132,7 +132,7 @@ const char hw_module_helpers[] =
     "  FROM _hw_nodes c LEFT JOIN _hw_nodes p ON p.path_hash = c.parent_path_hash ORDER BY c._hw_id);";
 
 const char hw_module_experimental_flamegraph[] =
-    /* even numbers: objects; odd ones: what they have outside of the heap */
+    /* even ids: objects; odd ones: their native memory */
     "CREATE PERFETTO MACRO _experimental_flamegraph_heap_graph_frames(upid Expr, ts Expr)"
     " RETURNS TableOrSubquery AS ("
     "  WITH objects AS (SELECT o.id, t.parent_id, o.self_size, o.native_size,"

@@ -1,15 +1,15 @@
 /*
- * Modules about the memory of processes, as counters tell it. Why there are no more: low memory
- * kills, kswapd and single dmabufs are events of ftrace, which no importer reads.
+ * Modules about the memory of processes, from counters. Low memory kills, kswapd and single dmabufs
+ * have none: they are ftrace events, which no importer reads.
  */
 #include "sql/modules/module_texts.h"
 
 #include "base/banned.h"
 
-/* A line here is a line of SQL. */
+/* One line of C per line of SQL. */
 /* clang-format off */
 const char hw_module_counter_intervals[] =
-    /* equal values in a row are one interval; the last one lasts until the trace ends */
+    /* consecutive equal values form one interval; the last one lasts until the trace ends */
     "CREATE PERFETTO MACRO counter_leading_intervals(counter_table TableOrSubquery)"
     " RETURNS TableOrSubquery AS ("
     "  SELECT id, ts, lead(ts, 1, trace_end()) OVER w - ts AS dur, track_id, value,"
@@ -24,7 +24,8 @@ const char hw_module_counter_intervals[] =
 #define MEMORY(column, name) " max(iif(t.name = '" name "', v.value, NULL)) AS " #column
 
 const char hw_module_memory_general[] =
-    /* a value lasts until the next one, the last one until the process's or the trace's end, and a bit more */
+    /* a value lasts until the next one, the last one until just after the end of the process or
+     * trace */
     "CREATE PERFETTO VIEW _all_counters_per_process AS SELECT v.ts, lead(v.ts, 1, ifnull(p.end_ts, trace_end()) + 1)"
     "  OVER (PARTITION BY v.track_id ORDER BY v.ts) - v.ts AS dur, t.upid, v.value, v.track_id, t.name"
     " FROM process_counter_track t JOIN counter v ON v.track_id = t.id LEFT JOIN process p ON p.upid = t.upid;";
@@ -63,7 +64,7 @@ const char hw_module_dmabuf_spans[] =
     " SELECT t.upid, i.ts, i.dur, CAST(i.value AS INT) AS dmabuf_rss"
     " FROM counter_leading_intervals!(told) i JOIN process_counter_track t ON t.id = i.track_id;";
 
-/* Why a score changed is told by slices of the system server, which no importer reads. */
+/* The reasons for a score's changes are slices of the system server, which no importer reads. */
 #define NO_REASON " NULL AS oom_adj_id, NULL AS oom_adj_ts, NULL AS oom_adj_dur, NULL AS oom_adj_track_id,"         \
     " NULL AS oom_adj_thread_name, NULL AS oom_adj_reason, NULL AS oom_adj_trigger"
 
@@ -83,8 +84,8 @@ const char hw_module_oom_adjuster[] =
     " JOIN process p ON p.upid = t.upid;";
 
 /*
- * Two lists of intervals, cut at each other's limits: the moments where one begins, and where the last
- * of a process ends (0), are rows; what holds then is the last one told before.
+ * Intersects two lists of intervals: each start, and the end (0) of a process's last interval, is a
+ * row; the value at that time is the last one before it.
  */
 const char hw_module_android_memory_process[] =
     "INCLUDE PERFETTO MODULE android.oom_adjuster;"
@@ -118,7 +119,7 @@ const char hw_module_memory_breakdown[] =
     "CREATE PERFETTO VIEW _hw_memory_counters AS"
     " SELECT v.id, v.ts, v.track_id, CAST(v.value AS INT) * iif(t.name = 'mem.heap', 1024, 1) AS value"
     " FROM _hw_memory_tracks t JOIN counter v ON v.track_id = t.track_id;"
-    /* less what its zygote has on average: what a process inherited */
+    /* minus the average of its zygote, which the process inherited */
     "CREATE PERFETTO VIEW android_process_memory_intervals AS"
     " WITH told AS MATERIALIZED (SELECT * FROM counter_leading_intervals!(_hw_memory_counters)),"
     " zygotes AS MATERIALIZED (SELECT upid FROM process WHERE name IN ('zygote', 'zygote64')),"
@@ -135,7 +136,7 @@ const char hw_module_memory_breakdown[] =
     "  c.track_id IN (SELECT track_id FROM jumps) AS track_has_spike_gt_100mib"
     " FROM clipped c LEFT JOIN inherited h ON h.upid = c.parent_upid AND h.name = c.memory_track_name"
     " WHERE c.until > c.ts;"
-    /* cut where the process's bucket changes */
+    /* split where the process's bucket changes */
     "CREATE PERFETTO VIEW android_process_memory_intervals_by_oom_bucket AS"
     " WITH sizes AS MATERIALIZED (SELECT row_number() OVER () AS n, * FROM android_process_memory_intervals),"
     " buckets AS MATERIALIZED (SELECT row_number() OVER () AS n, * FROM android_oom_adj_intervals WHERE dur > 0),"

@@ -1,8 +1,8 @@
-/* module_texts.h - the texts of modules: statements of Perfetto's SQL over our tables */
+/* module_texts.h - the modules' SQL: statements in Perfetto's dialect over our tables */
 #ifndef HW_SQL_MODULES_MODULE_TEXTS_H
 #define HW_SQL_MODULES_MODULE_TEXTS_H
 
-/* public_views.c: what is always there */
+/* public_views.c: in every connection */
 extern const char hw_sql_public_views[];
 
 /* callstack_modules.c: stacks as trees */
@@ -15,7 +15,7 @@ extern const char hw_module_graph_search[];
 extern const char hw_module_graph_hierarchy[];
 extern const char hw_module_graph_partition[];
 
-/* system_modules.c: processes and CPU samples; hw_sql_sample_views is always there */
+/* system_modules.c: processes and CPU samples; hw_sql_sample_views is in every connection */
 extern const char hw_sql_sample_views[];
 extern const char hw_module_process_metadata[];
 extern const char hw_module_user_list[];

@@ -1,13 +1,12 @@
 /*
- * Names that scripts for Perfetto's trace processor take for granted. Tables about data that no
- * importer reads are here only where front ends ask for them without need ("is there any?"): they
- * are empty.
+ * Names that scripts for Perfetto's trace processor rely on. Tables about data that no importer
+ * reads are here, empty, only where front ends query them in any case.
  */
 #include "sql/modules/module_texts.h"
 
 #include "base/banned.h"
 
-/* A line here is a line of SQL. */
+/* One line of C per line of SQL. */
 /* clang-format off */
 #define TRACK "NULL AS type, NULL AS parent_id, NULL AS source_arg_set_id, 0 AS machine_id"
 
@@ -35,7 +34,7 @@ const char hw_sql_public_views[] =
     " FROM counter v JOIN counter_track t ON t.id = v.track_id;"
     "CREATE VIEW slices AS SELECT * FROM slice;"
     "CREATE VIEW instant AS SELECT id, ts, track_id, name, arg_set_id FROM slice WHERE dur = 0;"
-    /* what no importer reads */
+    /* data that no importer reads */
     "CREATE VIEW sched AS SELECT 0 AS id, 0 AS ts, 0 AS dur, 0 AS utid, '' AS end_state, 0 AS priority,"
     " 0 AS ucpu, 0 AS cpu WHERE 0;"
     "CREATE VIEW cpu AS SELECT 0 AS id, 0 AS ucpu, 0 AS cpu, 0 AS cluster_id, '' AS processor, 0 AS machine_id,"
@@ -52,7 +51,7 @@ const char hw_sql_public_views[] =
     "CREATE VIEW trace_metrics AS SELECT column1 AS name FROM (VALUES ('heap_profile_callsites'),"
     " ('java_heap_class_stats'), ('java_heap_histogram'), ('java_heap_stats'), ('profiler_smaps'),"
     " ('unsymbolized_frames'));"
-    /* a callsite's callers, the nearest first */
+    /* a callsite's callers, nearest first */
     "CREATE PERFETTO FUNCTION experimental_ancestor_stack_profile_callsite(start_id LONG)"
     " RETURNS TABLE(id LONG, depth LONG, parent_id LONG, frame_id LONG) AS"
     " SELECT c.id, c.depth, c.parent_id, c.frame_id"

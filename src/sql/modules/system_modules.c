@@ -7,19 +7,20 @@
     "CASE cpu_mode WHEN 'kernel' THEN 1 WHEN 'user' THEN 2 WHEN 'hypervisor' THEN 3"               \
     " WHEN 'guest_kernel' THEN 4 WHEN 'guest_user' THEN 5 ELSE 0 END"
 
-/* A line here is a line of SQL. */
+/* One line of C per line of SQL. */
 /* clang-format off */
 const char hw_module_process_metadata[] =
     "CREATE PERFETTO FUNCTION android_is_kernel_task(upid LONG) RETURNS BOOL AS"
     " SELECT p.pid = 0 OR ifnull(q.name = 'kthreadd', 0) OR ifnull(q.pid = 0, 0)"
     " FROM process p LEFT JOIN process q ON q.upid = p.parent_upid WHERE p.upid = $upid;"
     /*
-     * Ids from 20000 on are an app's second lives (10000 above it each); those from 90000 on are made up
-     * for isolated processes and tell nothing. An app's id may be shared: then the name decides.
+     * Ids from 20000 on are derived from an app's id (10000 above it each); those from 90000 on are
+     * assigned to isolated processes and identify no app. An app's id may be shared: then the name
+     * decides.
      */
     "CREATE PERFETTO VIEW android_process_metadata AS"
     " WITH base AS (SELECT upid, pid, cmdline, android_appid, android_user_id,"
-    /* the kernel cuts names to 15 bytes; the command line has it whole */
+    /* the kernel truncates names to 15 bytes; the command line has the full one */
     "   iif(length(name) = 15 AND (cmdline IN ('zygote', 'zygote64', '<pre-initialized>')"
     "    OR substr(cmdline, -15) = name), cmdline, name) AS process_name,"
     "   CASE WHEN android_appid BETWEEN 20000 AND 29999 THEN android_appid - 10000"
@@ -78,7 +79,7 @@ const char hw_sql_sample_views[] =
     " WHERE id IN (SELECT execution_context_id FROM stack_sample);"
     "CREATE VIEW __intrinsic_profiler_async_context AS SELECT 0 AS id, '' AS name, '' AS kind, 0 AS parent_id WHERE 0;"
     "CREATE VIEW stack_sample_async_context AS SELECT * FROM __intrinsic_profiler_async_context;"
-    /* the counters that were told with samples that have a stack */
+    /* the counters recorded with samples that have a stack */
     "CREATE VIEW stack_sample_counter AS SELECT v.id, s.id AS stack_sample_id, v.track_id, v.value"
     " FROM __intrinsic_profiler_counter_set c CROSS JOIN perf_sample s ON s.counter_set_id = c.counter_set_id"
     " CROSS JOIN counter v ON v.id = c.counter_id WHERE s.callsite_id IS NOT NULL;"

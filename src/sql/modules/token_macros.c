@@ -18,7 +18,7 @@ static void put_quoted(struct hw_strbuf *out, struct hw_bytes text)
     hw_strbuf_addc(out, '\'');
 }
 
-/* "(a, b)" -> a, b, with words of its own before and between. */
+/* "(a, b)" -> a, b; numbered: c1 AS a, c2 AS b. */
 static void put_columns(struct hw_strbuf *out, struct hw_bytes list, bool numbered)
 {
     struct hw_token t;
@@ -74,13 +74,13 @@ static void put_scan_step(const struct hw_bytes *args, struct hw_strbuf *out)
 /* ---- allocations ---- */
 
 /*
- * Front ends ask for the allocations of a process up to a time in one and the same way:
+ * Front ends query the allocations of a process up to a time always in this form:
  *
  *     (SELECT callsite_id, size, count, max(size, 0) AS alloc_size, max(count, 0) AS alloc_count
  *      FROM heap_profile_allocation [a] [WHERE upid = N AND ts <= N AND heap_name = 'x'])
  *
- * Made by SQLite's machine that is a third of a microsecond a row; a loop over the model's columns
- * takes some ten nanoseconds. What is not exactly this is left to SQLite.
+ * SQLite takes a third of a microsecond per row, a loop over the model's columns some ten
+ * nanoseconds. Any other form is left to SQLite.
  */
 struct allocations {
     struct hw_bytes alias, upid, heap;
@@ -194,7 +194,7 @@ static void put_bound(struct hw_strbuf *out, int64_t bound, int64_t none)
         hw_strbuf_addf(out, "%" PRId64 ", ", bound);
 }
 
-/* A hidden column is read, so that a view of that name is not taken for our table. */
+/* Reads a hidden column, so that a view with the table's name is not mistaken for it. */
 static void put_allocation_list(const struct hw_bytes *args, struct hw_strbuf *out)
 {
     struct allocations a;

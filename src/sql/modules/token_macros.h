@@ -1,13 +1,13 @@
 /*
- * token_macros.h - macros that are made of tokens instead of a text
+ * token_macros.h - built-in macros that work on tokens
  *
- * Why:     a scan's select is run by a function, so it becomes a text; columns that a macro gets as
- *          a list in brackets are needed without them, and with numbers.
+ * Why:     a scan's select is run by a function, so it is passed as a text; columns that a macro
+ *          gets as a list in parentheses are needed without them, and with numbers.
  * Shapes:  __intrinsic_stringify!(text)       'text'
  *          _hw_columns!((a, b))               a, b
  *          _hw_scan_columns!((a, b))          c1 AS a, c2 AS b
- *          _hw_scan_step!(select, (a, b))     '(SELECT id, a, b FROM select)', where $table is what
- *                                             has arrived (graphs/graph_scan.h)
+ *          _hw_scan_step!(select, (a, b))     '(SELECT id, a, b FROM select)', where $table is the
+ *                                             rows that arrived (graphs/graph_scan.h)
  *          _hw_allocation_list!(select)       the sums of its allocations by callsite, as a list
  * Owns:    nothing; *out is the caller's.
  * Errors:  HW_EINVAL (wrong number of arguments), HW_ENOMEM.
@@ -24,7 +24,7 @@
 struct hw_error;
 
 bool hw_token_macro_exists(struct hw_bytes name);
-/* The macros in the arguments have been replaced. */
+/* Macros within the arguments are already expanded. */
 int hw_token_macro_put(struct hw_bytes name, const struct hw_bytes *args, size_t n,
                        struct hw_strbuf *out, struct hw_error *err);
 

@@ -9,7 +9,7 @@
 
 #include "base/banned.h"
 
-/* Of the callsites that the group's dumps name; emptied behind each group. */
+/* Sums of the callsites in a group's dumps; cleared after each group. */
 struct sites {
     int64_t *size, *count;
     uint32_t *named;
@@ -78,7 +78,7 @@ static int compare(const void *pa, const void *pb)
     return a < b ? -1 : a > b;
 }
 
-/* By time, so that the rows' ends rise; the dumps of one group are beside each other. */
+/* Sorted by time, so that end_ns is non-decreasing; the dumps of a group are adjacent. */
 static int make_rows(struct hw_dump_sums *out, struct sites *s, const struct hw_profile *p)
 {
     size_t n = p->dumps.n;

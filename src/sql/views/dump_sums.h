@@ -1,13 +1,13 @@
 /*
- * dump_sums.h - what each dump of a heap added
+ * dump_sums.h - the sums of what each dump of a heap added
  *
- * Why:     the table of intervals of heap profiles: grouping 4 * 10^6 allocations by dump and
+ * Why:     needed for intervals of heap profiles: grouping 4 * 10^6 allocations by dump and
  *          callsite takes SQLite's sorter seconds.
- * Shapes:  a row for each process, heap and time that has allocations, by first_row. retained: of
- *          the callsites with more allocations than frees there.
- * Owns:    the rows, the caller's.
+ * Shapes:  one row for each process, heap and time with allocations, by first_row. retained: of the
+ *          callsites with more allocations than frees in the dump.
+ * Owns:    the caller owns the rows.
  * Errors:  HW_ENOMEM; sums saturate.
- * Cost:    O(rows), and 20 bytes a callsite meanwhile.
+ * Cost:    O(rows), and temporarily 20 bytes per callsite.
  */
 #ifndef HW_SQL_VIEWS_DUMP_SUMS_H
 #define HW_SQL_VIEWS_DUMP_SUMS_H
@@ -26,7 +26,7 @@ struct hw_dump_sum {
     int64_t first_row; /* of heap_profile_allocation */
     hw_upid upid;
     hw_str_id heap;
-    uint32_t dump; /* one of its dumps; the one that begins first */
+    uint32_t dump; /* the earliest-starting one of its dumps */
     int64_t end_ns, retained, allocated, delta;
 };
 

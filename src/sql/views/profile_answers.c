@@ -1,4 +1,4 @@
-/* Tables of a dump or a process: functions, callers, leaks, diff, sizes, lifetimes, accounting. */
+/* Views of a dump or a process: functions, callers, leaks, diff, sizes, lifetimes, accounting. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +20,13 @@
 
 #include "base/banned.h"
 
-static int values_at(struct hw_view_answer *a, hw_upid upid, int64_t ts, hw_values *out)
+static int values_at(struct hw_view_result *a, hw_upid upid, int64_t ts, hw_values *out)
 {
     bool at_max = hw_view_has_only_peaks(a, upid, &ts);
     return hw_process_values(a->p, &a->list, upid, ts, at_max, out);
 }
 
-uint64_t hw_view_interval_of(const struct hw_view_answer *a, hw_upid upid)
+uint64_t hw_view_interval_of(const struct hw_view_result *a, hw_upid upid)
 {
     uint64_t most = 1;
     for (size_t i = 0; i < a->p->dumps.n; i++)
@@ -35,13 +35,13 @@ uint64_t hw_view_interval_of(const struct hw_view_answer *a, hw_upid upid)
     return most;
 }
 
-void hw_view_put_errors(struct hw_view_answer *a, const struct hw_value *v, uint64_t interval)
+void hw_view_put_errors(struct hw_view_result *a, const struct hw_value *v, uint64_t interval)
 {
     for (int m = 0; m < HW_METRIC_COUNT; m++)
         hw_view_put_real(a, hw_value_error(v, (enum hw_metric)m, interval));
 }
 
-static void put_callers(struct hw_view_answer *a, const struct hw_callers *c)
+static void put_callers(struct hw_view_result *a, const struct hw_callers *c)
 {
     struct hw_strbuf text = {0};
     hw_callers_text(&text, c, a->p->callsites, a->fns, NULL);
@@ -50,7 +50,7 @@ static void put_callers(struct hw_view_answer *a, const struct hw_callers *c)
     hw_strbuf_done(&text);
 }
 
-int hw_view_fill_top(struct hw_view_answer *a, const struct hw_view_asked *q)
+int hw_view_fill_top(struct hw_view_result *a, const struct hw_view_query *q)
 {
     hw_values values = {0};
     hw_autofree struct hw_callers *callers = NULL;
@@ -84,7 +84,7 @@ int hw_view_fill_top(struct hw_view_answer *a, const struct hw_view_asked *q)
     return rc;
 }
 
-static void put_tree(struct hw_view_answer *a, const struct hw_flame *t)
+static void put_tree(struct hw_view_result *a, const struct hw_flame *t)
 {
     for (uint32_t i = 1; i < t->v.n; i++) {
         const struct hw_flame_node *n = &t->v.v[i];
@@ -98,8 +98,8 @@ static void put_tree(struct hw_view_answer *a, const struct hw_flame *t)
     }
 }
 
-/* Filters know a program by its file and by what it was started as. */
-int hw_view_match_filters(struct hw_view_answer *a, hw_upid upid, const hw_values *values,
+/* Filters match a program by its file and by the name it was started under. */
+int hw_view_match_filters(struct hw_view_result *a, hw_upid upid, const hw_values *values,
                           const hw_filters *filters, const struct hw_namer *namer,
                           struct hw_filter_matches *out)
 {
@@ -108,7 +108,7 @@ int hw_view_match_filters(struct hw_view_answer *a, hw_upid upid, const hw_value
     return hw_filter_match(filters, a->p->callsites, a->fns, namer, &program, out);
 }
 
-static int fill_around(struct hw_view_answer *a, const struct hw_view_asked *q, bool callers)
+static int fill_around(struct hw_view_result *a, const struct hw_view_query *q, bool callers)
 {
     hw_values values = {0};
     hw_filters filters = {0};
@@ -136,17 +136,17 @@ static int fill_around(struct hw_view_answer *a, const struct hw_view_asked *q, 
     return rc;
 }
 
-int hw_view_fill_callers(struct hw_view_answer *a, const struct hw_view_asked *q)
+int hw_view_fill_callers(struct hw_view_result *a, const struct hw_view_query *q)
 {
     return fill_around(a, q, /* callers = */ true);
 }
 
-int hw_view_fill_callees(struct hw_view_answer *a, const struct hw_view_asked *q)
+int hw_view_fill_callees(struct hw_view_result *a, const struct hw_view_query *q)
 {
     return fill_around(a, q, /* callers = */ false);
 }
 
-static void put_leak(struct hw_view_answer *a, const struct hw_leaks *l, const struct hw_leak *r)
+static void put_leak(struct hw_view_result *a, const struct hw_leaks *l, const struct hw_leak *r)
 {
     hw_view_put_text(a, hw_bytes_str(hw_leak_verdict_name(r->verdict)));
     hw_view_put_function(a, l->tree.v.v[r->node].function);
@@ -163,7 +163,7 @@ static void put_leak(struct hw_view_answer *a, const struct hw_leaks *l, const s
     hw_view_put_int(a, r->rest);
 }
 
-int hw_view_fill_leaks(struct hw_view_answer *a, const struct hw_view_asked *q)
+int hw_view_fill_leaks(struct hw_view_result *a, const struct hw_view_query *q)
 {
     struct hw_process_view view;
     struct hw_leaks leaks;
@@ -182,14 +182,14 @@ int hw_view_fill_leaks(struct hw_view_answer *a, const struct hw_view_asked *q)
 }
 
 /* of: a function, or HW_ID_NONE, by side. */
-static void put_file(struct hw_view_answer *a, const uint32_t of[2])
+static void put_file(struct hw_view_result *a, const uint32_t of[2])
 {
     uint32_t function = of[1] == HW_ID_NONE ? of[0] : of[1];
     hw_view_put_text(a, hw_strings_get(hw_callsites_strings(a->p->callsites),
                                        hw_functions_get(a->fns, function)->file));
 }
 
-int hw_view_fill_diff(struct hw_view_answer *a, const struct hw_view_asked *q)
+int hw_view_fill_diff(struct hw_view_result *a, const struct hw_view_query *q)
 {
     hw_values values[2] = {{0}, {0}};
     struct hw_diff_side side[2];
@@ -228,7 +228,7 @@ int hw_view_fill_diff(struct hw_view_answer *a, const struct hw_view_asked *q)
     return rc;
 }
 
-int hw_view_fill_sizes(struct hw_view_answer *a, const struct hw_view_asked *q)
+int hw_view_fill_sizes(struct hw_view_result *a, const struct hw_view_query *q)
 {
     hw_size_rows rows = {0};
     const struct hw_sizes_question ask = {
@@ -251,7 +251,7 @@ int hw_view_fill_sizes(struct hw_view_answer *a, const struct hw_view_asked *q)
     return rc;
 }
 
-int hw_view_fill_lifetimes(struct hw_view_answer *a, const struct hw_view_asked *q)
+int hw_view_fill_lifetimes(struct hw_view_result *a, const struct hw_view_query *q)
 {
     struct hw_process_view view;
     struct hw_lifetimes l;
@@ -277,7 +277,7 @@ int hw_view_fill_lifetimes(struct hw_view_answer *a, const struct hw_view_asked 
     return rc;
 }
 
-static void put_account(struct hw_view_answer *a, const struct hw_accounting *account)
+static void put_account(struct hw_view_result *a, const struct hw_accounting *account)
 {
     struct hw_account_step steps[HW_ACCOUNT_MAX_STEPS];
     size_t n = hw_accounting_steps(account, steps);
@@ -289,7 +289,7 @@ static void put_account(struct hw_view_answer *a, const struct hw_accounting *ac
     }
 }
 
-int hw_view_fill_accounting(struct hw_view_answer *a, const struct hw_view_asked *q)
+int hw_view_fill_accounting(struct hw_view_result *a, const struct hw_view_query *q)
 {
     struct hw_process_view view;
     struct hw_accounting account;
@@ -315,7 +315,7 @@ int hw_view_fill_accounting(struct hw_view_answer *a, const struct hw_view_asked
     return rc;
 }
 
-static void put_part(struct hw_view_answer *a, enum hw_memory_part part, const char *name,
+static void put_part(struct hw_view_result *a, enum hw_memory_part part, const char *name,
                      const struct hw_part_bytes *b)
 {
     hw_view_put_text(a, hw_bytes_str(hw_memory_part_name(part)));
@@ -328,7 +328,7 @@ static void put_part(struct hw_view_answer *a, enum hw_memory_part part, const c
     hw_view_put_int(a, (int64_t)b->swap);
 }
 
-static void put_parts(struct hw_view_answer *a, const struct hw_memory_parts *m)
+static void put_parts(struct hw_view_result *a, const struct hw_memory_parts *m)
 {
     for (int p = 0; p < HW_PART_COUNT; p++) {
         put_part(a, (enum hw_memory_part)p, NULL, &m->parts[p]);
@@ -351,7 +351,7 @@ static int64_t last_of(const struct hw_process_view *v)
     return v->moments.n ? v->moments.v[v->moments.n - 1].ts_ns : INT64_MAX;
 }
 
-int hw_view_fill_account(struct hw_view_answer *a, const struct hw_view_asked *q)
+int hw_view_fill_account(struct hw_view_result *a, const struct hw_view_query *q)
 {
     struct hw_process_view view;
     struct hw_memory_parts parts;
@@ -372,7 +372,7 @@ int hw_view_fill_account(struct hw_view_answer *a, const struct hw_view_asked *q
     return rc == HW_ENOTFOUND ? HW_OK : rc; /* no mappings: no rows */
 }
 
-int hw_view_fill_rounding(struct hw_view_answer *a, const struct hw_view_asked *q)
+int hw_view_fill_rounding(struct hw_view_result *a, const struct hw_view_query *q)
 {
     hw_values values = {0};
     hw_sites sites = {0};

@@ -1,4 +1,4 @@
-/* Tables of a selection: tree, functions and modules, with options and filters. */
+/* Views of a selection: tree, functions and modules, with options and filters. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ enum option {
     OPTION_COLLAPSE = 16
 };
 
-static int read_options(struct hw_view_answer *a, const char *text, unsigned *out)
+static int read_options(struct hw_view_result *a, const char *text, unsigned *out)
 {
     static const char *const words[] = {"max", "all-frames", "invert", "callers", "collapse"};
     *out = 0;
@@ -38,7 +38,7 @@ static int read_options(struct hw_view_answer *a, const char *text, unsigned *ou
     return HW_OK;
 }
 
-static int read_filters(struct hw_view_answer *a, const char *lines, hw_filters *out)
+static int read_filters(struct hw_view_result *a, const char *lines, hw_filters *out)
 {
     char *copy = strdup(lines ? lines : ""), *save = NULL;
     int rc = copy ? HW_OK : HW_ENOMEM;
@@ -51,7 +51,7 @@ static int read_filters(struct hw_view_answer *a, const char *lines, hw_filters 
 
 static const char *shown_name(void *ctx, hw_str_id raw)
 {
-    struct hw_view_answer *a = ctx;
+    struct hw_view_result *a = ctx;
     char *made = a->sql->demangle(hw_strings_cstr(hw_callsites_strings(a->p->callsites), raw));
     hw_str_id id;
     if (!made)
@@ -62,7 +62,7 @@ static const char *shown_name(void *ctx, hw_str_id raw)
     return rc < 0 ? NULL : hw_strings_cstr(a->strings, id);
 }
 
-static bool find_heap(const struct hw_view_answer *a, const struct hw_view_asked *q,
+static bool find_heap(const struct hw_view_result *a, const struct hw_view_query *q,
                       struct hw_span *s)
 {
     s->one_heap = q->heap && *q->heap;
@@ -76,7 +76,7 @@ static bool find_heap(const struct hw_view_answer *a, const struct hw_view_asked
     return !s->one_heap;
 }
 
-static int build_tree(struct hw_view_answer *a, hw_upid upid, const hw_values *values,
+static int build_tree(struct hw_view_result *a, hw_upid upid, const hw_values *values,
                       const hw_filters *filters, unsigned options, struct hw_flame *out)
 {
     struct hw_namer namer = {shown_name, a};
@@ -105,7 +105,7 @@ static int build_tree(struct hw_view_answer *a, hw_upid upid, const hw_values *v
     return rc;
 }
 
-static int select_tree(struct hw_view_answer *a, const struct hw_view_asked *q, unsigned *options,
+static int select_tree(struct hw_view_result *a, const struct hw_view_query *q, unsigned *options,
                        struct hw_flame *out)
 {
     struct hw_span span = {
@@ -128,7 +128,7 @@ static int select_tree(struct hw_view_answer *a, const struct hw_view_asked *q, 
     return rc;
 }
 
-static int put_figures(struct hw_view_answer *a, uint64_t interval, const struct hw_value *self,
+static int put_figures(struct hw_view_result *a, uint64_t interval, const struct hw_value *self,
                        const struct hw_value *total)
 {
     for (int m = 0; m < HW_METRIC_COUNT; m++) {
@@ -141,7 +141,7 @@ static int put_figures(struct hw_view_answer *a, uint64_t interval, const struct
     return a->failed ? HW_ENOMEM : HW_OK;
 }
 
-int hw_view_fill_tree(struct hw_view_answer *a, const struct hw_view_asked *q)
+int hw_view_fill_tree(struct hw_view_result *a, const struct hw_view_query *q)
 {
     struct hw_flame tree = {0};
     unsigned options = 0;
@@ -160,7 +160,7 @@ int hw_view_fill_tree(struct hw_view_answer *a, const struct hw_view_asked *q)
     return rc;
 }
 
-int hw_view_fill_functions(struct hw_view_answer *a, const struct hw_view_asked *q)
+int hw_view_fill_functions(struct hw_view_result *a, const struct hw_view_query *q)
 {
     struct hw_flame tree = {0};
     hw_function_values rows = {0};
@@ -183,7 +183,7 @@ int hw_view_fill_functions(struct hw_view_answer *a, const struct hw_view_asked 
     return rc;
 }
 
-int hw_view_fill_modules(struct hw_view_answer *a, const struct hw_view_asked *q)
+int hw_view_fill_modules(struct hw_view_result *a, const struct hw_view_query *q)
 {
     (void)q;
     for (size_t i = 0; i < hw_n_sql_modules; i++) {

@@ -1,27 +1,26 @@
 /*
- * The questions of views/ as functions that give rows:
+ * The analyses of views/ as table functions:
  *
- *   heapwise_top(UPID [, TS])                    every function with its own and its total
- *                                               values; callers: "load < run", nearest first,
- *                                               the way most of its live bytes came by
+ *   heapwise_top(UPID [, TS])                    every function with its self and total values;
+ *                                               callers: "load < run", nearest first, the path
+ *                                               of most of its live bytes
  *   heapwise_callers(UPID, TS, PATTERN)          trees around the functions a pattern of
  *   heapwise_callees(UPID, TS, PATTERN)          views/filter.h matches
- *   heapwise_leaks(UPID)                         what grew from dump to dump, and the verdicts
+ *   heapwise_leaks(UPID)                         growth from dump to dump, with verdicts
  *   heapwise_diff(UPID_A, TS_A, UPID_B, TS_B [, METRIC])   functions that differ
  *   heapwise_sizes(UPID [, TS])                  sizes of allocations by heap, function and class
  *   heapwise_account(UPID [, TS])                resident memory by part (name NULL) and mapping
- *   heapwise_rounding(UPID [, TS])               what the allocator adds to the blocks of functions
+ *   heapwise_rounding(UPID [, TS])               the allocator's overhead per function
  *   heapwise_tree(UPID [, TS, SINCE, HEAP, FILTERS, OPTIONS])       the flamegraph of a selection
  *   heapwise_functions(UPID [, TS, SINCE, HEAP, FILTERS, OPTIONS])  its functions
- *   heapwise_modules()                           what INCLUDE PERFETTO MODULE knows, with its text
+ *   heapwise_modules()                           the modules of INCLUDE PERFETTO MODULE, with SQL
  *
- * UPID is that of the table process; TS a time, NULL or left out = the last dump. SINCE: only what
- * came after that time; HEAP: only that one; FILTERS: one a line, as in views/filter.h, matched
- * against shown names; OPTIONS: words, of which `max` (TS is that of a recorded maximum),
+ * UPID is that of the table process; TS a time, NULL or omitted = the last dump. SINCE: only
+ * changes after that time; HEAP: only that heap; FILTERS: one per line, as in views/filter.h,
+ * matched against shown names; OPTIONS: words: `max` (TS is the time of a recorded maximum),
  * `all-frames` (allocator frames too), `invert`, `callers` (the upper half of a pivot), `collapse`
- * (direct recursion is one node). Names are
- * raw, as in the other tables; demangle() shows them. Rows are made once a call, as columns of
- * cells.
+ * (direct recursion is one node). Names are raw, as in the other tables; use demangle(). Rows are
+ * computed once per call.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -38,30 +37,30 @@ enum { MAX_ARGS = 6 };
 struct view {
     const char *name, *columns; /* "a INTEGER, b TEXT" */
     int n_columns;
-    const char *args; /* a letter each: u a upid, t a time, p text, S H F O as above; capital: may
-                         be left out */
-    int (*fill)(struct hw_view_answer *a, const struct hw_view_asked *q);
+    /* One letter each: u upid, t time, p text, S H F O as above; upper case: optional. */
+    const char *args;
+    int (*fill)(struct hw_view_result *a, const struct hw_view_query *q);
 };
 
 /* ---- cells ---- */
 
-void hw_view_put(struct hw_view_answer *a, struct hw_view_cell c)
+void hw_view_put(struct hw_view_result *a, struct hw_view_cell c)
 {
     if (hw_vec_push(&a->cells, c) < 0)
         a->failed = true;
 }
 
-void hw_view_put_int(struct hw_view_answer *a, int64_t v)
+void hw_view_put_int(struct hw_view_result *a, int64_t v)
 {
     hw_view_put(a, (struct hw_view_cell){.kind = CELL_INT, .i = v});
 }
 
-void hw_view_put_real(struct hw_view_answer *a, double v)
+void hw_view_put_real(struct hw_view_result *a, double v)
 {
     hw_view_put(a, (struct hw_view_cell){.kind = CELL_REAL, .d = v});
 }
 
-void hw_view_put_text(struct hw_view_answer *a, struct hw_bytes v)
+void hw_view_put_text(struct hw_view_result *a, struct hw_bytes v)
 {
     struct hw_view_cell c = {.kind = CELL_TEXT};
     if (hw_strings_intern(a->strings, v, &c.text) < 0)
@@ -69,7 +68,7 @@ void hw_view_put_text(struct hw_view_answer *a, struct hw_bytes v)
     hw_view_put(a, c);
 }
 
-void hw_view_put_function(struct hw_view_answer *a, uint32_t function)
+void hw_view_put_function(struct hw_view_result *a, uint32_t function)
 {
     struct hw_strbuf text = {0};
     if (function == HW_ID_NONE) {
@@ -90,9 +89,9 @@ void hw_view_put_function(struct hw_view_answer *a, uint32_t function)
 
 /* ---- the functions ---- */
 
-/* A recording with --dump-at-max has no dump of any other moment: then *ts_ns becomes that of the
- * last one until then. */
-bool hw_view_has_only_peaks(const struct hw_view_answer *a, hw_upid upid, int64_t *ts_ns)
+/* A recording with --dump-at-max has only dumps of peaks: then *ts_ns becomes the time of the last
+ * one by then. */
+bool hw_view_has_only_peaks(const struct hw_view_result *a, hw_upid upid, int64_t *ts_ns)
 {
     bool any = false;
     int64_t last = 0;
@@ -188,7 +187,7 @@ struct view_vtab {
 
 struct view_cursor {
     sqlite3_vtab_cursor base;
-    struct hw_view_answer answer;
+    struct hw_view_result result;
     sqlite3_value *given[MAX_ARGS]; /* owned; NULL = left out */
     size_t at;
 };
@@ -222,7 +221,7 @@ static int view_disconnect(sqlite3_vtab *v)
     return SQLITE_OK;
 }
 
-/* idxNum has a bit for each argument given; they arrive in their order. */
+/* idxNum has a bit for each argument given; they are passed in order. */
 static int view_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     const struct view *v = ((const struct view_vtab *)base)->module->view;
@@ -247,7 +246,7 @@ static int view_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
         info->aConstraintUsage[given[i]].argvIndex = ++n;
         info->aConstraintUsage[given[i]].omit = 1;
     }
-    info->estimatedCost = 1e6; /* once, not in an inner loop */
+    info->estimatedCost = 1e6; /* high: keeps it out of inner loops */
     info->estimatedRows = 10000;
     return SQLITE_OK;
 }
@@ -263,11 +262,11 @@ static int view_open(sqlite3_vtab *v, sqlite3_vtab_cursor **out)
     return SQLITE_OK;
 }
 
-static void forget(struct view_cursor *c)
+static void clear(struct view_cursor *c)
 {
-    hw_vec_done(&c->answer.cells);
-    hw_strings_free(c->answer.strings);
-    c->answer.strings = NULL;
+    hw_vec_done(&c->result.cells);
+    hw_strings_free(c->result.strings);
+    c->result.strings = NULL;
     for (int i = 0; i < MAX_ARGS; i++) {
         sqlite3_value_free(c->given[i]);
         c->given[i] = NULL;
@@ -277,12 +276,12 @@ static void forget(struct view_cursor *c)
 
 static int view_close(sqlite3_vtab_cursor *base)
 {
-    forget((struct view_cursor *)base);
+    clear((struct view_cursor *)base);
     sqlite3_free(base);
     return SQLITE_OK;
 }
 
-static int refuse(struct view_cursor *c, const char *text)
+static int fail(struct view_cursor *c, const char *text)
 {
     sqlite3_vtab *v = c->base.pVtab;
     sqlite3_free(v->zErrMsg);
@@ -290,12 +289,12 @@ static int refuse(struct view_cursor *c, const char *text)
     return SQLITE_ERROR;
 }
 
-/* NULL = understood; else what is wrong. *nobody: there is no such process. */
-static const char *understand(struct view_cursor *c, struct hw_view_asked *q, bool *nobody)
+/* NULL = valid; else the error text. *no_process: there is no such process. */
+static const char *parse_args(struct view_cursor *c, struct hw_view_query *q, bool *no_process)
 {
     const struct module *m = ((struct view_vtab *)c->base.pVtab)->module;
     int n_upids = 0, n_times = 0;
-    *q = (struct hw_view_asked){.ts = {INT64_MAX, INT64_MAX}};
+    *q = (struct hw_view_query){.ts = {INT64_MAX, INT64_MAX}};
     for (int i = 0; m->view->args[i]; i++) {
         sqlite3_value *v = c->given[i];
         bool set = v && sqlite3_value_type(v) != SQLITE_NULL;
@@ -306,7 +305,7 @@ static const char *understand(struct view_cursor *c, struct hw_view_asked *q, bo
                 return "upid is missing";
             int64_t upid = sqlite3_value_int64(v);
             q->upid[n_upids] = hw_profile_upid_of_shown(m->sql->profile, upid);
-            *nobody |= q->upid[n_upids++].v == HW_ID_NONE;
+            *no_process |= q->upid[n_upids++].v == HW_ID_NONE;
             break;
         case 't':
         case 'T':
@@ -342,11 +341,11 @@ static const char *understand(struct view_cursor *c, struct hw_view_asked *q, bo
     return NULL;
 }
 
-static int make_answer(struct view_cursor *c, const struct hw_view_asked *q)
+static int make_result(struct view_cursor *c, const struct hw_view_query *q)
 {
     const struct module *m = ((struct view_vtab *)c->base.pVtab)->module;
-    struct hw_view_answer *a = &c->answer;
-    *a = (struct hw_view_answer){.sql = m->sql, .p = m->sql->profile};
+    struct hw_view_result *a = &c->result;
+    *a = (struct hw_view_result){.sql = m->sql, .p = m->sql->profile};
     int rc = hw_strings_new(&a->strings);
     if (rc == 0)
         rc = hw_series_list_init(&a->list, a->p);
@@ -358,7 +357,7 @@ static int make_answer(struct view_cursor *c, const struct hw_view_asked *q)
     a->fns = NULL;
     hw_series_list_done(&a->list);
     if (a->err.code)
-        return refuse(c, a->err.text);
+        return fail(c, a->err.text);
     return rc < 0 || a->failed ? SQLITE_NOMEM : SQLITE_OK;
 }
 
@@ -366,11 +365,11 @@ static int view_filter(sqlite3_vtab_cursor *base, int number, const char *text, 
                        sqlite3_value **argv)
 {
     struct view_cursor *c = (struct view_cursor *)base;
-    struct hw_view_asked q;
-    bool nobody = false;
+    struct hw_view_query q;
+    bool no_process = false;
     (void)text;
     (void)argc;
-    forget(c);
+    clear(c);
     for (int i = 0, n = 0; i < MAX_ARGS; i++) {
         if (!(number & 1 << i))
             continue;
@@ -378,10 +377,10 @@ static int view_filter(sqlite3_vtab_cursor *base, int number, const char *text, 
         if (!c->given[i])
             return SQLITE_NOMEM;
     }
-    const char *wrong = understand(c, &q, &nobody);
+    const char *wrong = parse_args(c, &q, &no_process);
     if (wrong)
-        return refuse(c, wrong);
-    return nobody ? SQLITE_OK : make_answer(c, &q);
+        return fail(c, wrong);
+    return no_process ? SQLITE_OK : make_result(c, &q);
 }
 
 static int view_next(sqlite3_vtab_cursor *base)
@@ -398,19 +397,19 @@ static size_t n_columns_of(const struct view_cursor *c)
 static int view_eof(sqlite3_vtab_cursor *base)
 {
     const struct view_cursor *c = (const struct view_cursor *)base;
-    return c->at * n_columns_of(c) >= c->answer.cells.n;
+    return c->at * n_columns_of(c) >= c->result.cells.n;
 }
 
 static int view_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)
 {
     const struct view_cursor *c = (const struct view_cursor *)base;
     size_t n = n_columns_of(c);
-    if ((size_t)column >= n) { /* inputs are given back */
+    if ((size_t)column >= n) { /* inputs are echoed */
         if ((size_t)column - n < MAX_ARGS && c->given[(size_t)column - n])
             sqlite3_result_value(ctx, c->given[(size_t)column - n]);
         return SQLITE_OK;
     }
-    const struct hw_view_cell *cell = &c->answer.cells.v[c->at * n + (size_t)column];
+    const struct hw_view_cell *cell = &c->result.cells.v[c->at * n + (size_t)column];
     struct hw_bytes text;
     switch (cell->kind) {
     case CELL_NULL:
@@ -421,8 +420,8 @@ static int view_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int colu
     case CELL_REAL:
         sqlite3_result_double(ctx, cell->d);
         break;
-    case CELL_TEXT: /* copied: results may outlive the cursor's answer */
-        text = hw_strings_get(c->answer.strings, cell->text);
+    case CELL_TEXT: /* copied: results may outlive the cursor's result */
+        text = hw_strings_get(c->result.strings, cell->text);
         sqlite3_result_text64(ctx, text.n ? (const char *)text.p : "", text.n, SQLITE_TRANSIENT,
                               SQLITE_UTF8);
         break;
