@@ -22,7 +22,7 @@ enum { STACKS_AT_ONCE = 8000, TIMEOUT_MS = 300000 };
 
 /* ---- one statement ---- */
 
-/* A statement that fails after rows went out ends in the text of its error. */
+/* A statement that fails after the first rows ends with the text of its error. */
 static bool ends_in_error(const struct hw_strbuf *reply)
 {
     static const char words[] = "e.displayText() = DB::";
@@ -32,7 +32,7 @@ static bool ends_in_error(const struct hw_strbuf *reply)
 
 static int ask_clickhouse(void *ctx, const char *sql, struct hw_strbuf *reply, struct hw_error *err)
 {
-    /* Questions change nothing: a second lock behind the escaping of what is put into them. */
+    /* Queries are read-only: a second barrier in addition to escaping. */
     static const char *const settings[] = {"readonly", "2"};
     struct hw_clickhouse_ask ask = {
         .sql = sql, .settings = settings, .n_settings = HW_ARRAY_LEN(settings)};
@@ -163,7 +163,7 @@ static int text_stack(struct hw_fleet_answer_work *k, const char *text, hw_calls
     return rc < 0 ? rc : intern(k, out);
 }
 
-/* Four arrays, one behind the other: a cursor on each. */
+/* Four consecutive arrays, read in parallel: one cursor each. */
 static int read_stack(struct hw_fleet_answer_work *k, struct hw_rows *r)
 {
     uint64_t hash = hw_rows_u64(r);
@@ -180,7 +180,7 @@ static int read_stack(struct hw_fleet_answer_work *k, struct hw_rows *r)
     for (uint64_t i = 0; i < n_lines; i++)
         (void)hw_rows_u32(r); /* read again below */
     if (r->bad || hash == HW_MAP64_NO_KEY || hw_map64_find(&k->callsites, hash))
-        return HW_OK; /* bad: said at the end; known: a part that was not merged yet */
+        return HW_OK; /* bad: reported at the end; known: a row of an unmerged part */
     k->path.n = 0;
     for (uint64_t i = 0; i < n[0] && i < HW_MAX_CALLSITE_DEPTH; i++) {
         struct hw_bytes none = {0}, name = hw_rows_text(&at[0]);
@@ -206,7 +206,7 @@ static int ask_stacks(struct hw_fleet_answer_work *k, const uint64_t *hashes, si
     return rc < 0 ? rc : hw_fleet_rows_check(k->from, &r, k->err);
 }
 
-/* The callstacks that hold most, largest first, each once. */
+/* The largest callstacks, in descending order, each once. */
 static int pick_stacks(struct hw_fleet_answer_work *k, uint64_t **out, size_t *n)
 {
     struct hw_map64 seen = {0};
@@ -219,7 +219,7 @@ static int pick_stacks(struct hw_fleet_answer_work *k, uint64_t **out, size_t *n
         uint64_t *value, stack = k->sums.v[i].stack;
         bool fresh;
         if (stack == HW_MAP64_NO_KEY)
-            continue; /* a number that the map cannot hold: its callstack stays unknown */
+            continue; /* the map's reserved key: this callstack stays unknown */
         rc = hw_map64_at(&seen, stack, &value, &fresh);
         if (rc == 0 && fresh && *n < HW_FLEET_MAX_STACKS)
             v[(*n)++] = stack;
@@ -271,7 +271,7 @@ static int find_stacks(struct hw_fleet_answer_work *k)
 
 /* ---- the profile ---- */
 
-static const char *asked_service(const struct hw_fleet_where *w)
+static const char *selected_service(const struct hw_fleet_where *w)
 {
     for (size_t i = 0; i < w->v.n; i++)
         if (w->v.v[i].op == HW_FLEET_IS && strcmp(w->v.v[i].name, "service") == 0)
@@ -310,7 +310,7 @@ static int begin_profile(struct hw_fleet_answer_work *k)
     if (rc == 0)
         rc = hw_profile_process(k->p, 1, &upid);
     if (rc == 0)
-        rc = hw_profile_str(k->p, hw_bytes_str(asked_service(k->w)),
+        rc = hw_profile_str(k->p, hw_bytes_str(selected_service(k->w)),
                             &k->p->processes.v[upid.v].name);
     return rc;
 }
@@ -354,8 +354,8 @@ int64_t hw_fleet_answer_whole(double v)
     return v >= 9e18 ? INT64_MAX : v <= -9e18 ? INT64_MIN : llrint(v);
 }
 
-/* What is left by rounding goes to the next row: many callstacks that hold a third of an object
- * each add up to what they hold together. */
+/* The rounding error is carried to the next row, so that many callstacks with a third of an object
+ * each add up to their true sum. */
 static int64_t whole_and_carry(double v, double *carry)
 {
     int64_t n = hw_fleet_answer_whole(v + *carry);
@@ -363,7 +363,7 @@ static int64_t whole_and_carry(double v, double *carry)
     return n;
 }
 
-/* Samples behind a figure with this variance: k samples have the relative variance 1 / k. */
+/* The number of samples for this variance: k samples have the relative variance 1 / k. */
 int64_t hw_fleet_answer_samples_of(double space, double variance, int64_t objects)
 {
     if (space <= 0)
@@ -372,13 +372,14 @@ int64_t hw_fleet_answer_samples_of(double space, double variance, int64_t object
     return k < 1 ? 1 : hw_fleet_answer_whole(k);
 }
 
-/* Of what lives: samples of one process live from dump to dump, its dumps count as one sample. */
+/* For live memory: samples of a process persist from dump to dump, so its dumps are not independent
+ * and count as one. */
 double hw_fleet_answer_mean_variance(double sum, const struct hw_fleet_counts *n)
 {
     return sum / ((double)n->n_dumps * (double)n->n_processes);
 }
 
-/* Of what was asked for between dumps: each dump has samples of its own. */
+/* For memory allocated between dumps: each dump has its own, independent samples. */
 double hw_fleet_answer_mean_variance_alloc(double sum, double n)
 {
     return sum / (n * n);
@@ -432,7 +433,7 @@ static int get(struct hw_fleet_answer_work *k, bool live)
     struct hw_fleet_ask ask = {.question = HW_FLEET_Q_MOMENTS, .where = k->w};
     struct hw_rows r;
     int rc = hw_fleet_do(k->from, &ask, &k->reply, &r, k->err);
-    if (rc == 0 && hw_rows_more(&r)) /* of no rows newer servers give one, older ones none */
+    if (rc == 0 && hw_rows_more(&r)) /* without rows older servers return none */
         k->out->counts = hw_fleet_answer_read_counts(&r);
     if (rc == 0)
         rc = hw_fleet_rows_check(k->from, &r, k->err);

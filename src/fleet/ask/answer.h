@@ -1,21 +1,21 @@
 /*
- * answer.h - what the fleet's store says, as a profile like any other
+ * answer.h - the results of queries to the fleet's store, as an ordinary profile
  *
- * Why:     graphs, tables, differences and exports are made by views/ and export/ from a frozen
- *          model; so the rows of many machines become one, and nothing behind has to know.
- * Shapes:  one process with one heap stands for all that were asked for: its figures are those of
- *          a mean process at a mean dump (sums of all rows / dumps of all processes), so that sides
- *          with unequal numbers of machines, or of hours, can be compared. Only what lives or only
- *          what was asked for, by the metric: rows tell the two of one stretch of time apart, but
- *          memory that was there before it has no time of asking.
- *          By steps: a dump a step, with the changes between them.
- * Error:   variance of the mean: of what lives, sum of variances / (dumps * processes). Samples of
- *          one process live from dump to dump, so its dumps count as one sample; processes are
- *          independent. Of what was asked for, whose samples are each dump's own: / dumps².
- * Limits:  HW_FLEET_MAX_STACKS callstacks, those that hold most; the others stand as one frame.
+ * Why:     views/ and export/ compute graphs, tables, differences and exports from a frozen model.
+ *          So the rows of many machines become such a model, and later stages need no changes.
+ * Shapes:  one process with one heap represents all selected ones: its figures are those of a mean
+ *          process at a mean dump (sums of all rows / dumps of all processes), so that selections
+ *          with different numbers of machines or hours are comparable. It has either live or
+ *          allocated memory, by the metric: rows separate the two within a range of time, but
+ *          live memory from before it has no time of allocation.
+ *          By steps: one dump per step, with the changes between them.
+ * Error:   variance of the mean. Live memory: sum of variances / (dumps * processes), as samples of
+ *          a process persist from dump to dump and its dumps count as one; processes are
+ *          independent. Allocated memory: / dumps², as each dump has its own samples.
+ * Limits:  the HW_FLEET_MAX_STACKS largest callstacks; the others become one frame.
  * Owns:    the profile.
- * Errors:  those of clickhouse.h; HW_ENOTFOUND: no rows; HW_EFORMAT: an answer of other types.
- * Cost:    two statements, and one for each 8,000 callstacks.
+ * Errors:  those of clickhouse.h; HW_ENOTFOUND: no rows; HW_EFORMAT: a reply with other types.
+ * Cost:    two statements, and one per 8,000 callstacks.
  * Source:  doc/design/fleet-questions.md
  */
 #ifndef HW_FLEET_ASK_ANSWER_H
@@ -34,13 +34,13 @@ struct hw_profile;
 
 #define HW_FLEET_MAX_STACKS 100000u
 
-/* Whom to ask: a statement of question.h in, RowBinary out. */
+/* The connection: runs a statement of question.h and returns RowBinary. */
 struct hw_fleet_source {
     int (*ask)(void *ctx, const char *sql, struct hw_strbuf *reply, struct hw_error *err);
     void *ctx;
-    const char *shown; /* for people; borrowed */
+    const char *shown; /* for messages; borrowed */
 };
-/* A store's client, borrowed; its limits of time and size are set where they are not. */
+/* A borrowed client as the source; sets its limits of time and size if they are not set. */
 struct hw_fleet_source hw_fleet_source_of(struct hw_clickhouse *c);
 
 struct hw_fleet_counts {
@@ -53,7 +53,7 @@ struct hw_fleet_answer {
     struct hw_profile *p; /* frozen */
     struct hw_fleet_counts counts;
     uint64_t n_stacks;
-    uint64_t n_unknown;  /* of them: the store has no frames of theirs */
+    uint64_t n_unknown;  /* of these: without frames in the store */
     uint64_t n_left_out; /* beyond the limit */
 };
 
@@ -68,17 +68,17 @@ void hw_fleet_answer_done(struct hw_fleet_answer *a);
 struct hw_fleet_host {
     char *name; /* owned */
     uint64_t n_dumps, n_processes;
-    double mean;  /* of the metric: a process of this host at a dump */
-    double error; /* two standard errors of it */
-    double score; /* (mean - median of all hosts) / spread, see below; 0 when there is none */
+    double mean;  /* of the metric, per process of this host and dump */
+    double error; /* two standard errors of the mean */
+    double score; /* (mean - median of all hosts) / spread, see below; 0 if the spread is 0 */
     bool deviates;
 };
 
 /*
- * Hosts by the size of their deviation. The spread is 1.4826 * the median distance from the median:
- * the standard deviation of normal values, which some hosts that are wrong do not move. A host
- * deviates when it is more than 3.5 spreads and more than its error away, of at least five hosts;
- * where most hosts are the same to the byte, the error alone decides.
+ * Hosts sorted by deviation. The spread is 1.4826 * the median absolute deviation: for a normal
+ * distribution that is the standard deviation, but a few outliers do not affect it. A host deviates
+ * if it is more than 3.5 spreads and more than its error from the median, of at least five hosts;
+ * if most hosts are equal to the byte, the error alone decides.
  */
 struct hw_fleet_hosts {
     HW_VEC(struct hw_fleet_host) v;
@@ -88,7 +88,7 @@ struct hw_fleet_hosts {
 
 int hw_fleet_get_hosts(const struct hw_fleet_source *from, const struct hw_fleet_where *w,
                        enum hw_metric metric, struct hw_fleet_hosts *out, struct hw_error *err);
-/* Fills score and deviates, and sorts; part of the above. */
+/* Computes score and deviates, and sorts; part of hw_fleet_get_hosts. */
 int hw_fleet_hosts_judge(struct hw_fleet_hosts *h);
 void hw_fleet_hosts_done(struct hw_fleet_hosts *h);
 
@@ -97,7 +97,7 @@ void hw_fleet_hosts_done(struct hw_fleet_hosts *h);
 struct hw_fleet_word {
     char *text; /* owned */
     uint64_t n_rows;
-    uint32_t last_s; /* 0 = not asked */
+    uint32_t last_s; /* 0 = not queried */
 };
 
 struct hw_fleet_words {
@@ -105,10 +105,10 @@ struct hw_fleet_words {
     bool cut; /* more than 1,000 */
 };
 
-/* Labels other than the columns, by name. */
+/* Labels that are not columns, sorted by name. */
 int hw_fleet_get_labels(const struct hw_fleet_source *from, const struct hw_fleet_where *w,
                         struct hw_fleet_words *out, struct hw_error *err);
-/* Values of one, most rows first. */
+/* The values of a label, most rows first. */
 int hw_fleet_get_label_values(const struct hw_fleet_source *from, const struct hw_fleet_where *w,
                               const char *label, struct hw_fleet_words *out, struct hw_error *err);
 void hw_fleet_words_done(struct hw_fleet_words *w);

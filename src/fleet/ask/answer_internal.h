@@ -1,4 +1,4 @@
-/* answer_internal.h - what the files answer*.c share: one statement and its answer */
+/* answer_internal.h - shared by the files answer*.c: runs one statement */
 #ifndef HW_FLEET_ASK_ANSWER_INTERNAL_H
 #define HW_FLEET_ASK_ANSWER_INTERNAL_H
 
@@ -6,10 +6,10 @@
 #include "fleet/ask/answer.h"
 #include "fleet/push/row_binary.h"
 
-/* *rows looks into *reply. */
+/* *rows is a view of *reply. */
 int hw_fleet_do(const struct hw_fleet_source *from, const struct hw_fleet_ask *ask,
                 struct hw_strbuf *reply, struct hw_rows *rows, struct hw_error *err);
-/* What a reader of rows came upon. */
+/* HW_EFORMAT with a text if reading the rows failed. */
 int hw_fleet_rows_check(const struct hw_fleet_source *from, const struct hw_rows *r,
                         struct hw_error *err);
 

@@ -1,4 +1,4 @@
-/* Answers that are lists: hosts, labels, values of a label. */
+/* Results that are lists: hosts, labels, values of a label. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "base/banned.h"
 
 enum { MAX_HOSTS = 100000, MAX_WORDS = 1000, MIN_HOSTS = 5 };
-#define NORMAL    1.4826 /* the median distance from the median -> a standard deviation */
+#define NORMAL    1.4826 /* median absolute deviation -> standard deviation */
 #define MAX_SCORE 3.5    /* Iglewicz and Hoaglin's limit for such scores */
 
 /* ---- hosts ---- */
@@ -67,7 +67,7 @@ int hw_fleet_hosts_judge(struct hw_fleet_hosts *h)
     return HW_OK;
 }
 
-/* The error of the mean, by answer.h's rule for what lives and that for what was asked for. */
+/* The error of the mean, by the rules of answer.h for live and allocated memory. */
 static double error_of(const struct hw_fleet_host *h, double variance, bool live)
 {
     double dumps = (double)h->n_dumps, apart = live ? (double)h->n_processes : dumps;

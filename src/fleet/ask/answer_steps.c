@@ -1,4 +1,4 @@
-/* An answer step by step: a dump a step, each stack by its own steps. */
+/* A profile with one dump per step of time, filled stack by stack. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +14,10 @@
 
 enum { MAX_STEPS = 2000 };
 
-/* What a callstack held at the step before, to tell changes. */
+/* A callstack's values at the previous step, to compute changes. */
 struct level {
     int64_t space, objects, samples;
-    double variance_alloc_space, variance_alloc_objects; /* of all until then */
+    double variance_alloc_space, variance_alloc_objects; /* of all steps so far */
 };
 
 static int ask_step_moments(struct hw_fleet_answer_work *k, struct hw_fleet_ask ask)
@@ -104,8 +104,9 @@ static int add_change(struct hw_fleet_answer_work *k, uint32_t dump, hw_callsite
     return rc;
 }
 
-/* The rows of one callstack: [first, end) of the sums, by rising step; at the steps between it held
- * nothing. */
+/* The rows of one callstack: sums [first, end), by ascending step; at missing steps it held
+ * nothing.
+ */
 static int add_stack_steps(struct hw_fleet_answer_work *k, size_t first, size_t end,
                            const uint32_t *dump_of)
 {
@@ -138,7 +139,7 @@ static int add_stack_steps(struct hw_fleet_answer_work *k, size_t first, size_t 
     return HW_OK;
 }
 
-/* Adds up what is of one callstack and step; sorted by these. */
+/* Merges sums of the same callstack and step; they are sorted by these. */
 static void merge_steps(struct hw_fleet_answer_work *k)
 {
     size_t kept = 0;
@@ -165,7 +166,7 @@ static int fill_steps(struct hw_fleet_answer_work *k, uint32_t step_s)
 {
     uint32_t *dump_of = calloc(k->steps.n + 1, sizeof *dump_of);
     int rc = dump_of ? add_step_dumps(k, step_s, dump_of) : HW_ENOMEM;
-    for (size_t i = 0; i < k->sums.n; i++) /* those beyond the limit are one callstack */
+    for (size_t i = 0; i < k->sums.n; i++) /* those beyond the limit become one callstack */
         if (k->sums.v[i].callsite.v == k->rest.v)
             k->sums.v[i].stack = HW_MAP64_NO_KEY;
     if (k->sums.n)

@@ -1,5 +1,5 @@
 /*
- * answer_work.h - an answer while it is made
+ * answer_work.h - the state of building an answer
  */
 #ifndef HW_FLEET_ASK_ANSWER_WORK_H
 #define HW_FLEET_ASK_ANSWER_WORK_H
@@ -29,11 +29,11 @@ struct hw_fleet_answer_work {
     struct hw_profile *p;
     struct hw_strbuf reply;
     hw_fleet_answer_sums sums;
-    struct hw_map64 callsites; /* callstack's number -> callsite; absent: not known */
-    hw_callsite_id rest;       /* of those beyond the limit */
+    struct hw_map64 callsites; /* hash of a callstack -> callsite; absent: unknown */
+    hw_callsite_id rest;       /* for callstacks beyond the limit */
     HW_VEC(hw_frame_id) path;
-    HW_VEC(struct hw_fleet_counts) steps; /* by number; n_dumps 0: nothing was recorded */
-    double carry[2];                      /* what rounding left, by figure */
+    HW_VEC(struct hw_fleet_counts) steps; /* by step; n_dumps 0: nothing was recorded */
+    double carry[2];                      /* rounding errors carried on: bytes, objects */
 };
 
 int hw_fleet_answer_end_profile(struct hw_fleet_answer_work *k);
@@ -41,7 +41,7 @@ int hw_fleet_answer_no_rows(const struct hw_fleet_answer_work *k);
 double hw_fleet_answer_mean_variance_alloc(double sum, double n);
 int hw_fleet_answer_finish(struct hw_fleet_answer_work *k, int rc);
 int hw_fleet_answer_add_dump(struct hw_fleet_answer_work *k, int64_t ts_s, uint32_t interval);
-/* The sums that `ask` asks for, a profile for them, and their callstacks in it. */
+/* Queries the sums of `ask`, begins a profile, and adds their callstacks. */
 int hw_fleet_answer_get_stacks(struct hw_fleet_answer_work *k, const struct hw_fleet_ask *ask);
 int hw_fleet_answer_by_stack(const void *a, const void *b);
 int64_t hw_fleet_answer_samples_of(double space, double variance, int64_t objects);

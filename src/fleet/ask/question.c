@@ -20,7 +20,7 @@ static const char *const statements[HW_FLEET_Q_COUNT] = {
 #undef X
 };
 
-/* The columns that are labels, and how their text is got. */
+/* The columns that are labels, and the SQL for their text. */
 static const struct {
     const char *name, *sql;
 } columns[] = {{"service", "service"},
@@ -162,7 +162,7 @@ int hw_fleet_where_add(struct hw_fleet_where *w, const char *text, int64_t now_s
         return rc;
     size_t n = strcspn(text, "=!~");
     int op = HW_FLEET_OP_COUNT;
-    while (op-- > 0) /* the longer signs are the later ones of their beginnings */
+    while (op-- > 0) /* backwards: a longer sign follows its prefix */
         if (strncmp(text + n, ops[op].sign, strlen(ops[op].sign)) == 0)
             break;
     char name[128];
@@ -213,7 +213,7 @@ static void add_label(struct hw_strbuf *out, const char *name)
             return;
         }
     }
-    /* Index 0 is no element: that gives "". */
+    /* A missing label has index 0, which yields "". */
     hw_strbuf_adds(out, "labels.v[indexOf(labels.k, ");
     hw_clickhouse_add_text(out, hw_bytes_str(name));
     hw_strbuf_adds(out, ")]");
@@ -227,9 +227,9 @@ static bool one_service(const struct hw_fleet_where *w)
     return false;
 }
 
-/* Without one service the day tells the parts that need not be opened; with one the order of the
- * table (service, ts) does, and comparing days would be a quarter of the work. Days are those of
- * whoever wrote the rows: one more on both sides. */
+/* Unless there is one service, comparing the day excludes parts of the table. With one, the table's
+ * order (service, ts) does, and comparing days would be a quarter of the work. Days are in the
+ * writers' time zones, hence one more on both sides. */
 static void add_where(const struct hw_fleet_where *w, struct hw_strbuf *out)
 {
     int64_t first = w->since_s / DAY_S - 1;

@@ -1,18 +1,17 @@
 /*
- * question.h - which rows of the fleet's store are meant, and the statements that ask for them
+ * question.h - a selection of rows of the fleet's store, and the statements that query them
  *
- * Why:     labels and their values are anybody's text; they become SQL in one place.
- * Shapes:  a selection is a list of conditions, all of which hold, and a range of time. A condition
+ * Why:     labels and their values are untrusted; only this module turns them into SQL.
+ * Shapes:  a selection is a list of conditions, combined by AND, and a range of time. A condition
  *          is NAME=VALUE, NAME!=VALUE, NAME~REGEX or NAME!~REGEX (RE2, anywhere in the value; ^ and
- *          $ hold it at the ends). NAME is a column of the table (service, host, version, build_id,
- *          pid, heap, interval) or any other label. `since=` and `until=` are the range. A time is
- *          one before now (24h, 7d), a date, or a date and time of day, which are local unless a Z
- *          stands behind.
- * Units:   seconds of Unix time; `until` is not part of the range.
+ *          $ anchor it). NAME is a column of the table (service, host, version, build_id, pid,
+ *          heap, interval) or any other label. `since=` and `until=` are the range. A time is an
+ *          age (24h, 7d), a date, or a date and time of day, in local time unless followed by Z.
+ * Units:   seconds of Unix time; `until` is exclusive.
  * Owns:    its texts.
  * Errors:  HW_EINVAL with a text for the user, HW_ENOMEM.
- * Trust:   a value only ever stands between quotes, escaped (clickhouse.h); a name must be one
- *          (letters, digits, '_').
+ * Trust:   values are always quoted and escaped (clickhouse.h); names consist of letters, digits
+ *          and '_'.
  * Source:  doc/design/fleet-questions.md
  */
 #ifndef HW_FLEET_ASK_QUESTION_H
@@ -52,22 +51,22 @@ struct hw_fleet_where {
     int64_t since_s, until_s;
 };
 
-/* The day before now_s. */
+/* Selects everything of the last 24 hours. */
 void hw_fleet_where_init(struct hw_fleet_where *w, int64_t now_s);
 void hw_fleet_where_done(struct hw_fleet_where *w);
 /* A condition as above, or since=TIME, until=TIME. */
 int hw_fleet_where_add(struct hw_fleet_where *w, const char *text, int64_t now_s,
                        struct hw_error *err);
 int hw_fleet_where_copy(const struct hw_fleet_where *w, struct hw_fleet_where *out);
-/* The range must have a begin before its end, and fit a DateTime. */
+/* HW_EINVAL unless the range is not empty and fits a DateTime. */
 int hw_fleet_where_check(const struct hw_fleet_where *w, struct hw_error *err);
-/* "service=checkout version=1.42", for people: escaped; "everything" without conditions. */
+/* "service=checkout version=1.42", escaped for display; "everything" without conditions. */
 void hw_fleet_where_show(const struct hw_fleet_where *w, struct hw_strbuf *out);
 int hw_fleet_time(const char *text, int64_t now_s, int64_t *out, struct hw_error *err);
 
-/* Columns that are labels: name by number; NULL behind the last. */
+/* The name of the i-th column that is a label; NULL after the last. */
 const char *hw_fleet_label(size_t i);
-/* Letters, digits and '_', no digit at the begin. */
+/* Letters, digits and '_', not starting with a digit. */
 bool hw_fleet_is_label(const char *name);
 
 struct hw_fleet_ask {
@@ -78,7 +77,7 @@ struct hw_fleet_ask {
     const uint64_t *hashes;             /* {hashes} */
     size_t n_hashes;
 };
-/* Adds the statement; what was asked for must be there (asserted). */
+/* Adds the statement; the fields that it uses must be set (asserted). */
 void hw_fleet_sql(const struct hw_fleet_ask *a, struct hw_strbuf *out);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "base/banned.h"
 
-enum { FIRST_WAIT_MS = 500, MAX_WAIT_MS = 60000, MAX_WISH_S = 600, NAP_MS = 100 };
+enum { FIRST_WAIT_MS = 500, MAX_WAIT_MS = 60000, MAX_RETRY_AFTER_S = 600, SLEEP_STEP_MS = 100 };
 #define MS_NS UINT64_C(1000000)
 
 int hw_delivery_init(struct hw_delivery *d, const struct hw_store *store, struct hw_spool *spool,
@@ -40,14 +40,16 @@ static uint64_t next_wait_ms(const struct hw_delivery *d)
         base *= 2;
     base = base < MAX_WAIT_MS ? base : MAX_WAIT_MS;
     if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) < 0)
-        chance = hw_now_monotonic_ns(); /* any number that others do not have */
+        chance = hw_now_monotonic_ns(); /* differs from other machines' */
     uint64_t wait = base / 2 + chance % (base / 2 + 1);
-    int64_t wish = d->sender.retry_after_s;
-    wish = wish > MAX_WISH_S ? MAX_WISH_S : wish;
-    return wish > 0 && (uint64_t)wish * 1000 > wait ? (uint64_t)wish * 1000 : wait;
+    int64_t retry_after_s = d->sender.retry_after_s;
+    retry_after_s = retry_after_s > MAX_RETRY_AFTER_S ? MAX_RETRY_AFTER_S : retry_after_s;
+    return retry_after_s > 0 && (uint64_t)retry_after_s * 1000 > wait
+               ? (uint64_t)retry_after_s * 1000
+               : wait;
 }
 
-static void see_failure(struct hw_delivery *d, const struct hw_error *why)
+static void note_failure(struct hw_delivery *d, const struct hw_error *why)
 {
     uint64_t now = hw_now_monotonic_ns();
     if (d->fails++ == 0) {
@@ -58,14 +60,14 @@ static void see_failure(struct hw_delivery *d, const struct hw_error *why)
     d->next_ns = now + next_wait_ms(d) * MS_NS;
 }
 
-static void tell_older(struct hw_delivery *d)
+static void report_older(struct hw_delivery *d)
 {
     if (d->sender.is_older && !d->told_older)
         tell(d, HW_TOLD_OLDER, d->sender.store->shown);
     d->told_older = d->sender.is_older;
 }
 
-static void see_answer(struct hw_delivery *d, enum hw_sent what, const struct hw_error *why)
+static void note_reply(struct hw_delivery *d, enum hw_sent what, const struct hw_error *why)
 {
     if (d->fails)
         tell(d, HW_TOLD_UP, "");
@@ -73,7 +75,7 @@ static void see_answer(struct hw_delivery *d, enum hw_sent what, const struct hw
     d->unanswered = false;
     if (what == HW_SENT_DONE) {
         d->n_sent++;
-        tell_older(d);
+        report_older(d);
         return;
     }
     d->n_refused++;
@@ -104,9 +106,9 @@ static int attempt(struct hw_delivery *d, const struct hw_entry *e, bool repeate
         return rc;
     }
     if (*out == HW_SENT_AGAIN)
-        see_failure(d, &why);
+        note_failure(d, &why);
     else
-        see_answer(d, *out, &why);
+        note_reply(d, *out, &why);
     return HW_OK;
 }
 
@@ -124,9 +126,9 @@ int hw_delivery_sleep(const struct hw_delivery *d, uint64_t ms, struct hw_error 
         uint64_t now = hw_now_monotonic_ns();
         if (now >= end)
             return HW_OK;
-        uint64_t nap = end - now < NAP_MS * MS_NS ? end - now : NAP_MS * MS_NS;
-        struct timespec t = {.tv_nsec = (long)nap};
-        (void)nanosleep(&t, NULL); /* cut short by a signal, it looks again */
+        uint64_t step = end - now < SLEEP_STEP_MS * MS_NS ? end - now : SLEEP_STEP_MS * MS_NS;
+        struct timespec t = {.tv_nsec = (long)step};
+        (void)nanosleep(&t, NULL); /* a signal interrupts it; the loop checks again */
     }
 }
 
@@ -136,8 +138,8 @@ static uint64_t until_next_ms(const struct hw_delivery *d)
     return d->fails && d->next_ns > now ? (d->next_ns - now) / MS_NS + 1 : 0;
 }
 
-/* No spool: here until it is done, refused or given up. */
-static int give_waiting(struct hw_delivery *d, const struct hw_entry *e, struct hw_error *err)
+/* Without a spool: blocks until the entry is done, refused or given up. */
+static int send_blocking(struct hw_delivery *d, const struct hw_entry *e, struct hw_error *err)
 {
     enum hw_sent sent = HW_SENT_AGAIN;
     for (;;) {
@@ -157,7 +159,7 @@ static int give_waiting(struct hw_delivery *d, const struct hw_entry *e, struct 
     }
 }
 
-static int put_by(struct hw_delivery *d, const struct hw_entry *e, struct hw_error *err)
+static int spool_entry(struct hw_delivery *d, const struct hw_entry *e, struct hw_error *err)
 {
     struct hw_error why = {0};
     int rc = hw_spool_add(d->spool, e, &why);
@@ -177,15 +179,15 @@ int hw_delivery_give(struct hw_delivery *d, const struct hw_entry *e, struct hw_
 {
     enum hw_sent sent = HW_SENT_AGAIN;
     if (!d->spool)
-        return give_waiting(d, e, err);
+        return send_blocking(d, e, err);
     if (hw_spool_count(d->spool) == 0 && d->fails == 0) {
         int rc = attempt(d, e, /* repeated = */ false, &sent, err);
-        if (rc == HW_EBUSY) /* stopped: it waits for the next run, and so it is given */
-            return put_by(d, e, err);
+        if (rc == HW_EBUSY) /* stopped: spooled for the next run */
+            return spool_entry(d, e, err);
         if (rc < 0)
             return rc;
     }
-    return sent == HW_SENT_AGAIN ? put_by(d, e, err) : HW_OK;
+    return sent == HW_SENT_AGAIN ? spool_entry(d, e, err) : HW_OK;
 }
 
 int hw_delivery_step(struct hw_delivery *d, uint64_t *wait_ms, struct hw_error *err)
@@ -201,7 +203,7 @@ int hw_delivery_step(struct hw_delivery *d, uint64_t *wait_ms, struct hw_error *
     int rc = hw_spool_peek(d->spool, &e, err);
     if (rc <= 0)
         return rc;
-    /* Who spooled it may have sent it and been killed before taking note. */
+    /* The process that spooled it may have sent it and been killed before recording that. */
     rc = attempt(d, &e, /* repeated = */ true, &sent, err);
     hw_entry_done(&e);
     if (rc == 0 && sent != HW_SENT_AGAIN)

@@ -13,7 +13,7 @@
 
 struct state { /* of a series */
     struct hw_sum *sum;
-    hw_values before; /* in all until the dump before, by callsite */
+    hw_values before; /* cumulative at the previous dump, by callsite */
     int64_t before_ns;
     bool began;
 };
@@ -24,8 +24,8 @@ struct walk {
     struct hw_series_list list;
     hw_moment_list moments;
     struct state *states; /* by series */
-    hw_values now;        /* in all */
-    hw_values values;     /* with what was asked for since the dump before */
+    hw_values now;        /* cumulative */
+    hw_values values;     /* the same, with alloc_* since the previous dump */
 };
 
 static int wall_of(const struct walk *w, int64_t ts_ns, int64_t *out)
@@ -38,8 +38,8 @@ static int wall_of(const struct walk *w, int64_t ts_ns, int64_t *out)
     return *out < 0 || *out / SECOND_NS > UINT32_MAX ? HW_EINVAL : HW_OK;
 }
 
-/* Is a later dump of the series in the same second? */
-static bool is_overtaken(const struct walk *w, size_t i, int64_t wall_ns)
+/* Is there a later dump of the series in the same second? */
+static bool is_superseded(const struct walk *w, size_t i, int64_t wall_ns)
 {
     for (size_t k = i + 1; k < w->moments.n; k++) {
         int64_t then;
@@ -54,14 +54,14 @@ static bool is_overtaken(const struct walk *w, size_t i, int64_t wall_ns)
     return false;
 }
 
-/* What was asked for before is the same sample in both, so its variance goes, too. */
-static float grown(float now, float before)
+/* Both sums contain the same earlier samples, so variances are subtracted, too. */
+static float difference(float now, float before)
 {
     return now > before ? now - before : 0;
 }
 
-/* Both lists are sorted by callsite, and callsites never leave a sum. */
-static int take_differences(struct walk *w, const hw_values *before)
+/* Both lists are sorted by callsite, and a sum never loses callsites. */
+static int compute_differences(struct walk *w, const hw_values *before)
 {
     size_t b = 0;
     hw_vec_clear(&w->values);
@@ -77,9 +77,9 @@ static int take_differences(struct walk *w, const hw_values *before)
             cv.v.alloc_objects = hw_sat_sub(cv.v.alloc_objects, then->alloc_objects);
             cv.v.alloc_samples = hw_sat_sub(cv.v.alloc_samples, then->alloc_samples);
             cv.v.variance_alloc_space =
-                grown(cv.v.variance_alloc_space, then->variance_alloc_space);
+                difference(cv.v.variance_alloc_space, then->variance_alloc_space);
             cv.v.variance_alloc_objects =
-                grown(cv.v.variance_alloc_objects, then->variance_alloc_objects);
+                difference(cv.v.variance_alloc_objects, then->variance_alloc_objects);
         }
         if (!hw_value_is_zero(&cv.v))
             w->values.v[w->values.n++] = cv;
@@ -97,7 +97,7 @@ static int values_of(struct walk *w, const struct hw_moment *m)
         rc = hw_sum_advance(s->sum, m->dump);
     if (rc == 0)
         rc = hw_sum_values(s->sum, &w->now);
-    return rc < 0 ? rc : take_differences(w, &s->before);
+    return rc < 0 ? rc : compute_differences(w, &s->before);
 }
 
 static int visit_moment(struct walk *w, size_t i, struct hw_error *err)
@@ -106,10 +106,10 @@ static int visit_moment(struct walk *w, size_t i, struct hw_error *err)
     struct state *s = &w->states[m->series];
     struct hw_fleet_dump d = {.dump = &w->p->dumps.v[m->dump], .values = &w->values};
     if (d.dump->flags & (HW_DUMP_AT_MAX | HW_DUMP_BASE))
-        return HW_OK; /* a base is where the sum of the next one begins */
+        return HW_OK; /* the next dump's sum starts from the base */
     if (wall_of(w, d.dump->ts_ns, &d.wall_ns) < 0)
         return hw_fail(err, HW_EINVAL, 0, "the profile does not say when it was recorded");
-    if (is_overtaken(w, i, d.wall_ns))
+    if (is_superseded(w, i, d.wall_ns))
         return HW_OK;
     int rc = values_of(w, m);
     if (rc < 0)

@@ -10,7 +10,7 @@
 
 #include "base/banned.h"
 
-/* The message in a file; numbers are never used again for something else. */
+/* The message in a file; field numbers are never reused. */
 enum {
     F_FORM = 1,
     F_N_ROWS = 2,
@@ -21,7 +21,7 @@ enum {
     F_N_COLUMNS = 7
 };
 
-/* Of samples, before the number of columns was written. */
+/* Columns of samples in files without F_N_COLUMNS. */
 enum { FIRST_COLUMNS = 16 };
 
 #define MAGIC_BYTES (sizeof HW_ENTRY_MAGIC - 1)
@@ -97,8 +97,8 @@ static int read_message(struct hw_bytes message, struct hw_entry *e)
         e->n_columns = FIRST_COLUMNS;
     if (rc == 0 &&
         (e->n_columns < FIRST_COLUMNS || e->n_columns > hw_fleet_table_columns(HW_FLEET_SAMPLES)))
-        rc = HW_EFORMAT; /* or of a newer version, whose rows are not known here */
-    /* They become header lines and a part of a URL. */
+        rc = HW_EFORMAT; /* or from a newer version with unknown columns */
+    /* They become header lines and part of a URL. */
     if (rc == 0 &&
         ((e->path.n && strpbrk(e->path.p, "\r\n ")) || (e->type.n && strpbrk(e->type.p, "\r\n"))))
         rc = HW_EFORMAT;

@@ -1,12 +1,12 @@
 /*
- * entry.h - one piece of what is to be sent, made so that it can wait in a file
+ * entry.h - a unit of data to be sent, which can be stored in a file meanwhile
  *
- * Why:     what could not be sent today is sent tomorrow, by another process: an entry has all it
- *          needs but the store's address and credentials, which never go to disk.
- * Shapes:  ClickHouse: rows of samples and the rows of the callstacks they name. The others: the
- *          body of one POST, its path and type. The id is a hash over the content: the same profile
- *          makes the same entries. In a file it is HW_ENTRY_MAGIC and a gzip'ed protobuf message,
- *          so that a damaged one is known as such.
+ * Why:     what cannot be sent today is sent tomorrow, by another process: an entry has everything
+ *          needed except the store's address and credentials, which are never written to disk.
+ * Shapes:  ClickHouse: rows of samples and of the callstacks they refer to. Others: the body of one
+ *          POST, its path and type. The id is a hash of the content: the same profile makes the
+ *          same entries. A file is HW_ENTRY_MAGIC and a gzip'ed protobuf message, so damage is
+ *          detected.
  * Owns:    its texts and bytes.
  * Errors:  HW_ENOMEM, HW_EFORMAT (not an entry), HW_ELIMIT.
  */

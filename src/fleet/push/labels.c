@@ -14,7 +14,7 @@ void hw_fleet_labels_init(struct hw_fleet_labels *l)
 {
     *l = (struct hw_fleet_labels){0};
     if (gethostname(l->own_host, sizeof l->own_host - 1) < 0)
-        l->own_host[0] = '\0'; /* no name is a name that nobody mistakes for another's */
+        l->own_host[0] = '\0'; /* an empty name cannot be mistaken for another host */
 }
 
 void hw_fleet_labels_done(struct hw_fleet_labels *l)
@@ -26,7 +26,7 @@ void hw_fleet_labels_done(struct hw_fleet_labels *l)
     hw_vec_done(&l->more);
 }
 
-static char *sound_name(struct hw_bytes text)
+static char *clean_name(struct hw_bytes text)
 {
     struct hw_strbuf b = {0};
     if (text.n && isdigit(text.p[0]))
@@ -57,7 +57,7 @@ int hw_fleet_labels_add(struct hw_fleet_labels *l, const char *pair, struct hw_e
     if (strlen(pair) > HW_LABEL_MAX_BYTES)
         return hw_fail(err, HW_ELIMIT, 0, "label '%.64s…' is longer than %u bytes", pair,
                        HW_LABEL_MAX_BYTES);
-    struct hw_label made = {sound_name(hw_bytes_of(pair, (size_t)(equal - pair))),
+    struct hw_label made = {clean_name(hw_bytes_of(pair, (size_t)(equal - pair))),
                             strdup(equal + 1)};
     if (!made.name || !made.value)
         goto nomem;
@@ -95,8 +95,8 @@ static struct hw_bytes base_name(struct hw_bytes path)
     return (struct hw_bytes){slash + 1, path.n - (size_t)(slash + 1 - path.p)};
 }
 
-/* The mapping of the program itself: the file that is called as the process is, or else the one
- * that has main. Only frames of this process's callstacks are looked at. */
+/* The mapping of the program itself: the file with the process's name, or else the one with main.
+ * Only frames of this process's callstacks are searched. */
 static hw_mapping_id find_program(const struct hw_profile *p, hw_upid upid, struct hw_bytes name)
 {
     const struct hw_callsites *cs = p->callsites;
@@ -131,7 +131,7 @@ static hw_mapping_id find_program(const struct hw_profile *p, hw_upid upid, stru
     return of_main;
 }
 
-static struct hw_bytes fact(const struct hw_profile *p, const char *name)
+static struct hw_bytes metadata(const struct hw_profile *p, const char *name)
 {
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
     for (size_t i = 0; i < p->metadata.n; i++)
@@ -166,12 +166,12 @@ int hw_fleet_process_init(struct hw_fleet_process *f, const struct hw_profile *p
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
     struct hw_bytes title = hw_strings_get(strings, p->processes.v[upid.v].name);
     struct hw_bytes name = hw_program_name(title, hw_bytes_of(NULL, 0));
-    struct hw_bytes unit = fact(p, "heapwise.unit"), host = fact(p, "heapwise.host");
+    struct hw_bytes unit = metadata(p, "heapwise.unit"), host = metadata(p, "heapwise.host");
     f->service = l->service ? hw_bytes_str(l->service) : unit.n ? unit_name(unit) : name;
     f->host = l->host ? hw_bytes_str(l->host) : host.n ? host : hw_bytes_str(l->own_host);
-    f->unknown_since = fact(p, "heapwise.unknown_since");
+    f->unknown_since = metadata(p, "heapwise.unknown_since");
     add_from_file(f, "unit", unit, l);
-    add_from_file(f, "container", fact(p, "heapwise.container"), l);
+    add_from_file(f, "container", metadata(p, "heapwise.container"), l);
     hw_mapping_id program = find_program(p, upid, name);
     if (program.v != HW_ID_NONE) {
         const struct hw_mapping *m = hw_callsites_get_mapping(p->callsites, program);

@@ -1,8 +1,8 @@
 /*
- * labels.h - what is said of every profile that leaves this machine
+ * labels.h - the labels of every profile that leaves this machine
  *
- * Shapes:  names are letters, digits and '_', not beginning with a digit; other bytes become '_'.
- *          Nothing comes from the environment by itself.
+ * Shapes:  names are letters, digits and '_', not starting with a digit; other bytes become '_'.
+ *          Nothing is taken from the environment implicitly.
  * Owns:    its copies.
  * Errors:  HW_EINVAL (no '='), HW_ENOMEM, HW_ELIMIT (more than HW_LABELS_MAX).
  * Source:  doc/design/fleet.md, "What a dump becomes"
@@ -35,8 +35,8 @@ struct hw_fleet_labels {
 
 void hw_fleet_labels_init(struct hw_fleet_labels *l); /* finds this machine's name */
 void hw_fleet_labels_done(struct hw_fleet_labels *l);
-/* "name=value"; a later one of a name takes the place of the one before. service, host and version
- * set those. */
+/* "name=value"; a repeated name replaces the earlier value. service, host and version set these
+ * members. */
 int hw_fleet_labels_add(struct hw_fleet_labels *l, const char *pair, struct hw_error *err);
 
 struct hw_file_label { /* borrowed from the profile */
@@ -44,13 +44,13 @@ struct hw_file_label { /* borrowed from the profile */
     struct hw_bytes value;
 };
 
-/* What a profile says of one process. What is said by hand counts more than what the file says. */
+/* The labels of one process. Labels given by the user override the file's. */
 struct hw_fleet_process {
-    struct hw_bytes service;   /* borrowed from labels or profile: else the unit, else the name */
-    struct hw_bytes host;      /* the same; else this machine */
-    struct hw_strbuf build_id; /* of its program, as text; "" when not known */
-    struct hw_file_label more[2];  /* unit, container: where they are known and not given */
-    struct hw_bytes unknown_since; /* a time; before the period nothing is known. Empty = no gap */
+    struct hw_bytes service;       /* borrowed: as given, else the unit, else the name */
+    struct hw_bytes host;          /* the same; else this machine */
+    struct hw_strbuf build_id;     /* of its program, as text; "" = unknown */
+    struct hw_file_label more[2];  /* unit, container: if known and not given */
+    struct hw_bytes unknown_since; /* start of a gap in the recording before this; empty = none */
     size_t n_more;
 };
 int hw_fleet_process_init(struct hw_fleet_process *f, const struct hw_profile *p, hw_upid upid,

@@ -1,5 +1,5 @@
 /*
- * make.h - a profile as entries for one kind of store
+ * make.h - converts a profile to entries for one kind of store
  *
  * Errors:  HW_ENOTFOUND (no heap profile), HW_EINVAL (no time), HW_ENOMEM, and what `take` returns.
  * Source:  doc/design/fleet.md, "What a dump becomes"
@@ -23,7 +23,7 @@ struct hw_make {
     const struct hw_fleet_labels *labels;
     const struct hw_namer *namer;
     const struct hw_map64 *known; /* ClickHouse: callstacks that the store has; NULL */
-    const int64_t *wall_ns;       /* of the last dump, when the profile does not say; NULL */
+    const int64_t *wall_ns;       /* of the last dump, for a profile without wall time; NULL */
     int (*take)(void *ctx, const struct hw_entry *e, struct hw_error *err); /* e is borrowed */
     void *ctx;
 };

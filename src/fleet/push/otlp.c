@@ -52,7 +52,7 @@ struct hw_otlp {
     struct hw_functions *functions;
     struct hw_pb pb, tables;    /* the request; its dictionary */
     struct hw_strings *strings; /* the dictionary's */
-    uint32_t *location_of;      /* by frame: row of the table, 0 = none yet */
+    uint32_t *location_of;      /* by frame: row of the table, 0 = not added yet */
     uint32_t *function_of;      /* by function */
     uint32_t *mapping_of;       /* by mapping */
     uint32_t n_locations, n_functions, n_mappings;
@@ -120,7 +120,7 @@ static uint32_t location_row(struct hw_otlp *o, hw_frame_id frame)
     const struct hw_function_at *at = hw_functions_chain(o->functions, frame, &n);
     uint32_t mapping = mapping_row(o, f->mapping);
     for (size_t i = 0; i < n; i++)
-        (void)function_row(o, &at[i]); /* their rows, before this one's begins */
+        (void)function_row(o, &at[i]); /* adds their rows before this one begins */
     hw_pb_begin(&o->tables, F_LOCATION_TABLE);
     hw_pb_uint(&o->tables, 1, mapping);
     hw_pb_uint(&o->tables, 2, f->rel_pc);
@@ -139,7 +139,7 @@ static void put_stack(struct hw_otlp *o, hw_callsite_id leaf)
 {
     const struct hw_callsites *cs = o->p->callsites;
     for (hw_callsite_id c = leaf; c.v != HW_ID_NONE; c = hw_callsites_get(cs, c)->parent)
-        (void)location_row(o, hw_callsites_get(cs, c)->frame); /* as above */
+        (void)location_row(o, hw_callsites_get(cs, c)->frame); /* adds its row first */
     hw_pb_begin(&o->tables, F_STACK_TABLE);
     hw_pb_begin(&o->tables, 1);
     for (hw_callsite_id c = leaf; c.v != HW_ID_NONE; c = hw_callsites_get(cs, c)->parent)
@@ -213,7 +213,7 @@ static void put_profile(struct hw_otlp *o, const struct hw_fleet_dump *d, int co
     hw_pb_end(&o->pb);
 }
 
-/* The names that its conventions have for what we know. */
+/* The names of our labels in OpenTelemetry's semantic conventions. */
 static const char *attribute_name(const char *label)
 {
     static const char *const names[][2] = {

@@ -1,12 +1,12 @@
 /*
  * otlp.h - a dump as an OpenTelemetry ExportProfilesServiceRequest
  *
- * Why:     the fourth signal of OpenTelemetry has tables of its own, shared by a whole request.
+ * Why:     OpenTelemetry's profiles are not pprof: a whole request shares its own tables.
  * Shapes:  one resource, one scope, a profile for each of the four columns. Row 0 of each table is
- *          empty, as the format demands. The layout is the one with stack_table and
- *          Sample.values = 4; earlier ones cannot be told apart by a reader, which is why the
- *          command asks for --alpha.
- * Owns:    its tables, used again from dump to dump.
+ *          empty, as the format requires. The layout is the one with stack_table and
+ *          Sample.values = 4; a reader cannot distinguish it from earlier ones, which is why the
+ *          command requires --alpha.
+ * Owns:    its tables, reused from dump to dump.
  * Errors:  HW_ENOMEM.
  * Source:  opentelemetry/proto/profiles/v1development, read 2026
  */

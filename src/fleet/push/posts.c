@@ -1,10 +1,9 @@
 /*
- * Three stores take pprof in an envelope of their own; each envelope is a row of `envelopes`.
+ * Three stores take pprof, each in its own envelope: a row of `envelopes`.
  *
  *   pyroscope  PushRequest { series { labels { name, value } samples { raw_profile, ID } } }
- *   ingest     one profile: labels in the URL, the file and what its columns mean as a form's parts
- *   parca      {"series": [{"labels": {"labels": [...]}, "samples": [{"rawProfile": base64}]}],
- * ...}
+ *   ingest     one profile: labels in the URL, the file and its columns' types as form parts
+ *   parca      {"series": [{"labels": {"labels": […]}, "samples": [{"rawProfile": base64}]}], …}
  */
 #include "fleet/push/posts.h"
 
@@ -40,7 +39,7 @@ enum { /* push.v1 */
 
 struct one {
     struct hw_bytes pprof;
-    struct hw_bytes asked; /* what was asked for, where pprof has the rest alone (splits) */
+    struct hw_bytes alloc; /* splits: the alloc_* columns; pprof then has the others */
     const struct hw_post_labels *labels;
     const struct hw_fleet_dump *dump;
 };
@@ -49,10 +48,10 @@ struct poster;
 
 struct envelope {
     enum hw_store_form form;
-    const char *service_name; /* of the label */
+    const char *service_name; /* the label's name */
     const char *path, *type;
-    bool single; /* one profile a request */
-    bool splits; /* what is held apart from what was asked for */
+    bool single; /* one profile per request */
+    bool splits; /* live and allocated memory are separate profiles */
     void (*add)(struct poster *q, const struct one *o);
     void (*end)(struct poster *q);
 };
@@ -65,9 +64,9 @@ struct poster {
     struct hw_pb pb;
     struct hw_json json;
     bool json_open;
-    struct hw_otlp *otlp;  /* NULL but for that store */
-    struct hw_entry entry; /* body, path and type of what is being made */
-    size_t bytes;          /* of profiles in it */
+    struct hw_otlp *otlp;  /* NULL for other stores */
+    struct hw_entry entry; /* body, path and type of the current request */
+    size_t bytes;          /* of the profiles in it */
 };
 
 /* ---- labels ---- */
@@ -117,7 +116,7 @@ void hw_post_labels_done(struct hw_post_labels *l)
 
 /* ---- envelopes ---- */
 
-/* A UUID of the version for ids of one's own making: the same profile has the same. */
+/* A UUID of the version for custom ids, from the content: the same profile has the same id. */
 static void uuid_of(const struct one *o, char out[40])
 {
     uint64_t a = hw_hash_bytes(o->pprof.p, o->pprof.n);
@@ -137,8 +136,8 @@ static void put_label(struct hw_pb *pb, const char *name, struct hw_bytes value)
     hw_pb_end(pb);
 }
 
-/* alloc_* of a memory profile is taken for a total since the program's start, and the one before is
- * taken from it there, unless this label says that it is a difference already. */
+/* Pyroscope takes alloc_* for totals since the program's start and subtracts the previous profile,
+ * unless this label says that they are differences. */
 static void add_pyroscope(struct poster *q, const struct one *o)
 {
     char id[40];
@@ -175,8 +174,8 @@ static void add_raw_profile(struct poster *q, struct hw_bytes pprof)
     hw_json_end_object(j);
 }
 
-/* A profile with a duration is one of differences there, all of its columns: added up over time. So
- * what is held is a profile of its own without. */
+/* Parca takes all columns of a profile with a duration for differences, and adds them up over time.
+ * So live memory is a profile of its own, without duration. */
 static void add_parca(struct poster *q, const struct one *o)
 {
     struct hw_json *j = &q->json;
@@ -206,7 +205,7 @@ static void add_parca(struct poster *q, const struct one *o)
     hw_json_key(j, "samples");
     hw_json_begin_array(j);
     add_raw_profile(q, o->pprof);
-    add_raw_profile(q, o->asked);
+    add_raw_profile(q, o->alloc);
     hw_json_end_array(j);
     hw_json_end_object(j);
 }
@@ -225,7 +224,7 @@ static void end_parca(struct poster *q)
     q->json_open = false;
 }
 
-/* Values of the older form's labels: braces, commas and quotes would end them. */
+/* Label values of the older form: braces, commas and quotes would end them. */
 static void add_ingest_value(struct hw_strbuf *out, struct hw_bytes v)
 {
     for (size_t i = 0; i < v.n; i++) {
@@ -259,7 +258,7 @@ static void add_ingest(struct poster *q, const struct one *o)
 {
     struct hw_strbuf name = {0};
     char boundary[40];
-    uuid_of(o, boundary); /* 122 bits that the content cannot foresee holding */
+    uuid_of(o, boundary); /* 122 bits of hash do not occur in the content by accident */
     hw_strbuf_clear(&q->entry.path);
     hw_strbuf_clear(&q->entry.type);
     add_ingest_value(&name, o->labels->v.v[1].value);
@@ -283,7 +282,7 @@ static void add_ingest(struct poster *q, const struct one *o)
 
 static void end_ingest(struct poster *q)
 {
-    (void)q; /* written when it was added */
+    (void)q; /* add wrote everything */
 }
 
 static const struct envelope envelopes[] = {
@@ -333,8 +332,8 @@ static int write_pprof(const struct poster *q, const struct hw_fleet_dump *d,
 {
     int64_t duration_ns = d->wall_ns > d->since_ns ? d->wall_ns - d->since_ns : 0;
     if (columns == HW_SCRAPE_ALLOC && duration_ns == 0)
-        duration_ns = 1; /* a difference, if of no length that is known */
-    /* A gap is no label: each would be a series of its own there. */
+        duration_ns = 1; /* marks it as a difference, although its length is unknown */
+    /* Not a label, as each gap would make a series of its own. */
     struct hw_bytes since = q->processes[d->dump->upid.v].unknown_since;
     char gap[64];
     const char *comments[] = {gap};
@@ -366,22 +365,22 @@ static int write_pprof(const struct poster *q, const struct hw_fleet_dump *d,
 static int add_pprof(struct poster *q, const struct hw_fleet_dump *d,
                      const struct hw_post_labels *labels, struct hw_error *err)
 {
-    struct pprof all = {0}, asked = {0};
+    struct pprof all = {0}, alloc = {0};
     bool splits = q->envelope->splits;
     int rc = write_pprof(q, d, splits ? HW_SCRAPE_INUSE : HW_SCRAPE_ALL, &all, err);
     if (rc == 0 && splits)
-        rc = write_pprof(q, d, HW_SCRAPE_ALLOC, &asked, err);
-    size_t n = all.n + asked.n;
-    /* base64 makes 4 bytes of 3, and there are the labels. */
+        rc = write_pprof(q, d, HW_SCRAPE_ALLOC, &alloc, err);
+    size_t n = all.n + alloc.n;
+    /* base64 makes 4 bytes of 3; the rest is for labels. */
     if (rc == 0 && q->bytes + n > HW_POST_MAX_BYTES / 4 * 3 - 64 * 1024)
         rc = flush(q, err);
     if (rc == 0) {
         q->envelope->add(q, &(struct one){hw_bytes_of(all.bytes, all.n),
-                                          hw_bytes_of(asked.bytes, asked.n), labels, d});
+                                          hw_bytes_of(alloc.bytes, alloc.n), labels, d});
         q->bytes += n;
     }
     free(all.bytes);
-    free(asked.bytes);
+    free(alloc.bytes);
     return rc;
 }
 
@@ -390,7 +389,7 @@ static int take_dump(void *ctx, const struct hw_fleet_dump *d, struct hw_error *
     struct poster *q = ctx;
     struct hw_post_labels labels;
     if (d->values->n == 0)
-        return HW_OK; /* a heap that never allocated is no profile */
+        return HW_OK; /* no profile for a heap that never allocated */
     int rc = hw_post_labels_init(&labels, q->p, d, &q->processes[d->dump->upid.v], q->m->labels,
                                  q->envelope->service_name);
     if (rc < 0)

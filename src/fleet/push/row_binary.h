@@ -1,10 +1,10 @@
 /*
- * row_binary.h - answers of ClickHouse in RowBinary, value by value
+ * row_binary.h - reads ClickHouse's replies in RowBinary, value by value
  *
- * Shapes:  no header and no lengths of rows: who asked knows the types. Numbers are little endian,
- *          texts and arrays have a varint before them that counts bytes, or elements.
- * Owns:    nothing; texts are views into the answer.
- * Errors:  sticky: from the first value that is not there on, every value is 0 and `bad` is set.
+ * Shapes:  no header and no row lengths: the query determines the types. Numbers are little-endian;
+ *          texts and arrays are preceded by a varint with the number of bytes or elements.
+ * Owns:    nothing; texts are views into the reply.
+ * Errors:  sticky: from the first missing value on, `bad` is set and every value is 0.
  * Source:  ClickHouse's documentation of its formats
  */
 #ifndef HW_FLEET_PUSH_ROW_BINARY_H
@@ -36,7 +36,7 @@ uint64_t hw_rows_u64(struct hw_rows *r);
 int64_t hw_rows_i64(struct hw_rows *r);
 double hw_rows_real(struct hw_rows *r); /* finite, or bad */
 struct hw_bytes hw_rows_text(struct hw_rows *r);
-/* Elements of the array that follows: never more than bytes are left. */
+/* The number of elements of the next array: never more than the bytes left. */
 uint64_t hw_rows_count(struct hw_rows *r);
 
 #endif

@@ -1,13 +1,12 @@
 /*
- * A callstack's number is a hash over what is shown of it, folded from the root on, a function at a
- * time: the same callstack has the same number in every profile of every machine, whatever its
- * addresses and ids. A callsite's number is that of its parent with its own functions folded in, so
- * each node of the tree is looked at once.
+ * A callstack's hash covers its function names and modules, folded from the root, one function at a
+ * time: the same callstack has the same hash in every profile of every machine, whatever its
+ * addresses and ids. A callsite's hash is that of its parent with its own functions folded in, so
+ * each node of the tree is visited once.
  *
- *     callsite --(first use)--> stack --(by hash)--> index into stacks; several callsites may be
- * one
+ *     callsite --(first use)--> hash --> index into stacks; callsites may share a stack
  *
- * A dump's values are added up by stack and sorted by hash, as the store sorts them.
+ * A dump's values are added up by stack and sorted by hash, the store's order.
  */
 #include "fleet/push/sample_rows.h"
 
@@ -26,13 +25,13 @@
 
 struct stack {
     uint64_t hash;
-    hw_callsite_id callsite; /* one of those it stands for */
-    uint32_t batch;          /* the last one that holds it, + 1 */
+    hw_callsite_id callsite; /* one of its callsites */
+    uint32_t batch;          /* the last batch that contains it, + 1 */
 };
 
 struct label {
     size_t at;
-    uint32_t name_n, module_n; /* bytes of the name at `at`, and of the module behind it */
+    uint32_t name_n, module_n; /* bytes of the name at `at`, and of the module after it */
     uint64_t hash;
     bool made;
 };
@@ -49,11 +48,11 @@ struct maker {
     struct hw_functions *functions;
     struct label *labels;   /* by function */
     struct hw_strbuf texts; /* names and modules of labels */
-    uint64_t *hash_of;      /* by callsite; 0 = not looked at */
-    uint32_t *stack_of;     /* the same; HW_ID_NONE */
+    uint64_t *hash_of;      /* by callsite; 0 = not computed */
+    uint32_t *stack_of;     /* by callsite; HW_ID_NONE = not computed */
     struct hw_map64 by_hash;
     HW_VEC(struct stack) stacks;
-    uint32_t *sum_at; /* by stack: place in `now` + 1, while a dump is added up */
+    uint32_t *sum_at; /* by stack: index in `now` + 1, while a dump is added up */
     size_t sum_cap;
     figures now;
     struct hw_fleet_process *processes;
@@ -89,7 +88,7 @@ static const struct label *label_of(struct maker *m, uint32_t function)
     hw_strbuf_add(&m->texts, module.p, module.n);
     l->module_n = (uint32_t)module.n;
     if (m->texts.failed)
-        l->name_n = l->module_n = 0; /* found out about at the end */
+        l->name_n = l->module_n = 0; /* checked at the end */
     else
         l->hash = hw_hash_mix(hw_hash_bytes(m->texts.p + l->at, l->name_n),
                               hw_hash_bytes(m->texts.p + l->at + l->name_n, l->module_n));
@@ -114,8 +113,8 @@ static uint64_t fold_frame(struct maker *m, uint64_t hash, hw_frame_id frame)
     return hash;
 }
 
-/* Down from the nearest ancestor whose number is known; no recursion, as depth comes from a file.
- */
+/* Computes down from the nearest ancestor with a known hash; no recursion, as files determine the
+ * depth. */
 static uint64_t hash_of(struct maker *m, hw_callsite_id c)
 {
     const struct hw_callsites *cs = m->p->callsites;
@@ -135,7 +134,7 @@ static uint64_t hash_of(struct maker *m, hw_callsite_id c)
     }
     while (n-- > 0) {
         hash = fold_frame(m, hash, path[n]);
-        hash += hash == 0; /* 0 says "not looked at" */
+        hash += hash == 0; /* 0 means "not computed" */
         m->hash_of[nodes[n].v] = hash;
     }
     return hash;
@@ -165,7 +164,7 @@ static size_t count_functions(const struct maker *m, const hw_frame_id *path, si
 {
     size_t all = 0, n;
     for (size_t i = 0; i < depth; i++, all += n)
-        (void)hw_functions_chain(m->functions, path[i], &n); /* only how many */
+        (void)hw_functions_chain(m->functions, path[i], &n); /* only the count is used */
     return all;
 }
 
@@ -246,7 +245,7 @@ static void put_labels(struct maker *m, const struct hw_fleet_process *f)
     }
 }
 
-/* Traces of other recorders have none of their own: from the error that is shown for them. */
+/* Traces of other recorders have no variances: derives one from the error shown for them. */
 static double variance_of(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes)
 {
     double variance = hw_value_variance(v, m);
@@ -306,8 +305,8 @@ static int grow_sum_at(struct maker *m)
     return HW_OK;
 }
 
-/* A row a callsite to m->now, a row a stack. */
-static int add_up(struct maker *m, const hw_values *values)
+/* Sums the rows of callsites by stack, into m->now. */
+static int sum_by_stack(struct maker *m, const hw_values *values)
 {
     int rc = HW_OK;
     hw_vec_clear(&m->now);
@@ -361,7 +360,7 @@ static int put_dump(void *ctx, const struct hw_fleet_dump *d, struct hw_error *e
 {
     struct maker *m = ctx;
     int64_t second = d->wall_ns / 1000000000;
-    int rc = add_up(m, d->values);
+    int rc = sum_by_stack(m, d->values);
     if (rc < 0)
         return hw_fail(err, rc, 0, "rows of a dump");
     m->today = second / DAY_S;

@@ -1,13 +1,13 @@
 /*
  * sample_rows.h - a profile as rows of the fleet's tables, in RowBinary, a batch at a time
  *
- * Why:     what is sent and what waits in a spool are the same bytes; a batch knows no store.
+ * Why:     the bytes sent and the bytes spooled are the same; a batch is independent of the store.
  * Shapes:  the dumps of dumps.h, in order of time. A batch has whole rows, at most
- *          HW_SAMPLE_ROWS_MAX_BYTES of samples (more only when one row is longer), and with them
- *          every callstack they name but those of `known`.
+ *          HW_SAMPLE_ROWS_MAX_BYTES of samples (more only if a single row is longer), and every
+ *          callstack that they refer to, except those in `known`.
  * Units:   bytes, counts; times since 1970.
- * Errors:  HW_ENOMEM; HW_ENOTFOUND when the profile has no heap dump; HW_EINVAL when it does not
- *          say when it was recorded; what the sink returns.
+ * Errors:  HW_ENOMEM; HW_ENOTFOUND: the profile has no heap dump; HW_EINVAL: its time of recording
+ *          is unknown; what the sink returns.
  * Threads: the profile is frozen and only read.
  * Source:  fleet/store/schema.def; doc/design/fleet.md
  */
@@ -38,7 +38,7 @@ struct hw_sample_rows_options {
     const struct hw_fleet_labels *labels;
     const struct hw_namer *namer; /* NULL = raw names */
     const struct hw_map64 *known; /* hashes of callstacks not to send; NULL = none */
-    const int64_t *wall_ns;       /* when the last dump was, for files that do not say; NULL */
+    const int64_t *wall_ns;       /* of the last dump, for a profile without wall time; NULL */
     int (*take)(void *ctx, const struct hw_sample_rows_batch *b, struct hw_error *err);
     void *ctx;
 };

@@ -1,15 +1,13 @@
 /*
  * ClickHouse, one entry:
  *
- *   1. repeated only: does a statement with this entry's id still run?            -> later
- *   2. which callstacks of the entry does it have, seen within a week?            -> insert the
- * rest
- *   3. which samples of the entry does it have?                                   -> insert the
- * rest
+ *   1. only if repeated: does a statement with this entry's id still run?  -> later
+ *   2. which of its callstacks were stored within a week?                  -> insert the others
+ *   3. which of its samples are stored?                                    -> insert the others
  *
- * An INSERT of at most 8 MiB is one block of a month's rows and so one part, there or not there;
- * but a body that ends early at the end of a row is taken for a whole one by some versions. Asking
- * for the rows themselves needs no such promise.
+ * An INSERT of at most 8 MiB is one block of a month's rows and so one part, inserted atomically.
+ * But some versions accept a body that was cut off at the end of a row as complete. Querying the
+ * rows themselves does not depend on that.
  */
 #include "fleet/push/send.h"
 
@@ -25,9 +23,9 @@
 #include "base/banned.h"
 
 #define MAX_REQUEST (8u * 1024 * 1024)
-#define MAX_HASHES  8000u /* of one question: 168 KB, below the 256 KiB a statement may have */
+#define MAX_HASHES  8000u /* per query: 168 KB, below the limit of 256 KiB per statement */
 #define FRESH_DAYS  7     /* a callstack seen within a week is not written again */
-#define MAX_IN      2000u /* values in the lists of a question about samples */
+#define MAX_IN      2000u /* values per list in a query of samples */
 #define SHOWN_BYTES 64u
 
 int hw_sender_init(struct hw_sender *s, const struct hw_store *store,
@@ -74,7 +72,7 @@ static int insert(struct hw_sender *s, const struct hw_entry *e, enum hw_fleet_t
     struct hw_strbuf sql = {0};
     char id[40];
     (void)snprintf(id, sizeof id, "heapwise-%016" PRIx64, e->id);
-    /* Callstacks written twice are one to who reads them: only samples need an id. */
+    /* Readers merge duplicate callstacks: only samples need an id. */
     const char *settings[] = {"insert_distributed_sync", "1", "query_id", id};
     if (rows->failed)
         return hw_fail(err, HW_ENOMEM, 0, "rows to insert");
@@ -91,10 +89,10 @@ static int insert(struct hw_sender *s, const struct hw_entry *e, enum hw_fleet_t
     return rc;
 }
 
-static int question(struct hw_sender *s, const struct hw_strbuf *sql, struct hw_strbuf *reply,
-                    struct hw_error *err)
+static int query(struct hw_sender *s, const struct hw_strbuf *sql, struct hw_strbuf *reply,
+                 struct hw_error *err)
 {
-    /* Until all of the answer is made its status can still say that it failed. */
+    /* Buffers the whole reply, so that the status can still report a failure. */
     static const char *const settings[] = {"wait_end_of_query", "1", "buffer_size", "16777216"};
     struct hw_clickhouse_ask ask = {
         .sql = sql->p, .settings = settings, .n_settings = HW_ARRAY_LEN(settings)};
@@ -111,7 +109,7 @@ static int still_runs(struct hw_sender *s, const struct hw_entry *e, bool *out,
                    "SELECT count() FROM system.processes WHERE query_id = 'heapwise-%016" PRIx64
                    "' FORMAT TSV",
                    e->id);
-    int rc = question(s, &sql, &reply, err);
+    int rc = query(s, &sql, &reply, err);
     if (rc == 0)
         *out = strtoull(reply.p ? reply.p : "", NULL, 10) > 0;
     hw_strbuf_done(&sql);
@@ -119,9 +117,9 @@ static int still_runs(struct hw_sender *s, const struct hw_entry *e, bool *out,
     return rc;
 }
 
-/* Which of the hashes the store has go into s->known. */
-static int ask_hashes(struct hw_sender *s, const uint64_t *hashes, size_t n, unsigned day,
-                      struct hw_error *err)
+/* Adds the hashes that the store has to s->known. */
+static int query_hashes(struct hw_sender *s, const uint64_t *hashes, size_t n, unsigned day,
+                        struct hw_error *err)
 {
     struct hw_strbuf sql = {0}, reply = {0};
     hw_strbuf_adds(&sql, "SELECT DISTINCT hash FROM stacks WHERE hash IN (");
@@ -129,7 +127,7 @@ static int ask_hashes(struct hw_sender *s, const uint64_t *hashes, size_t n, uns
         hw_strbuf_addf(&sql, "%s%" PRIu64, i ? "," : "", hashes[i]);
     hw_strbuf_addf(&sql, ") AND last_seen >= toDate(%u) FORMAT RowBinary",
                    day > FRESH_DAYS ? day - FRESH_DAYS : 0);
-    int rc = question(s, &sql, &reply, err);
+    int rc = query(s, &sql, &reply, err);
     for (size_t i = 0; rc == 0 && i + sizeof(uint64_t) <= reply.n; i += sizeof(uint64_t))
         if (hw_map64_put(&s->known, hw_load_u64(reply.p + i), 1) < 0)
             rc = hw_fail(err, HW_ENOMEM, 0, "known callstacks");
@@ -138,7 +136,7 @@ static int ask_hashes(struct hw_sender *s, const uint64_t *hashes, size_t n, uns
     return rc;
 }
 
-static int ask_unknown(struct hw_sender *s, struct hw_bytes rows, struct hw_error *err)
+static int query_unknown(struct hw_sender *s, struct hw_bytes rows, struct hw_error *err)
 {
     const size_t hash_at = hw_row_column(HW_FLEET_STACKS, "hash");
     const size_t seen_at = hw_row_column(HW_FLEET_STACKS, "last_seen");
@@ -159,59 +157,59 @@ static int ask_unknown(struct hw_sender *s, struct hw_bytes rows, struct hw_erro
         if (hw_vec_push(&hashes, hash) < 0)
             rc = hw_fail(err, HW_ENOMEM, 0, "callstacks");
         if (rc == 0 && hashes.n == MAX_HASHES) {
-            rc = ask_hashes(s, hashes.v, hashes.n, day, err);
+            rc = query_hashes(s, hashes.v, hashes.n, day, err);
             hw_vec_clear(&hashes);
         }
     }
     if (rc == 0 && hashes.n)
-        rc = ask_hashes(s, hashes.v, hashes.n, day, err);
+        rc = query_hashes(s, hashes.v, hashes.n, day, err);
     hw_vec_done(&hashes);
     return rc;
 }
 
-/* Inserts what gathered and begins again. */
-static int send_stacks(struct hw_sender *s, const struct hw_entry *e, struct hw_strbuf *gathered,
+/* Inserts the collected rows and clears them. */
+static int send_stacks(struct hw_sender *s, const struct hw_entry *e, struct hw_strbuf *collected,
                        struct hw_error *err)
 {
-    if (gathered->n == 0)
+    if (collected->n == 0)
         return HW_OK;
-    int rc = insert(s, e, HW_FLEET_STACKS, HW_ROW_MAX_CELLS, gathered, err);
-    struct hw_bytes rest = hw_bytes_of(gathered->p, gathered->n);
+    int rc = insert(s, e, HW_FLEET_STACKS, HW_ROW_MAX_CELLS, collected, err);
+    struct hw_bytes rest = hw_bytes_of(collected->p, collected->n);
     struct hw_row row;
     while (rc == 0 && hw_row_next(&rest, HW_FLEET_STACKS, &row) == 1)
         if (hw_map64_put(&s->known, hw_load_u64(row.cell[0].p), 1) < 0)
             rc = hw_fail(err, HW_ENOMEM, 0, "known callstacks");
-    hw_strbuf_clear(gathered);
+    hw_strbuf_clear(collected);
     return rc;
 }
 
 static int put_stacks(struct hw_sender *s, const struct hw_entry *e, struct hw_error *err)
 {
     struct hw_bytes rows = hw_bytes_of(e->stacks.p, e->stacks.n);
-    int rc = ask_unknown(s, rows, err);
-    struct hw_strbuf gathered = {0};
+    int rc = query_unknown(s, rows, err);
+    struct hw_strbuf collected = {0};
     struct hw_row row;
     while (rc == 0 && hw_row_next(&rows, HW_FLEET_STACKS, &row) == 1) {
         if (hw_map64_find(&s->known, hw_load_u64(row.cell[0].p)))
             continue;
-        if (gathered.n + row.all.n > MAX_REQUEST)
-            rc = send_stacks(s, e, &gathered, err);
-        hw_strbuf_add(&gathered, row.all.p, row.all.n);
+        if (collected.n + row.all.n > MAX_REQUEST)
+            rc = send_stacks(s, e, &collected, err);
+        hw_strbuf_add(&collected, row.all.p, row.all.n);
     }
     if (rc == 0)
-        rc = send_stacks(s, e, &gathered, err);
-    hw_strbuf_done(&gathered);
+        rc = send_stacks(s, e, &collected, err);
+    hw_strbuf_done(&collected);
     return rc;
 }
 
-/* ---- tables made before some columns were ---- */
+/* ---- tables created before some columns existed ---- */
 
-static int ask_columns(struct hw_sender *s, struct hw_error *err)
+static int query_columns(struct hw_sender *s, struct hw_error *err)
 {
     struct hw_strbuf sql = {0}, reply = {0};
     hw_fleet_columns_question(&sql, hw_store_database(s->store),
                               hw_fleet_table_name(HW_FLEET_SAMPLES));
-    int rc = question(s, &sql, &reply, err);
+    int rc = query(s, &sql, &reply, err);
     if (rc == 0)
         s->n_columns = hw_fleet_columns_there(HW_FLEET_SAMPLES, hw_bytes_of(reply.p, reply.n));
     hw_strbuf_done(&sql);
@@ -219,25 +217,25 @@ static int ask_columns(struct hw_sender *s, struct hw_error *err)
     return rc;
 }
 
-/* Asked until all are there: who keeps the store may add them at any time. */
+/* Queried until all exist: the store's operator may add them at any time. */
 static int find_columns(struct hw_sender *s, const struct hw_entry *e, size_t *out,
                         struct hw_error *err)
 {
     size_t all = hw_fleet_table_columns(HW_FLEET_SAMPLES);
-    int rc = s->n_columns < all ? ask_columns(s, err) : HW_OK;
+    int rc = s->n_columns < all ? query_columns(s, err) : HW_OK;
     s->is_older = rc == 0 && s->n_columns < all;
     *out = e->n_columns < s->n_columns ? e->n_columns : s->n_columns;
     return rc;
 }
 
-/* ---- which samples are there ---- */
+/* ---- which samples are stored ---- */
 
 enum { K_SERVICE, K_HOST, K_PID, K_HEAP, K_TS, K_STACK, K_COUNT };
 static const char *const key_columns[K_COUNT] = {"service", "host", "pid", "heap", "ts", "stack"};
 
 struct keys {
     size_t at[K_COUNT];       /* cells of a row */
-    struct hw_map64 in[K_TS]; /* values of the text columns and pid that the lists have */
+    struct hw_map64 in[K_TS]; /* the set of values in each list */
     struct hw_strbuf list[K_TS];
     uint32_t from, to; /* ts */
     bool any;
@@ -253,7 +251,7 @@ static uint64_t key_of(const struct hw_bytes *cells, const size_t *at)
     return h;
 }
 
-/* A list that grew too long is left out of the question: it only narrows it. */
+/* A list that grows too long is left out of the query: lists only narrow it. */
 static int add_to_list(struct keys *q, size_t k, struct hw_bytes cell)
 {
     uint64_t *seen;
@@ -274,7 +272,7 @@ static int add_to_list(struct keys *q, size_t k, struct hw_bytes cell)
     return out->failed ? HW_ENOMEM : HW_OK;
 }
 
-static int gather_keys(struct keys *q, struct hw_bytes rows, size_t n_columns)
+static int collect_keys(struct keys *q, struct hw_bytes rows, size_t n_columns)
 {
     struct hw_row row;
     int rc = HW_OK, more;
@@ -293,8 +291,8 @@ static int gather_keys(struct keys *q, struct hw_bytes rows, size_t n_columns)
     return rc;
 }
 
-static int ask_samples(struct hw_sender *s, const struct keys *q, struct hw_map64 *there,
-                       struct hw_error *err)
+static int query_samples(struct hw_sender *s, const struct keys *q, struct hw_map64 *stored,
+                         struct hw_error *err)
 {
     static const enum hw_fleet_kind kinds[K_COUNT] = {HW_FLEET_KIND_TEXT,   HW_FLEET_KIND_TEXT,
                                                       HW_FLEET_KIND_UINT32, HW_FLEET_KIND_TEXT,
@@ -308,14 +306,14 @@ static int ask_samples(struct hw_sender *s, const struct keys *q, struct hw_map6
         if (q->in[k].n <= MAX_IN)
             hw_strbuf_addf(&sql, " AND %s IN (%s)", key_columns[k], q->list[k].p);
     hw_strbuf_adds(&sql, " FORMAT RowBinary");
-    int rc = question(s, &sql, &reply, err);
+    int rc = query(s, &sql, &reply, err);
     struct hw_bytes rest = hw_bytes_of(reply.p, reply.n), cells[K_COUNT];
     while (rc == 0 && rest.n) {
         for (size_t k = 0; rc == 0 && k < K_COUNT; k++)
             rc = hw_row_take(&rest, kinds[k], &cells[k]);
         if (rc < 0)
             (void)hw_fail(err, rc, 0, "store '%s' answered with broken rows", s->store->shown);
-        else if (hw_map64_put(there, key_of(cells, NULL), 1) < 0)
+        else if (hw_map64_put(stored, key_of(cells, NULL), 1) < 0)
             rc = hw_fail(err, HW_ENOMEM, 0, "known samples");
     }
     hw_strbuf_done(&sql);
@@ -326,26 +324,26 @@ static int ask_samples(struct hw_sender *s, const struct keys *q, struct hw_map6
 static int put_samples(struct hw_sender *s, const struct hw_entry *e, struct hw_error *err)
 {
     struct keys q = {0};
-    struct hw_map64 there = {0};
+    struct hw_map64 stored = {0};
     struct hw_strbuf missing = {0};
     struct hw_bytes rows = hw_bytes_of(e->body.p, e->body.n);
     struct hw_row row;
     uint64_t n_missing = 0, n_there = 0;
     size_t n_columns = 0;
-    int rc = gather_keys(&q, rows, e->n_columns);
+    int rc = collect_keys(&q, rows, e->n_columns);
     if (rc < 0)
         (void)hw_fail(err, rc, 0, "rows of samples"); /* the code is returned below */
     else if (q.any)
-        rc = ask_samples(s, &q, &there, err);
+        rc = query_samples(s, &q, &stored, err);
     if (rc == 0)
         rc = find_columns(s, e, &n_columns, err);
     while (rc == 0 && hw_row_next_of(&rows, HW_FLEET_SAMPLES, e->n_columns, &row) == 1) {
-        if (hw_map64_find(&there, key_of(row.cell, q.at))) {
+        if (hw_map64_find(&stored, key_of(row.cell, q.at))) {
             n_there++;
             continue;
         }
         n_missing++;
-        struct hw_bytes last = row.cell[n_columns - 1]; /* cells stand one behind the other */
+        struct hw_bytes last = row.cell[n_columns - 1]; /* cells are contiguous */
         hw_strbuf_add(&missing, row.all.p, (size_t)(last.p + last.n - row.all.p));
     }
     if (rc == 0 && n_missing)
@@ -358,7 +356,7 @@ static int put_samples(struct hw_sender *s, const struct hw_entry *e, struct hw_
         hw_map64_done(&q.in[k]);
         hw_strbuf_done(&q.list[k]);
     }
-    hw_map64_done(&there);
+    hw_map64_done(&stored);
     hw_strbuf_done(&missing);
     return rc;
 }

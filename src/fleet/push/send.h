@@ -1,14 +1,14 @@
 /*
- * send.h - one entry to its store, one attempt
+ * send.h - one attempt to send an entry to its store
  *
- * Why:     what an answer means for an entry (done, later, never) is decided once, here.
- * Shapes:  ClickHouse is asked first which rows it has: an attempt that was cut off, a process that
- *          was killed between the store's answer and taking note of it, and the same file pushed
- *          twice add nothing twice. While a statement of an earlier attempt still runs there, it is
- *          "later". The other stores get an id with each profile.
- *          Final: what the store refuses with 4xx, but for 408 and 429; redirections.
- * Errors:  the reason of AGAIN and REFUSED, in err; < 0 only for what no other attempt changes
- *          (HW_ENOMEM, HW_EUNSUPPORTED, HW_EBUSY: *stop was set).
+ * Why:     decides what a reply means for an entry: done, retry or refused.
+ * Shapes:  ClickHouse is queried first for the rows it has, so that nothing is added twice by an
+ *          attempt that was cut off, a process killed between the store's reply and recording it,
+ *          or the same file pushed twice. While a statement of an earlier attempt still runs, the
+ *          result is AGAIN. Other stores get an id with each profile.
+ *          REFUSED: status 4xx except 408 and 429; redirections.
+ * Errors:  the reason for AGAIN and REFUSED, in err; < 0 only for failures that retries cannot
+ *          change (HW_ENOMEM, HW_EUNSUPPORTED, HW_EBUSY: *stop was set).
  * Threads: one owner at a time.
  * Source:  doc/design/fleet.md, "Once, not at least once"
  */
@@ -30,23 +30,24 @@ enum hw_sent { HW_SENT_DONE, HW_SENT_AGAIN, HW_SENT_REFUSED };
 
 struct hw_sender {
     const struct hw_store *store; /* borrowed */
-    struct hw_clickhouse client;  /* its HTTP client serves the other forms, too */
+    struct hw_clickhouse client;  /* its HTTP client is used for the other forms, too */
     struct hw_map64 known;        /* hashes of callstacks that the store has */
     const char *tenant;           /* X-Scope-OrgID; NULL */
-    int64_t retry_after_s;        /* the store's wish with AGAIN; 0 = none */
+    int64_t retry_after_s;        /* requested by the store with AGAIN; 0 = none */
     uint64_t n_requests, n_bytes; /* of bodies */
     uint64_t n_rows_sent, n_rows_there;
-    size_t n_columns; /* of the store's samples, the first ones; 0 = not known yet */
-    bool is_older;    /* its table lacks columns; those of the last rows went without them */
+    size_t n_columns; /* how many of our columns of samples the store has; 0 = unknown yet */
+    bool is_older;    /* its table lacks columns; the last rows were sent without them */
 };
 
 int hw_sender_init(struct hw_sender *s, const struct hw_store *store,
                    const volatile sig_atomic_t *stop, struct hw_error *err);
 void hw_sender_done(struct hw_sender *s);
-/* repeated: an earlier attempt, perhaps of another process, had no answer. */
+/* repeated: an earlier attempt, possibly by another process, got no reply. */
 int hw_sender_try(struct hw_sender *s, const struct hw_entry *e, bool repeated, enum hw_sent *out,
                   struct hw_error *err);
-/* The requests of an entry as they would go out, bodies shortened, secrets left out. */
+/* Prints the requests of an entry as they would be sent, with bodies shortened and secrets omitted.
+ * */
 int hw_sender_print(const struct hw_sender *s, const struct hw_entry *e, FILE *out);
 
 #endif

@@ -17,7 +17,7 @@
 
 #define NAME_MAX_BYTES 64u
 #define SUFFIX         ".push"
-#define HALF           "half" /* what is being written; never an entry */
+#define HALF           "half" /* the file being written; never an entry */
 #define DROPPED        "dropped"
 
 static void name_of(const struct hw_spooled *e, char out[NAME_MAX_BYTES])
@@ -25,7 +25,7 @@ static void name_of(const struct hw_spooled *e, char out[NAME_MAX_BYTES])
     (void)snprintf(out, NAME_MAX_BYTES, "%012" PRIu64 "-%016" PRIx64 SUFFIX, e->number, e->id);
 }
 
-/* Only names that name_of makes: what else lies there is none of ours. */
+/* Accepts only names made by name_of: other files are not ours. */
 static bool parse_name(const char *name, struct hw_spooled *out)
 {
     char again[NAME_MAX_BYTES];
@@ -60,20 +60,20 @@ static int list(struct hw_spool *s)
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (!d) {
         if (fd >= 0)
-            (void)close(fd); /* a directory that was only read */
+            (void)close(fd); /* only read */
         return HW_ESYS;
     }
     int rc = HW_OK;
     for (struct dirent *e; rc == 0 && (e = readdir(d));)
         rc = take_file(s, e->d_name);
-    (void)closedir(d); /* the same */
+    (void)closedir(d); /* only read */
     if (s->waiting.n)
         qsort(s->waiting.v, s->waiting.n, sizeof *s->waiting.v, by_number);
     s->next = s->waiting.n ? s->waiting.v[s->waiting.n - 1].number + 1 : 1;
     return rc;
 }
 
-/* Writes a file whole: under the name of what is half done, to the disk, then under its own. */
+/* Writes a file atomically: to a temporary name, fsync, rename. */
 static int put_file(struct hw_spool *s, const char *name, const void *p, size_t n)
 {
     hw_autofd int fd =
@@ -87,9 +87,9 @@ static int put_file(struct hw_spool *s, const char *name, const void *p, size_t 
         rc = HW_ESYS;
     int keep = errno;
     if (rc < 0)
-        (void)unlinkat(s->dirfd, HALF, 0); /* it may not be there */
+        (void)unlinkat(s->dirfd, HALF, 0); /* it may not exist */
     else
-        (void)fsync(s->dirfd); /* without it the name may be lost with the power, not the rest */
+        (void)fsync(s->dirfd); /* if it fails, a power loss may lose the name, nothing else */
     errno = keep;
     return rc;
 }
@@ -119,7 +119,7 @@ static int open_dir(struct hw_spool *s, const char *path, struct hw_error *err)
     s->dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->dirfd < 0)
         return hw_fail_sys(err, "cannot open spool '%s'", path);
-    int rc = hw_fd_check_owner(s->dirfd, path, err); /* who may add entries speaks in our name */
+    int rc = hw_fd_check_owner(s->dirfd, path, err); /* whoever can add entries can send as us */
     if (rc < 0)
         return rc;
     s->lockfd = openat(s->dirfd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -138,7 +138,7 @@ int hw_spool_open(struct hw_spool *s, const char *path, uint64_t max_bytes, stru
     if (rc == 0 && !(s->path = strdup(path)))
         rc = hw_fail(err, HW_ENOMEM, 0, "spool");
     if (rc == 0) {
-        (void)unlinkat(s->dirfd, HALF, 0); /* of one who was killed; mostly not there */
+        (void)unlinkat(s->dirfd, HALF, 0); /* of a killed process; usually absent */
         read_dropped(s);
         rc = list(s);
         if (rc == HW_ESYS)
@@ -156,7 +156,7 @@ void hw_spool_close(struct hw_spool *s)
     if (s->dirfd >= 0)
         (void)close(s->dirfd); /* only read */
     if (s->lockfd >= 0)
-        (void)close(s->lockfd); /* gives the lock back */
+        (void)close(s->lockfd); /* releases the lock */
     free(s->path);
     hw_vec_done(&s->waiting);
     *s = HW_SPOOL_NONE;
@@ -169,7 +169,7 @@ void hw_spool_pop(struct hw_spool *s)
         return;
     struct hw_spooled *e = &s->waiting.v[s->first++];
     name_of(e, name);
-    (void)unlinkat(s->dirfd, name, 0); /* left behind, it is sent again, which adds nothing */
+    (void)unlinkat(s->dirfd, name, 0); /* if it stays, it is sent again, which adds nothing */
     s->bytes -= e->bytes;
     if (s->first == s->waiting.n)
         s->first = s->waiting.n = 0;
@@ -204,7 +204,7 @@ int hw_spool_add(struct hw_spool *s, const struct hw_entry *e, struct hw_error *
     }
     hw_strbuf_done(&file);
     if (rc == 0 && hw_vec_push(&s->waiting, made) < 0)
-        rc = HW_ENOMEM; /* found again when the spool is opened next */
+        rc = HW_ENOMEM; /* found when the spool is opened again */
     if (rc == 0) {
         s->bytes += made.bytes;
         s->next++;

@@ -7,7 +7,7 @@
 
 #include "base/banned.h"
 
-#define MAX_WORDS 240u /* bytes of the server's message that are shown */
+#define MAX_MESSAGE 240u /* bytes of the server's message that are shown */
 
 int hw_clickhouse_init(struct hw_clickhouse *c, const struct hw_store *store, struct hw_error *err)
 {
@@ -64,15 +64,15 @@ void hw_clickhouse_url(const struct hw_clickhouse *c, const struct hw_clickhouse
         add_parameter(out, "query", ask->sql);
 }
 
-/* The server's words: one line, its version and the stack left out. */
-static void add_words(struct hw_strbuf *out, const struct hw_strbuf *body)
+/* The server's message: one line, without its version and stack trace. */
+static void add_message(struct hw_strbuf *out, const struct hw_strbuf *body)
 {
     size_t n = body->n;
     const char *end = body->n ? memchr(body->p, '\n', body->n) : NULL;
     if (end)
         n = (size_t)(end - body->p);
-    bool cut = n > MAX_WORDS;
-    hw_strbuf_add_escaped(out, body->p, cut ? MAX_WORDS : n);
+    bool cut = n > MAX_MESSAGE;
+    hw_strbuf_add_escaped(out, body->p, cut ? MAX_MESSAGE : n);
     if (cut)
         hw_strbuf_adds(out, "…");
 }
@@ -100,7 +100,7 @@ static int refused(const struct hw_clickhouse *c, const struct hw_http_reply *r,
                    struct hw_error *err)
 {
     struct hw_strbuf words = {0};
-    add_words(&words, &r->body);
+    add_message(&words, &r->body);
     int rc = hw_fail(err, code_of(r->status), 0, "store '%s' answered %ld: %s", c->store->shown,
                      r->status, words.p && words.n ? words.p : "nothing");
     hw_strbuf_done(&words);

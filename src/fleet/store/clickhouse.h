@@ -1,14 +1,13 @@
 /*
- * clickhouse.h - one statement after the other to a ClickHouse server, over HTTP
+ * clickhouse.h - runs statements on a ClickHouse server, over HTTP
  *
- * Shapes:  the statement goes as the body of a POST, or, with data, as the parameter `query` with
- *          the data as the body. Settings are NAME=VALUE parameters of the URL, escaped here; those
- *          of the store's own URL (?max_threads=2) come first.
+ * Shapes:  the statement is the body of a POST or, with data, the parameter `query`, with the data
+ *          as the body. Settings are NAME=VALUE parameters of the URL, escaped here; those of the
+ *          store's own URL (?max_threads=2) come first.
  * Owns:    its HTTP client; the store is borrowed. *reply is the caller's to free.
  * Errors:  those of http.h, and HW_EPERM (401, 403), HW_ENOTFOUND (404: no such table or database),
  *          HW_EINVAL (400), HW_EBUSY (408, 429, 503), HW_EGONE (500 and the rest), with the
- *          server's own words and the store's name. `status` tells which status it was; 0 = no
- *          answer.
+ *          server's message and the store's name. `status` is the HTTP status; 0 = no reply.
  */
 #ifndef HW_FLEET_STORE_CLICKHOUSE_H
 #define HW_FLEET_STORE_CLICKHOUSE_H
@@ -30,7 +29,7 @@ struct hw_clickhouse {
     const volatile sig_atomic_t *stop; /* not 0: give up; NULL = never */
     uint32_t timeout_ms;               /* of a statement; 0 = http.h's default */
     size_t max_reply;                  /* bytes; 0 = http.h's default */
-    long status;                       /* of the last answer */
+    long status;                       /* of the last reply */
     int64_t retry_after_s;
 };
 
@@ -41,7 +40,7 @@ struct hw_clickhouse_ask {
     bool has_data;
     struct hw_bytes data;
     const char *database; /* NULL = the store's */
-    /* The answer piece by piece in place of *reply; < 0 ends it. */
+    /* Takes the reply in pieces instead of *reply; < 0 ends it. */
     int (*piece)(void *ctx, struct hw_bytes piece);
     void *ctx;
 };
@@ -50,10 +49,10 @@ int hw_clickhouse_init(struct hw_clickhouse *c, const struct hw_store *store, st
 void hw_clickhouse_done(struct hw_clickhouse *c);
 int hw_clickhouse_do(struct hw_clickhouse *c, const struct hw_clickhouse_ask *ask,
                      struct hw_strbuf *reply, struct hw_error *err);
-/* The URL of such a request, for --dry-run. */
+/* The URL of the request, for --dry-run. */
 void hw_clickhouse_url(const struct hw_clickhouse *c, const struct hw_clickhouse_ask *ask,
                        struct hw_strbuf *out);
-/* Adds text as a literal of SQL, quotes included; bytes as they are. */
+/* Adds text as a quoted and escaped SQL literal; other bytes are unchanged. */
 void hw_clickhouse_add_text(struct hw_strbuf *out, struct hw_bytes text);
 
 #endif

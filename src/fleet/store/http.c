@@ -1,7 +1,7 @@
 /*
- * libcurl is not linked: with its TLS it is 2 MB of libraries whose constructors every command, the
- * recorder included, would run. Its headers give the constants; the functions are found at run time
- * in the flavour that is installed.
+ * libcurl is not linked: with TLS it is 2 MB of libraries whose constructors every command, even
+ * the recorder, would run. Its headers provide the constants; the functions are resolved at run
+ * time, in whichever variant is installed.
  */
 #include "fleet/store/http.h"
 
@@ -14,7 +14,7 @@
 #include "base/error.h"
 
 #ifdef HW_HAVE_CURL_HEADERS
-/* The checks of types are macros over the functions' names, which are pointers here. */
+/* The type checks are macros with the functions' names, which are pointers here. */
 #define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
 #endif
@@ -45,7 +45,7 @@ void hw_http_add_escaped(struct hw_strbuf *out, struct hw_bytes text)
 static const char *const libraries[] = {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl-nss.so.4"};
 
 static struct {
-    void *library; /* never closed: TLS libraries do not come out of a process whole */
+    void *library; /* never closed: TLS libraries cannot be unloaded safely */
     CURLcode (*global_init)(long flags);
     char *(*version)(void);
     CURL *(*easy_init)(void);
@@ -62,7 +62,7 @@ static struct {
 
 static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
 
-/* POSIX lets an object pointer become a function's; ISO C does not. */
+/* POSIX allows converting an object pointer to a function pointer; ISO C does not. */
 static bool bind_one(const char *name, void *slot)
 {
     void *found = dlsym(curl.library, name);
@@ -146,7 +146,7 @@ struct transfer {
     struct hw_http_client *http;
     struct hw_http_reply *reply;
     size_t n, max;
-    int rc; /* why we ended it */
+    int rc; /* why we aborted it */
 };
 
 static size_t take_piece(char *p, size_t size, size_t n, void *ctx)
@@ -160,7 +160,7 @@ static size_t take_piece(char *p, size_t size, size_t n, void *ctx)
     t->n += n;
     if (t->request->piece) {
         long status = 0;
-        (void)curl.getinfo(t->http->easy, CURLINFO_RESPONSE_CODE, &status); /* 0 when not known */
+        (void)curl.getinfo(t->http->easy, CURLINFO_RESPONSE_CODE, &status); /* 0 if unknown */
         if (status >= 200 && status < 300) {
             t->rc = t->request->piece(t->request->ctx, hw_bytes_of(p, n));
             return t->rc < 0 ? 0 : n;
@@ -174,11 +174,11 @@ static size_t take_piece(char *p, size_t size, size_t n, void *ctx)
     return n;
 }
 
-static int look_at_stop(void *ctx, curl_off_t down_all, curl_off_t down, curl_off_t up_all,
-                        curl_off_t up)
+static int check_stop(void *ctx, curl_off_t down_all, curl_off_t down, curl_off_t up_all,
+                      curl_off_t up)
 {
     struct transfer *t = ctx;
-    (void)down_all, (void)down, (void)up_all, (void)up; /* nobody watches the progress */
+    (void)down_all, (void)down, (void)up_all, (void)up; /* the progress is not shown */
     if (!t->request->stop || !*t->request->stop)
         return 0;
     t->rc = HW_EBUSY;
@@ -205,7 +205,7 @@ static int code_of(CURLcode c)
 static struct curl_slist *make_headers(const struct hw_http_request *r, bool *failed)
 {
     struct curl_slist *list = NULL;
-    /* No "Expect: 100-continue": a second of waiting at each server that does not know it. */
+    /* No "Expect: 100-continue": it costs a second with each server that does not support it. */
     static const char *const ours[] = {"Expect:"};
     for (size_t i = 0; i < r->n_headers + HW_ARRAY_LEN(ours); i++) {
         const char *line = i < r->n_headers ? r->headers[i] : ours[i - r->n_headers];
@@ -219,8 +219,8 @@ static struct curl_slist *make_headers(const struct hw_http_request *r, bool *fa
     return list;
 }
 
-/* Certificates of one's own authority, by the variables that the curl command reads; the library
- * itself reads neither. */
+/* A custom certificate authority, from the variables that the curl command reads; the library reads
+ * neither. */
 static const char *ca_file(void)
 {
     const char *name = secure_getenv("CURL_CA_BUNDLE");
@@ -249,7 +249,7 @@ static CURLcode set_up(struct hw_http_client *h, struct transfer *t, struct curl
     SET(CURLOPT_TIMEOUT_MS, time_left_ms(h, r));
     SET(CURLOPT_WRITEFUNCTION, take_piece);
     SET(CURLOPT_WRITEDATA, t);
-    SET(CURLOPT_XFERINFOFUNCTION, look_at_stop);
+    SET(CURLOPT_XFERINFOFUNCTION, check_stop);
     SET(CURLOPT_XFERINFODATA, t);
     SET(CURLOPT_NOPROGRESS, 0L);
     if (ca_file())
@@ -285,7 +285,7 @@ int hw_http_do(struct hw_http_client *h, const struct hw_http_request *r, struct
         c = curl.perform(h->easy);
     curl_off_t after = 0;
     if (c == CURLE_OK) {
-        (void)curl.getinfo(h->easy, CURLINFO_RESPONSE_CODE, &out->status); /* set by any answer */
+        (void)curl.getinfo(h->easy, CURLINFO_RESPONSE_CODE, &out->status); /* every reply has one */
         if (curl.getinfo(h->easy, CURLINFO_RETRY_AFTER, &after) == CURLE_OK)
             out->retry_after_s = after;
     }
@@ -324,13 +324,13 @@ void hw_http_until(struct hw_http_client *h, uint64_t deadline_ns)
 
 void hw_http_free(struct hw_http_client *h)
 {
-    (void)h; /* there is none */
+    (void)h; /* always NULL */
 }
 
 int hw_http_do(struct hw_http_client *h, const struct hw_http_request *r, struct hw_http_reply *out,
                struct hw_error *err)
 {
-    (void)h, (void)r, (void)out; /* there is no client to do it with */
+    (void)h, (void)r, (void)out; /* there is no client */
     return hw_fail(err, HW_EUNSUPPORTED, 0, "built without libcurl's headers");
 }
 

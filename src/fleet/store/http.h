@@ -1,18 +1,19 @@
 /*
- * http.h - one HTTP request after the other, by libcurl
+ * http.h - HTTP requests, by libcurl
  *
- * Why:     pushing to stores and asking them both speak HTTP; TLS, proxies and certificates are
- *          libcurl's, by its defaults and its environment variables.
+ * Why:     pushing to stores and querying them use HTTP; TLS, proxies and certificates are
+ *          libcurl's, with its defaults and environment variables.
  * Shapes:  libcurl is loaded when the first client is made, so that no other command pays for it;
- *          a connection is kept between the requests of a client. Redirections are not followed:
- *          what was meant for one machine would go to another, credentials included.
- *          CURL_CA_BUNDLE or SSL_CERT_FILE name certificates to trust in place of the system's.
+ *          a client keeps its connection between requests. Redirections are not followed: data for
+ *          one machine would go to another, including credentials.
+ *          CURL_CA_BUNDLE or SSL_CERT_FILE name certificates to trust instead of the system's.
  * Units:   time in ms; 0 = the default below.
  * Owns:    the reply's body is the caller's to free; requests are borrowed.
  * Errors:  HW_EUNSUPPORTED (no libcurl), HW_EGONE (no connection, cut off, an answer with a head
- *          beyond what libcurl takes), HW_ETIMEOUT, HW_ELIMIT (the reply is too long), HW_EINVAL (the URL), HW_EPERM (TLS refused the other side),
- *          HW_EBUSY (stopped by *stop). Any answer of the server is HW_OK: look at the status.
- * Threads: one owner at a time for a client; several clients at once are fine.
+ *          beyond libcurl's limit), HW_ETIMEOUT, HW_ELIMIT (the reply is too long), HW_EINVAL (the
+ *          URL), HW_EPERM (TLS refused the other side), HW_EBUSY (stopped by *stop). Any reply of
+ *          the server is HW_OK: check the status.
+ * Threads: one owner at a time per client; several clients at once are fine.
  */
 #ifndef HW_FLEET_STORE_HTTP_H
 #define HW_FLEET_STORE_HTTP_H
@@ -36,20 +37,20 @@ struct hw_http_request {
     const char *const *headers; /* "Name: value" */
     size_t n_headers;
     bool post;
-    bool once; /* not to arrive twice: on a connection of its own, as libcurl by itself repeats what
-                  it sent on a kept one that then ended without an answer */
+    bool once; /* must not arrive twice: uses a new connection, as libcurl repeats a request if a
+                  kept connection ends without a reply */
     struct hw_bytes body; /* of a POST */
     uint32_t connect_ms, timeout_ms;
     size_t max_reply;
     const volatile sig_atomic_t *stop; /* not 0: give up; NULL = never */
-    /* The reply of a success piece by piece, instead of in the reply's body; < 0 ends it. */
+    /* Takes a successful reply in pieces instead of the reply's body; < 0 ends it. */
     int (*piece)(void *ctx, struct hw_bytes piece);
     void *ctx;
 };
 
 struct hw_http_reply {
-    long status;           /* 200; 0 = none came */
-    int64_t retry_after_s; /* the server's wish; 0 = none */
+    long status;           /* 200; 0 = no reply */
+    int64_t retry_after_s; /* requested by the server; 0 = none */
     struct hw_strbuf body;
 };
 
@@ -62,9 +63,9 @@ void hw_http_until(struct hw_http_client *h, uint64_t deadline_ns);
 int hw_http_do(struct hw_http_client *h, const struct hw_http_request *r, struct hw_http_reply *out,
                struct hw_error *err);
 void hw_http_reply_done(struct hw_http_reply *r);
-/* Adds text as a part of a URL: everything but letters, digits and -._~ as %XX. */
+/* Adds text as part of a URL: everything except letters, digits and -._~ as %XX. */
 void hw_http_add_escaped(struct hw_strbuf *out, struct hw_bytes text);
-/* Is there a libcurl? For `doctor`; *version is its own text, or NULL. */
+/* Is libcurl installed? For `doctor`; *version is its own text, or NULL. */
 bool hw_http_installed(const char **version);
 
 #endif

@@ -56,7 +56,7 @@ static int take_length(struct hw_bytes *rest, uint64_t *out)
         if (rest->n == 0)
             return HW_EFORMAT;
         uint8_t b = rest->p[0];
-        (void)skip(rest, 1); /* there is one */
+        (void)skip(rest, 1); /* cannot fail: n was checked */
         v |= (uint64_t)(b & 0x7f) << shift;
         if (b < 0x80) {
             *out = v;
@@ -77,7 +77,7 @@ static int skip_texts(struct hw_bytes *rest)
 {
     uint64_t n;
     int rc = take_length(rest, &n);
-    while (rc == 0 && n-- > 0) /* each takes a byte at least, so the bytes end this */
+    while (rc == 0 && n-- > 0) /* each takes at least a byte, so the input bounds the loop */
         rc = skip_text(rest);
     return rc;
 }

@@ -1,5 +1,5 @@
 /*
- * rowbinary.h - ClickHouse's RowBinary: values one after the other, no names, no separators
+ * rowbinary.h - ClickHouse's RowBinary: consecutive values, no names, no separators
  *
  * Shapes:  numbers little-endian; a length as LEB128; text is a length and bytes; an array a length
  *          and its values; Date days, DateTime seconds since 1970.
@@ -22,9 +22,9 @@ void hw_row_put_real(struct hw_strbuf *out, double v);
 void hw_row_put_length(struct hw_strbuf *out, size_t n);
 void hw_row_put_text(struct hw_strbuf *out, struct hw_bytes text);
 
-/* Moves *rest behind one value and gives its bytes, lengths included. */
+/* Takes one value off *rest; *out has its bytes, including lengths. */
 int hw_row_take(struct hw_bytes *rest, enum hw_fleet_kind kind, struct hw_bytes *out);
-/* The text of a String's bytes. */
+/* The text in a String's bytes. */
 struct hw_bytes hw_row_text(struct hw_bytes cell);
 
 #define HW_ROW_MAX_CELLS 24u
@@ -33,12 +33,12 @@ struct hw_row {
     struct hw_bytes all;                    /* the row */
     struct hw_bytes cell[HW_ROW_MAX_CELLS]; /* by column of its table */
 };
-/* The next row of *rest, which moves behind it: 1, 0 at the end, HW_EFORMAT. */
+/* Takes the next row off *rest: 1, 0 at the end, HW_EFORMAT. */
 int hw_row_next(struct hw_bytes *rest, enum hw_fleet_table t, struct hw_row *out);
-/* The same of rows that have the first n_columns alone. */
+/* The same for rows with only the first n_columns. */
 int hw_row_next_of(struct hw_bytes *rest, enum hw_fleet_table t, size_t n_columns,
                    struct hw_row *out);
-/* The number of a column within its table, which has one of this name. */
+/* The index of a column within its table; the table must have it. */
 size_t hw_row_column(enum hw_fleet_table t, const char *name);
 
 #endif

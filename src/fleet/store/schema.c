@@ -1,6 +1,6 @@
 /*
- * The engine's clause is written as PARTITION BY … ORDER BY …, which means what the older form
- * `MergeTree(day, (service, ts, stack), 8192)` means: 18.16 knows both, the servers of today refuse
+ * The engine's clause is written as PARTITION BY … ORDER BY …, which is equivalent to the older
+ * form `MergeTree(day, (service, ts, stack), 8192)`: 18.16 supports both, current servers reject
  * the older one unless a setting allows it.
  */
 #include "fleet/store/schema.h"
@@ -75,7 +75,7 @@ static void add_columns(struct hw_strbuf *out, enum hw_fleet_table t)
     hw_strbuf_addc(out, ')');
 }
 
-/* ENGINE = Replacing…; replicated by the path that the replicas of a shard share. */
+/* ENGINE = Replacing…; on a cluster replicated, by a path that the replicas of a shard share. */
 static void add_engine(struct hw_strbuf *out, const struct table *t, const char *database,
                        const char *cluster)
 {
@@ -134,7 +134,7 @@ bool hw_fleet_schema_statement(struct hw_strbuf *out, size_t i, const char *data
     return true;
 }
 
-/* ---- tables that are there already ---- */
+/* ---- existing tables ---- */
 
 size_t hw_fleet_table_columns(enum hw_fleet_table t)
 {

@@ -1,12 +1,12 @@
 /*
- * schema.h - the statements that make the fleet's tables
+ * schema.h - the statements that create the fleet's tables
  *
- * Why:     whoever inserts and whoever asks share one list of columns (schema.def); the statements
- *          come from it.
- * Shapes:  on one machine a table is just itself. On a cluster NAME is a Distributed table over
+ * Why:     inserts and queries share one list of columns (schema.def); the statements are generated
+ *          from it.
+ * Shapes:  on one machine a table is a plain table. On a cluster NAME is a Distributed table over
  *          NAME_local, replicated on the machines of each shard, which the server's macros {shard}
- *          and {replica} tell apart.
- * Errors:  HW_EINVAL: a name that is no name.
+ *          and {replica} identify.
+ * Errors:  HW_EINVAL: an invalid name.
  * Source:  doc/design/fleet.md; works from ClickHouse 18.16 on
  */
 #ifndef HW_FLEET_STORE_SCHEMA_H
@@ -36,7 +36,7 @@ struct hw_fleet_column {
     enum hw_fleet_table table;
     const char *name;
     enum hw_fleet_kind kind;
-    const char *value; /* of a column that came later, in rows that lack it; NULL: always there */
+    const char *value; /* of a column added later, in rows that lack it; NULL: original column */
 };
 
 extern const struct hw_fleet_column hw_fleet_columns[];
@@ -44,22 +44,22 @@ extern const size_t hw_fleet_n_columns;
 
 const char *hw_fleet_table_name(enum hw_fleet_table t); /* "stacks" */
 
-/* Adds the i-th statement, without a semicolon; false: there is none. cluster NULL = one machine.
- * database: where the tables are, which a cluster's statements must name. */
+/* Adds the i-th statement, without a semicolon; false: no more. cluster NULL = one machine.
+ * database: the tables' database, which a cluster's statements must name. */
 bool hw_fleet_schema_statement(struct hw_strbuf *out, size_t i, const char *database,
                                const char *cluster);
-/* Columns of a table; those that came later are the last of them. */
+/* The number of columns of a table; those added later are the last ones. */
 size_t hw_fleet_table_columns(enum hw_fleet_table t);
-/* Which columns has a table that exists? Names, one a line; no answer: nobody knows. Asked for, as
- * 18.16 has no ADD COLUMN IF NOT EXISTS. table: NAME or NAME_local. */
+/* The query for the columns of an existing table. Reply: a name per line; empty: unknown. Needed
+ * because 18.16 has no ADD COLUMN IF NOT EXISTS. table: NAME or NAME_local. */
 void hw_fleet_columns_question(struct hw_strbuf *out, const char *database, const char *table);
-/* How many of the first columns it has. */
+/* How many columns, from the first on, the table has according to the reply. */
 size_t hw_fleet_columns_there(enum hw_fleet_table t, struct hw_bytes reply);
-/* Adds the statement that adds hw_fleet_columns[i]; false: it is there, or was from the first. */
+/* Adds the statement that adds hw_fleet_columns[i]; false: it exists, or is an original column. */
 bool hw_fleet_column_statement(struct hw_strbuf *out, size_t i, const char *database,
                                const char *table, const char *cluster, struct hw_bytes reply);
-/* Letters, digits, '_' and (not at the begin) '-' and '.': such names need no thought in SQL once
- * quoted. what: for the message. */
+/* Letters, digits, '_' and, except at the start, '-' and '.': such names need no escaping in
+ * quotes. what: for the message. */
 int hw_fleet_check_name(const char *name, const char *what, struct hw_error *err);
 
 #endif

@@ -43,7 +43,7 @@ static int hex(unsigned char c)
                                   : -1;
 }
 
-/* %XX as the byte it stands for; no control bytes, as all of it goes into header lines or SQL. */
+/* Decodes %XX; rejects control bytes, as the text is used in header lines or SQL. */
 static char *unescape(struct hw_bytes text)
 {
     struct hw_strbuf b = {0};
@@ -64,9 +64,9 @@ static char *copy(struct hw_bytes text)
     return text.n ? strndup((const char *)text.p, text.n) : strdup("");
 }
 
-/* The bytes before the first one of `any`, which *text then begins behind of; all of it when there
- * is none. *found: which, or 0. */
-static struct hw_bytes until(struct hw_bytes *text, const char *any, char *found)
+/* Takes the bytes before the first character of `any`, and that character, off *text; everything if
+ * there is none. *found: the character, or 0. */
+static struct hw_bytes take_until(struct hw_bytes *text, const char *any, char *found)
 {
     size_t n = 0;
     while (n < text->n && !strchr(any, text->p[n]))
@@ -104,7 +104,7 @@ static int find_form(struct hw_store *s, struct hw_bytes scheme, bool *tls, stru
 }
 
 /* "host", "host:1234", "[::1]:1234" */
-static bool host_is_sound(struct hw_bytes host, bool *has_port)
+static bool is_valid_host(struct hw_bytes host, bool *has_port)
 {
     size_t i = 0;
     *has_port = false;
@@ -137,17 +137,17 @@ static char *from_environment(const char *name)
     return v && v[0] ? unescape(hw_bytes_str(v)) : NULL;
 }
 
-static void take_user(struct hw_store *s, struct hw_bytes user)
+static void set_user(struct hw_store *s, struct hw_bytes user)
 {
     char found;
-    struct hw_bytes name = until(&user, ":", &found);
+    struct hw_bytes name = take_until(&user, ":", &found);
     if (name.n)
         s->user = unescape(name);
     if (found)
         s->password = unescape(user);
 }
 
-static void take_place(struct hw_store *s, struct hw_bytes host, bool has_port, bool tls)
+static void set_address(struct hw_store *s, struct hw_bytes host, bool has_port, bool tls)
 {
     struct hw_strbuf base = {0}, shown = {0};
     struct hw_strbuf *both[] = {&base, &shown};
@@ -180,22 +180,22 @@ int hw_store_init(struct hw_store *s, const char *url, struct hw_error *err)
     if (rc < 0)
         return rc;
     struct hw_bytes rest = hw_bytes_str(slashes + 3);
-    struct hw_bytes place = until(&rest, "/?#", &found);
+    struct hw_bytes place = take_until(&rest, "/?#", &found);
     struct hw_bytes path = {0};
     if (found == '/')
-        path = until(&rest, "?#", &found);
+        path = take_until(&rest, "?#", &found);
     struct hw_bytes query = {0};
     if (found == '?')
-        query = until(&rest, "#", &found);
+        query = take_until(&rest, "#", &found);
     struct hw_bytes host = place;
-    for (size_t i = 0; i < place.n; i++) /* the last '@': a password may hold one */
+    for (size_t i = 0; i < place.n; i++) /* the last '@': a password may contain one */
         if (place.p[i] == '@')
             host = (struct hw_bytes){place.p + i + 1, place.n - i - 1};
-    if (!host_is_sound(host, &has_port))
+    if (!is_valid_host(host, &has_port))
         return hw_fail(err, HW_EINVAL, 0, "'%.*s' is not a host", (int)(host.n < 64 ? host.n : 64),
                        host.p);
     if (host.p != place.p)
-        take_user(s, (struct hw_bytes){place.p, place.n - host.n - 1});
+        set_user(s, (struct hw_bytes){place.p, place.n - host.n - 1});
     if (!s->password)
         s->password = from_environment("HEAPWISE_STORE_PASSWORD");
     s->token = from_environment("HEAPWISE_STORE_TOKEN");
@@ -208,7 +208,7 @@ int hw_store_init(struct hw_store *s, const char *url, struct hw_error *err)
     }
     s->path = hw_strbuf_take(&b);
     s->query = copy(query);
-    take_place(s, host, has_port, tls);
+    set_address(s, host, has_port, tls);
     if (!s->path || !s->query || !s->base || !s->shown) {
         hw_store_done(s);
         return hw_fail(err, HW_ENOMEM, 0, "store's address");

@@ -1,12 +1,11 @@
 /*
- * store.h - where a store is and how it is spoken to: clickhouse://user@host:8123/profiles
+ * store.h - a store's address, kind and credentials: clickhouse://user@host:8123/profiles
  *
  * Shapes:  FORM[+http|+https]://[USER[:PASSWORD]@]HOST[:PORT][/PATH][?NAME=VALUE&…]; FORM is one of
- *          stores.def. Without +https the request goes in the clear. USER, PASSWORD and the values
- *          may have %XX. `shown` is the same without the password, for messages.
- *          A password or token comes, in this order, from the URL, from
- *          HEAPWISE_STORE_PASSWORD / HEAPWISE_STORE_TOKEN; the environment is not seen by others,
- *          a command line is.
+ *          stores.def. Without +https requests are not encrypted. USER, PASSWORD and the values may
+ *          contain %XX. `shown` is the URL without the password, for messages.
+ *          The password or token comes from the URL, else from HEAPWISE_STORE_PASSWORD /
+ *          HEAPWISE_STORE_TOKEN; other users cannot see the environment, but the command line.
  * Owns:    its texts; hw_store_done frees them.
  * Errors:  HW_EINVAL with a text for the user, HW_ENOMEM.
  */
@@ -31,24 +30,24 @@ enum hw_store_form {
 
 struct hw_store {
     enum hw_store_form form;
-    char *base;     /* "https://host:8123", for requests; no slash behind */
-    char *path;     /* "" or "/a/b": of the URL; ClickHouse's is the database */
+    char *base;     /* "https://host:8123", for requests; no trailing slash */
+    char *path;     /* "" or "/a/b", from the URL; for ClickHouse the database */
     char *query;    /* "" or "a=b&c=d" as given */
     char *user;     /* NULL = none */
     char *password; /* NULL = none */
     char *token;    /* NULL = none */
-    char *shown;    /* for people */
+    char *shown;    /* for messages */
 };
 
 int hw_store_init(struct hw_store *s, const char *url, struct hw_error *err);
 void hw_store_done(struct hw_store *s);
-/* HW_EINVAL unless the store can be asked, not only pushed to. */
+/* HW_EINVAL unless the store supports queries, not only pushes. */
 int hw_store_check_asked(const struct hw_store *s, struct hw_error *err);
 const char *hw_store_scheme(enum hw_store_form f); /* "clickhouse" */
-/* The database of a ClickHouse URL; "default" when it names none. */
+/* The database of a ClickHouse URL; "default" if it names none. */
 const char *hw_store_database(const struct hw_store *s);
 
-/* The header lines of user, password and token as the form wants them. */
+/* The header lines for user, password and token, by the store's form. */
 #define HW_STORE_MAX_AUTH 4u
 struct hw_store_auth {
     char *line[HW_STORE_MAX_AUTH]; /* owned */
