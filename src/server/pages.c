@@ -1,5 +1,5 @@
 /*
- * Traces are loaded by separate threads, so that the page is there at once and shows progress. A
+ * Traces are loaded by separate threads, so that the page appears at once and shows progress. A
  * trace is published by its state alone (release after everything else was written).
  */
 #include "server/pages.h"
@@ -31,10 +31,10 @@ static void add_names(void *ctx, struct hw_profile *profile)
     struct hw_pages *p = t->pages;
     if (!p->o.add_names)
         return;
-    if (hw_callsites_count(profile->callsites)) /* none: before there is a trace */
+    if (hw_callsites_count(profile->callsites)) /* 0 before a trace is loaded */
         atomic_store(&t->stage, HW_PAGE_NAMING);
     pthread_mutex_lock(&p->names_lock);
-    hw_pb_done(&t->names); /* those of no trace */
+    hw_pb_done(&t->names); /* drops those of the empty profile */
     t->names = (struct hw_pb){0};
     p->o.add_names(p->o.ctx, profile, t->symbol_dirs, t->away, &t->names);
     pthread_mutex_unlock(&p->names_lock);
@@ -44,7 +44,7 @@ static int borrow_profile(struct hw_sql *db, void *ctx, struct hw_error *err)
 {
     struct hw_page_trace *t = ctx;
     (void)err;
-    t->profile = hw_sql_profile(db); /* the processor reads no other trace from here on */
+    t->profile = hw_sql_profile(db); /* the processor never reads another trace */
     return HW_OK;
 }
 
@@ -65,23 +65,23 @@ static int sum_dumps(struct hw_page_trace *t)
 
 static void *sum_thread(void *ctx)
 {
-    return sum_dumps(ctx) == HW_OK ? NULL : ctx; /* what it fails of is memory */
+    return sum_dumps(ctx) == HW_OK ? NULL : ctx; /* the only failure is out of memory */
 }
 
 /*
  * Data every request needs. All dumps are summed up here, once, in parallel with naming functions:
  * the two are independent.
  */
-static int look_over(struct hw_page_trace *t)
+static int prepare_trace(struct hw_page_trace *t)
 {
     pthread_t thread;
     void *failed = NULL;
-    bool beside = pthread_create(&thread, NULL, sum_thread, t) == 0;
-    int rc = beside ? HW_OK : sum_dumps(t);
+    bool parallel = pthread_create(&thread, NULL, sum_thread, t) == 0;
+    int rc = parallel ? HW_OK : sum_dumps(t);
     if (rc == HW_OK)
         rc = name_functions(t);
-    if (beside)
-        (void)pthread_join(thread, &failed); /* our own, joined once */
+    if (parallel)
+        (void)pthread_join(thread, &failed); /* cannot fail: joined only once */
     return failed ? HW_ENOMEM : rc;
 }
 
@@ -97,7 +97,7 @@ static int read_trace(struct hw_page_trace *t, struct hw_error *err)
     if (rc < 0)
         return rc;
     atomic_store(&t->stage, HW_PAGE_SUMMING);
-    rc = look_over(t);
+    rc = prepare_trace(t);
     return rc < 0 ? hw_fail(err, rc, 0, "cannot read '%s'", t->name) : HW_OK;
 }
 
@@ -163,7 +163,7 @@ static void *read_thread(void *ctx)
     pthread_mutex_lock(&p->lock);
     p->n_readers--;
     pthread_cond_broadcast(&p->reader_ended);
-    pthread_mutex_unlock(&p->lock); /* the last that is done with them */
+    pthread_mutex_unlock(&p->lock); /* `p` may be freed from here on */
     return NULL;
 }
 
@@ -171,7 +171,7 @@ void hw_page_trace_free(struct hw_page_trace *t)
 {
     if (!t)
         return;
-    hw_page_flame_windows_forget(t->pages->scrubs, t);
+    hw_page_flame_windows_forget(t->pages->flame_windows, t);
     hw_page_infra_forget(t->pages->infra, t);
     hw_page_names_done(t);
     hw_page_heaps_free(t->heaps);
@@ -213,7 +213,7 @@ static struct hw_page_trace *new_trace(struct hw_pages *p, const char *path, con
     return t;
 }
 
-/* Nobody joins a reader: one that hangs must not keep the server. */
+/* Readers are detached: one that hangs must not block the server. */
 static int start_reader(struct hw_page_trace *t, struct hw_error *err)
 {
     pthread_t thread;
@@ -224,7 +224,7 @@ static int start_reader(struct hw_page_trace *t, struct hw_error *err)
     return HW_OK;
 }
 
-/* Takes the trace over. */
+/* Takes ownership of the trace. */
 static int begin_reading(struct hw_pages *p, struct hw_page_trace *t, unsigned *id,
                          struct hw_error *err)
 {
@@ -237,7 +237,7 @@ static int begin_reading(struct hw_pages *p, struct hw_page_trace *t, unsigned *
     else
         rc = start_reader(t, err);
     if (rc == HW_OK) {
-        p->n_readers++; /* it ends under the lock that we hold */
+        p->n_readers++; /* its end waits for the lock that we hold */
         p->traces[p->n++] = t;
         *id = t->id = ++p->last_id;
         t->n_users = 2; /* the list and the reader */
@@ -249,8 +249,8 @@ static int begin_reading(struct hw_pages *p, struct hw_page_trace *t, unsigned *
     return rc;
 }
 
-/* That a request may open it again; without memory it may not. */
-static void remember(struct hw_pages *p, const char *path)
+/* Allows requests to reopen the file; not if out of memory. */
+static void allow_reopen(struct hw_pages *p, const char *path)
 {
     char *real = realpath(path, NULL);
     pthread_mutex_lock(&p->lock);
@@ -262,18 +262,18 @@ static void remember(struct hw_pages *p, const char *path)
 
 int hw_pages_open(struct hw_pages *p, const char *path, unsigned *id, struct hw_error *err)
 {
-    remember(p, path);
+    allow_reopen(p, path);
     return begin_reading(p, new_trace(p, path, path), id, err);
 }
 
 /*
- * Those who may put files into a directory of --traces are not always those who may read all
- * others.
+ * Where a trace comes from. Whoever can put files into a directory of --traces is not always
+ * allowed to read all other files.
  */
-enum brought { OPENED_BEFORE, BELOW_DIR, SENT, SAMPLE };
+enum origin { OPENED_BEFORE, BELOW_DIR, SENT, SAMPLE };
 
-/* Takes fd over. */
-static int open_fd(struct hw_pages *p, int fd, const char *name, enum brought how, unsigned *id,
+/* Takes ownership of fd. */
+static int open_fd(struct hw_pages *p, int fd, const char *name, enum origin how, unsigned *id,
                    struct hw_error *err)
 {
     char path[40];
@@ -352,7 +352,7 @@ int hw_page_trace_read(struct hw_pages *p, int fd, const char *name, struct hw_p
     int rc = hw_import_file(path, &t->own, err);
     if (rc == HW_OK) {
         t->profile = t->own;
-        rc = look_over(t);
+        rc = prepare_trace(t);
         if (rc < 0)
             (void)hw_fail(err, rc, 0, "a look at '%s':", name); /* returned below */
     }
@@ -365,7 +365,7 @@ int hw_page_trace_read(struct hw_pages *p, int fd, const char *name, struct hw_p
     return HW_OK;
 }
 
-/* What a request may name. Traces may lie beside their symbols. */
+/* The directories that requests may name. Traces may be next to their symbols. */
 static int add_dirs(struct hw_pages *p, struct hw_error *err)
 {
     int rc = HW_OK;
@@ -375,17 +375,18 @@ static int add_dirs(struct hw_pages *p, struct hw_error *err)
             rc = hw_files_dirs_add(&p->symbol_dirs, p->o.traces[i], err);
     }
     for (size_t i = 0; rc == HW_OK && i < p->o.symbols.n_more; i++)
-        (void)hw_files_dirs_add(&p->symbol_dirs, p->o.symbols.more[i],
-                                NULL); /* it may come later */
+        /* Failures are fine: the directory may be created later. */
+        (void)hw_files_dirs_add(&p->symbol_dirs, p->o.symbols.more[i], NULL);
     return rc;
 }
 
 int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct hw_error *err)
 {
     struct hw_pages *p = calloc(1, sizeof *p);
-    if (!p || hw_page_flame_windows_new(&p->scrubs) < 0 || hw_page_infra_new(&p->infra) < 0) {
+    if (!p || hw_page_flame_windows_new(&p->flame_windows) < 0 ||
+        hw_page_infra_new(&p->infra) < 0) {
         if (p)
-            hw_page_flame_windows_free(p->scrubs);
+            hw_page_flame_windows_free(p->flame_windows);
         free(p);
         return hw_fail(err, HW_ENOMEM, 0, "pages");
     }
@@ -400,7 +401,7 @@ int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct
     pthread_condattr_destroy(&attr);
     int rc = add_dirs(p, err);
     if (rc < 0) {
-        (void)hw_pages_free(p); /* no reader runs */
+        (void)hw_pages_free(p); /* cannot fail: no reader runs */
         return rc;
     }
     *out = p;
@@ -430,7 +431,7 @@ bool hw_pages_free(struct hw_pages *p)
         return false;
     for (unsigned i = 0; i < p->n; i++)
         hw_page_trace_free(p->traces[i]);
-    hw_page_flame_windows_free(p->scrubs);
+    hw_page_flame_windows_free(p->flame_windows);
     hw_page_infra_free(p->infra);
     hw_files_dirs_done(&p->trace_dirs);
     hw_files_dirs_done(&p->symbol_dirs);
@@ -445,14 +446,14 @@ bool hw_pages_free(struct hw_pages *p)
     return true;
 }
 
-/* ---- answers ---- */
+/* ---- requests ---- */
 
 static void unuse(void *ctx)
 {
     hw_page_trace_unref(ctx);
 }
 
-/* Of the number that a text is, or begins with before a slash; p->n: none. With the lock held. */
+/* The slot of the trace with this id; a slash may follow. p->n: none. With the lock held. */
 static unsigned find_slot(const struct hw_pages *p, const char *id)
 {
     char *end = NULL;

@@ -49,7 +49,7 @@ struct hw_page_look {
 /* A process being recorded, by any recorder. */
 struct hw_page_recorded {
     int32_t pid;
-    char name[256], recording[24]; /* recording: its name for people */
+    char name[256], recording[24]; /* recording: its display name */
     uint64_t samples, seconds;
 };
 typedef HW_VEC(struct hw_page_recorded) hw_page_recorded_list;
@@ -98,15 +98,13 @@ struct hw_pages_options {
                       struct hw_pb *out);
     void *ctx;
     struct hw_binaries_where symbols; /* where files with symbols are; its lists are borrowed */
-    const char *kept_dir; /* borrowed: where the page keeps a user's own things; NULL = nowhere */
+    const char *kept_dir;       /* borrowed: for the page's per-user data; NULL = not stored */
     const char *const *sources; /* borrowed: directories with source files */
     size_t n_sources;
     const char *const *traces; /* borrowed: directories below which a request may open traces */
     size_t n_traces;
-    bool own; /* serves only its own user: source files may be wherever the user's traces name
-                 them */
-    const struct hw_store *store; /* borrowed: the fleet's store, one that can be queried; NULL =
-                                     none */
+    bool own; /* serves only its own user: source files may be anywhere that traces name them */
+    const struct hw_store *store; /* borrowed: the fleet's store; supports queries; NULL = none */
 };
 
 int hw_pages_new(const struct hw_pages_options *o, struct hw_pages **out, struct hw_error *err);

@@ -14,7 +14,7 @@
 
 #include "base/banned.h"
 
-enum { LOOK_MS = 100, HEARTBEAT_MS = 15000, RECORDINGS_MS = 250, MAX_POINTS = 2000 };
+enum { POLL_MS = 100, HEARTBEAT_MS = 15000, RECORDINGS_MS = 250, MAX_POINTS = 2000 };
 
 static const char *const stages[] = {
     [HW_PAGE_READING] = "reading", [HW_PAGE_NAMING] = "naming", [HW_PAGE_SUMMING] = "summing"};
@@ -34,7 +34,7 @@ static void put_process(struct hw_json *j, const struct hw_page_trace *t,
     hw_json_end_object(j);
 }
 
-/* As the report counts them; those of several heaps at one moment are one. */
+/* Counted as in the report: dumps of several heaps at one moment are one. */
 static size_t count_dumps(const struct hw_page_trace *t)
 {
     size_t n = 0;
@@ -68,7 +68,7 @@ static void put_losses(struct hw_json *j, const struct hw_page_trace *t)
     hw_vec_done(&losses);
 }
 
-/* Those with a native heap profile, a managed heap graph or a memory dump. */
+/* The processes with a native heap profile, a managed heap graph or a memory dump. */
 static void put_n_processes(struct hw_json *j, const struct hw_page_trace *t)
 {
     size_t n = 0, n_upids = t->profile->processes.n;
@@ -97,7 +97,7 @@ static void put_progress(struct hw_json *j, const struct hw_page_trace *t)
     hw_json_kv_str(j, "stage", stages[atomic_load(&t->stage)]);
 }
 
-/* Where it can be opened again; null: it was sent, or is no file. */
+/* Where it can be reopened; null: it was uploaded, or is not a file. */
 static void put_path(struct hw_json *j, const struct hw_page_trace *t)
 {
     hw_autofree char *path = t->sent ? NULL : realpath(t->path, NULL);
@@ -163,7 +163,7 @@ static void put_samples(struct hw_json *j)
 static void put_status(struct hw_json *j, struct hw_pages *p)
 {
     struct hw_page_trace *traces[HW_PAGES_MAX_TRACES];
-    unsigned changes = atomic_load(&p->changes); /* before anything is read: it is not newer */
+    unsigned changes = atomic_load(&p->changes); /* first: never newer than the data */
     unsigned n = hw_page_traces(p, traces);
     hw_json_begin_object(j);
     hw_json_kv_str(j, "version", HW_VERSION);
@@ -207,7 +207,7 @@ static bool is_loading(const struct hw_page_trace *t)
     return atomic_load_explicit(&t->state, memory_order_acquire) == HW_PAGE_LOADING;
 }
 
-/* What is being read: an array. */
+/* The traces being loaded: an array. */
 static void put_loading(struct hw_json *j, struct hw_pages *p)
 {
     struct hw_page_trace *traces[HW_PAGES_MAX_TRACES];
@@ -248,9 +248,9 @@ static unsigned recorder_changes(const struct hw_pages *p)
     return p->o.recorder ? p->o.recorder->changes(p->o.recorder->ctx) : 0;
 }
 
-/* Event "status" with the text of /status, "recordings" with what is recorded: at once and at every
- * change, of recordings four times a second at most; "loading" with how far the traces are that are
- * being read, ten times a second. */
+/* Event "status" with the text of /status, "recordings" with the recordings: at once and at every
+ * change, recordings at most four times a second; "loading" with the progress of loading traces,
+ * ten times a second. */
 static void produce_events(struct hw_http_stream *s, void *ctx)
 {
     struct hw_pages *p = ctx;
@@ -275,11 +275,11 @@ static void produce_events(struct hw_http_stream *s, void *ctx)
             rc = hw_http_event_send(s, "alive", "");
             since_ms = 0;
         }
-        if (rc == HW_OK && !hw_http_event_wait(s, LOOK_MS))
+        if (rc == HW_OK && !hw_http_event_wait(s, POLL_MS))
             return;
-        hw_page_flame_windows_age(p->scrubs);
-        since_ms += LOOK_MS;
-        recordings_ms += LOOK_MS;
+        hw_page_flame_windows_age(p->flame_windows);
+        since_ms += POLL_MS;
+        recordings_ms += POLL_MS;
     }
 }
 
@@ -335,7 +335,7 @@ static void put_series(struct hw_json *j, const struct hw_page_trace *t,
 {
     hw_json_begin_object(j);
     hw_json_kv_str(j, "heap", hw_page_string(t, s->heap_name));
-    hw_json_kv_bool(j, "summed", s->kind == v->kind); /* in figures of the process */
+    hw_json_kv_bool(j, "summed", s->kind == v->kind); /* included in the process's figures */
     hw_json_kv_bool(j, "lives", s->kind != HW_HEAP_CHURN);
     hw_json_key(j, "dumps");
     hw_json_begin_array(j);
@@ -360,7 +360,7 @@ static void put_moments(struct hw_json *j, const struct hw_process_view *v)
         hw_json_kv_int(j, "ts", m->ts_ns);
         hw_json_kv_bool(j, "max", m->at_max);
         hw_json_kv_bool(j, "peak", peak && peak->ts_ns == m->ts_ns);
-        hw_json_kv_bool(j, "for_peak", m->is_peak); /* made only because it was the maximum */
+        hw_json_kv_bool(j, "for_peak", m->is_peak); /* dumped only because it was the maximum */
         put_value(j, &m->total, v->interval_bytes);
         hw_json_end_object(j);
     }
@@ -380,7 +380,7 @@ static bool is_memory(const char *name)
     return strncmp(name, "mem.", 4) == 0 || strncmp(name, "malloc_info.", 12) == 0;
 }
 
-/* One counter of a process, thinned out to what a screen can show: the largest of each stretch. */
+/* One counter of a process, reduced to what a screen can show: the maximum of each stretch. */
 static void put_counter(struct hw_json *j, const struct hw_page_trace *t, hw_upid upid,
                         hw_str_id name)
 {
@@ -440,14 +440,14 @@ static int put_tracks(struct hw_json *j, const struct hw_page_trace *t,
     hw_json_kv_int(j, "pid", proc->pid);
     hw_json_kv_str(j, "name", hw_page_string(t, proc->name));
     const struct hw_page_program *program = hw_page_program_of(t, upid);
-    if (program) { /* its own module, as pages show it */
+    if (program) { /* its own module, as shown on pages */
         hw_json_kv_str(j, "program", hw_page_program_module(program));
         hw_json_kv_str(j, "program_file",
                        hw_page_string(t, hw_page_program_shown(program)->module));
     }
     hw_json_kv_int(j, "uid", proc->uid);
     hw_json_kv_int(j, "began", proc->start_ns); /* the process; "start" is the recording of it */
-    hw_json_kv_uint(j, "n_dumps", v->n_dumps);  /* as the report counts them */
+    hw_json_kv_uint(j, "n_dumps", v->n_dumps);  /* counted as in the report */
     put_moments(j, v);
     hw_json_key(j, "heaps");
     hw_json_begin_array(j);
@@ -538,7 +538,7 @@ static int put_retained(struct hw_json *j, const struct hw_page_trace *t, const 
     hw_json_begin_object(j);
     hw_json_kv_uint(j, "upid", s->upid.v);
     hw_json_kv_str(j, "heap", hw_page_string(t, s->heap_name));
-    hw_json_key(j, "dumps"); /* [ts, bytes]: those of the timeline that are no maxima */
+    hw_json_key(j, "dumps"); /* [ts, bytes]: those of the timeline except maxima */
     hw_json_begin_array(j);
     for (size_t i = 0; rc == HW_OK && i < kept.n; i++) {
         hw_json_begin_array(j);
@@ -552,7 +552,7 @@ static int put_retained(struct hw_json *j, const struct hw_page_trace *t, const 
     return rc;
 }
 
-/* Heap by heap: of what came since the dump before, how much lives at a dump. */
+/* Heap by heap: how much of the memory allocated since the previous dump is live at each dump. */
 void hw_page_retained(struct hw_http_request *req, struct hw_page_trace *t)
 {
     struct hw_json j;

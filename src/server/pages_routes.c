@@ -111,14 +111,14 @@ static void forget_upload(void *ctx)
     c->fd = -1;
 }
 
-/* The announced size must fit too: nobody should send gigabytes in vain. */
+/* The announced size is checked first: a client should not send gigabytes in vain. */
 static int begin_upload(struct hw_http_request *req, struct connection *c, struct hw_error *err)
 {
     const char *length = hw_http_header(req, "Content-Length");
     c->fd = hw_fd_temp("/tmp");
     if (c->fd < 0)
         return hw_fail_sys(err, "cannot keep the trace");
-    if (hw_http_at_end(req, forget_upload, c) < 0) /* unless it was opened by then */
+    if (hw_http_at_end(req, forget_upload, c) < 0) /* closes it unless it was opened by then */
         return HW_ENOMEM;
     return hw_fd_check_room(c->fd, length ? strtoull(length, NULL, 10) : 0, err);
 }
@@ -131,7 +131,7 @@ static int upload_piece(struct hw_http_request *req, void *ctx, struct hw_bytes 
     if (!c)
         return HW_ENOMEM;
     if (hw_http_query(req, "path") || hw_http_query(req, "again") || hw_http_query(req, "sample"))
-        return HW_OK; /* nobody asks for these bytes */
+        return HW_OK; /* the body is not used */
     int rc = c->fd < 0 ? begin_upload(req, c, &err) : hw_fd_check_room(c->fd, piece.n, &err);
     if (rc == HW_OK && hw_fd_write_all(c->fd, piece.p, piece.n) < 0)
         rc = hw_fail_sys(&err, "cannot keep the trace");
@@ -142,7 +142,7 @@ static int upload_piece(struct hw_http_request *req, void *ctx, struct hw_bytes 
     return rc;
 }
 
-/* Directories out of a request, one a line. */
+/* Directories from a request, one per line. */
 static int check_symbol_dirs(const struct hw_pages *p, const char *dirs, struct hw_error *err)
 {
     hw_autofree char *copy = strdup(dirs);
@@ -158,8 +158,8 @@ static int check_symbol_dirs(const struct hw_pages *p, const char *dirs, struct 
     return HW_OK;
 }
 
-/* POST /api/v1/traces?name=…: the body is the trace. With path=… it is a file of this machine
- * (files.h), with again=ID&symbols=DIRS one that is open, with sample=NAME one of ours. */
+/* POST /api/v1/traces?name=…: the body is the trace. path=…: a file of this machine (files.h);
+ * again=ID&symbols=DIRS: an open trace; sample=NAME: an embedded one. */
 static void open_trace(struct hw_http_request *req, void *ctx)
 {
     struct connection *c = hw_http_connection_data(req);

@@ -14,7 +14,7 @@
 
 #include "base/banned.h"
 
-/* As it was named, but absolute. */
+/* The path as given, made absolute. */
 static char *absolute(const char *path)
 {
     char cwd[PATH_MAX], *out = NULL;
@@ -50,7 +50,7 @@ void hw_files_dirs_done(hw_files_dirs *d)
     hw_vec_done(d);
 }
 
-/* Reads exactly what was checked: nothing is opened before it is known to be a regular file. */
+/* Opens exactly the file that was checked: nothing is opened before it is known to be regular. */
 static int open_regular(int at, const char *name, bool *there)
 {
     struct stat st;
@@ -59,7 +59,7 @@ static int open_regular(int at, const char *name, bool *there)
     return found < 0 ? -1 : hw_root_read(found, &st);
 }
 
-/* The part of a name after the directory; "." for the directory itself, NULL: not below it. */
+/* The part of name below dir; "." for dir itself, NULL: not below it. */
 static const char *below(const char *dir, const char *name)
 {
     size_t n = strlen(dir);

@@ -1,6 +1,6 @@
 /*
- * The page's files, packed by gzip when the program was built. Their names carry a hash of what is
- * in them, so browsers may keep them for ever; the page itself is asked for again each time.
+ * The page's files, compressed by gzip at build time. Their names contain a hash of their contents,
+ * so browsers may cache them forever; the page itself is requested each time.
  */
 #include <string.h>
 

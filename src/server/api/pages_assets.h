@@ -7,7 +7,7 @@
 
 struct hw_asset {
     const char *path, *type;
-    const uint8_t *p; /* packed by gzip */
+    const uint8_t *p; /* gzip */
     size_t n;
 };
 extern const struct hw_asset hw_assets[];

@@ -1,8 +1,8 @@
 /*
  * GET /api/v1/traces/ID/code?fn=NAME   the instructions of a function, with a selection's figures
  *
- * The name is one of the functions table; of several the one with the most counts. Shown is the
- * code that holds its heaviest address: of a function that was inlined, the one it went into.
+ * The name is one in the functions table; of several functions the one with the most is used. Shows
+ * the code around its heaviest address: for an inlined function, the function that contains it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static const struct hw_address_row *heaviest(const hw_address_rows *rows, enum h
     return best;
 }
 
-/* Of all functions of that name the one with the most. */
+/* Of all functions with that name the one with the most. */
 static int find_rows(struct hw_page_trace *t, const struct hw_page_selection *sel, const char *fn,
                      hw_address_rows *out, struct hw_error *err)
 {
@@ -66,7 +66,7 @@ struct figures {
     struct hw_value self, total;
 };
 
-/* Sums the rows of the same file by instruction; what lies elsewhere goes to *elsewhere. */
+/* Sums the rows of the same file by instruction; the others go to *elsewhere. */
 static void add_figures(const struct hw_page_trace *t, const hw_address_rows *rows,
                         const struct hw_mapping *m, const struct hw_code *code,
                         struct figures *by_instruction, struct hw_value *elsewhere)
@@ -126,8 +126,8 @@ static void reply_code(struct hw_http_request *req, const struct hw_page_selecti
     hw_page_reply_json(req, &j);
 }
 
-static int take_apart(struct hw_page_trace *t, const struct hw_address_row *at,
-                      const struct hw_mapping *m, struct hw_code *code, struct hw_error *err)
+static int disassemble(struct hw_page_trace *t, const struct hw_address_row *at,
+                       const struct hw_mapping *m, struct hw_code *code, struct hw_error *err)
 {
     struct hw_binaries_where where[2] = {t->pages->o.symbols};
     const char *dirs[MAX_DIRS];
@@ -162,7 +162,7 @@ void hw_page_code(struct hw_http_request *req, struct hw_page_trace *t)
     if (rc == HW_OK) {
         const struct hw_address_row *at = heaviest(&rows, sel.metric);
         const struct hw_mapping *m = hw_callsites_get_mapping(t->profile->callsites, at->mapping);
-        rc = take_apart(t, at, m, &code, &err);
+        rc = disassemble(t, at, m, &code, &err);
         figures = rc == HW_OK ? calloc(code.list.n + 1, sizeof *figures) : NULL;
         if (rc == HW_OK && !figures)
             rc = hw_fail(&err, HW_ENOMEM, 0, "figures");

@@ -35,7 +35,7 @@ static int part_for(hw_page_parts *out, struct hw_map64 *at, hw_str_id key, cons
     return HW_OK;
 }
 
-/* What the function that asked belongs to: a number and a name. */
+/* The group of an allocating function: an id and a name. */
 typedef hw_str_id name_of_function(const struct hw_page_trace *t, const struct hw_page_selection *s,
                                    const struct hw_function *fn, const char **name);
 
@@ -59,7 +59,7 @@ static hw_str_id owner_of(const struct hw_page_trace *t, const struct hw_page_se
     return (hw_str_id){(uint32_t)owner};
 }
 
-/* By what the function that asked belongs to. */
+/* By the group of the allocating function. */
 static int by_function(const struct hw_page_trace *t, const struct hw_page_selection *s,
                        const hw_values *values, name_of_function *belongs, hw_page_parts *out)
 {
@@ -90,7 +90,7 @@ static int by_function(const struct hw_page_trace *t, const struct hw_page_selec
     return rc;
 }
 
-/* Unlike heaps are no parts of one whole. */
+/* Heaps of different kinds cannot be added up. */
 static bool is_part(const struct hw_page_trace *t, const struct hw_page_selection *s,
                     const struct hw_series *series)
 {
@@ -115,7 +115,7 @@ static int by_heap(const struct hw_page_trace *t, const struct hw_page_selection
         if (!is_part(t, s, series))
             continue;
         rc = part_for(out, &at, series->heap_name, name, &part);
-        one.heap = *name ? name : "?"; /* the id counts; empty would mean all */
+        one.heap = *name ? name : "?"; /* only the id is used; "" would mean all heaps */
         one.heap_id = series->heap_name;
         if (rc == HW_OK && out->n > before)
             rc = hw_page_values(t, &one, &part->values, err);
@@ -124,7 +124,7 @@ static int by_heap(const struct hw_page_trace *t, const struct hw_page_selection
     return rc;
 }
 
-/* Names of processes may be the same: their numbers tell them apart. */
+/* Processes may have the same name: the pid distinguishes them. */
 static int by_process(const struct hw_page_trace *t, const struct hw_page_selection *s,
                       hw_page_parts *out, struct hw_error *err)
 {

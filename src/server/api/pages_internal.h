@@ -42,15 +42,15 @@ enum hw_page_stage { HW_PAGE_READING, HW_PAGE_NAMING, HW_PAGE_SUMMING };
 /* Everything but state, progress and stage is constant once state is not LOADING. */
 struct hw_page_trace {
     struct hw_pages *pages;
-    struct hw_page_heaps *heaps; /* dumps of managed heaps, worked out (pages_heap.h) */
+    struct hw_page_heaps *heaps; /* data derived from managed heaps (pages_heap.h) */
     unsigned id;
     unsigned n_users;   /* references, under the lock: the list, its reader, requests */
-    char *path;         /* what is opened */
-    char *name;         /* what is shown */
+    char *path;         /* to open */
+    char *name;         /* to show */
     int fd;             /* of an uploaded or requested file; -1 */
-    bool sent;          /* it was uploaded, not named by anyone here */
+    bool sent;          /* it was uploaded */
     bool away;          /* its paths are untrusted: do not open them */
-    char *symbol_dirs;  /* besides the server's, one a line; NULL = none */
+    char *symbol_dirs;  /* besides the server's, one per line; NULL = none */
     struct hw_pb names; /* packets: symbols found that the file lacks */
     uint64_t n_bytes;
     uint64_t begin_ns, took_ns;  /* of reading; monotonic */
@@ -58,7 +58,7 @@ struct hw_page_trace {
     atomic_int stage;            /* enum hw_page_stage, while it is loading */
     atomic_int state;            /* enum hw_page_trace_state; released by the thread that reads */
     char *failure;
-    uint8_t head[16]; /* first bytes of what failed */
+    uint8_t head[16]; /* the first bytes, if reading failed */
     size_t n_head;
     struct hw_processor *processor;   /* NULL: a snapshot of a running process */
     struct hw_profile *own;           /* then this is its profile */
@@ -81,12 +81,10 @@ struct hw_pages {
     unsigned n_readers;                                /* lock; threads that read a trace */
     pthread_cond_t reader_ended;
     atomic_uint changes;                   /* counts changes reported by events */
-    hw_files_dirs trace_dirs, symbol_dirs; /* what requests may name */
-    HW_VEC(char *)
-    opened;                               /* lock; real paths of files the owner named or
-                                             recorded */
-    struct hw_page_flame_windows *scrubs; /* has its own lock */
-    struct hw_page_infra *infra;          /* the same */
+    hw_files_dirs trace_dirs, symbol_dirs; /* requests may name files below these */
+    HW_VEC(char *) opened; /* lock; real paths of files the owner named or recorded */
+    struct hw_page_flame_windows *flame_windows; /* has its own lock */
+    struct hw_page_infra *infra;                 /* has its own lock */
     pthread_mutex_t live_lock;
     struct hw_page_live *live; /* live_lock; processes being watched */
 };
@@ -118,8 +116,7 @@ int hw_pages_open_fd(struct hw_pages *p, int fd, const char *name, unsigned *id,
  */
 int hw_pages_open_again(struct hw_pages *p, const struct hw_page_trace *old, const char *dirs,
                         unsigned *id, struct hw_error *err);
-/* Removes it from the list at once, and frees it with the last reference. False: no such number.
- */
+/* Removes it from the list at once, and frees it with the last reference. False: no such id. */
 bool hw_pages_close(struct hw_pages *p, const char *id);
 const char *hw_page_string(const struct hw_page_trace *t, hw_str_id id);
 /* The process's moments; borrowed, the same as long as the trace. NULL: no such process. */
@@ -127,7 +124,7 @@ const struct hw_process_view *hw_page_view(const struct hw_page_trace *t, hw_upi
 /* Shown names for views; takes the trace's lock for each. */
 struct hw_namer hw_page_namer(struct hw_page_trace *t);
 
-/* ---- what functions and modules are called (views/flame/program.h) ---- */
+/* ---- names of functions and modules (views/flame/program.h) ---- */
 
 int hw_page_names_init(struct hw_page_trace *t); /* done also after an error */
 void hw_page_names_done(struct hw_page_trace *t);
@@ -155,7 +152,7 @@ void hw_page_reply_error(struct hw_http_request *req, const struct hw_error *err
 /* An SQL value: integers beyond 2^53 are strings, blobs hex after "0x". */
 void hw_page_put_cell(struct hw_json *j, const struct hw_sql_cell *c);
 
-/* ---- what a request is about ---- */
+/* ---- the selection of a request ---- */
 
 enum hw_page_sel_flags {
     HW_PAGE_INVERT = 1,
@@ -164,14 +161,14 @@ enum hw_page_sel_flags {
     HW_PAGE_STABLE = 8
 };
 
-/* Parameters: upid, heap, at (ns, or "peak"; none = the end, or the peak of what was freed), max=1
- * (a maximum of that time), from (ns: only what was allocated since), metric, invert, frames=all,
+/* Parameters: upid, heap, at (ns, or "peak"; none = the end, or the peak if everything was freed),
+ * max=1 (a maximum at that time), from (ns: only allocations since), metric, invert, frames=all,
  * filters (one per line); with: further processes, whose values are added. */
 struct hw_page_selection {
     hw_upid upid;
-    hw_upid with[HW_PAGE_MAX_WITH]; /* each once, upid not among them */
+    hw_upid with[HW_PAGE_MAX_WITH]; /* distinct, without upid */
     size_t n_with;
-    const struct hw_page_program *program; /* of all of them; NULL = not known, or several */
+    const struct hw_page_program *program; /* of all of them; NULL = unknown, or several */
     const char *heap;                      /* "" = all */
     hw_str_id heap_id;
     int64_t ts_ns, from_ns;
@@ -190,7 +187,7 @@ int hw_page_side_init(struct hw_page_selection *s, struct hw_page_trace *t,
 void hw_page_selection_done(struct hw_page_selection *s);
 /* Whether the process is among those selected. */
 bool hw_page_selects(const struct hw_page_selection *s, hw_upid upid);
-/* The same selection of one of its processes. */
+/* The same selection for one of its processes. */
 void hw_page_selection_one(const struct hw_page_selection *s, hw_upid upid,
                            struct hw_page_selection *out);
 int hw_page_values(const struct hw_page_trace *t, const struct hw_page_selection *s, hw_values *out,
@@ -221,13 +218,14 @@ struct hw_page_flame_windows;
 int hw_page_flame_windows_new(struct hw_page_flame_windows **out);
 void hw_page_flame_windows_free(struct hw_page_flame_windows *all); /* NULL is fine */
 void hw_page_flame_windows_forget(struct hw_page_flame_windows *all, const struct hw_page_trace *t);
-void hw_page_flame_windows_age(
-    struct hw_page_flame_windows *all); /* drops what was not used for a minute */
-bool hw_page_scrub_can(const struct hw_page_trace *t, const struct hw_page_selection *s);
+/* Drops those not used for a minute. */
+void hw_page_flame_windows_age(struct hw_page_flame_windows *all);
+/* Are such graphs possible for the selection? */
+bool hw_page_flame_windows_can(const struct hw_page_trace *t, const struct hw_page_selection *s);
 /* The selection through hw_flame_window_move. filters: the selection's, as text. */
-int hw_page_scrub_move(struct hw_page_trace *t, const struct hw_page_selection *s,
-                       const char *filters, double min_share, struct hw_flame *out,
-                       int64_t *unfiltered);
+int hw_page_flame_windows_move(struct hw_page_trace *t, const struct hw_page_selection *s,
+                               const char *filters, double min_share, struct hw_flame *out,
+                               int64_t *unfiltered);
 
 /* Heap details of memory-infra, cached between requests. */
 struct hw_page_infra;

@@ -19,7 +19,7 @@ struct renamed {
 
 struct hw_page_program {
     struct hw_shown_program shown;
-    char *module;                   /* owned; what is shown for its file */
+    char *module;                   /* owned; the name shown for its file */
     HW_VEC(struct renamed) renamed; /* by function */
 };
 
@@ -45,7 +45,7 @@ static int make_labels(struct hw_page_trace *t)
     return HW_OK;
 }
 
-/* A file of its own name keeps its path, which says more. */
+/* A file with the program's name keeps its path, which is more informative. */
 static int name_module(const struct hw_page_trace *t, struct hw_page_program *g)
 {
     const struct hw_strings *strings = hw_callsites_strings(t->profile->callsites);

@@ -1,7 +1,7 @@
 /*
  * POST /api/v1/query?trace=ID&limit=N: SQL; and GET /api/v1/export/FORMAT: the selection as a file.
  *
- * The answer is {"results": [{"columns": […], "rows": [[…]…], "truncated": bool}…], "error": null
+ * The response is {"results": [{"columns": […], "rows": [[…]…], "truncated": bool}…], "error": null
  * or text, "ms": n}, sent while the query runs; the end says whether it succeeded. Integers beyond
  * 2^53 are strings, blobs are hex after "0x". If the client disconnects, the query is interrupted.
  */
@@ -24,7 +24,7 @@ static const int64_t max_exact = (int64_t)1 << 53;
 struct query {
     struct hw_processor_job job;
     struct hw_json j;
-    struct hw_page_trace *t; /* used */
+    struct hw_page_trace *t; /* holds a reference */
     char *sql;
     size_t n_sql;
     uint64_t limit, rows;
@@ -133,7 +133,7 @@ static void produce_result(struct hw_http_stream *s, void *ctx)
     hw_json_begin_array(&q->j);
     uint32_t depth = q->j.depth;
     int rc = hw_processor_with(q->job.processor, &q->job, run_query, q, &err);
-    /* A statement that failed in its middle leaves its rows open. */
+    /* A statement that failed midway leaves its rows open. */
     if (q->j.depth > depth) {
         hw_json_end_array(&q->j);
         hw_json_kv_bool(&q->j, "truncated", true);
@@ -143,7 +143,7 @@ static void produce_result(struct hw_http_stream *s, void *ctx)
     hw_json_kv_str(&q->j, "error", rc == HW_OK ? NULL : err.code ? err.text : hw_errc_text(rc));
     hw_json_kv_double(&q->j, "ms", (double)(hw_now_monotonic_ns() - begin_ns) / 1e6);
     hw_json_end_object(&q->j);
-    (void)hw_json_finish(&q->j); /* fails when the asker has left */
+    (void)hw_json_finish(&q->j); /* fails if the client has left */
     hw_json_done(&q->j);
 }
 
@@ -197,21 +197,21 @@ static bool is_packed(const struct hw_exporter *e)
     return strcmp(e->name, "pprof") == 0;
 }
 
-/* Each line of a part's stacks begins with the part's name, as its box stands below the root. */
+/* Prefixes each line of a part's stacks with the part's name, as its box is below the root. */
 static void put_part(FILE *out, const char *name, const char *lines, size_t n)
 {
     for (const char *p = lines, *end = lines + n; p < end;) {
         const char *next = memchr(p, '\n', (size_t)(end - p));
         next = next ? next + 1 : end;
-        for (const char *c = name; *c; c++) /* as the format's frames */
+        for (const char *c = name; *c; c++) /* replaced as in the format's frames */
             fputc(*c == ';' ? ':' : (unsigned char)*c < 0x20 || *c == 0x7f ? ' ' : *c, out);
         fputc(';', out);
-        (void)fwrite(p, 1, (size_t)(next - p), out); /* its end tells of errors */
+        (void)fwrite(p, 1, (size_t)(next - p), out); /* errors are checked at the end */
         p = next;
     }
 }
 
-/* One line a stack, group by group. */
+/* One line per stack, group by group. */
 static int write_groups(const struct hw_exporter *e, const struct hw_export_input *in,
                         const char *group, const struct hw_page_trace *t,
                         const struct hw_page_selection *s, hw_values *values, FILE *out,

@@ -1,4 +1,4 @@
-/* Answers of the pages, and the texts in them. */
+/* Responses of the pages, and the texts in them. */
 #include <stdio.h>
 
 #include "base/error.h"
@@ -16,7 +16,7 @@ static const char *shown_name(void *ctx, hw_str_id raw)
 {
     struct hw_page_trace *t = ctx;
     pthread_mutex_lock(&t->names_lock);
-    const char *name = hw_demangle(t->demangler, raw); /* stays until the demangler goes */
+    const char *name = hw_demangle(t->demangler, raw); /* lives as long as the demangler */
     pthread_mutex_unlock(&t->names_lock);
     return name;
 }

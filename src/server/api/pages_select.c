@@ -9,23 +9,23 @@
 
 #include "base/banned.h"
 
-/* A request's parameters of one side. */
-struct asked {
+/* A request's parameters for one side. */
+struct params {
     struct hw_http_request *req;
     const char *prefix;
 };
 
-static const char *text_of(const struct asked *a, const char *name)
+static const char *text_of(const struct params *a, const char *name)
 {
     char key[32];
     (void)snprintf(key, sizeof key, "%s%s", a->prefix, name);
     return hw_http_query(a->req, key);
 }
 
-static int number(const struct asked *asked, const char *name, int64_t *out, bool *given,
+static int number(const struct params *params, const char *name, int64_t *out, bool *given,
                   struct hw_error *err)
 {
-    const char *text = text_of(asked, name);
+    const char *text = text_of(params, name);
     char *end;
     *given = text && *text;
     if (!*given)
@@ -37,9 +37,9 @@ static int number(const struct asked *asked, const char *name, int64_t *out, boo
     return HW_OK;
 }
 
-static bool is_set(const struct asked *asked, const char *name)
+static bool is_set(const struct params *params, const char *name)
 {
-    const char *v = text_of(asked, name);
+    const char *v = text_of(params, name);
     return v && strcmp(v, "1") == 0;
 }
 
@@ -55,11 +55,11 @@ static int add_filters(hw_filters *out, const char *lines, struct hw_error *err)
 }
 
 static int pick_process(struct hw_page_selection *s, const struct hw_page_trace *t,
-                        const struct asked *asked, struct hw_error *err)
+                        const struct params *params, struct hw_error *err)
 {
     int64_t upid = 0;
     bool given;
-    int rc = number(asked, "upid", &upid, &given, err);
+    int rc = number(params, "upid", &upid, &given, err);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < t->processes.n; i++)
@@ -79,11 +79,11 @@ bool hw_page_selects(const struct hw_page_selection *s, hw_upid upid)
     return found;
 }
 
-/* Further processes: upids with commas between. */
+/* Further processes: comma-separated upids. */
 static int pick_others(struct hw_page_selection *s, const struct hw_page_trace *t,
-                       const struct asked *asked, struct hw_error *err)
+                       const struct params *params, struct hw_error *err)
 {
-    const char *text = text_of(asked, "with");
+    const char *text = text_of(params, "with");
     while (text && *text) {
         char *end;
         unsigned long long id = strtoull(text, &end, 10);
@@ -110,8 +110,8 @@ static void pick_program(struct hw_page_selection *s, const struct hw_page_trace
             s->program = NULL;
 }
 
-/* By default several processes are shown at the end of the one dumped last. */
-static void last_end(struct hw_page_selection *s, const struct hw_page_trace *t)
+/* The default moment for several processes: the end of the one dumped last. */
+static void use_last_end(struct hw_page_selection *s, const struct hw_page_trace *t)
 {
     for (size_t i = 0; !s->at_max && i < s->n_with; i++) {
         const struct hw_process_view *v = hw_page_view(t, s->with[i]);
@@ -121,9 +121,9 @@ static void last_end(struct hw_page_selection *s, const struct hw_page_trace *t)
 }
 
 static int pick_moment(struct hw_page_selection *s, struct hw_page_trace *t,
-                       const struct asked *asked, struct hw_error *err)
+                       const struct params *params, struct hw_error *err)
 {
-    const char *at = text_of(asked, "at");
+    const char *at = text_of(params, "at");
     const struct hw_process_view *v = hw_page_view(t, s->upid);
     bool given = false;
     int rc = HW_OK;
@@ -143,19 +143,19 @@ static int pick_moment(struct hw_page_selection *s, struct hw_page_trace *t,
         s->at_max = m->at_max;
     }
     if (!at || !*at)
-        last_end(s, t);
+        use_last_end(s, t);
     if (!at || strcmp(at, "peak") != 0)
-        rc = number(asked, "at", &s->ts_ns, &given, err);
+        rc = number(params, "at", &s->ts_ns, &given, err);
     if (given)
-        s->at_max = is_set(asked, "max");
+        s->at_max = is_set(params, "max");
     if (rc == HW_OK)
-        rc = number(asked, "from", &s->from_ns, &s->has_from, err);
+        rc = number(params, "from", &s->from_ns, &s->has_from, err);
     return rc;
 }
 
-/* Heaps of one process may be sampled differently. */
-static void take_interval(struct hw_page_selection *s, const struct hw_page_trace *t,
-                          const struct hw_series *of)
+/* Heaps of one process may have different sampling intervals. */
+static void use_interval(struct hw_page_selection *s, const struct hw_page_trace *t,
+                         const struct hw_series *of)
 {
     const hw_dump_list *dumps = of->shown.n ? &of->shown : &of->peaks;
     if (dumps->n)
@@ -163,9 +163,9 @@ static void take_interval(struct hw_page_selection *s, const struct hw_page_trac
 }
 
 static int pick_heap(struct hw_page_selection *s, const struct hw_page_trace *t,
-                     const struct asked *asked, struct hw_error *err)
+                     const struct params *params, struct hw_error *err)
 {
-    const char *heap = text_of(asked, "heap");
+    const char *heap = text_of(params, "heap");
     s->heap = heap ? heap : "";
     if (!*s->heap)
         return HW_OK;
@@ -173,7 +173,7 @@ static int pick_heap(struct hw_page_selection *s, const struct hw_page_trace *t,
         if (hw_page_selects(s, t->list.v.v[i].upid) &&
             strcmp(hw_page_string(t, t->list.v.v[i].heap_name), s->heap) == 0) {
             s->heap_id = t->list.v.v[i].heap_name;
-            take_interval(s, t, &t->list.v.v[i]);
+            use_interval(s, t, &t->list.v.v[i]);
             return HW_OK;
         }
     return hw_fail(err, HW_ENOTFOUND, 0, "the process has no heap of that name");
@@ -182,19 +182,19 @@ static int pick_heap(struct hw_page_selection *s, const struct hw_page_trace *t,
 int hw_page_side_init(struct hw_page_selection *s, struct hw_page_trace *t,
                       struct hw_http_request *req, const char *prefix, struct hw_error *err)
 {
-    const struct asked asked = {req, prefix}, both = {req, ""};
+    const struct params params = {req, prefix}, both = {req, ""};
     const char *metric = text_of(&both, "metric"), *frames = text_of(&both, "frames");
     const char *filters = text_of(&both, "filters");
     *s = (struct hw_page_selection){.metric = HW_METRIC_SPACE};
-    int rc = pick_process(s, t, &asked, err);
+    int rc = pick_process(s, t, &params, err);
     if (rc == HW_OK)
-        rc = pick_others(s, t, &asked, err);
+        rc = pick_others(s, t, &params, err);
     if (rc == HW_OK)
         pick_program(s, t);
     if (rc == HW_OK)
-        rc = pick_moment(s, t, &asked, err);
+        rc = pick_moment(s, t, &params, err);
     if (rc == HW_OK)
-        rc = pick_heap(s, t, &asked, err);
+        rc = pick_heap(s, t, &params, err);
     if (rc == HW_OK && metric && !hw_metric_find(metric, &s->metric))
         rc = hw_fail(err, HW_EINVAL, 0, "unknown metric '%.40s'", metric);
     s->flags = (is_set(&both, "invert") ? HW_PAGE_INVERT : 0) |
@@ -268,10 +268,10 @@ void hw_page_selection_one(const struct hw_page_selection *s, hw_upid upid,
     *out = *s;
     out->upid = upid;
     out->n_with = 0;
-    out->at_max = s->at_max && upid.v == s->upid.v; /* a maximum is that of one process */
+    out->at_max = s->at_max && upid.v == s->upid.v; /* a maximum belongs to one process */
 }
 
-/* Both sorted by callsite; so is the sum. */
+/* Both are sorted by callsite; so is the sum. */
 static int add_values(hw_values *to, const hw_values *more)
 {
     hw_values sum = {0};

@@ -1,7 +1,7 @@
 /*
  * GET /api/v1/traces/ID/lines?by=   a selection's figures by file and line, or by file and function
  * GET /api/v1/traces/ID/source?file=NAME   the text of a source file
- * GET /api/v1/traces/ID/binaries?mapping=N   where the file of a mapping was looked for
+ * GET /api/v1/traces/ID/binaries?mapping=N   where the file of a mapping was searched
  *
  * File names come from traces, which are untrusted. So the name must occur in the trace's own
  * symbols, have the extension of a source file and no "..", and resolve to a regular text file of
@@ -28,7 +28,7 @@ enum { MAX_SOURCE = 8 << 20 };
 
 /* ---- figures ---- */
 
-/* Bytes and how many they are, whichever of them is the metric. */
+/* Bytes and their count, whichever of them is the metric. */
 static void put_line(struct hw_json *j, struct hw_page_trace *t,
                      const struct hw_page_selection *sel, const struct hw_line_row *r,
                      enum hw_lines_by by)
@@ -162,8 +162,8 @@ static int read_source(int fd, struct hw_strbuf *out, struct hw_error *err)
                                                : HW_OK;
 }
 
-static void tell_not_found(struct hw_http_request *req, const struct hw_pages_options *o,
-                           const char *file)
+static void reply_not_found(struct hw_http_request *req, const struct hw_pages_options *o,
+                            const char *file)
 {
     struct hw_strbuf b = {0};
     hw_strbuf_addf(&b, "'%s' is not here", file);
@@ -192,7 +192,7 @@ void hw_page_source(struct hw_http_request *req, struct hw_page_trace *t)
     hw_autofd int fd = open_source(t, file, &where);
     int rc = fd < 0 ? HW_ENOTFOUND : read_source(fd, &text, &err);
     if (rc == HW_ENOTFOUND) {
-        tell_not_found(req, o, file);
+        reply_not_found(req, o, file);
     } else if (rc < 0) {
         hw_page_reply_error(req, &err, rc);
     } else {
@@ -226,7 +226,7 @@ static void put_try(void *ctx, const char *path, enum hw_binaries_try how, struc
     hw_strbuf_done(&hex);
 }
 
-static int look_on(void *ctx, int fd, const char *path)
+static int keep_looking(void *ctx, int fd, const char *path)
 {
     (void)ctx;
     (void)fd;
@@ -234,7 +234,7 @@ static int look_on(void *ctx, int fd, const char *path)
     return 0;
 }
 
-/* Only the places of one file: an index would walk all directories. */
+/* Searches for one file only: an index would walk all directories. */
 void hw_page_binaries(struct hw_http_request *req, struct hw_page_trace *t)
 {
     const char *text = hw_http_query(req, "mapping");
@@ -258,8 +258,8 @@ void hw_page_binaries(struct hw_http_request *req, struct hw_page_trace *t)
     int rc = hw_binaries_new(&where, &b);
     if (rc == HW_OK)
         rc = hw_binaries_offer(b, hw_page_string(t, m->path),
-                               hw_strings_get(hw_callsites_strings(cs), m->build_id), look_on, NULL,
-                               NULL);
+                               hw_strings_get(hw_callsites_strings(cs), m->build_id), keep_looking,
+                               NULL, NULL);
     hw_json_end_array(&j);
     if (rc < 0)
         j.error = rc;

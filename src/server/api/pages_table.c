@@ -1,13 +1,13 @@
 /*
  * GET /api/v1/traces/ID/table/NAME: rows of any table or view of SQL, column by column.
  *
- * sort=a,-b (- = falling), filter=one condition a line, offset, limit. A condition is a column, a
- * comparison and a value: `size>1MiB`, `name~^std::`, `heap_name=libc.malloc`, `name:alloc` (holds
- * that text). The answer is {"rows": how many there are, "offset": n, "columns": [{"name": …,
- * "values": […]}…]}; cells as in pages_query.c.
+ * sort=a,-b (- = descending), filter=one condition per line, offset, limit. A condition is a
+ * column, a comparison and a value: `size>1MiB`, `name~^std::`, `heap_name=libc.malloc`,
+ * `name:alloc` (contains that text). The response is {"rows": total number, "offset": n, "columns":
+ * [{"name": …, "values": […]}…]}; cells as in pages_query.c.
  *
- * Comparisons become SQL, which pushes them down to the tables; patterns are those of filters, so a
- * table with one is scanned here.
+ * Comparisons become SQL, which pushes them down to the tables. Patterns are matched here, as in
+ * filters, with a scan of the table.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,15 +23,15 @@
 
 enum { DEFAULT_ROWS = 200, MAX_ROWS = 10000, MAX_CONDITIONS = 32, MAX_NAME = 128 };
 
-struct held { /* a cell of the window */
+struct held { /* a cell of the requested rows */
     struct hw_sql_cell cell;
-    size_t text; /* where its bytes are */
+    size_t text; /* offset in texts */
 };
 
 struct pattern_on {
     char column[MAX_NAME];
     struct hw_pattern *pattern; /* owned */
-    size_t index;               /* of the column; SIZE_MAX = there is none */
+    size_t index;               /* of the column; SIZE_MAX = no such column */
 };
 
 struct table {
@@ -41,7 +41,7 @@ struct table {
     size_t n_patterns;
     uint64_t offset, limit;
     bool counting; /* the first of two statements */
-    uint64_t rows; /* that are there */
+    uint64_t rows; /* in all */
     size_t n_columns;
     char **names; /* owned */
     HW_VEC(struct held) cells;
@@ -64,7 +64,7 @@ static void table_done(struct table *q)
 
 /* ---- request ---- */
 
-/* Between brackets: unlike one between quotes, a name that is unknown never becomes a text. */
+/* In brackets: unlike in double quotes, an unknown name never becomes a string. */
 static int add_name(struct hw_strbuf *out, const char *p, size_t n, struct hw_error *err)
 {
     if (n == 0 || n >= MAX_NAME || memchr(p, ']', n) || memchr(p, '[', n))
@@ -87,7 +87,7 @@ static void add_text(struct hw_strbuf *out, const char *p, size_t n)
     hw_strbuf_addc(out, '\'');
 }
 
-/* A number, or a size as people write it. */
+/* A number, or a size with a unit. */
 static bool read_number(const char *text, double *out)
 {
     char *end;
@@ -196,8 +196,8 @@ static uint64_t parameter(struct hw_http_request *req, const char *name, uint64_
     return text && *text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-static int read_question(struct table *q, struct hw_http_request *req, const char *name,
-                         struct hw_error *err)
+static int read_query(struct table *q, struct hw_http_request *req, const char *name,
+                      struct hw_error *err)
 {
     const char *filter = hw_http_query(req, "filter"), *sort = hw_http_query(req, "sort");
     struct hw_strbuf table = {0};
@@ -268,14 +268,14 @@ static bool matches(const struct table *q, const struct hw_sql_cell *cells)
     return true;
 }
 
-static int take_row(void *ctx, size_t n, const struct hw_sql_cell *cells)
+static int add_row(void *ctx, size_t n, const struct hw_sql_cell *cells)
 {
     struct table *q = ctx;
     if (q->counting) {
         q->rows = (uint64_t)cells[0].i;
         return HW_OK;
     }
-    if (q->n_patterns) { /* else SQL has chosen them */
+    if (q->n_patterns) { /* else SQL applied offset and limit */
         uint64_t at = q->rows;
         if (!matches(q, cells))
             return HW_OK;
@@ -303,7 +303,7 @@ static int end_rows(void *ctx)
 static int run_table(struct hw_sql *db, void *ctx, struct hw_error *err)
 {
     struct table *q = ctx;
-    struct hw_sql_sink sink = {begin_rows, take_row, end_rows, q};
+    struct hw_sql_sink sink = {begin_rows, add_row, end_rows, q};
     return hw_sql_run(db, q->sql.p, q->sql.n, &sink, NULL, err);
 }
 
@@ -347,7 +347,7 @@ void hw_page_table(struct hw_http_request *req, struct hw_page_trace *t, const c
                               .gone = has_left,
                               .ctx = req}};
     struct hw_error err = {0};
-    int rc = read_question(&q, req, name, &err);
+    int rc = read_query(&q, req, name, &err);
     if (rc == HW_OK)
         rc = hw_processor_with(t->processor, &q.job, run_table, &q, &err);
     if (rc == HW_ENOTFOUND)

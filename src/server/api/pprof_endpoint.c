@@ -18,14 +18,14 @@
 
 enum { MAX_SECONDS = 3600, WAIT_MS = 100 };
 
-/* What a request asks for. */
-struct question {
+/* The parameters of a request. */
+struct query {
     struct hw_pages *pages;
     struct hw_http_request *req;
     int32_t pid;      /* 0 = by name */
     const char *name; /* NULL = the only one */
     const char *heap; /* NULL = all heaps */
-    unsigned seconds; /* 0 = what there is now */
+    unsigned seconds; /* 0 = the current values */
     bool text, allocs;
 };
 
@@ -44,7 +44,7 @@ static int number(struct hw_http_request *req, const char *name, unsigned long m
     return HW_OK;
 }
 
-static int read_question(struct question *q, struct hw_error *err)
+static int read_query(struct query *q, struct hw_error *err)
 {
     unsigned long pid = 0, seconds = 0, debug = 0;
     int rc = number(q->req, "pid", INT32_MAX, &pid, err);
@@ -78,8 +78,8 @@ static bool is_listed(const hw_page_recorded_list *l, int32_t pid)
     return false;
 }
 
-/* Each process once, though several recordings have it. */
-static int find(const struct question *q, hw_page_recorded_list *out, struct hw_error *err)
+/* Each process once, even if several recordings have it. */
+static int find(const struct query *q, hw_page_recorded_list *out, struct hw_error *err)
 {
     const struct hw_page_recorder *r = q->pages->o.recorder;
     hw_page_recorded_list all = {0};
@@ -107,10 +107,10 @@ static int find(const struct question *q, hw_page_recorded_list *out, struct hw_
     return HW_OK;
 }
 
-/* ---- readings ---- */
+/* ---- snapshots ---- */
 
-static int take_look(const struct question *q, int32_t pid, struct hw_profile **out,
-                     struct hw_error *err)
+static int take_snapshot(const struct query *q, int32_t pid, struct hw_profile **out,
+                         struct hw_error *err)
 {
     const struct hw_page_recorder *r = q->pages->o.recorder;
     struct hw_page_look look;
@@ -126,16 +126,16 @@ static int take_look(const struct question *q, int32_t pid, struct hw_profile **
  * One snapshot of each; NULL if the process has ended meanwhile. first: earlier snapshots;
  * processes without one are skipped.
  */
-static int take_looks(const struct question *q, const hw_page_recorded_list *who,
-                      struct hw_profile *const *first, struct hw_profile **out,
-                      struct hw_error *err)
+static int take_snapshots(const struct query *q, const hw_page_recorded_list *who,
+                          struct hw_profile *const *first, struct hw_profile **out,
+                          struct hw_error *err)
 {
     size_t n_taken = 0;
     int rc = HW_OK;
     for (size_t i = 0; i < who->n; i++) {
         if (first && !first[i])
             continue;
-        int one = take_look(q, who->v[i].pid, &out[i], err);
+        int one = take_snapshot(q, who->v[i].pid, &out[i], err);
         if (one < 0 && one != HW_EGONE && one != HW_ENOTFOUND)
             return one;
         n_taken += one == HW_OK;
@@ -145,12 +145,12 @@ static int take_looks(const struct question *q, const hw_page_recorded_list *who
 }
 
 /*
- * A process that ended between its snapshots is left out of both: a difference to nothing would
+ * A process that ended between its snapshots is left out of both: otherwise the difference would
  * claim that it freed everything.
  */
-static int blend(const struct question *q, const hw_page_recorded_list *who,
-                 struct hw_profile *const *first, struct hw_profile *const *now,
-                 struct hw_profile_sum *b, struct hw_error *err)
+static int sum_up(const struct query *q, const hw_page_recorded_list *who,
+                  struct hw_profile *const *first, struct hw_profile *const *now,
+                  struct hw_profile_sum *b, struct hw_error *err)
 {
     int rc = hw_profile_sum_init(b);
     struct hw_profile_sum_part part = {.upid = {HW_ID_NONE}, .heap = q->heap};
@@ -169,7 +169,7 @@ static int blend(const struct question *q, const hw_page_recorded_list *who,
 }
 
 /* False: the client has disconnected. */
-static bool wait_seconds(const struct question *q)
+static bool wait_seconds(const struct query *q)
 {
     uint64_t end = hw_now_monotonic_ns() + q->seconds * UINT64_C(1000000000);
     const struct timespec pause = {.tv_nsec = WAIT_MS * 1000000L};
@@ -217,7 +217,7 @@ static void put_stack(FILE *out, const struct hw_callsites *cs, hw_callsite_id c
     }
 }
 
-/* As a Go program's text, largest first. */
+/* The text format of Go programs, largest first. */
 static int write_text(const struct hw_export_input *in, hw_values *values, FILE *out)
 {
     struct hw_value total = {0};
@@ -251,8 +251,8 @@ static void add_names(struct hw_pages *p, struct hw_profile *profile)
     hw_pb_done(&unused);
 }
 
-static int write_answer(const struct question *q, struct hw_profile_sum *b, char **bytes, size_t *n,
-                        struct hw_error *err)
+static int write_response(const struct query *q, struct hw_profile_sum *b, char **bytes, size_t *n,
+                          struct hw_error *err)
 {
     struct timespec now;
     hw_values values = {0};
@@ -286,12 +286,12 @@ static int write_answer(const struct question *q, struct hw_profile_sum *b, char
     return rc < 0 && !err->code ? hw_fail(err, rc, 0, "profile:") : rc;
 }
 
-static void reply(const struct question *q, struct hw_profile_sum *b)
+static void reply(const struct query *q, struct hw_profile_sum *b)
 {
     struct hw_error err = {0};
     char *bytes = NULL;
     size_t n = 0;
-    int rc = write_answer(q, b, &bytes, &n, &err);
+    int rc = write_response(q, b, &bytes, &n, &err);
     if (rc < 0) {
         hw_page_reply_error(q->req, &err, rc);
     } else if (q->text) {
@@ -314,36 +314,36 @@ static void fail(struct hw_http_request *req, const struct hw_error *err, int rc
     hw_http_reply_text(req, HTTP_NOT_FOUND, text);
 }
 
-static void free_looks(struct hw_profile **looks, size_t n)
+static void free_snapshots(struct hw_profile **snapshots, size_t n)
 {
-    for (size_t i = 0; looks && i < n; i++)
-        hw_profile_free(looks[i]);
-    free(looks);
+    for (size_t i = 0; snapshots && i < n; i++)
+        hw_profile_free(snapshots[i]);
+    free(snapshots);
 }
 
-static int gather(const struct question *q, const hw_page_recorded_list *who,
-                  struct hw_profile_sum *b, struct hw_error *err)
+static int collect(const struct query *q, const hw_page_recorded_list *who,
+                   struct hw_profile_sum *b, struct hw_error *err)
 {
     struct hw_profile **first = calloc(who->n + 1, sizeof *first);
     struct hw_profile **now = calloc(who->n + 1, sizeof *now);
     int rc = first && now ? HW_OK : hw_fail(err, HW_ENOMEM, 0, "looks");
     if (rc == HW_OK && q->seconds) {
-        rc = take_looks(q, who, NULL, first, err);
+        rc = take_snapshots(q, who, NULL, first, err);
         if (rc == HW_OK && !wait_seconds(q))
             rc = hw_fail(err, HW_EGONE, 0, "the request was abandoned by its client");
     }
     if (rc == HW_OK)
-        rc = take_looks(q, who, q->seconds ? first : NULL, now, err);
+        rc = take_snapshots(q, who, q->seconds ? first : NULL, now, err);
     if (rc == HW_OK)
-        rc = blend(q, who, q->seconds ? first : NULL, now, b, err);
-    free_looks(first, who->n);
-    free_looks(now, who->n);
+        rc = sum_up(q, who, q->seconds ? first : NULL, now, b, err);
+    free_snapshots(first, who->n);
+    free_snapshots(now, who->n);
     return rc;
 }
 
-static void answer(struct hw_http_request *req, void *ctx, bool allocs)
+static void handle(struct hw_http_request *req, void *ctx, bool allocs)
 {
-    struct question q = {.pages = ctx, .req = req, .allocs = allocs};
+    struct query q = {.pages = ctx, .req = req, .allocs = allocs};
     hw_page_recorded_list who = {0};
     struct hw_error err = {0};
     struct hw_profile_sum b = {0};
@@ -351,11 +351,11 @@ static void answer(struct hw_http_request *req, void *ctx, bool allocs)
         hw_http_reply_text(req, HTTP_NOT_FOUND, "this server does not record\n");
         return;
     }
-    int rc = read_question(&q, &err);
+    int rc = read_query(&q, &err);
     if (rc == HW_OK)
         rc = find(&q, &who, &err);
     if (rc == HW_OK)
-        rc = gather(&q, &who, &b, &err);
+        rc = collect(&q, &who, &b, &err);
     if (rc < 0)
         fail(req, &err, rc);
     else
@@ -366,12 +366,12 @@ static void answer(struct hw_http_request *req, void *ctx, bool allocs)
 
 void hw_pprof_endpoint_heap(struct hw_http_request *req, void *ctx)
 {
-    answer(req, ctx, /* allocs = */ false);
+    handle(req, ctx, /* allocs = */ false);
 }
 
 void hw_pprof_endpoint_allocs(struct hw_http_request *req, void *ctx)
 {
-    answer(req, ctx, /* allocs = */ true);
+    handle(req, ctx, /* allocs = */ true);
 }
 
 void hw_pprof_endpoint_list(struct hw_http_request *req, void *ctx)

@@ -1,7 +1,7 @@
 /*
  * samples.h - small embedded traces, to try the pages without recording anything
  *
- * Shapes:  a list in the order in which they are shown; recorded by samples/make, embedded by the build.
+ * Shapes:  a list in the order of display; recorded by samples/make, embedded by the build.
  * Owns:    nothing: the bytes are the program's.
  */
 #ifndef HW_SERVER_API_SAMPLES_H
@@ -14,7 +14,7 @@
 struct hw_error;
 
 struct hw_sample {
-    const char *name, *about; /* for people; a request names the first */
+    const char *name, *about; /* name: used in requests; about: shown */
     struct hw_bytes packed;   /* gzip */
 };
 extern const struct hw_sample hw_samples[];

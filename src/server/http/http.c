@@ -1,9 +1,9 @@
 /*
- * The core: libmicrohttpd with a thread for each connection, the table of routes, plain answers.
+ * The core: libmicrohttpd with a thread for each connection, the table of routes, plain responses.
  *
  * The library calls `on_request` once after the headers, then with pieces of the body, then once
- * more, when the handler runs. Requests are refused after the headers, so that nobody sends a body
- * in vain.
+ * more, when the handler runs. Requests are refused after the headers, so that clients need not
+ * send the body.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -22,14 +22,14 @@
 
 enum {
     MAX_CONNECTIONS = 256,
-    GREETING_S = 5, /* for a connection that has not authenticated */
+    UNAUTHENTICATED_S = 5, /* for a connection that has not authenticated */
     CLOSE_MS = 100,
     HEADER_MEMORY = 128 << 10,
     BACKLOG = 1024,
-    MAX_THROWN = 64 << 20 /* of a body that was refused */
+    MAX_DISCARDED = 64 << 20 /* of a body that was refused */
 };
 
-/* Spoken by every browser of the last ten years; with forward secrecy. */
+/* Supported by every browser of the last ten years; with forward secrecy. */
 static const char tls_priorities[] =
     "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:-CIPHER-ALL:"
     "+AES-256-GCM:+CHACHA20-POLY1305:+AES-128-GCM:-MAC-ALL:+AEAD:%SERVER_PRECEDENCE";
@@ -91,7 +91,7 @@ int hw_http_at_end(struct hw_http_request *req, void (*fn)(void *ctx), void *ctx
     return hw_vec_push(&req->endings, e) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 void hw_http_add_header(struct hw_http_request *req, const char *name, const char *value)
 {
@@ -99,7 +99,7 @@ void hw_http_add_header(struct hw_http_request *req, const char *name, const cha
     if (!copies[0] || !copies[1] || hw_vec_reserve(&req->headers, req->headers.n + 2) < 0) {
         free(copies[0]);
         free(copies[1]);
-        return; /* an answer without it is better than none */
+        return; /* a response without it is better than none */
     }
     req->headers.v[req->headers.n++] = copies[0];
     req->headers.v[req->headers.n++] = copies[1];
@@ -141,7 +141,7 @@ void hw_http_reply(struct hw_http_request *req, unsigned status, const char *typ
         hw_http_local_reply(req, status, p, n);
         return;
     }
-    /* The library copies; its parameter is not const only for older callers' sake. */
+    /* The library copies; its parameter lacks const only for older callers. */
     void *bytes = (void *)(uintptr_t)(n ? p : "");
     hw_http_queue(req, status, type,
                   MHD_create_response_from_buffer(n, bytes, MHD_RESPMEM_MUST_COPY));
@@ -225,14 +225,14 @@ static const char *too_large_text(const struct hw_http_request *req)
 }
 
 /* After the headers: true = already answered. */
-static bool answer_early(struct hw_http_request *req)
+static bool check_early(struct hw_http_request *req)
 {
     const char *text = NULL;
     bool other;
     req->route = hw_http_find_route(&req->server->o, req->method, req->path, &other);
     unsigned status = hw_http_check(req, &text);
     if (status == MHD_HTTP_BAD_REQUEST)
-        hw_http_add_header(req, "Connection", "close"); /* where its body ends is not known */
+        hw_http_add_header(req, "Connection", "close"); /* the end of its body is unknown */
     if (status) {
         hw_http_reply_text(req, status, text);
     } else if (strcmp(req->method, "OPTIONS") == 0) {
@@ -260,19 +260,19 @@ void hw_http_refuse(struct hw_http_request *req, unsigned status, const char *te
 {
     free(req->refusal);
     req->refused = status;
-    req->refusal = strdup(text); /* NULL: the usual one */
+    req->refusal = strdup(text); /* NULL: the default text */
 }
 
 /*
- * The rest of a refused body is read and discarded, as an answer in the middle would be lost; but
- * only up to a limit: false.
+ * The rest of a refused body is read and discarded, as a response in the middle would be lost;
+ * false beyond a limit.
  */
 static bool take_body(struct hw_http_request *req, const char *p, size_t n)
 {
     req->got += n;
     if (req->refused) {
-        req->thrown += n;
-        return req->thrown < MAX_THROWN;
+        req->discarded += n;
+        return req->discarded < MAX_DISCARDED;
     }
     if (req->got > max_body_of(req))
         hw_http_refuse(req, MHD_HTTP_CONTENT_TOO_LARGE, too_large_text(req));
@@ -316,7 +316,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
         *state = req = request_new(cls, c, url, method);
         if (!req)
             return MHD_NO;
-        return answer_early(req) ? req->result : MHD_YES;
+        return check_early(req) ? req->result : MHD_YES;
     }
     req->method = method;
     if (*n) {
@@ -384,8 +384,8 @@ static struct hw_http_box *find_spare(struct hw_http *h)
 static void wait_for_end(struct hw_http *h)
 {
     struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME,
-                        &until); /* the condition's clock; a jump costs one refusal */
+    /* The condition's clock; a jump costs one refusal. */
+    (void)clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += CLOSE_MS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
@@ -427,7 +427,7 @@ static void forget_box(struct hw_http *h, const struct hw_http_box *box)
     if (i == h->boxes.n)
         return;
     memmove(&h->boxes.v[i], &h->boxes.v[i + 1], (h->boxes.n - i - 1) * sizeof *h->boxes.v);
-    h->boxes.n--; /* the order stays: by age */
+    h->boxes.n--; /* still ordered by age */
 }
 
 static void on_connection(void *cls, struct MHD_Connection *c, void **slot,
@@ -469,13 +469,13 @@ static int open_address(const struct addrinfo *a, struct hw_error *err)
     hw_autofd int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return hw_fail_sys(err, "socket");
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one); /* only comfort */
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one); /* optional */
     if (bind(fd, a->ai_addr, a->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0)
         return hw_fail_sys(err, "cannot listen");
     return hw_fd_take(&fd);
 }
 
-/* A name may have several addresses: the first that works. */
+/* A name may have several addresses: uses the first that works. */
 static int open_listener(const char *address, uint16_t port, struct hw_error *err)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *list = NULL;
@@ -483,7 +483,7 @@ static int open_listener(const char *address, uint16_t port, struct hw_error *er
     const char *name = address ? address : "localhost";
     struct hw_error last = {0};
     if (strcmp(name, "localhost") == 0)
-        name = "127.0.0.1"; /* what clients of the RPC try first, whatever the resolver says */
+        name = "127.0.0.1"; /* what clients of the RPC try first, whatever is resolved */
     (void)snprintf(service, sizeof service, "%u", port);
     int rc = getaddrinfo(name, service, &hints, &list), fd = -1;
     if (rc)
@@ -524,7 +524,7 @@ int hw_http_start(const struct hw_http_options *o, struct hw_http **out, struct 
     pthread_cond_init(&h->connection_ended, NULL);
     h->limit = o->max_connections ? o->max_connections : MAX_CONNECTIONS;
     unsigned limit_s = hw_http_timeout_s(h);
-    unsigned greeting = limit_s < GREETING_S ? limit_s : GREETING_S;
+    unsigned greeting = limit_s < UNAUTHENTICATED_S ? limit_s : UNAUTHENTICATED_S;
     struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)o->cert}, /* only read */
         {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)o->key},
@@ -563,7 +563,7 @@ uint16_t hw_http_port(const struct hw_http *h)
 
 unsigned hw_http_connections(const struct hw_http *server, uint64_t *last_end_ns)
 {
-    struct hw_http *h = (struct hw_http *)(uintptr_t)server; /* the lock is no part of its state */
+    struct hw_http *h = (struct hw_http *)(uintptr_t)server; /* the lock is not part of its state */
     pthread_mutex_lock(&h->lock);
     unsigned n = h->n_connections;
     *last_end_ns = h->last_end_ns;

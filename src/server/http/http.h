@@ -2,7 +2,7 @@
  * http.h - the HTTP server below all our interfaces: routes, checks, responses
  *
  * Why:     pages, the trace processor's RPC and scrapers need the same things: a table of routes, a
- *          guard against other sites and other users, limits, answers in pieces, events, sockets.
+ *          guard against other sites and other users, limits, streams, events, sockets.
  * Shapes:  a route is a row: methods, path (a trailing `*` matches the rest), flags, largest body,
  *          handler. A handler calls exactly one of reply, stream, events, websocket. Each
  *          connection has its own thread, so handlers may block.
@@ -39,7 +39,7 @@ enum hw_http_methods { HW_HTTP_GET = 1, HW_HTTP_POST = 2, HW_HTTP_DELETE = 4 };
 
 enum hw_http_flags {
     HW_HTTP_OPEN = 1,     /* needs no token: static files of the page, without user data */
-    HW_HTTP_OWN_USER = 2, /* over loopback, its own user and root need none */
+    HW_HTTP_OWN_USER = 2, /* over loopback, the server's own user and root need no token */
     HW_HTTP_CHANGES = 4   /* its GET changes state: for programs that do so, not for browsers */
 };
 
@@ -83,8 +83,8 @@ struct hw_http_options {
 };
 
 int hw_http_start(const struct hw_http_options *o, struct hw_http **out, struct hw_error *err);
-void hw_http_stop(
-    struct hw_http *h); /* ends streams and sockets, waits for handlers; NULL is fine */
+/* Ends streams and sockets, waits for handlers; NULL is fine. */
+void hw_http_stop(struct hw_http *h);
 uint16_t hw_http_port(const struct hw_http *h);
 /* Connections open now, and when the last one ended (monotonic ns): for idle time-outs. */
 unsigned hw_http_connections(const struct hw_http *h, uint64_t *last_end_ns);
@@ -109,8 +109,7 @@ struct hw_bytes hw_http_body(const struct hw_http_request *req);
 const char *hw_http_header(const struct hw_http_request *req, const char *name); /* NULL = none */
 const char *hw_http_query(const struct hw_http_request *req, const char *name);  /* NULL = none */
 void *hw_http_connection_data(struct hw_http_request *req);
-/* The same number for all requests of one client: one address or, on this machine, one user.
- */
+/* The same number for all requests of one client: one address or, on this machine, one user. */
 uint64_t hw_http_client(struct hw_http_request *req);
 /* In `body`, before failing: the response instead of 400. */
 void hw_http_refuse(struct hw_http_request *req, unsigned status, const char *text);
@@ -123,7 +122,7 @@ int hw_http_at_end(struct hw_http_request *req, void (*fn)(void *ctx), void *ctx
 /* Whether the client has disconnected or the server is stopping: for long handlers to check. */
 bool hw_http_gone(struct hw_http_request *req);
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 /* Adds a header; before the response. */
 void hw_http_add_header(struct hw_http_request *req, const char *name, const char *value);
@@ -153,7 +152,7 @@ int hw_http_stream_write(struct hw_http_stream *s, const void *p, size_t n);
 
 /* Server-sent events: a stream of text/event-stream. */
 void hw_http_events(struct hw_http_request *req, const struct hw_http_producer *p);
-/* One event; name NULL = "message". Line ends in data are kept as the format wants it. */
+/* One event; name NULL = "message". Newlines in data are kept, encoded as the format requires. */
 int hw_http_event_send(struct hw_http_stream *s, const char *name, const char *data);
 /* Waits up to timeout_ms, or until the client is gone (false): the pause between events. */
 bool hw_http_event_wait(struct hw_http_stream *s, unsigned timeout_ms);

@@ -14,7 +14,7 @@
 
 enum { MAX_HOST = 256 };
 
-/* Nothing, or a port. */
+/* Empty, or a port. */
 static bool is_port(const char *text)
 {
     return *text == 0 || (*text == ':' && text[1 + strspn(text + 1, "0123456789")] == 0);
@@ -35,7 +35,7 @@ static bool host_name(const char *header, char *out)
     return true;
 }
 
-/* An address cannot be rebound; names must be known to be ours. */
+/* An address cannot be rebound; names must be known as ours. */
 static bool host_is_ours(const struct hw_http_options *o, const char *header)
 {
     char name[MAX_HOST];
@@ -82,7 +82,7 @@ static bool same_secret(const char *a, const char *b)
     return difference == 0 && m > 0;
 }
 
-/* Authorization: Bearer T, or ?token=T for what cannot set headers (events, WebSockets, links). */
+/* Authorization: Bearer T, or ?token=T where headers cannot be set (events, WebSockets, links). */
 static bool has_token(const struct hw_http_request *req)
 {
     static const char bearer[] = "Bearer ";
@@ -95,8 +95,8 @@ static bool has_token(const struct hw_http_request *req)
 }
 
 /*
- * What our own user may have without it; another site's page cannot get here with its Origin, nor
- * read a response without one.
+ * Our own user needs no token for some routes; another site's page cannot get here with its Origin,
+ * nor read a response without one.
  */
 static bool needs_no_token(const struct hw_http_request *req)
 {
@@ -107,8 +107,8 @@ static bool needs_no_token(const struct hw_http_request *req)
     return (req->route->flags & HW_HTTP_OPEN) || (info && hw_http_same_user(info->connect_fd));
 }
 
-/* Browsers say for which site they ask, and its pages cannot change that. An image, a link or a
- * script element of another site has no Origin; it is seen here. */
+/* Browsers send the kind of site a request is from, and pages cannot change it. An image, link or
+ * script element of another site has no Origin, but is detected here. */
 static bool is_for_another_site(const struct hw_http_request *req)
 {
     const char *site = hw_http_header(req, "Sec-Fetch-Site");
@@ -116,7 +116,7 @@ static bool is_for_another_site(const struct hw_http_request *req)
            !hw_http_allowed_origin(req);
 }
 
-/* Older browsers do not say it, but what they send has never looked like a program's. */
+/* Older browsers do not send it, but their requests do not look like a program's. */
 static bool is_browsers_get(const struct hw_http_request *req)
 {
     static const char *const theirs[] = {"Origin",          "Referer",        "Cookie",
@@ -131,7 +131,7 @@ static bool is_browsers_get(const struct hw_http_request *req)
     return agent && strncmp(agent, "Mozilla/", 8) == 0;
 }
 
-/* What a form or script of any site may send without a preflight. */
+/* Requests that a form or script of any site may send without a preflight. */
 static bool is_form(const struct hw_http_request *req)
 {
     static const char *const types[] = {"text/plain", "multipart/form-data",
@@ -167,7 +167,7 @@ static unsigned check_site(const struct hw_http_request *req, const char **text)
 
 struct framing {
     unsigned lengths, codings, hosts;
-    bool is_chunked, is_odd;
+    bool is_chunked, is_malformed;
 };
 
 static bool is_token(const char *p, size_t n)
@@ -177,17 +177,17 @@ static bool is_token(const char *p, size_t n)
     return n > 0 && !memchr(p, 0, n) && strspn(p, letters) == n;
 }
 
-static enum MHD_Result look_at_header(void *ctx, enum MHD_ValueKind kind, const char *name,
-                                      size_t name_bytes, const char *value, size_t value_bytes)
+static enum MHD_Result check_header(void *ctx, enum MHD_ValueKind kind, const char *name,
+                                    size_t name_bytes, const char *value, size_t value_bytes)
 {
     struct framing *f = ctx;
     (void)kind;
-    f->is_odd |= !is_token(name, name_bytes) || (value && memchr(value, 0, value_bytes));
-    if (f->is_odd)
+    f->is_malformed |= !is_token(name, name_bytes) || (value && memchr(value, 0, value_bytes));
+    if (f->is_malformed)
         return MHD_NO;
     if (strcasecmp(name, "Content-Length") == 0) {
         f->lengths++;
-        f->is_odd |= !value || value[strspn(value, "0123456789")] != 0;
+        f->is_malformed |= !value || value[strspn(value, "0123456789")] != 0;
     }
     if (strcasecmp(name, "Transfer-Encoding") == 0) {
         f->codings++;
@@ -204,8 +204,9 @@ static enum MHD_Result look_at_header(void *ctx, enum MHD_ValueKind kind, const 
 static bool is_ambiguous(const struct hw_http_request *req)
 {
     struct framing f = {0};
-    (void)MHD_get_connection_values_n(req->connection, MHD_HEADER_KIND, look_at_header, &f);
-    return f.is_odd || f.lengths + f.codings > 1 || f.hosts > 1 || (f.codings && !f.is_chunked);
+    (void)MHD_get_connection_values_n(req->connection, MHD_HEADER_KIND, check_header, &f);
+    return f.is_malformed || f.lengths + f.codings > 1 || f.hosts > 1 ||
+           (f.codings && !f.is_chunked);
 }
 
 unsigned hw_http_check(const struct hw_http_request *req, const char **text)

@@ -1,4 +1,4 @@
-/* Questions of our own to the routes: what a page is answered goes into a file instead of a socket. */
+/* Requests without a network: runs a route and stores the response in a buffer, for saved pages. */
 #include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 struct hw_http_local {
     const struct hw_http_pair *query;
     size_t n;
-    unsigned status; /* 0 = no answer yet */
+    unsigned status; /* 0 = no response yet */
     struct hw_strbuf *out;
 };
 
@@ -32,8 +32,8 @@ void hw_http_local_reply(struct hw_http_request *req, unsigned status, const voi
 
 void hw_http_request_done(struct hw_http_request *req)
 {
-    for (size_t i = req->endings.n;
-         i-- > 0;) /* what was borrowed last is part of what came first */
+    /* Last first: later borrowings may be part of earlier ones. */
+    for (size_t i = req->endings.n; i-- > 0;)
         req->endings.v[i].fn(req->endings.v[i].ctx);
     hw_vec_done(&req->endings);
     free(req->refusal);

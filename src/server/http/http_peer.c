@@ -1,10 +1,10 @@
 /*
  * Identifies the peer of a connection. Over loopback the kernel also knows the owner of the peer's
- * socket: used by routes that admit our own user without a token, and to tell clients apart.
+ * socket: used by routes that admit our own user without a token, and to distinguish clients.
  *
- * It is asked for the one socket by its two ends (32 us from a Python script that opened a netlink
- * socket for each question). Where it has no such answers (a kernel without them, a sandbox), the
- * list of all sockets is read, which grows with what others leave there.
+ * A netlink query looks up the socket by its two endpoints (32 us from a Python script that opened
+ * a netlink socket per query). If that is unavailable (an old kernel, a sandbox), the list of all
+ * sockets is read, which grows with other processes' sockets.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,8 +26,8 @@
 
 enum { MAX_LIST = 64 << 20, ENDPOINT = 48 };
 enum owner { OWNER_KNOWN, OWNER_NONE, OWNER_NOT_TOLD };
-static const unsigned established =
-    1; /* later its process may be gone: then root seems to own it */
+/* TCP_ESTABLISHED. In later states the process may be gone; then root seems to own the socket. */
+static const unsigned established = 1;
 
 static bool ends_of(int fd, struct sockaddr_storage *peer, struct sockaddr_storage *self)
 {
@@ -36,7 +36,7 @@ static bool ends_of(int fd, struct sockaddr_storage *peer, struct sockaddr_stora
            getsockname(fd, (struct sockaddr *)self, &m) == 0;
 }
 
-/* A mapped address is the plain one in it. */
+/* A mapped address is the IPv4 one in it. */
 static bool is_loopback(const struct sockaddr_storage *a)
 {
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)a;
@@ -48,9 +48,9 @@ static bool is_loopback(const struct sockaddr_storage *a)
             (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && v6->sin6_addr.s6_addr[12] == 127));
 }
 
-/* ---- asking for one socket ---- */
+/* ---- looking up one socket ---- */
 
-struct question {
+struct request {
     struct nlmsghdr head;
     struct inet_diag_req_v2 body;
 };
@@ -63,7 +63,7 @@ struct reply {
     };
 };
 
-/* False: not on this machine. */
+/* A mapped address becomes the IPv4 one. False: not on this machine. */
 static bool put_end(const struct sockaddr_storage *a, uint8_t *family, __be32 address[4],
                     __be16 *port)
 {
@@ -90,13 +90,13 @@ static enum owner read_reply(const struct reply *r, ssize_t n, unsigned long *ui
     return r->found.idiag_state == established ? OWNER_KNOWN : OWNER_NONE;
 }
 
-static enum owner ask_owner(int fd, unsigned long *uid)
+static enum owner query_owner(int fd, unsigned long *uid)
 {
     struct sockaddr_storage peer, self;
-    struct question q = {.head = {.nlmsg_len = sizeof q,
-                                  .nlmsg_type = SOCK_DIAG_BY_FAMILY,
-                                  .nlmsg_flags = NLM_F_REQUEST},
-                         .body = {.sdiag_protocol = IPPROTO_TCP, .idiag_states = UINT32_MAX}};
+    struct request q = {.head = {.nlmsg_len = sizeof q,
+                                 .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+                                 .nlmsg_flags = NLM_F_REQUEST},
+                        .body = {.sdiag_protocol = IPPROTO_TCP, .idiag_states = UINT32_MAX}};
     struct inet_diag_sockid *id = &q.body.id;
     uint8_t family;
     struct reply r;
@@ -108,12 +108,13 @@ static enum owner ask_owner(int fd, unsigned long *uid)
     hw_autofd int kernel = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
     if (kernel < 0 || send(kernel, &q, sizeof q, 0) != (ssize_t)sizeof q)
         return OWNER_NOT_TOLD;
-    return read_reply(&r, recv(kernel, &r, sizeof r, MSG_DONTWAIT), uid); /* it is there by now */
+    /* Does not block: the reply is already queued. */
+    return read_reply(&r, recv(kernel, &r, sizeof r, MSG_DONTWAIT), uid);
 }
 
 /* ---- reading the list ---- */
 
-/* As the list writes it: address in words of the machine's order, port in hex. */
+/* In the list's format: the address as native-endian words, the port in hex. */
 static bool endpoint(const struct sockaddr_storage *a, char out[ENDPOINT])
 {
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)a;
@@ -147,7 +148,7 @@ static bool find_owner(const char *text, const char *theirs, const char *ours, u
     return false;
 }
 
-/* Of the process at the other end, which is on this machine. */
+/* The owner of the process at the other end, which is on this machine. */
 static bool list_owner(int fd, unsigned long *uid)
 {
     struct sockaddr_storage peer, self;
@@ -159,7 +160,7 @@ static bool list_owner(int fd, unsigned long *uid)
     if (hw_file_read(AT_FDCWD, list, MAX_LIST, &text, &length, NULL) < 0)
         return false;
     bool found = find_owner(text, theirs, ours, uid);
-    if (!found && peer.ss_family == AF_INET6) { /* a mapped address: their end is plain */
+    if (!found && peer.ss_family == AF_INET6) { /* a mapped address: the peer's end is IPv4 */
         const struct sockaddr_in6 *p6 = (const struct sockaddr_in6 *)&peer;
         free(text);
         text = NULL;
@@ -175,7 +176,7 @@ static bool list_owner(int fd, unsigned long *uid)
 
 static bool owner_of_peer(int fd, unsigned long *uid)
 {
-    enum owner o = ask_owner(fd, uid);
+    enum owner o = query_owner(fd, uid);
     return o == OWNER_NOT_TOLD ? list_owner(fd, uid) : o == OWNER_KNOWN;
 }
 
@@ -185,7 +186,7 @@ bool hw_http_same_user(int fd)
     return owner_of_peer(fd, &uid) && (uid == 0 || uid == geteuid());
 }
 
-/* An IPv6 client has a whole /64 for itself, and a loopback one all of 127.0.0.0/8. */
+/* An IPv6 client owns a whole /64, a local one all of 127.0.0.0/8. */
 static uint64_t address_of_peer(int fd)
 {
     struct sockaddr_storage peer = {0};
@@ -205,8 +206,8 @@ static uint64_t address_of_peer(int fd)
 }
 
 /*
- * On this machine a client is a user, as he has as many addresses as he likes. Connections without
- * a known owner are one client together, and never user 0's.
+ * A local client is a user, who has any number of addresses. Connections without a known owner
+ * share one client, which is never user 0's.
  */
 static uint64_t client_of(int fd, bool known, unsigned long uid)
 {
@@ -216,7 +217,7 @@ static uint64_t client_of(int fd, bool known, unsigned long uid)
 bool hw_http_client_at_once(int fd, uint64_t *out)
 {
     unsigned long uid = 0;
-    enum owner o = ask_owner(fd, &uid);
+    enum owner o = query_owner(fd, &uid);
     if (o == OWNER_NOT_TOLD)
         return false;
     *out = client_of(fd, o == OWNER_KNOWN, uid);

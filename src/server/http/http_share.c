@@ -9,7 +9,7 @@
 
 #include "base/banned.h"
 
-enum { TIMEOUT_S = 60, AT_ONCE = 16, LOOK_MS = 100 };
+enum { TIMEOUT_S = 60, AT_ONCE = 16, POLL_MS = 100 };
 static const uint64_t max_held = (uint64_t)512 << 20;
 
 unsigned hw_http_timeout_s(const struct hw_http *h)
@@ -28,7 +28,8 @@ uint64_t hw_http_client(struct hw_http_request *req)
     pthread_mutex_lock(&h->lock);
     bool known = box->known;
     pthread_mutex_unlock(&h->lock);
-    uint64_t client = known ? box->client : hw_http_client_of(box->fd); /* its own thread asks */
+    /* Without the lock: it may take long. */
+    uint64_t client = known ? box->client : hw_http_client_of(box->fd);
     pthread_mutex_lock(&h->lock);
     box->client = client;
     box->known = true;
@@ -45,7 +46,7 @@ static unsigned count_trusted(const struct hw_http *h, uint64_t client)
     return n;
 }
 
-/* From here on it is not closed for others, and may be silent for longer. */
+/* From here on it is not evicted, and its idle timeout is longer. */
 bool hw_http_trust(struct hw_http_request *req)
 {
     struct hw_http *h = req->server;
@@ -59,11 +60,11 @@ bool hw_http_trust(struct hw_http_request *req)
     pthread_mutex_unlock(&h->lock);
     if (first && fits)
         (void)MHD_set_connection_option(req->connection, MHD_CONNECTION_OPTION_TIMEOUT,
-                                        hw_http_timeout_s(h)); /* else it is closed when idle */
+                                        hw_http_timeout_s(h)); /* else the short one stays */
     return fits;
 }
 
-/* Setting it from "never" is what makes the library count anew. */
+/* Changing it from "never" makes the library restart the timeout. */
 void hw_http_stay(struct MHD_Connection *c, const struct hw_http *h)
 {
     (void)MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, 0U);
@@ -72,7 +73,7 @@ void hw_http_stay(struct MHD_Connection *c, const struct hw_http *h)
 
 /* ---- handlers ---- */
 
-/* With the lock held; NULL: no memory, so it is not counted. */
+/* With the lock held; NULL: out of memory, so the handler is not counted. */
 static struct hw_http_at_work *find_work(struct hw_http *h, uint64_t client)
 {
     for (size_t i = 0; i < h->at_work.n; i++)
@@ -82,17 +83,18 @@ static struct hw_http_at_work *find_work(struct hw_http *h, uint64_t client)
     return hw_vec_push(&h->at_work, fresh) < 0 ? NULL : &h->at_work.v[h->at_work.n - 1];
 }
 
-static void wait_a_while(struct hw_http *h)
+static void wait_briefly(struct hw_http *h)
 {
     struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until); /* the condition's clock; a jump costs one look */
-    until.tv_nsec += LOOK_MS * 1000000L;
+    /* The condition's clock; a jump affects one wait. */
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += POLL_MS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     (void)pthread_cond_timedwait(&h->handler_ended, &h->lock, &until);
 }
 
-/* False: the client has left, or the server ends. */
+/* False: the client has left, or the server is stopping. */
 static bool begin_work(struct hw_http_request *req, uint64_t client)
 {
     struct hw_http *h = req->server;
@@ -100,7 +102,7 @@ static bool begin_work(struct hw_http_request *req, uint64_t client)
     bool gone = false;
     pthread_mutex_lock(&h->lock);
     while ((w = find_work(h, client)) && w->n >= AT_ONCE && !gone) {
-        wait_a_while(h);
+        wait_briefly(h);
         pthread_mutex_unlock(&h->lock);
         gone = hw_http_gone(req);
         pthread_mutex_lock(&h->lock);

@@ -1,6 +1,6 @@
 /*
  * WebSockets: after the upgrade the connection's thread stays here until the socket ends. Other
- * threads may send meanwhile; frames are kept apart by a lock.
+ * threads may send meanwhile; a lock keeps frames whole.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ enum {
     CLOSE_POLICY = 1008,
     CLOSE_TRY_LATER = 1013,
     SEND_TIMEOUT_MS = 30000,
-    SMALL = 1 << 20, /* what a socket may keep without being counted */
+    SMALL = 1 << 20, /* bytes that a socket may hold without being counted */
     LINGER_MS = 500,
     LINGER_BYTES = 4 << 20
 };
@@ -36,10 +36,10 @@ struct hw_websocket {
     struct hw_websocket_ops ops;
     struct hw_ws_reader reader;
     struct MHD_UpgradeResponseHandle *handle;
-    pthread_mutex_t lock; /* of sending */
+    pthread_mutex_t lock; /* for sending */
     int fd;
     bool failed;
-    uint64_t held; /* of the server's held_bytes */
+    uint64_t held; /* its part of the server's held_bytes */
 };
 
 /* ---- sending ---- */
@@ -55,7 +55,7 @@ static int send_all(struct hw_websocket *ws, const void *p, size_t n)
         } else if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
             struct pollfd wait = {.fd = ws->fd, .events = POLLOUT};
             if (poll(&wait, 1, SEND_TIMEOUT_MS) == 0)
-                ws->failed = true; /* it takes nothing any more */
+                ws->failed = true; /* the client does not read */
         } else if (sent == 0 || errno != EINTR) {
             ws->failed = true;
         }
@@ -89,13 +89,13 @@ bool hw_websocket_gone(struct hw_websocket *ws)
 static void send_close(struct hw_websocket *ws, unsigned code)
 {
     uint8_t text[2] = {(uint8_t)(code >> 8), (uint8_t)code};
-    (void)send_frame(ws, HW_WS_CLOSE, text, sizeof text); /* it may be gone already */
+    (void)send_frame(ws, HW_WS_CLOSE, text, sizeof text); /* the client may have left */
 }
 
 /* ---- receiving ---- */
 
-/* False: the conversation is over. */
-static bool take_message(struct hw_websocket *ws, enum hw_ws_opcode opcode, struct hw_bytes m)
+/* False: the socket is to be closed. */
+static bool handle_message(struct hw_websocket *ws, enum hw_ws_opcode opcode, struct hw_bytes m)
 {
     switch (opcode) {
     case HW_WS_TEXT:
@@ -116,8 +116,8 @@ static bool take_message(struct hw_websocket *ws, enum hw_ws_opcode opcode, stru
     return true;
 }
 
-/* What is not whole yet is counted with that of all clients. */
-static bool may_keep(struct hw_websocket *ws, size_t more)
+/* Incomplete messages count towards the limit of all clients. */
+static bool may_hold(struct hw_websocket *ws, size_t more)
 {
     size_t now = ws->reader.in.n - ws->reader.taken + ws->reader.message.n + more;
     if (now <= ws->held + SMALL)
@@ -125,8 +125,8 @@ static bool may_keep(struct hw_websocket *ws, size_t more)
     return hw_http_hold(ws->server, &ws->held, now - ws->held);
 }
 
-/* Nothing waits: what a large message took is given back. */
-static void forget_large(struct hw_websocket *ws)
+/* Between messages, the buffer of a large message is freed. */
+static void free_large(struct hw_websocket *ws)
 {
     struct hw_ws_reader *r = &ws->reader;
     if (r->taken < r->in.n || r->in_message || r->in.cap + r->message.cap <= 2 * SMALL)
@@ -136,11 +136,11 @@ static void forget_large(struct hw_websocket *ws)
     hw_http_release(ws->server, &ws->held);
 }
 
-static bool take_bytes(struct hw_websocket *ws, const void *p, size_t n)
+static bool handle_bytes(struct hw_websocket *ws, const void *p, size_t n)
 {
     enum hw_ws_opcode opcode;
     struct hw_bytes message;
-    if (!may_keep(ws, n)) {
+    if (!may_hold(ws, n)) {
         send_close(ws, CLOSE_TRY_LATER);
         return false;
     }
@@ -148,45 +148,45 @@ static bool take_bytes(struct hw_websocket *ws, const void *p, size_t n)
         return false;
     int rc;
     while ((rc = hw_ws_reader_next(&ws->reader, &opcode, &message)) == 1)
-        if (!take_message(ws, opcode, message))
+        if (!handle_message(ws, opcode, message))
             return false;
     if (rc < 0)
         send_close(ws, ws->reader.close_code);
     else
-        forget_large(ws);
+        free_large(ws);
     return rc == 0;
 }
 
-/* Between messages a client may be silent as long as its machine is there (keep-alive); in the
- * middle of one, not. */
-static int patience_ms(const struct hw_websocket *ws)
+/* Between messages a client may be silent as long as its machine responds (keep-alive); within a
+ * message it may not. */
+static int read_timeout_ms(const struct hw_websocket *ws)
 {
     const struct hw_ws_reader *r = &ws->reader;
     bool amid = r->in_message || r->taken < r->in.n;
     return amid ? (int)hw_http_timeout_s(ws->server) * 1000 : -1;
 }
 
-static void converse(struct hw_websocket *ws, const char *first, size_t n)
+static void run_socket(struct hw_websocket *ws, const char *first, size_t n)
 {
     char *buffer = malloc(READ_BYTES);
-    bool open = buffer && (n == 0 || take_bytes(ws, first, n));
+    bool open = buffer && (n == 0 || handle_bytes(ws, first, n));
     while (open) {
         struct pollfd wait = {.fd = ws->fd, .events = POLLIN};
-        int ready = poll(&wait, 1, patience_ms(ws));
+        int ready = poll(&wait, 1, read_timeout_ms(ws));
         if (ready == 0)
             send_close(ws, CLOSE_POLICY);
         if (ready == 0 || (ready < 0 && errno != EINTR))
             break;
         ssize_t got = recv(ws->fd, buffer, READ_BYTES, 0);
         if (got > 0)
-            open = take_bytes(ws, buffer, (size_t)got);
+            open = handle_bytes(ws, buffer, (size_t)got);
         else if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
             open = false;
     }
     free(buffer);
 }
 
-/* Closing with bytes unread would reset the connection, and the close frame would be lost. */
+/* Closing with unread bytes would reset the connection, and lose the close frame. */
 static void linger(struct hw_websocket *ws)
 {
     uint64_t end_ns = hw_now_monotonic_ns() + LINGER_MS * UINT64_C(1000000);
@@ -202,11 +202,12 @@ static void linger(struct hw_websocket *ws)
     }
 }
 
-/* A client whose machine is gone says nothing: two minutes. */
-static void ask_for_life(int fd)
+/* Detects a client whose machine is gone, after two minutes. */
+static void enable_keepalive(int fd)
 {
     int on = 1, idle_s = 60, every_s = 15, n = 4;
-    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on); /* comfort: else it stays */
+    /* Optional: without it the socket just stays open. */
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &n, sizeof n);
@@ -256,10 +257,10 @@ static void on_upgrade(void *cls, struct MHD_Connection *c, void *req_cls, const
     ws->handle = handle;
     int flags = fcntl(fd, F_GETFL);
     if (flags >= 0)
-        (void)fcntl(fd, F_SETFL, flags | O_NONBLOCK); /* sends have a time-out */
-    ask_for_life(fd);
+        (void)fcntl(fd, F_SETFL, flags | O_NONBLOCK); /* sends have a timeout */
+    enable_keepalive(fd);
     if (enlist(ws)) {
-        converse(ws, extra, extra_n);
+        run_socket(ws, extra, extra_n);
         linger(ws);
         delist(ws);
     }

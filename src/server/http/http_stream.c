@@ -1,7 +1,7 @@
 /*
- * Answers in pieces: a producer's thread fills a small buffer, the connection's thread empties it.
- * While it waits, the connection's thread looks whether the client is still there: nothing else
- * would, as nothing is sent meanwhile.
+ * Streamed responses: a producer's thread fills a small buffer, the connection's thread empties it.
+ * While it waits, the connection's thread checks whether the client is still there: nothing else
+ * notices, as nothing is sent meanwhile.
  */
 #include <errno.h>
 #include <poll.h>
@@ -15,11 +15,11 @@
 
 #include "base/banned.h"
 
-enum { BUFFER = 1 << 20, BLOCK = 64 << 10, LOOK_MS = 100 };
+enum { BUFFER = 1 << 20, BLOCK = 64 << 10, POLL_MS = 100 };
 
 struct hw_http_stream {
     struct hw_http *server;
-    struct MHD_Connection *connection; /* of the thread that takes */
+    struct MHD_Connection *connection; /* used only by its own thread */
     int fd;                            /* the client's, borrowed */
     pthread_t thread;
     bool has_thread;
@@ -27,7 +27,7 @@ struct hw_http_stream {
     pthread_cond_t changed;
     struct hw_strbuf buffer;
     size_t taken;     /* of the buffer */
-    bool ended, gone; /* the producer, the client */
+    bool ended, gone; /* the producer has ended; the client is gone */
     unsigned timeout_s;
     struct hw_http_producer producer;
 };
@@ -42,16 +42,16 @@ static void wait_ms(struct hw_http_stream *s, unsigned ms)
     (void)pthread_cond_timedwait(&s->changed, &s->lock, &until);
 }
 
-static bool has_left(const struct hw_http *server, int fd)
+static bool has_disconnected(const struct hw_http *server, int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLRDHUP};
     return server->stopping ||
            (poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0);
 }
 
-static bool client_left(const struct hw_http_stream *s)
+static bool client_is_gone(const struct hw_http_stream *s)
 {
-    return has_left(s->server, s->fd);
+    return has_disconnected(s->server, s->fd);
 }
 
 bool hw_http_gone(struct hw_http_request *req)
@@ -60,10 +60,10 @@ bool hw_http_gone(struct hw_http_request *req)
         return false;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(req->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    return info && has_left(req->server, info->connect_fd);
+    return info && has_disconnected(req->server, info->connect_fd);
 }
 
-/* Called with the lock held; tells the producer without it. */
+/* Called with the lock held; calls the producer's cancel without it. */
 static void set_gone(struct hw_http_stream *s)
 {
     bool first = !s->gone && !s->ended;
@@ -83,8 +83,8 @@ static ssize_t take(void *cls, uint64_t pos, char *out, size_t max)
     pthread_mutex_lock(&s->lock);
     bool waited = s->buffer.n == s->taken && !s->ended;
     while (s->buffer.n == s->taken && !s->ended && !s->gone) {
-        wait_ms(s, LOOK_MS);
-        if (s->buffer.n == s->taken && client_left(s))
+        wait_ms(s, POLL_MS);
+        if (s->buffer.n == s->taken && client_is_gone(s))
             set_gone(s);
     }
     size_t n = s->buffer.n - s->taken;
@@ -105,11 +105,11 @@ static ssize_t take(void *cls, uint64_t pos, char *out, size_t max)
     }
     pthread_mutex_unlock(&s->lock);
     if (waited)
-        hw_http_stay(s->connection, s->server); /* the silence was the producer's */
+        hw_http_stay(s->connection, s->server); /* the producer caused the pause, not the client */
     return result;
 }
 
-/* The answer is over, whole or not. */
+/* The response is over, complete or not. */
 static void stream_free(void *cls)
 {
     struct hw_http_stream *s = cls;
@@ -190,9 +190,9 @@ void hw_http_stream(struct hw_http_request *req, unsigned status, const char *ty
     hw_http_queue(req, status, type, r);
 }
 
-/* A client that is never done with what there is would else keep all of it. Each byte moves at most
- * once: no more are held than were taken. */
-static void forget_taken(struct hw_http_stream *s)
+/* Without this, a client that never catches up would make the buffer grow forever. Each byte moves
+ * at most once: no more bytes are moved than were taken. */
+static void drop_taken(struct hw_http_stream *s)
 {
     if (s->taken < BUFFER)
         return;
@@ -212,14 +212,14 @@ int hw_http_stream_write(struct hw_http_stream *s, const void *p, size_t n)
         if (s->gone) {
             rc = HW_ESYS;
         } else if (room == 0) {
-            wait_ms(s, LOOK_MS);
+            wait_ms(s, POLL_MS);
             if (s->buffer.n - s->taken < held)
                 moved_ns = hw_now_monotonic_ns();
             if (hw_now_monotonic_ns() - moved_ns > (uint64_t)s->timeout_s * 1000000000)
                 set_gone(s);
         } else {
             size_t part = n < room ? n : room;
-            forget_taken(s);
+            drop_taken(s);
             hw_strbuf_add(&s->buffer, at, part);
             if (s->buffer.failed)
                 rc = HW_ENOMEM;
@@ -266,7 +266,7 @@ bool hw_http_event_wait(struct hw_http_stream *s, unsigned timeout_ms)
     uint64_t end = hw_now_monotonic_ns() + (uint64_t)timeout_ms * 1000000;
     pthread_mutex_lock(&s->lock);
     while (!s->gone && hw_now_monotonic_ns() < end)
-        wait_ms(s, timeout_ms < LOOK_MS ? timeout_ms : LOOK_MS);
+        wait_ms(s, timeout_ms < POLL_MS ? timeout_ms : POLL_MS);
     bool here = !s->gone;
     pthread_mutex_unlock(&s->lock);
     return here;

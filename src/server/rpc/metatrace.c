@@ -71,7 +71,7 @@ static void add(struct hw_metatrace *m, const char *name, struct hw_bytes text)
 {
     struct event e = {name, NULL, hw_now_boottime_ns(), (int)syscall(SYS_gettid)};
     pthread_mutex_lock(&m->lock);
-    /* Room is kept for the ends of spans that were begun. */
+    /* Half is reserved for the ends of open spans. */
     size_t max = name ? MAX_EVENTS / 2 : MAX_EVENTS;
     if (m->enabled && m->events.n < max) {
         if (text.n)

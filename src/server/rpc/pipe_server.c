@@ -27,8 +27,8 @@ static int write_fd(void *ctx, struct hw_bytes frame)
     return hw_fd_write_all(*(int *)ctx, frame.p, frame.n);
 }
 
-/* Nobody reads any more. That nobody asks any more is no reason: answers are still waited for. */
-static bool nobody_reads(void *ctx)
+/* The reader has closed its end. A closed sender is no reason: it may still wait for responses. */
+static bool is_closed(void *ctx)
 {
     struct pollfd p = {.fd = *(int *)ctx};
     return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)) != 0;
@@ -40,7 +40,7 @@ static int serve(struct hw_rpc *r, int in, int out, struct hw_error *err)
     struct hw_rpc_write to = {write_fd, &out};
     if (!buffer)
         return hw_fail(err, HW_ENOMEM, 0, "RPC");
-    hw_rpc_job(r)->gone = nobody_reads;
+    hw_rpc_job(r)->gone = is_closed;
     hw_rpc_job(r)->ctx = &out;
     for (;;) {
         ssize_t n = read(in, buffer, READ_BYTES);
@@ -68,7 +68,7 @@ int hw_pipe_serve(struct hw_rpc_server *s, int in, int out, struct hw_error *err
 
 /* ---- a socket ---- */
 
-static bool somebody_listens(const struct sockaddr_un *a)
+static bool is_listening(const struct sockaddr_un *a)
 {
     hw_autofd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     return fd >= 0 && connect(fd, (const struct sockaddr *)a, sizeof *a) == 0;
@@ -80,7 +80,7 @@ int hw_pipe_listen(const char *path, struct hw_error *err)
     if (strlen(path) >= sizeof a.sun_path)
         return hw_fail(err, HW_EINVAL, 0, "the path '%.100s...' is too long for a socket", path);
     memcpy(a.sun_path, path, strlen(path) + 1);
-    if (somebody_listens(&a))
+    if (is_listening(&a))
         return hw_fail(err, HW_EBUSY, 0, "a server is already listening at '%s'", path);
     struct stat st;
     if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))
@@ -88,7 +88,7 @@ int hw_pipe_listen(const char *path, struct hw_error *err)
     hw_autofd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return hw_fail_sys(err, "socket");
-    mode_t old = umask(0177); /* the owner's only, from the first moment */
+    mode_t old = umask(0177); /* accessible to the owner only, from creation on */
     int rc = bind(fd, (const struct sockaddr *)&a, sizeof a);
     (void)umask(old);
     if (rc < 0 || listen(fd, BACKLOG) < 0)
@@ -116,7 +116,7 @@ static void *run_client(void *ctx)
     struct client *c = ctx;
     struct clients *all = c->all;
     struct hw_error err = {0};
-    (void)serve(c->rpc, c->fd, c->fd, &err); /* the client was told what was wrong */
+    (void)serve(c->rpc, c->fd, c->fd, &err); /* the client got the error */
     hw_rpc_free(c->rpc);
     pthread_mutex_lock(&all->lock);
     for (size_t i = 0; i < all->open.n; i++)
@@ -130,7 +130,7 @@ static void *run_client(void *ctx)
     return NULL;
 }
 
-/* Takes fd over. */
+/* Takes ownership of fd. */
 static void add_client(struct clients *all, int fd)
 {
     struct client *c = calloc(1, sizeof *c);
@@ -183,7 +183,7 @@ int hw_pipe_serve_clients(int fd, const struct hw_pipe_clients *c, struct hw_err
         if (client >= 0)
             add_client(&all, client);
         else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            (void)poll(&p[1], 1, 100); /* it still waits: not at full speed */
+            (void)poll(&p[1], 1, 100); /* the client still waits: avoids a busy loop */
         else if (errno != EINTR && errno != ECONNABORTED && errno != EAGAIN) {
             rc = hw_fail_sys(err, "cannot accept connections");
             break;

@@ -2,8 +2,8 @@
  * pipe_server.h - the byte pipe of rpc.h over descriptors: standard streams, a socket in a
  * directory
  *
- * Errors:  HW_ESYS, HW_EBUSY (a server listens there already), HW_EINVAL (a path too long).
- * Threads: serve_fd runs in its caller's; the socket's connections have one each.
+ * Errors:  HW_ESYS, HW_EBUSY (a server already listens there), HW_EINVAL (the path is too long).
+ * Threads: hw_pipe_serve runs in its caller's; the socket's connections have one each.
  */
 #ifndef HW_SERVER_RPC_PIPE_SERVER_H
 #define HW_SERVER_RPC_PIPE_SERVER_H
@@ -26,7 +26,7 @@ struct hw_pipe_clients {
     bool idle_start;         /* the time also runs before the first client */
     int stop_fd;             /* readable: end. -1 = none */
 };
-/* Serves everybody who connects to fd, until told to stop. */
+/* Serves all clients that connect to fd, until told to stop. */
 int hw_pipe_serve_clients(int fd, const struct hw_pipe_clients *c, struct hw_error *err);
 
 #endif

@@ -26,37 +26,37 @@
 
 #include "base/banned.h"
 
-enum { SLOTS = 4, MAX_WAITING = 64, LOOK_MS = 100 };
+enum { SLOTS = 4, MAX_WAITING = 64, POLL_MS = 100 };
 
 struct slot {
-    struct hw_sql *db;            /* NULL = none was needed yet */
-    uint64_t client, used;        /* whose it is; when it was given last, counted */
-    bool taken, owned;            /* running a query; client is somebody */
-    struct hw_processor_job *job; /* job_lock; of the query, NULL = nobody may end it */
+    struct hw_sql *db;            /* NULL = not needed yet */
+    uint64_t client, used;        /* its owner; p->n_assigned when it was last assigned */
+    bool taken, owned;            /* a query is running; client is valid */
+    struct hw_processor_job *job; /* job_lock; of the query, NULL = not interruptible */
 };
 
-struct waiter { /* in its thread's frame */
+struct waiter { /* on its thread's stack */
     uint64_t client;
-    struct slot *slot; /* given */
+    struct slot *slot; /* the assigned one; NULL = none yet */
     struct waiter *next;
 };
 
 struct hw_processor {
     struct hw_processor_options o;
-    pthread_mutex_t lock;     /* of everything below; not held while a query runs */
-    pthread_cond_t changed;   /* with lock: a slot was given, or nobody runs any more */
-    pthread_mutex_t job_lock; /* of the slots' jobs; taken inside lock, never the other way round */
+    pthread_mutex_t lock;     /* for everything below; not held while a query runs */
+    pthread_cond_t changed;   /* with lock: a slot was assigned, or no query runs any more */
+    pthread_mutex_t job_lock; /* for the slots' jobs; taken inside lock, never vice versa */
     struct slot slots[SLOTS];
-    struct waiter *waiting; /* the first that came first */
-    unsigned n_running, n_alone;
-    uint64_t n_given;
+    struct waiter *waiting; /* in order of arrival */
+    unsigned n_running, n_exclusive;
+    uint64_t n_assigned;
     struct hw_profile *profile;
     struct hw_sql_packages packages; /* of clients */
     char *name;
     int fd;           /* the trace's bytes; -1 = none */
     uint64_t n_bytes; /* appended */
-    bool ended;       /* by finalize or load: what comes now is another trace */
-    bool stale;       /* bytes came that the profile does not have */
+    bool ended;       /* by finalize or load: further bytes begin another trace */
+    bool stale;       /* bytes were appended that the profile does not contain */
 };
 
 /* ---- the connection over a profile ---- */
@@ -79,7 +79,7 @@ static int open_sql(struct hw_processor *p, struct hw_profile *profile, struct h
     return HW_OK;
 }
 
-/* Nobody sits on them. */
+/* None of them may be in use. */
 static void close_slots(struct hw_processor *p)
 {
     for (size_t i = 0; i < SLOTS; i++) {
@@ -88,7 +88,7 @@ static void close_slots(struct hw_processor *p)
     }
 }
 
-/* Takes the profile over, also when it fails. */
+/* Takes ownership of the profile, even on failure. */
 static int use_profile(struct hw_processor *p, struct hw_profile *profile, struct hw_error *err)
 {
     struct hw_sql *db;
@@ -158,7 +158,7 @@ void hw_processor_free(struct hw_processor *p)
 
 /* ---- queueing of clients ---- */
 
-/* The slot for a client now; NULL: it has to wait. With the lock held. */
+/* A free slot for the client; NULL: it has to wait. With the lock held. */
 static struct slot *free_slot(struct hw_processor *p, uint64_t client, bool *has_one)
 {
     struct slot *best = NULL;
@@ -174,8 +174,8 @@ static struct slot *free_slot(struct hw_processor *p, uint64_t client, bool *has
     return best;
 }
 
-/* Another client's tables go with its connection. */
-static void give_slot(struct hw_processor *p, struct slot *s, struct waiter *w)
+/* Assigns the slot. Closing the previous client's connection drops its tables. */
+static void assign_slot(struct hw_processor *p, struct slot *s, struct waiter *w)
 {
     if (s->owned && s->client != w->client) {
         hw_sql_close(s->db);
@@ -183,22 +183,22 @@ static void give_slot(struct hw_processor *p, struct slot *s, struct waiter *w)
     }
     s->client = w->client;
     s->owned = s->taken = true;
-    s->used = ++p->n_given;
+    s->used = ++p->n_assigned;
     w->slot = s;
     p->n_running++;
 }
 
-/* First to those who have no slot, then to those whose own is free. With the lock held. */
-static void give_turns(struct hw_processor *p)
+/* First to clients without a slot, then to those whose own slot is free. With the lock held. */
+static void assign_slots(struct hw_processor *p)
 {
-    for (int has_slot = 0; has_slot < 2 && p->n_alone == 0; has_slot++) {
+    for (int has_slot = 0; has_slot < 2 && p->n_exclusive == 0; has_slot++) {
         for (struct waiter **at = &p->waiting; *at;) {
             bool has_one;
             struct waiter *w = *at;
             struct slot *s = free_slot(p, w->client, &has_one);
             if (s && has_one == (bool)has_slot) {
                 *at = w->next;
-                give_slot(p, s, w);
+                assign_slot(p, s, w);
             } else {
                 at = &w->next;
             }
@@ -207,11 +207,11 @@ static void give_turns(struct hw_processor *p)
     pthread_cond_broadcast(&p->changed);
 }
 
-static void wait_a_while(struct hw_processor *p)
+static void wait_briefly(struct hw_processor *p)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += LOOK_MS * 1000000L;
+    until.tv_nsec += POLL_MS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     (void)pthread_cond_timedwait(&p->changed, &p->lock, &until);
@@ -223,8 +223,8 @@ static bool is_over(void *ctx)
     return job->cancelled || (job->gone && job->gone(job->ctx));
 }
 
-/* False: too many of this client wait already. */
-static bool stand_in_line(struct hw_processor *p, struct waiter *w)
+/* False: too many queries of this client are already waiting. */
+static bool enqueue(struct hw_processor *p, struct waiter *w)
 {
     struct waiter **end = &p->waiting;
     unsigned n = 0;
@@ -236,7 +236,7 @@ static bool stand_in_line(struct hw_processor *p, struct waiter *w)
     return true;
 }
 
-static void leave_line(struct hw_processor *p, const struct waiter *w)
+static void dequeue(struct hw_processor *p, const struct waiter *w)
 {
     for (struct waiter **at = &p->waiting; *at; at = &(*at)->next)
         if (*at == w) {
@@ -245,21 +245,21 @@ static void leave_line(struct hw_processor *p, const struct waiter *w)
         }
 }
 
-/* With the lock held, which is let go meanwhile. */
+/* With the lock held; releases it while waiting. */
 static int take_slot(struct hw_processor *p, struct hw_processor_job *job, struct slot **out,
                      struct hw_error *err)
 {
     struct waiter w = {.client = job ? job->client : 0};
-    if (!stand_in_line(p, &w))
+    if (!enqueue(p, &w))
         return hw_fail(
             err, HW_EBUSY, 0,
             "%d queries of this client are already waiting; try again when they are done",
             MAX_WAITING);
-    give_turns(p);
+    assign_slots(p);
     while (!w.slot) {
-        wait_a_while(p);
+        wait_briefly(p);
         if (!w.slot && job && is_over(job)) {
-            leave_line(p, &w);
+            dequeue(p, &w);
             return hw_fail(err, HW_ETIMEOUT, 0, "interrupted");
         }
     }
@@ -267,26 +267,26 @@ static int take_slot(struct hw_processor *p, struct hw_processor_job *job, struc
     return HW_OK;
 }
 
-static void leave_slot(struct hw_processor *p, struct slot *s)
+static void release_slot(struct hw_processor *p, struct slot *s)
 {
     s->taken = false;
     p->n_running--;
-    give_turns(p);
+    assign_slots(p);
 }
 
-/* For what changes the trace: no query runs, and none begins until end_alone. */
-static void begin_alone(struct hw_processor *p)
+/* For changes of the trace: waits until no query runs; none starts until end_exclusive. */
+static void begin_exclusive(struct hw_processor *p)
 {
     pthread_mutex_lock(&p->lock);
-    p->n_alone++;
+    p->n_exclusive++;
     while (p->n_running)
         pthread_cond_wait(&p->changed, &p->lock);
 }
 
-static void end_alone(struct hw_processor *p)
+static void end_exclusive(struct hw_processor *p)
 {
-    p->n_alone--;
-    give_turns(p);
+    p->n_exclusive--;
+    assign_slots(p);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -312,7 +312,7 @@ int hw_processor_load(struct hw_processor *p, const char *path, struct hw_error 
     int rc = hw_import_fd_with(fd, path, p->o.progress, &profile, err);
     if (rc < 0)
         return rc;
-    begin_alone(p);
+    begin_exclusive(p);
     rc = use_profile(p, profile, err);
     if (rc == HW_OK) {
         forget_trace(p);
@@ -320,7 +320,7 @@ int hw_processor_load(struct hw_processor *p, const char *path, struct hw_error 
         p->fd = hw_fd_take(&fd);
         p->ended = true;
     }
-    end_alone(p);
+    end_exclusive(p);
     return rc;
 }
 
@@ -356,10 +356,10 @@ static int append(struct hw_processor *p, struct hw_bytes data, struct hw_error 
 int hw_processor_append(struct hw_processor *p, struct hw_bytes data, uint64_t *total,
                         struct hw_error *err)
 {
-    begin_alone(p);
+    begin_exclusive(p);
     int rc = append(p, data, err);
     *total = p->n_bytes;
-    end_alone(p);
+    end_exclusive(p);
     return rc;
 }
 
@@ -375,32 +375,32 @@ static int refresh(struct hw_processor *p, struct hw_error *err)
 
 int hw_processor_finalize(struct hw_processor *p, struct hw_error *err)
 {
-    begin_alone(p);
+    begin_exclusive(p);
     int rc = refresh(p, err);
     p->ended = true;
-    end_alone(p);
+    end_exclusive(p);
     return rc;
 }
 
 int hw_processor_reset(struct hw_processor *p, struct hw_error *err)
 {
-    begin_alone(p);
+    begin_exclusive(p);
     forget_trace(p);
     int rc = use_nothing(p, err);
-    end_alone(p);
+    end_exclusive(p);
     return rc;
 }
 
 int hw_processor_restore(struct hw_processor *p, struct hw_error *err)
 {
     struct hw_sql *fresh;
-    begin_alone(p);
+    begin_exclusive(p);
     int rc = open_sql(p, p->profile, &fresh, err);
     if (rc == HW_OK) {
         close_slots(p);
         p->slots[0].db = fresh;
     }
-    end_alone(p);
+    end_exclusive(p);
     return rc;
 }
 
@@ -415,13 +415,13 @@ char *hw_processor_trace_name(struct hw_processor *p)
 int hw_processor_add_module(struct hw_processor *p, const char *name, struct hw_bytes sql,
                             bool override, struct hw_error *err)
 {
-    begin_alone(p);
+    begin_exclusive(p);
     int rc = hw_sql_packages_add(&p->packages, name, sql, override, err);
-    end_alone(p);
+    end_exclusive(p);
     return rc;
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 void hw_processor_cancel(struct hw_processor_job *job)
 {
@@ -434,7 +434,7 @@ void hw_processor_cancel(struct hw_processor_job *job)
     pthread_mutex_unlock(&p->job_lock);
 }
 
-/* The job is asked while SQL runs: an interruption just before its start would be lost. */
+/* SQL polls the job while it runs: an interruption just before its start would be lost. */
 static void set_job(struct hw_processor *p, struct slot *s, struct hw_processor_job *job)
 {
     hw_sql_watch(s->db, job ? is_over : NULL, job);
@@ -443,17 +443,17 @@ static void set_job(struct hw_processor *p, struct slot *s, struct hw_processor_
     pthread_mutex_unlock(&p->job_lock);
 }
 
-/* Reads what was appended since, alone. Both with the lock held. */
-static int be_fresh(struct hw_processor *p, struct hw_error *err)
+/* Reads newly appended bytes, exclusively. With the lock held. */
+static int update_trace(struct hw_processor *p, struct hw_error *err)
 {
     int rc = HW_OK;
-    p->n_alone++;
+    p->n_exclusive++;
     while (p->stale && p->n_running)
         pthread_cond_wait(&p->changed, &p->lock);
     if (p->stale)
         rc = refresh(p, err);
-    p->n_alone--;
-    give_turns(p);
+    p->n_exclusive--;
+    assign_slots(p);
     return rc;
 }
 
@@ -480,7 +480,7 @@ static int acquire_slot(struct hw_processor *p, struct hw_processor_job *job, st
                         struct hw_error *err)
 {
     struct slot *s = NULL;
-    int rc = p->stale ? be_fresh(p, err) : HW_OK;
+    int rc = p->stale ? update_trace(p, err) : HW_OK;
     if (rc == HW_OK)
         rc = take_slot(p, job, &s, err);
     if (rc < 0)
@@ -488,7 +488,7 @@ static int acquire_slot(struct hw_processor *p, struct hw_processor_job *job, st
     make_room(p, s);
     if (!s->db && (rc = open_sql(p, p->profile, &s->db, err)) < 0) {
         s->owned = false;
-        leave_slot(p, s);
+        release_slot(p, s);
         return rc;
     }
     *out = s;
@@ -509,7 +509,7 @@ int hw_processor_with(struct hw_processor *p, struct hw_processor_job *job,
     rc = job && job->cancelled ? hw_fail(err, HW_ETIMEOUT, 0, "interrupted") : fn(s->db, ctx, err);
     set_job(p, s, NULL);
     pthread_mutex_lock(&p->lock);
-    leave_slot(p, s);
+    release_slot(p, s);
     pthread_mutex_unlock(&p->lock);
     return rc;
 }
@@ -517,8 +517,8 @@ int hw_processor_with(struct hw_processor *p, struct hw_processor_job *job,
 int hw_processor_with_trace(struct hw_processor *p, int (*fn)(int fd, void *ctx, struct hw_error *),
                             void *ctx, struct hw_error *err)
 {
-    begin_alone(p);
+    begin_exclusive(p);
     int rc = p->fd < 0 ? hw_fail(err, HW_EINVAL, 0, "no trace is loaded") : fn(p->fd, ctx, err);
-    end_alone(p);
+    end_exclusive(p);
     return rc;
 }

@@ -29,17 +29,17 @@ struct hw_progress;
 
 struct hw_processor_options {
     struct hw_sql_limits limits; /* of each query */
-    uint64_t max_trace;          /* bytes that clients may append; 0 = as the disk allows */
-    const struct hw_sql_packages *packages; /* borrowed, of the command line; NULL = none */
+    uint64_t max_trace;          /* bytes that clients may append; 0 = limited by the disk */
+    const struct hw_sql_packages *packages; /* borrowed, from the command line; NULL = none */
     /* Symbolizes a loaded profile; NULL = none. Called by one thread at a time. */
     void (*add_names)(void *ctx, struct hw_profile *p);
     void *ctx;
-    struct hw_progress *progress; /* of hw_processor_load; borrowed, NULL = nobody waits */
+    struct hw_progress *progress; /* of hw_processor_load; borrowed, NULL = none */
 };
 
 int hw_processor_new(const struct hw_processor_options *o, struct hw_processor **out,
                      struct hw_error *err);
-void hw_processor_free(struct hw_processor *p); /* nobody uses it any more; NULL is fine */
+void hw_processor_free(struct hw_processor *p); /* must not be in use; NULL is fine */
 
 int hw_processor_load(struct hw_processor *p, const char *path, struct hw_error *err);
 int hw_processor_append(struct hw_processor *p, struct hw_bytes data, uint64_t *total,

@@ -17,16 +17,16 @@
 
 struct writer {
     const struct hw_query_emit *emit;
-    /* The batch being filled. */
+    /* The current batch: */
     struct hw_pb varints, blobs;
     struct hw_strbuf types, doubles, strings;
     size_t n_cells;
     struct hw_pb names; /* column_names, until they are sent */
-    /* Of the script. */
+    /* Of the script: */
     struct hw_bytes sql, last;
     uint64_t start_ns;
     uint32_t n_statements, n_with_output;
-    bool wanted; /* the statement running is the last one */
+    bool wanted; /* the running statement is the last one */
     bool counts_sent;
 };
 
@@ -51,7 +51,7 @@ static void put_batch(struct writer *w, struct hw_pb *m, bool is_last)
         hw_pb_bytes(m, B(varint_cells), w->varints.buf.p, w->varints.buf.n);
     if (w->doubles.n)
         hw_pb_bytes(m, B(float64_cells), w->doubles.p, w->doubles.n);
-    hw_strbuf_add(&m->buf, w->blobs.buf.p, w->blobs.buf.n); /* whole fields */
+    hw_strbuf_add(&m->buf, w->blobs.buf.p, w->blobs.buf.n); /* encoded fields */
     if (w->strings.n)
         hw_pb_bytes(m, B(string_cells), w->strings.p, w->strings.n);
     if (is_last)
@@ -65,7 +65,7 @@ static void put_batch(struct writer *w, struct hw_pb *m, bool is_last)
     w->n_cells = 0;
 }
 
-/* Protobuf's strings are UTF-8; names out of a target and pieces of SQL need not be. */
+/* Protobuf strings are UTF-8; names from a target and parts of SQL need not be. */
 static void put_string(struct hw_pb *m, uint32_t field, struct hw_bytes text)
 {
     struct hw_strbuf clean = {0};
@@ -92,12 +92,12 @@ static int send(struct writer *w, bool is_last, const char *error)
     struct hw_pb m = {0};
     bool failed = w->varints.buf.failed || w->blobs.buf.failed || w->types.failed ||
                   w->doubles.failed || w->strings.failed || w->names.buf.failed;
-    hw_strbuf_add(&m.buf, w->names.buf.p, w->names.buf.n); /* whole fields */
+    hw_strbuf_add(&m.buf, w->names.buf.p, w->names.buf.n); /* encoded fields */
     hw_pb_clear(&w->names);
     if (error)
         put_string(&m, Q(error), hw_bytes_str(error));
     put_batch(w, &m, is_last);
-    if (!w->counts_sent || is_last) /* numbers: the last one counts when messages are joined */
+    if (!w->counts_sent || is_last) /* numbers: when messages are joined, the last value is used */
         put_counts(w, &m);
     if (is_last)
         hw_pb_double(&m, Q(elapsed_time_ms), (double)(hw_now_monotonic_ns() - w->start_ns) / 1e6);
@@ -134,7 +134,7 @@ static void put_cell(struct writer *w, const struct hw_sql_cell *c)
     case HW_SQL_REAL:
         hw_strbuf_add(&w->doubles, &c->d, sizeof c->d);
         break;
-    case HW_SQL_TEXT: /* a NUL ends a string here: what stands behind one cannot be sent */
+    case HW_SQL_TEXT: /* the format ends strings by NUL: text after a NUL cannot be sent */
         hw_utf8_add_clean(&w->strings, c->p, strnlen(c->p, c->n));
         hw_strbuf_addc(&w->strings, 0);
         break;
@@ -162,13 +162,13 @@ static int row(void *ctx, size_t n, const struct hw_sql_cell *cells)
 
 static int end(void *ctx)
 {
-    (void)ctx; /* the last message waits for what the statement says in the end */
+    (void)ctx; /* the last message waits for the statement's final result */
     return HW_OK;
 }
 
 /* ---- scripts ---- */
 
-/* Runs the statement at *at; 1 = it ran, 0 = there is none. */
+/* Runs the statement at *at; 1 = it was run, 0 = there is none. */
 static int run_one(struct writer *w, struct hw_sql *db, size_t *at, struct hw_error *err)
 {
     struct hw_sql_sink sink = {begin, row, end, w};
@@ -180,7 +180,7 @@ static int run_one(struct writer *w, struct hw_sql *db, size_t *at, struct hw_er
     return hw_sql_run_one(db, (const char *)w->sql.p, w->sql.n, at, &sink, err);
 }
 
-/* The rest of the message after a statement that failed in the middle: its error is data. */
+/* Sends the last message. A failed statement's error is part of the result. */
 static int finish(struct writer *w, int rc, const struct hw_error *err)
 {
     const char *text = rc >= 0 ? NULL : err->text[0] ? err->text : hw_errc_text(rc);
@@ -192,7 +192,7 @@ static struct writer writer_of(struct hw_bytes sql, const struct hw_query_emit *
     return (struct writer){.emit = e, .sql = sql, .start_ns = hw_now_monotonic_ns()};
 }
 
-/* Errors of the client's side do not go to the client. */
+/* Remembers failures of emit: they are not sent to the client. */
 struct guard {
     const struct hw_query_emit *emit;
     int failed;

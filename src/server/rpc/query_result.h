@@ -32,7 +32,8 @@ struct hw_query_emit {
 
 /* Runs a script. Its errors are part of the result: only those of emit and HW_ENOMEM come back. */
 int hw_query_result_run(struct hw_sql *db, struct hw_bytes sql, const struct hw_query_emit *e);
-/* One statement of a script, from *offset; moves it behind. *executed: there was one. */
+/* Runs one statement of a script, from *offset, and moves *offset past it. *executed: there was
+ * one. */
 int hw_query_result_statement(struct hw_sql *db, struct hw_bytes sql, size_t *offset,
                               bool *executed, const struct hw_query_emit *e);
 /* A result that is only an error. */

@@ -17,7 +17,7 @@
 struct hw_rpc {
     struct hw_rpc_server *server;
     struct hw_strbuf in;
-    size_t taken; /* of in */
+    size_t taken; /* bytes of `in` that were processed */
     struct hw_processor_job job;
     int64_t next_out, last_in; /* sequence numbers; last_in -1 = none yet */
     bool broken;
@@ -46,7 +46,7 @@ struct hw_processor_job *hw_rpc_job(struct hw_rpc *r)
     return &r->job;
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 static int write_message(struct hw_rpc *r, const struct hw_pb *m)
 {
@@ -58,7 +58,7 @@ static int write_message(struct hw_rpc *r, const struct hw_pb *m)
     return rc;
 }
 
-/* One message: kind is response or invalid_request; field 0: no result goes with it. */
+/* One message: kind is response or invalid_request; field 0: without a result. */
 static int respond(struct hw_rpc *r, uint32_t kind, uint64_t method, uint32_t field,
                    struct hw_bytes result)
 {
@@ -72,7 +72,7 @@ static int respond(struct hw_rpc *r, uint32_t kind, uint64_t method, uint32_t fi
     return rc;
 }
 
-/* The pipe cannot go on: says why. */
+/* Ends the pipe with the reason. */
 static int give_up(struct hw_rpc *r, int code, const char *text)
 {
     struct hw_pb m = {0};
@@ -140,9 +140,9 @@ static int export_trace(struct hw_rpc *r, uint64_t method, struct hw_bytes args)
     return rc;
 }
 
-/* Methods with one answer. */
-static int answer(struct hw_rpc *r, uint64_t method, struct hw_bytes args, struct hw_pb *out,
-                  uint32_t *field)
+/* Methods with a single response. */
+static int run_single(struct hw_rpc *r, uint64_t method, struct hw_bytes args, struct hw_pb *out,
+                      uint32_t *field)
 {
     struct hw_error err = {0};
     switch (method) {
@@ -174,17 +174,17 @@ static int answer(struct hw_rpc *r, uint64_t method, struct hw_bytes args, struc
     case TPM(REGISTER_SQL_PACKAGE):
         *field = F(register_sql_package_result);
         return hw_rpc_register(r->server, args, out);
-    default: /* TPM(SUMMARIZE_TRACE): the table below has no other */
+    default: /* TPM(SUMMARIZE_TRACE): the only other one in the table below */
         *field = F(trace_summary_result);
         return hw_rpc_summary(r->server, args, out);
     }
 }
 
-static int answer_once(struct hw_rpc *r, uint64_t method, struct hw_bytes args)
+static int respond_once(struct hw_rpc *r, uint64_t method, struct hw_bytes args)
 {
     struct hw_pb out = {0};
     uint32_t field = 0;
-    int rc = answer(r, method, args, &out, &field);
+    int rc = run_single(r, method, args, &out, &field);
     if (rc == HW_OK)
         rc = respond(r, F(response), method, field, hw_pb_view(&out));
     hw_pb_done(&out);
@@ -195,18 +195,18 @@ static const struct method {
     uint32_t number, args; /* field of the arguments; 0 = none */
     int (*run)(struct hw_rpc *r, uint64_t method, struct hw_bytes args);
 } methods[] = {
-    {TPM(APPEND_TRACE_DATA), F(append_trace_data), answer_once},
-    {TPM(FINALIZE_TRACE_DATA), 0, answer_once},
+    {TPM(APPEND_TRACE_DATA), F(append_trace_data), respond_once},
+    {TPM(FINALIZE_TRACE_DATA), 0, respond_once},
     {TPM(QUERY_STREAMING), F(query_args), query},
-    {TPM(COMPUTE_METRIC), F(compute_metric_args), answer_once},
-    {TPM(GET_METRIC_DESCRIPTORS), 0, answer_once},
-    {TPM(RESTORE_INITIAL_TABLES), 0, answer_once},
-    {TPM(ENABLE_METATRACE), 0, answer_once},
-    {TPM(DISABLE_AND_READ_METATRACE), 0, answer_once},
-    {TPM(GET_STATUS), 0, answer_once},
-    {TPM(RESET_TRACE_PROCESSOR), 0, answer_once},
-    {TPM(REGISTER_SQL_PACKAGE), F(register_sql_package_args), answer_once},
-    {TPM(SUMMARIZE_TRACE), F(trace_summary_args), answer_once},
+    {TPM(COMPUTE_METRIC), F(compute_metric_args), respond_once},
+    {TPM(GET_METRIC_DESCRIPTORS), 0, respond_once},
+    {TPM(RESTORE_INITIAL_TABLES), 0, respond_once},
+    {TPM(ENABLE_METATRACE), 0, respond_once},
+    {TPM(DISABLE_AND_READ_METATRACE), 0, respond_once},
+    {TPM(GET_STATUS), 0, respond_once},
+    {TPM(RESET_TRACE_PROCESSOR), 0, respond_once},
+    {TPM(REGISTER_SQL_PACKAGE), F(register_sql_package_args), respond_once},
+    {TPM(SUMMARIZE_TRACE), F(trace_summary_args), respond_once},
     {TPM(STATEMENT_STREAMING), F(statement_args), statement},
     {TPM(EXPORT), F(export_args), export_trace},
 };
@@ -247,7 +247,7 @@ static int take_request(struct hw_rpc *r, struct hw_bytes message)
     }
     if (rc < 0)
         return give_up(r, rc, "a message is broken");
-    /* The first number may be any: a client may have spoken to another pipe before. */
+    /* The first number is arbitrary: a client may have used another pipe before. */
     if (r->last_in >= 0 && seq != r->last_in + 1 && seq != 0)
         return give_up(r, HW_EFORMAT,
                        "the sequence number of a request does not follow the one "
@@ -256,7 +256,7 @@ static int take_request(struct hw_rpc *r, struct hw_bytes message)
     return run_method(r, method, message);
 }
 
-/* 1 = a whole message, 0 = more bytes are needed. */
+/* 1 = a complete message, 0 = more bytes are needed. */
 static int next_message(struct hw_rpc *r, struct hw_bytes *out)
 {
     const uint8_t *start = (const uint8_t *)(r->in.p ? r->in.p : ""), *end = start + r->in.n;

@@ -1,7 +1,7 @@
 /*
- * The messages of metrics, as protobuf describes messages: a front end without our .proto files can
- * then read what COMPUTE_METRIC gives. Made from the schema's tables: every message that
- * TraceMetrics leads to, nested ones within those that hold them.
+ * Protobuf descriptors of the metrics' messages: they let a front end without our .proto files read
+ * the results of COMPUTE_METRIC. Made from the schema's tables: every message reachable from
+ * TraceMetrics, nested ones within the messages that contain them.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 #include "base/banned.h"
 
-/* Numbers of google/protobuf/descriptor.proto. */
+/* Field numbers of google/protobuf/descriptor.proto. */
 enum { MESSAGE_NAME = 1, MESSAGE_FIELD = 2, MESSAGE_NESTED = 3, MESSAGE_ENUM = 4 };
 enum { FIELD_NAME = 1, FIELD_NUMBER = 3, FIELD_LABEL = 4, FIELD_TYPE = 5, FIELD_TYPE_NAME = 6 };
 enum { ENUM_NAME = 1, ENUM_VALUE = 2, VALUE_NAME = 1, VALUE_NUMBER = 2 };
@@ -36,7 +36,7 @@ static bool holds(const message_list *list, const struct hw_schema_message *m)
     return false;
 }
 
-/* What the messages of the list lead to is put behind them. */
+/* Appends the messages that the listed ones refer to. */
 static int collect(message_list *list)
 {
     for (size_t i = 0; i < list->n; i++)
@@ -73,7 +73,7 @@ static void put_field(struct hw_pb *out, const struct hw_schema_field *f)
     hw_pb_end(out);
 }
 
-/* "A.B" is nested in "A": what stands behind the dot; NULL = it is not, or deeper. */
+/* "A.B" is nested in "A": returns the part after the dot; NULL = not nested, or deeper. */
 static const char *nested_name(const char *outer, const char *name)
 {
     size_t n = strlen(outer);
@@ -94,7 +94,7 @@ static void put_enum(struct hw_pb *out, const struct hw_schema_enum *e, const ch
     hw_pb_end(out);
 }
 
-/* Enums that the fields of the list use and that are nested in m; each once. */
+/* The enums nested in m that fields of the list use, each once. */
 static void put_enums(struct hw_pb *out, const message_list *list,
                       const struct hw_schema_message *m)
 {
@@ -115,7 +115,7 @@ static void put_enums(struct hw_pb *out, const message_list *list,
     hw_vec_done(&seen);
 }
 
-/* Depth is that of our own .proto files. */
+/* Recursion is bounded by our own .proto files. */
 static void put_message(struct hw_pb *out, uint32_t field, const message_list *list,
                         const struct hw_schema_message *m, const char *name, unsigned depth)
 {

@@ -24,7 +24,7 @@ static int done(const struct hw_pb *out)
     return hw_pb_failed(out) ? HW_ENOMEM : HW_OK;
 }
 
-/* Texts of ours quote what came from outside. */
+/* Cleaned, as our texts may quote untrusted input. */
 static void put_text(struct hw_pb *out, uint32_t field, const char *text)
 {
     struct hw_strbuf clean = {0};
@@ -76,15 +76,15 @@ int hw_rpc_status(struct hw_rpc_server *s, struct hw_pb *out)
 
 /* ---- queries ---- */
 
-struct question {
+struct query {
     struct hw_bytes sql;
     uint64_t offset;
     const struct hw_query_emit *emit;
     struct hw_rpc_server *server;
 };
 
-/* QueryArgs and StatementArgs have their SQL in the same place. */
-static int read_question(struct hw_bytes args, struct question *q)
+/* QueryArgs and StatementArgs have the same field for the SQL. */
+static int read_query(struct hw_bytes args, struct query *q)
 {
     struct hw_pb_reader r = hw_pb_read(args);
     struct hw_pb_field f;
@@ -102,7 +102,7 @@ static int read_question(struct hw_bytes args, struct question *q)
 
 static int run_query(struct hw_sql *db, void *ctx, struct hw_error *err)
 {
-    struct question *q = ctx;
+    struct query *q = ctx;
     (void)err;
     hw_metatrace_begin(q->server->metatrace, "query", q->sql);
     int rc = hw_query_result_run(db, q->sql, q->emit);
@@ -113,19 +113,19 @@ static int run_query(struct hw_sql *db, void *ctx, struct hw_error *err)
 int hw_rpc_query(struct hw_rpc_server *s, struct hw_bytes args, struct hw_processor_job *job,
                  const struct hw_query_emit *e)
 {
-    struct question q = {.emit = e, .server = s};
+    struct query q = {.emit = e, .server = s};
     struct hw_error err = {0};
-    int rc = read_question(args, &q);
+    int rc = read_query(args, &q);
     if (rc < 0)
         return rc;
     rc = hw_processor_with(s->processor, job, run_query, &q, &err);
-    /* The trace could not be read: said as the query's error. */
+    /* A trace that cannot be read is reported as the query's error. */
     return rc < 0 && err.text[0] ? hw_query_result_error(err.text, e) : rc;
 }
 
 struct statement {
-    struct question q;
-    struct hw_pb held; /* the last result: it goes with the offset */
+    struct query q;
+    struct hw_pb held; /* the last result: it is sent with the offset */
     bool has_held;
     const struct hw_query_emit *emit;
 };
@@ -173,7 +173,7 @@ int hw_rpc_statement(struct hw_rpc_server *s, struct hw_bytes args, struct hw_pr
 {
     struct statement t = {.q = {.server = s}, .emit = e};
     struct hw_error err = {0};
-    int rc = read_question(args, &t.q);
+    int rc = read_query(args, &t.q);
     if (rc == HW_OK) {
         rc = hw_processor_with(s->processor, job, run_statement, &t, &err);
         if (rc < 0 && err.text[0]) {
@@ -353,7 +353,7 @@ static int send_file(int fd, struct exporting *x, struct hw_error *err)
     return rc == HW_OK && n < 0 ? hw_fail_sys(err, "cannot read the exported file") : rc;
 }
 
-/* In a directory of its own: the file is made under another name first. */
+/* In a new directory, as the file is first written under a temporary name. */
 static int export_tables(struct hw_sql *db, void *ctx, struct hw_error *err)
 {
     const struct exporting *x = ctx;

@@ -19,7 +19,7 @@ const char *const hw_rpc_origins[] = {"https://ui.perfetto.dev", "http://localho
                                       "http://127.0.0.1:10000"};
 const size_t hw_n_rpc_origins = HW_ARRAY_LEN(hw_rpc_origins);
 
-/* What belongs to a connection: its pipe, and the result of a trace's pieces. */
+/* Per-connection data: the pipe, and the result of appending a trace's pieces. */
 struct connection {
     struct hw_rpc *pipe;
     struct hw_pb append_result;
@@ -47,7 +47,7 @@ void hw_rpc_connection_free(void *ctx, void *data)
     free(c);
 }
 
-/* ---- one question, one answer ---- */
+/* ---- single responses ---- */
 
 static void reply(struct hw_http_request *req, int rc, struct hw_pb *out)
 {
@@ -147,10 +147,10 @@ static void help(struct hw_http_request *req, void *ctx)
                        "  /export                          ExportArgs -> ExportResult\n");
 }
 
-/* ---- answers in pieces ---- */
+/* ---- streamed responses ---- */
 
-/* A question that outlives its request. */
-struct asked {
+/* A query that outlives its request. */
+struct long_query {
     struct hw_rpc_server *server;
     struct hw_rpc *pipe; /* of /rpc: the connection's; NULL */
     struct hw_processor_job job;
@@ -158,53 +158,54 @@ struct asked {
     struct hw_http_stream *stream;
 };
 
-static void asked_free(void *ctx)
+static void long_query_free(void *ctx)
 {
-    struct asked *a = ctx;
+    struct long_query *a = ctx;
     hw_strbuf_done(&a->args);
     free(a);
 }
 
 static void cancel(void *ctx)
 {
-    struct asked *a = ctx;
+    struct long_query *a = ctx;
     hw_processor_cancel(a->pipe ? hw_rpc_job(a->pipe) : &a->job);
 }
 
 static int send_piece(void *ctx, struct hw_bytes m)
 {
-    return hw_http_stream_write(((struct asked *)ctx)->stream, m.p, m.n);
+    return hw_http_stream_write(((struct long_query *)ctx)->stream, m.p, m.n);
 }
 
 static void start(struct hw_http_request *req, void *ctx, struct hw_rpc *pipe,
                   void (*produce)(struct hw_http_stream *, void *))
 {
     struct hw_bytes body = hw_http_body(req);
-    struct asked *a = calloc(1, sizeof *a);
+    struct long_query *a = calloc(1, sizeof *a);
     struct hw_rpc_server *s = ctx;
     if (a) {
-        *a = (struct asked){.server = s,
-                            .pipe = pipe,
-                            .job = {.processor = s->processor, .client = hw_http_client(req)}};
+        *a = (struct long_query){.server = s,
+                                 .pipe = pipe,
+                                 .job = {.processor = s->processor, .client = hw_http_client(req)}};
         hw_strbuf_add(&a->args, body.p, body.n);
     }
     if (!a || a->args.failed) {
         if (a)
-            asked_free(a);
+            long_query_free(a);
         hw_http_reply_text(req, SERVER_ERROR, "out of memory\n");
         return;
     }
-    hw_http_stream(req, OK, protobuf, &(struct hw_http_producer){produce, cancel, asked_free, a});
+    hw_http_stream(req, OK, protobuf,
+                   &(struct hw_http_producer){produce, cancel, long_query_free, a});
 }
 
-static struct hw_bytes args_of(const struct asked *a)
+static struct hw_bytes args_of(const struct long_query *a)
 {
     return hw_bytes_of(a->args.p ? a->args.p : "", a->args.n);
 }
 
 static void produce_query(struct hw_http_stream *s, void *ctx)
 {
-    struct asked *a = ctx;
+    struct long_query *a = ctx;
     struct hw_query_emit e = {send_piece, a};
     a->stream = s;
     int rc = hw_rpc_query(a->server, args_of(a), &a->job, &e);
@@ -219,10 +220,10 @@ static void query(struct hw_http_request *req, void *ctx)
 
 static void produce_pipe(struct hw_http_stream *s, void *ctx)
 {
-    struct asked *a = ctx;
+    struct long_query *a = ctx;
     struct hw_rpc_write to = {send_piece, a};
     a->stream = s;
-    /* What broke it was written to it; the next bytes of this connection are refused. */
+    /* An error was written to the pipe; further bytes of this connection are refused. */
     (void)hw_rpc_bytes(a->pipe, args_of(a), &to);
 }
 
@@ -235,9 +236,9 @@ static void rpc(struct hw_http_request *req, void *ctx)
     start(req, ctx, c->pipe, produce_pipe);
 }
 
-/* One message ExportResult, its data as long as the file. */
+/* A single ExportResult message, its data as long as the file. */
 struct exporting {
-    struct asked *asked;
+    struct long_query *long_query;
     bool begun;
 };
 
@@ -250,21 +251,21 @@ static int export_piece(void *ctx, struct hw_bytes bytes, uint64_t total)
         hw_pb_uint(&head, HW_F_ExportResult_is_last, 1);
         hw_pb_raw_varint(&head, HW_F_ExportResult_data << 3 | HW_PB_BYTES);
         hw_pb_raw_varint(&head, total);
-        rc = hw_pb_failed(&head) ? HW_ENOMEM : send_piece(x->asked, hw_pb_view(&head));
+        rc = hw_pb_failed(&head) ? HW_ENOMEM : send_piece(x->long_query, hw_pb_view(&head));
         hw_pb_done(&head);
         x->begun = true;
     }
-    return rc == HW_OK ? send_piece(x->asked, bytes) : rc;
+    return rc == HW_OK ? send_piece(x->long_query, bytes) : rc;
 }
 
 static void produce_export(struct hw_http_stream *s, void *ctx)
 {
-    struct exporting x = {.asked = ctx};
+    struct exporting x = {.long_query = ctx};
     struct hw_error err = {0};
     struct hw_pb m = {0};
-    x.asked->stream = s;
-    int rc =
-        hw_rpc_export(x.asked->server, args_of(x.asked), &x.asked->job, export_piece, &x, &err);
+    x.long_query->stream = s;
+    int rc = hw_rpc_export(x.long_query->server, args_of(x.long_query), &x.long_query->job,
+                           export_piece, &x, &err);
     if (rc == HW_OK || x.begun || !err.text[0])
         return;
     hw_pb_str(&m, HW_F_ExportResult_error, err.text);
@@ -332,7 +333,7 @@ static void websocket(struct hw_http_request *req, void *ctx)
                                                  .max_message = HW_RPC_MAX_MESSAGE + (64 << 10)});
 }
 
-/* Perfetto's Python client asks some of them with GET, though they change something. */
+/* Perfetto's Python client uses GET for some of them, although they change state. */
 #define ANY (HW_HTTP_GET | HW_HTTP_POST)
 const struct hw_http_route hw_rpc_routes[] = {
     {HW_HTTP_GET, "/", 0, 0, help, NULL},

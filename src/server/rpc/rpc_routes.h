@@ -1,9 +1,9 @@
 /*
  * rpc_routes.h - the trace processor's RPC as HTTP endpoints
  *
- * Shapes:  rows for the table of hw_http: /status, /parse, /query … each with the message that
- *          belongs to it as body and answer; /websocket and /rpc carry the byte pipe of rpc.h, one
- *          pipe for each connection. ctx of the server is a struct hw_rpc_server.
+ * Shapes:  rows for the table of hw_http: /status, /parse, /query … with the respective messages as
+ *          body and response; /websocket and /rpc carry the byte pipe of rpc.h, one pipe per
+ *          connection. ctx of the server is a struct hw_rpc_server.
  * Source:  doc/design/server.md, "The RPC"
  */
 #ifndef HW_SERVER_RPC_RPC_ROUTES_H

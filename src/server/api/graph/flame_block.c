@@ -29,9 +29,9 @@ int hw_flame_block_put(struct hw_flame_block *b, const struct hw_flame_box *x)
     return rc ? HW_ENOMEM : HW_OK;
 }
 
-void hw_flame_block_close(struct hw_flame_block *b, uint32_t place)
+void hw_flame_block_close(struct hw_flame_block *b, uint32_t index)
 {
-    b->end.v[place] = (uint32_t)b->parent.n;
+    b->end.v[index] = (uint32_t)b->parent.n;
 }
 
 int hw_flame_block_text(struct hw_flame_block *b, const void *p, size_t n, uint32_t *out)

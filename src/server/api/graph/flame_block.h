@@ -1,5 +1,5 @@
 /*
- * flame_block.h - the binary form of a flamegraph for the page: arrays
+ * flame_block.h - the binary form of a flamegraph for the page, as arrays
  *
  * Why:     one component draws stacks, differences and heap trees.
  * Shapes:  little endian, each array begins at a multiple of 8:
@@ -27,16 +27,16 @@
 #include "base/text/strbuf.h"
 
 #define HW_FLAME_BLOCK_SIDES 16u /* of the header's flags: has_sides */
-/* By default everything is sent, up to what takes a browser 150 MB. */
+/* By default all nodes are sent, up to this number: 150 MB in a browser. */
 #define HW_FLAME_BLOCK_MANY  1500000u
-#define HW_FLAME_BLOCK_SMALL 1e-5 /* share of the whole: beyond that, smaller boxes are left out */
+#define HW_FLAME_BLOCK_SMALL 1e-5 /* beyond that, boxes below this share of the whole are merged */
 
 struct hw_flame_box {
-    int32_t parent; /* its place; -1: none */
+    int32_t parent; /* index; -1: none */
     uint32_t depth, name, module;
     uint8_t flags;
     double self, cum, error, a, b;
-    double samples; /* more than fit are as many as fit */
+    double samples; /* saturates at UINT32_MAX */
 };
 
 struct hw_flame_block {
@@ -57,9 +57,9 @@ struct hw_flame_head {
     double unfiltered, ts_ns, interval;
 };
 
-/* Its index is the number of boxes before it. */
+/* The new box's index is the number of boxes before it. */
 int hw_flame_block_put(struct hw_flame_block *b, const struct hw_flame_box *x);
-void hw_flame_block_close(struct hw_flame_block *b, uint32_t place);
+void hw_flame_block_close(struct hw_flame_block *b, uint32_t index);
 int hw_flame_block_text(struct hw_flame_block *b, const void *p, size_t n, uint32_t *out);
 int hw_flame_block_write(const struct hw_flame_block *b, const struct hw_flame_head *head,
                          struct hw_strbuf *out);

@@ -167,7 +167,7 @@ static void put_account(struct hw_json *j, const struct hw_profile *p,
     hw_json_end_object(j);
 }
 
-/* has_parts: the trace has mappings. */
+/* *has_parts: the trace has mappings. */
 static int find(struct hw_page_trace *t, const struct hw_page_selection *s,
                 struct hw_accounting *out, struct hw_memory_parts *parts, bool *has_parts,
                 struct hw_error *err)

@@ -1,14 +1,14 @@
 /*
- * GET /api/v1/traces/ID/diff: two selections side by side (views/findings/diff.h); the table of
- * them is in pages_diff_table.c.
+ * GET /api/v1/traces/ID/diff: two selections side by side (views/findings/diff.h); the table is in
+ * pages_diff_table.c.
  *
- * Side B is the selection of the request, side A that of the same parameters with `a_` before them
- * and a_trace (none: the same trace). Also: mode (none = figures as they are, share = of each
- * side's total, rate = by second of each side's stretch), key=name (the module does not count).
+ * Side B is the selection of the request, side A that of the same parameters with the prefix `a_`
+ * and a_trace (none: the same trace). Also: mode (none = plain figures, share = of each side's
+ * total, rate = per second of each side's time range), key=name (ignores the module).
  *
- * The graph (flame_block.h) has figures of both sides times their factors in a and b. `self` and `cum` are
- * widths: a stack is as wide as its larger side, and boxes are as wide as what stands on them, so
- * they can be compared all over the graph. Errors are those of the change.
+ * The graph (flame_block.h) has each side's figures times its factor in a and b. `self` and `cum`
+ * are widths: a stack is as wide as its larger side, and a box as wide as the boxes on top of it,
+ * so that widths are comparable across the graph. Errors are those of the change.
  */
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 
 #include "base/banned.h"
 
-enum { NODE_MERGED = 1, ONLY_A = 16, ONLY_B = 32 }; /* of a node's */
+enum { NODE_MERGED = 1, ONLY_A = 16, ONLY_B = 32 }; /* flags of a node */
 
 void hw_page_diff_done(struct hw_page_diff *q)
 {
@@ -57,7 +57,7 @@ static int open_side(struct hw_page_diff_side *s, struct hw_http_request *req, c
     return rc;
 }
 
-/* Two dumps of one process, forwards in time: only then is A's sample part of B's. */
+/* Are A and B dumps of one process, A first? Only then are A's samples part of B's. */
 static bool is_same_run(const struct hw_page_diff_side *a, const struct hw_page_diff_side *b)
 {
     return a->t == b->t && a->sel.upid.v == b->sel.upid.v &&
@@ -114,8 +114,8 @@ static int make(struct hw_page_diff *q, struct hw_http_request *req, struct hw_e
     return rc < 0 ? hw_fail(err, rc, 0, "difference:") : HW_OK;
 }
 
-/* False: the request was answered. */
-bool hw_page_diff_ask(struct hw_page_diff *q, struct hw_http_request *req, struct hw_page_trace *t)
+/* False: the request was answered with an error. */
+bool hw_page_diff_init(struct hw_page_diff *q, struct hw_http_request *req, struct hw_page_trace *t)
 {
     const char *base = hw_http_query(req, "a_trace");
     struct hw_error err = {0};
@@ -142,7 +142,7 @@ struct graph {
     const struct hw_page_diff *q;
     double *width, *self; /* by node of the diff */
     uint32_t *order;      /* nodes by parent, wide ones first */
-    uint32_t *first;      /* by node: where its children begin in order; [n] = the end */
+    uint32_t *first;      /* by node: where its children begin in `order`; [n] = the end */
     double min;
     uint32_t max_depth;
     struct hw_flame_block block;
@@ -208,7 +208,7 @@ static int arrange(struct graph *g)
     if (!g->width || !g->self || !g->order || !g->first)
         return HW_ENOMEM;
     measure(g);
-    for (uint32_t i = 1; i < n; i++) { /* the root is nobody's child */
+    for (uint32_t i = 1; i < n; i++) { /* the root has no parent */
         g->order[i - 1] = i;
         g->first[g->q->diff.nodes.v[i].parent + 1]++;
     }
@@ -260,7 +260,7 @@ static int put_node(struct graph *g, uint32_t node, int32_t parent)
     return put_box(g, parent, &x);
 }
 
-/* These children and all behind them are too small to be drawn one by one. */
+/* Merges children [from, until), which are too small to be drawn one by one. */
 static int put_merged(struct graph *g, uint32_t from, uint32_t until, int32_t parent)
 {
     const struct hw_diff_node *nodes = g->q->diff.nodes.v;
@@ -281,7 +281,7 @@ static int put_merged(struct graph *g, uint32_t from, uint32_t until, int32_t pa
 }
 
 struct open {
-    uint32_t place, next, until; /* children not yet put: [next, until) of order */
+    uint32_t index, next, until; /* remaining children: [next, until) of `order` */
 };
 
 static int walk(struct graph *g)
@@ -293,19 +293,19 @@ static int walk(struct graph *g)
     while (rc == HW_OK && open.n) {
         struct open *top = &open.v[open.n - 1];
         uint32_t node = top->next < top->until ? g->order[top->next] : 0;
-        int32_t parent = (int32_t)top->place;
+        int32_t parent = (int32_t)top->index;
         if (top->next == top->until || g->width[node] <= 0) {
-            hw_flame_block_close(&g->block, top->place);
+            hw_flame_block_close(&g->block, top->index);
             open.n--;
         } else if (g->width[node] < g->min && top->until - top->next > 1) {
             rc = put_merged(g, top->next, top->until, parent);
             top->next = top->until;
         } else {
             top->next++;
-            uint32_t place = (uint32_t)g->block.parent.n;
+            uint32_t index = (uint32_t)g->block.parent.n;
             rc = put_node(g, node, parent);
             if (rc == HW_OK)
-                rc = hw_vec_push(&open, (struct open){place, g->first[node], g->first[node + 1]});
+                rc = hw_vec_push(&open, (struct open){index, g->first[node], g->first[node + 1]});
         }
     }
     hw_vec_done(&open);
@@ -321,7 +321,7 @@ static int write_out(const struct graph *g, struct hw_strbuf *out)
     return hw_flame_block_write(&g->block, &head, out);
 }
 
-/* Of the whole, what is drawn by itself. */
+/* The smallest share of the whole that gets a box of its own. */
 static double smallest(struct hw_http_request *req, size_t n_nodes)
 {
     const char *text = hw_http_query(req, "min_share");
@@ -335,7 +335,7 @@ void hw_page_diff(struct hw_http_request *req, struct hw_page_trace *t)
 {
     struct hw_page_diff q;
     struct hw_strbuf bytes = {0};
-    if (!hw_page_diff_ask(&q, req, t))
+    if (!hw_page_diff_init(&q, req, t))
         return;
     struct graph g = {.q = &q, .block = {.has_sides = true}};
     int rc = arrange(&g);

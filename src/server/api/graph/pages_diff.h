@@ -23,7 +23,8 @@ struct hw_page_diff {
 };
 
 /* Both sides of a request and their difference. False: the request was answered with the error. */
-bool hw_page_diff_ask(struct hw_page_diff *q, struct hw_http_request *req, struct hw_page_trace *t);
+bool hw_page_diff_init(struct hw_page_diff *q, struct hw_http_request *req,
+                       struct hw_page_trace *t);
 void hw_page_diff_done(struct hw_page_diff *q);
 /* The length of the side's time range. */
 double hw_page_diff_seconds(const struct hw_page_diff_side *s);

@@ -2,9 +2,8 @@
  * GET /api/v1/traces/ID/table/diff: what changed, function by function.
  *
  * Rows [name, module, a, b, change, error, significant, samples of A, of B, [caller…]]; callers: of
- * the stack with most of the row's change, nearest first. Parameters: by=total
- * (with what a function calls), all=1 (also changes within their error), match, sort, order,
- * offset, limit.
+ * the stack with most of the row's change, nearest first. Parameters: by=total (including callees),
+ * all=1 (also changes within their error), match, sort, order, offset, limit.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +15,7 @@
 
 #include "base/banned.h"
 
-enum { DEFAULT_ROWS = 200, MOST_CALLERS = 3, NO_NODE = 0 /* the root is no function's */ };
+enum { DEFAULT_ROWS = 200, MAX_CALLERS = 3, NO_NODE = 0 /* the root has no function */ };
 
 enum column { COLUMN_CHANGE, COLUMN_NAME, COLUMN_MODULE, COLUMN_A, COLUMN_B, COLUMN_PERCENT };
 
@@ -29,7 +28,7 @@ static struct {
 struct rows {
     const struct hw_page_diff *q;
     HW_VEC(uint32_t) v; /* rows of the diff */
-    bool total;         /* of what a function calls, too; else what it asked for itself */
+    bool total;         /* including callees; else only the function's own allocations */
     enum column column;
     int sign;
     size_t n_hidden; /* changes within their error */
@@ -125,7 +124,7 @@ static void put_side(struct hw_json *j, const struct hw_page_diff_side *s, const
     hw_json_kv_str(j, "name", hw_page_string(s->t, proc->name));
     if (s->sel.program) {
         const struct hw_shown_program *shown = hw_page_program_shown(s->sel.program);
-        hw_json_key(j, "program"); /* as the rows have it */
+        hw_json_key(j, "program"); /* its module in the rows */
         hw_json_strn(j, (const char *)shown->name.p, shown->name.n);
     }
     hw_json_kv_int(j, "ts", s->sel.ts_ns);
@@ -135,7 +134,7 @@ static void put_side(struct hw_json *j, const struct hw_page_diff_side *s, const
     hw_json_end_object(j);
 }
 
-/* By function the node with most of its change; NULL = no memory. The caller frees it. */
+/* By function, the node with most of its change; NULL = out of memory. The caller frees it. */
 static uint32_t *largest_nodes(const struct rows *r)
 {
     const struct hw_diff *d = &r->q->diff;
@@ -155,10 +154,10 @@ static void put_callers(struct hw_json *j, const struct hw_diff *d, uint32_t nod
     uint32_t of = d->nodes.v[node].function;
     size_t n = 0;
     hw_json_begin_array(j);
-    for (uint32_t at = node; n < MOST_CALLERS && at != NO_NODE; at = d->nodes.v[at].parent) {
+    for (uint32_t at = node; n < MAX_CALLERS && at != NO_NODE; at = d->nodes.v[at].parent) {
         uint32_t function = d->nodes.v[at].function;
         if (function == of)
-            continue; /* itself, and recursion */
+            continue; /* skips the function itself, and recursion */
         hw_json_str(j, hw_strings_cstr(d->strings, d->functions.v[function].name));
         of = function;
         n++;
@@ -196,7 +195,7 @@ static void put_table(struct hw_json *j, const struct rows *r, const uint32_t *l
     hw_json_end_object(j);
 }
 
-static bool asks(struct hw_http_request *req, const char *name, const char *value)
+static bool has_value(struct hw_http_request *req, const char *name, const char *value)
 {
     const char *text = hw_http_query(req, name);
     return text && strcmp(text, value) == 0;
@@ -219,17 +218,18 @@ void hw_page_diff_table(struct hw_http_request *req, struct hw_page_trace *t)
         hw_page_reply_error(req, &err, rc);
         return;
     }
-    if (!hw_page_diff_ask(&q, req, t)) {
+    if (!hw_page_diff_init(&q, req, t)) {
         hw_pattern_free(pattern);
         return;
     }
-    struct rows r = {
-        .q = &q, .total = asks(req, "by", "total"), .sign = asks(req, "order", "asc") ? 1 : -1};
+    struct rows r = {.q = &q,
+                     .total = has_value(req, "by", "total"),
+                     .sign = has_value(req, "order", "asc") ? 1 : -1};
     for (size_t i = 0; sort && i < HW_ARRAY_LEN(columns); i++)
         if (strcmp(columns[i].name, sort) == 0)
             r.column = columns[i].column;
     uint32_t *largest = largest_nodes(&r);
-    rc = largest ? choose(&r, pattern, asks(req, "all", "1")) : HW_ENOMEM;
+    rc = largest ? choose(&r, pattern, has_value(req, "all", "1")) : HW_ENOMEM;
     if (rc < 0) {
         hw_page_reply_error(req, &err, rc);
     } else {

@@ -3,10 +3,10 @@
  *
  * The bytes: flame_block.h.
  *
- * Nodes are in preorder, siblings by falling value, or with stable=1 in an order that no
- * selection changes (nothing is merged then). Siblings below min_share of the whole are one node
- * "(N small ones)" with flag MERGED. group=module or group=owner (of the function that asked),
- * group=heap or group=process puts a node for each group below the root, with flag GROUP.
+ * Nodes are in preorder, siblings by descending value, or with stable=1 in an order independent of
+ * the selection. Siblings below min_share of the whole become one node "(N small ones)" with flag
+ * MERGED. group=module or group=owner (of the allocating function), group=heap or group=process
+ * adds a node for each group below the root, with flag GROUP.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,9 +33,9 @@ struct arrays {
     struct hw_page_trace *t;
     const struct hw_page_selection *sel;
     const struct hw_flame *f;
-    const char *group; /* what f's root is called; NULL: it is the root of all */
+    const char *group; /* the name of f's root; NULL: it is the root of all */
     double min;
-    bool is_pruned; /* what is small was merged when the tree was made */
+    bool is_pruned; /* small nodes were already merged when the tree was built */
     struct hw_flame_block block;
     uint32_t *name_of, *module_of; /* by function: string + 1 */
     struct hw_map64 modules;       /* str_id → string */
@@ -101,7 +101,7 @@ static int put(struct arrays *a, int32_t parent, const struct figures *g)
     return hw_flame_block_put(&a->block, &x);
 }
 
-/* One node of its own, or (all) this sibling and all behind it, which are smaller. */
+/* A merged node for one node, or (all) for this sibling and the following, smaller ones. */
 static int put_merged(struct arrays *a, uint32_t node, int32_t parent, bool all)
 {
     struct figures g = {.flags = NODE_MERGED, .depth = a->f->v.v[node].depth + (a->group != NULL)};
@@ -158,8 +158,8 @@ static int put_node(struct arrays *a, uint32_t node, int32_t parent)
 }
 
 struct open {
-    uint32_t node, place;
-    uint32_t n_small; /* stable: children left out so far, and what they hold */
+    uint32_t node, index;
+    uint32_t n_small; /* stable: children merged so far, and their sum */
     struct hw_value small;
 };
 
@@ -168,8 +168,8 @@ static bool is_small(const struct arrays *a, uint32_t node, double value)
     return value < a->min && a->f->v.v[node].next_sibling != HW_ID_NONE;
 }
 
-/* In the order of the functions small ones stand anywhere: they are gathered behind the others. */
-static int put_gathered(struct arrays *a, const struct open *o)
+/* In the stable order small nodes are scattered: the merged one follows the others. */
+static int put_merged_small(struct arrays *a, const struct open *o)
 {
     struct figures g = {.flags = NODE_MERGED,
                         .depth = a->f->v.v[o->node].depth + 1 + (a->group != NULL),
@@ -179,26 +179,26 @@ static int put_gathered(struct arrays *a, const struct open *o)
     int len = snprintf(text, sizeof text, o->n_small == 1 ? "(1 small one)" : "(%u small ones)",
                        o->n_small);
     int rc = hw_flame_block_text(&a->block, text, (size_t)len, &g.name);
-    return rc < 0 ? rc : put(a, (int32_t)o->place, &g);
+    return rc < 0 ? rc : put(a, (int32_t)o->index, &g);
 }
 
 /* Without recursion: stacks may be thousands of frames deep. */
 static int walk(struct arrays *a, int32_t parent)
 {
-    HW_VEC(struct open) open = {0}; /* what is above `next` */
+    HW_VEC(struct open) open = {0}; /* the ancestors of `next` */
     uint32_t next = a->f->v.v[0].first_child;
     bool stable = a->sel->flags & HW_PAGE_STABLE;
     uint32_t first = (uint32_t)a->block.parent.n;
     int rc = put_node(a, 0, parent);
     if (rc == HW_OK)
-        rc = hw_vec_push(&open, (struct open){.place = first});
+        rc = hw_vec_push(&open, (struct open){.index = first});
     while (rc == HW_OK && open.n) {
         struct open *top = &open.v[open.n - 1];
         double value = next == HW_ID_NONE
                            ? 0
                            : (double)hw_value_get(hw_flame_total(a->f, next), a->sel->metric);
         if (next != HW_ID_NONE && a->f->v.v[next].function == HW_FLAME_MERGED && a->is_pruned) {
-            rc = put_merged(a, next, (int32_t)top->place, /* all = */ false);
+            rc = put_merged(a, next, (int32_t)top->index, /* all = */ false);
             next = a->f->v.v[next].next_sibling;
         } else if (stable && next != HW_ID_NONE && value < a->min) {
             top->n_small += value > 0;
@@ -206,20 +206,20 @@ static int walk(struct arrays *a, int32_t parent)
             next = a->f->v.v[next].next_sibling;
         } else if (stable && next != HW_ID_NONE && value <= 0) {
             next = a->f->v.v[next].next_sibling;
-        } else if (value <= 0) { /* none, or nothing of this metric in it and those behind it */
+        } else if (value <= 0) { /* no sibling left with a value in this metric */
             if (top->n_small)
-                rc = put_gathered(a, top);
-            hw_flame_block_close(&a->block, top->place);
+                rc = put_merged_small(a, top);
+            hw_flame_block_close(&a->block, top->index);
             next = a->f->v.v[top->node].next_sibling;
             open.n--;
         } else if (!stable && is_small(a, next, value)) {
-            rc = put_merged(a, next, (int32_t)top->place, /* all = */ true);
+            rc = put_merged(a, next, (int32_t)top->index, /* all = */ true);
             next = HW_ID_NONE;
         } else {
-            uint32_t place = (uint32_t)a->block.parent.n;
-            rc = put_node(a, next, (int32_t)top->place);
+            uint32_t index = (uint32_t)a->block.parent.n;
+            rc = put_node(a, next, (int32_t)top->index);
             if (rc == HW_OK)
-                rc = hw_vec_push(&open, (struct open){.node = next, .place = place});
+                rc = hw_vec_push(&open, (struct open){.node = next, .index = index});
             next = a->f->v.v[next].first_child;
         }
     }
@@ -274,7 +274,7 @@ static int fill(struct arrays *a, const hw_page_parts *p, double unfiltered, str
     return rc < 0 ? rc : hw_flame_block_write(&a->block, &head, b);
 }
 
-/* ---- the questions ---- */
+/* ---- figures ---- */
 
 static double sum_of(const hw_values *values, enum hw_metric m)
 {
@@ -317,7 +317,7 @@ int hw_page_flame_build(struct hw_page_trace *t, const struct hw_page_selection 
     return rc < 0 ? hw_fail(err, rc, 0, "flamegraph:") : HW_OK;
 }
 
-static double asked_share(struct hw_http_request *req)
+static double min_share_of(struct hw_http_request *req)
 {
     const char *text = hw_http_query(req, "min_share");
     double v = text ? strtod(text, NULL) : 0;
@@ -340,8 +340,8 @@ static int by_name(const void *pa, const void *pb)
     return strcmp(((const struct hw_page_part *)pa)->name, ((const struct hw_page_part *)pb)->name);
 }
 
-/* Asked between two steps: a graph that nobody waits for any more is not made. */
-static int go_on(struct hw_http_request *req)
+/* Checked between steps: stops if the client has disconnected. */
+static int check_client(struct hw_http_request *req)
 {
     return hw_http_gone(req) ? HW_EGONE : HW_OK;
 }
@@ -354,9 +354,9 @@ static int make_parts(struct hw_http_request *req, struct hw_page_trace *t,
     bool callers = part && strcmp(part, "callers") == 0;
     int rc = hw_page_parts_by(group, t, s, values, out, err);
     for (size_t i = 0; rc == HW_OK && i < out->n; i++) {
-        rc = go_on(req);
+        rc = check_client(req);
         if (rc == HW_OK)
-            rc = hw_page_flame_build(t, s, &out->v[i].values, callers, asked_share(req),
+            rc = hw_page_flame_build(t, s, &out->v[i].values, callers, min_share_of(req),
                                      &out->v[i].flame, err);
     }
     enum hw_metric m = s->metric;
@@ -367,7 +367,7 @@ static int make_parts(struct hw_http_request *req, struct hw_page_trace *t,
     return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "groups:") : rc;
 }
 
-/* What there would be without filters, those on heaps too. */
+/* The total without any filters, including those on heaps. */
 static int sum_unfiltered(const struct hw_page_trace *t, const struct hw_page_selection *s,
                           const hw_values *values, double *out, struct hw_error *err)
 {
@@ -389,7 +389,7 @@ static int reply_parts(struct hw_http_request *req, struct hw_page_trace *t,
 {
     struct hw_strbuf bytes = {0};
     struct arrays a = {.t = t, .sel = s, .is_pruned = is_pruned};
-    double share = is_pruned ? 0 : asked_share(req), total = 0;
+    double share = is_pruned ? 0 : min_share_of(req), total = 0;
     size_t n = 0;
     for (size_t i = 0; i < p->n; i++) {
         n += p->v[i].flame.v.n;
@@ -412,26 +412,26 @@ static bool is_given(struct hw_http_request *req, const char *name)
     return text && *text;
 }
 
-/* A graph that moves. HW_ELIMIT: it cannot say. */
-static int reply_moved(struct hw_http_request *req, struct hw_page_trace *t,
-                       const struct hw_page_selection *s)
+/* Replies from a cached window. HW_ELIMIT: windows do not support this request. */
+static int reply_from_window(struct hw_http_request *req, struct hw_page_trace *t,
+                             const struct hw_page_selection *s)
 {
     const char *filters = hw_http_query(req, "filters");
     struct hw_page_part whole = {0};
     const hw_page_parts one = {&whole, 1, 1};
     int64_t unfiltered = 0;
-    if (!hw_page_scrub_can(t, s) || is_given(req, "group") || is_given(req, "part"))
+    if (!hw_page_flame_windows_can(t, s) || is_given(req, "group") || is_given(req, "part"))
         return HW_ELIMIT;
-    int rc = hw_page_scrub_move(t, s, filters ? filters : "", asked_share(req), &whole.flame,
-                                &unfiltered);
+    int rc = hw_page_flame_windows_move(t, s, filters ? filters : "", min_share_of(req),
+                                        &whole.flame, &unfiltered);
     if (rc == HW_OK)
         rc = reply_parts(req, t, s, &one, /* is_pruned = */ true, (double)unfiltered);
     hw_flame_done(&whole.flame);
     return rc;
 }
 
-static int reply_made(struct hw_http_request *req, struct hw_page_trace *t,
-                      const struct hw_page_selection *s, struct hw_error *err)
+static int reply_built(struct hw_http_request *req, struct hw_page_trace *t,
+                       const struct hw_page_selection *s, struct hw_error *err)
 {
     hw_values values = {0};
     hw_page_parts made = {0};
@@ -442,7 +442,7 @@ static int reply_made(struct hw_http_request *req, struct hw_page_trace *t,
     if (rc == HW_OK)
         rc = make_parts(req, t, s, &values, &made, err);
     if (rc == HW_OK)
-        rc = go_on(req);
+        rc = check_client(req);
     if (rc == HW_OK)
         rc = reply_parts(req, t, s, &made, /* is_pruned = */ false, unfiltered);
     hw_page_parts_done(&made);
@@ -456,9 +456,9 @@ void hw_page_flame(struct hw_http_request *req, struct hw_page_trace *t)
     struct hw_error err = {0};
     int rc = hw_page_selection_init(&sel, t, req, &err);
     if (rc == HW_OK) {
-        rc = reply_moved(req, t, &sel);
+        rc = reply_from_window(req, t, &sel);
         if (rc == HW_ELIMIT)
-            rc = reply_made(req, t, &sel, &err);
+            rc = reply_built(req, t, &sel, &err);
     }
     if (rc < 0)
         hw_page_reply_error(req, &err, rc);

@@ -19,12 +19,12 @@ static const uint64_t max_idle_ns = (uint64_t)60 * 1000000000;
 
 struct kept {
     const struct hw_page_trace *t;
-    char *key;                 /* owned: what the selection is, without its times */
-    unsigned n_users;          /* scrubs' lock */
-    uint64_t used_ns;          /* scrubs' lock */
-    size_t n_bytes;            /* scrubs' lock */
-    pthread_mutex_t lock;      /* whoever moves it */
-    struct hw_flame_window *s; /* lock; NULL = not yet made */
+    char *key;                 /* owned: the selection without its times */
+    unsigned n_users;          /* the cache's lock */
+    uint64_t used_ns;          /* the cache's lock */
+    size_t n_bytes;            /* the cache's lock */
+    pthread_mutex_t lock;      /* held while moving it */
+    struct hw_flame_window *s; /* lock; NULL = not built yet */
 };
 
 struct hw_page_flame_windows {
@@ -88,7 +88,7 @@ void hw_page_flame_windows_age(struct hw_page_flame_windows *all)
     pthread_mutex_unlock(&all->lock);
 }
 
-/* Brings the memory below its bound; what is in use stays. */
+/* Evicts unused windows until the limits hold. */
 static void make_room(struct hw_page_flame_windows *all)
 {
     for (;;) {
@@ -121,9 +121,9 @@ static struct kept *add(struct hw_page_flame_windows *all, const struct hw_page_
     return k;
 }
 
-/* Finds or adds the one of that key, used by one more. NULL: no memory. */
-static struct kept *borrow(struct hw_page_flame_windows *all, const struct hw_page_trace *t,
-                           const char *key)
+/* Finds or adds the entry with the key, and adds a user. NULL: out of memory. */
+static struct kept *acquire(struct hw_page_flame_windows *all, const struct hw_page_trace *t,
+                            const char *key)
 {
     struct kept *k = NULL;
     pthread_mutex_lock(&all->lock);
@@ -138,7 +138,7 @@ static struct kept *borrow(struct hw_page_flame_windows *all, const struct hw_pa
     return k;
 }
 
-static void give_back(struct hw_page_flame_windows *all, struct kept *k, size_t n_bytes)
+static void release(struct hw_page_flame_windows *all, struct kept *k, size_t n_bytes)
 {
     pthread_mutex_lock(&all->lock);
     k->n_users--;
@@ -171,23 +171,23 @@ static int make(struct hw_page_trace *t, const struct hw_page_selection *s,
     return rc;
 }
 
-bool hw_page_scrub_can(const struct hw_page_trace *t, const struct hw_page_selection *s)
+bool hw_page_flame_windows_can(const struct hw_page_trace *t, const struct hw_page_selection *s)
 {
     return t->processor && s->n_with == 0 && s->flags & HW_PAGE_STABLE &&
            !(s->flags & HW_PAGE_INVERT) && !s->at_max && !hw_filters_have_pivot(&s->filters) &&
            !hw_filters_have_heap(&s->filters);
 }
 
-int hw_page_scrub_move(struct hw_page_trace *t, const struct hw_page_selection *s,
-                       const char *filters, double min_share, struct hw_flame *out,
-                       int64_t *unfiltered)
+int hw_page_flame_windows_move(struct hw_page_trace *t, const struct hw_page_selection *s,
+                               const char *filters, double min_share, struct hw_flame *out,
+                               int64_t *unfiltered)
 {
-    struct hw_page_flame_windows *all = t->pages->scrubs;
+    struct hw_page_flame_windows *all = t->pages->flame_windows;
     struct hw_strbuf key = {0};
     hw_strbuf_addf(&key, "%u %d %u %u\n", s->upid.v, *s->heap != '\0', s->heap_id.v,
                    hw_page_flame_flags(s));
     hw_strbuf_adds(&key, filters);
-    struct kept *k = key.failed ? NULL : borrow(all, t, key.p);
+    struct kept *k = key.failed ? NULL : acquire(all, t, key.p);
     hw_strbuf_done(&key);
     if (!k)
         return HW_ENOMEM;
@@ -202,6 +202,6 @@ int hw_page_scrub_move(struct hw_page_trace *t, const struct hw_page_selection *
         rc = hw_flame_window_move(k->s, &place, out, unfiltered);
     size_t n_bytes = k->s ? hw_flame_window_bytes(k->s) : 0;
     pthread_mutex_unlock(&k->lock);
-    give_back(all, k, n_bytes);
+    release(all, k, n_bytes);
     return rc;
 }

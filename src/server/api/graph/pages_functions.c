@@ -1,9 +1,9 @@
 /*
  * GET /api/v1/traces/ID/table/functions: what each function allocated, itself and with its callees.
  *
- * Rows [name, module, self, total, count, error of total, samples of total, error of self,
- * samples of self, count of self, callers]; match=PATTERN of filter.h. callers=1: who called it for
- * most of what it asked for itself, [[name, share], ...] nearest first.
+ * Rows [name, module, self, total, count, error of total, samples of total, error of self, samples
+ * of self, count of self, callers]; match=PATTERN of filter.h. callers=1: the callers on the path
+ * of most of its own allocations, [[name, share], ...] nearest first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 
 struct row {
     const struct hw_function_value *v;
-    const struct hw_callers *callers; /* NULL = not asked for */
+    const struct hw_callers *callers; /* NULL = not requested */
     const char *name, *module;
 };
 
@@ -59,7 +59,7 @@ static int compare_numbers(int64_t a, int64_t b)
 static double share_of_error(const struct hw_function_value *v, const struct order *o)
 {
     return hw_value_error(&v->total, o->metric, o->interval_bytes) /
-           (double)hw_value_get(&v->total, o->metric); /* rows without any are left out */
+           (double)hw_value_get(&v->total, o->metric); /* not 0: such rows are left out */
 }
 
 static double average(const struct hw_value *v, enum hw_metric m)

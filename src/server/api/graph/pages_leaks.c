@@ -1,10 +1,10 @@
 /*
- * GET /api/v1/traces/ID/leaks: what grew from dump to dump, with verdicts of views/findings/leaks.h.
+ * GET /api/v1/traces/ID/leaks: growth from dump to dump, with verdicts of views/findings/leaks.h.
  *
  * Parameters: upid, filters; known=LINES (suppressions as in views/findings/suppressions.h); limit
  *             (rows).
- * The path of a row is that of a flamegraph without allocator frames, so that the page can go
- * there by names alone.
+ * A row's path is that in a flamegraph without allocator frames, so that the page can find it by
+ * names alone.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 /*
- * What went up and down, at no more than 64 moments.
+ * Memory over time, at no more than 64 moments.
  *
  * GET /api/v1/traces/ID/parts: resident memory by owner at each reading, and what pins free memory.
  * Parameters: upid at. {"names": [of parts], "points": [[ts, rss, bytes of each part…]…], "grows":
  * [one of each part], "pinned": {"at", "bytes", "whole" (or null), "rows", "sites": [[name, module,
  * pins, blocks, live, [[caller, share]…]]…]} or null}
  *
- * GET /api/v1/traces/ID/functions-over-time: the functions that held most at any of the moments.
- * Parameters: a selection; total=1 (with what they called; these overlap). {"moments": [ts…],
+ * GET /api/v1/traces/ID/functions-over-time: the functions with most memory at any of the moments.
+ * Parameters: a selection; total=1 (including callees; totals overlap). {"moments": [ts…],
  * "all": [bytes…], "functions": [{"name", "module", "values": [bytes…]}…]}
  */
 #include <stdlib.h>
@@ -24,7 +24,7 @@
 
 #include "base/banned.h"
 
-enum { MOST_PINS = 50 };
+enum { MAX_PINS = 50 };
 
 /* ---- parts ---- */
 
@@ -148,7 +148,7 @@ static void put_pins(struct hw_json *j, const struct hw_page_trace *t,
     hw_json_kv_uint(j, "rows", x->sites.n);
     hw_json_key(j, "sites");
     hw_json_begin_array(j);
-    for (size_t i = 0; i < x->sites.n && i < MOST_PINS; i++)
+    for (size_t i = 0; i < x->sites.n && i < MAX_PINS; i++)
         put_pin(j, t, s, x, i);
     hw_json_end_array(j);
     hw_json_end_object(j);
@@ -214,7 +214,7 @@ static int add_point(struct hw_page_trace *t, const struct hw_page_selection *s,
                      struct hw_page_mask *mask, const struct hw_process_moment *m,
                      struct hw_top_functions *out, struct hw_error *err)
 {
-    struct hw_page_selection then = *s; /* its filters stay the other's */
+    struct hw_page_selection then = *s; /* its filters are borrowed from s */
     hw_values values = {0};
     then.ts_ns = m->ts_ns;
     then.at_max = m->at_max;

@@ -1,6 +1,6 @@
 /*
- * GET /api/v1/traces/ID/sizes: how large allocations were, and who made those of a range of sizes.
- * GET /api/v1/traces/ID/lifetimes: how long they stayed.
+ * GET /api/v1/traces/ID/sizes: sizes of allocations, and the functions for a range of sizes.
+ * GET /api/v1/traces/ID/lifetimes: how long allocations lived.
  *
  * sizes: the selection's process, heap and moment; classes from `low` to `high`;
  * metric sorts. {"classes": [[class, up to, alloc_objects, alloc_space, exact, objects, space]…],
@@ -69,8 +69,8 @@ static void put_value(struct hw_json *j, const struct hw_size_value *v)
 }
 
 /* Rows of the selection's heap. */
-static bool is_wanted(const struct hw_page_trace *t, const struct hw_page_selection *s,
-                      const struct hw_size_row *r)
+static bool is_selected(const struct hw_page_trace *t, const struct hw_page_selection *s,
+                        const struct hw_size_row *r)
 {
     return s->heap_id.v == 0 ? r->summed : t->list.v.v[r->series].heap_name.v == s->heap_id.v;
 }
@@ -80,7 +80,7 @@ static void put_classes(struct hw_json *j, const struct hw_page_trace *t,
 {
     struct hw_size_value sums[HW_SIZE_CLASSES] = {{0}};
     for (size_t i = 0; i < rows->n; i++)
-        if (is_wanted(t, s, &rows->v[i]))
+        if (is_selected(t, s, &rows->v[i]))
             hw_size_value_add(&sums[rows->v[i].class], &rows->v[i].v);
     hw_json_key(j, "classes");
     hw_json_begin_array(j);
@@ -105,7 +105,7 @@ static int sum_functions(const struct hw_page_trace *t, const struct hw_page_sel
     enum hw_metric m = s->metric;
     int rc = by_function ? HW_OK : HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < rows->n; i++)
-        if (is_wanted(t, s, &rows->v[i]) && rows->v[i].class >= low && rows->v[i].class <= high)
+        if (is_selected(t, s, &rows->v[i]) && rows->v[i].class >= low && rows->v[i].class <= high)
             hw_size_value_add(&by_function[rows->v[i].function], &rows->v[i].v);
     for (uint32_t f = 0; rc == HW_OK && f < t->n_labels; f++)
         if (figure_of(&by_function[f], m) > 0)
@@ -213,8 +213,8 @@ static void put_lifetimes(struct hw_json *j, const struct hw_page_trace *t,
     hw_json_end_object(j);
 }
 
-/* Rows [name, module, alloc_space, alloc_objects, space, mean stay in s, temporary bytes at least,
- * at most]; buckets [least mean in s, bytes]. */
+/* Rows [name, module, alloc_space, alloc_objects, space, mean lifetime in s, temporary bytes at
+ * least, at most]; buckets [lower bound of the mean in s, bytes]. */
 void hw_page_lifetimes(struct hw_http_request *req, struct hw_page_trace *t)
 {
     struct hw_page_selection sel;

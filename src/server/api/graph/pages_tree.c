@@ -50,7 +50,7 @@ struct arranged {
     uint32_t *first, *order; /* children of node k: order[first[k] .. first[k + 1]) */
 };
 
-static uint32_t above(const struct hw_page_tree *t, size_t i)
+static uint32_t parent_of(const struct hw_page_tree *t, size_t i)
 {
     return t->v.v[i].parent == HW_ID_NONE ? (uint32_t)t->v.n : t->v.v[i].parent;
 }
@@ -67,7 +67,7 @@ static int by_parent_and_width(const void *pa, const void *pb, void *ctx)
 {
     const struct arranged *x = ctx;
     uint32_t a = *(const uint32_t *)pa, b = *(const uint32_t *)pb;
-    uint32_t above_a = above(x->t, a), above_b = above(x->t, b);
+    uint32_t above_a = parent_of(x->t, a), above_b = parent_of(x->t, b);
     if (above_a != above_b)
         return above_a < above_b ? -1 : 1;
     if (x->sum[a].width > x->sum[b].width || x->sum[a].width < x->sum[b].width)
@@ -87,9 +87,9 @@ static int arrange(const struct hw_page_tree *t, struct arranged *x)
     for (size_t i = n; i-- > 0;) {
         const struct hw_page_node *node = &t->v.v[i];
         add(&x->sum[i], &(struct sums){node->self, node->samples, node->a, node->b});
-        add(&x->sum[above(t, i)], &x->sum[i]);
+        add(&x->sum[parent_of(t, i)], &x->sum[i]);
         x->order[i] = (uint32_t)i;
-        x->first[above(t, i) + 1]++;
+        x->first[parent_of(t, i) + 1]++;
     }
     for (size_t k = 0; k <= n; k++)
         x->first[k + 1] += x->first[k];
@@ -125,7 +125,7 @@ static int put(struct hw_flame_block *o, const struct box *x)
     return hw_flame_block_put(o, &box);
 }
 
-/* order[from .. until): too small, or too deep, to be boxes of their own. */
+/* Merges order[from .. until): too small or too deep for boxes of their own. */
 static int put_merged(struct hw_flame_block *o, const struct arranged *x, uint32_t from,
                       uint32_t until, const struct box *like)
 {
@@ -144,10 +144,10 @@ static int put_merged(struct hw_flame_block *o, const struct arranged *x, uint32
 }
 
 struct open {
-    uint32_t place, next, until;
+    uint32_t index, next, until;
 };
 
-/* Without recursion: a list of a million links is a tree a million levels deep. */
+/* Without recursion: a linked list of a million objects is a tree a million levels deep. */
 static int walk(struct hw_flame_block *o, const struct arranged *x, double min)
 {
     uint32_t root = (uint32_t)x->t->v.n;
@@ -159,17 +159,17 @@ static int walk(struct hw_flame_block *o, const struct arranged *x, double min)
         struct open *top = &open.v[open.n - 1];
         uint32_t node = top->next < top->until ? x->order[top->next] : 0;
         const struct hw_page_node *n = &x->t->v.v[node];
-        struct box box = {.parent = (int32_t)top->place, .depth = (uint32_t)open.n};
+        struct box box = {.parent = (int32_t)top->index, .depth = (uint32_t)open.n};
         uint32_t n_left = top->until - top->next;
         if (n_left == 0 || x->sum[node].width <= 0) {
-            hw_flame_block_close(o, top->place);
+            hw_flame_block_close(o, top->index);
             open.n--;
         } else if ((x->sum[node].width < min && n_left > 1) || open.n >= HW_PAGE_TREE_LEVELS) {
             rc = put_merged(o, x, top->next, top->until, &box);
             top->next = top->until;
         } else {
             top->next++;
-            uint32_t place = (uint32_t)o->parent.n;
+            uint32_t index = (uint32_t)o->parent.n;
             box.name = n->name;
             box.module = n->module;
             box.flags = n->flags;
@@ -177,15 +177,15 @@ static int walk(struct hw_flame_block *o, const struct arranged *x, double min)
             box.s = x->sum[node];
             rc = put(o, &box);
             if (rc == HW_OK)
-                rc = hw_vec_push(&open, (struct open){place, x->first[node], x->first[node + 1]});
+                rc = hw_vec_push(&open, (struct open){index, x->first[node], x->first[node + 1]});
         }
     }
     hw_vec_done(&open);
     return rc;
 }
 
-/* Those of merged boxes come behind the tree's. */
-static int take_texts(const struct hw_page_tree *t, struct hw_flame_block *o)
+/* The tree's texts; those of merged boxes follow. */
+static int copy_texts(const struct hw_page_tree *t, struct hw_flame_block *o)
 {
     if (hw_vec_reserve(&o->begins, t->begins.n) < 0)
         return HW_ENOMEM;
@@ -204,7 +204,7 @@ int hw_page_tree_put(const struct hw_page_tree *t, double min_share, struct hw_s
         double share = min_share > 0                  ? min_share
                        : t->v.n > HW_FLAME_BLOCK_MANY ? HW_FLAME_BLOCK_SMALL
                                                       : 0;
-        rc = take_texts(t, &o);
+        rc = copy_texts(t, &o);
         if (rc == HW_OK)
             rc = walk(&o, &x, x.sum[t->v.n].width * share);
     }

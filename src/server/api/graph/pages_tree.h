@@ -5,8 +5,8 @@
  *          callstacks; the page draws them with the same component.
  * Shapes:  nodes are added parents first, each with its self value; those without a parent go below
  *          the root "all". put computes sums and order: siblings by descending width; nodes below
- *          min_share of the whole, or deeper than HW_PAGE_TREE_LEVELS, are merged into one that
- *          says how many it replaces.
+ *          min_share of the whole, or deeper than HW_PAGE_TREE_LEVELS, are merged into one named
+ *          after their number.
  * Owns:    nodes and texts.
  * Errors:  HW_ENOMEM, HW_ELIMIT (2^31 nodes, 4 GiB of texts).
  * Cost:    O(nodes × log of siblings).
@@ -23,7 +23,7 @@
 
 #define HW_PAGE_TREE_LEVELS 2000u
 
-/* Bits of a node's flags that only trees of heaps use; the others: pages_flame.c, pages_diff.c. */
+/* Flags of nodes in trees of heaps; those of other trees are in pages_flame.c, pages_diff.c. */
 enum {
     HW_PAGE_NODE_MERGED = 1,
     HW_PAGE_NODE_NATIVE = 2,  /* [native]: memory outside the heap that an object registered */
@@ -39,8 +39,8 @@ struct hw_page_node {
     uint32_t parent; /* a smaller index; HW_ID_NONE: the root */
     uint32_t name, module;
     uint8_t flags;
-    double self, samples; /* samples: what the page shows beside the value; objects here */
-    double a, b;          /* of itself on both sides; has_sides only */
+    double self, samples; /* samples: shown beside the value; here the number of objects */
+    double a, b;          /* self values of both sides; has_sides only */
 };
 
 struct hw_page_tree {

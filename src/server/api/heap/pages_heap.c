@@ -1,7 +1,7 @@
 /*
- * GET /api/v1/traces/ID/heap/NAME: dumps of managed heaps, at a glance and by class.
+ * GET /api/v1/traces/ID/heap/NAME: dumps of managed heaps, as an overview and by class.
  *
- * dumps     every dump of the trace, and what the reader of graphs complained about
+ * dumps     every dump of the trace, and the problems found while reading graphs
  * overview  upid at: sums, heaps, kinds of roots
  * classes   upid at sort order match offset limit: rows
  *           [id, name, raw name or "", kind, location, count, size, native, retained,
@@ -9,7 +9,7 @@
  *           reachable objects unless they say otherwise. Ids of objects and classes are those of
  *           SQL.
  *
- * What takes long is answered by 202 {"working", "done", "parts"} until it is there (pages_heap.h).
+ * Long computations are answered by 202 {"working", "done", "parts"} until done (pages_heap.h).
  */
 #include "server/api/heap/pages_heap.h"
 
@@ -60,8 +60,8 @@ const struct hw_heap_graph *hw_page_graph(const struct hw_page_trace *t,
     return g;
 }
 
-struct hw_page_heap *hw_page_heap_asked(struct hw_http_request *req, struct hw_page_trace *t,
-                                        unsigned parts)
+struct hw_page_heap *hw_page_heap_requested(struct hw_http_request *req, struct hw_page_trace *t,
+                                            unsigned parts)
 {
     struct hw_error err = {0};
     const struct hw_heap_graph *g = hw_page_graph(t, req, "", &err);
@@ -158,7 +158,7 @@ static void put_dump(struct hw_json *j, const struct hw_page_trace *t,
     hw_json_end_object(j);
 }
 
-static void put_complaints(struct hw_json *j, const struct hw_page_trace *t)
+static void put_problems(struct hw_json *j, const struct hw_page_trace *t)
 {
     const struct hw_profile *p = t->profile;
     hw_json_key(j, "errors");
@@ -188,7 +188,7 @@ static void dumps(struct hw_http_request *req, struct hw_page_trace *t)
     for (size_t i = 0; i < t->profile->graphs.n; i++)
         put_dump(&j, t, t->profile->graphs.v[i]);
     hw_json_end_array(&j);
-    put_complaints(&j, t);
+    put_problems(&j, t);
     hw_json_end_object(&j);
     hw_page_reply_json(req, &j);
 }
@@ -234,8 +234,8 @@ static const char *root_name(int i)
     return hw_root_type_name((enum hw_root_type)i);
 }
 
-/* Heaps: of reachable objects. Roots: the objects themselves, and what each kind keeps alive; an
- * object below a root of another kind counts there only, so these can be added up. */
+/* Heaps: of reachable objects. Roots: the objects themselves, and what each kind retains; an object
+ * dominated by a root of another kind counts only there, so these can be added up. */
 static void put_overview(struct hw_json *j, const struct hw_page_heap *h)
 {
     const struct hw_heap_graph *g = h->g;
@@ -266,14 +266,14 @@ static void put_overview(struct hw_json *j, const struct hw_page_heap *h)
     hw_page_put_sum(j, "unreachable", &lost);
     put_groups(j, "heaps", heaps, HW_HEAP_TYPE_COUNT, heap_name);
     put_groups(j, "roots", roots, HW_ROOT_COUNT, root_name);
-    hw_page_put_sum(j, "shared", &shared); /* kept by several roots together */
+    hw_page_put_sum(j, "shared", &shared); /* retained by several roots together */
     hw_json_end_object(j);
 }
 
 static void overview(struct hw_http_request *req, struct hw_page_trace *t)
 {
     struct hw_json j;
-    struct hw_page_heap *h = hw_page_heap_asked(req, t, HW_PAGE_NEED_DOMINATORS);
+    struct hw_page_heap *h = hw_page_heap_requested(req, t, HW_PAGE_NEED_DOMINATORS);
     if (!h)
         return;
     hw_json_init(&j, NULL, NULL, /* pretty = */ false);
@@ -368,7 +368,7 @@ static void put_class(struct hw_json *j, const struct hw_page_heap *h, uint32_t 
     hw_json_end_array(j);
 }
 
-/* Without regard to case. */
+/* Ignores case. */
 static bool matches(struct hw_bytes name, const char *text)
 {
     return !text || !*text || (name.n && memmem(name.p, name.n, text, strlen(text))) ||
@@ -400,7 +400,7 @@ static void put_classes(struct hw_json *j, struct hw_http_request *req,
 static void classes(struct hw_http_request *req, struct hw_page_trace *t)
 {
     const char *by = hw_http_query(req, "sort"), *order = hw_http_query(req, "order");
-    struct hw_page_heap *h = hw_page_heap_asked(req, t, HW_PAGE_NEED_CLASSES);
+    struct hw_page_heap *h = hw_page_heap_requested(req, t, HW_PAGE_NEED_CLASSES);
     if (!h)
         return;
     struct class_sort sort = {h, BY_RETAINED, !order || strcmp(order, "asc") != 0};

@@ -7,8 +7,8 @@
  * Shapes:  a finished part never changes. Each part depends only on earlier ones.
  * Owns:    parts of HW_PAGE_HEAPS dumps per trace, evicted least recently used first.
  * Threads: any number of requests; one worker per dump.
- * Cost:    paths, sums, links O(objects + references); dominators times a logarithm; 110 to 140
- *          bytes an object for everything.
+ * Cost:    paths, sums, links O(objects + references); dominators times a logarithm; in all 110 to
+ *          140 bytes per object.
  */
 #ifndef HW_SERVER_API_HEAP_PAGES_HEAP_H
 #define HW_SERVER_API_HEAP_PAGES_HEAP_H
@@ -23,7 +23,7 @@
 
 #define HW_PAGE_HEAPS 6u
 
-/* X(name, what the page says while it waits) */
+/* X(name, text of the page while it waits) */
 #define HW_PAGE_HEAP_PARTS(X)                                                                      \
     X(PATHS, "shortest paths")                                                                     \
     X(DOMINATORS, "dominators")                                                                    \
@@ -44,7 +44,7 @@ enum hw_page_heap_part {
         HW_PAGE_HEAP_PART_COUNT
 };
 
-/* Sets of parts, with what they are made of. */
+/* Sets of parts, including the parts they depend on. */
 enum {
     HW_PAGE_NEED_PATHS = 1 << HW_PAGE_HEAP_PATHS,
     HW_PAGE_NEED_DOMINATORS = 1 << HW_PAGE_HEAP_DOMINATORS,
@@ -69,7 +69,7 @@ struct hw_page_heap {
     struct hw_page_trace *trace;
     unsigned ready, wanted, n_users;
     enum hw_page_heap_part at;
-    int failure; /* of the last work */
+    int failure; /* of the last computation */
     bool in_progress;
     uint64_t used_ns;
 };
@@ -86,7 +86,7 @@ void hw_page_heaps_free(struct hw_page_heaps *h); /* NULL is fine */
 const struct hw_heap_graph *hw_page_graph(const struct hw_page_trace *t,
                                           struct hw_http_request *req, const char *prefix,
                                           struct hw_error *err);
-/* The same with its parts, referenced until the request ends. NULL: the request was answered. */
+/* The graph with its parts, referenced until the request ends. NULL: the request was answered. */
 struct hw_page_heap *hw_page_heap_get(struct hw_http_request *req, struct hw_page_trace *t,
                                       const struct hw_heap_graph *g, unsigned parts);
 
@@ -103,27 +103,27 @@ int hw_page_object(struct hw_http_request *req, const struct hw_heap_graph *g, c
 
 /* Contents of a string (at most 200 bytes of it), the length of an array, or "". */
 void hw_page_put_contents(struct hw_json *j, const struct hw_page_heap *h, uint32_t object);
-/* The dump of a request with its parts; NULL: it was answered. */
-struct hw_page_heap *hw_page_heap_asked(struct hw_http_request *req, struct hw_page_trace *t,
-                                        unsigned parts);
+/* The graph that the request names, with its parts; NULL: the request was answered. */
+struct hw_page_heap *hw_page_heap_requested(struct hw_http_request *req, struct hw_page_trace *t,
+                                            unsigned parts);
 
-/* Which tree of a graph, in which figures: metric and collapse (pages_heap_flame.c). */
-struct hw_page_heap_question {
+/* Which tree of a graph, and which figures: metric and collapse (pages_heap_flame.c). */
+struct hw_page_tree_options {
     bool dominators, count, collapse;
 };
-int hw_page_heap_ask(struct hw_http_request *req, struct hw_page_heap_question *q,
-                     struct hw_error *err);
-enum hw_page_heap_part hw_page_heap_tree_of(const struct hw_page_heap_question *q);
-unsigned hw_page_heap_made_of(const struct hw_page_heap_question *q); /* parts it needs first */
+int hw_page_tree_options_read(struct hw_http_request *req, struct hw_page_tree_options *q,
+                              struct hw_error *err);
+enum hw_page_heap_part hw_page_heap_tree_of(const struct hw_page_tree_options *q);
+unsigned hw_page_heap_made_of(const struct hw_page_tree_options *q); /* parts it needs first */
 
 struct hw_page_tree;
-/* Adds a tree of a graph below a node (HW_ID_NONE: below the root); more: flags of its [native]
- * nodes. */
+/* Adds a tree of a graph below a node (HW_ID_NONE: below the root); more: additional flags of its
+ * [native] nodes. */
 int hw_page_heap_add_tree(struct hw_page_tree *t, const struct hw_page_heap *h,
-                          const hw_heap_tree *tree, const struct hw_page_heap_question *q,
+                          const hw_heap_tree *tree, const struct hw_page_tree_options *q,
                           uint32_t below, uint8_t more);
 
-/* ---- questions: GET /api/v1/traces/ID/heap/NAME ---- */
+/* ---- endpoints: GET /api/v1/traces/ID/heap/NAME ---- */
 
 void hw_page_heap(struct hw_http_request *req, struct hw_page_trace *t, const char *name);
 void hw_page_heap_flame(struct hw_http_request *req, struct hw_page_trace *t);

@@ -7,9 +7,8 @@
  *             objects differ. {"rows", "before": {sum}, "after": {sum},
  *             "data": [class, objects before, after, size before, after]…}; sizes include native
  *             memory
- * diff-flame  metric collapse as in pages_heap_flame.c: both trees as one, with figures of both
- *             sides; nodes with the same path of names are one, its own part as wide as the larger
- *             side's
+ * diff-flame  metric collapse as in pages_heap_flame.c: both trees merged by paths of names, with
+ *             figures of both sides; a node's own width is that of its larger side
  */
 #include <stdlib.h>
 #include <string.h>
@@ -190,7 +189,7 @@ static int join_node(struct joined *x, uint32_t parent, struct hw_bytes name, bo
 }
 
 static int join(struct joined *x, const struct hw_page_heap *h, const hw_heap_tree *tree,
-                const struct hw_page_heap_question *q, bool is_b)
+                const struct hw_page_tree_options *q, bool is_b)
 {
     hw_autofree uint32_t *at = malloc((tree->n + 1) * sizeof *at);
     struct hw_strbuf text = {0};
@@ -216,7 +215,7 @@ static int join(struct joined *x, const struct hw_page_heap *h, const hw_heap_tr
 }
 
 static int join_both(struct joined *x, const struct hw_page_heap *a, const struct hw_page_heap *b,
-                     const struct hw_page_heap_question *q)
+                     const struct hw_page_tree_options *q)
 {
     enum hw_page_heap_part part = hw_page_heap_tree_of(q);
     int rc = hw_strings_new(&x->names);
@@ -237,13 +236,13 @@ static int join_both(struct joined *x, const struct hw_page_heap *a, const struc
 
 void hw_page_heap_diff_flame(struct hw_http_request *req, struct hw_page_trace *t)
 {
-    struct hw_page_heap_question q = {0};
+    struct hw_page_tree_options q = {0};
     struct hw_page_trace *other;
     const struct hw_heap_graph *a, *b;
     struct hw_strbuf bytes = {0};
     struct hw_error err = {0};
     struct joined x = {0};
-    if (hw_page_heap_ask(req, &q, &err) < 0) {
+    if (hw_page_tree_options_read(req, &q, &err) < 0) {
         hw_page_reply_error(req, &err, HW_EINVAL);
         return;
     }

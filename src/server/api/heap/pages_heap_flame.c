@@ -2,14 +2,13 @@
  * GET /api/v1/traces/ID/heap/flame: a heap graph by class, as the arrays of pages_tree.h.
  *
  * Parameters: upid at; metric=object_size|object_count (tree of shortest paths) or
- * dominated_size|dominated_count (tree of dominators); collapse=1 (an object below one of its own
- * class is in the same node); object=ID (only what stands below that object); min_share.
- * A node's module is the recorded name of its class when another one is shown.
+ * dominated_size|dominated_count (tree of dominators); collapse=1 (merges an object into its parent
+ * of the same class); object=ID (only the part below that object); min_share.
+ * A node's module is the recorded name of its class if another one is shown.
  *
- * GET …/heap/paths: different paths by class, a row each: upid at; class=NAME (those that end
+ * GET …/heap/paths: distinct paths by class, one row each: upid at; class=NAME (paths that end
  * there; none = all); collapse=1; sort=size|count|below, offset limit. {"rows", "count", "size",
- * "data":
- * [[names from the root], count, size, size with all below]…}; sums are of all rows.
+ * "data": [[names from the root], count, size, size with descendants]…}; sums are of all rows.
  */
 #include "server/api/heap/pages_heap.h"
 
@@ -22,8 +21,8 @@
 
 #include "base/banned.h"
 
-int hw_page_heap_ask(struct hw_http_request *req, struct hw_page_heap_question *q,
-                     struct hw_error *err)
+int hw_page_tree_options_read(struct hw_http_request *req, struct hw_page_tree_options *q,
+                              struct hw_error *err)
 {
     static const char *const metrics[] = {"object_size", "object_count", "dominated_size",
                                           "dominated_count"};
@@ -33,28 +32,28 @@ int hw_page_heap_ask(struct hw_http_request *req, struct hw_page_heap_question *
         m++;
     if (m == HW_ARRAY_LEN(metrics))
         return hw_fail(err, HW_EINVAL, 0, "a heap graph has no metric '%.40s'", metric);
-    *q = (struct hw_page_heap_question){.dominators = m >= 2,
-                                        .count = m % 2 == 1,
-                                        .collapse = hw_page_number(req, "collapse", 0) == 1};
+    *q = (struct hw_page_tree_options){.dominators = m >= 2,
+                                       .count = m % 2 == 1,
+                                       .collapse = hw_page_number(req, "collapse", 0) == 1};
     return HW_OK;
 }
 
-enum hw_page_heap_part hw_page_heap_tree_of(const struct hw_page_heap_question *q)
+enum hw_page_heap_part hw_page_heap_tree_of(const struct hw_page_tree_options *q)
 {
     if (q->dominators)
         return q->collapse ? HW_PAGE_HEAP_DOMINATOR_TREE_FOLDED : HW_PAGE_HEAP_DOMINATOR_TREE;
     return q->collapse ? HW_PAGE_HEAP_PATH_TREE_FOLDED : HW_PAGE_HEAP_PATH_TREE;
 }
 
-unsigned hw_page_heap_made_of(const struct hw_page_heap_question *q)
+unsigned hw_page_heap_made_of(const struct hw_page_tree_options *q)
 {
     return q->dominators ? HW_PAGE_NEED_DOMINATORS : HW_PAGE_NEED_PATHS;
 }
 
 /* ---- below one object ---- */
 
-/* The part of a tree at and below a position. Parents stand before children: one pass. */
-static int tree_below(const struct hw_page_heap *h, const struct hw_page_heap_question *q,
+/* The subtree at a position. Parents precede children, so one pass is enough. */
+static int tree_below(const struct hw_page_heap *h, const struct hw_page_tree_options *q,
                       uint32_t top, hw_heap_tree *out)
 {
     const uint32_t *object = q->dominators ? h->dominators.object : h->paths.object;
@@ -91,7 +90,7 @@ static int name_node(struct hw_page_tree *t, const struct hw_page_heap *h, struc
     const struct hw_heap_class *c = &h->g->classes[n->class];
     uint64_t *at;
     bool fresh;
-    /* Only what stands right below "all" is named after its root when chains are one node. */
+    /* With collapsed chains only the children of "all" are named after their roots. */
     int rc =
         hw_map64_at(&names->known, (uint64_t)n->class << 8 | (uint64_t)n->root << 1 | n->is_native,
                     &at, &fresh);
@@ -122,7 +121,7 @@ static int name_node(struct hw_page_tree *t, const struct hw_page_heap *h, struc
 }
 
 int hw_page_heap_add_tree(struct hw_page_tree *t, const struct hw_page_heap *h,
-                          const hw_heap_tree *tree, const struct hw_page_heap_question *q,
+                          const hw_heap_tree *tree, const struct hw_page_tree_options *q,
                           uint32_t below, uint8_t more)
 {
     struct names names = {0};
@@ -150,7 +149,7 @@ int hw_page_heap_add_tree(struct hw_page_tree *t, const struct hw_page_heap *h,
 }
 
 static int reply(struct hw_http_request *req, const struct hw_page_heap *h,
-                 const hw_heap_tree *tree, const struct hw_page_heap_question *q)
+                 const hw_heap_tree *tree, const struct hw_page_tree_options *q)
 {
     const char *share = hw_http_query(req, "min_share");
     struct hw_page_tree t;
@@ -173,10 +172,10 @@ void hw_page_heap_flame(struct hw_http_request *req, struct hw_page_trace *t)
     const char *object = hw_http_query(req, "object");
     bool below = object && *object;
     struct hw_error err = {0};
-    struct hw_page_heap_question q = {0};
+    struct hw_page_tree_options q = {0};
     uint32_t o = 0;
     const struct hw_heap_graph *g = hw_page_graph(t, req, "", &err);
-    int rc = g ? hw_page_heap_ask(req, &q, &err) : HW_ENOTFOUND;
+    int rc = g ? hw_page_tree_options_read(req, &q, &err) : HW_ENOTFOUND;
     if (rc == HW_OK && below)
         rc = hw_page_object(req, g, "object", &o, &err);
     struct hw_page_heap *h = NULL;
@@ -222,7 +221,7 @@ static int compare_paths(const void *pa, const void *pb, void *ctx)
     return x != y ? (x < y ? 1 : -1) : (a > b) - (a < b);
 }
 
-/* A list of a million links has paths as long: the middle of a long one is left out. */
+/* A linked list has paths of a million nodes: the middle of long ones is omitted. */
 enum { PATH_ENDS = 40 };
 
 static void put_path(struct hw_json *j, const struct hw_page_heap *h, const hw_heap_tree *tree,
@@ -239,7 +238,7 @@ static void put_path(struct hw_json *j, const struct hw_page_heap *h, const hw_h
             hw_strbuf_clear(&text);
             hw_strbuf_addf(&text, "(%zu more)", up.n - 2 * PATH_ENDS);
             hw_json_strn(j, text.p ? text.p : "", text.n);
-            i = PATH_ENDS; /* goes on with the one after it */
+            i = PATH_ENDS; /* the loop continues after it */
             continue;
         }
         hw_strbuf_clear(&text);
@@ -295,7 +294,7 @@ void hw_page_heap_paths(struct hw_http_request *req, struct hw_page_trace *t)
 {
     bool folded = hw_page_number(req, "collapse", 0) == 1;
     enum hw_page_heap_part part = folded ? HW_PAGE_HEAP_PATH_TREE_FOLDED : HW_PAGE_HEAP_PATH_TREE;
-    struct hw_page_heap *h = hw_page_heap_asked(req, t, HW_PAGE_NEED_PATHS | 1U << part);
+    struct hw_page_heap *h = hw_page_heap_requested(req, t, HW_PAGE_NEED_PATHS | 1U << part);
     if (!h)
         return;
     hw_autofree uint32_t *rows = malloc((h->trees[part].n + 1) * sizeof *rows);

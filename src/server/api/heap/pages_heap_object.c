@@ -11,11 +11,11 @@
  *               class, contents, size, retained, keeps alive]
  *   referrers   the same: rows [reference, object, class, field, contents, size, retained,
  *               keeps alive, reachable]
- *   release     upid at cut=r12,o7…: references r, and objects o that would be no roots:
+ *   release     upid at cut=r12,o7…: simulates removing references r, and the roots of objects o:
  *               {"lost": {sum}, "rows", "data": [class, count, size, native]…}
  *
- * Numbers of objects and references are those of SQL. A list is cut at MAX_CHAIN: a chain of a
- * million links has as many dominators.
+ * Ids of objects and references are those of SQL. Lists end at MAX_CHAIN: an element of a linked
+ * list may have a million dominators.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ static const char *root_of(const struct hw_heap_graph *g, uint32_t o)
     return hw_object_is_root(g, o) ? hw_root_type_name(hw_object_root_type(g, o)) : "";
 }
 
-/* The reference by which the walk came from one object to another; HW_ID_NONE. */
+/* A reference from one object to another; HW_ID_NONE. */
 static uint32_t ref_between(const struct hw_heap_graph *g, uint32_t from, uint32_t to)
 {
     for (uint32_t r = g->first_ref[from]; r < g->first_ref[from + 1]; r++)
@@ -140,7 +140,7 @@ static int put_dominators(struct hw_json *j, const struct hw_page_heap *h, uint3
     return rc;
 }
 
-/* Superclasses may go round in a circle. */
+/* Superclasses may form a cycle. */
 static void put_classes(struct hw_json *j, const struct hw_page_heap *h, uint32_t o)
 {
     uint32_t c = h->g->type[o];
@@ -232,12 +232,12 @@ static int put_object(struct hw_json *j, const struct hw_page_heap *h, uint32_t 
     return rc;
 }
 
-/* The dump with everything about objects, and the one that is asked for; NULL: answered. */
-static struct hw_page_heap *asked_object(struct hw_http_request *req, struct hw_page_trace *t,
-                                         uint32_t *out)
+/* The dump with all parts about objects, and the requested object; NULL: answered. */
+static struct hw_page_heap *requested_object(struct hw_http_request *req, struct hw_page_trace *t,
+                                             uint32_t *out)
 {
     struct hw_error err = {0};
-    struct hw_page_heap *h = hw_page_heap_asked(
+    struct hw_page_heap *h = hw_page_heap_requested(
         req, t, HW_PAGE_NEED_PATHS | HW_PAGE_NEED_DOMINATED | HW_PAGE_NEED_REFERRERS);
     int rc = h ? hw_page_object(req, h->g, "object", out, &err) : HW_OK;
     if (rc == HW_OK)
@@ -250,7 +250,7 @@ void hw_page_heap_object(struct hw_http_request *req, struct hw_page_trace *t)
 {
     uint32_t o;
     struct hw_json j;
-    struct hw_page_heap *h = asked_object(req, t, &o);
+    struct hw_page_heap *h = requested_object(req, t, &o);
     if (!h)
         return;
     hw_json_init(&j, NULL, NULL, /* pretty = */ false);
@@ -330,7 +330,7 @@ static void reply_list(struct hw_http_request *req, const struct hw_page_heap *h
 void hw_page_heap_references(struct hw_http_request *req, struct hw_page_trace *t)
 {
     uint32_t o;
-    struct hw_page_heap *h = asked_object(req, t, &o);
+    struct hw_page_heap *h = requested_object(req, t, &o);
     if (h)
         reply_list(req, h, o, /* backwards = */ false);
 }
@@ -338,7 +338,7 @@ void hw_page_heap_references(struct hw_http_request *req, struct hw_page_trace *
 void hw_page_heap_referrers(struct hw_http_request *req, struct hw_page_trace *t)
 {
     uint32_t o;
-    struct hw_page_heap *h = asked_object(req, t, &o);
+    struct hw_page_heap *h = requested_object(req, t, &o);
     if (h)
         reply_list(req, h, o, /* backwards = */ true);
 }
@@ -432,7 +432,7 @@ void hw_page_heap_release(struct hw_http_request *req, struct hw_page_trace *t)
     struct cuts cuts = {0};
     struct hw_error err = {0};
     struct hw_json j;
-    struct hw_page_heap *h = hw_page_heap_asked(req, t, 0);
+    struct hw_page_heap *h = hw_page_heap_requested(req, t, 0);
     if (!h)
         return;
     hw_json_init(&j, NULL, NULL, /* pretty = */ false);

@@ -1,14 +1,14 @@
 /*
  * GET /api/v1/traces/ID/heap/objects, …/strings, …/arrays: lists of objects.
  *
- * objects           upid at sort order offset limit; which: class=NAME (as shown),
- * only=unreachable, root, ROOT_x or HEAP_TYPE_x, same=OBJECT (those with its contents), of=OBJECT
- *                   (what it dominates immediately; of=top: what nothing dominates).
+ * objects           upid at sort order offset limit; filters: class=NAME (as shown),
+ *                   only=unreachable, root, ROOT_x or HEAP_TYPE_x, same=OBJECT (with the same
+ *                   contents), of=OBJECT (immediately dominated by it; of=top: by nothing).
  *                   {"rows", "sum", "data": [id, class, raw name, size, native, retained, retained
  *                   native, retained count, reachable, heap, root, contents]…}
- * strings, arrays   upid at match offset limit: different contents, those that waste most first.
+ * strings, arrays   upid at match offset limit: distinct contents, most wasted bytes first.
  *                   {"rows", "objects", "size", "wasted", "data": [first object, contents, class,
- * count, size, wasted]…}; the sums are of all rows that match
+ *                   count, size, wasted]…}; the sums are of all matching rows
  */
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,7 @@ void hw_page_put_contents(struct hw_json *j, const struct hw_page_heap *h, uint3
 
 /* ---- which objects ---- */
 
-struct wanted {
+struct filter {
     const struct hw_page_heap *h;
     uint8_t *class_kept; /* owned; NULL = all */
     const char *only;    /* "" = all */
@@ -70,7 +70,7 @@ struct wanted {
 
 static bool keep(void *ctx, uint32_t o)
 {
-    const struct wanted *w = ctx;
+    const struct filter *w = ctx;
     const struct hw_heap_graph *g = w->h->g;
     if (w->class_kept && !w->class_kept[g->type[o]])
         return false;
@@ -87,7 +87,7 @@ static bool keep(void *ctx, uint32_t o)
     return true;
 }
 
-static int read_only(struct wanted *w, const char *only, struct hw_error *err)
+static int read_only(struct filter *w, const char *only, struct hw_error *err)
 {
     w->only = only ? only : "";
     w->heap = w->root = -1;
@@ -105,7 +105,7 @@ static int read_only(struct wanted *w, const char *only, struct hw_error *err)
     return hw_fail(err, HW_EINVAL, 0, "only=%.40s: no root or heap is called so", w->only);
 }
 
-static int read_class(struct wanted *w, const char *name, struct hw_error *err)
+static int read_class(struct filter *w, const char *name, struct hw_error *err)
 {
     const struct hw_heap_graph *g = w->h->g;
     struct hw_bytes wish = hw_bytes_str(name ? name : "");
@@ -121,7 +121,7 @@ static int read_class(struct wanted *w, const char *name, struct hw_error *err)
     return HW_OK;
 }
 
-static int read_same(struct wanted *w, struct hw_http_request *req, struct hw_error *err)
+static int read_same(struct filter *w, struct hw_http_request *req, struct hw_error *err)
 {
     const char *same = hw_http_query(req, "same");
     w->same = HW_ID_NONE;
@@ -144,7 +144,7 @@ static int by_name(const void *pa, const void *pb, void *ctx)
     return c ? c : (a.n > b.n) - (a.n < b.n);
 }
 
-/* Each class's place by its name; equal names share one. NULL = no memory. */
+/* Each class's rank by name; equal names share one. NULL = out of memory. */
 static uint32_t *rank_classes(const struct hw_page_heap *h)
 {
     size_t n = h->g->n_classes;
@@ -191,8 +191,8 @@ static void put_object(struct hw_json *j, const struct hw_page_heap *h, uint32_t
     hw_json_end_array(j);
 }
 
-static int read_question(struct hw_objects_question *q, struct hw_http_request *req,
-                         const struct hw_page_heap *h, struct hw_error *err)
+static int read_query(struct hw_objects_question *q, struct hw_http_request *req,
+                      const struct hw_page_heap *h, struct hw_error *err)
 {
     const char *by = hw_http_query(req, "sort"), *order = hw_http_query(req, "order");
     const char *of = hw_http_query(req, "of");
@@ -223,9 +223,9 @@ static int read_question(struct hw_objects_question *q, struct hw_http_request *
 static int find_objects(struct hw_http_request *req, const struct hw_page_heap *h,
                         struct hw_objects *out, struct hw_error *err)
 {
-    struct wanted w = {.h = h};
+    struct filter w = {.h = h};
     struct hw_objects_question q = {.keep = keep, .ctx = &w};
-    int rc = read_question(&q, req, h, err);
+    int rc = read_query(&q, req, h, err);
     if (rc == HW_OK)
         rc = read_only(&w, hw_http_query(req, "only"), err);
     if (rc == HW_OK)
@@ -243,7 +243,7 @@ static int find_objects(struct hw_http_request *req, const struct hw_page_heap *
 
 void hw_page_heap_objects(struct hw_http_request *req, struct hw_page_trace *t)
 {
-    struct hw_page_heap *h = hw_page_heap_asked(req, t, HW_PAGE_NEED_DOMINATED);
+    struct hw_page_heap *h = hw_page_heap_requested(req, t, HW_PAGE_NEED_DOMINATED);
     struct hw_objects found = {0};
     struct hw_error err = {0};
     struct hw_json j;
@@ -268,7 +268,7 @@ void hw_page_heap_objects(struct hw_http_request *req, struct hw_page_trace *t)
     hw_objects_done(&found);
 }
 
-/* ---- contents that occur again ---- */
+/* ---- duplicate contents ---- */
 
 static bool matches(const struct hw_page_heap *h, uint32_t o, enum hw_twin_kind kind,
                     const char *text)
@@ -322,7 +322,7 @@ void hw_page_heap_twins(struct hw_http_request *req, struct hw_page_trace *t)
         n > 7 && strcmp(path + n - 7, "strings") == 0 ? HW_TWIN_STRINGS : HW_TWIN_ARRAYS;
     bool strings = kind == HW_TWIN_STRINGS;
     struct hw_page_heap *h =
-        hw_page_heap_asked(req, t, strings ? HW_PAGE_NEED_STRINGS : HW_PAGE_NEED_ARRAYS);
+        hw_page_heap_requested(req, t, strings ? HW_PAGE_NEED_STRINGS : HW_PAGE_NEED_ARRAYS);
     struct hw_json j;
     if (!h)
         return;

@@ -1,24 +1,23 @@
 /*
- * GET /api/v1/traces/ID/heap/whole and …/whole-flame: all memory of a process as one.
+ * GET /api/v1/traces/ID/heap/whole and …/whole-flame: all memory of a process in one tree.
  *
- * Parameters: upid at; collapse=1. The native profile's moment and the smaps record next to the
- * heap graph are taken.
+ * Parameters: upid at; collapse=1. Uses the native profile's moment and the smaps record nearest to
+ * the heap graph.
  *
  * whole        {"ts", "native_at", "mappings_at" (or null), "resident" (or null), "swapped",
- * "parts":
- *              [[kind, name, bytes]…], "linked", "unlinked", "over"}
- * whole-flame  the same as a graph (pages_tree.h), a group for each part
+ *              "parts": [[kind, name, bytes]…], "linked", "unlinked", "over"}
+ * whole-flame  the same as a graph (pages_tree.h), with a group for each part
  *
- * Parts: "native", one for each heap, by callstack; "managed", the heap graph by dominators, what
- * its objects registered outside of the heap below them ("[native]"); "mapping", by kind;
- * "unexplained", resident and swapped memory without all of these.
+ * Parts: "native", one per heap, by callstack; "managed", the heap graph by dominators, with the
+ * native memory that its objects registered below them ("[native]"); "mapping", by kind;
+ * "unexplained", resident and swapped memory minus all of these.
  *
- * What an object registered was allocated by somebody, so a native profile may hold it, too. Where
- * the dump names the sample of a block (links), that sample is taken out of its callstack: `linked`
- * bytes. The rest of what is registered, `unlinked`, may be counted twice; its boxes say so.
- * The managed heap and what is native live in [heap] and in anonymous mappings, so these are no
- * parts of their own. What was allocated but never touched is not resident: then the parts are more
- * than that, by `over` bytes, and nothing is unexplained.
+ * Native memory registered by an object may also be in a native profile. If the dump names the
+ * sample of a block (links), that sample is removed from its callstack: `linked` bytes. The rest of
+ * the registered memory, `unlinked`, may be counted twice; its boxes say so. The managed heap and
+ * native memory are in [heap] and anonymous mappings, so these mappings are not parts of their own.
+ * Memory allocated but never touched is not resident: then the parts exceed resident memory by
+ * `over` bytes, and nothing is unexplained.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -46,10 +45,10 @@ struct whole {
     struct hw_page_trace *t;
     const struct hw_page_heap *h;
     const struct hw_page_program *program;
-    struct hw_page_heap_question q;
+    struct hw_page_tree_options q;
     struct hw_page_tree tree;
     HW_VEC(struct part) parts;
-    hw_values linked; /* by callsite: what is taken out of the native heaps */
+    hw_values linked; /* by callsite: to be removed from the native heaps */
     double n_linked, n_unlinked, managed, registered;
     bool has_profile, has_kinds, has_resident;
     int64_t native_ns, kinds_ns;
@@ -91,7 +90,7 @@ static int by_callsite(const void *pa, const void *pb)
     return (a > b) - (a < b);
 }
 
-static int gather_links(struct whole *w)
+static int collect_links(struct whole *w)
 {
     const struct hw_heap_graph *g = w->h->g;
     for (size_t i = 0; i < g->links.n; i++) {
@@ -105,8 +104,8 @@ static int gather_links(struct whole *w)
     return HW_OK;
 }
 
-/* Both sorted by callsite. What was taken does not count again in the next heap. */
-static void take_linked(struct whole *w, hw_values *values)
+/* Both are sorted by callsite. Removed values are not removed again from the next heap. */
+static void remove_linked(struct whole *w, hw_values *values)
 {
     size_t k = 0;
     for (size_t i = 0; i < values->n; i++) {
@@ -189,7 +188,7 @@ static int add_native_heap(struct whole *w, const struct hw_series *s,
     const char *name = hw_page_string(w->t, s->heap_name);
     int rc = hw_span_values(w->t->profile, &w->t->list, &span, &values);
     if (rc == HW_OK) {
-        take_linked(w, &values);
+        remove_linked(w, &values);
         rc = hw_flame_build(w->t->profile->callsites, w->t->functions, &values, HW_FLAME_SITES,
                             &flame);
     }
@@ -226,7 +225,7 @@ static int add_native(struct whole *w)
     const struct hw_heap_graph *g = w->h->g;
     const struct hw_process_view *v = hw_page_view(w->t, g->upid);
     const struct hw_process_moment *m = v ? nearest(v, g->ts_ns) : NULL;
-    int rc = gather_links(w);
+    int rc = collect_links(w);
     w->program = hw_page_program_of(w->t, g->upid);
     w->name_of = calloc(w->t->n_labels + 1, sizeof *w->name_of);
     if (!w->name_of)
@@ -237,7 +236,7 @@ static int add_native(struct whole *w)
     for (size_t i = 0; rc == HW_OK && i < w->t->list.v.n; i++) {
         const struct hw_series *s = &w->t->list.v.v[i];
         if (s->upid.v != g->upid.v || s->kind != HW_HEAP_NATIVE)
-            continue; /* what lives of the others is in the heap graph */
+            continue; /* the live memory of managed heaps is in the heap graph */
         w->has_profile = true;
         rc = add_native_heap(w, s, m);
     }
@@ -253,7 +252,7 @@ static int add_managed(struct whole *w)
     uint32_t group;
     w->managed = (double)sum.reachable.size;
     w->registered = (double)sum.reachable.native;
-    /* A sample stands for more or less than its block. */
+    /* May be negative: a sample represents more or less than its block. */
     w->n_unlinked = w->has_profile ? fmax(0, w->registered - w->n_linked) : 0;
     double lost = (double)(sum.all.size - sum.reachable.size);
     int rc = add_group(w, PART_MANAGED, "managed heap", 0, &group);
@@ -321,7 +320,8 @@ static bool make(struct hw_http_request *req, struct hw_page_trace *t, struct wh
 {
     *w = (struct whole){
         .t = t, .q = {.dominators = true, .collapse = hw_page_number(req, "collapse", 0) == 1}};
-    w->h = hw_page_heap_asked(req, t, HW_PAGE_NEED_DOMINATORS | 1U << hw_page_heap_tree_of(&w->q));
+    w->h =
+        hw_page_heap_requested(req, t, HW_PAGE_NEED_DOMINATORS | 1U << hw_page_heap_tree_of(&w->q));
     if (!w->h)
         return false;
     int rc = hw_page_tree_init(&w->tree);

@@ -165,7 +165,7 @@ static void *work(void *ctx)
     pthread_mutex_lock(&pages->lock);
     pages->n_readers--;
     pthread_cond_broadcast(&pages->reader_ended);
-    pthread_mutex_unlock(&pages->lock); /* the last that is done with them */
+    pthread_mutex_unlock(&pages->lock); /* `pages` may be freed from here on */
     return NULL;
 }
 
@@ -186,7 +186,7 @@ static int start_work(struct hw_page_heap *x)
     pthread_mutex_unlock(&pages->lock);
     if (code)
         return HW_ESYS;
-    (void)pthread_detach(thread); /* it says itself when it ends */
+    (void)pthread_detach(thread); /* it signals its end itself */
     x->in_progress = true;
     return HW_OK;
 }
@@ -194,7 +194,7 @@ static int start_work(struct hw_page_heap *x)
 /* ---- dumps ---- */
 
 /* Makes room for one more, keeping those in use. */
-static void forget_oldest(struct hw_page_heaps *h)
+static void evict_oldest(struct hw_page_heaps *h)
 {
     while (h->n >= HW_PAGE_HEAPS) {
         unsigned oldest = h->n;
@@ -215,7 +215,7 @@ static struct hw_page_heap *find_heap(struct hw_page_heaps *h, struct hw_page_tr
     for (unsigned i = 0; i < h->n; i++)
         if (h->v[i]->g == g)
             return h->v[i];
-    forget_oldest(h);
+    evict_oldest(h);
     struct hw_page_heap *x = h->n < MAX_HEAPS ? calloc(1, sizeof *x) : NULL;
     if (x) {
         x->p = t->profile;

@@ -7,9 +7,9 @@
  *     nodes    {"rows": [{"path", "size", "effective", "base"}…]}: an allocator's tree
  *     details, large: pages_infra_heap.c
  *
- * A cell of an allocator is its root's effective size. Where a trace has no memory dump of that
- * moment, malloc's cell is what malloc said of itself, and that of another heap what lives on it:
- * such cells say "source". "at" is there when a figure is of another time than its dump.
+ * An allocator's cell is its root's effective size. If the trace has no memory dump of that moment,
+ * malloc's cell is from its own statistics, and another heap's is its live bytes: such cells have
+ * "source". "at" is present if a figure is from another time than its dump.
  */
 #include "server/api/infra/pages_infra.h"
 
@@ -21,7 +21,7 @@
 
 #include "base/banned.h"
 
-static const int64_t one_moment_ns = 50 * 1000 * 1000;
+static const int64_t same_moment_ns = 50 * 1000 * 1000;
 static const char *const details[] = {"detailed", "light", "background"};
 
 int hw_infra_dumps_init(struct hw_infra_dumps *d, const struct hw_page_trace *t)
@@ -81,11 +81,12 @@ int hw_infra_find_dump(const struct hw_infra_dumps *d, const char *text, size_t 
     return hw_fail(err, HW_ENOTFOUND, 0, "no dump is at '%.40s'; infra/dumps lists them", text);
 }
 
-int hw_infra_ask(struct hw_infra_asked *out, const struct hw_infra_dumps *d,
-                 const struct hw_page_trace *t, struct hw_http_request *req, struct hw_error *err)
+int hw_infra_request_init(struct hw_infra_request *out, const struct hw_infra_dumps *d,
+                          const struct hw_page_trace *t, struct hw_http_request *req,
+                          struct hw_error *err)
 {
     const char *base = hw_http_query(req, "base"), *upid = hw_http_query(req, "upid");
-    bool of_file = hw_http_query(req, "base_trace"); /* its dumps are not these */
+    bool of_file = hw_http_query(req, "base_trace"); /* base is then a dump of that trace */
     int rc = hw_infra_find_dump(d, hw_http_query(req, "dump"), &out->now, err);
     out->base = SIZE_MAX;
     if (rc == HW_OK && base && *base && !of_file)
@@ -165,7 +166,7 @@ static int compare_names(const void *pa, const void *pb)
     return order ? order : (a->name.n > b->name.n) - (a->name.n < b->name.n);
 }
 
-/* Roots of the process's nodes, and heaps, of one item. */
+/* The root nodes and heaps of one item. */
 static int add_columns_of(struct table *x, const struct hw_global_item *item)
 {
     const struct hw_profile *p = x->t->profile;
@@ -197,7 +198,7 @@ static bool counter_at(const struct table *x, hw_upid upid, const char *name, in
     return *name && hw_process_counter(x->t->profile, upid, name, ts, out, at);
 }
 
-/* The sum over the process's mappings, of the time nearest to ts. */
+/* The sum over the process's mappings, as read nearest to ts. */
 static bool regions_at(const struct table *x, hw_upid upid, size_t field, int64_t ts, double *out,
                        int64_t *at)
 {
@@ -222,7 +223,7 @@ static bool regions_at(const struct table *x, hw_upid upid, size_t field, int64_
     return known;
 }
 
-/* A figure of another time is this dump's when no other dump is nearer to it. */
+/* A figure of another time belongs to this dump if no other dump is nearer. */
 static bool is_nearest(const struct table *x, size_t dump, int64_t at)
 {
     const struct hw_infra_dumps *d = x->d;
@@ -259,7 +260,7 @@ static bool node_at(const struct table *x, const struct column *c, const struct 
     return false;
 }
 
-/* What takes the place of a root: malloc's own figures, else what lives on the heap. */
+/* The substitute for a root: malloc's own statistics, else the heap's live bytes. */
 static bool heap_at(const struct table *x, const struct column *c, const struct hw_global_item *it,
                     double *out, int64_t *at, const char **source)
 {
@@ -314,12 +315,12 @@ static struct cell cell_at(const struct table *x, const struct column *c, hw_upi
 }
 
 static void put_cell(struct hw_json *j, const struct table *x, const struct column *c, hw_upid upid,
-                     const struct hw_infra_asked *asked)
+                     const struct hw_infra_request *request)
 {
-    struct cell now = cell_at(x, c, upid, asked->now), base = {0};
-    int64_t ts = x->d->items.v[x->d->begins.v[asked->now]].ts_ns;
-    if (asked->base != SIZE_MAX)
-        base = cell_at(x, c, upid, asked->base);
+    struct cell now = cell_at(x, c, upid, request->now), base = {0};
+    int64_t ts = x->d->items.v[x->d->begins.v[request->now]].ts_ns;
+    if (request->base != SIZE_MAX)
+        base = cell_at(x, c, upid, request->base);
     if (!now.known && !base.known && !now.heap) {
         hw_json_null(j);
         return;
@@ -330,7 +331,7 @@ static void put_cell(struct hw_json *j, const struct table *x, const struct colu
     if (base.known)
         hw_json_kv_double(j, "base", base.now);
     hw_json_kv_bool(j, "heap", now.heap || base.heap);
-    if (now.known && llabs(hw_sat_sub(now.at_ns, ts)) > one_moment_ns)
+    if (now.known && llabs(hw_sat_sub(now.at_ns, ts)) > same_moment_ns)
         hw_json_kv_int(j, "at", now.at_ns);
     if (now.source)
         hw_json_kv_str(j, "source", now.source);
@@ -347,31 +348,32 @@ static bool has_total(const struct table *x, const struct column *c, size_t dump
     return false;
 }
 
-static int make_table(struct table *x, const struct hw_infra_asked *asked)
+static int make_table(struct table *x, const struct hw_infra_request *request)
 {
-    int rc = add_dump(x, asked->now);
-    if (rc == HW_OK && asked->base != SIZE_MAX)
-        rc = add_dump(x, asked->base);
+    int rc = add_dump(x, request->now);
+    if (rc == HW_OK && request->base != SIZE_MAX)
+        rc = add_dump(x, request->base);
     if (rc == HW_OK && x->columns.n)
         qsort(x->columns.v, x->columns.n, sizeof *x->columns.v, compare_names);
     for (size_t i = 0; rc == HW_OK && i < HW_ARRAY_LEN(totals); i++) {
         struct column c = {hw_bytes_str(totals[i].name), totals[i].counter, totals[i].region_kb};
-        if (has_total(x, &c, asked->now) && hw_vec_push(&x->columns, c) < 0)
+        if (has_total(x, &c, request->now) && hw_vec_push(&x->columns, c) < 0)
             rc = HW_ENOMEM;
     }
     return rc;
 }
 
-static void put_table(struct hw_json *j, const struct table *x, const struct hw_infra_asked *asked)
+static void put_table(struct hw_json *j, const struct table *x,
+                      const struct hw_infra_request *request)
 {
     const struct hw_profile *p = x->t->profile;
     hw_json_begin_object(j);
-    hw_json_kv_int(j, "ts", x->d->items.v[x->d->begins.v[asked->now]].ts_ns);
+    hw_json_kv_int(j, "ts", x->d->items.v[x->d->begins.v[request->now]].ts_ns);
     hw_json_key(j, "base");
-    if (asked->base == SIZE_MAX)
+    if (request->base == SIZE_MAX)
         hw_json_null(j);
     else
-        hw_json_int(j, x->d->items.v[x->d->begins.v[asked->base]].ts_ns);
+        hw_json_int(j, x->d->items.v[x->d->begins.v[request->base]].ts_ns);
     hw_json_key(j, "columns");
     hw_json_begin_array(j);
     for (size_t i = 0; i < x->columns.n; i++) {
@@ -394,7 +396,7 @@ static void put_table(struct hw_json *j, const struct table *x, const struct hw_
         hw_json_key(j, "cells");
         hw_json_begin_array(j);
         for (size_t c = 0; c < x->columns.n; c++)
-            put_cell(j, x, &x->columns.v[c], x->rows.v[r], asked);
+            put_cell(j, x, &x->columns.v[c], x->rows.v[r], request);
         hw_json_end_array(j);
         hw_json_end_object(j);
     }
@@ -402,17 +404,17 @@ static void put_table(struct hw_json *j, const struct table *x, const struct hw_
     hw_json_end_object(j);
 }
 
-static void answer_table(struct hw_http_request *req, struct hw_page_trace *t,
-                         const struct hw_infra_dumps *d, const struct hw_infra_asked *asked)
+static void reply_table(struct hw_http_request *req, struct hw_page_trace *t,
+                        const struct hw_infra_dumps *d, const struct hw_infra_request *request)
 {
     struct table x = {.t = t, .d = d};
     struct hw_json j;
-    int rc = make_table(&x, asked);
+    int rc = make_table(&x, request);
     if (rc < 0) {
         hw_page_reply_error(req, &(struct hw_error){0}, rc);
     } else {
         hw_json_init(&j, NULL, NULL, /* pretty = */ false);
-        put_table(&j, &x, asked);
+        put_table(&j, &x, request);
         hw_page_reply_json(req, &j);
     }
     hw_vec_done(&x.columns);
@@ -421,7 +423,7 @@ static void answer_table(struct hw_http_request *req, struct hw_page_trace *t,
 
 /* ---- an allocator's nodes ---- */
 
-/* Nodes of a process by their path: the model's own index ends with its filling. */
+/* Nodes of a process by path: the model drops its own index once it is filled. */
 static int index_nodes(const struct hw_profile *p, uint32_t process, struct hw_map64 *by_path)
 {
     int rc = HW_OK;
@@ -461,16 +463,16 @@ static void put_node(struct hw_json *j, struct hw_bytes path, const struct hw_me
     hw_json_end_object(j);
 }
 
-static void answer_nodes(struct hw_http_request *req, struct hw_page_trace *t,
-                         const struct hw_infra_dumps *d, const struct hw_infra_asked *asked)
+static void reply_nodes(struct hw_http_request *req, struct hw_page_trace *t,
+                        const struct hw_infra_dumps *d, const struct hw_infra_request *request)
 {
     const struct hw_profile *p = t->profile;
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
-    uint32_t process = process_at(d, asked->now, asked->upid);
-    struct hw_bytes root = hw_bytes_str(asked->heap ? asked->heap : "");
+    uint32_t process = process_at(d, request->now, request->upid);
+    struct hw_bytes root = hw_bytes_str(request->heap ? request->heap : "");
     struct hw_map64 before = {0};
     struct hw_json j;
-    int rc = index_nodes(p, process_at(d, asked->base, asked->upid), &before);
+    int rc = index_nodes(p, process_at(d, request->base, request->upid), &before);
     hw_json_init(&j, NULL, NULL, /* pretty = */ false);
     hw_json_begin_object(&j);
     hw_json_key(&j, "rows");
@@ -494,10 +496,10 @@ static void answer_nodes(struct hw_http_request *req, struct hw_page_trace *t,
     }
 }
 
-/* ---- which dumps there are ---- */
+/* ---- the list of dumps ---- */
 
-static void answer_dumps(struct hw_http_request *req, struct hw_page_trace *t,
-                         const struct hw_infra_dumps *d)
+static void reply_dumps(struct hw_http_request *req, struct hw_page_trace *t,
+                        const struct hw_infra_dumps *d)
 {
     struct hw_json j;
     hw_json_init(&j, NULL, NULL, /* pretty = */ false);
@@ -523,22 +525,22 @@ void hw_page_infra(struct hw_http_request *req, struct hw_page_trace *t, const c
     static const struct {
         const char *name;
         void (*answer)(struct hw_http_request *req, struct hw_page_trace *t,
-                       const struct hw_infra_dumps *d, const struct hw_infra_asked *asked);
-    } questions[] = {{"table", answer_table},
-                     {"nodes", answer_nodes},
+                       const struct hw_infra_dumps *d, const struct hw_infra_request *request);
+    } questions[] = {{"table", reply_table},
+                     {"nodes", reply_nodes},
                      {"details", hw_page_infra_details},
                      {"large", hw_page_infra_large}};
     struct hw_infra_dumps d = {0};
-    struct hw_infra_asked asked;
+    struct hw_infra_request request;
     struct hw_error err = {0};
     int rc = hw_infra_dumps_init(&d, t);
     if (rc == HW_OK && strcmp(name, "dumps") == 0) {
-        answer_dumps(req, t, &d);
+        reply_dumps(req, t, &d);
         hw_infra_dumps_done(&d);
         return;
     }
     if (rc == HW_OK)
-        rc = hw_infra_ask(&asked, &d, t, req, &err);
+        rc = hw_infra_request_init(&request, &d, t, req, &err);
     size_t i = 0;
     while (i < HW_ARRAY_LEN(questions) && strcmp(questions[i].name, name) != 0)
         i++;
@@ -547,6 +549,6 @@ void hw_page_infra(struct hw_http_request *req, struct hw_page_trace *t, const c
     else if (i == HW_ARRAY_LEN(questions))
         hw_http_reply_text(req, HTTP_NOT_FOUND, "no such question about memory dumps\n");
     else
-        questions[i].answer(req, t, &d, &asked);
+        questions[i].answer(req, t, &d, &request);
     hw_infra_dumps_done(&d);
 }

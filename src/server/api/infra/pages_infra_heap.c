@@ -1,20 +1,20 @@
 /*
- * GET /api/v1/traces/ID/infra/details?upid=&heap=: what is below a place of a heap, by callstack
- * and by type.
+ * GET /api/v1/traces/ID/infra/details?upid=&heap=: the rows below a node of a heap's details, by
+ * callstack and by type.
  *
  *     dump, base   as in pages_infra.c; with a base there are figures of both
  *     base_upid, base_heap   compare with another process or heap, at base or else the same dump
  *     base_trace   compare with another open trace: with base_upid, else the process of that pid,
- *                  else the one of that name and those labels; at its dump base, else its last
- *     by           frames, types or both (both: what is below it in either dimension)
- *     place        keys from the root, with '/' between; none: the root
- *     rule, min    what becomes <other> (views/infra/heap_details.h)
+ *                  else the one with the same name and labels; at its dump base, else its last
+ *     by           frames, types or both (both: the rows below it in either dimension)
+ *     place        keys from the root, separated by '/'; none: the root
+ *     rule, min    which rows become <other> (views/infra/heap_details.h)
  *
  *     {"path": [{"kind", "label", "key", figures}…] from the root, "rows": [the same, "folded",
- *      "more": whether there is something below it…], "cut": rows left out}
+ *      "more": whether there are rows below it…], "cut": rows left out}
  *
- * A key is the kind's letter and a hash of the label: it names the same place in another dump.
- * Details are made once for a heap at a dump against a base, and a few of them kept.
+ * A key is the kind's letter and a hash of the label: it identifies the same node in another dump.
+ * Details are computed once per heap, dump and base; a few are cached.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ struct kept {
 
 struct hw_page_infra {
     pthread_mutex_t lock;
-    HW_VEC(struct kept) v; /* lock; the one used last stands last */
+    HW_VEC(struct kept) v; /* lock; the most recently used is last */
 };
 
 int hw_page_infra_new(struct hw_page_infra **out)
@@ -86,7 +86,7 @@ void hw_page_infra_forget(struct hw_page_infra *all, const struct hw_page_trace 
 
 /* ---- making them ---- */
 
-/* A series that was added up to one moment goes on to the other. */
+/* The sum of a series, advanced from one of the two moments to the other. */
 struct running {
     struct hw_type_sum sum;
     uint32_t series; /* HW_ID_NONE: none yet */
@@ -131,7 +131,7 @@ static int add_side(struct hw_heap_details *d, const struct moment *m, enum hw_d
         hw_vec_done(&values);
         return rc;
     }
-    return HW_OK; /* not there at that time: it holds nothing */
+    return HW_OK; /* no such heap at that time: it is empty */
 }
 
 static int fill(struct hw_heap_details *d, const struct moment *now, const struct moment *base,
@@ -152,21 +152,21 @@ static int fill(struct hw_heap_details *d, const struct moment *now, const struc
 }
 
 static int make(struct hw_page_trace *t, const struct hw_infra_dumps *dumps,
-                const struct hw_infra_asked *asked, struct kept *out, struct hw_error *err)
+                const struct hw_infra_request *request, struct kept *out, struct hw_error *err)
 {
     struct hw_infra_dumps others = {0};
     int rc = hw_heap_details_new(&out->d);
-    out->heap = strdup(asked->heap ? asked->heap : "malloc");
-    out->base_heap = strdup(asked->base_heap ? asked->base_heap : "");
-    if (rc == HW_OK && asked->base_t)
-        rc = hw_infra_dumps_init(&others, asked->base_t);
+    out->heap = strdup(request->heap ? request->heap : "malloc");
+    out->base_heap = strdup(request->base_heap ? request->base_heap : "");
+    if (rc == HW_OK && request->base_t)
+        rc = hw_infra_dumps_init(&others, request->base_t);
     if (rc == HW_OK && (!out->heap || !out->base_heap))
         rc = HW_ENOMEM;
     if (rc == HW_OK) {
-        const struct moment now = {t, dumps, asked->now, asked->upid, out->heap};
-        const struct moment base = {asked->base_t ? asked->base_t : t,
-                                    asked->base_t ? &others : dumps, asked->base, asked->base_upid,
-                                    asked->base_heap ? asked->base_heap : out->heap};
+        const struct moment now = {t, dumps, request->now, request->upid, out->heap};
+        const struct moment base = {
+            request->base_t ? request->base_t : t, request->base_t ? &others : dumps, request->base,
+            request->base_upid, request->base_heap ? request->base_heap : out->heap};
         rc = fill(out->d, &now, &base, err);
     }
     hw_infra_dumps_done(&others);
@@ -178,7 +178,7 @@ static int make(struct hw_page_trace *t, const struct hw_infra_dumps *dumps,
     return rc;
 }
 
-/* ---- what it is compared with ---- */
+/* ---- the base ---- */
 
 static bool same_string(const struct hw_page_trace *a, hw_str_id x, const struct hw_page_trace *b,
                         hw_str_id y)
@@ -186,7 +186,7 @@ static bool same_string(const struct hw_page_trace *a, hw_str_id x, const struct
     return strcmp(hw_page_string(a, x), hw_page_string(b, y)) == 0;
 }
 
-/* The same process of another file: by its number, else by name and labels. */
+/* The same process in another trace: by pid, else by name and labels. */
 static int find_partner(const struct hw_page_trace *t, hw_upid of, const struct hw_page_trace *in,
                         hw_upid *out, struct hw_error *err)
 {
@@ -207,57 +207,57 @@ static int find_partner(const struct hw_page_trace *t, hw_upid of, const struct 
 }
 
 /* 1 = the request was answered. */
-static int ask_base(struct hw_infra_asked *asked, struct hw_page_trace *t,
-                    struct hw_http_request *req, struct hw_error *err)
+static int find_base(struct hw_infra_request *request, struct hw_page_trace *t,
+                     struct hw_http_request *req, struct hw_error *err)
 {
     const char *trace = hw_http_query(req, "base_trace"), *upid = hw_http_query(req, "base_upid");
     struct hw_page_trace *in = t;
     int rc = HW_OK;
-    if (asked->upid.v == HW_ID_NONE)
+    if (request->upid.v == HW_ID_NONE)
         return hw_fail(err, HW_EINVAL, 0, "which process? upid=");
-    asked->base_heap = hw_http_query(req, "base_heap");
-    asked->base_upid = asked->upid;
+    request->base_heap = hw_http_query(req, "base_heap");
+    request->base_upid = request->upid;
     if (trace && *trace) {
         struct hw_infra_dumps dumps = {0};
-        in = asked->base_t = hw_page_trace_get(t->pages, req, trace);
+        in = request->base_t = hw_page_trace_get(t->pages, req, trace);
         if (!in)
             return 1;
         rc = hw_infra_dumps_init(&dumps, in);
         if (rc == HW_OK)
-            rc = hw_infra_find_dump(&dumps, hw_http_query(req, "base"), &asked->base, err);
+            rc = hw_infra_find_dump(&dumps, hw_http_query(req, "base"), &request->base, err);
         hw_infra_dumps_done(&dumps);
-    } else if ((upid || asked->base_heap) && asked->base == SIZE_MAX) {
-        asked->base = asked->now;
+    } else if ((upid || request->base_heap) && request->base == SIZE_MAX) {
+        request->base = request->now;
     }
     if (rc < 0)
         return rc;
     if (!upid || !*upid)
-        return in == t ? HW_OK : find_partner(t, asked->upid, in, &asked->base_upid, err);
+        return in == t ? HW_OK : find_partner(t, request->upid, in, &request->base_upid, err);
     char *end;
     unsigned long v = strtoul(upid, &end, 10);
     if (*end || v >= in->profile->processes.n)
         return hw_fail(err, HW_EINVAL, 0, "the trace has no process '%.40s'", upid);
-    asked->base_upid.v = (uint32_t)v;
+    request->base_upid.v = (uint32_t)v;
     return HW_OK;
 }
 
-/* The details, made now or before; with the lock held. */
+/* The details, computed or cached; with the lock held. */
 static int find(struct hw_page_infra *all, struct hw_page_trace *t,
-                const struct hw_infra_dumps *dumps, const struct hw_infra_asked *asked,
+                const struct hw_infra_dumps *dumps, const struct hw_infra_request *request,
                 const struct hw_heap_details **out, struct hw_error *err)
 {
     struct kept k = {.t = t,
-                     .base_t = asked->base_t,
-                     .now = asked->now,
-                     .base = asked->base,
-                     .upid = asked->upid,
-                     .base_upid = asked->base_upid};
+                     .base_t = request->base_t,
+                     .now = request->now,
+                     .base = request->base,
+                     .upid = request->upid,
+                     .base_upid = request->base_upid};
     for (size_t i = 0; i < all->v.n; i++) {
         struct kept *x = &all->v.v[i];
         if (x->t != t || x->base_t != k.base_t || x->now != k.now || x->base != k.base ||
             x->upid.v != k.upid.v || x->base_upid.v != k.base_upid.v ||
-            strcmp(x->heap, asked->heap ? asked->heap : "malloc") != 0 ||
-            strcmp(x->base_heap, asked->base_heap ? asked->base_heap : "") != 0)
+            strcmp(x->heap, request->heap ? request->heap : "malloc") != 0 ||
+            strcmp(x->base_heap, request->base_heap ? request->base_heap : "") != 0)
             continue;
         k = *x;
         memmove(x, x + 1, (all->v.n - i - 1) * sizeof *x);
@@ -269,7 +269,7 @@ static int find(struct hw_page_infra *all, struct hw_page_trace *t,
         drop(all, 0);
     if (hw_vec_reserve(&all->v, MAX_KEPT) < 0)
         return HW_ENOMEM;
-    int rc = make(t, dumps, asked, &k, err);
+    int rc = make(t, dumps, request, &k, err);
     if (rc < 0)
         return rc;
     all->v.v[all->v.n++] = k;
@@ -277,28 +277,28 @@ static int find(struct hw_page_infra *all, struct hw_page_trace *t,
     return HW_OK;
 }
 
-/* ---- places ---- */
+/* ---- nodes ---- */
 
 static void key_of(const struct hw_detail_row *r, char out[KEY_CHARS])
 {
     static const char letters[] = {'r', 'f', 't', 's', 'o'};
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a: names a place, guards nothing */
+    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a: an identifier, not a security measure */
     for (size_t i = 0; i < r->label.n; i++)
         h = (h ^ r->label.p[i]) * 0x100000001b3u;
     (void)snprintf(out, KEY_CHARS, "%c%016llx", letters[r->kind], (unsigned long long)h);
 }
 
-struct question {
+struct query {
     const struct hw_heap_details *d;
     enum hw_detail_rule rule;
     int64_t threshold;
     bool frames, types, diff;
-    hw_detail_rows path; /* from the root to the place */
+    hw_detail_rows path; /* from the root to the node */
     hw_detail_rows below;
 };
 
-/* One step down: the row of that key. */
-static int step(struct question *q, const char *key, size_t n)
+/* Goes down to the row with the key. */
+static int step(struct query *q, const char *key, size_t n)
 {
     struct hw_detail_row at = q->path.v[q->path.n - 1];
     hw_detail_rows rows = {0};
@@ -322,7 +322,7 @@ static int step(struct question *q, const char *key, size_t n)
     return rc;
 }
 
-static int walk(struct question *q, const char *place, struct hw_error *err)
+static int walk(struct query *q, const char *place, struct hw_error *err)
 {
     int rc = hw_vec_push(&q->path, hw_heap_details_root(q->d)) < 0 ? HW_ENOMEM : HW_OK;
     while (rc == HW_OK && *place) {
@@ -333,7 +333,7 @@ static int walk(struct question *q, const char *place, struct hw_error *err)
     return rc == HW_ENOTFOUND ? hw_fail(err, rc, 0, "that place is not in this dump") : rc;
 }
 
-static int look_below(struct question *q)
+static int find_below(struct query *q)
 {
     const struct hw_detail_row *at = &q->path.v[q->path.n - 1];
     int rc = HW_OK;
@@ -346,7 +346,7 @@ static int look_below(struct question *q)
 
 /* ---- the answer ---- */
 
-static void put_row(struct hw_json *j, const struct question *q, const struct hw_detail_row *r,
+static void put_row(struct hw_json *j, const struct query *q, const struct hw_detail_row *r,
                     bool is_below)
 {
     static const char *const kinds[] = {"root", "frame", "type", "self", "other"};
@@ -370,7 +370,7 @@ static void put_row(struct hw_json *j, const struct question *q, const struct hw
     hw_json_end_object(j);
 }
 
-static void put_rows(struct hw_json *j, const char *name, const struct question *q,
+static void put_rows(struct hw_json *j, const char *name, const struct query *q,
                      const hw_detail_rows *rows, bool is_below)
 {
     hw_json_key(j, name);
@@ -393,7 +393,7 @@ static int read_limit(struct hw_http_request *req, const char *name, int64_t *ou
     return HW_OK;
 }
 
-static int read_options(struct question *q, struct hw_http_request *req, struct hw_error *err)
+static int read_options(struct query *q, struct hw_http_request *req, struct hw_error *err)
 {
     const char *rule = hw_http_query(req, "rule"), *by = hw_http_query(req, "by");
     q->rule = HW_DETAIL_THRESHOLD;
@@ -410,29 +410,29 @@ static int read_options(struct question *q, struct hw_http_request *req, struct 
 }
 
 void hw_page_infra_details(struct hw_http_request *req, struct hw_page_trace *t,
-                           const struct hw_infra_dumps *dumps, const struct hw_infra_asked *given)
+                           const struct hw_infra_dumps *dumps, const struct hw_infra_request *given)
 {
     struct hw_page_infra *all = t->pages->infra;
-    struct hw_infra_asked with = *given, *asked = &with;
-    struct question q = {0};
+    struct hw_infra_request with = *given, *request = &with;
+    struct query q = {0};
     const char *place = hw_http_query(req, "place");
     struct hw_error err = {0};
     struct hw_json j;
     hw_json_init(&j, NULL, NULL, /* pretty = */ false);
     int rc = read_options(&q, req, &err);
-    if (rc == HW_OK && (rc = ask_base(asked, t, req, &err)) == 1) {
+    if (rc == HW_OK && (rc = find_base(request, t, req, &err)) == 1) {
         hw_json_done(&j);
         return;
     }
-    q.diff = asked->base != SIZE_MAX;
+    q.diff = request->base != SIZE_MAX;
     pthread_mutex_lock(&all->lock);
     if (rc == HW_OK)
-        rc = find(all, t, dumps, asked, &q.d, &err);
+        rc = find(all, t, dumps, request, &q.d, &err);
     if (rc == HW_OK)
         rc = walk(&q, place ? place : "", &err);
     if (rc == HW_OK)
-        rc = look_below(&q);
-    if (rc == HW_OK) { /* labels are the details' */
+        rc = find_below(&q);
+    if (rc == HW_OK) { /* labels are borrowed from the details */
         hw_json_begin_object(&j);
         put_rows(&j, "path", &q, &q.path, /* is_below = */ false);
         put_rows(&j, "rows", &q, &q.below, /* is_below = */ true);
@@ -451,10 +451,10 @@ void hw_page_infra_details(struct hw_http_request *req, struct hw_page_trace *t,
 }
 
 void hw_page_infra_large(struct hw_http_request *req, struct hw_page_trace *t,
-                         const struct hw_infra_dumps *dumps, const struct hw_infra_asked *given)
+                         const struct hw_infra_dumps *dumps, const struct hw_infra_request *given)
 {
     struct hw_page_infra *all = t->pages->infra;
-    struct hw_infra_asked with = *given, *asked = &with;
+    struct hw_infra_request with = *given, *request = &with;
     struct hw_large_stacks large = {0};
     const struct hw_heap_details *d;
     struct hw_strbuf text = {0};
@@ -462,11 +462,11 @@ void hw_page_infra_large(struct hw_http_request *req, struct hw_page_trace *t,
     int rc = read_limit(req, "min_count", &large.min_count, &err);
     if (rc == HW_OK)
         rc = read_limit(req, "min_size", &large.min_size, &err);
-    if (rc == HW_OK && (rc = ask_base(asked, t, req, &err)) == 1)
+    if (rc == HW_OK && (rc = find_base(request, t, req, &err)) == 1)
         return;
     pthread_mutex_lock(&all->lock);
     if (rc == HW_OK)
-        rc = find(all, t, dumps, asked, &d, &err);
+        rc = find(all, t, dumps, request, &d, &err);
     if (rc == HW_OK)
         rc = hw_large_stacks_find(&large, d);
     pthread_mutex_unlock(&all->lock);

@@ -75,7 +75,7 @@ struct save {
 static void send(struct hw_http_stream *s, const char *name, struct hw_json *j)
 {
     if (hw_json_finish(j) == HW_OK)
-        (void)hw_http_event_send(s, name, j->buf.p); /* gone: nobody is left to be told */
+        (void)hw_http_event_send(s, name, j->buf.p); /* fails only if the client has left */
     hw_json_done(j);
 }
 
@@ -190,11 +190,11 @@ static void file(struct hw_http_request *req, const struct hw_page_internals *m,
 static void put_heap(struct hw_http_request *req, struct hw_page_trace *t, const char *heap)
 {
     struct hw_infra_dumps dumps;
-    struct hw_infra_asked asked = {.base = SIZE_MAX, .heap = heap, .upid.v = HW_ID_NONE};
+    struct hw_infra_request asked = {.base = SIZE_MAX, .heap = heap, .upid.v = HW_ID_NONE};
     struct hw_error err = {0};
     int rc = hw_infra_dumps_init(&dumps, t);
     if (rc < 0) {
-        (void)hw_fail(&err, rc, 0, "%s", hw_errc_text(rc)); /* told below */
+        (void)hw_fail(&err, rc, 0, "%s", hw_errc_text(rc)); /* reported below */
         hw_page_reply_error(req, &err, rc);
     } else if (t->processes.n && hw_infra_n_dumps(&dumps)) {
         asked.upid.v = t->processes.v[0].upid.v;
@@ -205,7 +205,7 @@ static void put_heap(struct hw_http_request *req, struct hw_page_trace *t, const
     hw_infra_dumps_done(&dumps);
 }
 
-/* heap/PID/ALLOCATOR: its breakdown, as of infra/details, with the same parameters. */
+/* heap/PID/ALLOCATOR: its breakdown as in infra/details, with the same parameters. */
 static void heap(struct hw_http_request *req, struct hw_pages *p, const char *rest)
 {
     struct hw_page_look look = {.fd = -1};

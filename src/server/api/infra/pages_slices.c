@@ -1,10 +1,10 @@
 /*
- * GET /api/v1/traces/ID/threads: {"threads": [{"track", "upid" (-1: a track of no thread), "pid",
+ * GET /api/v1/traces/ID/threads: {"threads": [{"track", "upid" (-1: not a thread's track), "pid",
  * "process", "tid", "name", "slices", "levels", "first", "last"}…]}
  *
- * GET /api/v1/traces/ID/slices?track=&from=&to=&min=: what can be seen of one track from one time
- * to another, when `min` ns cannot: {"names": […], "boxes": [[depth, begin, end, name, category,
- * n]…], times in ns behind `from`; name and category are indexes; n: slices merged}
+ * GET /api/v1/traces/ID/slices?track=&from=&to=&min=: the slices of a track in a time range, with
+ * those shorter than `min` ns merged: {"names": […], "boxes": [[depth, begin, end, name, category,
+ * n]…], times in ns after `from`; name and category are indexes; n: slices merged}
  */
 #include <stdlib.h>
 
@@ -73,7 +73,7 @@ static bool number(struct hw_http_request *req, const char *name, int64_t *out)
     return !*end;
 }
 
-/* Names of an answer, each once. */
+/* The distinct names of a response. */
 struct names {
     struct hw_map64 index;
     HW_VEC(hw_str_id) v;

@@ -1,15 +1,15 @@
 /*
- * The fleet's store, asked by the page. What it says of callstacks becomes a trace of this server
- * (a file in memory, written as any profile is), so that the page's graphs, tables, differences,
- * leaks, SQL and exports need to know nothing of stores.
+ * Queries of the fleet's store for the page. A profile from the store becomes a trace of this
+ * server (a file in memory, written like any profile), so that the page's graphs, tables,
+ * differences, leaks, SQL and exports are independent of stores.
  *
  *   GET  /api/v1/fleet/labels                    names: columns first
- *   GET  /api/v1/fleet/values?label=NAME         values with their rows, most first
- *   GET  /api/v1/fleet/hosts?metric=&limit=      hosts by how far they are off
+ *   GET  /api/v1/fleet/values?label=NAME         values with row counts, most first
+ *   GET  /api/v1/fleet/hosts?metric=&limit=      hosts by deviation
  *   POST /api/v1/fleet/profile?metric=           the profile of a mean process: {id, …}
- *   POST /api/v1/fleet/profile?step=SECONDS      with a dump a step
+ *   POST /api/v1/fleet/profile?step=SECONDS      with one dump per step
  *
- * All take where (conditions, 0x1f between them), since and until, as `heapwise fleet` does.
+ * All take where (conditions, separated by 0x1f), since and until, like `heapwise fleet`.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@
 
 enum { TIMEOUT_MS = 120000, DEFAULT_HOSTS = 200 };
 
-struct asked {
+struct fleet_query {
     struct hw_pages *pages;
     struct hw_clickhouse client;
     struct hw_fleet_source from;
@@ -41,7 +41,7 @@ struct asked {
     int64_t now_s;
 };
 
-static int add_line(struct asked *a, const char *line, size_t n, struct hw_error *err)
+static int add_line(struct fleet_query *a, const char *line, size_t n, struct hw_error *err)
 {
     char *text = n ? strndup(line, n) : NULL;
     int rc = n && !text ? HW_ENOMEM : HW_OK;
@@ -51,7 +51,7 @@ static int add_line(struct asked *a, const char *line, size_t n, struct hw_error
     return rc;
 }
 
-static int read_where(struct asked *a, struct hw_http_request *req, struct hw_error *err)
+static int read_where(struct fleet_query *a, struct hw_http_request *req, struct hw_error *err)
 {
     const char *where = hw_http_query(req, "where"), *since = hw_http_query(req, "since");
     const char *until = hw_http_query(req, "until"), *metric = hw_http_query(req, "metric");
@@ -71,10 +71,10 @@ static int read_where(struct asked *a, struct hw_http_request *req, struct hw_er
     return rc == HW_OK ? hw_fleet_where_check(&a->where, err) : rc;
 }
 
-static int begin(struct asked *a, struct hw_pages *p, struct hw_http_request *req,
+static int begin(struct fleet_query *a, struct hw_pages *p, struct hw_http_request *req,
                  struct hw_error *err)
 {
-    *a = (struct asked){.pages = p, .now_s = time(NULL)};
+    *a = (struct fleet_query){.pages = p, .now_s = time(NULL)};
     if (!p->o.store)
         return hw_fail(err, HW_ENOTFOUND, 0,
                        "no store is configured: --store URL, HEAPWISE_STORE or `store =` in the "
@@ -88,7 +88,7 @@ static int begin(struct asked *a, struct hw_pages *p, struct hw_http_request *re
     return rc;
 }
 
-static void end(struct asked *a)
+static void end(struct fleet_query *a)
 {
     hw_clickhouse_done(&a->client);
     hw_fleet_where_done(&a->where);
@@ -96,7 +96,8 @@ static void end(struct asked *a)
 
 /* ---- lists ---- */
 
-static int put_words(struct asked *a, struct hw_json *j, const char *label, struct hw_error *err)
+static int put_words(struct fleet_query *a, struct hw_json *j, const char *label,
+                     struct hw_error *err)
 {
     struct hw_fleet_words w;
     int rc = label ? hw_fleet_get_label_values(&a->from, &a->where, label, &w, err)
@@ -126,7 +127,8 @@ static int put_words(struct asked *a, struct hw_json *j, const char *label, stru
     return HW_OK;
 }
 
-static int put_hosts(struct asked *a, struct hw_json *j, const char *limit, struct hw_error *err)
+static int put_hosts(struct fleet_query *a, struct hw_json *j, const char *limit,
+                     struct hw_error *err)
 {
     struct hw_fleet_hosts h;
     uint64_t most = DEFAULT_HOSTS;
@@ -162,7 +164,7 @@ static int put_hosts(struct asked *a, struct hw_json *j, const char *limit, stru
 
 void hw_page_fleet(struct hw_http_request *req, void *ctx)
 {
-    struct asked a;
+    struct fleet_query a;
     struct hw_error err = {0};
     struct hw_json j;
     const char *what = hw_http_rest(req), *label = hw_http_query(req, "label");
@@ -187,7 +189,7 @@ void hw_page_fleet(struct hw_http_request *req, void *ctx)
 
 /* ---- a profile ---- */
 
-/* The profile as a trace's bytes; the descriptor is the caller's. */
+/* Writes the profile as a trace file; the caller owns the descriptor. */
 static int write_trace(const struct hw_profile *p, int *out, struct hw_error *err)
 {
     struct hw_export_input in = {.profile = p};
@@ -206,13 +208,13 @@ static int write_trace(const struct hw_profile *p, int *out, struct hw_error *er
     return rc;
 }
 
-/* kind: which figures it holds, as the others of it say nothing. */
-static int open_answer(struct asked *a, const struct hw_fleet_answer *answer, const char *kind,
-                       unsigned *id, struct hw_error *err)
+/* kind: which figures the profile has; its other figures are meaningless. */
+static int open_profile(struct fleet_query *a, const struct hw_fleet_answer *result,
+                        const char *kind, unsigned *id, struct hw_error *err)
 {
     struct hw_strbuf name = {0};
     int fd = -1;
-    int rc = write_trace(answer->p, &fd, err);
+    int rc = write_trace(result->p, &fd, err);
     hw_fleet_where_show(&a->where, &name);
     hw_strbuf_addf(&name, " (%s)", kind);
     if (rc == HW_OK && name.failed) {
@@ -225,9 +227,9 @@ static int open_answer(struct asked *a, const struct hw_fleet_answer *answer, co
     return rc;
 }
 
-static void put_profile(struct hw_json *j, unsigned id, const struct hw_fleet_answer *answer)
+static void put_profile(struct hw_json *j, unsigned id, const struct hw_fleet_answer *result)
 {
-    const struct hw_fleet_counts *n = &answer->counts;
+    const struct hw_fleet_counts *n = &result->counts;
     hw_json_begin_object(j);
     hw_json_kv_uint(j, "id", id);
     hw_json_kv_uint(j, "hosts", n->n_hosts);
@@ -236,16 +238,16 @@ static void put_profile(struct hw_json *j, unsigned id, const struct hw_fleet_an
     hw_json_kv_uint(j, "rows", n->n_rows);
     hw_json_kv_uint(j, "first", n->first_s);
     hw_json_kv_uint(j, "last", n->last_s);
-    hw_json_kv_uint(j, "stacks", answer->n_stacks);
-    hw_json_kv_uint(j, "unknown", answer->n_unknown);
-    hw_json_kv_uint(j, "left_out", answer->n_left_out);
+    hw_json_kv_uint(j, "stacks", result->n_stacks);
+    hw_json_kv_uint(j, "unknown", result->n_unknown);
+    hw_json_kv_uint(j, "left_out", result->n_left_out);
     hw_json_end_object(j);
 }
 
 void hw_page_fleet_profile(struct hw_http_request *req, void *ctx)
 {
-    struct asked a;
-    struct hw_fleet_answer answer = {0};
+    struct fleet_query a;
+    struct hw_fleet_answer result = {0};
     struct hw_error err = {0};
     const char *step = hw_http_query(req, "step");
     uint64_t step_s = 0;
@@ -256,24 +258,24 @@ void hw_page_fleet_profile(struct hw_http_request *req, void *ctx)
     if (rc == HW_OK && step_s > UINT32_MAX)
         rc = hw_fail(&err, HW_EINVAL, 0, "no such step");
     if (rc == HW_OK && step && *step)
-        rc = hw_fleet_get_steps(&a.from, &a.where, (uint32_t)step_s, &answer, &err);
+        rc = hw_fleet_get_steps(&a.from, &a.where, (uint32_t)step_s, &result, &err);
     else if (rc == HW_OK)
-        rc = hw_fleet_get(&a.from, &a.where, a.metric, &answer, &err);
+        rc = hw_fleet_get(&a.from, &a.where, a.metric, &result, &err);
     if (rc == HW_OK)
-        rc = open_answer(&a, &answer,
-                         step && *step ? "over time"
-                         : a.metric == HW_METRIC_SPACE || a.metric == HW_METRIC_OBJECTS
-                             ? "live"
-                             : "allocated",
-                         &id, &err);
+        rc = open_profile(&a, &result,
+                          step && *step ? "over time"
+                          : a.metric == HW_METRIC_SPACE || a.metric == HW_METRIC_OBJECTS
+                              ? "live"
+                              : "allocated",
+                          &id, &err);
     end(&a);
     if (rc == HW_OK) {
         struct hw_json j;
         hw_json_init(&j, NULL, NULL, /* pretty = */ false);
-        put_profile(&j, id, &answer);
+        put_profile(&j, id, &result);
         hw_page_reply_json(req, &j);
     } else {
         hw_page_reply_error(req, &err, rc);
     }
-    hw_fleet_answer_done(&answer);
+    hw_fleet_answer_done(&result);
 }

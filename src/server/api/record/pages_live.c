@@ -18,7 +18,7 @@
 
 enum { MIN_MS = 250, MAX_MS = 10000, USUAL_MS = 1000, MAX_ROWS = 200 };
 
-struct look {
+struct snapshot {
     struct hw_page_trace *trace;
     unsigned refs; /* live_lock */
     uint64_t seq, at_ns;
@@ -30,13 +30,13 @@ struct hw_page_live {
     int32_t pid;
     unsigned n_listeners;
     uint64_t seq;
-    struct look *newest; /* NULL = none yet */
-    bool looking;        /* one of the listeners fetches the next */
+    struct snapshot *newest; /* NULL = none yet */
+    bool fetching;           /* one of the listeners fetches the next */
 };
 
 /* ---- looks, under live_lock ---- */
 
-static void drop(struct look *l)
+static void drop(struct snapshot *l)
 {
     if (!l || --l->refs)
         return;
@@ -67,7 +67,7 @@ static struct hw_page_live *listen_to(struct hw_pages *p, int32_t pid)
     return v;
 }
 
-static void leave(struct hw_pages *p, struct hw_page_live *v)
+static void unlisten(struct hw_pages *p, struct hw_page_live *v)
 {
     pthread_mutex_lock(&p->live_lock);
     if (--v->n_listeners == 0) {
@@ -81,29 +81,29 @@ static void leave(struct hw_pages *p, struct hw_page_live *v)
     pthread_mutex_unlock(&p->live_lock);
 }
 
-static struct look *newest(struct hw_pages *p, int32_t pid)
+static struct snapshot *newest(struct hw_pages *p, int32_t pid)
 {
     pthread_mutex_lock(&p->live_lock);
     struct hw_page_live *v = find(p, pid);
-    struct look *l = v ? v->newest : NULL;
+    struct snapshot *l = v ? v->newest : NULL;
     if (l)
         l->refs++;
     pthread_mutex_unlock(&p->live_lock);
     return l;
 }
 
-static void give_back(struct hw_pages *p, struct look *l)
+static void release(struct hw_pages *p, struct snapshot *l)
 {
     pthread_mutex_lock(&p->live_lock);
     drop(l);
     pthread_mutex_unlock(&p->live_lock);
 }
 
-/* ---- the next look ---- */
+/* ---- the next snapshot ---- */
 
-static int fetch(struct hw_pages *p, int32_t pid, struct look **out, struct hw_error *err)
+static int fetch(struct hw_pages *p, int32_t pid, struct snapshot **out, struct hw_error *err)
 {
-    struct look *l = calloc(1, sizeof *l);
+    struct snapshot *l = calloc(1, sizeof *l);
     if (!l)
         return hw_fail(err, HW_ENOMEM, 0, "look");
     l->refs = 1;
@@ -121,16 +121,17 @@ static int fetch(struct hw_pages *p, int32_t pid, struct look **out, struct hw_e
 }
 
 /* A reference to a snapshot not much older than every_ms. */
-static int next_look(struct hw_pages *p, struct hw_page_live *v, unsigned every_ms,
-                     struct look **out, struct hw_error *err)
+static int next_snapshot(struct hw_pages *p, struct hw_page_live *v, unsigned every_ms,
+                         struct snapshot **out, struct hw_error *err)
 {
-    uint64_t old = (uint64_t)every_ms * 700000; /* another page's clock may tick beside ours */
-    struct look *l = NULL;
+    /* 0.7 of the interval: another page's timer may be out of phase. */
+    uint64_t old = (uint64_t)every_ms * 700000;
+    struct snapshot *l = NULL;
     pthread_mutex_lock(&p->live_lock);
     bool fresh = v->newest && hw_now_monotonic_ns() - v->newest->at_ns < old;
-    bool ours = !fresh && !v->looking;
+    bool ours = !fresh && !v->fetching;
     if (ours)
-        v->looking = true;
+        v->fetching = true;
     if (!ours && v->newest) {
         v->newest->refs++;
         *out = v->newest;
@@ -140,7 +141,7 @@ static int next_look(struct hw_pages *p, struct hw_page_live *v, unsigned every_
         return *out ? HW_OK : HW_EBUSY;
     int rc = fetch(p, v->pid, &l, err);
     pthread_mutex_lock(&p->live_lock);
-    v->looking = false;
+    v->fetching = false;
     if (rc == HW_OK) {
         drop(v->newest);
         l->seq = ++v->seq;
@@ -168,8 +169,7 @@ static int by_space(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* Sites that hold most: [name, module, space, objects, alloc_space, alloc_objects, error, samples]
- */
+/* The largest sites: [name, module, space, objects, alloc_space, alloc_objects, error, samples] */
 static int put_rows(struct hw_json *j, const struct hw_page_trace *t,
                     const struct hw_page_program *program, const hw_values *at, uint64_t interval)
 {
@@ -203,7 +203,7 @@ static int put_rows(struct hw_json *j, const struct hw_page_trace *t,
     return rc;
 }
 
-static int put_look(struct hw_json *j, const struct look *l, const struct listener *who)
+static int put_snapshot(struct hw_json *j, const struct snapshot *l, const struct listener *who)
 {
     const struct hw_page_trace *t = l->trace;
     const struct hw_process_view *v = t->processes.n ? &t->processes.v[0] : NULL;
@@ -239,11 +239,12 @@ static int put_look(struct hw_json *j, const struct look *l, const struct listen
     return rc;
 }
 
-static int tell(struct hw_http_stream *s, const struct look *l, const struct listener *who)
+static int send_snapshot(struct hw_http_stream *s, const struct snapshot *l,
+                         const struct listener *who)
 {
     struct hw_json j;
     hw_json_init(&j, NULL, NULL, /* pretty = */ false);
-    int rc = put_look(&j, l, who);
+    int rc = put_snapshot(&j, l, who);
     if (rc == HW_OK)
         rc = hw_json_finish(&j);
     if (rc == HW_OK)
@@ -252,7 +253,7 @@ static int tell(struct hw_http_stream *s, const struct look *l, const struct lis
     return rc;
 }
 
-static void tell_end(struct hw_http_stream *s, const struct hw_error *err)
+static void send_end(struct hw_http_stream *s, const struct hw_error *err)
 {
     struct hw_json j;
     hw_json_init(&j, NULL, NULL, /* pretty = */ false);
@@ -260,7 +261,7 @@ static void tell_end(struct hw_http_stream *s, const struct hw_error *err)
     hw_json_kv_str(&j, "text", err->code ? err->text : "the recorder gave no data");
     hw_json_end_object(&j);
     if (hw_json_finish(&j) == HW_OK)
-        (void)hw_http_event_send(s, "over", j.buf.p); /* gone: nobody is left to be told */
+        (void)hw_http_event_send(s, "over", j.buf.p); /* fails only if the client has left */
     hw_json_done(&j);
 }
 
@@ -271,17 +272,17 @@ static void produce(struct hw_http_stream *s, void *ctx)
     unsigned failures = 0;
     do {
         struct hw_error err = {0};
-        struct look *l = NULL;
-        int rc = next_look(who->pages, who->live, who->every_ms, &l, &err);
+        struct snapshot *l = NULL;
+        int rc = next_snapshot(who->pages, who->live, who->every_ms, &l, &err);
         if (rc == HW_OK) {
             failures = 0;
-            rc = l->seq != told ? tell(s, l, who) : HW_OK;
+            rc = l->seq != told ? send_snapshot(s, l, who) : HW_OK;
             told = l->seq;
-            give_back(who->pages, l);
+            release(who->pages, l);
             if (rc < 0)
                 return;
         } else if (rc == HW_ENOTFOUND || rc == HW_EINVAL || ++failures > 5) {
-            tell_end(s, &err);
+            send_end(s, &err);
             return;
         }
     } while (hw_http_event_wait(s, who->every_ms));
@@ -290,7 +291,7 @@ static void produce(struct hw_http_stream *s, void *ctx)
 static void listener_free(void *ctx)
 {
     struct listener *who = ctx;
-    leave(who->pages, who->live);
+    unlisten(who->pages, who->live);
     free(who);
 }
 
@@ -313,7 +314,7 @@ static void events(struct hw_http_request *req, struct hw_pages *p, int32_t pid)
 
 /* ---- routes ---- */
 
-/* GET /api/v1/live/PID/events?every=MS, …/flame, …/table/functions: of the newest look. */
+/* GET /api/v1/live/PID/events?every=MS, …/flame, …/table/functions: of the latest snapshot. */
 void hw_page_live(struct hw_http_request *req, void *ctx)
 {
     static const struct {
@@ -332,7 +333,7 @@ void hw_page_live(struct hw_http_request *req, void *ctx)
         events(req, p, (int32_t)pid);
         return;
     }
-    struct look *l = newest(p, (int32_t)pid);
+    struct snapshot *l = newest(p, (int32_t)pid);
     bool answered = false;
     for (size_t i = 0; l && i < HW_ARRAY_LEN(questions); i++)
         if (strcmp(end + 1, questions[i].name) == 0) {
@@ -340,7 +341,7 @@ void hw_page_live(struct hw_http_request *req, void *ctx)
             answered = true;
         }
     if (l)
-        give_back(p, l);
+        release(p, l);
     if (!answered)
         hw_http_reply_text(req, HTTP_NOT_FOUND, "that process is not being watched now\n");
 }

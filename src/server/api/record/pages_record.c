@@ -1,6 +1,6 @@
 /*
- * Recording from the page: which processes there are, what a recording would be, start, stop. What
- * is done is decided by the recorder that the opener gave (pages.h).
+ * Recording from the page: lists processes, previews a recording, starts and stops it. The recorder
+ * is in the options (pages.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static void start(struct hw_http_request *req, const struct hw_page_recorder *r)
         hw_page_reply_id(req, id);
 }
 
-/* The recording that is meant; 0 = none can be. */
+/* The id of the recording; 0 = invalid. */
 static unsigned id_of(struct hw_http_request *req)
 {
     const char *text = hw_http_query(req, "id");
@@ -100,8 +100,8 @@ static void mark(struct hw_http_request *req, const struct hw_page_recorder *r)
     reply_done(req, id, &err, id ? r->mark(r->ctx, id, hw_http_body(req), &err) : HW_ENOTFOUND);
 }
 
-/* POST /api/v1/record/VERB: plan and start take words, the others ?id= of a recording; mark takes
- * the moment's name, too. */
+/* POST /api/v1/record/VERB: plan and start take words, the others ?id= of a recording; mark also
+ * takes the name for the moment. */
 void hw_page_record(struct hw_http_request *req, void *ctx)
 {
     static const struct {

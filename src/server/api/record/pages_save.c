@@ -1,9 +1,9 @@
 /*
  * POST /api/v1/traces/ID/save?name=NAME: the trace and the names found for it, as a new file
  *
- * The file goes where recordings go, the server's directory. A name with a directory, of a file
- * that is there, or of another kind than a trace is refused: who may ask is not always who may
- * write.
+ * The file goes into the server's directory, like recordings. A name with a directory, of an
+ * existing file, or without a trace's extension is refused: a client that may send requests is not
+ * always one that may write files.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +63,7 @@ static int save(const struct hw_page_trace *t, const char *name, struct hw_error
     if (rc == HW_OK && close(hw_fd_take(&out)) < 0)
         rc = hw_fail_sys(err, "cannot write '%s'", name);
     if (rc < 0)
-        (void)unlink(name); /* half a trace would look like a whole one */
+        (void)unlink(name); /* a partial trace would look complete */
     return rc;
 }
 

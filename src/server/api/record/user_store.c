@@ -2,9 +2,9 @@
  * The page's per-user data: recently opened traces, named filters, queries, the theme. A browser
  * stores data by origin, and the port differs each time, so it is stored here.
  *
- * The file has a line for each thing, "key TAB text NEWLINE". Only the page knows what the text
- * means (JSON without line breaks), and it takes nothing there for granted. Several servers of one
- * user may write: under a lock on the directory, to a new file that takes the old one's place.
+ * The file has one line per entry, "key TAB text NEWLINE". Only the page interprets the text (JSON
+ * without line breaks), and it validates it. Several servers of one user may write: under a lock on
+ * the directory, to a new file that replaces the old one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 
 enum { MAX_KEY = 40, MAX_FILE = 1 << 20 };
 
-/* The directory and its parents: they are the user's, like everything below a home. */
+/* Creates the directory and its parents, for the user only. */
 static int make_dirs(const char *path)
 {
     char *copy = strdup(path);
@@ -35,7 +35,7 @@ static int make_dirs(const char *path)
         if (*p != '/')
             continue;
         *p = '\0';
-        (void)mkdir(copy, 0700); /* it may be there; else opening fails and says why */
+        (void)mkdir(copy, 0700); /* it may exist; else open reports the failure */
         *p = '/';
     }
     (void)mkdir(copy, 0700);
@@ -43,7 +43,7 @@ static int make_dirs(const char *path)
     return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* What is kept; "" where nothing is yet. The caller frees. */
+/* The stored entries; "" if there are none yet. The caller frees. */
 static int read_kept(int dir, char **text, size_t *n, struct hw_error *err)
 {
     int rc = hw_file_read(dir, KEPT_FILE, MAX_FILE, text, n, err);
@@ -63,11 +63,11 @@ void hw_page_kept(struct hw_http_request *req, void *ctx)
     hw_autofree char *text = NULL;
     size_t n = 0;
     if (dir < 0 || read_kept(dir, &text, &n, NULL) < 0)
-        n = 0; /* it is only convenience: nothing is kept then */
+        n = 0; /* not essential: then nothing is stored */
     hw_http_reply(req, HTTP_OK, "text/plain; charset=utf-8", text ? text : "", n);
 }
 
-/* Everything but the key's line, and its new one unless it is empty. */
+/* Copies everything except the key's line, and adds its new one unless it is empty. */
 static void change(struct hw_strbuf *out, const char *text, size_t n, const char *key,
                    struct hw_bytes value)
 {
@@ -98,7 +98,7 @@ static int replace(int dir, const struct hw_strbuf *text, struct hw_error *err)
     if (hw_fd_write_all(fd, text->p ? text->p : "", text->n) < 0 ||
         renameat(dir, name, dir, KEPT_FILE) < 0) {
         int rc = hw_fail_sys(err, "cannot keep the page's settings");
-        (void)unlinkat(dir, name, 0); /* the old ones stay */
+        (void)unlinkat(dir, name, 0); /* the old file stays */
         return rc;
     }
     return HW_OK;
@@ -136,7 +136,7 @@ static bool is_key(const char *key)
     return n > 0 && n <= MAX_KEY && key[n] == '\0';
 }
 
-/* POST /api/v1/kept?key=…: the body takes the place of what was kept under the key. */
+/* POST /api/v1/kept?key=…: the body replaces the key's entry. */
 void hw_page_keep(struct hw_http_request *req, void *ctx)
 {
     const char *key = hw_http_query(req, "key");

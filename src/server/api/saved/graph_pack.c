@@ -11,7 +11,7 @@
 
 enum { HEADER = 72, AT_FLAGS = 8, AT_NODES = 12, AT_TEXTS = 16, AT_DEEPEST = 24, AT_FIGURES = 32 };
 
-#define ROUNDED 1e-12 /* share of a square: what sums of doubles may be off */
+#define ROUNDED 1e-12 /* relative rounding error of sums of doubles */
 
 struct arrays {
     struct hw_bytes all;
@@ -24,7 +24,7 @@ struct arrays {
     const char *texts;
 };
 
-/* The next array; NULL where the bytes end before. The block is ours, and aligned. */
+/* The next array; NULL if the bytes end before. The block is our own and aligned. */
 static const void *take(struct arrays *g, uint64_t n, unsigned width)
 {
     uint64_t from = g->at;
@@ -107,7 +107,7 @@ static bool are_whole(const double *v, uint32_t n)
     return true;
 }
 
-/* What is more than the children's together. */
+/* The values minus the sums of the children's. */
 static void put_rest(const struct arrays *g, const double *v, double *rest, struct hw_strbuf *out)
 {
     memcpy(rest, v, g->n * sizeof *v);
@@ -141,7 +141,7 @@ static bool is_same(const struct arrays *g, uint32_t i)
            memcmp(&g->error[i], &g->error[i + 1], sizeof *g->error) == 0;
 }
 
-/* Bytes of equal weight beside each other pack better. */
+/* Grouped by significance, bytes compress better. */
 static void put_errors(const struct arrays *g, struct hw_strbuf *out)
 {
     for (uint32_t i = 0; i < g->n; i++)
@@ -156,10 +156,10 @@ static void put_errors(const struct arrays *g, struct hw_strbuf *out)
 }
 
 /*
- * Squares of errors, less those of the children: most are 0, and a sum of what filters leave is as
- * exact as each of them. False: they do not add up here (differences; a chosen moment).
+ * Squares of errors minus those of the children: most are 0, and sums over filtered nodes stay as
+ * exact as each term. False: errors do not add up here (differences; a selected moment).
  */
-static bool share_out_errors(const struct arrays *g, double *rest)
+static bool subtract_children(const struct arrays *g, double *rest)
 {
     for (uint32_t i = 0; i < g->n; i++)
         rest[i] = g->error[i] * g->error[i];
@@ -174,7 +174,7 @@ static bool share_out_errors(const struct arrays *g, double *rest)
     return true;
 }
 
-static void put_shares(const double *rest, uint32_t n, struct hw_strbuf *out)
+static void put_squares(const double *rest, uint32_t n, struct hw_strbuf *out)
 {
     for (int shift = 24; shift >= 0; shift -= 8)
         for (uint32_t i = 0; i < n; i++) {
@@ -215,10 +215,10 @@ static int put_arrays(const struct arrays *g, struct hw_strings *texts, uint32_t
     put_rest(g, samples, rest, out);
     if (g->a)
         put_sides(g, rest, out);
-    bool shared = !g->a && share_out_errors(g, rest);
+    bool shared = !g->a && subtract_children(g, rest);
     hw_strbuf_addc(out, shared ? 0 : 1);
     if (shared)
-        put_shares(rest, g->n, out);
+        put_squares(rest, g->n, out);
     else
         put_errors(g, out);
     return rc;

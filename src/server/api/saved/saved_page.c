@@ -1,7 +1,7 @@
 /*
- * Sends the routes the page's own requests and stores the answers. The most important come first,
- * as space is limited: tables and the graphs of the moment that the page begins with, then the
- * graphs of the other dumps, comparisons, bottom-up graphs, intervals.
+ * Runs the page's own requests against the routes and stores the responses. As space is limited,
+ * the most important come first: tables and the graphs of the initial moment, then the graphs of
+ * the other dumps, comparisons, bottom-up graphs, intervals.
  */
 #include "server/api/saved/saved_page.h"
 
@@ -26,20 +26,20 @@ enum {
     MAX_PARAMETERS = 12,
     MAX_PROCESSES = 8,
     MAX_HEAPS = 6,
-    HTTP_WORKING = 202, /* an answer that takes long: ask again */
+    HTTP_WORKING = 202, /* still computing: save again */
     MAX_PAGE = 4 << 20,
     WAIT_MS = 5,
-    TEXT_BYTES = 24, /* of a number */
-    INDEX_ROOM = 16, /* one in so many bytes of the room is the index's, with the texts */
+    TEXT_BYTES = 24,  /* of a number */
+    INDEX_SHARE = 16, /* a 16th of the space is reserved for the index, including the texts */
 };
 
 static const char mark[] = "@ANSWERS@";
 static const double shares[] = {0, 1e-4, 5e-4, 2e-3, 1e-2};
 
-struct question {
+struct request {
     const char *name; /* "flame" */
     bool graph;
-    struct hw_http_pair v[MAX_PARAMETERS]; /* by name; those of the key first */
+    struct hw_http_pair v[MAX_PARAMETERS]; /* sorted by name; those of the key first */
     size_t n_key, n;
 };
 
@@ -50,12 +50,12 @@ struct maker {
     struct hw_strings *texts;
     struct hw_strbuf blob;
     struct hw_json index;
-    size_t room, n_left_out;
+    size_t space_left, n_left_out;
 };
 
 /* ---- questions ---- */
 
-static void with(struct question *q, const char *name, const char *value)
+static void add_parameter(struct request *q, const char *name, const char *value)
 {
     if (value && *value)
         q->v[q->n++] = (struct hw_http_pair){name, value};
@@ -67,7 +67,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static void write_key(const struct question *q, struct hw_strbuf *out)
+static void write_key(const struct request *q, struct hw_strbuf *out)
 {
     struct hw_http_pair sorted[MAX_PARAMETERS];
     memcpy(sorted, q->v, sizeof sorted);
@@ -81,10 +81,10 @@ static void write_key(const struct question *q, struct hw_strbuf *out)
     }
 }
 
-/* The packed answer; HW_ENOTFOUND: the trace has none. */
-static int answer(struct maker *m, const struct question *q, double share, struct hw_strbuf *out)
+/* The compressed response; HW_ENOTFOUND: the trace has none. */
+static int fetch(struct maker *m, const struct request *q, double share, struct hw_strbuf *out)
 {
-    struct question asked = *q;
+    struct request asked = *q;
     struct hw_strbuf plain = {0}, packed = {0};
     char path[64], text[TEXT_BYTES];
     unsigned status = 0;
@@ -93,7 +93,7 @@ static int answer(struct maker *m, const struct question *q, double share, struc
         (void)snprintf(path, sizeof path, "/api/v1/status");
     (void)snprintf(text, sizeof text, "%g", share);
     if (share > 0)
-        with(&asked, "min_share", text);
+        add_parameter(&asked, "min_share", text);
     int rc;
     do {
         hw_strbuf_clear(&plain);
@@ -111,7 +111,7 @@ static int answer(struct maker *m, const struct question *q, double share, struc
     return rc;
 }
 
-static void keep(struct maker *m, const struct question *q, const struct hw_strbuf *packed)
+static void store(struct maker *m, const struct request *q, const struct hw_strbuf *packed)
 {
     struct hw_strbuf key = {0};
     write_key(q, &key);
@@ -122,32 +122,32 @@ static void keep(struct maker *m, const struct question *q, const struct hw_strb
     hw_json_uint(&m->index, packed->n);
     hw_json_end_array(&m->index);
     hw_strbuf_add(&m->blob, packed->p, packed->n);
-    m->room -= packed->n < m->room ? packed->n : m->room;
+    m->space_left -= packed->n < m->space_left ? packed->n : m->space_left;
     hw_strbuf_done(&key);
 }
 
-/* Coarser until it takes at most `most` bytes; what does not fit at all is left out. */
-static int ask_within(struct maker *m, const struct question *q, size_t most)
+/* Coarsens the graph until it takes at most `most` bytes; left out if it does not fit at all. */
+static int save_within(struct maker *m, const struct request *q, size_t most)
 {
     struct hw_strbuf packed = {0};
     int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < (q->graph ? HW_ARRAY_LEN(shares) : 1); i++) {
         hw_strbuf_clear(&packed);
-        rc = answer(m, q, shares[i], &packed);
+        rc = fetch(m, q, shares[i], &packed);
         if (packed.n <= most)
             break;
     }
-    if (rc == HW_OK && packed.n <= m->room)
-        keep(m, q, &packed);
+    if (rc == HW_OK && packed.n <= m->space_left)
+        store(m, q, &packed);
     else if (rc == HW_OK)
         m->n_left_out++;
     hw_strbuf_done(&packed);
     return rc == HW_ENOTFOUND ? HW_OK : rc;
 }
 
-static int ask(struct maker *m, const struct question *q)
+static int save(struct maker *m, const struct request *q)
 {
-    return ask_within(m, q, m->room);
+    return save_within(m, q, m->space_left);
 }
 
 /* ---- a process ---- */
@@ -167,11 +167,11 @@ static struct moment moment_of(const struct hw_process_moment *p)
 struct process {
     char upid[TEXT_BYTES];
     const struct hw_process_view *view;
-    struct moment end, peak, first, before,
-        shown; /* before: the end; shown: what pages begin with */
+    struct moment end, peak, first;
+    struct moment before, shown; /* before: the one before the end; shown: the initial moment */
 };
 
-static void look_at(const struct hw_process_view *v, struct process *p)
+static void find_moments(const struct hw_process_view *v, struct process *p)
 {
     const struct hw_process_moment *peak = hw_process_view_peak(v);
     const struct hw_process_moment *last = v->moments.n ? &v->moments.v[v->moments.n - 1] : peak;
@@ -186,80 +186,80 @@ static void look_at(const struct hw_process_view *v, struct process *p)
         const struct hw_process_moment *x = &v->moments.v[i];
         if (!x->is_peak && x->ts_ns < strtoll(p->first.at, NULL, 10))
             p->first = moment_of(x);
-        /* As the overview has it: not one of nearly the same moment. */
+        /* As in the overview: not one of almost the same time. */
         if (last->ts_ns - x->ts_ns > (last->ts_ns - v->start_ns) / 100)
             p->before = moment_of(x);
     }
 }
 
-static struct question about(const char *name, const struct process *p, const struct moment *at,
-                             enum hw_metric metric)
+static struct request request_about(const char *name, const struct process *p,
+                                    const struct moment *at, enum hw_metric metric)
 {
-    struct question q = {.name = name};
-    with(&q, "upid", p->upid);
+    struct request q = {.name = name};
+    add_parameter(&q, "upid", p->upid);
     if (at) {
-        with(&q, "at", at->at);
-        with(&q, "max", at->max ? "1" : "");
-        with(&q, "metric", hw_metric_name(metric));
+        add_parameter(&q, "at", at->at);
+        add_parameter(&q, "max", at->max ? "1" : "");
+        add_parameter(&q, "metric", hw_metric_name(metric));
     }
     q.n_key = q.n;
     return q;
 }
 
-static int ask_tables(struct maker *m, const struct process *p)
+static int save_tables(struct maker *m, const struct process *p)
 {
-    struct question leaks = about("leaks", p, NULL, 0), top;
+    struct request leaks = request_about("leaks", p, NULL, 0), top;
     int rc = HW_OK;
-    with(&leaks, "limit", "300");
-    rc = ask(m, &leaks);
+    add_parameter(&leaks, "limit", "300");
+    rc = save(m, &leaks);
     for (int k = 0; rc == HW_OK && k < (int)HW_METRIC_COUNT; k++) {
-        top = about("table/functions", p, &p->shown, (enum hw_metric)k);
-        with(&top, "sort", "self");
-        with(&top, "callers", "1");
-        with(&top, "limit", "200");
-        rc = ask(m, &top);
-        struct question account = about("accounting", p, &p->shown, (enum hw_metric)k);
-        struct question parts = about("parts", p, &p->shown, (enum hw_metric)k);
+        top = request_about("table/functions", p, &p->shown, (enum hw_metric)k);
+        add_parameter(&top, "sort", "self");
+        add_parameter(&top, "callers", "1");
+        add_parameter(&top, "limit", "200");
+        rc = save(m, &top);
+        struct request account = request_about("accounting", p, &p->shown, (enum hw_metric)k);
+        struct request parts = request_about("parts", p, &p->shown, (enum hw_metric)k);
         if (rc == HW_OK && k == 0)
-            rc = ask(m, &account);
+            rc = save(m, &account);
         if (rc == HW_OK && k == 0)
-            rc = ask(m, &parts);
+            rc = save(m, &parts);
     }
     return rc;
 }
 
-/* Of themselves and with what they called; the page asks for bytes only. */
-static int ask_over_time(struct maker *m, const struct process *p)
+/* Self values, and values including callees; the page requests only bytes. */
+static int save_over_time(struct maker *m, const struct process *p)
 {
     static const enum hw_metric metrics[] = {HW_METRIC_SPACE, HW_METRIC_ALLOC_SPACE};
     int rc = HW_OK;
     for (size_t k = 0; rc == HW_OK && k < 2 * HW_ARRAY_LEN(metrics); k++) {
-        struct question q = about("functions-over-time", p, NULL, HW_METRIC_SPACE);
-        with(&q, "metric", hw_metric_name(metrics[k / 2]));
-        with(&q, "total", k % 2 ? "1" : "");
+        struct request q = request_about("functions-over-time", p, NULL, HW_METRIC_SPACE);
+        add_parameter(&q, "metric", hw_metric_name(metrics[k / 2]));
+        add_parameter(&q, "total", k % 2 ? "1" : "");
         q.n_key = q.n;
-        rc = ask(m, &q);
+        rc = save(m, &q);
     }
     return rc;
 }
 
-static int ask_graph(struct maker *m, const struct process *p, const struct moment *at,
-                     enum hw_metric metric, const char *from, size_t most)
+static int save_graph(struct maker *m, const struct process *p, const struct moment *at,
+                      enum hw_metric metric, const char *from, size_t most)
 {
-    struct question q = about("flame", p, at, metric);
+    struct request q = request_about("flame", p, at, metric);
     q.graph = true;
-    with(&q, "from", from);
+    add_parameter(&q, "from", from);
     q.n_key = q.n;
-    return ask_within(m, &q, most);
+    return save_within(m, &q, most);
 }
 
-/* All metrics of the moment that a page begins with: half of what is left at most. */
-static int ask_shown(struct maker *m, const struct process *p)
+/* All metrics of the initial moment: at most half of the remaining space. */
+static int save_shown(struct maker *m, const struct process *p)
 {
-    size_t most = m->room / 2 / HW_METRIC_COUNT;
+    size_t most = m->space_left / 2 / HW_METRIC_COUNT;
     int rc = HW_OK;
     for (int k = 0; rc == HW_OK && k < (int)HW_METRIC_COUNT; k++)
-        rc = ask_graph(m, p, &p->shown, (enum hw_metric)k, "", most);
+        rc = save_graph(m, p, &p->shown, (enum hw_metric)k, "", most);
     return rc;
 }
 
@@ -269,7 +269,7 @@ static bool is_moment(const struct moment *a, const struct moment *b)
 }
 
 /* Each dump's graphs, and the peak's, which may be a recorded maximum between two of them. */
-static int ask_moments(struct maker *m, const struct process *p, size_t n_after)
+static int save_moments(struct maker *m, const struct process *p, size_t n_after)
 {
     size_t n = p->view->moments.n + 1, left = n * HW_METRIC_COUNT;
     int rc = HW_OK;
@@ -278,13 +278,13 @@ static int ask_moments(struct maker *m, const struct process *p, size_t n_after)
         bool twice = is_moment(&at, &p->shown) || (i < n - 1 && is_moment(&at, &p->peak));
         for (int k = 0; rc == HW_OK && k < (int)HW_METRIC_COUNT; k++, left--)
             if (!twice)
-                rc = ask_graph(m, p, &at, (enum hw_metric)k, "", m->room / (left + n_after));
+                rc = save_graph(m, p, &at, (enum hw_metric)k, "", m->space_left / (left + n_after));
     }
     return rc;
 }
 
-/* What came between each dump and the one before. */
-static int ask_intervals(struct maker *m, const struct process *p)
+/* The allocations between each dump and the previous one. */
+static int save_intervals(struct maker *m, const struct process *p)
 {
     static const enum hw_metric metrics[] = {HW_METRIC_ALLOC_SPACE, HW_METRIC_SPACE};
     int rc = HW_OK;
@@ -293,78 +293,78 @@ static int ask_intervals(struct maker *m, const struct process *p)
         struct moment at = moment_of(&p->view->moments.v[i]);
         size_t left = 2 * (p->view->moments.n - i);
         for (size_t k = 0; rc == HW_OK && k < HW_ARRAY_LEN(metrics); k++)
-            rc = ask_graph(m, p, &at, metrics[k], from.at, m->room / (left + 1));
+            rc = save_graph(m, p, &at, metrics[k], from.at, m->space_left / (left + 1));
     }
     return rc;
 }
 
-/* Each heap by itself, where there are several. */
-static int ask_heaps(struct maker *m, const struct process *p)
+/* Each heap by itself, if there are several. */
+static int save_heaps(struct maker *m, const struct process *p)
 {
     const struct hw_series_list *list = &m->t->list;
     int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < list->v.n; i++)
         for (int k = 0; rc == HW_OK && k < (int)HW_METRIC_COUNT; k++) {
-            struct question q = about("flame", p, &p->shown, (enum hw_metric)k);
+            struct request q = request_about("flame", p, &p->shown, (enum hw_metric)k);
             if (list->v.v[i].upid.v != p->view->upid.v)
                 continue;
             q.graph = true;
-            with(&q, "heap", hw_page_string(m->t, list->v.v[i].heap_name));
+            add_parameter(&q, "heap", hw_page_string(m->t, list->v.v[i].heap_name));
             q.n_key = q.n;
-            rc = ask_within(m, &q, m->room / 8);
+            rc = save_within(m, &q, m->space_left / 8);
         }
     return rc;
 }
 
-static int ask_bottom_up(struct maker *m, const struct process *p)
+static int save_bottom_up(struct maker *m, const struct process *p)
 {
     int rc = HW_OK;
     for (int k = 0; rc == HW_OK && k < (int)HW_METRIC_COUNT; k++) {
-        struct question q = about("flame", p, &p->shown, (enum hw_metric)k);
+        struct request q = request_about("flame", p, &p->shown, (enum hw_metric)k);
         q.graph = true;
-        with(&q, "invert", "1");
+        add_parameter(&q, "invert", "1");
         q.n_key = q.n;
-        with(&q, "min_share", "0.0001");
-        rc = ask_within(m, &q, m->room / 4);
+        add_parameter(&q, "min_share", "0.0001");
+        rc = save_within(m, &q, m->space_left / 4);
     }
     return rc;
 }
 
 /* ---- comparisons ---- */
 
-static struct question comparison(const char *name, const struct process *p, const struct moment *a,
-                                  const struct moment *b, enum hw_metric metric)
+static struct request comparison(const char *name, const struct process *p, const struct moment *a,
+                                 const struct moment *b, enum hw_metric metric)
 {
-    struct question q = about(name, p, b, metric);
-    with(&q, "a_upid", p->upid);
-    with(&q, "a_at", a->at);
-    with(&q, "a_max", a->max ? "1" : "");
+    struct request q = request_about(name, p, b, metric);
+    add_parameter(&q, "a_upid", p->upid);
+    add_parameter(&q, "a_at", a->at);
+    add_parameter(&q, "a_max", a->max ? "1" : "");
     q.n_key = q.n;
     return q;
 }
 
-static int compare(struct maker *m, const struct process *p, const struct moment *a,
-                   const struct moment *b, size_t most)
+static int save_comparison(struct maker *m, const struct process *p, const struct moment *a,
+                           const struct moment *b, size_t most)
 {
     int rc = HW_OK;
     for (int k = 0; rc == HW_OK && k < (int)HW_METRIC_COUNT; k++) {
-        struct question graph = comparison("diff", p, a, b, (enum hw_metric)k);
+        struct request graph = comparison("diff", p, a, b, (enum hw_metric)k);
         graph.graph = true;
-        rc = ask_within(m, &graph, most / HW_METRIC_COUNT);
+        rc = save_within(m, &graph, most / HW_METRIC_COUNT);
         for (int form = 0; rc == HW_OK && form < 4; form++) {
-            struct question table = comparison("table/diff", p, a, b, (enum hw_metric)k);
-            with(&table, "by", form & 1 ? "total" : "");
-            with(&table, "all", form & 2 ? "1" : "");
+            struct request table = comparison("table/diff", p, a, b, (enum hw_metric)k);
+            add_parameter(&table, "by", form & 1 ? "total" : "");
+            add_parameter(&table, "all", form & 2 ? "1" : "");
             table.n_key = table.n;
-            with(&table, "limit", "200");
-            rc = ask(m, &table);
+            add_parameter(&table, "limit", "200");
+            rc = save(m, &table);
         }
     }
     return rc;
 }
 
-/* From the first dump and from the one before, to the end or to what pages begin with. */
-static int ask_comparisons(struct maker *m, const struct process *p)
+/* From the first dump and from the previous one, to the end or to the initial moment. */
+static int save_comparisons(struct maker *m, const struct process *p)
 {
     const struct moment *pairs[][2] = {
         {&p->first, &p->shown}, {&p->before, &p->end}, {&p->first, &p->end}, {&p->peak, &p->end}};
@@ -375,14 +375,14 @@ static int ask_comparisons(struct maker *m, const struct process *p)
             seen = seen ||
                    (is_moment(pairs[k][0], pairs[i][0]) && is_moment(pairs[k][1], pairs[i][1]));
         if (!seen)
-            rc = compare(m, p, pairs[i][0], pairs[i][1], m->room / 4);
+            rc = save_comparison(m, p, pairs[i][0], pairs[i][1], m->space_left / 4);
     }
     return rc;
 }
 
 /* ---- managed heaps ---- */
 
-static int ask_heap(struct maker *m, const struct hw_heap_graph *g)
+static int save_heap(struct maker *m, const struct hw_heap_graph *g)
 {
     static const char *const tables[] = {"overview", "classes", "strings", "arrays"};
     static const char *const metrics[] = {"object_size", "object_count", "dominated_size",
@@ -393,56 +393,56 @@ static int ask_heap(struct maker *m, const struct hw_heap_graph *g)
     (void)snprintf(at, sizeof at, "%" PRId64, g->ts_ns);
     for (size_t i = 0; rc == HW_OK && i < HW_ARRAY_LEN(tables) + HW_ARRAY_LEN(metrics); i++) {
         const char *table = i < HW_ARRAY_LEN(tables) ? tables[i] : NULL;
-        struct question q = {.name = name, .graph = !table};
+        struct request q = {.name = name, .graph = !table};
         (void)snprintf(name, sizeof name, "heap/%s", table ? table : "flame");
-        with(&q, "upid", upid);
-        with(&q, "at", at);
-        with(&q, "metric", table ? NULL : metrics[i - HW_ARRAY_LEN(tables)]);
+        add_parameter(&q, "upid", upid);
+        add_parameter(&q, "at", at);
+        add_parameter(&q, "metric", table ? NULL : metrics[i - HW_ARRAY_LEN(tables)]);
         q.n_key = q.n;
-        with(&q, "limit", table ? "100000" : NULL); /* the page sorts them itself */
-        rc = ask_within(m, &q, m->room / 8);
+        add_parameter(&q, "limit", table ? "100000" : NULL); /* the page sorts them itself */
+        rc = save_within(m, &q, m->space_left / 8);
     }
     return rc;
 }
 
-/* The last dumps, as those are what pages begin with. */
-static int ask_heap_graphs(struct maker *m)
+/* The last dumps, which pages show initially. */
+static int save_heap_graphs(struct maker *m)
 {
     const struct hw_profile *p = m->t->profile;
     int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < p->graphs.n && i < MAX_HEAPS; i++)
-        rc = ask_heap(m, p->graphs.v[p->graphs.n - 1 - i]);
+        rc = save_heap(m, p->graphs.v[p->graphs.n - 1 - i]);
     return rc;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole page ---- */
 
-static int ask_all(struct maker *m, const struct process *v, size_t n)
+static int save_all(struct maker *m, const struct process *v, size_t n)
 {
     static const char *const whole[] = {"status", "timeline", "retained", "threads", "heap/dumps"};
     int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < HW_ARRAY_LEN(whole); i++)
-        rc = ask(m, &(struct question){.name = whole[i]});
+        rc = save(m, &(struct request){.name = whole[i]});
     for (size_t i = 0; rc == HW_OK && i < n; i++) {
-        rc = ask_tables(m, &v[i]);
+        rc = save_tables(m, &v[i]);
         if (rc == HW_OK)
-            rc = ask_shown(m, &v[i]);
+            rc = save_shown(m, &v[i]);
         if (rc == HW_OK)
-            rc = ask_over_time(m, &v[i]);
+            rc = save_over_time(m, &v[i]);
     }
     if (rc == HW_OK)
-        rc = ask_heap_graphs(m);
+        rc = save_heap_graphs(m);
     for (size_t i = 0; rc == HW_OK && i < n; i++)
-        rc = ask_comparisons(m, &v[i]);
+        rc = save_comparisons(m, &v[i]);
     for (size_t i = 0; rc == HW_OK && i < n; i++)
-        rc = ask_moments(m, &v[i], 8);
+        rc = save_moments(m, &v[i], 8);
     for (size_t i = 0; rc == HW_OK && i < n; i++) {
-        rc = ask_heaps(m, &v[i]);
+        rc = save_heaps(m, &v[i]);
         if (rc == HW_OK)
-            rc = ask_bottom_up(m, &v[i]);
+            rc = save_bottom_up(m, &v[i]);
     }
     for (size_t i = 0; rc == HW_OK && i < n; i++)
-        rc = ask_intervals(m, &v[i]);
+        rc = save_intervals(m, &v[i]);
     return rc;
 }
 
@@ -478,13 +478,13 @@ static int fill(struct maker *m)
     struct process v[MAX_PROCESSES];
     size_t n = m->t->processes.n < MAX_PROCESSES ? m->t->processes.n : MAX_PROCESSES;
     for (size_t i = 0; i < n; i++)
-        look_at(&m->t->processes.v[i], &v[i]);
+        find_moments(&m->t->processes.v[i], &v[i]);
     hw_json_begin_object(&m->index);
     hw_json_kv_str(&m->index, "version", HW_VERSION);
     put_processes(m, v, n);
     hw_json_key(&m->index, "answers");
     hw_json_begin_array(&m->index);
-    int rc = ask_all(m, v, n);
+    int rc = save_all(m, v, n);
     hw_json_end_array(&m->index);
     put_texts(m);
     hw_json_kv_uint(&m->index, "n_left_out", m->n_left_out);
@@ -492,7 +492,7 @@ static int fill(struct maker *m)
     return rc;
 }
 
-/* The index, and behind it the answers. */
+/* The index, followed by the responses. */
 static int write_answers(struct maker *m, struct hw_strbuf *out)
 {
     struct hw_strbuf bytes = {0}, packed = {0};
@@ -513,7 +513,7 @@ static int write_answers(struct maker *m, struct hw_strbuf *out)
     return rc < 0 ? rc : out->failed ? HW_ENOMEM : HW_OK;
 }
 
-/* The page without its answers. */
+/* The page without the responses. */
 static int read_frame(struct hw_strbuf *out, struct hw_error *err)
 {
     for (size_t i = 0; i < hw_n_assets; i++)
@@ -546,8 +546,8 @@ static int make(struct maker *m, size_t max_bytes, struct hw_strbuf *out, struct
     if (rc == HW_OK && !at)
         rc = hw_fail(err, HW_EFORMAT, 0, "the page of this heapwise has no place for answers");
     if (rc == HW_OK && (rc = hw_strings_new(&m->texts)) == HW_OK) {
-        size_t room = max_bytes > frame.n ? (max_bytes - frame.n) / 4 * 3 : 0;
-        m->room = room - room / INDEX_ROOM;
+        size_t space_left = max_bytes > frame.n ? (max_bytes - frame.n) / 4 * 3 : 0;
+        m->space_left = space_left - space_left / INDEX_SHARE;
         rc = fill(m);
     }
     if (rc == HW_OK) {

@@ -2,12 +2,12 @@
  * saved_page.h - a trace's pages as one file that needs no server
  *
  * Why:     results are shared as files: attached to a message, archived by a pipeline.
- * Shapes:  HTML of the page's own code and styles, with a policy that forbids every request, and behind
- *          it, as base64, the answers of this server to what the page asks. Behind "HWS1": u32 length
- *          of the index, the index (packed by gzip), the answers (packed each by itself).
+ * Shapes:  HTML with the page's own code and styles, a policy that forbids all requests, and then,
+ *          in base64, this server's responses to the page's requests. After "HWS1": u32 length of
+ *          the index, the index (gzip), the responses (each gzip'ed separately).
  *          The index is JSON: version, texts (of graphs), processes [{upid, end, end_max, peak,
  *          peak_max}], answers [[key, "json" or "graph", offset, bytes]], n_left_out. A key is the
- *          question's name and its parameters, sorted, with 0x1f between. Graphs: graph_pack.h.
+ *          request's name and its sorted parameters, separated by 0x1f. Graphs: graph_pack.h.
  * Units:   max_bytes: of the file. If space runs out, graphs of moments other than the initial one
  *          are coarser, then left out.
  * Errors:  HW_EUNSUPPORTED: built without the page; HW_ENOTFOUND: no such trace, or it has neither
