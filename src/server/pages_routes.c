@@ -14,7 +14,7 @@
 
 enum { MAX_SQL = 4 << 20, MAX_WORDS = 64 << 10, MAX_KEPT = 256 << 10, HTTP_NO_ROOM = 507 };
 
-static void trace_question(struct hw_http_request *req, void *ctx)
+static void trace_get(struct hw_http_request *req, void *ctx)
 {
     static const struct {
         const char *name;
@@ -68,7 +68,7 @@ static void trace_question(struct hw_http_request *req, void *ctx)
 }
 
 /* POST /api/v1/traces/ID/save */
-static void trace_order(struct hw_http_request *req, void *ctx)
+static void trace_post(struct hw_http_request *req, void *ctx)
 {
     const char *slash = strchr(hw_http_rest(req), '/');
     if (!slash || strcmp(slash, "/save") != 0) {
@@ -103,7 +103,7 @@ void hw_pages_connection_free(void *ctx, void *data)
     free(c);
 }
 
-static void forget_upload(void *ctx)
+static void drop_upload(void *ctx)
 {
     struct connection *c = ctx;
     if (c->fd >= 0)
@@ -118,7 +118,7 @@ static int begin_upload(struct hw_http_request *req, struct connection *c, struc
     c->fd = hw_fd_temp("/tmp");
     if (c->fd < 0)
         return hw_fail_sys(err, "cannot keep the trace");
-    if (hw_http_at_end(req, forget_upload, c) < 0) /* closes it unless it was opened by then */
+    if (hw_http_at_end(req, drop_upload, c) < 0) /* closes it unless it was opened by then */
         return HW_ENOMEM;
     return hw_fd_check_room(c->fd, length ? strtoull(length, NULL, 10) : 0, err);
 }
@@ -137,7 +137,7 @@ static int upload_piece(struct hw_http_request *req, void *ctx, struct hw_bytes 
         rc = hw_fail_sys(&err, "cannot keep the trace");
     if (rc == HW_OK)
         return HW_OK;
-    forget_upload(c);
+    drop_upload(c);
     hw_http_refuse(req, HTTP_NO_ROOM, err.code ? err.text : hw_errc_text(rc));
     return rc;
 }
@@ -212,8 +212,8 @@ const struct hw_http_route hw_pages_routes[] = {
     {HW_HTTP_GET, "/api/v1/status", 0, 0, hw_page_status, NULL},
     {HW_HTTP_GET, "/api/v1/events", 0, 0, hw_page_events, NULL},
     {HW_HTTP_POST, "/api/v1/traces", 0, HW_HTTP_MAX_UPLOAD, open_trace, upload_piece},
-    {HW_HTTP_GET, "/api/v1/traces/*", 0, 0, trace_question, NULL},
-    {HW_HTTP_POST, "/api/v1/traces/*", 0, 0, trace_order, NULL},
+    {HW_HTTP_GET, "/api/v1/traces/*", 0, 0, trace_get, NULL},
+    {HW_HTTP_POST, "/api/v1/traces/*", 0, 0, trace_post, NULL},
     {HW_HTTP_DELETE, "/api/v1/traces/*", 0, 0, close_trace, NULL},
     {HW_HTTP_GET, "/api/v1/fleet/*", 0, 0, hw_page_fleet, NULL},
     {HW_HTTP_POST, "/api/v1/fleet/profile", 0, 0, hw_page_fleet_profile, NULL},

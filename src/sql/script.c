@@ -430,11 +430,11 @@ static int include_one(struct hw_sql *s, struct hw_bytes name, struct hw_error *
         free(copy);
         return HW_ENOMEM;
     }
-    size_t place = s->included.n - 1;
+    size_t index = s->included.n - 1;
     int rc = run_text(s, text, err);
     if (rc < 0) { /* not included: a second attempt must fail the same way */
         hw_error_prefix(err, "module %.80s", copy);
-        s->included.v[place] = s->included.v[--s->included.n];
+        s->included.v[index] = s->included.v[--s->included.n];
         free(copy);
     }
     return rc;

@@ -151,8 +151,8 @@ struct counter {
     double value;
 };
 
-/* Process counters come first, then memory dumps (one track), then counters of CPU samples, as do
- * their tracks. */
+/* Counters of CPU samples follow those of processes, as do their tracks; the track of memory dumps
+ * is between them. */
 static struct counter counter_row(const struct hw_sql_derived *x, uint32_t row)
 {
     const struct hw_profile *p = x->profile;

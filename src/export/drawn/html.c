@@ -43,7 +43,7 @@ static double share_of(const struct page *pg, uint32_t node, enum hw_metric m)
 }
 
 /* The share in the metric in which the node is largest. */
-static double best_share(const struct page *pg, uint32_t node)
+static double largest_share(const struct page *pg, uint32_t node)
 {
     double best = 0;
     for (int m = 0; m < HW_METRIC_COUNT; m++)
@@ -51,22 +51,22 @@ static double best_share(const struct page *pg, uint32_t node)
     return best;
 }
 
-static double least_share(const struct page *pg)
+static double smallest_share(const struct page *pg)
 {
     size_t n = pg->stacks.tree.v.n;
-    for (double least = 1e-9;; least *= 2) {
+    for (double share = 1e-9;; share *= 2) {
         size_t kept = 0;
         for (uint32_t i = 0; n > MAX_NODES && i < n; i++)
-            kept += best_share(pg, i) >= least;
+            kept += largest_share(pg, i) >= share;
         if (kept <= MAX_NODES)
-            return n > MAX_NODES ? least : 0;
+            return n > MAX_NODES ? share : 0;
     }
 }
 
 static int pick_nodes(struct page *pg)
 {
     const struct hw_flame *t = &pg->stacks.tree;
-    double least = least_share(pg);
+    double share = smallest_share(pg);
     pg->id = calloc(t->v.n, sizeof *pg->id);
     pg->parent = calloc(t->v.n, sizeof *pg->parent);
     pg->function = calloc(t->v.n, sizeof *pg->function);
@@ -75,7 +75,7 @@ static int pick_nodes(struct page *pg)
         return HW_ENOMEM;
     for (uint32_t i = 0; i < t->v.n; i++) {
         uint32_t above = i ? pg->id[t->v.v[i].parent] : 0;
-        if (i && best_share(pg, i) < least) {
+        if (i && largest_share(pg, i) < share) {
             pg->id[i] = above;
             pg->n_merged++;
         } else {
@@ -188,7 +188,7 @@ static int put_data(struct page *pg)
         hw_strbuf_addf(&note,
                        "%zu of %zu frames, each below %.2g%% of every figure, count in the "
                        "frames above them.",
-                       pg->n_merged, pg->stacks.tree.v.n, 100 * least_share(pg));
+                       pg->n_merged, pg->stacks.tree.v.n, 100 * smallest_share(pg));
     hw_json_init(&j, write_escaped, pg->out, /* pretty = */ false);
     hw_json_begin_object(&j);
     hw_json_key(&j, "title");

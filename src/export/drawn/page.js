@@ -1,4 +1,4 @@
-// Draws the data of the page: a flamegraph on a canvas (only what is seen is laid out) and a table.
+// Draws the data of the page: a flamegraph on a canvas (only visible boxes are laid out) and a table.
 (function () {
     "use strict";
     var D = JSON.parse(document.getElementById("data").textContent);
@@ -8,7 +8,7 @@
     var ROW = 20, MERGE = 3;
     var F = D.functions.length;
 
-    // ---- trees: columns by node; node 0 is the root, parents stand before children ----
+    // ---- trees: columns by node; node 0 is the root, parents precede children ----
 
     // self: for each metric, then the variance of each, live samples, all samples
     function finish(t) {
@@ -28,7 +28,7 @@
         return t;
     }
 
-    function sortBy(t, metric) { // children in falling order of their totals
+    function sortBy(t, metric) { // children by descending totals
         var n = t.parent.length, order = new Uint32Array(n - 1), i, c, v = t.total[metric];
         for (i = 1; i < n; i++)
             order[i - 1] = i;
@@ -124,7 +124,7 @@
     }
     var hues = D.functions.map(function (unused, f) { return hue(f); });
 
-    function cut(text, room) { // keeps the end: the last part of a name tells most
+    function cut(text, room) { // keeps the end, the most informative part of a name
         if (text.length <= room)
             return text;
         var head = Math.floor((room - 1) / 3);
@@ -229,7 +229,7 @@
 
     var order = "self", table = $("table").querySelector("tbody");
 
-    function functionValues() { // a function counts once a stack, however often it recurs
+    function functionValues() { // a function counts once per stack, even if it recurs
         var self = new Float64Array(F), total = new Float64Array(F), open = new Int32Array(F);
         var t = down, v = t.total[metric], i = t.first[0], f;
         while (i > 0) {
@@ -301,7 +301,7 @@
             pattern = null;
             $("found").textContent = "no regular expression";
         }
-        while (pattern && stack.length) { // what is below a match is in it
+        while (pattern && stack.length) { // a match includes everything below it
             i = stack.pop();
             if (i && pattern.test(D.functions[tree.fn[i]][0])) {
                 sum += tree.total[metric][i];

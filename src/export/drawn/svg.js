@@ -1,4 +1,4 @@
-// Zoom by click, search by Ctrl-F or the word at the top; nothing is asked from elsewhere.
+// Zoom by click, search by Ctrl-F or the word at the top; loads nothing from elsewhere.
 (function () {
     "use strict";
     var svg = document.documentElement;
@@ -57,7 +57,7 @@
                 lines.push(f);
         });
         lines.sort(function (a, b) { return a.x - b.x || b.w - a.w; });
-        lines.forEach(function (f) { // each stack once, however often it matches
+        lines.forEach(function (f) { // each stack once, even if it matches several times
             if (f.x + f.w <= end + 1e-6)
                 return;
             covered += f.x + f.w - Math.max(f.x, end);

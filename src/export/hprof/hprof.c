@@ -290,10 +290,12 @@ static struct statics collect_statics(struct hw_hprof_out_job *j,
         else if (role != ROLE_SUPER)
             j->l.left_out++;
     }
-    uint64_t made = j->size_of_class + 4 * (uint64_t)s.n;
-    uint64_t said = (uint64_t)hw_object_size(j->g, c->mirror);
-    if (said > ((made + 7) & ~(uint64_t)7))
-        s.padding = said - made < MAX_STATIC_PADDING ? (uint32_t)(said - made) : MAX_STATIC_PADDING;
+    uint64_t file_bytes = j->size_of_class + 4 * (uint64_t)s.n;
+    uint64_t graph_bytes = (uint64_t)hw_object_size(j->g, c->mirror);
+    if (graph_bytes > ((file_bytes + 7) & ~(uint64_t)7))
+        s.padding = graph_bytes - file_bytes < MAX_STATIC_PADDING
+                        ? (uint32_t)(graph_bytes - file_bytes)
+                        : MAX_STATIC_PADDING;
     return s;
 }
 
@@ -435,8 +437,8 @@ static void put_array(struct hw_hprof_out_job *j, uint32_t o)
     struct hw_bytes name = hw_hprof_out_name_in(j, o);
     uint64_t n = name.n ? name.n : hw_hprof_elements(&j->l, o), n_refs = 0;
     uint64_t bytes = n * hw_hprof_value_bytes(c->array_of);
-    bool apart = bytes > SEGMENT;
-    if (apart) {
+    bool separate = bytes > SEGMENT;
+    if (separate) {
         end_segment(j);
         hw_hprof_out_put_head(j, T_SEGMENT,
                               1 + HW_HPROF_ID_BYTES + 4 + 4 +
@@ -460,14 +462,14 @@ static void put_array(struct hw_hprof_out_job *j, uint32_t o)
         hw_strbuf_add(&j->segment, name.p, name.n);
         return;
     }
-    while (apart && bytes) {
+    while (separate && bytes) {
         uint64_t part = bytes < SEGMENT ? bytes : SEGMENT;
         hw_hprof_out_put_zeros(&j->segment, part);
         hw_hprof_out_write_out(j, &j->segment);
         bytes -= part;
     }
     hw_hprof_out_put_zeros(&j->segment, bytes);
-    if (apart)
+    if (separate)
         hw_hprof_out_write_out(j, &j->segment);
 }
 

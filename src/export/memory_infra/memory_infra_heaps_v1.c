@@ -32,8 +32,7 @@ static void put_entry(struct hw_json *j, const struct hw_infra_heaps_written *t,
     hw_json_end_object(j);
 }
 
-/* Repeats each row for every caller and for all types together; equal rows are summed afterwards.
- * */
+/* Repeats each row for every caller and for all types together; equal rows are summed later. */
 static int expand_totals(struct hw_infra_out *o, const struct hw_infra_heaps_written *t)
 {
     size_t n = o->rows.n;
@@ -66,8 +65,7 @@ static int by_size_descending(const void *pa, const void *pb)
     return a->type < b->type ? -1 : a->type > b->type;
 }
 
-/* HW_DETAIL_FRACTION: applied to the types within a callstack, and to callstacks as in version 2.
- * */
+/* HW_DETAIL_FRACTION: for the types within a callstack, and for callstacks as in version 2. */
 static int choose_fractions(struct hw_infra_out *o, const struct hw_infra_heaps_written *t)
 {
     HW_VEC(struct hw_infra_heaps_row *) types = {0};

@@ -298,8 +298,7 @@ static void put_args(const struct job *w, uint32_t set, const struct hw_infra_fo
     }
 }
 
-/* The nodes of the recorded dump. Nodes derived by our model are left out: readers derive theirs.
- * */
+/* The nodes of the recorded dump, without those derived by our model: readers derive theirs. */
 static void put_nodes(const struct job *w, uint32_t process, const struct hw_infra_folded *folded)
 {
     const struct hw_memory_dumps *m = &w->p->memory;

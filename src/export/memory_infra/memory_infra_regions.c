@@ -37,8 +37,7 @@ static int mark_callstack(struct hw_infra_regions *w, struct hw_map64 *seen, hw_
         if (m.v == HW_ID_NONE)
             continue;
         const struct hw_mapping *row = hw_callsites_get_mapping(cs, m);
-        /* Once per mapping. Callsite ids never use the top bit, so it marks the keys of mappings.
-         * */
+        /* Once per mapping. Callsite ids never use the top bit: it marks the keys of mappings. */
         rc = hw_map64_at(seen, (uint64_t)upid.v << 32 | 1u << 31 | m.v, &at, &fresh);
         if (rc == HW_OK && fresh && row->end > row->start &&
             hw_vec_push(&w->v, (struct hw_infra_region){upid, row->start, row->end, m}) < 0)
@@ -194,7 +193,7 @@ static int by_address(const void *pa, const void *pb)
     return (a->start_address > b->start_address) - (a->start_address < b->start_address);
 }
 
-static bool has_place(const struct hw_smaps_row *s)
+static bool has_address(const struct hw_smaps_row *s)
 {
     return s->start_address != HW_SMAPS_UNKNOWN && s->size_kb && s->size_kb < UINT64_C(1) << 53;
 }
@@ -215,14 +214,14 @@ static int list_mappings(const struct hw_profile *p, hw_upid upid, int64_t ts_ns
         const struct hw_smaps_row *s = &p->smaps.v[i];
         int64_t away = hw_sat_sub(s->ts_ns, ts_ns);
         away = away < 0 ? -away : away;
-        if (s->upid.v == upid.v && has_place(s) && away < best) {
+        if (s->upid.v == upid.v && has_address(s) && away < best) {
             best = away;
             at = s->ts_ns;
         }
     }
     for (size_t i = 0; best <= same_moment_ns && i < p->smaps.n; i++)
         if (p->smaps.v[i].upid.v == upid.v && p->smaps.v[i].ts_ns == at &&
-            has_place(&p->smaps.v[i]) && hw_vec_push(out, &p->smaps.v[i]) < 0)
+            has_address(&p->smaps.v[i]) && hw_vec_push(out, &p->smaps.v[i]) < 0)
             return HW_ENOMEM;
     if (out->n)
         qsort(out->v, out->n, sizeof *out->v, by_address);

@@ -214,8 +214,7 @@ static void put_sample(struct job *j, size_t row)
 
 /* ---- what the samples refer to ---- */
 
-/* The name to show: of one of the frame's functions, or (no name given) of an unsymbolized frame.
- * */
+/* The name to show: of one of the frame's functions, or (no name) of an unsymbolized frame. */
 static uint32_t shown_name(struct job *j, const struct hw_frame *f, hw_str_id name,
                            unsigned annotation)
 {

@@ -30,7 +30,8 @@ static bool ends_in_error(const struct hw_strbuf *reply)
     return look && memmem(reply->p + reply->n - look, look, words, sizeof words - 1);
 }
 
-static int ask_clickhouse(void *ctx, const char *sql, struct hw_strbuf *reply, struct hw_error *err)
+static int query_clickhouse(void *ctx, const char *sql, struct hw_strbuf *reply,
+                            struct hw_error *err)
 {
     /* Queries are read-only: a second barrier in addition to escaping. */
     static const char *const settings[] = {"readonly", "2"};
@@ -43,7 +44,7 @@ struct hw_fleet_source hw_fleet_source_of(struct hw_clickhouse *c)
 {
     c->timeout_ms = c->timeout_ms ? c->timeout_ms : TIMEOUT_MS;
     c->max_reply = c->max_reply ? c->max_reply : MAX_REPLY;
-    return (struct hw_fleet_source){ask_clickhouse, c, c->store->shown};
+    return (struct hw_fleet_source){query_clickhouse, c, c->store->shown};
 }
 
 int hw_fleet_do(const struct hw_fleet_source *from, const struct hw_fleet_ask *ask,
@@ -87,7 +88,7 @@ struct hw_fleet_counts hw_fleet_answer_read_counts(struct hw_rows *r)
 
 /* ---- sums ---- */
 
-static int ask_sums(struct hw_fleet_answer_work *k, const struct hw_fleet_ask *ask)
+static int query_sums(struct hw_fleet_answer_work *k, const struct hw_fleet_ask *ask)
 {
     struct hw_rows r;
     bool steps = ask->question == HW_FLEET_Q_STEPS;
@@ -195,7 +196,7 @@ static int read_stack(struct hw_fleet_answer_work *k, struct hw_rows *r)
     return rc < 0 ? rc : hw_map64_put(&k->callsites, hash, id.v);
 }
 
-static int ask_stacks(struct hw_fleet_answer_work *k, const uint64_t *hashes, size_t n)
+static int query_stacks(struct hw_fleet_answer_work *k, const uint64_t *hashes, size_t n)
 {
     struct hw_fleet_ask ask = {
         .question = HW_FLEET_Q_STACKS, .where = k->w, .hashes = hashes, .n_hashes = n};
@@ -250,7 +251,7 @@ static int find_stacks(struct hw_fleet_answer_work *k)
     size_t n = 0;
     int rc = pick_stacks(k, &hashes, &n);
     for (size_t i = 0; rc == 0 && i < n; i += STACKS_AT_ONCE)
-        rc = ask_stacks(k, hashes + i, n - i < STACKS_AT_ONCE ? n - i : STACKS_AT_ONCE);
+        rc = query_stacks(k, hashes + i, n - i < STACKS_AT_ONCE ? n - i : STACKS_AT_ONCE);
     for (size_t i = 0; rc == 0 && i < n; i++)
         if (!hw_map64_find(&k->callsites, hashes[i]))
             rc = name_unknown(k, hashes[i]);
@@ -317,7 +318,7 @@ static int begin_profile(struct hw_fleet_answer_work *k)
 
 int hw_fleet_answer_get_stacks(struct hw_fleet_answer_work *k, const struct hw_fleet_ask *ask)
 {
-    int rc = ask_sums(k, ask);
+    int rc = query_sums(k, ask);
     if (rc == 0)
         rc = begin_profile(k);
     return rc == 0 ? find_stacks(k) : rc;
@@ -349,16 +350,16 @@ int hw_fleet_answer_end_profile(struct hw_fleet_answer_work *k)
     return rc;
 }
 
-int64_t hw_fleet_answer_whole(double v)
+int64_t hw_fleet_answer_round(double v)
 {
     return v >= 9e18 ? INT64_MAX : v <= -9e18 ? INT64_MIN : llrint(v);
 }
 
 /* The rounding error is carried to the next row, so that many callstacks with a third of an object
  * each add up to their true sum. */
-static int64_t whole_and_carry(double v, double *carry)
+static int64_t round_and_carry(double v, double *carry)
 {
-    int64_t n = hw_fleet_answer_whole(v + *carry);
+    int64_t n = hw_fleet_answer_round(v + *carry);
     *carry += v - (double)n;
     return n;
 }
@@ -369,7 +370,7 @@ int64_t hw_fleet_answer_samples_of(double space, double variance, int64_t object
     if (space <= 0)
         return 0;
     double k = variance > 0 ? space * space / variance : (double)objects;
-    return k < 1 ? 1 : hw_fleet_answer_whole(k);
+    return k < 1 ? 1 : hw_fleet_answer_round(k);
 }
 
 /* For live memory: samples of a process persist from dump to dump, so its dumps are not independent
@@ -403,8 +404,8 @@ static int add_row(struct hw_fleet_answer_work *k, const struct hw_fleet_answer_
     double dumps = (double)k->out->counts.n_dumps;
     struct hw_alloc_row row = {.callsite = s->callsite};
     double space = (double)s->space / dumps;
-    row.size = whole_and_carry(space, &k->carry[0]);
-    row.count = whole_and_carry((double)s->objects / dumps, &k->carry[1]);
+    row.size = round_and_carry(space, &k->carry[0]);
+    row.count = round_and_carry((double)s->objects / dumps, &k->carry[1]);
     add_variances(&row, s, dumps, live, &k->out->counts);
     row.samples = hw_fleet_answer_samples_of(
         space, live ? row.variance : (double)row.variance_alloc_space, row.count);

@@ -70,8 +70,8 @@ int hw_fleet_hosts_judge(struct hw_fleet_hosts *h)
 /* The error of the mean, by the rules of answer.h for live and allocated memory. */
 static double error_of(const struct hw_fleet_host *h, double variance, bool live)
 {
-    double dumps = (double)h->n_dumps, apart = live ? (double)h->n_processes : dumps;
-    return variance > 0 ? 2 * sqrt(variance / (dumps * apart)) : 0;
+    double dumps = (double)h->n_dumps, independent = live ? (double)h->n_processes : dumps;
+    return variance > 0 ? 2 * sqrt(variance / (dumps * independent)) : 0;
 }
 
 static int push_host(struct hw_fleet_hosts *out, struct hw_rows *r, bool space, bool live)

@@ -20,7 +20,7 @@ struct level {
     double variance_alloc_space, variance_alloc_objects; /* of all steps so far */
 };
 
-static int ask_step_moments(struct hw_fleet_answer_work *k, struct hw_fleet_ask ask)
+static int query_step_moments(struct hw_fleet_answer_work *k, struct hw_fleet_ask ask)
 {
     struct hw_fleet_counts *all = &k->out->counts;
     uint64_t n_steps = (uint64_t)(k->w->until_s - k->w->since_s) / ask.step_s + 1;
@@ -70,43 +70,42 @@ static int add_change(struct hw_fleet_answer_work *k, uint32_t dump, hw_callsite
     int64_t space = hw_sat_sub(now->size, last->space);
     int64_t objects = hw_sat_sub(now->count, last->objects);
     int64_t samples = hw_sat_sub(now->samples, last->samples);
-    struct hw_alloc_row came = {.dump = dump,
-                                .callsite = callsite,
-                                .size = alloc_space > space ? alloc_space : space,
-                                .count = alloc_objects > objects ? alloc_objects : objects,
-                                .samples = samples > 0 ? samples : 0,
-                                .variance = now->variance,
-                                .variance_objects = now->variance_objects};
+    struct hw_alloc_row added = {.dump = dump,
+                                 .callsite = callsite,
+                                 .size = alloc_space > space ? alloc_space : space,
+                                 .count = alloc_objects > objects ? alloc_objects : objects,
+                                 .samples = samples > 0 ? samples : 0,
+                                 .variance = now->variance,
+                                 .variance_objects = now->variance_objects};
     last->variance_alloc_space +=
         (double)(alloc_space > space ? now->variance_alloc_space : (float)now->variance);
     last->variance_alloc_objects +=
         (double)(alloc_objects > objects ? now->variance_alloc_objects : now->variance_objects);
-    came.variance_alloc_space = (float)last->variance_alloc_space;
-    came.variance_alloc_objects = (float)last->variance_alloc_objects;
-    came.size = came.size > 0 ? came.size : 0;
-    came.count = came.count > 0 ? came.count : 0;
-    struct hw_alloc_row went = {.dump = dump,
-                                .callsite = callsite,
-                                .size = hw_sat_sub(space, came.size),
-                                .count = hw_sat_sub(objects, came.count),
-                                .samples = hw_sat_sub(samples, came.samples),
-                                .variance = now->variance,
-                                .variance_objects = now->variance_objects,
-                                .variance_alloc_space = came.variance_alloc_space,
-                                .variance_alloc_objects = came.variance_alloc_objects};
+    added.variance_alloc_space = (float)last->variance_alloc_space;
+    added.variance_alloc_objects = (float)last->variance_alloc_objects;
+    added.size = added.size > 0 ? added.size : 0;
+    added.count = added.count > 0 ? added.count : 0;
+    struct hw_alloc_row removed = {.dump = dump,
+                                   .callsite = callsite,
+                                   .size = hw_sat_sub(space, added.size),
+                                   .count = hw_sat_sub(objects, added.count),
+                                   .samples = hw_sat_sub(samples, added.samples),
+                                   .variance = now->variance,
+                                   .variance_objects = now->variance_objects,
+                                   .variance_alloc_space = added.variance_alloc_space,
+                                   .variance_alloc_objects = added.variance_alloc_objects};
     last->space = now->size;
     last->objects = now->count;
     last->samples = now->samples;
-    int rc = came.size || came.count || came.variance > 0 ? hw_alloc_rows_push(&k->p->allocs, &came)
-                                                          : HW_OK;
-    if (rc == 0 && (went.size || went.count || went.samples))
-        rc = hw_alloc_rows_push(&k->p->allocs, &went);
+    int rc = added.size || added.count || added.variance > 0
+                 ? hw_alloc_rows_push(&k->p->allocs, &added)
+                 : HW_OK;
+    if (rc == 0 && (removed.size || removed.count || removed.samples))
+        rc = hw_alloc_rows_push(&k->p->allocs, &removed);
     return rc;
 }
 
-/* The rows of one callstack: sums [first, end), by ascending step; at missing steps it held
- * nothing.
- */
+/* The rows of one callstack: sums [first, end), by ascending step; missing steps are zero. */
 static int add_stack_steps(struct hw_fleet_answer_work *k, size_t first, size_t end,
                            const uint32_t *dump_of)
 {
@@ -121,8 +120,8 @@ static int add_stack_steps(struct hw_fleet_answer_work *k, size_t first, size_t 
             continue;
         double dumps = (double)n->n_dumps, processes = (double)n->n_processes;
         struct hw_alloc_row now = {
-            .size = hw_fleet_answer_whole((double)s->space / dumps),
-            .count = hw_fleet_answer_whole((double)s->objects / dumps),
+            .size = hw_fleet_answer_round((double)s->space / dumps),
+            .count = hw_fleet_answer_round((double)s->objects / dumps),
             .variance = hw_fleet_answer_mean_variance(s->variance, n),
             .variance_objects = (float)hw_fleet_answer_mean_variance(s->variance_objects, n)};
         now.variance_alloc_space =
@@ -131,8 +130,8 @@ static int add_stack_steps(struct hw_fleet_answer_work *k, size_t first, size_t 
             (float)hw_fleet_answer_mean_variance_alloc(s->variance_alloc_objects, processes);
         now.samples = hw_fleet_answer_samples_of((double)now.size, now.variance, now.count);
         int rc = add_change(k, dump_of[step], k->sums.v[first].callsite, &now,
-                            hw_fleet_answer_whole((double)s->alloc_space / processes),
-                            hw_fleet_answer_whole((double)s->alloc_objects / processes), &last);
+                            hw_fleet_answer_round((double)s->alloc_space / processes),
+                            hw_fleet_answer_round((double)s->alloc_objects / processes), &last);
         if (rc < 0)
             return rc;
     }
@@ -185,7 +184,7 @@ static int fill_steps(struct hw_fleet_answer_work *k, uint32_t step_s)
 static int get_steps(struct hw_fleet_answer_work *k, uint32_t step_s)
 {
     struct hw_fleet_ask ask = {.question = HW_FLEET_Q_STEPS, .where = k->w, .step_s = step_s};
-    int rc = ask_step_moments(k, ask);
+    int rc = query_step_moments(k, ask);
     if (rc == 0 && k->out->counts.n_dumps == 0)
         rc = hw_fleet_answer_no_rows(k);
     if (rc == 0)

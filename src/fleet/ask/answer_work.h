@@ -47,6 +47,6 @@ int hw_fleet_answer_by_stack(const void *a, const void *b);
 int64_t hw_fleet_answer_samples_of(double space, double variance, int64_t objects);
 double hw_fleet_answer_mean_variance(double sum, const struct hw_fleet_counts *n);
 struct hw_fleet_counts hw_fleet_answer_read_counts(struct hw_rows *r);
-int64_t hw_fleet_answer_whole(double v);
+int64_t hw_fleet_answer_round(double v);
 
 #endif

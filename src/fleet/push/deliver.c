@@ -74,7 +74,6 @@ static void note_reply(struct hw_delivery *d, enum hw_sent what, const struct hw
     d->fails = 0;
     d->unanswered = false;
     if (what == HW_SENT_DONE) {
-        d->n_sent++;
         report_older(d);
         return;
     }

@@ -33,7 +33,7 @@ struct hw_delivery {
     void (*tell)(void *ctx, enum hw_told what, const char *text);
     void *ctx;
 
-    uint64_t n_sent, n_refused, n_lost;
+    uint64_t n_refused, n_lost;
     unsigned fails;  /* consecutive */
     bool told_older; /* HW_TOLD_OLDER was reported */
     bool unanswered; /* the next attempt may repeat one that reached the store */

@@ -46,8 +46,7 @@ void hw_sender_done(struct hw_sender *s);
 /* repeated: an earlier attempt, possibly by another process, got no reply. */
 int hw_sender_try(struct hw_sender *s, const struct hw_entry *e, bool repeated, enum hw_sent *out,
                   struct hw_error *err);
-/* Prints the requests of an entry as they would be sent, with bodies shortened and secrets omitted.
- * */
+/* Prints the requests of an entry as they would be sent, bodies shortened, secrets omitted. */
 int hw_sender_print(const struct hw_sender *s, const struct hw_entry *e, FILE *out);
 
 #endif

@@ -180,22 +180,22 @@ int hw_store_init(struct hw_store *s, const char *url, struct hw_error *err)
     if (rc < 0)
         return rc;
     struct hw_bytes rest = hw_bytes_str(slashes + 3);
-    struct hw_bytes place = take_until(&rest, "/?#", &found);
+    struct hw_bytes authority = take_until(&rest, "/?#", &found);
     struct hw_bytes path = {0};
     if (found == '/')
         path = take_until(&rest, "?#", &found);
     struct hw_bytes query = {0};
     if (found == '?')
         query = take_until(&rest, "#", &found);
-    struct hw_bytes host = place;
-    for (size_t i = 0; i < place.n; i++) /* the last '@': a password may contain one */
-        if (place.p[i] == '@')
-            host = (struct hw_bytes){place.p + i + 1, place.n - i - 1};
+    struct hw_bytes host = authority;
+    for (size_t i = 0; i < authority.n; i++) /* the last '@': a password may contain one */
+        if (authority.p[i] == '@')
+            host = (struct hw_bytes){authority.p + i + 1, authority.n - i - 1};
     if (!is_valid_host(host, &has_port))
         return hw_fail(err, HW_EINVAL, 0, "'%.*s' is not a host", (int)(host.n < 64 ? host.n : 64),
                        host.p);
-    if (host.p != place.p)
-        set_user(s, (struct hw_bytes){place.p, place.n - host.n - 1});
+    if (host.p != authority.p)
+        set_user(s, (struct hw_bytes){authority.p, authority.n - host.n - 1});
     if (!s->password)
         s->password = from_environment("HEAPWISE_STORE_PASSWORD");
     s->token = from_environment("HEAPWISE_STORE_TOKEN");

@@ -80,8 +80,8 @@ bool hw_page_selects(const struct hw_page_selection *s, hw_upid upid)
 }
 
 /* Further processes: comma-separated upids. */
-static int pick_others(struct hw_page_selection *s, const struct hw_page_trace *t,
-                       const struct params *params, struct hw_error *err)
+static int pick_further(struct hw_page_selection *s, const struct hw_page_trace *t,
+                        const struct params *params, struct hw_error *err)
 {
     const char *text = text_of(params, "with");
     while (text && *text) {
@@ -188,7 +188,7 @@ int hw_page_side_init(struct hw_page_selection *s, struct hw_page_trace *t,
     *s = (struct hw_page_selection){.metric = HW_METRIC_SPACE};
     int rc = pick_process(s, t, &params, err);
     if (rc == HW_OK)
-        rc = pick_others(s, t, &params, err);
+        rc = pick_further(s, t, &params, err);
     if (rc == HW_OK)
         pick_program(s, t);
     if (rc == HW_OK)

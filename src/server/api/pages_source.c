@@ -55,12 +55,12 @@ void hw_page_lines(struct hw_http_request *req, struct hw_page_trace *t)
     hw_line_rows rows = {0};
     struct hw_error err = {0};
     struct hw_json j;
-    const char *wish = hw_http_query(req, "by");
+    const char *by_text = hw_http_query(req, "by");
     enum hw_lines_by by =
-        wish && strcmp(wish, "function") == 0 ? HW_LINES_BY_FUNCTION : HW_LINES_BY_LINE;
+        by_text && strcmp(by_text, "function") == 0 ? HW_LINES_BY_FUNCTION : HW_LINES_BY_LINE;
     int rc = hw_page_selection_init(&sel, t, req, &err);
-    if (rc == HW_OK && wish && by == HW_LINES_BY_LINE && strcmp(wish, "line") != 0)
-        rc = hw_fail(&err, HW_EINVAL, 0, "by=%.40s: line and function are known", wish);
+    if (rc == HW_OK && by_text && by == HW_LINES_BY_LINE && strcmp(by_text, "line") != 0)
+        rc = hw_fail(&err, HW_EINVAL, 0, "by=%.40s: line and function are known", by_text);
     if (rc == HW_OK)
         rc = hw_page_values(t, &sel, &values, &err);
     const struct hw_flame_question q = {.cs = t->profile->callsites,

@@ -356,7 +356,7 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **state,
  * Among unauthenticated connections, the oldest of the client that has most of them, so that a
  * flood evicts itself. With the lock held; NULL = none.
  */
-static struct hw_http_box *find_spare(struct hw_http *h)
+static struct hw_http_box *find_victim(struct hw_http *h)
 {
     struct hw_http_box *clients = NULL, *most = NULL; /* one box each, its oldest */
     for (size_t i = 0; i < h->boxes.n; i++) {
@@ -398,7 +398,7 @@ static void wait_for_end(struct hw_http *h)
  */
 static void make_room(struct hw_http *h)
 {
-    struct hw_http_box *box = h->boxes.n > h->limit - h->limit / 4 ? find_spare(h) : NULL;
+    struct hw_http_box *box = h->boxes.n > h->limit - h->limit / 4 ? find_victim(h) : NULL;
     if (!box)
         return;
     box->shut = true;
@@ -419,7 +419,7 @@ static struct hw_http_box *box_new(struct MHD_Connection *c)
     return box;
 }
 
-static void forget_box(struct hw_http *h, const struct hw_http_box *box)
+static void remove_box(struct hw_http *h, const struct hw_http_box *box)
 {
     size_t i = 0;
     while (i < h->boxes.n && h->boxes.v[i] != box)
@@ -449,7 +449,7 @@ static void on_connection(void *cls, struct MHD_Connection *c, void **slot,
         h->n_connections--;
         h->last_end_ns = hw_now_monotonic_ns();
         closed = *slot;
-        forget_box(h, closed);
+        remove_box(h, closed);
         pthread_cond_broadcast(&h->connection_ended);
     }
     pthread_mutex_unlock(&h->lock);

@@ -19,7 +19,7 @@ struct hw_http_box {
     bool shut;    /* lock */
     bool known;   /* lock; client is set */
     uint64_t client;
-    struct hw_http_box *next; /* next and n: scratch of find_spare */
+    struct hw_http_box *next; /* next and n: scratch of find_victim */
     unsigned n;
 };
 
@@ -94,7 +94,7 @@ void hw_http_handle(struct hw_http_request *req);
 bool hw_http_hold(struct hw_http *h, uint64_t *held, uint64_t n);
 void hw_http_release(struct hw_http *h, uint64_t *held);
 /* Restarts the connection's idle timeout. */
-void hw_http_stay(struct MHD_Connection *c, const struct hw_http *h);
+void hw_http_restart_timeout(struct MHD_Connection *c, const struct hw_http *h);
 unsigned hw_http_timeout_s(const struct hw_http *h);
 /* The request's Origin if it may read the response, else NULL. */
 const char *hw_http_allowed_origin(const struct hw_http_request *req);

@@ -65,7 +65,7 @@ bool hw_http_trust(struct hw_http_request *req)
 }
 
 /* Changing it from "never" makes the library restart the timeout. */
-void hw_http_stay(struct MHD_Connection *c, const struct hw_http *h)
+void hw_http_restart_timeout(struct MHD_Connection *c, const struct hw_http *h)
 {
     (void)MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, 0U);
     (void)MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, hw_http_timeout_s(h));
@@ -134,7 +134,7 @@ void hw_http_handle(struct hw_http_request *req)
     if (begin_work(req, client)) {
         req->route->handle(req, h->o.ctx);
         end_work(h, client);
-        hw_http_stay(req->connection, h);
+        hw_http_restart_timeout(req->connection, h);
     }
 }
 

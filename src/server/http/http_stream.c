@@ -105,7 +105,7 @@ static ssize_t take(void *cls, uint64_t pos, char *out, size_t max)
     }
     pthread_mutex_unlock(&s->lock);
     if (waited)
-        hw_http_stay(s->connection, s->server); /* the producer caused the pause, not the client */
+        hw_http_restart_timeout(s->connection, s->server); /* the producer paused, not the client */
     return result;
 }
 

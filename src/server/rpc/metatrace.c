@@ -43,7 +43,7 @@ int hw_metatrace_new(struct hw_metatrace **out)
     return HW_OK;
 }
 
-static void forget(struct hw_metatrace *m)
+static void clear(struct hw_metatrace *m)
 {
     for (size_t i = 0; i < m->events.n; i++)
         free(m->events.v[i].text);
@@ -54,7 +54,7 @@ void hw_metatrace_free(struct hw_metatrace *m)
 {
     if (!m)
         return;
-    forget(m);
+    clear(m);
     pthread_mutex_destroy(&m->lock);
     free(m);
 }
@@ -62,7 +62,7 @@ void hw_metatrace_free(struct hw_metatrace *m)
 void hw_metatrace_enable(struct hw_metatrace *m)
 {
     pthread_mutex_lock(&m->lock);
-    forget(m);
+    clear(m);
     m->enabled = true;
     pthread_mutex_unlock(&m->lock);
 }
@@ -159,7 +159,7 @@ int hw_metatrace_take(struct hw_metatrace *m, struct hw_strbuf *out)
     m->enabled = false;
     if (was)
         put_all(m, &w);
-    forget(m);
+    clear(m);
     pthread_mutex_unlock(&m->lock);
     hw_strbuf_add(out, w.buf.p, w.buf.n);
     bool failed = hw_pb_failed(&w) || out->failed;

@@ -292,7 +292,7 @@ static void end_exclusive(struct hw_processor *p)
 
 /* ---- the trace ---- */
 
-static void forget_trace(struct hw_processor *p)
+static void drop_trace(struct hw_processor *p)
 {
     if (p->fd >= 0)
         (void)close(p->fd);
@@ -315,7 +315,7 @@ int hw_processor_load(struct hw_processor *p, const char *path, struct hw_error 
     begin_exclusive(p);
     rc = use_profile(p, profile, err);
     if (rc == HW_OK) {
-        forget_trace(p);
+        drop_trace(p);
         p->name = strdup(path);
         p->fd = hw_fd_take(&fd);
         p->ended = true;
@@ -329,7 +329,7 @@ static int append(struct hw_processor *p, struct hw_bytes data, struct hw_error 
     uint64_t max = p->o.max_trace ? p->o.max_trace : UINT64_MAX;
     int rc = HW_OK;
     if (p->ended) {
-        forget_trace(p);
+        drop_trace(p);
         rc = use_nothing(p, err);
     }
     if (rc < 0 || data.n == 0)
@@ -385,7 +385,7 @@ int hw_processor_finalize(struct hw_processor *p, struct hw_error *err)
 int hw_processor_reset(struct hw_processor *p, struct hw_error *err)
 {
     begin_exclusive(p);
-    forget_trace(p);
+    drop_trace(p);
     int rc = use_nothing(p, err);
     end_exclusive(p);
     return rc;

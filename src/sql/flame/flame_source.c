@@ -311,7 +311,7 @@ static void numbers_done(struct numbers *t)
         hw_map64_done(&t->by_type[i]);
 }
 
-/* Splits the idents by the values of one more column. */
+/* Refines the idents by the values of one more column. */
 static int refine(struct hw_flame_source *s, uint32_t *ident, size_t column)
 {
     struct numbers numbers = {0};

@@ -114,7 +114,7 @@ struct hw_page_tree_options {
 int hw_page_tree_options_read(struct hw_http_request *req, struct hw_page_tree_options *q,
                               struct hw_error *err);
 enum hw_page_heap_part hw_page_heap_tree_of(const struct hw_page_tree_options *q);
-unsigned hw_page_heap_made_of(const struct hw_page_tree_options *q); /* parts it needs first */
+unsigned hw_page_heap_needs(const struct hw_page_tree_options *q); /* the parts it depends on */
 
 struct hw_page_tree;
 /* Adds a tree of a graph below a node (HW_ID_NONE: below the root); more: additional flags of its

@@ -248,7 +248,7 @@ void hw_page_heap_diff_flame(struct hw_http_request *req, struct hw_page_trace *
     }
     if (!both_graphs(req, t, &other, &a, &b))
         return;
-    unsigned parts = hw_page_heap_made_of(&q) | 1U << hw_page_heap_tree_of(&q);
+    unsigned parts = hw_page_heap_needs(&q) | 1U << hw_page_heap_tree_of(&q);
     struct hw_page_heap *hb = hw_page_heap_get(req, t, b, parts);
     struct hw_page_heap *ha = hb ? hw_page_heap_get(req, other, a, parts) : NULL;
     if (!ha)

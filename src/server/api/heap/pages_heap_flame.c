@@ -45,7 +45,7 @@ enum hw_page_heap_part hw_page_heap_tree_of(const struct hw_page_tree_options *q
     return q->collapse ? HW_PAGE_HEAP_PATH_TREE_FOLDED : HW_PAGE_HEAP_PATH_TREE;
 }
 
-unsigned hw_page_heap_made_of(const struct hw_page_tree_options *q)
+unsigned hw_page_heap_needs(const struct hw_page_tree_options *q)
 {
     return q->dominators ? HW_PAGE_NEED_DOMINATORS : HW_PAGE_NEED_PATHS;
 }
@@ -180,8 +180,8 @@ void hw_page_heap_flame(struct hw_http_request *req, struct hw_page_trace *t)
         rc = hw_page_object(req, g, "object", &o, &err);
     struct hw_page_heap *h = NULL;
     if (rc == HW_OK) {
-        h = hw_page_heap_get(
-            req, t, g, hw_page_heap_made_of(&q) | (below ? 0 : 1U << hw_page_heap_tree_of(&q)));
+        h = hw_page_heap_get(req, t, g,
+                             hw_page_heap_needs(&q) | (below ? 0 : 1U << hw_page_heap_tree_of(&q)));
         if (!h)
             return;
     }
@@ -254,7 +254,7 @@ static void put_paths(struct hw_json *j, struct hw_http_request *req, const stru
                       const hw_heap_tree *tree, uint32_t *rows)
 {
     const char *name = hw_http_query(req, "class"), *by = hw_http_query(req, "sort");
-    struct hw_bytes wish = hw_bytes_str(name ? name : "");
+    struct hw_bytes class_name = hw_bytes_str(name ? name : "");
     struct path_sort sort = {tree, by && strcmp(by, "count") == 0   ? BY_COUNT
                                    : by && strcmp(by, "below") == 0 ? BY_BELOW
                                                                     : BY_SIZE};
@@ -264,7 +264,8 @@ static void put_paths(struct hw_json *j, struct hw_http_request *req, const stru
     for (uint32_t i = 0; i < tree->n; i++) {
         const struct hw_heap_node *node = &tree->v[i];
         struct hw_bytes is = hw_page_class_name(h, node->class);
-        if (node->is_native || (wish.n && (is.n != wish.n || memcmp(is.p, wish.p, wish.n) != 0)))
+        if (node->is_native || (class_name.n && (is.n != class_name.n ||
+                                                 memcmp(is.p, class_name.p, class_name.n) != 0)))
             continue;
         sum.count += node->count;
         sum.size += node->size;
