@@ -18,8 +18,8 @@ static void trace_get(struct hw_http_request *req, void *ctx)
 {
     static const struct {
         const char *name;
-        void (*answer)(struct hw_http_request *req, struct hw_page_trace *t);
-    } questions[] = {{"timeline", hw_page_timeline},
+        void (*handle)(struct hw_http_request *req, struct hw_page_trace *t);
+    } endpoints[] = {{"timeline", hw_page_timeline},
                      {"flame", hw_page_flame},
                      {"retained", hw_page_retained},
                      {"accounting", hw_page_accounting},
@@ -50,12 +50,12 @@ static void trace_get(struct hw_http_request *req, void *ctx)
             hw_page_infra(req, t, slash + 7);
         return;
     }
-    for (size_t i = 0; slash && i < HW_ARRAY_LEN(questions); i++) {
-        if (strcmp(slash + 1, questions[i].name) != 0)
+    for (size_t i = 0; slash && i < HW_ARRAY_LEN(endpoints); i++) {
+        if (strcmp(slash + 1, endpoints[i].name) != 0)
             continue;
         struct hw_page_trace *t = hw_page_trace_get(ctx, req, hw_http_rest(req));
         if (t)
-            questions[i].answer(req, t);
+            endpoints[i].handle(req, t);
         return;
     }
     if (slash && strncmp(slash, "/table/", 7) == 0) {

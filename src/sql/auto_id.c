@@ -105,14 +105,14 @@ int hw_sql_add_auto_ids(struct hw_sql *s, struct hw_strbuf *statement)
         else
             add_table(s, &tables, t.text);
     }
-    const uint8_t *place = named && tables.n ? find_insertion(text, &has_with) : NULL;
-    if (!place)
+    const uint8_t *insertion = named && tables.n ? find_insertion(text, &has_with) : NULL;
+    if (!insertion)
         return HW_OK;
     struct hw_strbuf out = {0};
-    size_t before = (size_t)(place - text.p);
+    size_t before = (size_t)(insertion - text.p);
     hw_strbuf_add(&out, text.p, before);
     put_expressions(&tables, has_with, &out);
-    hw_strbuf_add(&out, place, text.n - before);
+    hw_strbuf_add(&out, insertion, text.n - before);
     hw_strbuf_done(statement);
     *statement = out;
     return out.failed ? HW_ENOMEM : HW_OK;

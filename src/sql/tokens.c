@@ -39,7 +39,7 @@ static size_t comment(struct hw_bytes b)
     return 0;
 }
 
-static size_t words(struct hw_bytes b, size_t from)
+static size_t word_length(struct hw_bytes b, size_t from)
 {
     size_t i = from;
     while (i < b.n && word_char(b.p[i]))
@@ -65,9 +65,9 @@ bool hw_token_take(struct hw_bytes *rest, struct hw_token *out)
         n = quoted(*rest, c);
     } else if (n == 0 && word_char(c)) {
         kind = HW_TOKEN_WORD;
-        n = words(*rest, 1);
+        n = word_length(*rest, 1);
     } else if (n == 0) {
-        n = c == '$' || c == ':' || c == '@' ? words(*rest, 1) : 1;
+        n = c == '$' || c == ':' || c == '@' ? word_length(*rest, 1) : 1;
         kind = n > 1 ? HW_TOKEN_VARIABLE : HW_TOKEN_OTHER;
     }
     *out = (struct hw_token){kind, hw_bytes_of(rest->p, n)};

@@ -89,9 +89,9 @@ static void put_stack(struct hw_hprof_out_job *j, uint32_t thread)
     for (hw_callsite_id at = leaf; at.v != HW_ID_NONE;
          at = hw_callsites_get(callsites, at)->parent) {
         hw_frame_id frame = hw_callsites_get(callsites, at)->frame;
-        uint64_t *there;
+        uint64_t *value;
         bool fresh = false;
-        keep(j, hw_map64_at(&j->frame_ids, frame.v, &there, &fresh));
+        keep(j, hw_map64_at(&j->frame_ids, frame.v, &value, &fresh));
         if (fresh)
             put_frame(j, frame);
     }
@@ -140,8 +140,8 @@ static void find_name(struct hw_hprof_out_job *j, uint32_t thread)
     if (o == HW_ID_NONE || !hw_hprof_is_instance(&j->l, o) ||
         j->l.classes.v[j->g->type[o]].array_of != HW_HV_BYTE)
         return;
-    uint64_t there = hw_hprof_elements(&j->l, o);
-    if (there >= n && there - n < 8)
+    uint64_t n_elements = hw_hprof_elements(&j->l, o);
+    if (n_elements >= n && n_elements - n < 8)
         keep(j, hw_map64_put(&j->name_in, o, thread));
 }
 

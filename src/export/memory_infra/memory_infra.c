@@ -182,9 +182,9 @@ static int put_process_dump(struct job *w, const struct hw_global_item *x,
                                     has_global ? hw_global_process(w->p, d->process) : HW_ID_NONE,
                                 .heaps = d->heaps.v,
                                 .n_heaps = d->heaps.n};
-    bool asked = x->dump != HW_ID_NONE && w->p->dumps.v[x->dump].trigger.v;
+    bool was_triggered = x->dump != HW_ID_NONE && w->p->dumps.v[x->dump].trigger.v;
     int rc = HW_OK;
-    begin_event(w, "v", x->upid, types[asked]);
+    begin_event(w, "v", x->upid, types[was_triggered]);
     hw_json_kv_double(j, "ts", (double)x->ts_ns / 1000);
     char id[24];
     (void)snprintf(id, sizeof id, "0x%llx",

@@ -218,9 +218,9 @@ static void put_root(const struct job *w, hw_upid upid, int64_t ts, const struct
     size_t n = h->name.n;
     uint64_t held = (uint64_t)sum_sizes(h), count = (uint64_t)sum_counts(h);
     uint64_t arena = 0, mmap = 0, in_use = held, spare = 0;
-    bool told = hw_bytes_equal(h->name, hw_bytes_str("malloc")) &&
-                counter(w, upid, "malloc_info.in_use", ts, &in_use);
-    if (told) {
+    bool has_malloc_info = hw_bytes_equal(h->name, hw_bytes_str("malloc")) &&
+                           counter(w, upid, "malloc_info.in_use", ts, &in_use);
+    if (has_malloc_info) {
         (void)counter(w, upid, "malloc_info.arena", ts, &arena);
         (void)counter(w, upid, "malloc_info.mmap", ts, &mmap);
         (void)counter(w, upid, "malloc_info.free", ts, &spare);
@@ -228,19 +228,19 @@ static void put_root(const struct job *w, hw_upid upid, int64_t ts, const struct
     }
     begin_node(w, upid, name, n, "");
     put_scalar(j, "size", "bytes", in_use + spare);
-    if (told) {
+    if (has_malloc_info) {
         put_scalar(j, "virtual_size", "bytes", arena + mmap);
         put_distance(w, upid, ts);
     }
     end_node(w);
     begin_node(w, upid, name, n, "/allocated_objects");
     put_scalar(j, "size", "bytes", in_use);
-    if (!told)
+    if (!has_malloc_info)
         put_scalar(j, "object_count", "objects", count);
     put_scalar(j, "shim_allocated_objects_size", "bytes", held);
     put_scalar(j, "shim_allocated_objects_count", "objects", count);
     end_node(w);
-    if (told) {
+    if (has_malloc_info) {
         begin_node(w, upid, name, n, "/metadata_fragmentation_caches");
         put_scalar(j, "size", "bytes", spare);
         end_node(w);

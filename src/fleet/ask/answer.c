@@ -26,8 +26,8 @@ enum { STACKS_AT_ONCE = 8000, TIMEOUT_MS = 300000 };
 static bool ends_in_error(const struct hw_strbuf *reply)
 {
     static const char words[] = "e.displayText() = DB::";
-    size_t look = reply->n < 4096 ? reply->n : 4096;
-    return look && memmem(reply->p + reply->n - look, look, words, sizeof words - 1);
+    size_t n_tail = reply->n < 4096 ? reply->n : 4096;
+    return n_tail && memmem(reply->p + reply->n - n_tail, n_tail, words, sizeof words - 1);
 }
 
 static int query_clickhouse(void *ctx, const char *sql, struct hw_strbuf *reply,

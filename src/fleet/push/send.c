@@ -408,11 +408,11 @@ static int try_post(struct hw_sender *s, const struct hw_entry *e, struct hw_err
     if (rc < 0) {
         hw_error_prefix(err, "store '%s'", s->store->shown);
     } else if (r.status < 200 || r.status > 299) {
-        struct hw_strbuf words = {0};
-        hw_strbuf_add_escaped(&words, r.body.p, r.body.n < 200 ? r.body.n : 200);
+        struct hw_strbuf message = {0};
+        hw_strbuf_add_escaped(&message, r.body.p, r.body.n < 200 ? r.body.n : 200);
         rc = hw_fail(err, HW_EGONE, 0, "store '%s' answered %ld: %s", s->store->shown, r.status,
-                     words.n ? words.p : "nothing");
-        hw_strbuf_done(&words);
+                     message.n ? message.p : "nothing");
+        hw_strbuf_done(&message);
     } else {
         s->n_rows_sent += e->n_rows;
     }

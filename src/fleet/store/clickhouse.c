@@ -99,11 +99,11 @@ static int code_of(long status)
 static int refused(const struct hw_clickhouse *c, const struct hw_http_reply *r,
                    struct hw_error *err)
 {
-    struct hw_strbuf words = {0};
-    add_message(&words, &r->body);
+    struct hw_strbuf message = {0};
+    add_message(&message, &r->body);
     int rc = hw_fail(err, code_of(r->status), 0, "store '%s' answered %ld: %s", c->store->shown,
-                     r->status, words.p && words.n ? words.p : "nothing");
-    hw_strbuf_done(&words);
+                     r->status, message.p && message.n ? message.p : "nothing");
+    hw_strbuf_done(&message);
     return rc;
 }
 

@@ -34,7 +34,7 @@ void hw_flame_source_free(struct hw_flame_source *s)
 
 size_t hw_flame_source_bytes(const struct hw_flame_source *s)
 {
-    return s->room * s->n_columns * sizeof(struct hw_row_cell) + s->n * 3 * sizeof(uint32_t) +
+    return s->capacity * s->n_columns * sizeof(struct hw_row_cell) + s->n * 3 * sizeof(uint32_t) +
            hw_strings_bytes(s->strings);
 }
 
@@ -89,17 +89,17 @@ static int check_columns(struct hw_flame_source *s, sqlite3_stmt *stmt, struct h
 
 static int grow(struct hw_flame_source *s)
 {
-    size_t room = s->room ? 2 * s->room : 256;
+    size_t capacity = s->capacity ? 2 * s->capacity : 256;
     if (s->n >= MAX_ROWS)
         return HW_ELIMIT;
     for (size_t i = 0; i < s->n_columns; i++) {
         struct hw_row_cell *more =
-            sqlite3_realloc64(s->columns[i].cells, room * sizeof *s->columns[i].cells);
+            sqlite3_realloc64(s->columns[i].cells, capacity * sizeof *s->columns[i].cells);
         if (!more)
             return HW_ENOMEM;
         s->columns[i].cells = more;
     }
-    s->room = room;
+    s->capacity = capacity;
     return HW_OK;
 }
 
@@ -201,7 +201,7 @@ static int read_row(struct hw_flame_source *s, struct reading *r, sqlite3_stmt *
                     struct hw_error *err)
 {
     bool has_parent = sqlite3_column_type(stmt, PARENT) != SQLITE_NULL;
-    int rc = s->n == s->room ? grow(s) : HW_OK;
+    int rc = s->n == s->capacity ? grow(s) : HW_OK;
     for (size_t i = 0; rc == HW_OK && i < s->n_columns; i++)
         rc = read_cell(s, stmt, i, err);
     if (rc == HW_OK)

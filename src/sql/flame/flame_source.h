@@ -35,7 +35,7 @@ struct hw_flame_column {
 };
 
 struct hw_flame_source {
-    size_t n, room, n_columns;
+    size_t n, capacity, n_columns;
     struct hw_flame_column columns[HW_FLAME_MAX_COLUMNS];
     struct hw_strings *strings; /* owned; the texts */
     uint32_t *parent;           /* owned; by row, HW_ID_NONE = a root */

@@ -52,10 +52,10 @@ static void instr(sqlite3_context *ctx, int argc, sqlite3_value **argv)
     /* SQLite searches a text by characters: a match within one counts only at the start. */
     if (at && !blobs && needle.n && is_continuation(needle.p[0]) && at != hay.p)
         at = NULL;
-    sqlite3_int64 place = at ? 1 : 0;
+    sqlite3_int64 position = at ? 1 : 0;
     for (const uint8_t *c = hay.p; at && c < at; c++)
-        place += blobs || c == hay.p || !is_continuation(*c);
-    sqlite3_result_int64(ctx, place);
+        position += blobs || c == hay.p || !is_continuation(*c);
+    sqlite3_result_int64(ctx, position);
 }
 
 static size_t count_of(struct hw_bytes hay, struct hw_bytes needle)

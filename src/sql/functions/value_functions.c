@@ -66,15 +66,15 @@ static void str_split(sqlite3_context *ctx, int argc, sqlite3_value **argv)
     if (is_null(argc, argv))
         return;
     struct hw_bytes text = bytes_of(argv[0]), by = bytes_of(argv[1]);
-    int64_t wanted = sqlite3_value_int64(argv[2]);
-    if (by.n == 0 || wanted < 0) {
+    int64_t index = sqlite3_value_int64(argv[2]);
+    if (by.n == 0 || index < 0) {
         sqlite3_result_error(ctx, "str_split: a separator and a number >= 0 are needed", -1);
         return;
     }
     for (;;) {
         const uint8_t *end = memmem(text.p, text.n, by.p, by.n);
         size_t n = end ? (size_t)(end - text.p) : text.n;
-        if (wanted-- == 0) {
+        if (index-- == 0) {
             sqlite3_result_text64(ctx, (const char *)text.p, n, SQLITE_TRANSIENT, SQLITE_UTF8);
             return;
         }
@@ -195,10 +195,10 @@ static void to_realtime(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 static void to_monotonic(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
     const struct hw_sql *s = sqlite3_user_data(ctx);
-    int64_t there;
+    int64_t monotonic_ns;
     if (!is_null(argc, argv) &&
-        hw_profile_monotonic_ns(s->profile, sqlite3_value_int64(argv[0]), &there))
-        sqlite3_result_int64(ctx, there);
+        hw_profile_monotonic_ns(s->profile, sqlite3_value_int64(argv[0]), &monotonic_ns))
+        sqlite3_result_int64(ctx, monotonic_ns);
 }
 
 enum { NS_PER_S = 1000000000 };
