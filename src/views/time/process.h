@@ -40,9 +40,9 @@ struct hw_process_view {
     HW_VEC(struct hw_process_moment) moments;     /* in order of time, without recorded maxima */
     HW_VEC(struct hw_process_moment) peaks;       /* recorded maxima in order of time */
     HW_VEC(struct hw_dump_total) dumps;           /* shown ones and recorded maxima, by id */
-    size_t n_dumps;   /* moments that are dumps, and recorded maxima; not per heap */
-    bool ended;       /* the process ended while it was recorded */
-    bool knows_peak;  /* maxima between dumps were recorded; else the peak is the largest dump */
+    size_t n_dumps;  /* moments that are dumps, and recorded maxima; not per heap */
+    bool ended;      /* the process ended while it was recorded */
+    bool knows_peak; /* maxima between dumps were recorded; else the peak is the largest dump */
     /* Start of the recording; the first dump's time if it was not written, the trace's if there is
      * no dump. */
     int64_t start_ns;
