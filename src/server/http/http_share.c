@@ -123,10 +123,26 @@ static void end_work(struct hw_http *h, uint64_t client)
     pthread_mutex_unlock(&h->lock);
 }
 
+/*
+ * Who shows no token has one reply a connection: two hundred connections that ask faster than they
+ * are answered would otherwise keep those out that wait to be accepted.
+ */
+static void close_unless_trusted(struct hw_http_request *req)
+{
+    struct hw_http *h = req->server;
+    struct hw_http_box *box = hw_http_box_of(req->connection);
+    pthread_mutex_lock(&h->lock);
+    bool trusted = box && box->trusted;
+    pthread_mutex_unlock(&h->lock);
+    if (!trusted)
+        hw_http_add_header(req, "Connection", "close");
+}
+
 void hw_http_handle(struct hw_http_request *req)
 {
     struct hw_http *h = req->server;
     if (req->route->flags & HW_HTTP_OPEN) {
+        close_unless_trusted(req);
         req->route->handle(req, h->o.ctx);
         return;
     }

@@ -649,6 +649,10 @@ def hostile(box):
     for c in slow + bodies + events:
         c.close()
     hw.wait_for(lambda: threads() < 12, f"threads end: {threads()}")
+    # Without the token one answer a connection, however many are asked for: else who asks without end keeps others out.
+    open_page = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    hw.equal(raw(3 * open_page, 2).count(b"HTTP/1.1 200 "), 1, "answers without a token")
+    hw.equal(raw(behind + 2 * open_page, 2).count(b"HTTP/1.1 200 "), 3, "answers behind one with the token")
     # More connections of one client than it may have: refused in words, and the rest still works.
     kept, refused = [], 0
     for i in range(160):  # from however many addresses of this machine
