@@ -26,6 +26,7 @@ enum {
     GRACE_MS = 2000,         /* grace period of the program after Ctrl-C */
     OUTLIVED_MS = 500,       /* what lives longer than the program is worth a line */
     LOOK_MS = 200,           /* between two looks at what is below the program */
+    LOOK_AGAIN_MS = 10,      /* the second look, before a recording ends */
     END_TIMEOUT_MS = 120000, /* for the final dumps, longer than any timeout of the recorder */
     HURRY_MS = 10000         /* for a recorder that was told to stop twice: it needs a second or
                                 two */
@@ -392,19 +393,25 @@ static bool more_may_come(struct hw_recording *r)
     return false;
 }
 
-/* --follow-fork: as long as one of them lives. */
+/*
+ * --follow-fork: as long as one of them lives. One look does not tell: a daemon's parent may end
+ * between the listing of all processes and the look at it, and the daemon is younger than the list.
+ */
 static bool others_live(struct hw_recording *r, bool looked)
 {
     if (!looked)
         return true;
     bool live = targets_live(r) || more_may_come(r);
+    r->looks_in_vain = live ? 0 : r->looks_in_vain + 1;
+    if (r->looks_in_vain == 1)
+        r->next_look_ns = hw_now_monotonic_ns() + LOOK_AGAIN_MS * ms;
     bool lasts = hw_now_monotonic_ns() >= r->program_ended_ns + OUTLIVED_MS * ms;
     if (live && lasts && r->outlived && !r->told_outlived) {
         progress_line_end(r);
         r->told_outlived = true;
         r->outlived(r->ctx);
     }
-    return live;
+    return live || r->looks_in_vain < 2;
 }
 
 /* Timed events: stops that are due, the end of the last descendant. */
@@ -438,7 +445,10 @@ static int wait_some(struct hw_recording *r)
     };
     bool timed = r->each || (recorder && (r->stop_at_ns || r->launch));
     bool soon = recorder && program && r->look_pause_ns < TICK_MS * ms;
-    return poll(p, 3, soon ? (int)(r->look_pause_ns / ms) + 1 : timed ? TICK_MS : -1);
+    int pause = r->looks_in_vain ? LOOK_AGAIN_MS
+                : soon           ? (int)(r->look_pause_ns / ms) + 1
+                                 : TICK_MS;
+    return poll(p, 3, timed ? pause : -1);
 }
 
 static void tell_written(struct hw_recording *r)

@@ -78,6 +78,7 @@ struct hw_recording {
     /* private */
     int signal_fd;
     uint64_t stop_at_ns, next_progress_ns, next_look_ns, look_pause_ns, program_ended_ns;
+    unsigned looks_in_vain; /* in a row: nothing lives any more */
     bool line_open, told_written, gave_up, told_outlived;
 };
 

@@ -158,6 +158,17 @@ def executes_another(box):
     hw.true([d for d in t.of() if any("fn_a" in s.stack for s in d.samples)], "the program")
 
 
+def daemons(box):
+    """Whoever forks twice leaves a process that is below nobody: it is found although its parent ends while it is looked for."""
+    sh = f'( ( sleep 0.2; exec {hw.target("truth")} >"$0" ) & )'
+    for i in range(12):
+        out = box.path(f"truth.{i}")
+        r = box.run([hw.tool("heapwise"), "record", "--follow-fork", "--no-report", "-f", "-i", "1", "-o", box.path("w.trace"), "--", "sh", "-c", sh, out], check=0)
+        hw.true(os.path.exists(out), f"run {i}: the recording ended before its daemon: {hw.tail(r.stderr)}")
+        t = readable(box.path("w.trace"))
+        hw.true([d for d in t.of() if any("fn_a" in s.stack for s in d.samples)], f"run {i}: the daemon")
+
+
 @contextlib.contextmanager
 def locked_root(box, *args, program=None):
     """Whoever looks up a name in that root waits where no signal ends it. Its end, however it comes, frees all."""
@@ -236,7 +247,7 @@ def locked_root_attach(box):
 
 CASES = {"locked-memory": locked_memory, "locked-many": locked_many, "locked-root-start": locked_root_start,
          "locked-root-attach": locked_root_attach, "asked-twice": asked_twice, "deaf-program": deaf_program,
-         "executes-another": executes_another, "few-descriptors": few_descriptors}
+         "daemons": daemons, "executes-another": executes_another, "few-descriptors": few_descriptors}
 
 if __name__ == "__main__":
     hw.main(CASES)
