@@ -38,8 +38,9 @@ static void pick_moments(struct hw_report_data *d)
     const struct hw_process_moment *peak = hw_process_view_peak(v);
     d->peak = peak ? *peak : d->now;
     bool live = d->o->metric == HW_METRIC_SPACE || d->o->metric == HW_METRIC_OBJECTS;
-    d->shows_peak = live && d->peak.total.space > 0 && d->peak.ts_ns != d->now.ts_ns &&
-                    (d->o->peak || hw_process_view_cleaned_up(v));
+    d->is_over = d->peak.total.space > 0 && d->peak.ts_ns != d->now.ts_ns &&
+                 (d->o->peak || hw_process_view_cleaned_up(v));
+    d->shows_peak = live && d->is_over;
     /* The dump at the peak is not a base to compare with: what follows it is the program's end. Nor
      * is one that was due just before the end, in which nothing can have changed. */
     int64_t apart = hw_sat_sub(d->now.ts_ns, v->start_ns) / 100;
@@ -276,19 +277,22 @@ static int find_beside(struct hw_report_data *d)
 #define OF_ONE_MOMENT 0.02 /* of live bytes, where nothing is sampled */
 
 /*
- * Only from readings close enough to be shown with this moment's figures. Left out if memory runs
- * out.
+ * Only from readings close enough to be shown with this moment's figures, whatever the metric: where
+ * a table of allocations is of the end, the last reading may still be of the peak. Left out if
+ * memory runs out.
  */
-static void find_account(struct hw_report_data *d, const struct hw_process_moment *m)
+static void find_account(struct hw_report_data *d)
 {
     hw_values values = {0};
+    const struct hw_process_moment *m = d->is_over ? &d->peak : &d->now;
     int rc = hw_process_values(d->p, &d->list, d->upid, m->ts_ns, m->at_max, &values);
     if (rc == HW_OK)
         rc = hw_memory_parts_find(d->p, &d->view, m->ts_ns, &values, &d->account);
     d->has_account = rc == HW_OK && d->account.by_owner && is_near(d, d->account.ts_ns, m->ts_ns);
     double live = (double)m->total.space, apart = fabs(d->account.requested - live);
     d->account_is_of_another =
-        d->has_account && apart > fmax(d->account.error, OF_ONE_MOMENT * live);
+        d->has_account &&
+        (d->shows_peak != d->is_over || apart > fmax(d->account.error, OF_ONE_MOMENT * live));
     hw_vec_done(&values);
 }
 
@@ -328,7 +332,7 @@ int hw_report_data_init(struct hw_report_data *d, const struct hw_profile *p,
     const struct hw_process_moment *m = d->shows_peak ? &d->peak : &d->now;
     find_rss(d, m);
     find_minfo(d, m->ts_ns);
-    find_account(d, m);
+    find_account(d);
     return HW_OK;
 fail:
     hw_report_data_done(d);

@@ -32,9 +32,10 @@ struct hw_report_data {
     hw_upid upid;                         /* the one shown */
     HW_VEC(struct hw_report_heap) beside; /* its heaps that the figures leave out */
     struct hw_process_view view;
-    struct hw_process_moment now;           /* its last moment */
-    struct hw_process_moment peak;          /* the moment with most live bytes, its end included */
-    bool shows_peak;                        /* the sites' live figures are those of the peak */
+    struct hw_process_moment now;  /* its last moment */
+    struct hw_process_moment peak; /* the moment with most live bytes, its end included */
+    bool is_over;    /* the program has freed most of it: the peak tells more than the end */
+    bool shows_peak; /* the sites' live figures are those of the peak */
     const struct hw_process_moment *before; /* the dump before the last one; NULL = none */
     struct hw_functions *functions;
     struct hw_demangler *demangler;
