@@ -171,6 +171,8 @@ test('what is not in the file says so', async () => {
   await file.waitForSelector('text=does not hold each heap');
   for (const label of ['SQL', 'Record', 'Symbols', 'Functions', 'Home'])
     assert.equal(await file.locator(`nav a:has-text("${label}")`).count(), 0, label);
+  assert.deepEqual(await file.locator('nav .group').evaluateAll((l) => l.map((e) => [e.getAttribute('aria-label'), e.querySelectorAll('a').length > 0])),
+    [['Explore', true]], 'a group without a page has no heading');
 });
 
 test('no request but for the file itself; nothing runs that a name brings', async () => {

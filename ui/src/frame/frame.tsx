@@ -39,21 +39,26 @@ function Sidebar({ trace }: { trace: Trace | null }) {
         </svg>
         <span>heapwise</span>
       </a>
-      {GROUPS.map((group) => (
-        <div class="group" role="group" aria-label={group}>
-          <h2 aria-hidden="true">{group}</h2>
-          {PAGES.filter((x) => x.group === group && !whyMissing(x, trace)).map((x) => (
-            <a
-              href={href({ page: x.id })}
-              aria-current={page === x.id ? 'page' : undefined}
-              title={x.label}
-              aria-label={x.label}>
-              <Icon d={x.icon} />
-              <span>{x.label}</span>
-            </a>
-          ))}
-        </div>
-      ))}
+      {GROUPS.map((group) => ({
+        group,
+        pages: PAGES.filter((x) => x.group === group && !whyMissing(x, trace)),
+      }))
+        .filter(({ pages }) => pages.length)
+        .map(({ group, pages }) => (
+          <div class="group" role="group" aria-label={group}>
+            <h2 aria-hidden="true">{group}</h2>
+            {pages.map((x) => (
+              <a
+                href={href({ page: x.id })}
+                aria-current={page === x.id ? 'page' : undefined}
+                title={x.label}
+                aria-label={x.label}>
+                <Icon d={x.icon} />
+                <span>{x.label}</span>
+              </a>
+            ))}
+          </div>
+        ))}
     </nav>
   );
 }
