@@ -17,6 +17,7 @@
 #include "base/text/plural.h"
 #include "config/command/command.h"
 #include "daemon/core.h"
+#include "record/children/lasting.h"
 
 #include "base/banned.h"
 
@@ -25,8 +26,6 @@ enum {
     TICK_MS = 200,
     GRACE_MS = 2000,         /* grace period of the program after Ctrl-C */
     OUTLIVED_MS = 500,       /* what lives longer than the program is worth a line */
-    LOOK_MS = 200,           /* between two looks at what is below the program */
-    LOOK_AGAIN_MS = 10,      /* the second look, before a recording ends */
     END_TIMEOUT_MS = 120000, /* for the final dumps, longer than any timeout of the recorder */
     HURRY_MS = 10000         /* for a recorder that was told to stop twice: it needs a second or
                                 two */
@@ -51,7 +50,7 @@ int hw_recording_block_signals(sigset_t *old, struct hw_error *err)
     return sigprocmask(SIG_BLOCK, &s, old) < 0 ? hw_fail_sys(err, "sigprocmask") : HW_OK;
 }
 
-static bool program_runs(const struct hw_recording *r)
+bool hw_recording_program_runs(const struct hw_recording *r)
 {
     return r->launch && r->launch->pid > 0 && r->program_status == -1;
 }
@@ -91,7 +90,7 @@ static void interrupted(struct hw_recording *r)
     r->n_interrupts++;
     if (r->n_interrupts > 1)
         hurry(r);
-    else if (!program_runs(r))
+    else if (!hw_recording_program_runs(r))
         hw_recording_stop(r);
     else if (!r->stop_sent)
         r->stop_at_ns = hw_now_monotonic_ns() + GRACE_MS * ms;
@@ -114,12 +113,12 @@ static void on_signal(struct hw_recording *r, const struct signalfd_siginfo *s)
         (void)hw_controller_dump(r->controller, NULL, 0, &ignored);
         return;
     }
-    if (number != SIGINT && program_runs(r)) {
+    if (number != SIGINT && hw_recording_program_runs(r)) {
         pass_on(r, number);
         return;
     }
     /* Ctrl-C on the terminal reached the program too; a SIGINT sent only to us did not. */
-    if (number == SIGINT && program_runs(r) && s->ssi_code != SI_KERNEL)
+    if (number == SIGINT && hw_recording_program_runs(r) && s->ssi_code != SI_KERNEL)
         (void)kill(r->launch->pid, SIGINT);
     interrupted(r);
 }
@@ -313,130 +312,51 @@ static void reap_program(struct hw_recording *r)
     }
 }
 
-/* What a process executes need not connect: then nobody tells its end. */
-static bool targets_live(const struct hw_recording *r)
+static void tell_outlived(struct hw_recording *r)
 {
-    for (size_t i = 0; i < r->targets.n; i++) {
-        const struct hw_seen_target *t = &r->targets.v[i];
-        if (t->state == HW_TARGET_CONNECTED ||
-            (t->state == HW_TARGET_EXECED && hw_offspring_runs(&t->executed)))
-            return true;
-    }
-    return false;
-}
-
-/* Are all processes of the recording gone? */
-static bool awaited_over(const struct hw_recording *r)
-{
-    for (size_t i = 0; i < r->n_awaited; i++) {
-        bool over = kill((pid_t)r->awaited[i], 0) < 0 && errno == ESRCH;
-        for (size_t k = 0; k < r->targets.n; k++)
-            if (r->targets.v[k].pid == (int32_t)r->awaited[i])
-                over |= r->targets.v[k].state == HW_TARGET_EXITED ||
-                        r->targets.v[k].state == HW_TARGET_FAILED ||
-                        r->targets.v[k].state == HW_TARGET_REJECTED ||
-                        (r->targets.v[k].state == HW_TARGET_EXECED &&
-                         !hw_offspring_runs(&r->targets.v[k].executed));
-        if (!over)
-            return false;
-    }
-    return r->n_awaited != 0;
-}
-
-static void find_orphans(struct hw_recording *r)
-{
-    hw_offspring_find(&r->offspring, r->launch->pid, hw_controller_pid(r->controller),
-                      hw_controller_socket(r->controller));
-}
-
-void hw_recording_find_more(struct hw_recording *r)
-{
-    if (!r->launch || r->launch->pid <= 0)
+    bool lasts = hw_now_monotonic_ns() >= r->program_ended_ns + OUTLIVED_MS * ms;
+    if (!lasts || !r->outlived || r->told_outlived)
         return;
-    if (!program_runs(r))
-        find_orphans(r);
-    hw_offspring_look(&r->offspring, r->launch->pid);
+    progress_line_end(r);
+    r->told_outlived = true;
+    r->outlived(r->ctx);
 }
 
-/* Short pauses first: many a launcher ends within milliseconds. */
-static bool look_below(struct hw_recording *r)
-{
-    uint64_t now = hw_now_monotonic_ns();
-    if (r->stop_sent || !r->launch || r->launch->pid <= 0 || now < r->next_look_ns)
-        return false;
-    hw_offspring_look(&r->offspring, r->launch->pid);
-    if (!program_runs(r) && !(r->follow_fork && targets_live(r))) /* their parent is gone */
-        find_orphans(r);
-    r->look_pause_ns =
-        r->look_pause_ns < LOOK_MS * ms / 2 ? 2 * r->look_pause_ns + ms : LOOK_MS * ms;
-    r->next_look_ns = now + r->look_pause_ns;
-    return true;
-}
-
-static const struct hw_seen_target *target_of(const struct hw_recording *r, int32_t pid)
-{
-    for (size_t i = 0; i < r->targets.n; i++)
-        if (r->targets.v[i].pid == pid)
-            return &r->targets.v[i];
-    return NULL;
-}
-
-/* One that has forked and not allocated since is no target yet. */
-static bool more_may_come(struct hw_recording *r)
-{
-    for (size_t i = 0; i < r->offspring.rows.n; i++) {
-        const struct hw_seen_target *t = target_of(r, r->offspring.rows.v[i].pid);
-        if ((!t || (t->state != HW_TARGET_FAILED && t->state != HW_TARGET_REJECTED)) &&
-            hw_offspring_lives(&r->offspring.rows.v[i]))
-            return true;
-    }
-    return false;
-}
-
-/*
- * --follow-fork: as long as one of them lives. One look does not tell: a daemon's parent may end
- * between the listing of all processes and the look at it, and the daemon is younger than the list.
- */
+/* --follow-fork */
 static bool others_live(struct hw_recording *r, bool looked)
 {
     if (!looked)
         return true;
-    bool live = targets_live(r) || more_may_come(r);
-    r->looks_in_vain = live ? 0 : r->looks_in_vain + 1;
-    if (r->looks_in_vain == 1)
-        r->next_look_ns = hw_now_monotonic_ns() + LOOK_AGAIN_MS * ms;
-    bool lasts = hw_now_monotonic_ns() >= r->program_ended_ns + OUTLIVED_MS * ms;
-    if (live && lasts && r->outlived && !r->told_outlived) {
-        progress_line_end(r);
-        r->told_outlived = true;
-        r->outlived(r->ctx);
-    }
-    return live || r->looks_in_vain < 2;
+    bool last = hw_lasting_others_live(r);
+    if (last && r->looks_in_vain == 0)
+        tell_outlived(r);
+    return last;
 }
 
 /* Timed events: stops that are due, the end of the last descendant. */
 static void tick(struct hw_recording *r)
 {
     uint64_t now = hw_now_monotonic_ns();
-    bool looked = look_below(r);
+    bool looked = hw_lasting_look(r);
     if (!r->stop_sent && r->stop_at_ns && now >= r->stop_at_ns)
         hw_recording_stop(r);
-    if (r->launch && !program_runs(r) && r->stop_with_program &&
+    if (r->launch && !hw_recording_program_runs(r) && r->stop_with_program &&
         (!r->follow_fork || !others_live(r, looked)))
         hw_recording_stop(r);
-    if (!r->stop_sent && awaited_over(r))
+    if (!r->stop_sent && hw_lasting_awaited_over(r))
         hw_recording_stop(r);
 }
 
 static bool finished(const struct hw_recording *r)
 {
     bool written = r->is_ended || r->recorder_gone;
-    return written && (!program_runs(r) || r->n_interrupts > 1 || r->n_terms > 1 || r->gave_up);
+    return written &&
+           (!hw_recording_program_runs(r) || r->n_interrupts > 1 || r->n_terms > 1 || r->gave_up);
 }
 
 static int wait_some(struct hw_recording *r)
 {
-    bool program = program_runs(r);
+    bool program = hw_recording_program_runs(r);
     bool recorder = !r->is_ended && !r->recorder_gone;
     struct pollfd p[3] = {
         {.fd = r->signal_fd, .events = POLLIN},
@@ -445,7 +365,7 @@ static int wait_some(struct hw_recording *r)
     };
     bool timed = r->each || (recorder && (r->stop_at_ns || r->launch));
     bool soon = recorder && program && r->look_pause_ns < TICK_MS * ms;
-    int pause = r->looks_in_vain ? LOOK_AGAIN_MS
+    int pause = r->looks_in_vain ? HW_LASTING_AGAIN_MS
                 : soon           ? (int)(r->look_pause_ns / ms) + 1
                                  : TICK_MS;
     return poll(p, 3, timed ? pause : -1);
@@ -472,7 +392,7 @@ static int loop(struct hw_recording *r, struct hw_error *err)
             rc = HW_EGONE;
             r->recorder_gone = true;
         }
-        if (program_runs(r))
+        if (hw_recording_program_runs(r))
             reap_program(r);
         if (r->is_ended || r->recorder_gone) {
             tell_written(r);

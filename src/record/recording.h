@@ -23,9 +23,9 @@
 
 #include "base/bytes.h"
 #include "base/memory/vec.h"
+#include "record/children/offspring.h"
 #include "record/controller.h"
 #include "record/launch.h"
-#include "record/offspring.h"
 
 struct hw_cli;
 struct hw_error;
@@ -97,6 +97,8 @@ void hw_recording_find_more(struct hw_recording *r);
 void hw_recording_done(struct hw_recording *r);
 
 /* sh, env, nice …: programs that launch others. */
+/* Has it been started, and not ended? */
+bool hw_recording_program_runs(const struct hw_recording *r);
 /* Below the program, not recorded, and not a mere launcher. */
 bool hw_recording_left_out(const struct hw_recording *r, const struct hw_offspring_row *row);
 bool hw_recording_is_starter(const struct hw_seen_target *t);

@@ -11,8 +11,8 @@
  * Owns:    its list.
  * Cost:    look: a few files a known process. find: two files a process that began after us.
  */
-#ifndef HW_RECORD_OFFSPRING_H
-#define HW_RECORD_OFFSPRING_H
+#ifndef HW_RECORD_CHILDREN_OFFSPRING_H
+#define HW_RECORD_CHILDREN_OFFSPRING_H
 
 #include <stdbool.h>
 #include <stdint.h>

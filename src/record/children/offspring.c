@@ -1,4 +1,4 @@
-#include "record/offspring.h"
+#include "record/children/offspring.h"
 
 #include <dirent.h>
 #include <fcntl.h>
