@@ -75,7 +75,7 @@ struct hw_recorder {
     struct hw_watch signals, producers, consumers, answers_watch, workers_watch;
     struct hw_workers workers;
     struct hw_modules *modules;
-    struct hw_blocking_reader *looker;
+    struct hw_blocking_reader *blocking_reader;
     struct hw_drain *drain;
     struct hw_message_queue answers;
     struct hw_msg *answered; /* owned; accepted, and not inspected yet */
@@ -88,7 +88,7 @@ struct hw_recorder {
     } account_users[HW_ACCOUNT_USERS];
     HW_VEC(struct hw_session *) sessions;
     HW_VEC(struct hw_control_conn *) controls;
-    HW_VEC(struct hw_namespace_socket *) doors;
+    HW_VEC(struct hw_namespace_socket *) namespace_sockets;
     hw_namespace_socket_accept *accept_at; /* hello.c's: for clients that come through them */
     HW_VEC(struct hw_attach) attaching;
     HW_VEC(struct hw_found) found;
@@ -108,7 +108,7 @@ struct hw_recorder {
     bool dumps_left;      /* the same */
     size_t next_resolved; /* of the targets: the next turn starts there */
     size_t next_written;  /* the same */
-    uint64_t next_sweep_ns, next_weigh_ns, next_doors_ns;
+    uint64_t next_sweep_ns, next_measure_ns, next_namespace_sockets_ns;
     uint64_t accept_again_ns, accept_said_ns;
     uint32_t max_conns;      /* of programs; by the limit of descriptors */
     struct hw_refused_user { /* share.c */

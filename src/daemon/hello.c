@@ -68,7 +68,7 @@ static void keep_waiting(struct hw_conn *c)
 {
     bool later = !c->rec->embedded || hw_start_when_awaits(c->rec, c->pid);
     if (!later || hw_page_init(&c->page, c->hello.version,
-                               hw_namespace_socket_name(c->rec, c->door), &c->filters) < 0) {
+                               hw_namespace_socket_name(c->rec, c->ns_socket), &c->filters) < 0) {
         (void)answer(c, HW_WELCOME_NO, -1, nobody_below(c->rec)); /* closing says "no" too */
         hw_conn_close(c);
         return;
@@ -301,7 +301,8 @@ static bool user_has_enough(const struct hw_recorder *r, uint32_t uid)
     return n >= most;
 }
 
-bool hw_hello_accept(struct hw_recorder *r, int listener, const struct hw_namespace_socket *door)
+bool hw_hello_accept(struct hw_recorder *r, int listener,
+                     const struct hw_namespace_socket *ns_socket)
 {
     for (int k = 0; k < MAX_A_ROUND; k++) {
         int fd = hw_accept(r, listener);
@@ -323,7 +324,7 @@ bool hw_hello_accept(struct hw_recorder *r, int listener, const struct hw_namesp
             continue;
         }
         *c = (struct hw_conn){.rec = r,
-                              .door = door,
+                              .ns_socket = ns_socket,
                               .uid = cred.uid,
                               .pid = cred.pid,
                               .since_ns = hw_now_monotonic_ns(),
@@ -335,9 +336,9 @@ bool hw_hello_accept(struct hw_recorder *r, int listener, const struct hw_namesp
     return true;
 }
 
-bool hw_hello_hear(struct hw_recorder *r)
+bool hw_hello_read(struct hw_recorder *r)
 {
-    bool more = hw_hello_accept(r, r->producers.fd, /* door = */ NULL);
+    bool more = hw_hello_accept(r, r->producers.fd, /* ns_socket = */ NULL);
     more |= hw_namespace_sockets_accept(r);
     for (size_t i = 0; i < r->conns.n; i++) {
         struct hw_conn *c = r->conns.v[i];
@@ -352,7 +353,7 @@ static void on_listen(struct hw_watch *w, uint32_t events)
 {
     (void)events; /* the rest waits for the next turn */
     (void)hw_hello_accept(HW_OWNER_OF(w, struct hw_recorder, producers), w->fd,
-                          /* door = */ NULL);
+                          /* ns_socket = */ NULL);
 }
 
 /* Of two commands without a service one has the usual name. Running processes are told the name

@@ -21,12 +21,13 @@ int hw_hello_listen(struct hw_recorder *r, const char *name, struct hw_error *er
 void hw_hello_limit(struct hw_recorder *r);
 /* Of either listening socket. Without descriptors both rest for half a second. */
 int hw_accept(struct hw_recorder *r, int listener);
-/* Clients that wait at a listening socket; door NULL = our own. A turn takes some of them: gives
- * whether more may wait. */
-bool hw_hello_accept(struct hw_recorder *r, int listener, const struct hw_namespace_socket *door);
+/* Accepts clients that wait at a listening socket; ns_socket NULL = our own. One call takes some of
+ * them; true: more may wait. */
+bool hw_hello_accept(struct hw_recorder *r, int listener,
+                     const struct hw_namespace_socket *ns_socket);
 /* A turn for all messages so far, through whichever socket, also from clients that have ended.
  * The same. */
-bool hw_hello_hear(struct hw_recorder *r);
+bool hw_hello_read(struct hw_recorder *r);
 void hw_hello_tick(struct hw_recorder *r, uint64_t now);
 
 #endif

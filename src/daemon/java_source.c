@@ -56,8 +56,8 @@ struct asked { /* recorded, and a JVM */
 
 struct hw_java_source {
     struct hw_session *session;
-    const struct hw_java_config *config; /* borrowed from the session's */
-    struct hw_blocking_reader *looker;   /* owned; the thread's: a process may never answer */
+    const struct hw_java_config *config;        /* borrowed from the session's */
+    struct hw_blocking_reader *blocking_reader; /* owned; the thread's: a JVM may never answer */
     uint32_t sequence;
     uint64_t next_ns, every_ns; /* 0 = no more rounds */
     uint64_t next_look_ns;      /* for JVMs whose moments are watched */
@@ -89,9 +89,9 @@ static bool is_named(const struct hw_java_source *j, const struct hw_reading_who
     char argv0[512], name[512];
     hw_autofree char *cmdline = NULL;
     size_t n = 0;
-    hw_reading_argv0(j->looker, *who, argv0, sizeof argv0);
+    hw_reading_argv0(j->blocking_reader, *who, argv0, sizeof argv0);
     name[0] = 0;
-    if (argv0[0] && hw_reading_cmdline(j->looker, *who, &cmdline, &n) == 0 && n)
+    if (argv0[0] && hw_reading_cmdline(j->blocking_reader, *who, &cmdline, &n) == 0 && n)
         hw_java_main_name(cmdline, n, name, sizeof name);
     for (size_t i = 0; i < c->process_cmdline.n; i++)
         if (hw_config_name_matches(c->process_cmdline.v[i], argv0) ||
@@ -104,7 +104,7 @@ static bool is_named(const struct hw_java_source *j, const struct hw_reading_who
 static bool answers(const struct hw_java_source *j, const struct hw_reading_who *who)
 {
     struct hw_reading_image i;
-    int rc = hw_reading_image(j->looker, *who, HW_READING_NO_FILES, NULL, NULL, 0, &i);
+    int rc = hw_reading_image(j->blocking_reader, *who, HW_READING_NO_FILES, NULL, NULL, 0, &i);
     if (rc == HW_OK)
         hw_reading_image_done(&i);
     return rc != HW_ETIMEOUT;
@@ -237,7 +237,7 @@ static int take(struct hw_java_source *j, struct jvm *v)
     if (!v->due)
         return HW_OK;
     v->has_smaps = j->config->dump_smaps &&
-                   hw_reading_smaps(j->looker, who, /* rollup = */ 0, &v->smaps) == HW_OK;
+                   hw_reading_smaps(j->blocking_reader, who, /* rollup = */ 0, &v->smaps) == HW_OK;
     return HW_OK;
 }
 
@@ -281,7 +281,7 @@ int hw_java_source_new(struct hw_session *s, uint32_t index, uint64_t now,
                        struct hw_java_source **out, struct hw_error *err)
 {
     struct hw_java_source *j = calloc(1, sizeof *j);
-    if (!j || hw_blocking_reader_new(&j->looker) < 0) {
+    if (!j || hw_blocking_reader_new(&j->blocking_reader) < 0) {
         free(j);
         return hw_fail(err, HW_ENOMEM, 0, "session");
     }
@@ -325,7 +325,7 @@ void hw_java_source_free(struct hw_java_source *j)
     }
     hw_vec_done(&j->jvms);
     hw_vec_done(&j->asked);
-    hw_blocking_reader_free(j->looker);
+    hw_blocking_reader_free(j->blocking_reader);
     (void)pthread_cond_destroy(&j->taken);
     (void)pthread_mutex_destroy(&j->lock);
     free(j);

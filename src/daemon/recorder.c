@@ -39,7 +39,7 @@
 #define TICK_YOUNG_MS   20
 #define MAX_EVENTS      64
 #define SWEEP_MS        200
-#define WEIGH_MS        1000
+#define MEASURE_MS      1000
 #define ANSWERS_NS      UINT64_C(20000000) /* then the others have their turn */
 #define WANTED_FILES    65536u             /* three descriptors a target */
 
@@ -211,9 +211,9 @@ static void sweep_files(struct hw_recorder *r, uint64_t now)
 static void weigh(struct hw_recorder *r, uint64_t now)
 {
     struct hw_target *most = NULL;
-    if (r->targets.n == 0 || now < r->next_weigh_ns)
+    if (r->targets.n == 0 || now < r->next_measure_ns)
         return;
-    r->next_weigh_ns = now + WEIGH_MS * UINT64_C(1000000);
+    r->next_measure_ns = now + MEASURE_MS * UINT64_C(1000000);
     if (hw_memory_own() < hw_memory_of_recorder())
         return;
     for (size_t i = 0; i < r->targets.n; i++) {
@@ -271,7 +271,7 @@ static void tick(struct hw_recorder *r)
     }
     weigh(r, now);
     sweep_files(r, now);
-    hw_session_handover_tick(r, now);
+    hw_session_detach_tick(r, now);
     hw_live_view_tick(r, now);
     hw_dumps_tick(r, now);
     for (size_t i = 0; i < r->controls.n;) {
@@ -354,7 +354,7 @@ static void loop(struct hw_recorder *r)
     while (!finished(r)) {
         struct epoll_event e[MAX_EVENTS];
         int n = epoll_wait(r->epoll_fd, e, MAX_EVENTS, wait_ms(r));
-        hw_blocking_reader_turn(r->looker);
+        hw_blocking_reader_turn(r->blocking_reader);
         for (int i = 0; i < n; i++) {
             struct hw_watch *w = e[i].data.ptr;
             w->fn(w, e[i].events);
@@ -474,7 +474,7 @@ static int set_up(struct hw_recorder *r, struct hw_error *err)
     if (hw_watch_add(r, &r->answers_watch, EPOLLIN) < 0 ||
         hw_watch_add(r, &r->workers_watch, EPOLLIN) < 0)
         return hw_fail_sys(err, "cannot set the recorder up");
-    if ((rc = hw_inject_init(r)) < 0 || (rc = hw_blocking_reader_new(&r->looker)) < 0 ||
+    if ((rc = hw_inject_init(r)) < 0 || (rc = hw_blocking_reader_new(&r->blocking_reader)) < 0 ||
         (rc = hw_modules_new(&r->workers, r->cache_fd, on_module, r, &r->modules)) < 0 ||
         (rc = hw_drain_new(thread_count(), &r->answers, &r->drain)) < 0)
         return rc == HW_ESYS ? hw_fail_sys(err, "cannot set the recorder up")
@@ -504,7 +504,7 @@ static void tear_down(struct hw_recorder *r)
     hw_namespace_sockets_done(r);
     hw_control_done(r);
     hw_modules_free(r->modules);
-    hw_blocking_reader_free(r->looker);
+    hw_blocking_reader_free(r->blocking_reader);
     hw_workers_stop(&r->workers);
     for (size_t i = 0; i < r->targets.n; i++)
         hw_target_free(r->targets.v[i]);

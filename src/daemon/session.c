@@ -135,7 +135,7 @@ static void tick_progress(struct hw_session *s, uint64_t now)
 /* Forked children that have asked: a living one is recorded, one that has ended is reported. */
 static bool admit_children(struct hw_session *s)
 {
-    return hw_unrecorded_counts(s) && hw_hello_hear(s->rec);
+    return hw_unrecorded_counts(s) && hw_hello_read(s->rec);
 }
 
 static bool is_over(struct hw_session *s)

@@ -17,13 +17,13 @@ static bool is_named(const struct hw_session *s, const struct hw_heapprofd_confi
     size_t n;
     bool maybe = false, is = false;
     struct hw_reading_who who = hw_reading_at(pid, st->uid);
-    hw_reading_argv0(s->rec->looker, who, argv0, sizeof argv0);
+    hw_reading_argv0(s->rec->blocking_reader, who, argv0, sizeof argv0);
     for (size_t i = 0; i < c->process_cmdline.n; i++) {
         if (hw_config_name_matches(c->process_cmdline.v[i], argv0))
             return true;
         maybe |= hw_name_may_be_comm(c->process_cmdline.v[i], st->name);
     }
-    if (!maybe || hw_reading_cmdline(s->rec->looker, who, &cmdline, &n) != HW_OK)
+    if (!maybe || hw_reading_cmdline(s->rec->blocking_reader, who, &cmdline, &n) != HW_OK)
         return false;
     hw_proc_exe_name(pid->dir, exe, sizeof exe);
     for (size_t i = 0; !is && i < c->process_cmdline.n; i++)
@@ -180,7 +180,8 @@ static const char *name_session(const struct hw_session *s, const struct hw_sess
 {
     char who[160] = "";
     if (has->control)
-        hw_holder_describe(s->rec->looker, &s->asking.who, has->control->pid, who, sizeof who);
+        hw_holder_describe(s->rec->blocking_reader, &s->asking.who, has->control->pid, who,
+                           sizeof who);
     (void)snprintf(out, 256, "another session profiles it%s%s%s", who[0] ? " (" : "", who,
                    who[0] ? ")" : "");
     return out;

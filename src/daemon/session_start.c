@@ -128,7 +128,7 @@ static void tell_taken_name(struct hw_session *s)
         later |= s->sources.v[i].config->all || s->sources.v[i].config->process_cmdline.n;
     if (!later || !r->taken_name[0] || !hw_holder_listens(r->taken_name, &holder))
         return;
-    hw_holder_describe(r->looker, &s->asking.who, holder, who, sizeof who);
+    hw_holder_describe(r->blocking_reader, &s->asking.who, holder, who, sizeof who);
     hw_session_warn(s,
                     "another recorder%s%s%s is listening at '%s': programs started with LD_PRELOAD "
                     "from now on connect to that one",

@@ -280,8 +280,8 @@ enum image { IMAGE_OURS, IMAGE_OTHER, IMAGE_GONE };
 static enum image look_at_image(struct hw_target *t)
 {
     struct hw_reading_image i;
-    if (hw_reading_image(t->rec->looker, hw_reading_at(&t->pid, t->uid), HW_READING_NO_FILES, NULL,
-                         NULL, 0, &i) < 0)
+    if (hw_reading_image(t->rec->blocking_reader, hw_reading_at(&t->pid, t->uid),
+                         HW_READING_NO_FILES, NULL, NULL, 0, &i) < 0)
         return IMAGE_GONE;
     enum image is = i.maps.maps.n ? IMAGE_OTHER : IMAGE_GONE;
     for (size_t k = 0; k < i.maps.maps.n; k++) {
@@ -412,7 +412,7 @@ static int learn_files(struct hw_target *t)
 static void learn_names(struct hw_target *t)
 {
     char argv0[512];
-    hw_reading_argv0(t->rec->looker, hw_reading_at(&t->pid, t->uid), argv0, sizeof argv0);
+    hw_reading_argv0(t->rec->blocking_reader, hw_reading_at(&t->pid, t->uid), argv0, sizeof argv0);
     hw_proc_exe_name(t->pid.dir, t->exe, sizeof t->exe);
     const char *base = hw_proc_shown_name(argv0);
     (void)snprintf(t->name, sizeof t->name, "%.200s", base[0] ? base : t->exe);
@@ -429,7 +429,7 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
     t->rec = r;
     t->session = s;
     t->source = source;
-    t->door = c->door;
+    t->ns_socket = c->ns_socket;
     t->hello = c->hello;
     t->filters = c->filters;
     t->pid = HW_PID_NONE;
@@ -455,7 +455,7 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
         t->frames.jit = &t->jit.code;
     }
     if (rc == HW_OK && (hw_page_init(&t->page, t->hello.version,
-                                     hw_namespace_socket_name(r, c->door), &t->filters) < 0 ||
+                                     hw_namespace_socket_name(r, c->ns_socket), &t->filters) < 0 ||
                         hw_tables_init(&t->tables, t->hello.arch, t->hello.tables_kib) < 0))
         rc = hw_fail_sys(err, "memory files");
     if (rc == HW_OK)

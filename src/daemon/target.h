@@ -73,7 +73,7 @@ struct hw_target {
     struct hw_watch watch; /* the client's socket: its end */
     struct hw_watch exit;  /* pidfd */
     struct hw_recorder *rec;
-    const struct hw_namespace_socket *door; /* the socket through which it came */
+    const struct hw_namespace_socket *ns_socket; /* the socket through which it came */
     struct hw_session *session;
     uint32_t source; /* data source in the session */
     struct hw_pid pid;
@@ -224,7 +224,7 @@ void hw_target_finish(struct hw_target *t, enum hw_target_end why);
 void hw_target_free(struct hw_target *t);
 /* It may execute code that its mappings did not have when they were read: they are read again,
  * though not too often. */
-void hw_target_meet_code(struct hw_target *t);
+void hw_target_unknown_code(struct hw_target *t);
 
 /* After each reading of its mappings: its connection does not always show that it has executed a
  * program with other rights, as a child may hold it, too. */

@@ -127,8 +127,8 @@ static int look_at_maps(struct hw_target *t, struct hw_reading_image *out)
         if (hw_vec_push(&known, (struct hw_reading_known){r->lo, r->hi, r->inode, r->offset}) < 0)
             break; /* opened once more */
     }
-    int rc = hw_reading_image(t->rec->looker, hw_reading_at(&t->pid, t->uid), HW_READING_ALL_FILES,
-                              NULL, known.v, known.n, out);
+    int rc = hw_reading_image(t->rec->blocking_reader, hw_reading_at(&t->pid, t->uid),
+                              HW_READING_ALL_FILES, NULL, known.v, known.n, out);
     hw_vec_done(&known);
     return rc;
 }
@@ -175,7 +175,7 @@ int hw_target_refresh_maps(struct hw_target *t, uint64_t now)
     return rc;
 }
 
-void hw_target_meet_code(struct hw_target *t)
+void hw_target_unknown_code(struct hw_target *t)
 {
     uint64_t now = hw_now_monotonic_ns();
     if (!may_read_maps(t, now, MAPS_EVERY))
@@ -218,7 +218,8 @@ void hw_target_shared_if_due(struct hw_target *t, uint64_t now)
     if (!t->shared_due || now < t->shared_next_ns || !t->with_thread)
         return;
     t->shared_due = false;
-    (void)hw_reading_shared(t->rec->looker, hw_reading_at(&t->pid, t->uid), &maps, &cpu_ns);
+    (void)hw_reading_shared(t->rec->blocking_reader, hw_reading_at(&t->pid, t->uid), &maps,
+                            &cpu_ns);
     t->shared_next_ns = hw_now_monotonic_ns() + SHARED_REST * cpu_ns;
     if (!hw_target_is_shown(t)) /* it may have executed a set-user-id program */
         hw_shared_maps_done(&maps);

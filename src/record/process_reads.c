@@ -25,18 +25,18 @@
 /* One per process: it remembers unresponsive targets, and how many threads it left behind. */
 static struct {
     pthread_mutex_t lock;
-    struct hw_blocking_reader *looker;
+    struct hw_blocking_reader *blocking_reader;
 } reads = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Locked until hw_unlock; NULL: out of memory, not locked. */
 static struct hw_blocking_reader *lock(void)
 {
     pthread_mutex_lock(&reads.lock);
-    if (!reads.looker && hw_blocking_reader_new(&reads.looker) < 0)
-        reads.looker = NULL;
-    if (!reads.looker)
+    if (!reads.blocking_reader && hw_blocking_reader_new(&reads.blocking_reader) < 0)
+        reads.blocking_reader = NULL;
+    if (!reads.blocking_reader)
         pthread_mutex_unlock(&reads.lock);
-    return reads.looker;
+    return reads.blocking_reader;
 }
 
 static void unlock(void)

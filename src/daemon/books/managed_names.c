@@ -14,7 +14,7 @@ void hw_managed_names_done(struct hw_managed_names *m)
     hw_vec_done(&m->names);
 }
 
-int hw_managed_meet(struct hw_managed_names *m, uint64_t id)
+int hw_managed_seen(struct hw_managed_names *m, uint64_t id)
 {
     uint64_t *named;
     bool fresh;
@@ -49,8 +49,8 @@ static bool keep(struct hw_managed_names *m, struct hw_arena *arena, const struc
     return true;
 }
 
-bool hw_managed_hear(struct hw_managed_names *m, struct hw_arena *arena, const uint8_t *rec,
-                     uint32_t size)
+bool hw_managed_name_record(struct hw_managed_names *m, struct hw_arena *arena, const uint8_t *rec,
+                            uint32_t size)
 {
     struct hw_rec_name r;
     uint64_t named;

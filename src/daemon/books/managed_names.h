@@ -43,10 +43,10 @@ struct hw_managed_names {
 
 void hw_managed_names_done(struct hw_managed_names *m);
 /* An id is in a stack. */
-int hw_managed_meet(struct hw_managed_names *m, uint64_t id);
+int hw_managed_seen(struct hw_managed_names *m, uint64_t id);
 /* A record of the ring, copied; false = damaged. */
-bool hw_managed_hear(struct hw_managed_names *m, struct hw_arena *arena, const uint8_t *rec,
-                     uint32_t size);
+bool hw_managed_name_record(struct hw_managed_names *m, struct hw_arena *arena, const uint8_t *rec,
+                            uint32_t size);
 size_t hw_managed_names_bytes(const struct hw_managed_names *m);
 
 /* ---- main thread ---- */

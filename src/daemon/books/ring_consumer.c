@@ -115,7 +115,7 @@ static int add_lost(struct hw_ring_consumer *f, uint64_t *out)
 static void meet_managed(struct hw_ring_consumer *f, const struct hw_stack *s)
 {
     for (uint32_t i = 0; i < s->n_frames; i++)
-        if (hw_stack_is_managed(s, i) && hw_managed_meet(&f->managed, s->pcs[i]) < 0)
+        if (hw_stack_is_managed(s, i) && hw_managed_seen(&f->managed, s->pcs[i]) < 0)
             f->n_nomem++;
 }
 
@@ -388,7 +388,7 @@ static enum booked on_record(struct hw_ring_consumer *f, const uint8_t *rec, uin
     case HW_REC_MIXED:
         return on_stack(f, rec, size, /* mixed = */ true) ? BOOKED : DAMAGED;
     case HW_REC_NAME:
-        return hw_managed_hear(&f->managed, &f->arena, rec, size) ? BOOKED : DAMAGED;
+        return hw_managed_name_record(&f->managed, &f->arena, rec, size) ? BOOKED : DAMAGED;
     case HW_REC_ALLOC_COPY:
         return on_copy(f, rec, size, pos, now_ns);
     case HW_REC_HEAP:
@@ -584,6 +584,6 @@ enum hw_ring_consumer_status hw_ring_consumer_drain(struct hw_ring_consumer *f, 
     if (status == HW_CONSUMER_BROKEN)
         f->broken = true;
     if (f->n_records != before)
-        hw_ring_consumer_weigh(f);
+        hw_ring_consumer_measure(f);
     return status;
 }

@@ -230,7 +230,7 @@ void hw_ring_consumer_slice_rests(struct hw_ring_consumer *f, bool final);
 /* ---- ring_snapshot.c ---- */
 
 /* After records were booked: how much memory it takes, and what is live. */
-void hw_ring_consumer_weigh(struct hw_ring_consumer *f);
+void hw_ring_consumer_measure(struct hw_ring_consumer *f);
 
 /* What a dump needs, self-contained: */
 

@@ -17,7 +17,7 @@ static uint64_t sum_live(const struct hw_ring_consumer *f)
     return n;
 }
 
-void hw_ring_consumer_weigh(struct hw_ring_consumer *f)
+void hw_ring_consumer_measure(struct hw_ring_consumer *f)
 {
     uint64_t n = hw_books_bytes(&f->books) + f->arena.total + hw_map64_bytes(&f->ids) +
                  hw_mappings_bytes(&f->mappings) + hw_map64_bytes(&f->addresses) +

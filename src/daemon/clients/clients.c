@@ -144,7 +144,7 @@ void hw_clients_take_back(struct hw_target *t)
     if (!c)
         return; /* it stays silent from now on */
     *c = (struct hw_conn){.rec = r,
-                          .door = t->door,
+                          .ns_socket = t->ns_socket,
                           .uid = t->uid,
                           .pid = t->pid.pid,
                           .since_ns = hw_now_monotonic_ns(),

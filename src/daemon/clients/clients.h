@@ -20,7 +20,7 @@ struct hw_target;
 struct hw_conn {
     struct hw_watch watch;
     struct hw_recorder *rec;
-    const struct hw_namespace_socket *door; /* the socket it came through */
+    const struct hw_namespace_socket *ns_socket; /* the socket it came through */
     uint32_t uid;
     int32_t pid;
     uint64_t since_ns;

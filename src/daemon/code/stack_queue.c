@@ -55,7 +55,7 @@ static bool read_jit(struct hw_target *t, uint64_t until_ns, uint64_t now, bool 
                              .until_ns = target_ns(t, until_ns),
                              .now = now,
                              .again = again};
-    bool all = hw_jit_read(&t->jit, t->rec->looker, &ask);
+    bool all = hw_jit_read(&t->jit, t->rec->blocking_reader, &ask);
     if (t->jit.complaint[0]) {
         hw_session_warn(t->session, "pid %d: %s", t->pid.pid, t->jit.complaint);
         t->jit.complaint[0] = '\0';
@@ -163,7 +163,7 @@ static void resolve_one(struct hw_target *t, const struct hw_queued_stack *q)
     if (!q->as_is && !hw_frames_named(&t->frames, s) && hw_vec_push(&t->unnamed, s) == HW_OK)
         return;
     if (!is_covered(&t->frames, s))
-        hw_target_meet_code(t);
+        hw_target_unknown_code(t);
     if (hw_frames_any_generated(&t->frames, s))
         learn_generated(t, s->time_ns);
     if (hw_frames_resolve(&t->frames, s) < 0)

@@ -168,13 +168,13 @@ static void dispatch(struct hw_control_conn *c, const struct hw_control_head *h,
         on_target(c, body);
         break;
     case HW_CTL_DETACH:
-        hw_session_handover_detach(c, body);
+        hw_session_detach(c, body);
         break;
     case HW_CTL_ATTACH:
-        hw_session_handover_attach(c, body);
+        hw_session_attach(c, body);
         break;
     case HW_CTL_CLONE:
-        hw_session_handover_clone(c, h->session, body);
+        hw_session_clone(c, h->session, body);
         break;
     case HW_CTL_LIVE:
         hw_live_view_ask(c, body);

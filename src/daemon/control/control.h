@@ -56,14 +56,14 @@ void hw_control_done(struct hw_recorder *r);
 
 /* ---- session_detach.c: sessions that outlive their command, and copies of running ones ---- */
 
-void hw_session_handover_detach(struct hw_control_conn *c, struct hw_bytes key);
-void hw_session_handover_attach(struct hw_control_conn *c, struct hw_bytes key);
+void hw_session_detach(struct hw_control_conn *c, struct hw_bytes key);
+void hw_session_attach(struct hw_control_conn *c, struct hw_bytes key);
 void hw_mark_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body); /* mark.c */
 /* session_exclude.c: a process that is no longer profiled in a session that continues. */
 void hw_session_exclude_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body);
 /* rate.c: how many samples all of a session's targets give. */
 void hw_rate_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body);
-void hw_session_handover_clone(struct hw_control_conn *c, uint64_t id, struct hw_bytes name);
-void hw_session_handover_tick(struct hw_recorder *r, uint64_t now);
+void hw_session_clone(struct hw_control_conn *c, uint64_t id, struct hw_bytes name);
+void hw_session_detach_tick(struct hw_recorder *r, uint64_t now);
 
 #endif

@@ -50,7 +50,7 @@ static struct hw_session *find_detached(struct hw_control_conn *c, const char *k
     return NULL;
 }
 
-void hw_session_handover_detach(struct hw_control_conn *c, struct hw_bytes key)
+void hw_session_detach(struct hw_control_conn *c, struct hw_bytes key)
 {
     struct hw_session *s = c->session;
     char *text = take_key(key);
@@ -70,7 +70,7 @@ void hw_session_handover_detach(struct hw_control_conn *c, struct hw_bytes key)
     free(text);
 }
 
-void hw_session_handover_attach(struct hw_control_conn *c, struct hw_bytes key)
+void hw_session_attach(struct hw_control_conn *c, struct hw_bytes key)
 {
     char *text = take_key(key);
     struct hw_session *s = text ? find_detached(c, text) : NULL;
@@ -103,7 +103,7 @@ static struct hw_session *find_session(const struct hw_control_conn *c, uint64_t
     return NULL;
 }
 
-void hw_session_handover_clone(struct hw_control_conn *c, uint64_t id, struct hw_bytes name)
+void hw_session_clone(struct hw_control_conn *c, uint64_t id, struct hw_bytes name)
 {
     struct hw_session *s = find_session(c, id, name);
     if (!s || c->clone_session) {
@@ -177,7 +177,7 @@ static void tick_clone(struct hw_control_conn *c, uint64_t now)
     send_cloned(c, &b, s->fd);
 }
 
-void hw_session_handover_tick(struct hw_recorder *r, uint64_t now)
+void hw_session_detach_tick(struct hw_recorder *r, uint64_t now)
 {
     for (size_t i = 0; i < r->controls.n; i++)
         if (r->controls.v[i]->clone_session && !r->controls.v[i]->closed)

@@ -108,7 +108,7 @@ static int read_in_time(struct hw_recorder *r, struct hw_reading_who who, const 
     struct hw_rest *user = rest_of_user(r, who.uid, began);
     if (hw_rest_debt(user, began) > USER_DEBT)
         return HW_ETIMEOUT;
-    int rc = hw_reading_memory(r->looker, who, k->allocator, &k->own, out);
+    int rc = hw_reading_memory(r->blocking_reader, who, k->allocator, &k->own, out);
     uint64_t ended = hw_now_monotonic_ns();
     hw_rest_earn(user, ended, (ended - began) * USER_REST);
     return rc;
@@ -220,7 +220,7 @@ int hw_account_read(struct hw_recorder *r, const struct hw_pid *pid, bool wants_
     if (rc < 0)
         return rc;
     struct hw_reading_who who = hw_reading_at(pid, st.uid);
-    rc = hw_reading_image(r->looker, who, HW_READING_NO_FILES, NULL, NULL, 0, &i);
+    rc = hw_reading_image(r->blocking_reader, who, HW_READING_NO_FILES, NULL, NULL, 0, &i);
     if (rc < 0)
         return rc;
     struct known known = {.allocator = allocator_of(&i.maps, wants_idle)}; /* no session: no list */

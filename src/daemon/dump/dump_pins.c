@@ -76,9 +76,9 @@ static int read_heap(struct measurement *x)
     for (size_t i = 0; i < m->blocks.n; i++)
         blocks[i] =
             (struct hw_glibc_block){m->blocks.v[i].lo - 8, m->blocks.v[i].hi - m->blocks.v[i].lo};
-    int rc = hw_reading_heap(t->rec->looker, hw_reading_at(&t->pid, t->uid), blocks, m->blocks.n,
-                             m->numbers.v, m->numbers.n, HW_PINS_REGION, MAX_PAGES, used,
-                             &x->n_broken, &cpu_ns);
+    int rc = hw_reading_heap(t->rec->blocking_reader, hw_reading_at(&t->pid, t->uid), blocks,
+                             m->blocks.n, m->numbers.v, m->numbers.n, HW_PINS_REGION, MAX_PAGES,
+                             used, &x->n_broken, &cpu_ns);
     x->reading_ns += cpu_ns;
     for (size_t i = 0; rc == HW_OK && i < m->pages.n; i++)
         m->pages.v[i].used = used[i];
@@ -91,8 +91,8 @@ static int look(struct measurement *x)
     x->resident = calloc(x->map.pages.n + 1, sizeof *x->resident);
     if (!x->resident)
         return HW_ENOMEM;
-    int rc = hw_reading_pages(t->rec->looker, hw_reading_at(&t->pid, t->uid), x->map.numbers.v,
-                              x->map.numbers.n, x->resident, &x->reading_ns);
+    int rc = hw_reading_pages(t->rec->blocking_reader, hw_reading_at(&t->pid, t->uid),
+                              x->map.numbers.v, x->map.numbers.n, x->resident, &x->reading_ns);
     if (rc == HW_OK && x->interval_bytes > 1)
         rc = read_heap(x);
     if (rc == HW_OK && !hw_target_is_shown(t)) /* it may have executed a set-user-id program */

@@ -57,8 +57,8 @@ static void count_pages(struct hw_target *t, struct hw_resident *r, int *error)
     uint64_t cpu_ns = 0;
     if (r->ask.n == 0 || !hw_pid_alive(&t->pid))
         return;
-    int rc = hw_reading_present(t->rec->looker, hw_reading_at(&t->pid, t->uid), r->ask.v, r->ask.n,
-                                MAX_PAGES, error, &cpu_ns);
+    int rc = hw_reading_present(t->rec->blocking_reader, hw_reading_at(&t->pid, t->uid), r->ask.v,
+                                r->ask.n, MAX_PAGES, error, &cpu_ns);
     t->account.next_dump_ns += cpu_ns * REST;
     if (!hw_target_is_shown(t)) /* it may have executed a set-user-id program */
         for (size_t i = 0; i < r->ask.n; i++)

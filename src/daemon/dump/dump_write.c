@@ -406,14 +406,14 @@ int hw_dump_writing_turn(struct hw_dump_writing *x, struct hw_dump_turn *turn, s
 
 int hw_dump_writing_cut(struct hw_dump_writing *x, struct hw_error *err)
 {
-    bool others_come = x->ask.kind == HW_DUMP_CHANGES;
+    bool more_follows = x->ask.kind == HW_DUMP_CHANGES;
     bool has_begun = x->phase == PHASE_ROWS;
     x->cut = true;
     if (has_begun)
         x->phase = PHASE_CLEAR;
-    if (!others_come)
+    if (!more_follows)
         x->phase = PHASE_NONE;
-    return has_begun ? hw_profile_cut(x->w, /* is_checkpoint = */ others_come, err) : HW_OK;
+    return has_begun ? hw_profile_cut(x->w, /* is_checkpoint = */ more_follows, err) : HW_OK;
 }
 
 /* ---- begin and end ---- */

@@ -102,7 +102,7 @@ static void write_process(struct hw_session *s, int32_t pid, int dir, const stru
     }
     size_t n_args = 0;
     struct hw_reading_who who = {pid, st.uid, stat.start_ticks, dir};
-    if (hw_reading_cmdline(s->rec->looker, who, &cmdline, &n) == HW_OK)
+    if (hw_reading_cmdline(s->rec->blocking_reader, who, &cmdline, &n) == HW_OK)
         n_args = hw_split_args(cmdline, n, args, MAX_ARGS);
     struct hw_process_entry e = {.pid = pid,
                                  .ppid = stat.ppid,
@@ -195,7 +195,7 @@ static int write_counters(const struct hw_proc_poll *p, struct hw_trace_writer *
     if (hw_proc_stat(dir, &stat) == HW_OK)
         who.start_ticks = stat.start_ticks;
     if (c->scan_smaps_rollup &&
-        hw_reading_smaps(p->session->rec->looker, who, /* rollup = */ 1, &m) == HW_OK) {
+        hw_reading_smaps(p->session->rec->blocking_reader, who, /* rollup = */ 1, &m) == HW_OK) {
         if (m.entries.n && hw_permission_shows(&p->session->asking, pid, dir)) {
             k.smr_rss_kb = m.entries.v[0].rss_kb;
             k.smr_pss_kb = m.entries.v[0].pss_kb;
@@ -279,7 +279,8 @@ static int write_regions(const struct hw_target *t, struct hw_trace_writer *w, u
                          struct hw_error *err)
 {
     struct hw_smaps m;
-    if (hw_reading_smaps(t->rec->looker, hw_reading_at(&t->pid, t->uid), /* rollup = */ 0, &m) < 0)
+    if (hw_reading_smaps(t->rec->blocking_reader, hw_reading_at(&t->pid, t->uid), /* rollup = */ 0,
+                         &m) < 0)
         return HW_OK;
     int rc = m.entries.n && hw_target_is_shown(t)
                  ? hw_write_regions(w, sequence, hw_now_boottime_ns(), t->pid.pid, &m, err)
@@ -411,8 +412,8 @@ static void poll_smaps(struct hw_proc_poll *p, const struct hw_target *t)
 {
     struct hw_smaps m;
     struct hw_error err;
-    if (t->is_untold ||
-        hw_reading_smaps(t->rec->looker, hw_reading_at(&t->pid, t->uid), /* rollup = */ 0, &m) < 0)
+    if (t->is_untold || hw_reading_smaps(t->rec->blocking_reader, hw_reading_at(&t->pid, t->uid),
+                                         /* rollup = */ 0, &m) < 0)
         return;
     if (hw_target_is_shown(t))
         (void)check(p->session,

@@ -317,7 +317,7 @@ void hw_exec_file_readers_poll(const struct hw_exec_file_readers *r, struct poll
         p[i] = (struct pollfd){.fd = r->v[i].fd, .events = POLLIN};
 }
 
-void hw_exec_file_readers_hear(struct hw_exec_file_readers *r, struct hw_exec_files *f)
+void hw_exec_file_readers_read(struct hw_exec_file_readers *r, struct hw_exec_files *f)
 {
     for (size_t i = 0; i < HW_EXEC_FILE_READERS; i++)
         while (r->v[i].fd >= 0 && hear(r, f, &r->v[i]))

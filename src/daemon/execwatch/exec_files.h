@@ -99,6 +99,6 @@ int hw_exec_sight_find(const struct hw_exec_file_readers *r, int dir, uint32_t u
                        enum hw_start_sight *out);
 /* Fills p[0..HW_EXEC_FILE_READERS). */
 void hw_exec_file_readers_poll(const struct hw_exec_file_readers *r, struct pollfd *p);
-void hw_exec_file_readers_hear(struct hw_exec_file_readers *r, struct hw_exec_files *f);
+void hw_exec_file_readers_read(struct hw_exec_file_readers *r, struct hw_exec_files *f);
 
 #endif

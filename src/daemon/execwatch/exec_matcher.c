@@ -513,7 +513,7 @@ _Noreturn void hw_exec_find(const struct hw_exec_watch_setup *s,
         atomic_store_explicit(&shared->turn_ns[1], hw_now_monotonic_ns(), memory_order_relaxed);
         (void)poll(p, HW_ARRAY_LEN(p), ms); /* a signal only shortens it */
         hw_exec_limit(ROUND_MS);
-        hw_exec_file_readers_hear(&f.readers, &shared->files);
+        hw_exec_file_readers_read(&f.readers, &shared->files);
         if (p[0].revents)
             on_questions(&f);
         if (p[1].revents)

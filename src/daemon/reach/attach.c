@@ -74,8 +74,8 @@ static int look(struct hw_session *s, struct hw_attach *a, bool by_number)
     if (hw_proc_status(a->pid.dir, &st) < 0)
         return HW_EGONE;
     a->uid = st.uid;
-    int rc = hw_reading_image(s->rec->looker, hw_reading_at(&a->pid, st.uid), HW_READING_ONE_FILE,
-                              LIBRARY, NULL, 0, &i);
+    int rc = hw_reading_image(s->rec->blocking_reader, hw_reading_at(&a->pid, st.uid),
+                              HW_READING_ONE_FILE, LIBRARY, NULL, 0, &i);
     if (rc < 0)
         return rc;
     if (i.n_files == 0 && !hw_maps_find_code(&i.maps, LIBRARY))
@@ -178,7 +178,7 @@ static bool is_too_early(const struct hw_recorder *r, const struct hw_found *f, 
         return young;
     if (hw_proc_status(f->pid.dir, &st) < 0)
         return false;
-    int rc = hw_reading_inject(r->looker, &f->pid, st.uid, &err);
+    int rc = hw_reading_inject(r->blocking_reader, &f->pid, st.uid, &err);
     return rc == HW_EUNSUPPORTED || rc == HW_ETIMEOUT || (rc == HW_EBUSY && young);
 }
 
@@ -219,8 +219,8 @@ static int check_owner(const struct hw_recorder *r, struct hw_attach *a,
     if (page->magic == 0 || page->ended || page->socket_path[0] == '\0' ||
         hw_namespace_socket_is_ours(r, page->socket_path))
         return HW_OK;
-    int rc = hw_reading_listens(r->looker, hw_reading_at(&a->pid, a->uid), page->socket_path,
-                                &a->holder);
+    int rc = hw_reading_listens(r->blocking_reader, hw_reading_at(&a->pid, a->uid),
+                                page->socket_path, &a->holder);
     if (rc != 0)
         return rc < 0 ? rc : HW_EBUSY;
     uint64_t now = hw_now_monotonic_ns();
@@ -266,7 +266,7 @@ static int check_image(const struct hw_attach *a, struct hw_error *err)
     struct hw_proc_status st;
     struct hw_reading_image i;
     if (hw_proc_status(a->pid.dir, &st) < 0 ||
-        hw_reading_image(a->session->rec->looker, hw_reading_at(&a->pid, a->uid),
+        hw_reading_image(a->session->rec->blocking_reader, hw_reading_at(&a->pid, a->uid),
                          HW_READING_NO_FILES, NULL, NULL, 0, &i) < 0)
         return hw_fail(err, HW_EPERM, 0, "it has ended, or cannot be inspected");
     const struct hw_map *m = hw_maps_find_code(&i.maps, LIBRARY);
@@ -281,10 +281,10 @@ static int write_page(struct hw_recorder *r, struct hw_attach *a, struct hw_erro
 {
     hw_autofd int mem = -1;
     struct hw_control_page page;
-    struct hw_namespace_socket *door;
+    struct hw_namespace_socket *ns_socket;
     struct hw_reading_who who = hw_reading_at(&a->pid, a->uid);
     uint64_t at = a->library->control_va + a->bias;
-    int rc = hw_reading_read_mem(r->looker, who, at, &page, sizeof page, &mem);
+    int rc = hw_reading_read_mem(r->blocking_reader, who, at, &page, sizeof page, &mem);
     if (rc == HW_EPERM)
         return hw_fail(err, rc, 0,
                        "the memory of process %d may not be written: that takes ptrace access; run "
@@ -313,17 +313,17 @@ static int write_page(struct hw_recorder *r, struct hw_attach *a, struct hw_erro
     page.heartbeat++;
     if (page.version == 0) /* no recorder has told it one so far; its hello says what it speaks */
         page.version = HW_WIRE_VERSION;
-    rc = hw_namespace_socket_for(r, &a->pid, &door, err);
+    rc = hw_namespace_socket_for(r, &a->pid, &ns_socket, err);
     if (rc < 0)
         return rc;
-    memcpy(page.socket_path, hw_namespace_socket_name(r, door), sizeof page.socket_path);
+    memcpy(page.socket_path, hw_namespace_socket_name(r, ns_socket), sizeof page.socket_path);
     /* The generation last: a thread that sees it must see the name. */
     size_t head = offsetof(struct hw_control_page, heartbeat);
-    rc = hw_reading_write_mem(r->looker, who, mem, at + head, (char *)&page + head,
+    rc = hw_reading_write_mem(r->blocking_reader, who, mem, at + head, (char *)&page + head,
                               offsetof(struct hw_control_page, pad) - head);
     uint32_t generation = ++r->next_generation + 0x40000000u; /* not one it has seen from others */
     if (rc == HW_OK)
-        rc = hw_reading_write_mem(r->looker, who, mem, at, &generation, sizeof generation);
+        rc = hw_reading_write_mem(r->blocking_reader, who, mem, at, &generation, sizeof generation);
     return rc < 0 ? hw_fail(err, rc, 0, "the library's page in process %d cannot be written",
                             a->pid.pid)
                   : HW_OK;

@@ -155,8 +155,8 @@ static bool is_held(struct hw_inject_job *j)
     struct hw_error err;
     if (!j->session || j->session->stopping || !hw_pid_alive(&j->pid))
         return false;
-    int rc = hw_reading_listens(j->rec->looker, hw_reading_at(&j->pid, j->uid), j->result.holder,
-                                &holder);
+    int rc = hw_reading_listens(j->rec->blocking_reader, hw_reading_at(&j->pid, j->uid),
+                                j->result.holder, &holder);
     if (rc == 0 && j->again_ns == 0) {
         wait_for_its_time(j, GONE_NS);
         return true;
@@ -228,8 +228,8 @@ static uint64_t code_of(struct hw_recorder *r, struct hw_injected *x)
 {
     struct hw_reading_image i;
     uint64_t h = 0;
-    if (hw_reading_image(r->looker, hw_reading_at(&x->pid, x->uid), HW_READING_NO_FILES, NULL, NULL,
-                         0, &i) < 0)
+    if (hw_reading_image(r->blocking_reader, hw_reading_at(&x->pid, x->uid), HW_READING_NO_FILES,
+                         NULL, NULL, 0, &i) < 0)
         return x->code;
     for (size_t k = 0; k < i.maps.maps.n; k++)
         if ((i.maps.maps.v[k].flags & HW_MAP_EXEC) && i.maps.maps.v[k].inode)
@@ -277,7 +277,7 @@ void hw_inject_hook(struct hw_session *s, const struct hw_pid *pid, bool quietly
     }
     int rc = hw_permission_profile(&s->asking, pid, &st, &err);
     if (rc == HW_OK)
-        rc = hw_reading_inject(r->looker, pid, st.uid, &err);
+        rc = hw_reading_inject(r->blocking_reader, pid, st.uid, &err);
     if (rc == HW_OK)
         rc = hw_inject_job_new(r, s, &s->asking, pid, st.uid, HW_ATTACH_HOOK, &err);
     if (rc < 0)

@@ -111,8 +111,8 @@ static int look(struct hw_inject_job *j)
 {
     struct hw_recorder *r = j->rec;
     struct hw_reading_image i;
-    int rc = hw_reading_image(r->looker, hw_reading_at(&j->pid, j->uid), HW_READING_ALL_FILES, NULL,
-                              NULL, 0, &i);
+    int rc = hw_reading_image(r->blocking_reader, hw_reading_at(&j->pid, j->uid),
+                              HW_READING_ALL_FILES, NULL, NULL, 0, &i);
     if (rc < 0)
         return rc; /* then there is no image */
     for (size_t k = 0; rc == HW_OK && k < i.n_files; k++) {
@@ -137,7 +137,7 @@ int hw_inject_job_new(struct hw_recorder *r, struct hw_session *s, const struct 
                       const struct hw_pid *pid, uint32_t uid, enum hw_attach_command command,
                       struct hw_error *err)
 {
-    struct hw_namespace_socket *door = NULL;
+    struct hw_namespace_socket *ns_socket = NULL;
     struct hw_inject_job *j = calloc(1, sizeof *j);
     if (!j)
         return hw_fail(err, HW_ENOMEM, 0, "attach");
@@ -161,8 +161,8 @@ int hw_inject_job_new(struct hw_recorder *r, struct hw_session *s, const struct 
     if (rc == HW_OK && !hw_pid_is_same(&j->pid, pid))
         rc = hw_fail(err, HW_EGONE, 0, "process %d has ended", pid->pid);
     if (rc == HW_OK && command == HW_ATTACH_HOOK)
-        rc = hw_namespace_socket_for(r, &j->pid, &door, err);
-    (void)snprintf(j->socket, sizeof j->socket, "%s", hw_namespace_socket_name(r, door));
+        rc = hw_namespace_socket_for(r, &j->pid, &ns_socket, err);
+    (void)snprintf(j->socket, sizeof j->socket, "%s", hw_namespace_socket_name(r, ns_socket));
     if (rc == HW_OK && hw_tables_init(&j->tables, HW_ARCH_HERE, 0) < 0)
         rc = hw_fail_sys(err, "memory files");
     if (rc == HW_OK && (rc = look(j)) < 0)

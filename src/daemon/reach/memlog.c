@@ -26,9 +26,9 @@ static void read_role(const struct hw_session *s, const struct hw_pid *pid, uint
     struct hw_reading_who who = hw_reading_at(pid, uid);
     hw_autofree char *environment = NULL, *cmdline = NULL;
     size_t n_environment = 0, n_cmdline = 0;
-    if (hw_reading_environ(s->rec->looker, who, &environment, &n_environment) < 0)
+    if (hw_reading_environ(s->rec->blocking_reader, who, &environment, &n_environment) < 0)
         n_environment = 0;
-    if (hw_reading_cmdline(s->rec->looker, who, &cmdline, &n_cmdline) < 0)
+    if (hw_reading_cmdline(s->rec->blocking_reader, who, &cmdline, &n_cmdline) < 0)
         n_cmdline = 0;
     hw_memlog_role(text_of(environment, n_environment), text_of(cmdline, n_cmdline),
                    getsid(pid->pid) == pid->pid, role);
@@ -69,7 +69,7 @@ bool hw_memlog_wants(const struct hw_session *s, const struct hw_heapprofd_confi
     if (hw_memlog_needs(m, HW_MEMLOG_ROLE))
         read_role(s, pid, st->uid, role);
     if (hw_memlog_needs(m, HW_MEMLOG_NAME))
-        hw_reading_argv0(s->rec->looker, hw_reading_at(pid, st->uid), argv0, sizeof argv0);
+        hw_reading_argv0(s->rec->blocking_reader, hw_reading_at(pid, st->uid), argv0, sizeof argv0);
     if (hw_memlog_needs(m, HW_MEMLOG_CGROUP))
         read_group(pid, cgroup, sizeof cgroup);
     struct hw_memlog_process p = {

@@ -96,16 +96,16 @@ static bool is_reached(const struct hw_recorder *r, const struct where *we, cons
     return is_same(we->mount, to->mount) && to->same_root;
 }
 
-/* ---- doors ---- */
+/* ---- sockets ---- */
 
-static void on_door(struct hw_watch *w, uint32_t events)
+static void on_ns_socket(struct hw_watch *w, uint32_t events)
 {
     struct hw_namespace_socket *d = HW_OWNER_OF(w, struct hw_namespace_socket, watch);
     (void)events; /* the rest waits for the next turn */
     (void)d->rec->accept_at(d->rec, w->fd, d);
 }
 
-static void door_free(struct hw_namespace_socket *d)
+static void ns_socket_free(struct hw_namespace_socket *d)
 {
     hw_watch_remove(d->rec, &d->watch);
     if (d->watch.fd >= 0)
@@ -114,22 +114,22 @@ static void door_free(struct hw_namespace_socket *d)
         (void)unlink(d->name); /* gone already is fine */
     if (d->dir >= 0) {
         d->who.dir = d->dir;
-        hw_namespace_remove(d->rec->looker, d->who, strrchr(d->name, '/') + 1);
+        hw_namespace_remove(d->rec->blocking_reader, d->who, strrchr(d->name, '/') + 1);
         (void)close(d->dir); /* a directory */
     }
     free(d);
 }
 
 /* Takes over fd. */
-static int door_add(struct hw_recorder *r, struct hw_namespace_socket *d, int fd)
+static int ns_socket_add(struct hw_recorder *r, struct hw_namespace_socket *d, int fd)
 {
     d->rec = r;
     d->used_ns = hw_now_monotonic_ns();
-    d->watch = (struct hw_watch){fd, on_door};
-    if (hw_vec_push(&r->doors, d) < 0 || hw_watch_add(r, &d->watch, EPOLLIN) < 0) {
-        if (r->doors.n && r->doors.v[r->doors.n - 1] == d)
-            r->doors.n--;
-        door_free(d);
+    d->watch = (struct hw_watch){fd, on_ns_socket};
+    if (hw_vec_push(&r->namespace_sockets, d) < 0 || hw_watch_add(r, &d->watch, EPOLLIN) < 0) {
+        if (r->namespace_sockets.n && r->namespace_sockets.v[r->namespace_sockets.n - 1] == d)
+            r->namespace_sockets.n--;
+        ns_socket_free(d);
         return HW_ENOMEM;
     }
     return HW_OK;
@@ -140,11 +140,13 @@ static void choose_name(struct hw_namespace_socket *d)
     uint64_t number = 0;
     if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number)
         number = hw_now_monotonic_ns();
-    (void)snprintf(d->name, sizeof d->name, "@heapwise-door-%016llx", (unsigned long long)number);
+    (void)snprintf(d->name, sizeof d->name, "@heapwise-ns_socket-%016llx",
+                   (unsigned long long)number);
 }
 
-static int door_new(struct hw_recorder *r, const struct hw_pid *pid, const struct where *we,
-                    const struct where *to, struct hw_namespace_socket **out, struct hw_error *err)
+static int ns_socket_new(struct hw_recorder *r, const struct hw_pid *pid, const struct where *we,
+                         const struct where *to, struct hw_namespace_socket **out,
+                         struct hw_error *err)
 {
     struct hw_namespace_entry e = {.pid = pid,
                                    .uid = to->uid,
@@ -152,7 +154,7 @@ static int door_new(struct hw_recorder *r, const struct hw_pid *pid, const struc
                                    .net = !is_same(we->net, to->net),
                                    .fd = -1,
                                    .dir = -1};
-    if (r->doors.n >= MAX_DOORS)
+    if (r->namespace_sockets.n >= MAX_DOORS)
         return hw_fail(err, HW_ELIMIT, 0,
                        "the processes of a recording are in more than %u network namespaces, which "
                        "is the limit",
@@ -165,7 +167,7 @@ static int door_new(struct hw_recorder *r, const struct hw_pid *pid, const struc
     d->rec = r;
     choose_name(d);
     e.name = d->name + 1;
-    int rc = hw_namespace_enter(r->looker, &e, err);
+    int rc = hw_namespace_enter(r->blocking_reader, &e, err);
     if (rc < 0) {
         free(d);
         return rc;
@@ -176,7 +178,7 @@ static int door_new(struct hw_recorder *r, const struct hw_pid *pid, const struc
         (void)snprintf(file, sizeof file, "/tmp/%.90s", e.name);
         memcpy(d->name, file, sizeof file);
     }
-    if (door_add(r, d, e.fd) < 0)
+    if (ns_socket_add(r, d, e.fd) < 0)
         return hw_fail(err, HW_ENOMEM, 0, "process %d", pid->pid);
     hw_log(INFO, "process %d is in other namespaces: it comes in by %s", pid->pid, d->name);
     *out = d;
@@ -192,8 +194,8 @@ int hw_namespace_socket_for(struct hw_recorder *r, const struct hw_pid *pid,
     *out = NULL;
     if (is_reached(r, &we, &to))
         return HW_OK;
-    for (size_t i = 0; i < r->doors.n; i++) {
-        struct hw_namespace_socket *d = r->doors.v[i];
+    for (size_t i = 0; i < r->namespace_sockets.n; i++) {
+        struct hw_namespace_socket *d = r->namespace_sockets.v[i];
         if (!d->is_file && d->dir < 0 && d->to.net == to.net && d->to.user == to.user &&
             d->to.uid == to.uid) {
             d->used_ns = hw_now_monotonic_ns();
@@ -201,7 +203,7 @@ int hw_namespace_socket_for(struct hw_recorder *r, const struct hw_pid *pid,
             return HW_OK;
         }
     }
-    return door_new(r, pid, &we, &to, out, err);
+    return ns_socket_new(r, pid, &we, &to, out, err);
 }
 
 const char *hw_namespace_socket_name(const struct hw_recorder *r,
@@ -214,8 +216,9 @@ bool hw_namespace_socket_is_ours(const struct hw_recorder *r, const char *name)
 {
     if (strncmp(name, r->producer_name, sizeof r->producer_name) == 0)
         return true;
-    for (size_t i = 0; i < r->doors.n; i++)
-        if (strncmp(name, r->doors.v[i]->name, sizeof r->doors.v[i]->name) == 0)
+    for (size_t i = 0; i < r->namespace_sockets.n; i++)
+        if (strncmp(name, r->namespace_sockets.v[i]->name,
+                    sizeof r->namespace_sockets.v[i]->name) == 0)
             return true;
     return false;
 }
@@ -232,61 +235,62 @@ void hw_namespace_socket_open_file(struct hw_recorder *r)
     if (fd < 0)
         free(d);
     else
-        (void)door_add(r, d, fd); /* freed when it could not be */
+        (void)ns_socket_add(r, d, fd); /* freed when it could not be */
 }
 
 bool hw_namespace_sockets_accept(struct hw_recorder *r)
 {
     bool more = false;
-    for (size_t i = 0; i < r->doors.n; i++)
-        more |= r->accept_at(r, r->doors.v[i]->watch.fd, r->doors.v[i]);
+    for (size_t i = 0; i < r->namespace_sockets.n; i++)
+        more |= r->accept_at(r, r->namespace_sockets.v[i]->watch.fd, r->namespace_sockets.v[i]);
     return more;
 }
 
 void hw_namespace_sockets_rest(struct hw_recorder *r)
 {
-    for (size_t i = 0; i < r->doors.n; i++)
-        hw_watch_remove(r, &r->doors.v[i]->watch);
+    for (size_t i = 0; i < r->namespace_sockets.n; i++)
+        hw_watch_remove(r, &r->namespace_sockets.v[i]->watch);
 }
 
 void hw_namespace_sockets_go_on(struct hw_recorder *r)
 {
-    for (size_t i = 0; i < r->doors.n; i++)
-        (void)hw_watch_add(r, &r->doors.v[i]->watch, EPOLLIN); /* in the set already is fine */
+    for (size_t i = 0; i < r->namespace_sockets.n; i++)
+        (void)hw_watch_add(r, &r->namespace_sockets.v[i]->watch,
+                           EPOLLIN); /* in the set already is fine */
 }
 
 static bool is_used(const struct hw_recorder *r, const struct hw_namespace_socket *d)
 {
     for (size_t i = 0; i < r->conns.n; i++)
-        if (r->conns.v[i]->door == d)
+        if (r->conns.v[i]->ns_socket == d)
             return true;
     for (size_t i = 0; i < r->targets.n; i++)
-        if (r->targets.v[i]->door == d)
+        if (r->targets.v[i]->ns_socket == d)
             return true;
     return d->is_file;
 }
 
 void hw_namespace_sockets_tick(struct hw_recorder *r, uint64_t now)
 {
-    if (r->doors.n == 0 || now < r->next_doors_ns)
+    if (r->namespace_sockets.n == 0 || now < r->next_namespace_sockets_ns)
         return;
-    r->next_doors_ns = now + LOOK_NS;
-    for (size_t i = 0; i < r->doors.n;) {
-        struct hw_namespace_socket *d = r->doors.v[i];
+    r->next_namespace_sockets_ns = now + LOOK_NS;
+    for (size_t i = 0; i < r->namespace_sockets.n;) {
+        struct hw_namespace_socket *d = r->namespace_sockets.v[i];
         if (is_used(r, d))
             d->used_ns = now;
         if (now < d->used_ns + UNUSED_NS) { /* it may be younger than this round */
             i++;
             continue;
         }
-        door_free(d);
-        r->doors.v[i] = r->doors.v[--r->doors.n];
+        ns_socket_free(d);
+        r->namespace_sockets.v[i] = r->namespace_sockets.v[--r->namespace_sockets.n];
     }
 }
 
 void hw_namespace_sockets_done(struct hw_recorder *r)
 {
-    for (size_t i = 0; i < r->doors.n; i++)
-        door_free(r->doors.v[i]);
-    hw_vec_done(&r->doors);
+    for (size_t i = 0; i < r->namespace_sockets.n; i++)
+        ns_socket_free(r->namespace_sockets.v[i]);
+    hw_vec_done(&r->namespace_sockets);
 }

@@ -27,7 +27,7 @@ struct hw_recorder;
 /* Accepts clients that wait at a socket (hello.h sets hw_recorder.accept_at); gives whether more
  * may wait. */
 typedef bool hw_namespace_socket_accept(struct hw_recorder *r, int listener,
-                                        const struct hw_namespace_socket *door);
+                                        const struct hw_namespace_socket *ns_socket);
 
 /* The one that this process can reach. */
 int hw_namespace_socket_for(struct hw_recorder *r, const struct hw_pid *pid,

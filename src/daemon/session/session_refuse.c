@@ -57,7 +57,7 @@ int hw_session_held_elsewhere(const struct hw_session *s, int32_t holder, int rc
                               struct hw_error *err)
 {
     char who[160];
-    hw_holder_describe(s->rec->looker, &s->asking.who, holder, who, sizeof who);
+    hw_holder_describe(s->rec->blocking_reader, &s->asking.who, holder, who, sizeof who);
     return hw_fail(err, rc, 0, "another recorder has it%s%s%s; end that one first",
                    who[0] ? " (" : "", who, who[0] ? ")" : "");
 }

@@ -122,7 +122,7 @@ static int listen_here(void)
     }
     if (readlink("/proc/self/ns/pid", space, sizeof space - 1) > 0 &&
         sscanf(space, "pid:[%llu]", &inode) == 1) {
-        socklen_t n = hw_java_lobby(inode, getpid(), &at);
+        socklen_t n = hw_java_agent_address(inode, getpid(), &at);
         if (bind(fd, (struct sockaddr *)&at, n) == 0 && listen(fd, BACKLOG) == 0)
             return fd;
     }

@@ -23,7 +23,8 @@
 #include "java/protocol.h"
 
 /* pid: as the process calls itself; pid_namespace: inode of /proc/PID/ns/pid. */
-static inline socklen_t hw_java_lobby(uint64_t pid_namespace, int32_t pid, struct sockaddr_un *out)
+static inline socklen_t hw_java_agent_address(uint64_t pid_namespace, int32_t pid,
+                                              struct sockaddr_un *out)
 {
     memset(out, 0, sizeof *out);
     out->sun_family = AF_UNIX;

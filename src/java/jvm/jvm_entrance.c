@@ -116,7 +116,7 @@ static int visit_lobby(const struct hw_jvm *jvm, int *out)
     struct stat st;
     if (fstatat(jvm->pid->dir, "ns/pid", &st, 0) < 0)
         return HW_ENOTFOUND;
-    socklen_t n = hw_java_lobby(st.st_ino, jvm->inner, &at);
+    socklen_t n = hw_java_agent_address(st.st_ino, jvm->inner, &at);
     hw_autofd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return HW_ENOTFOUND;

@@ -42,7 +42,7 @@ static int get(int32_t tid, int fd, struct hw_exec_file *out)
         struct pollfd p[HW_EXEC_FILE_READERS];
         hw_exec_file_readers_poll(&readers, p);
         (void)poll(p, HW_EXEC_FILE_READERS, 1000);
-        hw_exec_file_readers_hear(&readers, &files);
+        hw_exec_file_readers_read(&readers, &files);
         rc = hw_exec_file_get(&readers, &files, tid, fd, out);
     }
     return rc;
@@ -147,7 +147,7 @@ static void test_sight(void **state)
            HW_OK) {
         assert_true(hw_now_monotonic_ns() < until);
         (void)poll(NULL, 0, 1);
-        hw_exec_file_readers_hear(&readers, &files);
+        hw_exec_file_readers_read(&readers, &files);
     }
     assert_int_equal(sight, HW_START_SEES);
     assert_int_equal(hw_exec_sight_find(&readers, dir, geteuid(), &sight), HW_OK);

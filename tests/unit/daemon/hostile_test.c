@@ -713,8 +713,8 @@ static struct hw_reading_who who_is(struct hw_pid *p, pid_t pid, uint32_t uid)
     return hw_reading_at(p, uid);
 }
 
-/* The way to it leads through a file system that the target serves, or over a door that is closed
- * to its user. */
+/* The way to it leads through a file system that the target serves, or through a
+ * directory that is closed to its user. */
 static void test_names_of_sockets(void **state)
 {
     (void)state;

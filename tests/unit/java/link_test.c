@@ -72,7 +72,7 @@ _Noreturn static void target(enum habit habit, int ready)
     int ends[2], fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     (void)alarm(30);
     (void)stat("/proc/self/ns/pid", &st);
-    socklen_t n = hw_java_lobby(st.st_ino, getpid(), &at);
+    socklen_t n = hw_java_agent_address(st.st_ino, getpid(), &at);
     if (bind(fd, (struct sockaddr *)&at, n) < 0 || listen(fd, 0) < 0 || pipe(ends) < 0)
         _exit(1);
     (void)!write(ready, "x", 1);
@@ -151,7 +151,7 @@ static int ask(enum habit habit)
         struct sockaddr_un at;
         struct stat st;
         assert_int_equal(stat("/proc/self/ns/pid", &st), 0);
-        socklen_t n = hw_java_lobby(st.st_ino, child, &at);
+        socklen_t n = hw_java_agent_address(st.st_ino, child, &at);
         assert_int_equal(connect(filler, (struct sockaddr *)&at, n), 0);
     }
     int rc = hw_java_link_open(&jvm, "", /* only_by_client = */ true, &link, &err);
