@@ -63,13 +63,13 @@ static void tree_field(struct tree_entry *e, const struct hw_pb_field *f, struct
     }
 }
 
-/* The kernel has reused the pid: both starts are known and differ by more than rounding. */
+/* The kernel has reused the pid: both starts are known and differ by a tick, in which it tells them. */
 static bool is_another(const struct hw_process *known, const struct tree_entry *e)
 {
-    enum { ROUNDING_NS = 50 * 1000 * 1000 };
+    enum { TICK_NS = 10 * 1000 * 1000 };
     return known->start_ns >= 0 && e->start_ns >= 0 &&
            (e->start_ns > known->start_ns ? e->start_ns - known->start_ns
-                                          : known->start_ns - e->start_ns) > ROUNDING_NS;
+                                          : known->start_ns - e->start_ns) >= TICK_NS;
 }
 
 static int add_process(struct hw_profile *p, struct hw_bytes message, struct hw_strbuf *cmdline)
