@@ -365,9 +365,9 @@ static int wait_some(struct hw_recording *r)
     };
     bool timed = r->each || (recorder && (r->stop_at_ns || r->launch));
     bool soon = recorder && program && r->look_pause_ns < TICK_MS * ms;
-    int pause = r->looks_in_vain ? HW_LASTING_AGAIN_MS
-                : soon           ? (int)(r->look_pause_ns / ms) + 1
-                                 : TICK_MS;
+    int pause = r->looks_in_vain && !r->stop_sent ? HW_LASTING_AGAIN_MS
+                : soon                            ? (int)(r->look_pause_ns / ms) + 1
+                                                  : TICK_MS;
     return poll(p, 3, timed ? pause : -1);
 }
 
