@@ -28,6 +28,11 @@ static int pick_process(struct hw_report_data *d, struct hw_error *err)
                    d->p->graphs.n ? ", but a managed heap: heapwise graph shows it" : "");
 }
 
+static bool is_live(enum hw_metric m)
+{
+    return m == HW_METRIC_SPACE || m == HW_METRIC_OBJECTS;
+}
+
 static void pick_moments(struct hw_report_data *d)
 {
     const struct hw_process_view *v = &d->view;
@@ -37,10 +42,9 @@ static void pick_moments(struct hw_report_data *d)
         d->now = v->peaks.v[v->peaks.n - 1];
     const struct hw_process_moment *peak = hw_process_view_peak(v);
     d->peak = peak ? *peak : d->now;
-    bool live = d->o->metric == HW_METRIC_SPACE || d->o->metric == HW_METRIC_OBJECTS;
     d->is_over = d->peak.total.space > 0 && d->peak.ts_ns != d->now.ts_ns &&
                  (d->o->peak || hw_process_view_cleaned_up(v));
-    d->shows_peak = live && d->is_over;
+    d->shows_peak = d->is_over && (d->o->peak || is_live(d->o->metric));
     /* The dump at the peak is not a base to compare with: what follows it is the program's end. Nor
      * is one that was due just before the end, in which nothing can have changed. */
     int64_t apart = hw_sat_sub(d->now.ts_ns, v->start_ns) / 100;
@@ -60,11 +64,16 @@ static int add_sites(struct hw_report_data *d, const struct hw_process_moment *m
     return rc;
 }
 
-/* Live figures are those of the peak, totals allocated those of the end. */
+/* Live figures are those of the peak. Totals allocated stay those of the end, beside them; who asks
+ * for totals at the peak gets what was allocated until then. */
 static void put_peak(struct hw_report_data *d)
 {
     for (size_t i = 0; i < d->sites.n; i++) {
         struct hw_site *s = &d->sites.v[i];
+        if (!is_live(d->o->metric)) {
+            s->now = s->peak;
+            continue;
+        }
         s->now.space = s->peak.space;
         s->now.objects = s->peak.objects;
         s->now.samples = s->peak.samples;

@@ -368,8 +368,11 @@ static void put_table(struct page *pg)
     size_t site_width = d->o->width > left + 24 ? d->o->width - left : 24;
     if (d->shows_peak) {
         bool freed = !d->o->peak;
-        fprintf(pg->out, "\n%sthe table shows the peak at %s\n",
+        bool totals =
+            d->o->metric == HW_METRIC_ALLOC_SPACE || d->o->metric == HW_METRIC_ALLOC_OBJECTS;
+        fprintf(pg->out, "\n%sthe table shows %s at %s\n",
                 freed ? "most of it was freed by the end; " : "",
+                totals ? "what was allocated until the peak" : "the peak",
                 hw_fmt_clock(buf, hw_sat_sub(d->peak.ts_ns, d->view.start_ns)));
     }
     if (d->n_rows == 0) {

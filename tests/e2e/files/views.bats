@@ -349,6 +349,24 @@ dumps() {
     } | protoc -I"$BATS_TEST_DIRNAME/../../../proto" --encode=perfetto.protos.Trace trace.proto heapwise.proto >"$out"
 }
 
+@test "report --peak -m alloc_space: what was allocated until the peak, as in the tree" {
+    heapwise record --no-report -i 1 -o freed.trace -- "$BUILD/tests/targets/t_refuse" free 20
+    heapwise report --json --top 0 --peak -m alloc_space freed.trace >p.json
+    heapwise report --json --top 0 -m alloc_space freed.trace >e.json
+    heapwise tree --json --peak -m alloc_space freed.trace >t.json
+    python3 -c "
+import json
+p, e, t = (json.load(open(f + '.json')) for f in 'pet')
+until = {s['function']: s['alloc_space'] for s in p['sites']}
+ever = {s['function']: s['alloc_space'] for s in e['sites']}
+assert (p['sites_at'], e['sites_at']) == ('peak', 'end')
+assert until['fn_a'] == ever['fn_a'] > 0
+assert ever['fn_b'] == 100 * 1000 and not until.get('fn_b'), until
+assert sum(until.values()) == sum(n['alloc_space'] for n in t['nodes'] if n['parent'] == 0) > 0"
+    run -0 heapwise report --peak -m alloc_space freed.trace
+    has "what was allocated until the peak at"
+}
+
 @test "report: the change is since a dump that is clearly before, and dumps of the peak make no trend" {
     dumps stairs.trace 1000:1000000 2000:2000000 3000:3000000 4000:4000000 5000:5000000 5010:5000000
     run -0 heapwise report stairs.trace
