@@ -7,8 +7,10 @@
 #include "cli/parts/open_profile.h"
 #include "import/import.h"
 #include "model/profile.h"
+#include "record/children/offspring.h"
 #include "record/recording.h"
 #include "views/time/series.h"
+#include "wire/control.h"
 
 #include "base/banned.h"
 
@@ -86,20 +88,53 @@ const struct hw_seen_target *hw_recorded_most(const struct hw_recording *r, cons
     return found;
 }
 
+struct names {
+    size_t n, at, max;
+    char *out;
+};
+
+static void add_name(struct names *x, const char *name, int32_t pid)
+{
+    if (x->n++ < SHOWN && x->at < x->max) /* some 30 bytes each */
+        x->at += (size_t)snprintf(x->out + x->at, x->max - x->at, "%s%.20s (%d)",
+                                  x->n > 1 ? ", " : "", name, pid);
+}
+
+static bool is_listed(const struct hw_recording *r, int32_t pid)
+{
+    for (size_t i = 0; i < r->offspring.rows.n; i++)
+        if (r->offspring.rows.v[i].pid == pid && hw_offspring_lives(&r->offspring.rows.v[i]))
+            return true;
+    return false;
+}
+
+/* A daemon whose parent ended before a look, or what a process executed without our library. */
+static void add_living_targets(struct names *x, const struct hw_recording *r)
+{
+    for (size_t i = 0; i < r->targets.n; i++) {
+        const struct hw_seen_target *t = &r->targets.v[i];
+        if (t->pid == r->launch->pid || is_listed(r, t->pid))
+            continue;
+        if (t->state == HW_TARGET_CONNECTED)
+            add_name(x, t->name, t->pid);
+        else if (t->state == HW_TARGET_EXECED && hw_offspring_runs(&t->executed))
+            add_name(x, t->executed.name, t->pid);
+    }
+}
+
 size_t hw_recorded_offspring(const struct hw_recording *r, bool living, char *out, size_t max)
 {
-    size_t n = 0, at = 0;
+    struct names x = {.out = out, .max = max};
     if (max)
         out[0] = '\0';
     for (size_t i = 0; i < r->offspring.rows.n; i++) {
         const struct hw_offspring_row *row = &r->offspring.rows.v[i];
-        if (living ? !hw_offspring_lives(row) : !hw_recording_left_out(r, row))
-            continue;
-        if (n++ < SHOWN && at < max) /* some 30 bytes each */
-            at += (size_t)snprintf(out + at, max - at, "%s%.20s (%d)", n > 1 ? ", " : "", row->name,
-                                   row->pid);
+        if (living ? hw_offspring_lives(row) : hw_recording_left_out(r, row))
+            add_name(&x, row->name, row->pid);
     }
-    if (n > SHOWN && at < max)
-        (void)snprintf(out + at, max - at, ", ..."); /* cut is fine */
-    return n;
+    if (living)
+        add_living_targets(&x, r);
+    if (x.n > SHOWN && x.at < max)
+        (void)snprintf(out + x.at, max - x.at, ", ..."); /* cut is fine */
+    return x.n;
 }

@@ -159,6 +159,7 @@ struct hw_offspring_row hw_offspring_now(int32_t pid)
     struct hw_pid p;
     if (hw_pid_open(pid, &p, NULL) == 0) {
         row.start_ticks = hw_pid_start(&p);
+        read_name(&row, p.dir);
         hw_pid_done(&p);
     }
     return row;

@@ -37,7 +37,7 @@ void hw_offspring_find(struct hw_offspring *o, int32_t root, int32_t recorder, c
 bool hw_offspring_lives(const struct hw_offspring_row *row);
 /* Does it run, whatever it is by now? */
 bool hw_offspring_runs(const struct hw_offspring_row *row);
-/* The process that has this number now; a start of 0 = none has, which never runs. */
+/* The process that has this number now, by its present name; a start of 0 = none has, which never runs. */
 struct hw_offspring_row hw_offspring_now(int32_t pid);
 void hw_offspring_done(struct hw_offspring *o);
 

@@ -154,6 +154,8 @@ def executes_another(box):
                   stderr=open(box.path("said"), "wb"))
     p.wait(hw.CLOCK)
     hw.true(time.monotonic() - began >= 2, "it waits for what it executes")
+    said = open(box.path("said"), "rb").read()
+    hw.true(b"(--follow-fork): sleep (" in said, f"it names what it waits for: {said}")
     t = readable(box.path("e.trace"))
     hw.true([d for d in t.of() if any("fn_a" in s.stack for s in d.samples)], "the program")
 
