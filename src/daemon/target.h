@@ -92,6 +92,7 @@ struct hw_target {
     uint64_t key;       /* of its callsites in the trace; of its drain thread */
     uint64_t since_ns, since_coarse_ns;
     uint64_t next_poll_ns;                   /* procpoll.c; 0 = not yet decided */
+    uint64_t arguments_hash;                 /* of those in the trace; procpoll.c */
     struct hw_process_counters kept;         /* procpoll.c: read, and not in the trace yet */
     uint64_t kept_ns, next_keep_ns;          /* boot time of them, 0 = none; when others are due */
     struct hw_target_account {               /* account.c: readings of its memory */

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/text/plural.h"
+#include "base/text/utf8.h"
 #include "cli/parts/account_text.h"
 #include "cli/parts/open_profile.h"
 #include "cli/parts/short_name.h"
@@ -73,6 +74,21 @@ static void put_name(const struct page *pg, const char *name)
     hw_strbuf_done(&b);
 }
 
+/* Cut where it is a whole command line; --json and SQL have all of it. */
+static void put_title(const struct page *pg, const char *title)
+{
+    enum { MOST = 60 };
+    struct hw_strbuf b = {0};
+    size_t n = strlen(title), most = 0;
+    while (most < n && (n <= MOST || most < MOST)) {
+        size_t len = hw_utf8_len(title + most, n - most);
+        most += len ? len : 1;
+    }
+    hw_strbuf_add_escaped(&b, title, most);
+    fprintf(pg->out, "%s%s", b.p ? b.p : "", most < n ? word(pg, "\xe2\x80\xa6", "...") : "");
+    hw_strbuf_done(&b);
+}
+
 /* A server that writes what it does over its arguments ("postgres: checkpointer") is shown by that. */
 static const char *title_of(const struct hw_report_data *d, hw_upid upid)
 {
@@ -92,7 +108,7 @@ static void put_process(const struct page *pg)
     char buf[HW_UNIT_MAX];
     paint(pg, "1");
     if (name[0]) {
-        put_name(pg, name);
+        put_title(pg, name);
         fprintf(pg->out, " (%lld)", (long long)d->p->processes.v[d->upid.v].pid);
     } else {
         fprintf(pg->out, "pid %lld", (long long)d->p->processes.v[d->upid.v].pid);
@@ -495,7 +511,7 @@ static void put_others(const struct page *pg)
         }
         fputs(lines++ == 0 ? "\nalso: " : "      ", pg->out);
         const char *name = title_of(d, upid);
-        put_name(pg, name[0] ? name : "(no name)");
+        put_title(pg, name[0] ? name : "(no name)");
         put_pids(pg, i, n);
         put_amounts(pg, &sum);
         fputs(lines == 1 ? "  (--pid PID shows it)\n" : "\n", pg->out);

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/files/fd.h"
 #include "base/log.h"
+#include "base/memory/map64.h"
 #include "daemon/core.h"
 #include "daemon/dump/account.h"
 #include "daemon/dump/dump_job.h"
@@ -86,7 +87,7 @@ static void write_threads(struct hw_session *s, int32_t pid, int dir)
 
 /* A process that has ended has no arguments any more, or nothing at all: then its name is what
  * its target learned when it connected. */
-static void write_process(struct hw_session *s, int32_t pid, int dir, const struct hw_target *t)
+static void write_process(struct hw_session *s, int32_t pid, int dir, struct hw_target *t)
 {
     struct hw_proc_status st;
     struct hw_proc_stat stat;
@@ -102,8 +103,12 @@ static void write_process(struct hw_session *s, int32_t pid, int dir, const stru
     }
     size_t n_args = 0;
     struct hw_reading_who who = {pid, st.uid, stat.start_ticks, dir};
-    if (hw_reading_cmdline(s->rec->blocking_reader, who, &cmdline, &n) == HW_OK)
+    if (hw_reading_cmdline(s->rec->blocking_reader, who, &cmdline, &n) == HW_OK) {
+        uint64_t hash = hw_hash_bytes(cmdline, n);
         n_args = hw_split_args(cmdline, n, args, MAX_ARGS);
+        if (t)
+            t->arguments_hash = hash;
+    }
     struct hw_process_entry e = {.pid = pid,
                                  .ppid = stat.ppid,
                                  .uid = (int32_t)st.uid,
@@ -130,6 +135,18 @@ static void write_process(struct hw_session *s, int32_t pid, int dir, const stru
     int rc = hw_trace_process_tree(s->writer, s->proc->sequence, hw_now_boottime_ns(), &e, 1, NULL,
                                    0, &err);
     (void)check(s, rc, &err);
+}
+
+/* A server's worker is forked with its parent's arguments, and writes its own title over them. */
+static void write_new_title(struct hw_session *s, struct hw_target *t)
+{
+    hw_autofree char *cmdline = NULL;
+    size_t n = 0;
+    if (t->is_untold || hw_reading_cmdline(s->rec->blocking_reader, hw_reading_at(&t->pid, t->uid),
+                                           &cmdline, &n) != HW_OK)
+        return;
+    if (n > 0 && cmdline[0] && hw_hash_bytes(cmdline, n) != t->arguments_hash)
+        write_process(s, t->pid.pid, t->pid.dir, t);
 }
 
 static void check_allocator(struct hw_session *s, const struct hw_target *t);
@@ -354,6 +371,7 @@ void hw_proc_poll_dump(struct hw_session *s, struct hw_target *t)
     struct hw_error err;
     if (s->closed || !s->proc || !s->proc->stats_every_ns)
         return;
+    write_new_title(s, t);
     poll_target(s->proc, t);
     /* Before a limit kills it there are four at most. */
     bool must =
@@ -386,8 +404,10 @@ static void poll_young(struct hw_proc_poll *p, uint64_t now)
         uint64_t age = now - t->since_ns;
         if (age < YOUNG_FIRST)
             age = YOUNG_FIRST;
-        if (t->next_poll_ns) /* 0: it was polled as it joined */
+        if (t->next_poll_ns) { /* 0: it was polled as it joined */
             poll_target(p, t);
+            write_new_title(p->session, t);
+        }
         t->next_poll_ns = age >= p->stats_every_ns / 2 ? UINT64_MAX : now + age;
     }
 }

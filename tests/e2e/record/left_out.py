@@ -4,6 +4,7 @@ their launcher, allocators that are not reached, processes of another name."""
 import json
 import os
 import signal
+import subprocess
 import sys
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
@@ -127,6 +128,51 @@ def daemon(box):
     hw.true(b"has ended, and the recording lasts" in r.stderr, hw.tail(r.stderr))
 
 
+TITLES = r"""
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char *volatile kept;
+static void grow(size_t n) { kept = malloc(n); memset(kept, 1, n); }
+int main(int argc, char **argv)
+{
+    char *end = argv[argc - 1] + strlen(argv[argc - 1]), c;
+    pid_t pid = fork();
+    if (pid == 0) {
+        grow(2000000); /* connects, still by its parent's arguments */
+        memset(argv[0], 0, (size_t)(end - argv[0]));
+        memset(memcpy(argv[0], "server: w", 9) + 9, 'w', 70);
+        printf("%d\n", getpid());
+        fflush(stdout);
+        for (;;)
+            pause();
+    }
+    grow(1000000);
+    if (read(0, &c, 1) != 1 || kill(pid, SIGTERM) < 0)
+        return 1;
+    return waitpid(pid, NULL, 0) != pid;
+}
+"""
+
+
+def titles(box):
+    """A worker is named by the title that it writes over its parent's arguments; a long one is cut in the report."""
+    exe = compiled(box, "server", TITLES)
+    p = box.start([hw.tool("heapwise"), "record", "--follow-fork", "-i", "1", "--no-report", "-o", box.path("t.trace"), "--", exe, "a" * 100],
+                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    worker = p.stdout.readline().decode().strip()
+    box.run([hw.tool("heapwise"), "dump", worker])
+    p.communicate(b"x", timeout=hw.CLOCK)
+    title = "server: " + "w" * 71
+    names = box.run([hw.tool("heapwise"), "query", box.path("t.trace"), f"select cmdline from process where pid = {worker}"]).stdout.decode()
+    hw.true(f'"{title}"' in names, names)
+    text = box.run([hw.tool("heapwise"), "report", "--pid", worker, box.path("t.trace")]).stdout.decode()
+    hw.true(title[:60] in text and title not in text, text)
+
+
 def daemon_interrupted(box):
     """Ctrl-C ends such a recording, and the daemon runs on."""
     exe = compiled(box, "server", DAEMON)
@@ -220,5 +266,5 @@ def held(box):
 
 
 if __name__ == "__main__":
-    hw.main({"daemon": daemon, "daemon-interrupted": daemon_interrupted, "not-followed": not_followed, "titled": titled, "ended": ended, "inside": inside, "musl": musl,
+    hw.main({"daemon": daemon, "daemon-interrupted": daemon_interrupted, "not-followed": not_followed, "titled": titled, "titles": titles, "ended": ended, "inside": inside, "musl": musl,
              "by-argument": by_argument, "held": held})
