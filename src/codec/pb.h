@@ -39,17 +39,6 @@ static inline struct hw_pb_reader hw_pb_read(struct hw_bytes message)
     return (struct hw_pb_reader){message.p, message.p, end, end};
 }
 
-/* For a message inside the one that `outer` reads: its last fields are read as quickly as the
- * others, which matters for messages of twenty bytes. */
-static inline struct hw_pb_reader hw_pb_read_in(struct hw_bytes message,
-                                                const struct hw_pb_reader *outer)
-{
-    struct hw_pb_reader r = hw_pb_read(message);
-    if (message.n)
-        r.readable = outer->readable;
-    return r;
-}
-
 /* The rarely used parts of the two functions below. */
 int hw_pb_varint_slow(const uint8_t **pos, const uint8_t *end, uint64_t *out);
 int hw_pb_next_slow(struct hw_pb_reader *r, struct hw_pb_field *out);

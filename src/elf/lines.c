@@ -210,7 +210,8 @@ static bool may_hold_functions(int tag, bool deep)
     }
 }
 
-bool hw_lines_next_sibling(Dwarf_Die *die)
+/* A damaged file may name a sibling before the entry itself: only forward steps lead out of it. */
+static bool next_sibling(Dwarf_Die *die)
 {
     Dwarf_Off here = dwarf_dieoffset(die);
     return dwarf_siblingof(die, die) == 0 && dwarf_dieoffset(die) > here;
@@ -227,7 +228,7 @@ Dwarf_Die *hw_die_walk_next(struct hw_die_walk *w, bool inside)
     Dwarf_Die *at = &w->open[w->depth];
     if (inside && w->depth + 1 < HW_DIE_DEPTH && dwarf_child(at, at + 1) == 0)
         return &w->open[++w->depth];
-    while (!hw_lines_next_sibling(&w->open[w->depth]))
+    while (!next_sibling(&w->open[w->depth]))
         if (w->depth-- == 0)
             return NULL;
     return &w->open[w->depth];
@@ -386,7 +387,7 @@ static bool descend(Dwarf_Die *at, uint64_t va)
             *at = child;
             return true;
         }
-    } while (hw_lines_next_sibling(&child));
+    } while (next_sibling(&child));
     return false;
 }
 

@@ -58,7 +58,5 @@ struct hw_die_walk {
 Dwarf_Die *hw_die_walk_begin(struct hw_die_walk *w, Dwarf_Die *of);
 /* The next entry, with `inside` first those in this one; NULL at the end. */
 Dwarf_Die *hw_die_walk_next(struct hw_die_walk *w, bool inside);
-/* A damaged file may name a sibling before the entry itself: only forward steps lead out of it. */
-bool hw_lines_next_sibling(Dwarf_Die *die);
 
 #endif

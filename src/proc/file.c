@@ -62,12 +62,6 @@ static int open_in_root(int proc_dir, uint32_t uid, const char *path, enum hw_ro
     return open_looked_at(look, proc_dir, path, uid, st, out, err);
 }
 
-int hw_proc_open_file(int proc_dir, uint32_t uid, const char *path, int *out, struct hw_error *err)
-{
-    struct stat st;
-    return open_in_root(proc_dir, uid, path, HW_ROOT_LINKS, &st, out, err);
-}
-
 /* A hard link or a bind mount puts any file under a name of the target's: of other users' files,
  * only those that everybody may read. We may read more than the target's user. */
 static int check_readable(const struct stat *st, uint32_t uid, const char *path,

@@ -15,10 +15,8 @@
 struct hw_error;
 struct hw_map;
 
-/* path as the target sees it; uid: its owner's. */
-int hw_proc_open_file(int proc_dir, uint32_t uid, const char *path, int *out, struct hw_error *err);
-/* The same for a file that the target is said to have written in a folder where others write,
- * too: the last part of the path must not be a link, and another user's file must be readable by
+/* path as the target sees it; uid: its owner's. For a file that the target is said to have written
+ * in a folder where others write, too: the last part of the path must not be a link, and another user's file must be readable by
  * everybody. */
 int hw_proc_open_written(int proc_dir, uint32_t uid, const char *path, int *out,
                          struct hw_error *err);

@@ -303,11 +303,6 @@ uint64_t hw_sql_memory_kept(const struct hw_sql *s)
     return (now > 0 ? (uint64_t)now : 0) + s->kept_bytes;
 }
 
-uint64_t hw_sql_rows_visited(const struct hw_sql *s)
-{
-    return s->rows_visited;
-}
-
 /* ---- running ---- */
 
 struct position {

@@ -167,7 +167,7 @@ struct hw_sql {
     struct hw_sql_derived derived;
     struct hw_index **indexes; /* per table: an array per column */
     struct hw_sql_limits limits;
-    uint64_t rows_visited;
+    uint64_t rows_visited; /* shows the effect of push-downs */
     uint64_t steps;
     int64_t deadline_ns; /* 0 = none */
     volatile int interrupted;

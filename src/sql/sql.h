@@ -99,7 +99,4 @@ uint64_t hw_sql_memory_left(void);
 /* Bytes of the tables that scripts made in this connection, which must be idle. */
 uint64_t hw_sql_memory_kept(const struct hw_sql *db);
 
-/* Rows of the model that queries have visited so far: shows the effect of push-downs. */
-uint64_t hw_sql_rows_visited(const struct hw_sql *db);
-
 #endif

@@ -108,6 +108,4 @@ static inline bool hw_stop_wants_copy(uint32_t stop)
     return stop == HW_STOP_NO_MODULE || stop == HW_STOP_PENDING || stop == HW_STOP_UNSUP;
 }
 
-const char *hw_stop_name(uint32_t stop); /* "BOUNDS"; used in ERROR frames and statistics */
-
 #endif

@@ -114,13 +114,6 @@ int hw_callsite_totals_set(struct hw_callsite_totals *t, uint32_t stack, hw_call
     return HW_OK;
 }
 
-void hw_callsite_totals_clear_touched(struct hw_callsite_totals *t)
-{
-    for (size_t i = 0; i < t->touched.n; i++)
-        t->rows.v[t->touched.v[i]].touched = false;
-    hw_vec_clear(&t->touched);
-}
-
 size_t hw_callsite_totals_bytes(const struct hw_callsite_totals *t)
 {
     return t->rows.cap * sizeof *t->rows.v + t->touched.cap * sizeof *t->touched.v +

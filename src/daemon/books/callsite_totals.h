@@ -3,8 +3,8 @@
  *
  * Why:     a feed counts per stack number; two of them may be one callstack (the same code mapped
  *          again), and each dump only brings what changed. Here they are added up.
- * Shapes:  rows are dense from 0 in order of appearance; `touched` lists those changed since the last
- *          hw_callsite_totals_clear_touched. Values only grow.
+ * Shapes:  rows are dense from 0 in order of appearance; `touched` lists those changed since they were
+ *          last written. Values only grow.
  *          A stack's callsite is always the same.
  * Errors:  HW_ENOMEM.
  */
@@ -41,6 +41,5 @@ void hw_callsite_totals_done(struct hw_callsite_totals *t);
 int hw_callsite_totals_set(struct hw_callsite_totals *t, uint32_t stack, hw_callsite_id callsite,
                            const struct hw_totals *now);
 size_t hw_callsite_totals_bytes(const struct hw_callsite_totals *t); /* of memory */
-void hw_callsite_totals_clear_touched(struct hw_callsite_totals *t);
 
 #endif

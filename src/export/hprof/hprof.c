@@ -418,7 +418,7 @@ static void put_instance(struct hw_hprof_out_job *j, uint32_t o)
 }
 
 /* The thread name whose bytes this array holds, or empty. Valid until the next call. */
-struct hw_bytes hw_hprof_out_name_in(struct hw_hprof_out_job *j, uint32_t o)
+static struct hw_bytes name_in(struct hw_hprof_out_job *j, uint32_t o)
 {
     uint64_t thread;
     if (j->name_in.n == 0 || !hw_map64_get(&j->name_in, o, &thread))
@@ -434,7 +434,7 @@ static void put_array(struct hw_hprof_out_job *j, uint32_t o)
 {
     const struct hw_hprof_out_class *c = &j->l.classes.v[j->g->type[o]];
     bool is_refs = c->array_of == HW_HV_REF;
-    struct hw_bytes name = hw_hprof_out_name_in(j, o);
+    struct hw_bytes name = name_in(j, o);
     uint64_t n = name.n ? name.n : hw_hprof_elements(&j->l, o), n_refs = 0;
     uint64_t bytes = n * hw_hprof_value_bytes(c->array_of);
     bool separate = bytes > SEGMENT;

@@ -34,7 +34,6 @@ struct hw_hprof_out_job {
     int rc;
 };
 
-struct hw_bytes hw_hprof_out_name_in(struct hw_hprof_out_job *j, uint32_t o);
 void hw_hprof_out_put(struct hw_strbuf *b, uint64_t v, unsigned n_bytes);
 void hw_hprof_out_put_head(struct hw_hprof_out_job *j, uint8_t tag, uint64_t length);
 struct hw_bytes hw_hprof_out_text(const struct hw_hprof_out_job *j, hw_str_id id);

@@ -94,7 +94,7 @@ static int class_at(struct hw_graph_builder *b, uint64_t id, uint32_t *out)
         *out = known->row;
         return HW_OK;
     }
-    int rc = hw_map64_at(&b->class_by_id, hw_graph_key(id), &at, &fresh);
+    int rc = hw_map64_at(&b->class_by_id, id, &at, &fresh);
     if (rc < 0)
         return rc;
     if (fresh) {
@@ -230,7 +230,7 @@ int hw_graph_root(struct hw_graph_builder *b, uint64_t object, enum hw_root_type
 static uint32_t superclass_of(const struct hw_graph_builder *b, const struct hw_graph_class_row *c)
 {
     uint64_t at;
-    if (!c->has_superclass || !hw_map64_get(&b->class_by_id, hw_graph_key(c->superclass_id), &at))
+    if (!c->has_superclass || !hw_map64_get(&b->class_by_id, c->superclass_id, &at))
         return HW_ID_NONE;
     return (uint32_t)at;
 }
@@ -287,7 +287,7 @@ bool hw_graph_find(const struct hw_graph_builder *b, uint64_t id, uint32_t *out)
 {
     uint64_t at;
     if (!hw_id_index_find(&b->index, id, out)) {
-        if (!hw_map64_get(&b->missing, hw_graph_key(id), &at))
+        if (!hw_map64_get(&b->missing, id, &at))
             return false;
         *out = (uint32_t)at;
     }

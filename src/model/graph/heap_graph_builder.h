@@ -68,12 +68,6 @@ struct hw_graph_builder {
                               * row */
 };
 
-/* An id as a key; avoids the map's reserved key. */
-static inline uint64_t hw_graph_key(uint64_t id)
-{
-    return id == HW_MAP64_NO_KEY ? id - 1 : id;
-}
-
 static inline bool hw_graph_kind_is_weak(uint8_t kind)
 {
     return kind == HW_KIND_WEAK_REFERENCE || kind == HW_KIND_FINALIZER_REFERENCE ||

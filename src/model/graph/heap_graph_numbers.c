@@ -69,7 +69,7 @@ static int find_missing(struct hw_graph_builder *b, uint64_t id, uint32_t *out)
 {
     uint64_t *at;
     bool fresh;
-    int rc = hw_map64_at(&b->missing, hw_graph_key(id), &at, &fresh);
+    int rc = hw_map64_at(&b->missing, id, &at, &fresh);
     if (rc < 0)
         return rc;
     if (fresh)

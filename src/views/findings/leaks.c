@@ -477,15 +477,6 @@ void hw_leaks_done(struct hw_leaks *l)
     *l = (struct hw_leaks){0};
 }
 
-void hw_leaks_path(const struct hw_leaks *l, const struct hw_leak *row, uint32_t *path)
-{
-    const struct hw_flame_node *n = &l->tree.v.v[row->node];
-    for (uint32_t d = n->depth; d > 0; d--) {
-        path[d - 1] = n->function;
-        n = &l->tree.v.v[n->parent];
-    }
-}
-
 const char *hw_leak_verdict_name(enum hw_leak_verdict v)
 {
     switch (v) {

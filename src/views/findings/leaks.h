@@ -82,8 +82,6 @@ struct hw_leaks_question {
 
 int hw_leaks_find(const struct hw_leaks_question *q, struct hw_leaks *out);
 void hw_leaks_done(struct hw_leaks *l);
-/* Functions from the root to the row's node; at least its depth long. */
-void hw_leaks_path(const struct hw_leaks *l, const struct hw_leak *row, uint32_t *path);
 const char *hw_leak_verdict_name(enum hw_leak_verdict v); /* "likely leak", … */
 /* Growth of the rows with the verdict "likely leak". */
 double hw_leaks_likely(const struct hw_leaks *l);

@@ -133,8 +133,9 @@ static void test_self(void **state)
     assert_int_equal(read(fd, magic, 4), 4);
     assert_memory_equal(magic, "\177ELF", 4);
     close(fd);
-    assert_int_equal(hw_proc_open_file(p.dir, getuid(), "/dev/null", &fd, &err), HW_ENOTFOUND);
-    assert_int_equal(hw_proc_open_file(p.dir, getuid(), "/proc/self/exe", &fd, &err), HW_ENOTFOUND);
+    assert_int_equal(hw_proc_open_written(p.dir, getuid(), "/dev/null", &fd, &err), HW_ENOTFOUND);
+    assert_int_equal(hw_proc_open_written(p.dir, getuid(), "/proc/self/exe", &fd, &err),
+                     HW_ENOTFOUND);
     struct hw_proc_status st;
     assert_int_equal(hw_proc_status(p.dir, &st), HW_OK);
     assert_int_equal(st.tgid, getpid());

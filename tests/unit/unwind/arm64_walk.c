@@ -13,6 +13,7 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "stop_name.h"
 #include "unwind/regs.h"
 #include "unwind/walk.h"
 
@@ -65,7 +66,7 @@ static __attribute__((noinline)) void sample(void)
     hw_walk(&in, NULL, &b);
     must_equal(&a, &b);
     if (!hw_stop_is_complete(a.stop))
-        printf("%s at %#lx, frame %u\n", hw_stop_name(a.stop), (long)a.stop_pc, a.n_frames);
+        printf("%s at %#lx, frame %u\n", stop_name(a.stop), (long)a.stop_pc, a.n_frames);
     CHECK(hw_stop_is_complete(a.stop));
     uint32_t i = 1;
     for (const uint64_t *r = record; r && r[1] && i < a.n_frames;

@@ -26,6 +26,7 @@
 #include "base/arch.h"
 #include "base/limits.h"
 #include "process_tables.h"
+#include "stop_name.h"
 #include "unwind/walk.h"
 
 enum { MAX_COPY = 1 << 20, SHOWN_DIFFERENCES = 5 };
@@ -136,7 +137,7 @@ static void show(const struct oracle *o, const struct hw_walk_out *ours, const s
     fprintf(stderr,
             "sample %lu differs at frame %u: ours %u frames (%s at %#" PRIx64
             "), libdwfl %u frames\n",
-            o->n, i, ours->n_frames, hw_stop_name(ours->stop), ours->stop_pc, theirs->n);
+            o->n, i, ours->n_frames, stop_name(ours->stop), ours->stop_pc, theirs->n);
     for (uint32_t k = i ? i - 1 : 0; k < i + 3; k++)
         fprintf(stderr, "  %3u  %16" PRIx64 "  %16" PRIx64 "\n", k,
                 k < ours->n_frames ? ours->pcs[k] : 0, k < theirs->n ? theirs->v[k] : 0);
@@ -264,7 +265,7 @@ static int report(const struct oracle *o)
            100.0 * (double)o->n_by_fp / (double)o->n_frames);
     for (uint32_t i = 0; i < HW_STOP_COUNT; i++)
         if (o->stops[i])
-            printf(" %s %lu", hw_stop_name(i), o->stops[i]);
+            printf(" %s %lu", stop_name(i), o->stops[i]);
     printf("\n");
     return percent >= o->opt.min_percent ? 0 : 1;
 }

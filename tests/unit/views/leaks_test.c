@@ -88,10 +88,20 @@ static void asked_done(struct asked *a)
     hw_profile_free(a->p);
 }
 
+/* Functions from the root to the row's node. */
+static void leak_path(const struct hw_leaks *l, const struct hw_leak *row, uint32_t *path)
+{
+    const struct hw_flame_node *n = &l->tree.v.v[row->node];
+    for (uint32_t d = n->depth; d > 0; d--) {
+        path[d - 1] = n->function;
+        n = &l->tree.v.v[n->parent];
+    }
+}
+
 static void path_text(const struct asked *a, const struct hw_leak *row, char *out, size_t size)
 {
     uint32_t path[64];
-    hw_leaks_path(&a->leaks, row, path);
+    leak_path(&a->leaks, row, path);
     out[0] = 0;
     for (uint32_t d = 0; d < a->leaks.tree.v.v[row->node].depth; d++) {
         size_t at = strlen(out);

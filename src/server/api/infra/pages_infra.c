@@ -81,9 +81,9 @@ int hw_infra_find_dump(const struct hw_infra_dumps *d, const char *text, size_t 
     return hw_fail(err, HW_ENOTFOUND, 0, "no dump is at '%.40s'; infra/dumps lists them", text);
 }
 
-int hw_infra_request_init(struct hw_infra_request *out, const struct hw_infra_dumps *d,
-                          const struct hw_page_trace *t, struct hw_http_request *req,
-                          struct hw_error *err)
+static int request_init(struct hw_infra_request *out, const struct hw_infra_dumps *d,
+                        const struct hw_page_trace *t, struct hw_http_request *req,
+                        struct hw_error *err)
 {
     const char *base = hw_http_query(req, "base"), *upid = hw_http_query(req, "upid");
     bool of_file = hw_http_query(req, "base_trace"); /* base is then a dump of that trace */
@@ -540,7 +540,7 @@ void hw_page_infra(struct hw_http_request *req, struct hw_page_trace *t, const c
         return;
     }
     if (rc == HW_OK)
-        rc = hw_infra_request_init(&request, &d, t, req, &err);
+        rc = request_init(&request, &d, t, req, &err);
     size_t i = 0;
     while (i < HW_ARRAY_LEN(questions) && strcmp(questions[i].name, name) != 0)
         i++;

@@ -37,9 +37,6 @@ static inline size_t hw_infra_n_dumps(const struct hw_infra_dumps *d)
 {
     return d->begins.n - 1;
 }
-int hw_infra_request_init(struct hw_infra_request *out, const struct hw_infra_dumps *d,
-                          const struct hw_page_trace *t, struct hw_http_request *req,
-                          struct hw_error *err);
 struct hw_bytes hw_infra_heap_name(const struct hw_page_trace *t, const struct hw_series *s);
 
 /* The details of one heap at one dump compared with another, queried by node. */
