@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/text/text_parts.h"
 #include "cli/cli.h"
 #include "config/command/units.h"
 
@@ -104,7 +105,7 @@ bool hw_help_wants_all(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--") == 0)
             break;
-        if (strncmp(argv[i], "--h", 3) == 0 && strncmp("--help", argv[i], strlen(argv[i])) == 0)
+        if (strncmp(argv[i], "--h", 3) == 0 && hw_starts_with("--help", argv[i]))
             return true;
     }
     return false;

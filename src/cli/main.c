@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text/text_parts.h"
 #include "cli/classic/forward.h"
 #include "cli/cli.h"
 #include "cli/help.h"
@@ -14,12 +15,6 @@
 #include "config/command/settings.h"
 
 #include "base/banned.h"
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 /* Names used by other profilers; by spelling they would match others ("run" is close to "ui"). */
 static const char *meant(const char *word)
@@ -117,7 +112,7 @@ static int run(struct hw_cli *cli, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const char *name = argc > 0 && argv[0] ? base_name(argv[0]) : "heapwise";
+    const char *name = argc > 0 && argv[0] ? hw_base_name(argv[0]) : "heapwise";
     struct hw_cli cli = {.program = "heapwise"};
     const struct hw_command *classic = hw_command_find(name);
     if (classic && (classic->flags & HW_CF_CLASSIC)) {

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text/hex.h"
 #include "base/text/strbuf.h"
 #include "base/text/utf8.h"
 
@@ -40,14 +41,6 @@ static const uint8_t *skip_space(const uint8_t *p, const uint8_t *end)
 
 /* ---- strings ---- */
 
-static int hex_digit(uint8_t c)
-{
-    if (is_digit(c))
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The four hexadecimal digits at p; -1 if there are fewer. */
 static int32_t hex4(const uint8_t *p, const uint8_t *end)
 {
@@ -55,7 +48,7 @@ static int32_t hex4(const uint8_t *p, const uint8_t *end)
     if (end - p < 4)
         return -1;
     for (int i = 0; i < 4; i++) {
-        int d = hex_digit(p[i]);
+        int d = hw_hex_digit((char)p[i]);
         if (d < 0)
             return -1;
         v = v << 4 | d;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/text/hex.h"
+
 #include "base/banned.h"
 
 bool hw_lines_next(struct hw_lines *l, struct hw_bytes *line)
@@ -32,14 +34,6 @@ bool hw_word_next(struct hw_bytes *line, struct hw_bytes *word)
     return true;
 }
 
-static int digit(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
-}
-
 static bool number(struct hw_bytes *line, uint64_t base, uint64_t *out)
 {
     struct hw_bytes rest = *line, word;
@@ -47,8 +41,9 @@ static bool number(struct hw_bytes *line, uint64_t base, uint64_t *out)
     if (!hw_word_next(&rest, &word))
         return false;
     for (size_t i = 0; i < word.n; i++) {
-        uint64_t d = (uint64_t)digit(word.p[i]);
-        if (d >= base || __builtin_mul_overflow(v, base, &v) || __builtin_add_overflow(v, d, &v))
+        uint64_t d = (uint64_t)hw_hex_digit((char)word.p[i]);
+        if (d >= base || /* no digit: UINT64_MAX */
+            __builtin_mul_overflow(v, base, &v) || __builtin_add_overflow(v, d, &v))
             return false;
     }
     *line = rest;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text/hex.h"
 #include "base/text/strbuf.h"
 
 #include "base/banned.h"
@@ -139,14 +140,6 @@ int hw_lex_key(struct hw_lexer *p, struct hw_token *out)
     out->at = start;
     out->bytes = hw_bytes_of(p->text + start.offset, start.n);
     return HW_OK;
-}
-
-int hw_hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)tolower((unsigned char)c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* After "\x": one or two digits. */

@@ -50,6 +50,5 @@ int hw_lex_word(struct hw_lexer *p, struct hw_token *out);
 int hw_lex_key(struct hw_lexer *p, struct hw_token *out);
 /* One or more adjacent strings; the bytes go into b, the token covers the first as written. */
 int hw_lex_string(struct hw_lexer *p, struct hw_strbuf *b, struct hw_token *out);
-int hw_hex_digit(char c); /* -1: not one */
 
 #endif

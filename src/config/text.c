@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text/hex.h"
 #include "codec/pb.h"
 #include "config/config.h"
 #include "config/lexer.h"

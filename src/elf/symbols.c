@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/files/machine_memory.h"
+#include "base/text/text_parts.h"
 #include "elf/image.h"
 
 #include "base/banned.h"
@@ -304,9 +305,9 @@ bool hw_symbols_is_sanitizer(const char *path)
 #define RUNTIME(prefix) prefix,
 #include "base/sanitizers.def"
     };
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    const char *base = hw_base_name(path);
     for (size_t i = 0; i < HW_ARRAY_LEN(names); i++)
-        if (strncmp(base, names[i], strlen(names[i])) == 0)
+        if (hw_starts_with(base, names[i]))
             return true;
     return false;
 }
@@ -320,7 +321,7 @@ bool hw_symbols_have_sanitizer(const struct hw_image *img, const char *section)
         return false;
     for (const char *p = t.names, *end = p + t.n_names; !found && p < end; p += strlen(p) + 1) {
         found = is_init_of_sanitizer(p) || hw_symbols_is_sanitizer(p);
-        hooks |= strncmp(p, "__sanitizer_", sizeof "__sanitizer_" - 1) == 0;
+        hooks |= hw_starts_with(p, "__sanitizer_");
     }
     table_free(&t);
     return found || (hooks && hw_symbols_find(img, section, "malloc", &va));

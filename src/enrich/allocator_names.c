@@ -2,13 +2,9 @@
 
 #include <string.h>
 
-#include "base/banned.h"
+#include "base/text/text_parts.h"
 
-static bool begins(struct hw_bytes text, const char *with)
-{
-    size_t n = strlen(with);
-    return text.n >= n && memcmp(text.p, with, n) == 0;
-}
+#include "base/banned.h"
 
 static struct hw_bytes behind(struct hw_bytes text, size_t n)
 {
@@ -35,11 +31,11 @@ bool hw_allocator_type(struct hw_bytes function, struct hw_bytes *out)
     static const char *const allocators[] = {"std::__new_allocator<", "__gnu_cxx::new_allocator<",
                                              "std::allocator<", "std::__1::allocator<"};
     for (size_t i = 0; i < HW_ARRAY_LEN(allocators); i++) {
-        if (!begins(function, allocators[i]))
+        if (!hw_bytes_start_with(function, allocators[i]))
             continue;
         struct hw_bytes rest = behind(function, strlen(allocators[i]));
         size_t n = closing(rest);
-        if (n == rest.n || !begins(behind(rest, n + 1), "::allocate"))
+        if (n == rest.n || !hw_bytes_start_with(behind(rest, n + 1), "::allocate"))
             return false;
         while (n > 0 && rest.p[n - 1] == ' ')
             n--;

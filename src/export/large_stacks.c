@@ -4,15 +4,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/memory/saturate.h"
 #include "base/text/json_out.h"
 
 #include "base/banned.h"
-
-static int64_t difference(const int64_t v[HW_DETAIL_SIDES])
-{
-    return hw_sat_sub(v[HW_DETAIL_NOW], v[HW_DETAIL_EARLIER]);
-}
 
 static void put_by_type(struct hw_json *j, const char *key, const struct hw_detail_stack *s,
                         bool sizes)
@@ -20,7 +14,7 @@ static void put_by_type(struct hw_json *j, const char *key, const struct hw_deta
     hw_json_key(j, key);
     hw_json_begin_object(j);
     for (size_t i = 0; i < s->n_types; i++) {
-        int64_t v = difference(sizes ? s->types[i].v.size : s->types[i].v.count);
+        int64_t v = hw_detail_growth(sizes ? s->types[i].v.size : s->types[i].v.count);
         if (v == 0)
             continue;
         hw_json_keyn(j, s->types[i].label.p, s->types[i].label.n);
@@ -31,7 +25,7 @@ static void put_by_type(struct hw_json *j, const char *key, const struct hw_deta
 
 static bool is_large(const struct hw_large_stacks *l, const struct hw_detail_stack *s)
 {
-    return difference(s->v.count) > l->min_count && difference(s->v.size) > l->min_size;
+    return hw_detail_growth(s->v.count) > l->min_count && hw_detail_growth(s->v.size) > l->min_size;
 }
 
 static char *json_of(const struct hw_detail_stack *s)
@@ -39,8 +33,8 @@ static char *json_of(const struct hw_detail_stack *s)
     struct hw_json j;
     hw_json_init(&j, NULL, NULL, /* pretty = */ false);
     hw_json_begin_object(&j);
-    hw_json_kv_int(&j, "count", difference(s->v.count));
-    hw_json_kv_int(&j, "size", difference(s->v.size));
+    hw_json_kv_int(&j, "count", hw_detail_growth(s->v.count));
+    hw_json_kv_int(&j, "size", hw_detail_growth(s->v.size));
     put_by_type(&j, "count_by_type", s, /* sizes = */ false);
     put_by_type(&j, "size_by_type", s, /* sizes = */ true);
     hw_json_key(&j, "stackframes");
@@ -57,8 +51,8 @@ static char *json_of(const struct hw_detail_stack *s)
 static char *text_of(const struct hw_detail_stack *s)
 {
     struct hw_strbuf b = {0};
-    hw_strbuf_addf(&b, "%lld bytes, %lld objects:", (long long)difference(s->v.size),
-                   (long long)difference(s->v.count));
+    hw_strbuf_addf(&b, "%lld bytes, %lld objects:", (long long)hw_detail_growth(s->v.size),
+                   (long long)hw_detail_growth(s->v.count));
     for (size_t i = 0; i < s->n_types; i++) {
         hw_strbuf_adds(&b, i ? ", " : " ");
         hw_strbuf_add_escaped(&b, s->types[i].label.p, s->types[i].label.n);
@@ -73,7 +67,8 @@ static char *text_of(const struct hw_detail_stack *s)
 static int take_stack(void *ctx, const struct hw_detail_stack *s)
 {
     struct hw_large_stacks *l = ctx;
-    struct hw_large_stack leak = {.size = difference(s->v.size), .count = difference(s->v.count)};
+    struct hw_large_stack leak = {.size = hw_detail_growth(s->v.size),
+                                  .count = hw_detail_growth(s->v.count)};
     if (!is_large(l, s))
         return HW_OK;
     leak.text = l->form == HW_LARGE_JSON ? json_of(s) : text_of(s);

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/memory/saturate.h"
 #include "base/text/json_out.h"
 #include "base/text/strbuf.h"
 #include "export/large_stacks.h"
@@ -19,17 +18,12 @@ struct filling {
     struct hw_profile *p;
 };
 
-static int64_t difference(const int64_t v[HW_DETAIL_SIDES])
-{
-    return hw_sat_sub(v[HW_DETAIL_NOW], v[HW_DETAIL_EARLIER]);
-}
-
 static int add_stack(void *ctx, const struct hw_detail_stack *s)
 {
     struct filling *f = ctx;
     struct hw_callsites *cs = f->p->callsites;
     hw_callsite_id c = {HW_ID_NONE};
-    int64_t size = difference(s->v.size), count = difference(s->v.count);
+    int64_t size = hw_detail_growth(s->v.size), count = hw_detail_growth(s->v.count);
     int rc = HW_OK;
     if (count <= f->limits->min_count || size <= f->limits->min_size)
         return HW_OK;

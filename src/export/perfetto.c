@@ -16,6 +16,7 @@
 #include "base/files/fd.h"
 #include "base/memory/lower_bound.h"
 #include "base/memory/map64.h"
+#include "base/text/text_parts.h"
 #include "codec/pb.h"
 #include "export/export.h"
 #include "schema/fields.h"
@@ -249,12 +250,6 @@ static int put_smaps(struct job *j)
 
 /* ---- memory dumps ---- */
 
-static bool ends_with(struct hw_bytes b, const char *end)
-{
-    size_t n = strlen(end);
-    return b.n >= n && memcmp(b.p + b.n - n, end, n) == 0;
-}
-
 static size_t first_arg(const struct hw_profile *p, uint32_t set)
 {
     return HW_LOWER_BOUND(mid, 0, p->args.rows.n, p->args.rows.v[mid].set < set);
@@ -266,10 +261,10 @@ static void put_entries(const struct job *j, struct hw_pb *pb, uint32_t set)
     const struct hw_arg_row *rows = j->p->args.rows.v;
     for (size_t i = first_arg(j->p, set); i < j->p->args.rows.n && rows[i].set == set; i++) {
         struct hw_bytes key = str(j, rows[i].key);
-        if (!ends_with(key, ".value"))
+        if (!hw_bytes_end_with(key, ".value"))
             continue;
         bool has_unit = i + 1 < j->p->args.rows.n && rows[i + 1].set == set &&
-                        ends_with(str(j, rows[i + 1].key), ".unit");
+                        hw_bytes_end_with(str(j, rows[i + 1].key), ".unit");
         hw_pb_begin(pb, NODE(entries));
         hw_pb_bytes(pb, ENTRY(name), key.p, key.n - 6);
         if (rows[i].type == HW_ARG_STRING)

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/text/strbuf.h"
+#include "base/text/text_parts.h"
 #include "codec/tar.h"
 #include "codec/unpack.h"
 #include "import/import.h"
@@ -66,7 +67,7 @@ static size_t find_trace(struct hw_bytes file)
     struct hw_tar_member m;
     size_t found = SIZE_MAX;
     for (size_t i = 0; i < MAX_MEMBERS && hw_tar_next(&t, &m, NULL) == 1; i++) {
-        const char *slash = strrchr(m.name, '/'), *name = slash ? slash + 1 : m.name;
+        const char *name = hw_base_name(m.name);
         if (strcmp(name, TRACE_NAME) == 0 || strcmp(name, TRACE_NAME ".gz") == 0)
             return i;
         bool names = strcmp(name, "symbols.pb") == 0 || strcmp(name, "deobfuscation.pb") == 0;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/text/text_parts.h"
 #include "model/profile.h"
 
 #include "base/banned.h"
@@ -13,12 +14,6 @@
 static const char installed[] = "/data/app/";
 
 /* ---- paths ---- */
-
-static bool begins_with(struct hw_bytes path, const char *start)
-{
-    size_t n = strlen(start);
-    return path.n >= n && memcmp(path.p, start, n) == 0;
-}
 
 /* "/data/app/[~~x/]PACKAGE-y/…"; n = 0: another form. */
 static struct hw_bytes installed_package(struct hw_bytes path)
@@ -40,11 +35,11 @@ static struct hw_bytes installed_part(struct hw_bytes path)
 {
     static const char extracted[] = "dex extracted in memory from ";
     const uint8_t *at = path.n ? memmem(path.p, path.n, extracted, sizeof extracted - 1) : NULL;
-    if (begins_with(path, installed))
+    if (hw_bytes_start_with(path, installed))
         return path;
     if (at)
         path = hw_bytes_skip(path, (size_t)(at - path.p) + sizeof extracted - 1);
-    return at && begins_with(path, installed) ? path : hw_bytes_of(NULL, 0);
+    return at && hw_bytes_start_with(path, installed) ? path : hw_bytes_of(NULL, 0);
 }
 
 struct hw_bytes hw_package_of_path(struct hw_bytes path)
@@ -77,7 +72,7 @@ struct hw_bytes hw_package_of_path(struct hw_bytes path)
     };
     for (size_t i = 0; path.n && i < HW_ARRAY_LEN(known); i++)
         if (known[i].anywhere ? memmem(path.p, path.n, known[i].path, strlen(known[i].path)) != NULL
-                              : begins_with(path, known[i].path))
+                              : hw_bytes_start_with(path, known[i].path))
             return hw_bytes_str(known[i].package);
     struct hw_bytes part = installed_part(path);
     return part.n ? installed_package(part) : part;

@@ -13,6 +13,7 @@
 #include "base/memory/map64.h"
 #include "base/memory/vec.h"
 #include "base/text/strbuf.h"
+#include "base/text/text_parts.h"
 #include "codec/pb.h"
 #include "import/code_packages.h"
 #include "model/graph/heap_graph.h"
@@ -319,14 +320,14 @@ static bool is_of_jvm(struct hw_bytes path)
     static const char java[] = "[java]";
     if (path.n && path.p[0] == '/') /* joining the parts of a path put one in front */
         path = hw_bytes_of(path.p + 1, path.n - 1);
-    return path.n >= sizeof java - 1 && memcmp(path.p, java, sizeof java - 1) == 0;
+    return hw_bytes_start_with(path, java);
 }
 
 /* Code in a memory file may belong to any package. */
 static bool is_memory_file(struct hw_bytes path)
 {
     static const char start[] = "/memfd:";
-    return path.n >= sizeof start - 1 && memcmp(path.p, start, sizeof start - 1) == 0;
+    return hw_bytes_start_with(path, start);
 }
 
 static enum match match_path(const struct mapping *m, struct hw_bytes path)

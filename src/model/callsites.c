@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/memory/map64.h"
 #include "base/memory/vec.h"
+#include "base/text/text_parts.h"
 
 #include "base/banned.h"
 
@@ -421,10 +422,8 @@ bool hw_breakpad_module_add(struct hw_strbuf *out, struct hw_bytes path, struct 
     /* A GUID: three little-endian numbers, then bytes. */
     static const uint8_t order[KEPT_BYTES] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
     bool is_known = false;
-    for (size_t i = 0; i < HW_ARRAY_LEN(libraries); i++) {
-        size_t n = strlen(libraries[i]);
-        is_known |= path.n >= n && memcmp(path.p + path.n - n, libraries[i], n) == 0;
-    }
+    for (size_t i = 0; i < HW_ARRAY_LEN(libraries); i++)
+        is_known |= hw_bytes_end_with(path, libraries[i]);
     if (!is_known || hex.n < WHOLE_ID)
         return false;
     for (size_t i = 0; i < HW_ARRAY_LEN(order); i++)

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/text/text_parts.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
 #include "proc/file.h"
@@ -35,8 +36,7 @@ static bool exports_start(int fd)
 
 static bool is_libnode(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    return strncmp(slash ? slash + 1 : path, "libnode.so", strlen("libnode.so")) == 0;
+    return hw_starts_with(hw_base_name(path), "libnode.so");
 }
 
 static bool has_libnode(const struct hw_pid *pid)

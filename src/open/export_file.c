@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text/text_parts.h"
 #include "codec/gzip.h"
 #include "enrich/lines/demangle.h"
 #include "import/import.h"
@@ -11,20 +12,14 @@
 
 #include "base/banned.h"
 
-static bool ends(const char *s, const char *tail)
-{
-    size_t n = strlen(s), k = strlen(tail);
-    return n >= k && strcmp(s + n - k, tail) == 0;
-}
-
 const struct hw_exporter *hw_exporter_of_file(const char *out)
 {
-    if (ends(out, ".pb.gz"))
+    if (hw_ends_with(out, ".pb.gz"))
         return &hw_export_pprof;
     /* The longer ending wins: .speedscope.json is no .json. */
     const struct hw_exporter *best = NULL;
     for (const struct hw_exporter *const *e = hw_exporters; *e; e++)
-        if (ends(out, (*e)->extension) &&
+        if (hw_ends_with(out, (*e)->extension) &&
             (!best || strlen((*e)->extension) > strlen(best->extension)))
             best = *e;
     return best;
@@ -71,7 +66,7 @@ int hw_export_to(const struct hw_exporter *e, const struct hw_export_input *in,
     if (!out)
         rc = hw_fail_sys(err, "cannot write '%s'", out_path);
     else
-        rc = ends(out_path, ".gz") ? write_packed(e, in, out, err) : e->write(in, out, err);
+        rc = hw_ends_with(out_path, ".gz") ? write_packed(e, in, out, err) : e->write(in, out, err);
     if (to_stdout)
         return rc;
     if (out && fclose(out) != 0 && rc == 0)

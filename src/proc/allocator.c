@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/text/text_parts.h"
 #include "proc/maps.h"
 
 #include "base/banned.h"
@@ -22,7 +23,7 @@ const char *hw_allocator_name(const struct hw_maps *m)
     for (size_t i = 0; i < m->maps.n; i++) {
         const char *slash = strrchr(m->maps.v[i].path, '/');
         for (size_t k = 0; slash && k < best; k++)
-            if (strncmp(slash + 1, libraries[k].prefix, strlen(libraries[k].prefix)) == 0)
+            if (hw_starts_with(slash + 1, libraries[k].prefix))
                 best = k;
     }
     return best < HW_ARRAY_LEN(libraries) ? libraries[best].name : NULL;

@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/text/text_parts.h"
 #include "proc/maps.h"
 #include "proc/owner_names.h"
 
@@ -527,7 +528,7 @@ static bool is_own_library(const struct hw_owner_ranges *own, const struct hw_sm
         strncmp(e->path, "/memfd:", 7) == 0 ? e->path + 7 : strrchr(e->path, '/') + 1;
     bool named = false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        named |= strncmp(base, names[i], strlen(names[i])) == 0;
+        named |= hw_starts_with(base, names[i]);
     for (uint32_t i = 0; named && i < own->n; i++)
         if (e->start >= own->v[i].lo && e->end <= own->v[i].hi)
             return true;

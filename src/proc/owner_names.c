@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text/text_parts.h"
 #include "proc/memory_owner.h"
 #include "proc/smaps.h"
 
@@ -37,7 +38,7 @@ static const char *without_name(const char *path)
                  {"[anon:", "[anon:other]"},  {"[anon_shmem:", "[anon_shmem:other]"},
                  {"[stack:", "[stack:other]"}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strncmp(path, kinds[i].begin, strlen(kinds[i].begin)) == 0)
+        if (hw_starts_with(path, kinds[i].begin))
             return kinds[i].one;
     return NULL;
 }

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/text/strbuf.h"
+#include "base/text/text_parts.h"
 #include "proc/number.h"
 
 #include "base/banned.h"
@@ -366,8 +367,7 @@ void hw_proc_exe_name(int proc_dir, char *out, size_t max)
     char *deleted = n > 0 ? strstr(path, " (deleted)") : NULL;
     if (deleted && deleted[10] == '\0')
         *deleted = '\0';
-    const char *base = strrchr(path, '/');
-    (void)snprintf(out, max, "%s", base ? base + 1 : path);
+    (void)snprintf(out, max, "%s", hw_base_name(path));
 }
 
 int hw_proc_list(hw_pid_list *out)

@@ -15,17 +15,13 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/memory/lower_bound.h"
+#include "base/text/text_parts.h"
 #include "proc/maps.h"
 
 #include "base/banned.h"
 
 #define MAX_MOUNTS (4u << 20) /* bytes of text */
 #define SEGMENT    "/SYSV"
-
-static bool begins(const char *s, const char *with)
-{
-    return strncmp(s, with, strlen(with)) == 0;
-}
 
 bool hw_mounts_hold_memory(const char *mountinfo, uint32_t dev_major, uint32_t dev_minor)
 {
@@ -39,7 +35,7 @@ bool hw_mounts_hold_memory(const char *mountinfo, uint32_t dev_major, uint32_t d
         if (!at || at >= end || !kind || kind >= end || at > kind)
             continue;
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-            if (begins(kind + 3, kinds[i]))
+            if (hw_starts_with(kind + 3, kinds[i]))
                 return true;
     }
     return false;
@@ -50,7 +46,7 @@ static bool is_memory_by_name(const char *path)
     static const char *const names[] = {"/memfd:", "/dev/shm/", SEGMENT, "/dev/zero",
                                         "/anon_hugepage"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (begins(path, names[i]))
+        if (hw_starts_with(path, names[i]))
             return true;
     return path[0] != '/'; /* [anon_shmem:...], or without a name */
 }
@@ -93,7 +89,8 @@ int hw_shared_maps_read(int proc_dir, struct hw_shared_maps *out)
         if (!(m->flags & HW_MAP_SHARED))
             continue;
         s.is_memory = is_memory_by_name(m->path) || is_memory_by_mount(&mounts, m);
-        if (begins(m->path, SEGMENT) && (m->flags & HW_MAP_DELETED) && m->inode <= UINT32_MAX) {
+        if (hw_starts_with(m->path, SEGMENT) && (m->flags & HW_MAP_DELETED) &&
+            m->inode <= UINT32_MAX) {
             s.segment = m->inode + 1;
             s.segment_bytes = m->offset + (m->end - m->start);
         }

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/text/text_parts.h"
 #include "proc/maps.h"
 
 #include "base/banned.h"
@@ -50,7 +51,7 @@ static void parse_value(const char *line, struct hw_smaps_entry *e)
         return;
     }
 #define X(name, key)                                                                               \
-    if (strncmp(line, key, sizeof key - 1) == 0) {                                                 \
+    if (hw_starts_with(line, key)) {                                                               \
         e->name##_kb = strtoull(line + sizeof key - 1, NULL, 10);                                  \
         return;                                                                                    \
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text/text_parts.h"
 #include "codec/pb.h"
 #include "config/command/options.h"
 #include "config/config.h"
@@ -244,7 +245,7 @@ int hw_config_put_source(struct hw_pb *w, const char *name, const char *field,
         m && field ? hw_schema_field_by_name(m, hw_bytes_str(field)) : NULL;
     int rc = c->failed ? hw_fail(err, HW_ENOMEM, 0, "configuration") : HW_OK;
     for (size_t i = 0; field && i < c->v.n && rc == HW_OK; i++)
-        if (strncmp(c->v.v[i].field, field, strlen(field)) == 0)
+        if (hw_starts_with(c->v.v[i].field, field))
             rc = check(&c->v.v[i], err);
     if (rc < 0)
         return rc;

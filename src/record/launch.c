@@ -18,6 +18,7 @@
 #include "base/files/fd.h"
 #include "base/memory/vec.h"
 #include "base/text/strbuf.h"
+#include "base/text/text_parts.h"
 #include "elf/symbols.h"
 #include "proc/pid.h"
 #include "record/diagnosis.h"
@@ -157,8 +158,7 @@ static const char *replaced_by_env(char *const *argv)
 {
     for (size_t i = 1; argv[i] && (argv[i][0] == '-' || strchr(argv[i], '=')); i++) {
         if (env_drops(argv[i], argv[i + 1]) ||
-            (strncmp(argv[i], "LD_PRELOAD=", sizeof "LD_PRELOAD=" - 1) == 0 &&
-             assigns_preload(argv[i])))
+            (hw_starts_with(argv[i], "LD_PRELOAD=") && assigns_preload(argv[i])))
             return argv[i];
         if (strcmp(argv[i], "-u") == 0 && argv[i + 1])
             i++; /* the name is a whole word */
@@ -169,7 +169,7 @@ static const char *replaced_by_env(char *const *argv)
 const char *hw_launch_replaces_preload(char *const *argv)
 {
     static const char *const shells[] = {"sh", "bash", "dash", "zsh", "ksh"};
-    const char *slash = strrchr(argv[0], '/'), *base = slash ? slash + 1 : argv[0];
+    const char *base = hw_base_name(argv[0]);
     if (strcmp(base, "env") == 0)
         return replaced_by_env(argv);
     for (size_t i = 0; i < HW_ARRAY_LEN(shells); i++)

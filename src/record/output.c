@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/text/strbuf.h"
+#include "base/text/text_parts.h"
 
 #include "base/banned.h"
 
@@ -29,8 +30,7 @@ static bool is_safe(unsigned char c)
 static void add_name(struct hw_strbuf *b, const char *command)
 {
     enum { MAX_NAME = 100 };
-    const char *slash = strrchr(command, '/');
-    const char *p = slash && slash[1] ? slash + 1 : command;
+    const char *p = hw_base_name(command);
     bool replaced = false;
     for (size_t i = 0; p[i] && i < MAX_NAME; i++) {
         bool safe = is_safe((unsigned char)p[i]);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/text/text_parts.h"
 #include "config/command/options.h"
 #include "config/config.h"
 #include "record/build_config.h"
@@ -67,7 +68,7 @@ static bool has_python_malloc(const struct hw_record_words *w)
     if (hw_file_read(AT_FDCWD, path, 256 << 10, &text, &n, NULL) < 0)
         return false;
     for (const char *at = text; at < text + n; at += strlen(at) + 1)
-        if (strncmp(at, name, sizeof name - 1) == 0)
+        if (hw_starts_with(at, name))
             return true;
     return false;
 }

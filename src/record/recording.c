@@ -15,6 +15,7 @@
 #include "base/files/fd.h"
 #include "base/log.h"
 #include "base/text/plural.h"
+#include "base/text/text_parts.h"
 #include "config/command/command.h"
 #include "daemon/core.h"
 #include "record/children/lasting.h"
@@ -197,7 +198,7 @@ static void on_target(struct hw_recording *r, const struct hw_controller_event *
 static bool is_of_descriptors(struct hw_bytes warning)
 {
     static const char start[] = "no more descriptors";
-    return warning.n >= sizeof start - 1 && memcmp(warning.p, start, sizeof start - 1) == 0;
+    return hw_bytes_start_with(warning, start);
 }
 
 static void on_ended(struct hw_recording *r, const struct hw_controller_event *e)
@@ -268,8 +269,7 @@ static void on_event(struct hw_recording *r, const struct hw_controller_event *e
 bool hw_recording_is_starter(const struct hw_seen_target *t)
 {
     const char *name = t->name ? t->name : "";
-    const char *slash = strrchr(name, '/');
-    return hw_launch_is_launcher(slash ? slash + 1 : name);
+    return hw_launch_is_launcher(hw_base_name(name));
 }
 
 bool hw_recording_left_out(const struct hw_recording *r, const struct hw_offspring_row *row)

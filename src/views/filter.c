@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text/strbuf.h"
+#include "base/text/text_parts.h"
 #include "views/flame/program.h"
 
 #include "base/banned.h"
@@ -279,7 +280,7 @@ static int refuse_others(const char *text, struct hw_error *err)
         const char *prefix, *what;
     } others[] = {{"T:", "threads"}, {"TY:", "types"}};
     for (size_t i = 0; i < HW_ARRAY_LEN(others); i++)
-        if (strncmp(text, others[i].prefix, strlen(others[i].prefix)) == 0)
+        if (hw_starts_with(text, others[i].prefix))
             return hw_fail(err, HW_EINVAL, 0, "filter '%.100s': these stacks have no %s", text,
                            others[i].what);
     return HW_OK;

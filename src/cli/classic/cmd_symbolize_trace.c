@@ -16,6 +16,7 @@
 #include "base/files/fd.h"
 #include "base/memory/vec.h"
 #include "base/text/strbuf.h"
+#include "base/text/text_parts.h"
 #include "cli/cli.h"
 #include "codec/gzip.h"
 #include "codec/source.h"
@@ -52,12 +53,6 @@ struct run {
 
 /* ---- names without symbols ---- */
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 static int name_by_module(struct run *r, const struct place *p)
 {
     const char *path = hw_infra_names_text(r->names, (hw_str_id){p->path});
@@ -65,7 +60,7 @@ static int name_by_module(struct run *r, const struct place *p)
     if (!path[0])
         return hw_infra_names_set(r->names, p->address, &unnamed, 1);
     struct hw_strbuf text = {0};
-    hw_strbuf_addf(&text, "<%s> + 0x%llx", base_name(path), (unsigned long long)p->va);
+    hw_strbuf_addf(&text, "<%s> + 0x%llx", hw_base_name(path), (unsigned long long)p->va);
     const char *name = text.p;
     int rc = text.failed ? HW_ENOMEM : hw_infra_names_set(r->names, p->address, &name, 1);
     hw_strbuf_done(&text);

@@ -17,6 +17,7 @@
 #include "base/files/fd.h"
 #include "base/text/json_out.h"
 #include "base/text/plural.h"
+#include "base/text/text_parts.h"
 #include "base/text/utf8.h"
 #include "cfi/cfi.h"
 #include "cli/cli.h"
@@ -161,7 +162,7 @@ static int open_own(const char *name, char *path, size_t max)
         return -1;
     for (size_t i = 0; i < maps.maps.n && !path[0]; i++) {
         const char *slash = strrchr(maps.maps.v[i].path, '/');
-        if (slash && strncmp(slash + 1, name, strlen(name)) == 0)
+        if (slash && hw_starts_with(slash + 1, name))
             (void)snprintf(path, max, "%s", maps.maps.v[i].path);
     }
     hw_maps_done(&maps);

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/text/plural.h"
+#include "base/text/text_parts.h"
 #include "cli/cli.h"
 #include "cli/parts/open_profile.h"
 #include "export/export.h"
@@ -41,12 +42,6 @@ static struct files files_of(const struct hw_opts *o)
     const char *out = hw_opt_text(o, HW_OPT_OUTPUT);
     size_t skip = !out && o->n_args;
     return (struct files){out || !skip ? out : o->args[0], o->args + skip, o->n_args - skip};
-}
-
-static bool ends(const char *s, const char *with)
-{
-    size_t n = strlen(s), m = strlen(with);
-    return n >= m && strcmp(s + n - m, with) == 0;
 }
 
 /* ---- into a trace ---- */
@@ -187,7 +182,7 @@ static int write_sum(const struct hw_cli *cli, const char *path, struct hw_profi
                                  .upid = {HW_ID_NONE},
                                  .interval_bytes = b->interval_bytes,
                                  .namer = &namer,
-                                 .gzip = ends(path, ".gz")};
+                                 .gzip = hw_ends_with(path, ".gz")};
     if (rc == 0)
         rc = hw_export_pprof.write(&in, f, err);
     if (f && fclose(f) != 0 && rc == 0)
@@ -223,7 +218,8 @@ int hw_cmd_merge(struct hw_cli *cli)
         hw_cli_hint("heapwise merge OUT IN...");
         return hw_cli_usage_exit(cli);
     }
-    bool pprof = ends(files.out, ".pb") || ends(files.out, ".pb.gz") || ends(files.out, ".pprof");
+    bool pprof = hw_ends_with(files.out, ".pb") || hw_ends_with(files.out, ".pb.gz") ||
+                 hw_ends_with(files.out, ".pprof");
     int rc = pprof ? merge_values(cli, &files, &err) : merge_traces(cli, &files, &err);
     if (rc == HW_ENOMEM && !err.code)
         (void)hw_fail(&err, rc, 0, "cannot merge"); /* printed below */

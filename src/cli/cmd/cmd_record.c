@@ -16,6 +16,7 @@
 #include "base/files/fd.h"
 #include "base/log.h"
 #include "base/text/json_out.h"
+#include "base/text/text_parts.h"
 #include "cli/cli.h"
 #include "cli/parts/open_profile.h"
 #include "cli/parts/ui.h"
@@ -154,9 +155,7 @@ static void look_for_malloc(struct record *r)
     if (!r->launched || !r->target || !r->target->name || !r->output.part ||
         !wants_malloc(&r->cli->opts) || !hw_recorded_only_mappings(r->output.part))
         return;
-    const char *slash = strrchr(r->target->name, '/');
-    hw_autofree char *program =
-        hw_recorded_program(r->output.part, slash ? slash + 1 : r->target->name);
+    hw_autofree char *program = hw_recorded_program(r->output.part, hw_base_name(r->target->name));
     const char *path = program ? program : r->program;
     hw_diagnose_file(path, /* loads = */ false, &r->hidden);
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory/saturate.h"
+#include "base/text/text_parts.h"
 #include "cli/cli.h"
 #include "cli/parts/loss_text.h"
 #include "cli/parts/site_text.h"
@@ -94,8 +95,7 @@ bool hw_open_profile_is_starter(const struct hw_profile *p, hw_upid upid)
 {
     const char *name =
         hw_strings_cstr(hw_callsites_strings(p->callsites), p->processes.v[upid.v].name);
-    const char *slash = strrchr(name, '/');
-    return hw_launch_is_launcher(slash ? slash + 1 : name);
+    return hw_launch_is_launcher(hw_base_name(name));
 }
 
 static void add_heap_names(struct hw_strbuf *text, const struct hw_series_list *list,
@@ -319,8 +319,7 @@ void hw_open_profile_label(const struct hw_open_profile *s, struct hw_strbuf *ou
         hw_strbuf_adds(out, s->label);
         return;
     }
-    const char *slash = strrchr(name, '/');
-    name = slash && slash[1] ? slash + 1 : name;
+    name = hw_base_name(name);
     if (!name[0]) {
         hw_strbuf_addf(out, "pid %lld", (long long)proc->pid);
         return;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text/text_parts.h"
 #include "cli/parts/loss_text.h"
 #include "cli/report/report_data.h"
 #include "config/command/units.h"
@@ -204,12 +205,6 @@ static void put_shared_names(struct notes *n)
 
 /* ---- memory that is not malloc's ---- */
 
-static const char *base_name(const char *name)
-{
-    const char *slash = strrchr(name, '/');
-    return slash && slash[1] ? slash + 1 : name;
-}
-
 static bool has_module(const struct hw_report_data *d, const char *base)
 {
     size_t n = hw_functions_count(d->functions);
@@ -229,7 +224,7 @@ static bool has_python_allocators(const struct hw_report_data *d)
 
 static void put_runtimes(struct notes *n)
 {
-    const char *name = base_name(hw_report_process_name(n->d, n->d->upid));
+    const char *name = hw_base_name(hw_report_process_name(n->d, n->d->upid));
     if (strncmp(name, "python", 6) == 0 && !has_python_allocators(n->d))
         put_note(n, "note", "33",
                  "python keeps objects up to 512 bytes in arenas of its own (pymalloc), which "

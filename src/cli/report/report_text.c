@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/text/plural.h"
+#include "base/text/text_parts.h"
 #include "base/text/utf8.h"
 #include "cli/parts/account_text.h"
 #include "cli/parts/open_profile.h"
@@ -59,13 +60,6 @@ static void fmt_error(const struct page *pg, const struct hw_value *v, enum hw_m
 
 /* ---- header ---- */
 
-/* A path's last part: "server" for "./bin/server". */
-static const char *base_name(const char *name)
-{
-    const char *slash = strrchr(name, '/');
-    return slash && slash[1] ? slash + 1 : name;
-}
-
 static void put_name(const struct page *pg, const char *name)
 {
     struct hw_strbuf b = {0};
@@ -92,7 +86,7 @@ static void put_title(const struct page *pg, const char *title)
 /* A server that writes what it does over its arguments ("postgres: checkpointer") is shown by that. */
 static const char *title_of(const struct hw_report_data *d, hw_upid upid)
 {
-    const char *name = base_name(hw_report_process_name(d, upid));
+    const char *name = hw_base_name(hw_report_process_name(d, upid));
     size_t n = strlen(name);
     if (n == 0 || name[n - 1] != ':')
         return name;
@@ -456,7 +450,7 @@ static void put_starters(const struct page *pg, bool first)
             !hw_open_profile_is_starter(d->p, d->ranks.v[i].upid))
             continue;
         size_t n = same_name(d, i, &sum);
-        const char *name = base_name(hw_report_process_name(d, d->ranks.v[i].upid));
+        const char *name = hw_base_name(hw_report_process_name(d, d->ranks.v[i].upid));
         if (n && names.n)
             hw_strbuf_adds(&names, ", ");
         if (n > 1)

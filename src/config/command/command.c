@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/files/helper.h"
 #include "base/text/strbuf.h"
+#include "base/text/text_parts.h"
 #include "base/text/utf8.h"
 
 #include "base/banned.h"
@@ -73,7 +74,7 @@ const char *hw_did_you_mean(const char *word, const char *const *known, size_t n
     size_t best_distance = strlen(word) / 3 + 2;
     for (size_t i = 0; i < n; i++) {
         size_t d = edit_distance(word, known[i]);
-        if (strlen(word) >= 3 && strncmp(known[i], word, strlen(word)) == 0)
+        if (strlen(word) >= 3 && hw_starts_with(known[i], word))
             d = 0; /* a prefix counts as the whole word */
         if (d < best_distance) {
             best_distance = d;

@@ -9,6 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/text/text_parts.h"
+
 #include "base/banned.h"
 
 #define FIRST_FD 3
@@ -45,7 +47,7 @@ static bool is_named(const char *names, int i, const char *role)
         names = strchr(names, ':');
         names += names != NULL;
     }
-    return names && strcspn(names, ":") == strlen(role) && strncmp(names, role, strlen(role)) == 0;
+    return names && strcspn(names, ":") == strlen(role) && hw_starts_with(names, role);
 }
 
 int hw_activation_take(const char *role, char *path, size_t max)

@@ -6,6 +6,7 @@
 #include "base/arch.h"
 #include "base/error.h"
 #include "base/memory/lower_bound.h"
+#include "base/text/text_parts.h"
 #include "unwind/walk.h"
 
 #include "base/banned.h"
@@ -41,7 +42,7 @@ void hw_frames_done(struct hw_frames *f)
 static bool has_prefix(const char *path, char *const *prefixes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (strncmp(path, prefixes[i], strlen(prefixes[i])) == 0)
+        if (hw_starts_with(path, prefixes[i]))
             return true;
     return false;
 }

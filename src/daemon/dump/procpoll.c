@@ -17,6 +17,7 @@
 #include "base/files/fd.h"
 #include "base/log.h"
 #include "base/memory/map64.h"
+#include "base/text/text_parts.h"
 #include "daemon/core.h"
 #include "daemon/dump/account.h"
 #include "daemon/dump/dump_job.h"
@@ -481,7 +482,7 @@ static bool has_figures(const char *base)
 {
     static const char *const names[] = {"libc.so", "libjemalloc", "libtcmalloc"};
     for (size_t i = 0; base && i < HW_ARRAY_LEN(names); i++)
-        if (strncmp(base, names[i], strlen(names[i])) == 0)
+        if (hw_starts_with(base, names[i]))
             return true;
     return false;
 }

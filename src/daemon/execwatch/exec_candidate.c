@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/text/text_parts.h"
 #include "daemon/execwatch/exec_rules.h"
 #include "proc/file.h"
 #include "proc/number.h"
@@ -80,12 +81,6 @@ bool hw_exec_candidate_read(const struct hw_exec_rules *r, struct hw_exec_watch_
     return good;
 }
 
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* The interpreter of a script is opened by the same call. */
 static bool is_known_script(struct hw_exec_scripts *all, int32_t tid, uint64_t key, bool is_script)
 {
@@ -127,9 +122,9 @@ int hw_exec_candidate_of(const struct hw_exec_rules *r, struct hw_exec_watch_sha
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = script ? 0 : readlink(link, path, sizeof path - 1);
     path[n > 0 ? n : 0] = '\0';
-    (void)snprintf(p->exe, sizeof p->exe, "%.255s", base_of(script ? interpreter : path));
+    (void)snprintf(p->exe, sizeof p->exe, "%.255s", hw_base_name(script ? interpreter : path));
     (void)snprintf(p->status.name, sizeof p->status.name, "%.15s",
-                   base_of(e.path)); /* as the kernel cuts it */
+                   hw_base_name(e.path)); /* as the kernel cuts it */
     p->starts = true;
     p->is_script = script;
     p->cmdline = strdup(script ? interpreter : e.argv0);

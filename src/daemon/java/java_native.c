@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/memory/map64.h"
 #include "base/text/strbuf.h"
+#include "base/text/text_parts.h"
 #include "java/classes.h"
 #include "java/graph.h"
 #include "java/jvm_abi.h"
@@ -143,8 +144,7 @@ static enum part part_of(const struct hw_java_classes *c, uint32_t class)
     if (is_or_extends(c, class, "java.util.zip.Deflater") ||
         is_or_extends(c, class, "java.util.zip.Inflater"))
         return STREAM;
-    return strncmp(hw_java_class_name(c, class), foreign, sizeof foreign - 1) == 0 ? FOREIGN
-                                                                                   : NO_PART;
+    return hw_starts_with(hw_java_class_name(c, class), foreign) ? FOREIGN : NO_PART;
 }
 
 int hw_java_natives_begin(struct hw_java_natives *n, const struct hw_java_classes *classes,

@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/text/text_parts.h"
 #include "config/config.h"
 #include "daemon/policy/privilege.h"
 #include "proc/rights/hidepid.h"
@@ -116,7 +117,7 @@ static bool works_for_us(const struct hw_pid *p, const struct hw_proc_status *st
     struct hw_pid self;
     if (st->ppid == getpid())
         return true;
-    if (strncmp(st->name, ours, sizeof ours - 1) != 0 || hw_pid_open(getpid(), &self, NULL) < 0)
+    if (!hw_starts_with(st->name, ours) || hw_pid_open(getpid(), &self, NULL) < 0)
         return false;
     struct hw_relative us = {self.pid, self.start_ticks};
     hw_pid_done(&self);

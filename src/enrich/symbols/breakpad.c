@@ -14,6 +14,7 @@
 #include "base/memory/map64.h"
 #include "base/memory/vec.h"
 #include "base/text/strbuf.h"
+#include "base/text/text_parts.h"
 #include "enrich/binaries.h"
 #include "model/callsites.h"
 
@@ -117,22 +118,18 @@ static int read_line(struct hw_breakpad *b, char *rest)
     return hw_vec_push(&b->lines, s) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-static bool begins(const char *line, const char *with)
-{
-    return strncmp(line, with, strlen(with)) == 0;
-}
-
 static int read_record(struct hw_breakpad *b, char *line, bool *has_function)
 {
-    if (begins(line, "FUNC ")) {
+    if (hw_starts_with(line, "FUNC ")) {
         *has_function = true;
         return read_symbol(b, line + 5, /* is_public = */ false);
     }
-    if (begins(line, "PUBLIC "))
+    if (hw_starts_with(line, "PUBLIC "))
         return read_symbol(b, line + 7, /* is_public = */ true);
-    if (begins(line, "FILE "))
+    if (hw_starts_with(line, "FILE "))
         return read_file(b, line + 5);
-    if (begins(line, "STACK ") || begins(line, "INFO ") || begins(line, "INLINE") || !line[0])
+    if (hw_starts_with(line, "STACK ") || hw_starts_with(line, "INFO ") ||
+        hw_starts_with(line, "INLINE") || !line[0])
         return HW_OK;
     return *has_function ? read_line(b, line) : HW_EFORMAT;
 }
@@ -167,7 +164,7 @@ static int parse(struct hw_breakpad *b, struct hw_error *err)
                            "line %llu: too many records for the available memory",
                            (unsigned long long)number_of_line);
         if (number_of_line == 1) {
-            if (begins(line, "MODULE "))
+            if (hw_starts_with(line, "MODULE "))
                 continue;
             return hw_fail(err, HW_EFORMAT, 1,
                            "line 1: no MODULE record: this is not a symbol file");

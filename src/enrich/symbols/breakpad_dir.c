@@ -12,6 +12,7 @@
 #include "base/files/fd.h"
 #include "base/memory/vec.h"
 #include "base/text/strbuf.h"
+#include "base/text/text_parts.h"
 #include "enrich/binaries.h"
 #include "enrich/symbols/breakpad.h"
 
@@ -144,8 +145,7 @@ int hw_breakpad_dir_find(struct hw_breakpad_dir *d, const char *path, struct hw_
                          bool any_id, bool *other_id, struct hw_breakpad **out,
                          struct hw_error *err)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
+    const char *name = hw_base_name(path);
     *other_id = false;
     for (size_t i = 0; i < d->modules.n; i++) {
         const struct module *m = &d->modules.v[i];

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/text/strbuf.h"
+#include "base/text/text_parts.h"
 #include "elf/elf.h"
 #include "enrich/binaries.h"
 #include "enrich/lines/addr2line.h"
@@ -59,8 +60,7 @@ void hw_module_names_free(struct hw_module_names *m)
 
 static bool is_llvm(const char *program)
 {
-    const char *slash = strrchr(program, '/');
-    return strstr(slash ? slash + 1 : program, "symbolizer") != NULL;
+    return strstr(hw_base_name(program), "symbolizer") != NULL;
 }
 
 static int start(struct hw_module_names *m, struct hw_error *err)
@@ -144,7 +144,7 @@ static bool is_system_path(const char *path)
     if (strncmp(path, "/usr/local/", 11) == 0)
         return false;
     for (size_t i = 0; i < HW_ARRAY_LEN(dirs); i++)
-        if (strncmp(path, dirs[i], strlen(dirs[i])) == 0)
+        if (hw_starts_with(path, dirs[i]))
             return true;
     return false;
 }
@@ -198,14 +198,14 @@ static uint32_t id_at(const char *path, uint8_t id[static HW_BUILD_ID_MAX])
 static const char *try_paths(struct hw_named_module *x, const char *path, struct hw_bytes build_id)
 {
     const struct hw_module_names_options *o = &x->names->o;
-    const char *slash = strrchr(path, '/'), *why = "file doesn't exist";
+    const char *why = "file doesn't exist";
     if (counts(x->names, path))
         why = try_path(x, path, build_id);
     else
         why = x->names->o.no_paths ? "a file of this machine" : "a file of the system";
     for (size_t i = 0; !x->has_debug_info && i < o->n_dirs; i++) {
         struct hw_strbuf at = {0};
-        hw_strbuf_addf(&at, "%s/%s", o->dirs[i], slash ? slash + 1 : path);
+        hw_strbuf_addf(&at, "%s/%s", o->dirs[i], hw_base_name(path));
         const char *there = at.failed ? "out of memory" : try_path(x, at.p, build_id);
         if (!there || (why && strcmp(there, "file doesn't exist") != 0))
             why = there;

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/memory/lower_bound.h"
 #include "base/text/strings.h"
+#include "base/text/text_parts.h"
 
 #include "base/banned.h"
 
@@ -64,9 +65,10 @@ const struct hw_heap_primitive *hw_hprof_primitives_of(const struct hw_heap_grap
                                                        size_t *n)
 {
     *n = 0;
-    if (!g->data_of || g->data_of[o] == HW_ID_NONE)
+    const struct hw_heap_data *d = hw_object_data(g, o);
+    if (!d)
         return NULL;
-    uint32_t set = g->data.v[g->data_of[o]].field_set;
+    uint32_t set = d->field_set;
     if (set == HW_ID_NONE)
         return NULL;
     size_t low = HW_LOWER_BOUND(i, 0, g->primitives.n, g->primitives.v[i].set < set);
@@ -90,12 +92,6 @@ uint32_t hw_hprof_primitive_field(const struct hw_hprof_layout *l,
 
 /* ---- classes ---- */
 
-static bool ends(struct hw_bytes s, const char *with)
-{
-    size_t n = strlen(with);
-    return s.n >= n && memcmp(s.p + s.n - n, with, n) == 0;
-}
-
 static uint8_t element_type(struct hw_bytes name)
 {
     static const struct {
@@ -108,7 +104,7 @@ static uint8_t element_type(struct hw_bytes name)
     for (size_t i = 0; i < HW_ARRAY_LEN(primitives); i++)
         if (hw_bytes_equal(name, hw_bytes_str(primitives[i].name)))
             return primitives[i].type;
-    return ends(name, "[]") ? HW_HV_REF : 0;
+    return hw_bytes_end_with(name, "[]") ? HW_HV_REF : 0;
 }
 
 /* "java.lang.Class<X>" -> X. */
@@ -446,8 +442,8 @@ uint64_t hw_hprof_elements(const struct hw_hprof_layout *l, uint32_t o)
     const struct hw_heap_graph *g = l->g;
     uint8_t type = l->classes.v[g->type[o]].array_of;
     uint64_t n_refs = type == HW_HV_REF ? g->first_ref[o + 1] - g->first_ref[o] : 0;
-    int64_t known =
-        g->data_of && g->data_of[o] != HW_ID_NONE ? g->data.v[g->data_of[o]].element_count : -1;
+    const struct hw_heap_data *d = hw_object_data(g, o);
+    int64_t known = d ? d->element_count : -1;
     int64_t size = hw_object_size(g, o);
     uint64_t n = known >= 0            ? (uint64_t)known
                  : size > ARRAY_HEADER ? ((uint64_t)size - ARRAY_HEADER) / in_memory(type)

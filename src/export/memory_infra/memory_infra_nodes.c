@@ -10,6 +10,7 @@
 #include "base/memory/lower_bound.h"
 #include "base/memory/map64.h"
 #include "base/text/strings.h"
+#include "base/text/text_parts.h"
 #include "export/memory_infra/memory_infra_parts.h"
 #include "views/time/process.h"
 
@@ -247,12 +248,6 @@ static void put_root(const struct job *w, hw_upid upid, int64_t ts, const struct
     }
 }
 
-static bool ends_with(struct hw_bytes b, const char *end)
-{
-    size_t n = strlen(end);
-    return b.n >= n && memcmp(b.p + b.n - n, end, n) == 0;
-}
-
 static const char *const folded_attrs[] = {"other_size", "other_rows"};
 
 /* An attribute of an earlier folding, which ours replaces. */
@@ -279,7 +274,7 @@ static void put_args(const struct job *w, uint32_t set, const struct hw_infra_fo
     size_t n = w->p->args.rows.n;
     for (size_t i = HW_LOWER_BOUND(k, 0, n, rows[k].set < set); i < n && rows[i].set == set; i++) {
         struct hw_bytes key = str(w, rows[i].key);
-        if (!ends_with(key, ".value") || (folded && is_folded_attr(key)))
+        if (!hw_bytes_end_with(key, ".value") || (folded && is_folded_attr(key)))
             continue;
         bool text = rows[i].type == HW_ARG_STRING;
         hw_json_keyn(w->j, key.p, key.n - 6);
@@ -287,7 +282,7 @@ static void put_args(const struct job *w, uint32_t set, const struct hw_infra_fo
         hw_json_kv_str(w->j, "type", text ? "string" : "scalar");
         const char *units = text ? "" : "objects";
         if (!text && i + 1 < n && rows[i + 1].set == set &&
-            ends_with(str(w, rows[i + 1].key), ".unit"))
+            hw_bytes_end_with(str(w, rows[i + 1].key), ".unit"))
             units = hw_strings_cstr(hw_callsites_strings(w->p->callsites), rows[i + 1].text);
         hw_json_kv_str(w->j, "units", units);
         if (text)

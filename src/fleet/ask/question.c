@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "base/text/text_parts.h"
 #include "fleet/store/clickhouse.h"
 #include "fleet/store/schema.h"
 
@@ -163,7 +164,7 @@ int hw_fleet_where_add(struct hw_fleet_where *w, const char *text, int64_t now_s
     size_t n = strcspn(text, "=!~");
     int op = HW_FLEET_OP_COUNT;
     while (op-- > 0) /* backwards: a longer sign follows its prefix */
-        if (strncmp(text + n, ops[op].sign, strlen(ops[op].sign)) == 0)
+        if (hw_starts_with(text + n, ops[op].sign))
             break;
     char name[128];
     if (op < 0 || n == 0 || n >= sizeof name)

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text/program_name.h"
+#include "base/text/text_parts.h"
 
 #include "base/banned.h"
 
@@ -87,14 +88,6 @@ nomem:
     return hw_fail(err, HW_ENOMEM, 0, "label");
 }
 
-static struct hw_bytes base_name(struct hw_bytes path)
-{
-    const uint8_t *slash = path.n ? memrchr(path.p, '/', path.n) : NULL;
-    if (!slash)
-        return path;
-    return (struct hw_bytes){slash + 1, path.n - (size_t)(slash + 1 - path.p)};
-}
-
 /* The mapping of the program itself: the file with the process's name, or else the one with main.
  * Only frames of this process's callstacks are searched. */
 static hw_mapping_id find_program(const struct hw_profile *p, hw_upid upid, struct hw_bytes name)
@@ -118,7 +111,8 @@ static hw_mapping_id find_program(const struct hw_profile *p, hw_upid upid, stru
                 if (f->mapping.v == HW_ID_NONE)
                     continue;
                 const struct hw_mapping *m = hw_callsites_get_mapping(cs, f->mapping);
-                if (name.n && hw_bytes_equal(base_name(hw_strings_get(strings, m->path)), name)) {
+                if (name.n &&
+                    hw_bytes_equal(hw_bytes_base_name(hw_strings_get(strings, m->path)), name)) {
                     free(seen);
                     return f->mapping;
                 }

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/text/hex.h"
 #include "codec/base64.h"
 #include "fleet/store/schema.h"
 
@@ -35,22 +36,17 @@ const char *hw_store_scheme(enum hw_store_form f)
     return forms[f].scheme;
 }
 
-static int hex(unsigned char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* Decodes %XX; rejects control bytes, as the text is used in header lines or SQL. */
 static char *unescape(struct hw_bytes text)
 {
     struct hw_strbuf b = {0};
     for (size_t i = 0; i < text.n; i++) {
         unsigned char c = text.p[i];
-        if (c == '%' && text.n - i > 2 && hex(text.p[i + 1]) >= 0 && hex(text.p[i + 2]) >= 0) {
-            c = (unsigned char)(hex(text.p[i + 1]) * 16 + hex(text.p[i + 2]));
+        bool escaped = c == '%' && text.n - i > 2;
+        int high = escaped ? hw_hex_digit((char)text.p[i + 1]) : -1;
+        int low = escaped ? hw_hex_digit((char)text.p[i + 2]) : -1;
+        if (high >= 0 && low >= 0) {
+            c = (unsigned char)(high * 16 + low);
             i += 2;
         }
         if (c >= 0x20 && c != 0x7f)

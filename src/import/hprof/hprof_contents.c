@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/text/strbuf.h"
+#include "base/text/text_parts.h"
 #include "base/text/utf8.h"
 
 #include "base/banned.h"
@@ -74,9 +75,7 @@ static int add_primitive(struct contents *x, hw_str_id name, uint8_t type,
 
 static bool ends_with(const struct contents *x, hw_str_id name, const char *end)
 {
-    struct hw_bytes s = hw_strings_get(hw_callsites_strings(x->p->callsites), name);
-    size_t n = strlen(end);
-    return s.n >= n && memcmp(s.p + s.n - n, end, n) == 0;
+    return hw_bytes_end_with(hw_strings_get(hw_callsites_strings(x->p->callsites), name), end);
 }
 
 struct instance {

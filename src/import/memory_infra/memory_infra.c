@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "base/text/hex.h"
 #include "codec/source.h"
 #include "import/memory_infra/json_events.h"
 #include "import/memory_infra/json_numbers.h"
@@ -59,17 +60,10 @@ bool hw_infra_hex_digits(struct hw_bytes text, uint64_t *out)
     if (text.n == 0)
         return false;
     for (; i < text.n; i++) {
-        uint8_t c = text.p[i] | 0x20;
-        unsigned digit;
-        if (text.p[i] >= '0' && text.p[i] <= '9')
-            digit = text.p[i] - (unsigned)'0';
-        else if (c >= 'a' && c <= 'f')
-            digit = c - (unsigned)'a' + 10;
-        else
+        int digit = hw_hex_digit((char)text.p[i]);
+        if (digit < 0 || value >> 60)
             return false;
-        if (value >> 60)
-            return false;
-        value = value << 4 | digit;
+        value = value << 4 | (unsigned)digit;
     }
     *out = value;
     return true;

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/text/strbuf.h"
+#include "base/text/text_parts.h"
 #include "import/memory_infra/memory_infra_parts.h"
 #include "import/system/memory_tracker.h"
 #include "import/system/process_packets.h"
@@ -42,7 +43,7 @@ static int add_attribute(struct hw_infra *in, uint32_t set, struct hw_memory_nod
 static uint64_t node_hash(uint32_t process, struct hw_bytes path)
 {
     static const char global[] = "global/";
-    bool shared = path.n >= sizeof global - 1 && memcmp(path.p, global, sizeof global - 1) == 0;
+    bool shared = hw_bytes_start_with(path, global);
     return hw_hash_mix(hw_hash_bytes(path.p, path.n), shared ? UINT64_MAX : process);
 }
 

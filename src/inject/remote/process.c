@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/text/text_parts.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
 #include "inject/inject.h"
@@ -47,21 +48,15 @@ int hw_process_read(const struct hw_process *p, uint64_t at, void *out, size_t n
 
 /* ---- libc ---- */
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static bool is_libc(const char *path)
 {
-    const char *b = base_name(path);
+    const char *b = hw_base_name(path);
     return strcmp(b, "libc.so.6") == 0 || strncmp(b, "libc-2.", 7) == 0;
 }
 
 static bool is_loader(const char *path)
 {
-    return strncmp(base_name(path), "ld-", 3) == 0;
+    return strncmp(hw_base_name(path), "ld-", 3) == 0;
 }
 
 static const struct hw_map *image_start(const struct hw_maps *m, size_t i)
@@ -187,7 +182,7 @@ static int read_libc(struct hw_process *p, size_t i, struct hw_error *err)
 /* A separate allocator library: jemalloc, tcmalloc, mimalloc. */
 static bool is_allocator(const char *path)
 {
-    const char *b = base_name(path);
+    const char *b = hw_base_name(path);
     return strncmp(b, "libjemalloc", 11) == 0 || strncmp(b, "libtcmalloc", 11) == 0 ||
            strncmp(b, "libmimalloc", 11) == 0;
 }
@@ -195,7 +190,7 @@ static bool is_allocator(const char *path)
 /* Only code is loaded: a part that a failed loader left, or a debugger reads, has the name, too. */
 static int check_code(struct hw_process *p, size_t i, struct hw_error *err)
 {
-    const char *b = base_name(p->maps.maps.v[i].path);
+    const char *b = hw_base_name(p->maps.maps.v[i].path);
     if (hw_symbols_is_sanitizer(b))
         return hw_fail(err, HW_EUNSUPPORTED, 0,
                        "process %d is built with a sanitizer, whose allocator tolerates no hooks",
@@ -224,14 +219,14 @@ static bool is_file(const struct hw_map *m, int fd)
 /* musl's library is its loader: installed under one name, requested under another. */
 static bool is_musl(const struct hw_checked_program *g, const struct hw_map *m)
 {
-    const char *b = base_name(m->path);
+    const char *b = hw_base_name(m->path);
     bool by_name = strncmp(b, "ld-musl", 7) == 0 || strncmp(b, "libc.musl", 9) == 0;
     return by_name || (strncmp(g->loader, "ld-musl", 7) == 0 && strcmp(b, "libc.so") == 0);
 }
 
 static bool is_ours(const struct hw_map *m)
 {
-    return strncmp(base_name(m->path), "memfd:", 6) == 0;
+    return strncmp(hw_base_name(m->path), "memfd:", 6) == 0;
 }
 
 /* A library that defines malloc for all others, before libc's. */
@@ -271,7 +266,7 @@ static bool sees_proc(const struct hw_process *p)
 static bool is_older_libc(const struct hw_process *p, size_t libc)
 {
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 34)
-    return libc != SIZE_MAX && strncmp(base_name(p->maps.maps.v[libc].path), "libc-2.", 7) == 0;
+    return libc != SIZE_MAX && strncmp(hw_base_name(p->maps.maps.v[libc].path), "libc-2.", 7) == 0;
 #else
     (void)p, (void)libc;
     return false;
@@ -321,7 +316,7 @@ static int read_raw(struct hw_process *p, size_t i, int program, bool is_static,
     if (is == HW_VERDICT_SOUGHT)
         return hw_fail(err, HW_ETIMEOUT, 0,
                        "process %d: the code of '%s' is being examined; try again", p->pid->pid,
-                       base_name(m->path));
+                       hw_base_name(m->path));
     if (is == HW_VERDICT_UNKNOWN) {
         rc = hw_allocator_read(fd, m, &p->allocator, &why);
         if (p->checks && rc == HW_OK)
@@ -333,7 +328,7 @@ static int read_raw(struct hw_process *p, size_t i, int program, bool is_static,
         rc = hw_fail(err, rc == HW_ENOTFOUND ? HW_EUNSUPPORTED : rc, 0,
                      is_static ? "process %d runs '%s', which is linked statically: %s"
                                : "process %d has its allocator in '%s': %s",
-                     p->pid->pid, base_name(m->path), why.text);
+                     p->pid->pid, hw_base_name(m->path), why.text);
     return rc;
 }
 

@@ -289,6 +289,12 @@ static inline int64_t hw_object_weight(const struct hw_heap_graph *g, uint32_t o
     return size > 0 ? size : 0;
 }
 
+/* Its contents; NULL: the dump has none of it. */
+static inline const struct hw_heap_data *hw_object_data(const struct hw_heap_graph *g, uint32_t o)
+{
+    return g->data_of && g->data_of[o] != HW_ID_NONE ? &g->data.v[g->data_of[o]] : NULL;
+}
+
 /* The object that a reference belongs to. */
 uint32_t hw_ref_owner(const struct hw_heap_graph *g, uint32_t ref);
 

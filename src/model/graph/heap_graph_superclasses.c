@@ -8,28 +8,23 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/text/text_parts.h"
 #include "model/graph/heap_graph_builder.h"
 
 #include "base/banned.h"
-
-static bool has_prefix(struct hw_bytes b, const char *prefix)
-{
-    size_t n = strlen(prefix);
-    return b.n >= n && memcmp(b.p, prefix, n) == 0;
-}
 
 #define CLASS_OF "java.lang.Class<"
 
 static bool is_array(struct hw_bytes name)
 {
-    return name.n >= 2 && memcmp(name.p + name.n - 2, "[]", 2) == 0;
+    return hw_bytes_end_with(name, "[]");
 }
 
 /* "java.lang.Class<a.B>" -> "a.B"; n = 0: something else. */
 static struct hw_bytes class_object_of(struct hw_bytes s)
 {
     const size_t n = sizeof CLASS_OF - 1;
-    if (!has_prefix(s, CLASS_OF) || s.n < n + 2 || s.p[s.n - 1] != '>')
+    if (!hw_bytes_start_with(s, CLASS_OF) || s.n < n + 2 || s.p[s.n - 1] != '>')
         return hw_bytes_of(s.p, 0);
     return hw_bytes_of(s.p + n, s.n - n - 1);
 }

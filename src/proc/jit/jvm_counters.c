@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#include "base/text/text_parts.h"
+
 #include "base/banned.h"
 
 #define MAGIC       0xcafec0c0u
@@ -39,7 +41,7 @@ static bool is(const char *name, const char *what)
 static const char *of_generation(const char *name)
 {
     static const char begin[] = "sun.gc.generation.";
-    if (strncmp(name, begin, sizeof begin - 1) != 0)
+    if (!hw_starts_with(name, begin))
         return NULL;
     const char *rest = name + sizeof begin - 1;
     rest += strspn(rest, "0123456789");
@@ -49,7 +51,7 @@ static const char *of_generation(const char *name)
 static const char *of_space(const char *rest)
 {
     static const char begin[] = "space.";
-    if (strncmp(rest, begin, sizeof begin - 1) != 0)
+    if (!hw_starts_with(rest, begin))
         return NULL;
     rest += sizeof begin - 1;
     rest += strspn(rest, "0123456789");

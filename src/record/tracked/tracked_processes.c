@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/text/strbuf.h"
+#include "base/text/text_parts.h"
 #include "config/memlog_modes.h"
 #include "proc/file.h"
 #include "proc/pid.h"
@@ -68,14 +69,9 @@ void hw_tracked_free(struct hw_tracked *m)
 
 /* ---- listing ---- */
 
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 static bool is_ours(const struct hw_service_session *s)
 {
-    return begins(s->name, HW_TRACKED_NAME);
+    return hw_starts_with(s->name, HW_TRACKED_NAME);
 }
 
 static void read_role(int32_t pid, char role[64])
@@ -97,9 +93,9 @@ static void read_role(int32_t pid, char role[64])
 
 static void take_mode(struct hw_tracked_list *l, const struct hw_service_session *s)
 {
-    const char *mode = strcmp(s->name, NAME_ALL) == 0 ? "all"
-                       : begins(s->name, NAME_MODE)   ? s->name + strlen(NAME_MODE)
-                                                      : NULL;
+    const char *mode = strcmp(s->name, NAME_ALL) == 0       ? "all"
+                       : hw_starts_with(s->name, NAME_MODE) ? s->name + strlen(NAME_MODE)
+                                                            : NULL;
     if (mode && strcmp(s->state, "running") == 0)
         (void)snprintf(l->mode, sizeof l->mode, "%s", mode); /* too long ones were refused */
 }
@@ -390,7 +386,7 @@ static int end_target(struct hw_recorder_seen *r, const struct hw_service_sessio
 
 static bool is_mode(const struct hw_service_session *s)
 {
-    return begins(s->name, NAME_MODE);
+    return hw_starts_with(s->name, NAME_MODE);
 }
 
 /* Stops the sessions that `meant` selects; returns how many processes they tracked. */

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/text/text_parts.h"
 #include "config/numbers.h"
 #include "server/api/pages_internal.h"
 #include "views/filter.h"
@@ -152,7 +153,7 @@ static int add_condition(struct table *q, const char *line, struct hw_error *err
     size_t n = strcspn(line, "><!=~:");
     for (size_t i = 0; i < HW_ARRAY_LEN(ops); i++) {
         const char *value = line + n + strlen(ops[i]);
-        if (strncmp(line + n, ops[i], strlen(ops[i])) != 0)
+        if (!hw_starts_with(line + n, ops[i]))
             continue;
         if (*ops[i] == '~' || *ops[i] == ':')
             return add_pattern(q, line, n, *ops[i] == '~', value, err);

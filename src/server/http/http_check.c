@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text/text_parts.h"
 #include "server/http/http_internal.h"
 
 #include "base/banned.h"
@@ -87,7 +88,7 @@ static bool has_token(const struct hw_http_request *req)
 {
     static const char bearer[] = "Bearer ";
     const char *given = hw_http_header(req, "Authorization");
-    if (given && strncmp(given, bearer, sizeof bearer - 1) == 0)
+    if (given && hw_starts_with(given, bearer))
         given += sizeof bearer - 1;
     else
         given = hw_http_query(req, "token");

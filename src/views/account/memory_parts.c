@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/text/text_parts.h"
 #include "views/account/heap_division.h"
 #include "views/account/rounding.h"
 
@@ -27,21 +28,9 @@ static struct hw_bytes text(const struct find *f, hw_str_id id)
     return hw_strings_get(hw_callsites_strings(f->p->callsites), id);
 }
 
-static bool begins(struct hw_bytes s, const char *with)
-{
-    size_t n = strlen(with);
-    return s.n >= n && memcmp(s.p, with, n) == 0;
-}
-
 static bool contains(struct hw_bytes s, const char *what)
 {
     return memmem(s.p, s.n, what, strlen(what)) != NULL;
-}
-
-static struct hw_bytes base_of(struct hw_bytes path)
-{
-    const uint8_t *slash = memrchr(path.p, '/', path.n);
-    return slash ? hw_bytes_of(slash + 1, path.n - (size_t)(slash + 1 - path.p)) : path;
 }
 
 static double bytes_of(uint64_t kb)
@@ -53,14 +42,15 @@ static double bytes_of(uint64_t kb)
 
 static bool is_heap(struct hw_bytes path)
 {
-    return begins(path, "[heap]") || begins(path, "[malloc ") || begins(path, "[allocator]");
+    return hw_bytes_start_with(path, "[heap]") || hw_bytes_start_with(path, "[malloc ") ||
+           hw_bytes_start_with(path, "[allocator]");
 }
 
 static bool is_program(const struct find *f, struct hw_bytes path)
 {
-    struct hw_bytes base = base_of(path);
+    struct hw_bytes base = hw_bytes_base_name(path);
     const struct hw_process *process = &f->p->processes.v[f->view->upid.v];
-    struct hw_bytes program = base_of(text(f, process->name));
+    struct hw_bytes program = hw_bytes_base_name(text(f, process->name));
     return contains(base, ".so.") || (base.n > 3 && memcmp(base.p + base.n - 3, ".so", 3) == 0) ||
            contains(path, "/bin/") || contains(path, "/sbin/") || contains(path, "/libexec/") ||
            (program.n && hw_bytes_equal(base, program));
@@ -81,11 +71,11 @@ static enum hw_memory_part part_of_file(const struct find *f, struct hw_bytes pa
                  {"/SYSV", HW_PART_SHARED},
                  {"/dev/zero", HW_PART_SHARED}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (begins(path, known[i].begin))
+        if (hw_bytes_start_with(path, known[i].begin))
             return known[i].part != HW_PART_PROFILER || !f->out->by_owner ? known[i].part
                                                                           : HW_PART_SHARED;
-    bool is_ours =
-        begins(base_of(path), "libheapprofd_glibc_preload") || begins(base_of(path), "libheapwise");
+    bool is_ours = hw_bytes_start_with(hw_bytes_base_name(path), "libheapprofd_glibc_preload") ||
+                   hw_bytes_start_with(hw_bytes_base_name(path), "libheapwise");
     if (is_ours && !f->out->by_owner)
         return HW_PART_PROFILER;
     return is_program(f, path) ? HW_PART_PROGRAM : HW_PART_FILES;
@@ -108,7 +98,7 @@ static enum hw_memory_part part_of(const struct find *f, struct hw_bytes path)
     if (path.n && path.p[0] == '/')
         return part_of_file(f, path);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (begins(path, known[i].begin))
+        if (hw_bytes_start_with(path, known[i].begin))
             return known[i].part;
     if (path.n == 0)
         return f->is_jvm || f->is_node || f->is_python ? HW_PART_MANAGED : HW_PART_ANONYMOUS;
@@ -120,7 +110,7 @@ bool hw_memory_is_shared(struct hw_bytes path)
     static const char *const shared[] = {"/memfd:",   "/dev/shm/",    "/SYSV",
                                          "/dev/zero", "[anon_shmem:", "[heapwise:shared]"};
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
-        if (begins(path, shared[i]))
+        if (hw_bytes_start_with(path, shared[i]))
             return true;
     return false;
 }
@@ -133,13 +123,14 @@ static void find_runtime(struct find *f, struct hw_bytes path)
     } allocators[] = {{"libjemalloc", HW_BLOCKS_JEMALLOC},
                       {"libtcmalloc", HW_BLOCKS_TCMALLOC},
                       {"libmimalloc", HW_BLOCKS_MIMALLOC}};
-    struct hw_bytes base = base_of(path);
+    struct hw_bytes base = hw_bytes_base_name(path);
     for (size_t i = 0; i < sizeof allocators / sizeof *allocators; i++)
-        if (begins(base, allocators[i].begin))
+        if (hw_bytes_start_with(base, allocators[i].begin))
             f->out->allocator = allocators[i].rule;
-    f->is_jvm |= begins(base, "libjvm.so");
-    f->is_node |= begins(base, "libnode.so") || (base.n == 4 && begins(base, "node"));
-    f->is_python |= begins(base, "libpython") || begins(base, "python");
+    f->is_jvm |= hw_bytes_start_with(base, "libjvm.so");
+    f->is_node |= hw_bytes_start_with(base, "libnode.so") ||
+                  (base.n == 4 && hw_bytes_start_with(base, "node"));
+    f->is_python |= hw_bytes_start_with(base, "libpython") || hw_bytes_start_with(base, "python");
 }
 
 /* ---- the reading ---- */
@@ -267,8 +258,8 @@ static void add_heap(struct find *f, const struct hw_smaps_row *r, const struct 
     add(&f->heap.all, b);
     f->heap.own += bytes_of(r->private_clean_kb) + bytes_of(r->private_dirty_kb);
     f->heap.size += size;
-    f->heap.is_glibc &= !begins(path, "[allocator]");
-    if (!begins(path, "[malloc block]"))
+    f->heap.is_glibc &= !hw_bytes_start_with(path, "[allocator]");
+    if (!hw_bytes_start_with(path, "[malloc block]"))
         return;
     f->heap.blocks_size += size;
     f->heap.blocks_resident += b->rss + b->swap;

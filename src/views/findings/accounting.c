@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/memory/lower_bound.h"
+#include "base/text/text_parts.h"
 
 #include "base/banned.h"
 
@@ -201,12 +202,6 @@ static int find_points(struct find *f)
 
 /* ---- mappings ---- */
 
-static bool starts_with(struct hw_bytes s, const char *with)
-{
-    size_t n = strlen(with);
-    return s.n >= n && memcmp(s.p, with, n) == 0;
-}
-
 static enum hw_account_kind kind_of(struct hw_bytes path)
 {
     static const struct {
@@ -232,7 +227,7 @@ static enum hw_account_kind kind_of(struct hw_bytes path)
     if (path.n == 0)
         return HW_ACCOUNT_KIND_ANONYMOUS;
     for (size_t i = 0; i < sizeof kinds_of / sizeof *kinds_of; i++)
-        if (starts_with(path, kinds_of[i].begin))
+        if (hw_bytes_start_with(path, kinds_of[i].begin))
             return kinds_of[i].kind;
     return HW_ACCOUNT_KIND_OTHER;
 }

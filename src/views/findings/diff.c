@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/text/strbuf.h"
+#include "base/text/text_parts.h"
 #include "views/flame/program.h"
 
 #include "base/banned.h"
@@ -42,10 +43,7 @@ struct make {
 
 struct hw_bytes hw_module_stem(struct hw_bytes path)
 {
-    const uint8_t *slash = path.p ? memrchr(path.p, '/', path.n) : NULL;
-    struct hw_bytes b = path;
-    if (slash)
-        b = hw_bytes_of(slash + 1, (size_t)(path.p + path.n - slash - 1));
+    struct hw_bytes b = hw_bytes_base_name(path);
     static const char so[] = ".so";
     const uint8_t *at = b.p ? memmem(b.p, b.n, so, 3) : NULL;
     if (at && (at + 3 == b.p + b.n || at[3] == '.')) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text/text_parts.h"
 
 #include "base/banned.h"
 
@@ -78,12 +79,6 @@ static hw_upid process_of(const struct hw_profile *p, int64_t pid)
     return (hw_upid){HW_ID_NONE};
 }
 
-static bool starts_with(struct hw_bytes name, const char *prefix)
-{
-    size_t n = strlen(prefix);
-    return name.n >= n && memcmp(name.p, prefix, n) == 0;
-}
-
 static int add_stat_loss(const struct hw_profile *p, hw_losses *l, const struct hw_stat_row *s)
 {
     if (s->severity == HW_STAT_INFO || s->value <= 0)
@@ -105,14 +100,15 @@ static int add_stat_loss(const struct hw_profile *p, hw_losses *l, const struct 
                                             .place = -1,
                                             .severity = s->severity});
     }
-    if (s->key >= 0 && starts_with(name, "heapprofd_"))
+    if (s->key >= 0 && hw_bytes_start_with(name, "heapprofd_"))
         upid = process_of(p, s->key);
-    return add_loss(l, (struct hw_loss){.kind = HW_LOSS_STAT,
-                                        .upid = upid,
-                                        .count = (uint64_t)s->value,
-                                        .detail = s->name,
-                                        .place = starts_with(name, "memory_infra_") ? s->key : -1,
-                                        .severity = s->severity});
+    return add_loss(
+        l, (struct hw_loss){.kind = HW_LOSS_STAT,
+                            .upid = upid,
+                            .count = (uint64_t)s->value,
+                            .detail = s->name,
+                            .place = hw_bytes_start_with(name, "memory_infra_") ? s->key : -1,
+                            .severity = s->severity});
 }
 
 int hw_losses_find(const struct hw_profile *p, hw_losses *out)

@@ -14,15 +14,10 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/text/text_parts.h"
 #include "views/flame/functions.h"
 
 #include "base/banned.h"
-
-static bool starts(struct hw_bytes s, const char *with)
-{
-    size_t n = strlen(with);
-    return s.n >= n && memcmp(s.p, with, n) == 0;
-}
 
 static bool has(struct hw_bytes s, const char *what)
 {
@@ -37,7 +32,7 @@ static bool is(struct hw_bytes s, const char *what)
 static bool starts_any(struct hw_bytes s, const char *const *list)
 {
     for (; *list; list++)
-        if (starts(s, *list))
+        if (hw_bytes_start_with(s, *list))
             return true;
     return false;
 }
@@ -52,15 +47,10 @@ static bool is_any(struct hw_bytes s, const char *const *list)
 
 /* ---- modules ---- */
 
-static struct hw_bytes base_of(struct hw_bytes path)
-{
-    const uint8_t *slash = path.n ? memrchr(path.p, '/', path.n) : NULL;
-    return slash ? hw_bytes_of(slash + 1, (size_t)(path.p + path.n - slash - 1)) : path;
-}
-
 static bool is_profiler(struct hw_bytes module)
 {
-    return starts(module, "libheapprofd") || starts(module, "libheapwise");
+    return hw_bytes_start_with(module, "libheapprofd") ||
+           hw_bytes_start_with(module, "libheapwise");
 }
 
 /* "libc.so.6", "libc-2.31.so", "ld-linux-x86-64.so.2", "ld-musl-x86_64.so.1". */
@@ -88,13 +78,13 @@ static bool is_allocator_library(struct hw_bytes module)
 /* A frame that says why managed frames are missing: "[java unwind failed: -3]". */
 static bool is_note(struct hw_bytes name)
 {
-    return starts(name, "[") && name.p[name.n - 1] == ']';
+    return hw_bytes_start_with(name, "[") && name.p[name.n - 1] == ']';
 }
 
 /* Modules of the JDK itself, by name. */
 static bool is_jdk(struct hw_bytes module)
 {
-    return starts(module, JAVA " java.") || starts(module, JAVA " jdk.");
+    return hw_bytes_start_with(module, JAVA " java.") || hw_bytes_start_with(module, JAVA " jdk.");
 }
 
 enum hw_function_language hw_function_language_of(struct hw_bytes module)
@@ -102,9 +92,9 @@ enum hw_function_language hw_function_language_of(struct hw_bytes module)
     static const char *const runtimes[] = {"libjvm.so", "libjava.so",   "libzip.so", "libnio.so",
                                            "libnet.so", "libjimage.so", "libjli.so", "libpython",
                                            "python2",   "python3",      "libnode",   NULL};
-    if (starts(module, JAVA) || starts(module, PYTHON))
+    if (hw_bytes_start_with(module, JAVA) || hw_bytes_start_with(module, PYTHON))
         return HW_FUNCTION_MANAGED;
-    struct hw_bytes base = base_of(module);
+    struct hw_bytes base = hw_bytes_base_name(module);
     return starts_any(base, runtimes) || is(base, "node") ? HW_FUNCTION_RUNTIME
                                                           : HW_FUNCTION_NATIVE;
 }
@@ -113,7 +103,7 @@ bool hw_function_is_javascript(struct hw_bytes raw_name, struct hw_bytes module)
 {
     static const char *const kinds[] = {
         "JS:", "LazyCompile:", "Function:", "Script:", "Eval:", NULL};
-    return starts(module, "/[jit]") && starts_any(raw_name, kinds);
+    return hw_bytes_start_with(module, "/[jit]") && starts_any(raw_name, kinds);
 }
 
 static enum hw_function_home home_of_javascript(struct hw_bytes raw_name)
@@ -146,11 +136,12 @@ enum hw_function_home hw_function_home_of(struct hw_bytes raw_name, struct hw_by
 {
     if (hw_function_is_javascript(raw_name, module))
         return home_of_javascript(raw_name);
-    if (!starts(module, PYTHON))
+    if (!hw_bytes_start_with(module, PYTHON))
         return HW_HOME_OWN;
     if (has(file, "/site-packages/") || has(file, "/dist-packages/"))
         return HW_HOME_PACKAGE;
-    return starts(file, "<frozen ") || is_below_interpreter(file) ? HW_HOME_STANDARD : HW_HOME_OWN;
+    return hw_bytes_start_with(file, "<frozen ") || is_below_interpreter(file) ? HW_HOME_STANDARD
+                                                                               : HW_HOME_OWN;
 }
 
 bool hw_function_file_is_whole(struct hw_bytes file)
@@ -158,7 +149,7 @@ bool hw_function_file_is_whole(struct hw_bytes file)
     static const char *const pieces[] = {"h",   "hh",  "hpp", "hxx", "h++", "H",  "inc", "inl",
                                          "ipp", "tcc", "tpp", "def", "gen", "y",  "yy",  "ypp",
                                          "l",   "ll",  "lpp", "rl",  "re",  "pc", NULL};
-    struct hw_bytes base = base_of(file);
+    struct hw_bytes base = hw_bytes_base_name(file);
     const uint8_t *dot = base.n ? memrchr(base.p, '.', base.n) : NULL;
     return dot && !is_any(hw_bytes_of(dot + 1, (size_t)(base.p + base.n - dot - 1)), pieces);
 }
@@ -194,7 +185,7 @@ static const char *const wrapper_starts[] = {
 static bool is_verb_and_tail(struct hw_bytes s)
 {
     for (const char *const *v = verbs; *v; v++)
-        if (starts(s, *v)) {
+        if (hw_bytes_start_with(s, *v)) {
             size_t n = strlen(*v);
             if (is_any(hw_bytes_of(s.p + n, s.n - n), tails))
                 return true;
@@ -214,12 +205,14 @@ static bool is_c_wrapper(struct hw_bytes name)
     struct hw_bytes s = without_clone(name);
     if (starts_any(s, wrapper_starts))
         return true;
-    while (s.n && s.p[0] == '_' && !starts(s, "_P") && !starts(s, "_mi_") && !starts(s, "_obstack"))
+    while (s.n && s.p[0] == '_' && !hw_bytes_start_with(s, "_P") &&
+           !hw_bytes_start_with(s, "_mi_") && !hw_bytes_start_with(s, "_obstack"))
         s = hw_bytes_of(s.p + 1, s.n - 1);
     if (is_any(s, wrappers))
         return true;
     for (const char *const *p = prefixes; *p; p++)
-        if (starts(s, *p) && is_verb_and_tail(hw_bytes_of(s.p + strlen(*p), s.n - strlen(*p))))
+        if (hw_bytes_start_with(s, *p) &&
+            is_verb_and_tail(hw_bytes_of(s.p + strlen(*p), s.n - strlen(*p))))
             return true;
     return false;
 }
@@ -292,7 +285,8 @@ static const struct {
 static bool is_wrapper_of_module(struct hw_bytes name, struct hw_bytes module)
 {
     for (size_t i = 0; i < HW_ARRAY_LEN(in_module); i++)
-        if (starts(module, in_module[i].module) && starts(name, in_module[i].name))
+        if (hw_bytes_start_with(module, in_module[i].module) &&
+            hw_bytes_start_with(name, in_module[i].name))
             return true;
     return false;
 }
@@ -300,7 +294,8 @@ static bool is_wrapper_of_module(struct hw_bytes name, struct hw_bytes module)
 /* "X::operator new(size_t)": `nw` or `na` after the class, then the first parameter. */
 static bool is_class_new(struct hw_bytes name)
 {
-    return starts(name, "_ZN") && (has(name, "nwEm") || has(name, "naEm") || has(name, "nwEj"));
+    return hw_bytes_start_with(name, "_ZN") &&
+           (has(name, "nwEm") || has(name, "naEm") || has(name, "nwEj"));
 }
 
 /* Rust's older mangling is C++'s with a hash at its end, "17h0123456789abcdefE"; without looking
@@ -359,12 +354,12 @@ static enum hw_function_kind rust_kind(struct hw_bytes name)
 
 static enum hw_function_kind mangled_kind(struct hw_bytes name)
 {
-    if (starts(name, "_Z") && is_rust_legacy(name)) {
+    if (hw_bytes_start_with(name, "_Z") && is_rust_legacy(name)) {
         if (starts_any(name, rust_allocators))
             return HW_FUNCTION_ALLOCATOR;
         return starts_any(name, rust_std) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
     }
-    if (starts(name, "_Z")) {
+    if (hw_bytes_start_with(name, "_Z")) {
         if (starts_any(name, cxx_allocators) || is_class_new(name))
             return HW_FUNCTION_ALLOCATOR;
         return starts_any(name, cxx_std) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
@@ -421,7 +416,7 @@ static enum hw_function_kind kind_of_rust_impl(struct hw_bytes n)
     struct hw_bytes type = hw_bytes_of(n.p + 1, n.n - 1);
     static const char *const marks[] = {"&", "*", "[", "(", "mut ", "const ", "dyn ", NULL};
     for (size_t i = 0; marks[i];)
-        if (starts(type, marks[i])) {
+        if (hw_bytes_start_with(type, marks[i])) {
             type = hw_bytes_of(type.p + strlen(marks[i]), type.n - strlen(marks[i]));
             i = 0;
         } else {
@@ -442,7 +437,7 @@ static enum hw_function_kind kind_of_rust_impl(struct hw_bytes n)
 static enum hw_function_kind kind_of_demangled(struct hw_bytes n)
 {
     if (!has_parameters(n)) {
-        if (starts(n, "<"))
+        if (hw_bytes_start_with(n, "<"))
             return kind_of_rust_impl(n);
         if (starts_any(n, demangled_rust))
             return starts_any(n, demangled_allocators) ? HW_FUNCTION_ALLOCATOR : HW_FUNCTION_STD;
@@ -459,7 +454,7 @@ enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_by
     if (raw_name.n > n_mark &&
         memcmp(raw_name.p + raw_name.n - n_mark, HW_FOLDED_MARK, n_mark) == 0)
         raw_name.n -= n_mark;
-    struct hw_bytes base = base_of(module);
+    struct hw_bytes base = hw_bytes_base_name(module);
     if (hw_function_is_javascript(raw_name, module))
         return home_of_javascript(raw_name) == HW_HOME_STANDARD ? HW_FUNCTION_STD
                                                                 : HW_FUNCTION_PLAIN;
@@ -471,7 +466,7 @@ enum hw_function_kind hw_function_kind_of(struct hw_bytes raw_name, struct hw_by
         return is_runtime(base) ? HW_FUNCTION_STD : HW_FUNCTION_PLAIN;
     if (is_wrapper_of_module(raw_name, base))
         return HW_FUNCTION_ALLOCATOR;
-    if (starts(raw_name, "_Z") || starts(raw_name, "_R")) {
+    if (hw_bytes_start_with(raw_name, "_Z") || hw_bytes_start_with(raw_name, "_R")) {
         enum hw_function_kind kind = mangled_kind(raw_name);
         return kind == HW_FUNCTION_PLAIN && is_runtime(base) ? HW_FUNCTION_STD : kind;
     }

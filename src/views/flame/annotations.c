@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text/strings.h"
+#include "base/text/text_parts.h"
 
 #include "base/banned.h"
 
@@ -13,12 +14,6 @@ struct state {
 };
 
 enum code { CODE_OTHER, CODE_RUNTIME, CODE_JIT, CODE_AOT, CODE_INTERPRETED };
-
-static bool begins_with(struct hw_bytes path, const char *start)
-{
-    size_t n = strlen(start);
-    return path.n >= n && memcmp(path.p, start, n) == 0;
-}
 
 /* The part after the last c; the whole path if there is none. */
 static struct hw_bytes after_last(struct hw_bytes path, char c)
@@ -58,7 +53,7 @@ static enum code code_of(struct hw_bytes path)
     if (parts[EXTENSION].n == path.n)
         parts[EXTENSION].n = 0; /* no dot */
     for (size_t i = 0; i < HW_ARRAY_LEN(rules); i++)
-        if (begins_with(parts[rules[i].part], rules[i].word))
+        if (hw_bytes_start_with(parts[rules[i].part], rules[i].word))
             return rules[i].code;
     return CODE_OTHER;
 }
@@ -69,7 +64,7 @@ static bool is_interpreter(const char *name)
                                          "Nterp",        "_ZN3art11interpreter", "nterp_",
                                          "mterp_"};
     for (size_t i = 0; i < HW_ARRAY_LEN(starts); i++)
-        if (strncmp(name, starts[i], strlen(starts[i])) == 0)
+        if (hw_starts_with(name, starts[i]))
             return true;
     return false;
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory/map64.h"
 #include "base/memory/vec.h"
+#include "base/text/text_parts.h"
 
 #include "base/banned.h"
 
@@ -413,11 +414,7 @@ const struct hw_function_at *hw_functions_site_at(const struct hw_functions *f, 
 
 struct hw_bytes hw_module_base(const struct hw_callsites *cs, hw_str_id path)
 {
-    struct hw_bytes b = hw_strings_get(strings_of(cs), path);
-    const uint8_t *slash = b.n ? memrchr(b.p, '/', b.n) : NULL;
-    if (!slash || slash + 1 == b.p + b.n)
-        return b;
-    return hw_bytes_of(slash + 1, (size_t)(b.p + b.n - slash - 1));
+    return hw_bytes_base_name(hw_strings_get(strings_of(cs), path));
 }
 
 void hw_function_label(struct hw_strbuf *out, const struct hw_callsites *cs,

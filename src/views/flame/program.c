@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/text/program_name.h"
+#include "base/text/text_parts.h"
 #include "model/profile.h"
 
 #include "base/banned.h"
@@ -22,7 +23,7 @@ static bool is_start(const struct hw_callsites *cs, hw_frame_id frame)
 {
     static const char start[] = "__libc_start_main";
     struct hw_bytes name = hw_strings_get(strings_of(cs), hw_callsites_get_frame(cs, frame)->name);
-    return name.n >= sizeof start - 1 && memcmp(name.p, start, sizeof start - 1) == 0;
+    return hw_bytes_start_with(name, start);
 }
 
 /* The module that calls this callsite, the C library's start function; 0 = none. */
@@ -45,19 +46,13 @@ static hw_str_id starter_of(const struct hw_callsites *cs, hw_callsite_id leaf)
     return (hw_str_id){0};
 }
 
-static struct hw_bytes base_of(struct hw_bytes path)
-{
-    const uint8_t *slash = path.n ? memrchr(path.p, '/', path.n) : NULL;
-    return slash ? hw_bytes_of(slash + 1, (size_t)(path.p + path.n - slash - 1)) : path;
-}
-
 /* The mapping whose file has the process's name. */
 static hw_str_id module_named(const struct hw_callsites *cs, struct hw_bytes process_name)
 {
-    struct hw_bytes name = base_of(process_name);
+    struct hw_bytes name = hw_bytes_base_name(process_name);
     for (uint32_t i = 0; name.n && i < hw_callsites_n_mappings(cs); i++) {
         hw_str_id path = hw_callsites_get_mapping(cs, (hw_mapping_id){i})->path;
-        if (hw_bytes_equal(base_of(hw_strings_get(strings_of(cs), path)), name))
+        if (hw_bytes_equal(hw_bytes_base_name(hw_strings_get(strings_of(cs), path)), name))
             return path;
     }
     return (hw_str_id){0};

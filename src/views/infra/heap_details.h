@@ -19,6 +19,7 @@
 #ifndef HW_VIEWS_INFRA_HEAP_DETAILS_H
 #define HW_VIEWS_INFRA_HEAP_DETAILS_H
 
+#include "base/memory/saturate.h"
 #include "views/flame/functions.h"
 #include "views/infra/values_by_type.h"
 
@@ -40,6 +41,11 @@ bool hw_detail_rule_named(const char *word, enum hw_detail_rule *out);
 struct hw_detail_value {
     int64_t size[HW_DETAIL_SIDES], count[HW_DETAIL_SIDES];
 };
+
+static inline int64_t hw_detail_growth(const int64_t v[HW_DETAIL_SIDES])
+{
+    return hw_sat_sub(v[HW_DETAIL_NOW], v[HW_DETAIL_EARLIER]);
+}
 
 struct hw_detail_row {
     enum hw_detail_kind kind;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/text/text_parts.h"
 #include "views/objects/dominators.h"
 #include "views/time/values.h"
 
@@ -84,12 +85,6 @@ int hw_heap_class_sums(const struct hw_heap_graph *g, const struct hw_dominators
     return d ? sum_dominated(g, d, by_class) : HW_OK;
 }
 
-static bool starts_with(struct hw_bytes name, const char *with)
-{
-    size_t n = strlen(with);
-    return name.n >= n && memcmp(name.p, with, n) == 0;
-}
-
 bool hw_class_is_libcore_or_array(struct hw_bytes name)
 {
     static const char *const libraries[] = {"java.", "j$.", "kotlinx.coroutines.",
@@ -97,14 +92,14 @@ bool hw_class_is_libcore_or_array(struct hw_bytes name)
     static const char *const numbers[] = {"int[",   "long[",  "byte[",   "char[",
                                           "short[", "float[", "double[", "boolean["};
     static const char util[] = "android.util.", array[] = "Array";
-    if (starts_with(name, "java.lang.Class<") && name.p[name.n - 1] == '>')
+    if (hw_bytes_start_with(name, "java.lang.Class<") && name.p[name.n - 1] == '>')
         return false;
     for (size_t i = 0; i < HW_ARRAY_LEN(libraries); i++)
-        if (starts_with(name, libraries[i]))
+        if (hw_bytes_start_with(name, libraries[i]))
             return true;
     for (size_t i = 0; i < HW_ARRAY_LEN(numbers); i++)
-        if (starts_with(name, numbers[i]))
+        if (hw_bytes_start_with(name, numbers[i]))
             return true;
-    return starts_with(name, util) &&
+    return hw_bytes_start_with(name, util) &&
            memmem(name.p + sizeof util - 1, name.n - (sizeof util - 1), array, sizeof array - 1);
 }

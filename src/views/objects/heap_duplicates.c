@@ -13,11 +13,6 @@ struct array {
     int64_t length, hash, bytes;
 };
 
-static const struct hw_heap_data *data_of(const struct hw_heap_graph *g, uint32_t o)
-{
-    return g->data_of && g->data_of[o] != HW_ID_NONE ? &g->data.v[g->data_of[o]] : NULL;
-}
-
 bool hw_heap_has_contents(const struct hw_heap_graph *g)
 {
     for (size_t i = 0; i < g->data.n; i++)
@@ -55,7 +50,7 @@ static size_t list_arrays(const struct hw_heap_graph *g, struct array *out)
 {
     size_t n = 0;
     for (uint32_t o = 0; o < g->n_objects; o++) {
-        const struct hw_heap_data *d = data_of(g, o);
+        const struct hw_heap_data *d = hw_object_data(g, o);
         if (d && d->data_id >= 0 && hw_object_is_reachable(g, o))
             out[n++] = (struct array){g->type[o], o, d->element_count, d->data_hash,
                                       hw_object_weight(g, o)};
@@ -72,7 +67,7 @@ static int add_texts(const struct hw_heap_graph *g, hw_duplicates *rows)
     for (size_t i = 0; i < rows->n && rc == HW_OK; i++)
         rc = hw_map64_put(&row_of, rows->v[i].object, i);
     for (uint32_t o = 0; o < g->n_objects && rc == HW_OK; o++) {
-        const struct hw_heap_data *d = data_of(g, o);
+        const struct hw_heap_data *d = hw_object_data(g, o);
         if (!d || !d->has_string)
             continue;
         for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text/strbuf.h"
+#include "base/text/text_parts.h"
 #include "model/symbol_sets.h"
 
 #include "base/banned.h"
@@ -35,10 +36,7 @@ static void add_frame(const struct hw_profile *p, hw_frame_id id, struct hw_strb
     hw_strbuf_add(out, name.p, name.n);
     if (!hw_symbol_sets_get(sets, id, &lines) || !lines[0].line)
         return;
-    struct hw_bytes file = hw_strings_get(strings, lines[0].file);
-    const uint8_t *slash = file.n ? memrchr(file.p, '/', file.n) : NULL;
-    if (slash)
-        file = hw_bytes_of(slash + 1, file.n - (size_t)(slash + 1 - file.p));
+    struct hw_bytes file = hw_bytes_base_name(hw_strings_get(strings, lines[0].file));
     hw_strbuf_adds(out, " (");
     hw_strbuf_add(out, file.p, file.n);
     hw_strbuf_addf(out, "%s%u)", file.n ? ":" : "line ", (unsigned)lines[0].line);

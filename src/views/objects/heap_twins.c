@@ -12,11 +12,6 @@
 
 #include "base/banned.h"
 
-static const struct hw_heap_data *data_of(const struct hw_heap_graph *g, uint32_t o)
-{
-    return g->data_of && g->data_of[o] != HW_ID_NONE ? &g->data.v[g->data_of[o]] : NULL;
-}
-
 static bool has_elements(const struct hw_heap_data *d)
 {
     return d->element_count > 0 && d->data_hash != 0;
@@ -24,7 +19,7 @@ static bool has_elements(const struct hw_heap_data *d)
 
 bool hw_heap_is_twin(const struct hw_heap_graph *g, uint32_t a, uint32_t b)
 {
-    const struct hw_heap_data *x = data_of(g, a), *y = data_of(g, b);
+    const struct hw_heap_data *x = hw_object_data(g, a), *y = hw_object_data(g, b);
     if (!x || !y || g->type[a] != g->type[b])
         return false;
     if (x->has_string || y->has_string)
@@ -81,7 +76,7 @@ static int row_of(struct search *s, uint32_t o, uint64_t key, struct hw_heap_twi
 
 static int add(struct search *s, uint32_t o)
 {
-    const struct hw_heap_data *d = data_of(s->g, o);
+    const struct hw_heap_data *d = hw_object_data(s->g, o);
     struct hw_heap_twins_row *row;
     if (!d || !hw_object_is_reachable(s->g, o) ||
         (s->kind == HW_TWIN_STRINGS ? !d->has_string : d->has_string || !has_elements(d)))

@@ -181,8 +181,7 @@ static void put_primitive(struct hw_json *j, const struct hw_page_heap *h,
 static void put_contents(struct hw_json *j, const struct hw_page_heap *h, uint32_t o)
 {
     const struct hw_heap_graph *g = h->g;
-    const struct hw_heap_data *d =
-        g->data_of && g->data_of[o] != HW_ID_NONE ? &g->data.v[g->data_of[o]] : NULL;
+    const struct hw_heap_data *d = hw_object_data(g, o);
     hw_json_key(j, "contents");
     hw_page_put_contents(j, h, o);
     hw_json_kv_int(j, "elements", d ? d->element_count : -1);

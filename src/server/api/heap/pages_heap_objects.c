@@ -26,11 +26,6 @@ enum { DEFAULT_ROWS = 200, MAX_TEXT = 200 };
 
 /* ---- contents ---- */
 
-static const struct hw_heap_data *data_of(const struct hw_heap_graph *g, uint32_t o)
-{
-    return g->data_of && g->data_of[o] != HW_ID_NONE ? &g->data.v[g->data_of[o]] : NULL;
-}
-
 static struct hw_bytes string_of(const struct hw_page_heap *h, const struct hw_heap_data *d)
 {
     return hw_strings_get(hw_callsites_strings(h->p->callsites), d->string);
@@ -38,7 +33,7 @@ static struct hw_bytes string_of(const struct hw_page_heap *h, const struct hw_h
 
 void hw_page_put_contents(struct hw_json *j, const struct hw_page_heap *h, uint32_t object)
 {
-    const struct hw_heap_data *d = data_of(h->g, object);
+    const struct hw_heap_data *d = hw_object_data(h->g, object);
     struct hw_strbuf text = {0};
     if (d && d->has_string) {
         struct hw_bytes s = string_of(h, d);
@@ -273,7 +268,7 @@ void hw_page_heap_objects(struct hw_http_request *req, struct hw_page_trace *t)
 static bool matches(const struct hw_page_heap *h, uint32_t o, enum hw_twin_kind kind,
                     const char *text)
 {
-    struct hw_bytes s = kind == HW_TWIN_STRINGS ? string_of(h, data_of(h->g, o))
+    struct hw_bytes s = kind == HW_TWIN_STRINGS ? string_of(h, hw_object_data(h->g, o))
                                                 : hw_page_class_name(h, h->g->type[o]);
     return !text || !*text || (s.n && memmem(s.p, s.n, text, strlen(text)));
 }

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/text/text_parts.h"
 #include "server/api/infra/pages_infra.h"
 #include "server/api/pages_internal.h"
 
@@ -178,8 +179,7 @@ static void file(struct hw_http_request *req, const struct hw_page_internals *m,
         return;
     }
     f->fd = fd;
-    const char *base = strrchr(path, '/');
-    (void)snprintf(name, sizeof name, "attachment; filename=\"%.250s\"", base ? base + 1 : path);
+    (void)snprintf(name, sizeof name, "attachment; filename=\"%.250s\"", hw_base_name(path));
     hw_http_add_header(req, "Content-Disposition", name);
     hw_http_stream(req, HTTP_OK, trace ? "application/octet-stream" : "application/gzip",
                    &(struct hw_http_producer){.produce = send_file, .done = file_free, .ctx = f});
