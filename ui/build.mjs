@@ -48,7 +48,7 @@ const absent = {
 };
 const saved = await build({
   ...common,
-  entryPoints: { script: 'src/saved/main.tsx', style: 'src/style.css' },
+  entryPoints: { script: 'src/saved/saved-page.tsx', style: 'src/style.css' },
   outdir: 'dist',
   format: 'iife',
   write: false,
@@ -65,7 +65,7 @@ const parts = {
   answers: '<script type="text/plain" id="answers">@ANSWERS@</script>', // src/server/api/saved/saved_page.c
   script: `<script>${script}</script>`,
 };
-const page = readFileSync('src/saved/index.html', 'utf8').replace(
+const page = readFileSync('src/saved/saved-page.html', 'utf8').replace(
   /<!-- (\w+) -->/g,
   (_, name) => parts[name],
 );

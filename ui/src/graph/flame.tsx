@@ -7,7 +7,7 @@ import { describe, Tip } from './flame-tip';
 import { FrameTree } from './frame-tree';
 import { find, type Graph, type Matches, path, search } from './graph';
 import { type Box, deepestDrawn, ROW } from './layout';
-import { type Canvas, useLooks } from './looks';
+import { type Canvas, useRedraw } from './redraw';
 import { useMotion } from './motion';
 
 export interface FlameProps {
@@ -37,7 +37,7 @@ function useDrawing(
   s: { focus: number; hover: number; found: Matches | null; top: number },
 ): MutableRef<Box[]> {
   const boxes = useRef<Box[]>([]);
-  const looks = useLooks(canvas);
+  const looks = useRedraw(canvas);
   const g = p.graph;
   const stretchNow = useMotion(g, p.zoom);
   useEffect(() => {

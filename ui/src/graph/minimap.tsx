@@ -4,7 +4,7 @@ import { safe } from '../app/format';
 import { type ColourBy, drawSmall } from './draw';
 import { type Graph, nameOf } from './graph';
 import { deepestDrawn } from './layout';
-import { useLooks } from './looks';
+import { useRedraw } from './redraw';
 
 /** The node at a place of the whole graph, both in shares of it. */
 function nodeAt(g: Graph, x: number, row: number): number {
@@ -33,7 +33,7 @@ export function Minimap({
   onZoom(node: number): void;
 }) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const looks = useLooks(canvas);
+  const looks = useRedraw(canvas);
   const rows = useMemo(() => deepestDrawn(g, 0, 1200) + 1, [g]);
   useEffect(() => {
     const small = { graph: g, colourBy: by, up, rows };

@@ -5,11 +5,11 @@ import { remembered } from '../store';
 import type { Field, Fields, Values } from './fields';
 import { FINDINGS } from './findings';
 import { FLEET } from './fleet';
-import { GRAPH } from './graph';
+import { GRAPH } from './graph-fields';
 import { HEAP } from './heap';
 import { INFRA } from './infra';
 import { PAGE_FIELDS } from './pages';
-import { SELECTION } from './selection';
+import { SELECTION } from './selection-fields';
 
 const FIELDS = {
   ...SELECTION,

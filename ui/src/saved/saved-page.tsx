@@ -5,7 +5,7 @@ import { takeUnits } from '../app/format';
 import { answerBy } from '../app/server';
 import { App } from '../frame/frame';
 import { applyTheme } from '../frame/theme';
-import { type Answers, NOT_HERE, readAnswers } from './answers';
+import { type Answers, NOT_HERE, readAnswers } from './packed-answers';
 import { BadFilter } from './narrow';
 
 /** /api/v1/traces/ID/NAME?… and /api/v1/NAME */

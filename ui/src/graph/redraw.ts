@@ -5,7 +5,7 @@ import { useEffect, useState } from 'preact/hooks';
 export type Canvas = MutableRef<HTMLCanvasElement | null>;
 
 /** Counts the changes. */
-export function useLooks(canvas: Canvas): number {
+export function useRedraw(canvas: Canvas): number {
   const [looks, setLooks] = useState(0);
   useEffect(() => {
     const again = () => setLooks((s) => s + 1);
