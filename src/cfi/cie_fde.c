@@ -1,5 +1,5 @@
-/* records.c - see records.h */
-#include "cfi/records.h"
+/* cie_fde.c - see cie_fde.h */
+#include "cfi/cie_fde.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /*
- * records.h - CIEs and FDEs of one .eh_frame or .debug_frame
+ * cie_fde.h - CIEs and FDEs of one .eh_frame or .debug_frame
  *
  * Why:     pass 1 of the table compiler: which record covers which addresses; runs no instructions.
  * Shapes:  sections are bytes in memory with the link-time address of their first byte. FDEs come
@@ -10,8 +10,8 @@
  * Threads: one owner at a time.
  * Source:  DWARF 5, 6.4; LSB, "Exception Frames"
  */
-#ifndef HW_CFI_RECORDS_H
-#define HW_CFI_RECORDS_H
+#ifndef HW_CFI_CIE_FDE_H
+#define HW_CFI_CIE_FDE_H
 
 #include <stdbool.h>
 #include <stddef.h>

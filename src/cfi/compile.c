@@ -19,7 +19,7 @@
 #include "base/files/fd.h"
 #include "base/memory/radix.h"
 #include "cfi/build.h"
-#include "cfi/records.h"
+#include "cfi/cie_fde.h"
 #include "cfi/rows.h"
 #include "elf/image.h"
 

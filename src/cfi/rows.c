@@ -15,7 +15,7 @@
 #include <elf.h>
 
 #include "base/error.h"
-#include "cfi/records.h"
+#include "cfi/cie_fde.h"
 
 #include "base/banned.h"
 

@@ -41,7 +41,7 @@ bool hw_boot_defines(const struct link_map *m, const char *name);
 bool hw_boot_asks_for(const struct link_map *m, const char *begin);
 
 void hw_boot(void);
-/* Were we put into a running program (client/start/attach.c), not preloaded? After hw_boot. */
+/* Were we put into a running program (client/start/injected.c), not preloaded? After hw_boot. */
 bool hw_boot_is_injected(void);
 /* Our own definition, even if others have one; also of a hidden name. */
 void *hw_boot_own_symbol(const char *name);

@@ -1,4 +1,4 @@
-#include "codec/lines.h"
+#include "codec/text_lines.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /*
- * lines.h - text formats a line at a time, and the words and numbers of a line
+ * text_lines.h - text formats a line at a time, and the words and numbers of a line
  *
  * Why:     several formats are lines of words; their files may have unterminated lines, or not be
  *          text at all.
@@ -7,8 +7,8 @@
  *          none. Words are separated by spaces.
  * Owns:    nothing.
  */
-#ifndef HW_CODEC_LINES_H
-#define HW_CODEC_LINES_H
+#ifndef HW_CODEC_TEXT_LINES_H
+#define HW_CODEC_TEXT_LINES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
-#include "schema/print.h"
 #include "base/error.h"
 #include "config/config.h"
+#include "schema/print.h"
 #include "schema/schema.h"
 
 #include "base/banned.h"

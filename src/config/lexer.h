@@ -1,5 +1,5 @@
 /*
- * lexer.h - words and strings of a configuration in text form; private to text.c and lexer.c
+ * lexer.h - words and strings of a configuration in text form; private to config_parse.c and lexer.c
  *
  * Errors:  HW_EINVAL with `<file>:<row>:<col> error: …`, the line and marks under the token.
  */

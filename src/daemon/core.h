@@ -1,7 +1,7 @@
 /*
  * core.h - the objects of the recorder's main thread
  *
- *     recorder ──┬── controls   connections of commands            control/control.h
+ *     recorder ──┬── controls   connections of commands            control/command_connection.h
  *                ├── sessions   one recording each                 session.h
  *                ├── conns      clients that are not profiled      clients/clients.h
  *                ├── targets    one profiled process each          target.h, dump/dump.h
@@ -24,7 +24,7 @@
 #include "daemon/books/drain.h"
 #include "daemon/books/rest.h"
 #include "daemon/books/ring_consumer.h"
-#include "daemon/books/slices.h"
+#include "daemon/books/target_slices.h"
 #include "daemon/clients/client_page.h"
 #include "daemon/clients/clients.h"
 #include "daemon/code/blocking_reader.h"
@@ -34,7 +34,7 @@
 #include "daemon/code/notes.h"
 #include "daemon/code/unwind_tables.h"
 #include "daemon/code/worker.h"
-#include "daemon/control/control.h"
+#include "daemon/control/command_connection.h"
 #include "daemon/dump/dump.h"
 #include "daemon/dump/live_view.h"
 #include "daemon/dump/procpoll.h"
@@ -43,8 +43,8 @@
 #include "daemon/java/graph_links.h"
 #include "daemon/policy/launched_by.h"
 #include "daemon/policy/permission.h"
-#include "daemon/reach/attach.h"
-#include "daemon/reach/inject.h"
+#include "daemon/reach/attach_injected.h"
+#include "daemon/reach/attach_preloaded.h"
 #include "daemon/reach/namespace_socket.h"
 #include "daemon/recorder.h"
 #include "daemon/session.h"

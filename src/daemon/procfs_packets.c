@@ -1,4 +1,4 @@
-#include "daemon/process_packets.h"
+#include "daemon/procfs_packets.h"
 
 #include <stdlib.h>
 #include <string.h>

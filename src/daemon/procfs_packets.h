@@ -1,11 +1,11 @@
 /*
- * process_packets.h - what /proc says about one process, as packets
+ * procfs_packets.h - what /proc says about one process, as packets
  *
  * Why:     shared by the recorder's rounds and commands that write a trace themselves.
  * Errors:  those of trace/writer.h, proc/pid.h.
  */
-#ifndef HW_DAEMON_PROCESS_PACKETS_H
-#define HW_DAEMON_PROCESS_PACKETS_H
+#ifndef HW_DAEMON_PROCFS_PACKETS_H
+#define HW_DAEMON_PROCFS_PACKETS_H
 
 #include <stddef.h>
 #include <stdint.h>

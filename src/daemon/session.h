@@ -95,10 +95,10 @@ struct hw_session {
     uint32_t note_sequence;          /* notes.c; 0 = none yet */
     uint32_t mark_sequence, n_marks; /* mark.c; sequence 0 = none yet */
     bool signalled;                  /* SIGUSR1, since the last check */
-    hw_pid_list scan;                /* attach.c: processes not checked yet */
-    hw_pid_list again;               /* attach.c: HW_START_RESCAN: those that others have */
-    uint64_t next_scan_ns;           /* when they are checked; 0 = none */
-    struct hw_pid root;              /* HW_START_LAUNCHED: owned; pid -1 = none */
+    hw_pid_list scan;                /* attach_preloaded.c: processes not checked yet */
+    hw_pid_list again;     /* attach_preloaded.c: HW_START_RESCAN: those that others have */
+    uint64_t next_scan_ns; /* when they are checked; 0 = none */
+    struct hw_pid root;    /* HW_START_LAUNCHED: owned; pid -1 = none */
     uint32_t generation;
     uint64_t next_trigger_ns, pressure_ns;
     uint64_t started_ns, last_checkpoint_ns, next_clock_ns, next_progress_ns, next_guard_ns;

@@ -24,7 +24,7 @@
 #include "daemon/core.h"
 #include "daemon/dump/account.h"
 #include "daemon/events.h"
-#include "daemon/java/java_entrance.h"
+#include "daemon/java/java_agent_load.h"
 #include "daemon/policy/memory.h"
 #include "daemon/policy/permission.h"
 #include "daemon/policy/unrecorded.h"

@@ -12,7 +12,7 @@
 #include "config/config.h"
 #include "daemon/books/callsite_totals.h"
 #include "daemon/books/rest.h"
-#include "daemon/books/slices.h"
+#include "daemon/books/target_slices.h"
 #include "daemon/clients/clients.h"
 #include "daemon/code/frames.h"
 #include "daemon/code/jit.h"

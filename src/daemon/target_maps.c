@@ -14,7 +14,7 @@
 #include "base/memory/lower_bound.h"
 #include "daemon/code/python_place.h"
 #include "daemon/core.h"
-#include "daemon/java/java_entrance.h"
+#include "daemon/java/java_agent_load.h"
 #include "daemon/target_parts.h"
 
 #include "base/banned.h"

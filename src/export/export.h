@@ -1,5 +1,5 @@
 /*
- * export.h - output formats: one file per format, one line in formats.c
+ * export.h - output formats: one file per format, one line in exporters.c
  *
  * Why:     commands, the server and the page write the same files by the same code.
  * Shapes:  an exporter gets the values of one moment (one dump of one heap, or of a whole process)

@@ -1,5 +1,5 @@
 /*
- * heaptrack's data format (described in import/heaptrack.c), so that its viewers open our profiles.
+ * heaptrack's data format (described in import/heaptrack_reader.c), so that its viewers open our profiles.
  * heaptrack records single allocations, we have sums: a callstack's bytes are split among as many
  * allocations as it made, in two adjacent sizes that add up to exactly the sum. heaptrack counts a
  * free right after its own allocation as temporary, which we do not know: allocations and frees are

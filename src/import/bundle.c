@@ -15,7 +15,7 @@
 #include "codec/tar.h"
 #include "codec/unpack.h"
 #include "import/import.h"
-#include "import/perfetto/perfetto.h"
+#include "import/perfetto/perfetto_reader.h"
 #include "model/profile.h"
 
 #include "base/banned.h"

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/memory/vec.h"
 #include "base/progress.h"
-#include "codec/lines.h"
+#include "codec/text_lines.h"
 #include "model/profile.h"
 
 #include "base/banned.h"

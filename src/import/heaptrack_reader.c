@@ -14,7 +14,7 @@
  * end. Nothing was sampled: the interval is 1. Addresses are those of the process, as the file does
  * not say where its modules were mapped.
  */
-#include "import/heaptrack.h"
+#include "import/heaptrack_reader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@
 #include "base/memory/map64.h"
 #include "base/memory/vec.h"
 #include "base/progress.h"
-#include "codec/lines.h"
+#include "codec/text_lines.h"
 #include "model/profile.h"
 
 #include "base/banned.h"

@@ -1,6 +1,6 @@
-/* heaptrack.h - see import.h */
-#ifndef HW_IMPORT_HEAPTRACK_H
-#define HW_IMPORT_HEAPTRACK_H
+/* heaptrack_reader.h - see import.h */
+#ifndef HW_IMPORT_HEAPTRACK_READER_H
+#define HW_IMPORT_HEAPTRACK_READER_H
 
 #include "import/import.h"
 

@@ -1,5 +1,5 @@
 /*
- * import.h - input formats: one file per format, one line in formats.c
+ * import.h - input formats: one file per format, one line in importers.c
  *
  * Errors:  HW_EFORMAT with offset when nothing can be read; a damaged part alone is dropped and
  *          counted in the profile's stats.

@@ -9,7 +9,7 @@
  * The order of fields is free, so strings, mappings, functions and locations are put into tables
  * first (pprof_frames.h), samples are read last.
  */
-#include "import/pprof.h"
+#include "import/pprof_reader.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* pprof.h - the table's entry for pprof heap profiles */
-#ifndef HW_IMPORT_PPROF_H
-#define HW_IMPORT_PPROF_H
+/* pprof_reader.h - the table's entry for pprof heap profiles */
+#ifndef HW_IMPORT_PPROF_READER_H
+#define HW_IMPORT_PPROF_READER_H
 
 #include "import/import.h"
 

@@ -20,7 +20,7 @@
 #include "base/progress.h"
 #include "base/text/strbuf.h"
 #include "codec/json_text.h"
-#include "codec/lines.h"
+#include "codec/text_lines.h"
 #include "model/graph/heap_graph_build.h"
 #include "model/profile.h"
 

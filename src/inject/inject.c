@@ -1,7 +1,7 @@
 /*
  * inject.c - one command, from choosing the thread to letting it go
  *
- *      look (process.c)              the process runs
+ *      look (process_facts.c)        the process runs
  *      seize a thread                .--- it stands; all others run on
  *        safe? no: let go, next      |
  *      save                          |

@@ -1,5 +1,5 @@
 /*
- * start.c - adds three variables to a new program's stack
+ * inject_at_exec.c - adds three variables to a new program's stack
  *
  *        before                           after
  *   top  strings of kernel and arguments  the same, untouched
@@ -17,7 +17,7 @@
  * preloaded library needs glibc, so the name of the mapped loader decides. AddressSanitizer's
  * runtime ends a program in which another library comes before it.
  */
-#include "inject/start.h"
+#include "inject/inject_at_exec.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -36,7 +36,7 @@
 #include "elf/image.h"
 #include "elf/symbols.h"
 #include "inject/filters/seccomp.h"
-#include "inject/remote/process.h"
+#include "inject/remote/process_facts.h"
 #include "proc/maps.h"
 #include "proc/pid.h"
 #include "proc/rights/as_user.h"

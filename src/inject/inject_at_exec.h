@@ -1,5 +1,5 @@
 /*
- * start.h - puts the client into a program that is about to run
+ * inject_at_exec.h - puts the client into a program that is about to run
  *
  * Why:     a process that is stopped at the end of its execve has executed nothing of the new
  *          program. Its environment is still the kernel's copy on the new stack: with three more
@@ -14,8 +14,8 @@
  * Threads: the one that traces.
  * Source:  doc/design/starts.md
  */
-#ifndef HW_INJECT_START_H
-#define HW_INJECT_START_H
+#ifndef HW_INJECT_INJECT_AT_EXEC_H
+#define HW_INJECT_INJECT_AT_EXEC_H
 
 #include <stddef.h>
 #include <stdint.h>

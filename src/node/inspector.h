@@ -6,7 +6,7 @@
  *          process.
  * Shapes:  one that is open already is used and stays open. Nothing is sent to a socket that is not
  *          the process's own (tcp.h).
- * Errors:  as process.h and talk.h; HW_EBUSY: its port is in use by another process.
+ * Errors:  as node_process.h and talk.h; HW_EBUSY: its port is in use by another process.
  * Threads: one.
  * Source:  doc/design/node.md
  */
@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "node/process.h"
+#include "node/node_process.h"
 #include "node/talk.h"
 #include "node/tcp.h"
 

@@ -1,4 +1,4 @@
-#include "node/process.h"
+#include "node/node_process.h"
 
 #include <fcntl.h>
 #include <signal.h>

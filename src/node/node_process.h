@@ -1,5 +1,5 @@
 /*
- * process.h - is it Node.js, and may its inspector be opened?
+ * node_process.h - is it Node.js, and may its inspector be opened?
  *
  * Why:     SIGUSR1 opens the inspector of Node.js and kills a program that does not handle it. So
  *          the program's file is looked at, not its name, and the kernel says that the signal is
@@ -10,8 +10,8 @@
  *          stopped), HW_EGONE; all with the reason and what to do.
  * Source:  doc/design/node.md; https://nodejs.org/en/learn/getting-started/debugging
  */
-#ifndef HW_NODE_PROCESS_H
-#define HW_NODE_PROCESS_H
+#ifndef HW_NODE_NODE_PROCESS_H
+#define HW_NODE_NODE_PROCESS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
  *
  * Why:     the page decodes no traces and computes no sums. It gets the figures of views/ in the
  *          shape it draws: JSON for lists, one binary array per property for graphs.
- * Shapes:  rows for an HTTP server (http.h), whose ctx is a struct hw_pages. A trace has a number
+ * Shapes:  rows for an HTTP server (server/http/http.h), whose ctx is a struct hw_pages. A trace has a number
  *          from 1, never reused, is loaded in its own thread, and stays until closed.
  *          doc/design/pages.md lists endpoints and the binary form.
  * Owns:    its traces and their threads; texts of the options are borrowed.

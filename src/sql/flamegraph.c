@@ -20,7 +20,7 @@
 #include "base/error.h"
 #include "base/memory/saturate.h"
 #include "sql/engine.h"
-#include "views/flame/cpu_samples.h"
+#include "views/flame/cpu_counts.h"
 #include "views/flame/native_tree.h"
 #include "views/objects/heap_tree.h"
 

@@ -62,7 +62,7 @@ struct hw_attach_block {
 _Static_assert(sizeof(struct hw_attach_block) == 160, "attach layout");
 
 /*
- * The bare client (client/start/attach_bare.c): a library without libc, for programs that
+ * The bare client (client/start/injected_bare.c): a library without libc, for programs that
  * have no loader, or whose allocator is called without a table. It is mapped from outside;
  * HW_BARE_RUN is called with no arguments on a stack of ours and runs the command of its block,
  * attach.command. The caller passes it the real functions, and changes the program's code.

@@ -8,7 +8,7 @@
  *          struct hw_welcome and, by SCM_RIGHTS, HW_WELCOME_FDS descriptors in this order: control
  *          page, ring, tables (only the control page when status is WAIT). The recorder takes pid
  *          and uid from SO_PEERCRED, never from the hello; the client accepts only a peer with uid
- *          0 or its own (which one that is: session.c). Both may be shorter or longer than here,
+ *          0 or its own (which one that is: client_session.c). Both may be shorter or longer than here,
  *          depending on the version: what was not sent reads as 0.
  * Source:  doc/architecture.md, sections 6 and 7; doc/design/client.md
  */

@@ -333,7 +333,7 @@ struct hw_rec_failed {
 };
 _Static_assert(sizeof(struct hw_rec_failed) == 24, "ring layout");
 
-/* A thread's batch, see wire/slices.h. */
+/* A thread's batch, see wire/slice_batch.h. */
 struct hw_rec_slices {
     uint64_t head;
     uint32_t slot, batch, tid;

@@ -24,7 +24,7 @@
 
 #include "base/alone.h"
 #include "wire/records.h"
-#include "wire/slices.h"
+#include "wire/slice_batch.h"
 
 #define HW_RING_MAGIC         0x31676e6972777768u /* "hwwring1" */
 #define HW_RING_FIRST_POS     4096u
@@ -145,7 +145,7 @@ static inline uint64_t hw_ring_own_hi(uint64_t word)
 struct hw_ring_shm {
     uint64_t magic;
     uint32_t version;              /* agreed on with the client (wire/version.h) */
-    uint32_t slots_bytes;          /* after the data, for wire/slices.h; 0 = none */
+    uint32_t slots_bytes;          /* after the data, for wire/slice_batch.h; 0 = none */
     uint64_t data_bytes;           /* 2^k */
     _Atomic uint32_t client_error; /* enum hw_client_error */
     /* dlcloses of the target in this session: code may be replaced after them. Equal while none
@@ -310,7 +310,7 @@ struct hw_ring_reader {
 /* Creates, fills (no later SIGBUS), seals and maps a ring. data_bytes: power of two within the
  * limits. */
 int hw_ring_create(struct hw_ring_reader *r, uint64_t data_bytes);
-/* The same with HW_SLICE_SLOTS of wire/slices.h. */
+/* The same with HW_SLICE_SLOTS of wire/slice_batch.h. */
 int hw_ring_create_with_slots(struct hw_ring_reader *r, uint64_t data_bytes);
 void hw_ring_close_fd(struct hw_ring_reader *r);
 void hw_ring_done(struct hw_ring_reader *r);

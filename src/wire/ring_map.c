@@ -1,7 +1,7 @@
 /*
  * ring_map.c - the double mapping, and the client's half of opening a ring
  *
- *      file:     | page 0 | data                | slots of slices.h, if any
+ *      file:     | page 0 | data                | slots of slice_batch.h, if any
  *      address:  | page 0 | data                | data again          |
  *
  * A record that begins near the end of the data continues in the second view, so neither side ever

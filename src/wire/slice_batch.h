@@ -1,5 +1,5 @@
 /*
- * slices.h - a thread's scopes that are not in the ring yet
+ * slice_batch.h - a thread's scopes that are not in the ring yet
  *
  * Why:     scopes may begin and end every few nanoseconds. Each thread gathers them, and one record
  *          of the ring takes a batch; the rest of a batch can be read by the recorder at any time,
@@ -13,8 +13,8 @@
  * Threads: see Shapes; the reader trusts nothing of it.
  * Source:  doc/design/client.md
  */
-#ifndef HW_WIRE_SLICES_H
-#define HW_WIRE_SLICES_H
+#ifndef HW_WIRE_SLICE_BATCH_H
+#define HW_WIRE_SLICE_BATCH_H
 
 #include <stdatomic.h>
 #include <stddef.h>

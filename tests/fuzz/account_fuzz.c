@@ -5,13 +5,13 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "import/perfetto/perfetto.h"
+#include "import/perfetto/perfetto_reader.h"
 #include "model/profile.h"
 #include "views/account/memory_parts.h"
 #include "views/account/parts_diff.h"
 #include "views/account/pinned.h"
 #include "views/findings/parts_series.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

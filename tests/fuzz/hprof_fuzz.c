@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "import/hprof/hprof.h"
+#include "import/hprof/hprof_reader.h"
 #include "model/profile.h"
 
 #include "lib/write_hprof.h"

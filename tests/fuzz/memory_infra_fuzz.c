@@ -4,8 +4,8 @@
 
 #include "base/bytes.h"
 #include "codec/source.h"
-#include "import/memory_infra/memory_infra.h"
 #include "import/memory_infra/memory_infra_names.h"
+#include "import/memory_infra/memory_infra_reader.h"
 #include "model/profile.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "import/pprof.h"
+#include "import/pprof_reader.h"
 #include "model/profile.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

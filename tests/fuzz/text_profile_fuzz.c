@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 #include "import/collapsed.h"
-#include "import/heaptrack.h"
+#include "import/heaptrack_reader.h"
 #include "import/ruby_dump.h"
 #include "import/v8/v8.h"
 #include "model/profile.h"

@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "import/import.h"
-#include "import/perfetto/perfetto.h"
+#include "import/perfetto/perfetto_reader.h"
 #include "model/profile.h"
 #include "trace/check/trace_check.h"
 #include "trace/reader.h"

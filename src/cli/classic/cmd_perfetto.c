@@ -4,7 +4,7 @@
  * Messages keep their classic wording; a refused configuration exits with 1 (0 would hide it from
  * scripts).
  */
-#include "cli/classic/perfetto.h"
+#include "cli/classic/perfetto_command.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -14,7 +14,7 @@
 #include "base/text/plural.h"
 #include "base/text/strbuf.h"
 #include "cli/cli.h"
-#include "cli/parts/bundle.h"
+#include "cli/parts/bundle_write.h"
 #include "cli/parts/open_profile.h"
 #include "codec/pb.h"
 #include "codec/unpack.h"

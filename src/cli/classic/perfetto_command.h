@@ -1,12 +1,12 @@
 /*
- * perfetto.h - what the parts of the perfetto command share
+ * perfetto_command.h - what the parts of the perfetto command share
  *
  * Shapes:  cmd_perfetto.c records; perfetto_config.c makes the configuration (a file, or the short
  *          form of options); perfetto_session.c queries, hands over and copies running sessions.
  * Errors:  printed; functions return an exit code of cli.h.
  */
-#ifndef HW_CLI_CLASSIC_PERFETTO_H
-#define HW_CLI_CLASSIC_PERFETTO_H
+#ifndef HW_CLI_CLASSIC_PERFETTO_COMMAND_H
+#define HW_CLI_CLASSIC_PERFETTO_COMMAND_H
 
 #include <stdbool.h>
 

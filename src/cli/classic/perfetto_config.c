@@ -3,7 +3,7 @@
  * SIZE -s SIZE -a APP CATEGORY...`, which means a configuration of ftrace events. The service has
  * no ftrace and says so; processes, their memory and the system are recorded.
  */
-#include "cli/classic/perfetto.h"
+#include "cli/classic/perfetto_command.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * session's file and how much of it is complete. That is copied here and finished with the packets
  * that end a trace.
  */
-#include "cli/classic/perfetto.h"
+#include "cli/classic/perfetto_command.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* heapwise bundle TRACE OUT */
 #include "cli/cli.h"
-#include "cli/parts/bundle.h"
+#include "cli/parts/bundle_write.h"
 
 int hw_cmd_bundle(struct hw_cli *cli)
 {

@@ -27,7 +27,7 @@
 #include "codec/tar.h"
 #include "codec/unpack.h"
 #include "import/import.h"
-#include "import/perfetto/perfetto.h"
+#include "import/perfetto/perfetto_reader.h"
 #include "trace/check/trace_check.h"
 #include "trace/reader.h"
 

@@ -26,7 +26,7 @@
 #include "daemon/recorder.h"
 #include "elf/elf.h"
 #include "enrich/symbols/debuginfod.h"
-#include "fleet/store/http.h"
+#include "fleet/store/http_client.h"
 #include "proc/maps.h"
 #include "record/controller.h"
 #include "record/launch.h"

@@ -20,7 +20,7 @@
 #include "cli/parts/open_profile.h"
 #include "export/export.h"
 #include "import/import.h"
-#include "import/perfetto/perfetto.h"
+#include "import/perfetto/perfetto_reader.h"
 #include "record/output.h"
 #include "trace/merge.h"
 #include "views/time/profile_sum.h"

@@ -16,7 +16,7 @@
 #include "views/findings/losses.h"
 #include "views/findings/sizes.h"
 #include "views/flame/functions.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 #include "views/time/series.h"
 
 #include "base/banned.h"

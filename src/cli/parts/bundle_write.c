@@ -1,4 +1,4 @@
-#include "cli/parts/bundle.h"
+#include "cli/parts/bundle_write.h"
 
 #include <errno.h>
 #include <fcntl.h>

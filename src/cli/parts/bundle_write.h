@@ -1,5 +1,5 @@
 /*
- * bundle.h - one archive of a trace with everything that names its addresses
+ * bundle_write.h - one archive of a trace with everything that names its addresses
  *
  * Shapes:  a tar archive: `trace.perfetto` (the input, unchanged), `symbols.pb`,
  *          `deobfuscation.pb`; empty parts are left out. Symbols are searched by build id in the
@@ -9,8 +9,8 @@
  *          command line names is fatal when it cannot be read.
  * Source:  doc/design/symbolization.md, "Formats of names"
  */
-#ifndef HW_CLI_PARTS_BUNDLE_H
-#define HW_CLI_PARTS_BUNDLE_H
+#ifndef HW_CLI_PARTS_BUNDLE_WRITE_H
+#define HW_CLI_PARTS_BUNDLE_WRITE_H
 
 struct hw_cli;
 

@@ -17,7 +17,7 @@
 #include "model/profile.h"
 #include "views/filter.h"
 #include "views/flame/functions.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 #include "views/time/series.h"
 #include "views/time/values.h"
 

@@ -18,7 +18,7 @@
 #include "base/text/plural.h"
 #include "cli/cli.h"
 #include "cli/parts/open_profile.h"
-#include "cli/push/push.h"
+#include "cli/push/push_command.h"
 #include "config/command/units.h"
 #include "enrich/lines/demangle.h"
 #include "fleet/push/deliver.h"

@@ -1,11 +1,11 @@
 /*
- * push.h - the parts of `heapwise push`
+ * push_command.h - the parts of `heapwise push`
  *
  * Errors:  functions with an hw_error: as in fleet/; the others print and return exit codes of
  *          cli.h.
  */
-#ifndef HW_CLI_PUSH_PUSH_H
-#define HW_CLI_PUSH_PUSH_H
+#ifndef HW_CLI_PUSH_PUSH_COMMAND_H
+#define HW_CLI_PUSH_PUSH_COMMAND_H
 
 #include <stdbool.h>
 #include <stdint.h>

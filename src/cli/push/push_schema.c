@@ -3,10 +3,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/cli.h"
-#include "cli/push/push.h"
+#include "cli/push/push_command.h"
 #include "fleet/store/clickhouse.h"
-#include "fleet/store/schema.h"
 #include "fleet/store/store.h"
+#include "fleet/store/table_schema.h"
 
 #include "base/banned.h"
 

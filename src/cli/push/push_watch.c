@@ -31,7 +31,7 @@
 #include "base/text/plural.h"
 #include "base/text/strbuf.h"
 #include "cli/cli.h"
-#include "cli/push/push.h"
+#include "cli/push/push_command.h"
 #include "record/web/profile_store.h"
 
 #include "base/banned.h"

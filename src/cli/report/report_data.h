@@ -15,7 +15,7 @@
 #include "views/findings/sites.h"
 #include "views/findings/trend.h"
 #include "views/flame/functions.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 #include "views/time/series.h"
 
 struct hw_report_heap {

@@ -9,7 +9,7 @@
 #include "base/text/json_out.h"
 #include "cli/report/report_data.h"
 #include "config/command/units.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 
 #include "base/banned.h"
 

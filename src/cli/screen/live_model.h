@@ -21,7 +21,7 @@
 #include "record/live_source.h"
 #include "views/flame/flame.h"
 #include "views/flame/program.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 
 #define HW_LIVE_HISTORY 600
 

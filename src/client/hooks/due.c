@@ -13,7 +13,7 @@
 #include "client/sample/armed.h"
 #include "client/sample/probes.h"
 #include "client/sample/sampler.h"
-#include "client/session/session.h"
+#include "client/session/client_session.h"
 #include "client/thread/client_guard.h"
 #include "client/thread/stack_bounds.h"
 

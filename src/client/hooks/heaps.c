@@ -17,7 +17,7 @@
 #include "client/sample/heap_table.h"
 #include "client/sample/live_set.h"
 #include "client/sample/sampler.h"
-#include "client/session/session.h"
+#include "client/session/client_session.h"
 #include "client/thread/client_guard.h"
 
 struct AHeapProfileEnableCallbackInfo {

@@ -20,7 +20,7 @@
 #include "client/hooks/memlock.h"
 #include "client/kernel/sys.h"
 #include "client/sample/live_set.h"
-#include "client/session/session.h"
+#include "client/session/client_session.h"
 
 typedef int mlockall_fn(int);
 

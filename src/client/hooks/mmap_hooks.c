@@ -1,5 +1,5 @@
 /*
- * mappings.c - mmap, mremap, munmap, brk, sbrk, shmat, shmdt of programs and libraries
+ * mmap_hooks.c - mmap, mremap, munmap, brk, sbrk, shmat, shmdt of programs and libraries
  *
  * A mapping is told after the call, and what goes before it, as its addresses may have another
  * owner right after; of a call that fails it is told that it did. All that the recorder needs is
@@ -16,7 +16,7 @@
  *
  * Unlike malloc's hooks these have frames: a system call takes a hundred times as long.
  */
-#include "client/hooks/mappings.h"
+#include "client/hooks/mmap_hooks.h"
 
 #include <errno.h>
 #include <link.h>
@@ -30,7 +30,7 @@
 #include "client/kernel/sys.h"
 #include "client/ring/push.h"
 #include "client/sample/capture.h"
-#include "client/session/session.h"
+#include "client/session/client_session.h"
 #include "client/thread/client_guard.h"
 #include "client/thread/stack_bounds.h"
 

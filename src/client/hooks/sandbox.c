@@ -19,7 +19,7 @@
 #include "client/hooks/memlock.h"
 #include "client/hooks/sandbox.h"
 #include "client/kernel/sys.h"
-#include "client/session/session.h"
+#include "client/session/client_session.h"
 
 #define OTHERS_NS  1000000 /* longer than any step of a wait */
 #define HANDSHAKES 220     /* how many: one takes 50 ms at most, in an armed process 200 */

@@ -1,7 +1,7 @@
 /*
  * own_calls.h - the client's own mappings do not go through its own hooks
  *
- * Why:     mmap and munmap are exported (hooks/mappings.c), so the client's own calls, also those of
+ * Why:     mmap and munmap are exported (hooks/mmap_hooks.c), so the client's own calls, also those of
  *          sources shared with the recorder, need other names. Included before every source of it.
  */
 #ifndef HW_CLIENT_KERNEL_OWN_CALLS_H

@@ -1,7 +1,7 @@
 /*
- * slices.c - scopes in time
+ * thread_slices.c - scopes in time
  *
- *      begin, end: ticks, id, depth -> the thread's slot (wire/slices.h)
+ *      begin, end: ticks, id, depth -> the thread's slot (wire/slice_batch.h)
  *                                      full, or the thread ends: one record of the ring
  *
  * A slot is in the session's memory, so access to it is a visit, but the smallest one: only the
@@ -18,7 +18,7 @@
 #include "client/kernel/sys.h"
 #include "client/ring/mark_names.h"
 #include "client/ring/push.h"
-#include "client/ring/slices.h"
+#include "client/ring/thread_slices.h"
 #include "client/thread/client_guard.h"
 #include "client/thread/thread_id.h"
 #include "heapwise/marks.h"

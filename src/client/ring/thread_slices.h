@@ -1,8 +1,8 @@
 /*
- * slices.h - beginnings and ends of scopes in time
+ * thread_slices.h - beginnings and ends of scopes in time
  */
-#ifndef HW_CLIENT_RING_SLICES_H
-#define HW_CLIENT_RING_SLICES_H
+#ifndef HW_CLIENT_RING_THREAD_SLICES_H
+#define HW_CLIENT_RING_THREAD_SLICES_H
 
 #include "client/client.h"
 

@@ -20,7 +20,7 @@
 #include "client/client.h"
 #include "client/kernel/sys.h"
 #include "client/ring/mark_names.h"
-#include "client/ring/slices.h"
+#include "client/ring/thread_slices.h"
 #include "client/thread/client_guard.h"
 #include "client/thread/slabs.h"
 #include "heapwise/marks.h"

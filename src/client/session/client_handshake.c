@@ -1,5 +1,5 @@
 /*
- * handshake.c - asking the recorder, and what comes with its answer
+ * client_handshake.c - asking the recorder, and what comes with its answer
  *
  * A process that asks while it runs (called by the control page, armed with its first sample, or a
  * forked child that is to be recorded, HW_CC_FOLLOW_FORK) waits a moment. On a busy machine, or
@@ -25,10 +25,10 @@
 #include "client/sample/live_set.h"
 #include "client/sample/marks.h"
 #include "client/sample/probes.h"
+#include "client/session/client_session.h"
+#include "client/session/client_session_parts.h"
 #include "client/session/end_token.h"
 #include "client/session/exchange.h"
-#include "client/session/parts.h"
-#include "client/session/session.h"
 #include "client/thread/slabs.h"
 #include "wire/ring_map.h"
 

@@ -1,5 +1,5 @@
 /*
- * session.c - from "shall I be profiled?" to the last record
+ * client_session.c - from "shall I be profiled?" to the last record
  *
  *                     no recorder: never asks again
  *   constructor ----< NO: silent          generation changes on the control page
@@ -10,7 +10,7 @@
  *                    ring full, recorder dead        -> give up: reason in the ring's page
  *                    fork                            -> the live page is wiped
  *
- * handshake.c asks, end_token.c keeps the one descriptor, session_end.c frees the memory of sessions
+ * client_handshake.c asks, end_token.c keeps the one descriptor, session_end.c frees the memory of sessions
  * that are over. Here a thread finds out what a generation of the control page means for it.
  */
 #include <errno.h>
@@ -24,8 +24,8 @@
 #include "client/sample/live_set.h"
 #include "client/sample/probes.h"
 #include "client/sample/sampler.h"
-#include "client/session/parts.h"
-#include "client/session/session.h"
+#include "client/session/client_session.h"
+#include "client/session/client_session_parts.h"
 #include "client/thread/client_guard.h"
 #include "client/thread/slabs.h"
 #include "client/thread/stack_bounds.h"

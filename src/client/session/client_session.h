@@ -1,8 +1,8 @@
 /*
- * session.h - handshakes, and what a thread does about them
+ * client_session.h - handshakes, and what a thread does about them
  */
-#ifndef HW_CLIENT_SESSION_SESSION_H
-#define HW_CLIENT_SESSION_SESSION_H
+#ifndef HW_CLIENT_SESSION_CLIENT_SESSION_H
+#define HW_CLIENT_SESSION_CLIENT_SESSION_H
 
 #include "client/client.h"
 

@@ -1,6 +1,6 @@
-/* parts.h - what the files of this folder share */
-#ifndef HW_CLIENT_SESSION_PARTS_H
-#define HW_CLIENT_SESSION_PARTS_H
+/* client_session_parts.h - what the files of this folder share */
+#ifndef HW_CLIENT_SESSION_CLIENT_SESSION_PARTS_H
+#define HW_CLIENT_SESSION_CLIENT_SESSION_PARTS_H
 
 #include "client/client.h"
 
@@ -12,7 +12,8 @@ struct hw_session_newest {
 };
 extern HW_HIDDEN struct hw_session_newest hw_session_newest;
 
-extern HW_HIDDEN _Atomic uint32_t hw_session_known; /* generation of the control page; session.c */
+extern HW_HIDDEN _Atomic uint32_t
+    hw_session_known;                        /* generation of the control page; client_session.c */
 extern HW_HIDDEN bool hw_session_is_started; /* our constructor has run, or the first attach */
 
 /* Under the lock: the thread that asks, and since when; NULL and 0 = none. */

@@ -16,9 +16,9 @@
 #include "client/ring/mapped_tables.h"
 #include "client/ring/push.h"
 #include "client/sample/armed.h"
+#include "client/session/client_session.h"
 #include "client/session/end_token.h"
 #include "client/session/exchange.h"
-#include "client/session/session.h"
 #include "client/start/env.h"
 #include "client/start/start.h"
 

@@ -13,17 +13,17 @@
 #include "client/client.h"
 #include "client/hooks/due.h"
 #include "client/hooks/jvm_start.h"
-#include "client/hooks/mappings.h"
+#include "client/hooks/mmap_hooks.h"
 #include "client/hooks/patch.h"
 #include "client/hooks/sandbox.h"
 #include "client/kernel/kernel.h"
 #include "client/kernel/now.h"
-#include "client/ring/slices.h"
+#include "client/ring/thread_slices.h"
 #include "client/sample/armed.h"
 #include "client/sample/live_set.h"
 #include "client/sample/marks.h"
 #include "client/sample/minfo.h"
-#include "client/session/session.h"
+#include "client/session/client_session.h"
 #include "client/start/env.h"
 #include "client/start/start.h"
 #include "client/thread/slabs.h"
@@ -134,7 +134,7 @@ static bool is_under_valgrind(void)
 __attribute__((constructor)) static void client_init(void)
 {
     hw_boot();
-    if (hw_boot_is_injected()) { /* attach.c's block says what to do */
+    if (hw_boot_is_injected()) { /* injected.c's block says what to do */
         hw_attach_note_handle();
         return;
     }

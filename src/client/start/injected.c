@@ -1,5 +1,5 @@
 /*
- * attach.c - commands to a client that was put into a running process
+ * injected.c - commands to a client that was put into a running process
  *
  *      outside                                     in the stopped thread
  *      dlopen(library) ------------------------->  constructor: finds the real functions
@@ -21,7 +21,7 @@
 #include "client/hooks/patch.h"
 #include "client/sample/marks.h"
 #include "client/sample/minfo.h"
-#include "client/session/session.h"
+#include "client/session/client_session.h"
 #include "client/start/start.h"
 #include "wire/records.h"
 

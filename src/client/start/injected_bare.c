@@ -1,5 +1,5 @@
 /*
- * attach_bare.c - commands to the bare client
+ * injected_bare.c - commands to the bare client
  *
  *      outside                                        in the stopped thread
  *      maps the library, fills heapwise_bare_block
@@ -18,7 +18,7 @@
 #include "client/hooks/sandbox.h"
 #include "client/kernel/now.h"
 #include "client/sample/live_set.h"
-#include "client/session/session.h"
+#include "client/session/client_session.h"
 #include "client/start/start.h"
 #include "client/thread/slabs.h"
 #include "client/thread/stack_bounds.h"

@@ -2,7 +2,7 @@
  * A thread's record says how deep its scope is. Whatever is still open at that depth or below it
  * has ended by then: left by longjmp, or its end did not fit into the ring.
  */
-#include "daemon/books/slices.h"
+#include "daemon/books/target_slices.h"
 
 #include <stdlib.h>
 

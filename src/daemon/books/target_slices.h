@@ -1,5 +1,5 @@
 /*
- * slices.h - a target's scopes on their way into the trace
+ * target_slices.h - a target's scopes on their way into the trace
  *
  * Why:     the target sends ids, threads and depths (wire/records.h); the file needs names, tracks
  *          and as many ends as beginnings.
@@ -7,8 +7,8 @@
  *          arena, as those of managed frames do.
  * Owns:    its maps.
  */
-#ifndef HW_DAEMON_BOOKS_SLICES_H
-#define HW_DAEMON_BOOKS_SLICES_H
+#ifndef HW_DAEMON_BOOKS_TARGET_SLICES_H
+#define HW_DAEMON_BOOKS_TARGET_SLICES_H
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 /*
- * control.c - messages of commands (wire/control.h)
+ * command_connection.c - messages of commands (wire/control.h)
  *
  * A connection starts at most one session and owns it: when it ends, the session is stopped and its
  * dumps are written (a command that died must not leave targets slowed for ever).

@@ -1,10 +1,10 @@
 /*
- * control.h - connections of commands, and their requests
+ * command_connection.h - connections of commands, and their requests
  *
  * Threads: main thread only.
  */
-#ifndef HW_DAEMON_CONTROL_CONTROL_H
-#define HW_DAEMON_CONTROL_CONTROL_H
+#ifndef HW_DAEMON_CONTROL_COMMAND_CONNECTION_H
+#define HW_DAEMON_CONTROL_COMMAND_CONNECTION_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "daemon/code/blocking_reader.h"
 #include "daemon/core.h"
-#include "daemon/process_packets.h"
+#include "daemon/procfs_packets.h"
 #include "proc/allocator.h"
 #include "trace/process_writer.h"
 

@@ -16,7 +16,7 @@
 #include "daemon/core.h"
 #include "daemon/dump/dump_job.h"
 #include "daemon/dump/dump_write.h"
-#include "daemon/java/java_entrance.h"
+#include "daemon/java/java_agent_load.h"
 #include "daemon/policy/unrecorded.h"
 #include "trace/writer.h"
 

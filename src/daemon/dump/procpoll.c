@@ -21,7 +21,7 @@
 #include "daemon/core.h"
 #include "daemon/dump/account.h"
 #include "daemon/dump/dump_job.h"
-#include "daemon/process_packets.h"
+#include "daemon/procfs_packets.h"
 #include "proc/number.h"
 #include "proc/smaps.h"
 #include "trace/process_writer.h"

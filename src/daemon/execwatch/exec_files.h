@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "inject/start.h"
+#include "inject/inject_at_exec.h"
 
 #define HW_EXEC_FILES        256u
 #define HW_EXEC_FILE_READERS 16u

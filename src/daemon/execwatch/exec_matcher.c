@@ -5,7 +5,7 @@
  *     -> name, group, role and user of what will run, policy, FILE: not meant, not possible: answer
  *     -> meant: TID is seized (it stops at the end of its execve), answer
  *          -> stopped: all of that once more, of what runs now
- *               -> variables onto its stack (inject/start.h) -> released
+ *               -> variables onto its stack (inject/inject_at_exec.h) -> released
  *     -> its file or root is not known: a reader finds out (exec_files.h), as the next
  *     -> its call cannot be read yet: until shortly before the answerer's time is over; then
  * answer, and a look at what runs
@@ -48,7 +48,7 @@
 #include "base/memory/vec.h"
 #include "daemon/execwatch/exec_matcher_parts.h"
 #include "daemon/execwatch/exec_rules.h"
-#include "inject/start.h"
+#include "inject/inject_at_exec.h"
 #include "proc/number.h"
 #include "proc/pid.h"
 

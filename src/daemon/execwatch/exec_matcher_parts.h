@@ -10,7 +10,7 @@
 #include "base/memory/vec.h"
 #include "daemon/execwatch/exec_rules.h"
 #include "daemon/execwatch/exec_watch.h"
-#include "inject/start.h"
+#include "inject/inject_at_exec.h"
 
 #define HW_EXEC_N_PLACED 64u
 #define HW_EXEC_SAME     UINT64_C(0xff) /* of a value in seen: how often it was the same */

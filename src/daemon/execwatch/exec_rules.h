@@ -16,7 +16,7 @@
 #include "config/memlog_modes.h"
 #include "daemon/execwatch/exec_watch.h"
 #include "daemon/policy/permission.h"
-#include "inject/start.h"
+#include "inject/inject_at_exec.h"
 #include "proc/pid.h"
 
 struct hw_exec_watch_session {

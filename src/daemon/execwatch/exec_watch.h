@@ -66,7 +66,7 @@ struct hw_exec_message {
     uint32_t generation; /* RULE: of the session */
     int32_t holder;      /* TAKEN: the other recorder */
     uint32_t pad;
-    uint64_t arm_interval_bytes; /* RULE, ARM: see inject/start.h */
+    uint64_t arm_interval_bytes; /* RULE, ARM: see inject/inject_at_exec.h */
     uint64_t arm_token;          /* RULE; its lowest bits are 0: a share's (exec_share.h) */
     uint16_t starts_per_minute;  /* RULE: more of a command are held by chance; 0 = all are */
     uint16_t young_s;            /* the same: one that was passed is found at this age */

@@ -1,4 +1,4 @@
-#include "daemon/java/java_entrance.h"
+#include "daemon/java/java_agent_load.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /*
- * java_entrance.h - asks the client in a JVM process to load our JVMTI library
+ * java_agent_load.h - asks the client in a JVM process to load our JVMTI library
  *
  * Why:     only the recorder knows the target's mappings; see wire/java_entrance.h.
  * Shapes:  called whenever the mappings were read; acts once.
  * Errors:  none: without it heap graphs use the attach protocol.
  */
-#ifndef HW_DAEMON_JAVA_JAVA_ENTRANCE_H
-#define HW_DAEMON_JAVA_JAVA_ENTRANCE_H
+#ifndef HW_DAEMON_JAVA_JAVA_AGENT_LOAD_H
+#define HW_DAEMON_JAVA_JAVA_AGENT_LOAD_H
 
 struct hw_client_config;
 struct hw_snapshot;

@@ -1,5 +1,5 @@
 /*
- * inject.c - processes that were not prepared: puts the client in, and takes its hooks out again
+ * attach_injected.c - processes that were not prepared: puts the client in, and takes its hooks out again
  *
  *   wanted ──> PREPARING ── tables of its files are there, or 1 s ──> RUNNING ──> hooked
  *              (main thread)                                     (thread of its own)   │

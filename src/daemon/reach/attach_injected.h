@@ -1,10 +1,10 @@
 /*
- * inject.h - attaching to processes that were not preloaded
+ * attach_injected.h - attaching to processes that were not preloaded
  *
  * Threads: main thread only.
  */
-#ifndef HW_DAEMON_REACH_INJECT_H
-#define HW_DAEMON_REACH_INJECT_H
+#ifndef HW_DAEMON_REACH_ATTACH_INJECTED_H
+#define HW_DAEMON_REACH_ATTACH_INJECTED_H
 
 #include <stdbool.h>
 #include <stdint.h>

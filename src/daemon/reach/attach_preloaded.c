@@ -1,5 +1,5 @@
 /*
- * attach.c - preloaded processes that started before any recorder
+ * attach_preloaded.c - preloaded processes that started before any recorder
  *
  * Their library found no socket and stays silent. Its control page is an exported symbol; if we may
  * write the process's memory, we put the socket's name and a generation there, and the next

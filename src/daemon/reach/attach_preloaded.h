@@ -1,10 +1,10 @@
 /*
- * attach.h - preloaded processes that started before us
+ * attach_preloaded.h - preloaded processes that started before us
  *
  * Threads: main thread only.
  */
-#ifndef HW_DAEMON_REACH_ATTACH_H
-#define HW_DAEMON_REACH_ATTACH_H
+#ifndef HW_DAEMON_REACH_ATTACH_PRELOADED_H
+#define HW_DAEMON_REACH_ATTACH_PRELOADED_H
 
 #include <stdbool.h>
 #include <stdint.h>

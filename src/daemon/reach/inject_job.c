@@ -150,7 +150,7 @@ int hw_inject_job_new(struct hw_recorder *r, struct hw_session *s, const struct 
                                 .done_fd = fcntl(r->inject_watch.fd, F_DUPFD_CLOEXEC, 3),
                                 .library = strdup(r->options.library),
                                 .since_ns = hw_now_monotonic_ns()};
-    j->generation = ++r->next_generation + 0x40000000u; /* as in attach.c */
+    j->generation = ++r->next_generation + 0x40000000u; /* as in attach_preloaded.c */
     int rc = j->library ? hw_asking_copy(asking, &j->asking) : HW_ENOMEM;
     if (rc < 0)
         rc = hw_fail(err, rc, 0, "attach:");

@@ -4,7 +4,7 @@
  *   new ──> PREPARING ── ready and a place ──> RUNNING on a thread of its own ──> done ──> free
  *
  * Why:     stopping a process may take as long as that process likes, so it runs on a thread.
- *          inject.c acts on the result.
+ *          attach_injected.c acts on the result.
  * Owns:    new adds it to hw_recorder.injecting; whoever removes it there frees it.
  * Threads: main thread; may and run inside on the job's own, which reads what new has set.
  */

@@ -8,8 +8,8 @@
 
 #include "base/memory/map64.h"
 #include "base/text/strbuf.h"
-#include "export/hprof/hprof.h"
 #include "export/hprof/hprof_layout.h"
+#include "export/hprof/hprof_writer.h"
 
 enum {
     HW_HPROF_ID_BYTES = 8,

@@ -10,7 +10,7 @@
  * thread's name from the heap, so the array of its String gets the bytes. All other arrays of
  * unknown contents are zeros.
  */
-#include "export/hprof/hprof.h"
+#include "export/hprof/hprof_writer.h"
 
 #include <string.h>
 

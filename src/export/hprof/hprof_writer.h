@@ -1,5 +1,5 @@
 /*
- * hprof.h - one heap graph as a Java heap dump file (.hprof)
+ * hprof_writer.h - one heap graph as a Java heap dump file (.hprof)
  *
  * Why:     Java heap tools (VisualVM, MAT, jhat and so on) open only these files.
  * Shapes:  JAVA PROFILE 1.0.2 with ids of 8 bytes. Classes, objects, references, roots and names
@@ -9,8 +9,8 @@
  * Errors:  HW_ELIMIT (the file would be absurdly large for its objects), HW_ENOMEM, HW_ESYS.
  * Source:  doc/design/heap-graphs.md
  */
-#ifndef HW_EXPORT_HPROF_HPROF_H
-#define HW_EXPORT_HPROF_HPROF_H
+#ifndef HW_EXPORT_HPROF_HPROF_WRITER_H
+#define HW_EXPORT_HPROF_HPROF_WRITER_H
 
 #include <stdint.h>
 #include <stdio.h>

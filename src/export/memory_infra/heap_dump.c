@@ -9,7 +9,7 @@
  * sum of the rows is the heap's total. Version 1 omits small entries: the callers' totals include
  * them.
  */
-#include "export/memory_infra/memory_infra_heaps.h"
+#include "export/memory_infra/heap_dump.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/memory/map64.h"
 #include "base/text/strings.h"
-#include "export/memory_infra/memory_infra_heaps_parts.h"
+#include "export/memory_infra/heap_dump_job.h"
 
 #include "base/banned.h"
 

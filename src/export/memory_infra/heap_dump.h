@@ -1,5 +1,5 @@
 /*
- * memory_infra_heaps.h - heap dumps in memory-infra's format, both versions
+ * heap_dump.h - heap dumps in memory-infra's format, both versions
  *
  * Shapes:  one set of ids for the whole file, counted from 1; strings, types and nodes are defined
  *          once per process, in the first dump that needs them. Call for the dumps of one process
@@ -9,8 +9,8 @@
  * Errors:  HW_ENOMEM.
  * Source:  doc/formats/memory-infra.md
  */
-#ifndef HW_EXPORT_MEMORY_INFRA_MEMORY_INFRA_HEAPS_H
-#define HW_EXPORT_MEMORY_INFRA_MEMORY_INFRA_HEAPS_H
+#ifndef HW_EXPORT_MEMORY_INFRA_HEAP_DUMP_H
+#define HW_EXPORT_MEMORY_INFRA_HEAP_DUMP_H
 
 #include "base/text/json_out.h"
 #include "export/export.h"

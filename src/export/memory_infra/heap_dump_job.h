@@ -1,11 +1,11 @@
 /*
- * memory_infra_heaps_parts.h - heap dumps being written, shared by both versions
+ * heap_dump_job.h - heap dumps being written, shared by both versions
  */
-#ifndef HW_EXPORT_MEMORY_INFRA_MEMORY_INFRA_HEAPS_PARTS_H
-#define HW_EXPORT_MEMORY_INFRA_MEMORY_INFRA_HEAPS_PARTS_H
+#ifndef HW_EXPORT_MEMORY_INFRA_HEAP_DUMP_JOB_H
+#define HW_EXPORT_MEMORY_INFRA_HEAP_DUMP_JOB_H
 
 #include "base/text/strings.h"
-#include "export/memory_infra/memory_infra_heaps.h"
+#include "export/memory_infra/heap_dump.h"
 
 struct hw_infra_heaps_node {
     uint32_t parent; /* index; HW_ID_NONE */

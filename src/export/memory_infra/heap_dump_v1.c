@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "export/memory_infra/memory_infra_heaps.h"
-#include "export/memory_infra/memory_infra_heaps_parts.h"
+#include "export/memory_infra/heap_dump.h"
+#include "export/memory_infra/heap_dump_job.h"
 
 #include "base/banned.h"
 

@@ -11,8 +11,8 @@
 #include "base/memory/map64.h"
 #include "base/text/strings.h"
 #include "base/text/text_parts.h"
-#include "export/memory_infra/memory_infra_parts.h"
-#include "views/time/process.h"
+#include "export/memory_infra/memory_infra_job.h"
+#include "views/time/process_view.h"
 
 #include "base/banned.h"
 

@@ -1,22 +1,22 @@
 /*
- * memory_infra_parts.h - what the files of the memory-infra exporter share
+ * memory_infra_job.h - what the files of the memory-infra exporter share
  *
- * Shapes:  memory_infra.c writes the events, memory_infra_heaps.c heap dumps,
- *          memory_infra_nodes.c the figures of a process and its allocators,
+ * Shapes:  memory_infra_writer.c writes the events, heap_dump.c heap dumps,
+ *          memory_infra_allocators.c the figures of a process and its allocators,
  *          memory_infra_regions.c where files were mapped.
  * Units:   bytes; ts_ns as in the model.
  * Errors:  HW_ENOMEM.
  * Source:  doc/formats/memory-infra.md
  */
-#ifndef HW_EXPORT_MEMORY_INFRA_MEMORY_INFRA_PARTS_H
-#define HW_EXPORT_MEMORY_INFRA_MEMORY_INFRA_PARTS_H
+#ifndef HW_EXPORT_MEMORY_INFRA_MEMORY_INFRA_JOB_H
+#define HW_EXPORT_MEMORY_INFRA_MEMORY_INFRA_JOB_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/memory/vec.h"
 #include "base/text/json_out.h"
-#include "export/memory_infra/memory_infra_heaps.h"
+#include "export/memory_infra/heap_dump.h"
 #include "model/profile.h"
 
 /* ---- where files were mapped ---- */

@@ -9,7 +9,7 @@
 #include "base/memory/map64.h"
 #include "base/memory/saturate.h"
 #include "base/text/strings.h"
-#include "export/memory_infra/memory_infra_parts.h"
+#include "export/memory_infra/memory_infra_job.h"
 
 #include "base/banned.h"
 

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "codec/gzip.h"
 #include "export/export.h"
-#include "export/memory_infra/memory_infra_parts.h"
+#include "export/memory_infra/memory_infra_job.h"
 #include "views/infra/global_dumps.h"
 
 #include "base/banned.h"

@@ -10,7 +10,7 @@
 #include "base/files/fd.h"
 #include "base/text/strbuf.h"
 #include "export/export.h"
-#include "views/flame/cpu_samples.h"
+#include "views/flame/cpu_counts.h"
 #include "views/time/series.h"
 
 #include "base/banned.h"

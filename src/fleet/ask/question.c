@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/text/text_parts.h"
 #include "fleet/store/clickhouse.h"
-#include "fleet/store/schema.h"
+#include "fleet/store/table_schema.h"
 
 #include "base/banned.h"
 

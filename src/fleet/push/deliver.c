@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "fleet/store/http.h"
+#include "fleet/store/http_client.h"
 
 #include "base/banned.h"
 

@@ -6,7 +6,7 @@
 #include "base/memory/map64.h"
 #include "codec/gzip.h"
 #include "codec/pb.h"
-#include "fleet/store/schema.h"
+#include "fleet/store/table_schema.h"
 
 #include "base/banned.h"
 

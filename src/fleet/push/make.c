@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "fleet/push/posts.h"
 #include "fleet/push/sample_rows.h"
-#include "fleet/store/schema.h"
+#include "fleet/store/table_schema.h"
 
 #include "base/banned.h"
 

@@ -20,7 +20,7 @@
 #include "export/export.h"
 #include "fleet/push/dumps.h"
 #include "fleet/push/otlp.h"
-#include "fleet/store/http.h"
+#include "fleet/store/http_client.h"
 
 #include "base/banned.h"
 

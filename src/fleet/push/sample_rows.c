@@ -195,7 +195,7 @@ static void put_array(struct maker *m, const hw_frame_id *path, size_t depth, en
     }
 }
 
-/* In the order of schema.def. */
+/* In the order of table_schema.def. */
 static void put_stack(struct maker *m, const struct stack *s)
 {
     hw_frame_id path[HW_MAX_CALLSITE_DEPTH];
@@ -253,7 +253,7 @@ static double variance_of(const struct hw_value *v, enum hw_metric m, uint64_t i
     return variance < 0 ? deviation * deviation : variance;
 }
 
-/* In the order of schema.def. */
+/* In the order of table_schema.def. */
 static void put_sample(struct maker *m, const struct hw_heap_dump *d, int64_t second,
                        uint64_t stack, const struct hw_value *v)
 {

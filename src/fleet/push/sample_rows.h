@@ -9,7 +9,7 @@
  * Errors:  HW_ENOMEM; HW_ENOTFOUND: the profile has no heap dump; HW_EINVAL: its time of recording
  *          is unknown; what the sink returns.
  * Threads: the profile is frozen and only read.
- * Source:  fleet/store/schema.def; doc/design/fleet.md
+ * Source:  fleet/store/table_schema.def; doc/design/fleet.md
  */
 #ifndef HW_FLEET_PUSH_SAMPLE_ROWS_H
 #define HW_FLEET_PUSH_SAMPLE_ROWS_H
@@ -21,7 +21,7 @@
 #include "base/memory/map64.h"
 #include "base/text/strbuf.h"
 #include "fleet/push/labels.h"
-#include "fleet/store/schema.h"
+#include "fleet/store/table_schema.h"
 #include "model/profile.h"
 #include "views/flame/functions.h"
 

@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "base/memory/vec.h"
-#include "fleet/store/http.h"
+#include "fleet/store/http_client.h"
 #include "fleet/store/rowbinary.h"
 
 #include "base/banned.h"

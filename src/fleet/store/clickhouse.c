@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "fleet/store/http.h"
+#include "fleet/store/http_client.h"
 
 #include "base/banned.h"
 

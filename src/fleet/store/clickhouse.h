@@ -5,7 +5,7 @@
  *          as the body. Settings are NAME=VALUE parameters of the URL, escaped here; those of the
  *          store's own URL (?max_threads=2) come first.
  * Owns:    its HTTP client; the store is borrowed. *reply is the caller's to free.
- * Errors:  those of http.h, and HW_EPERM (401, 403), HW_ENOTFOUND (404: no such table or database),
+ * Errors:  those of http_client.h, and HW_EPERM (401, 403), HW_ENOTFOUND (404: no such table or database),
  *          HW_EINVAL (400), HW_EBUSY (408, 429, 503), HW_EGONE (500 and the rest), with the
  *          server's message and the store's name. `status` is the HTTP status; 0 = no reply.
  */
@@ -27,8 +27,8 @@ struct hw_clickhouse {
     struct hw_http_client *http;
     struct hw_store_auth auth;
     const volatile sig_atomic_t *stop; /* not 0: give up; NULL = never */
-    uint32_t timeout_ms;               /* of a statement; 0 = http.h's default */
-    size_t max_reply;                  /* bytes; 0 = http.h's default */
+    uint32_t timeout_ms;               /* of a statement; 0 = http_client.h's default */
+    size_t max_reply;                  /* bytes; 0 = http_client.h's default */
     long status;                       /* of the last reply */
     int64_t retry_after_s;
 };

@@ -3,7 +3,7 @@
  * the recorder, would run. Its headers provide the constants; the functions are resolved at run
  * time, in whichever variant is installed.
  */
-#include "fleet/store/http.h"
+#include "fleet/store/http_client.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /*
- * http.h - HTTP requests, by libcurl
+ * http_client.h - HTTP requests, by libcurl
  *
  * Why:     pushing to stores and querying them use HTTP; TLS, proxies and certificates are
  *          libcurl's, with its defaults and environment variables.
@@ -15,8 +15,8 @@
  *          the server is HW_OK: check the status.
  * Threads: one owner at a time per client; several clients at once are fine.
  */
-#ifndef HW_FLEET_STORE_HTTP_H
-#define HW_FLEET_STORE_HTTP_H
+#ifndef HW_FLEET_STORE_HTTP_CLIENT_H
+#define HW_FLEET_STORE_HTTP_CLIENT_H
 
 #include <signal.h>
 #include <stdbool.h>

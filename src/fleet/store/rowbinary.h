@@ -13,7 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/text/strbuf.h"
-#include "fleet/store/schema.h"
+#include "fleet/store/table_schema.h"
 
 void hw_row_put_u16(struct hw_strbuf *out, uint16_t v);
 void hw_row_put_u32(struct hw_strbuf *out, uint32_t v);

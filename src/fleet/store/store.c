@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/text/hex.h"
 #include "codec/base64.h"
-#include "fleet/store/schema.h"
+#include "fleet/store/table_schema.h"
 
 #include "base/banned.h"
 

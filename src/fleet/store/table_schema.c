@@ -3,7 +3,7 @@
  * form `MergeTree(day, (service, ts, stack), 8192)`: 18.16 supports both, current servers reject
  * the older one unless a setting allows it.
  */
-#include "fleet/store/schema.h"
+#include "fleet/store/table_schema.h"
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -21,18 +21,18 @@ struct table {
 
 static const struct table tables[HW_FLEET_TABLE_COUNT] = {
 #define TABLE(ID, name, version, day, order, shard) {name, version, day, order, shard},
-#include "fleet/store/schema.def"
+#include "fleet/store/table_schema.def"
 };
 
 static const char *const kinds[HW_FLEET_KIND_COUNT] = {
 #define KIND(KIND, type) type,
-#include "fleet/store/schema.def"
+#include "fleet/store/table_schema.def"
 };
 
 const struct hw_fleet_column hw_fleet_columns[] = {
 #define COLUMN(TABLE, name, KIND)       {HW_FLEET_##TABLE, name, HW_FLEET_KIND_##KIND, NULL},
 #define ADDED(TABLE, name, KIND, value) {HW_FLEET_##TABLE, name, HW_FLEET_KIND_##KIND, value},
-#include "fleet/store/schema.def"
+#include "fleet/store/table_schema.def"
 };
 const size_t hw_fleet_n_columns = HW_ARRAY_LEN(hw_fleet_columns);
 

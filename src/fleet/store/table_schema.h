@@ -1,7 +1,7 @@
 /*
- * schema.h - the statements that create the fleet's tables
+ * table_schema.h - the statements that create the fleet's tables
  *
- * Why:     inserts and queries share one list of columns (schema.def); the statements are generated
+ * Why:     inserts and queries share one list of columns (table_schema.def); the statements are generated
  *          from it.
  * Shapes:  on one machine a table is a plain table. On a cluster NAME is a Distributed table over
  *          NAME_local, replicated on the machines of each shard, which the server's macros {shard}
@@ -9,8 +9,8 @@
  * Errors:  HW_EINVAL: an invalid name.
  * Source:  doc/design/fleet.md; works from ClickHouse 18.16 on
  */
-#ifndef HW_FLEET_STORE_SCHEMA_H
-#define HW_FLEET_STORE_SCHEMA_H
+#ifndef HW_FLEET_STORE_TABLE_SCHEMA_H
+#define HW_FLEET_STORE_TABLE_SCHEMA_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,13 +22,13 @@ struct hw_error;
 
 enum hw_fleet_table {
 #define TABLE(ID, ...) HW_FLEET_##ID,
-#include "fleet/store/schema.def"
+#include "fleet/store/table_schema.def"
     HW_FLEET_TABLE_COUNT
 };
 
 enum hw_fleet_kind {
 #define KIND(KIND, type) HW_FLEET_KIND_##KIND,
-#include "fleet/store/schema.def"
+#include "fleet/store/table_schema.def"
     HW_FLEET_KIND_COUNT
 };
 

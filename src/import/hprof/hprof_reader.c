@@ -3,7 +3,7 @@
  * object, too (java.lang.Class<X>), which owns the static fields. For smaller dumps a third pass
  * reads the contents: primitive fields, strings, how long arrays are and which are equal.
  */
-#include "import/hprof/hprof.h"
+#include "import/hprof/hprof_reader.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* hprof.h - see import.h */
-#ifndef HW_IMPORT_HPROF_HPROF_H
-#define HW_IMPORT_HPROF_HPROF_H
+/* hprof_reader.h - see import.h */
+#ifndef HW_IMPORT_HPROF_HPROF_READER_H
+#define HW_IMPORT_HPROF_HPROF_READER_H
 
 #include "import/import.h"
 

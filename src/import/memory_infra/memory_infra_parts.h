@@ -1,7 +1,7 @@
 /*
  * memory_infra_parts.h - shared by the files of the memory-infra importer
  *
- * Shapes:  memory_infra.c dispatches events; memory_infra_slices.c adds what threads did and
+ * Shapes:  memory_infra_reader.c dispatches events; memory_infra_slices.c adds what threads did and
  *          memory_infra_nodes.c adds allocator trees, totals and mappings to the model at once;
  *          memory_infra_heaps.c keeps heap dumps until the file has been read, because names may
  *          follow what they name. Heap dumps are nearly all of a large file and are read in place;

@@ -3,7 +3,7 @@
  * metadata are skipped without being parsed. A global dump consists of all events with its id,
  * wherever they are in the file; its time is their earliest.
  */
-#include "import/memory_infra/memory_infra.h"
+#include "import/memory_infra/memory_infra_reader.h"
 
 #include <stdlib.h>
 #include <string.h>

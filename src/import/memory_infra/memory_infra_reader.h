@@ -1,6 +1,6 @@
-/* memory_infra.h - the table's entry for Chrome's JSON traces with memory dumps */
-#ifndef HW_IMPORT_MEMORY_INFRA_MEMORY_INFRA_H
-#define HW_IMPORT_MEMORY_INFRA_MEMORY_INFRA_H
+/* memory_infra_reader.h - the table's entry for Chrome's JSON traces with memory dumps */
+#ifndef HW_IMPORT_MEMORY_INFRA_MEMORY_INFRA_READER_H
+#define HW_IMPORT_MEMORY_INFRA_MEMORY_INFRA_READER_H
 
 #include "import/import.h"
 

@@ -3,7 +3,7 @@
  * records that the kernel lost, a sample that the recorder skipped, or the recorder's stop. The
  * oldest writers name no counters at all; they used the CPU clock.
  */
-#include "import/perfetto/cpu_samples.h"
+#include "import/perfetto/perf_samples.h"
 
 #include <stdlib.h>
 

@@ -1,12 +1,12 @@
 /*
- * cpu_samples.h - PerfSample packets → CPU samples and counters of the model
+ * perf_samples.h - PerfSample packets → CPU samples and counters of the model
  *
  * Shapes:  a packet sequence is a session; its PerfSampleDefaults name its counters.
  * Errors:  HW_ENOMEM, HW_ELIMIT; losses noted by the recorder are counted in the profile.
  * Source:  doc/formats/trace.md, "CPU samples"; proto/perf.proto
  */
-#ifndef HW_IMPORT_PERFETTO_CPU_SAMPLES_H
-#define HW_IMPORT_PERFETTO_CPU_SAMPLES_H
+#ifndef HW_IMPORT_PERFETTO_PERF_SAMPLES_H
+#define HW_IMPORT_PERFETTO_PERF_SAMPLES_H
 
 #include <stdint.h>
 

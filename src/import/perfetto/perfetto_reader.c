@@ -5,7 +5,7 @@
  * Packets that name frames are read in later passes, when all frames are known: first symbols, then
  * names of obfuscated code.
  */
-#include "import/perfetto/perfetto.h"
+#include "import/perfetto/perfetto_reader.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -17,11 +17,11 @@
 #include "import/deobfuscate.h"
 #include "import/import.h"
 #include "import/perfetto/art_process.h"
-#include "import/perfetto/cpu_samples.h"
 #include "import/perfetto/heap_dumps.h"
 #include "import/perfetto/heap_graphs.h"
 #include "import/perfetto/interned.h"
-#include "import/perfetto/symbols.h"
+#include "import/perfetto/perf_samples.h"
+#include "import/perfetto/symbol_packets.h"
 #include "import/perfetto/track_events.h"
 #include "import/system/clock_rows.h"
 #include "import/system/memory_tracker.h"

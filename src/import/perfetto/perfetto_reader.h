@@ -1,6 +1,6 @@
-/* perfetto.h - traces with packets; see import.h */
-#ifndef HW_IMPORT_PERFETTO_PERFETTO_H
-#define HW_IMPORT_PERFETTO_PERFETTO_H
+/* perfetto_reader.h - traces with packets; see import.h */
+#ifndef HW_IMPORT_PERFETTO_PERFETTO_READER_H
+#define HW_IMPORT_PERFETTO_PERFETTO_READER_H
 
 #include "import/import.h"
 

@@ -1,4 +1,4 @@
-#include "import/perfetto/symbols.h"
+#include "import/perfetto/symbol_packets.h"
 
 #include <stdlib.h>
 #include <string.h>

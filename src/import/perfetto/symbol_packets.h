@@ -1,5 +1,5 @@
 /*
- * symbols.h - packets that give names to frames of the same trace
+ * symbol_packets.h - packets that give names to frames of the same trace
  *
  * Why:     symbolizers and deobfuscators append their results to a trace; the frames may be
  *          anywhere in the file, so these packets are read when all frames are known.
@@ -9,8 +9,8 @@
  * Errors:  HW_ENOMEM, HW_ELIMIT; damage is counted in the profile's statistics.
  * Source:  doc/formats/trace.md, "Symbols and name maps"
  */
-#ifndef HW_IMPORT_PERFETTO_SYMBOLS_H
-#define HW_IMPORT_PERFETTO_SYMBOLS_H
+#ifndef HW_IMPORT_PERFETTO_SYMBOL_PACKETS_H
+#define HW_IMPORT_PERFETTO_SYMBOL_PACKETS_H
 
 #include <stdint.h>
 

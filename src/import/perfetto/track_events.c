@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "codec/pb.h"
-#include "import/system/marks.h"
+#include "import/system/mark_events.h"
 #include "schema/fields.h"
 
 #include "base/banned.h"

@@ -1,4 +1,4 @@
-#include "import/system/marks.h"
+#include "import/system/mark_events.h"
 
 #include <string.h>
 

@@ -1,13 +1,13 @@
 /*
- * marks.h - instant events that are marks → marks of the model
+ * mark_events.h - instant events that are marks → marks of the model
  *
  * Why:     a mark is an event of the public format (trace/process_writer.h), so other readers show
  *          it; of all instants that a trace may have, we show only these.
  * Errors:  HW_ENOMEM; an event that is not a mark, or has no name, is skipped.
  * Source:  doc/formats/trace.md, "Track events"
  */
-#ifndef HW_IMPORT_SYSTEM_MARKS_H
-#define HW_IMPORT_SYSTEM_MARKS_H
+#ifndef HW_IMPORT_SYSTEM_MARK_EVENTS_H
+#define HW_IMPORT_SYSTEM_MARK_EVENTS_H
 
 #include <stdint.h>
 

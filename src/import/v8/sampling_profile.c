@@ -1,5 +1,5 @@
 /*
- * heap_samples.c - V8's sampling heap profiles (.heapprofile) as one dump
+ * sampling_profile.c - V8's sampling heap profiles (.heapprofile) as one dump
  *
  * A tree of calls: {"head": {"callFrame": {"functionName", "url", "lineNumber", …}, "selfSize",
  * "children": [...]}}. The head is not a function. selfSize is V8's estimate of the live bytes that

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "inject/inject.h"
-#include "inject/remote/process.h"
+#include "inject/remote/process_facts.h"
 #include "inject/remote/thread.h"
 #include "unwind/walk.h"
 

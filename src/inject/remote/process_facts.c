@@ -1,12 +1,12 @@
 /*
- * process.c - preflight
+ * process_facts.c - preflight
  *
  * libc has no symbols left for the inner functions of its allocator (_int_malloc, sysmalloc …), but
  * all of malloc.c is linked in one piece: it extends from the end of the last exported function
  * below the family's lowest to the first one above its highest. An allocator that is a separate
  * library is forbidden as a whole, and so is the loader.
  */
-#include "inject/remote/process.h"
+#include "inject/remote/process_facts.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -1,13 +1,13 @@
 /*
- * process.h - what has to be known about a process before it is stopped
+ * process_facts.h - what has to be known about a process before it is stopped
  *
  * Why:     everything that takes time is done while the process still runs: which libc it has,
  *          where its functions are, which code must not be interrupted.
  * Owns:    the mappings.
  * Errors:  as hw_inject_check.
  */
-#ifndef HW_INJECT_REMOTE_PROCESS_H
-#define HW_INJECT_REMOTE_PROCESS_H
+#ifndef HW_INJECT_REMOTE_PROCESS_FACTS_H
+#define HW_INJECT_REMOTE_PROCESS_FACTS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "inject/remote/process.h"
+#include "inject/remote/process_facts.h"
 
 /* The interpreter that it asks for. */
 struct hw_checked_program {

@@ -2,7 +2,7 @@
  * raw.c - the library is mapped from outside, and changes code
  *
  * For programs without a loader, and for allocators whose functions are called without a table. The
- * bare client (client/start/attach_bare.c) needs no libc, so nothing of the program is
+ * bare client (client/start/injected_bare.c) needs no libc, so nothing of the program is
  * called: any moment will do, and no lock of its can be in the way.
  *
  *      plan (plan.c)                     the process runs

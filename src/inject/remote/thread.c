@@ -241,7 +241,7 @@ bool hw_thread_release(struct hw_thread *t)
     return gone;
 }
 
-#else /* process.c has refused already */
+#else /* process_facts.c has refused already */
 
 int hw_thread_take(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err)
 {

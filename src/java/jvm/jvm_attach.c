@@ -3,7 +3,7 @@
  * the end of the connection is the answer. Its first line is a number that says little: newer JVMs
  * give 0 for a library they did not load. The text behind is what counts.
  */
-#include "java/jvm/attach.h"
+#include "java/jvm/jvm_attach.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /*
- * attach.h - the JVM's attach protocol, from C
+ * jvm_attach.h - the JVM's attach protocol, from C
  *
  * Why:     a running HotSpot JVM takes commands at a socket in its /tmp, which it opens when asked
  *          by a file and SIGQUIT. SIGQUIT kills what does not handle it: a program that is no JVM,
@@ -9,8 +9,8 @@
  * Threads: any; a JVM serves one at a time.
  * Source:  doc/design/java.md; OpenJDK's attachListener_posix.cpp
  */
-#ifndef HW_JAVA_JVM_ATTACH_H
-#define HW_JAVA_JVM_ATTACH_H
+#ifndef HW_JAVA_JVM_JVM_ATTACH_H
+#define HW_JAVA_JVM_JVM_ATTACH_H
 
 #include <stdbool.h>
 #include <stdint.h>

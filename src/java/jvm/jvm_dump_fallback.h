@@ -11,7 +11,7 @@
 #ifndef HW_JAVA_JVM_JVM_DUMP_FALLBACK_H
 #define HW_JAVA_JVM_JVM_DUMP_FALLBACK_H
 
-#include "java/jvm/attach.h"
+#include "java/jvm/jvm_attach.h"
 
 int hw_java_own_dump(const struct hw_jvm *jvm, int *out, struct hw_error *err);
 

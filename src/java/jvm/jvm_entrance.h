@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-#include "java/jvm/attach.h"
+#include "java/jvm/jvm_attach.h"
 
 struct hw_error;
 

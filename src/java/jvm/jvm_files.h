@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "java/jvm/attach.h"
+#include "java/jvm/jvm_attach.h"
 
 #define HW_JVM_TMP      "/tmp"
 #define HW_JVM_NAME_MAX 64

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "java/jvm/attach.h"
+#include "java/jvm/jvm_attach.h"
 #include "java/jvm/jvm_entrance.h"
 #include "java/protocol.h"
 

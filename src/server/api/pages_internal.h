@@ -17,7 +17,7 @@
 #include "views/flame/flame.h"
 #include "views/flame/functions.h"
 #include "views/stack_mask.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 #include "views/time/series.h"
 
 enum {

@@ -20,7 +20,7 @@
 #include "base/files/fd.h"
 #include "model/symbol_sets.h"
 #include "server/api/pages_internal.h"
-#include "views/flame/lines.h"
+#include "views/flame/source_lines.h"
 
 #include "base/banned.h"
 

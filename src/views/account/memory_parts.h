@@ -23,7 +23,7 @@
 #include "base/memory/vec.h"
 #include "model/memory/block_size.h"
 #include "model/profile.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 
 /* In the order in which they are shown: id, name, description. */
 #define HW_MEMORY_PARTS(X)                                                                         \

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 
 #include "base/banned.h"
 

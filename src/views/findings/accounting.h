@@ -26,7 +26,7 @@
 
 #include "base/memory/vec.h"
 #include "model/profile.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 
 enum hw_account_line {
     HW_ACCOUNT_REQUESTED, /* live bytes of the profile */

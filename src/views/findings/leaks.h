@@ -27,7 +27,7 @@
 #include "views/findings/suppressions.h"
 #include "views/findings/trend.h"
 #include "views/flame/flame.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 #include "views/time/series.h"
 
 struct hw_stack_mask;

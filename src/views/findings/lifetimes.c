@@ -9,7 +9,7 @@
 #include "model/profile.h"
 #include "views/flame/functions.h"
 #include "views/stack_mask.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 #include "views/time/series.h"
 #include "views/time/values.h"
 

@@ -25,7 +25,7 @@
 
 #include "base/memory/vec.h"
 #include "views/account/memory_parts.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 
 #define HW_PARTS_POINTS 64u
 #define HW_PARTS_LEAST  6u

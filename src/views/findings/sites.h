@@ -16,7 +16,7 @@
 
 #include "base/memory/vec.h"
 #include "views/flame/functions.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 #include "views/time/series.h"
 #include "views/time/values.h"
 

@@ -52,7 +52,7 @@ struct hw_sizes_question {
     const struct hw_series_list *list;
     const struct hw_functions *fns;
     hw_upid upid;
-    int64_t ts_ns; /* a moment of views/time/process.h */
+    int64_t ts_ns; /* a moment of views/time/process_view.h */
     bool at_max;
     struct hw_stack_mask *mask; /* NULL = every callstack */
 };

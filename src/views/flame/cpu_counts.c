@@ -1,4 +1,4 @@
-#include "views/flame/cpu_samples.h"
+#include "views/flame/cpu_counts.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /*
- * cpu_samples.h - how often each callstack was seen executing
+ * cpu_counts.h - how often each callstack was seen executing
  *
  * Owns:    nothing.
  * Errors:  HW_ENOMEM.
@@ -7,8 +7,8 @@
  * Threads: pure; the profile must be frozen.
  * Source:  doc/design/sql.md, "CPU samples"
  */
-#ifndef HW_VIEWS_FLAME_CPU_SAMPLES_H
-#define HW_VIEWS_FLAME_CPU_SAMPLES_H
+#ifndef HW_VIEWS_FLAME_CPU_COUNTS_H
+#define HW_VIEWS_FLAME_CPU_COUNTS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/memory/map64.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 
 #include "base/banned.h"
 

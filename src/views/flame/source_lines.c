@@ -2,7 +2,7 @@
  * Each function of each frame gets its row number once; then each stack adds its value to its rows.
  * last_seen says which stack a row got its last value from, so recursion counts once.
  */
-#include "views/flame/lines.h"
+#include "views/flame/source_lines.h"
 
 #include <stdlib.h>
 

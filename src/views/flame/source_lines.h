@@ -1,5 +1,5 @@
 /*
- * lines.h - lines of source and what was allocated through them
+ * source_lines.h - lines of source and what was allocated through them
  *
  * Why:     knowing the function, one still wants the line. With debug info, each frame has one:
  *          where it calls the next function, or allocates itself.
@@ -13,8 +13,8 @@
  * Threads: pure; the profile must be frozen.
  * Source:  doc/design/pages.md
  */
-#ifndef HW_VIEWS_FLAME_LINES_H
-#define HW_VIEWS_FLAME_LINES_H
+#ifndef HW_VIEWS_FLAME_SOURCE_LINES_H
+#define HW_VIEWS_FLAME_SOURCE_LINES_H
 
 #include "base/memory/vec.h"
 #include "views/flame/flame.h"

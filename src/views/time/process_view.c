@@ -1,4 +1,4 @@
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 
 #include <stdlib.h>
 #include <string.h>

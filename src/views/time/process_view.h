@@ -1,5 +1,5 @@
 /*
- * process.h - one process over time: all its heaps of one kind combined
+ * process_view.h - one process over time: all its heaps of one kind combined
  *
  * Why:     people ask about a program; its heaps (libc.malloc, custom ones) are dumped one by one.
  * Shapes:  only heaps of the process's first kind (enum hw_heap_kind) count. A moment is a time at
@@ -9,8 +9,8 @@
  * Cost:    one pass over the process's rows per call.
  * Threads: pure; the profile must be frozen.
  */
-#ifndef HW_VIEWS_TIME_PROCESS_H
-#define HW_VIEWS_TIME_PROCESS_H
+#ifndef HW_VIEWS_TIME_PROCESS_VIEW_H
+#define HW_VIEWS_TIME_PROCESS_VIEW_H
 
 #include <stdbool.h>
 #include <stddef.h>

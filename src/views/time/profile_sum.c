@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/memory/saturate.h"
 #include "model/append_profile.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 
 #include "base/banned.h"
 

@@ -1,4 +1,4 @@
-#include "views/time/slices.h"
+#include "views/time/slice_boxes.h"
 
 #include <stdlib.h>
 

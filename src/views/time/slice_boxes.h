@@ -1,5 +1,5 @@
 /*
- * slices.h - the visible part of a thread's slices
+ * slice_boxes.h - the visible part of a thread's slices
  *
  * Why:     a track of 10^6 slices on 1000 pixels: boxes too narrow to see are merged.
  * Shapes:  tracks are in order of (upid, tid). Boxes are in order of time within each depth;
@@ -8,8 +8,8 @@
  * Owns:    the vectors belong to the caller.
  * Errors:  HW_ENOMEM.
  */
-#ifndef HW_VIEWS_TIME_SLICES_H
-#define HW_VIEWS_TIME_SLICES_H
+#ifndef HW_VIEWS_TIME_SLICE_BOXES_H
+#define HW_VIEWS_TIME_SLICE_BOXES_H
 
 #include <stdint.h>
 

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/memory/saturate.h"
 #include "model/profile.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 
 #include "base/banned.h"
 

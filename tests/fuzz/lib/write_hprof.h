@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "export/hprof/hprof.h"
 #include "export/hprof/hprof_layout.h"
-#include "import/hprof/hprof.h"
+#include "export/hprof/hprof_writer.h"
+#include "import/hprof/hprof_reader.h"
 #include "model/profile.h"
 
 static inline size_t count_instances(const struct hw_hprof_layout *l)

@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "daemon/execwatch/exec_rules.h"
-#include "inject/start.h"
+#include "inject/inject_at_exec.h"
 #include "proc/number.h"
 
 /* Arguments, status, our own status, auxiliary vector, mappings: once each; of mappings also their

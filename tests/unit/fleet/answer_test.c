@@ -6,7 +6,7 @@
 
 #include "fleet/rows_write.h"
 #include "model/profile.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 #include "views/time/series.h"
 
 struct read {

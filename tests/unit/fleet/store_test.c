@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "fleet/push/labels.h"
-#include "fleet/store/schema.h"
 #include "fleet/store/store.h"
+#include "fleet/store/table_schema.h"
 #include "test.h"
 
 static const char *text(const char *s)

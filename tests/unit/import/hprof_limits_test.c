@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text/strbuf.h"
-#include "import/hprof/hprof.h"
+#include "import/hprof/hprof_reader.h"
 #include "model/profile.h"
 #include "test.h"
 

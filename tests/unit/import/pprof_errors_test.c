@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "export/export.h"
-#include "import/pprof.h"
+#include "import/pprof_reader.h"
 #include "views/fill.h"
 #include "views/time/values.h"
 

@@ -14,7 +14,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/files/fd.h"
-#include "inject/start.h"
+#include "inject/inject_at_exec.h"
 
 #define TOP   UINT64_C(0x7ffdeadbf000)
 #define BYTES 65536u

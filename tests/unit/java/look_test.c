@@ -15,7 +15,7 @@
 #include <signal.h>
 
 #include "base/error.h"
-#include "java/jvm/attach.h"
+#include "java/jvm/jvm_attach.h"
 #include "proc/pid.h"
 
 #include "../test.h"

@@ -1,5 +1,5 @@
 /* Which port a command line and NODE_OPTIONS name. */
-#include "node/process.h"
+#include "node/node_process.h"
 
 #include <string.h>
 

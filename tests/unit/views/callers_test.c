@@ -5,7 +5,7 @@
 
 #include "views/fill.h"
 #include "views/flame/callers.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 
 struct asked {
     struct hw_profile *p;

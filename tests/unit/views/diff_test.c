@@ -4,7 +4,7 @@
 
 #include "views/fill.h"
 #include "views/findings/diff.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 
 struct loaded {
     struct hw_profile *p;

@@ -6,7 +6,7 @@
 #include "views/fill.h"
 #include "views/filter.h"
 #include "views/flame/program.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 
 static struct hw_profile *profile_of(const char *stack, const char *name)
 {

@@ -8,7 +8,7 @@
 #include "views/fill.h"
 #include "views/flame/flame.h"
 #include "views/flame/flame_window.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 #include "views/time/span.h"
 
 enum { N_STACKS = 150, MAX_DEPTH = 8, N_NAMES = 12, N_DUMPS = 40, STEP_NS = 10 };

@@ -4,7 +4,7 @@
 #include "views/fill.h"
 #include "views/findings/sizes.h"
 #include "views/flame/functions.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 #include "views/time/series.h"
 #include "views/time/values.h"
 

@@ -1,5 +1,5 @@
 /* Boxes of a track: each slice that overlaps the window is in exactly one, and none too narrow. */
-#include "views/time/slices.h"
+#include "views/time/slice_boxes.h"
 
 #include <stdlib.h>
 

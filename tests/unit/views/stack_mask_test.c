@@ -9,7 +9,7 @@
 #include "views/findings/sizes.h"
 #include "views/flame/functions.h"
 #include "views/stack_mask.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 
 enum { N_STACKS = 40, N_DUMPS = 12, MAX_DEPTH = 6, N_NAMES = 9 };
 

@@ -7,7 +7,7 @@
 #include "views/findings/sites.h"
 #include "views/flame/flame.h"
 #include "views/flame/functions.h"
-#include "views/time/process.h"
+#include "views/time/process_view.h"
 #include "views/time/series.h"
 #include "views/time/values.h"
 

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/memory/map64.h"
 #include "server/api/pages_internal.h"
-#include "views/time/slices.h"
+#include "views/time/slice_boxes.h"
 
 #include "base/banned.h"
 
