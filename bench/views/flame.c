@@ -91,9 +91,9 @@ static void measure(const struct hw_profile *p, const hw_values *values, unsigne
     for (int i = 0; i < 3; i++) {
         struct hw_flame f;
         double start = cpu_ms();
-        const struct hw_flame_question q = {
+        const struct hw_flame_input q = {
             .cs = p->callsites, .fns = fns, .values = values, .flags = flags};
-        need(share > 0 ? hw_flame_invert(&q, share, HW_METRIC_SPACE, &f) : hw_flame_ask(&q, &f));
+        need(share > 0 ? hw_flame_invert(&q, share, HW_METRIC_SPACE, &f) : hw_flame_build_with(&q, &f));
         if (sort)
             need(hw_flame_sort(&f, HW_METRIC_SPACE));
         double took = cpu_ms() - start;

@@ -11,7 +11,8 @@
 
 struct hw_cli;
 
-/* hw_recorders_ask, with a warning for each that is silent. */
-int hw_cli_ask_recorders(const struct hw_cli *cli, struct hw_recorders *out, struct hw_error *err);
+/* hw_recorders_query, with a warning for each that is silent. */
+int hw_cli_query_recorders(const struct hw_cli *cli, struct hw_recorders *out,
+                           struct hw_error *err);
 
 #endif

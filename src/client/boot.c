@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
-#include "client/kernel/say.h"
+#include "client/kernel/write_stderr.h"
 #include "client/sample/live_set.h"
 
 /* ---- one object's symbols ---- */
@@ -141,7 +141,7 @@ bool hw_boot_defines(const struct link_map *m, const char *name)
            (o.gnu_hash ? find_gnu(&o, name) : find_sysv(&o, name)) != NULL;
 }
 
-bool hw_boot_asks_for(const struct link_map *m, const char *begin)
+bool hw_boot_imports(const struct link_map *m, const char *begin)
 {
     struct object o;
     if (!object_open(m->l_addr, m->l_ld, &o))
@@ -526,7 +526,7 @@ void hw_boot(void)
         real_malloc = find("malloc", &base);
     }
     if (!real_malloc) {
-        hw_say("heapwise: no malloc after the preloaded library; cannot continue");
+        hw_write_stderr("heapwise: no malloc after the preloaded library; cannot continue");
         __builtin_trap();
     }
     allocator_base = base;

@@ -38,7 +38,7 @@ extern __attribute__((visibility("hidden"))) struct hw_real hw_real;
 bool hw_boot_is_us(const struct link_map *m);
 bool hw_boot_defines(const struct link_map *m, const char *name);
 /* Does it have an undefined symbol of that name? */
-bool hw_boot_asks_for(const struct link_map *m, const char *begin);
+bool hw_boot_imports(const struct link_map *m, const char *begin);
 
 void hw_boot(void);
 /* Were we put into a running program (client/start/injected.c), not preloaded? After hw_boot. */

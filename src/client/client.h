@@ -44,7 +44,7 @@
 /* glibc's own variable for it, 2.32 and later; its malloc relies on it, too. A thread that
  * shares our memory without libc's knowledge (a raw clone) must not allocate beside us anyway. */
 extern char __libc_single_threaded __attribute__((weak));
-static inline bool hw_alone(void)
+static inline bool hw_is_single_threaded(void)
 {
     return &__libc_single_threaded && __libc_single_threaded;
 }

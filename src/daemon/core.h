@@ -22,7 +22,7 @@
 #include "config/config.h"
 #include "daemon/books/callsite_totals.h"
 #include "daemon/books/drain.h"
-#include "daemon/books/rest.h"
+#include "daemon/books/rate_limit.h"
 #include "daemon/books/ring_consumer.h"
 #include "daemon/books/target_slices.h"
 #include "daemon/clients/client_page.h"
@@ -84,14 +84,14 @@ struct hw_recorder {
     uint64_t next_account_ns; /* dump/account.c: no reading is kept before */
     struct hw_account_user {
         uint32_t uid;
-        struct hw_rest rest; /* readings of his targets kept the main thread waiting */
+        struct hw_rate_limit rest; /* readings of his targets kept the main thread waiting */
     } account_users[HW_ACCOUNT_USERS];
     HW_VEC(struct hw_session *) sessions;
     HW_VEC(struct hw_control_conn *) controls;
     HW_VEC(struct hw_namespace_socket *) namespace_sockets;
     hw_namespace_socket_accept *accept_at; /* hello.c's: for clients that come through them */
     HW_VEC(struct hw_attach) attaching;
-    HW_VEC(struct hw_found) found;
+    HW_VEC(struct hw_attach_candidate) found;
     struct hw_exec_watch starts;
     HW_VEC(struct hw_inject_job *) injecting;
     HW_VEC(struct hw_injected) injected;

@@ -124,7 +124,7 @@ static bool is_meant(const struct hw_java_source *j, const struct hw_pid *pid,
         hw_permission_profile(&j->session->asking, pid, st, NULL) < 0)
         return false; /* its name would be revealed */
     if (!j->config->process_cmdline.n || !is_named(j, &who) || !answers(j, &who) ||
-        hw_jvm_look(pid, &jvm, NULL))
+        hw_jvm_inspect(pid, &jvm, NULL))
         return false;
     return st->rss_anon_kb + st->vm_swap_kb >= j->config->min_anonymous_memory_kb;
 }

@@ -35,7 +35,7 @@ struct hw_followed {
 };
 
 /* A process that the session no longer wants. */
-struct hw_left {
+struct hw_left_process {
     int32_t pid;
     uint64_t start_ticks;
 };
@@ -51,23 +51,23 @@ struct hw_session {
     char *detach_key;                /* owned; NULL = belongs to a connection */
     uint64_t id;
     uint32_t uid;
-    struct hw_asking asking;
+    struct hw_permission_request asking;
     /* target_fork.c: of the newest forks; owned; NULL = none */
     struct hw_inherited *inherited[HW_SESSION_FORKS];
     struct hw_map64 heirs; /* numbers of processes that have been given theirs */
     size_t n_forks;
     struct hw_page parents[HW_SESSION_PARENTS]; /* target_fork.c: of those that have ended */
     size_t n_parents;
-    HW_VEC(struct hw_left) refused; /* processes that were meant and may not be profiled */
+    HW_VEC(struct hw_left_process) refused; /* processes that were meant and may not be profiled */
     HW_VEC(struct hw_followed) followed;
     HW_VEC(struct hw_silent {                    /* session_silent.c: meant, and not heard of yet */
                               struct hw_pid pid; /* owned */
                               bool is_told;      /* its name is in the trace */
     })
     silent;
-    uint64_t silent_next_ns;     /* their memory is not read before */
-    HW_VEC(struct hw_left) left; /* session_exclude.c: processes that were told to leave */
-    HW_VEC(struct hw_again) broken_off;
+    uint64_t silent_next_ns;             /* their memory is not read before */
+    HW_VEC(struct hw_left_process) left; /* session_exclude.c: processes that were told to leave */
+    HW_VEC(struct hw_record_again) broken_off;
     HW_VEC(struct hw_missed { /* unrecorded.c */
                               int32_t pid;
                               uint64_t ticks; /* since boot, when it was missed */

@@ -252,7 +252,7 @@ int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
     s->uid = uid;
     s->start = *start;
     s->root = HW_PID_NONE;
-    hw_asking_init(&s->asking, &control->who, control->pid, &r->policy);
+    hw_permission_request_init(&s->asking, &control->who, control->pid, &r->policy);
     take_root(s, control);
     s->id = ++r->next_session;
     s->generation = ++r->next_generation;
@@ -318,7 +318,7 @@ void hw_session_free(struct hw_session *s)
     hw_slice_writer_free(s->slices);
     hw_trace_writer_free(s->writer);
     hw_trace_config_done(&s->config);
-    hw_asking_done(&s->asking);
+    hw_permission_request_done(&s->asking);
     hw_vec_done(&s->refused);
     hw_vec_done(&s->left);
     hw_session_silent_done(s);

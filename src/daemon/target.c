@@ -522,7 +522,7 @@ void hw_target_free(struct hw_target *t)
     hw_vec_done(&t->heaps);
     hw_notes_done(&t->notes);
     for (size_t i = 0; i < t->questions.n; i++)
-        hw_graph_question_done(&t->questions.v[i]);
+        hw_graph_request_done(&t->questions.v[i]);
     hw_vec_done(&t->questions);
     hw_dump_turns_done(t);
     hw_snapshot_free(t->dump.snap);

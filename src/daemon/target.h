@@ -11,7 +11,7 @@
 
 #include "config/config.h"
 #include "daemon/books/callsite_totals.h"
-#include "daemon/books/rest.h"
+#include "daemon/books/rate_limit.h"
 #include "daemon/books/target_slices.h"
 #include "daemon/clients/clients.h"
 #include "daemon/code/frames.h"
@@ -147,7 +147,7 @@ struct hw_target {
     unresolved; /* a queue: those before unresolved_at are done */
     size_t unresolved_at;
     HW_VEC(const struct hw_stack *) unnamed; /* whose managed frames' names are on their way */
-    struct hw_rest names_rest;               /* from searching for names */
+    struct hw_rate_limit names_rest;         /* from searching for names */
 
     HW_VEC(struct hw_heap_totals) heaps;
     struct hw_dump_job { /* dump.c */
@@ -185,7 +185,7 @@ struct hw_target {
         bool has_failure;            /* and waits until what is written now is */
         struct hw_snapshot *failure; /* owned */
     } dump;
-    HW_VEC(struct hw_graph_question) questions; /* of heap graphs of this process */
+    HW_VEC(struct hw_graph_request) questions; /* of heap graphs of this process */
     struct hw_target_triggers triggers;
     uint64_t n_samples, n_lost;
     uint64_t n_unresolved; /* stacks without memory for their frames */

@@ -13,13 +13,13 @@ static int build(struct hw_stacks *s, const struct hw_export_input *in)
 {
     static const hw_filters none;
     struct hw_filter_matches m;
-    struct hw_flame_question q = {
+    struct hw_flame_input q = {
         .cs = in->profile->callsites, .fns = s->functions, .values = in->values, .filters = &m};
     int rc =
         hw_filter_match(in->filters ? in->filters : &none, q.cs, q.fns, in->namer, &s->program, &m);
     if (rc < 0)
         return rc;
-    rc = hw_flame_ask(&q, &s->tree);
+    rc = hw_flame_build_with(&q, &s->tree);
     hw_filter_matches_done(&m);
     return rc;
 }

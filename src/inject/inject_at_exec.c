@@ -295,7 +295,7 @@ static bool sees_socket(int root, const char *path)
            ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
 }
 
-enum hw_start_sight hw_start_look(int root, uint32_t uid, const char *library, const char *socket)
+enum hw_start_sight hw_start_check(int root, uint32_t uid, const char *library, const char *socket)
 {
     return !sees_library(root, uid, library) ? HW_START_NO_LIBRARY
            : !sees_socket(root, socket)      ? HW_START_NO_SOCKET

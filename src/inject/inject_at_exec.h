@@ -68,7 +68,7 @@ const char *hw_start_forbids(enum hw_start_verdict v);
 
 enum hw_start_sight { HW_START_SEES, HW_START_NO_LIBRARY, HW_START_NO_SOCKET };
 /* root: O_PATH; uid: the program's effective one. */
-enum hw_start_sight hw_start_look(int root, uint32_t uid, const char *library, const char *socket);
+enum hw_start_sight hw_start_check(int root, uint32_t uid, const char *library, const char *socket);
 /* HW_EUNSUPPORTED with the reason, if it does not see both. */
 int hw_start_sight_error(enum hw_start_sight sight, int32_t pid, const char *library,
                          const char *socket, struct hw_error *err);

@@ -39,7 +39,7 @@ enum hw_java_mode { /* the ladder, from the best to the last */
                     HW_JAVA_MODE_COUNT
 };
 
-enum hw_java_ask { HW_JAVA_ASK_DUMP, HW_JAVA_ASK_WATCH, HW_JAVA_ASK_RELEASE };
+enum hw_java_command { HW_JAVA_COMMAND_DUMP, HW_JAVA_COMMAND_WATCH, HW_JAVA_COMMAND_RELEASE };
 
 enum hw_java_event { /* moments; each is told once */
                      HW_JAVA_OUT_OF_MEMORY,
@@ -58,7 +58,7 @@ struct hw_java_request {
     uint64_t min_heap_bytes; /* in use, or there is no walk */
 };
 
-enum hw_java_say_type {
+enum hw_java_message_type {
     HW_JAVA_HELLO = 1,
     HW_JAVA_CLASSES,
     HW_JAVA_ATTEMPT,
@@ -68,7 +68,7 @@ enum hw_java_say_type {
     HW_JAVA_EVENT
 };
 
-struct hw_java_say {
+struct hw_java_message {
     uint32_t type;
     uint32_t mode;
     int32_t reason;      /* ENDED, DONE: enum hw_java_reason; 0 = good */
@@ -83,7 +83,7 @@ struct hw_java_say {
     uint64_t heap_bytes; /* DONE: in use before the walk, as the JVM says; 0 = unknown */
     uint64_t heap_left;  /* DONE: how much more it may be, then */
 };
-_Static_assert(sizeof(struct hw_java_say) == 80, "crosses processes");
+_Static_assert(sizeof(struct hw_java_message) == 80, "crosses processes");
 
 /*
  * One byte: kind of reference (jvm_abi.h) or HW_JAVA_OP_*, and bits. Then, in this order:

@@ -65,7 +65,7 @@ static int add_symbols(struct append *a, hw_frame_id from, hw_frame_id to)
             rc = string_of(a, lines[i].file, &copy[i].file);
     }
     if (rc == 0 && n)
-        rc = hw_symbol_sets_put_told(hw_callsites_symbol_sets(a->into), to, copy, n);
+        rc = hw_symbol_sets_put_managed(hw_callsites_symbol_sets(a->into), to, copy, n);
     free(copy);
     hw_str_id kind = hw_symbol_sets_get_kind(sets, from);
     if (rc == 0 && kind.v)

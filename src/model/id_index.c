@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-#include "base/beside.h"
 #include "base/error.h"
 #include "base/memory/radix.h"
+#include "base/side_thread.h"
 
 #include "base/banned.h"
 
@@ -154,7 +154,7 @@ static int set_part(void *ctx)
 /* For ascending ids: the second half begins with a word of its own. */
 static void set_halves(struct span *s, size_t n)
 {
-    struct hw_beside beside;
+    struct hw_side_thread beside;
     size_t mid = n / 2;
     while (mid > 0 && mid < n &&
            hw_id_place(s->ix, s->ids[mid - 1]) >> HW_ID_WORD_SHIFT ==
@@ -165,9 +165,9 @@ static void set_halves(struct span *s, size_t n)
         set_range(s, 0, n);
         return;
     }
-    hw_beside_begin(&beside, set_part, &second);
+    hw_side_thread_begin(&beside, set_part, &second);
     set_range(s, 0, mid);
-    (void)hw_beside_end(&beside); /* set_part cannot fail */
+    (void)hw_side_thread_end(&beside); /* set_part cannot fail */
 }
 
 static void set_bits(struct hw_id_index *ix, const uint64_t *ids, size_t n, bool is_ascending)

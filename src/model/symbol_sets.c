@@ -45,8 +45,8 @@ int hw_symbol_sets_put(struct hw_symbol_sets *s, hw_frame_id frame,
     return put(s, frame, innermost_first, n, /* lines_need_files = */ true);
 }
 
-int hw_symbol_sets_put_told(struct hw_symbol_sets *s, hw_frame_id frame,
-                            const struct hw_symbol_line *innermost_first, size_t n)
+int hw_symbol_sets_put_managed(struct hw_symbol_sets *s, hw_frame_id frame,
+                               const struct hw_symbol_line *innermost_first, size_t n)
 {
     return put(s, frame, innermost_first, n, /* lines_need_files = */ false);
 }

@@ -48,8 +48,8 @@ void hw_symbol_sets_done(struct hw_symbol_sets *s);
 int hw_symbol_sets_put(struct hw_symbol_sets *s, hw_frame_id frame,
                        const struct hw_symbol_line *innermost_first, size_t n);
 /* The same, but keeps lines without a file, which managed code has. */
-int hw_symbol_sets_put_told(struct hw_symbol_sets *s, hw_frame_id frame,
-                            const struct hw_symbol_line *innermost_first, size_t n);
+int hw_symbol_sets_put_managed(struct hw_symbol_sets *s, hw_frame_id frame,
+                               const struct hw_symbol_line *innermost_first, size_t n);
 /* The number of lines; 0 = the frame has no set. Borrowed until the next put. */
 size_t hw_symbol_sets_get(const struct hw_symbol_sets *s, hw_frame_id frame,
                           const struct hw_symbol_line **out);

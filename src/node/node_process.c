@@ -57,7 +57,7 @@ static bool has_libnode(const struct hw_pid *pid)
     return found;
 }
 
-void hw_node_look(const struct hw_pid *pid, void *out)
+void hw_node_inspect(const struct hw_pid *pid, void *out)
 {
     struct hw_node_file *file = out;
     hw_autofd int exe = openat(pid->dir, "exe", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -88,10 +88,10 @@ int hw_node_check_signal(const struct hw_pid *pid, struct hw_error *err)
 int hw_node_check(const struct hw_pid *pid, const struct hw_node_file *file, struct hw_error *err)
 {
     struct hw_proc_status st;
-    struct hw_asker self;
+    struct hw_requester self;
     if (hw_proc_status(pid->dir, &st) < 0)
         return hw_fail(err, HW_EGONE, 0, "process %d has ended", pid->pid);
-    hw_asker_self(&self);
+    hw_requester_self(&self);
     int rc = hw_access_check(&self, pid->pid, pid->dir, &st, err);
     if (rc < 0)
         return rc;

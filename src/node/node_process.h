@@ -5,7 +5,7 @@
  *          the program's file is looked at, not its name, and the kernel says that the signal is
  *          handled.
  * Shapes:  Node.js is a program, or a mapped libnode, that exports node::Start. Files are read by
- *          hw_node_look, for a process that may be left behind (record/process_reads.h).
+ *          hw_node_inspect, for a process that may be left behind (record/process_reads.h).
  * Errors:  HW_EPERM, HW_EUNSUPPORTED (not Node.js, or it does not handle the signal), HW_EBUSY (it is
  *          stopped), HW_EGONE; all with the reason and what to do.
  * Source:  doc/design/node.md; https://nodejs.org/en/learn/getting-started/debugging
@@ -26,7 +26,7 @@ struct hw_node_file {
     bool was_read; /* else nobody knows */
     bool is_node;
 };
-void hw_node_look(const struct hw_pid *pid, void *out); /* out: a struct hw_node_file */
+void hw_node_inspect(const struct hw_pid *pid, void *out); /* out: a struct hw_node_file */
 
 /* The asker's rights, and what the process is. */
 int hw_node_check(const struct hw_pid *pid, const struct hw_node_file *file, struct hw_error *err);

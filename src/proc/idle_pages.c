@@ -175,7 +175,7 @@ static int look_at_mappings(struct hw_idle *x, const uint64_t *pages, size_t n, 
     return HW_OK;
 }
 
-int hw_idle_look(struct hw_idle *x, const uint64_t *pages, size_t n, bool *idle,
+int hw_idle_scan(struct hw_idle *x, const uint64_t *pages, size_t n, bool *idle,
                  struct hw_error *err)
 {
     int rc = x->way == HW_IDLE_BY_BITMAP    ? look_at_bitmap(x, pages, n, idle, err)

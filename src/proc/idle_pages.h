@@ -46,7 +46,7 @@ int hw_idle_open(int proc_dir, const char *bitmap, const char *flags, struct hw_
 void hw_idle_done(struct hw_idle *x);
 /* pages: ascending, each once. idle[i] = not used since the last look, false at the first one. All
  * of them are marked for the next. */
-int hw_idle_look(struct hw_idle *x, const uint64_t *pages, size_t n, bool *idle,
+int hw_idle_scan(struct hw_idle *x, const uint64_t *pages, size_t n, bool *idle,
                  struct hw_error *err);
 
 #endif

@@ -189,18 +189,18 @@ static void check_policy(const struct hw_pid *p, const struct hw_proc_status *st
                          struct hw_finding *out)
 {
     struct hw_policy policy;
-    struct hw_asking asking;
+    struct hw_permission_request asking;
     struct hw_error err;
     if (hw_policy_read(NULL, &policy, &err) < 0) {
         find(out, "refused", "%s", err.text);
         return;
     }
-    struct hw_asker self;
-    hw_asker_self(&self);
-    hw_asking_init(&asking, &self, getpid(), &policy);
+    struct hw_requester self;
+    hw_requester_self(&self);
+    hw_permission_request_init(&asking, &self, getpid(), &policy);
     if (hw_permission_profile(&asking, p, status, &err) < 0)
         find(out, "refused", "%s", err.text);
-    hw_asking_done(&asking);
+    hw_permission_request_done(&asking);
     hw_policy_done(&policy);
 }
 
@@ -276,8 +276,8 @@ static void check_process(const struct hw_pid *p, struct hw_finding *out)
         if (out->code)
             return;
     }
-    struct hw_asker self;
-    hw_asker_self(&self);
+    struct hw_requester self;
+    hw_requester_self(&self);
     if (self.uid != 0 && status.uid != self.uid &&
         !hw_userns_is_of(p->dir, self.uid, self.user_ns)) {
         find(out, "not-yours", "process %d belongs to user %u", p->pid, status.uid);

@@ -46,7 +46,7 @@ int hw_live_source_open(int32_t recorder, int32_t pid, struct hw_live_source **o
     if (!s)
         return hw_fail(err, HW_ENOMEM, 0, "look");
     s->pid = pid;
-    int rc = recorder ? hw_recorders_ask_one(&all, recorder, err) : hw_recorders_ask(&all, err);
+    int rc = recorder ? hw_recorders_query_one(&all, recorder, err) : hw_recorders_query(&all, err);
     if (rc == HW_OK) {
         if (!take(&all, s))
             rc = hw_fail(err, HW_ENOTFOUND, 0, "process %d is not being recorded", pid);

@@ -181,7 +181,7 @@ int hw_output_open(const char *path, const char *command, int pid, bool force,
 
 #define STEP_MS 100
 
-bool hw_output_is_told_to_stop(void)
+bool hw_output_stop_requested(void)
 {
     static const int stops[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     sigset_t pending;
@@ -203,7 +203,7 @@ static int open_special(const char *path)
             fprintf(stderr,
                     "waiting for a reader of the pipe '%s'; Ctrl-C: the trace is kept in a file\n",
                     path);
-        if (hw_output_is_told_to_stop()) {
+        if (hw_output_stop_requested()) {
             errno = EINTR;
             return -1;
         }
@@ -217,7 +217,7 @@ static int write_special(int to, const char *p, size_t n)
     while (n) {
         struct pollfd f = {.fd = to, .events = POLLOUT};
         if (poll(&f, 1, STEP_MS) <= 0) {
-            if (hw_output_is_told_to_stop()) {
+            if (hw_output_stop_requested()) {
                 errno = EINTR;
                 return -1;
             }

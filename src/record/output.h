@@ -37,7 +37,7 @@ int hw_output_open(const char *path, const char *command, int pid, bool force,
 int hw_output_open_as(const char *suffix, const char *path, const char *command, int pid,
                       bool force, struct hw_output *out, struct hw_error *err);
 /* Is a signal pending that ends us? Blocked ones do not end a wait by themselves. */
-bool hw_output_is_told_to_stop(void);
+bool hw_output_stop_requested(void);
 /*
  * Gives the file its name; command and pid: the program really profiled, for a default name. On
  * error the trace is not lost: err says where it is; with `rescued`, that is final_name.

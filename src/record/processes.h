@@ -3,7 +3,7 @@
  *
  * Why:     `ps` and the Record page show the same table.
  * Shapes:  one row per process, in the order of /proc; session and recorder are borrowed from the
- *          result of hw_recorders_ask.
+ *          result of hw_recorders_query.
  * Errors:  HW_ESYS: /proc cannot be read. A process that exits meanwhile is left out.
  */
 #ifndef HW_RECORD_PROCESSES_H

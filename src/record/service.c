@@ -128,8 +128,7 @@ static int ask_within(struct hw_controller *c, int timeout_ms, struct hw_service
     return rc;
 }
 
-int hw_service_ask_again(struct hw_controller *c, struct hw_service_state *out,
-                         struct hw_error *err)
+int hw_service_refresh(struct hw_controller *c, struct hw_service_state *out, struct hw_error *err)
 {
     return ask_within(c, ANSWER_MS, out, err);
 }
@@ -214,7 +213,7 @@ static int add_recorder(struct hw_recorders *out, const char *path, int32_t embe
     return HW_ENOMEM;
 }
 
-int hw_recorders_ask_one(struct hw_recorders *out, int32_t pid, struct hw_error *err)
+int hw_recorders_query_one(struct hw_recorders *out, int32_t pid, struct hw_error *err)
 {
     char path[64];
     *out = (struct hw_recorders){0};
@@ -223,7 +222,7 @@ int hw_recorders_ask_one(struct hw_recorders *out, int32_t pid, struct hw_error 
     return rc < 0 ? hw_fail(err, rc, 0, "recorder %d:", pid) : HW_OK;
 }
 
-int hw_recorders_ask(struct hw_recorders *out, struct hw_error *err)
+int hw_recorders_query(struct hw_recorders *out, struct hw_error *err)
 {
     hw_pid_list all = {0};
     char path[64];

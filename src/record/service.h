@@ -52,8 +52,8 @@ struct hw_service_state {
 };
 
 /* Asks over an open connection. */
-int hw_service_ask_again(struct hw_controller *controller, struct hw_service_state *out,
-                         struct hw_error *err);
+int hw_service_refresh(struct hw_controller *controller, struct hw_service_state *out,
+                       struct hw_error *err);
 /* Parses the text of an answer. */
 int hw_service_read(struct hw_bytes reply, struct hw_service_state *out, struct hw_error *err);
 void hw_service_state_done(struct hw_service_state *s);
@@ -74,9 +74,9 @@ struct hw_recorders {
 
 /* Recorders that are exiting are left out. One that is there and does not answer (stopped, or
  * starved) is in `silent`: what it records is not known. */
-int hw_recorders_ask(struct hw_recorders *out, struct hw_error *err);
+int hw_recorders_query(struct hw_recorders *out, struct hw_error *err);
 /* Only the one embedded in this process; none if it does not answer. */
-int hw_recorders_ask_one(struct hw_recorders *out, int32_t pid, struct hw_error *err);
+int hw_recorders_query_one(struct hw_recorders *out, int32_t pid, struct hw_error *err);
 void hw_recorders_done(struct hw_recorders *r);
 size_t hw_recorders_sessions(const struct hw_recorders *r); /* how many in all */
 

@@ -251,7 +251,7 @@ static int run_graph(struct flame_cursor *c, const char *focus)
 }
 
 /* Applies one condition such as `>= 5` of a list to q's time range. False: a syntax error. */
-static bool narrow_times(struct hw_cpu_question *q, const char **at)
+static bool narrow_times(struct hw_cpu_query *q, const char **at)
 {
     const char *s = *at + strspn(*at, " ");
     bool less = *s == '<', more = *s == '>', equal = s[less || more] == '=';
@@ -302,7 +302,7 @@ static int read_upids(struct flame_cursor *c, const struct flame_args *q, upid_l
 static int run_samples(struct flame_cursor *c, const struct flame_args *q, const char *focus)
 {
     const struct hw_profile *p = ((struct flame_vtab *)c->base.pVtab)->module->sql->profile;
-    struct hw_cpu_question cpu = {.from_ns = INT64_MIN, .to_ns = INT64_MAX};
+    struct hw_cpu_query cpu = {.from_ns = INT64_MIN, .to_ns = INT64_MAX};
     upid_list upids = {0};
     const char *at =
         is_set(q->ts_constraint) ? (const char *)sqlite3_value_text(q->ts_constraint) : NULL;

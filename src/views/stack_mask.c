@@ -12,7 +12,7 @@ enum { UNKNOWN, KEPT, DROPPED };
 
 struct hw_stack_mask {
     const struct hw_profile *p;
-    struct hw_flame_question q;
+    struct hw_flame_input q;
     const struct hw_filter_matches *matches;
     uint8_t *results; /* by callsite */
     hw_flame_path calls, path;
@@ -27,7 +27,7 @@ int hw_stack_mask_new(const struct hw_profile *p, const struct hw_functions *fns
     if (!m)
         return HW_ENOMEM;
     m->p = p;
-    m->q = (struct hw_flame_question){.cs = p->callsites, .fns = fns, .flags = flags};
+    m->q = (struct hw_flame_input){.cs = p->callsites, .fns = fns, .flags = flags};
     m->matches = matches;
     m->results = calloc(hw_callsites_count(p->callsites) + 1, 1);
     if (!m->results) {

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/alone.h"
+#include "base/single_thread.h"
 #include "wire/records.h"
 #include "wire/slice_batch.h"
 
@@ -195,7 +195,7 @@ static inline bool hw_ring_advance(_Atomic uint64_t *write_pos, uint64_t *pos, u
                                    bool alone)
 {
     if (alone)
-        return hw_alone_cas_u64(write_pos, pos, *pos + size);
+        return hw_single_thread_cas_u64(write_pos, pos, *pos + size);
     return atomic_compare_exchange_weak_explicit(write_pos, pos, *pos + size, memory_order_release,
                                                  memory_order_relaxed);
 }

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/text/strbuf.h"
-#include "fleet/ask/answer.h"
+#include "fleet/query/fleet_result.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
                                 hw_bytes_of(data + 5 + first + second, left - first - second)};
     struct hw_fleet_source from = {ask, parts, "store"};
     struct hw_fleet_where w = {.since_s = 1000, .until_s = 5000};
-    struct hw_fleet_answer a = {0};
+    struct hw_fleet_result a = {0};
     struct hw_fleet_hosts h;
     struct hw_fleet_words words;
     switch (data[4] % 5) {
@@ -54,6 +54,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         if (hw_fleet_get_label_values(&from, &w, "pod", &words, NULL) == HW_OK)
             hw_fleet_words_done(&words);
     }
-    hw_fleet_answer_done(&a);
+    hw_fleet_result_done(&a);
     return 0;
 }

@@ -185,7 +185,7 @@ int hw_perfetto_query(struct hw_perfetto *p)
     if (hw_opt_flag(&p->cli->opts, HW_OPT_QUERY_RAW)) {
         rc = print_raw(p, &err);
     } else {
-        rc = hw_service_ask_again(p->controller, &s, &err);
+        rc = hw_service_refresh(p->controller, &s, &err);
         if (rc == 0) {
             print_state(&s, hw_opt_flag(&p->cli->opts, HW_OPT_QUERY_LONG));
             hw_service_state_done(&s);
@@ -202,7 +202,7 @@ int hw_perfetto_is_detached(struct hw_perfetto *p, const char *key)
     int status = hw_perfetto_connect(p);
     if (status != HW_EXIT_OK)
         return status;
-    if (hw_service_ask_again(p->controller, &s, &err) < 0)
+    if (hw_service_refresh(p->controller, &s, &err) < 0)
         return hw_cli_fail(p->cli, &err);
     bool found = false;
     for (size_t i = 0; i < s.sessions.n; i++)

@@ -102,7 +102,7 @@ static int dump(struct hw_cli *cli, bool *found)
 {
     struct hw_error err = {0};
     struct hw_recorders all;
-    if (hw_cli_ask_recorders(cli, &all, &err) < 0)
+    if (hw_cli_query_recorders(cli, &all, &err) < 0)
         return hw_cli_fail(cli, &err);
     struct hw_control_dumped done = {0};
     int rc = HW_OK;

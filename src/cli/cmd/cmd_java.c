@@ -74,7 +74,7 @@ static bool is_meant(const struct hw_pid *pid, const char *word)
     hw_read_argv0(pid, argv0, sizeof argv0);
     if (!hw_java_name_matches(word, name) && !hw_config_name_matches(word, argv0))
         return false;
-    return hw_jvm_look(pid, &jvm, NULL) == 0;
+    return hw_jvm_inspect(pid, &jvm, NULL) == 0;
 }
 
 /* ---- the trace ---- */
@@ -260,7 +260,8 @@ static int dump_hprof(struct job *j, const char *path)
             full = NULL;
         path = full ? full : path;
     }
-    if (hw_jvm_look(&j->pid, &jvm, &err) || hw_jvm_dump_heap(&jvm, path, /* live = */ false, &err))
+    if (hw_jvm_inspect(&j->pid, &jvm, &err) ||
+        hw_jvm_dump_heap(&jvm, path, /* live = */ false, &err))
         return hw_cli_fail(j->cli, &err);
     if (!hw_opt_flag(&j->cli->opts, HW_OPT_QUIET)) {
         fprintf(stderr, "the JVM wrote %s\n", path);

@@ -377,12 +377,12 @@ static int find(struct page *pg)
         rc = hw_open_profile_site_names(&pg->show, pg->fns, &pg->names);
     if (rc < 0)
         return rc;
-    struct hw_leaks_question q = {.p = pg->show.p,
-                                  .list = &pg->show.list,
-                                  .view = &pg->show.view,
-                                  .fns = pg->fns,
-                                  .namer = &pg->show.namer,
-                                  .suppressions = &pg->known};
+    struct hw_leaks_query q = {.p = pg->show.p,
+                               .list = &pg->show.list,
+                               .view = &pg->show.view,
+                               .fns = pg->fns,
+                               .namer = &pg->show.namer,
+                               .suppressions = &pg->known};
     rc = hw_leaks_find(&q, &pg->leaks);
     bool is_whole = !pg->show.label && !hw_opt_text(&pg->cli->opts, HW_OPT_SHOW_HEAP);
     if (rc == HW_OK && is_whole)

@@ -92,7 +92,7 @@ static int find_recorded(struct live *l)
     struct hw_recorders all;
     struct hw_error err = {0};
     size_t n = 0;
-    if (hw_cli_ask_recorders(l->cli, &all, &err) < 0)
+    if (hw_cli_query_recorders(l->cli, &all, &err) < 0)
         return hw_cli_fail(l->cli, &err);
     for (size_t r = 0; r < all.all.n; r++)
         for (size_t i = 0; i < all.all.v[r].state.sessions.n; i++)
@@ -389,10 +389,10 @@ static void table_key(struct live *l, int key, int page)
 static void ask(struct live *l, struct hw_screen *s)
 {
     if (!l->looks.tree) {
-        if (hw_screen_ask(s, "/", l->looks.filter, sizeof l->looks.filter))
+        if (hw_screen_prompt(s, "/", l->looks.filter, sizeof l->looks.filter))
             l->looks.at = 0;
-    } else if (hw_screen_ask(s, "/", l->tree.search, sizeof l->tree.search) && l->tree.search[0] &&
-               !hw_tree_view_find(&l->tree, /* backwards = */ false)) {
+    } else if (hw_screen_prompt(s, "/", l->tree.search, sizeof l->tree.search) &&
+               l->tree.search[0] && !hw_tree_view_find(&l->tree, /* backwards = */ false)) {
         say(l, "no name contains '%.100s'", l->tree.search);
     }
 }

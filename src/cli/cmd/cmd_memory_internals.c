@@ -91,7 +91,7 @@ static int list(struct run *x)
     struct hw_tracked_list l;
     struct hw_error err = {0};
     struct hw_json j;
-    if (hw_tracked_ask(x->m, &l, &err) < 0)
+    if (hw_tracked_query(x->m, &l, &err) < 0)
         return hw_cli_fail(x->cli, &err);
     int status = HW_EXIT_OK;
     if (hw_opt_flag(&x->cli->opts, HW_OPT_JSON)) {
@@ -154,7 +154,7 @@ static int show_mode(struct run *x)
     struct hw_tracked_list l;
     struct hw_error err = {0};
     char message[512];
-    if (hw_tracked_ask(x->m, &l, &err) < 0)
+    if (hw_tracked_query(x->m, &l, &err) < 0)
         return hw_cli_fail(x->cli, &err);
     hw_tracked_message(&l, message, sizeof message);
     printf("%s: %s\n", l.mode, message);

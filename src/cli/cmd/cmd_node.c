@@ -47,7 +47,7 @@ struct job {
 static struct hw_node_file look(const struct hw_pid *pid)
 {
     struct hw_node_file file = {0};
-    if (hw_read_files(pid, hw_node_look, &file, sizeof file) < 0)
+    if (hw_read_files(pid, hw_node_inspect, &file, sizeof file) < 0)
         return (struct hw_node_file){0};
     return file;
 }
@@ -220,7 +220,7 @@ int hw_cmd_node(struct hw_cli *cli)
         hw_cli_error(cli, NULL, "one process at a time: heapwise node dump PID|NAME");
         return hw_cli_usage_exit(cli);
     }
-    j.wait = (struct hw_node_wait){hw_opt_num(o, HW_OPT_NODE_TIMEOUT), hw_output_is_told_to_stop};
+    j.wait = (struct hw_node_wait){hw_opt_num(o, HW_OPT_NODE_TIMEOUT), hw_output_stop_requested};
     int status = hw_find_process(cli, &wanted, o->args[1], &j.pid);
     if (status == HW_EXIT_OK) {
         hw_read_argv0(&j.pid, j.name, sizeof j.name);

@@ -229,7 +229,7 @@ int hw_cmd_ps(struct hw_cli *cli)
     struct hw_recorders all;
     hw_process_rows rows = {0};
     bool every = hw_opt_flag(&cli->opts, HW_OPT_ALL_PROCESSES) || cli->opts.n_args;
-    if (hw_cli_ask_recorders(cli, &all, &err) < 0 ||
+    if (hw_cli_query_recorders(cli, &all, &err) < 0 ||
         hw_processes_find(&all, is_meant, cli, every, /* known = */ NULL, &rows) < 0) {
         hw_cli_error(cli, NULL, "cannot read /proc");
         return HW_EXIT_FAILED;

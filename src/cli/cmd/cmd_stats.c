@@ -88,12 +88,12 @@ static int collect(const struct job *j, hw_upid upid, struct process_stats *s)
         s->named_samples += fn->name.v ? v->alloc_samples : 0;
         s->moduled_samples += fn->module.v ? v->alloc_samples : 0;
     }
-    const struct hw_sizes_question q = {.p = j->p,
-                                        .list = &j->list,
-                                        .fns = j->functions,
-                                        .upid = upid,
-                                        .ts_ns = m ? m->ts_ns : 0,
-                                        .at_max = m && m->at_max};
+    const struct hw_sizes_query q = {.p = j->p,
+                                     .list = &j->list,
+                                     .fns = j->functions,
+                                     .upid = upid,
+                                     .ts_ns = m ? m->ts_ns : 0,
+                                     .at_max = m && m->at_max};
     if (rc == 0 && m)
         rc = hw_sizes_find(&q, &s->sizes);
     see_dumps(j, upid, s);

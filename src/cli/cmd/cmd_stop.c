@@ -99,7 +99,7 @@ static bool wait_ended(const struct chosen *c)
         struct hw_service_state now;
         struct timespec step = {0, STEP_MS * 1000000};
         (void)nanosleep(&step, NULL); /* a signal only cuts it short */
-        if (hw_service_ask_again(c->recorder->controller, &now, NULL) < 0)
+        if (hw_service_refresh(c->recorder->controller, &now, NULL) < 0)
             return true;
         bool there = false;
         for (size_t i = 0; i < now.sessions.n; i++)
@@ -131,7 +131,7 @@ int hw_cmd_stop(struct hw_cli *cli)
 {
     struct hw_error err = {0};
     struct hw_recorders all;
-    if (hw_cli_ask_recorders(cli, &all, &err) < 0)
+    if (hw_cli_query_recorders(cli, &all, &err) < 0)
         return hw_cli_fail(cli, &err);
     int status = HW_EXIT_OK;
     size_t n = cli->opts.n_args ? cli->opts.n_args : 1;

@@ -258,7 +258,7 @@ static unsigned flags_of(const struct hw_opts *o)
 static int build_trees(struct tree *t, unsigned flags)
 {
     struct hw_filter_matches matches = {0};
-    struct hw_flame_question q = {
+    struct hw_flame_input q = {
         .cs = t->show.p->callsites,
         .fns = t->functions,
         .values = &t->show.values,
@@ -274,7 +274,7 @@ static int build_trees(struct tree *t, unsigned flags)
         if (rc == 0)
             rc = hw_flame_sort(&t->callers, t->show.metric);
     } else {
-        rc = hw_flame_ask(&q, &t->flame);
+        rc = hw_flame_build_with(&q, &t->flame);
     }
     hw_filter_matches_done(&matches);
     return rc == 0 ? hw_flame_sort(&t->flame, t->show.metric) : rc;

@@ -414,7 +414,7 @@ static int read_store(struct serving *s, struct hw_error *err)
     const char *url = hw_opt_text(&s->cli->opts, HW_OPT_STORE);
     bool given = url && url[0]; /* HEAPWISE_STORE= means none */
     int rc = given ? hw_store_init(&s->store, url, err) : HW_OK;
-    return rc == HW_OK && given ? hw_store_check_asked(&s->store, err) : rc;
+    return rc == HW_OK && given ? hw_store_check_queries(&s->store, err) : rc;
 }
 
 /* An option without effect is a mistake, most likely a forgotten --continuous. */

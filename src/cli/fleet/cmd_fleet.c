@@ -1,7 +1,7 @@
 /*
  * heapwise fleet WORD: queries the store of many machines
  *
- * The store's rows become a profile (fleet/ask/answer.h), which the other commands' code then
+ * The store's rows become a profile (fleet/query/fleet_result.h), which the other commands' code then
  * prints. Only what has no counterpart there is printed here (fleet_page.c).
  */
 #include <stdio.h>
@@ -156,7 +156,7 @@ static int open_store(struct hw_fleet_job *j, struct hw_error *err)
                        "or `store = ` in the settings");
     int rc = hw_store_init(&j->store, url, err);
     if (rc == 0)
-        rc = hw_store_check_asked(&j->store, err);
+        rc = hw_store_check_queries(&j->store, err);
     if (rc == 0)
         rc = hw_clickhouse_init(&j->client, &j->store, err);
     if (rc == 0)
@@ -190,7 +190,7 @@ int hw_fleet_fail(const struct hw_fleet_job *j, const struct hw_error *err)
     }
 }
 
-void hw_fleet_say_losses(const struct hw_fleet_answer *a)
+void hw_fleet_say_losses(const struct hw_fleet_result *a)
 {
     if (a->n_unknown)
         fprintf(stderr,
@@ -240,7 +240,7 @@ static char *label_of(const struct hw_fleet_counts *n)
     return hw_strbuf_take(&b);
 }
 
-static int ask_side(struct hw_fleet_job *j, enum hw_option_id id, struct hw_fleet_answer *out,
+static int ask_side(struct hw_fleet_job *j, enum hw_option_id id, struct hw_fleet_result *out,
                     struct hw_open_profile_want *want, struct hw_error *err)
 {
     struct hw_fleet_where w = {0};
@@ -264,7 +264,7 @@ static int ask_side(struct hw_fleet_job *j, enum hw_option_id id, struct hw_flee
 static int diff(struct hw_fleet_job *j)
 {
     static const enum hw_option_id options[2] = {HW_OPT_FLEET_A, HW_OPT_FLEET_B};
-    struct hw_fleet_answer answers[2] = {0};
+    struct hw_fleet_result answers[2] = {0};
     struct hw_open_profile_want want[2] = {0};
     struct hw_error err = {0};
     const struct hw_opts *o = &j->cli->opts;
@@ -281,7 +281,7 @@ static int diff(struct hw_fleet_job *j)
     }
     rc = rc < 0 ? hw_fleet_fail(j, &err) : hw_diff_of(j->cli, want);
     for (int i = 0; i < 2; i++) {
-        hw_fleet_answer_done(&answers[i]);
+        hw_fleet_result_done(&answers[i]);
         free((char *)want[i].path);  /* made by ask_side */
         free((char *)want[i].label); /* the same */
     }
@@ -290,7 +290,7 @@ static int diff(struct hw_fleet_job *j)
 
 static int leaks(struct hw_fleet_job *j)
 {
-    struct hw_fleet_answer a = {0};
+    struct hw_fleet_result a = {0};
     struct hw_error err = {0};
     uint64_t step_ms = hw_opt_num(&j->cli->opts, HW_OPT_FLEET_STEP);
     int rc = hw_fleet_get_steps(&j->source, &j->where, (uint32_t)(step_ms / 1000), &a, &err);
@@ -305,11 +305,11 @@ static int leaks(struct hw_fleet_job *j)
         .path = "store", .profile = a.p, .label = label.failed ? "fleet" : label.p};
     rc = hw_leaks_of(j->cli, &want);
     hw_strbuf_done(&label);
-    hw_fleet_answer_done(&a);
+    hw_fleet_result_done(&a);
     return rc;
 }
 
-static int export_answer(struct hw_fleet_job *j, const struct hw_fleet_answer *a,
+static int export_answer(struct hw_fleet_job *j, const struct hw_fleet_result *a,
                          const struct hw_exporter *e, const char *out, const hw_filters *filters)
 {
     struct hw_open_profile s;
@@ -340,7 +340,7 @@ static int flame(struct hw_fleet_job *j)
     const struct hw_exporter *e = name            ? hw_exporter_find(name)
                                   : o->n_args > 1 ? hw_exporter_of_file(out)
                                                   : &hw_export_folded;
-    struct hw_fleet_answer a = {0};
+    struct hw_fleet_result a = {0};
     struct hw_error err = {0};
     hw_filters filters = {0};
     if (!e || e->graph) {
@@ -362,7 +362,7 @@ static int flame(struct hw_fleet_job *j)
         rc = export_answer(j, &a, e, out, &filters);
     }
     hw_filters_done(&filters);
-    hw_fleet_answer_done(&a);
+    hw_fleet_result_done(&a);
     return rc;
 }
 

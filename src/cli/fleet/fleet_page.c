@@ -69,7 +69,7 @@ static void json_where(const struct hw_fleet_job *j, struct hw_json *out)
 
 struct top {
     struct hw_fleet_job *j;
-    const struct hw_fleet_answer *a;
+    const struct hw_fleet_result *a;
     struct hw_open_profile show;
     struct hw_functions *fns;
     hw_sites sites;
@@ -224,7 +224,7 @@ static int put_top_json(struct top *t)
 
 int hw_fleet_top(struct hw_fleet_job *j)
 {
-    struct hw_fleet_answer a = {0};
+    struct hw_fleet_result a = {0};
     struct hw_error err = {0};
     if (hw_fleet_get(&j->source, &j->where, j->metric, &a, &err) < 0)
         return hw_fleet_fail(j, &err);
@@ -242,7 +242,7 @@ int hw_fleet_top(struct hw_fleet_job *j)
         hw_functions_free(t.fns);
         hw_open_profile_done(&t.show);
     }
-    hw_fleet_answer_done(&a);
+    hw_fleet_result_done(&a);
     return rc;
 }
 

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "cli/report/report.h"
-#include "fleet/ask/answer.h"
-#include "fleet/ask/question.h"
+#include "fleet/query/fleet_query.h"
+#include "fleet/query/fleet_result.h"
 #include "fleet/store/clickhouse.h"
 #include "fleet/store/store.h"
 #include "views/time/values.h"
@@ -40,6 +40,6 @@ void hw_fleet_put_time(int64_t s, struct hw_strbuf *out);
 /* Prints the error with its remedy; returns an exit code. */
 int hw_fleet_fail(const struct hw_fleet_job *j, const struct hw_error *err);
 /* A line for everything the answer lacks, on standard error. */
-void hw_fleet_say_losses(const struct hw_fleet_answer *a);
+void hw_fleet_say_losses(const struct hw_fleet_result *a);
 
 #endif

@@ -22,7 +22,7 @@
 #include "config/command/units.h"
 #include "enrich/lines/demangle.h"
 #include "fleet/push/deliver.h"
-#include "fleet/push/make.h"
+#include "fleet/push/make_entries.h"
 #include "import/import.h"
 #include "model/profile.h"
 #include "open/symbol_options.h"
@@ -37,23 +37,23 @@ static void on_stop(int sig)
     stopped = 1;
 }
 
-static void tell(void *ctx, enum hw_told what, const char *text)
+static void tell(void *ctx, enum hw_delivery_event what, const char *text)
 {
     const struct hw_push_job *j = ctx;
     switch (what) {
-    case HW_TOLD_DOWN:
+    case HW_DELIVERY_DOWN:
         hw_log(WARN, "%s; %s", text, j->has_spool ? "what cannot be sent waits" : "trying again");
         break;
-    case HW_TOLD_UP:
+    case HW_DELIVERY_UP:
         hw_log(INFO, "store '%s' answers again", j->store->shown);
         break;
-    case HW_TOLD_REFUSED:
+    case HW_DELIVERY_REFUSED:
         hw_log(ERROR, "refused for good: %s", text);
         break;
-    case HW_TOLD_DROPPED:
+    case HW_DELIVERY_DROPPED:
         hw_log(WARN, "not kept: %s", text);
         break;
-    case HW_TOLD_OLDER:
+    case HW_DELIVERY_OLDER:
         hw_log(WARN,
                "the tables of store '%s' are older: the errors of counts and of allocations are "
                "not sent; heapwise push --to %s --init-schema adds the columns",
@@ -85,13 +85,13 @@ static int push_profile(struct hw_push_job *j, struct hw_profile *p, const struc
         return hw_fail(err, rc, 0, "names");
     struct hw_namer namer = {hw_demangle_shown, demangler};
     int64_t written_ns = st->st_mtim.tv_sec * INT64_C(1000000000) + st->st_mtim.tv_nsec;
-    const struct hw_make m = {.form = j->store->form,
-                              .labels = &j->labels,
-                              .namer = &namer,
-                              .known = &j->delivery.sender.known,
-                              .wall_ns = &written_ns,
-                              .take = take_entry,
-                              .ctx = j};
+    const struct hw_entry_maker m = {.form = j->store->form,
+                                     .labels = &j->labels,
+                                     .namer = &namer,
+                                     .known = &j->delivery.sender.known,
+                                     .wall_ns = &written_ns,
+                                     .take = take_entry,
+                                     .ctx = j};
     rc = hw_entries_make(p, &m, err);
     hw_demangler_free(demangler);
     return rc;

@@ -19,7 +19,7 @@ static int print_statement(const struct hw_strbuf *sql)
 static int do_statement(struct hw_clickhouse *c, const char *sql, struct hw_strbuf *reply,
                         struct hw_error *err)
 {
-    const struct hw_clickhouse_ask ask = {.sql = sql, .database = "default"};
+    const struct hw_clickhouse_query ask = {.sql = sql, .database = "default"};
     return hw_clickhouse_do(c, &ask, reply, err);
 }
 
@@ -55,7 +55,7 @@ static int add_columns(const struct tables *t, enum hw_fleet_table id, bool loca
 {
     struct hw_strbuf sql = {0}, there = {0}, name = {0};
     hw_strbuf_addf(&name, "%s%s", hw_fleet_table_name(id), local ? "_local" : "");
-    hw_fleet_columns_question(&sql, t->database, name.p);
+    hw_fleet_columns_query(&sql, t->database, name.p);
     int rc = name.failed || sql.failed ? hw_fail(err, HW_ENOMEM, 0, "statement")
                                        : do_statement(t->client, sql.p, &there, err);
     for (size_t i = 0; rc == 0 && i < hw_fleet_n_columns; i++) {

@@ -24,7 +24,7 @@ static const char *const keys[][2] = {
     {NULL, NULL},
 };
 
-bool hw_screen_ask(struct hw_screen *s, const char *prompt, char *out, size_t max)
+bool hw_screen_prompt(struct hw_screen *s, const char *prompt, char *out, size_t max)
 {
     size_t n = 0;
     out[0] = '\0';
@@ -136,7 +136,7 @@ int hw_tree_screen_run(const struct hw_tree_screen *t, struct hw_error *err)
             hw_screen_help(&s, keys);
             break;
         case '/':
-            if (hw_screen_ask(&s, "/", v.search, sizeof v.search) && v.search[0] &&
+            if (hw_screen_prompt(&s, "/", v.search, sizeof v.search) && v.search[0] &&
                 !hw_tree_view_find(&v, /* backwards = */ false))
                 (void)snprintf(said, sizeof said, "no name contains '%s'", v.search);
             break;

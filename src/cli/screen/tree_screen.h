@@ -30,7 +30,7 @@ struct hw_tree_screen {
 int hw_tree_screen_run(const struct hw_tree_screen *t, struct hw_error *err);
 
 /* A line of input at the bottom, for /: true = Enter, with the text in out. */
-bool hw_screen_ask(struct hw_screen *s, const char *prompt, char *out, size_t max);
+bool hw_screen_prompt(struct hw_screen *s, const char *prompt, char *out, size_t max);
 /* Shows lines {keys, meaning}, NULL-terminated, until a key is pressed. */
 void hw_screen_help(struct hw_screen *s, const char *const (*lines)[2]);
 

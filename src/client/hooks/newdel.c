@@ -20,7 +20,7 @@
 #include "client/client.h"
 #include "client/hooks/patch.h"
 #include "client/hooks/slow_path.h"
-#include "client/kernel/say.h"
+#include "client/kernel/write_stderr.h"
 #include "client/sample/live_set.h"
 #include "client/sample/sampler.h"
 
@@ -40,7 +40,7 @@ static HW_COLD void *find_next(struct next *x, const char *name)
 {
     void *fn = hw_operator_real(name);
     if (!fn) { /* nobody was given our address */
-        hw_say("heapwise: operator new or delete is hooked without being known");
+        hw_write_stderr("heapwise: operator new or delete is hooked without being known");
         __builtin_trap();
     }
     x->own = true;

@@ -105,10 +105,11 @@ static inline _Atomic uint64_t *hw_live_direct_claim(uint64_t id, uint32_t level
     uint64_t none = 0;
     if (!w)
         return NULL;
-    bool done = hw_alone() ? hw_alone_cas_u64(w, &none, HW_LIVE_DIRECT_HELD)
-                           : atomic_compare_exchange_strong_explicit(w, &none, HW_LIVE_DIRECT_HELD,
-                                                                     memory_order_acquire,
-                                                                     memory_order_relaxed);
+    bool done =
+        hw_is_single_threaded()
+            ? hw_single_thread_cas_u64(w, &none, HW_LIVE_DIRECT_HELD)
+            : atomic_compare_exchange_strong_explicit(w, &none, HW_LIVE_DIRECT_HELD,
+                                                      memory_order_acquire, memory_order_relaxed);
     return done ? w : NULL;
 }
 

@@ -337,9 +337,9 @@ void hw_live_set_unclaim(struct hw_live_set_slot *slot)
 static void counter_change(_Atomic uint8_t *c, int by)
 {
     uint8_t old = atomic_load_explicit(c, memory_order_relaxed);
-    bool alone = hw_alone();
+    bool alone = hw_is_single_threaded();
     while (alone && old != 255 && !(by < 0 && old == 0))
-        if (hw_alone_cas_u8(c, &old, (uint8_t)(old + by)))
+        if (hw_single_thread_cas_u8(c, &old, (uint8_t)(old + by)))
             return;
     while (old != 255 && !(by < 0 && old == 0))
         if (atomic_compare_exchange_weak_explicit(c, &old, (uint8_t)(old + by),

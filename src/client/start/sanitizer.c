@@ -84,7 +84,7 @@ static bool has_runtime_inside(const struct link_map *m)
         if (hw_boot_defines(m, names[i]))
             return true;
     /* GCC's does not show them, except those that a program may add to it. */
-    return hw_boot_defines(m, "malloc") && hw_boot_asks_for(m, "__sanitizer_");
+    return hw_boot_defines(m, "malloc") && hw_boot_imports(m, "__sanitizer_");
 }
 
 /* It precedes libc: a running program that we were put into never gets here. */

@@ -37,7 +37,7 @@ static bool may_read(uintptr_t tp, uint32_t at, uint32_t tid)
     return (int32_t)tid == atomic_load(&hw_process_page.pid) && hw_sys_readable((tp + at) & ~7ull);
 }
 
-HW_COLD uint32_t hw_thread_ask_id(struct hw_tls *t)
+HW_COLD uint32_t hw_thread_query_id(struct hw_tls *t)
 {
     static const uint16_t places[] = {0x2d0 /* glibc */, 0x30 /* musl */, 0x38 /* before 1.2 */};
     uintptr_t tp = hw_bare_tp();
@@ -55,7 +55,7 @@ HW_COLD uint32_t hw_thread_ask_id(struct hw_tls *t)
 
 #else
 
-HW_COLD uint32_t hw_thread_ask_id(struct hw_tls *t)
+HW_COLD uint32_t hw_thread_query_id(struct hw_tls *t)
 {
     return t->tid = ask_kernel() & ((1u << HW_TID_BITS) - 1);
 }

@@ -4,7 +4,7 @@
 
 #include "client/client.h"
 
-HW_COLD uint32_t hw_thread_ask_id(struct hw_tls *t); /* asks the kernel; 0 = not known */
+HW_COLD uint32_t hw_thread_query_id(struct hw_tls *t); /* asks the kernel; 0 = not known */
 
 #ifdef HW_BARE
 
@@ -39,8 +39,8 @@ static inline bool hw_thread_is_known(const struct hw_tls *t)
 static inline struct hw_ring_thread hw_push_this_thread(void)
 {
     struct hw_tls *t = &hw_here;
-    uint32_t tid = hw_likely(hw_thread_is_known(t)) ? t->tid : hw_thread_ask_id(t);
-    return (struct hw_ring_thread){tid, hw_alone(), &t->last_pos};
+    uint32_t tid = hw_likely(hw_thread_is_known(t)) ? t->tid : hw_thread_query_id(t);
+    return (struct hw_ring_thread){tid, hw_is_single_threaded(), &t->last_pos};
 }
 
 /* A visit of this thread was abandoned: skips the record that it had reserved last. */

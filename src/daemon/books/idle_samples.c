@@ -115,7 +115,7 @@ int hw_idle_measure(struct hw_idle *x, const struct hw_idle_sample *s, size_t n,
     uint64_t first, count;
     if (list_pages(x, s, n, &p) < 0)
         return hw_fail(err, HW_ENOMEM, 0, "pages of %zu samples", n);
-    int rc = hw_idle_look(x, p.v, p.n, p.idle, err);
+    int rc = hw_idle_scan(x, p.v, p.n, p.idle, err);
     for (size_t i = 0; rc == HW_OK && i < n; i++)
         idle[i] = pages_of(x, &s[i], &first, &count) && all_idle(&p, first, count);
     free(p.v);

@@ -28,7 +28,7 @@ void hw_mappings_done(struct hw_mappings *m)
 size_t hw_mappings_bytes(const struct hw_mappings *m)
 {
     return hw_ranges_bytes(&m->ranges) + m->owners.cap * sizeof *m->owners.v +
-           (m->gone ? HW_GONE_KEPT * sizeof *m->gone : 0);
+           (m->gone ? HW_UNMAPPED_KEPT * sizeof *m->gone : 0);
 }
 
 bool hw_mappings_wants(const struct hw_mappings *m, uint32_t heap_id)
@@ -109,15 +109,15 @@ struct cut {
 
 static void remember(struct hw_mappings *m, const struct hw_range *r)
 {
-    if (!m->gone && !(m->gone = calloc(HW_GONE_KEPT, sizeof *m->gone)))
+    if (!m->gone && !(m->gone = calloc(HW_UNMAPPED_KEPT, sizeof *m->gone)))
         return;
-    struct hw_gone_range *g = &m->gone[m->n_gone++ % HW_GONE_KEPT];
+    struct hw_unmapped_range *g = &m->gone[m->n_gone++ % HW_UNMAPPED_KEPT];
     if (g->owner) { /* the oldest one is forgotten */
         m->owners.v[g->owner].n_gone--;
         free_owner(m, g->owner);
     }
     m->owners.v[r->owner].n_gone++;
-    *g = (struct hw_gone_range){r->lo, r->hi, r->owner};
+    *g = (struct hw_unmapped_range){r->lo, r->hi, r->owner};
 }
 
 static void on_taken(void *arg, const struct hw_range *r)
@@ -190,7 +190,7 @@ static int take(struct hw_mappings *m, struct hw_books *b, const struct hw_rec_u
     int rc = hw_ranges_cut(&m->ranges, lo, hi, HW_RANGES_A_TURN, on_taken, &c);
     u->n_end = m->n_gone;
     if (u->n_end > u->n_before)
-        u->heap_id = m->owners.v[m->gone[(u->n_end - 1) % HW_GONE_KEPT].owner].heap_id;
+        u->heap_id = m->owners.v[m->gone[(u->n_end - 1) % HW_UNMAPPED_KEPT].owner].heap_id;
     m->goes_on = rc > 0;
     return rc;
 }
@@ -234,7 +234,7 @@ static int add_again(struct hw_mappings *m, struct hw_books *b, const struct hw_
 
 /* The part of it that has no other owner meanwhile: a failed call has left the addresses as they
  * were, so only a target that lies has more of them than *left. */
-static int give_back(struct hw_mappings *m, struct hw_books *b, const struct hw_gone_range *g,
+static int give_back(struct hw_mappings *m, struct hw_books *b, const struct hw_unmapped_range *g,
                      bool is_shown, uint64_t time_ns, size_t *left)
 {
     uint64_t lo = g->lo;
@@ -256,10 +256,10 @@ static int undo(struct hw_mappings *m, struct hw_books *b, struct hw_kept_unmap 
     int rc = HW_OK;
     size_t left = HW_RANGES_A_TURN;
     uint64_t n = u->n_end - u->n_before, kept = m->n_gone - u->n_before;
-    m->n_ignored += n != 0 && kept > HW_GONE_KEPT; /* not all of it is known any more */
+    m->n_ignored += n != 0 && kept > HW_UNMAPPED_KEPT; /* not all of it is known any more */
     for (uint64_t k = u->n_before; k < u->n_end && rc == HW_OK; k++) {
-        struct hw_gone_range *g = &m->gone[k % HW_GONE_KEPT];
-        if (m->n_gone - k > HW_GONE_KEPT || !g->owner)
+        struct hw_unmapped_range *g = &m->gone[k % HW_UNMAPPED_KEPT];
+        if (m->n_gone - k > HW_UNMAPPED_KEPT || !g->owner)
             continue;
         rc = give_back(m, b, g, u->window != m->window, time_ns, &left);
         m->owners.v[g->owner].n_gone--;

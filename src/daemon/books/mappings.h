@@ -25,13 +25,13 @@
 #include "wire/records.h"
 
 /* For mremap, and for calls that fail: what the last unmaps took. */
-#define HW_UNMAPS_KEPT 16u
-#define HW_GONE_KEPT   1024u /* ranges of all of them together */
+#define HW_UNMAPS_KEPT   16u
+#define HW_UNMAPPED_KEPT 1024u /* ranges of all of them together */
 /* Ranges handled per call: one record of a target may be about millions of them, and other
  * targets wait for the same thread. */
 #define HW_RANGES_A_TURN 4096u
 
-struct hw_gone_range {
+struct hw_unmapped_range {
     uint64_t lo, hi;
     uint32_t owner; /* 0 = none left */
 };
@@ -59,7 +59,7 @@ struct hw_mappings {
     uint32_t free;
     struct hw_kept_unmap unmaps[HW_UNMAPS_KEPT];
     uint64_t n_unmaps;
-    struct hw_gone_range *gone; /* owned; HW_GONE_KEPT */
+    struct hw_unmapped_range *gone; /* owned; HW_UNMAPPED_KEPT */
     uint64_t n_gone;
     bool goes_on;  /* the last unmap has more to take */
     uint64_t next; /* ...of a segment: from here, of this owner */

@@ -28,7 +28,7 @@ void hw_frames_done(struct hw_frames *f)
     f->cs = NULL;
     hw_map64_done(&f->frame_ids);
     hw_vec_done(&f->ranges);
-    hw_gone_done(&f->gone);
+    hw_unmapped_done(&f->gone);
     hw_vec_done(&f->of_stack);
     hw_vec_done(&f->unnamed);
     hw_vec_done(&f->frame_seen);
@@ -114,7 +114,7 @@ static int keep_gone(struct hw_frames *f, const struct hw_frame_range *now, size
         if (k < n && range_equal(&now[k], &f->ranges.v[i]))
             continue;
         f->ranges.v[i].last_generation = f->generation;
-        if (hw_gone_push(&f->gone, &f->ranges.v[i]) < 0)
+        if (hw_unmapped_push(&f->gone, &f->ranges.v[i]) < 0)
             return HW_ENOMEM;
     }
     return HW_OK;
@@ -152,14 +152,14 @@ int hw_frames_update(struct hw_frames *f, const struct hw_maps *maps, char *cons
 static const struct hw_frame_range *find_range(struct hw_frames *f, uint64_t pc)
 {
     const struct hw_frame_range *now = find_now(f, pc);
-    return now ? now : hw_gone_last(&f->gone, pc);
+    return now ? now : hw_unmapped_last(&f->gone, pc);
 }
 
 /* What was there when the tables had an older generation. */
 static const struct hw_frame_range *find_older(struct hw_frames *f, uint64_t pc,
                                                uint16_t generation)
 {
-    const struct hw_frame_range *then = hw_gone_since(&f->gone, pc, generation);
+    const struct hw_frame_range *then = hw_unmapped_since(&f->gone, pc, generation);
     return then ? then : find_range(f, pc);
 }
 
@@ -426,7 +426,7 @@ bool hw_frames_name(struct hw_frames *f, struct hw_modules *ms)
     }
     f->unnamed.n = left;
     if (left)
-        hw_modules_ask_names(ms);
+        hw_modules_request_names(ms);
     return left == 0;
 }
 
@@ -439,7 +439,7 @@ size_t hw_frames_bytes(const struct hw_frames *f)
 {
     return hw_callsites_bytes(f->cs) + hw_map64_bytes(&f->frame_ids) +
            hw_map64_bytes(&f->managed.frames) + f->ranges.cap * sizeof *f->ranges.v +
-           hw_gone_bytes(&f->gone) + f->of_stack.cap * sizeof *f->of_stack.v +
+           hw_unmapped_bytes(&f->gone) + f->of_stack.cap * sizeof *f->of_stack.v +
            f->unnamed.cap * sizeof *f->unnamed.v + f->frame_seen.cap * sizeof *f->frame_seen.v +
            f->nameless.cap * sizeof *f->nameless.v;
 }

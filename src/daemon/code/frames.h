@@ -32,7 +32,7 @@ struct hw_frames {
     struct hw_map64 frame_ids; /* hash of (mapping, rel_pc) is inside cs; here: pc → frame */
     uint16_t generation;       /* of the tables that were made from `ranges`; set by their maker */
     HW_VEC(struct hw_frame_range) ranges; /* now, sorted */
-    struct hw_gone gone;
+    struct hw_unmapped gone;
     HW_VEC(hw_callsite_id) of_stack; /* by stack number; HW_ID_NONE = not resolved */
     HW_VEC(struct hw_unnamed {
         hw_frame_id frame;

@@ -68,7 +68,7 @@ bool hw_holder_has_command(int32_t pid)
 }
 
 /* The words of its command line, as a user would type them. */
-static char *words_of(struct hw_blocking_reader *l, const struct hw_asker *who,
+static char *words_of(struct hw_blocking_reader *l, const struct hw_requester *who,
                       const struct hw_pid *p)
 {
     struct hw_proc_status st;
@@ -92,7 +92,7 @@ static char *words_of(struct hw_blocking_reader *l, const struct hw_asker *who,
     return hw_strbuf_take(&b);
 }
 
-void hw_holder_describe(struct hw_blocking_reader *l, const struct hw_asker *who, int32_t pid,
+void hw_holder_describe(struct hw_blocking_reader *l, const struct hw_requester *who, int32_t pid,
                         char *out, size_t max)
 {
     struct hw_pid p, command;

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct hw_asker;
+struct hw_requester;
 struct hw_blocking_reader;
 
 /* Does anybody listen at this name? For names of our own choice: hw_reading_listens is for what
@@ -23,7 +23,7 @@ bool hw_holder_listens(const char *socket, int32_t *pid);
 /* Is it an embedded recorder whose command lives? */
 bool hw_holder_has_command(int32_t pid);
 /* "process 12, 'heap_profile -p 7'"; "" if nothing is known. */
-void hw_holder_describe(struct hw_blocking_reader *l, const struct hw_asker *who, int32_t pid,
+void hw_holder_describe(struct hw_blocking_reader *l, const struct hw_requester *who, int32_t pid,
                         char *out, size_t max);
 
 #endif

@@ -72,7 +72,7 @@ static void give_up(struct hw_jit *j, struct hw_jit_file *f, const char *what, c
 struct reading {
     struct hw_jit *j;
     struct hw_blocking_reader *l;
-    const struct hw_jit_ask *ask;
+    const struct hw_jit_request *ask;
     uint32_t n_pieces; /* what this call may still read */
 };
 
@@ -220,7 +220,7 @@ static bool is_due(const struct reading *r, const struct hw_jit_file *f)
     return !f->broken && (r->ask->again || r->ask->now >= f->again_ns);
 }
 
-bool hw_jit_read(struct hw_jit *j, struct hw_blocking_reader *l, const struct hw_jit_ask *ask)
+bool hw_jit_read(struct hw_jit *j, struct hw_blocking_reader *l, const struct hw_jit_request *ask)
 {
     struct reading r = {j, l, ask, MAX_PIECES};
     bool pending = false;

@@ -53,7 +53,7 @@ struct hw_jit {
 void hw_jit_init(struct hw_jit *j);
 void hw_jit_done(struct hw_jit *j);
 
-struct hw_jit_ask {
+struct hw_jit_request {
     struct hw_reading_who who;
     int32_t inner; /* number by which the target knows itself; 0 = it has ended */
     const struct hw_maps *maps;
@@ -65,7 +65,7 @@ struct hw_jit_ask {
 /* Takes over what the files say, a limited piece at a time. Of a target that has ended only
  * files that are open. True: everything that a jitdump says about the time up to then is known,
  * since it has more of a later one. */
-bool hw_jit_read(struct hw_jit *j, struct hw_blocking_reader *l, const struct hw_jit_ask *ask);
+bool hw_jit_read(struct hw_jit *j, struct hw_blocking_reader *l, const struct hw_jit_request *ask);
 
 bool hw_jit_has_files(const struct hw_jit *j);
 size_t hw_jit_bytes(const struct hw_jit *j); /* of memory */

@@ -354,7 +354,7 @@ static void ask_names(struct hw_modules *ms, struct hw_module_file *m)
     free(pcs);
 }
 
-void hw_modules_ask_names(struct hw_modules *ms)
+void hw_modules_request_names(struct hw_modules *ms)
 {
     for (size_t i = 0; i < ms->files.n; i++)
         ask_names(ms, ms->files.v[i]);
@@ -463,5 +463,5 @@ void hw_modules_answers(struct hw_modules *ms)
         m->table_state = HW_TABLE_WANTED;
         hw_modules_want_table(ms, m);
     }
-    hw_modules_ask_names(ms);
+    hw_modules_request_names(ms);
 }

@@ -88,11 +88,11 @@ void hw_modules_want_control(struct hw_modules *ms, struct hw_module_file *m);
 void hw_modules_want_python(struct hw_modules *ms, struct hw_module_file *m);
 
 /* Name at a link-time address: true and *name (NULL = the file has none), or false: asked for by
- * the next hw_modules_ask_names. The names stay valid until hw_modules_free. */
+ * the next hw_modules_request_names. The names stay valid until hw_modules_free. */
 bool hw_module_name(struct hw_modules *ms, struct hw_module_file *m, uint64_t va,
                     const char **name);
 /* Sends what hw_module_name could not answer. */
-void hw_modules_ask_names(struct hw_modules *ms);
+void hw_modules_request_names(struct hw_modules *ms);
 
 /* Closes the files that are not marked as used and drops their tables: both are restored by the
  * next hw_modules_get. Clears the marks. A few open files are kept, marked or not. */

@@ -48,13 +48,13 @@ static bool read_jit(struct hw_target *t, uint64_t until_ns, uint64_t now, bool 
     if (t->inner_pid == 0 && hw_proc_status(t->pid.dir, &st) == HW_OK)
         t->inner_pid = st.nspid;
     bool ended = t->phase == HW_PHASE_FINISHING && t->end == HW_END_EXITED;
-    struct hw_jit_ask ask = {.who = hw_reading_at(&t->pid, t->uid),
-                             .inner = ended ? 0 : t->inner_pid,
-                             .maps = &t->maps,
-                             .maps_ns = t->maps_ns,
-                             .until_ns = target_ns(t, until_ns),
-                             .now = now,
-                             .again = again};
+    struct hw_jit_request ask = {.who = hw_reading_at(&t->pid, t->uid),
+                                 .inner = ended ? 0 : t->inner_pid,
+                                 .maps = &t->maps,
+                                 .maps_ns = t->maps_ns,
+                                 .until_ns = target_ns(t, until_ns),
+                                 .now = now,
+                                 .again = again};
     bool all = hw_jit_read(&t->jit, t->rec->blocking_reader, &ask);
     if (t->jit.complaint[0]) {
         hw_session_warn(t->session, "pid %d: %s", t->pid.pid, t->jit.complaint);
@@ -121,13 +121,13 @@ bool hw_target_name_generated(struct hw_target *t)
 
 static bool may_look_for_names(const struct hw_target *t, uint64_t now)
 {
-    return hw_rest_debt(&t->names_rest, now) <= NAMES_BURST;
+    return hw_rate_limit_debt(&t->names_rest, now) <= NAMES_BURST;
 }
 
 static void looked_for_names(struct hw_target *t, uint64_t since_ns)
 {
     uint64_t now = hw_now_monotonic_ns();
-    hw_rest_earn(&t->names_rest, now, NAMES_REST * (now - since_ns));
+    hw_rate_limit_earn(&t->names_rest, now, NAMES_REST * (now - since_ns));
 }
 
 static void learn_generated(struct hw_target *t, uint64_t until_ns)

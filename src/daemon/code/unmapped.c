@@ -19,9 +19,9 @@
 
 #include "base/banned.h"
 
-#define SINCE_MOST 256u /* ranges that hw_gone_since examines */
+#define SINCE_MOST 256u /* ranges that hw_unmapped_since examines */
 
-void hw_gone_done(struct hw_gone *g)
+void hw_unmapped_done(struct hw_unmapped *g)
 {
     hw_vec_done(&g->ranges);
     hw_vec_done(&g->points);
@@ -29,9 +29,9 @@ void hw_gone_done(struct hw_gone *g)
     g->indexed = false;
 }
 
-int hw_gone_push(struct hw_gone *g, const struct hw_frame_range *r)
+int hw_unmapped_push(struct hw_unmapped *g, const struct hw_frame_range *r)
 {
-    if (g->ranges.n == HW_GONE_MAX) { /* half of them, so that moving is rare */
+    if (g->ranges.n == HW_UNMAPPED_MAX) { /* half of them, so that moving is rare */
         g->ranges.n /= 2;
         memmove(g->ranges.v, g->ranges.v + g->ranges.n, g->ranges.n * sizeof *g->ranges.v);
         g->indexed = false;
@@ -49,7 +49,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* First point above the address. */
-static size_t above(const struct hw_gone *g, uint64_t pc)
+static size_t above(const struct hw_unmapped *g, uint64_t pc)
 {
     return HW_LOWER_BOUND(mid, 0, g->points.n, g->points.v[mid] <= pc);
 }
@@ -61,7 +61,7 @@ static uint32_t free_from(uint32_t *next, uint32_t i)
     return i;
 }
 
-static void paint(struct hw_gone *g, uint32_t *next)
+static void paint(struct hw_unmapped *g, uint32_t *next)
 {
     for (size_t k = g->ranges.n; k > 0; k--) {
         const struct hw_frame_range *r = &g->ranges.v[k - 1];
@@ -74,7 +74,7 @@ static void paint(struct hw_gone *g, uint32_t *next)
     }
 }
 
-static bool make_index(struct hw_gone *g)
+static bool make_index(struct hw_unmapped *g)
 {
     size_t n = 0, most = 2 * g->ranges.n;
     hw_autofree uint32_t *next = malloc((most + 1) * sizeof *next);
@@ -97,7 +97,7 @@ static bool make_index(struct hw_gone *g)
     return true;
 }
 
-const struct hw_frame_range *hw_gone_last(struct hw_gone *g, uint64_t pc)
+const struct hw_frame_range *hw_unmapped_last(struct hw_unmapped *g, uint64_t pc)
 {
     if (g->ranges.n == 0 || (!g->indexed && !make_index(g)))
         return NULL;
@@ -106,8 +106,8 @@ const struct hw_frame_range *hw_gone_last(struct hw_gone *g, uint64_t pc)
     return owner ? &g->ranges.v[owner - 1] : NULL;
 }
 
-const struct hw_frame_range *hw_gone_since(const struct hw_gone *g, uint64_t pc,
-                                           uint16_t generation)
+const struct hw_frame_range *hw_unmapped_since(const struct hw_unmapped *g, uint64_t pc,
+                                               uint16_t generation)
 {
     const struct hw_frame_range *found = NULL;
     size_t end = g->ranges.n > SINCE_MOST ? g->ranges.n - SINCE_MOST : 0;
@@ -121,7 +121,7 @@ const struct hw_frame_range *hw_gone_since(const struct hw_gone *g, uint64_t pc,
     return found;
 }
 
-size_t hw_gone_bytes(const struct hw_gone *g)
+size_t hw_unmapped_bytes(const struct hw_unmapped *g)
 {
     return g->ranges.cap * sizeof *g->ranges.v + g->points.cap * sizeof *g->points.v +
            g->owner.cap * sizeof *g->owner.v;

@@ -159,7 +159,7 @@ static void dispatch(struct hw_control_conn *c, const struct hw_control_head *h,
         if (body.n % sizeof(int32_t))
             close_conn(c);
         else
-            hw_dumps_ask(c, h->session, body);
+            hw_handle_dump(c, h->session, body);
         break;
     case HW_CTL_STATUS:
         hw_control_status(c);
@@ -177,16 +177,16 @@ static void dispatch(struct hw_control_conn *c, const struct hw_control_head *h,
         hw_session_clone(c, h->session, body);
         break;
     case HW_CTL_LIVE:
-        hw_live_view_ask(c, body);
+        hw_handle_live_view(c, body);
         break;
     case HW_CTL_LEAVE:
-        hw_session_exclude_ask(c, h->session, body);
+        hw_handle_exclude(c, h->session, body);
         break;
     case HW_CTL_RATE:
-        hw_rate_ask(c, h->session, body);
+        hw_handle_rate(c, h->session, body);
         break;
     case HW_CTL_MARK:
-        hw_mark_ask(c, h->session, body);
+        hw_handle_mark(c, h->session, body);
         break;
     case HW_CTL_FLUSH: /* every packet is written when it is complete: nothing is held back */
         break;
@@ -284,10 +284,10 @@ static void refuse(int fd, const char *text)
 
 int hw_control_add(struct hw_recorder *r, int fd, bool controller)
 {
-    struct hw_asker who;
+    struct hw_requester who;
     int32_t pid;
     struct hw_control_conn *c = calloc(1, sizeof *c);
-    if (!c || hw_asker_peer(fd, &who, &pid) < 0 || r->controls.n >= MAX_CONTROLS ||
+    if (!c || hw_requester_peer(fd, &who, &pid) < 0 || r->controls.n >= MAX_CONTROLS ||
         user_has_enough(r, who.uid) || hw_vec_push(&r->controls, c) < 0) {
         free(c);
         refuse(fd, "too many commands are connected to the recorder, or too many of yours");

@@ -20,7 +20,7 @@ struct hw_control_conn {
     struct hw_watch watch;
     struct hw_recorder *rec;
     struct hw_session *session; /* NULL = none */
-    struct hw_asker who;
+    struct hw_requester who;
     uint32_t uid; /* of who */
     int32_t pid;
     struct hw_pid root;     /* HW_CTL_TARGET before HW_CTL_START; owned; pid -1 = none */
@@ -58,11 +58,11 @@ void hw_control_done(struct hw_recorder *r);
 
 void hw_session_detach(struct hw_control_conn *c, struct hw_bytes key);
 void hw_session_attach(struct hw_control_conn *c, struct hw_bytes key);
-void hw_mark_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body); /* mark.c */
+void hw_handle_mark(struct hw_control_conn *c, uint64_t id, struct hw_bytes body); /* mark.c */
 /* session_exclude.c: a process that is no longer profiled in a session that continues. */
-void hw_session_exclude_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body);
+void hw_handle_exclude(struct hw_control_conn *c, uint64_t id, struct hw_bytes body);
 /* rate.c: how many samples all of a session's targets give. */
-void hw_rate_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body);
+void hw_handle_rate(struct hw_control_conn *c, uint64_t id, struct hw_bytes body);
 void hw_session_clone(struct hw_control_conn *c, uint64_t id, struct hw_bytes name);
 void hw_session_detach_tick(struct hw_recorder *r, uint64_t now);
 

@@ -35,7 +35,7 @@ static void write_mark(struct hw_session *s, uint64_t boottime_ns, const char *t
         hw_session_write_failed(s, rc, &err);
 }
 
-void hw_mark_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body)
+void hw_handle_mark(struct hw_control_conn *c, uint64_t id, struct hw_bytes body)
 {
     struct hw_control_mark m;
     struct hw_strbuf text = {0};

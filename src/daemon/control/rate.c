@@ -12,7 +12,7 @@
 
 #include "base/banned.h"
 
-void hw_rate_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body)
+void hw_handle_rate(struct hw_control_conn *c, uint64_t id, struct hw_bytes body)
 {
     struct hw_session *s = hw_control_session(c, id);
     uint32_t n;

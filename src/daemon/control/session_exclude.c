@@ -33,7 +33,7 @@ static struct hw_target *find(const struct hw_session *s, int32_t pid)
     return NULL;
 }
 
-void hw_session_exclude_ask(struct hw_control_conn *c, uint64_t id, struct hw_bytes body)
+void hw_handle_exclude(struct hw_control_conn *c, uint64_t id, struct hw_bytes body)
 {
     struct hw_session *s = hw_control_session(c, id);
     int32_t pid = 0;
@@ -49,7 +49,7 @@ void hw_session_exclude_ask(struct hw_control_conn *c, uint64_t id, struct hw_by
     if (s->left.n >= MAX_LEFT)
         forget_ended(s);
     if (s->left.n >= MAX_LEFT ||
-        hw_vec_push(&s->left, ((struct hw_left){pid, t->pid.start_ticks})) < 0) {
+        hw_vec_push(&s->left, ((struct hw_left_process){pid, t->pid.start_ticks})) < 0) {
         hw_control_fail(c, "too many processes have been taken out of this session");
         return;
     }

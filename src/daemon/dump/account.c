@@ -56,14 +56,14 @@ static void drop(struct hw_kept_account **k)
     *k = NULL;
 }
 
-static struct hw_rest *rest_of_user(struct hw_recorder *r, uint32_t uid, uint64_t now)
+static struct hw_rate_limit *rest_of_user(struct hw_recorder *r, uint32_t uid, uint64_t now)
 {
     struct hw_account_user *least = &r->account_users[0];
     for (size_t i = 0; i < HW_ACCOUNT_USERS; i++) {
         struct hw_account_user *u = &r->account_users[i];
         if (u->uid == uid)
             return &u->rest;
-        if (hw_rest_debt(&u->rest, now) < hw_rest_debt(&least->rest, now))
+        if (hw_rate_limit_debt(&u->rest, now) < hw_rate_limit_debt(&least->rest, now))
             least = u;
     }
     *least = (struct hw_account_user){.uid = uid};
@@ -105,12 +105,12 @@ static int read_in_time(struct hw_recorder *r, struct hw_reading_who who, const 
                         struct hw_reading_memory *out)
 {
     uint64_t began = hw_now_monotonic_ns();
-    struct hw_rest *user = rest_of_user(r, who.uid, began);
-    if (hw_rest_debt(user, began) > USER_DEBT)
+    struct hw_rate_limit *user = rest_of_user(r, who.uid, began);
+    if (hw_rate_limit_debt(user, began) > USER_DEBT)
         return HW_ETIMEOUT;
     int rc = hw_reading_memory(r->blocking_reader, who, k->allocator, &k->own, out);
     uint64_t ended = hw_now_monotonic_ns();
-    hw_rest_earn(user, ended, (ended - began) * USER_REST);
+    hw_rate_limit_earn(user, ended, (ended - began) * USER_REST);
     return rc;
 }
 

@@ -49,7 +49,7 @@ struct hw_awaited_dumps {
     HW_VEC(struct hw_awaited_dump) left;
 };
 /* HW_CTL_DUMP; the tick sends the answer. */
-void hw_dumps_ask(struct hw_control_conn *c, uint64_t session, struct hw_bytes body);
+void hw_handle_dump(struct hw_control_conn *c, uint64_t session, struct hw_bytes body);
 void hw_dumps_tick(struct hw_recorder *r, uint64_t now);
 void hw_dumps_forget(struct hw_control_conn *c);
 

@@ -45,7 +45,7 @@ static void answer(struct hw_control_conn *c, const struct hw_awaited_dumps *a)
     hw_control_send(c, HW_CTL_DUMPED, a->session, &b, sizeof b, NULL);
 }
 
-void hw_dumps_ask(struct hw_control_conn *c, uint64_t session, struct hw_bytes body)
+void hw_handle_dump(struct hw_control_conn *c, uint64_t session, struct hw_bytes body)
 {
     int32_t pids[MAX_NAMED];
     size_t n = body.n / sizeof pids[0] < MAX_NAMED ? body.n / sizeof pids[0] : MAX_NAMED;

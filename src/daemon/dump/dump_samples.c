@@ -64,24 +64,24 @@ void hw_dump_find_idle(struct hw_target *t, const struct hw_snapshot *s)
 void hw_dump_for_graph(struct hw_target *t, uint64_t graph_boottime_ns,
                        const hw_native_blocks *blocks)
 {
-    struct hw_graph_question q;
+    struct hw_graph_request q;
     if (!t->with_thread || !t->feed->keeps_addresses)
         return;
-    if (hw_graph_question_init(&q, graph_boottime_ns, blocks) < 0 ||
+    if (hw_graph_request_init(&q, graph_boottime_ns, blocks) < 0 ||
         hw_vec_push(&t->questions, q) < 0) {
-        hw_graph_question_done(&q);
+        hw_graph_request_done(&q);
         return;
     }
     hw_dump_request(t, HW_TRIGGER_GRAPH, /* final = */ false);
 }
 
 static int write_links(struct hw_target *t, const struct hw_snapshot *s,
-                       const struct hw_graph_question *q, struct hw_error *err)
+                       const struct hw_graph_request *q, struct hw_error *err)
 {
     struct hw_profile_writer *w = t->session->sources.v[t->source].writer;
-    hw_graph_answers answers = {0};
+    hw_graph_replies answers = {0};
     HW_VEC(struct hw_dump_link) links = {0};
-    int rc = hw_graph_question_ask(q, s->idle.v, s->idle.n, &answers);
+    int rc = hw_graph_request_send(q, s->idle.v, s->idle.n, &answers);
     if (rc == HW_OK)
         rc = hw_vec_reserve(&links, answers.n);
     for (size_t i = 0; rc == HW_OK && i < answers.n; i++) {
@@ -111,7 +111,7 @@ int hw_dump_answer_questions(struct hw_target *t, const struct hw_snapshot *s, s
     for (size_t i = 0; i < n; i++) {
         if (rc == HW_OK && !t->session->closed)
             rc = write_links(t, s, &t->questions.v[i], err);
-        hw_graph_question_done(&t->questions.v[i]);
+        hw_graph_request_done(&t->questions.v[i]);
     }
     t->questions.n -= n;
     for (size_t i = 0; i < t->questions.n; i++)

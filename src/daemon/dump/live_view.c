@@ -42,7 +42,7 @@ static struct hw_target *find_key(const struct hw_recorder *r, uint64_t key)
     return NULL;
 }
 
-void hw_live_view_ask(struct hw_control_conn *c, struct hw_bytes body)
+void hw_handle_live_view(struct hw_control_conn *c, struct hw_bytes body)
 {
     struct hw_control_look ask = {0};
     if (body.n == sizeof ask)

@@ -16,7 +16,7 @@ struct hw_recorder;
 struct hw_target;
 struct hw_dump_turn;
 
-void hw_live_view_ask(struct hw_control_conn *c, struct hw_bytes pid);
+void hw_handle_live_view(struct hw_control_conn *c, struct hw_bytes pid);
 /* Makes what the job's snapshot is wanted for: 1 = the turn is over, 0 = everything is sent. */
 int hw_live_view_turn(struct hw_target *t, struct hw_dump_turn *turn);
 /* Is the final snapshot to be sent to the session's command (HW_START_TELL_LAST)? For a process

@@ -91,7 +91,7 @@ static bool is_known_script(struct hw_exec_scripts *all, int32_t tid, uint64_t k
 }
 
 static void learn_of_start(const struct hw_exec_rules *r, struct hw_exec_watch_shared *shared,
-                           const struct hw_exec_question *q, const struct hw_exec_call *e,
+                           const struct hw_exec_request *q, const struct hw_exec_call *e,
                            struct hw_exec_candidate *p)
 {
     read_start(r, p);
@@ -101,7 +101,7 @@ static void learn_of_start(const struct hw_exec_rules *r, struct hw_exec_watch_s
 }
 
 int hw_exec_candidate_of(const struct hw_exec_rules *r, struct hw_exec_watch_shared *shared,
-                         struct hw_exec_scripts *scripts, const struct hw_exec_question *q, int fd,
+                         struct hw_exec_scripts *scripts, const struct hw_exec_request *q, int fd,
                          struct hw_exec_candidate *p)
 {
     struct hw_exec_call e = q->exec;

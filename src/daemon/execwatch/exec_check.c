@@ -73,7 +73,7 @@ static int check_next_file(struct hw_exec_finder *f, int32_t tid, int fd)
     return rc == HW_OK ? HW_EPERM : rc;
 }
 
-int hw_exec_check(struct hw_exec_finder *f, const struct hw_exec_question *q, int fd, int32_t *pid,
+int hw_exec_check(struct hw_exec_finder *f, const struct hw_exec_request *q, int fd, int32_t *pid,
                   struct hw_error *err)
 {
     struct hw_exec_file unused;

@@ -103,7 +103,7 @@ _Noreturn static void read_files(const char *library, int socket)
         if (hw_fd_receive(READ_END, &a.q, sizeof a.q, &fd, 1, 0) != sizeof a.q || fd < 0)
             _exit(0);
         if (a.q.is_root)
-            a.sight = hw_start_look(fd, a.q.root.uid, library, a.q.socket);
+            a.sight = hw_start_check(fd, a.q.root.uid, library, a.q.socket);
         if (a.q.is_root && a.q.interpreter[0])
             examine_interpreter(fd, a.q.interpreter, &a.file);
         else if (!a.q.is_root)

@@ -77,7 +77,7 @@ struct answerer {
     struct hw_exec_reader *reader;
     int group, finder, mounts;
     uint32_t version;    /* of the names below */
-    uint32_t ask_always; /* enum hw_exec_ask */
+    uint32_t ask_always; /* enum hw_exec_selection */
     uint32_t per_minute; /* 0 = no start is passed */
     uint32_t n_bytes, next_recent;
     bool has_names, has_groups, has_roles;
@@ -198,12 +198,12 @@ static bool ask(struct answerer *a, const struct look *l, uint64_t now)
 {
     uint32_t uid = hw_exec_user_of(l->tid);
     struct question *q = free_question(a, uid);
-    struct hw_exec_question m = {.number = ++a->next,
-                                 .tid = l->tid,
-                                 .until_ns = now + ANSWER_NS,
-                                 .unnamed = l->unnamed,
-                                 .has_exec = l->is_read && l->rc == 1,
-                                 .share = l->share};
+    struct hw_exec_request m = {.number = ++a->next,
+                                .tid = l->tid,
+                                .until_ns = now + ANSWER_NS,
+                                .unnamed = l->unnamed,
+                                .has_exec = l->is_read && l->rc == 1,
+                                .share = l->share};
     if (m.has_exec)
         m.exec = l->exec;
     if (!q || hw_fd_send(a->finder, &m, sizeof m, &l->fd, 1, MSG_DONTWAIT) < 0)
@@ -326,8 +326,8 @@ static bool may_be_meant(struct answerer *a, struct look *l)
 {
     if (was_recent(a, l->tid) && is_no_more_asked(a, l))
         return false;
-    l->unnamed = a->ask_always != HW_EXEC_ASK_NAMED && !has_wanted_name(a, l);
-    return a->ask_always != HW_EXEC_ASK_MEANT || !l->unnamed || is_in_wanted_group(a, l->tid) ||
+    l->unnamed = a->ask_always != HW_EXEC_SELECT_NAMED && !has_wanted_name(a, l);
+    return a->ask_always != HW_EXEC_SELECT_MEANT || !l->unnamed || is_in_wanted_group(a, l->tid) ||
            has_wanted_role(a, l);
 }
 

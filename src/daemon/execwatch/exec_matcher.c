@@ -129,7 +129,7 @@ static void look_later(struct hw_exec_finder *f, int32_t pid, uint32_t share, co
 }
 
 /* False: ask again. */
-static bool decide(struct hw_exec_finder *f, const struct hw_exec_question *q, int fd)
+static bool decide(struct hw_exec_finder *f, const struct hw_exec_request *q, int fd)
 {
     struct hw_error err = {0};
     int32_t pid = q->tid;

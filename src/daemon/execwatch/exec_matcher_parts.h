@@ -24,7 +24,7 @@ struct hw_exec_held {
 
 /* Its caller was not seen waiting yet. */
 struct hw_exec_waiting {
-    struct hw_exec_question q;
+    struct hw_exec_request q;
     int fd; /* of the file; owned */
 };
 
@@ -93,7 +93,7 @@ void hw_exec_on_events(struct hw_exec_finder *f);
 bool hw_exec_is_held(const struct hw_exec_finder *f, int32_t tid);
 /* HW_OK = to be held; HW_EUNSUPPORTED = to be looked at when it runs, err says why; HW_EBUSY = not
  * known yet; HW_ETIMEOUT = nor will it be in time; else nobody asks for it. *pid: of its process. */
-int hw_exec_check(struct hw_exec_finder *f, const struct hw_exec_question *q, int fd, int32_t *pid,
+int hw_exec_check(struct hw_exec_finder *f, const struct hw_exec_request *q, int fd, int32_t *pid,
                   struct hw_error *err);
 
 /* ---- exec_passed.c ---- */

@@ -20,7 +20,7 @@
 
 static void session_done(struct hw_exec_watch_session *s)
 {
-    hw_asking_done(&s->asking);
+    hw_permission_request_done(&s->asking);
     hw_memlog_done(&s->memlog);
     hw_vec_done(&s->names);
     free(s->text);
@@ -67,7 +67,7 @@ int hw_exec_rules_add(struct hw_exec_rules *r, const struct hw_policy *policy,
     s.text[n] = '\0';
     for (char *p = s.text; rc == HW_OK && p < s.text + n; p += strlen(p) + 1)
         rc = strlen(p) > 2 ? add_entry(&s, p) : HW_OK;
-    hw_asking_init(&s.asking, &m->who, m->pid, policy);
+    hw_permission_request_init(&s.asking, &m->who, m->pid, policy);
     hw_exec_rules_drop(r, s.id);
     if (rc == HW_OK)
         rc = hw_vec_push(&r->sessions, s);
@@ -152,7 +152,7 @@ static void publish(struct hw_exec_watch_shared *s, char kind, const char *word)
 {
     size_t n = strlen(word) + 1;
     if (n + 1 > sizeof s->names - s->n_bytes) { /* of several sessions together */
-        s->ask_always = HW_EXEC_ASK_NAMED;
+        s->ask_always = HW_EXEC_SELECT_NAMED;
         return;
     }
     s->names[s->n_bytes] = kind;
@@ -185,7 +185,7 @@ void hw_exec_rules_publish(const struct hw_exec_rules *r, struct hw_exec_watch_s
     atomic_thread_fence(memory_order_release);
     s->n_bytes = 0;
     s->per_minute = hw_exec_rules_starts_per_minute(r);
-    s->ask_always = answerer_decides(r) ? HW_EXEC_ASK_MEANT : HW_EXEC_ASK_ALL;
+    s->ask_always = answerer_decides(r) ? HW_EXEC_SELECT_MEANT : HW_EXEC_SELECT_ALL;
     for (size_t i = 0; i < r->sessions.n; i++) {
         const struct hw_exec_watch_session *w = &r->sessions.v[i];
         for (size_t k = 0; k < w->names.n; k++)

@@ -26,7 +26,7 @@ struct hw_exec_watch_session {
     struct hw_start_arm arm; /* interval 0 = what starts asks at once */
     uint32_t per_minute;     /* starts of a command that are held; 0 = all (exec_share.h) */
     uint64_t young_ns;       /* whose start was not is found when it is so old */
-    struct hw_asking asking;
+    struct hw_permission_request asking;
     struct hw_memlog memlog; /* of sources that mean some of all */
     char *text;              /* owned: names */
     HW_VEC(const char *) names;
@@ -67,7 +67,7 @@ int hw_exec_candidate_groups(struct hw_exec_candidate *p);
 /* One that is about to run; p->dir exists. 1; 0 = not asked for; HW_EPERM = it is left alone;
  * HW_EBUSY = not known yet. */
 int hw_exec_candidate_of(const struct hw_exec_rules *r, struct hw_exec_watch_shared *shared,
-                         struct hw_exec_scripts *scripts, const struct hw_exec_question *q, int fd,
+                         struct hw_exec_scripts *scripts, const struct hw_exec_request *q, int fd,
                          struct hw_exec_candidate *p);
 void hw_exec_candidate_done(struct hw_exec_candidate *p);
 

@@ -59,12 +59,12 @@ enum hw_exec_rule_flags { HW_RULE_ALL = 1 };
 
 struct hw_exec_message {
     uint32_t type;
-    uint32_t flags;      /* READY: HW_EXEC_HOLDS...; RULE: hw_exec_rule_flags */
-    uint64_t session;    /* RULE; TAKEN, UNREAD: one that means it (UNREAD: 0 = not known) */
-    struct hw_asker who; /* RULE: who asks */
-    int32_t pid;         /* RULE: of the command; FOLLOW, FOUND, TAKEN, UNREAD */
-    uint32_t generation; /* RULE: of the session */
-    int32_t holder;      /* TAKEN: the other recorder */
+    uint32_t flags;          /* READY: HW_EXEC_HOLDS...; RULE: hw_exec_rule_flags */
+    uint64_t session;        /* RULE; TAKEN, UNREAD: one that means it (UNREAD: 0 = not known) */
+    struct hw_requester who; /* RULE: who asks */
+    int32_t pid;             /* RULE: of the command; FOLLOW, FOUND, TAKEN, UNREAD */
+    uint32_t generation;     /* RULE: of the session */
+    int32_t holder;          /* TAKEN: the other recorder */
     uint32_t pad;
     uint64_t arm_interval_bytes; /* RULE, ARM: see inject/inject_at_exec.h */
     uint64_t arm_token;          /* RULE; its lowest bits are 0: a share's (exec_share.h) */
@@ -111,14 +111,14 @@ int hw_exec_fork(const struct hw_exec_watch_setup *s, int *talk, int *order, int
 #define HW_EXEC_NAMES    (HW_EXEC_BYTES - 256u)
 #define HW_EXEC_GROUP    'g'
 #define HW_EXEC_ROLE     'r'
-enum hw_exec_ask {
-    HW_EXEC_ASK_MEANT, /* only what a name, a group or a role selects */
-    HW_EXEC_ASK_ALL,   /* any program may be selected: the finder decides */
-    HW_EXEC_ASK_NAMED  /* and not all names are listed */
+enum hw_exec_selection {
+    HW_EXEC_SELECT_MEANT, /* only what a name, a group or a role selects */
+    HW_EXEC_SELECT_ALL,   /* any program may be selected: the finder decides */
+    HW_EXEC_SELECT_NAMED  /* and not all names are listed */
 };
 struct hw_exec_watch_shared {
     _Atomic uint32_t version;
-    uint32_t ask_always; /* enum hw_exec_ask */
+    uint32_t ask_always; /* enum hw_exec_selection */
     uint32_t n_bytes;
     char names[HW_EXEC_NAMES]; /* HW_EXEC_NAME, _GROUP or _ROLE, the word, NUL; and so on */
     struct hw_exec_reader answerer, finder;
@@ -188,7 +188,7 @@ int hw_exec_read_group(int32_t tid, char *out, size_t max);
 
 /* ---- exec_gate.c and exec_matcher.c: never return ---- */
 
-struct hw_exec_question { /* a descriptor of the file comes with it */
+struct hw_exec_request { /* a descriptor of the file comes with it */
     uint32_t number;
     int32_t tid;
     uint64_t until_ns; /* then the answerer no longer waits */

@@ -18,10 +18,10 @@ enum { SLACK = 64 };
 
 static const uint64_t heads[] = {0, 16, 32};
 
-int hw_graph_question_init(struct hw_graph_question *q, uint64_t boottime_ns,
-                           const hw_native_blocks *blocks)
+int hw_graph_request_init(struct hw_graph_request *q, uint64_t boottime_ns,
+                          const hw_native_blocks *blocks)
 {
-    *q = (struct hw_graph_question){.boottime_ns = boottime_ns};
+    *q = (struct hw_graph_request){.boottime_ns = boottime_ns};
     if (hw_vec_reserve(&q->blocks, blocks->n) < 0)
         return HW_ENOMEM;
     if (blocks->n)
@@ -30,7 +30,7 @@ int hw_graph_question_init(struct hw_graph_question *q, uint64_t boottime_ns,
     return HW_OK;
 }
 
-void hw_graph_question_done(struct hw_graph_question *q)
+void hw_graph_request_done(struct hw_graph_request *q)
 {
     hw_vec_done(&q->blocks);
 }
@@ -43,7 +43,7 @@ static bool fits(const struct hw_native_block *b, const struct hw_idle_sample *s
 }
 
 static int look_up(struct hw_map64 *by_address, const struct hw_idle_sample *samples,
-                   const struct hw_native_block *b, uint32_t block, hw_graph_answers *out)
+                   const struct hw_native_block *b, uint32_t block, hw_graph_replies *out)
 {
     for (uint32_t i = 0; i < b->n_addresses; i++)
         for (size_t k = 0; k < HW_ARRAY_LEN(heads); k++) {
@@ -51,7 +51,7 @@ static int look_up(struct hw_map64 *by_address, const struct hw_idle_sample *sam
             if (!b->address[i] || !hw_map64_get(by_address, address, &at) || !fits(b, &samples[at]))
                 continue;
             (void)hw_map64_take(by_address, address, NULL); /* it is there */
-            struct hw_graph_answer a = {block, (uint32_t)at};
+            struct hw_graph_reply a = {block, (uint32_t)at};
             if (hw_vec_push(out, a) < 0)
                 return HW_ENOMEM;
             break;
@@ -59,8 +59,8 @@ static int look_up(struct hw_map64 *by_address, const struct hw_idle_sample *sam
     return HW_OK;
 }
 
-int hw_graph_question_ask(const struct hw_graph_question *q, const struct hw_idle_sample *samples,
-                          size_t n, hw_graph_answers *out)
+int hw_graph_request_send(const struct hw_graph_request *q, const struct hw_idle_sample *samples,
+                          size_t n, hw_graph_replies *out)
 {
     struct hw_map64 by_address = {0};
     int rc = HW_OK;

@@ -19,22 +19,22 @@
 #include "daemon/books/idle_samples.h"
 #include "daemon/java/java_native.h"
 
-struct hw_graph_question {
+struct hw_graph_request {
     uint64_t boottime_ns; /* of the graph */
     hw_native_blocks blocks;
 };
 
-struct hw_graph_answer {
+struct hw_graph_reply {
     uint32_t block;  /* from 0 */
     uint32_t sample; /* of the snapshot's */
 };
-typedef HW_VEC(struct hw_graph_answer) hw_graph_answers;
+typedef HW_VEC(struct hw_graph_reply) hw_graph_replies;
 
-int hw_graph_question_init(struct hw_graph_question *q, uint64_t boottime_ns,
-                           const hw_native_blocks *blocks);
-void hw_graph_question_done(struct hw_graph_question *q);
+int hw_graph_request_init(struct hw_graph_request *q, uint64_t boottime_ns,
+                          const hw_native_blocks *blocks);
+void hw_graph_request_done(struct hw_graph_request *q);
 /* A sample belongs to one block only. */
-int hw_graph_question_ask(const struct hw_graph_question *q, const struct hw_idle_sample *samples,
-                          size_t n, hw_graph_answers *out);
+int hw_graph_request_send(const struct hw_graph_request *q, const struct hw_idle_sample *samples,
+                          size_t n, hw_graph_replies *out);
 
 #endif

@@ -73,7 +73,7 @@ int hw_java_dump_open(const struct hw_java_dump_options *o, struct hw_java_dump 
     if (!d)
         return hw_fail(err, HW_ENOMEM, 0, "heap graph");
     d->options = *o;
-    int rc = hw_jvm_look(o->pid, &d->jvm, err);
+    int rc = hw_jvm_inspect(o->pid, &d->jvm, err);
     if (rc == 0) {
         d->taking.modes = hw_java_modes(&d->jvm, o->allow_pause, &d->no_fork);
         if (!d->taking.modes && !o->later)
@@ -166,7 +166,7 @@ int hw_java_dump_take(struct hw_java_dump *d, struct hw_java_dump_figures *out,
     err = err ? err : &own;
     if (!d->link)
         return take_own_dump(d, out, err);
-    int reason = hw_jvm_look(d->options.pid, &d->jvm, err); /* memory may have become short */
+    int reason = hw_jvm_inspect(d->options.pid, &d->jvm, err); /* memory may have become short */
     if (reason)
         return code_of(reason, err);
     d->taking.modes = hw_java_modes(&d->jvm, d->options.allow_pause, &d->no_fork);
@@ -182,7 +182,7 @@ int hw_java_dump_take(struct hw_java_dump *d, struct hw_java_dump_figures *out,
         rc = hw_jgraph_end(d->graph, d->taking.holders, &out->sums, err);
     if (rc)
         return code_of(rc, err);
-    const struct hw_java_say *e = &d->taking.ended;
+    const struct hw_java_message *e = &d->taking.ended;
     out->boottime_ns = d->taking.started_ns;
     out->stop_ns = e->stop_ns;
     out->fork_ns = e->fork_ns;

@@ -43,7 +43,7 @@ struct hw_java_dump_options {
 struct hw_java_dump_figures {
     struct hw_jgraph_sums sums;
     uint64_t boottime_ns;                        /* of the snapshot */
-    uint64_t stop_ns, fork_ns, call_ns, walk_ns; /* struct hw_java_say */
+    uint64_t stop_ns, fork_ns, call_ns, walk_ns; /* struct hw_java_message */
     uint64_t heap_bytes;                         /* in use, garbage included; 0 = unknown */
     uint64_t heap_left;                          /* how much it may have grown by, likewise */
     uint64_t stream_bytes, trace_bytes;

@@ -42,7 +42,8 @@ bool hw_permission_table(enum hw_program p, enum hw_machine m)
 
 /* ---- ancestors of the command ---- */
 
-static void add_above(struct hw_asking *a, int32_t pid, int32_t *parent, bool with_tracer)
+static void add_above(struct hw_permission_request *a, int32_t pid, int32_t *parent,
+                      bool with_tracer)
 {
     struct hw_pid p;
     struct hw_proc_status st;
@@ -59,18 +60,19 @@ static void add_above(struct hw_asking *a, int32_t pid, int32_t *parent, bool wi
     hw_pid_done(&p);
 }
 
-void hw_asking_init(struct hw_asking *a, const struct hw_asker *who, int32_t pid,
-                    const struct hw_policy *policy)
+void hw_permission_request_init(struct hw_permission_request *a, const struct hw_requester *who,
+                                int32_t pid, const struct hw_policy *policy)
 {
-    *a = (struct hw_asking){.who = *who, .policy = policy};
+    *a = (struct hw_permission_request){.who = *who, .policy = policy};
     a->hides_others = who->uid != 0 && hw_hidepid_is_set();
     for (int32_t up = pid; up > 0 && a->above.n < MAX_ABOVE;)
         add_above(a, up, &up, true);
 }
 
-int hw_asking_copy(const struct hw_asking *from, struct hw_asking *out)
+int hw_permission_request_copy(const struct hw_permission_request *from,
+                               struct hw_permission_request *out)
 {
-    struct hw_asking a = *from;
+    struct hw_permission_request a = *from;
     memset(&a.above, 0, sizeof a.above);
     for (size_t i = 0; i < from->above.n; i++)
         if (hw_vec_push(&a.above, from->above.v[i]) < 0) {
@@ -81,7 +83,7 @@ int hw_asking_copy(const struct hw_asking *from, struct hw_asking *out)
     return HW_OK;
 }
 
-void hw_asking_done(struct hw_asking *a)
+void hw_permission_request_done(struct hw_permission_request *a)
 {
     hw_vec_done(&a->above);
 }
@@ -124,7 +126,7 @@ static bool works_for_us(const struct hw_pid *p, const struct hw_proc_status *st
     return hw_launch_is_below(p, &us);
 }
 
-static int check_never(const struct hw_asking *a, const struct hw_pid *p,
+static int check_never(const struct hw_permission_request *a, const struct hw_pid *p,
                        const struct hw_proc_status *st, struct hw_error *err)
 {
     if (hw_permission_is_machines_first(p))
@@ -141,7 +143,7 @@ static int check_never(const struct hw_asking *a, const struct hw_pid *p,
     return HW_OK;
 }
 
-static int check_user(const struct hw_asking *a, const struct hw_pid *p,
+static int check_user(const struct hw_permission_request *a, const struct hw_pid *p,
                       const struct hw_proc_status *st, struct hw_error *err)
 {
     if (a->who.uid == 0 && a->policy->root_own && (st->uid != 0 || st->euid != 0))
@@ -160,21 +162,21 @@ static int check_user(const struct hw_asking *a, const struct hw_pid *p,
     return hw_access_check(&a->who, p->pid, p->dir, st, err);
 }
 
-bool hw_permission_shows(const struct hw_asking *a, int32_t pid, int dir)
+bool hw_permission_shows(const struct hw_permission_request *a, int32_t pid, int dir)
 {
     struct hw_proc_status st;
     return hw_proc_status(dir, &st) == HW_OK &&
            hw_access_check(&a->who, pid, dir, &st, NULL) == HW_OK;
 }
 
-bool hw_permission_hides(const struct hw_asking *a, const struct hw_proc_status *st)
+bool hw_permission_hides(const struct hw_permission_request *a, const struct hw_proc_status *st)
 {
     return a->hides_others && (st->uid != a->who.uid || st->euid != a->who.uid);
 }
 
 /* One can see all the same that a process of that number exists (kill(2)); nothing else about
  * it. */
-static int check_shown(const struct hw_asking *a, const struct hw_pid *p,
+static int check_shown(const struct hw_permission_request *a, const struct hw_pid *p,
                        const struct hw_proc_status *st, struct hw_error *err)
 {
     int rc = check_user(a, p, st, err);
@@ -184,7 +186,7 @@ static int check_shown(const struct hw_asking *a, const struct hw_pid *p,
 }
 
 /* After the check whose process it is: the name of another user's program is not revealed. */
-static int check_name(const struct hw_asking *a, const struct hw_pid *p,
+static int check_name(const struct hw_permission_request *a, const struct hw_pid *p,
                       const struct hw_proc_status *st, const char *exe, struct hw_error *err)
 {
     if (hw_policy_names_has(&a->policy->never, exe, st->name))
@@ -215,7 +217,7 @@ enum hw_program hw_program_of(const struct hw_policy *policy, bool launched,
                                                                        : HW_PROGRAM_PROGRAM;
 }
 
-static int check_table(const struct hw_asking *a, const struct hw_pid *p,
+static int check_table(const struct hw_permission_request *a, const struct hw_pid *p,
                        const struct hw_permission_program *program, struct hw_error *err)
 {
     static const char *const words[HW_PROGRAM_COUNT] = {
@@ -251,9 +253,9 @@ static int check_table(const struct hw_asking *a, const struct hw_pid *p,
 }
 
 /* check: of the user. */
-static int ask_all(const struct hw_asking *a, const struct hw_pid *p,
+static int ask_all(const struct hw_permission_request *a, const struct hw_pid *p,
                    const struct hw_permission_program *program,
-                   int (*check)(const struct hw_asking *, const struct hw_pid *,
+                   int (*check)(const struct hw_permission_request *, const struct hw_pid *,
                                 const struct hw_proc_status *, struct hw_error *),
                    struct hw_error *err)
 {
@@ -265,7 +267,7 @@ static int ask_all(const struct hw_asking *a, const struct hw_pid *p,
     return rc == HW_OK ? check_table(a, p, program, err) : rc;
 }
 
-int hw_permission_profile_program(const struct hw_asking *a, const struct hw_pid *p,
+int hw_permission_profile_program(const struct hw_permission_request *a, const struct hw_pid *p,
                                   const struct hw_permission_program *program, struct hw_error *err)
 {
     int rc = ask_all(a, p, program, check_shown, err);
@@ -274,7 +276,7 @@ int hw_permission_profile_program(const struct hw_asking *a, const struct hw_pid
     return rc;
 }
 
-int hw_permission_profile(const struct hw_asking *a, const struct hw_pid *p,
+int hw_permission_profile(const struct hw_permission_request *a, const struct hw_pid *p,
                           const struct hw_proc_status *st, struct hw_error *err)
 {
     char exe[256];
@@ -283,14 +285,14 @@ int hw_permission_profile(const struct hw_asking *a, const struct hw_pid *p,
 }
 
 /* What the previous program was (setpriv, sudo) does not count: only its user does. */
-static int check_starter(const struct hw_asking *a, const struct hw_pid *p,
+static int check_starter(const struct hw_permission_request *a, const struct hw_pid *p,
                          const struct hw_proc_status *st, struct hw_error *err)
 {
     bool own = st->uid == a->who.uid && st->euid == a->who.uid;
     return own ? HW_OK : check_shown(a, p, st, err);
 }
 
-int hw_permission_start(const struct hw_asking *a, const struct hw_pid *p,
+int hw_permission_start(const struct hw_permission_request *a, const struct hw_pid *p,
                         const struct hw_permission_program *program, struct hw_error *err)
 {
     return ask_all(a, p, program, check_starter, err);

@@ -47,8 +47,8 @@ struct hw_relative {
 };
 
 /* Who asks, and for what. */
-struct hw_asking {
-    struct hw_asker who;            /* from the socket */
+struct hw_permission_request {
+    struct hw_requester who;        /* from the socket */
     struct hw_relative root;        /* what the recording has started; pid 0 = nothing */
     bool all_launched;              /* the recorder is embedded: no other process knows it */
     const struct hw_policy *policy; /* borrowed */
@@ -57,10 +57,11 @@ struct hw_asking {
 };
 
 /* Finds the processes above the one that asks. */
-void hw_asking_init(struct hw_asking *a, const struct hw_asker *who, int32_t pid,
-                    const struct hw_policy *policy);
-int hw_asking_copy(const struct hw_asking *from, struct hw_asking *out);
-void hw_asking_done(struct hw_asking *a);
+void hw_permission_request_init(struct hw_permission_request *a, const struct hw_requester *who,
+                                int32_t pid, const struct hw_policy *policy);
+int hw_permission_request_copy(const struct hw_permission_request *from,
+                               struct hw_permission_request *out);
+void hw_permission_request_done(struct hw_permission_request *a);
 
 /* What has just been read about a program. */
 struct hw_permission_program {
@@ -70,20 +71,20 @@ struct hw_permission_program {
 };
 
 /* May this process be profiled? HW_EGONE: it has ended, so nothing is said about its rights. */
-int hw_permission_profile(const struct hw_asking *a, const struct hw_pid *pid,
+int hw_permission_profile(const struct hw_permission_request *a, const struct hw_pid *pid,
                           const struct hw_proc_status *st, struct hw_error *err);
-int hw_permission_profile_program(const struct hw_asking *a, const struct hw_pid *pid,
+int hw_permission_profile_program(const struct hw_permission_request *a, const struct hw_pid *pid,
                                   const struct hw_permission_program *program,
                                   struct hw_error *err);
 /* May they see what has just been read from inside a process that may have executed another
  * program since it was requested, or that nobody requested? As the kernel would answer them. */
-bool hw_permission_shows(const struct hw_asking *a, int32_t pid, int dir);
+bool hw_permission_shows(const struct hw_permission_request *a, int32_t pid, int dir);
 /* Is that process hidden from the user, as long as they may not profile it? */
-bool hw_permission_hides(const struct hw_asking *a, const struct hw_proc_status *st);
+bool hw_permission_hides(const struct hw_permission_request *a, const struct hw_proc_status *st);
 /* ... when it runs this program, which is about to start; its short name is in the status. Of
  * its present program nothing but the user counts: to be asked again when the new one is in
  * place. */
-int hw_permission_start(const struct hw_asking *a, const struct hw_pid *pid,
+int hw_permission_start(const struct hw_permission_request *a, const struct hw_pid *pid,
                         const struct hw_permission_program *program, struct hw_error *err);
 /* Is it the process without which the machine does not run? A container's own process 1 is a
  * program like others. its_ns, our_ns: inodes of the pid namespaces; 0 = unknown. */

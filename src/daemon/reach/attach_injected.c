@@ -92,7 +92,7 @@ static void give_up(struct hw_inject_job *j)
 static void injected_done(struct hw_injected *x)
 {
     hw_pid_done(&x->pid);
-    hw_asking_done(&x->asking);
+    hw_permission_request_done(&x->asking);
 }
 
 static void leave(struct hw_recorder *r, struct hw_injected *x)
@@ -131,7 +131,7 @@ static void hooked(struct hw_inject_job *j)
         injected_done(&x);
         return;
     }
-    if (hw_asking_copy(&j->asking, &x.asking) < 0 || hw_vec_push(&r->injected, x) < 0) {
+    if (hw_permission_request_copy(&j->asking, &x.asking) < 0 || hw_vec_push(&r->injected, x) < 0) {
         injected_done(&x);
         return; /* its hooks stay, and pass everything on */
     }
@@ -298,7 +298,7 @@ void hw_inject_forked(struct hw_session *s, const struct hw_pid *pid)
         has |= r->injected.v[i].pid.pid == st.ppid;
     x.uid = st.uid;
     if (has && hw_pid_open(pid->pid, &x.pid, NULL) == HW_OK &&
-        (!hw_pid_is_same(&x.pid, pid) || hw_asking_copy(&s->asking, &x.asking) < 0 ||
+        (!hw_pid_is_same(&x.pid, pid) || hw_permission_request_copy(&s->asking, &x.asking) < 0 ||
          hw_vec_push(&r->injected, x) < 0))
         injected_done(&x); /* its hooks stay, and pass everything on */
 }

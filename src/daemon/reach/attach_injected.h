@@ -14,9 +14,9 @@
 struct hw_recorder;
 
 struct hw_injected {
-    struct hw_session *session; /* NULL: it is over */
-    struct hw_asking asking;    /* whose it was */
-    struct hw_pid pid;          /* owned */
+    struct hw_session *session;          /* NULL: it is over */
+    struct hw_permission_request asking; /* whose it was */
+    struct hw_pid pid;                   /* owned */
     uint32_t uid;
     uint64_t code; /* what it executes: another number, other modules */
     uint64_t looked_ns;

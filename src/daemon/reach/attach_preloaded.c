@@ -140,7 +140,7 @@ static void scan_slice(struct hw_session *s, uint64_t now)
 
 void hw_attach_found(struct hw_recorder *r, int32_t pid, const char *why, bool grown)
 {
-    struct hw_found f = {.since_ns = hw_now_monotonic_ns() - (grown ? FOUND_NS + 1 : 0)};
+    struct hw_attach_candidate f = {.since_ns = hw_now_monotonic_ns() - (grown ? FOUND_NS + 1 : 0)};
     for (size_t i = 0; i < r->found.n; i++)
         if (r->found.v[i].pid.pid == pid) { /* it executes another one: all begins anew */
             r->found.v[i].since_ns = f.since_ns;
@@ -165,7 +165,8 @@ static bool is_at_work(const struct hw_pid *pid)
 
 /* Its loader is still working, or it was prepared and makes the handshake by itself; or it has
  * just executed another program, and we still know the old one. */
-static bool is_too_early(const struct hw_recorder *r, const struct hw_found *f, uint64_t now)
+static bool is_too_early(const struct hw_recorder *r, const struct hw_attach_candidate *f,
+                         uint64_t now)
 {
     struct hw_proc_status st;
     struct hw_error err;
@@ -185,7 +186,7 @@ static bool is_too_early(const struct hw_recorder *r, const struct hw_found *f, 
 static void look_at_found(struct hw_recorder *r, uint64_t now)
 {
     for (size_t i = 0; i < r->found.n;) {
-        struct hw_found *f = &r->found.v[i];
+        struct hw_attach_candidate *f = &r->found.v[i];
         if (now < f->next_ns) {
             i++;
             continue;

@@ -34,7 +34,7 @@ void hw_attach_forget(struct hw_session *s);
  * grown: it has begun its work, there is nothing to wait for. */
 void hw_attach_found(struct hw_recorder *r, int32_t pid, const char *why, bool grown);
 uint64_t hw_attach_found_ns(const struct hw_recorder *r); /* when the next is checked; or never */
-struct hw_found {
+struct hw_attach_candidate {
     struct hw_pid pid;
     uint64_t since_ns, next_ns;
     char why[112];

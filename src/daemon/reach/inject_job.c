@@ -47,7 +47,7 @@ struct hw_inject_job *hw_inject_job_find(const struct hw_recorder *r, const stru
 void hw_inject_job_free(struct hw_inject_job *j)
 {
     hw_pid_done(&j->pid);
-    hw_asking_done(&j->asking);
+    hw_permission_request_done(&j->asking);
     hw_tables_done(&j->tables);
     hw_vec_done(&j->ranges);
     if (j->done_fd >= 0)
@@ -133,9 +133,9 @@ static int look(struct hw_inject_job *j)
     return rc;
 }
 
-int hw_inject_job_new(struct hw_recorder *r, struct hw_session *s, const struct hw_asking *asking,
-                      const struct hw_pid *pid, uint32_t uid, enum hw_attach_command command,
-                      struct hw_error *err)
+int hw_inject_job_new(struct hw_recorder *r, struct hw_session *s,
+                      const struct hw_permission_request *asking, const struct hw_pid *pid,
+                      uint32_t uid, enum hw_attach_command command, struct hw_error *err)
 {
     struct hw_namespace_socket *ns_socket = NULL;
     struct hw_inject_job *j = calloc(1, sizeof *j);
@@ -151,7 +151,7 @@ int hw_inject_job_new(struct hw_recorder *r, struct hw_session *s, const struct 
                                 .library = strdup(r->options.library),
                                 .since_ns = hw_now_monotonic_ns()};
     j->generation = ++r->next_generation + 0x40000000u; /* as in attach_preloaded.c */
-    int rc = j->library ? hw_asking_copy(asking, &j->asking) : HW_ENOMEM;
+    int rc = j->library ? hw_permission_request_copy(asking, &j->asking) : HW_ENOMEM;
     if (rc < 0)
         rc = hw_fail(err, rc, 0, "attach:");
     else if (j->done_fd < 0)

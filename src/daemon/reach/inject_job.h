@@ -31,12 +31,12 @@ struct hw_session;
 enum hw_inject_job_state { HW_JOB_RUNNING, HW_JOB_ASKING, HW_JOB_DONE, HW_JOB_LEFT };
 
 struct hw_inject_job {
-    struct hw_recorder *rec;    /* the main thread's only: the job may outlive it */
-    char *library;              /* owned */
-    int done_fd;                /* owned; rung when it is done */
-    struct hw_session *session; /* NULL: it is over */
-    struct hw_asking asking;    /* whose; its own, for its thread */
-    struct hw_pid pid;          /* owned */
+    struct hw_recorder *rec;             /* the main thread's only: the job may outlive it */
+    char *library;                       /* owned */
+    int done_fd;                         /* owned; rung when it is done */
+    struct hw_session *session;          /* NULL: it is over */
+    struct hw_permission_request asking; /* whose; its own, for its thread */
+    struct hw_pid pid;                   /* owned */
     uint32_t uid;
     bool quietly; /* a refusal is not reported */
     enum hw_attach_command command;
@@ -54,9 +54,9 @@ struct hw_inject_job {
     struct hw_error error;
 };
 
-int hw_inject_job_new(struct hw_recorder *r, struct hw_session *s, const struct hw_asking *asking,
-                      const struct hw_pid *pid, uint32_t uid, enum hw_attach_command command,
-                      struct hw_error *err);
+int hw_inject_job_new(struct hw_recorder *r, struct hw_session *s,
+                      const struct hw_permission_request *asking, const struct hw_pid *pid,
+                      uint32_t uid, enum hw_attach_command command, struct hw_error *err);
 void hw_inject_job_free(struct hw_inject_job *j);
 /* NULL = it has none. */
 struct hw_inject_job *hw_inject_job_find(const struct hw_recorder *r, const struct hw_pid *pid);

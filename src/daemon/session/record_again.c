@@ -29,7 +29,7 @@
 #define LATER_NS  SEC         /* it cannot be woken yet */
 #define MAX_AGAIN 4096u
 
-static struct hw_again *find(const struct hw_session *s, const struct hw_pid *pid)
+static struct hw_record_again *find(const struct hw_session *s, const struct hw_pid *pid)
 {
     for (size_t i = 0; i < s->broken_off.n; i++)
         if (s->broken_off.v[i].pid == pid->pid &&
@@ -52,14 +52,14 @@ static void forget_ended(struct hw_session *s)
     s->broken_off.n = kept;
 }
 
-static struct hw_again *find_or_add(struct hw_session *s, const struct hw_pid *pid)
+static struct hw_record_again *find_or_add(struct hw_session *s, const struct hw_pid *pid)
 {
-    struct hw_again *a = find(s, pid);
+    struct hw_record_again *a = find(s, pid);
     if (a)
         return a;
     if (s->broken_off.n >= MAX_AGAIN)
         forget_ended(s);
-    struct hw_again fresh = {.pid = pid->pid, .start_ticks = pid->start_ticks};
+    struct hw_record_again fresh = {.pid = pid->pid, .start_ticks = pid->start_ticks};
     if (s->broken_off.n >= MAX_AGAIN || hw_vec_push(&s->broken_off, fresh) < 0)
         return NULL; /* it stays silent */
     return &s->broken_off.v[s->broken_off.n - 1];
@@ -91,7 +91,7 @@ void hw_record_again_ended(struct hw_target *t)
     if (!(s->start.flags & HW_START_RESCAN) || s->stopping || is_for_ever(t) ||
         hw_session_has_excluded(s, &t->pid))
         return;
-    struct hw_again *a = find_or_add(s, &t->pid);
+    struct hw_record_again *a = find_or_add(s, &t->pid);
     if (!a)
         return;
     if (a->joined_ns && now - a->joined_ns > FORGIVEN)
@@ -107,13 +107,13 @@ void hw_record_again_ended(struct hw_target *t)
 
 bool hw_record_again_rests(const struct hw_session *s, const struct hw_pid *pid)
 {
-    const struct hw_again *a = find(s, pid);
+    const struct hw_record_again *a = find(s, pid);
     return a && a->due_ns;
 }
 
 void hw_record_again_joined(struct hw_target *t)
 {
-    struct hw_again *a = find(t->session, &t->pid);
+    struct hw_record_again *a = find(t->session, &t->pid);
     if (!a)
         return;
     uint64_t now = hw_now_monotonic_ns(), gap = now - a->ended_ns;
@@ -136,7 +136,7 @@ static bool is_target(const struct hw_recorder *r, int32_t pid)
 int32_t hw_record_again_next(struct hw_session *s, uint64_t now)
 {
     for (size_t i = 0; i < s->broken_off.n;) {
-        struct hw_again *a = &s->broken_off.v[i];
+        struct hw_record_again *a = &s->broken_off.v[i];
         if (!a->due_ns || now < a->due_ns) {
             i++;
             continue;

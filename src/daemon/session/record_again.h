@@ -17,7 +17,7 @@ struct hw_pid;
 struct hw_session;
 struct hw_target;
 
-struct hw_again {
+struct hw_record_again {
     int32_t pid;
     uint64_t start_ticks;
     uint32_t times, n_doublings;

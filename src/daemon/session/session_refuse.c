@@ -31,7 +31,7 @@ bool hw_session_was_refused(const struct hw_session *s, int32_t pid)
 
 bool hw_session_remember_refused(struct hw_session *s, int32_t pid)
 {
-    const struct hw_left one = {pid, start_of(pid)};
+    const struct hw_left_process one = {pid, start_of(pid)};
     for (size_t i = 0; i < s->refused.n; i++)
         if (s->refused.v[i].pid == pid) {
             s->refused.v[i] = one; /* the one before has ended */

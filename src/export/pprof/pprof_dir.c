@@ -231,12 +231,12 @@ int hw_pprof_dir_write_graphs(const struct hw_profile *p, const struct hw_pprof_
 static int write_samples(struct writer *w, hw_upid upid, int64_t *counts, struct hw_error *err)
 {
     const struct hw_profile *p = w->p;
-    const struct hw_cpu_question q = {.from_ns = INT64_MIN,
-                                      .to_ns = INT64_MAX,
-                                      .times_ns = w->o->timestamps_ns,
-                                      .n_times = w->o->n_timestamps,
-                                      .upids = &upid,
-                                      .n_upids = 1};
+    const struct hw_cpu_query q = {.from_ns = INT64_MIN,
+                                   .to_ns = INT64_MAX,
+                                   .times_ns = w->o->timestamps_ns,
+                                   .n_times = w->o->n_timestamps,
+                                   .upids = &upid,
+                                   .n_upids = 1};
     size_t n = hw_callsites_count(p->callsites);
     FILE *f;
     memset(counts, 0, n * sizeof *counts);

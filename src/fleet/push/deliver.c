@@ -27,7 +27,7 @@ void hw_delivery_done(struct hw_delivery *d)
     hw_sender_done(&d->sender);
 }
 
-static void tell(struct hw_delivery *d, enum hw_told what, const char *text)
+static void tell(struct hw_delivery *d, enum hw_delivery_event what, const char *text)
 {
     if (d->tell)
         d->tell(d->ctx, what, text);
@@ -54,7 +54,7 @@ static void note_failure(struct hw_delivery *d, const struct hw_error *why)
     uint64_t now = hw_now_monotonic_ns();
     if (d->fails++ == 0) {
         d->first_fail_ns = now;
-        tell(d, HW_TOLD_DOWN, why->text);
+        tell(d, HW_DELIVERY_DOWN, why->text);
     }
     d->unanswered = true;
     d->next_ns = now + next_wait_ms(d) * MS_NS;
@@ -62,18 +62,18 @@ static void note_failure(struct hw_delivery *d, const struct hw_error *why)
 
 static void report_older(struct hw_delivery *d)
 {
-    if (d->sender.is_older && !d->told_older)
-        tell(d, HW_TOLD_OLDER, d->sender.store->shown);
-    d->told_older = d->sender.is_older;
+    if (d->sender.is_older && !d->reported_older)
+        tell(d, HW_DELIVERY_OLDER, d->sender.store->shown);
+    d->reported_older = d->sender.is_older;
 }
 
-static void note_reply(struct hw_delivery *d, enum hw_sent what, const struct hw_error *why)
+static void note_reply(struct hw_delivery *d, enum hw_send_result what, const struct hw_error *why)
 {
     if (d->fails)
-        tell(d, HW_TOLD_UP, "");
+        tell(d, HW_DELIVERY_UP, "");
     d->fails = 0;
     d->unanswered = false;
-    if (what == HW_SENT_DONE) {
+    if (what == HW_SEND_DONE) {
         report_older(d);
         return;
     }
@@ -81,7 +81,7 @@ static void note_reply(struct hw_delivery *d, enum hw_sent what, const struct hw
     if (strcmp(d->refusal, why->text) == 0)
         return;
     memcpy(d->refusal, why->text, sizeof d->refusal);
-    tell(d, HW_TOLD_REFUSED, why->text);
+    tell(d, HW_DELIVERY_REFUSED, why->text);
 }
 
 /* An attempt has as long as one request; one that begins before the entry is given up ends then. */
@@ -94,7 +94,7 @@ static void limit_attempt(struct hw_delivery *d)
 }
 
 static int attempt(struct hw_delivery *d, const struct hw_entry *e, bool repeated,
-                   enum hw_sent *out, struct hw_error *err)
+                   enum hw_send_result *out, struct hw_error *err)
 {
     struct hw_error why = {0};
     limit_attempt(d);
@@ -104,7 +104,7 @@ static int attempt(struct hw_delivery *d, const struct hw_entry *e, bool repeate
             *err = why;
         return rc;
     }
-    if (*out == HW_SENT_AGAIN)
+    if (*out == HW_SEND_AGAIN)
         note_failure(d, &why);
     else
         note_reply(d, *out, &why);
@@ -140,14 +140,14 @@ static uint64_t until_next_ms(const struct hw_delivery *d)
 /* Without a spool: blocks until the entry is done, refused or given up. */
 static int send_blocking(struct hw_delivery *d, const struct hw_entry *e, struct hw_error *err)
 {
-    enum hw_sent sent = HW_SENT_AGAIN;
+    enum hw_send_result sent = HW_SEND_AGAIN;
     for (;;) {
         if (hw_delivery_gave_up(d)) {
             d->n_lost++;
             return HW_OK;
         }
         int rc = attempt(d, e, /* repeated = */ false, &sent, err);
-        if (rc < 0 || sent != HW_SENT_AGAIN)
+        if (rc < 0 || sent != HW_SEND_AGAIN)
             return rc;
         uint64_t left = d->retry_ms - (hw_now_monotonic_ns() - d->first_fail_ns) / MS_NS;
         uint64_t wait = until_next_ms(d);
@@ -164,7 +164,7 @@ static int spool_entry(struct hw_delivery *d, const struct hw_entry *e, struct h
     int rc = hw_spool_add(d->spool, e, &why);
     if (rc < 0) {
         d->n_lost++;
-        tell(d, HW_TOLD_DROPPED, why.text);
+        tell(d, HW_DELIVERY_DROPPED, why.text);
         if (rc != HW_ELIMIT && rc != HW_ESYS) {
             if (err)
                 *err = why;
@@ -176,7 +176,7 @@ static int spool_entry(struct hw_delivery *d, const struct hw_entry *e, struct h
 
 int hw_delivery_give(struct hw_delivery *d, const struct hw_entry *e, struct hw_error *err)
 {
-    enum hw_sent sent = HW_SENT_AGAIN;
+    enum hw_send_result sent = HW_SEND_AGAIN;
     if (!d->spool)
         return send_blocking(d, e, err);
     if (hw_spool_count(d->spool) == 0 && d->fails == 0) {
@@ -186,13 +186,13 @@ int hw_delivery_give(struct hw_delivery *d, const struct hw_entry *e, struct hw_
         if (rc < 0)
             return rc;
     }
-    return sent == HW_SENT_AGAIN ? spool_entry(d, e, err) : HW_OK;
+    return sent == HW_SEND_AGAIN ? spool_entry(d, e, err) : HW_OK;
 }
 
 int hw_delivery_step(struct hw_delivery *d, uint64_t *wait_ms, struct hw_error *err)
 {
     struct hw_entry e;
-    enum hw_sent sent;
+    enum hw_send_result sent;
     *wait_ms = UINT64_MAX;
     if (!d->spool || hw_spool_count(d->spool) == 0)
         return HW_OK;
@@ -205,7 +205,7 @@ int hw_delivery_step(struct hw_delivery *d, uint64_t *wait_ms, struct hw_error *
     /* The process that spooled it may have sent it and been killed before recording that. */
     rc = attempt(d, &e, /* repeated = */ true, &sent, err);
     hw_entry_done(&e);
-    if (rc == 0 && sent != HW_SENT_AGAIN)
+    if (rc == 0 && sent != HW_SEND_AGAIN)
         hw_spool_pop(d->spool);
     *wait_ms = hw_spool_count(d->spool) ? until_next_ms(d) : UINT64_MAX;
     return rc;

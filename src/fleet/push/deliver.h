@@ -23,20 +23,26 @@
 
 struct hw_error;
 
-enum hw_told { HW_TOLD_DOWN, HW_TOLD_UP, HW_TOLD_REFUSED, HW_TOLD_DROPPED, HW_TOLD_OLDER };
+enum hw_delivery_event {
+    HW_DELIVERY_DOWN,
+    HW_DELIVERY_UP,
+    HW_DELIVERY_REFUSED,
+    HW_DELIVERY_DROPPED,
+    HW_DELIVERY_OLDER
+};
 
 struct hw_delivery {
     struct hw_sender sender;
     struct hw_spool *spool; /* borrowed; NULL: entries that cannot be sent are lost, and counted */
     uint64_t retry_ms;      /* gives up after so long without a success */
     const volatile sig_atomic_t *stop;
-    void (*tell)(void *ctx, enum hw_told what, const char *text);
+    void (*tell)(void *ctx, enum hw_delivery_event what, const char *text);
     void *ctx;
 
     uint64_t n_refused, n_lost;
-    unsigned fails;  /* consecutive */
-    bool told_older; /* HW_TOLD_OLDER was reported */
-    bool unanswered; /* the next attempt may repeat one that reached the store */
+    unsigned fails;      /* consecutive */
+    bool reported_older; /* HW_DELIVERY_OLDER was reported */
+    bool unanswered;     /* the next attempt may repeat one that reached the store */
     uint64_t first_fail_ns, next_ns;
     char refusal[512]; /* the last one reported: not repeated */
 };

@@ -58,7 +58,7 @@ struct envelope {
 
 struct poster {
     const struct hw_profile *p;
-    const struct hw_make *m;
+    const struct hw_entry_maker *m;
     const struct envelope *envelope;
     struct hw_fleet_process *processes;
     struct hw_pb pb;
@@ -425,7 +425,7 @@ static void poster_done(struct poster *q)
     hw_entry_done(&q->entry);
 }
 
-int hw_posts_make(const struct hw_profile *p, const struct hw_make *m, struct hw_error *err)
+int hw_posts_make(const struct hw_profile *p, const struct hw_entry_maker *m, struct hw_error *err)
 {
     struct poster q = {.p = p, .m = m, .entry = {.form = m->form}};
     for (size_t i = 0; i < HW_ARRAY_LEN(envelopes); i++)

@@ -12,13 +12,13 @@
 #ifndef HW_FLEET_PUSH_POSTS_H
 #define HW_FLEET_PUSH_POSTS_H
 
-#include "fleet/push/make.h"
+#include "fleet/push/make_entries.h"
 
 struct hw_fleet_dump;
 
 #define HW_POST_MAX_BYTES (8u * 1024 * 1024)
 
-int hw_posts_make(const struct hw_profile *p, const struct hw_make *m, struct hw_error *err);
+int hw_posts_make(const struct hw_profile *p, const struct hw_entry_maker *m, struct hw_error *err);
 
 /* The labels of a profile; values are borrowed from the labels and the profile. */
 struct hw_post_label {

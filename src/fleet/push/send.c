@@ -76,11 +76,11 @@ static int insert(struct hw_sender *s, const struct hw_entry *e, enum hw_fleet_t
     const char *settings[] = {"insert_distributed_sync", "1", "query_id", id};
     if (rows->failed)
         return hw_fail(err, HW_ENOMEM, 0, "rows to insert");
-    struct hw_clickhouse_ask ask = {.sql = insert_into(t, n_columns, &sql),
-                                    .settings = settings,
-                                    .n_settings = t == HW_FLEET_SAMPLES ? 4 : 2,
-                                    .has_data = true,
-                                    .data = hw_bytes_of(rows->p, rows->n)};
+    struct hw_clickhouse_query ask = {.sql = insert_into(t, n_columns, &sql),
+                                      .settings = settings,
+                                      .n_settings = t == HW_FLEET_SAMPLES ? 4 : 2,
+                                      .has_data = true,
+                                      .data = hw_bytes_of(rows->p, rows->n)};
     int rc = sql.failed ? hw_fail(err, HW_ENOMEM, 0, "statement")
                         : hw_clickhouse_do(&s->client, &ask, NULL, err);
     s->n_requests++;
@@ -94,7 +94,7 @@ static int query(struct hw_sender *s, const struct hw_strbuf *sql, struct hw_str
 {
     /* Buffers the whole reply, so that the status can still report a failure. */
     static const char *const settings[] = {"wait_end_of_query", "1", "buffer_size", "16777216"};
-    struct hw_clickhouse_ask ask = {
+    struct hw_clickhouse_query ask = {
         .sql = sql->p, .settings = settings, .n_settings = HW_ARRAY_LEN(settings)};
     s->n_requests++;
     return sql->failed ? hw_fail(err, HW_ENOMEM, 0, "question")
@@ -207,8 +207,8 @@ static int put_stacks(struct hw_sender *s, const struct hw_entry *e, struct hw_e
 static int query_columns(struct hw_sender *s, struct hw_error *err)
 {
     struct hw_strbuf sql = {0}, reply = {0};
-    hw_fleet_columns_question(&sql, hw_store_database(s->store),
-                              hw_fleet_table_name(HW_FLEET_SAMPLES));
+    hw_fleet_columns_query(&sql, hw_store_database(s->store),
+                           hw_fleet_table_name(HW_FLEET_SAMPLES));
     int rc = query(s, &sql, &reply, err);
     if (rc == 0)
         s->n_columns = hw_fleet_columns_there(HW_FLEET_SAMPLES, hw_bytes_of(reply.p, reply.n));
@@ -428,8 +428,8 @@ static bool is_final(long status)
     return status >= 300 && status < 500 && status != 408 && status != 429;
 }
 
-int hw_sender_try(struct hw_sender *s, const struct hw_entry *e, bool repeated, enum hw_sent *out,
-                  struct hw_error *err)
+int hw_sender_try(struct hw_sender *s, const struct hw_entry *e, bool repeated,
+                  enum hw_send_result *out, struct hw_error *err)
 {
     struct hw_error local = {0};
     err = err ? err : &local;
@@ -443,9 +443,9 @@ int hw_sender_try(struct hw_sender *s, const struct hw_entry *e, bool repeated, 
     s->retry_after_s = s->client.retry_after_s;
     if (rc == HW_ENOMEM || rc == HW_EUNSUPPORTED || (rc == HW_EBUSY && s->client.status == 0))
         return rc;
-    *out = rc == 0                                                   ? HW_SENT_DONE
-           : is_final(s->client.status) || e->form != s->store->form ? HW_SENT_REFUSED
-                                                                     : HW_SENT_AGAIN;
+    *out = rc == 0                                                   ? HW_SEND_DONE
+           : is_final(s->client.status) || e->form != s->store->form ? HW_SEND_REFUSED
+                                                                     : HW_SEND_AGAIN;
     return HW_OK;
 }
 
@@ -493,8 +493,8 @@ int hw_sender_print(const struct hw_sender *s, const struct hw_entry *e, FILE *o
         for (size_t i = 0; i < HW_ARRAY_LEN(bodies); i++) {
             struct hw_bytes body = hw_bytes_of(bodies[i]->p, bodies[i]->n);
             size_t n = tables[i] == HW_FLEET_SAMPLES ? e->n_columns : HW_ROW_MAX_CELLS;
-            struct hw_clickhouse_ask ask = {.sql = insert_into(tables[i], n, &sql),
-                                            .has_data = true};
+            struct hw_clickhouse_query ask = {.sql = insert_into(tables[i], n, &sql),
+                                              .has_data = true};
             hw_strbuf_clear(&url);
             hw_clickhouse_url(&s->client, &ask, &url);
             if (body.n == 0)

@@ -26,7 +26,7 @@
 
 struct hw_error;
 
-enum hw_sent { HW_SENT_DONE, HW_SENT_AGAIN, HW_SENT_REFUSED };
+enum hw_send_result { HW_SEND_DONE, HW_SEND_AGAIN, HW_SEND_REFUSED };
 
 struct hw_sender {
     const struct hw_store *store; /* borrowed */
@@ -44,8 +44,8 @@ int hw_sender_init(struct hw_sender *s, const struct hw_store *store,
                    const volatile sig_atomic_t *stop, struct hw_error *err);
 void hw_sender_done(struct hw_sender *s);
 /* repeated: an earlier attempt, possibly by another process, got no reply. */
-int hw_sender_try(struct hw_sender *s, const struct hw_entry *e, bool repeated, enum hw_sent *out,
-                  struct hw_error *err);
+int hw_sender_try(struct hw_sender *s, const struct hw_entry *e, bool repeated,
+                  enum hw_send_result *out, struct hw_error *err);
 /* Prints the requests of an entry as they would be sent, bodies shortened, secrets omitted. */
 int hw_sender_print(const struct hw_sender *s, const struct hw_entry *e, FILE *out);
 

@@ -50,7 +50,7 @@ static void add_parameter(struct hw_strbuf *out, const char *name, const char *v
     hw_http_add_escaped(out, hw_bytes_str(value));
 }
 
-void hw_clickhouse_url(const struct hw_clickhouse *c, const struct hw_clickhouse_ask *ask,
+void hw_clickhouse_url(const struct hw_clickhouse *c, const struct hw_clickhouse_query *ask,
                        struct hw_strbuf *out)
 {
     const char *database = ask->database ? ask->database : hw_store_database(c->store);
@@ -107,7 +107,7 @@ static int refused(const struct hw_clickhouse *c, const struct hw_http_reply *r,
     return rc;
 }
 
-int hw_clickhouse_do(struct hw_clickhouse *c, const struct hw_clickhouse_ask *ask,
+int hw_clickhouse_do(struct hw_clickhouse *c, const struct hw_clickhouse_query *ask,
                      struct hw_strbuf *reply, struct hw_error *err)
 {
     struct hw_strbuf url = {0};

@@ -33,7 +33,7 @@ struct hw_clickhouse {
     int64_t retry_after_s;
 };
 
-struct hw_clickhouse_ask {
+struct hw_clickhouse_query {
     const char *sql;
     const char *const *settings; /* "name", "value", "name", "value"; unescaped */
     size_t n_settings;           /* of names and values together */
@@ -47,10 +47,10 @@ struct hw_clickhouse_ask {
 
 int hw_clickhouse_init(struct hw_clickhouse *c, const struct hw_store *store, struct hw_error *err);
 void hw_clickhouse_done(struct hw_clickhouse *c);
-int hw_clickhouse_do(struct hw_clickhouse *c, const struct hw_clickhouse_ask *ask,
+int hw_clickhouse_do(struct hw_clickhouse *c, const struct hw_clickhouse_query *ask,
                      struct hw_strbuf *reply, struct hw_error *err);
 /* The URL of the request, for --dry-run. */
-void hw_clickhouse_url(const struct hw_clickhouse *c, const struct hw_clickhouse_ask *ask,
+void hw_clickhouse_url(const struct hw_clickhouse *c, const struct hw_clickhouse_query *ask,
                        struct hw_strbuf *out);
 /* Adds text as a quoted and escaped SQL literal; other bytes are unchanged. */
 void hw_clickhouse_add_text(struct hw_strbuf *out, struct hw_bytes text);

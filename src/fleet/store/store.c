@@ -21,7 +21,7 @@ static const struct {
 #undef X
 };
 
-int hw_store_check_asked(const struct hw_store *s, struct hw_error *err)
+int hw_store_check_queries(const struct hw_store *s, struct hw_error *err)
 {
     if (s->form == HW_STORE_CLICKHOUSE)
         return HW_OK;

@@ -42,7 +42,7 @@ struct hw_store {
 int hw_store_init(struct hw_store *s, const char *url, struct hw_error *err);
 void hw_store_done(struct hw_store *s);
 /* HW_EINVAL unless the store supports queries, not only pushes. */
-int hw_store_check_asked(const struct hw_store *s, struct hw_error *err);
+int hw_store_check_queries(const struct hw_store *s, struct hw_error *err);
 const char *hw_store_scheme(enum hw_store_form f); /* "clickhouse" */
 /* The database of a ClickHouse URL; "default" if it names none. */
 const char *hw_store_database(const struct hw_store *s);

@@ -144,7 +144,7 @@ size_t hw_fleet_table_columns(enum hw_fleet_table t)
     return n;
 }
 
-void hw_fleet_columns_question(struct hw_strbuf *out, const char *database, const char *table)
+void hw_fleet_columns_query(struct hw_strbuf *out, const char *database, const char *table)
 {
     hw_strbuf_adds(out, "SELECT name FROM system.columns WHERE database = ");
     hw_clickhouse_add_text(out, hw_bytes_str(database));

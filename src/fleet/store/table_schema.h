@@ -52,7 +52,7 @@ bool hw_fleet_schema_statement(struct hw_strbuf *out, size_t i, const char *data
 size_t hw_fleet_table_columns(enum hw_fleet_table t);
 /* The query for the columns of an existing table. Reply: a name per line; empty: unknown. Needed
  * because 18.16 has no ADD COLUMN IF NOT EXISTS. table: NAME or NAME_local. */
-void hw_fleet_columns_question(struct hw_strbuf *out, const char *database, const char *table);
+void hw_fleet_columns_query(struct hw_strbuf *out, const char *database, const char *table);
 /* How many columns, from the first on, the table has according to the reply. */
 size_t hw_fleet_columns_there(enum hw_fleet_table t, struct hw_bytes reply);
 /* Adds the statement that adds hw_fleet_columns[i]; false: it exists, or is an original column. */

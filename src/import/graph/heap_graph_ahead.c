@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/beside.h"
 #include "base/error.h"
+#include "base/side_thread.h"
 
 #include "base/banned.h"
 
@@ -17,7 +17,7 @@ enum {
 };
 
 struct hw_graph_ahead {
-    struct hw_beside beside;
+    struct hw_side_thread beside;
     struct hw_graph_packet packets[HW_GRAPH_AHEAD_PACKETS]; /* [i % …]: the i-th put in */
     size_t n_dropped;                                       /* the owner's */
     pthread_mutex_t lock;                                   /* protects the following members */
@@ -61,7 +61,7 @@ struct hw_graph_ahead *hw_graph_ahead_new(void)
         return NULL;
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->changed, NULL);
-    hw_beside_begin(&a->beside, read_ahead, a);
+    hw_side_thread_begin(&a->beside, read_ahead, a);
     if (a->beside.runs)
         return a;
     hw_graph_ahead_free(a);
@@ -77,7 +77,7 @@ void hw_graph_ahead_free(struct hw_graph_ahead *a)
     pthread_cond_signal(&a->changed);
     pthread_mutex_unlock(&a->lock);
     if (a->beside.runs)
-        (void)hw_beside_end(&a->beside); /* the packets have the errors */
+        (void)hw_side_thread_end(&a->beside); /* the packets have the errors */
     for (size_t i = 0; i < HW_GRAPH_AHEAD_PACKETS; i++) {
         hw_vec_done(&a->packets[i].bytes);
         hw_graph_batch_done(&a->packets[i].batch);

@@ -78,7 +78,8 @@ static int add_node(struct hw_infra *in, uint32_t process, const char *path, con
         return rc < 0 ? rc : hw_infra_bad(in, "memory_infra_guid_taken");
     rc = hw_memory_node(p, process, hw_bytes_str(path), guid, &n);
     if (rc == HW_OK)
-        rc = hw_memory_tell(&p->memory, n, json_integer_value(json_object_get(node, "flags")) & 1);
+        rc = hw_memory_report_node(&p->memory, n,
+                                   json_integer_value(json_object_get(node, "flags")) & 1);
     if (rc == HW_EINVAL)
         return hw_infra_bad(in, "memory_infra_bad_node"); /* no name, or the same node twice */
     if (rc <= 0)

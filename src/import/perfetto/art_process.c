@@ -70,7 +70,7 @@ static int read_frame(struct hw_profile *p, struct hw_bytes message, hw_frame_id
     struct hw_symbol_sets *sets = hw_callsites_symbol_sets(p->callsites);
     const struct hw_symbol_line line = {frame.name, frame.file, frame.line}, *existing;
     if (hw_symbol_sets_get(sets, *out, &existing) == 0)
-        rc = hw_symbol_sets_put_told(sets, *out, &line, 1);
+        rc = hw_symbol_sets_put_managed(sets, *out, &line, 1);
     return rc < 0 ? rc : 1;
 }
 

@@ -202,7 +202,7 @@ static int put_location(struct hw_interned *in, hw_frame_id frame, const struct 
     const struct hw_symbol_line *existing;
     if ((!row->file.v && !row->line) || hw_symbol_sets_get(sets, frame, &existing))
         return HW_OK;
-    return hw_symbol_sets_put_told(sets, frame, &line, 1);
+    return hw_symbol_sets_put_managed(sets, frame, &line, 1);
 }
 
 /* 1 = a row, 0 = cannot be resolved. */

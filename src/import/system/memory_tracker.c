@@ -151,7 +151,7 @@ static int add_node(struct hw_profile *p, uint32_t process, struct hw_bytes mess
     }
     int rc = hw_memory_node(p, process, path, guid, &n);
     if (rc == HW_OK)
-        rc = hw_memory_tell(&p->memory, n, weak);
+        rc = hw_memory_report_node(&p->memory, n, weak);
     if (rc == HW_EINVAL)
         return count_bad(p); /* no name, or the same node twice */
     if (rc <= 0)

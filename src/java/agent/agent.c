@@ -36,7 +36,7 @@ static atomic_int busy; /* one walk at a time in this JVM */
 
 /* ---- the connection ---- */
 
-bool agent_say(struct agent *a, const struct hw_java_say *what, int fd, int flags)
+bool agent_say(struct agent *a, const struct hw_java_message *what, int fd, int flags)
 {
     struct iovec bytes = {(void *)(uintptr_t)what, sizeof *what};
     union {
@@ -60,7 +60,7 @@ bool agent_say(struct agent *a, const struct hw_java_say *what, int fd, int flag
     return n == (ssize_t)sizeof *what;
 }
 
-static bool say(struct agent *a, const struct hw_java_say *what, int fd)
+static bool say(struct agent *a, const struct hw_java_message *what, int fd)
 {
     return agent_say(a, what, fd, /* flags = */ 0);
 }
@@ -92,7 +92,7 @@ static int connect_to(const char *path)
 
 /* ---- one dump ---- */
 
-static bool table(struct agent *a, struct agent_values *values, struct hw_java_say *done,
+static bool table(struct agent *a, struct agent_values *values, struct hw_java_message *done,
                   uint32_t *n)
 {
     int fd = memfd_create("heapwise-classes", MFD_CLOEXEC);
@@ -102,16 +102,16 @@ static bool table(struct agent *a, struct agent_values *values, struct hw_java_s
         return false;
     }
     done->reason = agent_classes_write(a, fd, values, n);
-    struct hw_java_say out = {.type = HW_JAVA_CLASSES, .n = *n};
+    struct hw_java_message out = {.type = HW_JAVA_CLASSES, .n = *n};
     bool ok = !done->reason && say(a, &out, fd);
     (void)close(fd);
     return ok;
 }
 
-static bool attempt(struct agent *a, struct agent_walk *walk, struct hw_java_say *ended)
+static bool attempt(struct agent *a, struct agent_walk *walk, struct hw_java_message *ended)
 {
     int ends[2];
-    struct hw_java_say begun = {.type = HW_JAVA_ATTEMPT, .mode = walk->mode};
+    struct hw_java_message begun = {.type = HW_JAVA_ATTEMPT, .mode = walk->mode};
     if (pipe2(ends, O_CLOEXEC) < 0) {
         ended->reason = HW_JAVA_FAILED;
         ended->detail = errno;
@@ -153,7 +153,7 @@ static void drop_environment(struct agent *a)
 
 /* Tags of a walk that numbered by tags must not be found by the next one. A JVM that already
  * listens may still need a moment for what we want. */
-static bool fresh_environment(struct agent *a, struct hw_java_say *done)
+static bool fresh_environment(struct agent *a, struct hw_java_message *done)
 {
     for (int i = 0; i <= READY_RETRIES; i++) {
         done->detail = make_environment(a);
@@ -170,7 +170,7 @@ static bool fresh_environment(struct agent *a, struct hw_java_say *done)
 static void name_holders(struct agent *a, struct agent_holders *h)
 {
     int fd = h ? memfd_create("heapwise-holders", MFD_CLOEXEC) : -1;
-    struct hw_java_say out = {.type = HW_JAVA_HOLDERS};
+    struct hw_java_message out = {.type = HW_JAVA_HOLDERS};
     if (fd >= 0 && agent_holders_write(a, h, fd))
         (void)say(a, &out, fd); /* nobody is there any more: the next message shows it */
     if (fd >= 0)
@@ -180,7 +180,7 @@ static void name_holders(struct agent *a, struct agent_holders *h)
 /* Down the ladder until a walk is complete. done: the last reason. */
 static void follow_parents(struct agent *a, const struct hw_java_request *q, uint32_t n_classes,
                            const struct agent_values *values, struct agent_holders *holders,
-                           struct hw_java_say *done)
+                           struct hw_java_message *done)
 {
     const struct agent_known *known = &a->known;
     struct agent_cells cells;
@@ -192,7 +192,7 @@ static void follow_parents(struct agent *a, const struct hw_java_request *q, uin
         if (!(q->modes >> mode & 1) || mode == HW_JAVA_OWN_DUMP)
             continue;
         if (by_address && !measured) {
-            struct hw_java_say no = {
+            struct hw_java_message no = {
                 .type = HW_JAVA_ENDED, .mode = mode, .reason = HW_JAVA_UNVERIFIED};
             if (!say(a, &no, -1))
                 return;
@@ -207,7 +207,7 @@ static void follow_parents(struct agent *a, const struct hw_java_request *q, uin
                                       .n_classes = n_classes,
                                       .stall_ms = q->stall_ms,
                                       .fail = q->fail >> mode & 1};
-            struct hw_java_say ended = {.type = HW_JAVA_ENDED, .mode = mode};
+            struct hw_java_message ended = {.type = HW_JAVA_ENDED, .mode = mode};
             if (!attempt(a, &walk, &ended) || !say(a, &ended, -1))
                 return;
             done->reason = ended.reason;
@@ -226,7 +226,7 @@ static void follow_parents(struct agent *a, const struct hw_java_request *q, uin
 
 static void dump(struct agent *a, const struct hw_java_request *q)
 {
-    struct hw_java_say done = {.type = HW_JAVA_DONE};
+    struct hw_java_message done = {.type = HW_JAVA_DONE};
     struct agent_values values = {0};
     uint32_t n = 0;
     if (q->version != HW_JAVA_PROTOCOL || q->stall_ms > MAX_STALL_MS)
@@ -262,7 +262,7 @@ static void dump(struct agent *a, const struct hw_java_request *q)
 /* What a dump needs of the heap is allocated now: at that moment there may be nothing left. */
 static void watch(struct agent *a, const struct hw_java_request *q)
 {
-    struct hw_java_say done = {.type = HW_JAVA_DONE};
+    struct hw_java_message done = {.type = HW_JAVA_DONE};
     if (q->version != HW_JAVA_PROTOCOL || !agent_events_watch(a, q->events, q->hold_ms))
         done.reason = HW_JAVA_UNSUPPORTED;
     (void)agent_known_make(a); /* tried again by the dump */
@@ -273,15 +273,15 @@ static void watch(struct agent *a, const struct hw_java_request *q)
 
 static void answer(struct agent *a, const struct hw_java_request *q)
 {
-    struct hw_java_say done = {.type = HW_JAVA_DONE};
-    switch ((enum hw_java_ask)q->ask) {
-    case HW_JAVA_ASK_DUMP:
+    struct hw_java_message done = {.type = HW_JAVA_DONE};
+    switch ((enum hw_java_command)q->ask) {
+    case HW_JAVA_COMMAND_DUMP:
         dump(a, q);
         return;
-    case HW_JAVA_ASK_WATCH:
+    case HW_JAVA_COMMAND_WATCH:
         watch(a, q);
         return;
-    case HW_JAVA_ASK_RELEASE:
+    case HW_JAVA_COMMAND_RELEASE:
         agent_events_release(a, q->events);
         return;
     default:
@@ -302,7 +302,7 @@ struct start {
 static void serve(struct agent *a)
 {
     struct hw_java_request q;
-    struct hw_java_say hello = {.type = HW_JAVA_HELLO, .n = HW_JAVA_PROTOCOL, .pid = getpid()};
+    struct hw_java_message hello = {.type = HW_JAVA_HELLO, .n = HW_JAVA_PROTOCOL, .pid = getpid()};
     if (!say(a, &hello, -1))
         return;
     for (;;) {

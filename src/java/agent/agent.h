@@ -57,7 +57,7 @@ struct agent {
 /* Serves a connection on a thread of its own; closes it. A peer that may not know what is in
  * this process is refused. */
 void agent_serve(hw_jvm_env vm, int connection);
-bool agent_say(struct agent *a, const struct hw_java_say *what, int fd, int flags);
+bool agent_say(struct agent *a, const struct hw_java_message *what, int fd, int flags);
 
 /* ---- agent_heap.c ---- */
 
@@ -205,7 +205,7 @@ struct agent_walk {
     bool fail; /* test: stops halfway */
 };
 /* Fills reason, detail and times. closes walk->pipe. */
-void agent_walk_run(struct agent *a, struct agent_walk *walk, struct hw_java_say *ended);
+void agent_walk_run(struct agent *a, struct agent_walk *walk, struct hw_java_message *ended);
 
 /* ---- agent_clock.c ---- */
 

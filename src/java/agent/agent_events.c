@@ -65,7 +65,7 @@ static bool any_held(void)
 
 static void tell(enum hw_java_event event, int text)
 {
-    struct hw_java_say say = {.type = HW_JAVA_EVENT, .n = event};
+    struct hw_java_message say = {.type = HW_JAVA_EVENT, .n = event};
     (void)pthread_mutex_lock(&m.lock);
     for (struct agent *a = m.first; a; a = a->next) {
         if (!(a->events >> event & 1))

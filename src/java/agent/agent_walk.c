@@ -430,7 +430,7 @@ static char state_of(pid_t pid)
 }
 
 /* Waits for the child, and ends one that makes no progress. */
-static void watch(struct hw_java_say *out)
+static void watch(struct hw_java_message *out)
 {
     uint64_t last = 0, since = agent_now_ns(CLOCK_MONOTONIC);
     int status = 0;
@@ -467,7 +467,7 @@ static void watch(struct hw_java_say *out)
     }
 }
 
-static void walk_forked(struct agent *a, struct hw_java_say *out)
+static void walk_forked(struct agent *a, struct hw_java_message *out)
 {
     const struct hw_jvm_callbacks callbacks = {.reference = on_reference,
                                                .primitive = w.by_tag ? on_primitive : NULL};
@@ -482,7 +482,7 @@ static void walk_forked(struct agent *a, struct hw_java_say *out)
     watch(out);
 }
 
-static void walk_paused(struct agent *a, struct hw_java_say *out)
+static void walk_paused(struct agent *a, struct hw_java_message *out)
 {
     const struct hw_jvm_callbacks callbacks = {.reference = on_reference,
                                                .primitive = w.by_tag ? on_primitive : NULL};
@@ -502,7 +502,7 @@ static void walk_paused(struct agent *a, struct hw_java_say *out)
     out->detail = rc;
 }
 
-void agent_walk_run(struct agent *a, struct agent_walk *how, struct hw_java_say *out)
+void agent_walk_run(struct agent *a, struct agent_walk *how, struct hw_java_message *out)
 {
     memset(&w, 0, sizeof w);
     w.how = how;

@@ -119,7 +119,7 @@ static int look_at_maps(const struct hw_pid *pid, struct hw_jvm *out, struct hw_
     return 0;
 }
 
-int hw_jvm_look(const struct hw_pid *pid, struct hw_jvm *out, struct hw_error *err)
+int hw_jvm_inspect(const struct hw_pid *pid, struct hw_jvm *out, struct hw_error *err)
 {
     hw_autofree char *text = NULL;
     uint64_t uid = 0, gid = 0, inner = 0, anon = 0;

@@ -4,7 +4,7 @@
  * Why:     a running HotSpot JVM takes commands at a socket in its /tmp, which it opens when asked
  *          by a file and SIGQUIT. SIGQUIT kills what does not handle it: a program that is no JVM,
  *          and a JVM that is still starting. It is sent only if /proc says it is handled.
- * Shapes:  hw_jvm_look is read only. Commands are one connection each.
+ * Shapes:  hw_jvm_inspect is read only. Commands are one connection each.
  * Errors:  enum hw_java_reason, > 0; err holds its sentence with further details. 0 = success.
  * Threads: any; a JVM serves one at a time.
  * Source:  doc/design/java.md; OpenJDK's attachListener_posix.cpp
@@ -37,7 +37,7 @@ struct hw_jvm {
 int hw_java_fail(struct hw_error *err, int reason, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-int hw_jvm_look(const struct hw_pid *pid, struct hw_jvm *out, struct hw_error *err);
+int hw_jvm_inspect(const struct hw_pid *pid, struct hw_jvm *out, struct hw_error *err);
 /* `load` of a library: path as the JVM sees it. */
 int hw_jvm_load(const struct hw_jvm *jvm, const char *path, const char *options,
                 struct hw_error *err);

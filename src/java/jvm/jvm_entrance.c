@@ -139,7 +139,7 @@ static bool await_lobby(const struct hw_jvm *jvm, int *out)
         if (!now.has_client || ms >= (now.has_library ? LIBRARY_MS : CLIENT_MS))
             return false;
         (void)nanosleep(&step, NULL);
-        if (hw_jvm_look(jvm->pid, &now, NULL))
+        if (hw_jvm_inspect(jvm->pid, &now, NULL))
             return false; /* it has ended */
     }
 }

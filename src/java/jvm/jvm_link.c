@@ -138,7 +138,7 @@ static bool is_pipe(int fd)
 }
 
 /* 1: a message, with the memory file or pipe that came along (-1 = none); 0: none is there. */
-static int receive(struct hw_java_link *l, struct hw_java_say *m, int *fd)
+static int receive(struct hw_java_link *l, struct hw_java_message *m, int *fd)
 {
     ssize_t n = hw_fd_receive(l->socket, m, sizeof *m, fd, 1, MSG_DONTWAIT);
     if (n < 0 && errno == EAGAIN)
@@ -155,7 +155,7 @@ static int receive(struct hw_java_link *l, struct hw_java_say *m, int *fd)
     return 1;
 }
 
-static void note_moment(struct hw_java_link *l, const struct hw_java_say *m, int *fd)
+static void note_moment(struct hw_java_link *l, const struct hw_java_message *m, int *fd)
 {
     if (m->n >= HW_JAVA_EVENT_COUNT || l->moments[m->n].is_told)
         return;
@@ -164,7 +164,8 @@ static void note_moment(struct hw_java_link *l, const struct hw_java_say *m, int
 }
 
 /* The next message that belongs to an answer. */
-static int next_answer(struct hw_java_link *l, struct hw_java_say *m, int *fd, struct hw_error *err)
+static int next_answer(struct hw_java_link *l, struct hw_java_message *m, int *fd,
+                       struct hw_error *err)
 {
     for (;;) {
         if (!wait_for(l, l->socket))
@@ -299,7 +300,7 @@ static uint64_t ago(uint64_t age_ns)
 int hw_java_link_dump(struct hw_java_link *l, struct hw_java_taking *t, struct hw_error *err)
 {
     struct hw_java_request q = {.version = HW_JAVA_PROTOCOL,
-                                .ask = HW_JAVA_ASK_DUMP,
+                                .ask = HW_JAVA_COMMAND_DUMP,
                                 .modes = t->modes,
                                 .fail = t->fail,
                                 .stall_ms = t->stall_ms ? t->stall_ms : DEFAULT_STALL_MS,
@@ -313,7 +314,7 @@ int hw_java_link_dump(struct hw_java_link *l, struct hw_java_taking *t, struct h
     if (send(l->socket, &q, sizeof q, MSG_NOSIGNAL) != (ssize_t)sizeof q)
         return gone(l, err);
     for (;;) {
-        struct hw_java_say m;
+        struct hw_java_message m;
         hw_autofd int fd = -1;
         int rc = next_answer(l, &m, &fd, err);
         if (rc)
@@ -356,7 +357,7 @@ int hw_java_link_dump(struct hw_java_link *l, struct hw_java_taking *t, struct h
 /* A request with nothing to it but its end. */
 static int ask(struct hw_java_link *l, const struct hw_java_request *q, struct hw_error *err)
 {
-    struct hw_java_say m;
+    struct hw_java_message m;
     begin_waiting(l);
     if (send(l->socket, q, sizeof *q, MSG_NOSIGNAL) != (ssize_t)sizeof *q)
         return gone(l, err);
@@ -374,7 +375,7 @@ int hw_java_link_watch(struct hw_java_link *l, uint32_t events, uint32_t hold_ms
                        struct hw_error *err)
 {
     struct hw_java_request q = {.version = HW_JAVA_PROTOCOL,
-                                .ask = HW_JAVA_ASK_WATCH,
+                                .ask = HW_JAVA_COMMAND_WATCH,
                                 .events = events,
                                 .hold_ms = hold_ms};
     return ask(l, &q, err);
@@ -383,7 +384,7 @@ int hw_java_link_watch(struct hw_java_link *l, uint32_t events, uint32_t hold_ms
 int hw_java_link_release(struct hw_java_link *l, enum hw_java_event event)
 {
     struct hw_java_request q = {
-        .version = HW_JAVA_PROTOCOL, .ask = HW_JAVA_ASK_RELEASE, .events = 1u << event};
+        .version = HW_JAVA_PROTOCOL, .ask = HW_JAVA_COMMAND_RELEASE, .events = 1u << event};
     return send(l->socket, &q, sizeof q, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof q
                ? HW_OK
                : HW_EGONE;
@@ -420,7 +421,7 @@ static void read_moment(int fd, struct hw_java_moment *out)
 
 int hw_java_link_moment(struct hw_java_link *l, struct hw_java_moment *out)
 {
-    struct hw_java_say m;
+    struct hw_java_message m;
     int rc;
     int room = MOST_MOMENTS;
     do {

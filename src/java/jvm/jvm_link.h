@@ -46,8 +46,8 @@ struct hw_java_taking {
     void *ctx;
 
     /* results */
-    struct hw_java_say ended; /* of the last walk */
-    uint64_t started_ns;      /* CLOCK_BOOTTIME, here, of its snapshot */
+    struct hw_java_message ended; /* of the last walk */
+    uint64_t started_ns;          /* CLOCK_BOOTTIME, here, of its snapshot */
     struct hw_java_step steps[8];
     unsigned n_steps;
     uint64_t stream_bytes;

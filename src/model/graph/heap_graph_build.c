@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/beside.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/side_thread.h"
 #include "model/graph/heap_graph_columns.h"
 
 #include "base/banned.h"
@@ -374,14 +374,14 @@ static int complete(void *ctx)
 
 static int mark_and_complete(struct hw_graph_columns *m)
 {
-    struct hw_beside beside;
+    struct hw_side_thread beside;
     if (m->g->n_objects < HW_WORTH_TWO) {
         int rc = complete(m);
         return rc < 0 ? rc : hw_graph_mark_reachable(m->g);
     }
-    hw_beside_begin(&beside, complete, m);
+    hw_side_thread_begin(&beside, complete, m);
     int rc = hw_graph_mark_reachable(m->g);
-    int completed = hw_beside_end(&beside);
+    int completed = hw_side_thread_end(&beside);
     return completed < 0 ? completed : rc;
 }
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/beside.h"
 #include "base/error.h"
+#include "base/side_thread.h"
 #include "model/graph/heap_graph_columns.h"
 
 #include "base/banned.h"

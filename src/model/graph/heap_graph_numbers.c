@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/beside.h"
 #include "base/error.h"
+#include "base/side_thread.h"
 #include "model/graph/heap_graph_columns.h"
 
 #include "base/banned.h"
@@ -239,13 +239,13 @@ static int number_all(struct pipe *p, struct numberer *n)
 static int in_parallel(struct finder *f, struct numberer *n)
 {
     struct pipe p = {.finder = *f};
-    struct hw_beside beside;
+    struct hw_side_thread beside;
     pthread_mutex_init(&p.lock, NULL);
     pthread_cond_init(&p.more, NULL);
-    hw_beside_begin(&beside, find_all, &p);
+    hw_side_thread_begin(&beside, find_all, &p);
     int rc = beside.runs ? number_all(&p, n) : in_turns(&p.finder, n);
     if (beside.runs)
-        (void)hw_beside_end(&beside); /* its error is in found.rc */
+        (void)hw_side_thread_end(&beside); /* its error is in found.rc */
     pthread_cond_destroy(&p.more);
     pthread_mutex_destroy(&p.lock);
     *f = p.finder;

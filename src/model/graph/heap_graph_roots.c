@@ -2,9 +2,9 @@
  * The roots of a heap graph, and what they reach by strong references. An object with several kinds
  * of roots gets the kind with the lowest rank.
  */
-#include "base/beside.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/side_thread.h"
 #include "model/graph/heap_graph_builder.h"
 
 #include "base/banned.h"

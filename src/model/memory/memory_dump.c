@@ -124,7 +124,7 @@ int hw_memory_node(struct hw_profile *p, uint32_t process, struct hw_bytes path,
     return HW_OK;
 }
 
-int hw_memory_tell(const struct hw_memory_dumps *m, struct hw_memory_node *n, bool weak)
+int hw_memory_report_node(const struct hw_memory_dumps *m, struct hw_memory_node *n, bool weak)
 {
     bool full = n->has_size || n->arg_set != HW_ID_NONE;
     bool shared = m->processes.v[n->process].upid.v == HW_ID_NONE;

@@ -80,7 +80,7 @@ int hw_memory_node(struct hw_profile *p, uint32_t process, struct hw_bytes path,
                    struct hw_memory_node **out);
 /* Notes that a process reports a node. 1: its contents are wanted; 0: it has another process's,
  * only below `global/`, where a node is weak if all processes say so; HW_EINVAL: reported twice. */
-int hw_memory_tell(const struct hw_memory_dumps *m, struct hw_memory_node *n, bool weak);
+int hw_memory_report_node(const struct hw_memory_dumps *m, struct hw_memory_node *n, bool weak);
 int hw_memory_edge(struct hw_memory_dumps *m, uint32_t snapshot, uint64_t source_guid,
                    uint64_t target_guid, uint32_t importance);
 int hw_memory_dumps_finish(struct hw_profile *p);

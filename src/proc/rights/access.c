@@ -29,14 +29,14 @@
 
 /* ---- who asks ---- */
 
-void hw_asker_self(struct hw_asker *out)
+void hw_requester_self(struct hw_requester *out)
 {
     struct hw_proc_status st = {0};
     hw_autofd int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (self >= 0)
         (void)hw_proc_status(self, &st); /* without it: no capability */
-    *out = (struct hw_asker){geteuid(), getegid(), geteuid() == 0 ? st.cap_effective : 0,
-                             self >= 0 ? hw_userns_inode(self) : 0};
+    *out = (struct hw_requester){geteuid(), getegid(), geteuid() == 0 ? st.cap_effective : 0,
+                                 self >= 0 ? hw_userns_inode(self) : 0};
 }
 
 static bool we_have_ptrace(void)
@@ -49,7 +49,7 @@ static bool we_have_ptrace(void)
  * Capabilities are the present ones, of a process that may have executed another program since it
  * connected: only root's are believed, as root would get as many by executing anything.
  */
-int hw_asker_peer(int socket, struct hw_asker *out, int32_t *pid)
+int hw_requester_peer(int socket, struct hw_requester *out, int32_t *pid)
 {
     struct ucred cred;
     socklen_t n = sizeof cred;
@@ -57,7 +57,7 @@ int hw_asker_peer(int socket, struct hw_asker *out, int32_t *pid)
     struct hw_proc_status st;
     if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0)
         return HW_ESYS;
-    *out = (struct hw_asker){.uid = cred.uid, .gid = cred.gid};
+    *out = (struct hw_requester){.uid = cred.uid, .gid = cred.gid};
     *pid = cred.pid;
     if (hw_pid_open_peer(socket, cred.pid, &p, NULL) < 0)
         return HW_OK; /* it has ended: nothing is permitted */
@@ -66,8 +66,8 @@ int hw_asker_peer(int socket, struct hw_asker *out, int32_t *pid)
         out->capabilities = st.cap_effective;
     hw_pid_done(&p);
     if (out->user_ns == 0 && !we_have_ptrace()) { /* a more powerful process: we lend it nothing */
-        struct hw_asker self;
-        hw_asker_self(&self);
+        struct hw_requester self;
+        hw_requester_self(&self);
         out->user_ns = self.user_ns;
     }
     return HW_OK;
@@ -81,7 +81,7 @@ static bool all_are(uint32_t id, const uint32_t ids[4])
 }
 
 /* CAP_SYS_PTRACE over everything that belongs to the process's user namespace. */
-static bool is_over(const struct hw_asker *who, int dir)
+static bool is_over(const struct hw_requester *who, int dir)
 {
     if ((who->capabilities & PTRACE) && hw_userns_is_below(dir, who->user_ns))
         return true;
@@ -131,7 +131,7 @@ static bool is_secure(int dir)
 
 /* ---- the answer ---- */
 
-static int refuse_ids(const struct hw_asker *who, int32_t pid, const struct hw_proc_status *st,
+static int refuse_ids(const struct hw_requester *who, int32_t pid, const struct hw_proc_status *st,
                       struct hw_error *err)
 {
     if (st->uid != who->uid || st->euid != who->uid)
@@ -144,7 +144,7 @@ static int refuse_ids(const struct hw_asker *who, int32_t pid, const struct hw_p
                    pid, st->egid, who->gid);
 }
 
-static int check_plain(const struct hw_asker *who, int32_t pid, int dir,
+static int check_plain(const struct hw_requester *who, int32_t pid, int dir,
                        const struct hw_proc_status *st, struct hw_error *err)
 {
     const uint32_t uids[] = {st->uid, st->euid, st->suid, st->fsuid},
@@ -195,7 +195,7 @@ static int check_inside(int32_t pid, int dir, const struct hw_proc_status *st, s
                    pid);
 }
 
-int hw_access_check(const struct hw_asker *who, int32_t pid, int dir,
+int hw_access_check(const struct hw_requester *who, int32_t pid, int dir,
                     const struct hw_proc_status *st, struct hw_error *err)
 {
     if (who->user_ns == 0)

@@ -24,18 +24,18 @@ struct hw_error;
 struct hw_proc_status;
 
 /* Who asks. */
-struct hw_asker {
+struct hw_requester {
     uint32_t uid, gid;
     uint64_t capabilities; /* effective; of a user other than root they are not believed: 0 */
     uint64_t user_ns;      /* its inode; 0 = not known: nothing is permitted */
 };
 
-void hw_asker_self(struct hw_asker *out);
+void hw_requester_self(struct hw_requester *out);
 /* At the other end of a connected socket, as of when it was connected. */
-int hw_asker_peer(int socket, struct hw_asker *out, int32_t *pid);
+int hw_requester_peer(int socket, struct hw_requester *out, int32_t *pid);
 
 /* dir: /proc/PID or that of a thread. */
-int hw_access_check(const struct hw_asker *who, int32_t pid, int dir,
+int hw_access_check(const struct hw_requester *who, int32_t pid, int dir,
                     const struct hw_proc_status *st, struct hw_error *err);
 
 #endif

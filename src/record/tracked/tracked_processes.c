@@ -155,10 +155,10 @@ static void find_unsupported(struct hw_tracked_list *l)
         l->unsupported = *one;
 }
 
-int hw_tracked_ask(struct hw_tracked *m, struct hw_tracked_list *out, struct hw_error *err)
+int hw_tracked_query(struct hw_tracked *m, struct hw_tracked_list *out, struct hw_error *err)
 {
     *out = (struct hw_tracked_list){.mode = "manual"};
-    int rc = hw_recorders_ask(&out->recorders, err);
+    int rc = hw_recorders_query(&out->recorders, err);
     if (rc < 0)
         return rc;
     for (size_t r = 0; r < out->recorders.all.n; r++)
@@ -306,7 +306,7 @@ static int start_locked(struct hw_tracked *m, int32_t pid, const struct hw_track
     if (rc < 0)
         return rc == HW_EGONE ? hw_fail(err, HW_ENOTFOUND, 0, "there is no process %d", pid) : rc;
     hw_pid_done(&p);
-    rc = hw_recorders_ask(&recorders, err);
+    rc = hw_recorders_query(&recorders, err);
     if (rc < 0)
         return rc;
     for (size_t r = 0; r < recorders.all.n && rc == HW_OK; r++)
@@ -350,7 +350,7 @@ static int wait_ended(struct hw_controller *c, uint64_t session, struct hw_error
     for (int ms = 0; ms < END_MS; ms += STEP_MS) {
         struct hw_service_state now;
         bool there = false;
-        if (hw_service_ask_again(c, &now, NULL) < 0)
+        if (hw_service_refresh(c, &now, NULL) < 0)
             return HW_OK;
         for (size_t i = 0; i < now.sessions.n; i++)
             there |= now.sessions.v[i].id == session;
@@ -393,7 +393,7 @@ static bool is_mode(const struct hw_service_session *s)
 static int end_sessions(bool (*meant)(const struct hw_service_session *s), struct hw_error *err)
 {
     struct hw_recorders recorders;
-    int rc = hw_recorders_ask(&recorders, err), n = 0;
+    int rc = hw_recorders_query(&recorders, err), n = 0;
     if (rc < 0)
         return rc;
     for (size_t r = 0; r < recorders.all.n; r++)
@@ -411,7 +411,7 @@ static int end_sessions(bool (*meant)(const struct hw_service_session *s), struc
 static int stop_one(int32_t pid, struct hw_error *err)
 {
     struct hw_recorders recorders;
-    int rc = hw_recorders_ask(&recorders, err);
+    int rc = hw_recorders_query(&recorders, err);
     bool found = false;
     if (rc < 0)
         return rc;
@@ -460,7 +460,7 @@ int hw_tracked_start_all(struct hw_tracked *m, const struct hw_tracked_how *how,
     struct hw_recorders recorders;
     bool there = false;
     pthread_mutex_lock(&m->lock);
-    int rc = hw_recorders_ask(&recorders, err);
+    int rc = hw_recorders_query(&recorders, err);
     for (size_t r = 0; rc == HW_OK && r < recorders.all.n; r++)
         for (size_t i = 0; i < recorders.all.v[r].state.sessions.n; i++)
             there |= is_all(&recorders.all.v[r].state.sessions.v[i]);

@@ -58,7 +58,7 @@ struct hw_tracked_list {
     struct hw_finding unsupported; /* code NULL = processes can be profiled here */
 };
 
-int hw_tracked_ask(struct hw_tracked *m, struct hw_tracked_list *out, struct hw_error *err);
+int hw_tracked_query(struct hw_tracked *m, struct hw_tracked_list *out, struct hw_error *err);
 void hw_tracked_list_done(struct hw_tracked_list *l);
 /* The mode in words. */
 void hw_tracked_message(const struct hw_tracked_list *l, char *out, size_t max);

@@ -249,7 +249,7 @@ int hw_tracked_save(struct hw_tracked *m, struct hw_tracked_save *s, struct hw_e
 {
     struct hw_tracked_list list;
     struct work w = {.s = s};
-    int rc = hw_tracked_ask(m, &list, err);
+    int rc = hw_tracked_query(m, &list, err);
     if (rc < 0)
         return rc;
     rc = choose(&w, &list, err);

@@ -130,7 +130,7 @@ static int put_processes(void *ctx, struct hw_json *j, struct hw_error *err)
     struct hw_recorders all;
     hw_process_rows rows = {0};
     struct hw_web_recorder *d = ctx;
-    int rc = hw_recorders_ask(&all, err);
+    int rc = hw_recorders_query(&all, err);
     if (rc < 0)
         return rc;
     pthread_mutex_lock(&d->known_lock);
@@ -202,7 +202,7 @@ static int recorded(void *ctx, hw_page_recorded_list *out, struct hw_error *err)
 {
     struct hw_recorders all;
     (void)ctx;
-    int rc = hw_recorders_ask(&all, err);
+    int rc = hw_recorders_query(&all, err);
     if (rc < 0)
         return rc;
     for (size_t r = 0; r < all.all.n; r++)

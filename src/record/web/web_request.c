@@ -225,7 +225,7 @@ static bool check_pids(struct hw_web_request *w, struct hw_json *j)
 {
     struct hw_recorders all = {0};
     size_t kept = 0;
-    (void)hw_recorders_ask(&all, NULL); /* then nobody seems to record them */
+    (void)hw_recorders_query(&all, NULL); /* then nobody seems to record them */
     for (size_t i = 0; i < w->cli.opts.n_args; i++) {
         hw_running_pids found = {0};
         if (hw_running_match(w->cli.opts.args[i], &found) == 0)

@@ -150,7 +150,7 @@ static int put(void *ctx, struct hw_json *j, struct hw_error *err)
 {
     struct hw_web_tracked *d = ctx;
     struct hw_tracked_list list;
-    int rc = hw_tracked_ask(d->m, &list, err);
+    int rc = hw_tracked_query(d->m, &list, err);
     if (rc < 0)
         return rc;
     hw_json_begin_object(j);

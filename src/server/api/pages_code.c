@@ -36,11 +36,10 @@ static int find_rows(struct hw_page_trace *t, const struct hw_page_selection *se
     int64_t most = 0;
     bool any = false;
     int rc = hw_page_values(t, sel, &values, err);
-    const struct hw_flame_question q = {.cs = t->profile->callsites,
-                                        .fns = t->functions,
-                                        .values = &values,
-                                        .flags =
-                                            sel->flags & HW_PAGE_ALL_FRAMES ? 0 : HW_FLAME_SITES};
+    const struct hw_flame_input q = {.cs = t->profile->callsites,
+                                     .fns = t->functions,
+                                     .values = &values,
+                                     .flags = sel->flags & HW_PAGE_ALL_FRAMES ? 0 : HW_FLAME_SITES};
     for (uint32_t i = 0; rc == HW_OK && i < t->n_labels; i++) {
         if (strcmp(hw_page_label(t, sel->program, i), fn) != 0)
             continue;

@@ -63,10 +63,9 @@ static hw_str_id owner_of(const struct hw_page_trace *t, const struct hw_page_se
 static int by_function(const struct hw_page_trace *t, const struct hw_page_selection *s,
                        const hw_values *values, name_of_function *belongs, hw_page_parts *out)
 {
-    const struct hw_flame_question q = {.cs = t->profile->callsites,
-                                        .fns = t->functions,
-                                        .flags =
-                                            s->flags & HW_PAGE_ALL_FRAMES ? 0 : HW_FLAME_SITES};
+    const struct hw_flame_input q = {.cs = t->profile->callsites,
+                                     .fns = t->functions,
+                                     .flags = s->flags & HW_PAGE_ALL_FRAMES ? 0 : HW_FLAME_SITES};
     hw_flame_path calls = {0}, path = {0};
     struct hw_map64 at = {0};
     int rc = HW_OK;

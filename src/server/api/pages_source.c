@@ -63,11 +63,10 @@ void hw_page_lines(struct hw_http_request *req, struct hw_page_trace *t)
         rc = hw_fail(&err, HW_EINVAL, 0, "by=%.40s: line and function are known", by_text);
     if (rc == HW_OK)
         rc = hw_page_values(t, &sel, &values, &err);
-    const struct hw_flame_question q = {.cs = t->profile->callsites,
-                                        .fns = t->functions,
-                                        .values = &values,
-                                        .flags =
-                                            sel.flags & HW_PAGE_ALL_FRAMES ? 0 : HW_FLAME_SITES};
+    const struct hw_flame_input q = {.cs = t->profile->callsites,
+                                     .fns = t->functions,
+                                     .values = &values,
+                                     .flags = sel.flags & HW_PAGE_ALL_FRAMES ? 0 : HW_FLAME_SITES};
     if (rc == HW_OK)
         rc = hw_lines_find(&q, by, &rows);
     hw_json_init(&j, NULL, NULL, /* pretty = */ false);

@@ -96,7 +96,7 @@ struct hw_http_pair {
 };
 /* The response to a GET of the path with these parameters, appended to out. Streams, events and
  * sockets answer 501. HW_ENOTFOUND: no route has the path. */
-int hw_http_ask(const struct hw_http_options *o, const char *path, const struct hw_http_pair *query,
+int hw_http_get(const struct hw_http_options *o, const char *path, const struct hw_http_pair *query,
                 size_t n, unsigned *status, struct hw_strbuf *out);
 
 /* ---- request accessors ---- */

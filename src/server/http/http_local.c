@@ -44,7 +44,7 @@ void hw_http_request_done(struct hw_http_request *req)
     hw_vec_done(&req->headers);
 }
 
-int hw_http_ask(const struct hw_http_options *o, const char *path, const struct hw_http_pair *query,
+int hw_http_get(const struct hw_http_options *o, const char *path, const struct hw_http_pair *query,
                 size_t n, unsigned *status, struct hw_strbuf *out)
 {
     struct hw_http_local local = {.query = query, .n = n, .out = out};

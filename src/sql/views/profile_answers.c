@@ -121,7 +121,7 @@ static int fill_around(struct hw_view_result *a, const struct hw_view_query *q, 
         rc = values_at(a, q->upid[0], q->ts[0], &values);
     if (rc == 0)
         rc = hw_view_match_filters(a, q->upid[0], &values, &filters, NULL, &matches);
-    struct hw_flame_question ask = {
+    struct hw_flame_input ask = {
         .cs = a->p->callsites, .fns = a->fns, .values = &values, .filters = &matches};
     if (rc == 0)
         rc = hw_flame_pivot(&ask, &below, &above);
@@ -170,7 +170,7 @@ int hw_view_fill_leaks(struct hw_view_result *a, const struct hw_view_query *q)
     int rc = hw_process_view_init(&view, a->p, &a->list, q->upid[0]);
     if (rc < 0)
         return rc;
-    struct hw_leaks_question ask = {.p = a->p, .list = &a->list, .view = &view, .fns = a->fns};
+    struct hw_leaks_query ask = {.p = a->p, .list = &a->list, .view = &view, .fns = a->fns};
     rc = hw_leaks_find(&ask, &leaks);
     if (rc == 0) {
         for (size_t i = 0; i < leaks.v.n; i++)
@@ -231,7 +231,7 @@ int hw_view_fill_diff(struct hw_view_result *a, const struct hw_view_query *q)
 int hw_view_fill_sizes(struct hw_view_result *a, const struct hw_view_query *q)
 {
     hw_size_rows rows = {0};
-    const struct hw_sizes_question ask = {
+    const struct hw_sizes_query ask = {
         .p = a->p, .list = &a->list, .fns = a->fns, .upid = q->upid[0], .ts_ns = q->ts[0]};
     int rc = hw_sizes_find(&ask, &rows);
     for (size_t i = 0; rc == 0 && i < rows.n; i++) {
@@ -258,7 +258,7 @@ int hw_view_fill_lifetimes(struct hw_view_result *a, const struct hw_view_query 
     int rc = hw_process_view_init(&view, a->p, &a->list, q->upid[0]);
     if (rc < 0)
         return rc;
-    const struct hw_lifetimes_question ask = {
+    const struct hw_lifetimes_query ask = {
         .p = a->p, .list = &a->list, .fns = a->fns, .upid = q->upid[0], .start_ns = view.start_ns};
     rc = hw_lifetimes_find(&ask, &l);
     for (size_t i = 0; rc == 0 && i < l.v.n; i++) {

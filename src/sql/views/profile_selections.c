@@ -85,7 +85,7 @@ static int build_tree(struct hw_view_result *a, hw_upid upid, const hw_values *v
     bool pivot = hw_filters_have_pivot(filters);
     if (options & OPTION_CALLERS && !pivot)
         return hw_fail(&a->err, HW_EINVAL, 0, "callers needs a pivot among the filters");
-    struct hw_flame_question ask = {.cs = a->p->callsites, .fns = a->fns, .values = values};
+    struct hw_flame_input ask = {.cs = a->p->callsites, .fns = a->fns, .values = values};
     ask.flags = (options & OPTION_ALL_FRAMES ? 0 : HW_FLAME_SITES) |
                 (options & OPTION_INVERT && !pivot ? HW_FLAME_INVERTED : 0) |
                 (options & OPTION_COLLAPSE ? HW_FLAME_COLLAPSE : 0);
@@ -99,7 +99,7 @@ static int build_tree(struct hw_view_result *a, hw_upid upid, const hw_values *v
         rc = options & OPTION_CALLERS ? hw_flame_pivot(&ask, &other, out)
                                       : hw_flame_pivot(&ask, out, &other);
     else if (rc == 0)
-        rc = hw_flame_ask(&ask, out);
+        rc = hw_flame_build_with(&ask, out);
     hw_flame_done(&other);
     hw_filter_matches_done(&matches);
     return rc;

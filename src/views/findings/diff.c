@@ -172,13 +172,13 @@ static int make_tree(struct make *m, struct side *s)
     s->node_of_value = calloc(s->in->values->n + 1, sizeof *s->node_of_value);
     if (!s->node_of_value)
         return HW_ENOMEM;
-    struct hw_flame_question q = {.cs = s->in->p->callsites,
-                                  .fns = s->in->fns,
-                                  .values = s->in->values,
-                                  .flags = m->flags & HW_DIFF_ALL_FRAMES ? 0 : HW_FLAME_SITES,
-                                  .filters = s->in->filters,
-                                  .node_of_value = s->node_of_value};
-    return hw_flame_ask(&q, &s->tree);
+    struct hw_flame_input q = {.cs = s->in->p->callsites,
+                               .fns = s->in->fns,
+                               .values = s->in->values,
+                               .flags = m->flags & HW_DIFF_ALL_FRAMES ? 0 : HW_FLAME_SITES,
+                               .filters = s->in->filters,
+                               .node_of_value = s->node_of_value};
+    return hw_flame_build_with(&q, &s->tree);
 }
 
 static int merge_tree(struct make *m, struct side *s)

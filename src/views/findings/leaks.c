@@ -14,7 +14,7 @@
 enum { SPLIT_PARTS = 10, MIN_SAMPLES = 10 };
 
 struct find {
-    const struct hw_leaks_question *q;
+    const struct hw_leaks_query *q;
     struct hw_leaks *out;
     hw_values last;          /* at the last moment */
     uint32_t *node_of_value; /* of last */
@@ -82,7 +82,7 @@ static bool keeps(const void *ctx, const struct hw_profile *p, const struct hw_s
 }
 
 /* The process's values at a moment that the mask keeps. */
-static int values_at(const struct hw_leaks_question *q, int64_t ts_ns, hw_values *out)
+static int values_at(const struct hw_leaks_query *q, int64_t ts_ns, hw_values *out)
 {
     int rc = hw_process_values_of(q->p, q->list, q->view->upid, ts_ns, /* at_max = */ false, keeps,
                                   q->mask, out);
@@ -103,7 +103,7 @@ static struct hw_value sum_of(const hw_values *values)
 
 static int make_tree(struct find *f)
 {
-    const struct hw_leaks_question *q = f->q;
+    const struct hw_leaks_query *q = f->q;
     struct hw_leaks *l = f->out;
     int rc = HW_OK;
     if (l->ts_ns.n)
@@ -115,12 +115,12 @@ static int make_tree(struct find *f)
     f->node_of_value = calloc(f->last.n + 1, sizeof *f->node_of_value);
     if (!f->node_of_value)
         return HW_ENOMEM;
-    struct hw_flame_question ask = {.cs = q->p->callsites,
-                                    .fns = q->fns,
-                                    .values = &f->last,
-                                    .flags = HW_FLAME_SITES,
-                                    .node_of_value = f->node_of_value};
-    return hw_flame_ask(&ask, &l->tree);
+    struct hw_flame_input ask = {.cs = q->p->callsites,
+                                 .fns = q->fns,
+                                 .values = &f->last,
+                                 .flags = HW_FLAME_SITES,
+                                 .node_of_value = f->node_of_value};
+    return hw_flame_build_with(&ask, &l->tree);
 }
 
 /* first: the values at the first moment; both are sorted by callsite. */
@@ -165,7 +165,7 @@ static bool is_site(const struct find *f, uint32_t node)
 
 static int split(struct find *f)
 {
-    const struct hw_leaks_question *q = f->q;
+    const struct hw_leaks_query *q = f->q;
     struct hw_leaks *l = f->out;
     size_t n = l->tree.v.n;
     hw_values first = {0};
@@ -356,7 +356,7 @@ static int decide(struct find *f, size_t row)
 
 static bool is_suppressed(const struct find *f, uint32_t node, struct hw_strbuf *text)
 {
-    const struct hw_leaks_question *q = f->q;
+    const struct hw_leaks_query *q = f->q;
     for (; node != 0; node = f->out->tree.v.v[node].parent) {
         const struct hw_function *fn = hw_functions_get(q->fns, f->out->tree.v.v[node].function);
         hw_strbuf_clear(text);
@@ -436,7 +436,7 @@ static int rank(struct hw_leaks *l)
     return HW_OK;
 }
 
-int hw_leaks_find(const struct hw_leaks_question *q, struct hw_leaks *out)
+int hw_leaks_find(const struct hw_leaks_query *q, struct hw_leaks *out)
 {
     *out = (struct hw_leaks){.interval_bytes = q->view->interval_bytes};
     struct find f = {.q = q, .out = out};

@@ -70,7 +70,7 @@ struct hw_leaks {
     size_t n_suppressed;
 };
 
-struct hw_leaks_question {
+struct hw_leaks_query {
     const struct hw_profile *p;
     const struct hw_series_list *list;
     const struct hw_process_view *view;
@@ -80,7 +80,7 @@ struct hw_leaks_question {
     struct hw_stack_mask *mask;                 /* NULL = every callstack; applies to totals, too */
 };
 
-int hw_leaks_find(const struct hw_leaks_question *q, struct hw_leaks *out);
+int hw_leaks_find(const struct hw_leaks_query *q, struct hw_leaks *out);
 void hw_leaks_done(struct hw_leaks *l);
 const char *hw_leak_verdict_name(enum hw_leak_verdict v); /* "likely leak", … */
 /* Growth of the rows with the verdict "likely leak". */

@@ -28,7 +28,7 @@ struct previous {
 };
 
 struct find {
-    const struct hw_lifetimes_question *q;
+    const struct hw_lifetimes_query *q;
     struct hw_lifetimes *out;
     struct sums *by_function;
     struct previous *previous; /* by callsite, of the current heap */
@@ -148,13 +148,13 @@ static int sum_up(struct find *f, size_t n_functions)
 
 static bool keeps(const void *ctx, const struct hw_profile *p, const struct hw_series *s)
 {
-    const struct hw_lifetimes_question *q = ctx;
+    const struct hw_lifetimes_query *q = ctx;
     (void)p;
     return (q->heap_name.v == 0 || s->heap_name.v == q->heap_name.v) &&
            hw_stack_mask_keeps_heap(q->mask, s);
 }
 
-int hw_lifetimes_find(const struct hw_lifetimes_question *q, struct hw_lifetimes *out)
+int hw_lifetimes_find(const struct hw_lifetimes_query *q, struct hw_lifetimes *out)
 {
     struct find f = {.q = q, .out = out};
     size_t n_functions = hw_functions_count(q->fns);

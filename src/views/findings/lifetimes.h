@@ -48,7 +48,7 @@ struct hw_lifetimes {
     size_t n_dumps;
 };
 
-struct hw_lifetimes_question {
+struct hw_lifetimes_query {
     const struct hw_profile *p;
     const struct hw_series_list *list;
     const struct hw_functions *fns;
@@ -58,7 +58,7 @@ struct hw_lifetimes_question {
     struct hw_stack_mask *mask; /* NULL = every callstack */
 };
 
-int hw_lifetimes_find(const struct hw_lifetimes_question *q, struct hw_lifetimes *out);
+int hw_lifetimes_find(const struct hw_lifetimes_query *q, struct hw_lifetimes *out);
 void hw_lifetimes_done(struct hw_lifetimes *l);
 /* The lower bound of a bucket in seconds. */
 double hw_lifetime_bucket_s(unsigned bucket);

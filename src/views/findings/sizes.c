@@ -14,7 +14,7 @@
 #include "base/banned.h"
 
 struct job {
-    const struct hw_sizes_question *q;
+    const struct hw_sizes_query *q;
     hw_size_rows *rows;
     uint32_t series;
     struct hw_map64 row_of; /* function and class of this series -> index of rows */
@@ -124,7 +124,7 @@ static bool keeps(const void *ctx, const struct hw_profile *p, const struct hw_s
     return hw_stack_mask_keeps_heap(ctx, s);
 }
 
-int hw_sizes_find(const struct hw_sizes_question *q, hw_size_rows *out)
+int hw_sizes_find(const struct hw_sizes_query *q, hw_size_rows *out)
 {
     struct job j = {.q = q, .rows = out};
     const enum hw_heap_kind kind = hw_process_kind(q->p, q->list, q->upid, keeps, q->mask);

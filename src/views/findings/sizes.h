@@ -47,7 +47,7 @@ struct hw_size_row {
 /* By series, then function, then class. */
 typedef HW_VEC(struct hw_size_row) hw_size_rows;
 
-struct hw_sizes_question {
+struct hw_sizes_query {
     const struct hw_profile *p;
     const struct hw_series_list *list;
     const struct hw_functions *fns;
@@ -57,7 +57,7 @@ struct hw_sizes_question {
     struct hw_stack_mask *mask; /* NULL = every callstack */
 };
 
-int hw_sizes_find(const struct hw_sizes_question *q, hw_size_rows *out);
+int hw_sizes_find(const struct hw_sizes_query *q, hw_size_rows *out);
 
 void hw_size_value_add(struct hw_size_value *to, const struct hw_size_value *v);
 /* Sums the rows of one series and function to one histogram; HW_ID_NONE = any; any series: only

@@ -10,7 +10,7 @@
 #include "base/banned.h"
 
 struct job {
-    const struct hw_flame_question *q;
+    const struct hw_flame_input *q;
     uint32_t function;
     hw_address_rows *out;
     uint32_t *row_of; /* by frame; HW_ID_NONE = not the function's */
@@ -89,7 +89,7 @@ static void add_stack(struct job *j, size_t value)
     }
 }
 
-int hw_addresses_find(const struct hw_flame_question *q, uint32_t function, hw_address_rows *out)
+int hw_addresses_find(const struct hw_flame_input *q, uint32_t function, hw_address_rows *out)
 {
     struct job j = {.q = q, .function = function, .out = out};
     hw_vec_clear(out);

@@ -27,6 +27,6 @@ struct hw_address_row {
 typedef HW_VEC(struct hw_address_row) hw_address_rows;
 
 /* q: cs, fns, values, flags; its filters are ignored. */
-int hw_addresses_find(const struct hw_flame_question *q, uint32_t function, hw_address_rows *out);
+int hw_addresses_find(const struct hw_flame_input *q, uint32_t function, hw_address_rows *out);
 
 #endif

@@ -12,7 +12,7 @@ hw_upid hw_cpu_sample_process(const struct hw_profile *p, const struct hw_cpu_sa
     return s->thread ? p->threads.rows.v[s->thread - 1].upid : (hw_upid){HW_ID_NONE};
 }
 
-static bool is_asked(const struct hw_profile *p, const struct hw_cpu_question *q,
+static bool is_asked(const struct hw_profile *p, const struct hw_cpu_query *q,
                      const struct hw_cpu_sample *s)
 {
     bool time = q->n_times == 0, process = q->n_upids == 0;
@@ -26,7 +26,7 @@ static bool is_asked(const struct hw_profile *p, const struct hw_cpu_question *q
     return process;
 }
 
-size_t hw_cpu_sample_counts(const struct hw_profile *p, const struct hw_cpu_question *q,
+size_t hw_cpu_sample_counts(const struct hw_profile *p, const struct hw_cpu_query *q,
                             int64_t *counts)
 {
     size_t n = 0;
@@ -40,8 +40,8 @@ size_t hw_cpu_sample_counts(const struct hw_profile *p, const struct hw_cpu_ques
     return n;
 }
 
-int hw_cpu_tree_build(const struct hw_profile *p, const struct hw_cpu_question *q,
-                      const char *focus, hw_native_tree *out)
+int hw_cpu_tree_build(const struct hw_profile *p, const struct hw_cpu_query *q, const char *focus,
+                      hw_native_tree *out)
 {
     size_t n = hw_callsites_count(p->callsites);
     hw_autofree int64_t *counts = calloc(n + 1, sizeof *counts);

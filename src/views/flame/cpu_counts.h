@@ -17,7 +17,7 @@
 #include "model/profile.h"
 #include "views/flame/native_tree.h"
 
-struct hw_cpu_question {
+struct hw_cpu_query {
     int64_t from_ns, to_ns;  /* both times included */
     const int64_t *times_ns; /* only samples of these times; n_times 0 = all */
     size_t n_times;
@@ -28,10 +28,10 @@ struct hw_cpu_question {
 /* The process of a sample; HW_ID_NONE when its processor was idle. */
 hw_upid hw_cpu_sample_process(const struct hw_profile *p, const struct hw_cpu_sample *s);
 /* Adds 1 to counts[callsite] for each selected sample with a callstack; gives how many. */
-size_t hw_cpu_sample_counts(const struct hw_profile *p, const struct hw_cpu_question *q,
+size_t hw_cpu_sample_counts(const struct hw_profile *p, const struct hw_cpu_query *q,
                             int64_t *counts);
 /* The same merged as native_tree.h merges allocations; count and size are numbers of samples. */
-int hw_cpu_tree_build(const struct hw_profile *p, const struct hw_cpu_question *q,
-                      const char *focus, hw_native_tree *out);
+int hw_cpu_tree_build(const struct hw_profile *p, const struct hw_cpu_query *q, const char *focus,
+                      hw_native_tree *out);
 
 #endif

@@ -142,7 +142,7 @@ int hw_flame_sum_up(struct hw_flame *f)
 /* ---- from callsites ---- */
 
 struct build {
-    const struct hw_flame_question *q;
+    const struct hw_flame_input *q;
     struct hw_flame *out;
     struct hw_flame_index index;
     uint32_t *node_of; /* by callsite: node + 1; 0 = no values, MARK = values, but no node yet */
@@ -250,7 +250,7 @@ enum direction { WHOLE, CALLEES, CALLERS };
 
 static int by_paths(struct build *b, enum direction dir)
 {
-    const struct hw_flame_question *q = b->q;
+    const struct hw_flame_input *q = b->q;
     int rc = HW_OK;
     for (size_t i = 0; rc == 0 && i < q->values->n; i++) {
         size_t pivot = 0;
@@ -275,7 +275,7 @@ static int by_paths(struct build *b, enum direction dir)
     return rc;
 }
 
-static int build(const struct hw_flame_question *q, enum direction dir, struct hw_flame *out)
+static int build(const struct hw_flame_input *q, enum direction dir, struct hw_flame *out)
 {
     struct build b = {.q = q, .out = out};
     bool plain = dir == WHOLE && !(q->flags & HW_FLAME_INVERTED) &&
@@ -296,15 +296,15 @@ static int build(const struct hw_flame_question *q, enum direction dir, struct h
     return rc;
 }
 
-int hw_flame_ask(const struct hw_flame_question *q, struct hw_flame *out)
+int hw_flame_build_with(const struct hw_flame_input *q, struct hw_flame *out)
 {
     return build(q, WHOLE, out);
 }
 
-int hw_flame_pivot(const struct hw_flame_question *q, struct hw_flame *callees,
+int hw_flame_pivot(const struct hw_flame_input *q, struct hw_flame *callees,
                    struct hw_flame *callers)
 {
-    struct hw_flame_question second = *q;
+    struct hw_flame_input second = *q;
     second.node_of_value = NULL;
     int rc = build(q, CALLEES, callees);
     if (rc < 0)
@@ -318,8 +318,8 @@ int hw_flame_pivot(const struct hw_flame_question *q, struct hw_flame *callees,
 int hw_flame_build(const struct hw_callsites *cs, const struct hw_functions *fns,
                    const hw_values *values, unsigned flags, struct hw_flame *out)
 {
-    struct hw_flame_question q = {.cs = cs, .fns = fns, .values = values, .flags = flags};
-    return hw_flame_ask(&q, out);
+    struct hw_flame_input q = {.cs = cs, .fns = fns, .values = values, .flags = flags};
+    return hw_flame_build_with(&q, out);
 }
 
 void hw_flame_done(struct hw_flame *f)

@@ -70,7 +70,7 @@ enum hw_flame_flags {
 int hw_flame_build(const struct hw_callsites *cs, const struct hw_functions *fns,
                    const hw_values *values, unsigned flags, struct hw_flame *out);
 
-struct hw_flame_question {
+struct hw_flame_input {
     const struct hw_callsites *cs;
     const struct hw_functions *fns;
     const hw_values *values;
@@ -79,18 +79,18 @@ struct hw_flame_question {
     uint32_t *node_of_value; /* caller's array of values->n, or NULL: the node of each value's self;
                                 HW_ID_NONE = left out */
 };
-int hw_flame_ask(const struct hw_flame_question *q, struct hw_flame *out);
+int hw_flame_build_with(const struct hw_flame_input *q, struct hw_flame *out);
 
 /* Around the function nearest the root that q->filters's pivot matches: what it calls (top-down
  * from it) and who calls it (from it outwards). Stacks without it are left out of both. The flags
  * may be HW_FLAME_SITES or 0. */
-int hw_flame_pivot(const struct hw_flame_question *q, struct hw_flame *callees,
+int hw_flame_pivot(const struct hw_flame_input *q, struct hw_flame *callees,
                    struct hw_flame *callers);
 
 /* The inverted tree in which siblings below min_share of the whole, in the metric, are merged into
  * one node, without ever being built. The other metrics are exact, too. node_of_value is not
  * filled; q->filters has no pivot. */
-int hw_flame_invert(const struct hw_flame_question *q, double min_share, enum hw_metric by,
+int hw_flame_invert(const struct hw_flame_input *q, double min_share, enum hw_metric by,
                     struct hw_flame *out);
 /* How many siblings were merged into a node; 0 = it is an ordinary node. */
 uint32_t hw_flame_merged_count(const struct hw_flame *f, uint32_t node);

@@ -33,7 +33,7 @@ struct group {
 enum { SMALL = UINT32_MAX };
 
 struct job {
-    const struct hw_flame_question *q;
+    const struct hw_flame_input *q;
     enum hw_metric by;
     double min;
     struct hw_flame *out;
@@ -260,7 +260,7 @@ static int run(struct job *j, double min_share)
     return rc;
 }
 
-int hw_flame_invert(const struct hw_flame_question *q, double min_share, enum hw_metric by,
+int hw_flame_invert(const struct hw_flame_input *q, double min_share, enum hw_metric by,
                     struct hw_flame *out)
 {
     struct job j = {.q = q, .by = by, .out = out};

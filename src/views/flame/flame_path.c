@@ -5,12 +5,12 @@
 
 #include "base/banned.h"
 
-static const struct hw_callsite *callsite_of(const struct hw_flame_question *q, uint32_t callsite)
+static const struct hw_callsite *callsite_of(const struct hw_flame_input *q, uint32_t callsite)
 {
     return hw_callsites_get(q->cs, (hw_callsite_id){callsite});
 }
 
-struct hw_flame_end hw_flame_end_of(const struct hw_flame_question *q, hw_callsite_id leaf)
+struct hw_flame_end hw_flame_end_of(const struct hw_flame_input *q, hw_callsite_id leaf)
 {
     struct hw_flame_end e = {.callsite = leaf.v, .depth = SIZE_MAX};
     if (q->flags & HW_FLAME_SITES) {
@@ -23,7 +23,7 @@ struct hw_flame_end hw_flame_end_of(const struct hw_flame_question *q, hw_callsi
     return e;
 }
 
-int hw_flame_path_of(const struct hw_flame_question *q, hw_callsite_id leaf, hw_flame_path *calls,
+int hw_flame_path_of(const struct hw_flame_input *q, hw_callsite_id leaf, hw_flame_path *calls,
                      hw_flame_path *out)
 {
     struct hw_flame_end e = hw_flame_end_of(q, leaf);

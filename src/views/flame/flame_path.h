@@ -20,9 +20,9 @@ struct hw_flame_end {
 
 typedef HW_VEC(uint32_t) hw_flame_path;
 
-struct hw_flame_end hw_flame_end_of(const struct hw_flame_question *q, hw_callsite_id leaf);
+struct hw_flame_end hw_flame_end_of(const struct hw_flame_input *q, hw_callsite_id leaf);
 /* The functions of a whole stack, root first. calls: scratch space. */
-int hw_flame_path_of(const struct hw_flame_question *q, hw_callsite_id leaf, hw_flame_path *calls,
+int hw_flame_path_of(const struct hw_flame_input *q, hw_callsite_id leaf, hw_flame_path *calls,
                      hw_flame_path *out);
 
 #endif

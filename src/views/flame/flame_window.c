@@ -44,7 +44,7 @@ struct state {
 };
 
 struct hw_flame_window {
-    struct hw_flame_window_question q;
+    struct hw_flame_window_query q;
     HW_VEC(struct heap) heaps;
     struct node *nodes; /* in preorder, and one after the last */
     size_t n_nodes, n_leaves;
@@ -187,15 +187,15 @@ static int make_tree(struct hw_flame_window *s, const hw_values *values)
 {
     struct hw_flame f = {0};
     hw_autofree uint32_t *node_of = calloc(values->n + 1, sizeof *node_of);
-    const struct hw_flame_question q = {.cs = s->q.p->callsites,
-                                        .fns = s->q.fns,
-                                        .values = values,
-                                        .flags = s->q.flags,
-                                        .filters = s->q.filters,
-                                        .node_of_value = node_of};
+    const struct hw_flame_input q = {.cs = s->q.p->callsites,
+                                     .fns = s->q.fns,
+                                     .values = values,
+                                     .flags = s->q.flags,
+                                     .filters = s->q.filters,
+                                     .node_of_value = node_of};
     if (!node_of || values->n >= UINT32_MAX)
         return HW_ENOMEM;
-    int rc = hw_flame_ask(&q, &f);
+    int rc = hw_flame_build_with(&q, &f);
     if (rc < 0)
         return rc;
     hw_autofree uint32_t *position = calloc(f.v.n + 1, sizeof *position);
@@ -225,7 +225,7 @@ static int alloc_values(struct hw_flame_window *s, size_t n)
                : HW_ENOMEM;
 }
 
-int hw_flame_window_new(const struct hw_flame_window_question *q, struct hw_flame_window **out)
+int hw_flame_window_new(const struct hw_flame_window_query *q, struct hw_flame_window **out)
 {
     struct hw_flame_window *s = calloc(1, sizeof *s);
     hw_values values = {0};

@@ -7,9 +7,9 @@
  * Shapes:  a question without times, and places, which have them. Siblings are in order of their
  *          function's id at every place. Siblings below min_share of the whole are merged into one
  *          node after the others, as in hw_flame_invert; empty nodes are left out. The figures are
- *          those of hw_span_values and hw_flame_ask; variances may differ by rounding.
+ *          those of hw_span_values and hw_flame_build_with; variances may differ by rounding.
  * Owns:    its tree and the sums of the heaps; nothing of the question, which must outlive it.
- * Errors:  HW_ENOMEM; HW_ELIMIT when figures do not fit in 63 bits (hw_flame_ask saturates).
+ * Errors:  HW_ENOMEM; HW_ELIMIT when figures do not fit in 63 bits (hw_flame_build_with saturates).
  * Cost:    new: one pass over the rows, one tree. move: the rows between the two dumps, or those
  *          since a copy of the sum (hw_sum_keep_marks); 30 ns a callstack; the shown nodes and
  *          their children.
@@ -28,7 +28,7 @@
 
 struct hw_flame_window;
 
-struct hw_flame_window_question {
+struct hw_flame_window_query {
     const struct hw_profile *p;
     const struct hw_series_list *list;
     const struct hw_functions *fns;
@@ -48,7 +48,7 @@ struct hw_flame_window_place {
     double min_share;
 };
 
-int hw_flame_window_new(const struct hw_flame_window_question *q, struct hw_flame_window **out);
+int hw_flame_window_new(const struct hw_flame_window_query *q, struct hw_flame_window **out);
 void hw_flame_window_free(struct hw_flame_window *s); /* NULL is fine */
 /* *unfiltered: the sum over all callstacks, including those that filters drop. */
 int hw_flame_window_move(struct hw_flame_window *s, const struct hw_flame_window_place *place,

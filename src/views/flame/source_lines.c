@@ -13,7 +13,7 @@
 #include "base/banned.h"
 
 struct job {
-    const struct hw_flame_question *q;
+    const struct hw_flame_input *q;
     enum hw_lines_by by;
     hw_line_rows *out;
     struct hw_map64 rows;       /* file << 32 | line or function → row */
@@ -105,7 +105,7 @@ static int by_line(const void *pa, const void *pb)
     return a->function < b->function ? -1 : a->function > b->function;
 }
 
-int hw_lines_find(const struct hw_flame_question *q, enum hw_lines_by by, hw_line_rows *out)
+int hw_lines_find(const struct hw_flame_input *q, enum hw_lines_by by, hw_line_rows *out)
 {
     struct job j = {.q = q, .by = by, .out = out};
     hw_vec_clear(out);

@@ -31,6 +31,6 @@ typedef HW_VEC(struct hw_line_row) hw_line_rows;
 enum hw_lines_by { HW_LINES_BY_LINE, HW_LINES_BY_FUNCTION };
 
 /* q: cs, fns, values, flags; its filters are ignored. */
-int hw_lines_find(const struct hw_flame_question *q, enum hw_lines_by by, hw_line_rows *out);
+int hw_lines_find(const struct hw_flame_input *q, enum hw_lines_by by, hw_line_rows *out);
 
 #endif

@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/beside.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/memory/vec.h"
+#include "base/side_thread.h"
 
 #include "base/banned.h"
 
@@ -267,9 +267,9 @@ static int make_labels(void *ctx)
 
 static int walk_and_make_labels(struct work *w, uint32_t only)
 {
-    struct hw_beside beside;
-    hw_beside_begin(&beside, make_labels, w);
-    int rc = walk(w, only), made = hw_beside_end(&beside);
+    struct hw_side_thread beside;
+    hw_side_thread_begin(&beside, make_labels, w);
+    int rc = walk(w, only), made = hw_side_thread_end(&beside);
     return rc < 0 ? rc : made;
 }
 
@@ -327,7 +327,7 @@ static void sum_sizes(const struct hw_heap_graph *g, const struct hw_dominators 
 static int sum_up(const struct hw_heap_graph *g, struct hw_dominators *d)
 {
     struct sums sums = {g, d};
-    struct hw_beside beside;
+    struct hw_side_thread beside;
     if (d->n > UINT32_MAX)
         return HW_ELIMIT;
     d->depth = numbers(d->n);
@@ -340,9 +340,9 @@ static int sum_up(const struct hw_heap_graph *g, struct hw_dominators *d)
         sum_sizes(g, d);
         return sum_counts(&sums);
     }
-    hw_beside_begin(&beside, sum_counts, &sums);
+    hw_side_thread_begin(&beside, sum_counts, &sums);
     sum_sizes(g, d);
-    return hw_beside_end(&beside);
+    return hw_side_thread_end(&beside);
 }
 
 /* From numbers, which begin at 1, to positions: 0, our root, becomes HW_ID_NONE. */

@@ -27,7 +27,7 @@ struct hw_heap_sum hw_object_retained(const struct hw_dominators *d, uint32_t ob
     return (struct hw_heap_sum){d->count[at], d->size[at], d->native ? d->native[at] : 0};
 }
 
-static int64_t key_of(const struct hw_objects_question *q, uint32_t o)
+static int64_t key_of(const struct hw_objects_query *q, uint32_t o)
 {
     const struct hw_heap_graph *g = q->g;
     switch (q->by) {
@@ -95,7 +95,7 @@ static int insert(struct best *b, struct row x)
     return HW_OK;
 }
 
-static int add_object(const struct hw_objects_question *q, struct best *b, uint32_t o,
+static int add_object(const struct hw_objects_query *q, struct best *b, uint32_t o,
                       struct hw_objects *out)
 {
     if (q->keep && !q->keep(q->ctx, o))
@@ -107,7 +107,7 @@ static int add_object(const struct hw_objects_question *q, struct best *b, uint3
     return insert(b, (struct row){key_of(q, o), o});
 }
 
-int hw_objects_find(const struct hw_objects_question *q, struct hw_objects *out)
+int hw_objects_find(const struct hw_objects_query *q, struct hw_objects *out)
 {
     struct best b = {.max_rows = q->limit > SIZE_MAX - q->offset ? SIZE_MAX : q->offset + q->limit,
                      .down = q->down};

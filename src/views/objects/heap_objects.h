@@ -36,7 +36,7 @@ enum hw_object_order {
     HW_OBJECTS_ORDER_COUNT
 };
 
-struct hw_objects_question {
+struct hw_objects_query {
     const struct hw_heap_graph *g;
     const struct hw_dominators *dominators;
     const uint32_t *class_rank; /* by class, for BY_CLASS; NULL = by number */
@@ -59,7 +59,7 @@ struct hw_objects {
 /* What an object keeps alive. */
 struct hw_heap_sum hw_object_retained(const struct hw_dominators *d, uint32_t object);
 
-int hw_objects_find(const struct hw_objects_question *q, struct hw_objects *out);
+int hw_objects_find(const struct hw_objects_query *q, struct hw_objects *out);
 void hw_objects_done(struct hw_objects *o);
 
 #endif

@@ -24,7 +24,7 @@ void hw_push_skip_abandoned(struct hw_client_session *s)
     (void)s; /* no session here */
 }
 
-uint32_t hw_thread_ask_id(struct hw_tls *t)
+uint32_t hw_thread_query_id(struct hw_tls *t)
 {
     return t->tid = (uint32_t)gettid() & ((1u << HW_TID_BITS) - 1);
 }

@@ -146,16 +146,16 @@ static pid_t child_named(const char *name, int *keep)
 }
 
 /* With root's rights where it is root; its process does not exist. */
-static struct hw_asking asking_of(uint32_t uid, const struct hw_policy *p)
+static struct hw_permission_request asking_of(uint32_t uid, const struct hw_policy *p)
 {
-    struct hw_asking a = {.policy = p};
-    hw_asker_self(&a.who);
+    struct hw_permission_request a = {.policy = p};
+    hw_requester_self(&a.who);
     a.who.uid = a.who.gid = uid;
     a.who.capabilities = uid == 0 ? UINT64_MAX : 0;
     return a;
 }
 
-static int ask(const struct hw_asking *a, pid_t pid, char text[HW_ERROR_TEXT_MAX])
+static int ask(const struct hw_permission_request *a, pid_t pid, char text[HW_ERROR_TEXT_MAX])
 {
     struct hw_pid p;
     struct hw_proc_status st;
@@ -184,7 +184,7 @@ static void test_users_and_names(void **state)
     }
     for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
         struct hw_policy p = {.machine = HW_MACHINE_DEVELOPER, .root_own = users[i].root_own};
-        struct hw_asking a = asking_of(users[i].who, &p);
+        struct hw_permission_request a = asking_of(users[i].who, &p);
         int rc = ask(&a, child_of("a-tool", users[i].target, &keep), text);
         close(keep);
         if (rc != (users[i].may ? HW_OK : HW_EPERM) || (rc < 0) != (text[0] != '\0'))
@@ -193,7 +193,7 @@ static void test_users_and_names(void **state)
     /* Never means never: on an open machine, for root, for what the recording started. */
     struct hw_policy p = {.machine = HW_MACHINE_OPEN, .never = {never, 1, 1}};
     pid_t pid = child_named("vault-7", &keep);
-    struct hw_asking a = asking_of(0, &p);
+    struct hw_permission_request a = asking_of(0, &p);
     a.all_launched = true;
     assert_int_equal(ask(&a, pid, text), HW_EPERM);
     assert_non_null(strstr(text, "the policy never lets"));
@@ -228,11 +228,11 @@ static void test_above(void **state)
     char text[HW_ERROR_TEXT_MAX];
     int keep, keep_other;
     struct hw_policy p = {.machine = HW_MACHINE_OPEN};
-    struct hw_asking a;
-    struct hw_asker self;
-    hw_asker_self(&self);
+    struct hw_permission_request a;
+    struct hw_requester self;
+    hw_requester_self(&self);
     pid_t child = child_named("command", &keep), other = child_named("other", &keep_other);
-    hw_asking_init(&a, &self, child, &p);
+    hw_permission_request_init(&a, &self, child, &p);
     assert_int_equal(ask(&a, 1, text), HW_EPERM);
     assert_int_equal(ask(&a, getpid(), text), HW_EPERM);
     assert_int_equal(ask(&a, getppid(), text), getppid() > 0 ? HW_EPERM : HW_OK);
@@ -247,7 +247,7 @@ static void test_above(void **state)
     for (size_t i = 0; i < a.above.n; i++)
         a.above.v[i].start_ticks++;
     assert_int_equal(ask(&a, child, text), HW_OK);
-    hw_asking_done(&a);
+    hw_permission_request_done(&a);
     close(keep);
     close(keep_other);
 }
@@ -260,7 +260,7 @@ static void test_ended(void **state)
     struct hw_error err = {0};
     struct hw_proc_status st;
     struct hw_policy policy = {.machine = HW_MACHINE_OPEN};
-    struct hw_asking a = asking_of(geteuid() + 1, &policy); /* who may not profile it */
+    struct hw_permission_request a = asking_of(geteuid() + 1, &policy); /* who may not profile it */
     pid_t pid = child_named("short", &keep);
     struct hw_pid p;
     assert_int_equal(hw_pid_open(pid, &p, NULL), 0);

@@ -131,7 +131,7 @@ static void test_held(void **state)
     struct hw_policy policy = {.machine = HW_MACHINE_OPEN};
     struct hw_exec_message m = {.session = 1, .flags = HW_RULE_ALL};
     struct hw_exec_rules rules = {0};
-    hw_asker_self(&m.who);
+    hw_requester_self(&m.who);
     assert_int_equal(hw_exec_rules_add(&rules, &policy, &m, "", 0), HW_OK);
     long n = held(&rules);
     hw_exec_rules_drop(&rules, 1);
@@ -149,7 +149,7 @@ static void add_rule(struct hw_exec_rules *rules, uint64_t session, uint64_t arm
                                 .flags = HW_RULE_ALL,
                                 .arm_interval_bytes = arm_interval_bytes,
                                 .arm_token = 100 + session};
-    hw_asker_self(&m.who);
+    hw_requester_self(&m.who);
     assert_int_equal(hw_exec_rules_add(rules, &policy, &m, "", 0), HW_OK);
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/text/strbuf.h"
-#include "fleet/ask/answer.h"
+#include "fleet/query/fleet_result.h"
 
 static inline void put_u64(struct hw_strbuf *b, uint64_t v)
 {

@@ -33,7 +33,7 @@ enum habit { SILENT, NO_ACCEPT, WALK_OF_NOTHING, TRICKLE, TALKS_ON, SENDS_LINGER
 
 static void say(int fd, uint32_t type, int with)
 {
-    struct hw_java_say m = {.type = type, .n = 1};
+    struct hw_java_message m = {.type = type, .n = 1};
     (void)hw_fd_send(fd, &m, sizeof m, &with, with >= 0, 0);
 }
 

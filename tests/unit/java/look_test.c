@@ -71,7 +71,7 @@ static void test_no_answer(void **state)
     struct hw_pid p = {.pid = pid, .pidfd = -1, .dir = proc_of(pid, dir)};
     struct hw_jvm jvm;
     struct hw_error err = {0};
-    int reason = hw_jvm_look(&p, &jvm, &err);
+    int reason = hw_jvm_inspect(&p, &jvm, &err);
     assert_int_equal(waitpid(pid, NULL, WNOHANG), 0); /* it is locked still */
     assert_int_equal(reason, HW_JAVA_LOOKS_LONG);
     assert_non_null(strstr(err.text, "in time"));
@@ -91,7 +91,7 @@ static void test_answer(void **state)
     struct hw_pid p;
     struct hw_jvm jvm;
     assert_int_equal(hw_pid_open((int32_t)getpid(), &p, NULL), HW_OK);
-    assert_int_equal(hw_jvm_look(&p, &jvm, NULL), HW_JAVA_NOT_A_JVM);
+    assert_int_equal(hw_jvm_inspect(&p, &jvm, NULL), HW_JAVA_NOT_A_JVM);
     hw_pid_done(&p);
 }
 

@@ -80,7 +80,7 @@ static void test_bitmap(void **state)
     put(f.bitmap, 200, 0);
     assert_int_equal(hw_idle_open(f.fd, f.bitmap, f.flags, &x, NULL), HW_OK);
     assert_int_equal(x.way, HW_IDLE_BY_BITMAP);
-    assert_int_equal(hw_idle_look(&x, pages, N, idle, NULL), HW_OK);
+    assert_int_equal(hw_idle_scan(&x, pages, N, idle, NULL), HW_OK);
     for (int i = 0; i < N; i++)
         assert_false(idle[i]); /* nobody has marked them before */
     /* The kernel's side: each page of memory is marked, and no other. */
@@ -89,14 +89,14 @@ static void test_bitmap(void **state)
     assert_int_equal(get(f.bitmap, 62), UINT64_C(1) << 32);
     assert_int_equal(get(f.bitmap, 128), 1);
     put(f.bitmap, 1, 0); /* page 101 was used */
-    assert_int_equal(hw_idle_look(&x, pages, N, idle, NULL), HW_OK);
+    assert_int_equal(hw_idle_scan(&x, pages, N, idle, NULL), HW_OK);
     static const bool want[N] = {true, false, true, true, true, true};
     for (int i = 0; i < N; i++)
         assert_int_equal(idle[i], want[i]);
     assert_int_equal(get(f.bitmap, 1), 1u << 6); /* marked again */
     /* Without the rights the kernel shows page 0 for every one. */
     put(f.pagemap, 101, PRESENT);
-    assert_int_equal(hw_idle_look(&x, pages, N, idle, NULL), HW_EPERM);
+    assert_int_equal(hw_idle_scan(&x, pages, N, idle, NULL), HW_EPERM);
     hw_idle_done(&x);
     tear_down(&f);
 }
@@ -133,7 +133,7 @@ static void test_referenced(void **state)
                          (uint64_t)(uintptr_t)(m + 3 * n) / x.page_bytes};
     bool idle[2];
     struct hw_error err = {0};
-    if (hw_idle_look(&x, pages, 2, idle, &err) < 0) /* a sandbox without the file's effect */
+    if (hw_idle_scan(&x, pages, 2, idle, &err) < 0) /* a sandbox without the file's effect */
         skip();
     assert_false(idle[0] || idle[1]);
     /* The kernel clears its bits but not the processor's translations; a change of rights does. */
@@ -142,7 +142,7 @@ static void test_referenced(void **state)
         assert_int_equal(mprotect(m + i * n, n, PROT_READ | PROT_WRITE), 0);
     }
     m[3 * n + 5] = 2;
-    assert_int_equal(hw_idle_look(&x, pages, 2, idle, NULL), HW_OK);
+    assert_int_equal(hw_idle_scan(&x, pages, 2, idle, NULL), HW_OK);
     assert_true(idle[0]);
     assert_false(idle[1]);
     hw_idle_done(&x);

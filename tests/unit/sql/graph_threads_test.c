@@ -16,9 +16,9 @@
 
 #include "test.h"
 
-#include "base/beside.h"
 #include "base/error.h"
 #include "base/memory/map64.h"
+#include "base/side_thread.h"
 #include "codec/pb.h"
 #include "import/import.h"
 #include "model/profile.h"

@@ -175,10 +175,10 @@ static void every_filter_as_its_twin(void **state)
             memcpy(paths[i], s.name[i], sizeof paths[i]);
             n[i] = twin_apply(cases[c].twin, n_filters, paths[i], s.depth[i]);
         }
-        struct hw_flame_question q = {
+        struct hw_flame_input q = {
             .cs = s.p->callsites, .fns = s.fns, .values = &s.values, .filters = &m};
         struct hw_flame t;
-        assert_int_equal(hw_flame_ask(&q, &t), 0);
+        assert_int_equal(hw_flame_build_with(&q, &t), 0);
         check(&s, &t, paths, n);
         hw_flame_done(&t);
         hw_filter_matches_done(&m);
@@ -211,7 +211,7 @@ static void pivot_both_ways(void **state)
         for (int d = 0; d < n_above[i]; d++)
             above[i][d] = s.name[i][at - d];
     }
-    struct hw_flame_question q = {
+    struct hw_flame_input q = {
         .cs = s.p->callsites, .fns = s.fns, .values = &s.values, .filters = &m};
     assert_int_equal(hw_flame_pivot(&q, &down, &up), 0);
     check(&s, &down, below, n_below);

@@ -334,14 +334,14 @@ static int64_t size_for(const struct hw_heap_graph *g, const struct hw_dominator
 static void check_objects(const struct hw_heap_graph *g, const struct hw_dominators *d)
 {
     uint32_t divisor = 2 + pick(3), n = 0;
-    struct hw_objects_question q = {.g = g,
-                                    .dominators = d,
-                                    .keep = keep_some,
-                                    .ctx = &divisor,
-                                    .by = pick(2) ? HW_OBJECTS_BY_RETAINED : HW_OBJECTS_BY_SIZE,
-                                    .down = pick(2),
-                                    .offset = pick(4),
-                                    .limit = pick(12)};
+    struct hw_objects_query q = {.g = g,
+                                 .dominators = d,
+                                 .keep = keep_some,
+                                 .ctx = &divisor,
+                                 .by = pick(2) ? HW_OBJECTS_BY_RETAINED : HW_OBJECTS_BY_SIZE,
+                                 .down = pick(2),
+                                 .offset = pick(4),
+                                 .limit = pick(12)};
     struct hw_objects found;
     assert_int_equal(hw_objects_find(&q, &found), 0);
     for (uint32_t o = 0; o < g->n_objects; o++) {

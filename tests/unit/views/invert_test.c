@@ -100,12 +100,12 @@ static void check(const struct stacks *s, const struct hw_filter_matches *filter
                   double share, enum hw_metric m)
 {
     struct hw_flame whole, part;
-    struct hw_flame_question q = {.cs = s->p->callsites,
-                                  .fns = s->fns,
-                                  .values = &s->values,
-                                  .flags = flags | HW_FLAME_INVERTED,
-                                  .filters = filters};
-    assert_int_equal(hw_flame_ask(&q, &whole), 0);
+    struct hw_flame_input q = {.cs = s->p->callsites,
+                               .fns = s->fns,
+                               .values = &s->values,
+                               .flags = flags | HW_FLAME_INVERTED,
+                               .filters = filters};
+    assert_int_equal(hw_flame_build_with(&q, &whole), 0);
     assert_int_equal(hw_flame_invert(&q, share, m, &part), 0);
     assert_int_equal(hw_flame_sort(&part, m), 0);
     double min = (double)hw_value_get(hw_flame_total(&whole, 0), m) * share;

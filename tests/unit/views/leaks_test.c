@@ -74,7 +74,7 @@ static void ask(struct asked *a, struct hw_profile *p, const struct hw_suppressi
     assert_int_equal(hw_series_list_init(&a->list, p), 0);
     assert_int_equal(hw_process_view_init(&a->view, p, &a->list, (hw_upid){0}), 0);
     assert_int_equal(hw_functions_new(p->callsites, NULL, &a->fns), 0);
-    struct hw_leaks_question q = {
+    struct hw_leaks_query q = {
         .p = p, .list = &a->list, .view = &a->view, .fns = a->fns, .suppressions = known};
     assert_int_equal(hw_leaks_find(&q, &a->leaks), 0);
 }

@@ -16,7 +16,7 @@ static int find(struct hw_profile *p, struct hw_functions **fns, struct hw_lifet
     assert_int_equal(hw_profile_freeze(p), 0);
     assert_int_equal(hw_series_list_init(&list, p), 0);
     assert_int_equal(hw_functions_new(p->callsites, NULL, fns), 0);
-    struct hw_lifetimes_question q = {
+    struct hw_lifetimes_query q = {
         .p = p, .list = &list, .fns = *fns, .upid = {0}, .heap_name = {0}, .start_ns = 0};
     int rc = hw_lifetimes_find(&q, out);
     hw_series_list_done(&list);

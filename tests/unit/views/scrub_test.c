@@ -189,12 +189,12 @@ static void check(const struct world *w, const struct asked *a,
     span.has_from = place->has_from;
     span.from_ns = place->from_ns;
     assert_int_equal(hw_span_values(w->p, &w->list, &span, &values), 0);
-    struct hw_flame_question q = {.cs = w->p->callsites,
-                                  .fns = w->fns,
-                                  .values = &values,
-                                  .flags = a->flags,
-                                  .filters = a->filters};
-    assert_int_equal(hw_flame_ask(&q, &whole), 0);
+    struct hw_flame_input q = {.cs = w->p->callsites,
+                               .fns = w->fns,
+                               .values = &values,
+                               .flags = a->flags,
+                               .filters = a->filters};
+    assert_int_equal(hw_flame_build_with(&q, &whole), 0);
     assert_int_equal(hw_flame_sort_stable(&whole), 0);
     int64_t sum = 0;
     for (size_t i = 0; i < values.n; i++)
@@ -209,15 +209,15 @@ static void check(const struct world *w, const struct asked *a,
 static void wander(const struct world *w, const struct asked *a, size_t budget)
 {
     static const double shares[] = {0, 1e-6, 0.001, 0.01, 0.2, 0.9};
-    struct hw_flame_window_question q = {.p = w->p,
-                                         .list = &w->list,
-                                         .fns = w->fns,
-                                         .upid = a->span.upid,
-                                         .one_heap = a->span.one_heap,
-                                         .heap_name = a->span.heap_name,
-                                         .flags = a->flags,
-                                         .filters = a->filters,
-                                         .max_marks_bytes = budget};
+    struct hw_flame_window_query q = {.p = w->p,
+                                      .list = &w->list,
+                                      .fns = w->fns,
+                                      .upid = a->span.upid,
+                                      .one_heap = a->span.one_heap,
+                                      .heap_name = a->span.heap_name,
+                                      .flags = a->flags,
+                                      .filters = a->filters,
+                                      .max_marks_bytes = budget};
     struct hw_flame_window *s;
     assert_int_equal(hw_flame_window_new(&q, &s), 0);
     struct hw_flame_window_place place = {.ts_ns = 5 * STEP_NS};
@@ -285,7 +285,7 @@ static void figures_that_do_not_fit_are_left_to_the_slow_way(void **state)
     assert_int_equal(hw_profile_freeze(w.p), 0);
     assert_int_equal(hw_series_list_init(&w.list, w.p), 0);
     assert_int_equal(hw_functions_new(w.p->callsites, NULL, &w.fns), 0);
-    struct hw_flame_window_question q = {
+    struct hw_flame_window_query q = {
         .p = w.p, .list = &w.list, .fns = w.fns, .upid = w.list.v.v[0].upid};
     struct hw_flame_window_place place = {.ts_ns = 10};
     struct hw_flame_window *s;

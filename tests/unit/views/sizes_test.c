@@ -101,7 +101,7 @@ static void as_the_twin(void **state)
     struct hw_size_value sum[HW_SIZE_CLASSES], total;
     assert_int_equal(hw_series_list_init(&list, p), 0);
     assert_int_equal(hw_functions_new(p->callsites, NULL, &fns), 0);
-    struct hw_sizes_question q = {
+    struct hw_sizes_query q = {
         .p = p, .list = &list, .fns = fns, .upid = list.v.v[0].upid, .ts_ns = INT64_MAX};
     assert_int_equal(hw_sizes_find(&q, &rows), 0);
     for (size_t i = 0; i < rows.n; i++) {
@@ -162,7 +162,7 @@ static void ends(void **state)
         assert_int_equal(hw_profile_freeze(p), 0);
         assert_int_equal(hw_series_list_init(&list, p), 0);
         assert_int_equal(hw_functions_new(p->callsites, NULL, &fns), 0);
-        struct hw_sizes_question q = {
+        struct hw_sizes_query q = {
             .p = p, .list = &list, .fns = fns, .upid = list.v.v[0].upid, .ts_ns = INT64_MAX};
         assert_int_equal(hw_sizes_find(&q, &rows), 0);
         assert_int_equal(rows.n, 1);

@@ -91,12 +91,12 @@ static void world_done(struct world *w)
 
 static void sizes_of(const struct world *w, struct hw_stack_mask *mask, hw_size_rows *out)
 {
-    struct hw_sizes_question q = {.p = w->p,
-                                  .list = &w->list,
-                                  .fns = w->fns,
-                                  .upid = w->view.upid,
-                                  .ts_ns = 7000000000ll,
-                                  .mask = mask};
+    struct hw_sizes_query q = {.p = w->p,
+                               .list = &w->list,
+                               .fns = w->fns,
+                               .upid = w->view.upid,
+                               .ts_ns = 7000000000ll,
+                               .mask = mask};
     assert_int_equal(hw_sizes_find(&q, out), 0);
 }
 
@@ -119,7 +119,7 @@ static void same_sizes(const struct world *all, struct hw_stack_mask *mask, cons
 static void lifetimes_of(const struct world *w, struct hw_stack_mask *mask,
                          struct hw_lifetimes *out)
 {
-    struct hw_lifetimes_question q = {
+    struct hw_lifetimes_query q = {
         .p = w->p, .list = &w->list, .fns = w->fns, .upid = w->view.upid, .mask = mask};
     assert_int_equal(hw_lifetimes_find(&q, out), 0);
 }
@@ -146,7 +146,7 @@ static void same_lifetimes(const struct world *all, struct hw_stack_mask *mask,
 
 static void leaks_of(const struct world *w, struct hw_stack_mask *mask, struct hw_leaks *out)
 {
-    struct hw_leaks_question q = {
+    struct hw_leaks_query q = {
         .p = w->p, .list = &w->list, .view = &w->view, .fns = w->fns, .mask = mask};
     assert_int_equal(hw_leaks_find(&q, out), 0);
 }

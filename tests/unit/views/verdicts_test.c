@@ -91,7 +91,7 @@ static bool is_likely(struct hw_profile *p)
     assert_int_equal(hw_series_list_init(&list, p), 0);
     assert_int_equal(hw_process_view_init(&view, p, &list, (hw_upid){0}), 0);
     assert_int_equal(hw_functions_new(p->callsites, NULL, &fns), 0);
-    struct hw_leaks_question q = {.p = p, .list = &list, .view = &view, .fns = fns};
+    struct hw_leaks_query q = {.p = p, .list = &list, .view = &view, .fns = fns};
     assert_int_equal(hw_leaks_find(&q, &leaks), 0);
     bool likely = leaks.v.n && leaks.v.v[0].verdict == HW_LEAK_LIKELY;
     hw_leaks_done(&leaks);

@@ -290,10 +290,10 @@ int hw_page_flame_build(struct hw_page_trace *t, const struct hw_page_selection 
 {
     struct hw_filter_matches matches = {0};
     struct hw_namer namer = hw_page_namer(t);
-    struct hw_flame_question q = {.cs = t->profile->callsites,
-                                  .fns = t->functions,
-                                  .values = values,
-                                  .flags = hw_page_flame_flags(s)};
+    struct hw_flame_input q = {.cs = t->profile->callsites,
+                               .fns = t->functions,
+                               .values = values,
+                               .flags = hw_page_flame_flags(s)};
     bool pivot = hw_filters_have_pivot(&s->filters);
     if (callers && !pivot)
         return hw_fail(err, HW_EINVAL, 0, "part=callers needs a pivot among the filters");
@@ -309,7 +309,7 @@ int hw_page_flame_build(struct hw_page_trace *t, const struct hw_page_selection 
         hw_flame_done(&other);
     } else if (rc == HW_OK) {
         rc = q.flags & HW_FLAME_INVERTED && share > 0 ? hw_flame_invert(&q, share, s->metric, out)
-                                                      : hw_flame_ask(&q, out);
+                                                      : hw_flame_build_with(&q, out);
     }
     if (rc == HW_OK)
         rc = s->flags & HW_PAGE_STABLE ? hw_flame_sort_stable(out) : hw_flame_sort(out, s->metric);

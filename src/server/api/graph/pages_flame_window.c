@@ -153,14 +153,14 @@ static int make(struct hw_page_trace *t, const struct hw_page_selection *s,
 {
     struct hw_filter_matches matches = {0};
     struct hw_namer namer = hw_page_namer(t);
-    struct hw_flame_window_question q = {.p = t->profile,
-                                         .list = &t->list,
-                                         .fns = t->functions,
-                                         .upid = s->upid,
-                                         .one_heap = *s->heap != '\0',
-                                         .heap_name = s->heap_id,
-                                         .flags = hw_page_flame_flags(s),
-                                         .max_marks_bytes = max_marks_bytes};
+    struct hw_flame_window_query q = {.p = t->profile,
+                                      .list = &t->list,
+                                      .fns = t->functions,
+                                      .upid = s->upid,
+                                      .one_heap = *s->heap != '\0',
+                                      .heap_name = s->heap_id,
+                                      .flags = hw_page_flame_flags(s),
+                                      .max_marks_bytes = max_marks_bytes};
     int rc = hw_filter_match(&s->filters, t->profile->callsites, t->functions, &namer,
                              hw_page_program_shown(s->program), &matches);
     if (s->filters.n)

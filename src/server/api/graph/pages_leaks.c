@@ -122,13 +122,13 @@ static int find(struct hw_page_trace *t, const struct hw_page_selection *sel,
     if (rc == HW_OK && !view)
         rc = HW_ENOTFOUND;
     if (rc == HW_OK) {
-        struct hw_leaks_question q = {.p = t->profile,
-                                      .list = &t->list,
-                                      .view = view,
-                                      .fns = t->functions,
-                                      .namer = &namer,
-                                      .suppressions = known,
-                                      .mask = mask.mask};
+        struct hw_leaks_query q = {.p = t->profile,
+                                   .list = &t->list,
+                                   .view = view,
+                                   .fns = t->functions,
+                                   .namer = &namer,
+                                   .suppressions = known,
+                                   .mask = mask.mask};
         rc = hw_leaks_find(&q, out);
     }
     hw_page_mask_done(&mask);

@@ -154,13 +154,13 @@ void hw_page_sizes(struct hw_http_request *req, struct hw_page_trace *t)
     if (rc == HW_OK)
         rc = hw_page_mask_init(&mask, t, &sel);
     if (rc == HW_OK) {
-        struct hw_sizes_question q = {.p = t->profile,
-                                      .list = &t->list,
-                                      .fns = t->functions,
-                                      .upid = sel.upid,
-                                      .ts_ns = sel.ts_ns,
-                                      .at_max = sel.at_max,
-                                      .mask = mask.mask};
+        struct hw_sizes_query q = {.p = t->profile,
+                                   .list = &t->list,
+                                   .fns = t->functions,
+                                   .upid = sel.upid,
+                                   .ts_ns = sel.ts_ns,
+                                   .at_max = sel.at_max,
+                                   .mask = mask.mask};
         rc = hw_sizes_find(&q, &rows);
     }
     if (rc < 0) {
@@ -226,13 +226,13 @@ void hw_page_lifetimes(struct hw_http_request *req, struct hw_page_trace *t)
         rc = hw_page_mask_init(&mask, t, &sel);
     const struct hw_process_view *v = rc == HW_OK ? hw_page_view(t, sel.upid) : NULL;
     if (v) {
-        struct hw_lifetimes_question q = {.p = t->profile,
-                                          .list = &t->list,
-                                          .fns = t->functions,
-                                          .upid = sel.upid,
-                                          .heap_name = sel.heap_id,
-                                          .start_ns = v->start_ns,
-                                          .mask = mask.mask};
+        struct hw_lifetimes_query q = {.p = t->profile,
+                                       .list = &t->list,
+                                       .fns = t->functions,
+                                       .upid = sel.upid,
+                                       .heap_name = sel.heap_id,
+                                       .start_ns = v->start_ns,
+                                       .mask = mask.mask};
         rc = hw_lifetimes_find(&q, &l);
     }
     if (rc < 0) {

@@ -186,7 +186,7 @@ static void put_object(struct hw_json *j, const struct hw_page_heap *h, uint32_t
     hw_json_end_array(j);
 }
 
-static int read_query(struct hw_objects_question *q, struct hw_http_request *req,
+static int read_query(struct hw_objects_query *q, struct hw_http_request *req,
                       const struct hw_page_heap *h, struct hw_error *err)
 {
     const char *by = hw_http_query(req, "sort"), *order = hw_http_query(req, "order");
@@ -219,7 +219,7 @@ static int find_objects(struct hw_http_request *req, const struct hw_page_heap *
                         struct hw_objects *out, struct hw_error *err)
 {
     struct filter w = {.h = h};
-    struct hw_objects_question q = {.keep = keep, .ctx = &w};
+    struct hw_objects_query q = {.keep = keep, .ctx = &w};
     int rc = read_query(&q, req, h, err);
     if (rc == HW_OK)
         rc = read_only(&w, hw_http_query(req, "only"), err);

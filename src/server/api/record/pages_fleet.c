@@ -23,7 +23,7 @@
 #include "base/files/fd.h"
 #include "config/numbers.h"
 #include "export/export.h"
-#include "fleet/ask/answer.h"
+#include "fleet/query/fleet_result.h"
 #include "fleet/store/clickhouse.h"
 #include "fleet/store/store.h"
 #include "server/api/pages_internal.h"
@@ -209,7 +209,7 @@ static int write_trace(const struct hw_profile *p, int *out, struct hw_error *er
 }
 
 /* kind: which figures the profile has; its other figures are meaningless. */
-static int open_profile(struct fleet_query *a, const struct hw_fleet_answer *result,
+static int open_profile(struct fleet_query *a, const struct hw_fleet_result *result,
                         const char *kind, unsigned *id, struct hw_error *err)
 {
     struct hw_strbuf name = {0};
@@ -227,7 +227,7 @@ static int open_profile(struct fleet_query *a, const struct hw_fleet_answer *res
     return rc;
 }
 
-static void put_profile(struct hw_json *j, unsigned id, const struct hw_fleet_answer *result)
+static void put_profile(struct hw_json *j, unsigned id, const struct hw_fleet_result *result)
 {
     const struct hw_fleet_counts *n = &result->counts;
     hw_json_begin_object(j);
@@ -247,7 +247,7 @@ static void put_profile(struct hw_json *j, unsigned id, const struct hw_fleet_an
 void hw_page_fleet_profile(struct hw_http_request *req, void *ctx)
 {
     struct fleet_query a;
-    struct hw_fleet_answer result = {0};
+    struct hw_fleet_result result = {0};
     struct hw_error err = {0};
     const char *step = hw_http_query(req, "step");
     uint64_t step_s = 0;
@@ -277,5 +277,5 @@ void hw_page_fleet_profile(struct hw_http_request *req, void *ctx)
     } else {
         hw_page_reply_error(req, &err, rc);
     }
-    hw_fleet_answer_done(&result);
+    hw_fleet_result_done(&result);
 }

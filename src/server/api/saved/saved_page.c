@@ -97,7 +97,7 @@ static int fetch(struct maker *m, const struct request *q, double share, struct 
     int rc;
     do {
         hw_strbuf_clear(&plain);
-        rc = hw_http_ask(&m->http, path, asked.v, asked.n, &status, &plain);
+        rc = hw_http_get(&m->http, path, asked.v, asked.n, &status, &plain);
     } while (rc == HW_OK && status == HTTP_WORKING);
     if (rc == HW_OK && status != HTTP_OK)
         rc = HW_ENOTFOUND;

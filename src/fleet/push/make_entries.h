@@ -1,11 +1,11 @@
 /*
- * make.h - converts a profile to entries for one kind of store
+ * make_entries.h - converts a profile to entries for one kind of store
  *
  * Errors:  HW_ENOTFOUND (no heap profile), HW_EINVAL (no time), HW_ENOMEM, and what `take` returns.
  * Source:  doc/design/fleet.md, "What a dump becomes"
  */
-#ifndef HW_FLEET_PUSH_MAKE_H
-#define HW_FLEET_PUSH_MAKE_H
+#ifndef HW_FLEET_PUSH_MAKE_ENTRIES_H
+#define HW_FLEET_PUSH_MAKE_ENTRIES_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@ struct hw_map64;
 struct hw_namer;
 struct hw_profile;
 
-struct hw_make {
+struct hw_entry_maker {
     enum hw_store_form form;
     const struct hw_fleet_labels *labels;
     const struct hw_namer *namer;
@@ -28,6 +28,7 @@ struct hw_make {
     void *ctx;
 };
 
-int hw_entries_make(const struct hw_profile *p, const struct hw_make *m, struct hw_error *err);
+int hw_entries_make(const struct hw_profile *p, const struct hw_entry_maker *m,
+                    struct hw_error *err);
 
 #endif

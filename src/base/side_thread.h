@@ -1,5 +1,5 @@
 /*
- * beside.h - a second thread for work that splits in two
+ * side_thread.h - a second thread for work that splits in two
  *
  * Why:     loading and questions over 10^8 objects are bound to one processor where two stand by.
  *          Which work splits is known where it is done; here is how it is begun, ended, and done
@@ -11,8 +11,8 @@
  * Errors:  end gives what the piece gave.
  * Threads: the caller and one more. It takes no signals: those are the caller's.
  */
-#ifndef HW_BASE_BESIDE_H
-#define HW_BASE_BESIDE_H
+#ifndef HW_BASE_SIDE_THREAD_H
+#define HW_BASE_SIDE_THREAD_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -21,22 +21,22 @@
 /* Elements of a pass over an array: a thread costs 20 to 100 us, fewer than these less. */
 enum { HW_WORTH_TWO = 1 << 16 };
 
-typedef int hw_beside_fn(void *ctx);
+typedef int hw_side_thread_fn(void *ctx);
 typedef void hw_range_fn(void *ctx, size_t from, size_t end);
 
-struct hw_beside {
+struct hw_side_thread {
     pthread_t thread;
-    hw_beside_fn *fn;
+    hw_side_thread_fn *fn;
     void *ctx;
     int rc;
-    bool runs; /* in a thread of its own; else hw_beside_end runs it */
+    bool runs; /* in a thread of its own; else hw_side_thread_end runs it */
 };
 
 /* Processors that this thread may run on. */
 unsigned hw_processors(void);
 
-void hw_beside_begin(struct hw_beside *b, hw_beside_fn *fn, void *ctx);
-int hw_beside_end(struct hw_beside *b);
+void hw_side_thread_begin(struct hw_side_thread *b, hw_side_thread_fn *fn, void *ctx);
+int hw_side_thread_end(struct hw_side_thread *b);
 
 /* fn(ctx, from, end) for the halves of [0, n); for all at once where two are not worth it. */
 void hw_in_halves(size_t n, hw_range_fn *fn, void *ctx);

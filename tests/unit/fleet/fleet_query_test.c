@@ -9,11 +9,11 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/files/fd.h"
-#include "fleet/ask/question.h"
+#include "fleet/query/fleet_query.h"
 
 #define NOW ((int64_t)1772366400) /* 2026-03-01 12:00 UTC */
 
-static char *sql_of(const char *const *conditions, size_t n, enum hw_fleet_question q,
+static char *sql_of(const char *const *conditions, size_t n, enum hw_fleet_query q,
                     const char *label)
 {
     struct hw_fleet_where w;
@@ -22,8 +22,8 @@ static char *sql_of(const char *const *conditions, size_t n, enum hw_fleet_quest
     hw_fleet_where_init(&w, NOW);
     for (size_t i = 0; i < n; i++)
         assert_int_equal(hw_fleet_where_add(&w, conditions[i], NOW, NULL), 0);
-    struct hw_fleet_ask a = {
-        .question = q, .where = &w, .step_s = 60, .label = label, .hashes = hashes, .n_hashes = 2};
+    struct hw_fleet_query_args a = {
+        .query = q, .where = &w, .step_s = 60, .label = label, .hashes = hashes, .n_hashes = 2};
     hw_fleet_sql(&a, &out);
     hw_fleet_where_done(&w);
     return hw_strbuf_take(&out);
@@ -119,7 +119,7 @@ static void statements(void **state)
     static const char *const one[] = {"service=a"}, *const two[] = {"service=a", "service~b"},
                              *const fits[] = {"service~a"};
     for (int q = 0; q < HW_FLEET_Q_COUNT; q++) {
-        hw_autofree char *sql = sql_of(one, 1, (enum hw_fleet_question)q, "po'd");
+        hw_autofree char *sql = sql_of(one, 1, (enum hw_fleet_query)q, "po'd");
         assert_null(strpbrk(sql, "{}"));
         assert_non_null(strstr(sql, " FORMAT RowBinary"));
     }

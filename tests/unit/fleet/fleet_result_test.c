@@ -13,7 +13,7 @@ struct read {
     struct canned_source canned;
     struct hw_fleet_source from;
     struct hw_fleet_where where;
-    struct hw_fleet_answer answer;
+    struct hw_fleet_result answer;
     struct hw_series_list list;
     struct hw_process_view view;
 };
@@ -34,7 +34,7 @@ static void end(struct read *r)
 {
     hw_process_view_done(&r->view);
     hw_series_list_done(&r->list);
-    hw_fleet_answer_done(&r->answer);
+    hw_fleet_result_done(&r->answer);
     canned_done(&r->canned);
 }
 
@@ -179,7 +179,7 @@ static void steps(void **state)
         assert_true(fabs(hw_value_variance(v, HW_METRIC_ALLOC_SPACE) - asked[i] * 100) < 1);
         assert_true(fabs(hw_value_variance(v, HW_METRIC_ALLOC_OBJECTS) - asked[i] / 100) < 0.1);
     }
-    struct hw_fleet_answer none;
+    struct hw_fleet_result none;
     assert_int_equal(hw_fleet_get_steps(&r.from, &r.where, 1, &none, NULL), HW_ELIMIT);
     end(&r);
 }

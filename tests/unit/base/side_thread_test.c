@@ -4,9 +4,9 @@
 
 #include "test.h"
 
-#include "base/beside.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/side_thread.h"
 
 struct piece {
     pthread_t thread;
@@ -38,12 +38,12 @@ static void errors_come_back(void **unused)
     (void)unused;
     for (size_t i = 0; i < 2 * HW_ARRAY_LEN(rcs); i++) {
         struct piece p = {.rc = rcs[i / 2]};
-        struct hw_beside b;
+        struct hw_side_thread b;
         if (i % 2)
             one_processor(&all);
-        hw_beside_begin(&b, work, &p);
+        hw_side_thread_begin(&b, work, &p);
         bool beside = b.runs;
-        assert_int_equal(hw_beside_end(&b), rcs[i / 2]);
+        assert_int_equal(hw_side_thread_end(&b), rcs[i / 2]);
         assert_int_equal(pthread_equal(p.thread, pthread_self()) == 0, beside);
         if (i % 2) {
             assert_false(beside);

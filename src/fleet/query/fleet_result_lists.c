@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "fleet/ask/answer_internal.h"
+#include "fleet/query/fleet_result_internal.h"
 #include "fleet/store/clickhouse.h"
 
 #include "base/banned.h"
@@ -67,7 +67,7 @@ int hw_fleet_hosts_judge(struct hw_fleet_hosts *h)
     return HW_OK;
 }
 
-/* The error of the mean, by the rules of answer.h for live and allocated memory. */
+/* The error of the mean, by the rules of fleet_result.h for live and allocated memory. */
 static double error_of(const struct hw_fleet_host *h, double variance, bool live)
 {
     double dumps = (double)h->n_dumps, independent = live ? (double)h->n_processes : dumps;
@@ -97,8 +97,8 @@ int hw_fleet_get_hosts(const struct hw_fleet_source *from, const struct hw_fleet
 {
     bool live = metric == HW_METRIC_SPACE || metric == HW_METRIC_OBJECTS;
     bool space = metric == HW_METRIC_SPACE || metric == HW_METRIC_ALLOC_SPACE;
-    struct hw_fleet_ask ask = {.question = live ? HW_FLEET_Q_HOSTS : HW_FLEET_Q_HOSTS_ALLOCATED,
-                               .where = w};
+    struct hw_fleet_query_args ask = {
+        .query = live ? HW_FLEET_Q_HOSTS : HW_FLEET_Q_HOSTS_ALLOCATED, .where = w};
     struct hw_strbuf reply = {0};
     struct hw_rows r;
     *out = (struct hw_fleet_hosts){0};
@@ -133,7 +133,7 @@ void hw_fleet_hosts_done(struct hw_fleet_hosts *h)
 
 /* ---- labels ---- */
 
-static int get_words(const struct hw_fleet_source *from, const struct hw_fleet_ask *ask,
+static int get_words(const struct hw_fleet_source *from, const struct hw_fleet_query_args *ask,
                      struct hw_fleet_words *out, struct hw_error *err)
 {
     struct hw_strbuf reply = {0};
@@ -145,7 +145,7 @@ static int get_words(const struct hw_fleet_source *from, const struct hw_fleet_a
     while (rc == 0 && !out->cut && hw_rows_more(&r)) {
         struct hw_bytes text = hw_rows_text(&r);
         struct hw_fleet_word word = {.n_rows = hw_rows_u64(&r)};
-        word.last_s = ask->question == HW_FLEET_Q_VALUES ? hw_rows_u32(&r) : 0;
+        word.last_s = ask->query == HW_FLEET_Q_VALUES ? hw_rows_u32(&r) : 0;
         out->cut = out->v.n >= MAX_WORDS;
         if (r.bad || out->cut)
             break;
@@ -166,14 +166,14 @@ static int get_words(const struct hw_fleet_source *from, const struct hw_fleet_a
 int hw_fleet_get_labels(const struct hw_fleet_source *from, const struct hw_fleet_where *w,
                         struct hw_fleet_words *out, struct hw_error *err)
 {
-    struct hw_fleet_ask ask = {.question = HW_FLEET_Q_LABELS, .where = w};
+    struct hw_fleet_query_args ask = {.query = HW_FLEET_Q_LABELS, .where = w};
     return get_words(from, &ask, out, err);
 }
 
 int hw_fleet_get_label_values(const struct hw_fleet_source *from, const struct hw_fleet_where *w,
                               const char *label, struct hw_fleet_words *out, struct hw_error *err)
 {
-    struct hw_fleet_ask ask = {.question = HW_FLEET_Q_VALUES, .where = w, .label = label};
+    struct hw_fleet_query_args ask = {.query = HW_FLEET_Q_VALUES, .where = w, .label = label};
     *out = (struct hw_fleet_words){0};
     if (!hw_fleet_is_label(label))
         return hw_fail(err, HW_EINVAL, 0, "'%.80s' is not a label name: letters, digits and '_'",

@@ -1,4 +1,4 @@
-#include "fleet/push/make.h"
+#include "fleet/push/make_entries.h"
 
 #include "base/error.h"
 #include "fleet/push/posts.h"
@@ -9,7 +9,7 @@
 
 static int take_rows(void *ctx, const struct hw_sample_rows_batch *b, struct hw_error *err)
 {
-    const struct hw_make *m = ctx;
+    const struct hw_entry_maker *m = ctx;
     struct hw_entry e = {.form = HW_STORE_CLICKHOUSE,
                          .n_rows = b->n_samples,
                          .n_columns = hw_fleet_table_columns(HW_FLEET_SAMPLES)};
@@ -24,9 +24,10 @@ static int take_rows(void *ctx, const struct hw_sample_rows_batch *b, struct hw_
     return rc;
 }
 
-static int make_rows(const struct hw_profile *p, const struct hw_make *m, struct hw_error *err)
+static int make_rows(const struct hw_profile *p, const struct hw_entry_maker *m,
+                     struct hw_error *err)
 {
-    struct hw_make copy = *m; /* the sink's context is not const */
+    struct hw_entry_maker copy = *m; /* the sink's context is not const */
     const struct hw_sample_rows_options o = {.labels = m->labels,
                                              .namer = m->namer,
                                              .known = m->known,
@@ -36,7 +37,8 @@ static int make_rows(const struct hw_profile *p, const struct hw_make *m, struct
     return hw_sample_rows_make(p, &o, err);
 }
 
-int hw_entries_make(const struct hw_profile *p, const struct hw_make *m, struct hw_error *err)
+int hw_entries_make(const struct hw_profile *p, const struct hw_entry_maker *m,
+                    struct hw_error *err)
 {
     return m->form == HW_STORE_CLICKHOUSE ? make_rows(p, m, err) : hw_posts_make(p, m, err);
 }

@@ -1,13 +1,13 @@
 /*
- * alone_test.c - no change is lost between a thread and its own signal handler
+ * single_thread_test.c - no change is lost between a thread and its own signal handler
  */
 #include "test.h"
 
 #include <signal.h>
 #include <sys/time.h>
 
-#include "base/alone.h"
 #include "base/clock.h"
+#include "base/single_thread.h"
 
 static _Atomic uint64_t word;
 static _Atomic uint8_t byte;
@@ -16,14 +16,14 @@ static volatile sig_atomic_t n_signals;
 static void add_word(uint64_t by)
 {
     uint64_t old = atomic_load_explicit(&word, memory_order_relaxed);
-    while (!hw_alone_cas_u64(&word, &old, old + by))
+    while (!hw_single_thread_cas_u64(&word, &old, old + by))
         ;
 }
 
 static void add_byte(void)
 {
     uint8_t old = atomic_load_explicit(&byte, memory_order_relaxed);
-    while (!hw_alone_cas_u8(&byte, &old, (uint8_t)(old + 1)))
+    while (!hw_single_thread_cas_u8(&byte, &old, (uint8_t)(old + 1)))
         ;
 }
 
@@ -62,15 +62,15 @@ static void test_values(void **state)
     (void)state;
     _Atomic uint64_t w = UINT64_C(1) << 63;
     uint64_t expected = 5;
-    assert_false(hw_alone_cas_u64(&w, &expected, 6));
+    assert_false(hw_single_thread_cas_u64(&w, &expected, 6));
     assert_int_equal(expected, UINT64_C(1) << 63); /* what is there */
-    assert_true(hw_alone_cas_u64(&w, &expected, 6));
+    assert_true(hw_single_thread_cas_u64(&w, &expected, 6));
     assert_int_equal(w, 6);
     _Atomic uint8_t b = 200;
     uint8_t small = 1;
-    assert_false(hw_alone_cas_u8(&b, &small, 2));
+    assert_false(hw_single_thread_cas_u8(&b, &small, 2));
     assert_int_equal(small, 200);
-    assert_true(hw_alone_cas_u8(&b, &small, 2));
+    assert_true(hw_single_thread_cas_u8(&b, &small, 2));
     assert_int_equal(b, 2);
 }
 

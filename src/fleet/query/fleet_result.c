@@ -1,4 +1,4 @@
-#include "fleet/ask/answer.h"
+#include "fleet/query/fleet_result.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/memory/map64.h"
 #include "base/memory/saturate.h"
-#include "fleet/ask/answer_internal.h"
-#include "fleet/ask/answer_work.h"
+#include "fleet/query/fleet_result_internal.h"
+#include "fleet/query/fleet_result_work.h"
 #include "fleet/store/clickhouse.h"
 #include "model/profile.h"
 
@@ -35,7 +35,7 @@ static int query_clickhouse(void *ctx, const char *sql, struct hw_strbuf *reply,
 {
     /* Queries are read-only: a second barrier in addition to escaping. */
     static const char *const settings[] = {"readonly", "2"};
-    struct hw_clickhouse_ask ask = {
+    struct hw_clickhouse_query ask = {
         .sql = sql, .settings = settings, .n_settings = HW_ARRAY_LEN(settings)};
     return hw_clickhouse_do(ctx, &ask, reply, err);
 }
@@ -47,7 +47,7 @@ struct hw_fleet_source hw_fleet_source_of(struct hw_clickhouse *c)
     return (struct hw_fleet_source){query_clickhouse, c, c->store->shown};
 }
 
-int hw_fleet_do(const struct hw_fleet_source *from, const struct hw_fleet_ask *ask,
+int hw_fleet_do(const struct hw_fleet_source *from, const struct hw_fleet_query_args *ask,
                 struct hw_strbuf *reply, struct hw_rows *rows, struct hw_error *err)
 {
     struct hw_strbuf sql = {0};
@@ -73,7 +73,7 @@ int hw_fleet_rows_check(const struct hw_fleet_source *from, const struct hw_rows
                   : HW_OK;
 }
 
-struct hw_fleet_counts hw_fleet_answer_read_counts(struct hw_rows *r)
+struct hw_fleet_counts hw_fleet_result_read_counts(struct hw_rows *r)
 {
     struct hw_fleet_counts n = {0};
     n.n_dumps = hw_rows_u64(r);
@@ -88,13 +88,13 @@ struct hw_fleet_counts hw_fleet_answer_read_counts(struct hw_rows *r)
 
 /* ---- sums ---- */
 
-static int query_sums(struct hw_fleet_answer_work *k, const struct hw_fleet_ask *ask)
+static int query_sums(struct hw_fleet_result_work *k, const struct hw_fleet_query_args *ask)
 {
     struct hw_rows r;
-    bool steps = ask->question == HW_FLEET_Q_STEPS;
+    bool steps = ask->query == HW_FLEET_Q_STEPS;
     int rc = hw_fleet_do(k->from, ask, &k->reply, &r, k->err);
     while (rc == 0 && hw_rows_more(&r)) {
-        struct hw_fleet_answer_sum s = {.callsite = {HW_ID_NONE}};
+        struct hw_fleet_result_sum s = {.callsite = {HW_ID_NONE}};
         s.step = steps ? hw_rows_u32(&r) : 0;
         s.stack = hw_rows_u64(&r);
         s.space = hw_rows_i64(&r);
@@ -113,7 +113,7 @@ static int query_sums(struct hw_fleet_answer_work *k, const struct hw_fleet_ask 
 
 static int by_size(const void *a, const void *b)
 {
-    const struct hw_fleet_answer_sum *x = a, *y = b;
+    const struct hw_fleet_result_sum *x = a, *y = b;
     int64_t sx = hw_sat_add(x->space, x->alloc_space), sy = hw_sat_add(y->space, y->alloc_space);
     if (sx != sy)
         return sx > sy ? -1 : 1;
@@ -122,9 +122,9 @@ static int by_size(const void *a, const void *b)
     return x->step < y->step ? -1 : x->step > y->step;
 }
 
-int hw_fleet_answer_by_stack(const void *a, const void *b)
+int hw_fleet_result_by_stack(const void *a, const void *b)
 {
-    const struct hw_fleet_answer_sum *x = a, *y = b;
+    const struct hw_fleet_result_sum *x = a, *y = b;
     if (x->stack != y->stack)
         return x->stack < y->stack ? -1 : 1;
     return x->step < y->step ? -1 : x->step > y->step;
@@ -132,7 +132,7 @@ int hw_fleet_answer_by_stack(const void *a, const void *b)
 
 /* ---- callstacks ---- */
 
-static int push_frame(struct hw_fleet_answer_work *k, struct hw_bytes name, struct hw_bytes module,
+static int push_frame(struct hw_fleet_result_work *k, struct hw_bytes name, struct hw_bytes module,
                       struct hw_bytes file, uint32_t line)
 {
     struct hw_frame f = {.mapping = {HW_ID_NONE}, .line = line};
@@ -151,12 +151,12 @@ static int push_frame(struct hw_fleet_answer_work *k, struct hw_bytes name, stru
     return rc == 0 && hw_vec_push(&k->path, id) < 0 ? HW_ENOMEM : rc;
 }
 
-static int intern(struct hw_fleet_answer_work *k, hw_callsite_id *out)
+static int intern(struct hw_fleet_result_work *k, hw_callsite_id *out)
 {
     return hw_callsites_intern(k->p->callsites, k->path.v, k->path.n, out);
 }
 
-static int text_stack(struct hw_fleet_answer_work *k, const char *text, hw_callsite_id *out)
+static int text_stack(struct hw_fleet_result_work *k, const char *text, hw_callsite_id *out)
 {
     struct hw_bytes none = {0};
     k->path.n = 0;
@@ -165,7 +165,7 @@ static int text_stack(struct hw_fleet_answer_work *k, const char *text, hw_calls
 }
 
 /* Four consecutive arrays, read in parallel: one cursor each. */
-static int read_stack(struct hw_fleet_answer_work *k, struct hw_rows *r)
+static int read_stack(struct hw_fleet_result_work *k, struct hw_rows *r)
 {
     uint64_t hash = hw_rows_u64(r);
     struct hw_rows at[3];
@@ -196,10 +196,10 @@ static int read_stack(struct hw_fleet_answer_work *k, struct hw_rows *r)
     return rc < 0 ? rc : hw_map64_put(&k->callsites, hash, id.v);
 }
 
-static int query_stacks(struct hw_fleet_answer_work *k, const uint64_t *hashes, size_t n)
+static int query_stacks(struct hw_fleet_result_work *k, const uint64_t *hashes, size_t n)
 {
-    struct hw_fleet_ask ask = {
-        .question = HW_FLEET_Q_STACKS, .where = k->w, .hashes = hashes, .n_hashes = n};
+    struct hw_fleet_query_args ask = {
+        .query = HW_FLEET_Q_STACKS, .where = k->w, .hashes = hashes, .n_hashes = n};
     struct hw_rows r;
     int rc = hw_fleet_do(k->from, &ask, &k->reply, &r, k->err);
     while (rc == 0 && hw_rows_more(&r))
@@ -208,7 +208,7 @@ static int query_stacks(struct hw_fleet_answer_work *k, const uint64_t *hashes, 
 }
 
 /* The largest callstacks, in descending order, each once. */
-static int pick_stacks(struct hw_fleet_answer_work *k, uint64_t **out, size_t *n)
+static int pick_stacks(struct hw_fleet_result_work *k, uint64_t **out, size_t *n)
 {
     struct hw_map64 seen = {0};
     uint64_t *v = calloc(HW_FLEET_MAX_STACKS, sizeof *v);
@@ -235,7 +235,7 @@ static int pick_stacks(struct hw_fleet_answer_work *k, uint64_t **out, size_t *n
     return rc;
 }
 
-static int name_unknown(struct hw_fleet_answer_work *k, uint64_t stack)
+static int name_unknown(struct hw_fleet_result_work *k, uint64_t stack)
 {
     char text[48];
     hw_callsite_id id;
@@ -245,7 +245,7 @@ static int name_unknown(struct hw_fleet_answer_work *k, uint64_t stack)
     return rc < 0 ? rc : hw_map64_put(&k->callsites, stack, id.v);
 }
 
-static int find_stacks(struct hw_fleet_answer_work *k)
+static int find_stacks(struct hw_fleet_result_work *k)
 {
     uint64_t *hashes = NULL;
     size_t n = 0;
@@ -260,7 +260,7 @@ static int find_stacks(struct hw_fleet_answer_work *k)
     if (rc == 0 && k->out->n_left_out)
         rc = text_stack(k, "[other callstacks]", &k->rest);
     for (size_t i = 0; rc == 0 && i < k->sums.n; i++) {
-        struct hw_fleet_answer_sum *s = &k->sums.v[i];
+        struct hw_fleet_result_sum *s = &k->sums.v[i];
         uint64_t id;
         if (s->stack != HW_MAP64_NO_KEY && hw_map64_get(&k->callsites, s->stack, &id))
             s->callsite.v = (uint32_t)id;
@@ -280,7 +280,7 @@ static const char *selected_service(const struct hw_fleet_where *w)
     return "fleet";
 }
 
-static int add_facts(struct hw_fleet_answer_work *k)
+static int add_facts(struct hw_fleet_result_work *k)
 {
     const struct hw_fleet_counts *n = &k->out->counts;
     struct hw_strbuf text = {0};
@@ -304,7 +304,7 @@ static int add_facts(struct hw_fleet_answer_work *k)
     return rc;
 }
 
-static int begin_profile(struct hw_fleet_answer_work *k)
+static int begin_profile(struct hw_fleet_result_work *k)
 {
     hw_upid upid;
     int rc = hw_profile_new(&k->p);
@@ -316,7 +316,8 @@ static int begin_profile(struct hw_fleet_answer_work *k)
     return rc;
 }
 
-int hw_fleet_answer_get_stacks(struct hw_fleet_answer_work *k, const struct hw_fleet_ask *ask)
+int hw_fleet_result_get_stacks(struct hw_fleet_result_work *k,
+                               const struct hw_fleet_query_args *ask)
 {
     int rc = query_sums(k, ask);
     if (rc == 0)
@@ -324,7 +325,7 @@ int hw_fleet_answer_get_stacks(struct hw_fleet_answer_work *k, const struct hw_f
     return rc == 0 ? find_stacks(k) : rc;
 }
 
-int hw_fleet_answer_add_dump(struct hw_fleet_answer_work *k, int64_t ts_s, uint32_t interval)
+int hw_fleet_result_add_dump(struct hw_fleet_result_work *k, int64_t ts_s, uint32_t interval)
 {
     struct hw_heap_dump d = {.ts_ns = (ts_s - k->w->since_s) * NS,
                              .interval_bytes = interval,
@@ -336,7 +337,7 @@ int hw_fleet_answer_add_dump(struct hw_fleet_answer_work *k, int64_t ts_s, uint3
     return rc == 0 && hw_vec_push(&k->p->dumps, d) < 0 ? HW_ENOMEM : rc;
 }
 
-int hw_fleet_answer_end_profile(struct hw_fleet_answer_work *k)
+int hw_fleet_result_end_profile(struct hw_fleet_result_work *k)
 {
     int rc = add_facts(k);
     k->p->first_ns = k->p->dumps.n ? k->p->dumps.v[0].ts_ns : 0;
@@ -350,7 +351,7 @@ int hw_fleet_answer_end_profile(struct hw_fleet_answer_work *k)
     return rc;
 }
 
-int64_t hw_fleet_answer_round(double v)
+int64_t hw_fleet_result_round(double v)
 {
     return v >= 9e18 ? INT64_MAX : v <= -9e18 ? INT64_MIN : llrint(v);
 }
@@ -359,47 +360,47 @@ int64_t hw_fleet_answer_round(double v)
  * each add up to their true sum. */
 static int64_t round_and_carry(double v, double *carry)
 {
-    int64_t n = hw_fleet_answer_round(v + *carry);
+    int64_t n = hw_fleet_result_round(v + *carry);
     *carry += v - (double)n;
     return n;
 }
 
 /* The number of samples for this variance: k samples have the relative variance 1 / k. */
-int64_t hw_fleet_answer_samples_of(double space, double variance, int64_t objects)
+int64_t hw_fleet_result_samples_of(double space, double variance, int64_t objects)
 {
     if (space <= 0)
         return 0;
     double k = variance > 0 ? space * space / variance : (double)objects;
-    return k < 1 ? 1 : hw_fleet_answer_round(k);
+    return k < 1 ? 1 : hw_fleet_result_round(k);
 }
 
 /* For live memory: samples of a process persist from dump to dump, so its dumps are not independent
  * and count as one. */
-double hw_fleet_answer_mean_variance(double sum, const struct hw_fleet_counts *n)
+double hw_fleet_result_mean_variance(double sum, const struct hw_fleet_counts *n)
 {
     return sum / ((double)n->n_dumps * (double)n->n_processes);
 }
 
 /* For memory allocated between dumps: each dump has its own, independent samples. */
-double hw_fleet_answer_mean_variance_alloc(double sum, double n)
+double hw_fleet_result_mean_variance_alloc(double sum, double n)
 {
     return sum / (n * n);
 }
 
-static void add_variances(struct hw_alloc_row *row, const struct hw_fleet_answer_sum *s,
+static void add_variances(struct hw_alloc_row *row, const struct hw_fleet_result_sum *s,
                           double dumps, bool live, const struct hw_fleet_counts *n)
 {
     if (live) {
-        row->variance = hw_fleet_answer_mean_variance(s->variance, n);
-        row->variance_objects = (float)hw_fleet_answer_mean_variance(s->variance_objects, n);
+        row->variance = hw_fleet_result_mean_variance(s->variance, n);
+        row->variance_objects = (float)hw_fleet_result_mean_variance(s->variance_objects, n);
     } else {
-        row->variance_alloc_space = (float)hw_fleet_answer_mean_variance_alloc(s->variance, dumps);
+        row->variance_alloc_space = (float)hw_fleet_result_mean_variance_alloc(s->variance, dumps);
         row->variance_alloc_objects =
-            (float)hw_fleet_answer_mean_variance_alloc(s->variance_objects, dumps);
+            (float)hw_fleet_result_mean_variance_alloc(s->variance_objects, dumps);
     }
 }
 
-static int add_row(struct hw_fleet_answer_work *k, const struct hw_fleet_answer_sum *s, bool live)
+static int add_row(struct hw_fleet_result_work *k, const struct hw_fleet_result_sum *s, bool live)
 {
     double dumps = (double)k->out->counts.n_dumps;
     struct hw_alloc_row row = {.callsite = s->callsite};
@@ -407,7 +408,7 @@ static int add_row(struct hw_fleet_answer_work *k, const struct hw_fleet_answer_
     row.size = round_and_carry(space, &k->carry[0]);
     row.count = round_and_carry((double)s->objects / dumps, &k->carry[1]);
     add_variances(&row, s, dumps, live, &k->out->counts);
-    row.samples = hw_fleet_answer_samples_of(
+    row.samples = hw_fleet_result_samples_of(
         space, live ? row.variance : (double)row.variance_alloc_space, row.count);
     if ((row.size <= 0 && row.count <= 0) || row.size < 0 || row.count < 0)
         return HW_OK;
@@ -419,7 +420,7 @@ static int add_row(struct hw_fleet_answer_work *k, const struct hw_fleet_answer_
     return hw_alloc_rows_push(&k->p->allocs, &gone);
 }
 
-int hw_fleet_answer_no_rows(const struct hw_fleet_answer_work *k)
+int hw_fleet_result_no_rows(const struct hw_fleet_result_work *k)
 {
     struct hw_strbuf text = {0};
     hw_fleet_where_show(k->w, &text);
@@ -429,29 +430,29 @@ int hw_fleet_answer_no_rows(const struct hw_fleet_answer_work *k)
     return rc;
 }
 
-static int get(struct hw_fleet_answer_work *k, bool live)
+static int get(struct hw_fleet_result_work *k, bool live)
 {
-    struct hw_fleet_ask ask = {.question = HW_FLEET_Q_MOMENTS, .where = k->w};
+    struct hw_fleet_query_args ask = {.query = HW_FLEET_Q_MOMENTS, .where = k->w};
     struct hw_rows r;
     int rc = hw_fleet_do(k->from, &ask, &k->reply, &r, k->err);
     if (rc == 0 && hw_rows_more(&r)) /* without rows older servers return none */
-        k->out->counts = hw_fleet_answer_read_counts(&r);
+        k->out->counts = hw_fleet_result_read_counts(&r);
     if (rc == 0)
         rc = hw_fleet_rows_check(k->from, &r, k->err);
     if (rc == 0 && (k->out->counts.n_dumps == 0 || k->out->counts.n_processes == 0))
-        rc = hw_fleet_answer_no_rows(k);
-    ask.question = live ? HW_FLEET_Q_LIVE : HW_FLEET_Q_ALLOCATED;
+        rc = hw_fleet_result_no_rows(k);
+    ask.query = live ? HW_FLEET_Q_LIVE : HW_FLEET_Q_ALLOCATED;
     if (rc == 0)
-        rc = hw_fleet_answer_get_stacks(k, &ask);
+        rc = hw_fleet_result_get_stacks(k, &ask);
     if (rc == 0)
-        rc = hw_fleet_answer_add_dump(k, k->out->counts.last_s, k->out->counts.interval_bytes);
+        rc = hw_fleet_result_add_dump(k, k->out->counts.last_s, k->out->counts.interval_bytes);
     for (size_t i = 0; rc == 0 && i < k->sums.n; i++)
         if (k->sums.v[i].callsite.v != HW_ID_NONE)
             rc = add_row(k, &k->sums.v[i], live);
-    return rc < 0 ? rc : hw_fleet_answer_end_profile(k);
+    return rc < 0 ? rc : hw_fleet_result_end_profile(k);
 }
 
-static void work_done(struct hw_fleet_answer_work *k)
+static void work_done(struct hw_fleet_result_work *k)
 {
     hw_strbuf_done(&k->reply);
     hw_vec_done(&k->sums);
@@ -461,30 +462,30 @@ static void work_done(struct hw_fleet_answer_work *k)
     hw_profile_free(k->p);
 }
 
-int hw_fleet_answer_finish(struct hw_fleet_answer_work *k, int rc)
+int hw_fleet_result_finish(struct hw_fleet_result_work *k, int rc)
 {
     work_done(k);
     if (rc == 0)
         return rc;
-    hw_fleet_answer_done(k->out);
+    hw_fleet_result_done(k->out);
     return k->err && k->err->code ? rc : hw_fail(k->err, rc, 0, "answer of the store");
 }
 
 int hw_fleet_get(const struct hw_fleet_source *from, const struct hw_fleet_where *w,
-                 enum hw_metric metric, struct hw_fleet_answer *out, struct hw_error *err)
+                 enum hw_metric metric, struct hw_fleet_result *out, struct hw_error *err)
 {
-    *out = (struct hw_fleet_answer){0};
-    struct hw_fleet_answer_work k = {.from = from, .w = w, .out = out, .err = err};
+    *out = (struct hw_fleet_result){0};
+    struct hw_fleet_result_work k = {.from = from, .w = w, .out = out, .err = err};
     int rc = hw_fleet_where_check(w, err);
     if (rc == 0)
         rc = get(&k, metric == HW_METRIC_SPACE || metric == HW_METRIC_OBJECTS);
-    return hw_fleet_answer_finish(&k, rc);
+    return hw_fleet_result_finish(&k, rc);
 }
 
-void hw_fleet_answer_done(struct hw_fleet_answer *a)
+void hw_fleet_result_done(struct hw_fleet_result *a)
 {
     hw_profile_free(a->p);
-    *a = (struct hw_fleet_answer){0};
+    *a = (struct hw_fleet_result){0};
 }
 
 /* ---- step by step ---- */

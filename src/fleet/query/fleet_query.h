@@ -1,5 +1,5 @@
 /*
- * question.h - a selection of rows of the fleet's store, and the statements that query them
+ * fleet_query.h - a selection of rows of the fleet's store, and the statements that query them
  *
  * Why:     labels and their values are untrusted; only this module turns them into SQL.
  * Shapes:  a selection is a list of conditions, combined by AND, and a range of time. A condition
@@ -14,8 +14,8 @@
  *          and '_'.
  * Source:  doc/design/fleet-questions.md
  */
-#ifndef HW_FLEET_ASK_QUESTION_H
-#define HW_FLEET_ASK_QUESTION_H
+#ifndef HW_FLEET_QUERY_FLEET_QUERY_H
+#define HW_FLEET_QUERY_FLEET_QUERY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,9 +26,9 @@
 
 struct hw_error;
 
-enum hw_fleet_question {
+enum hw_fleet_query {
 #define X(ID, sql) HW_FLEET_Q_##ID,
-#include "fleet/ask/questions.def"
+#include "fleet/query/fleet_queries.def"
 #undef X
     HW_FLEET_Q_COUNT
 };
@@ -69,8 +69,8 @@ const char *hw_fleet_label(size_t i);
 /* Letters, digits and '_', not starting with a digit. */
 bool hw_fleet_is_label(const char *name);
 
-struct hw_fleet_ask {
-    enum hw_fleet_question question;
+struct hw_fleet_query_args {
+    enum hw_fleet_query query;
     const struct hw_fleet_where *where; /* NULL: no {where} in it */
     uint32_t step_s;                    /* {step}: seconds */
     const char *label;                  /* {label} */
@@ -78,6 +78,6 @@ struct hw_fleet_ask {
     size_t n_hashes;
 };
 /* Adds the statement; the fields that it uses must be set (asserted). */
-void hw_fleet_sql(const struct hw_fleet_ask *a, struct hw_strbuf *out);
+void hw_fleet_sql(const struct hw_fleet_query_args *a, struct hw_strbuf *out);
 
 #endif

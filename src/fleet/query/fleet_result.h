@@ -1,5 +1,5 @@
 /*
- * answer.h - the results of queries to the fleet's store, as an ordinary profile
+ * fleet_result.h - the results of queries to the fleet's store, as an ordinary profile
  *
  * Why:     views/ and export/ compute graphs, tables, differences and exports from a frozen model.
  *          So the rows of many machines become such a model, and later stages need no changes.
@@ -18,14 +18,14 @@
  * Cost:    two statements, and one per 8,000 callstacks.
  * Source:  doc/design/fleet-questions.md
  */
-#ifndef HW_FLEET_ASK_ANSWER_H
-#define HW_FLEET_ASK_ANSWER_H
+#ifndef HW_FLEET_QUERY_FLEET_RESULT_H
+#define HW_FLEET_QUERY_FLEET_RESULT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/memory/vec.h"
-#include "fleet/ask/question.h"
+#include "fleet/query/fleet_query.h"
 #include "views/time/values.h"
 
 struct hw_clickhouse;
@@ -34,7 +34,7 @@ struct hw_profile;
 
 #define HW_FLEET_MAX_STACKS 100000u
 
-/* The connection: runs a statement of question.h and returns RowBinary. */
+/* The connection: runs a statement of fleet_query.h and returns RowBinary. */
 struct hw_fleet_source {
     int (*ask)(void *ctx, const char *sql, struct hw_strbuf *reply, struct hw_error *err);
     void *ctx;
@@ -49,7 +49,7 @@ struct hw_fleet_counts {
     uint32_t interval_bytes;  /* the largest */
 };
 
-struct hw_fleet_answer {
+struct hw_fleet_result {
     struct hw_profile *p; /* frozen */
     struct hw_fleet_counts counts;
     uint64_t n_stacks;
@@ -58,10 +58,10 @@ struct hw_fleet_answer {
 };
 
 int hw_fleet_get(const struct hw_fleet_source *from, const struct hw_fleet_where *w,
-                 enum hw_metric metric, struct hw_fleet_answer *out, struct hw_error *err);
+                 enum hw_metric metric, struct hw_fleet_result *out, struct hw_error *err);
 int hw_fleet_get_steps(const struct hw_fleet_source *from, const struct hw_fleet_where *w,
-                       uint32_t step_s, struct hw_fleet_answer *out, struct hw_error *err);
-void hw_fleet_answer_done(struct hw_fleet_answer *a);
+                       uint32_t step_s, struct hw_fleet_result *out, struct hw_error *err);
+void hw_fleet_result_done(struct hw_fleet_result *a);
 
 /* ---- hosts ---- */
 

@@ -1,4 +1,4 @@
-#include "base/beside.h"
+#include "base/side_thread.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -17,15 +17,15 @@ unsigned hw_processors(void)
 
 static void *run(void *ctx)
 {
-    struct hw_beside *b = ctx;
+    struct hw_side_thread *b = ctx;
     b->rc = b->fn(b->ctx);
     return NULL;
 }
 
-void hw_beside_begin(struct hw_beside *b, hw_beside_fn *fn, void *ctx)
+void hw_side_thread_begin(struct hw_side_thread *b, hw_side_thread_fn *fn, void *ctx)
 {
     sigset_t all, old;
-    *b = (struct hw_beside){.fn = fn, .ctx = ctx};
+    *b = (struct hw_side_thread){.fn = fn, .ctx = ctx};
     if (hw_processors() < 2)
         return;
     (void)sigfillset(&all); /* none of these three can fail with these arguments */
@@ -34,7 +34,7 @@ void hw_beside_begin(struct hw_beside *b, hw_beside_fn *fn, void *ctx)
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-int hw_beside_end(struct hw_beside *b)
+int hw_side_thread_end(struct hw_side_thread *b)
 {
     if (b->runs)
         (void)pthread_join(b->thread, NULL); /* our own, joined once */
@@ -59,13 +59,13 @@ static int run_half(void *ctx)
 
 void hw_in_halves(size_t n, hw_range_fn *fn, void *ctx)
 {
-    struct hw_beside beside;
+    struct hw_side_thread beside;
     struct half second = {fn, ctx, n / 2, n};
     if (n < HW_WORTH_TWO) {
         fn(ctx, 0, n);
         return;
     }
-    hw_beside_begin(&beside, run_half, &second);
+    hw_side_thread_begin(&beside, run_half, &second);
     fn(ctx, 0, n / 2);
-    (void)hw_beside_end(&beside); /* a half cannot fail */
+    (void)hw_side_thread_end(&beside); /* a half cannot fail */
 }

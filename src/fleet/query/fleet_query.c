@@ -1,4 +1,4 @@
-#include "fleet/ask/question.h"
+#include "fleet/query/fleet_query.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -17,7 +17,7 @@ enum { DAY_S = 86400, MAX_CONDITIONS = 64, MAX_TEXT = 4096 };
 
 static const char *const statements[HW_FLEET_Q_COUNT] = {
 #define X(ID, sql) [HW_FLEET_Q_##ID] = sql,
-#include "fleet/ask/questions.def"
+#include "fleet/query/fleet_queries.def"
 #undef X
 };
 
@@ -254,7 +254,7 @@ static bool is_word(const char *at, size_t n, const char *word)
     return strlen(word) == n && memcmp(at, word, n) == 0;
 }
 
-static void add_word(const struct hw_fleet_ask *a, const char *word, size_t n,
+static void add_word(const struct hw_fleet_query_args *a, const char *word, size_t n,
                      struct hw_strbuf *out)
 {
     if (is_word(word, n, "samples")) {
@@ -282,9 +282,9 @@ static void add_word(const struct hw_fleet_ask *a, const char *word, size_t n,
     }
 }
 
-void hw_fleet_sql(const struct hw_fleet_ask *a, struct hw_strbuf *out)
+void hw_fleet_sql(const struct hw_fleet_query_args *a, struct hw_strbuf *out)
 {
-    const char *p = statements[a->question];
+    const char *p = statements[a->query];
     for (const char *open; (open = strchr(p, '{')) != NULL;) {
         const char *end = strchr(open, '}');
         assert(end);
