@@ -1,17 +1,10 @@
 /*
- * The viewer's rules; breaking one fails the import or falsifies figures: ids count from 1, are
- * unique in the file across all processes and never redefined; every id is defined in this event or
- * an earlier one of the process; all four arrays are present and of one length, even if empty; rows
- * are unique per (node, type).
- *
- * Small callstacks are folded, not lost: those that the rule calls small (by default a total below
- * 1024 bytes) become, type by type, the frame `<other>` below the nearest caller that is kept. The
- * sum of the rows is the heap's total. Version 1 omits small entries: the callers' totals include
- * them.
+ * The rows of one heap: callstacks become nodes of a tree, their functions and types become names.
+ * Both are kept for the whole file, so that each is defined once per process. heap_dump_fold.c makes
+ * the rows fewer, heap_dump_v2.c and heap_dump_v1.c write them.
  */
 #include "export/memory_infra/heap_dump.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +14,6 @@
 #include "export/memory_infra/heap_dump_job.h"
 
 #include "base/banned.h"
-
-enum { MAX_TYPES = 2000 };
 
 int hw_infra_out_new(const struct hw_export_input *in, hw_infra_pc_fn pc, void *ctx,
                      struct hw_infra_out **out)
@@ -102,15 +93,16 @@ static int name_of_label(struct hw_infra_out *o, struct hw_infra_heaps_written *
     return HW_OK;
 }
 
-static int name_of(struct hw_infra_out *o, struct hw_infra_heaps_written *t, struct hw_bytes text,
-                   uint32_t *out)
+int hw_infra_heaps_name_of(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
+                           struct hw_bytes text, uint32_t *out)
 {
     hw_strbuf_clear(&o->label);
     hw_strbuf_add(&o->label, text.p, text.n);
     return name_of_label(o, t, out);
 }
 
-static int child_of(struct hw_infra_heaps_written *t, uint32_t parent, uint32_t name, uint32_t *out)
+int hw_infra_heaps_child_of(struct hw_infra_heaps_written *t, uint32_t parent, uint32_t name,
+                            uint32_t *out)
 {
     uint64_t *at;
     bool fresh;
@@ -144,7 +136,7 @@ static int add_function(struct hw_infra_out *o, hw_upid upid, const struct hw_fr
     else
         hw_function_label(&o->label, o->in->profile->callsites, &fn, o->in->namer);
     int rc = name_of_label(o, t, &label);
-    return rc < 0 ? rc : child_of(t, *node, label, node);
+    return rc < 0 ? rc : hw_infra_heaps_child_of(t, *node, label, node);
 }
 
 /* A frame with inlined functions becomes several nodes. */
@@ -217,379 +209,11 @@ int hw_infra_heaps_collect(struct hw_infra_out *o, hw_upid upid, const struct hw
             type = hw_bytes_str("[unknown]");
         int rc = node_of(o, upid, v->callsite, &r.node);
         if (rc == HW_OK)
-            rc = name_of(o, t, type, &r.type);
+            rc = hw_infra_heaps_name_of(o, t, type, &r.type);
         if (rc == HW_OK && hw_vec_push(&o->rows, r) < 0)
             rc = HW_ENOMEM;
         if (rc < 0)
             return rc;
     }
     return HW_OK;
-}
-
-/* Nodes are ordered callers first. */
-void hw_infra_heaps_sum_up(struct hw_infra_out *o, struct hw_infra_heaps_written *t)
-{
-    for (size_t i = 0; i < t->nodes.n; i++)
-        t->nodes.v[i].total = 0;
-    for (size_t i = 0; i < o->rows.n; i++) {
-        struct hw_infra_heaps_node *n = &t->nodes.v[o->rows.v[i].node];
-        n->total = hw_sat_add(n->total, o->rows.v[i].size);
-    }
-    for (size_t i = t->nodes.n; i-- > 0;) {
-        uint32_t parent = t->nodes.v[i].parent;
-        if (parent != HW_ID_NONE)
-            t->nodes.v[parent].total = hw_sat_add(t->nodes.v[parent].total, t->nodes.v[i].total);
-    }
-}
-
-const struct hw_infra_rule *hw_infra_heaps_rule_of(const struct hw_infra_out *o)
-{
-    static const struct hw_infra_rule usual = {HW_DETAIL_THRESHOLD, HW_INFRA_THRESHOLD_BYTES};
-    return o->in->other ? o->in->other : &usual;
-}
-
-/* For descending values: less than 0.8 % of the sum so far, including the value. */
-bool hw_infra_heaps_is_fraction_small(int64_t size, int64_t *sum)
-{
-    *sum = hw_sat_add(*sum, size);
-    return *sum == 0 || (double)size * 125 < (double)*sum;
-}
-
-static bool is_large_row(const struct hw_infra_heaps_row *r)
-{
-    return r->size >= 16384 || r->count >= 1024;
-}
-
-struct ranked {
-    uint32_t parent, node;
-    int64_t total;
-};
-
-static int compare_ranked(const void *pa, const void *pb)
-{
-    const struct ranked *a = pa, *b = pb;
-    if (a->parent != b->parent)
-        return a->parent < b->parent ? -1 : 1;
-    if (a->total != b->total)
-        return a->total > b->total ? -1 : 1;
-    return a->node < b->node ? -1 : a->node > b->node;
-}
-
-/* The callees of each caller, largest first; all after the first small one are small. */
-static int keep_fractions(struct hw_infra_heaps_written *t)
-{
-    size_t n = t->nodes.n;
-    int64_t sum = 0;
-    bool small = false;
-    struct ranked *v = calloc(n + 1, sizeof *v);
-    if (!v)
-        return HW_ENOMEM;
-    for (size_t i = 0; i < n; i++)
-        v[i] = (struct ranked){t->nodes.v[i].parent, (uint32_t)i, t->nodes.v[i].total};
-    qsort(v, n, sizeof *v, compare_ranked);
-    for (size_t i = 0; i < n; i++) {
-        if (i == 0 || v[i].parent != v[i - 1].parent) {
-            sum = 0;
-            small = false;
-        }
-        small = small || hw_infra_heaps_is_fraction_small(v[i].total, &sum);
-        t->nodes.v[v[i].node].kept = !small;
-    }
-    free(v);
-    return HW_OK;
-}
-
-/* Which nodes are kept: never one whose caller is not. */
-int hw_infra_heaps_choose_nodes(struct hw_infra_out *o, struct hw_infra_heaps_written *t)
-{
-    const struct hw_infra_rule *rule = hw_infra_heaps_rule_of(o);
-    int rc = rule->rule == HW_DETAIL_FRACTION ? keep_fractions(t) : HW_OK;
-    for (size_t i = 0; i < t->nodes.n && rule->rule != HW_DETAIL_FRACTION; i++)
-        t->nodes.v[i].kept =
-            rule->rule == HW_DETAIL_ALL ||
-            (rule->rule == HW_DETAIL_THRESHOLD && t->nodes.v[i].total >= rule->threshold);
-    for (size_t i = 0; i < o->rows.n && rule->rule == HW_DETAIL_ROWS; i++)
-        t->nodes.v[o->rows.v[i].node].kept |= o->rows.v[i].kept = is_large_row(&o->rows.v[i]);
-    for (size_t i = t->nodes.n; i-- > 0 && rule->rule == HW_DETAIL_ROWS;)
-        if (t->nodes.v[i].kept && t->nodes.v[i].parent != HW_ID_NONE)
-            t->nodes.v[t->nodes.v[i].parent].kept = true;
-    for (size_t i = 0; i < t->nodes.n; i++)
-        if (t->nodes.v[i].parent != HW_ID_NONE && !t->nodes.v[t->nodes.v[i].parent].kept)
-            t->nodes.v[i].kept = false;
-    return rc;
-}
-
-static int fold_stacks(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
-                       struct hw_infra_folded *folded)
-{
-    bool by_rows = hw_infra_heaps_rule_of(o)->rule == HW_DETAIL_ROWS;
-    uint32_t other;
-    int rc = hw_infra_heaps_choose_nodes(o, t);
-    if (rc == HW_OK)
-        rc = name_of(o, t, hw_bytes_str("<other>"), &other);
-    for (size_t i = 0; rc == HW_OK && i < o->rows.n; i++) {
-        struct hw_infra_heaps_row *r = &o->rows.v[i];
-        uint32_t kept = r->node;
-        while (kept != HW_ID_NONE && !t->nodes.v[kept].kept)
-            kept = t->nodes.v[kept].parent;
-        if (kept == r->node && (!by_rows || r->kept))
-            continue;
-        folded->rows++;
-        folded->size = hw_sat_add(folded->size, r->size);
-        rc = child_of(t, kept, other, &r->node);
-        if (rc == HW_OK)
-            t->nodes.v[r->node].kept = true; /* for this heap; recomputed for the next */
-    }
-    return rc;
-}
-
-static int by_type(const void *pa, const void *pb)
-{
-    const struct hw_infra_heaps_row *a = pa, *b = pb;
-    return a->type < b->type ? -1 : a->type > b->type;
-}
-
-/* Above MAX_TYPES types the smallest ones are merged into one. */
-static int fold_types(struct hw_infra_out *o, struct hw_infra_heaps_written *t)
-{
-    size_t n_types = 0;
-    uint32_t other;
-    if (o->rows.n == 0)
-        return HW_OK;
-    qsort(o->rows.v, o->rows.n, sizeof *o->rows.v, by_type);
-    for (size_t i = 0; i < o->rows.n; i++)
-        n_types += i == 0 || o->rows.v[i].type != o->rows.v[i - 1].type;
-    if (n_types <= MAX_TYPES)
-        return HW_OK;
-    int rc = name_of(o, t, hw_bytes_str("<other>"), &other);
-    for (size_t i = 0, end; rc == HW_OK && i < o->rows.n; i = end) {
-        int64_t total = 0;
-        for (end = i; end < o->rows.n && o->rows.v[end].type == o->rows.v[i].type; end++)
-            total = hw_sat_add(total, o->rows.v[end].size);
-        for (size_t k = i + 1; total < HW_INFRA_THRESHOLD_BYTES && k < end; k++)
-            o->rows.v[k].type = other;
-        if (total < HW_INFRA_THRESHOLD_BYTES)
-            o->rows.v[i].type = other;
-    }
-    return rc;
-}
-
-static int by_node(const void *pa, const void *pb)
-{
-    const struct hw_infra_heaps_row *a = pa, *b = pb;
-    if (a->node != b->node)
-        return a->node < b->node ? -1 : 1;
-    return a->type < b->type ? -1 : a->type > b->type;
-}
-
-static int by_size(const void *pa, const void *pb)
-{
-    const struct hw_infra_heaps_row *a = pa, *b = pb;
-    if (a->size != b->size)
-        return a->size > b->size ? -1 : 1;
-    return by_node(pa, pb);
-}
-
-void hw_infra_heaps_merge_rows(struct hw_infra_out *o)
-{
-    size_t n = 0;
-    if (o->rows.n == 0)
-        return;
-    qsort(o->rows.v, o->rows.n, sizeof *o->rows.v, by_node);
-    for (size_t i = 0; i < o->rows.n; i++) {
-        struct hw_infra_heaps_row *last = n ? &o->rows.v[n - 1] : NULL;
-        if (last && by_node(last, &o->rows.v[i]) == 0) {
-            last->size = hw_sat_add(last->size, o->rows.v[i].size);
-            last->count = hw_sat_add(last->count, o->rows.v[i].count);
-            last->kept |= o->rows.v[i].kept;
-        } else {
-            o->rows.v[n++] = o->rows.v[i];
-        }
-    }
-    o->rows.n = n;
-}
-
-/* ---- maps and rows ---- */
-
-static int assign_name_id(struct hw_infra_out *o, struct hw_infra_heaps_written *t, uint32_t name)
-{
-    if (t->names.v[name].id)
-        return HW_OK;
-    t->names.v[name].id = ++o->last_id;
-    return hw_vec_push(&t->new_names, name) < 0 ? HW_ENOMEM : HW_OK;
-}
-
-int hw_infra_heaps_assign_type_id(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
-                                  uint32_t name)
-{
-    int rc = assign_name_id(o, t, name);
-    if (rc < 0 || t->names.v[name].type_id)
-        return rc;
-    t->names.v[name].type_id = ++o->last_id;
-    return hw_vec_push(&t->new_types, name) < 0 ? HW_ENOMEM : HW_OK;
-}
-
-int hw_infra_heaps_assign_node_id(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
-                                  uint32_t node)
-{
-    int rc = HW_OK;
-    for (; rc == HW_OK && node != HW_ID_NONE && !t->nodes.v[node].id;
-         node = t->nodes.v[node].parent) {
-        t->nodes.v[node].id = ++o->last_id;
-        rc = assign_name_id(o, t, t->nodes.v[node].name);
-        if (rc == HW_OK && hw_vec_push(&t->new_nodes, node) < 0)
-            rc = HW_ENOMEM;
-    }
-    return rc;
-}
-
-static int assign_row_ids(struct hw_infra_out *o, struct hw_infra_heaps_written *t)
-{
-    int rc = HW_OK;
-    for (size_t i = 0; rc == HW_OK && i < o->rows.n; i++) {
-        rc = hw_infra_heaps_assign_node_id(o, t, o->rows.v[i].node);
-        if (rc == HW_OK)
-            rc = hw_infra_heaps_assign_type_id(o, t, o->rows.v[i].type);
-    }
-    return rc;
-}
-
-static void put_text(struct hw_infra_out *o, struct hw_json *j,
-                     const struct hw_infra_heaps_written *t, uint32_t name)
-{
-    struct hw_bytes text = hw_strings_get(o->strings, t->names.v[name].text);
-    hw_json_strn(j, text.p, text.n);
-}
-
-static void put_maps(struct hw_infra_out *o, struct hw_json *j, struct hw_infra_heaps_written *t)
-{
-    hw_json_begin_object(j);
-    hw_json_key(j, "strings");
-    hw_json_begin_array(j);
-    for (size_t i = 0; i < t->new_names.n; i++) {
-        hw_json_begin_object(j);
-        hw_json_kv_uint(j, "id", t->names.v[t->new_names.v[i]].id);
-        hw_json_key(j, "string");
-        put_text(o, j, t, t->new_names.v[i]);
-        hw_json_end_object(j);
-    }
-    hw_json_end_array(j);
-    hw_json_key(j, "nodes");
-    hw_json_begin_array(j);
-    for (size_t i = 0; i < t->new_nodes.n; i++) {
-        const struct hw_infra_heaps_node *n = &t->nodes.v[t->new_nodes.v[i]];
-        hw_json_begin_object(j);
-        hw_json_kv_uint(j, "id", n->id);
-        hw_json_kv_uint(j, "name_sid", t->names.v[n->name].id);
-        if (n->parent != HW_ID_NONE)
-            hw_json_kv_uint(j, "parent", t->nodes.v[n->parent].id);
-        hw_json_end_object(j);
-    }
-    hw_json_end_array(j);
-    hw_json_key(j, "types");
-    hw_json_begin_array(j);
-    for (size_t i = 0; i < t->new_types.n; i++) {
-        const struct hw_infra_heaps_name *n = &t->names.v[t->new_types.v[i]];
-        hw_json_begin_object(j);
-        hw_json_kv_uint(j, "id", n->type_id);
-        hw_json_kv_uint(j, "name_sid", n->id);
-        hw_json_end_object(j);
-    }
-    hw_json_end_array(j);
-    hw_json_end_object(j);
-    hw_vec_clear(&t->new_names);
-    hw_vec_clear(&t->new_types);
-    hw_vec_clear(&t->new_nodes);
-}
-
-static void put_rows(struct hw_infra_out *o, struct hw_json *j,
-                     const struct hw_infra_heaps_written *t)
-{
-    static const char *const columns[] = {"counts", "sizes", "types", "nodes"};
-    hw_json_begin_object(j);
-    for (size_t c = 0; c < HW_ARRAY_LEN(columns); c++) {
-        hw_json_key(j, columns[c]);
-        hw_json_begin_array(j);
-        for (size_t i = 0; i < o->rows.n; i++) {
-            const struct hw_infra_heaps_row *r = &o->rows.v[i];
-            hw_json_uint(j, c == 0   ? (uint64_t)r->count
-                            : c == 1 ? (uint64_t)r->size
-                            : c == 2 ? t->names.v[r->type].type_id
-                                     : t->nodes.v[r->node].id);
-        }
-        hw_json_end_array(j);
-    }
-    hw_json_end_object(j);
-}
-
-int hw_infra_out_v2(struct hw_infra_out *o, struct hw_json *j, hw_upid upid,
-                    const struct hw_infra_heap *heaps, size_t n, struct hw_infra_folded *folded)
-{
-    struct hw_infra_heaps_written *t = &o->written.v[upid.v];
-    int rc = HW_OK;
-    hw_json_begin_object(j);
-    hw_json_kv_uint(j, "version", 1);
-    hw_json_key(j, "allocators");
-    hw_json_begin_object(j);
-    for (size_t i = 0; rc == HW_OK && i < n; i++) {
-        rc = hw_infra_heaps_collect(o, upid, &heaps[i]);
-        if (rc == HW_OK)
-            rc = fold_types(o, t);
-        if (rc < 0)
-            break;
-        hw_infra_heaps_sum_up(o, t);
-        rc = fold_stacks(o, t, folded);
-        hw_infra_heaps_merge_rows(o);
-        if (rc == HW_OK)
-            rc = assign_row_ids(o, t);
-        if (rc < 0 || o->rows.n == 0)
-            continue;
-        qsort(o->rows.v, o->rows.n, sizeof *o->rows.v, by_size);
-        hw_json_keyn(j, heaps[i].name.p, heaps[i].name.n);
-        put_rows(o, j, t);
-    }
-    hw_json_end_object(j);
-    hw_json_key(j, "maps");
-    put_maps(o, j, t);
-    hw_json_end_object(j);
-    return rc;
-}
-
-/* ---- version 1 ---- */
-
-void hw_infra_out_stack_frames(struct hw_infra_out *o, struct hw_json *j, hw_upid upid)
-{
-    const struct hw_infra_heaps_written *t = &o->written.v[upid.v];
-    char key[24];
-    hw_json_begin_object(j);
-    for (size_t i = 0; i < t->nodes.n; i++) {
-        const struct hw_infra_heaps_node *n = &t->nodes.v[i];
-        if (!n->id)
-            continue;
-        (void)snprintf(key, sizeof key, "%llu", (unsigned long long)n->id);
-        hw_json_key(j, key);
-        hw_json_begin_object(j);
-        hw_json_key(j, "name");
-        put_text(o, j, t, n->name);
-        if (n->parent != HW_ID_NONE)
-            hw_infra_heaps_put_decimal(j, "parent", t->nodes.v[n->parent].id);
-        hw_json_end_object(j);
-    }
-    hw_json_end_object(j);
-}
-
-void hw_infra_out_type_names(struct hw_infra_out *o, struct hw_json *j, hw_upid upid)
-{
-    const struct hw_infra_heaps_written *t = &o->written.v[upid.v];
-    char key[24];
-    hw_json_begin_object(j);
-    hw_json_kv_str(j, "0", "[unknown]");
-    for (size_t i = 0; i < t->names.n; i++) {
-        if (!t->names.v[i].type_id)
-            continue;
-        (void)snprintf(key, sizeof key, "%llu", (unsigned long long)t->names.v[i].type_id);
-        hw_json_key(j, key);
-        put_text(o, j, t, (uint32_t)i);
-    }
-    hw_json_end_object(j);
 }

@@ -48,16 +48,33 @@ struct hw_infra_out {
     HW_VEC(uint32_t) path;
 };
 
+/* ---- heap_dump.c ---- */
+
+int hw_infra_heaps_name_of(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
+                           struct hw_bytes text, uint32_t *out);
+int hw_infra_heaps_child_of(struct hw_infra_heaps_written *t, uint32_t parent, uint32_t name,
+                            uint32_t *out);
+int hw_infra_heaps_collect(struct hw_infra_out *o, hw_upid upid, const struct hw_infra_heap *heap);
+
+/* ---- heap_dump_fold.c ---- */
+
+void hw_infra_heaps_sum_up(struct hw_infra_out *o, struct hw_infra_heaps_written *t);
+const struct hw_infra_rule *hw_infra_heaps_rule_of(const struct hw_infra_out *o);
+bool hw_infra_heaps_is_fraction_small(int64_t size, int64_t *sum);
+int hw_infra_heaps_choose_nodes(struct hw_infra_out *o, struct hw_infra_heaps_written *t);
+int hw_infra_heaps_fold_stacks(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
+                               struct hw_infra_folded *folded);
+int hw_infra_heaps_fold_types(struct hw_infra_out *o, struct hw_infra_heaps_written *t);
+void hw_infra_heaps_merge_rows(struct hw_infra_out *o);
+void hw_infra_heaps_sort_by_size(struct hw_infra_out *o);
+
+/* ---- heap_dump_v2.c ---- */
+
 int hw_infra_heaps_assign_node_id(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
                                   uint32_t node);
 int hw_infra_heaps_assign_type_id(struct hw_infra_out *o, struct hw_infra_heaps_written *t,
                                   uint32_t name);
-void hw_infra_heaps_sum_up(struct hw_infra_out *o, struct hw_infra_heaps_written *t);
-void hw_infra_heaps_merge_rows(struct hw_infra_out *o);
-const struct hw_infra_rule *hw_infra_heaps_rule_of(const struct hw_infra_out *o);
-bool hw_infra_heaps_is_fraction_small(int64_t size, int64_t *sum);
-int hw_infra_heaps_choose_nodes(struct hw_infra_out *o, struct hw_infra_heaps_written *t);
-int hw_infra_heaps_collect(struct hw_infra_out *o, hw_upid upid, const struct hw_infra_heap *heap);
-void hw_infra_heaps_put_decimal(struct hw_json *j, const char *key, uint64_t v);
+void hw_infra_heaps_put_text(struct hw_infra_out *o, struct hw_json *j,
+                             const struct hw_infra_heaps_written *t, uint32_t name);
 
 #endif

@@ -1,4 +1,5 @@
-/* Version 1 of a heap dump: totals by callstack and type; only large entries are written. */
+/* Version 1 of a heap dump: totals by callstack and type; only large entries are written, the callers'
+ * totals include the others. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 
 #include "base/banned.h"
 
-void hw_infra_heaps_put_decimal(struct hw_json *j, const char *key, uint64_t v)
+static void put_decimal(struct hw_json *j, const char *key, uint64_t v)
 {
     char text[24];
     (void)snprintf(text, sizeof text, "%llu", (unsigned long long)v);
@@ -24,9 +25,9 @@ static void put_entry(struct hw_json *j, const struct hw_infra_heaps_written *t,
     if (r->node == HW_ID_NONE)
         hw_json_kv_str(j, "bt", "");
     else
-        hw_infra_heaps_put_decimal(j, "bt", t->nodes.v[r->node].id);
+        put_decimal(j, "bt", t->nodes.v[r->node].id);
     if (r->type != HW_ID_NONE)
-        hw_infra_heaps_put_decimal(j, "type", t->names.v[r->type].type_id);
+        put_decimal(j, "type", t->names.v[r->type].type_id);
     hw_json_kv_hex(j, "size", (uint64_t)r->size);
     hw_json_kv_hex(j, "count", (uint64_t)r->count);
     hw_json_end_object(j);
@@ -152,4 +153,43 @@ int hw_infra_out_v1(struct hw_infra_out *o, struct hw_json *j, hw_upid upid,
     }
     hw_json_end_object(j);
     return rc;
+}
+
+/* ---- maps ---- */
+
+void hw_infra_out_stack_frames(struct hw_infra_out *o, struct hw_json *j, hw_upid upid)
+{
+    const struct hw_infra_heaps_written *t = &o->written.v[upid.v];
+    char key[24];
+    hw_json_begin_object(j);
+    for (size_t i = 0; i < t->nodes.n; i++) {
+        const struct hw_infra_heaps_node *n = &t->nodes.v[i];
+        if (!n->id)
+            continue;
+        (void)snprintf(key, sizeof key, "%llu", (unsigned long long)n->id);
+        hw_json_key(j, key);
+        hw_json_begin_object(j);
+        hw_json_key(j, "name");
+        hw_infra_heaps_put_text(o, j, t, n->name);
+        if (n->parent != HW_ID_NONE)
+            put_decimal(j, "parent", t->nodes.v[n->parent].id);
+        hw_json_end_object(j);
+    }
+    hw_json_end_object(j);
+}
+
+void hw_infra_out_type_names(struct hw_infra_out *o, struct hw_json *j, hw_upid upid)
+{
+    const struct hw_infra_heaps_written *t = &o->written.v[upid.v];
+    char key[24];
+    hw_json_begin_object(j);
+    hw_json_kv_str(j, "0", "[unknown]");
+    for (size_t i = 0; i < t->names.n; i++) {
+        if (!t->names.v[i].type_id)
+            continue;
+        (void)snprintf(key, sizeof key, "%llu", (unsigned long long)t->names.v[i].type_id);
+        hw_json_key(j, key);
+        hw_infra_heaps_put_text(o, j, t, (uint32_t)i);
+    }
+    hw_json_end_object(j);
 }

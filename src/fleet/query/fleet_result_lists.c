@@ -97,8 +97,8 @@ int hw_fleet_get_hosts(const struct hw_fleet_source *from, const struct hw_fleet
 {
     bool live = metric == HW_METRIC_SPACE || metric == HW_METRIC_OBJECTS;
     bool space = metric == HW_METRIC_SPACE || metric == HW_METRIC_ALLOC_SPACE;
-    struct hw_fleet_query_args ask = {
-        .query = live ? HW_FLEET_Q_HOSTS : HW_FLEET_Q_HOSTS_ALLOCATED, .where = w};
+    struct hw_fleet_query_args ask = {.query = live ? HW_FLEET_Q_HOSTS : HW_FLEET_Q_HOSTS_ALLOCATED,
+                                      .where = w};
     struct hw_strbuf reply = {0};
     struct hw_rows r;
     *out = (struct hw_fleet_hosts){0};

@@ -183,8 +183,7 @@ static int fill_steps(struct hw_fleet_result_work *k, uint32_t step_s)
 
 static int get_steps(struct hw_fleet_result_work *k, uint32_t step_s)
 {
-    struct hw_fleet_query_args ask = {
-        .query = HW_FLEET_Q_STEPS, .where = k->w, .step_s = step_s};
+    struct hw_fleet_query_args ask = {.query = HW_FLEET_Q_STEPS, .where = k->w, .step_s = step_s};
     int rc = query_step_moments(k, ask);
     if (rc == 0 && k->out->counts.n_dumps == 0)
         rc = hw_fleet_result_no_rows(k);
