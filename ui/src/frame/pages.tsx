@@ -105,7 +105,7 @@ export const PAGES: PageRow[] = [
     icon: 'M3 3h18v4H3zM3 9h12v4H3zM3 15h7v4H3z',
     needs: 'profile',
     sum: true,
-    view: lazy(async () => (await import('../graph/explore')).FlamePage),
+    view: lazy(async () => (await import('../graph/flame-page')).FlamePage),
   },
   {
     id: 'functions',

@@ -6,7 +6,7 @@ import { go, place } from '../app/state';
 import { ns } from '../app/times';
 import { chosen } from '../app/together';
 import type { Timeline, Tracks } from '../app/types';
-import { Explorer } from '../graph/explore';
+import { Explorer } from '../graph/flame-page';
 import { GraphGroups, useHeapDumps, withDumps } from '../heap/heap-track';
 import { MemoryTrack } from '../infra/infra-track';
 import { useAnswer } from '../parts/answer';

@@ -16,7 +16,7 @@ import { graphSql, showSql } from '../parts/show-sql';
 import { Busy, Failed } from '../parts/words';
 import { Crumbs, Matched } from './crumbs';
 import type { ColourBy } from './draw';
-import { GraphBar, NothingHere } from './explore-bar';
+import { GraphBar, NothingHere } from './flame-page-bar';
 import { Flame, type FlameProps } from './flame';
 import { menuItems } from './frame-menu';
 import { FramePanel } from './frame-panel';
