@@ -4,9 +4,10 @@
  * Why:     we are a guest in somebody else's malloc. Everything a hook touches is here: the
  *          thread's words, its slab, the session, and the two pages whose loads must take one
  *          instruction.
- * Shapes:  hooks.c decides in a few instructions whether there is anything to do, and otherwise
- *          jumps to the real function. slow_path.c does the rest: due.c and sampler.c (is it due?),
- *          capture.c (the stack), live_set.c (which blocks are sampled), session/ (handshake, end).
+ * Shapes:  malloc_hooks.c decides in a few instructions whether there is anything to do, and
+ *          otherwise jumps to the real function. slow_path.c does the rest: sample_due.c and
+ *          sampler.c (is it due?), capture.c (the stack), live_set.c (which blocks are sampled),
+ *          session/ (handshake, end).
  * Owns:    all memory comes from mmap and is static or belongs to a session.
  * Errors:  none reach the program: profiling stops, the reason goes to the ring's page.
  * Threads: see each part. errno is kept by every function that a hook calls.

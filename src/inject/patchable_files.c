@@ -1,5 +1,5 @@
-/* verdicts.c - see verdicts.h */
-#include "inject/verdicts.h"
+/* patchable_files.c - see patchable_files.h */
+#include "inject/patchable_files.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -53,19 +53,19 @@ static struct verdict *make_room(uint64_t now)
     return NULL;
 }
 
-enum hw_verdict hw_verdict_find(int fd, uint64_t at, int *rc, struct hw_error *why)
+enum hw_patchable hw_patchable_find(int fd, uint64_t at, int *rc, struct hw_error *why)
 {
     struct stat st;
-    enum hw_verdict is = HW_VERDICT_UNKNOWN;
+    enum hw_patchable is = HW_PATCHABLE_UNKNOWN;
     uint64_t now = hw_now_monotonic_ns();
     if (fstat(fd, &st) < 0)
         return is;
     (void)pthread_mutex_lock(&lock);
     struct verdict *v = find(&st, at);
     if (v && v->sought_ns) {
-        is = HW_VERDICT_SOUGHT;
+        is = HW_PATCHABLE_SOUGHT;
     } else if (v) {
-        is = HW_VERDICT_KNOWN;
+        is = HW_PATCHABLE_KNOWN;
         *rc = v->rc;
         if (v->rc < 0)
             (void)hw_fail(why, v->rc, 0, "%s", v->why);
@@ -76,7 +76,7 @@ enum hw_verdict hw_verdict_find(int fd, uint64_t at, int *rc, struct hw_error *w
     return is;
 }
 
-void hw_verdict_keep(int fd, uint64_t at, int rc, const struct hw_error *why)
+void hw_patchable_keep(int fd, uint64_t at, int rc, const struct hw_error *why)
 {
     struct stat st;
     if (fstat(fd, &st) < 0)

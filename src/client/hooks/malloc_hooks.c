@@ -1,5 +1,5 @@
 /*
- * hooks.c - the malloc family
+ * malloc_hooks.c - the malloc family
  *
  * Each hook is a load of the control page's generation, one subtraction in thread-local memory and
  * their branches, then a jump to the real function; each free is one load of a byte. Nothing is

@@ -1,5 +1,5 @@
 /*
- * newdel.c - operator new and delete
+ * new_delete_hooks.c - operator new and delete
  *
  * libstdc++'s reach malloc by themselves. jemalloc, tcmalloc and mimalloc define them beside their
  * malloc and do not go through it (1-5 of 100,001 calls were seen by a malloc hook alone): only

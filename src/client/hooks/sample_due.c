@@ -1,5 +1,5 @@
 /*
- * due.c - an allocation for which the hot path said "perhaps"
+ * sample_due.c - an allocation for which the hot path said "perhaps"
  *
  * Before sampler.c's countdown decides, this file checks: is there room on this stack, are we
  * inside our own code, and does the thread's draw belong to the current session? If not, the thread
@@ -8,7 +8,7 @@
 #include <errno.h>
 
 #include "client/client.h"
-#include "client/hooks/due.h"
+#include "client/hooks/sample_due.h"
 #include "client/ring/push.h"
 #include "client/sample/armed.h"
 #include "client/sample/probes.h"

@@ -1,8 +1,8 @@
 /*
- * due.h - is a sample due?
+ * sample_due.h - is a sample due?
  */
-#ifndef HW_CLIENT_HOOKS_DUE_H
-#define HW_CLIENT_HOOKS_DUE_H
+#ifndef HW_CLIENT_HOOKS_SAMPLE_DUE_H
+#define HW_CLIENT_HOOKS_SAMPLE_DUE_H
 
 #include "client/client.h"
 #include "client/sample/sampler.h"

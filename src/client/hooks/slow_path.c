@@ -11,8 +11,8 @@
 
 #include "client/boot.h"
 #include "client/client.h"
-#include "client/hooks/due.h"
 #include "client/hooks/jvm_start.h"
+#include "client/hooks/sample_due.h"
 #include "client/ring/push.h"
 #include "client/sample/capture.h"
 #include "client/sample/live_set.h"

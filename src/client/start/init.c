@@ -11,10 +11,10 @@
 
 #include "client/boot.h"
 #include "client/client.h"
-#include "client/hooks/due.h"
 #include "client/hooks/jvm_start.h"
 #include "client/hooks/mmap_hooks.h"
 #include "client/hooks/patch.h"
+#include "client/hooks/sample_due.h"
 #include "client/hooks/sandbox.h"
 #include "client/kernel/kernel.h"
 #include "client/kernel/now.h"

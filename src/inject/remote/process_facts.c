@@ -24,9 +24,9 @@
 #include "elf/image.h"
 #include "elf/symbols.h"
 #include "inject/inject.h"
+#include "inject/patchable_files.h"
 #include "inject/remote/job.h"
 #include "inject/remote/program_check.h"
-#include "inject/verdicts.h"
 #include "proc/file.h"
 #include "proc/root_path.h"
 
@@ -312,17 +312,18 @@ static int read_raw(struct hw_process *p, size_t i, int program, bool is_static,
     p->raw = true;
     p->allocator_path = m->path;
     int rc = HW_OK;
-    enum hw_verdict is = p->checks ? hw_verdict_find(fd, m->offset, &rc, &why) : HW_VERDICT_UNKNOWN;
-    if (is == HW_VERDICT_SOUGHT)
+    enum hw_patchable is =
+        p->checks ? hw_patchable_find(fd, m->offset, &rc, &why) : HW_PATCHABLE_UNKNOWN;
+    if (is == HW_PATCHABLE_SOUGHT)
         return hw_fail(err, HW_ETIMEOUT, 0,
                        "process %d: the code of '%s' is being examined; try again", p->pid->pid,
                        hw_base_name(m->path));
-    if (is == HW_VERDICT_UNKNOWN) {
+    if (is == HW_PATCHABLE_UNKNOWN) {
         rc = hw_allocator_read(fd, m, &p->allocator, &why);
         if (p->checks && rc == HW_OK)
             rc = hw_raw_check(p, &why);
         if (p->checks)
-            hw_verdict_keep(fd, m->offset, rc, &why);
+            hw_patchable_keep(fd, m->offset, rc, &why);
     }
     if (rc < 0)
         rc = hw_fail(err, rc == HW_ENOTFOUND ? HW_EUNSUPPORTED : rc, 0,

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "base/memory/vec.h"
+#include "views/findings/leak_verdict.h"
 #include "views/findings/suppressions.h"
 #include "views/findings/trend.h"
 #include "views/flame/flame.h"
@@ -31,18 +32,6 @@
 #include "views/time/series.h"
 
 struct hw_stack_mask;
-
-enum hw_leak_verdict {
-    HW_LEAK_LIKELY, /* tau > 0.7, p < 0.05, < 5 % freed, slope surely above 0, enough samples, and
-                       no pause of a third of the time that chance does not explain */
-    HW_LEAK_GROWING,
-    HW_LEAK_CACHE_LIKE,
-    HW_LEAK_START_UP,
-    HW_LEAK_CHURN,
-    HW_LEAK_NO_TREND,
-    HW_LEAK_TOO_LITTLE, /* fewer than four moments */
-    HW_LEAK_VERDICT_COUNT
-};
 
 struct hw_leak {
     uint32_t node; /* of hw_leaks.tree */
@@ -82,7 +71,6 @@ struct hw_leaks_query {
 
 int hw_leaks_find(const struct hw_leaks_query *q, struct hw_leaks *out);
 void hw_leaks_done(struct hw_leaks *l);
-const char *hw_leak_verdict_name(enum hw_leak_verdict v); /* "likely leak", … */
 /* Growth of the rows with the verdict "likely leak". */
 double hw_leaks_likely(const struct hw_leaks *l);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "client/client.h"
-#include "client/hooks/due.h"
+#include "client/hooks/sample_due.h"
 #include "client/kernel/now.h"
 #include "client/kernel/process_limits.h"
 #include "client/sample/armed.h"
@@ -18,7 +18,7 @@
 #include "client/thread/stack_bounds.h"
 #include "test.h"
 
-/* What due.c, sampler.c and armed.c take from the rest of the client: one thread, always in the same session. */
+/* What sample_due.c, sampler.c and armed.c take from the rest of the client: one thread, always in the same session. */
 __thread struct hw_tls hw_here;
 union hw_process_page_block hw_process_page_block;
 union hw_control_block hw_control_block;

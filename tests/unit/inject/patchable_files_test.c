@@ -1,4 +1,4 @@
-/* verdicts_test.c - what is remembered of a file belongs to that file, as it is */
+/* patchable_files_test.c - what is remembered of a file belongs to that file, as it is */
 #include "test.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "inject/verdicts.h"
+#include "inject/patchable_files.h"
 
 static int file(void)
 {
@@ -21,22 +21,22 @@ static void test_kept(void **state)
     (void)state;
     struct hw_error err = {0}, got = {0};
     int a = file(), b = file(), rc = 1;
-    assert_int_equal(HW_VERDICT_UNKNOWN, hw_verdict_find(a, 4096, &rc, &got));
-    assert_int_equal(HW_VERDICT_SOUGHT, hw_verdict_find(a, 4096, &rc, &got)); /* by us */
-    assert_int_equal(HW_VERDICT_UNKNOWN, hw_verdict_find(b, 0, &rc, &got));
+    assert_int_equal(HW_PATCHABLE_UNKNOWN, hw_patchable_find(a, 4096, &rc, &got));
+    assert_int_equal(HW_PATCHABLE_SOUGHT, hw_patchable_find(a, 4096, &rc, &got)); /* by us */
+    assert_int_equal(HW_PATCHABLE_UNKNOWN, hw_patchable_find(b, 0, &rc, &got));
     (void)hw_fail(&err, HW_EUNSUPPORTED, 0, "its function malloc cannot be hooked: short");
-    hw_verdict_keep(a, 4096, HW_EUNSUPPORTED, &err);
-    hw_verdict_keep(b, 0, HW_OK, &err);
-    assert_int_equal(HW_VERDICT_KNOWN, hw_verdict_find(a, 4096, &rc, &got));
+    hw_patchable_keep(a, 4096, HW_EUNSUPPORTED, &err);
+    hw_patchable_keep(b, 0, HW_OK, &err);
+    assert_int_equal(HW_PATCHABLE_KNOWN, hw_patchable_find(a, 4096, &rc, &got));
     assert_int_equal(rc, HW_EUNSUPPORTED);
     assert_string_equal(got.text, err.text);
-    assert_int_equal(HW_VERDICT_KNOWN, hw_verdict_find(b, 0, &rc, &got));
+    assert_int_equal(HW_PATCHABLE_KNOWN, hw_patchable_find(b, 0, &rc, &got));
     assert_int_equal(rc, HW_OK);
-    assert_int_equal(HW_VERDICT_UNKNOWN,
-                     hw_verdict_find(a, 0, &rc, &got)); /* other code of the same file */
+    assert_int_equal(HW_PATCHABLE_UNKNOWN,
+                     hw_patchable_find(a, 0, &rc, &got)); /* other code of the same file */
     struct timespec later[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
     assert_int_equal(futimens(a, later), 0); /* as a package's new version would */
-    assert_int_equal(HW_VERDICT_UNKNOWN, hw_verdict_find(a, 4096, &rc, &got));
+    assert_int_equal(HW_PATCHABLE_UNKNOWN, hw_patchable_find(a, 4096, &rc, &got));
     close(a);
     close(b);
 }
@@ -47,14 +47,14 @@ static void test_not_kept(void **state)
     struct hw_error err = {0};
     int a = file(), rc;
     (void)hw_fail(&err, HW_ENOMEM, 0, "no memory");
-    assert_int_equal(HW_VERDICT_UNKNOWN, hw_verdict_find(a, 0, &rc, &err));
-    hw_verdict_keep(a, 0, HW_ENOMEM, &err);
-    assert_int_equal(HW_VERDICT_UNKNOWN, hw_verdict_find(a, 0, &rc, &err));
+    assert_int_equal(HW_PATCHABLE_UNKNOWN, hw_patchable_find(a, 0, &rc, &err));
+    hw_patchable_keep(a, 0, HW_ENOMEM, &err);
+    assert_int_equal(HW_PATCHABLE_UNKNOWN, hw_patchable_find(a, 0, &rc, &err));
     for (int i = 0; i < 100; i++) { /* the oldest make room */
         int fd = file();
-        assert_int_equal(HW_VERDICT_UNKNOWN, hw_verdict_find(fd, 0, &rc, &err));
-        hw_verdict_keep(fd, 0, HW_OK, &err);
-        assert_int_equal(HW_VERDICT_KNOWN, hw_verdict_find(fd, 0, &rc, &err));
+        assert_int_equal(HW_PATCHABLE_UNKNOWN, hw_patchable_find(fd, 0, &rc, &err));
+        hw_patchable_keep(fd, 0, HW_OK, &err);
+        assert_int_equal(HW_PATCHABLE_KNOWN, hw_patchable_find(fd, 0, &rc, &err));
         close(fd);
     }
     close(a);
