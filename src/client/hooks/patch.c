@@ -2,8 +2,8 @@
  * patch.c - hooks by changing the words through which modules call the allocator
  *
  * For a running program all of the hooks; for a preloaded one operator new and delete, and only
- * where the allocator has some of its own (see new_delete_hooks.c). Modules that are loaded later call these
- * by name, since boot.c shows the names then.
+ * where the allocator has some of its own (see new_delete_hooks.c). Modules that are loaded later
+ * call these by name, since boot.c shows the names then.
  *
  * A module calls a function of another through a word that the loader has filled: a slot of its
  * procedure linkage table (JUMP_SLOT), of its global offset table (GLOB_DAT, also for `&free`), or
