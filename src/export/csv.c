@@ -3,6 +3,7 @@
  * (RFC 4180): its number and its parent's, then its self and total values of all four metrics. A
  * cell that a spreadsheet would take for a formula begins with an apostrophe: names are untrusted.
  */
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -59,8 +60,12 @@ static void put_node(struct hw_strbuf *line, const struct hw_export_input *in,
     put_figures(line, in, hw_flame_total(&s->tree, node));
     const struct hw_value *total = hw_flame_total(&s->tree, node);
     hw_strbuf_addf(line, ",%lld", (long long)total->samples);
-    for (int m = 0; m < HW_METRIC_COUNT; m++)
-        hw_strbuf_addf(line, ",%.0f", hw_value_error(total, (enum hw_metric)m, in->interval_bytes));
+    for (int m = 0; m < HW_METRIC_COUNT; m++) {
+        double error = hw_value_error(total, (enum hw_metric)m, in->interval_bytes);
+        hw_strbuf_addc(line, ',');
+        if (isfinite(error)) /* else it is unknown */
+            hw_strbuf_addf(line, "%.0f", error);
+    }
     hw_strbuf_adds(line, "\r\n");
     line->failed |= name.failed;
     hw_strbuf_done(&name);

@@ -37,7 +37,9 @@ void hw_figure_with_error(char out[HW_FIGURE_MAX], const struct hw_value *v, enu
     double x = (double)hw_value_get(v, m), error = hw_value_error(v, m, interval_bytes);
     bool is_bytes = m == HW_METRIC_SPACE || m == HW_METRIC_ALLOC_SPACE;
     int n = scaled(out, x, is_bytes ? 1024 : 1000, is_bytes ? bytes : counts, 7);
-    if (error > 0 && x > 0 && n > 0)
+    if (error > 0 && x > 0 && n > 0 && !isfinite(error))
+        (void)snprintf(out + n, HW_FIGURE_MAX - (size_t)n, ", error unknown");
+    else if (error > 0 && x > 0 && n > 0)
         (void)snprintf(out + n, HW_FIGURE_MAX - (size_t)n, " \xc2\xb1%.*f%%",
                        error / x < 0.0995 ? 1 : 0, 100 * error / x);
 }

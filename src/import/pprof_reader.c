@@ -187,9 +187,10 @@ static struct hw_alloc_row row_of(const struct pprof *in, const struct stack_val
     return (struct hw_alloc_row){
         .callsite = s->callsite,
         .variance = variance_of(in, s->live_count, s->live_size),
-        .variance_objects = (float)variance_of_count(in, s->live_count, s->live_size),
-        .variance_alloc_space = (float)variance_of(in, s->count, s->size),
-        .variance_alloc_objects = (float)variance_of_count(in, s->count, s->size)};
+        .variance_objects =
+            hw_alloc_variance_kept(variance_of_count(in, s->live_count, s->live_size)),
+        .variance_alloc_space = hw_alloc_variance_kept(variance_of(in, s->count, s->size)),
+        .variance_alloc_objects = hw_alloc_variance_kept(variance_of_count(in, s->count, s->size))};
 }
 
 /* Rows must be added dump by dump: with a base, the second dump's wait until it is complete. */

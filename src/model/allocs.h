@@ -14,6 +14,8 @@
 #ifndef HW_MODEL_ALLOCS_H
 #define HW_MODEL_ALLOCS_H
 
+#include <float.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,7 +34,7 @@ struct hw_alloc_row {
     int64_t size;  /* bytes, < 0 when freed */
     int64_t idle;  /* live bytes unused since the last dump; 0 */
     int64_t rounding; /* what the allocator adds to live bytes; the last row of a dump counts; 0 */
-    double variance;  /* of the live bytes at this dump, with 24 bits; 0 = unknown */
+    double variance;  /* of the live bytes at this dump, with 24 bits; 0 = none is recorded */
     /* With HW_DUMP_ALL_VARIANCES: of the number of live allocations, and of all until this dump. */
     float variance_objects, variance_alloc_space, variance_alloc_objects;
     float variance_rounding; /* likewise; 0 = exact */
@@ -73,10 +75,15 @@ int hw_alloc_rows_sort(struct hw_alloc_rows *a, const uint32_t *new_index);
 void hw_alloc_rows_of_dump(const struct hw_alloc_rows *a, uint32_t dump, size_t *first, size_t *n);
 uint32_t hw_alloc_dump(const struct hw_alloc_rows *a, size_t i); /* O(log dumps) */
 
-/* A variance as stored; 0 = unknown if it does not fit in a float. */
+/*
+ * A variance as rows keep it. What is no variance (not a number, negative, larger than a float can
+ * be) says that the figure is uncertain, but not how much: infinite, which stays so in every sum.
+ */
 static inline float hw_alloc_variance_kept(double variance)
 {
-    return variance > 0 && variance < 3e38 ? (float)variance : 0;
+    if (variance > 0)
+        return variance <= FLT_MAX ? (float)variance : INFINITY;
+    return variance >= 0 ? 0 : INFINITY;
 }
 
 static inline bool hw_alloc_has_more(const struct hw_alloc_row *row)

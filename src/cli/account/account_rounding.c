@@ -75,10 +75,8 @@ double hw_account_rounding_error(const struct hw_account_rounding *a, const stru
 
 static void put_error(double error, double bytes, bool unicode)
 {
-    char text[32] = "";
-    if (error > 0 && bytes > 0)
-        (void)snprintf(text, sizeof text, "%s%.1f%%", unicode ? "\xc2\xb1" : "+-",
-                       100 * error / bytes);
+    char text[HW_UNIT_MAX];
+    hw_fmt_error(text, bytes, error, unicode);
     printf("%*s", COL_ERROR + (text[0] && unicode ? 1 : 0), text);
 }
 

@@ -86,10 +86,9 @@ static void put_escaped(const char *text)
 static void put_requested(const struct page *pg)
 {
     const struct hw_memory_parts *m = &pg->parts;
-    char buf[HW_UNIT_MAX];
-    printf(": %s requested", hw_fmt_bytes(buf, m->requested));
-    if (m->error > 0 && m->requested > 0)
-        printf(" %s%.1f%%", pg->look.unicode ? "\xc2\xb1" : "+-", 100 * m->error / m->requested);
+    char buf[HW_UNIT_MAX], error[HW_UNIT_MAX];
+    printf(": %s requested%s", hw_fmt_bytes(buf, m->requested),
+           hw_fmt_error(error, m->requested, m->error, pg->look.unicode));
     if (m->untouched >= 1024)
         printf(", %s of it never written to", hw_fmt_bytes(buf, m->untouched));
 }

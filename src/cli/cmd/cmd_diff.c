@@ -148,7 +148,8 @@ static void pick_rows(struct hw_diff_page *pg)
         const struct hw_diff_row *r = hw_diff_page_row(pg, i);
         if (hw_diff_change(&pg->diff, &r->self, pg->metric) == 0)
             continue;
-        if (!all && !hw_diff_page_is_sure(pg, r))
+        if (!all && !hw_diff_page_is_sure(pg, r) &&
+            !hw_diff_is_open(&pg->diff, &r->self, pg->metric))
             pg->n_hidden++;
         else if (top && kept >= top)
             left++;
@@ -175,14 +176,15 @@ static bool read_limit(struct hw_diff_page *pg)
     return false;
 }
 
-/* What may be mere sampling noise must not fail a build. */
+/* What may be mere sampling noise must not fail a build; an unknown error must not let it pass. */
 static void check_gate(struct hw_diff_page *pg)
 {
     const struct hw_diff_value *v = &pg->diff.nodes.v[0].total;
     double a = (double)hw_value_get(&v->a, pg->metric);
     double limit = pg->limit.is_share ? a * pg->limit.value / 100 : pg->limit.value;
     pg->failed = pg->has_limit && hw_diff_change(&pg->diff, v, pg->metric) > limit &&
-                 hw_diff_is_significant(&pg->diff, v, pg->metric);
+                 (hw_diff_is_significant(&pg->diff, v, pg->metric) ||
+                  hw_diff_is_open(&pg->diff, v, pg->metric));
 }
 
 static int answer(struct hw_diff_page *pg)

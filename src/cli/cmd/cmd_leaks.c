@@ -52,11 +52,6 @@ struct page {
     struct hw_strbuf line;
 };
 
-static const char *plus_minus(const struct page *pg)
-{
-    return pg->look.unicode ? "\xc2\xb1" : "+-";
-}
-
 static void fmt_rate(char out[HW_UNIT_MAX], double v)
 {
     char buf[HW_UNIT_MAX];
@@ -87,9 +82,9 @@ static void put_head(struct page *pg)
                        hw_fmt_duration(buf, (int64_t)(l->t.v[l->t.n - 1] * 1e9)));
     hw_strbuf_addf(&pg->line, "  interval %s\n", hw_fmt_bytes_exact(buf, l->interval_bytes));
     hw_strbuf_addf(&pg->line, "live %s", hw_fmt_bytes(buf, (double)l->total.space));
-    if (error > 0 && l->total.space > 0)
-        hw_strbuf_addf(&pg->line, " %s%.1f%%", plus_minus(pg),
-                       100 * error / (double)l->total.space);
+    if (l->total.space > 0)
+        hw_strbuf_adds(&pg->line,
+                       hw_fmt_error(buf, (double)l->total.space, error, pg->look.unicode));
     hw_strbuf_addf(&pg->line, "   %s since the first dump",
                    hw_fmt_change(buf, (double)l->total.space - l->total_first, /* bytes = */ true));
     hw_strbuf_addf(&pg->line, "   likely leaks %s\n",
@@ -184,7 +179,7 @@ static void put_row(struct page *pg, size_t i)
 {
     const struct hw_leaks *l = &pg->leaks;
     const struct hw_leak *r = &l->v.v[i];
-    char buf[HW_UNIT_MAX], cell[2 * HW_UNIT_MAX];
+    char buf[HW_UNIT_MAX], cell[2 * HW_UNIT_MAX], tail[HW_UNIT_MAX];
     double error = hw_value_error(&r->now, HW_METRIC_SPACE, l->interval_bytes);
     unsigned left = 17 + COL_RATE + COL_GREW + COL_LIVE + 3 + (pg->look.unicode ? SPARK + 2 : 0);
     paint(pg, r->verdict, true);
@@ -194,13 +189,9 @@ static void put_row(struct page *pg, size_t i)
     fmt_rate(cell, r->trend.slope);
     hw_put_cell(&pg->line, cell, COL_RATE);
     hw_put_cell(&pg->line, hw_fmt_change(buf, r->grown, /* bytes = */ true), COL_GREW);
-    hw_fmt_bytes(buf, (double)r->now.space);
-    double percent = r->now.space > 0 ? 100 * error / (double)r->now.space : 0;
-    if (percent > 0)
-        (void)snprintf(cell, sizeof cell, percent < 9.95 ? "%s %s%.1f%%" : "%s %s%.0f%%", buf,
-                       plus_minus(pg), percent);
-    else
-        (void)snprintf(cell, sizeof cell, "%s", buf);
+    double space = (double)r->now.space;
+    (void)snprintf(cell, sizeof cell, "%s%s", hw_fmt_bytes(buf, space),
+                   hw_fmt_error(tail, space, space > 0 ? error : 0, pg->look.unicode));
     hw_put_cell(&pg->line, cell, COL_LIVE);
     hw_strbuf_adds(&pg->line, "  ");
     if (pg->look.unicode) {

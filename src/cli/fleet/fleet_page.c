@@ -34,14 +34,9 @@ static char *fmt(enum hw_metric m, char out[HW_UNIT_MAX], double v)
 static void fmt_value(const struct hw_fleet_job *j, double v, double error,
                       char out[2 * HW_UNIT_MAX])
 {
-    char buf[HW_UNIT_MAX];
-    double percent = v > 0 ? 100 * error / v : 0;
-    fmt(j->metric, buf, v);
-    if (percent <= 0)
-        (void)snprintf(out, 2 * HW_UNIT_MAX, "%s", buf);
-    else
-        (void)snprintf(out, 2 * HW_UNIT_MAX, percent < 9.95 ? "%s %s%.1f%%" : "%s %s%.0f%%", buf,
-                       j->look.unicode ? "\xc2\xb1" : "+-", percent);
+    char buf[HW_UNIT_MAX], tail[HW_UNIT_MAX];
+    (void)snprintf(out, 2 * HW_UNIT_MAX, "%s%s", fmt(j->metric, buf, v),
+                   hw_fmt_error(tail, v, v > 0 ? error : 0, j->look.unicode));
 }
 
 static void put_range(const struct hw_fleet_job *j, struct hw_strbuf *line)

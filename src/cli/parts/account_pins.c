@@ -74,9 +74,8 @@ static double error_of(const struct hw_account_pins *a, const struct hw_site *s)
 
 static void put_error(const struct hw_account_pins *a, const struct hw_site *s)
 {
-    char text[32];
-    double space = (double)s->now.space;
-    (void)snprintf(text, sizeof text, "+-%.1f%%", space > 0 ? 100 * error_of(a, s) / space : 0);
+    char text[HW_UNIT_MAX];
+    hw_fmt_error(text, (double)s->now.space, error_of(a, s), /* unicode = */ false);
     printf("%*s", COL_ERROR, text);
 }
 
@@ -110,7 +109,7 @@ void hw_account_pins_put(const struct hw_account_pins *a, const struct hw_memory
 {
     enum { WORTH_A_HINT = 1 << 20 };
     const double WORTH_A_WORD = 0.05;
-    char pinned[HW_UNIT_MAX], whole[HW_UNIT_MAX];
+    char pinned[HW_UNIT_MAX], whole[HW_UNIT_MAX], error[HW_UNIT_MAX];
     if (!a->is_known) {
         if (m->parts[HW_PART_FREE].rss >= WORTH_A_HINT)
             puts("\nwhat pins free memory is not in this recording: record with --pinned (glibc's "
@@ -120,7 +119,7 @@ void hw_account_pins_put(const struct hw_account_pins *a, const struct hw_memory
     printf("\nfree inside the allocator, at %s: %s on pages that live blocks pin", at_text,
            hw_fmt_bytes(pinned, a->pinned.pinned));
     if (a->pinned.error > 0 && a->pinned.pinned > 0)
-        printf(" (+-%.1f%%)", 100 * a->pinned.error / a->pinned.pinned);
+        printf(" (%s)", hw_fmt_error(error, a->pinned.pinned, a->pinned.error, false) + 1);
     if (a->pinned.whole >= 0)
         printf(", %s in whole pages that it keeps (malloc_trim returns such)",
                hw_fmt_bytes(whole, a->pinned.whole));

@@ -80,7 +80,9 @@ static void add_total(const struct hw_diff_page *pg, struct hw_strbuf *out)
         hw_strbuf_addf(out, " (%+.1f%%)", 100 * hw_diff_change(&pg->diff, v, pg->metric) / a);
     if (hw_diff_change(&pg->diff, v, pg->metric) != 0 &&
         !hw_diff_is_significant(&pg->diff, v, pg->metric))
-        hw_strbuf_adds(out, ", within the sampling error");
+        hw_strbuf_adds(out, hw_diff_is_open(&pg->diff, v, pg->metric)
+                                ? ", error unknown"
+                                : ", within the sampling error");
 }
 
 /* "createObject: +1.2 MiB, 3.0 MiB -> 4.2 MiB, grew" */

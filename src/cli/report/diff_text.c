@@ -105,7 +105,9 @@ static void put_total(struct hw_diff_page *pg)
         printf(" (%+.1f%%)", 100 * hw_diff_change(&pg->diff, v, pg->metric) / a);
     if (hw_diff_change(&pg->diff, v, pg->metric) != 0 &&
         !hw_diff_is_significant(&pg->diff, v, pg->metric))
-        fputs("  within the sampling error", stdout);
+        fputs(hw_diff_is_open(&pg->diff, v, pg->metric) ? "  error unknown"
+                                                        : "  within the sampling error",
+              stdout);
     putchar('\n');
 }
 
@@ -165,9 +167,11 @@ void hw_diff_page_verdict(const struct hw_diff_page *pg, struct hw_strbuf *out)
     else
         (void)hw_diff_page_amount(pg, limit, pg->limit.value);
     double change = hw_diff_change(&pg->diff, &pg->diff.nodes.v[0].total, pg->metric);
-    hw_strbuf_addf(out, "%s: %s changed by %s, the limit is %s", pg->failed ? "FAILED" : "passed",
+    bool is_open = hw_diff_is_open(&pg->diff, &pg->diff.nodes.v[0].total, pg->metric);
+    hw_strbuf_addf(out, "%s: %s changed by %s%s, the limit is %s", pg->failed ? "FAILED" : "passed",
                    hw_metric_name(pg->metric),
-                   hw_fmt_change(buf, change, hw_diff_page_in_bytes(pg->metric)), limit);
+                   hw_fmt_change(buf, change, hw_diff_page_in_bytes(pg->metric)),
+                   is_open ? " (error unknown)" : "", limit);
 }
 
 int hw_diff_put_text(struct hw_diff_page *pg, bool *incomplete)

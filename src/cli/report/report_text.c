@@ -44,18 +44,11 @@ static char *fmt_metric(char out[HW_UNIT_MAX], enum hw_metric m, double v)
     return is_bytes(m) ? hw_fmt_bytes(out, v) : hw_fmt_count(out, v);
 }
 
-/* "±1.6%"; "" when exact. */
 static void fmt_error(const struct page *pg, const struct hw_value *v, enum hw_metric m,
                       char out[HW_UNIT_MAX])
 {
     double error = hw_value_error(v, m, pg->d->view.interval_bytes);
-    double value = fabs((double)hw_value_get(v, m));
-    out[0] = 0;
-    if (error <= 0 || value <= 0)
-        return;
-    double percent = 100 * error / value;
-    (void)snprintf(out, HW_UNIT_MAX, percent < 9.95 ? "%s%.1f%%" : "%s%.0f%%",
-                   word(pg, "\xc2\xb1", "+-"), percent);
+    hw_fmt_error(out, (double)hw_value_get(v, m), error, pg->d->o->unicode);
 }
 
 /* ---- header ---- */
@@ -189,12 +182,12 @@ static void put_totals(const struct page *pg)
     if (!frees_unknown(d)) {
         fprintf(pg->out, "live %s", hw_fmt_bytes(buf, (double)d->now.total.space));
         fmt_error(pg, &d->now.total, HW_METRIC_SPACE, buf);
-        fprintf(pg->out, "%s%s   ", buf[0] ? " " : "", buf);
+        fprintf(pg->out, "%s   ", buf);
     }
     fprintf(pg->out, "allocated %s", hw_fmt_bytes(buf, (double)d->now.total.alloc_space));
     if (frees_unknown(d)) {
         fmt_error(pg, &d->now.total, HW_METRIC_ALLOC_SPACE, buf);
-        fprintf(pg->out, "%s%s   (what was freed is not recorded)", buf[0] ? " " : "", buf);
+        fprintf(pg->out, "%s   (what was freed is not recorded)", buf);
     } else if (d->view.knows_peak || d->view.moments.n > 1) {
         /* without recorded maxima, whatever the dumps happened to see */
         fprintf(pg->out, "   %s %s", d->view.knows_peak ? "peak" : "largest dump",
@@ -258,8 +251,8 @@ static void put_value_cell(struct page *pg, const struct hw_site *s)
     fmt_metric(value, m, (double)hw_value_get(&s->now, m));
     fmt_error(pg, &s->now, m, error);
     bool rough = error[0] && hw_value_is_rough(&s->now, m, pg->d->view.interval_bytes);
-    (void)snprintf(cell, sizeof cell, "%s%s%s%s", rough ? word(pg, "\xe2\x89\x88", "~") : "", value,
-                   error[0] ? " " : "", error);
+    (void)snprintf(cell, sizeof cell, "%s%s%s", rough ? word(pg, "\xe2\x89\x88", "~") : "", value,
+                   error);
     hw_put_cell(&pg->line, cell, COL_VALUE);
 }
 

@@ -16,13 +16,6 @@ enum { CURVE_ROWS = 3, MAX_COLS = 300 };
 
 /* ---- header lines ---- */
 
-static void error_text(char *out, size_t max, double error, double of)
-{
-    double p = of > 0 ? 100 * error / of : 0;
-    (void)snprintf(out, max,
-                   error > 0 && of > 0 ? p >= 9.95 ? "\xc2\xb1%.0f%%" : "\xc2\xb1%.1f%%" : "", p);
-}
-
 static void first_line(const struct hw_live_model *m, const struct hw_live_looks *l, char *out,
                        size_t max)
 {
@@ -36,10 +29,11 @@ static void first_line(const struct hw_live_model *m, const struct hw_live_looks
 
 static void second_line(const struct hw_live_model *m, char *out, size_t max)
 {
-    char live[HW_UNIT_MAX], grown[HW_UNIT_MAX], peak[HW_UNIT_MAX], rate[HW_UNIT_MAX], error[24];
-    error_text(error, sizeof error, m->error, (double)m->total.space);
-    (void)snprintf(out, max, "live %s %s  growth %s  lost %llu  peak %s  %s/s",
-                   hw_fmt_bytes(live, (double)m->total.space), error[0] ? error : "exact",
+    char live[HW_UNIT_MAX], grown[HW_UNIT_MAX], peak[HW_UNIT_MAX], rate[HW_UNIT_MAX];
+    char error[HW_UNIT_MAX];
+    hw_fmt_error(error, (double)m->total.space, m->error, /* unicode = */ true);
+    (void)snprintf(out, max, "live %s%s  growth %s  lost %llu  peak %s  %s/s",
+                   hw_fmt_bytes(live, (double)m->total.space), error[0] ? error : " exact",
                    hw_fmt_change(grown, (double)(m->total.space - m->base_space), true),
                    (unsigned long long)m->facts.n_lost, hw_fmt_bytes(peak, (double)m->peak_space),
                    hw_fmt_bytes(rate, m->alloc_rate));

@@ -10,6 +10,10 @@ static char *scaled(char *out, double v, double step, const char *const *units, 
 {
     size_t u = 0;
     double a = fabs(v);
+    if (!isfinite(v)) {
+        (void)snprintf(out, HW_UNIT_MAX, "?");
+        return out;
+    }
     while (u + 1 < n_units && a >= step * 0.99995) {
         a /= step;
         v /= step;
@@ -42,6 +46,21 @@ char *hw_fmt_count(char out[HW_UNIT_MAX], double n)
 {
     static const char *const units[] = {"", "k", "M", "G", "T", "P", "E"};
     return scaled(out, n, 1000, units, sizeof units / sizeof *units);
+}
+
+char *hw_fmt_error(char out[HW_UNIT_MAX], double figure, double error, bool unicode)
+{
+    const char *sign = unicode ? "\xc2\xb1" : "+-";
+    double percent = 100 * error / fabs(figure);
+    if (error <= 0 || fabs(figure) <= 0)
+        out[0] = 0;
+    else if (!isfinite(percent))
+        (void)snprintf(out, HW_UNIT_MAX, " %s?", sign);
+    else if (percent >= 10000)
+        (void)snprintf(out, HW_UNIT_MAX, " %s>999%%", sign);
+    else
+        (void)snprintf(out, HW_UNIT_MAX, percent < 9.95 ? " %s%.1f%%" : " %s%.0f%%", sign, percent);
+    return out;
 }
 
 char *hw_fmt_duration(char out[HW_UNIT_MAX], int64_t ns)

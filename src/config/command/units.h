@@ -17,12 +17,17 @@
 
 #define HW_UNIT_MAX 32u /* longest result of the functions below, with its NUL */
 
-/* Each writes to out (HW_UNIT_MAX bytes) and returns it, for use as an argument. */
+/* Each writes to out (HW_UNIT_MAX bytes) and returns it, for use as an argument. What is no number
+ * is "?". */
 char *hw_fmt_bytes(char out[HW_UNIT_MAX], double bytes);
 char *hw_fmt_bytes_exact(char out[HW_UNIT_MAX], uint64_t bytes); /* "4 KiB", "4097 B" */
 char *hw_fmt_count(char out[HW_UNIT_MAX], double n);
 char *hw_fmt_duration(char out[HW_UNIT_MAX], int64_t ns);
 char *hw_fmt_clock(char out[HW_UNIT_MAX], int64_t ns); /* "1:02:03", "01:12", "7.2 s", "12 ms" */
+
+/* " ±1.6%", what is added to a figure with this error; "" when it is exact. An infinite error is
+ * unknown: " ±?". unicode: else "+-". */
+char *hw_fmt_error(char out[HW_UNIT_MAX], double figure, double error, bool unicode);
 
 /* Columns on a terminal: UTF-8 code points, each counted as one wide. */
 size_t hw_text_width(const char *s);

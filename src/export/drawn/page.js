@@ -10,6 +10,13 @@
 
     // ---- trees: columns by node; node 0 is the root, parents precede children ----
 
+    D.self.forEach(function (column) { // null: a variance that nobody knows
+        column.forEach(function (v, i) {
+            if (v === null)
+                column[i] = Infinity;
+        });
+    });
+
     // self: for each metric, then the variance of each, live samples, all samples
     function finish(t) {
         var n = t.parent.length, k, i;
@@ -103,7 +110,7 @@
         var lines = [i ? D.functions[f][0] : "all"];
         if (i && D.functions[f][1])
             lines.push(D.functions[f][1]);
-        lines.push(figure(v) + (e > 0 && v > 0 ? " ±" + (100 * e / v).toFixed(e / v < 0.0995 ? 1 : 0) + "%" : "") +
+        lines.push(figure(v) + (e === Infinity && v > 0 ? ", error unknown, " : e > 0 && v > 0 ? " ±" + (100 * e / v).toFixed(e / v < 0.0995 ? 1 : 0) + "%" : "") +
             "  " + (all > 0 ? (100 * v / all).toFixed(2) : "0") + "% of all" +
             (i ? ", " + (100 * v / (t.total[metric][t.parent[i]] || 1)).toFixed(1) + "% of what is above" : ""));
         lines.push("self " + figure(t.self[metric][i]) + ", " + get(metric < 2 ? 8 : 9) + " samples");

@@ -54,12 +54,6 @@ static bool is_superseded(const struct walk *w, size_t i, int64_t wall_ns)
     return false;
 }
 
-/* Both sums contain the same earlier samples, so variances are subtracted, too. */
-static float difference(float now, float before)
-{
-    return now > before ? now - before : 0;
-}
-
 /* Both lists are sorted by callsite, and a sum never loses callsites. */
 static int compute_differences(struct walk *w, const hw_values *before)
 {
@@ -77,9 +71,9 @@ static int compute_differences(struct walk *w, const hw_values *before)
             cv.v.alloc_objects = hw_sat_sub(cv.v.alloc_objects, then->alloc_objects);
             cv.v.alloc_samples = hw_sat_sub(cv.v.alloc_samples, then->alloc_samples);
             cv.v.variance_alloc_space =
-                difference(cv.v.variance_alloc_space, then->variance_alloc_space);
+                hw_variance_since(cv.v.variance_alloc_space, then->variance_alloc_space);
             cv.v.variance_alloc_objects =
-                difference(cv.v.variance_alloc_objects, then->variance_alloc_objects);
+                hw_variance_since(cv.v.variance_alloc_objects, then->variance_alloc_objects);
         }
         if (!hw_value_is_zero(&cv.v))
             w->values.v[w->values.n++] = cv;

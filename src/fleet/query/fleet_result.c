@@ -392,11 +392,13 @@ static void add_variances(struct hw_alloc_row *row, const struct hw_fleet_result
 {
     if (live) {
         row->variance = hw_fleet_result_mean_variance(s->variance, n);
-        row->variance_objects = (float)hw_fleet_result_mean_variance(s->variance_objects, n);
+        row->variance_objects =
+            hw_alloc_variance_kept(hw_fleet_result_mean_variance(s->variance_objects, n));
     } else {
-        row->variance_alloc_space = (float)hw_fleet_result_mean_variance_alloc(s->variance, dumps);
+        row->variance_alloc_space =
+            hw_alloc_variance_kept(hw_fleet_result_mean_variance_alloc(s->variance, dumps));
         row->variance_alloc_objects =
-            (float)hw_fleet_result_mean_variance_alloc(s->variance_objects, dumps);
+            hw_alloc_variance_kept(hw_fleet_result_mean_variance_alloc(s->variance_objects, dumps));
     }
 }
 

@@ -78,11 +78,12 @@ static int add_change(struct hw_fleet_result_work *k, uint32_t dump, hw_callsite
                                  .variance = now->variance,
                                  .variance_objects = now->variance_objects};
     last->variance_alloc_space +=
-        (double)(alloc_space > space ? now->variance_alloc_space : (float)now->variance);
+        (double)(alloc_space > space ? now->variance_alloc_space
+                                     : hw_alloc_variance_kept(now->variance));
     last->variance_alloc_objects +=
         (double)(alloc_objects > objects ? now->variance_alloc_objects : now->variance_objects);
-    added.variance_alloc_space = (float)last->variance_alloc_space;
-    added.variance_alloc_objects = (float)last->variance_alloc_objects;
+    added.variance_alloc_space = hw_alloc_variance_kept(last->variance_alloc_space);
+    added.variance_alloc_objects = hw_alloc_variance_kept(last->variance_alloc_objects);
     added.size = added.size > 0 ? added.size : 0;
     added.count = added.count > 0 ? added.count : 0;
     struct hw_alloc_row removed = {.dump = dump,
@@ -119,15 +120,15 @@ static int add_stack_steps(struct hw_fleet_result_work *k, size_t first, size_t 
         if (n->n_dumps == 0 || (s == &none && last.space == 0 && last.objects == 0))
             continue;
         double dumps = (double)n->n_dumps, processes = (double)n->n_processes;
-        struct hw_alloc_row now = {
-            .size = hw_fleet_result_round((double)s->space / dumps),
-            .count = hw_fleet_result_round((double)s->objects / dumps),
-            .variance = hw_fleet_result_mean_variance(s->variance, n),
-            .variance_objects = (float)hw_fleet_result_mean_variance(s->variance_objects, n)};
-        now.variance_alloc_space =
-            (float)hw_fleet_result_mean_variance_alloc(s->variance_alloc_space, processes);
-        now.variance_alloc_objects =
-            (float)hw_fleet_result_mean_variance_alloc(s->variance_alloc_objects, processes);
+        struct hw_alloc_row now = {.size = hw_fleet_result_round((double)s->space / dumps),
+                                   .count = hw_fleet_result_round((double)s->objects / dumps),
+                                   .variance = hw_fleet_result_mean_variance(s->variance, n),
+                                   .variance_objects = hw_alloc_variance_kept(
+                                       hw_fleet_result_mean_variance(s->variance_objects, n))};
+        now.variance_alloc_space = hw_alloc_variance_kept(
+            hw_fleet_result_mean_variance_alloc(s->variance_alloc_space, processes));
+        now.variance_alloc_objects = hw_alloc_variance_kept(
+            hw_fleet_result_mean_variance_alloc(s->variance_alloc_objects, processes));
         now.samples = hw_fleet_result_samples_of((double)now.size, now.variance, now.count);
         int rc = add_change(k, dump_of[step], k->sums.v[first].callsite, &now,
                             hw_fleet_result_round((double)s->alloc_space / processes),

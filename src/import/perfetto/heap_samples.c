@@ -15,7 +15,7 @@
  */
 #include "import/perfetto/heap_samples.h"
 
-#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -214,32 +214,38 @@ static void decode_any(struct hw_bytes message, struct sample *s)
     }
 }
 
-static inline float sane(float variance)
+static inline float kept(float variance)
 {
-    return variance > 0 && variance <= FLT_MAX ? variance : 0;
+    return hw_alloc_variance_kept((double)variance);
 }
 
-/* Variances of all allocations are written only if they differ from those of the live ones. */
-static inline void complete_variances(struct sample *s, bool all)
+/*
+ * Variances of all allocations are written only if they differ from those of the live ones. Returns
+ * whether a variance that is used is none.
+ */
+static inline bool complete_variances(struct sample *s, bool all)
 {
-    float live = hw_alloc_variance_kept(s->variance), objects = all ? sane(s->variance_objects) : 0;
-    float alloc_space = sane(s->variance_alloc_space), alloc = sane(s->variance_alloc_objects);
+    float live = hw_alloc_variance_kept(s->variance), objects = all ? kept(s->variance_objects) : 0;
+    float alloc_space = all ? kept(s->variance_alloc_space) : 0;
+    float alloc = all ? kept(s->variance_alloc_objects) : 0;
+    float rounding = all ? kept(s->variance_rounding) : 0;
+    s->variance = (double)live;
     s->variance_objects = objects;
-    s->variance_rounding = all ? sane(s->variance_rounding) : 0;
+    s->variance_rounding = rounding;
     s->variance_alloc_space = !all ? 0 : alloc_space > live ? alloc_space : live;
     s->variance_alloc_objects = !all ? 0 : alloc > objects ? alloc : objects;
+    return isinf(s->variance_alloc_space) || isinf(s->variance_alloc_objects) || isinf(live) ||
+           isinf(rounding);
 }
 
-/* Fills in what a decoded sample does not contain. */
-static inline void complete(struct sample *s, bool all_variances)
+/* Fills in what a decoded sample does not contain. False: one of its variances is none. */
+static inline bool complete(struct sample *s, bool all_variances)
 {
     if (!s->has_est) { /* another writer: only the counts are known */
         s->values[HW_SAMPLE_EST_ALLOC] = s->values[HW_SAMPLE_ALLOC_COUNT];
         s->values[HW_SAMPLE_EST_FREE] = s->values[HW_SAMPLE_FREE_COUNT];
     }
-    if (!(s->variance > 0 && s->variance < 1e300))
-        s->variance = 0;
-    complete_variances(s, all_variances);
+    return !complete_variances(s, all_variances);
 }
 
 /* ---- histories ---- */
@@ -376,6 +382,12 @@ static int count_malformed(struct hw_heap_series *s, const struct hw_heap_sample
                                HW_STAT_ERROR, 1);
 }
 
+static int count_bad_variance(struct hw_heap_series *s, const struct hw_heap_samples_context *at)
+{
+    return hw_profile_stat_add(at->profile, "heapprofd_bad_variance",
+                               at->profile->processes.v[s->upid.v].pid, HW_STAT_ERROR, 1);
+}
+
 /* The rows of one callsite: + what was allocated, - what was freed since the previous dump. */
 static inline int add_difference(struct hw_heap_series *s, const struct hw_heap_samples_context *at,
                                  struct hw_sample_history *h, const struct sample *in)
@@ -473,7 +485,9 @@ static inline int add_sample(struct hw_heap_series *s, const struct hw_heap_samp
     struct sample in;
     if (readable_end - message.p < MAX_IN_ORDER || !decode_in_order(message, &in))
         decode_any(message, &in);
-    complete(&in, at->profile->dumps.v[s->dump].flags & HW_DUMP_ALL_VARIANCES);
+    if (hw_unlikely(!complete(&in, at->profile->dumps.v[s->dump].flags & HW_DUMP_ALL_VARIANCES)) &&
+        count_bad_variance(s, at) < 0)
+        return HW_ENOMEM;
     *estimated |= in.has_est || in.has_est_max;
     struct hw_sample_history *h =
         hw_unlikely(in.at_max || at->has_legacy) ? NULL : history_near(s, in.iid, at->generation);

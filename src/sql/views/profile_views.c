@@ -57,7 +57,8 @@ void hw_view_put_int(struct hw_view_result *a, int64_t v)
 
 void hw_view_put_real(struct hw_view_result *a, double v)
 {
-    hw_view_put(a, (struct hw_view_cell){.kind = CELL_REAL, .d = v});
+    /* An infinite error is one that nobody knows. */
+    hw_view_put(a, (struct hw_view_cell){.kind = isfinite(v) ? CELL_REAL : CELL_NULL, .d = v});
 }
 
 void hw_view_put_text(struct hw_view_result *a, struct hw_bytes v)

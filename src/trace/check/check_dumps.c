@@ -12,13 +12,13 @@
 #include "codec/pb.h"
 #include "schema/fields.h"
 #include "trace/check/check_ids.h"
+#include "trace/check/check_sample.h"
 #include "trace/check/checker.h"
 #include "trace/check/packet_time.h"
 #include "trace/reader.h"
 
 #include "base/banned.h"
 
-#define F_SAMPLE(name)  HW_F_ProfilePacket_HeapSample_##name
 #define F_PROCESS(name) HW_F_ProfilePacket_ProcessHeapSamples_##name
 
 enum { MAX_NAME = 40 };
@@ -60,11 +60,6 @@ struct head {
     bool has_ts, has_start, rejected;
     const char *loss; /* NULL = it is complete */
     struct hw_bytes heap;
-};
-
-struct sample {
-    uint64_t callstack, allocated, freed, allocs, frees, max, max_count;
-    bool has_max;
 };
 
 void hw_check_dumps_free(struct hw_check_dumps *d)
@@ -217,70 +212,15 @@ static int check_head(struct hw_checker *c, struct heap *heap, const struct head
 
 /* ---- samples ---- */
 
-static struct sample read_sample(struct hw_bytes message)
-{
-    struct hw_pb_reader r = hw_pb_read(message);
-    struct hw_pb_field f;
-    struct sample s = {0};
-    while (hw_pb_next(&r, &f) == 1)
-        switch (f.number) {
-        case F_SAMPLE(callstack_id):
-            s.callstack = f.value;
-            break;
-        case F_SAMPLE(self_allocated):
-            s.allocated = f.value;
-            break;
-        case F_SAMPLE(self_freed):
-            s.freed = f.value;
-            break;
-        case F_SAMPLE(alloc_count):
-            s.allocs = f.value;
-            break;
-        case F_SAMPLE(free_count):
-            s.frees = f.value;
-            break;
-        case F_SAMPLE(self_max):
-            s.max = f.value;
-            s.has_max = true;
-            break;
-        case F_SAMPLE(self_max_count):
-            s.max_count = f.value;
-            break;
-        default:
-            break;
-        }
-    return s;
-}
-
-static void check_decrease(struct hw_checker *c, const struct heap *h, const struct sample *s,
-                           const char *what, uint64_t now, uint64_t before)
+static void check_decrease(struct hw_checker *c, const struct heap *h,
+                           const struct hw_check_sample *s, const char *what, uint64_t now,
+                           uint64_t before)
 {
     if (now < before)
         hw_check_found(c, HW_CHECK_SAMPLE_BACK,
                        "callstack %llu of heap '%s' of pid %llu: %llu %s, %llu before",
                        (unsigned long long)s->callstack, h->name, (unsigned long long)h->pid,
                        (unsigned long long)now, what, (unsigned long long)before);
-}
-
-/* Checks a sample by itself. */
-static void check_values(struct hw_checker *c, const struct heap *h, const struct sample *s)
-{
-    unsigned long long id = s->callstack, pid = h->pid;
-    if (s->freed > s->allocated || s->frees > s->allocs)
-        hw_check_found(c, HW_CHECK_SAMPLE_FREED,
-                       "callstack %llu of heap '%s' of pid %llu: %llu bytes in %llu calls freed of "
-                       "%llu in %llu",
-                       id, h->name, pid, (unsigned long long)s->freed, (unsigned long long)s->frees,
-                       (unsigned long long)s->allocated, (unsigned long long)s->allocs);
-    uint64_t bytes = s->has_max ? s->max : s->allocated;
-    uint64_t count = s->has_max ? s->max_count : s->allocs;
-    if (bytes == 0 && count == 0)
-        hw_check_found(c, HW_CHECK_SAMPLE_EMPTY, "callstack %llu of heap '%s' of pid %llu", id,
-                       h->name, pid);
-    else if (count == 0) /* allocations of no bytes do exist */
-        hw_check_found(c, HW_CHECK_SAMPLE_COUNT,
-                       "callstack %llu of heap '%s' of pid %llu: %llu bytes", id, h->name, pid,
-                       (unsigned long long)bytes);
 }
 
 static int site_get(struct hw_checker *c, struct hw_check_dumps *d, size_t heap, uint64_t callstack,
@@ -302,7 +242,7 @@ static int site_get(struct hw_checker *c, struct hw_check_dumps *d, size_t heap,
 
 /* Compares a sample with the callstack's previous one. */
 static void check_change(struct hw_checker *c, struct hw_check_dumps *d, struct heap *h,
-                         struct site *before, const struct sample *s)
+                         struct site *before, const struct hw_check_sample *s)
 {
     if (before->dump == d->dump)
         hw_check_found(c, HW_CHECK_SAMPLE_TWICE, "callstack %llu of heap '%s' of pid %llu",
@@ -325,7 +265,7 @@ static int check_sample(struct hw_checker *c, struct hw_check_sequence *q, size_
                         struct hw_bytes message)
 {
     struct hw_check_dumps *d = q->dumps;
-    struct sample s = read_sample(message);
+    struct hw_check_sample s = hw_check_sample_read(message);
     struct heap *h = &d->heaps.v[heap];
     struct site *site = NULL;
     if (s.callstack == 0) {
@@ -345,7 +285,7 @@ static int check_sample(struct hw_checker *c, struct hw_check_sequence *q, size_
         rc = site_get(c, d, heap, s.callstack, &site);
     if (rc < 0)
         return rc;
-    check_values(c, h, &s);
+    hw_check_sample_values(c, h->name, h->pid, &s);
     check_change(c, d, h, site, &s);
     return HW_OK;
 }

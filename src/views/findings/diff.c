@@ -227,6 +227,8 @@ static double change_variance(const struct hw_value *a, const struct hw_value *b
     double went = came - (live_b - live_a);
     double per_sample =
         fmax(live_a > 0 ? variance_a / live_a : 0, live_b > 0 ? variance_b / live_b : 0);
+    if (isinf(variance_a + variance_b))
+        return INFINITY;
     double went_old = fmin(fmax(went, 0), live_a);
     double stayed = live_a - went_old;
     return fmin(variance_a + variance_b, per_sample * (went_old + fmax(live_b - stayed, 0)));
@@ -440,6 +442,8 @@ static double unscaled_error(const struct hw_diff *d, const struct hw_diff_value
 double hw_diff_error(const struct hw_diff *d, const struct hw_diff_value *v, enum hw_metric m)
 {
     double a = hw_value_error(&v->a, m, d->interval_a), b = hw_value_error(&v->b, m, d->interval_b);
+    if (isinf(a) || isinf(b))
+        return INFINITY;
     if (fabs(d->scale_a - d->scale_b) <= 0)
         return d->scale_a * unscaled_error(d, v, m, a, b);
     return sqrt(a * a * d->scale_a * d->scale_a + b * b * d->scale_b * d->scale_b);
@@ -450,6 +454,11 @@ bool hw_diff_is_significant(const struct hw_diff *d, const struct hw_diff_value 
 {
     double change = fabs(hw_diff_change(d, v, m));
     return change > 0 && change > hw_diff_error(d, v, m);
+}
+
+bool hw_diff_is_open(const struct hw_diff *d, const struct hw_diff_value *v, enum hw_metric m)
+{
+    return fabs(hw_diff_change(d, v, m)) > 0 && isinf(hw_diff_error(d, v, m));
 }
 
 struct order {

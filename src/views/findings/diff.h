@@ -90,11 +90,13 @@ void hw_diff_scale(struct hw_diff *d, double scale_a, double scale_b);
 double hw_diff_side_a(const struct hw_diff *d, const struct hw_diff_value *v, enum hw_metric m);
 double hw_diff_side_b(const struct hw_diff *d, const struct hw_diff_value *v, enum hw_metric m);
 double hw_diff_change(const struct hw_diff *d, const struct hw_diff_value *v, enum hw_metric m);
-/* Two standard errors of the change; 0 = exact. */
+/* Two standard errors of the change; 0 = exact, infinite: unknown. */
 double hw_diff_error(const struct hw_diff *d, const struct hw_diff_value *v, enum hw_metric m);
-/* Whether the change exceeds its error. False when there is no change. */
+/* Whether the change exceeds its error. False when there is no change, or the error is unknown. */
 bool hw_diff_is_significant(const struct hw_diff *d, const struct hw_diff_value *v,
                             enum hw_metric m);
+/* Whether there is a change of which nobody knows that it is more than noise, nor that it is less. */
+bool hw_diff_is_open(const struct hw_diff *d, const struct hw_diff_value *v, enum hw_metric m);
 /* Indices of rows by descending absolute change of self. out: d->rows.n of them. */
 void hw_diff_rank(const struct hw_diff *d, enum hw_metric by, uint32_t *out);
 

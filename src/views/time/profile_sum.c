@@ -63,6 +63,11 @@ static double chosen_variance(double variance, int64_t estimate, double w)
     return w * variance + w * (w - 1) * (double)estimate * (double)estimate;
 }
 
+static float chosen_float(float variance, int64_t estimate, double w)
+{
+    return hw_alloc_variance_kept(chosen_variance((double)variance, estimate, w));
+}
+
 static void add_chosen(struct hw_value *to, const struct hw_value *v, uint32_t share)
 {
     int64_t n = INT64_C(1) << share;
@@ -75,11 +80,10 @@ static void add_chosen(struct hw_value *to, const struct hw_value *v, uint32_t s
     m.idle = hw_sat_mul(m.idle, n);
     m.rounding = hw_sat_mul(m.rounding, n);
     m.variance = chosen_variance(v->variance, v->space, w);
-    m.variance_objects = (float)chosen_variance(v->variance_objects, v->objects, w);
-    m.variance_alloc_space = (float)chosen_variance(v->variance_alloc_space, v->alloc_space, w);
-    m.variance_alloc_objects =
-        (float)chosen_variance(v->variance_alloc_objects, v->alloc_objects, w);
-    m.variance_rounding = (float)chosen_variance(v->variance_rounding, v->rounding, w);
+    m.variance_objects = chosen_float(v->variance_objects, v->objects, w);
+    m.variance_alloc_space = chosen_float(v->variance_alloc_space, v->alloc_space, w);
+    m.variance_alloc_objects = chosen_float(v->variance_alloc_objects, v->alloc_objects, w);
+    m.variance_rounding = chosen_float(v->variance_rounding, v->rounding, w);
     hw_value_add(to, &m);
 }
 

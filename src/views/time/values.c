@@ -120,15 +120,14 @@ static int add_row(struct hw_sum *t, const struct hw_alloc_row *r, bool base)
         v->alloc_samples = hw_sat_add(v->alloc_samples, r->samples);
     }
     bool same_dump = s->variance_dump == r->dump;
-    double variance = r->variance > 0 && isfinite(r->variance) ? r->variance : 0;
-    if (!same_dump || variance > v->variance)
-        v->variance = variance;
+    if (!same_dump || r->variance > v->variance)
+        v->variance = r->variance;
     set_more(v, r, same_dump);
     if (!same_dump || r->idle > v->idle)
         v->idle = r->idle;
     v->rounding = r->rounding;
     s->variance_dump = r->dump;
-    t->knows_variance |= variance > 0;
+    t->knows_variance |= r->variance > 0 && isfinite(r->variance);
     return HW_OK;
 }
 
@@ -269,7 +268,7 @@ static struct hw_value final_value(const struct hw_sum *t, const struct slot *s)
     double step = (double)t->interval_bytes;
     if (t->interval_bytes <= 1 || v.space <= 0)
         v.variance = 0;
-    else if (!t->knows_variance)
+    else if (!t->knows_variance && isfinite(v.variance))
         v.variance = v.samples > 0 ? step * step * (double)v.samples : 0;
     v.lacks_variances = !t->knows_all && t->interval_bytes > 1;
     v.choice = (float)t->choice;
@@ -359,6 +358,13 @@ void hw_value_add(struct hw_value *to, const struct hw_value *v)
     to->choice = larger(to->choice, v->choice);
 }
 
+float hw_variance_since(float now, float before)
+{
+    if (isinf(before))
+        return before;
+    return now > before ? now - before : 0;
+}
+
 static int64_t growth(int64_t now, int64_t before)
 {
     int64_t d = hw_sat_sub(now, before);
@@ -378,9 +384,10 @@ void hw_value_since(struct hw_value *now, const struct hw_value *before)
     now->variance_objects += before->variance_objects;
     now->variance_rounding += before->variance_rounding;
     /* What was allocated before is the same samples in both. */
-    now->variance_alloc_space = larger(now->variance_alloc_space - before->variance_alloc_space, 0);
+    now->variance_alloc_space =
+        hw_variance_since(now->variance_alloc_space, before->variance_alloc_space);
     now->variance_alloc_objects =
-        larger(now->variance_alloc_objects - before->variance_alloc_objects, 0);
+        hw_variance_since(now->variance_alloc_objects, before->variance_alloc_objects);
     now->lacks_variances |= before->lacks_variances;
     now->choice = larger(now->choice, before->choice);
 }
@@ -472,7 +479,9 @@ double hw_value_error(const struct hw_value *v, enum hw_metric m, uint64_t inter
     if (interval_bytes <= 1 && v->choice <= 0)
         return 0;
     double variance = hw_value_variance(v, m);
-    return variance < 0 ? guessed_error(v, m, interval_bytes) : 2 * sqrt(variance);
+    if (variance < 0)
+        return guessed_error(v, m, interval_bytes);
+    return variance >= 0 ? 2 * sqrt(variance) : INFINITY;
 }
 
 /*

@@ -38,7 +38,7 @@ struct hw_value {
     int64_t samples, alloc_samples; /* recorded allocations: live, ever */
     int64_t idle;     /* live bytes untouched since the previous dump; 0 = not recorded */
     int64_t rounding; /* what the allocator adds to space; 0 also if it is not recorded */
-    double variance;  /* of space; 0 = exact */
+    double variance;  /* of space; 0 = exact, infinite: uncertain by an unknown amount */
     /* The same for other metrics, valid unless lacks_variances: some values are of a trace
      * without. */
     float variance_objects, variance_alloc_space, variance_alloc_objects;
@@ -86,6 +86,8 @@ int hw_values_at(const struct hw_profile *p, const struct hw_series *s, uint32_t
 void hw_value_add(struct hw_value *to, const struct hw_value *v);
 /* Subtracts `before`; what shrank is 0, variances add. */
 void hw_value_since(struct hw_value *now, const struct hw_value *before);
+/* The variance of what was allocated since: that of both moments' totals. Not of live figures. */
+float hw_variance_since(float now, float before);
 /* 0 in every metric: no graph shows such a callstack. */
 bool hw_value_is_zero(const struct hw_value *v);
 int64_t hw_value_get(const struct hw_value *v, enum hw_metric m);
@@ -94,7 +96,8 @@ int64_t hw_value_samples(const struct hw_value *v, enum hw_metric m);
 /* Variance of space per byte: the interval if all was sampled, 0 if all is exact. */
 double hw_value_step(const struct hw_value *v, uint64_t interval_bytes);
 /* Half the width of the 95 % interval (two standard errors), in the metric's unit.
- * interval: bytes between samples; at 1 everything is exact. */
+ * interval: bytes between samples; at 1 everything is exact. Infinite: the error is unknown, as the
+ * trace has a variance that is none. */
 double hw_value_error(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes);
 /* Based on fewer than ten samples, or dominated by a few of them: only an order of magnitude. */
 bool hw_value_is_rough(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes);

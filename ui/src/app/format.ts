@@ -64,20 +64,26 @@ export const of = (n: number, one: string, many = `${one}s`) => `${count(n)} ${n
 
 export const amount = (v: number, m: Metric) => (isBytes(m) ? bytes(v) : count(v));
 
+/** Nobody knows the error: infinite, which is null in JSON. */
+export const isUnknown = (err: number | null): boolean => err === null || err === Infinity;
+
 /** ± two standard errors; nothing if the figure is exact. */
-export function error(err: number, total: number): string {
+export function error(err: number | null, total: number): string {
+  if (err === null || isUnknown(err)) return total > 0 ? 'error unknown' : '';
   if (!(err > 0) || !(total > 0)) return '';
   const p = (100 * err) / total;
+  if (p >= 10000) return '±>999 %';
   return `±${p >= 9.95 ? p.toFixed(0) : p.toFixed(1)} %`;
 }
 
 /** The error, or why there is none: files of other tools do not say how they sampled. */
-export const certainty = (err: number, total: number, interval: number): string =>
+export const certainty = (err: number | null, total: number, interval: number): string =>
   error(err, total) || (interval > 0 ? 'exact' : 'error unknown');
 
 /** So few samples, and so large an error, that the figure is a hint, not a measurement. Blocks above the
  * interval are always sampled: a few of them can be precise. */
-export const isRough = (samples: number, err: number, total: number) => samples < 10 && err > 0.1 * total;
+export const isRough = (samples: number, err: number | null, total: number) =>
+  samples < 10 && (err === null || err > 0.1 * total);
 
 /** Labels of a scale: round values without decimals. */
 export const round = (v: number) => bytes(v).replace(/\.0+ /, ' ');

@@ -12,12 +12,16 @@ export function chosen(all: Timeline): Tracks[] {
 
 const METRICS = ['space', 'objects', 'alloc_space', 'alloc_objects'] as const;
 
+/** Sums add variances. */
+const ofBoth = (a: number | null, b: number | null) =>
+  a === null || b === null ? Infinity : Math.hypot(a, b);
+
 function add(to: Figures, m: Figures): void {
   for (const k of METRICS) to[k] += m[k];
   to.samples += m.samples;
   to.alloc_samples += m.alloc_samples;
-  to.error = Math.hypot(to.error, m.error); // sums add variances
-  to.errors = to.errors.map((e, i) => Math.hypot(e, m.errors[i])) as Figures['errors'];
+  to.error = ofBoth(to.error, m.error);
+  to.errors = to.errors.map((e, i) => ofBoth(e, m.errors[i])) as Figures['errors'];
 }
 
 /** Between its dumps a process holds what it held at the last; before its first, nothing. */

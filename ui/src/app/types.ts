@@ -82,8 +82,8 @@ export interface Recording {
   targets: Target[];
 }
 export type Figures = Record<Metric, number> & {
-  error: number;
-  errors: [number, number, number, number];
+  error: number | null;
+  errors: (number | null)[];
   samples: number;
   alloc_samples: number;
 };
@@ -146,7 +146,7 @@ export type FunctionRow = [
   self: number,
   total: number,
   count: number,
-  error: number,
+  error: number | null,
   samples: number,
   selfError: number,
   selfSamples: number,

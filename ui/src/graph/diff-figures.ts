@@ -1,12 +1,12 @@
 // Figures of a comparison, in the words of its mode: as they are, as shares, per second.
-import { amount, base, safe } from '../app/format';
+import { amount, base, isUnknown, safe } from '../app/format';
 import { place } from '../app/state';
 
 export type Figures = [
   a: number,
   b: number,
   change: number,
-  error: number,
+  error: number | null,
   significant: boolean,
   samplesA: number,
   samplesB: number,
@@ -45,7 +45,8 @@ export const points = (v: number) =>
     ? `${(100 * Math.abs(v)).toFixed(Math.abs(v) < 0.0995 ? 2 : 1)} points`
     : figure(Math.abs(v));
 export const change = (v: number) => `${v > 0 ? '+' : v < 0 ? '−' : ''}${points(v)}`;
-export const plusMinus = (e: number) => (e > 0 ? `±${points(e)}` : '');
+export const plusMinus = (e: number | null) =>
+  e === null || isUnknown(e) ? 'error unknown' : e > 0 ? `±${points(e)}` : '';
 
 /** How a row changed. */
 export function fate(a: number, b: number): string {

@@ -1,7 +1,7 @@
 // The graphs of a comparison: both sides merged into one, or beside each other.
 import { useMemo, useState } from 'preact/hooks';
 import { exactly } from '../app/filters';
-import { amount, fit, growth, safe } from '../app/format';
+import { amount, fit, growth, isUnknown, safe } from '../app/format';
 import { ask, isSaved } from '../app/server';
 import type { Side } from '../app/sides';
 import { go, place } from '../app/state';
@@ -21,6 +21,7 @@ function lookOf(g: Graph): Look {
     b = g.b!;
   const delta = (i: number) => b[i] - a[i];
   const sure = (i: number) => Math.abs(delta(i)) > g.err[i];
+  const isNoise = (i: number) => !sure(i) && !isUnknown(g.err[i]);
   return {
     fill(i, dark) {
       return changeFill(sure(i) ? delta(i) : 0, Math.max(a[i], b[i]), dark);
@@ -28,7 +29,7 @@ function lookOf(g: Graph): Look {
     mark: (i) => (!sure(i) || delta(i) === 0 ? '' : delta(i) > 0 ? '▲ ' : '▼ '),
     hatched: (i) => (g.flags[i] & (ONLY_A | ONLY_B)) !== 0,
     say: (i) =>
-      `${safe(nameOf(g, i))}: ${figure(a[i])} before, ${figure(b[i])} after, ${change(delta(i))}${sure(i) ? '' : ', within the sampling error'}`,
+      `${safe(nameOf(g, i))}: ${figure(a[i])} before, ${figure(b[i])} after, ${change(delta(i))}${isNoise(i) ? ', within the sampling error' : ''}`,
     tip: (i) => (
       <dl>
         <dt>A</dt>
@@ -47,9 +48,9 @@ function lookOf(g: Graph): Look {
               ? 'only in B'
               : delta(i) === 0
                 ? 'unchanged'
-                : sure(i)
-                  ? ''
-                  : 'within the sampling error'}
+                : isNoise(i)
+                  ? 'within the sampling error'
+                  : ''}
         </dd>
       </dl>
     ),

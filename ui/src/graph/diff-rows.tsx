@@ -1,6 +1,6 @@
 // Functions that changed.
 import { exactly } from '../app/filters';
-import { count, growth, safe } from '../app/format';
+import { count, growth, isUnknown, safe } from '../app/format';
 import { go, place } from '../app/state';
 import { addFilter } from '../parts/filters';
 import { Scroll } from '../parts/table';
@@ -84,7 +84,7 @@ export function Rows({ table, busy, onMore }: { table: Table; busy: boolean; onM
               <td class="num">{growth(a, b) || '–'}</td>
               <td>
                 {fate(a, b)}
-                {sure ? '' : <span class="dim"> · within the error</span>}
+                {sure || isUnknown(err) ? '' : <span class="dim"> · within the error</span>}
               </td>
             </tr>
           ))}

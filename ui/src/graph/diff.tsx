@@ -2,7 +2,7 @@
 // difference and says what of it is more than sampling noise.
 import { useEffect, useState } from 'preact/hooks';
 import { question } from '../app/answers';
-import { certainty, count, growth, isBytes, METRICS } from '../app/format';
+import { certainty, count, growth, isBytes, isUnknown, METRICS } from '../app/format';
 import { selection } from '../app/selection';
 import { isSaved, status } from '../app/server';
 import { asPlace, baseOf, now, type Side, written } from '../app/sides';
@@ -68,7 +68,8 @@ function Sides({ a, b, onSwap }: { a: Side; b: Side; onSwap(): void }) {
 
 function Totals({ t }: { t: Table }) {
   const [a, b, by, err, sure] = t.total;
-  const verdict = by === 0 ? 'no change' : sure ? growth(a, b) : 'within the sampling error';
+  const verdict =
+    by === 0 ? 'no change' : sure || isUnknown(err) ? growth(a, b) : 'within the sampling error';
   return (
     <div class="figures">
       <Figure label="A" value={figure(a)} note={sideWords(t.a)} />

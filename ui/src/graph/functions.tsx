@@ -69,6 +69,7 @@ function NameCell({
 }
 
 const n = (v: Cell) => Number(v);
+const err = (v: Cell) => (v === null ? null : Number(v));
 
 function figureColumns(tracks: Tracks, total: number): GridColumn[] {
   const m = place.value.metric;
@@ -79,7 +80,7 @@ function figureColumns(tracks: Tracks, total: number): GridColumn[] {
       numeric: true,
       width: 120,
       narrow: 120,
-      tip: (v, r) => certainty(n(r[8]), n(v), tracks.interval),
+      tip: (v, r) => certainty(err(r[8]), n(v), tracks.interval),
       draw: (v) => (
         <>
           {amount(n(v), m)} <small class="dim">{percent(n(v), total)}</small>
@@ -94,7 +95,7 @@ function figureColumns(tracks: Tracks, total: number): GridColumn[] {
       narrow: 92,
       draw: (v, r) => (
         <>
-          <Share part={n(v)} whole={total} rough={isRough(n(r[7]), n(r[4]), n(v))} /> {amount(n(v), m)}
+          <Share part={n(v)} whole={total} rough={isRough(n(r[7]), err(r[4]), n(v))} /> {amount(n(v), m)}
         </>
       ),
     },
@@ -106,7 +107,7 @@ function figureColumns(tracks: Tracks, total: number): GridColumn[] {
       narrow: 0,
       tip: (_, r) => `${count(n(r[7]))} samples`,
       show: (v, r) =>
-        `${isRough(n(r[7]), n(v), n(r[3])) ? '≈ ' : ''}${certainty(n(v), n(r[3]), tracks.interval)}`,
+        `${isRough(n(r[7]), err(v), n(r[3])) ? '≈ ' : ''}${certainty(err(v), n(r[3]), tracks.interval)}`,
     },
     {
       name: 'Count',

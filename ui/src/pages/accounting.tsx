@@ -24,7 +24,7 @@ interface Accounting {
   steps: Step[];
   lines: string[];
   now: Record<string, { bytes: number; at: number }>;
-  error: number;
+  error: number | null;
   fragmentation: number | null;
   points: Point[];
   kinds: Record<string, [n: number, size: number, rss: number, swap: number]> | null;

@@ -17,7 +17,7 @@ type Instruction = [
   self: number,
   total: number,
   samples: number,
-  error: number,
+  error: number | null,
 ];
 interface Code {
   symbol: string;

@@ -15,7 +15,7 @@ interface Host {
   host: string;
   deviates: boolean;
   value: number;
-  error: number;
+  error: number | null;
   score: number;
   processes: number;
   dumps: number;

@@ -45,7 +45,7 @@ interface Row {
   survival: number;
   survival_most: number;
   space: number;
-  error: number;
+  error: number | null;
   objects: number;
   alloc_space: number;
   samples: number;
@@ -54,7 +54,7 @@ interface Row {
 interface Leaks {
   interval: number;
   space: number;
-  error: number;
+  error: number | null;
   grown: number;
   likely: number;
   n_likely: number;
@@ -80,7 +80,7 @@ const VERDICTS: Record<string, { glyph: string; tone: string; means: string }> =
 
 const rate = (v: number) => `${v > 0 ? '+' : ''}${bytes(v)}/s`;
 const change = (v: number) => `${v > 0 ? '+' : ''}${bytes(v)}`;
-const few = (r: Row) => r.samples < 10 && r.error > 0;
+const few = (r: Row) => r.samples < 10 && r.error !== 0;
 
 /** The rule that fired, in words. */
 function reason(r: Row, l: Leaks): string {

@@ -6,6 +6,7 @@ import {
   besides,
   bytes,
   certainty,
+  isUnknown,
   clock,
   count,
   duration,
@@ -195,11 +196,14 @@ function SinceFigure({ tracks, m: { last, before, where }, trace }: FigureProps)
       }).toString()
     : '';
   const since = useAnswer(`since ${trace}?${sides}`, () =>
-    sides ? question<{ total: number[] }>(trace, 'table/diff', sides) : Promise.resolve(null),
+    sides ? question<{ total: (number | null)[] }>(trace, 'table/diff', sides) : Promise.resolve(null),
   );
   if (!before) return null;
   const err = since.value?.total[3];
-  const sure = err === undefined ? '' : `${err > 0 ? `±${bytes(err)}` : certainty(0, 0, tracks.interval)} · `;
+  const sure =
+    err === undefined
+      ? ''
+      : `${isUnknown(err) ? 'error unknown' : err && err > 0 ? `±${bytes(err)}` : certainty(0, 0, tracks.interval)} · `;
   const sql = `select (select space from heapwise_tree(${selectionArgs(tracks, endOf(last))}) where id = 0)\n  - (select space from heapwise_tree(${selectionArgs(tracks, endOf(before))}) where id = 0) as growth`;
   return (
     <Figure

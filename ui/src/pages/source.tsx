@@ -19,7 +19,7 @@ type Line = [
   self: number,
   total: number,
   samples: number,
-  error: number,
+  error: number | null,
   bytes: number, // of the total
   count: number, // how many allocations they are
 ];

@@ -39,7 +39,7 @@ function growersOf(
 }
 
 function GrowerRow({ g: { r, growth, rate }, seen }: { g: Grower; seen: Seen }) {
-  const few = r[7] > 0 && r[7] < 10 && r[6] > 0;
+  const few = r[7] > 0 && r[7] < 10 && r[6] !== 0;
   return (
     <tr key={key(r)}>
       <td class={`num ${growth > 0 ? 'up' : growth < 0 ? 'down' : 'dim'}`}>

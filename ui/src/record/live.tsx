@@ -25,6 +25,7 @@ import { Choice } from '../parts/choice';
 import { useKeys } from '../parts/keys';
 import { Busy, Failed, Figure } from '../parts/words';
 import { Chart, type Line } from '../timeline/chart';
+import { width } from '../timeline/moments';
 import { Growers, type Order } from './growers';
 import { change, KEPT_S, type Look, type Point, rates, type Seen, useLooks, type Watched } from './looks';
 import { MarkForm } from './mark';
@@ -194,7 +195,7 @@ function Curve({ look, points, paused }: { look: Look; points: Point[]; paused: 
           view={view}
           label={`Live heap ${bytes(look.space)} and resident memory ${bytes(look.rss)} over the last ${span}`}
           lines={[line('resident', '--blue', (p) => p.rss), line('live heap', '--accent', (p) => p.space)]}
-          band={points.map((p) => ({ ts: p.at * 1e9, value: p.space, error: p.error }))}
+          band={points.map((p) => ({ ts: p.at * 1e9, value: p.space, error: width(p.error) }))}
         />
       </div>
       <p class="keyline">

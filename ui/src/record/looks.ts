@@ -10,7 +10,7 @@ export type LookRow = [
   objects: number,
   alloc_space: number,
   alloc_objects: number,
-  error: number,
+  error: number | null,
   samples: number,
 ];
 export interface Look {
@@ -26,7 +26,7 @@ export interface Look {
   objects: number;
   alloc_space: number;
   alloc_objects: number;
-  error: number;
+  error: number | null;
   rows: LookRow[];
 }
 export interface Watched {
@@ -46,7 +46,7 @@ export interface Point {
   at: number;
   space: number;
   rss: number;
-  error: number;
+  error: number | null;
   alloc: number;
   allocs: number;
 }

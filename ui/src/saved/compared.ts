@@ -158,6 +158,7 @@ export function compare(a: Side, b: Side, q: Question): Compared {
 const errorOf = (c: Compared, v: Value): number => {
   if (c.scaleA !== c.scaleB) return Math.sqrt(v.a2 * c.scaleA ** 2 + v.b2 * c.scaleB ** 2);
   const live = c.q.metric === 'space' || c.q.metric === 'objects';
+  if (v.a2 === Infinity || v.b2 === Infinity) return Infinity;
   const e2 = live ? v.change2 : c.q.sameRun ? Math.max(v.b2 - v.a2, 0) : v.a2 + v.b2;
   return c.scaleA * Math.sqrt(e2);
 };

@@ -53,6 +53,10 @@ function selves(g: Graph): { samples: Float64Array; e2: Float64Array } {
   }
   for (let i = 0; i < g.n; i++) {
     const whole = e2[i];
+    if (whole === Infinity) {
+      if (below[i] === Infinity) e2[i] = 0; // unknown because of what is below
+      continue;
+    }
     e2[i] = Math.max(0, whole - below[i]);
     if (e2[i] <= ROUNDED * whole) e2[i] = 0;
     // What is more has another source than the stacks.

@@ -1,5 +1,5 @@
 // What tracks say of a process: its curve, its dumps, counters, and what happened to it. Pure.
-import { clock, safe } from '../app/format';
+import { clock, isUnknown, safe } from '../app/format';
 import type { Dump, Tracks } from '../app/types';
 import type { Line } from './chart';
 import type { View } from './view';
@@ -25,7 +25,10 @@ export const liveLine = (t: Tracks): Line => ({
   step: true,
   points: t.moments.map((m) => [m.ts, m.space] as [number, number]),
 });
-export const liveBand = (t: Tracks) => t.moments.map((m) => ({ ts: m.ts, value: m.space, error: m.error }));
+/** Of the band around a line: none where the error is unknown. */
+export const width = (err: number | null): number => (err === null || isUnknown(err) ? 0 : err);
+export const liveBand = (t: Tracks) =>
+  t.moments.map((m) => ({ ts: m.ts, value: m.space, error: width(m.error) }));
 
 /** A counter; of the allocator with its blocks of their own mmap, as the accounting has it. */
 export function counter(t: Pick<Tracks, 'counters'>, name: string): [number, number][] {

@@ -89,7 +89,8 @@ static int choose(struct rows *r, const struct hw_pattern *pattern, bool all)
         if (fabs(hw_diff_change(d, v, r->q->metric)) <= 0 ||
             (pattern && !hw_pattern_matches(pattern, hw_strings_cstr(d->strings, f->name))))
             continue;
-        if (!all && !hw_diff_is_significant(d, v, r->q->metric))
+        if (!all && !hw_diff_is_significant(d, v, r->q->metric) &&
+            !hw_diff_is_open(d, v, r->q->metric))
             r->n_hidden++;
         else if (hw_vec_push(&r->v, i) < 0)
             return HW_ENOMEM;

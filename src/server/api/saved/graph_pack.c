@@ -166,6 +166,8 @@ static bool subtract_children(const struct arrays *g, double *rest)
     for (uint32_t i = 1; i < g->n; i++)
         rest[g->parent[i]] -= g->error[i] * g->error[i];
     for (uint32_t i = 0; i < g->n; i++) {
+        if (isinf(g->error[i])) /* unknown */
+            return false;
         if (fabs(rest[i]) <= ROUNDED * g->error[i] * g->error[i])
             rest[i] = 0;
         if (rest[i] < 0 || (rest[i] > 0 && g->self[i] <= 0))
