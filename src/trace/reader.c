@@ -20,7 +20,6 @@
 #include "base/text/strbuf.h"
 #include "codec/gzip.h"
 #include "codec/pb.h"
-#include "codec/pb_far.h"
 #include "codec/unpack.h"
 #include "schema/fields.h"
 #include "trace/packet.h"
@@ -33,6 +32,7 @@ enum {
     MAX_INFLATED = 64 << 20, /* of one compressed packet; writers keep to 512 KiB deflated */
     PACKET_COST = 32,        /* bytes that cost as much as an empty packet; a sample has more */
     MIN_LEFT_OUT = 64 << 10, /* smaller packets are read as quickly as inspected */
+    MAX_UNSURE = 8,          /* packets in a row with fields that are not in the schema */
     RESYNC_LIMIT = 64 << 20  /* bytes in all that `hw_packet_is_plausible` may examine */
 };
 
@@ -149,6 +149,7 @@ static void count_loss(struct hw_trace_reader *r, enum hw_reader_loss what, uint
     uint64_t *const counts[] = {
         [HW_READER_DAMAGED] = &s->damaged_packets,
         [HW_READER_SKIPPED] = &s->skipped_bytes,
+        [HW_READER_UNKNOWN] = &s->unknown_fields,
         [HW_READER_COMPRESSED] = &s->damaged_compressed,
         [HW_READER_CUT] = &s->unpacked_cut,
         [HW_READER_UNSUPPORTED] = &s->unsupported_packets,
@@ -349,8 +350,10 @@ static int next_inner(struct hw_trace_reader *r, struct hw_packet *out, struct h
         r->inner_pos += f.head + (size_t)f.n;
         if (f.head + f.n < PACKET_COST)
             r->n_short += PACKET_COST - f.head - f.n;
-        if (kind == HW_FRAME_OTHER)
+        if (kind == HW_FRAME_OTHER) {
+            count_loss(r, HW_READER_UNKNOWN, r->inner_offset, f.number);
             continue;
+        }
         if (!hw_packet_read(hw_bytes_of(b.p + f.head, (size_t)f.n), out, &c)) {
             count_loss(r, HW_READER_DAMAGED, r->inner_offset, 0);
             continue;
@@ -402,7 +405,79 @@ static int continues_at(struct hw_trace_reader *r, uint64_t at, bool *out, struc
     return rc;
 }
 
-/* Skips an unused frame, if its length can be trusted. */
+/*
+ * Is there surely a packet at `at`, or the end of the file? Its fields are those of packets, or it
+ * can be decoded and one soon after it has such fields: what is new in one packet need not be in
+ * all. Nested messages in a damaged packet look like packets, but for that.
+ */
+static int surely_continues_at(struct hw_trace_reader *r, uint64_t at, bool *out,
+                               struct hw_error *err)
+{
+    const uint64_t budget = r->resync_budget;
+    *out = at >= r->size;
+    for (int i = 0; i < MAX_UNSURE && !*out && at < r->size; i++) {
+        struct hw_bytes b;
+        struct hw_packet_frame f;
+        struct hw_packet p;
+        struct hw_packet_common c;
+        int rc = view(r, at, HW_PACKET_MAX_HEAD, &b, err);
+        if (rc < 0)
+            return rc;
+        if (hw_packet_frame_read(b, r->size - at, &f) != HW_FRAME_PACKET || f.n > r->resync_budget)
+            return HW_OK;
+        rc = view(r, at, f.head + (size_t)f.n, &b, err);
+        if (rc < 0)
+            return rc;
+        r->resync_budget -= f.n;
+        struct hw_bytes body = hw_bytes_of(b.p + f.head, (size_t)f.n);
+        if (b.n < f.head + f.n || !hw_packet_read(body, &p, &c) || c.swallowed)
+            return HW_OK;
+        *out = hw_packet_is_known(body);
+        at += f.head + f.n;
+    }
+    if (*out) /* what is read again right away costs twice, at most */
+        r->resync_budget = budget;
+    return HW_OK;
+}
+
+/* Numbers that belong into packets are the rest of a damaged one. */
+static int unknown_at(struct hw_trace_reader *r, uint64_t at, struct hw_packet_frame *f,
+                      bool *is_other, struct hw_error *err)
+{
+    struct hw_bytes b;
+    int rc = view(r, at, HW_PACKET_MAX_HEAD, &b, err);
+    *is_other = rc == HW_OK && hw_packet_frame_read(b, r->size - at, f) == HW_FRAME_OTHER &&
+                !hw_packet_has_number(f->number, f->wire);
+    return rc;
+}
+
+/* Skips fields that are no packets, if packets surely follow. */
+static int skip_unknown(struct hw_trace_reader *r, struct hw_error *err)
+{
+    struct hw_packet_frame f;
+    uint64_t at = r->pos;
+    bool is_other = true, continues = false;
+    int rc = HW_OK;
+    while (rc == HW_OK && at < r->size && (rc = unknown_at(r, at, &f, &is_other, err)) == HW_OK &&
+           is_other)
+        at += f.head + f.n;
+    if (rc == HW_OK)
+        rc = surely_continues_at(r, at, &continues, err);
+    if (rc < 0)
+        return rc;
+    if (!continues) { /* as there: what is hidden in these fields may lead here again and again */
+        r->resync_budget -= at - r->pos < r->resync_budget ? at - r->pos : r->resync_budget;
+        return resync(r, err);
+    }
+    while (rc == HW_OK && r->pos < at &&
+           (rc = unknown_at(r, r->pos, &f, &is_other, err)) == HW_OK) {
+        count_loss(r, HW_READER_UNKNOWN, r->pos, f.number);
+        r->pos += f.head + f.n;
+    }
+    return rc;
+}
+
+/* Skips a packet that cannot be used, if its length can be trusted. */
 static int skip_frame(struct hw_trace_reader *r, const struct hw_packet_frame *f,
                       struct hw_error *err)
 {
@@ -414,39 +489,6 @@ static int skip_frame(struct hw_trace_reader *r, const struct hw_packet_frame *f
         return resync(r, err);
     r->pos += f->head + f->n;
     return HW_OK;
-}
-
-/* Does this ProfilePacket have only dumps and numbers? *continued: its field of that name. */
-static bool is_only_dumps(const struct hw_pb_far *packet, uint64_t bytes, bool *continued)
-{
-    struct hw_pb_far in = *packet;
-    struct hw_pb_field f;
-    int rc;
-    *continued = false;
-    in.end = packet->pos;
-    in.pos = packet->pos - bytes;
-    while ((rc = hw_pb_far_next(&in, &f)) == 1) {
-        if (f.wire == HW_PB_BYTES && f.number != HW_F_ProfilePacket_process_dumps)
-            return false;
-        if (f.number == HW_F_ProfilePacket_continued)
-            *continued = f.value != 0;
-    }
-    return rc == 0;
-}
-
-/* Need this field of a packet not be read? Nothing of a heap graph is needed. */
-static bool is_left_out(const struct hw_pb_far *packet, const struct hw_pb_field *f,
-                        bool *continued)
-{
-    return f->number == F(heap_graph) ||
-           (f->number == F(profile_packet) && is_only_dumps(packet, f->value, continued));
-}
-
-/* Does the file still reach that far? */
-static bool has_byte(int fd, uint64_t at)
-{
-    char byte;
-    return pread(fd, &byte, 1, (off_t)at) == 1;
 }
 
 /* False: the packet at pos has been read already, or is small. */
@@ -462,36 +504,6 @@ static bool may_be_left_out(const struct hw_trace_reader *r)
            f.n >= MIN_LEFT_OUT && !is_in_window(r, r->pos, f.head + f.n);
 }
 
-/*
- * Decodes a large packet of samples, or of objects, without reading these; *end: where it ends.
- * False: it must be read, as it is another packet, or damaged in any way.
- */
-static bool leave_out_samples(struct hw_trace_reader *r, struct hw_packet *p,
-                              struct hw_packet_common *c, uint64_t *end)
-{
-    static const uint8_t continues[] = {HW_F_ProfilePacket_continued << 3 | HW_PB_VARINT, 1};
-    struct hw_pb_far far = {.fd = r->fd, .pos = r->pos, .end = r->size};
-    struct hw_pb_field f;
-    bool continued = false;
-    int rc = hw_pb_far_next(&far, &f);
-    if (rc != 1 || f.wire != HW_PB_BYTES || f.number != HW_F_Trace_packet ||
-        f.value < MIN_LEFT_OUT || f.value > HW_TRACE_MAX_PACKET)
-        return false;
-    far.end = *end = far.pos;
-    far.pos -= f.value;
-    *p = (struct hw_packet){0};
-    *c = (struct hw_packet_common){0};
-    while ((rc = hw_pb_far_next(&far, &f)) == 1) {
-        if (f.wire == HW_PB_BYTES && (p->data_field || !is_left_out(&far, &f, &continued)))
-            return false;
-        hw_packet_read_field(&f, p, c);
-    }
-    p->sequence = (uint64_t)c->machine_id << 32 | c->sequence_id;
-    if (continued)
-        p->data = hw_bytes_of(continues, sizeof continues);
-    return rc == 0 && p->data_field && (f.wire != HW_PB_BYTES || has_byte(r->fd, *end - 1));
-}
-
 /* 1 = a packet, 0 = something else was skipped; moves pos after it. */
 static int next_outer(struct hw_trace_reader *r, struct hw_packet *out, struct hw_error *err)
 {
@@ -499,7 +511,8 @@ static int next_outer(struct hw_trace_reader *r, struct hw_packet *out, struct h
     struct hw_packet_frame f = {0};
     struct hw_packet_common c;
     uint64_t at = r->pos, end;
-    if (may_be_left_out(r) && leave_out_samples(r, out, &c, &end)) {
+    if (may_be_left_out(r) &&
+        hw_packet_leave_out_samples(r->fd, at, r->size, MIN_LEFT_OUT, out, &c, &end)) {
         r->pos = end;
         return accept_packet(r, out, &c, at, err);
     }
@@ -513,7 +526,7 @@ static int next_outer(struct hw_trace_reader *r, struct hw_packet *out, struct h
     case HW_FRAME_BAD:
         return resync(r, err);
     case HW_FRAME_OTHER:
-        return skip_frame(r, &f, err);
+        return skip_unknown(r, err);
     case HW_FRAME_PACKET:
         break;
     }

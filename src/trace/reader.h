@@ -9,7 +9,8 @@
  * Owns:    its buffers. A packet's views are valid until the next call.
  * Errors:  next gives HW_ENOMEM and HW_ESYS only. Damaged parts are dropped and counted: a packet
  *          whose fields break the wire format; bytes between packets, up to the next position where
- *          a packet surely starts; a compressed packet after its last readable byte.
+ *          a packet surely starts; a compressed packet after its last readable byte. Fields beside
+ *          the packets are skipped and counted, of whatever wire type.
  * Threads: one owner at a time.
  * Source:  doc/formats/trace.md
  */
@@ -46,6 +47,7 @@ struct hw_reader_stats {
     uint64_t packets;
     uint64_t damaged_packets;     /* dropped */
     uint64_t skipped_bytes;       /* between packets, searched for the next one */
+    uint64_t unknown_fields;      /* beside the packets, skipped */
     uint64_t damaged_compressed;  /* compressed packets that are at most partly readable */
     uint64_t unpacked_cut;        /* compressed packets cut because they unpack to too much */
     uint64_t unsupported_packets; /* compressed in a way this build cannot read */
@@ -58,6 +60,7 @@ struct hw_reader_stats {
 enum hw_reader_loss {
     HW_READER_DAMAGED,     /* a packet that was dropped */
     HW_READER_SKIPPED,     /* n bytes between packets */
+    HW_READER_UNKNOWN,     /* a field beside the packets: n is its number */
     HW_READER_COMPRESSED,  /* a compressed packet that is at most partly readable */
     HW_READER_CUT,         /* the rest of one that unpacks to too much */
     HW_READER_UNSUPPORTED, /* a compressed packet that this build cannot read */

@@ -116,6 +116,9 @@ static void tell_damage(const struct hw_cli *cli, const struct hw_trace_merge_in
                      "'%s' is damaged: %llu packet%s and %llu byte%s between packets left out",
                      in->path, (unsigned long long)n_packets, hw_plural(n_packets),
                      (unsigned long long)s->skipped_bytes, hw_plural(s->skipped_bytes));
+    if (s->unknown_fields)
+        hw_cli_error(cli, NULL, "'%s': %llu field%s beside the packets left out", in->path,
+                     (unsigned long long)s->unknown_fields, hw_plural(s->unknown_fields));
 }
 
 static int merge_traces(const struct hw_cli *cli, const struct files *files, struct hw_error *err)

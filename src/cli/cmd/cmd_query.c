@@ -57,6 +57,8 @@ int hw_cmd_query(struct hw_cli *cli)
     status = file ? hw_sql_session_run_file(&s, file, &out)
                   : hw_sql_session_run(&s, args[1], strlen(args[1]), &out);
     hw_query_out_done(&out);
+    if (s.p && hw_open_profile_reading_losses(s.p, stderr) < 0 && status == HW_EXIT_OK)
+        status = HW_EXIT_FAILED;
     hw_sql_session_done(&s);
     return status;
 }

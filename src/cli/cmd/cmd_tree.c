@@ -371,6 +371,9 @@ int hw_cmd_tree(struct hw_cli *cli)
         hw_pager_begin(cli);
         rc = print_tree(&t);
     }
+    bool is_json = hw_opt_flag(&cli->opts, HW_OPT_JSON), incomplete = false;
+    if (rc == 0 && !browser)
+        rc = hw_open_profile_losses(&t.show, is_json ? stderr : stdout, &incomplete);
     hw_functions_free(t.functions);
     free(t.places);
     hw_flame_done(&t.flame);
@@ -379,5 +382,7 @@ int hw_cmd_tree(struct hw_cli *cli)
     hw_vec_done(&t.more);
     hw_open_profile_done(&t.show);
     int status = hw_cli_written(cli, rc);
-    return status == HW_EXIT_OK && browser ? hw_ui_show(cli, cli->opts.args[0]) : status;
+    if (status == HW_EXIT_OK && browser)
+        return hw_ui_show(cli, cli->opts.args[0]);
+    return status == HW_EXIT_OK && incomplete ? HW_EXIT_INCOMPLETE : status;
 }

@@ -328,14 +328,24 @@ void hw_open_profile_label(const struct hw_open_profile *s, struct hw_strbuf *ou
     hw_strbuf_addf(out, " (%lld)", (long long)proc->pid);
 }
 
-static int put_losses(const struct hw_profile *p, const hw_upid *only, FILE *out, bool *incomplete)
+/* Of which process it would have been nobody knows. */
+static bool is_of_reading(const struct hw_profile *p, const struct hw_loss *l)
+{
+    const char *name = hw_loss_word(p, l);
+    return l->kind == HW_LOSS_STAT &&
+           (strncmp(name, "trace_", 6) == 0 || strncmp(name, "bundle_", 7) == 0);
+}
+
+static int put_losses(const struct hw_profile *p, const hw_upid *only, bool of_reading, FILE *out,
+                      bool *incomplete)
 {
     hw_losses losses = {0};
     struct hw_strbuf text = {0};
     int rc = hw_losses_find(p, &losses);
     for (size_t i = 0; rc == 0 && i < losses.n; i++) {
         const struct hw_loss *l = &losses.v[i];
-        if (only && l->upid.v != only->v && l->upid.v != HW_ID_NONE)
+        if ((only && l->upid.v != only->v && l->upid.v != HW_ID_NONE) ||
+            (of_reading && !is_of_reading(p, l)))
             continue;
         bool bad = hw_loss_is_incomplete(l);
         *incomplete |= bad;
@@ -350,12 +360,18 @@ static int put_losses(const struct hw_profile *p, const hw_upid *only, FILE *out
 
 int hw_open_profile_losses(const struct hw_open_profile *s, FILE *out, bool *incomplete)
 {
-    return put_losses(s->p, &s->upid, out, incomplete);
+    return put_losses(s->p, &s->upid, /* of_reading = */ false, out, incomplete);
 }
 
 int hw_open_profile_all_losses(const struct hw_profile *p, FILE *out, bool *incomplete)
 {
-    return put_losses(p, /* only = */ NULL, out, incomplete);
+    return put_losses(p, /* only = */ NULL, /* of_reading = */ false, out, incomplete);
+}
+
+int hw_open_profile_reading_losses(const struct hw_profile *p, FILE *out)
+{
+    bool unused = false;
+    return put_losses(p, /* only = */ NULL, /* of_reading = */ true, out, &unused);
 }
 
 void hw_open_profile_done(struct hw_open_profile *s)

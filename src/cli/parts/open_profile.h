@@ -76,6 +76,8 @@ bool hw_open_profile_is_starter(const struct hw_profile *p, hw_upid upid);
 int64_t hw_open_profile_since_start(const struct hw_open_profile *s, int64_t ts_ns);
 /* "server (4211)" */
 void hw_open_profile_label(const struct hw_open_profile *s, struct hw_strbuf *out);
+/* Prints a line for everything of the file that could not be read, whatever it held. */
+int hw_open_profile_reading_losses(const struct hw_profile *p, FILE *out);
 /*
  * Prints a line for everything the process's profile lacks. *incomplete is set if data is missing
  * (HW_EXIT_INCOMPLETE), and otherwise left alone.

@@ -431,6 +431,7 @@ static int add_reader_stats(struct import *im)
     } rows[] = {
         {"trace_damaged_packets", HW_STAT_ERROR, s->damaged_packets},
         {"trace_skipped_bytes", HW_STAT_ERROR, s->skipped_bytes},
+        {"trace_unknown_fields", HW_STAT_DATA_LOSS, s->unknown_fields},
         {"trace_damaged_compressed_packets", HW_STAT_ERROR, s->damaged_compressed},
         {"trace_compressed_packets_cut", HW_STAT_DATA_LOSS, s->unpacked_cut},
         {"trace_unsupported_packets", HW_STAT_ERROR, s->unsupported_packets},

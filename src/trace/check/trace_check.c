@@ -143,6 +143,9 @@ static void on_loss(void *ctx, enum hw_reader_loss what, uint64_t offset, uint64
     case HW_READER_SKIPPED:
         hw_check_found_at(c, HW_CHECK_BYTES_SKIPPED, next, "%llu bytes", bytes);
         break;
+    case HW_READER_UNKNOWN:
+        hw_check_found_at(c, HW_CHECK_FIELD_UNKNOWN, next, "field %llu beside the packets", bytes);
+        break;
     case HW_READER_TRUNCATED:
         hw_check_found_at(c, HW_CHECK_FILE_TRUNCATED, next, "%llu bytes of it are there", bytes);
         break;

@@ -138,6 +138,86 @@ static void a_broken_byte_costs_its_packet_at_most(void **state)
     free(owned);
 }
 
+/* A field of each wire type beside the packets; like protobuf's own readers, this one goes on. */
+static void put_unknown(struct hw_pb *w, uint32_t number)
+{
+    hw_pb_uint(w, number, 300);
+    hw_pb_double(w, number + 1, 0.5);
+    hw_pb_float(w, number + 2, 0.5f);
+    hw_pb_str(w, number + 3, "new");
+}
+
+/* Packets without an owner: none is found again after damage. */
+static void unknown_fields_are_skipped(void **state)
+{
+    (void)state;
+    for (int place = 0; place < 5; place++) {
+        struct hw_pb w = {0};
+        size_t n;
+        uint32_t kinds[3] = {0};
+        for (int i = 0; i < 3; i++) {
+            for (int k = 0; k < 2 && (place == i || place == 4); k++)
+                put_unknown(&w, 1001);
+            hw_pb_begin(&w, HW_F_Trace_packet);
+            hw_pb_begin(&w, F(process_tree));
+            hw_pb_end(&w);
+            hw_pb_end(&w);
+        }
+        if (place >= 3)
+            put_unknown(&w, 1001);
+        struct hw_reader_stats s = read_all(hw_pb_view(&w), kinds, 3, &n);
+        assert_int_equal(n, 3);
+        assert_int_equal(kinds[2], F(process_tree));
+        assert_int_equal(s.unknown_fields, place == 4 ? 28 : place == 3 ? 4 : 8);
+        assert_int_equal(s.skipped_bytes, 0);
+        hw_pb_done(&w);
+    }
+}
+
+/* The rest of a packet whose beginning is lost has numbers, too. They are no unknown fields. */
+static void a_lost_beginning_is_no_unknown_field(void **state)
+{
+    (void)state;
+    char *owned;
+    struct hw_bytes file = small_trace(&owned);
+    size_t all = packets_before(file, file.n);
+    for (size_t from = 1; from < file.n; from++) {
+        size_t n, before = packets_before(file, from), whole = all - before;
+        bool at_boundary = before > packets_before(file, from - 1);
+        hw_autofree uint8_t *copy = malloc(file.n - from + 1);
+        memcpy(copy, file.p + from, file.n - from);
+        struct hw_reader_stats s = read_all(hw_bytes_of(copy, file.n - from), NULL, 0, &n);
+        if (n > whole || n + 1 < whole)
+            fail_msg("from byte %zu: %zu of %zu packets", from, n, whole);
+        if (!at_boundary && s.skipped_bytes + s.unknown_fields + s.damaged_packets == 0 &&
+            !s.truncated)
+            fail_msg("from byte %zu: %zu packets, and nothing is counted", from, n);
+    }
+    free(owned);
+}
+
+/* Fields of eight bytes that hide packets must not cost the square of the file's size. */
+static void hidden_packets_cost_little(void **state)
+{
+    (void)state;
+    enum { N = 400000 };
+    static const uint8_t hides[8] = {0, 0x0a, 4, 0x18, 1, 0x50, 1, 0};
+    struct hw_bytes file = {.n = 10 * (size_t)N};
+    uint8_t *p = malloc(file.n);
+    size_t n;
+    assert_non_null(p);
+    for (size_t i = 0; i < N; i++) {
+        p[10 * i] = 0xe9; /* field 1021, eight bytes */
+        p[10 * i + 1] = 0x3f;
+        memcpy(p + 10 * i + 2, hides, 8);
+    }
+    p[file.n - 1] = 0xff;
+    file.p = p;
+    (void)read_all(file, NULL, 0, &n);
+    assert_true(n <= N);
+    free(p);
+}
+
 static void put_packet(struct hw_pb *w, uint32_t sequence, uint32_t flags, bool dropped,
                        bool interned)
 {
@@ -404,6 +484,9 @@ static void a_file_may_shrink(void **state)
 
 HW_TEST_MAIN(cmocka_unit_test(a_cut_file_gives_its_whole_packets),
              cmocka_unit_test(a_broken_byte_costs_its_packet_at_most),
+             cmocka_unit_test(unknown_fields_are_skipped),
+             cmocka_unit_test(a_lost_beginning_is_no_unknown_field),
+             cmocka_unit_test(hidden_packets_cost_little),
              cmocka_unit_test(sequences_keep_their_state),
              cmocka_unit_test(compressed_packets_are_opened),
              cmocka_unit_test(files_are_read_in_windows),
