@@ -252,11 +252,19 @@ static void put_loads(struct hw_hprof_out_job *j)
 struct statics {
     uint64_t loader, internal[2]; /* internal: signers and protection domain */
     unsigned n_internal;
-    uint32_t n; /* others: static fields */
+    uint32_t n;       /* others: static fields */
+    uint32_t n_in_it; /* of those: fields of the class object */
     uint32_t padding;
 };
 
-enum role { ROLE_STATIC, ROLE_SUPER, ROLE_LOADER, ROLE_INTERNAL };
+/* Outside: not in the class object, as its internal references, but a field of the file. */
+enum role { ROLE_STATIC, ROLE_SUPER, ROLE_LOADER, ROLE_INTERNAL, ROLE_OUTSIDE };
+
+static bool ends_with(struct hw_bytes text, const char *end)
+{
+    size_t n = strlen(end);
+    return text.n >= n && memcmp(text.p + text.n - n, end, n) == 0;
+}
 
 static enum role role_of(const struct hw_hprof_out_job *j, uint32_t ref)
 {
@@ -265,8 +273,9 @@ static enum role role_of(const struct hw_hprof_out_job *j, uint32_t ref)
         return ROLE_SUPER;
     if (hw_bytes_equal(name, hw_bytes_str("java.lang.Class.classLoader")))
         return ROLE_LOADER;
-    return hw_bytes_equal(name, hw_bytes_str("runtimeInternalObjects")) ? ROLE_INTERNAL
-                                                                        : ROLE_STATIC;
+    if (hw_bytes_equal(name, hw_bytes_str("runtimeInternalObjects")))
+        return ROLE_INTERNAL;
+    return ends_with(name, ".<resolved_references>") ? ROLE_OUTSIDE : ROLE_STATIC;
 }
 
 static struct statics collect_statics(struct hw_hprof_out_job *j,
@@ -285,12 +294,13 @@ static struct statics collect_statics(struct hw_hprof_out_job *j,
             s.loader = target;
         else if (role == ROLE_INTERNAL && s.n_internal < 2)
             s.internal[s.n_internal++] = target;
-        else if (role != ROLE_SUPER && s.n < MOST)
+        else if (role != ROLE_SUPER && s.n < MOST) {
             s.n++;
-        else if (role != ROLE_SUPER)
+            s.n_in_it += role == ROLE_STATIC;
+        } else if (role != ROLE_SUPER)
             j->l.left_out++;
     }
-    uint64_t file_bytes = j->size_of_class + 4 * (uint64_t)s.n;
+    uint64_t file_bytes = j->size_of_class + 4 * (uint64_t)s.n_in_it;
     uint64_t graph_bytes = (uint64_t)hw_object_size(j->g, c->mirror);
     if (graph_bytes > ((file_bytes + 7) & ~(uint64_t)7))
         s.padding = graph_bytes - file_bytes < MAX_STATIC_PADDING

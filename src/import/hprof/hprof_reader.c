@@ -141,8 +141,18 @@ static int add_ref(struct hprof *h, uint64_t target, uint32_t field)
     return target ? hw_graph_ref(h->b, target, field) : HW_OK;
 }
 
-static int add_statics(struct hprof *h, struct hw_hprof_statics *s, const struct hw_hprof_class *k,
-                       uint64_t *size)
+/*
+ * What the JVM holds for a class outside of its object: HotSpot's dumps list such among the static
+ * fields, and so do ours (src/export/hprof). They take no memory there.
+ */
+static bool is_internal(const struct hprof *h, uint64_t name_id)
+{
+    struct hw_bytes name = hw_hprof_text(&h->classes, name_id);
+    return hw_bytes_equal(name, hw_bytes_str("runtimeInternalObjects")) ||
+           hw_bytes_equal(name, hw_bytes_str("<resolved_references>"));
+}
+
+static int add_statics(struct hprof *h, struct hw_hprof_statics *s, const struct hw_hprof_class *k)
 {
     struct hw_strbuf full = {0};
     struct hw_hprof_cursor value;
@@ -154,9 +164,12 @@ static int add_statics(struct hprof *h, struct hw_hprof_statics *s, const struct
         struct hw_bytes name = hw_hprof_text(&h->classes, name_id);
         hw_str_id id;
         uint32_t field;
-        *size += hw_hprof_sizes_value(&h->sizes, type);
         if (type != HW_HPROF_OBJECT)
             continue;
+        if (hw_bytes_equal(name, hw_bytes_str("runtimeInternalObjects"))) {
+            rc = add_ref(h, hw_hprof_id(&value), h->internal_field);
+            continue;
+        }
         hw_strbuf_clear(&full);
         hw_strbuf_add(&full, class_name.p, class_name.n);
         hw_strbuf_addc(&full, '.');
@@ -183,7 +196,7 @@ static int add_class_object(struct hprof *h, struct hw_hprof_cursor c)
         return HW_OK;
     hw_hprof_statics_begin(k, &s);
     while (hw_hprof_statics_next(&s, &name_id, &type, &value))
-        size += hw_hprof_sizes_value(&h->sizes, type);
+        size += is_internal(h, name_id) ? 0 : hw_hprof_sizes_value(&h->sizes, type);
     int rc = add_object(h, k->id, hw_hprof_mirror_class(k->id), (size + 7) & ~(uint64_t)7);
     hw_hprof_statics_begin(k, &s);
     if (rc == HW_OK)
@@ -194,7 +207,7 @@ static int add_class_object(struct hprof *h, struct hw_hprof_cursor c)
         rc = add_ref(h, s.signers_id, h->internal_field);
     if (rc == HW_OK)
         rc = add_ref(h, s.domain_id, h->internal_field);
-    return rc < 0 ? rc : add_statics(h, &s, k, &size);
+    return rc < 0 ? rc : add_statics(h, &s, k);
 }
 
 static void read_heap_info(struct hprof *h, struct hw_hprof_cursor c)

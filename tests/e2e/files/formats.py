@@ -252,6 +252,21 @@ def write_hprof(box):
         hw.equal(heap_dump.Dump(file).faults, [], "broken rules of the format")
 
 
+def sizes_of_hprof(box):
+    """The live graph of a JVM, written as a heap dump and read again: each class has the objects and bytes that it had."""
+    shop, ours = __file__.rsplit("/", 4)[0] + "/samples/shop.trace.gz", box.path("shop.hprof")
+    box.run([hw.tool("heapwise"), "convert", "-t", "hprof", shop, ours], check=0)
+    classes = ("select c.name, count(*), sum(self_size), min(self_size), max(self_size), sum(reachable) from heap_graph_object o "
+               "join heap_graph_class c on c.id = o.type_id where o.graph_sample_ts = (select max(graph_sample_ts) from heap_graph_object) "
+               "group by 1 order by 1")
+    want, have = rows(box, shop, classes), rows(box, ours, classes)
+    hw.true(len(want) > 500 and "java.lang.Thread" in dict((r[0], r) for r in want), "classes")
+    hw.equal([r for r in have if r not in want], [r for r in want if r not in have], "classes with other objects, bytes or reachable ones")
+    fields = ("select field_name, count(*) from heap_graph_reference r join heap_graph_object o on o.id = r.owner_id "
+              "where graph_sample_ts = (select max(graph_sample_ts) from heap_graph_object) and field_name like 'runtime%' group by 1")
+    hw.equal(rows(box, ours, fields), rows(box, shop, fields), "what the JVM holds for classes")
+
+
 HELD = """
 #include <stdlib.h>
 __attribute__((noinline)) static char *keep(size_t n) { char *p = malloc(n); p[0] = 1; return p; }
