@@ -26,8 +26,11 @@ void hw_heap_graph_free(struct hw_heap_graph *g)
     free(g->size);
     free(g->flags);
     free(g->first_ref);
-    free(g->ref_owned);
-    free(g->ref_field);
+    if (!g->ref_memory) {
+        free(g->ref_owned);
+        free(g->ref_field);
+    }
+    free(g->ref_memory);
     free(g->ref_block);
     hw_vec_done(&g->large);
     free(g->classes);

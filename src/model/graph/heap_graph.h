@@ -222,6 +222,7 @@ struct hw_heap_graph {
     uint32_t *first_ref;  /* by object, and one more */
     uint32_t *ref_owned;  /* by reference: object; HW_ID_NONE = null */
     uint32_t *ref_field;  /* by reference: field */
+    void *ref_memory;     /* owned: of both; NULL: each has its own */
     uint32_t *ref_block;  /* by 2^HW_REF_BLOCK_SHIFT references: the owner of the first; then the
                           * last object. NULL = no references */
     hw_heap_larges large; /* by object */

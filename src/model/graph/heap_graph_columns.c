@@ -104,9 +104,6 @@ void hw_graph_name_others(struct hw_graph_columns *m)
 static int begin_names(struct hw_graph_columns *m)
 {
     struct hw_heap_graph *g = m->g;
-    g->ref_field = malloc(((size_t)g->n_refs + 1) * sizeof *g->ref_field);
-    if (!g->ref_field)
-        return HW_ENOMEM;
     m->by_lists = true;
     hw_in_halves(g->n_objects, name_weak, m);
     return HW_OK;
@@ -141,23 +138,42 @@ static int keep_objects(struct hw_graph_columns *m, uint32_t no_type)
     return HW_OK;
 }
 
+/*
+ * Ids of targets are as wide as the two columns of references together, and their first half has
+ * the numbers now: both columns get this memory. `numbered`: which one begins in the first half.
+ */
+static int share_targets(struct hw_graph_columns *m, uint32_t **numbered, uint32_t **other)
+{
+    struct hw_graph_builder *b = m->b;
+    size_t n = (size_t)m->g->n_refs + 1;
+    uint32_t *both = realloc(m->to, 2 * n * sizeof *both);
+    if (!both)
+        return HW_ENOMEM;
+    b->targets.v = NULL;
+    m->g->ref_memory = m->to = both;
+    *numbered = both;
+    *other = both + n;
+    return HW_OK;
+}
+
 static int keep_refs(struct hw_graph_columns *m)
 {
     struct hw_graph_builder *b = m->b;
     struct hw_heap_graph *g = m->g;
+    if (!b->ref_field.n) {
+        int rc = share_targets(m, &g->ref_owned, &g->ref_field);
+        return rc < 0 ? rc : begin_names(m);
+    }
     g->ref_owned = realloc(m->to, ((size_t)g->n_refs + 1) * sizeof *g->ref_owned);
     if (!g->ref_owned)
         return HW_ENOMEM;
     b->targets.v = NULL;
-    for (uint32_t o = 0; b->ref_field.n && o < g->n_objects; o++)
+    for (uint32_t o = 0; o < g->n_objects; o++)
         name_refs(m, g->type[o], g->first_ref[o], g->first_ref[o + 1] - g->first_ref[o],
                   b->ref_field.v + g->first_ref[o]); /* in place */
-    if (b->ref_field.n) {
-        g->ref_field = b->ref_field.v;
-        b->ref_field.v = NULL;
-        return HW_OK;
-    }
-    return begin_names(m);
+    g->ref_field = b->ref_field.v;
+    b->ref_field.v = NULL;
+    return HW_OK;
 }
 
 /* From an array by row to one by number. */
@@ -258,7 +274,8 @@ static int permute_objects(struct hw_graph_columns *m, uint32_t no_type)
     return HW_OK;
 }
 
-static int permute_refs(struct hw_graph_columns *m)
+/* References with fields of their own. */
+static int allocate_refs(struct hw_graph_columns *m)
 {
     struct hw_graph_builder *b = m->b;
     struct hw_heap_graph *g = m->g;
@@ -269,15 +286,22 @@ static int permute_refs(struct hw_graph_columns *m)
         m->to = fitted;
     }
     g->ref_owned = malloc(n * sizeof *g->ref_owned);
-    if (b->ref_field.n)
-        g->ref_field = malloc(n * sizeof *g->ref_field);
-    if (!g->ref_owned || (b->ref_field.n && !g->ref_field))
-        return HW_ENOMEM;
+    g->ref_field = malloc(n * sizeof *g->ref_field);
+    return g->ref_owned && g->ref_field ? HW_OK : HW_ENOMEM;
+}
+
+static int permute_refs(struct hw_graph_columns *m)
+{
+    struct hw_graph_builder *b = m->b;
+    struct hw_heap_graph *g = m->g;
+    int rc = b->ref_field.n ? allocate_refs(m) : share_targets(m, &g->ref_field, &g->ref_owned);
+    if (rc < 0)
+        return rc;
     hw_in_halves(m->n_rows, move_refs, m);
     hw_vec_done(&b->targets);
     free(b->rows.first);
     b->rows.first = NULL;
-    return b->ref_field.n ? HW_OK : begin_names(m);
+    return b->ref_field.n ? HW_OK : begin_names(m); /* what was numbered is no longer needed */
 }
 
 static int by_object(const void *pa, const void *pb)

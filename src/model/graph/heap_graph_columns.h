@@ -9,8 +9,9 @@
 
 #include "model/graph/heap_graph_builder.h"
 
-/* All loops access memory in an unpredictable order, so they prefetch some steps ahead. */
-enum { HW_GRAPH_AHEAD = 16 };
+/* All loops access memory in an unpredictable order, so they prefetch some steps ahead: with 16 they
+ * took a tenth more of the CPU than with 64, with 128 as much as with 64. */
+enum { HW_GRAPH_AHEAD = 64 };
 
 /* The fields of a class, for references without a field of their own. */
 struct hw_graph_field_list {

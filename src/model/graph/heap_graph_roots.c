@@ -9,7 +9,7 @@
 
 #include "base/banned.h"
 
-enum { AHEAD = 16 };
+enum { AHEAD = 64 }; /* as HW_GRAPH_AHEAD */
 
 static int root_rank(enum hw_root_type t)
 {
