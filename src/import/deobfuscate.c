@@ -404,7 +404,10 @@ static int name_frame(struct mapping *m, hw_frame_id id)
     if (!c || (match == MATCH_BY_CLASS && !is_in_package(m, c)))
         return HW_OK;
     int rc = find_members(m, c, method, HW_F_ObfuscatedClass_obfuscated_methods);
-    if (rc == HW_OK && m->found.n == 0 && /* a method that kept its name */
+    bool is_listed = m->found.n;
+    if (rc == HW_OK && !is_listed && hw_symbol_sets_get_deobfuscated(sets, id).v)
+        return HW_OK;                /* another map may have named the method */
+    if (rc == HW_OK && !is_listed && /* a method that kept its name */
         hw_vec_push(&m->found, (struct member){.obfuscated = method, .original = method}) < 0)
         rc = HW_ENOMEM;
     if (rc < 0)

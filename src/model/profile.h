@@ -59,7 +59,8 @@ enum hw_dump_flags {
     HW_DUMP_BASE = 1024,            /* held before the file begins: does not count as allocated */
     HW_DUMP_ALL_VARIANCES = 2048,   /* rows have variances of all metrics, not just of live bytes */
     HW_DUMP_OF_UNNAMED_HEAP = 4096, /* heap_name was chosen by us */
-    HW_DUMP_KNOWS_ROUNDING = 8192   /* rows have what the allocator adds */
+    HW_DUMP_KNOWS_ROUNDING = 8192,  /* rows have what the allocator adds */
+    HW_DUMP_KNOWS_START = 16384     /* start_ts_ns is told, also if it is 0 or less */
 };
 
 /* One dump of one heap of one process. */
@@ -76,6 +77,13 @@ struct hw_heap_dump {
     uint64_t heap_samples, unwinding_errors, map_reparses, unwinding_time_us, blocked_us;
     double choice; /* processes chosen by chance: variance added to any figure, in squares of it */
 };
+
+/* Where its window begins; a dump without a start is a moment. */
+static inline int64_t hw_dump_start(const struct hw_heap_dump *d)
+{
+    bool is_known = d->start_ts_ns > 0 || d->flags & HW_DUMP_KNOWS_START;
+    return is_known && d->start_ts_ns <= d->ts_ns ? d->start_ts_ns : d->ts_ns;
+}
 
 enum hw_stat_severity { HW_STAT_INFO, HW_STAT_DATA_LOSS, HW_STAT_ERROR, HW_STAT_SEVERITY_COUNT };
 

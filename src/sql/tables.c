@@ -35,12 +35,6 @@ static uint64_t known_or_0(uint64_t number)
     return number == HW_SMAPS_UNKNOWN ? 0 : number;
 }
 
-/* A dump without a start of its window has duration 0. */
-static int64_t dump_start(const struct hw_heap_dump *d)
-{
-    return d->start_ts_ns > 0 && d->start_ts_ns <= d->ts_ns ? d->start_ts_ns : d->ts_ns;
-}
-
 static hw_str_id shown_heap_name(const struct hw_heap_dump *d)
 {
     return d->flags & HW_DUMP_OF_UNNAMED_HEAP ? (hw_str_id){0} : d->heap_name;
@@ -49,7 +43,7 @@ static hw_str_id shown_heap_name(const struct hw_heap_dump *d)
 static int64_t dump_duration(const struct hw_heap_dump *d)
 {
     int64_t r;
-    return __builtin_sub_overflow(d->ts_ns, dump_start(d), &r) ? INT64_MAX : r;
+    return __builtin_sub_overflow(d->ts_ns, hw_dump_start(d), &r) ? INT64_MAX : r;
 }
 
 /* The row of a frame's innermost line. */

@@ -19,8 +19,8 @@
 #include "base/banned.h"
 
 enum {
-    MAX_SLOTS = 65000, /* of a class: the format counts them in 16 bits, and padding needs some */
-    MAX_DEPTH = 200,   /* of a chain of superclasses */
+    MAX_SLOTS = 65000,  /* of a class: the format counts them in 16 bits, and padding needs some */
+    MAX_DEPTH = 200,    /* of a chain of superclasses */
     MAX_PADDING = 1024, /* bytes of an instance; a thread has 368 for its fields of 44 */
     HEADER = 12,
     ARRAY_HEADER = 16

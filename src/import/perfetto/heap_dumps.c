@@ -309,6 +309,7 @@ static int fill_times(struct hw_heap_dumps *d, struct process_dump *h)
     if (rc != 1 || !h->has_start)
         return rc;
     rc = to_trace_clock(d, h->start_timestamp, &h->row.start_ts_ns);
+    set_flag(&h->row, HW_DUMP_KNOWS_START, rc == 1);
     return rc < 0 ? rc : 1;
 }
 

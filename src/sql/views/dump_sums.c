@@ -17,11 +17,6 @@ struct sites {
     uint8_t *is_named;
 };
 
-static int64_t start_of(const struct hw_heap_dump *d)
-{
-    return d->start_ts_ns > 0 && d->start_ts_ns <= d->ts_ns ? d->start_ts_ns : d->ts_ns;
-}
-
 static bool is_same(const struct hw_heap_dump *a, const struct hw_heap_dump *b)
 {
     return a->ts_ns == b->ts_ns && a->upid.v == b->upid.v && a->heap_name.v == b->heap_name.v;
@@ -36,7 +31,8 @@ static void add_dump(struct sites *s, const struct hw_profile *p, uint32_t dump,
         return;
     if (out->first_row < 0 || (int64_t)first < out->first_row)
         out->first_row = (int64_t)first;
-    if (out->dump == HW_ID_NONE || start_of(&p->dumps.v[dump]) < start_of(&p->dumps.v[out->dump]))
+    if (out->dump == HW_ID_NONE ||
+        hw_dump_start(&p->dumps.v[dump]) < hw_dump_start(&p->dumps.v[out->dump]))
         out->dump = dump;
     for (size_t i = first; i < first + n; i++) {
         uint32_t site = p->allocs.callsite[i] < s->n ? p->allocs.callsite[i] : (uint32_t)s->n;

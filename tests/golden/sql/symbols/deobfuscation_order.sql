@@ -1,0 +1,2 @@
+-- trace: deobfuscation_order.txt
+select name, deobfuscated_name from stack_profile_frame;
