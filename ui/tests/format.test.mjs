@@ -50,6 +50,8 @@ test('errors and shares', () => {
   assert.equal(f.error(0, 100), '');
   assert.equal(f.certainty(0, 100, 4096), 'exact');
   assert.equal(f.certainty(0, 100, 0), 'error unknown');
+  for (const unknown of [null, Infinity]) assert.equal(f.certainty(unknown, 100, 4096), 'error unknown');
+  assert.equal(f.error(1e20, 100), '±>999 %');
   assert.equal(f.percent(1, 3), '33.3 %');
   assert.equal(f.percent(1, 1e6), '<0.1 %');
   assert.equal(f.percent(1, 0), '–');
