@@ -41,6 +41,7 @@ void hw_profile_free(struct hw_profile *p)
     hw_vec_done(&p->stats);
     hw_vec_done(&p->counters);
     hw_vec_done(&p->smaps);
+    hw_vec_done(&p->arenas);
     hw_vec_done(&p->metadata);
     hw_vec_done(&p->packages);
     hw_vec_done(&p->users);

@@ -25,6 +25,7 @@
 #include "model/cpu_samples.h"
 #include "model/graph/heap_graph.h"
 #include "model/ids.h"
+#include "model/memory/malloc_arena.h"
 #include "model/memory/memory_dump.h"
 #include "model/slices.h"
 #include "model/system.h"
@@ -146,6 +147,7 @@ struct hw_profile {
     HW_VEC(struct hw_stat_row) stats;
     HW_VEC(struct hw_counter_row) counters;
     HW_VEC(struct hw_smaps_row) smaps;
+    HW_VEC(struct hw_malloc_arena) arenas;
     HW_VEC(struct hw_metadata_row) metadata;
     HW_VEC(struct hw_package_row) packages;
     HW_VEC(struct hw_android_user) users;     /* each id once */

@@ -334,6 +334,21 @@ int hw_trace_malloc_info(struct hw_trace_writer *w, uint32_t sequence, uint64_t 
     return hw_trace_end(w, err);
 }
 
+static void put_arena(struct hw_pb *pb, const struct hw_malloc_arena *a)
+{
+    const int64_t figures[] = {a->in_use_bytes,  a->free_bytes, a->top_bytes,
+                               a->cached_bytes,  a->fast_bytes, a->returnable_bytes,
+                               a->resident_bytes};
+    hw_pb_begin(pb, HW_F_MemoryAccount_arenas);
+    hw_pb_uint(pb, HW_F_MemoryAccount_Arena_state, a->state);
+    hw_pb_uint(pb, HW_F_MemoryAccount_Arena_is_main, a->is_main);
+    hw_pb_uint(pb, HW_F_MemoryAccount_Arena_threads, (uint64_t)a->threads);
+    hw_pb_uint(pb, HW_F_MemoryAccount_Arena_system_bytes, (uint64_t)a->system_bytes);
+    for (uint32_t i = 0; a->state == HW_ARENA_KNOWN && i < HW_ARRAY_LEN(figures); i++)
+        hw_pb_uint(pb, HW_F_MemoryAccount_Arena_in_use_bytes + i, (uint64_t)figures[i]);
+    hw_pb_end(pb);
+}
+
 int hw_trace_memory_account(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
                             const struct hw_memory_account *a, struct hw_error *err)
 {
@@ -374,6 +389,8 @@ int hw_trace_memory_account(struct hw_trace_writer *w, uint32_t sequence, uint64
     for (size_t i = 0; i < HW_ARRAY_LEN(numbers); i++)
         if (numbers[i].value != HW_ABSENT)
             hw_pb_uint(pb, numbers[i].field, numbers[i].value);
+    for (size_t i = 0; i < a->n_arenas; i++)
+        put_arena(pb, &a->arenas[i]);
     hw_pb_end(pb);
     return hw_trace_end(w, err);
 }

@@ -18,6 +18,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "model/memory/malloc_arena.h"
+
 struct hw_error;
 struct hw_trace_writer;
 
@@ -168,6 +170,8 @@ struct hw_memory_account {
     uint64_t jvm_heap_used, jvm_heap_committed, jvm_heap_max;
     uint64_t jvm_metaspace_used, jvm_metaspace_committed, jvm_threads;
     uint64_t pins_blocks, pins_missed;
+    const struct hw_malloc_arena *arenas; /* borrowed */
+    size_t n_arenas;
 };
 
 _Static_assert(HW_ABSENT == UINT64_MAX, "all bits set");
@@ -177,6 +181,8 @@ static inline struct hw_memory_account hw_memory_account_of(int32_t pid)
     memset(&a, 0xff, sizeof a);
     a.pid = pid;
     a.is_cut = false;
+    a.arenas = NULL;
+    a.n_arenas = 0;
     return a;
 }
 

@@ -10,11 +10,15 @@
 
 void hw_account_remedies_find(const struct hw_memory_parts *m, const struct hw_account_pins *pins,
                               const struct hw_account_rounding *rounding,
-                              struct hw_account_remedies *out)
+                              const struct hw_arenas *arenas, struct hw_account_remedies *out)
 {
     struct hw_remedy_facts f = {.allocator = m->allocator, .whole = -1};
-    *out =
-        (struct hw_account_remedies){.allocator = m->allocator, .pins = pins, .rounding = rounding};
+    *out = (struct hw_account_remedies){
+        .allocator = m->allocator, .pins = pins, .rounding = rounding, .arenas = arenas};
+    f.knows_arenas = arenas->n > 0 && arenas->n_unknown == 0;
+    f.returnable = (double)arenas->sum.returnable_bytes;
+    f.cached = (double)arenas->sum.cached_bytes;
+    f.in_other_arenas = arenas->free_resident - arenas->most_free_resident;
     f.knows_pins = pins->is_known;
     if (pins->is_known) {
         f.whole = pins->pinned.whole;
@@ -47,6 +51,8 @@ static const struct hw_site *site_of(const struct hw_account_remedies *a, enum h
         return &a->rounding->sites.v[0];
     case HW_REMEDY_TRIM:
     case HW_REMEDY_DECAY:
+    case HW_REMEDY_ARENAS:
+    case HW_REMEDY_CACHES:
     case HW_REMEDY_COUNT:
         break;
     }
@@ -92,6 +98,16 @@ static void advise(const struct hw_account_remedies *a, const struct hw_remedy *
         break;
     case HW_REMEDY_DECAY:
         hw_strbuf_addf(out, "%s", decay_of(a->allocator));
+        break;
+    case HW_REMEDY_ARENAS:
+        hw_strbuf_addf(out,
+                       "MALLOC_ARENA_MAX=1, or mallopt(M_ARENA_MAX, 1): each of %zu arenas keeps "
+                       "what its own threads freed; threads that share one wait for each other",
+                       a->arenas->n);
+        break;
+    case HW_REMEDY_CACHES:
+        hw_strbuf_addf(out, "GLIBC_TUNABLES=glibc.malloc.tcache_count=0, or fewer threads: each "
+                            "keeps freed blocks for itself; without that, malloc takes a lock");
         break;
     case HW_REMEDY_SIZES:
         hw_strbuf_addf(

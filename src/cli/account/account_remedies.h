@@ -6,6 +6,7 @@
 
 #include "cli/account/account_rounding.h"
 #include "cli/parts/account_pins.h"
+#include "views/account/arenas.h"
 #include "views/account/remedies.h"
 
 struct hw_account_remedies {
@@ -14,11 +15,12 @@ struct hw_account_remedies {
     enum hw_block_rule allocator;
     const struct hw_account_pins *pins; /* borrowed, as the other */
     const struct hw_account_rounding *rounding;
+    const struct hw_arenas *arenas;
 };
 
 void hw_account_remedies_find(const struct hw_memory_parts *m, const struct hw_account_pins *pins,
                               const struct hw_account_rounding *rounding,
-                              struct hw_account_remedies *out);
+                              const struct hw_arenas *arenas, struct hw_account_remedies *out);
 void hw_account_remedies_put(const struct hw_account_remedies *a);
 /* "remedies": [{"remedy": "malloc_trim", "bytes":, "error_bytes":, "is_most":, "function":, "advice":}, …] */
 void hw_account_remedies_json(const struct hw_account_remedies *a, struct hw_json *j);

@@ -7,8 +7,10 @@
 #include "base/memory/saturate.h"
 #include "base/text/json_out.h"
 #include "base/text/plural.h"
+#include "cli/account/account_arenas.h"
 #include "cli/account/account_remedies.h"
 #include "cli/account/account_rounding.h"
+#include "cli/account/account_runtimes.h"
 #include "cli/cli.h"
 #include "cli/parts/account_pins.h"
 #include "cli/parts/account_sites.h"
@@ -33,6 +35,7 @@ struct page {
     struct hw_memory_parts parts;
     struct hw_account_sites mapped;
     struct hw_account_pins pins;
+    struct hw_arenas arenas;
     struct hw_account_rounding rounding;
     struct hw_account_remedies remedies;
     struct hw_report_options look;
@@ -203,31 +206,15 @@ static enum hw_memory_part mapped_part(const struct page *pg)
     return p[HW_PART_MANAGED].rss > p[HW_PART_ANONYMOUS].rss ? HW_PART_MANAGED : HW_PART_ANONYMOUS;
 }
 
-/* What runtimes say of their heaps themselves. */
-static const struct {
-    const char *what, *used, *committed, *max;
-} runtimes[] = {
-    {"Java heap", "jvm.heap.used", "jvm.heap.committed", "jvm.heap.max"},
-    {"metaspace, at the last collection", "jvm.metaspace.used", "jvm.metaspace.committed", NULL}};
+static struct hw_account_runtimes runtimes_of(const struct page *pg)
+{
+    return (struct hw_account_runtimes){pg->show.p, pg->show.upid, &pg->parts};
+}
 
 static void put_runtimes(const struct page *pg)
 {
-    char indent[COL_BYTES + COL_SHARE + COL_BYTES + 7], buf[HW_UNIT_MAX];
-    double used, committed, max;
-    (void)snprintf(indent, sizeof indent, "%*s", COL_BYTES + COL_SHARE + COL_BYTES + 6, "");
-    for (size_t i = 0; i < sizeof runtimes / sizeof *runtimes; i++) {
-        if (!reading_figure(pg, runtimes[i].used, &used) ||
-            !reading_figure(pg, runtimes[i].committed, &committed))
-            continue;
-        printf("%s%s: %s used", indent, runtimes[i].what, hw_fmt_bytes(buf, used));
-        printf(", %s free", hw_fmt_bytes(buf, committed > used ? committed - used : 0));
-        printf(" of %s committed", hw_fmt_bytes(buf, committed));
-        if (runtimes[i].max && reading_figure(pg, runtimes[i].max, &max))
-            printf(", at most %s", hw_fmt_bytes(buf, max));
-        putchar('\n');
-    }
-    if (pg->parts.unsaid)
-        printf("%s%s\n", indent, pg->parts.unsaid);
+    struct hw_account_runtimes r = runtimes_of(pg);
+    hw_account_runtimes_put(&r, COL_BYTES + COL_SHARE + COL_BYTES + 6);
 }
 
 static void put_table(const struct page *pg)
@@ -345,28 +332,6 @@ static void json_mapped_limits(const struct page *pg, struct hw_json *j)
     hw_json_kv_double(j, "mapped_left_bytes", mapped_figure(pg, "account.mapped_left"));
 }
 
-static void json_runtimes(const struct page *pg, struct hw_json *j)
-{
-    double v;
-    hw_json_key(j, "managed");
-    hw_json_begin_array(j);
-    for (size_t i = 0; i < sizeof runtimes / sizeof *runtimes; i++) {
-        if (!reading_figure(pg, runtimes[i].used, &v))
-            continue;
-        hw_json_begin_object(j);
-        hw_json_kv_str(j, "name", runtimes[i].what);
-        hw_json_kv_double(j, "used_bytes", v);
-        if (reading_figure(pg, runtimes[i].committed, &v))
-            hw_json_kv_double(j, "committed_bytes", v);
-        if (runtimes[i].max && reading_figure(pg, runtimes[i].max, &v))
-            hw_json_kv_double(j, "max_bytes", v);
-        hw_json_end_object(j);
-    }
-    hw_json_end_array(j);
-    if (pg->parts.unsaid)
-        hw_json_kv_str(j, "managed_unknown", pg->parts.unsaid);
-}
-
 static int put_json(const struct page *pg)
 {
     const struct hw_memory_parts *m = &pg->parts;
@@ -396,7 +361,9 @@ static int put_json(const struct page *pg)
     for (int p = 0; p < HW_PART_COUNT; p++)
         json_part(pg, &j, (enum hw_memory_part)p);
     hw_json_end_array(&j);
-    json_runtimes(pg, &j);
+    struct hw_account_runtimes runtimes = runtimes_of(pg);
+    hw_account_runtimes_json(&runtimes, &j);
+    hw_account_arenas_json(&pg->arenas, &j);
     hw_account_sites_json(&pg->mapped, &j);
     hw_json_kv_double(&j, "mapped_unseen_bytes", unseen_of(pg));
     json_mapped_limits(pg, &j);
@@ -549,8 +516,10 @@ static int answer(struct page *pg)
         rc = hw_account_pins_find(s, &pg->parts, &pg->pins);
     if (rc == HW_OK)
         rc = hw_account_rounding_find(s, &pg->rounding);
-    if (rc == HW_OK)
-        hw_account_remedies_find(&pg->parts, &pg->pins, &pg->rounding, &pg->remedies);
+    if (rc == HW_OK) {
+        hw_arenas_find(s->p, s->upid, pg->parts.ts_ns, &pg->arenas);
+        hw_account_remedies_find(&pg->parts, &pg->pins, &pg->rounding, &pg->arenas, &pg->remedies);
+    }
     if (rc == HW_OK && hw_opt_flag(&pg->cli->opts, HW_OPT_JSON)) {
         rc = put_json(pg);
     } else if (rc == HW_OK) {
@@ -559,6 +528,7 @@ static int answer(struct page *pg)
         put_beside(pg);
         if (hw_opt_flag(&pg->cli->opts, HW_OPT_ACCOUNT_ROUNDING))
             hw_account_rounding_put(&pg->rounding, pg->look.unicode, pg->look.width, pg->top);
+        hw_account_arenas_put(&pg->arenas, pg->top);
         put_pins(pg);
         hw_account_remedies_put(&pg->remedies);
     }

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "daemon/code/modules.h"
+#include "proc/heaps/glibc_arenas.h"
 #include "proc/jit/jvm_counters.h"
 #include "proc/maps.h"
 #include "proc/memory_limits.h"
@@ -73,6 +74,7 @@ struct hw_reading_memory {
     struct hw_memory_group group;
     bool has_jvm;
     struct hw_jvm_counters jvm;
+    struct hw_glibc_arenas arenas;
     uint64_t began_ns, ended_ns; /* boot time */
     uint64_t cpu_ns;
 };

@@ -50,6 +50,9 @@ struct hw_reading_words {
 };
 struct hw_reading_words *hw_reading_words(struct hw_blocking_reader *l);
 
+/* Where the main arena begins, unless the program took memory there by itself: field 47 of stat. */
+uint64_t hw_reading_heap_start(int proc_dir);
+
 struct hw_facts *hw_reading_facts(struct hw_blocking_reader *l); /* of any job that runs */
 
 #endif

@@ -115,8 +115,7 @@ static int walk_regions(struct heap_job *h)
     return HW_OK;
 }
 
-/* Where the main arena begins, unless the program took memory there by itself: field 47 of stat. */
-static uint64_t heap_start(int proc_dir)
+uint64_t hw_reading_heap_start(int proc_dir)
 {
     char *text, *at;
     size_t n;
@@ -143,7 +142,7 @@ static void run_heap(struct hw_reading_job *j)
     }
     h->walk.read_page = read_page;
     h->walk.ctx = h;
-    h->walk.heap_start = heap_start(j->who.dir);
+    h->walk.heap_start = hw_reading_heap_start(j->who.dir);
     j->rc = walk_regions(h);
 }
 

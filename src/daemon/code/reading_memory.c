@@ -72,6 +72,15 @@ static void read_jvm(struct hw_reading_memory *r, int mem)
     }
 }
 
+/* Before mappings are named and summed. */
+static int read_arenas(struct memory_job *m, const struct hw_owner_facts *facts)
+{
+    if (m->allocator != HW_OWNER_GLIBC)
+        return HW_OK;
+    return hw_glibc_arenas_read(&m->memory.smaps, facts->mem, facts->pagemap,
+                                hw_reading_heap_start(m->job.who.dir), &m->memory.arenas);
+}
+
 static void run_memory(struct hw_reading_job *j)
 {
     struct memory_job *m = (struct memory_job *)(void *)j;
@@ -89,6 +98,8 @@ static void run_memory(struct hw_reading_job *j)
     facts.own = m->own;
     if (j->rc == HW_OK)
         read_jvm(r, facts.mem);
+    if (j->rc == HW_OK)
+        j->rc = read_arenas(m, &facts);
     if (j->rc == HW_OK)
         j->rc = hw_owners_name(&r->smaps, &facts);
     if (j->rc == HW_OK)
@@ -133,4 +144,5 @@ void hw_reading_memory_done(struct hw_reading_memory *m)
 {
     hw_smaps_done(&m->smaps);
     hw_vec_done(&m->maps);
+    hw_glibc_arenas_done(&m->arenas);
 }

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/files/fd.h"
 #include "daemon/code/blocking_reader.h"
 #include "daemon/core.h"
 #include "daemon/procfs_packets.h"
@@ -211,6 +212,44 @@ static void take_jvm(struct hw_memory_account *a, const struct hw_jvm_counters *
     a->jvm_threads = c->threads;
 }
 
+static uint32_t state_of(enum hw_glibc_arena_state s)
+{
+    switch (s) {
+    case HW_GLIBC_ARENA_KNOWN:
+        return HW_ARENA_KNOWN;
+    case HW_GLIBC_ARENA_CHANGED:
+        return HW_ARENA_CHANGED;
+    case HW_GLIBC_ARENA_LIMIT:
+        return HW_ARENA_LIMIT;
+    case HW_GLIBC_ARENA_SWAPPED:
+        return HW_ARENA_SWAPPED;
+    case HW_GLIBC_ARENA_SCATTERED:
+        return HW_ARENA_SCATTERED;
+    }
+    return HW_ARENA_CHANGED;
+}
+
+/* NULL: there are none, or there is no memory: the account lacks them then. */
+static struct hw_malloc_arena *arenas_of(const struct hw_glibc_arenas *all)
+{
+    struct hw_malloc_arena *out = all->v.n ? calloc(all->v.n, sizeof *out) : NULL;
+    for (size_t i = 0; out && i < all->v.n; i++) {
+        const struct hw_glibc_arena *a = &all->v.v[i];
+        out[i] = (struct hw_malloc_arena){.state = state_of(a->state),
+                                          .is_main = a->is_main,
+                                          .threads = (int64_t)a->threads,
+                                          .system_bytes = (int64_t)a->system,
+                                          .in_use_bytes = (int64_t)a->in_use,
+                                          .free_bytes = (int64_t)a->is_free,
+                                          .top_bytes = (int64_t)a->top,
+                                          .cached_bytes = (int64_t)a->cached,
+                                          .fast_bytes = (int64_t)a->fast,
+                                          .returnable_bytes = (int64_t)a->returnable,
+                                          .resident_bytes = (int64_t)a->resident};
+    }
+    return out;
+}
+
 int hw_account_read(struct hw_recorder *r, const struct hw_pid *pid, bool wants_idle,
                     struct hw_kept_account **out)
 {
@@ -249,6 +288,9 @@ int hw_account_write(int32_t pid, const struct hw_kept_account *k, struct hw_tra
     a.took_us = (m->ended_ns - m->began_ns) / 1000;
     take_group(&a, m->has_group ? &m->group : &none);
     take_jvm(&a, m->has_jvm ? &m->jvm : &no_jvm);
+    hw_autofree struct hw_malloc_arena *arenas = arenas_of(&m->arenas);
+    a.arenas = arenas;
+    a.n_arenas = arenas ? m->arenas.v.n : 0;
     int rc = hw_write_account(w, sequence, m->began_ns, pid, &m->smaps, err);
     return rc < 0 ? rc : hw_trace_memory_account(w, sequence, m->began_ns, &a, err);
 }

@@ -315,6 +315,62 @@ int hw_import_malloc_info(struct hw_profile *p, struct hw_bytes message, int64_t
     return add_counters(p, message, ts_ns, known, HW_ARRAY_LEN(known));
 }
 
+/* number: of the arenas before it in the same reading. */
+static int add_arena(struct hw_profile *p, struct hw_bytes message, hw_upid upid, int64_t ts_ns,
+                     uint32_t number)
+{
+    struct hw_malloc_arena a = {.upid = upid,
+                                .ts_ns = ts_ns,
+                                .number = number,
+                                .in_use_bytes = -1,
+                                .free_bytes = -1,
+                                .top_bytes = -1,
+                                .cached_bytes = -1,
+                                .fast_bytes = -1,
+                                .returnable_bytes = -1,
+                                .resident_bytes = -1};
+    int64_t *const figures[] = {
+        [HW_F_MemoryAccount_Arena_threads] = &a.threads,
+        [HW_F_MemoryAccount_Arena_system_bytes] = &a.system_bytes,
+        [HW_F_MemoryAccount_Arena_in_use_bytes] = &a.in_use_bytes,
+        [HW_F_MemoryAccount_Arena_free_bytes] = &a.free_bytes,
+        [HW_F_MemoryAccount_Arena_top_bytes] = &a.top_bytes,
+        [HW_F_MemoryAccount_Arena_cached_bytes] = &a.cached_bytes,
+        [HW_F_MemoryAccount_Arena_fast_bytes] = &a.fast_bytes,
+        [HW_F_MemoryAccount_Arena_returnable_bytes] = &a.returnable_bytes,
+        [HW_F_MemoryAccount_Arena_resident_bytes] = &a.resident_bytes,
+    };
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    while (hw_pb_next(&r, &f) == 1) {
+        if (f.wire != HW_PB_VARINT || f.value > INT64_MAX)
+            continue;
+        if (f.number == HW_F_MemoryAccount_Arena_state)
+            a.state = (uint32_t)f.value;
+        else if (f.number == HW_F_MemoryAccount_Arena_is_main)
+            a.is_main = f.value != 0;
+        else if (f.number < HW_ARRAY_LEN(figures) && figures[f.number])
+            *figures[f.number] = (int64_t)f.value;
+    }
+    return hw_vec_push(&p->arenas, a) < 0 ? HW_ENOMEM : HW_OK;
+}
+
+static int add_arenas(struct hw_profile *p, struct hw_bytes message, int64_t ts_ns)
+{
+    uint64_t pid = hw_import_pid(message);
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    uint32_t n = 0;
+    hw_upid upid;
+    if (pid > INT32_MAX)
+        return HW_OK;
+    int rc = hw_profile_traced_process(p, (int64_t)pid, &upid);
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
+        if (f.number == HW_F_MemoryAccount_arenas && f.wire == HW_PB_BYTES)
+            rc = add_arena(p, f.bytes, upid, ts_ns, n++);
+    return rc;
+}
+
 int hw_import_memory_account(struct hw_profile *p, struct hw_bytes message, int64_t ts_ns)
 {
     static const struct counter_field known[] = {
@@ -348,5 +404,6 @@ int hw_import_memory_account(struct hw_profile *p, struct hw_bytes message, int6
         {HW_F_MemoryAccount_pins_missed, "account.pins_missed", 1},
         {HW_F_MemoryAccount_exit_status, "exit.status", 1},
     };
-    return add_counters(p, message, ts_ns, known, HW_ARRAY_LEN(known));
+    int rc = add_counters(p, message, ts_ns, known, HW_ARRAY_LEN(known));
+    return rc == HW_OK ? add_arenas(p, message, ts_ns) : rc;
 }

@@ -4,7 +4,8 @@
  * Why:     "12 MiB are free inside the allocator" is no answer: a call or a setting returns some of
  *          it, the rest needs a change of the code.
  * Shapes:  rows, the largest first. Bytes are what a remedy returns once, as measured by the
- *          account: whole free pages for malloc_trim, what a site's blocks pin for a pool of its
+ *          account: whole free pages for malloc_trim (by the arenas' free lists, or what pinned memory
+ *          leaves), free memory of all arenas but one for a limit of arenas, what threads cache, what a site's blocks pin for a pool of its
  *          own, what the allocator adds to a site's blocks for fewer and larger ones. is_most: an
  *          upper bound, as nothing better is known. If pinned memory was measured at another moment
  *          than the account, there is no row for malloc_trim. Remedies below HW_REMEDY_LEAST or a
@@ -24,14 +25,16 @@
 #include "views/account/memory_parts.h"
 
 #define HW_REMEDY_LEAST (512.0 * 1024)
-#define HW_REMEDIES     4u
+#define HW_REMEDIES     6u
 
 /* id, name in JSON */
 #define HW_REMEDY_KINDS(X)                                                                         \
     X(TRIM, "malloc_trim")                                                                         \
     X(POOL, "pool")                                                                                \
     X(DECAY, "decay")                                                                              \
-    X(SIZES, "sizes")
+    X(SIZES, "sizes")                                                                              \
+    X(ARENAS, "arenas")                                                                            \
+    X(CACHES, "caches")
 
 enum hw_remedy_kind {
 #define X(ID, name) HW_REMEDY_##ID,
@@ -51,7 +54,11 @@ struct hw_remedy_facts {
     enum hw_block_rule allocator;
     bool knows_pins; /* pinned memory was measured */
     double whole,
-        whole_error; /* free whole pages; < 0: measured at another moment than the account */
+        whole_error;        /* free whole pages; < 0: measured at another moment than the account */
+    bool knows_arenas;      /* all of glibc's; the next three */
+    double returnable;      /* by malloc_trim */
+    double cached;          /* in threads' caches */
+    double in_other_arenas; /* free and in memory, beyond the arena that has the most of it */
     double pinned, pinned_error;
     double rounding, rounding_error, rounding_live;
 };

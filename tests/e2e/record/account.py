@@ -59,18 +59,18 @@ def newest_reading(box, trace):
     return int(r.stdout.split()[-1]) if r.stdout.split() else 0
 
 
-def idle_target(box, *options, argv=("kinds",), trace="out.trace"):
+def idle_target(box, *options, argv=("kinds",), trace="out.trace", env=None):
     """A target under record, with two dumps behind its last change. -> what it says it has, the kernel's sums"""
     for pause in (3, 8, 20):  # readings of a busy machine rest as long as they took
-        kinds, sums, ready = paused_target(box, pause, options, argv, trace)
+        kinds, sums, ready = paused_target(box, pause, options, argv, trace, env)
         if newest_reading(box, box.path(trace)) > ready:
             return kinds, sums
     raise hw.Failure("nothing was read of what it had at the end")
 
 
-def paused_target(box, pause, options, argv, trace):
+def paused_target(box, pause, options, argv, trace, env=None):
     p = box.start([hw.tool("heapwise"), "record", "-c", "400ms", "-f", "-o", box.path(trace), *options, "--",
-                   hw.target(argv[0]), *argv[1:]], stdin=subprocess.PIPE)
+                   hw.target(argv[0]), *argv[1:]], env=env, stdin=subprocess.PIPE)
     kinds = {}
     while (line := p.stdout.readline().decode().split()) != ["ready"]:
         hw.true(line and line[0] in ("KIND", "PIN"), f"{argv[0]} said {line}")

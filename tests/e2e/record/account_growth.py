@@ -2,6 +2,7 @@
 """What of a process's memory grew, and why: the account over time and between recordings."""
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -178,6 +179,51 @@ def decayed(box):
     account.near(said[0]["rss_bytes"] - said[1]["rss_bytes"], remedy["bytes"], 0.1, "what the decay returned")
 
 
+def told_arenas(path):
+    """malloc_info's arenas: (system, fast, free and top). It adds the flag in each chunk's size, but for the top's."""
+    heaps = []
+    for heap in open(path).read().split("<heap nr=")[1:]:
+        total = {k: (int(n), int(b)) for k, n, b in re.findall(r'<total type="(\w+)" count="(\d+)" size="(\d+)"', heap.split("</heap>")[0])}
+        system = int(re.search(r'<system type="current" size="(\d+)"', heap).group(1))
+        heaps.append((system, total["fast"][1], total["rest"][1] - (total["rest"][0] - 1)))
+    return sorted(heaps)
+
+
+def limited(how, name, setting, words):
+    def case(box):
+        """Arenas as malloc_info has them, to the byte; with the setting that the account names, resident memory is less by
+        about what it says."""
+        said = []
+        for env in ({}, setting):
+            account.idle_target(box, argv=("arenas", how, box.path("info.xml")), env=env)
+            said.append(account.account(box, "--at", "last"))
+            hw.sound(box.path("out.trace"))
+            arenas = said[-1]["arenas"]
+            hw.equal([a for a in arenas if "unknown" in a], [], "all are known")
+            hw.equal(sorted((a["system_bytes"], a["fast_bytes"], a["free_bytes"] + a["top_bytes"]) for a in arenas),
+                     told_arenas(box.path("info.xml")), "as malloc_info has them")
+            for a in arenas:
+                whole = sum(a[k + "_bytes"] for k in ("in_use", "free", "top", "cached", "fast"))
+                hw.equal(whole, a["system_bytes"], f"the sum of {a}")
+            if env:
+                break
+            hw.true(arenas[0]["main"] and not any(a["main"] for a in arenas[1:]), f"the main one: {arenas}")
+            if how == "caches":  # seven of each class, of 64 threads
+                cached = sum(a["cached_bytes"] for a in arenas)
+                hw.true(0 <= cached - 64 * 7 * sum(range(32, 1041, 16)) <= 4096, f"cached: {cached}")
+            text = answer(box, "account", "--at", "last", "out.trace")
+            for word in ("malloc's arenas, by what is not in use", "THREADS  ARENA", words):
+                hw.true(word in text, f"{word} in {text}")
+            rows = answer(box, "query", "out.trace", "select sum(free_bytes), max(ts) from malloc_arena group by ts order by ts desc limit 1")
+            hw.equal(int(rows.splitlines()[1].split(",")[0]), sum(a["free_bytes"] for a in arenas), "the same by SQL")
+        remedy, = (r for r in said[0]["remedies"] if r["remedy"] == name)
+        rss = [s["rss_bytes"] - account.rss_of(s, "profiler") for s in said]
+        print(f"  {remedy}; RSS {rss[0]} to {rss[1]}")
+        hw.true(remedy["is_most"] and words in remedy["advice"], f"{remedy}")
+        hw.true(0.75 * remedy["bytes"] <= rss[0] - rss[1] <= 1.02 * remedy["bytes"], f"the setting gave back {rss[0] - rss[1]}")
+    return case
+
+
 def not_pinned(box):
     """Without it, the account says how to ask for it; of other allocators, that it cannot be."""
     account.idle_target(box, "-i", "4096", argv=("pinned", "nth"))
@@ -235,4 +281,6 @@ def steady(box):
 if __name__ == "__main__":
     hw.main({"diff": diff, "fragmentation": fragmentation, "mappings": mappings, "steady": steady, "not-pinned": not_pinned,
              "fragmentation-sampled": lambda box: fragmentation(box, "256"), "lies": lies, "trimmed": trimmed, "decayed": decayed,
+             "arena-limit": limited("bursts", "arenas", {"MALLOC_ARENA_MAX": "1"}, "MALLOC_ARENA_MAX=1"),
+             "thread-caches": limited("caches", "caches", {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}, "glibc.malloc.tcache_count=0"),
              **{f"sampled-{how}": sampled(how) for how in ("nth", "two", "page")}, **{f"pinned-{how}": pinned(how) for how in ("nth", "two", "page", "whole")}})

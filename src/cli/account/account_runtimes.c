@@ -1,0 +1,63 @@
+#include "cli/account/account_runtimes.h"
+
+#include <stdio.h>
+
+#include "base/text/json_out.h"
+#include "config/command/units.h"
+#include "views/time/process_view.h"
+
+#include "base/banned.h"
+
+static const struct {
+    const char *what, *used, *committed, *max;
+} runtimes[] = {
+    {"Java heap", "jvm.heap.used", "jvm.heap.committed", "jvm.heap.max"},
+    {"metaspace, at the last collection", "jvm.metaspace.used", "jvm.metaspace.committed", NULL}};
+
+/* Of the same reading. */
+static bool figure(const struct hw_account_runtimes *r, const char *counter, double *out)
+{
+    int64_t at;
+    return counter && hw_process_counter(r->p, r->upid, counter, r->parts->ts_ns, out, &at) &&
+           at == r->parts->ts_ns;
+}
+
+void hw_account_runtimes_put(const struct hw_account_runtimes *r, size_t indent)
+{
+    char buf[HW_UNIT_MAX];
+    double used, committed, max;
+    for (size_t i = 0; i < sizeof runtimes / sizeof *runtimes; i++) {
+        if (!figure(r, runtimes[i].used, &used) || !figure(r, runtimes[i].committed, &committed))
+            continue;
+        printf("%*s%s: %s used", (int)indent, "", runtimes[i].what, hw_fmt_bytes(buf, used));
+        printf(", %s free", hw_fmt_bytes(buf, committed > used ? committed - used : 0));
+        printf(" of %s committed", hw_fmt_bytes(buf, committed));
+        if (figure(r, runtimes[i].max, &max))
+            printf(", at most %s", hw_fmt_bytes(buf, max));
+        putchar('\n');
+    }
+    if (r->parts->unsaid)
+        printf("%*s%s\n", (int)indent, "", r->parts->unsaid);
+}
+
+void hw_account_runtimes_json(const struct hw_account_runtimes *r, struct hw_json *j)
+{
+    double v;
+    hw_json_key(j, "managed");
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < sizeof runtimes / sizeof *runtimes; i++) {
+        if (!figure(r, runtimes[i].used, &v))
+            continue;
+        hw_json_begin_object(j);
+        hw_json_kv_str(j, "name", runtimes[i].what);
+        hw_json_kv_double(j, "used_bytes", v);
+        if (figure(r, runtimes[i].committed, &v))
+            hw_json_kv_double(j, "committed_bytes", v);
+        if (figure(r, runtimes[i].max, &v))
+            hw_json_kv_double(j, "max_bytes", v);
+        hw_json_end_object(j);
+    }
+    hw_json_end_array(j);
+    if (r->parts->unsaid)
+        hw_json_kv_str(j, "managed_unknown", r->parts->unsaid);
+}

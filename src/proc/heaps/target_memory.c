@@ -1,0 +1,103 @@
+#include "proc/heaps/target_memory.h"
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/files/fd.h"
+
+#include "base/banned.h"
+
+#define PAGE         HW_TARGET_PAGE
+#define PRESENT      (UINT64_C(1) << 63)
+#define ADDRESS_BITS 47
+
+void hw_target_memory_init(struct hw_target_memory *m, int mem, int pagemap, uint64_t max_cpu_ns)
+{
+    m->mem = mem;
+    m->pagemap = pagemap;
+    m->until_ns = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) + max_cpu_ns;
+    hw_target_memory_forget(m);
+}
+
+void hw_target_memory_forget(struct hw_target_memory *m)
+{
+    m->map.n = 0;
+    m->window.lo = m->window.hi = 0;
+    for (size_t i = 0; i < HW_TARGET_PAGES; i++)
+        m->pages[i].lo = UINT64_MAX;
+}
+
+bool hw_target_is_present(struct hw_target_memory *m, uint64_t page)
+{
+    if (page >> (ADDRESS_BITS - 12))
+        return false;
+    if (page < m->map.first || page >= m->map.first + m->map.n) {
+        ssize_t got =
+            pread(m->pagemap, m->map.words, sizeof m->map.words, (off_t)(page * sizeof(uint64_t)));
+        m->map.first = page;
+        m->map.n = got > 0 ? (size_t)got / sizeof(uint64_t) : 0;
+    }
+    return page - m->map.first < m->map.n && (m->map.words[page - m->map.first] & PRESENT);
+}
+
+uint64_t hw_target_resident(struct hw_target_memory *m, uint64_t lo, uint64_t hi)
+{
+    uint64_t n = 0;
+    for (uint64_t page = (lo + PAGE - 1) / PAGE; page < hi / PAGE; page++)
+        n += hw_target_is_present(m, page) ? PAGE : 0;
+    return n;
+}
+
+/* n: at most, of pages that follow each other; how many there are. */
+static int load(struct hw_target_memory *m, uint64_t first, size_t *n, uint8_t *out)
+{
+    size_t most = *n;
+    *n = 0;
+    if (hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) > m->until_ns)
+        return HW_ETIMEOUT;
+    while (*n < most && hw_target_is_present(m, first + *n))
+        ++*n;
+    return *n > 0 && hw_fd_pread_all(m->mem, out, *n * PAGE, first * PAGE) == HW_OK ? HW_OK
+                                                                                    : HW_EGONE;
+}
+
+int hw_target_word(struct hw_target_memory *m, uint64_t at, uint64_t *out)
+{
+    if (at < m->window.lo || at >= m->window.hi) {
+        size_t n = HW_TARGET_WINDOW_PAGES;
+        m->window.lo = m->window.hi = 0;
+        int rc = load(m, at / PAGE, &n, m->window.bytes);
+        if (rc < 0)
+            return rc;
+        m->window.lo = at / PAGE * PAGE;
+        m->window.hi = m->window.lo + n * PAGE;
+    }
+    memcpy(out, m->window.bytes + (at - m->window.lo), sizeof *out);
+    return HW_OK;
+}
+
+int hw_target_word_anywhere(struct hw_target_memory *m, uint64_t at, uint64_t *out)
+{
+    size_t i = at / PAGE % HW_TARGET_PAGES;
+    if (m->pages[i].lo != at / PAGE * PAGE) {
+        size_t n = 1;
+        m->pages[i].lo = UINT64_MAX;
+        int rc = load(m, at / PAGE, &n, m->pages[i].bytes);
+        if (rc < 0)
+            return rc;
+        m->pages[i].lo = at / PAGE * PAGE;
+    }
+    memcpy(out, m->pages[i].bytes + at % PAGE, sizeof *out);
+    return HW_OK;
+}
+
+int hw_target_read(struct hw_target_memory *m, uint64_t at, void *out, size_t n)
+{
+    for (uint64_t page = at / PAGE; page <= (at + n - 1) / PAGE; page++)
+        if (!hw_target_is_present(m, page))
+            return HW_EGONE;
+    return hw_fd_pread_all(m->mem, out, n, at) == HW_OK ? HW_OK : HW_EGONE;
+}
