@@ -41,7 +41,11 @@
 #define HW_OWNERS_MAX_THREADS 512u
 #define HW_OWNERS_MAX_PAGES   (UINT64_C(16) << 20) /* of the page map: 64 GiB of addresses */
 
-enum hw_owner_allocator { HW_OWNER_GLIBC, HW_OWNER_OTHER_ALLOCATOR };
+enum hw_owner_allocator {
+    HW_OWNER_GLIBC,
+    HW_OWNER_OTHER_ALLOCATOR,
+    HW_OWNER_UNREAD /* any: none of its memory may be read, as that would count as use */
+};
 
 struct hw_owner_thread {
     uint64_t sp; /* 0 = it ran, or may not be asked */

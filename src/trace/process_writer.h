@@ -170,6 +170,8 @@ struct hw_memory_account {
     uint64_t jvm_heap_used, jvm_heap_committed, jvm_heap_max;
     uint64_t jvm_metaspace_used, jvm_metaspace_committed, jvm_threads;
     uint64_t pins_blocks, pins_missed;
+    uint64_t python_state, python_arenas, python_used, python_free_blocks, python_free_pools,
+        python_committed, python_resident;
     const struct hw_malloc_arena *arenas; /* borrowed */
     size_t n_arenas;
 };

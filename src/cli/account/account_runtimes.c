@@ -10,9 +10,22 @@
 
 static const struct {
     const char *what, *used, *committed, *max;
+    struct {
+        const char *key, *words, *counter;
+    } of_free[2]; /* parts of what is free */
 } runtimes[] = {
-    {"Java heap", "jvm.heap.used", "jvm.heap.committed", "jvm.heap.max"},
-    {"metaspace, at the last collection", "jvm.metaspace.used", "jvm.metaspace.committed", NULL}};
+    {"Java heap", "jvm.heap.used", "jvm.heap.committed", "jvm.heap.max", {{NULL, NULL, NULL}}},
+    {"metaspace, at the last collection",
+     "jvm.metaspace.used",
+     "jvm.metaspace.committed",
+     NULL,
+     {{NULL, NULL, NULL}}},
+    {"Python's objects",
+     "python.heap.used",
+     "python.heap.committed",
+     NULL,
+     {{"free_blocks_bytes", "in pools in use", "python.heap.free_blocks"},
+      {"free_pools_bytes", "in free pools", "python.heap.free_pools"}}}};
 
 /* Of the same reading. */
 static bool figure(const struct hw_account_runtimes *r, const char *counter, double *out)
@@ -20,6 +33,16 @@ static bool figure(const struct hw_account_runtimes *r, const char *counter, dou
     int64_t at;
     return counter && hw_process_counter(r->p, r->upid, counter, r->parts->ts_ns, out, &at) &&
            at == r->parts->ts_ns;
+}
+
+static void put_free(const struct hw_account_runtimes *r, size_t i)
+{
+    char buf[HW_UNIT_MAX];
+    double v;
+    for (size_t k = 0; k < sizeof runtimes[i].of_free / sizeof *runtimes[i].of_free; k++)
+        if (figure(r, runtimes[i].of_free[k].counter, &v))
+            printf("%s%s %s", k ? ", " : "; free: ", hw_fmt_bytes(buf, v),
+                   runtimes[i].of_free[k].words);
 }
 
 void hw_account_runtimes_put(const struct hw_account_runtimes *r, size_t indent)
@@ -34,6 +57,7 @@ void hw_account_runtimes_put(const struct hw_account_runtimes *r, size_t indent)
         printf(" of %s committed", hw_fmt_bytes(buf, committed));
         if (figure(r, runtimes[i].max, &max))
             printf(", at most %s", hw_fmt_bytes(buf, max));
+        put_free(r, i);
         putchar('\n');
     }
     if (r->parts->unsaid)
@@ -55,6 +79,9 @@ void hw_account_runtimes_json(const struct hw_account_runtimes *r, struct hw_jso
             hw_json_kv_double(j, "committed_bytes", v);
         if (figure(r, runtimes[i].max, &v))
             hw_json_kv_double(j, "max_bytes", v);
+        for (size_t k = 0; k < sizeof runtimes[i].of_free / sizeof *runtimes[i].of_free; k++)
+            if (figure(r, runtimes[i].of_free[k].counter, &v))
+                hw_json_kv_double(j, runtimes[i].of_free[k].key, v);
         hw_json_end_object(j);
     }
     hw_json_end_array(j);

@@ -73,12 +73,18 @@ static void read_jvm(struct hw_reading_memory *r, int mem)
 }
 
 /* Before mappings are named and summed. */
-static int read_arenas(struct memory_job *m, const struct hw_owner_facts *facts)
+static int read_heaps(struct memory_job *m, const struct hw_owner_facts *facts)
 {
-    if (m->allocator != HW_OWNER_GLIBC)
+    struct hw_reading_memory *r = &m->memory;
+    int rc = HW_OK;
+    if (m->allocator == HW_OWNER_UNREAD)
         return HW_OK;
-    return hw_glibc_arenas_read(&m->memory.smaps, facts->mem, facts->pagemap,
-                                hw_reading_heap_start(m->job.who.dir), &m->memory.arenas);
+    if (m->allocator == HW_OWNER_GLIBC)
+        rc = hw_glibc_arenas_read(&r->smaps, facts->mem, facts->pagemap,
+                                  hw_reading_heap_start(m->job.who.dir), &r->arenas);
+    if (rc == HW_OK)
+        rc = hw_python_heap_read(&r->smaps, facts->mem, facts->pagemap, &r->python);
+    return rc;
 }
 
 static void run_memory(struct hw_reading_job *j)
@@ -99,7 +105,7 @@ static void run_memory(struct hw_reading_job *j)
     if (j->rc == HW_OK)
         read_jvm(r, facts.mem);
     if (j->rc == HW_OK)
-        j->rc = read_arenas(m, &facts);
+        j->rc = read_heaps(m, &facts);
     if (j->rc == HW_OK)
         j->rc = hw_owners_name(&r->smaps, &facts);
     if (j->rc == HW_OK)

@@ -39,7 +39,7 @@ struct hw_kept_account {
 static enum hw_owner_allocator allocator_of(const struct hw_maps *maps, bool wants_idle)
 {
     if (wants_idle)
-        return HW_OWNER_OTHER_ALLOCATOR;
+        return HW_OWNER_UNREAD;
     const char *name = hw_allocator_name(maps);
     return name && strcmp(name, "glibc") == 0 ? HW_OWNER_GLIBC : HW_OWNER_OTHER_ALLOCATOR;
 }
@@ -250,6 +250,22 @@ static struct hw_malloc_arena *arenas_of(const struct hw_glibc_arenas *all)
     return out;
 }
 
+/* A version whose heap looks otherwise has a state only. */
+static void take_python(struct hw_memory_account *a, const struct hw_python_heap *h)
+{
+    if (h->state == HW_PYTHON_HEAP_NONE)
+        return;
+    a->python_state = h->state;
+    if (h->state != HW_PYTHON_HEAP_KNOWN)
+        return;
+    a->python_arenas = h->arenas;
+    a->python_used = h->used;
+    a->python_free_blocks = h->free_blocks;
+    a->python_free_pools = h->free_pools;
+    a->python_committed = h->committed;
+    a->python_resident = h->resident;
+}
+
 int hw_account_read(struct hw_recorder *r, const struct hw_pid *pid, bool wants_idle,
                     struct hw_kept_account **out)
 {
@@ -288,6 +304,7 @@ int hw_account_write(int32_t pid, const struct hw_kept_account *k, struct hw_tra
     a.took_us = (m->ended_ns - m->began_ns) / 1000;
     take_group(&a, m->has_group ? &m->group : &none);
     take_jvm(&a, m->has_jvm ? &m->jvm : &no_jvm);
+    take_python(&a, &m->python);
     hw_autofree struct hw_malloc_arena *arenas = arenas_of(&m->arenas);
     a.arenas = arenas;
     a.n_arenas = arenas ? m->arenas.v.n : 0;

@@ -220,6 +220,19 @@ static bool find_reading(struct find *f, int64_t ts_ns, double live)
     return m->by_owner || best < INFINITY;
 }
 
+static const char *find_unsaid_python(const struct find *f)
+{
+    double state;
+    if (!counter_at(f, "python.heap.state", f->out->ts_ns, &state))
+        return "this recording has nothing of Python's arenas; sys._debugmallocstats tells the "
+               "program";
+    return state == 1   ? NULL
+           : state == 3 ? "Python's arenas changed while they were read"
+           : state == 4 ? "Python's arenas are too many to be read in a tenth of a second"
+                        : "Python's arenas were not found: another version than 3.10 to 3.13, "
+                          "PYTHONMALLOC, or built without them";
+}
+
 /* What the runtime does not tell from outside about its heaps. */
 static const char *find_unsaid(const struct find *f)
 {
@@ -230,7 +243,7 @@ static const char *find_unsaid(const struct find *f)
            : f->is_jvm    ? "the JVM's own figures cannot be read: it runs with -XX:-UsePerfData "
                             "or -XX:+PerfDisableSharedMem"
            : f->is_node   ? "V8 tells its spaces to the program only (v8.getHeapSpaceStatistics)"
-           : f->is_python ? "Python tells its arenas to the program only (sys._debugmallocstats)"
+           : f->is_python ? find_unsaid_python(f)
            : f->out->parts[HW_PART_MANAGED].rss > 0
                ? "its runtime tells the program only what is in use (Go: runtime/metrics)"
                : NULL;

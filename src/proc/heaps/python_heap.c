@@ -1,0 +1,358 @@
+/*
+ * python_heap.c - from the table of used pools to the arenas:
+ *
+ *   usedpools[32 classes]: first, last pool with room; an empty class points 16 bytes before its two words
+ *       |                                      (by that the table is recognized among the interpreter's variables)
+ *   pool, at a multiple of 16 KiB              arena_object
+ *     +0  blocks in use                          +0  address; 0 = none
+ *    +32  number of its arena                    +8  the first pool that was never used
+ *    +36  size class                            +16  free pools, +20 all pools
+ *    +40  next block never used, +44 its limit
+ *
+ * 3.12 and later have the array of arena_objects behind the table. In 3.11 it is any variable: one that leads to
+ * the object whose memory has the pool in it.
+ */
+#include "proc/heaps/python_heap.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/files/fd.h"
+#include "proc/heaps/target_memory.h"
+#include "proc/maps.h"
+
+#include "base/banned.h"
+
+#define MAX_CPU_NS   UINT64_C(100000000)
+#define MAX_IMAGE    (UINT64_C(16) << 20)
+#define ATTEMPTS     3u
+#define CLASSES      32u
+#define TABLE_WORDS  (2 * CLASSES)
+#define POOL         (UINT64_C(16) << 10)
+#define POOL_HEADER  48u
+#define ARENA        (UINT64_C(1) << 20)
+#define ARENA_OBJECT 48u
+#define ARENA_POOLS  (ARENA / POOL)
+#define FIRST_ARENAS 16u /* in the array, at least */
+#define MAX_EMPTY    65536u
+#define MAX_ARENAS   (1u << 22)
+#define STEP         16u
+
+struct image {         /* the interpreter's variables */
+    uint64_t start, n; /* words */
+    uint64_t *words;   /* owned */
+};
+
+struct walk {
+    struct hw_target_memory memory;
+    struct image *images; /* owned */
+    size_t n_images;
+};
+
+struct arena {
+    uint64_t address, pools_end;
+    uint32_t n_free, n_all;
+};
+
+struct pool {
+    uint32_t count, arena, size_class, next, limit;
+};
+
+/* ---- the interpreter's variables ---- */
+
+static bool is_python(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && (strncmp(slash, "/python3", 8) == 0 || strncmp(slash, "/libpython3", 11) == 0);
+}
+
+static bool is_private_data(const struct hw_smaps_entry *e)
+{
+    return (e->flags & HW_MAP_READ) && (e->flags & HW_MAP_WRITE) && !(e->flags & HW_MAP_SHARED);
+}
+
+static int add_image(struct walk *w, const struct hw_smaps_entry *e)
+{
+    uint64_t bytes = e->end - e->start < MAX_IMAGE ? e->end - e->start : MAX_IMAGE;
+    struct image *more = realloc(w->images, (w->n_images + 1) * sizeof *more);
+    if (!more)
+        return HW_ENOMEM;
+    w->images = more;
+    struct image i = {.start = e->start, .n = bytes / 8, .words = calloc(bytes / 8 + 1, 8)};
+    if (!i.words)
+        return HW_ENOMEM;
+    for (uint64_t at = 0; at < bytes; at += HW_TARGET_PAGE) /* pages that are not there are zero */
+        (void)hw_target_read(&w->memory, e->start + at, i.words + at / 8, HW_TARGET_PAGE);
+    w->images[w->n_images++] = i;
+    return HW_OK;
+}
+
+/* Those of a file, and those without bytes in it, which follow. */
+static int find_images(struct walk *w, const struct hw_smaps *s)
+{
+    int rc = HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < s->entries.n; i++) {
+        const struct hw_smaps_entry *e = &s->entries.v[i];
+        if (!is_python(e->path) || !is_private_data(e))
+            continue;
+        rc = add_image(w, e);
+        if (rc == HW_OK && i + 1 < s->entries.n && e[1].start == e->end && !e[1].path[0] &&
+            is_private_data(&e[1]))
+            rc = add_image(w, &e[1]);
+    }
+    return rc;
+}
+
+static void images_done(struct walk *w)
+{
+    for (size_t i = 0; i < w->n_images; i++)
+        free(w->images[i].words);
+    free(w->images);
+    w->images = NULL;
+    w->n_images = 0;
+}
+
+/* ---- pools and arenas ---- */
+
+static bool read_pool(struct walk *w, uint64_t at, struct pool *out)
+{
+    uint64_t count, a, b;
+    if (hw_target_word_anywhere(&w->memory, at, &count) < 0 ||
+        hw_target_word_anywhere(&w->memory, at + 32, &a) < 0 ||
+        hw_target_word_anywhere(&w->memory, at + 40, &b) < 0)
+        return false;
+    *out = (struct pool){.count = (uint32_t)count,
+                         .arena = (uint32_t)a,
+                         .size_class = (uint32_t)(a >> 32),
+                         .next = (uint32_t)b,
+                         .limit = (uint32_t)(b >> 32)};
+    return true;
+}
+
+static uint64_t block_of(uint32_t size_class)
+{
+    return ((uint64_t)size_class + 1) * STEP;
+}
+
+static uint64_t blocks_in(uint32_t size_class)
+{
+    return (POOL - POOL_HEADER) / block_of(size_class);
+}
+
+/* A pool that was never given a class has none that fits; it is not carved then. */
+static bool is_pool(const struct pool *p, uint64_t arena)
+{
+    return p->arena == arena && p->size_class < CLASSES && p->count <= blocks_in(p->size_class) &&
+           p->limit == POOL - block_of(p->size_class) && p->next <= POOL + block_of(p->size_class);
+}
+
+static int read_arena(struct walk *w, uint64_t objects, uint64_t i, struct arena *out)
+{
+    uint64_t at = objects + i * ARENA_OBJECT, n;
+    int rc = hw_target_word_anywhere(&w->memory, at, &out->address);
+    if (rc == HW_OK)
+        rc = hw_target_word_anywhere(&w->memory, at + 8, &out->pools_end);
+    if (rc == HW_OK)
+        rc = hw_target_word_anywhere(&w->memory, at + 16, &n);
+    if (rc == HW_OK) {
+        out->n_free = (uint32_t)n;
+        out->n_all = (uint32_t)(n >> 32);
+    }
+    return rc;
+}
+
+static uint64_t first_pool(uint64_t arena)
+{
+    return (arena + POOL - 1) / POOL * POOL;
+}
+
+static bool is_arena(const struct arena *a)
+{
+    uint64_t first = first_pool(a->address), n = ARENA_POOLS - (first != a->address);
+    return a->address && a->address % HW_TARGET_PAGE == 0 && a->n_all == n && a->n_free <= n &&
+           a->pools_end >= first && a->pools_end % POOL == 0 && a->pools_end <= first + n * POOL;
+}
+
+/* The array of arena objects is there: the pool is in the one that it names. */
+static bool leads_to(struct walk *w, uint64_t objects, uint64_t pool, uint64_t number)
+{
+    struct arena a;
+    return objects && objects % 8 == 0 && objects >> 47 == 0 && number < MAX_ARENAS &&
+           read_arena(w, objects, number, &a) == HW_OK && is_arena(&a) && pool >= a.address &&
+           pool < a.pools_end;
+}
+
+/* Looks like the table of pools. */
+static bool is_like_table(const uint64_t *words, uint64_t at)
+{
+    for (size_t i = 0; i < CLASSES; i++) {
+        uint64_t first = words[2 * i], last = words[2 * i + 1], self = at + 16 * i - 16;
+        bool is_empty = first == self;
+        if (is_empty != (last == self) || (!is_empty && (first % POOL || last % POOL || !first)))
+            return false;
+    }
+    return true;
+}
+
+/* Each of its pools is one of that class, with room. pool: one of them, or 0 if there is none. */
+static bool is_table(struct walk *w, const uint64_t *words, uint64_t at, uint64_t *pool)
+{
+    if (!is_like_table(words, at))
+        return false;
+    *pool = 0;
+    for (uint32_t i = 0; i < CLASSES; i++) {
+        struct pool p;
+        if (words[2 * i] == at + 16 * i - 16)
+            continue;
+        if (!read_pool(w, words[2 * i], &p) || !is_pool(&p, p.arena) || p.size_class != i)
+            return false;
+        *pool = words[2 * i];
+    }
+    return true;
+}
+
+/* 0 = not found. */
+static uint64_t find_objects(struct walk *w, const uint64_t *behind, uint64_t pool)
+{
+    struct pool p;
+    if (!read_pool(w, pool, &p) || !is_pool(&p, p.arena))
+        return 0;
+    if (behind && leads_to(w, *behind, pool, p.arena))
+        return *behind;
+    for (size_t i = 0; i < w->n_images; i++)
+        for (uint64_t k = 0; k < w->images[i].n; k++) {
+            uint64_t word = w->images[i].words[k];
+            if (word > 0x10000 && word % STEP == 0 && leads_to(w, word, pool, p.arena))
+                return word;
+        }
+    return 0;
+}
+
+/* ---- the sum ---- */
+
+static int add_pools(struct walk *w, const struct arena *a, uint64_t number,
+                     struct hw_python_heap *out)
+{
+    uint64_t first = first_pool(a->address), n_used = 0;
+    for (uint64_t at = first; at < a->pools_end; at += POOL) {
+        struct pool p;
+        if (!read_pool(w, at, &p))
+            return HW_EGONE;
+        if (p.count == 0)
+            continue;
+        if (!is_pool(&p, number))
+            return HW_EFORMAT;
+        out->used += p.count * block_of(p.size_class);
+        out->free_blocks += (blocks_in(p.size_class) - p.count) * block_of(p.size_class);
+        n_used++;
+    }
+    return n_used + a->n_free == a->n_all ? HW_OK : HW_EFORMAT;
+}
+
+/* Where the array ends only the interpreter knows: an object has the address of an arena whose pools name its number, or
+ * none. What is behind the array is neither, or empty for long. */
+static int add_arenas(struct walk *w, uint64_t objects, uint64_t pool_arena,
+                      struct hw_python_heap *out)
+{
+    uint64_t n_empty = 0;
+    for (uint64_t i = 0; i < MAX_ARENAS && n_empty < MAX_EMPTY; i++) {
+        struct arena a;
+        int rc = read_arena(w, objects, i, &a);
+        if (rc == HW_OK && a.address == 0) {
+            n_empty++;
+            continue;
+        }
+        n_empty = 0;
+        bool may_end = i >= FIRST_ARENAS && i > pool_arena;
+        if (rc == HW_OK)
+            rc = is_arena(&a) ? HW_OK : HW_EFORMAT;
+        if (rc < 0)
+            return may_end && rc != HW_ETIMEOUT ? HW_OK : rc;
+        rc = add_pools(w, &a, i, out);
+        if (rc < 0)
+            return rc;
+        out->arenas++;
+        out->free_pools += a.n_free * POOL;
+        out->committed += ARENA;
+        out->resident += hw_target_resident(&w->memory, a.address, a.address + ARENA);
+    }
+    return HW_OK;
+}
+
+static int read_once(struct walk *w, const struct image *image, uint64_t at, uint64_t pool,
+                     struct hw_python_heap *out)
+{
+    struct pool p, after;
+    uint64_t word = at + TABLE_WORDS * 8, behind;
+    bool has_behind = word < image->start + image->n * 8 &&
+                      hw_target_word_anywhere(&w->memory, word, &behind) == HW_OK;
+    uint64_t objects = find_objects(w, has_behind ? &behind : NULL, pool);
+    if (!objects || !read_pool(w, pool, &p))
+        return HW_EGONE;
+    int rc = add_arenas(w, objects, p.arena, out);
+    hw_target_memory_forget(&w->memory);
+    return rc == HW_OK && (!read_pool(w, pool, &after) || after.arena != p.arena) ? HW_EFORMAT : rc;
+}
+
+static enum hw_python_heap_state state_of(int rc)
+{
+    return rc == HW_OK         ? HW_PYTHON_HEAP_KNOWN
+           : rc == HW_ETIMEOUT ? HW_PYTHON_HEAP_LIMIT
+                               : HW_PYTHON_HEAP_CHANGED;
+}
+
+/* The table among the variables as they are now. HW_ENOTFOUND: it is not there. */
+static int find_table(struct walk *w, const struct image **image, uint64_t *at, uint64_t *pool)
+{
+    for (size_t i = 0; i < w->n_images; i++)
+        for (uint64_t k = 0; k + TABLE_WORDS <= w->images[i].n; k++) {
+            *image = &w->images[i];
+            *at = w->images[i].start + k * 8;
+            if (is_table(w, w->images[i].words + k, *at, pool))
+                return HW_OK;
+        }
+    return HW_ENOTFOUND;
+}
+
+static int read_heap(struct walk *w, const struct hw_smaps *s, struct hw_python_heap *out)
+{
+    int rc = HW_EFORMAT;
+    for (size_t n = 0; (rc == HW_EFORMAT || rc == HW_EGONE) && n < ATTEMPTS; n++) {
+        const struct image *image;
+        uint64_t at, pool;
+        *out = (struct hw_python_heap){.state = HW_PYTHON_HEAP_UNKNOWN};
+        images_done(w);
+        hw_target_memory_forget(&w->memory);
+        rc = find_images(w, s);
+        if (rc == HW_OK && w->n_images == 0) {
+            out->state = HW_PYTHON_HEAP_NONE;
+            return HW_OK;
+        }
+        if (rc < 0)
+            return rc;
+        if (find_table(w, &image, &at, &pool) < 0 || pool == 0)
+            return HW_OK;
+        rc = read_once(w, image, at, pool, out);
+    }
+    if (rc < 0)
+        *out = (struct hw_python_heap){0};
+    out->state = state_of(rc);
+    return HW_OK;
+}
+
+int hw_python_heap_read(const struct hw_smaps *s, int mem, int pagemap, struct hw_python_heap *out)
+{
+    *out = (struct hw_python_heap){.state = HW_PYTHON_HEAP_NONE};
+    if (mem < 0 || pagemap < 0)
+        return HW_OK;
+    struct walk *w = calloc(1, sizeof *w);
+    if (!w)
+        return HW_ENOMEM;
+    hw_target_memory_init(&w->memory, mem, pagemap, MAX_CPU_NS);
+    int rc = read_heap(w, s, out);
+    images_done(w);
+    free(w);
+    return rc;
+}
