@@ -172,6 +172,7 @@ struct hw_memory_account {
     uint64_t pins_blocks, pins_missed;
     uint64_t python_state, python_arenas, python_used, python_free_blocks, python_free_pools,
         python_committed, python_resident;
+    uint64_t go_state, go_objects, go_in_use, go_committed, go_stacks, go_metadata;
     const struct hw_malloc_arena *arenas; /* borrowed */
     size_t n_arenas;
 };

@@ -9,23 +9,40 @@
 #include "base/banned.h"
 
 static const struct {
-    const char *what, *used, *committed, *max;
+    const char *what, *used, *committed, *max; /* NULL: it has none */
+    const char *begin;                         /* of its parts */
     struct {
         const char *key, *words, *counter;
-    } of_free[2]; /* parts of what is free */
+    } parts[2];
 } runtimes[] = {
-    {"Java heap", "jvm.heap.used", "jvm.heap.committed", "jvm.heap.max", {{NULL, NULL, NULL}}},
+    {"Java heap",
+     "jvm.heap.used",
+     "jvm.heap.committed",
+     "jvm.heap.max",
+     NULL,
+     {{NULL, NULL, NULL}}},
     {"metaspace, at the last collection",
      "jvm.metaspace.used",
      "jvm.metaspace.committed",
+     NULL,
      NULL,
      {{NULL, NULL, NULL}}},
     {"Python's objects",
      "python.heap.used",
      "python.heap.committed",
      NULL,
+     "; free: ",
      {{"free_blocks_bytes", "in pools in use", "python.heap.free_blocks"},
-      {"free_pools_bytes", "in free pools", "python.heap.free_pools"}}}};
+      {"free_pools_bytes", "in free pools", "python.heap.free_pools"}}},
+    {"Go's heap",
+     "go.heap.in_use",
+     "go.heap.committed",
+     NULL,
+     "; used: ",
+     {{"objects_bytes", "by objects", "go.heap.objects"}}},
+    {"Go's stacks", "go.heap.stacks", NULL, NULL, NULL, {{NULL, NULL, NULL}}},
+    {"Go's own tables", "go.heap.metadata", NULL, NULL, NULL, {{NULL, NULL, NULL}}},
+};
 
 /* Of the same reading. */
 static bool figure(const struct hw_account_runtimes *r, const char *counter, double *out)
@@ -35,14 +52,14 @@ static bool figure(const struct hw_account_runtimes *r, const char *counter, dou
            at == r->parts->ts_ns;
 }
 
-static void put_free(const struct hw_account_runtimes *r, size_t i)
+static void put_parts(const struct hw_account_runtimes *r, size_t i)
 {
     char buf[HW_UNIT_MAX];
     double v;
-    for (size_t k = 0; k < sizeof runtimes[i].of_free / sizeof *runtimes[i].of_free; k++)
-        if (figure(r, runtimes[i].of_free[k].counter, &v))
-            printf("%s%s %s", k ? ", " : "; free: ", hw_fmt_bytes(buf, v),
-                   runtimes[i].of_free[k].words);
+    for (size_t k = 0; k < sizeof runtimes[i].parts / sizeof *runtimes[i].parts; k++)
+        if (figure(r, runtimes[i].parts[k].counter, &v))
+            printf("%s%s %s", k ? ", " : runtimes[i].begin, hw_fmt_bytes(buf, v),
+                   runtimes[i].parts[k].words);
 }
 
 void hw_account_runtimes_put(const struct hw_account_runtimes *r, size_t indent)
@@ -50,14 +67,17 @@ void hw_account_runtimes_put(const struct hw_account_runtimes *r, size_t indent)
     char buf[HW_UNIT_MAX];
     double used, committed, max;
     for (size_t i = 0; i < sizeof runtimes / sizeof *runtimes; i++) {
-        if (!figure(r, runtimes[i].used, &used) || !figure(r, runtimes[i].committed, &committed))
+        bool has_all = figure(r, runtimes[i].committed, &committed);
+        if (!figure(r, runtimes[i].used, &used) || (runtimes[i].committed && !has_all))
             continue;
         printf("%*s%s: %s used", (int)indent, "", runtimes[i].what, hw_fmt_bytes(buf, used));
-        printf(", %s free", hw_fmt_bytes(buf, committed > used ? committed - used : 0));
-        printf(" of %s committed", hw_fmt_bytes(buf, committed));
+        if (has_all) {
+            printf(", %s free", hw_fmt_bytes(buf, committed > used ? committed - used : 0));
+            printf(" of %s committed", hw_fmt_bytes(buf, committed));
+        }
         if (figure(r, runtimes[i].max, &max))
             printf(", at most %s", hw_fmt_bytes(buf, max));
-        put_free(r, i);
+        put_parts(r, i);
         putchar('\n');
     }
     if (r->parts->unsaid)
@@ -79,9 +99,9 @@ void hw_account_runtimes_json(const struct hw_account_runtimes *r, struct hw_jso
             hw_json_kv_double(j, "committed_bytes", v);
         if (figure(r, runtimes[i].max, &v))
             hw_json_kv_double(j, "max_bytes", v);
-        for (size_t k = 0; k < sizeof runtimes[i].of_free / sizeof *runtimes[i].of_free; k++)
-            if (figure(r, runtimes[i].of_free[k].counter, &v))
-                hw_json_kv_double(j, runtimes[i].of_free[k].key, v);
+        for (size_t k = 0; k < sizeof runtimes[i].parts / sizeof *runtimes[i].parts; k++)
+            if (figure(r, runtimes[i].parts[k].counter, &v))
+                hw_json_kv_double(j, runtimes[i].parts[k].key, v);
         hw_json_end_object(j);
     }
     hw_json_end_array(j);

@@ -21,6 +21,7 @@
 
 #include "daemon/code/modules.h"
 #include "proc/heaps/glibc_arenas.h"
+#include "proc/heaps/go_heap.h"
 #include "proc/heaps/python_heap.h"
 #include "proc/jit/jvm_counters.h"
 #include "proc/maps.h"
@@ -77,6 +78,7 @@ struct hw_reading_memory {
     struct hw_jvm_counters jvm;
     struct hw_glibc_arenas arenas;
     struct hw_python_heap python;
+    struct hw_go_heap go;
     uint64_t began_ns, ended_ns; /* boot time */
     uint64_t cpu_ns;
 };

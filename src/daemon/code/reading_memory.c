@@ -84,6 +84,8 @@ static int read_heaps(struct memory_job *m, const struct hw_owner_facts *facts)
                                   hw_reading_heap_start(m->job.who.dir), &r->arenas);
     if (rc == HW_OK)
         rc = hw_python_heap_read(&r->smaps, facts->mem, facts->pagemap, &r->python);
+    if (rc == HW_OK)
+        rc = hw_go_heap_read(&r->smaps, facts->mem, facts->pagemap, &r->go);
     return rc;
 }
 

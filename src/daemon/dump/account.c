@@ -266,6 +266,20 @@ static void take_python(struct hw_memory_account *a, const struct hw_python_heap
     a->python_resident = h->resident;
 }
 
+static void take_go(struct hw_memory_account *a, const struct hw_go_heap *h)
+{
+    if (h->state == HW_GO_HEAP_NONE)
+        return;
+    a->go_state = h->state;
+    if (h->state != HW_GO_HEAP_KNOWN)
+        return;
+    a->go_objects = h->objects;
+    a->go_in_use = h->in_use;
+    a->go_committed = h->in_use + h->idle;
+    a->go_stacks = h->stacks;
+    a->go_metadata = h->metadata + h->work;
+}
+
 int hw_account_read(struct hw_recorder *r, const struct hw_pid *pid, bool wants_idle,
                     struct hw_kept_account **out)
 {
@@ -305,6 +319,7 @@ int hw_account_write(int32_t pid, const struct hw_kept_account *k, struct hw_tra
     take_group(&a, m->has_group ? &m->group : &none);
     take_jvm(&a, m->has_jvm ? &m->jvm : &no_jvm);
     take_python(&a, &m->python);
+    take_go(&a, &m->go);
     hw_autofree struct hw_malloc_arena *arenas = arenas_of(&m->arenas);
     a.arenas = arenas;
     a.n_arenas = arenas ? m->arenas.v.n : 0;

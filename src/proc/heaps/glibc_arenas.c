@@ -21,7 +21,7 @@
 #include "base/files/fd.h"
 #include "base/memory/lower_bound.h"
 #include "proc/heaps/target_memory.h"
-#include "proc/maps.h"
+#include "proc/heaps/target_variables.h"
 
 #include "base/banned.h"
 
@@ -128,11 +128,6 @@ static bool is_libc(const char *path)
     return slash && (strncmp(slash, "/libc.so", 8) == 0 || strncmp(slash, "/libc-2.", 8) == 0);
 }
 
-static bool is_private_data(const struct hw_smaps_entry *e)
-{
-    return (e->flags & HW_MAP_READ) && (e->flags & HW_MAP_WRITE) && !(e->flags & HW_MAP_SHARED);
-}
-
 /* The main one, which lies in libc's variables. */
 static int scan_variables(struct walk *w, const struct hw_smaps_entry *e,
                           struct hw_glibc_arenas *out)
@@ -158,14 +153,14 @@ static int find_arenas(struct walk *w, const struct hw_smaps *s, struct hw_glibc
     for (size_t i = 0; rc == HW_EGONE && i < s->entries.n; i++) {
         const struct hw_smaps_entry *e = &s->entries.v[i];
         uint64_t record, at = (e->start + HEAP - 1) / HEAP * HEAP;
-        if (e->path[0] || !is_private_data(e) || at < e->start || at >= e->end)
+        if (e->path[0] || !hw_target_is_data(e) || at < e->start || at >= e->end)
             continue;
         if (hw_target_read(&w->memory, at, &record, sizeof record) == HW_OK &&
             record % HEAP <= 256 && record / HEAP)
             rc = follow_ring(w, record, out);
     }
     for (size_t i = 0; rc == HW_EGONE && i < s->entries.n; i++)
-        if (is_libc(s->entries.v[i].path) && is_private_data(&s->entries.v[i]))
+        if (is_libc(s->entries.v[i].path) && hw_target_is_data(&s->entries.v[i]))
             rc = scan_variables(w, &s->entries.v[i], out);
     if (rc < 0)
         out->v.n = 0;

@@ -19,14 +19,12 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/files/fd.h"
 #include "proc/heaps/target_memory.h"
-#include "proc/maps.h"
+#include "proc/heaps/target_variables.h"
 
 #include "base/banned.h"
 
 #define MAX_CPU_NS   UINT64_C(100000000)
-#define MAX_IMAGE    (UINT64_C(16) << 20)
 #define ATTEMPTS     3u
 #define CLASSES      32u
 #define TABLE_WORDS  (2 * CLASSES)
@@ -40,15 +38,9 @@
 #define MAX_ARENAS   (1u << 22)
 #define STEP         16u
 
-struct image {         /* the interpreter's variables */
-    uint64_t start, n; /* words */
-    uint64_t *words;   /* owned */
-};
-
 struct walk {
     struct hw_target_memory memory;
-    struct image *images; /* owned */
-    size_t n_images;
+    struct hw_target_variables variables;
 };
 
 struct arena {
@@ -66,52 +58,6 @@ static bool is_python(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash && (strncmp(slash, "/python3", 8) == 0 || strncmp(slash, "/libpython3", 11) == 0);
-}
-
-static bool is_private_data(const struct hw_smaps_entry *e)
-{
-    return (e->flags & HW_MAP_READ) && (e->flags & HW_MAP_WRITE) && !(e->flags & HW_MAP_SHARED);
-}
-
-static int add_image(struct walk *w, const struct hw_smaps_entry *e)
-{
-    uint64_t bytes = e->end - e->start < MAX_IMAGE ? e->end - e->start : MAX_IMAGE;
-    struct image *more = realloc(w->images, (w->n_images + 1) * sizeof *more);
-    if (!more)
-        return HW_ENOMEM;
-    w->images = more;
-    struct image i = {.start = e->start, .n = bytes / 8, .words = calloc(bytes / 8 + 1, 8)};
-    if (!i.words)
-        return HW_ENOMEM;
-    for (uint64_t at = 0; at < bytes; at += HW_TARGET_PAGE) /* pages that are not there are zero */
-        (void)hw_target_read(&w->memory, e->start + at, i.words + at / 8, HW_TARGET_PAGE);
-    w->images[w->n_images++] = i;
-    return HW_OK;
-}
-
-/* Those of a file, and those without bytes in it, which follow. */
-static int find_images(struct walk *w, const struct hw_smaps *s)
-{
-    int rc = HW_OK;
-    for (size_t i = 0; rc == HW_OK && i < s->entries.n; i++) {
-        const struct hw_smaps_entry *e = &s->entries.v[i];
-        if (!is_python(e->path) || !is_private_data(e))
-            continue;
-        rc = add_image(w, e);
-        if (rc == HW_OK && i + 1 < s->entries.n && e[1].start == e->end && !e[1].path[0] &&
-            is_private_data(&e[1]))
-            rc = add_image(w, &e[1]);
-    }
-    return rc;
-}
-
-static void images_done(struct walk *w)
-{
-    for (size_t i = 0; i < w->n_images; i++)
-        free(w->images[i].words);
-    free(w->images);
-    w->images = NULL;
-    w->n_images = 0;
 }
 
 /* ---- pools and arenas ---- */
@@ -221,9 +167,9 @@ static uint64_t find_objects(struct walk *w, const uint64_t *behind, uint64_t po
         return 0;
     if (behind && leads_to(w, *behind, pool, p.arena))
         return *behind;
-    for (size_t i = 0; i < w->n_images; i++)
-        for (uint64_t k = 0; k < w->images[i].n; k++) {
-            uint64_t word = w->images[i].words[k];
+    for (size_t i = 0; i < w->variables.v.n; i++)
+        for (uint64_t k = 0; k < w->variables.v.v[i].n; k++) {
+            uint64_t word = w->variables.v.v[i].words[k];
             if (word > 0x10000 && word % STEP == 0 && leads_to(w, word, pool, p.arena))
                 return word;
         }
@@ -281,7 +227,7 @@ static int add_arenas(struct walk *w, uint64_t objects, uint64_t pool_arena,
     return HW_OK;
 }
 
-static int read_once(struct walk *w, const struct image *image, uint64_t at, uint64_t pool,
+static int read_once(struct walk *w, const struct hw_variables *image, uint64_t at, uint64_t pool,
                      struct hw_python_heap *out)
 {
     struct pool p, after;
@@ -304,13 +250,14 @@ static enum hw_python_heap_state state_of(int rc)
 }
 
 /* The table among the variables as they are now. HW_ENOTFOUND: it is not there. */
-static int find_table(struct walk *w, const struct image **image, uint64_t *at, uint64_t *pool)
+static int find_table(struct walk *w, const struct hw_variables **image, uint64_t *at,
+                      uint64_t *pool)
 {
-    for (size_t i = 0; i < w->n_images; i++)
-        for (uint64_t k = 0; k + TABLE_WORDS <= w->images[i].n; k++) {
-            *image = &w->images[i];
-            *at = w->images[i].start + k * 8;
-            if (is_table(w, w->images[i].words + k, *at, pool))
+    for (size_t i = 0; i < w->variables.v.n; i++)
+        for (uint64_t k = 0; k + TABLE_WORDS <= w->variables.v.v[i].n; k++) {
+            *image = &w->variables.v.v[i];
+            *at = w->variables.v.v[i].start + k * 8;
+            if (is_table(w, w->variables.v.v[i].words + k, *at, pool))
                 return HW_OK;
         }
     return HW_ENOTFOUND;
@@ -320,13 +267,13 @@ static int read_heap(struct walk *w, const struct hw_smaps *s, struct hw_python_
 {
     int rc = HW_EFORMAT;
     for (size_t n = 0; (rc == HW_EFORMAT || rc == HW_EGONE) && n < ATTEMPTS; n++) {
-        const struct image *image;
+        const struct hw_variables *image;
         uint64_t at, pool;
         *out = (struct hw_python_heap){.state = HW_PYTHON_HEAP_UNKNOWN};
-        images_done(w);
+        hw_target_variables_done(&w->variables);
         hw_target_memory_forget(&w->memory);
-        rc = find_images(w, s);
-        if (rc == HW_OK && w->n_images == 0) {
+        rc = hw_target_variables_read(&w->memory, s, is_python, &w->variables);
+        if (rc == HW_OK && w->variables.v.n == 0) {
             out->state = HW_PYTHON_HEAP_NONE;
             return HW_OK;
         }
@@ -352,7 +299,7 @@ int hw_python_heap_read(const struct hw_smaps *s, int mem, int pagemap, struct h
         return HW_ENOMEM;
     hw_target_memory_init(&w->memory, mem, pagemap, MAX_CPU_NS);
     int rc = read_heap(w, s, out);
-    images_done(w);
+    hw_target_variables_done(&w->variables);
     free(w);
     return rc;
 }

@@ -233,6 +233,18 @@ static const char *find_unsaid_python(const struct find *f)
                           "PYTHONMALLOC, or built without them";
 }
 
+static const char *find_unsaid_go(const struct find *f)
+{
+    double state;
+    if (counter_at(f, "go.heap.state", f->out->ts_ns, &state))
+        return state == 1 ? NULL
+                          : "Go's statistics were not found, or changed meanwhile: heapwise knows "
+                            "those of Go 1.19 and its like";
+    return f->out->parts[HW_PART_MANAGED].rss > 0
+               ? "its runtime tells the program only what is in use (Go: runtime/metrics)"
+               : NULL;
+}
+
 /* What the runtime does not tell from outside about its heaps. */
 static const char *find_unsaid(const struct find *f)
 {
@@ -244,9 +256,7 @@ static const char *find_unsaid(const struct find *f)
                             "or -XX:+PerfDisableSharedMem"
            : f->is_node   ? "V8 tells its spaces to the program only (v8.getHeapSpaceStatistics)"
            : f->is_python ? find_unsaid_python(f)
-           : f->out->parts[HW_PART_MANAGED].rss > 0
-               ? "its runtime tells the program only what is in use (Go: runtime/metrics)"
-               : NULL;
+                          : find_unsaid_go(f);
 }
 
 static void add(struct hw_part_bytes *to, const struct hw_part_bytes *b)

@@ -345,6 +345,50 @@ os._exit(0)
 """
 
 
+GO = r"""
+package main
+import ("fmt"; "os"; "runtime")
+import "C"
+var keep [][]byte
+func main() {
+	for i := 0; i < 400; i++ { keep = append(keep, make([]byte, 100000)) }
+	for i := range keep { if i%3 != 0 { keep[i] = nil } }
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	fmt.Println(m.HeapInuse, m.HeapAlloc, m.StackInuse, m.MSpanSys+m.MCacheSys+m.BuckHashSys+m.GCSys+m.OtherSys)
+	os.Stdin.Read(make([]byte, 1))
+}
+"""
+
+
+def go(box):
+    """Go's heap, its stacks and tables, as runtime.MemStats has them."""
+    hw.need("go", "cc")
+    with open(box.path("m.go"), "w") as f:
+        f.write(GO)
+    env = {"GO111MODULE": "off", "GOFLAGS": "", "GOCACHE": box.path("cache"), "CGO_ENABLED": "1"}
+    r = box.run(["go", "build", "-o", box.path("m"), box.path("m.go")], check=None, env=env, timeout=4 * hw.CLOCK)
+    if r.returncode:
+        raise hw.Skip(f"go cannot build: {hw.tail(r.stderr)}")
+    for pause in (3, 8, 20):
+        p = box.start([hw.tool("heapwise"), "record", "-q", "--no-report", "-c", "400ms", "-f", "-o", box.path("out.trace"), "--", box.path("m")],
+                      stdin=subprocess.PIPE)
+        in_use, objects, stacks, tables = (int(x) for x in p.stdout.readline().split())
+        ready = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        time.sleep(pause)  # readings rest by the clock, and one has to be later than `ready`
+        p.communicate(b"", timeout=hw.CLOCK)
+        if newest_reading(box, box.path("out.trace")) > ready:
+            break
+    else:
+        raise hw.Failure("nothing was read of what it had at the end")
+    said = {m["name"]: m for m in account(box, "--at", "last")["managed"]}
+    print(f"  {said}; it says {in_use} {objects} {stacks} {tables}")
+    for have, want in ((said["Go's heap"]["used_bytes"], in_use), (said["Go's heap"]["objects_bytes"], objects),
+                       (said["Go's stacks"]["used_bytes"], stacks), (said["Go's own tables"]["used_bytes"], tables)):
+        hw.true(abs(have - want) <= 128 * 1024, f"{have}, it says {want}")  # to print it takes some objects
+
+
 def python_told(text):
     def figure(what):
         return int(re.search(what + r".*= *([\d,]+)$", text, re.M).group(1).replace(",", ""))
@@ -578,5 +622,5 @@ def program(name):
 
 
 if __name__ == "__main__":
-    hw.main({"kinds": kinds, "ours": ours, "group": group, "group-files": group_files, "many-mappings": many_mappings, "java": java, "python": python, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "gaps": gaps, "attached": attached, "asked-before": asked_before, "silent": silent, "no-mappings": no_mappings,
+    hw.main({"kinds": kinds, "ours": ours, "group": group, "group-files": group_files, "many-mappings": many_mappings, "java": java, "python": python, "go": go, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "gaps": gaps, "attached": attached, "asked-before": asked_before, "silent": silent, "no-mappings": no_mappings,
              **{name: program(name) for name in PROGRAMS}})
