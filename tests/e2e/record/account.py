@@ -238,7 +238,8 @@ def group(box):
                    "/usr/bin/python3", "-c", "import os, time; a = [bytearray(8 << 20)]; pid = os.fork(); a.append(bytearray((pid == 0) * (12 << 20) + 1))\n"
                    "b = [bytes(100) for _ in range(1000)]; time.sleep(3); os._exit(0)"])
     p.communicate(timeout=hw.CLOCK)
-    r = box.run([hw.tool("heapwise"), "account", "--group", "--json", box.path("out.trace")], check=None)
+    # Not when the group has the most: that may be before the fork, where others beside it have much just then.
+    r = box.run([hw.tool("heapwise"), "account", "--group", "--at", "2s", "--json", box.path("out.trace")], check=None)
     if r.returncode == 5 and b"no figures of a memory group" in r.stderr:
         raise hw.Skip("no memory group can be read here")
     hw.equal(r.returncode, 0, hw.tail(r.stderr))
