@@ -82,6 +82,7 @@ struct hw_recorder {
     HW_VEC(struct hw_conn *) conns;
     HW_VEC(struct hw_target *) targets;
     uint64_t next_account_ns; /* dump/account.c: no reading is kept before */
+    uint64_t next_heaps_ns;   /* likewise, for what is inside of heaps */
     struct hw_account_user {
         uint32_t uid;
         struct hw_rate_limit rest; /* readings of his targets kept the main thread waiting */

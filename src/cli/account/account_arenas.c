@@ -47,7 +47,7 @@ static void put_row(const struct hw_malloc_arena *a)
     putchar('\n');
 }
 
-void hw_account_arenas_put(const struct hw_arenas *a, size_t top)
+void hw_account_arenas_put(const struct hw_arenas *a, const char *at_text, size_t top)
 {
     size_t n = top && top < a->n ? top : a->n;
     hw_autofree const struct hw_malloc_arena **rows = calloc(a->n + 1, sizeof *rows);
@@ -56,7 +56,9 @@ void hw_account_arenas_put(const struct hw_arenas *a, size_t top)
     for (size_t i = 0; i < a->n; i++)
         rows[i] = &a->v[i];
     qsort(rows, a->n, sizeof *rows, by_unused);
-    puts("\nmalloc's arenas, by what is not in use (RETURNS: what malloc_trim would give back)");
+    printf("\nmalloc's arenas at %s, by what is not in use (RETURNS: what malloc_trim would give "
+           "back)\n",
+           at_text);
     printf("%*s%*s%*s%*s%*s%*s%*s%*s  ARENA\n", COL_BYTES, "SYSTEM", COL_BYTES, "IN USE", COL_BYTES,
            "FREE", COL_BYTES, "TOP", COL_BYTES, "CACHED", COL_BYTES, "FAST", COL_BYTES, "RETURNS",
            COL_THREADS, "THREADS");
@@ -70,10 +72,11 @@ void hw_account_arenas_put(const struct hw_arenas *a, size_t top)
     }
 }
 
-void hw_account_arenas_json(const struct hw_arenas *a, struct hw_json *j)
+void hw_account_arenas_json(const struct hw_arenas *a, int64_t at_ns, struct hw_json *j)
 {
     if (a->n == 0)
         return;
+    hw_json_kv_int(j, "arenas_at_ns", at_ns);
     hw_json_key(j, "arenas");
     hw_json_begin_array(j);
     for (size_t i = 0; i < a->n; i++) {

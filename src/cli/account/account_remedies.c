@@ -8,6 +8,8 @@
 
 #include "base/banned.h"
 
+#define SAME_MOMENT_NS INT64_C(250000000)
+
 void hw_account_remedies_find(const struct hw_memory_parts *m, const struct hw_account_pins *pins,
                               const struct hw_account_rounding *rounding,
                               const struct hw_arenas *arenas, struct hw_account_remedies *out)
@@ -16,6 +18,8 @@ void hw_account_remedies_find(const struct hw_memory_parts *m, const struct hw_a
     *out = (struct hw_account_remedies){
         .allocator = m->allocator, .pins = pins, .rounding = rounding, .arenas = arenas};
     f.knows_arenas = arenas->n > 0 && arenas->n_unknown == 0;
+    f.same_moment =
+        arenas->ts_ns - m->ts_ns <= SAME_MOMENT_NS && m->ts_ns - arenas->ts_ns <= SAME_MOMENT_NS;
     f.returnable = (double)arenas->sum.returnable_bytes;
     f.cached = (double)arenas->sum.cached_bytes;
     f.in_other_arenas = arenas->free_resident - arenas->most_free_resident;

@@ -44,12 +44,17 @@ static const struct {
     {"Go's own tables", "go.heap.metadata", NULL, NULL, NULL, {{NULL, NULL, NULL}}},
 };
 
-/* Of the same reading. */
+/* Of the nearest reading of that runtime; *at: when. */
+static bool figure_at(const struct hw_account_runtimes *r, const char *counter, double *out,
+                      int64_t *at)
+{
+    return counter && hw_process_counter(r->p, r->upid, counter, r->parts->ts_ns, out, at);
+}
+
 static bool figure(const struct hw_account_runtimes *r, const char *counter, double *out)
 {
     int64_t at;
-    return counter && hw_process_counter(r->p, r->upid, counter, r->parts->ts_ns, out, &at) &&
-           at == r->parts->ts_ns;
+    return figure_at(r, counter, out, &at);
 }
 
 static void put_parts(const struct hw_account_runtimes *r, size_t i)
@@ -60,6 +65,19 @@ static void put_parts(const struct hw_account_runtimes *r, size_t i)
         if (figure(r, runtimes[i].parts[k].counter, &v))
             printf("%s%s %s", k ? ", " : runtimes[i].begin, hw_fmt_bytes(buf, v),
                    runtimes[i].parts[k].words);
+}
+
+/* Arenas are not read each time. */
+static void put_age(const struct hw_account_runtimes *r, const char *counter)
+{
+    char buf[HW_UNIT_MAX];
+    double v;
+    int64_t at;
+    if (!figure_at(r, counter, &v, &at) || at == r->parts->ts_ns)
+        return;
+    bool is_before = at < r->parts->ts_ns;
+    printf(" (%s %s)", hw_fmt_clock(buf, is_before ? r->parts->ts_ns - at : at - r->parts->ts_ns),
+           is_before ? "before" : "later");
 }
 
 void hw_account_runtimes_put(const struct hw_account_runtimes *r, size_t indent)
@@ -78,6 +96,7 @@ void hw_account_runtimes_put(const struct hw_account_runtimes *r, size_t indent)
         if (figure(r, runtimes[i].max, &max))
             printf(", at most %s", hw_fmt_bytes(buf, max));
         put_parts(r, i);
+        put_age(r, runtimes[i].used);
         putchar('\n');
     }
     if (r->parts->unsaid)
@@ -94,6 +113,9 @@ void hw_account_runtimes_json(const struct hw_account_runtimes *r, struct hw_jso
             continue;
         hw_json_begin_object(j);
         hw_json_kv_str(j, "name", runtimes[i].what);
+        int64_t at;
+        if (figure_at(r, runtimes[i].used, &v, &at))
+            hw_json_kv_int(j, "later_ns", at - r->parts->ts_ns);
         hw_json_kv_double(j, "used_bytes", v);
         if (figure(r, runtimes[i].committed, &v))
             hw_json_kv_double(j, "committed_bytes", v);

@@ -287,6 +287,13 @@ static void put_pins(const struct page *pg)
                         pg->top);
 }
 
+static void put_arenas(const struct page *pg)
+{
+    char at[HW_UNIT_MAX];
+    hw_account_arenas_put(&pg->arenas, hw_fmt_clock(at, since_start(pg, pg->arenas.ts_ns)),
+                          pg->top);
+}
+
 static void json_bytes(struct hw_json *j, const struct hw_part_bytes *b)
 {
     hw_json_kv_double(j, "rss_bytes", b->rss);
@@ -363,7 +370,7 @@ static int put_json(const struct page *pg)
     hw_json_end_array(&j);
     struct hw_account_runtimes runtimes = runtimes_of(pg);
     hw_account_runtimes_json(&runtimes, &j);
-    hw_account_arenas_json(&pg->arenas, &j);
+    hw_account_arenas_json(&pg->arenas, since_start(pg, pg->arenas.ts_ns), &j);
     hw_account_sites_json(&pg->mapped, &j);
     hw_json_kv_double(&j, "mapped_unseen_bytes", unseen_of(pg));
     json_mapped_limits(pg, &j);
@@ -528,7 +535,7 @@ static int answer(struct page *pg)
         put_beside(pg);
         if (hw_opt_flag(&pg->cli->opts, HW_OPT_ACCOUNT_ROUNDING))
             hw_account_rounding_put(&pg->rounding, pg->look.unicode, pg->look.width, pg->top);
-        hw_account_arenas_put(&pg->arenas, pg->top);
+        put_arenas(pg);
         put_pins(pg);
         hw_account_remedies_put(&pg->remedies);
     }

@@ -76,6 +76,8 @@ struct hw_reading_memory {
     struct hw_memory_group group;
     bool has_jvm;
     struct hw_jvm_counters jvm;
+    uint64_t heaps_ns;     /* when the next three were read; 0: they were not */
+    uint64_t heaps_cpu_ns; /* of cpu_ns */
     struct hw_glibc_arenas arenas;
     struct hw_python_heap python;
     struct hw_go_heap go;
@@ -84,7 +86,7 @@ struct hw_reading_memory {
 };
 int hw_reading_memory(struct hw_blocking_reader *l, struct hw_reading_who who,
                       enum hw_owner_allocator allocator, const struct hw_owner_ranges *own,
-                      struct hw_reading_memory *out);
+                      bool wants_heaps, struct hw_reading_memory *out);
 void hw_reading_memory_done(struct hw_reading_memory *m);
 /* Which pages (numbers, ascending, each once) are in memory. HW_EGONE: it has ended. */
 int hw_reading_pages(struct hw_blocking_reader *l, struct hw_reading_who who, const uint64_t *pages,

@@ -22,6 +22,7 @@ struct memory_job {
     struct hw_reading_job job;
     enum hw_owner_allocator allocator;
     struct hw_owner_ranges own;
+    bool wants_heaps;
     struct hw_reading_memory memory;
 };
 
@@ -77,8 +78,10 @@ static int read_heaps(struct memory_job *m, const struct hw_owner_facts *facts)
 {
     struct hw_reading_memory *r = &m->memory;
     int rc = HW_OK;
-    if (m->allocator == HW_OWNER_UNREAD)
+    if (m->allocator == HW_OWNER_UNREAD || !m->wants_heaps)
         return HW_OK;
+    uint64_t began = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    r->heaps_ns = r->began_ns;
     if (m->allocator == HW_OWNER_GLIBC)
         rc = hw_glibc_arenas_read(&r->smaps, facts->mem, facts->pagemap,
                                   hw_reading_heap_start(m->job.who.dir), &r->arenas);
@@ -86,6 +89,7 @@ static int read_heaps(struct memory_job *m, const struct hw_owner_facts *facts)
         rc = hw_python_heap_read(&r->smaps, facts->mem, facts->pagemap, &r->python);
     if (rc == HW_OK)
         rc = hw_go_heap_read(&r->smaps, facts->mem, facts->pagemap, &r->go);
+    r->heaps_cpu_ns = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
     return rc;
 }
 
@@ -128,12 +132,13 @@ static void drop_memory(struct hw_reading_job *j)
 
 int hw_reading_memory(struct hw_blocking_reader *l, struct hw_reading_who who,
                       enum hw_owner_allocator allocator, const struct hw_owner_ranges *own,
-                      struct hw_reading_memory *out)
+                      bool wants_heaps, struct hw_reading_memory *out)
 {
     struct memory_job *m = hw_reading_job_new(sizeof *m, &who, run_memory, drop_memory);
     if (m) {
         m->allocator = allocator;
         m->own = *own;
+        m->wants_heaps = wants_heaps;
     }
     int rc = m ? hw_reading_job_do(l, &m->job) : HW_ENOMEM;
     if (rc < 0)

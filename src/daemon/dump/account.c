@@ -76,6 +76,7 @@ struct known {
     enum hw_owner_allocator allocator;
     struct hw_owner_ranges own;
     uint64_t own_left_bytes; /* of its own, and not in its list */
+    bool wants_heaps;
 };
 
 /* Of all that record the process. */
@@ -109,7 +110,7 @@ static int read_in_time(struct hw_recorder *r, struct hw_reading_who who, const 
     struct hw_rate_limit *user = rest_of_user(r, who.uid, began);
     if (hw_rate_limit_debt(user, began) > USER_DEBT)
         return HW_ETIMEOUT;
-    int rc = hw_reading_memory(r->blocking_reader, who, k->allocator, &k->own, out);
+    int rc = hw_reading_memory(r->blocking_reader, who, k->allocator, &k->own, k->wants_heaps, out);
     uint64_t ended = hw_now_monotonic_ns();
     hw_rate_limit_earn(user, ended, (ended - began) * USER_REST);
     return rc;
@@ -163,11 +164,12 @@ static uint64_t read_ring_now(const struct hw_target *t)
 }
 
 /* NULL: it cannot be read, or is just ending. */
-static struct hw_kept_account *read_now(const struct hw_target *t)
+static struct hw_kept_account *read_now(const struct hw_target *t, bool wants_heaps)
 {
     bool wants_idle = hw_session_wants_idle(t->session, t->source);
     uint64_t until = t->feed ? read_ring_now(t) : 0;
-    struct known known = {.allocator = allocator_of(&t->maps, wants_idle)};
+    struct known known = {.allocator = allocator_of(&t->maps, wants_idle),
+                          .wants_heaps = wants_heaps};
     struct hw_kept_account *k;
     uint64_t before = live_told(t);
     find_own_files(t->rec, t->pid.pid, &known.own);
@@ -292,10 +294,24 @@ int hw_account_read(struct hw_recorder *r, const struct hw_pid *pid, bool wants_
     rc = hw_reading_image(r->blocking_reader, who, HW_READING_NO_FILES, NULL, NULL, 0, &i);
     if (rc < 0)
         return rc;
-    struct known known = {.allocator = allocator_of(&i.maps, wants_idle)}; /* no session: no list */
+    struct known known = {.allocator = allocator_of(&i.maps, wants_idle), /* no session: no list */
+                          .wants_heaps = true};
     rc = read_memory(r, who, &known, out);
     hw_reading_image_done(&i);
     return rc;
+}
+
+/* In a packet of its own, as they may be of an earlier reading. */
+static int write_heaps(int32_t pid, const struct hw_reading_memory *m, struct hw_trace_writer *w,
+                       uint32_t sequence, struct hw_error *err)
+{
+    struct hw_memory_account a = hw_memory_account_of(pid);
+    hw_autofree struct hw_malloc_arena *arenas = arenas_of(&m->arenas);
+    a.arenas = arenas;
+    a.n_arenas = arenas ? m->arenas.v.n : 0;
+    take_python(&a, &m->python);
+    take_go(&a, &m->go);
+    return hw_trace_memory_account(w, sequence, m->heaps_ns, &a, err);
 }
 
 int hw_account_write(int32_t pid, const struct hw_kept_account *k, struct hw_trace_writer *w,
@@ -318,13 +334,10 @@ int hw_account_write(int32_t pid, const struct hw_kept_account *k, struct hw_tra
     a.took_us = (m->ended_ns - m->began_ns) / 1000;
     take_group(&a, m->has_group ? &m->group : &none);
     take_jvm(&a, m->has_jvm ? &m->jvm : &no_jvm);
-    take_python(&a, &m->python);
-    take_go(&a, &m->go);
-    hw_autofree struct hw_malloc_arena *arenas = arenas_of(&m->arenas);
-    a.arenas = arenas;
-    a.n_arenas = arenas ? m->arenas.v.n : 0;
     int rc = hw_write_account(w, sequence, m->began_ns, pid, &m->smaps, err);
-    return rc < 0 ? rc : hw_trace_memory_account(w, sequence, m->began_ns, &a, err);
+    if (rc == HW_OK)
+        rc = hw_trace_memory_account(w, sequence, m->began_ns, &a, err);
+    return rc == HW_OK && m->heaps_ns ? write_heaps(pid, m, w, sequence, err) : rc;
 }
 
 /* What the dump's own snapshot says about these mappings is written with it (dump_resident.c). */
@@ -338,16 +351,45 @@ static void keep_maps(struct hw_target *t, struct hw_kept_account *k)
     k->memory.maps = (hw_reading_maps){0};
 }
 
+/* Without that of what is inside of heaps, which rests for itself: it takes longer than the mappings. */
+static uint64_t cost_of(const struct hw_kept_account *k)
+{
+    return k ? k->memory.cpu_ns - k->memory.heaps_cpu_ns : 0;
+}
+
+static bool is_heaps_time(const struct hw_target *t)
+{
+    uint64_t now = hw_now_monotonic_ns();
+    return now >= t->account.next_heaps_ns && now >= t->rec->next_heaps_ns;
+}
+
+/* What is known of the heaps stays known. */
+static void inherit_heaps(struct hw_reading_memory *to, struct hw_kept_account *from)
+{
+    if (to->heaps_ns || !from || !from->memory.heaps_ns)
+        return;
+    to->heaps_ns = from->memory.heaps_ns;
+    to->arenas = from->memory.arenas;
+    to->python = from->memory.python;
+    to->go = from->memory.go;
+    from->memory.arenas = (struct hw_glibc_arenas){.v = {0}};
+    from->memory.heaps_ns = 0;
+}
+
 static void rest(struct hw_target *t, const struct hw_kept_account *k)
 {
     uint64_t now = hw_now_monotonic_ns(), age = now - t->since_ns;
-    uint64_t took = k ? k->memory.cpu_ns : 0;
+    uint64_t took = cost_of(k), heaps = k ? k->memory.heaps_cpu_ns : 0;
     /* Twice as long if dumps come again and again: else the next one would always find a reading
      * that was just kept, and no time for its own. */
     bool repeated = t->session->sources.v[t->source].config->dump_interval_ms != 0;
     uint64_t least = took * REST * (repeated ? 2 : 1);
     uint64_t pause = least > age / AGE_SHARE ? least : age / AGE_SHARE;
     t->account.next_dump_ns = now + took * REST;
+    if (heaps) {
+        t->account.next_heaps_ns = now + heaps * REST;
+        t->rec->next_heaps_ns = now + heaps * (t->rec->targets.n > MANY ? MANY_REST : REST);
+    }
     t->account.next_ns = now + (pause > KEPT_FIRST ? pause : KEPT_FIRST);
 }
 
@@ -368,10 +410,11 @@ int hw_account_dump(struct hw_target *t, bool must, struct hw_trace_writer *w, u
 {
     if (!must && hw_now_monotonic_ns() < t->account.next_dump_ns)
         return write_last(t, w, sequence, err);
-    struct hw_kept_account *k = read_now(t);
+    struct hw_kept_account *k = read_now(t, must || is_heaps_time(t));
     rest(t, k);
     if (!k)
         return HW_OK; /* what was kept is still the last */
+    inherit_heaps(&k->memory, t->account.last);
     int rc = hw_account_write(t->pid.pid, k, w, sequence, err);
     keep_maps(t, k);
     drop(&k);
@@ -383,9 +426,9 @@ void hw_account_keep(struct hw_target *t, uint64_t now)
 {
     if (now < t->account.next_ns || now - t->since_ns < KEPT_FIRST || now < t->rec->next_account_ns)
         return;
-    struct hw_kept_account *k = read_now(t);
+    struct hw_kept_account *k = read_now(t, is_heaps_time(t));
     rest(t, k);
-    uint64_t took = k ? k->memory.cpu_ns : 0;
+    uint64_t took = cost_of(k);
     t->rec->next_account_ns =
         hw_now_monotonic_ns() + took * (t->rec->targets.n > MANY ? MANY_REST : REST);
     if (!k)
@@ -396,6 +439,7 @@ void hw_account_keep(struct hw_target *t, uint64_t now)
         t->account.most = t->account.last;
         t->account.last = NULL;
     }
+    inherit_heaps(&k->memory, t->account.last);
     drop(&t->account.last);
     t->account.last = k;
 }

@@ -159,6 +159,16 @@ static bool is_table(struct walk *w, const uint64_t *words, uint64_t at, uint64_
     return true;
 }
 
+/* The array is malloc's. */
+static bool is_variable(const struct walk *w, uint64_t at)
+{
+    for (size_t i = 0; i < w->variables.v.n; i++)
+        if (at >= w->variables.v.v[i].start &&
+            at < w->variables.v.v[i].start + w->variables.v.v[i].n * 8)
+            return true;
+    return false;
+}
+
 /* 0 = not found. */
 static uint64_t find_objects(struct walk *w, const uint64_t *behind, uint64_t pool)
 {
@@ -167,10 +177,11 @@ static uint64_t find_objects(struct walk *w, const uint64_t *behind, uint64_t po
         return 0;
     if (behind && leads_to(w, *behind, pool, p.arena))
         return *behind;
-    for (size_t i = 0; i < w->variables.v.n; i++)
-        for (uint64_t k = 0; k < w->variables.v.v[i].n; k++) {
+    for (size_t i = w->variables.v.n; i-- > 0;)
+        for (uint64_t k = w->variables.v.v[i].n; k-- > 0;) { /* those without bytes in a file */
             uint64_t word = w->variables.v.v[i].words[k];
-            if (word > 0x10000 && word % STEP == 0 && leads_to(w, word, pool, p.arena))
+            if (word > 0x10000 && word % STEP == 0 && !is_variable(w, word) &&
+                leads_to(w, word, pool, p.arena))
                 return word;
         }
     return 0;

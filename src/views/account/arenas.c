@@ -48,18 +48,26 @@ static void add(struct hw_arenas *all, const struct hw_malloc_arena *a)
         all->most_free_resident = is_free;
 }
 
+static uint64_t distance(int64_t a, int64_t b)
+{
+    return a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
+}
+
 void hw_arenas_find(const struct hw_profile *p, hw_upid upid, int64_t ts_ns, struct hw_arenas *out)
 {
     *out = (struct hw_arenas){.n = 0};
     for (size_t i = 0; i < p->arenas.n; i++) {
         const struct hw_malloc_arena *a = &p->arenas.v[i];
-        if (a->upid.v != upid.v || a->ts_ns != ts_ns) {
-            if (out->n)
-                break; /* those of a reading follow each other */
-            continue;
-        }
-        if (out->n++ == 0)
+        bool is_nearer = !out->v || distance(a->ts_ns, ts_ns) < distance(out->v->ts_ns, ts_ns);
+        if (a->upid.v == upid.v && is_nearer)
             out->v = a;
+    }
+    if (!out->v)
+        return;
+    out->ts_ns = out->v->ts_ns;
+    for (const struct hw_malloc_arena *a = out->v;
+         a < p->arenas.v + p->arenas.n && a->upid.v == upid.v && a->ts_ns == out->ts_ns; a++) {
+        out->n++; /* those of a reading follow each other */
         if (a->state == HW_ARENA_KNOWN)
             add(out, a);
         else

@@ -3,7 +3,7 @@
  *
  * Why:     "free inside the allocator" is one sum. Memory in the free lists of many arenas, in
  *          threads' caches and in whole pages comes back by different settings.
- * Shapes:  rows of one reading, the main arena first. Sums are of the known ones only; n_unknown of
+ * Shapes:  rows of the reading nearest to the moment, as arenas are not read each time; the main arena first. Sums are of the known ones only; n_unknown of
  *          them lack all figures but what they have from the system.
  * Units:   bytes. free_resident: free lists, tops and fastbins of an arena, as far as it is in memory.
  * Owns:    nothing: rows are the profile's.
@@ -21,6 +21,7 @@
 struct hw_arenas {
     const struct hw_malloc_arena *v; /* borrowed */
     size_t n, n_unknown;
+    int64_t ts_ns;
     struct hw_malloc_arena sum; /* of all that are known */
     double free_resident;       /* likewise */
     double most_free_resident;  /* of one of them */

@@ -223,7 +223,7 @@ static bool find_reading(struct find *f, int64_t ts_ns, double live)
 static const char *find_unsaid_python(const struct find *f)
 {
     double state;
-    if (!counter_at(f, "python.heap.state", f->out->ts_ns, &state))
+    if (!hw_process_counter(f->p, f->view->upid, "python.heap.state", f->out->ts_ns, &state, NULL))
         return "this recording has nothing of Python's arenas; sys._debugmallocstats tells the "
                "program";
     return state == 1   ? NULL
@@ -236,7 +236,7 @@ static const char *find_unsaid_python(const struct find *f)
 static const char *find_unsaid_go(const struct find *f)
 {
     double state;
-    if (counter_at(f, "go.heap.state", f->out->ts_ns, &state))
+    if (hw_process_counter(f->p, f->view->upid, "go.heap.state", f->out->ts_ns, &state, NULL))
         return state == 1 ? NULL
                           : "Go's statistics were not found, or changed meanwhile: heapwise knows "
                             "those of Go 1.19 and its like";

@@ -37,14 +37,14 @@ size_t hw_remedies_find(const struct hw_memory_parts *m, const struct hw_remedy_
     bool adds_much = f->rounding >= MUCH_ADDED * f->rounding_live;
     const struct hw_remedy all[HW_REMEDIES] = {
         {HW_REMEDY_TRIM,
-         !is_glibc         ? 0
-         : f->knows_arenas ? f->returnable
-         : f->knows_pins   ? f->whole
-                           : is_free,
-         f->knows_pins && !f->knows_arenas ? f->whole_error : 0,
-         !f->knows_pins && !f->knows_arenas},
-        {HW_REMEDY_ARENAS, f->knows_arenas ? f->in_other_arenas : 0, 0, true},
-        {HW_REMEDY_CACHES, f->knows_arenas ? f->cached : 0, 0, true},
+         !is_glibc                           ? 0
+         : f->knows_arenas && f->same_moment ? f->returnable
+         : f->knows_pins                     ? f->whole
+                                             : is_free,
+         f->knows_pins && !(f->knows_arenas && f->same_moment) ? f->whole_error : 0,
+         !f->knows_pins && !(f->knows_arenas && f->same_moment)},
+        {HW_REMEDY_ARENAS, f->knows_arenas ? fmin(f->in_other_arenas, is_free) : 0, 0, true},
+        {HW_REMEDY_CACHES, f->knows_arenas ? fmin(f->cached, is_free) : 0, 0, true},
         {HW_REMEDY_POOL, is_glibc ? f->pinned : 0, f->pinned_error, false},
         {HW_REMEDY_DECAY, is_glibc || f->allocator == HW_BLOCKS_UNKNOWN ? 0 : is_free, 0, true},
         {HW_REMEDY_SIZES, adds_much ? f->rounding : 0, f->rounding_error, true},

@@ -56,6 +56,7 @@ struct hw_remedy_facts {
     double whole,
         whole_error;        /* free whole pages; < 0: measured at another moment than the account */
     bool knows_arenas;      /* all of glibc's; the next three */
+    bool same_moment;       /* as the account; else the next one is not used */
     double returnable;      /* by malloc_trim */
     double cached;          /* in threads' caches */
     double in_other_arenas; /* free and in memory, beyond the arena that has the most of it */

@@ -54,16 +54,23 @@ def child_of(pid, name):
     return None
 
 
-def newest_reading(box, trace):
-    r = box.run([hw.tool("heapwise"), "query", trace, "select ifnull(max(ts), 0) from profiler_smaps"], check=None)
+ARENAS = "malloc_arena"
+
+
+def counter_of(name):
+    return f"(select c.ts from counter c join process_counter_track t on c.track_id = t.id where t.name = '{name}')"
+
+
+def newest_reading(box, trace, rows="profiler_smaps"):
+    r = box.run([hw.tool("heapwise"), "query", trace, f"select ifnull(max(ts), 0) from {rows}"], check=None)
     return int(r.stdout.split()[-1]) if r.stdout.split() else 0
 
 
-def idle_target(box, *options, argv=("kinds",), trace="out.trace", env=None):
+def idle_target(box, *options, argv=("kinds",), trace="out.trace", env=None, rows="profiler_smaps"):
     """A target under record, with two dumps behind its last change. -> what it says it has, the kernel's sums"""
     for pause in (3, 8, 20):  # readings of a busy machine rest as long as they took
         kinds, sums, ready = paused_target(box, pause, options, argv, trace, env)
-        if newest_reading(box, box.path(trace)) > ready:
+        if newest_reading(box, box.path(trace), rows) > ready:
             return kinds, sums
     raise hw.Failure("nothing was read of what it had at the end")
 
@@ -379,7 +386,7 @@ def go(box):
         ready = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         time.sleep(pause)  # readings rest by the clock, and one has to be later than `ready`
         p.communicate(b"", timeout=hw.CLOCK)
-        if newest_reading(box, box.path("out.trace")) > ready:
+        if newest_reading(box, box.path("out.trace"), counter_of("go.heap.in_use")) > ready:
             break
     else:
         raise hw.Failure("nothing was read of what it had at the end")
@@ -409,7 +416,7 @@ def python(box):
         time.sleep(pause)  # readings rest by the clock, and one has to be later than `ready`
         _, err = p.communicate(b"", timeout=hw.CLOCK)
         hw.equal(p.returncode, 0, hw.tail(err))
-        if newest_reading(box, box.path("out.trace")) > ready:
+        if newest_reading(box, box.path("out.trace"), counter_of("python.heap.used")) > ready:
             break
     else:
         raise hw.Failure("nothing was read of what it had at the end")

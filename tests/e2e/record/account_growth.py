@@ -195,7 +195,7 @@ def limited(how, name, setting, words):
         about what it says."""
         said = []
         for env in ({}, setting):
-            account.idle_target(box, argv=("arenas", how, box.path("info.xml")), env=env)
+            account.idle_target(box, argv=("arenas", how, box.path("info.xml")), env=env, rows=account.ARENAS)
             said.append(account.account(box, "--at", "last"))
             hw.sound(box.path("out.trace"))
             arenas = said[-1]["arenas"]
@@ -212,7 +212,7 @@ def limited(how, name, setting, words):
                 cached = sum(a["cached_bytes"] for a in arenas)
                 hw.true(0 <= cached - 64 * 7 * sum(range(32, 1041, 16)) <= 4096, f"cached: {cached}")
             text = answer(box, "account", "--at", "last", "out.trace")
-            for word in ("malloc's arenas, by what is not in use", "THREADS  ARENA", words):
+            for word in ("malloc's arenas at ", ", by what is not in use", "THREADS  ARENA", words):
                 hw.true(word in text, f"{word} in {text}")
             rows = answer(box, "query", "out.trace", "select sum(free_bytes), max(ts) from malloc_arena group by ts order by ts desc limit 1")
             hw.equal(int(rows.splitlines()[1].split(",")[0]), sum(a["free_bytes"] for a in arenas), "the same by SQL")
