@@ -1,5 +1,5 @@
 /*
- * go_heap_test.c - a Go program, against its own runtime.MemStats, to the byte; without Go it is skipped
+ * go_heap_test.c - a Go program, against its own runtime.MemStats, but for what telling takes; without Go it is skipped
  */
 #include "test.h"
 
@@ -110,7 +110,8 @@ static void check(const char *dir)
     assert_int_equal(
         sscanf(said, "%llu %llu %llu %llu %llu", &in_use, &idle, &stacks, &rest, &objects), 5);
     assert_int_equal(h.state, HW_GO_HEAP_KNOWN);
-    assert_int_equal(h.stacks, stacks);
+    assert_true(h.stacks >= stacks &&
+                h.stacks - stacks <= 131072); /* the runtime's own grow, too */
     /* To print the numbers takes a few objects, and the background sweeper may return pages. */
     assert_true(h.in_use >= in_use && h.in_use - in_use <= 65536);
     assert_true(h.idle <= idle && (h.metadata + h.work) >= rest);
