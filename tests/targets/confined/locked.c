@@ -167,13 +167,15 @@ int main(int argc, char **argv)
     pthread_t thread;
     if (read(asked[0], &byte, 1) != 1)
         return 77;
+    pid_t watcher = run(watch, locked[1]);
+    pthread_create(&thread, NULL, map, &direct);
+    if (mlockall(MCL_CURRENT) < 0)
+        return 77;
     uid_t uid = argc > 2 ? (uid_t)atoi(argv[2]) : getuid();
     /* Of this thread: the other one could not be asked at the end. */
     if (syscall(SYS_setresuid, uid, uid, -1) < 0)
         return 77;
-    pid_t watcher = run(watch, locked[1]);
-    pthread_create(&thread, NULL, map, &direct);
-    if (mlockall(MCL_CURRENT) < 0 || write(go[1], "", 1) != 1 || read(locked[0], &byte, 1) != 1)
+    if (write(go[1], "", 1) != 1 || read(locked[0], &byte, 1) != 1)
         return 77;
     (void)!write(1, "locked\n", 7);
     struct pollfd end = {.fd = 0, .events = POLLIN};
