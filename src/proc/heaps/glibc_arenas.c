@@ -128,16 +128,16 @@ static bool is_libc(const char *path)
     return slash && (strncmp(slash, "/libc.so", 8) == 0 || strncmp(slash, "/libc-2.", 8) == 0);
 }
 
-/* The main one, which lies in libc's variables. */
+/* The main one, which lies in libc's variables. Any file may be named so: only pages in memory are read. */
 static int scan_variables(struct walk *w, const struct hw_smaps_entry *e,
                           struct hw_glibc_arenas *out)
 {
     uint64_t n = e->end - e->start < MAX_SCANNED ? e->end - e->start : MAX_SCANNED;
-    hw_autofree uint64_t *words = malloc(n + 1);
+    hw_autofree uint64_t *words = calloc(n / sizeof *words + 1, sizeof *words);
     if (!words)
         return HW_ENOMEM;
-    if (hw_fd_pread_all(w->memory.mem, words, n, e->start) < 0)
-        return HW_EGONE;
+    for (uint64_t at = 0; at + PAGE <= n; at += PAGE)
+        (void)hw_target_read(&w->memory, e->start + at, words + at / sizeof *words, PAGE);
     for (size_t i = 0; i + RECORD_WORDS <= n / sizeof *words; i++) {
         uint64_t at = e->start + i * sizeof *words;
         if (words[i + AT_NEXT] != 0 && is_record(words + i, at))
@@ -335,7 +335,7 @@ static int walk_fastbin(struct walk *w, uint64_t first, uint64_t bytes, struct h
             return rc;
         if ((header & ~FLAGS) != bytes)
             return HW_EFORMAT;
-        if (w->fast.n >= MAX_FAST) /* a ring, perhaps */
+        if (w->fast.n >= MAX_FAST || (w->fast.n % 1024 == 1023 && hw_target_is_late(&w->memory)))
             return HW_ETIMEOUT;
         if (hw_vec_push(&w->fast, at) < 0)
             return HW_ENOMEM;
@@ -385,6 +385,8 @@ static int walk_once(struct walk *w, size_t i, struct hw_glibc_arena *a)
         return rc;
     if (a->is_main)
         a->returnable += top_returnable(w, before[AT_TOP], a->top);
+    if (hw_target_is_late(&w->memory))
+        return HW_ETIMEOUT;
     /* But for the lock: the same free chunks, at the same places. */
     bool same = read_record(w, a->at, after) &&
                 memcmp(before + AT_FAST, after + AT_FAST, sizeof before - AT_FAST * 8) == 0;

@@ -249,6 +249,8 @@ static int read_once(struct walk *w, const struct hw_variables *image, uint64_t 
     if (!objects || !read_pool(w, pool, &p))
         return HW_EGONE;
     int rc = add_arenas(w, objects, p.arena, out);
+    if (hw_target_is_late(&w->memory))
+        return HW_ETIMEOUT;
     hw_target_memory_forget(&w->memory);
     return rc == HW_OK && (!read_pool(w, pool, &after) || after.arena != p.arena) ? HW_EFORMAT : rc;
 }

@@ -30,6 +30,11 @@ void hw_target_memory_forget(struct hw_target_memory *m)
         m->pages[i].lo = UINT64_MAX;
 }
 
+bool hw_target_is_late(const struct hw_target_memory *m)
+{
+    return hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) > m->until_ns;
+}
+
 bool hw_target_is_present(struct hw_target_memory *m, uint64_t page)
 {
     if (page >> (ADDRESS_BITS - 12))
@@ -45,9 +50,12 @@ bool hw_target_is_present(struct hw_target_memory *m, uint64_t page)
 
 uint64_t hw_target_resident(struct hw_target_memory *m, uint64_t lo, uint64_t hi)
 {
-    uint64_t n = 0;
-    for (uint64_t page = (lo + PAGE - 1) / PAGE; page < hi / PAGE; page++)
+    uint64_t n = 0, first = (lo + PAGE - 1) / PAGE;
+    for (uint64_t page = first; page < hi / PAGE; page++) {
+        if (page % HW_TARGET_MAP_PAGES == 0 && hw_target_is_late(m))
+            break;
         n += hw_target_is_present(m, page) ? PAGE : 0;
+    }
     return n;
 }
 
@@ -56,7 +64,7 @@ static int load(struct hw_target_memory *m, uint64_t first, size_t *n, uint8_t *
 {
     size_t most = *n;
     *n = 0;
-    if (hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) > m->until_ns)
+    if (hw_target_is_late(m))
         return HW_ETIMEOUT;
     while (*n < most && hw_target_is_present(m, first + *n))
         ++*n;
@@ -66,6 +74,8 @@ static int load(struct hw_target_memory *m, uint64_t first, size_t *n, uint8_t *
 
 int hw_target_word(struct hw_target_memory *m, uint64_t at, uint64_t *out)
 {
+    if (at % sizeof *out)
+        return HW_EFORMAT;
     if (at < m->window.lo || at >= m->window.hi) {
         size_t n = HW_TARGET_WINDOW_PAGES;
         m->window.lo = m->window.hi = 0;
@@ -82,6 +92,8 @@ int hw_target_word(struct hw_target_memory *m, uint64_t at, uint64_t *out)
 int hw_target_word_anywhere(struct hw_target_memory *m, uint64_t at, uint64_t *out)
 {
     size_t i = at / PAGE % HW_TARGET_PAGES;
+    if (at % sizeof *out)
+        return HW_EFORMAT;
     if (m->pages[i].lo != at / PAGE * PAGE) {
         size_t n = 1;
         m->pages[i].lo = UINT64_MAX;
@@ -96,6 +108,10 @@ int hw_target_word_anywhere(struct hw_target_memory *m, uint64_t at, uint64_t *o
 
 int hw_target_read(struct hw_target_memory *m, uint64_t at, void *out, size_t n)
 {
+    if (at + n < at)
+        return HW_EGONE;
+    if (hw_target_is_late(m))
+        return HW_ETIMEOUT;
     for (uint64_t page = at / PAGE; page <= (at + n - 1) / PAGE; page++)
         if (!hw_target_is_present(m, page))
             return HW_EGONE;

@@ -5,9 +5,10 @@
  *          that runs on. Nothing may be brought into memory by that, and it may take no long time.
  * Shapes:  two caches: a window for who goes forward through a heap, single pages for who follows
  *          pointers. They keep what was read until hw_target_memory_forget().
- * Units:   addresses; words are at multiples of 8 bytes.
+ * Units:   addresses.
  * Owns:    nothing; descriptors are the caller's.
- * Errors:  HW_EGONE: it is not in memory, or there is none; HW_ETIMEOUT: the CPU time is used up.
+ * Errors:  HW_EGONE: it is not in memory, or there is none; HW_ETIMEOUT: the CPU time is used up;
+ *          HW_EFORMAT: a word's address is no multiple of 8, which the target may cause.
  * Threads: the one that began it: its CPU time counts.
  */
 #ifndef HW_PROC_HEAPS_TARGET_MEMORY_H
@@ -44,8 +45,10 @@ struct hw_target_memory {
 void hw_target_memory_init(struct hw_target_memory *m, int mem, int pagemap, uint64_t max_cpu_ns);
 void hw_target_memory_forget(struct hw_target_memory *m);
 
+/* The CPU time is used up. For loops that find what they need in the caches: the target makes them long. */
+bool hw_target_is_late(const struct hw_target_memory *m);
 bool hw_target_is_present(struct hw_target_memory *m, uint64_t page_number);
-/* Bytes of whole pages between the two that are in memory. */
+/* Bytes of whole pages between the two that are in memory. Too few if it is late afterwards. */
 uint64_t hw_target_resident(struct hw_target_memory *m, uint64_t lo, uint64_t hi);
 /* Forward, and anywhere. */
 int hw_target_word(struct hw_target_memory *m, uint64_t at, uint64_t *out);

@@ -8,6 +8,7 @@
 #include "base/banned.h"
 
 #define MAX_BYTES (UINT64_C(16) << 20) /* of one mapping */
+#define MAX_ALL   (UINT64_C(64) << 20) /* of all: a file may be mapped often */
 
 bool hw_target_is_data(const struct hw_smaps_entry *e)
 {
@@ -17,7 +18,11 @@ bool hw_target_is_data(const struct hw_smaps_entry *e)
 static int add(struct hw_target_memory *m, const struct hw_smaps_entry *e,
                struct hw_target_variables *out)
 {
-    uint64_t bytes = e->end - e->start < MAX_BYTES ? e->end - e->start : MAX_BYTES;
+    uint64_t bytes = e->end - e->start < MAX_BYTES ? e->end - e->start : MAX_BYTES, all = bytes;
+    for (size_t i = 0; i < out->v.n; i++)
+        all += out->v.v[i].n * 8;
+    if (all > MAX_ALL || hw_target_is_late(m))
+        return HW_OK;
     struct hw_variables v = {.start = e->start, .n = bytes / 8, .words = calloc(bytes / 8 + 1, 8)};
     if (!v.words)
         return HW_ENOMEM;

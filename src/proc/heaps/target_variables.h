@@ -4,7 +4,8 @@
  * Why:     a runtime's tables are recognized among its variables by what they have in them, as its
  *          symbols may have been removed.
  * Shapes:  a block for each writable mapping of such a file, and for the nameless one behind it
- *          (variables without bytes in the file). Pages that are not in memory are zero.
+ *          (variables without bytes in the file). Pages that are not in memory are zero. At most 64 MiB in all: what is behind that, or
+ *          comes when the CPU time is used up, is left out.
  * Owns:    its blocks; hw_target_variables_done frees them, and may be called again.
  * Errors:  HW_ENOMEM.
  */
