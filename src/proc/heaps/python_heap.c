@@ -180,6 +180,8 @@ static uint64_t find_objects(struct walk *w, const uint64_t *behind, uint64_t po
     for (size_t i = w->variables.v.n; i-- > 0;)
         for (uint64_t k = w->variables.v.v[i].n; k-- > 0;) { /* those without bytes in a file */
             uint64_t word = w->variables.v.v[i].words[k];
+            if (k % 1024 == 0 && hw_target_is_late(&w->memory))
+                return 0;
             if (word > 0x10000 && word % STEP == 0 && !is_variable(w, word) &&
                 leads_to(w, word, pool, p.arena))
                 return word;
@@ -247,7 +249,7 @@ static int read_once(struct walk *w, const struct hw_variables *image, uint64_t 
                       hw_target_word_anywhere(&w->memory, word, &behind) == HW_OK;
     uint64_t objects = find_objects(w, has_behind ? &behind : NULL, pool);
     if (!objects || !read_pool(w, pool, &p))
-        return HW_EGONE;
+        return hw_target_is_late(&w->memory) ? HW_ETIMEOUT : HW_EGONE;
     int rc = add_arenas(w, objects, p.arena, out);
     if (hw_target_is_late(&w->memory))
         return HW_ETIMEOUT;
@@ -262,7 +264,7 @@ static enum hw_python_heap_state state_of(int rc)
                                : HW_PYTHON_HEAP_CHANGED;
 }
 
-/* The table among the variables as they are now. HW_ENOTFOUND: it is not there. */
+/* The table among the variables as they are now. HW_ENOTFOUND: it is not there; HW_ETIMEOUT. */
 static int find_table(struct walk *w, const struct hw_variables **image, uint64_t *at,
                       uint64_t *pool)
 {
@@ -270,6 +272,8 @@ static int find_table(struct walk *w, const struct hw_variables **image, uint64_
         for (uint64_t k = 0; k + TABLE_WORDS <= w->variables.v.v[i].n; k++) {
             *image = &w->variables.v.v[i];
             *at = w->variables.v.v[i].start + k * 8;
+            if (k % 1024 == 0 && hw_target_is_late(&w->memory))
+                return HW_ETIMEOUT;
             if (is_table(w, w->variables.v.v[i].words + k, *at, pool))
                 return HW_OK;
         }
@@ -286,13 +290,20 @@ static int read_heap(struct walk *w, const struct hw_smaps *s, struct hw_python_
         hw_target_variables_done(&w->variables);
         hw_target_memory_forget(&w->memory);
         rc = hw_target_variables_read(&w->memory, s, is_python, &w->variables);
+        if (rc == HW_OK && hw_target_is_late(&w->memory)) {
+            rc = HW_ETIMEOUT;
+            break;
+        }
         if (rc == HW_OK && w->variables.v.n == 0) {
             out->state = HW_PYTHON_HEAP_NONE;
             return HW_OK;
         }
         if (rc < 0)
             return rc;
-        if (find_table(w, &image, &at, &pool) < 0 || pool == 0)
+        rc = find_table(w, &image, &at, &pool);
+        if (rc == HW_ETIMEOUT)
+            break;
+        if (rc < 0 || pool == 0)
             return HW_OK;
         rc = read_once(w, image, at, pool, out);
     }
