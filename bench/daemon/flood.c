@@ -30,7 +30,8 @@
 #include "daemon/books/ring_consumer.h"
 #include "unwind/walk.h"
 
-#define DEPTH 28
+#define DEPTH   28
+#define PAIR_NS 1000 /* of the program's time */
 
 struct options {
     uint64_t n_pairs, n_live, n_stacks, interval, mib, rate;
@@ -88,13 +89,14 @@ static uint64_t draw_stack(struct load *g)
 static uint64_t put_alloc(struct load *g, uint64_t size)
 {
     uint64_t stack = stack_id(draw_stack(g));
-    struct hw_rec_exact e = {
-        .stack_id = stack, .time_ns = g->n_done, .size_heap = hw_exact_pack(size, HW_HEAP_ID_LIBC)};
+    struct hw_rec_exact e = {.stack_id = stack,
+                             .time_ns = g->n_done * PAIR_NS,
+                             .size_heap = hw_exact_pack(size, HW_HEAP_ID_LIBC)};
     struct hw_rec_alloc a = {.address = 0x10000,
                              .alloc_size = size,
                              .sample_size = g->o->interval,
                              .stack_id = stack,
-                             .time_ns = g->n_done,
+                             .time_ns = g->n_done * PAIR_NS,
                              .heap_id = HW_HEAP_ID_LIBC};
     return size >= g->o->interval ? put(g, &e, sizeof e, HW_REC_EXACT)
                                   : put(g, &a, sizeof a, HW_REC_ALLOC);
@@ -107,7 +109,7 @@ static bool put_pair(struct load *g)
     uint64_t near = n < 64 ? n : 64;
     uint64_t place = (r & 1) ? (r >> 8) % n : (g->n_done + (r >> 8) % near) % n;
     if (g->live[place]) {
-        struct hw_rec_free f = {.sample_id = g->live[place], .time_ns = g->n_done};
+        struct hw_rec_free f = {.sample_id = g->live[place], .time_ns = g->n_done * PAIR_NS};
         if (!put(g, &f, sizeof f, HW_REC_FREE))
             return false;
         g->live[place] = 0;

@@ -34,7 +34,7 @@ static void put_figures(struct hw_strbuf *line, const struct hw_export_input *in
                         const struct hw_value *raw)
 {
     struct hw_value v = hw_export_value(in, raw);
-    for (int m = 0; m < HW_METRIC_COUNT; m++)
+    for (int m = 0; m < HW_METRIC_USUAL; m++)
         hw_strbuf_addf(line, ",%lld", (long long)hw_value_get(&v, (enum hw_metric)m));
 }
 
@@ -60,7 +60,7 @@ static void put_node(struct hw_strbuf *line, const struct hw_export_input *in,
     put_figures(line, in, hw_flame_total(&s->tree, node));
     const struct hw_value *total = hw_flame_total(&s->tree, node);
     hw_strbuf_addf(line, ",%lld", (long long)total->samples);
-    for (int m = 0; m < HW_METRIC_COUNT; m++) {
+    for (int m = 0; m < HW_METRIC_USUAL; m++) {
         double error = hw_value_error(total, (enum hw_metric)m, in->interval_bytes);
         hw_strbuf_addc(line, ',');
         if (isfinite(error)) /* else it is unknown */
@@ -76,10 +76,10 @@ static int put_nodes(const struct hw_export_input *in, const struct hw_stacks *s
     struct hw_strbuf line = {0};
     fputs("id,parent,depth,function,module", out);
     for (int total = 0; total < 2; total++)
-        for (int m = 0; m < HW_METRIC_COUNT; m++)
+        for (int m = 0; m < HW_METRIC_USUAL; m++)
             fprintf(out, ",%s_%s", total ? "total" : "self", hw_metric_name((enum hw_metric)m));
     fputs(",samples", out);
-    for (int m = 0; m < HW_METRIC_COUNT; m++)
+    for (int m = 0; m < HW_METRIC_USUAL; m++)
         fprintf(out, ",%s_error", hw_metric_name((enum hw_metric)m));
     fputs("\r\n", out);
     for (uint32_t i = 0; i < s->tree.v.n; i++) {

@@ -23,7 +23,7 @@ static int scaled(char *out, double v, double step, const char *const *units, si
 void hw_json_put_errors(struct hw_json *j, const struct hw_value *v, uint64_t interval_bytes)
 {
     char key[32];
-    for (int m = 0; m < HW_METRIC_COUNT; m++) {
+    for (int m = 0; m < HW_METRIC_USUAL; m++) {
         (void)snprintf(key, sizeof key, "%s_error", hw_metric_name((enum hw_metric)m));
         hw_json_kv_double(j, key, hw_value_error(v, (enum hw_metric)m, interval_bytes));
     }

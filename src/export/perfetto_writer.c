@@ -378,6 +378,7 @@ static struct hw_dump_head head_of(const struct job *j, const struct hw_heap_dum
                                  .at_max = d->flags & HW_DUMP_AT_MAX,
                                  .all_variances = d->flags & HW_DUMP_ALL_VARIANCES,
                                  .has_rounding = d->flags & HW_DUMP_KNOWS_ROUNDING,
+                                 .has_temporary = d->flags & HW_DUMP_KNOWS_TEMPORARY,
                                  .client_error = d->client_error,
                                  .lost_samples = d->lost_samples};
 }
@@ -409,6 +410,10 @@ static struct hw_dump_sample sample_of(const struct hw_callsite_value *x, bool a
     s.free_count = not_negative(v->alloc_samples - v->samples);
     s.est_alloc_count = (double)v->alloc_objects;
     s.est_free_count = (double)(v->alloc_objects - v->objects);
+    s.temporary_space = not_negative(v->temporary_space);
+    s.est_temporary_objects = (double)v->temporary_objects;
+    s.variance_temporary_space = (double)v->variance_temporary_space;
+    s.variance_temporary_objects = (double)v->variance_temporary_objects;
     return s;
 }
 

@@ -95,7 +95,7 @@ static void put_all(const struct hw_export_input *in, const struct hw_stacks *s,
     put_frames(in, s, j);
     hw_json_key(j, "profiles");
     hw_json_begin_array(j);
-    for (int m = 0; m < HW_METRIC_COUNT; m++)
+    for (int m = 0; m < HW_METRIC_USUAL; m++)
         put_profile(in, s, (enum hw_metric)m, path, j);
     hw_json_end_array(j);
 }

@@ -17,23 +17,27 @@ enum { FIRST_CAP = 64 };
 #define EACH_VARIANCE(a)                                                                           \
     {                                                                                              \
         &(a)->variance, &(a)->variance_objects, &(a)->variance_alloc_space,                        \
-            &(a)->variance_alloc_objects, &(a)->variance_rounding                                  \
+            &(a)->variance_alloc_objects, &(a)->variance_rounding, &(a)->variance_temporary_space, \
+            &(a)->variance_temporary_objects                                                       \
     }
+
+#define EACH_COLUMN(a)                                                                             \
+    {                                                                                              \
+        &(a)->samples, &(a)->count, &(a)->size, &(a)->idle, &(a)->rounding, &(a)->temporary_space, \
+            &(a)->temporary_objects                                                                \
+    }
+#define N_OF(list) (sizeof(list) / sizeof *(list))
 
 void hw_alloc_rows_done(struct hw_alloc_rows *a)
 {
+    float **const variances[] = EACH_VARIANCE(a);
+    struct hw_alloc_column *const columns[] = EACH_COLUMN(a);
     free(a->callsite);
     free(a->type);
-    free(a->variance);
-    free(a->variance_objects);
-    free(a->variance_alloc_space);
-    free(a->variance_alloc_objects);
-    free(a->variance_rounding);
-    free(a->samples.v);
-    free(a->count.v);
-    free(a->size.v);
-    free(a->idle.v);
-    free(a->rounding.v);
+    for (size_t i = 0; i < N_OF(variances); i++)
+        free(*variances[i]);
+    for (size_t i = 0; i < N_OF(columns); i++)
+        free(columns[i]->v);
     hw_vec_done(&a->runs);
     *a = (struct hw_alloc_rows){0};
 }
@@ -77,25 +81,18 @@ static int grow(struct hw_alloc_rows *a)
     size_t cap = a->cap ? a->cap * 2 : FIRST_CAP;
     void *callsite = a->callsite, *type = a->type;
     float **const variances[] = EACH_VARIANCE(a);
+    struct hw_alloc_column *const columns[] = EACH_COLUMN(a);
     if (!callsite && !(callsite = malloc(cap * sizeof *a->callsite)))
         return HW_ENOMEM;
     int rc = resize(&callsite, cap, sizeof *a->callsite);
     a->callsite = callsite;
-    for (size_t i = 0; rc == HW_OK && i < sizeof variances / sizeof *variances; i++)
+    for (size_t i = 0; rc == HW_OK && i < N_OF(variances); i++)
         rc = resize_floats(variances[i], cap);
     if (rc == HW_OK)
         rc = resize(&type, cap, sizeof *a->type);
     a->type = type;
-    if (rc == HW_OK)
-        rc = resize_column(&a->samples, cap);
-    if (rc == HW_OK)
-        rc = resize_column(&a->count, cap);
-    if (rc == HW_OK)
-        rc = resize_column(&a->size, cap);
-    if (rc == HW_OK)
-        rc = resize_column(&a->idle, cap);
-    if (rc == HW_OK)
-        rc = resize_column(&a->rounding, cap);
+    for (size_t i = 0; rc == HW_OK && i < N_OF(columns); i++)
+        rc = resize_column(columns[i], cap);
     if (rc == HW_OK) /* else some columns have more room than cap */
         a->cap = cap;
     return rc;
@@ -154,6 +151,19 @@ static int allocate_variances(struct hw_alloc_rows *a)
     return HW_OK;
 }
 
+static int allocate_temporary_variances(struct hw_alloc_rows *a)
+{
+    float *space = calloc(a->cap, sizeof *space), *objects = calloc(a->cap, sizeof *objects);
+    if (!space || !objects) {
+        free(space);
+        free(objects);
+        return HW_ENOMEM;
+    }
+    a->variance_temporary_space = space;
+    a->variance_temporary_objects = objects;
+    return HW_OK;
+}
+
 static int prepare_all(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
 {
     int rc = prepare(a, &a->count, row->count, row->samples, &a->samples);
@@ -165,6 +175,12 @@ static int prepare_all(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
         rc = prepare(a, &a->idle, row->idle, 0, NULL);
     if (rc == HW_OK)
         rc = prepare(a, &a->rounding, row->rounding, 0, NULL);
+    if (rc == HW_OK)
+        rc = prepare(a, &a->temporary_space, row->temporary_space, 0, NULL);
+    if (rc == HW_OK)
+        rc = prepare(a, &a->temporary_objects, row->temporary_objects, 0, NULL);
+    if (rc == HW_OK && !a->variance_temporary_space && hw_alloc_has_temporary_variance(row))
+        rc = allocate_temporary_variances(a);
     if (rc == HW_OK && row->variance != 0 && !a->variance &&
         !(a->variance = calloc(a->cap, sizeof *a->variance)))
         rc = HW_ENOMEM;
@@ -191,6 +207,14 @@ static void store_all(struct hw_alloc_rows *a, size_t i, const struct hw_alloc_r
         store(&a->idle, i, row->idle);
     if (a->rounding.v)
         store(&a->rounding, i, row->rounding);
+    if (a->temporary_space.v)
+        store(&a->temporary_space, i, row->temporary_space);
+    if (a->temporary_objects.v)
+        store(&a->temporary_objects, i, row->temporary_objects);
+    if (a->variance_temporary_space) {
+        a->variance_temporary_space[i] = row->variance_temporary_space;
+        a->variance_temporary_objects[i] = row->variance_temporary_objects;
+    }
     if (a->type)
         a->type[i] = row->type.v;
     if (a->variance)
@@ -204,7 +228,8 @@ static void store_all(struct hw_alloc_rows *a, size_t i, const struct hw_alloc_r
 static void update_plain(struct hw_alloc_rows *a)
 {
     a->plain = a->samples.v && a->count.v && a->size.v && a->variance && !a->idle.v &&
-               !a->samples.wide && !a->count.wide && !a->size.wide && !a->rounding.wide;
+               !a->samples.wide && !a->count.wide && !a->size.wide && !a->rounding.wide &&
+               !a->temporary_space.wide && !a->temporary_objects.wide;
 }
 
 int hw_alloc_rows_push_slow(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
@@ -281,7 +306,7 @@ static int permute_all(struct hw_alloc_rows *a, const struct move *moves)
     float **const variances[] = EACH_VARIANCE(a);
     int rc = permute(a, moves, &callsite, sizeof *a->callsite);
     a->callsite = callsite;
-    for (size_t i = 0; rc == HW_OK && i < sizeof variances / sizeof *variances; i++) {
+    for (size_t i = 0; rc == HW_OK && i < N_OF(variances); i++) {
         void *v = *variances[i];
         rc = permute(a, moves, &v, sizeof **variances[i]);
         *variances[i] = v;
@@ -289,9 +314,8 @@ static int permute_all(struct hw_alloc_rows *a, const struct move *moves)
     if (rc == HW_OK)
         rc = permute(a, moves, &type, sizeof *a->type);
     a->type = type;
-    struct hw_alloc_column *const columns[] = {&a->samples, &a->count, &a->size, &a->idle,
-                                               &a->rounding};
-    for (size_t i = 0; rc == HW_OK && i < sizeof columns / sizeof *columns; i++)
+    struct hw_alloc_column *const columns[] = EACH_COLUMN(a);
+    for (size_t i = 0; rc == HW_OK && i < N_OF(columns); i++)
         rc = permute(a, moves, &columns[i]->v, width_of(columns[i]));
     a->cap = a->n;
     return rc;

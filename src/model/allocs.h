@@ -4,8 +4,8 @@
  * Why:     a trace of 1 GB has 4 * 10^7 of these rows, more than of any other; as plain structs
  *          they took twice the size of the trace.
  * Shapes:  one column each, with 4 bytes per value until one does not fit, then 8. A column without
- *          information (no idle bytes, no types, no variances, no rounding, counts that equal the
- *          samples) takes no memory. Which dump a row belongs to is kept per run of rows.
+ *          information (no idle bytes, no types, no variances, no rounding, nothing temporary, counts
+ *          that equal the samples) takes no memory. Which dump a row belongs to is kept per run of rows.
  * Units:   bytes; counts of allocations.
  * Owns:    its columns. Zero-initialised is empty.
  * Errors:  HW_ENOMEM from push and set: the rows are unchanged; from sort: they can only be freed.
@@ -38,6 +38,10 @@ struct hw_alloc_row {
     /* With HW_DUMP_ALL_VARIANCES: of the number of live allocations, and of all until this dump. */
     float variance_objects, variance_alloc_space, variance_alloc_objects;
     float variance_rounding; /* likewise; 0 = exact */
+    /* With HW_DUMP_KNOWS_TEMPORARY: of what was freed, that within a second of its allocation, in one of the
+     * callsite's two rows; and the variances of all of it until this dump. */
+    int64_t temporary_space, temporary_objects;
+    float variance_temporary_space, variance_temporary_objects;
 };
 
 struct hw_alloc_column {
@@ -57,8 +61,9 @@ struct hw_alloc_rows {
     float *variance;    /* owned; NULL: all 0 */
     /* Owned; all three or none (all 0). */
     float *variance_objects, *variance_alloc_space, *variance_alloc_objects;
-    float *variance_rounding; /* owned; NULL: all 0 */
-    struct hw_alloc_column samples, count, size, idle, rounding;
+    float *variance_rounding;                                     /* owned; NULL: all 0 */
+    float *variance_temporary_space, *variance_temporary_objects; /* owned; both or none (all 0) */
+    struct hw_alloc_column samples, count, size, idle, rounding, temporary_space, temporary_objects;
     HW_VEC(struct hw_alloc_run) runs;
     bool plain; /* three narrow columns, one or all variances, no idle bytes: push's fast path */
 };
@@ -100,16 +105,49 @@ static inline void hw_alloc_store_more(struct hw_alloc_rows *a, size_t i,
     a->variance_alloc_objects[i] = row->variance_alloc_objects;
 }
 
+static inline bool hw_alloc_has_temporary(const struct hw_alloc_row *row)
+{
+    return (row->temporary_space | row->temporary_objects) != 0;
+}
+
+static inline bool hw_alloc_has_temporary_variance(const struct hw_alloc_row *row)
+{
+    return row->variance_temporary_space > 0 || row->variance_temporary_objects > 0;
+}
+
+/* False: they do not fit as the columns are. */
+static inline bool hw_alloc_store_temporary(struct hw_alloc_rows *a, size_t i,
+                                            const struct hw_alloc_row *row)
+{
+    if (a->temporary_space.v && a->temporary_objects.v) {
+        ((int32_t *)a->temporary_space.v)[i] = (int32_t)row->temporary_space;
+        ((int32_t *)a->temporary_objects.v)[i] = (int32_t)row->temporary_objects;
+    } else if (hw_alloc_has_temporary(row)) {
+        return false;
+    }
+    if (a->variance_temporary_space) {
+        a->variance_temporary_space[i] = row->variance_temporary_space;
+        a->variance_temporary_objects[i] = row->variance_temporary_objects;
+    } else if (hw_alloc_has_temporary_variance(row)) {
+        return false;
+    }
+    return true;
+}
+
 static inline int hw_alloc_rows_push(struct hw_alloc_rows *a, const struct hw_alloc_row *row)
 {
     /* Almost all rows of our own traces: the columns exist, are narrow, and the values fit. */
     const uint64_t bias = 0x80000000u;
     uint64_t odd = ((uint64_t)row->samples + bias) | ((uint64_t)row->count + bias) |
-                   ((uint64_t)row->size + bias) | ((uint64_t)row->rounding + bias);
+                   ((uint64_t)row->size + bias) | ((uint64_t)row->rounding + bias) |
+                   ((uint64_t)row->temporary_space + bias) |
+                   ((uint64_t)row->temporary_objects + bias);
     size_t i = a->n;
     if (!a->plain || odd >> 32 || row->idle || row->dump != a->runs.v[a->runs.n - 1].dump ||
         i >= a->cap || (!a->variance_objects && hw_alloc_has_more(row)) ||
-        (!a->rounding.v && row->rounding) || (!a->variance_rounding && row->variance_rounding > 0))
+        (!a->rounding.v && row->rounding) ||
+        (!a->variance_rounding && row->variance_rounding > 0) ||
+        !hw_alloc_store_temporary(a, i, row))
         return hw_alloc_rows_push_slow(a, row);
     a->callsite[i] = row->callsite.v;
     ((int32_t *)a->samples.v)[i] = (int32_t)row->samples;
@@ -151,6 +189,16 @@ static inline int64_t hw_alloc_idle(const struct hw_alloc_rows *a, size_t i)
     return a->idle.v ? hw_alloc_value(&a->idle, i) : 0;
 }
 
+static inline int64_t hw_alloc_temporary_space(const struct hw_alloc_rows *a, size_t i)
+{
+    return a->temporary_space.v ? hw_alloc_value(&a->temporary_space, i) : 0;
+}
+
+static inline int64_t hw_alloc_temporary_objects(const struct hw_alloc_rows *a, size_t i)
+{
+    return a->temporary_objects.v ? hw_alloc_value(&a->temporary_objects, i) : 0;
+}
+
 static inline int64_t hw_alloc_rounding(const struct hw_alloc_rows *a, size_t i)
 {
     return a->rounding.v ? hw_alloc_value(&a->rounding, i) : 0;
@@ -168,6 +216,8 @@ static inline struct hw_alloc_row hw_alloc_row_of(const struct hw_alloc_rows *a,
                                .size = hw_alloc_size(a, i),
                                .idle = hw_alloc_idle(a, i),
                                .rounding = hw_alloc_rounding(a, i),
+                               .temporary_space = hw_alloc_temporary_space(a, i),
+                               .temporary_objects = hw_alloc_temporary_objects(a, i),
                                .variance = a->variance ? (double)a->variance[i] : 0};
     if (a->variance_objects) {
         row.variance_objects = a->variance_objects[i];
@@ -176,6 +226,10 @@ static inline struct hw_alloc_row hw_alloc_row_of(const struct hw_alloc_rows *a,
     }
     if (a->variance_rounding)
         row.variance_rounding = a->variance_rounding[i];
+    if (a->variance_temporary_space) {
+        row.variance_temporary_space = a->variance_temporary_space[i];
+        row.variance_temporary_objects = a->variance_temporary_objects[i];
+    }
     return row;
 }
 

@@ -61,7 +61,8 @@ enum hw_dump_flags {
     HW_DUMP_ALL_VARIANCES = 2048,   /* rows have variances of all metrics, not just of live bytes */
     HW_DUMP_OF_UNNAMED_HEAP = 4096, /* heap_name was chosen by us */
     HW_DUMP_KNOWS_ROUNDING = 8192,  /* rows have what the allocator adds */
-    HW_DUMP_KNOWS_START = 16384     /* start_ts_ns is told, also if it is 0 or less */
+    HW_DUMP_KNOWS_START = 16384,    /* start_ts_ns is told, also if it is 0 or less */
+    HW_DUMP_KNOWS_TEMPORARY = 32768 /* rows have what was freed within a second */
 };
 
 /* One dump of one heap of one process. */

@@ -66,6 +66,7 @@ void hw_dump_head_put(struct hw_pb *pb, const struct hw_dump_head *h)
     put_flag(pb, F_PROCESS(keeps_peak), h->keeps_peak);
     put_flag(pb, F_PROCESS(all_variances), h->all_variances);
     put_flag(pb, F_PROCESS(has_rounding), h->has_rounding);
+    put_flag(pb, F_PROCESS(has_temporary), h->has_temporary);
     if (h->trigger)
         hw_pb_str(pb, F_PROCESS(trigger), h->trigger);
     put_number(pb, F_PROCESS(lost_samples), h->lost_samples);

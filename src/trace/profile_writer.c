@@ -54,7 +54,7 @@ struct hw_profile_writer {
     size_t heap; /* in source->heaps */
     bool full;   /* list unchanged callstacks too */
     bool at_max; /* samples carry max values */
-    bool all_variances;
+    bool all_variances, has_temporary;
     uint64_t timestamp_boottime_ns;
     struct hw_strbuf head; /* the fields of ProcessHeapSamples, repeated in every packet */
     struct hw_pb samples;  /* ProcessHeapSamples */
@@ -190,6 +190,7 @@ int hw_profile_begin(struct hw_profile_writer *p, const struct hw_dump_head *hea
     p->cs = cs;
     p->at_max = head->at_max;
     p->all_variances = head->all_variances;
+    p->has_temporary = head->has_temporary;
     p->full = head->list_all || head->at_max;
     p->timestamp_boottime_ns = hw_now_boottime_ns();
     hw_pb_clear(&p->samples);
@@ -238,6 +239,16 @@ static void put_variances(struct hw_pb *pb, const struct hw_dump_sample *s)
         put_variance(pb, F_SAMPLE(variance_alloc_objects), s->variance_alloc_objects);
 }
 
+static void put_temporary(struct hw_pb *pb, const struct hw_dump_sample *s)
+{
+    if (s->temporary_space)
+        hw_pb_uint(pb, F_SAMPLE(temporary_space), s->temporary_space);
+    if (rounded(s->est_temporary_objects))
+        hw_pb_uint(pb, F_SAMPLE(temporary_objects), rounded(s->est_temporary_objects));
+    put_variance(pb, F_SAMPLE(variance_temporary_space), s->variance_temporary_space);
+    put_variance(pb, F_SAMPLE(variance_temporary_objects), s->variance_temporary_objects);
+}
+
 static void put_sample(const struct hw_profile_writer *p, struct hw_pb *pb,
                        const struct hw_dump_sample *s, uint64_t iid)
 {
@@ -264,6 +275,8 @@ static void put_sample(const struct hw_profile_writer *p, struct hw_pb *pb,
     if (rounded(s->rounding))
         hw_pb_uint(pb, F_SAMPLE(rounding_bytes), rounded(s->rounding));
     put_variance(pb, F_SAMPLE(variance_rounding), s->variance_rounding);
+    if (p->has_temporary)
+        put_temporary(pb, s);
     hw_pb_end(pb);
 }
 

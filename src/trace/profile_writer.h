@@ -37,6 +37,7 @@ struct hw_dump_head {
     bool checkpoint;
     bool keeps_peak;     /* a maximum between dumps gets a dump of its own */
     bool has_rounding;   /* samples have what the allocator adds to the live bytes */
+    bool has_temporary;  /* samples have what was freed within a second */
     bool all_variances;  /* samples have the variances of all values, not only of live bytes */
     const char *trigger; /* "end", "continuous", "signal", …; NULL = none */
     uint64_t lost_samples, lost_slices;
@@ -60,6 +61,9 @@ struct hw_dump_sample {
     double rounding, variance_rounding; /* 0 = not written */
     double variance_bytes;              /* of the live bytes; 0 and below = not written */
     double variance_objects, variance_alloc_space, variance_alloc_objects; /* if all_variances */
+    uint64_t temporary_space;                                              /* if has_temporary */
+    double est_temporary_objects;
+    double variance_temporary_space, variance_temporary_objects;
 };
 
 int hw_profile_writer_new(struct hw_trace_writer *w, struct hw_profile_writer **out);

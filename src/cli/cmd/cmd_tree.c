@@ -186,7 +186,7 @@ static void json_nodes(const struct tree *t, struct hw_json *j, const char *key,
         hw_json_key(j, "module");
         hw_json_strn(j, module.p, module.n);
         json_place(t, j, n->function);
-        for (int m = 0; m < HW_METRIC_COUNT; m++)
+        for (int m = 0; m < HW_METRIC_USUAL; m++)
             hw_json_kv_int(j, hw_metric_name((enum hw_metric)m),
                            hw_value_get(hw_flame_total(f, i), (enum hw_metric)m));
         hw_json_end_object(j);

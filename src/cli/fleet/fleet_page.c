@@ -102,7 +102,7 @@ static double error_of(const struct top *t, const struct hw_value *v)
 /* Bytes next to a count, and vice versa. */
 static enum hw_metric beside(enum hw_metric m)
 {
-    static const enum hw_metric other[HW_METRIC_COUNT] = {
+    static const enum hw_metric other[HW_METRIC_USUAL] = {
         [HW_METRIC_SPACE] = HW_METRIC_OBJECTS,
         [HW_METRIC_OBJECTS] = HW_METRIC_SPACE,
         [HW_METRIC_ALLOC_SPACE] = HW_METRIC_ALLOC_OBJECTS,

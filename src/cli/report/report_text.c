@@ -238,6 +238,10 @@ static const char *value_title(const struct page *pg)
         return "ALLOCATED";
     case HW_METRIC_ALLOC_OBJECTS:
         return "ALLOCATIONS";
+    case HW_METRIC_TEMPORARY_SPACE:
+        return "TEMPORARY";
+    case HW_METRIC_TEMPORARY_OBJECTS:
+        return "TEMPORARY ALLOCS";
     case HW_METRIC_COUNT:
         break;
     }

@@ -267,7 +267,7 @@ bool hw_tree_view_key(struct hw_tree_view *v, int key, int page)
         (void)hw_tree_view_find(v, key == 'N'); /* none: the selection stays */
         return true;
     case 'm':
-        (void)hw_tree_view_set_metric(v, (enum hw_metric)((v->metric + 1) % HW_METRIC_COUNT));
+        (void)hw_tree_view_set_metric(v, (enum hw_metric)((v->metric + 1) % HW_METRIC_USUAL));
         return true;
     default:
         return false;

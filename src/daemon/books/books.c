@@ -240,12 +240,6 @@ static bool is_exact(const struct hw_live_sample *s)
     return s->interval == 0 && s->alloc_size == s->sample_size;
 }
 
-static inline void book_time(struct hw_book *k, uint64_t time_ns)
-{
-    if (time_ns > k->last_ns)
-        k->last_ns = time_ns;
-}
-
 /* What all allocations and frees share. */
 static inline struct hw_totals *come(struct hw_book *k, uint32_t cell, uint64_t size,
                                      uint64_t time_ns)
@@ -256,18 +250,17 @@ static inline struct hw_totals *come(struct hw_book *k, uint32_t cell, uint64_t 
     t->allocated += size;
     t->alloc_count++;
     k->n_samples++;
-    book_time(k, time_ns);
     return t;
 }
 
-static inline struct hw_totals *go(struct hw_book *k, uint32_t cell, uint64_t size,
-                                   uint64_t time_ns)
+static inline struct hw_totals *go(struct hw_book *k, uint32_t cell, uint64_t size, bool young)
 {
     struct hw_totals *t = leave_peak(k, cell);
     t->freed += size;
     t->free_count++;
+    t->temporary += young ? size : 0;
+    t->temporary_objects += young ? 1 : 0;
     k->live -= size;
-    book_time(k, time_ns);
     return t;
 }
 
@@ -319,10 +312,30 @@ static double gap_of(const struct hw_books *b, const struct hw_live_sample *s)
            (double)hw_block_gap(s->alloc_size, bytes, power + HW_ALLOC_LEAST_POWER - 1);
 }
 
-static void book_free(struct hw_books *b, const struct hw_live_sample *s, uint64_t time_ns)
+/* A float would stand still at 2^24 equal summands. So it is rounded up or down by chance as soon as that matters: none
+ * is lost in the mean. */
+static float add_by_chance(float sum, double v, uint64_t sample_id)
+{
+    double exact = (double)sum + v;
+    if (hw_likely(exact < v * 0x1p16))
+        return (float)exact;
+    uint64_t chance = hw_hash_mix(hw_hash_seed(), sample_id);
+    float near = (float)exact, above;
+    uint32_t bits;
+    memcpy(&bits, &near, sizeof bits);
+    bits++; /* the next float */
+    memcpy(&above, &bits, sizeof above);
+    double part = (double)(chance >> 11) * 0x1p-53 - 0.5;
+    return (float)(exact + part * ((double)above - (double)near));
+}
+
+static void book_free(struct hw_books *b, const struct hw_live_sample *s, uint64_t sample_id,
+                      uint64_t time_ns)
 {
     struct hw_book *k = b->books[s->heap_id];
-    struct hw_totals *t = go(k, s->cell, s->sample_size, time_ns);
+    hw_live_samples_time(&b->live, time_ns);
+    bool young = hw_live_is_young(&b->live, sample_id);
+    struct hw_totals *t = go(k, s->cell, s->sample_size, young);
     double one = added_to_one(b, s);
     add_rounding(k, t, -(1 + extra(s)) * one);
     k->gaps -= gap_of(b, s);
@@ -332,6 +345,12 @@ static void book_free(struct hw_books *b, const struct hw_live_sample *s, uint64
         t->variance -= variance;
         t->variance_objects -= objects;
         t->variance_rounding -= one * one * objects;
+        if (young) {
+            t->temporary_objects += extra(s);
+            t->variance_temporary = add_by_chance(t->variance_temporary, variance, sample_id);
+            t->variance_temporary_objects =
+                add_by_chance(t->variance_temporary_objects, objects, sample_id);
+        }
     }
     leave_no_rest(t);
 }
@@ -378,12 +397,13 @@ int hw_books_alloc_in(struct hw_books *b, const struct hw_books_alloc *a, uint32
     int rc = interval_of(k, a, &s);
     if (rc < 0)
         return rc;
+    hw_live_samples_time(&b->live, a->time_ns);
     rc = hw_live_samples_put(&b->live, a->sample_id, &s, &replaced);
     if (rc < 0)
         return rc;
     if (hw_unlikely(rc == 1)) {
         b->n_duplicate++; /* ids are ring positions: only a damaged target repeats one */
-        book_free(b, &replaced, a->time_ns);
+        book_free(b, &replaced, a->sample_id, a->time_ns);
     }
     struct hw_totals *t = come(k, cell, s.sample_size, a->time_ns);
     double one = added_to_one(b, &s);
@@ -405,6 +425,7 @@ int hw_books_exact_in(struct hw_books *b, uint64_t sample_id, uint64_t size, uin
                       uint32_t heap_id, uint32_t cell)
 {
     struct hw_book *k = b->books[heap_id];
+    hw_live_samples_time(&b->live, time_ns);
     if (hw_likely((size >= k->interval_bytes || size == 0) &&
                   hw_live_samples_put_word(&b->live, sample_id, size, cell, heap_id))) {
         struct hw_totals *t = come(k, cell, size, time_ns); /* nothing but the sums in there */
@@ -433,7 +454,7 @@ static bool free_other(struct hw_books *b, uint64_t sample_id, uint64_t time_ns,
         b->n_unknown_free++;
         return false;
     }
-    book_free(b, &s, time_ns);
+    book_free(b, &s, sample_id, time_ns);
     if (heap_id)
         *heap_id = s.heap_id;
     return true;
@@ -445,7 +466,9 @@ bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uin
     if (hw_unlikely(!hw_live_samples_take_word(&b->live, sample_id, &word)))
         return free_other(b, sample_id, time_ns, heap_id);
     struct hw_book *k = b->books[(uint8_t)word];
-    struct hw_totals *t = go(k, hw_live_word_cell(word), word >> 36, time_ns);
+    hw_live_samples_time(&b->live, time_ns);
+    bool young = hw_live_is_young(&b->live, sample_id);
+    struct hw_totals *t = go(k, hw_live_word_cell(word), word >> 36, young);
     add_rounding(k, t, -added(b, (uint8_t)word, word >> 36));
     leave_no_rest(t);
     if (heap_id)
@@ -460,20 +483,18 @@ void hw_books_map(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t 
 }
 
 void hw_books_unmap(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t n_bytes,
-                    bool whole, uint64_t time_ns)
+                    bool whole)
 {
     struct hw_book *k = b->books[heap_id];
     struct hw_totals *t = leave_peak(k, cell);
     t->freed += n_bytes;
     t->free_count += whole;
     k->live -= n_bytes;
-    book_time(k, time_ns);
 }
 
 static struct hw_totals *rise(struct hw_book *k, uint32_t cell, uint64_t n_bytes, uint64_t time_ns)
 {
     k->live += n_bytes;
-    book_time(k, time_ns);
     return k->live > k->peak_live ? reach_peak(k, cell, time_ns) : leave_peak(k, cell);
 }
 

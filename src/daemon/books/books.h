@@ -11,7 +11,8 @@
  *          allocation of s bytes is recorded as interval * Poisson(s / interval), whose variance
  *          is interval * s, estimated by interval * sample_size; that of the number it stands for
  *          is this by s². One of at least the interval is exact. Rounding is each sample's own, as often as the
- *          sample counts; its variance is that number's, by the square of what is added to one.
+ *          sample counts; its variance is that number's, by the square of what is added to one. Temporary is what was freed
+ *          within a second (live_samples.h).
  * Owns:    everything.
  * Errors:  HW_ENOMEM: the operation is not booked; the caller counts it. HW_ELIMIT: heap id, or
  *          65,535 different intervals of one heap.
@@ -36,10 +37,13 @@ struct hw_totals {
     uint64_t allocated, freed;        /* bytes, sampled and scaled */
     uint64_t alloc_count, free_count; /* samples */
     double rounding;                  /* of the live bytes: what the allocator adds to them */
+    uint64_t temporary;               /* bytes, of those freed */
+    double temporary_objects;         /* estimate of their number */
     double extra_alloc, extra_free; /* estimate of the allocations behind them, less the samples */
     double variance, variance_objects;                   /* of the live bytes and their number */
     double variance_alloc_space, variance_alloc_objects; /* of all, the freed ones too */
     double variance_rounding;
+    float variance_temporary, variance_temporary_objects; /* of sums that only grow */
 };
 
 struct hw_cell {
@@ -48,7 +52,7 @@ struct hw_cell {
     uint32_t changed : 1; /* in the heap's list of changes since the last snapshot */
     struct hw_totals now;
 };
-_Static_assert(sizeof(struct hw_cell) <= 128, "two cache lines that are fetched together");
+_Static_assert(sizeof(struct hw_cell) == 128, "two cache lines that are fetched together");
 _Static_assert(offsetof(struct hw_cell, now.extra_alloc) <= 64, "an exact sample touches one");
 #define HW_NO_CELL UINT32_MAX
 
@@ -57,7 +61,6 @@ struct hw_book {
     char name[HW_HEAP_NAME_MAX];
     uint64_t interval_bytes, orig_interval_bytes;
     uint64_t n_samples; /* allocations booked */
-    uint64_t last_ns;   /* newest operation; 0 = none */
     uint64_t live, peak_live, peak_ns;
     double rounding;  /* of all cells */
     double gaps;      /* what alignment leaves around live blocks with mappings of their own */
@@ -114,7 +117,7 @@ bool hw_books_free(struct hw_books *b, uint64_t sample_id, uint64_t time_ns, uin
 void hw_books_map(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t n_bytes,
                   uint64_t time_ns);
 void hw_books_unmap(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t n_bytes,
-                    bool whole, uint64_t time_ns);
+                    bool whole);
 /* Such an unmapping did not happen; or it has been shown as happened, and is mapped again. */
 void hw_books_unmap_not(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t n_bytes,
                         bool whole, uint64_t time_ns);

@@ -80,6 +80,11 @@ static void replace(struct hw_totals *sum, const struct hw_totals *old, const st
     sum->variance_alloc_space += now->variance_alloc_space - old->variance_alloc_space;
     sum->variance_rounding += now->variance_rounding - old->variance_rounding;
     sum->variance_alloc_objects += now->variance_alloc_objects - old->variance_alloc_objects;
+    sum->temporary += now->temporary - old->temporary;
+    sum->temporary_objects += now->temporary_objects - old->temporary_objects;
+    sum->variance_temporary += now->variance_temporary - old->variance_temporary;
+    sum->variance_temporary_objects +=
+        now->variance_temporary_objects - old->variance_temporary_objects;
 }
 
 static int set_part(struct hw_callsite_totals *t, struct hw_callsite_totals_row *r, uint32_t stack,

@@ -12,7 +12,7 @@
  * more than the map, so these move there.
  *
  * Ids grow. One that does not comes from a damaged target: it is searched everywhere, and kept in
- * the map.
+ * the map. Times may go back, as threads read the clock before they reserve their place; the newest counts.
  */
 #include "daemon/books/live_samples.h"
 
@@ -32,6 +32,21 @@
 
 _Static_assert(HW_LIVE_DIR_SLOTS < 1u << 24, "a block's number fits its entry");
 _Static_assert(HW_REC_ALLOC_MIN *HW_LIVE_BLOCK_SLOTS == 4096, "a word for each record");
+
+_Static_assert(HW_YOUNG_TICKS < HW_YOUNG_MARKS, "a mark for each");
+_Static_assert(HW_YOUNG_TICKS *HW_YOUNG_TICK_NS == 1000000000, "a second");
+
+/* At most HW_YOUNG_MARKS steps, whatever times a target tells. */
+void hw_live_samples_tick(struct hw_live_samples *l, uint64_t time_ns)
+{
+    struct hw_young *y = &l->young;
+    uint64_t tick = time_ns / HW_YOUNG_TICK_NS, n = tick - y->tick;
+    for (uint64_t i = 0; i < n && i < HW_YOUNG_MARKS; i++)
+        y->marks[(tick - i) % HW_YOUNG_MARKS] = l->next_id;
+    y->tick = tick;
+    y->next_ns = (tick + 1) * HW_YOUNG_TICK_NS;
+    y->from = y->marks[(tick - HW_YOUNG_TICKS) % HW_YOUNG_MARKS];
+}
 
 static void *reserve(size_t bytes, int prot)
 {

@@ -8,6 +8,7 @@
  *          directory of the last 1 GiB. A block that has become empty is used for the next ids,
  *          while it is in the cache. The map (live_map.h) has the rest of blocks with few samples,
  *          of blocks older than the directory, and what a word cannot hold.
+ *          No sample has a time: ids grow with it, so those of the last second are those from some id on.
  * Owns:    blocks and map, straight from the kernel. Zero-initialised is empty.
  * Errors:  HW_ENOMEM, HW_ELIMIT (no such id): nothing changed.
  * Threads: one owner at a time.
@@ -45,6 +46,20 @@ struct hw_live_sample {
 #define HW_LIVE_MAX_SIZE (1u << 28)
 #define HW_LIVE_MAX_CELL (1u << 26)
 
+/* Ids by the time at which they were used, which never goes back: young are those of the present tick and of the
+ * HW_YOUNG_TICKS before it. So all that were used at most a second ago, and none that were used a tick before that. */
+#define HW_YOUNG_TICK_NS UINT64_C(4000000)
+#define HW_YOUNG_TICKS   250u
+#define HW_YOUNG_MARKS   256u
+
+struct hw_young {
+    uint64_t from;    /* young are ids from here on */
+    uint64_t next_ns; /* when the next tick begins; 0 = no time was seen */
+    uint64_t tick;    /* the present one: time / HW_YOUNG_TICK_NS */
+    uint64_t marks
+        [HW_YOUNG_MARKS]; /* by tick % HW_YOUNG_MARKS: ids used at its beginning or later start here */
+};
+
 struct hw_live_samples {
     uint32_t *dir; /* owned; block + 1 in the upper 24 bits, its samples in the lower 8; 0 = none */
     uint64_t *words; /* owned; of all blocks, address space for HW_LIVE_DIR_SLOTS of them */
@@ -54,6 +69,7 @@ struct hw_live_samples {
     uint64_t newest;             /* number of its block */
     size_t n_words;              /* samples in blocks */
     struct hw_live_map map;
+    struct hw_young young;
 };
 
 void hw_live_samples_done(struct hw_live_samples *l);
@@ -74,6 +90,20 @@ static inline size_t hw_live_samples_bytes(const struct hw_live_samples *l)
 static inline size_t hw_live_samples_count(const struct hw_live_samples *l)
 {
     return l->n_words + l->map.n;
+}
+
+void hw_live_samples_tick(struct hw_live_samples *l, uint64_t time_ns);
+
+/* To be told before what happens at that time. */
+static inline void hw_live_samples_time(struct hw_live_samples *l, uint64_t time_ns)
+{
+    if (hw_unlikely(time_ns >= l->young.next_ns))
+        hw_live_samples_tick(l, time_ns);
+}
+
+static inline bool hw_live_is_young(const struct hw_live_samples *l, uint64_t id)
+{
+    return id >= l->young.from;
 }
 
 /* The word of an id that would be in a block; NULL = there is no such block. */

@@ -103,7 +103,6 @@ static int add(struct hw_mappings *m, struct hw_books *b, const struct hw_mapped
 struct cut {
     struct hw_mappings *m;
     struct hw_books *b;
-    uint64_t time_ns;
     bool keeps;
 };
 
@@ -126,7 +125,7 @@ static void on_taken(void *arg, const struct hw_range *r)
     struct hw_mapped_range *o = &c->m->owners.v[r->owner];
     uint64_t n = r->hi - r->lo;
     o->n_bytes -= n;
-    hw_books_unmap(c->b, o->heap_id, o->cell, n, /* whole = */ o->n_bytes == 0, c->time_ns);
+    hw_books_unmap(c->b, o->heap_id, o->cell, n, /* whole = */ o->n_bytes == 0);
     if (c->keeps)
         remember(c->m, r);
     free_owner(c->m, r->owner);
@@ -139,7 +138,7 @@ static bool is_possible(uint64_t address, uint64_t n_bytes)
 
 int hw_mappings_map(struct hw_mappings *m, struct hw_books *b, const struct hw_mapped *x)
 {
-    struct cut c = {.m = m, .b = b, .time_ns = x->time_ns};
+    struct cut c = {.m = m, .b = b};
     if (!is_possible(x->address, x->n_bytes)) {
         m->n_ignored++;
         return HW_OK;
@@ -183,7 +182,7 @@ static int take(struct hw_mappings *m, struct hw_books *b, const struct hw_rec_u
 {
     m->n_unmaps += !m->goes_on;
     struct hw_kept_unmap *u = &m->unmaps[(m->n_unmaps - 1) % HW_UNMAPS_KEPT];
-    struct cut c = {.m = m, .b = b, .time_ns = r->time_ns, .keeps = true};
+    struct cut c = {.m = m, .b = b, .keeps = true};
     if (!m->goes_on)
         *u = (struct hw_kept_unmap){
             .lo = r->address, .n_bytes = r->n_bytes, .window = m->window, .n_before = m->n_gone};

@@ -150,6 +150,7 @@ static void fill_head(struct hw_dump_writing *x, const struct hw_snap_book *b,
     head->at_max = x->piece == PIECE_MAX;
     head->keeps_peak &= !look;
     head->list_all = x->all;
+    head->has_temporary = !head->at_max && b->heap_id < HW_HEAP_ID_ANON;
     head->has_rounding = x->s->has_rounding && b->heap_id == HW_HEAP_ID_LIBC;
 }
 
@@ -293,6 +294,10 @@ static void fill_now(const struct hw_totals *v, struct hw_dump_sample *s)
     s->est_free_count = hw_totals_est_free(v);
     s->variance_alloc_space = v->variance_alloc_space;
     s->variance_alloc_objects = v->variance_alloc_objects;
+    s->temporary_space = v->temporary;
+    s->est_temporary_objects = v->temporary_objects;
+    s->variance_temporary_space = (double)v->variance_temporary;
+    s->variance_temporary_objects = (double)v->variance_temporary_objects;
 }
 
 /* False: this row is not shown. */

@@ -46,7 +46,7 @@ static double share_of(const struct page *pg, uint32_t node, enum hw_metric m)
 static double largest_share(const struct page *pg, uint32_t node)
 {
     double best = 0;
-    for (int m = 0; m < HW_METRIC_COUNT; m++)
+    for (int m = 0; m < HW_METRIC_USUAL; m++)
         best = fmax(best, share_of(pg, node, (enum hw_metric)m));
     return best;
 }
@@ -154,16 +154,16 @@ static void put_columns(const struct page *pg, struct hw_json *j)
     hw_json_end_array(j);
     hw_json_key(j, "self");
     hw_json_begin_array(j);
-    for (int column = 0; column < 2 * HW_METRIC_COUNT + 2; column++) {
+    for (int column = 0; column < 2 * HW_METRIC_USUAL + 2; column++) {
         hw_json_begin_array(j);
         for (size_t i = 0; i < pg->n; i++) {
             const struct hw_value *v = &pg->self[i];
-            if (column < HW_METRIC_COUNT)
+            if (column < HW_METRIC_USUAL)
                 hw_json_int(j, hw_value_get(v, (enum hw_metric)column));
-            else if (column < 2 * HW_METRIC_COUNT)
-                put_variance(j, v, (enum hw_metric)(column - HW_METRIC_COUNT));
+            else if (column < 2 * HW_METRIC_USUAL)
+                put_variance(j, v, (enum hw_metric)(column - HW_METRIC_USUAL));
             else
-                hw_json_int(j, column == 2 * HW_METRIC_COUNT ? v->samples : v->alloc_samples);
+                hw_json_int(j, column == 2 * HW_METRIC_USUAL ? v->samples : v->alloc_samples);
         }
         hw_json_end_array(j);
     }

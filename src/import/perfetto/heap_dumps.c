@@ -117,6 +117,9 @@ static void head_field(struct process_dump *h, const struct hw_pb_field *f)
     case F_PROCESS(all_variances):
         set_flag(row, HW_DUMP_ALL_VARIANCES | HW_DUMP_KNOWS_VARIANCE, f->value);
         break;
+    case F_PROCESS(has_temporary):
+        set_flag(row, HW_DUMP_KNOWS_TEMPORARY, f->value);
+        break;
     case F_PROCESS(has_rounding):
         set_flag(row, HW_DUMP_KNOWS_ROUNDING, f->value);
         break;
@@ -484,6 +487,10 @@ static int merge_row(struct hw_alloc_rows *to, struct hw_map64 *seen,
         sum.variance_alloc_space = row->variance_alloc_space;
         sum.variance_alloc_objects = row->variance_alloc_objects;
         sum.variance_rounding = row->variance_rounding;
+        sum.temporary_space = hw_sat_add(sum.temporary_space, row->temporary_space);
+        sum.temporary_objects = hw_sat_add(sum.temporary_objects, row->temporary_objects);
+        sum.variance_temporary_space = row->variance_temporary_space;
+        sum.variance_temporary_objects = row->variance_temporary_objects;
         return hw_alloc_rows_set(to, at, &sum);
     }
     if (hw_map64_put(seen, key, to->n) < 0)

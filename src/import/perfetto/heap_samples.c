@@ -35,9 +35,9 @@ enum {
     N_CUMULATIVE = HW_SAMPLE_FREE_COUNT + 1, /* values that must not decrease */
     MAX_CORRECTIONS = 256,
     LOOK_AHEAD = 8,
-    /* Five fields with tags of one byte, four with tags of two, one of eight bytes, three of
+    /* Five fields with tags of one byte, six with tags of two, one of eight bytes, six of
      * four, and what a varint's load reads beyond its end. */
-    MAX_IN_ORDER = 5 * 9 + 4 * 10 + 10 + 4 * 6 + 8
+    MAX_IN_ORDER = 5 * 9 + 6 * 10 + 10 + 6 * 6 + 8
 };
 
 struct sample {
@@ -45,6 +45,7 @@ struct sample {
     uint64_t values[HW_SAMPLE_VALUE_COUNT];
     double variance;
     float variance_objects, variance_alloc_space, variance_alloc_objects, variance_rounding;
+    float variance_temporary_space, variance_temporary_objects;
     bool at_max, has_est, has_est_max;
 };
 
@@ -133,6 +134,12 @@ static inline bool decode_in_order(struct hw_bytes m, struct sample *s)
     p = float_if_next(p, TAG2(variance_alloc_objects, HW_PB_FIXED32), &s->variance_alloc_objects);
     p = varint_if_next2(p, TAG2(rounding_bytes, HW_PB_VARINT), &s->rounding);
     p = float_if_next(p, TAG2(variance_rounding, HW_PB_FIXED32), &s->variance_rounding);
+    p = varint_if_next2(p, TAG2(temporary_space, HW_PB_VARINT), &v[HW_SAMPLE_TEMPORARY_BYTES]);
+    p = varint_if_next2(p, TAG2(temporary_objects, HW_PB_VARINT), &v[HW_SAMPLE_TEMPORARY_COUNT]);
+    p = float_if_next(p, TAG2(variance_temporary_space, HW_PB_FIXED32),
+                      &s->variance_temporary_space);
+    p = float_if_next(p, TAG2(variance_temporary_objects, HW_PB_FIXED32),
+                      &s->variance_temporary_objects);
     s->at_max = s->has_est_max = false;
     s->max = s->max_count = s->est_max = 0;
     return p == hw_bytes_end(m);
@@ -208,6 +215,18 @@ static void decode_any(struct hw_bytes message, struct sample *s)
         case F(variance_rounding):
             s->variance_rounding = float_of(f.value);
             break;
+        case F(temporary_space):
+            s->values[HW_SAMPLE_TEMPORARY_BYTES] = f.value;
+            break;
+        case F(temporary_objects):
+            s->values[HW_SAMPLE_TEMPORARY_COUNT] = f.value;
+            break;
+        case F(variance_temporary_space):
+            s->variance_temporary_space = float_of(f.value);
+            break;
+        case F(variance_temporary_objects):
+            s->variance_temporary_objects = float_of(f.value);
+            break;
         default:
             break;
         }
@@ -234,8 +253,11 @@ static inline bool complete_variances(struct sample *s, bool all)
     s->variance_rounding = rounding;
     s->variance_alloc_space = !all ? 0 : alloc_space > live ? alloc_space : live;
     s->variance_alloc_objects = !all ? 0 : alloc > objects ? alloc : objects;
+    s->variance_temporary_space = kept(s->variance_temporary_space);
+    s->variance_temporary_objects = kept(s->variance_temporary_objects);
     return isinf(s->variance_alloc_space) || isinf(s->variance_alloc_objects) || isinf(live) ||
-           isinf(rounding);
+           isinf(rounding) || isinf(s->variance_temporary_space) ||
+           isinf(s->variance_temporary_objects);
 }
 
 /* Fills in what a decoded sample does not contain. False: one of its variances is none. */
@@ -406,6 +428,9 @@ static inline int add_difference(struct hw_heap_series *s, const struct hw_heap_
     int64_t freed_size = grown(&old[HW_SAMPLE_FREED_BYTES], now[HW_SAMPLE_FREED_BYTES]);
     int64_t freed_samples = grown(&old[HW_SAMPLE_FREE_COUNT], now[HW_SAMPLE_FREE_COUNT]);
     int64_t freed_count = grown(&old[HW_SAMPLE_EST_FREE], now[HW_SAMPLE_EST_FREE]);
+    int64_t temporary = grown(&old[HW_SAMPLE_TEMPORARY_BYTES], now[HW_SAMPLE_TEMPORARY_BYTES]);
+    int64_t temporary_count =
+        grown(&old[HW_SAMPLE_TEMPORARY_COUNT], now[HW_SAMPLE_TEMPORARY_COUNT]);
     bool allocated = size || samples;
     bool freed = (freed_size || freed_samples) && !s->is_art;
     struct hw_alloc_row row = {.dump = s->dump,
@@ -419,7 +444,11 @@ static inline int add_difference(struct hw_heap_series *s, const struct hw_heap_
                                .variance_objects = in->variance_objects,
                                .variance_alloc_space = in->variance_alloc_space,
                                .variance_alloc_objects = in->variance_alloc_objects,
-                               .variance_rounding = in->variance_rounding};
+                               .variance_rounding = in->variance_rounding,
+                               .temporary_space = temporary,
+                               .temporary_objects = temporary_count,
+                               .variance_temporary_space = in->variance_temporary_space,
+                               .variance_temporary_objects = in->variance_temporary_objects};
     int rc = HW_OK;
     if (allocated || (in->idle && !freed))
         rc = hw_alloc_rows_push(rows, &row);
@@ -433,6 +462,8 @@ static inline int add_difference(struct hw_heap_series *s, const struct hw_heap_
         row.variance = 0;
         row.variance_objects = row.variance_alloc_space = row.variance_alloc_objects = 0;
         row.variance_rounding = 0;
+        row.temporary_space = row.temporary_objects = 0;
+        row.variance_temporary_space = row.variance_temporary_objects = 0;
     }
     return hw_alloc_rows_push(rows, &row);
 }

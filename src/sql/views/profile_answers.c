@@ -37,7 +37,7 @@ uint64_t hw_view_interval_of(const struct hw_view_result *a, hw_upid upid)
 
 void hw_view_put_errors(struct hw_view_result *a, const struct hw_value *v, uint64_t interval)
 {
-    for (int m = 0; m < HW_METRIC_COUNT; m++)
+    for (int m = 0; m < HW_METRIC_USUAL; m++)
         hw_view_put_real(a, hw_value_error(v, (enum hw_metric)m, interval));
 }
 
@@ -70,7 +70,7 @@ int hw_view_fill_top(struct hw_view_result *a, const struct hw_view_query *q)
         if (!v->total.alloc_samples && !v->total.alloc_space && !v->total.space)
             continue;
         hw_view_put_function(a, v->function);
-        for (int m = 0; m < HW_METRIC_COUNT; m++) {
+        for (int m = 0; m < HW_METRIC_USUAL; m++) {
             hw_view_put_int(a, hw_value_get(&v->self, (enum hw_metric)m));
             hw_view_put_int(a, hw_value_get(&v->total, (enum hw_metric)m));
         }
@@ -93,7 +93,7 @@ static void put_tree(struct hw_view_result *a, const struct hw_flame *t)
         hw_view_put_int(a, n->depth - 1);
         hw_view_put_function(a, n->function);
         hw_view_put_int(a, hw_flame_self(t, i)->space);
-        for (int m = 0; m < HW_METRIC_COUNT; m++)
+        for (int m = 0; m < HW_METRIC_USUAL; m++)
             hw_view_put_int(a, hw_value_get(hw_flame_total(t, i), (enum hw_metric)m));
     }
 }

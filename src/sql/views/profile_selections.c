@@ -131,7 +131,7 @@ static int select_tree(struct hw_view_result *a, const struct hw_view_query *q, 
 static int put_figures(struct hw_view_result *a, uint64_t interval, const struct hw_value *self,
                        const struct hw_value *total)
 {
-    for (int m = 0; m < HW_METRIC_COUNT; m++) {
+    for (int m = 0; m < HW_METRIC_USUAL; m++) {
         hw_view_put_int(a, hw_value_get(self, (enum hw_metric)m));
         hw_view_put_int(a, hw_value_get(total, (enum hw_metric)m));
     }

@@ -38,7 +38,7 @@ struct heap {
 struct site {
     size_t heap;
     uint64_t callstack;
-    uint64_t allocated, freed, allocs, frees;
+    uint64_t allocated, freed, allocs, frees, temporary;
     uint64_t dump; /* the last that listed it, from 1 */
     struct hw_check_pos at;
 };
@@ -254,11 +254,13 @@ static void check_change(struct hw_checker *c, struct hw_check_dumps *d, struct 
     check_decrease(c, h, s, "bytes freed", s->freed, before->freed);
     check_decrease(c, h, s, "allocations", s->allocs, before->allocs);
     check_decrease(c, h, s, "frees", s->frees, before->frees);
+    check_decrease(c, h, s, "bytes freed within a second", s->temporary, before->temporary);
     h->sum_count += s->allocs;
     before->allocated = s->allocated;
     before->freed = s->freed;
     before->allocs = s->allocs;
     before->frees = s->frees;
+    before->temporary = s->temporary;
 }
 
 static int check_sample(struct hw_checker *c, struct hw_check_sequence *q, size_t heap,

@@ -52,6 +52,9 @@ struct hw_check_sample hw_check_sample_read(struct hw_bytes message)
         case F_SAMPLE(free_count):
             s.frees = f.value;
             break;
+        case F_SAMPLE(temporary_space):
+            s.temporary = f.value;
+            break;
         case F_SAMPLE(self_max):
             s.max = f.value;
             s.has_max = true;
@@ -64,6 +67,8 @@ struct hw_check_sample hw_check_sample_read(struct hw_bytes message)
         case F_SAMPLE(variance_alloc_space):
         case F_SAMPLE(variance_alloc_objects):
         case F_SAMPLE(variance_rounding):
+        case F_SAMPLE(variance_temporary_space):
+        case F_SAMPLE(variance_temporary_objects):
             read_variance(&s, &f);
             break;
         default:
@@ -83,6 +88,12 @@ void hw_check_sample_values(struct hw_checker *c, const char *heap, uint64_t pid
                        id, heap, process, (unsigned long long)s->freed,
                        (unsigned long long)s->frees, (unsigned long long)s->allocated,
                        (unsigned long long)s->allocs);
+    if (s->temporary > s->freed)
+        hw_check_found(c, HW_CHECK_SAMPLE_TEMPORARY,
+                       "callstack %llu of heap '%s' of pid %llu: %llu bytes freed within a second, "
+                       "%llu freed",
+                       id, heap, process, (unsigned long long)s->temporary,
+                       (unsigned long long)s->freed);
     if (s->bad_variance_field)
         hw_check_found(c, HW_CHECK_SAMPLE_VARIANCE,
                        "callstack %llu of heap '%s' of pid %llu: field %u is %g", id, heap, process,

@@ -12,7 +12,7 @@
 struct hw_checker;
 
 struct hw_check_sample {
-    uint64_t callstack, allocated, freed, allocs, frees, max, max_count;
+    uint64_t callstack, allocated, freed, allocs, frees, temporary, max, max_count;
     bool has_max;
     uint32_t bad_variance_field; /* 0 = none */
     double bad_variance;

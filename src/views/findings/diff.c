@@ -421,7 +421,9 @@ static double unscaled_error(const struct hw_diff *d, const struct hw_diff_value
     case HW_METRIC_SPACE:
         return 2 * sqrt(v->variance);
     case HW_METRIC_ALLOC_SPACE:
-    case HW_METRIC_ALLOC_OBJECTS: /* B's samples are A's and newer ones */
+    case HW_METRIC_ALLOC_OBJECTS:
+    case HW_METRIC_TEMPORARY_SPACE:
+    case HW_METRIC_TEMPORARY_OBJECTS: /* B's samples are A's and newer ones */
         if (d->same_run)
             return sqrt(fmax(b * b - a * a, 0));
         break;

@@ -34,6 +34,10 @@ static void subtract(struct hw_value *from, const struct hw_value *v, bool live)
                              .variance_alloc_space = v->variance_alloc_space,
                              .variance_alloc_objects = v->variance_alloc_objects,
                              .variance_rounding = v->variance_rounding,
+                             .temporary_space = -v->temporary_space,
+                             .temporary_objects = -v->temporary_objects,
+                             .variance_temporary_space = v->variance_temporary_space,
+                             .variance_temporary_objects = v->variance_temporary_objects,
                              .lacks_variances = v->lacks_variances};
     if (live) {
         minus.space = -v->space;
@@ -77,6 +81,8 @@ static void add_chosen(struct hw_value *to, const struct hw_value *v, uint32_t s
     m.objects = hw_sat_mul(m.objects, n);
     m.alloc_space = hw_sat_mul(m.alloc_space, n);
     m.alloc_objects = hw_sat_mul(m.alloc_objects, n);
+    m.temporary_space = hw_sat_mul(m.temporary_space, n);
+    m.temporary_objects = hw_sat_mul(m.temporary_objects, n);
     m.idle = hw_sat_mul(m.idle, n);
     m.rounding = hw_sat_mul(m.rounding, n);
     m.variance = chosen_variance(v->variance, v->space, w);
@@ -84,6 +90,10 @@ static void add_chosen(struct hw_value *to, const struct hw_value *v, uint32_t s
     m.variance_alloc_space = chosen_float(v->variance_alloc_space, v->alloc_space, w);
     m.variance_alloc_objects = chosen_float(v->variance_alloc_objects, v->alloc_objects, w);
     m.variance_rounding = chosen_float(v->variance_rounding, v->rounding, w);
+    m.variance_temporary_space =
+        chosen_float(v->variance_temporary_space, v->temporary_space, w);
+    m.variance_temporary_objects =
+        chosen_float(v->variance_temporary_objects, v->temporary_objects, w);
     hw_value_add(to, &m);
 }
 

@@ -103,6 +103,9 @@ static void set_more(struct hw_value *v, const struct hw_alloc_row *r, bool same
     v->variance_alloc_space = larger(r->variance_alloc_space, was.variance_alloc_space);
     v->variance_alloc_objects = larger(r->variance_alloc_objects, was.variance_alloc_objects);
     v->variance_rounding = larger(r->variance_rounding, was.variance_rounding);
+    v->variance_temporary_space = larger(r->variance_temporary_space, was.variance_temporary_space);
+    v->variance_temporary_objects =
+        larger(r->variance_temporary_objects, was.variance_temporary_objects);
 }
 
 static int add_row(struct hw_sum *t, const struct hw_alloc_row *r, bool base)
@@ -119,6 +122,8 @@ static int add_row(struct hw_sum *t, const struct hw_alloc_row *r, bool base)
         v->alloc_objects = hw_sat_add(v->alloc_objects, r->count);
         v->alloc_samples = hw_sat_add(v->alloc_samples, r->samples);
     }
+    v->temporary_space = hw_sat_add(v->temporary_space, r->temporary_space);
+    v->temporary_objects = hw_sat_add(v->temporary_objects, r->temporary_objects);
     bool same_dump = s->variance_dump == r->dump;
     if (!same_dump || r->variance > v->variance)
         v->variance = r->variance;
@@ -274,7 +279,7 @@ static struct hw_value final_value(const struct hw_sum *t, const struct slot *s)
     v.choice = (float)t->choice;
     if (t->interval_bytes <= 1)
         v.variance_objects = v.variance_alloc_space = v.variance_alloc_objects =
-            v.variance_rounding = 0;
+            v.variance_rounding = v.variance_temporary_space = v.variance_temporary_objects = 0;
     else if (v.objects <= 0)
         v.variance_objects = 0;
     return v;
@@ -354,6 +359,10 @@ void hw_value_add(struct hw_value *to, const struct hw_value *v)
     to->variance_alloc_space += v->variance_alloc_space;
     to->variance_alloc_objects += v->variance_alloc_objects;
     to->variance_rounding += v->variance_rounding;
+    to->temporary_space = hw_sat_add(to->temporary_space, v->temporary_space);
+    to->temporary_objects = hw_sat_add(to->temporary_objects, v->temporary_objects);
+    to->variance_temporary_space += v->variance_temporary_space;
+    to->variance_temporary_objects += v->variance_temporary_objects;
     to->lacks_variances |= v->lacks_variances;
     to->choice = larger(to->choice, v->choice);
 }
@@ -380,6 +389,8 @@ void hw_value_since(struct hw_value *now, const struct hw_value *before)
     now->samples = growth(now->samples, before->samples);
     now->alloc_samples = growth(now->alloc_samples, before->alloc_samples);
     now->rounding = growth(now->rounding, before->rounding);
+    now->temporary_space = growth(now->temporary_space, before->temporary_space);
+    now->temporary_objects = growth(now->temporary_objects, before->temporary_objects);
     now->variance += before->variance;
     now->variance_objects += before->variance_objects;
     now->variance_rounding += before->variance_rounding;
@@ -388,6 +399,10 @@ void hw_value_since(struct hw_value *now, const struct hw_value *before)
         hw_variance_since(now->variance_alloc_space, before->variance_alloc_space);
     now->variance_alloc_objects =
         hw_variance_since(now->variance_alloc_objects, before->variance_alloc_objects);
+    now->variance_temporary_space =
+        hw_variance_since(now->variance_temporary_space, before->variance_temporary_space);
+    now->variance_temporary_objects =
+        hw_variance_since(now->variance_temporary_objects, before->variance_temporary_objects);
     now->lacks_variances |= before->lacks_variances;
     now->choice = larger(now->choice, before->choice);
 }
@@ -408,22 +423,14 @@ int64_t hw_value_get(const struct hw_value *v, enum hw_metric m)
         return v->alloc_space;
     case HW_METRIC_ALLOC_OBJECTS:
         return v->alloc_objects;
+    case HW_METRIC_TEMPORARY_SPACE:
+        return v->temporary_space;
+    case HW_METRIC_TEMPORARY_OBJECTS:
+        return v->temporary_objects;
     case HW_METRIC_COUNT:
         break;
     }
     return 0;
-}
-
-int64_t hw_value_samples(const struct hw_value *v, enum hw_metric m)
-{
-    return m == HW_METRIC_SPACE || m == HW_METRIC_OBJECTS ? v->samples : v->alloc_samples;
-}
-
-double hw_value_step(const struct hw_value *v, uint64_t interval_bytes)
-{
-    if (interval_bytes <= 1 || v->space <= 0)
-        return 0;
-    return fmin(v->variance / (double)v->space, (double)interval_bytes);
 }
 
 static double own_variance(const struct hw_value *v, enum hw_metric m)
@@ -437,16 +444,41 @@ static double own_variance(const struct hw_value *v, enum hw_metric m)
         return (double)v->variance_alloc_space;
     case HW_METRIC_ALLOC_OBJECTS:
         return (double)v->variance_alloc_objects;
+    case HW_METRIC_TEMPORARY_SPACE:
+        return (double)v->variance_temporary_space;
+    case HW_METRIC_TEMPORARY_OBJECTS:
+        return (double)v->variance_temporary_objects;
     case HW_METRIC_COUNT:
         break;
     }
     return 0;
 }
 
+/* As many of equal weight have this variance. */
+static int64_t samples_of(int64_t objects, double x, double variance)
+{
+    double k = variance > 0 ? x * x / variance : (double)objects;
+    return k < (double)objects ? (int64_t)(k + 0.5) : objects;
+}
+
+int64_t hw_value_samples(const struct hw_value *v, enum hw_metric m)
+{
+    if (m >= HW_METRIC_USUAL) /* not counted */
+        return samples_of(v->temporary_objects, (double)hw_value_get(v, m), own_variance(v, m));
+    return m == HW_METRIC_SPACE || m == HW_METRIC_OBJECTS ? v->samples : v->alloc_samples;
+}
+
+double hw_value_step(const struct hw_value *v, uint64_t interval_bytes)
+{
+    if (interval_bytes <= 1 || v->space <= 0)
+        return 0;
+    return fmin(v->variance / (double)v->space, (double)interval_bytes);
+}
+
 double hw_value_variance(const struct hw_value *v, enum hw_metric m)
 {
     double x = (double)hw_value_get(v, m);
-    if (v->lacks_variances && m != HW_METRIC_SPACE)
+    if (v->lacks_variances && m != HW_METRIC_SPACE && m < HW_METRIC_USUAL)
         return -1;
     return own_variance(v, m) + (double)v->choice * x * x;
 }
@@ -468,6 +500,8 @@ static double guessed_error(const struct hw_value *v, enum hw_metric m, uint64_t
         /* The weights are not in the trace; this is the sum of their squares if they are equal. */
         return k > 0 && x > k ? 2 * x / sqrt(k) : 0;
     case HW_METRIC_SPACE:
+    case HW_METRIC_TEMPORARY_SPACE: /* what knows them knows all variances */
+    case HW_METRIC_TEMPORARY_OBJECTS:
     case HW_METRIC_COUNT:
         break;
     }
@@ -500,7 +534,17 @@ static const char *const metric_names[HW_METRIC_COUNT] = {
     [HW_METRIC_OBJECTS] = "objects",
     [HW_METRIC_ALLOC_SPACE] = "alloc_space",
     [HW_METRIC_ALLOC_OBJECTS] = "alloc_objects",
+    [HW_METRIC_TEMPORARY_SPACE] = "temporary_space",
+    [HW_METRIC_TEMPORARY_OBJECTS] = "temporary_objects",
 };
+
+enum hw_metric hw_metrics_of(const struct hw_profile *p)
+{
+    for (size_t i = 0; i < p->dumps.n; i++)
+        if (p->dumps.v[i].flags & HW_DUMP_KNOWS_TEMPORARY)
+            return HW_METRIC_COUNT;
+    return HW_METRIC_USUAL;
+}
 
 const char *hw_metric_name(enum hw_metric m)
 {

@@ -4,7 +4,8 @@
  * Why:     the model stores changes; readers ask for values. A running sum adds the changes up dump
  *          after dump, so that all dumps of a trace cost one pass over its rows.
  * Shapes:  space, objects: live. alloc_space, alloc_objects: everything ever asked for,
- *          including what was freed. objects are the unbiased estimate if the trace has it, samples
+ *          including what was freed; temporary_space, temporary_objects: of that what was freed again
+ *          within a second, 0 also where no dump knows it. objects are the unbiased estimate if the trace has it, samples
  *          and alloc_samples always the recorded allocations behind the figures.
  * Units:   bytes, counts; variances in their squares.
  * Errors:  HW_ENOMEM; HW_EINVAL when hw_sum_advance would go back.
@@ -30,11 +31,15 @@ enum hw_metric {
     HW_METRIC_OBJECTS,
     HW_METRIC_ALLOC_SPACE,
     HW_METRIC_ALLOC_OBJECTS,
+    HW_METRIC_USUAL, /* how many every trace has */
+    HW_METRIC_TEMPORARY_SPACE = HW_METRIC_USUAL,
+    HW_METRIC_TEMPORARY_OBJECTS,
     HW_METRIC_COUNT
 };
 
 struct hw_value {
     int64_t space, objects, alloc_space, alloc_objects;
+    int64_t temporary_space, temporary_objects;
     int64_t samples, alloc_samples; /* recorded allocations: live, ever */
     int64_t idle;     /* live bytes untouched since the previous dump; 0 = not recorded */
     int64_t rounding; /* what the allocator adds to space; 0 also if it is not recorded */
@@ -42,7 +47,7 @@ struct hw_value {
     /* The same for other metrics, valid unless lacks_variances: some values are of a trace
      * without. */
     float variance_objects, variance_alloc_space, variance_alloc_objects;
-    float variance_rounding;
+    float variance_rounding, variance_temporary_space, variance_temporary_objects;
     bool lacks_variances;
     /* For processes chosen by chance: the variance of every figure x is x² times this larger. It is
      * not part of the variances above, as all callstacks have it in common. */
@@ -91,7 +96,7 @@ float hw_variance_since(float now, float before);
 /* 0 in every metric: no graph shows such a callstack. */
 bool hw_value_is_zero(const struct hw_value *v);
 int64_t hw_value_get(const struct hw_value *v, enum hw_metric m);
-/* Recorded allocations behind a metric. */
+/* Recorded allocations behind a metric; of temporary ones an estimate. */
 int64_t hw_value_samples(const struct hw_value *v, enum hw_metric m);
 /* Variance of space per byte: the interval if all was sampled, 0 if all is exact. */
 double hw_value_step(const struct hw_value *v, uint64_t interval_bytes);
@@ -104,6 +109,8 @@ bool hw_value_is_rough(const struct hw_value *v, enum hw_metric m, uint64_t inte
 /* The variance of a metric; < 0: unknown, then hw_value_error estimates. */
 double hw_value_variance(const struct hw_value *v, enum hw_metric m);
 
+/* How many of the metrics the profile has: HW_METRIC_USUAL or all. */
+enum hw_metric hw_metrics_of(const struct hw_profile *p);
 const char *hw_metric_name(enum hw_metric m); /* "space", … */
 /* Name → metric; false when there is none of that name. */
 bool hw_metric_find(const char *name, enum hw_metric *out);

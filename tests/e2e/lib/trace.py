@@ -13,7 +13,7 @@ INTERNED = {5: "function", 16: "build_id", 17: "path"}
 
 class Sample:
     __slots__ = ("stack", "alloc", "freed", "allocs", "frees", "max", "max_count", "est_allocs",
-                 "est_frees", "idle")
+                 "est_frees", "idle", "temporary", "temporary_count")
 
 
 class Dump:
@@ -34,6 +34,7 @@ class Dump:
         self.checkpoint = bool(one(header, 1000))
         self.trigger = text(header, 1001)
         self.lost = one(header, 1002)
+        self.has_temporary = bool(one(header, 1008))
         stats = message(one(header, 5, b""))
         self.unwinding_errors = one(stats, 1)
         self.heap_samples = one(stats, 2)
@@ -247,6 +248,9 @@ class Trace:
             s.allocs, s.frees = one(m, 5), one(m, 6)
             s.max, s.max_count = one(m, 8), one(m, 9)
             s.est_allocs, s.est_frees, s.idle = one(m, 1000), one(m, 1001), one(m, 1003)
+            s.temporary, s.temporary_count = one(m, 1010), one(m, 1011)
+            if s.temporary > s.freed or (s.temporary and not d.has_temporary):
+                self.problems.append(f"freed within a second: {s.temporary} of {s.freed}, known: {d.has_temporary}")
             if s.freed > s.alloc or s.frees > s.allocs:
                 self.problems.append(f"more freed than allocated: {s.freed} of {s.alloc}")
             target.samples.append(s)

@@ -444,6 +444,250 @@ static void test_rounding(void **state)
     check_rounding(HW_BLOCKS_TCMALLOC, 1024);
 }
 
+/*
+ * Temporary allocations: against a twin that knows each allocation's time. Ids as a ring gives them, but times that
+ * stand still, jump, go back and wrap, sizes that leave the blocks for the map, and frees of any age.
+ */
+enum { T_EVENTS = 40000, T_LIVE = 3000, T_STACKS = 9 };
+
+struct made {
+    uint64_t id, size, tick;
+    uint32_t heap, stack;
+};
+
+struct made_twin {
+    struct made live[T_LIVE];
+    size_t n;
+    uint64_t clock; /* the newest time told */
+    uint64_t bytes[3][T_STACKS], count[3][T_STACKS], at_peak[3][T_STACKS];
+    uint64_t now[3], peak[3], n_young, n_old;
+};
+
+/* What a record says: *t goes on, and a thread is late, or a target lies. */
+static uint64_t next_time(uint64_t *t, bool odd, bool last)
+{
+    *t += rnd(4) ? 0 : rnd(4000000);
+    switch (odd ? rnd(1000) : 0) {
+    case 1:
+        return *t += UINT64_C(1000000000) * rnd(2000);
+    case 2:
+        return *t - UINT64_C(1000000) * rnd(3000); /* also below 0 */
+    case 3:
+        return last ? UINT64_MAX - UINT64_C(10000000) * rnd(1000) : rnd(1u << 31);
+    case 4:
+        return *t += rnd(40000000);
+    default:
+        return *t;
+    }
+}
+
+/* A free of any of them, or of a young one. */
+static void free_one(struct hw_books *b, struct made_twin *w, uint64_t time)
+{
+    size_t i = rnd(3) ? rnd((uint32_t)w->n) : w->n - 1 - rnd(w->n < 8 ? 1 : 8);
+    struct made m = w->live[i];
+    w->live[i] = w->live[--w->n];
+    if (w->clock / HW_YOUNG_TICK_NS - m.tick <= HW_YOUNG_TICKS) {
+        w->bytes[m.heap][m.stack] += m.size;
+        w->count[m.heap][m.stack]++;
+        w->n_young++;
+    } else {
+        w->n_old++;
+    }
+    w->now[m.heap] -= m.size;
+    assert_true(hw_books_free(b, m.id, time, NULL));
+}
+
+static void make_one(struct hw_books *b, struct made_twin *w, uint64_t id, uint64_t time)
+{
+    struct made m = {.id = id,
+                     .size = rnd(50) ? 1 + rnd(5000) : HW_LIVE_MAX_SIZE + rnd(5),
+                     .tick = w->clock / HW_YOUNG_TICK_NS,
+                     .heap = 1 + rnd(2),
+                     .stack = rnd(T_STACKS)};
+    uint32_t cell;
+    assert_int_equal(hw_books_cell(b, m.heap, m.stack, &cell), HW_OK);
+    assert_int_equal(hw_books_exact_in(b, id, m.size, time, m.heap, cell), HW_OK);
+    w->live[w->n++] = m;
+    w->now[m.heap] += m.size;
+    if (w->now[m.heap] <= w->peak[m.heap])
+        return;
+    w->peak[m.heap] = w->now[m.heap];
+    memcpy(w->at_peak[m.heap], w->bytes[m.heap], sizeof w->bytes[m.heap]);
+}
+
+static void compare_temporary(const struct hw_books *b, const struct made_twin *w)
+{
+    for (uint32_t h = 1; h <= 2; h++) {
+        const struct hw_book *k = b->books[h];
+        for (uint32_t c = 0; k && c < k->cells.n; c++) {
+            const struct hw_totals *t = &k->cells.v[c].now;
+            uint32_t s = k->cells.v[c].stack;
+            assert_int_equal(t->temporary, w->bytes[h][s]);
+            assert_int_equal((uint64_t)t->temporary_objects, w->count[h][s]);
+            assert_int_equal(hw_book_at_peak(k, c).temporary, w->at_peak[h][s]);
+            assert_true(t->variance_temporary == 0 && t->variance_temporary_objects == 0);
+        }
+    }
+}
+
+static void test_temporary_twin(void **state)
+{
+    (void)state;
+    struct made_twin *w = malloc(sizeof *w);
+    for (uint32_t seed = 1; seed <= 12; seed++) {
+        struct hw_books b;
+        uint64_t clock = UINT64_C(4000000000) * seed * seed * seed, id = 64;
+        rng_state = seed;
+        *w = (struct made_twin){0};
+        hw_books_init(&b, true);
+        for (uint32_t h = 1; h <= 2; h++)
+            assert_int_equal(hw_books_announce(&b, h, (char[HW_HEAP_NAME_MAX]){"heap"}, 1), HW_OK);
+        for (uint32_t i = 0; i < T_EVENTS; i++) {
+            uint64_t time = next_time(&clock, seed % 3 != 0, i > T_EVENTS / 10 * 9);
+            w->clock = time > w->clock ? time : w->clock;
+            if (w->n == T_LIVE || (w->n && rnd(100) < 47))
+                free_one(&b, w, time);
+            else
+                make_one(&b, w, id, time);
+            id += 32 * (1 + rnd(3)) + (rnd(500) ? 0 : 4096 * rnd(400));
+            if (i % 1000 == 0)
+                compare_temporary(&b, w);
+        }
+        compare_temporary(&b, w);
+        assert_true(w->n_young > 1000 && w->n_old > 50);
+        hw_books_done(&b);
+    }
+    free(w);
+}
+
+/* The limit itself: whatever the ticks, a second is still temporary, and a tick more is not. */
+static void test_temporary_limit(void **state)
+{
+    (void)state;
+    const uint64_t second = UINT64_C(1000000000);
+    for (uint64_t start = 0; start < 3 * HW_YOUNG_TICK_NS; start += 100000)
+        for (int old = 0; old < 2; old++) {
+            struct hw_books b;
+            struct hw_books_alloc a = {
+                .sample_id = 32, .alloc_size = 5, .sample_size = 5, .time_ns = start, .heap_id = 1};
+            hw_books_init(&b, false);
+            assert_int_equal(hw_books_alloc(&b, &a), HW_OK);
+            uint64_t end = start + second + (old ? HW_YOUNG_TICK_NS : 0);
+            assert_true(hw_books_free(&b, 32, end, NULL));
+            assert_int_equal(b.books[1]->cells.v[0].now.temporary, old ? 0 : 5);
+            hw_books_done(&b);
+        }
+}
+
+/* Recordings of the same blocks, drawn anew: of each site half of the blocks, some or none are freed within a second. */
+static void record_lives(struct hw_books *b, uint64_t interval, const struct block *blocks)
+{
+    double countdown = -1;
+    hw_books_init(b, false);
+    assert_int_equal(hw_books_announce(b, 1, (char[HW_HEAP_NAME_MAX]){"libc.malloc"}, interval),
+                     HW_OK);
+    (void)stands_for(&countdown, 0, interval);
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        struct hw_books_alloc a = {.sample_id = 64 * (i + 1),
+                                   .alloc_size = blocks[i].size,
+                                   .sample_size = stands_for(&countdown, blocks[i].size, interval),
+                                   .time_ns = i * UINT64_C(10000000),
+                                   .heap_id = 1,
+                                   .stack = blocks[i].site};
+        if (a.sample_size != 0)
+            assert_int_equal(hw_books_alloc(b, &a), HW_OK);
+        if (i >= 50 && blocks[i - 50].freed) /* after half a second */
+            (void)hw_books_free(b, 64 * (i - 50 + 1), a.time_ns, NULL);
+        if (i >= 300 && !blocks[i - 300].freed)
+            (void)hw_books_free(b, 64 * (i - 300 + 1), a.time_ns, NULL);
+    }
+}
+
+static void test_temporary_sampled(void **state)
+{
+    (void)state;
+    enum { INTERVAL = 4096, FIGURES = 2 * (SITES + 1) };
+    struct block *blocks = calloc(BLOCKS, sizeof *blocks);
+    double truth[FIGURES] = {0}, sum[FIGURES] = {0}, square[FIGURES] = {0}, stated[FIGURES] = {0};
+    int covered[FIGURES] = {0};
+    rng_state = 9;
+    (void)make_blocks(blocks, HW_BLOCKS_GLIBC, (double[SITES]){0});
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        uint32_t s = blocks[i].site;
+        blocks[i].size = s == 2 ? 2000 + 20000 * (i % 7 == 0) : blocks[i].size * 40;
+        blocks[i].freed = rnd(s + 2) == 0;
+        if (!blocks[i].freed || i + 50 >= BLOCKS)
+            continue;
+        truth[s] += (double)blocks[i].size;
+        truth[SITES] += (double)blocks[i].size;
+        truth[SITES + 1 + s]++;
+        truth[2 * SITES + 1]++;
+    }
+    for (int run = 0; run < RUNS; run++) {
+        struct hw_books b;
+        double have[FIGURES] = {0}, variance[FIGURES] = {0};
+        record_lives(&b, INTERVAL, blocks);
+        const struct hw_book *k = b.books[1];
+        for (size_t c = 0; c < k->cells.n; c++) {
+            const struct hw_totals *t = &k->cells.v[c].now;
+            const uint32_t at[2] = {k->cells.v[c].stack, SITES};
+            for (int i = 0; i < 2; i++) {
+                have[at[i]] += (double)t->temporary;
+                variance[at[i]] += (double)t->variance_temporary;
+                have[SITES + 1 + at[i]] += t->temporary_objects;
+                variance[SITES + 1 + at[i]] += (double)t->variance_temporary_objects;
+            }
+        }
+        for (int s = 0; s < FIGURES; s++) {
+            sum[s] += have[s];
+            square[s] += have[s] * have[s];
+            stated[s] += variance[s];
+            covered[s] += fabs(have[s] - truth[s]) <= 2 * sqrt(variance[s]);
+        }
+        hw_books_done(&b);
+    }
+    for (int s = 0; s < FIGURES; s++) {
+        double mean = sum[s] / RUNS, spread = sqrt(square[s] / RUNS - mean * mean);
+        double error = sqrt(stated[s] / RUNS), share = (double)covered[s] / RUNS;
+        if (fabs(mean - truth[s]) > 4.5 * spread / sqrt(RUNS) ||
+            fabs(error - spread) > 0.08 * spread || share < 0.93 || share > 0.975)
+            fail_msg("figure %d: mean %g, truth %g, spread %g, stated %g, covered %g", s, mean,
+                     truth[s], spread, error, share);
+    }
+    free(blocks);
+}
+
+/* More equal samples than a float can count. */
+static void test_temporary_many(void **state)
+{
+    (void)state;
+    struct hw_books b;
+    hw_books_init(&b, false);
+    assert_int_equal(hw_books_announce(&b, 1, (char[HW_HEAP_NAME_MAX]){"libc.malloc"}, 4096),
+                     HW_OK);
+    double before = 0, one = 4096.0 * 4096;
+    enum { MANY = 400000 };
+    for (uint32_t i = 0; i < MANY; i++) {
+        struct hw_books_alloc a = {.sample_id = 64 * (i + 1),
+                                   .alloc_size = 64,
+                                   .sample_size = 4096,
+                                   .time_ns = 1,
+                                   .heap_id = 1};
+        assert_int_equal(hw_books_alloc(&b, &a), HW_OK);
+        struct hw_totals *t = &b.books[1]->cells.v[0].now;
+        if (i == 0)
+            before = (double)(t->variance_temporary = (float)(0x1.8p26 * one));
+        assert_true(hw_books_free(&b, a.sample_id, 1, NULL));
+    }
+    double grown = ((double)b.books[1]->cells.v[0].now.variance_temporary - before) / one;
+    if (fabs(grown - MANY) > 0.02 * MANY)
+        fail_msg("%g, not %d", grown, MANY);
+    hw_books_done(&b);
+}
+
 HW_TEST_MAIN(cmocka_unit_test(test_twin), cmocka_unit_test(test_rounding),
              cmocka_unit_test(test_changes_add_up), cmocka_unit_test(test_limits),
-             cmocka_unit_test(test_own_interval))
+             cmocka_unit_test(test_own_interval), cmocka_unit_test(test_temporary_twin),
+             cmocka_unit_test(test_temporary_limit), cmocka_unit_test(test_temporary_sampled),
+             cmocka_unit_test(test_temporary_many))

@@ -23,16 +23,27 @@
 #define F_DUMP(name)    HW_F_ProfilePacket_ProcessHeapSamples_##name
 #define F_SAMPLE(name)  HW_F_ProfilePacket_HeapSample_##name
 
-enum { N_STACKS = 90, N_DUMPS = 7, N_FIELDS = 14, ROUNDS = 40 };
+enum { N_STACKS = 90, N_DUMPS = 7, N_FIELDS = 18, ROUNDS = 40 };
 
 static const uint32_t fields[N_FIELDS] = {
-    F_SAMPLE(callstack_id),         F_SAMPLE(self_allocated),
-    F_SAMPLE(self_freed),           F_SAMPLE(alloc_count),
-    F_SAMPLE(free_count),           F_SAMPLE(est_alloc_count),
-    F_SAMPLE(est_free_count),       F_SAMPLE(self_idle),
-    F_SAMPLE(variance_bytes),       F_SAMPLE(variance_objects),
-    F_SAMPLE(variance_alloc_space), F_SAMPLE(variance_alloc_objects),
-    F_SAMPLE(rounding_bytes),       F_SAMPLE(variance_rounding),
+    F_SAMPLE(callstack_id),
+    F_SAMPLE(self_allocated),
+    F_SAMPLE(self_freed),
+    F_SAMPLE(alloc_count),
+    F_SAMPLE(free_count),
+    F_SAMPLE(est_alloc_count),
+    F_SAMPLE(est_free_count),
+    F_SAMPLE(self_idle),
+    F_SAMPLE(variance_bytes),
+    F_SAMPLE(variance_objects),
+    F_SAMPLE(variance_alloc_space),
+    F_SAMPLE(variance_alloc_objects),
+    F_SAMPLE(rounding_bytes),
+    F_SAMPLE(variance_rounding),
+    F_SAMPLE(temporary_space),
+    F_SAMPLE(temporary_objects),
+    F_SAMPLE(variance_temporary_space),
+    F_SAMPLE(variance_temporary_objects),
 };
 enum { F_VARIANCE = 8 }; /* in there */
 
@@ -47,6 +58,12 @@ static uint64_t below(uint64_t n)
 {
     rng = hw_hash_u64(rng + 0x9e3779b97f4a7c15u);
     return rng % n;
+}
+
+static bool is_number(uint32_t field)
+{
+    return field == F_SAMPLE(rounding_bytes) || field == F_SAMPLE(temporary_space) ||
+           field == F_SAMPLE(temporary_objects);
 }
 
 static void make_dumps(struct dumps *d, int style)
@@ -67,6 +84,8 @@ static void make_dumps(struct dumps *d, int style)
             double variance = (double)below(1 << 20) * 16;
             memcpy(&v[F_VARIANCE], &variance, sizeof variance);
             for (int f = F_VARIANCE + 1; f < N_FIELDS; f++) {
+                if (is_number(fields[f]))
+                    continue;
                 float more = (float)below(1 << 20);
                 v[f] = 0;
                 memcpy(&v[f], &more, sizeof more);
@@ -81,7 +100,7 @@ static void put_field(struct hw_pb *w, uint32_t field, uint64_t v)
 {
     if (field == F_SAMPLE(variance_bytes))
         hw_pb_fixed64(w, field, v);
-    else if (field >= F_SAMPLE(variance_objects) && field != F_SAMPLE(rounding_bytes)) {
+    else if (field >= F_SAMPLE(variance_objects) && !is_number(field)) {
         float more;
         memcpy(&more, &v, sizeof more);
         hw_pb_float(w, field, more);
@@ -233,6 +252,8 @@ static struct hw_profile *import(const struct dumps *d, bool odd, size_t names_a
     return p;
 }
 
+static size_t n_temporary; /* rows with some */
+
 static void same_models(const struct hw_profile *a, const struct hw_profile *b)
 {
     assert_int_equal(a->dumps.n, b->dumps.n);
@@ -253,6 +274,11 @@ static void same_models(const struct hw_profile *a, const struct hw_profile *b)
         assert_true(x.variance_alloc_objects == y.variance_alloc_objects);
         assert_int_equal(x.rounding, y.rounding);
         assert_true(x.variance_rounding == y.variance_rounding);
+        assert_int_equal(x.temporary_space, y.temporary_space);
+        assert_int_equal(x.temporary_objects, y.temporary_objects);
+        assert_true(x.variance_temporary_space == y.variance_temporary_space);
+        assert_true(x.variance_temporary_objects == y.variance_temporary_objects);
+        n_temporary += x.temporary_space != 0;
     }
     assert_int_equal(a->stats.n, b->stats.n);
     for (size_t i = 0; i < a->stats.n; i++)
@@ -275,6 +301,7 @@ static void order_does_not_matter(void **state)
         hw_profile_free(odd);
     }
     assert_in_range(n_rows, ROUNDS * N_DUMPS * N_STACKS / 4, ROUNDS * N_DUMPS * N_STACKS * 2);
+    assert_true(n_temporary > n_rows / 8);
 }
 
 HW_TEST_MAIN(cmocka_unit_test(order_does_not_matter))

@@ -24,8 +24,8 @@ enum { MAX_SITES = 6000, N_HEAPS = 2, MAX_DUMPS = 12 };
 static const char *const heap_names[N_HEAPS] = {"libc.malloc", "custom"};
 
 struct values {
-    uint64_t alloc, freed, n_alloc, n_free;
-    double est_alloc, est_free;
+    uint64_t alloc, freed, n_alloc, n_free, temporary;
+    double est_alloc, est_free, est_temporary;
 };
 
 struct twin {
@@ -106,6 +106,10 @@ static void let_time_pass(struct twin *t)
                 v->n_free++;
                 v->freed += random_below(t, v->alloc - v->freed + 1);
                 v->est_free += 1.25;
+                if (random_below(t, 2)) {
+                    v->temporary = v->freed - random_below(t, v->freed - v->temporary + 1);
+                    v->est_temporary += 1.25;
+                }
             }
         }
 }
@@ -125,6 +129,7 @@ static void write_dump(struct twin *t, struct hw_profile_writer *pw, uint64_t ts
                                     .checkpoint = checkpoint,
                                     .list_all = last,
                                     .trigger = last ? "end" : "continuous",
+                                    .has_temporary = h == 0,
                                     .heap_samples = 77};
         assert_int_equal(hw_profile_begin(pw, &head, t->cs, 1, &err), 0);
         for (size_t i = 0; i < t->n_sites; i++) {
@@ -135,7 +140,9 @@ static void write_dump(struct twin *t, struct hw_profile_writer *pw, uint64_t ts
                                        .alloc_count = v->n_alloc,
                                        .free_count = v->n_free,
                                        .est_alloc_count = v->est_alloc,
-                                       .est_free_count = v->est_free};
+                                       .est_free_count = v->est_free,
+                                       .temporary_space = v->temporary,
+                                       .est_temporary_objects = v->est_temporary};
             if (v->n_alloc)
                 assert_int_equal(hw_profile_sample(pw, &s, &err), 0);
         }
@@ -222,6 +229,8 @@ static size_t site_of(const struct twin *t, const struct hw_profile *p, hw_calls
 
 static void apply(struct values *v, const struct hw_alloc_row *row)
 {
+    v->temporary += (uint64_t)row->temporary_space;
+    v->est_temporary += (double)row->temporary_objects;
     if (row->size >= 0 && row->samples >= 0) {
         v->alloc += (uint64_t)row->size;
         v->n_alloc += (uint64_t)row->samples;
@@ -231,6 +240,12 @@ static void apply(struct values *v, const struct hw_alloc_row *row)
         v->n_free += (uint64_t)-row->samples;
         v->est_free += (double)-row->count;
     }
+}
+
+static void assert_temporary(const struct values *want, const struct values *got, bool known)
+{
+    assert_int_equal(known ? want->temporary : 0, got->temporary);
+    assert_int_equal(known ? (uint64_t)(want->est_temporary + 0.5) : 0, got->est_temporary);
 }
 
 static void assert_values(const struct values *want, const struct values *got)
@@ -263,6 +278,9 @@ static void check_heap(const struct twin *t, const struct hw_profile *p, int hea
         }
         for (size_t i = 0; i < t->n_sites; i++)
             assert_values(&t->at[dump][heap][i], &sum[i]);
+        for (size_t i = 0; i < t->n_sites; i++)
+            assert_temporary(&t->at[dump][heap][i], &sum[i], heap == 0);
+        assert_int_equal((p->dumps.v[d].flags & HW_DUMP_KNOWS_TEMPORARY) != 0, heap == 0);
         assert_true(p->dumps.v[d].ts_ns > last_ts);
         last_ts = p->dumps.v[d].ts_ns;
         dump++;

@@ -24,6 +24,10 @@ static void assert_row(const struct hw_alloc_row *is, const struct hw_alloc_row 
     assert_true(is->variance_alloc_objects == want->variance_alloc_objects);
     assert_true(is->rounding == want->rounding);
     assert_true(is->variance_rounding == want->variance_rounding);
+    assert_true(is->temporary_space == want->temporary_space);
+    assert_true(is->temporary_objects == want->temporary_objects);
+    assert_true(is->variance_temporary_space == want->variance_temporary_space);
+    assert_true(is->variance_temporary_objects == want->variance_temporary_objects);
 }
 
 /* Values grow with i: columns come to life late, and widen later still. */
@@ -51,6 +55,14 @@ static struct hw_alloc_row row_of(uint64_t random, size_t i, unsigned kind)
         r.rounding = (int64_t)(random % 3000);
     if (kind & 32 && i > ROWS / 3 * 2)
         r.variance_rounding = (float)(random % 11);
+    if (kind & 64 && i > ROWS / 6) {
+        r.temporary_space = (int64_t)(random % 13000) * (i % 2000 == 0 ? INT64_C(1) << 32 : 1);
+        r.temporary_objects = i > ROWS / 5 ? (int64_t)(random % 17) : 0;
+    }
+    if (kind & 64 && i > ROWS / 5 * 4) {
+        r.variance_temporary_space = (float)(random % 19);
+        r.variance_temporary_objects = (float)(random % 2);
+    }
     if (kind & 8 && i > ROWS / 5 && i % 50 == 0) {
         r.size = INT64_MIN + (int64_t)i;
         r.samples = INT64_MAX - (int64_t)i;
@@ -63,7 +75,7 @@ static void rows_are_what_was_pushed(void **state)
 {
     (void)state;
     static struct hw_alloc_row twin[ROWS];
-    for (unsigned kind = 0; kind < 64; kind++) {
+    for (unsigned kind = 0; kind < 128; kind++) {
         struct hw_alloc_rows a = {0};
         uint32_t new_index[DUMPS];
         uint64_t random = kind;
