@@ -71,7 +71,7 @@ static void put_stack(const struct hw_export_input *in, const struct hw_stacks *
     for (uint32_t d = 0; d < n->depth; d++)
         hw_json_uint(j, path[d]);
     hw_json_end_array(j);
-    for (int m = 0; m < HW_METRIC_USUAL; m++)
+    for (int m = 0; m < (int)hw_value_metrics(&v); m++)
         hw_json_kv_int(j, hw_metric_name((enum hw_metric)m), hw_value_get(&v, (enum hw_metric)m));
     hw_json_kv_int(j, "samples", v.samples);
     hw_json_put_errors(j, &v, in->interval_bytes);

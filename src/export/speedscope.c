@@ -56,8 +56,7 @@ static void put_profile(const struct hw_export_input *in, const struct hw_stacks
     hw_json_begin_object(j);
     hw_json_kv_str(j, "type", "sampled");
     hw_json_kv_str(j, "name", hw_metric_name(m));
-    hw_json_kv_str(j, "unit",
-                   m == HW_METRIC_SPACE || m == HW_METRIC_ALLOC_SPACE ? "bytes" : "none");
+    hw_json_kv_str(j, "unit", hw_metric_is_bytes(m) ? "bytes" : "none");
     hw_json_key(j, "samples");
     hw_json_begin_array(j);
     for (uint32_t i = 1; i < s->tree.v.n; i++) {
@@ -95,7 +94,7 @@ static void put_all(const struct hw_export_input *in, const struct hw_stacks *s,
     put_frames(in, s, j);
     hw_json_key(j, "profiles");
     hw_json_begin_array(j);
-    for (int m = 0; m < HW_METRIC_USUAL; m++)
+    for (int m = 0; m < (int)hw_values_metrics(in->values); m++)
         put_profile(in, s, (enum hw_metric)m, path, j);
     hw_json_end_array(j);
 }
@@ -107,7 +106,7 @@ static int speedscope_write(const struct hw_export_input *in, FILE *out, struct 
 
 const struct hw_exporter hw_export_speedscope = {
     .name = "speedscope",
-    .summary = "JSON for speedscope, all four metrics",
+    .summary = "JSON for speedscope, all metrics",
     .extension = ".speedscope.json",
     .merged = true,
     .write = speedscope_write,

@@ -45,7 +45,7 @@ static const struct hw_exporter *pick(const struct hw_cli *cli, const char *out)
 /* Converters are expected to take the end; a program that has cleaned up shows little there. */
 static void tell_moment(const struct hw_cli *cli, const struct hw_open_profile *s)
 {
-    bool live = s->metric == HW_METRIC_SPACE || s->metric == HW_METRIC_OBJECTS;
+    bool live = hw_metric_is_live(s->metric);
     const struct hw_process_moment *peak = hw_process_view_peak(&s->view);
     if (!live || !peak || peak == s->moment || hw_opt_flag(&cli->opts, HW_OPT_QUIET) ||
         hw_opt_flag(&cli->opts, HW_OPT_PEAK) || !hw_process_view_cleaned_up(&s->view))

@@ -169,7 +169,7 @@ static bool read_limit(struct hw_diff_page *pg)
     if (!text)
         return true;
     pg->has_limit = true;
-    if (hw_parse_limit(text, hw_diff_page_in_bytes(pg->metric), &pg->limit, &err) == 0)
+    if (hw_parse_limit(text, hw_metric_is_bytes(pg->metric), &pg->limit, &err) == 0)
         return true;
     hw_cli_error(pg->cli, NULL, "--fail-above: %s", err.text);
     hw_cli_hint("a size (512K), for objects a number, or a share of A (5%%)");

@@ -289,7 +289,7 @@ static void json_row(struct page *pg, struct hw_json *j, size_t i)
         hw_json_kv_double(j, "survival_least", r->survival);
         hw_json_kv_double(j, "survival_most", r->survival_most);
     }
-    for (int m = 0; m < HW_METRIC_USUAL; m++)
+    for (int m = 0; m < (int)hw_value_metrics(&r->now); m++)
         hw_json_kv_int(j, hw_metric_name((enum hw_metric)m),
                        hw_value_get(&r->now, (enum hw_metric)m));
     hw_json_put_errors(j, &r->now, l->interval_bytes);

@@ -422,7 +422,7 @@ static void json_process(struct hw_json *o, const struct job *j, hw_upid upid,
     hw_json_kv_str(o, "name", text_of(j, proc->name));
     hw_json_kv_uint(o, "dumps", s->view.n_dumps);
     hw_json_kv_uint(o, "interval_bytes", s->view.interval_bytes);
-    for (int m = 0; m < HW_METRIC_USUAL; m++)
+    for (int m = 0; m < (int)hw_value_metrics(&s->total); m++)
         hw_json_kv_int(o, hw_metric_name((enum hw_metric)m),
                        hw_value_get(&s->total, (enum hw_metric)m));
     hw_json_kv_int(o, "samples", s->total.alloc_samples);

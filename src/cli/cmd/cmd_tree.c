@@ -69,7 +69,7 @@ static int put_line(const struct tree *t, uint32_t node, size_t indent, bool bra
 {
     const struct hw_flame_node *n = &t->flame.v.v[node];
     const struct hw_function *fn = hw_functions_get(t->functions, n->function);
-    bool bytes = t->show.metric == HW_METRIC_SPACE || t->show.metric == HW_METRIC_ALLOC_SPACE;
+    bool bytes = hw_metric_is_bytes(t->show.metric);
     char buf[HW_UNIT_MAX];
     double v = (double)value_of(t, node);
     printf("%11s %5.1f%%  ", bytes ? hw_fmt_bytes(buf, v) : hw_fmt_count(buf, v),
@@ -186,7 +186,7 @@ static void json_nodes(const struct tree *t, struct hw_json *j, const char *key,
         hw_json_key(j, "module");
         hw_json_strn(j, module.p, module.n);
         json_place(t, j, n->function);
-        for (int m = 0; m < HW_METRIC_USUAL; m++)
+        for (int m = 0; m < (int)hw_value_metrics(hw_flame_total(f, 0)); m++)
             hw_json_kv_int(j, hw_metric_name((enum hw_metric)m),
                            hw_value_get(hw_flame_total(f, i), (enum hw_metric)m));
         hw_json_end_object(j);
@@ -212,7 +212,7 @@ static int put_json(const struct tree *t)
 static void put_kept(const struct tree *t, int64_t all)
 {
     char kept[HW_UNIT_MAX], whole[HW_UNIT_MAX];
-    bool bytes = t->show.metric == HW_METRIC_SPACE || t->show.metric == HW_METRIC_ALLOC_SPACE;
+    bool bytes = hw_metric_is_bytes(t->show.metric);
     printf("filters keep %s of %s (%.1f%%)\n",
            bytes ? hw_fmt_bytes(kept, (double)t->total) : hw_fmt_count(kept, (double)t->total),
            bytes ? hw_fmt_bytes(whole, (double)all) : hw_fmt_count(whole, (double)all),

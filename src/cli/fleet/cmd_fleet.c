@@ -374,6 +374,10 @@ int hw_cmd_fleet(struct hw_cli *cli)
     struct hw_error err = {0};
     if (!verb || !check_options(cli, verb) || !hw_open_profile_metric(cli, &j.metric))
         return hw_cli_usage_exit(cli);
+    if (j.metric >= HW_METRIC_USUAL) {
+        hw_cli_error(cli, NULL, "a store has no temporary allocations");
+        return hw_cli_usage_exit(cli);
+    }
     int rc = read_where(&j, verb, &err);
     if (rc == 0)
         rc = open_store(&j, &err);

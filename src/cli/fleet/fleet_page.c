@@ -20,14 +20,9 @@
 
 enum { COL_VALUE = 22, COL_SHARE = 8, COL_OTHER = 12, COL_NAME = 28 };
 
-static bool is_bytes(enum hw_metric m)
-{
-    return m == HW_METRIC_SPACE || m == HW_METRIC_ALLOC_SPACE;
-}
-
 static char *fmt(enum hw_metric m, char out[HW_UNIT_MAX], double v)
 {
-    return is_bytes(m) ? hw_fmt_bytes(out, v) : hw_fmt_count(out, v);
+    return hw_metric_is_bytes(m) ? hw_fmt_bytes(out, v) : hw_fmt_count(out, v);
 }
 
 /* "12.1 MiB +-0.4%" */
@@ -250,7 +245,8 @@ static void put_host(const struct hw_fleet_job *j, const struct hw_fleet_hosts *
     hw_strbuf_adds(line, host->deviates ? "deviates" : "        ");
     fmt_value(j, host->mean, host->error, cell);
     hw_put_cell(line, cell, COL_VALUE);
-    hw_put_cell(line, hw_fmt_change(buf, host->mean - h->median, is_bytes(j->metric)), 14);
+    hw_put_cell(line, hw_fmt_change(buf, host->mean - h->median, hw_metric_is_bytes(j->metric)),
+                14);
     if (h->spread > 0)
         (void)snprintf(cell, sizeof cell, "%+.1f", host->score);
     else

@@ -25,8 +25,17 @@ bool hw_open_profile_metric(const struct hw_cli *cli, enum hw_metric *out)
     if (hw_metric_find(name, out))
         return true;
     hw_cli_error(cli, NULL, "unknown metric '%s'", name);
-    hw_cli_hint("space, objects, alloc_space or alloc_objects");
+    hw_cli_hint("space, objects, alloc_space, alloc_objects, temporary_space or temporary_objects");
     return false;
+}
+
+int hw_open_profile_has_metric(enum hw_metric m, enum hw_metric known, struct hw_error *err)
+{
+    return m < known ? HW_OK
+                     : hw_fail(err, HW_ENOTFOUND, 0,
+                               "the profile does not say what was freed within a second: only "
+                               "recordings of heapwise do, not those of mappings, with "
+                               "--dump-at-max, or older ones");
 }
 
 static int no_data(const struct hw_cli *cli, const struct hw_open_profile_want *w,
@@ -187,7 +196,7 @@ static bool wants_peak(const struct hw_open_profile *s, const struct hw_open_pro
 {
     if ((w->moment && strcmp(w->moment, "peak") == 0) || s->view.moments.n == 0)
         return true;
-    bool live = s->metric == HW_METRIC_SPACE || s->metric == HW_METRIC_OBJECTS;
+    bool live = hw_metric_is_live(s->metric);
     return !w->moment && w->as_report && live && hw_process_view_cleaned_up(&s->view);
 }
 
@@ -261,6 +270,8 @@ static int load(struct hw_open_profile *s, const struct hw_cli *cli,
     if (s->moment)
         rc = hw_process_values(s->p, &s->list, s->upid, s->moment->ts_ns, s->moment->at_max,
                                &s->values);
+    if (rc == 0)
+        rc = hw_open_profile_has_metric(s->metric, hw_values_metrics(&s->values), err);
     if (rc == 0)
         rc = hw_demangler_new(hw_callsites_strings(s->p->callsites), &s->demangler);
     s->namer = (struct hw_namer){hw_demangle_shown, s->demangler};

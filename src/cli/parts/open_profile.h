@@ -96,5 +96,7 @@ struct hw_wrappers hw_open_profile_wrappers(const struct hw_cli *cli);
 const char *hw_input_path(const char *arg);
 /* --metric of the command; false and a message if unknown. */
 bool hw_open_profile_metric(const struct hw_cli *cli, enum hw_metric *out);
+/* HW_ENOTFOUND if the metric is not among the first `known`: not every trace has temporary allocations. */
+int hw_open_profile_has_metric(enum hw_metric m, enum hw_metric known, struct hw_error *err);
 
 #endif

@@ -26,6 +26,10 @@ static const char *describe(enum hw_metric m)
         return "live allocations";
     case HW_METRIC_ALLOC_SPACE:
         return "allocated memory";
+    case HW_METRIC_TEMPORARY_SPACE:
+        return "memory freed again within 1 s";
+    case HW_METRIC_TEMPORARY_OBJECTS:
+        return "allocations freed again within 1 s";
     default:
         return "allocations";
     }

@@ -54,7 +54,6 @@ bool hw_diff_page_is_sure(const struct hw_diff_page *pg, const struct hw_diff_ro
 int hw_diff_page_side(const struct hw_diff_page *pg, const struct hw_diff_row *r);
 const char *hw_diff_page_status(const struct hw_diff_page *pg,
                                 const struct hw_diff_value *v); /* "new", "gone", … */
-bool hw_diff_page_in_bytes(enum hw_metric m);
 char *hw_diff_page_amount(const struct hw_diff_page *pg, char out[HW_UNIT_MAX], double v);
 /* "+3.2 MiB ±0.4 MiB" */
 void hw_diff_page_change(const struct hw_diff_page *pg, const struct hw_diff_value *v,

@@ -38,14 +38,9 @@ const char *hw_diff_page_status(const struct hw_diff_page *pg, const struct hw_d
     return a == 0 && b != 0 ? "new" : b == 0 && a != 0 ? "gone" : b > a ? "grew" : "shrank";
 }
 
-bool hw_diff_page_in_bytes(enum hw_metric m)
-{
-    return m == HW_METRIC_SPACE || m == HW_METRIC_ALLOC_SPACE;
-}
-
 char *hw_diff_page_amount(const struct hw_diff_page *pg, char out[HW_UNIT_MAX], double v)
 {
-    return hw_diff_page_in_bytes(pg->metric) ? hw_fmt_bytes(out, v) : hw_fmt_count(out, v);
+    return hw_metric_is_bytes(pg->metric) ? hw_fmt_bytes(out, v) : hw_fmt_count(out, v);
 }
 
 /* "+3.2 MiB ±0.4 MiB" */
@@ -54,8 +49,7 @@ void hw_diff_page_change(const struct hw_diff_page *pg, const struct hw_diff_val
 {
     char change[HW_UNIT_MAX], error[HW_UNIT_MAX];
     double e = hw_diff_error(&pg->diff, v, pg->metric);
-    hw_fmt_change(change, hw_diff_change(&pg->diff, v, pg->metric),
-                  hw_diff_page_in_bytes(pg->metric));
+    hw_fmt_change(change, hw_diff_change(&pg->diff, v, pg->metric), hw_metric_is_bytes(pg->metric));
     if (e > 0)
         (void)snprintf(out, 2 * HW_UNIT_MAX + 4, "%s %s%s", change,
                        pg->look.unicode ? "\xc2\xb1" : "+-", hw_diff_page_amount(pg, error, e));
@@ -170,7 +164,7 @@ void hw_diff_page_verdict(const struct hw_diff_page *pg, struct hw_strbuf *out)
     bool is_open = hw_diff_is_open(&pg->diff, &pg->diff.nodes.v[0].total, pg->metric);
     hw_strbuf_addf(out, "%s: %s changed by %s%s, the limit is %s", pg->failed ? "FAILED" : "passed",
                    hw_metric_name(pg->metric),
-                   hw_fmt_change(buf, change, hw_diff_page_in_bytes(pg->metric)),
+                   hw_fmt_change(buf, change, hw_metric_is_bytes(pg->metric)),
                    is_open ? " (error unknown)" : "", limit);
 }
 

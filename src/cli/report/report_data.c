@@ -28,11 +28,6 @@ static int pick_process(struct hw_report_data *d, struct hw_error *err)
                    d->p->graphs.n ? ", but a managed heap: heapwise graph shows it" : "");
 }
 
-static bool is_live(enum hw_metric m)
-{
-    return m == HW_METRIC_SPACE || m == HW_METRIC_OBJECTS;
-}
-
 static void pick_moments(struct hw_report_data *d)
 {
     const struct hw_process_view *v = &d->view;
@@ -44,7 +39,7 @@ static void pick_moments(struct hw_report_data *d)
     d->peak = peak ? *peak : d->now;
     d->is_over = d->peak.total.space > 0 && d->peak.ts_ns != d->now.ts_ns &&
                  (d->o->peak || hw_process_view_cleaned_up(v));
-    d->shows_peak = d->is_over && (d->o->peak || is_live(d->o->metric));
+    d->shows_peak = d->is_over && (d->o->peak || hw_metric_is_live(d->o->metric));
     /* The dump at the peak is not a base to compare with: what follows it is the program's end. Nor
      * is one that was due just before the end, in which nothing can have changed. */
     int64_t apart = hw_sat_sub(d->now.ts_ns, v->start_ns) / 100;
@@ -70,7 +65,7 @@ static void put_peak(struct hw_report_data *d)
 {
     for (size_t i = 0; i < d->sites.n; i++) {
         struct hw_site *s = &d->sites.v[i];
-        if (!is_live(d->o->metric)) {
+        if (!hw_metric_is_live(d->o->metric)) {
             s->now = s->peak;
             continue;
         }
@@ -327,6 +322,9 @@ int hw_report_data_init(struct hw_report_data *d, const struct hw_profile *p,
     if (rc == 0) {
         d->namer = (struct hw_namer){hw_demangle_shown, d->demangler};
         pick_moments(d);
+        rc = hw_open_profile_has_metric(o->metric, hw_value_metrics(&d->now.total), err);
+        if (rc < 0)
+            goto fail;
         rc = find_sites(d);
     }
     if (rc == 0)

@@ -14,7 +14,7 @@
 
 static void put_value(struct hw_json *j, const struct hw_report_data *d, const struct hw_value *v)
 {
-    for (int m = 0; m < HW_METRIC_USUAL; m++)
+    for (int m = 0; m < (int)hw_value_metrics(v); m++)
         hw_json_kv_int(j, hw_metric_name((enum hw_metric)m), hw_value_get(v, (enum hw_metric)m));
     hw_json_kv_int(j, "samples", v->samples);
     hw_json_kv_int(j, "alloc_samples", v->alloc_samples);
@@ -82,7 +82,7 @@ static void put_other_sites(struct hw_json *j, const struct hw_report_data *d)
     hw_json_key(j, "other_sites");
     hw_json_begin_object(j);
     hw_json_kv_uint(j, "count", d->sites.n - d->n_rows);
-    for (int m = 0; m < HW_METRIC_USUAL; m++)
+    for (int m = 0; m < (int)hw_value_metrics(&sum); m++)
         hw_json_kv_int(j, hw_metric_name((enum hw_metric)m), hw_value_get(&sum, (enum hw_metric)m));
     hw_json_end_object(j);
 }
@@ -131,7 +131,7 @@ static void put_beside(struct hw_json *j, const struct hw_report_data *d)
     for (size_t i = 0; i < d->beside.n; i++) {
         hw_json_begin_object(j);
         hw_json_kv_str(j, "name", hw_strings_cstr(strings, d->beside.v[i].name));
-        for (int m = 0; m < HW_METRIC_USUAL; m++)
+        for (int m = 0; m < (int)hw_value_metrics(&d->beside.v[i].now); m++)
             hw_json_kv_int(j, hw_metric_name((enum hw_metric)m),
                            hw_value_get(&d->beside.v[i].now, (enum hw_metric)m));
         hw_json_end_object(j);

@@ -34,14 +34,9 @@ static void paint(const struct page *pg, const char *code)
         fprintf(pg->out, "\033[%sm", code);
 }
 
-static bool is_bytes(enum hw_metric m)
-{
-    return m == HW_METRIC_SPACE || m == HW_METRIC_ALLOC_SPACE;
-}
-
 static char *fmt_metric(char out[HW_UNIT_MAX], enum hw_metric m, double v)
 {
-    return is_bytes(m) ? hw_fmt_bytes(out, v) : hw_fmt_count(out, v);
+    return hw_metric_is_bytes(m) ? hw_fmt_bytes(out, v) : hw_fmt_count(out, v);
 }
 
 static void fmt_error(const struct page *pg, const struct hw_value *v, enum hw_metric m,
@@ -175,6 +170,27 @@ static void put_account(const struct page *pg)
     hw_strbuf_done(&line);
 }
 
+#define TEMPORARY_SHARE 0.5 /* of all bytes: so much is said without being asked for */
+
+/* What was freed at once is work for the allocator that another way of writing the program may avoid. */
+static void put_temporary(const struct page *pg)
+{
+    const struct hw_report_data *d = pg->d;
+    const struct hw_value *v = &d->now.total;
+    bool asked = d->o->metric >= HW_METRIC_USUAL;
+    double share = (double)v->temporary_space / (double)v->alloc_space;
+    char buf[HW_UNIT_MAX], part[HW_UNIT_MAX];
+    if (v->alloc_space <= 0 || (!asked && share < TEMPORARY_SHARE))
+        return;
+    fprintf(pg->out, "freed again within 1 s: %s", hw_fmt_bytes(buf, (double)v->temporary_space));
+    fmt_error(pg, v, HW_METRIC_TEMPORARY_SPACE, buf);
+    fprintf(pg->out, "%s%s in %s allocations", buf[0] ? " " : "", buf,
+            hw_fmt_count(part, (double)v->temporary_objects));
+    fmt_error(pg, v, HW_METRIC_TEMPORARY_OBJECTS, buf);
+    fprintf(pg->out, "%s%s, %.0f%% of the allocated bytes%s\n", buf[0] ? " " : "", buf, 100 * share,
+            asked ? "" : "   (-m temporary)");
+}
+
 static void put_totals(const struct page *pg)
 {
     const struct hw_report_data *d = pg->d;
@@ -204,6 +220,7 @@ static void put_totals(const struct page *pg)
             fprintf(pg->out, "  explained %.0f%%", 100 * (double)v->space / d->rss);
     }
     fputc('\n', pg->out);
+    put_temporary(pg);
     hw_report_end_text(d, pg->out);
     put_account(pg);
     put_beside(pg);
@@ -375,15 +392,16 @@ static void put_table(struct page *pg)
     size_t site_width = d->o->width > left + 24 ? d->o->width - left : 24;
     if (d->shows_peak) {
         bool freed = !d->o->peak;
-        bool totals =
-            d->o->metric == HW_METRIC_ALLOC_SPACE || d->o->metric == HW_METRIC_ALLOC_OBJECTS;
+        bool totals = !hw_metric_is_live(d->o->metric);
         fprintf(pg->out, "\n%sthe table shows %s at %s\n",
                 freed ? "most of it was freed by the end; " : "",
                 totals ? "what was allocated until the peak" : "the peak",
                 hw_fmt_clock(buf, hw_sat_sub(d->peak.ts_ns, d->view.start_ns)));
     }
     if (d->n_rows == 0) {
-        fputs("\nnothing is live\n", pg->out);
+        fputs(d->o->metric < HW_METRIC_USUAL ? "\nnothing is live\n"
+                                             : "\nnothing was freed within 1 s\n",
+              pg->out);
         return;
     }
     hw_strbuf_clear(&pg->line);

@@ -266,7 +266,7 @@ void hw_live_json(struct hw_json *j, const struct hw_live_model *m, const struct
     hw_json_kv_uint(j, "samples", m->facts.n_samples);
     hw_json_kv_uint(j, "lost", m->facts.n_lost);
     hw_json_kv_uint(j, "rss_bytes", m->rss_bytes);
-    for (int k = 0; k < HW_METRIC_USUAL; k++)
+    for (int k = 0; k < (int)hw_value_metrics(&m->total); k++)
         hw_json_kv_int(j, hw_metric_name((enum hw_metric)k),
                        hw_value_get(&m->total, (enum hw_metric)k));
     hw_json_put_errors(j, &m->total, m->interval_bytes);

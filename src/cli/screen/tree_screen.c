@@ -16,7 +16,7 @@ static const char *const keys[][2] = {
     {"*  -", "open, close all below"},
     {"PgUp PgDn Home End", "further"},
     {"/  n N", "search, next, previous"},
-    {"m", "metric: space, objects, alloc_space, alloc_objects"},
+    {"m", "metric: space, objects, alloc_space, alloc_objects, temporary_space, temporary_objects"},
     {"i", "bottom-up and back"},
     {"a", "all frames, or your code only"},
     {"u", "leave this for the browser"},

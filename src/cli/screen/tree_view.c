@@ -15,11 +15,6 @@ static int64_t value_of(const struct hw_tree_view *v, uint32_t node)
     return hw_value_get(hw_flame_total(&v->flame, node), v->metric);
 }
 
-static bool is_bytes(enum hw_metric m)
-{
-    return m == HW_METRIC_SPACE || m == HW_METRIC_ALLOC_SPACE;
-}
-
 static const char *label_of(const struct hw_tree_view *v, uint32_t node)
 {
     uint32_t f = v->flame.v.v[node].function;
@@ -267,7 +262,8 @@ bool hw_tree_view_key(struct hw_tree_view *v, int key, int page)
         (void)hw_tree_view_find(v, key == 'N'); /* none: the selection stays */
         return true;
     case 'm':
-        (void)hw_tree_view_set_metric(v, (enum hw_metric)((v->metric + 1) % HW_METRIC_USUAL));
+        (void)hw_tree_view_set_metric(
+            v, (enum hw_metric)((v->metric + 1) % hw_value_metrics(hw_flame_total(&v->flame, 0))));
         return true;
     default:
         return false;
@@ -328,7 +324,7 @@ static void draw_row(const struct hw_tree_view *v, struct hw_screen *s, size_t r
     char text[HW_UNIT_MAX], share[16];
     double x = (double)value_of(v, node), all = (double)value_of(v, 0);
     double self = (double)hw_value_get(hw_flame_self(&v->flame, node), v->metric);
-    bool bytes = is_bytes(v->metric), folded = exists(v, n->first_child);
+    bool bytes = hw_metric_is_bytes(v->metric), folded = exists(v, n->first_child);
     if (row == v->at)
         hw_screen_mark(s);
     hw_screen_field(s, HW_STYLE_PLAIN, bytes ? hw_fmt_bytes(text, x) : hw_fmt_count(text, x), 10,

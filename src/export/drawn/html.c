@@ -6,6 +6,8 @@
  *      "parent": […], "function": […], "self": [[space…], [objects…], [alloc_space…],
  *      [alloc_objects…], the variance of each, [samples…], [alloc_samples…]]}
  *
+ * and where temporary allocations are known four more: [temporary_space…], [temporary_objects…], the variance of each.
+ *
  * Every `<` in a string is written as \u003c, so that no name can end the script element. Above
  * MAX_NODES the smallest nodes are merged into their parents, and the page says how many.
  */
@@ -46,7 +48,7 @@ static double share_of(const struct page *pg, uint32_t node, enum hw_metric m)
 static double largest_share(const struct page *pg, uint32_t node)
 {
     double best = 0;
-    for (int m = 0; m < HW_METRIC_USUAL; m++)
+    for (int m = 0; m < HW_METRIC_USUAL; m++) /* the others are part of these */
         best = fmax(best, share_of(pg, node, (enum hw_metric)m));
     return best;
 }
@@ -140,6 +142,31 @@ static void put_variance(struct hw_json *j, const struct hw_value *v, enum hw_me
     hw_json_double(j, strtod(six_digits, NULL));
 }
 
+static void put_metrics(const struct page *pg, struct hw_json *j, enum hw_metric first,
+                        enum hw_metric end)
+{
+    for (enum hw_metric m = first; m < end; m++) {
+        hw_json_begin_array(j);
+        for (size_t i = 0; i < pg->n; i++)
+            hw_json_int(j, hw_value_get(&pg->self[i], m));
+        hw_json_end_array(j);
+    }
+    for (enum hw_metric m = first; m < end; m++) {
+        hw_json_begin_array(j);
+        for (size_t i = 0; i < pg->n; i++)
+            put_variance(j, &pg->self[i], m);
+        hw_json_end_array(j);
+    }
+}
+
+static void put_samples(const struct page *pg, struct hw_json *j, enum hw_metric m)
+{
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < pg->n; i++)
+        hw_json_int(j, hw_value_samples(&pg->self[i], m));
+    hw_json_end_array(j);
+}
+
 static void put_columns(const struct page *pg, struct hw_json *j)
 {
     hw_json_key(j, "parent");
@@ -154,19 +181,10 @@ static void put_columns(const struct page *pg, struct hw_json *j)
     hw_json_end_array(j);
     hw_json_key(j, "self");
     hw_json_begin_array(j);
-    for (int column = 0; column < 2 * HW_METRIC_USUAL + 2; column++) {
-        hw_json_begin_array(j);
-        for (size_t i = 0; i < pg->n; i++) {
-            const struct hw_value *v = &pg->self[i];
-            if (column < HW_METRIC_USUAL)
-                hw_json_int(j, hw_value_get(v, (enum hw_metric)column));
-            else if (column < 2 * HW_METRIC_USUAL)
-                put_variance(j, v, (enum hw_metric)(column - HW_METRIC_USUAL));
-            else
-                hw_json_int(j, column == 2 * HW_METRIC_USUAL ? v->samples : v->alloc_samples);
-        }
-        hw_json_end_array(j);
-    }
+    put_metrics(pg, j, 0, HW_METRIC_USUAL);
+    put_samples(pg, j, HW_METRIC_SPACE);
+    put_samples(pg, j, HW_METRIC_ALLOC_SPACE);
+    put_metrics(pg, j, HW_METRIC_USUAL, hw_values_metrics(pg->in->values));
     hw_json_end_array(j);
 }
 
@@ -249,7 +267,7 @@ static int html_write(const struct hw_export_input *in, FILE *out, struct hw_err
 
 const struct hw_exporter hw_export_html = {
     .name = "html",
-    .summary = "one page that needs no server: flamegraph and functions, all four metrics",
+    .summary = "one page that needs no server: flamegraph and functions, all metrics",
     .extension = ".html",
     .merged = true,
     .write = html_write,

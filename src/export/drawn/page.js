@@ -5,6 +5,10 @@
     var $ = function (id) { return document.getElementById(id); };
     var METRICS = ["space", "objects", "alloc_space", "alloc_objects"];
     var WORDS = ["Live size", "Live count", "Total size", "Total count"];
+    if (D.self.length > 10) {
+        METRICS.push("temporary_space", "temporary_objects");
+        WORDS.push("Freed within 1 s, size", "Freed within 1 s, count");
+    }
     var ROW = 20, MERGE = 3;
     var F = D.functions.length;
 
@@ -17,7 +21,11 @@
         });
     });
 
-    // self: for each metric, then the variance of each, live samples, all samples
+    // self: four metrics, the variance of each, live samples, all samples; two more metrics, the variance of each
+    function column(m) {
+        return m < 4 ? m : m + 6;
+    }
+
     function finish(t) {
         var n = t.parent.length, k, i;
         t.total = t.self.map(function (column) { return Float64Array.from(column); });
@@ -36,7 +44,7 @@
     }
 
     function sortBy(t, metric) { // children by descending totals
-        var n = t.parent.length, order = new Uint32Array(n - 1), i, c, v = t.total[metric];
+        var n = t.parent.length, order = new Uint32Array(n - 1), i, c, v = t.total[column(metric)];
         for (i = 1; i < n; i++)
             order[i - 1] = i;
         order.sort(function (a, b) { return v[a] - v[b] || b - a; });
@@ -93,9 +101,11 @@
 
     // Two standard errors, as in doc/design/estimates.md.
     function error(get) {
-        var live = get(8), k = metric < 2 ? live : get(9), v = get(metric), step = D.interval;
+        var live = get(8), k = metric < 2 ? live : get(9), v = get(column(metric)), step = D.interval;
         if (step <= 1)
             return 0;
+        if (metric >= 4)
+            return 2 * Math.sqrt(get(metric + 8));
         if (metric === 0 || !D.lacksVariances)
             return 2 * Math.sqrt(get(4 + metric));
         if (metric === 2)
@@ -105,15 +115,16 @@
     }
 
     function nodeText(i) {
-        var t = tree, get = function (k) { return t.total[k][i]; }, v = get(metric), e = error(get);
-        var all = t.total[metric][0], f = t.fn[i];
+        var t = tree, get = function (k) { return t.total[k][i]; }, v = get(column(metric)), e = error(get);
+        var all = t.total[column(metric)][0], f = t.fn[i];
         var lines = [i ? D.functions[f][0] : "all"];
         if (i && D.functions[f][1])
             lines.push(D.functions[f][1]);
         lines.push(figure(v) + (e === Infinity && v > 0 ? ", error unknown, " : e > 0 && v > 0 ? " ±" + (100 * e / v).toFixed(e / v < 0.0995 ? 1 : 0) + "%" : "") +
             "  " + (all > 0 ? (100 * v / all).toFixed(2) : "0") + "% of all" +
-            (i ? ", " + (100 * v / (t.total[metric][t.parent[i]] || 1)).toFixed(1) + "% of what is above" : ""));
-        lines.push("self " + figure(t.self[metric][i]) + ", " + get(metric < 2 ? 8 : 9) + " samples");
+            (i ? ", " + (100 * v / (t.total[column(metric)][t.parent[i]] || 1)).toFixed(1) + "% of what is above" : ""));
+        lines.push("self " + figure(t.self[column(metric)][i]) +
+            (metric < 4 ? ", " + get(metric < 2 ? 8 : 9) + " samples" : ""));
         return lines;
     }
 
@@ -140,7 +151,7 @@
 
     function draw() {
         var ratio = window.devicePixelRatio || 1, w = graph.clientWidth, h = graph.clientHeight;
-        var css = getComputedStyle(document.documentElement), t = tree, v = t.total[metric];
+        var css = getComputedStyle(document.documentElement), t = tree, v = t.total[column(metric)];
         var light = css.getPropertyValue("--light"), hit = css.getPropertyValue("--hit");
         var top = graph.scrollTop, path = [], i, x, c, stack, at, small;
         canvas.width = w * ratio;
@@ -238,10 +249,10 @@
 
     function functionValues() { // a function counts once per stack, even if it recurs
         var self = new Float64Array(F), total = new Float64Array(F), open = new Int32Array(F);
-        var t = down, v = t.total[metric], i = t.first[0], f;
+        var t = down, v = t.total[column(metric)], i = t.first[0], f;
         while (i > 0) {
             f = t.fn[i];
-            self[f] += t.self[metric][i];
+            self[f] += t.self[column(metric)][i];
             if (open[f]++ === 0)
                 total[f] += v[i];
             if (t.first[i] !== -1) {
@@ -261,7 +272,7 @@
     }
 
     function fill() {
-        var v = functionValues(), all = down.total[metric][0], ids = [], f, shown;
+        var v = functionValues(), all = down.total[column(metric)][0], ids = [], f, shown;
         for (f = 0; f < F; f++)
             if (v.total[f] > 0 && (!pattern || pattern.test(D.functions[f][0])))
                 ids.push(f);
@@ -311,7 +322,7 @@
         while (pattern && stack.length) { // a match includes everything below it
             i = stack.pop();
             if (i && pattern.test(D.functions[tree.fn[i]][0])) {
-                sum += tree.total[metric][i];
+                sum += tree.total[column(metric)][i];
                 continue;
             }
             for (c = tree.first[i]; c !== -1; c = tree.next[c])
@@ -319,7 +330,7 @@
         }
         if (pattern)
             $("found").textContent = figure(sum) + ", " +
-                (100 * sum / (tree.total[metric][0] || 1)).toFixed(1) + "%";
+                (100 * sum / (tree.total[column(metric)][0] || 1)).toFixed(1) + "%";
         draw();
     }
 
@@ -387,7 +398,7 @@
             $("search").focus();
         } else if (e.key === "i" || e.key === "I") {
             invert();
-        } else if (e.key >= "1" && e.key <= "4") {
+        } else if (e.key >= "1" && +e.key <= METRICS.length) {
             $("metric").value = metric = +e.key - 1;
             show();
         } else if (e.key === "ArrowUp" && e.target === graph && zoomed) {

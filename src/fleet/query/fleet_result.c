@@ -480,7 +480,7 @@ int hw_fleet_get(const struct hw_fleet_source *from, const struct hw_fleet_where
     struct hw_fleet_result_work k = {.from = from, .w = w, .out = out, .err = err};
     int rc = hw_fleet_where_check(w, err);
     if (rc == 0)
-        rc = get(&k, metric == HW_METRIC_SPACE || metric == HW_METRIC_OBJECTS);
+        rc = get(&k, hw_metric_is_live(metric));
     return hw_fleet_result_finish(&k, rc);
 }
 

@@ -95,8 +95,8 @@ static int push_host(struct hw_fleet_hosts *out, struct hw_rows *r, bool space, 
 int hw_fleet_get_hosts(const struct hw_fleet_source *from, const struct hw_fleet_where *w,
                        enum hw_metric metric, struct hw_fleet_hosts *out, struct hw_error *err)
 {
-    bool live = metric == HW_METRIC_SPACE || metric == HW_METRIC_OBJECTS;
-    bool space = metric == HW_METRIC_SPACE || metric == HW_METRIC_ALLOC_SPACE;
+    bool live = hw_metric_is_live(metric);
+    bool space = hw_metric_is_bytes(metric);
     struct hw_fleet_query_args ask = {.query = live ? HW_FLEET_Q_HOSTS : HW_FLEET_Q_HOSTS_ALLOCATED,
                                       .where = w};
     struct hw_strbuf reply = {0};

@@ -33,7 +33,7 @@ static void put_line(struct hw_json *j, struct hw_page_trace *t,
                      const struct hw_page_selection *sel, const struct hw_line_row *r,
                      enum hw_lines_by by)
 {
-    bool live = sel->metric == HW_METRIC_SPACE || sel->metric == HW_METRIC_OBJECTS;
+    bool live = hw_metric_is_live(sel->metric);
     hw_json_begin_array(j);
     hw_json_str(j, hw_page_string(t, r->file));
     hw_json_uint(j, r->line);

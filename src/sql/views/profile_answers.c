@@ -41,6 +41,23 @@ void hw_view_put_errors(struct hw_view_result *a, const struct hw_value *v, uint
         hw_view_put_real(a, hw_value_error(v, (enum hw_metric)m, interval));
 }
 
+void hw_view_put_temporary(struct hw_view_result *a, const struct hw_value *self,
+                           const struct hw_value *total, uint64_t interval)
+{
+    enum { COLUMNS = 3 * (HW_METRIC_COUNT - HW_METRIC_USUAL) };
+    if (hw_value_metrics(total) == HW_METRIC_USUAL) {
+        for (int i = 0; i < COLUMNS; i++)
+            hw_view_put(a, (struct hw_view_cell){.kind = CELL_NULL});
+        return;
+    }
+    for (int m = HW_METRIC_USUAL; m < HW_METRIC_COUNT; m++) {
+        hw_view_put_int(a, hw_value_get(self, (enum hw_metric)m));
+        hw_view_put_int(a, hw_value_get(total, (enum hw_metric)m));
+    }
+    for (int m = HW_METRIC_USUAL; m < HW_METRIC_COUNT; m++)
+        hw_view_put_real(a, hw_value_error(total, (enum hw_metric)m, interval));
+}
+
 static void put_callers(struct hw_view_result *a, const struct hw_callers *c)
 {
     struct hw_strbuf text = {0};
@@ -77,6 +94,7 @@ int hw_view_fill_top(struct hw_view_result *a, const struct hw_view_query *q)
         hw_view_put_int(a, v->total.samples);
         hw_view_put_errors(a, &v->total, interval);
         put_callers(a, &callers[v->function]);
+        hw_view_put_temporary(a, &v->self, &v->total, interval);
     }
     hw_vec_done(&rows);
     hw_flame_done(&tree);

@@ -138,6 +138,7 @@ static int put_figures(struct hw_view_result *a, uint64_t interval, const struct
     hw_view_put_int(a, total->samples);
     hw_view_put_int(a, total->alloc_samples);
     hw_view_put_errors(a, total, interval);
+    hw_view_put_temporary(a, self, total, interval);
     return a->failed ? HW_ENOMEM : HW_OK;
 }
 

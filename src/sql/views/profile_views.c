@@ -115,10 +115,15 @@ bool hw_view_has_only_peaks(const struct hw_view_result *a, hw_upid upid, int64_
 
 #define ERROR_COLUMNS                                                                              \
     "space_error REAL, objects_error REAL, alloc_space_error REAL, alloc_objects_error REAL"
+/* NULL where what was freed within a second is not known. */
+#define TEMPORARY_COLUMNS                                                                          \
+    "self_temporary_space INTEGER, temporary_space INTEGER, self_temporary_objects INTEGER, "      \
+    "temporary_objects INTEGER, temporary_space_error REAL, temporary_objects_error REAL"
 #define FIGURE_COLUMNS                                                                             \
     "self_space INTEGER, space INTEGER, self_objects INTEGER, objects INTEGER, "                   \
     "self_alloc_space INTEGER, alloc_space INTEGER, self_alloc_objects INTEGER, "                  \
-    "alloc_objects INTEGER, samples INTEGER, alloc_samples INTEGER, " ERROR_COLUMNS
+    "alloc_objects INTEGER, samples INTEGER, alloc_samples INTEGER, " ERROR_COLUMNS                \
+    ", " TEMPORARY_COLUMNS
 #define TREE_COLUMNS                                                                               \
     "id INTEGER, parent_id INTEGER, depth INTEGER, name TEXT, map_name TEXT, source_file TEXT, "   \
     "self_space INTEGER, "                                                                         \
@@ -130,8 +135,8 @@ static const struct view views[] = {
      "INTEGER, "
      "objects INTEGER, self_alloc_space INTEGER, alloc_space INTEGER, "
      "self_alloc_objects INTEGER, alloc_objects INTEGER, samples INTEGER, " ERROR_COLUMNS
-     ", callers TEXT",
-     17, "uT", hw_view_fill_top},
+     ", callers TEXT, " TEMPORARY_COLUMNS,
+     23, "uT", hw_view_fill_top},
     {"heapwise_callers", TREE_COLUMNS, 11, "utp", hw_view_fill_callers},
     {"heapwise_callees", TREE_COLUMNS, 11, "utp", hw_view_fill_callees},
     {"heapwise_leaks",
@@ -168,8 +173,8 @@ static const struct view views[] = {
     {"heapwise_tree",
      "id INTEGER, parent_id INTEGER, depth INTEGER, name TEXT, map_name TEXT, source_file "
      "TEXT, " FIGURE_COLUMNS,
-     20, "uTSHFO", hw_view_fill_tree},
-    {"heapwise_functions", "name TEXT, map_name TEXT, source_file TEXT, " FIGURE_COLUMNS, 17,
+     26, "uTSHFO", hw_view_fill_tree},
+    {"heapwise_functions", "name TEXT, map_name TEXT, source_file TEXT, " FIGURE_COLUMNS, 23,
      "uTSHFO", hw_view_fill_functions},
     {"heapwise_modules", "name TEXT, sql TEXT", 2, "", hw_view_fill_modules},
 };

@@ -54,6 +54,8 @@ void hw_view_put_int(struct hw_view_result *a, int64_t v);
 void hw_view_put_text(struct hw_view_result *a, struct hw_bytes v);
 void hw_view_put(struct hw_view_result *a, struct hw_view_cell c);
 void hw_view_put_errors(struct hw_view_result *a, const struct hw_value *v, uint64_t interval);
+void hw_view_put_temporary(struct hw_view_result *a, const struct hw_value *self,
+                           const struct hw_value *total, uint64_t interval);
 uint64_t hw_view_interval_of(const struct hw_view_result *a, hw_upid upid);
 int hw_view_fill_tree(struct hw_view_result *a, const struct hw_view_query *q);
 int hw_view_fill_functions(struct hw_view_result *a, const struct hw_view_query *q);

@@ -38,7 +38,8 @@ static void subtract(struct hw_value *from, const struct hw_value *v, bool live)
                              .temporary_objects = -v->temporary_objects,
                              .variance_temporary_space = v->variance_temporary_space,
                              .variance_temporary_objects = v->variance_temporary_objects,
-                             .lacks_variances = v->lacks_variances};
+                             .lacks_variances = v->lacks_variances,
+                             .knows_temporary = v->knows_temporary};
     if (live) {
         minus.space = -v->space;
         minus.objects = -v->objects;

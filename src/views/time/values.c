@@ -27,7 +27,7 @@ struct mark {
     size_t next, n;
     struct slot *slots; /* owned: n */
     uint64_t interval_bytes;
-    bool knows_variance, knows_all;
+    bool knows_variance, knows_all, knows_temporary;
 };
 
 struct hw_sum {
@@ -37,7 +37,7 @@ struct hw_sum {
     HW_VEC(struct slot) slots;  /* in order of their first row, also after seeking back */
     size_t next;                /* index into s->all */
     uint64_t interval_bytes;
-    bool knows_variance;
+    bool knows_variance, knows_temporary;
     bool knows_all;            /* variances of all metrics, in every dump so far */
     HW_VEC(struct mark) marks; /* in order of next */
     size_t marks_bytes, max_marks_bytes;
@@ -143,6 +143,7 @@ static int add_dump(struct hw_sum *t, uint32_t dump)
     t->interval_bytes = t->p->dumps.v[dump].interval_bytes;
     t->knows_variance |= (t->p->dumps.v[dump].flags & HW_DUMP_KNOWS_VARIANCE) != 0;
     t->knows_all &= (t->p->dumps.v[dump].flags & HW_DUMP_ALL_VARIANCES) != 0;
+    t->knows_temporary |= (t->p->dumps.v[dump].flags & HW_DUMP_KNOWS_TEMPORARY) != 0;
     t->choice = fmax(t->choice, t->p->dumps.v[dump].choice);
     bool base = t->p->dumps.v[dump].flags & HW_DUMP_BASE;
     for (size_t i = first; i < first + n; i++) {
@@ -189,7 +190,8 @@ static void add_mark(struct hw_sum *t)
                      .n = t->slots.n,
                      .interval_bytes = t->interval_bytes,
                      .knows_variance = t->knows_variance,
-                     .knows_all = t->knows_all};
+                     .knows_all = t->knows_all,
+                     .knows_temporary = t->knows_temporary};
     bool newer = t->marks.n == 0 || t->marks.v[t->marks.n - 1].next < t->next;
     if (!newer || t->new_rows < (uint64_t)t->spacing * t->slots.n)
         return;
@@ -222,6 +224,7 @@ static void restore(struct hw_sum *t, const struct mark *m)
     t->interval_bytes = m ? m->interval_bytes : 1;
     t->knows_variance = m && m->knows_variance;
     t->knows_all = !m || m->knows_all;
+    t->knows_temporary = m && m->knows_temporary;
     t->new_rows = 0;
 }
 
@@ -277,6 +280,7 @@ static struct hw_value final_value(const struct hw_sum *t, const struct slot *s)
         v.variance = v.samples > 0 ? step * step * (double)v.samples : 0;
     v.lacks_variances = !t->knows_all && t->interval_bytes > 1;
     v.choice = (float)t->choice;
+    v.knows_temporary = t->knows_temporary;
     if (t->interval_bytes <= 1)
         v.variance_objects = v.variance_alloc_space = v.variance_alloc_objects =
             v.variance_rounding = v.variance_temporary_space = v.variance_temporary_objects = 0;
@@ -364,6 +368,7 @@ void hw_value_add(struct hw_value *to, const struct hw_value *v)
     to->variance_temporary_space += v->variance_temporary_space;
     to->variance_temporary_objects += v->variance_temporary_objects;
     to->lacks_variances |= v->lacks_variances;
+    to->knows_temporary |= v->knows_temporary;
     to->choice = larger(to->choice, v->choice);
 }
 
@@ -404,6 +409,7 @@ void hw_value_since(struct hw_value *now, const struct hw_value *before)
     now->variance_temporary_objects =
         hw_variance_since(now->variance_temporary_objects, before->variance_temporary_objects);
     now->lacks_variances |= before->lacks_variances;
+    now->knows_temporary |= before->knows_temporary;
     now->choice = larger(now->choice, before->choice);
 }
 
@@ -465,7 +471,7 @@ int64_t hw_value_samples(const struct hw_value *v, enum hw_metric m)
 {
     if (m >= HW_METRIC_USUAL) /* not counted */
         return samples_of(v->temporary_objects, (double)hw_value_get(v, m), own_variance(v, m));
-    return m == HW_METRIC_SPACE || m == HW_METRIC_OBJECTS ? v->samples : v->alloc_samples;
+    return hw_metric_is_live(m) ? v->samples : v->alloc_samples;
 }
 
 double hw_value_step(const struct hw_value *v, uint64_t interval_bytes)
@@ -538,10 +544,10 @@ static const char *const metric_names[HW_METRIC_COUNT] = {
     [HW_METRIC_TEMPORARY_OBJECTS] = "temporary_objects",
 };
 
-enum hw_metric hw_metrics_of(const struct hw_profile *p)
+enum hw_metric hw_values_metrics(const hw_values *values)
 {
-    for (size_t i = 0; i < p->dumps.n; i++)
-        if (p->dumps.v[i].flags & HW_DUMP_KNOWS_TEMPORARY)
+    for (size_t i = 0; i < values->n; i++)
+        if (values->v[i].v.knows_temporary)
             return HW_METRIC_COUNT;
     return HW_METRIC_USUAL;
 }
@@ -553,6 +559,8 @@ const char *hw_metric_name(enum hw_metric m)
 
 bool hw_metric_find(const char *name, enum hw_metric *out)
 {
+    if (strcmp(name, "temporary") == 0)
+        name = metric_names[HW_METRIC_TEMPORARY_SPACE];
     for (int m = 0; m < HW_METRIC_COUNT; m++) {
         if (strcmp(metric_names[m], name) == 0) {
             *out = (enum hw_metric)m;

@@ -49,6 +49,7 @@ struct hw_value {
     float variance_objects, variance_alloc_space, variance_alloc_objects;
     float variance_rounding, variance_temporary_space, variance_temporary_objects;
     bool lacks_variances;
+    bool knows_temporary; /* some dump of it does */
     /* For processes chosen by chance: the variance of every figure x is x² times this larger. It is
      * not part of the variances above, as all callstacks have it in common. */
     float choice;
@@ -109,10 +110,25 @@ bool hw_value_is_rough(const struct hw_value *v, enum hw_metric m, uint64_t inte
 /* The variance of a metric; < 0: unknown, then hw_value_error estimates. */
 double hw_value_variance(const struct hw_value *v, enum hw_metric m);
 
-/* How many of the metrics the profile has: HW_METRIC_USUAL or all. */
-enum hw_metric hw_metrics_of(const struct hw_profile *p);
+/* How many of the metrics are known of it, HW_METRIC_USUAL or all; of a list: of any of them. */
+static inline enum hw_metric hw_value_metrics(const struct hw_value *v)
+{
+    return v->knows_temporary ? HW_METRIC_COUNT : HW_METRIC_USUAL;
+}
+enum hw_metric hw_values_metrics(const hw_values *values);
+
+static inline bool hw_metric_is_bytes(enum hw_metric m)
+{
+    return m == HW_METRIC_SPACE || m == HW_METRIC_ALLOC_SPACE || m == HW_METRIC_TEMPORARY_SPACE;
+}
+
+/* Of what is live, not of all until then. */
+static inline bool hw_metric_is_live(enum hw_metric m)
+{
+    return m == HW_METRIC_SPACE || m == HW_METRIC_OBJECTS;
+}
 const char *hw_metric_name(enum hw_metric m); /* "space", … */
-/* Name → metric; false when there is none of that name. */
+/* Name → metric; false when there is none of that name. "temporary" is short for temporary_space. */
 bool hw_metric_find(const char *name, enum hw_metric *out);
 
 #endif

@@ -47,7 +47,7 @@ struct order {
 
 static int64_t count_of(const struct hw_value *v, enum hw_metric m)
 {
-    bool live = m == HW_METRIC_SPACE || m == HW_METRIC_OBJECTS;
+    bool live = hw_metric_is_live(m);
     return live ? v->objects : v->alloc_objects;
 }
 

@@ -263,10 +263,9 @@ void hw_page_fleet_profile(struct hw_http_request *req, void *ctx)
         rc = hw_fleet_get(&a.from, &a.where, a.metric, &result, &err);
     if (rc == HW_OK)
         rc = open_profile(&a, &result,
-                          step && *step ? "over time"
-                          : a.metric == HW_METRIC_SPACE || a.metric == HW_METRIC_OBJECTS
-                              ? "live"
-                              : "allocated",
+                          step && *step                 ? "over time"
+                          : hw_metric_is_live(a.metric) ? "live"
+                                                        : "allocated",
                           &id, &err);
     end(&a);
     if (rc == HW_OK) {
