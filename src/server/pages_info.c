@@ -293,12 +293,12 @@ void hw_page_events(struct hw_http_request *req, void *ctx)
 
 static void put_value(struct hw_json *j, const struct hw_value *v, uint64_t interval_bytes)
 {
-    for (int m = 0; m < HW_METRIC_USUAL; m++)
+    for (int m = 0; m < (int)hw_value_metrics(v); m++)
         hw_json_kv_int(j, hw_metric_name((enum hw_metric)m), hw_value_get(v, (enum hw_metric)m));
     hw_json_kv_double(j, "error", hw_value_error(v, HW_METRIC_SPACE, interval_bytes));
     hw_json_key(j, "errors"); /* in the order of metrics */
     hw_json_begin_array(j);
-    for (int m = 0; m < HW_METRIC_USUAL; m++)
+    for (int m = 0; m < (int)hw_value_metrics(v); m++)
         hw_json_double(j, hw_value_error(v, (enum hw_metric)m, interval_bytes));
     hw_json_end_array(j);
     hw_json_kv_int(j, "samples", v->samples);

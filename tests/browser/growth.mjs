@@ -1,17 +1,22 @@
-// What went up and down: memory by owner and what pins free memory on the Accounting page, the top functions on the timeline, and rows
+// What went up and down, and what did so at once (temporary allocations): memory by owner and what pins free memory on the Accounting page, the top functions on the timeline, and rows
 // that are told apart by their callers. Figures are those of the command line and SQL.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { after, before, test } from 'node:test';
 import { axe, browse, cli, dir, done, drawn, heapwise, here, inspect, part, run, serve, settled, visit } from './lib.mjs';
 
-let server, page, trace;
+let server, page, trace, brief;
 
 before(async () => {
   run('cc', ['-O1', '-g', '-fno-omit-frame-pointer', '-o', 'phases', join(here, 'targets/phases.c')]);
   run(heapwise, ['record', '-q', '-i', '1', '-c', '100ms', '--pinned', '--force', '-o', 'phases.trace', '--', './phases']);
   trace = join(dir, 'phases.trace');
-  server = await serve(trace);
+  run(heapwise, ['record', '-q', '-i', '1', '--force', '-o', 'brief.trace', '--', join(process.env.HW_BUILD, 'tests/targets/t_temporary')]);
+  brief = join(dir, 'brief.trace');
+  cli('convert', '-t', 'pprof', brief, 'without.pb.gz');
+  cli('convert', '-t', 'page', brief, 'brief.html');
+  server = await serve('--sources', join(here, '../targets'), trace, brief, join(dir, 'without.pb.gz'));
   page = await browse();
   await page.goto(server.url);
   await page.waitForSelector('.figures');
@@ -121,4 +126,64 @@ test('rows of one function are told apart by the first callers that differ', asy
   await page.waitForSelector('table.diff .callers:has-text("‹")');
   await drawn(page);
   assert.deepEqual(page.problems, []);
+});
+
+const METRICS = ['Live size', 'Live count', 'Total size', 'Total count'];
+const metrics = (on) => on.locator('[aria-label=Metric] button').allTextContents();
+
+/** Six metrics, and what two of them show of each page is what the command says. */
+async function temporary(on, number, names) {
+  const { end, sites } = JSON.parse(cli('report', '--json', '-m', 'temporary', '--top', '0', brief));
+  const bytes = (v) => `${(v / 1024).toFixed(v < 10 * 1024 ? 2 : v < 100 * 1024 ? 1 : 0)} KiB`;
+  await visit(on, 'flame', '', number);
+  assert.deepEqual(await metrics(on), [...METRICS, 'Temporary']);
+  await on.click('[aria-label=Metric] button >> text=Temporary');
+  await settled(on);
+  assert.deepEqual(await metrics(on), [...METRICS, 'Temporary size', 'Temporary count']);
+  assert.match(on.url(), /metric=temporary_space/);
+  const text = await on.textContent('.statement');
+  assert.ok(text.startsWith('Temporary until ') && text.includes(`freed again within a second: ${bytes(end.temporary_space)}`), text);
+  await on.click('.metric-note summary');
+  assert.match(await on.textContent('.metric-note p'), /at most a second after its allocation/);
+  await on.keyboard.press('6');
+  await settled(on);
+  assert.match(on.url(), /metric=temporary_objects/);
+  assert.ok((await on.textContent('.statement')).includes(end.temporary_objects.toLocaleString('en-US').replace(',', '\u2009')));
+  for (const name of names) {
+    await visit(on, name, '&metric=temporary_space', number);
+    assert.equal((await metrics(on)).length, 6, name);
+    for (const closed of name === 'tree' ? ['move_on', 'made'] : []) {
+      await on.click(`[role=treeitem]:has-text("${closed}")`);
+      await on.keyboard.press('ArrowRight');
+    }
+    await settled(on);
+    const all = await on.textContent('main');
+    for (const s of sites.filter((x) => x.temporary_space > 0)) assert.ok(all.includes(s.function) && all.includes(bytes(s.temporary_space)), `${name}: ${s.function} ${bytes(s.temporary_space)}`);
+    assert.ok(!all.includes('fn_kept') && !all.includes('fn_late'), `${name}: what stayed is not there`);
+  }
+}
+
+test('temporary allocations: offered where they are recorded, with the figures of the command', async () => {
+  await temporary(page, 2, ['tree', 'functions']);
+  await visit(page, 'source', '&metric=temporary_space', 2);
+  await page.waitForSelector('.code-row.has');
+  assert.equal((await metrics(page)).length, 6);
+  await visit(page, 'sizes', '&metric=temporary_space', 2); // it has none: the same of all allocations
+  assert.deepEqual(await metrics(page), METRICS);
+  assert.equal(await page.textContent('[aria-label=Metric] [aria-pressed=true]'), 'Total size');
+  for (const name of ['flame', 'tree', 'functions', 'source']) {
+    await visit(page, name, '', 3);
+    assert.deepEqual(await metrics(page), METRICS, `${name} of a profile without`);
+  }
+  await visit(page, 'flame', '&metric=temporary_space', 3);
+  assert.match(await page.textContent('.empty'), /or the recording does not say/);
+  assert.deepEqual(await inspect(page, 'temporary', () => visit(page, 'flame', '&metric=temporary_space', 2)), []);
+});
+
+test('temporary allocations in a saved page', async () => {
+  const file = await browse();
+  await file.goto(pathToFileURL(join(dir, 'brief.html')).href);
+  await file.waitForSelector('.figures');
+  await temporary(file, 1, ['tree']); // it has no Functions page
+  assert.deepEqual(file.problems, []);
 });

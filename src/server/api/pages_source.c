@@ -33,7 +33,7 @@ static void put_line(struct hw_json *j, struct hw_page_trace *t,
                      const struct hw_page_selection *sel, const struct hw_line_row *r,
                      enum hw_lines_by by)
 {
-    bool live = hw_metric_is_live(sel->metric);
+    enum hw_metric of_bytes = hw_metric_is_bytes(sel->metric) ? sel->metric : sel->metric - 1;
     hw_json_begin_array(j);
     hw_json_str(j, hw_page_string(t, r->file));
     hw_json_uint(j, r->line);
@@ -41,8 +41,8 @@ static void put_line(struct hw_json *j, struct hw_page_trace *t,
     hw_json_int(j, hw_value_get(&r->total, sel->metric));
     hw_json_int(j, hw_value_samples(&r->total, sel->metric));
     hw_json_double(j, hw_value_error(&r->total, sel->metric, sel->interval_bytes));
-    hw_json_int(j, live ? r->total.space : r->total.alloc_space);
-    hw_json_int(j, live ? r->total.objects : r->total.alloc_objects);
+    hw_json_int(j, hw_value_get(&r->total, of_bytes));
+    hw_json_int(j, hw_value_get(&r->total, of_bytes + 1));
     if (by == HW_LINES_BY_FUNCTION)
         hw_json_str(j, hw_page_label(t, sel->program, r->function));
     hw_json_end_array(j);

@@ -91,8 +91,7 @@ static void add_chosen(struct hw_value *to, const struct hw_value *v, uint32_t s
     m.variance_alloc_space = chosen_float(v->variance_alloc_space, v->alloc_space, w);
     m.variance_alloc_objects = chosen_float(v->variance_alloc_objects, v->alloc_objects, w);
     m.variance_rounding = chosen_float(v->variance_rounding, v->rounding, w);
-    m.variance_temporary_space =
-        chosen_float(v->variance_temporary_space, v->temporary_space, w);
+    m.variance_temporary_space = chosen_float(v->variance_temporary_space, v->temporary_space, w);
     m.variance_temporary_objects =
         chosen_float(v->variance_temporary_objects, v->temporary_objects, w);
     hw_value_add(to, &m);

@@ -3,16 +3,37 @@
 import { signal } from '@preact/signals';
 import { remembered } from './store';
 
-export type Metric = 'space' | 'objects' | 'alloc_space' | 'alloc_objects';
+export type UsualMetric = 'space' | 'objects' | 'alloc_space' | 'alloc_objects';
+export type TemporaryMetric = 'temporary_space' | 'temporary_objects';
+export type Metric = UsualMetric | TemporaryMetric;
 
-export const METRICS: { id: Metric; label: string; hint: string }[] = [
+export const METRICS: { id: UsualMetric; label: string; hint: string }[] = [
   { id: 'space', label: 'Live size', hint: 'bytes allocated and not yet freed' },
   { id: 'objects', label: 'Live count', hint: 'allocations not yet freed' },
   { id: 'alloc_space', label: 'Total size', hint: 'bytes ever allocated, freed ones included' },
   { id: 'alloc_objects', label: 'Total count', hint: 'allocations ever made, freed ones included' },
 ];
 
-export const isBytes = (m: Metric) => m === 'space' || m === 'alloc_space';
+/** Of profiles that know them. */
+export const TEMPORARY: { id: TemporaryMetric; label: string; hint: string }[] = [
+  {
+    id: 'temporary_space',
+    label: 'Temporary size',
+    hint: 'bytes freed again within a second of their allocation',
+  },
+  {
+    id: 'temporary_objects',
+    label: 'Temporary count',
+    hint: 'allocations freed again within a second',
+  },
+];
+
+export const isBytes = (m: Metric) => m.endsWith('space');
+export const isLive = (m: Metric) => m === 'space' || m === 'objects';
+export const isTemporary = (m: Metric): m is TemporaryMetric => m.startsWith('temporary');
+/** What a page shows that has no temporary allocations. */
+export const usual = (m: Metric): UsualMetric =>
+  m === 'temporary_space' ? 'alloc_space' : m === 'temporary_objects' ? 'alloc_objects' : m;
 
 export type Units = 'iec' | 'si' | 'raw';
 export const UNITS_CHOICES: { id: Units; label: string; hint: string }[] = [

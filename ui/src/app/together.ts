@@ -10,6 +10,7 @@ export function chosen(all: Timeline): Tracks[] {
   return first ? [first, ...all.processes.filter((x) => x !== first && more.includes(x.upid))] : [];
 }
 
+const TEMPORARY_IDS = ['temporary_space', 'temporary_objects'] as const;
 const METRICS = ['space', 'objects', 'alloc_space', 'alloc_objects'] as const;
 
 /** Sums add variances. */
@@ -18,6 +19,7 @@ const ofBoth = (a: number | null, b: number | null) =>
 
 function add(to: Figures, m: Figures): void {
   for (const k of METRICS) to[k] += m[k];
+  for (const k of TEMPORARY_IDS) if (m[k] !== undefined) to[k] = (to[k] ?? 0) + m[k];
   to.samples += m.samples;
   to.alloc_samples += m.alloc_samples;
   to.error = ofBoth(to.error, m.error);

@@ -1,5 +1,5 @@
 // Types of the server's responses: traces, recordings, and the contents of a trace.
-import type { Metric } from './format';
+import type { TemporaryMetric, UsualMetric } from './format';
 
 export interface Process {
   upid: number;
@@ -81,7 +81,8 @@ export interface Recording {
   warnings: string[];
   targets: Target[];
 }
-export type Figures = Record<Metric, number> & {
+/** Temporary ones, and their errors, where they are known. */
+export type Figures = Record<UsualMetric, number> & { [m in TemporaryMetric]?: number } & {
   error: number | null;
   errors: (number | null)[];
   samples: number;

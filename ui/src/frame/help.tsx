@@ -7,7 +7,7 @@ export const help = signal(false);
 const KEYS: [string, string][] = [
   ['?', 'this page'],
   ['Ctrl+K', 'find functions and pages; > commands, : SQL, / regular expression'],
-  ['1 … 4', 'metric: live size, live count, total size, total count'],
+  ['1 … 6', 'metric: live size, live count, total size, total count, temporary size, temporary count'],
   ['[  ]', 'previous, next dump'],
   ['Shift+[  ]', 'the interval grows by a dump'],
   ['I', 'bottom-up and back'],

@@ -6,7 +6,7 @@ import { isSaved } from '../app/server';
 import { go, place } from '../app/state';
 import type { Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
-import { Choice, MetricChoice } from '../parts/choice';
+import { Choice, MetricChoice, MetricNote } from '../parts/choice';
 import { ExportButton } from '../parts/export';
 import { FilterBar } from '../parts/filters';
 import type { ProfileProps } from '../parts/selected';
@@ -54,7 +54,7 @@ function CallTree({ tracks }: { tracks: Tracks }) {
   return (
     <div class="column">
       <div class="bar">
-        <MetricChoice />
+        <MetricChoice tracks={tracks} />
         <Choice
           label="Direction"
           value={p.invert ? 'up' : 'down'}
@@ -66,6 +66,7 @@ function CallTree({ tracks }: { tracks: Tracks }) {
         />
         {!isSaved() && <Asked tracks={tracks} />}
       </div>
+      <MetricNote />
       <FilterBar problem={answer.error} />
       {answer.busy && !g && <Busy what="Summing up" />}
       {g && g.total > 0 ? <Tree tracks={tracks} g={g} /> : g && <p class="empty">Nothing here.</p>}

@@ -2,7 +2,7 @@
 // difference and says what of it is more than sampling noise.
 import { useEffect, useState } from 'preact/hooks';
 import { question } from '../app/answers';
-import { certainty, count, growth, isBytes, isUnknown, METRICS } from '../app/format';
+import { certainty, count, growth, isBytes, isUnknown } from '../app/format';
 import { selection } from '../app/selection';
 import { isSaved, status } from '../app/server';
 import { asPlace, baseOf, now, type Side, written } from '../app/sides';
@@ -10,7 +10,7 @@ import { go, place } from '../app/state';
 import { ns } from '../app/times';
 import type { Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
-import { Choice, MetricChoice } from '../parts/choice';
+import { Choice, MetricChoice, metricsOf } from '../parts/choice';
 import { FilterBar } from '../parts/filters';
 import { digit, useKeys } from '../parts/keys';
 import type { ProfileProps } from '../parts/selected';
@@ -146,11 +146,11 @@ function WhatChoices() {
   );
 }
 
-function HowBar({ sql }: { sql: string }) {
+function HowBar({ sql, tracks }: { sql: string; tracks: Tracks }) {
   const p = place.value;
   return (
     <div class="bar">
-      <MetricChoice />
+      <MetricChoice tracks={tracks} />
       <WhatChoices />
       <Choice
         label="Layout"
@@ -254,7 +254,7 @@ export function DiffPage({ tracks, all }: ProfileProps) {
   const t = answer.value;
   useEffect(() => setLimit(PAGE), [q.union]);
   useKeys((e) => {
-    const m = digit(e, METRICS);
+    const m = digit(e, metricsOf(tracks));
     if (e.key === 'x' || e.key === 'X') swap();
     else if (m) go({ metric: m.id });
     else return false;
@@ -266,7 +266,7 @@ export function DiffPage({ tracks, all }: ProfileProps) {
     <div class="findings" aria-busy={answer.busy}>
       <Sides a={a} b={b} onSwap={swap} />
       {t && <Totals t={t} />}
-      <HowBar sql={t ? sqlOf(t, a, b) : ''} />
+      <HowBar tracks={tracks} sql={t ? sqlOf(t, a, b) : ''} />
       <FilterBar problem={answer.error} />
       {t && isSame(t) && (
         <p class="banner note" role="status">

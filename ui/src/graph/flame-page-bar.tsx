@@ -1,8 +1,9 @@
 // The controls over the page's graph.
 import { save } from '../app/files';
-import { amount } from '../app/format';
+import { amount, isTemporary } from '../app/format';
 import { isSaved } from '../app/server';
 import { go, place } from '../app/state';
+import type { Tracks } from '../app/types';
 import { Choice, MetricChoice } from '../parts/choice';
 import { ExportButton } from '../parts/export';
 import { FilterChips, FilterField } from '../parts/filters';
@@ -66,6 +67,7 @@ const Toggle = (p: { on: boolean; label: string; hint: string; onClick(): void }
 );
 
 interface BarProps {
+  tracks: Tracks;
   group: string;
   several: boolean;
   by: ColourBy;
@@ -141,7 +143,7 @@ export function GraphBar(p: BarProps & { problem: string }) {
   return (
     <>
       <div class="bar graph-bar" role="group" aria-label="Graph">
-        <MetricChoice />
+        <MetricChoice tracks={p.tracks} />
         <DirectionChoice />
         <span class={`filter-field ${moreOpen.value ? 'open' : ''}`}>
           <FilterField />
@@ -167,7 +169,9 @@ export function NothingHere({ g }: { g: Graph }) {
         ? 'Nothing grew in this interval.'
         : p.metric.startsWith('alloc')
           ? 'No allocations were sampled here.'
-          : 'Nothing is live here.';
+          : isTemporary(p.metric)
+            ? 'Nothing here was freed again within a second, or the recording does not say.'
+            : 'Nothing is live here.';
   return (
     <div class="empty">
       <p>{why}</p>

@@ -1,12 +1,13 @@
 // The page's graph with everything around it: toolbar, filters, breadcrumb, menu, pivot.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { exactly } from '../app/filters';
-import { amount, clock, error, METRICS, percent, safe } from '../app/format';
+import { amount, clock, error, isLive, isTemporary, percent, safe } from '../app/format';
 import { INVERTED, scrubbing, selection } from '../app/selection';
 import { go, place } from '../app/state';
 import { remember, remembered } from '../app/store';
 import type { Tracks } from '../app/types';
 import { useAnswer, useFollowing } from '../parts/answer';
+import { MetricNote, metricsOf } from '../parts/choice';
 import { addFilter } from '../parts/filters';
 import { digit, useKeys } from '../parts/keys';
 import { moreOpen } from '../parts/popover';
@@ -30,22 +31,28 @@ import { useFrameMenu, useZoom } from './zoomed';
 /** A description of the graph. */
 export function statement(t: Tracks, g: Graph): string {
   const p = place.value;
-  const live = p.metric === 'space' || p.metric === 'objects';
+  const live = isLive(p.metric);
   const words = {
     space: 'live',
     objects: 'live allocations',
     alloc_space: 'allocated',
     alloc_objects: 'allocations made',
+    temporary_space: 'freed again within a second',
+    temporary_objects: 'allocations freed again within a second',
   }[p.metric];
   const end = clock(g.ts - t.start);
   const begin = p.from ? clock(Number(p.from) - t.start) : '';
   const when = begin
     ? live
       ? `Growth between ${begin} and ${end} (stacks that shrank are left out)`
-      : `Allocated between ${begin} and ${end}`
+      : isTemporary(p.metric)
+        ? `Temporary between ${begin} and ${end}`
+        : `Allocated between ${begin} and ${end}`
     : live
       ? `Live at ${end}`
-      : `Ever allocated until ${end}`;
+      : isTemporary(p.metric)
+        ? `Temporary until ${end}`
+        : `Ever allocated until ${end}`;
   const who = t.parts ? nameOfTracks(t) : `process ${t.pid} ${safe(t.name)}`;
   const heap = p.heap ? `heap ${safe(p.heap)}` : heapsWord(t);
   return `${when} · ${who} · ${heap} · ${words}: ${amount(g.total, p.metric)} ${error(g.error, g.total)}${p.invert ? ' · bottom-up: below 0.01 % merged' : ''}`;
@@ -116,15 +123,18 @@ function useFrameKeys(g: Graph | null): (key: string, node: number) => boolean {
   };
 }
 
-function usePageKeys(): void {
-  useKeys((e) => {
-    const m = digit(e, METRICS);
-    if (m) go({ metric: m.id });
-    else if (e.key === 'i' || e.key === 'I') go({ invert: !place.peek().invert, zoom: '' });
-    else if (e.key === '/') document.getElementById('search')?.focus();
-    else return false;
-    return true;
-  }, []);
+function usePageKeys(tracks: Tracks): void {
+  useKeys(
+    (e) => {
+      const m = digit(e, metricsOf(tracks));
+      if (m) go({ metric: m.id });
+      else if (e.key === 'i' || e.key === 'I') go({ invert: !place.peek().invert, zoom: '' });
+      else if (e.key === '/') document.getElementById('search')?.focus();
+      else return false;
+      return true;
+    },
+    [tracks],
+  );
 }
 
 function Line({
@@ -267,6 +277,7 @@ function Beside({
         <Drawn {...{ g, callers, by, zoom, height, chosen, onZoom, onKey, onMenu }} onChoose={choose} />
         <div class="below">
           <p class="statement">{statement(tracks, g)}</p>
+          <MetricNote />
           {by === 'owner' && <Legend g={g} />}
         </div>
       </div>
@@ -291,10 +302,11 @@ export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }
   const [by, setBy] = useColour();
   const g = answer.value;
   const { zoom, found, onZoom } = useZoom(g);
-  usePageKeys();
+  usePageKeys(tracks);
   return (
     <div class="explorer" aria-busy={answer.busy}>
       <GraphBar
+        tracks={tracks}
         group={group}
         several={!!tracks.parts}
         problem={g || p.filters.length ? answer.error : ''}

@@ -2,13 +2,26 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { functions } from '../app/answers';
 import { exactly } from '../app/filters';
-import { amount, base, bytes, certainty, count, fit, isBytes, isRough, percent, safe } from '../app/format';
+import {
+  amount,
+  base,
+  bytes,
+  certainty,
+  count,
+  fit,
+  isBytes,
+  isLive,
+  isRough,
+  isTemporary,
+  percent,
+  safe,
+} from '../app/format';
 import { selection } from '../app/selection';
 import { go, place } from '../app/state';
 import type { FunctionRow, Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
 import { type Cell, type GridColumn, type Sort, toMarkdown } from '../parts/cells';
-import { MetricChoice } from '../parts/choice';
+import { MetricChoice, MetricNote } from '../parts/choice';
 import { ExportButton } from '../parts/export';
 import { addFilter, FilterBar } from '../parts/filters';
 import { Grid } from '../parts/grid';
@@ -238,7 +251,7 @@ function Bar({
 }) {
   return (
     <div class="bar">
-      <MetricChoice />
+      <MetricChoice tracks={tracks} />
       <span class="grow" />
       <input
         type="search"
@@ -261,10 +274,10 @@ function Bar({
 
 function Sum({ f }: { f: Shown }) {
   const m = place.value.metric;
-  const live = m === 'space' || m === 'objects';
+  const what = isTemporary(m) ? 'freed again within a second' : isLive(m) ? 'live' : 'allocated';
   return (
     <p class="statement">
-      {count(f.there)} functions · {amount(f.total, m)} {live ? 'live' : 'allocated'} in all
+      {count(f.there)} functions · {amount(f.total, m)} {what} in all
       {f.all && f.there > MOST ? ` · conditions look at the first ${count(MOST)}` : ''}
     </p>
   );
@@ -281,6 +294,7 @@ function Functions({ tracks }: { tracks: Tracks }) {
     <div class="split">
       <div class="column">
         <Bar f={f} match={match} onMatch={setMatch} tracks={tracks} />
+        <MetricNote />
         <FilterBar problem={answer.error} />
         {answer.value && (
           <Grid

@@ -6,17 +6,19 @@ import {
   bytes,
   count,
   isBytes,
-  type Metric,
+  isLive,
   METRICS,
   percent,
   round,
   safe,
+  usual,
+  type UsualMetric,
 } from '../app/format';
 import { filtered, selection } from '../app/selection';
 import { go, href, place } from '../app/state';
 import type { Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
-import { MetricChoice } from '../parts/choice';
+import { Choice } from '../parts/choice';
 import { FilterBar } from '../parts/filters';
 import type { ProfileProps } from '../parts/selected';
 import { SelectionBar } from '../parts/selection-bar';
@@ -59,11 +61,10 @@ function seconds(s: number): string {
   return s < 7200 ? `${(s / 60).toFixed(0)} min` : `${(s / 3600).toFixed(0)} h`;
 }
 
-const isLive = (m: Metric) => m === 'space' || m === 'objects';
-const labelOf = (m: Metric) => METRICS.find((x) => x.id === m)!.label;
+const labelOf = (m: UsualMetric) => METRICS.find((x) => x.id === m)!.label;
 
 /** A bar for each power of two from the smallest to the largest. */
-function barsOf(s: Sizes, m: Metric): Bar[] {
+function barsOf(s: Sizes, m: UsualMetric): Bar[] {
   const by = new Map(s.classes.map((c) => [c[0], c]));
   const bars: Bar[] = [];
   for (let c = s.classes[0]?.[0] ?? 0; c <= (s.classes[s.classes.length - 1]?.[0] ?? -1); c++) {
@@ -81,11 +82,11 @@ function barsOf(s: Sizes, m: Metric): Bar[] {
 
 function sizesSql(upid: number): string {
   const p = place.value;
-  return `select up_to, sum(${p.metric}) as ${p.metric}, sum(exact_objects) as exact_objects\nfrom heapwise_sizes(${upid + 1}${/^\d+$/.test(p.at) ? `, ${p.at}` : ''})${p.heap ? `\nwhere heap_name = ${quote(p.heap)}` : ''}\ngroup by up_to order by up_to`;
+  return `select up_to, sum(${usual(p.metric)}) as ${usual(p.metric)}, sum(exact_objects) as exact_objects\nfrom heapwise_sizes(${upid + 1}${/^\d+$/.test(p.at) ? `, ${p.at}` : ''})${p.heap ? `\nwhere heap_name = ${quote(p.heap)}` : ''}\ngroup by up_to order by up_to`;
 }
 
 function Askers({ s, tracks }: { s: Sizes; tracks: Tracks }) {
-  const m = place.value.metric;
+  const m = usual(place.value.metric);
   const average = (v: Value) => (v[0] > 0 ? bytes(v[1] / v[0]) : v[2] > 0 ? bytes(v[3] / v[2]) : '–');
   return (
     <Scroll label="Functions that asked for these sizes">
@@ -144,6 +145,7 @@ function RangeWords({ range }: { range: BarRange | null }) {
 function SizesPart({ tracks }: { tracks: Tracks }) {
   const p = place.value;
   const q = new URLSearchParams(selection.value);
+  q.set('metric', usual(p.metric));
   const m = /^(\d+)-(\d+)$/.exec(p.sizes);
   const range: BarRange | null = m ? [Number(m[1]), Number(m[2])] : null;
   if (range) {
@@ -154,13 +156,14 @@ function SizesPart({ tracks }: { tracks: Tracks }) {
   const answer = useAnswer(`sizes ${p.trace}?${query}`, () => question<Sizes>(p.trace, 'sizes', query));
   const s = answer.value;
   if (!s) return answer.error ? <Failed text={answer.error} /> : <Busy what="Sorting by size" />;
-  const bars = barsOf(s, p.metric);
+  const bars = barsOf(s, usual(p.metric));
   return (
     <section aria-busy={answer.busy}>
       <h2>
         How large{' '}
         <span class="dim">
-          {labelOf(p.metric).toLowerCase()} by size of the allocation; each bar holds sizes up to its label
+          {labelOf(usual(p.metric)).toLowerCase()} by size of the allocation; each bar holds sizes up to its
+          label
         </span>{' '}
         <SqlLink to={sqlHref(sizesSql(tracks.upid))} />
       </h2>
@@ -170,7 +173,7 @@ function SizesPart({ tracks }: { tracks: Tracks }) {
         <Histogram
           label="Sizes of allocations"
           tone="by-size"
-          counts={!isBytes(p.metric)}
+          counts={!isBytes(usual(p.metric))}
           bars={bars}
           range={range}
           onRange={(r) => go({ sizes: r ? `${r[0]}-${r[1]}` : '' }, true)}
@@ -178,7 +181,7 @@ function SizesPart({ tracks }: { tracks: Tracks }) {
       )}
       <RangeWords range={range} />
       {s.functions.length === 0 && bars.length > 0 && (
-        <p class="empty">Nothing of these sizes {isLive(p.metric) ? 'is live' : 'was allocated'}.</p>
+        <p class="empty">Nothing of these sizes {isLive(usual(p.metric)) ? 'is live' : 'was allocated'}.</p>
       )}
       {s.functions.length > 0 && <Askers s={s} tracks={tracks} />}
     </section>
@@ -308,10 +311,15 @@ export function SizesPage({ tracks, all }: ProfileProps) {
     <div class="findings">
       <SelectionBar tracks={tracks} all={all} />
       <div class="bar">
-        <MetricChoice />
+        <Choice
+          label="Metric"
+          value={usual(p.metric)}
+          options={METRICS}
+          onChange={(metric) => go({ metric })}
+        />
         <span class="dim">
           {[
-            !isBytes(p.metric) && tracks.interval > 1 && 'counts are estimates',
+            !isBytes(usual(p.metric)) && tracks.interval > 1 && 'counts are estimates',
             tracks.interval > 1 &&
               `below ${round(tracks.interval)} sizes are sampled, and stand at the average of their stack in a dump`,
           ]

@@ -6,7 +6,7 @@ import { selection } from '../app/selection';
 import { ApiError } from '../app/server';
 import { go, href, place } from '../app/state';
 import { useAnswer } from '../parts/answer';
-import { MetricChoice } from '../parts/choice';
+import { MetricChoice, MetricNote } from '../parts/choice';
 import { nextKeys, useLines } from '../parts/lines';
 import type { ProfileProps } from '../parts/selected';
 import { SelectionBar } from '../parts/selection-bar';
@@ -46,7 +46,7 @@ export function SourcePage(props: ProfileProps) {
       <SelectionBar tracks={props.tracks} all={props.all} />
       <div class="bar">
         <CodeSwitch />
-        <MetricChoice />
+        <MetricChoice tracks={props.tracks} />
         {p.filters.length > 0 && <span class="dim">filters choose the functions of the list only</span>}
       </div>
       <CodeView />
@@ -178,9 +178,10 @@ function Lines({ tracks, all }: ProfileProps) {
       <SelectionBar tracks={tracks} all={all} />
       <div class="bar">
         <CodeSwitch />
-        <MetricChoice />
+        <MetricChoice tracks={tracks} />
         {p.filters.length > 0 && <span class="dim">filters do not count here</span>}
       </div>
+      <MetricNote />
       {lines.error && <Failed text={lines.error} />}
       {!lines.value && !lines.error && <Busy what="Adding up lines" />}
       {lines.value && !files.length && <NoLines />}

@@ -23,7 +23,7 @@ export function useKeys(act: (e: KeyboardEvent) => boolean | void, deps?: unknow
 
 /** 1 to 4 choose one of as many. */
 export const digit = <T>(e: KeyboardEvent, list: readonly T[]): T | undefined =>
-  /^[1-4]$/.test(e.key) ? list[Number(e.key) - 1] : undefined;
+  /^[1-6]$/.test(e.key) ? list[Number(e.key) - 1] : undefined;
 
 /** [ and ]: one dump back or forth, with Shift the interval grows by it; on every page that shows a
  * moment. */

@@ -1,5 +1,5 @@
 // Queries that give the numbers that pages show, for the same selection (sql/profile_views.c).
-import { base } from '../app/format';
+import { base, isLive, isTemporary } from '../app/format';
 import { go, href, place } from '../app/state';
 import { ns } from '../app/times';
 import type { Tracks } from '../app/types';
@@ -93,7 +93,7 @@ export function functionsSql(t: Tracks, match: string): string {
     total: 'total',
     count: 'count',
   };
-  const n = m.startsWith('alloc') ? 'alloc_objects' : 'objects';
+  const n = isTemporary(m) ? 'temporary_objects' : isLive(m) ? 'objects' : 'alloc_objects';
   const figures = t.parts
     ? `sum(self_${m}) as self, sum(${m}) as total,\n  sum(${n}) as count`
     : `self_${m} as self, ${m} as total,\n  ${n} as count, space_error`;

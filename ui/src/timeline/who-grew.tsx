@@ -1,6 +1,6 @@
 // Timeline: the functions that held most, over time. Asked for on request: it reads every dump.
 import { question } from '../app/answers';
-import { besides, bytes, isBytes, safe } from '../app/format';
+import { besides, bytes, isLive, safe } from '../app/format';
 import { selection } from '../app/selection';
 import { go, href, place } from '../app/state';
 import type { Tracks } from '../app/types';
@@ -60,7 +60,7 @@ function Answer({ tracks, view }: { tracks: Tracks; view: View }) {
   const p = place.value;
   const query = new URLSearchParams(selection.value);
   for (const key of ['at', 'max', 'from', 'invert', 'group', 'stable']) query.delete(key);
-  if (!isBytes(p.metric)) query.set('metric', p.metric === 'objects' ? 'space' : 'alloc_space');
+  query.set('metric', isLive(p.metric) ? 'space' : 'alloc_space');
   query.set('upid', String(tracks.upid));
   if (p.who === 'total') query.set('total', '1');
   const text = query.toString();

@@ -47,8 +47,9 @@ struct order {
 
 static int64_t count_of(const struct hw_value *v, enum hw_metric m)
 {
-    bool live = hw_metric_is_live(m);
-    return live ? v->objects : v->alloc_objects;
+    return m >= HW_METRIC_USUAL   ? v->temporary_objects
+           : hw_metric_is_live(m) ? v->objects
+                                  : v->alloc_objects;
 }
 
 static int compare_numbers(int64_t a, int64_t b)

@@ -169,16 +169,18 @@ struct process {
     const struct hw_process_view *view;
     struct moment end, peak, first;
     struct moment before, shown; /* before: the one before the end; shown: the initial moment */
+    int n_metrics;
 };
 
 static void find_moments(const struct hw_process_view *v, struct process *p)
 {
     const struct hw_process_moment *peak = hw_process_view_peak(v);
     const struct hw_process_moment *last = v->moments.n ? &v->moments.v[v->moments.n - 1] : peak;
-    *p = (struct process){.view = v};
+    *p = (struct process){.view = v, .n_metrics = HW_METRIC_USUAL};
     (void)snprintf(p->upid, sizeof p->upid, "%" PRIu32, v->upid.v);
     if (!last)
         return;
+    p->n_metrics = (int)hw_value_metrics(&last->total);
     p->end = p->first = p->before = moment_of(last);
     p->peak = moment_of(peak ? peak : last);
     p->shown = hw_process_view_cleaned_up(v) ? p->peak : p->end;
@@ -212,7 +214,7 @@ static int save_tables(struct maker *m, const struct process *p)
     int rc = HW_OK;
     add_parameter(&leaks, "limit", "300");
     rc = save(m, &leaks);
-    for (int k = 0; rc == HW_OK && k < (int)HW_METRIC_USUAL; k++) {
+    for (int k = 0; rc == HW_OK && k < p->n_metrics; k++) {
         top = request_about("table/functions", p, &p->shown, (enum hw_metric)k);
         add_parameter(&top, "sort", "self");
         add_parameter(&top, "callers", "1");
@@ -256,9 +258,9 @@ static int save_graph(struct maker *m, const struct process *p, const struct mom
 /* All metrics of the initial moment: at most half of the remaining space. */
 static int save_shown(struct maker *m, const struct process *p)
 {
-    size_t most = m->space_left / 2 / HW_METRIC_USUAL;
+    size_t most = m->space_left / 2 / (size_t)p->n_metrics;
     int rc = HW_OK;
-    for (int k = 0; rc == HW_OK && k < (int)HW_METRIC_USUAL; k++)
+    for (int k = 0; rc == HW_OK && k < p->n_metrics; k++)
         rc = save_graph(m, p, &p->shown, (enum hw_metric)k, "", most);
     return rc;
 }
@@ -271,12 +273,12 @@ static bool is_moment(const struct moment *a, const struct moment *b)
 /* Each dump's graphs, and the peak's, which may be a recorded maximum between two of them. */
 static int save_moments(struct maker *m, const struct process *p, size_t n_after)
 {
-    size_t n = p->view->moments.n + 1, left = n * HW_METRIC_USUAL;
+    size_t n = p->view->moments.n + 1, left = n * (size_t)p->n_metrics;
     int rc = HW_OK;
     for (size_t i = n; rc == HW_OK && i-- > 0;) {
         struct moment at = i == n - 1 ? p->peak : moment_of(&p->view->moments.v[i]);
         bool twice = is_moment(&at, &p->shown) || (i < n - 1 && is_moment(&at, &p->peak));
-        for (int k = 0; rc == HW_OK && k < (int)HW_METRIC_USUAL; k++, left--)
+        for (int k = 0; rc == HW_OK && k < p->n_metrics; k++, left--)
             if (!twice)
                 rc = save_graph(m, p, &at, (enum hw_metric)k, "", m->space_left / (left + n_after));
     }
@@ -304,7 +306,7 @@ static int save_heaps(struct maker *m, const struct process *p)
     const struct hw_series_list *list = &m->t->list;
     int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < list->v.n; i++)
-        for (int k = 0; rc == HW_OK && k < (int)HW_METRIC_USUAL; k++) {
+        for (int k = 0; rc == HW_OK && k < p->n_metrics; k++) {
             struct request q = request_about("flame", p, &p->shown, (enum hw_metric)k);
             if (list->v.v[i].upid.v != p->view->upid.v)
                 continue;
@@ -319,7 +321,7 @@ static int save_heaps(struct maker *m, const struct process *p)
 static int save_bottom_up(struct maker *m, const struct process *p)
 {
     int rc = HW_OK;
-    for (int k = 0; rc == HW_OK && k < (int)HW_METRIC_USUAL; k++) {
+    for (int k = 0; rc == HW_OK && k < p->n_metrics; k++) {
         struct request q = request_about("flame", p, &p->shown, (enum hw_metric)k);
         q.graph = true;
         add_parameter(&q, "invert", "1");
@@ -347,10 +349,10 @@ static int save_comparison(struct maker *m, const struct process *p, const struc
                            const struct moment *b, size_t most)
 {
     int rc = HW_OK;
-    for (int k = 0; rc == HW_OK && k < (int)HW_METRIC_USUAL; k++) {
+    for (int k = 0; rc == HW_OK && k < p->n_metrics; k++) {
         struct request graph = comparison("diff", p, a, b, (enum hw_metric)k);
         graph.graph = true;
-        rc = save_within(m, &graph, most / HW_METRIC_USUAL);
+        rc = save_within(m, &graph, most / (size_t)p->n_metrics);
         for (int form = 0; rc == HW_OK && form < 4; form++) {
             struct request table = comparison("table/diff", p, a, b, (enum hw_metric)k);
             add_parameter(&table, "by", form & 1 ? "total" : "");
