@@ -31,11 +31,12 @@ bool hw_open_profile_metric(const struct hw_cli *cli, enum hw_metric *out)
 
 int hw_open_profile_has_metric(enum hw_metric m, enum hw_metric known, struct hw_error *err)
 {
-    return m < known ? HW_OK
-                     : hw_fail(err, HW_ENOTFOUND, 0,
-                               "the profile does not say what was freed within a second: only "
-                               "recordings of heapwise do, not those of mappings, with "
-                               "--dump-at-max, or older ones");
+    return m < known
+               ? HW_OK
+               : hw_fail(err, HW_ENOTFOUND, 0,
+                         "the profile does not say what was freed within a second: only "
+                         "recordings of heapwise do, not those of mappings or Java objects, with "
+                         "--dump-at-max, or older ones");
 }
 
 static int no_data(const struct hw_cli *cli, const struct hw_open_profile_want *w,

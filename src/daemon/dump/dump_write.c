@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "daemon/core.h"
+#include "daemon/java/java_agent_load.h"
 #include "trace/profile_writer.h"
 
 #include "base/banned.h"
@@ -150,7 +151,8 @@ static void fill_head(struct hw_dump_writing *x, const struct hw_snap_book *b,
     head->at_max = x->piece == PIECE_MAX;
     head->keeps_peak &= !look;
     head->list_all = x->all;
-    head->has_temporary = !head->at_max && b->heap_id < HW_HEAP_ID_ANON;
+    head->has_temporary =
+        !head->at_max && b->heap_id < HW_HEAP_ID_ANON && !hw_java_heap_is(h->name);
     head->has_rounding = x->s->has_rounding && b->heap_id == HW_HEAP_ID_LIBC;
 }
 

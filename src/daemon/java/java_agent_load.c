@@ -36,6 +36,14 @@ static struct hw_heap_choice *add_choice(struct hw_client_config *c, const char 
 
 static const char *const names[] = {"com.android.art", "java.alloc"};
 
+bool hw_java_heap_is(const char *heap_name)
+{
+    for (size_t k = 0; k < HW_ARRAY_LEN(names); k++)
+        if (strcmp(heap_name, names[k]) == 0)
+            return true;
+    return false;
+}
+
 void hw_java_heap_choices(struct hw_target *t, struct hw_client_config *c)
 {
     bool any = false;
@@ -62,9 +70,8 @@ void hw_java_heap_choices(struct hw_target *t, struct hw_client_config *c)
 static bool has_java_heap(const struct hw_snapshot *s)
 {
     for (size_t i = 0; i < s->books.n; i++)
-        for (size_t k = 0; k < HW_ARRAY_LEN(names); k++)
-            if (strcmp(s->books.v[i].name, names[k]) == 0)
-                return true;
+        if (hw_java_heap_is(s->books.v[i].name))
+            return true;
     return false;
 }
 

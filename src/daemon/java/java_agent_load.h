@@ -8,10 +8,14 @@
 #ifndef HW_DAEMON_JAVA_JAVA_AGENT_LOAD_H
 #define HW_DAEMON_JAVA_JAVA_AGENT_LOAD_H
 
+#include <stdbool.h>
+
 struct hw_client_config;
 struct hw_snapshot;
 struct hw_target;
 
+/* One of Java objects, whose ends are seen when the garbage collector says so, or not at all. */
+bool hw_java_heap_is(const char *heap_name);
 /* What selecting a heap of Java objects implies: its own usual interval, and that the client
  * must find libjvm for it, by samples of libc.malloc. */
 void hw_java_heap_choices(struct hw_target *t, struct hw_client_config *c);

@@ -258,6 +258,7 @@ def every_object(box):
         for key, (size, count, kept) in want.items():
             row = [size * count, count, size * count * kept if live else size * count]
             hw.equal(sums.get(path + key), row, f"{heap}: {key}: {sums}")
+        hw.true(not d.has_temporary, f"{heap}: the end of an object is seen late, or never")
         hw.true(b"524288 is usual" in r.stderr and b"no Java functions" not in r.stderr, hw.tail(r.stderr))
         shown = box.run([hw.tool("heapwise"), "infra", "--by", "type,backtrace", "--heap", heap, box.path("churn.trace")],
                         check=0).stdout.decode().splitlines()

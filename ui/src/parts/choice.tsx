@@ -57,7 +57,8 @@ export const MetricNote = () =>
         Temporary is what was freed again at most a second after its allocation, on any thread. A block that{' '}
         <code>realloc</code> gives up is freed then. The recorder knows the order of all samples and when each
         tick of 4 ms began: 1.004 s count as longer. Where allocations are sampled, each temporary sample
-        stands for as many bytes as any other, and the error is theirs. Mappings are not counted.
+        stands for as many bytes as any other, and the error is theirs. Mappings and Java objects are not
+        counted.
       </p>
     </details>
   ) : null;
