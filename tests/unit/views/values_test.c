@@ -146,6 +146,76 @@ static void sites_name_the_code_that_asked(void **state)
     hw_profile_free(p);
 }
 
+static void fill_temporary(struct hw_profile *p, int64_t space, int64_t objects, float variance)
+{
+    size_t i = p->allocs.n - 1;
+    struct hw_alloc_row r = hw_alloc_row_get(&p->allocs, i);
+    r.temporary_space = space;
+    r.temporary_objects = objects;
+    r.variance_temporary_space = variance;
+    r.variance_temporary_objects = variance / 100;
+    if (hw_alloc_rows_set(&p->allocs, i, &r) < 0)
+        abort();
+}
+
+/* Changes add up, variances are those of all until then, and a dump without makes them unknown, not 0. */
+static void temporary_adds_up(void **state)
+{
+    (void)state;
+    struct hw_profile *p;
+    struct hw_series_list list;
+    struct hw_sum *sum;
+    const uint32_t knows = HW_DUMP_KNOWS_TEMPORARY | HW_DUMP_KNOWS_VARIANCE | HW_DUMP_ALL_VARIANCES;
+    assert_int_equal(hw_profile_new(&p), 0);
+    uint32_t a = fill_dump(p, 42, "libc.malloc", 1000, 4096, 0);
+    fill_row(p, a, "main;load;malloc", 1, 4096);
+    uint32_t b = fill_dump(p, 42, "libc.malloc", 2000, 4096, knows);
+    fill_row(p, b, "main;load;malloc", 5, 20480);
+    fill_row(p, b, "main;load;malloc", -3, -12288);
+    fill_temporary(p, 8192, 80, 400);
+    fill_row(p, b, "main;run;malloc", 1, 5000);
+    uint32_t c = fill_dump(p, 42, "libc.malloc", 3000, 4096, knows);
+    fill_row(p, c, "main;load;malloc", -1, -4096);
+    fill_temporary(p, 4096, 40, 900);
+    assert_int_equal(hw_profile_freeze(p), 0);
+    assert_int_equal(hw_series_list_init(&list, p), 0);
+    assert_int_equal(hw_sum_new(p, &list.v.v[0], &sum), 0);
+    hw_sum_keep_marks(sum, 1 << 20);
+    const struct {
+        uint32_t dump;
+        int64_t space, objects;
+        double variance;
+        bool known;
+    } at[] = {{a, 0, 0, 0, false},      {b, 8192, 80, 400, true}, {c, 12288, 120, 900, true},
+              {b, 8192, 80, 400, true}, {a, 0, 0, 0, false},      {c, 12288, 120, 900, true}};
+    for (size_t i = 0; i < HW_ARRAY_LEN(at); i++) {
+        assert_int_equal(hw_sum_seek(sum, at[i].dump), 0);
+        struct hw_value v = hw_sum_total(sum);
+        assert_int_equal(hw_value_get(&v, HW_METRIC_TEMPORARY_SPACE), at[i].space);
+        assert_int_equal(hw_value_get(&v, HW_METRIC_TEMPORARY_OBJECTS), at[i].objects);
+        assert_int_equal(hw_value_metrics(&v), at[i].known ? HW_METRIC_COUNT : HW_METRIC_USUAL);
+        assert_true(hw_value_error(&v, HW_METRIC_TEMPORARY_SPACE, 4096) ==
+                    2 * sqrt(at[i].variance));
+        assert_true(fabs(hw_value_error(&v, HW_METRIC_TEMPORARY_OBJECTS, 4096) -
+                         2 * sqrt(at[i].variance / 100)) < 1e-6);
+    }
+    struct hw_value now = hw_sum_total(sum), before;
+    assert_int_equal(hw_sum_seek(sum, b), 0);
+    before = hw_sum_total(sum);
+    hw_value_since(&now, &before);
+    assert_int_equal(now.temporary_space, 4096);
+    assert_int_equal(now.temporary_objects, 40);
+    assert_true(now.variance_temporary_space == 500);
+    assert_true(hw_value_samples(&before, HW_METRIC_TEMPORARY_SPACE) ==
+                80); /* of the least variance */
+    enum hw_metric m;
+    assert_true(hw_metric_find("temporary", &m) && m == HW_METRIC_TEMPORARY_SPACE);
+    assert_true(hw_metric_find("temporary_objects", &m) && m == HW_METRIC_TEMPORARY_OBJECTS);
+    hw_sum_free(sum);
+    hw_series_list_done(&list);
+    hw_profile_free(p);
+}
+
 static void variance_is_given_or_estimated(void **state)
 {
     (void)state;
@@ -362,6 +432,6 @@ static void random_profiles_match_brute_force(void **state)
 }
 
 HW_TEST_MAIN(cmocka_unit_test(checkpoints_count_but_are_not_shown),
-             cmocka_unit_test(sites_name_the_code_that_asked),
+             cmocka_unit_test(sites_name_the_code_that_asked), cmocka_unit_test(temporary_adds_up),
              cmocka_unit_test(variance_is_given_or_estimated),
              cmocka_unit_test(random_profiles_match_brute_force))
