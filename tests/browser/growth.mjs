@@ -187,3 +187,21 @@ test('temporary allocations in a saved page', async () => {
   await temporary(file, 1, ['tree']); // it has no Functions page
   assert.deepEqual(file.problems, []);
 });
+
+test('temporary allocations in a drawn page: two more metrics, with its figures; none where they are not known', async () => {
+  const { end } = JSON.parse(cli('report', '--json', brief));
+  cli('convert', '-t', 'html', brief, 'drawn.html');
+  cli('convert', '-t', 'html', join(dir, 'without.pb.gz'), 'bare.html');
+  const file = await browse();
+  await file.goto(pathToFileURL(join(dir, 'bare.html')).href);
+  assert.equal(await file.locator('#metric option').count(), 4);
+  await file.goto(pathToFileURL(join(dir, 'drawn.html')).href);
+  assert.equal(await file.locator('#metric option').count(), 6);
+  for (const [key, figure] of [['5', `${(end.temporary_space / 1024).toFixed(1)} KiB`], ['6', `${(end.temporary_objects / 1000).toFixed(2)} k`], ['4', `${(end.alloc_objects / 1000).toFixed(2)} k`]]) {
+    await file.keyboard.press(key);
+    await drawn(file);
+    assert.equal(await file.inputValue('#metric'), String(key - 1));
+    assert.ok((await file.textContent('body')).includes(figure), figure);
+  }
+  assert.deepEqual(file.problems, []);
+});

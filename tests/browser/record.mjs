@@ -140,6 +140,10 @@ test('live: figures move, growth from a baseline, pause, another recorder, the e
   load(8000);
   assert.deepEqual(await axe(page), []);
   await bothThemes('live');
+  await page.click('[aria-label=Metric] button:has-text("Temporary size")'); // of what redis-server freed at once
+  await page.waitForSelector('[aria-label=Metric] button:has-text("Temporary size")[aria-pressed=true]');
+  await page.click('[aria-label=Metric] button:has-text("Live size")');
+  await page.evaluate(() => document.activeElement.blur()); // keys are the page's again
   // Nothing happens now, so what the page shows is what SQL finds at the end of the recording.
   const rest = await page.evaluate((pid) => new Promise((ok) => {
     let last = NaN;

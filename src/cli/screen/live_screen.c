@@ -294,6 +294,9 @@ void hw_live_json(struct hw_json *j, const struct hw_live_model *m, const struct
         hw_json_kv_int(j, "objects", r->self.objects);
         hw_json_kv_int(j, "alloc_space", r->self.alloc_space);
         hw_json_kv_int(j, "alloc_objects", r->self.alloc_objects);
+        for (int k = HW_METRIC_USUAL; k < (int)hw_value_metrics(&r->self); k++)
+            hw_json_kv_int(j, hw_metric_name((enum hw_metric)k),
+                           hw_value_get(&r->self, (enum hw_metric)k));
         hw_json_kv_int(j, "total_space", r->total.space);
         hw_json_kv_int(j, "growth", r->growth);
         hw_json_kv_double(j, "alloc_space_per_second", r->rate);

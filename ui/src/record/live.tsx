@@ -10,6 +10,7 @@ import {
   exact,
   type Metric,
   METRICS,
+  TEMPORARY,
   percent,
   safe,
 } from '../app/format';
@@ -30,7 +31,7 @@ import { Growers, type Order } from './growers';
 import { change, KEPT_S, type Look, type Point, rates, type Seen, useLooks, type Watched } from './looks';
 import { MarkForm } from './mark';
 
-function LiveFlame({ pid, seq }: { pid: number; seq: number }) {
+function LiveFlame({ pid, seq, temporary }: { pid: number; seq: number; temporary: boolean }) {
   const [metric, setMetric] = useState<Metric>('space');
   const [zoom, setZoom] = useState<string[]>([]);
   const answer = useAnswer(`${pid} ${seq} ${metric}`, async () => ({
@@ -47,7 +48,12 @@ function LiveFlame({ pid, seq }: { pid: number; seq: number }) {
       <div class="bar">
         <h2>Where it was asked for</h2>
         <span class="grow" />
-        <Choice label="Metric" value={metric} options={METRICS} onChange={(m: Metric) => setMetric(m)} />
+        <Choice
+          label="Metric"
+          value={metric}
+          options={temporary ? [...METRICS, ...TEMPORARY] : METRICS}
+          onChange={(m: Metric) => setMetric(m)}
+        />
       </div>
       {zoom.length > 0 && shown && (
         <div class="bar">
@@ -279,7 +285,7 @@ function Watch({ pid }: { pid: number }) {
       <Figures look={look} seen={seen} />
       <Curve look={look} points={seen.points} paused={paused} />
       <Growers seen={seen} order={order} onOrder={setOrder} />
-      <LiveFlame pid={pid} seq={look.seq} />
+      <LiveFlame pid={pid} seq={look.seq} temporary={look.temporary} />
     </div>
   );
 }

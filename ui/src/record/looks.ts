@@ -22,6 +22,7 @@ export interface Look {
   samples: number;
   lost: number;
   interval: number;
+  temporary: boolean; // what is temporary is known
   space: number;
   objects: number;
   alloc_space: number;

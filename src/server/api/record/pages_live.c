@@ -227,6 +227,7 @@ static int put_snapshot(struct hw_json *j, const struct snapshot *l, const struc
     hw_json_kv_uint(j, "samples", l->facts.n_samples);
     hw_json_kv_uint(j, "lost", l->facts.n_lost);
     hw_json_kv_uint(j, "interval", interval_bytes);
+    hw_json_kv_bool(j, "temporary", hw_value_metrics(&total) == HW_METRIC_COUNT);
     hw_json_kv_int(j, "space", total.space);
     hw_json_kv_int(j, "objects", total.objects);
     hw_json_kv_int(j, "alloc_space", total.alloc_space);
