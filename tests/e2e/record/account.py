@@ -629,56 +629,6 @@ def program(name):
     return case
 
 
-LIAR = r"""
-#include <malloc.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-static char *volatile kept;
-int main(void)
-{
-    char line[512], go;
-    uint64_t lo, hi;
-    int n = 0;
-    kept = malloc(100000);
-    memset(kept, 1, 100000);
-    FILE *f = fopen("/proc/self/maps", "r");
-    setvbuf(f, NULL, _IONBF, 0);
-    uint64_t system = mallinfo2().arena; /* of the main arena, with its largest value behind it */
-    for (int is_libc = 0; n == 0 && fgets(line, sizeof line, f);) {
-        is_libc |= strstr(line, "libc.so") != NULL;
-        if (is_libc && strstr(line, " rw-p ") && sscanf(line, "%lx-%lx", &lo, &hi) == 2)
-            for (uint64_t *p = (uint64_t *)lo; p + 1 < (uint64_t *)hi; p++)
-                if (p[0] == system && p[1] == system) {
-                    p[0] = p[1] = UINT64_C(1) << 62;
-                    n++;
-                }
-    }
-    printf("%d\n", n);
-    fflush(stdout);
-    return read(0, &go, 1) < 0;
-}
-"""
-
-
-def lying_arena(box):
-    """An arena that says it has 2^62 bytes costs the recorder no more than its time, and the account no other row."""
-    (box.dir / "liar.c").write_text(LIAR)
-    box.run(["gcc", "-O1", "-o", box.path("liar"), box.path("liar.c")])
-    p = box.start([hw.tool("heapwise"), "record", "-i", "1", "--no-report", "-o", box.path("out.trace"), "--", box.path("liar")],
-                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    lied = int(p.stdout.readline())
-    if lied == 0:
-        raise hw.Skip("the main arena was not found: another C library")
-    box.run([hw.tool("heapwise"), "dump", str(p.pid)])
-    p.communicate(b"x", timeout=hw.CLOCK)
-    said = account(box)
-    hw.true(said["rss_bytes"] > 0, "there is an account")
-    hw.true(all("unknown" in a for a in said.get("arenas", [])), f"nothing is divided by a lie: {said.get('arenas')}")
-
-
 if __name__ == "__main__":
-    hw.main({"kinds": kinds, "ours": ours, "group": group, "group-files": group_files, "many-mappings": many_mappings, "java": java, "python": python, "go": go, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "gaps": gaps, "attached": attached, "asked-before": asked_before, "silent": silent, "no-mappings": no_mappings, "lying-arena": lying_arena,
+    hw.main({"kinds": kinds, "ours": ours, "group": group, "group-files": group_files, "many-mappings": many_mappings, "java": java, "python": python, "go": go, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "gaps": gaps, "attached": attached, "asked-before": asked_before, "silent": silent, "no-mappings": no_mappings,
              **{name: program(name) for name in PROGRAMS}})
