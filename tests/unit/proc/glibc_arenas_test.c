@@ -179,6 +179,40 @@ static void check(bool threads)
     (void)waitpid(pid, NULL, 0);
 }
 
+/* What it has and what it had at most, the same before the first trim, stand beside each other in its record. */
+static void lie(pid_t pid, const struct hw_glibc_arena *a, uint64_t bytes)
+{
+    char path[64];
+    uint64_t record[280], lies[2] = {bytes, bytes};
+    (void)snprintf(path, sizeof path, "/proc/%d/mem", (int)pid);
+    hw_autofd int mem = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(pread(mem, record, sizeof record, (off_t)a->at), sizeof record);
+    for (size_t i = 0; i + 1 < sizeof record / sizeof *record; i++)
+        if (record[i] == a->system && record[i + 1] == a->system) {
+            assert_int_equal(pwrite(mem, lies, sizeof lies, (off_t)(a->at + i * 8)), sizeof lies);
+            return;
+        }
+    fail();
+}
+
+/* Without a bound its pages are counted for years. */
+static void a_size_that_cannot_be_ends(void **state)
+{
+    struct hw_glibc_arenas before, after;
+    (void)state;
+    has_threads = false;
+    pid_t pid = start();
+    read_child(pid, &before);
+    lie(pid, &before.v.v[0], UINT64_C(1) << 62);
+    read_child(pid, &after);
+    assert_int_equal(after.v.n, 1);
+    assert_int_not_equal(after.v.v[0].state, HW_GLIBC_ARENA_KNOWN);
+    hw_glibc_arenas_done(&before);
+    hw_glibc_arenas_done(&after);
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+}
+
 static void one_arena_is_as_malloc_info_has_it(void **state)
 {
     (void)state;
@@ -196,6 +230,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_arena_is_as_malloc_info_has_it),
         cmocka_unit_test(arenas_of_threads_are_as_malloc_info_has_them),
+        cmocka_unit_test(a_size_that_cannot_be_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
