@@ -270,7 +270,8 @@ def group_files(box):
     code = ("import mmap, os, sys, time\n"
             "m = mmap.mmap(os.open(sys.argv[1], os.O_RDONLY), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE); sum(m[::4096])\n"
             "os.fork()\nsum(m[::4096])\nfor i in range(0, 16 << 20, 4096): m[i] = 1\n"
-            "time.sleep(2.5); print('ROLLUP', os.getpid(), *[l.split()[1] for l in open('/proc/self/smaps_rollup') if l.startswith(('Pss_Anon:', 'Pss_File:'))], flush=True)\n"
+            "time.sleep(2.5); f = [l.split()[1] for l in open('/proc/self/smaps_rollup') if l.startswith(('Pss_Anon:', 'Pss_File:'))]\n"
+            "os.write(1, f'ROLLUP {os.getpid()} {f[0]} {f[1]}\\n'.encode())\n"
             "time.sleep(.5); os._exit(0)")
     p = box.start([hw.tool("heapwise"), "record", "-c", "300ms", "-i", "4096", "--follow-fork", "-f", "-o", box.path("out.trace"), "--", "/usr/bin/python3", "-c", code, box.path("file")])
     out, _ = p.communicate(timeout=hw.CLOCK)
