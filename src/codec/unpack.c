@@ -49,7 +49,7 @@ uint64_t hw_unpack_max_passing(uint64_t packed_bytes)
 /* The same if all of them are kept in memory. */
 static size_t hw_unpack_max(uint64_t packed_bytes)
 {
-    uint64_t max = hw_unpack_max_passing(packed_bytes), memory = hw_memory_there_is() / 2;
+    uint64_t max = hw_unpack_max_passing(packed_bytes), memory = hw_machine_memory() / 2;
     if (user_limit())
         return max;
     if (max > ALL_MAX)

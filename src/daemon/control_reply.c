@@ -114,7 +114,7 @@ struct hw_session *hw_control_session(struct hw_control_conn *c, uint64_t id)
     return NULL;
 }
 
-void hw_control_drop_kept(struct hw_control_conn *c)
+void hw_control_drop_unsent(struct hw_control_conn *c)
 {
     while (c->out) {
         struct hw_control_out *o = c->out;

@@ -90,7 +90,7 @@ struct hw_session {
     HW_VEC(struct hw_session_source) sources;
     HW_VEC(struct hw_java_source *) java; /* owned */
     struct hw_proc_poll *proc;            /* process_stats and friends; NULL = none */
-    HW_VEC(struct hw_waiting) waiting;
+    HW_VEC(struct hw_awaited_start) waiting;
     struct hw_slice_writer *slices;  /* owned; NULL = none yet */
     uint32_t note_sequence;          /* notes.c; 0 = none yet */
     uint32_t mark_sequence, n_marks; /* mark.c; sequence 0 = none yet */

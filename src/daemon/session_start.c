@@ -262,7 +262,7 @@ int hw_session_new(struct hw_recorder *r, const struct hw_control_start *start,
     s->guards_every_ns = hw_session_period_ns("HEAPWISE_GUARDRAIL_MS", GUARDS_MS);
     s->next_guard_ns = now + s->guards_every_ns;
     s->cpu_start_us = hw_session_cpu_us();
-    s->ring_budget = hw_memory_there_is() / 16;
+    s->ring_budget = hw_machine_memory() / 16;
     int rc = hw_config_read(config, &s->config, err);
     uint64_t clocks_ms = s->config.clock_interval_ms;
     s->clocks_every_ns = (clocks_ms ? clocks_ms : CLOCKS_MS) * MS;

@@ -266,7 +266,7 @@ void hw_target_finish(struct hw_target *t, enum hw_target_end why)
     t->phase = HW_PHASE_FINISHING;
     t->end = why;
     /* Before the client tidies up. */
-    (void)hw_page_look(&t->page, t->pid.dir, &t->filters, /* all_threads = */ true);
+    (void)hw_page_update_filters(&t->page, t->pid.dir, &t->filters, /* all_threads = */ true);
     if (!hw_target_is_a_parent(t))
         atomic_store_explicit(&t->page.map->generation, 0, memory_order_release);
     tell_end(t, why);
@@ -568,7 +568,7 @@ void hw_target_tick(struct hw_target *t, uint64_t now)
         return;
     if (now - t->filters_ns > hw_pace_filters_ns(now - t->since_ns, t->rec->targets.n)) {
         t->filters_ns = now;
-        (void)hw_page_look(&t->page, t->pid.dir, &t->filters, /* all_threads = */ false);
+        (void)hw_page_update_filters(&t->page, t->pid.dir, &t->filters, /* all_threads = */ false);
     }
     if (t->too_big || hw_target_bytes(t) > t->max_bytes)
         hw_target_too_big(t);

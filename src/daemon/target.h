@@ -60,7 +60,7 @@ struct hw_target_triggers {
 };
 
 /* Meant by a source whose conditions to start were not true yet; begun: one was. */
-struct hw_waiting {
+struct hw_awaited_start {
     struct hw_pid pid; /* owned */
     uint32_t source;
     bool begun;
@@ -165,7 +165,7 @@ struct hw_target {
                HW_DUMP_BEGINS,
                HW_DUMP_BOOKS,
                HW_DUMP_FREES,
-               HW_DUMP_LOOKS
+               HW_DUMP_LIVE_VIEWS
         } stage;
         bool worth; /* it is shown */
         bool cut;   /* no more of it is */

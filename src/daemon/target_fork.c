@@ -107,7 +107,7 @@ static void ask_parent(const struct hw_target *t)
     for (size_t i = 0; i < t->rec->targets.n; i++) {
         struct hw_target *p = t->rec->targets.v[i];
         if (p->pid.pid == st.ppid && p->session == t->session && p->with_thread)
-            (void)hw_drain_look(p->rec->drain, p->feed, p->key); /* else it looks by itself */
+            (void)hw_drain_read_now(p->rec->drain, p->feed, p->key); /* else it looks by itself */
     }
 }
 

@@ -19,7 +19,7 @@ enum { NAME_COMPARED = 1024, MAX_NESTED = 4096 };
 /* The largest tables there are have half a gigabyte of names. */
 static uint64_t max_table(void)
 {
-    const uint64_t most = UINT64_C(1) << 30, share = hw_memory_there_is() / 8;
+    const uint64_t most = UINT64_C(1) << 30, share = hw_machine_memory() / 8;
     return share < most ? share : most;
 }
 

@@ -216,7 +216,7 @@ static int finish_class(struct hw_proguard *m, struct class *c, struct hw_error 
 static int parse(struct hw_proguard *m, size_t n, struct hw_error *err)
 {
     const uint8_t *at = (const uint8_t *)m->text, *end = at + n;
-    const uint64_t most = hw_memory_there_is() / 4 / sizeof(struct member);
+    const uint64_t most = hw_machine_memory() / 4 / sizeof(struct member);
     int rc = HW_OK;
     for (uint64_t number = 1; rc == HW_OK && at < end; number++) {
         const uint8_t *nl = memchr(at, '\n', (size_t)(end - at));
@@ -270,7 +270,7 @@ int hw_proguard_parse(struct hw_bytes text, struct hw_proguard **out, struct hw_
 
 static size_t max_map(void)
 {
-    uint64_t share = hw_memory_there_is() / 4;
+    uint64_t share = hw_machine_memory() / 4;
     return share < MAX_MAP ? (size_t)share : MAX_MAP;
 }
 

@@ -382,15 +382,15 @@ int hw_controller_clone(struct hw_controller *c, uint64_t id, const char *name,
     return send_message(c, HW_CTL_CLONE, id, part, nothing, -1, err);
 }
 
-int hw_controller_look(struct hw_controller *c, const struct hw_control_look *look,
-                       struct hw_error *err)
+int hw_controller_request_live(struct hw_controller *c, const struct hw_control_live_request *look,
+                               struct hw_error *err)
 {
     return send_message(c, HW_CTL_LIVE, 0, (struct part){look, sizeof *look}, nothing, -1, err);
 }
 
 int hw_controller_live(struct hw_controller *c, int32_t pid, struct hw_error *err)
 {
-    return hw_controller_look(c, &(struct hw_control_look){.pid = pid}, err);
+    return hw_controller_request_live(c, &(struct hw_control_live_request){.pid = pid}, err);
 }
 
 int hw_controller_leave(struct hw_controller *c, uint64_t session, int32_t pid,
@@ -421,7 +421,7 @@ int hw_controller_take_fd(struct hw_controller *c)
     return fd;
 }
 
-int hw_controller_ask_status(struct hw_controller *c, struct hw_error *err)
+int hw_controller_request_status(struct hw_controller *c, struct hw_error *err)
 {
     return send_message(c, HW_CTL_STATUS, 0, nothing, nothing, -1, err);
 }

@@ -76,8 +76,8 @@ int hw_controller_clone(struct hw_controller *c, uint64_t id, const char *name,
                         struct hw_error *err);
 /* The current heaps of that process: event LIVE_REPLY, then hw_controller_take_fd. */
 int hw_controller_live(struct hw_controller *c, int32_t pid, struct hw_error *err);
-int hw_controller_look(struct hw_controller *c, const struct hw_control_look *look,
-                       struct hw_error *err);
+int hw_controller_request_live(struct hw_controller *c, const struct hw_control_live_request *look,
+                               struct hw_error *err);
 /* Removes that process from a session, which continues: event LEFT. */
 int hw_controller_leave(struct hw_controller *c, uint64_t session, int32_t pid,
                         struct hw_error *err);
@@ -88,7 +88,7 @@ int hw_controller_mark(struct hw_controller *c, uint64_t session, uint64_t boott
                        const char *text, struct hw_error *err);
 /* The descriptor that came with the last event, now the caller's; -1 = none. */
 int hw_controller_take_fd(struct hw_controller *c);
-int hw_controller_ask_status(struct hw_controller *c, struct hw_error *err);
+int hw_controller_request_status(struct hw_controller *c, struct hw_error *err);
 
 /* 1 = an event, 0 = none within timeout_ms (-1 waits for ever), < 0 = the connection is over. */
 int hw_controller_next(struct hw_controller *c, int timeout_ms, struct hw_controller_event *out,

@@ -67,8 +67,8 @@ void hw_live_source_free(struct hw_live_source *s)
     free(s);
 }
 
-int hw_live_source_look(struct hw_live_source *s, int *fd, struct hw_control_live *facts,
-                        struct hw_error *err)
+int hw_live_source_fetch(struct hw_live_source *s, int *fd, struct hw_control_live *facts,
+                         struct hw_error *err)
 {
     struct hw_controller_event e;
     int rc = hw_controller_live(s->controller, s->pid, err);

@@ -23,8 +23,8 @@ struct hw_live_source;
 int hw_live_source_open(int32_t recorder, int32_t pid, struct hw_live_source **out,
                         struct hw_error *err);
 void hw_live_source_free(struct hw_live_source *s);
-int hw_live_source_look(struct hw_live_source *s, int *fd, struct hw_control_live *facts,
-                        struct hw_error *err);
+int hw_live_source_fetch(struct hw_live_source *s, int *fd, struct hw_control_live *facts,
+                         struct hw_error *err);
 /* For dumps and clones. */
 struct hw_controller *hw_live_source_controller(const struct hw_live_source *s);
 uint64_t hw_live_source_id(const struct hw_live_source *s);      /* of the recording */

@@ -18,7 +18,7 @@
 #include "base/text/text_parts.h"
 #include "config/command/command.h"
 #include "daemon/core.h"
-#include "record/children/lasting.h"
+#include "record/children/recording_end.h"
 
 #include "base/banned.h"
 
@@ -327,7 +327,7 @@ static bool others_live(struct hw_recording *r, bool looked)
 {
     if (!looked)
         return true;
-    bool last = hw_lasting_others_live(r);
+    bool last = hw_recording_others_live(r);
     if (last && r->looks_in_vain == 0)
         tell_outlived(r);
     return last;
@@ -337,13 +337,13 @@ static bool others_live(struct hw_recording *r, bool looked)
 static void tick(struct hw_recording *r)
 {
     uint64_t now = hw_now_monotonic_ns();
-    bool looked = hw_lasting_look(r);
+    bool looked = hw_recording_scan_children(r);
     if (!r->stop_sent && r->stop_at_ns && now >= r->stop_at_ns)
         hw_recording_stop(r);
     if (r->launch && !hw_recording_program_runs(r) && r->stop_with_program &&
         (!r->follow_fork || !others_live(r, looked)))
         hw_recording_stop(r);
-    if (!r->stop_sent && hw_lasting_awaited_over(r))
+    if (!r->stop_sent && hw_recording_awaited_ended(r))
         hw_recording_stop(r);
 }
 
@@ -365,7 +365,7 @@ static int wait_some(struct hw_recording *r)
     };
     bool timed = r->each || (recorder && (r->stop_at_ns || r->launch));
     bool soon = recorder && program && r->look_pause_ns < TICK_MS * ms;
-    int pause = r->looks_in_vain && !r->stop_sent ? HW_LASTING_AGAIN_MS
+    int pause = r->looks_in_vain && !r->stop_sent ? HW_RECORDING_SCAN_AGAIN_MS
                 : soon                            ? (int)(r->look_pause_ns / ms) + 1
                                                   : TICK_MS;
     return poll(p, 3, timed ? pause : -1);

@@ -57,7 +57,8 @@ struct hw_recording {
     void (*each)(void *ctx);    /* several times a second; NULL = none */
     void (*warned)(void *ctx, struct hw_bytes text); /* NULL: into the log */
     void (*outlived)(void *ctx); /* the program has ended, others of the recording live on */
-    void (*status)(void *ctx, struct hw_bytes json); /* the answer to hw_controller_ask_status */
+    void (*status)(void *ctx,
+                   struct hw_bytes json); /* the answer to hw_controller_request_status */
     void *ctx;
 
     /* results */

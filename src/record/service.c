@@ -118,7 +118,7 @@ static int ask_within(struct hw_controller *c, int timeout_ms, struct hw_service
 {
     struct hw_controller_event e;
     *out = (struct hw_service_state){0};
-    int rc = hw_controller_ask_status(c, err);
+    int rc = hw_controller_request_status(c, err);
     if (rc == 0)
         rc = hw_controller_wait(c, HW_CTL_STATUS_REPLY, timeout_ms, &e, err);
     if (rc == 0)

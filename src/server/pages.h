@@ -41,7 +41,7 @@ struct hw_store;
  */
 enum hw_page_act { HW_PAGE_STOP, HW_PAGE_DUMP, HW_PAGE_DISCARD, HW_PAGE_END_PROGRAM };
 /* A process's current heaps. */
-struct hw_page_look {
+struct hw_page_live_view {
     int fd; /* a trace with one dump per heap; the caller closes it */
     uint64_t n_samples, n_lost, rss_bytes;
     char name[256];
@@ -65,7 +65,7 @@ struct hw_page_recorder {
     void (*state)(void *ctx, struct hw_json *j); /* an array: recordings of this server */
     unsigned (*changes)(void *ctx);              /* counts those of state */
     int (*recorded)(void *ctx, hw_page_recorded_list *out, struct hw_error *err);
-    int (*look)(void *ctx, int32_t pid, struct hw_page_look *out, struct hw_error *err);
+    int (*look)(void *ctx, int32_t pid, struct hw_page_live_view *out, struct hw_error *err);
 };
 
 /* Memory internals, likewise. Words are a JSON object. */

@@ -33,7 +33,7 @@ enum hw_control_type {
     HW_CTL_DETACH = 7, /* body: the key. The session continues without this connection */
     HW_CTL_ATTACH = 8, /* body: the key. A detached session becomes this connection's */
     HW_CTL_CLONE = 9,  /* session, or 0 and body: its unique_session_name. Dumps, then CLONED */
-    HW_CTL_LIVE = 10,  /* body: struct hw_control_look. A process's heaps as they are now */
+    HW_CTL_LIVE = 10,  /* body: struct hw_control_live_request. A process's heaps as they are now */
     HW_CTL_MARK = 11,  /* body: struct hw_control_mark + text of a moment. 0 = of this connection */
     HW_CTL_LEAVE = 12, /* body: i32 pid. It is no longer profiled in that session: LEFT */
     HW_CTL_RATE = 13,  /* body: u32: how often the session's intervals are doubled, from now on */
@@ -139,9 +139,11 @@ struct hw_control_cloned {
     uint32_t n_missing; /* of them not answered in time: as they were at an earlier dump */
 };
 
-enum hw_look_flags { HW_LOOK_COUNTERS = 1 /* what /proc and the allocator say, too */ };
+enum hw_live_request_flags {
+    HW_LIVE_REQUEST_COUNTERS = 1 /* what /proc and the allocator say, too */
+};
 
-struct hw_control_look {
+struct hw_control_live_request {
     int32_t pid; /* of any session that one may see */
     uint32_t flags;
     uint64_t

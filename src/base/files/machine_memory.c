@@ -55,7 +55,7 @@ static uint64_t of_groups(void)
     return least;
 }
 
-uint64_t hw_memory_there_is(void)
+uint64_t hw_machine_memory(void)
 {
     const char *text = secure_getenv("HEAPWISE_MEMORY_MB");
     uint64_t mb = text && text[0] >= '1' && text[0] <= '9' ? strtoull(text, NULL, 10) : 0;

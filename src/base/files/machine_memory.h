@@ -11,6 +11,6 @@
 
 #include <stdint.h>
 
-uint64_t hw_memory_there_is(void);
+uint64_t hw_machine_memory(void);
 
 #endif

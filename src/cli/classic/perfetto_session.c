@@ -166,7 +166,7 @@ static void print_state(const struct hw_service_state *s, bool all)
 static int print_raw(struct hw_perfetto *p, struct hw_error *err)
 {
     struct hw_controller_event e;
-    int rc = hw_controller_ask_status(p->controller, err);
+    int rc = hw_controller_request_status(p->controller, err);
     if (rc == 0)
         rc = hw_controller_wait(p->controller, HW_CTL_STATUS_REPLY, ANSWER_MS, &e, err);
     if (rc == 0)

@@ -23,7 +23,7 @@
 #include "cli/parts/json_page.h"
 #include "cli/parts/open_profile.h"
 #include "cli/parts/pager.h"
-#include "cli/parts/waiting.h"
+#include "cli/parts/progress_line.h"
 #include "codec/tar.h"
 #include "codec/unpack.h"
 #include "import/import.h"
@@ -376,16 +376,16 @@ static void check_file(struct report *to, const char *path)
 {
     struct hw_error err = {0};
     struct hw_strbuf what = {0};
-    struct hw_waiting waiting = {0};
+    struct hw_progress_line waiting = {0};
     struct input in = {.fd = -1};
     hw_strbuf_adds(&what, "checking ");
     hw_strbuf_add_escaped(&what, path, strlen(path));
     int rc = open_input(path, &in, &err);
     if (rc == HW_OK) {
         if (!hw_opt_flag(&to->cli->opts, HW_OPT_QUIET) && !what.failed)
-            hw_waiting_begin(&waiting, what.p, /* progress = */ NULL);
+            hw_progress_line_begin(&waiting, what.p, /* progress = */ NULL);
         rc = check_input(to, path, &in, &err);
-        hw_waiting_end(&waiting);
+        hw_progress_line_end(&waiting);
         if (rc < 0)
             hw_error_prefix(&err, "'%s'", path);
     }

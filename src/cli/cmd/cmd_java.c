@@ -16,7 +16,7 @@
 #include "base/files/fd.h"
 #include "cli/cli.h"
 #include "cli/find_process.h"
-#include "cli/parts/waiting.h"
+#include "cli/parts/progress_line.h"
 #include "config/command/units.h"
 #include "config/config.h"
 #include "daemon/java/java_dump.h"
@@ -156,13 +156,13 @@ static int write_smaps(struct job *j, uint64_t boottime_ns, struct hw_error *err
 static int dump_once(struct job *j, struct hw_error *err)
 {
     struct hw_java_dump_figures f;
-    struct hw_waiting waiting = {0};
+    struct hw_progress_line waiting = {0};
     char what[64];
     (void)snprintf(what, sizeof what, "walking the heap of %d", j->pid.pid);
     if (!hw_opt_flag(&j->cli->opts, HW_OPT_QUIET))
-        hw_waiting_begin(&waiting, what, /* progress = */ NULL);
+        hw_progress_line_begin(&waiting, what, /* progress = */ NULL);
     int rc = hw_java_dump_take(j->dump, &f, err);
-    hw_waiting_end(&waiting);
+    hw_progress_line_end(&waiting);
     if (rc == 0 && hw_opt_flag(&j->cli->opts, HW_OPT_JAVA_SMAPS))
         rc = write_smaps(j, f.boottime_ns, err);
     if (rc == 0)

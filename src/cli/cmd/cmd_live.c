@@ -42,7 +42,7 @@ struct live {
     unsigned recording;
     struct hw_live_source *source; /* NULL: not yet */
     struct hw_live_model model;
-    struct hw_live_looks looks;
+    struct hw_live_screen_state looks;
     struct hw_tree_view tree;
     unsigned tree_flags;
     uint64_t every_ns, next_ns;
@@ -242,7 +242,7 @@ static int look(struct live *l, struct hw_error *err)
         find_source(l);
     if (!l->source)
         return l->over ? HW_EGONE : HW_EBUSY;
-    int rc = hw_live_source_look(l->source, &fd, &facts, err);
+    int rc = hw_live_source_fetch(l->source, &fd, &facts, err);
     if (rc == HW_OK)
         rc = hw_live_model_update(&l->model, fd, &facts, hw_proc_rss_bytes(l->pid),
                                   hw_now_monotonic_ns(), err);

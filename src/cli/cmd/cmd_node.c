@@ -14,7 +14,7 @@
 #include "base/progress.h"
 #include "cli/cli.h"
 #include "cli/find_process.h"
-#include "cli/parts/waiting.h"
+#include "cli/parts/progress_line.h"
 #include "config/command/units.h"
 #include "config/config.h"
 #include "node/inspector.h"
@@ -108,7 +108,7 @@ static bool has_ended(const struct hw_pid *pid)
 static int take(struct job *j, struct hw_error *err)
 {
     struct hw_progress progress;
-    struct hw_waiting waiting = {0};
+    struct hw_progress_line waiting = {0};
     struct hw_snapshot_job job = {
         .fd = j->output.fd, .max_bytes = most_bytes(&j->pid), .progress = &progress};
     char what[64];
@@ -116,9 +116,9 @@ static int take(struct job *j, struct hw_error *err)
     hw_progress_init(&progress, 100);
     (void)snprintf(what, sizeof what, "taking a heap snapshot of %d", j->pid.pid);
     if (!hw_opt_flag(&j->cli->opts, HW_OPT_QUIET))
-        hw_waiting_begin(&waiting, what, &progress);
+        hw_progress_line_begin(&waiting, what, &progress);
     int rc = hw_snapshot_take(&j->inspector.link, &job, err);
-    hw_waiting_end(&waiting);
+    hw_progress_line_end(&waiting);
     if (rc < 0)
         hw_error_prefix(err, "snapshot of process %d", j->pid.pid);
     j->bytes = job.bytes;

@@ -16,8 +16,8 @@ enum { CURVE_ROWS = 3, MAX_COLS = 300 };
 
 /* ---- header lines ---- */
 
-static void first_line(const struct hw_live_model *m, const struct hw_live_looks *l, char *out,
-                       size_t max)
+static void first_line(const struct hw_live_model *m, const struct hw_live_screen_state *l,
+                       char *out, size_t max)
 {
     char clock[HW_UNIT_MAX], interval[HW_UNIT_MAX], rss[HW_UNIT_MAX];
     (void)snprintf(out, max, "  %s  RSS %s  one sample every %s%s%s%s",
@@ -114,7 +114,7 @@ static const char *const heads[] = {[HW_LIVE_BY_SELF] = "SELF",
                                     [HW_LIVE_BY_COUNT] = "COUNT",
                                     [HW_LIVE_BY_GROWTH] = "GROWTH"};
 
-static void draw_head(struct hw_screen *s, const struct hw_live_looks *l)
+static void draw_head(struct hw_screen *s, const struct hw_live_screen_state *l)
 {
     static const enum hw_live_order columns[] = {HW_LIVE_BY_SELF, HW_LIVE_BY_TOTAL,
                                                  HW_LIVE_BY_GROWTH, HW_LIVE_BY_COUNT};
@@ -151,8 +151,8 @@ static void draw_row(struct hw_screen *s, const struct hw_live_model *m,
     hw_screen_line(s);
 }
 
-static void draw_table(struct hw_screen *s, const struct hw_live_model *m, struct hw_live_looks *l,
-                       int lines)
+static void draw_table(struct hw_screen *s, const struct hw_live_model *m,
+                       struct hw_live_screen_state *l, int lines)
 {
     size_t page = lines > 1 ? (size_t)lines - 1 : 1, n = 0, drawn = 0;
     for (size_t i = 0; i < m->now.rows.n; i++)
@@ -174,8 +174,8 @@ static void draw_table(struct hw_screen *s, const struct hw_live_model *m, struc
         hw_screen_line(s);
 }
 
-void hw_live_draw(struct hw_screen *s, const struct hw_live_model *m, struct hw_live_looks *l,
-                  struct hw_tree_view *tree)
+void hw_live_draw(struct hw_screen *s, const struct hw_live_model *m,
+                  struct hw_live_screen_state *l, struct hw_tree_view *tree)
 {
     char line[400];
     int head = 2 + (s->rows >= 16 ? CURVE_ROWS : 0);
@@ -219,7 +219,7 @@ void hw_live_draw(struct hw_screen *s, const struct hw_live_model *m, struct hw_
 
 /* ---- without a screen ---- */
 
-int hw_live_print(const struct hw_live_model *m, const struct hw_live_looks *l, size_t top,
+int hw_live_print(const struct hw_live_model *m, const struct hw_live_screen_state *l, size_t top,
                   unsigned width)
 {
     char line[400];
@@ -254,8 +254,8 @@ int hw_live_print(const struct hw_live_model *m, const struct hw_live_looks *l, 
     return rc;
 }
 
-void hw_live_json(struct hw_json *j, const struct hw_live_model *m, const struct hw_live_looks *l,
-                  size_t top)
+void hw_live_json(struct hw_json *j, const struct hw_live_model *m,
+                  const struct hw_live_screen_state *l, size_t top)
 {
     size_t n = 0;
     hw_json_kv_int(j, "pid", l->pid);

@@ -16,7 +16,7 @@
 struct hw_json;
 struct hw_screen;
 
-struct hw_live_looks {
+struct hw_live_screen_state {
     const char *name, *ref; /* of process and recording; untrusted */
     int32_t pid;
     bool own;  /* our own recording, without a file */
@@ -28,14 +28,14 @@ struct hw_live_looks {
     char said[256];   /* instead of the keys; "" = nothing */
 };
 
-void hw_live_draw(struct hw_screen *s, const struct hw_live_model *m, struct hw_live_looks *l,
-                  struct hw_tree_view *tree);
+void hw_live_draw(struct hw_screen *s, const struct hw_live_model *m,
+                  struct hw_live_screen_state *l, struct hw_tree_view *tree);
 /* Rows that pass the filter and hold, grow or allocate anything. */
 bool hw_live_row_shown(const struct hw_live_row *r, const char *filter);
 /* The same without a screen: `top` rows on standard output. */
-int hw_live_print(const struct hw_live_model *m, const struct hw_live_looks *l, size_t top,
+int hw_live_print(const struct hw_live_model *m, const struct hw_live_screen_state *l, size_t top,
                   unsigned width);
-void hw_live_json(struct hw_json *j, const struct hw_live_model *m, const struct hw_live_looks *l,
-                  size_t top);
+void hw_live_json(struct hw_json *j, const struct hw_live_model *m,
+                  const struct hw_live_screen_state *l, size_t top);
 
 #endif

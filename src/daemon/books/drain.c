@@ -266,8 +266,8 @@ static bool poll_feed(struct drain_thread *t, struct hw_ring_consumer *f, uint64
     uint64_t until = f->d.snap && !f->dead ? f->d.snap_until : UINT64_MAX;
     enum hw_ring_consumer_status status = drain_counted(t, f, until, now);
     tell(t, f, status, now);
-    hw_pace_looked(&f->d.pace, f->ring.read_pos - before, f->ring.data_bytes,
-                   now < f->quick_until_ns, now);
+    hw_pace_checked(&f->d.pace, f->ring.read_pos - before, f->ring.data_bytes,
+                    now < f->quick_until_ns, now);
     if (status == HW_CONSUMER_STALLED || status == HW_CONSUMER_HOLE)
         f->d.pace.next_ns = now + SOON_NS;
     if (status == HW_CONSUMER_MORE)
@@ -460,7 +460,7 @@ int hw_drain_snap(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, 
     return hw_message_queue_put(orders_of(d, key), ORDER_SNAP, f, NULL, 0, flags);
 }
 
-int hw_drain_look(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key)
+int hw_drain_read_now(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key)
 {
     return hw_message_queue_put(orders_of(d, key), ORDER_LOOK, f, NULL, 0, 0);
 }

@@ -181,10 +181,10 @@ static int take(struct hw_mappings *m, struct hw_books *b, const struct hw_rec_u
                 uint64_t lo, uint64_t hi)
 {
     m->n_unmaps += !m->goes_on;
-    struct hw_kept_unmap *u = &m->unmaps[(m->n_unmaps - 1) % HW_UNMAPS_KEPT];
+    struct hw_recent_unmap *u = &m->unmaps[(m->n_unmaps - 1) % HW_RECENT_UNMAPS];
     struct cut c = {.m = m, .b = b, .keeps = true};
     if (!m->goes_on)
-        *u = (struct hw_kept_unmap){
+        *u = (struct hw_recent_unmap){
             .lo = r->address, .n_bytes = r->n_bytes, .window = m->window, .n_before = m->n_gone};
     int rc = hw_ranges_cut(&m->ranges, lo, hi, HW_RANGES_A_TURN, on_taken, &c);
     u->n_end = m->n_gone;
@@ -249,7 +249,7 @@ static int give_back(struct hw_mappings *m, struct hw_books *b, const struct hw_
     return rc;
 }
 
-static int undo(struct hw_mappings *m, struct hw_books *b, struct hw_kept_unmap *u,
+static int undo(struct hw_mappings *m, struct hw_books *b, struct hw_recent_unmap *u,
                 uint64_t time_ns)
 {
     int rc = HW_OK;
@@ -272,8 +272,8 @@ static int undo(struct hw_mappings *m, struct hw_books *b, struct hw_kept_unmap 
 
 static int failed(struct hw_mappings *m, struct hw_books *b, const struct hw_rec_unmap *r)
 {
-    for (uint64_t i = m->n_unmaps; i > 0 && i + HW_UNMAPS_KEPT > m->n_unmaps; i--) {
-        struct hw_kept_unmap *u = &m->unmaps[(i - 1) % HW_UNMAPS_KEPT];
+    for (uint64_t i = m->n_unmaps; i > 0 && i + HW_RECENT_UNMAPS > m->n_unmaps; i--) {
+        struct hw_recent_unmap *u = &m->unmaps[(i - 1) % HW_RECENT_UNMAPS];
         if (u->lo == r->address && u->n_bytes == r->n_bytes)
             return undo(m, b, u, r->time_ns);
     }
@@ -303,8 +303,8 @@ int hw_mappings_unmap(struct hw_mappings *m, struct hw_books *b, const struct hw
 
 static uint32_t heap_before(const struct hw_mappings *m, uint64_t address)
 {
-    for (uint64_t i = m->n_unmaps; i > 0 && i + HW_UNMAPS_KEPT > m->n_unmaps; i--) {
-        const struct hw_kept_unmap *u = &m->unmaps[(i - 1) % HW_UNMAPS_KEPT];
+    for (uint64_t i = m->n_unmaps; i > 0 && i + HW_RECENT_UNMAPS > m->n_unmaps; i--) {
+        const struct hw_recent_unmap *u = &m->unmaps[(i - 1) % HW_RECENT_UNMAPS];
         if (u->lo == address && u->heap_id != 0)
             return u->heap_id;
     }

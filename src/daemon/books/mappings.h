@@ -25,7 +25,7 @@
 #include "wire/records.h"
 
 /* For mremap, and for calls that fail: what the last unmaps took. */
-#define HW_UNMAPS_KEPT   16u
+#define HW_RECENT_UNMAPS 16u
 #define HW_UNMAPPED_KEPT 1024u /* ranges of all of them together */
 /* Ranges handled per call: one record of a target may be about millions of them, and other
  * targets wait for the same thread. */
@@ -36,7 +36,7 @@ struct hw_unmapped_range {
     uint32_t owner; /* 0 = none left */
 };
 
-struct hw_kept_unmap {
+struct hw_recent_unmap {
     uint64_t lo, n_bytes;
     uint32_t heap_id;         /* of the first range; 0 = nothing was there */
     uint32_t window;          /* that it was booked in */
@@ -57,7 +57,7 @@ struct hw_mappings {
     struct hw_ranges ranges;
     HW_VEC(struct hw_mapped_range) owners; /* 0 is nobody */
     uint32_t free;
-    struct hw_kept_unmap unmaps[HW_UNMAPS_KEPT];
+    struct hw_recent_unmap unmaps[HW_RECENT_UNMAPS];
     uint64_t n_unmaps;
     struct hw_unmapped_range *gone; /* owned; HW_UNMAPPED_KEPT */
     uint64_t n_gone;

@@ -68,8 +68,8 @@ static inline bool hw_pace_is_due(const struct hw_pace *p, uint64_t now)
 }
 
 /* After a check that found so many bytes. quick: new modules were met a moment ago. */
-static inline void hw_pace_looked(struct hw_pace *p, uint64_t bytes, uint64_t ring_bytes,
-                                  bool quick, uint64_t now)
+static inline void hw_pace_checked(struct hw_pace *p, uint64_t bytes, uint64_t ring_bytes,
+                                   bool quick, uint64_t now)
 {
     if (bytes > ring_bytes / 8)
         p->us /= 2;

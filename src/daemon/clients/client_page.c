@@ -90,8 +90,8 @@ struct hw_filters hw_filters_of(int proc_dir, bool all_threads)
     return f;
 }
 
-bool hw_page_look(struct hw_page *p, int proc_dir, const struct hw_filters *before,
-                  bool all_threads)
+bool hw_page_update_filters(struct hw_page *p, int proc_dir, const struct hw_filters *before,
+                            bool all_threads)
 {
     struct hw_filters now = hw_filters_of(proc_dir, all_threads);
     if (now.seccomp == before->seccomp && now.n <= before->n)

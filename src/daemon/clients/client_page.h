@@ -22,8 +22,8 @@ struct hw_filters {
 /* The main thread's, or the strictest of all threads'. */
 struct hw_filters hw_filters_of(int proc_dir, bool all_threads);
 /* Sets the page's word if there are more filters than at the handshake; gives whether there are. */
-bool hw_page_look(struct hw_page *p, int proc_dir, const struct hw_filters *before,
-                  bool all_threads);
+bool hw_page_update_filters(struct hw_page *p, int proc_dir, const struct hw_filters *before,
+                            bool all_threads);
 /* version: agreed on with the client. */
 int hw_page_init(struct hw_page *p, uint32_t version, const char *socket_path,
                  const struct hw_filters *at_hello);

@@ -50,7 +50,7 @@ static bool is_called(const struct hw_conn *c)
 static bool is_closed_in(struct hw_conn *c, bool all_threads)
 {
     hw_autofd int dir = hw_proc_open_dir(c->pid);
-    return dir < 0 || hw_page_look(&c->page, dir, &c->filters, all_threads);
+    return dir < 0 || hw_page_update_filters(&c->page, dir, &c->filters, all_threads);
 }
 
 void hw_clients_tick(struct hw_recorder *r, uint64_t now)

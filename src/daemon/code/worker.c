@@ -206,7 +206,7 @@ static void send_answer(int sock, struct hw_job_answer *a)
 
 static uint64_t memory_of_a_job(void)
 {
-    uint64_t most = hw_memory_there_is() / 2;
+    uint64_t most = hw_machine_memory() / 2;
     return most > MEMORY_BYTES ? MEMORY_BYTES : most < MEMORY_LEAST ? MEMORY_LEAST : most;
 }
 

@@ -42,7 +42,7 @@ static void close_conn(struct hw_control_conn *c)
     c->closed = true;
     hw_pid_done(&c->root);
     hw_dumps_forget(c);
-    hw_control_drop_kept(c);
+    hw_control_drop_unsent(c);
     if (c->controller)
         c->rec->controller_gone = true;
     if (c->session) {

@@ -30,8 +30,8 @@ struct hw_control_conn {
     uint64_t live_key; /* of the target whose live view it wants; 0 = none */
     bool live_served;  /* that view is being prepared */
     uint64_t live_deadline_ns;
-    struct hw_control_look look; /* what it asked for */
-    struct hw_control_out *out;  /* messages that its socket had no room for; owned */
+    struct hw_control_live_request look; /* what it asked for */
+    struct hw_control_out *out;          /* messages that its socket had no room for; owned */
     struct hw_control_out *out_last;
     size_t out_bytes;
     bool controller; /* the one of an embedded recorder */
@@ -51,7 +51,7 @@ void hw_control_send(struct hw_control_conn *c, enum hw_control_type type, uint6
                      const void *body, size_t n, const char *text);
 /* Sends the messages that it had no room for; or its peer no longer reads them. */
 void hw_control_flush(struct hw_control_conn *c);
-void hw_control_drop_kept(struct hw_control_conn *c);
+void hw_control_drop_unsent(struct hw_control_conn *c);
 void hw_control_done(struct hw_recorder *r);
 
 /* ---- session_detach.c: sessions that outlive their command, and copies of running ones ---- */

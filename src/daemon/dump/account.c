@@ -159,7 +159,7 @@ static uint64_t live_now(const struct hw_target *t, uint64_t until)
 static uint64_t read_ring_now(const struct hw_target *t)
 {
     if (t->with_thread)
-        (void)hw_drain_look(t->rec->drain, t->feed, t->key); /* else it looks by itself */
+        (void)hw_drain_read_now(t->rec->drain, t->feed, t->key); /* else it looks by itself */
     return atomic_load(&t->feed->ring.shm->write_pos);
 }
 

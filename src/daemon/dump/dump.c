@@ -86,7 +86,7 @@ void hw_dump_live(struct hw_target *t)
         start(t, live_trigger, /* final = */ false);
 }
 
-bool hw_dump_is_look(const struct hw_target *t)
+bool hw_dump_is_live_view(const struct hw_target *t)
 {
     return t->dump.trigger == live_trigger && !t->dump.final;
 }
@@ -148,7 +148,7 @@ void hw_dump_finish(struct hw_target *t)
         if (final) {
             hw_profile_forget(t->session->sources.v[t->source].writer, t->key);
             t->phase = HW_PHASE_DONE;
-            hw_proc_poll_untold(t);
+            hw_proc_poll_successors(t);
             return;
         }
         if (d->has_failure) {
@@ -194,7 +194,7 @@ bool hw_dump_is_ready(struct hw_target *t, uint64_t now)
                 (t->session->stopping && now > t->session->stop_deadline_ns);
     if (!d->settled)
         d->settled = settle(t, late, now);
-    if (!d->settled || hw_dump_is_look(t))
+    if (!d->settled || hw_dump_is_live_view(t))
         return d->settled;
     if (t->session->writing)
         return false;
@@ -248,7 +248,7 @@ void hw_dump_snapshot(struct hw_target *t, struct hw_snapshot *s, uint32_t flags
     }
     d->snap = s;
     if (!s) {
-        if (hw_dump_is_look(t))
+        if (hw_dump_is_live_view(t))
             t->rec->events->look_failed(t);
         else
             no_memory(t);

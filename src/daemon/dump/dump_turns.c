@@ -58,10 +58,10 @@ static int begin_books(struct hw_target *t, struct hw_error *err)
     bool failed = s->broken || s->client_error != HW_CLIENT_OK || t->hit_guardrail;
     /* It ended before its first record was read: the trace says why, though for no heap. */
     bool reason = d->final && s->books.n == 0 && failed;
-    struct hw_dump_ask ask = {.kind = d->final ? HW_DUMP_ALL : HW_DUMP_CHANGES,
-                              .trigger = d->trigger,
-                              .reason = reason,
-                              .keep_cells = !d->told_last};
+    struct hw_dump_order ask = {.kind = d->final ? HW_DUMP_ALL : HW_DUMP_CHANGES,
+                                .trigger = d->trigger,
+                                .reason = reason,
+                                .keep_cells = !d->told_last};
     if (!d->worth && !reason)
         return HW_OK;
     int rc = d->worth ? hw_proc_poll_regions(t, err) : HW_OK;
@@ -102,7 +102,7 @@ static int begin_freed(struct hw_target *t, struct hw_error *err)
 {
     struct hw_dump_job *d = &t->dump;
     bool cumulative = !t->session->sources.v[t->source].config->dump_at_max;
-    struct hw_dump_ask ask = {
+    struct hw_dump_order ask = {
         .kind = HW_DUMP_FREED, .trigger = "freed-by-exec", .keep_cells = true};
     if (!d->final || t->end != HW_END_EXECED || !cumulative)
         return HW_OK;
@@ -129,7 +129,7 @@ static int next_stage(struct hw_target *t, struct hw_error *err)
             rc = begin_freed(t, err);
         break;
     case HW_DUMP_FREES:
-    case HW_DUMP_LOOKS:
+    case HW_DUMP_LIVE_VIEWS:
         return 0;
     }
     return rc < 0 ? rc : 1;
@@ -205,7 +205,7 @@ static void end(struct hw_target *t, int rc, const struct hw_error *err)
 {
     struct hw_dump_job *d = &t->dump;
     drop_writing(t);
-    d->stage = HW_DUMP_LOOKS;
+    d->stage = HW_DUMP_LIVE_VIEWS;
     t->session->writing = NULL;
     hw_session_wrote(t->session, d->began_ns);
     if (d->final)
@@ -218,7 +218,7 @@ static void end(struct hw_target *t, int rc, const struct hw_error *err)
 static bool take_turn(struct hw_target *t, struct hw_dump_turn *turn)
 {
     struct hw_error err = {0};
-    if (t->dump.stage != HW_DUMP_LOOKS) {
+    if (t->dump.stage != HW_DUMP_LIVE_VIEWS) {
         int rc = write_some(t, turn, &err);
         if (rc == 1)
             return false;
@@ -235,8 +235,8 @@ static bool go_on(struct hw_target *t, uint64_t now)
     if (d->stage == HW_DUMP_WAITS) {
         if (!hw_dump_is_ready(t, now))
             return false;
-        if (hw_dump_is_look(t))
-            d->stage = HW_DUMP_LOOKS;
+        if (hw_dump_is_live_view(t))
+            d->stage = HW_DUMP_LIVE_VIEWS;
         else
             begin(t, now);
     }

@@ -34,7 +34,7 @@ struct hw_dump_writing {
     struct hw_target *t;         /* borrowed */
     struct hw_snapshot *s;       /* borrowed */
     struct hw_profile_writer *w; /* borrowed */
-    struct hw_dump_ask ask;
+    struct hw_dump_order ask;
     struct hw_dump_head at_start; /* of no heap yet: what was so when it began */
     struct hw_snap_book no_heap;  /* ask.reason */
     bool at_max, stream;
@@ -177,7 +177,7 @@ static int find_heap(struct hw_target *t, const struct hw_snap_book *b, size_t *
 
 static enum piece piece_of(const struct hw_dump_writing *x, const struct hw_snap_book *b)
 {
-    if (x->ask.kind == HW_DUMP_LOOK)
+    if (x->ask.kind == HW_DUMP_LIVE)
         return PIECE_LOOK;
     if (x->ask.kind == HW_DUMP_FREED)
         return PIECE_FREED;
@@ -426,7 +426,7 @@ int hw_dump_writing_cut(struct hw_dump_writing *x, struct hw_error *err)
 /* ---- begin and end ---- */
 
 int hw_dump_writing_new(struct hw_target *t, struct hw_snapshot *s, struct hw_profile_writer *w,
-                        const struct hw_dump_ask *ask, struct hw_dump_writing **out)
+                        const struct hw_dump_order *ask, struct hw_dump_writing **out)
 {
     const struct hw_heapprofd_config *c = t->session->sources.v[t->source].config;
     struct hw_dump_writing *x = calloc(1, sizeof *x);

@@ -32,13 +32,13 @@ enum hw_dump_kind {
     HW_DUMP_CHANGES, /* what changed since the last one; the peak before it, if there is one */
     HW_DUMP_ALL,     /* the same with all rows: the last dump */
     HW_DUMP_FREED,   /* everything written before is freed (exec) */
-    HW_DUMP_LOOK     /* a trace of its own, which the session's dumps do not notice */
+    HW_DUMP_LIVE     /* a trace of its own, which the session's dumps do not notice */
 };
 
-struct hw_dump_ask {
+struct hw_dump_order {
     enum hw_dump_kind kind;
     const char *trigger; /* constant */
-    uint64_t moment_ns;  /* HW_DUMP_LOOK: its time */
+    uint64_t moment_ns;  /* HW_DUMP_LIVE: its time */
     bool reason;         /* there are no books: a dump without heaps that says why */
     bool keep_cells;     /* they are needed again */
 };
@@ -48,7 +48,7 @@ struct hw_dump_writing;
 uint64_t hw_dump_lost_samples(const struct hw_target *t, const struct hw_snapshot *s);
 
 int hw_dump_writing_new(struct hw_target *t, struct hw_snapshot *s, struct hw_profile_writer *w,
-                        const struct hw_dump_ask *ask, struct hw_dump_writing **out);
+                        const struct hw_dump_order *ask, struct hw_dump_writing **out);
 void hw_dump_writing_free(struct hw_dump_writing *x); /* NULL is fine */
 /* 1 = there is more to do, 0 = everything is written. */
 int hw_dump_writing_turn(struct hw_dump_writing *x, struct hw_dump_turn *turn,

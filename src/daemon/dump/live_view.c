@@ -44,7 +44,7 @@ static struct hw_target *find_key(const struct hw_recorder *r, uint64_t key)
 
 void hw_handle_live_view(struct hw_control_conn *c, struct hw_bytes body)
 {
-    struct hw_control_look ask = {0};
+    struct hw_control_live_request ask = {0};
     if (body.n == sizeof ask)
         memcpy(&ask, body.p, sizeof ask);
     struct hw_target *t = find_pid(c, ask.pid);
@@ -62,7 +62,7 @@ void hw_handle_live_view(struct hw_control_conn *c, struct hw_bytes body)
 /* ---- a live view: its trace grows in turns ---- */
 
 struct hw_look {
-    struct hw_control_look ask;
+    struct hw_control_live_request ask;
     int fd; /* owned */
     struct hw_trace_writer *trace;
     struct hw_profile_writer *writer;
@@ -90,12 +90,12 @@ static uint64_t between(uint64_t v, uint64_t lo, uint64_t hi)
 static int look_begin(struct hw_target *t, struct hw_look *look, struct hw_error *err)
 {
     struct hw_snapshot *s = t->dump.snap;
-    bool counters = look->ask.flags & HW_LOOK_COUNTERS;
+    bool counters = look->ask.flags & HW_LIVE_REQUEST_COUNTERS;
     uint64_t moment = look->ask.moment_ns ? look->ask.moment_ns : s->ts_ns;
-    struct hw_dump_ask ask = {.kind = HW_DUMP_LOOK,
-                              .trigger = HW_TRIGGER_LIVE,
-                              .moment_ns = between(moment, t->since_coarse_ns + 1, s->ts_ns),
-                              .keep_cells = true};
+    struct hw_dump_order ask = {.kind = HW_DUMP_LIVE,
+                                .trigger = HW_TRIGGER_LIVE,
+                                .moment_ns = between(moment, t->since_coarse_ns + 1, s->ts_ns),
+                                .keep_cells = true};
     look->fd = memfd_create("live", MFD_CLOEXEC);
     if (look->fd < 0)
         return hw_fail_sys(err, "memfd_create");
@@ -112,7 +112,8 @@ static int look_begin(struct hw_target *t, struct hw_look *look, struct hw_error
 
 static int look_end(struct hw_target *t, struct hw_look *look, struct hw_error *err)
 {
-    return look->ask.flags & HW_LOOK_COUNTERS ? hw_proc_poll_look(t, look->trace, err) : HW_OK;
+    return look->ask.flags & HW_LIVE_REQUEST_COUNTERS ? hw_proc_poll_live(t, look->trace, err)
+                                                      : HW_OK;
 }
 
 /* ---- handing it over ---- */
@@ -205,7 +206,7 @@ bool hw_live_view_begins_last(const struct hw_target *t)
 static struct hw_look *next_look(struct hw_target *t)
 {
     bool last = t->dump.final && !t->dump.told_last;
-    struct hw_control_conn *c = hw_dump_is_look(t) ? asker_of(t, /* served = */ false) : NULL;
+    struct hw_control_conn *c = hw_dump_is_live_view(t) ? asker_of(t, /* served = */ false) : NULL;
     struct hw_look *look = c || last ? calloc(1, sizeof *look) : NULL;
     t->dump.told_last = true;
     if (!look)

@@ -322,7 +322,7 @@ int hw_proc_poll_account(const struct hw_target *t, uint64_t boottime_ns,
                    : HW_OK;
 }
 
-int hw_proc_poll_look(const struct hw_target *t, struct hw_trace_writer *w, struct hw_error *err)
+int hw_proc_poll_live(const struct hw_target *t, struct hw_trace_writer *w, struct hw_error *err)
 {
     uint32_t sequence = hw_trace_writer_sequence(w);
     int rc = hw_write_process(w, sequence, &t->pid, err);
@@ -358,7 +358,7 @@ void hw_proc_poll_target(struct hw_session *s, struct hw_target *t)
         (void)poll_process(s->proc, t->pid.pid, t->pid.dir); /* nothing was kept yet */
 }
 
-void hw_proc_poll_untold(const struct hw_target *t)
+void hw_proc_poll_successors(const struct hw_target *t)
 {
     for (size_t i = 0; i < t->rec->targets.n; i++) {
         struct hw_target *b = t->rec->targets.v[i];

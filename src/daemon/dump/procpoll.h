@@ -27,7 +27,7 @@ bool hw_proc_poll_busy(const struct hw_recorder *r); /* more is due at once */
 /* A target joined: its name and parents belong in the trace. */
 void hw_proc_poll_target(struct hw_session *s, struct hw_target *t);
 /* The same for those that wait for this one, whose last dump was written. */
-void hw_proc_poll_untold(const struct hw_target *t);
+void hw_proc_poll_successors(const struct hw_target *t);
 /* At a dump of a target that lives. */
 void hw_proc_poll_dump(struct hw_session *s, struct hw_target *t);
 /* The same for a target that has ended: what was last read, and how it ended where that is known. */
@@ -37,7 +37,7 @@ void hw_proc_poll_name(struct hw_session *s, const struct hw_pid *pid);
 void hw_proc_poll_reading(struct hw_session *s, const struct hw_pid *pid,
                           const struct hw_kept_account *k);
 /* What is known about it now, into another trace: name, counters, the allocator's last figures. */
-int hw_proc_poll_look(const struct hw_target *t, struct hw_trace_writer *w, struct hw_error *err);
+int hw_proc_poll_live(const struct hw_target *t, struct hw_trace_writer *w, struct hw_error *err);
 /* At a dump: the mappings with their addresses, if they are wanted. */
 int hw_proc_poll_regions(const struct hw_target *t, struct hw_error *err);
 /* More of a reading of its memory, part of which is in the trace. */

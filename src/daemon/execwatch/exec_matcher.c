@@ -157,7 +157,7 @@ static bool decide(struct hw_exec_finder *f, const struct hw_exec_request *q, in
 static void ask_again(struct hw_exec_finder *f)
 {
     for (size_t i = 0; i < f->waiting.n;) {
-        struct hw_exec_waiting *w = &f->waiting.v[i];
+        struct hw_exec_unconfirmed *w = &f->waiting.v[i];
         if (!decide(f, &w->q, w->fd)) {
             i++;
             continue;
@@ -168,7 +168,7 @@ static void ask_again(struct hw_exec_finder *f)
 }
 
 /* A question and its file; what recv gives. */
-static ssize_t receive(int socket, struct hw_exec_waiting *out)
+static ssize_t receive(int socket, struct hw_exec_unconfirmed *out)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
     struct iovec io = {&out->q, sizeof out->q};
@@ -184,7 +184,7 @@ static ssize_t receive(int socket, struct hw_exec_waiting *out)
 
 static void on_questions(struct hw_exec_finder *f)
 {
-    struct hw_exec_waiting w;
+    struct hw_exec_unconfirmed w;
     ssize_t n;
     while ((n = receive(f->answerer, &w)) == sizeof w.q) {
         if (!decide(f, &w.q, w.fd)) {
@@ -289,7 +289,7 @@ static void forget_held(struct hw_exec_finder *f, size_t i)
 }
 
 /* True: it is meant, and the recorder is told. */
-bool hw_exec_look_at(struct hw_exec_finder *f, int32_t pid, uint32_t flags, const char *why)
+bool hw_exec_examine(struct hw_exec_finder *f, int32_t pid, uint32_t flags, const char *why)
 {
     struct hw_exec_candidate p;
     hw_autofd int dir = hw_proc_open_dir(pid);
@@ -311,7 +311,7 @@ static void look_again(struct hw_exec_finder *f, uint64_t now)
         if (due)
             l->next_ns = now + LATER_STEP;
         uint32_t flags = hw_exec_tell_share(l->share);
-        if (due && (hw_exec_look_at(f, l->pid, flags, l->why) || now >= l->until_ns))
+        if (due && (hw_exec_examine(f, l->pid, flags, l->why) || now >= l->until_ns))
             f->later.v[i] = f->later.v[--f->later.n];
         else
             i++;
@@ -324,7 +324,7 @@ static void call_one(struct hw_exec_finder *f, const struct hw_exec_young *y,
     if (y == &f->passed)
         hw_exec_call_passed(f, a);
     else
-        (void)hw_exec_look_at(f, a->pid, HW_EXEC_ARMED, NULL); /* it has ended */
+        (void)hw_exec_examine(f, a->pid, HW_EXEC_ARMED, NULL); /* it has ended */
 }
 
 static void call_grown(struct hw_exec_finder *f, struct hw_exec_young *y, uint64_t now)
@@ -358,7 +358,7 @@ static void on_stop(struct hw_exec_finder *f, int32_t pid, int status)
             forget_held(f, i);
             (void)ptrace(PTRACE_DETACH, pid, NULL,
                          (void *)(uintptr_t)(event == PTRACE_EVENT_STOP ? 0 : sig));
-            (void)hw_exec_look_at(f, pid, hw_exec_tell_share(share), NULL); /* else not meant */
+            (void)hw_exec_examine(f, pid, hw_exec_tell_share(share), NULL); /* else not meant */
         } else if (event == PTRACE_EVENT_STOP) { /* a group's stop, or its end */
             (void)ptrace(sig == SIGTRAP ? PTRACE_CONT : PTRACE_LISTEN, pid, NULL, NULL);
         } else {

@@ -23,7 +23,7 @@ struct hw_exec_held {
 };
 
 /* Its caller was not seen waiting yet. */
-struct hw_exec_waiting {
+struct hw_exec_unconfirmed {
     struct hw_exec_request q;
     int fd; /* of the file; owned */
 };
@@ -65,7 +65,7 @@ struct hw_exec_finder {
     bool holds;
     struct hw_exec_rules rules;
     HW_VEC(struct hw_exec_held) held;
-    HW_VEC(struct hw_exec_waiting) waiting;
+    HW_VEC(struct hw_exec_unconfirmed) waiting;
     HW_VEC(struct hw_exec_later) later;
     struct hw_exec_young armed;
     struct hw_exec_young passed;  /* exec_passed.c: those of them that live */
@@ -83,7 +83,7 @@ struct hw_exec_finder {
         meant_by; /* session that selected the candidate checked last; 0 = none, or not known */
 };
 
-bool hw_exec_look_at(struct hw_exec_finder *f, int32_t pid, uint32_t flags, const char *why);
+bool hw_exec_examine(struct hw_exec_finder *f, int32_t pid, uint32_t flags, const char *why);
 void hw_exec_tell(struct hw_exec_finder *f, uint32_t type, uint32_t flags, int32_t pid,
                   const char *text);
 void hw_exec_on_events(struct hw_exec_finder *f);

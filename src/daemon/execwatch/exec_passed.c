@@ -93,5 +93,5 @@ void hw_exec_call_passed(struct hw_exec_finder *f, const struct hw_exec_armed *a
     if (!hw_map64_get(&f->passed_since, (uint64_t)a->pid, &since) || since != a->since_ns)
         return; /* another program runs there, which was held */
     hw_exec_not_passed(f, a->pid);
-    (void)hw_exec_look_at(f, a->pid, hw_exec_tell_share(0), NULL); /* it has ended */
+    (void)hw_exec_examine(f, a->pid, hw_exec_tell_share(0), NULL); /* it has ended */
 }

@@ -46,12 +46,12 @@ static void on_event(struct hw_exec_finder *f, const struct proc_event *e)
 {
     switch ((int)e->what) {
     case PROC_EVENT_EXEC:
-        (void)hw_exec_look_at(f, e->event_data.exec.process_tgid, 0, NULL); /* else not meant */
+        (void)hw_exec_examine(f, e->event_data.exec.process_tgid, 0, NULL); /* else not meant */
         break;
     case PROC_EVENT_COMM:
         if (e->event_data.comm.process_pid == e->event_data.comm.process_tgid &&
             !hw_exec_was_passed(f, e->event_data.comm.process_tgid))
-            (void)hw_exec_look_at(f, e->event_data.comm.process_tgid, HW_EXEC_RENAMED, NULL);
+            (void)hw_exec_examine(f, e->event_data.comm.process_tgid, HW_EXEC_RENAMED, NULL);
         break;
     default:
         break;

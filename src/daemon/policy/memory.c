@@ -16,7 +16,7 @@ static uint64_t there_is(void)
     static _Atomic uint64_t bytes, until_ns; /* two threads may both look: the same */
     uint64_t now = hw_now_monotonic_ns();
     if (now >= atomic_load(&until_ns)) {
-        atomic_store(&bytes, hw_memory_there_is());
+        atomic_store(&bytes, hw_machine_memory());
         atomic_store(&until_ns, now + KNOWN_NS);
     }
     return atomic_load(&bytes);

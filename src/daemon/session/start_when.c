@@ -21,7 +21,7 @@ static bool is_conditional(const struct hw_heapprofd_config *c)
 
 bool hw_start_when_is_due(struct hw_session *s, uint32_t source, const struct hw_pid *pid)
 {
-    struct hw_waiting w = {.source = source, .pid = HW_PID_NONE};
+    struct hw_awaited_start w = {.source = source, .pid = HW_PID_NONE};
     if (!is_conditional(s->sources.v[source].config))
         return true;
     for (size_t i = 0; i < s->waiting.n; i++)
@@ -42,7 +42,7 @@ bool hw_start_when_awaits(const struct hw_recorder *r, int32_t pid)
     return false;
 }
 
-static bool may_begin(struct hw_session *s, struct hw_waiting *x, uint64_t now)
+static bool may_begin(struct hw_session *s, struct hw_awaited_start *x, uint64_t now)
 {
     const struct hw_heapprofd_config *c = s->sources.v[x->source].config;
     struct hw_condition_facts f =
@@ -62,7 +62,7 @@ static bool may_begin(struct hw_session *s, struct hw_waiting *x, uint64_t now)
 void hw_start_when_tick(struct hw_session *s, uint64_t now)
 {
     for (size_t i = 0; i < s->waiting.n; i++) {
-        struct hw_waiting *x = &s->waiting.v[i];
+        struct hw_awaited_start *x = &s->waiting.v[i];
         if (x->begun || !hw_pid_alive(&x->pid) || !may_begin(s, x, now))
             continue;
         x->begun = true;
@@ -76,7 +76,7 @@ void hw_start_when_tick(struct hw_session *s, uint64_t now)
 void hw_start_when_end(struct hw_session *s)
 {
     for (size_t i = 0; i < s->waiting.n; i++) {
-        struct hw_waiting *x = &s->waiting.v[i];
+        struct hw_awaited_start *x = &s->waiting.v[i];
         struct hw_control_target_state b = {.pid = x->pid.pid, .state = HW_TARGET_FAILED};
         static const char text[] =
             "no --start-when condition came true for it, so its profile never began";

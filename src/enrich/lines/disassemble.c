@@ -112,7 +112,8 @@ static int consider(void *ctx, int fd, const char *path)
     }
     hw_image_close(&img);
     if (f->lines_fd < 0 && f->reader &&
-        hw_line_reader_look(f->reader, ++f->n_looked, fd, f->deadline_ns, &debug, NULL) == HW_OK &&
+        hw_line_reader_check_file(f->reader, ++f->n_looked, fd, f->deadline_ns, &debug, NULL) ==
+            HW_OK &&
         debug && (f->lines_fd = fcntl(fd, F_DUPFD_CLOEXEC, HW_HELPER_FD + 1)) >= 0)
         f->lines_file = f->n_looked;
     return f->has_range && f->code_fd >= 0 && f->lines_fd >= 0;

@@ -392,7 +392,7 @@ static uint64_t size_of(int fd)
 
 static uint64_t memory_for(uint64_t size)
 {
-    uint64_t most = hw_memory_there_is() / 2, want;
+    uint64_t most = hw_machine_memory() / 2, want;
     if (most < MEMORY_LEAST)
         most = MEMORY_LEAST;
     if (__builtin_mul_overflow(size, MEMORY_PER_BYTE, &want) ||
@@ -412,8 +412,8 @@ static struct hw_line_request request(struct hw_line_reader *r, enum hw_line_req
         .type = type, .file = file, .n = n, .memory_bytes = memory_for(size)};
 }
 
-int hw_line_reader_look(struct hw_line_reader *r, uint32_t file, int fd, uint64_t deadline_ns,
-                        bool *has_debug_info, struct hw_error *err)
+int hw_line_reader_check_file(struct hw_line_reader *r, uint32_t file, int fd, uint64_t deadline_ns,
+                              bool *has_debug_info, struct hw_error *err)
 {
     struct parser p = {0};
     const struct hw_line_request q = request(r, HW_LINE_LOOK, file, fd, 0);

@@ -36,8 +36,8 @@ int hw_line_reader_new(unsigned base_ms, struct hw_line_reader **out);
 void hw_line_reader_stop_when(struct hw_line_reader *r, bool (*stopped)(void *ctx), void *ctx);
 void hw_line_reader_free(struct hw_line_reader *r); /* NULL is fine */
 
-int hw_line_reader_look(struct hw_line_reader *r, uint32_t file, int fd, uint64_t deadline_ns,
-                        bool *has_debug_info, struct hw_error *err);
+int hw_line_reader_check_file(struct hw_line_reader *r, uint32_t file, int fd, uint64_t deadline_ns,
+                              bool *has_debug_info, struct hw_error *err);
 
 /* deadline_ns: of hw_now_monotonic_ns, 0 = none but the reader's own. What answer returns, if not
  * 0, ends the questions and is returned. */

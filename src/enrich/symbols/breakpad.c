@@ -146,7 +146,7 @@ static int parse(struct hw_breakpad *b, struct hw_error *err)
 {
     bool has_function = false;
     uint64_t number_of_line = 0;
-    const uint64_t most = hw_memory_there_is() / 4 / sizeof(struct span);
+    const uint64_t most = hw_machine_memory() / 4 / sizeof(struct span);
     for (char *at = b->text; at && *at;) {
         char *end = strchr(at, '\n'), *line = at;
         at = end ? end + 1 : NULL;
@@ -213,7 +213,7 @@ int hw_breakpad_parse(struct hw_bytes text, struct hw_breakpad **out, struct hw_
 
 static size_t max_file(void)
 {
-    uint64_t share = hw_memory_there_is() / 4;
+    uint64_t share = hw_machine_memory() / 4;
     return share < MAX_FILE ? (size_t)share : MAX_FILE;
 }
 

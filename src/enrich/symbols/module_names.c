@@ -123,7 +123,8 @@ static int consider(void *ctx, int fd, const char *path)
         hw_elf_close(elf);
     }
     if (good)
-        (void)hw_line_reader_look(x->names->reader, ++x->names->n_files, kept, 0, &debug, NULL);
+        (void)hw_line_reader_check_file(x->names->reader, ++x->names->n_files, kept, 0, &debug,
+                                        NULL);
     if (!good || (x->fd >= 0 && !debug && !(info.has_symtab && !x->has_symtab))) {
         (void)close(kept);
         return 0;

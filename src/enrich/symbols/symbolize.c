@@ -140,7 +140,8 @@ static bool has_debug_info(struct hw_symbolize_job *j, int fd, const char *path,
 {
     struct hw_error err = {0};
     bool has = false;
-    *unreadable = hw_line_reader_look(j->reader, ++j->n_files, fd, j->deadline_ns, &has, &err) < 0;
+    *unreadable =
+        hw_line_reader_check_file(j->reader, ++j->n_files, fd, j->deadline_ns, &has, &err) < 0;
     if (*unreadable && !hw_symbolize_is_late(j))
         hw_symbolize_warn(j, "'%s': %s; only its symbols are used", path, err.text);
     return has;
@@ -355,7 +356,7 @@ static int from_elf(struct hw_symbolize_job *j, bool kernel)
     if (rc == HW_OK && j->n_answered < j->va.n)
         rc = ask_symbols(j);
     if (rc == HW_OK && !j->is_unreadable && j->new_callers.n)
-        rc = hw_symbolize_ask_types(j);
+        rc = hw_symbolize_request_types(j);
     return rc;
 }
 

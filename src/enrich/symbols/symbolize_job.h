@@ -61,7 +61,7 @@ const struct hw_mapping *hw_symbolize_module(const struct hw_symbolize_job *j);
 void hw_symbolize_put_address(struct hw_symbolize_job *j, uint64_t rel_pc);
 void hw_symbolize_close_packet(struct hw_symbolize_job *j);
 void hw_symbolize_put_type(struct hw_symbolize_job *j, uint64_t rel_pc, const char *type);
-int hw_symbolize_ask_types(struct hw_symbolize_job *j);
+int hw_symbolize_request_types(struct hw_symbolize_job *j);
 int hw_symbolize_list_new_callers(struct hw_symbolize_job *j);
 int hw_symbolize_name_types(struct hw_symbolize_job *j);
 

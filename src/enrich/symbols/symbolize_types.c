@@ -44,7 +44,7 @@ static int on_type(void *ctx, size_t index, const struct hw_line *chain, size_t 
 }
 
 /* What is allocated by calls of operator new in this file. */
-int hw_symbolize_ask_types(struct hw_symbolize_job *j)
+int hw_symbolize_request_types(struct hw_symbolize_job *j)
 {
     struct hw_error err = {0};
     hw_vec_clear(&j->va);

@@ -211,7 +211,7 @@ static int query_columns(struct hw_sender *s, struct hw_error *err)
                            hw_fleet_table_name(HW_FLEET_SAMPLES));
     int rc = query(s, &sql, &reply, err);
     if (rc == 0)
-        s->n_columns = hw_fleet_columns_there(HW_FLEET_SAMPLES, hw_bytes_of(reply.p, reply.n));
+        s->n_columns = hw_fleet_count_columns(HW_FLEET_SAMPLES, hw_bytes_of(reply.p, reply.n));
     hw_strbuf_done(&sql);
     hw_strbuf_done(&reply);
     return rc;

@@ -164,7 +164,7 @@ static bool has_line(struct hw_bytes text, const char *line)
     return false;
 }
 
-size_t hw_fleet_columns_there(enum hw_fleet_table t, struct hw_bytes reply)
+size_t hw_fleet_count_columns(enum hw_fleet_table t, struct hw_bytes reply)
 {
     size_t k = 0;
     if (reply.n == 0)

@@ -54,7 +54,7 @@ size_t hw_fleet_table_columns(enum hw_fleet_table t);
  * because 18.16 has no ADD COLUMN IF NOT EXISTS. table: NAME or NAME_local. */
 void hw_fleet_columns_query(struct hw_strbuf *out, const char *database, const char *table);
 /* How many columns, from the first on, the table has according to the reply. */
-size_t hw_fleet_columns_there(enum hw_fleet_table t, struct hw_bytes reply);
+size_t hw_fleet_count_columns(enum hw_fleet_table t, struct hw_bytes reply);
 /* Adds the statement that adds hw_fleet_columns[i]; false: it exists, or is an original column. */
 bool hw_fleet_column_statement(struct hw_strbuf *out, size_t i, const char *database,
                                const char *table, const char *cluster, struct hw_bytes reply);

@@ -93,17 +93,17 @@ int hw_thread_stop(struct hw_thread *t, struct hw_error *err)
 
 int hw_thread_regs(struct hw_thread *t, struct hw_thread_regs *out)
 {
-    const struct user_regs_struct *r = hw_thread_kept_regs(t);
+    const struct user_regs_struct *r = hw_thread_saved_regs(t);
     *out = (struct hw_thread_regs){r->rip, r->rsp, r->rbp, r->fs_base};
     return HW_OK;
 }
 
 void hw_thread_move(struct hw_thread *t, uint64_t pc)
 {
-    hw_thread_kept_regs(t)->rip = pc;
+    hw_thread_saved_regs(t)->rip = pc;
     t->moved = true;
     if (!t->saved) /* at once: the new address means the same, whatever happens to us */
-        (void)hw_thread_set_regs(t, hw_thread_kept_regs(t));
+        (void)hw_thread_set_regs(t, hw_thread_saved_regs(t));
 }
 
 bool hw_thread_in_rseq(const struct hw_thread *t, uint64_t pc)
@@ -170,7 +170,7 @@ int hw_thread_run_to(struct hw_thread *t, uint64_t at)
     debug_register(t, 7, 0);
     debug_register(t, 0, 0);
     t->stopped_ns = hw_now_monotonic_ns();
-    return hw_thread_get_regs(t, hw_thread_kept_regs(t)) && rc == 1 ? HW_OK : HW_ETIMEOUT;
+    return hw_thread_get_regs(t, hw_thread_saved_regs(t)) && rc == 1 ? HW_OK : HW_ETIMEOUT;
 }
 
 static int back_in_delivery(struct hw_thread *t)
@@ -224,7 +224,7 @@ bool hw_thread_release(struct hw_thread *t)
         (void)hw_thread_wait_stop(t, 0, &status); /* which detaches it */
         return true;
     }
-    struct user_regs_struct *r = hw_thread_kept_regs(t);
+    struct user_regs_struct *r = hw_thread_saved_regs(t);
     if (t->saved && back_in_delivery(t) == HW_OK) {
         struct iovec io = {t->xstate, t->xstate_bytes};
         (void)hw_thread_ptrace(PTRACE_SETREGSET, t, NT_X86_STATE,

@@ -150,7 +150,7 @@ static bool state_begin(const struct hw_thread *t)
 
 bool hw_thread_waits_for_dead_recorder(struct hw_thread *t)
 {
-    const struct user_regs_struct *r = hw_thread_kept_regs(t);
+    const struct user_regs_struct *r = hw_thread_saved_regs(t);
     uint8_t code[CODE_MOST];
     uint32_t n_waits = 0;
     uint64_t page = r->rip & ~UINT64_C(4095);
@@ -259,7 +259,7 @@ static int syscall_stop(struct hw_thread *t)
 
 int hw_thread_syscall(struct hw_thread *t, long n, const uint64_t a[6], int64_t *out)
 {
-    struct user_regs_struct r = *hw_thread_kept_regs(t);
+    struct user_regs_struct r = *hw_thread_saved_regs(t);
     if (t->gone_on)
         return HW_EGONE;
     r.rip = t->syscall_at;
@@ -292,7 +292,7 @@ int hw_thread_syscall(struct hw_thread *t, long n, const uint64_t a[6], int64_t 
 int hw_thread_call(struct hw_thread *t, uint64_t fn, uint64_t a, uint64_t b, uint64_t timeout_ns,
                    uint64_t *out)
 {
-    struct user_regs_struct r = *hw_thread_kept_regs(t);
+    struct user_regs_struct r = *hw_thread_saved_regs(t);
     if (t->gone_on)
         return HW_EGONE;
     r.rax = fn;

@@ -250,12 +250,12 @@ static bool ask_for_rest(const struct hw_thread *t, const struct hw_call *c,
 /* A signal is due before the call could start: ends the call with its count, then delivers it. */
 static int give_way(struct hw_thread *t, uintptr_t signal)
 {
-    if (!hw_thread_set_regs(t, hw_thread_kept_regs(t)) ||
+    if (!hw_thread_set_regs(t, hw_thread_saved_regs(t)) ||
         hw_thread_ptrace(PTRACE_CONT, t, 0, signal) < 0 ||
         hw_thread_ptrace(PTRACE_INTERRUPT, t, 0, 0) < 0)
         return HW_EGONE;
     int rc = hw_thread_wait_interrupted(t);
-    return rc == HW_OK && !hw_thread_get_regs(t, hw_thread_kept_regs(t)) ? HW_EGONE : rc;
+    return rc == HW_OK && !hw_thread_get_regs(t, hw_thread_saved_regs(t)) ? HW_EGONE : rc;
 }
 
 /* Runs it from entry to exit. 1 = it has ended with *out, 0 = not started. Interrupted when it
@@ -296,7 +296,7 @@ static int run_call(struct hw_thread *t, const struct user_regs_struct *r, uint6
  */
 void hw_thread_finish_call(struct hw_thread *t, const struct hw_pid *pid, uint64_t timeout_ns)
 {
-    struct user_regs_struct *r = hw_thread_kept_regs(t), rest;
+    struct user_regs_struct *r = hw_thread_saved_regs(t), rest;
     struct hw_call_now now = {.number = (int64_t)r->orig_rax};
     const struct hw_call *c = hw_call_find(now.number);
     uint64_t end_ns = hw_now_monotonic_ns() + timeout_ns;

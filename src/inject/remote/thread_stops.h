@@ -55,7 +55,7 @@ int hw_thread_wait_stop(struct hw_thread *t, uint64_t timeout_ns, int *status);
 int hw_thread_wait_interrupted(struct hw_thread *t);
 
 /* The registers with which it resumes in the end. */
-static inline struct user_regs_struct *hw_thread_kept_regs(struct hw_thread *t)
+static inline struct user_regs_struct *hw_thread_saved_regs(struct hw_thread *t)
 {
     return (struct user_regs_struct *)(void *)t->words;
 }

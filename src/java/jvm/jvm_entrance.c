@@ -120,7 +120,7 @@ static int visit_lobby(const struct hw_jvm *jvm, int *out)
     hw_autofd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return HW_ENOTFOUND;
-    hw_jvm_limit_waiting(jvm, fd); /* anybody may have taken the name, and never accept */
+    hw_jvm_set_timeouts(jvm, fd); /* anybody may have taken the name, and never accept */
     if (connect(fd, (struct sockaddr *)&at, n) < 0 || !hw_jvm_is_peer(jvm, fd))
         return HW_ENOTFOUND;
     *out = hw_fd_take(&fd);
@@ -186,7 +186,7 @@ int hw_jvm_enter(const struct hw_jvm *jvm, const char *library, bool only_by_cli
                                 : load_it(jvm, library, &fd, err);
     if (reason)
         return reason;
-    hw_jvm_limit_waiting(jvm, fd);
+    hw_jvm_set_timeouts(jvm, fd);
     *out = hw_fd_take(&fd);
     return 0;
 }

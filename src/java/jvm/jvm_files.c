@@ -176,7 +176,7 @@ bool hw_jvm_is_peer(const struct hw_jvm *jvm, int socket)
            (who.pid == 0 || who.pid == jvm->pid->pid); /* 0: of another pid namespace */
 }
 
-void hw_jvm_limit_waiting(const struct hw_jvm *jvm, int socket)
+void hw_jvm_set_timeouts(const struct hw_jvm *jvm, int socket)
 {
     struct timeval t = {jvm->silence_ms / 1000, (suseconds_t)(jvm->silence_ms % 1000) * 1000};
     (void)setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t); /* known to every socket */
@@ -188,7 +188,7 @@ static int connect_to(const struct hw_jvm *jvm, int found, int fd)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     (void)snprintf(at.sun_path, sizeof at.sun_path, "/proc/self/fd/%d", found);
-    hw_jvm_limit_waiting(jvm, fd); /* who does not accept lets us wait */
+    hw_jvm_set_timeouts(jvm, fd); /* who does not accept lets us wait */
     return connect(fd, (const struct sockaddr *)&at, sizeof at);
 }
 

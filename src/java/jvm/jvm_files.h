@@ -50,6 +50,6 @@ int hw_jvm_read(const struct hw_jvm *jvm, int dir, const char *name, int *out,
 /* Whether the JVM is at the other end. */
 bool hw_jvm_is_peer(const struct hw_jvm *jvm, int socket);
 /* Sending to it, and connecting, wait for so long. */
-void hw_jvm_limit_waiting(const struct hw_jvm *jvm, int socket);
+void hw_jvm_set_timeouts(const struct hw_jvm *jvm, int socket);
 
 #endif

@@ -82,7 +82,7 @@ static void add_children(struct hw_offspring *o, int32_t pid, uint64_t start_tic
     hw_pid_done(&p);
 }
 
-void hw_offspring_look(struct hw_offspring *o, int32_t root)
+void hw_offspring_scan(struct hw_offspring *o, int32_t root)
 {
     add_children(o, root, 0, root);
     for (size_t i = 0; i < o->rows.n; i++) /* it grows */

@@ -30,7 +30,7 @@ struct hw_offspring {
 };
 
 /* Adds what is below the process and below those known. */
-void hw_offspring_look(struct hw_offspring *o, int32_t root);
+void hw_offspring_scan(struct hw_offspring *o, int32_t root);
 /* Adds what has a page of that recorder, or its socket in the environment. */
 void hw_offspring_find(struct hw_offspring *o, int32_t root, int32_t recorder, const char *socket);
 /* Does it run, with our library in it? */

@@ -59,12 +59,13 @@ static int connect_to(const struct look *l, struct hw_controller **out, struct h
 
 static int look_at(const struct work *w, struct look *l, int32_t pid, struct hw_error *err)
 {
-    struct hw_control_look ask = {.pid = pid, .flags = HW_LOOK_COUNTERS, .moment_ns = w->moment_ns};
+    struct hw_control_live_request ask = {
+        .pid = pid, .flags = HW_LIVE_REQUEST_COUNTERS, .moment_ns = w->moment_ns};
     struct hw_controller *c = NULL;
     struct hw_controller_event e;
     int rc = connect_to(l, &c, err);
     if (rc == HW_OK)
-        rc = hw_controller_look(c, &ask, err);
+        rc = hw_controller_request_live(c, &ask, err);
     if (rc == HW_OK)
         rc = hw_controller_wait(c, HW_CTL_LIVE_REPLY, LOOK_MS, &e, err);
     if (rc == HW_OK && (l->fd = hw_controller_take_fd(c)) < 0)

@@ -88,11 +88,11 @@ static void keep(struct hw_continuous *c, struct hw_continuous_target *t, struct
                  const struct hw_control_live *facts)
 {
     struct hw_error err = {0};
-    struct hw_continuous_look look = {.now = now,
-                                      .before = t->before,
-                                      .n_lost = facts->n_lost,
-                                      .share = share_of(c, t, facts),
-                                      .at_ns = hw_now_boottime_ns()};
+    struct hw_continuous_round look = {.now = now,
+                                       .before = t->before,
+                                       .n_lost = facts->n_lost,
+                                       .share = share_of(c, t, facts),
+                                       .at_ns = hw_now_boottime_ns()};
     if (hw_continuous_write(&c->files, &t->who, &look, &err) < 0)
         hw_log(WARN, "%s", err.text);
     hw_profile_free(t->before);
@@ -117,7 +117,7 @@ static void look_at(struct hw_continuous *c, struct hw_continuous_target *t)
                        : hw_live_source_open(hw_controller_pid(c->controller), t->who.pid,
                                              &t->source, &err);
     if (rc == HW_OK)
-        rc = hw_live_source_look(t->source, &fd, &facts, &err);
+        rc = hw_live_source_fetch(t->source, &fd, &facts, &err);
     if (rc < 0) { /* it is exiting and will be reported, or the next round has it */
         hw_log(DEBUG, "process %d: %s", t->who.pid, err.text);
         hw_live_source_free(t->source);

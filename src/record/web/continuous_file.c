@@ -64,7 +64,7 @@ static void read_unsent(struct hw_continuous_files *f, const json_t *root)
     int64_t written = json_integer_value(json_object_get(root, "written"));
     size_t n = json_array_size(listed), k = 0;
     for (size_t i = f->store.first; i < f->store.files.n; i++) {
-        const struct hw_kept_profile *file = &f->store.files.v[i];
+        const struct hw_stored_profile *file = &f->store.files.v[i];
         bool is_listed = false;
         for (size_t j = k; !is_listed && j < n; j++) {
             const char *path = json_string_value(json_array_get(listed, j));
@@ -340,7 +340,7 @@ static uint64_t requested_interval(const struct hw_profile *p, const char *heap)
 }
 
 static int write_heap(struct hw_continuous_files *f, const struct hw_continuous_process *p,
-                      const char *heap, const struct hw_continuous_look *look, int64_t wall,
+                      const char *heap, const struct hw_continuous_round *look, int64_t wall,
                       bool *wrote, struct hw_error *err)
 {
     struct period x = {.who = p,
@@ -420,7 +420,8 @@ static struct hw_continuous_share *share_of(struct hw_continuous_files *f,
 }
 
 static int share_heap(struct hw_continuous_files *f, const struct hw_continuous_process *p,
-                      const char *heap, const struct hw_continuous_look *look, struct hw_error *err)
+                      const char *heap, const struct hw_continuous_round *look,
+                      struct hw_error *err)
 {
     struct hw_continuous_share *s = share_of(f, p, heap);
     int rc = s ? add_part(&s->period.blend, look->now, heap, HW_PROFILE_SUM_ADD, look->share)
@@ -453,7 +454,7 @@ static void write_shares(struct hw_continuous_files *f)
 }
 
 int hw_continuous_write(struct hw_continuous_files *f, struct hw_continuous_process *p,
-                        const struct hw_continuous_look *look, struct hw_error *err)
+                        const struct hw_continuous_round *look, struct hw_error *err)
 {
     const struct hw_profile *now = look->now;
     const struct hw_strings *strings = hw_callsites_strings(now->callsites);

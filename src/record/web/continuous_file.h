@@ -43,7 +43,7 @@ struct hw_continuous_process {
     uint64_t gone_ns;     /* when it was found gone; 0 = it is running */
 };
 
-struct hw_continuous_look {
+struct hw_continuous_round {
     const struct hw_profile *now, *before; /* NULL = this is the first */
     uint64_t n_lost;                       /* samples, since the session began */
     uint32_t share; /* it stands for 2^share processes, itself included (daemon/execwatch) */
@@ -93,7 +93,7 @@ void hw_continuous_resume(struct hw_continuous_files *f, struct hw_continuous_pr
  * of the round.
  */
 int hw_continuous_write(struct hw_continuous_files *f, struct hw_continuous_process *p,
-                        const struct hw_continuous_look *look, struct hw_error *err);
+                        const struct hw_continuous_round *look, struct hw_error *err);
 /* ---- continuous_push.c ---- */
 
 /* Reports at once what would fail at every push. */

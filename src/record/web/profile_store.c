@@ -68,7 +68,7 @@ static int64_t time_of(const char *day, const char *file)
 
 static int by_time(const void *a, const void *b)
 {
-    const struct hw_kept_profile *x = a, *y = b;
+    const struct hw_stored_profile *x = a, *y = b;
     if (x->time_s != y->time_s)
         return x->time_s < y->time_s ? -1 : 1;
     return strcmp(x->path, y->path);
@@ -77,7 +77,7 @@ static int by_time(const void *a, const void *b)
 static int list_file(struct hw_profile_store *s, int day_fd, const char *day, const char *name)
 {
     struct stat st;
-    struct hw_kept_profile f = {.time_s = time_of(day, name)};
+    struct hw_stored_profile f = {.time_s = time_of(day, name)};
     char path[MAX_PATH];
     if (strstr(name, ".part")) {
         (void)unlinkat(day_fd, name, 0); /* left by a writer that was killed */
@@ -181,7 +181,7 @@ void hw_profile_store_close(struct hw_profile_store *s)
 
 static void remove_first(struct hw_profile_store *s)
 {
-    struct hw_kept_profile *f = &s->files.v[s->first++];
+    struct hw_stored_profile *f = &s->files.v[s->first++];
     if (unlinkat(s->fd, f->path, 0) == 0 || errno == ENOENT)
         s->n_removed++;
     s->bytes -= f->bytes;
@@ -198,7 +198,7 @@ static void remove_first(struct hw_profile_store *s)
 void hw_profile_store_trim(struct hw_profile_store *s, int64_t now_s)
 {
     while (s->first < s->files.n) {
-        const struct hw_kept_profile *f = &s->files.v[s->first];
+        const struct hw_stored_profile *f = &s->files.v[s->first];
         bool old = now_s && s->max_age_s && now_s - f->time_s > (int64_t)s->max_age_s;
         bool much = s->max_bytes && s->bytes > s->max_bytes;
         if (!old && !much)
@@ -278,7 +278,8 @@ int hw_profile_store_add(struct hw_profile_store *s, const struct hw_profile_nam
         hw_strbuf_done(&to);
         return rc;
     }
-    struct hw_kept_profile f = {.path = strdup(to.p), .bytes = n, .time_s = name->time_ns / SECOND};
+    struct hw_stored_profile f = {
+        .path = strdup(to.p), .bytes = n, .time_s = name->time_ns / SECOND};
     if (f.path && hw_vec_push(&s->files, f) == 0)
         s->bytes += n;
     else

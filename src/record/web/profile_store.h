@@ -22,7 +22,7 @@
 
 struct hw_error;
 
-struct hw_kept_profile {
+struct hw_stored_profile {
     char *path; /* owned; below the directory */
     uint64_t bytes;
     int64_t time_s; /* since 1970, from its name */
@@ -32,7 +32,7 @@ struct hw_profile_store {
     char *dir; /* owned */
     int fd;
     uint64_t max_bytes, max_age_s; /* 0 = no limit */
-    HW_VEC(struct hw_kept_profile) files;
+    HW_VEC(struct hw_stored_profile) files;
     size_t first; /* earlier ones are deleted */
     uint64_t bytes, n_dropped, n_removed;
 };

@@ -246,15 +246,15 @@ static void keep_source(struct hw_web_recorder *d, int32_t pid, struct hw_live_s
     hw_live_source_free(old);
 }
 
-static int look(void *ctx, int32_t pid, struct hw_page_look *out, struct hw_error *err)
+static int look(void *ctx, int32_t pid, struct hw_page_live_view *out, struct hw_error *err)
 {
     struct hw_web_recorder *d = ctx;
     struct hw_live_source *s = take_source(d, pid);
     struct hw_control_live facts;
     int rc = s ? HW_OK : hw_live_source_open(0, pid, &s, err);
-    *out = (struct hw_page_look){.fd = -1};
+    *out = (struct hw_page_live_view){.fd = -1};
     if (rc == HW_OK)
-        rc = hw_live_source_look(s, &out->fd, &facts, err);
+        rc = hw_live_source_fetch(s, &out->fd, &facts, err);
     if (rc < 0) {
         hw_live_source_free(s);
         return rc;

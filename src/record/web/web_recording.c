@@ -91,7 +91,7 @@ static void each(void *ctx)
     take_orders(x);
     if (now >= x->next_status_ns && !x->r.is_ended && !x->r.recorder_gone) {
         x->next_status_ns = now + STATUS_MS * UINT64_C(1000000);
-        (void)hw_controller_ask_status(x->controller, &ignored); /* its death ends the loop */
+        (void)hw_controller_request_status(x->controller, &ignored); /* its death ends the loop */
     }
     pthread_mutex_lock(&x->recorder->lock);
     x->progress = x->r.last;

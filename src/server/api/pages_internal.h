@@ -271,8 +271,8 @@ void hw_page_live_list(struct hw_http_request *req, void *ctx);
 void hw_page_put_recordings(struct hw_json *j, struct hw_pages *p);
 void hw_page_fleet(struct hw_http_request *req, void *ctx);
 void hw_page_fleet_profile(struct hw_http_request *req, void *ctx);
-void hw_page_kept(struct hw_http_request *req, void *ctx);
-void hw_page_keep(struct hw_http_request *req, void *ctx);
+void hw_page_list_user_store(struct hw_http_request *req, void *ctx);
+void hw_page_add_user_store(struct hw_http_request *req, void *ctx);
 void hw_page_asset(struct hw_http_request *req, void *ctx);
 
 #endif

@@ -113,7 +113,7 @@ static int take_snapshot(const struct query *q, int32_t pid, struct hw_profile *
                          struct hw_error *err)
 {
     const struct hw_page_recorder *r = q->pages->o.recorder;
-    struct hw_page_look look;
+    struct hw_page_live_view look;
     int rc = r->look(r->ctx, pid, &look, err);
     if (rc < 0)
         return rc;

@@ -133,10 +133,10 @@ static void write_one(struct made *m, struct hw_snapshot *s, enum hw_dump_kind k
 {
     struct hw_error err = {0};
     struct hw_dump_writing *x;
-    struct hw_dump_ask ask = {.kind = kind,
-                              .trigger = kind == HW_DUMP_FREED ? "freed-by-exec" : "continuous",
-                              .moment_ns = s->ts_ns,
-                              .keep_cells = kind == HW_DUMP_LOOK};
+    struct hw_dump_order ask = {.kind = kind,
+                                .trigger = kind == HW_DUMP_FREED ? "freed-by-exec" : "continuous",
+                                .moment_ns = s->ts_ns,
+                                .keep_cells = kind == HW_DUMP_LIVE};
     assert_int_equal(hw_dump_writing_new(&m->target, s, m->session.sources.v[0].writer, &ask, &x),
                      HW_OK);
     int rc;
@@ -157,7 +157,7 @@ static void write_all(struct made *m, uint64_t seed, bool at_max, size_t most_ro
     for (uint32_t i = 0; i < DUMPS; i++) {
         struct hw_snapshot *s = make_snapshot(i, at_max);
         if (i % 3 == 1)
-            write_one(m, s, HW_DUMP_LOOK, most_rows);
+            write_one(m, s, HW_DUMP_LIVE, most_rows);
         write_one(m, s, i + 1 == DUMPS ? HW_DUMP_ALL : HW_DUMP_CHANGES, most_rows);
         if (i + 1 == DUMPS && !at_max)
             write_one(m, s, HW_DUMP_FREED, most_rows);

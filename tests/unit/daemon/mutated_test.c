@@ -86,7 +86,7 @@ static void throw(int fd, const void *p, size_t n)
 static size_t body_of(uint32_t type, uint8_t *body)
 {
     static const char key[] = "a key";
-    struct hw_control_look look = {.pid = getpid()};
+    struct hw_control_live_request look = {.pid = getpid()};
     struct hw_control_target target = {.pid = getpid()};
     struct hw_control_mark mark = {0};
     int32_t pid = getpid();

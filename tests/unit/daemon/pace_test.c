@@ -40,7 +40,7 @@ static size_t wake_ups(struct ring *r, size_t n, uint64_t from, uint64_t to)
             if (!hw_pace_is_due(&r[i].pace, now))
                 continue;
             write_until(&r[i], now);
-            hw_pace_looked(&r[i].pace, r[i].bytes, r[i].size, /* quick = */ false, now);
+            hw_pace_checked(&r[i].pace, r[i].bytes, r[i].size, /* quick = */ false, now);
             r[i].bytes = 0;
         }
     }
@@ -147,10 +147,10 @@ static void test_quick(void **state)
 {
     (void)state;
     struct hw_pace p = {.us = HW_PACE_MAX_US};
-    hw_pace_looked(&p, 0, 8 * MIB, /* quick = */ true, 0);
+    hw_pace_checked(&p, 0, 8 * MIB, /* quick = */ true, 0);
     assert_int_equal(p.us, 1000);
     p = (struct hw_pace){.us = HW_PACE_MAX_US, .patient = true};
-    hw_pace_looked(&p, 0, 8 * MIB, /* quick = */ true, 0);
+    hw_pace_checked(&p, 0, 8 * MIB, /* quick = */ true, 0);
     assert_int_equal(p.us, 10000);
 }
 
@@ -161,10 +161,10 @@ static void test_small(void **state)
     struct hw_pace p = {0};
     hw_pace_start(&p, 0);
     for (int i = 0; i < 10; i++)
-        hw_pace_looked(&p, 4096, 8192, /* quick = */ false, 0);
+        hw_pace_checked(&p, 4096, 8192, /* quick = */ false, 0);
     assert_int_equal(p.us, 100);
     for (int i = 0; i < 10; i++)
-        hw_pace_looked(&p, 0, 8192, /* quick = */ false, 0);
+        hw_pace_checked(&p, 0, 8192, /* quick = */ false, 0);
     assert_int_equal(p.us, 100); /* most_us is 97 */
 }
 

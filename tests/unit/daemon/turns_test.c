@@ -776,7 +776,7 @@ static void test_look(void **state)
     (void)state;
     begin_test(EARLY, 0);
     struct session s = record_one(STACKS);
-    struct hw_control_look ask = {.pid = s.pid};
+    struct hw_control_live_request ask = {.pid = s.pid};
     int gone = served_dial(served_consumer), other = served_dial(served_consumer);
     served_tell(gone, HW_CTL_LIVE, &ask, sizeof ask, -1);
     await_gate();

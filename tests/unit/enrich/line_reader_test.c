@@ -119,7 +119,7 @@ static void answers_are_the_same(void **state)
         va[i] = first + 3 * i;
     assert_int_equal(setenv(PART, "well", 1), 0);
     assert_int_equal(hw_line_reader_new(0, &r), 0);
-    assert_int_equal(hw_line_reader_look(r, 1, fd, 0, &debug, &err), 0);
+    assert_int_equal(hw_line_reader_check_file(r, 1, fd, 0, &debug, &err), 0);
     assert_int_equal(hw_line_reader_resolve(r, 1, fd, va, N, 0, see, &far, &err), 0);
     assert_int_equal(hw_lines_open(fd, &l, NULL), 0);
     assert_int_equal(debug, hw_lines_has_debug_info(l));
@@ -136,8 +136,8 @@ static void answers_are_the_same(void **state)
     assert_int_equal(hw_line_reader_resolve(r, 2, fd, va, N, 0, see, &far, &err), 0);
     assert_string_equal(far.text, near.text);
     hw_autofd int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    assert_true(hw_line_reader_look(r, 3, none, 0, &debug, &err) < 0);
-    assert_int_equal(hw_line_reader_look(r, 4, fd, 0, &debug, NULL), 0); /* and goes on */
+    assert_true(hw_line_reader_check_file(r, 3, none, 0, &debug, &err) < 0);
+    assert_int_equal(hw_line_reader_check_file(r, 4, fd, 0, &debug, NULL), 0); /* and goes on */
     hw_line_reader_free(r);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
 }

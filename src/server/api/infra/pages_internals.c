@@ -208,7 +208,7 @@ static void put_heap(struct hw_http_request *req, struct hw_page_trace *t, const
 /* heap/PID/ALLOCATOR: its breakdown as in infra/details, with the same parameters. */
 static void heap(struct hw_http_request *req, struct hw_pages *p, const char *rest)
 {
-    struct hw_page_look look = {.fd = -1};
+    struct hw_page_live_view look = {.fd = -1};
     struct hw_page_trace *t = NULL;
     struct hw_error err = {0};
     char *end;

@@ -22,7 +22,7 @@ struct snapshot {
     struct hw_page_trace *trace;
     unsigned refs; /* live_lock */
     uint64_t seq, at_ns;
-    struct hw_page_look facts; /* fd closed */
+    struct hw_page_live_view facts; /* fd closed */
 };
 
 struct hw_page_live {

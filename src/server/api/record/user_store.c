@@ -55,7 +55,7 @@ static int read_kept(int dir, char **text, size_t *n, struct hw_error *err)
     return rc;
 }
 
-void hw_page_kept(struct hw_http_request *req, void *ctx)
+void hw_page_list_user_store(struct hw_http_request *req, void *ctx)
 {
     const struct hw_pages *p = ctx;
     hw_autofd int dir =
@@ -137,7 +137,7 @@ static bool is_key(const char *key)
 }
 
 /* POST /api/v1/kept?key=…: the body replaces the key's entry. */
-void hw_page_keep(struct hw_http_request *req, void *ctx)
+void hw_page_add_user_store(struct hw_http_request *req, void *ctx)
 {
     const char *key = hw_http_query(req, "key");
     struct hw_bytes value = hw_http_body(req);

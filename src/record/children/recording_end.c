@@ -1,4 +1,4 @@
-#include "record/children/lasting.h"
+#include "record/children/recording_end.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ static bool targets_live(const struct hw_recording *r)
     return false;
 }
 
-bool hw_lasting_awaited_over(const struct hw_recording *r)
+bool hw_recording_awaited_ended(const struct hw_recording *r)
 {
     for (size_t i = 0; i < r->n_awaited; i++) {
         bool over = kill((pid_t)r->awaited[i], 0) < 0 && errno == ESRCH;
@@ -56,15 +56,15 @@ void hw_recording_find_more(struct hw_recording *r)
         return;
     if (!hw_recording_program_runs(r))
         find_orphans(r);
-    hw_offspring_look(&r->offspring, r->launch->pid);
+    hw_offspring_scan(&r->offspring, r->launch->pid);
 }
 
-bool hw_lasting_look(struct hw_recording *r)
+bool hw_recording_scan_children(struct hw_recording *r)
 {
     uint64_t now = hw_now_monotonic_ns();
     if (r->stop_sent || !r->launch || r->launch->pid <= 0 || now < r->next_look_ns)
         return false;
-    hw_offspring_look(&r->offspring, r->launch->pid);
+    hw_offspring_scan(&r->offspring, r->launch->pid);
     if (!hw_recording_program_runs(r) &&
         !(r->follow_fork && targets_live(r))) /* their parent is gone */
         find_orphans(r);
@@ -94,11 +94,11 @@ static bool more_may_come(struct hw_recording *r)
     return false;
 }
 
-bool hw_lasting_others_live(struct hw_recording *r)
+bool hw_recording_others_live(struct hw_recording *r)
 {
     bool live = targets_live(r) || more_may_come(r);
     r->looks_in_vain = live ? 0 : r->looks_in_vain + 1;
     if (r->looks_in_vain == 1)
-        r->next_look_ns = hw_now_monotonic_ns() + HW_LASTING_AGAIN_MS * ms;
+        r->next_look_ns = hw_now_monotonic_ns() + HW_RECORDING_SCAN_AGAIN_MS * ms;
     return r->looks_in_vain < 2;
 }

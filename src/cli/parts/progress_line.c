@@ -1,4 +1,4 @@
-#include "cli/parts/waiting.h"
+#include "cli/parts/progress_line.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 enum { TERMINAL_S = 1, FILE_S = 30 };
 
-static void put(const struct hw_waiting *w)
+static void put(const struct hw_progress_line *w)
 {
     unsigned long long s = (hw_now_monotonic_ns() - w->begun_ns) / 1000000000u;
     char percent[24] = "";
@@ -28,7 +28,7 @@ static void put(const struct hw_waiting *w)
 
 static void *run(void *arg)
 {
-    struct hw_waiting *w = arg;
+    struct hw_progress_line *w = arg;
     (void)pthread_mutex_lock(&w->lock); /* cannot fail: an ordinary mutex of our own */
     while (!w->ended) {
         struct timespec until;
@@ -41,14 +41,15 @@ static void *run(void *arg)
     return NULL;
 }
 
-void hw_waiting_begin(struct hw_waiting *w, const char *what, const struct hw_progress *progress)
+void hw_progress_line_begin(struct hw_progress_line *w, const char *what,
+                            const struct hw_progress *progress)
 {
     pthread_condattr_t monotonic;
     sigset_t all, before;
-    *w = (struct hw_waiting){.what = what,
-                             .progress = progress,
-                             .begun_ns = hw_now_monotonic_ns(),
-                             .is_terminal = isatty(STDERR_FILENO) == 1};
+    *w = (struct hw_progress_line){.what = what,
+                                   .progress = progress,
+                                   .begun_ns = hw_now_monotonic_ns(),
+                                   .is_terminal = isatty(STDERR_FILENO) == 1};
     if (pthread_condattr_init(&monotonic) != 0)
         return;
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* this clock always exists */
@@ -61,7 +62,7 @@ void hw_waiting_begin(struct hw_waiting *w, const char *what, const struct hw_pr
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-void hw_waiting_end(struct hw_waiting *w)
+void hw_progress_line_end(struct hw_progress_line *w)
 {
     if (!w->is_running)
         return;
