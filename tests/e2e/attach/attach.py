@@ -719,7 +719,6 @@ def killed_midway(box):
 def recorded(box, exe):
     t = box.start([exe, "2"], stdin=subprocess.PIPE)
     hw.equal(t.stdout.readline(), b"ready\n", "busy")
-    hw.wait_for(lambda: len(fds(t.pid)) > 3, "its epoll descriptor")
     have = resting_fds(t.pid)
     for i in range(ROUNDS // 20):
         left = rings(t.pid)  # of a thread that was taken off its processor inside a hook
