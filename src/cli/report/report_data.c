@@ -281,9 +281,9 @@ static int find_beside(struct hw_report_data *d)
 #define OF_ONE_MOMENT 0.02 /* of live bytes, where nothing is sampled */
 
 /*
- * Only from readings close enough to be shown with this moment's figures, whatever the metric: where
- * a table of allocations is of the end, the last reading may still be of the peak. Left out if
- * memory runs out.
+ * Of the reading closest to the moment, whatever the metric. What is of another moment, or of other
+ * live bytes, is shown with its time: a table of allocations is of the end, and the last reading may
+ * still be of the peak. Left out if memory runs out.
  */
 static void find_account(struct hw_report_data *d)
 {
@@ -292,11 +292,11 @@ static void find_account(struct hw_report_data *d)
     int rc = hw_process_values(d->p, &d->list, d->upid, m->ts_ns, m->at_max, &values);
     if (rc == HW_OK)
         rc = hw_memory_parts_find(d->p, &d->view, m->ts_ns, &values, &d->account);
-    d->has_account = rc == HW_OK && d->account.by_owner && is_near(d, d->account.ts_ns, m->ts_ns);
+    d->has_account = rc == HW_OK && d->account.by_owner;
     double live = (double)m->total.space, apart = fabs(d->account.requested - live);
+    bool is_same = apart <= fmax(d->account.error, OF_ONE_MOMENT * live);
     d->account_is_of_another =
-        d->has_account &&
-        (d->shows_peak != d->is_over || apart > fmax(d->account.error, OF_ONE_MOMENT * live));
+        d->shows_peak != d->is_over || !is_same || !is_near(d, d->account.ts_ns, m->ts_ns);
     hw_vec_done(&values);
 }
 

@@ -55,8 +55,8 @@ struct hw_report_data {
     double minfo_in_use, minfo_free; /* the allocator's own figures, including mmapped blocks */
     int64_t minfo_ns;
     bool minfo_is_near;         /* of the moment that is shown; else shown with its time */
-    bool has_account;           /* of the process's memory, next to the moment that is shown */
-    bool account_is_of_another; /* other live bytes than then: shown with its time */
+    bool has_account;           /* of the process's memory, by the reading next to what is shown */
+    bool account_is_of_another; /* another moment's, or other live bytes: shown with its time */
     struct hw_memory_parts account;
 };
 

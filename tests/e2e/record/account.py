@@ -461,6 +461,20 @@ def quick(box):
     hw.true(rss_of(said, "live") > 0.9 * said["requested_bytes"], f"it is resident: {said['parts']}")
 
 
+def other_moment(box):
+    """The report's line of all memory is there, whenever the nearest reading was; it names a time that is not the report's own."""
+    hw.need("python3")
+    code = "import time; t = time.monotonic(); a = []\nwhile time.monotonic() < t + 0.5: a.append(bytes(3000)); time.sleep(0.0001)"
+    for i in range(4):
+        hw.record(box, [sys.executable, "-c", code], interval=4096)
+        said = json.loads(box.run([hw.tool("heapwise"), "report", "--json", box.path("out.trace")], check=0).stdout)
+        text = box.run([hw.tool("heapwise"), "report", box.path("out.trace")], check=0).stdout.decode()
+        line = re.search(r"^RSS [\d.]+ MiB( at [\d.]+ m?s)? = live", text, re.M)
+        hw.true("account" in said and line, f"run {i}: {text}")
+        if said["end"]["space"] > 1.05 * account(box, "--at", "last")["requested_bytes"]:
+            hw.true(line.group(1), f"run {i}: it does not say that it was read earlier: {text}")
+
+
 def gaps(box):
     """What alignment leaves around large blocks is no live memory that was never written to, nor is live then free."""
     hw.need("python3")
@@ -631,5 +645,5 @@ def program(name):
 
 
 if __name__ == "__main__":
-    hw.main({"kinds": kinds, "ours": ours, "group": group, "group-files": group_files, "many-mappings": many_mappings, "java": java, "python": python, "go": go, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "gaps": gaps, "attached": attached, "asked-before": asked_before, "silent": silent, "no-mappings": no_mappings,
+    hw.main({"kinds": kinds, "ours": ours, "group": group, "group-files": group_files, "many-mappings": many_mappings, "java": java, "python": python, "go": go, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "other-moment": other_moment, "gaps": gaps, "attached": attached, "asked-before": asked_before, "silent": silent, "no-mappings": no_mappings,
              **{name: program(name) for name in PROGRAMS}})
