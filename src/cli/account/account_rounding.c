@@ -118,14 +118,10 @@ void hw_account_rounding_put(const struct hw_account_rounding *a, bool unicode, 
 }
 
 static void json_site(const struct hw_account_rounding *a, const struct hw_site *s,
-                      struct hw_strbuf *label, struct hw_json *j)
+                      struct hw_json *j)
 {
-    hw_strbuf_clear(label);
-    hw_site_label(&a->names, hw_functions_get(a->fns, s->function), label);
     hw_json_begin_object(j);
-    hw_json_key(j, "function");
-    hw_json_strn(j, label->p, label->n);
-    hw_json_put_callers(j, &a->names, s->function);
+    hw_json_put_site(j, &a->names, s->function);
     hw_json_kv_int(j, "rounding_bytes", s->now.rounding);
     hw_json_kv_double(j, "rounding_error_bytes", hw_account_rounding_error(a, s));
     hw_json_kv_int(j, "live_bytes", s->now.space);
@@ -135,7 +131,6 @@ static void json_site(const struct hw_account_rounding *a, const struct hw_site 
 
 void hw_account_rounding_json(const struct hw_account_rounding *a, struct hw_json *j)
 {
-    struct hw_strbuf label = {0};
     if (!a->is_known)
         return;
     hw_json_key(j, "rounding");
@@ -145,10 +140,9 @@ void hw_account_rounding_json(const struct hw_account_rounding *a, struct hw_jso
     hw_json_key(j, "sites");
     hw_json_begin_array(j);
     for (size_t i = 0; i < a->sites.n; i++)
-        json_site(a, &a->sites.v[i], &label, j);
+        json_site(a, &a->sites.v[i], j);
     hw_json_end_array(j);
     hw_json_end_object(j);
-    hw_strbuf_done(&label);
 }
 
 int hw_account_rounding_alone(const struct hw_cli *cli, const struct hw_account_rounding *a,

@@ -135,7 +135,6 @@ void hw_account_pins_put(const struct hw_account_pins *a, const struct hw_memory
 
 void hw_account_pins_json(const struct hw_account_pins *a, int64_t at_ns, struct hw_json *j)
 {
-    struct hw_strbuf label = {0};
     if (!a->is_known)
         return;
     hw_json_key(j, "pinned");
@@ -150,12 +149,8 @@ void hw_account_pins_json(const struct hw_account_pins *a, int64_t at_ns, struct
     hw_json_begin_array(j);
     for (size_t i = 0; i < a->sites.n; i++) {
         const struct hw_site *s = &a->sites.v[i];
-        hw_strbuf_clear(&label);
-        hw_site_label(&a->names, hw_functions_get(a->fns, s->function), &label);
         hw_json_begin_object(j);
-        hw_json_key(j, "function");
-        hw_json_strn(j, label.p, label.n);
-        hw_json_put_callers(j, &a->names, s->function);
+        hw_json_put_site(j, &a->names, s->function);
         hw_json_kv_int(j, "pins_bytes", s->now.space);
         hw_json_kv_double(j, "pins_error_bytes", error_of(a, s));
         hw_json_kv_int(j, "blocks", s->now.objects);
@@ -164,5 +159,4 @@ void hw_account_pins_json(const struct hw_account_pins *a, int64_t at_ns, struct
     }
     hw_json_end_array(j);
     hw_json_end_object(j);
-    hw_strbuf_done(&label);
 }

@@ -155,17 +155,12 @@ void hw_account_site_name(const struct hw_site_names *names, const struct hw_sit
 
 void hw_account_sites_json(const struct hw_account_sites *a, struct hw_json *j)
 {
-    struct hw_strbuf label = {0};
     hw_json_key(j, "mapped_by");
     hw_json_begin_array(j);
     for (size_t i = 0; i < a->sites.n; i++) {
         const struct hw_site *s = &a->sites.v[i];
-        hw_strbuf_clear(&label);
-        hw_site_label(&a->names, hw_functions_get(a->fns, s->function), &label);
         hw_json_begin_object(j);
-        hw_json_key(j, "function");
-        hw_json_strn(j, label.p, label.n);
-        hw_json_put_callers(j, &a->names, s->function);
+        hw_json_put_site(j, &a->names, s->function);
         hw_json_kv_int(j, "mapped_bytes", s->now.space);
         if (a->has_resident)
             hw_json_kv_int(j, "resident_bytes", hw_account_resident(a, s));
@@ -173,5 +168,4 @@ void hw_account_sites_json(const struct hw_account_sites *a, struct hw_json *j)
         hw_json_end_object(j);
     }
     hw_json_end_array(j);
-    hw_strbuf_done(&label);
 }

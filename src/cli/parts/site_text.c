@@ -162,3 +162,13 @@ void hw_json_put_callers(struct hw_json *j, const struct hw_site_names *s, uint3
     hw_json_end_array(j);
     hw_strbuf_done(&label);
 }
+
+void hw_json_put_site(struct hw_json *j, const struct hw_site_names *s, uint32_t function)
+{
+    struct hw_strbuf label = {0};
+    hw_site_label(s, hw_functions_get(s->fns, function), &label);
+    hw_json_key(j, "function");
+    hw_json_strn(j, label.p, label.n);
+    hw_json_put_callers(j, s, function);
+    hw_strbuf_done(&label);
+}

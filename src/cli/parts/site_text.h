@@ -64,5 +64,7 @@ void hw_site_class(const struct hw_site_names *s, uint32_t function, struct hw_s
 void hw_json_put_class(struct hw_json *j, const struct hw_site_names *s, uint32_t function);
 /* "callers": [{"function":, "share":}, …], nearest first. */
 void hw_json_put_callers(struct hw_json *j, const struct hw_site_names *s, uint32_t function);
+/* "function": its label; "callers". */
+void hw_json_put_site(struct hw_json *j, const struct hw_site_names *s, uint32_t function);
 
 #endif

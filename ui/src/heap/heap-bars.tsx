@@ -1,9 +1,10 @@
-// What stands over the managed heap: its tabs, and which dump is looked at.
+// What stands over the managed heap: its tabs, which dump is looked at, and how a graph is drawn.
 import { base, count, safe } from '../app/format';
 import { go, href, place } from '../app/state';
 import { ns } from '../app/times';
+import { Choice } from '../parts/choice';
 import { useKeys } from '../parts/keys';
-import { type HeapDump, objectTabs } from './heap-api';
+import { HEAP_METRICS, type HeapDump, type HeapMetric, objectTabs } from './heap-api';
 import { dumpTime } from './heap-parts';
 
 export function Tabs({ tabs, on }: { tabs: { id: string; label: string }[]; on: string }) {
@@ -157,3 +158,24 @@ export function DumpBar({ dump, all }: { dump: HeapDump; all: HeapDump[] }) {
     </div>
   );
 }
+
+/** Over a graph of the heap. */
+export const CollapseChains = ({ shortcut = '' }: { shortcut?: string }) => (
+  <button
+    type="button"
+    aria-pressed={place.value.collapse}
+    class="toggle"
+    title={`an object below one of its own class shares its box: chains and trees become one${shortcut}`}
+    onClick={() => go({ collapse: !place.value.collapse, zoom: '' })}>
+    Collapse chains
+  </button>
+);
+
+export const HeapMetricChoice = ({ m }: { m: HeapMetric }) => (
+  <Choice
+    label="Metric"
+    value={m}
+    options={HEAP_METRICS}
+    onChange={(heapmetric) => go({ heapmetric, zoom: '' })}
+  />
+);

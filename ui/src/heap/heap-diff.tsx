@@ -4,6 +4,7 @@ import { amount, base, bytes, count, percent, safe } from '../app/format';
 import { status } from '../app/server';
 import { go, place } from '../app/state';
 import { ns } from '../app/times';
+import { GraphSearch } from '../graph/crumbs';
 import { changeFill } from '../graph/diff-fill';
 import type { Look } from '../graph/draw';
 import { Flame, stackText } from '../graph/flame';
@@ -11,12 +12,10 @@ import { type Graph, type Matches, MERGED, nameOf, ONLY_A, ONLY_B } from '../gra
 import { useFrameMenu, useZoom } from '../graph/zoomed';
 import { useAnswer } from '../parts/answer';
 import type { Cell, GridColumn } from '../parts/cells';
-import { Choice } from '../parts/choice';
 import type { Item } from '../parts/menu';
 import { Failed } from '../parts/words';
 import {
   classHref,
-  HEAP_METRICS,
   type HeapDump,
   type HeapDumps,
   heapFlame,
@@ -27,6 +26,7 @@ import {
   type Sum,
   where,
 } from './heap-api';
+import { CollapseChains, HeapMetricChoice } from './heap-bars';
 import { countColumn, dumpTime, type Rows, ServerTable, sizeColumn, Working } from './heap-parts';
 import { classOfNode } from './managed-look';
 
@@ -148,33 +148,14 @@ function GraphBar({ m, zoom, found }: { m: HeapMetric; zoom: number; found: Matc
   const p = place.value;
   return (
     <div class="bar">
-      <Choice
-        label="Metric"
-        value={m}
-        options={HEAP_METRICS}
-        onChange={(heapmetric) => go({ heapmetric, zoom: '' })}
-      />
-      <button
-        type="button"
-        aria-pressed={p.collapse}
-        class="toggle"
-        title="an object below one of its own class shares its box"
-        onClick={() => go({ collapse: !p.collapse, zoom: '' })}>
-        Collapse chains
-      </button>
+      <HeapMetricChoice m={m} />
+      <CollapseChains />
       <button type="button" disabled={zoom === 0} onClick={() => go({ zoom: '' })}>
         Whole
       </button>
       <span class="grow" />
       {found && p.search && <span class="match">{found.nodes.length} matches</span>}
-      <input
-        id="search"
-        type="search"
-        aria-label="Search"
-        placeholder="Search"
-        value={p.search}
-        onInput={(e) => go({ search: e.currentTarget.value }, true)}
-      />
+      <GraphSearch placeholder="Search" />
     </div>
   );
 }

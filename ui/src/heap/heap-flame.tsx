@@ -9,7 +9,6 @@ import { Flame, stackText } from '../graph/flame';
 import { type Graph, MERGED, nameOf } from '../graph/graph';
 import { useFrameMenu, useZoom } from '../graph/zoomed';
 import { useAnswer } from '../parts/answer';
-import { Choice } from '../parts/choice';
 import { digit, useKeys } from '../parts/keys';
 import type { Item } from '../parts/menu';
 import { quote, showSql } from '../parts/show-sql';
@@ -24,6 +23,7 @@ import {
   params,
   where,
 } from './heap-api';
+import { CollapseChains, HeapMetricChoice } from './heap-bars';
 import { Working } from './heap-parts';
 import { classOfNode, managedLook } from './managed-look';
 
@@ -72,20 +72,8 @@ function Bar({ m, sql }: { m: HeapMetric; sql: string }) {
       ?.toBlob((b) => b && save(b, 'managed-heap.png'));
   return (
     <div class="bar">
-      <Choice
-        label="Metric"
-        value={m}
-        options={HEAP_METRICS}
-        onChange={(heapmetric) => go({ heapmetric, zoom: '' })}
-      />
-      <button
-        type="button"
-        aria-pressed={p.collapse}
-        class="toggle"
-        title="an object below one of its own class shares its box: chains and trees become one (C)"
-        onClick={() => go({ collapse: !p.collapse, zoom: '' })}>
-        Collapse chains
-      </button>
+      <HeapMetricChoice m={m} />
+      <CollapseChains shortcut=" (C)" />
       <button
         type="button"
         aria-pressed={p.bottom}

@@ -5,7 +5,7 @@ import { amount, base, bytes, exact, percent, safe } from '../app/format';
 import { hash } from '../app/hash';
 import { go, href, place } from '../app/state';
 import { ns } from '../app/times';
-import { Matched } from '../graph/crumbs';
+import { GraphSearch, Matched } from '../graph/crumbs';
 import type { Look } from '../graph/draw';
 import { Flame } from '../graph/flame';
 import { type Graph, GROUP, MERGED, moduleOf, nameOf } from '../graph/graph';
@@ -16,6 +16,7 @@ import { sqlHref } from '../parts/show-sql';
 import { Head, Scroll } from '../parts/table';
 import { Failed } from '../parts/words';
 import { classHref, type HeapDump, heapFlame, heapQuestion, params, where } from './heap-api';
+import { CollapseChains } from './heap-bars';
 import { explain, Working } from './heap-parts';
 import { classOfNode, MANAGED, managedFill, NATIVE } from './managed-look';
 
@@ -243,27 +244,13 @@ export function WholeTab({ dump }: { dump: HeapDump }) {
   return (
     <div class="explorer" aria-busy={graph.busy}>
       <div class="bar">
-        <button
-          type="button"
-          aria-pressed={p.collapse}
-          class="toggle"
-          title="an object below one of its own class shares its box"
-          onClick={() => go({ collapse: !p.collapse, zoom: '' })}>
-          Collapse chains
-        </button>
+        <CollapseChains />
         <button type="button" disabled={zoom === 0} onClick={() => go({ zoom: '' })}>
           Whole
         </button>
         <span class="grow" />
         <Matched found={found} graph={g} metric="space" />
-        <input
-          id="search"
-          type="search"
-          aria-label="Search"
-          placeholder="Search"
-          value={p.search}
-          onInput={(e) => go({ search: e.currentTarget.value }, true)}
-        />
+        <GraphSearch placeholder="Search" />
       </div>
       <Flame
         graph={g}
