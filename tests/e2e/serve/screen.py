@@ -22,7 +22,7 @@ try:
     import pyte
 except ImportError:
     pyte = None
-    if sys.executable != "/usr/bin/python3" and os.path.exists("/usr/bin/python3"):  # Debian's has its packages
+    if sys.argv[1:] != ["--list"] and sys.executable != "/usr/bin/python3" and os.path.exists("/usr/bin/python3"):  # Debian's has its packages
         os.execv("/usr/bin/python3", ["/usr/bin/python3", "-B", *sys.argv])
 
 
