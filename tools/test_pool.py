@@ -20,6 +20,7 @@ import time
 
 SKIP = 77
 LOG_EVERY = 10  # seconds, without a terminal
+LOOK_EVERY = 0.5  # seconds, at the processors: most tests take about a second
 MIN_TIMEOUT = 300  # seconds: a test's own limit is for one that runs alone on an idle machine
 
 
@@ -156,14 +157,14 @@ class Pool:
         return test
 
     def adapt(self):
-        """With the lock held, now and then: allows one more test if a sixth of the processors' time is idle, one less if none is."""
-        if time.monotonic() - self.looked < 1:
+        """With the lock held, now and then: allows more tests by as many processors as idle, one less if hardly any does."""
+        if time.monotonic() - self.looked < LOOK_EVERY:
             return
         self.looked, idle = time.monotonic(), self.processors.idle()
-        if idle > 0.16:
-            self.room = min(self.room + 1, self.most)
+        if idle > 0.1:
+            self.room = min(self.room + max(1, round(idle * (os.cpu_count() or 1))), self.most)
             self.change.notify_all()
-        elif idle < 0.06:
+        elif idle < 0.03:
             self.room = max(self.room - 1, self.workers)
 
     def work(self):
@@ -190,7 +191,7 @@ class Pool:
                 names = [f"{t.name} ({now - since:.0f} s)" for t, since in sorted(self.running.items(), key=lambda i: i[1])]
                 count = f"[{self.finished}/{self.total}{'+' if self.open else ''}, {failed()} failed]"
             self.screen.status(" ".join(filter(None, [count, self.note, ", ".join(names)])))
-            time.sleep(0.2 if self.screen.terminal else 0.5)
+            time.sleep(0.2)
         self.screen.end()
 
 
