@@ -42,6 +42,8 @@ static void parse_flags(const char *line, struct hw_smaps_entry *e)
 {
     e->no_reserve = strstr(line, " nr") != NULL;
     e->no_huge = strstr(line, " nh") != NULL;
+    e->has_fault_handler =
+        strstr(line, " um") != NULL || strstr(line, " uw") != NULL || strstr(line, " ui") != NULL;
 }
 
 static void parse_value(const char *line, struct hw_smaps_entry *e)

@@ -39,6 +39,7 @@ struct hw_smaps_entry {
     uint64_t start, end;
     uint32_t flags;                /* enum hw_map_flags */
     bool no_reserve, no_huge;      /* VmFlags nr, nh */
+    bool has_fault_handler;        /* um, uw, ui: userfaultfd */
     uint32_t dev_major, dev_minor; /* of its file */
     uint64_t inode;
     const char *path;    /* borrowed from the struct hw_smaps */

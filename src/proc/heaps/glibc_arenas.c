@@ -494,7 +494,7 @@ int hw_glibc_arenas_read(const struct hw_smaps *s, int mem, int pagemap, uint64_
     struct walk *w = calloc(1, sizeof *w);
     if (!w)
         return HW_ENOMEM;
-    hw_target_memory_init(&w->memory, mem, pagemap, MAX_CPU_NS);
+    hw_target_memory_init(&w->memory, s, mem, pagemap, MAX_CPU_NS);
     w->heap_start = heap_start;
     int rc = find_arenas(w, s, out);
     sort(out, by_size);

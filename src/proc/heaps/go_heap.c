@@ -136,7 +136,7 @@ int hw_go_heap_read(const struct hw_smaps *s, int mem, int pagemap, struct hw_go
     struct hw_target_variables all = {.v = {0}};
     if (!m)
         return HW_ENOMEM;
-    hw_target_memory_init(m, mem, pagemap, MAX_CPU_NS);
+    hw_target_memory_init(m, s, mem, pagemap, MAX_CPU_NS);
     int rc = hw_target_variables_read(m, s, is_any_file, &all);
     out->state = HW_GO_HEAP_UNKNOWN;
     for (size_t i = 0; rc == HW_OK && i < all.v.n; i++)

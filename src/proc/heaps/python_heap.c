@@ -321,7 +321,7 @@ int hw_python_heap_read(const struct hw_smaps *s, int mem, int pagemap, struct h
     struct walk *w = calloc(1, sizeof *w);
     if (!w)
         return HW_ENOMEM;
-    hw_target_memory_init(&w->memory, mem, pagemap, MAX_CPU_NS);
+    hw_target_memory_init(&w->memory, s, mem, pagemap, MAX_CPU_NS);
     int rc = read_heap(w, s, out);
     hw_target_variables_done(&w->variables);
     free(w);

@@ -7,15 +7,21 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/memory/lower_bound.h"
+#include "base/text/text_parts.h"
+#include "proc/maps.h"
 
 #include "base/banned.h"
 
 #define PAGE         HW_TARGET_PAGE
 #define PRESENT      (UINT64_C(1) << 63)
+#define OF_FILE      (UINT64_C(1) << 61) /* or shared */
 #define ADDRESS_BITS 47
 
-void hw_target_memory_init(struct hw_target_memory *m, int mem, int pagemap, uint64_t max_cpu_ns)
+void hw_target_memory_init(struct hw_target_memory *m, const struct hw_smaps *mappings, int mem,
+                           int pagemap, uint64_t max_cpu_ns)
 {
+    m->mappings = mappings;
     m->mem = mem;
     m->pagemap = pagemap;
     m->until_ns = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) + max_cpu_ns;
@@ -35,17 +41,72 @@ bool hw_target_is_late(const struct hw_target_memory *m)
     return hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) > m->until_ns;
 }
 
-bool hw_target_is_present(struct hw_target_memory *m, uint64_t page)
+/* ---- mappings ---- */
+
+bool hw_target_is_data(const struct hw_smaps_entry *e)
+{
+    return (e->flags & HW_MAP_READ) && (e->flags & HW_MAP_WRITE) && !(e->flags & HW_MAP_SHARED);
+}
+
+bool hw_target_is_anonymous(const struct hw_smaps_entry *e)
+{
+    return hw_target_is_data(e) &&
+           (!e->path[0] || strcmp(e->path, "[heap]") == 0 || hw_starts_with(e->path, "[anon:"));
+}
+
+/* The first that ends behind it. */
+static size_t mapping_of(const struct hw_target_memory *m, uint64_t at)
+{
+    const struct hw_smaps *s = m->mappings;
+    return HW_LOWER_BOUND(i, 0, s->entries.n, s->entries.v[i].end <= at);
+}
+
+bool hw_target_is_heap(const struct hw_target_memory *m, uint64_t lo, uint64_t hi)
+{
+    const struct hw_smaps *s = m->mappings;
+    uint64_t at = lo;
+    for (size_t i = mapping_of(m, lo); at < hi && i < s->entries.n; i++) {
+        const struct hw_smaps_entry *e = &s->entries.v[i];
+        if (e->start > at || !hw_target_is_anonymous(e))
+            return false;
+        at = e->end;
+    }
+    return lo < hi && at >= hi;
+}
+
+/* A handler of faults in the process may never answer. */
+static bool is_watched(const struct hw_target_memory *m, uint64_t at)
+{
+    const struct hw_smaps *s = m->mappings;
+    size_t i = mapping_of(m, at);
+    return i == s->entries.n || s->entries.v[i].start > at || s->entries.v[i].has_fault_handler;
+}
+
+/* ---- pages ---- */
+
+/* Its word in the page map; 0: none. */
+static uint64_t page_word(struct hw_target_memory *m, uint64_t page)
 {
     if (page >> (ADDRESS_BITS - 12))
-        return false;
+        return 0;
     if (page < m->map.first || page >= m->map.first + m->map.n) {
         ssize_t got =
             pread(m->pagemap, m->map.words, sizeof m->map.words, (off_t)(page * sizeof(uint64_t)));
         m->map.first = page;
         m->map.n = got > 0 ? (size_t)got / sizeof(uint64_t) : 0;
     }
-    return page - m->map.first < m->map.n && (m->map.words[page - m->map.first] & PRESENT);
+    return page - m->map.first < m->map.n ? m->map.words[page - m->map.first] : 0;
+}
+
+bool hw_target_is_present(struct hw_target_memory *m, uint64_t page)
+{
+    return page_word(m, page) & PRESENT;
+}
+
+/* To read it waits for nobody. */
+static bool is_readable(struct hw_target_memory *m, uint64_t page)
+{
+    return (page_word(m, page) & (PRESENT | OF_FILE)) == PRESENT && !is_watched(m, page * PAGE);
 }
 
 uint64_t hw_target_resident(struct hw_target_memory *m, uint64_t lo, uint64_t hi)
@@ -66,7 +127,7 @@ static int load(struct hw_target_memory *m, uint64_t first, size_t *n, uint8_t *
     *n = 0;
     if (hw_target_is_late(m))
         return HW_ETIMEOUT;
-    while (*n < most && hw_target_is_present(m, first + *n))
+    while (*n < most && is_readable(m, first + *n))
         ++*n;
     return *n > 0 && hw_fd_pread_all(m->mem, out, *n * PAGE, first * PAGE) == HW_OK ? HW_OK
                                                                                     : HW_EGONE;
@@ -113,7 +174,7 @@ int hw_target_read(struct hw_target_memory *m, uint64_t at, void *out, size_t n)
     if (hw_target_is_late(m))
         return HW_ETIMEOUT;
     for (uint64_t page = at / PAGE; page <= (at + n - 1) / PAGE; page++)
-        if (!hw_target_is_present(m, page))
+        if (!is_readable(m, page))
             return HW_EGONE;
     return hw_fd_pread_all(m->mem, out, n, at) == HW_OK ? HW_OK : HW_EGONE;
 }

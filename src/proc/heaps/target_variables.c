@@ -3,25 +3,17 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "proc/maps.h"
 
 #include "base/banned.h"
 
 #define MAX_BYTES (UINT64_C(16) << 20) /* of one mapping */
 #define MAX_ALL   (UINT64_C(64) << 20) /* of all: a file may be mapped often */
 
-bool hw_target_is_data(const struct hw_smaps_entry *e)
-{
-    return (e->flags & HW_MAP_READ) && (e->flags & HW_MAP_WRITE) && !(e->flags & HW_MAP_SHARED);
-}
-
 static int add(struct hw_target_memory *m, const struct hw_smaps_entry *e,
                struct hw_target_variables *out)
 {
-    uint64_t bytes = e->end - e->start < MAX_BYTES ? e->end - e->start : MAX_BYTES, all = bytes;
-    for (size_t i = 0; i < out->v.n; i++)
-        all += out->v.v[i].n * 8;
-    if (all > MAX_ALL || hw_target_is_late(m))
+    uint64_t bytes = e->end - e->start < MAX_BYTES ? e->end - e->start : MAX_BYTES;
+    if (bytes > MAX_ALL - out->n_bytes || hw_target_is_late(m))
         return HW_OK;
     struct hw_variables v = {.start = e->start, .n = bytes / 8, .words = calloc(bytes / 8 + 1, 8)};
     if (!v.words)
@@ -32,6 +24,7 @@ static int add(struct hw_target_memory *m, const struct hw_smaps_entry *e,
         free(v.words);
         return HW_ENOMEM;
     }
+    out->n_bytes += bytes;
     return HW_OK;
 }
 
@@ -59,4 +52,5 @@ void hw_target_variables_done(struct hw_target_variables *v)
     for (size_t i = 0; i < v->v.n; i++)
         free(v->v.v[i].words);
     hw_vec_done(&v->v);
+    v->n_bytes = 0;
 }

@@ -4,7 +4,7 @@
  * Why:     a runtime's tables are recognized among its variables by what they have in them, as its
  *          symbols may have been removed.
  * Shapes:  a block for each writable mapping of such a file, and for the nameless one behind it
- *          (variables without bytes in the file). Pages that are not in memory are zero. At most 64 MiB in all: what is behind that, or
+ *          (variables without bytes in the file). Pages that are not in memory, or were never written to, are zero. At most 64 MiB in all: what is behind that, or
  *          comes when the CPU time is used up, is left out.
  * Owns:    its blocks; hw_target_variables_done frees them, and may be called again.
  * Errors:  HW_ENOMEM.
@@ -13,7 +13,6 @@
 #define HW_PROC_HEAPS_TARGET_VARIABLES_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/memory/vec.h"
@@ -26,11 +25,10 @@ struct hw_variables {
 };
 
 struct hw_target_variables {
-    HW_VEC(struct hw_variables) v;
+    HW_VEC(struct hw_variables) v; /* by address */
+    uint64_t n_bytes;              /* in all */
 };
 
-/* Private memory that may be read and written. */
-bool hw_target_is_data(const struct hw_smaps_entry *e);
 /* wants: of a file's path. */
 int hw_target_variables_read(struct hw_target_memory *m, const struct hw_smaps *s,
                              bool (*wants)(const char *path), struct hw_target_variables *out);
