@@ -343,7 +343,8 @@ static void put_arena(struct hw_pb *pb, const struct hw_malloc_arena *a)
     hw_pb_uint(pb, HW_F_MemoryAccount_Arena_state, a->state);
     hw_pb_uint(pb, HW_F_MemoryAccount_Arena_is_main, a->is_main);
     hw_pb_uint(pb, HW_F_MemoryAccount_Arena_threads, (uint64_t)a->threads);
-    hw_pb_uint(pb, HW_F_MemoryAccount_Arena_system_bytes, (uint64_t)a->system_bytes);
+    if (a->system_bytes >= 0)
+        hw_pb_uint(pb, HW_F_MemoryAccount_Arena_system_bytes, (uint64_t)a->system_bytes);
     for (uint32_t i = 0; a->state == HW_ARENA_KNOWN && i < HW_ARRAY_LEN(figures); i++)
         hw_pb_uint(pb, HW_F_MemoryAccount_Arena_in_use_bytes + i, (uint64_t)figures[i]);
     hw_pb_end(pb);

@@ -31,7 +31,8 @@ static void put_figures(const struct hw_malloc_arena *a)
                                a->cached_bytes, a->fast_bytes,   a->returnable_bytes};
     char buf[HW_UNIT_MAX];
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-        printf("%*s", COL_BYTES, i && a->state ? "-" : hw_fmt_bytes(buf, (double)figures[i]));
+        printf("%*s", COL_BYTES,
+               figures[i] < 0 || (i && a->state) ? "-" : hw_fmt_bytes(buf, (double)figures[i]));
     printf("%*lld  ", COL_THREADS, (long long)a->threads);
 }
 
@@ -85,7 +86,8 @@ void hw_account_arenas_json(const struct hw_arenas *a, int64_t at_ns, struct hw_
         hw_json_kv_uint(j, "arena", r->number);
         hw_json_kv_bool(j, "main", r->is_main);
         hw_json_kv_int(j, "threads", r->threads);
-        hw_json_kv_int(j, "system_bytes", r->system_bytes);
+        if (r->system_bytes >= 0)
+            hw_json_kv_int(j, "system_bytes", r->system_bytes);
         if (r->state == HW_ARENA_KNOWN) {
             hw_json_kv_int(j, "in_use_bytes", r->in_use_bytes);
             hw_json_kv_int(j, "free_bytes", r->free_bytes);

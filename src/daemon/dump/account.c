@@ -240,7 +240,7 @@ static struct hw_malloc_arena *arenas_of(const struct hw_glibc_arenas *all)
         out[i] = (struct hw_malloc_arena){.state = state_of(a->state),
                                           .is_main = a->is_main,
                                           .threads = (int64_t)a->threads,
-                                          .system_bytes = (int64_t)a->system,
+                                          .system_bytes = a->system ? (int64_t)a->system : -1,
                                           .in_use_bytes = (int64_t)a->in_use,
                                           .free_bytes = (int64_t)a->is_free,
                                           .top_bytes = (int64_t)a->top,

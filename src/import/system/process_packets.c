@@ -322,6 +322,7 @@ static int add_arena(struct hw_profile *p, struct hw_bytes message, hw_upid upid
     struct hw_malloc_arena a = {.upid = upid,
                                 .ts_ns = ts_ns,
                                 .number = number,
+                                .system_bytes = -1,
                                 .in_use_bytes = -1,
                                 .free_bytes = -1,
                                 .top_bytes = -1,

@@ -17,7 +17,7 @@
     X(KNOWN, 0, "")                                                                                \
     X(CHANGED, 1, "it changed while it was read")                                                  \
     X(LIMIT, 2, "too large to be read in a tenth of a second")                                     \
-    X(SWAPPED, 3, "a part of it is swapped out")                                                   \
+    X(SWAPPED, 3, "a part of it is swapped out, or watched by a handler of faults")                \
     X(SCATTERED, 4, "it lies in several places, which only the program knows")
 
 enum hw_arena_state {

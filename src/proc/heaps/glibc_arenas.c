@@ -42,6 +42,7 @@
 #define MOST_CACHED   1040u
 #define CHUNK_STRUCT  48u /* sizeof(struct malloc_chunk) */
 #define N_KEYS        64u
+#define MAX_THREADS   (UINT64_C(1) << 22) /* PID_MAX_LIMIT */
 #define FASTBINS      10u
 #define BINS          127u
 #define RECORD_WORDS  275u
@@ -54,7 +55,7 @@
 #define AT_MAX_SYSTEM 274u
 
 struct segment {
-    uint64_t lo, end; /* the first chunk; where the heap ends */
+    uint64_t begin, lo, end; /* of the arena's memory; its first chunk */
     size_t arena;
 };
 
@@ -69,9 +70,11 @@ struct arena_keys {
 
 struct walk {
     uint64_t heap_start;
-    HW_VEC(struct segment) segments;
-    HW_VEC(struct arena_keys) keys; /* by arena */
-    HW_VEC(uint64_t) fast;          /* chunks in the arena's fastbins, by address */
+    bool is_cut;                     /* not all mappings are known */
+    HW_VEC(struct segment) segments; /* by arena: those whose memory is mapped */
+    HW_VEC(struct segment) places;   /* the same by address */
+    HW_VEC(struct arena_keys) keys;  /* by arena */
+    HW_VEC(uint64_t) fast;           /* chunks in the arena's fastbins, by address */
     struct hw_target_memory memory;
 };
 
@@ -88,7 +91,8 @@ static bool is_record(const uint64_t *r, uint64_t at)
         n_empty += first == self;
     }
     return n_empty > 0 && r[AT_TOP] % STEP == 0 && r[AT_NEXT] % 8 == 0 &&
-           r[AT_SYSTEM] % PAGE == 0 && r[AT_SYSTEM] <= r[AT_MAX_SYSTEM] && r[AT_SYSTEM] > 0;
+           r[AT_SYSTEM] % PAGE == 0 && r[AT_SYSTEM] <= r[AT_MAX_SYSTEM] && r[AT_SYSTEM] > 0 &&
+           r[AT_THREADS] <= MAX_THREADS;
 }
 
 static bool read_record(struct walk *w, uint64_t at, uint64_t out[RECORD_WORDS])
@@ -107,16 +111,19 @@ static int add_arena(struct hw_glibc_arenas *out, uint64_t at, const uint64_t *r
     return hw_vec_push(&out->v, a) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-/* The ring that an arena is in. HW_EGONE: it does not close. */
+/* The ring that an arena is in. HW_EGONE: it does not close, or has more than one main arena, so it is not malloc's. */
 static int follow_ring(struct walk *w, uint64_t first, struct hw_glibc_arenas *out)
 {
     uint64_t r[RECORD_WORDS], at = first;
     int rc = HW_OK;
+    size_t n_main = 0;
     out->v.n = 0;
     do {
         if (out->v.n >= HW_GLIBC_ARENAS_MAX || !read_record(w, at, r))
             return HW_EGONE;
         rc = add_arena(out, at, r);
+        if (rc == HW_OK && out->v.v[out->v.n - 1].is_main && n_main++)
+            return HW_EGONE;
         at = r[AT_NEXT];
     } while (rc == HW_OK && at != first);
     return rc;
@@ -169,9 +176,12 @@ static int find_arenas(struct walk *w, const struct hw_smaps *s, struct hw_glibc
 
 /* ---- heaps ---- */
 
-static int add_segment(struct walk *w, uint64_t lo, uint64_t end, size_t arena)
+/* begin: from where on the memory is the arena's. HW_EFORMAT: it is not mapped so, or was not a moment ago. */
+static int add_segment(struct walk *w, uint64_t begin, uint64_t lo, uint64_t end, size_t arena)
 {
-    struct segment s = {lo, end, arena};
+    struct segment s = {begin, (lo + STEP - 1) / STEP * STEP, end, arena};
+    if (begin >= end || !hw_target_is_heap(&w->memory, begin, end))
+        return w->is_cut ? HW_ETIMEOUT : HW_EFORMAT;
     return hw_vec_push(&w->segments, s) < 0 ? HW_ENOMEM : HW_OK;
 }
 
@@ -182,49 +192,89 @@ static int add_heaps(struct walk *w, size_t arena, uint64_t record, uint64_t top
     for (size_t i = 0; i < MAX_HEAPS; i++) {
         if (hw_target_read(&w->memory, at, info, sizeof info) < 0 || info[0] != record ||
             info[2] > HEAP || info[2] % PAGE || info[1] % HEAP)
-            return HW_EGONE;
+            return HW_EFORMAT;
         bool is_first = info[1] == 0;
         uint64_t lo = is_first ? record + RECORD_WORDS * 8 : at + head;
-        int rc = add_segment(w, (lo + STEP - 1) / STEP * STEP, at + info[2], arena);
+        int rc = add_segment(w, at, lo, at + info[2], arena);
         if (rc < 0 || is_first)
-            return is_first && at != record / HEAP * HEAP ? HW_EGONE : rc;
+            return is_first && at != record / HEAP * HEAP ? HW_EFORMAT : rc;
         at = info[1];
     }
-    return HW_EGONE;
+    return HW_EFORMAT;
+}
+
+static int add_segments(struct walk *w, size_t i, struct hw_glibc_arena *a)
+{
+    uint64_t r[RECORD_WORDS], size = 0;
+    size_t before = w->segments.n;
+    int rc = HW_OK;
+    if (!read_record(w, a->at, r))
+        return HW_EFORMAT;
+    a->system = r[AT_SYSTEM];
+    if (!a->is_main)
+        rc = add_heaps(w, i, a->at, r[AT_TOP]);
+    else if ((r[0] >> 32 & SCATTERED) || w->heap_start == 0 || r[AT_TOP] < w->heap_start)
+        return HW_EGONE;
+    else
+        rc = add_segment(w, w->heap_start, w->heap_start, w->heap_start + r[AT_SYSTEM], i);
+    for (size_t k = before; k < w->segments.n; k++)
+        size += w->segments.v[k].end - w->segments.v[k].begin;
+    return rc == HW_OK && size != a->system ? HW_EFORMAT : rc;
+}
+
+static int by_begin(const void *pa, const void *pb)
+{
+    const struct segment *a = pa, *b = pb;
+    return a->begin < b->begin ? -1 : a->begin > b->begin;
+}
+
+/* Memory is one arena's only: of two that have the same, neither is believed. */
+static void refuse_shared(struct walk *w, struct hw_glibc_arenas *all)
+{
+    uint64_t end = 0;
+    size_t owner = 0;
+    for (size_t i = 0; i < w->places.n; i++) {
+        const struct segment *s = &w->places.v[i];
+        if (s->begin < end)
+            all->v.v[s->arena].state = all->v.v[owner].state = HW_GLIBC_ARENA_CHANGED;
+        if (s->end > end) {
+            end = s->end;
+            owner = s->arena;
+        }
+    }
 }
 
 /* Where the chunks of all arenas are: a cached block's link may lead into any. */
 static int find_segments(struct walk *w, struct hw_glibc_arenas *all)
 {
-    uint64_t r[RECORD_WORDS];
     for (size_t i = 0; i < all->v.n; i++) {
         struct hw_glibc_arena *a = &all->v.v[i];
         size_t before = w->segments.n;
-        int rc = HW_EGONE;
-        if (!read_record(w, a->at, r))
-            a->state = HW_GLIBC_ARENA_CHANGED;
-        else if (!a->is_main)
-            rc = add_heaps(w, i, a->at, r[AT_TOP]);
-        else if ((r[0] >> 32 & SCATTERED) || w->heap_start == 0 || r[AT_TOP] < w->heap_start)
-            a->state = HW_GLIBC_ARENA_SCATTERED;
-        else
-            rc = add_segment(w, w->heap_start, w->heap_start + r[AT_SYSTEM], i);
+        int rc = add_segments(w, i, a);
         if (rc == HW_ENOMEM)
             return rc;
-        if (rc < 0 && a->state == HW_GLIBC_ARENA_KNOWN)
-            a->state = HW_GLIBC_ARENA_CHANGED;
         if (rc < 0)
             w->segments.n = before;
+        a->state = rc == HW_OK         ? HW_GLIBC_ARENA_KNOWN
+                   : rc == HW_EGONE    ? HW_GLIBC_ARENA_SCATTERED
+                   : rc == HW_ETIMEOUT ? HW_GLIBC_ARENA_LIMIT
+                                       : HW_GLIBC_ARENA_CHANGED;
     }
+    if (hw_vec_reserve(&w->places, w->segments.n) < 0)
+        return HW_ENOMEM;
+    w->places.n = w->segments.n;
+    if (w->places.n == 0)
+        return HW_OK;
+    memcpy(w->places.v, w->segments.v, w->places.n * sizeof *w->places.v);
+    qsort(w->places.v, w->places.n, sizeof *w->places.v, by_begin);
+    refuse_shared(w, all);
     return HW_OK;
 }
 
 static bool is_in_heaps(const struct walk *w, uint64_t at)
 {
-    for (size_t i = 0; i < w->segments.n; i++)
-        if (at >= w->segments.v[i].lo && at < w->segments.v[i].end)
-            return true;
-    return false;
+    size_t i = HW_LOWER_BOUND(k, 0, w->places.n, w->places.v[k].begin <= at);
+    return i > 0 && at >= w->places.v[i - 1].lo && at < w->places.v[i - 1].end;
 }
 
 /* ---- chunks ---- */
@@ -364,22 +414,18 @@ static uint64_t top_returnable(struct walk *w, uint64_t top, uint64_t bytes)
 
 static int walk_once(struct walk *w, size_t i, struct hw_glibc_arena *a)
 {
-    uint64_t before[RECORD_WORDS], after[RECORD_WORDS], size = 0;
+    uint64_t before[RECORD_WORDS], after[RECORD_WORDS];
+    size_t first = HW_LOWER_BOUND(k, 0, w->segments.n, w->segments.v[k].arena < i);
     struct arena_keys *keys = &w->keys.v[i];
     *keys = (struct arena_keys){.n = 0};
     hw_target_memory_forget(&w->memory);
-    if (!read_record(w, a->at, before))
+    if (!read_record(w, a->at, before) || before[AT_SYSTEM] != a->system)
         return HW_EFORMAT;
-    a->system = before[AT_SYSTEM];
     int rc = walk_fastbins(w, before, a);
-    for (size_t k = 0; k < w->segments.n; k++) {
+    for (size_t k = first; rc == HW_OK && k < w->segments.n && w->segments.v[k].arena == i; k++) {
         const struct segment *s = &w->segments.v[k];
-        uint64_t begin = a->is_main ? s->lo : s->lo / HEAP * HEAP;
-        if (s->arena != i || rc < 0)
-            continue;
         rc = walk_segment(w, s, before[AT_TOP], a, keys);
-        size += s->end - begin;
-        a->resident += hw_target_resident(&w->memory, begin, s->end);
+        a->resident += hw_target_resident(&w->memory, s->begin, s->end);
     }
     if (rc < 0)
         return rc;
@@ -391,7 +437,7 @@ static int walk_once(struct walk *w, size_t i, struct hw_glibc_arena *a)
     bool same = read_record(w, a->at, after) &&
                 memcmp(before + AT_FAST, after + AT_FAST, sizeof before - AT_FAST * 8) == 0;
     uint64_t not_used = a->is_free + a->top + a->fast;
-    return same && size == a->system && not_used <= a->system ? HW_OK : HW_EFORMAT;
+    return same && not_used <= a->system ? HW_OK : HW_EFORMAT;
 }
 
 static enum hw_glibc_arena_state state_of(int rc)
@@ -410,10 +456,8 @@ static void walk_arena(struct walk *w, size_t i, struct hw_glibc_arena *a)
         *a = none;
         rc = walk_once(w, i, a);
     }
-    uint64_t system = a->system;
     if (rc < 0)
         *a = none;
-    a->system = system;
     a->state = state_of(rc);
 }
 
@@ -452,6 +496,25 @@ static void count_cached(const struct walk *w, struct hw_glibc_arenas *all)
     }
 }
 
+/* What an arena says that it has, without memory that was found, has to fit into what is mapped beside the others'. */
+static void bound_rest(const struct hw_smaps *s, struct hw_glibc_arenas *all)
+{
+    uint64_t left = 0;
+    for (size_t i = 0; i < s->entries.n; i++)
+        if (hw_target_is_anonymous(&s->entries.v[i]))
+            left += s->entries.v[i].end - s->entries.v[i].start;
+    for (size_t i = 0; i < all->v.n; i++)
+        if (all->v.v[i].state == HW_GLIBC_ARENA_KNOWN)
+            left -= all->v.v[i].system;
+    for (size_t i = 0; i < all->v.n; i++) {
+        struct hw_glibc_arena *a = &all->v.v[i];
+        if (a->state == HW_GLIBC_ARENA_KNOWN)
+            continue;
+        a->system = a->system <= left ? a->system : 0;
+        left -= a->system;
+    }
+}
+
 static int by_size(const void *pa, const void *pb)
 {
     const struct hw_glibc_arena *a = pa, *b = pb;
@@ -472,9 +535,11 @@ static void sort(struct hw_glibc_arenas *all, int (*by)(const void *, const void
         qsort(all->v.v, all->v.n, sizeof *all->v.v, by);
 }
 
-static int walk_all(struct walk *w, struct hw_glibc_arenas *all)
+static int walk_all(struct walk *w, const struct hw_smaps *s, struct hw_glibc_arenas *all)
 {
     int rc = find_segments(w, all);
+    if (rc == HW_OK)
+        bound_rest(s, all);
     for (size_t i = 0; rc == HW_OK && i < all->v.n; i++)
         rc = hw_vec_push(&w->keys, (struct arena_keys){.n = 0}) < 0 ? HW_ENOMEM : HW_OK;
     for (size_t i = 0; rc == HW_OK && i < all->v.n; i++)
@@ -496,14 +561,16 @@ int hw_glibc_arenas_read(const struct hw_smaps *s, int mem, int pagemap, uint64_
         return HW_ENOMEM;
     hw_target_memory_init(&w->memory, s, mem, pagemap, MAX_CPU_NS);
     w->heap_start = heap_start;
+    w->is_cut = s->cut;
     int rc = find_arenas(w, s, out);
     sort(out, by_size);
     if (rc == HW_OK)
-        rc = walk_all(w, out);
+        rc = walk_all(w, s, out);
     sort(out, main_first);
     if (rc < 0)
         hw_glibc_arenas_done(out);
     hw_vec_done(&w->segments);
+    hw_vec_done(&w->places);
     hw_vec_done(&w->keys);
     hw_vec_done(&w->fast);
     free(w);

@@ -6,7 +6,8 @@
  * Shapes:  an arena's heaps are walked chunk by chunk, from the first to the top. A walk counts only
  *          if it arrives at the top exactly and its heaps are together as large as the arena says,
  *          before and behind it: else the arena has a state that says why not, and only what its
- *          own record has (system, threads). system = in_use + is_free + top + cached + fast;
+ *          own record has (system, threads). All arenas together have no more than what is mapped
+ *          where arenas can be, and no memory is of two: a record that says more has system 0. system = in_use + is_free + top + cached + fast;
  *          in_use includes headers and what the arena needs for itself, as malloc_info() has it.
  *          Blocks with mappings of their own belong to no arena.
  *          cached is told by the number that glibc writes into each cached block (2.34 and later:
@@ -32,18 +33,18 @@
 
 enum hw_glibc_arena_state {
     HW_GLIBC_ARENA_KNOWN,
-    HW_GLIBC_ARENA_CHANGED,  /* while it was read, or it is damaged */
-    HW_GLIBC_ARENA_LIMIT,    /* no CPU time was left */
-    HW_GLIBC_ARENA_SWAPPED,  /* a part of it is not in memory */
+    HW_GLIBC_ARENA_CHANGED, /* while it was read, or since the mappings were; or it is damaged */
+    HW_GLIBC_ARENA_LIMIT,   /* no CPU time was left */
+    HW_GLIBC_ARENA_SWAPPED, /* a part of it is not in memory, or not to be read (target_memory.h) */
     HW_GLIBC_ARENA_SCATTERED /* its break was moved by others, or it has none */
 };
 
 struct hw_glibc_arena {
     enum hw_glibc_arena_state state;
     bool is_main;
-    uint64_t at;      /* its record's address */
-    uint64_t threads; /* that use it */
-    uint64_t system;
+    uint64_t at;                                                       /* its record's address */
+    uint64_t threads;                                                  /* that use it */
+    uint64_t system;                                                   /* 0: not known */
     uint64_t in_use, is_free, top, cached, fast, returnable, resident; /* if its state is KNOWN */
 };
 
@@ -51,7 +52,7 @@ struct hw_glibc_arenas {
     HW_VEC(struct hw_glibc_arena) v; /* the main one first; empty: none was found */
 };
 
-/* s: its mappings, not yet summed by name. heap_start: where the program's break began; 0 = not known. */
+/* s: its mappings, neither named nor summed. heap_start: where the program's break began; 0 = not known. */
 int hw_glibc_arenas_read(const struct hw_smaps *s, int mem, int pagemap, uint64_t heap_start,
                          struct hw_glibc_arenas *out);
 void hw_glibc_arenas_done(struct hw_glibc_arenas *a);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,10 +19,14 @@
 #include "proc/heaps/glibc_arenas.h"
 
 enum { THREADS = 8, BLOCKS = 40000, CACHED = 7 };
+enum { RECORD_WORDS = 275, AT_TOP = 12, AT_BINS = 14, BINS = 127, AT_NEXT = 270, AT_SYSTEM = 273 };
+#define FAR         (UINT64_C(1) << 34)
 #define SMALLEST    32u
 #define MOST_CACHED 1040u
 
 static bool has_threads;
+static uint64_t far_at; /* a page of the child's, far behind its heap; 0 = none */
+static uint64_t twin[RECORD_WORDS] __attribute__((aligned(16)));
 static pthread_barrier_t done;
 static char said[1 << 16];
 
@@ -64,6 +69,10 @@ static void be_child(int out)
     static char buffer[1 << 16];
     pthread_t t[THREADS];
     FILE *f = fdopen(out, "w");
+    if (far_at)
+        (void)memset(mmap((void *)(uintptr_t)far_at, 4096, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+                     0, 4096);
     (void)setvbuf(f, buffer, _IOFBF, sizeof buffer);
     (void)pthread_barrier_init(&done, NULL, THREADS + 1);
     for (size_t i = 0; has_threads && i < THREADS; i++)
@@ -213,6 +222,82 @@ static void a_size_that_cannot_be_ends(void **state)
     (void)waitpid(pid, NULL, 0);
 }
 
+static int open_memory(pid_t pid)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/mem", (int)pid);
+    int mem = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(mem >= 0);
+    return mem;
+}
+
+static void put(int mem, uint64_t at, const void *p, size_t n)
+{
+    assert_int_equal(pwrite(mem, p, n, (off_t)at), n);
+}
+
+static void end_child(pid_t pid)
+{
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+}
+
+/* A chunk from the heap's beginning to a page far behind it, which has the top: the walk arrives, but over nothing. */
+static void a_chunk_over_unmapped_memory_is_no_memory(void **state)
+{
+    struct hw_glibc_arenas before, after;
+    uint64_t r[RECORD_WORDS], words[2] = {0};
+    (void)state;
+    hw_autofd int own = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    uint64_t start_at = heap_start_of(own);
+    has_threads = false;
+    far_at = start_at + FAR;
+    pid_t pid = start();
+    read_child(pid, &before);
+    assert_int_equal(before.v.v[0].state, HW_GLIBC_ARENA_KNOWN);
+    hw_autofd int mem = open_memory(pid);
+    assert_int_equal(pread(mem, r, sizeof r, (off_t)before.v.v[0].at), sizeof r);
+    r[AT_TOP] = far_at;
+    r[AT_SYSTEM] = r[AT_SYSTEM + 1] = FAR + 4096;
+    put(mem, before.v.v[0].at, r, sizeof r);
+    words[1] = FAR | 1;
+    put(mem, start_at, words, sizeof words);
+    words[1] = 4096 | 1;
+    put(mem, far_at, words, sizeof words);
+    read_child(pid, &after);
+    end_child(pid);
+    far_at = 0;
+    assert_int_equal(after.v.n, 1);
+    assert_int_equal(after.v.v[0].state, HW_GLIBC_ARENA_CHANGED);
+    assert_int_equal(after.v.v[0].system, 0); /* nobody has mapped that much */
+    hw_glibc_arenas_done(&before);
+    hw_glibc_arenas_done(&after);
+}
+
+/* The main arena's record a second time, in the same ring: its heap would count twice. */
+static void a_second_main_arena_is_none(void **state)
+{
+    struct hw_glibc_arenas before, after;
+    uint64_t r[RECORD_WORDS], at = (uint64_t)(uintptr_t)twin;
+    (void)state;
+    has_threads = true;
+    pid_t pid = start();
+    read_child(pid, &before);
+    uint64_t main_at = before.v.v[0].at;
+    hw_autofd int mem = open_memory(pid);
+    assert_int_equal(pread(mem, r, sizeof r, (off_t)main_at), sizeof r);
+    put(mem, main_at + AT_NEXT * 8, &at, sizeof at);
+    for (size_t i = 0; i < 2 * BINS; i++)
+        if (r[AT_BINS + i] >= main_at && r[AT_BINS + i] < main_at + sizeof r)
+            r[AT_BINS + i] += at - main_at;
+    put(mem, at, r, sizeof r);
+    read_child(pid, &after);
+    end_child(pid);
+    assert_int_equal(after.v.n, 0);
+    hw_glibc_arenas_done(&before);
+    hw_glibc_arenas_done(&after);
+}
+
 static void one_arena_is_as_malloc_info_has_it(void **state)
 {
     (void)state;
@@ -231,6 +316,8 @@ int main(void)
         cmocka_unit_test(one_arena_is_as_malloc_info_has_it),
         cmocka_unit_test(arenas_of_threads_are_as_malloc_info_has_them),
         cmocka_unit_test(a_size_that_cannot_be_ends),
+        cmocka_unit_test(a_chunk_over_unmapped_memory_is_no_memory),
+        cmocka_unit_test(a_second_main_arena_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
