@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory/lower_bound.h"
 #include "proc/heaps/target_memory.h"
 #include "proc/heaps/target_variables.h"
 
@@ -39,6 +40,7 @@
 #define STEP         16u
 
 struct walk {
+    HW_VEC(uint64_t) found; /* addresses of arenas */
     struct hw_target_memory memory;
     struct hw_target_variables variables;
 };
@@ -121,13 +123,19 @@ static bool is_arena(const struct arena *a)
            a->pools_end >= first && a->pools_end % POOL == 0 && a->pools_end <= first + n * POOL;
 }
 
+/* When the mappings were read. */
+static bool is_mapped(const struct walk *w, const struct arena *a)
+{
+    return hw_target_is_heap(&w->memory, a->address, a->address + ARENA);
+}
+
 /* The array of arena objects is there: the pool is in the one that it names. */
 static bool leads_to(struct walk *w, uint64_t objects, uint64_t pool, uint64_t number)
 {
     struct arena a;
     return objects && objects % 8 == 0 && objects >> 47 == 0 && number < MAX_ARENAS &&
-           read_arena(w, objects, number, &a) == HW_OK && is_arena(&a) && pool >= a.address &&
-           pool < a.pools_end;
+           read_arena(w, objects, number, &a) == HW_OK && is_arena(&a) && is_mapped(w, &a) &&
+           pool >= a.address && pool < a.pools_end;
 }
 
 /* Looks like the table of pools. */
@@ -162,11 +170,9 @@ static bool is_table(struct walk *w, const uint64_t *words, uint64_t at, uint64_
 /* The array is malloc's. */
 static bool is_variable(const struct walk *w, uint64_t at)
 {
-    for (size_t i = 0; i < w->variables.v.n; i++)
-        if (at >= w->variables.v.v[i].start &&
-            at < w->variables.v.v[i].start + w->variables.v.v[i].n * 8)
-            return true;
-    return false;
+    const struct hw_variables *v = w->variables.v.v;
+    size_t i = HW_LOWER_BOUND(k, 0, w->variables.v.n, v[k].start <= at);
+    return i > 0 && at - v[i - 1].start < v[i - 1].n * 8;
 }
 
 /* 0 = not found. */
@@ -210,6 +216,23 @@ static int add_pools(struct walk *w, const struct arena *a, uint64_t number,
     return n_used + a->n_free == a->n_all ? HW_OK : HW_EFORMAT;
 }
 
+static int by_address(const void *pa, const void *pb)
+{
+    uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
+    return a < b ? -1 : a > b;
+}
+
+/* No byte is of two arenas: those without a used pool may be listed again and again. */
+static bool is_each_once(struct walk *w)
+{
+    if (w->found.n)
+        qsort(w->found.v, w->found.n, sizeof *w->found.v, by_address);
+    for (size_t i = 1; i < w->found.n; i++)
+        if (w->found.v[i] - w->found.v[i - 1] < ARENA)
+            return false;
+    return true;
+}
+
 /* Where the array ends only the interpreter knows: an object has the address of an arena whose pools name its number, or
  * none. What is behind the array is neither, or empty for long. */
 static int add_arenas(struct walk *w, uint64_t objects, uint64_t pool_arena,
@@ -229,7 +252,9 @@ static int add_arenas(struct walk *w, uint64_t objects, uint64_t pool_arena,
             rc = is_arena(&a) ? HW_OK : HW_EFORMAT;
         if (rc < 0)
             return may_end && rc != HW_ETIMEOUT ? HW_OK : rc;
-        rc = add_pools(w, &a, i, out);
+        if (!is_mapped(w, &a)) /* a new one, perhaps: not the end */
+            return HW_EFORMAT;
+        rc = hw_vec_push(&w->found, a.address) < 0 ? HW_ENOMEM : add_pools(w, &a, i, out);
         if (rc < 0)
             return rc;
         out->arenas++;
@@ -250,7 +275,10 @@ static int read_once(struct walk *w, const struct hw_variables *image, uint64_t 
     uint64_t objects = find_objects(w, has_behind ? &behind : NULL, pool);
     if (!objects || !read_pool(w, pool, &p))
         return hw_target_is_late(&w->memory) ? HW_ETIMEOUT : HW_EGONE;
+    w->found.n = 0;
     int rc = add_arenas(w, objects, p.arena, out);
+    if (rc == HW_OK && !is_each_once(w))
+        rc = HW_EFORMAT;
     if (hw_target_is_late(&w->memory))
         return HW_ETIMEOUT;
     hw_target_memory_forget(&w->memory);
@@ -307,8 +335,12 @@ static int read_heap(struct walk *w, const struct hw_smaps *s, struct hw_python_
             return HW_OK;
         rc = read_once(w, image, at, pool, out);
     }
+    if (rc == HW_ENOMEM)
+        return rc;
     if (rc < 0)
         *out = (struct hw_python_heap){0};
+    if (rc < 0 && s->cut) /* what is missing may be in mappings that were too many */
+        rc = HW_ETIMEOUT;
     out->state = state_of(rc);
     return HW_OK;
 }
@@ -324,6 +356,7 @@ int hw_python_heap_read(const struct hw_smaps *s, int mem, int pagemap, struct h
     hw_target_memory_init(&w->memory, s, mem, pagemap, MAX_CPU_NS);
     int rc = read_heap(w, s, out);
     hw_target_variables_done(&w->variables);
+    hw_vec_done(&w->found);
     free(w);
     return rc;
 }

@@ -8,7 +8,8 @@
  *          rest (headers, what does not divide, alignment). Of the main interpreter; one with arenas
  *          of its own is not found.
  *          Nothing is taken on trust: each pool has to have a size class, its limit and a count that
- *          fit together, and each arena as many free pools as are counted. Else, also after three
+ *          fit together, and each arena as many free pools as are counted, all in memory that is mapped,
+ *          and none twice. Else, also after three
  *          attempts, the state says that the figures are not known.
  * Units:   bytes.
  * Errors:  HW_ENOMEM.
@@ -30,7 +31,7 @@ enum hw_python_heap_state {
     HW_PYTHON_HEAP_KNOWN,
     HW_PYTHON_HEAP_UNKNOWN, /* its table of pools was not found: another version, or PYTHONMALLOC=malloc */
     HW_PYTHON_HEAP_CHANGED, /* while it was read, what was found does not fit together, or is not in memory */
-    HW_PYTHON_HEAP_LIMIT, /* no CPU time was left */
+    HW_PYTHON_HEAP_LIMIT, /* no CPU time was left, or there are too many mappings */
 };
 
 struct hw_python_heap {
@@ -39,7 +40,7 @@ struct hw_python_heap {
     uint64_t used, free_blocks, free_pools, committed, resident;
 };
 
-/* s: its mappings, not yet summed by name. */
+/* s: its mappings, neither named nor summed. */
 int hw_python_heap_read(const struct hw_smaps *s, int mem, int pagemap, struct hw_python_heap *out);
 
 #endif

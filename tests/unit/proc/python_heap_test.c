@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -135,11 +136,123 @@ static void without_arenas_nothing_is_told(void **state)
     assert_int_equal(h.state, HW_PYTHON_HEAP_NONE);
 }
 
+/* ---- a heap that this process only pretends to have ---- */
+
+enum { POOL = 16384, CLASSES = 32, MIB = 1 << 20 };
+
+struct object {
+    uint64_t address, pools_end;
+    uint32_t n_free, n_all;
+    uint64_t links[3];
+};
+
+static struct {
+    uint64_t *table; /* in a file that is called as the interpreter */
+    struct object *objects;
+    uint8_t *arenas; /* two */
+    char dir[64];
+} forged;
+
+static void *map(size_t n, int fd)
+{
+    void *p = mmap(NULL, n, PROT_READ | PROT_WRITE,
+                   fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_PRIVATE, fd, 0);
+    assert_true(p != MAP_FAILED);
+    return p;
+}
+
+static uint64_t at_of(const void *p)
+{
+    return (uint64_t)(uintptr_t)p;
+}
+
+static struct object *put_arena(size_t i, uint64_t at, uint32_t n_used)
+{
+    forged.objects[i] =
+        (struct object){at, at + n_used * POOL, MIB / POOL - n_used, MIB / POOL, {0}};
+    return &forged.objects[i];
+}
+
+/* One arena with a pool of one block, one that is free. */
+static int forge(void **state)
+{
+    char path[128];
+    (void)state;
+    (void)snprintf(forged.dir, sizeof forged.dir, "/tmp/python_heap_test.XXXXXX");
+    assert_non_null(mkdtemp(forged.dir));
+    (void)snprintf(path, sizeof path, "%s/python3", forged.dir);
+    hw_autofd int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_int_equal(ftruncate(fd, 4096), 0);
+    forged.table = map(4096, fd);
+    forged.objects = map(65536, -1);
+    memset(forged.objects, 0, 65536);
+    forged.arenas = map(2 * MIB + POOL, -1);
+    forged.arenas += (POOL - at_of(forged.arenas) % POOL) % POOL;
+    uint8_t *pool = forged.arenas;
+    uint32_t count = 1, words[4] = {0, 0, POOL, POOL - 16}; /* arena, class, next, limit */
+    memcpy(pool, &count, sizeof count);
+    memcpy(pool + 32, words, sizeof words);
+    for (size_t i = 0; i < CLASSES; i++)
+        forged.table[2 * i] = forged.table[2 * i + 1] =
+            i ? at_of(forged.table) + 16 * i - 16 : at_of(pool);
+    forged.table[2 * CLASSES] = at_of(forged.objects);
+    (void)put_arena(0, at_of(pool), 1);
+    (void)put_arena(1, at_of(pool) + MIB, 0);
+    return 0;
+}
+
+static int unforge(void **state)
+{
+    char path[128];
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s/python3", forged.dir);
+    (void)munmap(forged.table, 4096);
+    (void)unlink(path);
+    return rmdir(forged.dir);
+}
+
+static void a_forged_heap_is_read(void **state)
+{
+    (void)state;
+    struct hw_python_heap h = read_process(getpid());
+    assert_int_equal(h.state, HW_PYTHON_HEAP_KNOWN);
+    assert_int_equal(h.arenas, 2);
+    assert_int_equal(h.used, 16);
+    assert_int_equal(h.committed, 2 * MIB);
+}
+
+/* None of its pools says whose it is. */
+static void an_arena_counts_once(void **state)
+{
+    (void)state;
+    for (uint64_t shift = 0; shift < MIB; shift += MIB / 2) {
+        (void)put_arena(2, at_of(forged.arenas) + MIB - shift, 0);
+        assert_int_equal(read_process(getpid()).state, HW_PYTHON_HEAP_CHANGED);
+    }
+}
+
+static void an_arena_is_mapped(void **state)
+{
+    (void)state;
+    (void)put_arena(2, UINT64_C(1) << 46, 0);
+    assert_int_equal(read_process(getpid()).state, HW_PYTHON_HEAP_CHANGED);
+    forged.objects[2].address = 0;
+    (void)put_arena(20, UINT64_C(1) << 46, 0); /* where the array may end */
+    assert_int_equal(read_process(getpid()).state, HW_PYTHON_HEAP_CHANGED);
+    (void)put_arena(2, at_of(forged.table), 0)
+        ->n_free--; /* a file's, and not at a pool: one less */
+    forged.objects[2].n_all = MIB / POOL - 1;
+    assert_int_equal(read_process(getpid()).state, HW_PYTHON_HEAP_CHANGED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_python_is_as_it_says),
         cmocka_unit_test(without_arenas_nothing_is_told),
+        cmocka_unit_test_setup_teardown(a_forged_heap_is_read, forge, unforge),
+        cmocka_unit_test_setup_teardown(an_arena_counts_once, forge, unforge),
+        cmocka_unit_test_setup_teardown(an_arena_is_mapped, forge, unforge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
