@@ -78,8 +78,12 @@ static bool add_objects(const uint64_t *w, uint64_t in_use, uint64_t *objects)
     return *objects > 0 && *objects <= in_use;
 }
 
-/* mapped: of the range of its heap. */
-static bool is_stats(const uint64_t *w, uint64_t mapped, struct hw_go_heap *out)
+/* Bytes that are mapped: of the range of its heap, and where its tables can be. */
+struct mapped {
+    uint64_t heap, beside;
+};
+
+static bool is_stats(const uint64_t *w, const struct mapped *mapped, struct hw_go_heap *out)
 {
     uint64_t f[N_FIRST], system = 0;
     for (size_t i = 0; i < N_FIRST; i++) {
@@ -88,7 +92,7 @@ static bool is_stats(const uint64_t *w, uint64_t mapped, struct hw_go_heap *out)
             return false;
     }
     uint64_t used = f[IN_USE] + f[STACKS] + f[WORK] + f[BITS];
-    if (f[COMMITTED] + f[RELEASED] != mapped || f[IN_USE] == 0 || f[STACKS] == 0 ||
+    if (f[COMMITTED] + f[RELEASED] != mapped->heap || f[IN_USE] == 0 || f[STACKS] == 0 ||
         used > f[COMMITTED] || !add_objects(w, f[IN_USE], &out->objects))
         return false;
     if (w[AT_TURN] >= TURNS)
@@ -99,6 +103,8 @@ static bool is_stats(const uint64_t *w, uint64_t mapped, struct hw_go_heap *out)
             return false;
         system += w[AT_SYSTEM + i];
     }
+    if (system > mapped->beside)
+        return false;
     out->state = HW_GO_HEAP_KNOWN;
     out->committed = f[COMMITTED];
     out->in_use = f[IN_USE];
@@ -114,23 +120,42 @@ static bool is_any_file(const char *path)
     return path[0] == '/';
 }
 
-static uint64_t mapped_heap(const struct hw_smaps *s)
+static struct mapped mapped_of(const struct hw_smaps *s)
 {
-    uint64_t n = 0;
+    struct mapped m = {0};
     for (size_t i = 0; i < s->entries.n; i++) {
         const struct hw_smaps_entry *e = &s->entries.v[i];
         bool is_named = e->path[0] && strncmp(e->path, "[anon: Go:", 10) != 0;
-        if (!is_named && hw_target_is_data(e) && e->start >= HEAP_START && e->end <= HEAP_END)
-            n += e->end - e->start;
+        bool is_heap = !is_named && e->start >= HEAP_START && e->end <= HEAP_END;
+        if (is_heap && hw_target_is_data(e))
+            m.heap += e->end - e->start;
+        else if (hw_target_is_anonymous(e))
+            m.beside += e->end - e->start;
     }
-    return n;
+    return m;
+}
+
+/* The last one: a turn that is zero, and zeros before the first, make it fit earlier. */
+static void find_stats(const struct hw_target_memory *m, const struct hw_target_variables *all,
+                       const struct mapped *mapped, struct hw_go_heap *out)
+{
+    for (size_t i = 0; i < all->v.n; i++)
+        for (uint64_t k = 0; k + STATS <= all->v.v[i].n; k++) {
+            struct hw_go_heap found;
+            if (is_stats(all->v.v[i].words + k, mapped, &found))
+                *out = found;
+            if (k % 1024 == 0 && hw_target_is_late(m)) {
+                *out = (struct hw_go_heap){.state = HW_GO_HEAP_UNKNOWN};
+                return;
+            }
+        }
 }
 
 int hw_go_heap_read(const struct hw_smaps *s, int mem, int pagemap, struct hw_go_heap *out)
 {
-    uint64_t mapped = mapped_heap(s);
+    struct mapped mapped = mapped_of(s);
     *out = (struct hw_go_heap){.state = HW_GO_HEAP_NONE};
-    if (mem < 0 || pagemap < 0 || mapped == 0)
+    if (mem < 0 || pagemap < 0 || mapped.heap == 0)
         return HW_OK;
     struct hw_target_memory *m = calloc(1, sizeof *m);
     struct hw_target_variables all = {.v = {0}};
@@ -139,13 +164,8 @@ int hw_go_heap_read(const struct hw_smaps *s, int mem, int pagemap, struct hw_go
     hw_target_memory_init(m, s, mem, pagemap, MAX_CPU_NS);
     int rc = hw_target_variables_read(m, s, is_any_file, &all);
     out->state = HW_GO_HEAP_UNKNOWN;
-    for (size_t i = 0; rc == HW_OK && i < all.v.n; i++)
-        for (uint64_t k = 0; k + STATS <= all.v.v[i].n; k++) {
-            struct hw_go_heap found;
-            /* The last one: a turn that is zero, and zeros before the first, make it fit earlier. */
-            if (is_stats(all.v.v[i].words + k, mapped, &found))
-                *out = found;
-        }
+    if (rc == HW_OK)
+        find_stats(m, &all, &mapped, out);
     hw_target_variables_done(&all);
     free(m);
     return rc;

@@ -9,7 +9,8 @@
  *          and GCSys, without work.
  *          The statistics are recognized by what is true of them only: sums of pages, for each of 67
  *          classes no more frees than allocations, live objects fit into the spans, and all together are
- *          exactly as large as the range that the kernel has mapped. Else the state says that the
+ *          exactly as large as the range that the kernel has mapped; metadata is not more than what
+ *          else is mapped without a file. Else the state says that the
  *          figures are not known.
  * Units:   bytes.
  * Errors:  HW_ENOMEM.
@@ -27,7 +28,8 @@
 enum hw_go_heap_state {
     HW_GO_HEAP_NONE, /* no memory where Go's heap is */
     HW_GO_HEAP_KNOWN,
-    HW_GO_HEAP_UNKNOWN, /* its statistics were not found: another version, or they changed meanwhile */
+    HW_GO_HEAP_UNKNOWN, /* its statistics were not found: another version, they changed meanwhile, or no
+                           CPU time was left */
 };
 
 struct hw_go_heap {
@@ -36,7 +38,7 @@ struct hw_go_heap {
     uint64_t in_use, idle, stacks, work, committed, metadata;
 };
 
-/* s: its mappings, not yet summed by name. */
+/* s: its mappings, neither named nor summed. */
 int hw_go_heap_read(const struct hw_smaps *s, int mem, int pagemap, struct hw_go_heap *out);
 
 #endif

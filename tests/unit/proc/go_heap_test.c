@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -142,10 +143,46 @@ static void a_program_is_as_it_says(void **state)
     assert_int_equal(read_process(getpid()).state, HW_GO_HEAP_NONE);
 }
 
+/* Statistics that this process only pretends to have: a heap of 64 KiB, a span and a stack of 8 KiB each in use. */
+enum { IN_USE = 2, STACKS, AT_METADATA = 444, N_METADATA = 5, AT_8_BYTES = 10 };
+
+static void metadata_is_mapped_somewhere(void **state)
+{
+    char path[] = "/tmp/go_heap_test.XXXXXX";
+    void *heap = mmap((void *)UINT64_C(0xc000000000), 65536, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    hw_autofd int fd = mkstemp(path);
+    (void)state;
+    if (heap == MAP_FAILED) {
+        print_message("somebody else is where Go's heap begins\n");
+        skip();
+    }
+    assert_int_equal(unlink(path) | ftruncate(fd, 4096), 0);
+    uint64_t *w = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    assert_true(w != MAP_FAILED);
+    w[0] = 65536;
+    w[IN_USE] = w[STACKS] = 8192;
+    w[AT_8_BYTES] = 3;
+    for (size_t i = 0; i < N_METADATA; i++)
+        w[AT_METADATA + i] = 4096;
+    struct hw_go_heap h = read_process(getpid());
+    assert_int_equal(h.state, HW_GO_HEAP_KNOWN);
+    assert_int_equal(h.objects, 24);
+    assert_int_equal(h.metadata, N_METADATA * 4096);
+    for (size_t i = 0; i < N_METADATA; i++) {
+        w[AT_METADATA + i] = UINT64_C(1) << 45;
+        h = read_process(getpid());
+        w[AT_METADATA + i] = 4096;
+        assert_int_equal(h.state, HW_GO_HEAP_UNKNOWN);
+    }
+    (void)munmap(heap, 65536), (void)munmap(w, 4096);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_is_as_it_says),
+        cmocka_unit_test(metadata_is_mapped_somewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
