@@ -378,7 +378,8 @@ static const char *plain_name(const struct naming *n, const struct hw_smaps *s, 
         const char *thread = thread_at(n, e);
         if (thread)
             return thread;
-        if (is_like_stack(n, e) && hw_owner_was_stack(n->f->mem, e->start, e->end))
+        if (is_like_stack(n, e) && (e->has_fault_handler ||
+                                    hw_owner_was_stack(n->f->mem, n->f->pagemap, e->start, e->end)))
             return other_stack;
     }
     return NULL; /* its contents are read */
@@ -415,10 +416,11 @@ static int name_one(struct naming *n, const struct hw_smaps *s, size_t i)
         from = end < e.end ? end : e.end;
         rc = add_part(&parts, e.start, from, file);
     }
-    if (rc == HW_OK && n->f->allocator == HW_OWNER_GLIBC)
+    if (rc == HW_OK && n->f->allocator == HW_OWNER_GLIBC && !e.has_fault_handler)
         rc = find_parts(n, &e, from, &parts);
     else if (rc == HW_OK && from < e.end)
-        rc = add_part(&parts, from, e.end, allocator_name);
+        rc = add_part(&parts, from, e.end,
+                      n->f->allocator == HW_OWNER_GLIBC ? NULL : allocator_name);
     if (rc == HW_OK)
         rc = put_parts(n, &e, &parts);
     hw_vec_done(&parts);

@@ -84,7 +84,7 @@ void hw_owner_facts_done(struct hw_owner_facts *f);
 int hw_owners_name(struct hw_smaps *s, const struct hw_owner_facts *f);
 
 /* Of memory as large as a stack: has a thread been on it? On x86-64 a thread's block, at the top, points at itself twice
- * (glibc's tcbhead_t: tcb and self). True also where that cannot be found out. mem: /proc/PID/mem, or -1. */
-bool hw_owner_was_stack(int mem, uint64_t start, uint64_t end);
+ * (glibc's tcbhead_t: tcb and self). True also where that cannot be found out. mem, pagemap: of /proc/PID, or -1. */
+bool hw_owner_was_stack(int mem, int pagemap, uint64_t start, uint64_t end);
 
 #endif

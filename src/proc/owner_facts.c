@@ -31,21 +31,28 @@ static uint64_t stack_pointer(int task, const char *tid)
     return sp;
 }
 
-bool hw_owner_was_stack(int mem, uint64_t start, uint64_t end)
+bool hw_owner_was_stack(int mem, int pagemap, uint64_t start, uint64_t end)
 {
 #if defined(__x86_64__)
-    enum { TOP = 16 << 10, SELF = 2 }; /* words between the two */
-    uint64_t words[TOP / sizeof(uint64_t)], from = end - start > TOP ? end - TOP : start;
-    size_t n = (size_t)(end - from) / sizeof *words;
+    enum { TOP = 16 << 10, PAGE = 4096, SELF = 2 /* words between the two */ };
+    static const uint64_t present = UINT64_C(1) << 63, swapped = UINT64_C(1) << 62;
+    uint64_t words[TOP / sizeof(uint64_t)] = {0}, pages[TOP / PAGE],
+                         from = end - start > TOP ? end - TOP : start;
+    size_t n = (size_t)(end - from) / sizeof *words, n_pages = (size_t)(end - from) / PAGE;
     if (mem < 0 || end <= UINT32_MAX ||
-        hw_fd_pread_all(mem, words, n * sizeof *words, from) != HW_OK)
+        hw_fd_pread_all(pagemap, pages, n_pages * 8, from / PAGE * 8) < 0)
         return true;
+    for (size_t i = 0; i < n_pages; i++) /* a page that was never used is zero */
+        if ((pages[i] & swapped) ||
+            ((pages[i] & present) &&
+             hw_fd_pread_all(mem, words + i * PAGE / 8, PAGE, from + i * PAGE) != HW_OK))
+            return true;
     for (size_t i = 0; i + SELF < n; i++)
         if (words[i] == from + i * sizeof *words && words[i + SELF] == words[i])
             return true;
     return false;
 #else
-    (void)mem, (void)start, (void)end;
+    (void)mem, (void)pagemap, (void)start, (void)end;
     return true;
 #endif
 }

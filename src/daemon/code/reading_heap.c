@@ -14,6 +14,7 @@
 
 #define AT_ONCE 512u /* entries of the page map */
 #define PRESENT (UINT64_C(1) << 63)
+#define OF_FILE (UINT64_C(1) << 61) /* or shared */
 #define FAR     (UINT64_C(16) << 20)
 
 struct heap_job {
@@ -37,10 +38,11 @@ static bool is_present(struct heap_job *h, uint64_t page)
         h->map_first = page;
         h->n_map = got > 0 ? (size_t)got / sizeof *h->map : 0;
     }
-    return page - h->map_first < h->n_map && (h->map[page - h->map_first] & PRESENT);
+    return page - h->map_first < h->n_map &&
+           (h->map[page - h->map_first] & (PRESENT | OF_FILE)) == PRESENT;
 }
 
-/* To read what is not in memory would bring it there. */
+/* To read what is not in memory would bring it there; what is a file's could be taken away before it is read. */
 static int read_page(void *ctx, uint64_t page, uint8_t out[HW_GLIBC_PAGE])
 {
     struct heap_job *h = ctx;

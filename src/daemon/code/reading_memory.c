@@ -57,22 +57,6 @@ static int keep_maps(struct hw_reading_memory *r)
     return HW_OK;
 }
 
-/* Where the JVM has mapped them, before mappings are summed by name. */
-static void read_jvm(struct hw_reading_memory *r, int mem)
-{
-    for (size_t i = 0; mem >= 0 && i < r->smaps.entries.n; i++) {
-        const struct hw_smaps_entry *e = &r->smaps.entries.v[i];
-        uint64_t n = e->end - e->start;
-        if (!hw_jvm_counters_are_in(e->path) || n == 0 || n > HW_JVM_COUNTERS_MAX)
-            continue;
-        uint8_t *p = malloc(n);
-        r->has_jvm = p && hw_fd_pread_all(mem, p, n, e->start) == HW_OK &&
-                     hw_jvm_counters_parse(p, n, &r->jvm);
-        free(p);
-        return;
-    }
-}
-
 /* Before mappings are named and summed. */
 static int read_heaps(struct memory_job *m, const struct hw_owner_facts *facts)
 {
@@ -109,7 +93,7 @@ static void run_memory(struct hw_reading_job *j)
         j->rc = hw_owner_facts_read(j->who.dir, m->allocator, &facts);
     facts.own = m->own;
     if (j->rc == HW_OK)
-        read_jvm(r, facts.mem);
+        r->has_jvm = hw_jvm_counters_read(&r->smaps, facts.mem, facts.pagemap, &r->jvm);
     if (j->rc == HW_OK)
         j->rc = read_heaps(m, &facts);
     if (j->rc == HW_OK)

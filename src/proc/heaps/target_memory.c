@@ -178,3 +178,12 @@ int hw_target_read(struct hw_target_memory *m, uint64_t at, void *out, size_t n)
             return HW_EGONE;
     return hw_fd_pread_all(m->mem, out, n, at) == HW_OK ? HW_OK : HW_EGONE;
 }
+
+int hw_target_page(int mem, int pagemap, uint64_t page, uint8_t out[HW_TARGET_PAGE])
+{
+    uint64_t word;
+    if (page >> (ADDRESS_BITS - 12) ||
+        hw_fd_pread_all(pagemap, &word, sizeof word, page * sizeof word) < 0 || !(word & PRESENT))
+        return HW_EGONE;
+    return hw_fd_pread_all(mem, out, PAGE, page * PAGE) == HW_OK ? HW_OK : HW_EGONE;
+}

@@ -68,6 +68,9 @@ int hw_target_word_anywhere(struct hw_target_memory *m, uint64_t at, uint64_t *o
 /* Any bytes, past the caches. */
 int hw_target_read(struct hw_target_memory *m, uint64_t at, void *out, size_t n);
 
+/* A page in memory, a file's or shared, too, of a process that nothing else is read of: a file system can take it away. */
+int hw_target_page(int mem, int pagemap, uint64_t page_number, uint8_t out[HW_TARGET_PAGE]);
+
 /* Private memory that may be read and written. */
 bool hw_target_is_data(const struct hw_smaps_entry *e);
 /* ...without a file. */

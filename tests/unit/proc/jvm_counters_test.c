@@ -1,10 +1,19 @@
 /* jvm_counters_test.c - HotSpot's figures, and bytes that only look like them */
 #include "test.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "proc/jit/jvm_counters.h"
+#include "base/error.h"
+#include "base/files/fd.h"
+#include "proc/heaps/jvm_counters.h"
+
+#define PAGE 4096u
 
 static uint8_t file[4096];
 static size_t used;
@@ -97,11 +106,69 @@ static void lies_are_survived(void **state)
     assert_false(hw_jvm_counters_parse(file, used, &c));
 }
 
+static bool is_in_memory(void *p)
+{
+    uint64_t word;
+    hw_autofd int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(pread(pagemap, &word, 8, (off_t)((uintptr_t)p / PAGE * 8)), 8);
+    return word >> 63;
+}
+
+static bool read_own(struct hw_jvm_counters *c)
+{
+    struct hw_smaps s;
+    hw_autofd int dir = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    hw_autofd int mem = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    hw_autofd int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(hw_smaps_read(dir, 0, &s), HW_OK);
+    bool is_read = hw_jvm_counters_read(&s, mem, pagemap, c);
+    hw_smaps_done(&s);
+    return is_read;
+}
+
+/* The file may lie where nobody answers for a page that is not in memory. */
+static void only_what_is_in_memory_is_read(void **state)
+{
+    struct hw_jvm_counters c;
+    char dir[] = "/tmp/jvm_test.XXXXXX", inner[64], path[80];
+    (void)state;
+    all();
+    put32(8, (uint32_t)used);
+    assert_true(used < PAGE);
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(inner, sizeof inner, "%s/hsperfdata_root", dir);
+    (void)snprintf(path, sizeof path, "%s/7", inner);
+    assert_int_equal(mkdir(inner, 0700), 0);
+    hw_autofd int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_int_equal(ftruncate(fd, 2 * PAGE), 0);
+    uint8_t *p = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_true(p != MAP_FAILED);
+    memcpy(p, file, used);
+    assert_int_equal(madvise(p + PAGE, PAGE, MADV_DONTNEED), 0);
+    assert_true(read_own(&c)); /* the second page has nothing yet */
+    assert_int_equal(c.heap_used, 70);
+    assert_false(is_in_memory(p + PAGE));
+    p[PAGE] = 0;
+    assert_true(read_own(&c));
+    uint32_t more = PAGE + 8;
+    memcpy(p + 8, &more, sizeof more);
+    assert_true(read_own(&c));
+    assert_int_equal(madvise(p + PAGE, PAGE, MADV_DONTNEED), 0);
+    assert_false(read_own(&c)); /* a part of it would be too little */
+    assert_false(is_in_memory(p + PAGE));
+    assert_int_equal(madvise(p, PAGE, MADV_DONTNEED), 0);
+    assert_false(read_own(&c));
+    assert_false(is_in_memory(p));
+    (void)munmap(p, 2 * PAGE);
+    (void)unlink(path), (void)rmdir(inner), (void)rmdir(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_right),
         cmocka_unit_test(lies_are_survived),
+        cmocka_unit_test(only_what_is_in_memory_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

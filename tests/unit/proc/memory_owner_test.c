@@ -268,19 +268,25 @@ static void stacks_are_told(void **state)
     struct stack s = {0};
     pthread_t t;
     hw_autofd int mem = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-    assert_true(mem >= 0);
+    hw_autofd int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    assert_true(mem >= 0 && pagemap >= 0);
     assert_int_equal(pthread_create(&t, NULL, note_stack, &s), 0);
     assert_int_equal(pthread_join(t, NULL), 0);
     uint64_t start = (uint64_t)(uintptr_t)s.start;
-    assert_true(hw_owner_was_stack(mem, start, start + s.n));
+    assert_true(hw_owner_was_stack(mem, pagemap, start, start + s.n));
     uint64_t *other = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(other != MAP_FAILED);
     start = (uint64_t)(uintptr_t)other;
     other[STACK / 8 - 100] = start + STACK - 800; /* an empty list points at itself once */
 #if defined(__x86_64__)
-    assert_false(hw_owner_was_stack(mem, start, start + STACK));
+    assert_false(hw_owner_was_stack(mem, pagemap, start, start + STACK));
 #endif
-    assert_true(hw_owner_was_stack(-1, start, start + STACK)); /* nobody knows */
+    unsigned char in_memory = 1;
+    assert_int_equal(madvise(other, STACK, MADV_DONTNEED), 0);
+    assert_false(hw_owner_was_stack(mem, pagemap, start, start + STACK));
+    assert_int_equal(mincore((char *)other + STACK - 4096, 4096, &in_memory), 0);
+    assert_false(in_memory & 1); /* looking brings nothing there */
+    assert_true(hw_owner_was_stack(-1, -1, start, start + STACK)); /* nobody knows */
     (void)munmap(other, STACK);
 }
 

@@ -7,11 +7,15 @@
  *     entry: +0 i4 length  +4 i4 name  +8 i4 elements (0 = a scalar)  +12 u1 type ('J')  +13 u1 flags
  *            +14 u1 unit  +15 u1 variability  +16 i4 value; offsets from the entry's beginning
  */
-#include "proc/jit/jvm_counters.h"
+#include "proc/heaps/jvm_counters.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "base/files/fd.h"
 #include "base/text/text_parts.h"
+#include "proc/heaps/target_memory.h"
 
 #include "base/banned.h"
 
@@ -19,6 +23,8 @@
 #define HEAD_BYTES  32u
 #define ENTRY_BYTES 20u
 #define MAX_ENTRIES 4096u
+#define MOST_BYTES  65536u /* HotSpot's are 32 KiB */
+#define AT_USED     8u
 
 bool hw_jvm_counters_are_in(const char *path)
 {
@@ -131,4 +137,25 @@ bool hw_jvm_counters_parse(const uint8_t *p, size_t n, struct hw_jvm_counters *o
         t.c.metaspace_used = t.c.metaspace_committed = UINT64_MAX;
     *out = t.c;
     return true;
+}
+
+bool hw_jvm_counters_read(const struct hw_smaps *s, int mem, int pagemap,
+                          struct hw_jvm_counters *out)
+{
+    const struct hw_smaps_entry *e = NULL;
+    size_t got = 0;
+    for (size_t i = 0; !e && i < s->entries.n; i++) {
+        const struct hw_smaps_entry *x = &s->entries.v[i];
+        if (hw_jvm_counters_are_in(x->path) && x->end > x->start &&
+            x->end - x->start <= MOST_BYTES && !x->has_fault_handler)
+            e = x;
+    }
+    if (!e || mem < 0 || pagemap < 0)
+        return false;
+    size_t n = e->end - e->start;
+    hw_autofree uint8_t *p = malloc(n);
+    while (p && got + HW_TARGET_PAGE <= n &&
+           hw_target_page(mem, pagemap, (e->start + got) / HW_TARGET_PAGE, p + got) == HW_OK)
+        got += HW_TARGET_PAGE;
+    return got > 0 && u32(p + AT_USED) <= got && hw_jvm_counters_parse(p, got, out);
 }
