@@ -113,6 +113,31 @@ static HW_COLD bool armed_sample(struct hw_tls *t)
 /* ---- is a sample due? ---- */
 
 bool hw_never_samples;
+#ifndef HW_BARE
+__attribute__((weak)) void (*_Atomic hw_begin_early)(void); /* init.c's, where that is linked */
+
+static inline bool has_begun(void)
+{
+    return hw_likely(!atomic_load_explicit(&hw_begin_early, memory_order_relaxed));
+}
+
+/* The constructor of a library that runs before ours. Until we can begin, each call comes here. */
+static HW_COLD void not_begun_yet(const struct hw_tls *t)
+{
+    void (*begin)(void) = atomic_load_explicit(&hw_begin_early, memory_order_acquire);
+    int saved = errno;
+    if (begin && (t->flags & (HW_TLS_RESOLVING | HW_TLS_OURS)) == 0)
+        begin();
+    errno = saved;
+}
+#else
+static inline bool has_begun(void)
+{
+    return true;
+}
+
+#define not_begun_yet(t) ((void)0)
+#endif
 
 uint64_t hw_sampler_take(uint64_t n, uint64_t sp)
 {
@@ -136,8 +161,12 @@ uint64_t hw_sampler_take(uint64_t n, uint64_t sp)
         if (nested)
             return weight;
     }
+    if (!has_begun())
+        not_begun_yet(t);
     if (!hw_probes_are_current(t) && !armed_is_current(t))
         sync_session(t);
+    if (!has_begun())
+        t->left = 0;
     if (t->interval == 0)
         return weight;
     if (n >= t->interval || t->interval == 1) {

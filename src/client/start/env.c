@@ -111,7 +111,8 @@ static void divide(char **env, const char *again)
 
 void hw_env_init(void)
 {
-    kernels = environ;
+    if (!kernels)
+        kernels = environ;
 }
 
 void hw_env_strip(void)

@@ -4,10 +4,15 @@
  * Runs after the constructors of the libraries we need (only libc) and before the program's. It
  * asks a recorder once, if it finds a recorder's socket; without one only the hooks remain. If
  * armed it asks nobody yet (armed.h).
+ *
+ * Constructors of the program's libraries run before ours. If one of them allocates, its first
+ * allocation does most of this: all but what changes the environment or the tables of the program's
+ * calls, as it may come from setenv, or from the allocator's own start.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "client/boot.h"
 #include "client/client.h"
@@ -34,6 +39,9 @@
 /* A program that we did not start, but held at its exec: a recorder that does not answer must
  * not slow it. */
 #define HELD_NS 200000000ull
+
+static bool is_ready; /* to sample */
+static bool strips;   /* our variables are to go from the environment */
 
 static const char *variable(const char *name)
 {
@@ -100,7 +108,6 @@ int hw_client_prepare(void)
 static void begin(const char *held)
 {
     bool asked_for;
-    hw_patch_operators();
     hw_marks_join_loaded();
     hw_launcher_init();
     const char *other = "";
@@ -116,8 +123,7 @@ static void begin(const char *held)
     hw_client_session_start(flags, held                ? HELD_NS
                                    : wait || asked_for ? 10 * ONE_SECOND_NS
                                                        : ONE_SECOND_NS);
-    if (hw_client_session_strips())
-        hw_env_strip();
+    strips = hw_client_session_strips();
 }
 
 /* It reports every load below the stack pointer and every odd system call to its user, ours
@@ -131,18 +137,49 @@ static bool is_under_valgrind(void)
     return at;
 }
 
+/* False: somebody has already, or does. */
+static bool is_first(void)
+{
+    return atomic_exchange(&hw_begin_early, NULL) != NULL;
+}
+
+static void start(bool is_constructor)
+{
+    hw_never_samples = is_under_valgrind();
+    is_ready = !hw_never_samples && hw_client_prepare() == 0;
+    if (is_ready && is_constructor)
+        hw_patch_operators();
+    if (is_ready)
+        begin(variable("HEAPWISE_HELD"));
+}
+
+/* The environment is there once libc's own constructor has run. What follows takes less stack than a
+ * sample (744 bytes). */
+static void begin_early(void)
+{
+    if (!environ)
+        return;
+    hw_boot();
+    hw_env_init();
+    if (!hw_boot_is_injected() && is_first())
+        start(/* is_constructor = */ false);
+}
+
+void (*_Atomic hw_begin_early)(void) = begin_early;
+
 __attribute__((constructor)) static void client_init(void)
 {
     hw_boot();
+    bool first = is_first();
     if (hw_boot_is_injected()) { /* injected.c's block says what to do */
         hw_attach_note_handle();
         return;
     }
     hw_env_init();
-    const char *held = variable("HEAPWISE_HELD");
-    hw_never_samples = is_under_valgrind();
-    if (!hw_never_samples && hw_client_prepare() == 0)
-        begin(held);
-    if (held)
-        hw_env_strip(); /* nobody asked for its children */
+    if (first)
+        start(/* is_constructor = */ true);
+    else if (is_ready)
+        hw_patch_operators();
+    if (variable("HEAPWISE_HELD") || strips) /* held: nobody asked for its children */
+        hw_env_strip();
 }

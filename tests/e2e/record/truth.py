@@ -40,6 +40,16 @@ def exact(threads):
     return case
 
 
+def constructors(box):
+    """Interval 1: what a library's constructor allocates, which runs before the client's, on a thread
+    of its own as well; what it puts into the environment is there."""
+    argv = [hw.target("constructor")]
+    plain = box.run(argv)
+    r = hw.record(box, argv)
+    hw.equal(r.target_stdout, plain.stdout, "output")
+    hw.exact(hw.sound(r.trace).last(), hw.expectations(plain.stdout))
+
+
 def variance(f, want):
     """Of one run's four figures: below the interval a Poisson process over bytes, else exact."""
     s = SIZES[f[-1]]
@@ -125,7 +135,7 @@ def cover(box):
 
 
 CASES = {"exact": exact(0), "exact-threads": exact(4), "unbiased": unbiased(0), "unbiased-threads": unbiased(3),
-         "cover": cover}
+         "cover": cover, "constructors": constructors}
 
 if __name__ == "__main__":
     hw.main(CASES)
