@@ -1,7 +1,7 @@
 /*
  * timed.c - what capturing a stack costs inside a program
  *
- * Linked into a second build of the client library with --wrap=hw_walk: each walk of a sampled
+ * Linked into a second build of the client library with --wrap=hw_walk and hw_walk_known: each walk of a sampled
  * allocation is put between two reads of the time stamp counter, fenced so that nothing around it
  * overlaps with it, less what the two reads cost alone. A destructor prints
  *
@@ -22,10 +22,17 @@
 
 void __real_hw_walk(const struct hw_walk_in *in, struct hw_walk_cache *c, struct hw_walk_out *out);
 void __wrap_hw_walk(const struct hw_walk_in *in, struct hw_walk_cache *c, struct hw_walk_out *out);
+bool __real_hw_walk_known(const struct hw_module_snapshot *snapshot,
+                          const struct hw_walk_regs *regs, uint64_t hi, struct hw_walk_cache *c,
+                          struct hw_walk_out *out);
+bool __wrap_hw_walk_known(const struct hw_module_snapshot *snapshot,
+                          const struct hw_walk_regs *regs, uint64_t hi, struct hw_walk_cache *c,
+                          struct hw_walk_out *out);
 
 static struct {
     uint64_t n, ticks, frames, adopted, interrupted;
     uint64_t start_ticks, start_ns, reads; /* reads: of two reads alone */
+    uint64_t before;                       /* asking whether the stack is known, before the walk */
     uint32_t histogram[BUCKETS];
 } sum; /* of one thread: a figure, not a count that must be right */
 
@@ -52,12 +59,11 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-void __wrap_hw_walk(const struct hw_walk_in *in, struct hw_walk_cache *c, struct hw_walk_out *out)
+static void count(uint64_t ticks, const struct hw_walk_out *out)
 {
-    uint64_t t0 = begin();
-    __real_hw_walk(in, c, out);
-    uint64_t ticks = end() - t0;
     ticks = ticks > sum.reads ? ticks - sum.reads : 0;
+    ticks += sum.before;
+    sum.before = 0;
     if (ticks >= (uint64_t)BUCKET_TICKS * BUCKETS) {
         sum.interrupted++;
         return;
@@ -69,6 +75,26 @@ void __wrap_hw_walk(const struct hw_walk_in *in, struct hw_walk_cache *c, struct
     sum.histogram[ticks / BUCKET_TICKS]++;
 }
 
+void __wrap_hw_walk(const struct hw_walk_in *in, struct hw_walk_cache *c, struct hw_walk_out *out)
+{
+    uint64_t t0 = begin();
+    __real_hw_walk(in, c, out);
+    count(end() - t0, out);
+}
+
+bool __wrap_hw_walk_known(const struct hw_module_snapshot *snapshot,
+                          const struct hw_walk_regs *regs, uint64_t hi, struct hw_walk_cache *c,
+                          struct hw_walk_out *out)
+{
+    uint64_t t0 = begin();
+    bool known = __real_hw_walk_known(snapshot, regs, hi, c, out);
+    uint64_t ticks = end() - t0;
+    if (known)
+        count(ticks, out);
+    else
+        sum.before += ticks > sum.reads ? ticks - sum.reads : 0;
+    return known;
+}
 __attribute__((constructor)) static void calibrate(void)
 {
     sum.reads = UINT64_MAX;

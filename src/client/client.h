@@ -124,6 +124,7 @@ struct hw_slab {
     bool sure;         /* out was walked with a list of modules that was valid then */
     bool is_unsettled; /* it led through unknown code, and was not pushed */
     bool is_mixed;     /* `mixed` is the stack, not `out` */
+    bool is_known;     /* the recorder has out's frames, and out has not */
     struct hw_heap_countdown heaps[HW_MAX_HEAPS];
     struct hw_walk_out out;
     struct hw_mixed mixed; /* untouched if no runtime is asked */

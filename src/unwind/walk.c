@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "unwind/regs.h"
+#include "unwind/walk_known.h"
 #include "unwind/walk_reuse.h"
 #include "unwind/walk_state.h"
 #include "unwind/walk_step.h"
@@ -162,6 +163,7 @@ static __attribute__((noinline)) int walk_matching(struct walker *w, struct stat
     push_fresh(w, s->sp | s->exact, s->ret, s->fp, 0, 0);
     int stop = walk_loop(w, s, hash, /* match = */ true, /* cached = */ true);
     *hash = remember(w, /* usable = */ !s->moved);
+    w->is_kept = !s->moved;
 
     c->n_frames += w->n;
     c->n_adopted += w->out->n_adopted;
@@ -263,9 +265,27 @@ void WALK(const struct hw_walk_in *in, struct hw_walk_cache *cache, struct hw_wa
     out->stop_pc = s.exact ? s.ret - 1 : s.ret;
     out->generation = (uint16_t)generation;
     out->stack_id = finish_id(hash, generation, (uint32_t)stop);
+    if (cache && cache->known_next)
+        known_remember(&w);
 }
 
 #if !defined(HW_UNWIND_X86) /* once is enough */
+
+bool hw_walk_known(const struct hw_module_snapshot *snapshot, const struct hw_walk_regs *regs,
+                   uint64_t hi, struct hw_walk_cache *cache, struct hw_walk_out *out)
+{
+    const struct known_stack *e = snapshot ? known_find(snapshot, regs, hi, cache) : NULL;
+    if (!e)
+        return false;
+    cache->known_hits++;
+    out->n_frames = out->n_adopted = e->n_frames;
+    out->n_by_fp = 0;
+    out->stop = HW_STOP_END;
+    out->stop_pc = 0;
+    out->generation = (uint16_t)e->generation;
+    out->stack_id = e->id;
+    return true;
+}
 
 size_t hw_walk_cache_bytes(void)
 {
@@ -277,6 +297,9 @@ void hw_walk_cache_reset(struct hw_walk_cache *c)
     forget_rules(c);
     cache_prepare(c);
     c->snapshot = NULL;
+    c->known_epoch++;
+    c->known_next = NULL;
+    c->known_tries = c->known_hits = c->known_skip = c->known_pause = 0;
     c->n_samples = c->n_frames = c->n_adopted = c->n_skip = 0;
 }
 

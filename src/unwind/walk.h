@@ -94,6 +94,13 @@ void hw_walk_cache_reset(struct hw_walk_cache *c); /* stack range changed, new s
 /* cache may be NULL: slower, same frames. */
 void hw_walk(const struct hw_walk_in *in, struct hw_walk_cache *cache, struct hw_walk_out *out);
 
+/*
+ * Before a walk with this cache: the stack may be one that was walked before. Then out gets what a walk would give, but
+ * for the frames (pcs and exact stay as they are), at less than half of its cost. False: walk.
+ */
+bool hw_walk_known(const struct hw_module_snapshot *snapshot, const struct hw_walk_regs *regs,
+                   uint64_t hi, struct hw_walk_cache *cache, struct hw_walk_out *out);
+
 /* The same for registers, stacks and tables of i386, in the recorder beside the one above. */
 void hw_walk_x86(const struct hw_walk_in *in, struct hw_walk_cache *cache, struct hw_walk_out *out);
 

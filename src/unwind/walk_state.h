@@ -37,8 +37,31 @@ struct frame {
     uint64_t hash; /* of this frame to the root */
 };
 
+/* walk_known.h */
+enum {
+    KNOWN_BITS = 7,
+    KNOWN_WORDS = 64,
+    KNOWN_TRIES = 6,
+    KNOWN_WINDOW = 128, /* of the adaptive switch */
+    KNOWN_PAUSE = 512,
+    KNOWN_LONGEST = 32768
+};
+
+struct known_stack {
+    uint64_t pc, sp, fp; /* of the first frame; pc 0 = none */
+    uint64_t hi;
+    const struct hw_module_snapshot *snapshot;
+    uint64_t id;
+    uint32_t generation, epoch;
+    uint16_t n_words, n_frames;
+    bool fp_matters;
+    uint32_t at[KNOWN_WORDS]; /* from sp */
+    uint64_t value[KNOWN_WORDS];
+};
+
 struct hw_walk_cache {
     struct rule_slot rules[RULE_SLOTS];
+    struct known_stack known[1 << KNOWN_BITS]; /* 13 cache lines each */
     const struct hw_module_snapshot *snapshot; /* the frames below were found with */
     uint64_t hi;
     uint64_t never; /* stays 0: no return address */
@@ -48,6 +71,9 @@ struct hw_walk_cache {
     uint32_t n_samples, n_frames, n_adopted, n_skip; /* the adaptive switch */
     struct frame old[HW_MAX_FRAMES + 1];
     struct frame fresh[HW_MAX_FRAMES];
+    uint32_t known_epoch;                                      /* entries of another are void */
+    uint32_t known_tries, known_hits, known_skip, known_pause; /* the adaptive switch */
+    struct known_stack *known_next; /* for the walk that follows; NULL = none */
 };
 
 /* One frame and how it was reached. */
@@ -69,6 +95,7 @@ struct walker {
     uint32_t n_fresh; /* of them in c->fresh; the last is the current one */
     uint32_t at;      /* cursor in c->old */
     uint32_t tail;    /* frames old[tail..] end the stack; HW_MAX_FRAMES = none */
+    bool is_kept;     /* the frames are in c->old */
 };
 
 /* A copy may lie at any address; all architectures load it with the same instruction. */

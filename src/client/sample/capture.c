@@ -5,9 +5,7 @@
  * new; write the event; publish the slot; return to the program. So a free never names an unknown
  * id, and an id is never in the ring before its frames.
  */
-#include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <string.h>
 
 #include "base/arch.h"
@@ -26,6 +24,8 @@
 #include "client/sample/new_code.h"
 #include "client/sample/probes.h"
 #include "client/sample/sampler.h"
+#include "client/sample/stack_walk.h"
+#include "client/sample/takes.h"
 #include "client/thread/client_guard.h"
 #include "client/thread/slabs.h"
 #include "client/thread/stack_bounds.h"
@@ -33,8 +33,6 @@
 #define SECOND_NS       1000000000ull
 #define STREAM_STACK_ID 1u
 #define FRAMES_BATCH    1000u
-#define FURTHER_BYTES   (1024 * 1024u) /* of a stack whose end is unknown */
-#define PAGE_BYTES      4096u
 
 /* ---- records ---- */
 
@@ -163,87 +161,10 @@ static uint64_t push_copy(struct hw_client_session *s, const struct hw_event *e,
 
 /* ---- stacks ---- */
 
-/* glibc 2.35 and later; lock-free, also in signal handlers. Without it unknown code is taken for
- * generated code until the recorder has seen the new module by itself. */
-#ifndef HW_BARE
-extern int _dl_find_object(void *, struct dl_find_object *) __attribute__((weak));
-#endif
-
-static bool is_new_module(void *arg, uint64_t pc)
+static bool is_sent(const struct hw_client_session *s, uint64_t stack_id)
 {
-    (void)arg;
-#ifdef HW_BARE
-    (void)pc;
-    return false;
-#else
-    struct dl_find_object found;
-    return _dl_find_object && _dl_find_object((void *)(uintptr_t)pc, &found) == 0;
-#endif
-}
-
-static void walk_within(struct hw_client_session *s, struct hw_slab *slab,
-                        const struct hw_call_site *site, const struct hw_stack *b,
-                        const struct hw_tables_view *v)
-{
-    struct hw_walk_in in; /* field by field: clearing `others` costs more than a few frames */
-    in.tables = v->at;
-    in.tables_bytes = v->n_bytes;
-    in.snapshot = hw_tables_snapshot_in(v->at, v->n_bytes);
-    in.regs = (struct hw_walk_regs){.pc = site->pc, .sp = site->sp, .fp = site->fp};
-    in.hi = b->hi;
-    in.delta = 0;
-    in.max_frames = s->config.max_frames;
-    in.n_others = 0;
-    in.first_is_exact = false;
-    in.is_new_module = is_new_module;
-    in.is_new_module_arg = NULL;
-    if (b->alternate) { /* the interrupted frames are on one of these */
-        in.others[in.n_others++] = hw_main_stack;
-        if (slab->stack_hi)
-            in.others[in.n_others++] = (struct hw_walk_range){slab->stack_lo, slab->stack_hi};
-    }
-    hw_walk(&in, hw_slab_cache(slab), &slab->out);
-}
-
-/* A stack whose end is unknown is walked again with twice as many pages as long as it leads
- * beyond them. */
-static void walk(struct hw_client_session *s, struct hw_slab *slab, const struct hw_call_site *site,
-                 struct hw_stack *b)
-{
-    uint32_t stop, n_bytes = PAGE_BYTES;
-    do {
-        walk_within(s, slab, site, b, hw_tables_view(s));
-        stop = slab->out.stop;
-        n_bytes *= 2;
-    } while (hw_unlikely(
-        (stop == HW_STOP_BOUNDS && hw_stack_extend(b, site->sp, n_bytes / 2, FURTHER_BYTES)) ||
-        (stop == HW_STOP_FP_LOST && hw_stack_extend(b, site->sp, n_bytes / 2, HW_MAX_COPY_BYTES))));
-    if (hw_unlikely(!b->known && hw_stop_wants_copy(stop))) /* the recorder may get further */
-        (void)hw_stack_extend(b, site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
-}
-
-/*
- * Walks, and walks again when a module became known meanwhile; a stack may lead through several.
- * False: the result may be wrong, since the list of modules was out of date.
- */
-static bool walk_known(struct hw_client_session *s, struct hw_slab *slab,
-                       const struct hw_call_site *site, struct hw_stack *b, uint64_t now_ns)
-{
-    struct hw_walk_out *o = &slab->out;
-    bool sure = false;
-    for (int again = 0; again < 4; again++) {
-        sure = hw_modules_settled(s); /* before the list is loaded */
-        walk(s, slab, site, b);
-        bool unknown = o->stop == HW_STOP_NO_MODULE || o->stop == HW_STOP_PENDING;
-        if (hw_likely(sure && !unknown))
-            return true;
-        if (!sure || o->stop == HW_STOP_NO_MODULE)
-            hw_push_maps(s, sure ? o->stop_pc : 0, now_ns);
-        if (!hw_await_module(s, sure ? o->stop_pc : 0))
-            break;
-    }
-    slab->is_unsettled = true;
-    return sure;
+    return atomic_load_explicit(&s->sent[stack_id % HW_SENT_SLOTS], memory_order_relaxed) ==
+           stack_id;
 }
 
 /* In batches: counters shared by all threads would cost more than a short walk. */
@@ -266,11 +187,41 @@ struct capture {
     bool wants_copy;
 };
 
+/* Runtimes, marks and malloc_info ask for the frames themselves. */
+static bool wants_frames(const struct hw_client_session *s, const struct hw_event *e)
+{
+    return atomic_load_explicit(&hw_managed_on, memory_order_relaxed) != 0 || hw_marks_wanted(s) ||
+           (s->config.flags & HW_CC_MALLOC_INFO) || is_mapping(e);
+}
+
+static bool wants_python(const struct hw_client_session *s)
+{
+    return hw_python_is_on() && (s->config.flags & HW_CC_NATIVE_ONLY) == 0;
+}
+
+/* A stack that was walked before, and whose frames the recorder has: out is without them. */
+static bool find_known(struct hw_client_session *s, struct hw_slab *slab, const struct hw_event *e,
+                       const struct hw_stack *b)
+{
+    const struct hw_call_site *site = e->site;
+    const struct hw_walk_regs regs = {.pc = site->pc, .sp = site->sp, .fp = site->fp};
+    struct hw_walk_out *o = &slab->out;
+    if (hw_unlikely(wants_frames(s, e)) || !b->known || !hw_modules_settled(s) ||
+        !hw_walk_known(hw_tables_modules(s), &regs, b->hi, hw_slab_cache(slab), o))
+        return false;
+    if (hw_unlikely(wants_python(s))) {
+        if (!hw_python_knows(s, &slab->python, o->stack_id))
+            return false;
+        slab->is_mixed = hw_managed_mix(s, site, o, &slab->python, &slab->mixed);
+    }
+    return is_sent(s, slab->is_mixed ? slab->mixed.stack_id : o->stack_id);
+}
+
 static struct capture capture(struct hw_client_session *s, struct hw_slab *slab,
                               const struct hw_event *e, uint64_t now_ns)
 {
     struct hw_walk_out *o = &slab->out;
-    slab->is_mixed = false;
+    slab->is_mixed = slab->is_known = false;
     if (hw_unlikely(hw_marks_only(s))) {
         slab->sure = false;
         o->n_frames = 0;
@@ -279,8 +230,14 @@ static struct capture capture(struct hw_client_session *s, struct hw_slab *slab,
         return (struct capture){0, false};
     }
     struct hw_stack b = hw_stack_of(slab, e->site->sp);
+    if (find_known(s, slab, e, &b)) {
+        slab->sure = slab->is_known = true;
+        count_frames(s, slab);
+        return (struct capture){b.hi, false};
+    }
+    slab->is_mixed = false;
     if (hw_tables_modules(s)) {
-        slab->sure = walk_known(s, slab, e->site, &b, now_ns);
+        slab->sure = hw_stack_walk(s, slab, e->site, &b, now_ns);
         if (hw_unlikely(!slab->sure))
             (void)hw_stack_extend(&b, e->site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
         count_frames(s, slab);
@@ -304,39 +261,6 @@ static struct capture capture(struct hw_client_session *s, struct hw_slab *slab,
     return (struct capture){b.hi, true};
 }
 
-/*
- * glibc leaves in a chunk what is too small to be one: 16 bytes, of aligned ones up to 32. What
- * alignment leaves before the header is free, or is never touched in a mapping of its own, and so
- * are the pages behind that block.
- */
-static uint32_t beyond_need(const struct hw_event *e)
-{
-    uint64_t header, needs = (e->size + 8 + 15) & ~UINT64_C(15);
-    memcpy(&header, (const void *)(uintptr_t)(e->id - sizeof header), sizeof header);
-    if (needs < 32)
-        needs = 32;
-    uint64_t has = header & ~UINT64_C(7), from = (e->id - 16) & (PAGE_BYTES - 1);
-    uint32_t power = hw_alloc_takes(e->flags) % HW_ALLOC_WHOLE_PAGES;
-    bool is_own = header & 2; /* IS_MMAPPED */
-    power = is_own && power >= HW_ALLOC_LEAST_POWER ? (power - HW_ALLOC_LEAST_POWER + 1) & 31 : 0;
-    if (is_own)
-        has = (from + 16 + e->size + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
-    uint64_t beyond = has > needs ? (has - needs) / 8 : 0;
-    beyond = beyond < HW_ALLOC_MAX_BEYOND ? beyond : HW_ALLOC_MAX_BEYOND - 1;
-    return power << HW_ALLOC_BEYOND_BITS | (1 + (uint32_t)beyond);
-}
-
-/* With what the block takes, as far as the recorder asked for it. */
-static uint32_t flags_of(const struct hw_client_session *s, const struct hw_event *e)
-{
-    uint32_t flags = e->flags & ~(HW_ALLOC_MAX_TAKES << HW_ALLOC_TAKES_SHIFT);
-    if (e->heap_id != HW_HEAP_ID_LIBC)
-        return flags;
-    if ((s->config.flags & HW_CC_CHUNKS) && hw_allocator_is_libc)
-        return flags | beyond_need(e) << HW_ALLOC_TAKES_SHIFT;
-    return s->config.flags & HW_CC_ALIGNED ? e->flags : flags;
-}
-
 /* An allocation that stands for itself, and takes no more than its size tells. */
 static bool is_exact(const struct hw_client_session *s, const struct hw_event *e, uint32_t flags)
 {
@@ -352,7 +276,7 @@ static uint64_t push_captured(struct hw_client_session *s, struct hw_slab *slab,
     struct hw_mixed *m = &slab->mixed;
     bool mixed = slab->is_mixed;
     uint64_t id = mixed ? m->stack_id : o->stack_id;
-    uint32_t stop = mixed ? m->stop : o->stop, flags = flags_of(s, e);
+    uint32_t stop = mixed ? m->stop : o->stop, flags = hw_takes_flags(s, e);
     if (c->wants_copy) {
         if (hw_copy_allowed(s, slab, c->hi - e->site->sp, now_ns)) {
             if (hw_unlikely(atomic_load_explicit(&hw_managed_on, memory_order_relaxed)))
@@ -367,7 +291,7 @@ static uint64_t push_captured(struct hw_client_session *s, struct hw_slab *slab,
         flags |= HW_ALLOC_TRUNCATED;
     if (stop == HW_STOP_LIMIT)
         hw_count(s, truncated, 1);
-    if (atomic_load_explicit(&s->sent[id % HW_SENT_SLOTS], memory_order_relaxed) != id) {
+    if (!slab->is_known && !is_sent(s, id)) {
         if (mixed && !m->is_built)
             hw_managed_build(o, &slab->python, m);
         if (!(mixed ? hw_push_mixed(s, m) : push_stack(s, o)))
@@ -393,7 +317,7 @@ static uint64_t push_stream(struct hw_client_session *s, const struct hw_event *
         hw_ring_commit(&s->ring, pos, sizeof *r, HW_REC_STACK);
         atomic_store_explicit(&s->sent[STREAM_STACK_ID], STREAM_STACK_ID, memory_order_relaxed);
     }
-    return push_alloc(s, e, STREAM_STACK_ID, now_ns, flags_of(s, e));
+    return push_alloc(s, e, STREAM_STACK_ID, now_ns, hw_takes_flags(s, e));
 }
 
 /* ---- one sample ---- */
@@ -447,7 +371,8 @@ static bool record_with(struct hw_client_session *s, struct hw_slab *slab, const
             hw_note_unsettled(s, slab);
     } else {
         hw_count(s, no_slab, 1);
-        pos = push_copy(s, e, (e->site->sp | 4095) + 1, HW_STOP_BOUNDS, now_ns, flags_of(s, e));
+        pos =
+            push_copy(s, e, (e->site->sp | 4095) + 1, HW_STOP_BOUNDS, now_ns, hw_takes_flags(s, e));
     }
     if (pos == 0) {
         hw_live_set_unclaim(slot);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/client.h"
 #include "client/ring/mixed.h"
 #include "heapwise/managed_frames.h"
 #include "unwind/walk.h"
@@ -39,5 +40,15 @@ void hw_managed_count(struct hw_client_session *s, struct hw_mixed *m, bool copi
 /* From now on this thread is not sampled: what it allocates is ours, not the program's. */
 void hw_managed_suppress_thread(void);
 bool hw_managed_suppress(bool suppressed); /* returns the previous state */
+
+/* Python's interpreter is known and its frames are wanted. */
+static inline bool hw_python_is_on(void)
+{
+#if UINTPTR_MAX == UINT64_MAX && !defined(HW_BARE)
+    return atomic_load_explicit(&hw_control.python.eval_hi, memory_order_acquire) != 0;
+#else
+    return false;
+#endif
+}
 
 #endif

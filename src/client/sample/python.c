@@ -424,9 +424,11 @@ static uint64_t hash_of(const struct hw_python *p)
     return h;
 }
 
-bool hw_python_is_on(void)
+bool hw_python_knows(const struct hw_client_session *s, const struct hw_python *p,
+                     uint64_t stack_id)
 {
-    return atomic_load_explicit(&hw_control.python.eval_hi, memory_order_acquire) != 0;
+    return p->generation == s->generation &&
+           p->natives[stack_id % HW_PYTHON_NATIVES].stack_id == stack_id;
 }
 
 uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
@@ -468,8 +470,10 @@ uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk
 
 #else
 
-bool hw_python_is_on(void)
+bool hw_python_knows(const struct hw_client_session *s, const struct hw_python *p,
+                     uint64_t stack_id)
 {
+    (void)s, (void)p, (void)stack_id;
     return false;
 }
 

@@ -24,7 +24,7 @@ struct hw_client_session;
 struct hw_walk_out;
 
 #define HW_PYTHON_CALLS   512u /* places in code that are remembered, a power of two */
-#define HW_PYTHON_NATIVES 64u  /* native stacks, the same */
+#define HW_PYTHON_NATIVES 256u /* native stacks, the same */
 
 struct hw_python_call {
     uint64_t code, print; /* and what it looked like: memory is reused */
@@ -50,8 +50,9 @@ struct hw_python {
     char function[HW_NAME_MAX_BYTES + 8], file[HW_NAME_MAX_BYTES + 8]; /* text that is not ASCII */
 };
 
-/* The interpreter is known and its frames are wanted. */
-bool hw_python_is_on(void);
+/* Does hw_python_find_frames() need no more than the id of this stack? */
+bool hw_python_knows(const struct hw_client_session *s, const struct hw_python *p,
+                     uint64_t stack_id);
 /* Stores Python's part of a walked stack in *p and gives its hash, 0 = there is none. */
 uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
                                struct hw_python *p);

@@ -1,0 +1,167 @@
+/*
+ * walk_known.h - whole stacks that were walked before
+ *
+ * A program's stacks repeat. What a walk finds depends on the first frame's registers, the tables, and the words that
+ * it loaded on its way. So a walk that ended at the outermost frame leaves the places and values of those words; when
+ * all of them hold the same again, and pc, sp and the tables are the same, the stack is the same, and only its id is
+ * needed.
+ *
+ * Words that decide nothing are left out: most code has data in the frame pointer's register, and whatever it saved
+ * there. The frame pointer of frame k matters if the rule of k, or of a caller up to the one that loads another value,
+ * makes an address of it. A frame that was reached otherwise than through its two slots (walk_reuse.h) makes its stack
+ * unfit, and so does an end that more than the last frame's rule decides.
+ *
+ * Two stacks with the same pc and sp (an allocating function called from two places) differ in some word. An entry
+ * whose word differs leads on: the next one's place is given by the place so far, which word it was, and its value.
+ */
+#ifndef HW_UNWIND_WALK_KNOWN_H
+#define HW_UNWIND_WALK_KNOWN_H
+
+#include "unwind/walk_step.h"
+
+static inline uint64_t known_step(uint64_t at, uint64_t v)
+{
+    at = (at ^ v) * HASH_ADDR;
+    return at ^ at >> 32;
+}
+
+static inline struct known_stack *known_at(struct hw_walk_cache *c, uint64_t at)
+{
+    return &c->known[at * HASH_MIX >> (64 - KNOWN_BITS)];
+}
+
+static inline uint64_t known_changed(const struct known_stack *e, uint64_t sp, uint32_t k)
+{
+    return hw_regs_strip(load(sp + e->at[k])) ^ e->value[k];
+}
+
+/* The first word that differs, and what it holds; n_words if there is none. */
+static inline uint32_t known_differs(const struct known_stack *e, uint64_t sp, uint64_t *holds)
+{
+    uint32_t k = 0, n = e->n_words; /* a multiple of 4: the loads do not depend on each other */
+    while (k < n && !(known_changed(e, sp, k) | known_changed(e, sp, k + 1) |
+                      known_changed(e, sp, k + 2) | known_changed(e, sp, k + 3)))
+        k += 4;
+    if (k == n)
+        return n;
+    while (k < n - 1 && !known_changed(e, sp, k))
+        k++;
+    *holds = hw_regs_strip(load(sp + e->at[k]));
+    return k;
+}
+
+/* Stacks that never repeat would pay for nothing: then it is tried ever more rarely. */
+static inline bool known_is_worth_it(struct hw_walk_cache *c)
+{
+    if (hw_unlikely(c->known_skip != 0)) {
+        c->known_skip--;
+        return false;
+    }
+    if (hw_unlikely(++c->known_tries == KNOWN_WINDOW)) {
+        bool pays = c->known_hits * 5 >= KNOWN_WINDOW * 2;
+        if (pays) {
+            c->known_pause = KNOWN_PAUSE;
+        } else {
+            c->known_skip = c->known_pause < KNOWN_PAUSE ? KNOWN_PAUSE : c->known_pause;
+            c->known_pause = c->known_skip < KNOWN_LONGEST ? c->known_skip * 2 : KNOWN_LONGEST;
+        }
+        c->known_tries = c->known_hits = 0;
+    }
+    return true;
+}
+
+static inline const struct known_stack *known_find(const struct hw_module_snapshot *snapshot,
+                                                   const struct hw_walk_regs *r, uint64_t hi,
+                                                   struct hw_walk_cache *c)
+{
+    struct known_stack *e = NULL;
+    uint64_t at = known_step(r->pc, r->sp), holds = 0;
+    c->known_next = NULL;
+    if (!known_is_worth_it(c))
+        return NULL;
+    for (uint32_t i = 0; i < KNOWN_TRIES; i++) {
+        e = known_at(c, at);
+        if (e->pc != r->pc || e->sp != r->sp || e->hi != hi || e->snapshot != snapshot ||
+            e->generation != snapshot->generation || e->epoch != c->known_epoch)
+            break;
+        uint32_t k = KNOWN_WORDS;
+        if (e->fp_matters && e->fp != r->fp)
+            holds = r->fp;
+        else if ((k = known_differs(e, r->sp, &holds)) == e->n_words)
+            return e;
+        at = known_step(at + k, holds);
+    }
+    c->known_next = e;
+    return NULL;
+}
+
+/* Does the step from this frame make an address of the frame pointer? Any but the plainest rule counts. */
+static inline bool known_uses_fp(const struct walker *w, const struct frame *f)
+{
+    const struct rule_slot *slot = &w->c->rules[(f->ret * HASH_ADDR) >> (64 - RULE_BITS)];
+    return slot->key != ((f->ret - 1) | w->gen_key) || !rule_is_plain(slot->rule) ||
+           (slot->rule & 2) != 0;
+}
+
+static inline bool known_add(struct known_stack *e, uint64_t sp, uint64_t slot, uint64_t value)
+{
+    if (e->n_words == KNOWN_WORDS || slot < sp || slot - sp > UINT32_MAX)
+        return false;
+    e->at[e->n_words] = (uint32_t)(slot - sp);
+    e->value[e->n_words++] = value;
+    return true;
+}
+
+/* From the root to the leaf, as what matters is known only there. */
+static __attribute__((unused)) bool known_fill(const struct walker *w, struct known_stack *e,
+                                               uint64_t sp)
+{
+    const struct hw_walk_cache *c = w->c;
+    const uint64_t never = (uint64_t)(uintptr_t)&c->never;
+    bool matters = false;
+    e->n_words = 0;
+    for (uint32_t k = HW_MAX_FRAMES - 1; k > c->top; k--) {
+        const struct frame *f = &c->old[k];
+        bool loaded = f->fp_slot != (uint64_t)(uintptr_t)&f->fp;
+        if (f->ra_slot == never || f->sp & 1 || !known_add(e, sp, f->ra_slot, f->ret) ||
+            (loaded && matters && !known_add(e, sp, f->fp_slot, f->fp)))
+            return false;
+        matters = known_uses_fp(w, &c->old[k - 1]) || (!loaded && matters);
+    }
+    e->fp_matters = matters;
+    while (e->n_words % 4 != 0)
+        if (!known_add(e, sp, e->at[0] + sp, e->value[0]))
+            return false;
+    return e->n_words != 0;
+}
+
+/*
+ * The walk that was not known has ended, and its frames are in c->old. The entry is invalid while it is written: a
+ * handler may leave us here by siglongjmp.
+ */
+static __attribute__((noinline, unused)) void known_remember(const struct walker *w)
+{
+    struct hw_walk_cache *c = w->c;
+    struct known_stack *e = c->known_next;
+    const struct hw_walk_regs *r = &w->in->regs;
+    c->known_next = NULL;
+    if (w->out->stop != HW_STOP_END || w->n > KNOWN_WORDS || !w->is_kept ||
+        c->top + w->n != HW_MAX_FRAMES || w->in->first_is_exact)
+        return;
+    e->pc = 0;
+    atomic_signal_fence(memory_order_seq_cst);
+    if (!known_fill(w, e, r->sp))
+        return;
+    e->sp = r->sp;
+    e->fp = r->fp;
+    e->hi = w->in->hi;
+    e->snapshot = w->in->snapshot;
+    e->generation = w->in->snapshot->generation;
+    e->epoch = c->known_epoch;
+    e->id = w->out->stack_id;
+    e->n_frames = (uint16_t)w->n;
+    atomic_signal_fence(memory_order_seq_cst);
+    e->pc = r->pc;
+}
+
+#endif
