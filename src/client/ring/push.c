@@ -22,7 +22,6 @@
 #include "client/thread/client_guard.h"
 #include "client/thread/thread_id.h"
 
-#define AHEAD_BYTES    256 /* a few records; the ring is mapped twice in a row */
 #define STEP_NS        100000
 #define LONG_STEP_NS   500000 /* a large ring: fewer wake-ups, each for a few hundred records */
 #define LARGE_RING     (1024 * 1024)
@@ -96,7 +95,7 @@ static bool are_sound(const struct hw_client_session *s, struct seen_positions *
 }
 
 /* Gives the position, or 0 after the session was given up. */
-static HW_COLD uint64_t wait_for_room(struct hw_client_session *s, uint32_t size)
+HW_COLD uint64_t hw_push_wait_for_room(struct hw_client_session *s, uint32_t size)
 {
     enum hw_client_error why = HW_CLIENT_HIT_TIMEOUT;
     uint64_t start = hw_local_sandbox_ns();
@@ -135,30 +134,6 @@ static HW_COLD uint64_t wait_for_room(struct hw_client_session *s, uint32_t size
 give_up:
     hw_client_session_give_up(s, why);
     return 0;
-}
-
-/*
- * The reader had these lines last. The stores would not wait for them, but the next locked
- * instruction waits for the stores.
- */
-static inline void fetch_ahead(const struct hw_client_session *s, uint64_t pos)
-{
-    const char *p = hw_ring_at(&s->ring, pos + AHEAD_BYTES);
-#if defined(__x86_64__)
-    __asm__ volatile("prefetchw %0\n\tprefetchw %1" : : "m"(p[0]), "m"(p[64])); /* else no-ops */
-#else
-    __builtin_prefetch(p, 1);
-    __builtin_prefetch(p + 64, 1);
-#endif
-}
-
-uint64_t hw_push_reserve(struct hw_client_session *s, uint32_t size)
-{
-    uint64_t pos = hw_ring_reserve_by(&s->ring, size, hw_push_this_thread());
-    if (hw_unlikely(pos == 0))
-        return wait_for_room(s, size);
-    fetch_ahead(s, pos);
-    return pos;
 }
 
 void hw_push_free(struct hw_client_session *s, uint64_t sample_id)

@@ -5,9 +5,36 @@
 #define HW_CLIENT_RING_PUSH_H
 
 #include "client/client.h"
+#include "client/thread/thread_id.h"
+
+#define HW_PUSH_AHEAD_BYTES 256 /* a few records; the ring is mapped twice in a row */
+
+HW_COLD uint64_t hw_push_wait_for_room(struct hw_client_session *s, uint32_t size);
+
+/*
+ * The reader had these lines last. The stores would not wait for them, but the next locked
+ * instruction waits for the stores.
+ */
+static inline void hw_push_fetch_ahead(const struct hw_client_session *s, uint64_t pos)
+{
+    const char *p = hw_ring_at(&s->ring, pos + HW_PUSH_AHEAD_BYTES);
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0\n\tprefetchw %1" : : "m"(p[0]), "m"(p[64])); /* else no-ops */
+#else
+    __builtin_prefetch(p, 1);
+    __builtin_prefetch(p + 64, 1);
+#endif
+}
 
 /* Room for a record, waiting as configured; 0 = there is none, the session is over. */
-uint64_t hw_push_reserve(struct hw_client_session *s, uint32_t size);
+static inline uint64_t hw_push_reserve(struct hw_client_session *s, uint32_t size)
+{
+    uint64_t pos = hw_ring_reserve_by(&s->ring, size, hw_push_this_thread());
+    if (hw_unlikely(pos == 0))
+        return hw_push_wait_for_room(s, size);
+    hw_push_fetch_ahead(s, pos);
+    return pos;
+}
 bool hw_push_recorder_gone(struct hw_client_session *s,
                            uint64_t now_ns); /* dead for long: ends the session */
 /* As of the last check, has the heartbeat not changed for so long? now_ns: of hw_local_ns(). */

@@ -15,16 +15,6 @@
 #include "client/sample/marks.h"
 #include "heapwise/marks.h"
 
-bool hw_marks_wanted(const struct hw_client_session *s)
-{
-    return s->config.stack_mode != HW_STACKS_NATIVE || (s->config.flags & HW_CC_TYPES);
-}
-
-bool hw_marks_only(const struct hw_client_session *s)
-{
-    return s->config.stack_mode == HW_STACKS_PSEUDO;
-}
-
 static void send_name(struct hw_client_session *s, uint64_t id, struct hw_mark_text t)
 {
     hw_name_send(s, id, t, (struct hw_mark_text){NULL, 0});

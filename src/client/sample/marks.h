@@ -22,9 +22,15 @@ struct hw_mixed;
 void hw_marks_join_loaded(void);
 void hw_marks_start(struct hw_client_session *s);
 /* Do this session's stacks contain marks? */
-bool hw_marks_wanted(const struct hw_client_session *s);
+static inline bool hw_marks_wanted(const struct hw_client_session *s)
+{
+    return s->config.stack_mode != HW_STACKS_NATIVE || (s->config.flags & HW_CC_TYPES);
+}
 /* Only marks, no native frames? */
-bool hw_marks_only(const struct hw_client_session *s);
+static inline bool hw_marks_only(const struct hw_client_session *s)
+{
+    return s->config.stack_mode == HW_STACKS_PSEUDO;
+}
 /* Inserts the thread's marks into its stack, and sends their names. */
 void hw_marks_insert(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m);
 

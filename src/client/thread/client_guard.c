@@ -32,11 +32,6 @@ HW_COLD void hw_visit_abandon(struct hw_tls *t)
     t->busy = 0;
 }
 
-static uint64_t mark_of(uintptr_t visit)
-{
-    return (uint64_t)visit * 0x9e3779b97f4a7c15u ^ 0x7669736974u;
-}
-
 static bool inside(uintptr_t at, uint64_t lo, uint64_t hi)
 {
     return at >= lo && at < hi && hi - at >= sizeof(struct hw_client_guard);
@@ -51,54 +46,22 @@ __attribute__((no_sanitize("address"))) static bool is_under_way(const struct hw
         inside(t->busy, hw_main_stack.lo, hw_main_stack.hi) ||
         (t->slab && inside(t->busy, t->slab->stack_lo, t->slab->stack_hi)) ||
         (!hw_sandbox() && hw_sys_readable(t->busy) && hw_sys_readable((uintptr_t)(old + 1) - 8));
-    return !readable || (old->mark == mark_of(t->busy) && old->end_mark == old->mark);
+    return !readable || (old->mark == hw_visit_mark(t->busy) && old->end_mark == old->mark);
 }
 
-void hw_enter(struct hw_client_guard *v)
+HW_COLD bool hw_visit_is_nested(struct hw_tls *t, const struct hw_client_guard *v)
 {
-    struct hw_tls *t = &hw_here;
-    uintptr_t self = (uintptr_t)v;
-    *v = (struct hw_client_guard){.mark = mark_of(self), .end_mark = mark_of(self)};
-    if (hw_unlikely(t->busy != 0)) {
-        /* Whatever runs inside the visit lies strictly below it; the same place again is a later
-         * visit. */
-        if (self < t->busy ? is_under_way(t) : hw_stack_is_alternate())
-            v->nested = true;
-        else
-            hw_visit_abandon(t);
-    }
-    v->tls_before = t->busy;
-    v->slab = t->slab;
-    if (v->slab) {
-        v->slab_before = atomic_load_explicit(&v->slab->busy, memory_order_relaxed);
-        atomic_store_explicit(&v->slab->busy, self, memory_order_relaxed);
-    } else {
-        atomic_fetch_add_explicit(&hw_process_page.n_busy_without_slab, 1, memory_order_relaxed);
-    }
-    v->last_pos_before = v->nested ? t->last_pos : 0;
-    if (!v->nested)
-        t->busy = self;
-    atomic_signal_fence(memory_order_seq_cst); /* pairs with the membarrier, see above */
-    v->session = atomic_load_explicit(&hw_process_page.session, memory_order_acquire);
-    if (v->session && atomic_load_explicit(&hw_control.ended, memory_order_relaxed))
-        v->session = NULL;
-    if (hw_unlikely(t->last_pos != v->last_pos_before)) {
-        if (v->session)
-            hw_push_skip_abandoned(v->session);
-        t->last_pos = 0;
-    }
+    /* Whatever runs inside the visit lies strictly below it; the same place again is a later
+     * visit. */
+    if ((uintptr_t)v < t->busy ? is_under_way(t) : hw_stack_is_alternate())
+        return true;
+    hw_visit_abandon(t);
+    return false;
 }
 
-void hw_leave(struct hw_client_guard *v)
+HW_COLD void hw_visit_skip_abandoned(struct hw_tls *t, struct hw_client_session *s)
 {
-    struct hw_tls *t = &hw_here;
-    atomic_signal_fence(memory_order_seq_cst);
-    t->busy = v->tls_before;
-    t->last_pos = v->last_pos_before;
-    /* Release: what the visit did to the session's memory is done before the word says so. */
-    if (v->slab)
-        atomic_store_explicit(&v->slab->busy, v->slab_before, memory_order_release);
-    else
-        atomic_fetch_sub_explicit(&hw_process_page.n_busy_without_slab, 1, memory_order_release);
-    v->mark = v->end_mark = 0;
+    if (s)
+        hw_push_skip_abandoned(s);
+    t->last_pos = 0;
 }

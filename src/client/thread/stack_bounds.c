@@ -39,11 +39,6 @@ static uint64_t main_top;   /* the first thread's descriptor, which is not on it
 
 extern void *__libc_stack_end; /* of the loader */
 
-static bool inside(uint64_t a, uint64_t lo, uint64_t hi)
-{
-    return a - lo < hi - lo;
-}
-
 static uint64_t page_of(uint64_t at)
 {
     return at & ~(uint64_t)(PAGE_BYTES - 1);
@@ -107,10 +102,11 @@ static uint64_t lowest(uint64_t sp)
 static HW_COLD bool learn_bounds(struct hw_slab *slab, uint64_t sp)
 {
     uint64_t top = descriptor();
-    if (inside(sp, slab->foreign_lo, slab->foreign_hi))
+    if (hw_stack_inside(sp, slab->foreign_lo, slab->foreign_hi))
         return false;
     if (is_first_thread()) {
-        if (!inside(sp, main_limit, hw_main_stack.hi) || !grows_to(slab, sp, hw_main_stack.lo))
+        if (!hw_stack_inside(sp, main_limit, hw_main_stack.hi) ||
+            !grows_to(slab, sp, hw_main_stack.lo))
             return false;
         hw_main_stack.lo = lowest(sp);
         return true;
@@ -123,28 +119,19 @@ static HW_COLD bool learn_bounds(struct hw_slab *slab, uint64_t sp)
     return true;
 }
 
-static bool is_known(const struct hw_slab *slab, uint64_t sp, struct hw_stack *out)
-{
-    bool own = slab && inside(sp, slab->stack_lo, slab->stack_hi);
-    if (!own && !inside(sp, hw_main_stack.lo, hw_main_stack.hi))
-        return false;
-    *out = (struct hw_stack){own ? slab->stack_hi : hw_main_stack.hi, true, false};
-    return true;
-}
-
-struct hw_stack hw_stack_of(struct hw_slab *slab, uint64_t sp)
+HW_COLD struct hw_stack hw_stack_ask(struct hw_slab *slab, uint64_t sp)
 {
     struct hw_stack k = {page_of(sp) + PAGE_BYTES, false, false};
-    if (hw_likely(is_known(slab, sp, &k)) || hw_sandbox())
+    if (hw_sandbox())
         return k;
     stack_t ss;
     if (sigaltstack(NULL, &ss) == 0 && (ss.ss_flags & SS_DISABLE) == 0) {
         uint64_t lo = (uint64_t)(uintptr_t)ss.ss_sp;
-        if (inside(sp, lo, lo + ss.ss_size))
+        if (hw_stack_inside(sp, lo, lo + ss.ss_size))
             return (struct hw_stack){lo + ss.ss_size, true, true};
     }
     if (slab && learn_bounds(slab, sp))
-        (void)is_known(slab, sp, &k);
+        (void)hw_stack_is_known(slab, sp, &k);
     return k;
 }
 
@@ -164,17 +151,19 @@ HW_COLD bool hw_stack_extend(struct hw_stack *k, uint64_t sp, uint32_t n_bytes, 
 static void remember_room(uint64_t sp)
 {
     struct hw_slab *slab = hw_here.slab;
-    if (slab && inside(sp, slab->stack_lo, slab->stack_hi))
+    if (slab && hw_stack_inside(sp, slab->stack_lo, slab->stack_hi))
         slab->stack_lo = lowest(sp);
-    else if (inside(sp, hw_main_stack.lo, hw_main_stack.hi))
+    else if (hw_stack_inside(sp, hw_main_stack.lo, hw_main_stack.hi))
         hw_main_stack.lo = lowest(sp);
 }
 
 /* Below what we know: an alternate stack has an end, and so has one that a guard page closes.
  * Nothing is known about a fiber without one, and programs that create them leave that much for
  * a call. */
-static HW_COLD bool probe_room(uint64_t sp)
+HW_COLD bool hw_stack_probe_room(uint64_t sp)
 {
+    if (hw_sandbox())
+        return true;
     stack_t ss = {0};
     int saved = errno;
     bool room;
@@ -186,16 +175,6 @@ static HW_COLD bool probe_room(uint64_t sp)
         remember_room(sp);
     errno = saved;
     return room;
-}
-
-bool hw_stack_has_room(uint64_t sp)
-{
-    const struct hw_slab *slab = hw_here.slab;
-    uint64_t low = sp - HW_STACK_NEEDED;
-    if (hw_likely(inside(low, hw_main_stack.lo, hw_main_stack.hi) ||
-                  (slab && inside(low, slab->stack_lo, slab->stack_hi))))
-        return true;
-    return hw_sandbox() || probe_room(sp);
 }
 
 HW_COLD bool hw_stack_is_alternate(void)
