@@ -119,7 +119,7 @@ static HW_COLD bool learn_bounds(struct hw_slab *slab, uint64_t sp)
     return true;
 }
 
-HW_COLD struct hw_stack hw_stack_ask(struct hw_slab *slab, uint64_t sp)
+HW_COLD struct hw_stack hw_stack_find(struct hw_slab *slab, uint64_t sp)
 {
     struct hw_stack k = {page_of(sp) + PAGE_BYTES, false, false};
     if (hw_sandbox())

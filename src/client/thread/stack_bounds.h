@@ -30,7 +30,7 @@ struct hw_stack {
 };
 
 void hw_stacks_init(void); /* in the constructor */
-HW_COLD struct hw_stack hw_stack_ask(struct hw_slab *slab, uint64_t sp);
+HW_COLD struct hw_stack hw_stack_find(struct hw_slab *slab, uint64_t sp);
 HW_COLD bool hw_stack_probe_room(uint64_t sp);
 
 static inline bool hw_stack_inside(uint64_t a, uint64_t lo, uint64_t hi)
@@ -50,7 +50,7 @@ static inline bool hw_stack_is_known(const struct hw_slab *slab, uint64_t sp, st
 static inline struct hw_stack hw_stack_of(struct hw_slab *slab, uint64_t sp)
 {
     struct hw_stack k;
-    return hw_likely(hw_stack_is_known(slab, sp, &k)) ? k : hw_stack_ask(slab, sp);
+    return hw_likely(hw_stack_is_known(slab, sp, &k)) ? k : hw_stack_find(slab, sp);
 }
 
 /* Extends a stack whose end is unknown by at least one page, or gives false. */
