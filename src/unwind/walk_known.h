@@ -58,7 +58,7 @@ static inline bool known_is_worth_it(struct hw_walk_cache *c)
         return false;
     }
     if (hw_unlikely(++c->known_tries == KNOWN_WINDOW)) {
-        bool pays = c->known_hits * 5 >= KNOWN_WINDOW * 2;
+        bool pays = c->known_hits * 5 >= KNOWN_WINDOW * 3;
         if (pays) {
             c->known_pause = KNOWN_PAUSE;
         } else {
@@ -79,11 +79,18 @@ static inline const struct known_stack *known_find(const struct hw_module_snapsh
     c->known_next = NULL;
     if (!known_is_worth_it(c))
         return NULL;
+    bool passed =
+        false; /* the entry of another pc or sp: it may have the place, the next one not */
     for (uint32_t i = 0; i < KNOWN_TRIES; i++) {
         e = known_at(c, at);
         if (e->pc != r->pc || e->sp != r->sp || e->hi != hi || e->snapshot != snapshot ||
-            e->generation != snapshot->generation || e->epoch != c->known_epoch)
-            break;
+            e->generation != snapshot->generation || e->epoch != c->known_epoch) {
+            if (passed || e->pc == 0 || e->epoch != c->known_epoch || e->snapshot != snapshot)
+                break;
+            passed = true;
+            at = known_step(at, i + 1);
+            continue;
+        }
         uint32_t k = KNOWN_WORDS;
         if (e->fp_matters && e->fp != r->fp)
             holds = r->fp;
