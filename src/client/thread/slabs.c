@@ -239,6 +239,18 @@ bool hw_slabs_idle(void)
     return true;
 }
 
+/* The child's session may have the generation of its parent's, but it has other tables and slots, and its recorder
+ * knows no names yet. */
+static void forget_parent(struct hw_slab *s)
+{
+    s->generation = 0;
+    s->python.generation = 0;
+    s->marks.slot = NULL;
+    s->marks.names_thread = s->marks.tid != 0;
+    if (s->marks.tid != 0)
+        s->marks.tid = (int32_t)getpid();
+}
+
 void hw_slabs_reset(struct hw_slab *mine)
 {
 #ifdef HW_BARE
@@ -254,6 +266,7 @@ void hw_slabs_reset(struct hw_slab *mine)
                 continue;    /* untouched pages stay untouched */
             if (s == mine) { /* the number is the parent's */
                 atomic_store(&s->owner, SOME_THREAD);
+                forget_parent(s);
                 continue;
             }
             atomic_store(&s->busy, 0);

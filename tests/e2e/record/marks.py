@@ -407,6 +407,50 @@ def slices_of_sleepers(box):
     hw.equal(query(box, trace, "select count(*) from stats where value and name like '%slice%'"), [(0,)], "losses")
 
 
+FORKS = r"""
+#include <heapwise/heap_profile.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void *volatile block;
+static void some(const char *name, int n)
+{
+    for (; n > 0; n--) {
+        if (*name == 'P') { HEAPWISE_TRACE_EVENT("f", "Parent"); free(block = malloc(10)); }
+        else { HEAPWISE_TRACE_EVENT("f", "Child"); free(block = malloc(10)); }
+    }
+}
+int main(void)
+{
+    free(block = malloc(100));
+    some("P", 5);
+    pid_t pid = fork();
+    if (pid == 0) {
+        free(block = malloc(100)); /* the child joins the session */
+        some("C", 7);
+        return 0;
+    }
+    waitpid(pid, NULL, 0);
+    some("P", 5);
+    printf("%d\n", (int)pid);
+}
+"""
+
+
+def slices_of_a_child(box):
+    """A forked child's scopes are its own: in its process and its thread, none of them in what the parent has not sent yet."""
+    hw.need("gcc")
+    src, exe = box.path("a.c"), box.path("a.out")
+    pathlib.Path(src).write_text(FORKS)
+    box.run(["gcc", "-O2", "-I", str(hw.ROOT / "include"), "-o", exe, src], check=0)
+    r = hw.record(box, [exe], "-q", "--follow-fork", "--slices")
+    child = int(r.target_stdout)
+    hw.equal(query(box, r.trace, f"""select s.name, p.pid = {child}, t.tid = {child}, count(*), min(s.dur) >= 0 from slice s
+             join thread_track k on k.id = s.track_id join thread t using (utid) join process p using (upid) group by 1, 2, 3 order by 1"""),
+             [("Child", 1, 1, 7, 1), ("Parent", 0, 0, 10, 1)], "scopes")
+
+
 NEW = r"""
 #include <map>
 #include <memory>

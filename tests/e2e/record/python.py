@@ -321,6 +321,35 @@ def subinterpreter(box):
             hw.true(seen[777002][-3:] in ([], ["<module>", "outside", "inside"]), f"inside: {seen[777002]}")
 
 
+FORKS = """import os
+keep = []
+def grow():
+    keep.extend(bytearray(300000) for _ in range(3))
+grow()
+if os.fork() == 0:
+    grow()
+    os._exit(0)
+os.wait()
+print("done")
+"""
+
+
+def forked(box):
+    """A child's recorder has none of the names that its parent's has."""
+    app = box.dir / "app.py"
+    app.write_text(FORKS)
+    for i, python in enumerate(interpreters()):
+        r = hw.record(box, [python, app], "--follow-fork", trace=f"{i}.trace", interval=INTERVAL, timeout=120)
+        hw.equal(r.target_stdout, b"done\n", "the program's output")
+        hw.sound(r.trace)
+        have = {}
+        for size, n, names, _ in stacks(box, r.trace):
+            if size // n == 300001:
+                site = tuple((name.rpartition(".")[2], line) for name, _, line in names)
+                have[site] = have.get(site, 0) + n
+        hw.equal(have, {(("<module>", at), ("grow", 4), ("<genexpr>", 4)): 3 for at in (5, 7)}, f"{python}: parent's and child's stacks")
+
+
 def switched_off(box):
     app = prepared(box)
     python = interpreters()[0]
@@ -495,7 +524,7 @@ def apart(box):
         hw.equal(Trace(box.path("again.trace")).problems, [], "the same of what is written anew")
 
 
-CASES = {"exact": exact, "apart": apart, "attached": attached, "embedded": embedded, "subinterpreter": subinterpreter,
+CASES = {"exact": exact, "apart": apart, "attached": attached, "embedded": embedded, "forked": forked, "subinterpreter": subinterpreter,
          "switched-off": switched_off, "unknown": unknown, "numpy": numpy, "other-version": other, "unloaded": unloaded}
 
 if __name__ == "__main__":
