@@ -634,7 +634,7 @@ END
     [ "$status" -eq 1 ]
     has "a recording service is already running there"
     [[ $output != *null* ]]
-    pgrep -P "$SERVICE" -x heapprofd
+    [ -n "$(children_of "$SERVICE" heapprofd)" ]
     run heapwise ps --json
     [ "$status" -eq 0 ]
     echo "$output" | python3 -m json.tool >/dev/null
@@ -726,7 +726,7 @@ config_for() {
     has "to $BOX/x.trace.part"
     has "t_steps"
     ref=$(recordings)
-    heapwise ps --json "$(pgrep -P "$STEPS" t_steps)" >ps.json
+    heapwise ps --json "$(children_of "$STEPS" t_steps)" >ps.json
     python3 - "$ref" <<'END'
 import json, sys
 d = json.load(open("ps.json"))
@@ -738,13 +738,13 @@ END
     run heapwise dump "$ref"
     [ "$status" -eq 0 ]
     has "dumps of 1 process written"
-    run heapwise dump "$(pgrep -P "$STEPS" t_steps)"
+    run heapwise dump "$(children_of "$STEPS" t_steps)"
     has "dumps of 1 process written"
     run heapwise stop nobody
     [ "$status" -eq 1 ]
     has "no recording 'nobody'"
     has "heapwise stop r"
-    run heapwise stop "$(pgrep -P "$STEPS" t_steps)"
+    run heapwise stop "$(children_of "$STEPS" t_steps)"
     [ "$status" -eq 0 ]
     has "has ended"
     wait_for test -s x.trace
@@ -835,7 +835,7 @@ END
     has "a session named 'night' is already running"
     run heapwise ps
     has "detached as 'k'"
-    for p in $(pgrep -P "$SERVICE") "$SERVICE"; do
+    for p in $(children_of "$SERVICE") "$SERVICE"; do
         ! grep "^ *$p " <<<"$output" || { echo "$p is the recorder"; return 1; }
     done
     run heapwise ps "$SERVICE"

@@ -394,7 +394,7 @@ E
         "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n" >/dev/null 2>&1 &
     all=$!
     # a quarter of what all may have
-    limited() { child=$(pgrep -P $all | head -1) && grep -q "^Max data size *134217728 " "/proc/$child/limits"; }
+    limited() { child=$(children_of $all | head -1) && grep -q "^Max data size *134217728 " "/proc/$child/limits"; }
     wait_for limited
     kill $all; wait $all || true
     run -2 heapwise query -j 2 t.trace "select 1"

@@ -163,7 +163,7 @@ class Jvm:
         self.errors = open(box.path(f"{name}.err"), "wb")
         self.p = subprocess.Popen([java, "-Xmx512m", *options, "-cp", str(box.dir), name, *map(str, args)],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, cwd=box.dir,
-                                  env={**box.env, **env} if env else None)
+                                  env={**box.env, **env} if env else None, start_new_session=True)
         self.pid = self.p.pid
 
     def ready(self):
@@ -362,8 +362,7 @@ def exits_meanwhile(box):
             whole = os.path.exists(out)
             hw.equal(p.returncode == 0, whole, f"status and file: {err.decode()}")
             hw.true(whole or b": " in err, f"no reason: {err.decode()}")
-            left = subprocess.run(["pgrep", "-f", str(box.dir)], stdout=subprocess.PIPE, text=True).stdout.split()
-            hw.wait_for(lambda: not [c for c in left if c != str(jvm.pid) and os.path.exists(f"/proc/{c}")],
+            hw.wait_for(lambda: not [c for c in hw.processes(session=jvm.p.pid) if c != jvm.pid],
                         "children of the JVM that stay", 10)
 
 

@@ -9,5 +9,13 @@ wait_for() {
     done
 }
 
+# The children of a process whose names begin so. Not by pgrep, see processes() of lib/hw.py.
+children_of() {
+    local child
+    for child in $(cat /proc/"$1"/task/*/children); do
+        if [[ $(cat "/proc/$child/comm") == "$2"* ]]; then echo "$child"; fi
+    done
+}
+
 # A process has ended.
 gone() { ! kill -0 "$1"; }

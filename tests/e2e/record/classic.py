@@ -223,11 +223,10 @@ def usr1_embedded(box):
         hw.equal(p.stdout.readline().strip(), b"ok", step)
 
     do("a 10")
-    mine = subprocess.run(["pgrep", "-x", "-s", str(p.pid), "heapprofd"], stdout=subprocess.PIPE,
-                          text=True).stdout.split()
+    mine = hw.processes("heapprofd", session=p.pid)
     hw.true(mine, "no process named heapprofd in record's session")
     for q in mine:
-        os.kill(int(q), signal.SIGUSR1)
+        os.kill(q, signal.SIGUSR1)
     do("s 500")
     do("a 5")
     p.stdin.write(b"q\n")

@@ -158,9 +158,8 @@ def recorders_in_turn(box):
         p.send_signal(signal.SIGKILL if n == 3 else signal.SIGINT)
         out, err = p.communicate(timeout=hw.CLOCK)
         if n == 3:
-            for q in subprocess.run(["pgrep", "-x", "-s", str(p.pid), "heapprofd"], stdout=subprocess.PIPE,
-                                    text=True).stdout.split():
-                os.kill(int(q), signal.SIGKILL)
+            for q in hw.processes("heapprofd", session=p.pid):
+                os.kill(q, signal.SIGKILL)
             continue
         hw.equal(p.returncode, 0, f"recorder {n}: {hw.tail(err)}")
         t = hw.sound(str(d / "raw-trace"))
@@ -239,9 +238,8 @@ def checkpoints(box):
     shortened(box, CHECKPOINT=200)
     p, do = under_record(box, trace="killed.trace")
     do("a 25", "s 700")
-    for q in subprocess.run(["pgrep", "-x", "-s", str(p.pid), "heapprofd"], stdout=subprocess.PIPE,
-                            text=True).stdout.split():
-        os.kill(int(q), signal.SIGKILL)
+    for q in hw.processes("heapprofd", session=p.pid):
+        os.kill(q, signal.SIGKILL)
     do("a 1")
     p.stdin.write(b"q\n")
     p.stdin.flush()
@@ -549,7 +547,7 @@ def dump_one(box):
     (p, do), (q, do_q) = under_record(box, trace="p.trace"), under_record(box, trace="q.trace")
     do("a 10")
     do_q("a 10")
-    pid = subprocess.run(["pgrep", "-x", "-s", str(p.pid), "t_steps"], stdout=subprocess.PIPE, text=True).stdout.strip()
+    pid = str(hw.processes("t_steps", session=p.pid)[0])
     r = box.run([hw.tool("heapwise"), "dump", pid], check=0)
     hw.true(b"dumps of 1 process written" in r.stdout, hw.tail(r.stdout))
     do("s 300", "a 5")

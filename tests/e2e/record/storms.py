@@ -59,6 +59,15 @@ def locked_memory(box):
 
 
 @hw.by_themselves
+def looked_up_beside(box):
+    """What other tests ask for their processes does not wait for one whose memory is locked, as pgrep does."""
+    with locked(box, 15000) as p:
+        began = time.monotonic()
+        hw.true(p.pid in hw.processes("t_locked", session=p.pid), "the process is found")
+        hw.true(time.monotonic() - began < 10, f"{time.monotonic() - began:.1f} s beside a locked process")
+
+
+@hw.by_themselves
 def locked_many(box):
     """One user has many of them: a recording by name still finds what others start."""
     with contextlib.ExitStack() as all_of_them:
@@ -82,16 +91,15 @@ def readable(path):
 
 
 def recorder_of(p):
-    found = subprocess.run(["pgrep", "-x", "-P", str(p.pid), "heapprofd"], stdout=subprocess.PIPE, text=True).stdout.split()
-    return int(found[0]) if found else None
+    found = hw.processes("heapprofd", parent=p.pid)
+    return found[0] if found else None
 
 
 def asked_twice(box):
     """A recorder that hears nothing any more: the second Ctrl-C ends the command, with what was written."""
     p = box.start([hw.tool("heapwise"), "record", "-i", "1", "-o", box.path("a.trace"), "--", hw.target("saturate"), "1", "0"])
     recorder = hw.wait_for(lambda: recorder_of(p), "the recorder")
-    program = int(hw.wait_for(lambda: subprocess.run(["pgrep", "-P", str(p.pid), "t_saturate"], stdout=subprocess.PIPE, text=True).stdout.split(),
-                              "the program")[0])
+    program = hw.wait_for(lambda: hw.processes("t_saturate", parent=p.pid), "the program")[0]
     hw.wait_for(lambda: "heapwise-ring" in open(f"/proc/{program}/maps").read(), "the recording")
     os.kill(recorder, signal.SIGSTOP)
     hw.stopped(recorder)
@@ -247,7 +255,7 @@ def locked_root_attach(box):
         hw.true(q.poll() is None, "the lock was over before the test was")
 
 
-CASES = {"locked-memory": locked_memory, "locked-many": locked_many, "locked-root-start": locked_root_start,
+CASES = {"locked-memory": locked_memory, "locked-many": locked_many, "looked-up-beside": looked_up_beside, "locked-root-start": locked_root_start,
          "locked-root-attach": locked_root_attach, "asked-twice": asked_twice, "deaf-program": deaf_program,
          "daemons": daemons, "executes-another": executes_another, "few-descriptors": few_descriptors}
 

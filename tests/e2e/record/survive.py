@@ -101,12 +101,11 @@ def embedded_killed(box):
         out = box.path(f"out{i}")
         p = box.start([hw.tool("heapwise"), "record", "-i", "1", "-c", "50", "-o", box.path(f"{i}.trace"), "--",
                        "sh", "-c", 'exec "$0" 2 300000 >"$1"; ', hw.target("saturate"), out])
-        time.sleep(rnd.uniform(0.05, 0.6))
-        pids = subprocess.run(["pgrep", "-x", "-s", str(p.pid), "heapprofd"], stdout=subprocess.PIPE,
-                              text=True).stdout.split()
-        for q in pids:
+        hw.wait_for(lambda: os.path.exists(out), "the program's start")  # before it there is none that goes on
+        time.sleep(rnd.uniform(0, 0.5))
+        for q in hw.processes("heapprofd", session=p.pid):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(q), signal.SIGKILL)
+                os.kill(q, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             p.wait(hw.CLOCK)
         hw.wait_for(lambda: pathlib.Path(out).exists() and pathlib.Path(out).read_bytes() == want,
@@ -123,12 +122,11 @@ def target_killed(box):
     for i in range(20 if LONG else 5):
         p = box.start([hw.tool("heapwise"), "record", "-i", "1", "-o", box.path(f"{i}.trace"), "--",
                        hw.target("saturate"), "2", "100000000"])
-        time.sleep(rnd.uniform(0.3, 0.8))
-        pids = subprocess.run(["pgrep", "-x", "-s", str(p.pid), "t_saturate"], stdout=subprocess.PIPE,
-                              text=True).stdout.split()
-        hw.true(pids, "target is not running")
-        for q in pids:
-            os.kill(int(q), signal.SIGKILL)
+        pid = hw.wait_for(lambda: hw.processes("t_saturate", session=p.pid), "the target")[0]
+        hw.wait_for(lambda: "heapwise-ring" in pathlib.Path(f"/proc/{pid}/maps").read_text(), "the target to join")
+        hw.works(pid)
+        time.sleep(rnd.uniform(0, 0.5))
+        os.kill(pid, signal.SIGKILL)
         p.communicate(timeout=hw.CLOCK)
         hw.equal(p.returncode, 128 + 9, f"round {i}: record's status")
         t = hw.sound(box.path(f"{i}.trace"), allow=("disconnected", "overran"))

@@ -93,8 +93,8 @@ def near_limit(box):
     # A dump at each of several levels: the first may show a program that still grows.
     hw.wait_for(lambda: bytes_near_limit() >= 0.85 * n_bytes, "a dump near the limit with what is held")
     for name in ("heapprofd", "t_refuse"):
-        for q in subprocess.run(["pgrep", "-x", "-s", str(p.pid), name], stdout=subprocess.PIPE, text=True).stdout.split():
-            os.kill(int(q), signal.SIGKILL)
+        for q in hw.processes(name, session=p.pid):
+            os.kill(q, signal.SIGKILL)
     p.communicate(timeout=hw.CLOCK)
     left = sorted(box.dir.glob("hold.trace*"))
     d = Trace(left[0]).last()
@@ -261,8 +261,7 @@ def start_on_signal(box):
     p = box.start([hw.tool("heapwise"), "record", "-i", "1", "-o", box.path("s.trace"), "--no-report",
                    "--start-when", "signal", "--", "python3", "-c", code], stdin=subprocess.PIPE)
     hw.equal(p.stdout.readline(), b"ready\n", "the program")
-    pgrep = ["pgrep", "-x", "-P", str(p.pid), "heapprofd"]
-    recorder = int(hw.wait_for(lambda: subprocess.run(pgrep, stdout=subprocess.PIPE, text=True).stdout.split(), "the recorder")[0])
+    recorder = hw.wait_for(lambda: hw.processes("heapprofd", parent=p.pid), "the recorder")[0]
     hw.idles(recorder)
     os.kill(recorder, signal.SIGUSR1)
     program = next(int(c) for c in pathlib.Path(f"/proc/{p.pid}/task/{p.pid}/children").read_text().split() if int(c) != recorder)
