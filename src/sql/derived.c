@@ -168,6 +168,35 @@ static int derive_symbol_sets(struct hw_sql_derived *x)
     return HW_OK;
 }
 
+/* Graphs are sorted by time. Of several of one process and time the last size that was told counts. */
+static int derive_graph_rows(struct hw_sql_derived *x)
+{
+    const struct hw_profile *p = x->profile;
+    struct hw_map64 last = {0}; /* upid -> its newest row */
+    x->graph_rows = calloc(p->graphs.n + 1, sizeof *x->graph_rows);
+    x->row_of_graph = calloc(p->graphs.n + 1, sizeof *x->row_of_graph);
+    int rc = x->graph_rows && x->row_of_graph ? HW_OK : HW_ENOMEM;
+    for (uint32_t i = 0; rc == HW_OK && i < p->graphs.n; i++) {
+        const struct hw_heap_graph *g = p->graphs.v[i];
+        uint64_t *at;
+        bool fresh;
+        rc = hw_map64_at(&last, g->upid.v, &at, &fresh);
+        if (rc < 0)
+            break;
+        if (fresh || p->graphs.v[x->graph_rows[*at].graph]->ts_ns != g->ts_ns) {
+            *at = x->n_graph_rows++;
+            x->graph_rows[*at] = (struct hw_graph_row){i, g->heap_size, g->truncated};
+        }
+        struct hw_graph_row *r = &x->graph_rows[*at];
+        r->truncated |= g->truncated;
+        if (g->heap_size >= 0)
+            r->heap_size = g->heap_size;
+        x->row_of_graph[i] = (uint32_t)*at;
+    }
+    hw_map64_done(&last);
+    return rc;
+}
+
 static int derive_oomes(struct hw_sql_derived *x)
 {
     const struct hw_profile *p = x->profile;
@@ -218,6 +247,8 @@ int hw_sql_derived_init(struct hw_sql_derived *x, const struct hw_profile *p)
     if (rc == HW_OK)
         rc = derive_symbol_sets(x);
     if (rc == HW_OK)
+        rc = derive_graph_rows(x);
+    if (rc == HW_OK)
         rc = derive_oomes(x);
     return rc < 0 ? rc : derive_tracks(x);
 }
@@ -232,6 +263,8 @@ void hw_sql_derived_done(struct hw_sql_derived *x)
     free(x->tracks);
     free(x->track_of);
     free(x->set_of_line);
+    free(x->graph_rows);
+    free(x->row_of_graph);
     free(x->oomes);
     hw_callstack_rows_done(&x->callstacks);
     hw_dump_sums_done(&x->dump_sums);

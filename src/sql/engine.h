@@ -45,6 +45,12 @@ struct hw_sql_track {
     hw_str_id name;
 };
 
+struct hw_graph_row {
+    uint32_t graph; /* the first of them */
+    int64_t heap_size;
+    bool truncated;
+};
+
 /* Data that the tables show and the model does not store. Owned; computed once. */
 struct hw_sql_derived {
     const struct hw_profile *profile;
@@ -59,7 +65,10 @@ struct hw_sql_derived {
     size_t n_tracks;
     uint32_t *track_of;                /* per row of counters */
     struct hw_symbol_set *set_of_line; /* per line of the symbol sets */
-    uint32_t *oomes;                   /* heap graphs triggered by OutOfMemoryErrors */
+    struct hw_graph_row *graph_rows;   /* of heap_graph: several of one process and time are one */
+    size_t n_graph_rows;
+    uint32_t *row_of_graph;
+    uint32_t *oomes; /* heap graphs triggered by OutOfMemoryErrors */
     size_t n_oomes;
     uint64_t *low_intervals; /* sampling intervals of the configuration that may be too low */
     size_t n_diagnostics;
