@@ -358,13 +358,16 @@ def slices_lost(box):
 REST = r"""
 #include <heapwise/heap_profile.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+static sem_t begun;
 static void *sleeps(void *arg)
 {
     HEAPWISE_TRACE_EVENT("r", "Asleep");
     { HEAPWISE_TRACE_EVENT("r", "Short"); }
+    sem_post(&begun);
     pause();
     return arg;
 }
@@ -381,6 +384,8 @@ int main(void)
     pthread_create(&a, NULL, sleeps, NULL);
     pthread_create(&b, NULL, ends, NULL);
     pthread_join(b, NULL);
+    while (sem_wait(&begun) != 0)
+        ;
     puts("ready");
     fflush(stdout);
     pause();
