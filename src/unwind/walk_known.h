@@ -3,13 +3,23 @@
  *
  * A program's stacks repeat. What a walk finds depends on the first frame's registers, the tables, and the words that
  * it loaded on its way. So a walk that ended at the outermost frame leaves the places and values of those words; when
- * all of them hold the same again, and pc, sp and the tables are the same, the stack is the same, and only its id is
- * needed.
+ * all of them hold the same again, and pc, sp, the stack's end and the tables are the same, the stack is the same, and
+ * only its id is needed.
  *
  * Words that decide nothing are left out: most code has data in the frame pointer's register, and whatever it saved
  * there. The frame pointer of frame k matters if the rule of k, or of a caller up to the one that loads another value,
  * makes an address of it. A frame that was reached otherwise than through its two slots (walk_reuse.h) makes its stack
  * unfit, and so does an end that more than the last frame's rule decides.
+ *
+ * Why that is enough, and why nothing is read that a walk would not read: words are kept and compared from the leaf on.
+ * If pc, sp (and fp, if it matters) are those of then, frame 0 is, as far as it decides. If frame k is, its rule is the
+ * same (one list of modules, which is immutable), so its step loads its words at the same places, within the same
+ * bounds: the entry's next words, which may be loaded now. If they hold what they held, frame k + 1 is the same, too. So
+ * it does not matter how the words came there (another function's frame, a handler's, a fiber's, a longjmp's), nor when
+ * the entry was made, nor by which thread: a wrong entry would need a rule that depends on something else. Code that
+ * lies in no module has no rule but the frame pointer; whether it has come into a module meanwhile is asked once per
+ * address and list (rule_miss), so a walk with the rule cache gives the same. While a list may be outdated (dlclose) the
+ * client does not ask here.
  *
  * Two stacks with the same pc and sp (an allocating function called from two places) differ in some word. An entry
  * whose word differs leads on: the next one's place is given by the place so far, which word it was, and its value.
@@ -32,21 +42,22 @@ static inline struct known_stack *known_at(struct hw_walk_cache *c, uint64_t at)
 
 static inline uint64_t known_changed(const struct known_stack *e, uint64_t sp, uint32_t k)
 {
-    return hw_regs_strip(load(sp + e->at[k])) ^ e->value[k];
+    return load(sp + e->at[k]) ^ e->value[k];
 }
 
-/* The first word that differs, and what it holds; n_words if there is none. */
+/* The first word that differs, and what it holds; KNOWN_WORDS if there is none. Four at a time, which do not depend on
+ * each other: they lie in one page, so if the first may be loaded, all may. */
 static inline uint32_t known_differs(const struct known_stack *e, uint64_t sp, uint64_t *holds)
 {
-    uint32_t k = 0, n = e->n_words; /* a multiple of 4: the loads do not depend on each other */
-    while (k < n && !(known_changed(e, sp, k) | known_changed(e, sp, k + 1) |
-                      known_changed(e, sp, k + 2) | known_changed(e, sp, k + 3)))
+    uint32_t k = e->first;
+    while (k < KNOWN_WORDS && !(known_changed(e, sp, k) | known_changed(e, sp, k + 1) |
+                                known_changed(e, sp, k + 2) | known_changed(e, sp, k + 3)))
         k += 4;
-    if (k == n)
-        return n;
-    while (k < n - 1 && !known_changed(e, sp, k))
+    if (k == KNOWN_WORDS)
+        return k;
+    while (!known_changed(e, sp, k))
         k++;
-    *holds = hw_regs_strip(load(sp + e->at[k]));
+    *holds = load(sp + e->at[k]);
     return k;
 }
 
@@ -94,7 +105,7 @@ static inline const struct known_stack *known_find(const struct hw_module_snapsh
         uint32_t k = KNOWN_WORDS;
         if (e->fp_matters && e->fp != r->fp)
             holds = r->fp;
-        else if ((k = known_differs(e, r->sp, &holds)) == e->n_words)
+        else if ((k = known_differs(e, r->sp, &holds)) == KNOWN_WORDS)
             return e;
         at = known_step(at + k, holds);
     }
@@ -110,12 +121,27 @@ static inline bool known_uses_fp(const struct walker *w, const struct frame *f)
            (slot->rule & 2) != 0;
 }
 
+/* The four that were begun get no other word. */
+static inline void known_close(struct known_stack *e)
+{
+    for (; e->first % 4 != 0; e->first--) {
+        e->at[e->first - 1] = e->at[e->first];
+        e->value[e->first - 1] = e->value[e->first];
+    }
+}
+
+/* In front of those that are there. As it is in memory: a signed return address as well. */
 static inline bool known_add(struct known_stack *e, uint64_t sp, uint64_t slot, uint64_t value)
 {
-    if (e->n_words == KNOWN_WORDS || slot < sp || slot - sp > UINT32_MAX)
+    if (e->first % 4 != 0 && (slot ^ (sp + e->at[e->first])) >= PAGE_BYTES)
+        known_close(e);
+    if (e->first == 0 || slot < sp || slot - sp > UINT32_MAX)
         return false;
-    e->at[e->n_words] = (uint32_t)(slot - sp);
-    e->value[e->n_words++] = value;
+    uint64_t word = load(slot);
+    if (word != value && hw_regs_strip(word) != value)
+        return false;
+    e->at[--e->first] = (uint32_t)(slot - sp);
+    e->value[e->first] = word;
     return true;
 }
 
@@ -126,20 +152,19 @@ static __attribute__((unused)) bool known_fill(const struct walker *w, struct kn
     const struct hw_walk_cache *c = w->c;
     const uint64_t never = (uint64_t)(uintptr_t)&c->never;
     bool matters = false;
-    e->n_words = 0;
+    e->first = KNOWN_WORDS;
     for (uint32_t k = HW_MAX_FRAMES - 1; k > c->top; k--) {
         const struct frame *f = &c->old[k];
         bool loaded = f->fp_slot != (uint64_t)(uintptr_t)&f->fp;
-        if (f->ra_slot == never || f->sp & 1 || !known_add(e, sp, f->ra_slot, f->ret) ||
-            (loaded && matters && !known_add(e, sp, f->fp_slot, f->fp)))
+        if (f->ra_slot == never || f->sp & 1 ||
+            (loaded && matters && !known_add(e, sp, f->fp_slot, f->fp)) ||
+            !known_add(e, sp, f->ra_slot, f->ret))
             return false;
         matters = known_uses_fp(w, &c->old[k - 1]) || (!loaded && matters);
     }
+    known_close(e);
     e->fp_matters = matters;
-    while (e->n_words % 4 != 0)
-        if (!known_add(e, sp, e->at[0] + sp, e->value[0]))
-            return false;
-    return e->n_words != 0;
+    return true;
 }
 
 /*

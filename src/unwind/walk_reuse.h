@@ -20,14 +20,19 @@
 
 #include "unwind/walk_state.h"
 
-static inline void frame_copy(struct frame *to, const struct frame *from)
+static inline void frame_reached(struct frame *to, const struct frame *from)
 {
     uint64_t self = (uint64_t)(uintptr_t)&from->fp;
+    to->fp_slot = from->fp_slot == self ? (uint64_t)(uintptr_t)&to->fp : from->fp_slot;
+    to->ra_slot = from->ra_slot;
+}
+
+static inline void frame_copy(struct frame *to, const struct frame *from)
+{
     to->sp = from->sp;
     to->ret = from->ret;
     to->fp = from->fp;
-    to->fp_slot = from->fp_slot == self ? (uint64_t)(uintptr_t)&to->fp : from->fp_slot;
-    to->ra_slot = from->ra_slot;
+    frame_reached(to, from);
 }
 
 /* 0 when both slots still hold what they held. */
@@ -38,7 +43,9 @@ static inline uint64_t frame_changed(const struct frame *f)
 
 /*
  * The current frame equals old[at]: reuses what follows it as far as it is still valid. Gives the
- * first frame that was not reused. Four at a time: the loads do not depend on each other.
+ * first frame that was not reused. One after the other: if a frame is the same, a walk would load
+ * its caller's slots, too, but not yet those of the next. The processor does not wait for the
+ * comparisons.
  */
 static inline uint32_t verify(struct walker *w)
 {
@@ -47,15 +54,6 @@ static inline uint32_t verify(struct walker *w)
     uint32_t end = HW_MAX_FRAMES - first < w->max - w->n ? HW_MAX_FRAMES : first + w->max - w->n;
     uint64_t *pcs = w->out->pcs + w->n;
     uint32_t k = first;
-    for (; end - k >= 4; k += 4, pcs += 4) {
-        if (frame_changed(&old[k]) | frame_changed(&old[k + 1]) | frame_changed(&old[k + 2]) |
-            frame_changed(&old[k + 3]))
-            break;
-        pcs[0] = old[k].ret;
-        pcs[1] = old[k + 1].ret;
-        pcs[2] = old[k + 2].ret;
-        pcs[3] = old[k + 3].ret;
-    }
     for (; k < end && !frame_changed(&old[k]); k++)
         *pcs++ = old[k].ret;
     return k;
@@ -106,6 +104,8 @@ static inline uint64_t remember(struct walker *w, bool usable)
     uint64_t hash = w->tail < HW_MAX_FRAMES ? c->old[top].hash : 0;
     c->top = HW_MAX_FRAMES; /* nothing is valid while frames are written, see rule_miss */
     atomic_signal_fence(memory_order_seq_cst);
+    if (w->tail < HW_MAX_FRAMES) /* the same frame, but another one may have called from there */
+        frame_reached(&c->old[w->tail], &c->fresh[n]);
     while (n) {
         const struct frame *f = &c->fresh[--n];
         struct frame *to = &c->old[--top];

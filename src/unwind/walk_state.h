@@ -44,7 +44,8 @@ enum {
     KNOWN_TRIES = 6,
     KNOWN_WINDOW = 128, /* of the adaptive switch */
     KNOWN_PAUSE = 512,
-    KNOWN_LONGEST = 32768
+    KNOWN_LONGEST = 32768,
+    PAGE_BYTES = 4096 /* the smallest there is */
 };
 
 struct known_stack {
@@ -53,7 +54,7 @@ struct known_stack {
     const struct hw_module_snapshot *snapshot;
     uint64_t id;
     uint32_t generation, epoch;
-    uint16_t n_words, n_frames;
+    uint16_t first, n_frames; /* first: of the words, which end at KNOWN_WORDS */
     bool fp_matters;
     uint32_t at[KNOWN_WORDS]; /* from sp */
     uint64_t value[KNOWN_WORDS];
