@@ -18,7 +18,7 @@
  * it does not matter how the words came there (another function's frame, a handler's, a fiber's, a longjmp's), nor when
  * the entry was made, nor by which thread: a wrong entry would need a rule that depends on something else. Code that
  * lies in no module has no rule but the frame pointer; whether it has come into a module meanwhile is asked once per
- * address and list (rule_miss), so a walk with the rule cache gives the same. While a list may be outdated (dlclose) the
+ * address and list (rule_miss), and a walk with the rule cache relies on the same answer. While a list may be outdated (dlclose) the
  * client does not ask here.
  *
  * Two stacks with the same pc and sp (an allocating function called from two places) differ in some word. An entry

@@ -199,22 +199,35 @@ static bool wants_python(const struct hw_client_session *s)
     return hw_python_is_on() && (s->config.flags & HW_CC_NATIVE_ONLY) == 0;
 }
 
-/* A stack that was walked before, and whose frames the recorder has: out is without them. */
-static bool find_known(struct hw_client_session *s, struct hw_slab *slab, const struct hw_event *e,
-                       const struct hw_stack *b)
+enum found { FOUND_NOTHING, FOUND_UNSENT, FOUND };
+
+/* Was the stack walked before? FOUND: the recorder has its frames, and out is without them. FOUND_UNSENT: it has not,
+ * so it must be walked, but Python's part is there: asked again, it would be counted twice. */
+static enum found find_known(struct hw_client_session *s, struct hw_slab *slab,
+                             const struct hw_event *e, const struct hw_stack *b)
 {
     const struct hw_call_site *site = e->site;
     const struct hw_walk_regs regs = {.pc = site->pc, .sp = site->sp, .fp = site->fp};
     struct hw_walk_out *o = &slab->out;
     if (hw_unlikely(wants_frames(s, e)) || !b->known || !hw_modules_settled(s) ||
         !hw_walk_known(hw_tables_modules(s), &regs, b->hi, hw_slab_cache(slab), o))
-        return false;
+        return FOUND_NOTHING;
     if (hw_unlikely(wants_python(s))) {
         if (!hw_python_knows(s, &slab->python, o->stack_id))
-            return false;
-        slab->is_mixed = hw_managed_mix(s, site, o, &slab->python, &slab->mixed);
+            return FOUND_NOTHING;
+        slab->is_mixed = hw_managed_mix_python(s, o, &slab->python, &slab->mixed);
     }
-    return is_sent(s, slab->is_mixed ? slab->mixed.stack_id : o->stack_id);
+    return is_sent(s, slab->is_mixed ? slab->mixed.stack_id : o->stack_id) ? FOUND : FOUND_UNSENT;
+}
+
+/* With what runtimes insert into the walked stack. */
+static void mix(struct hw_client_session *s, struct hw_slab *slab, const struct hw_event *e)
+{
+    slab->is_mixed = false;
+    if (hw_unlikely(atomic_load_explicit(&hw_managed_on, memory_order_acquire) != 0 ||
+                    hw_python_is_on()) &&
+        (s->config.flags & HW_CC_NATIVE_ONLY) == 0)
+        slab->is_mixed = hw_managed_mix(s, e->site, &slab->out, &slab->python, &slab->mixed);
 }
 
 static struct capture capture(struct hw_client_session *s, struct hw_slab *slab,
@@ -230,28 +243,27 @@ static struct capture capture(struct hw_client_session *s, struct hw_slab *slab,
         return (struct capture){0, false};
     }
     struct hw_stack b = hw_stack_of(slab, e->site->sp);
-    if (find_known(s, slab, e, &b)) {
+    enum found found = find_known(s, slab, e, &b);
+    uint64_t found_id = o->stack_id;
+    if (found == FOUND) {
         slab->sure = slab->is_known = true;
         count_frames(s, slab);
         return (struct capture){b.hi, false};
     }
-    slab->is_mixed = false;
     if (hw_tables_modules(s)) {
         slab->sure = hw_stack_walk(s, slab, e->site, &b, now_ns);
         if (hw_unlikely(!slab->sure))
             (void)hw_stack_extend(&b, e->site->sp, HW_MAX_COPY_BYTES, HW_MAX_COPY_BYTES);
         count_frames(s, slab);
-        if (hw_unlikely(atomic_load_explicit(&hw_managed_on, memory_order_acquire) != 0 ||
-                        hw_python_is_on()) &&
-            (s->config.flags & HW_CC_NATIVE_ONLY) == 0)
-            slab->is_mixed = hw_managed_mix(s, e->site, o, &slab->python, &slab->mixed);
+        if (found != FOUND_UNSENT || !slab->sure || o->stack_id != found_id)
+            mix(s, slab, e);
         if (hw_unlikely(hw_marks_wanted(s)))
             slab->is_mixed = hw_managed_mark(s, o, slab, &slab->mixed);
         uint32_t stop = slab->is_mixed ? slab->mixed.stop : o->stop;
         return (struct capture){b.hi, !slab->sure || hw_stop_wants_copy(stop)};
     }
     hw_push_maps(s, e->site->pc, now_ns);
-    slab->sure = false;
+    slab->sure = slab->is_mixed = false;
     o->n_frames = 1;
     o->generation = 0;
     o->stop = HW_STOP_NO_MODULE;

@@ -115,12 +115,19 @@ static bool mix_python(const struct hw_walk_out *o, const struct hw_python *pyth
     return true;
 }
 
+bool hw_managed_mix_python(struct hw_client_session *s, const struct hw_walk_out *o,
+                           struct hw_python *python, struct hw_mixed *m)
+{
+    uint64_t hash = hw_python_is_on() ? hw_python_find_frames(s, o, python) : 0;
+    return hash != 0 && mix_python(o, python, hash, m);
+}
+
 bool hw_managed_mix(struct hw_client_session *s, const struct hw_call_site *site,
                     const struct hw_walk_out *o, struct hw_python *python, struct hw_mixed *m)
 {
-    uint64_t hash = hw_python_is_on() ? hw_python_find_frames(s, o, python) : 0;
     if (atomic_load_explicit(&hw_managed_on, memory_order_relaxed) == 0)
-        return hash != 0 && mix_python(o, python, hash, m);
+        return hw_managed_mix_python(s, o, python, m);
+    uint64_t hash = hw_python_is_on() ? hw_python_find_frames(s, o, python) : 0;
     begin(m, o);
     m->is_built = true;
     ask_agent(s, site, o, m);

@@ -30,6 +30,9 @@ extern __attribute__((visibility("hidden"))) _Atomic uint32_t hw_managed_on;
  * have to be built. */
 bool hw_managed_mix(struct hw_client_session *s, const struct hw_call_site *site,
                     const struct hw_walk_out *o, struct hw_python *python, struct hw_mixed *m);
+/* The same of Python alone, which needs no more of the walked stack than its id, if hw_python_knows() that. */
+bool hw_managed_mix_python(struct hw_client_session *s, const struct hw_walk_out *o,
+                           struct hw_python *python, struct hw_mixed *m);
 /* That stack, or the walked one alone, with the program's marks inserted. */
 bool hw_managed_mark(struct hw_client_session *s, const struct hw_walk_out *o,
                      const struct hw_slab *slab, struct hw_mixed *m);
