@@ -76,8 +76,9 @@ struct hw_reading_memory {
     struct hw_memory_group group;
     bool has_jvm;
     struct hw_jvm_counters jvm;
-    uint64_t heaps_ns;     /* when the next three were read; 0: they were not */
-    uint64_t heaps_cpu_ns; /* of cpu_ns */
+    struct hw_reading_places *places; /* for hw_reading_heaps; owned, may be NULL */
+    uint64_t heaps_ns;                /* when the next three were read; 0: they were not */
+    uint64_t heaps_cpu_ns;            /* of cpu_ns */
     struct hw_glibc_arenas arenas;
     struct hw_python_heap python;
     struct hw_go_heap go;
@@ -87,6 +88,11 @@ struct hw_reading_memory {
 int hw_reading_memory(struct hw_blocking_reader *l, struct hw_reading_who who,
                       enum hw_owner_allocator allocator, const struct hw_owner_ranges *own,
                       bool wants_heaps, struct hw_reading_memory *out);
+/* Once, soon after that, if it was wanted and its memory may be read: adds what is in its heaps. A process can make that take a tenth of a second, or hold it up, and may
+ * end meanwhile: then they are not known, and the rest is what it was. */
+void hw_reading_heaps(struct hw_blocking_reader *l, struct hw_reading_who who,
+                      enum hw_owner_allocator allocator, struct hw_reading_memory *m);
+void hw_reading_forget_heaps(struct hw_reading_memory *m);
 void hw_reading_memory_done(struct hw_reading_memory *m);
 /* Which pages (numbers, ascending, each once) are in memory. HW_EGONE: it has ended. */
 int hw_reading_pages(struct hw_blocking_reader *l, struct hw_reading_who who, const uint64_t *pages,

@@ -2,14 +2,17 @@
  * reading_memory.c - the sources of an account of a process's memory, one right after the other
  *
  * The mappings take the longest, so they come first, and the totals that they are compared with
- * right after them. Nothing stops the process meanwhile.
+ * right after them. Nothing stops the process meanwhile. What is in its heaps comes last: the process decides how long
+ * that takes, up to a limit, and may end meanwhile.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/log.h"
 #include "daemon/code/blocking_reader_job.h"
 
 #include "base/banned.h"
@@ -17,6 +20,12 @@
 #define MAX_TEXT   (16u << 20)          /* some 20,000 mappings */
 #define AUXV       1024u                /* bytes; the kernel's has 20 to 25 pairs */
 #define MAX_CPU_NS UINT64_C(1000000000) /* some 60 GiB in small pages */
+
+/* Addresses that change at each exec. */
+struct image {
+    size_t n;
+    char auxv[AUXV];
+};
 
 struct memory_job {
     struct hw_reading_job job;
@@ -26,16 +35,37 @@ struct memory_job {
     struct hw_reading_memory memory;
 };
 
-/* Addresses that change at each exec. */
-static size_t read_auxv(int dir, char out[AUXV])
+/* Of the process as it was when it was read. */
+struct hw_reading_places {
+    struct image image;
+    struct hw_smaps mappings; /* neither named nor summed */
+};
+
+/* In a job of its own: whatever the process does to hold it up, its mappings are known. */
+struct heaps_job {
+    struct hw_reading_job job;
+    enum hw_owner_allocator allocator;
+    struct hw_reading_places *places; /* own */
+    struct hw_glibc_arenas arenas;
+    struct hw_python_heap python;
+    struct hw_go_heap go;
+};
+
+static void read_image(int dir, struct image *out)
 {
     char *text;
-    size_t n;
-    if (hw_file_read(dir, "auxv", AUXV, &text, &n, NULL) < 0)
-        return 0;
-    memcpy(out, text, n);
+    out->n = 0;
+    if (hw_file_read(dir, "auxv", AUXV, &text, &out->n, NULL) < 0)
+        return;
+    memcpy(out->auxv, text, out->n);
     free(text);
-    return n;
+}
+
+static bool is_image(int dir, const struct image *before)
+{
+    struct image now;
+    read_image(dir, &now);
+    return now.n == before->n && memcmp(now.auxv, before->auxv, now.n) == 0;
 }
 
 /* Where the program's own mappings lie, as far as any of them exist. */
@@ -57,24 +87,33 @@ static int keep_maps(struct hw_reading_memory *r)
     return HW_OK;
 }
 
-/* Before mappings are named and summed. */
-static int read_heaps(struct memory_job *m, const struct hw_owner_facts *facts)
+static void free_places(struct hw_reading_places *p)
 {
-    struct hw_reading_memory *r = &m->memory;
-    int rc = HW_OK;
-    if (m->allocator == HW_OWNER_UNREAD || !m->wants_heaps)
-        return HW_OK;
-    uint64_t began = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    r->heaps_ns = r->began_ns;
-    if (m->allocator == HW_OWNER_GLIBC)
-        rc = hw_glibc_arenas_read(&r->smaps, facts->mem, facts->pagemap,
-                                  hw_reading_heap_start(m->job.who.dir), &r->arenas);
-    if (rc == HW_OK)
-        rc = hw_python_heap_read(&r->smaps, facts->mem, facts->pagemap, &r->python);
-    if (rc == HW_OK)
-        rc = hw_go_heap_read(&r->smaps, facts->mem, facts->pagemap, &r->go);
-    r->heaps_cpu_ns = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
-    return rc;
+    if (p)
+        hw_smaps_done(&p->mappings);
+    free(p);
+}
+
+/* Naming gives mappings other names and divides them, summing frees the text. */
+static int keep_places(struct hw_reading_memory *r)
+{
+    const struct hw_smaps *from = &r->smaps;
+    struct hw_smaps *to = &r->places->mappings;
+    if (hw_vec_reserve(&to->entries, from->entries.n) < 0)
+        return HW_ENOMEM;
+    memcpy(to->entries.v, from->entries.v, from->entries.n * sizeof *to->entries.v);
+    to->entries.n = from->entries.n;
+    to->cut = from->cut;
+    return HW_OK;
+}
+
+static int sum(struct hw_reading_memory *r)
+{
+    if (r->places->mappings.entries.n) {
+        r->places->mappings.text = r->smaps.text;
+        r->smaps.text = NULL;
+    }
+    return hw_smaps_sum(&r->smaps);
 }
 
 static void run_memory(struct hw_reading_job *j)
@@ -82,8 +121,12 @@ static void run_memory(struct hw_reading_job *j)
     struct memory_job *m = (struct memory_job *)(void *)j;
     struct hw_reading_memory *r = &m->memory;
     struct hw_owner_facts facts = {.mem = -1, .pagemap = -1};
-    char before[AUXV], after[AUXV];
-    size_t n_before = read_auxv(j->who.dir, before);
+    r->places = calloc(1, sizeof *r->places);
+    if (!r->places) {
+        j->rc = HW_ENOMEM;
+        return;
+    }
+    read_image(j->who.dir, &r->places->image);
     r->began_ns = hw_now_boottime_ns();
     j->rc = hw_smaps_read_some(j->who.dir, MAX_TEXT, MAX_CPU_NS, &r->smaps);
     if (j->rc == HW_OK && (hw_proc_status(j->who.dir, &r->status) < 0 || r->smaps.entries.n == 0))
@@ -95,23 +138,48 @@ static void run_memory(struct hw_reading_job *j)
     if (j->rc == HW_OK)
         r->has_jvm = hw_jvm_counters_read(&r->smaps, facts.mem, facts.pagemap, &r->jvm);
     if (j->rc == HW_OK)
-        j->rc = read_heaps(m, &facts);
+        j->rc = m->wants_heaps ? keep_places(r) : HW_OK;
     if (j->rc == HW_OK)
         j->rc = hw_owners_name(&r->smaps, &facts);
     if (j->rc == HW_OK)
         j->rc = keep_maps(r);
     if (j->rc == HW_OK)
-        j->rc = hw_smaps_sum(&r->smaps); /* it is kept: 16 MiB of text per target would be much */
+        j->rc = sum(r);
     hw_owner_facts_done(&facts);
     if (j->rc == HW_OK)
         r->has_group = hw_memory_group_read(j->who.dir, &hw_limits_usual, &r->group);
-    if (read_auxv(j->who.dir, after) != n_before || memcmp(before, after, n_before) != 0)
+    if (!is_image(j->who.dir, &r->places->image))
         j->rc = HW_EGONE;
 }
 
 static void drop_memory(struct hw_reading_job *j)
 {
     hw_reading_memory_done(&((struct memory_job *)(void *)j)->memory);
+}
+
+static void run_heaps(struct hw_reading_job *j)
+{
+    struct heaps_job *h = (struct heaps_job *)(void *)j;
+    int dir = j->who.dir;
+    hw_autofd int mem = openat(dir, "mem", O_RDONLY | O_CLOEXEC);
+    hw_autofd int pagemap = openat(dir, "pagemap", O_RDONLY | O_CLOEXEC);
+    j->rc = HW_OK;
+    if (h->allocator == HW_OWNER_GLIBC)
+        j->rc = hw_glibc_arenas_read(&h->places->mappings, mem, pagemap, hw_reading_heap_start(dir),
+                                     &h->arenas);
+    if (j->rc == HW_OK)
+        j->rc = hw_python_heap_read(&h->places->mappings, mem, pagemap, &h->python);
+    if (j->rc == HW_OK)
+        j->rc = hw_go_heap_read(&h->places->mappings, mem, pagemap, &h->go);
+    if (!is_image(dir, &h->places->image))
+        j->rc = HW_EGONE;
+}
+
+static void drop_heaps(struct hw_reading_job *j)
+{
+    struct heaps_job *h = (struct heaps_job *)(void *)j;
+    free_places(h->places);
+    hw_glibc_arenas_done(&h->arenas);
 }
 
 int hw_reading_memory(struct hw_blocking_reader *l, struct hw_reading_who who,
@@ -122,7 +190,7 @@ int hw_reading_memory(struct hw_blocking_reader *l, struct hw_reading_who who,
     if (m) {
         m->allocator = allocator;
         m->own = *own;
-        m->wants_heaps = wants_heaps;
+        m->wants_heaps = wants_heaps && allocator != HW_OWNER_UNREAD;
     }
     int rc = m ? hw_reading_job_do(l, &m->job) : HW_ENOMEM;
     if (rc < 0)
@@ -137,8 +205,47 @@ int hw_reading_memory(struct hw_blocking_reader *l, struct hw_reading_who who,
     return rc;
 }
 
+void hw_reading_heaps(struct hw_blocking_reader *l, struct hw_reading_who who,
+                      enum hw_owner_allocator allocator, struct hw_reading_memory *m)
+{
+    struct hw_reading_places *places = m->places;
+    bool has_places = places && places->mappings.entries.n;
+    struct heaps_job *h =
+        has_places ? hw_reading_job_new(sizeof *h, &who, run_heaps, drop_heaps) : NULL;
+    m->places = NULL;
+    if (!h) {
+        free_places(places);
+        return;
+    }
+    h->allocator = allocator;
+    h->places = places;
+    int rc = hw_reading_job_do(l, &h->job);
+    if (rc < 0) {
+        hw_log(WARN, "pid %d: what is in its heaps: %s", who.pid, hw_errc_text(rc));
+        return;
+    }
+    m->heaps_cpu_ns = h->job.cpu_ns;
+    m->cpu_ns += h->job.cpu_ns;
+    if (h->job.rc == HW_OK) {
+        m->heaps_ns = m->began_ns;
+        m->arenas = h->arenas;
+        m->python = h->python;
+        m->go = h->go;
+        h->arenas = (struct hw_glibc_arenas){.v = {0}};
+    }
+    hw_reading_job_free(&h->job);
+}
+
+void hw_reading_forget_heaps(struct hw_reading_memory *m)
+{
+    m->heaps_ns = 0;
+    hw_glibc_arenas_done(&m->arenas);
+}
+
 void hw_reading_memory_done(struct hw_reading_memory *m)
 {
+    free_places(m->places);
+    m->places = NULL;
     hw_smaps_done(&m->smaps);
     hw_vec_done(&m->maps);
     hw_glibc_arenas_done(&m->arenas);

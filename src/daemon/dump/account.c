@@ -116,6 +116,15 @@ static int read_in_time(struct hw_recorder *r, struct hw_reading_who who, const 
     return rc;
 }
 
+static void read_heaps(struct hw_recorder *r, struct hw_reading_who who, const struct known *known,
+                       struct hw_reading_memory *m)
+{
+    uint64_t began = hw_now_monotonic_ns();
+    hw_reading_heaps(r->blocking_reader, who, known->allocator, m);
+    uint64_t ended = hw_now_monotonic_ns();
+    hw_rate_limit_earn(rest_of_user(r, who.uid, ended), ended, (ended - began) * USER_REST);
+}
+
 /* Fails if it cannot be read, is just ending, or its user's processes took too much time. */
 static int read_memory(struct hw_recorder *r, struct hw_reading_who who, const struct known *known,
                        struct hw_kept_account **out)
@@ -178,7 +187,8 @@ static struct hw_kept_account *read_now(const struct hw_target *t, bool wants_he
         known.own_left_bytes =
             atomic_load_explicit(&t->feed->ring.shm->own_left_bytes, memory_order_relaxed);
     }
-    if (read_memory(t->rec, hw_reading_at(&t->pid, t->uid), &known, &k) < 0)
+    struct hw_reading_who who = hw_reading_at(&t->pid, t->uid);
+    if (read_memory(t->rec, who, &known, &k) < 0)
         return NULL;
     if (!hw_target_is_shown(t))
         drop(&k);
@@ -189,6 +199,10 @@ static struct hw_kept_account *read_now(const struct hw_target *t, bool wants_he
     uint64_t gaps = t->feed ? atomic_load_explicit(&t->feed->gaps_libc, memory_order_relaxed) : 0;
     if (k && gaps)
         k->gap_bytes = gaps;
+    if (k)
+        read_heaps(t->rec, who, &known, &k->memory);
+    if (k && k->memory.heaps_ns && !hw_target_is_shown(t))
+        hw_reading_forget_heaps(&k->memory);
     return k;
 }
 
@@ -297,6 +311,8 @@ int hw_account_read(struct hw_recorder *r, const struct hw_pid *pid, bool wants_
     struct known known = {.allocator = allocator_of(&i.maps, wants_idle), /* no session: no list */
                           .wants_heaps = true};
     rc = read_memory(r, who, &known, out);
+    if (rc == HW_OK)
+        read_heaps(r, who, &known, &(*out)->memory);
     hw_reading_image_done(&i);
     return rc;
 }
