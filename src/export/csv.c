@@ -43,7 +43,7 @@ static void put_errors(struct hw_strbuf *line, const struct hw_export_input *in,
                        const struct hw_value *v)
 {
     for (int m = first; m < end; m++) {
-        double error = hw_value_error(v, (enum hw_metric)m, in->interval_bytes);
+        double error = hw_figure_error(v, (enum hw_metric)m, in->interval_bytes);
         hw_strbuf_addc(line, ',');
         if (isfinite(error)) /* else it is unknown */
             hw_strbuf_addf(line, "%.0f", error);

@@ -25,7 +25,7 @@ void hw_json_put_errors(struct hw_json *j, const struct hw_value *v, uint64_t in
     char key[32];
     for (int m = 0; m < (int)hw_value_metrics(v); m++) {
         (void)snprintf(key, sizeof key, "%s_error", hw_metric_name((enum hw_metric)m));
-        hw_json_kv_double(j, key, hw_value_error(v, (enum hw_metric)m, interval_bytes));
+        hw_json_kv_double(j, key, hw_figure_error(v, (enum hw_metric)m, interval_bytes));
     }
 }
 
@@ -34,7 +34,7 @@ void hw_figure_with_error(char out[HW_FIGURE_MAX], const struct hw_value *v, enu
 {
     static const char *const bytes[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     static const char *const counts[] = {"", "k", "M", "G", "T", "P", "E"};
-    double x = (double)hw_value_get(v, m), error = hw_value_error(v, m, interval_bytes);
+    double x = (double)hw_value_get(v, m), error = hw_figure_error(v, m, interval_bytes);
     bool is_bytes = hw_metric_is_bytes(m);
     int n = scaled(out, x, is_bytes ? 1024 : 1000, is_bytes ? bytes : counts, 7);
     if (error > 0 && x > 0 && n > 0 && !isfinite(error))

@@ -42,7 +42,7 @@ static char *fmt_metric(char out[HW_UNIT_MAX], enum hw_metric m, double v)
 static void fmt_error(const struct page *pg, const struct hw_value *v, enum hw_metric m,
                       char out[HW_UNIT_MAX])
 {
-    double error = hw_value_error(v, m, pg->d->view.interval_bytes);
+    double error = hw_figure_error(v, m, pg->d->view.interval_bytes);
     hw_fmt_error(out, (double)hw_value_get(v, m), error, pg->d->o->unicode);
 }
 

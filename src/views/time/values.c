@@ -524,6 +524,27 @@ double hw_value_error(const struct hw_value *v, enum hw_metric m, uint64_t inter
     return variance >= 0 ? 2 * sqrt(variance) : INFINITY;
 }
 
+/* The variance of one more sample: a block has the weight interval / size, at most the interval. */
+static double one_more(const struct hw_value *v, uint64_t interval_bytes)
+{
+    double variance = (double)v->variance_alloc_objects, all = (double)v->alloc_objects;
+    double step = (double)interval_bytes, points = (double)v->variance_alloc_space / (step * step);
+    if (!isfinite(variance) || all <= 0)
+        return 0;
+    double of_sample = points > 0 && isfinite(points) ? variance / points : 0;
+    return fmin(fmax(variance / all * (variance / all), of_sample), step * step);
+}
+
+double hw_figure_error(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes)
+{
+    double error = hw_value_error(v, m, interval_bytes);
+    int64_t seen = m == HW_METRIC_TEMPORARY_OBJECTS ? v->temporary_objects : hw_value_samples(v, m);
+    bool is_known = !v->lacks_variances && isfinite(error) && interval_bytes > 1;
+    if (hw_metric_is_bytes(m) || seen <= 0 || !is_known)
+        return error;
+    return sqrt(error * error + 4 * one_more(v, interval_bytes));
+}
+
 /*
  * With k samples of equal weight the error is 2 / sqrt(k) of the figure: 0.63 for ten samples. If
  * weights differ or some samples are exact, this share counts, not the number of samples.

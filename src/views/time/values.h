@@ -105,6 +105,14 @@ double hw_value_step(const struct hw_value *v, uint64_t interval_bytes);
  * interval: bytes between samples; at 1 everything is exact. Infinite: the error is unknown, as the
  * trace has a variance that is none. */
 double hw_value_error(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes);
+/*
+ * The same of a figure that is shown by itself and added to no other: a count's has the variance of
+ * one more sample. Small blocks are sampled rarely and stand for many, so that samples which
+ * happened to come say too little of those that did not. Its weight is taken from all that was
+ * allocated, of which more is seen: the mean of an allocation's, or the root of the mean square of
+ * a sample's.
+ */
+double hw_figure_error(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes);
 /* Based on fewer than ten samples, or dominated by a few of them: only an order of magnitude. */
 bool hw_value_is_rough(const struct hw_value *v, enum hw_metric m, uint64_t interval_bytes);
 /* The variance of a metric; < 0: unknown, then hw_value_error estimates. */
