@@ -8,6 +8,7 @@ import sys
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
 import rooms
 from lib import hw
+from lib.javac import javac
 
 PAGE = hw.ROOT / "doc/guide/known-issues-of-others.md"
 
@@ -158,7 +159,7 @@ def runtime_exec(box):
     """Java's Runtime.exec (vfork and CLONE_VM): the profile goes on behind it, also of Python's subprocess."""
     hw.need("java", "javac")
     (box.dir / "Exec.java").write_text(JAVA)
-    box.run(["javac", "-d", str(box.dir), box.path("Exec.java")], check=0)
+    javac(box, box.path("Exec.java"))
     for how in ("VFORK", "POSIX_SPAWN"):
         r = hw.record(box, ["java", "-Xint", "-XX:TieredStopAtLevel=0", "-cp", str(box.dir),
                             f"-Djdk.lang.Process.launchMechanism={how}", "Exec"], interval=65536, trace=how)

@@ -12,6 +12,7 @@ sys.path.insert(0, __file__.rsplit("/", 2)[0])
 import rooms
 import serve
 from lib import hprof as heap_dump, hw, pprof
+from lib.javac import javac
 
 
 def rows(box, file, sql):
@@ -76,7 +77,7 @@ def hprof(box):
     hw.need("java", "javac", "jcmd")
     src = box.dir / "Q.java"
     src.write_text(LIST)
-    box.run(["javac", "-d", box.dir, src], check=0, timeout=120)
+    javac(box, src)
     jvm = subprocess.Popen(["java", "-XX:+UseSerialGC", "-Xmx256m", "-cp", str(box.dir), "Q"], stdin=subprocess.PIPE,
                            stdout=subprocess.PIPE, text=True)
     try:
@@ -227,8 +228,7 @@ def write_hprof(box):
     if not os.path.exists(READER):
         raise hw.Skip("VisualVM is not installed")
     (box.dir / "R.java").write_text(NODES)
-    box.run(["javac", "-cp", READER, "-d", box.dir, box.dir / "R.java",
-             __file__.rsplit("/", 2)[0] + "/lib/HeapDump.java"], check=0, timeout=120)
+    javac(box, box.dir / "R.java", __file__.rsplit("/", 2)[0] + "/lib/HeapDump.java", options=["-cp", READER])
     theirs, ours, again = box.path("jvm.hprof"), box.path("our.hprof"), box.path("again.hprof")
     box.run(["java", "-XX:+UseSerialGC", "-Xmx64m", "-cp", str(box.dir), "R", theirs], check=0, timeout=hw.CLOCK)
     box.run([hw.tool("heapwise"), "convert", "-t", "hprof", theirs, ours], check=0)

@@ -14,6 +14,7 @@ import time
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
 import rooms
 from lib import hw
+from lib.javac import javac, tag
 
 # A heap with every kind of reference: fields of superclasses behind interface constants, arrays,
 # statics, weak, soft and phantom ones. It waits; a line on standard input ends it.
@@ -125,16 +126,14 @@ def compiled(box, source):
     name = source.split("public class ")[1].split()[0]
     if not (box.dir / f"{name}.class").exists():
         (box.dir / f"{name}.java").write_text(source)
-        box.run(["javac", "--release", "11", "-Xlint:-options", "-d", box.dir, box.dir / f"{name}.java"],
-                check=0, timeout=120)
+        javac(box, box.dir / f"{name}.java", options=["--release", "11", "-Xlint:-options"])
     return name
 
 
 def own(box, source):
     """The program under a class name of this box's own: recordings of tests that run beside this one go by names, too."""
     name = source.split("public class ")[1].split()[0]
-    tag = "".join(c for c in box.dir.name if c.isalnum())
-    return name + tag, source.replace(name, name + tag)
+    return name + tag(box), source.replace(name, name + tag(box))
 
 
 def children(pid):

@@ -11,6 +11,7 @@ sys.path.insert(0, __file__.rsplit("/", 2)[0])
 import rooms
 from java import SHAPES, Jvm, ask, dump, javas
 from lib import hprof, hw
+from lib.javac import javac
 
 EDGES = """select r.owner_id, r.owned_id from heap_graph_reference r join heap_graph_object o on o.id = r.owner_id
     join heap_graph_class c on c.id = o.type_id where r.owned_id is not null and o.reachable and not
@@ -118,7 +119,7 @@ def original_names(box):
     hw.need("java", "javac", "jcmd")
     (box.dir / "A.java").write_text(OBFUSCATED)
     (box.dir / "map.txt").write_text(MAP)
-    box.run(["javac", "-d", box.dir, box.dir / "A.java"], check=0, timeout=120)
+    javac(box, box.dir / "A.java")
     p = subprocess.Popen(["java", "-cp", box.dir, "a.b.A"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         hw.equal(p.stdout.readline(), b"ready\n", "the program's first line")
@@ -184,7 +185,7 @@ def as_heap_dump(box):
     box.run([hw.tool("heapwise"), "convert", "-t", "hprof", box.path("java.trace"), ours], check=0)
     dumps = {f: hprof.Dump(f) for f in (theirs, ours)}
     hw.equal(dumps[ours].faults, [], "broken rules of the format")
-    box.run(["javac", "-cp", READER, "-d", box.dir, __file__.rsplit("/", 2)[0] + "/lib/HeapRetained.java"], check=0, timeout=120)
+    javac(box, __file__.rsplit("/", 2)[0] + "/lib/HeapRetained.java", options=["-cp", READER])
 
     def seen(file):
         out = box.run(["java", "-cp", f"{READER}:{box.dir}", "HeapRetained", file, "Shapes", "20"], check=0, timeout=120).stdout
@@ -244,7 +245,7 @@ def compiler(box):
     out, work, symbol = box.dir / "out", box.dir / "work", "com.sun.tools.javac.code.Symbol$ClassSymbol"
     work.mkdir()
     (work / "Stand.java").write_text(STAND)
-    box.run(["javac", "-d", work, work / "Stand.java"], check=0, timeout=120)
+    javac(box, work / "Stand.java", to=work)
     p = subprocess.Popen([shutil.which("javac"), "-J-Xmx512m", "-d", out, "-processorpath", work, "-processor", "Stand", f"-Ato={work}",
                           *sorted(map(str, box.dir.glob("C*.java")))], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:

@@ -10,6 +10,7 @@ import sys
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
 import rooms
 from lib import hw
+from lib.javac import javac
 
 # Each thread takes its own way to one native method, which allocates its size and stays there.
 STOPS = r"""
@@ -124,7 +125,7 @@ def same_as_jstack(*options, before=()):
         (box.dir / "Stops.java").write_text(STOPS)
         (box.dir / "stop.c").write_text(STOP)
         box.run(["cc", "-O1", "-shared", "-fPIC", "-o", box.path("libstop.so"), box.dir / "stop.c"], check=0)
-        box.run(["javac", "-d", box.dir, box.dir / "Stops.java"], check=0, timeout=120)
+        javac(box, box.dir / "Stops.java")
         trace = box.path("stops.trace")
         p = box.start([hw.tool("heapwise"), "record", "--no-report", "-i", "65536", "-o", trace, "--", *before, "java", *options, "-cp", box.dir,
                        "Stops", box.path("libstop.so")], stdin=subprocess.PIPE)
@@ -213,8 +214,8 @@ def library_goes(box):
     (guest / "Guest.java").write_text(GUEST)
     (box.dir / "guest.c").write_text("#include <stdlib.h>\nvoid *kept;\nvoid Java_Guest_take(void *e, void *c, int n) { kept = malloc(n); }\n")
     box.run(["cc", "-O1", "-shared", "-fPIC", "-o", guest / "libguest.so", box.dir / "guest.c"], check=0)
-    box.run(["javac", "-d", box.dir, box.dir / "Goes.java"], check=0, timeout=120)
-    box.run(["javac", "-d", guest, guest / "Guest.java"], check=0, timeout=120)
+    javac(box, box.dir / "Goes.java")
+    javac(box, guest / "Guest.java", to=guest)
     trace = box.path("goes.trace")
     r = box.run([hw.tool("heapwise"), "record", "--no-report", "-i", "1", "-o", trace, "--", "java", "-Xmx64m", "-cp", box.dir, "Goes",
                  guest], check=0, timeout=200)

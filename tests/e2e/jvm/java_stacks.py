@@ -12,6 +12,7 @@ import sys
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
 import rooms
 from lib import hw
+from lib.javac import javac
 
 # Native memory by every way that Java code takes to it. It begins when our library is there, or at once.
 APP = r"""
@@ -68,9 +69,7 @@ def prepared(box):
         (box.dir / "App.java").write_text(APP)
         (box.dir / "app.c").write_text(JNI)
         box.run(["cc", "-O1", "-g", "-shared", "-fPIC", "-o", library, box.dir / "app.c"], check=0)
-        box.run(["javac", "--release", "11", "-Xlint:-options", "-d", box.dir, box.dir / "App.java"], timeout=120)
-        if not (box.dir / "App.class").exists():  # the release option hides sun.misc
-            box.run(["javac", "-XDignore.symbol.file", "-d", box.dir, box.dir / "App.java"], check=0, timeout=120)
+        javac(box, box.dir / "App.java", options=["-source", "11", "-target", "11", "-Xlint:-options", "-XDignore.symbol.file"])  # --release hides sun.misc of some
     return str(box.dir), library
 
 
@@ -229,8 +228,7 @@ def churned(box, heap, n, *options):
     hw.need("java", "javac")
     if not (box.dir / "Churn.class").exists():
         (box.dir / "Churn.java").write_text(CHURN)
-        box.run(["javac", "--release", "11", "-Xlint:-options", "-d", box.dir, box.dir / "Churn.java"], check=0,
-                timeout=120)
+        javac(box, box.dir / "Churn.java", options=["--release", "11", "-Xlint:-options"])
     trace = box.path("churn.trace")
     r = box.run([hw.tool("heapwise"), "record", "--heap", heap, *options, "-f", "-o", trace, "--", "java", "-Xmx300m",
                  "-cp", box.dir, "Churn", str(n)], check=0, timeout=200)

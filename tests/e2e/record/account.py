@@ -10,6 +10,7 @@ import time
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
 import rooms
 from lib import hw
+from lib.javac import javac
 
 MIB = 1 << 20
 os.environ.pop("MALLOC_PERTURB_", None)  # the runner's: it fills blocks that are not to be touched
@@ -328,7 +329,7 @@ def java(box):
         f.write("public class H { static byte[][] keep = new byte[24][]; public static void main(String[] a) throws Exception {"
                 "for (int i = 0; i < 24; i++) keep[i] = new byte[1 << 20]; System.gc(); var m = java.lang.management.ManagementFactory.getMemoryMXBean();"
                 "System.out.println(m.getHeapMemoryUsage().getUsed() + \" \" + m.getHeapMemoryUsage().getCommitted()); Thread.sleep(3000); } }")
-    box.run(["javac", "-d", str(box.path(".")), str(box.path("H.java"))], check=0, timeout=hw.CLOCK)
+    javac(box, box.path("H.java"))
     p = box.start([hw.tool("heapwise"), "record", "-q", "--no-report", "-c", "500ms", "-f", "-o", box.path("out.trace"), "--", "java", "-Xmx128m", "-XX:+UseSerialGC",
                    "-cp", str(box.path(".")), "H"])
     out, err = p.communicate(timeout=4 * hw.CLOCK)

@@ -9,6 +9,7 @@ import sys
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
 import rooms
 from lib import hw
+from lib.javac import javac
 
 
 def functions(dump, key="alloc"):
@@ -150,7 +151,7 @@ def java(box):
                    "byte[] b=new byte[1<<20], o=new byte[1<<20]; long n=0;"
                    "for(int i=0;i<50;i++){Deflater d=new Deflater(); d.setInput(b); d.finish(); n+=d.deflate(o); d.end();}"
                    "System.out.println(n);} }")
-    box.run(["javac", "-d", box.dir, src], check=0, timeout=120)
+    javac(box, src)
     r, t, d = both(box, ["java", "-Xshare:auto", "-Xmx64m", "-cp", box.dir, "T"], timeout=180)
     hw.true(share(d, "deflateInit2_", "deflateInit_", "Java_java_util_zip_Deflater_init") > 0.001,
             "zlib's memory is there")
