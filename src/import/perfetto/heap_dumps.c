@@ -542,15 +542,32 @@ static void drop_hidden(struct hw_profile *p, uint32_t *shown)
     p->dumps.n = n;
 }
 
+/* Where the file ends before the callstacks of its last dump, nothing of that dump can be told: it
+ * would have zeros. */
+static void drop_unreadable(struct hw_heap_dumps *d)
+{
+    struct hw_profile *p = d->profile;
+    size_t n_runs = p->allocs.runs.n;
+    uint32_t first = n_runs ? p->allocs.runs.v[n_runs - 1].dump + 1 : 0;
+    while (p->dumps.n > first && p->dumps.v[p->dumps.n - 1].heap_samples > 0) {
+        p->dumps.n--;
+        d->series_of_dump.n--;
+    }
+}
+
 int hw_heap_dumps_finish(struct hw_heap_dumps *d)
 {
     struct hw_profile *p = d->profile;
+    bool is_cut = false;
     for (size_t i = 0; i < d->sequences.n; i++) {
         int rc =
             d->sequences.v[i].open ? count_error(d, "heapprofd_non_finalized_profile", -1) : HW_OK;
         if (rc < 0)
             return rc;
+        is_cut |= d->sequences.v[i].open;
     }
+    if (is_cut)
+        drop_unreadable(d);
     hw_autofree uint32_t *shown = malloc((p->dumps.n + 1) * sizeof *shown);
     hw_autofree bool *grows = calloc(p->dumps.n + 1, sizeof *grows);
     bool any = false;

@@ -201,6 +201,22 @@ def full_disk(box):
         subprocess.run(["umount", tmp])
 
 
+def cut_file(box):
+    """A file that ends in its only dump: no figures of it, least of all zeros."""
+    whole = box.path("whole.trace")
+    box.run([hw.tool("heapwise"), "record", "-q", "-i", "1", "--no-report", "-o", whole, "--",
+             hw.target("stacks"), "12", "8"])
+    data = pathlib.Path(whole).read_bytes()
+    box.broken("cut")
+    for tenth in range(2, 10):
+        cut = pathlib.Path(box.path("cut"))
+        cut.write_bytes(data[:len(data) * tenth // 10])
+        for command in ("report", "tree", "leaks"):
+            r = box.run([hw.tool("heapwise"), command, cut], check=None)
+            hw.true(r.returncode == 5 and b" 0 B" not in r.stdout,
+                    f"{command} of {tenth} tenths: {r.returncode} {hw.tail(r.stdout)} {hw.tail(r.stderr)}")
+
+
 def file_limit(box):
     """RLIMIT_FSIZE reached: SIGXFSZ must not reach anybody, the error is said."""
     def limit():
