@@ -64,6 +64,18 @@ void hw_strings_free(struct hw_strings *s)
     free(s);
 }
 
+/* The text's slot, or the free one where it belongs. */
+static size_t slot_of(const struct hw_strings *s, struct hw_bytes text, uint64_t hash)
+{
+    size_t at = hash & s->mask;
+    for (; s->slots[at]; at = (at + 1) & s->mask) {
+        const struct entry *e = &s->entries.v[s->slots[at] - 1];
+        if (e->hash == hash && hw_bytes_equal(hw_bytes_of(e->p, e->n), text))
+            break;
+    }
+    return at;
+}
+
 int hw_strings_intern(struct hw_strings *s, struct hw_bytes text, hw_str_id *out)
 {
     if ((s->entries.n + 1) * 2 > (s->slots ? s->mask + 1 : 0)) {
@@ -72,13 +84,10 @@ int hw_strings_intern(struct hw_strings *s, struct hw_bytes text, hw_str_id *out
             return rc;
     }
     uint64_t hash = hw_hash_bytes_seeded(hw_hash_seed(), text.p, text.n);
-    size_t at = hash & s->mask;
-    for (; s->slots[at]; at = (at + 1) & s->mask) {
-        const struct entry *e = &s->entries.v[s->slots[at] - 1];
-        if (e->hash == hash && hw_bytes_equal(hw_bytes_of(e->p, e->n), text)) {
-            out->v = s->slots[at] - 1;
-            return HW_OK;
-        }
+    size_t at = slot_of(s, text, hash);
+    if (s->slots[at]) {
+        out->v = s->slots[at] - 1;
+        return HW_OK;
     }
     if (s->entries.n >= UINT32_MAX - 1)
         return HW_ELIMIT;
@@ -91,6 +100,11 @@ int hw_strings_intern(struct hw_strings *s, struct hw_bytes text, hw_str_id *out
     s->slots[at] = (uint32_t)s->entries.n;
     out->v = (uint32_t)s->entries.n - 1;
     return HW_OK;
+}
+
+bool hw_strings_has(const struct hw_strings *s, struct hw_bytes text)
+{
+    return s->slots[slot_of(s, text, hw_hash_bytes_seeded(hw_hash_seed(), text.p, text.n))] != 0;
 }
 
 struct hw_bytes hw_strings_get(const struct hw_strings *s, hw_str_id id)

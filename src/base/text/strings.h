@@ -10,6 +10,7 @@
 #ifndef HW_BASE_TEXT_STRINGS_H
 #define HW_BASE_TEXT_STRINGS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,7 @@ struct hw_strings;
 int hw_strings_new(struct hw_strings **out);
 void hw_strings_free(struct hw_strings *s);
 int hw_strings_intern(struct hw_strings *s, struct hw_bytes text, hw_str_id *out);
+bool hw_strings_has(const struct hw_strings *s, struct hw_bytes text);
 struct hw_bytes hw_strings_get(const struct hw_strings *s, hw_str_id id); /* unknown id: "" */
 const char *hw_strings_cstr(const struct hw_strings *s, hw_str_id id);
 size_t hw_strings_count(const struct hw_strings *s);

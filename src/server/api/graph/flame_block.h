@@ -27,6 +27,8 @@
 #include "base/text/strbuf.h"
 
 #define HW_FLAME_BLOCK_SIDES 16u /* of the header's flags: has_sides */
+#define HW_FLAME_BOX_MERGED                                                                        \
+    1u /* of a box's flags, in all kinds of graphs: several that are small */
 /* By default all nodes are sent, up to this number: 150 MB in a browser. */
 #define HW_FLAME_BLOCK_MANY  1500000u
 #define HW_FLAME_BLOCK_SMALL 1e-5 /* beyond that, boxes below this share of the whole are merged */

@@ -21,7 +21,7 @@
 
 #include "base/banned.h"
 
-enum { NODE_MERGED = 1, ONLY_A = 16, ONLY_B = 32 }; /* flags of a node */
+enum { ONLY_A = 16, ONLY_B = 32 }; /* flags of a node */
 
 void hw_page_diff_done(struct hw_page_diff *q)
 {
@@ -264,7 +264,7 @@ static int put_node(struct graph *g, uint32_t node, int32_t parent)
 static int put_merged(struct graph *g, uint32_t from, uint32_t until, int32_t parent)
 {
     const struct hw_diff_node *nodes = g->q->diff.nodes.v;
-    struct box x = {.flags = NODE_MERGED, .depth = nodes[g->order[from]].depth};
+    struct box x = {.flags = HW_FLAME_BOX_MERGED, .depth = nodes[g->order[from]].depth};
     char text[48];
     int len = snprintf(text, sizeof text, "(%u small ones)", until - from);
     for (uint32_t i = from; i < until; i++) {

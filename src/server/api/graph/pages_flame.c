@@ -22,7 +22,6 @@
 #include "base/banned.h"
 
 enum node_flags {
-    NODE_MERGED = 1,
     NODE_ALLOCATOR = 2,
     NODE_STD = 4,
     NODE_UNNAMED = 8,
@@ -104,7 +103,8 @@ static int put(struct arrays *a, int32_t parent, const struct figures *g)
 /* A merged node for one node, or (all) for this sibling and the following, smaller ones. */
 static int put_merged(struct arrays *a, uint32_t node, int32_t parent, bool all)
 {
-    struct figures g = {.flags = NODE_MERGED, .depth = a->f->v.v[node].depth + (a->group != NULL)};
+    struct figures g = {.flags = HW_FLAME_BOX_MERGED,
+                        .depth = a->f->v.v[node].depth + (a->group != NULL)};
     char text[48];
     unsigned n = 0;
     for (; node != HW_ID_NONE; node = all ? a->f->v.v[node].next_sibling : HW_ID_NONE) {
@@ -171,7 +171,7 @@ static bool is_small(const struct arrays *a, uint32_t node, double value)
 /* In the stable order small nodes are scattered: the merged one follows the others. */
 static int put_merged_small(struct arrays *a, const struct open *o)
 {
-    struct figures g = {.flags = NODE_MERGED,
+    struct figures g = {.flags = HW_FLAME_BOX_MERGED,
                         .depth = a->f->v.v[o->node].depth + 1 + (a->group != NULL),
                         .self = o->small,
                         .total = o->small};

@@ -20,12 +20,13 @@
 
 #include "base/memory/vec.h"
 #include "base/text/strbuf.h"
+#include "server/api/graph/flame_block.h"
 
 #define HW_PAGE_TREE_LEVELS 2000u
 
 /* Flags of nodes in trees of heaps; those of other trees are in pages_flame.c, pages_diff.c. */
 enum {
-    HW_PAGE_NODE_MERGED = 1,
+    HW_PAGE_NODE_MERGED = HW_FLAME_BOX_MERGED,
     HW_PAGE_NODE_NATIVE = 2,  /* [native]: memory outside the heap that an object registered */
     HW_PAGE_NODE_TWICE = 4,   /* may be counted in another part too */
     HW_PAGE_NODE_UNNAMED = 8, /* a native frame without a name */

@@ -5,68 +5,11 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "server/api/graph/flame_block.h"
+#include "server/api/saved/graph_arrays.h"
 
 #include "base/banned.h"
 
-enum { HEADER = 72, AT_FLAGS = 8, AT_NODES = 12, AT_TEXTS = 16, AT_DEEPEST = 24, AT_FIGURES = 32 };
-
 #define ROUNDED 1e-12 /* relative rounding error of sums of doubles */
-
-struct arrays {
-    struct hw_bytes all;
-    uint64_t at;
-    uint32_t flags, n, n_texts, deepest;
-    const int32_t *parent;
-    const uint32_t *end, *name, *module, *samples, *begins;
-    const uint8_t *node_flags;
-    const double *self, *error, *a, *b;
-    const char *texts;
-};
-
-/* The next array; NULL if the bytes end before. The block is our own and aligned. */
-static const void *take(struct arrays *g, uint64_t n, unsigned width)
-{
-    uint64_t from = g->at;
-    g->at += (n * width + 7) / 8 * 8;
-    return g->at <= g->all.n ? g->all.p + from : NULL;
-}
-
-static uint32_t u32_at(struct hw_bytes b, size_t at)
-{
-    uint32_t v;
-    memcpy(&v, b.p + at, sizeof v);
-    return v;
-}
-
-static int read_arrays(struct hw_bytes bytes, struct arrays *g)
-{
-    if (bytes.n < HEADER || memcmp(bytes.p, "HFG1", 4) != 0)
-        return HW_EFORMAT;
-    *g = (struct arrays){.all = bytes,
-                         .at = HEADER,
-                         .flags = u32_at(bytes, AT_FLAGS),
-                         .n = u32_at(bytes, AT_NODES),
-                         .n_texts = u32_at(bytes, AT_TEXTS),
-                         .deepest = u32_at(bytes, AT_DEEPEST)};
-    g->parent = take(g, g->n, 4);
-    g->end = take(g, g->n, 4);
-    (void)take(g, g->n, 2); /* depth */
-    g->name = take(g, g->n, 4);
-    g->module = take(g, g->n, 4);
-    g->node_flags = take(g, g->n, 1);
-    g->self = take(g, g->n, 8);
-    (void)take(g, g->n, 8); /* cum */
-    g->samples = take(g, g->n, 4);
-    g->error = take(g, g->n, 8);
-    if (g->flags & HW_FLAME_BLOCK_SIDES) {
-        g->a = take(g, g->n, 8);
-        g->b = take(g, g->n, 8);
-    }
-    g->begins = take(g, (uint64_t)g->n_texts + 1, 4);
-    g->texts = (const char *)bytes.p + g->at;
-    return g->begins && g->n ? HW_OK : HW_EFORMAT;
-}
 
 static void put_uint(struct hw_strbuf *out, uint64_t v)
 {
@@ -80,16 +23,14 @@ static void put_int(struct hw_strbuf *out, int64_t v)
     put_uint(out, ((uint64_t)v << 1) ^ (uint64_t)(v >> 63));
 }
 
-static int put_texts(const struct arrays *g, const uint32_t *ids, uint32_t *known,
+static int put_texts(const struct hw_graph_arrays *g, const uint32_t *ids, uint32_t *known,
                      struct hw_strings *texts, struct hw_strbuf *out)
 {
     for (uint32_t i = 0; i < g->n; i++) {
         uint32_t id = ids[i];
         if (!known[id]) {
             hw_str_id s;
-            struct hw_bytes text =
-                hw_bytes_of(g->texts + g->begins[id], g->begins[id + 1] - g->begins[id]);
-            int rc = hw_strings_intern(texts, text, &s);
+            int rc = hw_strings_intern(texts, hw_graph_arrays_text(g, id), &s);
             if (rc < 0)
                 return rc;
             known[id] = s.v + 1;
@@ -108,7 +49,8 @@ static bool are_whole(const double *v, uint32_t n)
 }
 
 /* The values minus the sums of the children's. */
-static void put_rest(const struct arrays *g, const double *v, double *rest, struct hw_strbuf *out)
+static void put_rest(const struct hw_graph_arrays *g, const double *v, double *rest,
+                     struct hw_strbuf *out)
 {
     memcpy(rest, v, g->n * sizeof *v);
     for (uint32_t i = 1; i < g->n; i++)
@@ -122,7 +64,7 @@ static void put_doubles(const double *v, uint32_t n, struct hw_strbuf *out)
     hw_strbuf_add(out, v, n * sizeof *v);
 }
 
-static void put_sides(const struct arrays *g, double *rest, struct hw_strbuf *out)
+static void put_sides(const struct hw_graph_arrays *g, double *rest, struct hw_strbuf *out)
 {
     bool whole = are_whole(g->a, g->n) && are_whole(g->b, g->n);
     hw_strbuf_addc(out, whole ? 0 : 1);
@@ -135,14 +77,14 @@ static void put_sides(const struct arrays *g, double *rest, struct hw_strbuf *ou
     }
 }
 
-static bool is_same(const struct arrays *g, uint32_t i)
+static bool is_same(const struct hw_graph_arrays *g, uint32_t i)
 {
     return i + 1 < g->n && g->parent[i + 1] == (int32_t)i &&
            memcmp(&g->error[i], &g->error[i + 1], sizeof *g->error) == 0;
 }
 
 /* Grouped by significance, bytes compress better. */
-static void put_errors(const struct arrays *g, struct hw_strbuf *out)
+static void put_errors(const struct hw_graph_arrays *g, struct hw_strbuf *out)
 {
     for (uint32_t i = 0; i < g->n; i++)
         hw_strbuf_addc(out, is_same(g, i) ? 1 : 0);
@@ -159,7 +101,7 @@ static void put_errors(const struct arrays *g, struct hw_strbuf *out)
  * Squares of errors minus those of the children: most are 0, and sums over filtered nodes stay as
  * exact as each term. False: errors do not add up here (differences; a selected moment).
  */
-static bool subtract_children(const struct arrays *g, double *rest)
+static bool subtract_children(const struct hw_graph_arrays *g, double *rest)
 {
     for (uint32_t i = 0; i < g->n; i++)
         rest[i] = g->error[i] * g->error[i];
@@ -187,14 +129,14 @@ static void put_squares(const double *rest, uint32_t n, struct hw_strbuf *out)
         }
 }
 
-static void put_head(const struct arrays *g, struct hw_strbuf *out)
+static void put_head(const struct hw_graph_arrays *g, struct hw_strbuf *out)
 {
     const uint32_t head[] = {g->flags, g->n, g->deepest};
     hw_strbuf_add(out, head, sizeof head);
-    hw_strbuf_add(out, g->all.p + AT_FIGURES, HEADER - AT_FIGURES);
+    hw_strbuf_add(out, g->figures, sizeof g->figures);
 }
 
-static int put_arrays(const struct arrays *g, struct hw_strings *texts, uint32_t *known,
+static int put_arrays(const struct hw_graph_arrays *g, struct hw_strings *texts, uint32_t *known,
                       double *rest, struct hw_strbuf *out)
 {
     put_head(g, out);
@@ -228,8 +170,8 @@ static int put_arrays(const struct arrays *g, struct hw_strings *texts, uint32_t
 
 int hw_graph_pack(struct hw_bytes graph, struct hw_strings *texts, struct hw_strbuf *out)
 {
-    struct arrays g;
-    int rc = read_arrays(graph, &g);
+    struct hw_graph_arrays g;
+    int rc = hw_graph_arrays_read(graph, &g);
     if (rc < 0)
         return rc;
     uint32_t *known = calloc((size_t)g.n_texts + 1, sizeof *known);

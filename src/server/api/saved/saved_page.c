@@ -18,7 +18,7 @@
 #include "codec/gzip.h"
 #include "server/api/pages_assets.h"
 #include "server/api/pages_internal.h"
-#include "server/api/saved/graph_pack.h"
+#include "server/api/saved/graph_fit.h"
 
 #include "base/banned.h"
 
@@ -34,7 +34,6 @@ enum {
 };
 
 static const char mark[] = "@ANSWERS@";
-static const double shares[] = {0, 1e-4, 5e-4, 2e-3, 1e-2};
 
 struct request {
     const char *name; /* "flame" */
@@ -81,37 +80,25 @@ static void write_key(const struct request *q, struct hw_strbuf *out)
     }
 }
 
-/* The compressed response; HW_ENOTFOUND: the trace has none. */
-static int fetch(struct maker *m, const struct request *q, double share, struct hw_strbuf *out)
+/* HW_ENOTFOUND: the trace has none. */
+static int fetch(struct maker *m, const struct request *q, struct hw_strbuf *out)
 {
-    struct request asked = *q;
-    struct hw_strbuf plain = {0}, packed = {0};
-    char path[64], text[TEXT_BYTES];
+    char path[64];
     unsigned status = 0;
     (void)snprintf(path, sizeof path, "/api/v1/traces/%u/%s", m->id, q->name);
     if (strcmp(q->name, "status") == 0)
         (void)snprintf(path, sizeof path, "/api/v1/status");
-    (void)snprintf(text, sizeof text, "%g", share);
-    if (share > 0)
-        add_parameter(&asked, "min_share", text);
     int rc;
     do {
-        hw_strbuf_clear(&plain);
-        rc = hw_http_get(&m->http, path, asked.v, asked.n, &status, &plain);
+        hw_strbuf_clear(out);
+        rc = hw_http_get(&m->http, path, q->v, q->n, &status, out);
     } while (rc == HW_OK && status == HTTP_WORKING);
-    if (rc == HW_OK && status != HTTP_OK)
-        rc = HW_ENOTFOUND;
-    if (rc == HW_OK && q->graph)
-        rc = hw_graph_pack(hw_bytes_of(plain.p, plain.n), m->texts, &packed);
-    const struct hw_strbuf *b = q->graph ? &packed : &plain;
-    if (rc == HW_OK)
-        rc = hw_deflate(hw_bytes_of(b->p, b->n), HW_GZIP_GZIP, out, NULL);
-    hw_strbuf_done(&plain);
-    hw_strbuf_done(&packed);
-    return rc;
+    return rc == HW_OK && status != HTTP_OK ? HW_ENOTFOUND : rc;
 }
 
-static void store(struct maker *m, const struct request *q, const struct hw_strbuf *packed)
+/* n_bytes: of it and of its texts in the index. */
+static void store(struct maker *m, const struct request *q, const struct hw_strbuf *packed,
+                  size_t n_bytes)
 {
     struct hw_strbuf key = {0};
     write_key(q, &key);
@@ -122,25 +109,26 @@ static void store(struct maker *m, const struct request *q, const struct hw_strb
     hw_json_uint(&m->index, packed->n);
     hw_json_end_array(&m->index);
     hw_strbuf_add(&m->blob, packed->p, packed->n);
-    m->space_left -= packed->n < m->space_left ? packed->n : m->space_left;
+    m->space_left -= n_bytes < m->space_left ? n_bytes : m->space_left;
     hw_strbuf_done(&key);
 }
 
-/* Coarsens the graph until it takes at most `most` bytes; left out if it does not fit at all. */
+/* Of a graph as much as fits into `most` bytes; left out if it does not fit at all. */
 static int save_within(struct maker *m, const struct request *q, size_t most)
 {
-    struct hw_strbuf packed = {0};
-    int rc = HW_OK;
-    for (size_t i = 0; rc == HW_OK && i < (q->graph ? HW_ARRAY_LEN(shares) : 1); i++) {
-        hw_strbuf_clear(&packed);
-        rc = fetch(m, q, shares[i], &packed);
-        if (packed.n <= most)
-            break;
-    }
-    if (rc == HW_OK && packed.n <= m->space_left)
-        store(m, q, &packed);
+    struct hw_strbuf plain = {0}, packed = {0};
+    size_t n_bytes = 0;
+    int rc = fetch(m, q, &plain);
+    struct hw_bytes b = hw_bytes_of(plain.p, plain.n);
+    if (rc == HW_OK && q->graph)
+        rc = hw_graph_fit(b, most, m->texts, &packed, &n_bytes);
+    else if (rc == HW_OK && (rc = hw_deflate(b, HW_GZIP_GZIP, &packed, NULL)) == HW_OK)
+        n_bytes = packed.n;
+    if (rc == HW_OK && n_bytes <= (q->graph ? most : m->space_left))
+        store(m, q, &packed, n_bytes);
     else if (rc == HW_OK)
         m->n_left_out++;
+    hw_strbuf_done(&plain);
     hw_strbuf_done(&packed);
     return rc == HW_ENOTFOUND ? HW_OK : rc;
 }

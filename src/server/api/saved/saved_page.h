@@ -9,7 +9,7 @@
  *          peak_max}], answers [[key, "json" or "graph", offset, bytes]], n_left_out. A key is the
  *          request's name and its sorted parameters, separated by 0x1f. Graphs: graph_pack.h.
  * Units:   max_bytes: of the file. If space runs out, graphs of moments other than the initial one
- *          are coarser, then left out.
+ *          keep fewer boxes (graph_fit.h), then are left out.
  * Errors:  HW_EUNSUPPORTED: built without the page; HW_ENOTFOUND: no such trace, or it has neither
  *          a heap profile nor a managed heap; HW_ENOMEM, and those of reading the trace.
  */
