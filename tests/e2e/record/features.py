@@ -217,7 +217,7 @@ def guardrail_cpu(box):
     shortened(box, GUARDRAIL=100)
     service(box)
     p = configured(box, "max_heapprofd_cpu_secs: 1 block_client: true", seconds=300, name="t_stacks")
-    s = box.start([box.own("stacks"), "20", "100000"], env={"LD_PRELOAD": hw.preload_library()})
+    s = box.start([box.own("stacks"), "17", "100000"], env={"LD_PRELOAD": hw.preload_library()})
     hw.wait_for(lambda: "max_heapprofd_cpu_secs" in said(box), "the limit", 200)
     hw.quiet(0.3)
     hw.true(s.poll() is None, "the target goes on")
