@@ -19,10 +19,14 @@ def fields(b):
     """-> (number, value): int for varints and fixed, bytes for the rest."""
     i, n = 0, len(b)
     while i < n:
-        key, i = varint(b, i)
+        key, i = b[i], i + 1
+        if key > 127:  # most are of one byte, and a call for each would take half the time
+            key, i = varint(b, i - 1)
         no, wire = key >> 3, key & 7
         if wire == 0:
-            v, i = varint(b, i)
+            v, i = b[i], i + 1
+            if v > 127:
+                v, i = varint(b, i - 1)
         elif wire == 1:
             v, i = int.from_bytes(b[i:i + 8], "little"), i + 8
         elif wire == 2:

@@ -68,6 +68,7 @@ class Sequence:
     def clear(self):
         self.strings = {5: {}, 16: {}, 17: {}}
         self.frames, self.callstacks, self.mappings = {}, {}, {}
+        self.sound_stacks = {}  # (pid, heap, callstack): names, where nothing was wrong
 
 
 class Trace:
@@ -220,6 +221,26 @@ class Trace:
         if self.sites.setdefault(site, (id(seq), iid))[0] == id(seq) and self.sites[site][1] != iid:
             self.problems.append(f"callstacks {self.sites[site][1]} and {iid} of pid {d.pid} are one: {site[2][-1]}")
 
+    def stack_of(self, seq, d, iid):
+        """The names of a callstack's functions; None if there is none with this number."""
+        frames = seq.callstacks.get(iid)
+        if frames is None:
+            self.problems.append(f"invalid_callstack_id {iid}")
+            return None
+        if not frames:
+            self.problems.append("empty_callstack")
+        self.check_distinct(seq, d, iid, frames)
+        stack = []
+        for f in frames:
+            if f not in seq.frames:
+                self.problems.append(f"invalid_frame_id {f}")
+                continue
+            key = (id(seq.frames), f)
+            if key not in self.names:
+                self.names[key] = list(reversed(self.name_of(seq, seq.frames[f])))
+            stack += self.names[key]
+        return stack
+
     def resolve(self, seq, header, samples):
         d = Dump(header)
         same = next((x for x in reversed(self.dumps)
@@ -228,22 +249,15 @@ class Trace:
         for raw in samples:
             m = message(raw)
             s = Sample()
-            frames = seq.callstacks.get(one(m, 1))
-            if frames is None:
-                self.problems.append(f"invalid_callstack_id {one(m, 1)}")
-                continue
-            if not frames:
-                self.problems.append("empty_callstack")
-            self.check_distinct(seq, d, one(m, 1), frames)
-            s.stack = []
-            for f in frames:
-                if f not in seq.frames:
-                    self.problems.append(f"invalid_frame_id {f}")
+            key = d.pid, d.heap, one(m, 1)
+            s.stack = seq.sound_stacks.get(key)
+            if s.stack is None:
+                wrong = len(self.problems)
+                s.stack = self.stack_of(seq, d, one(m, 1))
+                if s.stack is None:
                     continue
-                key = (id(seq.frames), f)
-                if key not in self.names:
-                    self.names[key] = list(reversed(self.name_of(seq, seq.frames[f])))
-                s.stack += self.names[key]
+                if len(self.problems) == wrong:
+                    seq.sound_stacks[key] = s.stack
             s.alloc, s.freed = one(m, 2), one(m, 3)
             s.allocs, s.frees = one(m, 5), one(m, 6)
             s.max, s.max_count = one(m, 8), one(m, 9)
