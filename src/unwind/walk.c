@@ -41,6 +41,12 @@ static inline uint64_t finish_id(uint64_t hash, uint32_t generation, uint32_t st
 
 /* ---- the loop ---- */
 
+/* Reached by its caller's record, where sp is only a lower bound: its own step depends on that. */
+static inline bool is_by_fp(const struct state *s)
+{
+    return HW_REGS_HAVE_LR && s->fp_only;
+}
+
 /*
  * One function, three copies: with the previous frames, with the rule cache only, with nothing.
  * Gives why the walk ended; *hash is set unless `match`. What the chain above needs lives in
@@ -63,7 +69,7 @@ walk_loop(struct walker *w, struct state *s, uint64_t *hash, const bool match, c
         if (match) {
             while (old->sp < sp)
                 old++;
-            if (old->sp == sp && old->ret == ret && old->fp == fp && !exact) {
+            if (old->sp == sp && old->ret == ret && old->fp == fp && !exact && !is_by_fp(s)) {
                 w->at = (uint32_t)(old - w->c->old);
                 w->n = n;
                 if (adopt(w, s)) {
@@ -138,7 +144,7 @@ walk_loop(struct walker *w, struct state *s, uint64_t *hash, const bool match, c
         if (match) {
             if (hw_unlikely(w->tail < HW_MAX_FRAMES))
                 keep_no_tail(w);
-            push_fresh(w, sp | exact, ret, fp, fp_slot, ra_slot);
+            push_fresh(w, sp | exact | (is_by_fp(s) ? FRAME_BY_FP : 0), ret, fp, fp_slot, ra_slot);
             if (hw_unlikely(s->moved))
                 old = &w->c->old[HW_MAX_FRAMES]; /* the sentinel: other stacks are not in order */
         }

@@ -113,9 +113,12 @@ static inline const struct known_stack *known_find(const struct hw_module_snapsh
     return NULL;
 }
 
-/* Does the step from this frame make an address of the frame pointer? Any but the plainest rule counts. */
+/* Does the step from this frame make an address of the frame pointer? Any but the plainest rule counts, and any from a
+ * frame that was reached by its record (walk_step.h). */
 static inline bool known_uses_fp(const struct walker *w, const struct frame *f)
 {
+    if (frame_is_by_fp(f))
+        return true;
     const struct rule_slot *slot = &w->c->rules[(f->ret * HASH_ADDR) >> (64 - RULE_BITS)];
     return slot->key != ((f->ret - 1) | w->gen_key) || !rule_is_plain(slot->rule) ||
            (slot->rule & 2) != 0;
@@ -156,7 +159,7 @@ static __attribute__((unused)) bool known_fill(const struct walker *w, struct kn
     for (uint32_t k = HW_MAX_FRAMES - 1; k > c->top; k--) {
         const struct frame *f = &c->old[k];
         bool loaded = f->fp_slot != (uint64_t)(uintptr_t)&f->fp;
-        if (f->ra_slot == never || f->sp & 1 ||
+        if (f->ra_slot == never || f->sp & FRAME_EXACT ||
             (loaded && matters && !known_add(e, sp, f->fp_slot, f->fp)) ||
             !known_add(e, sp, f->ra_slot, f->ret))
             return false;

@@ -81,7 +81,8 @@ static __attribute__((noinline, unused)) bool adopt(struct walker *w, struct sta
         copy_old(w, first, end);
     const struct frame *f = &w->c->old[end - 1];
     s->ret = f->ret;
-    s->sp = f->sp;
+    s->fp_only = frame_is_by_fp(f);
+    s->sp = f->sp & ~(uint64_t)FRAME_BY_FP;
     s->fp = f->fp;
     s->exact = s->has_lr = false;
     w->at = end;
@@ -110,7 +111,7 @@ static inline uint64_t remember(struct walker *w, bool usable)
         const struct frame *f = &c->fresh[--n];
         struct frame *to = &c->old[--top];
         frame_copy(to, f);
-        hash = hash * HASH_CHAIN + mix(f->ret, f->sp & 1);
+        hash = hash * HASH_CHAIN + mix(f->ret, f->sp & FRAME_EXACT);
         to->hash = hash;
     }
     atomic_signal_fence(memory_order_seq_cst);

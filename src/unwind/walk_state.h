@@ -29,13 +29,20 @@ struct rule_slot {
     uint64_t rule;
 };
 
+enum { FRAME_EXACT = 1, FRAME_BY_FP = 2 /* state.fp_only */ };
+
 struct frame {
-    uint64_t sp; /* | 1: ret is exact, so the frame equals no current one */
+    uint64_t sp; /* | FRAME_EXACT or FRAME_BY_FP: it equals no current one */
     uint64_t ret;
     uint64_t fp;
     uint64_t fp_slot, ra_slot;
     uint64_t hash; /* of this frame to the root */
 };
+
+static inline bool frame_is_by_fp(const struct frame *f)
+{
+    return HW_REGS_HAVE_LR && f->sp & FRAME_BY_FP;
+}
 
 /* walk_known.h */
 enum {

@@ -13,3 +13,8 @@ for extra in "" "-mbranch-protection=standard"; do
     "$2" "$dir/walk" "$dir/table" || exit 1
     "$qemu" -cpu max "$dir/walk" "$dir/table" || exit 1
 done
+# Random programs (known_random_test.c); there is no cmocka for arm64.
+$cc -std=gnu17 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -static -no-pie -I"$1/tests/unit/unwind/plain" -I"$1/src" -o "$dir/random" \
+    "$1/tests/unit/unwind/known_random_test.c" "$1/src/unwind/walk.c" "$1/src/unwind/table.c" "$1/src/cfi/build.c" \
+    "$1/src/base/memory/map64.c" "$1/src/base/memory/vec.c" "$1/src/base/error.c" || exit 1
+"$qemu" -cpu max "$dir/random" || exit 1

@@ -19,6 +19,7 @@
 #include "base/arch.h"
 #include "base/memory/map64.h"
 #include "cfi/build.h"
+#include "unwind/regs.h"
 #include "unwind/walk.h"
 
 enum {
@@ -33,7 +34,8 @@ enum {
     N_TABLES = 3,
     N_SAVED = 8,
     ROUNDS = 60,
-    SAMPLES = 3000
+    SAMPLES = 3000,
+    ALIGN = HW_REGS_CFA_ALIGN / 8 /* words */
 };
 
 static uint64_t rng = 11;
@@ -74,8 +76,8 @@ static uint64_t random_rule(void)
     struct hw_rule r = {.kind = kinds[draw(sizeof kinds)],
                         .fp_kind = fp_kinds[draw(sizeof fp_kinds)],
                         .fp_off = (int16_t)((int)draw(6) - 4),
-                        .ra_off = -1,
-                        .cfa_off = (uint16_t)(1 + draw(6))};
+                        .ra_off = (int16_t)(HW_REGS_HAVE_LR && draw(4) == 0 ? -(int)draw(3) : -1),
+                        .cfa_off = (uint16_t)(ALIGN * (1 + draw(6)))};
     uint64_t bits;
     if (r.kind == HW_RULE_NONE || r.kind == HW_RULE_END || r.kind == HW_RULE_REG)
         r = (struct hw_rule){.kind = r.kind};
@@ -295,7 +297,8 @@ static void random_stacks(bool holes, bool signals)
                 .tables = dir,
                 .snapshot = lists[list],
                 .regs = {.pc = address(draw(3)),
-                         .sp = (uint64_t)(uintptr_t)(stack + first + draw(2)),
+                         .sp =
+                             (uint64_t)(uintptr_t)(stack + first / ALIGN * ALIGN + ALIGN * draw(2)),
                          .fp = draw(32) ? (uint64_t)(uintptr_t)(stack + first + 4 + 3 * draw(3))
                                         : random_word(first)},
                 .hi = (uint64_t)(uintptr_t)(stack + last),
@@ -316,14 +319,14 @@ static void called_from_one_place(void **state)
 {
     static const struct hw_rule rules[N_CODE] = {{.kind = HW_RULE_SP,
                                                   .fp_kind = HW_RULE_FP_AT_CFA,
-                                                  .fp_off = -2,
-                                                  .ra_off = -1,
-                                                  .cfa_off = 3},
-                                                 {.kind = HW_RULE_SP,
-                                                  .fp_kind = HW_RULE_FP_AT_CFA,
                                                   .fp_off = -3,
                                                   .ra_off = -1,
-                                                  .cfa_off = 3},
+                                                  .cfa_off = 4},
+                                                 {.kind = HW_RULE_SP,
+                                                  .fp_kind = HW_RULE_FP_AT_CFA,
+                                                  .fp_off = -4,
+                                                  .ra_off = -1,
+                                                  .cfa_off = 4},
                                                  {.kind = HW_RULE_FP,
                                                   .fp_kind = HW_RULE_FP_AT_CFA,
                                                   .fp_off = -2,
@@ -344,7 +347,7 @@ static void called_from_one_place(void **state)
     n = n_known = 0;
     memset(cache, 0, hw_walk_cache_bytes());
     memset(stack, 0, N_WORDS * 8);
-    stack[2] = CALLER;
+    stack[3] = CALLER;
     stack[21] = ROOT;
     stack[11] = CALLER; /* a frame more */
     stack[10] = x;
