@@ -4,9 +4,26 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { after, before, test } from 'node:test';
-import { axe, browse, cli, dir, done, drawn, heapwise, here, inspect, part, run, serve, settled, visit } from './lib.mjs';
+import { spawn, spawnSync } from 'node:child_process';
+import { axe, browse, cli, dir, done, drawn, heapwise, here, inspect, part, run, serve, settled, until, visit } from './lib.mjs';
 
-let server, page, trace, brief;
+let server, page, trace, brief, threads;
+
+/** Eight threads keep what they have freed in their arenas; it ends when all of them were read. */
+async function recordArenas() {
+  const file = join(dir, 'arenas.trace');
+  const target = join(process.env.HW_BUILD, 'tests/targets/t_arenas');
+  const p = spawn(heapwise, ['record', '-q', '-c', '100ms', '--force', '-o', file, '--', target, 'bursts', join(dir, 'arenas.xml')], { stdio: ['pipe', 'ignore', 'ignore'] });
+  const ended = new Promise((ok) => p.on('exit', ok));
+  const known = () => spawnSync(heapwise, ['query', `${file}.part`, 'select max(n) from (select count(*) as n from malloc_arena where in_use_bytes > 0 group by ts)'], { encoding: 'utf8' }).stdout;
+  try {
+    await until('nine arenas are known', () => /^9$/m.test(known()));
+  } finally {
+    p.stdin.end();
+    await ended;
+  }
+  return file;
+}
 
 before(async () => {
   run('cc', ['-O1', '-g', '-fno-omit-frame-pointer', '-o', 'phases', join(here, 'targets/phases.c')]);
@@ -16,7 +33,8 @@ before(async () => {
   brief = join(dir, 'brief.trace');
   cli('convert', '-t', 'pprof', brief, 'without.pb.gz');
   cli('convert', '-t', 'page', brief, 'brief.html');
-  server = await serve('--sources', join(here, '../targets'), trace, brief, join(dir, 'without.pb.gz'));
+  threads = await recordArenas();
+  server = await serve('--sources', join(here, '../targets'), trace, brief, join(dir, 'without.pb.gz'), threads);
   page = await browse();
   await page.goto(server.url);
   await page.waitForSelector('.figures');
@@ -24,6 +42,39 @@ before(async () => {
 after(done);
 
 const ask = async (path) => (await server.ask(`/api/v1/traces/1/${path}`)).json();
+
+test("malloc's arenas: the rows are those of the command, and add up", async () => {
+  const want = JSON.parse(cli('account', '--json', '--at', 'last', threads)).arenas;
+  const { arenas, ts } = await (await server.ask('/api/v1/traces/4/accounting')).json();
+  const names = ['system', 'in_use', 'free', 'top', 'cached', 'fast', 'returnable'].map((n) => `${n}_bytes`);
+  assert.equal(arenas.rows.length, 9);
+  assert.deepEqual(arenas.rows.map((r) => r[0]).sort(), [1, 2, 3, 4, 5, 6, 7, 8].map(String).concat('main'));
+  for (const [name, n, ...row] of arenas.rows) {
+    const a = want.find((w) => (w.main ? 'main' : String(w.arena)) === name);
+    assert.deepEqual([n, ...row], [a.threads, ...names.map((k) => a[k] ?? null), a.unknown ?? '']);
+    assert.equal(row[0], row.slice(1, 6).reduce((sum, x) => sum + x, 0), name);
+  }
+  const unused = arenas.rows.map((r) => r[2] - r[3]);
+  assert.deepEqual(unused, [...unused].sort((a, b) => b - a), 'most first');
+  await visit(page, 'accounting', `&at=${ts}`, 4);
+  const shown = await page.$$eval('.arenas tbody tr', (rows) => rows.map((tr) => [...tr.children].map((td) => [td.textContent, Number(td.title.replace(/\D/g, ''))])));
+  assert.equal(shown.length, 10);
+  for (const [i, [name, , ...row]] of arenas.rows.entries()) {
+    assert.equal(shown[i][0][0], name);
+    assert.deepEqual(shown[i].slice(1, 8).map((x) => x[1]), row.slice(0, 7));
+  }
+  assert.equal(shown[9][0][0], 'All');
+  assert.deepEqual(shown[9].slice(1, 8).map((x) => x[1]), names.map((_, k) => arenas.rows.reduce((sum, r) => sum + r[k + 2], 0)));
+  assert.deepEqual(await inspect(page, 'growth-arenas', () => visit(page, 'accounting', `&at=${ts}`, 4)), []);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await visit(page, 'accounting', `&at=${ts}`, 4);
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'it fits a phone');
+  if (process.env.HW_SHOTS) await (await page.$('.arenas')).screenshot({ path: join(process.env.HW_SHOTS, 'growth-arenas-390.png') });
+  await page.setViewportSize({ width: 1600, height: 900 });
+  await page.click('h2:has-text("arenas") a');
+  await until('the query has its rows', async () => (await page.textContent('main')).includes('returnable_bytes'));
+  await visit(page, 'overview');
+});
 
 test('memory by owner over time: the points are those of the command, and the page shows all of them', async () => {
   const want = JSON.parse(cli('account', '--json', '--at', 'all', trace));

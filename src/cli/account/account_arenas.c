@@ -10,20 +10,7 @@
 
 #include "base/banned.h"
 
-enum { COL_BYTES = 11, COL_THREADS = 9, WORTH_A_TABLE = 512 << 10 };
-
-static int64_t unused_of(const struct hw_malloc_arena *a)
-{
-    return a->state == HW_ARENA_KNOWN ? a->system_bytes - a->in_use_bytes : a->system_bytes;
-}
-
-static int by_unused(const void *pa, const void *pb)
-{
-    const struct hw_malloc_arena *a = *(const struct hw_malloc_arena *const *)pa,
-                                 *b = *(const struct hw_malloc_arena *const *)pb;
-    int64_t x = unused_of(a), y = unused_of(b);
-    return x > y ? -1 : x < y ? 1 : a->number < b->number ? -1 : a->number > b->number;
-}
+enum { COL_BYTES = 11, COL_THREADS = 9 };
 
 static void put_figures(const struct hw_malloc_arena *a)
 {
@@ -52,11 +39,9 @@ void hw_account_arenas_put(const struct hw_arenas *a, const char *at_text, size_
 {
     size_t n = top && top < a->n ? top : a->n;
     hw_autofree const struct hw_malloc_arena **rows = calloc(a->n + 1, sizeof *rows);
-    if (a->n == 0 || (a->n == 1 && unused_of(&a->v[0]) < WORTH_A_TABLE) || !rows)
+    if (!hw_arenas_are_worth_a_table(a) || !rows)
         return;
-    for (size_t i = 0; i < a->n; i++)
-        rows[i] = &a->v[i];
-    qsort(rows, a->n, sizeof *rows, by_unused);
+    hw_arenas_by_unused(a, rows);
     printf("\nmalloc's arenas at %s, by what is not in use (RETURNS: what malloc_trim would give "
            "back)\n",
            at_text);

@@ -1,6 +1,10 @@
 #include "views/account/arenas.h"
 
+#include <stdlib.h>
+
 #include "base/banned.h"
+
+#define WORTH_A_TABLE (512 << 10) /* bytes */
 
 const char *hw_arena_why(const struct hw_malloc_arena *a)
 {
@@ -73,4 +77,30 @@ void hw_arenas_find(const struct hw_profile *p, hw_upid upid, int64_t ts_ns, str
         else
             out->n_unknown++;
     }
+}
+
+static int64_t unused_of(const struct hw_malloc_arena *a)
+{
+    return a->state == HW_ARENA_KNOWN ? a->system_bytes - a->in_use_bytes : a->system_bytes;
+}
+
+bool hw_arenas_are_worth_a_table(const struct hw_arenas *a)
+{
+    return a->n > 1 || (a->n == 1 && unused_of(&a->v[0]) >= WORTH_A_TABLE);
+}
+
+static int by_unused(const void *pa, const void *pb)
+{
+    const struct hw_malloc_arena *a = *(const struct hw_malloc_arena *const *)pa,
+                                 *b = *(const struct hw_malloc_arena *const *)pb;
+    int64_t x = unused_of(a), y = unused_of(b);
+    return x > y ? -1 : x < y ? 1 : a->number < b->number ? -1 : a->number > b->number;
+}
+
+void hw_arenas_by_unused(const struct hw_arenas *a, const struct hw_malloc_arena **rows)
+{
+    for (size_t i = 0; i < a->n; i++)
+        rows[i] = &a->v[i];
+    if (a->n)
+        qsort(rows, a->n, sizeof *rows, by_unused);
 }

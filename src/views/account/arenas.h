@@ -14,6 +14,7 @@
 #ifndef HW_VIEWS_ACCOUNT_ARENAS_H
 #define HW_VIEWS_ACCOUNT_ARENAS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "model/profile.h"
@@ -28,6 +29,11 @@ struct hw_arenas {
 };
 
 void hw_arenas_find(const struct hw_profile *p, hw_upid upid, int64_t ts_ns, struct hw_arenas *out);
+
+/* Several, or so much that is not in use that it is worth a table. */
+bool hw_arenas_are_worth_a_table(const struct hw_arenas *a);
+/* rows: room for a->n; the arena with the most that is not in use first. */
+void hw_arenas_by_unused(const struct hw_arenas *a, const struct hw_malloc_arena **rows);
 
 /* Why an arena's figures are not known; "" = they are. */
 const char *hw_arena_why(const struct hw_malloc_arena *a);

@@ -15,6 +15,7 @@ import { Busy, Failed, Figure } from '../parts/words';
 import { Chart } from '../timeline/chart';
 import { Ruler } from '../timeline/ruler';
 import { GUTTER } from '../timeline/view';
+import { type Arenas, ArenaTable } from './accounting-arenas';
 import { OwnersOverTime } from './accounting-parts';
 
 type Step = { name: string; total: boolean; begin: number; end: number; bytes: number; at: number };
@@ -31,6 +32,7 @@ interface Accounting {
   kinds_at?: number;
   notes: string[];
   account: Account | null;
+  arenas?: Arenas | null; // pages that were saved before there were any have none
 }
 
 type Bytes = { rss: number; pss: number; swap: number };
@@ -453,6 +455,7 @@ export function AccountingPage({ tracks, all }: ProfileProps) {
         </Scroll>
       )}
       {a.account && <Owners account={a.account} tracks={tracks} />}
+      {a.arenas && <ArenaTable arenas={a.arenas} tracks={tracks} />}
       {a.account && <OwnersOverTime tracks={tracks} query={text} free={freeOf(a.account)} />}
       {!alone && a.points.length > 1 && <OverTime a={a} tracks={tracks} shown={shown} />}
       {a.kinds && <Mappings kinds={a.kinds} at={a.kinds_at! - tracks.start} />}

@@ -7,12 +7,19 @@
  * [[ts, bytes or null…]…] in the order of lines, "kinds": {name: [n, size, rss, swap]} or null,
  * "kinds_at", "notes": [names], "account": {"rss", "pss", "swap", "at", "requested", "untouched",
  * "page_tables" (or null), "parts": [{"name", "what", "rss", "pss", "swap", "entries": [[name, rss,
- * pss, swap, size, mappings]…]}…]} or null}
+ * pss, swap, size, mappings]…]}…]} or null,
+ * "arenas": {"at", "rows": [[name, threads, system (or null), in use, free, top, cached, fast, returns,
+ * why]…]} or null}: the arenas of glibc's malloc (views/account/arenas.h), the most that is not in use first. Where the
+ * figures are not known there is only why.
  */
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "base/error.h"
+#include "base/files/fd.h"
 #include "server/api/pages_internal.h"
+#include "views/account/arenas.h"
 #include "views/account/memory_parts.h"
 #include "views/findings/accounting.h"
 
@@ -167,6 +174,44 @@ static void put_account(struct hw_json *j, const struct hw_profile *p,
     hw_json_end_object(j);
 }
 
+static void put_arena(struct hw_json *j, const struct hw_malloc_arena *a)
+{
+    const int64_t figures[] = {a->system_bytes, a->in_use_bytes, a->free_bytes,      a->top_bytes,
+                               a->cached_bytes, a->fast_bytes,   a->returnable_bytes};
+    char number[16];
+    hw_json_begin_array(j);
+    (void)snprintf(number, sizeof number, "%u", (unsigned)a->number);
+    hw_json_str(j, a->is_main ? "main" : number);
+    hw_json_int(j, a->threads);
+    for (size_t i = 0; i < HW_ARRAY_LEN(figures); i++) {
+        if (figures[i] < 0 || (i && a->state != HW_ARENA_KNOWN))
+            hw_json_null(j);
+        else
+            hw_json_int(j, figures[i]);
+    }
+    hw_json_str(j, hw_arena_why(a));
+    hw_json_end_array(j);
+}
+
+static void put_arenas(struct hw_json *j, const struct hw_arenas *a)
+{
+    hw_autofree const struct hw_malloc_arena **rows = calloc(a->n + 1, sizeof *rows);
+    hw_json_key(j, "arenas");
+    if (!rows || !hw_arenas_are_worth_a_table(a)) {
+        hw_json_null(j);
+        return;
+    }
+    hw_arenas_by_unused(a, rows);
+    hw_json_begin_object(j);
+    hw_json_kv_int(j, "at", a->ts_ns);
+    hw_json_key(j, "rows");
+    hw_json_begin_array(j);
+    for (size_t i = 0; i < a->n; i++)
+        put_arena(j, rows[i]);
+    hw_json_end_array(j);
+    hw_json_end_object(j);
+}
+
 /* *has_parts: the trace has mappings. */
 static int find(struct hw_page_trace *t, const struct hw_page_selection *s,
                 struct hw_accounting *out, struct hw_memory_parts *parts, bool *has_parts,
@@ -197,6 +242,7 @@ void hw_page_accounting(struct hw_http_request *req, struct hw_page_trace *t)
     struct hw_accounting a = {0};
     struct hw_error err = {0};
     struct hw_memory_parts parts = {0};
+    struct hw_arenas arenas;
     bool has_parts = false;
     struct hw_json j;
     int rc = hw_page_selection_init(&sel, t, req, &err);
@@ -208,6 +254,7 @@ void hw_page_accounting(struct hw_http_request *req, struct hw_page_trace *t)
         hw_page_reply_error(req, &err, rc);
         return;
     }
+    hw_arenas_find(t->profile, sel.upid, has_parts ? parts.ts_ns : sel.ts_ns, &arenas);
     hw_json_init(&j, NULL, NULL, /* pretty = */ false);
     hw_json_begin_object(&j);
     hw_json_kv_int(&j, "ts", sel.ts_ns);
@@ -226,6 +273,7 @@ void hw_page_accounting(struct hw_http_request *req, struct hw_page_trace *t)
         put_account(&j, t->profile, &parts);
     else
         hw_json_null(&j);
+    put_arenas(&j, &arenas);
     hw_json_end_object(&j);
     hw_page_reply_json(req, &j);
     hw_memory_parts_done(&parts);
