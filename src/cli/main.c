@@ -138,7 +138,7 @@ int main(int argc, char **argv)
     hw_pager_end(&cli);
     hw_opts_done(&cli.opts);
     if (failed) {
-        hw_cli_error(&cli, NULL, "cannot write to standard output");
+        hw_cli_output_failed(&cli);
         return status ? status : HW_EXIT_FAILED;
     }
     return status;

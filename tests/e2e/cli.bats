@@ -983,3 +983,15 @@ END
     run heapwise merge -o merged.trace cut.trace
     [[ $output == *"0 packets and 1 byte between"* ]] || { echo "$output"; return 1; }
 }
+
+@test "standard output that cannot be written: one line, with the reason" {
+    heapwise record -q --no-report -o full.trace -- "$BUILD/tests/targets/t_truth" >/dev/null
+    for command in report "report --json" tree "tree --json" leaks stats check "convert -t folded" "convert -t json"; do
+        echo "$command"
+        run bash -c "heapwise $command full.trace 2>&1 >/dev/full | grep -v -e '^note' -e '^hint'"
+        [ "${#lines[@]}" -eq 1 ]
+        has "No space left on device"
+    done
+    run bash -c "heapwise query full.trace 'select * from stack_profile_frame' 2>&1 >/dev/full"
+    [ "$output" = "heapwise: cannot write to standard output: No space left on device" ]
+}

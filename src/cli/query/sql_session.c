@@ -153,6 +153,10 @@ int hw_sql_session_run(struct hw_sql_session *s, const char *sql, size_t n,
     hw_metatrace_end(s->metatrace);
     s->query_ns += (int64_t)(hw_now_monotonic_ns() - start);
     s->rc = rc < 0 ? rc : HW_OK;
+    if (rc == HW_ESYS && ferror(stdout)) {
+        hw_cli_output_failed(s->cli);
+        return HW_EXIT_FAILED;
+    }
     if (rc < 0) {
         hw_cli_error(s->cli, NULL, "%s", err.text[0] ? err.text : hw_errc_text(rc));
         if (rc == HW_ETIMEOUT && hw_opt_num(&s->cli->opts, HW_OPT_QUERY_TIMEOUT))

@@ -122,11 +122,31 @@ void hw_cli_hint_path(const char *command, const char *path)
     hw_strbuf_done(&word);
 }
 
+static bool told_of_output; /* that it cannot be written */
+
+/* errno may be of another call by now. */
+static bool is_of_a_write(int e)
+{
+    return e == ENOSPC || e == EDQUOT || e == EFBIG || e == EIO || e == EPIPE || e == EBADF;
+}
+
+void hw_cli_output_failed(const struct hw_cli *cli)
+{
+    const char *reason = is_of_a_write(errno) ? strerror(errno) : NULL;
+    if (!told_of_output)
+        hw_cli_error(cli, NULL, "cannot write to standard output%s%s", reason ? ": " : "",
+                     reason ? reason : "");
+    told_of_output = true;
+}
+
 int hw_cli_written(const struct hw_cli *cli, int rc)
 {
     if (rc >= 0 && fflush(stdout) == 0)
         return HW_EXIT_OK;
-    hw_cli_error(cli, NULL, "%s", rc == HW_ENOMEM ? hw_errc_text(rc) : "cannot write");
+    if (rc == HW_ENOMEM)
+        hw_cli_error(cli, NULL, "%s", hw_errc_text(rc));
+    else
+        hw_cli_output_failed(cli);
     return HW_EXIT_FAILED;
 }
 
@@ -134,6 +154,7 @@ int hw_cli_fail(const struct hw_cli *cli, const struct hw_error *err)
 {
     hw_cli_error(cli, hw_errc_name(err->code), "%s",
                  err->text[0] ? err->text : hw_errc_text(err->code));
+    told_of_output |= err->code == HW_ESYS && ferror(stdout);
     switch (err->code) {
     case HW_EPERM:
     case HW_EUNSUPPORTED:

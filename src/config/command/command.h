@@ -68,6 +68,8 @@ void hw_cli_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void hw_cli_hint_path(const char *command, const char *path);
 /* Prints err and returns the exit code for it. */
 int hw_cli_fail(const struct hw_cli *cli, const struct hw_error *err);
+/* Standard output cannot be written: says so, and why, if no error has been printed for it. */
+void hw_cli_output_failed(const struct hw_cli *cli);
 /* Flushes standard output; rc < 0: an earlier write failed. HW_EXIT_OK, or prints the reason. */
 int hw_cli_written(const struct hw_cli *cli, int rc);
 int hw_cli_usage_exit(const struct hw_cli *cli);
