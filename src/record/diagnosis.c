@@ -456,6 +456,18 @@ void hw_diagnose_recording(const struct hw_recording *r, const char *program,
              t->name ? t->name : "?", t->pid);
 }
 
+int hw_diagnose_exit(const struct hw_finding *f)
+{
+    static const char *const never[] = {
+        "refused",           "set-uid", "not-yours", "not-permitted", "protected", "kernel-thread",
+        "not-attachable",    "static",  "go",        "musl",          "asan",      "32-bit",
+        "other-architecture"};
+    for (size_t i = 0; i < HW_ARRAY_LEN(never); i++)
+        if (f->code && strcmp(f->code, never[i]) == 0)
+            return HW_EXIT_UNSUPPORTED;
+    return HW_EXIT_FAILED;
+}
+
 void hw_diagnose_print(const struct hw_cli *cli, const struct hw_finding *f)
 {
     const char *remedy = hw_explain_remedy(f->code);

@@ -42,6 +42,8 @@ void hw_diagnose_recording(const struct hw_recording *r, const char *program,
  */
 void hw_diagnose_wanted(const uint64_t *pids, size_t n_pids, char *const *names, size_t n_names,
                         bool no_running, struct hw_finding *out);
+/* HW_EXIT_UNSUPPORTED: not permitted, or not a program that can be profiled; else HW_EXIT_FAILED. */
+int hw_diagnose_exit(const struct hw_finding *f);
 /* Prints it as a message with its code and the remedy as a hint. */
 void hw_diagnose_print(const struct hw_cli *cli, const struct hw_finding *f);
 

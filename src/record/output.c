@@ -139,6 +139,8 @@ static int open_part(struct hw_output *o, struct hw_error *err)
     if (unlink(o->part) < 0 && errno != ENOENT)
         return hw_fail_sys(err, "cannot remove '%s'", o->part);
     o->fd = open(o->part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (o->fd < 0 && (errno == EACCES || errno == EROFS))
+        return hw_fail_sys(err, "cannot write '%s' (-o FILE names another place)", o->part);
     return o->fd < 0 ? hw_fail_sys(err, "cannot write '%s'", o->part) : HW_OK;
 }
 

@@ -208,19 +208,24 @@ void hw_running_say_none(const struct hw_cli *cli, const char *word)
     hw_strbuf_done(&b);
 }
 
-/* Keeps those that can be profiled, prints why the others cannot. */
-static void sort_out(const struct hw_cli *cli, hw_running_pids *pids)
+/* Keeps those that can be profiled, prints why the others cannot. The exit code if none can. */
+static int sort_out(const struct hw_cli *cli, hw_running_pids *pids)
 {
     size_t kept = 0;
+    int code = pids->n ? HW_EXIT_UNSUPPORTED : HW_EXIT_FAILED;
     for (size_t i = 0; i < pids->n; i++) {
         struct hw_finding why;
         hw_diagnose_pid(pids->v[i] <= INT32_MAX ? (int32_t)pids->v[i] : INT32_MAX, &why);
-        if (why.code)
-            hw_diagnose_print(cli, &why);
-        else
+        if (!why.code) {
             pids->v[kept++] = pids->v[i];
+            continue;
+        }
+        hw_diagnose_print(cli, &why);
+        if (hw_diagnose_exit(&why) != HW_EXIT_UNSUPPORTED)
+            code = HW_EXIT_FAILED;
     }
     pids->n = kept;
+    return code;
 }
 
 int hw_running_find(const struct hw_cli *cli, hw_running_pids *out)
@@ -236,6 +241,6 @@ int hw_running_find(const struct hw_cli *cli, hw_running_pids *out)
             hw_running_say_none(cli, word);
         }
     }
-    sort_out(cli, out);
-    return out->n ? HW_EXIT_OK : HW_EXIT_FAILED;
+    int code = sort_out(cli, out);
+    return out->n ? HW_EXIT_OK : code;
 }

@@ -117,7 +117,7 @@ static int start_one(struct run *x, int32_t pid, const struct hw_tracked_how *ho
         hw_cli_error(x->cli, why.code, "%s", why.text);
         if (hw_explain_remedy(why.code))
             hw_cli_hint("%s", hw_explain_remedy(why.code));
-        return HW_EXIT_FAILED;
+        return hw_diagnose_exit(&why);
     }
     if (rc < 0)
         return hw_cli_fail(x->cli, &err);
