@@ -1,0 +1,191 @@
+/*
+ * heaps_fuzz.c - any bytes as a process whose heaps are read from outside: malloc's arenas, Python's, Go's, a JVM's figures
+ *
+ *     u8  1 = not all mappings are known     u64 where the program's break began
+ *     u8  number of mappings, each:          u64 page  u32 pages  u8 flags (enum hw_map_flags, 16 = fault handler)  u8 name
+ *     then pages in memory until the end:    u64 page  u8 1 = a file's  u16 bytes, which follow; the rest of the page is zero
+ *
+ * Little-endian. Memory and page map are files with holes. Seeds are small heaps that are known, and lies about them
+ * (*_twice, *_unmapped).
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "proc/heaps/glibc_arenas.h"
+#include "proc/heaps/go_heap.h"
+#include "proc/heaps/jvm_counters.h"
+#include "proc/heaps/python_heap.h"
+#include "proc/heaps/target_memory.h"
+#include "proc/maps.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+#define PAGE           HW_TARGET_PAGE
+#define LAST_PAGE      (UINT64_C(1) << 35)
+#define PRESENT        (UINT64_C(1) << 63)
+#define OF_FILE        (UINT64_C(1) << 61)
+#define MAX_FILE_PAGES 256u
+#define FLAGS          15u
+#define HANDLER        16u
+#define MAX_CPU_NS     UINT64_C(3000000000) /* far beyond what a reader may take, with a sanitizer */
+
+static char names[][24] = {"",
+                           "[heap]",
+                           "[stack]",
+                           "[anon: Go: heap]",
+                           "/lib/libc.so.6",
+                           "/usr/bin/python3",
+                           "/lib/libpython3.12.so",
+                           "/app",
+                           "/tmp/hsperfdata_u/1"};
+
+struct input {
+    const uint8_t *p;
+    size_t n;
+};
+
+static uint64_t take(struct input *in, size_t bytes)
+{
+    uint64_t v = 0;
+    for (size_t i = 0; i < bytes && in->n; i++, in->p++, in->n--)
+        v |= (uint64_t)*in->p << (8 * i);
+    return v;
+}
+
+static int by_start(const void *pa, const void *pb)
+{
+    const struct hw_smaps_entry *a = pa, *b = pb;
+    return a->start < b->start ? -1 : a->start > b->start;
+}
+
+/* In the kernel's order, none in another. */
+static void take_mappings(struct input *in, struct hw_smaps *s)
+{
+    size_t kept = 0;
+    for (uint64_t n = take(in, 1); n > 0 && in->n; n--) {
+        uint64_t start = take(in, 8) % LAST_PAGE, pages = take(in, 4), flags = take(in, 1);
+        struct hw_smaps_entry e = {.start = start * PAGE,
+                                   .flags = (uint32_t)flags & FLAGS,
+                                   .has_fault_handler = flags & HANDLER,
+                                   .path = names[take(in, 1) % (sizeof names / sizeof *names)]};
+        if (e.path[0] ==
+            '/') /* variables are all looked at, up to 64 MiB, which would take most of the time */
+            pages %= MAX_FILE_PAGES;
+        e.end = (pages < LAST_PAGE - start ? start + pages : LAST_PAGE) * PAGE;
+        if (e.end > e.start && hw_vec_push(&s->entries, e) < 0)
+            abort();
+    }
+    if (s->entries.n)
+        qsort(s->entries.v, s->entries.n, sizeof *s->entries.v, by_start);
+    for (size_t i = 0; i < s->entries.n; i++)
+        if (kept == 0 || s->entries.v[kept - 1].end <= s->entries.v[i].start)
+            s->entries.v[kept++] = s->entries.v[i];
+    s->entries.n = kept;
+}
+
+static void put(int fd, const void *p, size_t n, uint64_t at)
+{
+    if (pwrite(fd, p, n, (off_t)at) != (ssize_t)n)
+        abort();
+}
+
+static void take_pages(struct input *in, int mem, int pagemap)
+{
+    if (ftruncate(mem, 0) | ftruncate(pagemap, 0) | ftruncate(mem, (off_t)(LAST_PAGE * PAGE)) |
+        ftruncate(pagemap, (off_t)(LAST_PAGE * 8)))
+        abort();
+    while (in->n) {
+        uint64_t page = take(in, 8) % LAST_PAGE, word = PRESENT | (take(in, 1) & 1 ? OF_FILE : 0);
+        uint64_t n = take(in, 2) % (PAGE + 1);
+        n = n < in->n ? n : in->n;
+        put(mem, in->p, n, page * PAGE);
+        put(pagemap, &word, sizeof word, page * sizeof word);
+        in->p += n;
+        in->n -= n;
+    }
+}
+
+static void must(bool is_true)
+{
+    if (!is_true)
+        __builtin_trap();
+}
+
+static uint64_t sum_of(const struct hw_smaps *s)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < s->entries.n; i++)
+        if (hw_target_is_data(&s->entries.v[i]))
+            n += s->entries.v[i].end - s->entries.v[i].start;
+    return n;
+}
+
+static void read_arenas(const struct hw_smaps *s, int mem, int pagemap, uint64_t heap_start)
+{
+    struct hw_glibc_arenas all;
+    uint64_t sum = 0, n_main = 0;
+    if (hw_glibc_arenas_read(s, mem, pagemap, heap_start, &all) < 0)
+        return;
+    must(all.v.n <= HW_GLIBC_ARENAS_MAX);
+    for (size_t i = 0; i < all.v.n; i++) {
+        const struct hw_glibc_arena *a = &all.v.v[i];
+        n_main += a->is_main;
+        sum += a->system;
+        must(a->system <= sum);
+        if (a->state != HW_GLIBC_ARENA_KNOWN)
+            continue;
+        must(a->in_use <= a->system && a->is_free <= a->system && a->top <= a->system &&
+             a->cached <= a->system && a->fast <= a->system && a->returnable <= a->system &&
+             a->resident <= a->system);
+        must(a->in_use + a->is_free + a->top + a->cached + a->fast == a->system);
+    }
+    must(n_main <= 1 && sum <= sum_of(s));
+    hw_glibc_arenas_done(&all);
+}
+
+static void read_python(const struct hw_smaps *s, int mem, int pagemap)
+{
+    struct hw_python_heap h;
+    if (hw_python_heap_read(s, mem, pagemap, &h) < 0 || h.state != HW_PYTHON_HEAP_KNOWN)
+        return;
+    must(h.committed == h.arenas << 20 && h.committed <= sum_of(s) && h.resident <= h.committed);
+    must(h.used <= h.committed && h.free_blocks <= h.committed &&
+         h.used + h.free_blocks + h.free_pools <= h.committed);
+}
+
+static void read_go(const struct hw_smaps *s, int mem, int pagemap)
+{
+    struct hw_go_heap h;
+    if (hw_go_heap_read(s, mem, pagemap, &h) < 0 || h.state != HW_GO_HEAP_KNOWN)
+        return;
+    must(h.in_use + h.idle + h.stacks + h.work == h.committed && h.objects <= h.in_use);
+    must(h.metadata <= sum_of(s) && h.committed <= sum_of(s) - h.metadata);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    static int mem = -1, pagemap = -1;
+    struct input in = {data, n};
+    struct hw_smaps s = {.cut = take(&in, 1) & 1};
+    struct hw_jvm_counters jvm;
+    uint64_t heap_start = take(&in, 8), began = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    if (mem < 0) {
+        mem = memfd_create("mem", MFD_CLOEXEC);
+        pagemap = memfd_create("pagemap", MFD_CLOEXEC);
+    }
+    take_mappings(&in, &s);
+    take_pages(&in, mem, pagemap);
+    read_arenas(&s, mem, pagemap, heap_start);
+    read_python(&s, mem, pagemap);
+    read_go(&s, mem, pagemap);
+    (void)hw_jvm_counters_read(&s, mem, pagemap, &jvm);
+    hw_vec_done(&s.entries);
+    must(hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began < MAX_CPU_NS);
+    return 0;
+}
