@@ -127,7 +127,7 @@ struct hw_slab {
     bool is_known;     /* the recorder has out's frames, and out has not */
     struct hw_heap_countdown heaps[HW_MAX_HEAPS];
     struct hw_walk_out out;
-    struct hw_mixed mixed; /* untouched if no runtime is asked */
+    struct hw_mixed_stack mixed; /* untouched if no runtime is asked */
     struct hw_python python;
     struct hw_marks marks;
     /* the walker's cache follows, 64-byte aligned */

@@ -63,7 +63,7 @@ static bool may_be_read(const struct hw_session *s, const struct hw_pid *pid)
 
 static void read_one(struct hw_session *s, struct hw_silent *one)
 {
-    struct hw_kept_account *k;
+    struct hw_account_reading *k;
     if (is_target(s, one->pid.pid) || !may_be_read(s, &one->pid))
         return;
     if (!one->is_told)

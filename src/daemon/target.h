@@ -91,15 +91,15 @@ struct hw_target {
     uint64_t max_bytes; /* of the recorder's memory */
     uint64_t key;       /* of its callsites in the trace; of its drain thread */
     uint64_t since_ns, since_coarse_ns;
-    uint64_t next_poll_ns;                   /* procpoll.c; 0 = not yet decided */
-    uint64_t arguments_hash;                 /* of those in the trace; procpoll.c */
-    struct hw_process_counters kept;         /* procpoll.c: read, and not in the trace yet */
-    uint64_t kept_ns, next_keep_ns;          /* boot time of them, 0 = none; when others are due */
-    struct hw_target_account {               /* account.c: readings of its memory */
-        struct hw_kept_account *last, *most; /* owned; NULL = none that is not in the trace */
-        uint64_t most_kb;                    /* resident, of all kept so far */
-        uint64_t next_ns, next_dump_ns;      /* not before */
-        uint64_t next_heaps_ns;              /* likewise, what is inside of heaps */
+    uint64_t next_poll_ns;           /* procpoll.c; 0 = not yet decided */
+    uint64_t arguments_hash;         /* of those in the trace; procpoll.c */
+    struct hw_process_counters kept; /* procpoll.c: read, and not in the trace yet */
+    uint64_t kept_ns, next_keep_ns;  /* boot time of them, 0 = none; when others are due */
+    struct hw_target_account {       /* account.c: readings of its memory */
+        struct hw_account_reading *last, *most; /* owned; NULL = none that is not in the trace */
+        uint64_t most_kb;                       /* resident, of all kept so far */
+        uint64_t next_ns, next_dump_ns;         /* not before */
+        uint64_t next_heaps_ns;                 /* likewise, what is inside of heaps */
     } account;
     struct hw_malloc_info malloc_info; /* the last it told */
     uint64_t malloc_info_ns;           /* boot time of that; 0 = none yet */

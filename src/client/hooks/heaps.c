@@ -52,7 +52,7 @@ static void sync_heap(uint32_t id)
     uint64_t interval = 0;
     int saved = errno;
     uint32_t generation = atomic_load_explicit(&hw_control.generation, memory_order_acquire);
-    bool outdated = t->generation != generation || hw_client_session_asks_again(generation);
+    bool outdated = t->generation != generation || hw_client_session_may_retry(generation);
     if (outdated && t->busy == 0)
         hw_client_session_sync(t, generation);
     uint32_t now = enabled_now(id, &interval);

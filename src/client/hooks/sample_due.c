@@ -92,7 +92,7 @@ static HW_COLD bool armed_sample(struct hw_tls *t)
     t->flags &= ~(uint32_t)HW_TLS_ARMED;
     t->interval = 0;
     t->left = HW_QUIET_BYTES;
-    bool on = hw_client_session_ask(t, interval);
+    bool on = hw_client_session_request(t, interval);
     if (on || hw_armed()) {
         t->left = left;
         t->reserve = reserve;

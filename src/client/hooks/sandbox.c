@@ -48,7 +48,7 @@ void hw_sandbox_init(void)
 
 static _Atomic uint32_t *begin(bool strict)
 {
-    hw_client_session_ask_last();
+    hw_client_session_request_last();
     _Atomic uint32_t *word = strict ? &hw_sandbox_stricts : &hw_sandbox_filters;
     (void)atomic_fetch_add(word, 1);
     /* Other threads may be in a step of a wait, and a filter may be set for all threads. A

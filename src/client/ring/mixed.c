@@ -6,7 +6,7 @@
 #include "client/kernel/now.h"
 #include "client/ring/push.h"
 
-void hw_mixed_splice(struct hw_mixed *m, uint32_t at, uint32_t n_removed, const uint64_t *ids,
+void hw_mixed_splice(struct hw_mixed_stack *m, uint32_t at, uint32_t n_removed, const uint64_t *ids,
                      uint32_t n_ids)
 {
     if (at > m->n_frames)
@@ -30,7 +30,7 @@ void hw_mixed_splice(struct hw_mixed *m, uint32_t at, uint32_t n_removed, const 
     m->n_frames = at + n_ids + tail;
 }
 
-bool hw_push_mixed(struct hw_client_session *s, const struct hw_mixed *m)
+bool hw_push_mixed_stack(struct hw_client_session *s, const struct hw_mixed_stack *m)
 {
     uint32_t n = m->n_frames, words = (n + 63) / 64;
     uint32_t size = (uint32_t)sizeof(struct hw_rec_stack) + 8 * (n + 2 * words);

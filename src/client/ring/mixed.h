@@ -2,9 +2,9 @@
  * mixed.h - a stack of native and managed frames
  *
  * Shapes:  entries are leaf first. Frames that nothing replaces stay as the walk found them.
- * Owns:    nothing; one hw_mixed lies in each thread's slab.
+ * Owns:    nothing; one hw_mixed_stack lies in each thread's slab.
  * Errors:  what does not fit into HW_MAX_FRAMES is cut at the root's end, and flagged.
- * Threads: one hw_mixed has one thread.
+ * Threads: one hw_mixed_stack has one thread.
  */
 #ifndef HW_CLIENT_RING_MIXED_H
 #define HW_CLIENT_RING_MIXED_H
@@ -19,7 +19,7 @@ struct hw_client_session;
 
 enum hw_entry { HW_ENTRY_RETURN, HW_ENTRY_EXACT, HW_ENTRY_MANAGED };
 
-struct hw_mixed {
+struct hw_mixed_stack {
     uint32_t n_frames;
     uint32_t n_managed;
     uint32_t stop; /* enum hw_walk_stop */
@@ -33,10 +33,10 @@ struct hw_mixed {
 };
 
 /* Replaces the entries at .. at + n_removed by ids (cut to what fits). */
-void hw_mixed_splice(struct hw_mixed *m, uint32_t at, uint32_t n_removed, const uint64_t *ids,
+void hw_mixed_splice(struct hw_mixed_stack *m, uint32_t at, uint32_t n_removed, const uint64_t *ids,
                      uint32_t n_ids);
 /* The frames of a stack whose id the recorder may not know. false = no room. */
-bool hw_push_mixed(struct hw_client_session *s, const struct hw_mixed *m);
+bool hw_push_mixed_stack(struct hw_client_session *s, const struct hw_mixed_stack *m);
 /* The name of an id; in a visit. false = no room. */
 bool hw_push_name(struct hw_client_session *s, uint64_t id,
                   const struct heapwise_managed_text *text);

@@ -285,7 +285,7 @@ static uint64_t push_captured(struct hw_client_session *s, struct hw_slab *slab,
                               const struct hw_event *e, const struct capture *c, uint64_t now_ns)
 {
     const struct hw_walk_out *o = &slab->out;
-    struct hw_mixed *m = &slab->mixed;
+    struct hw_mixed_stack *m = &slab->mixed;
     bool mixed = slab->is_mixed;
     uint64_t id = mixed ? m->stack_id : o->stack_id;
     uint32_t stop = mixed ? m->stop : o->stop, flags = hw_takes_flags(s, e);
@@ -306,7 +306,7 @@ static uint64_t push_captured(struct hw_client_session *s, struct hw_slab *slab,
     if (!slab->is_known && !is_sent(s, id)) {
         if (mixed && !m->is_built)
             hw_managed_build(o, &slab->python, m);
-        if (!(mixed ? hw_push_mixed(s, m) : push_stack(s, o)))
+        if (!(mixed ? hw_push_mixed_stack(s, m) : push_stack(s, o)))
             return 0;
     }
     if (is_exact(s, e, flags))

@@ -14,7 +14,7 @@
 HW_HIDDEN _Atomic uint32_t hw_managed_on;
 static _Atomic(const struct heapwise_managed_source *) agent;
 
-static void begin(struct hw_mixed *m, const struct hw_walk_out *o)
+static void begin(struct hw_mixed_stack *m, const struct hw_walk_out *o)
 {
     m->n_frames = o->n_frames;
     m->n_managed = 0;
@@ -27,7 +27,7 @@ static void begin(struct hw_mixed *m, const struct hw_walk_out *o)
 }
 
 /* Other frames, another reason why the walk ended, another list of modules: another stack. */
-static uint64_t stack_id(const struct hw_mixed *m)
+static uint64_t stack_id(const struct hw_mixed_stack *m)
 {
     uint64_t h = (uint64_t)m->generation << 8 | m->stop;
     for (uint32_t i = 0; i < m->n_frames; i++) {
@@ -48,7 +48,7 @@ static bool has_exact(const struct hw_walk_out *o)
 }
 
 /* The recorder finds the native frames of a stack that is sent as a copy by itself. */
-void hw_managed_count(struct hw_client_session *s, struct hw_mixed *m, bool copied)
+void hw_managed_count(struct hw_client_session *s, struct hw_mixed_stack *m, bool copied)
 {
     const struct heapwise_managed_stack *out = &m->answer;
     struct hw_ring_counters *c = &s->ring.shm->counters;
@@ -70,7 +70,7 @@ void hw_managed_count(struct hw_client_session *s, struct hw_mixed *m, bool copi
 }
 
 static void ask_agent(struct hw_client_session *s, const struct hw_call_site *site,
-                      const struct hw_walk_out *o, struct hw_mixed *m)
+                      const struct hw_walk_out *o, struct hw_mixed_stack *m)
 {
     const struct heapwise_managed_source *a = atomic_load_explicit(&agent, memory_order_acquire);
     if (!a)
@@ -97,7 +97,7 @@ static void ask_agent(struct hw_client_session *s, const struct hw_call_site *si
 }
 
 void hw_managed_build(const struct hw_walk_out *o, const struct hw_python *python,
-                      struct hw_mixed *m)
+                      struct hw_mixed_stack *m)
 {
     begin(m, o);
     hw_python_insert(python, m);
@@ -106,7 +106,7 @@ void hw_managed_build(const struct hw_walk_out *o, const struct hw_python *pytho
 
 /* Python alone: the recorder knows most stacks already, and of those only the id is needed. */
 static bool mix_python(const struct hw_walk_out *o, const struct hw_python *python, uint64_t hash,
-                       struct hw_mixed *m)
+                       struct hw_mixed_stack *m)
 {
     bool too_deep = o->n_frames + python->n_ids - python->n_evals > HW_MAX_FRAMES;
     m->is_built = false;
@@ -116,14 +116,14 @@ static bool mix_python(const struct hw_walk_out *o, const struct hw_python *pyth
 }
 
 bool hw_managed_mix_python(struct hw_client_session *s, const struct hw_walk_out *o,
-                           struct hw_python *python, struct hw_mixed *m)
+                           struct hw_python *python, struct hw_mixed_stack *m)
 {
     uint64_t hash = hw_python_is_on() ? hw_python_find_frames(s, o, python) : 0;
     return hash != 0 && mix_python(o, python, hash, m);
 }
 
 bool hw_managed_mix(struct hw_client_session *s, const struct hw_call_site *site,
-                    const struct hw_walk_out *o, struct hw_python *python, struct hw_mixed *m)
+                    const struct hw_walk_out *o, struct hw_python *python, struct hw_mixed_stack *m)
 {
     if (atomic_load_explicit(&hw_managed_on, memory_order_relaxed) == 0)
         return hw_managed_mix_python(s, o, python, m);
@@ -140,7 +140,7 @@ bool hw_managed_mix(struct hw_client_session *s, const struct hw_call_site *site
 }
 
 bool hw_managed_mark(struct hw_client_session *s, const struct hw_walk_out *o,
-                     const struct hw_slab *slab, struct hw_mixed *m)
+                     const struct hw_slab *slab, struct hw_mixed_stack *m)
 {
     if (!slab->is_mixed)
         begin(m, o);

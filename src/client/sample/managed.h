@@ -4,7 +4,7 @@
  * Why:     between the walk of a sampled stack and its record, runtimes insert their own frames:
  *          Java by an agent's source (include/heapwise/managed_frames.h), others by code in the
  *          client.
- * Threads: one hw_mixed has one thread. Inside a visit; see doc/architecture.md, "In the target".
+ * Threads: one hw_mixed_stack has one thread. Inside a visit; see doc/architecture.md, "In the target".
  */
 #ifndef HW_CLIENT_SAMPLE_MANAGED_H
 #define HW_CLIENT_SAMPLE_MANAGED_H
@@ -29,17 +29,18 @@ extern __attribute__((visibility("hidden"))) _Atomic uint32_t hw_managed_on;
 /* The walked stack with the frames that runtimes report; false: they report none. *m may still
  * have to be built. */
 bool hw_managed_mix(struct hw_client_session *s, const struct hw_call_site *site,
-                    const struct hw_walk_out *o, struct hw_python *python, struct hw_mixed *m);
+                    const struct hw_walk_out *o, struct hw_python *python,
+                    struct hw_mixed_stack *m);
 /* The same of Python alone, which needs no more of the walked stack than its id, if hw_python_knows() that. */
 bool hw_managed_mix_python(struct hw_client_session *s, const struct hw_walk_out *o,
-                           struct hw_python *python, struct hw_mixed *m);
+                           struct hw_python *python, struct hw_mixed_stack *m);
 /* That stack, or the walked one alone, with the program's marks inserted. */
 bool hw_managed_mark(struct hw_client_session *s, const struct hw_walk_out *o,
-                     const struct hw_slab *slab, struct hw_mixed *m);
+                     const struct hw_slab *slab, struct hw_mixed_stack *m);
 void hw_managed_build(const struct hw_walk_out *o, const struct hw_python *python,
-                      struct hw_mixed *m);
+                      struct hw_mixed_stack *m);
 /* Why the stack that is sent now, as a copy or not, has no managed frames. */
-void hw_managed_count(struct hw_client_session *s, struct hw_mixed *m, bool copied);
+void hw_managed_count(struct hw_client_session *s, struct hw_mixed_stack *m, bool copied);
 /* From now on this thread is not sampled: what it allocates is ours, not the program's. */
 void hw_managed_suppress_thread(void);
 bool hw_managed_suppress(bool suppressed); /* returns the previous state */

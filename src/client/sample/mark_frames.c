@@ -26,7 +26,7 @@ static uint64_t sent_id(struct hw_client_session *s, const struct heapwise_mark 
     return m->id;
 }
 
-static void insert_thread(struct hw_client_session *s, struct hw_mixed *m)
+static void insert_thread(struct hw_client_session *s, struct hw_mixed_stack *m)
 {
     char name[48] = "[Thread: ";
     size_t n = strlen(name);
@@ -45,7 +45,8 @@ static uint32_t kept(uint32_t n, uint32_t most)
     return n < most ? n : most;
 }
 
-static void insert_all(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m)
+static void insert_all(struct hw_client_session *s, const struct hw_marks *k,
+                       struct hw_mixed_stack *m)
 {
     for (uint32_t i = 0, n = kept(k->n_scopes, HW_MAX_SCOPES); i < n; i++) {
         uint64_t id = sent_id(s, k->scopes[i].mark);
@@ -56,7 +57,7 @@ static void insert_all(struct hw_client_session *s, const struct hw_marks *k, st
 #define NOWHERE UINT32_MAX
 
 /* The frame that began a scope: the one that returns to the address, leafwards of `from`. */
-static uint32_t frame_of(const struct hw_mixed *m, uint32_t from, uint64_t return_address)
+static uint32_t frame_of(const struct hw_mixed_stack *m, uint32_t from, uint64_t return_address)
 {
     uint32_t i = from;
     while (i > 0 && (m->entry[i - 1] != HW_ENTRY_RETURN || m->at[i - 1] != return_address))
@@ -75,7 +76,7 @@ static uint32_t frame_of(const struct hw_mixed *m, uint32_t from, uint64_t retur
  *                 ^ at                               ^ from: the next is searched left of it
  */
 static void insert_among_frames(struct hw_client_session *s, const struct hw_marks *k,
-                                struct hw_mixed *m)
+                                struct hw_mixed_stack *m)
 {
     uint32_t from = m->n_frames, at = m->n_frames; /* the next scope's place, if it has no frame */
     uint64_t sp = 0;
@@ -93,7 +94,8 @@ static void insert_among_frames(struct hw_client_session *s, const struct hw_mar
     }
 }
 
-void hw_marks_insert(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m)
+void hw_marks_insert(struct hw_client_session *s, const struct hw_marks *k,
+                     struct hw_mixed_stack *m)
 {
     bool mine = k->generation == (s->generation & HW_MARKS_GENERATION);
     if (hw_marks_only(s)) {

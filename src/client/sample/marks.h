@@ -15,7 +15,7 @@
 
 #include "client/client.h"
 
-struct hw_mixed;
+struct hw_mixed_stack;
 
 /* Finds the notes of all loaded modules and sets their pointers. Takes the loader's lock: not in
  * a hook. Modules loaded later register by themselves, or when the recorder attaches again. */
@@ -32,6 +32,7 @@ static inline bool hw_marks_only(const struct hw_client_session *s)
     return s->config.stack_mode == HW_STACKS_PSEUDO;
 }
 /* Inserts the thread's marks into its stack, and sends their names. */
-void hw_marks_insert(struct hw_client_session *s, const struct hw_marks *k, struct hw_mixed *m);
+void hw_marks_insert(struct hw_client_session *s, const struct hw_marks *k,
+                     struct hw_mixed_stack *m);
 
 #endif

@@ -399,7 +399,7 @@ static uint32_t count_evals(struct hw_python *p, const struct evals *e, const st
 }
 
 /* From the root on, so that what is yet to be done keeps its place. */
-void hw_python_insert(const struct hw_python *p, struct hw_mixed *m)
+void hw_python_insert(const struct hw_python *p, struct hw_mixed_stack *m)
 {
     struct evals e = evals_of(&hw_control.python);
     uint32_t left = p->n_evals;
@@ -484,7 +484,7 @@ uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk
     return 0;
 }
 
-void hw_python_insert(const struct hw_python *p, struct hw_mixed *m)
+void hw_python_insert(const struct hw_python *p, struct hw_mixed_stack *m)
 {
     (void)p, (void)m;
 }

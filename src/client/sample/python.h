@@ -19,7 +19,7 @@
 #include "base/limits.h"
 #include "wire/records.h"
 
-struct hw_mixed;
+struct hw_mixed_stack;
 struct hw_client_session;
 struct hw_walk_out;
 
@@ -57,6 +57,6 @@ bool hw_python_knows(const struct hw_client_session *s, const struct hw_python *
 uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
                                struct hw_python *p);
 /* Inserts that part into the stack. */
-void hw_python_insert(const struct hw_python *p, struct hw_mixed *m);
+void hw_python_insert(const struct hw_python *p, struct hw_mixed_stack *m);
 
 #endif

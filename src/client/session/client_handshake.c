@@ -48,8 +48,8 @@ static struct {
     uid_t uid;            /* whose process it was when it was given these */
 } own;
 
-_Atomic(const struct hw_tls *) hw_session_asking;
-_Atomic uint64_t hw_session_asking_since_ns;
+_Atomic(const struct hw_tls *) hw_session_handshaking;
+_Atomic uint64_t hw_session_handshake_since_ns;
 bool hw_session_is_started;
 
 static uint64_t last_ahead_ns; /* the newest session's offset of the recorder's clock */
@@ -294,7 +294,7 @@ static void start_locked(uint32_t flags, uint64_t timeout_ns)
 {
     if (hw_sandbox()) /* it is being set, and who sets it looks at the lock: see sandbox.c */
         return;
-    atomic_store(&hw_session_asking_since_ns, hw_local_ns());
+    atomic_store(&hw_session_handshake_since_ns, hw_local_ns());
     hw_session_reap();
     /* A child that shares our memory (vfork, CLONE_VM) must not register in our name. */
     if (atomic_load(&hw_process_page.pid) == (int32_t)getpid() &&
@@ -312,11 +312,11 @@ void hw_client_session_start(uint32_t flags, uint64_t timeout_ns)
     }
     if (!hw_session_lock())
         return;
-    atomic_store(&hw_session_asking, &hw_here);
+    atomic_store(&hw_session_handshaking, &hw_here);
     start_locked(flags, timeout_ns);
     atomic_store(&hw_session_known, atomic_load(&hw_control.generation));
-    atomic_store(&hw_session_asking_since_ns, 0);
-    atomic_store(&hw_session_asking, NULL);
+    atomic_store(&hw_session_handshake_since_ns, 0);
+    atomic_store(&hw_session_handshaking, NULL);
     hw_session_unlock();
 }
 

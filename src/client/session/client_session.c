@@ -84,7 +84,7 @@ bool hw_client_session_is_unanswered(void)
             atomic_load_explicit(&hw_process_page.child, memory_order_relaxed));
 }
 
-bool hw_client_session_asks_again(uint32_t generation)
+bool hw_client_session_may_retry(uint32_t generation)
 {
     return hw_client_session_is_unanswered() && !child_is_waiting(generation);
 }
@@ -236,15 +236,15 @@ static void wait_for_other(uint64_t now_ns)
     while (hw_armed() && !atomic_load(&hw_process_page.session) &&
            !atomic_load(&hw_process_page.unanswered) &&
            atomic_load(&hw_process_page.session_lock) &&
-           atomic_load(&hw_session_asking) != &hw_here && !hw_sandbox()) {
-        uint64_t since_ns = atomic_load(&hw_session_asking_since_ns);
+           atomic_load(&hw_session_handshaking) != &hw_here && !hw_sandbox()) {
+        uint64_t since_ns = atomic_load(&hw_session_handshake_since_ns);
         if (hw_local_ns() >= (since_ns ? since_ns : now_ns) + HELD_NS)
             return;
         hw_sys_sleep_ns(OTHERS_STEP_NS);
     }
 }
 
-bool hw_client_session_ask(struct hw_tls *t, uint64_t interval)
+bool hw_client_session_request(struct hw_tls *t, uint64_t interval)
 {
     if (hw_sandbox()) { /* no more connections from now on */
         hw_armed_over();
@@ -262,7 +262,7 @@ bool hw_client_session_ask(struct hw_tls *t, uint64_t interval)
     return join_session(t, interval);
 }
 
-void hw_client_session_ask_last(void)
+void hw_client_session_request_last(void)
 {
     uint64_t sp = (uint64_t)(uintptr_t)__builtin_frame_address(0);
     int saved = errno;

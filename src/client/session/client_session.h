@@ -10,13 +10,13 @@ void hw_client_session_sync(struct hw_tls *t, uint32_t generation);
 /* In a forked child that has no answer yet: its threads have their generation from the parent, where
  * it was settled. A sync then counts what is due as lost, unless it asks again. */
 bool hw_client_session_is_unanswered(void);
-bool hw_client_session_asks_again(uint32_t generation); /* and a try is due */
+bool hw_client_session_may_retry(uint32_t generation); /* and a try is due */
 void hw_client_session_start(uint32_t hello_flags, uint64_t timeout_ns);
 /* A sample is due that was drawn with this interval, without a session. Asks the recorder and
  * waits briefly. True: a session runs in which that draw is valid, and the thread has joined it. */
-bool hw_client_session_ask(struct hw_tls *t, uint64_t interval);
+bool hw_client_session_request(struct hw_tls *t, uint64_t interval);
 /* The program is about to restrict its system calls: an armed process asks now or never. */
-void hw_client_session_ask_last(void);
+void hw_client_session_request_last(void);
 void hw_client_session_stop(struct hw_client_session *s);
 void hw_client_session_forked(void); /* the live page was found wiped */
 bool hw_client_session_strips(void); /* the recorder wants our children not to inherit us */

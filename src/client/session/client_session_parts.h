@@ -17,8 +17,8 @@ extern HW_HIDDEN _Atomic uint32_t
 extern HW_HIDDEN bool hw_session_is_started; /* our constructor has run, or the first attach */
 
 /* Under the lock: the thread that asks, and since when; NULL and 0 = none. */
-extern HW_HIDDEN _Atomic(const struct hw_tls *) hw_session_asking;
-extern HW_HIDDEN _Atomic uint64_t hw_session_asking_since_ns;
+extern HW_HIDDEN _Atomic(const struct hw_tls *) hw_session_handshaking;
+extern HW_HIDDEN _Atomic uint64_t hw_session_handshake_since_ns;
 
 /* Tries once: false = another thread has it. */
 bool hw_session_lock(void);

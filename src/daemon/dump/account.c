@@ -26,7 +26,7 @@
 #define USER_REST     10u         /* times what his processes kept the main thread waiting... */
 #define USER_DEBT     (5000 * MS) /* ...beyond a burst of half a second */
 
-struct hw_kept_account {
+struct hw_account_reading {
     struct hw_reading_memory memory;
     uint64_t own_left_bytes;
     uint64_t live_bytes;        /* behind the reading; HW_ABSENT */
@@ -44,14 +44,14 @@ static enum hw_owner_allocator allocator_of(const struct hw_maps *maps, bool wan
     return name && strcmp(name, "glibc") == 0 ? HW_OWNER_GLIBC : HW_OWNER_OTHER_ALLOCATOR;
 }
 
-void hw_account_free(struct hw_kept_account *k)
+void hw_account_free(struct hw_account_reading *k)
 {
     if (k)
         hw_reading_memory_done(&k->memory);
     free(k);
 }
 
-static void drop(struct hw_kept_account **k)
+static void drop(struct hw_account_reading **k)
 {
     hw_account_free(*k);
     *k = NULL;
@@ -127,9 +127,9 @@ static void read_heaps(struct hw_recorder *r, struct hw_reading_who who, const s
 
 /* Fails if it cannot be read, is just ending, or its user's processes took too much time. */
 static int read_memory(struct hw_recorder *r, struct hw_reading_who who, const struct known *known,
-                       struct hw_kept_account **out)
+                       struct hw_account_reading **out)
 {
-    struct hw_kept_account *k = calloc(1, sizeof *k);
+    struct hw_account_reading *k = calloc(1, sizeof *k);
     if (!k)
         return HW_ENOMEM;
     k->live_bytes = k->live_before_bytes = k->gap_bytes = HW_ABSENT;
@@ -173,13 +173,13 @@ static uint64_t read_ring_now(const struct hw_target *t)
 }
 
 /* NULL: it cannot be read, or is just ending. */
-static struct hw_kept_account *read_now(const struct hw_target *t, bool wants_heaps)
+static struct hw_account_reading *read_now(const struct hw_target *t, bool wants_heaps)
 {
     bool wants_idle = hw_session_wants_idle(t->session, t->source);
     uint64_t until = t->feed ? read_ring_now(t) : 0;
     struct known known = {.allocator = allocator_of(&t->maps, wants_idle),
                           .wants_heaps = wants_heaps};
-    struct hw_kept_account *k;
+    struct hw_account_reading *k;
     uint64_t before = live_told(t);
     find_own_files(t->rec, t->pid.pid, &known.own);
     if (t->feed) {
@@ -297,7 +297,7 @@ static void take_go(struct hw_memory_account *a, const struct hw_go_heap *h)
 }
 
 int hw_account_read(struct hw_recorder *r, const struct hw_pid *pid, bool wants_idle,
-                    struct hw_kept_account **out)
+                    struct hw_account_reading **out)
 {
     struct hw_proc_status st;
     struct hw_reading_image i;
@@ -330,7 +330,7 @@ static int write_heaps(int32_t pid, const struct hw_reading_memory *m, struct hw
     return hw_trace_memory_account(w, sequence, m->heaps_ns, &a, err);
 }
 
-int hw_account_write(int32_t pid, const struct hw_kept_account *k, struct hw_trace_writer *w,
+int hw_account_write(int32_t pid, const struct hw_account_reading *k, struct hw_trace_writer *w,
                      uint32_t sequence, struct hw_error *err)
 {
     static const struct hw_memory_group none = {HW_ABSENT, HW_ABSENT, HW_ABSENT, HW_ABSENT,
@@ -357,7 +357,7 @@ int hw_account_write(int32_t pid, const struct hw_kept_account *k, struct hw_tra
 }
 
 /* What the dump's own snapshot says about these mappings is written with it (dump_resident.c). */
-static void keep_maps(struct hw_target *t, struct hw_kept_account *k)
+static void keep_maps(struct hw_target *t, struct hw_account_reading *k)
 {
     hw_vec_done(&t->resident.maps);
     t->resident.maps = k->memory.maps;
@@ -368,7 +368,7 @@ static void keep_maps(struct hw_target *t, struct hw_kept_account *k)
 }
 
 /* Without that of what is inside of heaps, which rests for itself: it takes longer than the mappings. */
-static uint64_t cost_of(const struct hw_kept_account *k)
+static uint64_t cost_of(const struct hw_account_reading *k)
 {
     return k ? k->memory.cpu_ns - k->memory.heaps_cpu_ns : 0;
 }
@@ -380,7 +380,7 @@ static bool is_heaps_time(const struct hw_target *t)
 }
 
 /* What is known of the heaps stays known. */
-static void inherit_heaps(struct hw_reading_memory *to, struct hw_kept_account *from)
+static void inherit_heaps(struct hw_reading_memory *to, struct hw_account_reading *from)
 {
     if (to->heaps_ns || !from || !from->memory.heaps_ns)
         return;
@@ -392,7 +392,7 @@ static void inherit_heaps(struct hw_reading_memory *to, struct hw_kept_account *
     from->memory.heaps_ns = 0;
 }
 
-static void rest(struct hw_target *t, const struct hw_kept_account *k)
+static void rest(struct hw_target *t, const struct hw_account_reading *k)
 {
     uint64_t now = hw_now_monotonic_ns(), age = now - t->since_ns;
     uint64_t took = cost_of(k), heaps = k ? k->memory.heaps_cpu_ns : 0;
@@ -426,7 +426,7 @@ int hw_account_dump(struct hw_target *t, bool must, struct hw_trace_writer *w, u
 {
     if (!must && hw_now_monotonic_ns() < t->account.next_dump_ns)
         return write_last(t, w, sequence, err);
-    struct hw_kept_account *k = read_now(t, must || is_heaps_time(t));
+    struct hw_account_reading *k = read_now(t, must || is_heaps_time(t));
     rest(t, k);
     if (!k)
         return HW_OK; /* what was kept is still the last */
@@ -442,7 +442,7 @@ void hw_account_keep(struct hw_target *t, uint64_t now)
 {
     if (now < t->account.next_ns || now - t->since_ns < KEPT_FIRST || now < t->rec->next_account_ns)
         return;
-    struct hw_kept_account *k = read_now(t, is_heaps_time(t));
+    struct hw_account_reading *k = read_now(t, is_heaps_time(t));
     rest(t, k);
     uint64_t took = cost_of(k);
     t->rec->next_account_ns =
@@ -463,7 +463,7 @@ void hw_account_keep(struct hw_target *t, uint64_t now)
 int hw_account_last(struct hw_target *t, struct hw_trace_writer *w, uint32_t sequence,
                     struct hw_error *err)
 {
-    const struct hw_kept_account *last = t->account.last, *most = t->account.most;
+    const struct hw_account_reading *last = t->account.last, *most = t->account.most;
     int rc = HW_OK;
     if (most && (!last || most->memory.status.vm_rss_kb > last->memory.status.vm_rss_kb))
         rc = hw_account_write(t->pid.pid, most, w, sequence, err);

@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 struct hw_error;
-struct hw_kept_account;
+struct hw_account_reading;
 struct hw_pid;
 struct hw_recorder;
 struct hw_session;
@@ -42,9 +42,9 @@ void hw_account_forget(struct hw_target *t);
 
 /* Of a process that is no target; the reading is the caller's. Errors: those of reading /proc. */
 int hw_account_read(struct hw_recorder *r, const struct hw_pid *pid, bool wants_idle,
-                    struct hw_kept_account **out);
-int hw_account_write(int32_t pid, const struct hw_kept_account *k, struct hw_trace_writer *w,
+                    struct hw_account_reading **out);
+int hw_account_write(int32_t pid, const struct hw_account_reading *k, struct hw_trace_writer *w,
                      uint32_t sequence, struct hw_error *err);
-void hw_account_free(struct hw_kept_account *k);
+void hw_account_free(struct hw_account_reading *k);
 
 #endif

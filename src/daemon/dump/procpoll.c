@@ -387,7 +387,7 @@ void hw_proc_poll_name(struct hw_session *s, const struct hw_pid *pid)
 }
 
 void hw_proc_poll_reading(struct hw_session *s, const struct hw_pid *pid,
-                          const struct hw_kept_account *k)
+                          const struct hw_account_reading *k)
 {
     struct hw_error err;
     (void)check(s, hw_account_write(pid->pid, k, s->writer, s->proc->sequence, &err), &err);

@@ -53,7 +53,7 @@ uint64_t hw_local_clock_ns(clockid_t id)
 
 /* The recorder's answers: none for a while, then a session in which the draw counts. */
 static unsigned n_asked, n_silent;
-bool hw_client_session_ask(struct hw_tls *t, uint64_t interval)
+bool hw_client_session_request(struct hw_tls *t, uint64_t interval)
 {
     (void)t;
     n_asked++;
