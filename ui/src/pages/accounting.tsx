@@ -101,15 +101,16 @@ const LINES: [line: string, label: string, colour: string][] = [
   ['requested', 'Live in the profile', '--accent'],
 ];
 
-/** What a step is called, by its sign. */
-function stepWords(s: Step, label: string): string {
+/** What a step is called, by its sign, and by what else is shown. */
+function stepWords(s: Step, a: Accounting, label: string): string {
+  if (s.name === 'gap' && a.account) return 'In between: by owner, in the next table';
   if (s.name === 'untouched') return s.bytes < 0 ? 'Never touched, or swapped out' : 'Other anonymous memory';
   return s.name === 'overhead' && s.bytes < 0 ? 'Read at another time, or the sampling error' : label;
 }
 
 function StepRow({ s, a, start, most }: { s: Step; a: Accounting; start: number; most: number }) {
   const [label, source, hint] = STEPS[s.name] ?? [s.name, '', ''];
-  const words = stepWords(s, label);
+  const words = stepWords(s, a, label);
   const away = s.at - a.ts;
   const when = Math.abs(away) > 1e7 ? ` (${duration(Math.abs(away))} ${away > 0 ? 'later' : 'earlier'})` : '';
   const low = Math.min(s.begin, s.end);
