@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "client/boot.h"
@@ -153,11 +154,23 @@ static void start(bool is_constructor)
         begin(variable("HEAPWISE_HELD"));
 }
 
+/*
+ * A child in our memory (vfork, CLONE_VM) is another process, and nothing here says yet which number
+ * ours has. libc gives each thread of its own a list of robust locks, at the start and after a fork; the
+ * kernel gives it to no child.
+ */
+static bool is_own_thread(void)
+{
+    void *head = NULL;
+    size_t n = 0;
+    return hw_kernel(SYS_get_robust_list, 0, &head, &n) == 0 && head != NULL;
+}
+
 /* The environment is there once libc's own constructor has run. What follows takes less stack than a
  * sample (744 bytes). */
 static void begin_early(void)
 {
-    if (!environ)
+    if (!environ || !is_own_thread())
         return;
     hw_boot();
     hw_env_init();

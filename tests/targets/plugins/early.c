@@ -1,9 +1,12 @@
 /*
  * early.c - a library that allocates in its constructor, which runs before that of a preloaded one
  *
- * The first allocation is setenv's, made under the lock of the environment; then a thread's.
+ * The first allocation is that of a child in the same memory, which is not this process; then setenv's,
+ * made under the lock of the environment; then a thread's.
  */
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "target.h"
 
@@ -21,6 +24,14 @@ static void *blocks_of_thread(void *arg)
 __attribute__((constructor)) static void early(void)
 {
     pthread_t thread;
+    void *volatile p;
+    pid_t pid = vfork();
+    if (pid == 0) {
+        p = malloc(33);
+        (void)p;
+        _exit(0);
+    }
+    (void)waitpid(pid, NULL, 0);
     if (setenv("HW_EARLY", "set", 1) != 0 || pthread_create(&thread, NULL, blocks_of_thread, NULL))
         abort();
     pthread_join(thread, NULL);
