@@ -361,6 +361,7 @@ test('a whole process: each part is that of its source, what is known twice coun
   assert.equal(w.registered, registered);
   const [[space]] = await server.sql(`select sum(size) from heap_profile_allocation where heap_name <> 'com.android.art' and ts <= ${w.native_at}`, 3);
   assert.equal(part('native') + w.linked, space);
+  assert.ok(w.native_at >= w.ts, 'samples were looked up in the dump behind the graph, which need not be the nearest');
   assert.ok(w.linked >= 2 << 20, `linked: ${w.linked}`);
   assert.equal(w.unlinked, Math.max(0, registered - w.linked));
   const [[rss, swap, others]] = await server.sql(`select sum(rss_kb) * 1024, sum(swap_kb) * 1024, sum(iif(path like '[heap]%' or path like '[anon%' or path = '', 0, rss_kb + swap_kb)) * 1024 from profiler_smaps where ts = ${w.mappings_at}`, 3);

@@ -1,8 +1,8 @@
 /*
  * GET /api/v1/traces/ID/heap/whole and …/whole-flame: all memory of a process in one tree.
  *
- * Parameters: upid at; collapse=1. Uses the native profile's moment and the smaps record nearest to
- * the heap graph.
+ * Parameters: upid at; collapse=1. Uses the native profile's moment (moment_for) and the smaps record
+ * nearest to the heap graph.
  *
  * whole        {"ts", "native_at", "mappings_at" (or null), "resident" (or null), "swapped",
  *              "parts": [[kind, name, bytes]…], "linked", "unlinked", "over"}
@@ -208,11 +208,16 @@ static int add_native_heap(struct whole *w, const struct hw_series *s,
     return rc;
 }
 
-static const struct hw_process_moment *nearest(const struct hw_process_view *v, int64_t ts_ns)
+/* The nearest, or, of a graph with links, the first behind it: its samples were looked up there. */
+static const struct hw_process_moment *moment_for(const struct hw_process_view *v,
+                                                  const struct hw_heap_graph *g)
 {
     const struct hw_process_moment *best = v->moments.n ? NULL : hw_process_view_peak(v);
+    int64_t ts_ns = g->ts_ns;
     for (size_t i = 0; i < v->moments.n; i++) {
         const struct hw_process_moment *m = &v->moments.v[i];
+        if (g->links.n && m->ts_ns >= ts_ns)
+            return m;
         if (!best ||
             fabs((double)m->ts_ns - (double)ts_ns) < fabs((double)best->ts_ns - (double)ts_ns))
             best = m;
@@ -224,7 +229,7 @@ static int add_native(struct whole *w)
 {
     const struct hw_heap_graph *g = w->h->g;
     const struct hw_process_view *v = hw_page_view(w->t, g->upid);
-    const struct hw_process_moment *m = v ? nearest(v, g->ts_ns) : NULL;
+    const struct hw_process_moment *m = v ? moment_for(v, g) : NULL;
     int rc = collect_links(w);
     w->program = hw_page_program_of(w->t, g->upid);
     w->name_of = calloc(w->t->n_labels + 1, sizeof *w->name_of);
