@@ -44,6 +44,7 @@ void hw_heap_dumps_done(struct hw_heap_dumps *d)
     }
     hw_vec_done(&d->series);
     hw_vec_done(&d->sequences);
+    hw_map64_done(&d->sequence_of);
     hw_vec_done(&d->series_of_dump);
 }
 
@@ -365,15 +366,17 @@ static int read_process_dump(struct hw_heap_dumps *d, const struct hw_dump_seque
 
 static int sequence_get(struct hw_heap_dumps *d, uint64_t id, struct hw_dump_sequence **out)
 {
-    for (size_t i = 0; i < d->sequences.n; i++)
-        if (d->sequences.v[i].id == id) {
-            *out = &d->sequences.v[i];
-            return HW_OK;
-        }
-    if (hw_vec_push(&d->sequences, (struct hw_dump_sequence){.id = id}) < 0)
-        return HW_ENOMEM;
-    *out = &d->sequences.v[d->sequences.n - 1];
-    return HW_OK;
+    uint64_t *at;
+    bool fresh;
+    int rc = hw_map64_at(&d->sequence_of, id, &at, &fresh);
+    if (rc == HW_OK && fresh) {
+        *at = d->sequences.n;
+        if (hw_vec_push(&d->sequences, (struct hw_dump_sequence){.id = id}) < 0)
+            return HW_ENOMEM; /* ends the import */
+    }
+    if (rc == HW_OK)
+        *out = &d->sequences.v[*at];
+    return rc;
 }
 
 static int check_index(struct hw_heap_dumps *d, struct hw_dump_sequence *q, uint64_t index,

@@ -37,6 +37,7 @@ struct hw_heap_dumps {
     struct hw_interned *interned; /* borrowed */
     struct hw_clocks *clocks;     /* borrowed */
     HW_VEC(struct hw_dump_sequence) sequences;
+    struct hw_map64 sequence_of;            /* its id -> index */
     HW_VEC(struct hw_heap_series *) series; /* owned */
     HW_VEC(uint32_t) series_of_dump;        /* by dump of the profile */
     size_t last_series;
