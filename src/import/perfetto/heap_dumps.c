@@ -45,6 +45,7 @@ void hw_heap_dumps_done(struct hw_heap_dumps *d)
     hw_vec_done(&d->series);
     hw_vec_done(&d->sequences);
     hw_map64_done(&d->sequence_of);
+    hw_map64_done(&d->series_by_key);
     hw_vec_done(&d->series_of_dump);
 }
 
@@ -264,15 +265,27 @@ static int to_trace_clock(struct hw_heap_dumps *d, uint64_t value, int64_t *out)
     return rc < 0 ? rc : 0;
 }
 
+/* Those of one key are a list. */
+static uint64_t series_key(const struct hw_dump_sequence *q, hw_upid upid, hw_str_id heap)
+{
+    const uint64_t key[] = {q->id, (uint64_t)upid.v << 32 | heap.v, q->run};
+    return hw_hash_bytes_seeded(hw_hash_seed(), key, sizeof key);
+}
+
 static int series_get(struct hw_heap_dumps *d, const struct hw_dump_sequence *q, hw_upid upid,
                       hw_str_id heap, size_t *out)
 {
-    for (size_t k = 0; k < d->series.n; k++) {
-        size_t i = (d->last_series + k) % d->series.n;
+    uint64_t *first;
+    bool fresh;
+    if (hw_map64_at(&d->series_by_key, series_key(q, upid, heap), &first, &fresh) < 0)
+        return HW_ENOMEM;
+    if (fresh)
+        *first = HW_ID_NONE;
+    for (uint64_t i = *first; i != HW_ID_NONE; i = d->series.v[i]->next) {
         const struct hw_heap_series *s = d->series.v[i];
         if (s->upid.v == upid.v && s->heap.v == heap.v && s->sequence == q->id &&
             s->run == q->run) {
-            *out = d->last_series = i;
+            *out = i;
             return HW_OK;
         }
     }
@@ -287,8 +300,9 @@ static int series_get(struct hw_heap_dumps *d, const struct hw_dump_sequence *q,
                                  .upid = upid,
                                  .heap = heap,
                                  .is_art = strcmp(name, "com.android.art") == 0,
-                                 .dump = HW_ID_NONE};
-    *out = d->last_series = d->series.n - 1;
+                                 .dump = HW_ID_NONE,
+                                 .next = *first};
+    *out = *first = d->series.n - 1;
     return HW_OK;
 }
 

@@ -40,8 +40,8 @@ struct hw_heap_dumps {
     struct hw_map64 sequence_of;            /* its id -> index */
     HW_VEC(struct hw_heap_series *) series; /* owned */
     HW_VEC(uint32_t) series_of_dump;        /* by dump of the profile */
-    size_t last_series;
-    int64_t packet_ns; /* of the current packet; INT64_MIN = unknown */
+    struct hw_map64 series_by_key;          /* hash of what makes it -> the newest of a list */
+    int64_t packet_ns;                      /* of the current packet; INT64_MIN = unknown */
 };
 
 void hw_heap_dumps_init(struct hw_heap_dumps *d, struct hw_profile *profile,

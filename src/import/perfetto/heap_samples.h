@@ -61,6 +61,7 @@ struct hw_heap_series {
     uint32_t dump;                                   /* its latest in the profile; HW_ID_NONE */
     uint32_t dump_of_sequence;                       /* hw_dump_sequence.dump it came from */
     uint64_t raw_ts;
+    uint64_t next; /* in the list of its key; HW_ID_NONE */
 };
 
 /* The packet that samples are in, and where they go; all borrowed. */
