@@ -3,8 +3,8 @@
  *
  * Errors:  HW_ENOMEM, HW_ENOTFOUND (the dump has no contents).
  */
-#ifndef HW_CLI_PARTS_GRAPH_DUPLICATES_H
-#define HW_CLI_PARTS_GRAPH_DUPLICATES_H
+#ifndef HW_CLI_GRAPH_GRAPH_DUPLICATES_H
+#define HW_CLI_GRAPH_GRAPH_DUPLICATES_H
 
 #include <stddef.h>
 

@@ -4,8 +4,8 @@
  * Shapes:  a table by class and kind, below each row the callstacks of its samples, leaf first.
  * Errors:  HW_ENOMEM, HW_ENOTFOUND (the graph lists no such memory).
  */
-#ifndef HW_CLI_PARTS_GRAPH_NATIVE_H
-#define HW_CLI_PARTS_GRAPH_NATIVE_H
+#ifndef HW_CLI_GRAPH_GRAPH_NATIVE_H
+#define HW_CLI_GRAPH_GRAPH_NATIVE_H
 
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-#include "cli/parts/graph_duplicates.h"
+#include "cli/graph/graph_duplicates.h"
 
 #include <stdio.h>
 

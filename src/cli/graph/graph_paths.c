@@ -7,7 +7,7 @@
 #include "base/files/fd.h"
 #include "base/text/json_out.h"
 #include "cli/cli.h"
-#include "cli/cmd/graph_page.h"
+#include "cli/graph/graph_page.h"
 #include "model/profile.h"
 #include "views/objects/heap_holders.h"
 #include "views/objects/heap_paths.h"

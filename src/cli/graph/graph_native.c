@@ -8,7 +8,7 @@
  * bytes are the runtime's; linked, those of blocks that have a sample; sampled, what the samples
  * stand for. Without a native profile of the same time, only the first two.
  */
-#include "cli/parts/graph_native.h"
+#include "cli/graph/graph_native.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /*
  * graph_page.h - what the parts of the graph command share
  */
-#ifndef HW_CLI_CMD_GRAPH_PAGE_H
-#define HW_CLI_CMD_GRAPH_PAGE_H
+#ifndef HW_CLI_GRAPH_GRAPH_PAGE_H
+#define HW_CLI_GRAPH_GRAPH_PAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

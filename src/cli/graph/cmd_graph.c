@@ -15,8 +15,8 @@
 #include "base/text/json_out.h"
 #include "base/text/plural.h"
 #include "cli/cli.h"
-#include "cli/parts/graph_duplicates.h"
-#include "cli/parts/graph_native.h"
+#include "cli/graph/graph_duplicates.h"
+#include "cli/graph/graph_native.h"
 #include "cli/parts/held_output.h"
 #include "cli/parts/open_profile.h"
 #include "config/command/units.h"
@@ -29,7 +29,7 @@
 #include "views/objects/heap_tree.h"
 
 #include "base/banned.h"
-#include "cli/cmd/graph_page.h"
+#include "cli/graph/graph_page.h"
 #include "cli/parts/json_page.h"
 
 /*
