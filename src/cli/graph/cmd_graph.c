@@ -403,7 +403,8 @@ static int show(const struct hw_graph_page *pg, struct hw_error *err)
     bool leaks = hw_opt_flag(o, HW_OPT_GRAPH_LEAKS),
          dominators = hw_opt_flag(o, HW_OPT_GRAPH_DOMINATORS),
          native = hw_opt_flag(o, HW_OPT_GRAPH_NATIVE),
-         duplicates = hw_opt_flag(o, HW_OPT_GRAPH_DUPLICATES);
+         duplicates = hw_opt_flag(o, HW_OPT_GRAPH_DUPLICATES),
+         suspects = hw_opt_flag(o, HW_OPT_GRAPH_SUSPECTS);
     int rc;
     if (pg->json) {
         hw_json_kv_str(pg->json, "form",
@@ -413,6 +414,7 @@ static int show(const struct hw_graph_page *pg, struct hw_error *err)
                        : dominators ? "dominators"
                        : native     ? "native"
                        : duplicates ? "duplicates"
+                       : suspects   ? "suspects"
                                     : "classes");
     }
     put_head(pg);
@@ -426,6 +428,8 @@ static int show(const struct hw_graph_page *pg, struct hw_error *err)
         rc = hw_graph_show_native(pg->p, pg->g, pg->top, pg->json);
     else if (duplicates)
         rc = hw_graph_show_duplicates(pg->p, pg->g, pg->top, pg->json);
+    else if (suspects)
+        rc = hw_graph_show_suspects(pg);
     else
         rc = show_classes(pg, dominators);
     if (rc == HW_ENOTFOUND && duplicates)
@@ -494,12 +498,12 @@ int hw_cmd_graph(struct hw_cli *cli)
     int n_forms = o->v[HW_OPT_GRAPH_PATH].set + o->v[HW_OPT_GRAPH_DIFF].set +
                   hw_opt_flag(o, HW_OPT_GRAPH_LEAKS) + hw_opt_flag(o, HW_OPT_GRAPH_DOMINATORS) +
                   hw_opt_flag(o, HW_OPT_GRAPH_CLASSES) + hw_opt_flag(o, HW_OPT_GRAPH_NATIVE) +
-                  hw_opt_flag(o, HW_OPT_GRAPH_DUPLICATES);
+                  hw_opt_flag(o, HW_OPT_GRAPH_DUPLICATES) + hw_opt_flag(o, HW_OPT_GRAPH_SUSPECTS);
     if (o->n_args != 1 || n_forms > 1) {
         hw_cli_error(cli, NULL,
                      o->n_args != 1 ? "which trace?"
                                     : "only one of --classes, --dominators, --path, --diff, "
-                                      "--leaks, --native, --duplicates at a time");
+                                      "--leaks, --native, --duplicates, --suspects at a time");
         hw_cli_hint("heapwise help graph");
         return hw_cli_usage_exit(cli);
     }

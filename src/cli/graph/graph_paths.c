@@ -89,13 +89,12 @@ static void json_path(const struct hw_graph_page *pg, const struct hw_heap_paths
     hw_json_end_array(pg->json);
 }
 
-static void put_path(const struct hw_graph_page *pg, const struct hw_heap_paths *t, size_t at)
+void hw_graph_put_path(const struct hw_graph_page *pg, const struct hw_heap_paths *t, size_t at)
 {
     if (pg->json) {
         json_path(pg, t, at);
         return;
     }
-    puts("\nthe one nearest to a root:");
     for (size_t left = MAX_PATH_SHOWN; left > 0; left--) {
         uint32_t o = t->object[at], up = t->parent[at];
         hw_graph_put_name(hw_graph_name_of(pg, pg->g->type[o]));
@@ -250,7 +249,9 @@ int hw_graph_show_path(const struct hw_graph_page *pg, const char *wanted)
         rc = show_ways(pg, &tree, wanted);
     for (size_t at = 0; rc == HW_OK && at < t.n; at++)
         if (matches(pg, pg->g->type[t.object[at]], wanted)) {
-            put_path(pg, &t, at);
+            if (!pg->json)
+                puts("\nthe one nearest to a root:");
+            hw_graph_put_path(pg, &t, at);
             break;
         }
     hw_heap_paths_done(&t);

@@ -90,6 +90,16 @@ class Twin(Graph):
         return self.NAMES.get(kind, f"({kind})")
 
 
+def suspect(box, file, step):
+    """The suspect whose path goes over that step."""
+    page = json.loads(box.run([hw.tool("heapwise"), "graph", "--suspects", "--json", "--top", "0", file], check=0).stdout)
+    found = [r for r in page["rows"] if step in [s.get("by") or s["class"] for s in r["nearest"]]]
+    hw.true(len(found) == 1, f"suspects: {[(r['class'], r['nearest']) for r in page['rows']]}")
+    names = [r["class"] for r in page["rows"]] + [r["point"]["class"] for r in page["rows"] if "point" in r]
+    hw.true(not any(n.endswith("root)") or n.endswith("roots)") for n in names), f"a group of roots is no suspect, and no point: {names}")
+    return found[0]
+
+
 def snapshot(box):
     """Classes, sizes, retained memory, paths, names of fields."""
     hw.need("node")
@@ -116,6 +126,10 @@ def snapshot(box):
         hw.equal([int(r[0]) for r in got[:4]], [twin.retained(i) for i in of[:4]], f"retained by each {name}")
     r = box.run([hw.tool("heapwise"), "graph", file, "--path", "Session"], check=0)
     hw.true(b"Session < " in r.stdout and b"< Map < Cache < global" in r.stdout, r.stdout.decode())
+    cache = suspect(box, file, "Cache.map")
+    same = [twin.retained(i) for i, n in enumerate(twin.name) if n == cache["class"]]
+    hw.true(cache["retained"] in same and twin.name.count("Cache") == 1, f"retained by the suspect: {cache['retained']} of {same}")
+    hw.equal((cache["accumulates"][0]["class"], cache["accumulates"][0]["objects"]), ("Session", 2000), "what accumulates")
     fields = {n for n, in rows(box, file, "select distinct field_name from heap_graph_reference where field_name like 'Object.%'")}
     hw.true('Object.an odd \u20ac name' in fields, f"names of fields: {sorted(fields)[:50]}")
 
@@ -229,6 +243,9 @@ def ruby(box):
     hw.equal(int(retained), twin.retained(cache), "retained by the cache")
     r = box.run([hw.tool("heapwise"), "graph", file, "--path", "Cache"], check=0)
     hw.true(b"Cache < (global_tbl) [ROOT" in r.stdout, r.stdout.decode())
+    page = box.run([hw.tool("heapwise"), "graph", "--suspects", "--json", file], check=0)
+    names = [r["class"] for r in json.loads(page.stdout)["rows"]]
+    hw.true(names and not {"(vm)", "(global_tbl)", "(machine_context)"} & set(names), f"suspects: {names}")
     # What only a singleton method holds is in use: Ruby marks an object's class, which is not among its references.
     (held,), = rows(box, file, "select sum(o.reachable) from heap_graph_object o join heap_graph_class c on o.type_id = c.id where c.name = 'String' and o.self_size > 300000")
     hw.equal(int(held), 1, "the string of a singleton method, in reach")
@@ -239,7 +256,7 @@ def ruby(box):
 
 
 CASES = {k: v for k, v in list(globals().items())
-         if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in ("rows", "Graph", "Twin", "Dump")}
+         if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in ("rows", "suspect", "Graph", "Twin", "Dump")}
 
 if __name__ == "__main__":
     hw.main(CASES)

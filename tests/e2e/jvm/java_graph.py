@@ -65,6 +65,49 @@ def retained(box):
     brute_force(box, box.path("jvm.hprof"), n)
 
 
+LEAK = """
+import java.util.*;
+public class Leak {
+    static final Map<Integer, byte[]> CACHE = new HashMap<>();
+    static void work() throws Exception {
+        List<long[]> mine = new ArrayList<>();
+        for (int i = 0; i < 10000; i++) mine.add(new long[100]);
+        System.out.println("ready"); System.out.flush();
+        System.in.read();
+        System.out.println(mine.size());
+    }
+    public static void main(String[] a) throws Exception {
+        for (int i = 0; i < 20000; i++) CACHE.put(i, new byte[1000]);
+        Thread t = new Thread(() -> { try { work(); } catch (Exception e) { } }, "worker");
+        t.setDaemon(true);
+        t.start(); t.join();
+    }
+}
+"""
+
+
+def holders(box):
+    """A map in a static field and a list in a thread's variable are the suspects, in a graph of ours and in .hprof."""
+    hw.need("java", "javac", "jcmd")
+    with Jvm(box, LEAK).ready() as jvm:
+        dump(box, jvm)
+        box.run(["jcmd", str(jvm.pid), "GC.heap_dump", box.path("jvm.hprof")], check=0, timeout=120)
+    graph = [hw.tool("heapwise"), "graph", "--json", "--top", "0"]
+    for file in box.path("java.trace"), box.path("jvm.hprof"):
+        page = json.loads(box.run([*graph, "--suspects", file], check=0).stdout)
+        hw.equal([r["class"] for r in page["rows"]], ["java.lang.Class<Leak>", "java.util.ArrayList"], f"suspects, {file}")
+        cache, mine = page["rows"]
+        hw.equal((cache["point"]["class"], mine["point"]["class"]), ("java.util.HashMap$Node[]", "java.lang.Object[]"), "points")
+        top = [r["accumulates"][0] for r in (cache, mine)]
+        hw.equal([(r["class"], r["objects"]) for r in top], [("java.util.HashMap$Node", 20000), ("long[]", 10000)], "what accumulates")
+        hw.true(top[0]["retained"] >= 20000 * 1000 and top[1]["retained"] >= 10000 * 800, f"bytes: {top}")
+        hw.true("Leak.CACHE" in [s.get("by") for s in cache["nearest"]], f"path: {cache['nearest']}")
+        root = mine["nearest"][-1]
+        hw.true('in thread "worker"' in root.get("held_by", "") and "Leak.work" in root["held_by"], f"root: {root}")
+    loader = json.loads(box.run([*graph, "--suspects", box.path("java.trace")], check=0).stdout)["rows"][0].get("loader", "")
+    hw.true("AppClassLoader" in loader, f"loader: {loader!r}")
+
+
 SAME = """select c.name, d.array_element_count, count(*), sum(o.self_size), sum(o.self_size) - max(o.self_size)
     from heap_graph_object o join heap_graph_object_data d on d.id = o.object_data_id
     join heap_graph_class c on c.id = o.type_id where d.array_data_hash is not null and o.reachable
@@ -334,4 +377,4 @@ def idle(box):
 
 
 if __name__ == "__main__":
-    hw.main({"idle": idle, "sizes": sizes, "retained": retained, "duplicates": duplicates, "original-names": original_names, "as-heap-dump": as_heap_dump, "compiler": compiler})
+    hw.main({"idle": idle, "holders": holders, "sizes": sizes, "retained": retained, "duplicates": duplicates, "original-names": original_names, "as-heap-dump": as_heap_dump, "compiler": compiler})
