@@ -404,7 +404,8 @@ static int show(const struct hw_graph_page *pg, struct hw_error *err)
          dominators = hw_opt_flag(o, HW_OPT_GRAPH_DOMINATORS),
          native = hw_opt_flag(o, HW_OPT_GRAPH_NATIVE),
          duplicates = hw_opt_flag(o, HW_OPT_GRAPH_DUPLICATES),
-         suspects = hw_opt_flag(o, HW_OPT_GRAPH_SUSPECTS);
+         suspects = hw_opt_flag(o, HW_OPT_GRAPH_SUSPECTS),
+         threads = hw_opt_flag(o, HW_OPT_GRAPH_THREADS);
     int rc;
     if (pg->json) {
         hw_json_kv_str(pg->json, "form",
@@ -415,6 +416,7 @@ static int show(const struct hw_graph_page *pg, struct hw_error *err)
                        : native     ? "native"
                        : duplicates ? "duplicates"
                        : suspects   ? "suspects"
+                       : threads    ? "threads"
                                     : "classes");
     }
     put_head(pg);
@@ -430,12 +432,16 @@ static int show(const struct hw_graph_page *pg, struct hw_error *err)
         rc = hw_graph_show_duplicates(pg->p, pg->g, pg->top, pg->json);
     else if (suspects)
         rc = hw_graph_show_suspects(pg);
+    else if (threads)
+        rc = hw_graph_show_threads(pg);
     else
         rc = show_classes(pg, dominators);
     if (rc == HW_ENOTFOUND && duplicates)
         return hw_fail(err, rc, 0,
                        "the contents of arrays are not known: a trace has none, and of an .hprof "
                        "file they are read up to two million objects");
+    if (rc == HW_ENOTFOUND && threads)
+        return hw_fail(err, rc, 0, "this graph does not tell which thread holds what");
     if (rc == HW_ENOTFOUND && native)
         return hw_fail(err, rc, 0, "this graph records no memory outside of the heap");
     if (rc == HW_ENOTFOUND && class)
@@ -498,12 +504,14 @@ int hw_cmd_graph(struct hw_cli *cli)
     int n_forms = o->v[HW_OPT_GRAPH_PATH].set + o->v[HW_OPT_GRAPH_DIFF].set +
                   hw_opt_flag(o, HW_OPT_GRAPH_LEAKS) + hw_opt_flag(o, HW_OPT_GRAPH_DOMINATORS) +
                   hw_opt_flag(o, HW_OPT_GRAPH_CLASSES) + hw_opt_flag(o, HW_OPT_GRAPH_NATIVE) +
-                  hw_opt_flag(o, HW_OPT_GRAPH_DUPLICATES) + hw_opt_flag(o, HW_OPT_GRAPH_SUSPECTS);
+                  hw_opt_flag(o, HW_OPT_GRAPH_DUPLICATES) + hw_opt_flag(o, HW_OPT_GRAPH_SUSPECTS) +
+                  hw_opt_flag(o, HW_OPT_GRAPH_THREADS);
     if (o->n_args != 1 || n_forms > 1) {
         hw_cli_error(cli, NULL,
-                     o->n_args != 1 ? "which trace?"
-                                    : "only one of --classes, --dominators, --path, --diff, "
-                                      "--leaks, --native, --duplicates, --suspects at a time");
+                     o->n_args != 1
+                         ? "which trace?"
+                         : "only one of --classes, --dominators, --path, --diff, "
+                           "--leaks, --native, --duplicates, --suspects, --threads at a time");
         hw_cli_hint("heapwise help graph");
         return hw_cli_usage_exit(cli);
     }

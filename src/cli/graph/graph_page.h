@@ -38,6 +38,8 @@ void hw_graph_put_count(int64_t v);
 void hw_graph_suggest_classes(const struct hw_graph_page *pg, const char *wanted);
 int hw_graph_show_path(const struct hw_graph_page *pg, const char *wanted);
 int hw_graph_show_suspects(const struct hw_graph_page *pg);
+/* HW_ENOTFOUND: the graph tells no thread. */
+int hw_graph_show_threads(const struct hw_graph_page *pg);
 /* From the object at the paths' position `at` to its root; in JSON the member "nearest". */
 void hw_graph_put_path(const struct hw_graph_page *pg, const struct hw_heap_paths *t, size_t at);
 

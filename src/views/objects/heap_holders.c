@@ -9,8 +9,8 @@
 
 #include "base/banned.h"
 
-static void add_thread(const struct hw_profile *p, const struct hw_heap_thread *t,
-                       struct hw_strbuf *out)
+void hw_heap_thread_text(const struct hw_profile *p, const struct hw_heap_thread *t,
+                         struct hw_strbuf *out)
 {
     struct hw_bytes name = hw_strings_get(hw_callsites_strings(p->callsites), t->name);
     if (name.n) {
@@ -24,8 +24,7 @@ static void add_thread(const struct hw_profile *p, const struct hw_heap_thread *
     }
 }
 
-/* "Foo.run (Foo.java:12)" */
-static void add_frame(const struct hw_profile *p, hw_frame_id id, struct hw_strbuf *out)
+void hw_heap_frame_text(const struct hw_profile *p, hw_frame_id id, struct hw_strbuf *out)
 {
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
     const struct hw_symbol_sets *sets = hw_callsites_get_symbol_sets(p->callsites);
@@ -58,13 +57,13 @@ static void add_holder(const struct hw_profile *p, const struct hw_heap_graph *g
         hw_strbuf_adds(out, root_word((enum hw_root_type)h->root_type));
         if (h->frame.v != HW_ID_NONE) {
             hw_strbuf_adds(out, " of ");
-            add_frame(p, h->frame, out);
+            hw_heap_frame_text(p, h->frame, out);
         }
     }
     if (h->thread == HW_ID_NONE)
         return;
     hw_strbuf_adds(out, is_thread ? "" : " in ");
-    add_thread(p, &g->threads.v[h->thread], out);
+    hw_heap_thread_text(p, &g->threads.v[h->thread], out);
 }
 
 void hw_heap_root_text(const struct hw_profile *p, const struct hw_heap_graph *g, uint32_t object,

@@ -20,5 +20,10 @@ struct hw_strbuf;
 /* object: a root. */
 void hw_heap_root_text(const struct hw_profile *p, const struct hw_heap_graph *g, uint32_t object,
                        struct hw_strbuf *out);
+/* "Foo.run (Foo.java:12)" */
+void hw_heap_frame_text(const struct hw_profile *p, hw_frame_id id, struct hw_strbuf *out);
+/* "thread "main"", "thread #3", "a thread" */
+void hw_heap_thread_text(const struct hw_profile *p, const struct hw_heap_thread *t,
+                         struct hw_strbuf *out);
 
 #endif

@@ -86,8 +86,32 @@ public class Leak {
 """
 
 
+def retained_by_threads(box, file):
+    """By name of thread: bytes and objects that cannot be reached any more without the roots that it alone holds."""
+    objects = {o: (size + native, root) for o, size, native, root in numbers(box, file, OBJECTS)}
+    below, held, kinds = {}, {}, {}
+    for owner, owned in numbers(box, file, EDGES):
+        below.setdefault(owner, []).append(owned)
+    for o, kind, thread in ask(box, file, "select object_id, root_type, ifnull(thread_id, -1) from heap_graph_root_holder"):
+        held.setdefault(int(o), set()).add(int(thread))
+        kinds.setdefault(int(o), set()).add(kind)
+    kind_of = dict(ask(box, file, "select id, root_type from heap_graph_object where root_type is not null"))
+    out = {}
+    for thread, name in ask(box, file, "select id, name from heap_graph_java_thread"):
+        todo = [o for o, v in objects.items() if v[1] and not (held.get(o) == {int(thread)} and kind_of[str(o)] in kinds[o])]
+        seen = set(todo)
+        while todo:
+            new = [t for t in below.get(todo.pop(), ()) if t not in seen]
+            seen.update(new)
+            todo += new
+        lost = objects.keys() - seen
+        out[name] = sum(max(objects[o][0], 0) for o in lost), len(lost)
+    return out
+
+
 def holders(box):
-    """A map in a static field and a list in a thread's variable are the suspects, in a graph of ours and in .hprof."""
+    """A map in a static field and a list in a thread's variable are the suspects, in a graph of ours and in .hprof. What
+    each thread retains, against its definition by force."""
     hw.need("java", "javac", "jcmd")
     with Jvm(box, LEAK).ready() as jvm:
         dump(box, jvm)
@@ -104,6 +128,17 @@ def holders(box):
         hw.true("Leak.CACHE" in [s.get("by") for s in cache["nearest"]], f"path: {cache['nearest']}")
         root = mine["nearest"][-1]
         hw.true('in thread "worker"' in root.get("held_by", "") and "Leak.work" in root["held_by"], f"root: {root}")
+        page = json.loads(box.run([*graph, "--threads", file], check=0).stdout)
+        want = retained_by_threads(box, file)
+        hw.equal({r["thread"]: (r["retained"], r["objects"]) for r in page["rows"]},
+                 {n: w for n, w in want.items() if n in [r["thread"] for r in page["rows"]]}, f"retained by threads, {file}")
+        hw.equal([n for n, w in want.items() if w[1] and n not in [r["thread"] for r in page["rows"]]], [], "threads without a row")
+        worker = page["rows"][0]
+        hw.true(worker["thread"] == "worker" and worker["retained"] > 10000 * 800, f"first row: {worker['thread']}")
+        mine = [v for f in worker["frames"] if f.get("frame", "").startswith("Leak.work") for v in f["variables"]]
+        hw.equal([(v["class"], v["only_this_thread"]) for v in mine if v["retained"] > 10000 * 800], [("java.util.ArrayList", True)], "variables of work()")
+    said = {r["thread"]: r["daemon"] for r in json.loads(box.run([*graph, "--threads", box.path("java.trace")], check=0).stdout)["rows"]}
+    hw.equal((said["worker"], said["main"]), (True, False), "daemons")
     loader = json.loads(box.run([*graph, "--suspects", box.path("java.trace")], check=0).stdout)["rows"][0].get("loader", "")
     hw.true("AppClassLoader" in loader, f"loader: {loader!r}")
 
