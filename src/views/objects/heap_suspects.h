@@ -18,7 +18,8 @@
  * Units:   bytes (size and native size together), objects.
  * Owns:    its rows.
  * Errors:  HW_ENOMEM.
- * Cost:    time and memory O(objects): up to 17 bytes per reachable object while it runs.
+ * Cost:    time O(objects), memory up to 17 bytes per reachable object while it runs, and 8 for each
+ *          on the longest way down.
  * Threads: pure.
  * Source:  doc/design/heap-graphs.md
  */
