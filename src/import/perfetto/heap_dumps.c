@@ -541,12 +541,9 @@ static int move_rows(struct hw_heap_dumps *d, const uint32_t *shown, const bool 
 static void drop_hidden(struct hw_profile *p, uint32_t *shown)
 {
     size_t n = 0;
-    for (size_t i = 0; i < p->dumps.n; i++) {
-        if (shown[i] != i) { /* the later dump's window includes its window */
-            struct hw_heap_dump *into = &p->dumps.v[shown[i]];
-            if (p->dumps.v[i].start_ts_ns < into->start_ts_ns)
-                into->start_ts_ns = p->dumps.v[i].start_ts_ns;
-        }
+    for (size_t i = 0; i < p->dumps.n; i++) { /* the later dump's window includes this one's */
+        int64_t *start = &p->dumps.v[shown[i]].start_ts_ns;
+        *start = p->dumps.v[i].start_ts_ns < *start ? p->dumps.v[i].start_ts_ns : *start;
     }
     for (size_t i = 0; i < p->dumps.n; i++) {
         if (shown[i] != i)
