@@ -21,8 +21,9 @@ int __real_hw_glibc_arenas_read(const struct hw_smaps *s, int mem, int pagemap, 
 int __wrap_hw_glibc_arenas_read(const struct hw_smaps *s, int mem, int pagemap, uint64_t heap_start,
                                 struct hw_glibc_arenas *out);
 
-static enum { NOTHING, END, NO_ANSWER } happens;
-static pid_t child;
+enum { NOTHING, END, NO_ANSWER };
+static _Atomic int happens; /* a reader that was left behind looks at it, too */
+static _Atomic pid_t child;
 static int never[2]; /* a pipe without a writer's word */
 
 int __wrap_hw_glibc_arenas_read(const struct hw_smaps *s, int mem, int pagemap, uint64_t heap_start,
