@@ -171,7 +171,7 @@ struct hw_target {
         bool cut;   /* no more of it is */
         uint64_t began_ns;
         struct hw_dump_writing *writing; /* owned; NULL = nothing just now */
-        struct hw_look *look;            /* owned; live_view.c */
+        struct hw_live_view *live_view;  /* owned; live_view.c */
         bool told_last;                  /* nobody wants the last view (any more) */
         size_t n_questions;              /* that the snapshot answers */
         /* A failed allocation's snapshot comes unrequested, and is older than the answer that a

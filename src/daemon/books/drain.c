@@ -31,7 +31,7 @@ enum order {
     ORDER_MAPS_DONE,
     ORDER_SHARED_DONE, /* data: struct hw_shared_maps *, to be freed */
     ORDER_HOLE_LEFT,
-    ORDER_LOOK,
+    ORDER_READ_NOW,
     ORDER_STOP
 };
 enum order_flags { ORDER_FINAL = 1u << 30, ORDER_DEAD = 1u << 31 };
@@ -349,7 +349,7 @@ static void dispatch(struct drain_thread *t, const struct hw_msg *m, uint64_t no
         if (is_ours(t, f) && f->hole.tid == m->flags && hw_ring_pass_hole(&f->ring, &f->hole))
             f->d.pace.next_ns = now;
         break;
-    case ORDER_LOOK:
+    case ORDER_READ_NOW:
         if (is_ours(t, f))
             f->d.pace.next_ns = now;
         break;
@@ -462,7 +462,7 @@ int hw_drain_snap(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, 
 
 int hw_drain_read_now(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key)
 {
-    return hw_message_queue_put(orders_of(d, key), ORDER_LOOK, f, NULL, 0, 0);
+    return hw_message_queue_put(orders_of(d, key), ORDER_READ_NOW, f, NULL, 0, 0);
 }
 
 int hw_drain_hole_left(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, uint32_t tid)

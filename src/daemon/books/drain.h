@@ -59,10 +59,10 @@ int hw_drain_snap(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, 
 /* Its shared mappings; taken over and freed in any case. */
 int hw_drain_shared_done(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, uint32_t ask,
                          struct hw_shared_maps *maps);
-/* The target's maps were read again and tables published. */
 /* Reads its ring now: somebody waits for what is there. */
 int hw_drain_read_now(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key);
 int hw_drain_hole_left(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, uint32_t tid);
+/* The target's maps were read again and tables published. */
 int hw_drain_maps_done(struct hw_drain *d, struct hw_ring_consumer *f, uint64_t key, uint32_t ask);
 
 #endif

@@ -30,8 +30,8 @@ struct hw_control_conn {
     uint64_t live_key; /* of the target whose live view it wants; 0 = none */
     bool live_served;  /* that view is being prepared */
     uint64_t live_deadline_ns;
-    struct hw_control_live_request look; /* what it asked for */
-    struct hw_control_out *out;          /* messages that its socket had no room for; owned */
+    struct hw_control_live_request live_request;
+    struct hw_control_out *out; /* messages that its socket had no room for; owned */
     struct hw_control_out *out_last;
     size_t out_bytes;
     bool controller; /* the one of an embedded recorder */

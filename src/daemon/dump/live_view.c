@@ -44,25 +44,25 @@ static struct hw_target *find_key(const struct hw_recorder *r, uint64_t key)
 
 void hw_handle_live_view(struct hw_control_conn *c, struct hw_bytes body)
 {
-    struct hw_control_live_request ask = {0};
-    if (body.n == sizeof ask)
-        memcpy(&ask, body.p, sizeof ask);
-    struct hw_target *t = find_pid(c, ask.pid);
+    struct hw_control_live_request request = {0};
+    if (body.n == sizeof request)
+        memcpy(&request, body.p, sizeof request);
+    struct hw_target *t = find_pid(c, request.pid);
     if (!t || c->live_key) {
-        hw_control_fail(c, t ? "this connection is already waiting for a look at a process"
+        hw_control_fail(c, t ? "this connection is already waiting for a live view of a process"
                              : "the recording of that process has ended, or is another recorder's");
         return;
     }
     c->live_key = t->key;
-    c->look = ask;
+    c->live_request = request;
     c->live_deadline_ns = hw_now_monotonic_ns() + WAIT_NS;
     hw_dump_live(t);
 }
 
 /* ---- a live view: its trace grows in turns ---- */
 
-struct hw_look {
-    struct hw_control_live_request ask;
+struct hw_live_view {
+    struct hw_control_live_request request;
     int fd; /* owned */
     struct hw_trace_writer *trace;
     struct hw_profile_writer *writer;
@@ -70,16 +70,16 @@ struct hw_look {
     bool last; /* for the session's command, not for a requester */
 };
 
-static void look_free(struct hw_look *look)
+static void view_free(struct hw_live_view *view)
 {
-    if (!look)
+    if (!view)
         return;
-    hw_dump_writing_free(look->rows);
-    hw_profile_writer_free(look->writer);
-    hw_trace_writer_free(look->trace);
-    if (look->fd >= 0)
-        (void)close(look->fd); /* memory: nothing can be lost */
-    free(look);
+    hw_dump_writing_free(view->rows);
+    hw_profile_writer_free(view->writer);
+    hw_trace_writer_free(view->trace);
+    if (view->fd >= 0)
+        (void)close(view->fd); /* memory: nothing can be lost */
+    free(view);
 }
 
 static uint64_t between(uint64_t v, uint64_t lo, uint64_t hi)
@@ -87,38 +87,38 @@ static uint64_t between(uint64_t v, uint64_t lo, uint64_t hi)
     return v < lo ? lo : v > hi ? hi : v;
 }
 
-static int look_begin(struct hw_target *t, struct hw_look *look, struct hw_error *err)
+static int view_begin(struct hw_target *t, struct hw_live_view *view, struct hw_error *err)
 {
     struct hw_snapshot *s = t->dump.snap;
-    bool counters = look->ask.flags & HW_LIVE_REQUEST_COUNTERS;
-    uint64_t moment = look->ask.moment_ns ? look->ask.moment_ns : s->ts_ns;
-    struct hw_dump_order ask = {.kind = HW_DUMP_LIVE,
-                                .trigger = HW_TRIGGER_LIVE,
-                                .moment_ns = between(moment, t->since_coarse_ns + 1, s->ts_ns),
-                                .keep_cells = true};
-    look->fd = memfd_create("live", MFD_CLOEXEC);
-    if (look->fd < 0)
+    bool counters = view->request.flags & HW_LIVE_REQUEST_COUNTERS;
+    uint64_t moment = view->request.moment_ns ? view->request.moment_ns : s->ts_ns;
+    struct hw_dump_order request = {.kind = HW_DUMP_LIVE,
+                                    .trigger = HW_TRIGGER_LIVE,
+                                    .moment_ns = between(moment, t->since_coarse_ns + 1, s->ts_ns),
+                                    .keep_cells = true};
+    view->fd = memfd_create("live", MFD_CLOEXEC);
+    if (view->fd < 0)
         return hw_fail_sys(err, "memfd_create");
-    int rc = hw_trace_writer_new(look->fd, &look->trace, err);
+    int rc = hw_trace_writer_new(view->fd, &view->trace, err);
     if (rc == HW_OK)
-        rc = hw_trace_write_preamble(look->trace, hw_bytes_of("", 0), 0, 0, 1u + counters, err);
+        rc = hw_trace_write_preamble(view->trace, hw_bytes_of("", 0), 0, 0, 1u + counters, err);
     if (rc < 0)
         return rc;
-    rc = hw_profile_writer_new(look->trace, &look->writer);
+    rc = hw_profile_writer_new(view->trace, &view->writer);
     if (rc == HW_OK)
-        rc = hw_dump_writing_new(t, s, look->writer, &ask, &look->rows);
-    return rc < 0 ? hw_fail(err, rc, 0, "no memory to look at it") : HW_OK;
+        rc = hw_dump_writing_new(t, s, view->writer, &request, &view->rows);
+    return rc < 0 ? hw_fail(err, rc, 0, "no memory for its live view") : HW_OK;
 }
 
-static int look_end(struct hw_target *t, struct hw_look *look, struct hw_error *err)
+static int view_end(struct hw_target *t, struct hw_live_view *view, struct hw_error *err)
 {
-    return look->ask.flags & HW_LIVE_REQUEST_COUNTERS ? hw_proc_poll_live(t, look->trace, err)
-                                                      : HW_OK;
+    return view->request.flags & HW_LIVE_REQUEST_COUNTERS ? hw_proc_poll_live(t, view->trace, err)
+                                                          : HW_OK;
 }
 
 /* ---- handing it over ---- */
 
-static int send_look(struct hw_control_conn *c, enum hw_control_type type,
+static int send_view(struct hw_control_conn *c, enum hw_control_type type,
                      const struct hw_control_live *b, int fd)
 {
     struct {
@@ -151,7 +151,7 @@ static struct hw_control_conn *asker_of(const struct hw_target *t, bool served)
 }
 
 /* It may have gone away, or have waited too long. */
-static void answer(struct hw_target *t, const struct hw_look *look, int rc,
+static void answer(struct hw_target *t, const struct hw_live_view *view, int rc,
                    const struct hw_error *err)
 {
     struct hw_control_conn *c = asker_of(t, /* served = */ true);
@@ -159,10 +159,10 @@ static void answer(struct hw_target *t, const struct hw_look *look, int rc,
         return;
     c->live_key = 0;
     c->live_served = false;
-    struct hw_control_live b = facts_of(t, t->dump.snap, look->fd);
+    struct hw_control_live b = facts_of(t, t->dump.snap, view->fd);
     if (rc < 0)
         hw_control_fail(c, err->text);
-    else if (send_look(c, HW_CTL_LIVE_REPLY, &b, look->fd) < 0)
+    else if (send_view(c, HW_CTL_LIVE_REPLY, &b, view->fd) < 0)
         hw_control_fail(c, "the live view's data cannot be passed on");
 }
 
@@ -175,11 +175,11 @@ static void tell_end(const struct hw_target *t)
         hw_control_send(s->control, HW_CTL_LAST, s->id, &b, sizeof b, NULL);
 }
 
-static void tell_last(struct hw_target *t, const struct hw_look *look, int rc)
+static void tell_last(struct hw_target *t, const struct hw_live_view *view, int rc)
 {
     struct hw_control_conn *c = t->session->control;
-    struct hw_control_live b = facts_of(t, t->dump.snap, look->fd);
-    if (rc == HW_OK && c && !c->closed && send_look(c, HW_CTL_LAST, &b, look->fd) == 0)
+    struct hw_control_live b = facts_of(t, t->dump.snap, view->fd);
+    if (rc == HW_OK && c && !c->closed && send_view(c, HW_CTL_LAST, &b, view->fd) == 0)
         return;
     tell_end(t);
     hw_session_warn(t->session, "pid %d: its last live view cannot be passed on", t->pid.pid);
@@ -203,39 +203,39 @@ bool hw_live_view_begins_last(const struct hw_target *t)
 }
 
 /* The next view to be made; NULL: there is none, or no memory. */
-static struct hw_look *next_look(struct hw_target *t)
+static struct hw_live_view *next_view(struct hw_target *t)
 {
     bool last = t->dump.final && !t->dump.told_last;
     struct hw_control_conn *c = hw_dump_is_live_view(t) ? asker_of(t, /* served = */ false) : NULL;
-    struct hw_look *look = c || last ? calloc(1, sizeof *look) : NULL;
+    struct hw_live_view *view = c || last ? calloc(1, sizeof *view) : NULL;
     t->dump.told_last = true;
-    if (!look)
+    if (!view)
         return NULL;
-    *look = (struct hw_look){.fd = -1, .last = last};
+    *view = (struct hw_live_view){.fd = -1, .last = last};
     if (c) {
         c->live_served = true;
-        look->ask = c->look;
+        view->request = c->live_request;
     }
-    return look;
+    return view;
 }
 
 int hw_live_view_turn(struct hw_target *t, struct hw_dump_turn *turn)
 {
     struct hw_dump_job *d = &t->dump;
-    while (d->look || (d->look = next_look(t))) {
+    while (d->live_view || (d->live_view = next_view(t))) {
         struct hw_error err = {0};
-        struct hw_look *look = d->look;
-        int rc = look->rows ? HW_OK : look_begin(t, look, &err);
+        struct hw_live_view *view = d->live_view;
+        int rc = view->rows ? HW_OK : view_begin(t, view, &err);
         if (rc == HW_OK)
-            rc = hw_dump_writing_turn(look->rows, turn, &err);
+            rc = hw_dump_writing_turn(view->rows, turn, &err);
         if (rc == 1)
             return 1;
         if (rc == HW_OK)
-            rc = look_end(t, look, &err);
-        if (look->last)
-            tell_last(t, look, rc);
+            rc = view_end(t, view, &err);
+        if (view->last)
+            tell_last(t, view, rc);
         else
-            answer(t, look, rc, &err);
+            answer(t, view, rc, &err);
         hw_live_view_drop(t);
     }
     return 0;
@@ -243,8 +243,8 @@ int hw_live_view_turn(struct hw_target *t, struct hw_dump_turn *turn)
 
 void hw_live_view_drop(struct hw_target *t)
 {
-    look_free(t->dump.look);
-    t->dump.look = NULL;
+    view_free(t->dump.live_view);
+    t->dump.live_view = NULL;
 }
 
 void hw_live_view_no_memory(struct hw_target *t)
@@ -252,7 +252,7 @@ void hw_live_view_no_memory(struct hw_target *t)
     struct hw_control_conn *c;
     while ((c = asker_of(t, /* served = */ false))) {
         c->live_key = 0;
-        hw_control_fail(c, "no memory to look at it");
+        hw_control_fail(c, "no memory for its live view");
     }
 }
 
