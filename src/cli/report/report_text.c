@@ -212,9 +212,11 @@ static void put_totals(const struct page *pg)
     }
     if (d->has_rss) {
         const struct hw_value *v = d->shows_peak ? &d->peak.total : &d->now.total;
-        fprintf(pg->out, "   %sRSS %s", d->rss_is_peak ? "peak " : "", hw_fmt_bytes(buf, d->rss));
+        bool then = d->shows_peak && d->rss_is_near && !d->rss_is_peak;
+        fprintf(pg->out, "   %sRSS %s%s", d->rss_is_peak ? "peak " : "", then ? "then " : "",
+                hw_fmt_bytes(buf, d->rss));
         int64_t at = hw_sat_sub(d->rss_ns, d->view.start_ns);
-        if (!d->rss_is_near || (d->shows_peak && !d->rss_is_peak))
+        if (!d->rss_is_near)
             fprintf(pg->out, " at %s", at > 0 ? hw_fmt_clock(buf, at) : "the start");
         if (d->rss_is_near)
             fprintf(pg->out, "  explained %.0f%%", 100 * (double)v->space / d->rss);

@@ -17,7 +17,7 @@
 
 #define MS            UINT64_C(1000000)
 #define REST          100u
-#define MANY          8u    /* targets, as in continuous recording: */
+#define MANY          8u    /* targets of a continuous recording: */
 #define MANY_REST     1000u /* all their kept readings together */
 #define AGE_SHARE     20u
 #define KEPT_FIRST    (50 * MS)
@@ -392,6 +392,26 @@ static void inherit_heaps(struct hw_reading_memory *to, struct hw_account_readin
     from->memory.heaps_ns = 0;
 }
 
+/* Between kept readings of all targets, as a multiple of what one took. */
+static uint64_t rest_of_all(const struct hw_target *t)
+{
+    bool continuous = t->session->start.flags & HW_START_RESCAN;
+    return continuous && t->rec->targets.n > MANY ? MANY_REST : REST;
+}
+
+/* One that ends before its turn would have no account at all. */
+static bool waits_for_first(const struct hw_target *t, uint64_t now)
+{
+    const struct hw_recorder *r = t->rec;
+    for (size_t i = 0; i < r->targets.n; i++) {
+        const struct hw_target *o = r->targets.v[i];
+        if (o->session == t->session && o->phase == HW_PHASE_RUNNING && o->account.next_ns == 0 &&
+            now - o->since_ns >= KEPT_FIRST)
+            return true;
+    }
+    return false;
+}
+
 static void rest(struct hw_target *t, const struct hw_account_reading *k)
 {
     uint64_t now = hw_now_monotonic_ns(), age = now - t->since_ns;
@@ -404,7 +424,7 @@ static void rest(struct hw_target *t, const struct hw_account_reading *k)
     t->account.next_dump_ns = now + took * REST;
     if (heaps) {
         t->account.next_heaps_ns = now + heaps * REST;
-        t->rec->next_heaps_ns = now + heaps * (t->rec->targets.n > MANY ? MANY_REST : REST);
+        t->rec->next_heaps_ns = now + heaps * rest_of_all(t);
     }
     t->account.next_ns = now + (pause > KEPT_FIRST ? pause : KEPT_FIRST);
 }
@@ -440,13 +460,13 @@ int hw_account_dump(struct hw_target *t, bool must, struct hw_trace_writer *w, u
 
 void hw_account_keep(struct hw_target *t, uint64_t now)
 {
-    if (now < t->account.next_ns || now - t->since_ns < KEPT_FIRST || now < t->rec->next_account_ns)
+    if (now < t->account.next_ns || now - t->since_ns < KEPT_FIRST ||
+        now < t->rec->next_account_ns || (t->account.next_ns && waits_for_first(t, now)))
         return;
     struct hw_account_reading *k = read_now(t, is_heaps_time(t));
     rest(t, k);
     uint64_t took = cost_of(k);
-    t->rec->next_account_ns =
-        hw_now_monotonic_ns() + took * (t->rec->targets.n > MANY ? MANY_REST : REST);
+    t->rec->next_account_ns = hw_now_monotonic_ns() + took * rest_of_all(t);
     if (!k)
         return;
     if (t->account.last && t->account.last->memory.status.vm_rss_kb > t->account.most_kb) {

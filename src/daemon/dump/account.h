@@ -9,7 +9,8 @@
  *          with the most resident memory were kept, and are written with its last dump.
  * Cost:    readings rest a hundred times the CPU time that they took (the last one of a living target
  *          never), and kept ones at least a twentieth of the target's age. All kept ones of a
- *          recorder together take at most 1 % of a core, of more than eight targets 0.1 %. A single
+ *          recorder together take at most 1 % of a core, of more than eight targets of a continuous
+ *          recording 0.1 %; who was never read comes first. A single
  *          one takes at most a second; what is inside of heaps (arenas, Python's, Go's) rests likewise, but by
  *          itself, and stays known until it is read again. The whole takes at most a second, and the main thread waits half a second for those of one
  *          user's targets, then a tenth of the time.

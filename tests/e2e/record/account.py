@@ -586,6 +586,20 @@ def silent(box):
         p.communicate(b"", timeout=hw.CLOCK)
 
 
+def every_child(box):
+    """Of many processes each that lives for some seconds has its account, though it ends before anybody asks for a dump."""
+    children = 16
+    script = ("import os, time\n"
+              f"for _ in range({children}):\n"
+              "    if os.fork() == 0:\n"
+              "        keep = [bytearray(10_000) for _ in range(100)]; time.sleep(6); os._exit(0)\n"
+              f"for _ in range({children}): os.wait()\n")
+    box.run([hw.tool("heapwise"), "record", "--follow-fork", "-o", box.path("out.trace"), "--", "python3", "-S", "-c", script], check=0, timeout=hw.CLOCK)
+    r = box.run([hw.tool("heapwise"), "query", box.path("out.trace"), "select count(distinct upid) from profiler_smaps"], check=0)
+    read = int(r.stdout.decode().splitlines()[1])
+    hw.equal(read, children + 1, "processes with an account")
+
+
 def no_mappings(box):
     """A program too short for a reading: that is said, with an exit code of its own."""
     hw.record(box, ["/bin/true"])
@@ -646,5 +660,5 @@ def program(name):
 
 
 if __name__ == "__main__":
-    hw.main({"kinds": kinds, "ours": ours, "group": group, "group-files": group_files, "many-mappings": many_mappings, "java": java, "python": python, "go": go, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "other-moment": other_moment, "gaps": gaps, "attached": attached, "asked-before": asked_before, "silent": silent, "no-mappings": no_mappings,
+    hw.main({"kinds": kinds, "ours": ours, "group": group, "group-files": group_files, "many-mappings": many_mappings, "java": java, "python": python, "go": go, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "other-moment": other_moment, "gaps": gaps, "attached": attached, "asked-before": asked_before, "silent": silent, "every-child": every_child, "no-mappings": no_mappings,
              **{name: program(name) for name in PROGRAMS}})
