@@ -53,25 +53,51 @@ static bool leads_to_no_file(Elf_Scn *scn, int fd)
 /*
  * libdw unpacks every section it knows at once. Locations of variables, macros and unwind tables
  * are never needed here, and are a quarter of a debug package: a section without bits is skipped.
- * So is a link to something that is not a file.
+ * So is a link to something that is not a file. The two largest that are needed are unpacked by
+ * us, as far as they are.
  */
-static void leave_out_unused(Elf *elf, int fd)
+static void prepare_section(struct hw_lines *l, Elf_Scn *scn, const char *name, int fd)
 {
     static const char *const unused[] = {".debug_loc", ".debug_loclists", ".debug_macro",
                                          ".debug_frame", ".gnu_debugaltlink"};
+    GElf_Shdr h;
+    for (size_t i = 0; i < HW_ARRAY_LEN(unused); i++)
+        if (strcmp(name, unused[i]) == 0 && gelf_getshdr(scn, &h) &&
+            (i + 1 < HW_ARRAY_LEN(unused) || leads_to_no_file(scn, fd))) {
+            h.sh_type = SHT_NOBITS;
+            (void)gelf_update_shdr(scn, &h); /* our copy; if not, it is unpacked in vain */
+        }
+    if (strcmp(name, ".debug_info") == 0 && !l->info)
+        l->info = hw_packed_new(l->elf, scn, fd, HW_PACKED_GROWS);
+    if (strcmp(name, ".debug_line") == 0 && !l->line)
+        l->line = hw_packed_new(l->elf, scn, fd, HW_PACKED_ZEROS);
+    if (strcmp(name, ".debug_aranges") == 0)
+        l->aranges = scn;
+}
+
+static void prepare_sections(struct hw_lines *l, int fd)
+{
     size_t names;
-    if (elf_getshdrstrndx(elf, &names) != 0)
+    if (elf_getshdrstrndx(l->elf, &names) != 0)
         return;
-    for (Elf_Scn *scn = elf_nextscn(elf, NULL); scn; scn = elf_nextscn(elf, scn)) {
+    for (Elf_Scn *scn = elf_nextscn(l->elf, NULL); scn; scn = elf_nextscn(l->elf, scn)) {
         GElf_Shdr h;
-        const char *name = gelf_getshdr(scn, &h) ? elf_strptr(elf, names, h.sh_name) : NULL;
-        for (size_t i = 0; name && i < HW_ARRAY_LEN(unused); i++)
-            if (strcmp(name, unused[i]) == 0 &&
-                (i + 1 < HW_ARRAY_LEN(unused) || leads_to_no_file(scn, fd))) {
-                h.sh_type = SHT_NOBITS;
-                (void)gelf_update_shdr(scn, &h); /* our copy; if not, it is unpacked in vain */
-            }
+        const char *name = gelf_getshdr(scn, &h) ? elf_strptr(l->elf, names, h.sh_name) : NULL;
+        if (name)
+            prepare_section(l, scn, name, fd);
     }
+}
+
+/* Reads the debug info anew, after more of it was unpacked. */
+static void begin(struct hw_lines *l)
+{
+    if (l->dwarf)
+        (void)dwarf_end(l->dwarf);
+    l->dwarf = dwarf_begin_elf(l->elf, DWARF_C_READ, NULL);
+    l->units_ready = l->has_unit = false;
+    hw_vec_clear(&l->units);
+    hw_vec_clear(&l->functions);
+    hw_map64_done(&l->whole); /* other text may be where libdw's was */
 }
 
 int hw_lines_open(int fd, struct hw_lines **out, struct hw_error *err)
@@ -86,10 +112,13 @@ int hw_lines_open(int fd, struct hw_lines **out, struct hw_error *err)
     }
     (void)elf_version(EV_CURRENT);
     l->elf = elf_begin(fd, ELF_C_READ, NULL); /* read, not mapped: the file may shrink */
-    if (l->elf)
-        leave_out_unused(l->elf, fd);
-    if (l->elf)
-        l->dwarf = dwarf_begin_elf(l->elf, DWARF_C_READ, NULL);
+    if (l->elf) {
+        bool changed;
+        prepare_sections(l, fd);
+        if (l->info)
+            hw_needed_unpack(l->info, 0, &changed);
+        begin(l);
+    }
     *out = l;
     return HW_OK;
 }
@@ -102,6 +131,9 @@ void hw_lines_close(struct hw_lines *l)
         (void)dwarf_end(l->dwarf);
     if (l->elf)
         (void)elf_end(l->elf);
+    hw_packed_free(l->info);
+    hw_packed_free(l->line);
+    hw_vec_done(&l->needed);
     hw_elf_close(l->symbols);
     hw_vec_done(&l->units);
     hw_vec_done(&l->functions);
@@ -467,10 +499,87 @@ static int find_chain(struct hw_lines *l, uint64_t va, size_t *n)
     return HW_OK;
 }
 
+/* ---- as much as is needed ---- */
+
+void hw_lines_unpack_all(struct hw_lines *l)
+{
+    bool changed = false;
+    if (l->info)
+        (void)hw_packed_reach(l->info, UINT64_MAX, &changed);
+    if (l->line)
+        (void)hw_packed_reach(l->line, UINT64_MAX, &changed);
+    if (changed)
+        begin(l);
+}
+
+static struct hw_bytes read_aranges(struct hw_lines *l)
+{
+    GElf_Shdr h;
+    Elf_Data *d = NULL;
+    if (l->aranges && gelf_getshdr(l->aranges, &h) &&
+        (!(h.sh_flags & SHF_COMPRESSED) || elf_compress(l->aranges, 0, 0) >= 0))
+        d = elf_getdata(l->aranges, NULL);
+    return d && d->d_buf ? hw_bytes_of(d->d_buf, d->d_size) : hw_bytes_of("", 0);
+}
+
+/* Leaves the first entries of the units in l->needed. */
+static bool unpack_needed(struct hw_lines *l, const uint64_t *ascending, size_t n)
+{
+    struct hw_needed_units *units = &l->needed;
+    bool changed = false;
+    Dwarf_Off line;
+    Dwarf_Die die;
+    if (hw_needed_find(read_aranges(l), ascending, n, units) < 0)
+        return false;
+    for (size_t i = 0; i < units->n; i++)
+        hw_needed_unpack(l->info, units->v[i], &changed);
+    if (changed)
+        begin(l);
+    for (size_t i = 0; i < units->n; i++) {
+        if (!hw_needed_enter(l->dwarf, units->v[i], &die) || hw_needed_has_others(&die))
+            return false;
+        units->v[i] = dwarf_dieoffset(&die);
+        if (l->line && hw_needed_lines(&die, &line))
+            hw_needed_unpack(l->line, line, &changed);
+    }
+    return true;
+}
+
+static bool is_needed(const struct hw_needed_units *units, Dwarf_Off unit)
+{
+    size_t i = 0;
+    while (i < units->n && units->v[i] != unit)
+        i++;
+    return i < units->n;
+}
+
+/* What the units' own ranges say is the last word. */
+static bool are_needed(struct hw_lines *l, const uint64_t *ascending, size_t n, int *rc)
+{
+    Dwarf_Off last = 0;
+    *rc = l->units_ready ? HW_OK : find_units(l);
+    for (size_t i = 0; *rc == HW_OK && i < n; i++) {
+        const struct hw_unit_range *u = unit_at(l, ascending[i]);
+        if (!u || (u->unit != last && !is_needed(&l->needed, u->unit)))
+            return false;
+        last = u->unit;
+    }
+    return true;
+}
+
+static int unpack_for(struct hw_lines *l, const uint64_t *ascending, size_t n)
+{
+    int rc = HW_OK;
+    bool packed = l->info && !hw_packed_is_whole(l->info);
+    if (!packed || !unpack_needed(l, ascending, n) || !are_needed(l, ascending, n, &rc))
+        hw_lines_unpack_all(l);
+    return rc;
+}
+
 int hw_lines_resolve(struct hw_lines *l, const uint64_t *ascending, size_t n, hw_lines_fn answer,
                      void *ctx)
 {
-    int rc = HW_OK;
+    int rc = unpack_for(l, ascending, n);
     for (size_t i = 0; rc == HW_OK && i < n; i++) {
         size_t n_chain;
         rc = find_chain(l, ascending[i], &n_chain);

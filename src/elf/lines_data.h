@@ -12,6 +12,8 @@
 #include "base/memory/map64.h"
 #include "base/memory/vec.h"
 #include "elf/lines.h"
+#include "elf/needed.h"
+#include "elf/packed.h"
 
 struct hw_unit_range {
     uint64_t low, high;
@@ -26,7 +28,10 @@ struct hw_function_range {
 struct hw_lines {
     struct hw_elf *symbols;
     Elf *elf;
-    Dwarf *dwarf;                       /* NULL = no debug info */
+    Dwarf *dwarf;                  /* NULL = no debug info */
+    struct hw_packed *info, *line; /* NULL = not packed, or whole from the start */
+    Elf_Scn *aranges;              /* NULL = none */
+    struct hw_needed_units needed;
     HW_VEC(struct hw_unit_range) units; /* sorted by low */
     bool units_ready;
 
@@ -42,6 +47,9 @@ struct hw_lines {
     struct hw_map64 whole; /* address of a relative file name -> the whole path */
     struct hw_arena paths;
 };
+
+/* What may follow references anywhere begins with this; answers given before become invalid. */
+void hw_lines_unpack_all(struct hw_lines *l);
 
 /* The function that covers va, in the unit that becomes the current one; *out NULL: none.
  * Borrowed until the next call. */

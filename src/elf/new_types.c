@@ -302,6 +302,7 @@ int hw_lines_new_types(struct hw_lines *l, const uint64_t *ascending, size_t n, 
                        void *ctx)
 {
     int rc = HW_OK;
+    hw_lines_unpack_all(l);
     for (size_t i = 0; rc == HW_OK && i < n; i++) {
         struct hw_line line = {0};
         if (l->dwarf)

@@ -41,7 +41,7 @@ def main():
         return 77
     with tempfile.TemporaryDirectory() as tmp:
         samples = compile_samples(tmp, small)
-        bad = check_dwz(tool, tmp, os.path.join(tmp, 'g++-5'))
+        bad = check_dwz(tool, tmp, os.path.join(tmp, 'g++-5')) + check_packed(tool, tmp, files[0])
         return check_all(tool, samples + files, samples[2:4]) or bad
 
 FORMS = {'2': ['-gdwarf-2'], '3': ['-gdwarf-3'], '4': ['-gdwarf-4'], '5': ['-gdwarf-5'],
@@ -82,6 +82,32 @@ def check_dwz(tool, tmp, sample):
                                     check=True).stdout for path in (sample, one))
     print('dwz: %s' % ('as before' if before == after else 'differs'))
     return before != after
+
+def ask(tool, path, vas):
+    stdin = '\n'.join('0x%x' % a for a in vas)
+    return chains(subprocess.run([tool, path], input=stdin, capture_output=True, text=True, check=True).stdout)
+
+def check_packed(tool, tmp, sample):
+    """Packed debug info answers the same, each address asked alone too, and is read no further than the units that are needed."""
+    packed = os.path.join(tmp, 'packed')
+    subprocess.run(['objcopy', '--compress-debug-sections=zlib', sample, packed], check=True)
+    vas = addresses(sample, 40)
+    plain, together = ask(tool, sample, vas), ask(tool, packed, vas)
+    alone = {}
+    for a in vas:
+        alone.update(ask(tool, packed, [a]))
+    if not plain == together == alone:
+        print('packed: differs')
+        return 1
+    sections = subprocess.run(['readelf', '-SW', packed], capture_output=True, text=True, check=True).stdout
+    at, size = next((int(f[-7], 16), int(f[-6], 16)) for f in map(str.split, sections.splitlines()) if '.debug_info' in f)
+    with open(packed, 'r+b') as f:  # the end of the last unit
+        f.seek(at + size - 16)
+        f.write(b'\xff' * 16)
+    with_line = [a for a in vas if plain[a][-1][1] != '??:0']
+    lost = [a for a in with_line if ask(tool, packed, [a])[a][-1][1] == '??:0']
+    print('packed, its end damaged: %d of %d without a line' % (len(lost), len(with_line)))
+    return not 0 < len(lost) < len(with_line)
 
 def check_all(tool, files, samples):
     total = bad = 0
