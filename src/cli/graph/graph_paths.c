@@ -37,7 +37,7 @@ static struct hw_bytes step_name(const struct hw_graph_page *pg, uint32_t owner,
             return hw_strings_get(hw_callsites_strings(pg->p->callsites),
                                   f->clear_name.v ? f->clear_name : f->name);
     }
-    return hw_bytes_of(NULL, 0);
+    return hw_object_held_class(g, owner) == owned ? hw_bytes_str("<class>") : hw_bytes_of(NULL, 0);
 }
 
 static void put_step(struct hw_bytes name)

@@ -14,6 +14,7 @@
 #include "base/memory/map64.h"
 #include "base/memory/vec.h"
 #include "base/text/strbuf.h"
+#include "daemon/java/java_reach.h"
 #include "daemon/policy/memory.h"
 #include "java/classes.h"
 #include "java/graph.h"
@@ -66,6 +67,7 @@ struct hw_jgraph {
     struct hw_map64 field_names;       /* field → name's number */
     uint64_t name_super, name_loader;
     struct hw_java_natives *natives; /* owned */
+    struct hw_java_reach *reach;     /* owned */
     HW_VEC(struct told_root) told;
     HW_VEC(uint64_t) refs, names, internals;
     struct hw_jgraph_sums sums;
@@ -96,6 +98,8 @@ static void forget(struct hw_jgraph *j)
     free(j->class_type_of);
     free(j->loader_of);
     free(j->ignored);
+    hw_java_reach_free(j->reach);
+    j->reach = NULL;
     j->type_of = j->class_type_of = NULL;
     j->loader_of = NULL;
     j->ignored = NULL;
@@ -261,6 +265,8 @@ static int take_object(void *ctx, const struct hw_java_object *o)
     j->sums.bytes += o->bytes;
     if (rc == 0)
         rc = hw_java_natives_object(j->natives, o);
+    if (rc == 0)
+        rc = hw_java_reach_object(j->reach, j->classes, o);
     return rc < 0 ? rc : hw_graph_writer_object(j->out, &out);
 }
 
@@ -279,6 +285,8 @@ static int take_root(void *ctx, uint64_t id, uint32_t kind, const struct hw_java
         type = ROOT_VM_INTERNAL;
     if (is_ignored(j, id))
         return HW_OK;
+    if (hw_java_reach_root(j->reach, id) < 0)
+        return HW_ENOMEM;
     struct told_root told = {.object = id, .type = type};
     bool is_later = type == ROOT_JNI_LOCAL && by->frame; /* see type_of_told() */
     j->sums.untold_roots += by && j->told.n >= MAX_TOLD;
@@ -418,6 +426,8 @@ int hw_jgraph_begin(struct hw_jgraph *j, struct hw_java_classes *classes, uint64
     for (uint32_t i = 0; i <= j->n_classes && j->n_ignored_names; i++)
         j->ignored[i] = is_named(j, hw_java_class_name(classes, i));
     int rc = hw_graph_writer_reset(j->out, NULL);
+    if (rc == HW_OK)
+        rc = hw_java_reach_new(max_bytes, &j->reach);
     if (rc < 0)
         return rc;
     j->name_super = hw_graph_writer_name(j->out, "java.lang.Class java.lang.Class.superClass");
@@ -555,10 +565,18 @@ const hw_native_blocks *hw_jgraph_natives(const struct hw_jgraph *j)
     return hw_java_natives_blocks(j->natives);
 }
 
+static int write_class_root(void *ctx, uint64_t id)
+{
+    const struct hw_jgraph *j = ctx;
+    return hw_graph_writer_root(j->out, id, ROOT_VM_INTERNAL);
+}
+
 int hw_jgraph_end(struct hw_jgraph *j, const struct hw_java_holders *holders,
                   struct hw_jgraph_sums *out, struct hw_error *err)
 {
     int rc = write_holders(j, holders);
+    if (rc == HW_OK)
+        rc = hw_java_reach_end(j->reach, hw_java_graph_objects(j->graph), write_class_root, j);
     for (uint32_t id = 1; id <= j->types.n && rc == 0; id++) /* grows by superclasses */
         rc = write_type(j, id);
     if (rc == 0)

@@ -341,8 +341,10 @@ static int build_mirror(struct hw_hprof_classes *c, const struct hw_hprof_class 
 {
     struct hw_strbuf name = {0};
     struct hw_bytes plain = hw_strings_get(hw_callsites_strings(c->p->callsites), k->name);
-    struct hw_graph_class g = {
-        .kind = HW_KIND_CLASS, .superclass = c->class_class, .has_superclass = c->class_class != 0};
+    struct hw_graph_class g = {.kind = HW_KIND_CLASS,
+                               .superclass = c->class_class,
+                               .has_superclass = c->class_class != 0,
+                               .held = c->class_class};
     hw_strbuf_adds(&name, "java.lang.Class<");
     hw_strbuf_add(&name, plain.p, plain.n);
     hw_strbuf_addc(&name, '>');
@@ -351,6 +353,8 @@ static int build_mirror(struct hw_hprof_classes *c, const struct hw_hprof_class 
     return rc < 0 ? rc : hw_graph_class(c->b, hw_hprof_mirror_class(k->id), &g);
 }
 
+/* The boot loader's classes of arrays live as long as the JVM, which its dumps do not list among the
+ * roots: no array retains its class. */
 static int build_class(struct hw_hprof_classes *c, const struct hw_hprof_class *k)
 {
     struct hw_hprof_statics s;
@@ -360,6 +364,7 @@ static int build_class(struct hw_hprof_classes *c, const struct hw_hprof_class *
                                .superclass = k->super_id,
                                .has_superclass = hw_hprof_class_find(c, k->super_id) != NULL,
                                .classloader = s.loader_id,
+                               .held = !s.loader_id && is_array(c, k) ? 0 : k->id,
                                .kind = k->kind};
     int rc = hw_graph_class(c->b, k->id, &g);
     return rc < 0 || !k->body.p ? rc : build_mirror(c, k);

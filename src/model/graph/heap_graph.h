@@ -89,6 +89,7 @@ struct hw_heap_class {
     hw_str_id location;   /* 0 = unknown */
     uint32_t superclass;  /* class; HW_ID_NONE */
     uint32_t classloader; /* object; HW_ID_NONE */
+    uint32_t held;        /* class object that each of its objects holds; HW_ID_NONE */
     uint8_t kind;         /* enum hw_class_kind */
     bool is_weak;         /* the Reference.referent of its objects keeps nothing alive */
 };
@@ -209,6 +210,8 @@ struct hw_heap_graph {
     hw_str_id dump_reason; /* 0 = none given */
     int64_t heap_size;     /* allocated according to the runtime; -1 = unknown */
 
+    bool holds_classes; /* any class has `held`; such references have no row */
+
     uint32_t n_objects, n_refs, n_classes, n_fields;
     uint32_t n_described; /* objects; the others have no size and no references */
     uint32_t number;      /* of the graph; this and the first_… are set by freezing */
@@ -316,6 +319,20 @@ static inline bool hw_ref_is_strong(const struct hw_heap_graph *g, uint32_t owne
 {
     return g->ref_owned[ref] != HW_ID_NONE &&
            !(g->fields[g->ref_field[ref]].is_referent && g->classes[g->type[owner]].is_weak);
+}
+
+/* The class object that o keeps alive because it is of that class; HW_ID_NONE. */
+static inline uint32_t hw_object_held_class(const struct hw_heap_graph *g, uint32_t o)
+{
+    return g->holds_classes ? g->classes[g->type[o]].held : HW_ID_NONE;
+}
+
+/* The same for searches that begin at all roots: class objects that are roots, as those of the boot
+ * loader, need not be reached. */
+static inline uint32_t hw_object_held_class_below(const struct hw_heap_graph *g, uint32_t o)
+{
+    uint32_t held = hw_object_held_class(g, o);
+    return held == HW_ID_NONE || hw_object_is_root(g, held) ? HW_ID_NONE : held;
 }
 
 /* The deobfuscated name, if known. */

@@ -99,7 +99,7 @@ static int class_at(struct hw_graph_builder *b, uint64_t id, uint32_t *out)
         return rc;
     if (fresh) {
         struct hw_graph_class_row c = {
-            .row = {.superclass = HW_ID_NONE, .classloader = HW_ID_NONE}};
+            .row = {.superclass = HW_ID_NONE, .classloader = HW_ID_NONE, .held = HW_ID_NONE}};
         if (b->classes.n >= MAX_CLASSES)
             return HW_ELIMIT;
         *at = b->classes.n;
@@ -127,6 +127,7 @@ int hw_graph_class(struct hw_graph_builder *b, uint64_t id, const struct hw_grap
     c->superclass_id = in->superclass;
     c->has_superclass = in->has_superclass;
     c->classloader_id = in->classloader;
+    c->held_id = in->held;
     c->first_field = b->field_lists.n;
     c->n_fields = (uint32_t)in->n_fields;
     c->described = true;
@@ -348,6 +349,8 @@ static int take_classes(struct hw_graph_builder *b, struct hw_heap_graph *g)
         if (c->classloader_id)
             (void)hw_graph_find(b, c->classloader_id,
                                 &g->classes[i].classloader); /* else HW_ID_NONE */
+        if (c->held_id && hw_graph_find(b, c->held_id, &g->classes[i].held))
+            g->holds_classes = true;
     }
     return HW_OK;
 }

@@ -42,6 +42,7 @@ struct hw_graph_class {
     uint64_t superclass;  /* id of a class */
     bool has_superclass;
     uint64_t classloader; /* id of an object; 0 = none */
+    uint64_t held;        /* id of the class object that its objects hold; 0 = none */
     enum hw_class_kind kind;
     const uint32_t *fields; /* numbers of the reference fields it declares; copied */
     size_t n_fields;

@@ -14,7 +14,7 @@
 
 struct hw_graph_class_row {
     struct hw_heap_class row;
-    uint64_t object_size, superclass_id, classloader_id;
+    uint64_t object_size, superclass_id, classloader_id, held_id;
     size_t first_field; /* of field_lists: those it declares */
     uint32_t n_fields;
     uint32_t n_listed; /* including superclasses; set by link_classes */

@@ -373,7 +373,8 @@ int hw_graph_find_owners(struct hw_heap_graph *g)
 /* Adds a class for objects that are never described. */
 static int unknown_class(struct hw_graph_builder *b, uint32_t *out)
 {
-    struct hw_graph_class_row c = {.row = {.superclass = HW_ID_NONE, .classloader = HW_ID_NONE}};
+    struct hw_graph_class_row c = {
+        .row = {.superclass = HW_ID_NONE, .classloader = HW_ID_NONE, .held = HW_ID_NONE}};
     *out = (uint32_t)b->classes.n;
     return hw_vec_push(&b->classes, c) < 0 ? HW_ENOMEM : HW_OK;
 }

@@ -59,22 +59,29 @@ struct marking {
     HW_VEC(uint32_t) stack; /* objects before `at`, to visit */
 };
 
+static int reach(struct marking *m, uint32_t to)
+{
+    if (hw_object_is_reachable(m->g, to))
+        return HW_OK;
+    m->g->flags[to] |= HW_OBJECT_REACHABLE;
+    return to < m->at && hw_vec_push(&m->stack, to) < 0 ? HW_ENOMEM : HW_OK;
+}
+
 static int visit(struct marking *m, uint32_t o)
 {
     struct hw_heap_graph *g = m->g;
+    uint32_t class_object = hw_object_held_class_below(g, o);
     bool may_be_weak = m->any_referent && g->classes[g->type[o]].is_weak;
     for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++) {
         uint32_t to = g->ref_owned[r];
         if (r + AHEAD < g->n_refs && g->ref_owned[r + AHEAD] != HW_ID_NONE)
             hw_prefetch_write(&g->flags[g->ref_owned[r + AHEAD]]);
-        if (to == HW_ID_NONE || hw_object_is_reachable(g, to) ||
-            (may_be_weak && !hw_ref_is_strong(g, o, r)))
+        if (to == HW_ID_NONE || (may_be_weak && !hw_ref_is_strong(g, o, r)))
             continue;
-        g->flags[to] |= HW_OBJECT_REACHABLE;
-        if (to < m->at && hw_vec_push(&m->stack, to) < 0)
+        if (reach(m, to) < 0)
             return HW_ENOMEM;
     }
-    return HW_OK;
+    return class_object == HW_ID_NONE ? HW_OK : reach(m, class_object);
 }
 
 static int visit_stack(struct marking *m)

@@ -87,10 +87,16 @@ static uint32_t edge_to(const struct edges *e, uint32_t node, uint32_t edge)
     return hw_ref_is_strong(e->g, node, edge) ? e->g->ref_owned[edge] : HW_ID_NONE;
 }
 
+/* The class object behind a node's last edge; HW_ID_NONE. */
+static uint32_t edge_to_class(const struct edges *e, uint32_t node)
+{
+    return e->g ? hw_object_held_class_below(e->g, node) : HW_ID_NONE;
+}
+
 /* ---- the walk ---- */
 
 struct step {
-    uint32_t number, edge;
+    uint32_t number, edge; /* edges_end: the one to its class; more: done */
 };
 
 typedef HW_VEC(struct step) steps;
@@ -124,11 +130,12 @@ static int walk_from(struct work *w, uint32_t root, steps *open)
     while (rc == HW_OK && open->n) {
         struct step *s = &open->v[open->n - 1];
         uint32_t node = w->node[s->number], number = s->number;
-        if (s->edge == edges_end(&w->e, node)) {
+        uint32_t end = edges_end(&w->e, node), edge = s->edge++;
+        if (edge > end) {
             open->n--;
             continue;
         }
-        uint32_t to = edge_to(&w->e, node, s->edge++);
+        uint32_t to = edge == end ? edge_to_class(&w->e, node) : edge_to(&w->e, node, edge);
         if (to == HW_ID_NONE)
             continue;
         rc = w->number[to] ? add_edge(w, number, w->number[to]) : enter(w, to, number, open);

@@ -106,6 +106,16 @@ static void prefetch(const struct hw_heap_graph *g, const struct hw_heap_paths *
     __asm__ volatile(""); /* as in hw_prefetch_write() */
 }
 
+static bool find(struct hw_heap_paths *t, uint64_t *seen, size_t from, uint32_t to)
+{
+    if (seen[to / 64] >> (to % 64) & 1)
+        return false;
+    seen[to / 64] |= 1ull << (to % 64);
+    t->parent[t->n] = (uint32_t)from;
+    t->object[t->n++] = to;
+    return true;
+}
+
 static void search(const struct hw_heap_graph *g, struct hw_heap_paths *t, uint64_t *seen)
 {
     for (size_t at = 0; at < t->n; at++) {
@@ -115,14 +125,14 @@ static void search(const struct hw_heap_graph *g, struct hw_heap_paths *t, uint6
         prefetch(g, t, at);
         for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++) {
             uint32_t to = g->ref_owned[r];
-            if (to == HW_ID_NONE || seen[to / 64] >> (to % 64) & 1 ||
-                (is_weak && g->fields[g->ref_field[r]].is_referent))
+            if (to == HW_ID_NONE || (is_weak && g->fields[g->ref_field[r]].is_referent))
                 continue;
-            seen[to / 64] |= 1ull << (to % 64);
-            in_order = in_order && (t->n == first || t->object[t->n - 1] < to);
-            t->parent[t->n] = (uint32_t)at;
-            t->object[t->n++] = to;
+            if (find(t, seen, at, to))
+                in_order = in_order && (t->n == first + 1 || t->object[t->n - 2] < to);
         }
+        uint32_t class_object = hw_object_held_class_below(g, o);
+        if (class_object != HW_ID_NONE && find(t, seen, at, class_object))
+            in_order = in_order && (t->n == first + 1 || t->object[t->n - 2] < class_object);
         if (!in_order)
             sort_numbers(t->object + first, t->n - first);
     }

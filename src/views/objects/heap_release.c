@@ -35,6 +35,11 @@ static size_t reach(const struct hw_heap_graph *g, const uint64_t *cut, const ui
             set_bit(seen, g->ref_owned[r]);
             queue[n++] = g->ref_owned[r];
         }
+        uint32_t class_object = hw_object_held_class(g, o);
+        if (class_object != HW_ID_NONE && !has_bit(seen, class_object)) {
+            set_bit(seen, class_object);
+            queue[n++] = class_object;
+        }
     }
     return n;
 }

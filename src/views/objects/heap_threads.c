@@ -61,6 +61,9 @@ static int spread(struct spread *s, uint32_t colour)
         for (uint32_t r = s->g->first_ref[o]; rc == HW_OK && r < s->g->first_ref[o + 1]; r++)
             if (hw_ref_is_strong(s->g, o, r))
                 rc = reach(s, s->g->ref_owned[r], colour);
+        uint32_t class_object = hw_object_held_class(s->g, o);
+        if (rc == HW_OK && class_object != HW_ID_NONE)
+            rc = reach(s, class_object, colour);
     }
     return rc;
 }

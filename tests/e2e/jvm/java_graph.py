@@ -27,11 +27,26 @@ def numbers(box, file, sql):
     return [tuple(map(int, r)) for r in ask(box, file, sql)]
 
 
+CLASS_EDGES = """select o.id, k.id from heap_graph_object o join heap_graph_class c on c.id = o.type_id
+    join heap_graph_class m on m.name = 'java.lang.Class<' || c.name || '>' join heap_graph_object k on k.type_id = m.id
+    where o.reachable and not (c.name like '%[]' and c.classloader_id is null)"""
+
+
+def edges(box, file):
+    """Who keeps whom alive. In an .hprof an object also holds its class, found here by its name."""
+    found = numbers(box, file, EDGES)
+    if file.endswith(".hprof"):
+        of_class = numbers(box, file, CLASS_EDGES)
+        hw.equal(len(of_class), len({o for o, _ in of_class}), "class objects of one name")
+        found += of_class
+    return found
+
+
 def brute_force(box, file, n):
     """Of the n objects that retain most: what cannot be reached any more without them."""
     objects = {o: (size, native, root) for o, size, native, root in numbers(box, file, OBJECTS)}
     below = {}
-    for owner, owned in numbers(box, file, EDGES):
+    for owner, owned in edges(box, file):
         below.setdefault(owner, []).append(owned)
     roots = [o for o, v in objects.items() if v[2]]
 
@@ -65,6 +80,95 @@ def retained(box):
     brute_force(box, box.path("jvm.hprof"), n)
 
 
+# Loaders that nobody holds but the classes of what is kept: an instance, a lambda, an empty array. A fourth is garbage.
+DROPPED = """
+import java.nio.file.*;
+import java.util.*;
+public class Dropped {
+    static class Own extends ClassLoader {
+        final Path from;
+        Own(ClassLoader up, Path from) { super(up); this.from = from; }
+        protected Class<?> loadClass(String name, boolean resolve) throws ClassNotFoundException {
+            synchronized (getClassLoadingLock(name)) {
+                Class<?> c = findLoadedClass(name);
+                if (c == null && name.startsWith("Plugin")) {
+                    try {
+                        byte[] b = Files.readAllBytes(from.resolve(name + ".class"));
+                        c = defineClass(name, b, 0, b.length);
+                    } catch (java.io.IOException e) { throw new ClassNotFoundException(name); }
+                }
+                return c != null ? c : super.loadClass(name, resolve);
+            }
+        }
+    }
+    static final List<Object> kept = new ArrayList<>();
+    static Object call(Class<?> c, String name) throws Exception {
+        var m = c.getDeclaredMethod(name);
+        m.setAccessible(true);
+        return m.invoke(null);
+    }
+    static Object make(String name, Path from) throws Exception {
+        var made = new Own(Dropped.class.getClassLoader(), from).loadClass(name).getDeclaredConstructor();
+        made.setAccessible(true);
+        return made.newInstance();
+    }
+    public static void main(String[] a) throws Exception {
+        Path from = Path.of(a[0]);
+        kept.add(make("Plugin", from));                      /* its loader is held by its class only */
+        Object gone = make("Plugin", from);                  /* nothing holds this one at the end */
+        kept.add(((Object[]) call(gone.getClass(), "array")).length);
+        gone = null;
+        kept.add(call(make("Plugin", from).getClass(), "array")); /* an array of a class, no instance */
+        kept.add(call(make("Plugin", from).getClass(), "code")); /* a lambda */
+        for (int i = 0; i < 3; i++) System.gc();
+        System.out.println("ready"); System.out.flush();
+        System.in.read();
+    }
+}
+class Plugin {
+    static class Data { byte[] b = new byte[100]; }
+    static class Base { static final List<Data> BASE = data(70); }
+    static final List<Data> ALL = data(1000);
+    static List<Data> data(int n) { List<Data> l = new ArrayList<>(); for (int i = 0; i < n; i++) l.add(new Data()); return l; }
+    Object base = new Base();
+    public Plugin() { }
+    public static Object[] array() { return new Plugin[0]; }
+    public static Runnable code() { return () -> System.out.println("x"); }
+}
+"""
+
+
+def dropped_loader(box):
+    """Of loaders held only through an instance of one of their classes all is reachable, as in the JVM's histogram of
+    live objects: in the JVM's own dump as an independent reader finds it, and in a graph of ours."""
+    hw.need("java", "javac", "jmap")
+    file, data = box.path("jvm.hprof"), "Plugin$Data"
+    with Jvm(box, DROPPED, box.dir).ready() as jvm:
+        dump(box, jvm)
+        box.run(["jmap", f"-dump:live,format=b,file={file}", str(jvm.pid)], check=0, timeout=120)
+        said = box.run(["jmap", "-histo:live", str(jvm.pid)], check=0, timeout=120).stdout.decode()
+    alive = [line.split()[1:4] for line in said.splitlines() if line.split()[3:4] in ([data], ["Dropped$Own"])]
+    hw.equal(alive, [["1070", "17120", data]] * 3 + [["3", alive[-1][1], "Dropped$Own"]], "histogram of live objects")
+
+    def reached(file):
+        return ask(box, file, f"""select c.name, sum(o.reachable), count(*) from heap_graph_object o join heap_graph_class c
+            on c.id = o.type_id where c.name in ('{data}', 'Dropped$Own') group by c.id order by 1""")
+
+    hw.equal(reached(file), [("Dropped$Own", "3", "3")] + [(data, "1070", "1070")] * 3, "reachable in the JVM's dump")
+    theirs = hprof.Dump(file)
+    hw.equal(int(ask(box, file, "select count(*) from heap_graph_object where reachable and self_size >= 0")[0][0]), len(theirs.reachable()),
+             "reachable objects, against an independent reader")
+    lost = len(theirs.reachable()) - len(theirs.reachable(with_classes=False))
+    hw.true(lost > 2000, f"only through classes: {lost}")
+    # JVMTI does not lead from the class of an array to that of its elements: a loader held by an empty array is not walked.
+    hw.equal(reached(box.path("java.trace")), [("Dropped$Own", "2", "2")] + [(data, "1070", "1070")] * 2, "reachable in our graph")
+    unreached = ask(box, box.path("java.trace"), """select c.name from heap_graph_object o join heap_graph_class c on c.id = o.type_id
+        where not o.reachable and (c.name like '%Plugin%' or c.name like 'java.lang.Class<%')""")
+    hw.equal(unreached, [], "not reachable in our graph")
+    path = box.run([hw.tool("heapwise"), "graph", "--path", data, file], check=0).stdout.decode()
+    hw.true("by <class>" in path and "by Plugin.ALL" in path, path)
+
+
 LEAK = """
 import java.util.*;
 public class Leak {
@@ -90,7 +194,7 @@ def retained_by_threads(box, file):
     """By name of thread: bytes and objects that cannot be reached any more without the roots that it alone holds."""
     objects = {o: (size + native, root) for o, size, native, root in numbers(box, file, OBJECTS)}
     below, held, kinds = {}, {}, {}
-    for owner, owned in numbers(box, file, EDGES):
+    for owner, owned in edges(box, file):
         below.setdefault(owner, []).append(owned)
     for o, kind, thread in ask(box, file, "select object_id, root_type, ifnull(thread_id, -1) from heap_graph_root_holder"):
         held.setdefault(int(o), set()).add(int(thread))
@@ -412,4 +516,4 @@ def idle(box):
 
 
 if __name__ == "__main__":
-    hw.main({"idle": idle, "holders": holders, "sizes": sizes, "retained": retained, "duplicates": duplicates, "original-names": original_names, "as-heap-dump": as_heap_dump, "compiler": compiler})
+    hw.main({"idle": idle, "dropped-loader": dropped_loader, "holders": holders, "sizes": sizes, "retained": retained, "duplicates": duplicates, "original-names": original_names, "as-heap-dump": as_heap_dump, "compiler": compiler})

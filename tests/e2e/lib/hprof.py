@@ -11,7 +11,7 @@ KNOWN = {0x01, 0x02, 0x04, 0x05, 0x0a, 0x0b, 0x0c, 0x1c, 0x2c}
 
 
 class Class:
-    __slots__ = ("super", "refs", "size", "fields", "statics", "n")
+    __slots__ = ("super", "refs", "size", "fields", "names", "loader", "statics", "n")
 
     def __init__(self):
         self.n = 0
@@ -23,7 +23,7 @@ class Dump:
         self.faults, self.texts, self.names, self.classes, self.objects = [], {}, {}, {}, {}
         self.roots, self.serials, self.stacks, self.frames = [], set(), set(), set()
         self.used_stacks, self.used_frames, self.refs, self.instances = set(), set(), [], []
-        self.primitive_arrays = set()
+        self.primitive_arrays = {}  # type by array
         self.read()
         self.check()
 
@@ -123,7 +123,7 @@ class Dump:
                 if kind not in LETTERS:
                     return self.fault(f"array {number} of type {kind}")
                 self.object(number, stack, None)
-                self.primitive_arrays.add(kind)
+                self.primitive_arrays[number] = kind
                 at += 17 + n * SIZES[kind]
             else:
                 return self.fault(f"0x{tag:02x} at {here} in the segment at {start}")
@@ -140,13 +140,14 @@ class Dump:
     def class_dump(self, at):
         d, c = self.data, Class()
         number, stack, c.super, loader, signers, domain, r1, r2, c.size, n = struct.unpack_from(">QIQQQQQQIH", d, at)
-        at += 66
+        at, c.loader = at + 66, loader
         self.need(n == 0, f"class {number} has {n} constants")
         self.need(r1 == r2 == 0, f"class {number}: reserved words are used")
         self.need(number in self.names, f"class {number} was never loaded")
         self.need(number not in self.classes, f"class {number} twice")
         self.used_stacks.add(stack)
         self.refs.append((number, f"class {number}", (loader, signers, domain)))
+        self.refs.append((number, f"superclass of {number}", (c.super,)))
         (n,), at = struct.unpack_from(">H", d, at), at + 2
         for _ in range(n):
             name, kind = struct.unpack_from(">QB", d, at)
@@ -154,11 +155,12 @@ class Dump:
             if kind == 2:
                 self.refs.append((number, f"static of {self.names.get(number)}", struct.unpack_from(">Q", d, at + 9)))
             at += 9 + SIZES.get(kind, 0)
-        (n,), at, c.fields = struct.unpack_from(">H", d, at), at + 2, []
+        (n,), at, c.fields, c.names = struct.unpack_from(">H", d, at), at + 2, [], []
         for _ in range(n):
             name, kind = struct.unpack_from(">QB", d, at)
             self.need(name in self.texts and kind in SIZES, f"class {number}: field {name} of type {kind}")
             c.fields.append(kind)
+            c.names.append(name)
             at += 9
         self.classes[number] = c
         return at
@@ -189,7 +191,7 @@ class Dump:
             self.need(len(set(self.walk(number))) == len(self.walk(number)), f"{name}: a circle of superclasses")
             if c.n and not name.startswith("["):
                 self.need(c.size == sum(SIZES[k] for k in self.chain(number)), f"{name}: size {c.size}, fields differ")
-        for kind in self.primitive_arrays:
+        for kind in set(self.primitive_arrays.values()):
             self.need("[" + LETTERS[kind] in by_name, f"no class [{LETTERS[kind]}")
         offsets = {}
         for number, kind, at, n in self.instances:
@@ -214,6 +216,44 @@ class Dump:
         for serial in self.used_stacks - {0}:
             self.need(serial in self.stacks, f"stack {serial} is not there")
         self.need(self.used_frames <= self.frames, "a stack with a frame that is not there")
+
+    def weak(self, kind):
+        """Where the referent is in an instance's bytes, of classes whose objects do not keep it alive; None."""
+        place, found, is_weak = 0, None, False
+        for k in self.walk(kind):
+            name = self.names.get(k)
+            is_weak |= name in ("java/lang/ref/WeakReference", "java/lang/ref/PhantomReference", "java/lang/ref/FinalReference")
+            for what, name_id in zip(self.classes[k].fields, self.classes[k].names):
+                if name == "java/lang/ref/Reference" and self.texts[name_id] == b"referent":
+                    found = place
+                place += SIZES[what]
+        return found if is_weak else None
+
+    def reachable(self, with_classes=True):
+        """Objects and class objects that are reached from the roots as a JVM reaches them: an instance holds its class, a
+        class its loader, superclass, protection domain and static fields; weak referents are not followed. The boot loader's
+        classes of arrays need nobody to hold them."""
+        below, weak, referents = {}, {}, {}
+        for number, kind, at, _ in self.instances:
+            if kind not in weak:
+                weak[kind] = self.weak(kind)
+            if weak[kind] is not None:
+                referents[number] = struct.unpack_from(">Q", self.data, at + weak[kind])[0]
+        for owner, _, numbers in self.refs:
+            kept = list(numbers)
+            if owner in referents:
+                kept.remove(referents[owner])
+            below.setdefault(owner, []).extend(kept)
+        for number, kind in self.objects.items():
+            if kind is not None and with_classes and (self.classes[kind].loader or not self.names[kind].startswith("[")):
+                below.setdefault(number, []).append(kind)
+        seen, todo = {0}, [n for _, n in self.roots]
+        while todo:
+            n = todo.pop()
+            if n not in seen:
+                seen.add(n)
+                todo += below.get(n, ())
+        return seen & (self.objects.keys() | self.classes.keys())
 
     def retained(self, number):
         """How many objects are unreachable without this one, including itself."""

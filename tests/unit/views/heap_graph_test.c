@@ -92,10 +92,9 @@ static void find_distances(const struct hw_heap_graph *g)
         distance[o] = hw_object_is_root(g, o) ? 0 : HW_ID_NONE;
     for (uint32_t pass = 0; pass < g->n_objects; pass++)
         for (uint32_t o = 0; o < g->n_objects; o++)
-            for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++)
-                if (hw_ref_is_strong(g, o, r) && distance[o] == pass &&
-                    distance[g->ref_owned[r]] > pass + 1)
-                    distance[g->ref_owned[r]] = pass + 1;
+            for (uint32_t to = 0; distance[o] == pass && to < g->n_objects; to++)
+                if (distance[to] > pass + 1 && keeps(g, o, to))
+                    distance[to] = pass + 1;
 }
 
 static uint32_t twin_node(const struct hw_profile *p, const struct hw_heap_graph *g,
@@ -135,10 +134,8 @@ static void twin_walk(const struct hw_profile *p, const struct hw_heap_graph *g,
         twin.v[native].size += hw_object_native_size(g, o);
     }
     for (uint32_t to = 0; to < g->n_objects; to++)
-        for (uint32_t r = g->first_ref[o]; r < g->first_ref[o + 1]; r++)
-            if (g->ref_owned[r] == to && hw_ref_is_strong(g, o, r) && !visited[to] &&
-                distance[to] == distance[o] + 1)
-                twin_walk(p, g, node, to);
+        if (!visited[to] && distance[to] == distance[o] + 1 && keeps(g, o, to))
+            twin_walk(p, g, node, to);
 }
 
 static const char *class_name(const struct hw_profile *p, const struct hw_heap_graph *g, uint32_t o)

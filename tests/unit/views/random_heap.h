@@ -1,7 +1,8 @@
 /*
  * random_heap.h - small random heap graphs, and what is reached in them, the slow way
  *
- * Shapes:  some objects have no bytes, some are never described, two classes share a name. reached:
+ * Shapes:  some objects have no bytes, some are never described, two classes share a name, objects
+ *          of some classes hold a class object. reached:
  *          by object, when the object `without` is not there (HW_ID_NONE: all are).
  */
 #ifndef HW_TESTS_UNIT_VIEWS_RANDOM_HEAP_H
@@ -65,7 +66,8 @@ static inline const struct hw_heap_graph *random_graph(struct hw_profile *p)
     }
     for (uint32_t i = 0; i < N_CLASSES; i++) {
         struct hw_graph_class c = {.name = str(p, names[i]),
-                                   .kind = i == 2 ? HW_KIND_WEAK_REFERENCE : HW_KIND_NORMAL};
+                                   .kind = i == 2 ? HW_KIND_WEAK_REFERENCE : HW_KIND_NORMAL,
+                                   .held = pick(5) == 0 ? ids[pick(n)] : pick(20) == 0};
         assert_int_equal(hw_graph_class(b, i, &c), 0);
     }
     for (uint32_t k = pick(4); k > 0; k--)
@@ -89,6 +91,14 @@ static inline const struct hw_heap_graph *random_graph(struct hw_profile *p)
 
 /* ---- reachability without one object ---- */
 
+static inline bool keeps(const struct hw_heap_graph *g, uint32_t from, uint32_t to)
+{
+    for (uint32_t r = g->first_ref[from]; r < g->first_ref[from + 1]; r++)
+        if (g->ref_owned[r] == to && hw_ref_is_strong(g, from, r))
+            return true;
+    return g->classes[g->type[from]].held == to;
+}
+
 static inline void reach(const struct hw_heap_graph *g, uint32_t without, uint8_t *reached)
 {
     bool again = true;
@@ -97,10 +107,9 @@ static inline void reach(const struct hw_heap_graph *g, uint32_t without, uint8_
     while (again) {
         again = false;
         for (uint32_t o = 0; o < g->n_objects; o++)
-            for (uint32_t r = g->first_ref[o]; reached[o] && r < g->first_ref[o + 1]; r++)
-                if (hw_ref_is_strong(g, o, r) && g->ref_owned[r] != without &&
-                    !reached[g->ref_owned[r]])
-                    again = (reached[g->ref_owned[r]] = 1) != 0;
+            for (uint32_t to = 0; reached[o] && to < g->n_objects; to++)
+                if (to != without && !reached[to] && keeps(g, o, to))
+                    again = (reached[to] = 1) != 0;
     }
 }
 
