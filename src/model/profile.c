@@ -63,6 +63,9 @@ void hw_profile_free(struct hw_profile *p)
     hw_vec_done(&p->config_intervals);
     hw_map64_done(&p->process_by_pid);
     hw_map64_done(&p->stat_by_key);
+    hw_by_process_done(&p->dumps_of);
+    hw_by_process_done(&p->counters_of);
+    hw_by_process_done(&p->smaps_of);
     free(p);
 }
 
@@ -339,6 +342,17 @@ static int mark_order(const void *a, const void *b)
                                 : (x->name.v > y->name.v) - (x->name.v < y->name.v);
 }
 
+static int index_processes(struct hw_profile *p)
+{
+    int rc = hw_by_process_init(&p->dumps_of, p->dumps.v, p->dumps.n, sizeof *p->dumps.v);
+    if (rc == HW_OK)
+        rc = hw_by_process_init(&p->counters_of, p->counters.v, p->counters.n,
+                                sizeof *p->counters.v);
+    if (rc == HW_OK)
+        rc = hw_by_process_init(&p->smaps_of, p->smaps.v, p->smaps.n, sizeof *p->smaps.v);
+    return rc;
+}
+
 int hw_profile_freeze(struct hw_profile *p)
 {
     if (p->frozen)
@@ -360,6 +374,9 @@ int hw_profile_freeze(struct hw_profile *p)
         if (rc < 0)
             return rc;
     }
+    int indexed = index_processes(p);
+    if (indexed < 0)
+        return indexed;
     if (p->wall.n)
         qsort(p->wall.v, p->wall.n, sizeof *p->wall.v, moment_order);
     if (p->monotonic.n)

@@ -21,6 +21,7 @@
 #include "base/memory/vec.h"
 #include "model/allocs.h"
 #include "model/args.h"
+#include "model/by_process.h"
 #include "model/callsites.h"
 #include "model/cpu_samples.h"
 #include "model/graph/heap_graph.h"
@@ -172,6 +173,7 @@ struct hw_profile {
     bool frozen;
     struct hw_progress *progress;                /* updated by importers; borrowed, NULL = none */
     struct hw_map64 process_by_pid, stat_by_key; /* indexes of the functions below */
+    struct hw_by_process dumps_of, counters_of, smaps_of; /* once frozen */
 };
 
 int hw_profile_new(struct hw_profile **out);

@@ -60,7 +60,12 @@ static int name_functions(struct hw_page_trace *t)
 static int sum_dumps(struct hw_page_trace *t)
 {
     int rc = hw_series_list_init(&t->list, t->profile);
-    return rc == HW_OK ? hw_process_views_init(t->profile, &t->list, &t->processes) : rc;
+    if (rc == HW_OK)
+        rc = hw_process_views_init(t->profile, &t->list, &t->processes);
+    if (rc == HW_OK)
+        rc = hw_by_process_init(&t->views_of, t->processes.v, t->processes.n,
+                                sizeof *t->processes.v);
+    return rc;
 }
 
 static void *sum_thread(void *ctx)
@@ -179,6 +184,7 @@ void hw_page_trace_free(struct hw_page_trace *t)
     hw_demangler_free(t->demangler);
     hw_series_list_done(&t->list);
     hw_process_views_done(&t->processes);
+    hw_by_process_done(&t->views_of);
     hw_processor_free(t->processor);
     hw_profile_free(t->own);
     pthread_mutex_destroy(&t->names_lock);

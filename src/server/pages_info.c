@@ -385,16 +385,17 @@ static void put_counter(struct hw_json *j, const struct hw_page_trace *t, hw_upi
                         hw_str_id name)
 {
     const struct hw_profile *p = t->profile;
+    const struct hw_process_rows rows = hw_by_process_of(&p->counters_of, upid);
     size_t n = 0, seen = 0;
-    for (size_t i = 0; i < p->counters.n; i++)
-        n += p->counters.v[i].upid.v == upid.v && p->counters.v[i].name.v == name.v;
+    for (size_t i = 0; i < rows.n; i++)
+        n += p->counters.v[rows.v[i]].name.v == name.v;
     size_t step = n / MAX_POINTS + 1;
     const struct hw_counter_row *best = NULL;
     hw_json_key(j, hw_page_string(t, name));
     hw_json_begin_array(j);
-    for (size_t i = 0; i < p->counters.n; i++) {
-        const struct hw_counter_row *c = &p->counters.v[i];
-        if (c->upid.v != upid.v || c->name.v != name.v)
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct hw_counter_row *c = &p->counters.v[rows.v[i]];
+        if (c->name.v != name.v)
             continue;
         best = !best || c->value > best->value ? c : best;
         if (++seen % step != 0 && seen != n)
@@ -411,11 +412,12 @@ static void put_counter(struct hw_json *j, const struct hw_page_trace *t, hw_upi
 static int put_counters(struct hw_json *j, const struct hw_page_trace *t, hw_upid upid)
 {
     const struct hw_profile *p = t->profile;
+    const struct hw_process_rows rows = hw_by_process_of(&p->counters_of, upid);
     HW_VEC(uint32_t) names = {0};
     int rc = HW_OK;
-    for (size_t i = 0; rc == HW_OK && i < p->counters.n; i++) {
-        const struct hw_counter_row *c = &p->counters.v[i];
-        bool known = c->upid.v != upid.v || !is_memory(hw_page_string(t, c->name));
+    for (size_t i = 0; rc == HW_OK && i < rows.n; i++) {
+        const struct hw_counter_row *c = &p->counters.v[rows.v[i]];
+        bool known = !is_memory(hw_page_string(t, c->name));
         for (size_t k = 0; !known && k < names.n; k++)
             known = names.v[k] == c->name.v;
         if (!known)
@@ -451,9 +453,9 @@ static int put_tracks(struct hw_json *j, const struct hw_page_trace *t,
     put_moments(j, v);
     hw_json_key(j, "heaps");
     hw_json_begin_array(j);
-    for (size_t i = 0; i < t->list.v.n; i++)
-        if (t->list.v.v[i].upid.v == upid.v)
-            put_series(j, t, v, &t->list.v.v[i]);
+    const struct hw_process_rows heaps = hw_series_of(&t->list, upid);
+    for (size_t i = 0; i < heaps.n; i++)
+        put_series(j, t, v, &t->list.v.v[heaps.v[i]]);
     hw_json_end_array(j);
     int rc = put_counters(j, t, upid);
     hw_json_end_object(j);
@@ -476,9 +478,9 @@ static void put_marks(struct hw_json *j, const struct hw_page_trace *t)
 static bool has_memory(const struct hw_page_trace *t, hw_upid upid)
 {
     const struct hw_profile *p = t->profile;
-    for (size_t i = 0; i < p->counters.n; i++)
-        if (p->counters.v[i].upid.v == upid.v &&
-            is_memory(hw_page_string(t, p->counters.v[i].name)))
+    const struct hw_process_rows rows = hw_by_process_of(&p->counters_of, upid);
+    for (size_t i = 0; i < rows.n; i++)
+        if (is_memory(hw_page_string(t, p->counters.v[rows.v[i]].name)))
             return true;
     return false;
 }
@@ -490,9 +492,7 @@ static int put_others(struct hw_json *j, const struct hw_page_trace *t)
     hw_json_key(j, "others");
     hw_json_begin_array(j);
     for (uint32_t u = 0; rc == HW_OK && u < t->profile->processes.n; u++) {
-        bool profiled = false;
-        for (size_t i = 0; i < t->processes.n; i++)
-            profiled |= t->processes.v[i].upid.v == u;
+        bool profiled = hw_series_of(&t->list, (hw_upid){u}).n > 0;
         if (profiled || !has_memory(t, (hw_upid){u}))
             continue;
         hw_json_begin_object(j);

@@ -324,9 +324,11 @@ static int run_samples(struct flame_cursor *c, const struct flame_args *q, const
 
 static bool has_allocations(const struct hw_profile *p, hw_upid upid, int64_t ts_ns)
 {
-    for (uint32_t i = 0; i < p->allocs.n; i++) {
-        const struct hw_heap_dump *d = &p->dumps.v[hw_alloc_dump(&p->allocs, i)];
-        if (d->upid.v == upid.v && d->ts_ns <= ts_ns)
+    const struct hw_process_rows dumps = hw_by_process_of(&p->dumps_of, upid);
+    for (size_t i = 0; i < dumps.n && p->dumps.v[dumps.v[i]].ts_ns <= ts_ns; i++) {
+        size_t first, n;
+        hw_profile_dump_rows(p, dumps.v[i], &first, &n);
+        if (n > 0)
             return true;
     }
     return false;

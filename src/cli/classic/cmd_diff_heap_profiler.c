@@ -62,10 +62,12 @@ static void close_side(struct side *s)
 
 static const struct hw_series *find_series(const struct side *s, hw_upid upid, const char *heap)
 {
-    for (size_t i = 0; i < s->list.v.n; i++)
-        if (s->list.v.v[i].upid.v == upid.v && s->list.v.v[i].shown.n &&
-            hw_bytes_equal(str(s, s->list.v.v[i].heap_name), hw_bytes_str(heap)))
-            return &s->list.v.v[i];
+    const struct hw_process_rows heaps = hw_series_of(&s->list, upid);
+    for (size_t i = 0; i < heaps.n; i++) {
+        const struct hw_series *x = &s->list.v.v[heaps.v[i]];
+        if (x->shown.n && hw_bytes_equal(str(s, x->heap_name), hw_bytes_str(heap)))
+            return x;
+    }
     return NULL;
 }
 
@@ -133,11 +135,10 @@ static int do_process(struct run *r, hw_upid old, hw_upid now)
     hw_strbuf_add_escaped(&line, str(&r->now, x->labels).p, str(&r->now, x->labels).n);
     puts(line.p ? line.p : "");
     hw_strbuf_done(&line);
-    for (size_t i = 0; rc == HW_OK && i < r->now.list.v.n; i++) {
-        const struct hw_series *s = &r->now.list.v.v[i];
-        if (s->upid.v == now.v)
-            rc = do_heap(r, old, now, (const char *)str(&r->now, s->heap_name).p);
-    }
+    const struct hw_process_rows heaps = hw_series_of(&r->now.list, now);
+    for (size_t i = 0; rc == HW_OK && i < heaps.n; i++)
+        rc = do_heap(r, old, now,
+                     (const char *)str(&r->now, r->now.list.v.v[heaps.v[i]].heap_name).p);
     return rc;
 }
 
@@ -145,8 +146,9 @@ static int do_process(struct run *r, hw_upid old, hw_upid now)
 
 static bool has_heaps(const struct side *s, uint32_t upid)
 {
-    for (size_t i = 0; i < s->list.v.n; i++)
-        if (s->list.v.v[i].upid.v == upid && s->list.v.v[i].shown.n)
+    const struct hw_process_rows heaps = hw_series_of(&s->list, (hw_upid){upid});
+    for (size_t i = 0; i < heaps.n; i++)
+        if (s->list.v.v[heaps.v[i]].shown.n)
             return true;
     return false;
 }

@@ -60,9 +60,7 @@ static int check_processes(const char *path, const struct hw_profile *p, known_p
 {
     size_t n_before = known->n;
     for (uint32_t i = 0; i < p->processes.n; i++) {
-        bool has_dumps = false;
-        for (size_t d = 0; d < p->dumps.n && !has_dumps; d++)
-            has_dumps = p->dumps.v[d].upid.v == i;
+        bool has_dumps = hw_by_process_of(&p->dumps_of, (hw_upid){i}).n > 0;
         struct known k = {p->processes.v[i].pid, p->processes.v[i].start_ns, path};
         for (size_t j = 0; has_dumps && j < n_before; j++) {
             const struct known *x = &known->v[j];

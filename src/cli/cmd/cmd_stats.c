@@ -51,10 +51,9 @@ static void stats_done(struct process_stats *s)
 
 static void see_dumps(const struct job *j, hw_upid upid, struct process_stats *s)
 {
-    for (size_t i = 0; i < j->p->dumps.n; i++) {
-        const struct hw_heap_dump *d = &j->p->dumps.v[i];
-        if (d->upid.v != upid.v)
-            continue;
+    const struct hw_process_rows dumps = hw_by_process_of(&j->p->dumps_of, upid);
+    for (size_t i = 0; i < dumps.n; i++) {
+        const struct hw_heap_dump *d = &j->p->dumps.v[dumps.v[i]];
         /* The recorder accumulates these: the last dump has the sum. */
         s->heap_samples = d->heap_samples > s->heap_samples ? d->heap_samples : s->heap_samples;
         s->unwinding_errors =
@@ -173,10 +172,9 @@ static void put_all_sizes(const struct job *j, const struct process_stats *s)
 
 static void put_heaps(const struct job *j, hw_upid upid, const struct hw_process_view *view)
 {
-    for (size_t i = 0; i < j->list.v.n; i++) {
-        const struct hw_series *s = &j->list.v.v[i];
-        if (s->upid.v != upid.v)
-            continue;
+    const struct hw_process_rows heaps = hw_series_of(&j->list, upid);
+    for (size_t i = 0; i < heaps.n; i++) {
+        const struct hw_series *s = &j->list.v.v[heaps.v[i]];
         fputs("  heap ", stdout);
         put_escaped(text_of(j, s->heap_name));
         printf(": %zu dump%s", s->shown.n, hw_plural(s->shown.n));

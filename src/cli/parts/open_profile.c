@@ -129,8 +129,13 @@ static void add_heap_names(struct hw_strbuf *text, const struct hw_series_list *
 bool hw_open_profile_choose_heap(struct hw_series_list *list, const struct hw_profile *p,
                                  const char *heap, struct hw_error *err)
 {
-    if (!heap || hw_series_list_choose(list, p, heap))
+    int rc = heap ? hw_series_list_choose(list, p, heap) : HW_OK;
+    if (rc == HW_OK)
         return true;
+    if (rc != HW_ENOTFOUND) {
+        (void)hw_fail(err, rc, 0, "heap '%s'", heap);
+        return false;
+    }
     struct hw_strbuf names = {0};
     add_heap_names(&names, list, p);
     (void)hw_fail(err, HW_ENOTFOUND, 0, "no profile of a heap '%s'%s", heap,

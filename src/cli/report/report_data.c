@@ -193,22 +193,18 @@ static int find_losses(struct hw_report_data *d)
 
 static bool counts_heap(const struct hw_report_data *d, hw_str_id name)
 {
-    for (size_t i = 0; i < d->list.v.n; i++) {
-        const struct hw_series *s = &d->list.v.v[i];
-        if (s->upid.v == d->upid.v && s->heap_name.v == name.v)
-            return s->kind == d->view.kind;
-    }
-    return false;
+    const struct hw_series *s = hw_series_find(&d->list, d->upid, name);
+    return s && s->kind == d->view.kind;
 }
 
 static void count_samples(struct hw_report_data *d)
 {
     int64_t seen = d->now.total.alloc_samples;
     d->n_samples = seen > 0 ? (uint64_t)seen : 0;
-    for (size_t i = 0; i < d->p->dumps.n; i++) {
-        const struct hw_heap_dump *h = &d->p->dumps.v[i];
-        if (h->upid.v == d->upid.v && counts_heap(d, h->heap_name) &&
-            h->heap_samples > d->n_samples)
+    const struct hw_process_rows dumps = hw_by_process_of(&d->p->dumps_of, d->upid);
+    for (size_t i = 0; i < dumps.n; i++) {
+        const struct hw_heap_dump *h = &d->p->dumps.v[dumps.v[i]];
+        if (counts_heap(d, h->heap_name) && h->heap_samples > d->n_samples)
             d->n_samples = h->heap_samples;
     }
 }

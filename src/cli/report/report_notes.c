@@ -74,10 +74,9 @@ static bool is_shown(const struct hw_profile *p, const struct hw_heap_dump *d)
 {
     if (!(d->flags & HW_DUMP_CHECKPOINT))
         return true;
-    for (size_t i = 0; i < p->dumps.n; i++)
-        if (p->dumps.v[i].upid.v == d->upid.v && p->dumps.v[i].ts_ns > d->ts_ns)
-            return false;
-    return true;
+    const struct hw_process_rows dumps = hw_by_process_of(&p->dumps_of, d->upid);
+    /* Dumps are in order of time. */
+    return p->dumps.v[dumps.v[dumps.n - 1]].ts_ns <= d->ts_ns;
 }
 
 static int put_triggers(struct notes *n)
@@ -87,11 +86,12 @@ static int put_triggers(struct notes *n)
     struct hw_strbuf text = {0};
     int64_t last = INT64_MIN;
     size_t told = 0;
-    for (size_t i = 0; i < d->p->dumps.n && told < MAX_TOLD; i++) {
-        const struct hw_heap_dump *h = &d->p->dumps.v[i];
+    const struct hw_process_rows dumps = hw_by_process_of(&d->p->dumps_of, d->upid);
+    for (size_t i = 0; i < dumps.n && told < MAX_TOLD; i++) {
+        const struct hw_heap_dump *h = &d->p->dumps.v[dumps.v[i]];
         const char *trigger = hw_strings_cstr(hw_callsites_strings(d->p->callsites), h->trigger);
         char clock[HW_UNIT_MAX];
-        if (h->upid.v != d->upid.v || is_usual(trigger) || h->ts_ns == last || !is_shown(d->p, h))
+        if (is_usual(trigger) || h->ts_ns == last || !is_shown(d->p, h))
             continue;
         last = h->ts_ns; /* the first of several heaps at one time */
         hw_strbuf_adds(&text, told++ ? ", " : "dumps were made by: ");

@@ -80,8 +80,7 @@ static const char total_prefix[] = "mem.";
 enum { TOTAL_PREFIX = sizeof total_prefix - 1 };
 
 /* A "mem." counter of that moment without a field of its own among the totals. */
-static bool is_other_total(const struct job *w, const struct hw_counter_row *c, hw_upid upid,
-                           int64_t ts)
+static bool is_other_total(const struct job *w, const struct hw_counter_row *c, int64_t ts)
 {
     static const char *const known[] = {"mem.rss",
                                         "mem.rss.watermark",
@@ -89,7 +88,7 @@ static bool is_other_total(const struct job *w, const struct hw_counter_row *c, 
                                         "mem.private_footprint",
                                         "mem.rss.anon",
                                         "mem.swap"};
-    if (c->upid.v != upid.v || c->ts_ns != ts || !(c->value >= 0 && c->value < 9e18))
+    if (c->ts_ns != ts || !(c->value >= 0 && c->value < 9e18))
         return false;
     struct hw_bytes name = str(w, c->name);
     for (size_t k = 0; k < HW_ARRAY_LEN(known); k++)
@@ -100,18 +99,20 @@ static bool is_other_total(const struct job *w, const struct hw_counter_row *c, 
 
 static bool has_other_totals(const struct job *w, hw_upid upid, int64_t ts)
 {
-    for (size_t i = 0; i < w->p->counters.n; i++)
-        if (is_other_total(w, &w->p->counters.v[i], upid, ts))
+    const struct hw_process_rows rows = hw_by_process_of(&w->p->counters_of, upid);
+    for (size_t i = 0; i < rows.n; i++)
+        if (is_other_total(w, &w->p->counters.v[rows.v[i]], ts))
             return true;
     return false;
 }
 
 static void put_other_totals(const struct job *w, hw_upid upid, int64_t ts)
 {
-    for (size_t i = 0; i < w->p->counters.n; i++) {
-        const struct hw_counter_row *c = &w->p->counters.v[i];
+    const struct hw_process_rows rows = hw_by_process_of(&w->p->counters_of, upid);
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct hw_counter_row *c = &w->p->counters.v[rows.v[i]];
         char value[17];
-        if (!is_other_total(w, c, upid, ts))
+        if (!is_other_total(w, c, ts))
             continue;
         struct hw_bytes name = str(w, c->name);
         (void)snprintf(value, sizeof value, "%llx", (unsigned long long)c->value);

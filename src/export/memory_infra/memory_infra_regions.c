@@ -210,19 +210,21 @@ static int list_mappings(const struct hw_profile *p, hw_upid upid, int64_t ts_ns
     static const int64_t same_moment_ns = 50 * 1000 * 1000;
     int64_t best = same_moment_ns + 1, at = 0;
     size_t kept = 0;
-    for (size_t i = 0; i < p->smaps.n; i++) {
-        const struct hw_smaps_row *s = &p->smaps.v[i];
+    const struct hw_process_rows rows = hw_by_process_of(&p->smaps_of, upid);
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct hw_smaps_row *s = &p->smaps.v[rows.v[i]];
         int64_t away = hw_sat_sub(s->ts_ns, ts_ns);
         away = away < 0 ? -away : away;
-        if (s->upid.v == upid.v && has_address(s) && away < best) {
+        if (has_address(s) && away < best) {
             best = away;
             at = s->ts_ns;
         }
     }
-    for (size_t i = 0; best <= same_moment_ns && i < p->smaps.n; i++)
-        if (p->smaps.v[i].upid.v == upid.v && p->smaps.v[i].ts_ns == at &&
-            has_address(&p->smaps.v[i]) && hw_vec_push(out, &p->smaps.v[i]) < 0)
+    for (size_t i = 0; best <= same_moment_ns && i < rows.n; i++) {
+        const struct hw_smaps_row *s = &p->smaps.v[rows.v[i]];
+        if (s->ts_ns == at && has_address(s) && hw_vec_push(out, s) < 0)
             return HW_ENOMEM;
+    }
     if (out->n)
         qsort(out->v, out->n, sizeof *out->v, by_address);
     for (size_t i = 0; i < out->n; i++)

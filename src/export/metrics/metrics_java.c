@@ -73,9 +73,10 @@ static bool nearest_span(const struct hw_profile *p, const struct hw_heap_graph 
 {
     int64_t before = INT64_MIN, after = INT64_MAX;
     bool has_before = false, has_after = false;
-    for (size_t i = 0; i < p->counters.n; i++) {
-        const struct hw_counter_row *c = &p->counters.v[i];
-        if (c->upid.v != g->upid.v || !is_one_of(p, c, names, n))
+    const struct hw_process_rows rows = hw_by_process_of(&p->counters_of, g->upid);
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct hw_counter_row *c = &p->counters.v[rows.v[i]];
+        if (!is_one_of(p, c, names, n))
             continue;
         if (c->ts_ns <= g->ts_ns && c->ts_ns >= before) {
             before = c->ts_ns;
@@ -97,10 +98,10 @@ static bool value_at(const struct hw_profile *p, const struct hw_heap_graph *g, 
                      int64_t at, double *out)
 {
     const struct hw_counter_row *best = NULL;
-    for (size_t i = 0; i < p->counters.n; i++) {
-        const struct hw_counter_row *c = &p->counters.v[i];
-        if (c->upid.v == g->upid.v && c->ts_ns <= at && (!best || c->ts_ns >= best->ts_ns) &&
-            is_one_of(p, c, &name, 1))
+    const struct hw_process_rows rows = hw_by_process_of(&p->counters_of, g->upid);
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct hw_counter_row *c = &p->counters.v[rows.v[i]];
+        if (c->ts_ns <= at && (!best || c->ts_ns >= best->ts_ns) && is_one_of(p, c, &name, 1))
             best = c;
     }
     if (best)

@@ -96,11 +96,10 @@ static hw_mapping_id find_program(const struct hw_profile *p, hw_upid upid, stru
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
     hw_mapping_id of_main = {HW_ID_NONE};
     uint8_t *seen = calloc(hw_callsites_count(cs) + 1, 1);
-    for (uint32_t d = 0; seen && d < p->dumps.n; d++) {
+    const struct hw_process_rows dumps = hw_by_process_of(&p->dumps_of, upid);
+    for (size_t d = 0; seen && d < dumps.n; d++) {
         size_t first, n;
-        if (p->dumps.v[d].upid.v != upid.v)
-            continue;
-        hw_profile_dump_rows(p, d, &first, &n);
+        hw_profile_dump_rows(p, dumps.v[d], &first, &n);
         for (size_t i = first; i < first + n; i++) {
             hw_callsite_id c = {p->allocs.callsite[i]};
             while (c.v != HW_ID_NONE && !seen[c.v]) {

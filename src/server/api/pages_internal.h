@@ -64,11 +64,13 @@ struct hw_page_trace {
     struct hw_profile *own;           /* then this is its profile */
     const struct hw_profile *profile; /* the processor's, or own */
     struct hw_series_list list;
-    hw_process_views processes; /* over time, most allocated first */
+    hw_process_views processes;    /* over time, most allocated first */
+    struct hw_by_process views_of; /* rows of processes */
     struct hw_functions *functions;
     char **labels; /* shown names by function id, those of files; owned */
     size_t n_labels;
-    struct hw_page_program **programs; /* by upid, shared; NULL = not known (pages_program.c) */
+    struct hw_page_program **programs;    /* by upid, shared; NULL = not known (pages_program.c) */
+    struct hw_page_program *all_programs; /* each once; owned */
     pthread_mutex_t names_lock;
     struct hw_demangler *demangler; /* names_lock */
 };

@@ -21,6 +21,8 @@ struct hw_page_program {
     struct hw_shown_program shown;
     char *module;                   /* owned; the name shown for its file */
     HW_VEC(struct renamed) renamed; /* by function */
+    struct hw_page_program *next;   /* of all that the trace owns */
+    struct hw_page_program *beside; /* another of the same module; NULL = none */
 };
 
 static char *label_of(const struct hw_page_trace *t, const struct hw_shown_program *program,
@@ -67,50 +69,49 @@ static int name_module(const struct hw_page_trace *t, struct hw_page_program *g)
     return HW_OK;
 }
 
-static const struct hw_page_program *same_before(const struct hw_page_trace *t, size_t n,
-                                                 const struct hw_shown_program *shown)
+/* by_module: module → its first program, as a pointer; many processes run one program. */
+static int add_program(struct hw_page_trace *t, struct hw_map64 *by_module, size_t upid,
+                       const struct hw_shown_program *shown)
 {
-    for (size_t i = 0; i < n; i++) {
-        const struct hw_page_program *g = t->programs[i];
-        if (g && g->shown.module.v == shown->module.v && hw_bytes_equal(g->shown.name, shown->name))
-            return g;
-    }
-    return NULL;
-}
-
-static int add_program(struct hw_page_trace *t, size_t upid, const struct hw_shown_program *shown)
-{
+    uint64_t *first;
+    bool is_new;
     if (!hw_program_has(shown, shown->module))
         return HW_OK;
-    t->programs[upid] = (struct hw_page_program *)(uintptr_t)same_before(t, upid, shown);
-    if (t->programs[upid])
-        return HW_OK;
+    if (hw_map64_at(by_module, shown->module.v, &first, &is_new) < 0)
+        return HW_ENOMEM;
+    struct hw_page_program *beside = (struct hw_page_program *)(uintptr_t)*first;
+    for (struct hw_page_program *g = beside; g; g = g->beside)
+        if (hw_bytes_equal(g->shown.name, shown->name)) {
+            t->programs[upid] = g;
+            return HW_OK;
+        }
     struct hw_page_program *g = calloc(1, sizeof *g);
     if (!g)
         return HW_ENOMEM;
-    g->shown = *shown;
-    t->programs[upid] = g;
+    *g = (struct hw_page_program){.shown = *shown, .next = t->all_programs, .beside = beside};
+    t->programs[upid] = t->all_programs = g;
+    *first = (uintptr_t)g;
     return name_module(t, g);
 }
 
 int hw_page_names_init(struct hw_page_trace *t)
 {
     struct hw_shown_program *shown = NULL;
+    struct hw_map64 by_module = {0};
     int rc = make_labels(t);
     if (rc == HW_OK)
         rc = hw_programs_find(t->profile, &shown);
     if (rc == HW_OK && !(t->programs = calloc(t->profile->processes.n + 1, sizeof *t->programs)))
         rc = HW_ENOMEM;
     for (size_t i = 0; rc == HW_OK && i < t->profile->processes.n; i++)
-        rc = add_program(t, i, &shown[i]);
+        rc = add_program(t, &by_module, i, &shown[i]);
+    hw_map64_done(&by_module);
     free(shown);
     return rc;
 }
 
 static void program_free(struct hw_page_program *g)
 {
-    if (!g)
-        return;
     for (size_t i = 0; i < g->renamed.n; i++)
         free(g->renamed.v[i].label);
     hw_vec_done(&g->renamed);
@@ -120,11 +121,8 @@ static void program_free(struct hw_page_program *g)
 
 void hw_page_names_done(struct hw_page_trace *t)
 {
-    for (size_t i = 0; t->programs && i < t->profile->processes.n; i++) {
-        struct hw_page_program *g = t->programs[i];
-        for (size_t k = i; g && k < t->profile->processes.n; k++)
-            if (t->programs[k] == g)
-                t->programs[k] = NULL;
+    for (struct hw_page_program *g = t->all_programs, *next; g; g = next) {
+        next = g->next;
         program_free(g);
     }
     free(t->programs);

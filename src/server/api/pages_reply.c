@@ -28,10 +28,8 @@ struct hw_namer hw_page_namer(struct hw_page_trace *t)
 
 const struct hw_process_view *hw_page_view(const struct hw_page_trace *t, hw_upid upid)
 {
-    for (size_t i = 0; i < t->processes.n; i++)
-        if (t->processes.v[i].upid.v == upid.v)
-            return &t->processes.v[i];
-    return NULL;
+    const struct hw_process_rows rows = hw_by_process_of(&t->views_of, upid);
+    return rows.n ? &t->processes.v[rows.v[0]] : NULL;
 }
 
 void hw_page_reply_json(struct hw_http_request *req, struct hw_json *j)

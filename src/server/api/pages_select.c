@@ -62,11 +62,15 @@ static int pick_process(struct hw_page_selection *s, const struct hw_page_trace 
     int rc = number(params, "upid", &upid, &given, err);
     if (rc < 0)
         return rc;
-    for (size_t i = 0; i < t->processes.n; i++)
-        if (!given || t->processes.v[i].upid.v == (uint64_t)upid) {
-            s->upid = t->processes.v[i].upid;
-            return HW_OK;
-        }
+    const struct hw_process_view *v = t->processes.n ? &t->processes.v[0] : NULL;
+    if (given) {
+        bool is_id = upid >= 0 && upid < HW_ID_NONE;
+        v = hw_page_view(t, (hw_upid){is_id ? (uint32_t)upid : HW_ID_NONE});
+    }
+    if (v) {
+        s->upid = v->upid;
+        return HW_OK;
+    }
     return hw_fail(err, HW_ENOTFOUND, 0,
                    given ? "no heap profile of process %lld" : "no heap profile", (long long)upid);
 }

@@ -29,9 +29,10 @@ static int values_at(struct hw_view_result *a, hw_upid upid, int64_t ts, hw_valu
 uint64_t hw_view_interval_of(const struct hw_view_result *a, hw_upid upid)
 {
     uint64_t most = 1;
-    for (size_t i = 0; i < a->p->dumps.n; i++)
-        if (a->p->dumps.v[i].upid.v == upid.v && a->p->dumps.v[i].interval_bytes > most)
-            most = a->p->dumps.v[i].interval_bytes;
+    const struct hw_process_rows dumps = hw_by_process_of(&a->p->dumps_of, upid);
+    for (size_t i = 0; i < dumps.n; i++)
+        if (a->p->dumps.v[dumps.v[i]].interval_bytes > most)
+            most = a->p->dumps.v[dumps.v[i]].interval_bytes;
     return most;
 }
 

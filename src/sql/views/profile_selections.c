@@ -66,13 +66,14 @@ static bool find_heap(const struct hw_view_result *a, const struct hw_view_query
                       struct hw_span *s)
 {
     s->one_heap = q->heap && *q->heap;
-    for (size_t i = 0; s->one_heap && i < a->list.v.n; i++)
-        if (a->list.v.v[i].upid.v == q->upid[0].v &&
-            strcmp(hw_strings_cstr(hw_callsites_strings(a->p->callsites), a->list.v.v[i].heap_name),
-                   q->heap) == 0) {
-            s->heap_name = a->list.v.v[i].heap_name;
+    const struct hw_process_rows heaps = hw_series_of(&a->list, q->upid[0]);
+    for (size_t i = 0; s->one_heap && i < heaps.n; i++) {
+        hw_str_id name = a->list.v.v[heaps.v[i]].heap_name;
+        if (strcmp(hw_strings_cstr(hw_callsites_strings(a->p->callsites), name), q->heap) == 0) {
+            s->heap_name = name;
             return true;
         }
+    }
     return !s->one_heap;
 }
 

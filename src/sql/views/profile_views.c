@@ -96,10 +96,9 @@ bool hw_view_has_only_peaks(const struct hw_view_result *a, hw_upid upid, int64_
 {
     bool any = false;
     int64_t last = 0;
-    for (size_t i = 0; i < a->p->dumps.n; i++) {
-        const struct hw_heap_dump *d = &a->p->dumps.v[i];
-        if (d->upid.v != upid.v)
-            continue;
+    const struct hw_process_rows dumps = hw_by_process_of(&a->p->dumps_of, upid);
+    for (size_t i = 0; i < dumps.n; i++) {
+        const struct hw_heap_dump *d = &a->p->dumps.v[dumps.v[i]];
         if (!(d->flags & HW_DUMP_AT_MAX))
             return false;
         if (d->ts_ns <= *ts_ns && (!any || d->ts_ns > last)) {

@@ -94,9 +94,10 @@ static double anonymous_of(const struct hw_smaps_row *r)
 static void add_mappings(const struct find *f, struct hw_group_member *m)
 {
     const struct hw_strings *strings = hw_callsites_strings(f->p->callsites);
-    for (size_t i = 0; i < f->p->smaps.n; i++) {
-        const struct hw_smaps_row *r = &f->p->smaps.v[i];
-        if (r->upid.v != m->upid.v || r->ts_ns != m->ts_ns || r->pss_kb == HW_SMAPS_UNKNOWN)
+    const struct hw_process_rows rows = hw_by_process_of(&f->p->smaps_of, m->upid);
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct hw_smaps_row *r = &f->p->smaps.v[rows.v[i]];
+        if (r->ts_ns != m->ts_ns || r->pss_kb == HW_SMAPS_UNKNOWN)
             continue;
         double pss = bytes_of(r->pss_kb), anon = anonymous_of(r);
         struct hw_bytes path = hw_strings_get(strings, r->path);

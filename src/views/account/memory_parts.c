@@ -160,11 +160,12 @@ static int by_time(const void *pa, const void *pb)
 /* A list for bsearch(), since a trace may have any number of readings. */
 static int find_times(struct find *f)
 {
+    const struct hw_process_rows rows = hw_by_process_of(&f->p->smaps_of, f->view->upid);
     bool sorted = true;
-    for (size_t i = 0; i < f->p->smaps.n; i++) {
-        const struct hw_smaps_row *r = &f->p->smaps.v[i];
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct hw_smaps_row *r = &f->p->smaps.v[rows.v[i]];
         int64_t last = f->times.n ? f->times.v[f->times.n - 1] : INT64_MIN;
-        if (r->upid.v != f->view->upid.v || (f->times.n && last == r->ts_ns))
+        if (f->times.n && last == r->ts_ns)
             continue;
         sorted &= last <= r->ts_ns;
         if (hw_vec_push(&f->times, r->ts_ns) < 0)
@@ -186,10 +187,11 @@ static bool find_account(struct find *f, int64_t ts_ns, double live)
 {
     const struct hw_strings *strings = hw_callsites_strings(f->p->callsites);
     struct hw_bytes want = hw_bytes_str("account.rss");
+    const struct hw_process_rows rows = hw_by_process_of(&f->p->counters_of, f->view->upid);
     bool found = false, best_fits = false;
-    for (size_t i = 0; i < f->p->counters.n; i++) {
-        const struct hw_counter_row *c = &f->p->counters.v[i];
-        if (c->upid.v != f->view->upid.v || !hw_bytes_equal(hw_strings_get(strings, c->name), want))
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct hw_counter_row *c = &f->p->counters.v[rows.v[i]];
+        if (!hw_bytes_equal(hw_strings_get(strings, c->name), want))
             continue;
         bool fits = c->value >= live / 2;
         bool nearer = distance(c->ts_ns, ts_ns) <= distance(f->out->ts_ns, ts_ns);
@@ -210,9 +212,10 @@ static bool find_reading(struct find *f, int64_t ts_ns, double live)
     struct hw_memory_parts *m = f->out;
     double best = INFINITY;
     m->by_owner = find_account(f, ts_ns, live);
-    for (size_t i = 0; !m->by_owner && i < f->p->smaps.n; i++) {
-        const struct hw_smaps_row *r = &f->p->smaps.v[i];
-        if (r->upid.v != f->view->upid.v || distance(r->ts_ns, ts_ns) >= best)
+    const struct hw_process_rows rows = hw_by_process_of(&f->p->smaps_of, f->view->upid);
+    for (size_t i = 0; !m->by_owner && i < rows.n; i++) {
+        const struct hw_smaps_row *r = &f->p->smaps.v[rows.v[i]];
+        if (distance(r->ts_ns, ts_ns) >= best)
             continue;
         best = distance(r->ts_ns, ts_ns);
         m->ts_ns = r->ts_ns;
@@ -326,21 +329,18 @@ static void merge_entries(struct hw_memory_parts *m)
     m->entries.n = n;
 }
 
-static bool is_in_reading(const struct find *f, const struct hw_smaps_row *r)
-{
-    return r->upid.v == f->view->upid.v && r->ts_ns == f->out->ts_ns;
-}
-
 static int add_mappings(struct find *f)
 {
+    const struct hw_process_rows rows = hw_by_process_of(&f->p->smaps_of, f->view->upid);
+    const struct hw_smaps_row *v = f->p->smaps.v;
     int rc = HW_OK;
-    for (size_t i = 0; i < f->p->smaps.n; i++)
-        if (is_in_reading(f, &f->p->smaps.v[i]))
-            find_runtime(f, text(f, f->p->smaps.v[i].path));
-    for (size_t i = 0; rc == HW_OK && i < f->p->smaps.n; i++) {
-        const struct hw_smaps_row *r = &f->p->smaps.v[i];
+    for (size_t i = 0; i < rows.n; i++)
+        if (v[rows.v[i]].ts_ns == f->out->ts_ns)
+            find_runtime(f, text(f, v[rows.v[i]].path));
+    for (size_t i = 0; rc == HW_OK && i < rows.n; i++) {
+        const struct hw_smaps_row *r = &v[rows.v[i]];
         struct hw_part_bytes b = {resident_of(r), bytes_of(r->pss_kb), bytes_of(r->swap_kb)};
-        if (!is_in_reading(f, r))
+        if (r->ts_ns != f->out->ts_ns)
             continue;
         add(&f->out->total, &b);
         struct hw_bytes path = text(f, r->path);
@@ -403,9 +403,9 @@ static void estimate_rounding(const struct find *f, const hw_values *values, str
 
 static bool started_before(const struct find *f)
 {
-    for (size_t i = 0; i < f->p->dumps.n; i++)
-        if (f->p->dumps.v[i].upid.v == f->view->upid.v)
-            return !(f->p->dumps.v[i].flags & HW_DUMP_FROM_STARTUP);
+    const struct hw_process_rows dumps = hw_by_process_of(&f->p->dumps_of, f->view->upid);
+    if (dumps.n)
+        return !(f->p->dumps.v[dumps.v[0]].flags & HW_DUMP_FROM_STARTUP);
     /* Without a dump nothing is known of its blocks: it was running already and allocated nothing,
      * or it is a forked child of an unrecorded parent, whose heap it has. */
     return true;

@@ -46,9 +46,10 @@ static bool match_in_time(const struct hw_profile *p, const struct hw_series_lis
                           hw_upid upid, int64_t a, int64_t b)
 {
     bool same = distance(a, b) <= SAME_MOMENT_NS, any = false;
-    for (size_t i = 0; !same && i < list->v.n; i++) {
-        const struct hw_series *s = &list->v.v[i];
-        if (s->upid.v != upid.v || s->kind != HW_HEAP_NATIVE)
+    const struct hw_process_rows heaps = hw_series_of(list, upid);
+    for (size_t i = 0; !same && i < heaps.n; i++) {
+        const struct hw_series *s = &list->v.v[heaps.v[i]];
+        if (s->kind != HW_HEAP_NATIVE)
             continue;
         if (!is_unchanged(p, s, a < b ? a : b, a < b ? b : a))
             return false;
@@ -70,9 +71,10 @@ static double missed_share(const struct hw_profile *p, hw_upid upid, int64_t ts_
 
 static const struct hw_series *series_of(const struct hw_series_list *list, hw_upid upid)
 {
-    for (size_t i = 0; i < list->v.n; i++)
-        if (list->v.v[i].upid.v == upid.v && list->v.v[i].kind == HW_HEAP_PINNED)
-            return &list->v.v[i];
+    const struct hw_process_rows heaps = hw_series_of(list, upid);
+    for (size_t i = 0; i < heaps.n; i++)
+        if (list->v.v[heaps.v[i]].kind == HW_HEAP_PINNED)
+            return &list->v.v[heaps.v[i]];
     return NULL;
 }
 

@@ -53,8 +53,9 @@ double hw_rounding_least(enum hw_rounding r, double size)
 
 bool hw_rounding_is_recorded(const struct hw_profile *p, hw_upid upid)
 {
-    for (size_t i = 0; i < p->dumps.n; i++)
-        if (p->dumps.v[i].upid.v == upid.v && p->dumps.v[i].flags & HW_DUMP_KNOWS_ROUNDING)
+    const struct hw_process_rows dumps = hw_by_process_of(&p->dumps_of, upid);
+    for (size_t i = 0; i < dumps.n; i++)
+        if (p->dumps.v[dumps.v[i]].flags & HW_DUMP_KNOWS_ROUNDING)
             return true;
     return false;
 }

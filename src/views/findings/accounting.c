@@ -72,9 +72,10 @@ static int read_counter(struct find *f, const char *name, readings *out)
 {
     const struct hw_strings *strings = hw_callsites_strings(f->p->callsites);
     struct hw_bytes want = hw_bytes_str(name);
-    for (size_t i = 0; i < f->p->counters.n; i++) {
-        const struct hw_counter_row *c = &f->p->counters.v[i];
-        if (c->upid.v != f->view->upid.v || !hw_bytes_equal(hw_strings_get(strings, c->name), want))
+    const struct hw_process_rows rows = hw_by_process_of(&f->p->counters_of, f->view->upid);
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct hw_counter_row *c = &f->p->counters.v[rows.v[i]];
+        if (!hw_bytes_equal(hw_strings_get(strings, c->name), want))
             continue;
         if (hw_vec_push(out, (struct reading){c->ts_ns, c->value}) < 0)
             return HW_ENOMEM;
@@ -252,17 +253,18 @@ bool hw_account_kinds_at(const struct hw_profile *p, hw_upid upid, int64_t ts_ns
     double best = INFINITY;
     for (int k = 0; k < HW_ACCOUNT_KIND_COUNT; k++)
         out[k] = (struct hw_account_mappings){0};
-    for (size_t i = 0; i < p->smaps.n; i++) {
-        const struct hw_smaps_row *r = &p->smaps.v[i];
+    const struct hw_process_rows rows = hw_by_process_of(&p->smaps_of, upid);
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct hw_smaps_row *r = &p->smaps.v[rows.v[i]];
         struct reading at = {r->ts_ns, 0};
-        if (r->upid.v != upid.v || distance(&at, ts_ns) >= best)
+        if (distance(&at, ts_ns) >= best)
             continue;
         best = distance(&at, ts_ns);
         *at_ns = r->ts_ns;
     }
-    for (size_t i = 0; best < INFINITY && i < p->smaps.n; i++) {
-        const struct hw_smaps_row *r = &p->smaps.v[i];
-        if (r->upid.v != upid.v || r->ts_ns != *at_ns)
+    for (size_t i = 0; best < INFINITY && i < rows.n; i++) {
+        const struct hw_smaps_row *r = &p->smaps.v[rows.v[i]];
+        if (r->ts_ns != *at_ns)
             continue;
         struct hw_account_mappings *k = &out[kind_of(hw_strings_get(strings, r->path))];
         k->n += r->aggregate_count == HW_SMAPS_UNKNOWN || r->aggregate_count == 0

@@ -276,10 +276,12 @@ static int make_history(struct find *f)
         return HW_ENOMEM;
     enum hw_heap_kind kind =
         hw_process_kind(f->q->p, f->q->list, f->q->view->upid, keeps, f->q->mask);
-    for (size_t i = 0; i < f->q->list->v.n; i++)
-        if (f->q->list->v.v[i].upid.v == f->q->view->upid.v && f->q->list->v.v[i].kind == kind &&
-            hw_stack_mask_keeps_heap(f->q->mask, &f->q->list->v.v[i]))
-            add_series(f, &f->q->list->v.v[i], sums);
+    const struct hw_process_rows heaps = hw_series_of(f->q->list, f->q->view->upid);
+    for (size_t i = 0; i < heaps.n; i++) {
+        const struct hw_series *s = &f->q->list->v.v[heaps.v[i]];
+        if (s->kind == kind && hw_stack_mask_keeps_heap(f->q->mask, s))
+            add_series(f, s, sums);
+    }
     return HW_OK;
 }
 

@@ -165,9 +165,10 @@ int hw_lifetimes_find(const struct hw_lifetimes_query *q, struct hw_lifetimes *o
     f.previous = calloc(hw_callsites_count(q->p->callsites) + 1, sizeof *f.previous);
     if (!f.by_function || !f.previous)
         rc = HW_ENOMEM;
-    for (size_t i = 0; rc == HW_OK && i < q->list->v.n; i++) {
-        const struct hw_series *s = &q->list->v.v[i];
-        if (s->upid.v == q->upid.v && s->kind == kind && keeps(q, q->p, s))
+    const struct hw_process_rows heaps = hw_series_of(q->list, q->upid);
+    for (size_t i = 0; rc == HW_OK && i < heaps.n; i++) {
+        const struct hw_series *s = &q->list->v.v[heaps.v[i]];
+        if (s->kind == kind && keeps(q, q->p, s))
             rc = add_series(&f, s);
     }
     if (rc == HW_OK)

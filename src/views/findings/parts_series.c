@@ -27,9 +27,10 @@ static int find_times(const struct hw_profile *p, hw_upid upid, time_list *out)
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
     struct hw_bytes want = hw_bytes_str("account.rss");
     size_t n = 0;
-    for (size_t i = 0; i < p->counters.n; i++) {
-        const struct hw_counter_row *c = &p->counters.v[i];
-        if (c->upid.v == upid.v && hw_bytes_equal(hw_strings_get(strings, c->name), want) &&
+    const struct hw_process_rows rows = hw_by_process_of(&p->counters_of, upid);
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct hw_counter_row *c = &p->counters.v[rows.v[i]];
+        if (hw_bytes_equal(hw_strings_get(strings, c->name), want) &&
             hw_vec_push(out, c->ts_ns) < 0)
             return HW_ENOMEM;
     }

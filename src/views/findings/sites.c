@@ -121,8 +121,9 @@ int hw_sites_history(const struct hw_profile *p, const struct hw_series_list *li
     for (uint32_t i = 0; i < n_sites; i++)
         row_of[s->v[i].function] = i + 1;
     struct running r = {row_of, sums, sums + n_sites, n_sites};
-    for (size_t i = 0; i < list->v.n; i++)
-        if (list->v.v[i].upid.v == v->upid.v && list->v.v[i].kind == v->kind)
-            add_series(p, &list->v.v[i], fns, v, &r, out);
+    const struct hw_process_rows heaps = hw_series_of(list, v->upid);
+    for (size_t i = 0; i < heaps.n; i++)
+        if (list->v.v[heaps.v[i]].kind == v->kind)
+            add_series(p, &list->v.v[heaps.v[i]], fns, v, &r, out);
     return HW_OK;
 }

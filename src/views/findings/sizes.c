@@ -130,15 +130,16 @@ int hw_sizes_find(const struct hw_sizes_query *q, hw_size_rows *out)
     const enum hw_heap_kind kind = hw_process_kind(q->p, q->list, q->upid, keeps, q->mask);
     int rc = HW_OK;
     hw_vec_clear(out);
-    for (uint32_t i = 0; i < q->list->v.n && rc == HW_OK; i++) {
-        if (q->list->v.v[i].upid.v != q->upid.v ||
-            !hw_stack_mask_keeps_heap(q->mask, &q->list->v.v[i]))
+    const struct hw_process_rows heaps = hw_series_of(q->list, q->upid);
+    for (size_t i = 0; i < heaps.n && rc == HW_OK; i++) {
+        const struct hw_series *s = &q->list->v.v[heaps.v[i]];
+        if (!hw_stack_mask_keeps_heap(q->mask, s))
             continue;
         size_t first = out->n;
-        j.series = i;
-        rc = add_series(&j, &q->list->v.v[i]);
+        j.series = heaps.v[i];
+        rc = add_series(&j, s);
         for (size_t k = first; k < out->n; k++)
-            out->v[k].summed = q->list->v.v[i].kind == kind;
+            out->v[k].summed = s->kind == kind;
         hw_map64_done(&j.row_of);
     }
     if (rc == HW_OK)

@@ -72,22 +72,22 @@ static int add_heap(struct hw_flame_window *s, const struct hw_series *series,
 
 static bool is_wanted(const struct hw_flame_window *s, const struct hw_series *series)
 {
-    return series->upid.v == s->q.upid.v &&
-           (s->q.one_heap
-                ? series->heap_name.v == s->q.heap_name.v
-                : series->kind == hw_process_kind(s->q.p, s->q.list, s->q.upid, NULL, NULL));
+    return s->q.one_heap
+               ? series->heap_name.v == s->q.heap_name.v
+               : series->kind == hw_process_kind(s->q.p, s->q.list, s->q.upid, NULL, NULL);
 }
 
 static int add_heaps(struct hw_flame_window *s)
 {
     const struct hw_series_list *list = s->q.list;
+    const struct hw_process_rows heaps = hw_series_of(list, s->q.upid);
     size_t n = 0;
     int rc = HW_OK;
-    for (size_t i = 0; i < list->v.n; i++)
-        n += is_wanted(s, &list->v.v[i]);
-    for (size_t i = 0; rc == HW_OK && i < list->v.n; i++)
-        if (is_wanted(s, &list->v.v[i]))
-            rc = add_heap(s, &list->v.v[i], s->q.max_marks_bytes / n);
+    for (size_t i = 0; i < heaps.n; i++)
+        n += is_wanted(s, &list->v.v[heaps.v[i]]);
+    for (size_t i = 0; rc == HW_OK && i < heaps.n; i++)
+        if (is_wanted(s, &list->v.v[heaps.v[i]]))
+            rc = add_heap(s, &list->v.v[heaps.v[i]], s->q.max_marks_bytes / n);
     return rc;
 }
 

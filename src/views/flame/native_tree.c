@@ -40,9 +40,11 @@ static void sum_dump(const struct hw_profile *p, uint32_t dump, struct hw_native
 static void sum_rows(const struct hw_profile *p, hw_upid upid, int64_t ts_ns,
                      struct hw_native_value *values, uint8_t *seen)
 {
-    for (uint32_t d = 0; d < p->dumps.n; d++) {
-        const struct hw_heap_dump *dump = &p->dumps.v[d];
-        if (dump->ts_ns <= ts_ns && (upid.v == HW_ID_NONE || dump->upid.v == upid.v))
+    const bool is_one = upid.v != HW_ID_NONE;
+    const struct hw_process_rows dumps = hw_by_process_of(&p->dumps_of, upid);
+    for (size_t i = 0; i < (is_one ? dumps.n : p->dumps.n); i++) {
+        uint32_t d = is_one ? dumps.v[i] : (uint32_t)i;
+        if (p->dumps.v[d].ts_ns <= ts_ns)
             sum_dump(p, d, values, seen);
     }
 }

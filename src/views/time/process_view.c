@@ -118,10 +118,8 @@ static int add_peaks(struct hw_process_view *v, const struct hw_profile *p,
 static bool is_counted_dump(const struct hw_process_view *v, const struct hw_series_list *list,
                             const struct hw_heap_dump *d)
 {
-    for (size_t i = 0; i < list->v.n; i++)
-        if (is_counted(v, &list->v.v[i]) && list->v.v[i].heap_name.v == d->heap_name.v)
-            return d->upid.v == v->upid.v;
-    return false;
+    const struct hw_series *s = hw_series_find(list, d->upid, d->heap_name);
+    return s && is_counted(v, s);
 }
 
 static void add_dump_facts(struct hw_process_view *v, const struct hw_heap_dump *d)
@@ -137,13 +135,13 @@ static void add_dump_facts(struct hw_process_view *v, const struct hw_heap_dump 
 }
 
 /* The last dump of a process that ended has HW_DUMP_DISCONNECTED. */
-static bool has_ended(const struct hw_profile *p, hw_upid upid)
+static bool has_ended(const struct hw_profile *p, const struct hw_process_rows *dumps)
 {
     int64_t last = INT64_MIN;
     bool ended = false;
-    for (size_t i = 0; i < p->dumps.n; i++) {
-        const struct hw_heap_dump *h = &p->dumps.v[i];
-        if (h->upid.v != upid.v || h->ts_ns < last)
+    for (size_t i = 0; i < dumps->n; i++) {
+        const struct hw_heap_dump *h = &p->dumps.v[dumps->v[i]];
+        if (h->ts_ns < last)
             continue;
         ended = (h->ts_ns == last && ended) || (h->flags & HW_DUMP_DISCONNECTED) != 0;
         last = h->ts_ns;
@@ -155,30 +153,29 @@ int hw_process_view_init(struct hw_process_view *v, const struct hw_profile *p,
                          const struct hw_series_list *list, hw_upid upid)
 {
     *v = (struct hw_process_view){.upid = upid, .kind = hw_process_kind(p, list, upid, NULL, NULL)};
+    const struct hw_process_rows series = hw_series_of(list, upid);
+    const struct hw_process_rows dumps = hw_by_process_of(&p->dumps_of, upid);
     int rc = HW_OK;
-    for (size_t i = 0; i < list->v.n && rc == 0; i++)
-        if (list->v.v[i].upid.v == upid.v)
-            rc = collect(v, p, &list->v.v[i]);
+    for (size_t i = 0; i < series.n && rc == 0; i++)
+        rc = collect(v, p, &list->v.v[series.v[i]]);
     sort_unique(v->moments.v, &v->moments.n);
     sort_unique(v->peaks.v, &v->peaks.n);
     v->n_dumps = v->peaks.n;
     for (size_t i = 0; i < v->moments.n; i++)
         v->n_dumps += v->moments.v[i].is_dump;
-    for (size_t i = 0; i < list->v.n && rc == 0; i++) {
-        if (list->v.v[i].upid.v != upid.v)
-            continue;
-        rc = add_totals(v, p, &list->v.v[i]);
+    for (size_t i = 0; i < series.n && rc == 0; i++) {
+        rc = add_totals(v, p, &list->v.v[series.v[i]]);
         if (rc == 0)
-            rc = add_peaks(v, p, &list->v.v[i]);
+            rc = add_peaks(v, p, &list->v.v[series.v[i]]);
     }
-    for (size_t i = 0; i < p->dumps.n; i++)
-        if (p->dumps.v[i].upid.v == upid.v && is_counted_dump(v, list, &p->dumps.v[i]))
-            add_dump_facts(v, &p->dumps.v[i]);
+    for (size_t i = 0; i < dumps.n; i++)
+        if (is_counted_dump(v, list, &p->dumps.v[dumps.v[i]]))
+            add_dump_facts(v, &p->dumps.v[dumps.v[i]]);
     if (v->start_ns == 0)
         v->start_ns = p->first_ns;
     if (v->dumps.n)
         qsort(v->dumps.v, v->dumps.n, sizeof *v->dumps.v, by_dump);
-    v->ended = has_ended(p, upid);
+    v->ended = has_ended(p, &dumps);
     if (rc < 0)
         hw_process_view_done(v);
     return rc;
@@ -260,10 +257,11 @@ static void merge(hw_values *values)
 enum hw_heap_kind hw_process_kind(const struct hw_profile *p, const struct hw_series_list *list,
                                   hw_upid upid, hw_process_keep keep, const void *ctx)
 {
+    const struct hw_process_rows series = hw_series_of(list, upid);
     enum hw_heap_kind first = HW_HEAP_KIND_COUNT;
-    for (size_t i = 0; i < list->v.n; i++) {
-        const struct hw_series *s = &list->v.v[i];
-        if (s->upid.v == upid.v && s->kind < first && (!keep || keep(ctx, p, s)))
+    for (size_t i = 0; i < series.n; i++) {
+        const struct hw_series *s = &list->v.v[series.v[i]];
+        if (s->kind < first && (!keep || keep(ctx, p, s)))
             first = s->kind;
     }
     return first;
@@ -280,12 +278,13 @@ int hw_process_values_of(const struct hw_profile *p, const struct hw_series_list
                          const void *ctx, hw_values *out)
 {
     const enum hw_heap_kind kind = hw_process_kind(p, list, upid, keep, ctx);
+    const struct hw_process_rows series = hw_series_of(list, upid);
     hw_values one = {0};
     int rc = HW_OK;
     hw_vec_clear(out);
-    for (size_t i = 0; i < list->v.n && rc == 0; i++) {
-        const struct hw_series *s = &list->v.v[i];
-        if (s->upid.v != upid.v || s->kind != kind || (keep && !keep(ctx, p, s)))
+    for (size_t i = 0; i < series.n && rc == 0; i++) {
+        const struct hw_series *s = &list->v.v[series.v[i]];
+        if (s->kind != kind || (keep && !keep(ctx, p, s)))
             continue;
         uint32_t dump = hw_process_dump_at(p, s, ts_ns, at_max);
         if (dump == HW_ID_NONE)
@@ -317,20 +316,12 @@ static int by_allocated(const void *a, const void *b)
     return x->upid.v < y->upid.v ? -1 : x->upid.v > y->upid.v;
 }
 
-static bool has_view(const hw_process_views *r, hw_upid upid)
-{
-    for (size_t i = 0; i < r->n; i++)
-        if (r->v[i].upid.v == upid.v)
-            return true;
-    return false;
-}
-
 int hw_process_views_init(const struct hw_profile *p, const struct hw_series_list *list,
                           hw_process_views *views)
 {
     for (size_t i = 0; i < list->v.n; i++) {
-        if (has_view(views, list->v.v[i].upid))
-            continue;
+        if (hw_series_of(list, list->v.v[i].upid).v[0] != i)
+            continue; /* not its process's first heap */
         struct hw_process_view v;
         int rc = hw_process_view_init(&v, p, list, list->v.v[i].upid);
         if (rc == HW_OK && hw_vec_push(views, v) < 0) {
@@ -381,10 +372,11 @@ bool hw_process_counter(const struct hw_profile *p, hw_upid upid, const char *na
 {
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
     struct hw_bytes want = hw_bytes_str(name);
+    struct hw_process_rows rows = hw_by_process_of(&p->counters_of, upid);
     uint64_t best = UINT64_MAX;
-    for (size_t i = 0; i < p->counters.n; i++) {
-        const struct hw_counter_row *c = &p->counters.v[i];
-        if (c->upid.v != upid.v || !hw_bytes_equal(hw_strings_get(strings, c->name), want))
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct hw_counter_row *c = &p->counters.v[rows.v[i]];
+        if (!hw_bytes_equal(hw_strings_get(strings, c->name), want))
             continue;
         uint64_t a = (uint64_t)c->ts_ns, b = (uint64_t)ts_ns;
         uint64_t distance = c->ts_ns > ts_ns ? a - b : b - a;

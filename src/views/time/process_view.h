@@ -6,7 +6,7 @@
  *          which at least one heap of the process was dumped, or the time of a recorded maximum.
  *          Between its dumps, a heap has the values of the previous one.
  * Errors:  HW_ENOMEM.
- * Cost:    one pass over the process's rows per call.
+ * Cost:    one pass over the process's dumps and their rows per call, however many others there are.
  * Threads: pure; the profile must be frozen.
  */
 #ifndef HW_VIEWS_TIME_PROCESS_VIEW_H

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory/map64.h"
 
 #include "base/banned.h"
 
@@ -20,14 +21,21 @@ enum hw_heap_kind hw_heap_kind_of(struct hw_bytes name)
     return hw_bytes_equal(name, hw_bytes_str("com.android.art")) ? HW_HEAP_CHURN : HW_HEAP_NATIVE;
 }
 
-static struct hw_series *series_find(struct hw_series_list *list, const struct hw_profile *p,
+static uint64_t heap_key(hw_upid upid, hw_str_id heap_name)
+{
+    return (uint64_t)upid.v << 32 | heap_name.v;
+}
+
+static struct hw_series *find_or_add(struct hw_series_list *list, const struct hw_profile *p,
                                      const struct hw_heap_dump *d)
 {
-    for (size_t i = 0; i < list->v.n; i++) {
-        struct hw_series *s = &list->v.v[i];
-        if (s->upid.v == d->upid.v && s->heap_name.v == d->heap_name.v)
-            return s;
-    }
+    uint64_t *at;
+    bool is_new;
+    if (hw_map64_at(&list->by_heap, heap_key(d->upid, d->heap_name), &at, &is_new) < 0)
+        return NULL;
+    if (!is_new)
+        return &list->v.v[*at];
+    *at = list->v.n;
     struct hw_bytes name = hw_strings_get(hw_callsites_strings(p->callsites), d->heap_name);
     struct hw_series fresh = {
         .upid = d->upid, .heap_name = d->heap_name, .kind = (uint8_t)hw_heap_kind_of(name)};
@@ -52,6 +60,11 @@ static int select_shown(const struct hw_profile *p, struct hw_series *s)
     return HW_OK;
 }
 
+static int index_processes(struct hw_series_list *list)
+{
+    return hw_by_process_init(&list->by_process, list->v.v, list->v.n, sizeof *list->v.v);
+}
+
 static bool is_bare_rejection(const struct hw_profile *p, uint32_t dump)
 {
     size_t first, n;
@@ -65,7 +78,7 @@ int hw_series_list_init(struct hw_series_list *list, const struct hw_profile *p)
     for (uint32_t i = 0; i < p->dumps.n; i++) {
         if (is_bare_rejection(p, i))
             continue;
-        struct hw_series *s = series_find(list, p, &p->dumps.v[i]);
+        struct hw_series *s = find_or_add(list, p, &p->dumps.v[i]);
         if (!s)
             goto fail;
         bool peak = p->dumps.v[i].flags & HW_DUMP_AT_MAX;
@@ -75,10 +88,20 @@ int hw_series_list_init(struct hw_series_list *list, const struct hw_profile *p)
     for (size_t i = 0; i < list->v.n; i++)
         if (select_shown(p, &list->v.v[i]) < 0)
             goto fail;
+    if (index_processes(list) < 0)
+        goto fail;
     return HW_OK;
 fail:
     hw_series_list_done(list);
     return HW_ENOMEM;
+}
+
+const struct hw_series *hw_series_find(const struct hw_series_list *list, hw_upid upid,
+                                       hw_str_id heap_name)
+{
+    uint64_t at;
+    bool is_listed = hw_map64_get(&list->by_heap, heap_key(upid, heap_name), &at);
+    return is_listed ? &list->v.v[at] : NULL;
 }
 
 static void series_done(struct hw_series *s)
@@ -93,24 +116,31 @@ void hw_series_list_done(struct hw_series_list *list)
     for (size_t i = 0; i < list->v.n; i++)
         series_done(&list->v.v[i]);
     hw_vec_done(&list->v);
+    hw_by_process_done(&list->by_process);
+    hw_map64_done(&list->by_heap);
 }
 
-bool hw_series_list_choose(struct hw_series_list *list, const struct hw_profile *p,
-                           const char *heap)
+int hw_series_list_choose(struct hw_series_list *list, const struct hw_profile *p, const char *heap)
 {
     const struct hw_strings *strings = hw_callsites_strings(p->callsites);
     size_t n = 0, kept = 0;
     for (size_t i = 0; i < list->v.n; i++)
         n += strcmp(hw_strings_cstr(strings, list->v.v[i].heap_name), heap) == 0;
-    for (size_t i = 0; n && i < list->v.n; i++) {
+    if (n == 0)
+        return HW_ENOTFOUND;
+    for (size_t i = 0; i < list->v.n; i++) {
         if (strcmp(hw_strings_cstr(strings, list->v.v[i].heap_name), heap) == 0)
             list->v.v[kept++] = list->v.v[i];
         else
             series_done(&list->v.v[i]);
     }
-    if (n)
-        list->v.n = kept;
-    return n > 0;
+    list->v.n = kept;
+    hw_map64_done(&list->by_heap);
+    for (size_t i = 0; i < kept; i++)
+        if (hw_map64_put(&list->by_heap, heap_key(list->v.v[i].upid, list->v.v[i].heap_name), i) <
+            0)
+            return HW_ENOMEM;
+    return index_processes(list);
 }
 
 struct order {

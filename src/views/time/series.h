@@ -11,7 +11,7 @@
  * Units:   ids are indices into hw_profile.dumps.
  * Owns:    its lists, nothing of the profile.
  * Errors:  HW_ENOMEM.
- * Cost:    O(dumps × series); a profile has few series.
+ * Cost:    O(dumps), and what a process has is found in O(1): there may be 30,000 of them.
  * Threads: pure; the profile must be frozen.
  */
 #ifndef HW_VIEWS_TIME_SERIES_H
@@ -22,7 +22,9 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/memory/map64.h"
 #include "base/memory/vec.h"
+#include "model/by_process.h"
 #include "model/ids.h"
 #include "model/profile.h"
 
@@ -49,7 +51,9 @@ struct hw_series {
 };
 
 struct hw_series_list {
-    HW_VEC(struct hw_series) v; /* in order of first appearance */
+    HW_VEC(struct hw_series) v;      /* in order of first appearance */
+    struct hw_by_process by_process; /* indices of v */
+    struct hw_map64 by_heap;         /* process and heap → index of v */
 };
 
 /* A dump of a series: one profile as other tools see it. */
@@ -62,9 +66,17 @@ typedef HW_VEC(struct hw_moment) hw_moment_list;
 
 int hw_series_list_init(struct hw_series_list *list, const struct hw_profile *p);
 void hw_series_list_done(struct hw_series_list *list);
-/* Keeps only heaps of this name; false if there is none, then the list is unchanged. */
-bool hw_series_list_choose(struct hw_series_list *list, const struct hw_profile *p,
-                           const char *heap);
+/* Indices of a process's heaps, in the list's order. */
+static inline struct hw_process_rows hw_series_of(const struct hw_series_list *list, hw_upid upid)
+{
+    return hw_by_process_of(&list->by_process, upid);
+}
+/* NULL: the list has no such heap. */
+const struct hw_series *hw_series_find(const struct hw_series_list *list, hw_upid upid,
+                                       hw_str_id heap_name);
+/* Keeps only heaps of this name; HW_ENOTFOUND if there is none, then the list is unchanged. */
+int hw_series_list_choose(struct hw_series_list *list, const struct hw_profile *p,
+                          const char *heap);
 enum hw_heap_kind hw_heap_kind_of(struct hw_bytes name);
 
 /* All shown dumps and peaks of all series in order of time, then process, then series. */

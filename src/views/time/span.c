@@ -10,14 +10,9 @@
 static int heap_values(const struct hw_profile *p, const struct hw_series_list *list,
                        const struct hw_span *s, int64_t ts_ns, bool at_max, hw_values *out)
 {
-    for (size_t i = 0; i < list->v.n; i++) {
-        const struct hw_series *series = &list->v.v[i];
-        if (series->upid.v != s->upid.v || series->heap_name.v != s->heap_name.v)
-            continue;
-        uint32_t dump = hw_process_dump_at(p, series, ts_ns, at_max);
-        return dump == HW_ID_NONE ? HW_OK : hw_values_at(p, series, dump, out);
-    }
-    return HW_OK;
+    const struct hw_series *series = hw_series_find(list, s->upid, s->heap_name);
+    uint32_t dump = series ? hw_process_dump_at(p, series, ts_ns, at_max) : HW_ID_NONE;
+    return dump == HW_ID_NONE ? HW_OK : hw_values_at(p, series, dump, out);
 }
 
 static bool is_selected(const void *ctx, const struct hw_profile *p, const struct hw_series *series)

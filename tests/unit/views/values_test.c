@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include "views/fill.h"
+#include "views/findings/losses.h"
 #include "views/findings/sites.h"
 #include "views/flame/flame.h"
 #include "views/flame/functions.h"
@@ -431,7 +432,51 @@ static void random_profiles_match_brute_force(void **state)
     }
 }
 
+/* 100,000 processes: whatever reads all dumps for each of them takes minutes. */
+static void many_processes(void **state)
+{
+    enum { N = 100000 };
+    struct hw_profile *p;
+    struct hw_series_list list;
+    hw_process_views views = {0};
+    hw_losses losses = {0};
+    (void)state;
+    assert_int_equal(hw_profile_new(&p), 0);
+    hw_str_id rss = fill_str(p, "mem.rss");
+    for (int i = 0; i < 2 * N; i++) {
+        bool last = i >= N;
+        uint32_t d = fill_dump(p, i % N + 1, "libc.malloc", 100 + i, 1, 0);
+        p->dumps.v[d].lost_samples = (uint64_t)(i + 1);
+        p->dumps.v[d].flags = last && i % 2 ? HW_DUMP_DISCONNECTED : 0;
+        fill_row(p, d, "main", 1, i % N + 1);
+        struct hw_counter_row c = {p->dumps.v[d].upid, rss, 100 + i, i};
+        assert_int_equal(hw_vec_push(&p->counters, c), 0);
+    }
+    assert_int_equal(hw_profile_freeze(p), 0);
+    assert_int_equal(hw_series_list_init(&list, p), 0);
+    assert_int_equal(hw_process_views_init(p, &list, &views), 0);
+    assert_int_equal(hw_losses_find(p, &losses), 0);
+    assert_int_equal(views.n, N);
+    assert_int_equal(losses.n, N);
+    for (size_t i = 0; i < N; i++) { /* the one that allocated most is the first */
+        const struct hw_process_view *v = &views.v[i];
+        double value = -1;
+        assert_int_equal(p->processes.v[v->upid.v].pid, N - i);
+        assert_int_equal(v->moments.n, 2);
+        assert_int_equal(v->moments.v[1].total.space, 2 * (N - i));
+        assert_int_equal(v->start_ns, 100 + (N - i) - 1);
+        assert_int_equal(v->ended, (N - i) % 2 == 0);
+        assert_true(hw_process_counter(p, v->upid, "mem.rss", INT64_MAX, &value, NULL));
+        assert_true(value == (double)(N + (N - i) - 1));
+        assert_int_equal(losses.v[i].count, N + i + 1);
+    }
+    hw_vec_done(&losses);
+    hw_process_views_done(&views);
+    hw_series_list_done(&list);
+    hw_profile_free(p);
+}
+
 HW_TEST_MAIN(cmocka_unit_test(checkpoints_count_but_are_not_shown),
              cmocka_unit_test(sites_name_the_code_that_asked), cmocka_unit_test(temporary_adds_up),
              cmocka_unit_test(variance_is_given_or_estimated),
-             cmocka_unit_test(random_profiles_match_brute_force))
+             cmocka_unit_test(random_profiles_match_brute_force), cmocka_unit_test(many_processes))

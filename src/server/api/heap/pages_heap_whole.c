@@ -238,9 +238,10 @@ static int add_native(struct whole *w)
     if (!m)
         return rc;
     w->native_ns = m->ts_ns;
-    for (size_t i = 0; rc == HW_OK && i < w->t->list.v.n; i++) {
-        const struct hw_series *s = &w->t->list.v.v[i];
-        if (s->upid.v != g->upid.v || s->kind != HW_HEAP_NATIVE)
+    const struct hw_process_rows heaps = hw_series_of(&w->t->list, g->upid);
+    for (size_t i = 0; rc == HW_OK && i < heaps.n; i++) {
+        const struct hw_series *s = &w->t->list.v.v[heaps.v[i]];
+        if (s->kind != HW_HEAP_NATIVE)
             continue; /* the live memory of managed heaps is in the heap graph */
         w->has_profile = true;
         rc = add_native_heap(w, s, m);
@@ -281,11 +282,11 @@ static void find_resident(struct whole *w, const struct hw_account_mappings *kin
         w->swapped += (double)kinds[k].swap;
     }
     w->has_resident = w->has_kinds && w->resident > 0;
-    for (size_t i = 0; !w->has_kinds && i < p->counters.n; i++) {
-        const struct hw_counter_row *c = &p->counters.v[i];
+    const struct hw_process_rows rows = hw_by_process_of(&p->counters_of, g->upid);
+    for (size_t i = 0; !w->has_kinds && i < rows.n; i++) {
+        const struct hw_counter_row *c = &p->counters.v[rows.v[i]];
         double away = fabs((double)c->ts_ns - (double)g->ts_ns);
-        if (c->upid.v != g->upid.v || away >= best ||
-            strcmp(hw_page_string(w->t, c->name), "mem.rss") != 0)
+        if (away >= best || strcmp(hw_page_string(w->t, c->name), "mem.rss") != 0)
             continue;
         best = away;
         w->resident = c->value;

@@ -205,11 +205,12 @@ static bool regions_at(const struct table *x, hw_upid upid, size_t field, int64_
     const struct hw_profile *p = x->t->profile;
     bool known = false;
     *out = 0;
-    for (size_t i = 0; i < p->smaps.n; i++) {
-        const struct hw_smaps_row *r = &p->smaps.v[i];
+    const struct hw_process_rows rows = hw_by_process_of(&p->smaps_of, upid);
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct hw_smaps_row *r = &p->smaps.v[rows.v[i]];
         uint64_t kb;
         memcpy(&kb, (const char *)r + field, sizeof kb);
-        if (r->upid.v != upid.v || kb == HW_SMAPS_UNKNOWN)
+        if (kb == HW_SMAPS_UNKNOWN)
             continue;
         int64_t away = llabs(hw_sat_sub(r->ts_ns, ts)), best = llabs(hw_sat_sub(*at, ts));
         if (!known || away < best)

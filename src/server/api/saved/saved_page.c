@@ -292,14 +292,13 @@ static int save_intervals(struct maker *m, const struct process *p)
 static int save_heaps(struct maker *m, const struct process *p)
 {
     const struct hw_series_list *list = &m->t->list;
+    const struct hw_process_rows heaps = hw_series_of(list, p->view->upid);
     int rc = HW_OK;
-    for (size_t i = 0; rc == HW_OK && i < list->v.n; i++)
+    for (size_t i = 0; rc == HW_OK && i < heaps.n; i++)
         for (int k = 0; rc == HW_OK && k < p->n_metrics; k++) {
             struct request q = request_about("flame", p, &p->shown, (enum hw_metric)k);
-            if (list->v.v[i].upid.v != p->view->upid.v)
-                continue;
             q.graph = true;
-            add_parameter(&q, "heap", hw_page_string(m->t, list->v.v[i].heap_name));
+            add_parameter(&q, "heap", hw_page_string(m->t, list->v.v[heaps.v[i]].heap_name));
             q.n_key = q.n;
             rc = save_within(m, &q, m->space_left / 8);
         }
