@@ -181,9 +181,9 @@ static void decide(struct hw_conn *c)
     bool wanted = hw_sessions_match(c->rec, c, &pid, &s, &source);
     if (wanted && s != armed)
         disarm(c);
-    bool ended = !hw_pid_alive(&pid);
-    hw_pid_done(&pid);
     if (!wanted) {
+        bool ended = !hw_pid_alive(&pid);
+        hw_pid_done(&pid);
         if (ended) /* its image could no longer be inspected */
             hw_unrecorded_conn(c);
         keep_waiting(c);
@@ -191,7 +191,8 @@ static void decide(struct hw_conn *c)
     }
     c->share = hw_exec_watch_share(s, c->pid, c->hello.armed_token);
     struct hw_target *t;
-    int rc = hw_target_new(s, source, c, &t, &err);
+    int rc = hw_target_new(s, source, c, &pid, &t, &err);
+    hw_pid_done(&pid); /* in case it was not taken */
     if (rc < 0) {
         if (rc == HW_EGONE)
             hw_unrecorded_conn(c);

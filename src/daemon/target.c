@@ -280,9 +280,11 @@ enum image { IMAGE_OURS, IMAGE_OTHER, IMAGE_GONE };
 static enum image look_at_image(struct hw_target *t)
 {
     struct hw_reading_image i;
-    if (hw_reading_image(t->rec->blocking_reader, hw_reading_at(&t->pid, t->uid),
+    struct hw_proc_status st;
+    if (hw_proc_status(t->pid.dir, &st) < 0 || st.vm_size_kb == 0 ||
+        hw_reading_image(t->rec->blocking_reader, hw_reading_at(&t->pid, t->uid),
                          HW_READING_NO_FILES, NULL, NULL, 0, &i) < 0)
-        return IMAGE_GONE;
+        return IMAGE_GONE; /* mostly it is ending: its memory goes before its descriptors */
     enum image is = i.maps.maps.n ? IMAGE_OTHER : IMAGE_GONE;
     for (size_t k = 0; k < i.maps.maps.n; k++) {
         const char *path = i.maps.maps.v[k].path;
@@ -364,8 +366,7 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
     if (room < HW_TABLES_BYTES && wanted > room / 2) /* it has little address space in all */
         wanted = room / 2 > MIN_RING_BYTES ? room / 2 : MIN_RING_BYTES;
     uint64_t size = ring_size(s, wanted, &t->ring_bytes);
-    int rc =
-        c->record_slices ? hw_ring_create_with_slots(&ring, size) : hw_ring_create(&ring, size);
+    int rc = hw_target_make_ring(t, size, &ring);
     if (rc < 0)
         return rc == HW_ESYS ? hw_fail_sys(err, "cannot make the buffer to share with it")
                              : hw_fail(err, rc, 0, "the buffer to share with it:");
@@ -384,7 +385,7 @@ static int make_feed(struct hw_target *t, struct hw_error *err)
     t->feed->stream = c->stream_allocations;
     if (t->hello.version >= HW_WIRE_MAPPINGS && !c->stream_allocations)
         t->feed->mappings.heaps = c->mappings;
-    t->feed->d.pace.patient = is_patient(c, size);
+    t->feed->d.pace.patient = is_patient(c, hw_ring_memory_bytes(&t->feed->ring));
     t->feed->stops_at_failure = hw_trigger_wants_failures(c);
     t->feed->failure_flags = hw_dump_flags(t);
     t->feed->keeps_addresses =
@@ -412,15 +413,18 @@ static int learn_files(struct hw_target *t)
 static void learn_names(struct hw_target *t)
 {
     char argv0[512];
-    hw_reading_argv0(t->rec->blocking_reader, hw_reading_at(&t->pid, t->uid), argv0, sizeof argv0);
+    struct hw_reading_who who = hw_reading_at(&t->pid, t->uid);
+    hw_reading_argv0(t->rec->blocking_reader, who, argv0, sizeof argv0);
+    if (hw_reading_cmdline(t->rec->blocking_reader, who, &t->arguments, &t->n_arguments) < 0)
+        t->arguments = NULL;
     hw_proc_exe_name(t->pid.dir, t->exe, sizeof t->exe);
     const char *base = hw_proc_shown_name(argv0);
     (void)snprintf(t->name, sizeof t->name, "%.200s", base[0] ? base : t->exe);
     t->launcher = hw_launch_is_launcher(t->exe);
 }
 
-int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, struct hw_target **out,
-                  struct hw_error *err)
+int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, struct hw_pid *pid,
+                  struct hw_target **out, struct hw_error *err)
 {
     struct hw_recorder *r = s->rec;
     struct hw_target *t = calloc(1, sizeof *t);
@@ -432,7 +436,8 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
     t->ns_socket = c->ns_socket;
     t->hello = c->hello;
     t->filters = c->filters;
-    t->pid = HW_PID_NONE;
+    t->pid = *pid;
+    *pid = HW_PID_NONE;
     hw_jit_init(&t->jit);
     t->page.fd = t->tables.fd = t->watch.fd = t->exit.fd = -1;
     t->idle.source = (struct hw_idle){.pagemap_fd = -1, .bitmap_fd = -1, .flags_fd = -1};
@@ -442,15 +447,15 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
     t->from_startup = (c->hello.flags & HW_HELLO_STARTUP) != 0;
     t->share = c->share;
     struct hw_proc_status st;
-    int rc = hw_pid_open_peer(c->watch.fd, c->pid, &t->pid, err);
-    if (rc == HW_OK && hw_proc_status(t->pid.dir, &st) < 0)
+    int rc = HW_OK;
+    if (hw_proc_status(t->pid.dir, &st) < 0)
         rc = hw_fail(err, HW_EGONE, 0, "process %d has ended", c->pid);
     if (rc == HW_OK) {
         t->uid = st.uid;
+        t->ppid = st.ppid;
         rc = hw_permission_profile(&s->asking, &t->pid, &st, err);
     }
     if (rc == HW_OK) {
-        learn_names(t);
         rc = hw_frames_init(&t->frames, t->hello.arch);
         t->frames.jit = &t->jit.code;
     }
@@ -474,12 +479,14 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
     t->exit = (struct hw_watch){t->pid.pidfd, on_process_exit};
     (void)hw_watch_add(r, &t->watch, EPOLLRDHUP); /* without: the pidfd shows it */
     (void)hw_watch_add(r, &t->exit, EPOLLIN);     /* without: no end is noticed before the stop */
+    hw_target_ask_parent(t);
     if (hw_target_refresh_maps(t, t->since_ns) == HW_ETIMEOUT) {
         hw_session_warn(
             s, "process %d is not profiled: its memory or its files cannot be read in time",
             t->pid.pid);
         t->phase = HW_PHASE_DONE; /* the end of its socket shows it */
     }
+    learn_names(t);
     t->feed->books.rule = hw_block_rule_of(hw_allocator_name(&t->maps));
     hw_target_tick(t, t->since_ns);
     *out = t;
@@ -512,6 +519,7 @@ void hw_target_free(struct hw_target *t)
     hw_tables_done(&t->tables);
     hw_frames_done(&t->frames);
     hw_target_slices_done(&t->slices);
+    free(t->arguments);
     hw_jit_done(&t->jit);
     hw_account_forget(t);
     hw_maps_done(&t->maps);

@@ -78,6 +78,7 @@ struct hw_target {
     uint32_t source; /* data source in the session */
     struct hw_pid pid;
     uint32_t uid;
+    int32_t ppid; /* at its hello */
     struct hw_hello hello;
     char name[256]; /* shown: argv[0]'s last part */
     char exe[256];
@@ -91,7 +92,9 @@ struct hw_target {
     uint64_t max_bytes; /* of the recorder's memory */
     uint64_t key;       /* of its callsites in the trace; of its drain thread */
     uint64_t since_ns, since_coarse_ns;
-    uint64_t next_poll_ns;           /* procpoll.c; 0 = not yet decided */
+    uint64_t next_poll_ns; /* procpoll.c; 0 = not yet decided */
+    char *arguments;       /* of its hello, until the trace has them; owned; NULL = not known */
+    size_t n_arguments;
     uint64_t arguments_hash;         /* of those in the trace; procpoll.c */
     struct hw_process_counters kept; /* procpoll.c: read, and not in the trace yet */
     uint64_t kept_ns, next_keep_ns;  /* boot time of them, 0 = none; when others are due */
@@ -134,7 +137,6 @@ struct hw_target {
     bool maps_due;           /* to be read as soon as the rate allows */
     bool maps_answer_due;    /* a feed waits for it */
     uint32_t maps_ask;       /* its last question */
-    bool has_asked_parent;   /* for what it has inherited */
     bool shared_due;         /* a feed waits for its shared mappings */
     uint32_t shared_ask;     /* its last question about them */
     uint64_t shared_next_ns; /* they are not read before */
@@ -216,9 +218,10 @@ struct hw_target {
     } resident;
 };
 
-/* A client said hello and a session wants it. Takes over the connection's descriptor. */
-int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, struct hw_target **out,
-                  struct hw_error *err);
+/* A client said hello and a session wants it. Takes over the connection's descriptor, and the
+ * process (then it is none). */
+int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, struct hw_pid *pid,
+                  struct hw_target **out, struct hw_error *err);
 void hw_target_tick(struct hw_target *t, uint64_t now);
 /* It takes too much of the recorder's memory: its recording ends. */
 void hw_target_too_big(struct hw_target *t);

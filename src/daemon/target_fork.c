@@ -20,7 +20,30 @@
 
 #include "base/banned.h"
 
-#define WAIT_NS UINT64_C(25000000) /* half of what a child waits */
+#define WAIT_NS    UINT64_C(25000000) /* half of what a child waits */
+#define RING_BYTES (512u * 1024)      /* of a child's memory, to begin with */
+#define FAST_BYTES 4096u
+
+/* At small intervals a ring is full within milliseconds, before it can grow. */
+static bool fills_fast(const struct hw_heapprofd_config *c)
+{
+    bool fast = c->all_heaps && c->default_interval_bytes < FAST_BYTES;
+    for (size_t i = 0; i < c->heaps.n; i++)
+        fast |= c->heaps.v[i].interval_bytes && c->heaps.v[i].interval_bytes < FAST_BYTES;
+    return fast;
+}
+
+/* A ring of 8 MiB costs a millisecond, and most children end before they have filled a hundredth of
+ * it. A client that shares out its room, or has a threshold for it, counts on the whole. */
+int hw_target_make_ring(const struct hw_target *t, uint64_t bytes, struct hw_ring_reader *out)
+{
+    const struct hw_heapprofd_config *c = t->session->sources.v[t->source].config;
+    if (c->record_slices)
+        return hw_ring_create_with_slots(out, bytes);
+    if ((t->hello.flags & HW_HELLO_FORKED) && c->adaptive_threshold_bytes == 0 && !fills_fast(c))
+        return hw_ring_create_begun(out, bytes, RING_BYTES);
+    return hw_ring_create(out, bytes);
+}
 
 void hw_session_forget_forks(struct hw_session *s)
 {
@@ -99,30 +122,41 @@ static const struct hw_inherited *find(const struct hw_session *s, uint64_t toke
     return NULL;
 }
 
-static void ask_parent(const struct hw_target *t)
+static struct hw_target *find_parent(const struct hw_target *t)
 {
-    struct hw_proc_status st;
-    if (hw_proc_status(t->pid.dir, &st) < 0)
-        return;
     for (size_t i = 0; i < t->rec->targets.n; i++) {
         struct hw_target *p = t->rec->targets.v[i];
-        if (p->pid.pid == st.ppid && p->session == t->session && p->with_thread)
-            (void)hw_drain_read_now(p->rec->drain, p->feed, p->key); /* else it looks by itself */
+        if (p->pid.pid == t->ppid && p->session == t->session && p->with_thread)
+            return p;
     }
+    return NULL;
+}
+
+const struct hw_frames *hw_target_frames_of_parent(const struct hw_target *t)
+{
+    const struct hw_target *p = t->hello.flags & HW_HELLO_FORKED ? find_parent(t) : NULL;
+    return p && p->uid == t->uid ? &p->frames : NULL;
+}
+
+static bool is_heir(const struct hw_target *t)
+{
+    return t->hello.forked_token != 0 && t->feed->mappings.heaps != 0;
+}
+
+void hw_target_ask_parent(const struct hw_target *t)
+{
+    struct hw_target *p = is_heir(t) ? find_parent(t) : NULL;
+    if (p)
+        (void)hw_drain_read_now(p->rec->drain, p->feed, p->key); /* else it looks by itself */
 }
 
 bool hw_target_awaits_parent(struct hw_target *t, uint64_t now)
 {
-    uint64_t token = t->hello.forked_token;
-    if (token == 0 || t->feed->mappings.heaps == 0)
+    if (!is_heir(t))
         return false;
-    const struct hw_inherited *i = find(t->session, token);
-    if (!i && now - t->since_ns < WAIT_NS) {
-        if (!t->has_asked_parent)
-            ask_parent(t);
-        t->has_asked_parent = true;
+    const struct hw_inherited *i = find(t->session, t->hello.forked_token);
+    if (!i && now - t->since_ns < WAIT_NS)
         return true;
-    }
     t->hello.forked_token = 0; /* once */
     if (!i)
         hw_log(DEBUG, "pid %d: what it has inherited is not known", t->pid.pid);

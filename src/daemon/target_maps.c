@@ -31,12 +31,26 @@
 struct opening {
     struct hw_target *t;
     struct hw_reading_image *image;
+    const struct hw_frames *parent; /* of a child's first reading */
 };
 
 static struct hw_reading_file *find_file(struct hw_reading_image *i, size_t map)
 {
     size_t lo = HW_LOWER_BOUND(mid, 0, i->n_files, i->files[mid].map < map);
     return lo < i->n_files && i->files[lo].map == map ? &i->files[lo] : NULL;
+}
+
+/* Its parent's, if it lies there in the child. */
+static struct hw_module_file *find_inherited(const struct hw_frames *parent, const struct hw_map *m)
+{
+    if (!parent)
+        return NULL;
+    size_t n = parent->ranges.n;
+    size_t lo = HW_LOWER_BOUND(mid, 0, n, parent->ranges.v[mid].lo < m->start);
+    const struct hw_frame_range *r = lo < n ? &parent->ranges.v[lo] : NULL;
+    bool same =
+        r && r->lo == m->start && r->hi == m->end && r->inode == m->inode && r->offset == m->offset;
+    return same ? r->file : NULL;
 }
 
 static struct hw_module_file *open_module(void *ctx, const struct hw_map *m)
@@ -47,8 +61,10 @@ static struct hw_module_file *open_module(void *ctx, const struct hw_map *m)
     if (t->files.n >= MAX_FILES)
         return NULL; /* each is a descriptor of ours */
     struct hw_reading_file *f = find_file(o->image, (size_t)(m - o->image->maps.maps.v));
-    if (!f)
-        return NULL;
+    if (!f) {
+        file = find_inherited(o->parent, m);
+        return file && hw_map64_put(&t->files, (uint64_t)(uintptr_t)file, 1) == 0 ? file : NULL;
+    }
     int fd = f->fd;
     f->fd = -1;
     if (hw_modules_get(t->rec->modules, fd, &f->facts, m->path, &file) < 0)
@@ -119,11 +135,14 @@ bool hw_target_is_shown(const struct hw_target *t)
     return hw_permission_shows(&t->session->asking, t->pid.pid, t->pid.dir);
 }
 
-static int look_at_maps(struct hw_target *t, struct hw_reading_image *out)
+static int look_at_maps(struct hw_target *t, const struct hw_frames *known_of,
+                        struct hw_reading_image *out)
 {
     HW_VEC(struct hw_reading_known) known = {0};
-    for (size_t i = 0; i < t->frames.ranges.n; i++) {
-        const struct hw_frame_range *r = &t->frames.ranges.v[i];
+    for (size_t i = 0; i < known_of->ranges.n; i++) {
+        const struct hw_frame_range *r = &known_of->ranges.v[i];
+        if (!r->file && known_of != &t->frames)
+            continue; /* it may be readable now */
         if (hw_vec_push(&known, (struct hw_reading_known){r->lo, r->hi, r->inode, r->offset}) < 0)
             break; /* opened once more */
     }
@@ -139,7 +158,8 @@ static int read_maps(struct hw_target *t, uint64_t *cpu_ns)
     struct hw_reading_image image;
     uint32_t begun;
     bool quiet = closes(t, &begun);
-    int rc = look_at_maps(t, &image);
+    const struct hw_frames *parent = t->frames.ranges.n ? NULL : hw_target_frames_of_parent(t);
+    int rc = look_at_maps(t, parent ? parent : &t->frames, &image);
     if (rc < 0)
         return rc; /* it has ended: what is known stays */
     *cpu_ns += image.cpu_ns;
@@ -148,7 +168,7 @@ static int read_maps(struct hw_target *t, uint64_t *cpu_ns)
         return HW_OK;
     }
     struct hw_heapprofd_config *c = t->session->sources.v[t->source].config;
-    struct opening o = {t, &image};
+    struct opening o = {t, &image, parent};
     rc = hw_frames_update(&t->frames, &image.maps, c->skip_symbol_prefix.v, c->skip_symbol_prefix.n,
                           open_module, &o);
     if (rc < 0)

@@ -10,6 +10,14 @@
  *
  * Invariant: released <= cursor <= claimed write_pos <= released + data_bytes. A claim outside of
  *            that is damage, since no writer can reserve more than read_pos allows.
+ *
+ * A ring whose memory comes in parts begins as one that is nearly full: the writers' first position
+ * is as far behind read_pos as leaves room for what there is, and read_pos goes no further than
+ * there is memory one length behind it.
+ *
+ *      read_pos          first_pos            memory_end = read_pos + data_bytes
+ *      v                 v                    v
+ *      | (nothing)       |  memory            |
  */
 #include "wire/ring.h"
 
@@ -25,7 +33,61 @@
 
 #include "base/banned.h"
 
-static int create(struct hw_ring_reader *r, uint64_t data_bytes, size_t slots_bytes)
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+#define GROW_USED  16u                   /* when this share of it was written */
+#define GROW_TIMES 3u                    /* by so much of what there is, */
+#define GROW_MOST  (16u * 1024u * 1024u) /* and at most: other rings are read by the same thread */
+
+/* Takes the pages now, or fails, without a signal. */
+static int populate(const struct hw_ring_reader *r, uint64_t pos, uint64_t n_bytes)
+{
+    uint64_t page = hw_ring_head_bytes(), at = pos & (r->data_bytes - 1);
+    uint64_t lo = at / page * page, hi = (at + n_bytes + page - 1) / page * page;
+    return madvise((void *)(uintptr_t)(r->data + lo), (size_t)(hi - lo), MADV_POPULATE_WRITE) == 0
+               ? HW_OK
+               : HW_ESYS;
+}
+
+uint64_t hw_ring_memory_bytes(const struct hw_ring_reader *r)
+{
+    return r->memory_end == UINT64_MAX ? r->data_bytes : r->memory_end - r->first_pos;
+}
+
+int hw_ring_grow(struct hw_ring_reader *r)
+{
+    uint64_t has = hw_ring_memory_bytes(r), end;
+    if (r->memory_end == UINT64_MAX || hw_ring_write_pos(r, &end) < 0 ||
+        end - r->first_pos < has / GROW_USED)
+        return HW_OK;
+    uint64_t more = has * GROW_TIMES < GROW_MOST ? has * GROW_TIMES : GROW_MOST;
+    uint64_t rest = r->data_bytes - has;
+    more = more < rest ? more : rest;
+    int rc = populate(r, r->memory_end, more);
+    if (rc < 0)
+        return rc;
+    r->memory_end = more == rest ? UINT64_MAX : r->memory_end + more;
+    return HW_OK;
+}
+
+/* Pages are allocated now and charged to us: a target must not run into a full memory group, as
+ * SIGBUS or a kill, in the middle of its malloc. */
+static int take_memory(const struct hw_ring_reader *r, uint64_t data_bytes, size_t slots_bytes,
+                       uint64_t begun_bytes)
+{
+    uint64_t head = hw_ring_head_bytes(), first = head + HW_RING_FIRST_POS;
+    uint64_t whole = head + data_bytes + slots_bytes;
+    if (begun_bytes == data_bytes)
+        return fallocate(r->fd, 0, 0, (off_t)whole);
+    uint64_t left_out = data_bytes - begun_bytes;
+    return fallocate(r->fd, 0, 0, (off_t)first) ||
+           fallocate(r->fd, 0, (off_t)(first + left_out), (off_t)(whole - first - left_out));
+}
+
+static int create(struct hw_ring_reader *r, uint64_t data_bytes, size_t slots_bytes,
+                  uint64_t begun_bytes)
 {
     *r = (struct hw_ring_reader){.fd = -1};
     if (!hw_ring_size_ok(data_bytes))
@@ -35,9 +97,7 @@ static int create(struct hw_ring_reader *r, uint64_t data_bytes, size_t slots_by
     r->fd = memfd_create("heapwise-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (r->fd < 0 || ftruncate(r->fd, (off_t)whole) != 0)
         goto fail;
-    /* Pages are allocated now and charged to us: a target must not run into a full memory group,
-     * as SIGBUS or a kill, in the middle of its malloc. */
-    if (fallocate(r->fd, 0, 0, (off_t)whole) != 0)
+    if (take_memory(r, data_bytes, slots_bytes, begun_bytes) != 0)
         goto fail;
     if (fcntl(r->fd, F_ADD_SEALS, HW_RING_SEALS) != 0)
         goto fail;
@@ -63,10 +123,15 @@ static int create(struct hw_ring_reader *r, uint64_t data_bytes, size_t slots_by
     shm->version = HW_WIRE_VERSION;
     shm->data_bytes = data_bytes;
     shm->slots_bytes = (uint32_t)slots_bytes;
-    atomic_store_explicit(&shm->write_pos, HW_RING_FIRST_POS, memory_order_relaxed);
-    atomic_store_explicit(&shm->read_pos, HW_RING_FIRST_POS, memory_order_relaxed);
-    r->read_pos = HW_RING_FIRST_POS;
     r->released_pos = HW_RING_FIRST_POS;
+    r->first_pos = r->read_pos = HW_RING_FIRST_POS + data_bytes - begun_bytes;
+    r->memory_end = begun_bytes == data_bytes ? UINT64_MAX : r->released_pos + data_bytes;
+    if (begun_bytes != data_bytes && populate(r, r->first_pos, 1) < 0) {
+        hw_ring_done(r); /* an older kernel */
+        return create(r, data_bytes, slots_bytes, data_bytes);
+    }
+    atomic_store_explicit(&shm->write_pos, r->first_pos, memory_order_relaxed);
+    atomic_store_explicit(&shm->read_pos, r->released_pos, memory_order_relaxed);
     return HW_OK;
 fail:
     hw_ring_done(r);
@@ -75,12 +140,19 @@ fail:
 
 int hw_ring_create(struct hw_ring_reader *r, uint64_t data_bytes)
 {
-    return create(r, data_bytes, /* slots_bytes = */ 0);
+    return create(r, data_bytes, /* slots_bytes = */ 0, data_bytes);
+}
+
+int hw_ring_create_begun(struct hw_ring_reader *r, uint64_t data_bytes, uint64_t begun_bytes)
+{
+    begun_bytes = begun_bytes / 8 * 8;
+    bool is_part = begun_bytes >= HW_RING_MIN_BYTES && begun_bytes < data_bytes;
+    return create(r, data_bytes, /* slots_bytes = */ 0, is_part ? begun_bytes : data_bytes);
 }
 
 int hw_ring_create_with_slots(struct hw_ring_reader *r, uint64_t data_bytes)
 {
-    return create(r, data_bytes, hw_ring_slots_bytes());
+    return create(r, data_bytes, hw_ring_slots_bytes(), data_bytes);
 }
 
 void hw_ring_close_fd(struct hw_ring_reader *r)
@@ -226,10 +298,12 @@ void hw_ring_next(struct hw_ring_reader *r, uint32_t size)
  */
 void hw_ring_release(struct hw_ring_reader *r)
 {
-    if (r->released_pos == r->read_pos)
+    uint64_t last = r->memory_end - r->data_bytes;
+    uint64_t pos = r->read_pos < last ? r->read_pos : last;
+    if (r->released_pos == pos)
         return; /* spare the writers' cache line */
-    r->released_pos = r->read_pos;
-    atomic_store_explicit(&r->shm->read_pos, r->read_pos, memory_order_release);
+    r->released_pos = pos;
+    atomic_store_explicit(&r->shm->read_pos, pos, memory_order_release);
 }
 
 /* A thread that ended between its reservation and its first store has left its intent only. */

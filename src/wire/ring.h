@@ -5,7 +5,8 @@
  *          happened.
  * Shapes:  a sealed memory file (HW_RING_SEALS): one page struct hw_ring_shm, then 2^k bytes of
  *          data, mapped twice in a row so that records never wrap. Positions are bytes since the
- *          start, they only grow; the first is HW_RING_FIRST_POS. Records: wire/records.h.
+ *          start, they only grow; the first is HW_RING_FIRST_POS, or a later one in a ring whose
+ *          memory comes in parts. Records: wire/records.h.
  * Threads: any number of writers (also in signal handlers): reserve is one compare-and-swap, commit
  *          one release store. One reader. A record reserved but not committed (a hole) names its
  *          thread, and is waited for while that one lives; hw_ring_pass_hole steps over it after
@@ -301,6 +302,8 @@ struct hw_ring_reader {
     uint64_t read_pos;     /* private cursor: never read back from shared memory */
     uint64_t released_pos; /* what the writers were last told */
     uint64_t known_end;    /* a write position seen before: loaded again only when it is reached */
+    uint64_t first_pos;    /* where the writers began */
+    uint64_t memory_end;   /* position that has no memory yet; UINT64_MAX = all have */
     uint64_t holes;        /* records skipped */
     uint64_t hole_bytes;
     uint8_t *scratch; /* one record, copied before it is used; owned */
@@ -312,6 +315,12 @@ struct hw_ring_reader {
 int hw_ring_create(struct hw_ring_reader *r, uint64_t data_bytes);
 /* The same with HW_SLICE_SLOTS of wire/slice_batch.h. */
 int hw_ring_create_with_slots(struct hw_ring_reader *r, uint64_t data_bytes);
+/* The same, with memory for about so many bytes; the rest comes with hw_ring_grow(). Until then the
+ * writers find as much room as there is memory. */
+int hw_ring_create_begun(struct hw_ring_reader *r, uint64_t data_bytes, uint64_t begun_bytes);
+/* More memory, if the writers have used a part of what they have. HW_ESYS: none is to be had now. */
+int hw_ring_grow(struct hw_ring_reader *r);
+uint64_t hw_ring_memory_bytes(const struct hw_ring_reader *r); /* how much of the data has memory */
 void hw_ring_close_fd(struct hw_ring_reader *r);
 void hw_ring_done(struct hw_ring_reader *r);
 

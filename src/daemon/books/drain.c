@@ -266,7 +266,7 @@ static bool poll_feed(struct drain_thread *t, struct hw_ring_consumer *f, uint64
     uint64_t until = f->d.snap && !f->dead ? f->d.snap_until : UINT64_MAX;
     enum hw_ring_consumer_status status = drain_counted(t, f, until, now);
     tell(t, f, status, now);
-    hw_pace_checked(&f->d.pace, f->ring.read_pos - before, f->ring.data_bytes,
+    hw_pace_checked(&f->d.pace, f->ring.read_pos - before, hw_ring_memory_bytes(&f->ring),
                     now < f->quick_until_ns, now);
     if (status == HW_CONSUMER_STALLED || status == HW_CONSUMER_HOLE)
         f->d.pace.next_ns = now + SOON_NS;

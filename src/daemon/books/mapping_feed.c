@@ -24,8 +24,9 @@ static bool is_asked_about(const struct hw_ring_consumer *f, const struct hw_rec
 /* Waiting takes room in the ring, which the target needs for what it does next. */
 static bool has_room(const struct hw_ring_consumer *f, uint64_t *write_pos)
 {
-    return hw_ring_write_pos(&f->ring, write_pos) == HW_OK &&
-           *write_pos - f->ring.read_pos <= f->ring.data_bytes / 2;
+    const struct hw_ring_reader *r = &f->ring;
+    return hw_ring_write_pos(r, write_pos) == HW_OK &&
+           r->released_pos + r->data_bytes - *write_pos >= hw_ring_memory_bytes(r) / 2;
 }
 
 /* A record is written after its call, so a look that begins later shows what is still mapped of all that are

@@ -529,6 +529,8 @@ enum hw_ring_consumer_status hw_ring_consumer_drain(struct hw_ring_consumer *f, 
         return HW_CONSUMER_BROKEN;
     if (f->full)
         return HW_CONSUMER_FULL;
+    if (!f->dead)
+        (void)hw_ring_grow(&f->ring); /* else the next time */
     for (size_t n = 0, unreleased = 0; n < max; n++) {
         size_t small = drain_small(f, until, max - n);
         n += small;

@@ -49,6 +49,10 @@ struct hw_reading_words {
     char text[HW_READING_WORDS]; /* ended by 0 */
 };
 struct hw_reading_words *hw_reading_words(struct hw_blocking_reader *l);
+bool hw_reading_has_words(struct hw_blocking_reader *l, const struct hw_reading_who *who);
+void hw_reading_read_words(const struct hw_reading_who *who,
+                           struct hw_reading_words *out); /* in a job */
+void hw_reading_keep_words(struct hw_blocking_reader *l, const struct hw_reading_words *w);
 
 /* Where the main arena begins, unless the program took memory there by itself: field 47 of stat. */
 uint64_t hw_reading_heap_start(int proc_dir);

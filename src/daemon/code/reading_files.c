@@ -124,6 +124,8 @@ struct image_job {
     struct hw_reading_known *known; /* owned; sorted by start */
     size_t n_known;
     struct hw_reading_image image;
+    bool wants_words;
+    struct hw_reading_words words;
 };
 
 static bool is_known(const struct image_job *i, const struct hw_map *m)
@@ -148,6 +150,8 @@ static void run_image(struct hw_reading_job *j)
 {
     struct image_job *i = (struct image_job *)(void *)j;
     struct hw_maps *maps = &i->image.maps;
+    if (i->wants_words)
+        hw_reading_read_words(&j->who, &i->words);
     j->rc = hw_maps_read(j->who.dir, maps, NULL);
     size_t n = 0;
     for (size_t k = 0; j->rc == HW_OK && i->which != HW_READING_NO_FILES && k < maps->maps.n; k++)
@@ -195,6 +199,7 @@ int hw_reading_image(struct hw_blocking_reader *l, struct hw_reading_who who,
     i->which = which;
     i->facts = hw_reading_facts(l);
     (void)snprintf(i->name, sizeof i->name, "%s", name ? name : "");
+    i->wants_words = which == HW_READING_ALL_FILES && !hw_reading_has_words(l, &who);
     i->known = n_known ? malloc(n_known * sizeof *known) : NULL;
     if (i->known) {
         memcpy(i->known, known, n_known * sizeof *known);
@@ -204,6 +209,8 @@ int hw_reading_image(struct hw_blocking_reader *l, struct hw_reading_who who,
     if (rc < 0)
         return rc;
     rc = i->job.rc;
+    if (i->wants_words)
+        hw_reading_keep_words(l, &i->words);
     if (rc == HW_OK) {
         *out = i->image;
         out->cpu_ns = i->job.cpu_ns;

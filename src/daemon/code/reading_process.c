@@ -19,9 +19,31 @@
 #define MAX_MEM     4096u
 #define MAX_ENVIRON (4u << 20)
 
-static bool are_of(const struct hw_reading_words *w, const struct hw_reading_who *who)
+bool hw_reading_has_words(struct hw_blocking_reader *l, const struct hw_reading_who *who)
 {
+    const struct hw_reading_words *w = hw_reading_words(l);
     return w->pid == who->pid && w->start_ticks == who->start_ticks;
+}
+
+void hw_reading_keep_words(struct hw_blocking_reader *l, const struct hw_reading_words *w)
+{
+    struct hw_reading_words *words = hw_reading_words(l);
+    if (!words->kept || w->n == 0)
+        return;
+    words->pid = w->pid;
+    words->start_ticks = w->start_ticks;
+    words->n = w->n;
+    memcpy(words->text, w->text, w->n + 1);
+}
+
+void hw_reading_read_words(const struct hw_reading_who *who, struct hw_reading_words *out)
+{
+    hw_autofd int fd = openat(who->dir, "cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, out->text, sizeof out->text - 1);
+    out->pid = who->pid;
+    out->start_ticks = who->start_ticks;
+    out->n = n > 0 ? (size_t)n : 0;
+    out->text[out->n] = '\0';
 }
 
 /* ---- its texts, its files below /proc ---- */
@@ -34,17 +56,12 @@ struct text_job {
 
 struct words_job {
     struct hw_reading_job job;
-    size_t n;
-    char text[HW_READING_WORDS];
+    struct hw_reading_words words;
 };
 
 static void run_words(struct hw_reading_job *j)
 {
-    struct words_job *w = (struct words_job *)(void *)j;
-    hw_autofd int fd = openat(j->who.dir, "cmdline", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, w->text, sizeof w->text - 1);
-    w->n = n > 0 ? (size_t)n : 0;
-    w->text[w->n] = '\0';
+    hw_reading_read_words(&j->who, &((struct words_job *)(void *)j)->words);
 }
 
 static void run_cmdline(struct hw_reading_job *j)
@@ -67,22 +84,16 @@ static void drop_text(struct hw_reading_job *j)
 void hw_reading_argv0(struct hw_blocking_reader *l, struct hw_reading_who who, char *out,
                       size_t max)
 {
-    struct hw_reading_words *words = hw_reading_words(l);
     out[0] = '\0';
-    if (are_of(words, &who)) {
-        (void)snprintf(out, max, "%.511s", words->text);
+    if (hw_reading_has_words(l, &who)) {
+        (void)snprintf(out, max, "%.511s", hw_reading_words(l)->text);
         return;
     }
     struct words_job *w = hw_reading_job_new(sizeof *w, &who, run_words, NULL);
     if (!w || hw_reading_job_do(l, &w->job) < 0)
         return;
-    (void)snprintf(out, max, "%.511s", w->text);
-    if (words->kept && w->n) {
-        words->pid = who.pid;
-        words->start_ticks = who.start_ticks;
-        words->n = w->n;
-        memcpy(words->text, w->text, w->n + 1);
-    }
+    (void)snprintf(out, max, "%.511s", w->words.text);
+    hw_reading_keep_words(l, &w->words);
     hw_reading_job_free(&w->job);
 }
 
@@ -106,7 +117,7 @@ int hw_reading_cmdline(struct hw_blocking_reader *l, struct hw_reading_who who, 
                        size_t *n)
 {
     const struct hw_reading_words *words = hw_reading_words(l);
-    if (are_of(words, &who) && words->n < HW_READING_WORDS - 1) { /* else it was cut */
+    if (hw_reading_has_words(l, &who) && words->n < HW_READING_WORDS - 1) { /* else it was cut */
         *out = malloc(words->n + 1);
         *n = words->n;
         if (*out)

@@ -104,7 +104,12 @@ static void write_process(struct hw_session *s, int32_t pid, int dir, struct hw_
     }
     size_t n_args = 0;
     struct hw_reading_who who = {pid, st.uid, stat.start_ticks, dir};
-    if (hw_reading_cmdline(s->rec->blocking_reader, who, &cmdline, &n) == HW_OK) {
+    if (t && t->arguments) {
+        cmdline = t->arguments;
+        n = t->n_arguments;
+        t->arguments = NULL;
+    }
+    if (cmdline || hw_reading_cmdline(s->rec->blocking_reader, who, &cmdline, &n) == HW_OK) {
         uint64_t hash = hw_hash_bytes(cmdline, n);
         n_args = hw_split_args(cmdline, n, args, MAX_ARGS);
         if (t)

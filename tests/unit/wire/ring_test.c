@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -82,6 +83,83 @@ static void test_laps(void **state)
         hw_ring_release(&r);
         read += got;
     }
+    close_pair(&r, &w);
+}
+
+static uint64_t memory_of(const struct hw_ring_reader *r)
+{
+    struct stat st;
+    assert_int_equal(fstat(r->fd, &st), 0);
+    return (uint64_t)st.st_blocks * 512;
+}
+
+static uint64_t fill(struct hw_ring_writer *w)
+{
+    uint64_t n = 0, pos;
+    for (; (pos = hw_ring_reserve(w, 64)) != 0; n++) {
+        memset((uint8_t *)hw_ring_at(w, pos) + 8, (int)(pos / 64 & 0xff), 56);
+        hw_ring_commit(w, pos, 64, HW_REC_PAD);
+    }
+    return n;
+}
+
+static uint64_t empty(struct hw_ring_reader *r)
+{
+    const uint8_t *rec;
+    uint32_t size;
+    uint64_t n = 0, pos;
+    for (; hw_ring_peek(r, &rec, &size, &pos) == 1; n++) {
+        for (uint32_t i = 8; i < size; i++)
+            assert_int_equal(rec[i], pos / 64 & 0xff);
+        hw_ring_next(r, size);
+    }
+    hw_ring_release(r);
+    return n;
+}
+
+/* Writers never reach what has no memory, however much they write; once it has grown it is a ring
+ * like any other. */
+static void test_grows(void **state)
+{
+    (void)state;
+    enum { WHOLE = 1 << 20, BEGUN = 64 << 10, PAGE = 4096 };
+    struct hw_ring_reader r;
+    struct hw_ring_writer w;
+    assert_int_equal(hw_ring_create_begun(&r, WHOLE, BEGUN), HW_OK);
+    if (hw_ring_memory_bytes(&r) == WHOLE) { /* a kernel before 5.14 */
+        hw_ring_done(&r);
+        return;
+    }
+    assert_int_equal(hw_ring_attach(r.fd, &w), HW_OK);
+    assert_int_equal(hw_ring_memory_bytes(&r), BEGUN);
+    assert_int_equal(hw_ring_free_bytes(&w), BEGUN);
+    assert_in_range(memory_of(&r), BEGUN, BEGUN + 3 * PAGE);
+    assert_int_equal(hw_ring_grow(&r), HW_OK); /* nothing was used */
+    assert_int_equal(hw_ring_memory_bytes(&r), BEGUN);
+
+    /* Full, and read, without more memory: there is no room for more, and none is taken. */
+    assert_int_equal(fill(&w), BEGUN / 64);
+    assert_int_equal(empty(&r), BEGUN / 64);
+    assert_int_equal(fill(&w), 0);
+    assert_in_range(memory_of(&r), BEGUN, BEGUN + 3 * PAGE);
+
+    uint64_t memory = BEGUN;
+    while (hw_ring_memory_bytes(&r) < WHOLE) {
+        assert_int_equal(hw_ring_grow(&r), HW_OK);
+        uint64_t now = hw_ring_memory_bytes(&r);
+        assert_int_equal(now, memory * 4 < WHOLE ? memory * 4 : WHOLE);
+        (void)empty(&r);
+        assert_in_range(memory_of(&r), now, now + 3 * PAGE);
+        assert_int_equal(hw_ring_free_bytes(&w), now == WHOLE ? WHOLE : now - memory);
+        assert_int_equal(fill(&w), (now == WHOLE ? WHOLE : now - memory) / 64);
+        assert_in_range(memory_of(&r), now, now + 3 * PAGE); /* the writers took none */
+        memory = now;
+    }
+    for (int lap = 0; lap < 3; lap++) {
+        assert_int_equal(empty(&r), WHOLE / 64);
+        assert_int_equal(fill(&w), WHOLE / 64);
+    }
+    assert_in_range(memory_of(&r), WHOLE, WHOLE + 2 * PAGE);
     close_pair(&r, &w);
 }
 
@@ -317,6 +395,6 @@ static void test_writers(void **state)
 }
 
 HW_TEST_MAIN(cmocka_unit_test(test_sizes_and_seals), cmocka_unit_test(test_laps),
-             cmocka_unit_test(test_hole), cmocka_unit_test(test_holes_have_threads),
-             cmocka_unit_test(test_hostile), cmocka_unit_test(test_read_position),
-             cmocka_unit_test(test_writers))
+             cmocka_unit_test(test_grows), cmocka_unit_test(test_hole),
+             cmocka_unit_test(test_holes_have_threads), cmocka_unit_test(test_hostile),
+             cmocka_unit_test(test_read_position), cmocka_unit_test(test_writers))
