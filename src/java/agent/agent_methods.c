@@ -7,7 +7,7 @@
  *
  * A slot whose name could not be sent (queue full, ring full) is requested again when it next
  * appears. A method of a class that was unloaded meanwhile has an id that the JVM does not know any
- * more; JVMTI checks that, and the frame is called so.
+ * more, which JVMTI checks: it has the name that the hook read beside the queue, and no line.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,6 +20,7 @@
 #include "heapwise/managed_frames.h"
 #include "java/agent/agent.h"
 #include "java/agent/agent_alloc.h"
+#include "java/agent/agent_metadata.h"
 #include "java/agent/agent_stacks.h"
 #include "wire/records.h"
 
@@ -33,7 +34,8 @@ enum {
     FINISH_MS = 500,
     POLL_MS = 500,
     IS_A_CLASS = 0x636c6173,
-    NOT_A_METHOD = -1000 /* bci: method is an enum agent_text */
+    NOT_A_METHOD = -1000, /* bci: method is an enum agent_text */
+    READ_NAME = 256
 };
 
 struct slot {
@@ -47,6 +49,7 @@ struct slot {
 
 static struct {
     struct slot *slots;
+    char (*read)[READ_NAME];       /* by entry of the queue; "" = not known */
     _Atomic uint32_t queue[QUEUE]; /* slot + 1; 0 = not there yet */
     _Atomic uint32_t head, tail, n_named;
     _Atomic uint32_t work, done;
@@ -60,9 +63,12 @@ bool agent_methods_init(void)
 {
     void *p = mmap(NULL, SLOTS * sizeof *m.slots, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
+    void *read =
+        mmap(NULL, QUEUE * READ_NAME, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED || read == MAP_FAILED)
         return false;
     m.slots = p;
+    m.read = read;
     return true;
 }
 
@@ -75,7 +81,8 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-static bool put(uint32_t number)
+/* method: NULL = it has no name of its own. */
+static bool put(uint32_t number, void *method)
 {
     uint32_t head = atomic_load_explicit(&m.head, memory_order_relaxed);
     do {
@@ -83,6 +90,7 @@ static bool put(uint32_t number)
             return false;
     } while (!atomic_compare_exchange_weak_explicit(&m.head, &head, head + 1, memory_order_relaxed,
                                                     memory_order_relaxed));
+    agent_metadata_name(method, m.read[head % QUEUE], READ_NAME);
     /* Release: pairs with take()'s acquire, which then sees the slot's method. */
     atomic_store_explicit(&m.queue[head % QUEUE], number + 1, memory_order_release);
     agent_count_up(&m.work);
@@ -92,12 +100,13 @@ static bool put(uint32_t number)
 static void ask(struct slot *s, uint32_t generation, void *method, int32_t bci)
 {
     uint32_t before = atomic_load_explicit(&s->asked, memory_order_relaxed);
+    bool is_named = atomic_load_explicit(&s->text, memory_order_relaxed) != NULL;
     if (before == generation)
         return;
     atomic_store_explicit(&s->method, method, memory_order_relaxed);
     atomic_store_explicit(&s->bci, bci, memory_order_relaxed);
     if (atomic_compare_exchange_strong(&s->asked, &before, generation) &&
-        !put((uint32_t)(s - m.slots)))
+        !put((uint32_t)(s - m.slots), bci > NOT_A_METHOD && !is_named ? method : NULL))
         atomic_store_explicit(&s->asked, 0, memory_order_relaxed);
 }
 
@@ -264,8 +273,8 @@ static void fixed_text(enum agent_text text, int32_t number, struct naming *x)
     }
 }
 
-/* Once per slot: in a later session the class may be gone. */
-static void find_name(struct slot *s)
+/* Once per slot: in a later session the class may be gone. read: what the hook read. */
+static void find_name(struct slot *s, const char *read)
 {
     struct naming x = {.method = {.line = 0}};
     void *method = atomic_load_explicit(&s->method, memory_order_relaxed);
@@ -274,7 +283,8 @@ static void find_name(struct slot *s)
     if (bci <= NOT_A_METHOD + 0 && bci > NOT_A_METHOD - 100)
         fixed_text((enum agent_text)(uintptr_t)method, bci - NOT_A_METHOD, &x);
     else if (!describe(method, bci, &x))
-        (void)snprintf(x.method.function, sizeof x.method.function, "[unloaded Java method]");
+        (void)snprintf(x.method.function, sizeof x.method.function, "%s",
+                       *read ? read : "[unloaded Java method]");
     HW_JVM(m.jni, HW_JNI_EXCEPTION_CLEAR, hw_jni_void_fn *)(m.jni);
     (void)HW_JVM(m.jni, HW_JNI_POP_FRAME, hw_jni_object_fn *)(m.jni, NULL);
     size_t a = strlen(x.method.function) + 1, b = strlen(x.method.file) + 1,
@@ -289,11 +299,11 @@ static void find_name(struct slot *s)
     atomic_store_explicit(&s->text, text, memory_order_release);
 }
 
-static void name_it(struct slot *s)
+static void name_it(struct slot *s, const char *read)
 {
     uint32_t generation = atomic_load_explicit(&s->asked, memory_order_relaxed);
     if (!atomic_load_explicit(&s->text, memory_order_acquire))
-        find_name(s);
+        find_name(s, read);
     const char *text = atomic_load_explicit(&s->text, memory_order_acquire);
     struct heapwise_managed_text t = {.line = s->line};
     if (text) {
@@ -311,12 +321,13 @@ static void name_it(struct slot *s)
 
 /* ---- our thread ---- */
 
-static bool take(uint32_t *out)
+static bool take(uint32_t *out, char *read)
 {
     uint32_t tail = atomic_load_explicit(&m.tail, memory_order_relaxed);
     uint32_t v = atomic_load_explicit(&m.queue[tail % QUEUE], memory_order_acquire);
     if (v == 0)
         return false;
+    memcpy(read, m.read[tail % QUEUE], READ_NAME);
     atomic_store_explicit(&m.queue[tail % QUEUE], 0, memory_order_relaxed);
     /* Release: the place is empty before a hook may fill it again. */
     atomic_store_explicit(&m.tail, tail + 1, memory_order_release);
@@ -338,13 +349,14 @@ static void poll_allocations(void)
 void agent_methods_serve(hw_jvm_env jni, hw_jvm_env ti)
 {
     uint32_t number;
+    char read[READ_NAME];
     m.jni = jni;
     m.ti = ti;
     find_getters();
     for (;;) {
         (void)agent_count_down(&m.work, POLL_MS); /* also after a signal: it looks */
-        while (take(&number)) {
-            name_it(&m.slots[number]);
+        while (take(&number, read)) {
+            name_it(&m.slots[number], read);
             atomic_fetch_add(&m.n_named, 1);
         }
         if (atomic_load(&ending))

@@ -20,13 +20,15 @@
 #include "heapwise/managed_frames.h"
 #include "java/agent/agent.h"
 #include "java/agent/agent_alloc.h"
+#include "java/agent/agent_metadata.h"
 
 #include "base/banned.h"
 
-enum { LOCALS = 16, MAX_STRUCTS = 100000, NO_ANCHOR = -20 };
+enum { LOCALS = 16, NO_ANCHOR = -20 };
 
 static struct {
     hw_jvm_env vm, ti;
+    void *jvm; /* libjvm, of dlopen */
     hw_jvm_trace_fn *call_trace;
     uint64_t code_lo, code_hi;     /* all code that the JVM generates */
     uint64_t anchor;               /* from a JNIEnv on: the thread's anchor, in bytes */
@@ -187,56 +189,20 @@ static int open_libjvm(struct dl_phdr_info *info, size_t size, void *arg)
     return 1;
 }
 
-static bool value_of(void *jvm, const char *symbol, uint64_t *out)
-{
-    const uint64_t *p = dlsym(jvm, symbol);
-    if (p)
-        *out = *p;
-    return p != NULL;
-}
-
-/* One field of the JVM's own classes, from the table that it exports for debuggers: the place of a
- * member, or the value of a static one. */
-static bool field_of(void *jvm, const char *type, const char *field, bool is_static, uint64_t *out)
-{
-    uint64_t at, stride, o_type, o_field, o_offset, o_address;
-    if (!value_of(jvm, "gHotSpotVMStructs", &at) ||
-        !value_of(jvm, "gHotSpotVMStructEntryArrayStride", &stride) ||
-        !value_of(jvm, "gHotSpotVMStructEntryTypeNameOffset", &o_type) ||
-        !value_of(jvm, "gHotSpotVMStructEntryFieldNameOffset", &o_field) ||
-        !value_of(jvm, "gHotSpotVMStructEntryOffsetOffset", &o_offset) ||
-        !value_of(jvm, "gHotSpotVMStructEntryAddressOffset", &o_address))
-        return false;
-    const char *entry = (const char *)(uintptr_t)at;
-    for (int i = 0; i < MAX_STRUCTS; i++, entry += stride) {
-        const char *t = *(const char *const *)(const void *)(entry + o_type);
-        const char *f = *(const char *const *)(const void *)(entry + o_field);
-        if (!t)
-            return false;
-        if (!f || strcmp(t, type) != 0 || strcmp(f, field) != 0)
-            continue;
-        const uint64_t *address = *(const uint64_t *const *)(const void *)(entry + o_address);
-        if (is_static && !address)
-            return false;
-        *out = is_static ? *address : *(const uint64_t *)(const void *)(entry + o_offset);
-        return true;
-    }
-    return false;
-}
-
 static bool find_code(void)
 {
-    void *jvm = NULL;
-    (void)dl_iterate_phdr(open_libjvm, &jvm);
+    (void)dl_iterate_phdr(open_libjvm, &java.jvm);
+    void *jvm = java.jvm;
     if (!jvm)
         return false;
     *(void **)&java.call_trace = dlsym(jvm, "AsyncGetCallTrace");
-    return java.call_trace && field_of(jvm, "CodeCache", "_low_bound", true, &java.code_lo) &&
-           field_of(jvm, "CodeCache", "_high_bound", true, &java.code_hi) &&
+    return java.call_trace &&
+           agent_metadata_field(jvm, "CodeCache", "_low_bound", true, &java.code_lo) &&
+           agent_metadata_field(jvm, "CodeCache", "_high_bound", true, &java.code_hi) &&
            java.code_lo < java.code_hi &&
-           field_of(jvm, "JavaThread", "_anchor", false, &java.anchor) &&
-           field_of(jvm, "JavaFrameAnchor", "_last_Java_sp", false, &java.anchor_sp) &&
-           field_of(jvm, "JavaFrameAnchor", "_last_Java_pc", false, &java.anchor_pc);
+           agent_metadata_field(jvm, "JavaThread", "_anchor", false, &java.anchor) &&
+           agent_metadata_field(jvm, "JavaFrameAnchor", "_last_Java_sp", false, &java.anchor_sp) &&
+           agent_metadata_field(jvm, "JavaFrameAnchor", "_last_Java_pc", false, &java.anchor_pc);
 }
 
 /* A thread's JNIEnv lies at the same place in each of the JVM's own thread objects, whose address
@@ -336,6 +302,7 @@ static bool begin(hw_jvm_env jni)
     static const struct heapwise_managed_source source = {HEAPWISE_MANAGED_VERSION, frames, NULL};
     if (!find_code() || !agent_methods_init() || !listen_to_classes() || !find_anchor(jni))
         return false;
+    agent_metadata_begin(java.jvm, java.ti, jni);
     loaded_classes(jni);
     (void)agent_alloc_begin(java.vm); /* before JDK 11 there is none */
     return agent_client->set(&source) == 0;

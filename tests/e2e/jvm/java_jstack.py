@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Java frames of samples against what jstack says of the same threads at the same stop; libraries that come and go."""
+import contextlib
 import csv
+import ctypes
 import io
 import os
 import re
@@ -9,6 +11,7 @@ import sys
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
 import rooms
+from java import descendants, javas
 from lib import hw
 from lib.javac import javac
 
@@ -184,6 +187,8 @@ public class Goes {
     public static void main(String[] a) throws Exception {
         for (int i = 0; i < 1000 && !ready(); i++) { java.nio.ByteBuffer.allocateDirect(100); Thread.sleep(10); }
         int gone = 0;
+        System.out.println("ready"); System.out.flush();
+        System.in.read();
         for (int i = 0; i < 8; i++) {
             WeakReference<ClassLoader> w = round(Paths.get(a[0]));
             for (int k = 0; k < 50 && w.get() != null; k++) { System.gc(); Thread.sleep(10); }
@@ -191,7 +196,8 @@ public class Goes {
             Thread.sleep(30);
         }
         boolean mapped = new String(Files.readAllBytes(Paths.get("/proc/self/maps"))).contains("libguest");
-        System.out.println("gone " + gone + " mapped " + mapped);
+        System.out.println("gone " + gone + " mapped " + mapped); System.out.flush();
+        System.in.read();
     }
 }
 """
@@ -204,23 +210,72 @@ public class Guest {
 """
 
 
-def library_goes(box):
-    """Eight times a class with a library is loaded and unloaded: each allocation has native and Java frames, and a program that
-    goes on."""
-    hw.need("java", "javac", "cc")
-    guest = box.dir / "guest"
-    guest.mkdir()
-    (box.dir / "Goes.java").write_text(GOES)
-    (guest / "Guest.java").write_text(GUEST)
-    (box.dir / "guest.c").write_text("#include <stdlib.h>\nvoid *kept;\nvoid Java_Guest_take(void *e, void *c, int n) { kept = malloc(n); }\n")
-    box.run(["cc", "-O1", "-shared", "-fPIC", "-o", guest / "libguest.so", box.dir / "guest.c"], check=0)
-    javac(box, box.dir / "Goes.java")
-    javac(box, guest / "Guest.java", to=guest)
-    trace = box.path("goes.trace")
-    r = box.run([hw.tool("heapwise"), "record", "--no-report", "-i", "1", "-o", trace, "--", "java", "-Xmx64m", "-cp", box.dir, "Goes",
-                 guest], check=0, timeout=200)
-    hw.true(b"gone 8" in r.stdout, r.stdout.decode())
-    print("  " + r.stdout.decode().strip())
+class Stopped:
+    """A process's threads of this name do nothing meanwhile; its others go on."""
+    SEIZE, INTERRUPT, DETACH, WALL, FUTEX = 0x4206, 0x4207, 17, 0x40000000, 202
+
+    def __init__(self, pid, name):
+        self.tids = [int(t) for t in os.listdir(f"/proc/{pid}/task") if comm(f"{pid}/task/{t}") == name]
+        hw.true(self.tids, f"no thread {name} of {pid}")
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+
+    def ask(self, what, tid):
+        hw.true(self.libc.ptrace(what, tid, None, None) == 0, f"ptrace {what:#x} of {tid}: {os.strerror(ctypes.get_errno())}")
+
+    def stop(self, tid):
+        """Where it waits for work. Elsewhere the JVM would wait for it, too."""
+        self.ask(self.SEIZE, tid)
+        self.ask(self.INTERRUPT, tid)
+        os.waitpid(tid, self.WALL)
+        with open(f"/proc/{tid}/syscall") as f:
+            if f.read().split()[0] == str(self.FUTEX):
+                return True
+        self.ask(self.DETACH, tid)
+        return False
+
+    def __enter__(self):
+        for tid in self.tids:
+            hw.wait_for(lambda: self.stop(tid), "the thread to wait for work")
+
+    def __exit__(self, *_):
+        for tid in self.tids:
+            self.ask(self.DETACH, tid)
+
+
+def library_goes(namer_stopped=False):
+    def case(box):
+        """Eight times a class with a library is loaded and unloaded: each allocation has native and Java frames, and a
+        program that goes on. Also where the thread that asks for names is stopped until all these classes are gone."""
+        hw.need("java", "javac", "cc")
+        guest = box.dir / "guest"
+        guest.mkdir()
+        (box.dir / "Goes.java").write_text(GOES)
+        (guest / "Guest.java").write_text(GUEST)
+        (box.dir / "guest.c").write_text("#include <stdlib.h>\nvoid *kept;\nvoid Java_Guest_take(void *e, void *c, int n) { kept = malloc(n); }\n")
+        box.run(["cc", "-O1", "-shared", "-fPIC", "-o", guest / "libguest.so", box.dir / "guest.c"], check=0)
+        javac(box, box.dir / "Goes.java")
+        javac(box, guest / "Guest.java", to=guest)
+        trace = box.path("goes.trace")
+        for java in javas() if namer_stopped else ["java"]:
+            p = subprocess.Popen([hw.tool("heapwise"), "record", "--no-report", "-f", "-i", "1", "-o", trace, "--", java, "-Xmx64m", "-cp", box.dir, "Goes",
+                                  guest], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            try:
+                hw.equal(p.stdout.readline(), b"ready\n", "the program's first line")
+                pid = next(c for c in descendants(p.pid) if cmdline(c).find(b"Goes\0") > 0 and b"heapwise" not in cmdline(c).split(b"\0")[0])
+                with Stopped(pid, "heapwise stacks") if namer_stopped else contextlib.nullcontext():
+                    p.stdin.write(b"\n")
+                    p.stdin.flush()
+                    said = p.stdout.readline().decode()
+            finally:
+                p.communicate(b"\n", timeout=hw.CLOCK)
+            hw.true("gone 8" in said, said)
+            print(f"  {java}: {said.strip()}")
+            check_guest(trace)
+    return case
+
+
+def check_guest(trace):
     n, bad = 0, []
     for s in hw.sound(trace).last().samples:
         if "Java_Guest_take" not in s.stack and not (s.alloc and s.alloc % 7000 == 0 and "Guest.inner" in s.stack):
@@ -234,7 +289,8 @@ def library_goes(box):
 
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-CASES = {"jstack-other-user": same_as_jstack(before=NOBODY), "jstack": same_as_jstack(), "jstack-interpreted": same_as_jstack("-Xint"), "library-goes": library_goes}
+CASES = {"jstack-other-user": same_as_jstack(before=NOBODY), "jstack": same_as_jstack(), "jstack-interpreted": same_as_jstack("-Xint"), "library-goes": library_goes(),
+         "library-goes-unnamed": library_goes(namer_stopped=True)}
 
 if __name__ == "__main__":
     hw.main(CASES)
