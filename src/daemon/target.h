@@ -115,10 +115,11 @@ struct hw_target {
     struct hw_filters filters;
     uint64_t filters_ns; /* last look */
     struct hw_tables tables;
-    bool warned_python, warned_java;
+    bool warned_python, warned_ruby, warned_java;
     hw_notes notes;
-    const struct hw_module_file *python; /* whose interpreter the client was told of */
-    struct hw_ring_consumer *feed;       /* owned; with a drain thread while with_thread */
+    const struct hw_module_file *interpreter; /* that the client was told of */
+    bool is_ruby;                             /* it is Ruby's, not Python's */
+    struct hw_ring_consumer *feed;            /* owned; with a drain thread while with_thread */
     bool with_thread;
     bool hides_libc; /* libc.malloc is sampled for another heap's sake, and not shown */
     bool is_jvm;     /* libjvm was seen in it */

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory/lower_bound.h"
-#include "daemon/code/python_place.h"
+#include "daemon/code/interpreter_place.h"
 #include "daemon/core.h"
 #include "daemon/java/java_agent_load.h"
 #include "daemon/target_parts.h"
@@ -111,7 +111,7 @@ bool hw_target_tables_ready(const struct hw_target *t)
 {
     for (size_t i = 0; i < t->frames.ranges.n; i++) {
         const struct hw_module_file *f = t->frames.ranges.v[i].file;
-        if (f && (f->table_state == HW_TABLE_COMPILING || f->python_asked))
+        if (f && (f->table_state == HW_TABLE_COMPILING || f->interpreters_asked))
             return false;
     }
     return true;
@@ -178,7 +178,7 @@ static int read_maps(struct hw_target *t, uint64_t *cpu_ns)
     image.maps = (struct hw_maps){0};
     hw_reading_image_done(&image);
     hw_java_entrance_tell(t);
-    hw_python_tell(t);
+    hw_interpreters_tell(t);
     if (publish_tables(t) && rc >= 0 && quiet)
         hw_tables_seen(&t->tables, begun);
     return HW_OK;
@@ -274,7 +274,7 @@ void hw_target_module_changed(struct hw_target *t, const struct hw_module_file *
         if (t->frames.ranges.v[i].file != m)
             continue;
         (void)publish_tables(t);
-        hw_python_tell(t);
+        hw_interpreters_tell(t);
         hw_target_answer_maps(t);
         return;
     }

@@ -71,7 +71,18 @@ struct hw_control_page {
      * those at its start, of which the finder knew that they allow a handshake; there is no
      * magic then. */
     uint32_t filters;
-    uint8_t pad[4096 - 680 - 64];
+    /* The process runs CRuby, likewise; exec_hi is stored last. */
+    struct hw_ruby_place {
+        _Atomic uint64_t exec_lo, exec_hi; /* rb_vm_exec: each evaluation that C code began */
+        _Atomic uint64_t core_lo, core_hi; /* what it calls to run bytecode; 0 = not known */
+        /* The thread's context is in its thread-local memory: of this module, at this offset. Or,
+         * if tls_at is not 0, both words are there: the loader stores them. */
+        _Atomic uint64_t tls_at, tls_module, tls_offset;
+        _Atomic uint64_t vm;      /* ruby_current_vm_ptr */
+        _Atomic uint32_t version; /* as in ruby.def */
+        uint32_t reserved;
+    } ruby;
+    uint8_t pad[4096 - 752 - 64];
 };
 _Static_assert(sizeof(struct hw_control_page) == HW_CONTROL_BYTES, "one page");
 

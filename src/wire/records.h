@@ -273,6 +273,7 @@ enum hw_managed_kind {
     /* Not frames, but sent in the same way: */
     HW_MANAGED_SLICE = 5,  /* a scope as a slice: its function is the name, its file the category */
     HW_MANAGED_THREAD = 6, /* a thread's name; the id is its tid */
+    HW_MANAGED_RUBY = 7,   /* a frame */
     HW_MANAGED_KIND_COUNT
 };
 

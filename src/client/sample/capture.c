@@ -194,9 +194,9 @@ static bool wants_frames(const struct hw_client_session *s, const struct hw_even
            (s->config.flags & HW_CC_MALLOC_INFO) || is_mapping(e);
 }
 
-static bool wants_python(const struct hw_client_session *s)
+static bool wants_interpreter(const struct hw_client_session *s)
 {
-    return hw_python_is_on() && (s->config.flags & HW_CC_NATIVE_ONLY) == 0;
+    return hw_interpreter_is_on() && (s->config.flags & HW_CC_NATIVE_ONLY) == 0;
 }
 
 enum found { FOUND_NOTHING, FOUND_UNSENT, FOUND };
@@ -212,10 +212,10 @@ static enum found find_known(struct hw_client_session *s, struct hw_slab *slab,
     if (hw_unlikely(wants_frames(s, e)) || !b->known || !hw_modules_settled(s) ||
         !hw_walk_known(hw_tables_modules(s), &regs, b->hi, hw_slab_cache(slab), o))
         return FOUND_NOTHING;
-    if (hw_unlikely(wants_python(s))) {
+    if (hw_unlikely(wants_interpreter(s))) {
         if (!hw_python_knows(s, &slab->python, o->stack_id))
             return FOUND_NOTHING;
-        slab->is_mixed = hw_managed_mix_python(s, o, &slab->python, &slab->mixed);
+        slab->is_mixed = hw_managed_mix_interpreter(s, o, &slab->python, &slab->mixed);
     }
     return is_sent(s, slab->is_mixed ? slab->mixed.stack_id : o->stack_id) ? FOUND : FOUND_UNSENT;
 }
@@ -225,7 +225,7 @@ static void mix(struct hw_client_session *s, struct hw_slab *slab, const struct 
 {
     slab->is_mixed = false;
     if (hw_unlikely(atomic_load_explicit(&hw_managed_on, memory_order_acquire) != 0 ||
-                    hw_python_is_on()) &&
+                    hw_interpreter_is_on()) &&
         (s->config.flags & HW_CC_NATIVE_ONLY) == 0)
         slab->is_mixed = hw_managed_mix(s, e->site, &slab->out, &slab->python, &slab->mixed);
 }

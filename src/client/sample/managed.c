@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "client/interpreters/ruby.h"
 #include "client/ring/push.h"
 #include "client/sample/marks.h"
 #include "client/thread/client_guard.h"
@@ -96,17 +97,34 @@ static void ask_agent(struct hw_client_session *s, const struct hw_call_site *si
     hw_mixed_splice(m, out->at, out->n_removed, out->ids, out->n_ids);
 }
 
+/* 0: it has none there. */
+static uint64_t find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
+                            struct hw_python *p)
+{
+    return hw_python_is_on() ? hw_python_find_frames(s, o, p)
+           : hw_ruby_is_on() ? hw_ruby_find_frames(s, o, p)
+                             : 0;
+}
+
+static void insert_frames(const struct hw_python *p, struct hw_mixed_stack *m)
+{
+    if (hw_python_is_on())
+        hw_python_insert(p, m);
+    else
+        hw_ruby_insert(p, m);
+}
+
 void hw_managed_build(const struct hw_walk_out *o, const struct hw_python *python,
                       struct hw_mixed_stack *m)
 {
     begin(m, o);
-    hw_python_insert(python, m);
+    insert_frames(python, m);
     m->is_built = true;
 }
 
-/* Python alone: the recorder knows most stacks already, and of those only the id is needed. */
-static bool mix_python(const struct hw_walk_out *o, const struct hw_python *python, uint64_t hash,
-                       struct hw_mixed_stack *m)
+/* An interpreter alone: the recorder knows most stacks already, and of those only the id is needed. */
+static bool mix_interpreter(const struct hw_walk_out *o, const struct hw_python *python,
+                            uint64_t hash, struct hw_mixed_stack *m)
 {
     bool too_deep = o->n_frames + python->n_ids - python->n_evals > HW_MAX_FRAMES;
     m->is_built = false;
@@ -115,24 +133,24 @@ static bool mix_python(const struct hw_walk_out *o, const struct hw_python *pyth
     return true;
 }
 
-bool hw_managed_mix_python(struct hw_client_session *s, const struct hw_walk_out *o,
-                           struct hw_python *python, struct hw_mixed_stack *m)
+bool hw_managed_mix_interpreter(struct hw_client_session *s, const struct hw_walk_out *o,
+                                struct hw_python *python, struct hw_mixed_stack *m)
 {
-    uint64_t hash = hw_python_is_on() ? hw_python_find_frames(s, o, python) : 0;
-    return hash != 0 && mix_python(o, python, hash, m);
+    uint64_t hash = find_frames(s, o, python);
+    return hash != 0 && mix_interpreter(o, python, hash, m);
 }
 
 bool hw_managed_mix(struct hw_client_session *s, const struct hw_call_site *site,
                     const struct hw_walk_out *o, struct hw_python *python, struct hw_mixed_stack *m)
 {
     if (atomic_load_explicit(&hw_managed_on, memory_order_relaxed) == 0)
-        return hw_managed_mix_python(s, o, python, m);
-    uint64_t hash = hw_python_is_on() ? hw_python_find_frames(s, o, python) : 0;
+        return hw_managed_mix_interpreter(s, o, python, m);
+    uint64_t hash = find_frames(s, o, python);
     begin(m, o);
     m->is_built = true;
     ask_agent(s, site, o, m);
     if (m->n_managed == 0 && hash != 0)
-        hw_python_insert(python, m);
+        insert_frames(python, m);
     if (m->n_managed == 0)
         return false;
     m->stack_id = stack_id(m);

@@ -31,9 +31,9 @@ extern __attribute__((visibility("hidden"))) _Atomic uint32_t hw_managed_on;
 bool hw_managed_mix(struct hw_client_session *s, const struct hw_call_site *site,
                     const struct hw_walk_out *o, struct hw_python *python,
                     struct hw_mixed_stack *m);
-/* The same of Python alone, which needs no more of the walked stack than its id, if hw_python_knows() that. */
-bool hw_managed_mix_python(struct hw_client_session *s, const struct hw_walk_out *o,
-                           struct hw_python *python, struct hw_mixed_stack *m);
+/* The same of an interpreter alone, which needs no more of the walked stack than its id, if hw_python_knows() that. */
+bool hw_managed_mix_interpreter(struct hw_client_session *s, const struct hw_walk_out *o,
+                                struct hw_python *python, struct hw_mixed_stack *m);
 /* That stack, or the walked one alone, with the program's marks inserted. */
 bool hw_managed_mark(struct hw_client_session *s, const struct hw_walk_out *o,
                      const struct hw_slab *slab, struct hw_mixed_stack *m);
@@ -53,6 +53,21 @@ static inline bool hw_python_is_on(void)
 #else
     return false;
 #endif
+}
+
+static inline bool hw_ruby_is_on(void)
+{
+#if UINTPTR_MAX == UINT64_MAX && !defined(HW_BARE)
+    return atomic_load_explicit(&hw_control.ruby.exec_hi, memory_order_acquire) != 0;
+#else
+    return false;
+#endif
+}
+
+/* A process has one at most: the recorder names the one that it found first. */
+static inline bool hw_interpreter_is_on(void)
+{
+    return hw_python_is_on() || hw_ruby_is_on();
 }
 
 #endif

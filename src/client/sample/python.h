@@ -43,6 +43,7 @@ struct hw_python {
     uint32_t n_parts;
     uint32_t n_ids;
     uint32_t n_evals;             /* in the native stack */
+    uint64_t thread, variable;    /* Ruby: where this thread's context is named (ruby.c) */
     uint16_t ends[HW_MAX_FRAMES]; /* of each evaluation's part, innermost first */
     uint64_t ids[HW_MAX_FRAMES];
     struct hw_python_native natives[HW_PYTHON_NATIVES];

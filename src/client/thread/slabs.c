@@ -118,6 +118,7 @@ static struct hw_slab *slab_init(struct hw_slab *s, uint32_t index)
     s->n_rounds = 0;
     s->index = index;
     s->marks.generation = 0; /* what another thread left open */
+    s->python.thread = 0;
     return s;
 }
 

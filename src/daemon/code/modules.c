@@ -180,7 +180,7 @@ int hw_modules_get(struct hw_modules *ms, int fd, const struct hw_module_facts *
 static bool can_rest(const struct hw_module_file *m)
 {
     return !m->used && m->fd >= 0 && m->table_state != HW_TABLE_COMPILING && m->wanted.n == 0 &&
-           !m->names_running && !m->control_asked && !m->python_asked;
+           !m->names_running && !m->control_asked && !m->interpreters_asked;
 }
 
 void hw_modules_sweep(struct hw_modules *ms)
@@ -287,20 +287,20 @@ static void on_control_va(struct running *r, const struct hw_job_answer *a)
     r->m->control_asked = false;
 }
 
-void hw_modules_want_python(struct hw_modules *ms, struct hw_module_file *m)
+void hw_modules_want_interpreters(struct hw_modules *ms, struct hw_module_file *m)
 {
-    if (!m->python_asked && !m->python_known && m->fd >= 0)
-        m->python_asked = send_job(ms, HW_JOB_PYTHON, m, NULL, 0) == HW_OK;
+    if (!m->interpreters_asked && !m->interpreters_known && m->fd >= 0)
+        m->interpreters_asked = send_job(ms, HW_JOB_INTERPRETERS, m, NULL, 0) == HW_OK;
 }
 
-static void on_python(struct running *r, const struct hw_job_answer *a)
+static void on_interpreters(struct running *r, const struct hw_job_answer *a)
 {
-    struct hw_python_symbols s;
+    struct hw_interpreters s;
     if (a->rc == HW_OK && a->n_bytes == sizeof s &&
         hw_fd_pread_all(r->memfd, &s, sizeof s, 0) == HW_OK)
-        r->m->python = s;
-    r->m->python_known = true;
-    r->m->python_asked = false;
+        r->m->interpreters = s;
+    r->m->interpreters_known = true;
+    r->m->interpreters_asked = false;
 }
 
 bool hw_module_name(struct hw_modules *ms, struct hw_module_file *m, uint64_t va, const char **name)
@@ -427,8 +427,8 @@ static void on_answer(struct hw_modules *ms, const struct hw_job_answer *a)
             on_table(ms, &r, a);
         else if (r.type == HW_JOB_CONTROL)
             on_control_va(&r, a);
-        else if (r.type == HW_JOB_PYTHON)
-            on_python(&r, a);
+        else if (r.type == HW_JOB_INTERPRETERS)
+            on_interpreters(&r, a);
         else
             on_names(ms, &r, a);
         (void)close(r.memfd); /* memory only */

@@ -47,8 +47,8 @@ struct hw_module_file {
     HW_VEC(uint64_t) wanted; /* for the next job */
     bool names_running;
     bool control_asked, control_known;
-    bool python_asked, python_known;
-    struct hw_python_symbols python;
+    bool interpreters_asked, interpreters_known;
+    struct hw_interpreters interpreters;
     bool used;           /* marked before hw_modules_sweep */
     uint64_t control_va; /* of the client's control page; 0 = it has none */
 };
@@ -84,8 +84,8 @@ void hw_modules_want_table(struct hw_modules *ms, struct hw_module_file *m);
 /* Asks where the client library keeps its control page. */
 void hw_modules_want_control(struct hw_modules *ms, struct hw_module_file *m);
 
-/* Asks whether it is a Python interpreter, and where. */
-void hw_modules_want_python(struct hw_modules *ms, struct hw_module_file *m);
+/* Asks whether it has an interpreter, of Python or Ruby, and where. */
+void hw_modules_want_interpreters(struct hw_modules *ms, struct hw_module_file *m);
 
 /* Name at a link-time address: true and *name (NULL = the file has none), or false: asked for by
  * the next hw_modules_request_names. The names stay valid until hw_modules_free. */

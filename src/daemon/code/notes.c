@@ -61,7 +61,13 @@ void hw_note(struct hw_target *t, const char *key, const char *fmt, ...)
 
 static void count_unclear(struct hw_target *t, const struct hw_snapshot *s)
 {
-    if (s->python_unclear && !s->broken)
+    if (s->python_unclear && !s->broken && t->is_ruby)
+        keepf(&t->notes, "ruby_unclear",
+              "%" PRIu64 " samples of Ruby show the interpreter's own functions only: its frames "
+              "did not fit the native stack, or could not be read then (a thread without Ruby's "
+              "lock, or while its heap was compacted)",
+              s->python_unclear);
+    else if (s->python_unclear && !s->broken)
         keepf(&t->notes, "python_unclear",
               "%" PRIu64 " samples of Python show the interpreter's own functions only: its "
               "frames did not fit the native stack",

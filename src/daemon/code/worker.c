@@ -37,6 +37,7 @@
 #include "cfi/cfi.h"
 #include "daemon/policy/privilege.h"
 #include "elf/elf.h"
+#include "elf/ruby_symbols.h"
 #include "wire/control_page.h"
 
 #include "base/banned.h"
@@ -175,7 +176,7 @@ static int do_control(int elf_fd, int memfd, uint64_t *n_bytes, struct hw_error 
     return rc;
 }
 
-static int do_python(int elf_fd, int memfd, uint64_t *n_bytes, struct hw_error *err)
+static int do_interpreters(int elf_fd, int memfd, uint64_t *n_bytes, struct hw_error *err)
 {
     struct hw_python_symbols s = {0};
     struct hw_elf *e;
@@ -192,10 +193,13 @@ static int do_python(int elf_fd, int memfd, uint64_t *n_bytes, struct hw_error *
     if (s.eval && hw_elf_find_sized(e, "Py_Version", &va, &size) &&
         hw_elf_read_at(e, va, &s.version, sizeof s.version, NULL) < 0)
         s.version = 0;
+    struct hw_interpreters all = {.python = s};
+    if (s.eval == 0)
+        hw_ruby_symbols_find(e, elf_fd, &all.ruby);
     hw_elf_close(e);
-    if (hw_fd_write_all(memfd, &s, sizeof s) < 0)
+    if (hw_fd_write_all(memfd, &all, sizeof all) < 0)
         rc = hw_fail_sys(err, "write");
-    *n_bytes = sizeof s;
+    *n_bytes = sizeof all;
     return rc;
 }
 
@@ -239,8 +243,8 @@ _Noreturn static void run_job(int sock, const struct job *j, int elf_fd, int mem
     case HW_JOB_CONTROL:
         a.rc = do_control(elf_fd, memfd, &a.n_bytes, &err);
         break;
-    case HW_JOB_PYTHON:
-        a.rc = do_python(elf_fd, memfd, &a.n_bytes, &err);
+    case HW_JOB_INTERPRETERS:
+        a.rc = do_interpreters(elf_fd, memfd, &a.n_bytes, &err);
         break;
     }
     (void)snprintf(a.text, sizeof a.text, "%.150s", err.text);

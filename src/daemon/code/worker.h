@@ -16,20 +16,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "elf/ruby_symbols.h"
+
 struct hw_error;
 
 enum hw_job_type {
-    HW_JOB_TABLE = 1,   /* out: a table (cfi/cfi.h) */
-    HW_JOB_NAMES = 2,   /* in: n u64 addresses; out: n times u32 length + name, "" = none */
-    HW_JOB_INFO = 3,    /* out: struct hw_elf_info */
-    HW_JOB_CONTROL = 4, /* out: u64 address of the client's control page, 0 = none */
-    HW_JOB_PYTHON = 5   /* out: struct hw_python_symbols */
+    HW_JOB_TABLE = 1,       /* out: a table (cfi/cfi.h) */
+    HW_JOB_NAMES = 2,       /* in: n u64 addresses; out: n times u32 length + name, "" = none */
+    HW_JOB_INFO = 3,        /* out: struct hw_elf_info */
+    HW_JOB_CONTROL = 4,     /* out: u64 address of the client's control page, 0 = none */
+    HW_JOB_INTERPRETERS = 5 /* out: struct hw_interpreters */
 };
 
 /* Link-time addresses of an interpreter; eval 0 = the file has none. */
 struct hw_python_symbols {
     uint64_t version; /* PY_VERSION_HEX; 0 = older than 3.11, which does not say */
     uint64_t eval, eval_bytes, cold, cold_bytes, runtime, code_type;
+};
+
+struct hw_interpreters {
+    struct hw_python_symbols python;
+    struct hw_ruby_symbols ruby;
 };
 
 #define HW_JOB_MAX_OUT (256u * 1024 * 1024)

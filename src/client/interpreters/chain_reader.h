@@ -1,0 +1,116 @@
+/*
+ * chain_reader.h - loads of an interpreter's structures, and a stack in which its functions replace it
+ *
+ * Why:     an interpreter of bytecode keeps a chain of frames. Its own loop is in the native stack
+ *          once for each evaluation that began in C, so the chain is cut into as many parts. Python
+ *          and Ruby differ in what a frame is and in where a part begins, not in the rest.
+ * Shapes:  each includer defines its own struct layout. What is read is the target's own memory, by
+ *          loads; until its layout is proven the kernel is asked about every address before.
+ * Owns:    nothing.
+ * Errors:  `bad` stays set after an address that cannot be; what is read then is 0.
+ * Threads: a reader has one thread; a proof is shared by all.
+ */
+#ifndef HW_CLIENT_INTERPRETERS_CHAIN_READER_H
+#define HW_CLIENT_INTERPRETERS_CHAIN_READER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/client.h"
+#include "client/kernel/sys.h"
+#include "client/ring/mixed.h"
+
+#define HW_CHAIN_PROOF        64u /* walks in which every address is checked */
+#define HW_CHAIN_MAX_FAILURES 64u
+#define HW_CHAIN_NULL_BYTES   4096u
+
+/* ---- loads ---- */
+
+struct layout;
+
+struct chain_reader {
+    const struct layout *l;
+    uint64_t checked_to; /* addresses after this one are loaded as they are */
+    bool careful, bad;
+};
+
+static HW_COLD bool may_load(struct chain_reader *k, uint64_t at)
+{
+    if (k->bad || at < HW_CHAIN_NULL_BYTES || at >> 47 || at % 8 ||
+        (k->careful && !hw_sys_readable(at)))
+        k->bad = true;
+    return !k->bad;
+}
+
+/* Once the layout is verified, an address that is not null is valid. */
+static inline uint64_t word_at(struct chain_reader *k, uint64_t at)
+{
+    if (hw_unlikely(at <= k->checked_to) && !may_load(k, at))
+        return 0;
+    return *(const volatile uint64_t *)(uintptr_t)at;
+}
+
+static inline uint32_t u32_at(struct chain_reader *k, uint64_t at)
+{
+    return (uint32_t)(word_at(k, at & ~7ull) >> (at & 4 ? 32 : 0));
+}
+
+static inline uint32_t byte_at(struct chain_reader *k, uint64_t at)
+{
+    return (uint32_t)(word_at(k, at & ~7ull) >> at % 8 * 8 & 0xff);
+}
+
+/* The bytes [at, at + n), n > 0 and small. */
+static inline bool may_read(struct chain_reader *k, uint64_t at, uint64_t n)
+{
+    for (uint64_t p = at & ~7ull; k->careful && p < at + n && !k->bad; p += 4096 - p % 4096)
+        (void)may_load(k, p);
+    return may_load(k, (at + n - 1) & ~7ull);
+}
+
+static inline uint64_t mix(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 32;
+}
+
+/* ---- is an interpreter laid out as we think? ---- */
+
+struct hw_chain_proof {
+    _Atomic uint64_t eval; /* the interpreter that the other words describe */
+    _Atomic uint32_t n_good, n_bad;
+};
+
+/* False: it is left alone. */
+bool hw_chain_begin(struct hw_chain_proof *p, struct chain_reader *k, uint64_t eval);
+
+/* ---- evaluations in a native stack ---- */
+
+struct hw_evals {
+    uint64_t lo, n_bytes;       /* the function of which each evaluation has one frame */
+    uint64_t inner_lo, n_inner; /* what it calls to run bytecode; 0: it does that itself */
+};
+
+static inline bool hw_evals_have(const struct hw_evals *e, uint64_t pc)
+{
+    return pc - 1 - e->lo < e->n_bytes;
+}
+
+/* How many there are. One that a signal's handler interrupted may be halfway between two frames of
+ * its own: such a stack has none. */
+uint32_t hw_evals_count(const struct hw_evals *e, const struct hw_walk_out *o);
+/* Inserts the parts of a chain, each in the place of its evaluation. */
+void hw_evals_replace(const struct hw_evals *e, const struct hw_python *p,
+                      struct hw_mixed_stack *m);
+/* Of what replaces the evaluations; not 0. */
+uint64_t hw_evals_hash(const struct hw_python *p);
+
+/* ---- names ---- */
+
+/* The name of an id, unless the recorder has it. False: no room in the ring. */
+bool hw_chain_name(struct hw_client_session *s, uint64_t id, const struct heapwise_managed_text *t);
+/* An id that means this text and line. */
+uint64_t hw_chain_id(enum hw_managed_kind kind, const struct heapwise_managed_text *t);
+
+#endif

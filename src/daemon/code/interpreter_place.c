@@ -1,0 +1,135 @@
+/*
+ * interpreter_place.c - which file to ask: the program itself (an interpreter can be linked into any), and
+ * whatever has "python" or "ruby" in its name
+ */
+#include "daemon/code/interpreter_place.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/arch.h"
+#include "daemon/core.h"
+#include "wire/python.def"
+#include "wire/ruby.def"
+
+#include "base/banned.h"
+
+#define RELEASED 0xf0u /* the last byte of PY_VERSION_HEX, neither alpha nor beta */
+
+static bool is_candidate(const struct hw_target *t, const struct hw_module_file *f)
+{
+    const char *slash = f->path ? strrchr(f->path, '/') : NULL;
+    return slash && f->is_elf &&
+           (strstr(slash, "python") || strstr(slash, "ruby") || strcmp(slash + 1, t->exe) == 0);
+}
+
+/* 0 = none that we know */
+static uint32_t minor_of(const struct hw_python_symbols *s)
+{
+    uint32_t minor = (uint32_t)(s->version >> 16 & 0xff);
+    if (s->version >> 24 != 3 || (s->version & 0xf0) != RELEASED)
+        return 0;
+#define ROW(m, ...)                                                                                \
+    if (minor == (m))                                                                              \
+        return minor;
+    HW_PYTHONS(ROW)
+#undef ROW
+    return 0;
+}
+
+static void warn_unknown(struct hw_target *t, const struct hw_python_symbols *s)
+{
+    if (t->warned_python)
+        return;
+    t->warned_python = true;
+    if (s->version)
+        hw_note(t, "python",
+                "the stacks of Python %u.%u show only the interpreter's own functions: heapwise "
+                "reads Python frames of 3.11 to 3.13",
+                (unsigned)(s->version >> 24), (unsigned)(s->version >> 16 & 255));
+    else
+        hw_note(t, "python",
+                "the stacks of this Python (older than 3.11) show only the interpreter's own "
+                "functions: heapwise reads Python frames of 3.11 to 3.13");
+}
+
+static void tell_python(struct hw_target *t, const struct hw_frame_range *r)
+{
+    const struct hw_python_symbols *s = &r->file->interpreters.python;
+    struct hw_python_place *p = &t->page.map->python;
+    uint32_t minor = minor_of(s);
+    if (minor == 0) {
+        warn_unknown(t, s);
+        return;
+    }
+    t->interpreter = r->file;
+    atomic_store_explicit(&p->minor, minor, memory_order_relaxed);
+    atomic_store_explicit(&p->runtime, s->runtime + r->bias, memory_order_relaxed);
+    atomic_store_explicit(&p->code_type, s->code_type + r->bias, memory_order_relaxed);
+    atomic_store_explicit(&p->cold_lo, s->cold ? s->cold + r->bias : 0, memory_order_relaxed);
+    atomic_store_explicit(&p->cold_hi, s->cold ? s->cold + s->cold_bytes + r->bias : 0,
+                          memory_order_relaxed);
+    atomic_store_explicit(&p->eval_lo, s->eval + r->bias, memory_order_relaxed);
+    /* Release: pairs with the client's acquire; the client then reads the rest. */
+    atomic_store_explicit(&p->eval_hi, s->eval + s->eval_bytes + r->bias, memory_order_release);
+}
+
+/* ---- Ruby ---- */
+
+static bool is_known_ruby(const struct hw_ruby_symbols *s)
+{
+#define ROW(v, cfp, thread, frame, ec, vm, blocking, at, ...)                                      \
+    if (s->version == (v))                                                                         \
+        return s->objspace == (at);
+    HW_RUBIES(ROW)
+#undef ROW
+    return false;
+}
+
+static void tell_ruby(struct hw_target *t, const struct hw_frame_range *r)
+{
+    const struct hw_ruby_symbols *s = &r->file->interpreters.ruby;
+    struct hw_ruby_place *p = &t->page.map->ruby;
+    if (!is_known_ruby(s)) {
+        if (!t->warned_ruby)
+            hw_note(t, "ruby",
+                    "the stacks of this Ruby (%u.%u) show only the interpreter's own functions: "
+                    "heapwise reads Ruby's frames of 3.1 on x86-64",
+                    (unsigned)(s->version / 100), (unsigned)(s->version % 100));
+        t->warned_ruby = true;
+        return;
+    }
+    t->interpreter = r->file;
+    t->is_ruby = true;
+    atomic_store_explicit(&p->version, s->version, memory_order_relaxed);
+    atomic_store_explicit(&p->vm, s->vm + r->bias, memory_order_relaxed);
+    atomic_store_explicit(&p->tls_at, s->tls_at ? s->tls_at + r->bias : 0, memory_order_relaxed);
+    atomic_store_explicit(&p->tls_module, s->tls_at ? 0 : 1, memory_order_relaxed);
+    atomic_store_explicit(&p->tls_offset, s->tls_offset, memory_order_relaxed);
+    atomic_store_explicit(&p->core_lo, s->core ? s->core + r->bias : 0, memory_order_relaxed);
+    atomic_store_explicit(&p->core_hi, s->core ? s->core + s->core_bytes + r->bias : 0,
+                          memory_order_relaxed);
+    atomic_store_explicit(&p->exec_lo, s->exec + r->bias, memory_order_relaxed);
+    /* Release: as above. */
+    atomic_store_explicit(&p->exec_hi, s->exec + s->exec_bytes + r->bias, memory_order_release);
+}
+
+void hw_interpreters_tell(struct hw_target *t)
+{
+    if (!t->page.map || t->hello.arch != HW_ARCH_HERE || sizeof(void *) < 8 || t->interpreter ||
+        t->session->sources.v[t->source].config->no_managed_frames)
+        return;
+    for (size_t i = 0; i < t->frames.ranges.n && !t->interpreter; i++) {
+        const struct hw_frame_range *r = &t->frames.ranges.v[i];
+        if (!r->file || !is_candidate(t, r->file))
+            continue;
+        hw_modules_want_interpreters(t->rec->modules, r->file);
+        const struct hw_interpreters *known = &r->file->interpreters;
+        if (!r->file->interpreters_known)
+            continue;
+        if (known->python.eval && known->python.eval_bytes)
+            tell_python(t, r);
+        else if (known->ruby.exec && known->ruby.exec_bytes)
+            tell_ruby(t, r);
+    }
+}

@@ -1,0 +1,185 @@
+#include "elf/ruby_symbols.h"
+
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "elf/elf.h"
+#include "elf/image.h"
+
+#include "base/banned.h"
+
+#define MAX_EXEC_BYTES   65536u /* of rb_vm_exec */
+#define CORE_LEAST_BYTES 8192u  /* of what runs bytecode; what else it calls is small */
+#define MAX_SECTION      (64u << 20)
+#define DURING_GC_BYTES  64u
+
+static uint32_t u32_of(const uint8_t *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* ---- unwind information: where functions begin and end ---- */
+
+/* .eh_frame_hdr as every linker writes it: sorted pairs of a function's and its record's address,
+ * both relative to the section. */
+struct functions {
+    uint8_t *hdr, *frames; /* owned */
+    size_t n_hdr, n_frames;
+    uint64_t hdr_va, frames_va;
+    uint32_t n;
+};
+
+static void functions_done(struct functions *f)
+{
+    free(f->hdr);
+    free(f->frames);
+}
+
+static bool functions_read(struct functions *f, const struct hw_image *img)
+{
+    static const uint8_t usual[] = {1, 0x1b, 0x03, 0x3b}; /* version, encodings */
+    const struct hw_image_section *h = hw_image_find(img, ".eh_frame_hdr");
+    const struct hw_image_section *s = hw_image_find(img, ".eh_frame");
+    if (!h || !s || hw_image_read_section(img, h, MAX_SECTION, &f->hdr, &f->n_hdr, NULL) < 0 ||
+        hw_image_read_section(img, s, MAX_SECTION, &f->frames, &f->n_frames, NULL) < 0 ||
+        f->n_hdr < 12 || memcmp(f->hdr, usual, sizeof usual) != 0)
+        return false;
+    f->hdr_va = h->va;
+    f->frames_va = s->va;
+    f->n = u32_of(f->hdr + 8);
+    return f->n <= (f->n_hdr - 12) / 8;
+}
+
+/* The bytes of the function that begins at va; 0: none does. */
+static uint64_t bytes_of_function(const struct functions *f, uint64_t va)
+{
+    for (uint32_t lo = 0, hi = f->n; lo < hi;) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        const uint8_t *pair = f->hdr + 12 + (size_t)mid * 8;
+        uint64_t start = f->hdr_va + (uint64_t)(int32_t)u32_of(pair);
+        if (start < va) {
+            lo = mid + 1;
+        } else if (start > va) {
+            hi = mid;
+        } else { /* length, CIE, beginning, bytes */
+            uint64_t at = f->hdr_va + (uint64_t)(int32_t)u32_of(pair + 4) - f->frames_va;
+            return at <= f->n_frames && f->n_frames - at >= 16 ? u32_of(f->frames + at + 12) : 0;
+        }
+    }
+    return 0;
+}
+
+/* The one large function that rb_vm_exec calls. */
+static void find_core(const struct hw_image *img, struct hw_elf *e, struct hw_ruby_symbols *out)
+{
+    struct functions f = {0};
+    uint8_t *code = NULL;
+    if (hw_elf_find_sized(e, "vm_exec_core", &out->core, &out->core_bytes) && out->core_bytes)
+        return;
+    out->core = out->core_bytes = 0;
+    if (out->exec_bytes <= MAX_EXEC_BYTES)
+        code = malloc(out->exec_bytes);
+    if (code && functions_read(&f, img) &&
+        hw_elf_read_at(e, out->exec, code, out->exec_bytes, NULL) == HW_OK)
+        for (size_t i = 0; i + 5 <= out->exec_bytes && !out->core; i++) {
+            uint64_t to = out->exec + i + 5 + (uint64_t)(int32_t)u32_of(code + i + 1);
+            uint64_t n = code[i] == 0xe8 ? bytes_of_function(&f, to) : 0;
+            if (n >= CORE_LEAST_BYTES && to != out->exec) {
+                out->core = to;
+                out->core_bytes = n;
+            }
+        }
+    functions_done(&f);
+    free(code);
+}
+
+/* ---- the variable that names a thread's context ---- */
+
+/* Which symbol of .dynsym it is; 0: none. */
+static uint64_t index_of(const struct hw_image *img, const char *name)
+{
+    const struct hw_image_section *s = hw_image_find(img, ".dynsym");
+    const struct hw_image_section *t = hw_image_find(img, ".dynstr");
+    uint8_t *symbols = NULL, *names = NULL;
+    size_t n = 0, n_names = 0, found = 0;
+    if (s && t && hw_image_read_section(img, s, MAX_SECTION, &symbols, &n, NULL) == HW_OK &&
+        hw_image_read_section(img, t, MAX_SECTION, &names, &n_names, NULL) == HW_OK)
+        for (size_t i = 1; i < n / sizeof(Elf64_Sym) && !found; i++) {
+            Elf64_Sym one;
+            memcpy(&one, symbols + i * sizeof one, sizeof one);
+            if (one.st_name < n_names && strcmp((const char *)names + one.st_name, name) == 0)
+                found = i;
+        }
+    free(symbols);
+    free(names);
+    return found;
+}
+
+/* The loader stores the module's number and the variable's offset into two words that the library's
+ * code reads. A program's own variable needs none: it is in the first module. */
+static bool find_variable(const struct hw_image *img, struct hw_elf *e, struct hw_ruby_symbols *out)
+{
+    const char name[] = "ruby_current_ec";
+    const struct hw_image_section *s = hw_image_find(img, ".rela.dyn");
+    uint64_t symbol = index_of(img, name);
+    uint8_t *relocations = NULL;
+    size_t n = 0;
+    struct hw_elf_info info;
+    if (!hw_elf_find_symbol(e, name, &out->tls_offset) || hw_elf_get_info(e, &info, NULL) < 0)
+        return false;
+    if (s && symbol && hw_image_read_section(img, s, MAX_SECTION, &relocations, &n, NULL) == HW_OK)
+        for (size_t i = 0; i < n / sizeof(Elf64_Rela) && !out->tls_at; i++) {
+            Elf64_Rela r;
+            memcpy(&r, relocations + i * sizeof r, sizeof r);
+            if (ELF64_R_TYPE(r.r_info) == R_X86_64_DTPMOD64 && ELF64_R_SYM(r.r_info) == symbol)
+                out->tls_at = r.r_offset;
+        }
+    free(relocations);
+    return out->tls_at || info.has_interp || info.type == ET_EXEC;
+}
+
+/* ---- */
+
+/* rb_during_gc() reads a bit beside the one that says that the heap is compacted:
+ *     mov OBJSPACE(%rax), %rax; movzbl 0x10(%rax), %eax; shr $5, %al */
+static uint32_t objspace_by_code(struct hw_elf *e)
+{
+    static const uint8_t load[] = {0x48, 0x8b, 0x80},
+                         flags[] = {0x0f, 0xb6, 0x40, 0x10, 0xc0, 0xe8, 5};
+    uint8_t code[DURING_GC_BYTES];
+    uint64_t va, n;
+    if (!hw_elf_find_sized(e, "rb_during_gc", &va, &n) || n > sizeof code ||
+        hw_elf_read_at(e, va, code, (size_t)n, NULL) < 0)
+        return 0;
+    for (size_t i = 0; i + sizeof load + 4 + sizeof flags <= n; i++)
+        if (memcmp(code + i, load, sizeof load) == 0 &&
+            memcmp(code + i + sizeof load + 4, flags, sizeof flags) == 0)
+            return u32_of(code + i + sizeof load);
+    return 0;
+}
+
+void hw_ruby_symbols_find(struct hw_elf *e, int elf_fd, struct hw_ruby_symbols *out)
+{
+    struct hw_image img;
+    uint64_t va, n;
+    uint32_t version[3];
+    *out = (struct hw_ruby_symbols){0};
+    if (!hw_elf_find_sized(e, "rb_vm_exec", &out->exec, &out->exec_bytes) ||
+        !hw_elf_find_symbol(e, "ruby_current_vm_ptr", &out->vm) ||
+        !hw_elf_find_sized(e, "ruby_api_version", &va, &n) || n != sizeof version ||
+        hw_elf_read_at(e, va, version, sizeof version, NULL) < 0 || version[1] > 99 ||
+        version[0] > 99 || hw_image_open(&img, elf_fd, NULL, 0, true, NULL) < 0) {
+        out->exec = 0;
+        return;
+    }
+    out->version = version[0] * 100 + version[1];
+    if (img.machine == EM_X86_64 && find_variable(&img, e, out)) {
+        out->objspace = objspace_by_code(e);
+        find_core(&img, e, out);
+    }
+    hw_image_close(&img);
+}
