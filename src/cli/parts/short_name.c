@@ -10,7 +10,8 @@
 
 /*
  * Where the parameter list begins: the last '(' outside all brackets that is closed by the text's
- * last ')'. 0 = none. "(anonymous namespace)" and "operator()" are parts of the name.
+ * last ')'. 0 = none. "(anonymous namespace)" and "operator()" are parts of the name, and so is
+ * what comes after a space: Ruby's "block (2 levels) in f", "<top (required)>".
  */
 static size_t parameters_at(const char *s, size_t n)
 {
@@ -26,6 +27,7 @@ static size_t parameters_at(const char *s, size_t n)
         if (depth != 0)
             continue;
         bool is_name = strncmp(s + i, "(anonymous namespace)", 21) == 0 ||
+                       (i > 0 && s[i - 1] == ' ') ||
                        (i >= 8 && strncmp(s + i - 8, "operator", 8) == 0);
         return is_name ? 0 : i;
     }

@@ -70,10 +70,11 @@ static bool is_allocator_library(struct hw_bytes module)
     return starts_any(module, names);
 }
 
-/* Managed functions are in mappings "[java] java.base", "[java] app.jar", "[python]"; a trace's
- * paths begin with a slash: "/[python]". */
+/* Managed functions are in mappings "[java] java.base", "[java] app.jar", "[python]", "[ruby]"; a
+ * trace's paths begin with a slash: "/[python]". */
 #define JAVA   "/[java]"
 #define PYTHON "/[python]"
+#define RUBY   "/[ruby]"
 
 /* A frame that says why managed frames are missing: "[java unwind failed: -3]". */
 static bool is_note(struct hw_bytes name)
@@ -89,14 +90,16 @@ static bool is_jdk(struct hw_bytes module)
 
 enum hw_function_language hw_function_language_of(struct hw_bytes module)
 {
-    static const char *const runtimes[] = {"libjvm.so", "libjava.so",   "libzip.so", "libnio.so",
-                                           "libnet.so", "libjimage.so", "libjli.so", "libpython",
-                                           "python2",   "python3",      "libnode",   NULL};
-    if (hw_bytes_start_with(module, JAVA) || hw_bytes_start_with(module, PYTHON))
+    static const char *const runtimes[] = {
+        "libjvm.so",    "libjava.so", "libzip.so", "libnio.so", "libnet.so",
+        "libjimage.so", "libjli.so",  "libpython", "python2",   "python3",
+        "libnode",      "libruby",    "ruby3",     NULL};
+    if (hw_bytes_start_with(module, JAVA) || hw_bytes_start_with(module, PYTHON) ||
+        hw_bytes_start_with(module, RUBY))
         return HW_FUNCTION_MANAGED;
     struct hw_bytes base = hw_bytes_base_name(module);
-    return starts_any(base, runtimes) || is(base, "node") ? HW_FUNCTION_RUNTIME
-                                                          : HW_FUNCTION_NATIVE;
+    return starts_any(base, runtimes) || is(base, "node") || is(base, "ruby") ? HW_FUNCTION_RUNTIME
+                                                                              : HW_FUNCTION_NATIVE;
 }
 
 bool hw_function_is_javascript(struct hw_bytes raw_name, struct hw_bytes module)
@@ -113,22 +116,31 @@ static enum hw_function_home home_of_javascript(struct hw_bytes raw_name)
     return has(raw_name, "/node_modules/") ? HW_HOME_PACKAGE : HW_HOME_OWN;
 }
 
-/* "/lib/python3.11/", "/lib64/python3/": digits, then a slash. */
-static bool is_below_interpreter(struct hw_bytes file)
+/* "/lib/python3.11/", "/lib64/python3/", "/lib/ruby/3.1.0/": digits, then a slash. */
+static bool is_below_interpreter(struct hw_bytes file, const char *name)
 {
-    static const char name[] = "/python";
+    size_t n = strlen(name);
     const uint8_t *end = file.p + file.n;
-    for (const uint8_t *at = file.p; (at = memmem(at, (size_t)(end - at), name, sizeof name - 1));
-         at++) {
-        const uint8_t *after = at + sizeof name - 1;
+    for (const uint8_t *at = file.p; (at = memmem(at, (size_t)(end - at), name, n)); at++) {
+        const uint8_t *after = at + n;
         while (after < end && ((*after >= '0' && *after <= '9') || *after == '.'))
             after++;
         bool is_lib = (at - file.p >= 4 && memcmp(at - 4, "/lib", 4) == 0) ||
                       (at - file.p >= 6 && memcmp(at - 6, "/lib64", 6) == 0);
-        if (is_lib && after > at + sizeof name - 1 && after < end && *after == '/')
+        if (is_lib && after > at + n && after < end && *after == '/')
             return true;
     }
     return false;
+}
+
+/* Gems, those of the distribution, and rubygems itself. */
+static enum hw_function_home home_of_ruby(struct hw_bytes file)
+{
+    if (has(file, "/gems/") || has(file, "/vendor_ruby/") || has(file, "/site_ruby/"))
+        return has(file, "/vendor_ruby/rubygems") ? HW_HOME_STANDARD : HW_HOME_PACKAGE;
+    return hw_bytes_start_with(file, "<internal:") || is_below_interpreter(file, "/ruby/")
+               ? HW_HOME_STANDARD
+               : HW_HOME_OWN;
 }
 
 enum hw_function_home hw_function_home_of(struct hw_bytes raw_name, struct hw_bytes module,
@@ -136,12 +148,15 @@ enum hw_function_home hw_function_home_of(struct hw_bytes raw_name, struct hw_by
 {
     if (hw_function_is_javascript(raw_name, module))
         return home_of_javascript(raw_name);
+    if (hw_bytes_start_with(module, RUBY))
+        return home_of_ruby(file);
     if (!hw_bytes_start_with(module, PYTHON))
         return HW_HOME_OWN;
     if (has(file, "/site-packages/") || has(file, "/dist-packages/"))
         return HW_HOME_PACKAGE;
-    return hw_bytes_start_with(file, "<frozen ") || is_below_interpreter(file) ? HW_HOME_STANDARD
-                                                                               : HW_HOME_OWN;
+    return hw_bytes_start_with(file, "<frozen ") || is_below_interpreter(file, "/python")
+               ? HW_HOME_STANDARD
+               : HW_HOME_OWN;
 }
 
 bool hw_function_file_is_whole(struct hw_bytes file)

@@ -52,6 +52,8 @@ static void short_names(void **state)
         {"(anonymous namespace)::run(void (*)(int))", 40, "(anonymous namespace)::run"},
         {"Job::operator()(int)", 40, "Job::operator()"},
         {"Job::operator()", 40, "Job::operator()"},
+        {"<top (required)>", 40, "<top (required)>"},
+        {"block (2 levels) in call", 40, "block (2 levels) in call"},
         {"operator new(unsigned long)", 40, "operator new"},
         {"f(int) [clone .isra.0]", 40, "f"},
         {"std::vector<std::string, std::allocator<std::string> >::push_back(std::string&&)", 30,

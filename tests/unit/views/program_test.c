@@ -94,16 +94,18 @@ static void filters_take_the_name_and_the_file(void **state)
     hw_profile_free(p);
 }
 
-/* Whose code the one Python function of a profile is that stands in these files. */
-static enum hw_function_owner owner_in(const char *const *files, size_t n)
+/* Whose code the one function of a profile is that stands in these files. */
+static enum hw_function_owner owner_in(const char *mapping, const char *const *files, size_t n)
 {
-    struct hw_profile *p = profile_of("main;@0x10@/[python];malloc", "/bin/app");
+    char stack[64];
+    (void)snprintf(stack, sizeof stack, "main;@0x10@%s;malloc", mapping);
+    struct hw_profile *p = profile_of(stack, "/bin/app");
     struct hw_functions *fns;
     uint32_t work = HW_ID_NONE;
     for (size_t i = 0; i < n; i++) {
         char frame[32];
         struct hw_symbol_line line = {fill_str(p, "work"), fill_str(p, files[i]), 3};
-        snprintf(frame, sizeof frame, "@0x%zx@/[python]", 0x10 + i);
+        (void)snprintf(frame, sizeof frame, "@0x%zx@%s", 0x10 + i, mapping);
         assert_int_equal(hw_symbol_sets_put(hw_callsites_symbol_sets(p->callsites),
                                             fill_frame(p, frame, strlen(frame)), &line, 1),
                          0);
@@ -141,13 +143,37 @@ static void python_is_told_apart_by_its_files(void **state)
                 {"/usr/lib/python3/dist-packages/yaml/x.py", HW_OWNER_LIBRARY},
                 {"/home/me/.venv/lib/python3.12/site-packages/flask/app.py", HW_OWNER_LIBRARY}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (owner_in(&rows[i].file, 1) != rows[i].owner)
-            fail_msg("%s: %d", rows[i].file, (int)owner_in(&rows[i].file, 1));
+        if (owner_in("/[python]", &rows[i].file, 1) != rows[i].owner)
+            fail_msg("%s: %d", rows[i].file, (int)owner_in("/[python]", &rows[i].file, 1));
     /* One name in files of both: nothing of the program's may be hidden among the rest. */
     static const char *const both[] = {"/usr/lib/python3.11/json/decoder.py", "/home/me/work.py"};
-    assert_int_equal(owner_in(both, 2), HW_OWNER_PROGRAM);
+    assert_int_equal(owner_in("/[python]", both, 2), HW_OWNER_PROGRAM);
+}
+
+static void ruby_is_told_apart_by_its_files(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file;
+        enum hw_function_owner owner;
+    } rows[] = {
+        {"/home/me/work.rb", HW_OWNER_PROGRAM},
+        {"app/models/user.rb", HW_OWNER_PROGRAM},
+        {"/srv/ruby/work.rb", HW_OWNER_PROGRAM},
+        {"(eval)", HW_OWNER_PROGRAM},
+        {"<internal:kernel>", HW_OWNER_RUNTIME},
+        {"/usr/lib/ruby/3.1.0/json/common.rb", HW_OWNER_RUNTIME},
+        {"/usr/local/lib/ruby/3.1.0/set.rb", HW_OWNER_RUNTIME},
+        {"/usr/lib/ruby/vendor_ruby/rubygems/specification.rb", HW_OWNER_RUNTIME},
+        {"/usr/lib/ruby/vendor_ruby/rack.rb", HW_OWNER_LIBRARY},
+        {"/usr/share/rubygems-integration/all/gems/rake-13.0.6/lib/rake.rb", HW_OWNER_LIBRARY},
+        {"/var/lib/gems/3.1.0/gems/rack-2.2.4/lib/rack.rb", HW_OWNER_LIBRARY}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (owner_in("/[ruby]", &rows[i].file, 1) != rows[i].owner)
+            fail_msg("%s: %d", rows[i].file, (int)owner_in("/[ruby]", &rows[i].file, 1));
 }
 
 HW_TEST_MAIN(cmocka_unit_test(python_is_told_apart_by_its_files),
+             cmocka_unit_test(ruby_is_told_apart_by_its_files),
              cmocka_unit_test(the_program_is_what_the_c_library_starts),
              cmocka_unit_test(filters_take_the_name_and_the_file))
