@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory/radix.h"
 #include "codec/gzip.h"
 #include "server/api/graph/flame_block.h"
 #include "server/api/saved/graph_arrays.h"
@@ -17,40 +18,37 @@ enum { FEWEST = 64 }; /* boxes: fewer are no graph */
 
 /* ---- fewer boxes ---- */
 
-struct sized {
-    double size;
-    uint32_t box;
-};
-
 static double size_of(const struct hw_graph_arrays *g, uint32_t i)
 {
     return g->a ? fmax(g->a[i], g->b[i]) : g->cum[i];
 }
 
-/* A parent is not smaller than its children and stands before them. */
-static int larger_first(const void *pa, const void *pb)
+/* The boxes, larger ones first. A parent is not smaller than its children and stands before them. */
+static int sort_boxes(const struct hw_graph_arrays *g, struct hw_radix16 **out)
 {
-    const struct sized *a = pa, *b = pb;
-    if (a->size != b->size)
-        return a->size > b->size ? -1 : 1;
-    return a->box < b->box ? -1 : 1;
+    struct hw_radix16 *all = malloc(g->n * sizeof *all);
+    for (uint32_t i = 0; all && i < g->n; i++) {
+        double size = fmax(0, size_of(g, i)); /* then its bits are in order of size */
+        uint64_t bits;
+        memcpy(&bits, &size, sizeof bits);
+        all[i] = (struct hw_radix16){.key = ~bits, .a = i};
+    }
+    int rc = all ? hw_radix_sort16(all, g->n) : HW_ENOMEM;
+    if (rc < 0)
+        free(all);
+    else
+        *out = all;
+    return rc;
 }
 
-static int choose(const struct hw_graph_arrays *g, uint32_t n_most, uint8_t *stays)
+static void choose(const struct hw_graph_arrays *g, const struct hw_radix16 *sorted,
+                   uint32_t n_most, uint8_t *stays)
 {
-    struct sized *all = malloc(g->n * sizeof *all);
-    if (!all)
-        return HW_ENOMEM;
-    for (uint32_t i = 0; i < g->n; i++)
-        all[i] = (struct sized){size_of(g, i), i};
-    qsort(all, g->n, sizeof *all, larger_first);
     stays[0] = 1;
     for (uint32_t k = 0; k < g->n && k < n_most; k++)
-        stays[all[k].box] = 1;
-    free(all);
+        stays[sorted[k].a] = 1;
     for (uint32_t i = 1; i < g->n; i++)
         stays[i] &= stays[g->parent[i]];
-    return HW_OK;
 }
 
 struct open_box {
@@ -165,28 +163,41 @@ static int copy_boxes(struct trim *t, const uint8_t *stays)
     return rc;
 }
 
-int hw_graph_trim(struct hw_bytes graph, uint32_t n_most, struct hw_strbuf *out)
+static int trim(const struct hw_graph_arrays *g, const struct hw_radix16 *sorted, uint32_t n_most,
+                struct hw_strbuf *out)
 {
-    struct trim t = {0};
-    int rc = hw_graph_arrays_read(graph, &t.g);
-    if (rc < 0)
-        return rc;
-    const struct hw_flame_head head = {.flags = t.g.flags & ~HW_FLAME_BLOCK_SIDES,
-                                       .unfiltered = t.g.figures[1],
-                                       .ts_ns = t.g.figures[3],
-                                       .interval = t.g.figures[4]};
-    t.out.has_sides = t.g.a != NULL;
-    t.text_of = calloc((size_t)t.g.n_texts + 1, sizeof *t.text_of);
-    uint8_t *stays = calloc(t.g.n, 1);
-    rc = t.text_of && stays ? choose(&t.g, n_most, stays) : HW_ENOMEM;
-    if (rc == HW_OK)
+    struct trim t = {.g = *g};
+    const struct hw_flame_head head = {.flags = g->flags & ~HW_FLAME_BLOCK_SIDES,
+                                       .unfiltered = g->figures[1],
+                                       .ts_ns = g->figures[3],
+                                       .interval = g->figures[4]};
+    t.out.has_sides = g->a != NULL;
+    t.text_of = calloc((size_t)g->n_texts + 1, sizeof *t.text_of);
+    uint8_t *stays = calloc(g->n, 1);
+    int rc = t.text_of && stays ? HW_OK : HW_ENOMEM;
+    if (rc == HW_OK) {
+        choose(g, sorted, n_most, stays);
         rc = copy_boxes(&t, stays);
+    }
     if (rc == HW_OK)
         rc = hw_flame_block_write(&t.out, &head, out);
     free(stays);
     free(t.text_of);
     hw_vec_done(&t.open);
     hw_flame_block_done(&t.out);
+    return rc;
+}
+
+int hw_graph_trim(struct hw_bytes graph, uint32_t n_most, struct hw_strbuf *out)
+{
+    struct hw_graph_arrays g;
+    struct hw_radix16 *sorted = NULL;
+    int rc = hw_graph_arrays_read(graph, &g);
+    if (rc == HW_OK)
+        rc = sort_boxes(&g, &sorted);
+    if (rc == HW_OK)
+        rc = trim(&g, sorted, n_most, out);
+    free(sorted);
     return rc;
 }
 
@@ -230,17 +241,53 @@ static int try_pack(struct hw_bytes graph, const struct hw_strings *has, size_t 
     return rc;
 }
 
-/* From a share that should fit, by what the whole takes, down. */
-static int trim_to(struct hw_bytes graph, uint32_t n, size_t most, const struct hw_strings *texts,
-                   struct hw_strbuf *trimmed, size_t *n_bytes)
+struct fit {
+    struct hw_graph_arrays g;
+    struct hw_radix16 *sorted;
+    struct hw_strbuf tried, best; /* trimmed graphs; best: the largest that fits */
+    size_t most, best_bytes, tried_bytes;
+    uint32_t n_best;
+};
+
+static int try_boxes(struct fit *f, uint32_t n, const struct hw_strings *texts)
 {
+    hw_strbuf_clear(&f->tried);
+    int rc = trim(&f->g, f->sorted, n, &f->tried);
+    if (rc == HW_OK)
+        rc = try_pack(hw_bytes_of(f->tried.p, f->tried.n), texts, &f->tried_bytes);
+    if (rc < 0 || f->tried_bytes > f->most)
+        return rc;
+    struct hw_strbuf fits = f->tried;
+    f->tried = f->best;
+    f->best = fits;
+    f->best_bytes = f->tried_bytes;
+    f->n_best = n;
+    return HW_OK;
+}
+
+/*
+ * The first try costs little against a graph that is much too large, and tells what a box takes;
+ * the next is by that, a little below. Small boxes have small figures and take less: so the second
+ * try leaves some room, and a third is made only if that is more than a tenth.
+ */
+static int find_boxes(struct fit *f, const struct hw_strings *texts)
+{
+    enum { BYTES = 8, TRIES = 6 }; /* BYTES: what a box may take; some take 4, some 20 */
+    double n = (double)f->most / BYTES < f->g.n / 2.0 ? (double)f->most / BYTES : f->g.n;
+    uint32_t too_many = f->g.n + 1;
     int rc = HW_OK;
-    double share = (double)most / (double)*n_bytes;
-    for (double k = share * n; rc == HW_OK && *n_bytes > most && k >= FEWEST; k *= 0.8) {
-        hw_strbuf_clear(trimmed);
-        rc = hw_graph_trim(graph, (uint32_t)k, trimmed);
-        if (rc == HW_OK)
-            rc = try_pack(hw_bytes_of(trimmed->p, trimmed->n), texts, n_bytes);
+    for (int i = 0; rc == HW_OK && i < TRIES && n >= 1; i++) {
+        uint32_t boxes = (uint32_t)fmin(fmax(n, FEWEST), f->g.n);
+        if (boxes <= f->n_best || boxes >= too_many)
+            break;
+        rc = try_boxes(f, boxes, texts);
+        bool fits = f->n_best == boxes;
+        if (fits && (boxes == f->g.n || f->best_bytes > f->most - f->most / 10))
+            break;
+        too_many = fits ? too_many : boxes;
+        n = 0.97 * boxes * (double)f->most / (double)f->tried_bytes;
+        if (n >= too_many)
+            n = ((double)too_many + f->n_best) / 2;
     }
     return rc;
 }
@@ -248,18 +295,19 @@ static int trim_to(struct hw_bytes graph, uint32_t n, size_t most, const struct 
 int hw_graph_fit(struct hw_bytes graph, size_t most, struct hw_strings *texts,
                  struct hw_strbuf *out, size_t *n_bytes)
 {
-    struct hw_graph_arrays g;
-    struct hw_strbuf trimmed = {0};
-    int rc = hw_graph_arrays_read(graph, &g);
+    struct fit f = {.most = most};
+    int rc = hw_graph_arrays_read(graph, &f.g);
     if (rc == HW_OK)
-        rc = try_pack(graph, texts, n_bytes);
-    if (rc == HW_OK && *n_bytes > most)
-        rc = trim_to(graph, g.n, most, texts, &trimmed, n_bytes);
-    if (rc == HW_OK && *n_bytes <= most) {
+        rc = sort_boxes(&f.g, &f.sorted);
+    if (rc == HW_OK)
+        rc = find_boxes(&f, texts);
+    *n_bytes = f.best.n ? f.best_bytes : most + 1;
+    if (rc == HW_OK && f.best.n) {
         size_t graph_bytes;
-        rc = pack(trimmed.n ? hw_bytes_of(trimmed.p, trimmed.n) : graph, NULL, texts, out,
-                  &graph_bytes);
+        rc = pack(hw_bytes_of(f.best.p, f.best.n), NULL, texts, out, &graph_bytes);
     }
-    hw_strbuf_done(&trimmed);
+    free(f.sorted);
+    hw_strbuf_done(&f.tried);
+    hw_strbuf_done(&f.best);
     return rc;
 }

@@ -9,7 +9,7 @@
  * Units:   most: bytes of the packed graph and of the texts that the file does not have yet, both compressed.
  *          *n_bytes: those that were used. If nothing fits it is more than most.
  * Errors:  those of hw_graph_pack.
- * Cost:    n log n; each of some ten tries packs what it keeps.
+ * Cost:    one sort of the boxes; two tries, seldom more, each packs what it keeps; and once more.
  */
 #ifndef HW_SERVER_API_SAVED_GRAPH_FIT_H
 #define HW_SERVER_API_SAVED_GRAPH_FIT_H

@@ -294,7 +294,7 @@ static int save_heaps(struct maker *m, const struct process *p)
     const struct hw_series_list *list = &m->t->list;
     const struct hw_process_rows heaps = hw_series_of(list, p->view->upid);
     int rc = HW_OK;
-    for (size_t i = 0; rc == HW_OK && i < heaps.n; i++)
+    for (size_t i = 0; rc == HW_OK && heaps.n > 1 && i < heaps.n; i++)
         for (int k = 0; rc == HW_OK && k < p->n_metrics; k++) {
             struct request q = request_about("flame", p, &p->shown, (enum hw_metric)k);
             q.graph = true;
