@@ -22,6 +22,7 @@
 #include "wire/control_page.h"
 
 #define MAX_CLIENTS 2048
+#define A_TURN      4096 /* records */
 
 struct sample {
     uint64_t address, alloc_size, sample_size;
@@ -329,15 +330,17 @@ static void on_record(struct twin *t, struct client *c, const uint8_t *rec, uint
     }
 }
 
-static void drain(struct twin *t, struct client *c)
+/* Not all at once while the program goes on: a busy machine's may write for as long as we read, and without a
+ * heartbeat for 2 s it gives up. */
+static void drain(struct twin *t, struct client *c, size_t max)
 {
     const uint8_t *rec;
     uint32_t size;
     uint64_t pos;
-    int rc;
+    int rc = 0;
     if (!c->ring.shm)
         return;
-    while ((rc = hw_ring_peek(&c->ring, &rec, &size, &pos)) == 1) {
+    for (size_t n = 0; n < max && (rc = hw_ring_peek(&c->ring, &rec, &size, &pos)) == 1; n++) {
         on_record(t, c, rec, size, pos);
         hw_ring_next(&c->ring, size);
         hw_ring_release(&c->ring);
@@ -352,7 +355,7 @@ static void client_end(struct twin *t, struct client *c)
     t->r->n_answered += c->waits;
     if (c->ring.shm) {
         t->r->n_answered += atomic_load(&c->ring.shm->write_pos) > HW_RING_FIRST_POS;
-        drain(t, c);
+        drain(t, c, SIZE_MAX);
         uint32_t e = atomic_load(&c->ring.shm->client_error);
         if (e)
             t->r->client_error = e;
@@ -403,7 +406,7 @@ static void beat(struct twin *t, uint64_t start_ns)
             continue;
         (void)atomic_fetch_add(&c->control->heartbeat, 1);
         if (now - start_ns >= o->stall_ms * 1000000ull)
-            drain(t, c);
+            drain(t, c, A_TURN);
     }
 }
 
@@ -418,7 +421,7 @@ static void next_session(struct twin *t, unsigned *n, uint64_t *since)
     if (c->done || t->n != *n + 1)
         return; /* the last start was not answered yet */
     (*n)++;
-    drain(t, c);
+    drain(t, c, A_TURN);
     /* 0 for a moment, so that some threads see the end and some only the change. */
     atomic_store(&c->control->generation, 0);
     (void)usleep(200);
