@@ -365,6 +365,8 @@ static bool record_with(struct hw_client_session *s, struct hw_slab *slab, const
     hw_live_set_prefetch(e->heap_id, e->id, e->size);
     bool stream = s->config.flags & HW_CC_STREAM;
     struct capture c = {0};
+    if (hw_unlikely(hw_python_is_on()))
+        hw_python_sampled(slab ? &slab->python : NULL);
     if (slab)
         c = capture(s, slab, e, now_ns);
     if (hw_live_set_maybe(e->id))

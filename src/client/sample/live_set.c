@@ -387,6 +387,33 @@ static struct hw_live_set_slot *take_far(uint64_t key, uint64_t h, uint64_t *val
     return NULL;
 }
 
+static uint64_t find_far(uint64_t key, uint64_t h)
+{
+    for (uint32_t i = atomic_load_explicit(&n_segments, memory_order_acquire); i-- > 0;)
+        for (uint32_t k = 0; k < 2 * SLOTS; k++) {
+            struct hw_live_set_slot *s = &bucket_of(i, h, k / SLOTS)->slots[k % SLOTS];
+            if (atomic_load_explicit(&s->key, memory_order_acquire) == key)
+                return atomic_load_explicit(&s->val, memory_order_relaxed);
+        }
+    return 0;
+}
+
+bool hw_live_set_has(uint32_t heap_id, uint64_t id, uint32_t tag)
+{
+    if (hw_unlikely(is_closed()))
+        return false;
+    uint64_t key = key_of(heap_id, id);
+    if (find_far(key, hash(key)) >> 48 == tag)
+        return true;
+    for (uint32_t level = 0; level < HW_LIVE_DIRECT_LEVELS && heap_id == HW_HEAP_ID_LIBC; level++) {
+        const _Atomic uint64_t *w = id >> 47 ? NULL : hw_live_direct_word(id, level, false);
+        uint64_t v = w ? atomic_load_explicit(w, memory_order_acquire) : 0;
+        if (v >> 48 == tag && (v & 7) == hw_live_direct_place(id, level))
+            return true;
+    }
+    return false;
+}
+
 /* The segments first: for large blocks the words are memory that nothing has touched. */
 struct hw_live_set_slot *hw_live_set_take(uint32_t heap_id, uint64_t id, uint64_t *val)
 {

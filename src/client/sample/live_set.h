@@ -63,6 +63,8 @@ void hw_live_set_publish(struct hw_live_set_slot *slot, uint32_t heap_id, uint64
                          uint64_t val);
 void hw_live_set_unclaim(struct hw_live_set_slot *slot);
 
+/* Is it a live sample of this session? */
+bool hw_live_set_has(uint32_t heap_id, uint64_t id, uint32_t tag);
 /* Hides the id and gives its slot and value; NULL = not there. Then drop or put_back. */
 struct hw_live_set_slot *hw_live_set_take(uint32_t heap_id, uint64_t id, uint64_t *val);
 void hw_live_set_drop(struct hw_live_set_slot *slot, uint64_t id);

@@ -30,40 +30,17 @@
 #include "client/client.h"
 #include "client/kernel/sys.h"
 #include "client/ring/push.h"
+#include "client/sample/live_set.h"
 
 #if UINTPTR_MAX == UINT64_MAX && !defined(HW_BARE)
 
-#include "wire/python.def"
+#include "client/sample/python_text.h"
 
 #define PROOF        64u /* walks in which every address is checked */
 #define MAX_FAILURES 64u
-#define MAX_LINES    (1u << 22) /* bytes of a table of lines */
-
-/* Objects: reference count, type; then what each kind has. */
-#define TYPE_AT   8u
-#define SIZE_AT   16u /* of strings: characters; of bytes */
-#define HASH_AT   24u
-#define STATE_AT  32u
-#define BYTES_AT  32u
-#define NAME_AT   24u /* of types: the text's address */
-#define GENERATOR 1u  /* owners of frames */
-#define ON_STACK  3u
-
-#define STATE_COMPACT 0x20u
-#define STATE_ASCII   0x40u
-#define STATE_KIND(s) ((s) >> 2 & 7u)
-
-struct layout {
-    uint32_t minor;
-    uint16_t finalizing, tss, cframe, current, code, previous, instr, owner, is_entry, first_line,
-        file, name, qualname, lines, first_traceable, bytecode, ascii, compact;
-};
-
-static const struct layout layouts[] = {
-#define ROW(...) {__VA_ARGS__},
-    HW_PYTHONS(ROW)
-#undef ROW
-};
+#define NAME_AT      24u /* of types: the text's address */
+#define GENERATOR    1u  /* owners of frames */
+#define ON_STACK     3u
 
 static struct {
     _Atomic uint64_t eval;      /* the interpreter that the other words describe */
@@ -71,194 +48,120 @@ static struct {
     _Atomic uint32_t n_good, n_bad;
 } proof;
 
-/* ---- loads ---- */
-
-struct chain_reader {
-    const struct layout *l;
-    uint64_t code_type;
-    bool careful, bad;
-};
-
-static HW_COLD bool may_load(struct chain_reader *k, uint64_t at)
-{
-    if (k->bad || at < 4096 || at >> 47 || at % 8 || (k->careful && !hw_sys_readable(at)))
-        k->bad = true;
-    return !k->bad;
-}
-
-/* Once the layout is verified, an address that is not null is valid. */
-static inline uint64_t word_at(struct chain_reader *k, uint64_t at)
-{
-    if ((hw_unlikely(k->careful) || hw_unlikely(at < 4096)) && !may_load(k, at))
-        return 0;
-    return *(const volatile uint64_t *)(uintptr_t)at;
-}
-
-static inline uint32_t u32_at(struct chain_reader *k, uint64_t at)
-{
-    return (uint32_t)(word_at(k, at & ~7ull) >> (at & 4 ? 32 : 0));
-}
-
-static inline uint32_t byte_at(struct chain_reader *k, uint64_t at)
-{
-    return (uint32_t)(word_at(k, at & ~7ull) >> at % 8 * 8 & 0xff);
-}
-
-/* The bytes [at, at + n), n > 0 and small. */
-static bool may_read(struct chain_reader *k, uint64_t at, uint64_t n)
-{
-    for (uint64_t p = at & ~7ull; k->careful && p < at + n && !k->bad; p += 4096 - p % 4096)
-        (void)may_load(k, p);
-    return may_load(k, (at + n - 1) & ~7ull);
-}
-
-/* ---- names ---- */
-
-struct text {
-    const char *p;
-    size_t n;
-};
-
-static char *utf8(char *out, uint32_t c)
-{
-    if (c < 0x80) {
-        *out++ = (char)c;
-    } else if (c < 0x800) {
-        *out++ = (char)(0xc0 | c >> 6);
-        *out++ = (char)(0x80 | (c & 0x3f));
-    } else if (c < 0x10000) {
-        *out++ = (char)(0xe0 | c >> 12);
-        *out++ = (char)(0x80 | (c >> 6 & 0x3f));
-        *out++ = (char)(0x80 | (c & 0x3f));
-    } else {
-        *out++ = (char)(0xf0 | (c >> 18 & 7));
-        *out++ = (char)(0x80 | (c >> 12 & 0x3f));
-        *out++ = (char)(0x80 | (c >> 6 & 0x3f));
-        *out++ = (char)(0x80 | (c & 0x3f));
-    }
-    return out;
-}
-
-/* A string object's text; out has HW_NAME_MAX_BYTES + 8 for one that is not ASCII. */
-static struct text text_of(struct chain_reader *k, uint64_t string, char *out)
-{
-    uint64_t n = word_at(k, string + SIZE_AT);
-    uint32_t state = u32_at(k, string + STATE_AT), kind = STATE_KIND(state);
-    struct text none = {NULL, 0};
-    if (k->bad || !(state & STATE_COMPACT) || n == 0 || n >> 32 ||
-        (kind != 1 && kind != 2 && kind != 4))
-        return none;
-    if (n > HW_NAME_MAX_BYTES)
-        n = HW_NAME_MAX_BYTES;
-    uint64_t at = string + (state & STATE_ASCII ? k->l->ascii : k->l->compact);
-    if (!may_read(k, at, n * kind))
-        return none;
-    if (state & STATE_ASCII)
-        return (struct text){(const char *)(uintptr_t)at, n};
-    char *end = out;
-    for (uint64_t i = 0; i < n && end < out + HW_NAME_MAX_BYTES; i++) {
-        const char *p = (const char *)(uintptr_t)(at + i * kind);
-        uint32_t c = 0;
-        memcpy(&c, p, kind); /* little endian */
-        end = utf8(end, c);
-    }
-    return (struct text){out, (size_t)(end - out)};
-}
-
-static const uint8_t *skip_varint(const uint8_t *p, const uint8_t *end, uint32_t *out)
-{
-    uint32_t v = 0, shift = 0;
-    for (; p < end && !(*p & 0x80); shift += 6) {
-        uint8_t b = *p++;
-        if (shift < 30)
-            v |= (uint32_t)(b & 0x3f) << shift;
-        if (!(b & 0x40))
-            break;
-    }
-    *out = v;
-    return p;
-}
-
-/*
- * The table of locations of 3.11 and later: each entry begins with 1ccccnnn, n + 1 units long; the
- * line moves by a signed varint (c 13, 14), by c - 10 (10 to 12), or not; 15 has no line.
- */
-static uint32_t line_of(struct chain_reader *k, uint64_t code, int64_t at)
-{
-    uint64_t lines = word_at(k, code + k->l->lines), n = word_at(k, lines + SIZE_AT);
-    int64_t line = (int32_t)u32_at(k, code + k->l->first_line), unit = 0;
-    if (k->bad || at < 0 || n == 0 || n > MAX_LINES || !may_read(k, lines + BYTES_AT, n))
-        return line > 0 ? (uint32_t)line : 0;
-    const uint8_t *p = (const uint8_t *)(uintptr_t)(lines + BYTES_AT), *end = p + n;
-    while (p < end) {
-        uint32_t c = *p >> 3 & 15, v = 0;
-        unit += (*p++ & 7) + 1;
-        if (c == 13 || c == 14) {
-            p = skip_varint(p, end, &v);
-            line += v & 1 ? -(int64_t)(v >> 1) : (int64_t)(v >> 1);
-        } else if (c >= 10 && c <= 12) {
-            line += c - 10;
-        }
-        if (at < unit)
-            return c == 15 || line < 0 || line > INT32_MAX ? 0 : (uint32_t)line;
-        while (p < end && !(*p & 0x80))
-            p++;
-    }
-    return 0;
-}
-
-static inline uint64_t mix(uint64_t h, uint64_t v)
-{
-    h = (h ^ v) * 0x9e3779b97f4a7c15u;
-    return h ^ h >> 32;
-}
-
-/*
- * What a code object looks like: its address, name and file may be another one's a moment later,
- * but hardly with the same lengths, hashes and size of the line table.
- */
-static inline uint64_t print_of(struct chain_reader *k, uint64_t code)
+/* Of all that decides what is shown of a code object. From 3.12 on, code objects are numbered, too. */
+static uint64_t print_of(struct chain_reader *k, uint64_t code, const struct hw_python_call *c)
 {
     const struct layout *l = k->l;
-    uint64_t name = word_at(k, code + l->qualname), file = word_at(k, code + l->file);
-    uint64_t lines = word_at(k, code + l->lines), plain = word_at(k, code + l->name);
-    uint64_t sizes = word_at(k, name + SIZE_AT) << 40 ^ word_at(k, file + SIZE_AT) << 20 ^
-                     word_at(k, lines + SIZE_AT);
-    uint64_t hashes = word_at(k, plain + HASH_AT) ^ word_at(k, name + HASH_AT) * 3 ^
-                      word_at(k, file + HASH_AT) * 5;
-    uint64_t places = name ^ file * 0x9e3779b97f4a7c15u ^ lines * 0xd6e8feb86659fd93u;
-    return mix(places ^ sizes, hashes ^ (uint64_t)u32_at(k, code + l->first_line) << 32);
+    uint64_t number = l->version == HW_PYTHON_NONE ? 0 : u32_at(k, code + l->version);
+    uint64_t h = digest_string(k, c->file) + digest_string(k, c->name) * HASH_2;
+    return mix(h, digest_lines(k, c->lines) ^ (number << 32 | u32_at(k, code + l->first_line)));
 }
 
-static bool send_name(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
-                      uint64_t code, uint32_t line, uint64_t id)
+/*
+ * Is this still the code object of then? Its memory, and that of its strings, may be another one's a moment later, and
+ * nothing that a frame holds proves that it was not left and entered again meanwhile. So all of it is compared, unless
+ * nothing was allocated since it was compared for the last sample, and it lies in a block of malloc's.
+ */
+ALWAYS_INLINE bool is_same(struct hw_python *p, struct chain_reader *k, const struct layout *l,
+                           bool careful, struct hw_python_call *c, uint64_t code, uint64_t instr)
+{
+    if (c->instr != instr || c->code != code)
+        return false;
+    uint64_t trusted = c->walk & HW_PYTHON_TRUSTED;
+    if (p->walk - (c->walk - trusted) > trusted * HW_PYTHON_NEXT &&
+        (fast_at(k, careful, code + l->file) != c->file ||
+         fast_at(k, careful, code + l->qualname) != c->name ||
+         fast_at(k, careful, code + l->lines) != c->lines || print_of(k, code, c) != c->print))
+        return false;
+    c->walk = p->walk | trusted;
+    return true;
+}
+
+static uint64_t hash_text(uint64_t h, const struct text *t)
+{
+    for (size_t i = 0; i < t->n; i += 8) {
+        uint64_t v = 0;
+        memcpy(&v, t->p + i, t->n - i < 8 ? t->n - i : 8);
+        h = mix(h, v);
+    }
+    return mix(h, t->n);
+}
+
+/* False: it has no room in the ring. */
+static bool send_name(struct hw_client_session *s, const struct heapwise_managed_text *t,
+                      uint64_t id)
 {
     _Atomic uint64_t *named = &s->named[id % HW_NAMED_SLOTS];
     if (atomic_load_explicit(named, memory_order_relaxed) == id)
         return true;
-    struct text f = text_of(k, word_at(k, code + k->l->qualname), p->function);
-    struct text file = text_of(k, word_at(k, code + k->l->file), p->file);
-    struct heapwise_managed_text t = {
-        .function = f.p, .n_function = f.n, .file = file.p, .n_file = file.n, .line = line};
-    if (k->bad || !hw_push_name(s, id, &t))
+    if (!hw_push_name(s, id, t))
         return false;
     atomic_store_explicit(named, id, memory_order_relaxed);
     return true;
 }
 
-static uint64_t id_of(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
-                      uint64_t code, int64_t at)
+/* A place in code that is not remembered, or is another code object's now. 0 = the frame is not shown. */
+static HW_COLD uint64_t new_call(struct hw_client_session *s, struct hw_python *p,
+                                 struct chain_reader *k, uint64_t code, uint64_t instr,
+                                 bool suspends, struct hw_python_call *c)
 {
-    uint64_t print = print_of(k, code);
-    uint64_t slot = mix(code, (uint64_t)at) >> 8;
-    struct hw_python_call *c = &p->calls[slot % HW_PYTHON_CALLS];
-    if (hw_likely(c->code == code && c->at == at && c->print == print))
-        return c->id;
+    const struct layout *l = k->l;
+    if (!is_address(code) || word_at(k, code + TYPE_AT) != k->code_type) {
+        k->bad = true;
+        return 0;
+    }
+    /* Not begun yet: tracebacks do not show such frames either. */
+    int64_t at = (int64_t)(instr - code - l->bytecode) / 2;
+    bool begun = at >= (int32_t)u32_at(k, code + l->first_traceable);
+    if (!begun && !suspends)
+        return 0;
+    struct hw_python_call call = {.code = code,
+                                  .instr = instr,
+                                  .file = word_at(k, code + l->file),
+                                  .name = word_at(k, code + l->qualname),
+                                  .lines = word_at(k, code + l->lines),
+                                  .walk = p->walk};
+    k->bad |= !call.file || !call.name || !call.lines;
+    if (k->bad)
+        return 0;
+    if (hw_live_set_has(HW_HEAP_ID_LIBC, code, s->tag))
+        call.walk |= HW_PYTHON_TRUSTED;
+    call.print = print_of(k, code, &call);
     uint32_t line = line_of(k, code, at);
-    uint64_t id = hw_managed_id(HW_MANAGED_PYTHON, mix(mix(print, code), line));
-    if (!k->bad && send_name(s, p, k, code, line, id))
-        *c = (struct hw_python_call){code, print, id, at};
-    return id;
+    struct text function = text_of(k, call.name, p->function);
+    struct text file = text_of(k, call.file, p->file);
+    if (k->bad)
+        return 0;
+    call.id =
+        hw_managed_id(HW_MANAGED_PYTHON, hash_text(hash_text(mix(HASH_3, line), &function), &file));
+    struct heapwise_managed_text t = {.function = function.p,
+                                      .n_function = function.n,
+                                      .file = file.p,
+                                      .n_file = file.n,
+                                      .line = line};
+    if (send_name(s, &t, call.id) && begun) {
+        c[1] = c[0];
+        c[0] = call;
+    }
+    return call.id;
+}
+
+ALWAYS_INLINE uint64_t id_of(struct hw_client_session *s, struct hw_python *p,
+                             struct chain_reader *k, const struct layout *l, bool careful,
+                             uint64_t frame, bool suspends)
+{
+    uint64_t code = fast_at(k, careful, frame + l->code);
+    uint64_t instr = fast_at(k, careful, frame + l->instr);
+    if (hw_unlikely(code < NULL_BYTES)) {
+        k->bad = true;
+        return 0;
+    }
+    struct hw_python_call *c = p->calls[(instr * HASH_1) >> (64 - HW_PYTHON_CALLS_BITS)];
+    if (hw_likely(is_same(p, k, l, careful, &c[0], code, instr)))
+        return c[0].id;
+    if (hw_likely(is_same(p, k, l, careful, &c[1], code, instr)))
+        return c[1].id;
+    return new_call(s, p, k, code, instr, suspends, c);
 }
 
 /* ---- the chain ---- */
@@ -268,45 +171,82 @@ static void end_part(struct hw_python *p)
     p->ends[p->n_parts++] = (uint16_t)p->n_ids;
 }
 
-static void add_frame(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
-                      uint64_t frame, uint32_t owner)
-{
-    const struct layout *l = k->l;
-    uint64_t code = word_at(k, frame + l->code);
-    if (code >> 47 || code % 8 || word_at(k, code + TYPE_AT) != k->code_type)
-        k->bad = true;
-    if (k->bad)
-        return;
-    int64_t at = (int64_t)(word_at(k, frame + l->instr) - code - l->bytecode) / 2;
-    /* Not begun yet: tracebacks do not show such frames either. */
-    if (owner != GENERATOR && at < (int32_t)u32_at(k, code + l->first_traceable))
-        return;
-    p->ids[p->n_ids++] = id_of(s, p, k, code, at);
-}
-
 /* False: deeper than there is room. */
-static bool walk(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
-                 uint64_t state)
+ALWAYS_INLINE bool walk_as(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
+                           const struct layout *l, bool careful, uint64_t state)
 {
-    const struct layout *l = k->l;
-    uint64_t in = l->cframe == HW_PYTHON_NONE ? state : word_at(k, state + l->cframe);
-    uint64_t frame = word_at(k, in + l->current);
+    uint64_t in = l->cframe == HW_PYTHON_NONE ? state : fast_at(k, careful, state + l->cframe);
+    uint64_t frame = in ? fast_at(k, careful, in + l->current) : 0;
     p->n_ids = p->n_parts = 0;
-    for (uint32_t i = 0; frame && !k->bad; i++) {
-        if (p->n_ids == HW_MAX_FRAMES || p->n_parts == HW_MAX_FRAMES || i == 2 * HW_MAX_FRAMES)
+    for (uint32_t i = 0; frame && hw_likely(!k->bad); i++) {
+        if (hw_unlikely(p->n_ids == HW_MAX_FRAMES || p->n_parts == HW_MAX_FRAMES ||
+                        i == 2 * HW_MAX_FRAMES))
             return false;
-        if (frame >> 47 || frame % 8)
+        if (hw_unlikely(!is_address(frame)))
             break;
-        uint32_t owner = byte_at(k, frame + l->owner);
+        uint64_t bytes = fast_at(k, careful, frame + (l->owner & ~7u)); /* is_entry, too */
+        uint32_t owner = bytes >> l->owner % 8 * 8 & 0xff;
         bool marks = l->is_entry == HW_PYTHON_NONE && owner == ON_STACK;
-        if (!marks)
-            add_frame(s, p, k, frame, owner);
-        if (marks || (l->is_entry != HW_PYTHON_NONE && byte_at(k, frame + l->is_entry)))
+        uint64_t id = marks ? 0 : id_of(s, p, k, l, careful, frame, owner == GENERATOR);
+        if (hw_likely(id != 0))
+            p->ids[p->n_ids++] = id;
+        if (marks || (l->is_entry != HW_PYTHON_NONE && (bytes >> l->is_entry % 8 * 8 & 0xff)))
             end_part(p);
-        frame = word_at(k, frame + l->previous);
+        frame = fast_at(k, careful, frame + l->previous);
     }
     k->bad |= frame != 0;
     return true;
+}
+
+static HW_COLD bool walk_carefully(struct hw_client_session *s, struct hw_python *p,
+                                   struct chain_reader *k, uint64_t state)
+{
+    return walk_as(s, p, k, k->l, /* careful = */ true, state);
+}
+
+/* Of each version once more, for which the compiler knows where everything lies. */
+#define WALK(i)                                                                                    \
+    static bool walk_##i(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k, \
+                         uint64_t state)                                                           \
+    {                                                                                              \
+        return walk_as(s, p, k, &layouts[i], /* careful = */ false, state);                        \
+    }
+WALK(0)
+WALK(1)
+WALK(2)
+_Static_assert(sizeof layouts / sizeof *layouts == 3, "each has its own");
+
+static bool walk(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
+                 uint64_t state)
+{
+    if (hw_unlikely(k->careful))
+        return walk_carefully(s, p, k, state);
+    if (k->l == &layouts[0])
+        return walk_0(s, p, k, state);
+    return k->l == &layouts[1] ? walk_1(s, p, k, state) : walk_2(s, p, k, state);
+}
+
+/* ---- is the last sample the last allocation? ---- */
+
+static _Atomic(const struct hw_python *) last_sampled;
+
+void hw_python_sampled(struct hw_python *p)
+{
+    bool other = atomic_load_explicit(&last_sampled, memory_order_relaxed) != p;
+    if (other)
+        atomic_store_explicit(&last_sampled, p, memory_order_relaxed);
+    if (!p)
+        return;
+    p->is_next = !other && hw_here.interval == 1;
+    p->n_samples++;
+}
+
+/* Was nothing allocated between the walk before and the allocation that is sampled now? */
+static bool is_next(struct hw_python *p)
+{
+    bool next = p->is_next && p->n_samples == p->walked + 1;
+    p->walked = p->n_samples;
+    return next;
 }
 
 /* ---- the thread's state ---- */
@@ -452,6 +392,7 @@ uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk
     uint64_t state = state_of(&k, atomic_load_explicit(&at->runtime, memory_order_relaxed));
     if (state == 0)
         return 0;
+    p->walk += is_next(p) ? HW_PYTHON_NEXT : 2 * HW_PYTHON_NEXT;
     bool all = walk(s, p, &k, state);
     if (!all && p->n_parts < p->n_evals)
         end_part(p); /* the part that was cut */
@@ -469,6 +410,11 @@ uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk
 }
 
 #else
+
+void hw_python_sampled(struct hw_python *p)
+{
+    (void)p;
+}
 
 bool hw_python_knows(const struct hw_client_session *s, const struct hw_python *p,
                      uint64_t stack_id)

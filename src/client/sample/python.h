@@ -23,14 +23,21 @@ struct hw_mixed_stack;
 struct hw_client_session;
 struct hw_walk_out;
 
-#define HW_PYTHON_CALLS   512u /* places in code that are remembered, a power of two */
-#define HW_PYTHON_NATIVES 256u /* native stacks, the same */
+#define HW_PYTHON_CALLS_BITS 8u   /* log2 of the pairs of places in code that are remembered */
+#define HW_PYTHON_NATIVES    256u /* native stacks, a power of two */
 
+/* Walks are numbered, evenly. The odd bit: good for the next walk, too, as the code object is a sampled block. */
+#define HW_PYTHON_NEXT    2u
+#define HW_PYTHON_TRUSTED 1u
+
+/* One cache line. Unused: code 0, which no frame has. */
 struct hw_python_call {
-    uint64_t code, print; /* and what it looked like: memory is reused */
+    uint64_t instr, code;
+    uint64_t file, name, lines; /* the objects that the code object has */
+    uint64_t print;             /* of what they hold: memory is reused */
+    uint64_t walk;              /* in which it was compared last */
     uint64_t id;
-    int64_t at; /* instruction */
-};
+} __attribute__((aligned(64)));
 
 struct hw_python_native {
     uint64_t stack_id;
@@ -44,13 +51,18 @@ struct hw_python {
     uint32_t n_ids;
     uint32_t n_evals;             /* in the native stack */
     uint64_t thread, variable;    /* Ruby: where this thread's context is named (ruby.c) */
+    uint64_t walk;                /* one number is left out if something was allocated in between */
+    uint32_t n_samples, walked;   /* of the thread; the one of the last walk */
+    bool is_next;                 /* every allocation is sampled, the last one by this thread */
     uint16_t ends[HW_MAX_FRAMES]; /* of each evaluation's part, innermost first */
     uint64_t ids[HW_MAX_FRAMES];
     struct hw_python_native natives[HW_PYTHON_NATIVES];
-    struct hw_python_call calls[HW_PYTHON_CALLS];
+    struct hw_python_call calls[1u << HW_PYTHON_CALLS_BITS][2];        /* the newer one first */
     char function[HW_NAME_MAX_BYTES + 8], file[HW_NAME_MAX_BYTES + 8]; /* text that is not ASCII */
 };
 
+/* Of each sample, before the others. NULL: of a thread without one. */
+void hw_python_sampled(struct hw_python *p);
 /* Does hw_python_find_frames() need no more than the id of this stack? */
 bool hw_python_knows(const struct hw_client_session *s, const struct hw_python *p,
                      uint64_t stack_id);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every stack of a recorded program compared with a walk without any cache, in the program itself: its client is
-tests/unit/client/checked.c, which ends it where a known stack, or a walk that uses the one before, differs."""
+tests/unit/client/checked.c, which ends it where a known stack, or a walk that uses the one before, differs; Python's functions
+by checked_python.c."""
 import os
 import pathlib
 import re
@@ -170,6 +171,126 @@ static __attribute__((noinline)) void inner(void (*take)(size_t), int d)
 void plug(void (*take)(size_t)) { inner(take, 3); take(8); }
 """
 
+# What makes a frame or a code object another one at the same address.
+PYTHON = r'''
+import asyncio, gc, importlib.util, os, sys, tempfile, threading
+
+n = int(sys.argv[1])
+
+def take(size=700):
+    return bytearray(size)
+
+def deep(k):
+    return deep(k - 1) if k else take()
+
+def generate(k):
+    for i in range(k):
+        yield take(600 + i)
+    if k:
+        yield from generate(k - 1)
+
+class Thing:
+    def __init__(self, k): self.it = take(600 + k)
+    def __del__(self): take(640)
+    @property
+    def value(self):
+        try:
+            return self.missing
+        except AttributeError:
+            return take(650)
+
+async def task(k):
+    take(660)
+    await asyncio.sleep(0)
+    take(670)
+    if k:
+        await task(k - 1)
+
+async def tasks():
+    await asyncio.gather(*(task(k) for k in range(4)))
+
+def raises(k):
+    try:
+        take(680)
+        if k == 0:
+            raise ValueError(take(690))
+        raises(k - 1)
+    finally:
+        take(710)
+
+# Of one shape and size, with other names, lines and files, each at the addresses of the one that has just gone.
+def made(i):
+    gap, t = "\n" * (i % 3), {"t": take}
+    exec(compile(f"def f{i % 7}(t, k):\n x = t(720){gap}\n y = t(730)\n return k and f{i % 7}(t, k - 1)\nclass C{i % 5}:\n def m(self, t): return t(740)\n"
+                 f"f{i % 7}(t, 2)\nC{i % 5}().m(t)\n", f"<made {i % 11:02}>", "exec"), t)
+    exec(f"t(750)\n{gap}t(760)\n", t)
+    exec("t(755)\n", t)
+    exec("\nt(755)", t)
+    for k in range(6):
+        exec(compile("t(1200)\n", f"<on {k:03}>", "exec"), t)
+
+# As above, and what a copy takes is too small to be seen where Python has an allocator of its own.
+def replaced(i):
+    def once():
+        return take(780)
+    code, function, at = once.__code__, type(take), {"take": take}
+    for k in range(4):
+        function(code.replace(co_filename=f"<copy {k}>"), at)()
+        function(code.replace(co_firstlineno=100 + k), at)()
+        function(code.replace(co_name=f"n{k}", co_qualname=f"A.n{k}"), at)()
+
+# Files in directories that differ in the middle of their names, read from .pyc: names and tables without a hash.
+def module(i, box):
+    at = os.path.join(box, f"d{i % 5}", "a")
+    os.makedirs(at, exist_ok=True)
+    name = os.path.join(at, "module.py")
+    if not os.path.exists(name):
+        with open(name, "w") as f:
+            f.write("class K:\n" + "".join(f" def m{k}(self, t):\n  a = t(790)\n  return [t(800) for _ in range(2)]\n" for k in range(4)))
+    spec = importlib.util.spec_from_file_location("module", name)
+    m = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(m)
+    for k in range(4):
+        getattr(m.K(), f"m{k}")(take)
+
+def another_interpreter():
+    source = f"def f(k):\n x = bytearray(900)\n return f(k - 1) if k else bytearray(910)\nfor i in range({n}):\n f(i % 5)\n exec('bytearray(920)\\n' * (1 + i % 2))\n"
+    try:
+        import _interpreters as it
+        run = it.exec
+    except ImportError:
+        import _xxsubinterpreters as it
+        run = it.run_string
+    one = it.create()
+    run(one, source)
+    it.destroy(one)
+
+def work(n, box):
+    for i in range(n):
+        deep(i % 30)
+        for _ in generate(i % 4): pass
+        Thing(i % 3).value
+        try: raises(i % 6)
+        except ValueError: pass
+        made(i)
+        replaced(i)
+        sorted(range(5), key=lambda k: deep(k % 3) and k)
+        if i % 10 == 0:
+            module(i // 10, box)
+
+with tempfile.TemporaryDirectory() as box:
+    for _ in range(2):
+        work(n, box)
+        asyncio.run(tasks())
+        another_interpreter()
+        gc.collect()
+    threads = [threading.Thread(target=work, args=(n // 3, os.path.join(box, str(k)))) for k in range(3)]
+    threads += [threading.Thread(target=another_interpreter)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+print("done")
+'''
+
 
 def checked():
     lib = hw.BUILD / "tests/unit/client/libchecked_client.so"
@@ -178,9 +299,9 @@ def checked():
     return str(lib)
 
 
-def recorded(box, argv, env=None, timeout=200):
+def recorded(box, argv, interval="1", env=None, timeout=200):
     """-> known stacks and walks of all processes of a command"""
-    p = box.run([hw.tool("heapwise"), "record", "-q", "-f", "-i", "1", "--no-report", "--follow-fork", "--preload-library", checked(),
+    p = box.run([hw.tool("heapwise"), "record", "-q", "-f", "-i", interval, "--no-report", "--follow-fork", "--preload-library", checked(),
                  "-o", box.path("checked.trace"), "--", *argv], env=env, timeout=timeout)
     hw.true(b"DIFFERS" not in p.stderr, f"{argv[0]}: {hw.tail(p.stderr)}")
     said = re.findall(rb"checked: (\d+) known stacks, (\d+) walks", p.stderr)
@@ -228,7 +349,28 @@ def programs(box):
     hw.true(ran, "no program at all")
 
 
-CASES = {"targets": targets, "changes": changes, "programs": programs}
+def python(box):
+    """Python's functions: each frame of every stack, read once more without anything that is remembered (checked_python.c)."""
+    pathlib.Path(box.path("changes.py")).write_text(PYTHON)
+    found = [p for p in os.environ.get("HW_PYTHONS", "").split(":") if p] + ["/usr/bin/python3"]
+    ran = 0
+    for interpreter in found:
+        # "malloc": each object is a block that is seen. Otherwise small ones, and most code objects, are not.
+        for allocator, interval in (("malloc", "1"), ("pymalloc", "1"), ("pymalloc", "1000")):
+            p, _, _ = recorded(box, [interpreter, box.path("changes.py"), "150" if LONG else "5"], interval=interval, env={"PYTHONMALLOC": allocator})
+            hw.equal((p.returncode, p.stdout), (0, b"done\n"), f"the program: {hw.tail(p.stderr)}")
+            said = re.search(rb"checked: (\d+) stacks of (\d+) Python frames, (\d+) not compared", p.stderr)
+            if not said:
+                break  # of a version whose frames are not read
+            stacks, frames, skipped = map(int, said.groups())
+            hw.true(stacks > 1000 and skipped < stacks // 10, f"{stacks} stacks, {frames} frames, {skipped} skipped")
+            print(f"  {interpreter}, {allocator}, interval {interval}: {stacks} stacks, {frames} frames, {skipped} not compared")
+            ran += 1
+    if not ran:
+        raise hw.Skip("no Python whose frames are read")
+
+
+CASES = {"targets": targets, "changes": changes, "programs": programs, "python": python}
 
 if __name__ == "__main__":
     hw.main(CASES)
