@@ -316,12 +316,21 @@ static HW_COLD bool is_still_there(const struct hw_python_place *at)
     return atomic_compare_exchange_strong(&proof.type_name, &none, name) || none == name;
 }
 
+static inline const struct hw_python_native *find_native(const struct hw_python *p,
+                                                         uint64_t stack_id)
+{
+    const struct hw_python_native *pair = p->natives[stack_id % HW_PYTHON_NATIVES];
+    if (hw_likely(pair[0].stack_id == stack_id))
+        return &pair[0];
+    return pair[1].stack_id == stack_id ? &pair[1] : NULL;
+}
+
 /* The number of evaluations in a native stack; its id identifies its shape. An evaluation that a
  * signal's handler interrupted may be halfway between two frames: such a stack has none. */
 static uint32_t count_evals(struct hw_python *p, const struct evals *e, const struct hw_walk_out *o)
 {
-    struct hw_python_native *known = &p->natives[o->stack_id % HW_PYTHON_NATIVES];
-    if (hw_likely(known->stack_id == o->stack_id))
+    const struct hw_python_native *known = find_native(p, o->stack_id);
+    if (hw_likely(known != NULL))
         return known->n_evals;
     uint32_t n = 0;
     bool interrupted = false;
@@ -334,7 +343,9 @@ static uint32_t count_evals(struct hw_python *p, const struct evals *e, const st
         n = 0;
     if (n && !is_still_there(&hw_control.python))
         return 0;
-    *known = (struct hw_python_native){o->stack_id, n, 0};
+    struct hw_python_native *pair = p->natives[o->stack_id % HW_PYTHON_NATIVES];
+    pair[1] = pair[0];
+    pair[0] = (struct hw_python_native){o->stack_id, n, 0};
     return n;
 }
 
@@ -367,8 +378,7 @@ static uint64_t hash_of(const struct hw_python *p)
 bool hw_python_knows(const struct hw_client_session *s, const struct hw_python *p,
                      uint64_t stack_id)
 {
-    return p->generation == s->generation &&
-           p->natives[stack_id % HW_PYTHON_NATIVES].stack_id == stack_id;
+    return p->generation == s->generation && find_native(p, stack_id) != NULL;
 }
 
 uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,

@@ -24,7 +24,7 @@ struct hw_client_session;
 struct hw_walk_out;
 
 #define HW_PYTHON_CALLS_BITS 8u   /* log2 of the pairs of places in code that are remembered */
-#define HW_PYTHON_NATIVES    256u /* native stacks, a power of two */
+#define HW_PYTHON_NATIVES    256u /* pairs of native stacks, a power of two */
 
 /* Walks are numbered, evenly. The odd bit: good for the next walk, too, as the code object is a sampled block. */
 #define HW_PYTHON_NEXT    2u
@@ -56,8 +56,8 @@ struct hw_python {
     bool is_next;                 /* every allocation is sampled, the last one by this thread */
     uint16_t ends[HW_MAX_FRAMES]; /* of each evaluation's part, innermost first */
     uint64_t ids[HW_MAX_FRAMES];
-    struct hw_python_native natives[HW_PYTHON_NATIVES];
-    struct hw_python_call calls[1u << HW_PYTHON_CALLS_BITS][2];        /* the newer one first */
+    struct hw_python_native natives[HW_PYTHON_NATIVES][2]; /* the newer one first, as below */
+    struct hw_python_call calls[1u << HW_PYTHON_CALLS_BITS][2];
     char function[HW_NAME_MAX_BYTES + 8], file[HW_NAME_MAX_BYTES + 8]; /* text that is not ASCII */
 };
 
