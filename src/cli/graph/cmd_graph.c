@@ -9,87 +9,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/memory/map64.h"
 #include "base/text/json_out.h"
-#include "base/text/plural.h"
 #include "cli/cli.h"
 #include "cli/graph/graph_duplicates.h"
 #include "cli/graph/graph_native.h"
+#include "cli/graph/graph_page.h"
 #include "cli/parts/held_output.h"
+#include "cli/parts/json_page.h"
 #include "cli/parts/open_profile.h"
 #include "config/command/units.h"
 #include "import/import.h"
 #include "model/profile.h"
 #include "open/symbol_options.h"
+#include "views/contents/heap_where.h"
 #include "views/objects/dominators.h"
 #include "views/objects/heap_classes.h"
-#include "views/objects/heap_growth.h"
-#include "views/objects/heap_tree.h"
 
 #include "base/banned.h"
-#include "cli/graph/graph_page.h"
-#include "cli/parts/json_page.h"
-
-/*
- * Growth of a class counts for the gate if chance would explain it in at most one case of twenty.
- */
-#define P_SURE 0.05
-
-struct hw_bytes hw_graph_name_of(const struct hw_graph_page *pg, uint32_t class)
-{
-    return hw_strings_get(hw_callsites_strings(pg->p->callsites),
-                          hw_class_shown_name(&pg->g->classes[class]));
-}
-
-void hw_graph_put_name(struct hw_bytes name)
-{
-    struct hw_strbuf text = {0};
-    hw_strbuf_add_escaped(&text, name.p, name.n);
-    printf("  %s\n", text.n ? text.p : "[unknown]");
-    hw_strbuf_done(&text);
-}
-
-void hw_graph_json_name(const struct hw_graph_page *pg, const char *key, struct hw_bytes name)
-{
-    hw_json_key(pg->json, key);
-    hw_json_strn(pg->json, name.p, name.n);
-}
-
-static void json_sum(const struct hw_graph_page *pg, const char *key, const struct hw_heap_sum *s)
-{
-    hw_json_key(pg->json, key);
-    hw_json_begin_object(pg->json);
-    hw_json_kv_int(pg->json, "objects", s->count);
-    hw_json_kv_int(pg->json, "size", s->size);
-    hw_json_kv_int(pg->json, "native", s->native);
-    hw_json_end_object(pg->json);
-}
-
-void hw_graph_begin_rows(const struct hw_graph_page *pg)
-{
-    hw_json_key(pg->json, "rows");
-    hw_json_begin_array(pg->json);
-}
-
-void hw_graph_put_bytes(int64_t v)
-{
-    char buf[HW_UNIT_MAX];
-    printf("%*s", HW_GRAPH_WIDTH, hw_fmt_bytes(buf, (double)v));
-}
-
-void hw_graph_put_count(int64_t v)
-{
-    char buf[HW_UNIT_MAX];
-    printf("%*s", HW_GRAPH_WIDTH, hw_fmt_count(buf, (double)v));
-}
-
-static void put_change(double v, bool bytes)
-{
-    char buf[HW_UNIT_MAX];
-    printf("%*s", HW_GRAPH_WIDTH + 1, hw_fmt_change(buf, v, bytes));
-}
 
 static void json_head(const struct hw_graph_page *pg, const struct hw_class_sum *s)
 {
@@ -99,8 +39,8 @@ static void json_head(const struct hw_graph_page *pg, const struct hw_class_sum 
                        hw_strings_get(hw_callsites_strings(pg->p->callsites), process->name));
     hw_json_kv_int(pg->json, "ts_ns", pg->g->ts_ns);
     hw_json_kv_bool(pg->json, "truncated", pg->g->truncated);
-    json_sum(pg, "reachable", &s->reachable);
-    json_sum(pg, "all", &s->all);
+    hw_graph_json_sum(pg, "reachable", &s->reachable);
+    hw_graph_json_sum(pg, "all", &s->all);
 }
 
 /* Was the graph made by walking from a JVM's roots, rather than over everything in its heap? */
@@ -257,195 +197,131 @@ static int show_classes(const struct hw_graph_page *pg, bool by_dominated)
     return HW_OK;
 }
 
-/* ---- against another, over time ---- */
+/* ---- forms ---- */
 
-static void put_change_row(const struct hw_graph_page *pg, const struct hw_class_change *r,
-                           bool over_time)
+static int classes_form(const struct hw_graph_page *pg, struct hw_error *err)
 {
-    struct hw_heap_sum before = r->before, after = r->after;
-    before.size -= before.native; /* a separate member in JSON, as everywhere */
-    after.size -= after.native;
-    if (pg->json) {
-        hw_json_begin_object(pg->json);
-        hw_graph_json_name(pg, "class", r->name);
-        json_sum(pg, "before", &before);
-        json_sum(pg, "after", &after);
-        if (over_time) {
-            hw_json_kv_uint(pg->json, "rises", r->n_rises);
-            hw_json_kv_double(pg->json, "bytes_per_second", r->slope.slope);
-            hw_json_kv_double(pg->json, "p", r->slope.p);
+    (void)err;
+    return show_classes(pg, /* by_dominated = */ false);
+}
+
+static int dominators_form(const struct hw_graph_page *pg, struct hw_error *err)
+{
+    (void)err;
+    return show_classes(pg, /* by_dominated = */ true);
+}
+
+static int path_form(const struct hw_graph_page *pg, struct hw_error *err)
+{
+    const char *class = hw_opt_text(&pg->cli->opts, HW_OPT_GRAPH_PATH);
+    int rc = hw_graph_show_path(pg, class);
+    return rc == HW_ENOTFOUND ? hw_fail(err, rc, 0, "no reachable object of class '%s'", class)
+                              : rc;
+}
+
+static int diff_form(const struct hw_graph_page *pg, struct hw_error *err)
+{
+    return hw_graph_show_diff(pg, hw_opt_text(&pg->cli->opts, HW_OPT_GRAPH_DIFF), err);
+}
+
+static int native_form(const struct hw_graph_page *pg, struct hw_error *err)
+{
+    int rc = hw_graph_show_native(pg->p, pg->g, pg->top, pg->json);
+    return rc == HW_ENOTFOUND
+               ? hw_fail(err, rc, 0, "this graph records no memory outside of the heap")
+               : rc;
+}
+
+static int no_contents(int rc, const char *what, struct hw_error *err)
+{
+    if (rc != HW_ENOTFOUND)
+        return rc;
+    return hw_fail(err, rc, 0,
+                   "the contents of %s are not known: a trace has none, and of an .hprof "
+                   "file they are read up to two million objects",
+                   what);
+}
+
+static int duplicates_form(const struct hw_graph_page *pg, struct hw_error *err)
+{
+    return no_contents(hw_graph_show_duplicates(pg->p, pg->g, pg->top, pg->json), "arrays", err);
+}
+
+static int collections_form(const struct hw_graph_page *pg, struct hw_error *err)
+{
+    return no_contents(hw_graph_show_collections(pg), "objects", err);
+}
+
+static int boxed_form(const struct hw_graph_page *pg, struct hw_error *err)
+{
+    return no_contents(hw_graph_show_boxes(pg), "objects", err);
+}
+
+static int unreachable_form(const struct hw_graph_page *pg, struct hw_error *err)
+{
+    (void)err;
+    return hw_graph_show_unreachable(pg);
+}
+
+static int suspects_form(const struct hw_graph_page *pg, struct hw_error *err)
+{
+    (void)err;
+    return hw_graph_show_suspects(pg);
+}
+
+static int threads_form(const struct hw_graph_page *pg, struct hw_error *err)
+{
+    int rc = hw_graph_show_threads(pg);
+    return rc == HW_ENOTFOUND
+               ? hw_fail(err, rc, 0, "this graph does not tell which thread holds what")
+               : rc;
+}
+
+static const struct form {
+    enum hw_option_id option;
+    const char *name; /* in JSON; the option has it, too */
+    int (*show)(const struct hw_graph_page *pg, struct hw_error *err);
+} forms[] = {
+    {HW_OPT_GRAPH_CLASSES, "classes", classes_form}, /* the default */
+    {HW_OPT_GRAPH_DOMINATORS, "dominators", dominators_form},
+    {HW_OPT_GRAPH_PATH, "path", path_form},
+    {HW_OPT_GRAPH_DIFF, "diff", diff_form},
+    {HW_OPT_GRAPH_LEAKS, "leaks", hw_graph_show_leaks},
+    {HW_OPT_GRAPH_NATIVE, "native", native_form},
+    {HW_OPT_GRAPH_DUPLICATES, "duplicates", duplicates_form},
+    {HW_OPT_GRAPH_SUSPECTS, "suspects", suspects_form},
+    {HW_OPT_GRAPH_THREADS, "threads", threads_form},
+    {HW_OPT_GRAPH_COLLECTIONS, "collections", collections_form},
+    {HW_OPT_GRAPH_BOXED, "boxed", boxed_form},
+    {HW_OPT_GRAPH_UNREACHABLE, "unreachable", unreachable_form},
+    {HW_OPT_GRAPH_WHERE, "where", hw_graph_show_where},
+};
+
+static bool is_asked(const struct hw_opts *o, const struct form *f)
+{
+    return hw_opt_text(o, f->option) || hw_opt_flag(o, f->option);
+}
+
+static const struct form *form_of(const struct hw_opts *o, size_t *n)
+{
+    const struct form *found = &forms[0];
+    *n = 0;
+    for (size_t i = 0; i < HW_ARRAY_LEN(forms); i++)
+        if (is_asked(o, &forms[i])) {
+            found = &forms[i];
+            ++*n;
         }
-        hw_json_end_object(pg->json);
-        return;
-    }
-    put_change((double)r->after.size - (double)r->before.size, /* bytes = */ true);
-    put_change((double)r->after.count - (double)r->before.count, /* bytes = */ false);
-    hw_graph_put_bytes(r->after.size);
-    if (over_time)
-        printf("%8u %10.3g", r->n_rises, r->slope.p);
-    hw_graph_put_name(r->name);
-}
-
-static bool rose(const struct hw_class_change *r)
-{
-    return r->after.size > r->before.size && r->slope.slope > 0;
-}
-
-static void put_changes(const struct hw_graph_page *pg, const hw_class_changes *rows,
-                        bool over_time)
-{
-    if (pg->json)
-        hw_graph_begin_rows(pg);
-    else
-        printf("%*s%*s%*s%s  %s\n", HW_GRAPH_WIDTH + 1, "bytes", HW_GRAPH_WIDTH + 1, "objects",
-               HW_GRAPH_WIDTH, "now", over_time ? "   rises          p" : "", "class");
-    size_t shown = 0;
-    for (size_t i = 0; i < rows->n && shown < pg->top; i++) {
-        if (over_time && !rose(&rows->v[i]))
-            continue;
-        put_change_row(pg, &rows->v[i], over_time);
-        shown++;
-    }
-    if (pg->json)
-        hw_json_end_array(pg->json);
-    else if (shown == 0)
-        puts(over_time ? "no class grew" : "no class differs");
-}
-
-/* grew: bytes that count for the gate; before: the base of a percentage. */
-static void check_gate(const struct hw_graph_page *pg, double grew, double before)
-{
-    if (!pg->has_limit)
-        return;
-    double limit = pg->limit.is_share ? before * pg->limit.value / 100 : pg->limit.value;
-    *pg->failed = grew > limit;
-    if (!pg->json) {
-        char a[HW_UNIT_MAX], b[HW_UNIT_MAX];
-        printf("%s: grew by %s, the limit is %s\n", *pg->failed ? "FAILED" : "passed",
-               hw_fmt_change(a, grew, /* bytes = */ true), hw_fmt_bytes(b, limit));
-        return;
-    }
-    hw_json_key(pg->json, "gate");
-    hw_json_begin_object(pg->json);
-    hw_json_kv_double(pg->json, "limit", limit);
-    hw_json_kv_double(pg->json, "grew", grew);
-    hw_json_kv_bool(pg->json, "failed", *pg->failed);
-    hw_json_end_object(pg->json);
-}
-
-static double reachable_bytes(const struct hw_heap_graph *g)
-{
-    struct hw_class_sum s = hw_heap_graph_sum(g);
-    return (double)s.reachable.size + (double)s.reachable.native;
-}
-
-static const struct hw_heap_graph *pick(const struct hw_profile *p, const struct hw_opts *o)
-{
-    bool has_pid = o->v[HW_OPT_SHOW_PID].set;
-    return hw_heap_graph_pick(p, has_pid ? (int64_t)hw_opt_num(o, HW_OPT_SHOW_PID) : -1);
-}
-
-static int show_diff(const struct hw_graph_page *pg, const char *path, struct hw_error *err)
-{
-    struct hw_profile *other = NULL;
-    hw_class_changes rows = {0};
-    int rc = hw_import_file(hw_input_path(path), &other, err);
-    if (rc == HW_OK)
-        hw_symbol_options_by_environment(pg->cli, other);
-    const struct hw_heap_graph *g = rc == HW_OK ? pick(other, &pg->cli->opts) : NULL;
-    if (rc == HW_OK && !g)
-        rc = hw_fail(err, HW_ENOTFOUND, 0, "'%s' has no heap graph of the process", path);
-    if (rc == HW_OK)
-        rc = hw_heap_diff(pg->p, pg->g, other, g, &rows);
-    if (rc == HW_OK) {
-        put_changes(pg, &rows, /* over_time = */ false);
-        check_gate(pg, reachable_bytes(g) - reachable_bytes(pg->g), reachable_bytes(pg->g));
-    }
-    hw_vec_done(&rows);
-    hw_profile_free(other);
-    return rc;
-}
-
-static int show_leaks(const struct hw_graph_page *pg, struct hw_error *err)
-{
-    hw_class_changes rows = {0};
-    size_t n = 0;
-    int rc = hw_heap_growth(pg->p, pg->g->upid, &rows, &n);
-    if (rc == HW_OK && n < 3)
-        rc = hw_fail(err, HW_ENOTFOUND, 0,
-                     "%zu dump%s of the process; growth takes at least three: record with -c "
-                     "(heapwise java dump -c 10s PID)",
-                     n, hw_plural(n));
-    if (rc == HW_OK) {
-        double grew = 0, before = 0;
-        for (size_t i = 0; i < rows.n; i++) {
-            const struct hw_class_change *r = &rows.v[i];
-            before += (double)r->before.size;
-            if (rose(r) && r->slope.p <= P_SURE)
-                grew += (double)r->after.size - (double)r->before.size;
-        }
-        if (pg->json)
-            hw_json_kv_uint(pg->json, "dumps", n);
-        else
-            printf("%zu dump%s\n", n, hw_plural(n));
-        put_changes(pg, &rows, /* over_time = */ true);
-        check_gate(pg, grew, before);
-    }
-    hw_vec_done(&rows);
-    return rc;
+    return found;
 }
 
 static int show(const struct hw_graph_page *pg, struct hw_error *err)
 {
-    const struct hw_opts *o = &pg->cli->opts;
-    const char *class = hw_opt_text(o, HW_OPT_GRAPH_PATH),
-               *other = hw_opt_text(o, HW_OPT_GRAPH_DIFF);
-    bool leaks = hw_opt_flag(o, HW_OPT_GRAPH_LEAKS),
-         dominators = hw_opt_flag(o, HW_OPT_GRAPH_DOMINATORS),
-         native = hw_opt_flag(o, HW_OPT_GRAPH_NATIVE),
-         duplicates = hw_opt_flag(o, HW_OPT_GRAPH_DUPLICATES),
-         suspects = hw_opt_flag(o, HW_OPT_GRAPH_SUSPECTS),
-         threads = hw_opt_flag(o, HW_OPT_GRAPH_THREADS);
-    int rc;
-    if (pg->json) {
-        hw_json_kv_str(pg->json, "form",
-                       class        ? "path"
-                       : other      ? "diff"
-                       : leaks      ? "leaks"
-                       : dominators ? "dominators"
-                       : native     ? "native"
-                       : duplicates ? "duplicates"
-                       : suspects   ? "suspects"
-                       : threads    ? "threads"
-                                    : "classes");
-    }
+    size_t n;
+    const struct form *f = form_of(&pg->cli->opts, &n);
+    if (pg->json)
+        hw_json_kv_str(pg->json, "form", f->name);
     put_head(pg);
-    if (class)
-        rc = hw_graph_show_path(pg, class);
-    else if (other)
-        rc = show_diff(pg, other, err);
-    else if (leaks)
-        rc = show_leaks(pg, err);
-    else if (native)
-        rc = hw_graph_show_native(pg->p, pg->g, pg->top, pg->json);
-    else if (duplicates)
-        rc = hw_graph_show_duplicates(pg->p, pg->g, pg->top, pg->json);
-    else if (suspects)
-        rc = hw_graph_show_suspects(pg);
-    else if (threads)
-        rc = hw_graph_show_threads(pg);
-    else
-        rc = show_classes(pg, dominators);
-    if (rc == HW_ENOTFOUND && duplicates)
-        return hw_fail(err, rc, 0,
-                       "the contents of arrays are not known: a trace has none, and of an .hprof "
-                       "file they are read up to two million objects");
-    if (rc == HW_ENOTFOUND && threads)
-        return hw_fail(err, rc, 0, "this graph does not tell which thread holds what");
-    if (rc == HW_ENOTFOUND && native)
-        return hw_fail(err, rc, 0, "this graph records no memory outside of the heap");
-    if (rc == HW_ENOTFOUND && class)
-        return hw_fail(err, rc, 0, "no reachable object of class '%s'", class);
+    int rc = f->show(pg, err);
     return rc < 0 && err->code == 0 ? hw_fail(err, rc, 0, "heap graph:") : rc;
 }
 
@@ -497,35 +373,46 @@ static bool read_limit(struct hw_graph_page *pg)
     return false;
 }
 
+static bool read_where(struct hw_graph_page *pg)
+{
+    const char *text = hw_opt_text(&pg->cli->opts, HW_OPT_GRAPH_WHERE);
+    struct hw_error err = {0};
+    if (!text || hw_heap_where_parse(text, &pg->where, &err) == 0)
+        return true;
+    hw_cli_error(pg->cli, NULL, "--where %s", err.text);
+    hw_cli_hint("conditions like 'class=java.util.HashMap and size>1000'");
+    return false;
+}
+
 int hw_cmd_graph(struct hw_cli *cli)
 {
     const struct hw_opts *o = &cli->opts;
     struct hw_error err = {0};
-    int n_forms = o->v[HW_OPT_GRAPH_PATH].set + o->v[HW_OPT_GRAPH_DIFF].set +
-                  hw_opt_flag(o, HW_OPT_GRAPH_LEAKS) + hw_opt_flag(o, HW_OPT_GRAPH_DOMINATORS) +
-                  hw_opt_flag(o, HW_OPT_GRAPH_CLASSES) + hw_opt_flag(o, HW_OPT_GRAPH_NATIVE) +
-                  hw_opt_flag(o, HW_OPT_GRAPH_DUPLICATES) + hw_opt_flag(o, HW_OPT_GRAPH_SUSPECTS) +
-                  hw_opt_flag(o, HW_OPT_GRAPH_THREADS);
+    size_t n_forms;
+    (void)form_of(o, &n_forms);
     if (o->n_args != 1 || n_forms > 1) {
-        hw_cli_error(cli, NULL,
-                     o->n_args != 1
-                         ? "which trace?"
-                         : "only one of --classes, --dominators, --path, --diff, "
-                           "--leaks, --native, --duplicates, --suspects, --threads at a time");
+        struct hw_strbuf names = {0};
+        for (size_t i = 0; i < HW_ARRAY_LEN(forms); i++)
+            hw_strbuf_addf(&names, "%s--%s", i ? ", " : "", forms[i].name);
+        if (o->n_args != 1)
+            hw_cli_error(cli, NULL, "which trace?");
+        else
+            hw_cli_error(cli, NULL, "only one of %s at a time", names.p ? names.p : "these forms");
+        hw_strbuf_done(&names);
         hw_cli_hint("heapwise help graph");
         return hw_cli_usage_exit(cli);
     }
     bool failed = false;
     struct hw_graph_page pg = {
         .cli = cli, .top = (size_t)hw_opt_num(o, HW_OPT_TOP), .failed = &failed};
-    if (!read_limit(&pg))
+    if (!read_limit(&pg) || !read_where(&pg))
         return hw_cli_usage_exit(cli);
     if (pg.top == 0)
         pg.top = SIZE_MAX;
     int rc = hw_import_file(hw_input_path(o->args[0]), &pg.p, &err);
     if (rc == HW_OK)
         hw_symbol_options_by_environment(cli, pg.p);
-    pg.g = rc == HW_OK ? pick(pg.p, o) : NULL;
+    pg.g = rc == HW_OK ? hw_graph_pick(pg.p, o) : NULL;
     if (rc == HW_OK && !pg.g)
         rc = hw_fail(&err, HW_ENOTFOUND, 0, "no heap graph in '%s'%s", o->args[0],
                      o->v[HW_OPT_SHOW_PID].set ? " of that process" : "");
@@ -541,6 +428,7 @@ int hw_cmd_graph(struct hw_cli *cli)
     if (rc == HW_ENOTFOUND && pg.g && o->v[HW_OPT_GRAPH_PATH].set)
         hw_graph_suggest_classes(&pg, hw_opt_text(o, HW_OPT_GRAPH_PATH));
     hw_profile_free(pg.p);
+    hw_heap_where_free(pg.where);
     if (rc < 0)
         return status;
     return failed ? HW_EXIT_GATE : incomplete ? HW_EXIT_INCOMPLETE : HW_EXIT_OK;
