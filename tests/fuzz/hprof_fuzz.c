@@ -1,4 +1,4 @@
-/* Any bytes as a Java heap dump. */
+/* Any bytes as a Java heap dump, and what is said of it. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -6,6 +6,7 @@
 #include "import/hprof/hprof_reader.h"
 #include "model/profile.h"
 
+#include "lib/ask_graphs.h"
 #include "lib/write_hprof.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
@@ -17,8 +18,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     (void)hw_import_hprof.probe(file);
     if (hw_profile_new(&p) < 0)
         return 0;
-    if (hw_import_hprof.read(file, p, NULL) == 0 && hw_profile_freeze(p) == 0)
+    if (hw_import_hprof.read(file, p, NULL) == 0 && hw_profile_freeze(p) == 0) {
+        ask_graphs(p);
         write_hprof(p);
+    }
     hw_profile_free(p);
     return 0;
 }
