@@ -30,13 +30,11 @@
 #define MAX_STACK_SIZES 8u
 #define PAGES_AT_ONCE   512u
 #define PRESENT         (UINT64_C(1) << 63)
-#define GO_HEAP         UINT64_C(0xc000000000)
-#define GO_HEAP_END     UINT64_C(0xd000000000)
 
 static const char arena_name[] = "[malloc arena]", block_name[] = "[malloc block]",
                   other_stack[] = "[stack:other]", reserved_name[] = "[reserved]",
-                  allocator_name[] = "[allocator]", own_name[] = "[heapwise]",
-                  own_file[] = "[heapwise:shared]", own_library[] = "[heapwise:library]";
+                  own_name[] = "[heapwise]", own_file[] = "[heapwise:shared]",
+                  own_library[] = "[heapwise:library]";
 
 typedef HW_VEC(struct hw_smaps_entry) entry_list;
 
@@ -368,8 +366,8 @@ static const char *plain_name(const struct naming *n, const struct hw_smaps *s, 
         return e->rss_kb + e->swap_kb ? e->path : reserved_name;
     if (e->flags & HW_MAP_EXEC)
         return "[jit code]";
-    if (e->start >= GO_HEAP && e->end <= GO_HEAP_END)
-        return "[go heap]";
+    if (hw_owner_is_go_heap(e))
+        return hw_owner_go;
     if (!is_writable(e))
         return e->path;
     if (n->f->own.by_flags && e->no_reserve && e->no_huge)
@@ -419,8 +417,7 @@ static int name_one(struct naming *n, const struct hw_smaps *s, size_t i)
     if (rc == HW_OK && n->f->allocator == HW_OWNER_GLIBC && !e.has_fault_handler)
         rc = find_parts(n, &e, from, &parts);
     else if (rc == HW_OK && from < e.end)
-        rc = add_part(&parts, from, e.end,
-                      n->f->allocator == HW_OWNER_GLIBC ? NULL : allocator_name);
+        rc = add_part(&parts, from, e.end, hw_owner_of_rest(s, n->f->allocator));
     if (rc == HW_OK)
         rc = put_parts(n, &e, &parts);
     hw_vec_done(&parts);

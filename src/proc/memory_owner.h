@@ -44,7 +44,8 @@
 enum hw_owner_allocator {
     HW_OWNER_GLIBC,
     HW_OWNER_OTHER_ALLOCATOR,
-    HW_OWNER_UNREAD /* any: none of its memory may be read, as that would count as use */
+    HW_OWNER_NO_ALLOCATOR, /* none that is known: the program's own, or Go's runtime */
+    HW_OWNER_UNREAD        /* any: none of its memory may be read, as that would count as use */
 };
 
 struct hw_owner_thread {

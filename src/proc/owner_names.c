@@ -4,11 +4,31 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory/lower_bound.h"
 #include "base/text/text_parts.h"
 #include "proc/memory_owner.h"
 #include "proc/smaps.h"
 
 #include "base/banned.h"
+
+#define GO_HEAP     UINT64_C(0xc000000000)
+#define GO_HEAP_END UINT64_C(0xd000000000)
+
+const char hw_owner_go[] = "[go heap]";
+
+bool hw_owner_is_go_heap(const struct hw_smaps_entry *e)
+{
+    return e->start >= GO_HEAP && e->end <= GO_HEAP_END;
+}
+
+const char *hw_owner_of_rest(const struct hw_smaps *s, enum hw_owner_allocator allocator)
+{
+    if (allocator == HW_OWNER_GLIBC)
+        return NULL;
+    size_t i = HW_LOWER_BOUND(k, 0, s->entries.n, s->entries.v[k].start < GO_HEAP);
+    bool is_go = i < s->entries.n && hw_owner_is_go_heap(&s->entries.v[i]);
+    return is_go && allocator == HW_OWNER_NO_ALLOCATOR ? hw_owner_go : "[allocator]";
+}
 
 struct named {
     const char *path;

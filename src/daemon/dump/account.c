@@ -41,7 +41,9 @@ static enum hw_owner_allocator allocator_of(const struct hw_maps *maps, bool wan
     if (wants_idle)
         return HW_OWNER_UNREAD;
     const char *name = hw_allocator_name(maps);
-    return name && strcmp(name, "glibc") == 0 ? HW_OWNER_GLIBC : HW_OWNER_OTHER_ALLOCATOR;
+    if (!name)
+        return HW_OWNER_NO_ALLOCATOR;
+    return strcmp(name, "glibc") == 0 ? HW_OWNER_GLIBC : HW_OWNER_OTHER_ALLOCATOR;
 }
 
 void hw_account_free(struct hw_account_reading *k)
