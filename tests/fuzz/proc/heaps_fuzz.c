@@ -1,7 +1,8 @@
 /*
- * heaps_fuzz.c - any bytes as a process whose heaps are read from outside: malloc's arenas, Python's, Go's, a JVM's figures
+ * heaps_fuzz.c - any bytes as a process whose heaps are read from outside: malloc's arenas, Python's, Go's and the samples of its
+ * allocations, a JVM's figures
  *
- *     u8  1 = not all mappings are known     u64 where the program's break began
+ *     u8  1 = not all mappings are known     u64 where the program's break began; Go's sampling rate
  *     u8  number of mappings, each:          u64 page  u32 pages  u8 flags (enum hw_map_flags, 16 = fault handler)  u8 name
  *     then pages in memory until the end:    u64 page  u8 1 = a file's  u16 bytes, which follow; the rest of the page is zero
  *
@@ -19,6 +20,7 @@
 #include "base/clock.h"
 #include "proc/heaps/glibc_arenas.h"
 #include "proc/heaps/go_heap.h"
+#include "proc/heaps/go_profile.h"
 #include "proc/heaps/jvm_counters.h"
 #include "proc/heaps/python_heap.h"
 #include "proc/heaps/target_memory.h"
@@ -168,6 +170,26 @@ static void read_go(const struct hw_smaps *s, int mem, int pagemap)
     must(h.metadata <= sum_of(s) && h.committed <= sum_of(s) - h.metadata);
 }
 
+static void read_go_profile(const struct hw_smaps *s, int mem, int pagemap, uint64_t rate)
+{
+    struct hw_go_places at = {.table = rate & ~(HW_TARGET_PAGE - 1),
+                              .table_bytes = HW_TARGET_PAGE,
+                              .data_word = 38,
+                              .rate = rate,
+                              .rate_before = 1};
+    struct hw_go_profile p;
+    if (hw_go_profile_read(s, mem, pagemap, &at, &p) < 0)
+        return;
+    must(p.state == HW_GO_PROFILE_KNOWN || (p.buckets.n == 0 && p.pcs.n == 0));
+    must(p.buckets.n <= HW_GO_BUCKETS_MAX);
+    for (size_t i = 0; i < p.buckets.n; i++) {
+        const struct hw_go_bucket *b = &p.buckets.v[i];
+        must(b->n <= HW_GO_DEPTH_MAX && b->first <= p.pcs.n && b->n <= p.pcs.n - b->first);
+        must(b->size > 0 && b->freed <= b->allocated);
+    }
+    hw_go_profile_done(&p);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static int mem = -1, pagemap = -1;
@@ -184,6 +206,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     read_arenas(&s, mem, pagemap, heap_start);
     read_python(&s, mem, pagemap);
     read_go(&s, mem, pagemap);
+    read_go_profile(&s, mem, pagemap, heap_start);
     (void)hw_jvm_counters_read(&s, mem, pagemap, &jvm);
     hw_vec_done(&s.entries);
     must(hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began < MAX_CPU_NS);
