@@ -69,7 +69,7 @@ static void end(struct hw_session *s)
     struct hw_control_ended b = {.bytes_written = hw_trace_writer_bytes(s->writer),
                                  .n_samples = s->n_samples,
                                  .n_lost = s->n_lost,
-                                 .n_targets = s->n_targets,
+                                 .n_targets = s->n_targets + s->n_read,
                                  .n_dumps = s->n_dumps,
                                  .n_missed = hw_unrecorded_count(s),
                                  .status = s->status};
@@ -223,6 +223,8 @@ void hw_session_tick(struct hw_session *s, uint64_t now)
     if (!s->started_told) {
         s->started_told = true;
         hw_session_reject_running(s);
+        if (s->root.pid > 0)
+            hw_session_silent_add(s, s->root.pid);
     }
     if (s->status < 0) /* a write failed since */
         hw_session_stop(s, s->reason);
@@ -238,6 +240,7 @@ void hw_session_tick(struct hw_session *s, uint64_t now)
     tick_progress(s, now);
     if (s->proc)
         hw_proc_poll_tick(s->proc, now);
+    hw_session_silent_tick(s, now);
     for (size_t i = 0; i < s->java.n; i++)
         hw_java_source_tick(s->java.v[i], now);
     if (now >= s->next_guard_ns) {

@@ -60,12 +60,20 @@ struct hw_session {
     size_t n_parents;
     HW_VEC(struct hw_left_process) refused; /* processes that were meant and may not be profiled */
     HW_VEC(struct hw_followed) followed;
-    HW_VEC(struct hw_silent {                    /* session_silent.c: meant, and not heard of yet */
-                              struct hw_pid pid; /* owned */
-                              bool is_told;      /* its name is in the trace */
-    })
+    HW_VEC(
+        struct hw_silent {                    /* session_silent.c: meant, and not heard of yet */
+                           struct hw_pid pid; /* owned */
+                           bool is_told;      /* its name is in the trace */
+                           bool is_root;      /* started by the command: read if it is Go's */
+                           bool is_shown;     /* the command knows that it is read */
+                           char name[sizeof((struct hw_proc_status *)0)->name]; /* as last read */
+                           struct hw_account_reading *kept; /* owned; NULL = none */
+                           struct hw_go_alloc *go;          /* owned; NULL = none */
+        })
     silent;
     uint64_t silent_next_ns;             /* their memory is not read before */
+    uint64_t silent_keep_ns;             /* likewise, for readings that are kept */
+    uint32_t n_read;                     /* Go programs among them */
     HW_VEC(struct hw_left_process) left; /* session_exclude.c: processes that were told to leave */
     HW_VEC(struct hw_record_again) broken_off;
     HW_VEC(struct hw_missed { /* unrecorded.c */
@@ -91,11 +99,13 @@ struct hw_session {
     HW_VEC(struct hw_java_source *) java; /* owned */
     struct hw_proc_poll *proc;            /* process_stats and friends; NULL = none */
     HW_VEC(struct hw_awaited_start) waiting;
-    struct hw_slice_writer *slices;  /* owned; NULL = none yet */
-    uint32_t note_sequence;          /* notes.c; 0 = none yet */
-    uint32_t mark_sequence, n_marks; /* mark.c; sequence 0 = none yet */
-    bool signalled;                  /* SIGUSR1, since the last check */
-    hw_pid_list scan;                /* attach_preloaded.c: processes not checked yet */
+    struct hw_profile_writer *go_writer; /* owned; NULL = none yet */
+    uint64_t n_go;                       /* Go programs so far */
+    struct hw_slice_writer *slices;      /* owned; NULL = none yet */
+    uint32_t note_sequence;              /* notes.c; 0 = none yet */
+    uint32_t mark_sequence, n_marks;     /* mark.c; sequence 0 = none yet */
+    bool signalled;                      /* SIGUSR1, since the last check */
+    hw_pid_list scan;                    /* attach_preloaded.c: processes not checked yet */
     hw_pid_list again;     /* attach_preloaded.c: HW_START_RESCAN: those that others have */
     uint64_t next_scan_ns; /* when they are checked; 0 = none */
     struct hw_pid root;    /* HW_START_LAUNCHED: owned; pid -1 = none */
@@ -216,6 +226,10 @@ void hw_session_silent_add(struct hw_session *s, int32_t pid);
 void hw_session_silent_drop(struct hw_session *s, int32_t pid); /* it was heard from */
 /* Readings of their memory into the trace, at a dump. */
 void hw_session_silent_dump(struct hw_session *s, bool final);
+/* Keeps readings of those that may end before the next dump. */
+void hw_session_silent_tick(struct hw_session *s, uint64_t now);
+/* Reads one now. True: it is a Go program, whose allocations are known without our library in it. */
+bool hw_session_silent_reads(struct hw_session *s, int32_t pid);
 void hw_session_silent_done(struct hw_session *s);
 void hw_session_forget_forks(struct hw_session *s);   /* target_fork.c */
 void hw_session_forget_parents(struct hw_session *s); /* the same: their children ask no more */

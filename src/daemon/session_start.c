@@ -315,13 +315,14 @@ void hw_session_free(struct hw_session *s)
         hw_vec_done(&s->sources.v[i].rejected);
     }
     hw_vec_done(&s->sources);
+    hw_session_silent_done(s);
+    hw_profile_writer_free(s->go_writer);
     hw_slice_writer_free(s->slices);
     hw_trace_writer_free(s->writer);
     hw_trace_config_done(&s->config);
     hw_permission_request_done(&s->asking);
     hw_vec_done(&s->refused);
     hw_vec_done(&s->left);
-    hw_session_silent_done(s);
     hw_session_forget_forks(s);
     hw_session_forget_parents(s);
     hw_vec_done(&s->broken_off);

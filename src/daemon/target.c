@@ -23,6 +23,7 @@
 #include "daemon/clients/blocking_fd.h"
 #include "daemon/core.h"
 #include "daemon/dump/account.h"
+#include "daemon/dump/go_alloc.h"
 #include "daemon/events.h"
 #include "daemon/java/java_agent_load.h"
 #include "daemon/policy/memory.h"
@@ -522,6 +523,7 @@ void hw_target_free(struct hw_target *t)
     free(t->arguments);
     hw_jit_done(&t->jit);
     hw_account_forget(t);
+    hw_go_alloc_free(t->session, t->account.go);
     hw_maps_done(&t->maps);
     hw_map64_done(&t->files);
     hw_target_stacks_done(t);

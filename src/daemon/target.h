@@ -103,6 +103,7 @@ struct hw_target {
         uint64_t most_kb;                       /* resident, of all kept so far */
         uint64_t next_ns, next_dump_ns;         /* not before */
         uint64_t next_heaps_ns;                 /* likewise, what is inside of heaps */
+        struct hw_go_alloc *go;                 /* owned; NULL = none */
     } account;
     struct hw_malloc_info malloc_info; /* the last it told */
     uint64_t malloc_info_ns;           /* boot time of that; 0 = none yet */

@@ -456,6 +456,11 @@ void hw_diagnose_recording(const struct hw_recording *r, const char *program,
              t->name ? t->name : "?", t->pid);
 }
 
+bool hw_diagnose_is_readable(const struct hw_finding *f)
+{
+    return f->code && strcmp(f->code, "go") == 0;
+}
+
 int hw_diagnose_exit(const struct hw_finding *f)
 {
     static const char *const never[] = {

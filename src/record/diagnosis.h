@@ -21,6 +21,9 @@ struct hw_finding {
     char text[400];
 };
 
+/* Its hooks see nothing, but its memory can be read from outside, and that says who allocates: a Go program. */
+bool hw_diagnose_is_readable(const struct hw_finding *f);
+
 /*
  * From the program's file: static, set-uid, another architecture, AddressSanitizer, Go, its own
  * allocator. loads: only what prevents loading the library; else also what hides allocations from

@@ -216,7 +216,7 @@ static int sort_out(const struct hw_cli *cli, hw_running_pids *pids)
     for (size_t i = 0; i < pids->n; i++) {
         struct hw_finding why;
         hw_diagnose_pid(pids->v[i] <= INT32_MAX ? (int32_t)pids->v[i] : INT32_MAX, &why);
-        if (!why.code) {
+        if (!why.code || hw_diagnose_is_readable(&why)) {
             pids->v[kept++] = pids->v[i];
             continue;
         }

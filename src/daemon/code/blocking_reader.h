@@ -19,9 +19,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text/strings.h"
 #include "daemon/code/modules.h"
 #include "proc/heaps/glibc_arenas.h"
 #include "proc/heaps/go_heap.h"
+#include "proc/heaps/go_profile.h"
 #include "proc/heaps/jvm_counters.h"
 #include "proc/heaps/python_heap.h"
 #include "proc/maps.h"
@@ -68,6 +70,26 @@ struct hw_reading_map {
     uint64_t start, end, rss_bytes;
 };
 typedef HW_VEC(struct hw_reading_map) hw_reading_maps;
+/* The samples of Go's own heap profile, with the names of its functions (reading_go.c). */
+struct hw_reading_go_frame {
+    hw_str_id function, file;
+    uint32_t line;
+};
+struct hw_reading_go_site { /* one stack and one size */
+    uint64_t size, allocated, freed;
+    uint32_t first, n; /* of stack, innermost first */
+};
+struct hw_reading_go {
+    enum hw_go_profile_state state;
+    bool is_before_collections;
+    uint64_t rate;
+    char why[512];              /* HW_GO_PROFILE_UNKNOWN */
+    char *path;                 /* owned; of the file that has the code */
+    struct hw_strings *strings; /* owned */
+    HW_VEC(struct hw_reading_go_frame) frames;
+    HW_VEC(uint32_t) stack; /* frames */
+    HW_VEC(struct hw_reading_go_site) sites;
+};
 struct hw_reading_memory {
     struct hw_smaps smaps; /* summed by name */
     hw_reading_maps maps;  /* by address: those without a file that have resident memory */
@@ -77,12 +99,13 @@ struct hw_reading_memory {
     bool has_jvm;
     struct hw_jvm_counters jvm;
     struct hw_reading_places *places; /* for hw_reading_heaps; owned, may be NULL */
-    uint64_t heaps_ns;                /* when the next three were read; 0: they were not */
+    uint64_t heaps_ns;                /* when the next four were read; 0: they were not */
     uint64_t heaps_cpu_ns;            /* of cpu_ns */
     struct hw_glibc_arenas arenas;
     struct hw_python_heap python;
     struct hw_go_heap go;
-    uint64_t began_ns, ended_ns; /* boot time */
+    struct hw_reading_go *go_alloc; /* owned; NULL: no Go program */
+    uint64_t began_ns, ended_ns;    /* boot time */
     uint64_t cpu_ns;
 };
 int hw_reading_memory(struct hw_blocking_reader *l, struct hw_reading_who who,

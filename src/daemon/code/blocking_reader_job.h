@@ -57,6 +57,11 @@ void hw_reading_keep_words(struct hw_blocking_reader *l, const struct hw_reading
 /* Where the main arena begins, unless the program took memory there by itself: field 47 of stat. */
 uint64_t hw_reading_heap_start(int proc_dir);
 
+/* reading_go.c: of a process that has Go's heap. On the reading thread. NULL: no memory. */
+struct hw_reading_go *hw_reading_go_new(const struct hw_reading_who *who, const struct hw_smaps *s,
+                                        int mem, int pagemap);
+void hw_reading_go_free(struct hw_reading_go *g); /* NULL is fine */
+
 struct hw_facts *hw_reading_facts(struct hw_blocking_reader *l); /* of any job that runs */
 
 #endif

@@ -49,6 +49,7 @@ struct heaps_job {
     struct hw_glibc_arenas arenas;
     struct hw_python_heap python;
     struct hw_go_heap go;
+    struct hw_reading_go *go_alloc; /* own */
 };
 
 static void read_image(int dir, struct image *out)
@@ -171,6 +172,8 @@ static void run_heaps(struct hw_reading_job *j)
         j->rc = hw_python_heap_read(&h->places->mappings, mem, pagemap, &h->python);
     if (j->rc == HW_OK)
         j->rc = hw_go_heap_read(&h->places->mappings, mem, pagemap, &h->go);
+    if (j->rc == HW_OK && h->go.state != HW_GO_HEAP_NONE)
+        h->go_alloc = hw_reading_go_new(&j->who, &h->places->mappings, mem, pagemap);
     if (!is_image(dir, &h->places->image))
         j->rc = HW_EGONE;
 }
@@ -180,6 +183,7 @@ static void drop_heaps(struct hw_reading_job *j)
     struct heaps_job *h = (struct heaps_job *)(void *)j;
     free_places(h->places);
     hw_glibc_arenas_done(&h->arenas);
+    hw_reading_go_free(h->go_alloc);
 }
 
 int hw_reading_memory(struct hw_blocking_reader *l, struct hw_reading_who who,
@@ -231,7 +235,9 @@ void hw_reading_heaps(struct hw_blocking_reader *l, struct hw_reading_who who,
         m->arenas = h->arenas;
         m->python = h->python;
         m->go = h->go;
+        m->go_alloc = h->go_alloc;
         h->arenas = (struct hw_glibc_arenas){.v = {0}};
+        h->go_alloc = NULL;
     }
     hw_reading_job_free(&h->job);
 }
@@ -240,6 +246,8 @@ void hw_reading_forget_heaps(struct hw_reading_memory *m)
 {
     m->heaps_ns = 0;
     hw_glibc_arenas_done(&m->arenas);
+    hw_reading_go_free(m->go_alloc);
+    m->go_alloc = NULL;
 }
 
 void hw_reading_memory_done(struct hw_reading_memory *m)
@@ -248,5 +256,5 @@ void hw_reading_memory_done(struct hw_reading_memory *m)
     m->places = NULL;
     hw_smaps_done(&m->smaps);
     hw_vec_done(&m->maps);
-    hw_glibc_arenas_done(&m->arenas);
+    hw_reading_forget_heaps(m);
 }

@@ -9,6 +9,7 @@
 #include "base/files/fd.h"
 #include "daemon/code/blocking_reader.h"
 #include "daemon/core.h"
+#include "daemon/dump/go_alloc.h"
 #include "daemon/procfs_packets.h"
 #include "proc/allocator.h"
 #include "trace/process_writer.h"
@@ -51,6 +52,11 @@ void hw_account_free(struct hw_account_reading *k)
     if (k)
         hw_reading_memory_done(&k->memory);
     free(k);
+}
+
+bool hw_account_has_go(const struct hw_account_reading *k)
+{
+    return k->memory.go_alloc != NULL;
 }
 
 static void drop(struct hw_account_reading **k)
@@ -332,9 +338,10 @@ static int write_heaps(int32_t pid, const struct hw_reading_memory *m, struct hw
     return hw_trace_memory_account(w, sequence, m->heaps_ns, &a, err);
 }
 
-int hw_account_write(int32_t pid, const struct hw_account_reading *k, struct hw_trace_writer *w,
-                     uint32_t sequence, struct hw_error *err)
+int hw_account_write(struct hw_session *s, struct hw_go_alloc **go, int32_t pid,
+                     const struct hw_account_reading *k, uint32_t sequence, struct hw_error *err)
 {
+    struct hw_trace_writer *w = s->writer;
     static const struct hw_memory_group none = {HW_ABSENT, HW_ABSENT, HW_ABSENT, HW_ABSENT,
                                                 HW_ABSENT, HW_ABSENT, HW_ABSENT, HW_ABSENT};
     const struct hw_reading_memory *m = &k->memory;
@@ -355,7 +362,16 @@ int hw_account_write(int32_t pid, const struct hw_account_reading *k, struct hw_
     int rc = hw_write_account(w, sequence, m->began_ns, pid, &m->smaps, err);
     if (rc == HW_OK)
         rc = hw_trace_memory_account(w, sequence, m->began_ns, &a, err);
-    return rc == HW_OK && m->heaps_ns ? write_heaps(pid, m, w, sequence, err) : rc;
+    if (rc < 0 || !m->heaps_ns)
+        return rc;
+    rc = write_heaps(pid, m, w, sequence, err);
+    return rc == HW_OK ? hw_go_alloc_write(s, go, pid, m, err) : rc;
+}
+
+static int write_one(struct hw_target *t, const struct hw_account_reading *k, uint32_t sequence,
+                     struct hw_error *err)
+{
+    return hw_account_write(t->session, &t->account.go, t->pid.pid, k, sequence, err);
 }
 
 /* What the dump's own snapshot says about these mappings is written with it (dump_resident.c). */
@@ -390,6 +406,8 @@ static void inherit_heaps(struct hw_reading_memory *to, struct hw_account_readin
     to->arenas = from->memory.arenas;
     to->python = from->memory.python;
     to->go = from->memory.go;
+    to->go_alloc = from->memory.go_alloc;
+    from->memory.go_alloc = NULL;
     from->memory.arenas = (struct hw_glibc_arenas){.v = {0}};
     from->memory.heaps_ns = 0;
 }
@@ -432,28 +450,25 @@ static void rest(struct hw_target *t, const struct hw_account_reading *k)
 }
 
 /* A reading that was kept meanwhile belongs to this dump as well as to any other. */
-static int write_last(struct hw_target *t, struct hw_trace_writer *w, uint32_t sequence,
-                      struct hw_error *err)
+static int write_last(struct hw_target *t, uint32_t sequence, struct hw_error *err)
 {
-    int rc =
-        t->account.last ? hw_account_write(t->pid.pid, t->account.last, w, sequence, err) : HW_OK;
+    int rc = t->account.last ? write_one(t, t->account.last, sequence, err) : HW_OK;
     if (t->account.last)
         keep_maps(t, t->account.last);
     drop(&t->account.last);
     return rc;
 }
 
-int hw_account_dump(struct hw_target *t, bool must, struct hw_trace_writer *w, uint32_t sequence,
-                    struct hw_error *err)
+int hw_account_dump(struct hw_target *t, bool must, uint32_t sequence, struct hw_error *err)
 {
     if (!must && hw_now_monotonic_ns() < t->account.next_dump_ns)
-        return write_last(t, w, sequence, err);
+        return write_last(t, sequence, err);
     struct hw_account_reading *k = read_now(t, must || is_heaps_time(t));
     rest(t, k);
     if (!k)
         return HW_OK; /* what was kept is still the last */
     inherit_heaps(&k->memory, t->account.last);
-    int rc = hw_account_write(t->pid.pid, k, w, sequence, err);
+    int rc = write_one(t, k, sequence, err);
     keep_maps(t, k);
     drop(&k);
     drop(&t->account.last); /* older */
@@ -482,15 +497,14 @@ void hw_account_keep(struct hw_target *t, uint64_t now)
     t->account.last = k;
 }
 
-int hw_account_last(struct hw_target *t, struct hw_trace_writer *w, uint32_t sequence,
-                    struct hw_error *err)
+int hw_account_last(struct hw_target *t, uint32_t sequence, struct hw_error *err)
 {
     const struct hw_account_reading *last = t->account.last, *most = t->account.most;
     int rc = HW_OK;
     if (most && (!last || most->memory.status.vm_rss_kb > last->memory.status.vm_rss_kb))
-        rc = hw_account_write(t->pid.pid, most, w, sequence, err);
+        rc = write_one(t, most, sequence, err);
     if (rc == HW_OK && last)
-        rc = hw_account_write(t->pid.pid, last, w, sequence, err);
+        rc = write_one(t, last, sequence, err);
     if (last)
         keep_maps(t, t->account.last);
     hw_account_forget(t);

@@ -25,27 +25,27 @@
 
 struct hw_error;
 struct hw_account_reading;
+struct hw_go_alloc;
 struct hw_pid;
 struct hw_recorder;
 struct hw_session;
 struct hw_target;
-struct hw_trace_writer;
 
 /* At a dump of a target that lives. must: also while it rests. */
-int hw_account_dump(struct hw_target *t, bool must, struct hw_trace_writer *w, uint32_t sequence,
-                    struct hw_error *err);
+int hw_account_dump(struct hw_target *t, bool must, uint32_t sequence, struct hw_error *err);
 /* Keeps a reading when one is due. */
 void hw_account_keep(struct hw_target *t, uint64_t now);
 /* At the last dump of a target that has ended: writes what was kept. */
-int hw_account_last(struct hw_target *t, struct hw_trace_writer *w, uint32_t sequence,
-                    struct hw_error *err);
+int hw_account_last(struct hw_target *t, uint32_t sequence, struct hw_error *err);
 void hw_account_forget(struct hw_target *t);
 
 /* Of a process that is no target; the reading is the caller's. Errors: those of reading /proc. */
 int hw_account_read(struct hw_recorder *r, const struct hw_pid *pid, bool wants_idle,
                     struct hw_account_reading **out);
-int hw_account_write(int32_t pid, const struct hw_account_reading *k, struct hw_trace_writer *w,
-                     uint32_t sequence, struct hw_error *err);
+/* go: what the trace has of its Go code, for the next reading; the caller frees it (go_alloc.h). */
+int hw_account_write(struct hw_session *s, struct hw_go_alloc **go, int32_t pid,
+                     const struct hw_account_reading *k, uint32_t sequence, struct hw_error *err);
+bool hw_account_has_go(const struct hw_account_reading *k); /* it is a Go program */
 void hw_account_free(struct hw_account_reading *k);
 
 #endif

@@ -284,7 +284,7 @@ void hw_proc_poll_last(struct hw_session *s, struct hw_target *t)
     struct hw_error err;
     if (s->closed || !s->proc || t->is_untold)
         return;
-    (void)check(s, hw_account_last(t, s->writer, s->proc->sequence, &err), &err);
+    (void)check(s, hw_account_last(t, s->proc->sequence, &err), &err);
     if (t->kept_ns)
         (void)check(
             s, hw_trace_process_stats(s->writer, s->proc->sequence, t->kept_ns, &t->kept, 1, &err),
@@ -383,7 +383,7 @@ void hw_proc_poll_dump(struct hw_session *s, struct hw_target *t)
     bool must =
         t->dump.final || (t->dump.trigger && strcmp(t->dump.trigger, HW_TRIGGER_NEAR_LIMIT) == 0);
     if (!t->is_untold)
-        (void)check(s, hw_account_dump(t, must, s->writer, s->proc->sequence, &err), &err);
+        (void)check(s, hw_account_dump(t, must, s->proc->sequence, &err), &err);
 }
 
 void hw_proc_poll_name(struct hw_session *s, const struct hw_pid *pid)
@@ -392,10 +392,10 @@ void hw_proc_poll_name(struct hw_session *s, const struct hw_pid *pid)
 }
 
 void hw_proc_poll_reading(struct hw_session *s, const struct hw_pid *pid,
-                          const struct hw_account_reading *k)
+                          const struct hw_account_reading *k, struct hw_go_alloc **go)
 {
     struct hw_error err;
-    (void)check(s, hw_account_write(pid->pid, k, s->writer, s->proc->sequence, &err), &err);
+    (void)check(s, hw_account_write(s, go, pid->pid, k, s->proc->sequence, &err), &err);
 }
 
 /* A run shorter than the period needs figures near its end, too: the pause doubles up to the

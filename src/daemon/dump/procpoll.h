@@ -11,6 +11,7 @@
 
 struct hw_error;
 struct hw_account_reading;
+struct hw_go_alloc;
 struct hw_memory_account;
 struct hw_pid;
 struct hw_minfo;
@@ -35,7 +36,7 @@ void hw_proc_poll_last(struct hw_session *s, struct hw_target *t);
 /* For a process that is no target: its name, then a reading of its memory. */
 void hw_proc_poll_name(struct hw_session *s, const struct hw_pid *pid);
 void hw_proc_poll_reading(struct hw_session *s, const struct hw_pid *pid,
-                          const struct hw_account_reading *k);
+                          const struct hw_account_reading *k, struct hw_go_alloc **go);
 /* What is known about it now, into another trace: name, counters, the allocator's last figures. */
 int hw_proc_poll_live(const struct hw_target *t, struct hw_trace_writer *w, struct hw_error *err);
 /* At a dump: the mappings with their addresses, if they are wanted. */

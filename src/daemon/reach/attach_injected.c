@@ -68,6 +68,8 @@ static void failed(struct hw_session *s, const struct hw_pid *pid, int rc, bool 
         hw_session_try_again(s, pid->pid);
         return;
     }
+    if (rc == HW_EUNSUPPORTED && !quietly && hw_session_silent_reads(s, pid->pid))
+        quietly = true;
     if (!quietly && !is_short_lived(s, pid))
         hw_session_fail(s, pid->pid, text);
     else

@@ -214,11 +214,13 @@ static bool check_pid(uint64_t pid, const struct hw_recorders *all, struct hw_js
         return false;
     }
     hw_diagnose_pid(pid <= INT32_MAX ? (int32_t)pid : INT32_MAX, &why);
-    if (why.code)
+    if (hw_diagnose_is_readable(&why))
+        put(j, "ok", what, "a Go program: what it allocates is read from outside", NULL);
+    else if (why.code)
         put(j, "bad", what, why.text, why.code);
     else
         put(j, "ok", what, "can be profiled; it is not restarted", NULL);
-    return !why.code;
+    return !why.code || hw_diagnose_is_readable(&why);
 }
 
 static bool check_pids(struct hw_web_request *w, struct hw_json *j)
@@ -258,6 +260,8 @@ static bool check_command(const struct hw_web_request *w, bool commands, struct 
         return false;
     }
     hw_diagnose_file(program, /* loads = */ false, &why);
+    if (hw_diagnose_is_readable(&why))
+        why.code = NULL;
     if (why.code)
         put(j, "bad", "Command", why.text, why.code);
     else

@@ -513,6 +513,9 @@ int hw_memory_parts_find(const struct hw_profile *p, const struct hw_process_vie
 {
     struct find f = {.p = p, .view = v, .out = out, .heap = {.is_glibc = true}};
     *out = (struct hw_memory_parts){.page_tables = -1};
+    static const hw_values none = {0};
+    if (v->kind != HW_HEAP_NATIVE) /* what is live in a managed heap is a part of that */
+        values = &none;
     struct hw_value live = {0};
     for (size_t i = 0; i < values->n; i++)
         hw_value_add(&live, &values->v[i].v);

@@ -10,7 +10,8 @@
 
 enum hw_heap_kind hw_heap_kind_of(struct hw_bytes name)
 {
-    if (hw_bytes_equal(name, hw_bytes_str("java.alloc")))
+    if (hw_bytes_equal(name, hw_bytes_str("java.alloc")) ||
+        hw_bytes_equal(name, hw_bytes_str("go.alloc")))
         return HW_HEAP_OBJECTS;
     if (hw_bytes_equal(name, hw_bytes_str(HW_RESIDENT_HEAP)))
         return HW_HEAP_RESIDENT;

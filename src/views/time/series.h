@@ -35,7 +35,7 @@ typedef HW_VEC(uint32_t) hw_dump_list;
  * has. */
 enum hw_heap_kind {
     HW_HEAP_NATIVE,   /* malloc's and those that programs register themselves */
-    HW_HEAP_OBJECTS,  /* java.alloc: live managed objects */
+    HW_HEAP_OBJECTS,  /* java.alloc, go.alloc: live managed objects */
     HW_HEAP_CHURN,    /* com.android.art: allocated managed objects, frees unknown */
     HW_HEAP_MAPPED,   /* mmap.*: address space; may contain what a program allocates */
     HW_HEAP_RESIDENT, /* mmap.anon.resident: the part of mmap.anon in memory, by caller */
