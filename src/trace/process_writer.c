@@ -378,6 +378,8 @@ int hw_trace_memory_account(struct hw_trace_writer *w, uint32_t sequence, uint64
                    {HW_F_MemoryAccount_jvm_metaspace_used, a->jvm_metaspace_used},
                    {HW_F_MemoryAccount_jvm_metaspace_committed, a->jvm_metaspace_committed},
                    {HW_F_MemoryAccount_jvm_threads, a->jvm_threads},
+                   {HW_F_MemoryAccount_jvm_code_used, a->jvm_code_used},
+                   {HW_F_MemoryAccount_jvm_code_committed, a->jvm_code_committed},
                    {HW_F_MemoryAccount_python_state, a->python_state},
                    {HW_F_MemoryAccount_python_arenas, a->python_arenas},
                    {HW_F_MemoryAccount_python_used, a->python_used},

@@ -169,6 +169,7 @@ struct hw_memory_account {
     uint64_t own_left_bytes, cgroup_id;
     uint64_t jvm_heap_used, jvm_heap_committed, jvm_heap_max;
     uint64_t jvm_metaspace_used, jvm_metaspace_committed, jvm_threads;
+    uint64_t jvm_code_used, jvm_code_committed;
     uint64_t pins_blocks, pins_missed;
     uint64_t python_state, python_arenas, python_used, python_free_blocks, python_free_pools,
         python_committed, python_resident;

@@ -27,6 +27,7 @@ static const struct {
      NULL,
      NULL,
      {{NULL, NULL, NULL}}},
+    {"code cache", "jvm.code.used", "jvm.code.committed", NULL, NULL, {{NULL, NULL, NULL}}},
     {"Python's objects",
      "python.heap.used",
      "python.heap.committed",

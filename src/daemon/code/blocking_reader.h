@@ -24,6 +24,7 @@
 #include "proc/heaps/glibc_arenas.h"
 #include "proc/heaps/go_heap.h"
 #include "proc/heaps/go_profile.h"
+#include "proc/heaps/jvm_code.h"
 #include "proc/heaps/jvm_counters.h"
 #include "proc/heaps/python_heap.h"
 #include "proc/maps.h"
@@ -99,13 +100,14 @@ struct hw_reading_memory {
     bool has_jvm;
     struct hw_jvm_counters jvm;
     struct hw_reading_places *places; /* for hw_reading_heaps; owned, may be NULL */
-    uint64_t heaps_ns;                /* when the next four were read; 0: they were not */
+    uint64_t heaps_ns;                /* when the next five were read; 0: they were not */
     uint64_t heaps_cpu_ns;            /* of cpu_ns */
     struct hw_glibc_arenas arenas;
     struct hw_python_heap python;
     struct hw_go_heap go;
     struct hw_reading_go *go_alloc; /* owned; NULL: no Go program */
-    uint64_t began_ns, ended_ns;    /* boot time */
+    struct hw_jvm_code jvm_code;
+    uint64_t began_ns, ended_ns; /* boot time */
     uint64_t cpu_ns;
 };
 int hw_reading_memory(struct hw_blocking_reader *l, struct hw_reading_who who,

@@ -14,6 +14,9 @@
 #include "base/files/fd.h"
 #include "base/log.h"
 #include "daemon/code/blocking_reader_job.h"
+#include "elf/image.h"
+#include "elf/symbols.h"
+#include "proc/file.h"
 
 #include "base/banned.h"
 
@@ -50,6 +53,7 @@ struct heaps_job {
     struct hw_python_heap python;
     struct hw_go_heap go;
     struct hw_reading_go *go_alloc; /* own */
+    struct hw_jvm_code jvm_code;
 };
 
 static void read_image(int dir, struct image *out)
@@ -158,6 +162,68 @@ static void drop_memory(struct hw_reading_job *j)
     hw_reading_memory_done(&((struct memory_job *)(void *)j)->memory);
 }
 
+/* ---- a JVM's code cache ---- */
+
+struct library {
+    struct hw_image image;
+    uint64_t bias;
+};
+
+/* Its texts are constants of the file, as it is mapped. */
+static bool read_text(void *arg, uint64_t at, char *out, size_t max)
+{
+    const struct library *l = arg;
+    uint64_t offset, left;
+    if (!hw_image_offset(&l->image, at - l->bias, &offset, &left))
+        return false;
+    size_t n = left < max ? (size_t)left : max;
+    return hw_fd_pread_all(l->image.fd, out, n, offset) == HW_OK && memchr(out, 0, n);
+}
+
+static bool is_libjvm(const struct hw_map *m)
+{
+    static const char name[] = "/libjvm.so";
+    size_t n = strlen(m->path);
+    return n >= sizeof name - 1 && strcmp(m->path + n - (sizeof name - 1), name) == 0;
+}
+
+static int read_code(const struct heaps_job *h, int mem, int pagemap, const struct hw_map *m,
+                     struct hw_jvm_code *out)
+{
+    const struct hw_reading_who *who = &h->job.who;
+    struct library l = {.bias = m->start - m->offset};
+    struct hw_jvm_texts texts = {read_text, &l};
+    uint64_t va;
+    hw_autofd int fd = -1;
+    if (hw_proc_open_mapping(who->dir, who->uid, m, &fd, NULL) < 0 ||
+        hw_image_open(&l.image, fd, NULL, 0, /* with_sections = */ true, NULL) < 0)
+        return HW_OK;
+    bool has = hw_symbols_find(&l.image, ".dynsym", "gHotSpotVMStructs", &va);
+    int rc = has ? hw_jvm_code_read(&h->places->mappings, mem, pagemap, va + l.bias, &texts, out)
+                 : HW_OK;
+    hw_image_close(&l.image);
+    return rc;
+}
+
+/* libjvm.so begins at address 0 of its file. */
+static int find_code(const struct heaps_job *h, int mem, int pagemap, struct hw_jvm_code *out)
+{
+    struct hw_maps maps;
+    int rc = HW_OK;
+    bool may_be = false;
+    for (size_t i = 0; i < h->places->mappings.entries.n; i++)
+        may_be |= strstr(h->places->mappings.entries.v[i].path, "/libjvm.so") != NULL;
+    if (!may_be || hw_maps_read(h->job.who.dir, &maps, NULL) < 0)
+        return HW_OK;
+    for (size_t i = 0; i < maps.maps.n; i++)
+        if (is_libjvm(&maps.maps.v[i]) && maps.maps.v[i].offset == 0) {
+            rc = read_code(h, mem, pagemap, &maps.maps.v[i], out);
+            break;
+        }
+    hw_maps_done(&maps);
+    return rc;
+}
+
 static void run_heaps(struct hw_reading_job *j)
 {
     struct heaps_job *h = (struct heaps_job *)(void *)j;
@@ -174,6 +240,8 @@ static void run_heaps(struct hw_reading_job *j)
         j->rc = hw_go_heap_read(&h->places->mappings, mem, pagemap, &h->go);
     if (j->rc == HW_OK && h->go.state != HW_GO_HEAP_NONE)
         h->go_alloc = hw_reading_go_new(&j->who, &h->places->mappings, mem, pagemap);
+    if (j->rc == HW_OK)
+        j->rc = find_code(h, mem, pagemap, &h->jvm_code);
     if (!is_image(dir, &h->places->image))
         j->rc = HW_EGONE;
 }
@@ -236,6 +304,7 @@ void hw_reading_heaps(struct hw_blocking_reader *l, struct hw_reading_who who,
         m->python = h->python;
         m->go = h->go;
         m->go_alloc = h->go_alloc;
+        m->jvm_code = h->jvm_code;
         h->arenas = (struct hw_glibc_arenas){.v = {0}};
         h->go_alloc = NULL;
     }

@@ -335,6 +335,10 @@ static int write_heaps(int32_t pid, const struct hw_reading_memory *m, struct hw
     a.n_arenas = arenas ? m->arenas.v.n : 0;
     take_python(&a, &m->python);
     take_go(&a, &m->go);
+    if (m->jvm_code.is_known) {
+        a.jvm_code_used = m->jvm_code.used;
+        a.jvm_code_committed = m->jvm_code.committed;
+    }
     return hw_trace_memory_account(w, sequence, m->heaps_ns, &a, err);
 }
 
@@ -406,6 +410,7 @@ static void inherit_heaps(struct hw_reading_memory *to, struct hw_account_readin
     to->arenas = from->memory.arenas;
     to->python = from->memory.python;
     to->go = from->memory.go;
+    to->jvm_code = from->memory.jvm_code;
     to->go_alloc = from->memory.go_alloc;
     from->memory.go_alloc = NULL;
     from->memory.arenas = (struct hw_glibc_arenas){.v = {0}};

@@ -397,6 +397,8 @@ int hw_import_memory_account(struct hw_profile *p, struct hw_bytes message, int6
         {HW_F_MemoryAccount_jvm_metaspace_used, "jvm.metaspace.used", 1},
         {HW_F_MemoryAccount_jvm_metaspace_committed, "jvm.metaspace.committed", 1},
         {HW_F_MemoryAccount_jvm_threads, "jvm.threads", 1},
+        {HW_F_MemoryAccount_jvm_code_used, "jvm.code.used", 1},
+        {HW_F_MemoryAccount_jvm_code_committed, "jvm.code.committed", 1},
         {HW_F_MemoryAccount_python_state, "python.heap.state", 1},
         {HW_F_MemoryAccount_python_arenas, "python.heap.arenas", 1},
         {HW_F_MemoryAccount_python_used, "python.heap.used", 1},

@@ -328,14 +328,19 @@ def java(box):
     with open(box.path("H.java"), "w") as f:
         f.write("public class H { static byte[][] keep = new byte[24][]; public static void main(String[] a) throws Exception {"
                 "for (int i = 0; i < 24; i++) keep[i] = new byte[1 << 20]; System.gc(); var m = java.lang.management.ManagementFactory.getMemoryMXBean();"
-                "System.out.println(m.getHeapMemoryUsage().getUsed() + \" \" + m.getHeapMemoryUsage().getCommitted()); Thread.sleep(3000); } }")
+                "long used = 0, all = 0; for (var p : java.lang.management.ManagementFactory.getMemoryPoolMXBeans()) if (p.getName().startsWith(\"Code\")) {"
+                "used += p.getUsage().getUsed(); all += p.getUsage().getCommitted(); }"
+                "System.out.println(m.getHeapMemoryUsage().getUsed() + \" \" + m.getHeapMemoryUsage().getCommitted() + \" \" + used + \" \" + all); Thread.sleep(3000); } }")
     javac(box, box.path("H.java"))
     p = box.start([hw.tool("heapwise"), "record", "-q", "--no-report", "-c", "500ms", "-f", "-o", box.path("out.trace"), "--", "java", "-Xmx128m", "-XX:+UseSerialGC",
                    "-cp", str(box.path(".")), "H"])
     out, err = p.communicate(timeout=4 * hw.CLOCK)
     hw.equal(p.returncode, 0, hw.tail(err))
-    used, committed = (int(x) for x in out.split()[:2])
+    used, committed, code_used, code_committed = (int(x) for x in out.split()[:4])
     said = account(box, "--at", "last")
+    code = {m["name"]: m for m in said["managed"]}["code cache"]
+    near(code["used_bytes"], code_used, 0.2, "code")  # it goes on compiling
+    near(code["committed_bytes"], code_committed, 0.2, "code cache")
     heap = {m["name"]: m for m in said["managed"]}["Java heap"]
     near(heap["used_bytes"], used, 0.1, "used")
     near(heap["committed_bytes"], committed, 0.1, "committed")

@@ -2,7 +2,7 @@
  * heaps_fuzz.c - any bytes as a process whose heaps are read from outside: malloc's arenas, Python's, Go's and the samples of its
  * allocations, a JVM's figures
  *
- *     u8  1 = not all mappings are known     u64 where the program's break began; Go's sampling rate
+ *     u8  1 = not all mappings are known     u64 where the program's break began; Go's sampling rate; a JVM's table of types
  *     u8  number of mappings, each:          u64 page  u32 pages  u8 flags (enum hw_map_flags, 16 = fault handler)  u8 name
  *     then pages in memory until the end:    u64 page  u8 1 = a file's  u16 bytes, which follow; the rest of the page is zero
  *
@@ -21,6 +21,7 @@
 #include "proc/heaps/glibc_arenas.h"
 #include "proc/heaps/go_heap.h"
 #include "proc/heaps/go_profile.h"
+#include "proc/heaps/jvm_code.h"
 #include "proc/heaps/jvm_counters.h"
 #include "proc/heaps/python_heap.h"
 #include "proc/heaps/target_memory.h"
@@ -190,6 +191,34 @@ static void read_go_profile(const struct hw_smaps *s, int mem, int pagemap, uint
     hw_go_profile_done(&p);
 }
 
+static bool text_at(void *arg, uint64_t at, char *out, size_t max)
+{
+    static const char *const texts[] = {"CodeCache",          "_heaps",
+                                        "GrowableArrayBase",  "_len",
+                                        "GrowableArray<int>", "_data",
+                                        "CodeHeap",           "_memory",
+                                        "CodeHeap",           "_log2_segment_size",
+                                        "VirtualSpace",       "_low",
+                                        "VirtualSpace",       "_high",
+                                        "HeapBlock",          "_header",
+                                        "HeapBlock::Header",  "_length",
+                                        "HeapBlock::Header",  "_used"};
+    const char *text = texts[at % (sizeof texts / sizeof *texts)];
+    (void)arg;
+    must(strlen(text) < max);
+    memcpy(out, text, strlen(text) + 1);
+    return true;
+}
+
+static void read_jvm_code(const struct hw_smaps *s, int mem, int pagemap, uint64_t table)
+{
+    struct hw_jvm_texts texts = {text_at, NULL};
+    struct hw_jvm_code code;
+    if (hw_jvm_code_read(s, mem, pagemap, table, &texts, &code) < 0 || !code.is_known)
+        return;
+    must(code.used <= code.committed && code.committed <= sum_of(s));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static int mem = -1, pagemap = -1;
@@ -207,6 +236,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     read_python(&s, mem, pagemap);
     read_go(&s, mem, pagemap);
     read_go_profile(&s, mem, pagemap, heap_start);
+    read_jvm_code(&s, mem, pagemap, heap_start);
     (void)hw_jvm_counters_read(&s, mem, pagemap, &jvm);
     hw_vec_done(&s.entries);
     must(hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began < MAX_CPU_NS);
