@@ -116,10 +116,10 @@ struct hw_target {
     struct hw_filters filters;
     uint64_t filters_ns; /* last look */
     struct hw_tables tables;
-    bool warned_python, warned_ruby, warned_java;
+    bool warned_python, warned_ruby, warned_php, warned_java;
     hw_notes notes;
     const struct hw_module_file *interpreter; /* that the client was told of */
-    bool is_ruby;                             /* it is Ruby's, not Python's */
+    enum hw_managed_kind interpreter_kind;    /* whose it is */
     struct hw_ring_consumer *feed;            /* owned; with a drain thread while with_thread */
     bool with_thread;
     bool hides_libc; /* libc.malloc is sampled for another heap's sake, and not shown */

@@ -82,7 +82,14 @@ struct hw_control_page {
         _Atomic uint32_t version; /* as in ruby.def */
         uint32_t reserved;
     } ruby;
-    uint8_t pad[4096 - 752 - 64];
+    /* The process runs PHP, likewise. */
+    struct hw_php_place {
+        _Atomic uint64_t exec_lo, exec_hi; /* execute_ex */
+        _Atomic uint64_t globals;          /* executor_globals */
+        _Atomic uint32_t api;              /* as in php.def */
+        uint32_t reserved;
+    } php;
+    uint8_t pad[4096 - 784 - 64];
 };
 _Static_assert(sizeof(struct hw_control_page) == HW_CONTROL_BYTES, "one page");
 

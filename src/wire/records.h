@@ -274,6 +274,7 @@ enum hw_managed_kind {
     HW_MANAGED_SLICE = 5,  /* a scope as a slice: its function is the name, its file the category */
     HW_MANAGED_THREAD = 6, /* a thread's name; the id is its tid */
     HW_MANAGED_RUBY = 7,   /* a frame */
+    HW_MANAGED_PHP = 8,    /* a frame */
     HW_MANAGED_KIND_COUNT
 };
 

@@ -65,8 +65,7 @@ enum hw_client_error {
     X(lost_slices,                                                                                 \
       "beginnings and ends of scopes not recorded: buffer full, or no thread to name")             \
     X(no_slab, "samples taken without per-thread cache")                                           \
-    X(python_unclear,                                                                              \
-      "stacks of Python or Ruby whose frames did not fit: the native ones are shown")              \
+    X(python_unclear, "stacks of Python, Ruby or PHP whose frames did not fit: they are native")   \
     X(managed_asked, "stacks that a runtime was asked about")                                      \
     X(managed_none, "of them in threads that run none of its code")                                \
     X(managed_not_asked, "in signal handlers, or while the runtime ended")                         \

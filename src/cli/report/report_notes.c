@@ -240,9 +240,11 @@ static void put_runtimes(struct notes *n)
                        "compiled code come from mmap; 'heapwise java dump' shows the objects, "
                        "'record --heap java.alloc' who allocates them");
     if (strncmp(name, "php", 3) == 0)
-        put_note(n, "note", "33",
-                 "php keeps a script's values in memory from mmap, which is not in this report, "
-                 "unless USE_ZEND_ALLOC=0 stands in its environment: record with that to see them");
+        put_note(
+            n, "note", "33",
+            "php keeps a script's values in chunks of 2 MiB from mmap: '--heap mmap.anon' shows "
+            "who needed another chunk, or a value as large; with USE_ZEND_ALLOC=0 in its "
+            "environment each value comes from malloc and is in this report");
     if (strcmp(name, "node") == 0 || strcmp(name, "nodejs") == 0)
         put_note(n, "note", "33",
                  "JavaScript objects are V8's, in memory from mmap, and are not in this report; "

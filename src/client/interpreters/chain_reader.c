@@ -6,7 +6,7 @@
 
 #if UINTPTR_MAX == UINT64_MAX && !defined(HW_BARE)
 
-bool hw_chain_begin(struct hw_chain_proof *p, struct chain_reader *k, uint64_t eval)
+static bool begin_proof(struct hw_chain_proof *p, struct chain_reader *k, uint64_t eval)
 {
     if (atomic_load_explicit(&p->eval, memory_order_relaxed) != eval) {
         atomic_store_explicit(&p->n_good, 0, memory_order_relaxed);
@@ -20,17 +20,81 @@ bool hw_chain_begin(struct hw_chain_proof *p, struct chain_reader *k, uint64_t e
            !(k->careful && hw_sandbox());
 }
 
-uint32_t hw_evals_count(const struct hw_evals *e, const struct hw_walk_out *o)
+static inline bool is_inner(const struct hw_evals *e, uint64_t pc)
 {
-    uint32_t n = 0;
+    return pc - 1 - e->inner_lo < e->n_inner;
+}
+
+static struct hw_python_native count(const struct hw_evals *e, const struct hw_walk_out *o)
+{
+    struct hw_python_native n = {.stack_id = o->stack_id};
     for (uint32_t i = 0; i < o->n_frames; i++) {
         if (!hw_evals_have(e, o->pcs[i]))
             continue;
         if (o->exact[i / 64] >> i % 64 & 1)
-            return 0;
-        n++;
+            return (struct hw_python_native){.stack_id = o->stack_id};
+        n.n_evals++;
+        n.n_inner += i > 0 && is_inner(e, o->pcs[i - 1]);
     }
     return n;
+}
+
+/* The stack's id identifies its shape. A host may unload its interpreter: asked for new stacks. */
+static bool count_evals(struct hw_python *p, const struct hw_evals *e, const struct hw_walk_out *o)
+{
+    struct hw_python_native *known = &p->natives[o->stack_id % HW_PYTHON_NATIVES];
+    if (hw_unlikely(known->stack_id != o->stack_id)) {
+        struct hw_python_native n = count(e, o);
+        if (n.n_evals && !hw_sandbox() && !hw_sys_readable(e->there))
+            return false;
+        *known = n;
+    }
+    p->n_evals = known->n_evals;
+    p->n_inner = known->n_inner;
+    return p->n_evals != 0;
+}
+
+bool hw_chain_begin(struct hw_client_session *s, struct hw_python *p, const struct hw_walk_out *o,
+                    const struct hw_evals *e, struct chain_reader *k, struct hw_chain_proof *proof)
+{
+    if (p->generation != s->generation) {
+        memset(p->calls, 0, sizeof p->calls);
+        memset(p->natives, 0, sizeof p->natives);
+        p->generation = s->generation;
+    }
+    if (!k->l || !begin_proof(proof, k, e->lo))
+        return false;
+    p->n_ids = p->n_parts = 0;
+    return count_evals(p, e, o);
+}
+
+static uint64_t hash_of(const struct hw_python *p)
+{
+    uint64_t h = p->n_parts;
+    for (uint32_t i = 0; i < p->n_ids; i++)
+        h = mix(h, p->ids[i]);
+    for (uint32_t i = 0; i < p->n_parts; i++)
+        h = h * 31 + p->ends[i];
+    return h | 1;
+}
+
+uint64_t hw_chain_end(struct hw_client_session *s, struct hw_python *p, const struct hw_walk_out *o,
+                      const struct chain_reader *k, struct hw_chain_proof *proof, bool known,
+                      bool all)
+{
+    if (known && !all && p->n_parts < p->n_evals)
+        end_part(p); /* the part that was cut */
+    bool whole = hw_stop_is_complete(o->stop) && all;
+    bool fits = whole ? p->n_evals == p->n_parts : !all || p->n_evals <= p->n_parts;
+    if (k->bad || !known || !fits) {
+        hw_count(s, python_unclear, 1);
+        if (k->bad)
+            atomic_fetch_add_explicit(&proof->n_bad, 1, memory_order_relaxed);
+        return 0;
+    }
+    if (k->careful)
+        atomic_fetch_add_explicit(&proof->n_good, 1, memory_order_relaxed);
+    return p->n_ids ? hash_of(p) : 0;
 }
 
 /* From the root on, so that what is yet to be done keeps its place. */
@@ -42,24 +106,13 @@ void hw_evals_replace(const struct hw_evals *e, const struct hw_python *p, struc
             continue;
         left--;
         uint32_t first = left ? p->ends[left - 1] : 0, at = i - 1, n = 1;
-        if (at > 0 && m->entry[at - 1] != HW_ENTRY_MANAGED &&
-            m->at[at - 1] - 1 - e->inner_lo < e->n_inner) {
+        if (at > 0 && m->entry[at - 1] != HW_ENTRY_MANAGED && is_inner(e, m->at[at - 1])) {
             at--;
             n++;
         }
         if (left < p->n_parts && p->ends[left] > first)
             hw_mixed_splice(m, at, n, p->ids + first, p->ends[left] - first);
     }
-}
-
-uint64_t hw_evals_hash(const struct hw_python *p)
-{
-    uint64_t h = p->n_parts;
-    for (uint32_t i = 0; i < p->n_ids; i++)
-        h = mix(h, p->ids[i]);
-    for (uint32_t i = 0; i < p->n_parts; i++)
-        h = h * 31 + p->ends[i];
-    return h | 1;
 }
 
 bool hw_chain_name(struct hw_client_session *s, uint64_t id, const struct heapwise_managed_text *t)
@@ -71,6 +124,22 @@ bool hw_chain_name(struct hw_client_session *s, uint64_t id, const struct heapwi
         return false;
     atomic_store_explicit(named, id, memory_order_relaxed);
     return true;
+}
+
+uint64_t hw_text_digest(const struct text *t)
+{
+    uint64_t h = t->n, v = 0;
+    if (t->n < 8) {
+        for (size_t i = 0; i < t->n; i++)
+            v = v << 8 | (uint8_t)t->p[i];
+        return mix(h, v);
+    }
+    for (size_t i = 0; i + 8 <= t->n && i < 64; i += 8) {
+        memcpy(&v, t->p + i, 8);
+        h = mix(h, v);
+    }
+    memcpy(&v, t->p + t->n - 8, 8);
+    return mix(h, v);
 }
 
 static uint64_t hash_text(uint64_t h, const char *p, size_t n)

@@ -82,14 +82,12 @@ struct hw_chain_proof {
     _Atomic uint32_t n_good, n_bad;
 };
 
-/* False: it is left alone. */
-bool hw_chain_begin(struct hw_chain_proof *p, struct chain_reader *k, uint64_t eval);
-
 /* ---- evaluations in a native stack ---- */
 
 struct hw_evals {
     uint64_t lo, n_bytes;       /* the function of which each evaluation has one frame */
     uint64_t inner_lo, n_inner; /* what it calls to run bytecode; 0: it does that itself */
+    uint64_t there;             /* a word of the interpreter's own: is it still loaded? */
 };
 
 static inline bool hw_evals_have(const struct hw_evals *e, uint64_t pc)
@@ -97,17 +95,36 @@ static inline bool hw_evals_have(const struct hw_evals *e, uint64_t pc)
     return pc - 1 - e->lo < e->n_bytes;
 }
 
-/* How many there are. One that a signal's handler interrupted may be halfway between two frames of
- * its own: such a stack has none. */
-uint32_t hw_evals_count(const struct hw_evals *e, const struct hw_walk_out *o);
+/*
+ * Begins with a stack: false, and there is nothing to read, if it has no evaluation, or the
+ * interpreter is left alone. An evaluation that a signal's handler interrupted may be halfway
+ * between two frames of its own: such a stack counts as one without.
+ */
+bool hw_chain_begin(struct hw_client_session *s, struct hw_python *p, const struct hw_walk_out *o,
+                    const struct hw_evals *e, struct chain_reader *k, struct hw_chain_proof *proof);
+/* Ends it. known: the frames were read; all: up to the last one. Gives the hash of what replaces the
+ * evaluations, 0 = nothing does. */
+uint64_t hw_chain_end(struct hw_client_session *s, struct hw_python *p, const struct hw_walk_out *o,
+                      const struct chain_reader *k, struct hw_chain_proof *proof, bool known,
+                      bool all);
+/* The frames before this one began with the evaluation that the next part does not. */
+static inline void end_part(struct hw_python *p)
+{
+    p->ends[p->n_parts++] = (uint16_t)p->n_ids;
+}
 /* Inserts the parts of a chain, each in the place of its evaluation. */
 void hw_evals_replace(const struct hw_evals *e, const struct hw_python *p,
                       struct hw_mixed_stack *m);
-/* Of what replaces the evaluations; not 0. */
-uint64_t hw_evals_hash(const struct hw_python *p);
 
 /* ---- names ---- */
 
+struct text {
+    const char *p;
+    size_t n;
+};
+
+/* Of its first 64 and last 8 bytes. */
+uint64_t hw_text_digest(const struct text *t);
 /* The name of an id, unless the recorder has it. False: no room in the ring. */
 bool hw_chain_name(struct hw_client_session *s, uint64_t id, const struct heapwise_managed_text *t);
 /* An id that means this text and line. */

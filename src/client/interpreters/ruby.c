@@ -78,11 +78,6 @@ static struct hw_chain_proof proof;
 
 /* ---- names ---- */
 
-struct text {
-    const char *p;
-    size_t n;
-};
-
 static struct text text_of(struct chain_reader *k, uint64_t string)
 {
     uint64_t flags = word_at(k, string), at = string + EMBEDDED_AT, n = EMBEDDED_LEN(flags);
@@ -144,24 +139,6 @@ static uint32_t line_of(struct chain_reader *k, uint64_t body, uint64_t pos)
     return line <= INT32_MAX ? line : 0;
 }
 
-/* Of at most the first 64 and the last 8 bytes: parts of the text that is shown. */
-static uint64_t digest_string(struct chain_reader *k, uint64_t string)
-{
-    struct text t = text_of(k, string);
-    uint64_t h = t.n, v = 0;
-    if (t.n < 8) {
-        for (size_t i = 0; i < t.n; i++)
-            v = v << 8 | (uint8_t)t.p[i];
-        return mix(h, v);
-    }
-    for (size_t i = 0; i + 8 <= t.n && i < 64; i += 8) {
-        memcpy(&v, t.p + i, 8);
-        h = mix(h, v);
-    }
-    memcpy(&v, t.p + t.n - 8, 8);
-    return mix(h, v);
-}
-
 /*
  * What the instructions at a place look like. Their memory may be other ones' a moment later, so
  * this is compared each time: where the code is in its file, how long it is, and its texts.
@@ -169,13 +146,13 @@ static uint64_t digest_string(struct chain_reader *k, uint64_t string)
 static uint64_t print_of(struct chain_reader *k, uint64_t body, uint64_t pc)
 {
     const struct layout *l = k->l;
-    uint64_t label = word_at(k, body + l->location + LABEL);
-    uint64_t path = path_string(k, word_at(k, body + l->location + PATH));
+    struct text label = text_of(k, word_at(k, body + l->location + LABEL));
+    struct text path = text_of(k, path_string(k, word_at(k, body + l->location + PATH)));
     uint64_t code = word_at(k, body + l->code_location);
     code = mix(code, word_at(k, body + l->code_location + 8));
     code = mix(code, u32_at(k, body + l->code_location + 16));
     code = mix(code, (uint64_t)u32_at(k, body + l->n_insns) << 32 | u32_at(k, body + N_CODE_AT));
-    return mix(digest_string(k, label) ^ pc, digest_string(k, path) ^ code);
+    return mix(hw_text_digest(&label) ^ pc, hw_text_digest(&path) ^ code);
 }
 
 static uint64_t new_call(struct hw_client_session *s, struct chain_reader *k,
@@ -227,7 +204,6 @@ static bool walk(struct hw_client_session *s, struct hw_python *p, struct chain_
     const struct layout *l = k->l;
     uint64_t lo = word_at(k, ec), words = word_at(k, ec + 8), at = word_at(k, ec + l->cfp);
     uint64_t end = lo + words * 8;
-    p->n_ids = p->n_parts = 0;
     if (k->bad || words > MAX_STACK_WORDS || at < lo || at > end || (end - at) % l->frame) {
         k->bad = true;
         return true;
@@ -241,7 +217,7 @@ static bool walk(struct hw_client_session *s, struct hw_python *p, struct chain_
             continue; /* a C function's */
         add_frame(s, p, k, pc, iseq);
         if (flags & FINISH)
-            p->ends[p->n_parts++] = (uint16_t)p->n_ids;
+            end_part(p);
     }
     return true;
 }
@@ -322,27 +298,12 @@ static struct hw_evals evals_of(const struct hw_ruby_place *at)
 {
     uint64_t lo = atomic_load_explicit(&at->exec_lo, memory_order_relaxed);
     uint64_t core = atomic_load_explicit(&at->core_lo, memory_order_relaxed);
-    return (struct hw_evals){lo, atomic_load_explicit(&at->exec_hi, memory_order_relaxed) - lo,
-                             core, atomic_load_explicit(&at->core_hi, memory_order_relaxed) - core};
-}
-
-/* A host may have unloaded it. Checked for new stacks. */
-static HW_COLD bool is_still_there(const struct hw_ruby_place *at)
-{
-    return hw_sandbox() || hw_sys_readable(atomic_load_explicit(&at->vm, memory_order_relaxed));
-}
-
-static uint32_t count_evals(struct hw_python *p, const struct hw_evals *e,
-                            const struct hw_walk_out *o)
-{
-    struct hw_python_native *known = &p->natives[o->stack_id % HW_PYTHON_NATIVES];
-    if (hw_likely(known->stack_id == o->stack_id))
-        return known->n_evals;
-    uint32_t n = hw_evals_count(e, o);
-    if (n && !is_still_there(&hw_control.ruby))
-        return 0;
-    *known = (struct hw_python_native){o->stack_id, n, 0};
-    return n;
+    return (struct hw_evals){
+        .lo = lo,
+        .n_bytes = atomic_load_explicit(&at->exec_hi, memory_order_relaxed) - lo,
+        .inner_lo = core,
+        .n_inner = atomic_load_explicit(&at->core_hi, memory_order_relaxed) - core,
+        .there = atomic_load_explicit(&at->vm, memory_order_relaxed)};
 }
 
 void hw_ruby_insert(const struct hw_python *p, struct hw_mixed_stack *m)
@@ -358,31 +319,11 @@ uint64_t hw_ruby_find_frames(struct hw_client_session *s, const struct hw_walk_o
     struct chain_reader k = {
         .l = layout_of(atomic_load_explicit(&at->version, memory_order_relaxed))};
     struct hw_evals e = evals_of(at);
-    if (p->generation != s->generation) {
-        memset(p->calls, 0, sizeof p->calls);
-        memset(p->natives, 0, sizeof p->natives);
-        p->generation = s->generation;
-    }
-    if (!k.l || !hw_chain_begin(&proof, &k, e.lo))
-        return 0;
-    p->n_evals = count_evals(p, &e, o);
-    if (p->n_evals == 0)
+    if (!hw_chain_begin(s, p, o, &e, &k, &proof))
         return 0;
     uint64_t ec = context_of(&k, p, at);
     bool all = ec && walk(s, p, &k, ec);
-    if (ec && !all && p->n_parts < p->n_evals)
-        p->ends[p->n_parts++] = (uint16_t)p->n_ids; /* the part that was cut */
-    bool whole = hw_stop_is_complete(o->stop) && all;
-    bool fits = whole ? p->n_evals == p->n_parts : !all || p->n_evals <= p->n_parts;
-    if (k.bad || !ec || !fits) {
-        hw_count(s, python_unclear, 1);
-        if (k.bad)
-            atomic_fetch_add_explicit(&proof.n_bad, 1, memory_order_relaxed);
-        return 0;
-    }
-    if (k.careful)
-        atomic_fetch_add_explicit(&proof.n_good, 1, memory_order_relaxed);
-    return p->n_ids ? hw_evals_hash(p) : 0;
+    return hw_chain_end(s, p, o, &k, &proof, ec != 0, all);
 }
 
 #else

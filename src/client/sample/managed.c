@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "client/interpreters/php.h"
 #include "client/interpreters/ruby.h"
 #include "client/ring/push.h"
 #include "client/sample/marks.h"
@@ -101,17 +102,21 @@ static void ask_agent(struct hw_client_session *s, const struct hw_call_site *si
 static uint64_t find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
                             struct hw_python *p)
 {
-    return hw_python_is_on() ? hw_python_find_frames(s, o, p)
-           : hw_ruby_is_on() ? hw_ruby_find_frames(s, o, p)
-                             : 0;
+    if (hw_python_is_on())
+        return hw_python_find_frames(s, o, p);
+    if (hw_ruby_is_on())
+        return hw_ruby_find_frames(s, o, p);
+    return hw_php_is_on() ? hw_php_find_frames(s, o, p) : 0;
 }
 
 static void insert_frames(const struct hw_python *p, struct hw_mixed_stack *m)
 {
     if (hw_python_is_on())
         hw_python_insert(p, m);
-    else
+    else if (hw_ruby_is_on())
         hw_ruby_insert(p, m);
+    else
+        hw_php_insert(p, m);
 }
 
 void hw_managed_build(const struct hw_walk_out *o, const struct hw_python *python,
@@ -126,7 +131,7 @@ void hw_managed_build(const struct hw_walk_out *o, const struct hw_python *pytho
 static bool mix_interpreter(const struct hw_walk_out *o, const struct hw_python *python,
                             uint64_t hash, struct hw_mixed_stack *m)
 {
-    bool too_deep = o->n_frames + python->n_ids - python->n_evals > HW_MAX_FRAMES;
+    bool too_deep = o->n_frames + python->n_ids - python->n_evals - python->n_inner > HW_MAX_FRAMES;
     m->is_built = false;
     m->stop = too_deep ? (uint32_t)HW_STOP_LIMIT : o->stop;
     m->stack_id = ((o->stack_id ^ hash) * HASH_ENTRY) | 1u;

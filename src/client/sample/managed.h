@@ -64,10 +64,19 @@ static inline bool hw_ruby_is_on(void)
 #endif
 }
 
+static inline bool hw_php_is_on(void)
+{
+#if UINTPTR_MAX == UINT64_MAX && !defined(HW_BARE)
+    return atomic_load_explicit(&hw_control.php.exec_hi, memory_order_acquire) != 0;
+#else
+    return false;
+#endif
+}
+
 /* A process has one at most: the recorder names the one that it found first. */
 static inline bool hw_interpreter_is_on(void)
 {
-    return hw_python_is_on() || hw_ruby_is_on();
+    return hw_python_is_on() || hw_ruby_is_on() || hw_php_is_on();
 }
 
 #endif

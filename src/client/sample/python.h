@@ -42,14 +42,15 @@ struct hw_python_call {
 struct hw_python_native {
     uint64_t stack_id;
     uint32_t n_evals;
-    uint32_t pad;
+    uint32_t n_inner; /* frames that go with them */
 };
 
 struct hw_python {
     uint32_t generation; /* of the session that has the names of the calls below */
     uint32_t n_parts;
     uint32_t n_ids;
-    uint32_t n_evals;             /* in the native stack */
+    uint32_t n_evals; /* in the native stack */
+    uint32_t n_inner;
     uint64_t thread, variable;    /* Ruby: where this thread's context is named (ruby.c) */
     uint64_t walk;                /* one number is left out if something was allocated in between */
     uint32_t n_samples, walked;   /* of the thread; the one of the last walk */

@@ -80,6 +80,7 @@ static const char *const kind_name[HW_MANAGED_KIND_COUNT] = {
     [HW_MANAGED_PYTHON] = "[python]",     [HW_MANAGED_SCOPE] = "[trace events]",
     [HW_MANAGED_TYPE] = HW_TYPES_MAPPING, [HW_MANAGED_SLICE] = "[trace events]",
     [HW_MANAGED_THREAD] = "[threads]",    [HW_MANAGED_RUBY] = "[ruby]",
+    [HW_MANAGED_PHP] = "[php]",
 };
 
 static uint32_t kind_of(uint64_t id)

@@ -1,6 +1,6 @@
 /*
  * interpreter_place.c - which file to ask: the program itself (an interpreter can be linked into any), and
- * whatever has "python" or "ruby" in its name
+ * whatever has "python", "ruby" or "php" in its name
  */
 #include "daemon/code/interpreter_place.h"
 
@@ -9,6 +9,7 @@
 
 #include "base/arch.h"
 #include "daemon/core.h"
+#include "wire/php.def"
 #include "wire/python.def"
 #include "wire/ruby.def"
 
@@ -20,7 +21,8 @@ static bool is_candidate(const struct hw_target *t, const struct hw_module_file 
 {
     const char *slash = f->path ? strrchr(f->path, '/') : NULL;
     return slash && f->is_elf &&
-           (strstr(slash, "python") || strstr(slash, "ruby") || strcmp(slash + 1, t->exe) == 0);
+           (strstr(slash, "python") || strstr(slash, "ruby") || strstr(slash, "php") ||
+            strcmp(slash + 1, t->exe) == 0);
 }
 
 /* 0 = none that we know */
@@ -63,6 +65,7 @@ static void tell_python(struct hw_target *t, const struct hw_frame_range *r)
         return;
     }
     t->interpreter = r->file;
+    t->interpreter_kind = HW_MANAGED_PYTHON;
     atomic_store_explicit(&p->minor, minor, memory_order_relaxed);
     atomic_store_explicit(&p->runtime, s->runtime + r->bias, memory_order_relaxed);
     atomic_store_explicit(&p->code_type, s->code_type + r->bias, memory_order_relaxed);
@@ -100,7 +103,7 @@ static void tell_ruby(struct hw_target *t, const struct hw_frame_range *r)
         return;
     }
     t->interpreter = r->file;
-    t->is_ruby = true;
+    t->interpreter_kind = HW_MANAGED_RUBY;
     atomic_store_explicit(&p->version, s->version, memory_order_relaxed);
     atomic_store_explicit(&p->vm, s->vm + r->bias, memory_order_relaxed);
     atomic_store_explicit(&p->tls_at, s->tls_at ? s->tls_at + r->bias : 0, memory_order_relaxed);
@@ -109,6 +112,39 @@ static void tell_ruby(struct hw_target *t, const struct hw_frame_range *r)
     atomic_store_explicit(&p->core_lo, s->core ? s->core + r->bias : 0, memory_order_relaxed);
     atomic_store_explicit(&p->core_hi, s->core ? s->core + s->core_bytes + r->bias : 0,
                           memory_order_relaxed);
+    atomic_store_explicit(&p->exec_lo, s->exec + r->bias, memory_order_relaxed);
+    /* Release: as above. */
+    atomic_store_explicit(&p->exec_hi, s->exec + s->exec_bytes + r->bias, memory_order_release);
+}
+
+/* ---- PHP ---- */
+
+static bool is_known_php(const struct hw_php_symbols *s)
+{
+#define ROW(number, bytes, ...)                                                                    \
+    if (s->api == (number))                                                                        \
+        return s->globals && s->globals_bytes == (bytes);
+    HW_PHPS(ROW)
+#undef ROW
+    return false;
+}
+
+static void tell_php(struct hw_target *t, const struct hw_frame_range *r)
+{
+    const struct hw_php_symbols *s = &r->file->interpreters.php;
+    struct hw_php_place *p = &t->page.map->php;
+    if (!is_known_php(s)) {
+        if (!t->warned_php)
+            hw_note(t, "php",
+                    "the stacks of this PHP show only the engine's own functions: heapwise reads "
+                    "PHP's frames of 8.2, without threads");
+        t->warned_php = true;
+        return;
+    }
+    t->interpreter = r->file;
+    t->interpreter_kind = HW_MANAGED_PHP;
+    atomic_store_explicit(&p->api, s->api, memory_order_relaxed);
+    atomic_store_explicit(&p->globals, s->globals + r->bias, memory_order_relaxed);
     atomic_store_explicit(&p->exec_lo, s->exec + r->bias, memory_order_relaxed);
     /* Release: as above. */
     atomic_store_explicit(&p->exec_hi, s->exec + s->exec_bytes + r->bias, memory_order_release);
@@ -131,5 +167,7 @@ void hw_interpreters_tell(struct hw_target *t)
             tell_python(t, r);
         else if (known->ruby.exec && known->ruby.exec_bytes)
             tell_ruby(t, r);
+        else if (known->php.exec && known->php.exec_bytes)
+            tell_php(t, r);
     }
 }

@@ -1,11 +1,11 @@
 /*
- * interpreter_place.h - tells a target where its interpreter is, of Python or Ruby
+ * interpreter_place.h - tells a target where its interpreter is, of Python, Ruby or PHP
  *
- * Why:     the client finds an interpreter's frames by its own loads (client/sample/python.c, client/interpreters/ruby.c); which file
+ * Why:     the client finds an interpreter's frames by its own loads (client/sample/python.c, client/interpreters/); which file
  *          has it, what version it is and where its functions are is read here, from
  *          the file, by a worker. So nothing is looked up in the target, even if it loads libpython
  *          later.
- * Shapes:  a version without a row in wire/python.def or ruby.def is reported once, and its stacks stay native.
+ * Shapes:  a version without a row in wire/python.def, ruby.def or php.def is reported once, and its stacks stay native.
  *          The first one that is found counts: a process that has two shows one's functions.
  * Threads: main thread.
  */

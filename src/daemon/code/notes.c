@@ -61,17 +61,21 @@ void hw_note(struct hw_target *t, const char *key, const char *fmt, ...)
 
 static void count_unclear(struct hw_target *t, const struct hw_snapshot *s)
 {
-    if (s->python_unclear && !s->broken && t->is_ruby)
-        keepf(&t->notes, "ruby_unclear",
-              "%" PRIu64 " samples of Ruby show the interpreter's own functions only: its frames "
-              "did not fit the native stack, or could not be read then (a thread without Ruby's "
-              "lock, or while its heap was compacted)",
-              s->python_unclear);
-    else if (s->python_unclear && !s->broken)
-        keepf(&t->notes, "python_unclear",
-              "%" PRIu64 " samples of Python show the interpreter's own functions only: its "
-              "frames did not fit the native stack",
-              s->python_unclear);
+    static const struct {
+        const char *key, *language, *why;
+    } kinds[HW_MANAGED_KIND_COUNT] = {
+        [HW_MANAGED_PYTHON] = {"python_unclear", "Python", ""},
+        [HW_MANAGED_RUBY] = {"ruby_unclear", "Ruby",
+                             ", or could not be read then (a thread without Ruby's lock, or while "
+                             "its heap was compacted)"},
+        [HW_MANAGED_PHP] = {"php_unclear", "PHP", ""},
+    };
+    uint32_t kind = t->interpreter ? t->interpreter_kind : HW_MANAGED_PYTHON;
+    if (s->python_unclear && !s->broken)
+        keepf(&t->notes, kinds[kind].key,
+              "%" PRIu64 " samples of %s show the interpreter's own functions only: its frames did "
+              "not fit the native stack%s",
+              s->python_unclear, kinds[kind].language, kinds[kind].why);
 }
 
 /* Adds ": 3 whose stack …, 1 during …"; gives how many they are together. */

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "elf/php_symbols.h"
 #include "elf/ruby_symbols.h"
 
 struct hw_error;
@@ -37,6 +38,7 @@ struct hw_python_symbols {
 struct hw_interpreters {
     struct hw_python_symbols python;
     struct hw_ruby_symbols ruby;
+    struct hw_php_symbols php;
 };
 
 #define HW_JOB_MAX_OUT (256u * 1024 * 1024)

@@ -70,11 +70,12 @@ static bool is_allocator_library(struct hw_bytes module)
     return starts_any(module, names);
 }
 
-/* Managed functions are in mappings "[java] java.base", "[java] app.jar", "[python]", "[ruby]"; a
+/* Managed functions are in mappings "[java] java.base", "[java] app.jar", "[python]", "[ruby]", "[php]"; a
  * trace's paths begin with a slash: "/[python]". */
 #define JAVA   "/[java]"
 #define PYTHON "/[python]"
 #define RUBY   "/[ruby]"
+#define PHP    "/[php]"
 
 /* A frame that says why managed frames are missing: "[java unwind failed: -3]". */
 static bool is_note(struct hw_bytes name)
@@ -91,15 +92,16 @@ static bool is_jdk(struct hw_bytes module)
 enum hw_function_language hw_function_language_of(struct hw_bytes module)
 {
     static const char *const runtimes[] = {
-        "libjvm.so",    "libjava.so", "libzip.so", "libnio.so", "libnet.so",
-        "libjimage.so", "libjli.so",  "libpython", "python2",   "python3",
-        "libnode",      "libruby",    "ruby3",     NULL};
+        "libjvm.so", "libjava.so", "libzip.so", "libnio.so", "libnet.so", "libjimage.so",
+        "libjli.so", "libpython",  "python2",   "python3",   "libnode",   "libruby",
+        "ruby3",     "libphp",     "php8.",     "php-fpm",   NULL};
     if (hw_bytes_start_with(module, JAVA) || hw_bytes_start_with(module, PYTHON) ||
-        hw_bytes_start_with(module, RUBY))
+        hw_bytes_start_with(module, RUBY) || hw_bytes_start_with(module, PHP))
         return HW_FUNCTION_MANAGED;
     struct hw_bytes base = hw_bytes_base_name(module);
-    return starts_any(base, runtimes) || is(base, "node") || is(base, "ruby") ? HW_FUNCTION_RUNTIME
-                                                                              : HW_FUNCTION_NATIVE;
+    return starts_any(base, runtimes) || is(base, "node") || is(base, "ruby") || is(base, "php")
+               ? HW_FUNCTION_RUNTIME
+               : HW_FUNCTION_NATIVE;
 }
 
 bool hw_function_is_javascript(struct hw_bytes raw_name, struct hw_bytes module)
@@ -150,6 +152,10 @@ enum hw_function_home hw_function_home_of(struct hw_bytes raw_name, struct hw_by
         return home_of_javascript(raw_name);
     if (hw_bytes_start_with(module, RUBY))
         return home_of_ruby(file);
+    if (hw_bytes_start_with(module, PHP)) /* Composer's, and the distribution's */
+        return has(file, "/vendor/") || hw_bytes_start_with(file, "/usr/share/php/")
+                   ? HW_HOME_PACKAGE
+                   : HW_HOME_OWN;
     if (!hw_bytes_start_with(module, PYTHON))
         return HW_HOME_OWN;
     if (has(file, "/site-packages/") || has(file, "/dist-packages/"))

@@ -212,7 +212,7 @@ def ask(box, trace, sql):
     return list(csv.reader(io.StringIO(p.stdout.decode())))[1:]
 
 
-def stacks(box, trace):
+def stacks(box, trace, mapping_of="/[python]"):
     """-> [(bytes, number, [(function, file, line) of Python, root first], all names)]"""
     frames = {int(i): (name, mapping, file, int(line) if line.isdigit() else 0) for i, name, mapping, file, line in ask(
         box, trace, "select f.id, f.name, m.name, s.source_file, s.line_number from stack_profile_frame f left join "
@@ -227,7 +227,7 @@ def stacks(box, trace):
             at, frame = sites[at]
             path.append(frames[frame])
         path.reverse()
-        python = [(name, file, line) for name, mapping, file, line in path if mapping == "/[python]"]
+        python = [(name, file, line) for name, mapping, file, line in path if mapping == mapping_of]
         out.append((int(size), int(n), python, [f[0] for f in path]))
     return out
 

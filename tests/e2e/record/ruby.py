@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """Ruby's methods and blocks in native stacks: every stack of a known block is compared, label by label and
 line by line, with what the interpreter itself says of it (caller_locations)."""
-import csv
-import io
 import json
 import os
 import pathlib
@@ -14,6 +12,7 @@ import sys
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
 import rooms
 from lib import hw
+from python import noted, stacks
 
 INTERVAL = 1000  # larger blocks are counted exactly
 
@@ -207,31 +206,6 @@ def prepared(box):
     return app
 
 
-def ask(box, trace, sql):
-    p = box.run([hw.tool("heapwise"), "query", str(trace), sql], check=0, timeout=120)
-    return list(csv.reader(io.StringIO(p.stdout.decode())))[1:]
-
-
-def stacks(box, trace):
-    """-> [(bytes, number, [(label, file, line) of Ruby, root first], all names)]"""
-    frames = {int(i): (name, mapping, file, int(line) if line.isdigit() else 0) for i, name, mapping, file, line in ask(
-        box, trace, "select f.id, f.name, m.name, s.source_file, s.line_number from stack_profile_frame f left join "
-        "stack_profile_mapping m on m.id = f.mapping left join stack_profile_symbol s using (symbol_set_id)")}
-    sites = {int(i): (int(parent) if parent.isdigit() else None, int(frame)) for i, parent, frame in ask(
-        box, trace, "select id, parent_id, frame_id from stack_profile_callsite")}
-    out = []
-    for site, n, size in ask(box, trace, "select callsite_id, sum(count), sum(size) from heap_profile_allocation where "
-                                         "size > 0 group by 1"):
-        at, path = int(site), []
-        while at is not None:
-            at, frame = sites[at]
-            path.append(frames[frame])
-        path.reverse()
-        ruby = [(name, file, line) for name, mapping, file, line in path if mapping == "/[ruby]"]
-        out.append((int(size), int(n), ruby, [f[0] for f in path]))
-    return out
-
-
 def compare(box, trace, told):
     """Bytes and number of the blocks of each stack of Ruby, exactly."""
     want, have = {}, {}
@@ -241,7 +215,7 @@ def compare(box, trace, told):
         row = want.setdefault(ruby, [0, 0])
         row[0] += n + 1
         row[1] += 1
-    for size, n, ruby, names in stacks(box, trace):
+    for size, n, ruby, names in stacks(box, trace, "/[ruby]"):
         if "rb_str_times" in names and size // n > 200_000:
             row = have.setdefault(tuple(ruby), [0, 0])
             row[0] += size
@@ -287,14 +261,7 @@ def attached(box):
 
 def switched_off(box):
     r, told = record_with(box, [interpreter(), prepared(box)], "--no-managed-frames")
-    hw.true(not any(ruby for _, _, ruby, _ in stacks(box, r.trace)), "no Ruby frames")
-
-
-def noted(box, trace, text):
-    """What the recorder said stands in the trace, and its readers say it."""
-    for command in ("report", "stats"):
-        said = box.run([hw.tool("heapwise"), command, trace]).stdout
-        hw.true(text in b" ".join(said.split()), f"{command}: {said.decode()}")
+    hw.true(not any(ruby for _, _, ruby, _ in stacks(box, r.trace, "/[ruby]")), "no Ruby frames")
 
 
 # What a file can say, by a program of that name. 77: a version that nobody knows. 1: that of a row, but whatever else
@@ -365,7 +332,7 @@ def fake(box, minor):
     box.run(["cc", "-O1", "-fno-optimize-sibling-calls", f"-DMINOR={minor}", "-rdynamic", "-o", exe, box.dir / "fake.c"], check=0)
     r = hw.record(box, [exe], trace=f"{minor}.trace", interval=1)
     hw.equal(r.target_stdout, b"done\n", f"output; {r.stderr}")
-    hw.true(not any(ruby for _, _, ruby, _ in stacks(box, r.trace)), "no Ruby frames")
+    hw.true(not any(ruby for _, _, ruby, _ in stacks(box, r.trace, "/[ruby]")), "no Ruby frames")
     return r
 
 

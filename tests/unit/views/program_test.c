@@ -150,6 +150,21 @@ static void python_is_told_apart_by_its_files(void **state)
     assert_int_equal(owner_in("/[python]", both, 2), HW_OWNER_PROGRAM);
 }
 
+static void php_is_told_apart_by_its_files(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file;
+        enum hw_function_owner owner;
+    } rows[] = {{"/var/www/app/index.php", HW_OWNER_PROGRAM},
+                {"/var/www/app/vendor/monolog/monolog/src/Logger.php", HW_OWNER_LIBRARY},
+                {"/usr/share/php/Composer/Semver/Semver.php", HW_OWNER_LIBRARY},
+                {"/var/www/x.php(3) : eval()'d code", HW_OWNER_PROGRAM}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (owner_in("/[php]", &rows[i].file, 1) != rows[i].owner)
+            fail_msg("%s: %d", rows[i].file, (int)owner_in("/[php]", &rows[i].file, 1));
+}
+
 static void ruby_is_told_apart_by_its_files(void **state)
 {
     (void)state;
@@ -175,5 +190,6 @@ static void ruby_is_told_apart_by_its_files(void **state)
 
 HW_TEST_MAIN(cmocka_unit_test(python_is_told_apart_by_its_files),
              cmocka_unit_test(ruby_is_told_apart_by_its_files),
+             cmocka_unit_test(php_is_told_apart_by_its_files),
              cmocka_unit_test(the_program_is_what_the_c_library_starts),
              cmocka_unit_test(filters_take_the_name_and_the_file))

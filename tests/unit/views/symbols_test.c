@@ -186,6 +186,7 @@ static void managed_callers_say_more(void **state)
         {"main;load@/[python];@0xde137@/x/_umath.cpython-311.so;malloc@/libc.so", "load"},
         {"main;@0xde137@/x/_umath.cpython-311.so;malloc@/libc.so", ""},
         {"main;leaf@/[ruby];rb_str_times@/lib/libruby-3.1.so.3.1.2;malloc@/libc.so", "leaf"},
+        {"main;{main}@/[php];execute_ex@/usr/bin/php8.2;malloc@/libc.so", "{main}"},
         {"main;rb_str_times@/lib/libruby-3.1.so.3.1.2;malloc@/libc.so", "rb_str_times"},
         {"_ZN4node5StartEiPPc@/bin/node;JS:^onreq /srv/s.js:2:15@/[jit];"
          "JS:^alloc node:buffer:391:30@/[jit];Builtins_CEntry@/bin/node;"
