@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "elf/elf.h"
 #include "elf/image.h"
+#include "elf/symbols.h"
 
 #include "base/banned.h"
 
@@ -32,22 +32,24 @@ static uint32_t api_in(const uint8_t *p, size_t n)
     return 0;
 }
 
-void hw_php_symbols_find(struct hw_elf *e, int elf_fd, struct hw_php_symbols *out)
+void hw_php_symbols_find(int elf_fd, struct hw_php_symbols *out)
 {
     struct hw_image img;
     uint8_t *bytes = NULL;
     size_t n = 0;
     *out = (struct hw_php_symbols){0};
-    if (!hw_elf_find_sized(e, "execute_ex", &out->exec, &out->exec_bytes) ||
-        hw_image_open(&img, elf_fd, NULL, 0, true, NULL) < 0) {
-        out->exec = 0;
+    if (hw_image_open(&img, elf_fd, NULL, 0, true, NULL) < 0)
         return;
+    if (!hw_symbols_find_sized(&img, ".dynsym", "execute_ex", &out->exec, &out->exec_bytes)) {
+        out->exec = 0;
+    } else {
+        const struct hw_image_section *s = hw_image_find(&img, ".rodata");
+        if (!hw_symbols_find_sized(&img, ".dynsym", "executor_globals", &out->globals,
+                                   &out->globals_bytes))
+            out->globals = 0;
+        if (s && hw_image_read_section(&img, s, MAX_SECTION, &bytes, &n, NULL) == HW_OK)
+            out->api = api_in(bytes, n);
     }
-    if (!hw_elf_find_sized(e, "executor_globals", &out->globals, &out->globals_bytes))
-        out->globals = 0;
-    const struct hw_image_section *s = hw_image_find(&img, ".rodata");
-    if (s && hw_image_read_section(&img, s, MAX_SECTION, &bytes, &n, NULL) == HW_OK)
-        out->api = api_in(bytes, n);
     free(bytes);
     hw_image_close(&img);
 }

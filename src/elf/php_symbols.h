@@ -12,8 +12,6 @@
 
 #include <stdint.h>
 
-struct hw_elf;
-
 /* Link-time addresses. */
 struct hw_php_symbols {
     uint64_t exec, exec_bytes;       /* execute_ex */
@@ -21,6 +19,6 @@ struct hw_php_symbols {
     uint32_t api;                    /* 0: not seen, or a build with threads or for debugging */
 };
 
-void hw_php_symbols_find(struct hw_elf *e, int elf_fd, struct hw_php_symbols *out);
+void hw_php_symbols_find(int elf_fd, struct hw_php_symbols *out);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "elf/elf.h"
 #include "elf/image.h"
+#include "elf/symbols.h"
 
 #include "base/banned.h"
 
@@ -162,22 +163,30 @@ static uint32_t objspace_by_code(struct hw_elf *e)
     return 0;
 }
 
+/* Extensions need the exported ones, and .dynsym is short, even in a program with debug symbols. */
+static bool find_exported(const struct hw_image *img, struct hw_elf *e, struct hw_ruby_symbols *out)
+{
+    uint64_t va, n;
+    uint32_t version[3];
+    if (!hw_symbols_find_sized(img, ".dynsym", "rb_vm_exec", &out->exec, &out->exec_bytes) ||
+        !hw_symbols_find(img, ".dynsym", "ruby_current_vm_ptr", &out->vm) ||
+        !hw_symbols_find_sized(img, ".dynsym", "ruby_api_version", &va, &n) ||
+        n != sizeof version || hw_elf_read_at(e, va, version, sizeof version, NULL) < 0 ||
+        version[0] > 99 || version[1] > 99)
+        return false;
+    out->version = version[0] * 100 + version[1];
+    return true;
+}
+
 void hw_ruby_symbols_find(struct hw_elf *e, int elf_fd, struct hw_ruby_symbols *out)
 {
     struct hw_image img;
-    uint64_t va, n;
-    uint32_t version[3];
     *out = (struct hw_ruby_symbols){0};
-    if (!hw_elf_find_sized(e, "rb_vm_exec", &out->exec, &out->exec_bytes) ||
-        !hw_elf_find_symbol(e, "ruby_current_vm_ptr", &out->vm) ||
-        !hw_elf_find_sized(e, "ruby_api_version", &va, &n) || n != sizeof version ||
-        hw_elf_read_at(e, va, version, sizeof version, NULL) < 0 || version[1] > 99 ||
-        version[0] > 99 || hw_image_open(&img, elf_fd, NULL, 0, true, NULL) < 0) {
-        out->exec = 0;
+    if (hw_image_open(&img, elf_fd, NULL, 0, true, NULL) < 0)
         return;
-    }
-    out->version = version[0] * 100 + version[1];
-    if (img.machine == EM_X86_64 && find_variable(&img, e, out)) {
+    if (!find_exported(&img, e, out))
+        out->exec = 0;
+    else if (img.machine == EM_X86_64 && find_variable(&img, e, out)) {
         out->objspace = objspace_by_code(e);
         find_core(&img, e, out);
     }

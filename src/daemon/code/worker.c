@@ -198,7 +198,7 @@ static int do_interpreters(int elf_fd, int memfd, uint64_t *n_bytes, struct hw_e
     if (s.eval == 0)
         hw_ruby_symbols_find(e, elf_fd, &all.ruby);
     if (s.eval == 0 && all.ruby.exec == 0)
-        hw_php_symbols_find(e, elf_fd, &all.php);
+        hw_php_symbols_find(elf_fd, &all.php);
     hw_elf_close(e);
     if (hw_fd_write_all(memfd, &all, sizeof all) < 0)
         rc = hw_fail_sys(err, "write");
