@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/memory/map64.h"
+#include "base/memory/saturate.h"
 #include "views/time/process_view.h"
 
 #include "base/banned.h"
@@ -37,7 +38,7 @@ struct heap {
 
 /* All heaps together at one moment. */
 struct state {
-    struct hw_value *v; /* by leaf */
+    struct hw_value *v; /* by leaf; only where has_row */
     uint8_t *has_row;   /* by leaf */
     int64_t ts_ns;
     bool is_known;
@@ -49,8 +50,8 @@ struct hw_flame_window {
     struct node *nodes; /* in preorder, and one after the last */
     size_t n_nodes, n_leaves;
     struct state now, from;
-    struct hw_value *shown; /* by leaf: now minus from */
-    int64_t *prefix_sums;   /* by leaf: the metric's sum before it; n_leaves + 1 */
+    bool is_since;        /* what is shown is now minus from */
+    int64_t *prefix_sums; /* by leaf: the metric's sum before it; n_leaves + 1 */
 };
 
 /* ---- new: the callstacks ---- */
@@ -218,11 +219,9 @@ static int alloc_values(struct hw_flame_window *s, size_t n)
     s->now.has_row = calloc(n + 1, 1);
     s->from.v = calloc(n + 1, sizeof *s->from.v);
     s->from.has_row = calloc(n + 1, 1);
-    s->shown = calloc(n + 1, sizeof *s->shown);
     s->prefix_sums = calloc(n + 1, sizeof *s->prefix_sums);
-    return s->now.v && s->now.has_row && s->from.v && s->from.has_row && s->shown && s->prefix_sums
-               ? HW_OK
-               : HW_ENOMEM;
+    return s->now.v && s->now.has_row && s->from.v && s->from.has_row && s->prefix_sums ? HW_OK
+                                                                                        : HW_ENOMEM;
 }
 
 int hw_flame_window_new(const struct hw_flame_window_query *q, struct hw_flame_window **out)
@@ -266,7 +265,6 @@ void hw_flame_window_free(struct hw_flame_window *s)
     free(s->nodes);
     state_done(&s->now);
     state_done(&s->from);
-    free(s->shown);
     free(s->prefix_sums);
     free(s);
 }
@@ -274,7 +272,7 @@ void hw_flame_window_free(struct hw_flame_window *s)
 size_t hw_flame_window_bytes(const struct hw_flame_window *s)
 {
     size_t n = sizeof *s + (s->n_nodes + 1) * sizeof *s->nodes +
-               (s->n_leaves + 1) * (3 * sizeof(struct hw_value) + sizeof *s->prefix_sums + 2);
+               (s->n_leaves + 1) * (2 * sizeof(struct hw_value) + sizeof *s->prefix_sums + 2);
     for (size_t i = 0; i < s->heaps.n; i++)
         n += hw_sum_bytes(s->heaps.v[i].sum) +
              s->heaps.v[i].leaf_of.cap * sizeof *s->heaps.v[i].leaf_of.v;
@@ -283,12 +281,30 @@ size_t hw_flame_window_bytes(const struct hw_flame_window *s)
 
 /* ---- move: the values ---- */
 
+static void take_values(const struct heap *heap, struct state *st)
+{
+    enum { AHEAD = 8 };
+    const uint32_t *leaf = heap->leaf_of.v;
+    size_t n = hw_sum_count(heap->sum);
+    for (size_t i = 0; i < n; i++) {
+        struct hw_callsite_value row = hw_sum_get(heap->sum, i);
+        if (i + AHEAD < n) {
+            hw_prefetch_write(&st->v[leaf[i + AHEAD]]);
+            hw_prefetch_write((char *)&st->v[leaf[i + AHEAD]] + 64);
+        }
+        if (st->has_row[leaf[i]])
+            hw_value_add(&st->v[leaf[i]], &row.v);
+        else
+            st->v[leaf[i]] = row.v;
+        st->has_row[leaf[i]] = 1;
+    }
+}
+
 static int sum_dumps(struct hw_flame_window *s, struct state *st, int64_t ts_ns)
 {
     if (st->is_known && st->ts_ns == ts_ns)
         return HW_OK;
     st->is_known = false;
-    memset(st->v, 0, s->n_leaves * sizeof *st->v);
     memset(st->has_row, 0, s->n_leaves);
     for (size_t h = 0; h < s->heaps.n; h++) {
         struct heap *heap = &s->heaps.v[h];
@@ -298,16 +314,36 @@ static int sum_dumps(struct hw_flame_window *s, struct state *st, int64_t ts_ns)
         int rc = hw_sum_seek(heap->sum, dump);
         if (rc < 0)
             return rc;
-        size_t n = hw_sum_count(heap->sum);
-        for (size_t i = 0; i < n; i++) {
-            struct hw_callsite_value row = hw_sum_get(heap->sum, i);
-            hw_value_add(&st->v[heap->leaf_of.v[i]], &row.v);
-            st->has_row[heap->leaf_of.v[i]] = 1;
-        }
+        take_values(heap, st);
     }
     st->ts_ns = ts_ns;
     st->is_known = true;
     return HW_OK;
+}
+
+/* What is shown of a leaf, in `room` unless it is the state's own; NULL: nothing. */
+static const struct hw_value *leaf_value(const struct hw_flame_window *s, uint32_t leaf,
+                                         struct hw_value *room)
+{
+    const struct hw_value *v = &s->now.v[leaf];
+    if (!s->now.has_row[leaf])
+        return NULL;
+    if (s->is_since && s->from.has_row[leaf]) {
+        *room = *v;
+        hw_value_since(room, &s->from.v[leaf]);
+        v = room;
+    }
+    return hw_value_is_zero(v) ? NULL : v; /* then its variance is left out, as in other graphs */
+}
+
+/* The same, of one metric. */
+static int64_t leaf_metric(const struct hw_flame_window *s, uint32_t leaf, enum hw_metric m)
+{
+    int64_t now = s->now.has_row[leaf] ? hw_value_get(&s->now.v[leaf], m) : 0;
+    if (!s->is_since || !s->now.has_row[leaf] || !s->from.has_row[leaf])
+        return now;
+    int64_t grown = hw_sat_sub(now, hw_value_get(&s->from.v[leaf], m));
+    return grown > 0 ? grown : 0;
 }
 
 /* The values at the place, and their prefix sums. */
@@ -319,14 +355,10 @@ static int compute_values(struct hw_flame_window *s, const struct hw_flame_windo
     if (rc < 0)
         return rc;
     int64_t sum = 0;
-    for (size_t i = 0; i < s->n_leaves; i++) {
-        s->shown[i] = s->now.v[i];
-        if (place->has_from && s->now.has_row[i] && s->from.has_row[i])
-            hw_value_since(&s->shown[i], &s->from.v[i]);
-        if (hw_value_is_zero(&s->shown[i]))
-            s->shown[i] = (struct hw_value){0}; /* left out with its variance, as in other graphs */
+    s->is_since = place->has_from;
+    for (uint32_t i = 0; i < s->n_leaves; i++) {
         s->prefix_sums[i] = sum;
-        if (__builtin_add_overflow(sum, hw_value_get(&s->shown[i], place->metric), &sum))
+        if (__builtin_add_overflow(sum, leaf_metric(s, i, place->metric), &sum))
             return HW_ELIMIT;
     }
     s->prefix_sums[s->n_leaves] = sum;
@@ -365,8 +397,12 @@ static int64_t node_total(const struct hw_flame_window *s, uint32_t node)
 static void add_leaves(const struct hw_flame_window *s, uint32_t first, uint32_t end,
                        struct hw_value *to)
 {
-    for (uint32_t i = first; i < end; i++)
-        hw_value_add(to, &s->shown[i]);
+    for (uint32_t i = first; i < end; i++) {
+        struct hw_value room;
+        const struct hw_value *v = leaf_value(s, i, &room);
+        if (v)
+            hw_value_add(to, v);
+    }
 }
 
 static int add_node(struct job *j, uint32_t parent, uint32_t last, uint32_t function,

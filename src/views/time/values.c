@@ -11,21 +11,23 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "views/time/packed_values.h"
 
 #include "base/banned.h"
 
-enum { FIRST_SPACING = 4 };
+enum { FIRST_SPACING = 4, AHEAD = 12 };
 
 struct slot {
     struct hw_value v;
     uint32_t callsite;
-    uint32_t variance_dump; /* of the row that set v.variance; two rows of a dump keep the larger */
+    uint32_t
+        passed; /* the sum's n_passes of its last row: two rows of a dump keep the larger variance */
 };
 
 /* The sum as it was before dump s->all[next]. */
 struct mark {
-    size_t next, n;
-    struct slot *slots; /* owned: n */
+    size_t next;
+    struct hw_packed_values slots; /* owned; their callsites are those of the sum's slots */
     uint64_t interval_bytes;
     bool knows_variance, knows_all, knows_temporary;
 };
@@ -36,6 +38,7 @@ struct hw_sum {
     uint32_t *slot_of;          /* by callsite; slot index + 1, 0 = none */
     HW_VEC(struct slot) slots;  /* in order of their first row, also after seeking back */
     size_t next;                /* index into s->all */
+    uint32_t n_passes;          /* dumps that were added, also those that were taken back */
     uint64_t interval_bytes;
     bool knows_variance, knows_temporary;
     bool knows_all;            /* variances of all metrics, in every dump so far */
@@ -70,7 +73,7 @@ void hw_sum_free(struct hw_sum *t)
     if (!t)
         return;
     for (size_t i = 0; i < t->marks.n; i++)
-        free(t->marks.v[i].slots);
+        hw_packed_values_done(&t->marks.v[i].slots);
     hw_vec_done(&t->marks);
     free(t->slot_of);
     hw_vec_done(&t->slots);
@@ -82,7 +85,7 @@ static struct slot *slot_get(struct hw_sum *t, uint32_t callsite)
     uint32_t i = t->slot_of[callsite];
     if (i)
         return &t->slots.v[i - 1];
-    struct slot fresh = {.callsite = callsite, .variance_dump = HW_ID_NONE};
+    struct slot fresh = {.callsite = callsite};
     if (hw_vec_push(&t->slots, fresh) < 0)
         return NULL;
     t->slot_of[callsite] = (uint32_t)t->slots.n;
@@ -124,16 +127,26 @@ static int add_row(struct hw_sum *t, const struct hw_alloc_row *r, bool base)
     }
     v->temporary_space = hw_sat_add(v->temporary_space, r->temporary_space);
     v->temporary_objects = hw_sat_add(v->temporary_objects, r->temporary_objects);
-    bool same_dump = s->variance_dump == r->dump;
+    bool same_dump = s->passed == t->n_passes;
     if (!same_dump || r->variance > v->variance)
         v->variance = r->variance;
     set_more(v, r, same_dump);
     if (!same_dump || r->idle > v->idle)
         v->idle = r->idle;
     v->rounding = r->rounding;
-    s->variance_dump = r->dump;
+    s->passed = t->n_passes;
     t->knows_variance |= r->variance > 0 && isfinite(r->variance);
     return HW_OK;
+}
+
+/* Rows come in any order of callsites, and slots of a large profile are in no cache. */
+static void prefetch(const struct hw_sum *t, size_t row)
+{
+    uint32_t slot = t->slot_of[t->p->allocs.callsite[row]];
+    if (slot) {
+        hw_prefetch_write(&t->slots.v[slot - 1]);
+        hw_prefetch_write((char *)&t->slots.v[slot - 1] + 64);
+    }
 }
 
 static int add_dump(struct hw_sum *t, uint32_t dump)
@@ -146,7 +159,10 @@ static int add_dump(struct hw_sum *t, uint32_t dump)
     t->knows_temporary |= (t->p->dumps.v[dump].flags & HW_DUMP_KNOWS_TEMPORARY) != 0;
     t->choice = fmax(t->choice, t->p->dumps.v[dump].choice);
     bool base = t->p->dumps.v[dump].flags & HW_DUMP_BASE;
+    t->n_passes++;
     for (size_t i = first; i < first + n; i++) {
+        if (i + AHEAD < first + n)
+            prefetch(t, i + AHEAD);
         struct hw_alloc_row r = hw_alloc_row_of(&t->p->allocs, dump, i);
         if (add_row(t, &r, base) < 0)
             return HW_ENOMEM;
@@ -162,11 +178,6 @@ void hw_sum_keep_marks(struct hw_sum *t, size_t max_bytes)
     t->spacing = FIRST_SPACING;
 }
 
-static size_t bytes_of(const struct mark *m)
-{
-    return m->n * sizeof *m->slots;
-}
-
 /* Removes every second mark and doubles the distance between future ones. */
 static void remove_half(struct hw_sum *t)
 {
@@ -176,8 +187,8 @@ static void remove_half(struct hw_sum *t)
             t->marks.v[kept++] = t->marks.v[i];
             continue;
         }
-        t->marks_bytes -= bytes_of(&t->marks.v[i]);
-        free(t->marks.v[i].slots);
+        t->marks_bytes -= t->marks.v[i].slots.n_bytes;
+        hw_packed_values_done(&t->marks.v[i].slots);
     }
     t->marks.n = kept;
     t->spacing *= 2;
@@ -187,7 +198,6 @@ static void remove_half(struct hw_sum *t)
 static void add_mark(struct hw_sum *t)
 {
     struct mark m = {.next = t->next,
-                     .n = t->slots.n,
                      .interval_bytes = t->interval_bytes,
                      .knows_variance = t->knows_variance,
                      .knows_all = t->knows_all,
@@ -196,27 +206,26 @@ static void add_mark(struct hw_sum *t)
     if (!newer || t->new_rows < (uint64_t)t->spacing * t->slots.n)
         return;
     t->new_rows = 0;
-    while (t->marks.n && t->marks_bytes + bytes_of(&m) > t->max_marks_bytes)
+    if (t->slots.n == 0 ||
+        hw_packed_values_init(&m.slots, t->slots.v, t->slots.n, sizeof *t->slots.v) < 0)
+        return;
+    while (t->marks.n && t->marks_bytes + m.slots.n_bytes > t->max_marks_bytes)
         remove_half(t);
-    if (bytes_of(&m) == 0 || t->marks_bytes + bytes_of(&m) > t->max_marks_bytes)
-        return;
-    m.slots = malloc(bytes_of(&m));
-    if (!m.slots)
-        return;
-    memcpy(m.slots, t->slots.v, bytes_of(&m));
-    if (hw_vec_push(&t->marks, m) < 0)
-        free(m.slots);
+    if (t->marks_bytes + m.slots.n_bytes > t->max_marks_bytes || hw_vec_push(&t->marks, m) < 0)
+        hw_packed_values_done(&m.slots);
     else
-        t->marks_bytes += bytes_of(&m);
+        t->marks_bytes += m.slots.n_bytes;
 }
 
 static void restore(struct hw_sum *t, const struct mark *m)
 {
-    size_t n = m ? m->n : 0;
+    size_t n = m ? m->slots.n : 0;
     for (size_t i = n; i < t->slots.n; i++)
         t->slot_of[t->slots.v[i].callsite] = 0;
+    /* There were as many slots when m was made, with these callsites: the order of first rows is
+     * always the same. */
     if (n)
-        memcpy(t->slots.v, m->slots, bytes_of(m)); /* slots had room for as many when m was made */
+        hw_packed_values_read(&m->slots, t->slots.v, sizeof *t->slots.v);
     for (size_t i = t->slots.n; i < n; i++)
         t->slot_of[t->slots.v[i].callsite] = (uint32_t)i + 1;
     t->slots.n = n;
@@ -416,27 +425,6 @@ void hw_value_since(struct hw_value *now, const struct hw_value *before)
 bool hw_value_is_zero(const struct hw_value *v)
 {
     return !v->space && !v->objects && !v->alloc_space && !v->alloc_objects && !v->alloc_samples;
-}
-
-int64_t hw_value_get(const struct hw_value *v, enum hw_metric m)
-{
-    switch (m) {
-    case HW_METRIC_SPACE:
-        return v->space;
-    case HW_METRIC_OBJECTS:
-        return v->objects;
-    case HW_METRIC_ALLOC_SPACE:
-        return v->alloc_space;
-    case HW_METRIC_ALLOC_OBJECTS:
-        return v->alloc_objects;
-    case HW_METRIC_TEMPORARY_SPACE:
-        return v->temporary_space;
-    case HW_METRIC_TEMPORARY_OBJECTS:
-        return v->temporary_objects;
-    case HW_METRIC_COUNT:
-        break;
-    }
-    return 0;
 }
 
 static double own_variance(const struct hw_value *v, enum hw_metric m)

@@ -96,7 +96,26 @@ void hw_value_since(struct hw_value *now, const struct hw_value *before);
 float hw_variance_since(float now, float before);
 /* 0 in every metric: no graph shows such a callstack. */
 bool hw_value_is_zero(const struct hw_value *v);
-int64_t hw_value_get(const struct hw_value *v, enum hw_metric m);
+static inline int64_t hw_value_get(const struct hw_value *v, enum hw_metric m)
+{
+    switch (m) {
+    case HW_METRIC_SPACE:
+        return v->space;
+    case HW_METRIC_OBJECTS:
+        return v->objects;
+    case HW_METRIC_ALLOC_SPACE:
+        return v->alloc_space;
+    case HW_METRIC_ALLOC_OBJECTS:
+        return v->alloc_objects;
+    case HW_METRIC_TEMPORARY_SPACE:
+        return v->temporary_space;
+    case HW_METRIC_TEMPORARY_OBJECTS:
+        return v->temporary_objects;
+    case HW_METRIC_COUNT:
+        break;
+    }
+    return 0;
+}
 /* Recorded allocations behind a metric; of temporary ones an estimate. */
 int64_t hw_value_samples(const struct hw_value *v, enum hw_metric m);
 /* Variance of space per byte: the interval if all was sampled, 0 if all is exact. */
