@@ -40,6 +40,18 @@ test('rows, order, conditions', async () => {
   await page.click('.grid-tools button:has-text("Filter")');
 });
 
+test('counts have the error of the report', async () => {
+  const report = JSON.parse(cli('report', '--json', trace));
+  const site = report.sites.find((x) => x.objects_error > 0 && x.alloc_objects_error > 0);
+  const near = (a, b) => assert.ok(b > 0 && Math.abs(a - b) < 1e-6 * b, `${a}, ${b}`);
+  for (const m of ['objects', 'alloc_objects']) {
+    const graph = new DataView(await (await server.ask(`/api/v1/traces/1/flame?metric=${m}`)).arrayBuffer());
+    near(graph.getFloat64(48, true), report.end[`${m}_error`]);
+    const { data } = await (await server.ask(`/api/v1/traces/1/table/functions?metric=${m}&at=${report.sites_at === 'peak' ? 'peak' : ''}`)).json();
+    near(data.find((r) => r[0] === site.function && r[2] === site[m])[7], site[`${m}_error`]);
+  }
+});
+
 test('a column is made wider', async () => {
   await visit(page, 'functions', '&sort=total+desc');
   const wide = () => page.locator('.grid-head [role=columnheader]').first().evaluate((e) => e.getBoundingClientRect().width);

@@ -1,7 +1,17 @@
 // The server's graphs: bytes as arrays, and what is asked of them.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BrokenGraph, decode, find, MERGED, moduleOf, nameOf, path, search } from '../src/graph/graph';
+import {
+  BrokenGraph,
+  decode,
+  errorOf,
+  find,
+  MERGED,
+  moduleOf,
+  nameOf,
+  path,
+  search,
+} from '../src/graph/graph';
 import { encode, SMALL } from './hfg.mjs';
 
 test('a block of two functions below the root', () => {
@@ -21,6 +31,14 @@ test('a difference has the figures of both sides', () => {
   const g = decode(encode({ ...SMALL, a: [90, 60, 40, 30], b: [100, 70, 50, 20] }));
   assert.deepEqual([...g.a], [90, 60, 40, 30]);
   assert.deepEqual([...g.b], [100, 70, 50, 20]);
+  assert.equal(nameOf(g, 3), 'other');
+});
+
+test('counts have an error to show beside the one that adds up', () => {
+  const g = decode(encode({ ...SMALL, shown: [4, 3, 3, 2] }));
+  assert.deepEqual([...g.err], SMALL.err);
+  assert.deepEqual([errorOf(g, 0), errorOf(g, 3)], [4, 2]);
+  assert.equal(errorOf(decode(encode(SMALL)), 3), 1);
   assert.equal(nameOf(g, 3), 'other');
 });
 

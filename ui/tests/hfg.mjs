@@ -35,6 +35,7 @@ export function encode(g) {
     pack(Float64Array, g.cum),
     pack(Uint32Array, g.samples),
     pack(Float64Array, g.err),
+    ...(g.shown ? [pack(Float32Array, g.shown)] : []),
     ...(g.a ? [pack(Float64Array, g.a), pack(Float64Array, g.b)] : []),
     pack(Uint32Array, begins),
   ];
@@ -44,7 +45,7 @@ export function encode(g) {
   const v = new DataView(out.buffer);
   v.setUint32(0, 0x31474648, true);
   v.setUint32(4, 2, true);
-  v.setUint32(8, g.a ? 16 : 0, true);
+  v.setUint32(8, (g.a ? 16 : 0) + (g.shown ? 32 : 0), true);
   v.setUint32(12, g.parent.length, true);
   v.setUint32(16, g.strings.length, true);
   v.setUint32(24, Math.max(...g.depth), true);

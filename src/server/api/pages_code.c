@@ -101,7 +101,7 @@ static void put_instructions(struct hw_json *j, const struct hw_code *c, const s
         hw_json_int(j, hw_value_get(&f[i].self, s->metric));
         hw_json_int(j, hw_value_get(&f[i].total, s->metric));
         hw_json_int(j, hw_value_samples(&f[i].total, s->metric));
-        hw_json_double(j, hw_value_error(&f[i].total, s->metric, s->interval_bytes));
+        hw_json_double(j, hw_figure_error(&f[i].total, s->metric, s->interval_bytes));
         hw_json_end_array(j);
     }
     hw_json_end_array(j);

@@ -40,7 +40,7 @@ static void put_line(struct hw_json *j, struct hw_page_trace *t,
     hw_json_int(j, hw_value_get(&r->self, sel->metric));
     hw_json_int(j, hw_value_get(&r->total, sel->metric));
     hw_json_int(j, hw_value_samples(&r->total, sel->metric));
-    hw_json_double(j, hw_value_error(&r->total, sel->metric, sel->interval_bytes));
+    hw_json_double(j, hw_figure_error(&r->total, sel->metric, sel->interval_bytes));
     hw_json_int(j, hw_value_get(&r->total, of_bytes));
     hw_json_int(j, hw_value_get(&r->total, of_bytes + 1));
     if (by == HW_LINES_BY_FUNCTION)

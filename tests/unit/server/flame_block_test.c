@@ -31,6 +31,8 @@ static void build(struct hw_flame_block *b)
         x.samples = i == 3 ? 1e12 : i;
         x.a = 10 * i;
         x.b = 20 * i;
+        x.error = 30 * i + 1;
+        x.shown = 40 * i + 2;
         assert_int_equal(hw_flame_block_put(b, &x), 0);
         if (i == 2)
             hw_flame_block_close(b, 1);
@@ -38,12 +40,12 @@ static void build(struct hw_flame_block *b)
     hw_flame_block_close(b, 0);
 }
 
-static void check(bool has_sides)
+static void check(bool has_sides, bool has_shown)
 {
     static const int32_t parents[] = {-1, 0, 1, 0};
     static const uint32_t ends[] = {4, 3, 3, 4}, begins[] = {0, 3, 4, 5, 6};
     static const uint32_t samples[] = {0, 1, 2, UINT32_MAX};
-    struct hw_flame_block b = {.has_sides = has_sides};
+    struct hw_flame_block b = {.has_sides = has_sides, .has_shown = has_shown};
     struct hw_strbuf out = {0};
     build(&b);
     const struct hw_flame_head head = {.flags = 2, .unfiltered = 7, .ts_ns = 8, .interval = 9};
@@ -55,7 +57,8 @@ static void check(bool has_sides)
     memcpy(words, h + 4, sizeof words);
     memcpy(figures, h + 32, sizeof figures);
     assert_memory_equal(h, "HFG1", 4);
-    assert_int_equal(words[1], has_sides ? 2 + 16 : 2);
+    assert_int_equal(words[1], 2 + (has_sides ? 16 : 0) + (has_shown ? 32 : 0));
+    assert_true(figures[2] == (has_shown ? 2 : 1));
     assert_int_equal(words[2], 4);
     assert_int_equal(words[3], 4);
     assert_int_equal(words[5], 2); /* the deepest */
@@ -70,6 +73,11 @@ static void check(bool has_sides)
     (void)array(&at, 4 * sizeof(double));
     assert_memory_equal(array(&at, sizeof samples), samples, sizeof samples);
     (void)array(&at, 4 * sizeof(double));
+    if (has_shown) {
+        float shown3;
+        memcpy(&shown3, array(&at, 4 * sizeof(float)) + 3 * sizeof(float), sizeof shown3);
+        assert_true(shown3 == 122);
+    }
     if (has_sides) {
         double b3;
         (void)array(&at, 4 * sizeof(double));
@@ -86,8 +94,8 @@ static void check(bool has_sides)
 static void test_bytes(void **state)
 {
     (void)state;
-    check(false);
-    check(true);
+    for (int i = 0; i < 4; i++)
+        check(i & 1, i & 2);
 }
 
 HW_TEST_MAIN(cmocka_unit_test(test_bytes))

@@ -15,7 +15,7 @@ import { Share } from '../parts/share';
 import { showSql, treeSql } from '../parts/show-sql';
 import { revealRow, ROW, useWindow } from '../parts/window';
 import { Busy } from '../parts/words';
-import { type Graph, MERGED, moduleOf, nameOf } from './graph';
+import { errorOf, type Graph, MERGED, moduleOf, nameOf } from './graph';
 import { flame } from './graphs';
 
 /** What only a server can answer. */
@@ -132,7 +132,7 @@ function Row({
 }) {
   const m = place.value.metric;
   const leaf = isLeaf(g, i);
-  const rough = isRough(g.samples[i], g.err[i], g.cum[i]);
+  const rough = isRough(g.samples[i], errorOf(g, i), g.cum[i]);
   return (
     <div
       role="treeitem"
@@ -148,7 +148,7 @@ function Row({
       <span class="c-total num">{amount(g.cum[i], m)}</span>
       <span class="c-error num dim" title={`${count(g.samples[i])} samples`}>
         {rough ? '≈ ' : ''}
-        {error(g.err[i], g.cum[i])}
+        {error(errorOf(g, i), g.cum[i])}
       </span>
       <span class="c-share">
         <Share part={g.cum[i]} whole={g.total} rough={rough} />

@@ -2,7 +2,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { amount, count, error, exact, isBytes, type Metric, percent, safe } from '../app/format';
 import type { Look } from './draw';
-import { ALLOCATOR, type Graph, moduleOf, nameOf, STD } from './graph';
+import { ALLOCATOR, errorOf, type Graph, moduleOf, nameOf, STD } from './graph';
 
 export function describe(g: Graph, i: number, m: Metric): string {
   return `${safe(nameOf(g, i))}, ${amount(g.cum[i], m)}, ${percent(g.cum[i], g.total)} of all, self ${amount(g.self[i], m)}`;
@@ -33,7 +33,7 @@ function Facts({ g, node, m }: { g: Graph; node: number; m: Metric }) {
     <dl>
       <dt>total</dt>
       <dd>
-        {amount(g.cum[node], m)} {error(g.err[node], g.cum[node])}
+        {amount(g.cum[node], m)} {error(errorOf(g, node), g.cum[node])}
         {isBytes(m) && <span class="dim"> {exact(g.cum[node])} B</span>}
       </dd>
       <dt>share</dt>
@@ -46,7 +46,7 @@ function Facts({ g, node, m }: { g: Graph; node: number; m: Metric }) {
       <dt>samples</dt>
       <dd>
         {exact(g.samples[node])}
-        {g.samples[node] < 10 && g.err[node] > 0 ? ' – too few to trust' : ''}
+        {g.samples[node] < 10 && errorOf(g, node) > 0 ? ' – too few to trust' : ''}
       </dd>
     </dl>
   );

@@ -8,7 +8,7 @@ import { addFilter } from '../parts/filters';
 import type { Item } from '../parts/menu';
 import { nodeSql, showSql } from '../parts/show-sql';
 import { stackText } from './flame';
-import { type Graph, GROUP, MERGED, moduleOf, nameOf } from './graph';
+import { errorOf, type Graph, GROUP, MERGED, moduleOf, nameOf } from './graph';
 import { toSource } from './source-of';
 
 const copy = (text: string) => void navigator.clipboard?.writeText(text);
@@ -88,7 +88,7 @@ function markdown(g: Graph, node: number): string {
   const rows: string[] = [];
   for (let i = node; i > 0; i = g.parent[i])
     rows.unshift(
-      `| ${safe(nameOf(g, i)).replace(/\|/g, '\\|')} | ${amount(g.cum[i], m)} ${error(g.err[i], g.cum[i])} | ${percent(g.cum[i], g.total)} | ${amount(g.self[i], m)} |`,
+      `| ${safe(nameOf(g, i)).replace(/\|/g, '\\|')} | ${amount(g.cum[i], m)} ${error(errorOf(g, i), g.cum[i])} | ${percent(g.cum[i], g.total)} | ${amount(g.self[i], m)} |`,
     );
   return `| function | total | share | self |\n|---|--:|--:|--:|\n${rows.join('\n')}\n`;
 }

@@ -6,7 +6,7 @@ import { isSaved } from '../app/server';
 import { href, place } from '../app/state';
 import { useAnswer } from '../parts/answer';
 import { addFilter } from '../parts/filters';
-import { type Graph, GROUP, MERGED, moduleOf, nameOf } from './graph';
+import { errorOf, type Graph, GROUP, MERGED, moduleOf, nameOf } from './graph';
 import { OWNERS, ownerOf } from './owner';
 import { sourceOf } from './source-of';
 
@@ -47,7 +47,7 @@ function Figures({ g, node, m }: { g: Graph; node: number; m: Metric }) {
   const all = useMemo(() => everywhere(g, node), [g, node]);
   const parent = g.parent[node];
   const real = node > 0 && !(g.flags[node] & (MERGED | GROUP));
-  const few = g.samples[node] < 10 && g.err[node] > 0;
+  const few = g.samples[node] < 10 && errorOf(g, node) > 0;
   return (
     <dl>
       <dt>Total</dt>
@@ -64,7 +64,7 @@ function Figures({ g, node, m }: { g: Graph; node: number; m: Metric }) {
       </dd>
       <dt>Error</dt>
       <dd>
-        {error(g.err[node], g.cum[node]) || (g.interval > 0 ? 'exact' : 'unknown')}
+        {error(errorOf(g, node), g.cum[node]) || (g.interval > 0 ? 'exact' : 'unknown')}
         <span class="dim">
           {' '}
           {exact(g.samples[node])} {g.samples[node] === 1 ? 'sample' : 'samples'}

@@ -9,6 +9,7 @@ export const MERGED = 1,
   GROUP = 64,
   OWN = 128;
 const HAS_SIDES = 16; // of the header
+const HAS_SHOWN = 32;
 
 export interface Graph {
   n: number;
@@ -27,7 +28,10 @@ export interface Graph {
   self: Float64Array;
   cum: Float64Array;
   samples: Uint32Array;
+  /** Errors whose squares add up: what is left of a graph has the sum of them. */
   err: Float64Array;
+  /** Of counts: errors to show, with one more sample (doc/design/estimates.md); they do not add up. */
+  shown?: Float32Array;
   /** Of a difference: figures of both sides; cum and self are widths, err is that of the change. */
   a?: Float64Array;
   b?: Float64Array;
@@ -59,6 +63,7 @@ class Arrays {
   u32 = (n: number) => new Uint32Array(this.buffer, this.take(n, 4), n);
   u16 = (n: number) => new Uint16Array(this.buffer, this.take(n, 2), n);
   u8 = (n: number) => new Uint8Array(this.buffer, this.take(n, 1), n);
+  f32 = (n: number) => new Float32Array(this.buffer, this.take(n, 4), n);
   f64 = (n: number) => new Float64Array(this.buffer, this.take(n, 8), n);
   rest = () => new Uint8Array(this.buffer, this.at);
 }
@@ -109,6 +114,7 @@ export function decode(buffer: ArrayBuffer): Graph {
     cum: r.f64(n),
     samples: r.u32(n),
     err: r.f64(n),
+    shown: (v.getUint32(8, true) & HAS_SHOWN) !== 0 ? r.f32(n) : undefined,
     a: sides ? r.f64(n) : undefined,
     b: sides ? r.f64(n) : undefined,
   };
@@ -130,6 +136,9 @@ export function decode(buffer: ArrayBuffer): Graph {
     maxDepth: v.getUint32(24, true),
   };
 }
+
+/** The error to show beside a node's figure. */
+export const errorOf = (g: Graph, i: number): number => (g.shown ?? g.err)[i];
 
 export const nameOf = (g: Graph, i: number) => g.string(g.name[i]);
 export const moduleOf = (g: Graph, i: number) => (i === 0 ? '' : g.string(g.module[i]));

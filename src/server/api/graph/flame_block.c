@@ -22,6 +22,8 @@ int hw_flame_block_put(struct hw_flame_block *b, const struct hw_flame_box *x)
     rc |= hw_vec_push(&b->cum, x->cum);
     rc |= hw_vec_push(&b->samples, samples > 0 ? (uint32_t)samples : 0);
     rc |= hw_vec_push(&b->error, x->error);
+    if (b->has_shown)
+        rc |= hw_vec_push(&b->shown, (float)x->shown);
     if (b->has_sides) {
         rc |= hw_vec_push(&b->a, x->a);
         rc |= hw_vec_push(&b->b, x->b);
@@ -72,6 +74,8 @@ static void put_arrays(const struct hw_flame_block *b, struct hw_strbuf *out)
     put_array(out, b->cum.v, n * sizeof *b->cum.v);
     put_array(out, b->samples.v, n * sizeof *b->samples.v);
     put_array(out, b->error.v, n * sizeof *b->error.v);
+    if (b->has_shown)
+        put_array(out, b->shown.v, n * sizeof *b->shown.v);
     if (!b->has_sides)
         return;
     put_array(out, b->a.v, n * sizeof *b->a.v);
@@ -85,14 +89,17 @@ int hw_flame_block_write(const struct hw_flame_block *b, const struct hw_flame_h
     uint32_t texts_end = (uint32_t)b->texts.n;
     const struct header h = {.magic = {'H', 'F', 'G', '1'},
                              .version = 2,
-                             .flags = head->flags | (b->has_sides ? HW_FLAME_BLOCK_SIDES : 0),
+                             .flags = head->flags | (b->has_sides ? HW_FLAME_BLOCK_SIDES : 0) |
+                                      (b->has_shown ? HW_FLAME_BLOCK_SHOWN : 0),
                              .n = (uint32_t)n,
                              .n_strings = (uint32_t)b->begins.n,
                              .n_metrics = 1,
                              .max_depth = b->max_depth,
                              .total = n ? b->cum.v[0] : 0,
                              .unfiltered = head->unfiltered,
-                             .error = n ? b->error.v[0] : 0,
+                             .error = n == 0         ? 0
+                                      : b->has_shown ? (double)b->shown.v[0]
+                                                     : b->error.v[0],
                              .ts_ns = head->ts_ns,
                              .interval = head->interval};
     put_array(out, &h, sizeof h);
@@ -117,6 +124,7 @@ void hw_flame_block_done(struct hw_flame_block *b)
     hw_vec_done(&b->a);
     hw_vec_done(&b->b);
     hw_vec_done(&b->error);
+    hw_vec_done(&b->shown);
     hw_vec_done(&b->begins);
     hw_strbuf_done(&b->texts);
 }

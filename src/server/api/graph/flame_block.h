@@ -9,6 +9,7 @@
  *            f64 error of the total, f64 ts_ns of the moment, f64 sampling interval
  *            i32 parent[N] (-1 at the root), u32 subtree_end[N], u16 depth[N], u32 name[N],
  *            u32 module[N], u8 flags[N], f64 self[N], f64 cum[N], u32 samples[N], f64 error[N]
+ *            HW_FLAME_BLOCK_SHOWN only: f32 shown error[N]
  *            HW_FLAME_BLOCK_SIDES only: f64 a[N], f64 b[N]
  *            u32 begin[S + 1], the strings' bytes
  *
@@ -27,6 +28,7 @@
 #include "base/text/strbuf.h"
 
 #define HW_FLAME_BLOCK_SIDES 16u /* of the header's flags: has_sides */
+#define HW_FLAME_BLOCK_SHOWN 32u /* has_shown */
 #define HW_FLAME_BOX_MERGED                                                                        \
     1u /* of a box's flags, in all kinds of graphs: several that are small */
 /* By default all nodes are sent, up to this number: 150 MB in a browser. */
@@ -38,6 +40,7 @@ struct hw_flame_box {
     uint32_t depth, name, module;
     uint8_t flags;
     double self, cum, error, a, b;
+    double shown;   /* the error to show; `error` is the one whose squares add up */
     double samples; /* saturates at UINT32_MAX */
 };
 
@@ -48,10 +51,11 @@ struct hw_flame_block {
     HW_VEC(uint8_t) flags;
     HW_VEC(double) self, cum, a, b;
     HW_VEC(double) error;
+    HW_VEC(float) shown;
     HW_VEC(uint32_t) begins; /* of texts */
     struct hw_strbuf texts;
     uint32_t max_depth;
-    bool has_sides; /* a and b are kept; set before the first box */
+    bool has_sides, has_shown; /* a and b, and shown, are kept; set before the first box */
 };
 
 struct hw_flame_head {

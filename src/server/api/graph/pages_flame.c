@@ -97,6 +97,8 @@ static int put(struct arrays *a, int32_t parent, const struct figures *g)
                              .cum = (double)hw_value_get(&g->total, m),
                              .samples = (double)hw_value_samples(&g->total, m),
                              .error = hw_value_error(&g->total, m, a->sel->interval_bytes)};
+    if (a->block.has_shown)
+        x.shown = hw_figure_error(&g->total, m, a->sel->interval_bytes);
     return hw_flame_block_put(&a->block, &x);
 }
 
@@ -260,6 +262,7 @@ static int fill(struct arrays *a, const hw_page_parts *p, double unfiltered, str
 {
     static const char all[] = "all";
     uint32_t zero;
+    a->block.has_shown = !hw_metric_is_bytes(a->sel->metric) && a->sel->interval_bytes > 1;
     a->name_of = calloc(a->t->n_labels + 1, sizeof *a->name_of);
     a->module_of = calloc(a->t->n_labels + 1, sizeof *a->module_of);
     if (!a->name_of || !a->module_of)

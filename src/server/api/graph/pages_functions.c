@@ -59,7 +59,7 @@ static int compare_numbers(int64_t a, int64_t b)
 
 static double share_of_error(const struct hw_function_value *v, const struct order *o)
 {
-    return hw_value_error(&v->total, o->metric, o->interval_bytes) /
+    return hw_figure_error(&v->total, o->metric, o->interval_bytes) /
            (double)hw_value_get(&v->total, o->metric); /* not 0: such rows are left out */
 }
 
@@ -128,9 +128,9 @@ static void put_row(struct hw_json *j, const struct row *r, const struct hw_page
     hw_json_int(j, hw_value_get(&r->v->self, s->metric));
     hw_json_int(j, hw_value_get(&r->v->total, s->metric));
     hw_json_int(j, count_of(&r->v->total, s->metric));
-    hw_json_double(j, hw_value_error(&r->v->total, s->metric, s->interval_bytes));
+    hw_json_double(j, hw_figure_error(&r->v->total, s->metric, s->interval_bytes));
     hw_json_int(j, hw_value_samples(&r->v->total, s->metric));
-    hw_json_double(j, hw_value_error(&r->v->self, s->metric, s->interval_bytes));
+    hw_json_double(j, hw_figure_error(&r->v->self, s->metric, s->interval_bytes));
     hw_json_int(j, hw_value_samples(&r->v->self, s->metric));
     hw_json_int(j, count_of(&r->v->self, s->metric));
     put_callers(j, r, t, s);

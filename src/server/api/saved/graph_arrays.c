@@ -44,6 +44,9 @@ int hw_graph_arrays_read(struct hw_bytes bytes, struct hw_graph_arrays *out)
     g.cum = take(bytes, &at, g.n, 8);
     g.samples = take(bytes, &at, g.n, 4);
     g.error = take(bytes, &at, g.n, 8);
+    if (g.flags & HW_FLAME_BLOCK_SHOWN)
+        (void)take(bytes, &at, g.n, 4); /* no saved page has room for it */
+    g.flags &= ~HW_FLAME_BLOCK_SHOWN;
     if (g.flags & HW_FLAME_BLOCK_SIDES) {
         g.a = take(bytes, &at, g.n, 8);
         g.b = take(bytes, &at, g.n, 8);
