@@ -2,6 +2,10 @@
  * smaps.c - a head line as in maps ("start-end perms offset dev inode   name"), then "Key:  N kB"
  * lines, until the next head. A head is known by its first character: keys are capitalised, hex
  * digits are small.
+ *
+ * The process goes on between two calls of read. Since Linux 6.17 the kernel goes on behind the end
+ * of what it has said last, and a mapping that has grown since, as a heap does, lies there once
+ * more: what is said last counts.
  */
 #include "proc/smaps.h"
 
@@ -35,6 +39,8 @@ static int parse_head(char *line, struct hw_smaps *s)
     while (*path == ' ')
         path++;
     e.path = path;
+    while (s->entries.n && s->entries.v[s->entries.n - 1].end > e.start)
+        s->entries.n--;
     return hw_vec_push(&s->entries, e) < 0 ? HW_ENOMEM : HW_OK;
 }
 
