@@ -86,6 +86,7 @@ struct hw_exec_file_readers {
 };
 
 void hw_exec_file_readers_init(struct hw_exec_file_readers *r, const char *library);
+void hw_exec_file_readers_begin(struct hw_exec_file_readers *r); /* with this process's priority */
 /* HW_OK; HW_EBUSY = it is asked about: soon; HW_ETIMEOUT: the one that is asked does not come back,
  * or this user has no other left. tid: for whose start. */
 int hw_exec_file_get(struct hw_exec_file_readers *r, struct hw_exec_files *f, int32_t tid, int fd,

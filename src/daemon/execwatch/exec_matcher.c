@@ -57,8 +57,8 @@
 #define MS         UINT64_C(1000000)
 #define ROUND_MS   500u      /* a round of work that takes longer does not return */
 #define MARGIN_NS  (3 * MS)  /* an answer comes so long before the answerer's own at the latest */
-#define LATER_NS   (60 * MS) /* an exec that was allowed is over by then */
-#define LATER_STEP (2 * MS)
+#define LATER_NS   (5000 * MS) /* an exec that was allowed is over by then, on a busy machine, too */
+#define LATER_STEP (2 * MS)    /* and a quarter of the time since */
 #define HELD_NS    (200 * MS)  /* an execve that has not ended by then is released */
 #define AGAIN_NS   (1000 * MS) /* the same program in the same process by then: */
 #define AGAIN_MOST 50          /* this often, if the library makes it do that */
@@ -122,10 +122,24 @@ static void look_later(struct hw_exec_finder *f, int32_t pid, uint32_t share, co
 {
     uint64_t now = hw_now_monotonic_ns();
     struct hw_exec_later l = {
-        .pid = pid, .share = share, .next_ns = now + LATER_STEP, .until_ns = now + LATER_NS};
+        .pid = pid, .share = share, .since_ns = now, .next_ns = now + LATER_STEP};
     (void)snprintf(l.why, sizeof l.why, "%.111s", why);
     if (hw_vec_push(&f->later, l) < 0)
         _exit(1);
+}
+
+static bool is_gone(int32_t pid)
+{
+    return kill(pid, 0) < 0 && errno == ESRCH;
+}
+
+static void forget_later(struct hw_exec_finder *f, int32_t pid)
+{
+    for (size_t i = 0; i < f->later.n;)
+        if (f->later.v[i].pid == pid)
+            f->later.v[i] = f->later.v[--f->later.n];
+        else
+            i++;
 }
 
 /* False: ask again. */
@@ -276,6 +290,7 @@ static void on_exec(struct hw_exec_finder *f, int32_t pid, uint32_t share)
     struct hw_pid p = {pid, -1, dir, /* start_ticks = */ 0};
     int rc = dir < 0 ? HW_EGONE : place(f, &p, share, &err);
     hw_exec_not_passed(f, pid);
+    forget_later(f, pid); /* an earlier exec of its own */
     (void)ptrace(PTRACE_DETACH, pid, NULL, NULL); /* fails when it has been killed */
     if (rc == 1)
         remember_armed(f, pid);
@@ -308,10 +323,11 @@ static void look_again(struct hw_exec_finder *f, uint64_t now)
     for (size_t i = 0; i < f->later.n;) {
         struct hw_exec_later *l = &f->later.v[i];
         bool due = now >= l->next_ns;
+        uint64_t age = now - l->since_ns;
         if (due)
-            l->next_ns = now + LATER_STEP;
+            l->next_ns = now + (age / 4 > LATER_STEP ? age / 4 : LATER_STEP);
         uint32_t flags = hw_exec_tell_share(l->share);
-        if (due && (hw_exec_examine(f, l->pid, flags, l->why) || now >= l->until_ns))
+        if (due && (hw_exec_examine(f, l->pid, flags, l->why) || age >= LATER_NS || is_gone(l->pid)))
             f->later.v[i] = f->later.v[--f->later.n];
         else
             i++;
@@ -424,7 +440,7 @@ static void on_recorder(struct hw_exec_finder *f)
                 _exit(1);
             hw_exec_rules_publish(&f->rules, f->shared);
             if (!f->has_seen)
-                hw_exec_scan(f, hw_now_monotonic_ns()); /* the recorder finds those that run now */
+                hw_exec_scan(f); /* the recorder finds those that run now */
             hw_exec_tell(f, HW_EXEC_RULED, 0, 0, NULL);
         } else if (m.type == HW_EXEC_DROP) {
             hw_exec_rules_drop(&f->rules, m.session);
@@ -495,6 +511,7 @@ _Noreturn void hw_exec_find(const struct hw_exec_watch_setup *s,
     hw_exec_file_readers_init(&f.readers, s->library);
     f.children = signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
     (void)setpriority(PRIO_PROCESS, 0, -10); /* an offer: a program waits for us */
+    hw_exec_file_readers_begin(&f.readers);
     hw_exec_limit_init();
     hw_start_world_read(&f.world);
     hear_answerer(&f);
@@ -529,6 +546,6 @@ _Noreturn void hw_exec_find(const struct hw_exec_watch_setup *s,
         call_grown(&f, &f.passed, now);
         let_go_of_old(&f, now);
         if (f.has_seen && now >= f.next_scan_ns)
-            hw_exec_scan(&f, now);
+            hw_exec_scan(&f);
     }
 }

@@ -32,7 +32,7 @@ struct hw_exec_unconfirmed {
 struct hw_exec_later {
     int32_t pid;
     uint32_t share;
-    uint64_t next_ns, until_ns;
+    uint64_t since_ns, next_ns;
     char why[112];
 };
 
@@ -105,6 +105,6 @@ bool hw_exec_is_of_passed(struct hw_exec_finder *f, const struct hw_exec_candida
 void hw_exec_not_passed(struct hw_exec_finder *f, int32_t pid);
 void hw_exec_call_passed(struct hw_exec_finder *f, const struct hw_exec_armed *a);
 
-void hw_exec_scan(struct hw_exec_finder *f, uint64_t now);
+void hw_exec_scan(struct hw_exec_finder *f);
 
 #endif

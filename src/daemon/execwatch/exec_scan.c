@@ -34,7 +34,7 @@
 
 #define MS        UINT64_C(1000000)
 #define ROUND_MS  500u      /* a round of work that takes longer does not return */
-#define SCAN_REST 60        /* times the time that a scan of /proc took, */
+#define SCAN_REST 60        /* times the CPU time of a scan of /proc, */
 #define SCAN_FAST (25 * MS) /* and at least, if nothing reports programs that start */
 #define SCAN_SLOW                                                                                  \
     (1000 * MS) /* or when it is for titles only; then it may cost a 200th of a core */
@@ -129,8 +129,10 @@ static void scan_one(struct hw_exec_finder *f, int32_t pid, struct hw_map64 *now
     hw_exec_candidate_done(&p);
 }
 
-void hw_exec_scan(struct hw_exec_finder *f, uint64_t now)
+/* By the clock it may have waited for a processor, and would rest for minutes because others work. */
+void hw_exec_scan(struct hw_exec_finder *f)
 {
+    uint64_t before = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     hw_pid_list all = {0};
     struct hw_map64 seen = {0};
     (void)hw_proc_list(&all); /* what was found before a failure is still right */
@@ -141,8 +143,8 @@ void hw_exec_scan(struct hw_exec_finder *f, uint64_t now)
     f->seen = seen;
     f->has_seen = true;
     f->n_scans++;
-    uint64_t took = hw_now_monotonic_ns() - now;
+    uint64_t took = hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
     uint64_t least = is_told(f) ? SCAN_SLOW : SCAN_FAST;
     uint64_t rest = took * (is_told(f) ? SCAN_REST_SLOW : SCAN_REST);
-    f->next_scan_ns = now + took + (rest > least ? rest : least);
+    f->next_scan_ns = hw_now_monotonic_ns() + (rest > least ? rest : least);
 }
