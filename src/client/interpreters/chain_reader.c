@@ -42,7 +42,7 @@ static struct hw_python_native count(const struct hw_evals *e, const struct hw_w
 /* The stack's id identifies its shape. A host may unload its interpreter: asked for new stacks. */
 static bool count_evals(struct hw_python *p, const struct hw_evals *e, const struct hw_walk_out *o)
 {
-    struct hw_python_native *known = &p->natives[o->stack_id % HW_PYTHON_NATIVES];
+    struct hw_python_native *known = p->natives[o->stack_id % HW_PYTHON_NATIVES];
     if (hw_unlikely(known->stack_id != o->stack_id)) {
         struct hw_python_native n = count(e, o);
         if (n.n_evals && !hw_sandbox() && !hw_sys_readable(e->there))

@@ -116,6 +116,12 @@ static inline void end_part(struct hw_python *p)
 void hw_evals_replace(const struct hw_evals *e, const struct hw_python *p,
                       struct hw_mixed_stack *m);
 
+/* Where the function and instruction of this hash are remembered. */
+static inline struct hw_python_call *hw_chain_call(struct hw_python *p, uint64_t hash)
+{
+    return &p->calls[(hash >> 8) % (1u << HW_PYTHON_CALLS_BITS)][hash >> 32 & 1];
+}
+
 /* ---- names ---- */
 
 struct text {

@@ -137,10 +137,10 @@ static void add_frame(struct hw_client_session *s, struct hw_python *p, struct c
     struct names names = names_of(k, function);
     uint64_t print = mix(hw_text_digest(&names.function), hw_text_digest(&names.file));
     print = mix(print ^ line, hw_text_digest(&names.scope) ^ word_at(k, function + l->lines));
-    struct hw_python_call *c = &p->calls[(mix(code, opline) >> 8) % HW_PYTHON_CALLS];
+    struct hw_python_call *c = hw_chain_call(p, mix(code, opline));
     if (k->bad)
         return;
-    if (hw_likely(c->code == code && c->at == (int64_t)opline && c->print == print)) {
+    if (hw_likely(c->code == code && c->instr == opline && c->print == print)) {
         p->ids[p->n_ids++] = c->id;
         return;
     }
@@ -152,7 +152,7 @@ static void add_frame(struct hw_client_session *s, struct hw_python *p, struct c
                                       .line = line};
     uint64_t id = hw_chain_id(HW_MANAGED_PHP, &t);
     if (hw_chain_name(s, id, &t))
-        *c = (struct hw_python_call){.code = code, .print = print, .id = id, .at = (int64_t)opline};
+        *c = (struct hw_python_call){.code = code, .print = print, .id = id, .instr = opline};
     p->ids[p->n_ids++] = id;
 }
 

@@ -159,7 +159,7 @@ static uint64_t new_call(struct hw_client_session *s, struct chain_reader *k,
                          struct hw_python_call *c, struct hw_python_call call)
 {
     const struct layout *l = k->l;
-    uint64_t pos = ((uint64_t)call.at - word_at(k, call.code + CODE_AT)) / 8;
+    uint64_t pos = (call.instr - word_at(k, call.code + CODE_AT)) / 8;
     struct text label = text_of(k, word_at(k, call.code + l->location + LABEL));
     struct text path = text_of(k, path_string(k, word_at(k, call.code + l->location + PATH)));
     /* It is the next instruction's. */
@@ -190,10 +190,10 @@ static void add_frame(struct hw_client_session *s, struct hw_python *p, struct c
         k->bad = true;
         return;
     }
-    struct hw_python_call *c = &p->calls[(mix(body, pc) >> 8) % HW_PYTHON_CALLS];
+    struct hw_python_call *c = hw_chain_call(p, mix(body, pc));
     struct hw_python_call now = {
-        .code = body, .print = print_of(k, body, pc), .id = 0, .at = (int64_t)pc};
-    bool known = c->code == body && c->at == now.at && c->print == now.print;
+        .code = body, .print = print_of(k, body, pc), .id = 0, .instr = pc};
+    bool known = c->code == body && c->instr == now.instr && c->print == now.print;
     p->ids[p->n_ids++] = known ? c->id : new_call(s, k, c, now);
 }
 

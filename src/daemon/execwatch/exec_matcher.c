@@ -55,8 +55,8 @@
 #include "base/banned.h"
 
 #define MS         UINT64_C(1000000)
-#define ROUND_MS   500u      /* a round of work that takes longer does not return */
-#define MARGIN_NS  (3 * MS)  /* an answer comes so long before the answerer's own at the latest */
+#define ROUND_MS   500u        /* a round of work that takes longer does not return */
+#define MARGIN_NS  (3 * MS)    /* an answer comes so long before the answerer's own at the latest */
 #define LATER_NS   (5000 * MS) /* an exec that was allowed is over by then, on a busy machine, too */
 #define LATER_STEP (2 * MS)    /* and a quarter of the time since */
 #define HELD_NS    (200 * MS)  /* an execve that has not ended by then is released */
@@ -290,7 +290,7 @@ static void on_exec(struct hw_exec_finder *f, int32_t pid, uint32_t share)
     struct hw_pid p = {pid, -1, dir, /* start_ticks = */ 0};
     int rc = dir < 0 ? HW_EGONE : place(f, &p, share, &err);
     hw_exec_not_passed(f, pid);
-    forget_later(f, pid); /* an earlier exec of its own */
+    forget_later(f, pid);                         /* an earlier exec of its own */
     (void)ptrace(PTRACE_DETACH, pid, NULL, NULL); /* fails when it has been killed */
     if (rc == 1)
         remember_armed(f, pid);
@@ -327,7 +327,8 @@ static void look_again(struct hw_exec_finder *f, uint64_t now)
         if (due)
             l->next_ns = now + (age / 4 > LATER_STEP ? age / 4 : LATER_STEP);
         uint32_t flags = hw_exec_tell_share(l->share);
-        if (due && (hw_exec_examine(f, l->pid, flags, l->why) || age >= LATER_NS || is_gone(l->pid)))
+        if (due &&
+            (hw_exec_examine(f, l->pid, flags, l->why) || age >= LATER_NS || is_gone(l->pid)))
             f->later.v[i] = f->later.v[--f->later.n];
         else
             i++;
