@@ -40,6 +40,9 @@
 /* A program that we did not start, but held at its exec: a recorder that does not answer must
  * not slow it. */
 #define HELD_NS 200000000ull
+/* A child that a library's constructor has forked has what its parent's program has left, or this:
+ * a recorder that does not answer is waited for once, not once a child. */
+#define CHILD_NS 50000000ull
 
 static bool is_ready; /* to sample */
 static bool strips;   /* our variables are to go from the environment */
@@ -121,9 +124,10 @@ static void begin(const char *held)
         return;
     uint32_t flags =
         HW_HELLO_STARTUP | (wait ? HW_HELLO_BLOCKING : 0u) | (held ? HW_HELLO_HELD : 0u);
-    hw_client_session_start(flags, held                ? HELD_NS
-                                   : wait || asked_for ? 10 * ONE_SECOND_NS
-                                                       : ONE_SECOND_NS);
+    uint64_t timeout_ns = held                ? HELD_NS
+                          : wait || asked_for ? 10 * ONE_SECOND_NS
+                                              : ONE_SECOND_NS;
+    hw_client_session_start(flags, hw_start_tree_timeout_ns(timeout_ns, CHILD_NS));
     strips = hw_client_session_strips();
 }
 

@@ -24,12 +24,16 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/kernel/kernel.h"
+#include "client/kernel/now.h"
 #include "client/start/env.h"
+#include "client/start/start.h"
 #include "wire/handshake.h"
 
 #define MAX_ARGS       (1u << 24)
@@ -339,11 +343,35 @@ static void open_gate(void)
 {
 }
 
+static uint64_t loaded_ns;
+static int32_t loaded_by; /* 0 = not known */
+
+static void note_load(void)
+{
+    struct {
+        long s, ns;
+    } now;
+    if (hw_raw_call(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&now, 0, 0, 0, 0) != 0)
+        return;
+    loaded_ns = (uint64_t)now.s * 1000000000u + (uint64_t)now.ns;
+    loaded_by = (int32_t)hw_raw_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+}
+
+uint64_t hw_start_tree_timeout_ns(uint64_t timeout_ns, uint64_t least_ns)
+{
+    if (loaded_by == 0 || loaded_by == getpid())
+        return timeout_ns;
+    uint64_t spent_ns = hw_local_ns() - loaded_ns;
+    uint64_t left_ns = spent_ns < timeout_ns ? timeout_ns - spent_ns : 0;
+    return left_ns > least_ns ? left_ns : least_ns;
+}
+
 __attribute__((used)) static gate_fn *decide(void)
 {
     struct start s;
     if (!is_preloaded(_r_debug.r_map) || !read_start(&s) || auxiliary(&s, AT_SECURE))
         return open_gate;
+    note_load();
     if (is_sanitized(_r_debug.r_map)) {
         if (!auxiliary(&s, AT_BASE)) /* the loader was started by hand */
             s.argv = first_arguments();

@@ -497,6 +497,48 @@ def clock_stands(box):
     hw.equal((p.returncode, out, err), (0, box.run([hw.target("truth")]).stdout, b""), "beside a recorder that does not answer")
 
 
+FORKING_LIBRARY = r"""
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__((constructor)) static void begin(void)
+{
+    for (int i = 0; i < 20; i++) {
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(malloc(100) == NULL);
+        (void)waitpid(pid, NULL, 0);
+    }
+}
+"""
+
+
+def forking_constructor(box):
+    """A library's constructor forks 20 children before anything is allocated, each of which would wait a second for a recorder that does not
+    answer: they wait for it once, all together."""
+    hw.need("gcc")
+    source = box.path("forking.c")
+    pathlib.Path(source).write_text(FORKING_LIBRARY)
+    box.run(["gcc", "-O1", "-shared", "-fPIC", "-o", box.path("forking.so"), source], check=0)
+    pathlib.Path(box.path("main.c")).write_text("int main(void) { return 0; }\n")
+    box.run(["gcc", "-o", box.path("main"), box.path("main.c"), "-Wl,--no-as-needed", box.path("forking.so")], check=0)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
+        silent.bind(box.path("silent"))
+        silent.listen(64)
+        began = time.monotonic()
+        r = box.run([box.path("main")], env={"PERFETTO_PRODUCER_SOCK_NAME": box.path("silent"), "LD_PRELOAD": hw.preload_library()}, check=0)
+        took = time.monotonic() - began
+        silent.setblocking(False)
+        for asked in range(100):
+            try:
+                silent.accept()[0].close()
+            except BlockingIOError:
+                break
+    hw.equal((r.stdout, r.stderr), (b"", b""), "what it says")
+    hw.true(asked >= 20, f"only {asked} of them asked")
+    hw.true(took < 10, f"20 children took {took:.1f} s")
+
+
 def descriptors(box):
     """The target's first own descriptor is the one it gets without us."""
     code = "import os; print(os.open('/dev/null', os.O_RDONLY), os.pipe())"
