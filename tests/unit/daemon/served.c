@@ -20,7 +20,7 @@
 #include "unwind/walk.h"
 #include "wire/handshake.h"
 
-#define HANGS_S 300 /* all tests of a program; they take a sixth of it beside others under TSan */
+#define HANGS_S 300 /* without a message that was waited for */
 
 char served_dir[64], served_producer[100], served_consumer[100];
 pid_t served_pid;
@@ -73,7 +73,7 @@ int served_start(void **state)
     (void)state;
     tester = getpid();
     (void)signal(SIGALRM, on_alarm);
-    alarm(HANGS_S); /* children have none */
+    alarm(HANGS_S); /* again with each message; children have none */
     snprintf(served_dir, sizeof served_dir, "/tmp/hw-recorder-XXXXXX");
     if (!mkdtemp(served_dir))
         return -1;
@@ -198,8 +198,10 @@ bool served_hear(int fd, uint32_t type, uint32_t state, int32_t pid)
         struct hw_control_target_state t = {0};
         if (h.type == HW_CTL_TARGET_STATE)
             memcpy(&t, served_body, sizeof t);
-        if (h.type == type && (type != HW_CTL_TARGET_STATE || (t.state == state && t.pid == pid)))
+        if (h.type == type && (type != HW_CTL_TARGET_STATE || (t.state == state && t.pid == pid))) {
+            alarm(HANGS_S);
             return true;
+        }
         note_other(&h, &t);
     }
     explain(what, type, pid);
