@@ -225,6 +225,11 @@ static int write_file(enum shape shape)
 
 /* ---- reading ---- */
 
+#ifdef __SANITIZE_THREAD__ /* what threads do, once: the rows are compared without it */
+#define IS_TSAN true
+static const char *const questions[] = {"select * from _hw_heap_graph_dominators"};
+#else
+#define IS_TSAN false
 static const char *const questions[] = {
     "select * from heap_graph",
     "select * from heap_graph_object",
@@ -234,6 +239,7 @@ static const char *const questions[] = {
     "select * from process",
     "select * from _hw_heap_graph_dominators",
 };
+#endif
 
 struct answer {
     uint64_t rows, hash;
@@ -363,12 +369,15 @@ static void same_with_two_threads(void **unused)
         size_t threads = count_threads();
         assert_int_equal(sched_setaffinity(0, sizeof first, &first), 0);
         assert_int_equal(hw_processors(), 1);
-        ask(fd, one);
-        assert_true(one[1].rows > (uint64_t)PROCESSES * N_OBJECTS);
+        if (!IS_TSAN) {
+            ask(fd, one);
+            assert_true(one[1].rows > (uint64_t)PROCESSES * N_OBJECTS);
+        }
         assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
         ask(fd, two);
-        compare(two, one, "two threads");
-        if (shape == RISING) {
+        if (!IS_TSAN)
+            compare(two, one, "two threads");
+        if (shape == RISING && !IS_TSAN) {
             refuse_threads(true, &usual);
             ask(fd, two);
             refuse_threads(false, &usual);
