@@ -5,7 +5,7 @@
  * Usage:  NAME_fuzz [-seconds=N] [-runs=N] [-seed=N] [-max=BYTES] [CORPUS-DIR | FILE]...
  *
  * First every corpus file as it is and cut short at every length up to 512 bytes, then mutations of
- * them until the time is up (HW_FUZZ_SECONDS, default 3). An input that crashes or takes longer
+ * them until the time is up (HW_FUZZ_SECONDS, default 2). An input that crashes or takes longer
  * than 10 s is written to ./crash-NAME before the process dies, so that `NAME_fuzz crash-NAME`
  * repeats it.
  */
@@ -243,7 +243,7 @@ static uint64_t corpus_and_prefixes(double end)
 int main(int argc, char **argv)
 {
     const char *env = getenv("HW_FUZZ_SECONDS");
-    double seconds = env ? strtod(env, NULL) : 3;
+    double seconds = env ? strtod(env, NULL) : 2;
     uint64_t max_runs = UINT64_MAX;
     bool one_file = false;
 
@@ -275,7 +275,7 @@ int main(int argc, char **argv)
         seeds[n_seeds++] = (struct seed){calloc(1, 64), 64};
 
     double start = now_s();
-    uint64_t runs = corpus_and_prefixes(one_file ? start : start + seconds / 3);
+    uint64_t runs = corpus_and_prefixes(one_file ? start : start + seconds / 2);
     if (!one_file)
         runs += mutate_until(start + seconds, max_runs);
     printf("%s: %llu inputs from %zu seeds in %.1f s\n", name, (unsigned long long)runs, n_seeds,

@@ -10,8 +10,8 @@ import sys
 import tempfile
 
 heapwise = sys.argv[1]
-LIMIT_S = 20
-N = 100000
+LIMIT_S = 12
+N = 60000
 
 
 def event(pid, ts, id, **dumps):
@@ -63,7 +63,7 @@ ask('types', [event(1, 0, '0x1', heaps_v2=heap([(1, i + 1, 2000 + i, 1) for i in
     lambda f: ['infra', '-q', '--by', 'type', '--max-depth', '1', f], '2000'.rjust(14) + '1'.rjust(11) + '   \u24c9 s0')
 ask('children', [event(1, 0, '0x1', heaps_v2=heap([(i + 1, 1, 2000, 1) for i in range(N)], [(1, 'T')] + [(i + 2, 's%d' % i)
                  for i in range(N)], [(i + 1, i + 2, None) for i in range(N)], [(1, 1)]))],
-    lambda f: ['infra', '-q', '--by', 'backtrace', f], '2000'.rjust(14) + '1'.rjust(11) + '   \u0192 s%d' % (N - 1))
+    lambda f: ['infra', '-q', '--by', 'backtrace', f], '2000'.rjust(14) + '1'.rjust(11) + '   \u0192 ' + max('s%d' % i for i in range(N)))
 ask('a tree of allocators', [event(1, 0, '0x1', allocators={'a/' + '/'.join(str(i)): {'guid': '%x' % (i + 1), 'attrs': attrs(7)}
                                                             for i in range(N // 10, N)})],
     "select max(size), max(effective_size) from memory_snapshot_node where path = 'a'", '%d,%d' % (7 * N * 9 // 10, 7 * N * 9 // 10))

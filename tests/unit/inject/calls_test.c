@@ -28,7 +28,7 @@
 
 #define AT_ONCE    8 /* so that each is stopped several times in its 100 ms */
 #define MAX_MODES  128
-#define RUN_MS     "1000"
+#define RUN_MS     "600"
 #define SLACK_US   60000
 #define GIVE_UP_NS UINT64_C(4000000000)
 
