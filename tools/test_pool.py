@@ -98,7 +98,7 @@ class Screen:
 
 
 class Processors:
-    """The share of idle time since the last call, 0..1. A build at idle priority counts as busy."""
+    """The share of time since the last call that tests may take, 0..1: idle, or of builds, which yield to them."""
 
     def __init__(self):
         self.before = self.times()
@@ -109,7 +109,7 @@ class Processors:
                 t = [int(x) for x in f.readline().split()[1:9]]
         except (OSError, ValueError):
             t = [0] * 8
-        return t[3] + t[4], sum(t)
+        return t[3] + t[4] + (0 if os.nice(0) else t[1]), sum(t)
 
     def idle(self):
         (idle, total), (idle_before, total_before) = now, _ = self.times(), self.before
