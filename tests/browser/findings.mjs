@@ -266,9 +266,16 @@ test('accounting: every line is that of SQL, steps add up, and the page shows th
 test('sizes: classes are those of the command, sums those of SQL, a range filters the table', async () => {
   const s = await (await server.ask('/api/v1/traces/1/sizes?metric=alloc_space')).json();
   const want = JSON.parse(cli('stats', '--json', trace)).processes[0];
-  assert.deepEqual(s.classes.map((c) => c.slice(1)), want.sizes.map((c) => [c.up_to, c.alloc_objects, c.alloc_space, c.objects, c.space, c.exact_objects]));
+  assert.deepEqual(s.classes.filter((c) => c[2] || c[5]).map((c) => [...c.slice(1, 6), c[8]]), want.sizes.map((c) => [c.up_to, c.alloc_objects, c.alloc_space, c.objects, c.space, c.exact_objects]));
   const [[allocated]] = await server.sql('select sum(size) from heap_profile_allocation where size > 0');
   assert.equal(s.total, allocated);
+  const short = await (await server.ask('/api/v1/traces/1/sizes?metric=temporary_space')).json();
+  const [[temporary]] = await server.sql('select temporary_space from heapwise_tree((select min(upid) from heap_profile)) where parent_id is null');
+  assert.ok(temporary > 0);
+  assert.equal(short.total, temporary);
+  await at('sizes', '&metric=temporary_space');
+  assert.match(await page.textContent('.findings h2'), /temporary size/);
+  assert.match(await page.textContent('.by-function'), /handle_request/);
   await at('sizes', '&metric=alloc_space');
   const bars = page.locator('.by-size button');
   await bars.first().focus();

@@ -265,6 +265,8 @@ int hw_view_fill_sizes(struct hw_view_result *a, const struct hw_view_query *q)
         hw_view_put_int(a, r->v.exact_objects);
         hw_view_put_int(a, r->v.objects);
         hw_view_put_int(a, r->v.space);
+        hw_view_put_int(a, r->v.temporary_objects);
+        hw_view_put_int(a, r->v.temporary_space);
     }
     hw_vec_done(&rows);
     return rc;

@@ -152,8 +152,9 @@ static const struct view views[] = {
     {"heapwise_sizes",
      "heap_name TEXT, name TEXT, map_name TEXT, source_file TEXT, up_to INTEGER, alloc_objects "
      "INTEGER, "
-     "alloc_space INTEGER, exact_objects INTEGER, objects INTEGER, space INTEGER",
-     10, "uT", hw_view_fill_sizes},
+     "alloc_space INTEGER, exact_objects INTEGER, objects INTEGER, space INTEGER, "
+     "temporary_objects INTEGER, temporary_space INTEGER",
+     12, "uT", hw_view_fill_sizes},
     {"heapwise_lifetimes",
      "name TEXT, map_name TEXT, source_file TEXT, alloc_space INTEGER, alloc_objects INTEGER, "
      "space INTEGER, "

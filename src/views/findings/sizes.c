@@ -67,14 +67,30 @@ static int add_dump(struct job *j, uint32_t dump)
     return HW_OK;
 }
 
-static int add_live(struct job *j, const struct hw_series *s, uint32_t dump)
+static int add_temporary(struct job *j, hw_callsite_id callsite, const struct hw_value *at)
+{
+    if (at->temporary_space == 0 && at->temporary_objects == 0)
+        return HW_OK;
+    struct hw_size_value *v =
+        value_of(j, callsite, class_of(at->temporary_space, at->temporary_objects));
+    if (!v)
+        return HW_ENOMEM;
+    v->temporary_space = hw_sat_add(v->temporary_space, at->temporary_space);
+    v->temporary_objects = hw_sat_add(v->temporary_objects, at->temporary_objects);
+    return HW_OK;
+}
+
+/* What is live, and what was freed within a second. */
+static int add_values(struct job *j, const struct hw_series *s, uint32_t dump)
 {
     hw_values values = {0};
     int rc = hw_values_at(j->q->p, s, dump, &values);
     for (size_t i = 0; rc == HW_OK && i < values.n; i++) {
         const struct hw_value *at = &values.v[i].v;
-        if ((at->space == 0 && at->objects == 0) ||
-            !hw_stack_mask_keeps(j->q->mask, values.v[i].callsite))
+        if (!hw_stack_mask_keeps(j->q->mask, values.v[i].callsite))
+            continue;
+        rc = add_temporary(j, values.v[i].callsite, at);
+        if (rc < 0 || (at->space == 0 && at->objects == 0))
             continue;
         struct hw_size_value *v =
             value_of(j, values.v[i].callsite, class_of(at->space, at->objects));
@@ -96,7 +112,7 @@ static int add_series(struct job *j, const struct hw_series *s)
         return HW_OK;
     if (j->q->at_max) { /* its rows alone are what was live */
         int rc = add_dump(j, dump);
-        return rc < 0 ? rc : add_live(j, s, dump);
+        return rc < 0 ? rc : add_values(j, s, dump);
     }
     for (size_t i = 0; i < s->all.n; i++) {
         int rc = add_dump(j, s->all.v[i]);
@@ -105,7 +121,7 @@ static int add_series(struct job *j, const struct hw_series *s)
         if (s->all.v[i] == dump)
             break;
     }
-    return add_live(j, s, dump);
+    return add_values(j, s, dump);
 }
 
 static int compare(const void *a, const void *b)
@@ -156,6 +172,8 @@ void hw_size_value_add(struct hw_size_value *to, const struct hw_size_value *v)
     to->exact_objects = hw_sat_add(to->exact_objects, v->exact_objects);
     to->objects = hw_sat_add(to->objects, v->objects);
     to->space = hw_sat_add(to->space, v->space);
+    to->temporary_objects = hw_sat_add(to->temporary_objects, v->temporary_objects);
+    to->temporary_space = hw_sat_add(to->temporary_space, v->temporary_space);
 }
 
 void hw_sizes_sum(const hw_size_rows *rows, uint32_t series, uint32_t function,

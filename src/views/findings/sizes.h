@@ -7,7 +7,7 @@
  *          2^(c-1) up to 2^c. A trace has sums, not sizes: a row for one recorded allocation has
  *          its exact size (`exact_objects` counts those); other rows count with their average size.
  *          What is live counts with the average of its callstack, because freed blocks may have
- *          other sizes than the allocated ones of the same row.
+ *          other sizes than the allocated ones of the same row; so does what was freed within a second.
  * Units:   bytes, counts; averages are rounded to the nearest byte.
  * Errors:  HW_ENOMEM.
  * Cost:    one pass over the process's rows up to the moment.
@@ -33,6 +33,7 @@ struct hw_size_value {
     int64_t alloc_objects, alloc_space; /* ever; the sums over classes equal those of hw_value */
     int64_t exact_objects;              /* of alloc_objects */
     int64_t objects, space;             /* live */
+    int64_t temporary_objects, temporary_space; /* freed within a second */
 };
 
 /* One class of one function's allocations on one heap; classes without any have no row. */

@@ -33,6 +33,7 @@ static unsigned twin_class(int64_t space, int64_t objects)
 struct twin {
     struct hw_size_value v[HEAPS][STACKS][HW_SIZE_CLASSES];
     int64_t objects[HEAPS][STACKS], space[HEAPS][STACKS];
+    int64_t temporary_objects[HEAPS][STACKS], temporary_space[HEAPS][STACKS];
 };
 
 static struct twin twin;
@@ -51,6 +52,14 @@ static void fill_one(struct hw_profile *p, uint32_t dump, int heap, int stack)
     v->exact_objects += count == 1 ? 1 : 0;
     twin.objects[heap][stack] += count;
     twin.space[heap][stack] += size;
+    if (dice(3) == 0) {
+        struct hw_alloc_row r = hw_alloc_row_get(&p->allocs, p->allocs.n - 1);
+        r.temporary_objects = 1 + dice(3);
+        r.temporary_space = r.temporary_objects * dice(5000);
+        assert_int_equal(hw_alloc_rows_set(&p->allocs, p->allocs.n - 1, &r), 0);
+        twin.temporary_objects[heap][stack] += r.temporary_objects;
+        twin.temporary_space[heap][stack] += r.temporary_space;
+    }
     if (dice(2) && twin.objects[heap][stack] > 1) {
         int64_t freed = twin.space[heap][stack] / 3;
         fill_row(p, dump, text, -1, -freed);
@@ -80,6 +89,9 @@ static struct hw_profile *filled(void)
             unsigned c = twin_class(twin.space[h][s], twin.objects[h][s]);
             twin.v[h][s][c].objects += twin.objects[h][s];
             twin.v[h][s][c].space += twin.space[h][s];
+            c = twin_class(twin.temporary_space[h][s], twin.temporary_objects[h][s]);
+            twin.v[h][s][c].temporary_objects += twin.temporary_objects[h][s];
+            twin.v[h][s][c].temporary_space += twin.temporary_space[h][s];
         }
     return p;
 }
@@ -127,6 +139,8 @@ static void as_the_twin(void **state)
     assert_int_equal(total.alloc_objects, all.alloc_objects);
     assert_int_equal(total.space, all.space);
     assert_int_equal(total.objects, all.objects);
+    assert_int_equal(total.temporary_space, all.temporary_space);
+    assert_int_equal(total.temporary_objects, all.temporary_objects);
 
     q.ts_ns = 2500;
     q.at_max = true;

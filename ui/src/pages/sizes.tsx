@@ -7,18 +7,19 @@ import {
   count,
   isBytes,
   isLive,
+  isTemporary,
+  type Metric,
   METRICS,
   percent,
   round,
   safe,
-  usual,
-  type UsualMetric,
+  TEMPORARY,
 } from '../app/format';
 import { filtered, selection } from '../app/selection';
 import { go, href, place } from '../app/state';
 import type { Tracks } from '../app/types';
 import { useAnswer } from '../parts/answer';
-import { Choice } from '../parts/choice';
+import { MetricChoice, MetricNote } from '../parts/choice';
 import { FilterBar } from '../parts/filters';
 import type { ProfileProps } from '../parts/selected';
 import { SelectionBar } from '../parts/selection-bar';
@@ -28,7 +29,14 @@ import { type Column, Head, Scroll, SqlLink } from '../parts/table';
 import { Busy, Failed } from '../parts/words';
 import { type Bar, type BarRange, Histogram } from './histogram';
 
-type Value = [allocObjects: number, allocSpace: number, objects: number, space: number];
+type Value = [
+  allocObjects: number,
+  allocSpace: number,
+  objects: number,
+  space: number,
+  temporaryObjects: number,
+  temporarySpace: number,
+];
 interface Sizes {
   classes: [cls: number, upTo: number, ...Value, exact: number][];
   total: number;
@@ -52,7 +60,14 @@ interface Lifetimes {
   ][];
 }
 
-const VALUE = { alloc_objects: 0, alloc_space: 1, objects: 2, space: 3 };
+const VALUE = {
+  alloc_objects: 0,
+  alloc_space: 1,
+  objects: 2,
+  space: 3,
+  temporary_objects: 4,
+  temporary_space: 5,
+};
 
 function seconds(s: number): string {
   if (s < 1e-3) return `${(s * 1e6).toFixed(s < 1e-5 ? 1 : 0)} µs`;
@@ -61,20 +76,24 @@ function seconds(s: number): string {
   return s < 7200 ? `${(s / 60).toFixed(0)} min` : `${(s / 3600).toFixed(0)} h`;
 }
 
-const labelOf = (m: UsualMetric) => METRICS.find((x) => x.id === m)!.label;
+const labelOf = (m: Metric) => [...METRICS, ...TEMPORARY].find((x) => x.id === m)!.label;
 
 /** A bar for each power of two from the smallest to the largest. */
-function barsOf(s: Sizes, m: UsualMetric): Bar[] {
+function barsOf(s: Sizes, m: Metric): Bar[] {
   const by = new Map(s.classes.map((c) => [c[0], c]));
   const bars: Bar[] = [];
   for (let c = s.classes[0]?.[0] ?? 0; c <= (s.classes[s.classes.length - 1]?.[0] ?? -1); c++) {
-    const v = (by.get(c)?.slice(2, 6) ?? [0, 0, 0, 0]) as Value;
-    const live = isLive(m);
+    const v = (by.get(c)?.slice(2, 8) ?? [0, 0, 0, 0, 0, 0]) as Value;
+    const [size, number, kind] = isTemporary(m)
+      ? [v[5], v[4], 'temporary ']
+      : isLive(m)
+        ? [v[3], v[2], 'live ']
+        : [v[1], v[0], ''];
     bars.push({
       id: c,
       label: round(2 ** c),
       value: v[VALUE[m]],
-      words: `${bytes(live ? v[3] : v[1])} in ${count(live ? v[2] : v[0])} ${live ? 'live' : ''} allocations above half this size`,
+      words: `${bytes(size)} in ${count(number)} ${kind}allocations above half this size`,
     });
   }
   return bars;
@@ -82,11 +101,11 @@ function barsOf(s: Sizes, m: UsualMetric): Bar[] {
 
 function sizesSql(upid: number): string {
   const p = place.value;
-  return `select up_to, sum(${usual(p.metric)}) as ${usual(p.metric)}, sum(exact_objects) as exact_objects\nfrom heapwise_sizes(${upid + 1}${/^\d+$/.test(p.at) ? `, ${p.at}` : ''})${p.heap ? `\nwhere heap_name = ${quote(p.heap)}` : ''}\ngroup by up_to order by up_to`;
+  return `select up_to, sum(${p.metric}) as ${p.metric}, sum(exact_objects) as exact_objects\nfrom heapwise_sizes(${upid + 1}${/^\d+$/.test(p.at) ? `, ${p.at}` : ''})${p.heap ? `\nwhere heap_name = ${quote(p.heap)}` : ''}\ngroup by up_to order by up_to`;
 }
 
 function Askers({ s, tracks }: { s: Sizes; tracks: Tracks }) {
-  const m = usual(place.value.metric);
+  const m = place.value.metric;
   const average = (v: Value) => (v[0] > 0 ? bytes(v[1] / v[0]) : v[2] > 0 ? bytes(v[3] / v[2]) : '–');
   return (
     <Scroll label="Functions that asked for these sizes">
@@ -145,7 +164,7 @@ function RangeWords({ range }: { range: BarRange | null }) {
 function SizesPart({ tracks }: { tracks: Tracks }) {
   const p = place.value;
   const q = new URLSearchParams(selection.value);
-  q.set('metric', usual(p.metric));
+  q.set('metric', p.metric);
   const m = /^(\d+)-(\d+)$/.exec(p.sizes);
   const range: BarRange | null = m ? [Number(m[1]), Number(m[2])] : null;
   if (range) {
@@ -156,14 +175,13 @@ function SizesPart({ tracks }: { tracks: Tracks }) {
   const answer = useAnswer(`sizes ${p.trace}?${query}`, () => question<Sizes>(p.trace, 'sizes', query));
   const s = answer.value;
   if (!s) return answer.error ? <Failed text={answer.error} /> : <Busy what="Sorting by size" />;
-  const bars = barsOf(s, usual(p.metric));
+  const bars = barsOf(s, p.metric);
   return (
     <section aria-busy={answer.busy}>
       <h2>
         How large{' '}
         <span class="dim">
-          {labelOf(usual(p.metric)).toLowerCase()} by size of the allocation; each bar holds sizes up to its
-          label
+          {labelOf(p.metric).toLowerCase()} by size of the allocation; each bar holds sizes up to its label
         </span>{' '}
         <SqlLink to={sqlHref(sizesSql(tracks.upid))} />
       </h2>
@@ -173,7 +191,7 @@ function SizesPart({ tracks }: { tracks: Tracks }) {
         <Histogram
           label="Sizes of allocations"
           tone="by-size"
-          counts={!isBytes(usual(p.metric))}
+          counts={!isBytes(p.metric)}
           bars={bars}
           range={range}
           onRange={(r) => go({ sizes: r ? `${r[0]}-${r[1]}` : '' }, true)}
@@ -181,7 +199,15 @@ function SizesPart({ tracks }: { tracks: Tracks }) {
       )}
       <RangeWords range={range} />
       {s.functions.length === 0 && bars.length > 0 && (
-        <p class="empty">Nothing of these sizes {isLive(usual(p.metric)) ? 'is live' : 'was allocated'}.</p>
+        <p class="empty">
+          Nothing of these sizes{' '}
+          {isLive(p.metric)
+            ? 'is live'
+            : isTemporary(p.metric)
+              ? 'was freed within a second'
+              : 'was allocated'}
+          .
+        </p>
       )}
       {s.functions.length > 0 && <Askers s={s} tracks={tracks} />}
     </section>
@@ -311,15 +337,10 @@ export function SizesPage({ tracks, all }: ProfileProps) {
     <div class="findings">
       <SelectionBar tracks={tracks} all={all} />
       <div class="bar">
-        <Choice
-          label="Metric"
-          value={usual(p.metric)}
-          options={METRICS}
-          onChange={(metric) => go({ metric })}
-        />
+        <MetricChoice tracks={tracks} />
         <span class="dim">
           {[
-            !isBytes(usual(p.metric)) && tracks.interval > 1 && 'counts are estimates',
+            !isBytes(p.metric) && tracks.interval > 1 && 'counts are estimates',
             tracks.interval > 1 &&
               `below ${round(tracks.interval)} sizes are sampled, and stand at the average of their stack in a dump`,
           ]
@@ -327,6 +348,7 @@ export function SizesPage({ tracks, all }: ProfileProps) {
             .join(' · ')}
         </span>
       </div>
+      <MetricNote />
       <FilterBar problem="" />
       <SizesPart tracks={tracks} />
       <LifetimesPart tracks={tracks} />

@@ -3,9 +3,9 @@
  * GET /api/v1/traces/ID/lifetimes: how long allocations lived.
  *
  * sizes: the selection's process, heap and moment; classes from `low` to `high`;
- * metric sorts. {"classes": [[class, up to, alloc_objects, alloc_space, exact, objects, space]…],
- * "functions": [[name, module, alloc_objects, alloc_space, objects, space]…], "rows" and "total"
- * (of the metric): of all of them}
+ * metric sorts. {"classes": [[class, up to, FIGURES, exact]…], "functions": [[name, module, FIGURES]…],
+ * "rows" and "total" (of the metric): of all of them}; FIGURES: alloc_objects, alloc_space, objects,
+ * space, temporary_objects, temporary_space
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,9 @@ static int64_t figure_of(const struct hw_size_value *v, enum hw_metric m)
     const struct hw_value all = {.space = v->space,
                                  .objects = v->objects,
                                  .alloc_space = v->alloc_space,
-                                 .alloc_objects = v->alloc_objects};
+                                 .alloc_objects = v->alloc_objects,
+                                 .temporary_space = v->temporary_space,
+                                 .temporary_objects = v->temporary_objects};
     return hw_value_get(&all, m);
 }
 
@@ -66,6 +68,8 @@ static void put_value(struct hw_json *j, const struct hw_size_value *v)
     hw_json_int(j, v->alloc_space);
     hw_json_int(j, v->objects);
     hw_json_int(j, v->space);
+    hw_json_int(j, v->temporary_objects);
+    hw_json_int(j, v->temporary_space);
 }
 
 /* Rows of the selection's heap. */
@@ -85,7 +89,7 @@ static void put_classes(struct hw_json *j, const struct hw_page_trace *t,
     hw_json_key(j, "classes");
     hw_json_begin_array(j);
     for (unsigned c = 0; c < HW_SIZE_CLASSES; c++) {
-        if (sums[c].alloc_objects == 0 && sums[c].space == 0)
+        if (sums[c].alloc_objects == 0 && sums[c].space == 0 && sums[c].temporary_space == 0)
             continue;
         hw_json_begin_array(j);
         hw_json_uint(j, c);
