@@ -74,7 +74,8 @@ enum hw_tls_flags {
     HW_TLS_LOOKING = 16,   /* no session; checks the probes' semaphore when left is used up */
     HW_TLS_PROBING = 32,   /* no session; the countdown is the probes' */
     HW_TLS_UNNAMED = 64,   /* bare client: not known which thread these words belong to */
-    HW_TLS_ARMED = 128     /* no session yet; the countdown belongs to the next one */
+    HW_TLS_ARMED = 128,    /* no session yet; the countdown belongs to the next one */
+    HW_TLS_OBJECT = 256    /* in a realloc of Python's, and malloc's was not called in it so far */
 };
 
 /* All our static thread-local storage: at most 64 bytes (libraries that are loaded late share
@@ -205,6 +206,7 @@ struct hw_process_page_layout {
     _Atomic uint32_t unanswered; /* the welcome has not arrived yet; under session_lock */
     _Atomic uint32_t slab_lock;
     _Atomic uint32_t armed_child;  /* it is a forked one that is armed */
+    _Atomic uint32_t objects_lock; /* hooks/python_objects.c */
     _Atomic uint64_t armed;        /* the interval with which threads draw; 0 = they do not */
     _Atomic uint64_t n_lost_early; /* samples that were due before the recorder answered */
 };

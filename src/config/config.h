@@ -59,6 +59,9 @@ struct hw_heapprofd_config {
     struct hw_memlog memlog;    /* with all: only matching processes; no rules = all */
 };
 
+/* By its name, or as one of all. */
+bool hw_heapprofd_wants_heap(const struct hw_heapprofd_config *h, const char *name);
+
 struct hw_process_stats_config {
     uint32_t poll_ms;
     bool scan_all_processes_on_start, record_thread_names, scan_smaps_rollup, record_process_age,

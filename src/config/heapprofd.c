@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/limits.h"
 #include "codec/pb.h"
 #include "config/read.h"
 #include "schema/fields.h"
@@ -226,6 +227,26 @@ static int add_heap(struct hw_heapprofd_config *h, struct hw_trace_config *c, co
     return HW_OK;
 }
 
+static const struct hw_heap_interval *find_heap(const struct hw_heapprofd_config *h,
+                                                const char *name)
+{
+    for (size_t i = 0; i < h->heaps.n; i++)
+        if (strcmp(h->heaps.v[i].name, name) == 0)
+            return &h->heaps.v[i];
+    return NULL;
+}
+
+static uint64_t interval_of(const struct hw_heapprofd_config *h, const char *name)
+{
+    const struct hw_heap_interval *heap = find_heap(h, name);
+    return heap ? heap->interval_bytes : h->all_heaps ? h->default_interval_bytes : 0;
+}
+
+bool hw_heapprofd_wants_heap(const struct hw_heapprofd_config *h, const char *name)
+{
+    return interval_of(h, name) != 0;
+}
+
 static int derive_heaps(struct hw_heapprofd_raw *raw, struct hw_trace_config *c,
                         struct hw_error *err)
 {
@@ -262,6 +283,12 @@ static int derive_heaps(struct hw_heapprofd_raw *raw, struct hw_trace_config *c,
         hw_config_warn(c, "Too many heaps requested. Truncating.");
         rc = HW_OK;
     }
+    const struct hw_heap_interval *python = find_heap(h, HW_PYTHON_HEAP);
+    if (rc == 0 && python && python->interval_bytes &&
+        python->interval_bytes != interval_of(h, "libc.malloc"))
+        return hw_fail(err, HW_EINVAL, 0,
+                       HW_PYTHON_HEAP
+                       " has the interval of libc.malloc: name both, with one interval");
     return rc;
 }
 

@@ -167,6 +167,20 @@ bool hw_elf_find_symbol(struct hw_elf *e, const char *name, uint64_t *va)
     return hw_elf_find_sized(e, name, va, &size);
 }
 
+bool hw_elf_find_data(struct hw_elf *e, uint64_t va, uint64_t *begin, uint64_t *n_bytes)
+{
+    for (size_t i = 0; i < e->image.n_segments; i++) {
+        const struct hw_image_segment *s = &e->image.segments[i];
+        if (s->type != PT_LOAD || (s->flags & PF_W) == 0 || va < s->va ||
+            va - s->va >= s->mem_bytes)
+            continue;
+        *begin = s->va;
+        *n_bytes = s->file_bytes;
+        return true;
+    }
+    return false;
+}
+
 int hw_elf_read_at(struct hw_elf *e, uint64_t va, void *out, size_t n, struct hw_error *err)
 {
     uint64_t off, left;

@@ -54,6 +54,8 @@ bool hw_elf_is_folded(struct hw_elf *e, uint64_t va);
 /* Address of a defined function or object symbol; dynamic symbols first. */
 bool hw_elf_find_symbol(struct hw_elf *e, const char *name, uint64_t *va);
 bool hw_elf_find_sized(struct hw_elf *e, const char *name, uint64_t *va, uint64_t *size);
+/* Of its writable segment with that address: where the variables begin, and how many bytes of them the file has. */
+bool hw_elf_find_data(struct hw_elf *e, uint64_t va, uint64_t *begin, uint64_t *n_bytes);
 /* Bytes of its image as they are in the file. */
 int hw_elf_read_at(struct hw_elf *e, uint64_t va, void *out, size_t n, struct hw_error *err);
 

@@ -89,7 +89,12 @@ struct hw_control_page {
         _Atomic uint32_t api;              /* as in php.def */
         uint32_t reserved;
     } php;
-    uint8_t pad[4096 - 784 - 64];
+    /* For Python's objects, stored before python.eval_hi: PyMem_GetAllocator, 0 = not known, and the
+     * variables of its file that have a value from the start. */
+    struct hw_python_objects_place {
+        _Atomic uint64_t get_allocator, data_lo, data_hi;
+    } python_objects;
+    uint8_t pad[4096 - 784 - 64 - 24];
 };
 _Static_assert(sizeof(struct hw_control_page) == HW_CONTROL_BYTES, "one page");
 

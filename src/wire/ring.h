@@ -46,6 +46,17 @@ enum hw_client_error {
     HW_CLIENT_ERROR_COUNT
 };
 
+/* What became of the heap of Python's objects, python.alloc. */
+enum hw_ring_objects {
+    HW_RING_OBJECTS_NONE = 0,    /* not wanted, or not tried so far: no interpreter was seen */
+    HW_RING_OBJECTS_PLACED = 1,  /* they are recorded */
+    HW_RING_OBJECTS_MALLOCS = 2, /* malloc serves them all (PYTHONMALLOC=malloc) */
+    HW_RING_OBJECTS_OTHERS =
+        3, /* other functions are in the way: PYTHONMALLOC=debug, tracemalloc */
+    HW_RING_OBJECTS_UNKNOWN = 4, /* the interpreter's table was not found, or is not as expected */
+    HW_RING_OBJECTS_LOST = 5 /* they were recorded until the program changed the table as a whole */
+};
+
 /* Counters that the client adds to, relaxed. X(name, what it counts). All count since the
  * session began. */
 #define HW_RING_COUNTERS_10(X)                                                                     \
@@ -153,7 +164,7 @@ struct hw_ring_shm {
      * is running; the reader compares before it reads the target's mappings. */
     _Atomic uint32_t closes_begun;
     _Atomic uint32_t closes_ended;
-    uint32_t pad;
+    _Atomic uint32_t objects; /* enum hw_ring_objects */
     /* Client, once: the recorder's clock - the target's, modulo 2^64. Its records use the
      * recorder's. */
     _Atomic uint64_t target_behind_ns;

@@ -951,12 +951,17 @@ END
     has "[allocator-inside]"
 }
 
-@test "pymalloc is noted, unless PYTHONMALLOC is malloc" {
+@test "pymalloc is noted, unless its objects are recorded or PYTHONMALLOC is malloc" {
     command -v /usr/bin/python3 >/dev/null || skip "no python3"
     code='x = [str(i) for i in range(300000)]'
-    heapwise record --no-report -i 4096 -o arenas.trace -- /usr/bin/python3 -S -c "$code"
+    heapwise record --no-report -i 4096 --heap libc.malloc -o arenas.trace -- /usr/bin/python3 -S -c "$code"
     run -0 heapwise report arenas.trace
     [[ $output == *pymalloc* ]] || { echo "$output"; return 1; }
+    heapwise record --no-report -i 4096 -o objects.trace -- /usr/bin/python3 -S -c "$code"
+    run -0 heapwise report objects.trace
+    [[ $output != *pymalloc* && $output == *"<listcomp>"* ]] || { echo "$output"; return 1; }
+    run ! heapwise record --no-report --heap python.alloc -o objects.trace -- true
+    [[ $output == *"python.alloc has the interval of libc.malloc"* ]] || { echo "$output"; return 1; }
     PYTHONMALLOC=malloc heapwise record --no-report -i 4096 -o malloc.trace -- /usr/bin/python3 -S -c "$code"
     run -0 heapwise report malloc.trace
     [[ $output != *pymalloc* ]] || { echo "$output"; return 1; }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/text/text_parts.h"
 #include "cli/parts/loss_text.h"
 #include "cli/report/report_data.h"
@@ -222,14 +223,25 @@ static bool has_python_allocators(const struct hw_report_data *d)
     return strstr(hw_strings_cstr(strings, d->p->config_text), HW_ATTRIBUTE_PYTHON) != NULL;
 }
 
+static bool has_heap(const struct hw_report_data *d, const char *name)
+{
+    const struct hw_strings *strings = hw_callsites_strings(d->p->callsites);
+    for (size_t i = 0; i < d->list.v.n; i++)
+        if (d->list.v.v[i].upid.v == d->upid.v &&
+            hw_bytes_equal(hw_strings_get(strings, d->list.v.v[i].heap_name), hw_bytes_str(name)))
+            return true;
+    return false;
+}
+
 static void put_runtimes(struct notes *n)
 {
     const char *name = hw_base_name(hw_report_process_name(n->d, n->d->upid));
-    if (strncmp(name, "python", 6) == 0 && !has_python_allocators(n->d))
+    if (strncmp(name, "python", 6) == 0 && !has_python_allocators(n->d) &&
+        !has_heap(n->d, HW_PYTHON_HEAP))
         put_note(n, "note", "33",
                  "python keeps objects up to 512 bytes in arenas of its own (pymalloc), which "
-                 "malloc sees as a whole or not at all; record with --python-allocators to see "
-                 "them one by one");
+                 "this recording lacks: they are the heap " HW_PYTHON_HEAP
+                 ", or with --python-allocators malloc's");
     if (has_module(n->d, "libjvm.so"))
         put_note(n, "note", "33",
                  hw_heap_graph_of(n->d->p, n->d->upid)

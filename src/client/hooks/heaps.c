@@ -198,8 +198,10 @@ uint32_t hw_heaps_make(const char *name, void (*enabled)(uint64_t), void (*disab
     if (!h)
         return 0;
     h->quiet = true;
-    (void)AHeapInfo_setEnabledCallback(h, call_enabled, (void *)enabled);
-    (void)AHeapInfo_setDisabledCallback(h, call_disabled, (void *)disabled);
+    if (enabled)
+        (void)AHeapInfo_setEnabledCallback(h, call_enabled, (void *)enabled);
+    if (disabled)
+        (void)AHeapInfo_setDisabledCallback(h, call_disabled, (void *)disabled);
     return AHeapProfile_registerHeap(h);
 }
 

@@ -27,6 +27,7 @@
 
 #include "client/boot.h"
 #include "client/client.h"
+#include "client/hooks/python_objects.h"
 #include "client/kernel/sys.h"
 #include "client/ring/push.h"
 #include "client/sample/capture.h"
@@ -227,6 +228,8 @@ static void mapped(const void *p, size_t n, int flags, const struct hw_call_site
     uint32_t asked = 0, heap_id = heap_of(flags, &asked);
     if (p != MAP_FAILED && is_due(site))
         tell_map(p, mapped_bytes(n, flags), heap_id, asked, site);
+    if (hw_unlikely(hw_python_objects_due())) /* perhaps an arena */
+        hw_python_objects_place();
 }
 
 HOOK(void *, mmap, void *at, size_t n, int prot, int flags, int fd, long off)

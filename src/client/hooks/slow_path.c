@@ -12,9 +12,11 @@
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/hooks/jvm_start.h"
+#include "client/hooks/python_objects.h"
 #include "client/hooks/sample_due.h"
 #include "client/ring/push.h"
 #include "client/sample/capture.h"
+#include "client/sample/heap_table.h"
 #include "client/sample/live_set.h"
 #include "client/sample/probes.h"
 #include "client/sample/sampler.h"
@@ -55,6 +57,8 @@ static inline void report(void *p, size_t n, uint64_t weight, uint32_t flags,
         hw_push_failed(n);
     if (p && weight != HW_NOT_SAMPLED)
         record(p, n, weight, flags, site);
+    if (hw_unlikely(hw_python_objects_due()))
+        hw_python_objects_place();
 }
 
 HW_SLOW __attribute__((noinline)) void *hw_slow_alloc(size_t n, void *(*real)(size_t))
@@ -154,23 +158,16 @@ HW_SLOW __attribute__((noinline)) int hw_slow_posix_memalign(void **out, size_t 
     return rc;
 }
 
-/* A live sample while its realloc runs. */
-struct held {
-    struct hw_live_set_slot *slot; /* NULL = not sampled */
-    uint64_t val;
-    uint32_t epoch;
-};
-
-static struct held hold(const void *p)
+struct hw_held hw_hold(uint32_t heap_id, const void *p)
 {
-    struct held h = {0};
+    struct hw_held h = {0};
     struct hw_client_guard v;
     int saved = errno;
     if (!p || !hw_live_set_maybe((uint64_t)(uintptr_t)p))
         return h;
     hw_enter(&v);
     h.epoch = hw_live_set_epoch();
-    h.slot = hw_live_set_take(HW_HEAP_ID_LIBC, (uint64_t)(uintptr_t)p, &h.val);
+    h.slot = hw_live_set_take(heap_id, (uint64_t)(uintptr_t)p, &h.val);
     hw_leave(&v);
     errno = saved;
     return h;
@@ -178,14 +175,14 @@ static struct held hold(const void *p)
 
 /* After the real call. The old sample's free names an id, so it cannot mean another block. If
  * the set was unmapped meanwhile, its session is over, too. */
-static void let_go(const struct held *h, uint64_t id, bool failed)
+void hw_let_go(const struct hw_held *h, uint32_t heap_id, uint64_t id, bool failed)
 {
     struct hw_client_guard v;
     int saved = errno;
     hw_enter(&v);
     bool is_there = hw_live_set_is_since(h->epoch);
     if (is_there && failed) { /* the old block still exists */
-        hw_live_set_put_back(h->slot, HW_HEAP_ID_LIBC, id, h->val);
+        hw_live_set_put_back(h->slot, heap_id, id, h->val);
     } else if (is_there) {
         if (v.session && h->val >> 48 == v.session->tag)
             hw_push_free(v.session, h->val & 0xffffffffffffu);
@@ -200,15 +197,17 @@ HW_SLOW __attribute__((noinline)) void *hw_slow_realloc(void *p, size_t n)
     HW_SITE(site);
     if (hw_boot_arena_owns(p))
         return hw_boot_arena_move(p, n);
+    if (n <= HW_PYTHON_SMALL) /* that of a table of arenas is larger */
+        hw_here.flags &= ~(uint32_t)HW_TLS_OBJECT;
     uint64_t weight = hw_due(n) ? hw_sampler_take(n, site.sp) : HW_NOT_SAMPLED;
     uint64_t id = (uint64_t)(uintptr_t)p;
-    struct held old = hold(p);
+    struct hw_held old = hw_hold(HW_HEAP_ID_LIBC, p);
     /* Readers of the probes know blocks by their address: report it before it may be used again. */
     if (old.slot && hw_probes_want_free())
         hw_probes_free(id);
     void *q = hw_real.realloc(p, n);
     if (old.slot)
-        let_go(&old, id, /* failed = */ !q && n != 0);
+        hw_let_go(&old, HW_HEAP_ID_LIBC, id, /* failed = */ !q && n != 0);
     report(q, n, weight, HW_ALLOC_REALLOC, &site);
     return q;
 }

@@ -8,7 +8,9 @@
 #ifndef HW_CLIENT_HOOKS_SLOW_PATH_H
 #define HW_CLIENT_HOOKS_SLOW_PATH_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Arguments in registers: a call that is left by a jump has no more stack for arguments than the
  * program provided. */
@@ -31,6 +33,17 @@ HW_SLOW void *hw_slow_calloc(size_t n, size_t size);
 HW_SLOW void *hw_slow_aligned(size_t align, size_t n, void *(*real)(size_t, size_t));
 HW_SLOW int hw_slow_posix_memalign(void **out, size_t align, size_t n);
 HW_SLOW void *hw_slow_realloc(void *p, size_t n);
+
+/* A live sample while its realloc runs. */
+struct hw_live_set_slot;
+struct hw_held {
+    struct hw_live_set_slot *slot; /* NULL = not sampled */
+    uint64_t val;
+    uint32_t epoch;
+};
+struct hw_held hw_hold(uint32_t heap_id, const void *p);
+/* After the real call. failed: the old block still exists. */
+void hw_let_go(const struct hw_held *h, uint32_t heap_id, uint64_t id, bool failed);
 
 HW_SLOW void hw_slow_free(void *p, void (*real)(void *));
 HW_SLOW void hw_slow_free_arg(void *p, size_t a, void (*real)(void *, size_t));

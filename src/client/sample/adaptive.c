@@ -1,12 +1,14 @@
 /* adaptive.c - intervals that change during a session: by the recorder, a full ring, or the rate */
 #include "client/sample/adaptive.h"
 #include "client/ring/push.h"
+#include "client/sample/heap_table.h"
 
 /* The recorder's doublings and ours, applied to the configured interval. */
 void hw_interval_refresh(struct hw_client_session *s, uint32_t heap_id)
 {
-    uint32_t n = atomic_load_explicit(&s->doublings, memory_order_relaxed) +
-                 atomic_load_explicit(&s->doubled[heap_id], memory_order_relaxed);
+    uint32_t n =
+        atomic_load_explicit(&s->doublings, memory_order_relaxed) +
+        atomic_load_explicit(&s->doubled[hw_heaps_drawn_by(heap_id)], memory_order_relaxed);
     uint64_t now = atomic_load_explicit(&s->interval[heap_id], memory_order_relaxed);
     uint64_t want = hw_interval_doubled(s->base[heap_id], n);
     if (now != 0 && now != want &&
@@ -24,8 +26,10 @@ HW_COLD void hw_adapt_to_recorder(struct hw_client_session *s, uint32_t wanted)
 }
 
 /* by: 1 doubles, -1 halves what was doubled. */
-static void step_interval(struct hw_client_session *s, uint32_t heap_id, int by)
+static void step_interval(struct hw_client_session *s, uint32_t of, int by)
 {
+    uint32_t heap_id = hw_heaps_drawn_by(of);
+    uint32_t python = atomic_load_explicit(&hw_python_heap, memory_order_relaxed);
     uint64_t most = s->config.adaptive_max_interval_bytes;
     uint64_t now = atomic_load_explicit(&s->interval[heap_id], memory_order_relaxed);
     uint8_t n = atomic_load_explicit(&s->doubled[heap_id], memory_order_relaxed);
@@ -33,6 +37,8 @@ static void step_interval(struct hw_client_session *s, uint32_t heap_id, int by)
     if (now != 0 && may &&
         atomic_compare_exchange_strong(&s->doubled[heap_id], &n, (uint8_t)(n + by)))
         hw_interval_refresh(s, heap_id);
+    if (python && heap_id == HW_HEAP_ID_LIBC)
+        hw_interval_refresh(s, python);
 }
 
 void hw_adapt_interval(struct hw_client_session *s, uint32_t heap_id)

@@ -17,6 +17,7 @@
 #include "client/ring/push.h"
 #include "client/sample/adaptive.h"
 #include "client/sample/capture.h"
+#include "client/sample/heap_table.h"
 #include "client/sample/live_set.h"
 #include "client/sample/managed.h"
 #include "client/sample/marks.h"
@@ -45,7 +46,7 @@ static bool is_mapping(const struct hw_event *e)
 static uint32_t doublings_of(const struct hw_client_session *s, const struct hw_event *e)
 {
     uint64_t base = s->base[e->heap_id];
-    uint64_t drawn = e->heap_id == HW_HEAP_ID_LIBC
+    uint64_t drawn = hw_heaps_drawn_by(e->heap_id) == HW_HEAP_ID_LIBC
                          ? hw_here.interval
                          : atomic_load_explicit(&s->interval[e->heap_id], memory_order_relaxed);
     if (drawn <= base || base == 0 || (e->flags & HW_ALLOC_APP_SAMPLED) != 0)
@@ -492,6 +493,13 @@ void hw_record_mapping(const struct hw_event *e)
     errno = saved;
 }
 
+/* Python's objects may be counted on behalf of an earlier session. */
+static bool is_wanted(const struct hw_client_session *s, const struct hw_event *e)
+{
+    return e->heap_id == HW_HEAP_ID_LIBC ||
+           atomic_load_explicit(&s->interval[e->heap_id], memory_order_relaxed) != 0;
+}
+
 bool hw_record_alloc(const struct hw_event *e)
 {
     int saved = errno;
@@ -501,6 +509,7 @@ bool hw_record_alloc(const struct hw_event *e)
     hw_enter(&v);
     if (v.session) {
         bool ours = hw_here.flags & (HW_TLS_OURS | HW_TLS_SUPPRESSED);
+        ours |= !is_wanted(v.session, e);
         if (hw_likely(!v.nested && !ours))
             ok = record(v.session, e, &minfo);
         else if (!ours)

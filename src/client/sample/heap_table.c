@@ -7,18 +7,33 @@
 struct AHeapInfo hw_heap_table[HW_MAX_HEAPS];
 _Atomic uint32_t hw_n_heaps = 2; /* 0 = none, 1 = libc.malloc */
 
+_Atomic uint32_t hw_python_heap;
+
 uint32_t hw_heaps_used(void)
 {
     uint32_t n = atomic_load(&hw_n_heaps);
     return n < HW_HEAP_ID_ANON ? n : HW_HEAP_ID_ANON; /* after them come mappings */
 }
 
-static uint64_t interval_for(const struct hw_client_config *c, const char *name)
+static uint64_t configured(const struct hw_client_config *c, const char *name)
 {
     for (uint32_t i = 0; i < c->n_heaps; i++)
         if (strncmp(c->heaps[i].name, name, HW_HEAP_NAME_MAX) == 0)
             return c->heaps[i].interval_bytes;
     return c->flags & HW_CC_ALL_HEAPS ? c->default_interval_bytes : 0;
+}
+
+static uint64_t interval_for(const struct hw_client_config *c, const char *name)
+{
+    uint64_t n = configured(c, name);
+    bool other =
+        strncmp(name, HW_PYTHON_HEAP, HW_HEAP_NAME_MAX) == 0 && n != configured(c, "libc.malloc");
+    return other ? 0 : n;
+}
+
+bool hw_heaps_wants_python(const struct hw_client_session *s)
+{
+    return interval_for(&s->config, HW_PYTHON_HEAP) != 0;
 }
 
 uint64_t hw_heaps_select_one(struct hw_client_session *s, uint32_t id, const char *name)

@@ -8,6 +8,7 @@
 #ifndef HW_CLIENT_SAMPLE_HEAP_TABLE_H
 #define HW_CLIENT_SAMPLE_HEAP_TABLE_H
 
+#include "base/limits.h"
 #include "client/client.h"
 #include "heapwise/heap_profile.h"
 
@@ -25,6 +26,20 @@ struct AHeapInfo {
 extern HW_HIDDEN struct AHeapInfo hw_heap_table[HW_MAX_HEAPS];
 extern HW_HIDDEN _Atomic uint32_t hw_n_heaps;
 
+/* Python's objects: hooks/python_objects.c. They are drawn by the countdown of malloc, so their interval is malloc's or
+ * none. 0 = the heap was not made. */
+#define HW_PYTHON_SMALL 512u /* up to this size; larger ones are malloc's */
+extern HW_HIDDEN _Atomic uint32_t hw_python_heap;
+
+/* Whose countdown and interval this heap has. */
+static inline uint32_t hw_heaps_drawn_by(uint32_t id)
+{
+    return id != 0 && id == atomic_load_explicit(&hw_python_heap, memory_order_relaxed)
+               ? HW_HEAP_ID_LIBC
+               : id;
+}
+
+bool hw_heaps_wants_python(const struct hw_client_session *s);
 uint32_t hw_heaps_used(void);
 void hw_heaps_select(struct hw_client_session *s);   /* fills s->interval */
 void hw_heaps_announce(struct hw_client_session *s); /* writes the heaps' records */

@@ -19,6 +19,7 @@
 #include "client/boot.h"
 #include "client/client.h"
 #include "client/hooks/patch.h"
+#include "client/hooks/python_objects.h"
 #include "client/sample/marks.h"
 #include "client/sample/minfo.h"
 #include "client/session/client_session.h"
@@ -98,6 +99,7 @@ static uint32_t run(struct hw_attach_block *b)
         return b->hooked ? patch(b, /* on = */ true) : HW_ATTACHED_OK;
     case HW_ATTACH_UNHOOK:
         b->left = !hw_client_session_detach();
+        hw_python_objects_remove();
         return patch(b, /* on = */ false);
     default: /* from outside */
         return HW_ATTACHED_UNKNOWN;

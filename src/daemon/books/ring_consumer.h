@@ -253,6 +253,7 @@ struct hw_snapshot {
     uint64_t ts_ns; /* CLOCK_MONOTONIC_COARSE when the drain was complete */
     uint64_t until; /* ring position it covers */
     uint32_t client_error;
+    uint32_t objects; /* enum hw_ring_objects */
     bool broken;
 #define X(name, text) uint64_t name;
     HW_RING_COUNTERS(X)

@@ -110,6 +110,7 @@ static void snap_counters(const struct hw_ring_consumer *f, struct hw_snapshot *
 {
     struct hw_ring_shm *shm = f->ring.shm;
     s->client_error = atomic_load_explicit(&shm->client_error, memory_order_relaxed);
+    s->objects = atomic_load_explicit(&shm->objects, memory_order_relaxed);
 #define X(name, text) s->name = atomic_load_explicit(&shm->counters.name, memory_order_relaxed);
     HW_RING_COUNTERS(X)
 #undef X

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arch.h"
+#include "base/limits.h"
 #include "daemon/core.h"
 #include "wire/php.def"
 #include "wire/python.def"
@@ -55,6 +56,17 @@ static void warn_unknown(struct hw_target *t, const struct hw_python_symbols *s)
                 "functions: heapwise reads Python frames of 3.11 to 3.13");
 }
 
+static void tell_objects(struct hw_python_objects_place *o, const struct hw_python_symbols *s,
+                         uint64_t bias)
+{
+    uint64_t data = s->data + bias;
+    if (s->get_allocator == 0 || s->data == 0)
+        return;
+    atomic_store_explicit(&o->get_allocator, s->get_allocator + bias, memory_order_relaxed);
+    atomic_store_explicit(&o->data_lo, (data + 7) & ~7ull, memory_order_relaxed);
+    atomic_store_explicit(&o->data_hi, (data + s->data_bytes) & ~7ull, memory_order_relaxed);
+}
+
 static void tell_python(struct hw_target *t, const struct hw_frame_range *r)
 {
     const struct hw_python_symbols *s = &r->file->interpreters.python;
@@ -66,6 +78,7 @@ static void tell_python(struct hw_target *t, const struct hw_frame_range *r)
     }
     t->interpreter = r->file;
     t->interpreter_kind = HW_MANAGED_PYTHON;
+    tell_objects(&t->page.map->python_objects, s, r->bias);
     atomic_store_explicit(&p->minor, minor, memory_order_relaxed);
     atomic_store_explicit(&p->runtime, s->runtime + r->bias, memory_order_relaxed);
     atomic_store_explicit(&p->code_type, s->code_type + r->bias, memory_order_relaxed);
@@ -152,8 +165,9 @@ static void tell_php(struct hw_target *t, const struct hw_frame_range *r)
 
 void hw_interpreters_tell(struct hw_target *t)
 {
+    const struct hw_heapprofd_config *c = t->session->sources.v[t->source].config;
     if (!t->page.map || t->hello.arch != HW_ARCH_HERE || sizeof(void *) < 8 || t->interpreter ||
-        t->session->sources.v[t->source].config->no_managed_frames)
+        (c->no_managed_frames && !hw_heapprofd_wants_heap(c, HW_PYTHON_HEAP)))
         return;
     for (size_t i = 0; i < t->frames.ranges.n && !t->interpreter; i++) {
         const struct hw_frame_range *r = &t->frames.ranges.v[i];
@@ -165,6 +179,8 @@ void hw_interpreters_tell(struct hw_target *t)
             continue;
         if (known->python.eval && known->python.eval_bytes)
             tell_python(t, r);
+        else if (c->no_managed_frames) /* of others only frames are wanted */
+            continue;
         else if (known->ruby.exec && known->ruby.exec_bytes)
             tell_ruby(t, r);
         else if (known->php.exec && known->php.exec_bytes)

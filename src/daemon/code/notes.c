@@ -78,6 +78,26 @@ static void count_unclear(struct hw_target *t, const struct hw_snapshot *s)
               s->python_unclear, kinds[kind].language, kinds[kind].why);
 }
 
+/* Why Python's objects are not there, or not all. */
+static void say_objects(struct hw_target *t, const struct hw_snapshot *s)
+{
+    const char *why = s->objects == HW_RING_OBJECTS_OTHERS
+                          ? "other functions than CPython's own serve them (PYTHONMALLOC=debug or "
+                            "tracemalloc, started before)"
+                      : s->objects == HW_RING_OBJECTS_UNKNOWN
+                          ? "this interpreter's table of allocators is not as expected"
+                          : NULL;
+    if (why && !s->broken)
+        keepf(&t->notes, "python_objects",
+              "Python's objects are not recorded (python.alloc): %s; record --python-allocators "
+              "shows them as malloc's",
+              why);
+    if (s->objects == HW_RING_OBJECTS_LOST && !s->broken)
+        keepf(&t->notes, "python_objects",
+              "Python's objects were recorded until the program replaced its allocators: "
+              "python.alloc stays as it was then");
+}
+
 /* Adds ": 3 whose stack …, 1 during …"; gives how many they are together. */
 static uint64_t add_reasons(struct hw_strbuf *out, const struct hw_snapshot *s)
 {
@@ -137,6 +157,7 @@ int hw_notes_write(struct hw_target *t, const struct hw_snapshot *s, struct hw_e
 {
     int rc = HW_OK;
     count_unclear(t, s);
+    say_objects(t, s);
     count_java(t, s);
     for (size_t i = 0; i < t->notes.n && rc == HW_OK; i++) {
         struct hw_note *n = &t->notes.v[i];

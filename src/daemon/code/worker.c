@@ -194,6 +194,10 @@ static int do_interpreters(int elf_fd, int memfd, uint64_t *n_bytes, struct hw_e
     if (s.eval && hw_elf_find_sized(e, "Py_Version", &va, &size) &&
         hw_elf_read_at(e, va, &s.version, sizeof s.version, NULL) < 0)
         s.version = 0;
+    if (!hw_elf_find_sized(e, "PyMem_GetAllocator", &s.get_allocator, &size))
+        s.get_allocator = 0;
+    if (!hw_elf_find_data(e, s.runtime, &s.data, &s.data_bytes))
+        s.data = s.data_bytes = 0;
     struct hw_interpreters all = {.python = s};
     if (s.eval == 0)
         hw_ruby_symbols_find(e, elf_fd, &all.ruby);

@@ -33,6 +33,7 @@ enum hw_job_type {
 struct hw_python_symbols {
     uint64_t version; /* PY_VERSION_HEX; 0 = older than 3.11, which does not say */
     uint64_t eval, eval_bytes, cold, cold_bytes, runtime, code_type;
+    uint64_t get_allocator, data, data_bytes; /* 0 = not found */
 };
 
 struct hw_interpreters {

@@ -462,9 +462,9 @@ static void a_program_that_ended_shows_its_peak(void **state)
                 "         9.77 KiB      10   parse  (app)\n"
                 "\n"
                 "note: python keeps objects up to 512 bytes in arenas of its own (pymalloc), which "
-                "malloc sees as a\n"
-                "      whole or not at all; record with --python-allocators to see them one by "
-                "one\n");
+                "this recording\n"
+                "      lacks: they are the heap python.alloc, or with --python-allocators "
+                "malloc's\n");
     struct hw_profile *p = ended_holding(6000);
     p->config_text = fill_str(p, "key: \"heapwise.python_allocators\"");
     (void)check(p, &o,

@@ -62,6 +62,11 @@ static void test_refusals(void **state)
          "zero sampling interval. Use 1 or more bytes; 1 records every allocation."},
         {HEAPPROFD("heaps: \"a\" heap_sampling_intervals: 1 heap_sampling_intervals: 2"),
          "heap_sampling_intervals and heaps length mismatch."},
+        {HEAPPROFD("sampling_interval_bytes: 1 heaps: \"python.alloc\""),
+         "python.alloc has the interval of libc.malloc: name both, with one interval"},
+        {HEAPPROFD(
+             "heaps: \"python.alloc\" heaps: \"libc.malloc\" heap_sampling_intervals: [1, 2]"),
+         "python.alloc has the interval of libc.malloc: name both, with one interval"},
         {HEAPPROFD("sampling_interval_bytes: 1 no_startup: true no_running: true"),
          "no_startup and no_running exclude each other: no process would be left"},
         {HEAPPROFD("sampling_interval_bytes: 1 process_cmdline: \"a*\""),
