@@ -42,12 +42,15 @@ static struct hw_python_native count(const struct hw_evals *e, const struct hw_w
 /* The stack's id identifies its shape. A host may unload its interpreter: asked for new stacks. */
 static bool count_evals(struct hw_python *p, const struct hw_evals *e, const struct hw_walk_out *o)
 {
-    struct hw_python_native *known = p->natives[o->stack_id % HW_PYTHON_NATIVES];
+    struct hw_python_native *pair = p->natives[o->stack_id % HW_PYTHON_NATIVES];
+    const struct hw_python_native *known = &pair[pair[1].stack_id == o->stack_id];
     if (hw_unlikely(known->stack_id != o->stack_id)) {
         struct hw_python_native n = count(e, o);
         if (n.n_evals && !hw_sandbox() && !hw_sys_readable(e->there))
             return false;
-        *known = n;
+        pair[1] = pair[0];
+        pair[0] = n;
+        known = &pair[0];
     }
     p->n_evals = known->n_evals;
     p->n_inner = known->n_inner;
@@ -67,6 +70,53 @@ bool hw_chain_begin(struct hw_client_session *s, struct hw_python *p, const stru
     p->n_ids = p->n_parts = 0;
     return count_evals(p, e, o);
 }
+
+/* ---- places in code ---- */
+
+#define PAIR_OF(p, instr) ((p)->calls[((instr)*0x9e3779b97f4a7c15u) >> (64 - HW_PYTHON_CALLS_BITS)])
+
+static uint64_t hash_text(uint64_t h, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i += 8) {
+        uint64_t v = 0;
+        memcpy(&v, p + i, n - i < 8 ? n - i : 8);
+        h = mix(h, v);
+    }
+    return mix(h, n);
+}
+
+uint64_t hw_chain_find_place(struct hw_python *p, const struct hw_chain_place *place)
+{
+    const struct hw_python_call *pair = PAIR_OF(p, place->instr);
+    for (int i = 0; i < 2; i++)
+        if (pair[i].instr == place->instr && pair[i].code == place->code &&
+            pair[i].print == place->print)
+            return pair[i].id;
+    return 0;
+}
+
+uint64_t hw_chain_add_place(struct hw_client_session *s, struct hw_python *p,
+                            enum hw_managed_kind kind, const struct hw_chain_place *place,
+                            const struct heapwise_managed_text *t)
+{
+    uint64_t h = hash_text(t->line, t->function, t->n_function);
+    uint64_t id = hw_managed_id(kind, hash_text(h, t->file, t->n_file));
+    _Atomic uint64_t *named = &s->named[id % HW_NAMED_SLOTS];
+    if (atomic_load_explicit(named, memory_order_relaxed) != id) {
+        if (!hw_push_name(s, id, t))
+            return id; /* no room in the ring: next time */
+        atomic_store_explicit(named, id, memory_order_relaxed);
+    }
+    struct hw_python_call *pair = PAIR_OF(p, place->instr);
+    pair[1] = pair[0];
+    pair[0].code = place->code;
+    pair[0].instr = place->instr;
+    pair[0].print = place->print;
+    pair[0].id = id;
+    return id;
+}
+
+/* ---- */
 
 static uint64_t hash_of(const struct hw_python *p)
 {
@@ -115,17 +165,6 @@ void hw_evals_replace(const struct hw_evals *e, const struct hw_python *p, struc
     }
 }
 
-bool hw_chain_name(struct hw_client_session *s, uint64_t id, const struct heapwise_managed_text *t)
-{
-    _Atomic uint64_t *named = &s->named[id % HW_NAMED_SLOTS];
-    if (atomic_load_explicit(named, memory_order_relaxed) == id)
-        return true;
-    if (!hw_push_name(s, id, t))
-        return false;
-    atomic_store_explicit(named, id, memory_order_relaxed);
-    return true;
-}
-
 uint64_t hw_text_digest(const struct text *t)
 {
     uint64_t h = t->n, v = 0;
@@ -140,22 +179,6 @@ uint64_t hw_text_digest(const struct text *t)
     }
     memcpy(&v, t->p + t->n - 8, 8);
     return mix(h, v);
-}
-
-static uint64_t hash_text(uint64_t h, const char *p, size_t n)
-{
-    for (size_t i = 0; i < n; i += 8) {
-        uint64_t v = 0;
-        memcpy(&v, p + i, n - i < 8 ? n - i : 8);
-        h = mix(h, v);
-    }
-    return mix(h, n);
-}
-
-uint64_t hw_chain_id(enum hw_managed_kind kind, const struct heapwise_managed_text *t)
-{
-    uint64_t h = hash_text(t->line, t->function, t->n_function);
-    return hw_managed_id(kind, hash_text(h, t->file, t->n_file));
 }
 
 #endif

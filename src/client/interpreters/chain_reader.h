@@ -116,12 +116,6 @@ static inline void end_part(struct hw_python *p)
 void hw_evals_replace(const struct hw_evals *e, const struct hw_python *p,
                       struct hw_mixed_stack *m);
 
-/* Where the function and instruction of this hash are remembered. */
-static inline struct hw_python_call *hw_chain_call(struct hw_python *p, uint64_t hash)
-{
-    return &p->calls[(hash >> 8) % (1u << HW_PYTHON_CALLS_BITS)][hash >> 32 & 1];
-}
-
 /* ---- names ---- */
 
 struct text {
@@ -131,9 +125,16 @@ struct text {
 
 /* Of its first 64 and last 8 bytes. */
 uint64_t hw_text_digest(const struct text *t);
-/* The name of an id, unless the recorder has it. False: no room in the ring. */
-bool hw_chain_name(struct hw_client_session *s, uint64_t id, const struct heapwise_managed_text *t);
-/* An id that means this text and line. */
-uint64_t hw_chain_id(enum hw_managed_kind kind, const struct heapwise_managed_text *t);
+struct hw_chain_place {
+    uint64_t code, instr;
+    uint64_t print; /* of what decides what is shown of it: memory is reused */
+};
+
+/* The id of a place in code that was met before and is the same still; 0 = none. */
+uint64_t hw_chain_find_place(struct hw_python *p, const struct hw_chain_place *place);
+/* Of one that was not: an id that means this text and line. */
+uint64_t hw_chain_add_place(struct hw_client_session *s, struct hw_python *p,
+                            enum hw_managed_kind kind, const struct hw_chain_place *place,
+                            const struct heapwise_managed_text *t);
 
 #endif

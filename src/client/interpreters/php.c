@@ -137,22 +137,19 @@ static void add_frame(struct hw_client_session *s, struct hw_python *p, struct c
     struct names names = names_of(k, function);
     uint64_t print = mix(hw_text_digest(&names.function), hw_text_digest(&names.file));
     print = mix(print ^ line, hw_text_digest(&names.scope) ^ word_at(k, function + l->lines));
-    struct hw_python_call *c = hw_chain_call(p, mix(code, opline));
     if (k->bad)
         return;
-    if (hw_likely(c->code == code && c->instr == opline && c->print == print)) {
-        p->ids[p->n_ids++] = c->id;
-        return;
+    struct hw_chain_place place = {.code = code, .instr = opline, .print = print};
+    uint64_t id = hw_chain_find_place(p, &place);
+    if (hw_unlikely(id == 0)) {
+        struct text name = whole_name(&names, p->function);
+        struct heapwise_managed_text t = {.function = name.p,
+                                          .n_function = name.n,
+                                          .file = names.file.p,
+                                          .n_file = names.file.n,
+                                          .line = line};
+        id = hw_chain_add_place(s, p, HW_MANAGED_PHP, &place, &t);
     }
-    struct text name = whole_name(&names, p->function);
-    struct heapwise_managed_text t = {.function = name.p,
-                                      .n_function = name.n,
-                                      .file = names.file.p,
-                                      .n_file = names.file.n,
-                                      .line = line};
-    uint64_t id = hw_chain_id(HW_MANAGED_PHP, &t);
-    if (hw_chain_name(s, id, &t))
-        *c = (struct hw_python_call){.code = code, .print = print, .id = id, .instr = opline};
     p->ids[p->n_ids++] = id;
 }
 

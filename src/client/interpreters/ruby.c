@@ -155,23 +155,20 @@ static uint64_t print_of(struct chain_reader *k, uint64_t body, uint64_t pc)
     return mix(hw_text_digest(&label) ^ pc, hw_text_digest(&path) ^ code);
 }
 
-static uint64_t new_call(struct hw_client_session *s, struct chain_reader *k,
-                         struct hw_python_call *c, struct hw_python_call call)
+static uint64_t new_place(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
+                          const struct hw_chain_place *place)
 {
     const struct layout *l = k->l;
-    uint64_t pos = (call.instr - word_at(k, call.code + CODE_AT)) / 8;
-    struct text label = text_of(k, word_at(k, call.code + l->location + LABEL));
-    struct text path = text_of(k, path_string(k, word_at(k, call.code + l->location + PATH)));
+    uint64_t pos = (place->instr - word_at(k, place->code + CODE_AT)) / 8;
+    struct text label = text_of(k, word_at(k, place->code + l->location + LABEL));
+    struct text path = text_of(k, path_string(k, word_at(k, place->code + l->location + PATH)));
     /* It is the next instruction's. */
-    uint32_t line = line_of(k, call.code, pos ? pos - 1 : 0);
+    uint32_t line = line_of(k, place->code, pos ? pos - 1 : 0);
     if (k->bad)
         return 0;
     struct heapwise_managed_text t = {
         .function = label.p, .n_function = label.n, .file = path.p, .n_file = path.n, .line = line};
-    call.id = hw_chain_id(HW_MANAGED_RUBY, &t);
-    if (hw_chain_name(s, call.id, &t))
-        *c = call;
-    return call.id;
+    return hw_chain_add_place(s, p, HW_MANAGED_RUBY, place, &t);
 }
 
 /* ---- the chain ---- */
@@ -190,11 +187,9 @@ static void add_frame(struct hw_client_session *s, struct hw_python *p, struct c
         k->bad = true;
         return;
     }
-    struct hw_python_call *c = hw_chain_call(p, mix(body, pc));
-    struct hw_python_call now = {
-        .code = body, .print = print_of(k, body, pc), .id = 0, .instr = pc};
-    bool known = c->code == body && c->instr == now.instr && c->print == now.print;
-    p->ids[p->n_ids++] = known ? c->id : new_call(s, k, c, now);
+    struct hw_chain_place place = {.code = body, .instr = pc, .print = print_of(k, body, pc)};
+    uint64_t id = hw_chain_find_place(p, &place);
+    p->ids[p->n_ids++] = id ? id : new_place(s, p, k, &place);
 }
 
 /* False: deeper than there is room. */
