@@ -340,7 +340,7 @@ test('settings are kept: theme, units, filters', async () => {
   await at('overview');
   const [[live]] = await server.sql('select sum(size) from heap_profile_allocation');
   await settled(page);
-  assert.ok((await page.textContent('.figures')).includes(`${String(live).replace(/\B(?=(\d{3})+$)/g, '\u2009')} B`));
+  assert.ok((await page.textContent('.figures')).includes(`${String(live).replace(/\B(?=(\d{3})+$)/g, '\u202f')} B`));
   await at('settings');
   await page.click('[aria-label=Units] button:has-text("KiB")');
   await page.fill('textarea', 'HS:load_table');

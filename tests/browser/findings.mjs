@@ -595,6 +595,8 @@ test('narrow windows lose nothing: 390 px and 320 px', async () => {
       assert.ok(over <= 0, `${name} is ${over} px too wide at ${width}`);
       const out = await page.$$eval('header button, header input, header select', (all) => all.filter((e) => { const r = e.getBoundingClientRect(); return r.left < 0 || r.right > innerWidth || r.width < 24; }).map((e) => e.getAttribute('aria-label') || e.textContent));
       assert.deepEqual(out, [], `out of sight at ${width}`);
+      const tall = await page.$$eval('.scroll td.num', (all) => all.filter((e) => e.innerText.trim() && e.getBoundingClientRect().width < 40).map((e) => e.innerText));
+      assert.deepEqual(tall, [], `figures of ${name} have no room at ${width}`);
     }
   }
   await page.setViewportSize({ width: 1600, height: 900 });

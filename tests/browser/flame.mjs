@@ -52,7 +52,7 @@ test('the panel says of the chosen frame what SQL says, and leads to its callers
   const [, self, total] = functions.find(([n]) => n === 'load_table');
   await chosen(...TO_MAIN, 'ArrowDown');
   const text = await told('load_table');
-  const spaced = (v) => v.toLocaleString('en-US').replace(/,/g, '\u2009');
+  const spaced = (v) => v.toLocaleString('en-US').replace(/,/g, '\u202f');
   assert.ok(text.includes(`${spaced(total)} B`), text);
   assert.equal(self, total);
   assert.match(text, /Own8\.00 MiB/);

@@ -199,7 +199,7 @@ async function temporary(on, number, names) {
   await on.keyboard.press('6');
   await settled(on);
   assert.match(on.url(), /metric=temporary_objects/);
-  assert.ok((await on.textContent('.statement')).includes(end.temporary_objects.toLocaleString('en-US').replace(',', '\u2009')));
+  assert.ok((await on.textContent('.statement')).includes(end.temporary_objects.toLocaleString('en-US').replace(',', '\u202f')));
   for (const name of names) {
     await visit(on, name, '&metric=temporary_space', number);
     assert.equal((await metrics(on)).length, 6, name);

@@ -118,7 +118,7 @@ test('a trace of heap graphs opens on them; the overview has the figures of SQL'
   assert.equal(o.all.count, n);
   assert.equal(o.reachable.size, reachable);
   assert.equal(o.unreachable.count, lost);
-  const exact = reachable.toLocaleString('en-US').replace(/,/g, '\u2009');
+  const exact = reachable.toLocaleString('en-US').replace(/,/g, '\u202f');
   assert.ok((await page.textContent('.figures')).includes(`${exact} B managed`));
   const roots = await server.sql(`include perfetto module android.memory.heap_graph.dominator_tree; select root_type, count(*), sum(dominated_obj_count), sum(dominated_size_bytes) from heap_graph_object o join heap_graph_dominator_tree d using (id) where graph_sample_ts = ${last} and idom_id is null and root_type is not null group by 1 order by 1`);
   assert.deepEqual(o.roots.map((r) => [r.name, r.own.count, r.retained.count, r.retained.size]).sort(), roots.sort());
@@ -205,7 +205,7 @@ test('diamonds lead to the dumps; brackets step through them', { skip }, async (
   await page.waitForFunction((t) => location.hash.includes(`graph=${t}`), String(ts[0]));
   await settled(page);
   const [[n]] = await server.sql(`select count(*) from heap_graph_object where graph_sample_ts = ${ts[0]}`);
-  assert.ok((await page.textContent('[aria-label="Dump"]')).includes(n.toLocaleString('en-US').replace(/,/g, '\u2009')));
+  assert.ok((await page.textContent('[aria-label="Dump"]')).includes(n.toLocaleString('en-US').replace(/,/g, '\u202f')));
   await page.keyboard.press(']');
   await page.waitForFunction((t) => location.hash.includes(`graph=${t}`), String(ts[1]));
 });
@@ -289,7 +289,7 @@ test('release simulation: cutting the only way frees what is dominated', { skip 
   await visit(page, 'heap', `&tab=o${cache}&objs=${cache}`);
   await page.click('[aria-label="Referrers"] input[type=checkbox]');
   await page.waitForFunction(() => location.hash.includes('cut=r'));
-  await page.waitForSelector(`.release:has-text("${count.toLocaleString('en-US').replace(/,/g, '\u2009')} objects would become unreachable")`);
+  await page.waitForSelector(`.release:has-text("${count.toLocaleString('en-US').replace(/,/g, '\u202f')} objects would become unreachable")`);
   await page.click('text=Focus the flamegraph on this object');
   await page.waitForSelector('.object .flame canvas');
   assert.deepEqual(page.problems, []);
@@ -324,7 +324,7 @@ test('different paths by class', { skip }, async () => {
   await page.click('[role=menuitem]:has-text("Reference paths by class")');
   await page.waitForFunction(() => location.hash.includes('tab=paths'));
   await settled(page);
-  assert.ok((await page.textContent('.statement')).startsWith(n.toLocaleString('en-US').replace(/,/g, '\u2009')));
+  assert.ok((await page.textContent('.statement')).startsWith(n.toLocaleString('en-US').replace(/,/g, '\u202f')));
 });
 
 test('two dumps side by side: classes and paths that changed', { skip }, async () => {

@@ -8,7 +8,7 @@ import { after, before, test } from 'node:test';
 import { address, axe, browse, cli, dir, done, drawn, go, graphOf, HOSTILE, more, part, quiet, record, run, serve, settled, soon, visit } from './lib.mjs';
 
 let server, trace, page;
-const spaced = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, '\u2009');
+const spaced = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, '\u202f');
 const LIVE = `select sum(size) from heap_profile_allocation`;
 
 before(async () => {

@@ -109,7 +109,7 @@ test('a recording: live figures, a dump, stop; the trace opens by itself and agr
   await page.waitForSelector('.figures');
   await soon(async () => assert.equal(await recordings(), 0));
   const [[live]] = await server.sql('select sum(size) from heap_profile_allocation');
-  await soon(async () => assert.match(await page.textContent('.figures'), new RegExp(`· ${String(live).replace(/\B(?=(\d{3})+$)/g, '\\u2009')} B`)));
+  await soon(async () => assert.match(await page.textContent('.figures'), new RegExp(`· ${String(live).replace(/\B(?=(\d{3})+$)/g, '\\u202f')} B`)));
   // The mark is between the dump that was asked for before it and the last one.
   const [[name, before, after]] = await server.sql('select name, (select count(distinct ts) from heap_profile where ts < m.ts) > 0, (select max(ts) from heap_profile) > m.ts from profiler_mark m');
   assert.deepEqual([name, before, after], ['cache <warm>', 1, 1]);

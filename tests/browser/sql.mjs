@@ -203,7 +203,7 @@ test('SQL of the overview gives its figures', async () => {
     await at('overview');
     const rows = await follow(() => page.click(`[aria-label="SQL of: ${label}"]`, { force: true }));
     const v = Number(rows[0][/Resident/.test(label) ? 1 : 0]);
-    const same = /^[\d\u2009]+$/.test(shown) ? v === Number(shown.replace(/\D/g, '')) : near(shown, v);
+    const same = /^[\d\u202f]+$/.test(shown) ? v === Number(shown.replace(/\D/g, '')) : near(shown, v);
     assert.ok(same, `${label}: ${shown} on the page, ${v} by SQL`);
   }
 });

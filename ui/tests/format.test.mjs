@@ -10,7 +10,7 @@ const rows = (of, table) => table.forEach(([value, text]) => assert.equal(of(val
 test('bytes in three digits', () => {
   rows(f.bytes, [
     [0, '0 B'],
-    [1023, '1\u2009023 B'],
+    [1023, '1\u202f023 B'],
     [1024, '1.00 KiB'],
     [10 * 1024, '10.0 KiB'],
     [100 * 1024, '100 KiB'],
@@ -27,13 +27,13 @@ test('bytes in other units', () => {
     [2_500_000, '2.50 MB'],
   ]);
   f.units.value = 'raw';
-  rows(f.bytes, [[1_234_567, '1\u2009234\u2009567 B']]);
+  rows(f.bytes, [[1_234_567, '1\u202f234\u202f567 B']]);
 });
 
 test('counts', () => {
   rows(f.count, [
     [999, '999'],
-    [12_345, '12\u2009345'],
+    [12_345, '12\u202f345'],
     [1_000_000, '1.00 M'],
     [2.5e9, '2.50 G'],
     [-5, '−5'],
@@ -41,12 +41,13 @@ test('counts', () => {
   assert.equal(f.of(1, 'dump'), '1 dump');
   assert.equal(f.of(2, 'process', 'processes'), '2 processes');
   assert.equal(f.amount(2048, 'space'), '2.00 KiB');
-  assert.equal(f.amount(2048, 'objects'), '2\u2009048');
+  assert.equal(f.amount(2048, 'objects'), '2\u202f048');
 });
 
 test('errors and shares', () => {
   assert.equal(f.error(5, 100), '±5.0 %');
   assert.equal(f.error(25, 100), '±25 %');
+  assert.equal(f.error(0.04, 100), '±<0.1 %');
   assert.equal(f.error(0, 100), '');
   assert.equal(f.certainty(0, 100, 4096), 'exact');
   assert.equal(f.certainty(0, 100, 0), 'error unknown');
@@ -87,7 +88,7 @@ test('names: what cannot be seen is shown, what is long is cut in its middle', (
 test('lines of a scale stand at round values', () => {
   assert.deepEqual(marksBelow(4.75 * 1024 ** 2, 3).map(f.round), ['2 MiB', '4 MiB']);
   assert.deepEqual(marksBelow(1.4 * 1024 ** 2, 3).map(f.round), ['512 KiB', '1 MiB']);
-  assert.deepEqual(marksBelow(2600, 3, false).map(f.count), ['1\u2009000', '2\u2009000']);
+  assert.deepEqual(marksBelow(2600, 3, false).map(f.count), ['1\u202f000', '2\u202f000']);
   assert.deepEqual(marksBelow(1, 3), []);
   f.units.value = 'si';
   assert.deepEqual(marksBelow(34e6, 3).map(f.round), ['10 MB', '20 MB', '30 MB']);
@@ -97,7 +98,7 @@ test('growth: per cent, or how many times as much', () => {
   assert.equal(f.growth(100, 150), '+50.0 %');
   assert.equal(f.growth(100, 50), '−50.0 %');
   assert.equal(f.growth(10, 150), '×15.0');
-  assert.equal(f.growth(1, 1638), '×1\u2009638');
+  assert.equal(f.growth(1, 1638), '×1\u202f638');
   assert.equal(f.growth(0, 5), '');
 });
 

@@ -70,7 +70,8 @@ function three(x: number): string {
   return x >= 99.95 ? x.toFixed(0) : x >= 9.995 ? x.toFixed(1) : x.toFixed(2);
 }
 
-export const exact = (v: number) => Math.round(v).toLocaleString('en-US').replace(/,/g, '\u2009');
+/** Narrow spaces at which no line ends. */
+export const exact = (v: number) => Math.round(v).toLocaleString('en-US').replace(/,/g, '\u202f');
 
 export function count(v: number): string {
   const x = Math.abs(v);
@@ -94,6 +95,7 @@ export function error(err: number | null, total: number): string {
   if (!(err > 0) || !(total > 0)) return '';
   const p = (100 * err) / total;
   if (p >= 10000) return '±>999 %';
+  if (p < 0.05) return '±<0.1 %';
   return `±${p >= 9.95 ? p.toFixed(0) : p.toFixed(1)} %`;
 }
 

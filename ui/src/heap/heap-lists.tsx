@@ -6,6 +6,7 @@ import { ns } from '../app/times';
 import { useAnswer } from '../parts/answer';
 import type { Cell, GridColumn } from '../parts/cells';
 import { quote } from '../parts/show-sql';
+import { Scroll } from '../parts/table';
 import { Failed } from '../parts/words';
 import {
   classHref,
@@ -356,7 +357,7 @@ export function Wasted({ dump, kind }: { dump: HeapDump; kind: 'strings' | 'arra
           All
         </a>
       </h2>
-      <div class="scroll" tabIndex={0} role="region" aria-label={`The same ${kind} again`}>
+      <Scroll label={`The same ${kind} again`}>
         <table class="top heap-groups">
           <thead>
             <tr>
@@ -391,7 +392,7 @@ export function Wasted({ dump, kind }: { dump: HeapDump; kind: 'strings' | 'arra
               ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </section>
   );
 }

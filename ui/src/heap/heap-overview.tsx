@@ -124,7 +124,7 @@ function Largest({ dump }: { dump: HeapDump }) {
           SQL
         </a>
       </h2>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Classes that keep most alive">
+      <Scroll label="Classes that keep most alive">
         <table class="top heap-groups">
           <thead>
             <tr>
@@ -156,7 +156,7 @@ function Largest({ dump }: { dump: HeapDump }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </section>
   );
 }

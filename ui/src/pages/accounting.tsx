@@ -124,10 +124,15 @@ function StepRow({ s, a, start, most }: { s: Step; a: Accounting; start: number;
       </td>
       <td>
         <span class="fall">
-          <i
-            class={s.total ? `of-${s.name}` : s.bytes < 0 ? 'less' : 'more'}
-            style={{ left: `${(100 * low) / most}%`, width: `${(100 * Math.abs(s.end - s.begin)) / most}%` }}
-          />
+          {s.end !== s.begin && (
+            <i
+              class={s.total ? `of-${s.name}` : s.bytes < 0 ? 'less' : 'more'}
+              style={{
+                left: `${(100 * low) / most}%`,
+                width: `${(100 * Math.abs(s.end - s.begin)) / most}%`,
+              }}
+            />
+          )}
         </span>
       </td>
       <td class="wide dim">
@@ -306,7 +311,7 @@ function PartRow({ part, of, open, toggle }: { part: Part; of: Account; open: bo
         </td>
         <td>
           <span class="fall">
-            <i class="more" style={{ left: '0%', width: share(part.rss) }} />
+            {part.rss > 0 && <i class="more" style={{ left: '0%', width: share(part.rss) }} />}
           </span>
         </td>
         <td class="num">{bytes(part.pss)}</td>

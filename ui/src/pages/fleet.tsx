@@ -8,7 +8,7 @@ import { go, place } from '../app/state';
 import { fresh } from '../app/url/place';
 import { useAnswer } from '../parts/answer';
 import { Choice } from '../parts/choice';
-import { type Column, Head } from '../parts/table';
+import { type Column, Head, Scroll } from '../parts/table';
 import { Busy, Failed, Figure } from '../parts/words';
 
 interface Host {
@@ -449,7 +449,7 @@ function HostTable({ act }: { act: Act }) {
           note="more than 3.5 spreads, and more than their error"
         />
       </div>
-      <div class="scroll">
+      <Scroll label="Hosts">
         <table class="top">
           <Head columns={HOST_COLUMNS} />
           <tbody>
@@ -458,7 +458,7 @@ function HostTable({ act }: { act: Act }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
       {h.rows.length < h.n && (
         <p class="dim">{count(h.n - h.rows.length)} more hosts are nearer to the median.</p>
       )}

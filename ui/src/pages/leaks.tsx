@@ -10,6 +10,7 @@ import {
   duration,
   error,
   exact,
+  isRough,
   percent,
   safe,
 } from '../app/format';
@@ -81,6 +82,7 @@ const VERDICTS: Record<string, { glyph: string; tone: string; means: string }> =
 const rate = (v: number) => `${v > 0 ? '+' : ''}${bytes(v)}/s`;
 const change = (v: number) => `${v > 0 ? '+' : ''}${bytes(v)}`;
 const few = (r: Row) => r.samples < 10 && r.error !== 0;
+const rough = (r: Row) => isRough(r.samples, r.error, r.space);
 
 /** The rule that fired, in words. */
 function reason(r: Row, l: Leaks): string {
@@ -304,7 +306,7 @@ function RowPair({ r, l, tracks, apart }: { r: Row; l: Leaks; tracks: Tracks; ap
   const judged = l.moments.length >= 4;
   return (
     <>
-      <tr class={`${few(r) ? 'few' : ''} ${on ? 'on' : ''}`} key={keyOf(r)}>
+      <tr class={`${rough(r) ? 'few' : ''} ${on ? 'on' : ''}`} key={keyOf(r)}>
         <td>
           <button
             type="button"
@@ -321,7 +323,7 @@ function RowPair({ r, l, tracks, apart }: { r: Row; l: Leaks; tracks: Tracks; ap
         </td>
         <td class="num wide">{change(r.grown)}</td>
         <td class="num" title={`${exact(r.space)} B`}>
-          {few(r) ? '≈ ' : ''}
+          {rough(r) ? '≈ ' : ''}
           {bytes(r.space)}
           <span class="pm">{error(r.error, r.space)}</span>
         </td>

@@ -3,7 +3,7 @@ import { useMemo } from 'preact/hooks';
 import { besides, bytes, count, error, exact, safe } from '../app/format';
 import { Choice } from '../parts/choice';
 import { Spark } from '../parts/spark';
-import { Head } from '../parts/table';
+import { Head, Scroll } from '../parts/table';
 import { change, key, type LookRow, type Seen, SPARK } from './looks';
 
 export type Order = 'growth' | 'live' | 'rate';
@@ -72,7 +72,7 @@ export function Growers({ seen, order, onOrder }: { seen: Seen; order: Order; on
         <span class="grow" />
         <Choice label="Order" value={order} onChange={onOrder} options={ORDERS} />
       </div>
-      <div class="scroll">
+      <Scroll label="Who holds it">
         <table class="top growers">
           <Head
             columns={[
@@ -93,7 +93,7 @@ export function Growers({ seen, order, onOrder }: { seen: Seen; order: Order; on
               ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </>
   );
 }

@@ -4,7 +4,7 @@ import { base, bytes, count, duration, percent, safe } from '../app/format';
 import { href } from '../app/state';
 import type { Recording, Target } from '../app/types';
 import { fresh } from '../app/url/place';
-import { Head } from '../parts/table';
+import { Head, Scroll } from '../parts/table';
 import { Figure } from '../parts/words';
 import { act, awaited } from './form';
 import { MarkForm } from './mark';
@@ -68,7 +68,7 @@ function Targets({ r }: { r: Recording }) {
       </p>
     );
   return (
-    <div class="scroll">
+    <Scroll label="Recorded processes">
       <table class="top">
         <Head
           columns={[
@@ -86,7 +86,7 @@ function Targets({ r }: { r: Recording }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 
