@@ -534,6 +534,7 @@ void hw_report_free(uint32_t heap_id, uint64_t id)
     int saved = errno;
     if (heap_id == HW_HEAP_ID_LIBC) /* what the real free will touch; meanwhile we wait for ours */
         hw_prefetch_write((const void *)(uintptr_t)(id - 8));
+    hw_live_set_prefetch_take(heap_id, id);
     struct hw_client_guard v;
     hw_enter(&v);
     struct hw_live_set_slot *slot = hw_live_set_take(heap_id, id, &val);

@@ -285,14 +285,42 @@ static uint32_t n_used(const struct bucket *b)
     return n;
 }
 
+/* By address: if the program has the block in its caches, so is its counter. */
+static _Atomic uint8_t *far_counter(uint64_t id)
+{
+    return &far_counters[(id >> 9 ^ id >> 25) & (FAR_COUNTERS - 1)];
+}
+
+/* The newest segment has most of them. */
+static void prefetch_far(uint32_t heap_id, uint64_t id)
+{
+    uint64_t h = hash(key_of(heap_id, id));
+    uint32_t n = atomic_load_explicit(&n_segments, memory_order_acquire);
+    if (hw_unlikely(n == 0))
+        return;
+    hw_prefetch_write(bucket_of(n - 1, h, 0));
+    hw_prefetch_write(bucket_of(n - 1, h, 1));
+    hw_prefetch_write((const void *)far_counter(id));
+}
+
 void hw_live_set_prefetch(uint32_t heap_id, uint64_t id, uint64_t size)
 {
     uint32_t level = hw_live_direct_level(heap_id, id, size);
     const void *w =
         level < HW_LIVE_DIRECT_LEVELS ? (const void *)hw_live_direct_word(id, level, false) : NULL;
     hw_prefetch_write((const void *)&hw_live_set_counters[hw_live_set_index(id)]);
-    if (w)
+    if (w) {
         hw_prefetch_write(w);
+        return;
+    }
+    prefetch_far(heap_id, id);
+}
+
+/* Not where blocks are found by their address alone: those are in the caches if the block is. */
+void hw_live_set_prefetch_take(uint32_t heap_id, uint64_t id)
+{
+    if (atomic_load_explicit(&hw_live_direct_words, memory_order_relaxed) == NULL)
+        prefetch_far(heap_id, id);
 }
 
 struct hw_live_set_slot *hw_live_set_claim(uint32_t heap_id, uint64_t id, uint64_t size)
@@ -345,12 +373,6 @@ static void counter_change(_Atomic uint8_t *c, int by)
         if (atomic_compare_exchange_weak_explicit(c, &old, (uint8_t)(old + by),
                                                   memory_order_relaxed, memory_order_relaxed))
             break;
-}
-
-/* By address: if the program has the block in its caches, so is its counter. */
-static _Atomic uint8_t *far_counter(uint64_t id)
-{
-    return &far_counters[(id >> 9 ^ id >> 25) & (FAR_COUNTERS - 1)];
 }
 
 void hw_live_set_publish(struct hw_live_set_slot *slot, uint32_t heap_id, uint64_t id, uint64_t val)

@@ -57,6 +57,7 @@ void hw_live_set_expect(uint64_t interval);
 
 void hw_live_set_prefetch(uint32_t heap_id, uint64_t id,
                           uint64_t size); /* claim or take will follow soon */
+void hw_live_set_prefetch_take(uint32_t heap_id, uint64_t id);
 /* A claimed slot for the id, or NULL: no memory. Then publish or unclaim. */
 struct hw_live_set_slot *hw_live_set_claim(uint32_t heap_id, uint64_t id, uint64_t size);
 void hw_live_set_publish(struct hw_live_set_slot *slot, uint32_t heap_id, uint64_t id,

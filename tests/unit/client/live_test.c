@@ -70,10 +70,14 @@ static void take(uint32_t heap, uint64_t id)
 {
     uint64_t val = 0;
     uint32_t i = find(heap, id);
+    hw_live_set_prefetch_take(heap, id);
+    assert_int_equal(hw_live_set_has(heap, id, TAG), i < n_live);
+    assert_false(hw_live_set_has(heap, id, TAG + 1));
     struct hw_live_set_slot *s = hw_live_set_take(heap, id, &val);
     assert_int_equal(s != NULL, i < n_live);
     if (!s)
         return;
+    assert_false(hw_live_set_has(heap, id, TAG));
     assert_true(hw_live_set_maybe(id));
     assert_int_equal(val, live[i].val);
     assert_null(hw_live_set_take(heap, id, &val)); /* out of sight */
