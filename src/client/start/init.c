@@ -124,9 +124,7 @@ static void begin(const char *held)
         return;
     uint32_t flags =
         HW_HELLO_STARTUP | (wait ? HW_HELLO_BLOCKING : 0u) | (held ? HW_HELLO_HELD : 0u);
-    uint64_t timeout_ns = held                ? HELD_NS
-                          : wait || asked_for ? 10 * ONE_SECOND_NS
-                                              : ONE_SECOND_NS;
+    uint64_t timeout_ns = held ? HELD_NS : wait || asked_for ? 10 * ONE_SECOND_NS : ONE_SECOND_NS;
     hw_client_session_start(flags, hw_start_tree_timeout_ns(timeout_ns, CHILD_NS));
     strips = hw_client_session_strips();
 }
