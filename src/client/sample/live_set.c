@@ -430,7 +430,8 @@ bool hw_live_set_has(uint32_t heap_id, uint64_t id, uint32_t tag)
     for (uint32_t level = 0; level < HW_LIVE_DIRECT_LEVELS && heap_id == HW_HEAP_ID_LIBC; level++) {
         const _Atomic uint64_t *w = id >> 47 ? NULL : hw_live_direct_word(id, level, false);
         uint64_t v = w ? atomic_load_explicit(w, memory_order_acquire) : 0;
-        if (v >> 48 == tag && (v & 7) == hw_live_direct_place(id, level))
+        if (v >> 48 == tag && (v & 7) == hw_live_direct_place(id, level) &&
+            id % (level ? 16 : 8) == 0)
             return true;
     }
     return false;

@@ -299,9 +299,9 @@ def checked():
     return str(lib)
 
 
-def recorded(box, argv, interval="1", env=None, timeout=200):
+def recorded(box, argv, *options, interval="1", env=None, timeout=200):
     """-> known stacks and walks of all processes of a command"""
-    p = box.run([hw.tool("heapwise"), "record", "-q", "-f", "-i", interval, "--no-report", "--follow-fork", "--preload-library", checked(),
+    p = box.run([hw.tool("heapwise"), "record", "-q", "-f", "-i", interval, "--no-report", "--follow-fork", "--preload-library", checked(), *options,
                  "-o", box.path("checked.trace"), "--", *argv], env=env, timeout=timeout)
     hw.true(b"DIFFERS" not in p.stderr, f"{argv[0]}: {hw.tail(p.stderr)}")
     said = re.findall(rb"checked: (\d+) known stacks, (\d+) walks", p.stderr)
@@ -355,9 +355,9 @@ def python(box):
     found = [p for p in os.environ.get("HW_PYTHONS", "").split(":") if p] + ["/usr/bin/python3"]
     ran = 0
     for interpreter in found:
-        # "malloc": each object is a block that is seen. Otherwise small ones, and most code objects, are not.
+        # "malloc": each object is a block that is seen. Otherwise small ones, and most code objects, are not: not as blocks of malloc's, and of one heap not at all.
         for allocator, interval in (("malloc", "1"), ("pymalloc", "1"), ("pymalloc", "1000")):
-            p, _, _ = recorded(box, [interpreter, box.path("changes.py"), "150" if LONG else "5"], interval=interval, env={"PYTHONMALLOC": allocator})
+            p, _, _ = recorded(box, [interpreter, box.path("changes.py"), "150" if LONG else "5"], *(["--heap", "libc.malloc"] if interval == "1" else []), interval=interval, env={"PYTHONMALLOC": allocator})
             hw.equal((p.returncode, p.stdout), (0, b"done\n"), f"the program: {hw.tail(p.stderr)}")
             said = re.search(rb"checked: (\d+) stacks of (\d+) Python frames, (\d+) not compared", p.stderr)
             if not said:
