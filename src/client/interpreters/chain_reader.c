@@ -6,7 +6,7 @@
 
 #if UINTPTR_MAX == UINT64_MAX && !defined(HW_BARE)
 
-static bool begin_proof(struct hw_chain_proof *p, struct chain_reader *k, uint64_t eval)
+bool hw_chain_begin_proof(struct hw_chain_proof *p, struct chain_reader *k, uint64_t eval)
 {
     if (atomic_load_explicit(&p->eval, memory_order_relaxed) != eval) {
         atomic_store_explicit(&p->n_good, 0, memory_order_relaxed);
@@ -65,15 +65,13 @@ bool hw_chain_begin(struct hw_client_session *s, struct hw_python *p, const stru
         memset(p->natives, 0, sizeof p->natives);
         p->generation = s->generation;
     }
-    if (!k->l || !begin_proof(proof, k, e->lo))
+    if (!k->l || !hw_chain_begin_proof(proof, k, e->lo))
         return false;
     p->n_ids = p->n_parts = 0;
     return count_evals(p, e, o);
 }
 
 /* ---- places in code ---- */
-
-#define PAIR_OF(p, instr) ((p)->calls[((instr)*0x9e3779b97f4a7c15u) >> (64 - HW_PYTHON_CALLS_BITS)])
 
 static uint64_t hash_text(uint64_t h, const char *p, size_t n)
 {
@@ -87,7 +85,7 @@ static uint64_t hash_text(uint64_t h, const char *p, size_t n)
 
 uint64_t hw_chain_find_place(struct hw_python *p, const struct hw_chain_place *place)
 {
-    const struct hw_python_call *pair = PAIR_OF(p, place->instr);
+    const struct hw_python_call *pair = hw_chain_pair(p, place->instr);
     for (int i = 0; i < 2; i++)
         if (pair[i].instr == place->instr && pair[i].code == place->code &&
             pair[i].print == place->print)
@@ -95,19 +93,28 @@ uint64_t hw_chain_find_place(struct hw_python *p, const struct hw_chain_place *p
     return 0;
 }
 
+bool hw_chain_name(struct hw_client_session *s, enum hw_managed_kind kind,
+                   const struct heapwise_managed_text *t, uint64_t *id)
+{
+    uint64_t h = hash_text(t->line, t->function, t->n_function);
+    *id = hw_managed_id(kind, hash_text(h, t->file, t->n_file));
+    _Atomic uint64_t *named = &s->named[*id % HW_NAMED_SLOTS];
+    if (atomic_load_explicit(named, memory_order_relaxed) == *id)
+        return true;
+    if (!hw_push_name(s, *id, t))
+        return false;
+    atomic_store_explicit(named, *id, memory_order_relaxed);
+    return true;
+}
+
 uint64_t hw_chain_add_place(struct hw_client_session *s, struct hw_python *p,
                             enum hw_managed_kind kind, const struct hw_chain_place *place,
                             const struct heapwise_managed_text *t)
 {
-    uint64_t h = hash_text(t->line, t->function, t->n_function);
-    uint64_t id = hw_managed_id(kind, hash_text(h, t->file, t->n_file));
-    _Atomic uint64_t *named = &s->named[id % HW_NAMED_SLOTS];
-    if (atomic_load_explicit(named, memory_order_relaxed) != id) {
-        if (!hw_push_name(s, id, t))
-            return id; /* no room in the ring: next time */
-        atomic_store_explicit(named, id, memory_order_relaxed);
-    }
-    struct hw_python_call *pair = PAIR_OF(p, place->instr);
+    uint64_t id;
+    if (!hw_chain_name(s, kind, t, &id))
+        return id; /* next time */
+    struct hw_python_call *pair = hw_chain_pair(p, place->instr);
     pair[1] = pair[0];
     pair[0].code = place->code;
     pair[0].instr = place->instr;
@@ -116,7 +123,7 @@ uint64_t hw_chain_add_place(struct hw_client_session *s, struct hw_python *p,
     return id;
 }
 
-/* ---- */
+/* ---- what replaces the evaluations ---- */
 
 static uint64_t hash_of(const struct hw_python *p)
 {

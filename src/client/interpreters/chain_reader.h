@@ -2,8 +2,8 @@
  * chain_reader.h - loads of an interpreter's structures, and a stack in which its functions replace it
  *
  * Why:     an interpreter of bytecode keeps a chain of frames. Its own loop is in the native stack
- *          once for each evaluation that began in C, so the chain is cut into as many parts. Python
- *          and Ruby differ in what a frame is and in where a part begins, not in the rest.
+ *          once for each evaluation that began in C, so the chain is cut into as many parts. Python,
+ *          Ruby and PHP differ in what a frame is and in where a part begins, not in the rest.
  * Shapes:  each includer defines its own struct layout. What is read is the target's own memory, by
  *          loads; until its layout is proven the kernel is asked about every address before.
  * Owns:    nothing.
@@ -31,6 +31,7 @@ struct layout;
 
 struct chain_reader {
     const struct layout *l;
+    uint64_t code_type;  /* Python: of code objects */
     uint64_t checked_to; /* addresses after this one are loaded as they are */
     bool careful, bad;
 };
@@ -82,17 +83,21 @@ struct hw_chain_proof {
     _Atomic uint32_t n_good, n_bad;
 };
 
+/* False: it is left alone. */
+bool hw_chain_begin_proof(struct hw_chain_proof *p, struct chain_reader *k, uint64_t eval);
+
 /* ---- evaluations in a native stack ---- */
 
 struct hw_evals {
     uint64_t lo, n_bytes;       /* the function of which each evaluation has one frame */
+    uint64_t cold_lo, n_cold;   /* the part of it that the compiler put elsewhere */
     uint64_t inner_lo, n_inner; /* what it calls to run bytecode; 0: it does that itself */
     uint64_t there;             /* a word of the interpreter's own: is it still loaded? */
 };
 
 static inline bool hw_evals_have(const struct hw_evals *e, uint64_t pc)
 {
-    return pc - 1 - e->lo < e->n_bytes;
+    return pc - 1 - e->lo < e->n_bytes || pc - 1 - e->cold_lo < e->n_cold;
 }
 
 /*
@@ -125,6 +130,17 @@ struct text {
 
 /* Of its first 64 and last 8 bytes. */
 uint64_t hw_text_digest(const struct text *t);
+
+/* Where an instruction is remembered: the newer entry first. */
+static inline struct hw_python_call *hw_chain_pair(struct hw_python *p, uint64_t instr)
+{
+    return p->calls[(instr * 0x9e3779b97f4a7c15u) >> (64 - HW_PYTHON_CALLS_BITS)];
+}
+
+/* An id that means this text and line, which the recorder gets to know; false: no room in the ring. */
+bool hw_chain_name(struct hw_client_session *s, enum hw_managed_kind kind,
+                   const struct heapwise_managed_text *t, uint64_t *id);
+
 struct hw_chain_place {
     uint64_t code, instr;
     uint64_t print; /* of what decides what is shown of it: memory is reused */
@@ -132,7 +148,7 @@ struct hw_chain_place {
 
 /* The id of a place in code that was met before and is the same still; 0 = none. */
 uint64_t hw_chain_find_place(struct hw_python *p, const struct hw_chain_place *place);
-/* Of one that was not: an id that means this text and line. */
+/* Remembers one that was not, and names it. */
 uint64_t hw_chain_add_place(struct hw_client_session *s, struct hw_python *p,
                             enum hw_managed_kind kind, const struct hw_chain_place *place,
                             const struct heapwise_managed_text *t);

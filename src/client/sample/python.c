@@ -28,25 +28,19 @@
 #include <string.h>
 
 #include "client/client.h"
-#include "client/kernel/sys.h"
-#include "client/ring/push.h"
 #include "client/sample/live_set.h"
 
 #if UINTPTR_MAX == UINT64_MAX && !defined(HW_BARE)
 
 #include "client/sample/python_text.h"
 
-#define PROOF        64u /* walks in which every address is checked */
-#define MAX_FAILURES 64u
-#define NAME_AT      24u /* of types: the text's address */
-#define GENERATOR    1u  /* owners of frames */
-#define ON_STACK     3u
+#define NAME_AT   24u /* of types: the text's address */
+#define GENERATOR 1u  /* owners of frames */
+#define ON_STACK  3u
 
-static struct {
-    _Atomic uint64_t eval;      /* the interpreter that the other words describe */
-    _Atomic uint64_t type_name; /* where its type of code objects keeps its name */
-    _Atomic uint32_t n_good, n_bad;
-} proof;
+static struct hw_chain_proof proof;
+static _Atomic uint64_t
+    type_name; /* where that interpreter's type of code objects keeps its name */
 
 /* Of all that decides what is shown of a code object. From 3.12 on, code objects are numbered, too. */
 static uint64_t print_of(struct chain_reader *k, uint64_t code, const struct hw_python_call *c)
@@ -74,29 +68,6 @@ ALWAYS_INLINE bool is_same(struct hw_python *p, struct chain_reader *k, const st
          fast_at(k, careful, code + l->lines) != c->lines || print_of(k, code, c) != c->print))
         return false;
     c->walk = p->walk | trusted;
-    return true;
-}
-
-static uint64_t hash_text(uint64_t h, const struct text *t)
-{
-    for (size_t i = 0; i < t->n; i += 8) {
-        uint64_t v = 0;
-        memcpy(&v, t->p + i, t->n - i < 8 ? t->n - i : 8);
-        h = mix(h, v);
-    }
-    return mix(h, t->n);
-}
-
-/* False: it has no room in the ring. */
-static bool send_name(struct hw_client_session *s, const struct heapwise_managed_text *t,
-                      uint64_t id)
-{
-    _Atomic uint64_t *named = &s->named[id % HW_NAMED_SLOTS];
-    if (atomic_load_explicit(named, memory_order_relaxed) == id)
-        return true;
-    if (!hw_push_name(s, id, t))
-        return false;
-    atomic_store_explicit(named, id, memory_order_relaxed);
     return true;
 }
 
@@ -132,14 +103,12 @@ static HW_COLD uint64_t new_call(struct hw_client_session *s, struct hw_python *
     struct text file = text_of(k, call.file, p->file);
     if (k->bad)
         return 0;
-    call.id =
-        hw_managed_id(HW_MANAGED_PYTHON, hash_text(hash_text(mix(HASH_3, line), &function), &file));
     struct heapwise_managed_text t = {.function = function.p,
                                       .n_function = function.n,
                                       .file = file.p,
                                       .n_file = file.n,
                                       .line = line};
-    if (send_name(s, &t, call.id) && begun) {
+    if (hw_chain_name(s, HW_MANAGED_PYTHON, &t, &call.id) && begun) {
         c[1] = c[0];
         c[0] = call;
     }
@@ -152,11 +121,11 @@ ALWAYS_INLINE uint64_t id_of(struct hw_client_session *s, struct hw_python *p,
 {
     uint64_t code = fast_at(k, careful, frame + l->code);
     uint64_t instr = fast_at(k, careful, frame + l->instr);
-    if (hw_unlikely(code < NULL_BYTES)) {
+    if (hw_unlikely(code < HW_CHAIN_NULL_BYTES)) {
         k->bad = true;
         return 0;
     }
-    struct hw_python_call *c = p->calls[(instr * HASH_1) >> (64 - HW_PYTHON_CALLS_BITS)];
+    struct hw_python_call *c = hw_chain_pair(p, instr);
     if (hw_likely(is_same(p, k, l, careful, &c[0], code, instr)))
         return c[0].id;
     if (hw_likely(is_same(p, k, l, careful, &c[1], code, instr)))
@@ -165,11 +134,6 @@ ALWAYS_INLINE uint64_t id_of(struct hw_client_session *s, struct hw_python *p,
 }
 
 /* ---- the chain ---- */
-
-static void end_part(struct hw_python *p)
-{
-    p->ends[p->n_parts++] = (uint16_t)p->n_ids;
-}
 
 /* False: deeper than there is room. */
 ALWAYS_INLINE bool walk_as(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
@@ -267,37 +231,22 @@ static uint64_t state_of(struct chain_reader *k, uint64_t runtime)
     return (uint64_t)(uintptr_t)pthread_getspecific((pthread_key_t)(key >> 32));
 }
 
-/* Has it been verified that this interpreter is laid out as we think? */
 static bool begin_chain(struct chain_reader *k, uint64_t eval)
 {
-    if (atomic_load_explicit(&proof.eval, memory_order_relaxed) != eval) {
-        atomic_store_explicit(&proof.n_good, 0, memory_order_relaxed);
-        atomic_store_explicit(&proof.n_bad, 0, memory_order_relaxed);
-        atomic_store_explicit(&proof.type_name, 0, memory_order_relaxed);
-        atomic_store_explicit(&proof.eval, eval, memory_order_relaxed);
-    }
-    uint32_t n_good = atomic_load_explicit(&proof.n_good, memory_order_relaxed);
-    k->careful = n_good < PROOF;
-    return atomic_load_explicit(&proof.n_bad, memory_order_relaxed) < MAX_FAILURES + n_good &&
-           !(k->careful && hw_sandbox());
+    if (atomic_load_explicit(&proof.eval, memory_order_relaxed) != eval)
+        atomic_store_explicit(&type_name, 0, memory_order_relaxed);
+    return hw_chain_begin_proof(&proof, k, eval);
 }
 
-struct evals {
-    uint64_t lo, n_bytes, cold_lo, n_cold;
-};
-
-static struct evals evals_of(const struct hw_python_place *at)
+static struct hw_evals evals_of(const struct hw_python_place *at)
 {
     uint64_t lo = atomic_load_explicit(&at->eval_lo, memory_order_relaxed);
     uint64_t cold_lo = atomic_load_explicit(&at->cold_lo, memory_order_relaxed);
-    return (struct evals){lo, atomic_load_explicit(&at->eval_hi, memory_order_relaxed) - lo,
-                          cold_lo,
-                          atomic_load_explicit(&at->cold_hi, memory_order_relaxed) - cold_lo};
-}
-
-static inline bool is_eval(const struct evals *e, uint64_t pc)
-{
-    return pc - 1 - e->lo < e->n_bytes || pc - 1 - e->cold_lo < e->n_cold;
+    return (struct hw_evals){
+        .lo = lo,
+        .n_bytes = atomic_load_explicit(&at->eval_hi, memory_order_relaxed) - lo,
+        .cold_lo = cold_lo,
+        .n_cold = atomic_load_explicit(&at->cold_hi, memory_order_relaxed) - cold_lo};
 }
 
 /*
@@ -313,7 +262,7 @@ static HW_COLD bool is_still_there(const struct hw_python_place *at)
         !hw_sys_readable(type + NAME_AT))
         return false;
     uint64_t name = *(const volatile uint64_t *)(uintptr_t)(type + NAME_AT);
-    return atomic_compare_exchange_strong(&proof.type_name, &none, name) || none == name;
+    return atomic_compare_exchange_strong(&type_name, &none, name) || none == name;
 }
 
 static inline const struct hw_python_native *find_native(const struct hw_python *p,
@@ -327,7 +276,8 @@ static inline const struct hw_python_native *find_native(const struct hw_python 
 
 /* The number of evaluations in a native stack; its id identifies its shape. An evaluation that a
  * signal's handler interrupted may be halfway between two frames: such a stack has none. */
-static uint32_t count_evals(struct hw_python *p, const struct evals *e, const struct hw_walk_out *o)
+static uint32_t count_evals(struct hw_python *p, const struct hw_evals *e,
+                            const struct hw_walk_out *o)
 {
     const struct hw_python_native *known = find_native(p, o->stack_id);
     if (hw_likely(known != NULL))
@@ -335,7 +285,7 @@ static uint32_t count_evals(struct hw_python *p, const struct evals *e, const st
     uint32_t n = 0;
     bool interrupted = false;
     for (uint32_t i = 0; i < o->n_frames; i++) {
-        bool eval = is_eval(e, o->pcs[i]);
+        bool eval = hw_evals_have(e, o->pcs[i]);
         interrupted |= eval && (o->exact[i / 64] >> i % 64 & 1);
         n += eval;
     }
@@ -349,30 +299,10 @@ static uint32_t count_evals(struct hw_python *p, const struct evals *e, const st
     return n;
 }
 
-/* From the root on, so that what is yet to be done keeps its place. */
 void hw_python_insert(const struct hw_python *p, struct hw_mixed_stack *m)
 {
-    struct evals e = evals_of(&hw_control.python);
-    uint32_t left = p->n_evals;
-    for (uint32_t i = m->n_frames; i > 0 && left > 0; i--) {
-        if (m->entry[i - 1] != HW_ENTRY_RETURN || !is_eval(&e, m->at[i - 1]))
-            continue;
-        left--;
-        uint32_t first = left ? p->ends[left - 1] : 0;
-        if (left < p->n_parts && p->ends[left] > first)
-            hw_mixed_splice(m, i - 1, 1, p->ids + first, p->ends[left] - first);
-    }
-}
-
-/* Of what replaces the evaluations. */
-static uint64_t hash_of(const struct hw_python *p)
-{
-    uint64_t h = p->n_parts;
-    for (uint32_t i = 0; i < p->n_ids; i++)
-        h = mix(h, p->ids[i]);
-    for (uint32_t i = 0; i < p->n_parts; i++)
-        h = h * 31 + p->ends[i];
-    return h;
+    struct hw_evals e = evals_of(&hw_control.python);
+    hw_evals_replace(&e, p, m);
 }
 
 bool hw_python_knows(const struct hw_client_session *s, const struct hw_python *p,
@@ -388,7 +318,7 @@ uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk
     struct chain_reader k = {.l = layout_of(atomic_load_explicit(&at->minor, memory_order_relaxed)),
                              .code_type =
                                  atomic_load_explicit(&at->code_type, memory_order_relaxed)};
-    struct evals e = evals_of(at);
+    struct hw_evals e = evals_of(at);
     if (p->generation != s->generation) {
         memset(p->calls, 0, sizeof p->calls);
         memset(p->natives, 0, sizeof p->natives);
@@ -404,19 +334,7 @@ uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk
         return 0;
     p->walk += is_next(p) ? HW_PYTHON_NEXT : 2 * HW_PYTHON_NEXT;
     bool all = walk(s, p, &k, state);
-    if (!all && p->n_parts < p->n_evals)
-        end_part(p); /* the part that was cut */
-    bool whole = hw_stop_is_complete(o->stop) && all;
-    bool fits = whole ? p->n_evals == p->n_parts : !all || p->n_evals <= p->n_parts;
-    if (k.bad || !fits) {
-        hw_count(s, python_unclear, 1);
-        if (k.bad)
-            atomic_fetch_add_explicit(&proof.n_bad, 1, memory_order_relaxed);
-        return 0;
-    }
-    if (k.careful)
-        atomic_fetch_add_explicit(&proof.n_good, 1, memory_order_relaxed);
-    return p->n_ids ? hash_of(p) | 1 : 0;
+    return hw_chain_end(s, p, o, &k, &proof, true, all);
 }
 
 #else

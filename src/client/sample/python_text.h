@@ -15,10 +15,9 @@
 #include <string.h>
 
 #include "client/client.h"
-#include "client/kernel/sys.h"
+#include "client/interpreters/chain_reader.h"
 #include "wire/python.def"
 
-#define NULL_BYTES 4096u
 #define MAX_LINES  (1u << 22) /* bytes of a table of lines */
 #define SOME_LINES 64u        /* bytes of one that are compared */
 
@@ -52,27 +51,6 @@ static const struct layout layouts[] = {
 
 /* ---- loads ---- */
 
-struct chain_reader {
-    const struct layout *l;
-    uint64_t code_type;
-    bool careful, bad;
-};
-
-static inline __attribute__((cold)) bool may_load(struct chain_reader *k, uint64_t at)
-{
-    if (k->bad || at < NULL_BYTES || at >> 47 || at % 8 || (k->careful && !hw_sys_readable(at)))
-        k->bad = true;
-    return !k->bad;
-}
-
-/* Once the layout is verified, an address that is not null is valid; where one is loaded, it is compared. */
-static inline uint64_t word_at(struct chain_reader *k, uint64_t at)
-{
-    if (hw_unlikely(k->careful) && !may_load(k, at))
-        return 0;
-    return *(const volatile uint64_t *)(uintptr_t)at;
-}
-
 /* The same where the compiler knows whether the reader is careful. */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
@@ -81,30 +59,12 @@ ALWAYS_INLINE uint64_t fast_at(struct chain_reader *k, bool careful, uint64_t at
     return careful ? word_at(k, at) : *(const volatile uint64_t *)(uintptr_t)at;
 }
 
-static inline uint32_t u32_at(struct chain_reader *k, uint64_t at)
-{
-    return (uint32_t)(word_at(k, at & ~7ull) >> (at & 4 ? 32 : 0));
-}
-
 static inline bool is_address(uint64_t at)
 {
-    return at - NULL_BYTES < (1ull << 47) - NULL_BYTES && at % 8 == 0;
-}
-
-/* The bytes [at, at + n), n > 0 and small. */
-static inline bool may_read(struct chain_reader *k, uint64_t at, uint64_t n)
-{
-    for (uint64_t p = at & ~7ull; k->careful && p < at + n && !k->bad; p += 4096 - p % 4096)
-        (void)may_load(k, p);
-    return may_load(k, (at + n - 1) & ~7ull);
+    return at - HW_CHAIN_NULL_BYTES < (1ull << 47) - HW_CHAIN_NULL_BYTES && at % 8 == 0;
 }
 
 /* ---- names ---- */
-
-struct text {
-    const char *p;
-    size_t n;
-};
 
 static inline char *utf8(char *out, uint32_t c)
 {
@@ -192,12 +152,6 @@ static inline uint32_t line_of(struct chain_reader *k, uint64_t code, int64_t at
             p++;
     }
     return 0;
-}
-
-static inline uint64_t mix(uint64_t h, uint64_t v)
-{
-    h = (h ^ v) * HASH_1;
-    return h ^ h >> 32;
 }
 
 /* Of n bytes at a multiple of 8. The products do not wait for each other. */
