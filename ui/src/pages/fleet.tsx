@@ -449,7 +449,7 @@ function HostTable({ act }: { act: Act }) {
           note="more than 3.5 spreads, and more than their error"
         />
       </div>
-      <Scroll label="Hosts">
+      <Scroll label="Each host">
         <table class="top">
           <Head columns={HOST_COLUMNS} />
           <tbody>
