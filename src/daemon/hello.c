@@ -160,6 +160,16 @@ static void say_no_descriptors(struct hw_recorder *r, uint64_t now)
                         r->targets.n);
 }
 
+/* What could not be examined for lack of one does not match. */
+static bool has_descriptors(int any)
+{
+    int fd = fcntl(any, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return errno != EMFILE && errno != ENFILE;
+    (void)close(fd);
+    return true;
+}
+
 static void decide(struct hw_conn *c)
 {
     struct hw_pid pid;
@@ -183,6 +193,8 @@ static void decide(struct hw_conn *c)
         disarm(c);
     if (!wanted) {
         bool ended = !hw_pid_alive(&pid);
+        if (!has_descriptors(c->watch.fd))
+            say_no_descriptors(c->rec, hw_now_monotonic_ns());
         hw_pid_done(&pid);
         if (ended) /* its image could no longer be inspected */
             hw_unrecorded_conn(c);

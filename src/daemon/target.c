@@ -448,8 +448,10 @@ int hw_target_new(struct hw_session *s, uint32_t source, struct hw_conn *c, stru
     t->from_startup = (c->hello.flags & HW_HELLO_STARTUP) != 0;
     t->share = c->share;
     struct hw_proc_status st;
-    int rc = HW_OK;
-    if (hw_proc_status(t->pid.dir, &st) < 0)
+    int rc = hw_proc_status(t->pid.dir, &st);
+    if (rc == HW_ESYS)
+        rc = hw_fail_sys(err, "its status");
+    else if (rc < 0)
         rc = hw_fail(err, HW_EGONE, 0, "process %d has ended", c->pid);
     if (rc == HW_OK) {
         t->uid = st.uid;

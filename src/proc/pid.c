@@ -276,9 +276,10 @@ static int read_status(int dir, const char *name, struct hw_proc_status *out)
 {
     char piece[PIECE];
     hw_autofree char *large = NULL;
+    errno = 0;
     const char *text = read_whole(dir, name, piece, &large);
     if (!text)
-        return HW_EGONE;
+        return errno == EMFILE || errno == ENFILE ? HW_ESYS : HW_EGONE;
     hw_proc_status_parse(text, out);
     out->ppid = hw_proc_pid_of(out->ppid);
     out->tracer_pid = hw_proc_pid_of(out->tracer_pid);

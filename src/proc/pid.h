@@ -68,6 +68,7 @@ struct hw_proc_status {
         vm_locked_kb, vm_hwm_kb, vm_pte_kb;
     char name[64];
 };
+/* HW_EGONE; HW_ESYS: there are no more descriptors. */
 int hw_proc_status(int proc_dir, struct hw_proc_status *out);
 /* Of a process by its number; 0: not known. */
 uint64_t hw_proc_rss_bytes(int32_t pid);

@@ -224,10 +224,11 @@ export async function graphOf(answer) {
   let end = 72;
   const take = (width, count = n) => [end, (end += Math.ceil((count * width) / 8) * 8)][0];
   const i32 = (at) => (i) => b.readInt32LE(at + 4 * i), u32 = (at) => (i) => b.readUInt32LE(at + 4 * i);
-  const f64 = (at) => (i) => b.readDoubleLE(at + 8 * i);
+  const f32 = (at) => (i) => b.readFloatLE(at + 4 * i), f64 = (at) => (i) => b.readDoubleLE(at + 8 * i);
   const u16 = (at) => (i) => b.readUInt16LE(at + 2 * i), u8 = (at) => (i) => b[at + i];
   const columns = { parent: i32(take(4)), end: u32(take(4)), depth: u16(take(2)), name: u32(take(4)), module: u32(take(4)), flags: u8(take(1)),
     self: f64(take(8)), cum: f64(take(8)), samples: u32(take(4)), error: f64(take(8)),
+    ...(flags & 32 ? { shown: f32(take(4)) } : {}),
     ...(flags & 16 ? { a: f64(take(8)), b: f64(take(8)) } : {}) };
   const begins = take(4, nTexts + 1), texts = end;
   const text = (i) => b.toString('utf8', texts + b.readUInt32LE(begins + 4 * i), texts + b.readUInt32LE(begins + 4 * (i + 1)));

@@ -288,7 +288,7 @@ static void test_maps_are_not_read_for_ever(void **state)
 {
     (void)state;
     int out = memfd_create("out", MFD_CLOEXEC);
-    int fd = served_record("all: true", out);
+    int fd = served_record(only_ours(), out);
     assert_true(served_hear(fd, HW_CTL_STARTED, 0, 0));
     pid_t a = served_run(asking_client, 0);
     served_wait_until_done();
@@ -520,7 +520,7 @@ static void test_files_that_do_not_answer(void **state)
 {
     (void)state;
     int out = memfd_create("out", MFD_CLOEXEC);
-    int fd = served_record("all: true", out);
+    int fd = served_record(only_ours(), out);
     char can;
     assert_true(served_hear(fd, HW_CTL_STARTED, 0, 0));
     pid_t bad = served_run(silent_files_client, 0);
