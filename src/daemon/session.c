@@ -89,12 +89,12 @@ static void check_guards(struct hw_session *s)
         if (src->hit_guardrail || (!memory && !time))
             continue;
         src->hit_guardrail = true;
-        hw_session_warn(s, "profiling ends: the recorder %s",
-                        memory ? "uses more memory than max_heapprofd_memory_kb"
-                               : "used more CPU time than max_heapprofd_cpu_secs");
         for (size_t k = 0; k < s->rec->targets.n; k++)
             if (s->rec->targets.v[k]->session == s && s->rec->targets.v[k]->source == i)
                 hw_target_finish(s->rec->targets.v[k], HW_END_GUARDRAIL);
+        hw_session_warn(s, "profiling ends: the recorder %s",
+                        memory ? "uses more memory than max_heapprofd_memory_kb"
+                               : "used more CPU time than max_heapprofd_cpu_secs");
     }
 }
 

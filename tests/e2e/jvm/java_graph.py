@@ -316,7 +316,7 @@ def original_names(box):
         return {r["class"]: r["objects"] for r in json.loads(out)["rows"] if "example" in r["class"]}
 
     want = {"com.example.shop.Order": 100, "com.example.shop.Order$Line": 200, "com.example.shop.Order$Line[]": 100,
-            "java.lang.Class<com.example.shop.Order>": 1, "java.lang.Class<com.example.shop.Order$Line>": 1}
+            "java.lang.Class<com.example.shop.Order>": 1, "java.lang.Class<com.example.shop.Order$Line>": 1, "java.lang.Class<com.example.shop.Order$Line[]>": 1}
     hw.equal(classes("--proguard-map", names), want, "by option")
     hw.equal(classes("--proguard-map", "com.example.shop=" + names), want, "by option, of this package")
     hw.equal(classes(env={"PERFETTO_PROGUARD_MAP": "com.example=" + names}), want, "by environment")

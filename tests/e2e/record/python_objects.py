@@ -227,10 +227,14 @@ class Talk:
         self.p.wait(hw.CLOCK)
 
 
+def rings(pid):
+    return set(re.findall(r"(\d+) +/memfd:.*ring", pathlib.Path(f"/proc/{pid}/maps").read_text()))
+
+
 def attach(box, talk, trace, *options):
+    before = rings(talk.pid)  # of a session before this one
     a = box.start([hw.tool("heapwise"), "attach", "-q", "-i", "1", "-o", box.path(trace), *options, str(talk.pid)])
-    hw.wait_for(lambda: re.search("memfd:.*ring", pathlib.Path(f"/proc/{talk.pid}/maps").read_text()) or talk.ask("'x' * 50000") and 0,
-                "the program to join")
+    hw.wait_for(lambda: rings(talk.pid) - before or talk.ask("'x' * 50000") and 0, "the program to join")
     return a
 
 

@@ -14,7 +14,7 @@ sys.path.insert(0, __file__.rsplit("/", 2)[0])
 import rooms
 from lib import hw
 from attach import Late, is_joined
-from start import Watch, holds
+from start import Watch, held, holds
 
 USER, OTHER, GROUP = 54321, 54322, 54399  # nobody's
 
@@ -225,11 +225,12 @@ def held_by_it(box):
     except hw.Skip:
         return
     w = Watch(box, "-n", os.path.basename(box.own("late")), name="held")
-    started = [Late(box, [*before, *as_user(OTHER), box.own("late")]) for before in ((), ("unshare", "-m"))]
+    first = held(box, [*as_user(OTHER), box.own("late")])
+    started = [first, Late(box, ["unshare", "-m", *as_user(OTHER), box.own("late")])]
     wants = [t.do("go 100") for t in started]
     for t in started:
         t.end()
-    trace = w.end()
+    trace = w.end(allow=("disconnected", "rejected"))
     for t, want in zip(started, wants):
         d = trace.last(t.pid)
         hw.exact(d, want, f"process {t.pid}")
