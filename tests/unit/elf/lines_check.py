@@ -101,12 +101,12 @@ def check_packed(tool, tmp, sample):
         return 1
     sections = subprocess.run(['readelf', '-SW', packed], capture_output=True, text=True, check=True).stdout
     at, size = next((int(f[-7], 16), int(f[-6], 16)) for f in map(str.split, sections.splitlines()) if '.debug_info' in f)
-    with open(packed, 'r+b') as f:  # the end of the last unit
-        f.seek(at + size - 16)
+    with open(packed, 'r+b') as f:  # the units of its second half
+        f.seek(at + size // 2)
         f.write(b'\xff' * 16)
     with_line = [a for a in vas if plain[a][-1][1] != '??:0']
     lost = [a for a in with_line if ask(tool, packed, [a])[a][-1][1] == '??:0']
-    print('packed, its end damaged: %d of %d without a line' % (len(lost), len(with_line)))
+    print('packed, its middle damaged: %d of %d without a line' % (len(lost), len(with_line)))
     return not 0 < len(lost) < len(with_line)
 
 def check_all(tool, files, samples):
