@@ -202,8 +202,8 @@ static int read_body(struct hw_node_link *l, struct hw_strbuf *in, size_t body,
     return HW_OK;
 }
 
-static int ask(struct hw_node_link *l, const char *path, unsigned port, const char *more,
-               struct hw_error *err)
+static int request(struct hw_node_link *l, const char *path, unsigned port, const char *more,
+                   struct hw_error *err)
 {
     struct hw_strbuf b = {0};
     hw_strbuf_addf(&b, "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n%s\r\n", path, port, more);
@@ -217,7 +217,7 @@ int hw_node_get(struct hw_node_link *l, const char *path, unsigned port, char **
 {
     struct hw_strbuf in = {0};
     size_t at = 0;
-    int rc = ask(l, path, port, "Connection: close\r\n", err);
+    int rc = request(l, path, port, "Connection: close\r\n", err);
     if (rc == HW_OK)
         rc = read_head(l, &in, &at, err);
     if (rc == HW_OK && status_of(in.p) != 200)
@@ -257,7 +257,7 @@ int hw_node_upgrade(struct hw_node_link *l, const char *path, unsigned port, str
                    key.p ? key.p : "");
     int rc = key.failed || more.failed ? hw_fail(err, HW_ENOMEM, 0, "request") : HW_OK;
     if (rc == HW_OK)
-        rc = ask(l, path, port, more.p, err);
+        rc = request(l, path, port, more.p, err);
     if (rc == HW_OK)
         rc = read_head(l, &in, &body, err);
     if (rc == HW_OK)

@@ -254,19 +254,19 @@ static unsigned recorder_changes(const struct hw_pages *p)
 static void produce_events(struct hw_http_stream *s, void *ctx)
 {
     struct hw_pages *p = ctx;
-    unsigned told = atomic_load(&p->changes) - 1, told_recordings = recorder_changes(p) - 1;
+    unsigned sent = atomic_load(&p->changes) - 1, sent_recordings = recorder_changes(p) - 1;
     unsigned since_ms = 0, recordings_ms = RECORDINGS_MS;
     uint64_t told_loading = 0;
     int rc = HW_OK;
     while (rc == HW_OK) {
         unsigned now = atomic_load(&p->changes), recordings = recorder_changes(p);
         uint64_t loading = loading_state(p);
-        if (now != told) {
+        if (now != sent) {
             rc = send_json(s, "status", p, put_status);
-            told = now;
-        } else if (recordings != told_recordings && recordings_ms >= RECORDINGS_MS) {
+            sent = now;
+        } else if (recordings != sent_recordings && recordings_ms >= RECORDINGS_MS) {
             rc = send_json(s, "recordings", p, hw_page_put_recordings);
-            told_recordings = recordings;
+            sent_recordings = recordings;
             recordings_ms = 0;
         } else if (loading && loading != told_loading) {
             rc = send_json(s, "loading", p, put_loading);

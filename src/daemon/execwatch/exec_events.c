@@ -89,8 +89,8 @@ int hw_exec_listen(bool execs)
     if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room) < 0)
         (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
     /* Without the mask every fork and exit is reported, too: too much for names alone. */
-    bool told = ask_for_events(fd, some, 2) || (execs && ask_for_events(fd, some, 1));
-    return told ? hw_fd_take(&fd) : -1;
+    bool on = ask_for_events(fd, some, 2) || (execs && ask_for_events(fd, some, 1));
+    return on ? hw_fd_take(&fd) : -1;
 }
 
 bool hw_exec_can_hold(void)

@@ -186,7 +186,8 @@ static bool all_are_late(const struct hw_exec_file_readers *r, uint32_t uid)
     return n_of >= MOST_OF || n == HW_EXEC_FILE_READERS;
 }
 
-static int ask(struct hw_exec_file_readers *r, int32_t tid, const struct question *q, int fd)
+static int send_question(struct hw_exec_file_readers *r, int32_t tid, const struct question *q,
+                         int fd)
 {
     uint64_t key = hw_hash_bytes(q, sizeof *q);
     for (size_t i = 0; i < HW_EXEC_FILE_READERS; i++)
@@ -212,7 +213,7 @@ int hw_exec_file_get(struct hw_exec_file_readers *r, struct hw_exec_files *f, in
     struct question q = {.is_root = 0};
     if (hw_exec_file_id_of(fd, "", &q.id) < 0)
         return HW_ETIMEOUT;
-    return hw_exec_file_find(f, &q.id, out) ? HW_OK : ask(r, tid, &q, fd);
+    return hw_exec_file_find(f, &q.id, out) ? HW_OK : send_question(r, tid, &q, fd);
 }
 
 static int root_of(int dir, uint32_t uid, struct hw_exec_root *out, int *root)
@@ -260,8 +261,9 @@ int hw_exec_sight_get(struct hw_exec_file_readers *r, int32_t tid, int dir, uint
     (void)snprintf(q.interpreter, sizeof q.interpreter, "%s", interpreter);
     if (interpreter[0])
         q.root.interpreter = hw_hash_bytes(interpreter, strlen(interpreter));
-    return find_sight(r, &q.root, hw_now_monotonic_ns() + SIGHT_MORE_NS, out) ? HW_OK
-                                                                              : ask(r, tid, &q, fd);
+    return find_sight(r, &q.root, hw_now_monotonic_ns() + SIGHT_MORE_NS, out)
+               ? HW_OK
+               : send_question(r, tid, &q, fd);
 }
 
 /* The oldest makes room. */

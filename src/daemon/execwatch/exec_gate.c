@@ -194,7 +194,7 @@ static struct question *free_question(struct answerer *a, uint32_t uid)
     return n_of_user < MOST_OF_ONE ? q : NULL;
 }
 
-static bool ask(struct answerer *a, const struct look *l, uint64_t now)
+static bool send_candidate(struct answerer *a, const struct look *l, uint64_t now)
 {
     uint32_t uid = hw_exec_user_of(l->tid);
     struct question *q = free_question(a, uid);
@@ -365,7 +365,8 @@ static void on_events(struct answerer *a)
             continue;
         if (!(e->mask & HW_FAN_OPEN_EXEC_PERM))
             (void)close(e->fd); /* none was asked for */
-        else if (e->pid <= 0 || !may_be_meant(a, &l) || !is_drawn(a, &l, now) || !ask(a, &l, now))
+        else if (e->pid <= 0 || !may_be_meant(a, &l) || !is_drawn(a, &l, now) ||
+                 !send_candidate(a, &l, now))
             allow(a, e->fd);
     }
 }

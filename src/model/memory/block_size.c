@@ -125,16 +125,16 @@ uint64_t hw_block_beyond_aligned(enum hw_block_rule rule, uint64_t size, uint32_
                                  bool whole_pages)
 {
     uint64_t align = UINT64_C(1) << (align_log2 < 47 ? align_log2 : 47), block = 0;
-    uint64_t asked = whole_pages ? round_up(size ? size : 1, PAGE) : size;
+    uint64_t rounded = whole_pages ? round_up(size ? size : 1, PAGE) : size;
     switch (rule) {
     case HW_BLOCKS_JEMALLOC:
-        block = jemalloc_aligned(asked, align);
+        block = jemalloc_aligned(rounded, align);
         break;
     case HW_BLOCKS_TCMALLOC:
-        block = tcmalloc_aligned(asked, align);
+        block = tcmalloc_aligned(rounded, align);
         break;
     case HW_BLOCKS_MIMALLOC:
-        block = mimalloc_aligned(asked, align);
+        block = mimalloc_aligned(rounded, align);
         break;
     case HW_BLOCKS_UNKNOWN:
     case HW_BLOCKS_GLIBC: /* the size is in its chunks */

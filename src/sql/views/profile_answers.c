@@ -140,10 +140,10 @@ static int fill_around(struct hw_view_result *a, const struct hw_view_query *q, 
         rc = values_at(a, q->upid[0], q->ts[0], &values);
     if (rc == 0)
         rc = hw_view_match_filters(a, q->upid[0], &values, &filters, NULL, &matches);
-    struct hw_flame_input ask = {
+    struct hw_flame_input query = {
         .cs = a->p->callsites, .fns = a->fns, .values = &values, .filters = &matches};
     if (rc == 0)
-        rc = hw_flame_pivot(&ask, &below, &above);
+        rc = hw_flame_pivot(&query, &below, &above);
     if (rc == 0)
         put_tree(a, callers ? &above : &below);
     hw_flame_done(&below);
@@ -189,8 +189,8 @@ int hw_view_fill_leaks(struct hw_view_result *a, const struct hw_view_query *q)
     int rc = hw_process_view_init(&view, a->p, &a->list, q->upid[0]);
     if (rc < 0)
         return rc;
-    struct hw_leaks_query ask = {.p = a->p, .list = &a->list, .view = &view, .fns = a->fns};
-    rc = hw_leaks_find(&ask, &leaks);
+    struct hw_leaks_query query = {.p = a->p, .list = &a->list, .view = &view, .fns = a->fns};
+    rc = hw_leaks_find(&query, &leaks);
     if (rc == 0) {
         for (size_t i = 0; i < leaks.v.n; i++)
             put_leak(a, &leaks, &leaks.v.v[i]);
@@ -250,9 +250,9 @@ int hw_view_fill_diff(struct hw_view_result *a, const struct hw_view_query *q)
 int hw_view_fill_sizes(struct hw_view_result *a, const struct hw_view_query *q)
 {
     hw_size_rows rows = {0};
-    const struct hw_sizes_query ask = {
+    const struct hw_sizes_query query = {
         .p = a->p, .list = &a->list, .fns = a->fns, .upid = q->upid[0], .ts_ns = q->ts[0]};
-    int rc = hw_sizes_find(&ask, &rows);
+    int rc = hw_sizes_find(&query, &rows);
     for (size_t i = 0; rc == 0 && i < rows.n; i++) {
         const struct hw_size_row *r = &rows.v[i];
         uint64_t up_to = hw_size_up_to(r->class);
@@ -279,9 +279,9 @@ int hw_view_fill_lifetimes(struct hw_view_result *a, const struct hw_view_query 
     int rc = hw_process_view_init(&view, a->p, &a->list, q->upid[0]);
     if (rc < 0)
         return rc;
-    const struct hw_lifetimes_query ask = {
+    const struct hw_lifetimes_query query = {
         .p = a->p, .list = &a->list, .fns = a->fns, .upid = q->upid[0], .start_ns = view.start_ns};
-    rc = hw_lifetimes_find(&ask, &l);
+    rc = hw_lifetimes_find(&query, &l);
     for (size_t i = 0; rc == 0 && i < l.v.n; i++) {
         const struct hw_lifetime *r = &l.v.v[i];
         hw_view_put_function(a, r->function);

@@ -86,21 +86,21 @@ static int build_tree(struct hw_view_result *a, hw_upid upid, const hw_values *v
     bool pivot = hw_filters_have_pivot(filters);
     if (options & OPTION_CALLERS && !pivot)
         return hw_fail(&a->err, HW_EINVAL, 0, "callers needs a pivot among the filters");
-    struct hw_flame_input ask = {.cs = a->p->callsites, .fns = a->fns, .values = values};
-    ask.flags = (options & OPTION_ALL_FRAMES ? 0 : HW_FLAME_SITES) |
-                (options & OPTION_INVERT && !pivot ? HW_FLAME_INVERTED : 0) |
-                (options & OPTION_COLLAPSE ? HW_FLAME_COLLAPSE : 0);
+    struct hw_flame_input input = {.cs = a->p->callsites, .fns = a->fns, .values = values};
+    input.flags = (options & OPTION_ALL_FRAMES ? 0 : HW_FLAME_SITES) |
+                  (options & OPTION_INVERT && !pivot ? HW_FLAME_INVERTED : 0) |
+                  (options & OPTION_COLLAPSE ? HW_FLAME_COLLAPSE : 0);
     int rc = HW_OK;
     if (filters->n) {
         rc = hw_view_match_filters(a, upid, values, filters, a->sql->demangle ? &namer : NULL,
                                    &matches);
-        ask.filters = &matches;
+        input.filters = &matches;
     }
     if (rc == 0 && pivot)
-        rc = options & OPTION_CALLERS ? hw_flame_pivot(&ask, &other, out)
-                                      : hw_flame_pivot(&ask, out, &other);
+        rc = options & OPTION_CALLERS ? hw_flame_pivot(&input, &other, out)
+                                      : hw_flame_pivot(&input, out, &other);
     else if (rc == 0)
-        rc = hw_flame_build_with(&ask, out);
+        rc = hw_flame_build_with(&input, out);
     hw_flame_done(&other);
     hw_filter_matches_done(&matches);
     return rc;

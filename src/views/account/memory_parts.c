@@ -252,13 +252,13 @@ static const char *find_unsaid_go(const struct find *f)
 static const char *find_unsaid(const struct find *f)
 {
     double v;
-    bool told = counter_at(f, "jvm.heap.used", f->out->ts_ns, &v);
+    bool known = counter_at(f, "jvm.heap.used", f->out->ts_ns, &v);
     bool has_code =
-        told && hw_process_counter(f->p, f->view->upid, "jvm.code.used", f->out->ts_ns, &v, NULL);
-    return has_code            ? "garbage collector, threads: the JVM tells them to jcmd only "
-                                 "(VM.native_memory)"
-           : f->is_jvm && told ? "code cache, garbage collector, threads: the JVM tells them to "
-                                 "jcmd only (VM.native_memory)"
+        known && hw_process_counter(f->p, f->view->upid, "jvm.code.used", f->out->ts_ns, &v, NULL);
+    return has_code             ? "garbage collector, threads: the JVM tells them to jcmd only "
+                                  "(VM.native_memory)"
+           : f->is_jvm && known ? "code cache, garbage collector, threads: the JVM tells them to "
+                                  "jcmd only (VM.native_memory)"
            : f->is_jvm    ? "the JVM's own figures cannot be read: it runs with -XX:-UsePerfData "
                             "or -XX:+PerfDisableSharedMem"
            : f->is_node   ? "V8 tells its spaces to the program only (v8.getHeapSpaceStatistics)"

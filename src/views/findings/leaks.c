@@ -115,12 +115,12 @@ static int make_tree(struct find *f)
     f->node_of_value = calloc(f->last.n + 1, sizeof *f->node_of_value);
     if (!f->node_of_value)
         return HW_ENOMEM;
-    struct hw_flame_input ask = {.cs = q->p->callsites,
-                                 .fns = q->fns,
-                                 .values = &f->last,
-                                 .flags = HW_FLAME_SITES,
-                                 .node_of_value = f->node_of_value};
-    return hw_flame_build_with(&ask, &l->tree);
+    struct hw_flame_input input = {.cs = q->p->callsites,
+                                   .fns = q->fns,
+                                   .values = &f->last,
+                                   .flags = HW_FLAME_SITES,
+                                   .node_of_value = f->node_of_value};
+    return hw_flame_build_with(&input, &l->tree);
 }
 
 /* first: the values at the first moment; both are sorted by callsite. */

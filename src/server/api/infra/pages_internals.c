@@ -190,15 +190,15 @@ static void file(struct hw_http_request *req, const struct hw_page_internals *m,
 static void put_heap(struct hw_http_request *req, struct hw_page_trace *t, const char *heap)
 {
     struct hw_infra_dumps dumps;
-    struct hw_infra_request asked = {.base = SIZE_MAX, .heap = heap, .upid.v = HW_ID_NONE};
+    struct hw_infra_request request = {.base = SIZE_MAX, .heap = heap, .upid.v = HW_ID_NONE};
     struct hw_error err = {0};
     int rc = hw_infra_dumps_init(&dumps, t);
     if (rc < 0) {
         (void)hw_fail(&err, rc, 0, "%s", hw_errc_text(rc)); /* reported below */
         hw_page_reply_error(req, &err, rc);
     } else if (t->processes.n && hw_infra_n_dumps(&dumps)) {
-        asked.upid.v = t->processes.v[0].upid.v;
-        hw_page_infra_details(req, t, &dumps, &asked);
+        request.upid.v = t->processes.v[0].upid.v;
+        hw_page_infra_details(req, t, &dumps, &request);
     } else {
         hw_http_reply_text(req, HTTP_NOT_FOUND, "no sample of that process yet\n");
     }

@@ -269,7 +269,7 @@ static void send_end(struct hw_http_stream *s, const struct hw_error *err)
 static void produce(struct hw_http_stream *s, void *ctx)
 {
     struct listener *who = ctx;
-    uint64_t told = 0;
+    uint64_t sent = 0;
     unsigned failures = 0;
     do {
         struct hw_error err = {0};
@@ -277,8 +277,8 @@ static void produce(struct hw_http_stream *s, void *ctx)
         int rc = next_snapshot(who->pages, who->live, who->every_ms, &l, &err);
         if (rc == HW_OK) {
             failures = 0;
-            rc = l->seq != told ? send_snapshot(s, l, who) : HW_OK;
-            told = l->seq;
+            rc = l->seq != sent ? send_snapshot(s, l, who) : HW_OK;
+            sent = l->seq;
             release(who->pages, l);
             if (rc < 0)
                 return;
